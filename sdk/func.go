@@ -36,11 +36,20 @@ func apply(name, field string, fn func(float64) float64, dst, z []float64) error
 	if fn == nil {
 		return fmt.Errorf("activation %q: %s is not set", name, field)
 	}
-	if len(dst) != len(z) {
-		return fmt.Errorf("activation %q: %s: %d places for %d values", name, field, len(dst), len(z))
+	if err := CheckLengths(name, dst, z); err != nil {
+		return err
 	}
 	for i, v := range z {
 		dst[i] = fn(v)
+	}
+	return nil
+}
+
+// CheckLengths returns an error naming the activation if dst and z differ in
+// length. Eval and Deriv of an activation that is not a [Func] begin with it.
+func CheckLengths(name string, dst, z []float64) error {
+	if len(dst) != len(z) {
+		return fmt.Errorf("activation %q: %d places for %d values", name, len(dst), len(z))
 	}
 	return nil
 }

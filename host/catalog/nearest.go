@@ -1,0 +1,49 @@
+package catalog
+
+import (
+	"slices"
+	"strings"
+)
+
+// nearest returns the candidate at the smallest edit distance from name, or ""
+// if none is within a third of its length, at least one edit.
+func nearest(name string, candidates []string) string {
+	best, bestDist := "", max(1, len(name)/3)+1
+	for _, c := range candidates {
+		if d := editDistance(strings.ToLower(name), c); d < bestDist {
+			best, bestDist = c, d
+		}
+	}
+	return best
+}
+
+// editDistance is the Levenshtein distance between a and b, in bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost++
+			}
+			diag = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diag+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// join lists names as in "a, b and c".
+func join(names []string) string {
+	names = slices.Clone(names)
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
