@@ -1,0 +1,169 @@
+package solver
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gatedlearning/moe/sdk"
+	"gonum.org/v1/gonum/floats"
+)
+
+// A Check is one condition with the number it was judged by. Conditions "= 0"
+// hold up to Tolerance in absolute value, conditions "≠ 0" beyond it.
+type Check struct {
+	Name      string
+	Value     float64
+	Tolerance float64
+	Holds     bool
+}
+
+// Verdict says whether an activation is (α, β, γ, δ)-valid (002 Definition 1)
+// and how that was found. All numbers are those of the standardised activation
+// (g − E g)/sd(g), for which validity is the same: Rank and Cond of the system
+// for (α, β, γ), with Cond the largest singular value over the smallest one
+// that counts, and Residual = ‖Matrix·x − RHS‖ at the solution.
+type Verdict struct {
+	Valid    bool
+	Reasons  []string // why not, one sentence each; empty where Valid
+	Rank     int
+	Cond     float64
+	Residual float64
+	Checks   []Check
+	// SignsIdentifiable is false where g is even as far as its moments show:
+	// then a_i and −a_i give the same data.
+	SignsIdentifiable bool
+}
+
+// Fail adds a failed check from outside, such as that of a plugin's own
+// moments, to the verdict.
+func (v *Verdict) Fail(reason string) {
+	v.Valid = false
+	v.Reasons = append(v.Reasons, reason)
+}
+
+// Solve finds the output transforms of an activation at noise level sigma ≥ 0
+// from its moments and the system that it offers (of any noise level), and says
+// whether they exist. A system that contradicts the moments is not used: the
+// verdict names its first wrong entry and the transform is that of the moments.
+//
+// Validity asks that a tuple (α, β, γ, δ) exists, so it is decided by rank and
+// consistency after standardising g, not by inverting. Where coefficients are
+// free the tuple of minimum norm is taken, moved along the free directions if
+// c4 or c2 vanishes there. Even activations such as |z| and z² are of this
+// kind: valid, with a system of rank 1.
+//
+// σ enters by [Transform.At] at any rank, so the system is solved at σ = 0.
+func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
+	v := Verdict{Valid: true, Cond: 1}
+	scale, varianceErr := standardise(m)
+	variance := scale.sd * scale.sd
+	if !v.check("g is not constant", variance, varianceErr, variance > varianceErr) {
+		v.Fail("g is constant, or cannot be told from a constant at this precision")
+		return Transform{Sigma: sigma}, v
+	}
+	own := tableOf(m)
+	offered := own
+	if reason, check := CompareSystem(s, m); check.Holds {
+		offered = tableOfSystem(s, own)
+		v.Checks = append(v.Checks, check)
+	} else {
+		v.Checks = append(v.Checks, check)
+		v.Fail(reason)
+	}
+	std := scale.of(offered)
+	judge := scale.of(own)
+	q4 := std.equations(4)
+	if err := q4.aerr + q4.berr; !v.check("the moments are exact enough to tell", err, resolved, err <= resolved) {
+		v.Fail(fmt.Sprintf("the moments are too inexact to tell (the mean of g is %.3g standard deviations): take the constant off g, or declare its kinks", scale.mean/scale.sd))
+		return Transform{Sigma: sigma}, v
+	}
+
+	var t Transform
+	sol := q4.solve()
+	v.Rank, v.Cond, v.Residual = sol.rank, sol.cond, sol.residual
+	x := q4.settle(sol, scale)
+	v.condition1(judge.equations(4), sol, x)
+	abg := scale.raw(x)
+	t.Alpha, t.Beta, t.Gamma = abg[0], abg[1], abg[2]
+	t.C4 = q4.coefficient(x) * math.Pow(scale.sd, 4)
+
+	q2 := std.equations(2)
+	sol = q2.solve()
+	x = q2.settle(sol, scale)
+	v.condition2(judge.equations(2), sol, x)
+	t.Delta = scale.raw(x)[0]
+	t.C2 = q2.coefficient(x) * variance
+
+	t.Cubic = solveCubic(std.equations(3), scale)
+	v.SignsIdentifiable = std.odd()
+	return t.At(sigma), v
+}
+
+// settle picks the solution: of minimum raw norm, moved off if the coefficient
+// vanishes there.
+func (e equations) settle(s solution, a affine) []float64 {
+	x := a.least(s.x, s.free)
+	if math.Abs(e.coefficient(x)) <= e.coefficientTol(s, x) {
+		x = e.away(s, x)
+	}
+	return x
+}
+
+func (v *Verdict) check(name string, value, tolerance float64, holds bool) bool {
+	v.Checks = append(v.Checks, Check{name, value, tolerance, holds})
+	return holds
+}
+
+// condition1 checks S4_1 = S4_2 = S4_3 = 0 and c4 ≠ 0 for the standardised
+// coefficients x. It judges them on equations made of the host's moments, so
+// that a solution of an offered system is tested, not repeated.
+func (v *Verdict) condition1(e equations, s solution, x []float64) {
+	for i, r := range e.rows(x) {
+		name := fmt.Sprintf("S4 has no He%d part", i+1)
+		if !v.check(name, r, s.tolerance, math.Abs(r) <= s.tolerance) {
+			v.Fail(fmt.Sprintf("no (α, β, γ) removes the He%d part of S4: the system has rank %d and is inconsistent", i+1, s.rank))
+		}
+	}
+	c, tol := e.coefficient(x), e.coefficientTol(s, x)
+	if !v.check("c4 is not zero", c, tol, math.Abs(c) > tol) {
+		v.Fail("c4 = 0: S4 has no He4 part to learn the regressors from")
+	}
+}
+
+// condition2 checks S2_1 = 0 and c2 ≠ 0.
+func (v *Verdict) condition2(e equations, s solution, x []float64) {
+	r := e.rows(x)[0]
+	if !v.check("S2 has no He1 part", r, s.tolerance, math.Abs(r) <= s.tolerance) {
+		v.Fail("no δ removes the He1 part of S2")
+	}
+	c, tol := e.coefficient(x), e.coefficientTol(s, x)
+	if !v.check("c2 is not zero", c, tol, math.Abs(c) > tol) {
+		v.Fail("c2 = 0: S2 has no He2 part to find the regressors' span from")
+	}
+}
+
+// solveCubic solves the third-order system (001, method 1). It is invalid for
+// every even g: there c3 = 0.
+func solveCubic(e equations, a affine) Cubic {
+	sol := e.solve()
+	x := e.settle(sol, a)
+	ab := a.raw(x)
+	c := e.coefficient(x)
+	return Cubic{
+		Alpha: ab[0], Beta: ab[1], C3: c * math.Pow(a.sd, 3),
+		Valid: sol.residual <= sol.tolerance && math.Abs(c) > e.coefficientTol(sol, x),
+	}
+}
+
+// odd reports whether some power of g correlates with an odd polynomial.
+func (t table) odd() bool {
+	for p := 1; p <= sdk.MaxOrder; p++ {
+		scale := max(1, floats.Norm(t.h[p][1:], 2))
+		for q := 1; q <= 3; q += 2 {
+			if math.Abs(t.h[p][q]) > zeroTol*scale+10*t.err[p][q] {
+				return true
+			}
+		}
+	}
+	return false
+}
