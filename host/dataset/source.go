@@ -1,9 +1,17 @@
-// Package dataset reads and writes tables: CSV and NPY files, and matrices in
-// memory, all of them in blocks of rows.
+// Package dataset reads and writes tables of finite numbers: CSV and NPY files
+// and matrices in memory, all of them in blocks of rows, so that a table need
+// not fit in memory and the same numbers give the same blocks from any format.
+//
+// Nothing is dropped or repaired in silence: a cell that is not a finite
+// decimal number, a row of another length or a file that is cut short is an
+// [*Error] that names the place.
 package dataset
 
 import (
 	"context"
+	"fmt"
+
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -15,6 +23,28 @@ type Schema struct {
 	Target   string   // "" where the table has no target
 }
 
+// Columns returns the names of all columns, the target's last.
+func (s Schema) Columns() []string {
+	columns := append([]string(nil), s.Features...)
+	if s.Target != "" {
+		columns = append(columns, s.Target)
+	}
+	return columns
+}
+
+// Names is the schema of a table that brings no names of its own: features
+// x1 … xd and, with a target, y.
+func Names(d int, target bool) Schema {
+	s := Schema{Features: make([]string, d)}
+	for j := range s.Features {
+		s.Features[j] = fmt.Sprintf("x%d", j+1)
+	}
+	if target {
+		s.Target = "y"
+	}
+	return s
+}
+
 // Source is a table that can be read from start to end, any number of times.
 type Source interface {
 	Schema() Schema
@@ -22,4 +52,61 @@ type Source interface {
 	// returns. All blocks but the last have model.BlockRows rows. An error
 	// of fn ends the pass and is returned as it is.
 	Read(ctx context.Context, fn func(*model.Block) error) error
+}
+
+// Load reads a source into memory, one copy of 8·n·(d+1) bytes.
+func Load(ctx context.Context, src Source) (*model.Data, error) {
+	data := &model.Data{D: len(src.Schema().Features)}
+	err := src.Read(ctx, func(b *model.Block) error {
+		values := make([]float64, len(b.X)+len(b.Y))
+		copy(values, b.X)
+		copy(values[len(b.X):], b.Y)
+		kept := model.Block{N: b.N, X: values[:len(b.X):len(b.X)]}
+		if b.Y != nil {
+			kept.Y = values[len(b.X):]
+		}
+		data.Blocks = append(data.Blocks, kept)
+		data.N += b.N
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// matrix is a table in memory.
+type matrix struct {
+	schema Schema
+	x      *mat.Dense
+	y      []float64
+}
+
+// Matrix is the source of an n×d matrix, one row an observation, and its n
+// targets, which may be nil. The columns are called x1 … xd and y. It panics
+// if y has another length than x has rows.
+func Matrix(x *mat.Dense, y []float64) Source {
+	n, d := x.Dims()
+	if y != nil && len(y) != n {
+		panic(fmt.Sprintf("dataset: %d targets for %d rows", len(y), n))
+	}
+	return &matrix{schema: Names(d, y != nil), x: x, y: y}
+}
+
+func (m *matrix) Schema() Schema { return m.schema }
+
+func (m *matrix) Read(ctx context.Context, fn func(*model.Block) error) error {
+	n, d := m.x.Dims()
+	out := newBlocks(m.schema, fn)
+	row := make([]float64, d+1)
+	for i := range n {
+		copy(row, m.x.RawRowView(i))
+		if m.y != nil {
+			row[d] = m.y[i]
+		}
+		if err := out.add(ctx, row[:out.columns], i+1); err != nil {
+			return err
+		}
+	}
+	return out.flush(ctx)
 }

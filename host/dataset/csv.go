@@ -1,0 +1,366 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+const (
+	readSize  = 256 << 10 // bytes asked for in one read
+	maxRecord = 16 << 20  // bytes of one row; a file without line ends stops here
+)
+
+// records cuts a CSV stream into records (RFC 4180): lines that end in LF or
+// CRLF, where line ends within quotes belong to the field.
+type records struct {
+	name   string
+	r      io.Reader
+	buf    []byte
+	lo, hi int // what is read and not yet cut
+	eof    bool
+	line   int // of the next record, from 1
+}
+
+func newRecords(name string, r io.Reader, size int) *records {
+	return &records{name: name, r: r, buf: make([]byte, size), line: 1}
+}
+
+// next returns the next record without its line end, the line it starts in,
+// and whether it holds quotes. It is valid until the following call. At the
+// end of the stream the error is io.EOF.
+func (c *records) next() (rec []byte, line int, quoted bool, err error) {
+	for {
+		window := c.buf[c.lo:c.hi]
+		end := bytes.IndexByte(window, '\n')
+		if end < 0 && c.eof {
+			end = len(window)
+		}
+		lines := 1
+		if end >= 0 {
+			if quoted = bytes.IndexByte(window[:end], '"') >= 0; quoted {
+				end, lines = quotedEnd(window, c.eof)
+			}
+		}
+		if end >= 0 {
+			if len(window) == 0 {
+				return nil, c.line, false, io.EOF
+			}
+			line = c.line
+			c.line += lines
+			c.lo += min(end+1, len(window))
+			return bytes.TrimSuffix(window[:end], []byte{'\r'}), line, quoted, nil
+		}
+		if c.eof {
+			return nil, c.line, false, &Error{File: c.name, Line: c.line, Msg: "a quote is opened and not closed"}
+		}
+		if err := c.fill(); err != nil {
+			return nil, c.line, false, err
+		}
+	}
+}
+
+// quotedEnd returns the place of the line end that closes the first record of
+// b and the number of lines in it, or −1 where b ends within the record. A line
+// end is the record's where the quotes before it are even in number.
+func quotedEnd(b []byte, eof bool) (end, lines int) {
+	inside := false
+	lines = 1
+	for i, c := range b {
+		switch {
+		case c == '"':
+			inside = !inside
+		case c == '\n' && !inside:
+			return i, lines
+		case c == '\n':
+			lines++
+		}
+	}
+	if eof && !inside {
+		return len(b), lines
+	}
+	return -1, 0
+}
+
+// fill makes room in the buffer and reads until it is full or the stream ends.
+func (c *records) fill() error {
+	if c.lo > 0 {
+		copy(c.buf, c.buf[c.lo:c.hi])
+		c.hi -= c.lo
+		c.lo = 0
+	}
+	if c.hi == len(c.buf) {
+		if len(c.buf) >= maxRecord {
+			return &Error{File: c.name, Line: c.line, Msg: fmt.Sprintf("a row of more than %d MiB: no line end, or a quote that is not closed", maxRecord>>20)}
+		}
+		c.buf = append(c.buf, make([]byte, min(len(c.buf), maxRecord-len(c.buf)))...)
+	}
+	n, err := io.ReadFull(c.r, c.buf[c.hi:])
+	c.hi += n
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		c.eof = true
+		return nil
+	}
+	return err
+}
+
+// field is one field of a record, without quotes and the blanks around it.
+type field struct {
+	text []byte
+	line int
+}
+
+// split cuts a record into fields. Doubled quotes in a quoted field stand for
+// one; anything but blanks between a closing quote and the comma is an error.
+func (c *records) split(rec []byte, line int) ([]field, error) {
+	var fields []field
+	for {
+		rest := bytes.TrimLeft(rec, " \t")
+		start := line
+		var text []byte
+		var n int
+		if len(rest) > 0 && rest[0] == '"' {
+			text, n = unquote(rest)
+			if n < 0 {
+				return nil, &Error{File: c.name, Line: line, Col: len(fields) + 1, Msg: "text after a closing quote; a quote inside quotes is written twice"}
+			}
+			line += bytes.Count(rest[:n], []byte{'\n'})
+		} else {
+			if n = bytes.IndexByte(rest, ','); n < 0 {
+				n = len(rest)
+			}
+			text = trimBlanks(rest[:n])
+		}
+		fields = append(fields, field{text, start})
+		if n == len(rest) {
+			return fields, nil
+		}
+		rec = rest[n+1:]
+	}
+}
+
+// unquote reads the quoted field at the start of b and returns its text and
+// the place of the comma or end behind it, −1 if something else stands there.
+func unquote(b []byte) (text []byte, n int) {
+	for i := 1; i < len(b); i++ {
+		switch {
+		case b[i] != '"':
+			text = append(text, b[i])
+		case i+1 < len(b) && b[i+1] == '"':
+			text = append(text, '"')
+			i++
+		default:
+			n = i + 1 + len(b[i+1:]) - len(bytes.TrimLeft(b[i+1:], " \t"))
+			if n == len(b) || b[n] == ',' {
+				return trimBlanks(text), n
+			}
+			return nil, -1
+		}
+	}
+	return nil, -1
+}
+
+func trimBlanks(b []byte) []byte { return bytes.Trim(b, " \t") }
+
+// csvSource is a CSV table: a header line of names, then rows of numbers.
+type csvSource struct {
+	layout *layout
+	// open starts a pass: records past the header line.
+	open func() (*records, io.Closer, error)
+}
+
+// newCSV opens a CSV table. r stands at its start; where the file can be read
+// again reopen does that, elsewhere it is nil and one pass is all there is.
+func newCSV(name string, r io.Reader, reopen func() (*os.File, error), sel Selection) (Source, error) {
+	c := newRecords(name, r, readSize)
+	names, err := readHeader(c)
+	if err != nil {
+		return nil, err
+	}
+	lay, err := sel.apply(name, 1, names)
+	if err != nil {
+		return nil, err
+	}
+	s := &csvSource{layout: lay}
+	if reopen == nil {
+		s.open = func() (*records, io.Closer, error) {
+			if c == nil {
+				return nil, nil, errOnePass(name)
+			}
+			first := c
+			c = nil
+			return first, io.NopCloser(nil), nil
+		}
+		return s, nil
+	}
+	s.open = func() (*records, io.Closer, error) { return lay.reopen(reopen) }
+	return s, nil
+}
+
+// reopen opens the file and reads past its header line, which must be the one
+// that l was made for.
+func (l *layout) reopen(open func() (*os.File, error)) (*records, io.Closer, error) {
+	f, err := open()
+	if err != nil {
+		return nil, nil, err
+	}
+	c := newRecords(l.schema.Name, f, readSize)
+	names, err := readHeader(c)
+	if err == nil && !slices.Equal(names, l.names) {
+		err = &Error{File: l.schema.Name, Line: 1, Msg: "the column names have changed since the file was opened"}
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return c, f, nil
+}
+
+// readHeader reads the names of the columns from the first line.
+func readHeader(c *records) ([]string, error) {
+	rec, line, _, err := c.next()
+	if err == io.EOF {
+		return nil, &Error{File: c.name, Msg: "empty file, want a line of column names and rows of numbers"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	rec = bytes.TrimPrefix(rec, []byte("\xef\xbb\xbf"))
+	if bytes.HasPrefix(rec, []byte("\xff\xfe")) || bytes.HasPrefix(rec, []byte("\xfe\xff")) {
+		return nil, &Error{File: c.name, Line: line, Msg: "the text is UTF-16; save it as UTF-8"}
+	}
+	fields, err := c.split(rec, line)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(fields))
+	numbers := 0
+	for i, f := range fields {
+		names[i] = string(f.text)
+		if _, n := number(f.text); n > 0 && n == len(f.text) {
+			numbers++
+		}
+	}
+	if numbers == len(names) {
+		return nil, &Error{File: c.name, Line: line, Msg: "the first line holds numbers, want the names of the columns"}
+	}
+	return names, nil
+}
+
+func (s *csvSource) Schema() Schema { return s.layout.schema }
+
+func (s *csvSource) Read(ctx context.Context, fn func(*model.Block) error) error {
+	c, closer, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	return s.layout.read(ctx, c, fn)
+}
+
+// read parses the rows that c still holds. Empty lines at the end of the file
+// are no rows; between rows they are a fault.
+func (l *layout) read(ctx context.Context, c *records, fn func(*model.Block) error) error {
+	out := newBlocks(l.schema, fn)
+	empty := 0 // line of the first empty line since the last row
+	for {
+		rec, line, quoted, err := c.next()
+		switch {
+		case err == io.EOF && out.total == 0:
+			return &Error{File: c.name, Line: 1, Msg: "no rows after the line of column names"}
+		case err == io.EOF:
+			return out.flush(ctx)
+		case err != nil:
+			return err
+		case len(rec) == 0 && empty == 0:
+			empty = line
+			continue
+		case len(rec) == 0:
+			continue
+		case empty > 0:
+			return &Error{File: c.name, Line: empty, Msg: fmt.Sprintf("an empty line between rows, want %d fields", len(l.place))}
+		case quoted:
+			err = l.quotedRow(out, c, rec, line)
+		default:
+			err = l.row(out, rec, line)
+		}
+		if err != nil {
+			return err
+		}
+		if err := out.next(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// row parses a record without quotes.
+func (l *layout) row(out *blocks, rec []byte, line int) error {
+	rest := rec
+	for f := range l.place {
+		n := l.fieldAt(out, rest, line, f)
+		atEnd := n == len(rest)
+		if atEnd != (f == len(l.place)-1) {
+			return l.ragged(bytes.Count(rec, []byte{','})+1, line)
+		}
+		if !atEnd {
+			rest = rest[n+1:]
+		}
+	}
+	return nil
+}
+
+// fieldAt parses the field at the start of b and returns its length.
+func (l *layout) fieldAt(out *blocks, b []byte, line, f int) int {
+	if column := l.place[f]; column >= 0 {
+		v, n := number(b)
+		if n > 0 && (n == len(b) || b[n] == ',') && isFinite(v) {
+			out.set(column, v)
+			return n
+		}
+	}
+	n := bytes.IndexByte(b, ',')
+	if n < 0 {
+		n = len(b)
+	}
+	l.cell(out, trimBlanks(b[:n]), line, f)
+	return n
+}
+
+// quotedRow parses a record with quotes.
+func (l *layout) quotedRow(out *blocks, c *records, rec []byte, line int) error {
+	fields, err := c.split(rec, line)
+	if err != nil {
+		return err
+	}
+	if len(fields) != len(l.place) {
+		return l.ragged(len(fields), line)
+	}
+	for f, field := range fields {
+		l.cell(out, field.text, field.line, f)
+	}
+	return nil
+}
+
+// cell parses one field that has been cut out.
+func (l *layout) cell(out *blocks, text []byte, line, f int) {
+	column := l.place[f]
+	if column < 0 {
+		return
+	}
+	v, n := number(text)
+	if n == 0 || n < len(text) || !isFinite(v) {
+		out.bad.add(cell{line, f + 1, l.names[f], quoteCell(text)})
+		return
+	}
+	out.set(column, v)
+}
+
+func (l *layout) ragged(fields, line int) error {
+	return &Error{File: l.schema.Name, Line: line, Msg: fmt.Sprintf("%d fields, want %d", fields, len(l.place))}
+}

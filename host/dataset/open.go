@@ -1,0 +1,67 @@
+package dataset
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Open opens a CSV or NPY file, told apart by content: NPY files begin with
+// "\x93NUMPY". The columns of an NPY file are called x1 … xd, y. Names, shapes
+// and sizes are checked here, cells when they are read.
+//
+// A pipe or a device can be read once; a regular file is opened anew for every
+// pass. Faults of the content are *[Error], a contradictory selection is a
+// *[SelectionError], a file that cannot be opened or read an *fs.PathError.
+func Open(path string, sel Selection) (Source, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return NewReader(path, f, sel)
+	}
+	defer f.Close()
+	return open(path, f, func() (*os.File, error) { return os.Open(path) }, info.Size(), sel)
+}
+
+// NewReader reads a table from a stream, which allows one pass. name is what
+// errors call it.
+func NewReader(name string, r io.Reader, sel Selection) (Source, error) {
+	return open(name, r, nil, -1, sel)
+}
+
+// open tells the formats apart. size is −1 where it is not known.
+func open(name string, r io.Reader, reopen func() (*os.File, error), size int64, sel Selection) (Source, error) {
+	head := make([]byte, len(npyMagic))
+	n, err := io.ReadFull(r, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, err
+	}
+	head = head[:n]
+	r = io.MultiReader(bytes.NewReader(head), r)
+	switch {
+	case string(head) == npyMagic:
+		return newNPY(name, r, reopen, size, sel)
+	case strings.EqualFold(filepath.Ext(name), ".npy"):
+		return nil, &Error{File: name, Msg: "not an NPY file: it does not begin with \\x93NUMPY"}
+	}
+	for magic, format := range map[string]string{"PAR1": "Parquet", "\x1f\x8b": "gzip", "PK\x03\x04": "zip or xlsx"} {
+		if bytes.HasPrefix(head, []byte(magic)) {
+			return nil, &Error{File: name, Msg: fmt.Sprintf("a %s file; convert it to CSV or NPY", format)}
+		}
+	}
+	return newCSV(name, r, reopen, sel)
+}
+
+func errOnePass(name string) error {
+	return &Error{File: name, Msg: "a stream can be read only once; write it to a file"}
+}

@@ -1,0 +1,161 @@
+package dataset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Selection says which columns of a table are the target and the features. The
+// zero value takes the last column as the target and all others, in the file's
+// order, as the features.
+type Selection struct {
+	Target   string   // "" for the last column
+	Features []string // in this order; empty for all but the target
+	Drop     []string // columns that are neither
+	Optional bool     // a table that lacks the column Target has no target
+}
+
+// maxColumns bounds the memory that a file's first bytes can ask for: a block
+// of this many columns takes 128 MiB.
+const maxColumns = 1 << 16
+
+// Check returns a *[SelectionError] if s contradicts itself, whatever the table.
+func (s Selection) Check() error {
+	feature := make(map[string]bool, len(s.Features))
+	for _, name := range s.Features {
+		switch {
+		case name == s.Target:
+			return &SelectionError{fmt.Sprintf("column %q is both a feature and the target", name)}
+		case slices.Contains(s.Drop, name):
+			return &SelectionError{fmt.Sprintf("column %q is both a feature and dropped", name)}
+		case feature[name]:
+			return &SelectionError{fmt.Sprintf("column %q is named twice among the features", name)}
+		}
+		feature[name] = true
+	}
+	if s.Target != "" && slices.Contains(s.Drop, s.Target) {
+		return &SelectionError{fmt.Sprintf("column %q is both the target and dropped", s.Target)}
+	}
+	return nil
+}
+
+// layout maps the columns of a file to those of a table.
+type layout struct {
+	schema Schema
+	names  []string // of all columns of the file
+	place  []int    // of each column of the file in a row of the table; −1 for none
+}
+
+// apply finds the selected columns among a file's. line is where their names
+// stand, 0 for a file that has none.
+func (s Selection) apply(file string, line int, names []string) (*layout, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if len(names) > maxColumns {
+		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("%d columns, want at most %d", len(names), maxColumns)}
+	}
+	if err := checkNames(file, line, names); err != nil {
+		return nil, err
+	}
+	schema := Schema{Name: file, Target: s.target(names)}
+	schema.Features = s.features(names, schema.Target)
+	wanted := append(schema.Columns(), s.Drop...)
+	if missing := without(wanted, names); len(missing) > 0 {
+		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("no column %s; there are %s", quoteAll(missing), shorten(names))}
+	}
+	if len(schema.Features) == 0 {
+		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("no feature columns: want at least one beside the target %q%s", schema.Target, separatorHint(names))}
+	}
+	lay := &layout{schema: schema, names: names, place: make([]int, len(names))}
+	place := make(map[string]int, len(names))
+	for j, name := range schema.Columns() {
+		place[name] = j
+	}
+	for i, name := range names {
+		j, ok := place[name]
+		if !ok {
+			j = -1
+		}
+		lay.place[i] = j
+	}
+	return lay, nil
+}
+
+// target is the target's name, "" for a table without one.
+func (s Selection) target(names []string) string {
+	if s.Optional && !slices.Contains(names, s.Target) {
+		return ""
+	}
+	if s.Target != "" {
+		return s.Target
+	}
+	rest := without(names, append(slices.Clone(s.Drop), s.Features...))
+	if len(rest) == 0 {
+		return names[len(names)-1]
+	}
+	return rest[len(rest)-1]
+}
+
+func (s Selection) features(names []string, target string) []string {
+	if len(s.Features) > 0 {
+		return slices.Clone(s.Features)
+	}
+	return without(names, append([]string{target}, s.Drop...))
+}
+
+func checkNames(file string, line int, names []string) error {
+	seen := make(map[string]int, len(names))
+	for i, name := range names {
+		if name == "" {
+			return &Error{file, line, i + 1, "the column has no name"}
+		}
+		if first, ok := seen[name]; ok {
+			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q stands at field %d already", name, first)}
+		}
+		seen[name] = i + 1
+	}
+	return nil
+}
+
+// separatorHint explains a file whose only column's name holds a separator
+// that is not a comma.
+func separatorHint(names []string) string {
+	if len(names) == 1 && strings.ContainsAny(names[0], ";\t|") {
+		return "; fields are separated by commas"
+	}
+	return ""
+}
+
+// without returns those of names that are not among others, in order.
+func without(names, others []string) []string {
+	drop := make(map[string]bool, len(others))
+	for _, name := range others {
+		drop[name] = true
+	}
+	var rest []string
+	for _, name := range names {
+		if !drop[name] {
+			rest = append(rest, name)
+		}
+	}
+	return rest
+}
+
+func quoteAll(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = fmt.Sprintf("%q", name)
+	}
+	return shorten(quoted)
+}
+
+// shorten joins names, leaving out the middle of a long list.
+func shorten(names []string) string {
+	const most = 12
+	if len(names) > most {
+		names = slices.Concat(names[:most-1], []string{"…"}, names[len(names)-1:])
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,141 @@
+package dataset
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/atomicfile"
+)
+
+// CheckFormat returns a *[SelectionError] if path's extension is not that of a
+// format that can be written: .csv or .npy.
+func CheckFormat(path string) error {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".csv", ".npy":
+		return nil
+	}
+	return &SelectionError{fmt.Sprintf("output %s: want a name that ends in .csv or .npy", path)}
+}
+
+// Write writes a table to path, as CSV or NPY by its extension. CSV has a line
+// of names and the shortest decimals that read back as the same float64, NPY
+// is version 1.0, little-endian float64, row-major, columns in the order of
+// Schema.Columns; so both hold the same numbers to the last bit. The file is
+// written beside path and renamed when it is whole.
+func Write(ctx context.Context, path string, src Source) error {
+	if err := CheckFormat(path); err != nil {
+		return err
+	}
+	f, err := atomicfile.Create(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if strings.EqualFold(filepath.Ext(path), ".npy") {
+		err = writeNPY(ctx, f, src)
+	} else {
+		err = writeCSV(ctx, f, src)
+	}
+	if err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+const writeSize = 256 << 10
+
+func writeCSV(ctx context.Context, f *atomicfile.File, src Source) error {
+	w := bufio.NewWriterSize(f, writeSize)
+	w.WriteString(HeaderLine(src.Schema().Columns()))
+	var row []byte
+	err := src.Read(ctx, func(b *model.Block) error {
+		for i := range b.N {
+			row = row[:0]
+			for j := i; j < len(b.X); j += b.N {
+				row = append(AppendNumber(row, b.X[j]), ',')
+			}
+			if b.Y != nil {
+				row = append(AppendNumber(row, b.Y[i]), ',')
+			}
+			row[len(row)-1] = '\n'
+			if _, err := w.Write(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// AppendNumber appends the shortest decimal that reads back as v.
+func AppendNumber(dst []byte, v float64) []byte {
+	return strconv.AppendFloat(dst, v, 'g', -1, 64)
+}
+
+// HeaderLine is the first line of a CSV file, names quoted where they need it.
+func HeaderLine(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		if strings.ContainsAny(name, ",\"\n\r") || strings.TrimSpace(name) != name {
+			name = `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+		}
+		quoted[i] = name
+	}
+	return strings.Join(quoted, ",") + "\n"
+}
+
+// npyHeaderSize is what the header takes: room for any number of rows.
+const npyHeaderSize = 128
+
+func writeNPY(ctx context.Context, f *atomicfile.File, src Source) error {
+	w := bufio.NewWriterSize(f, writeSize)
+	w.Write(make([]byte, npyHeaderSize)) // filled in when the number of rows is known
+	rows, cols := 0, len(src.Schema().Columns())
+	var buf []byte
+	err := src.Read(ctx, func(b *model.Block) error {
+		rows += b.N
+		buf = buf[:0]
+		for i := range b.N {
+			for j := i; j < len(b.X); j += b.N {
+				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(b.X[j]))
+			}
+			if b.Y != nil {
+				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(b.Y[i]))
+			}
+		}
+		_, err := w.Write(buf)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(npyHeaderFor(rows, cols), 0)
+	return err
+}
+
+// npyHeaderFor is the version 1.0 header of a rows×cols array, padded with
+// blanks and ended by a newline.
+func npyHeaderFor(rows, cols int) []byte {
+	head := make([]byte, npyHeaderSize)
+	for i := range head {
+		head[i] = ' '
+	}
+	copy(head, npyMagic+"\x01\x00")
+	binary.LittleEndian.PutUint16(head[8:], npyHeaderSize-10)
+	copy(head[10:], fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }", rows, cols))
+	head[npyHeaderSize-1] = '\n'
+	return head
+}

@@ -1,0 +1,118 @@
+// Package metric measures how far estimated parameters are from the true ones
+// when the experts' order and the regressors' signs and norms are free
+// (002 Section 4).
+package metric
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Ereg is the error of the regressors (002 Section 4),
+//
+//	E_reg = 1 − max_perm min_i |⟨â_i, a_perm(i)⟩| / (‖â_i‖‖a_perm(i)‖),
+//
+// and the permutation that attains it: perm[i] is the true expert that
+// estimate i stands for. Where several permutations attain it, the one with
+// the largest sum of |⟨â_i, a_perm(i)⟩| is taken. A row of zeros has inner
+// product 0 with everything. It panics if est and truth differ in K or D.
+func Ereg(est, truth *model.Params) (float64, []int) {
+	mustMatch(est, truth)
+	k := est.K
+	apart := make([]float64, k*k) // 1 − |cos|
+	for i := range k {
+		for j := range k {
+			apart[i*k+j] = oneLessCos(est.Regressor(i), truth.Regressor(j))
+		}
+	}
+	return bottleneck(k, apart)
+}
+
+// Egating is the error of the gate once it bears the truth's labels: the k
+// rows of [Ŵ; 0] are put in the order that perm, as returned by [Ereg], gives
+// and the row that then stands last is subtracted from all, so that the last
+// gate is 0 again;
+//
+//	E_gating = 1 − min_{i<k} |⟨ŵ_i, w_i⟩| / (‖ŵ_i‖‖w_i‖).
+//
+// It is 0 for k = 1. It panics if est and truth differ in K or D.
+func Egating(est, truth *model.Params, perm []int) float64 {
+	mustMatch(est, truth)
+	relabelled := Relabel(est, perm)
+	worst := 0.0
+	for i := range est.K - 1 {
+		worst = max(worst, oneLessCos(relabelled.Gate(i), truth.Gate(i)))
+	}
+	return worst
+}
+
+// Relabel returns a copy of p with its experts in another order: expert i of p
+// is expert perm[i] of the result. The gate that then stands last is
+// subtracted from all, so that P(z|x) is the same up to the labels.
+func Relabel(p *model.Params, perm []int) *model.Params {
+	out := p.Clone()
+	last := -1
+	for i, j := range perm {
+		copy(out.Regressor(j), p.Regressor(i))
+		if p.RegressorIntercepts != nil {
+			out.RegressorIntercepts[j] = p.RegressorIntercepts[i]
+		}
+		if len(p.Sigma) == p.K {
+			out.Sigma[j] = p.Sigma[i]
+		}
+		if j == p.K-1 {
+			last = i
+		}
+	}
+	for i, j := range perm {
+		if j == p.K-1 {
+			continue
+		}
+		floats.SubTo(out.Gate(j), gateRow(p, i), gateRow(p, last))
+		if p.GatingIntercepts != nil {
+			out.GatingIntercepts[j] = gateIntercept(p, i) - gateIntercept(p, last)
+		}
+	}
+	return out
+}
+
+// gateRow is row i of [W; 0].
+func gateRow(p *model.Params, i int) []float64 {
+	if i == p.K-1 {
+		return make([]float64, p.D)
+	}
+	return p.Gate(i)
+}
+
+func gateIntercept(p *model.Params, i int) float64 {
+	if i == p.K-1 {
+		return 0
+	}
+	return p.GatingIntercepts[i]
+}
+
+// oneLessCos is 1 − |cos(u, v)|, as ½‖û ∓ v̂‖² so that small errors keep their
+// digits and none is negative. It is 1 where u or v is zero.
+func oneLessCos(u, v []float64) float64 {
+	nu, nv := floats.Norm(u, 2), floats.Norm(v, 2)
+	if nu == 0 || nv == 0 {
+		return 1
+	}
+	var plus, minus float64
+	for i := range u {
+		a, b := u[i]/nu, v[i]/nv
+		plus += (a + b) * (a + b)
+		minus += (a - b) * (a - b)
+	}
+	return math.Min(1, math.Min(plus, minus)/2)
+}
+
+func mustMatch(est, truth *model.Params) {
+	if est.K != truth.K || est.D != truth.D {
+		panic(fmt.Sprintf("metric: estimate has k = %d, d = %d, truth has k = %d, d = %d", est.K, est.D, truth.K, truth.D))
+	}
+}
