@@ -1,0 +1,209 @@
+// Package sample draws data sets from mixtures of experts
+//
+//	y = g(⟨a_z, x⟩) + σ·N(0,1),  P(z = i | x) = softmax_i(⟨w_1,x⟩, …, ⟨w_{k−1},x⟩, 0)
+//
+// (002 Eq. 1) of known parameters, block by block: a sample of any size takes
+// the memory of one block.
+package sample
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Activation is the nonlinearity g: Eval writes g(z_i) to dst_i.
+type Activation interface {
+	Eval(ctx context.Context, dst, z []float64) error
+}
+
+// Config describes a sample.
+type Config struct {
+	Activation Activation
+	K, D, N    int     // experts, features, rows
+	Sigma      float64 // of the noise, ≥ 0
+	Design     Design  // "" is Paper
+	Inputs     Inputs
+	Seed       uint64
+}
+
+// Sampler is a [dataset.Source] of N rows. Every pass gives the same rows;
+// passes may run at the same time.
+type Sampler struct {
+	Truth *model.Params // the parameters that the rows are drawn from
+
+	cfg  Config
+	mean []float64 // μ of the inputs; nil where it is 0
+}
+
+// New returns the sampler of cfg. The error is one of cfg: k, d, n or σ out of
+// range, or d too small for the design.
+func New(cfg Config) (*Sampler, error) {
+	if cfg.Design == "" {
+		cfg.Design = Paper
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	rng := stream(cfg.Seed, truthStream)
+	s := &Sampler{cfg: cfg, Truth: cfg.Design.draw(cfg.K, cfg.D, rng)}
+	s.Truth.Sigma[0] = cfg.Sigma
+	if cfg.Inputs.Mixture {
+		s.mean = make([]float64, cfg.D)
+		unitVector(s.mean, nil, rng)
+	}
+	return s, nil
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.K < 1:
+		return fmt.Errorf("k = %d, want at least 1", c.K)
+	case c.N < 1:
+		return fmt.Errorf("n = %d, want at least 1", c.N)
+	case !(c.Sigma >= 0) || math.IsInf(c.Sigma, 0):
+		return fmt.Errorf("sigma = %v, want a finite number that is not negative", c.Sigma)
+	case c.Inputs.Mixture && !(c.Inputs.P >= 0 && c.Inputs.P <= 1):
+		return fmt.Errorf("p = %v of the mixture of inputs, want 0 to 1", c.Inputs.P)
+	}
+	least, err := c.Design.least(c.K)
+	if err != nil {
+		return err
+	}
+	if c.D < least {
+		return fmt.Errorf("d = %d is too small: design %s with k = %d needs d of at least %d", c.D, c.Design, c.K, least)
+	}
+	return nil
+}
+
+// Schema names the columns x1 … xd and y.
+func (s *Sampler) Schema() dataset.Schema { return dataset.Names(s.cfg.D, true) }
+
+// Read draws the rows. Block b comes from a random stream of its own, which
+// gives for every row in turn: with a mixture of inputs a uniform number (its
+// sign of μ is + below p), d normal numbers (x), a uniform number (z, by the
+// cumulated gate probabilities), and a normal number (the noise).
+func (s *Sampler) Read(ctx context.Context, fn func(*model.Block) error) error {
+	return s.ReadLabelled(ctx, func(b *model.Block, _ []int) error { return fn(b) })
+}
+
+// ReadLabelled is Read with the hidden expert z of every row of the block,
+// which is valid, like the block, until fn returns.
+func (s *Sampler) ReadLabelled(ctx context.Context, fn func(b *model.Block, z []int) error) error {
+	d := newDraw(s)
+	for at := 0; at < s.cfg.N; at += model.BlockRows {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		n := min(model.BlockRows, s.cfg.N-at)
+		if err := d.block(ctx, at, n); err != nil {
+			return err
+		}
+		if err := fn(&d.b, d.z[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// draw is the state of one pass.
+type draw struct {
+	s                            *Sampler
+	b                            model.Block
+	z                            []int
+	x, pick, noise               []float64
+	logits, lse, predictor, mean []float64
+}
+
+func newDraw(s *Sampler) *draw {
+	const n = model.BlockRows
+	return &draw{
+		s: s, z: make([]int, n),
+		x: make([]float64, s.cfg.D*n), pick: make([]float64, n), noise: make([]float64, n),
+		logits: make([]float64, s.cfg.K*n), lse: make([]float64, n), predictor: make([]float64, s.cfg.K*n), mean: make([]float64, n),
+	}
+}
+
+// block draws n rows, the first of them row at of the sample.
+func (d *draw) block(ctx context.Context, at, n int) error {
+	d.b = model.Block{N: n, X: d.x[:d.s.cfg.D*n], Y: d.mean[:n]}
+	d.random(stream(d.s.cfg.Seed, uint64(at/model.BlockRows)))
+	d.choose()
+	if err := d.s.cfg.Activation.Eval(ctx, d.b.Y, d.b.Y); err != nil {
+		return err
+	}
+	floats.AddScaled(d.b.Y, d.s.cfg.Sigma, d.noise[:n])
+	for i, y := range d.b.Y {
+		if math.IsNaN(y) || math.IsInf(y, 0) {
+			return fmt.Errorf("row %d: y = %v; the activation is not finite there", at+i+1, y)
+		}
+	}
+	return nil
+}
+
+// random draws what is random of the rows, in the documented order.
+func (d *draw) random(rng *rand.Rand) {
+	cfg := &d.s.cfg
+	for i := range d.b.N {
+		sign := 0.0
+		if cfg.Inputs.Mixture {
+			sign = -1
+			if rng.Float64() < cfg.Inputs.P {
+				sign = 1
+			}
+		}
+		for j := range cfg.D {
+			d.b.X[j*d.b.N+i] = rng.NormFloat64()
+		}
+		d.pick[i] = rng.Float64()
+		d.noise[i] = rng.NormFloat64()
+		for j, m := range d.s.mean {
+			d.b.X[j*d.b.N+i] += sign * m
+		}
+	}
+}
+
+// choose sets every row's expert z and leaves ⟨a_z, x⟩ in Y.
+func (d *draw) choose() {
+	n, k := d.b.N, d.s.cfg.K
+	logits, predictor := d.logits[:k*n], d.predictor[:k*n]
+	d.s.Truth.GateLogits(logits, &d.b)
+	model.Softmax(logits, d.lse[:n], logits, n)
+	d.s.Truth.Predictors(predictor, &d.b)
+	for i := range n {
+		z, below := 0, logits[i]
+		for z < k-1 && d.pick[i] >= below {
+			z++
+			below += logits[z*n+i]
+		}
+		d.z[i] = z
+		d.b.Y[i] = predictor[z*n+i]
+	}
+}
+
+// truthStream is the number of the stream of the parameters; blocks of rows
+// count from 0.
+const truthStream = math.MaxUint64
+
+// stream returns the generator of one stream of a seed. The state of a PCG is
+// drawn from seed and number by a mixing function, because generators whose
+// states differ little are not independent.
+func stream(seed, number uint64) *rand.Rand {
+	hi := mix(seed)
+	return rand.New(rand.NewPCG(mix(hi^number), mix(hi+mix(number))))
+}
+
+// mix is the output function of SplitMix64 (Steele, Lea & Flood 2014), a
+// bijection whose every output bit depends on every input bit.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
