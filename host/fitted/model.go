@@ -1,0 +1,304 @@
+// Package fitted is the fitted model: its file, its predictions, and how well
+// it does on data and against a known truth.
+package fitted
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Format is the version of the model file that this package writes and reads.
+const Format = "moe-model/v1"
+
+// Model is a fitted mixture of K experts over D features. Its JSON is the
+// model file. It holds no time, path or host: equal fits are equal files.
+type Model struct {
+	Format     string     `json:"format"`
+	Activation Activation `json:"activation"`
+	D          int        `json:"d"`
+	K          int        `json:"k"`
+	Features   []string   `json:"features"` // D names
+	Target     string     `json:"target"`
+
+	Regressors          [][]float64 `json:"regressors"`           // K rows a_i of D
+	Gating              [][]float64 `json:"gating"`               // K−1 rows w_i of D
+	RegressorIntercepts []float64   `json:"regressor_intercepts"` // K, or null
+	GatingIntercepts    []float64   `json:"gating_intercepts"`    // K−1, or null
+	Sigma               Sigma       `json:"sigma"`
+	Proportions         []float64   `json:"proportions"` // K means of P(z=i|x) over the rows
+
+	Fit            Fit             `json:"fit"`
+	StandardErrors json.RawMessage `json:"standard_errors"` // null until they are computed
+	Truth          *Recovery       `json:"truth,omitempty"` // where the true parameters were given
+}
+
+// Activation names the nonlinearity of the experts.
+type Activation struct {
+	Name    string             `json:"name"`
+	Params  map[string]float64 `json:"params"` // {} where it has none
+	Version string             `json:"version"`
+}
+
+// Sigma is the noise level: one number for all experts or one for each.
+type Sigma []float64
+
+// MarshalJSON writes a single level as a number, several as a list.
+func (s Sigma) MarshalJSON() ([]byte, error) {
+	if len(s) == 1 {
+		return json.Marshal(s[0])
+	}
+	return json.Marshal([]float64(s))
+}
+
+// UnmarshalJSON reads a number or a list of numbers.
+func (s *Sigma) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(data, []byte("[")) {
+		return json.Unmarshal(data, (*[]float64)(s))
+	}
+	*s = make(Sigma, 1)
+	return json.Unmarshal(data, &(*s)[0])
+}
+
+// Fit says how the parameters were found.
+type Fit struct {
+	Method        string  `json:"method"`
+	Seed          uint64  `json:"seed"`
+	N             int     `json:"n"`
+	LogLikelihood float64 `json:"log_likelihood"` // natural log of the density of y given x, summed over rows
+	BIC           float64 `json:"bic"`
+	AIC           float64 `json:"aic"`
+	Converged     bool    `json:"converged"`
+	Status        string  `json:"status"`
+	Iterations    int     `json:"iterations"`
+	Starts        []Start `json:"starts"`
+
+	Certificate     *Certificate     `json:"certificate"`      // null until it is computed
+	MomentsEstimate *MomentsEstimate `json:"moments_estimate"` // null where none was made
+	Notes           []string         `json:"notes"`            // what the fit could not use, and what it did instead
+}
+
+// Start is one start of the likelihood's maximisation.
+type Start struct {
+	Kind          string  `json:"kind"`
+	LogLikelihood float64 `json:"log_likelihood"`
+	Converged     bool    `json:"converged"`
+}
+
+// Certificate says whether the optimum is the best there is and whether the
+// model describes the data.
+type Certificate struct {
+	Optimum string            `json:"optimum"`
+	Model   string            `json:"model"`
+	PValue  float64           `json:"p_value"`
+	Tests   []json.RawMessage `json:"tests"`
+}
+
+// MomentsEstimate is the estimate by moment tensors that the likelihood
+// started from.
+type MomentsEstimate struct {
+	Regressors  [][]float64 `json:"regressors"`
+	Proportions []float64   `json:"proportions"`
+}
+
+// Recovery is the distance to known parameters, see metric.Ereg and
+// metric.Egating.
+type Recovery struct {
+	EReg    float64 `json:"e_reg"`
+	EGating float64 `json:"e_gating"`
+}
+
+// Compare measures an estimate against the truth. It is an error if they
+// differ in k or d.
+func Compare(est, truth *model.Params) (Recovery, error) {
+	if est.K != truth.K || est.D != truth.D {
+		return Recovery{}, fmt.Errorf("the model has k = %d, d = %d, the truth k = %d, d = %d", est.K, est.D, truth.K, truth.D)
+	}
+	ereg, perm := metric.Ereg(est, truth)
+	return Recovery{EReg: ereg, EGating: metric.Egating(est, truth, perm)}, nil
+}
+
+// SetParams copies p into the model.
+func (m *Model) SetParams(p *model.Params) {
+	p = p.Clone()
+	m.K, m.D = p.K, p.D
+	m.Regressors = rows(p.Regressors, p.K, p.D)
+	m.Gating = rows(p.Gating, p.K-1, p.D)
+	m.RegressorIntercepts, m.GatingIntercepts = p.RegressorIntercepts, p.GatingIntercepts
+	m.Sigma = Sigma(p.Sigma)
+}
+
+// Params returns a copy of the model's parameters.
+func (m *Model) Params() *model.Params {
+	p := model.NewParams(m.K, m.D)
+	fill(p.Regressors, m.Regressors)
+	fill(p.Gating, m.Gating)
+	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = m.RegressorIntercepts, m.GatingIntercepts, m.Sigma
+	return p.Clone()
+}
+
+func rows(flat []float64, n, d int) [][]float64 {
+	out := make([][]float64, n)
+	for i := range out {
+		out[i] = flat[i*d : (i+1)*d : (i+1)*d]
+	}
+	return out
+}
+
+func fill(flat []float64, rows [][]float64) {
+	for _, row := range rows {
+		flat = flat[copy(flat, row):]
+	}
+}
+
+// Validate reports the first thing that is wrong with the model: a format that
+// is not [Format], sizes that do not fit k and d, numbers that are not finite
+// or out of range, or the name of an activation that cannot be one.
+func (m *Model) Validate() error {
+	if m.Format != Format {
+		return fmt.Errorf("format is %q, want %q", m.Format, Format)
+	}
+	if err := m.Activation.validate(); err != nil {
+		return err
+	}
+	if m.K < 1 || m.D < 1 {
+		return fmt.Errorf("k = %d, d = %d, want at least 1", m.K, m.D)
+	}
+	if err := m.validateNames(); err != nil {
+		return err
+	}
+	if err := firstError(
+		checkMatrix("regressors", m.Regressors, m.K, m.D),
+		checkMatrix("gating", m.Gating, m.K-1, m.D),
+		checkOptional("regressor_intercepts", m.RegressorIntercepts, m.K),
+		checkOptional("gating_intercepts", m.GatingIntercepts, m.K-1),
+		checkVector("proportions", m.Proportions, m.K),
+		checkSigma(m.Sigma, m.K),
+	); err != nil {
+		return err
+	}
+	for i, p := range m.Proportions {
+		if p < 0 || p > 1 {
+			return fmt.Errorf("proportions[%d] = %v is not between 0 and 1", i, p)
+		}
+	}
+	return m.Fit.validate(m.K, m.D)
+}
+
+// validate keeps to the names that activations may have, which are no paths.
+func (a *Activation) validate() error {
+	for i, c := range a.Name {
+		if !(c >= 'a' && c <= 'z') && !(i > 0 && (c >= '0' && c <= '9' || c == '-')) {
+			return fmt.Errorf("activation.name %q: want lower case letters, digits and dashes, a letter first", a.Name)
+		}
+	}
+	if a.Name == "" {
+		return fmt.Errorf("activation.name is missing")
+	}
+	for name, v := range a.Params {
+		if !isFinite(v) {
+			return fmt.Errorf("activation.params.%s = %v is not finite", name, v)
+		}
+	}
+	return nil
+}
+
+func (m *Model) validateNames() error {
+	if len(m.Features) != m.D {
+		return fmt.Errorf("features has %d names, want d = %d", len(m.Features), m.D)
+	}
+	seen := map[string]bool{m.Target: true}
+	if m.Target == "" {
+		return fmt.Errorf("target is missing")
+	}
+	for i, name := range m.Features {
+		if name == "" || seen[name] {
+			return fmt.Errorf("features[%d] = %q is empty or named twice", i, name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+func (f *Fit) validate(k, d int) error {
+	if err := firstError(
+		checkVector("fit.log_likelihood", []float64{f.LogLikelihood}, 1),
+		checkVector("fit.bic", []float64{f.BIC}, 1),
+		checkVector("fit.aic", []float64{f.AIC}, 1),
+	); err != nil {
+		return err
+	}
+	if f.N < 1 {
+		return fmt.Errorf("fit.n = %d, want at least 1", f.N)
+	}
+	for i, s := range f.Starts {
+		if !isFinite(s.LogLikelihood) {
+			return fmt.Errorf("fit.starts[%d].log_likelihood = %v is not finite", i, s.LogLikelihood)
+		}
+	}
+	if e := f.MomentsEstimate; e != nil {
+		return firstError(
+			checkMatrix("fit.moments_estimate.regressors", e.Regressors, k, d),
+			checkVector("fit.moments_estimate.proportions", e.Proportions, k),
+		)
+	}
+	return nil
+}
+
+func checkSigma(sigma []float64, k int) error {
+	if len(sigma) != 1 && len(sigma) != k {
+		return fmt.Errorf("sigma has %d values, want 1 or k = %d", len(sigma), k)
+	}
+	for _, v := range sigma {
+		if !(v > 0) || !isFinite(v) {
+			return fmt.Errorf("sigma = %v, want a finite number above 0", v)
+		}
+	}
+	return nil
+}
+
+func checkMatrix(name string, m [][]float64, rows, cols int) error {
+	if len(m) != rows {
+		return fmt.Errorf("%s has %d rows, want %d", name, len(m), rows)
+	}
+	for i, row := range m {
+		if err := checkVector(fmt.Sprintf("%s[%d]", name, i), row, cols); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkOptional(name string, v []float64, n int) error {
+	if v == nil {
+		return nil
+	}
+	return checkVector(name, v, n)
+}
+
+func checkVector(name string, v []float64, n int) error {
+	if len(v) != n {
+		return fmt.Errorf("%s has %d values, want %d", name, len(v), n)
+	}
+	for i, x := range v {
+		if !isFinite(x) {
+			return fmt.Errorf("%s[%d] = %v is not finite", name, i, x)
+		}
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

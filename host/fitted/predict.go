@@ -1,0 +1,168 @@
+package fitted
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Evaluator is the nonlinearity g: Eval writes g(z_i) to dst_i.
+type Evaluator interface {
+	Eval(ctx context.Context, dst, z []float64) error
+}
+
+// Prediction is what a model says of a block of rows. Matrices are K rows of N
+// values.
+type Prediction struct {
+	N         int
+	Mean      []float64 // E[y|x] = Σ_i P(z=i|x)·g(⟨a_i,x⟩)
+	Gate      []float64 // P(z=i|x)
+	Posterior []float64 // P(z=i|x,y); nil where the block has no y
+	LogDens   []float64 // log of the density of y given x; nil where there is no y
+}
+
+// Predictor predicts block by block, reusing its memory. It is not safe for
+// concurrent use.
+type Predictor struct {
+	params *model.Params
+	act    Evaluator
+	table  string // what errors call the table
+	seen   int    // rows predicted so far
+
+	gate, gateLSE, expert  []float64
+	posterior, dens, means []float64
+}
+
+// NewPredictor returns the predictor of a model with parameters p and
+// activation act for one pass over a table; errors use the table's name.
+func NewPredictor(p *model.Params, act Evaluator, table string) *Predictor {
+	const n = model.BlockRows
+	return &Predictor{
+		params: p, act: act, table: table,
+		gate: make([]float64, p.K*n), gateLSE: make([]float64, n), expert: make([]float64, p.K*n),
+		posterior: make([]float64, p.K*n), dens: make([]float64, n), means: make([]float64, n),
+	}
+}
+
+// Predict predicts the rows of b; the result is valid until the next call. It
+// fails where the activation does; a mean that is not finite, as inputs near
+// the largest float64 can make it, is a *dataset.Error.
+func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, error) {
+	n, k := b.N, p.params.K
+	gate, expert, mean := p.gate[:k*n], p.expert[:k*n], p.means[:n]
+	p.params.Predictors(expert, b)
+	if err := p.act.Eval(ctx, expert, expert); err != nil {
+		return nil, err
+	}
+	out := &Prediction{N: n, Mean: mean, Gate: gate}
+	p.params.GateLogits(gate, b)
+	if b.Y != nil {
+		out.Posterior, out.LogDens = p.posterior[:k*n], p.dens[:n]
+		copy(out.Posterior, gate)
+		p.addLogNormal(out.Posterior, expert, b)
+		model.Softmax(out.Posterior, out.LogDens, out.Posterior, n)
+	}
+	model.Softmax(gate, p.gateLSE[:n], gate, n)
+	if b.Y != nil {
+		floats.Sub(out.LogDens, p.gateLSE[:n])
+	}
+	clear(mean)
+	for i := range k {
+		for r := range n {
+			mean[r] += gate[i*n+r] * expert[i*n+r]
+		}
+	}
+	for r, v := range mean {
+		if !isFinite(v) {
+			return nil, &dataset.Error{File: p.table, Msg: fmt.Sprintf("the prediction for row %d is %v: its values are too large", p.seen+r+1, v)}
+		}
+	}
+	p.seen += n
+	return out, nil
+}
+
+// maxSquare is where squared residuals are held, so that densities that
+// underflow still compare and none is NaN.
+const maxSquare = 1e300
+
+// addLogNormal adds log N(y | g(⟨a_i,x⟩), σ_i²) to the logit of every expert.
+func (p *Predictor) addLogNormal(logits, expert []float64, b *model.Block) {
+	for i := range p.params.K {
+		sigma := p.params.SigmaOf(i)
+		constant := -0.5*math.Log(2*math.Pi) - math.Log(sigma)
+		for r, y := range b.Y {
+			e := (y - expert[i*b.N+r]) / sigma
+			logits[i*b.N+r] += constant - 0.5*min(e*e, maxSquare)
+		}
+	}
+}
+
+// Evaluation is how well a model describes data.
+type Evaluation struct {
+	N             int     `json:"n"`
+	LogLikelihood float64 `json:"log_likelihood"` // Σ log p(y|x) over the rows, natural log
+	RMSE          float64 `json:"rmse"`           // root of the mean of (y − E[y|x])²
+	R2            float64 `json:"r2"`             // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
+}
+
+// Evaluate reads the source once and measures the model with parameters p and
+// activation act on it. Sums go block by block in order. It is an error if the
+// source has no target or if the target is constant, which leaves R2 without
+// meaning.
+func Evaluate(ctx context.Context, p *model.Params, act Evaluator, src dataset.Source) (*Evaluation, error) {
+	schema := src.Schema()
+	if schema.Target == "" {
+		return nil, &dataset.Error{File: schema.Name, Msg: "no target column to evaluate against"}
+	}
+	predictor := NewPredictor(p, act, schema.Name)
+	var e Evaluation
+	var sse float64
+	var spread spread
+	err := src.Read(ctx, func(b *model.Block) error {
+		pred, err := predictor.Predict(ctx, b)
+		if err != nil {
+			return err
+		}
+		e.N += b.N
+		e.LogLikelihood += floats.Sum(pred.LogDens)
+		var s float64
+		for r, y := range b.Y {
+			s += (y - pred.Mean[r]) * (y - pred.Mean[r])
+		}
+		sse += s
+		spread.add(b.Y)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if spread.squares == 0 {
+		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
+	}
+	e.RMSE = math.Sqrt(sse / float64(e.N))
+	e.R2 = 1 - sse/spread.squares
+	return &e, nil
+}
+
+// spread accumulates Σ(y − ȳ)² over blocks, without the cancellation of
+// Σy² − nȳ² (Chan, Golub & LeVeque 1983).
+type spread struct{ n, mean, squares float64 }
+
+func (s *spread) add(y []float64) {
+	n := float64(len(y))
+	mean := floats.Sum(y) / n
+	var squares float64
+	for _, v := range y {
+		squares += (v - mean) * (v - mean)
+	}
+	step := mean - s.mean
+	total := s.n + n
+	s.squares += squares + step*step*s.n*n/total
+	s.mean += step * n / total
+	s.n = total
+}
