@@ -8,6 +8,7 @@
 package gauss
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,8 +126,19 @@ func (g *Grid) Expect(f func(z, g float64) float64) (value, bound float64) {
 	return value, bound + 8*epsilon*rounding
 }
 
-// Len returns the number of nodes behind every expectation.
-func (g *Grid) Len() int { return len(g.fine.z) }
+// Points returns the nodes in ascending order and the values of g there.
+func (g *Grid) Points() (z, value []float64) {
+	order := make([]int, len(g.fine.z))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(g.fine.z[i], g.fine.z[j]) })
+	for _, i := range order {
+		z = append(z, g.fine.z[i])
+		value = append(value, g.fine.g[i])
+	}
+	return z, value
+}
 
 // epsilon is the relative rounding error of float64.
 const epsilon = 1.0 / (1 << 53)

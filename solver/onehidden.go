@@ -1,0 +1,172 @@
+package solver
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/sdk/gauss"
+)
+
+// OneHiddenLayer holds the conditions under which a one-hidden-layer network
+// with activation φ is recovered by tensor initialisation and gradient descent
+// (003):
+//
+//	P1  0 ≤ φ′(z) ≤ L·|z|^p for some L > 0, p ≥ 0
+//	P2  ρ(σ) > 0
+//	P3  |φ″| ≤ L, or φ is piecewise linear with finitely many kinks
+//
+// P1 and P3 speak of all z; they are judged on |z| ≤ [gauss.Range]. A bound
+// counts as broken where the quantity still grows, from the inner to the outer
+// half of that range, as no such bound allows.
+type OneHiddenLayer struct {
+	P1, P2, P3 bool
+	Rho        float64 // ρ at the σ given
+}
+
+// rhoTol separates ρ from 0: for a linear φ it is a difference of equal numbers
+// and comes out at 1e−16.
+const rhoTol = 1e-12
+
+// OneHiddenLayerOf checks the conditions at scale sigma > 0: the length of a
+// hidden unit's weights, not the noise level.
+func OneHiddenLayerOf(ctx context.Context, act sdk.Activation, sigma float64) (OneHiddenLayer, error) {
+	rho, scale, err := rho(ctx, act, sigma)
+	if err != nil {
+		return OneHiddenLayer{}, err
+	}
+	kinks := act.Info().Kinks
+	grid, err := gauss.NewGrid(ctx, act.Deriv, kinks)
+	if err != nil {
+		return OneHiddenLayer{}, fmt.Errorf("derivative of activation %q: %w", act.Info().Name, err)
+	}
+	z, dg := grid.Points()
+	jumps, err := jumps(ctx, act, kinks)
+	if err != nil {
+		return OneHiddenLayer{}, err
+	}
+	return OneHiddenLayer{
+		P1:  nonNegative(dg) && polynomiallyBounded(z, dg),
+		P2:  rho > rhoTol*scale,
+		P3:  boundedSlope(z, dg, jumps) || piecewiseConstant(z, dg, kinks),
+		Rho: rho,
+	}, nil
+}
+
+// rho returns, with α_q = E[φ′(σZ)Z^q] and β_q = E[φ′(σZ)²Z^q],
+//
+//	ρ(σ) = min{β_0 − α_0² − α_1², β_2 − α_1² − α_2², α_0·α_2 − α_1²}
+//
+// and the size of its terms, β_0 + β_2.
+func rho(ctx context.Context, act sdk.Activation, sigma float64) (rho, scale float64, err error) {
+	deriv := func(ctx context.Context, dst, z []float64) error {
+		scaled := make([]float64, len(z))
+		for i, v := range z {
+			scaled[i] = sigma * v
+		}
+		return act.Deriv(ctx, dst, scaled)
+	}
+	var kinks []float64
+	for _, k := range act.Info().Kinks {
+		kinks = append(kinks, k/sigma)
+	}
+	grid, err := gauss.NewGrid(ctx, deriv, kinks)
+	if err != nil {
+		return 0, 0, fmt.Errorf("derivative of activation %q: %w", act.Info().Name, err)
+	}
+	e := func(f func(z, d float64) float64) float64 { v, _ := grid.Expect(f); return v }
+	a0 := e(func(_, d float64) float64 { return d })
+	a1 := e(func(z, d float64) float64 { return d * z })
+	a2 := e(func(z, d float64) float64 { return d * z * z })
+	b0 := e(func(_, d float64) float64 { return d * d })
+	b2 := e(func(z, d float64) float64 { return d * d * z * z })
+	return min(b0-a0*a0-a1*a1, b2-a1*a1-a2*a2, a0*a2-a1*a1), b0 + b2, nil
+}
+
+// jumps returns by how much φ′ jumps at each kink.
+func jumps(ctx context.Context, act sdk.Activation, kinks []float64) ([]float64, error) {
+	var z []float64
+	for _, k := range kinks {
+		h := 1e-6 * max(1, math.Abs(k))
+		z = append(z, k-h, k+h)
+	}
+	d := make([]float64, len(z))
+	if err := act.Deriv(ctx, d, z); err != nil {
+		return nil, err
+	}
+	jump := make([]float64, len(kinks))
+	for i := range jump {
+		jump[i] = math.Abs(d[2*i+1] - d[2*i])
+	}
+	return jump, nil
+}
+
+// nonNegative allows for rounding of the derivative.
+func nonNegative(dg []float64) bool {
+	return slices.Min(dg) >= -1e-12*largest(dg)
+}
+
+func largest(v []float64) float64 { return max(slices.Max(v), -slices.Min(v)) }
+
+// polynomiallyBounded compares how φ′ grows from |z| ≤ 5 to 10 and from 10 to
+// 20: by equal factors for a power, by squared ones for an exponential.
+func polynomiallyBounded(z, dg []float64) bool {
+	m5, m10, m20 := within(z, dg, 5), within(z, dg, 10), within(z, dg, 20)
+	first, second := math.Log(m10/m5), math.Log(m20/m10)
+	return !(second > 1.3*max(first, 0)+0.1)
+}
+
+// within returns max |v| over |z| ≤ r.
+func within(z, v []float64, r float64) float64 {
+	var m float64
+	for i, x := range z {
+		if math.Abs(x) <= r {
+			m = max(m, math.Abs(v[i]))
+		}
+	}
+	return m
+}
+
+// boundedSlope reports whether φ″ is bounded: no jump of φ′, and difference
+// quotients that neither exceed any plausible bound (an undeclared jump shows as
+// 1e10 and more) nor grow with |z|.
+func boundedSlope(z, dg, jumps []float64) bool {
+	scale := largest(dg)
+	for _, j := range jumps {
+		if j > 1e-3*scale {
+			return false
+		}
+	}
+	var mid, slope []float64
+	for i := 1; i < len(z); i++ {
+		// Nodes closer than this are apart by rounding of φ′ rather than φ″.
+		if diff := math.Abs(dg[i] - dg[i-1]); diff > 1e-9*scale {
+			mid = append(mid, z[i])
+			slope = append(slope, diff/(z[i]-z[i-1]))
+		}
+	}
+	if len(slope) == 0 {
+		return true
+	}
+	if largest(slope) > 1e6*scale {
+		return false
+	}
+	inner, outer := within(mid, slope, 10), within(mid, slope, 20)
+	return outer <= 1.2*inner
+}
+
+// piecewiseConstant reports whether φ′ is constant between the kinks.
+func piecewiseConstant(z, dg, kinks []float64) bool {
+	sorted := slices.Sorted(slices.Values(kinks))
+	tol := 1e-9 * largest(dg)
+	for i := 1; i < len(z); i++ {
+		segment, _ := slices.BinarySearch(sorted, z[i])
+		before, _ := slices.BinarySearch(sorted, z[i-1])
+		if segment == before && math.Abs(dg[i]-dg[i-1]) > tol {
+			return false
+		}
+	}
+	return true
+}
