@@ -1,11 +1,17 @@
 // Package catalog opens activations by name: the built-ins, which run in the
 // process, and trusted plugins, which run in processes of their own.
+//
+// A plugin is a program, and so nothing is run that the user has not trusted
+// by name and content. See [Catalog.Trust].
 package catalog
 
 import (
 	"context"
-	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
@@ -17,26 +23,51 @@ import (
 // SourceBuiltin is the source of activations that are part of the program.
 const SourceBuiltin = "built-in"
 
+// Catalog knows where trust is recorded and how long plugins may take. The
+// zero value is the user's own catalog with the default times.
+type Catalog struct {
+	// Dir is the directory with the trust store. If it is "", it is
+	// $MOE_CONFIG_DIR, or else the directory moe in the user's configuration
+	// directory.
+	Dir string
+	// StartTimeout bounds the time from starting a plugin to its first reply;
+	// 0 means 10 s.
+	StartTimeout time.Duration
+	// CallTimeout bounds every call, of at most 65,536 values; 0 means 30 s.
+	CallTimeout time.Duration
+}
+
 // Plugin is an open activation. Close it when it is no longer needed.
 type Plugin struct {
 	// Activation also implements sdk.MomentsProvider and sdk.SystemProvider
 	// where, and only where, the plugin does: hand it on as it is.
 	Activation sdk.Activation
+	// Family is the family that Activation is a member of.
+	Family sdk.Family
 
 	source string
-	close  func() error
+	sha256 string
+	close  func()
+	once   sync.Once
 }
 
 // Source returns "built-in", or the path of the plugin's file.
 func (p *Plugin) Source() string { return p.source }
 
-// Close ends the plugin's process, if it has one. It may be called more than
-// once.
+// SHA256 returns the checksum of the plugin's file in hexadecimal, or "" for a
+// built-in.
+func (p *Plugin) SHA256() string { return p.sha256 }
+
+// Close ends the plugin's process and everything in its process group, within
+// three seconds whatever state they are in. A built-in has none. Close may be
+// called more than once.
 func (p *Plugin) Close() error {
-	if p.close == nil {
-		return nil
-	}
-	return p.close()
+	p.once.Do(func() {
+		if p.close != nil {
+			p.close()
+		}
+	})
+	return nil
 }
 
 // Builtins returns the families that are part of the program, by name.
@@ -44,52 +75,79 @@ func Builtins() []sdk.Family {
 	return []sdk.Family{identity.Family, leakyrelu.Family, relu.Family, sigmoid.Family}
 }
 
-// Open opens the activation with the given name and parameters. Unknown names
-// are an [*UnknownError], parameters that the activation does not take a
-// [*ParamsError].
+// Open opens an activation from the user's own catalog; see [Catalog.Open].
 func Open(ctx context.Context, name string, params sdk.Params) (*Plugin, error) {
+	return Catalog{}.Open(ctx, name, params)
+}
+
+// Open opens the activation with the given name and parameters; parameters
+// that are not given take their defaults. The name is that of a built-in or of
+// a trusted plugin, or the path of a trusted plugin's file, which contains a
+// separator, as in ./moe-plugin-softplus. PATH and the working directory are
+// never searched.
+//
+// Unknown names are an [*UnknownError], parameters that the activation does not
+// take a [*ParamsError], files that are not trusted an [*UntrustedError], and
+// plugins that do not work a [*FaultError]. The context bounds the start only.
+func (c Catalog) Open(ctx context.Context, name string, params sdk.Params) (*Plugin, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if isPath(name) {
+		return c.openFile(ctx, name, params)
+	}
 	families := Builtins()
-	i := slices.IndexFunc(families, func(f sdk.Family) bool { return f.Name == name })
-	if i < 0 {
-		return nil, unknown(name, families)
+	if i := slices.IndexFunc(families, func(f sdk.Family) bool { return f.Name == name }); i >= 0 {
+		return openBuiltin(families[i], params)
 	}
-	act, err := families[i].Activation(params)
+	record, err := c.find(name, families)
 	if err != nil {
-		return nil, &ParamsError{Name: name, Err: err}
+		return nil, err
 	}
-	return &Plugin{Activation: act, source: SourceBuiltin}, nil
+	return c.openFile(ctx, record.Path, params)
 }
 
-func unknown(name string, families []sdk.Family) error {
-	known := make([]string, len(families))
-	for i, f := range families {
-		known[i] = f.Name
+func isPath(name string) bool {
+	return strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/')
+}
+
+func openBuiltin(f sdk.Family, params sdk.Params) (*Plugin, error) {
+	act, err := f.Activation(params)
+	if err != nil {
+		return nil, &ParamsError{Name: f.Name, Err: err}
 	}
-	return &UnknownError{Name: name, Known: known}
+	return &Plugin{Activation: act, Family: f, source: SourceBuiltin}, nil
 }
 
-// ParamsError reports parameters that an activation does not take.
-type ParamsError struct {
-	Name string
-	Err  error
-}
-
-func (e *ParamsError) Error() string { return e.Err.Error() }
-func (e *ParamsError) Unwrap() error { return e.Err }
-
-// UnknownError reports a name that is neither a built-in nor a trusted plugin.
-type UnknownError struct {
-	Name  string
-	Known []string // what there is, ascending
-}
-
-func (e *UnknownError) Error() string {
-	msg := fmt.Sprintf("no activation %q", e.Name)
-	if near := nearest(e.Name, e.Known); near != "" {
-		msg += fmt.Sprintf("; did you mean %q?", near)
+// find returns the record of the trusted plugin with the given name.
+func (c Catalog) find(name string, builtins []sdk.Family) (Record, error) {
+	records, err := c.Trusted()
+	if err != nil {
+		return Record{}, err
 	}
-	return msg + " (there are " + join(e.Known) + "; a plugin's file is named by its path, such as ./moe-plugin-NAME)"
+	var known []string
+	var found []Record
+	for _, f := range builtins {
+		known = append(known, f.Name)
+	}
+	for _, r := range records {
+		if r.Name == name {
+			found = append(found, r)
+		}
+		if r.Name != "" {
+			known = append(known, r.Name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		slices.Sort(known)
+		return Record{}, &UnknownError{Name: name, Known: slices.Compact(known)}
+	case 1:
+		return found[0], nil
+	}
+	paths := make([]string, len(found))
+	for i, r := range found {
+		paths[i] = r.Path
+	}
+	return Record{}, &AmbiguousError{Name: name, Paths: paths}
 }

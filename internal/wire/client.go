@@ -74,7 +74,7 @@ func (c *Client) Activation(ctx context.Context, params sdk.Params) (sdk.Activat
 	if err != nil {
 		return nil, err
 	}
-	return Expose(info, caps, Member{Client: c, Params: info.Params}), nil
+	return Expose(info, caps, Member{Client: c, Params: params}), nil
 }
 
 // Configure returns the description and the capabilities of a member of the
@@ -94,7 +94,7 @@ func (c *Client) Configure(ctx context.Context, params sdk.Params) (sdk.Info, Ca
 // Member is one activation of a plugin's family: the [Backend] that calls it.
 type Member struct {
 	Client *Client
-	Params sdk.Params // all of them
+	Params sdk.Params // as in Configure
 }
 
 // Eval writes g(z_i) to dst_i, in calls of at most Chunk values.

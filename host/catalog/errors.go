@@ -1,0 +1,78 @@
+package catalog
+
+import (
+	"fmt"
+	"strings"
+)
+
+// UnknownError reports a name that is neither a built-in nor a trusted plugin.
+type UnknownError struct {
+	Name  string
+	Known []string // what there is, ascending
+}
+
+func (e *UnknownError) Error() string {
+	msg := fmt.Sprintf("no activation %q", e.Name)
+	if near := nearest(e.Name, e.Known); near != "" {
+		msg += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return msg + " (there are " + join(e.Known) + "; a plugin's file is named by its path, such as ./moe-plugin-NAME)"
+}
+
+// ParamsError reports parameters that an activation does not take.
+type ParamsError struct {
+	Name string // of the activation, as the caller named it
+	Err  error
+}
+
+func (e *ParamsError) Error() string { return e.Err.Error() }
+func (e *ParamsError) Unwrap() error { return e.Err }
+
+// UntrustedError refuses to run a file. Nothing of it has run.
+type UntrustedError struct {
+	Path   string
+	Reason string
+}
+
+func (e *UntrustedError) Error() string {
+	return fmt.Sprintf("plugin %s: %s", e.Path, e.Reason)
+}
+
+// FaultError is a failure of a plugin: it could not be started, it crashed, it
+// hung, or it answered with what no activation may answer.
+type FaultError struct {
+	Plugin string // the path of its file
+	Call   string // what it was asked, such as "Eval"; "start" before any call
+	Reason string
+	Output string // its last words on stderr, printable; "" if there were none
+}
+
+func (e *FaultError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "plugin %s: %s: %s", e.Plugin, e.Call, e.Reason)
+	if e.Output != "" {
+		fmt.Fprintf(&b, "; its last words: %s", e.Output)
+	}
+	b.WriteString("; the fault is the plugin's: repair it, or ask its author")
+	return b.String()
+}
+
+// AmbiguousError reports a name that several trusted plugins have.
+type AmbiguousError struct {
+	Name  string
+	Paths []string
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("several trusted plugins are called %q: name one of %s", e.Name, join(e.Paths))
+}
+
+// UnsupportedError reports an operating system on which no plugin runs.
+type UnsupportedError struct {
+	Plugin string
+	OS     string
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("plugin %s: plugins run on Linux, not on %s; the built-in activations run here", e.Plugin, e.OS)
+}

@@ -1,0 +1,81 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// image is a copy of a plugin's file in memory that nothing can change any
+// more: what is hashed is what runs. Of a script only the script is in it, not
+// the interpreter nor what it imports.
+type image struct {
+	path   string // of the file
+	sha256 string // of the copy, in hexadecimal
+	file   *os.File
+}
+
+// maxImage bounds the size of a plugin's file.
+const maxImage = 1 << 30
+
+// openImage copies, seals and hashes the file at path, as the caller wrote it.
+func openImage(path string) (*image, error) {
+	file, err := resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	src, err := os.Open(file)
+	if err != nil {
+		return nil, fileFault(path, err)
+	}
+	defer src.Close()
+	copied, err := sealedCopy(src)
+	if err != nil {
+		return nil, fileFault(path, err)
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(copied, 0, maxImage)); err != nil {
+		copied.Close()
+		return nil, fileFault(path, err)
+	}
+	return &image{path: file, sha256: hex.EncodeToString(sum.Sum(nil)), file: copied}, nil
+}
+
+func (i *image) Close() error { return i.file.Close() }
+
+func sealedCopy(src io.Reader) (*os.File, error) {
+	fd, err := memfd()
+	if err != nil {
+		return nil, fmt.Errorf("no memory for a copy of it: %w", err)
+	}
+	dst := os.NewFile(uintptr(fd), "plugin")
+	n, err := io.Copy(dst, io.LimitReader(src, maxImage+1))
+	if err == nil && n > maxImage {
+		err = fmt.Errorf("it is larger than %d bytes", maxImage)
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(dst.Fd(), unix.F_ADD_SEALS,
+			unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+	}
+	if err != nil {
+		dst.Close()
+		return nil, err
+	}
+	return dst, nil
+}
+
+// memfd creates a file in memory that may be executed; kernels before 6.3 do
+// not know the flag that says so.
+func memfd() (int, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("moe-plugin", flags|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate("moe-plugin", flags)
+	}
+	return fd, err
+}

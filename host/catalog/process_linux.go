@@ -1,0 +1,147 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	gorunner "github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+
+	"github.com/gatedlearning/moe/internal/wire"
+)
+
+const (
+	// stopGrace is how long a plugin may take to end when asked to.
+	stopGrace = time.Second
+	// settle is how long the operating system may take to tell that a plugin
+	// has ended after its connection has.
+	settle = time.Second
+)
+
+// process is a running plugin.
+type process struct {
+	client *wire.Client
+
+	runner  *runner
+	manager *plugin.Client
+	dir     *runtimeDir
+}
+
+// startProcess starts the plugin in img and connects to it, under the
+// catalog's times. An error is a *FaultError or the context's.
+func (c Catalog) startProcess(ctx context.Context, img *image, shown string) (*process, error) {
+	dir, err := newRuntimeDir()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{dir: dir}
+	p.manager = plugin.NewClient(p.config(img, shown, c.callTimeout()))
+	connected := make(chan error, 1)
+	go func() { connected <- p.connect() }()
+	var hung bool
+	select {
+	case err = <-connected:
+	case <-ctx.Done():
+		p.abort()
+		<-connected
+		err = ctx.Err()
+	case <-time.After(c.startTimeout()):
+		hung = true
+		p.abort()
+		err = <-connected
+	}
+	if err == nil && !hung {
+		return p, nil
+	}
+	p.stop()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, p.startFault(shown, err, hung, c.startTimeout())
+}
+
+func (p *process) config(img *image, shown string, callTimeout time.Duration) *plugin.ClientConfig {
+	p.runner = newRunner(img, shown)
+	return &plugin.ClientConfig{
+		HandshakeConfig: wire.Handshake(),
+		Plugins:         plugin.PluginSet{wire.Name: wire.Plugin{}},
+		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (gorunner.Runner, error) {
+			p.runner.setUp(cmd.Env, dir)
+			return p.runner, nil
+		},
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		AutoMTLS:         true,
+		SkipHostEnv:      true,
+		SyncStdout:       &p.runner.words,
+		SyncStderr:       &p.runner.words,
+		Logger:           hclog.NewNullLogger(),
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.dir.path},
+		GRPCDialOptions: []grpc.DialOption{
+			grpc.WithUnaryInterceptor(deadline(callTimeout)),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxReply)),
+		},
+	}
+}
+
+// deadline puts a deadline on every call, go-plugin's own among them.
+func deadline(d time.Duration) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		ctx, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+}
+
+func (p *process) connect() error {
+	rpc, err := p.manager.Client()
+	if err != nil {
+		return err
+	}
+	raw, err := rpc.Dispense(wire.Name)
+	if err != nil {
+		return err
+	}
+	p.client = raw.(*wire.Client)
+	return nil
+}
+
+// abort ends the plugin at once.
+func (p *process) abort() { p.runner.Kill(context.Background()) }
+
+// stop asks the plugin to end, and kills what has not ended after stopGrace.
+func (p *process) stop() {
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		p.manager.Kill()
+	}()
+	select {
+	case <-asked:
+	case <-time.After(stopGrace):
+	}
+	p.abort()
+	p.dir.remove()
+}
+
+// startFault says why a plugin did not start, from what it printed and how it
+// ended rather than from the library's error.
+func (p *process) startFault(shown string, err error, hung bool, limit time.Duration) error {
+	reason := fmt.Sprint(err)
+	r := p.runner
+	switch {
+	case !r.runs():
+		reason = "it cannot be executed: " + reason
+	case r.refusal() != nil:
+		reason = r.refusal().Error()
+	case hung:
+		reason = fmt.Sprintf("it did not answer within %v", limit)
+	}
+	if end := r.endedBy(); end != "" && !hung {
+		reason += " (" + end + ")"
+	}
+	return &FaultError{Plugin: shown, Call: "start", Reason: reason, Output: r.words.last()}
+}

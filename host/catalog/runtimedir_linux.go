@@ -1,0 +1,111 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// runtimeDir is the private directory with one plugin's socket. Its holder
+// keeps a lock on it; a directory whose lock is free has been left behind by a
+// program that was killed, and is removed by the next one.
+type runtimeDir struct {
+	path string
+	lock *os.File
+}
+
+// maxBase bounds the path under which runtime directories are made: a socket's
+// path has at most 107 bytes, and go-plugin appends two random names.
+const maxBase = 48
+
+// newRuntimeDir creates a runtime directory, after sweeping.
+func newRuntimeDir() (*runtimeDir, error) {
+	base, err := runtimeBase()
+	if err != nil {
+		return nil, err
+	}
+	sweep(base)
+	for {
+		path, err := os.MkdirTemp(base, "")
+		if err != nil {
+			return nil, err
+		}
+		lock, err := tryLock(path)
+		if err == nil {
+			return &runtimeDir{path: path, lock: lock}, nil
+		}
+		// Another program's sweep took it before it was locked.
+		if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+}
+
+func (d *runtimeDir) remove() {
+	os.RemoveAll(d.path)
+	d.lock.Close()
+}
+
+// runtimeBase returns the user's own directory for runtime directories.
+func runtimeBase() (string, error) {
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	if base == "" || len(base) > maxBase-len("/moe") || checkPrivate(base) != nil {
+		base = "/tmp/moe-" + strconv.Itoa(os.Geteuid())
+	} else {
+		base = filepath.Join(base, "moe")
+	}
+	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	return base, checkPrivate(base)
+}
+
+// checkPrivate reports whether path is a directory of ours that others can
+// neither read nor write.
+func checkPrivate(path string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o077 != 0 || int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s is not a directory that only its owner, uid %d, can use; remove it", path, os.Geteuid())
+	}
+	return nil
+}
+
+// sweep removes the runtime directories whose holders are gone.
+func sweep(base string) {
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		path := filepath.Join(base, e.Name())
+		if lock, err := tryLock(path); err == nil {
+			os.RemoveAll(path)
+			lock.Close()
+		}
+	}
+}
+
+// tryLock takes the lock of a directory if it is free and the directory still
+// stands when it is taken.
+func tryLock(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if _, err := os.Lstat(path); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

@@ -1,0 +1,352 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/gatedlearning/moe/internal/wire"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// maxRestarts is how often a plugin that has died is started afresh and asked
+// again; calls are pure, so the values are those that it would have given.
+const maxRestarts = 3
+
+// session is a plugin that is open: its process, and another one if that dies.
+type session struct {
+	catalog Catalog
+	image   *image
+	shown   string // the file's path as the user wrote it
+
+	family sdk.Family // what it said when it was opened
+
+	mu       sync.Mutex
+	proc     *process // nil once closed
+	restarts atomic.Int32
+}
+
+// openFile opens the trusted plugin at path.
+func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (*Plugin, error) {
+	img, err := openImage(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.trusted(path, img); err != nil {
+		img.Close()
+		return nil, err
+	}
+	s, err := c.openSession(ctx, img, path)
+	if err != nil {
+		return nil, err
+	}
+	act, err := s.family.Activation(params)
+	if err != nil {
+		s.close()
+		if fault := (*FaultError)(nil); errors.As(err, &fault) || ctx.Err() != nil {
+			return nil, err
+		}
+		return nil, &ParamsError{Name: path, Err: err}
+	}
+	return &Plugin{Activation: act, Family: s.family, source: path, sha256: img.sha256, close: s.close}, nil
+}
+
+// trusted reports whether the store holds a file with this path and checksum;
+// if not, the error says what it holds instead.
+func (c Catalog) trusted(shown string, img *image) error {
+	records, err := c.Trusted()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(records, func(r Record) bool { return r.Path == img.path })
+	switch {
+	case i < 0:
+		return &UntrustedError{shown, fmt.Sprintf("it is not trusted and was not run (sha256 %s); if you trust it: moe plugin trust %s", img.sha256, shown)}
+	case records[i].SHA256 != img.sha256:
+		return &UntrustedError{shown, fmt.Sprintf("it has changed since it was trusted and was not run (sha256 %s, was %s); if you trust the new one: moe plugin trust %s",
+			img.sha256, records[i].SHA256, shown)}
+	}
+	return nil
+}
+
+// openSession starts the plugin in img, whatever the trust store says, and
+// asks it what it is. The session owns img, also after an error.
+func (c Catalog) openSession(ctx context.Context, img *image, path string) (*session, error) {
+	s := &session{catalog: c, image: img, shown: path}
+	var err error
+	if s.proc, err = c.startProcess(ctx, img, path); err != nil {
+		img.Close()
+		return nil, err
+	}
+	if s.family, err = s.proc.client.Describe(ctx); err != nil {
+		err = s.fault(ctx, s.proc, "Describe", err)
+		s.close()
+		return nil, err
+	}
+	late := context.WithoutCancel(ctx) // every call has a deadline of its own
+	s.family.New = func(p sdk.Params) (sdk.Activation, error) { return s.activation(late, p) }
+	return s, nil
+}
+
+func (s *session) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return
+	}
+	s.proc.stop()
+	s.proc = nil
+	s.image.Close()
+}
+
+// activation returns the member of the plugin's family with the given
+// parameters, which are all that the family has.
+func (s *session) activation(ctx context.Context, params sdk.Params) (sdk.Activation, error) {
+	var info sdk.Info
+	var caps wire.Capabilities
+	err := s.call(ctx, "Configure", func(c *wire.Client) (err error) {
+		info, caps, err = c.Configure(ctx, params)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range params.Names() {
+		if v, ok := info.Params[name]; ok && v != params[name] {
+			return nil, s.faultf("Configure", "asked for %s = %v, it answers for %v", name, params[name], v)
+		}
+	}
+	if info.Name != s.family.Name {
+		return nil, s.faultf("Configure", "it is called %q, and its activation %q", s.family.Name, info.Name)
+	}
+	if len(params) > 0 {
+		info.Params = maps.Clone(params)
+	}
+	return wire.Expose(info, caps, member{s, params}), nil
+}
+
+// call runs fn with the plugin's client. Where the plugin has died, it is
+// started afresh and fn runs again.
+func (s *session) call(ctx context.Context, name string, fn func(*wire.Client) error) error {
+	for {
+		proc, err := s.current()
+		if err != nil {
+			return err
+		}
+		err = fn(proc.client)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !died(proc, err):
+			return s.fault(ctx, proc, name, err)
+		}
+		restarted, restartErr := s.restart(ctx, proc)
+		switch {
+		case restartErr != nil:
+			return restartErr
+		case !restarted:
+			return s.fault(ctx, proc, name, err)
+		}
+	}
+}
+
+var errClosed = errors.New("the plugin has been closed")
+
+func (s *session) current() (*process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return nil, errClosed
+	}
+	return s.proc, nil
+}
+
+// died reports whether err is that of a plugin whose process or connection has
+// ended, rather than one that it answered with.
+func died(proc *process, err error) bool {
+	var call *wire.CallError
+	if !errors.As(err, &call) {
+		return false
+	}
+	switch call.Code {
+	case codes.Unavailable:
+		proc.runner.ended(settle)
+		return true
+	case codes.DeadlineExceeded:
+		return false
+	}
+	return proc.runner.ended(0)
+}
+
+// restart replaces dead, unless another call has done so. It returns false
+// where the plugin has died too often.
+func (s *session) restart(ctx context.Context, dead *process) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.proc == nil:
+		return false, errClosed
+	case s.proc != dead:
+		return true, nil
+	case s.restarts.Load() == maxRestarts:
+		return false, nil
+	}
+	s.restarts.Add(1)
+	dead.stop()
+	proc, err := s.catalog.startProcess(ctx, s.image, s.shown)
+	if err != nil {
+		return false, err
+	}
+	s.proc = proc
+	again, err := proc.client.Describe(ctx)
+	switch {
+	case err != nil:
+		return false, s.fault(ctx, proc, "Describe", err)
+	case again.Name != s.family.Name || again.Version != s.family.Version || !slices.Equal(again.Params, s.family.Params):
+		return false, s.faultf("Describe", "started afresh it says that it is something else")
+	}
+	return true, nil
+}
+
+// fault turns the error of a call into a *FaultError, parameters that the
+// plugin refuses excepted. A plugin that hangs is ended.
+func (s *session) fault(ctx context.Context, proc *process, name string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	reason := err.Error()
+	var call *wire.CallError
+	if errors.As(err, &call) {
+		reason = "it says " + quote(call.Message)
+		switch {
+		case call.Code == codes.InvalidArgument && name == "Configure":
+			return errors.New(call.Message)
+		case call.Code == codes.DeadlineExceeded:
+			reason = fmt.Sprintf("no answer within %v", s.catalog.callTimeout())
+			proc.abort()
+		case call.Code == codes.ResourceExhausted:
+			reason = "its reply is too large: " + quote(call.Message)
+		case call.Code == codes.Unavailable:
+			reason = "it closed the connection"
+			if end := proc.runner.endedBy(); end != "" {
+				reason = "it ended: " + end
+			}
+			if s.restarts.Load() == maxRestarts {
+				reason += fmt.Sprintf(", and did so again after %d restarts", maxRestarts)
+			}
+		}
+	}
+	return &FaultError{Plugin: s.shown, Call: name, Reason: reason, Output: proc.runner.words.last()}
+}
+
+func (s *session) faultf(name, format string, args ...any) error {
+	return &FaultError{Plugin: s.shown, Call: name, Reason: fmt.Sprintf(format, args...)}
+}
+
+// member is one activation of the session's family.
+type member struct {
+	s      *session
+	params sdk.Params
+}
+
+// Eval writes g(z_i) to dst_i.
+func (m member) Eval(ctx context.Context, dst, z []float64) error {
+	return m.batches(ctx, "Eval", wire.Member.Eval, dst, z)
+}
+
+// Deriv writes g′(z_i) to dst_i.
+func (m member) Deriv(ctx context.Context, dst, z []float64) error {
+	return m.batches(ctx, "Deriv", wire.Member.Deriv, dst, z)
+}
+
+type batchMethod func(m wire.Member, ctx context.Context, dst, z []float64) error
+
+// batches asks for one message of values at a time, and copies each to dst
+// when it is whole and checked: a repeated call then finds z as it was, also
+// where dst is z.
+func (m member) batches(ctx context.Context, name string, method batchMethod, dst, z []float64) error {
+	if err := sdk.CheckLengths(m.s.family.Name, dst, z); err != nil {
+		return err
+	}
+	reply := make([]float64, min(len(z), wire.Chunk))
+	for lo := 0; lo < len(z); lo += wire.Chunk {
+		hi := min(lo+wire.Chunk, len(z))
+		part := reply[:hi-lo]
+		err := m.s.call(ctx, name, func(c *wire.Client) error {
+			return method(wire.Member{Client: c, Params: m.params}, ctx, part, z[lo:hi])
+		})
+		if err != nil {
+			return err
+		}
+		for i, v := range part {
+			if !finite(v) && finite(z[lo+i]) {
+				return m.s.faultf(name, "row %d: %v at z = %v", lo+i, v, z[lo+i])
+			}
+		}
+		copy(dst[lo:hi], part)
+	}
+	return nil
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Moments asks the plugin for its moments.
+func (m member) Moments(ctx context.Context) (out sdk.Moments, err error) {
+	err = m.s.call(ctx, "Moments", func(c *wire.Client) (err error) {
+		out, err = wire.Member{Client: c, Params: m.params}.Moments(ctx)
+		return err
+	})
+	return out, err
+}
+
+// System asks the plugin for its linear system.
+func (m member) System(ctx context.Context, sigma float64) (out sdk.System, err error) {
+	err = m.s.call(ctx, "System", func(c *wire.Client) (err error) {
+		out, err = wire.Member{Client: c, Params: m.params}.System(ctx, sigma)
+		return err
+	})
+	return out, err
+}
+
+// Trust records that the file at path, as it now is, may run, and then runs it
+// to add what it says about itself. The record comes first and stays where the
+// plugin turns out to be broken: the error is then a [*FaultError].
+func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
+	img, err := openImage(path)
+	if err != nil {
+		return Record{}, err
+	}
+	r := Record{Path: img.path, SHA256: img.sha256}
+	if err := c.record(ctx, r); err != nil {
+		img.Close()
+		return Record{}, err
+	}
+	s, err := c.openSession(ctx, img, path)
+	if err != nil {
+		return r, err
+	}
+	defer s.close()
+	r.Name, r.Version, r.Protocol = s.family.Name, s.family.Version, wire.Version
+	r.Parameters = parametersOf(s.family)
+	return r, c.record(ctx, r)
+}
+
+func (c Catalog) startTimeout() time.Duration { return orDefault(c.StartTimeout, 10*time.Second) }
+func (c Catalog) callTimeout() time.Duration  { return orDefault(c.CallTimeout, 30*time.Second) }
+
+func orDefault(d, byDefault time.Duration) time.Duration {
+	if d == 0 {
+		return byDefault
+	}
+	return d
+}

@@ -1,0 +1,153 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// Record is one entry of the trust store: a file, as it was when it was
+// trusted, and what it then said about itself.
+type Record struct {
+	Path       string      `json:"path"`   // absolute, without symbolic links
+	SHA256     string      `json:"sha256"` // of the file, in hexadecimal
+	Name       string      `json:"name,omitempty"`
+	Version    string      `json:"version,omitempty"`
+	Protocol   int         `json:"protocol,omitempty"`
+	Parameters []Parameter `json:"parameters,omitempty"`
+}
+
+// Parameter is an [sdk.Param] in the trust store.
+type Parameter struct {
+	Name    string  `json:"name"`
+	Doc     string  `json:"doc,omitempty"`
+	Default float64 `json:"default"`
+	Min     float64 `json:"min"`
+	Max     float64 `json:"max"`
+}
+
+func parametersOf(f sdk.Family) []Parameter {
+	var out []Parameter
+	for _, p := range f.Params {
+		out = append(out, Parameter(p))
+	}
+	return out
+}
+
+const (
+	storeName   = "trusted-plugins.json"
+	storeFormat = "moe-trusted-plugins/v1"
+)
+
+// storeFile is the trust store as it stands on disk.
+type storeFile struct {
+	Format  string   `json:"format"`
+	Plugins []Record `json:"plugins"` // by path
+}
+
+// Store returns the path of the trust store's file.
+func (c Catalog) Store() (string, error) {
+	dir := c.Dir
+	if dir == "" {
+		dir = os.Getenv("MOE_CONFIG_DIR")
+	}
+	if dir == "" {
+		config, err := os.UserConfigDir()
+		if err != nil {
+			return "", fmt.Errorf("no directory for the trust store: %w; set MOE_CONFIG_DIR", err)
+		}
+		dir = filepath.Join(config, "moe")
+	}
+	return filepath.Abs(filepath.Join(dir, storeName))
+}
+
+// Trusted returns the records of the trust store, by path. A store that cannot
+// be read, or that somebody else could have written, trusts nothing: the error
+// is then an [*UntrustedError].
+func (c Catalog) Trusted() ([]Record, error) {
+	path, err := c.Store()
+	if err != nil {
+		return nil, &UntrustedError{Path: storeName, Reason: err.Error()}
+	}
+	records, err := readStore(path)
+	if err != nil {
+		return nil, &UntrustedError{Path: path, Reason: "the trust store trusts nothing: " + err.Error()}
+	}
+	return records, nil
+}
+
+func readStore(path string) ([]Record, error) {
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := checkWriters(path); err != nil {
+		return nil, err
+	}
+	if len(data) == 0 {
+		return nil, nil
+	}
+	var file storeFile
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&file); err != nil {
+		return nil, fmt.Errorf("it is not JSON: %w; repair or remove it", err)
+	}
+	if file.Format != storeFormat {
+		return nil, fmt.Errorf("its format is %q, want %q", file.Format, storeFormat)
+	}
+	return file.Plugins, nil
+}
+
+// record writes r to the store, in the place of what is there for its path.
+func (c Catalog) record(ctx context.Context, r Record) error {
+	path, err := c.Store()
+	if err != nil {
+		return err
+	}
+	unlock, err := lockStore(path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	records, err := c.Trusted()
+	if err != nil {
+		return err
+	}
+	records = slices.DeleteFunc(records, func(old Record) bool { return old.Path == r.Path })
+	records = append(records, r)
+	slices.SortFunc(records, func(a, b Record) int { return strings.Compare(a.Path, b.Path) })
+	data, err := json.MarshalIndent(storeFile{Format: storeFormat, Plugins: records}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(ctx, path, append(data, '\n'))
+}
+
+// createStore makes the store, empty and writable by its owner alone, if there
+// is none; a later replacement keeps its permissions.
+func createStore(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return &atomicfile.CreateError{Path: path, Err: err}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
+		return &atomicfile.CreateError{Path: path, Err: err}
+	}
+	return f.Close()
+}
