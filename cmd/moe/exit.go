@@ -1,11 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
-// Exit codes: the answer, then those of sysexits.h.
+// Exit codes: the answer, then those of sysexits.h, then 128 + the signal.
 const (
 	exitYes       = 0
 	exitNo        = 1  // activation invalid, fit not converged
@@ -16,6 +24,7 @@ const (
 	exitCreate    = 73 // an output cannot be created
 	exitIO        = 74 // reading or writing failed
 	exitUntrusted = 77 // a plugin that is not trusted
+	exitSignal    = 128
 )
 
 // exitError is an error that knows its exit code.
@@ -33,4 +42,51 @@ var errNo = &exitError{exitNo, errors.New("")}
 // usagef is an error in how the command was called.
 func usagef(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ sig os.Signal }
+
+func (e *signalError) Error() string {
+	return fmt.Sprintf("ended by %v; outputs are as they were before", e.sig)
+}
+
+// exitCode returns the exit code of an error by its type: the first that
+// matches of those below; an error that no one has classified is a defect.
+func exitCode(err error) int {
+	var (
+		known  *exitError
+		signal *signalError
+	)
+	switch {
+	case err == nil:
+		return exitYes
+	case errors.As(err, &signal):
+		if n, ok := signal.sig.(syscall.Signal); ok {
+			return exitSignal + int(n)
+		}
+		return exitSignal
+	case errors.As(err, &known):
+		return known.code
+	case is[*dataset.SelectionError](err), is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err):
+		return exitUsage
+	case is[*dataset.Error](err):
+		return exitData
+	case is[*catalog.UntrustedError](err):
+		return exitUntrusted
+	case is[*catalog.FaultError](err):
+		return exitPlugin
+	case is[*atomicfile.CreateError](err):
+		return exitCreate
+	case is[*atomicfile.WriteError](err), is[*fs.PathError](err), is[syscall.Errno](err):
+		return exitIO
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return exitIO
+	}
+	return exitSoftware
+}
+
+func is[T error](err error) bool {
+	var target T
+	return errors.As(err, &target)
 }

@@ -3,26 +3,107 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strings"
 	"syscall"
+	"time"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
 
 // run executes one command line and returns its exit code.
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := withSignals(context.Background(), os.Stderr)
 	defer stop()
-	root := newRoot()
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return exitYes
+	err := execute(ctx, args)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(os.Stderr, "moe: "+msg)
-	}
+	printError(os.Stderr, err)
 	return exitCode(err)
+}
+
+// execute runs the command line with panics turned into errors. An error that
+// comes before a command's own code runs is cobra's, about flags or arguments.
+func execute(ctx context.Context, args []string) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &exitError{exitSoftware, fmt.Errorf("internal error: %v, at %s; please report it", p, panicPlace(debug.Stack()))}
+		}
+	}()
+	began := false
+	root := newRoot(&began)
+	root.SetArgs(args)
+	err = root.ExecuteContext(ctx)
+	if err != nil && !began && !is[*exitError](err) {
+		err = &exitError{exitUsage, err}
+	}
+	return err
+}
+
+// printError writes an error as one line.
+func printError(w io.Writer, err error) {
+	if err == nil || err.Error() == "" {
+		return
+	}
+	fmt.Fprintln(w, "moe: "+strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// panicPlace returns the file and line of the code that panicked: in a stack
+// the frame after the runtime's panic.
+func panicPlace(stack []byte) string {
+	_, after, ok := strings.Cut(string(stack), "\npanic(")
+	if !ok {
+		return "an unknown place"
+	}
+	lines := strings.Split(after, "\n")
+	for _, line := range lines[2:] {
+		if strings.HasPrefix(line, "\t") && !strings.Contains(line, "/runtime/") {
+			place, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+			return place
+		}
+	}
+	return "an unknown place"
+}
+
+// grace is how long a command may take to end after a signal. The contract is
+// five seconds; what does not watch its context is cut off before.
+const grace = 4 * time.Second
+
+// withSignals returns a context that SIGINT and SIGTERM end with a
+// *[signalError] as its cause. A second signal, or the end of grace, ends the
+// process; temporary files are gone by then, for they watch the same context.
+func withSignals(parent context.Context, stderr io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	finished := make(chan struct{})
+	go func() {
+		var cause error
+		select {
+		case s := <-signals:
+			cause = &signalError{s}
+			cancel(cause)
+		case <-finished:
+			return
+		}
+		select {
+		case <-signals:
+		case <-time.After(grace):
+		case <-finished:
+			return
+		}
+		printError(stderr, cause)
+		os.Exit(exitCode(cause))
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(finished)
+		cancel(errors.New("finished"))
+	}
 }

@@ -1,17 +1,104 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 )
 
-func newRoot() *cobra.Command {
+// newRoot builds the command tree. began is set when a subcommand's own code
+// starts to run: until then an error is one of usage.
+func newRoot(began *bool) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "moe",
-		Short:         "Learn mixtures of experts, with guarantees, for any nonlinearity",
+		Use:   "moe",
+		Short: "Learn mixtures of experts, with guarantees, for any nonlinearity",
+		Long: `moe learns the parameters of mixtures of experts
+
+    y = g(<a_z, x>) + sigma*N(0,1),   P(z = i | x) = softmax_i(<w_1, x>, ..., <w_k-1, x>, 0)
+
+for any nonlinearity g: identity, relu, leakyrelu and sigmoid are built in,
+others come as plugins.
+
+Exit codes: 0 the answer is yes, 1 the answer is no, 64 usage, 65 bad data or
+model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
+74 input/output error, 77 plugin not trusted, 130 and 143 ended by a signal.`,
+		Example: `  moe sample --activation relu --k 2 --d 10 --n 10000 --sigma 0.05 -o data.csv --truth truth.json
+  moe fit data.csv --activation relu --k 2 -o model.json
+  moe predict model.json data.csv -o predictions.csv
+  moe evaluate model.json data.csv --truth truth.json`,
+		Args:          noSuchCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.PersistentFlags().Bool("json", false, "print one JSON object on stdout and nothing else there")
+	root.PersistentFlags().Bool("quiet", false, "no progress and no remarks on stderr; errors are still said")
+	root.SuggestionsMinimumDistance = 2
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; %s --help lists the flags", err, cmd.CommandPath())
+	})
+	root.AddCommand(
+		newSampleCmd(),
+		newPredictCmd(),
+		newEvaluateCmd(),
+		newVersionCmd(),
+	)
+	markBegin(root, began)
 	return root
 }
 
-func exitCode(err error) int { return exitSoftware }
+// noSuchCommand is the root's check of arguments: what is left over there is
+// the name of a command that does not exist.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return usagef("unknown command %q: did you mean %s?", args[0], strings.Join(near, " or "))
+	}
+	return usagef("unknown command %q: moe --help lists the commands", args[0])
+}
+
+// markBegin wraps every command's code so that it sets began first.
+func markBegin(cmd *cobra.Command, began *bool) {
+	if inner := cmd.RunE; inner != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*began = true
+			return inner(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markBegin(sub, began)
+	}
+}
+
+// wantsJSON reports whether the caller asked for JSON on stdout.
+func wantsJSON(cmd *cobra.Command) bool { return isSet(cmd, "json") }
+
+// isQuiet reports whether the caller asked for silence on stderr.
+func isQuiet(cmd *cobra.Command) bool { return isSet(cmd, "quiet") }
+
+func isSet(cmd *cobra.Command, name string) bool {
+	on, err := cmd.Flags().GetBool(name)
+	return err == nil && on
+}
+
+// printJSON writes v to stdout as one indented JSON object.
+func printJSON(cmd *cobra.Command, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = cmd.OutOrStdout().Write(append(data, '\n'))
+	return err
+}
+
+// remark writes a line to stderr unless --quiet is set.
+func remark(cmd *cobra.Command, format string, args ...any) {
+	if !isQuiet(cmd) {
+		fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -41,7 +42,7 @@ func Write(ctx context.Context, path string, src Source) error {
 	if strings.EqualFold(filepath.Ext(path), ".npy") {
 		err = writeNPY(ctx, f, src)
 	} else {
-		err = writeCSV(ctx, f, src)
+		err = WriteCSV(ctx, f, src)
 	}
 	if err != nil {
 		return err
@@ -51,18 +52,19 @@ func Write(ctx context.Context, path string, src Source) error {
 
 const writeSize = 256 << 10
 
-func writeCSV(ctx context.Context, f *atomicfile.File, src Source) error {
-	w := bufio.NewWriterSize(f, writeSize)
-	w.WriteString(HeaderLine(src.Schema().Columns()))
+// WriteCSV writes a table to a stream as [Write] does to a .csv file.
+func WriteCSV(ctx context.Context, out io.Writer, src Source) error {
+	w := bufio.NewWriterSize(out, writeSize)
+	w.WriteString(headerLine(src.Schema().Columns()))
 	var row []byte
 	err := src.Read(ctx, func(b *model.Block) error {
 		for i := range b.N {
 			row = row[:0]
 			for j := i; j < len(b.X); j += b.N {
-				row = append(AppendNumber(row, b.X[j]), ',')
+				row = append(appendNumber(row, b.X[j]), ',')
 			}
 			if b.Y != nil {
-				row = append(AppendNumber(row, b.Y[i]), ',')
+				row = append(appendNumber(row, b.Y[i]), ',')
 			}
 			row[len(row)-1] = '\n'
 			if _, err := w.Write(row); err != nil {
@@ -77,13 +79,13 @@ func writeCSV(ctx context.Context, f *atomicfile.File, src Source) error {
 	return w.Flush()
 }
 
-// AppendNumber appends the shortest decimal that reads back as v.
-func AppendNumber(dst []byte, v float64) []byte {
+// appendNumber appends the shortest decimal that reads back as v.
+func appendNumber(dst []byte, v float64) []byte {
 	return strconv.AppendFloat(dst, v, 'g', -1, 64)
 }
 
-// HeaderLine is the first line of a CSV file, names quoted where they need it.
-func HeaderLine(names []string) string {
+// headerLine is the first line of a CSV file, names quoted where they need it.
+func headerLine(names []string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
 		if strings.ContainsAny(name, ",\"\n\r") || strings.TrimSpace(name) != name {

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+)
+
+// evaluation is the JSON of moe evaluate: what was asked for.
+type evaluation struct {
+	*fitted.Evaluation
+	*fitted.Recovery
+}
+
+func newEvaluateCmd() *cobra.Command {
+	var truth string
+	cmd := &cobra.Command{
+		Use:   "evaluate MODEL [DATA]",
+		Short: "Measure a fitted model on data and against known parameters",
+		Long: `evaluate measures a model on DATA (log-likelihood summed over the rows, root
+mean squared error and R2 of the mean prediction) and, with --truth, against the
+true parameters: e_reg = 1 - max over permutations of the smallest cosine
+between an estimated and a true regressor, and e_gating likewise for the gate.`,
+		Example: `  moe evaluate model.json data.csv
+  moe evaluate model.json --truth truth.json --json`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data := ""
+			if len(args) == 2 {
+				data = args[1]
+			}
+			return evaluate(cmd, args[0], data, truth)
+		},
+	}
+	cmd.Flags().StringVar(&truth, "truth", "", "compare with the true parameters in this JSON `FILE`")
+	return cmd
+}
+
+func evaluate(cmd *cobra.Command, modelPath, dataPath, truthPath string) error {
+	if dataPath == "" && truthPath == "" {
+		return usagef("nothing to evaluate against: give DATA, --truth FILE or both")
+	}
+	var result evaluation
+	m, err := fitted.Read(modelPath)
+	if err != nil {
+		return err
+	}
+	if truthPath != "" {
+		if result.Recovery, err = compare(m, truthPath); err != nil {
+			return err
+		}
+	}
+	if dataPath != "" {
+		if result.Evaluation, err = evaluateOn(cmd, m, modelPath, dataPath); err != nil {
+			return err
+		}
+	}
+	if wantsJSON(cmd) {
+		return printJSON(cmd, result)
+	}
+	return result.print(cmd)
+}
+
+// compare measures a model against a truth file.
+func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
+	truth, err := fitted.ReadTruth(truthPath)
+	if err != nil {
+		return nil, err
+	}
+	r, err := fitted.Compare(m.Params(), truth.Params())
+	if err != nil {
+		return nil, &dataset.Error{File: truthPath, Msg: err.Error()}
+	}
+	return &r, nil
+}
+
+func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath, dataPath string) (*fitted.Evaluation, error) {
+	plugin, err := openActivation(cmd, m, modelPath)
+	if err != nil {
+		return nil, err
+	}
+	defer plugin.Close()
+	src, err := openData(cmd, dataPath, dataset.Selection{Features: m.Features, Target: m.Target})
+	if err != nil {
+		return nil, err
+	}
+	return fitted.Evaluate(cmd.Context(), m.Params(), plugin.Activation, src)
+}
+
+func (e *evaluation) print(cmd *cobra.Command) error {
+	w := cmd.OutOrStdout()
+	if r := e.Evaluation; r != nil {
+		if _, err := fmt.Fprintf(w, "rows            %d\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", r.N, r.LogLikelihood, r.RMSE, r.R2); err != nil {
+			return err
+		}
+	}
+	if r := e.Recovery; r != nil {
+		if _, err := fmt.Fprintf(w, "e_reg           %.3g\ne_gating        %.3g\n", r.EReg, r.EGating); err != nil {
+			return err
+		}
+	}
+	return nil
+}

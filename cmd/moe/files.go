@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/internal/atomicfile"
+)
+
+// addSeed adds --seed to a command that draws random numbers.
+func addSeed(cmd *cobra.Command, seed *uint64) {
+	cmd.Flags().Uint64Var(seed, "seed", 1, "seed of the random numbers; equal seeds give equal output")
+}
+
+// distinct refuses an output that is also an input or another output. Empty
+// names are passed over.
+func distinct(output string, others ...string) error {
+	if output == "" {
+		return nil
+	}
+	for _, other := range others {
+		if other != "" && sameFile(output, other) {
+			return usagef("%s would be overwritten by the output %s: name another file", other, output)
+		}
+	}
+	return nil
+}
+
+func sameFile(a, b string) bool {
+	ia, erra := os.Stat(a)
+	ib, errb := os.Stat(b)
+	if erra == nil && errb == nil {
+		return ia.Mode().IsRegular() && os.SameFile(ia, ib)
+	}
+	pa, erra := filepath.Abs(a)
+	pb, errb := filepath.Abs(b)
+	return erra == nil && errb == nil && pa == pb
+}
+
+// creatable asks whether every output can be created. Empty names are passed
+// over.
+func creatable(outputs ...string) error {
+	for _, path := range outputs {
+		if path == "" {
+			continue
+		}
+		if err := atomicfile.Check(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+func newPredictCmd() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "predict MODEL DATA",
+		Short: "Predict y and the experts' probabilities",
+		Long: `predict writes one row for every row of DATA, which may be - for standard
+input: mean (the expected y), p1 ... pk (the probability of each expert given x)
+and, where DATA has the model's target, posterior1 ... posteriork (the
+probability of each expert given x and y). Columns are found by their names.`,
+		Example: `  moe predict model.json data.csv -o predictions.csv
+  moe predict model.json - < data.csv | head`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return predict(cmd, args[0], args[1], out) },
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to this `FILE`, .csv or .npy, instead of standard output")
+	return cmd
+}
+
+func predict(cmd *cobra.Command, modelPath, dataPath, out string) error {
+	ctx := cmd.Context()
+	if out != "" {
+		if err := dataset.CheckFormat(out); err != nil {
+			return err
+		}
+		if err := distinct(out, modelPath, dataPath); err != nil {
+			return err
+		}
+		if err := creatable(out); err != nil {
+			return err
+		}
+	}
+	m, err := fitted.Read(modelPath)
+	if err != nil {
+		return err
+	}
+	plugin, err := openActivation(cmd, m, modelPath)
+	if err != nil {
+		return err
+	}
+	defer plugin.Close()
+	src, err := openData(cmd, dataPath, dataset.Selection{Features: m.Features, Target: m.Target, Optional: true})
+	if err != nil {
+		return err
+	}
+	predictions := &counted{Source: fitted.Predictions(m.Params(), plugin.Activation, src)}
+	switch {
+	case out != "":
+		if err := dataset.Write(ctx, out, predictions); err != nil {
+			return err
+		}
+		return reportPredictions(cmd, out, predictions)
+	case wantsJSON(cmd):
+		return predictionsJSON(ctx, cmd.OutOrStdout(), predictions)
+	}
+	return dataset.WriteCSV(ctx, cmd.OutOrStdout(), predictions)
+}
+
+// openActivation opens the activation of the model read from path, by name
+// among the built-ins and the trusted plugins: a file cannot start anything
+// else.
+func openActivation(cmd *cobra.Command, m *fitted.Model, path string) (*catalog.Plugin, error) {
+	plugin, err := catalog.Open(cmd.Context(), m.Activation.Name, m.Activation.Params)
+	if is[*catalog.UnknownError](err) || is[*catalog.ParamsError](err) {
+		return nil, &dataset.Error{File: path, Msg: err.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if v := plugin.Activation.Info().Version; v != m.Activation.Version {
+		remark(cmd, "moe: %s was fitted with version %q of activation %s, this is version %q", path, m.Activation.Version, m.Activation.Name, v)
+	}
+	return plugin, nil
+}
+
+// openData opens a file, or standard input for "-".
+func openData(cmd *cobra.Command, path string, sel dataset.Selection) (dataset.Source, error) {
+	if path == "-" {
+		return dataset.NewReader("stdin", cmd.InOrStdin(), sel)
+	}
+	return dataset.Open(path, sel)
+}
+
+// counted counts the rows of a source's pass.
+type counted struct {
+	dataset.Source
+	rows int
+}
+
+func (c *counted) Read(ctx context.Context, fn func(*model.Block) error) error {
+	return c.Source.Read(ctx, func(b *model.Block) error {
+		c.rows += b.N
+		return fn(b)
+	})
+}
+
+func reportPredictions(cmd *cobra.Command, out string, p *counted) error {
+	columns := p.Schema().Features
+	if wantsJSON(cmd) {
+		return printJSON(cmd, map[string]any{"output": out, "rows": p.rows, "columns": columns})
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows of %d columns, %s to %s\n", out, p.rows, len(columns), columns[0], columns[len(columns)-1])
+	return err
+}
+
+// predictionsJSON streams {"columns": […], "rows": [[…], …]}.
+func predictionsJSON(ctx context.Context, out io.Writer, p dataset.Source) error {
+	w := bufio.NewWriter(out)
+	columns, err := json.Marshal(p.Schema().Features)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "{\"columns\":%s,\"rows\":[", columns)
+	separator := "\n"
+	err = p.Read(ctx, func(b *model.Block) error {
+		row := make([]float64, len(b.X)/b.N)
+		for i := range b.N {
+			for j := range row {
+				row[j] = b.X[j*b.N+i]
+			}
+			text, err := json.Marshal(row)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(w, "%s%s", separator, text); err != nil {
+				return err
+			}
+			separator = ",\n"
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(w, "\n]}\n")
+	return w.Flush()
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// sampleFlags are the flags of moe sample.
+type sampleFlags struct {
+	activation activationFlags
+	config     sample.Config
+	design     string
+	inputs     string
+	out, truth string
+}
+
+func newSampleCmd() *cobra.Command {
+	f := new(sampleFlags)
+	cmd := &cobra.Command{
+		Use:   "sample --activation NAME --k K --d D --n N -o FILE",
+		Short: "Draw a data set from a mixture of experts",
+		Long: `sample draws n rows from a mixture of k experts over d features and writes
+the columns x1 ... xd, y as CSV or NPY. The same seed gives the same numbers in
+both formats.
+
+Designs: paper has regressors a_i = e_i and gating vectors w_i = e_{k+i};
+orthogonal-gating draws unit regressors, and unit gating vectors orthogonal to
+all of them; random draws both without constraint.
+Inputs: gaussian is N(0, I); symmetric-mixture:p=P is P*N(m, I) + (1-P)*N(-m, I)
+with a random unit vector m.`,
+		Example: `  moe sample --activation relu --k 2 --d 10 --n 10000 --sigma 0.05 -o data.csv --truth truth.json
+  moe sample --activation leakyrelu --param slope=0.1 --k 3 --d 12 --n 3000 --design random -o data.npy --seed 7`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.activation.register(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&f.config.K, "k", 0, "number of experts (required)")
+	flags.IntVar(&f.config.D, "d", 0, "number of features (required)")
+	flags.IntVar(&f.config.N, "n", 0, "number of rows (required)")
+	flags.Float64Var(&f.config.Sigma, "sigma", 0.05, "standard deviation of the noise")
+	flags.StringVar(&f.design, "design", string(sample.Paper), "true parameters: "+strings.Join(sample.Designs(), ", "))
+	flags.StringVar(&f.inputs, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P")
+	flags.StringVarP(&f.out, "output", "o", "", "data `FILE`, .csv or .npy (required)")
+	flags.StringVar(&f.truth, "truth", "", "write the true parameters to this JSON `FILE`")
+	addSeed(cmd, &f.config.Seed)
+	for _, name := range []string{"k", "d", "n", "output"} {
+		cobra.CheckErr(cmd.MarkFlagRequired(name))
+	}
+	return cmd
+}
+
+func (f *sampleFlags) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	if err := f.check(); err != nil {
+		return err
+	}
+	plugin, err := f.activation.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer plugin.Close()
+	f.config.Activation = plugin.Activation
+	sampler, err := sample.New(f.config)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	truth := fitted.NewTruth(activationOf(plugin.Activation.Info()), sampler.Truth)
+	if err := f.write(ctx, sampler, truth); err != nil {
+		return err
+	}
+	return f.report(cmd, truth)
+}
+
+// check looks at the flags and at whether the outputs can be created, before
+// anything is started.
+func (f *sampleFlags) check() (err error) {
+	f.config.Design = sample.Design(f.design)
+	if f.config.Inputs, err = sample.ParseInputs(f.inputs); err != nil {
+		return usagef("--inputs: %w", err)
+	}
+	if !(f.config.Sigma > 0) || math.IsInf(f.config.Sigma, 0) {
+		return usagef("--sigma %v: want a finite number above 0", f.config.Sigma)
+	}
+	if err := dataset.CheckFormat(f.out); err != nil {
+		return err
+	}
+	if err := distinct(f.out, f.truth); err != nil {
+		return err
+	}
+	return creatable(f.out, f.truth)
+}
+
+// write writes the data and then gives the truth file its name, so that the
+// truth never stands beside data that it does not belong to.
+func (f *sampleFlags) write(ctx context.Context, sampler *sample.Sampler, truth *fitted.Truth) error {
+	if f.truth == "" {
+		return dataset.Write(ctx, f.out, sampler)
+	}
+	data, err := fitted.Indent(truth)
+	if err != nil {
+		return err
+	}
+	file, err := atomicfile.Create(ctx, f.truth)
+	if err != nil {
+		return err
+	}
+	defer file.Discard()
+	if _, err := file.Write(data); err != nil {
+		return err
+	}
+	if err := dataset.Write(ctx, f.out, sampler); err != nil {
+		return err
+	}
+	return file.Commit()
+}
+
+func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
+	if wantsJSON(cmd) {
+		return printJSON(cmd, map[string]any{
+			"output": f.out, "truth": f.truth, "activation": truth.Activation,
+			"k": f.config.K, "d": f.config.D, "n": f.config.N, "sigma": f.config.Sigma,
+			"design": f.design, "inputs": f.inputs, "seed": f.config.Seed,
+		})
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows of x1 to x%d and y, from %d %s experts with sigma %v (design %s, inputs %s, seed %d)\n",
+		f.out, f.config.N, f.config.D, f.config.K, truth.Activation.Name, f.config.Sigma, f.design, f.inputs, f.config.Seed)
+	return err
+}
+
+// activationOf is how files name an activation.
+func activationOf(info sdk.Info) fitted.Activation {
+	params := map[string]float64{}
+	for name, v := range info.Params {
+		params[name] = v
+	}
+	return fitted.Activation{Name: info.Name, Params: params, Version: info.Version}
+}

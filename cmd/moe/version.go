@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+type versionInfo struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+func newVersionCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of moe",
+		Example: "  moe version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+				v.Version = info.Main.Version
+			}
+			if wantsJSON(cmd) {
+				return printJSON(cmd, v)
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "moe %s %s %s/%s\n", v.Version, v.Go, v.OS, v.Arch)
+			return err
+		},
+	}
+}
