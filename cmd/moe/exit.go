@@ -74,7 +74,7 @@ func exitCode(err error) int {
 		return exitData
 	case is[*catalog.UntrustedError](err):
 		return exitUntrusted
-	case is[*catalog.FaultError](err):
+	case is[*catalog.FaultError](err), is[*catalog.UnsupportedError](err):
 		return exitPlugin
 	case is[*atomicfile.CreateError](err):
 		return exitCreate

@@ -44,6 +44,7 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 		newSampleCmd(),
 		newPredictCmd(),
 		newEvaluateCmd(),
+		newPluginCmd(),
 		newVersionCmd(),
 	)
 	markBegin(root, began)

@@ -337,7 +337,7 @@ func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
 	}
 	defer s.close()
 	r.Name, r.Version, r.Protocol = s.family.Name, s.family.Version, wire.Version
-	r.Parameters = parametersOf(s.family)
+	r.Parameters = ParametersOf(s.family)
 	return r, c.record(ctx, r)
 }
 

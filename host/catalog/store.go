@@ -36,8 +36,10 @@ type Parameter struct {
 	Max     float64 `json:"max"`
 }
 
-func parametersOf(f sdk.Family) []Parameter {
-	var out []Parameter
+// ParametersOf returns the parameters of f; where it has none the slice is
+// empty, not nil.
+func ParametersOf(f sdk.Family) []Parameter {
+	out := []Parameter{}
 	for _, p := range f.Params {
 		out = append(out, Parameter(p))
 	}
@@ -101,8 +103,7 @@ func readStore(path string) ([]Record, error) {
 		return nil, nil
 	}
 	var file storeFile
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&file); err != nil {
+	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, fmt.Errorf("it is not JSON: %w; repair or remove it", err)
 	}
 	if file.Format != storeFormat {
@@ -129,11 +130,14 @@ func (c Catalog) record(ctx context.Context, r Record) error {
 	records = slices.DeleteFunc(records, func(old Record) bool { return old.Path == r.Path })
 	records = append(records, r)
 	slices.SortFunc(records, func(a, b Record) int { return strings.Compare(a.Path, b.Path) })
-	data, err := json.MarshalIndent(storeFile{Format: storeFormat, Plugins: records}, "", "  ")
-	if err != nil {
+	var data bytes.Buffer
+	enc := json.NewEncoder(&data)
+	enc.SetEscapeHTML(false) // people read this file
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(storeFile{Format: storeFormat, Plugins: records}); err != nil {
 		return err
 	}
-	return atomicfile.WriteFile(ctx, path, append(data, '\n'))
+	return atomicfile.WriteFile(ctx, path, data.Bytes())
 }
 
 // createStore makes the store, empty and writable by its owner alone, if there

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/catalog"
+)
+
+func newPluginCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "plugin",
+		Short: "List and trust plugins",
+		Long: `A plugin is a program that supplies a nonlinearity. No plugin runs before
+moe plugin trust has recorded its checksum, and none runs after its file has
+changed.`,
+		Example: "  moe plugin list\n  moe plugin trust ./moe-plugin-softplus",
+		Args:    noSuchCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPluginListCmd(), newPluginTrustCmd())
+	return cmd
+}
+
+// pluginInfo is an entry of moe plugin list --json, and the object of moe
+// plugin trust --json.
+type pluginInfo struct {
+	Name       string              `json:"name"`
+	Version    string              `json:"version"`
+	Parameters []catalog.Parameter `json:"parameters"`
+	SHA256     string              `json:"sha256,omitempty"`
+	Protocol   int                 `json:"protocol,omitempty"`
+	Source     string              `json:"source"` // "built-in" or a path
+}
+
+type pluginList struct {
+	Plugins []pluginInfo `json:"plugins"`
+	Store   string       `json:"store"`
+}
+
+func newPluginListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the built-in activations and the trusted plugins",
+		Example: "  moe plugin list --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := listPlugins(catalog.Catalog{})
+			if err != nil {
+				return err
+			}
+			if wantsJSON(cmd) {
+				return printJSON(cmd, list)
+			}
+			return printPlugins(cmd, list.Plugins)
+		},
+	}
+}
+
+func listPlugins(c catalog.Catalog) (pluginList, error) {
+	records, err := c.Trusted()
+	if err != nil {
+		return pluginList{}, err
+	}
+	store, err := c.Store()
+	if err != nil {
+		return pluginList{}, err
+	}
+	list := pluginList{Store: store}
+	for _, f := range catalog.Builtins() {
+		list.Plugins = append(list.Plugins, pluginInfo{
+			Name: f.Name, Version: f.Version, Parameters: catalog.ParametersOf(f), Source: catalog.SourceBuiltin,
+		})
+	}
+	for _, r := range records {
+		list.Plugins = append(list.Plugins, infoOf(r))
+	}
+	return list, nil
+}
+
+func infoOf(r catalog.Record) pluginInfo {
+	params := r.Parameters
+	if params == nil {
+		params = []catalog.Parameter{}
+	}
+	return pluginInfo{
+		Name: r.Name, Version: r.Version, Parameters: params,
+		SHA256: r.SHA256, Protocol: r.Protocol, Source: r.Path,
+	}
+}
+
+func printPlugins(cmd *cobra.Command, plugins []pluginInfo) error {
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tVERSION\tPARAMETERS\tSHA256\tSOURCE")
+	for _, p := range plugins {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", orDash(p.Name), orDash(p.Version),
+			orDash(describeParameters(p.Parameters)), orDash(p.SHA256[:min(12, len(p.SHA256))]), p.Source)
+	}
+	return w.Flush()
+}
+
+// describeParameters writes parameters as in "slope=0.01 [0, 1]".
+func describeParameters(params []catalog.Parameter) string {
+	said := make([]string, len(params))
+	for i, p := range params {
+		said[i] = fmt.Sprintf("%s=%v", p.Name, p.Default)
+		if p.Min != 0 || p.Max != 0 {
+			said[i] += fmt.Sprintf(" [%v, %v]", p.Min, p.Max)
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func newPluginTrustCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "trust PATH",
+		Short: "Record a plugin's checksum, so that it may run",
+		Long: `Records the sha256 of the file in your own store of trusted plugins, and then
+runs it to add the name, version and parameters that it gives itself.
+
+A trusted plugin is a program that runs with your rights. Of a script only the
+script is recorded, not its interpreter nor what it imports.`,
+		Example: "  moe plugin trust ./moe-plugin-softplus",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := catalog.Catalog{}.Trust(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if wantsJSON(cmd) {
+				return printJSON(cmd, infoOf(r))
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "trusted %s: activation %s, version %s, sha256 %s\n",
+				r.Path, r.Name, orDash(r.Version), r.SHA256)
+			return err
+		},
+	}
+}
