@@ -1,0 +1,200 @@
+// Package report shows a fitted model or a verdict on an activation to people.
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gatedlearning/moe/host/fitted"
+)
+
+// maxFeatures is the number of features whose coefficients a report shows; the
+// model file has them all.
+const maxFeatures = 40
+
+// Text writes a fitted model for a terminal: the answer in one line, then a
+// column for every expert and for every gate, the starts, and the notes.
+func Text(w io.Writer, m *fitted.Model) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintln(out, answer(m))
+	if t := m.Truth; t != nil {
+		fmt.Fprintf(out, "Against the truth: E_reg %.3g, E_gating %.3g.\n", t.EReg, t.EGating)
+	}
+	writeTable(out, experts(m))
+	if m.K > 1 {
+		writeTable(out, gates(m))
+	}
+	if len(m.Fit.Starts) > 0 {
+		writeTable(out, starts(m))
+	}
+	for i, note := range m.Fit.Notes {
+		if i == 0 {
+			fmt.Fprintln(out, "\nNotes")
+		}
+		fmt.Fprintf(out, "  - %s\n", note)
+	}
+	return out.Flush()
+}
+
+// answer is the first line: did it work, what was found, how good is it.
+func answer(m *fitted.Model) string {
+	verdict := "Converged"
+	if !m.Fit.Converged {
+		verdict = "Not converged (" + m.Fit.Status + ")"
+	}
+	noise := "sigma per expert"
+	if len(m.Sigma) == 1 {
+		noise = "sigma " + significant(m.Sigma[0])
+	}
+	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %.2f on %s (BIC %.2f, AIC %.2f; method %s).",
+		verdict, plural(m.K, activationName(m.Activation)+" expert"), plural(m.D, "feature"), noise,
+		m.Fit.LogLikelihood, plural(m.Fit.N, "row"), m.Fit.BIC, m.Fit.AIC, m.Fit.Method)
+}
+
+func activationName(a fitted.Activation) string {
+	if len(a.Params) == 0 {
+		return a.Name
+	}
+	var params []string
+	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
+		params = append(params, fmt.Sprintf("%s=%v", name, a.Params[name]))
+	}
+	return a.Name + "(" + strings.Join(params, ", ") + ")"
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// experts is the table of proportions, noise and regressors: a column for
+// every expert.
+func experts(m *fitted.Model) [][]string {
+	table := [][]string{append([]string{"Experts"}, numbers(m.K)...)}
+	table = append(table, append([]string{"proportion"}, each(m.Proportions, significant)...))
+	if len(m.Sigma) > 1 {
+		table = append(table, append([]string{"sigma"}, each(m.Sigma, significant)...))
+	}
+	table = append(table, coefficients(m, m.Regressors)...)
+	if m.RegressorIntercepts != nil {
+		table = append(table, append([]string{"intercept"}, each(m.RegressorIntercepts, fixed)...))
+	}
+	return table
+}
+
+// gates is the table of the gate: a column for every expert but the last,
+// whose gate is 0.
+func gates(m *fitted.Model) [][]string {
+	table := [][]string{append([]string{fmt.Sprintf("Gate (expert %d is 0)", m.K)}, numbers(m.K-1)...)}
+	table = append(table, coefficients(m, m.Gating)...)
+	if m.GatingIntercepts != nil {
+		table = append(table, append([]string{"intercept"}, each(m.GatingIntercepts, fixed)...))
+	}
+	return table
+}
+
+// coefficients are the rows of a table that show the transpose of a matrix of
+// D columns.
+func coefficients(m *fitted.Model, matrix [][]float64) [][]string {
+	var table [][]string
+	for j := range min(m.D, maxFeatures) {
+		row := []string{printable(m.Features[j])}
+		for _, v := range matrix {
+			row = append(row, fixed(v[j]))
+		}
+		table = append(table, row)
+	}
+	if more := m.D - maxFeatures; more > 0 {
+		table = append(table, []string{fmt.Sprintf("… %s more in the model file", plural(more, "feature"))})
+	}
+	return table
+}
+
+func starts(m *fitted.Model) [][]string {
+	table := [][]string{{"Starts", "log-likelihood", "converged"}}
+	for _, s := range m.Fit.Starts {
+		converged := "yes"
+		if !s.Converged {
+			converged = "no"
+		}
+		table = append(table, []string{s.Kind, strconv.FormatFloat(s.LogLikelihood, 'f', 2, 64), converged})
+	}
+	return table
+}
+
+// writeTable writes a table below an empty line, the first column to the left
+// and all others to the right.
+func writeTable(w io.Writer, table [][]string) {
+	var width []int
+	for _, row := range table {
+		for j, cell := range row {
+			if j == len(width) {
+				width = append(width, 0)
+			}
+			if len(row) > 1 { // a remark in the first column does not widen it
+				width[j] = max(width[j], utf8.RuneCountInString(cell))
+			}
+		}
+	}
+	fmt.Fprintln(w)
+	for _, row := range table {
+		var line strings.Builder
+		for j, cell := range row {
+			pad := strings.Repeat(" ", max(0, width[j]-utf8.RuneCountInString(cell)))
+			if j == 0 {
+				line.WriteString(cell + pad)
+			} else {
+				line.WriteString("  " + pad + cell)
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
+}
+
+func numbers(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = strconv.Itoa(i + 1)
+	}
+	return out
+}
+
+func each(values []float64, format func(float64) string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = format(v)
+	}
+	return out
+}
+
+func significant(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+// fixed shows a coefficient with four places, or in scientific notation where
+// that would not fit a column.
+func fixed(v float64) string {
+	if v >= 1e6 || v <= -1e6 {
+		return strconv.FormatFloat(v, 'e', 3, 64)
+	}
+	s := strconv.FormatFloat(v, 'f', 4, 64)
+	if s == "-0.0000" {
+		return "0.0000"
+	}
+	return s
+}
+
+// printable keeps names that a file chose from steering the terminal.
+func printable(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
+}

@@ -1,0 +1,60 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gatedlearning/moe/host/fitted"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestText(t *testing.T) {
+	plain := &fitted.Model{
+		Activation: fitted.Activation{Name: "leakyrelu", Params: map[string]float64{"slope": 0.1}},
+		D:          3, K: 2, Features: []string{"x1", "income (€)", "line\nbreak"}, Target: "y",
+		Regressors:  [][]float64{{1, -0.00001, 0.25}, {-12.5, 1.5e7, 0}},
+		Gating:      [][]float64{{0.5, -1, 2}},
+		Sigma:       fitted.Sigma{0.0500312},
+		Proportions: []float64{0.25, 0.75},
+		Fit: fitted.Fit{
+			Method: "auto", N: 1234, LogLikelihood: -1234.5678, BIC: 2500.123, AIC: 2490.1, Converged: true, Status: "gradient",
+			Starts: []fitted.Start{{Kind: "moments", LogLikelihood: -1234.5678, Converged: true}, {Kind: "random", LogLikelihood: -9999.1}},
+			Notes:  []string{"d = 3 is not above 2k − 1 = 3: moments were not used"},
+		},
+		Truth: &fitted.Recovery{EReg: 3.25e-6, EGating: 0.0123},
+	}
+	per := *plain
+	per.Sigma = fitted.Sigma{0.05, 0.5}
+	per.RegressorIntercepts, per.GatingIntercepts = []float64{1, 2}, []float64{-3}
+	per.Fit.Converged, per.Fit.Status = false, "iteration limit"
+	per.Fit.Starts, per.Fit.Notes, per.Truth = nil, nil, nil
+	one := *plain
+	one.K, one.Regressors, one.Gating, one.Proportions = 1, one.Regressors[:1], nil, []float64{1}
+	for name, m := range map[string]*fitted.Model{"plain": plain, "per-expert": &per, "one": &one} {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			if err := Text(&got, m); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", name+".txt")
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
