@@ -362,5 +362,12 @@ func (l *layout) cell(out *blocks, text []byte, line, f int) {
 }
 
 func (l *layout) ragged(fields, line int) error {
-	return &Error{File: l.schema.Name, Line: line, Msg: fmt.Sprintf("%d fields, want %d", fields, len(l.place))}
+	msg := fmt.Sprintf("%d fields, want %d", fields, len(l.place))
+	switch fields {
+	case 1:
+		msg = fmt.Sprintf("1 field, want %d", len(l.place))
+	case 2 * len(l.place):
+		msg += "; decimal commas? write 1.5"
+	}
+	return &Error{File: l.schema.Name, Line: line, Msg: msg}
 }

@@ -69,6 +69,9 @@ func (b *badCells) err(file string) error {
 	}
 	c := b.first[0]
 	msg := fmt.Sprintf("%s in column %q is not a finite decimal number", c.text, c.column)
+	if strings.Contains(c.text, ",") {
+		msg += "; a decimal comma? write 1.5"
+	}
 	if b.total > 1 {
 		msg += fmt.Sprintf("; %d such cells: %s", b.total, b.places())
 	}

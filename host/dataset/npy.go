@@ -18,7 +18,9 @@ import (
 const (
 	npyMagic     = "\x93NUMPY"
 	maxNPYHeader = 1 << 20 // numpy itself writes a few hundred bytes at most
-	maxChunk     = 4 << 20 // bytes of one read of a column-major file
+	// A column-major file is read in as many places as it has columns at a
+	// time: larger pieces than elsewhere keep the reads long.
+	columnReadSize = 4 << 20
 )
 
 // npyHeader describes the array of an NPY file.
@@ -250,17 +252,11 @@ func (s *npySource) Read(ctx context.Context, fn func(*model.Block) error) error
 		return err
 	}
 	defer closer.Close()
-	out := newBlocks(s.layout.schema, fn)
-	pass := &npyPass{h: s.header, layout: s.layout, out: out}
+	pass := &npyPass{h: s.header, layout: s.layout, out: newBlocks(s.layout.schema, fn), chunk: readSize}
 	if s.header.fortran {
-		err = pass.byColumn(ctx, at)
-	} else {
-		err = pass.byRow(ctx, r)
+		pass.chunk = columnReadSize
 	}
-	if err != nil {
-		return err
-	}
-	return out.flush(ctx)
+	return pass.read(ctx, r, at)
 }
 
 // npyPass is one reading of an array.
@@ -268,12 +264,29 @@ type npyPass struct {
 	h      *npyHeader
 	layout *layout
 	out    *blocks
+	chunk  int64 // bytes to hold at a time, more only where one row is larger
 }
+
+func (p *npyPass) read(ctx context.Context, r io.Reader, at io.ReaderAt) error {
+	var err error
+	if p.h.fortran {
+		err = p.byColumn(ctx, at)
+	} else {
+		err = p.byRow(ctx, r)
+	}
+	if err != nil {
+		return err
+	}
+	return p.out.flush(ctx)
+}
+
+// held is the number of rows to hold at a time.
+func (p *npyPass) held() int64 { return max(1, min(p.h.rows, p.chunk/(p.h.cols*p.h.size))) }
 
 // byRow reads a row-major array, whole rows at a time.
 func (p *npyPass) byRow(ctx context.Context, r io.Reader) error {
 	width := p.h.cols * p.h.size
-	rows := max(1, min(p.h.rows, readSize/width))
+	rows := p.held()
 	buf := make([]byte, rows*width)
 	for row := int64(0); row < p.h.rows; row += rows {
 		rows = min(rows, p.h.rows-row)
@@ -295,7 +308,7 @@ func (p *npyPass) byRow(ctx context.Context, r io.Reader) error {
 
 // byColumn reads a column-major array: of every column the same run of rows.
 func (p *npyPass) byColumn(ctx context.Context, at io.ReaderAt) error {
-	rows := max(1, min(p.h.rows, maxChunk/(p.h.cols*p.h.size)))
+	rows := p.held()
 	run := rows * p.h.size
 	buf := make([]byte, p.h.cols*run)
 	for row := int64(0); row < p.h.rows; row += rows {
