@@ -122,14 +122,15 @@ type CubicSystem struct {
 }
 
 // SystemOf returns the linear system of act at noise level sigma ≥ 0: its own
-// if it is a [SystemProvider], else that of its moments. What a provider offers
-// is returned as it is; whether it is right is for the solver to say.
+// if it is a [SystemProvider], else that of its moments. Whether what a provider
+// offers is right is for the solver to say.
 func SystemOf(ctx context.Context, act Activation, sigma float64) (System, error) {
 	if own, ok := act.(SystemProvider); ok {
 		s, err := own.System(ctx, sigma)
 		if err != nil {
 			return System{}, fmt.Errorf("system of activation %q: %w", act.Info().Name, err)
 		}
+		s.Sigma = sigma
 		return s, nil
 	}
 	m, err := MomentsOf(ctx, act)

@@ -29,8 +29,8 @@ func CompareMoments(own, quadrature sdk.Moments) (reason string, check Check) {
 		for q := range own.Value[p] {
 			a, b := own.Value[p][q], quadrature.Value[p][q]
 			scale := max(size(quadrature, 0, p), math.Abs(b))
-			diff := max(0, math.Abs(a-b)-quadrature.Error[p][q]-own.Error[p][q]) / scale
-			if !(diff <= matchTol) {
+			diff := math.Abs(a-b) / scale
+			if !(diff <= matchTol+(quadrature.Error[p][q]+own.Error[p][q])/scale) {
 				check.Holds = false
 			}
 			if !(diff <= check.Value) {
@@ -56,9 +56,8 @@ func CompareSystem(offered sdk.System, m sdk.Moments) (reason string, check Chec
 	want := entries(m.System(offered.Sigma))
 	for i, e := range entries(offered) {
 		scale := max(size(m, offered.Sigma, e.power), math.Abs(want[i].value))
-		slack := m.HermiteError(e.power, min(e.row, sdk.MaxOrder))
-		diff := max(0, math.Abs(e.value-want[i].value)-slack) / scale
-		if !(diff <= matchTol) {
+		diff := math.Abs(e.value-want[i].value) / scale
+		if !(diff <= matchTol+m.HermiteError(e.power, e.row)/scale) {
 			check.Holds = false
 		}
 		if !(diff <= check.Value) {

@@ -64,7 +64,7 @@ func NoiseOf(ctx context.Context, act sdk.Activation, t Transform) (Noise, error
 	n.q24[2] = e(q24, func(z float64) float64 { return gauss.Hermite(2, z) })
 	n.q24[3] = e(q24, func(z float64) float64 { return z * gauss.Hermite(3, z) })
 	if math.IsInf(n.V4, 0) || math.IsNaN(n.V4) {
-		return Noise{}, fmt.Errorf("noise of activation %q: V4 is infinite, g grows too fast", name)
+		return Noise{}, fmt.Errorf("noise of activation %q: V4 is infinite: g %w", name, gauss.ErrGrowth)
 	}
 	return n, nil
 }

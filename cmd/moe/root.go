@@ -41,6 +41,7 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 		return usagef("%w; %s --help lists the flags", err, cmd.CommandPath())
 	})
 	root.AddCommand(
+		newValidateCmd(),
 		newSampleCmd(),
 		newPredictCmd(),
 		newEvaluateCmd(),

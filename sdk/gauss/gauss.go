@@ -39,8 +39,8 @@ const (
 	agree = 1e-14
 )
 
-// ErrGrowth says that an integrand does not fall off within [Range].
-var ErrGrowth = errors.New("grows too fast for its fourth moment under N(0,1)")
+// ErrGrowth says that moments do not exist, or not within [Range].
+var ErrGrowth = errors.New("grows too fast for its moments under N(0,1)")
 
 // A Func evaluates a function at a batch of points: dst_i = f(z_i), with dst
 // and z of equal length.

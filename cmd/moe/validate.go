@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/solver"
+)
+
+// validateFlags are the flags of moe validate-activation.
+type validateFlags struct {
+	activation activationFlags
+	sigma      float64
+	design     solver.Design
+	plot       string
+}
+
+func newValidateCmd() *cobra.Command {
+	f := new(validateFlags)
+	cmd := &cobra.Command{
+		Use:   "validate-activation NAME",
+		Short: "Say whether the guarantees hold for an activation",
+		Long: `validate-activation finds the output transforms Q4 and Q2 of an activation g and
+says whether g is one for which the regressors can be learned from moments, how
+noisy that is, and how many rows it takes for k experts over d features. All of
+it is judged by g's values: what a plugin says about its own moments and system
+is checked against them.
+
+The exit code is 0 for a valid activation and 1 for an invalid one.`,
+		Example: `  moe validate-activation relu
+  moe validate-activation leakyrelu --param slope=0.1 --sigma 0.3 --k 3 --d 20
+  moe validate-activation sigmoid --plot sigmoid.svg
+  moe validate-activation ./moe-plugin-softplus --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.activation.name = args[0]
+			return f.run(cmd)
+		},
+	}
+	f.activation.registerParams(cmd)
+	flags := cmd.Flags()
+	flags.Float64Var(&f.sigma, "sigma", 0.05, "standard deviation of the noise in y")
+	flags.IntVar(&f.design.K, "k", 2, "number of experts that the sample size is predicted for")
+	flags.IntVar(&f.design.D, "d", 10, "number of features that it is predicted for")
+	flags.StringVar(&f.plot, "plot", "", "draw g, S4 and S2 with the conditions to this .svg or .png `FILE`")
+	return cmd
+}
+
+func (f *validateFlags) run(cmd *cobra.Command) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	plugin, err := f.activation.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer plugin.Close()
+	v, err := solver.Validate(ctx, plugin.Activation, f.sigma)
+	if err != nil {
+		return err
+	}
+	answer := report.Activation{Name: activationLabel(plugin.Activation.Info()), Validation: v, Design: f.design}
+	if v.Noise != nil {
+		answer.Samples = v.Noise.Samples(f.design, 0.01)
+	}
+	if f.plot != "" {
+		if err := f.draw(ctx, plugin.Activation, answer); err != nil {
+			return err
+		}
+	}
+	if wantsJSON(cmd) {
+		err = printJSON(cmd, newValidationJSON(plugin, answer))
+	} else {
+		err = answer.Text(cmd.OutOrStdout())
+	}
+	if err == nil && !v.Verdict.Valid {
+		return errNo
+	}
+	return err
+}
+
+func (f *validateFlags) check() error {
+	if !(f.sigma >= 0) || math.IsInf(f.sigma, 0) {
+		return usagef("--sigma %v: want a finite number, 0 or above", f.sigma)
+	}
+	if f.design.K < 1 {
+		return usagef("--k %d: want 1 or more", f.design.K)
+	}
+	if f.design.D <= 2*f.design.K-1 {
+		return usagef("--d %d: the moment method needs d > 2k − 1 = %d", f.design.D, 2*f.design.K-1)
+	}
+	if f.plot == "" {
+		return nil
+	}
+	if format := f.format(); format != "svg" && format != "png" {
+		return usagef("--plot %s: want a name that ends in .svg or .png", f.plot)
+	}
+	return creatable(f.plot)
+}
+
+func (f *validateFlags) format() string {
+	return strings.ToLower(strings.TrimPrefix(filepath.Ext(f.plot), "."))
+}
+
+func (f *validateFlags) draw(ctx context.Context, act sdk.Activation, answer report.Activation) error {
+	curves, err := solver.CurvesOf(ctx, act, answer.Validation.Transform)
+	if err != nil {
+		return err
+	}
+	file, err := atomicfile.Create(ctx, f.plot)
+	if err != nil {
+		return err
+	}
+	defer file.Discard()
+	if err := answer.Draw(file, curves, f.format()); err != nil {
+		return err
+	}
+	return file.Commit()
+}
+
+// activationLabel names an activation with its parameters.
+func activationLabel(info sdk.Info) string {
+	if len(info.Params) == 0 {
+		return info.Name
+	}
+	var list []string
+	for _, name := range info.Params.Names() {
+		list = append(list, fmt.Sprintf("%s=%v", name, info.Params[name]))
+	}
+	return info.Name + "(" + strings.Join(list, ", ") + ")"
+}
+
+// validationJSON is the JSON of moe validate-activation. Pointers are null
+// where there is no such number.
+type validationJSON struct {
+	Activation struct {
+		Name    string             `json:"name"`
+		Params  map[string]float64 `json:"params"`
+		Source  string             `json:"source"`
+		Version string             `json:"version"`
+	} `json:"activation"`
+	Sigma             float64         `json:"sigma"`
+	Valid             bool            `json:"valid"`
+	Reasons           []string        `json:"reasons"`
+	SignsIdentifiable bool            `json:"signs_identifiable"`
+	Transform         transformJSON   `json:"transform"`
+	Cubic             cubicJSON       `json:"cubic"`
+	System            systemJSON      `json:"system"`
+	Conditions        []conditionJSON `json:"conditions"`
+	Moments           struct {
+		Own           bool    `json:"own"`
+		MaxDifference float64 `json:"max_difference"`
+	} `json:"moments"`
+	Noise struct {
+		V4      *float64 `json:"v4"`
+		V2      *float64 `json:"v2"`
+		K       int      `json:"k"`
+		D       int      `json:"d"`
+		Samples *float64 `json:"samples_for_1pct"`
+	} `json:"noise"`
+	OneHiddenLayer struct {
+		P1  bool     `json:"p1"`
+		P2  bool     `json:"p2"`
+		P3  bool     `json:"p3"`
+		Rho *float64 `json:"rho"`
+	} `json:"one_hidden_layer"`
+}
+
+type transformJSON struct {
+	Alpha float64 `json:"alpha"`
+	Beta  float64 `json:"beta"`
+	Gamma float64 `json:"gamma"`
+	Delta float64 `json:"delta"`
+	C4    float64 `json:"c4"`
+	C2    float64 `json:"c2"`
+}
+
+type cubicJSON struct {
+	Alpha float64 `json:"alpha"`
+	Beta  float64 `json:"beta"`
+	C3    float64 `json:"c3"`
+	Valid bool    `json:"valid"`
+}
+
+type systemJSON struct {
+	Matrix   [3][3]float64 `json:"matrix"`
+	RHS      [3]float64    `json:"rhs"`
+	Rank     int           `json:"rank"`
+	Cond     float64       `json:"cond"`
+	Residual float64       `json:"residual"`
+}
+
+type conditionJSON struct {
+	Name      string  `json:"name"`
+	Value     float64 `json:"value"`
+	Tolerance float64 `json:"tolerance"`
+	Holds     bool    `json:"holds"`
+}
+
+func newValidationJSON(plugin *catalog.Plugin, a report.Activation) *validationJSON {
+	v := a.Validation
+	t, s := v.Transform, v.Verdict
+	j := &validationJSON{
+		Sigma: v.Sigma, Valid: s.Valid, Reasons: append([]string{}, s.Reasons...), SignsIdentifiable: s.SignsIdentifiable,
+		Transform:  transformJSON{t.Alpha, t.Beta, t.Gamma, t.Delta, t.C4, t.C2},
+		Cubic:      cubicJSON(t.Cubic),
+		Conditions: []conditionJSON{},
+		System:     systemJSON{v.System.Matrix, v.System.RHS, s.Rank, s.Cond, s.Residual},
+	}
+	file := activationOf(plugin.Activation.Info())
+	j.Activation.Name, j.Activation.Params, j.Activation.Version = file.Name, file.Params, file.Version
+	j.Activation.Source = plugin.Source()
+	for _, c := range s.Checks {
+		j.Conditions = append(j.Conditions, conditionJSON(c))
+	}
+	j.Moments.Own, j.Moments.MaxDifference = v.OwnMoments, v.MomentsDifference
+	j.Noise.K, j.Noise.D = a.Design.K, a.Design.D
+	if n := v.Noise; n != nil {
+		samples := math.Ceil(a.Samples)
+		j.Noise.V4, j.Noise.V2, j.Noise.Samples = &n.V4, &n.V2, &samples
+	}
+	if o := v.OneHiddenLayer; o != nil {
+		j.OneHiddenLayer.P1, j.OneHiddenLayer.P2, j.OneHiddenLayer.P3, j.OneHiddenLayer.Rho = o.P1, o.P2, o.P3, &o.Rho
+	}
+	return j
+}

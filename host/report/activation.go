@@ -1,0 +1,167 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/gatedlearning/moe/solver"
+)
+
+// Activation is what there is to say about an activation without data.
+type Activation struct {
+	Name       string // with its parameters, as in "leakyrelu(slope=0.1)"
+	Validation *solver.Validation
+	Design     solver.Design
+	Samples    float64 // predicted for E_reg ≤ 0.01 under Design; 0 where there is no prediction
+}
+
+// Text writes the verdict in one sentence, then everything it rests on.
+func (a Activation) Text(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, a.Sentence())
+	v := a.Validation.Verdict
+	for _, r := range v.Reasons {
+		fmt.Fprintln(t, "  because", r)
+	}
+	a.transforms(t)
+	a.system(t)
+	conditions(t, v)
+	a.noise(t)
+	a.oneHiddenLayer(t)
+	fmt.Fprintf(t, "\nwhat it means\n%s\n", wrap(a.Meaning(), 78, "  "))
+	return t.Flush()
+}
+
+// Sentence is the answer in one sentence.
+func (a Activation) Sentence() string {
+	v := a.Validation
+	if !v.Verdict.Valid {
+		return fmt.Sprintf("%s is NOT valid at σ = %g: the guarantees do not cover it.", a.Name, v.Sigma)
+	}
+	signs := "with their signs"
+	if !v.Verdict.SignsIdentifiable {
+		signs = "up to their signs"
+	}
+	s := fmt.Sprintf("%s is valid at σ = %g: regressors can be learned from moments, %s", a.Name, v.Sigma, signs)
+	if a.Samples > 0 {
+		s += fmt.Sprintf("; k = %d and d = %d take about %s rows", a.Design.K, a.Design.D, rounded(a.Samples))
+	}
+	return s + "."
+}
+
+// rounded writes a count with two significant digits.
+func rounded(x float64) string {
+	if x >= 1e7 {
+		return fmt.Sprintf("%.1e", x)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
+	return fmt.Sprintf("%.0f", math.Round(x/unit)*unit)
+}
+
+// Meaning says what follows from the verdict, and what to do.
+func (a Activation) Meaning() string {
+	v := a.Validation
+	switch {
+	case !v.Verdict.Valid:
+		return "No output transform turns this activation's moments into the tensors that L4 needs, or what it says about itself is wrong. " +
+			"Fits with it can only use the likelihood, from starts that nothing vouches for."
+	case !v.Verdict.SignsIdentifiable:
+		return "T2 and T4 identify the regressors and their proportions. g is even, so a regressor and its negative give the same data: no method can tell its sign."
+	case a.Samples > 1e7:
+		return "The transforms exist, but their noise is so large that the moment estimate needs more rows than most have: valid, and yet not learnable from moments in practice. The likelihood, from other starts, may still work."
+	}
+	return "T2 and T4 identify the regressors, their signs and the proportions; with the rows named above the moment estimate has every regressor within 8 degrees " +
+		"(E_reg ≤ 0.01) in half of all data sets, and the likelihood refines it from there. Fewer rows are often enough for a start."
+}
+
+func (a Activation) transforms(w io.Writer) {
+	q := a.Validation.Transform
+	fmt.Fprintf(w, "\noutput transforms at σ = %g\n", q.Sigma)
+	fmt.Fprintf(w, "  Q4(y) = y⁴ + αy³ + βy² + γy\tα = %s\tβ = %s\tγ = %s\tc4 = %s\n", num(q.Alpha), num(q.Beta), num(q.Gamma), num(q.C4))
+	fmt.Fprintf(w, "  Q2(y) = y² + δy\tδ = %s\t\t\tc2 = %s\n", num(q.Delta), num(q.C2))
+	invalid := ""
+	if !q.Cubic.Valid {
+		invalid = "\tnot valid"
+	}
+	fmt.Fprintf(w, "  P3(y) = y³ + αy² + βy\tα = %s\tβ = %s\t\tc3 = %s%s\n", num(q.Cubic.Alpha), num(q.Cubic.Beta), num(q.Cubic.C3), invalid)
+}
+
+// num writes a coefficient to ten digits; what is only rounding becomes 0.
+func num(v float64) string {
+	return strings.Replace(fmt.Sprintf("%.10g", clean(v)), "-", "−", 1)
+}
+
+func (a Activation) system(w io.Writer) {
+	s, v := a.Validation.System, a.Validation.Verdict
+	fmt.Fprintf(w, "\nsystem: rank %d of 3, condition number %.3g, residual %.2g after standardising g\n", v.Rank, v.Cond, v.Residual)
+	fmt.Fprintf(w, "  row\tα\tβ\tγ\tright-hand side\n")
+	for i, row := range s.Matrix {
+		fmt.Fprintf(w, "  He%d\t%s\t%s\t%s\t%s\n", i+1, num(row[0]), num(row[1]), num(row[2]), num(s.RHS[i]))
+	}
+}
+
+func conditions(w io.Writer, v solver.Verdict) {
+	fmt.Fprintf(w, "\nconditions, after standardising g\n  condition\tvalue\ttolerance\tverdict\n")
+	for _, c := range v.Checks {
+		verdict := "holds"
+		if !c.Holds {
+			verdict = "FAILS"
+		}
+		fmt.Fprintf(w, "  %s\t%.4g\t%.2g\t%s\n", c.Name, c.Value, c.Tolerance, verdict)
+	}
+	signs := "yes"
+	if !v.SignsIdentifiable {
+		signs = "no, g is even"
+	}
+	fmt.Fprintf(w, "  signs of the regressors identifiable\t\t\t%s\n", signs)
+}
+
+func (a Activation) noise(w io.Writer) {
+	n := a.Validation.Noise
+	if n == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nnoise\n  V4, of one row in T4(a,a,a,a)/c4 = 1\t%.4g\n  V2, of one row in T2(a,a)/c2 = 1\t%.4g\n", n.V4, n.V2)
+	if a.Samples > 0 {
+		fmt.Fprintf(w, "  rows for E_reg ≤ 0.01 in half of all data sets\t%s\tk = %d, d = %d, equal proportions\n", rounded(a.Samples), a.Design.K, a.Design.D)
+	}
+}
+
+func (a Activation) oneHiddenLayer(w io.Writer) {
+	fmt.Fprintf(w, "\none-hidden-layer networks\n")
+	o := a.Validation.OneHiddenLayer
+	if o == nil {
+		fmt.Fprintln(w, "  the derivative grows too fast for ρ")
+		return
+	}
+	yes := map[bool]string{true: "holds", false: "fails"}
+	fmt.Fprintf(w, "  P1  0 ≤ g′(z) ≤ L|z|^p\t%s\n", yes[o.P1])
+	fmt.Fprintf(w, "  P2  ρ > 0 (at scale 1 it is %s)\t%s\n", num(o.Rho), yes[o.P2])
+	fmt.Fprintf(w, "  P3  g″ bounded, or g piecewise linear\t%s\n", yes[o.P3])
+}
+
+// wrap breaks a paragraph into lines of at most width characters.
+func wrap(s string, width int, indent string) string {
+	var b strings.Builder
+	length := 0
+	for _, word := range strings.Fields(s) {
+		n := len([]rune(word))
+		switch {
+		case length == 0:
+			b.WriteString(indent)
+			length = len(indent)
+		case length+1+n > width:
+			b.WriteString("\n" + indent)
+			length = len(indent)
+		default:
+			b.WriteByte(' ')
+			length++
+		}
+		b.WriteString(word)
+		length += n
+	}
+	return b.String()
+}

@@ -1,0 +1,90 @@
+package solver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/sdk/gauss"
+)
+
+// S4 returns E[Q4(y)|Z] for g = g(Z) (002 Appendix B; its constant is 3σ⁴):
+//
+//	g⁴ + 6σ²g² + 3σ⁴ + Alpha·(g³ + 3σ²g) + Beta·(g² + σ²) + Gamma·g
+func (t Transform) S4(g float64) float64 {
+	return polynomial{0, t.Gamma, t.Beta, t.Alpha, 1}.smooth(t.Sigma * t.Sigma).at(g)
+}
+
+// S2 returns E[Q2(y)|Z] = g² + σ² + Delta·g for g = g(Z).
+func (t Transform) S2(g float64) float64 {
+	return polynomial{0, t.Delta, 1}.smooth(t.Sigma * t.Sigma).at(g)
+}
+
+// Curves are g, S4 and S2 over the bulk of N(0,1), ready to be drawn, and the
+// Hermite spectra of S4 and S2.
+type Curves struct {
+	Z, G, S4, S2 []float64 // at ascending Z, with a point on either side of each kink
+	Kinks        []float64 // those within the range of Z
+	// Spectrum4[q] = E[S4(Z)·He_q(Z)]/√q!/sd(S4(Z)) for q ≥ 1, in [−1, 1], whose
+	// squares add up to 1 over all q; Spectrum2 the same of S2. Entry 0 is 0, and
+	// so are all where S4 or S2 is constant or has no variance.
+	Spectrum4, Spectrum2 []float64
+}
+
+// spectrumOrder is the last Hermite order of the spectra.
+const spectrumOrder = 8
+
+// CurvesOf evaluates act for drawing, on |z| ≤ 3.5.
+func CurvesOf(ctx context.Context, act sdk.Activation, t Transform) (Curves, error) {
+	const half, steps = 3.5, 700
+	info := act.Info()
+	var c Curves
+	for i := range steps + 1 {
+		c.Z = append(c.Z, half*(2*float64(i)/steps-1))
+	}
+	for _, k := range info.Kinks {
+		if math.Abs(k) < half {
+			c.Kinks = append(c.Kinks, k)
+			c.Z = append(c.Z, k-1e-9, k+1e-9)
+		}
+	}
+	slices.Sort(c.Z)
+	c.G = make([]float64, len(c.Z))
+	if err := act.Eval(ctx, c.G, c.Z); err != nil {
+		return Curves{}, fmt.Errorf("curves of activation %q: %w", info.Name, err)
+	}
+	for _, g := range c.G {
+		c.S4 = append(c.S4, t.S4(g))
+		c.S2 = append(c.S2, t.S2(g))
+	}
+	grid, err := gauss.NewGrid(ctx, act.Eval, info.Kinks)
+	if errors.Is(err, gauss.ErrGrowth) {
+		c.Spectrum4, c.Spectrum2 = make([]float64, spectrumOrder+1), make([]float64, spectrumOrder+1)
+		return c, nil
+	}
+	if err != nil {
+		return Curves{}, fmt.Errorf("curves of activation %q: %w", info.Name, err)
+	}
+	c.Spectrum4 = spectrum(grid, t.S4)
+	c.Spectrum2 = spectrum(grid, t.S2)
+	return c, nil
+}
+
+func spectrum(grid *gauss.Grid, s func(g float64) float64) []float64 {
+	mean, _ := grid.Expect(func(_, g float64) float64 { return s(g) })
+	variance, bound := grid.Expect(func(_, g float64) float64 { return (s(g) - mean) * (s(g) - mean) })
+	c := make([]float64, spectrumOrder+1)
+	if !(variance > bound) || math.IsInf(variance, 0) {
+		return c
+	}
+	factorial := 1.0
+	for q := 1; q <= spectrumOrder; q++ {
+		factorial *= float64(q)
+		h, _ := grid.Expect(func(z, g float64) float64 { return (s(g) - mean) * gauss.Hermite(q, z) })
+		c[q] = h / math.Sqrt(factorial*variance)
+	}
+	return c
+}
