@@ -45,6 +45,7 @@ type FaultError struct {
 	Call   string // what it was asked, such as "Eval"; "start" before any call
 	Reason string
 	Output string // its last words on stderr, printable; "" if there were none
+	Advice string // what to do; "" where the plugin must be repaired
 }
 
 func (e *FaultError) Error() string {
@@ -53,7 +54,12 @@ func (e *FaultError) Error() string {
 	if e.Output != "" {
 		fmt.Fprintf(&b, "; its last words: %s", e.Output)
 	}
-	b.WriteString("; the fault is the plugin's: repair it, or ask its author")
+	b.WriteString("; ")
+	if e.Advice != "" {
+		b.WriteString(e.Advice)
+	} else {
+		b.WriteString("the fault is the plugin's: repair it, or ask its author")
+	}
 	return b.String()
 }
 

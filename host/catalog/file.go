@@ -31,9 +31,9 @@ func resolve(path string) (string, error) {
 	case err != nil:
 		return "", fileFault(path, err)
 	case !info.Mode().IsRegular():
-		return "", &FaultError{Plugin: path, Call: "start", Reason: "it is not a regular file"}
+		return "", badFile(path, "it is not a regular file")
 	case info.Mode().Perm()&0o111 == 0:
-		return "", &FaultError{Plugin: path, Call: "start", Reason: "it is not executable (chmod +x?)"}
+		return "", badFile(path, "it is not executable")
 	}
 	for _, p := range []string{file, dir} {
 		if err := checkWriters(p); err != nil {
@@ -49,5 +49,9 @@ func fileFault(path string, err error) error {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		reason = pe.Err.Error()
 	}
-	return &FaultError{Plugin: path, Call: "start", Reason: reason}
+	return badFile(path, reason)
+}
+
+func badFile(path, reason string) error {
+	return &FaultError{Plugin: path, Call: "open", Reason: reason, Advice: "name the executable file of a plugin"}
 }

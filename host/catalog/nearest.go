@@ -6,9 +6,9 @@ import (
 )
 
 // nearest returns the candidate at the smallest edit distance from name, or ""
-// if none is within a third of its length, at least one edit.
+// if none is within half of its length.
 func nearest(name string, candidates []string) string {
-	best, bestDist := "", max(1, len(name)/3)+1
+	best, bestDist := "", len(name)/2+1
 	for _, c := range candidates {
 		if d := editDistance(strings.ToLower(name), c); d < bestDist {
 			best, bestDist = c, d

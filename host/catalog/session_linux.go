@@ -319,8 +319,8 @@ func (m member) System(ctx context.Context, sigma float64) (out sdk.System, err 
 }
 
 // Trust records that the file at path, as it now is, may run, and then runs it
-// to add what it says about itself. The record comes first and stays where the
-// plugin turns out to be broken: the error is then a [*FaultError].
+// to add what it says about itself. Where that shows that it is no plugin, or a
+// broken one, the error is a [*FaultError] and the record is taken back.
 func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
 	img, err := openImage(path)
 	if err != nil {
@@ -333,7 +333,7 @@ func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
 	}
 	s, err := c.openSession(ctx, img, path)
 	if err != nil {
-		return r, err
+		return Record{}, errors.Join(err, c.forget(context.WithoutCancel(ctx), r.Path))
 	}
 	defer s.close()
 	r.Name, r.Version, r.Protocol = s.family.Name, s.family.Version, wire.Version

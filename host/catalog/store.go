@@ -114,6 +114,22 @@ func readStore(path string) ([]Record, error) {
 
 // record writes r to the store, in the place of what is there for its path.
 func (c Catalog) record(ctx context.Context, r Record) error {
+	return c.edit(ctx, func(records []Record) []Record {
+		return append(without(records, r.Path), r)
+	})
+}
+
+// forget removes the record of the file at path from the store.
+func (c Catalog) forget(ctx context.Context, path string) error {
+	return c.edit(ctx, func(records []Record) []Record { return without(records, path) })
+}
+
+func without(records []Record, path string) []Record {
+	return slices.DeleteFunc(records, func(r Record) bool { return r.Path == path })
+}
+
+// edit replaces the store's records, under its lock.
+func (c Catalog) edit(ctx context.Context, change func([]Record) []Record) error {
 	path, err := c.Store()
 	if err != nil {
 		return err
@@ -127,8 +143,7 @@ func (c Catalog) record(ctx context.Context, r Record) error {
 	if err != nil {
 		return err
 	}
-	records = slices.DeleteFunc(records, func(old Record) bool { return old.Path == r.Path })
-	records = append(records, r)
+	records = change(records)
 	slices.SortFunc(records, func(a, b Record) int { return strings.Compare(a.Path, b.Path) })
 	var data bytes.Buffer
 	enc := json.NewEncoder(&data)

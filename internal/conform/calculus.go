@@ -1,0 +1,154 @@
+package conform
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// reach is the range |z| ≤ reach in which g is examined: beyond it lies less
+// than 1e-15 of N(0,1).
+const reach = 8
+
+// checkDerivative compares g′ with Richardson's extrapolation of central
+// differences, R = (4·D(h/2) − D(h))/3, at points that are not within 2h of a
+// kink. The tolerance is 1e-6 of the largest |g′|, ten times what the
+// extrapolation changed, and the rounding of the differences.
+func checkDerivative(ctx context.Context, act sdk.Activation) error {
+	const h = 0x1p-10
+	kinks := act.Info().Kinks
+	var z []float64
+	for _, v := range points(3000) {
+		if math.Abs(v) < reach && distance(v, kinks) > 2*h {
+			z = append(z, v)
+		}
+	}
+	shifted := func(by float64) ([]float64, error) {
+		s := make([]float64, len(z))
+		for i := range z {
+			s[i] = z[i] + by
+		}
+		return methods[0].of(ctx, act, s)
+	}
+	var g [4][]float64
+	for i, by := range []float64{h, -h, h / 2, -h / 2} {
+		var err error
+		if g[i], err = shifted(by); err != nil {
+			return err
+		}
+	}
+	deriv, err := methods[1].of(ctx, act, z)
+	if err != nil {
+		return err
+	}
+	scale := largest(deriv)
+	for i := range z {
+		full, half := (g[0][i]-g[1][i])/(2*h), (g[2][i]-g[3][i])/h
+		want := (4*half - full) / 3
+		rounding := 16 * 0x1p-53 * (math.Abs(g[0][i]) + math.Abs(g[1][i]) + math.Abs(z[i]*deriv[i])) / h
+		tol := 1e-6*scale + 10*math.Abs(want-half) + rounding
+		if !(math.Abs(deriv[i]-want) <= tol) {
+			return fmt.Errorf("Deriv at z = %v is %.9g, differences of Eval give %.9g ± %.1g", z[i], deriv[i], want, tol)
+		}
+	}
+	return nil
+}
+
+func distance(v float64, kinks []float64) float64 {
+	d := math.Inf(1)
+	for _, k := range kinks {
+		d = min(d, math.Abs(v-k))
+	}
+	return d
+}
+
+func largest(v []float64) float64 {
+	var m float64
+	for _, x := range v {
+		m = max(m, math.Abs(x))
+	}
+	return m
+}
+
+// checkKinks looks for jumps of g and g′ between the declared kinks, and at
+// each kink compares g′ with its values on both sides.
+func checkKinks(ctx context.Context, act sdk.Activation) error {
+	kinks := act.Info().Kinks
+	for _, m := range methods {
+		if err := findJump(ctx, act, m, kinks); err != nil {
+			return err
+		}
+	}
+	return checkOneSided(ctx, act, kinks)
+}
+
+// findJump bisects the cells of a grid across which the function changes most,
+// keeping the half with the larger change. At a cell of 1e-12 a smooth function
+// changes by less than 1e-6 of its range even where its slope is 1e5 times as
+// steep as that; a jump stays.
+func findJump(ctx context.Context, act sdk.Activation, m method, kinks []float64) error {
+	const cells, candidates, narrow = 4096, 8, 1e-12
+	grid := make([]float64, cells+1)
+	for i := range grid {
+		grid[i] = reach * (2*float64(i)/cells - 1)
+	}
+	// A third of a cell off: dyadic points are where kinks are likely, and a
+	// kink at a grid point would fall between two cells.
+	for i := range grid {
+		grid[i] += reach * 2.0 / cells / 3
+	}
+	v, err := m.of(ctx, act, grid)
+	if err != nil {
+		return err
+	}
+	var order []int
+	for i := range cells {
+		if !slices.ContainsFunc(kinks, func(k float64) bool { return grid[i] <= k && k <= grid[i+1] }) {
+			order = append(order, i)
+		}
+	}
+	change := func(i int) float64 { return math.Abs(v[i+1] - v[i]) }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(change(b), change(a)) })
+	spread := slices.Max(v) - slices.Min(v)
+	for _, i := range order[:min(candidates, len(order))] {
+		lo, hi, vlo, vhi := grid[i], grid[i+1], v[i], v[i+1]
+		for hi-lo > narrow {
+			mid := lo + (hi-lo)/2
+			val, err := m.of(ctx, act, []float64{mid})
+			if err != nil {
+				return err
+			}
+			if math.Abs(val[0]-vlo) >= math.Abs(vhi-val[0]) {
+				hi, vhi = mid, val[0]
+			} else {
+				lo, vlo = mid, val[0]
+			}
+		}
+		if jump := math.Abs(vhi - vlo); jump > 1e-6*spread {
+			return fmt.Errorf("%s jumps from %.6g to %.6g at z = %.6g, which is not declared as a kink", m.name, vlo, vhi, lo)
+		}
+	}
+	return nil
+}
+
+// checkOneSided compares g′ at each kink with g′ at 1e-7 from it, where a
+// smooth side has changed by 1e-7 of g″; 1e-4 of the largest g′ is allowed.
+func checkOneSided(ctx context.Context, act sdk.Activation, kinks []float64) error {
+	const step, tol = 1e-7, 1e-4
+	for _, k := range kinks {
+		by := step * max(1, math.Abs(k))
+		d, err := methods[1].of(ctx, act, []float64{k - by, k, k + by})
+		if err != nil {
+			return err
+		}
+		allowed := tol * max(largest(d), math.SmallestNonzeroFloat64)
+		if !(math.Abs(d[1]-d[0]) <= allowed || math.Abs(d[1]-d[2]) <= allowed) {
+			return fmt.Errorf("Deriv at the kink %v is %.6g, neither %.6g as on the left nor %.6g as on the right", k, d[1], d[0], d[2])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+// Package conform checks that an activation keeps the promises of
+// sdk.Activation and sdk.Family: what every other package takes for granted. It
+// is the core of sdk/activationtest and of moe plugin verify.
+package conform
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gatedlearning/moe/internal/wire"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// Finding is the outcome of one check.
+type Finding struct {
+	Check   string // a short name, such as "derivative"
+	Means   string // what is checked, in a sentence
+	Problem string // what is wrong and where; "" if the check passed
+}
+
+// OK reports whether the check passed.
+func (f Finding) OK() bool { return f.Problem == "" }
+
+type check struct {
+	name, means string
+	run         func(context.Context, sdk.Activation) error
+}
+
+// checks are run in this order; later ones assume what earlier ones check.
+var checks = []check{
+	{"info", "the description is well-formed and does not change", checkInfo},
+	{"values", "g and g′ are finite and the same each time", checkValues},
+	{"lengths", "an empty batch is no error, and unequal lengths are one", checkLengths},
+	{"batches", "a value does not depend on its place or on the batch", checkBatches},
+	{"in-place", "dst may be z, and z is left alone where it is not", checkInPlace},
+	{"non-finite", "NaN and ±Inf harm no other value", checkNonFinite},
+	{"concurrency", "calls at the same time give the same values", checkConcurrency},
+	{"derivative", "g′ agrees with differences of g", checkDerivative},
+	{"kinks", "g and g′ are smooth but at the declared kinks, and g′ there is one-sided", checkKinks},
+	{"moments", "moments of its own agree with quadrature of g", checkMoments},
+	{"system", "a system of its own agrees with quadrature of g", checkSystem},
+}
+
+// Activation runs every check on act. It stops early when ctx ends: the checks
+// that are missing then have the context's error as their problem.
+func Activation(ctx context.Context, act sdk.Activation) []Finding {
+	findings := make([]Finding, len(checks))
+	for i, c := range checks {
+		findings[i] = finding(c.name, c.means, guard(ctx, func() error { return c.run(ctx, act) }))
+	}
+	return findings
+}
+
+func finding(name, means string, err error) Finding {
+	f := Finding{Check: name, Means: means}
+	if err != nil {
+		f.Problem = err.Error()
+	}
+	return f
+}
+
+// guard turns a panic into an error.
+func guard(ctx context.Context, run func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return run()
+}
+
+// Failed returns the findings with problems.
+func Failed(findings []Finding) []Finding {
+	var failed []Finding
+	for _, f := range findings {
+		if !f.OK() {
+			failed = append(failed, f)
+		}
+	}
+	return failed
+}
+
+// OverWire checks that act is the same activation when it is served through
+// gRPC: description, optional interfaces, and the bits of all that it computes.
+func OverWire(ctx context.Context, act sdk.Activation) Finding {
+	err := guard(ctx, func() error {
+		client, stop, err := wire.Loopback(sdk.Single(act))
+		if err != nil {
+			return err
+		}
+		defer stop()
+		served, err := client.Activation(ctx, nil)
+		if err != nil {
+			return err
+		}
+		return same(ctx, act, served)
+	})
+	return finding("wire", "it is the same through gRPC", err)
+}

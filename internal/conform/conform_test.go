@@ -1,0 +1,366 @@
+package conform
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gatedlearning/moe/plugins/leakyrelu"
+	"github.com/gatedlearning/moe/plugins/relu"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// custom is an activation whose every part can be replaced by a wrong one.
+type custom struct {
+	info  func() sdk.Info
+	eval  func(dst, z []float64) error
+	deriv func(dst, z []float64) error
+}
+
+func (c custom) Info() sdk.Info {
+	if c.info != nil {
+		return c.info()
+	}
+	return sdk.Info{Name: "custom", Version: "1"}
+}
+
+func (c custom) Eval(_ context.Context, dst, z []float64) error {
+	if c.eval != nil {
+		return c.eval(dst, z)
+	}
+	return each(math.Tanh)(dst, z)
+}
+
+func (c custom) Deriv(_ context.Context, dst, z []float64) error {
+	if c.deriv != nil {
+		return c.deriv(dst, z)
+	}
+	return each(dtanh)(dst, z)
+}
+
+func dtanh(z float64) float64 { return 1 / (math.Cosh(z) * math.Cosh(z)) }
+
+func each(f func(float64) float64) func(dst, z []float64) error {
+	return func(dst, z []float64) error {
+		if err := sdk.CheckLengths("custom", dst, z); err != nil {
+			return err
+		}
+		for i, v := range z {
+			dst[i] = f(v)
+		}
+		return nil
+	}
+}
+
+type withMoments struct {
+	sdk.Activation
+	edit func(*sdk.Moments)
+}
+
+func (w withMoments) Moments(ctx context.Context) (sdk.Moments, error) {
+	m, err := sdk.Quadrature(ctx, w.Activation)
+	w.edit(&m)
+	return m, err
+}
+
+type withSystem struct {
+	sdk.Activation
+	edit func(*sdk.System)
+}
+
+func (w withSystem) System(ctx context.Context, sigma float64) (sdk.System, error) {
+	m, err := sdk.Quadrature(ctx, w.Activation)
+	s := m.System(sigma)
+	w.edit(&s)
+	return s, err
+}
+
+func rectifier(t *testing.T) sdk.Activation {
+	t.Helper()
+	act, err := relu.Family.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return act
+}
+
+// TestRight runs the checks on activations that pass all of them: with steep
+// sides, jumps, large and small values, and extras of their own.
+func TestRight(t *testing.T) {
+	right := map[string]sdk.Activation{
+		"tanh": custom{},
+		"steep": sdk.Func{
+			Name: "steep", G: func(z float64) float64 { return math.Tanh(100 * z) },
+			DG: func(z float64) float64 { return 100 * dtanh(100*z) },
+		},
+		"cube": sdk.Func{
+			Name: "cube", G: func(z float64) float64 { return z * z * z }, DG: func(z float64) float64 { return 3 * z * z },
+		},
+		"tiny": sdk.Func{
+			Name: "tiny", G: func(z float64) float64 { return 1e-9 * math.Sin(3*z) }, DG: func(z float64) float64 { return 3e-9 * math.Cos(3*z) },
+		},
+		"offset": sdk.Func{
+			Name: "offset", G: func(z float64) float64 { return math.Tanh(z) + 1000 }, DG: dtanh,
+		},
+		"step": sdk.Func{
+			Name: "step", Kinks: []float64{0.3}, DG: func(float64) float64 { return 0 },
+			G: func(z float64) float64 {
+				if z > 0.3 {
+					return 1
+				}
+				return 0
+			},
+		},
+		"constant": sdk.Func{Name: "constant", G: func(float64) float64 { return 2 }, DG: func(float64) float64 { return 0 }},
+		"abs":      sdk.Func{Name: "abs", Kinks: []float64{0}, G: math.Abs, DG: func(z float64) float64 { return math.Copysign(1, z) }},
+		"moments":  withMoments{custom{}, func(*sdk.Moments) {}},
+		"system":   withSystem{custom{}, func(*sdk.System) {}},
+	}
+	for name, act := range right {
+		t.Run(name, func(t *testing.T) {
+			for _, f := range Failed(append(Activation(t.Context(), act), OverWire(t.Context(), act))) {
+				t.Errorf("%s: %s", f.Check, f.Problem)
+			}
+		})
+	}
+}
+
+// TestWrong is the negative control: for each check an activation that is wrong
+// in what it checks, and perhaps in more that follows from it.
+func TestWrong(t *testing.T) {
+	var flip, drift, calls atomic.Int64
+	for _, tc := range []struct {
+		name  string
+		check string // must fail
+		says  string // and say this
+		act   sdk.Activation
+	}{
+		{"upper-case name", "info", "Custom", custom{info: func() sdk.Info { return sdk.Info{Name: "Custom"} }}},
+		{"kinks out of order", "info", "ascending", custom{info: func() sdk.Info { return sdk.Info{Name: "custom", Kinks: []float64{1, 0}} }}},
+		{"version that changes", "info", "then", custom{info: func() sdk.Info {
+			return sdk.Info{Name: "custom", Version: string(rune('a' + flip.Add(1)%2))}
+		}}},
+		{"NaN", "values", "NaN", custom{eval: each(func(z float64) float64 { return math.Sqrt(z) })}},
+		{"drifts", "values", "then", custom{eval: func(dst, z []float64) error {
+			d := float64(drift.Add(1))
+			return each(func(v float64) float64 { return math.Tanh(v) + 1e-15*d })(dst, z)
+		}}},
+		{"always fails", "values", "deadline", custom{eval: func(dst, z []float64) error { return context.DeadlineExceeded }}},
+		{"panics on an empty batch", "lengths", "panic", custom{eval: func(dst, z []float64) error {
+			_ = z[0]
+			return each(math.Tanh)(dst, z)
+		}}},
+		{"accepts unequal lengths", "lengths", "no error", custom{deriv: func(dst, z []float64) error {
+			for i := range min(len(dst), len(z)) {
+				dst[i] = dtanh(z[i])
+			}
+			return nil
+		}}},
+		{"position", "batches", "reversed", custom{eval: func(dst, z []float64) error {
+			err := each(math.Tanh)(dst, z)
+			for i := range dst {
+				dst[i] += float64(i) * 1e-16
+			}
+			return err
+		}}},
+		{"batch mean", "batches", "batch of", custom{deriv: func(dst, z []float64) error {
+			err := each(dtanh)(dst, z)
+			for i := range dst {
+				dst[i] *= 1 + 1e-15*float64(len(z)%2)
+			}
+			return err
+		}}},
+		{"writes dst before it reads z", "in-place", "in place", custom{eval: func(dst, z []float64) error {
+			if err := sdk.CheckLengths("custom", dst, z); err != nil {
+				return err
+			}
+			for i := range dst {
+				dst[i] = 0
+				dst[i] += math.Tanh(z[i])
+			}
+			return nil
+		}}},
+		{"changes z", "values", "changed z", custom{eval: func(dst, z []float64) error {
+			err := each(math.Tanh)(dst, z)
+			if len(z) > 0 {
+				z[0]++
+			}
+			return err
+		}}},
+		{"sums the batch", "non-finite", "beside NaN", custom{eval: func(dst, z []float64) error {
+			var sum float64
+			for _, v := range z {
+				sum += v
+			}
+			return each(func(v float64) float64 { return math.Tanh(v) + 0*sum })(dst, z)
+		}}},
+		{"refuses NaN", "non-finite", "NaN", custom{eval: func(dst, z []float64) error {
+			if slices.ContainsFunc(z, math.IsNaN) {
+				return context.Canceled
+			}
+			return each(math.Tanh)(dst, z)
+		}}},
+		{"table index from z", "non-finite", "panic", custom{eval: each(func(z float64) float64 {
+			var table [1]float64
+			if math.IsInf(z, 0) {
+				return table[int(int64(min(z, 1)))+1]
+			}
+			return math.Tanh(z)
+		})}},
+		{"refuses calls at the same time", "concurrency", "busy", custom{eval: func(dst, z []float64) error {
+			defer calls.Add(-1)
+			if calls.Add(1) > 1 {
+				return errBusy
+			}
+			runtime.Gosched() // let another call come
+			return each(math.Tanh)(dst, z)
+		}}},
+		{"derivative 0.01 % off", "derivative", "differences", custom{deriv: each(func(z float64) float64 { return 1.0001 * dtanh(z) })}},
+		{"derivative shifted", "derivative", "differences", custom{deriv: each(func(z float64) float64 { return dtanh(z - 1e-4) })}},
+		{"derivative wrong beyond 4", "derivative", "differences", custom{deriv: each(func(z float64) float64 {
+			if math.Abs(z) > 4 {
+				return 0.01
+			}
+			return dtanh(z)
+		})}},
+		{"undeclared kink", "kinks", "not declared", sdk.Func{
+			Name: "custom", G: func(z float64) float64 { return max(z, 0.01*z) },
+			DG: func(z float64) float64 {
+				if z > 0 {
+					return 1
+				}
+				return 0.01
+			},
+		}},
+		{"undeclared kink at an odd place", "kinks", "0.333", sdk.Func{
+			Name: "custom", G: func(z float64) float64 { return max(z-1.0/3, 0.9*(z-1.0/3)) },
+			DG: func(z float64) float64 {
+				if z > 1.0/3 {
+					return 1
+				}
+				return 0.9
+			},
+		}},
+		{"undeclared jump", "kinks", "Eval jumps", sdk.Func{
+			Name: "custom", G: func(z float64) float64 { return math.Floor(z) }, DG: func(float64) float64 { return 0 },
+		}},
+		{"two-sided derivative", "kinks", "neither", sdk.Func{
+			Name: "custom", Kinks: []float64{0}, G: math.Abs,
+			DG: func(z float64) float64 {
+				if z == 0 {
+					return 0
+				}
+				return math.Copysign(1, z)
+			},
+		}},
+		{"one moment 1e-6 off", "moments", "E[g^2·Z^2]", withMoments{custom{}, func(m *sdk.Moments) { m.Value[2][2] *= 1 + 1e-6 }}},
+		{"moment that should be 0", "moments", "E[g^1·Z^2]", withMoments{custom{}, func(m *sdk.Moments) { m.Value[1][2] = 1e-8 }}},
+		{"moments that say nothing", "moments", "uncertain", withMoments{custom{}, func(m *sdk.Moments) { m.Error[1][1] = 1 }}},
+		{"NaN moment", "moments", "NaN", withMoments{custom{}, func(m *sdk.Moments) { m.Value[4][4] = math.NaN() }}},
+		{"ReLU matrix with σ² in the β column", "system", "matrix[0][1]", withSystem{rectifier(t), func(s *sdk.System) {
+			for i := range s.Matrix {
+				s.Matrix[i][1] += s.Sigma * s.Sigma
+			}
+		}}},
+		{"c2 with the wrong sign", "system", "c2[0]", withSystem{custom{}, func(s *sdk.System) { s.C2[0] += 1e-6 }}},
+		{"other sigma", "system", "asked for", withSystem{custom{}, func(s *sdk.System) { s.Sigma = 1 }}},
+		{"cubic twin", "system", "c3[2]", withSystem{custom{}, func(s *sdk.System) { s.Cubic.C3[2] = 1e-6 }}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			findings := Activation(t.Context(), tc.act)
+			i := slices.IndexFunc(findings, func(f Finding) bool { return f.Check == tc.check })
+			if i < 0 {
+				t.Fatalf("there is no check %q", tc.check)
+			}
+			if findings[i].OK() {
+				t.Fatalf("check %q passed; failed: %v", tc.check, Failed(findings))
+			}
+			if !strings.Contains(findings[i].Problem, tc.says) {
+				t.Errorf("check %q says %q, want a mention of %q", tc.check, findings[i].Problem, tc.says)
+			}
+		})
+	}
+}
+
+var errBusy = errors.New("busy")
+
+func TestRightFamily(t *testing.T) {
+	for _, f := range Failed(Family(t.Context(), leakyrelu.Family, leakyrelu.Family.Activation)) {
+		t.Errorf("%s: %s", f.Check, f.Problem)
+	}
+}
+
+func TestWrongFamily(t *testing.T) {
+	var global float64
+	scaled := func(p sdk.Params) sdk.Func {
+		c := p["c"]
+		return sdk.Func{
+			Name: "scaled", Params: p,
+			G: func(z float64) float64 { return c * z }, DG: func(float64) float64 { return c },
+		}
+	}
+	family := func(make func(sdk.Params) (sdk.Activation, error)) sdk.Family {
+		return sdk.Family{Name: "scaled", Params: []sdk.Param{{Name: "c", Default: 2, Min: 1, Max: 3}}, New: make}
+	}
+	right := family(func(p sdk.Params) (sdk.Activation, error) { return scaled(p), nil })
+	if failed := Failed(Family(t.Context(), right, right.Activation)); len(failed) > 0 {
+		t.Fatalf("the right family fails: %v", failed)
+	}
+	defaultOut := right
+	defaultOut.Params = []sdk.Param{{Name: "c", Default: 5, Min: 1, Max: 3}}
+	for _, tc := range []struct {
+		name, check string
+		family      sdk.Family
+		make        Maker // family.Activation if it is nil
+	}{
+		{"default outside its range", "family", defaultOut, nil},
+		{"other name", "defaults", family(func(p sdk.Params) (sdk.Activation, error) {
+			f := scaled(p)
+			f.Name = "other"
+			return f, nil
+		}), nil},
+		{"no activation", "defaults", family(func(sdk.Params) (sdk.Activation, error) { return nil, nil }), nil},
+		{"needs all parameters", "defaults", right, right.New},
+		{"ignores its parameter", "parameters", family(func(sdk.Params) (sdk.Activation, error) { return scaled(sdk.Params{"c": 2}), nil }), nil},
+		{"fails at the end of the range", "parameters", family(func(p sdk.Params) (sdk.Activation, error) {
+			if p["c"] == 3 {
+				return nil, errBusy
+			}
+			return scaled(p), nil
+		}), nil},
+		{"takes any value", "refusals", right, func(p sdk.Params) (sdk.Activation, error) {
+			if p["no-such-parameter"] != 0 {
+				return nil, errBusy
+			}
+			return scaled(p), nil
+		}},
+		{"takes any name", "refusals", right, func(p sdk.Params) (sdk.Activation, error) {
+			if c := p["c"]; c != 0 && !(1 <= c && c <= 3) {
+				return nil, errBusy
+			}
+			return scaled(p), nil
+		}},
+		{"global parameter", "members", family(func(p sdk.Params) (sdk.Activation, error) {
+			global = p["c"]
+			f := scaled(p)
+			f.G = func(z float64) float64 { return global * z }
+			return f, nil
+		}), nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.make == nil {
+				tc.make = tc.family.Activation
+			}
+			findings := Family(t.Context(), tc.family, tc.make)
+			i := slices.IndexFunc(findings, func(f Finding) bool { return f.Check == tc.check })
+			if findings[i].OK() {
+				t.Errorf("check %q passed; failed: %v", tc.check, Failed(findings))
+			}
+		})
+	}
+}
