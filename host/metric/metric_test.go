@@ -1,0 +1,159 @@
+package metric
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat/combin"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+func random(k, d int, rng *rand.Rand) *model.Params {
+	p := model.NewParams(k, d)
+	for _, v := range [][]float64{p.Regressors, p.Gating} {
+		for i := range v {
+			v[i] = rng.NormFloat64()
+		}
+	}
+	return p
+}
+
+func cosine(u, v []float64) float64 {
+	return math.Abs(floats.Dot(u, v)) / (floats.Norm(u, 2) * floats.Norm(v, 2))
+}
+
+// The definition over all k! permutations.
+func TestEregIsTheBestPermutation(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		k, d := 1+rng.IntN(5), 1+rng.IntN(6)
+		est, truth := random(k, d, rng), random(k, d, rng)
+		want := math.Inf(1)
+		wantSum := math.Inf(1)
+		for _, perm := range combin.Permutations(k, k) {
+			worst, sum := 0.0, 0.0
+			for i, j := range perm {
+				apart := 1 - cosine(est.Regressor(i), truth.Regressor(j))
+				worst = max(worst, apart)
+				sum += apart
+			}
+			// 1e-12: ties of the worst in exact arithmetic differ by rounding.
+			if worst < want-1e-12 || (worst < want+1e-12 && sum < wantSum) {
+				want, wantSum = worst, sum
+			}
+		}
+		got, perm := Ereg(est, truth)
+		gotWorst, gotSum := 0.0, 0.0
+		for i, j := range perm {
+			apart := 1 - cosine(est.Regressor(i), truth.Regressor(j))
+			gotWorst = max(gotWorst, apart)
+			gotSum += apart
+		}
+		// Cosines are sums of at most six products of numbers near 1.
+		const tol = 1e-12
+		if math.Abs(got-want) > tol || math.Abs(gotWorst-want) > tol || math.Abs(gotSum-wantSum) > tol {
+			t.Fatalf("k = %d, d = %d: E_reg %v by %v (worst %v, sum %v), want %v and sum %v", k, d, got, perm, gotWorst, gotSum, want, wantSum)
+		}
+	}
+}
+
+// Maximising the sum of cosines is another problem: here it would give up the
+// worst row for the others.
+func TestEregIsMaxMinNotMaxSum(t *testing.T) {
+	angle := func(deg float64) []float64 {
+		return []float64{math.Cos(deg * math.Pi / 180), math.Sin(deg * math.Pi / 180)}
+	}
+	est, truth := model.NewParams(2, 2), model.NewParams(2, 2)
+	copy(truth.Regressor(0), angle(0))
+	copy(truth.Regressor(1), angle(40))
+	copy(est.Regressor(0), angle(40))
+	copy(est.Regressor(1), angle(85))
+	// 40→40, 85→0: cosines 1 and 0.087; 40→0, 85→40: 0.766 and 0.707.
+	got, perm := Ereg(est, truth)
+	if want := 1 - math.Cos(45*math.Pi/180); math.Abs(got-want) > 1e-15 || !slices.Equal(perm, []int{0, 1}) {
+		t.Errorf("E_reg %v by %v, want %v by [0 1]", got, perm, want)
+	}
+}
+
+// Order, signs and norms of the regressors are free; the gate follows the order.
+func TestErrorsOfTheTruthItself(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for range 100 {
+		k := 1 + rng.IntN(7)
+		d := k + rng.IntN(5)
+		truth := random(k, d, rng)
+		truth.RegressorIntercepts, truth.GatingIntercepts = make([]float64, k), make([]float64, k-1)
+		est := Relabel(truth, rng.Perm(k))
+		for i := range k {
+			floats.Scale(math.Copysign(1+rng.Float64(), rng.NormFloat64()), est.Regressor(i))
+		}
+		ereg, perm := Ereg(est, truth)
+		// Half of squared norms of rounding errors of unit vectors.
+		const tol = 1e-25
+		if egating := Egating(est, truth, perm); ereg > tol || egating > tol {
+			t.Fatalf("k = %d: E_reg %v, E_gating %v", k, ereg, egating)
+		}
+	}
+}
+
+// A relabelled mixture is the same mixture: P(z|x) and the experts go together.
+func TestRelabelKeepsTheMixture(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	const k, d, n = 4, 3, 7
+	p := random(k, d, rng)
+	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = []float64{1, 2, 3, 4}, []float64{-1, 0, 1}, []float64{.1, .2, .3, .4}
+	b := &model.Block{N: n, X: make([]float64, n*d)}
+	for i := range b.X {
+		b.X[i] = rng.NormFloat64()
+	}
+	gate := func(p *model.Params) (probability, predictor []float64) {
+		probability, predictor = make([]float64, k*n), make([]float64, k*n)
+		p.GateLogits(probability, b)
+		model.Softmax(probability, make([]float64, n), probability, n)
+		p.Predictors(predictor, b)
+		return probability, predictor
+	}
+	before, beforeA := gate(p)
+	for _, perm := range combin.Permutations(k, k) {
+		q := Relabel(p, perm)
+		after, afterA := gate(q)
+		for i, j := range perm {
+			// A softmax of logits of a few units: relative error of a few ulps.
+			if !floats.EqualApprox(before[i*n:(i+1)*n], after[j*n:(j+1)*n], 1e-14) ||
+				!slices.Equal(beforeA[i*n:(i+1)*n], afterA[j*n:(j+1)*n]) || p.Sigma[i] != q.Sigma[j] {
+				t.Fatalf("perm %v: expert %d differs from %d", perm, i, j)
+			}
+		}
+	}
+}
+
+func TestKnownErrors(t *testing.T) {
+	truth := model.NewParams(2, 3)
+	copy(truth.Regressors, []float64{1, 0, 0, 0, 1, 0})
+	copy(truth.Gating, []float64{0, 0, 1})
+	est := truth.Clone()
+	// Expert 1 is off by the angle whose cosine is 0.6, the gate by one of 0.8.
+	copy(est.Regressor(0), []float64{0.6, 0, 0.8})
+	copy(est.Gate(0), []float64{0.6, 0, 0.8})
+	ereg, perm := Ereg(est, truth)
+	egating := Egating(est, truth, perm)
+	if math.Abs(ereg-0.4) > 1e-15 || math.Abs(egating-0.2) > 1e-15 {
+		t.Errorf("E_reg %v, want 0.4; E_gating %v, want 0.2", ereg, egating)
+	}
+	clear(est.Regressor(1))
+	if ereg, _ := Ereg(est, truth); ereg != 1 {
+		t.Errorf("a zero regressor: E_reg %v, want 1", ereg)
+	}
+}
+
+func BenchmarkEreg(b *testing.B) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	est, truth := random(20, 50, rng), random(20, 50, rng)
+	for b.Loop() {
+		Ereg(est, truth)
+	}
+}
