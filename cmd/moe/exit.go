@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -68,7 +69,7 @@ func exitCode(err error) int {
 		return exitSignal
 	case errors.As(err, &known):
 		return known.code
-	case is[*dataset.SelectionError](err), is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err):
+	case is[*host.RequestError](err), is[*dataset.SelectionError](err), is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err):
 		return exitUsage
 	case is[*dataset.Error](err):
 		return exitData

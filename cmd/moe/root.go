@@ -43,6 +43,7 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 	root.AddCommand(
 		newValidateCmd(),
 		newSampleCmd(),
+		newFitCmd(),
 		newPredictCmd(),
 		newEvaluateCmd(),
 		newPluginCmd(),

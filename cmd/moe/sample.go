@@ -12,7 +12,6 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/internal/atomicfile"
-	"github.com/gatedlearning/moe/sdk"
 )
 
 // sampleFlags are the flags of moe sample.
@@ -75,7 +74,7 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	truth := fitted.NewTruth(activationOf(plugin.Activation.Info()), sampler.Truth)
+	truth := fitted.NewTruth(fitted.ActivationOf(plugin.Activation.Info()), sampler.Truth)
 	if err := f.write(ctx, sampler, truth); err != nil {
 		return err
 	}
@@ -136,13 +135,4 @@ func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows of x1 to x%d and y, from %d %s experts with sigma %v (design %s, inputs %s, seed %d)\n",
 		f.out, f.config.N, f.config.D, f.config.K, truth.Activation.Name, f.config.Sigma, f.design, f.inputs, f.config.Seed)
 	return err
-}
-
-// activationOf is how files name an activation.
-func activationOf(info sdk.Info) fitted.Activation {
-	params := map[string]float64{}
-	for name, v := range info.Params {
-		params[name] = v
-	}
-	return fitted.Activation{Name: info.Name, Params: params, Version: info.Version}
 }

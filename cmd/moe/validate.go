@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/sdk"
@@ -217,7 +218,7 @@ func newValidationJSON(plugin *catalog.Plugin, a report.Activation) *validationJ
 		Conditions: []conditionJSON{},
 		System:     systemJSON{v.System.Matrix, v.System.RHS, s.Rank, s.Cond, s.Residual},
 	}
-	file := activationOf(plugin.Activation.Info())
+	file := fitted.ActivationOf(plugin.Activation.Info())
 	j.Activation.Name, j.Activation.Params, j.Activation.Version = file.Name, file.Params, file.Version
 	j.Activation.Source = plugin.Source()
 	for _, c := range s.Checks {

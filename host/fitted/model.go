@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // Format is the version of the model file that this package writes and reads.
@@ -42,6 +43,15 @@ type Activation struct {
 	Name    string             `json:"name"`
 	Params  map[string]float64 `json:"params"` // {} where it has none
 	Version string             `json:"version"`
+}
+
+// ActivationOf is how files name the activation with this description.
+func ActivationOf(info sdk.Info) Activation {
+	params := make(map[string]float64, len(info.Params))
+	for name, v := range info.Params {
+		params[name] = v
+	}
+	return Activation{Name: info.Name, Params: params, Version: info.Version}
 }
 
 // Sigma is the noise level: one number for all experts or one for each.

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report"
+)
+
+// fitFlags are the flags of moe fit.
+type fitFlags struct {
+	data       string
+	selection  dataset.Selection
+	activation activationFlags
+	config     host.Config
+	sigma      string
+	truth      string
+	out        string
+}
+
+func newFitCmd() *cobra.Command {
+	f := new(fitFlags)
+	cmd := &cobra.Command{
+		Use:   "fit DATA --activation NAME --k K",
+		Short: "Fit a mixture of experts to a data set",
+		Long: `fit learns the regressors a_i, the gate w_i and the noise level of a mixture of
+k experts from the rows of DATA, a CSV or NPY file. The target is the last
+column unless --target names one.
+
+Method auto estimates the regressors by moment tensors, races that estimate and
+other starts on part of the data until several agree on the best optimum, and
+maximises the joint likelihood on all rows. Method moments is the moment
+estimate with the gate fitted to it; method em is joint EM from random starts,
+with sigma fixed where --sigma gives it.
+
+The exit code is 1 if the fit did not converge; the model is written all the
+same, and says so.`,
+		Example: `  moe fit data.csv --activation relu --k 2 -o model.json
+  moe fit data.npy --activation leakyrelu --param slope=0.1 --k 5 --seed 7 --json
+  moe fit trial.csv --target dose --drop id,site --activation sigmoid --k 3 -o model.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.data = args[0]
+			return f.run(cmd)
+		},
+	}
+	f.activation.register(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&f.config.K, "k", 0, "number of experts (required)")
+	flags.StringVar(&f.selection.Target, "target", "", "the target's column `NAME` (default the last column)")
+	flags.StringSliceVar(&f.selection.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
+	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
+	flags.StringVar(&f.config.Method, "method", host.MethodAuto, "method: "+strings.Join(host.Methods(), ", "))
+	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
+	flags.Float64Var(&f.config.Mu, "mu", 1, "weight of the fourth powers in the tensor loss L4")
+	flags.IntVar(&f.config.Starts, "starts", 0, "at most this many starts (default 32, or 8 for method em)")
+	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
+	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
+	flags.IntVar(&f.config.Threads, "threads", 0, "threads to use (default one per processor); the result is the same")
+	addSeed(cmd, &f.config.Seed)
+	cobra.CheckErr(cmd.MarkFlagRequired("k"))
+	return cmd
+}
+
+func (f *fitFlags) run(cmd *cobra.Command) error {
+	began := time.Now()
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	plugin, err := f.activation.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer plugin.Close()
+	src, err := f.open()
+	if err != nil {
+		return err
+	}
+	if err := f.readTruth(len(src.Schema().Features)); err != nil {
+		return err
+	}
+	bar := newBar(cmd)
+	f.config.Progress = bar.show
+	m, err := host.Fit(ctx, plugin.Activation, src, f.config)
+	bar.done()
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := m.Write(ctx, f.out); err != nil {
+			return err
+		}
+	}
+	if err := f.print(cmd, m, time.Since(began)); err != nil {
+		return err
+	}
+	if !m.Fit.Converged {
+		return errNo
+	}
+	return nil
+}
+
+// check looks at the flags and at whether the output can be created, before
+// anything is started.
+func (f *fitFlags) check(cmd *cobra.Command) error {
+	if f.data == "-" {
+		return usagef("a fit needs more than one pass over the data, which standard input cannot give: name a file")
+	}
+	if f.config.K < 1 {
+		return usagef("--k %d: want at least 1", f.config.K)
+	}
+	if f.sigma != "auto" {
+		sigma, err := strconv.ParseFloat(f.sigma, 64)
+		if err != nil || !(sigma > 0) || math.IsInf(sigma, 0) {
+			return usagef("--sigma %s: want a finite number above 0, or auto", f.sigma)
+		}
+		f.config.Sigma = sigma
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"starts", f.config.Starts}, {"threads", f.config.Threads}} {
+		if cmd.Flags().Changed(n.name) && n.value < 1 {
+			return usagef("--%s %d: want at least 1", n.name, n.value)
+		}
+	}
+	if err := f.selection.Check(); err != nil {
+		return err
+	}
+	if err := distinct(f.out, f.data, f.truth); err != nil {
+		return err
+	}
+	return creatable(f.out)
+}
+
+func (f *fitFlags) open() (dataset.Source, error) { return dataset.Open(f.data, f.selection) }
+
+func (f *fitFlags) readTruth(d int) error {
+	if f.truth == "" {
+		return nil
+	}
+	truth, err := fitted.ReadTruth(f.truth)
+	if err != nil {
+		return err
+	}
+	p := truth.Params()
+	if p.K != f.config.K || p.D != d {
+		return &dataset.Error{File: f.truth, Msg: fmt.Sprintf("k = %d and d = %d, the fit has k = %d and d = %d", p.K, p.D, f.config.K, d)}
+	}
+	f.config.Truth = p
+	return nil
+}
+
+func (f *fitFlags) print(cmd *cobra.Command, m *fitted.Model, took time.Duration) error {
+	if !wantsJSON(cmd) {
+		if err := report.Text(cmd.OutOrStdout(), m); err != nil {
+			return err
+		}
+		if f.out != "" {
+			remark(cmd, "moe: wrote %s after %.2f s", f.out, took.Seconds())
+		}
+		return nil
+	}
+	data, err := m.JSON()
+	if err != nil {
+		return err
+	}
+	return printWithSeconds(cmd, data, took)
+}
+
+// printWithSeconds prints the model file's object with the key seconds added.
+func printWithSeconds(cmd *cobra.Command, object []byte, took time.Duration) error {
+	body := strings.TrimSpace(string(object))
+	seconds, err := json.Marshal(math.Round(took.Seconds()*1e4) / 1e4)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s,\n  \"seconds\": %s\n}\n", strings.TrimRight(strings.TrimSuffix(body, "}"), " \n"), seconds)
+	return err
+}
+
+// interactive says whether stderr is a terminal.
+func interactive() bool {
+	info, err := os.Stderr.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/gatedlearning/moe/host"
+)
+
+// bar shows the stages of a fit on a terminal: none where stderr is not one, or
+// --quiet or --json is set. It appears after a moment, so that short fits stay
+// silent.
+type bar struct {
+	container *mpb.Progress
+	current   *mpb.Bar
+	stage     host.Stage
+	total     int
+	from      time.Time
+}
+
+// barDelay is how long a fit runs before a bar appears.
+const barDelay = 500 * time.Millisecond
+
+func newBar(cmd *cobra.Command) *bar {
+	b := &bar{from: time.Now()}
+	if interactive() && !isQuiet(cmd) && !wantsJSON(cmd) {
+		b.container = mpb.New(mpb.WithOutput(os.Stderr), mpb.WithWidth(40), mpb.WithRefreshRate(100*time.Millisecond))
+	}
+	return b
+}
+
+func (b *bar) show(stage host.Stage, done, total int) {
+	if b.container == nil || time.Since(b.from) < barDelay {
+		return
+	}
+	if b.current == nil || stage != b.stage || total != b.total {
+		b.drop()
+		b.stage, b.total = stage, total
+		b.current = b.container.AddBar(int64(max(total, 1)), mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Name(string(stage), decor.WCSyncSpaceR), decor.CountersNoUnit("%d / %d")),
+			mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO)))
+	}
+	b.current.SetCurrent(int64(done))
+}
+
+func (b *bar) drop() {
+	if b.current != nil {
+		b.current.Abort(true)
+		b.current = nil
+	}
+}
+
+// done removes the bar.
+func (b *bar) done() {
+	if b.container != nil {
+		b.drop()
+		b.container.Wait()
+	}
+}

@@ -1,0 +1,96 @@
+package host
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Methods of fitting.
+const (
+	MethodAuto    = "auto"    // moments, other starts, joint likelihood
+	MethodMoments = "moments" // regressors by moments, gating by L_log
+	MethodEM      = "em"      // joint EM from random starts
+)
+
+// Methods lists the methods by name.
+func Methods() []string { return []string{MethodAuto, MethodMoments, MethodEM} }
+
+// Kinds of starts.
+const (
+	KindMoments = "moments" // the moment estimate
+	KindSpan    = "span"    // random directions in the span of T̂2, fitted there first
+	KindRandom  = "random"  // random directions in ℝ^d
+)
+
+// Config says how to fit. Only K must be set.
+type Config struct {
+	K       int     // number of experts
+	Method  string  // one of [Methods]; "" is auto
+	Sigma   float64 // the noise level where it is known; 0: estimate it
+	Mu      float64 // weight μ of L4 (002 Eq. 7); 0: 1
+	Starts  int     // most starts of the likelihood; 0: 32, or 8 for method em
+	Seed    uint64  // of everything random
+	Threads int     // 0: one per processor; the result does not depend on it
+	// Truth, if given, is compared with the fit.
+	Truth *model.Params
+	// Progress, if set, is called between steps, from one goroutine at a time.
+	Progress func(stage Stage, done, total int)
+}
+
+// Stage is a part of a fit that takes time.
+type Stage string
+
+// The stages of a fit, in order.
+const (
+	StageRead    Stage = "reading"
+	StageMoments Stage = "moment tensors"
+	StageRace    Stage = "starts"
+	StageFinish  Stage = "refining"
+)
+
+// RequestError is a request that does not fit the data or the activation.
+type RequestError struct{ Msg string }
+
+func (e *RequestError) Error() string { return e.Msg }
+
+func (c Config) withDefaults() Config {
+	if c.Method == "" {
+		c.Method = MethodAuto
+	}
+	if c.Mu == 0 {
+		c.Mu = defaultMu
+	}
+	if c.Starts == 0 {
+		c.Starts = 32
+		if c.Method == MethodEM {
+			c.Starts = 8
+		}
+	}
+	return c
+}
+
+func (c Config) check() error {
+	switch {
+	case c.K < 1:
+		return &RequestError{fmt.Sprintf("k = %d, want at least 1", c.K)}
+	case c.Method != MethodAuto && c.Method != MethodMoments && c.Method != MethodEM:
+		return &RequestError{fmt.Sprintf("unknown method %q; there are %v", c.Method, Methods())}
+	case !(c.Sigma >= 0) || math.IsInf(c.Sigma, 0):
+		return &RequestError{fmt.Sprintf("sigma = %v, want a finite number above 0", c.Sigma)}
+	case !(c.Mu > 0) || math.IsInf(c.Mu, 0):
+		return &RequestError{fmt.Sprintf("mu = %v, want a finite number above 0", c.Mu)}
+	case c.Starts < 1:
+		return &RequestError{fmt.Sprintf("starts = %d, want at least 1", c.Starts)}
+	case c.Threads < 0:
+		return &RequestError{fmt.Sprintf("threads = %d, want at least 1", c.Threads)}
+	}
+	return nil
+}
+
+func (f *fit) progress(stage Stage, done, total int) {
+	if f.cfg.Progress != nil {
+		f.cfg.Progress(stage, done, total)
+	}
+}

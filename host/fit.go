@@ -1,0 +1,327 @@
+// Package host fits mixtures of experts: the moment estimate of the papers,
+// the likelihood that refines it, and the search that makes sure of the
+// optimum.
+package host
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/solver"
+	"gonum.org/v1/gonum/floats"
+)
+
+// Fit fits a mixture of cfg.K experts with nonlinearity act to the rows of src
+// by the method that cfg names. It reads like the paper:
+//
+//	moments of g → Q4, Q2 → T̂2 → its span → T̂4 there → L4 → regressors → signs
+//	→ L_log → gating → joint likelihood
+//
+// The result is the same at any number of threads. A fit that did not converge
+// is returned with Fit.Converged false, not as an error. Errors: [*RequestError]
+// where the request does not fit the data or the activation, those of src, of
+// act and of ctx.
+func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (*fitted.Model, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	f := &fit{cfg: cfg, sdk: act, act: act, schema: src.Schema()}
+	if err := f.load(ctx, src); err != nil {
+		return nil, err
+	}
+	if err := f.firstPass(ctx); err != nil {
+		return nil, err
+	}
+	switch cfg.Method {
+	case MethodMoments:
+		return f.byMoments(ctx)
+	case MethodEM:
+		return f.byEM(ctx)
+	default:
+		return f.byEverything(ctx)
+	}
+}
+
+// fit is the state of one fit on its way through the method.
+type fit struct {
+	cfg    Config
+	sdk    sdk.Activation
+	act    loss.Activation
+	schema dataset.Schema
+	data   *model.Data
+
+	moments   sdk.Moments
+	transform solver.Transform
+	verdict   solver.Verdict
+	second    *tensor.Second
+	inputs    *inputs
+	span      *span           // nil where T̂2 cannot give one
+	estimate  *momentEstimate // nil where the tensors cannot give one
+	projected *model.Data     // the racing part in the span's coordinates
+	scale     float64         // norm of the regressors of a start
+	notes     []string
+}
+
+// load reads the data and refuses what no method can fit.
+func (f *fit) load(ctx context.Context, src dataset.Source) (err error) {
+	f.progress(StageRead, 0, 0)
+	if f.schema.Target == "" {
+		return &RequestError{"the data have no target column"}
+	}
+	if f.data, err = dataset.Load(ctx, src); err != nil {
+		return err
+	}
+	k, n := f.cfg.K, f.data.N
+	if k > n {
+		return &RequestError{fmt.Sprintf("k = %d experts for %d rows; choose a smaller k", k, n)}
+	}
+	if err := dataset.CheckColumns(f.data, f.schema); err != nil {
+		return err
+	}
+	if p := f.parameters(); p >= n {
+		return &dataset.Error{File: f.schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use more rows, fewer features or a smaller k", n, p, k, f.data.D)}
+	}
+	return nil
+}
+
+// parameters counts the free parameters: regressors, gating and σ.
+func (f *fit) parameters() int {
+	p := (2*f.cfg.K - 1) * f.data.D
+	if f.cfg.Sigma == 0 {
+		p++
+	}
+	return p
+}
+
+// firstPass takes the activation's moments and transforms, and from one pass
+// over the data T̂2 with everything else that its sums can tell: σ, whether x is
+// N(0, I), and the span of the regressors.
+func (f *fit) firstPass(ctx context.Context) (err error) {
+	f.progress(StageMoments, 0, 2)
+	if f.moments, err = sdk.MomentsOf(ctx, f.sdk); err != nil {
+		return err
+	}
+	if f.second, err = tensor.SumSecond(ctx, f.data, f.cfg.Threads); err != nil {
+		return err
+	}
+	sigma, z := sigmaFromNorms(f.second, f.moments)
+	if f.cfg.Sigma > 0 {
+		sigma = f.cfg.Sigma
+	}
+	f.scale = 1
+	if ratio := f.second.MeanY(2) / f.moments.Value[2][0]; z < -4 || ratio > 1.5 {
+		f.scale = math.Sqrt(ratio)
+	}
+	if f.inputs, err = checkInputs(f.second); err != nil {
+		return err
+	}
+	system, err := sdk.SystemOf(ctx, f.sdk, sigma)
+	if err != nil {
+		return err
+	}
+	f.transform, f.verdict = solver.Solve(f.moments, system, sigma)
+	f.unitNorm(z)
+	if f.transform.C2 == 0 || f.data.D < f.cfg.K {
+		return nil
+	}
+	s, err := leadingSpan(f.second, f.inputs, f.transform, f.cfg.K)
+	if err != nil {
+		return err
+	}
+	if s.positive() {
+		f.span = s
+	}
+	return nil
+}
+
+// secondPass takes T̂4 in the span, minimises L4 there, and sets the estimate
+// of regressors and proportions with their signs. Where it cannot, it says why.
+func (f *fit) secondPass(ctx context.Context) (obstacle string, err error) {
+	f.progress(StageMoments, 1, 2)
+	if obstacle = f.obstacle(); obstacle != "" {
+		return obstacle, nil
+	}
+	fourth, err := tensor.SumFourth(ctx, f.data, f.span.basis, f.span.centre, f.cfg.Threads)
+	if err != nil {
+		return "", err
+	}
+	rng := rand.New(rand.NewPCG(f.cfg.Seed, 1<<33))
+	e, err := estimateRegressors(ctx, fourth, f.span, f.transform, f.cfg.Mu, rng)
+	if err != nil {
+		return err.Error(), ctx.Err()
+	}
+	if !e.chooseSigns(f.second.YX(), f.moments) && f.verdict.SignsIdentifiable {
+		f.note("the first moment does not tell the regressors' signs: E[g'(Z)] = 0")
+	}
+	f.estimate = e
+	return "", nil
+}
+
+// obstacle says which assumption of the moment estimate fails so badly that
+// there is none.
+func (f *fit) obstacle() string {
+	k, d := f.cfg.K, f.data.D
+	switch {
+	case !f.verdict.Valid:
+		return fmt.Sprintf("%s is not a valid nonlinearity: %s", f.sdk.Info().Name, f.verdict.Reasons[0])
+	case d <= 2*k-1:
+		return fmt.Sprintf("d = %d is not above 2k-1 = %d", d, 2*k-1)
+	case f.span == nil:
+		return fmt.Sprintf("T2 from %d rows does not have %d positive eigenvalues", f.data.N, k)
+	}
+	return ""
+}
+
+// gating fits the gate, and σ where it is free, by L_log with the regressors
+// as they are, from W = 0 and a σ as large as the target's spread (002 §3.2).
+func (f *fit) gating(ctx context.Context, data *model.Data, p *model.Params, workers int) (*model.Params, *optim.Result, error) {
+	p = p.Clone()
+	p.Sigma[0] = f.spread()
+	l := loss.NewLikelihood(data, f.act, p, loss.Free{Gating: true, Sigma: true}, workers)
+	run, err := refine(ctx, l, l.Theta(p), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l.Params(run.X), run, nil
+}
+
+// byMoments is the paper alone: regressors from the tensors, gating by L_log.
+func (f *fit) byMoments(ctx context.Context) (*fitted.Model, error) {
+	obstacle, err := f.secondPass(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if obstacle != "" {
+		return nil, &RequestError{"the moment estimate is not to be had: " + obstacle + "; method auto falls back to the likelihood"}
+	}
+	f.warnOfInputs("the moment estimate carries no guarantee")
+	p, run, err := f.gating(ctx, f.data, f.estimate.params, f.cfg.Threads)
+	if err != nil {
+		return nil, err
+	}
+	if f.cfg.Sigma > 0 {
+		p.Sigma[0] = f.cfg.Sigma
+		l := loss.Log(f.data, f.act, p, f.cfg.Threads)
+		if run, err = refine(ctx, l, l.Theta(p), nil); err != nil {
+			return nil, err
+		}
+		p = l.Params(run.X)
+	}
+	c := &climber{kind: KindMoments, run: run, params: p, loglik: -run.Value * float64(f.data.N)}
+	return f.model(ctx, c, []*climber{c})
+}
+
+// byEverything is method auto: the moment estimate and other starts race on
+// part of the data; the best is refined on all of it by the joint likelihood.
+func (f *fit) byEverything(ctx context.Context) (*fitted.Model, error) {
+	obstacle, err := f.secondPass(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if obstacle != "" {
+		f.note("no moment estimate: " + obstacle + "; the likelihood was maximised from other starts")
+	}
+	f.warnOfInputs("moment estimates served as heuristic starts only")
+	part := f.data.Part(f.raceRows())
+	if f.span != nil && f.cfg.K > 1 {
+		f.projected = f.span.project(part)
+	}
+	all, err := f.race(ctx, part)
+	if err != nil {
+		return nil, err
+	}
+	best, err := f.finish(ctx, all, part)
+	if err != nil {
+		return nil, err
+	}
+	return f.model(ctx, best, all)
+}
+
+// raceRows is the number of rows on which the starts race: all of them where
+// that would not save much.
+func (f *fit) raceRows() int {
+	rows := max(raceRows, raceRowsPerParam*f.parameters())
+	if 2*rows > f.data.N {
+		return f.data.N
+	}
+	return rows
+}
+
+// byEM is joint EM from random starts, the paper's baseline: with σ fixed where
+// it is given, free otherwise.
+func (f *fit) byEM(ctx context.Context) (*fitted.Model, error) {
+	all := make([]*climber, f.cfg.Starts)
+	for i := range all {
+		all[i] = &climber{kind: KindRandom}
+	}
+	err := f.side(ctx, all, 0, func(ctx context.Context, c *climber, rng *rand.Rand) error {
+		p, err := f.randomStart(ctx, rng)
+		if err != nil {
+			return err
+		}
+		free := loss.All
+		if f.cfg.Sigma > 0 {
+			p.Sigma[0], free.Sigma = f.cfg.Sigma, false
+		}
+		l := loss.NewLikelihood(f.data, f.act, p, free, 1)
+		if c.run, err = optim.EM(ctx, l, l.Theta(p), optim.Settings{Iterations: 2000, Tolerance: 1e-10}); err != nil {
+			return err
+		}
+		c.params = l.Params(c.run.X)
+		c.loglik = -c.run.Value * float64(f.data.N)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.settled(all, 0)
+	return f.model(ctx, all[0], all)
+}
+
+// momentStart is the moment estimate with its gate fitted on the racing part.
+func (f *fit) momentStart(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
+	p := f.estimate.params.Clone()
+	floats.Scale(f.scale, p.Regressors)
+	p, _, err := f.gating(ctx, f.data.Part(f.raceRows()), p, 1)
+	return p, err
+}
+
+// spanStart is a start inside the span of T̂2.
+func (f *fit) spanStart(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+	return f.span.spanStart(ctx, f.projected, f.act, rng, f.scale, f.spread())
+}
+
+// randomStart is a start with regressors of random directions.
+func (f *fit) randomStart(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+	return randomStart(rng, f.cfg.K, f.data.D, f.scale, f.spread()), nil
+}
+
+// spread is the target's rms, the σ that starts begin with: large, so that
+// early posteriors are soft.
+func (f *fit) spread() float64 { return math.Sqrt(f.second.MeanY(2)) }
+
+func (f *fit) note(text string) { f.notes = append(f.notes, text) }
+
+func (f *fit) warnOfInputs(consequence string) {
+	if !f.inputs.standard() {
+		f.note("the inputs are not N(0, I): " + f.inputs.far + "; " + consequence)
+	}
+}
+
+// unitNorm notes where regressors of unit norm cannot be: E[y²] is then
+// E[g(Z)²] + σ², and σ² may be neither negative nor many times the signal.
+func (f *fit) unitNorm(z float64) {
+	if z < -4 {
+		f.note("the target's second moment is below what unit regressors give: their norms are free in the likelihood, the moment estimate's are not")
+	}
+}

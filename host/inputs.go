@@ -1,0 +1,77 @@
+package host
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gatedlearning/moe/host/tensor"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// inputs says how far x is from the N(0, I) that the moment estimate assumes.
+type inputs struct {
+	far    string        // the statistic that shows it; "" for standard inputs
+	centre []float64     // nil for standard inputs
+	whiten *mat.SymDense // Cov(x)^{−1/2}; nil for standard inputs
+}
+
+// checkInputs compares the sample moments of x with those of N(0, I). Each
+// bound is a difference that starts to matter plus five standard errors of the
+// statistic under N(0, I), so that a false alarm is rarer than 1e−5.
+func checkInputs(s *tensor.Second) (*inputs, error) {
+	n, d := float64(s.N), float64(s.D)
+	mean, cov := s.Mean(), s.Covariance()
+	var eig mat.EigenSym
+	if !eig.Factorize(cov, true) {
+		return nil, fmt.Errorf("the eigenvalues of the features' covariance cannot be computed")
+	}
+	values := eig.Values(nil)
+	lo, hi := values[0], values[len(values)-1]
+	edge := math.Sqrt(d/n)*2 + d/n + 5*math.Sqrt(2/n)
+	norm := floats.Norm(mean, 2)
+	in := &inputs{}
+	switch {
+	case norm > 0.1+(math.Sqrt(d)+5)/math.Sqrt(n):
+		in.far = fmt.Sprintf("the features' mean has norm %.3g, not 0", norm)
+	case hi-1 > 0.1+edge || 1-lo > 0.1+edge:
+		in.far = fmt.Sprintf("the features' covariance has eigenvalues from %.3g to %.3g, not 1", lo, hi)
+	default:
+		in.far = tails(s)
+	}
+	if in.far == "" {
+		return in, nil
+	}
+	if lo < 1e-12*hi {
+		return in, nil // no whitening: the moment tensors cannot help
+	}
+	var vectors mat.Dense
+	eig.VectorsTo(&vectors)
+	in.centre, in.whiten = mean, mat.NewSymDense(s.D, nil)
+	for i, v := range values {
+		in.whiten.SymRankOne(in.whiten, 1/math.Sqrt(v), vectors.ColView(i))
+	}
+	return in, nil
+}
+
+// tails looks at the third and fourth moment of each feature.
+func tails(s *tensor.Second) string {
+	n := float64(s.N)
+	at := 0
+	for j := range s.D {
+		variance := s.XX[0][at] / n
+		at += s.D - j
+		skew := s.Cubes[j] / n / math.Pow(variance, 1.5)
+		excess := s.Fours[j]/n/(variance*variance) - 3
+		if math.Abs(skew) > 0.2+5*math.Sqrt(15/n) {
+			return fmt.Sprintf("feature %d has a standardised third moment of %.3g, not 0", j+1, skew)
+		}
+		if math.Abs(excess) > 0.3+5*math.Sqrt(96/n) {
+			return fmt.Sprintf("feature %d has a standardised fourth moment of %.3g, not 3", j+1, excess+3)
+		}
+	}
+	return ""
+}
+
+// standard says whether the moment estimate's assumption on x holds.
+func (in *inputs) standard() bool { return in.far == "" }

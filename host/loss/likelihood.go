@@ -1,0 +1,322 @@
+package loss
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Free says which parameters of a [Likelihood] vary; the others stay at their
+// given values.
+type Free struct {
+	Regressors bool
+	Gating     bool
+	Sigma      bool
+}
+
+// All is every parameter: the joint likelihood.
+var All = Free{Regressors: true, Gating: true, Sigma: true}
+
+// Likelihood is the mean negative log-likelihood of a mixture of experts,
+//
+//	L(A, W, σ) = −(1/n) Σ_rows log Σ_i p_i(x)·N(y | g(⟨a_i,x⟩+b_i), σ_i²)
+//
+// all constants included (002 Eq. 9 where only the gating varies, see [Log]).
+// Its argument θ lists the free parameters: for every expert a_i (and b_i), for
+// every gate but the last w_i (and v_i), then log σ.
+//
+// Besides value and gradient it offers an EM step and the Hessian. A
+// Likelihood keeps scratch space: it is not safe for concurrent use.
+type Likelihood struct {
+	data    *model.Data
+	act     Activation
+	base    *model.Params
+	free    Free
+	workers int
+
+	k, d, da, dw, ns int     // experts, features, columns of an expert and of a gate, noise levels
+	logFloor         float64 // log of the smallest σ
+	cur              *model.Params
+	ones             []float64
+	scratch          []*scratch
+	chunks           []*sums
+	total            *sums
+	fixed            [][]float64 // residuals of each block, where the regressors are fixed
+}
+
+// NewLikelihood returns the likelihood of data under mixtures of the shape of
+// base, whose parameters stay as they are where free does not name them. The
+// number of workers never changes the result; 0 means one per processor.
+func NewLikelihood(data *model.Data, act Activation, base *model.Params, free Free, workers int) *Likelihood {
+	if data.D != base.D {
+		panic(fmt.Sprintf("loss: %d features, parameters for %d", data.D, base.D))
+	}
+	l := &Likelihood{
+		data: data, act: act, base: base.Clone(), free: free,
+		workers: min(model.Workers(workers), data.Chunks()),
+		k:       base.K, d: base.D, da: base.D, dw: base.D, ns: len(base.Sigma),
+		cur: base.Clone(),
+	}
+	if base.RegressorIntercepts != nil {
+		l.da++
+	}
+	if base.GatingIntercepts != nil {
+		l.dw++
+	}
+	l.ones = make([]float64, model.BlockRows)
+	for i := range l.ones {
+		l.ones[i] = 1
+	}
+	l.logFloor = math.Log(sigmaFloor(data))
+	l.scratch = make([]*scratch, l.workers)
+	l.chunks = make([]*sums, data.Chunks())
+	l.fixed = make([][]float64, len(data.Blocks))
+	return l
+}
+
+// Log is L_log of 002 Eq. 9: the likelihood as a function of the gating alone,
+// with the regressors and the noise of p.
+func Log(data *model.Data, act Activation, p *model.Params, workers int) *Likelihood {
+	return NewLikelihood(data, act, p, Free{Gating: true}, workers)
+}
+
+// sigmaFloor is the smallest noise level that a fit may reach, 1e−8 of the
+// target's rms: without it the likelihood of noiseless data has no maximum.
+func sigmaFloor(data *model.Data) float64 {
+	sum := 0.0
+	for i := range data.Blocks {
+		y := data.Blocks[i].Y
+		sum += floats.Dot(y, y)
+	}
+	return 1e-8*math.Sqrt(sum/float64(data.N)) + math.SmallestNonzeroFloat32
+}
+
+// Rows returns the number of rows of the data.
+func (l *Likelihood) Rows() int { return l.data.N }
+
+// Dim returns the number of free parameters.
+func (l *Likelihood) Dim() int {
+	n := 0
+	if l.free.Regressors {
+		n += l.k * l.da
+	}
+	if l.free.Gating {
+		n += (l.k - 1) * l.dw
+	}
+	if l.free.Sigma {
+		n += l.ns
+	}
+	return n
+}
+
+// Pack writes the free parameters of p to θ, which has Dim() places.
+func (l *Likelihood) Pack(theta []float64, p *model.Params) {
+	put := func(coef, intercepts []float64, rows, d int) {
+		for i := range rows {
+			copy(theta, coef[i*l.d:(i+1)*l.d])
+			if d > l.d {
+				theta[l.d] = intercepts[i]
+			}
+			theta = theta[d:]
+		}
+	}
+	if l.free.Regressors {
+		put(p.Regressors, p.RegressorIntercepts, l.k, l.da)
+	}
+	if l.free.Gating {
+		put(p.Gating, p.GatingIntercepts, l.k-1, l.dw)
+	}
+	if l.free.Sigma {
+		for i, s := range p.Sigma {
+			theta[i] = math.Log(s)
+		}
+	}
+}
+
+// Unpack writes θ to the free parameters of p and leaves the others alone.
+func (l *Likelihood) Unpack(p *model.Params, theta []float64) {
+	get := func(coef, intercepts []float64, rows, d int) {
+		for i := range rows {
+			copy(coef[i*l.d:(i+1)*l.d], theta)
+			if d > l.d {
+				intercepts[i] = theta[l.d]
+			}
+			theta = theta[d:]
+		}
+	}
+	if l.free.Regressors {
+		get(p.Regressors, p.RegressorIntercepts, l.k, l.da)
+	}
+	if l.free.Gating {
+		get(p.Gating, p.GatingIntercepts, l.k-1, l.dw)
+	}
+	if l.free.Sigma {
+		for i := range p.Sigma {
+			p.Sigma[i] = math.Exp(min(max(theta[i], l.logFloor), 300))
+		}
+	}
+}
+
+// Params returns the parameters at θ.
+func (l *Likelihood) Params(theta []float64) *model.Params {
+	p := l.base.Clone()
+	l.Unpack(p, theta)
+	return p
+}
+
+// Theta returns the free parameters of p.
+func (l *Likelihood) Theta(p *model.Params) []float64 {
+	theta := make([]float64, l.Dim())
+	l.Pack(theta, p)
+	return theta
+}
+
+// LogLikelihood returns the log-likelihood of the data at p, summed over rows.
+func (l *Likelihood) LogLikelihood(ctx context.Context, p *model.Params) (float64, error) {
+	s, err := l.pass(ctx, p, wantValue)
+	if err != nil {
+		return math.NaN(), err
+	}
+	return s.loglik, nil
+}
+
+// Value returns L(θ).
+func (l *Likelihood) Value(ctx context.Context, theta []float64) (float64, error) {
+	l.Unpack(l.cur, theta)
+	s, err := l.pass(ctx, l.cur, wantValue)
+	if err != nil {
+		return math.NaN(), err
+	}
+	return -s.loglik / float64(l.data.N), nil
+}
+
+// Grad writes ∇L(θ) to dst and returns L(θ).
+func (l *Likelihood) Grad(ctx context.Context, dst, theta []float64) (float64, error) {
+	l.Unpack(l.cur, theta)
+	s, err := l.pass(ctx, l.cur, wantGrad)
+	if err != nil {
+		return math.NaN(), err
+	}
+	l.gradient(dst, s, theta)
+	return -s.loglik / float64(l.data.N), nil
+}
+
+// gradient assembles ∇L from the sums:
+//
+//	∂/∂a_i = −mean r_i·(y−g_i)·g′_i·x/σ_i²   ∂/∂w_j = −mean (r_j−p_j)·x
+//	∂/∂log σ_i = −mean r_i·((y−g_i)²/σ_i² − 1)
+func (l *Likelihood) gradient(dst []float64, s *sums, theta []float64) {
+	scale := -1 / float64(l.data.N)
+	at := 0
+	if l.free.Regressors {
+		for i := range l.k {
+			sigma := l.cur.SigmaOf(i)
+			floats.ScaleTo(dst[at:at+l.da], scale/(sigma*sigma), s.expert(i))
+			at += l.da
+		}
+	}
+	if l.free.Gating {
+		for j := range l.k - 1 {
+			floats.ScaleTo(dst[at:at+l.dw], scale, s.gate(j))
+			at += l.dw
+		}
+	}
+	if l.free.Sigma {
+		for i := range l.ns {
+			dst[at+i] = scale * l.sigmaScore(s, i)
+			if theta[at+i] <= l.logFloor && dst[at+i] > 0 {
+				dst[at+i] = 0 // at the floor and pushed below it
+			}
+		}
+	}
+}
+
+// sigmaScore returns Σ_rows Σ_i r_i·(e_i²−1) over the experts that share noise
+// level m, with e_i the standardised residual.
+func (l *Likelihood) sigmaScore(s *sums, m int) float64 {
+	if l.ns > 1 {
+		sigma := l.cur.Sigma[m]
+		return s.rss[m]/(sigma*sigma) - s.mass[m]
+	}
+	return floats.Sum(s.rss)/(l.cur.Sigma[0]*l.cur.Sigma[0]) - floats.Sum(s.mass)
+}
+
+// Proportions returns the mean gate probabilities E[p_i(x)] over the data.
+func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float64, error) {
+	s, err := l.pass(ctx, p, wantGrad)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, l.k)
+	floats.ScaleTo(out, 1/float64(l.data.N), s.prior)
+	return out, nil
+}
+
+// EMStep writes the next EM iterate after θ to dst and returns L(θ). The
+// M-step is weighted least squares for the regressors (one Gauss–Newton step
+// where g is not linear), the weighted residual variance for σ, which shrinks by
+// at most half a step, and one Newton step of the weighted multinomial logistic
+// regression for the gating. dst may not be θ.
+func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
+	l.Unpack(l.cur, theta)
+	s, err := l.pass(ctx, l.cur, wantEM)
+	if err != nil {
+		return math.NaN(), err
+	}
+	copy(dst, theta)
+	at := 0
+	if l.free.Regressors {
+		for i := range l.k {
+			s.stepRegressor(dst[at:at+l.da], i)
+			at += l.da
+		}
+	}
+	if l.free.Gating && l.k > 1 {
+		s.stepGating(dst[at : at+(l.k-1)*l.dw])
+		at += (l.k - 1) * l.dw
+	}
+	if l.free.Sigma {
+		l.stepSigma(dst[at:], s)
+	}
+	return -s.loglik / float64(l.data.N), nil
+}
+
+// stepSigma writes log σ after the regressors' step: s.rss has been lowered by
+// what the step gains.
+func (l *Likelihood) stepSigma(logSigma []float64, s *sums) {
+	// Annealing: a noise level that falls faster than by half a step freezes the
+	// posteriors before the experts have parted.
+	const slowest = 0.25
+	set := func(m int, rss, mass float64) {
+		was := l.cur.Sigma[m] * l.cur.Sigma[m]
+		if mass <= 0 {
+			return
+		}
+		logSigma[m] = max(0.5*math.Log(max(rss/mass, slowest*was)), l.logFloor)
+	}
+	if l.ns == 1 {
+		set(0, floats.Sum(s.rss), floats.Sum(s.mass))
+		return
+	}
+	for i := range l.k {
+		set(i, s.rss[i], s.mass[i])
+	}
+}
+
+// Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ). Terms in
+// g″ are left out: at the true parameters their mean is 0, and where g is
+// piecewise linear they are 0.
+func (l *Likelihood) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64) (float64, error) {
+	l.Unpack(l.cur, theta)
+	s, err := l.pass(ctx, l.cur, wantHessian)
+	if err != nil {
+		return math.NaN(), err
+	}
+	l.gradient(grad, s, theta)
+	l.hessian(h, s)
+	return -s.loglik / float64(l.data.N), nil
+}

@@ -1,0 +1,308 @@
+package loss
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// fn is an activation from two functions.
+type fn struct{ g, dg func(float64) float64 }
+
+func (f fn) Eval(_ context.Context, dst, z []float64) error {
+	for i, v := range z {
+		dst[i] = f.g(v)
+	}
+	return nil
+}
+
+func (f fn) Deriv(_ context.Context, dst, z []float64) error {
+	for i, v := range z {
+		dst[i] = f.dg(v)
+	}
+	return nil
+}
+
+var (
+	identity = fn{func(z float64) float64 { return z }, func(float64) float64 { return 1 }}
+	tanh     = fn{math.Tanh, func(z float64) float64 { t := math.Tanh(z); return 1 - t*t }}
+	relu     = fn{func(z float64) float64 { return max(z, 0) }, func(z float64) float64 {
+		if z > 0 {
+			return 1
+		}
+		return 0
+	}}
+)
+
+// draw returns n rows of a mixture with parameters p.
+func draw(rng *rand.Rand, act fn, p *model.Params, n int) *model.Data {
+	data := &model.Data{N: n, D: p.D}
+	for left := n; left > 0; left -= model.BlockRows {
+		m := min(left, model.BlockRows)
+		b := model.Block{N: m, X: make([]float64, m*p.D), Y: make([]float64, m)}
+		for i := range b.X {
+			b.X[i] = rng.NormFloat64()
+		}
+		logits, z, lse := make([]float64, p.K*m), make([]float64, p.K*m), make([]float64, m)
+		p.GateLogits(logits, &b)
+		model.Softmax(logits, lse, logits, m)
+		p.Predictors(z, &b)
+		for t := range m {
+			u, i := rng.Float64(), 0
+			for ; i < p.K-1; i++ {
+				if u -= logits[i*m+t]; u < 0 {
+					break
+				}
+			}
+			b.Y[t] = act.g(z[i*m+t]) + p.SigmaOf(i)*rng.NormFloat64()
+		}
+		data.Blocks = append(data.Blocks, b)
+	}
+	return data
+}
+
+// randomParams returns parameters with standard normal entries; general adds
+// intercepts and noise per expert.
+func randomParams(rng *rand.Rand, k, d int, sigma float64, general bool) *model.Params {
+	p := model.NewParams(k, d)
+	fill := func(v []float64) []float64 {
+		for i := range v {
+			v[i] = rng.NormFloat64()
+		}
+		return v
+	}
+	fill(p.Regressors)
+	fill(p.Gating)
+	p.Sigma[0] = sigma
+	if general {
+		p.RegressorIntercepts = fill(make([]float64, k))
+		p.GatingIntercepts = fill(make([]float64, k-1))
+		p.Sigma = make([]float64, k)
+		for i := range p.Sigma {
+			p.Sigma[i] = sigma * (1 + rng.Float64())
+		}
+	}
+	return p
+}
+
+type shape struct {
+	name    string
+	act     fn
+	k, d, n int
+	general bool
+	free    Free
+}
+
+var shapes = []shape{
+	{"one expert", identity, 1, 3, 100, false, All},
+	{"linear", identity, 3, 4, 700, false, All},
+	{"tanh", tanh, 2, 5, 300, false, All},
+	{"relu", relu, 3, 3, 600, false, All},
+	{"intercepts and noise per expert", tanh, 3, 3, 600, true, All},
+	{"gating only", tanh, 3, 3, 300, true, Free{Gating: true}},
+	{"noise and gating", relu, 3, 3, 300, false, Free{Gating: true, Sigma: true}},
+	{"regressors only", tanh, 2, 3, 300, false, Free{Regressors: true}},
+}
+
+// logDensity is the log-likelihood written out row by row from 002 Eq. 1.
+func logDensity(act fn, p *model.Params, data *model.Data) float64 {
+	sum := 0.0
+	for _, b := range data.Blocks {
+		for t := range b.N {
+			gate, density, norm := 0.0, 0.0, 0.0
+			for i := range p.K {
+				gate = 0
+				z := 0.0
+				for j := range p.D {
+					z += p.Regressor(i)[j] * b.Col(j)[t]
+					if i < p.K-1 {
+						gate += p.Gate(i)[j] * b.Col(j)[t]
+					}
+				}
+				if p.RegressorIntercepts != nil {
+					z += p.RegressorIntercepts[i]
+				}
+				if p.GatingIntercepts != nil && i < p.K-1 {
+					gate += p.GatingIntercepts[i]
+				}
+				e := (b.Y[t] - act.g(z)) / p.SigmaOf(i)
+				norm += math.Exp(gate)
+				density += math.Exp(gate) * math.Exp(-e*e/2) / (math.Sqrt(2*math.Pi) * p.SigmaOf(i))
+			}
+			sum += math.Log(density / norm)
+		}
+	}
+	return sum
+}
+
+func TestLogLikelihoodIsTheDensity(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, s := range shapes {
+		p := randomParams(rng, s.k, s.d, 0.7, s.general)
+		data := draw(rng, s.act, p, s.n)
+		got, err := NewLikelihood(data, s.act, p, s.free, 2).LogLikelihood(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// 1e−12 relative: both sum n terms of size 1.
+		if want := logDensity(s.act, p, data); math.Abs(got-want) > 1e-12*float64(s.n) {
+			t.Errorf("%s: log-likelihood %v, want %v", s.name, got, want)
+		}
+	}
+}
+
+// TestGradientsByDifferences compares gradient and Hessian with central
+// differences, away from optima.
+func TestGradientsByDifferences(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 1))
+	ctx := t.Context()
+	for _, s := range shapes {
+		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
+		data := draw(rng, s.act, truth, s.n)
+		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		l := NewLikelihood(data, s.act, p, s.free, 2)
+		theta := l.Theta(p)
+		grad := make([]float64, l.Dim())
+		if _, err := l.Grad(ctx, grad, theta); err != nil {
+			t.Fatal(err)
+		}
+		const h = 1e-5 // error h² of the difference, 1e−16/h of rounding: 1e−10 each
+		for i := range theta {
+			x := append([]float64(nil), theta...)
+			x[i] = theta[i] + h
+			up, _ := l.Value(ctx, x)
+			x[i] = theta[i] - h
+			down, _ := l.Value(ctx, x)
+			want := (up - down) / (2 * h)
+			// ReLU: a row may cross its kink inside the step, worth h/n.
+			if math.Abs(grad[i]-want) > 1e-7 {
+				t.Errorf("%s: gradient[%d] = %v, differences give %v", s.name, i, grad[i], want)
+			}
+		}
+	}
+}
+
+// TestHessianByDifferences: exact where g″ = 0. For tanh the Hessian leaves out
+// terms in g″ whose mean is 0 at the truth: there they are of order 1/√n.
+func TestHessianByDifferences(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	ctx := t.Context()
+	for _, s := range shapes {
+		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
+		n, tolerance := s.n, 1e-6
+		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		if s.act.g(100) == 1 && s.free.Regressors { // tanh
+			n, tolerance = 100000, 0.03 // 4 standard errors at 1e5 rows
+			p = truth
+		}
+		data := draw(rng, s.act, truth, n)
+		l := NewLikelihood(data, s.act, p, s.free, 2)
+		theta := l.Theta(p)
+		dim := l.Dim()
+		grad, up, down := make([]float64, dim), make([]float64, dim), make([]float64, dim)
+		hess := mat.NewSymDense(dim, nil)
+		if _, err := l.Hessian(ctx, hess, grad, theta); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Grad(ctx, up, theta); err != nil || !floats.EqualApprox(up, grad, 1e-13) {
+			t.Errorf("%s: Hessian and Grad disagree on the gradient", s.name)
+		}
+		const h = 1e-6 // small: a ReLU row that crosses its kink in the step ruins its entry
+		worst := 0.0
+		for i := range theta {
+			x := append([]float64(nil), theta...)
+			x[i] = theta[i] + h
+			l.Grad(ctx, up, x)
+			x[i] = theta[i] - h
+			l.Grad(ctx, down, x)
+			for j := range theta {
+				worst = max(worst, math.Abs(hess.At(i, j)-(up[j]-down[j])/(2*h)))
+			}
+		}
+		if worst > tolerance {
+			t.Errorf("%s: worst entry of the Hessian off by %v, tolerance %v", s.name, worst, tolerance)
+		}
+	}
+}
+
+// TestEMStepNeverLowersTheLikelihood where the M-step is exact.
+func TestEMStepNeverLowersTheLikelihood(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	truth := randomParams(rng, 3, 4, 0.1, false)
+	data := draw(rng, identity, truth, 2000)
+	p := randomParams(rng, 3, 4, 2, false)
+	l := NewLikelihood(data, identity, p, All, 2)
+	x, next := l.Theta(p), make([]float64, l.Dim())
+	last := math.Inf(1)
+	for it := range 60 {
+		v, err := l.EMStep(t.Context(), next, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v > last+1e-12 {
+			t.Fatalf("iteration %d: %v after %v", it, v, last)
+		}
+		last = v
+		copy(x, next)
+	}
+}
+
+// TestSameBytesAtAnyNumberOfWorkers is exact equality.
+func TestSameBytesAtAnyNumberOfWorkers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	p := randomParams(rng, 3, 4, 0.5, true)
+	data := draw(rng, tanh, p, 20000)
+	var want []float64
+	for _, workers := range []int{1, 2, 7} {
+		l := NewLikelihood(data, tanh, p, All, workers)
+		grad := make([]float64, l.Dim())
+		h := mat.NewSymDense(l.Dim(), nil)
+		v, err := l.Hessian(t.Context(), h, grad, l.Theta(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := append(append([]float64{v}, grad...), h.RawSymmetric().Data...)
+		if want == nil {
+			want = got
+		} else if !floats.Same(got, want) {
+			t.Errorf("%d workers give other bytes", workers)
+		}
+	}
+}
+
+func BenchmarkLikelihood(b *testing.B) {
+	rng := rand.New(rand.NewPCG(6, 1))
+	for _, c := range []struct {
+		name    string
+		n, d, k int
+	}{{"n=1e4/d=10/k=3", 10000, 10, 3}, {"n=1e6/d=10/k=3", 1000000, 10, 3}, {"n=2000/d=20/k=8", 2000, 20, 8}} {
+		p := randomParams(rng, c.k, c.d, 0.05, false)
+		data := draw(rng, identity, p, c.n)
+		l := NewLikelihood(data, identity, p, All, 1)
+		x, next := l.Theta(p), make([]float64, l.Dim())
+		h := mat.NewSymDense(l.Dim(), nil)
+		for _, f := range []struct {
+			name string
+			run  func() (float64, error)
+		}{
+			{"value", func() (float64, error) { return l.Value(b.Context(), x) }},
+			{"gradient", func() (float64, error) { return l.Grad(b.Context(), next, x) }},
+			{"em", func() (float64, error) { return l.EMStep(b.Context(), next, x) }},
+			{"hessian", func() (float64, error) { return l.Hessian(b.Context(), h, next, x) }},
+		} {
+			b.Run(c.name+"/"+f.name, func(b *testing.B) {
+				for b.Loop() {
+					if _, err := f.run(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.n), "ns/row")
+			})
+		}
+	}
+}

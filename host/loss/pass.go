@@ -1,0 +1,383 @@
+package loss
+
+import (
+	"context"
+	"math"
+
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+)
+
+// want is how much a pass over the data computes; each level includes those
+// before it.
+type want int
+
+const (
+	wantValue     want = iota // log-likelihood
+	wantGrad                  // sums of the gradient
+	wantEM                    // Gram matrices of the M-step
+	wantHessian               // Gram matrices of the observed information instead
+	wantStructure             // what a split-and-merge move needs instead
+)
+
+// scratch is one worker's room for a block: k×BlockRows values each, and the
+// products of columns.
+type scratch struct {
+	logits, prior, post []float64 // gate logits; P(z|x); joint exponents, then P(z|x,y)
+	z, res, dg          []float64 // predictors; y−g(z); g′(z)
+	std, lev            []float64 // (y−g)/σ; g′/σ
+	lseGate, lse        []float64
+	cols                [][]float64
+	products            []float64 // x_j·x_l, j ≤ l
+	w, w2               []float64
+}
+
+func (l *Likelihood) newScratch() *scratch {
+	const n = model.BlockRows
+	kn := func() []float64 { return make([]float64, l.k*n) }
+	dx := max(l.da, l.dw)
+	return &scratch{
+		logits: kn(), prior: kn(), post: kn(), z: kn(), res: kn(), dg: kn(), std: kn(), lev: kn(),
+		lseGate: make([]float64, n), lse: make([]float64, n),
+		cols:     make([][]float64, dx),
+		products: make([]float64, dx*(dx+1)/2*n),
+		w:        make([]float64, n), w2: make([]float64, n),
+	}
+}
+
+// pass sums over all rows what is wanted at p.
+func (l *Likelihood) pass(ctx context.Context, p *model.Params, level want) (*sums, error) {
+	if l.total == nil || !l.total.fits(level) {
+		l.total = newSums(l, level)
+		for c := range l.chunks {
+			l.chunks[c] = newSums(l, level)
+		}
+	}
+	for c := range l.chunks {
+		l.chunks[c].clear()
+	}
+	err := l.data.Each(ctx, l.workers, func(worker, chunk, block int) error {
+		if l.scratch[worker] == nil {
+			l.scratch[worker] = l.newScratch()
+		}
+		return l.block(ctx, l.scratch[worker], l.chunks[chunk], p, block, level)
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.total.clear()
+	for _, c := range l.chunks {
+		l.total.add(c, level)
+	}
+	return l.total, nil
+}
+
+// block adds one block to the sums.
+func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Params, block int, level want) error {
+	b := &l.data.Blocks[block]
+	n, kn := b.N, l.k*b.N
+	logits, prior, post := w.logits[:kn], w.prior[:kn], w.post[:kn]
+	p.GateLogits(logits, b)
+	model.Softmax(prior, w.lseGate[:n], logits, n)
+	res, err := l.residuals(ctx, w, p, block)
+	if err != nil {
+		return err
+	}
+	for i := range l.k {
+		sigma := p.SigmaOf(i)
+		inv, logNorm := 1/sigma, math.Log(sigma)
+		e, q, u := w.std[i*n:(i+1)*n], logits[i*n:(i+1)*n], post[i*n:(i+1)*n]
+		for t, r := range res[i*n : (i+1)*n] {
+			e[t] = r * inv
+			u[t] = q[t] - 0.5*e[t]*e[t] - logNorm
+		}
+	}
+	model.Softmax(post, w.lse[:n], post, n)
+	s.rows += n
+	s.loglik += floats.Sum(w.lse[:n]) - floats.Sum(w.lseGate[:n]) - 0.5*math.Log(2*math.Pi)*float64(n)
+	if level == wantValue {
+		return nil
+	}
+	if l.free.Regressors {
+		if err := l.act.Deriv(ctx, w.dg[:kn], w.z[:kn]); err != nil {
+			return err
+		}
+	}
+	l.columns(w, b)
+	l.addGradient(w, s, res, n)
+	switch level {
+	case wantEM:
+		l.multiply(w, n)
+		l.addEM(w, s, n)
+	case wantHessian:
+		l.multiply(w, n)
+		l.addHessian(w, s, p, n)
+	case wantStructure:
+		l.multiply(w, n)
+		l.addStructure(w, s, n)
+	}
+	return nil
+}
+
+// residuals returns y − g(⟨a_i,x⟩) for the rows of a block, k rows of b.N
+// values. Where the regressors are fixed they are computed once.
+func (l *Likelihood) residuals(ctx context.Context, w *scratch, p *model.Params, block int) ([]float64, error) {
+	b := &l.data.Blocks[block]
+	res := w.res[:l.k*b.N]
+	if !l.free.Regressors {
+		if l.fixed[block] != nil {
+			return l.fixed[block], nil
+		}
+		res = make([]float64, l.k*b.N)
+	}
+	z := w.z[:l.k*b.N]
+	p.Predictors(z, b)
+	if err := l.act.Eval(ctx, res, z); err != nil {
+		return nil, err
+	}
+	for i := range l.k {
+		r := res[i*b.N : (i+1)*b.N]
+		floats.SubTo(r, b.Y, r)
+	}
+	if !l.free.Regressors {
+		l.fixed[block] = res
+	}
+	return res, nil
+}
+
+// columns points w.cols at the design: the features and a column of ones where
+// there are intercepts.
+func (l *Likelihood) columns(w *scratch, b *model.Block) {
+	for j := range l.d {
+		w.cols[j] = b.Col(j)
+	}
+	if len(w.cols) > l.d {
+		w.cols[l.d] = l.ones[:b.N]
+	}
+}
+
+// multiply writes the products of all pairs of columns.
+func (l *Likelihood) multiply(w *scratch, n int) {
+	at := 0
+	for j, a := range w.cols {
+		for _, b := range w.cols[j:] {
+			floats.MulTo(w.products[at:at+n], a, b)
+			at += n
+		}
+	}
+}
+
+// addGradient adds the sums behind the gradient.
+func (l *Likelihood) addGradient(w *scratch, s *sums, residuals []float64, n int) {
+	for i := range l.k {
+		r, res := w.post[i*n:(i+1)*n], residuals[i*n:(i+1)*n]
+		s.mass[i] += floats.Sum(r)
+		s.prior[i] += floats.Sum(w.prior[i*n : (i+1)*n])
+		floats.MulTo(w.w[:n], r, res)
+		s.rss[i] += floats.Dot(w.w[:n], res)
+		if l.free.Regressors {
+			floats.Mul(w.w[:n], w.dg[i*n:(i+1)*n])
+			addWeighted(s.expert(i), w.w[:n], w.cols)
+		}
+	}
+	if !l.free.Gating {
+		return
+	}
+	for j := range l.k - 1 {
+		floats.SubTo(w.w[:n], w.post[j*n:(j+1)*n], w.prior[j*n:(j+1)*n])
+		addWeighted(s.gate(j), w.w[:n], w.cols)
+	}
+}
+
+// addEM adds the Gram matrices of the M-step, with weights r_i·g′_i² for
+// expert i and p_j(δ_jl − p_l) for gates j and l.
+func (l *Likelihood) addEM(w *scratch, s *sums, n int) {
+	if l.free.Regressors {
+		for i := range l.k {
+			r, dg := w.post[i*n:(i+1)*n], w.dg[i*n:(i+1)*n]
+			for t, p := range r {
+				w.w[t] = p * dg[t] * dg[t]
+			}
+			addGram(s.gram(i), w.w[:n], w.products)
+		}
+	}
+	if !l.free.Gating {
+		return
+	}
+	at := l.k
+	for j := range l.k - 1 {
+		for m := j; m < l.k-1; m++ {
+			gateWeight(w.w[:n], w.prior[j*n:(j+1)*n], w.prior[m*n:(m+1)*n], j == m)
+			addGram(s.gram(at), w.w[:n], w.products)
+			at++
+		}
+	}
+}
+
+// gateWeight writes p_j(δ_jm − p_m).
+func gateWeight(dst, pj, pm []float64, same bool) {
+	if same {
+		for t, p := range pj {
+			dst[t] = p * (1 - p)
+		}
+		return
+	}
+	for t, p := range pj {
+		dst[t] = -p * pm[t]
+	}
+}
+
+// addHessian (for all parameters, whichever are free) adds the Gram matrices of the observed information. With
+// e = (y−g)/σ, f = g′/σ, q = e²−1 and r the posterior, minus the second
+// derivative of a row's log-likelihood is (x xᵀ times)
+//
+//	a_i a_i:  r_i·f_i² − r_i(1−r_i)·(e_i f_i)²      a_i a_j:  r_i r_j·(e_i f_i)(e_j f_j)
+//	a_i w_j:  −r_i(δ_ij − r_j)·e_i f_i
+//	w_j w_m:  p_j(δ_jm − p_m) − r_j(δ_jm − r_m)
+//
+// the posterior mean of the complete-data information less the posterior
+// covariance of the complete-data scores; rows and columns of log σ likewise.
+func (l *Likelihood) addHessian(w *scratch, s *sums, p *model.Params, n int) {
+	score := w.z[:l.k*n] // e_i·f_i; the predictors are no longer needed
+	for i := range l.k {
+		inv := 1 / p.SigmaOf(i)
+		if !l.free.Regressors {
+			clear(w.dg[i*n : (i+1)*n])
+		}
+		for t := i * n; t < (i+1)*n; t++ {
+			w.lev[t] = w.dg[t] * inv
+			score[t] = w.std[t] * w.lev[t]
+		}
+	}
+	wt, at := w.w[:n], 0
+	next := func() { addGram(s.gram(at), wt, w.products); at++ }
+	for i := range l.k {
+		ri, si, fi := w.post[i*n:(i+1)*n], score[i*n:(i+1)*n], w.lev[i*n:(i+1)*n]
+		for t, r := range ri {
+			wt[t] = r*fi[t]*fi[t] - r*(1-r)*si[t]*si[t]
+		}
+		next()
+		for j := i + 1; j < l.k; j++ {
+			rj, sj := w.post[j*n:(j+1)*n], score[j*n:(j+1)*n]
+			for t, r := range ri {
+				wt[t] = r * rj[t] * si[t] * sj[t]
+			}
+			next()
+		}
+		for j := range l.k - 1 {
+			rj := w.post[j*n : (j+1)*n]
+			for t, r := range ri {
+				wt[t] = r * rj[t] * si[t]
+			}
+			if i == j {
+				for t, r := range ri {
+					wt[t] -= r * si[t]
+				}
+			}
+			next()
+		}
+	}
+	for j := range l.k - 1 {
+		rj, pj := w.post[j*n:(j+1)*n], w.prior[j*n:(j+1)*n]
+		for m := j; m < l.k-1; m++ {
+			rm, pm := w.post[m*n:(m+1)*n], w.prior[m*n:(m+1)*n]
+			gateWeight(wt, pj, pm, j == m)
+			gateWeight(w.w2[:n], rj, rm, j == m)
+			floats.Sub(wt, w.w2[:n])
+			next()
+		}
+	}
+	l.addSigmaRows(w, s, score, n)
+}
+
+// addSigmaRows adds the rows of the information that belong to log σ: its
+// products with every a_i and w_j, and with itself.
+func (l *Likelihood) addSigmaRows(w *scratch, s *sums, score []float64, n int) {
+	if !l.free.Sigma {
+		return
+	}
+	if l.ns == 1 {
+		l.addSharedSigma(w, s, score, n)
+		return
+	}
+	wt := w.w[:n]
+	for m := range l.ns {
+		rm, em := w.post[m*n:(m+1)*n], w.std[m*n:(m+1)*n]
+		for i := range l.k {
+			ri, si := w.post[i*n:(i+1)*n], score[i*n:(i+1)*n]
+			for t, r := range ri {
+				q := em[t]*em[t] - 1
+				wt[t] = r * si[t] * rm[t] * q
+				if i == m {
+					wt[t] += r * si[t] * (2 - q)
+				}
+			}
+			addWeighted(s.sigmaExpert(m, i), wt, w.cols)
+			sum := 0.0
+			for t, r := range ri {
+				q, qi := em[t]*em[t]-1, w.std[i*n+t]*w.std[i*n+t]-1
+				sum += rm[t] * q * r * qi
+				if i == m {
+					sum += r * (2*em[t]*em[t] - q*q)
+				}
+			}
+			s.sigmaSigma[m*l.ns+i] += sum
+		}
+		for j := range l.k - 1 {
+			rj := w.post[j*n : (j+1)*n]
+			for t, r := range rj {
+				q := em[t]*em[t] - 1
+				wt[t] = r * rm[t] * q
+				if j == m {
+					wt[t] -= r * q
+				}
+			}
+			addWeighted(s.sigmaGate(m, j), wt, w.cols)
+		}
+	}
+}
+
+func (l *Likelihood) addSharedSigma(w *scratch, s *sums, score []float64, n int) {
+	wt, mean := w.w[:n], w.w2[:n] // mean is the posterior mean of q
+	clear(mean)
+	sum := 0.0
+	for i := range l.k {
+		for t, r := range w.post[i*n : (i+1)*n] {
+			e2 := w.std[i*n+t] * w.std[i*n+t]
+			q := e2 - 1
+			mean[t] += r * q
+			sum += r * (2*e2 - q*q)
+		}
+	}
+	s.sigmaSigma[0] += sum + floats.Dot(mean, mean)
+	for i := range l.k {
+		si := score[i*n : (i+1)*n]
+		for t, r := range w.post[i*n : (i+1)*n] {
+			q := w.std[i*n+t]*w.std[i*n+t] - 1
+			wt[t] = r * si[t] * (2 - (q - mean[t]))
+		}
+		addWeighted(s.sigmaExpert(0, i), wt, w.cols)
+	}
+	for j := range l.k - 1 {
+		for t, r := range w.post[j*n : (j+1)*n] {
+			q := w.std[j*n+t]*w.std[j*n+t] - 1
+			wt[t] = -r * (q - mean[t])
+		}
+		addWeighted(s.sigmaGate(0, j), wt, w.cols)
+	}
+}
+
+// addWeighted adds Σ_t w_t·x_t over the first len(dst) columns.
+func addWeighted(dst, w []float64, cols [][]float64) {
+	for j := range dst {
+		dst[j] += floats.Dot(w, cols[j])
+	}
+}
+
+// addGram adds Σ_t w_t·x_t·x_tᵀ, the upper triangle in rows.
+func addGram(dst, w, products []float64) {
+	n := len(w)
+	for q := range dst {
+		dst[q] += floats.Dot(w, products[q*n:(q+1)*n])
+	}
+}

@@ -1,0 +1,242 @@
+package loss
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// sums are what a pass adds up over rows.
+type sums struct {
+	k, da, dw, dx, ns int
+	level             want
+	rows              int
+	loglik            float64
+	rss, mass, prior  []float64 // Σ r_i(y−g_i)², Σ r_i, Σ p_i
+	score             []float64 // k experts: Σ r_i(y−g_i)g′_i·x; k−1 gates: Σ (r_j−p_j)·x
+	grams             []float64 // packed upper triangles, in the order of addEM or addHessian
+	sigmaScore        []float64 // ns × (k experts and k−1 gates): the information's columns of log σ
+	sigmaSigma        []float64 // ns × ns
+	overlap           []float64 // k × k: Σ r_i·r_j
+}
+
+func newSums(l *Likelihood, level want) *sums {
+	s := &sums{k: l.k, da: l.da, dw: l.dw, dx: max(l.da, l.dw), ns: l.ns, level: level}
+	s.rss, s.mass, s.prior = make([]float64, l.k), make([]float64, l.k), make([]float64, l.k)
+	vectors := l.k*l.da + (l.k-1)*l.dw
+	s.score = make([]float64, vectors)
+	grams := 0
+	switch level {
+	case wantEM:
+		grams = l.k + l.k*(l.k-1)/2
+	case wantHessian:
+		grams = l.k * (2*l.k - 1)
+		s.sigmaScore = make([]float64, l.ns*vectors)
+		s.sigmaSigma = make([]float64, l.ns*l.ns)
+	case wantStructure:
+		grams = 2 * l.k
+		s.overlap = make([]float64, l.k*l.k)
+	}
+	s.grams = make([]float64, grams*s.dx*(s.dx+1)/2)
+	return s
+}
+
+// fits says whether s has the room that level needs.
+func (s *sums) fits(level want) bool {
+	return level <= wantGrad || s.level == level
+}
+
+func (s *sums) clear() {
+	s.rows, s.loglik = 0, 0
+	for _, v := range [][]float64{s.rss, s.mass, s.prior, s.score, s.grams, s.sigmaScore, s.sigmaSigma, s.overlap} {
+		clear(v)
+	}
+}
+
+func (s *sums) add(o *sums, level want) {
+	s.rows += o.rows
+	s.loglik += o.loglik
+	floats.Add(s.rss, o.rss)
+	floats.Add(s.mass, o.mass)
+	floats.Add(s.prior, o.prior)
+	floats.Add(s.score, o.score)
+	if level >= wantEM {
+		floats.Add(s.grams, o.grams)
+		floats.Add(s.sigmaScore, o.sigmaScore)
+		floats.Add(s.sigmaSigma, o.sigmaSigma)
+		floats.Add(s.overlap, o.overlap)
+	}
+}
+
+func (s *sums) expert(i int) []float64 { return s.score[i*s.da : (i+1)*s.da] }
+
+func (s *sums) gate(j int) []float64 {
+	at := s.k*s.da + j*s.dw
+	return s.score[at : at+s.dw]
+}
+
+func (s *sums) sigmaExpert(m, i int) []float64 {
+	at := m*len(s.score) + i*s.da
+	return s.sigmaScore[at : at+s.da]
+}
+
+func (s *sums) sigmaGate(m, j int) []float64 {
+	at := m*len(s.score) + s.k*s.da + j*s.dw
+	return s.sigmaScore[at : at+s.dw]
+}
+
+func (s *sums) gram(i int) []float64 {
+	q := s.dx * (s.dx + 1) / 2
+	return s.grams[i*q : (i+1)*q]
+}
+
+// place writes scale times the packed Gram matrix g to the rows×cols block of
+// h whose first entry is (r, c), r ≤ c.
+func (s *sums) place(h *mat.SymDense, g []float64, r, c, rows, cols int, scale float64) {
+	at := 0
+	for j := range s.dx {
+		for l := j; l < s.dx; l++ {
+			v := scale * g[at]
+			at++
+			if j < rows && l < cols {
+				h.SetSym(r+j, c+l, v)
+			}
+			if r != c && l < rows && j < cols {
+				h.SetSym(r+l, c+j, v)
+			}
+		}
+	}
+}
+
+// relativeRidge keeps a Gram matrix of nearly collinear or nearly unused
+// columns invertible; it slows a step there and never moves its fixed point.
+const relativeRidge = 1e-10
+
+// solveRidge returns h⁻¹·b with the least ridge, from relativeRidge of the
+// mean diagonal up, that makes h positive definite; nil if none does.
+func solveRidge(h *mat.SymDense, b []float64) []float64 {
+	n := len(b)
+	mean := mat.Trace(h) / float64(n)
+	if !(mean > 0) || math.IsInf(mean, 0) {
+		return nil
+	}
+	out := mat.NewVecDense(n, nil)
+	var chol mat.Cholesky
+	was := 0.0
+	for ridge := relativeRidge * mean; ridge < 1e3*mean; ridge *= 100 {
+		for i := range n {
+			h.SetSym(i, i, h.At(i, i)+ridge-was)
+		}
+		was = ridge
+		if chol.Factorize(h) && chol.SolveVecTo(out, mat.NewVecDense(n, b)) == nil {
+			return out.RawVector().Data
+		}
+	}
+	return nil
+}
+
+// stepRegressor adds the weighted least squares step of expert i to a and
+// lowers rss by what it gains (exactly where g is linear).
+func (s *sums) stepRegressor(a []float64, i int) {
+	h := mat.NewSymDense(s.da, nil)
+	s.place(h, s.gram(i), 0, 0, s.da, s.da, 1)
+	step := solveRidge(h, s.expert(i))
+	if step == nil {
+		return
+	}
+	floats.Add(a, step)
+	s.rss[i] = max(0, s.rss[i]-floats.Dot(step, s.expert(i)))
+}
+
+// longestGateStep bounds one Newton step of the gating, in the norm of all its
+// parameters: where classes separate the full step runs away.
+const longestGateStep = 5
+
+// stepGating adds one Newton step of the weighted multinomial logistic
+// regression to the gating.
+func (s *sums) stepGating(w []float64) {
+	h := mat.NewSymDense(len(w), nil)
+	at := s.k
+	for j := range s.k - 1 {
+		for m := j; m < s.k-1; m++ {
+			s.place(h, s.gram(at), j*s.dw, m*s.dw, s.dw, s.dw, 1)
+			at++
+		}
+	}
+	step := solveRidge(h, s.score[s.k*s.da:])
+	if step == nil {
+		return
+	}
+	if norm := floats.Norm(step, 2); norm > longestGateStep {
+		floats.Scale(longestGateStep/norm, step)
+	}
+	floats.Add(w, step)
+}
+
+// hessian assembles ∇²L over the free parameters.
+func (l *Likelihood) hessian(h *mat.SymDense, s *sums) {
+	if !h.IsEmpty() && h.SymmetricDim() != l.Dim() {
+		panic("loss: hessian of the wrong size")
+	}
+	scale := 1 / float64(l.data.N)
+	offA, offW, offS := -1, -1, -1
+	n := 0
+	if l.free.Regressors {
+		offA, n = n, n+l.k*l.da
+	}
+	if l.free.Gating {
+		offW, n = n, n+(l.k-1)*l.dw
+	}
+	if l.free.Sigma {
+		offS = n
+	}
+	at := 0
+	put := func(r, c, rows, cols int) {
+		if r >= 0 && c >= 0 {
+			s.place(h, s.gram(at), r, c, rows, cols, scale)
+		}
+		at++
+	}
+	off := func(base, i, d int) int {
+		if base < 0 {
+			return -1
+		}
+		return base + i*d
+	}
+	for i := range l.k {
+		for j := i; j < l.k; j++ {
+			put(off(offA, i, l.da), off(offA, j, l.da), l.da, l.da)
+		}
+		for j := range l.k - 1 {
+			put(off(offA, i, l.da), off(offW, j, l.dw), l.da, l.dw)
+		}
+	}
+	for j := range l.k - 1 {
+		for m := j; m < l.k-1; m++ {
+			put(off(offW, j, l.dw), off(offW, m, l.dw), l.dw, l.dw)
+		}
+	}
+	if offS < 0 {
+		return
+	}
+	column := func(base, m int, v []float64) {
+		if base < 0 {
+			return
+		}
+		for t, x := range v {
+			h.SetSym(base+t, offS+m, scale*x)
+		}
+	}
+	for m := range l.ns {
+		for i := range l.k {
+			column(off(offA, i, l.da), m, s.sigmaExpert(m, i))
+		}
+		for j := range l.k - 1 {
+			column(off(offW, j, l.dw), m, s.sigmaGate(m, j))
+		}
+		for i := m; i < l.ns; i++ {
+			h.SetSym(offS+m, offS+i, scale*s.sigmaSigma[m*l.ns+i])
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"gonum.org/v1/gonum/floats"
+)
+
+// A fit stuck in a local optimum has one expert where the truth has two, and
+// two where it has one. A move mends that: it merges the experts keep and drop
+// and splits expert in two, and lets the likelihood decide (split-and-merge EM,
+// Ueda et al. 2000).
+type move struct{ keep, drop, split int }
+
+// movesPerRound is how many moves are tried from one optimum before giving up.
+const movesPerRound = 4
+
+// moves returns the most promising moves, best first: pairs with the largest
+// share of common rows, experts with the largest residual per row.
+func moves(s *loss.Structure) []move {
+	k := len(s.Mass)
+	type scored struct {
+		m     move
+		score float64
+	}
+	var pairs, splits []scored
+	for i := range k {
+		splits = append(splits, scored{move{split: i}, s.RSS[i] / max(s.Mass[i], 1)})
+		for j := i + 1; j < k; j++ {
+			keep, drop := i, j
+			if s.Mass[j] > s.Mass[i] {
+				keep, drop = j, i
+			}
+			pairs = append(pairs, scored{move{keep: keep, drop: drop}, s.Overlap[i*k+j] / max(s.Mass[drop], 1e-300)})
+		}
+	}
+	byScore := func(a, b scored) int { return cmp.Compare(b.score, a.score) }
+	slices.SortStableFunc(pairs, byScore)
+	slices.SortStableFunc(splits, byScore)
+	var all []scored
+	for r, p := range pairs[:min(3, len(pairs))] {
+		for q, e := range splits[:min(3, len(splits))] {
+			if e.m.split != p.m.keep && e.m.split != p.m.drop {
+				m := p.m
+				m.split = e.m.split
+				all = append(all, scored{m, -float64(r + q)})
+			}
+		}
+	}
+	slices.SortStableFunc(all, byScore)
+	out := make([]move, 0, movesPerRound)
+	for _, m := range all[:min(movesPerRound, len(all))] {
+		out = append(out, m.m)
+	}
+	return out
+}
+
+// apply returns p after the move: the dropped expert becomes the second half
+// of the split one, the two halves half the residual's rms apart along its axis.
+func (m move) apply(p *model.Params, s *loss.Structure) *model.Params {
+	q := p.Clone()
+	gate := func(i int) []float64 { // the last gate is 0 and is not stored
+		if i < p.K-1 {
+			return p.Gate(i)
+		}
+		return make([]float64, p.D)
+	}
+	half := make([]float64, p.D)
+	copy(half, s.Axes[m.split])
+	floats.Scale(math.Sqrt(s.RSS[m.split]/max(s.Mass[m.split], 1)), half)
+	floats.AddTo(q.Regressor(m.split), p.Regressor(m.split), half)
+	floats.SubTo(q.Regressor(m.drop), p.Regressor(m.split), half)
+	setGate(q, m.drop, gate(m.split))
+	return q
+}
+
+// setGate gives expert i the gate w. The last expert's gate is 0 by convention:
+// there, w is taken off all gates instead.
+func setGate(p *model.Params, i int, w []float64) {
+	if i < p.K-1 {
+		copy(p.Gate(i), w)
+		return
+	}
+	w = append([]float64(nil), w...)
+	for j := range p.K - 1 {
+		floats.Sub(p.Gate(j), w)
+	}
+}
+
+// improve tries moves from the optimum at r and returns the first refined one
+// that gains, or nil if none does.
+func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result) (*optim.Result, error) {
+	p := l.Params(r.X)
+	s, err := l.Structure(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range moves(s) {
+		tried, err := refine(ctx, l, l.Theta(m.apply(p, s)), hopeless(r.Value))
+		if err != nil {
+			return nil, err
+		}
+		if tried.Value < r.Value-slack/float64(l.Rows()) {
+			tried.Iterations += r.Iterations
+			return tried, nil
+		}
+	}
+	return nil, nil
+}
+
+// hopeless says when a run is not worth going on with: it is behind the best
+// value by more than a hundred iterations as good as the last would gain.
+func hopeless(best float64) func(int, float64) bool {
+	last := math.Inf(1)
+	return func(iteration int, value float64) bool {
+		gain := last - value
+		last = value
+		return iteration >= 5 && value-best > 100*gain
+	}
+}

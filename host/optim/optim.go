@@ -1,0 +1,97 @@
+// Package optim minimises objectives: EM, Newton with a trust region on its
+// damping, and L-BFGS. It knows an objective and an EM step and nothing of what
+// they stand for.
+package optim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Objective is a function to be minimised. Grad writes the gradient at x to dst
+// and returns the value. An error means that the function could not be
+// evaluated at all; a value that is not finite only that x is out of bounds.
+type Objective interface {
+	Dim() int
+	Value(ctx context.Context, x []float64) (float64, error)
+	Grad(ctx context.Context, dst, x []float64) (float64, error)
+}
+
+// Status says why a run ended.
+type Status int
+
+const (
+	NotRun         Status = iota
+	Converged             // the convergence test of the method holds
+	IterationLimit        // Settings.Iterations were made
+	Stopped               // Settings.Stop said so
+	NoProgress            // no step lowers the value, yet the test does not hold
+	Diverged              // the value is not finite
+	Canceled              // the context ended
+)
+
+var statusNames = [...]string{"not run", "converged", "iteration limit", "stopped early", "no progress", "diverged", "canceled"}
+
+func (s Status) String() string {
+	if s < 0 || int(s) >= len(statusNames) {
+		return fmt.Sprintf("Status(%d)", int(s))
+	}
+	return statusNames[s]
+}
+
+// Settings bound a run. The zero value asks for the defaults of the method.
+type Settings struct {
+	Iterations int     // at most this many; 0: the method's default
+	Tolerance  float64 // of the method's convergence test; 0: its default
+	Slack      float64 // a promised fall too small to matter, see Newton
+	// Stop, if set, is asked after every iteration whether to end the run.
+	Stop func(iteration int, value float64) bool
+}
+
+func (s Settings) or(iterations int, tolerance float64) Settings {
+	if s.Iterations == 0 {
+		s.Iterations = iterations
+	}
+	if s.Tolerance == 0 {
+		s.Tolerance = tolerance
+	}
+	return s
+}
+
+func (s Settings) stop(iteration int, value float64) bool {
+	return s.Stop != nil && s.Stop(iteration, value)
+}
+
+// Result is where a run ended: always a point that was evaluated, the best of
+// the run.
+type Result struct {
+	X          []float64
+	Value      float64
+	Status     Status
+	Iterations int
+	Trace      []float64 // the value at the start and after every iteration
+}
+
+// step records an iterate.
+func (r *Result) step(x []float64, value float64) {
+	copy(r.X, x)
+	r.Value = value
+	r.Trace = append(r.Trace, value)
+}
+
+func newResult(x0 []float64) *Result {
+	return &Result{X: append([]float64(nil), x0...), Value: math.Inf(1)}
+}
+
+// end gives r its status, telling a cancelled context from other errors.
+func (r *Result) end(status Status, err error) (*Result, error) {
+	r.Status = status
+	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		r.Status = Canceled
+	}
+	return r, err
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -1,0 +1,106 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/optim"
+)
+
+// model writes down the fit that ended at best.
+func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted.Model, error) {
+	l := loss.NewLikelihood(f.data, f.act, best.params, loss.All, f.cfg.Threads)
+	proportions, err := l.Proportions(ctx, best.params)
+	if err != nil {
+		return nil, err
+	}
+	order := byProportion(proportions)
+	m := &fitted.Model{
+		Format:      fitted.Format,
+		Activation:  fitted.ActivationOf(f.sdk.Info()),
+		Features:    f.schema.Features,
+		Target:      f.schema.Target,
+		Proportions: permuted(proportions, order),
+	}
+	m.SetParams(metric.Relabel(best.params, order))
+	loglik, p := -best.run.Value*float64(f.data.N), float64(f.parameters())
+	m.Fit = fitted.Fit{
+		Method:        f.cfg.Method,
+		Seed:          f.cfg.Seed,
+		N:             f.data.N,
+		LogLikelihood: loglik,
+		BIC:           p*math.Log(float64(f.data.N)) - 2*loglik,
+		AIC:           2*p - 2*loglik,
+		Converged:     best.run.Status == optim.Converged,
+		Status:        best.run.Status.String(),
+		Iterations:    best.run.Iterations,
+		Notes:         f.notes,
+	}
+	if e := f.estimate; e != nil {
+		est := fitted.MomentsEstimate{Proportions: e.proportions}
+		for i := range e.params.K {
+			est.Regressors = append(est.Regressors, e.params.Regressor(i))
+		}
+		m.Fit.MomentsEstimate = &est
+	}
+	if err := f.reportStarts(ctx, m, l, all); err != nil {
+		return nil, err
+	}
+	if f.cfg.Truth != nil {
+		r, err := fitted.Compare(m.Params(), f.cfg.Truth)
+		if err != nil {
+			return nil, &RequestError{err.Error()}
+		}
+		m.Truth = &r
+	}
+	return m, nil
+}
+
+// reportStarts writes down every start with its likelihood on all rows, best
+// first.
+func (f *fit) reportStarts(ctx context.Context, m *fitted.Model, l *loss.Likelihood, all []*climber) error {
+	for _, c := range all {
+		if c.loglik == 0 {
+			v, err := l.LogLikelihood(ctx, c.params)
+			if err != nil {
+				return err
+			}
+			c.loglik = v
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *climber) int { return cmp.Compare(b.loglik, a.loglik) })
+	for _, c := range all {
+		m.Fit.Starts = append(m.Fit.Starts, fitted.Start{
+			Kind: c.kind, LogLikelihood: c.loglik, Converged: c.run.Status == optim.Converged,
+		})
+	}
+	return nil
+}
+
+// byProportion returns the permutation that puts the largest expert first:
+// expert i becomes expert order[i].
+func byProportion(p []float64) []int {
+	index := make([]int, len(p))
+	for i := range index {
+		index[i] = i
+	}
+	slices.SortStableFunc(index, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
+	order := make([]int, len(p))
+	for rank, i := range index {
+		order[i] = rank
+	}
+	return order
+}
+
+func permuted(v []float64, order []int) []float64 {
+	out := make([]float64, len(v))
+	for i, j := range order {
+		out[j] = v[i]
+	}
+	return out
+}

@@ -1,0 +1,316 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+const (
+	// raceRows is the least number of rows on which starts race; more where the
+	// model has many parameters.
+	raceRows         = 2000
+	raceRowsPerParam = 20
+	// waveSize starts run before anyone looks at the result: a constant, so that
+	// the search is the same at any number of threads.
+	waveSize = 4
+	// agreeing starts at the best optimum end the search.
+	agreeing = 3
+	// sameOptimum is a difference in total log-likelihood below which two
+	// optima count as one: no test could tell them apart.
+	sameOptimum = 0.5
+	// moveRounds bounds the moves that are made from one start's optimum.
+	moveRounds = 20
+)
+
+// climber is one start and where it got to.
+type climber struct {
+	kind  string
+	start func(ctx context.Context, rng *rand.Rand) (*model.Params, error)
+
+	run    *optim.Result
+	params *model.Params
+	loglik float64 // on all rows
+}
+
+// race runs starts on part of the data, wave by wave, until enough of them
+// agree on the best optimum or the budget ends, and returns them best first.
+//
+// Starts that end above the best optimum of their wave are not thrown away:
+// split-and-merge moves carry them on, and where they then reach the best
+// optimum they count as agreeing.
+func (f *fit) race(ctx context.Context, part *model.Data) ([]*climber, error) {
+	var all []*climber
+	tolerance := sameOptimum / float64(part.N)
+	for len(all) < f.cfg.Starts {
+		best := math.Inf(1)
+		if len(all) > 0 {
+			best = all[0].run.Value
+		}
+		wave := f.wave(len(all))
+		err := f.side(ctx, wave, len(all), func(ctx context.Context, c *climber, rng *rand.Rand) error {
+			return f.climb(ctx, part, c, rng, best)
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, wave...)
+		f.progress(StageRace, len(all), f.cfg.Starts)
+		if f.settled(all, tolerance) {
+			break
+		}
+		best = all[0].run.Value
+		err = f.side(ctx, wave, len(all), func(ctx context.Context, c *climber, _ *rand.Rand) error {
+			return f.carryOn(ctx, part, c, best, tolerance)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if f.settled(all, tolerance) {
+			break
+		}
+	}
+	return all, nil
+}
+
+// settled sorts the climbers, best first, and says whether enough of them
+// agree on the best.
+func (f *fit) settled(all []*climber, tolerance float64) bool {
+	slices.SortStableFunc(all, func(a, b *climber) int { return cmp.Compare(a.run.Value, b.run.Value) })
+	need := agreeing
+	if f.cfg.K == 1 {
+		need = 2
+	}
+	n := 0
+	for _, c := range all {
+		if c.run.Status == optim.Converged && c.run.Value <= all[0].run.Value+tolerance {
+			n++
+		}
+	}
+	return n >= need
+}
+
+// wave returns the next starts, of which from have been made.
+func (f *fit) wave(from int) []*climber {
+	size := waveSize
+	if f.cfg.K == 1 {
+		size = 2
+	}
+	var out []*climber
+	for i := from; i < min(from+size, f.cfg.Starts); i++ {
+		c := &climber{kind: KindRandom, start: f.randomStart}
+		switch {
+		case i == 0 && f.estimate != nil:
+			c.kind, c.start = KindMoments, f.momentStart
+		case f.span != nil && f.cfg.K > 1 && i%waveSize != waveSize-1:
+			c.kind, c.start = KindSpan, f.spanStart
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// side runs fn for every climber, side by side on the fit's threads, each with
+// random numbers of its own.
+func (f *fit) side(ctx context.Context, wave []*climber, stream int, fn func(context.Context, *climber, *rand.Rand) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(wave))
+	slots := make(chan struct{}, model.Workers(f.cfg.Threads))
+	var wg sync.WaitGroup
+	for i, c := range wave {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			rng := rand.New(rand.NewPCG(f.cfg.Seed, uint64(stream+i)))
+			if errs[i] = fn(ctx, c, rng); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return firstCause(errs)
+}
+
+// firstCause returns the first error that is not another's cancellation, or the
+// first if all are.
+func firstCause(errs []error) error {
+	var first error
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, context.Canceled) {
+			return err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// climb takes one start to a local optimum on the part. A run that cannot catch
+// up with the best is stopped early.
+func (f *fit) climb(ctx context.Context, part *model.Data, c *climber, rng *rand.Rand, best float64) error {
+	p, err := c.start(ctx, rng)
+	if err != nil {
+		return err
+	}
+	l := loss.NewLikelihood(part, f.act, p, loss.All, 1)
+	if c.run, err = refine(ctx, l, l.Theta(p), hopeless(best)); err != nil {
+		return err
+	}
+	c.params = l.Params(c.run.X)
+	return nil
+}
+
+// carryOn tries moves from where a climber ended, until it reaches the best or
+// no move gains.
+func (f *fit) carryOn(ctx context.Context, part *model.Data, c *climber, best, tolerance float64) error {
+	l := loss.NewLikelihood(part, f.act, c.params, loss.All, 1)
+	for range moveRounds {
+		better, err := improve(ctx, l, c.run)
+		if err != nil {
+			return err
+		}
+		if better == nil {
+			return nil
+		}
+		c.run, c.params = better, l.Params(better.X)
+		if math.Abs(c.run.Value-best) <= tolerance {
+			return nil
+		}
+	}
+	return nil
+}
+
+// finish carries the best climbers from the part to all rows, level by level,
+// and returns the best of them there.
+func (f *fit) finish(ctx context.Context, all []*climber, part *model.Data) (*climber, error) {
+	field := contenders(all, part.N)
+	for rows := part.N; rows < f.data.N; {
+		rows *= 16
+		data := f.data.Part(rows)
+		if rows = data.N; rows == f.data.N {
+			break
+		}
+		for _, c := range field {
+			if err := f.lift(ctx, c, data, loss.All); err != nil {
+				return nil, err
+			}
+		}
+		slices.SortStableFunc(field, func(a, b *climber) int { return cmp.Compare(a.run.Value, b.run.Value) })
+		field = contenders(field, rows)
+	}
+	for i, c := range field {
+		f.progress(StageFinish, i, len(field))
+		if err := f.lift(ctx, c, f.data, loss.All); err != nil {
+			return nil, err
+		}
+	}
+	best := slices.MinFunc(field, func(a, b *climber) int { return cmp.Compare(a.run.Value, b.run.Value) })
+	if err := f.settle(ctx, best); err != nil {
+		return nil, err
+	}
+	if f.cfg.Sigma > 0 {
+		best.params.Sigma[0] = f.cfg.Sigma
+		if err := f.lift(ctx, best, f.data, loss.Free{Regressors: true, Gating: true}); err != nil {
+			return nil, err
+		}
+	}
+	best.loglik = -best.run.Value * float64(f.data.N)
+	return best, nil
+}
+
+// shakes without a gain end the search for the top of a likelihood with kinks;
+// it is left out where the data have more than shakeRows rows: there the
+// maxima next to each other differ by less than anybody could see.
+const (
+	shakes    = 6
+	shakeRows = 100_000
+)
+
+// settle looks for the highest of the maxima that lie next to each other where
+// g, and with it the likelihood, has kinks: steps of about one standard error
+// from the best, refined again.
+func (f *fit) settle(ctx context.Context, c *climber) error {
+	if len(f.sdk.Info().Kinks) == 0 || f.data.N > shakeRows {
+		return nil
+	}
+	l := loss.NewLikelihood(f.data, f.act, c.params, loss.All, f.cfg.Threads)
+	rng := rand.New(rand.NewPCG(f.cfg.Seed, 1<<32))
+	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
+	var chol mat.Cholesky
+	var lower mat.TriDense
+	step, noise := mat.NewVecDense(l.Dim(), nil), mat.NewVecDense(l.Dim(), nil)
+	for failures := 0; failures < shakes; failures++ {
+		if failures == 0 {
+			if _, err := l.Hessian(ctx, h, grad, c.run.X); err != nil {
+				return err
+			}
+			h.ScaleSym(float64(f.data.N), h)
+			if !chol.Factorize(h) {
+				return nil
+			}
+			chol.LTo(&lower)
+		}
+		for i := range l.Dim() {
+			noise.SetVec(i, rng.NormFloat64())
+		}
+		if step.SolveVec(lower.T(), noise) != nil {
+			return nil
+		}
+		theta := floats.AddTo(make([]float64, l.Dim()), c.run.X, step.RawVector().Data)
+		run, err := refine(ctx, l, theta, nil)
+		if err != nil {
+			return err
+		}
+		if gain := c.run.Value - run.Value; gain > 0 {
+			run.Iterations += c.run.Iterations
+			c.run, c.params = run, l.Params(run.X)
+			if gain > slack/float64(f.data.N) {
+				failures = -1
+			}
+		}
+	}
+	return nil
+}
+
+// contenders returns those that could be the best on more rows: distinct optima
+// within 0.02 per row of the best, three at most. Sampling noise in the
+// difference of two mean log-likelihoods over 2,000 rows is of that order.
+func contenders(sorted []*climber, rows int) []*climber {
+	var out []*climber
+	for _, c := range sorted {
+		if len(out) == 3 || len(out) > 0 && c.run.Value > out[0].run.Value+0.02 {
+			break
+		}
+		if len(out) == 0 || c.run.Value > out[len(out)-1].run.Value+sameOptimum/float64(rows) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// lift refines a climber on data.
+func (f *fit) lift(ctx context.Context, c *climber, data *model.Data, free loss.Free) error {
+	l := loss.NewLikelihood(data, f.act, c.params, free, f.cfg.Threads)
+	run, err := refine(ctx, l, l.Theta(c.params), nil)
+	if err != nil {
+		return err
+	}
+	run.Iterations += c.run.Iterations
+	c.run, c.params = run, l.Params(run.X)
+	return nil
+}

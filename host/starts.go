@@ -1,0 +1,121 @@
+package host
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"gonum.org/v1/gonum/floats"
+)
+
+// randomStart returns unit regressors of random directions times scale, no
+// gating, and the given noise level.
+func randomStart(rng *rand.Rand, k, d int, scale, sigma float64) *model.Params {
+	p := model.NewParams(k, d)
+	for i := range k {
+		a := p.Regressor(i)
+		for j := range a {
+			a[j] = rng.NormFloat64()
+		}
+		floats.Scale(scale/floats.Norm(a, 2), a)
+	}
+	p.Sigma[0] = sigma
+	return p
+}
+
+// project returns the data in the coordinates z = Uᵀx of the span.
+// ⟨b, z⟩ = ⟨U·b, x⟩: what is fitted there lifts exactly.
+func (s *span) project(data *model.Data) *model.Data {
+	d, k := s.basis.Dims()
+	out := &model.Data{N: data.N, D: k, Blocks: make([]model.Block, len(data.Blocks))}
+	for t := range data.Blocks {
+		from := &data.Blocks[t]
+		to := model.Block{N: from.N, X: make([]float64, k*from.N), Y: from.Y}
+		for i := range k {
+			for j := range d {
+				floats.AddScaled(to.Col(i), s.basis.At(j, i), from.Col(j))
+			}
+		}
+		out.Blocks[t] = to
+	}
+	return out
+}
+
+// spanStart returns a start inside the span of T̂2. Random orthonormal
+// directions of the whitened span are first fitted as a mixture over its k
+// coordinates, which is cheap, then lifted to ℝ^D. The gate of that small
+// problem has an intercept: where gating and regressors are orthogonal, the
+// gate given z = Uᵀx is constant.
+func (s *span) spanStart(ctx context.Context, projected *model.Data, act loss.Activation, rng *rand.Rand, scale, sigma float64) (*model.Params, error) {
+	d, k := s.basis.Dims()
+	small := model.NewParams(k, k)
+	small.GatingIntercepts = make([]float64, k-1)
+	small.Sigma[0] = sigma
+	u := randomOrthonormal(rng, k)
+	for i := range k {
+		a := small.Regressor(i)
+		for j := range a {
+			a[j] = u[i*k+j] * math.Sqrt(s.values[j])
+		}
+		floats.Scale(scale/floats.Norm(a, 2), a)
+		if rng.Uint64()&1 == 0 {
+			floats.Scale(-1, a)
+		}
+	}
+	l := loss.NewLikelihood(projected, act, small, loss.All, 1)
+	r, err := optim.EM(ctx, l, l.Theta(small), optim.Settings{Iterations: 60, Tolerance: 1e-4})
+	if err != nil {
+		return nil, err
+	}
+	small = l.Params(r.X)
+	p := model.NewParams(k, d)
+	s.liftRows(p.Regressors, small.Regressors)
+	s.liftRows(p.Gating, small.Gating)
+	p.Sigma[0] = small.Sigma[0]
+	return p, nil
+}
+
+// liftRows writes the rows of z-coordinates in small to rows of ℝ^D.
+func (s *span) liftRows(dst, small []float64) {
+	d, k := s.basis.Dims()
+	for r := range len(small) / k {
+		for j := range d {
+			for i := range k {
+				dst[r*d+j] += s.basis.At(j, i) * small[r*k+i]
+			}
+		}
+	}
+}
+
+// slack is a gain in the total log-likelihood that does not matter: where g has
+// kinks so has the likelihood, and its maximum may lie at one.
+const slack = 0.01
+
+// refine takes a start to a local maximum of the likelihood: EM until it
+// crawls, then Newton, which ends the last mile in a few steps; once more where
+// Newton was called too early.
+func refine(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
+	iterations := 0
+	crawl := 1e-3
+	var r *optim.Result
+	var err error
+	for range 4 {
+		r, err = optim.EM(ctx, l, theta, optim.Settings{Iterations: 300, Tolerance: crawl, Stop: stop})
+		iterations += r.Iterations
+		if err != nil || r.Status == optim.Stopped || r.Status == optim.Diverged {
+			break
+		}
+		r, err = optim.Newton(ctx, l, r.X, optim.Settings{Iterations: 40, Slack: slack / float64(l.Rows())})
+		iterations += r.Iterations
+		if err != nil || r.Status == optim.Converged {
+			break
+		}
+		theta = r.X
+		crawl /= 100
+	}
+	r.Iterations = iterations
+	return r, err
+}

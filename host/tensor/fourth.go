@@ -1,0 +1,244 @@
+package tensor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Fourth are the sums of the second pass, over the projection z = Uᵀ(x − m) onto
+// the columns of U, under which z ~ N(0, I): Σ y^p times every monomial of z of
+// degree 2 and 4, for p = 0 … 4. With U = I they are the sums of T4 itself.
+type Fourth struct {
+	N, M  int
+	Y     [5]float64
+	Two   [5][]float64 // m(m+1)/2 entries: z_a z_b, a ≤ b
+	Four  [5][]float64 // C(m+3, 4) entries: z_a z_b z_c z_d, a ≤ b ≤ c ≤ d
+	basis *mat.Dense   // d×m, U
+	shift []float64    // Uᵀm
+}
+
+// NewFourth returns empty sums over the projection on the columns of u (d×m)
+// about a centre of x that may be nil for 0.
+func NewFourth(u *mat.Dense, centre []float64) *Fourth {
+	d, m := u.Dims()
+	f := &Fourth{M: m, basis: u, shift: make([]float64, m)}
+	if centre != nil {
+		mat.NewVecDense(m, f.shift).MulVec(u.T(), mat.NewVecDense(d, centre))
+	}
+	for p := range f.Two {
+		f.Two[p] = make([]float64, m*(m+1)/2)
+		f.Four[p] = make([]float64, m*(m+1)*(m+2)*(m+3)/24)
+	}
+	return f
+}
+
+// SumFourth makes the second pass over data.
+func SumFourth(ctx context.Context, data *model.Data, u *mat.Dense, centre []float64, workers int) (*Fourth, error) {
+	if d, _ := u.Dims(); d != data.D {
+		panic(fmt.Sprintf("tensor: basis of %d rows for %d features", d, data.D))
+	}
+	return sum(ctx, data, workers, func() *Fourth { return NewFourth(u, centre) })
+}
+
+// Merge adds the sums of o, over other rows and the same basis, to f.
+func (f *Fourth) Merge(o *Fourth) {
+	f.N += o.N
+	floats.Add(f.Y[:], o.Y[:])
+	for p := range f.Two {
+		floats.Add(f.Two[p], o.Two[p])
+		floats.Add(f.Four[p], o.Four[p])
+	}
+}
+
+// Add adds the rows of a block to f.
+func (f *Fourth) Add(b *model.Block, w *Scratch) {
+	n := b.N
+	f.N += n
+	powers := w.powers(b.Y, len(f.Y)-1)
+	for p := range f.Y {
+		f.Y[p] += floats.Sum(powers[p])
+	}
+	z := f.project(b, w)
+	prod := w.buf(2 * n)
+	pair, quad := prod[:n], prod[n:]
+	pairs := w.rest[f.M*n:]
+	at := 0
+	for a := range f.M {
+		for c := a; c < f.M; c++ {
+			floats.MulTo(pair, z[a*n:(a+1)*n], z[c*n:(c+1)*n])
+			copy(pairs[at*n:(at+1)*n], pair)
+			for p := range f.Two {
+				f.Two[p][at] += floats.Dot(powers[p], pair)
+			}
+			at++
+		}
+	}
+	at = 0
+	for a := range f.M {
+		for c := a; c < f.M; c++ {
+			ac := pairs[f.pair(a, c)*n:]
+			for e := c; e < f.M; e++ {
+				for g := e; g < f.M; g++ {
+					floats.MulTo(quad, ac[:n], pairs[f.pair(e, g)*n:f.pair(e, g)*n+n])
+					for p := range f.Four {
+						f.Four[p][at] += floats.Dot(powers[p], quad)
+					}
+					at++
+				}
+			}
+		}
+	}
+}
+
+// pair is the index of the entry (a, b), a ≤ b, of a packed upper triangle.
+func (f *Fourth) pair(a, b int) int { return a*f.M - a*(a-1)/2 + b - a }
+
+// project writes z = Uᵀ(x − m) to the scratch, m columns of b.N values, with room for
+// the products of pairs behind them.
+func (f *Fourth) project(b *model.Block, w *Scratch) []float64 {
+	n := b.N
+	need := f.M*n + f.M*(f.M+1)/2*n
+	if cap(w.rest) < need {
+		w.rest = make([]float64, need)
+	}
+	w.rest = w.rest[:need]
+	z := w.rest[:f.M*n]
+	for a, v := range f.shift {
+		for i := range n {
+			z[a*n+i] = -v
+		}
+	}
+	d, _ := f.basis.Dims()
+	for j := range d {
+		x := b.Col(j)
+		for a := range f.M {
+			if u := f.basis.At(j, a); u != 0 {
+				floats.AddScaled(z[a*n:(a+1)*n], u, x)
+			}
+		}
+	}
+	return z
+}
+
+// Transform are the coefficients of Q4(y) = y⁴ + αy³ + βy² + γy.
+type Transform struct{ Alpha, Beta, Gamma float64 }
+
+// T4 returns the estimate of E[Q4(y)·S4(z)], with Q4's sample mean taken off
+// first.
+func (f *Fourth) T4(q Transform) *Sym4 {
+	n := float64(f.N)
+	coef := [5]float64{0, q.Gamma, q.Beta, q.Alpha, 1}
+	for p := 1; p < 5; p++ {
+		coef[0] -= coef[p] * f.Y[p] / n
+	}
+	combine := func(sums [5][]float64) []float64 {
+		out := make([]float64, len(sums[0]))
+		for p, c := range coef {
+			floats.AddScaled(out, c/n, sums[p])
+		}
+		return out
+	}
+	two, four := combine(f.Two), combine(f.Four)
+	t := NewSym4(f.M)
+	at := 0
+	t.each(func(i, a, b, c, d int) {
+		v := four[at]
+		at++
+		// S4 = z⊗z⊗z⊗z − Σ over the 6 pairs of z_a z_b·I_cd + the 3 pairings of I.
+		for _, s := range [6][4]int{{a, b, c, d}, {a, c, b, d}, {a, d, b, c}, {b, c, a, d}, {b, d, a, c}, {c, d, a, b}} {
+			if s[2] == s[3] {
+				v -= two[f.pair(min(s[0], s[1]), max(s[0], s[1]))]
+			}
+		}
+		// The pairings multiply mean(Q4 − mean Q4) = 0.
+		t.Data[i] = v
+	})
+	return t
+}
+
+// Sym4 is a symmetric tensor of order 4 over ℝ^m: Data holds the entries
+// a ≤ b ≤ c ≤ d in lexicographic order.
+type Sym4 struct {
+	M    int
+	Data []float64
+}
+
+// NewSym4 returns a zero tensor.
+func NewSym4(m int) *Sym4 { return &Sym4{M: m, Data: make([]float64, m*(m+1)*(m+2)*(m+3)/24)} }
+
+func (t *Sym4) each(fn func(i, a, b, c, d int)) {
+	i := 0
+	for a := range t.M {
+		for b := a; b < t.M; b++ {
+			for c := b; c < t.M; c++ {
+				for d := c; d < t.M; d++ {
+					fn(i, a, b, c, d)
+					i++
+				}
+			}
+		}
+	}
+}
+
+// Scale multiplies every entry by s.
+func (t *Sym4) Scale(s float64) { floats.Scale(s, t.Data) }
+
+// ScaleModes multiplies entry (a,b,c,d) by s_a·s_b·s_c·s_d: the tensor seen
+// through a diagonal change of basis.
+func (t *Sym4) ScaleModes(s []float64) {
+	t.each(func(i, a, b, c, d int) { t.Data[i] *= s[a] * s[b] * s[c] * s[d] })
+}
+
+// AddRankOne adds w·v⊗v⊗v⊗v.
+func (t *Sym4) AddRankOne(w float64, v []float64) {
+	t.each(func(i, a, b, c, d int) { t.Data[i] += w * v[a] * v[b] * v[c] * v[d] })
+}
+
+// Pairs returns the tensor as the m²×m² matrix M with
+// M[(a,b),(c,d)] = T_abcd, so that T(u,u,v,v) = (u⊗u)ᵀ M (v⊗v).
+func (t *Sym4) Pairs() *mat.SymDense {
+	m := t.M
+	out := mat.NewSymDense(m*m, nil)
+	t.each(func(i, a, b, c, d int) {
+		x := [4]int{a, b, c, d}
+		for _, s := range permutations4 {
+			r, q := x[s[0]]*m+x[s[1]], x[s[2]]*m+x[s[3]]
+			if r <= q {
+				out.SetSym(r, q, t.Data[i])
+			}
+		}
+	})
+	return out
+}
+
+// permutations4 are the 24 orders of four indices.
+var permutations4 = func() (out [][4]int) {
+	for a := range 4 {
+		for b := range 4 {
+			for c := range 4 {
+				d := 6 - a - b - c
+				if a != b && a != c && b != c {
+					out = append(out, [4]int{a, b, c, d})
+				}
+			}
+		}
+	}
+	return out
+}()
+
+// Population returns T2/c2 and T4/c4 of 002 Eq. 8, Σ p_i a_i⊗a_i and
+// Σ p_i a_i⊗a_i⊗a_i⊗a_i, for the k rows a_i of regressors over ℝ^m.
+func Population(proportions []float64, regressors *mat.Dense) (*mat.SymDense, *Sym4) {
+	k, m := regressors.Dims()
+	t2, t4 := mat.NewSymDense(m, nil), NewSym4(m)
+	for i := range k {
+		row := regressors.RawRowView(i)
+		t2.SymRankOne(t2, proportions[i], mat.NewVecDense(m, row))
+		t4.AddRankOne(proportions[i], row)
+	}
+	return t2, t4
+}

@@ -1,0 +1,201 @@
+// Package tensor estimates the moment tensors of the method,
+//
+//	T2 = E[Q2(y)·S2(x)] = c2·Σ_i p_i a_i a_iᵀ
+//	T4 = E[Q4(y)·S4(x)] = c4·Σ_i p_i a_i⊗a_i⊗a_i⊗a_i
+//
+// with the Hermite tensors S2 = xxᵀ − I and S4 (002 Lemma 1). The sums behind
+// them keep the powers of y apart: they add and merge, know nothing of g, and
+// take the transform's coefficients, and so σ, at the end.
+package tensor
+
+import (
+	"context"
+
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Second are the sums of the first pass over the data, with y⁰, y¹ and y².
+type Second struct {
+	N, D  int
+	Y     [9]float64   // Σ y^p
+	X     [3][]float64 // Σ y^p·x, d values
+	XX    [3][]float64 // Σ y^p·x·xᵀ, upper triangle in rows
+	Cubes []float64    // Σ x_j³
+	Fours []float64    // Σ x_j⁴
+}
+
+// NewSecond returns empty sums over d features.
+func NewSecond(d int) *Second {
+	s := &Second{D: d, Cubes: make([]float64, d), Fours: make([]float64, d)}
+	for p := range s.X {
+		s.X[p] = make([]float64, d)
+		s.XX[p] = make([]float64, d*(d+1)/2)
+	}
+	return s
+}
+
+// Merge adds the sums of o, over other rows, to s.
+func (s *Second) Merge(o *Second) {
+	s.N += o.N
+	floats.Add(s.Y[:], o.Y[:])
+	for p := range s.X {
+		floats.Add(s.X[p], o.X[p])
+		floats.Add(s.XX[p], o.XX[p])
+	}
+	floats.Add(s.Cubes, o.Cubes)
+	floats.Add(s.Fours, o.Fours)
+}
+
+// Add adds the rows of a block to s.
+func (s *Second) Add(b *model.Block, w *Scratch) {
+	n := b.N
+	s.N += n
+	powers := w.powers(b.Y, len(s.Y)-1)
+	for p := range s.Y {
+		s.Y[p] += floats.Sum(powers[p])
+	}
+	prod := w.buf(n)
+	at := 0
+	for j := range s.D {
+		xj := b.Col(j)
+		for p := range s.X {
+			s.X[p][j] += floats.Dot(powers[p], xj)
+		}
+		for l := j; l < s.D; l++ {
+			floats.MulTo(prod, xj, b.Col(l))
+			for p := range s.XX {
+				s.XX[p][at] += floats.Dot(powers[p], prod)
+			}
+			if l == j {
+				s.Cubes[j] += floats.Dot(prod, xj)
+				s.Fours[j] += floats.Dot(prod, prod)
+			}
+			at++
+		}
+	}
+}
+
+// Scratch is the room that one worker needs to add blocks.
+type Scratch struct {
+	pow, prod, rest []float64
+	out             [][]float64
+}
+
+func (w *Scratch) buf(n int) []float64 {
+	if len(w.prod) < n {
+		w.prod = make([]float64, n)
+	}
+	return w.prod[:n]
+}
+
+// powers returns y⁰ … y^top, each of len(y).
+func (w *Scratch) powers(y []float64, top int) [][]float64 {
+	n := len(y)
+	if len(w.pow) < (top+1)*n {
+		w.pow = make([]float64, (top+1)*n)
+	}
+	w.out = w.out[:0]
+	for p := range top + 1 {
+		v := w.pow[p*n : (p+1)*n]
+		if p == 0 {
+			for i := range v {
+				v[i] = 1
+			}
+		} else {
+			floats.MulTo(v, w.out[p-1], y)
+		}
+		w.out = append(w.out, v)
+	}
+	return w.out
+}
+
+// SumSecond makes the first pass over data.
+func SumSecond(ctx context.Context, data *model.Data, workers int) (*Second, error) {
+	return sum(ctx, data, workers, func() *Second { return NewSecond(data.D) })
+}
+
+// adder is a set of sums that takes blocks and merges.
+type adder[T any] interface {
+	Add(*model.Block, *Scratch)
+	Merge(T)
+}
+
+// sum adds all blocks of data, the same at any number of workers.
+func sum[T adder[T]](ctx context.Context, data *model.Data, workers int, empty func() T) (T, error) {
+	workers = model.Workers(workers)
+	scratch := make([]Scratch, workers)
+	parts := make([]T, data.Chunks())
+	for c := range parts {
+		parts[c] = empty()
+	}
+	total := empty()
+	err := data.Each(ctx, workers, func(worker, chunk, block int) error {
+		parts[chunk].Add(&data.Blocks[block], &scratch[worker])
+		return nil
+	})
+	if err != nil {
+		return total, err
+	}
+	for _, p := range parts {
+		total.Merge(p)
+	}
+	return total, nil
+}
+
+// MeanY returns the sample mean of y^p, p ≤ 8.
+func (s *Second) MeanY(p int) float64 { return s.Y[p] / float64(s.N) }
+
+// Mean returns the sample mean of x.
+func (s *Second) Mean() []float64 {
+	m := make([]float64, s.D)
+	floats.ScaleTo(m, 1/float64(s.N), s.X[0])
+	return m
+}
+
+// Covariance returns the sample covariance of x (divisor n).
+func (s *Second) Covariance() *mat.SymDense {
+	m := s.Mean()
+	c := mat.NewSymDense(s.D, nil)
+	s.each(func(at, j, l int) { c.SetSym(j, l, s.XX[0][at]/float64(s.N)-m[j]*m[l]) })
+	return c
+}
+
+func (s *Second) each(fn func(at, j, l int)) {
+	at := 0
+	for j := range s.D {
+		for l := j; l < s.D; l++ {
+			fn(at, j, l)
+			at++
+		}
+	}
+}
+
+// T2 returns the estimate of E[Q2(y)·S2(x)] for Q2 = y² + δy, with Q2's sample
+// mean taken off first (E S2 = 0, so this changes no expectation and lowers the
+// variance), about a centre of x that may be nil for 0:
+//
+//	T̂2 = (1/n) Σ (Q2(y) − mean Q2)·(x−m)(x−m)ᵀ
+func (s *Second) T2(delta float64, centre []float64) *mat.SymDense {
+	if centre == nil {
+		centre = make([]float64, s.D)
+	}
+	coef := [3]float64{-s.MeanY(2) - delta*s.MeanY(1), delta, 1}
+	t := mat.NewSymDense(s.D, nil)
+	s.each(func(at, j, l int) {
+		v := 0.0
+		for p, c := range coef {
+			v += c * (s.XX[p][at] - centre[j]*s.X[p][l] - centre[l]*s.X[p][j] + centre[j]*centre[l]*s.Y[p])
+		}
+		t.SetSym(j, l, v/float64(s.N))
+	})
+	return t
+}
+
+// YX returns the sample mean of y·x.
+func (s *Second) YX() []float64 {
+	v := make([]float64, s.D)
+	floats.ScaleTo(v, 1/float64(s.N), s.X[1])
+	return v
+}
