@@ -17,8 +17,9 @@ const (
 	// and 1e4 for the activations in use, 8e−7 for tanh(100z).
 	zeroTol = 1e-9
 	// resolved is the largest error of a standardised system that can still be
-	// judged: half the digits that rank and consistency are read off.
-	resolved = 1e-4
+	// judged. Singular values below it would count as zero, and those of ReLU,
+	// leaky ReLU and GELU go down to 0.05.
+	resolved = 1e-3
 )
 
 // equations are a·x = b and the functional c0 + c·x, with the Frobenius norms

@@ -42,9 +42,10 @@ func (v *Verdict) Fail(reason string) {
 }
 
 // Solve finds the output transforms of an activation at noise level sigma ≥ 0
-// from its moments and the system that it offers (of any noise level), and says
-// whether they exist. A system that contradicts the moments is not used: the
-// verdict names its first wrong entry and the transform is that of the moments.
+// from its moments, and says whether they exist. The system s that the activation
+// offers, at any noise level, is held against the moments entry by entry; one
+// that contradicts them makes the verdict invalid, with its worst entry named,
+// and has no part in the transform.
 //
 // Validity asks that a tuple (α, β, γ, δ) exists, so it is decided by rank and
 // consistency after standardising g, not by inverting. Where coefficients are
@@ -52,7 +53,8 @@ func (v *Verdict) Fail(reason string) {
 // c4 or c2 vanishes there. Even activations such as |z| and z² are of this
 // kind: valid, with a system of rank 1.
 //
-// σ enters by [Transform.At] at any rank, so the system is solved at σ = 0.
+// σ enters by [Transform.At] at any rank, so the equations are solved at σ = 0: at
+// σ itself, where σ is far above the scale of g, they would lose their digits.
 func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 	v := Verdict{Valid: true, Cond: 1}
 	scale, varianceErr := standardise(m)
@@ -61,17 +63,12 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 		v.Fail("g is constant, or cannot be told from a constant at this precision")
 		return Transform{Sigma: sigma}, v
 	}
-	own := tableOf(m)
-	offered := own
-	if reason, check := CompareSystem(s, m); check.Holds {
-		offered = tableOfSystem(s, own)
-		v.Checks = append(v.Checks, check)
-	} else {
-		v.Checks = append(v.Checks, check)
+	reason, check := CompareSystem(s, m)
+	v.Checks = append(v.Checks, check)
+	if !check.Holds {
 		v.Fail(reason)
 	}
-	std := scale.of(offered)
-	judge := scale.of(own)
+	std := scale.of(tableOf(m))
 	q4 := std.equations(4)
 	if err := q4.aerr + q4.berr; !v.check("the moments are exact enough to tell", err, resolved, err <= resolved) {
 		v.Fail(fmt.Sprintf("the moments are too inexact to tell (the mean of g is %.3g standard deviations): take the constant off g, or declare its kinks", scale.mean/scale.sd))
@@ -82,7 +79,7 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 	sol := q4.solve()
 	v.Rank, v.Cond, v.Residual = sol.rank, sol.cond, sol.residual
 	x := q4.settle(sol, scale)
-	v.condition1(judge.equations(4), sol, x)
+	v.condition1(q4, sol, x)
 	abg := scale.raw(x)
 	t.Alpha, t.Beta, t.Gamma = abg[0], abg[1], abg[2]
 	t.C4 = q4.coefficient(x) * math.Pow(scale.sd, 4)
@@ -90,7 +87,7 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 	q2 := std.equations(2)
 	sol = q2.solve()
 	x = q2.settle(sol, scale)
-	v.condition2(judge.equations(2), sol, x)
+	v.condition2(q2, sol, x)
 	t.Delta = scale.raw(x)[0]
 	t.C2 = q2.coefficient(x) * variance
 
@@ -115,8 +112,7 @@ func (v *Verdict) check(name string, value, tolerance float64, holds bool) bool 
 }
 
 // condition1 checks S4_1 = S4_2 = S4_3 = 0 and c4 ≠ 0 for the standardised
-// coefficients x. It judges them on equations made of the host's moments, so
-// that a solution of an offered system is tested, not repeated.
+// coefficients x.
 func (v *Verdict) condition1(e equations, s solution, x []float64) {
 	for i, r := range e.rows(x) {
 		name := fmt.Sprintf("S4 has no He%d part", i+1)

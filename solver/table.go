@@ -22,23 +22,6 @@ func tableOf(m sdk.Moments) table {
 	return t
 }
 
-// tableOfSystem recovers the table behind a system: its columns are
-// h(3,q)+3s·h(1,q), h(2,q) and h(1,q), its right-hand side −(h(4,q)+6s·h(2,q)),
-// and C4 the same at q = 4. The error bounds are those of like.
-func tableOfSystem(sys sdk.System, like table) table {
-	t := table{err: like.err}
-	s := sys.Sigma * sys.Sigma
-	put := func(q int, fourth, cube, square, linear float64) {
-		t.h[1][q], t.h[2][q] = linear, square
-		t.h[3][q], t.h[4][q] = cube-3*s*linear, fourth-6*s*square
-	}
-	for i, row := range sys.Matrix {
-		put(i+1, -sys.RHS[i], row[0], row[1], row[2])
-	}
-	put(4, sys.C4[0], sys.C4[1], sys.C4[2], sys.C4[3])
-	return t
-}
-
 // affine is the change of scale y = Mean + SD·t that makes g standard.
 type affine struct{ mean, sd float64 }
 

@@ -1,0 +1,404 @@
+package solver_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+	"pgregory.net/rapid"
+
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/sdk/gauss"
+	"github.com/gatedlearning/moe/solver"
+)
+
+func solve(t testing.TB, act sdk.Activation, sigma float64) (solver.Transform, solver.Verdict) {
+	t.Helper()
+	m := quadrature(t, act)
+	return solver.Solve(m, m.System(sigma), sigma)
+}
+
+func near(got, want, tol float64) bool { return math.Abs(got-want) <= tol*math.Max(1, math.Abs(want)) }
+
+// TestTransforms compares with values computed independently, to their ten
+// printed digits.
+func TestTransforms(t *testing.T) {
+	const tol = 1e-9
+	for _, c := range []struct {
+		act                        sdk.Func
+		alpha, beta, gamma         float64 // β and γ at σ = 0.05
+		delta, c4, c2              float64
+		cubicAlpha, cubicBeta0, c3 float64 // third order, β at σ = 0
+	}{
+		{identity, 0, -6 * (1 + .0025), 0, 0, 24, 2, 0, -3, 6},
+		{relu, -5.352482673, 8.110026612, -3.251151426, -1.5957691216, 0.5010468908, 0.3633802276, -3.2935937351, 2.2558151817, 0.3720924092},
+		{sigmoid, -2, 1.323631413, -0.323631413, -1, 0.0093589869, 0.0623964840, math.NaN(), math.NaN(), math.NaN()},
+	} {
+		for _, sigma := range []float64{0.05, 0.3} {
+			got, _ := solve(t, c.act, sigma)
+			ds := sigma*sigma - .0025
+			for _, v := range []struct {
+				name      string
+				got, want float64
+			}{
+				{"α", got.Alpha, c.alpha}, {"β", got.Beta, c.beta - 6*ds}, {"γ", got.Gamma, c.gamma - 3*c.alpha*ds},
+				{"δ", got.Delta, c.delta}, {"c4", got.C4, c.c4}, {"c2", got.C2, c.c2},
+				{"third-order α", got.Cubic.Alpha, c.cubicAlpha}, {"third-order β", got.Cubic.Beta, c.cubicBeta0 - 3*sigma*sigma},
+				{"c3", got.Cubic.C3, c.c3},
+			} {
+				if !math.IsNaN(v.want) && !near(v.got, v.want, tol) {
+					t.Errorf("%s at σ = %v: %s = %.12g, want %.12g", c.act.Name, sigma, v.name, v.got, v.want)
+				}
+			}
+		}
+	}
+}
+
+// TestTransformsByDefinition: E[Q4(y)·He_q(Z)] is 0 for q = 1, 2, 3 and C4 for q = 4,
+// E[Q2(y)·He_q(Z)] is 0 and C2, and third order alike, with the noise averaged
+// over explicitly.
+func TestTransformsByDefinition(t *testing.T) {
+	for _, act := range append(valid[:len(valid)-1:len(valid)-1], even...) {
+		grid, err := gauss.NewGrid(t.Context(), act.Eval, act.Kinks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sigma := range []float64{0, 0.3} {
+			tr, _ := solve(t, act, sigma)
+			check := func(name string, q func(float64) float64, order int, want float64) {
+				t.Helper()
+				var size float64
+				got, _ := grid.Expect(func(z, g float64) float64 {
+					return overNoise(func(e float64) float64 { return q(g + sigma*e) }) * gauss.Hermite(order, z)
+				})
+				size, _ = grid.Expect(func(z, g float64) float64 { return math.Abs(q(g) * gauss.Hermite(order, z)) })
+				if math.Abs(got-want) > 1e-10*(size+math.Abs(want)) {
+					t.Errorf("%s at σ = %v: E[%s·He%d] = %v, want %v", act.Name, sigma, name, order, got, want)
+				}
+			}
+			for q := 1; q <= 3; q++ {
+				check("Q4", tr.Q4, q, 0)
+			}
+			check("Q4", tr.Q4, 4, tr.C4)
+			check("Q2", tr.Q2, 1, 0)
+			check("Q2", tr.Q2, 2, tr.C2)
+			if tr.Cubic.Valid {
+				check("P3", tr.P3, 1, 0)
+				check("P3", tr.P3, 2, 0)
+				check("P3", tr.P3, 3, tr.Cubic.C3)
+			}
+		}
+	}
+}
+
+// overNoise returns E[f(N)] by trapezoids, which converge geometrically for
+// polynomials.
+func overNoise(f func(e float64) float64) float64 {
+	const h = 0.25
+	var s float64
+	for e := -12.0; e <= 12; e += h {
+		s += h * math.Exp(-e*e/2) / math.Sqrt(2*math.Pi) * f(e)
+	}
+	return s
+}
+
+func TestValid(t *testing.T) {
+	for _, sigma := range []float64{0, 0.05, 2} {
+		for _, act := range valid {
+			tr, v := solve(t, act, sigma)
+			if !v.Valid || !v.SignsIdentifiable || v.Rank != 3 || !tr.Cubic.Valid || len(v.Reasons) > 0 {
+				t.Errorf("%s at σ = %v: %+v, cubic %+v", act.Name, sigma, v, tr.Cubic)
+			}
+			if (tr.C4 < 0) != (act.Name == "gelu") {
+				t.Errorf("%s: c4 = %v has the wrong sign", act.Name, tr.C4)
+			}
+		}
+		for _, act := range even {
+			tr, v := solve(t, act, sigma)
+			if !v.Valid || v.SignsIdentifiable || v.Rank != 1 || tr.Cubic.Valid {
+				t.Errorf("%s at σ = %v: %+v, cubic %+v; want valid with rank 1, signs and third order not", act.Name, sigma, v, tr.Cubic)
+			}
+		}
+		for _, act := range invalid {
+			if tr, v := solve(t, act, sigma); v.Valid || len(v.Reasons) == 0 || tr.Cubic.Valid {
+				t.Errorf("%s at σ = %v: %+v, want invalid with a reason", act.Name, sigma, v)
+			}
+		}
+	}
+}
+
+// TestValidityIsAffine: nothing that the verdict says changes when g becomes
+// a·g + b.
+func TestValidityIsAffine(t *testing.T) {
+	list := append(append(append([]sdk.Func{}, valid...), even...), step, sign, window)
+	rapid.Check(t, func(rt *rapid.T) {
+		act := rapid.SampledFrom(list).Draw(rt, "activation")
+		a := math.Pow(10, rapid.Float64Range(-3, 3).Draw(rt, "log10 a"))
+		if rapid.Bool().Draw(rt, "negative") {
+			a = -a
+		}
+		b := a * standardDeviation(quadrature(t, act)) * rapid.Float64Range(-20, 20).Draw(rt, "b in standard deviations")
+		_, want := solve(t, act, 0.05)
+		_, got := solve(t, fn("affine", func(z float64) float64 { return a*act.G(z) + b }, nil, act.Kinks...), 0.05)
+		if got.Valid != want.Valid || got.Rank != want.Rank || got.SignsIdentifiable != want.SignsIdentifiable || !near(got.Cond, want.Cond, 1e-4) {
+			rt.Errorf("%g·%s%+g: %+v, want %+v", a, act.Name, b, got, want)
+		}
+	})
+}
+
+func standardDeviation(m sdk.Moments) float64 {
+	return math.Sqrt(m.Value[2][0] - m.Value[1][0]*m.Value[1][0])
+}
+
+// TestSigmaShift: the transform at σ, however it was reached, solves the raw
+// system of that σ.
+func TestSigmaShift(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		act := rapid.SampledFrom(valid[:len(valid)-1]).Draw(rt, "activation")
+		m := quadrature(t, act)
+		sd := standardDeviation(m)
+		from := sd * rapid.Float64Range(0, 3).Draw(rt, "from, in standard deviations of g")
+		to := sd * rapid.Float64Range(0, 3).Draw(rt, "to")
+		tr, _ := solver.Solve(m, m.System(from), from)
+		tr = tr.At(to)
+		s := m.System(to)
+		for i, row := range s.Matrix {
+			left := row[0]*tr.Alpha + row[1]*tr.Beta + row[2]*tr.Gamma
+			size := math.Abs(row[0]*tr.Alpha) + math.Abs(row[1]*tr.Beta) + math.Abs(row[2]*tr.Gamma) + math.Abs(s.RHS[i])
+			if math.Abs(left-s.RHS[i]) > 1e-12*(size+m.Value[4][4]) {
+				rt.Errorf("%s from σ = %v to %v: row %d is off by %v", act.Name, from, to, i+1, left-s.RHS[i])
+			}
+		}
+		for i, row := range s.Cubic.Matrix {
+			left := row[0]*tr.Cubic.Alpha + row[1]*tr.Cubic.Beta
+			if math.Abs(left-s.Cubic.RHS[i]) > 1e-12*(math.Abs(row[0]*tr.Cubic.Alpha)+math.Abs(row[1]*tr.Cubic.Beta)+math.Abs(s.Cubic.RHS[i])+m.Value[4][4]) {
+				rt.Errorf("%s: third-order row %d is off", act.Name, i+1)
+			}
+		}
+		if tr.Sigma != to {
+			rt.Errorf("σ = %v, want %v", tr.Sigma, to)
+		}
+	})
+}
+
+// TestMinimumNorm: an even g has a plane of solutions; the one returned at σ = 0
+// is the shortest.
+func TestMinimumNorm(t *testing.T) {
+	for _, act := range even {
+		tr, _ := solve(t, act, 0)
+		s := quadrature(t, act).System(0)
+		// Row 2 is the only one: the shortest solution of ⟨r, x⟩ = b is b·r/|r|².
+		row := mat.NewVecDense(3, s.Matrix[1][:])
+		scale := s.RHS[1] / mat.Dot(row, row)
+		for i, got := range []float64{tr.Alpha, tr.Beta, tr.Gamma} {
+			if !near(got, scale*row.AtVec(i), 1e-10) {
+				t.Errorf("%s: coefficient %d is %v, want %v", act.Name, i, got, scale*row.AtVec(i))
+			}
+		}
+		if math.Abs(tr.Delta) > 1e-12 {
+			t.Errorf("%s: δ = %v is free and should be 0", act.Name, tr.Delta)
+		}
+	}
+}
+
+// offering is ReLU with a system of its own.
+type offering struct {
+	sdk.Func
+	system func(sigma float64) sdk.System
+}
+
+func (o offering) System(_ context.Context, sigma float64) (sdk.System, error) {
+	return o.system(sigma), nil
+}
+
+// printedReLU is the system as 002 prints it (Example 2): the β column has a σ²
+// too many.
+func printedReLU(sigma float64) sdk.System {
+	s, r := sigma*sigma, math.Sqrt(2/math.Pi)
+	var m sdk.Moments
+	half := []float64{0.5, r / 2, 0.5, r, 1.5, 4 * r, 7.5, 24 * r, 52.5} // ½E|Z|^n
+	for p := 1; p <= 4; p++ {
+		for q := range 5 {
+			m.Value[p][q] = half[p+q]
+		}
+	}
+	sys := m.System(sigma)
+	sys.Matrix = [3][3]float64{{1.5 + 1.5*s, r + s, .5}, {3 * r * (1 + s/2), 1 + s, r / 2}, {3, r + s, 0}}
+	sys.RHS = [3]float64{-r * (4 + 6*s), -(6 + 6*s), -r * (12 + 6*s)}
+	return sys
+}
+
+func TestPrintedReLUMatrixIsFoundOut(t *testing.T) {
+	v, err := solver.Validate(t.Context(), offering{relu, printedReLU}, 0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reason := strings.Join(v.Verdict.Reasons, "; ")
+	for _, want := range []string{"β entry of row 1 is 1.047884561", "moments of g give 0.7978845608"} {
+		if !strings.Contains(reason, want) {
+			t.Errorf("reasons %q do not say %q", reason, want)
+		}
+	}
+	if v.Verdict.Valid {
+		t.Error("a wrong system passed")
+	}
+	if !near(v.Transform.Alpha, -5.352482673, 1e-9) {
+		t.Errorf("α = %v was taken from the wrong system", v.Transform.Alpha)
+	}
+	// Without noise the printed matrix is right.
+	if v, err := solver.Validate(t.Context(), offering{relu, printedReLU}, 0); err != nil || !v.Verdict.Valid {
+		t.Errorf("at σ = 0: %v, %v", v.Verdict, err)
+	}
+}
+
+// TestEveryEntryIsCompared: one wrong entry anywhere in a system, or among an
+// activation's own moments, is found.
+func TestEveryEntryIsCompared(t *testing.T) {
+	m := quadrature(t, sigmoid)
+	const off = 1e-6
+	s := m.System(0.3)
+	numbers := []*float64{&s.Delta[0], &s.Delta[1], &s.C2[0], &s.C2[1]}
+	for i := range 3 {
+		numbers = append(numbers, &s.RHS[i], &s.Matrix[i][0], &s.Matrix[i][1], &s.Matrix[i][2], &s.Cubic.C3[i])
+	}
+	for i := range 2 {
+		numbers = append(numbers, &s.Cubic.RHS[i], &s.Cubic.Matrix[i][0], &s.Cubic.Matrix[i][1])
+	}
+	for i := range 4 {
+		numbers = append(numbers, &s.C4[i])
+	}
+	if reason, check := solver.CompareSystem(s, m); !check.Holds {
+		t.Fatal(reason)
+	}
+	for i, x := range numbers {
+		*x += off
+		if reason, check := solver.CompareSystem(s, m); check.Holds || reason == "" {
+			t.Errorf("number %d of the system is wrong and passes", i)
+		}
+		*x = math.NaN()
+		if _, check := solver.CompareSystem(s, m); check.Holds {
+			t.Errorf("number %d of the system is NaN and passes", i)
+		}
+		*x = numbersOf(m.System(0.3))[i]
+	}
+	for p := range m.Value {
+		for q := range m.Value[p] {
+			own := m
+			own.Value[p][q] += 1e-7
+			if reason, check := solver.CompareMoments(own, m); check.Holds || reason == "" {
+				t.Errorf("moment %d, %d is wrong and passes", p, q)
+			}
+		}
+	}
+}
+
+// numbersOf lists the entries in the order of TestEveryEntryIsCompared.
+func numbersOf(s sdk.System) []float64 {
+	list := []float64{s.Delta[0], s.Delta[1], s.C2[0], s.C2[1]}
+	for i := range 3 {
+		list = append(list, s.RHS[i], s.Matrix[i][0], s.Matrix[i][1], s.Matrix[i][2], s.Cubic.C3[i])
+	}
+	for i := range 2 {
+		list = append(list, s.Cubic.RHS[i], s.Cubic.Matrix[i][0], s.Cubic.Matrix[i][1])
+	}
+	return append(list, s.C4[:]...)
+}
+
+// mistaken is sigmoid with wrong moments.
+type mistaken struct{ sdk.Func }
+
+func (a mistaken) Moments(ctx context.Context) (sdk.Moments, error) {
+	m, err := sdk.Quadrature(ctx, a.Func)
+	m.Value[3][2] *= 1.001
+	return m, err
+}
+
+func TestWrongMomentsAreFoundOut(t *testing.T) {
+	v, err := solver.Validate(t.Context(), mistaken{sigmoid}, 0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Verdict.Valid || !v.OwnMoments || v.MomentsDifference < 1e-5 || !strings.Contains(strings.Join(v.Verdict.Reasons, ";"), "E[g^3·Z^2]") {
+		t.Errorf("%+v", v.Verdict)
+	}
+}
+
+func TestGrowthIsInvalid(t *testing.T) {
+	wild := fn("exp(z²/8)", func(z float64) float64 { return math.Exp(z * z / 8) }, func(z float64) float64 { return z / 4 * math.Exp(z*z/8) })
+	v, err := solver.Validate(t.Context(), wild, 0.05)
+	if err != nil || v.Verdict.Valid || len(v.Verdict.Reasons) != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// TestLostDigits: an offset of 1e5 standard deviations leaves nothing of g⁴ in
+// float64; the verdict says that instead of judging rounding.
+func TestLostDigits(t *testing.T) {
+	_, v := solve(t, fn("tanh+1e5", func(z float64) float64 { return math.Tanh(z) + 1e5 }, sech2), 0.05)
+	if v.Valid || len(v.Reasons) != 1 || !strings.Contains(v.Reasons[0], "take the constant off g") {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestOneHiddenLayer: ρ at three scales, and the conditions for the
+// activations that the slides of 003 name.
+func TestOneHiddenLayer(t *testing.T) {
+	quarter := 0.25 - 1/(2*math.Pi)
+	shrunk := fn("z³/10 + z", func(z float64) float64 { return z + z*z*z/10 }, func(z float64) float64 { return 1 + .3*z*z })
+	kinked := fn("z⁴+4z, z > 0", func(z float64) float64 { return unit(z) * (z*z*z*z + 4*z) }, func(z float64) float64 { return unit(z) * (4*z*z*z + 4) }, 0)
+	negative := fn("max(−z,0)", func(z float64) float64 { return math.Max(-z, 0) }, func(z float64) float64 { return unit(z) - 1 }, 0)
+	reluSquared := fn("max(z,0)²", func(z float64) float64 { return z * math.Max(z, 0) }, func(z float64) float64 { return 2 * math.Max(z, 0) }, 0)
+	for _, c := range []struct {
+		act        sdk.Func
+		p1, p2, p3 bool
+		scales     []float64
+		rho        []float64
+		tol        float64 // relative: digits given
+	}{
+		{relu, true, true, true, []float64{.1, 1, 10}, []float64{quarter, quarter, quarter}, 1e-12},
+		{tanh, true, true, true, []float64{.1, 1, 10}, []float64{1.8503e-4, 4.9193e-2, 5.1263e-5}, 1e-4},
+		{erf, true, true, true, []float64{.1, 1, 10}, []float64{1.8852e-4, 5.2406e-2, 2.4752e-5}, 1e-4},
+		{leaky(.01), true, true, true, []float64{1}, []float64{.99 * .99 * quarter}, 1e-12},
+		{identity, true, false, true, []float64{1}, []float64{0}, 1e-12},
+		{square, false, false, true, []float64{.5, 2}, []float64{-1, -16}, 1e-12}, // −4σ²
+		{reluSquared, true, true, true, []float64{.1, 10}, []float64{.27323954473516 * .01, 27.323954473516}, 1e-9},
+		{negative, false, true, true, nil, nil, 0},
+		{kinked, true, true, false, nil, nil, 0},
+		{shrunk, true, true, false, nil, nil, 0},
+		{fn("exp", math.Exp, math.Exp), false, true, false, nil, nil, 0},
+		{elu, true, true, true, nil, nil, 0},
+		{gelu, false, true, true, nil, nil, 0},
+	} {
+		o, err := solver.OneHiddenLayerOf(t.Context(), c.act, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.P1 != c.p1 || o.P2 != c.p2 || o.P3 != c.p3 {
+			t.Errorf("%s: %+v, want P1 %v, P2 %v, P3 %v", c.act.Name, o, c.p1, c.p2, c.p3)
+		}
+		for i, scale := range c.scales {
+			o, err := solver.OneHiddenLayerOf(t.Context(), c.act, scale)
+			if err != nil || math.Abs(o.Rho-c.rho[i]) > c.tol*math.Max(math.Abs(c.rho[i]), 1e-3) {
+				t.Errorf("%s: ρ(%v) = %v (%v), want %v", c.act.Name, scale, o.Rho, err, c.rho[i])
+			}
+		}
+	}
+}
+
+func BenchmarkSolve(b *testing.B) {
+	m := quadrature(b, relu)
+	s := m.System(0.05)
+	for b.Loop() {
+		solver.Solve(m, s, 0.05)
+	}
+}
+
+func BenchmarkValidate(b *testing.B) {
+	for b.Loop() {
+		if _, err := solver.Validate(b.Context(), relu, 0.05); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
