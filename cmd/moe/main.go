@@ -28,22 +28,27 @@ func run(args []string) int {
 	return exitCode(err)
 }
 
-// execute runs the command line with panics turned into errors. An error that
-// comes before a command's own code runs is cobra's, about flags or arguments.
-func execute(ctx context.Context, args []string) (err error) {
+// execute runs the command line. An error that comes before a command's own
+// code runs is cobra's, about flags or arguments.
+func execute(ctx context.Context, args []string) error {
+	began := false
+	root := newRoot(&began)
+	root.SetArgs(args)
+	err := guard(func() error { return root.ExecuteContext(ctx) })
+	if err != nil && !began && !is[*exitError](err) {
+		return &exitError{exitUsage, err}
+	}
+	return err
+}
+
+// guard runs fn with a panic turned into an error.
+func guard(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &exitError{exitSoftware, fmt.Errorf("internal error: %v, at %s; please report it", p, panicPlace(debug.Stack()))}
 		}
 	}()
-	began := false
-	root := newRoot(&began)
-	root.SetArgs(args)
-	err = root.ExecuteContext(ctx)
-	if err != nil && !began && !is[*exitError](err) {
-		err = &exitError{exitUsage, err}
-	}
-	return err
+	return fn()
 }
 
 // printError writes an error as one line.

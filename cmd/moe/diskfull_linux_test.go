@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A disk that fills up while an output is written keeps the old output and
+// nothing else.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("a file system of 256 KiB cannot be mounted (%v): run as root", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	for _, name := range []string{"out.csv", "out.npy"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("old\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		cmd, stderr := command(t, dir, "sample", "--activation", "relu", "--k", "2", "--d", "10", "--n", "10000", "-o", name)
+		code := exitOf(cmd.Run())
+		line := stderr.String()
+		if code != exitIO || strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "moe: "+name+": write failed, nothing was changed: no space left") {
+			t.Errorf("%s: exit code %d, stderr %q", name, code, line)
+		}
+		if data, err := os.ReadFile(path); err != nil || string(data) != "old\n" {
+			t.Errorf("%s has changed: %v", name, err)
+		}
+		if left := temporary(t, dir); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}

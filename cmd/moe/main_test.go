@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/internal/atomicfile"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"moe": main})
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errNo, 1},
+		{usagef("flag"), 64},
+		{&dataset.SelectionError{Msg: "twice"}, 64},
+		{&catalog.UnknownError{Name: "rellu"}, 64},
+		{&catalog.ParamsError{Name: "relu"}, 64},
+		{&dataset.Error{File: "data.csv"}, 65},
+		{&catalog.FaultError{Plugin: "p"}, 69},
+		{errors.New("nobody expected this"), 70},
+		{&atomicfile.CreateError{Path: "out", Err: fs.ErrPermission}, 73},
+		{&atomicfile.WriteError{Path: "out", Err: syscall.ENOSPC}, 74},
+		{&fs.PathError{Op: "open", Path: "data.csv", Err: fs.ErrNotExist}, 74},
+		{&catalog.UntrustedError{Path: "p"}, 77},
+		{&signalError{os.Interrupt}, 130},
+		{&signalError{syscall.SIGTERM}, 143},
+	} {
+		if got := exitCode(test.err); got != test.want {
+			t.Errorf("%v: exit code %d, want %d", test.err, got, test.want)
+		}
+		if test.err == nil {
+			continue
+		}
+		if got := exitCode(fmt.Errorf("wrapped: %w", test.err)); got != test.want {
+			t.Errorf("%v, wrapped: exit code %d, want %d", test.err, got, test.want)
+		}
+	}
+}
+
+func TestPanicsAreOneLine(t *testing.T) {
+	for name, fn := range map[string]func() error{
+		"panic":   func() error { panic("two\nlines") },
+		"runtime": func() error { return errors.New(strings.Split("", "x")[1]) },
+	} {
+		err := guard(fn)
+		if exitCode(err) != exitSoftware || !strings.Contains(err.Error(), "main_test.go:") {
+			t.Errorf("%s: error %v", name, err)
+		}
+		var line strings.Builder
+		printError(&line, err)
+		if strings.Count(line.String(), "\n") != 1 || !strings.HasPrefix(line.String(), "moe: internal error: ") {
+			t.Errorf("%s: %q", name, line.String())
+		}
+	}
+	if err := guard(func() error { return context.Canceled }); err != context.Canceled {
+		t.Errorf("error %v", err)
+	}
+}

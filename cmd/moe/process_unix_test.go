@@ -1,0 +1,176 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// command is moe, run in dir: the test binary under the name of moe, which
+// TestMain looks at.
+func command(t *testing.T, dir string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	link := filepath.Join(t.TempDir(), "moe")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(link, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "MOE_CONFIG_DIR="+filepath.Join(dir, ".config"))
+	stderr := new(bytes.Buffer)
+	cmd.Stderr = stderr
+	return cmd, stderr
+}
+
+func temporary(t *testing.T, dir string) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(dir, ".*.tmp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// waitFor polls until ok, for at most ten seconds.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func exitOf(err error) int {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+// A signal ends a command within five seconds, whether it is writing or waits
+// for input that does not come; the old output is as it was.
+func TestSignals(t *testing.T) {
+	const old = "old\n"
+	for name, test := range map[string]struct {
+		signal syscall.Signal
+		code   int
+		args   []string
+	}{
+		"SIGINT while writing":    {syscall.SIGINT, 130, []string{"sample", "--activation", "relu", "--k", "2", "--d", "10", "--n", "100000000", "-o", "out.csv"}},
+		"SIGTERM while writing":   {syscall.SIGTERM, 143, []string{"sample", "--activation", "relu", "--k", "2", "--d", "10", "--n", "100000000", "-o", "out.npy"}},
+		"SIGTERM while waiting":   {syscall.SIGTERM, 143, []string{"predict", "model.json", "-", "-o", "out.csv"}},
+		"SIGINT twice in waiting": {syscall.SIGINT, 130, []string{"predict", "model.json", "-"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for _, file := range []string{"out.csv", "out.npy"} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(old), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(dir, "model.json"), []byte(smallModel), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			cmd, stderr := command(t, dir, test.args...)
+			stdin, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stdin.Close()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if test.args[0] == "sample" {
+				waitFor(t, "the temporary file", func() bool { return len(temporary(t, dir)) > 0 })
+			} else { // it is waiting once it has taken the header from the pipe
+				if _, err := stdin.Write([]byte("x1,y\n")); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(200 * time.Millisecond)
+			}
+			start := time.Now()
+			if err := cmd.Process.Signal(test.signal); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(name, "twice") {
+				time.Sleep(100 * time.Millisecond)
+				if err := cmd.Process.Signal(test.signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			code := exitOf(cmd.Wait())
+			limit := 5 * time.Second
+			if strings.Contains(name, "twice") {
+				limit = 2 * time.Second
+			}
+			if took := time.Since(start); code != test.code || took > limit {
+				t.Errorf("exit code %d after %v, want %d within %v", code, took, test.code, limit)
+			}
+			if line := stderr.String(); strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "moe: ended by ") {
+				t.Errorf("stderr %q", line)
+			}
+			for _, file := range []string{"out.csv", "out.npy"} {
+				if data, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(data) != old {
+					t.Errorf("%s has changed: %v", file, err)
+				}
+			}
+			if left := temporary(t, dir); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+const smallModel = `{"format": "moe-model/v1", "activation": {"name": "relu", "params": {}, "version": "1"}, "d": 1, "k": 1,
+"features": ["x1"], "target": "y", "regressors": [[1]], "gating": [], "sigma": 1, "proportions": [1], "fit": {"n": 1}}`
+
+// Two commands that write one file leave the whole output of one of them.
+func TestTwoWritersOfOneFile(t *testing.T) {
+	dir := t.TempDir()
+	args := func(seed, out string) []string {
+		return []string{"sample", "--activation", "relu", "--k", "2", "--d", "5", "--n", "20000", "--seed", seed, "-o", out}
+	}
+	var want []string
+	for _, seed := range []string{"1", "2"} {
+		cmd, _ := command(t, dir, args(seed, seed+".csv")...)
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, seed+".csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, string(data))
+	}
+	for range 3 {
+		one, _ := command(t, dir, args("1", "out.csv")...)
+		two, _ := command(t, dir, args("2", "out.csv")...)
+		if err := errors.Join(one.Start(), two.Start(), one.Wait(), two.Wait()); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, "out.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want[0] && string(got) != want[1] {
+			t.Error("the file is neither's")
+		}
+	}
+	if left := temporary(t, dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

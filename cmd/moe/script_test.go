@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The scripts in testdata run the command as its users do. Beside testscript's
+// own commands they have:
+//
+//	exits CODE PROGRAM ARGS…     runs it and compares the exit code
+//	refuses CODE REGEXP ARGS…    runs moe with the arguments: the exit code is
+//	                             CODE, stderr is one line that matches REGEXP,
+//	                             stdout is empty and no file is new or changed
+//	json KEY…                    stdout is one JSON object that has the keys
+//	replace FILE OLD NEW         replaces OLD by NEW in a file, also a binary one
+//	patch FILE OFFSET HEX        overwrites bytes; a negative offset is from the end
+//	cut FILE BYTES               cuts bytes off a file's end
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("MOE_CONFIG_DIR", filepath.Join(env.WorkDir, ".config"))
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":   cmdExits,
+			"refuses": cmdRefuses,
+			"json":    cmdJSON,
+			"replace": cmdReplace,
+			"patch":   cmdPatch,
+			"cut":     cmdCut,
+		},
+		UpdateScripts: false,
+	})
+}
+
+func need(ts *testscript.TestScript, neg bool, ok bool, usage string) {
+	if neg || !ok {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) >= 2, "exits CODE PROGRAM ARGS…")
+	if got := exitCodeOf(ts, args[1:]); strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+func exitCodeOf(ts *testscript.TestScript, command []string) int {
+	err := ts.Exec(command[0], command[1:]...)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	ts.Check(err)
+	return 0
+}
+
+func cmdRefuses(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) >= 2, "refuses CODE REGEXP ARGS…")
+	before := snapshot(ts)
+	code := exitCodeOf(ts, append([]string{"moe"}, args[2:]...))
+	stderr := ts.ReadFile("stderr")
+	switch {
+	case strconv.Itoa(code) != args[0]:
+		ts.Fatalf("exit code %d, want %s; stderr: %s", code, args[0], stderr)
+	case strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "moe: "):
+		ts.Fatalf("stderr is not one line of moe's: %q", stderr)
+	case !regexp.MustCompile(args[1]).MatchString(stderr):
+		ts.Fatalf("stderr %q does not match %q", stderr, args[1])
+	case ts.ReadFile("stdout") != "":
+		ts.Fatalf("stdout is not empty: %q", ts.ReadFile("stdout"))
+	}
+	if after := snapshot(ts); after != before {
+		ts.Fatalf("files before:\n%s\nand after:\n%s", before, after)
+	}
+}
+
+// snapshot lists the files of the work directory with their sizes and sums.
+func snapshot(ts *testscript.TestScript) string {
+	var list strings.Builder
+	root := ts.Getenv("WORK")
+	ts.Check(filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		sum := sha256.New()
+		n, err := io.Copy(sum, f)
+		fmt.Fprintf(&list, "%s %d %x\n", path, n, sum.Sum(nil)[:8])
+		return err
+	}))
+	return list.String()
+}
+
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, true, "json KEY…")
+	var object map[string]json.RawMessage
+	dec := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
+	ts.Check(dec.Decode(&object))
+	if _, err := dec.Token(); err != io.EOF {
+		ts.Fatalf("something follows the object")
+	}
+	for _, key := range args {
+		if _, ok := object[key]; !ok {
+			ts.Fatalf("no key %q in %s", key, ts.ReadFile("stdout"))
+		}
+	}
+}
+
+// edit rewrites a file of the work directory.
+func edit(ts *testscript.TestScript, name string, change func([]byte) []byte) {
+	path := ts.MkAbs(name)
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	ts.Check(os.WriteFile(path, change(data), 0o666))
+}
+
+func cmdReplace(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 3, "replace FILE OLD NEW")
+	edit(ts, args[0], func(data []byte) []byte {
+		if !bytes.Contains(data, []byte(args[1])) {
+			ts.Fatalf("%s has no %q", args[0], args[1])
+		}
+		return bytes.Replace(data, []byte(args[1]), []byte(args[2]), 1)
+	})
+}
+
+func cmdPatch(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 3, "patch FILE OFFSET HEX")
+	offset, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	patch, err := hex.DecodeString(args[2])
+	ts.Check(err)
+	edit(ts, args[0], func(data []byte) []byte {
+		if offset < 0 {
+			offset += len(data)
+		}
+		copy(data[offset:], patch)
+		return data
+	})
+}
+
+func cmdCut(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 2, "cut FILE BYTES")
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	edit(ts, args[0], func(data []byte) []byte { return data[:len(data)-n] })
+}
