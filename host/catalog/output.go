@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -84,9 +85,9 @@ func quote(s string) string {
 }
 
 // firstLine reads r to its end, whatever comes, so that its writer never
-// blocks. The first line is sent to line without its end, cut at maxLine bytes;
-// line is closed at the first line's end or at that of r. All that follows goes
-// to rest.
+// blocks. The first line is sent to line, without its end or cut at maxLine
+// bytes; if r ends before it has a byte, line is closed without one. All that
+// follows goes to rest.
 func firstLine(r io.Reader, line chan<- string, rest io.Writer) {
 	var first []byte
 	open := true
@@ -95,17 +96,13 @@ func firstLine(r io.Reader, line chan<- string, rest io.Writer) {
 		n, err := r.Read(buf)
 		p := buf[:n]
 		if open {
-			i := strings.IndexByte(string(p), '\n')
-			head := p
-			if i >= 0 {
-				head = p[:i]
-			}
+			head, tail, ended := bytes.Cut(p, []byte("\n"))
 			first = append(first, head[:min(len(head), maxLine-len(first))]...)
-			p = p[len(head):]
-			if i >= 0 || (err != nil && len(first) > 0) {
-				line <- string(first)
-			}
-			if i >= 0 || err != nil {
+			p = tail
+			if ended || err != nil || len(first) == maxLine {
+				if ended || len(first) > 0 {
+					line <- string(first)
+				}
 				close(line)
 				open = false
 			}

@@ -17,9 +17,9 @@ import (
 const (
 	// stopGrace is how long a plugin may take to end when asked to.
 	stopGrace = time.Second
-	// settle is how long the operating system may take to tell that a plugin
-	// has ended after its connection has.
-	settle = time.Second
+	// settle is how long a plugin may take to end after its output or its
+	// connection has.
+	settle = 200 * time.Millisecond
 )
 
 // process is a running plugin.
@@ -56,6 +56,9 @@ func (c Catalog) startProcess(ctx context.Context, img *image, shown string) (*p
 	}
 	if err == nil && !hung {
 		return p, nil
+	}
+	if ctx.Err() == nil {
+		p.runner.ended(settle) // of its own accord, to tell how
 	}
 	p.stop()
 	if ctx.Err() != nil {
@@ -135,10 +138,10 @@ func (p *process) startFault(shown string, err error, hung bool, limit time.Dura
 	switch {
 	case !r.runs():
 		reason = "it cannot be executed: " + reason
-	case r.refusal() != nil:
-		reason = r.refusal().Error()
 	case hung:
 		reason = fmt.Sprintf("it did not answer within %v", limit)
+	case r.refusal() != nil:
+		reason = r.refusal().Error()
 	}
 	if end := r.endedBy(); end != "" && !hung {
 		reason += " (" + end + ")"

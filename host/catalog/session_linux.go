@@ -48,7 +48,9 @@ func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (
 	if err != nil {
 		return nil, err
 	}
-	act, err := s.family.Activation(params)
+	family := s.family
+	family.New = func(p sdk.Params) (sdk.Activation, error) { return s.activation(ctx, p) }
+	act, err := family.Activation(params)
 	if err != nil {
 		s.close()
 		if fault := (*FaultError)(nil); errors.As(err, &fault) || ctx.Err() != nil {
@@ -87,7 +89,7 @@ func (c Catalog) openSession(ctx context.Context, img *image, path string) (*ses
 		return nil, err
 	}
 	if s.family, err = s.proc.client.Describe(ctx); err != nil {
-		err = s.fault(ctx, s.proc, "Describe", err)
+		err = s.fault(s.proc, "Describe", err)
 		s.close()
 		return nil, err
 	}
@@ -145,17 +147,17 @@ func (s *session) call(ctx context.Context, name string, fn func(*wire.Client) e
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
+		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+			return err // the context's: the deadlines of calls are CallErrors
 		case !died(proc, err):
-			return s.fault(ctx, proc, name, err)
+			return s.fault(proc, name, err)
 		}
 		restarted, restartErr := s.restart(ctx, proc)
 		switch {
 		case restartErr != nil:
 			return restartErr
 		case !restarted:
-			return s.fault(ctx, proc, name, err)
+			return s.fault(proc, name, err)
 		}
 	}
 }
@@ -211,7 +213,7 @@ func (s *session) restart(ctx context.Context, dead *process) (bool, error) {
 	again, err := proc.client.Describe(ctx)
 	switch {
 	case err != nil:
-		return false, s.fault(ctx, proc, "Describe", err)
+		return false, s.fault(proc, "Describe", err)
 	case again.Name != s.family.Name || again.Version != s.family.Version || !slices.Equal(again.Params, s.family.Params):
 		return false, s.faultf("Describe", "started afresh it says that it is something else")
 	}
@@ -220,11 +222,14 @@ func (s *session) restart(ctx context.Context, dead *process) (bool, error) {
 
 // fault turns the error of a call into a *FaultError, parameters that the
 // plugin refuses excepted. A plugin that hangs is ended.
-func (s *session) fault(ctx context.Context, proc *process, name string, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+func (s *session) fault(proc *process, name string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
 	reason := err.Error()
+	if reply := (*wire.ReplyError)(nil); errors.As(err, &reply) {
+		reason = reply.Err.Error()
+	}
 	var call *wire.CallError
 	if errors.As(err, &call) {
 		reason = "it says " + quote(call.Message)

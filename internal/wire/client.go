@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -35,13 +36,26 @@ type CallError struct {
 
 func (e *CallError) Error() string { return e.Call + ": " + e.Message }
 
+// ReplyError is a reply that is not what the protocol says.
+type ReplyError struct {
+	Call string // the method, such as "Eval"
+	Err  error
+}
+
+func (e *ReplyError) Error() string { return e.Call + ": " + e.Err.Error() }
+func (e *ReplyError) Unwrap() error { return e.Err }
+
 // callError turns a gRPC error into a *CallError, or into the context's own
-// error where that is the cause.
+// error where that is the cause. gRPC has timers of its own, which may fire
+// just before that of the context.
 func callError(ctx context.Context, call string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	s := status.Convert(err)
+	if end, ok := ctx.Deadline(); ok && s.Code() == codes.DeadlineExceeded && !time.Now().Before(end) {
+		return context.DeadlineExceeded
+	}
 	return &CallError{Call: call, Code: s.Code(), Message: s.Message()}
 }
 
@@ -62,7 +76,7 @@ func (c *Client) Describe(ctx context.Context) (sdk.Family, error) {
 		})
 	}
 	if err := CheckFamily(f); err != nil {
-		return sdk.Family{}, fmt.Errorf("Describe: %w", err)
+		return sdk.Family{}, &ReplyError{"Describe", err}
 	}
 	return f, nil
 }
@@ -86,7 +100,7 @@ func (c *Client) Configure(ctx context.Context, params sdk.Params) (sdk.Info, Ca
 	}
 	info := sdk.Info{Name: resp.Name, Version: resp.Version, Params: resp.Params, Kinks: resp.Kinks}
 	if err := CheckInfo(info); err != nil {
-		return sdk.Info{}, Capabilities{}, fmt.Errorf("Configure: %w", err)
+		return sdk.Info{}, Capabilities{}, &ReplyError{"Configure", err}
 	}
 	return info, Capabilities{Moments: resp.Moments, System: resp.System}, nil
 }
@@ -122,7 +136,7 @@ func (m Member) batches(ctx context.Context, name string, call batchCall, dst, z
 			return callError(ctx, name, err)
 		}
 		if err := decodeFloats(dst[lo:hi], resp.Values); err != nil {
-			return fmt.Errorf("%s: reply of %w", name, err)
+			return &ReplyError{name, fmt.Errorf("reply of %w", err)}
 		}
 	}
 	return nil
@@ -140,7 +154,7 @@ func (m Member) Moments(ctx context.Context) (sdk.Moments, error) {
 		field{value[:], resp.Value, "value"},
 		field{bound[:], resp.Error, "error"},
 	); err != nil {
-		return sdk.Moments{}, fmt.Errorf("Moments: %w", err)
+		return sdk.Moments{}, &ReplyError{"Moments", err}
 	}
 	var out sdk.Moments
 	for p := range n {
@@ -160,7 +174,7 @@ func (m Member) System(ctx context.Context, sigma float64) (sdk.System, error) {
 	var cubic [4]float64
 	out := sdk.System{Sigma: resp.Sigma}
 	if out.Sigma != sigma {
-		return sdk.System{}, fmt.Errorf("System: reply for sigma %v, asked for %v", out.Sigma, sigma)
+		return sdk.System{}, &ReplyError{"System", fmt.Errorf("reply for sigma %v, asked for %v", out.Sigma, sigma)}
 	}
 	if err := takeAll(
 		field{matrix[:], resp.Matrix, "matrix"},
@@ -172,7 +186,7 @@ func (m Member) System(ctx context.Context, sigma float64) (sdk.System, error) {
 		field{out.Cubic.RHS[:], resp.CubicRhs, "cubic_rhs"},
 		field{out.Cubic.C3[:], resp.C3, "c3"},
 	); err != nil {
-		return sdk.System{}, fmt.Errorf("System: %w", err)
+		return sdk.System{}, &ReplyError{"System", err}
 	}
 	for i := range out.Matrix {
 		copy(out.Matrix[i][:], matrix[3*i:])
