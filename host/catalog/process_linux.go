@@ -86,6 +86,10 @@ func (p *process) config(img *image, shown string, callTimeout time.Duration) *p
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithUnaryInterceptor(deadline(callTimeout)),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxReply)),
+			grpc.WithInitialWindowSize(wire.Window),
+			grpc.WithInitialConnWindowSize(wire.Window),
+			grpc.WithReadBufferSize(wire.Buffer),
+			grpc.WithWriteBufferSize(wire.Buffer),
 		},
 	}
 }

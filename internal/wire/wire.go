@@ -30,6 +30,12 @@ const (
 	MaxRequest = 64 << 20
 	MaxReply   = 4 << 20
 
+	// Window is the size in bytes of gRPC's flow-control windows: a full chunk
+	// goes through without waiting for the other side. Buffer is that of its
+	// buffers for a connection.
+	Window = 1 << 20
+	Buffer = 1 << 18
+
 	// EnvLifeline names the environment variable with the number of a file
 	// descriptor that the host keeps open for as long as it lives.
 	EnvLifeline = "MOE_PLUGIN_LIFELINE"
@@ -73,6 +79,10 @@ func Register(s grpc.ServiceRegistrar, f sdk.Family) {
 func NewServer(opts []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts,
 		grpc.MaxRecvMsgSize(MaxRequest),
+		grpc.InitialWindowSize(Window),
+		grpc.InitialConnWindowSize(Window),
+		grpc.WriteBufferSize(Buffer),
+		grpc.ReadBufferSize(Buffer),
 		grpc.ChainUnaryInterceptor(recoverPanic))...)
 }
 
