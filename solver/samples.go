@@ -9,12 +9,11 @@ import (
 )
 
 // Design is the mixture for which [Noise.Samples] predicts: K experts with
-// orthonormal regressors in D > K dimensions, a gate orthogonal to them, and the
-// weight μ of L4's diagonal terms.
+// orthonormal regressors in D > K dimensions and a gate orthogonal to them.
 type Design struct {
 	K, D        int
 	Proportions []float64 // K of them; nil for equal ones
-	Mu          float64
+	Mu          float64   // weight μ of L4 (002 Eq. 7); 0: 1
 }
 
 // Samples predicts the number of rows at which the moment estimate of the
@@ -78,11 +77,15 @@ type pair struct {
 }
 
 func (n Noise) errors(p []float64, design Design) spread {
+	mu := design.Mu
+	if mu == 0 {
+		mu = 1
+	}
 	s := spread{outer: design.D - design.K}
 	for i := range p {
 		s.outside = append(s.outside, (p[i]*n.q22z+(1-p[i])*n.q22)/(p[i]*p[i]))
 		for m := range i {
-			a, b := newShare(p, i, m, design.Mu), newShare(p, m, i, design.Mu)
+			a, b := newShare(p, i, m, mu), newShare(p, m, i, mu)
 			s.pairs = append(s.pairs, pair{i, m, n.covariance(p, i, m, a, a), n.covariance(p, i, m, b, b), n.covariance(p, i, m, a, b)})
 		}
 	}
