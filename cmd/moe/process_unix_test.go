@@ -71,6 +71,7 @@ func TestSignals(t *testing.T) {
 	}{
 		"SIGINT while writing":    {syscall.SIGINT, 130, []string{"sample", "--activation", "relu", "--k", "2", "--d", "10", "--n", "100000000", "-o", "out.csv"}},
 		"SIGTERM while writing":   {syscall.SIGTERM, 143, []string{"sample", "--activation", "relu", "--k", "2", "--d", "10", "--n", "100000000", "-o", "out.npy"}},
+		"SIGTERM while fitting":   {syscall.SIGTERM, 143, []string{"fit", "data.npy", "--activation", "sigmoid", "--k", "8", "-o", "out.csv"}},
 		"SIGTERM while waiting":   {syscall.SIGTERM, 143, []string{"predict", "model.json", "-", "-o", "out.csv"}},
 		"SIGINT twice in waiting": {syscall.SIGINT, 130, []string{"predict", "model.json", "-"}},
 	} {
@@ -85,6 +86,12 @@ func TestSignals(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "model.json"), []byte(smallModel), 0o666); err != nil {
 				t.Fatal(err)
 			}
+			if test.args[0] == "fit" { // a few seconds' worth of rows
+				sample, _ := command(t, dir, "sample", "--activation", "sigmoid", "--k", "8", "--d", "20", "--n", "100000", "-o", "data.npy")
+				if err := sample.Run(); err != nil {
+					t.Fatal(err)
+				}
+			}
 			cmd, stderr := command(t, dir, test.args...)
 			stdin, err := cmd.StdinPipe()
 			if err != nil {
@@ -96,6 +103,8 @@ func TestSignals(t *testing.T) {
 			}
 			if test.args[0] == "sample" {
 				waitFor(t, "the temporary file", func() bool { return len(temporary(t, dir)) > 0 })
+			} else if test.args[0] == "fit" {
+				time.Sleep(500 * time.Millisecond)
 			} else { // it is waiting once it has taken the header from the pipe
 				if _, err := stdin.Write([]byte("x1,y\n")); err != nil {
 					t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gatedlearning/moe/host/fitted"
 )
 
 // The scripts in testdata run the command as its users do. Beside testscript's
@@ -31,6 +34,7 @@ import (
 //	replace FILE OLD NEW         replaces OLD by NEW in a file, also a binary one
 //	patch FILE OFFSET HEX        overwrites bytes; a negative offset is from the end
 //	cut FILE BYTES               cuts bytes off a file's end
+//	likelihood MODEL             stdout's log_likelihood is the model file's
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -39,14 +43,14 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":   cmdExits,
-			"refuses": cmdRefuses,
-			"json":    cmdJSON,
-			"replace": cmdReplace,
-			"patch":   cmdPatch,
-			"cut":     cmdCut,
+			"exits":      cmdExits,
+			"refuses":    cmdRefuses,
+			"json":       cmdJSON,
+			"replace":    cmdReplace,
+			"patch":      cmdPatch,
+			"cut":        cmdCut,
+			"likelihood": cmdLikelihood,
 		},
-		UpdateScripts: false,
 	})
 }
 
@@ -166,4 +170,18 @@ func cmdCut(ts *testscript.TestScript, neg bool, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	edit(ts, args[0], func(data []byte) []byte { return data[:len(data)-n] })
+}
+
+func cmdLikelihood(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 1, "likelihood MODEL")
+	var evaluated struct {
+		LogLikelihood float64 `json:"log_likelihood"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &evaluated))
+	m, err := fitted.Read(ts.MkAbs(args[0]))
+	ts.Check(err)
+	got, want := evaluated.LogLikelihood, m.Fit.LogLikelihood
+	if math.Abs(got-want) > 1e-9*math.Abs(want) { // two orders of summation
+		ts.Fatalf("log-likelihood %v, the model file's is %v", got, want)
+	}
 }

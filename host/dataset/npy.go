@@ -139,8 +139,8 @@ func (h *npyHeader) setShape(text string) error {
 	if h.rows == 0 || h.cols == 0 {
 		return faultf("an array of %d rows and %d columns", h.rows, h.cols)
 	}
-	if h.cols > maxColumns || h.rows > most/h.cols {
-		return faultf("an array of %d rows and %d columns is too large; want at most %d columns", h.rows, h.cols, maxColumns)
+	if h.cols > MaxColumns || h.rows > most/h.cols {
+		return faultf("an array of %d rows and %d columns is too large; want at most %d columns", h.rows, h.cols, MaxColumns)
 	}
 	return nil
 }

@@ -16,9 +16,9 @@ type Selection struct {
 	Optional bool     // a table that lacks the column Target has no target
 }
 
-// maxColumns bounds the memory that a file's first bytes can ask for: a block
-// of this many columns takes 128 MiB.
-const maxColumns = 1 << 16
+// MaxColumns is the most columns that a table may have. It bounds the memory
+// that a file's first bytes can ask for: a block of this many takes 128 MiB.
+const MaxColumns = 1 << 16
 
 // Check returns a *[SelectionError] if s contradicts itself, whatever the table.
 func (s Selection) Check() error {
@@ -53,8 +53,8 @@ func (s Selection) apply(file string, line int, names []string) (*layout, error)
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	if len(names) > maxColumns {
-		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("%d columns, want at most %d", len(names), maxColumns)}
+	if len(names) > MaxColumns {
+		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("%d columns, want at most %d", len(names), MaxColumns)}
 	}
 	if err := checkNames(file, line, names); err != nil {
 		return nil, err

@@ -67,6 +67,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("k = %d, want at least 1", c.K)
 	case c.N < 1:
 		return fmt.Errorf("n = %d, want at least 1", c.N)
+	case c.D >= dataset.MaxColumns:
+		return fmt.Errorf("d = %d, want less than %d", c.D, dataset.MaxColumns)
 	case !(c.Sigma >= 0) || math.IsInf(c.Sigma, 0):
 		return fmt.Errorf("sigma = %v, want a finite number that is not negative", c.Sigma)
 	case c.Inputs.Mixture && !(c.Inputs.P >= 0 && c.Inputs.P <= 1):

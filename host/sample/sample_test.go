@@ -81,16 +81,17 @@ func checkUnit(t *testing.T, v []float64) {
 func TestConfigFaults(t *testing.T) {
 	good := Config{Activation: relu{}, K: 2, D: 3, N: 10, Sigma: 0.1}
 	for want, change := range map[string]func(*Config){
-		"k = 0":                        func(c *Config) { c.K = 0 },
-		"n = 0":                        func(c *Config) { c.N = 0 },
-		"sigma = NaN":                  func(c *Config) { c.Sigma = math.NaN() },
-		"sigma = -1":                   func(c *Config) { c.Sigma = -1 },
-		"sigma = +Inf":                 func(c *Config) { c.Sigma = math.Inf(1) },
-		"p = 1.5":                      func(c *Config) { c.Inputs = Inputs{true, 1.5} },
-		"unknown design":               func(c *Config) { c.Design = "other" },
-		"d = 2 is too small: design p": func(c *Config) { c.D = 2 },
-		"d = 2 is too small: design o": func(c *Config) { c.D, c.Design = 2, OrthogonalGating },
-		"d = 1 is too small: design r": func(c *Config) { c.D, c.Design = 1, Random },
+		"k = 0":                             func(c *Config) { c.K = 0 },
+		"n = 0":                             func(c *Config) { c.N = 0 },
+		"d = 1000000000000, want less than": func(c *Config) { c.D = 1e12 },
+		"sigma = NaN":                       func(c *Config) { c.Sigma = math.NaN() },
+		"sigma = -1":                        func(c *Config) { c.Sigma = -1 },
+		"sigma = +Inf":                      func(c *Config) { c.Sigma = math.Inf(1) },
+		"p = 1.5":                           func(c *Config) { c.Inputs = Inputs{true, 1.5} },
+		"unknown design":                    func(c *Config) { c.Design = "other" },
+		"d = 2 is too small: design p":      func(c *Config) { c.D = 2 },
+		"d = 2 is too small: design o":      func(c *Config) { c.D, c.Design = 2, OrthogonalGating },
+		"d = 1 is too small: design r":      func(c *Config) { c.D, c.Design = 1, Random },
 	} {
 		cfg := good
 		change(&cfg)
