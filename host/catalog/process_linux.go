@@ -57,9 +57,6 @@ func (c Catalog) startProcess(ctx context.Context, img *image, shown string) (*p
 	if err == nil && !hung {
 		return p, nil
 	}
-	if ctx.Err() == nil {
-		p.runner.ended(settle) // of its own accord, to tell how
-	}
 	p.stop()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

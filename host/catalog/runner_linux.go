@@ -190,6 +190,7 @@ func (r *runner) check(line <-chan string, pass *io.PipeWriter) {
 	first, ok := <-line
 	if !ok {
 		r.refused = errors.New("it ended without a word of the handshake on stdout: is it a plugin for moe?")
+		r.ended(settle) // go-plugin kills it next, and how it ended is lost
 		return
 	}
 	if err := checkHandshake(first, r.socketDir); err != nil {
