@@ -35,3 +35,24 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 }
+
+func TestStandardOutputFull(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	dir := t.TempDir()
+	for file, content := range map[string]string{"model.json": smallModel, "data.csv": "x1\n1\n"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"predict", "model.json", "data.csv"}, {"predict", "model.json", "data.csv", "--json"}, {"version"}, {"version", "--json"}} {
+		cmd, stderr := command(t, dir, args...)
+		cmd.Stdout = full
+		if code := exitOf(cmd.Run()); code != exitIO || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%v: exit code %d, stderr %q", args, code, stderr)
+		}
+	}
+}

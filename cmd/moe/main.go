@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -51,12 +52,19 @@ func guard(fn func() error) (err error) {
 	return fn()
 }
 
-// printError writes an error as one line.
+// printError writes an error as one line. What a file or a plugin put into it
+// cannot steer the terminal.
 func printError(w io.Writer, err error) {
 	if err == nil || err.Error() == "" {
 		return
 	}
-	fmt.Fprintln(w, "moe: "+strings.Join(strings.Fields(err.Error()), " "))
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	fmt.Fprintln(w, "moe: "+strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, line))
 }
 
 // panicPlace returns the file and line of the code that panicked: in a stack

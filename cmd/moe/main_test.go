@@ -56,7 +56,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestPanicsAreOneLine(t *testing.T) {
 	for name, fn := range map[string]func() error{
-		"panic":   func() error { panic("two\nlines") },
+		"panic":   func() error { panic("two\nlines, \x1b[31mred") },
 		"runtime": func() error { return errors.New(strings.Split("", "x")[1]) },
 	} {
 		err := guard(fn)
@@ -65,7 +65,7 @@ func TestPanicsAreOneLine(t *testing.T) {
 		}
 		var line strings.Builder
 		printError(&line, err)
-		if strings.Count(line.String(), "\n") != 1 || !strings.HasPrefix(line.String(), "moe: internal error: ") {
+		if strings.Count(line.String(), "\n") != 1 || strings.Contains(line.String(), "\x1b") || !strings.HasPrefix(line.String(), "moe: internal error: ") {
 			t.Errorf("%s: %q", name, line.String())
 		}
 	}

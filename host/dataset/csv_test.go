@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -140,6 +141,7 @@ func TestCSVFaults(t *testing.T) {
 		{"a,y\n\n\n", "data.csv:1: no rows"},
 		{"1,2\n3,4\n", "data.csv:1: the first line holds numbers"},
 		{"a,a\n1,2\n", `data.csv:1:2: the column name "a" stands at field 1`},
+		{"a,gr\xfc\xdfe,y\n1,2,3\n", `data.csv:1:2: the column name "gr\xfc\xdfe" is not UTF-8`},
 		{"a,,y\n1,2,3\n", "data.csv:1:2: the column has no name"},
 		{"y\n1\n", "data.csv:1: no feature columns"},
 		{"a;y\n1;2\n", `data.csv:1: no feature columns: want at least one beside the target "a;y"; fields are separated by commas`},
@@ -365,7 +367,7 @@ func referenceCSV(text string) [][]float64 {
 	allNumbers := true
 	for _, name := range records[0] {
 		name = strings.Trim(name, " \t")
-		if name == "" || seen[name] {
+		if name == "" || seen[name] || !utf8.ValidString(name) {
 			return nil
 		}
 		seen[name] = true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Selection says which columns of a table are the target and the features. The
@@ -110,6 +111,9 @@ func checkNames(file string, line int, names []string) error {
 	for i, name := range names {
 		if name == "" {
 			return &Error{file, line, i + 1, "the column has no name"}
+		}
+		if !utf8.ValidString(name) {
+			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q is not UTF-8; save the file as UTF-8", name)}
 		}
 		if first, ok := seen[name]; ok {
 			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q stands at field %d already", name, first)}

@@ -128,7 +128,7 @@ func flatList(data []byte) (list []byte, n int) {
 // readJSON reads one JSON object into v. Faults are a *dataset.Error with the
 // line and column, in bytes, where they stand.
 func readJSON(path string, v any) error {
-	data, err := os.ReadFile(path)
+	data, err := readObject(path)
 	if err != nil {
 		return err
 	}
@@ -156,6 +156,33 @@ func readJSON(path string, v any) error {
 		err = errors.New("the file is empty or cut short")
 	}
 	return jsonFault(path, data, offset, err.Error())
+}
+
+// maxFile bounds what is read: a matrix of a hundred million numbers fits.
+const maxFile = 2 << 30
+
+// readObject reads a file that begins with a brace; of anything else, such as
+// a data file given for a model, it reads no more than the beginning.
+func readObject(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	head = head[:n]
+	if text := bytes.TrimSpace(head); len(text) > 0 && text[0] != '{' {
+		return nil, jsonFault(path, head, int64(bytes.IndexByte(head, text[0])+1), "want a JSON object")
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err == nil && len(rest) == maxFile {
+		err = &dataset.Error{File: path, Msg: fmt.Sprintf("more than %d GiB, which no model takes", maxFile>>30)}
+	}
+	return append(head, rest...), err
 }
 
 func jsonFault(path string, data []byte, offset int64, msg string) error {

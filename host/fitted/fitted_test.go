@@ -130,8 +130,9 @@ func TestModelFaults(t *testing.T) {
 	_, good := write(t, example())
 	for _, test := range []struct{ old, new, want string }{
 		{good, "", ":1:1: not the JSON expected: the file is empty or cut short"},
-		{good, "null", ": format is"},
-		{good, "[]", ":1:1: not the JSON expected"},
+		{good, "null", ":1:1: not the JSON expected: want a JSON object"},
+		{good, " \n [{}]", ":2:2: not the JSON expected: want a JSON object"},
+		{good, "{}", ": format is"},
 		{good[len(good)/2:], "", "the file is empty or cut short"},
 		{"\n}\n", "\n} {}", "something follows the object"},
 		{`"d": 2`, `"d": 2,,`, ":10:10: not the JSON expected: invalid character ','"},

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -36,7 +37,12 @@ func TestText(t *testing.T) {
 	per.Fit.Starts, per.Fit.Notes, per.Truth = nil, nil, nil
 	one := *plain
 	one.K, one.Regressors, one.Gating, one.Proportions = 1, one.Regressors[:1], nil, []float64{1}
-	for name, m := range map[string]*fitted.Model{"plain": plain, "per-expert": &per, "one": &one} {
+	many := one
+	many.D, many.Features, many.Regressors = 45, nil, [][]float64{make([]float64, 45)}
+	for j := range many.D {
+		many.Features = append(many.Features, fmt.Sprintf("x%d", j+1))
+	}
+	for name, m := range map[string]*fitted.Model{"plain": plain, "per-expert": &per, "one": &one, "many": &many} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
 			if err := Text(&got, m); err != nil {
