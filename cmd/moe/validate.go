@@ -60,12 +60,17 @@ func (f *validateFlags) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	plugin, err := f.activation.open(ctx)
+	plugin, err := f.activation.open(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer plugin.Close()
+	return f.judge(cmd, plugin)
+}
+
+// judge prints the verdict on an open activation.
+func (f *validateFlags) judge(cmd *cobra.Command, plugin *catalog.Plugin) error {
+	ctx := cmd.Context()
 	v, err := solver.Validate(ctx, plugin.Activation, f.sigma)
 	if err != nil {
 		return err

@@ -52,13 +52,17 @@ func (a Activation) Sentence() string {
 	return s + "."
 }
 
-// rounded writes a count with two significant digits.
+// rounded writes a count with two significant digits, in groups of three.
 func rounded(x float64) string {
-	if x >= 1e7 {
+	if x >= 1e9 {
 		return fmt.Sprintf("%.1e", x)
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
-	return fmt.Sprintf("%.0f", math.Round(x/unit)*unit)
+	unit := math.Pow(10, max(0, math.Floor(math.Log10(x))-1))
+	digits := fmt.Sprintf("%.0f", math.Round(x/unit)*unit)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + " " + digits[i:]
+	}
+	return digits
 }
 
 // Meaning says what follows from the verdict, and what to do.
@@ -89,7 +93,7 @@ func (a Activation) transforms(w io.Writer) {
 	fmt.Fprintf(w, "  P3(y) = y³ + αy² + βy\tα = %s\tβ = %s\t\tc3 = %s%s\n", num(q.Cubic.Alpha), num(q.Cubic.Beta), num(q.Cubic.C3), invalid)
 }
 
-// num writes a coefficient to ten digits; what is only rounding becomes 0.
+// num writes a coefficient to ten digits.
 func num(v float64) string {
 	return strings.Replace(fmt.Sprintf("%.10g", clean(v)), "-", "−", 1)
 }

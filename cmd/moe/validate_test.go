@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/solver"
+)
+
+// judged runs the command on an activation that is not in the catalog.
+func judged(t *testing.T, act sdk.Activation, asJSON bool) (string, error) {
+	t.Helper()
+	cmd := newValidateCmd()
+	cmd.Flags().Bool("json", asJSON, "")
+	cmd.SetContext(t.Context())
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	f := &validateFlags{sigma: 0.05, design: solver.Design{K: 2, D: 10}}
+	err := f.judge(cmd, &catalog.Plugin{Activation: act})
+	return out.String(), err
+}
+
+// TestInvalidActivations: the answer no is exit code 1, in words and as a JSON
+// object whose numbers are all finite.
+func TestInvalidActivations(t *testing.T) {
+	zero := func(float64) float64 { return 0 }
+	for _, act := range []sdk.Func{
+		{Name: "sign", G: func(z float64) float64 { return math.Copysign(1, z) }, DG: zero, Kinks: []float64{0}},
+		{Name: "constant", G: func(float64) float64 { return math.Pi }, DG: zero},
+		{Name: "wild", G: func(z float64) float64 { return math.Exp(z * z / 4) }, DG: func(z float64) float64 { return z / 2 * math.Exp(z*z/4) }},
+	} {
+		text, err := judged(t, act, false)
+		if !errors.Is(err, errNo) || exitCode(err) != exitNo {
+			t.Errorf("%s: %v, want the answer no", act.Name, err)
+		}
+		if !strings.HasPrefix(text, act.Name+" is NOT valid at σ = 0.05") || strings.Contains(text, "NaN") {
+			t.Errorf("%s: %s", act.Name, text)
+		}
+		text, err = judged(t, act, true)
+		if !errors.Is(err, errNo) {
+			t.Errorf("%s: %v, want the answer no", act.Name, err)
+		}
+		var object struct {
+			Valid   *bool
+			Reasons []string
+			Noise   map[string]*float64
+		}
+		if err := json.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatalf("%s: %v in %s", act.Name, err, text)
+		}
+		if object.Valid == nil || *object.Valid || len(object.Reasons) == 0 || object.Noise["v4"] != nil {
+			t.Errorf("%s: %s", act.Name, text)
+		}
+	}
+}
+
+// TestValidationJSON: the keys and a few of the values that other programs rely
+// on.
+func TestValidationJSON(t *testing.T) {
+	text, err := judged(t, sdk.Func{Name: "identity", G: func(z float64) float64 { return z }, DG: func(float64) float64 { return 1 }}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]any{
+		"activation.name": "identity", "sigma": 0.05, "transform.alpha": 0.0, "transform.beta": -6.015, "transform.gamma": 0.0,
+		"transform.delta": 0.0, "transform.c4": 24.0, "transform.c2": 2.0, "cubic.alpha": 0.0, "cubic.beta": -3.0075, "cubic.c3": 6.0, "cubic.valid": true,
+		"system.rank": 3.0, "moments.max_difference": 0.0, "noise.k": 2.0, "noise.d": 10.0,
+		"one_hidden_layer.p1": true, "one_hidden_layer.p2": false, "one_hidden_layer.p3": true, "one_hidden_layer.rho": 0.0,
+		"signs_identifiable": true, "valid": true,
+	} {
+		value := any(got)
+		for _, key := range strings.Split(path, ".") {
+			value = value.(map[string]any)[key]
+		}
+		if number, ok := value.(float64); ok && math.Abs(number-want.(float64)) < 1e-9 {
+			continue
+		}
+		if value != want {
+			t.Errorf("%s is %v, want %v", path, value, want)
+		}
+	}
+	for _, key := range []string{"matrix", "rhs", "cond", "residual"} {
+		if got["system"].(map[string]any)[key] == nil {
+			t.Errorf("system has no %s", key)
+		}
+	}
+	for _, key := range []string{"v4", "v2", "samples_for_1pct"} {
+		if v, _ := got["noise"].(map[string]any)[key].(float64); v <= 0 {
+			t.Errorf("noise.%s is %v", key, v)
+		}
+	}
+	condition := got["conditions"].([]any)[0].(map[string]any)
+	for _, key := range []string{"name", "value", "tolerance", "holds"} {
+		if condition[key] == nil {
+			t.Errorf("a condition has no %s", key)
+		}
+	}
+}
