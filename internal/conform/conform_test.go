@@ -262,14 +262,14 @@ func TestWrong(t *testing.T) {
 		{"moment that should be 0", "moments", "E[g^1·Z^2]", withMoments{custom{}, func(m *sdk.Moments) { m.Value[1][2] = 1e-8 }}},
 		{"moments that say nothing", "moments", "uncertain", withMoments{custom{}, func(m *sdk.Moments) { m.Error[1][1] = 1 }}},
 		{"NaN moment", "moments", "NaN", withMoments{custom{}, func(m *sdk.Moments) { m.Value[4][4] = math.NaN() }}},
-		{"ReLU matrix with σ² in the β column", "system", "matrix[0][1]", withSystem{rectifier(t), func(s *sdk.System) {
+		{"ReLU matrix with σ² in the β column", "system", "β entry of row 1", withSystem{rectifier(t), func(s *sdk.System) {
 			for i := range s.Matrix {
 				s.Matrix[i][1] += s.Sigma * s.Sigma
 			}
 		}}},
-		{"c2 with the wrong sign", "system", "c2[0]", withSystem{custom{}, func(s *sdk.System) { s.C2[0] += 1e-6 }}},
+		{"c2 with the wrong sign", "system", "entry 0 of the row for c2", withSystem{custom{}, func(s *sdk.System) { s.C2[0] += 1e-6 }}},
 		{"other sigma", "system", "asked for", withSystem{custom{}, func(s *sdk.System) { s.Sigma = 1 }}},
-		{"cubic twin", "system", "c3[2]", withSystem{custom{}, func(s *sdk.System) { s.Cubic.C3[2] = 1e-6 }}},
+		{"cubic twin", "system", "entry 2 of the row for c3", withSystem{custom{}, func(s *sdk.System) { s.Cubic.C3[2] = 1e-6 }}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			findings := Activation(t.Context(), tc.act)
