@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
@@ -9,8 +10,8 @@ import (
 
 // CheckColumns returns an *[Error] that names a column without information: a
 // feature or target that is constant, or a feature whose values equal another
-// column's in every row. It reads as many rows as it takes to tell, usually
-// the first two.
+// column's in every row. It takes one pass over the first block and goes on
+// where that cannot tell.
 func CheckColumns(data *model.Data, schema Schema) error {
 	names := schema.Columns()
 	for j, name := range names {
@@ -18,14 +19,27 @@ func CheckColumns(data *model.Data, schema Schema) error {
 			return &Error{File: schema.Name, Msg: fmt.Sprintf("column %q is %v in every row; %s", name, v, remedy(schema, name))}
 		}
 	}
+	alike := make(map[uint64][]int, len(names)) // columns by the fingerprint of their first block
 	for j := range names {
-		for i := range j {
+		f := fingerprint(column(&data.Blocks[0], data.D, j))
+		for _, i := range alike[f] {
 			if equalColumns(data, i, j) {
 				return &Error{File: schema.Name, Msg: fmt.Sprintf("columns %q and %q are equal in every row; drop one of them", names[i], names[j])}
 			}
 		}
+		alike[f] = append(alike[f], j)
 	}
 	return nil
+}
+
+// fingerprint is the same for equal columns, and hardly ever for others
+// (FNV-1a over the values' bits).
+func fingerprint(column []float64) uint64 {
+	h := uint64(14695981039346656037)
+	for _, v := range column {
+		h = (h ^ math.Float64bits(v+0)) * 1099511628211 // −0 + 0 is 0, as == has it
+	}
+	return h
 }
 
 func remedy(schema Schema, name string) string {

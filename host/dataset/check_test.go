@@ -39,7 +39,11 @@ func TestCheckColumns(t *testing.T) {
 				y[i] = 1
 			}
 		}, `matrix: column "y" is 1 in every row; there is nothing to learn`},
-		"duplicate":          {func(x *mat.Dense, _ []float64) { setColumn(x, 2, func(i int) float64 { return float64(i) }) }, `matrix: columns "x1" and "x3" are equal`},
+		"duplicate": {func(x *mat.Dense, _ []float64) { setColumn(x, 2, func(i int) float64 { return float64(i) }) }, `matrix: columns "x1" and "x3" are equal`},
+		"duplicate by zeros": {func(x *mat.Dense, _ []float64) {
+			setColumn(x, 1, func(i int) float64 { return float64(i / (n - 1)) })
+			setColumn(x, 2, func(i int) float64 { return math.Copysign(float64(i/(n-1)), -1) * float64(-(i / (n - 1))) })
+		}, `matrix: columns "x2" and "x3" are equal`},
 		"duplicate but last": {func(x *mat.Dense, _ []float64) { setColumn(x, 2, func(i int) float64 { return float64(i - i/(n-1)) }) }, ""},
 		"target as feature":  {func(x *mat.Dense, y []float64) { setColumn(x, 0, func(i int) float64 { return y[i] }) }, `matrix: columns "x1" and "y" are equal`},
 	} {

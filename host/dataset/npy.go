@@ -38,40 +38,44 @@ func (h *npyHeader) bytes() int64 { return h.rows * h.cols * h.size }
 // parseNPYHeader reads the magic, version, length and dictionary of an NPY
 // file, versions 1 to 3. Errors are messages without the file's name.
 func parseNPYHeader(r io.Reader) (*npyHeader, error) {
-	var fixed [8]byte
-	if _, err := io.ReadFull(r, fixed[:]); err != nil {
-		return nil, cutShort(err, "the header is cut short")
+	fixed, err := readHeaderBytes(r, 8)
+	if err != nil {
+		return nil, err
 	}
-	var n, prefix int64
+	lengthSize := int64(4)
 	switch major := fixed[6]; major {
 	case 1:
-		var b [2]byte
-		if _, err := io.ReadFull(r, b[:]); err != nil {
-			return nil, cutShort(err, "the header is cut short")
-		}
-		n, prefix = int64(binary.LittleEndian.Uint16(b[:])), 10
+		lengthSize = 2
 	case 2, 3:
-		var b [4]byte
-		if _, err := io.ReadFull(r, b[:]); err != nil {
-			return nil, cutShort(err, "the header is cut short")
-		}
-		n, prefix = int64(binary.LittleEndian.Uint32(b[:])), 12
 	default:
 		return nil, faultf("NPY version %d, want 1, 2 or 3", major)
 	}
+	length, err := readHeaderBytes(r, lengthSize)
+	if err != nil {
+		return nil, err
+	}
+	n := int64(binary.LittleEndian.Uint32(append(length, 0, 0)))
 	if n > maxNPYHeader {
 		return nil, faultf("a header of %d bytes, want at most %d", n, maxNPYHeader)
 	}
-	text := make([]byte, n)
-	if _, err := io.ReadFull(r, text); err != nil {
-		return nil, cutShort(err, "the header is cut short")
+	text, err := readHeaderBytes(r, n)
+	if err != nil {
+		return nil, err
 	}
 	h, err := parseNPYDict(string(text))
 	if err != nil {
 		return nil, err
 	}
-	h.offset = prefix + n
+	h.offset = 8 + lengthSize + n
 	return h, nil
+}
+
+func readHeaderBytes(r io.Reader, n int64) ([]byte, error) {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, cutShort(err, "the header is cut short")
+	}
+	return b, nil
 }
 
 // fault is a message about a file that does not name it yet.
