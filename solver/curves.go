@@ -68,16 +68,20 @@ func CurvesOf(ctx context.Context, act sdk.Activation, t Transform) (Curves, err
 	if err != nil {
 		return Curves{}, fmt.Errorf("curves of activation %q: %w", info.Name, err)
 	}
-	c.Spectrum4 = spectrum(grid, t.S4)
-	c.Spectrum2 = spectrum(grid, t.S2)
+	c.Spectrum4 = spectrum(grid, t.S4, 4)
+	c.Spectrum2 = spectrum(grid, t.S2, 2)
 	return c, nil
 }
 
-func spectrum(grid *gauss.Grid, s func(g float64) float64) []float64 {
+// spectrum returns the normalised Hermite coefficients of s, a polynomial of
+// the given degree in g. A spread of s that is only the rounding of its terms
+// has none.
+func spectrum(grid *gauss.Grid, s func(g float64) float64, degree int) []float64 {
 	mean, _ := grid.Expect(func(_, g float64) float64 { return s(g) })
-	variance, bound := grid.Expect(func(_, g float64) float64 { return (s(g) - mean) * (s(g) - mean) })
+	variance, _ := grid.Expect(func(_, g float64) float64 { return (s(g) - mean) * (s(g) - mean) })
+	size, _ := grid.Expect(func(_, g float64) float64 { return s(g)*s(g) + math.Pow(g, float64(2*degree)) })
 	c := make([]float64, spectrumOrder+1)
-	if !(variance > bound) || math.IsInf(variance, 0) {
+	if !(variance > 1e-24*size) || math.IsInf(variance, 0) {
 		return c
 	}
 	factorial := 1.0

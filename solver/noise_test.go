@@ -114,9 +114,10 @@ func TestNoiseRefusesZero(t *testing.T) {
 }
 
 // TestCurves: the spectrum of the identity's S4 is He4 alone, that of a valid
-// activation lacks orders 1 to 3, and squares add up to no more than 1.
+// activation lacks orders 1 to 3, and squares add up to no more than 1 (to 1e−6:
+// an offset of 50 costs ten digits of g⁴).
 func TestCurves(t *testing.T) {
-	for _, act := range []sdk.Func{identity, relu, sigmoid, gelu, absolute, constant} {
+	for _, act := range []sdk.Func{identity, relu, sigmoid, gelu, absolute, offset, constant, sign, step} {
 		tr, v := solve(t, act, 0.05)
 		c, err := solver.CurvesOf(t.Context(), act, tr)
 		if err != nil {
@@ -125,14 +126,14 @@ func TestCurves(t *testing.T) {
 		var total float64
 		for q := 1; q < len(c.Spectrum4); q++ {
 			total += c.Spectrum4[q] * c.Spectrum4[q]
-			if q <= 3 && math.Abs(c.Spectrum4[q]) > 1e-10 {
+			if q <= 3 && math.Abs(c.Spectrum4[q]) > 1e-6 {
 				t.Errorf("%s: order %d of S4 is %v", act.Name, q, c.Spectrum4[q])
 			}
 		}
-		if math.Abs(c.Spectrum2[1]) > 1e-10 || !(total <= 1+1e-12) {
+		if math.Abs(c.Spectrum2[1]) > 1e-6 || !(total <= 1+1e-6) {
 			t.Errorf("%s: spectra %v, %v", act.Name, c.Spectrum4, c.Spectrum2)
 		}
-		if v.Valid != (math.Abs(c.Spectrum4[4]) > 1e-10) {
+		if v.Valid != (math.Abs(c.Spectrum4[4]) > 1e-3) {
 			t.Errorf("%s: order 4 of S4 is %v", act.Name, c.Spectrum4[4])
 		}
 		if act.Name == "identity" && !near(c.Spectrum4[4], 1, 1e-12) {

@@ -27,7 +27,7 @@ var (
 
 const (
 	plotWidth  = 22 * vg.Centimeter
-	plotHeight = 20 * vg.Centimeter
+	plotHeight = 20.5 * vg.Centimeter
 )
 
 // Draw writes the picture in the given format, "svg" or "png": on the left g
@@ -46,7 +46,7 @@ func (a Activation) Draw(w io.Writer, curves solver.Curves, format string) error
 	page.Fill(page.Rectangle.Path())
 	page = draw.Crop(page, 14, -14, 12, -14)
 	a.heading(page)
-	body := draw.Crop(page, 0, 0, 0, -48)
+	body := draw.Crop(page, 0, 0, 0, -60)
 
 	plots := [][]*plot.Plot{
 		{curveG(curves), nil},
@@ -74,8 +74,9 @@ func (a Activation) heading(page draw.Canvas) {
 		verdict = "NOT valid"
 	}
 	text(page, page.Min.X+6, page.Max.Y-14, fmt.Sprintf("%s is %s at σ = %g", a.Name, verdict, v.Sigma), 15, ink)
-	text(page, page.Min.X+6, page.Max.Y-31, fmt.Sprintf("Q4(y) = y⁴ + αy³ + βy² + γy with α = %s, β = %s, γ = %s;   Q2(y) = y² + δy with δ = %s;   c4 = %s, c2 = %s",
-		short(t.Alpha), short(t.Beta), short(t.Gamma), short(t.Delta), short(t.C4), short(t.C2)), 9.5, ink)
+	text(page, page.Min.X+6, page.Max.Y-31, fmt.Sprintf("Q4(y) = y⁴ + αy³ + βy² + γy with α = %s, β = %s, γ = %s and c4 = %s",
+		short(t.Alpha), short(t.Beta), short(t.Gamma), short(t.C4)), 9.5, ink)
+	text(page, page.Min.X+6, page.Max.Y-44, fmt.Sprintf("Q2(y) = y² + δy with δ = %s and c2 = %s", short(t.Delta), short(t.C2)), 9.5, ink)
 }
 
 // clean makes 0 of what is only rounding.
@@ -225,7 +226,7 @@ func room(lists ...[]float64) (lo, hi float64) {
 		}
 	}
 	span := hi - lo
-	if span <= 1e-12*max(math.Abs(lo), math.Abs(hi)) {
+	if span <= 1e-9*max(math.Abs(lo), math.Abs(hi)) { // rounding
 		span = max(1, math.Abs(lo))
 	}
 	return lo - 0.06*span, hi + 0.28*span
@@ -280,12 +281,12 @@ func (r requirements) Plot(c draw.Canvas, p *plot.Plot) {
 		if q == r.wanted {
 			want, holds = "≠ 0", !zero
 		}
+		y := ty(max(r.spectrum[q], 0)) + 4
 		style.Color = ink
 		if !holds {
 			style.Color = wrong
-			want += ", fails"
+			c.FillText(style, vg.Point{X: tx(float64(q)), Y: y + 11}, "fails")
 		}
-		y := ty(max(r.spectrum[q], 0)) + 4
 		c.FillText(style, vg.Point{X: tx(float64(q)), Y: y}, want)
 		if q < r.wanted {
 			c.DrawGlyph(draw.GlyphStyle{Color: style.Color, Radius: 3, Shape: draw.RingGlyph{}}, vg.Point{X: tx(float64(q)), Y: ty(0)})
