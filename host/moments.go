@@ -104,14 +104,7 @@ const l4Starts = 4
 // projected on the span of T̂2, whitened so that its second term is a unit norm) and maps the minimiser back by the pseudo-inverse.
 func estimateRegressors(ctx context.Context, f *tensor.Fourth, s *span, q solver.Transform, mu float64, rng *rand.Rand) (*momentEstimate, error) {
 	d, k := s.basis.Dims()
-	t4 := f.T4(tensor.Transform{Alpha: q.Alpha, Beta: q.Beta, Gamma: q.Gamma})
-	t4.Scale(1 / q.C4)
-	whiten := make([]float64, k)
-	for i, v := range s.values {
-		whiten[i] = 1 / math.Sqrt(v)
-	}
-	t4.ScaleModes(whiten)
-	objective := loss.NewUnitL4(k, t4, mu)
+	objective := reducedL4(f, s, q, mu)
 	best, agreeing, err := bestOfStarts(ctx, objective, rng)
 	if err != nil {
 		return nil, err
@@ -132,6 +125,19 @@ func estimateRegressors(ctx context.Context, f *tensor.Fourth, s *span, q solver
 	}
 	floats.Scale(1/floats.Sum(e.proportions), e.proportions)
 	return e, nil
+}
+
+// reducedL4 is L4 in the whitened coordinates of the span, where T̂2/c2 is the
+// identity and T4/c4 = Σ (1/p_m)·v_m⊗v_m⊗v_m⊗v_m with orthonormal v_m.
+func reducedL4(f *tensor.Fourth, s *span, q solver.Transform, mu float64) *loss.L4 {
+	t4 := f.T4(tensor.Transform{Alpha: q.Alpha, Beta: q.Beta, Gamma: q.Gamma})
+	t4.Scale(1 / q.C4)
+	whiten := make([]float64, len(s.values))
+	for i, v := range s.values {
+		whiten[i] = 1 / math.Sqrt(v)
+	}
+	t4.ScaleModes(whiten)
+	return loss.NewUnitL4(len(whiten), t4, mu)
 }
 
 // bestOfStarts minimises the objective from random orthonormal rows.

@@ -95,26 +95,27 @@ func (s *span) liftRows(dst, small []float64) {
 const slack = 0.01
 
 // refine takes a start to a local maximum of the likelihood: EM until it
-// crawls, then Newton, which ends the last mile in a few steps; once more where
-// Newton was called too early.
+// crawls, then Newton, which ends the last mile in a few steps; again where
+// Newton was called too early. Problems too large for a Hessian take L-BFGS.
 func refine(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
+	if !l.Dense() {
+		return optim.LBFGS(ctx, l, theta, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
+	}
 	iterations := 0
-	crawl := 1e-3
 	var r *optim.Result
 	var err error
-	for range 4 {
+	for _, crawl := range []float64{1e-4, 1e-5, 1e-6, 1e-8} {
 		r, err = optim.EM(ctx, l, theta, optim.Settings{Iterations: 300, Tolerance: crawl, Stop: stop})
 		iterations += r.Iterations
 		if err != nil || r.Status == optim.Stopped || r.Status == optim.Diverged {
 			break
 		}
-		r, err = optim.Newton(ctx, l, r.X, optim.Settings{Iterations: 40, Slack: slack / float64(l.Rows())})
+		r, err = optim.Newton(ctx, l, r.X, optim.Settings{Iterations: 15, Slack: slack / float64(l.Rows())})
 		iterations += r.Iterations
 		if err != nil || r.Status == optim.Converged {
 			break
 		}
 		theta = r.X
-		crawl /= 100
 	}
 	r.Iterations = iterations
 	return r, err

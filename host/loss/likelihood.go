@@ -98,6 +98,14 @@ func sigmaFloor(data *model.Data) float64 {
 // Rows returns the number of rows of the data.
 func (l *Likelihood) Rows() int { return l.data.N }
 
+// Dense says whether a Hessian is worth its cost: its sums, kept once per
+// chunk of the data, then take at most 16 MB each.
+func (l *Likelihood) Dense() bool {
+	const most = 2 << 20 // values
+	dx := max(l.da, l.dw)
+	return l.k*(2*l.k-1)*dx*(dx+1)/2 <= most
+}
+
 // Dim returns the number of free parameters.
 func (l *Likelihood) Dim() int {
 	n := 0
