@@ -36,17 +36,12 @@ func TestInconsistent(t *testing.T) {
 	}
 }
 
-// TestChangeOfScale: raw and standard are inverse to each other, and the raw
-// polynomial is the standard one of (y − mean)/sd up to scale and constant.
+// TestChangeOfScale: the raw polynomial is the standard one of (y − mean)/sd, up
+// to scale and constant.
 func TestChangeOfScale(t *testing.T) {
 	a := affine{-1.7, 0.3}
 	x := []float64{0.4, -2, 3.1}
 	raw := a.raw(x)
-	for i, v := range a.standard(raw) {
-		if math.Abs(v-x[i]) > 1e-12 {
-			t.Errorf("coefficient %d: %v, want %v", i, v, x[i])
-		}
-	}
 	value := func(x []float64, y float64) float64 { return (((y+x[0])*y+x[1])*y + x[2]) * y }
 	difference := func(y float64) float64 {
 		return value(raw, y) - math.Pow(a.sd, 4)*value(x, (y-a.mean)/a.sd)

@@ -8,13 +8,10 @@ import "gonum.org/v1/gonum/floats"
 //	sd^m·[t^m + Σ_j x_j·t^{m−1−j}] = (y−mean)^m + Σ_j x_j·sd^{1+j}·(y−mean)^{m−1−j}
 //
 // x[j] belongs to power len(x)−j.
-func (a affine) raw(x []float64) []float64 { return a.shift(a.stretch(x, a.sd), -a.mean) }
+func (a affine) raw(x []float64) []float64 { return shifted(stretched(x, a.sd), -a.mean) }
 
-// standard is the inverse of raw.
-func (a affine) standard(x []float64) []float64 { return a.stretch(a.shift(x, a.mean), 1/a.sd) }
-
-// stretch multiplies x_j by by^{1+j}.
-func (affine) stretch(x []float64, by float64) []float64 {
+// stretched multiplies x_j by by^{1+j}.
+func stretched(x []float64, by float64) []float64 {
 	r, f := make([]float64, len(x)), by
 	for j, v := range x {
 		r[j] = v * f
@@ -23,8 +20,8 @@ func (affine) stretch(x []float64, by float64) []float64 {
 	return r
 }
 
-// shift replaces y by y + by in y^m + Σ_j x_j·y^{m−1−j} and drops the constant.
-func (affine) shift(x []float64, by float64) []float64 {
+// shifted replaces y by y + by in y^m + Σ_j x_j·y^{m−1−j} and drops the constant.
+func shifted(x []float64, by float64) []float64 {
 	m := len(x) + 1
 	lead := append([]float64{1}, x...) // of y^m, …, y
 	r := make([]float64, len(lead))

@@ -25,6 +25,9 @@ type validateFlags struct {
 	plot       string
 }
 
+// mostExperts bounds --k: the work of the prediction grows like k³.
+const mostExperts = 500
+
 func newValidateCmd() *cobra.Command {
 	f := new(validateFlags)
 	cmd := &cobra.Command{
@@ -99,8 +102,8 @@ func (f *validateFlags) check() error {
 	if !(f.sigma >= 0) || math.IsInf(f.sigma, 0) {
 		return usagef("--sigma %v: want a finite number, 0 or above", f.sigma)
 	}
-	if f.design.K < 1 {
-		return usagef("--k %d: want 1 or more", f.design.K)
+	if f.design.K < 1 || f.design.K > mostExperts {
+		return usagef("--k %d: want 1 to %d", f.design.K, mostExperts)
 	}
 	if f.design.D <= 2*f.design.K-1 {
 		return usagef("--d %d: the moment method needs d > 2k − 1 = %d", f.design.D, 2*f.design.K-1)
