@@ -13,15 +13,15 @@ import (
 func newPluginCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
-		Short: "List and trust plugins",
+		Short: "List, trust and verify plugins",
 		Long: `A plugin is a program that supplies a nonlinearity. No plugin runs before
 moe plugin trust has recorded its checksum, and none runs after its file has
 changed.`,
-		Example: "  moe plugin list\n  moe plugin trust ./moe-plugin-softplus",
+		Example: "  moe plugin list\n  moe plugin trust ./moe-plugin-softplus\n  moe plugin verify ./moe-plugin-softplus",
 		Args:    noSuchCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPluginListCmd(), newPluginTrustCmd())
+	cmd.AddCommand(newPluginListCmd(), newPluginTrustCmd(), newPluginVerifyCmd())
 	return cmd
 }
 

@@ -35,6 +35,9 @@ type Catalog struct {
 	StartTimeout time.Duration
 	// CallTimeout bounds every call, of at most 65,536 values; 0 means 30 s.
 	CallTimeout time.Duration
+	// RunUntrusted makes Open run files that are not trusted. It is for a user
+	// who has asked for just that.
+	RunUntrusted bool
 }
 
 // Plugin is an open activation. Close it when it is no longer needed.

@@ -160,7 +160,7 @@ func TestConformance(t *testing.T) {
 	findings := append(conform.Activation(t.Context(), p.Activation),
 		conform.Family(t.Context(), p.Family, p.Family.New)...)
 	for _, f := range conform.Failed(findings) {
-		t.Errorf("%s: %s", f.Check, f.Problem)
+		t.Errorf("%s: %v", f.Check, f.Err)
 	}
 	if _, ok := p.Activation.(sdk.MomentsProvider); !ok {
 		t.Error("its own moments got lost")
@@ -444,6 +444,13 @@ func TestFaultsOfCalls(t *testing.T) {
 			}
 			if d := time.Since(begin); d > 5*time.Second {
 				t.Errorf("it took %v", d)
+			}
+			if mode == "hang" || mode == "crash" { // what has failed for good fails at once
+				begin = time.Now()
+				again := p.Activation.Eval(t.Context(), dst, tc.z)
+				if d := time.Since(begin); again == nil || again.Error() != err.Error() || d > 100*time.Millisecond {
+					t.Errorf("the next call: %v after %v", again, d)
+				}
 			}
 			if slices.ContainsFunc(dst, func(v float64) bool { return v != 0 }) {
 				t.Errorf("dst was written: %v", dst)

@@ -84,6 +84,13 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
+// printable returns s without what moves a terminal's cursor, in at most
+// saidChars characters.
+func printable(s string) string {
+	q := quote(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
+
 // firstLine reads r to its end, whatever comes, so that its writer never
 // blocks. The first line is sent to line, without its end or cut at maxLine
 // bytes; if r ends before it has a byte, line is closed without one. All that

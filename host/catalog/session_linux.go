@@ -31,6 +31,7 @@ type session struct {
 
 	mu       sync.Mutex
 	proc     *process // nil once closed
+	failed   error    // a fault for good: the plugin hangs, or dies again and again
 	restarts atomic.Int32
 }
 
@@ -40,7 +41,7 @@ func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (
 	if err != nil {
 		return nil, err
 	}
-	if err := c.trusted(path, img); err != nil {
+	if err := c.trusted(path, img); err != nil && !c.RunUntrusted {
 		img.Close()
 		return nil, err
 	}
@@ -149,6 +150,9 @@ func (s *session) call(ctx context.Context, name string, fn func(*wire.Client) e
 			return nil
 		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 			return err // the context's: the deadlines of calls are CallErrors
+		case hangs(err):
+			proc.abort()
+			return s.fail(s.fault(proc, name, err))
 		case !died(proc, err):
 			return s.fault(proc, name, err)
 		}
@@ -157,7 +161,7 @@ func (s *session) call(ctx context.Context, name string, fn func(*wire.Client) e
 		case restartErr != nil:
 			return restartErr
 		case !restarted:
-			return s.fault(proc, name, err)
+			return s.fail(s.fault(proc, name, err))
 		}
 	}
 }
@@ -170,7 +174,21 @@ func (s *session) current() (*process, error) {
 	if s.proc == nil {
 		return nil, errClosed
 	}
-	return s.proc, nil
+	return s.proc, s.failed
+}
+
+// fail makes err that of every later call.
+func (s *session) fail(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = err
+	return err
+}
+
+// hangs reports whether err is that of a call whose deadline passed.
+func hangs(err error) bool {
+	var call *wire.CallError
+	return errors.As(err, &call) && call.Code == codes.DeadlineExceeded
 }
 
 // died reports whether err is that of a plugin whose process or connection has
@@ -180,12 +198,9 @@ func died(proc *process, err error) bool {
 	if !errors.As(err, &call) {
 		return false
 	}
-	switch call.Code {
-	case codes.Unavailable:
+	if call.Code == codes.Unavailable {
 		proc.runner.ended(settle)
 		return true
-	case codes.DeadlineExceeded:
-		return false
 	}
 	return proc.runner.ended(0)
 }
@@ -221,7 +236,7 @@ func (s *session) restart(ctx context.Context, dead *process) (bool, error) {
 }
 
 // fault turns the error of a call into a *FaultError, parameters that the
-// plugin refuses excepted. A plugin that hangs is ended.
+// plugin refuses excepted.
 func (s *session) fault(proc *process, name string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -235,10 +250,9 @@ func (s *session) fault(proc *process, name string, err error) error {
 		reason = "it says " + quote(call.Message)
 		switch {
 		case call.Code == codes.InvalidArgument && name == "Configure":
-			return errors.New(call.Message)
+			return errors.New(printable(call.Message))
 		case call.Code == codes.DeadlineExceeded:
 			reason = fmt.Sprintf("no answer within %v", s.catalog.callTimeout())
-			proc.abort()
 		case call.Code == codes.ResourceExhausted:
 			reason = "its reply is too large: " + quote(call.Message)
 		case call.Code == codes.Unavailable:

@@ -5,6 +5,7 @@ package conform
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gatedlearning/moe/internal/wire"
@@ -13,13 +14,24 @@ import (
 
 // Finding is the outcome of one check.
 type Finding struct {
-	Check   string // a short name, such as "derivative"
-	Means   string // what is checked, in a sentence
-	Problem string // what is wrong and where; "" if the check passed
+	Check  string // a short name, such as "derivative"
+	Means  string // what is checked, in a sentence
+	Absent bool   // the activation does not have what would be checked
+	Err    error  // what is wrong and where; nil if the check passed
 }
 
-// OK reports whether the check passed.
-func (f Finding) OK() bool { return f.Problem == "" }
+// errAbsent is what a check returns where there is nothing to check.
+var errAbsent = errors.New("it brings none")
+
+func newFinding(check, means string, err error) Finding {
+	if err == errAbsent {
+		return Finding{Check: check, Means: means, Absent: true}
+	}
+	return Finding{Check: check, Means: means, Err: err}
+}
+
+// OK reports whether nothing wrong was found.
+func (f Finding) OK() bool { return f.Err == nil }
 
 type check struct {
 	name, means string
@@ -42,21 +54,13 @@ var checks = []check{
 }
 
 // Activation runs every check on act. It stops early when ctx ends: the checks
-// that are missing then have the context's error as their problem.
+// that are missing then have the context's error.
 func Activation(ctx context.Context, act sdk.Activation) []Finding {
 	findings := make([]Finding, len(checks))
 	for i, c := range checks {
-		findings[i] = finding(c.name, c.means, guard(ctx, func() error { return c.run(ctx, act) }))
+		findings[i] = newFinding(c.name, c.means, guard(ctx, func() error { return c.run(ctx, act) }))
 	}
 	return findings
-}
-
-func finding(name, means string, err error) Finding {
-	f := Finding{Check: name, Means: means}
-	if err != nil {
-		f.Problem = err.Error()
-	}
-	return f
 }
 
 // guard turns a panic into an error.
@@ -72,7 +76,7 @@ func guard(ctx context.Context, run func() error) (err error) {
 	return run()
 }
 
-// Failed returns the findings with problems.
+// Failed returns the findings that are not OK.
 func Failed(findings []Finding) []Finding {
 	var failed []Finding
 	for _, f := range findings {
@@ -98,5 +102,5 @@ func OverWire(ctx context.Context, act sdk.Activation) Finding {
 		}
 		return same(ctx, act, served)
 	})
-	return finding("wire", "it is the same through gRPC", err)
+	return newFinding("wire", "it is the same through gRPC", err)
 }

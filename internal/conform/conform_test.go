@@ -124,7 +124,7 @@ func TestRight(t *testing.T) {
 	for name, act := range right {
 		t.Run(name, func(t *testing.T) {
 			for _, f := range Failed(append(Activation(t.Context(), act), OverWire(t.Context(), act))) {
-				t.Errorf("%s: %s", f.Check, f.Problem)
+				t.Errorf("%s: %v", f.Check, f.Err)
 			}
 		})
 	}
@@ -280,8 +280,8 @@ func TestWrong(t *testing.T) {
 			if findings[i].OK() {
 				t.Fatalf("check %q passed; failed: %v", tc.check, Failed(findings))
 			}
-			if !strings.Contains(findings[i].Problem, tc.says) {
-				t.Errorf("check %q says %q, want a mention of %q", tc.check, findings[i].Problem, tc.says)
+			if !strings.Contains(findings[i].Err.Error(), tc.says) {
+				t.Errorf("check %q says %q, want a mention of %q", tc.check, findings[i].Err, tc.says)
 			}
 		})
 	}
@@ -291,7 +291,7 @@ var errBusy = errors.New("busy")
 
 func TestRightFamily(t *testing.T) {
 	for _, f := range Failed(Family(t.Context(), leakyrelu.Family, leakyrelu.Family.Activation)) {
-		t.Errorf("%s: %s", f.Check, f.Problem)
+		t.Errorf("%s: %v", f.Check, f.Err)
 	}
 }
 

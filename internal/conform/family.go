@@ -32,7 +32,7 @@ func Family(ctx context.Context, f sdk.Family, member Maker) []Finding {
 		{"refusals", "unknown, out-of-range and non-finite parameters are errors", checkRefusals},
 		{"members", "members with other parameters do not change each other", checkMembers},
 	} {
-		findings = append(findings, finding(c.name, c.means, guard(ctx, func() error { return c.run(ctx, f, member) })))
+		findings = append(findings, newFinding(c.name, c.means, guard(ctx, func() error { return c.run(ctx, f, member) })))
 	}
 	return findings
 }

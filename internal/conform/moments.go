@@ -11,7 +11,7 @@ import (
 
 func checkMoments(ctx context.Context, act sdk.Activation) error {
 	if _, ok := act.(sdk.MomentsProvider); !ok {
-		return nil
+		return errAbsent
 	}
 	own, err := sdk.MomentsOf(ctx, act)
 	if err != nil {
@@ -40,7 +40,7 @@ func checkMoments(ctx context.Context, act sdk.Activation) error {
 func checkSystem(ctx context.Context, act sdk.Activation) error {
 	own, ok := act.(sdk.SystemProvider)
 	if !ok {
-		return nil
+		return errAbsent
 	}
 	quadrature, err := sdk.Quadrature(ctx, act)
 	if err != nil {

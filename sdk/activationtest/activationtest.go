@@ -74,8 +74,11 @@ func run(t *testing.T, where string, findings []conform.Finding) {
 	t.Helper()
 	for _, f := range findings {
 		t.Run(where+"/"+f.Check, func(t *testing.T) {
+			if f.Absent {
+				t.Skip("the activation brings none")
+			}
 			if !f.OK() {
-				t.Errorf("%s: %s", f.Means, f.Problem)
+				t.Errorf("%s: %v", f.Means, f.Err)
 			}
 		})
 	}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/internal/conform"
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/solver"
+)
+
+// verifyFlags are the flags of moe plugin verify.
+type verifyFlags struct {
+	activation   activationFlags
+	runUntrusted bool
+	sigma        float64
+}
+
+func newPluginVerifyCmd() *cobra.Command {
+	f := new(verifyFlags)
+	cmd := &cobra.Command{
+		Use:   "verify PATH",
+		Short: "Check that a plugin keeps its promises and that its activation is valid",
+		Long: `verify runs the conformance kit against the plugin in its process: on its family
+and on the members with the default parameters and at the ends of their ranges.
+It ends with the verdict on the member with the parameters given.
+
+The exit code is 0 where all checks pass and the activation is valid, 1 where
+not, 69 where the plugin fails, and 77 where it is not trusted: nothing of it
+has run then.`,
+		Example: "  moe plugin trust ./moe-plugin-softplus\n  moe plugin verify ./moe-plugin-softplus",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.activation.name = args[0]
+			return f.run(cmd)
+		},
+	}
+	f.activation.registerParams(cmd)
+	cmd.Flags().Float64Var(&f.sigma, "sigma", 0.05, "standard deviation of the noise in y, for the verdict")
+	cmd.Flags().BoolVar(&f.runUntrusted, "run-untrusted", false, "run the file though it is not trusted: it is a program and can do all that you can")
+	return cmd
+}
+
+func (f *verifyFlags) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	if !(f.sigma >= 0) {
+		return usagef("--sigma %v: want a finite number, 0 or above", f.sigma)
+	}
+	params, err := parseParams(f.activation.params)
+	if err != nil {
+		return err
+	}
+	plugin, err := catalog.Catalog{RunUntrusted: f.runUntrusted}.Open(ctx, f.activation.name, params)
+	if err != nil {
+		return err
+	}
+	defer plugin.Close()
+	v := verification{Plugin: newVerifiedPlugin(plugin), Groups: verify(ctx, plugin)}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if fault := v.fault(); fault == nil {
+		if v.verdict, err = solver.Validate(ctx, plugin.Activation, f.sigma); err != nil {
+			return err
+		}
+		v.Valid, v.Reasons = v.verdict.Verdict.Valid, append(v.Reasons, v.verdict.Verdict.Reasons...)
+	}
+	v.OK = v.failed() == 0 && v.Valid
+	if err := v.print(cmd, plugin); err != nil {
+		return err
+	}
+	if fault := v.fault(); fault != nil {
+		return fault
+	}
+	if !v.OK {
+		return errNo
+	}
+	return nil
+}
+
+// verification is the JSON of moe plugin verify.
+type verification struct {
+	Plugin  pluginInfo    `json:"plugin"`
+	Groups  []verifyGroup `json:"checks"`
+	Valid   bool          `json:"valid"`
+	Reasons []string      `json:"reasons"`
+	OK      bool          `json:"ok"`
+
+	verdict *solver.Validation // nil where the plugin has failed
+}
+
+// verifyGroup is what was found about one subject: the family, or a member.
+type verifyGroup struct {
+	Subject  string          `json:"subject"`
+	Findings []verifyFinding `json:"findings"`
+}
+
+type verifyFinding struct {
+	Check   string `json:"check"`
+	Means   string `json:"means"`
+	OK      bool   `json:"ok"`
+	Absent  bool   `json:"absent,omitempty"` // there is nothing to check
+	Problem string `json:"problem,omitempty"`
+
+	err error
+}
+
+func newVerifiedPlugin(p *catalog.Plugin) pluginInfo {
+	return pluginInfo{
+		Name: p.Family.Name, Version: p.Family.Version, Parameters: catalog.ParametersOf(p.Family),
+		SHA256: p.SHA256(), Source: p.Source(),
+	}
+}
+
+// verify runs the checks of the family, of its members, and of the member that
+// was opened where it is none of those.
+func verify(ctx context.Context, p *catalog.Plugin) []verifyGroup {
+	member := p.Family.Activation
+	if p.Source() != catalog.SourceBuiltin {
+		member = p.Family.New // leaves all judgement of parameters to the plugin
+	}
+	groups := []verifyGroup{newVerifyGroup("family", conform.Family(ctx, p.Family, member))}
+	seen := map[string]bool{}
+	check := func(act sdk.Activation) {
+		label := activationLabel(act.Info())
+		if !seen[label] {
+			seen[label] = true
+			groups = append(groups, newVerifyGroup(label, conform.Activation(ctx, act)))
+		}
+	}
+	check(p.Activation)
+	for _, params := range conform.Members(p.Family) {
+		if act, err := member(params); err == nil { // else the family's checks have said so
+			check(act)
+		}
+	}
+	return groups
+}
+
+func newVerifyGroup(subject string, findings []conform.Finding) verifyGroup {
+	g := verifyGroup{Subject: subject}
+	for _, f := range findings {
+		found := verifyFinding{Check: f.Check, Means: f.Means, OK: f.OK(), Absent: f.Absent, err: f.Err}
+		if f.Err != nil {
+			found.Problem = f.Err.Error()
+		}
+		g.Findings = append(g.Findings, found)
+	}
+	return g
+}
+
+func (v *verification) failed() int {
+	n := 0
+	for _, g := range v.Groups {
+		for _, f := range g.Findings {
+			if !f.OK {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// fault returns the first failure of the plugin itself, as against an answer
+// that is wrong, or nil.
+func (v *verification) fault() error {
+	for _, g := range v.Groups {
+		for _, f := range g.Findings {
+			if fault := (*catalog.FaultError)(nil); errors.As(f.err, &fault) {
+				return fault
+			}
+		}
+	}
+	return nil
+}
+
+func (v *verification) print(cmd *cobra.Command, p *catalog.Plugin) error {
+	if v.Reasons == nil {
+		v.Reasons = []string{}
+	}
+	if wantsJSON(cmd) {
+		return printJSON(cmd, v)
+	}
+	return v.text(cmd.OutOrStdout(), p)
+}
+
+func (v *verification) text(w io.Writer, p *catalog.Plugin) error {
+	fmt.Fprintf(w, "%s: activation %s, version %s, sha256 %s\n", v.Plugin.Source, v.Plugin.Name, orDash(v.Plugin.Version), orDash(v.Plugin.SHA256))
+	for _, g := range v.Groups {
+		fmt.Fprintf(w, "\n%s\n", g.Subject)
+		for _, f := range g.Findings {
+			switch {
+			case f.Absent:
+				fmt.Fprintf(w, "  none  %-12s it brings none of its own\n", f.Check)
+			case f.OK:
+				fmt.Fprintf(w, "  ok    %-12s %s\n", f.Check, f.Means)
+			default:
+				fmt.Fprintf(w, "  FAIL  %-12s not so: %s\n        %s\n", f.Check, f.Means, f.Problem)
+			}
+		}
+	}
+	fmt.Fprintln(w)
+	if n := v.failed(); n > 0 {
+		fmt.Fprintf(w, "%d of the checks failed.\n", n)
+	} else {
+		fmt.Fprintln(w, "All checks passed.")
+	}
+	if v.verdict == nil {
+		return nil
+	}
+	answer := report.Activation{Name: activationLabel(p.Activation.Info()), Validation: v.verdict}
+	_, err := fmt.Fprintln(w, answer.Sentence())
+	for _, r := range v.Reasons {
+		_, err = fmt.Fprintln(w, "  because", r)
+	}
+	return err
+}
