@@ -13,7 +13,7 @@ import (
 func newPluginCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
-		Short: "List, trust and verify plugins",
+		Short: "List, write, trust and verify plugins",
 		Long: `A plugin is a program that supplies a nonlinearity. No plugin runs before
 moe plugin trust has recorded its checksum, and none runs after its file has
 changed.`,
@@ -21,7 +21,7 @@ changed.`,
 		Args:    noSuchCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPluginListCmd(), newPluginTrustCmd(), newPluginVerifyCmd())
+	cmd.AddCommand(newPluginListCmd(), newPluginNewCmd(), newPluginTrustCmd(), newPluginVerifyCmd())
 	return cmd
 }
 

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // TestPluginScripts runs the scripts in testdata/plugin. They find the binaries
-// of the plugins relu and leakyrelu in their work directory.
+// of the plugins relu and leakyrelu in their work directory, and this checkout
+// at $CHECKOUT; the condition [python-grpc] holds where Debian's python3 has
+// what a plugin in Python needs.
 func TestPluginScripts(t *testing.T) {
 	built := t.TempDir()
 	const plugins = "github.com/gatedlearning/moe/plugins"
@@ -19,12 +23,32 @@ func TestPluginScripts(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	goEnv := []string{"GOPROXY=off", "GOFLAGS="}
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOTOOLCHAIN"} {
+		value, err := exec.Command("go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		goEnv = append(goEnv, name+"="+strings.TrimSpace(string(value)))
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/plugin",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("MOE_CONFIG_DIR", filepath.Join(env.WorkDir, ".config"))
+			env.Setenv("CHECKOUT", checkout)
+			env.Vars = append(env.Vars, goEnv...)
 			// Scripts compare the files before and after: a plugin is one of them.
 			return os.CopyFS(env.WorkDir, os.DirFS(built))
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "python-grpc" {
+				return false, fmt.Errorf("no condition %q", name)
+			}
+			return exec.Command("/usr/bin/python3", "-c", "import grpc, google.protobuf").Run() == nil, nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":   cmdExits,
@@ -33,4 +57,34 @@ func TestPluginScripts(t *testing.T) {
 			"replace": cmdReplace,
 		},
 	})
+}
+
+// TestPythonExample compares the part of the example in Python that speaks the
+// protocol with what moe plugin new writes.
+func TestPythonExample(t *testing.T) {
+	project, err := (&newPluginFlags{name: "swish", lang: "python"}).project()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := project.render("python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("../../examples/plugins/moe-plugin-swish")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin = "# What follows speaks the protocol"
+	for _, f := range files {
+		if f.name != project.File {
+			continue
+		}
+		_, want, ok := strings.Cut(string(f.data), begin)
+		_, got, _ := strings.Cut(string(example), begin)
+		if !ok || got != want {
+			t.Errorf("examples/plugins/moe-plugin-swish differs from the template after %q: copy it from there", begin)
+		}
+		return
+	}
+	t.Fatalf("no %s among the files", project.File)
 }

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 
 	"github.com/gatedlearning/moe/internal/wire/activationpb"
 	"github.com/gatedlearning/moe/sdk"
@@ -67,6 +69,13 @@ func (p Plugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 // GRPCClient returns the *Client of a connection.
 func (p Plugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
 	return NewClient(conn), nil
+}
+
+// Descriptor returns the protocol as a serialised FileDescriptorProto, from
+// which plugins in other languages can make their messages.
+func Descriptor() ([]byte, error) {
+	file := protodesc.ToFileDescriptorProto(activationpb.File_activation_proto)
+	return proto.MarshalOptions{Deterministic: true}.Marshal(file)
 }
 
 // Register registers f with a gRPC server.

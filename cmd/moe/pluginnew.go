@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/wire"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+//go:embed plugintemplate
+var pluginTemplates embed.FS
+
+// newPluginFlags are the flags of moe plugin new.
+type newPluginFlags struct {
+	name string
+	lang string
+	sdk  string
+}
+
+func newPluginNewCmd() *cobra.Command {
+	f := new(newPluginFlags)
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Write a small project for a plugin of your own",
+		Long: `new writes the directory moe-plugin-NAME with a plugin that builds and passes its
+test as it is, its README saying how to build, trust, verify and use it. Put
+your own function in the place of the one that is there.`,
+		Example: "  moe plugin new softsign --sdk ../moe\n  moe plugin new softsign --lang python",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.name = args[0]
+			return f.run(cmd)
+		},
+	}
+	cmd.Flags().StringVar(&f.lang, "lang", "go", "the plugin's `LANGUAGE`: go or python")
+	cmd.Flags().StringVar(&f.sdk, "sdk", "", "build against the checkout of moe at this `PATH`, not against a published version")
+	return cmd
+}
+
+// pluginProject is what the templates know.
+type pluginProject struct {
+	Name       string // of the activation
+	File       string // of the plugin
+	SDK        string // the absolute path of a checkout, or ""
+	Version    string // of moe, where SDK is ""
+	Descriptor string // the protocol's, in lines of base64
+}
+
+var activationName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
+
+func (f *newPluginFlags) run(cmd *cobra.Command) error {
+	project, err := f.project()
+	if err != nil {
+		return err
+	}
+	files, err := project.render(f.lang)
+	if err != nil {
+		return err
+	}
+	dir := "moe-plugin-" + f.name
+	if err := writeProject(dir, files); err != nil {
+		return err
+	}
+	if wantsJSON(cmd) {
+		names := []string{}
+		for _, file := range files {
+			names = append(names, file.name)
+		}
+		return printJSON(cmd, map[string]any{"directory": dir, "files": names, "language": f.lang})
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; its README.md says what to do next\n", dir)
+	return err
+}
+
+func (f *newPluginFlags) project() (*pluginProject, error) {
+	if !activationName.MatchString(f.name) {
+		return nil, usagef("name %q: want lower case letters, digits and dashes, a letter first", f.name)
+	}
+	if slices.ContainsFunc(catalog.Builtins(), func(b sdk.Family) bool { return b.Name == f.name }) {
+		return nil, usagef("%s is built in: choose another name", f.name)
+	}
+	p := &pluginProject{Name: f.name, File: "moe-plugin-" + f.name}
+	switch f.lang {
+	case "python":
+		var err error
+		p.Descriptor, err = descriptorText()
+		return p, err
+	case "go":
+		return p, f.findSDK(p)
+	}
+	return nil, usagef("--lang %s: want go or python", f.lang)
+}
+
+// findSDK sets the checkout or the version that a Go plugin is built against.
+func (f *newPluginFlags) findSDK(p *pluginProject) error {
+	if f.sdk == "" {
+		info, ok := debug.ReadBuildInfo()
+		if !ok || !strings.HasPrefix(info.Main.Version, "v") {
+			return usagef("this moe was not built from a published version: name its checkout with --sdk PATH")
+		}
+		p.Version = info.Main.Version
+		return nil
+	}
+	abs, err := filepath.Abs(f.sdk)
+	if err != nil {
+		return err
+	}
+	if mod, err := os.ReadFile(filepath.Join(abs, "go.mod")); err != nil || !bytes.HasPrefix(mod, []byte("module github.com/gatedlearning/moe\n")) {
+		return usagef("--sdk %s: that is no checkout of moe", f.sdk)
+	}
+	p.SDK = abs
+	return nil
+}
+
+// descriptorText returns the protocol's descriptor in lines of base64.
+func descriptorText() (string, error) {
+	raw, err := wire.Descriptor()
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	for chunk := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(raw)), 76) {
+		lines = append(lines, string(chunk))
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+type projectFile struct {
+	name string
+	data []byte
+	mode fs.FileMode
+}
+
+// render returns the files of the project; templates that come out empty are
+// left out.
+func (p *pluginProject) render(lang string) ([]projectFile, error) {
+	dir := path.Join("plugintemplate", lang)
+	entries, err := pluginTemplates.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []projectFile
+	for _, e := range entries {
+		t, err := template.ParseFS(pluginTemplates, path.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		var out bytes.Buffer
+		if err := t.Execute(&out, p); err != nil {
+			return nil, err
+		}
+		file := projectFile{strings.TrimSuffix(e.Name(), ".tmpl"), out.Bytes(), 0o644}
+		switch file.name {
+		case "gitignore":
+			file.name = ".gitignore"
+		case "main":
+			file.name, file.mode = p.File, 0o755
+		}
+		if len(file.data) > 0 {
+			files = append(files, file)
+		}
+	}
+	return files, nil
+}
+
+// writeProject creates dir with the files, or leaves nothing. Files and
+// directory can be written by their owner alone, as moe plugin trust wants it.
+func writeProject(dir string, files []projectFile) error {
+	if _, err := os.Lstat(dir); err == nil {
+		return &atomicfile.CreateError{Path: dir, Err: fs.ErrExist}
+	}
+	temp, err := os.MkdirTemp(".", ".moe-")
+	if err != nil {
+		return &atomicfile.CreateError{Path: dir, Err: err}
+	}
+	defer os.RemoveAll(temp) // what is left after an error
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(temp, f.name), f.data, f.mode); err != nil {
+			return &atomicfile.WriteError{Path: filepath.Join(dir, f.name), Err: err}
+		}
+	}
+	if err := os.Chmod(temp, 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, dir); err != nil {
+		return &atomicfile.CreateError{Path: dir, Err: err}
+	}
+	return nil
+}
