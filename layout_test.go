@@ -1,0 +1,203 @@
+package moe_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/gatedlearning/moe"
+
+// imports says which packages each package may import directly, the standard
+// library apart: paths inside the module, or outside it a path with everything
+// below it. Tests may import what they like, and so may the mains of the
+// plugins that ship with the project, which are what others will write.
+var imports = map[string][]string{
+	"sdk":                        {"sdk/gauss"},
+	"sdk/gauss":                  {gonum},
+	"sdk/serve":                  {"sdk", "internal/wire", goPlugin, hclog},
+	"sdk/activationtest":         {"sdk", "internal/conform", "internal/wire"},
+	"internal/wire":              {"sdk", "internal/wire/activationpb", goPlugin, grpc, protobuf},
+	"internal/wire/activationpb": {grpc, protobuf},
+	"internal/conform":           {"sdk", "solver", "internal/wire"},
+	"internal/atomicfile":        {},
+
+	"plugins/identity":  {"sdk", "sdk/gauss"},
+	"plugins/leakyrelu": {"sdk", "sdk/gauss"},
+	"plugins/relu":      {"sdk", "sdk/gauss"},
+	"plugins/sigmoid":   {"sdk", "sdk/gauss"},
+
+	"solver": {"sdk", "sdk/gauss", gonum},
+
+	"host/model":   {gonum},
+	"host/optim":   {gonum},
+	"host/metric":  {"host/model", gonum},
+	"host/tensor":  {"host/model", gonum},
+	"host/dataset": {"host/model", "internal/atomicfile", gonum},
+	"host/sample":  {"host/model", "host/dataset", gonum},
+	"host/loss":    {"host/model", "host/tensor", gonum},
+	"host/native":  {"sdk", "host/model", gonum},
+	"host/fitted":  {"sdk", "host/model", "host/dataset", "host/metric", "host/native", "internal/atomicfile", gonum},
+	"host/report":  {"solver", "host/fitted", gonum, gonumPlot},
+	"host": {"sdk", "solver", "host/model", "host/optim", "host/metric", "host/tensor", "host/dataset",
+		"host/loss", "host/native", "host/fitted", gonum},
+	"host/catalog": {"sdk", "internal/wire", "internal/atomicfile",
+		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid",
+		goPlugin, hclog, grpc, "golang.org/x/sys"},
+
+	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/fitted", "host/model", "host/native",
+		"host/report", "host/sample", "internal/atomicfile", "internal/conform", "internal/wire",
+		"github.com/spf13/cobra", "github.com/vbauerster/mpb"},
+}
+
+const (
+	gonum     = "gonum.org/v1/gonum"
+	gonumPlot = "gonum.org/v1/plot"
+	goPlugin  = "github.com/hashicorp/go-plugin"
+	hclog     = "github.com/hashicorp/go-hclog"
+	grpc      = "google.golang.org/grpc"
+	protobuf  = "google.golang.org/protobuf"
+)
+
+// onlyIn says of packages which packages alone may import them, wherever the
+// table above allows more: a package outside the module, or of the standard
+// library, with everything below it.
+var onlyIn = map[string][]string{
+	gonum + "/integrate": {"sdk/gauss"},                                                   // quadrature has one home
+	goPlugin:             {"internal/wire", "sdk/serve", "host/catalog"},                  // the protocol stays
+	grpc:                 {"internal/wire", "internal/wire/activationpb", "host/catalog"}, // behind them
+	"os/exec":            {"host/catalog"},                                                // nothing else starts a process
+	"net":                {"internal/wire"},                                               // or opens a connection
+}
+
+// forbidden says what is wrong with a package's import of another, or "".
+func forbidden(from, to string) string {
+	for target, homes := range onlyIn {
+		if within(to, target) && !slices.Contains(homes, from) {
+			return "only " + strings.Join(homes, ", ") + " may import it"
+		}
+	}
+	inside, ours := strings.CutPrefix(to, module+"/")
+	first, _, _ := strings.Cut(to, "/")
+	switch allowed := imports[from]; {
+	case ours && !slices.Contains(allowed, inside):
+		return "not in the table of layout_test.go"
+	case !ours && strings.Contains(first, ".") && !slices.ContainsFunc(allowed, func(p string) bool { return within(to, p) }):
+		return "not in the table of layout_test.go"
+	}
+	return ""
+}
+
+func within(path, prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") }
+
+// TestImports holds every file of the module, of any system, against the table.
+func TestImports(t *testing.T) {
+	packages := importsByPackage(t)
+	for _, from := range slices.Sorted(maps.Keys(packages)) {
+		if _, ok := imports[from]; !ok {
+			t.Errorf("package %s is not in the table of layout_test.go: say there what it may import", from)
+			continue
+		}
+		for _, to := range packages[from] {
+			if why := forbidden(from, to); why != "" {
+				t.Errorf("%s imports %s: %s", from, to, why)
+			}
+		}
+	}
+}
+
+// TestForbidden: what the rules are there to prevent, they do.
+func TestForbidden(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"host/catalog", module + "/plugins/relu", true},
+		{"host", module + "/plugins/relu", false},
+		{"cmd/moe", module + "/plugins/relu", false},
+		{"host/loss", module + "/sdk", false},
+		{"host/model", module + "/host/dataset", false},
+		{"host/model", "gonum.org/v1/gonum/floats", true},
+		{"host/model", "gonum.org/v1/plot", false},
+		{"solver", "gonum.org/v1/gonum/integrate/quad", false},
+		{"sdk/gauss", "gonum.org/v1/gonum/integrate/quad", true},
+		{"host", "google.golang.org/grpc/codes", false},
+		{"internal/wire", "google.golang.org/grpc/codes", true},
+		{"host/fitted", "os/exec", false},
+		{"host/fitted", "net/http", false},
+		{"host/fitted", "encoding/json", true},
+		{"host/fitted", "example.com/other", false},
+	} {
+		if why := forbidden(c.from, c.to); (why == "") != c.ok {
+			t.Errorf("%s imports %s: %q, want allowed = %v", c.from, c.to, why, c.ok)
+		}
+	}
+}
+
+// importsByPackage reads the imports of every package's files, tests and mains
+// of plugins apart.
+func importsByPackage(t *testing.T) map[string][]string {
+	t.Helper()
+	packages := make(map[string][]string)
+	err := filepath.WalkDir(".", func(file string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file = filepath.ToSlash(file)
+		if e.IsDir() && (notOurs(e.Name()) || isModule(file)) {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		dir := path.Dir(file)
+		if strings.HasPrefix(path.Base(dir), "moe-plugin-") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		if packages[dir] == nil {
+			packages[dir] = []string{}
+		}
+		for _, spec := range parsed.Imports {
+			to, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			packages[dir] = append(packages[dir], to)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, list := range packages {
+		slices.Sort(list)
+		packages[dir] = slices.Compact(list)
+	}
+	return packages
+}
+
+// notOurs says whether the go command ignores a directory.
+func notOurs(name string) bool {
+	return name == "testdata" || name != "." && strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
+}
+
+// isModule says whether a directory below the root is a module of its own.
+func isModule(dir string) bool {
+	if dir == "." {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}
