@@ -204,7 +204,7 @@ func (f *fit) byMoments(ctx context.Context) (*fitted.Model, error) {
 	if obstacle != "" {
 		return nil, &RequestError{"the moment estimate is not to be had: " + obstacle + "; method auto falls back to the likelihood"}
 	}
-	f.warnOfInputs("the moment estimate carries no guarantee")
+	f.noteInputs()
 	p, run, err := f.gating(ctx, f.data, f.estimate.params, f.cfg.Threads)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (f *fit) byMoments(ctx context.Context) (*fitted.Model, error) {
 		}
 		p = l.Params(run.X)
 	}
-	c := &climber{kind: KindMoments, run: run, params: p, loglik: -run.Value * float64(f.data.N)}
+	c := &climber{kind: KindMoments, run: run, params: p, rows: f.data.N, agrees: true}
 	return f.model(ctx, c, []*climber{c})
 }
 
@@ -231,7 +231,7 @@ func (f *fit) byEverything(ctx context.Context) (*fitted.Model, error) {
 	if obstacle != "" {
 		f.note("no moment estimate: " + obstacle + "; the likelihood was maximised from other starts")
 	}
-	f.warnOfInputs("moment estimates served as heuristic starts only")
+	f.noteInputs()
 	part := f.data.Part(f.raceRows())
 	if f.span != nil && f.cfg.K > 1 {
 		f.projected = f.span.project(part)
@@ -277,14 +277,13 @@ func (f *fit) byEM(ctx context.Context) (*fitted.Model, error) {
 		if c.run, err = optim.EM(ctx, l, l.Theta(p), optim.Settings{Iterations: 2000, Tolerance: 1e-10}); err != nil {
 			return err
 		}
-		c.params = l.Params(c.run.X)
-		c.loglik = -c.run.Value * float64(f.data.N)
+		c.params, c.rows = l.Params(c.run.X), f.data.N
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	f.settled(all, 0)
+	f.settled(all, sameOptimum/float64(f.data.N))
 	return f.model(ctx, all[0], all)
 }
 
@@ -312,9 +311,10 @@ func (f *fit) spread() float64 { return math.Sqrt(f.second.MeanY(2)) }
 
 func (f *fit) note(text string) { f.notes = append(f.notes, text) }
 
-func (f *fit) warnOfInputs(consequence string) {
+// noteInputs says what shows that x is not N(0, I).
+func (f *fit) noteInputs() {
 	if !f.inputs.standard() {
-		f.note("the inputs are not N(0, I): " + f.inputs.far + "; " + consequence)
+		f.note("the inputs are not N(0, I): " + f.inputs.far + "; the moment tensors carry no guarantee here and give starts only")
 	}
 }
 

@@ -65,18 +65,20 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 // first.
 func (f *fit) reportStarts(ctx context.Context, m *fitted.Model, l *loss.Likelihood, all []*climber) error {
 	for _, c := range all {
-		if c.loglik == 0 {
-			v, err := l.LogLikelihood(ctx, c.params)
-			if err != nil {
-				return err
-			}
-			c.loglik = v
+		if c.rows == f.data.N {
+			c.loglik = -c.run.Value * float64(f.data.N)
+			continue
+		}
+		var err error
+		if c.loglik, err = l.LogLikelihood(ctx, c.params); err != nil {
+			return err
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *climber) int { return cmp.Compare(b.loglik, a.loglik) })
 	for _, c := range all {
 		m.Fit.Starts = append(m.Fit.Starts, fitted.Start{
 			Kind: c.kind, LogLikelihood: c.loglik, Converged: c.run.Status == optim.Converged,
+			Agrees: c.agrees, Rows: c.rows,
 		})
 	}
 	return nil

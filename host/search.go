@@ -40,6 +40,8 @@ type climber struct {
 
 	run    *optim.Result
 	params *model.Params
+	rows   int     // on which it ran
+	agrees bool    // with the best on its optimum
 	loglik float64 // on all rows
 }
 
@@ -93,7 +95,8 @@ func (f *fit) settled(all []*climber, tolerance float64) bool {
 	}
 	n := 0
 	for _, c := range all {
-		if c.run.Status == optim.Converged && c.run.Value <= all[0].run.Value+tolerance {
+		c.agrees = c.run.Status == optim.Converged && c.run.Value <= all[0].run.Value+tolerance
+		if c.agrees {
 			n++
 		}
 	}
@@ -171,7 +174,7 @@ func (f *fit) climb(ctx context.Context, part *model.Data, c *climber, rng *rand
 	if c.run, err = refine(ctx, l, l.Theta(p), hopeless(best)); err != nil {
 		return err
 	}
-	c.params = l.Params(c.run.X)
+	c.params, c.rows = l.Params(c.run.X), part.N
 	return nil
 }
 
@@ -229,7 +232,6 @@ func (f *fit) finish(ctx context.Context, all []*climber, part *model.Data) (*cl
 			return nil, err
 		}
 	}
-	best.loglik = -best.run.Value * float64(f.data.N)
 	return best, nil
 }
 
@@ -311,6 +313,6 @@ func (f *fit) lift(ctx context.Context, c *climber, data *model.Data, free loss.
 		return err
 	}
 	run.Iterations += c.run.Iterations
-	c.run, c.params = run, l.Params(run.X)
+	c.run, c.params, c.rows = run, l.Params(run.X), data.N
 	return nil
 }

@@ -11,8 +11,10 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// randomStart returns unit regressors of random directions times scale, no
-// gating, and the given noise level.
+// randomStart returns regressors of random directions with norms about scale,
+// no gating, and the given noise level. The norms differ so that no two experts
+// are equal where there are few directions (d = 1 has two): equal experts stay
+// equal for ever.
 func randomStart(rng *rand.Rand, k, d int, scale, sigma float64) *model.Params {
 	p := model.NewParams(k, d)
 	for i := range k {
@@ -20,7 +22,7 @@ func randomStart(rng *rand.Rand, k, d int, scale, sigma float64) *model.Params {
 		for j := range a {
 			a[j] = rng.NormFloat64()
 		}
-		floats.Scale(scale/floats.Norm(a, 2), a)
+		floats.Scale(scale*math.Exp(rng.NormFloat64()/4)/floats.Norm(a, 2), a)
 	}
 	p.Sigma[0] = sigma
 	return p

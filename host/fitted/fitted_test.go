@@ -46,7 +46,7 @@ func example() *Model {
 		Proportions: []float64{0.25, 0.75},
 		Fit: Fit{
 			Method: "auto", Seed: 1, N: 100, LogLikelihood: -12.5, BIC: 1, AIC: 2, Converged: true, Status: "gradient", Iterations: 7,
-			Starts:          []Start{{"moments", -12.5, true}, {"random", -99, false}},
+			Starts:          []Start{{"moments", -12.5, true, true, 100}, {"random", -99, false, false, 50}},
 			MomentsEstimate: &MomentsEstimate{Regressors: [][]float64{{1, 0}, {0, 1}}, Proportions: []float64{0.5, 0.5}},
 			Notes:           []string{"a note"},
 		},

@@ -92,11 +92,15 @@ type Fit struct {
 	Notes           []string         `json:"notes"`            // what the fit could not use, and what it did instead
 }
 
-// Start is one start of the likelihood's maximisation.
+// Start is one start of the likelihood's maximisation. Starts race on part of
+// the rows; LogLikelihood is that of all rows at the parameters where the start
+// ended.
 type Start struct {
 	Kind          string  `json:"kind"`
 	LogLikelihood float64 `json:"log_likelihood"`
 	Converged     bool    `json:"converged"`
+	Agrees        bool    `json:"agrees"` // with the best start on its optimum
+	Rows          int     `json:"rows"`   // on which it was refined
 }
 
 // Certificate says whether the optimum is the best there is and whether the

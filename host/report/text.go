@@ -119,16 +119,23 @@ func coefficients(m *fitted.Model, matrix [][]float64) [][]string {
 	return table
 }
 
+// starts shows where every start ended. They race on part of the rows, which is
+// why their log-likelihoods on all rows are a little below the fit's.
 func starts(m *fitted.Model) [][]string {
-	table := [][]string{{"Starts", "log-likelihood", "converged"}}
+	table := [][]string{{"Starts", "on rows", "log-likelihood of all", "converged", "agrees with best"}}
 	for _, s := range m.Fit.Starts {
-		converged := "yes"
-		if !s.Converged {
-			converged = "no"
-		}
-		table = append(table, []string{s.Kind, strconv.FormatFloat(s.LogLikelihood, 'f', 2, 64), converged})
+		table = append(table, []string{
+			s.Kind, strconv.Itoa(s.Rows), strconv.FormatFloat(s.LogLikelihood, 'f', 2, 64), yesNo(s.Converged), yesNo(s.Agrees),
+		})
 	}
 	return table
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
 }
 
 // writeTable writes a table below an empty line, the first column to the left

@@ -25,7 +25,7 @@ func TestText(t *testing.T) {
 		Proportions: []float64{0.25, 0.75},
 		Fit: fitted.Fit{
 			Method: "auto", N: 1234, LogLikelihood: -1234.5678, BIC: 2500.123, AIC: 2490.1, Converged: true, Status: "gradient",
-			Starts: []fitted.Start{{Kind: "moments", LogLikelihood: -1234.5678, Converged: true}, {Kind: "random", LogLikelihood: -9999.1}},
+			Starts: []fitted.Start{{Kind: "moments", LogLikelihood: -1234.5678, Converged: true, Agrees: true, Rows: 2048}, {Kind: "random", LogLikelihood: -9999.1, Rows: 2048}},
 			Notes:  []string{"d = 3 is not above 2k − 1 = 3: moments were not used"},
 		},
 		Truth: &fitted.Recovery{EReg: 3.25e-6, EGating: 0.0123},

@@ -1,0 +1,165 @@
+package optim
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// rosenbrock has its minimum 0 at (1, 1), at the end of a curved valley.
+type rosenbrock struct{}
+
+func (r *rosenbrock) Dim() int { return 2 }
+
+func (r *rosenbrock) Value(_ context.Context, x []float64) (float64, error) {
+	a, b := 1-x[0], x[1]-x[0]*x[0]
+	return a*a + 100*b*b, nil
+}
+
+func (r *rosenbrock) Grad(ctx context.Context, dst, x []float64) (float64, error) {
+	b := x[1] - x[0]*x[0]
+	dst[0], dst[1] = -2*(1-x[0])-400*x[0]*b, 200*b
+	return r.Value(ctx, x)
+}
+
+func (r *rosenbrock) Hessian(ctx context.Context, h *mat.SymDense, grad, x []float64) (float64, error) {
+	h.SetSym(0, 0, 2-400*(x[1]-3*x[0]*x[0]))
+	h.SetSym(0, 1, -400*x[0])
+	h.SetSym(1, 1, 200)
+	return r.Grad(ctx, grad, x)
+}
+
+// bowl is |x − 1|² with an EM map that halves the distance, but overshoots in
+// its first step.
+type bowl struct {
+	rosenbrock
+	steps int
+}
+
+func (b *bowl) EMStep(_ context.Context, dst, x []float64) (float64, error) {
+	value := 0.0
+	for i, v := range x {
+		value += (v - 1) * (v - 1)
+		dst[i] = v + 0.5*(1-v)
+	}
+	if b.steps++; b.steps == 1 {
+		dst[0], dst[1] = 30, 30
+	}
+	return value, nil
+}
+
+func TestMinimisers(t *testing.T) {
+	ctx := t.Context()
+	x0 := []float64{-1.2, 1}
+	run := map[string]func(*rosenbrock) (*Result, error){
+		"Newton": func(r *rosenbrock) (*Result, error) { return Newton(ctx, r, x0, Settings{}) },
+		"LBFGS":  func(r *rosenbrock) (*Result, error) { return LBFGS(ctx, r, x0, Settings{}) },
+		"EM": func(r *rosenbrock) (*Result, error) {
+			return EM(ctx, new(bowl), []float64{0, 0}, Settings{Tolerance: 1e-16})
+		},
+	}
+	for name, f := range run {
+		r, err := f(&rosenbrock{})
+		if err != nil || r.Status != Converged {
+			t.Errorf("%s: %v, error %v", name, r.Status, err)
+		}
+		// Value error v leaves x within √(v/λ), λ = 0.4 the least curvature.
+		if math.Abs(r.X[0]-1) > 1e-6 || math.Abs(r.X[1]-1) > 1e-6 {
+			t.Errorf("%s: ended at %v", name, r.X)
+		}
+		for i := 1; i < len(r.Trace); i++ {
+			if r.Trace[i] > r.Trace[i-1] {
+				t.Errorf("%s: iteration %d rises from %v to %v", name, i, r.Trace[i-1], r.Trace[i])
+			}
+		}
+	}
+}
+
+// kinked is |x−1| + (x−1)²: its minimum lies at a kink, where the gradient is
+// not 0 and Newton steps jump back and forth.
+type kinked struct{}
+
+func (kinked) Dim() int { return 1 }
+func (kinked) Value(_ context.Context, x []float64) (float64, error) {
+	d := x[0] - 1
+	return 1e-3*math.Abs(d) + d*d, nil
+}
+func (k kinked) Grad(ctx context.Context, dst, x []float64) (float64, error) {
+	d := x[0] - 1
+	dst[0] = math.Copysign(1e-3, d) + 2*d
+	return k.Value(ctx, x)
+}
+func (k kinked) Hessian(ctx context.Context, h *mat.SymDense, grad, x []float64) (float64, error) {
+	h.SetSym(0, 0, 2)
+	return k.Grad(ctx, grad, x)
+}
+
+func TestNewtonEndsAtAKink(t *testing.T) {
+	r, err := Newton(t.Context(), kinked{}, []float64{3}, Settings{Slack: 1e-6})
+	if err != nil || r.Status != Converged || math.Abs(r.X[0]-1) > 1e-3 {
+		t.Errorf("ended at %v, %v, error %v", r.X, r.Status, err)
+	}
+	r, _ = Newton(t.Context(), kinked{}, []float64{3}, Settings{Tolerance: 1e-300})
+	if r.Status == Converged && math.Abs(r.X[0]-1) > 1e-9 {
+		t.Errorf("without slack: converged at %v", r.X)
+	}
+}
+
+// broken returns what it is told to.
+type broken struct {
+	bowl
+	value float64
+	err   error
+}
+
+func (b *broken) Value(context.Context, []float64) (float64, error)         { return b.value, b.err }
+func (b *broken) Grad(_ context.Context, _, _ []float64) (float64, error)   { return b.value, b.err }
+func (b *broken) EMStep(_ context.Context, _, _ []float64) (float64, error) { return b.value, b.err }
+func (b *broken) Hessian(_ context.Context, _ *mat.SymDense, _, _ []float64) (float64, error) {
+	return b.value, b.err
+}
+
+func TestFailures(t *testing.T) {
+	x0 := []float64{0, 0}
+	run := func(b *broken) []*Result {
+		var out []*Result
+		for _, f := range []func() (*Result, error){
+			func() (*Result, error) { return EM(t.Context(), b, x0, Settings{}) },
+			func() (*Result, error) { return Newton(t.Context(), b, x0, Settings{}) },
+			func() (*Result, error) { return LBFGS(t.Context(), b, x0, Settings{}) },
+		} {
+			r, err := f()
+			if !errors.Is(err, b.err) {
+				t.Errorf("error %v, want %v", err, b.err)
+			}
+			out = append(out, r)
+		}
+		return out
+	}
+	for i, r := range run(&broken{err: context.Canceled}) {
+		if r.Status != Canceled {
+			t.Errorf("method %d: status %v after cancel", i, r.Status)
+		}
+	}
+	for i, r := range run(&broken{value: math.NaN()})[:2] {
+		if r.Status != Diverged {
+			t.Errorf("method %d: status %v at NaN", i, r.Status)
+		}
+	}
+	if r, err := LBFGS(t.Context(), &broken{value: math.NaN()}, x0, Settings{}); err == nil && r.Status == Converged {
+		t.Error("LBFGS converged at NaN")
+	}
+	stop := Settings{Stop: func(iteration int, _ float64) bool { return iteration >= 3 }}
+	for _, f := range []func() (*Result, error){
+		func() (*Result, error) { return EM(t.Context(), new(bowl), []float64{0, 0}, stop) },
+		func() (*Result, error) { return Newton(t.Context(), &rosenbrock{}, []float64{-1.2, 1}, stop) },
+		func() (*Result, error) { return LBFGS(t.Context(), &rosenbrock{}, []float64{-1.2, 1}, stop) },
+	} {
+		if r, err := f(); err != nil || r.Status != Stopped || r.Iterations > 6 {
+			t.Errorf("stopped run: %v after %d iterations, error %v", r.Status, r.Iterations, err)
+		}
+	}
+}
