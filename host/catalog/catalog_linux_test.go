@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -619,6 +620,42 @@ func TestClosed(t *testing.T) {
 	if err := p.Activation.Eval(t.Context(), make([]float64, 1), make([]float64, 1)); !errors.Is(err, errClosed) {
 		t.Errorf("error %v, want errClosed", err)
 	}
+}
+
+// TestNoLeak opens and closes plugins, good and bad, and counts goroutines and
+// open files.
+func TestNoLeak(t *testing.T) {
+	c := testCatalog(t)
+	good, bad := install(t, "relu"), install(t, "crash-at-start")
+	admit(t, c, good)
+	admit(t, c, bad)
+	cycle := func() {
+		p, err := c.Open(t.Context(), good, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+		if _, err := c.Open(t.Context(), bad, nil); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	count := func() (goroutines, files int) {
+		entries, _ := os.ReadDir("/proc/self/fd")
+		return runtime.NumGoroutine(), len(entries)
+	}
+	cycle() // what is made once
+	g0, f0 := count()
+	for range 10 {
+		cycle()
+	}
+	var g, f int
+	for range 50 { // the last ones are ending
+		if g, f = count(); g <= g0+2 && f <= f0+2 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines and %d open files became %d and %d", g0, f0, g, f)
 }
 
 // TestHostKilled kills hosts by SIGKILL: their plugins, with all children, are

@@ -178,6 +178,21 @@ func TestChunks(t *testing.T) {
 	}
 }
 
+// TestLongRequest sends eight megabytes in one message, as a host that does not
+// split its batches may: gRPC's own limit is four.
+func TestLongRequest(t *testing.T) {
+	z := make([]float64, 1<<20)
+	z[len(z)-1] = 3
+	resp, err := loop(t, family(plain)).rpc.Eval(t.Context(), &pb.BatchRequest{Z: appendFloats(nil, z)},
+		grpc.MaxCallRecvMsgSize(MaxRequest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := decodeFloats(z, resp.Values); err != nil || z[len(z)-1] != 27 {
+		t.Errorf("last value %v, %v, want 27", z[len(z)-1], err)
+	}
+}
+
 func TestSpecialValues(t *testing.T) {
 	nan := math.Float64frombits(0x7ff8dead_beef0001)
 	in := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), nan, 5e-324, math.MaxFloat64}
