@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,8 +14,9 @@ import (
 
 // activationFlags are the flags of a command that names an activation.
 type activationFlags struct {
-	name   string
-	params []string
+	name    string
+	params  []string
+	timeout time.Duration
 }
 
 // register adds --activation and --param to cmd.
@@ -24,19 +26,29 @@ func (f *activationFlags) register(cmd *cobra.Command) {
 	cobra.CheckErr(cmd.MarkFlagRequired("activation"))
 }
 
-// registerParams adds --param alone, for a command that names its activation
-// by an argument.
+// registerParams adds all flags but --activation, for a command that names its
+// activation by an argument.
 func (f *activationFlags) registerParams(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.params, "param", nil, "a parameter of the activation as `key=value`; may be repeated")
+	cmd.Flags().DurationVar(&f.timeout, "plugin-timeout", catalog.DefaultCallTimeout, "the longest that a call of a plugin may take, of at most 65536 values")
 }
 
 // open opens the activation that the flags name.
 func (f *activationFlags) open(ctx context.Context) (*catalog.Plugin, error) {
+	return f.openFrom(ctx, catalog.Catalog{})
+}
+
+// openFrom opens the activation that the flags name from c.
+func (f *activationFlags) openFrom(ctx context.Context, c catalog.Catalog) (*catalog.Plugin, error) {
 	params, err := parseParams(f.params)
 	if err != nil {
 		return nil, err
 	}
-	return catalog.Open(ctx, f.name, params)
+	if f.timeout <= 0 {
+		return nil, usagef("--plugin-timeout %v: want more than 0", f.timeout)
+	}
+	c.CallTimeout = f.timeout
+	return c.Open(ctx, f.name, params)
 }
 
 func parseParams(given []string) (sdk.Params, error) {

@@ -52,11 +52,7 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 	if !(f.sigma >= 0) {
 		return usagef("--sigma %v: want a finite number, 0 or above", f.sigma)
 	}
-	params, err := parseParams(f.activation.params)
-	if err != nil {
-		return err
-	}
-	plugin, err := catalog.Catalog{RunUntrusted: f.runUntrusted}.Open(ctx, f.activation.name, params)
+	plugin, err := f.activation.openFrom(ctx, catalog.Catalog{RunUntrusted: f.runUntrusted})
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,13 @@ import (
 // SourceBuiltin is the source of activations that are part of the program.
 const SourceBuiltin = "built-in"
 
+// The default times of a [Catalog]. A slow interpreter takes about a second
+// for a call.
+const (
+	DefaultStartTimeout = 10 * time.Second
+	DefaultCallTimeout  = 30 * time.Second
+)
+
 // Catalog knows where trust is recorded and how long plugins may take. The
 // zero value is the user's own catalog with the default times.
 type Catalog struct {
@@ -31,9 +38,10 @@ type Catalog struct {
 	// directory.
 	Dir string
 	// StartTimeout bounds the time from starting a plugin to its first reply;
-	// 0 means 10 s.
+	// 0 means DefaultStartTimeout.
 	StartTimeout time.Duration
-	// CallTimeout bounds every call, of at most 65,536 values; 0 means 30 s.
+	// CallTimeout bounds every call, of at most 65,536 values; 0 means
+	// DefaultCallTimeout.
 	CallTimeout time.Duration
 	// RunUntrusted makes Open run files that are not trusted. It is for a user
 	// who has asked for just that.

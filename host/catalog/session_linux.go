@@ -241,7 +241,7 @@ func (s *session) fault(proc *process, name string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	reason := err.Error()
+	reason, advice := err.Error(), ""
 	if reply := (*wire.ReplyError)(nil); errors.As(err, &reply) {
 		reason = reply.Err.Error()
 	}
@@ -253,6 +253,7 @@ func (s *session) fault(proc *process, name string, err error) error {
 			return errors.New(printable(call.Message))
 		case call.Code == codes.DeadlineExceeded:
 			reason = fmt.Sprintf("no answer within %v", s.catalog.callTimeout())
+			advice = "it hangs, or needs more time (--plugin-timeout)"
 		case call.Code == codes.ResourceExhausted:
 			reason = "its reply is too large: " + quote(call.Message)
 		case call.Code == codes.Unavailable:
@@ -265,7 +266,7 @@ func (s *session) fault(proc *process, name string, err error) error {
 			}
 		}
 	}
-	return &FaultError{Plugin: s.shown, Call: name, Reason: reason, Output: proc.runner.words.last()}
+	return &FaultError{Plugin: s.shown, Call: name, Reason: reason, Output: proc.runner.words.last(), Advice: advice}
 }
 
 func (s *session) faultf(name, format string, args ...any) error {
@@ -360,8 +361,8 @@ func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
 	return r, c.record(ctx, r)
 }
 
-func (c Catalog) startTimeout() time.Duration { return orDefault(c.StartTimeout, 10*time.Second) }
-func (c Catalog) callTimeout() time.Duration  { return orDefault(c.CallTimeout, 30*time.Second) }
+func (c Catalog) startTimeout() time.Duration { return orDefault(c.StartTimeout, DefaultStartTimeout) }
+func (c Catalog) callTimeout() time.Duration  { return orDefault(c.CallTimeout, DefaultCallTimeout) }
 
 func orDefault(d, byDefault time.Duration) time.Duration {
 	if d == 0 {
