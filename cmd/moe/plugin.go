@@ -122,27 +122,48 @@ func orDash(s string) string {
 }
 
 func newPluginTrustCmd() *cobra.Command {
-	return &cobra.Command{
+	var pin bool
+	cmd := &cobra.Command{
 		Use:   "trust PATH",
 		Short: "Record a plugin's checksum, so that it may run",
 		Long: `Records the sha256 of the file in your own store of trusted plugins, and then
-runs it to add the name, version and parameters that it gives itself.
+runs it to add the name, version and parameters that it gives itself and a
+fingerprint of its values.
 
 A trusted plugin is a program that runs with your rights. Of a script only the
-script is recorded, not its interpreter nor what it imports.`,
+script is recorded, not its interpreter nor what it imports.
+
+With --lock the plugin is also pinned in moe.lock in the working directory.
+Where there is such a file, no plugin runs but those that it lists, and of them
+only those that you trust: it can be committed with a project, and cannot make
+anything run.`,
 		Example: "  moe plugin trust ./moe-plugin-softplus",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := catalog.Catalog{}.Trust(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if wantsJSON(cmd) {
-				return printJSON(cmd, infoOf(r))
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "trusted %s: activation %s, version %s, sha256 %s\n",
-				r.Path, r.Name, orDash(r.Version), r.SHA256)
-			return err
+			return trustPlugin(cmd, args[0], pin)
 		},
 	}
+	cmd.Flags().BoolVar(&pin, "lock", false, "also pin the plugin in moe.lock in the working directory")
+	return cmd
+}
+
+func trustPlugin(cmd *cobra.Command, path string, pin bool) error {
+	c := catalog.Catalog{}
+	r, err := c.Trust(cmd.Context(), path)
+	if err != nil {
+		return err
+	}
+	pinned := ""
+	if pin {
+		if err := c.Pin(cmd.Context(), r); err != nil {
+			return err
+		}
+		pinned = ", pinned in " + catalog.DefaultLock
+	}
+	if wantsJSON(cmd) {
+		return printJSON(cmd, infoOf(r))
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "trusted %s: activation %s, version %s, sha256 %s%s\n",
+		r.Path, r.Name, orDash(r.Version), r.SHA256, pinned)
+	return err
 }

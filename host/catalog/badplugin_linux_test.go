@@ -96,6 +96,26 @@ var modes = map[string]func(){
 	"crash-thrice": func() {
 		serveDouble(crashOnce(3))
 	},
+	"drifts": func() { // by one unit in the last place, at each call
+		var calls float64
+		serve.Activation(double{g: func(z float64) float64 { return 2 * z }, after: func(dst []float64) {
+			calls++
+			for i := range dst {
+				dst[i] *= 1 + calls*0x1p-52
+			}
+		}})
+	},
+	"position": func() {
+		serve.Activation(double{g: func(z float64) float64 { return 2 * z }, after: func(dst []float64) {
+			for i := range dst {
+				dst[i] += float64(i)
+			}
+		}})
+	},
+	"table": func() { // g comes from a file beside the plugin's
+		table, _ := os.ReadFile(os.Args[0] + ".table")
+		serveDouble(func(z float64) float64 { return float64(len(table)) * z })
+	},
 	"moments-nan": func() { serve.Activation(badMoments{}) },
 
 	// Bad manners that harm nobody.
@@ -140,8 +160,9 @@ var modes = map[string]func(){
 
 // double is 2z, with what may go wrong in it.
 type double struct {
-	g    func(float64) float64
-	eval func() error
+	g     func(float64) float64
+	after func(dst []float64)
+	eval  func() error
 }
 
 func (double) Info() sdk.Info { return sdk.Info{Name: "double", Version: "1"} }
@@ -152,6 +173,9 @@ func (d double) Eval(_ context.Context, dst, z []float64) error {
 	}
 	for i, v := range z {
 		dst[i] = d.g(v)
+	}
+	if d.after != nil {
+		d.after(dst)
 	}
 	return nil
 }

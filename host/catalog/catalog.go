@@ -37,6 +37,10 @@ type Catalog struct {
 	// $MOE_CONFIG_DIR, or else the directory moe in the user's configuration
 	// directory.
 	Dir string
+	// Lock is the path of the project's lock file, which narrows what is trusted
+	// to the checksums in it. If it is "", it is DefaultLock in the working
+	// directory; a lock file that does not exist narrows nothing.
+	Lock string
 	// StartTimeout bounds the time from starting a plugin to its first reply;
 	// 0 means DefaultStartTimeout.
 	StartTimeout time.Duration

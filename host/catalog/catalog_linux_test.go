@@ -226,6 +226,94 @@ func TestTrust(t *testing.T) {
 	}
 }
 
+// TestFingerprint changes what a trusted plugin loads, but not its file.
+func TestFingerprint(t *testing.T) {
+	c := testCatalog(t)
+	path := install(t, "table")
+	table := func(rows string) {
+		t.Helper()
+		if err := os.WriteFile(path+".table", []byte(rows), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table("two")
+	r, err := c.Trust(t.Context(), path)
+	if err != nil || len(r.Fingerprint) != 32 {
+		t.Fatalf("fingerprint %q, %v", r.Fingerprint, err)
+	}
+	p, err := c.Open(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	table("four")
+	var untrusted *UntrustedError
+	if _, err := c.Open(t.Context(), path, nil); !errors.As(err, &untrusted) || !strings.Contains(err.Error(), "its g is not what it was") {
+		t.Errorf("error %v, want an UntrustedError about g", err)
+	}
+	checkNothingLeft(t, path)
+}
+
+// TestLock narrows what is trusted to what a project lists.
+func TestLock(t *testing.T) {
+	c := testCatalog(t)
+	c.Lock = filepath.Join(t.TempDir(), "moe.lock")
+	first, second := install(t, "relu"), install(t, "leakyrelu")
+	copyFile(t, second+"2", second)
+	if err := os.Rename(second+"2", second); err != nil { // no longer the same file as first
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(second, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString("other bytes")
+	f.Close()
+	r, err := c.Trust(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Trust(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	opens := func(path string) error {
+		p, err := c.Open(t.Context(), path, nil)
+		if err == nil {
+			p.Close()
+		}
+		return err
+	}
+	if err := errors.Join(opens(first), opens(second)); err != nil {
+		t.Fatalf("without a lock file: %v", err)
+	}
+	if err := c.Pin(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := opens(first); err != nil {
+		t.Errorf("pinned: %v", err)
+	}
+	var untrusted *UntrustedError
+	if err := opens(second); !errors.As(err, &untrusted) || !strings.Contains(err.Error(), "does not list it") {
+		t.Errorf("not pinned: %v", err)
+	}
+	if err := opens("relu"); err != nil {
+		t.Errorf("built in: %v", err)
+	}
+
+	// A lock file grants nothing: what it lists must be trusted all the same.
+	stranger := c
+	stranger.Dir = t.TempDir()
+	if _, err := stranger.Open(t.Context(), first, nil); !errors.As(err, &untrusted) {
+		t.Errorf("pinned by a project, trusted by nobody: %v", err)
+	}
+	if err := os.WriteFile(c.Lock, []byte("<<<<<<< HEAD"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := opens(first); !errors.As(err, &untrusted) || !strings.Contains(err.Error(), c.Lock) {
+		t.Errorf("a lock file that cannot be read: %v", err)
+	}
+}
+
 // TestBadFiles checks what is refused before anything runs.
 func TestBadFiles(t *testing.T) {
 	c := testCatalog(t)
@@ -433,6 +521,8 @@ func TestFaultsOfCalls(t *testing.T) {
 		"crash-in-goroutine": {[]float64{1}, "lost a thread"},
 		"null-pointer":       {[]float64{1}, "nil pointer"},
 		"hang":               {[]float64{1}, "no answer within 2s"},
+		"drifts":             {[]float64{1, 2}, "row 1: 4.000000000000001 at z = 2, but 4.000000000000002 when it was asked again"},
+		"position":           {[]float64{1, 2}, "row 1: 5 at z = 2, but 4 when"},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			p, path := open(t, testCatalog(t), mode, nil)

@@ -33,6 +33,7 @@ type session struct {
 	proc     *process // nil once closed
 	failed   error    // a fault for good: the plugin hangs, or dies again and again
 	restarts atomic.Int32
+	batches  atomic.Int64 // asked for so far
 }
 
 // openFile opens the trusted plugin at path.
@@ -41,7 +42,8 @@ func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (
 	if err != nil {
 		return nil, err
 	}
-	if err := c.trusted(path, img); err != nil && !c.RunUntrusted {
+	record, err := c.trusted(path, img)
+	if err != nil && !c.RunUntrusted {
 		img.Close()
 		return nil, err
 	}
@@ -59,25 +61,45 @@ func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (
 		}
 		return nil, &ParamsError{Name: path, Err: err}
 	}
+	if err := sameFunction(ctx, s, family, record); err != nil {
+		s.close()
+		return nil, err
+	}
 	return &Plugin{Activation: act, Family: s.family, source: path, sha256: img.sha256, close: s.close}, nil
 }
 
-// trusted reports whether the store holds a file with this path and checksum;
-// if not, the error says what it holds instead.
-func (c Catalog) trusted(shown string, img *image) error {
-	records, err := c.Trusted()
+// sameFunction reports whether the plugin's g is that which was trusted.
+func sameFunction(ctx context.Context, s *session, family sdk.Family, record Record) error {
+	if record.Fingerprint == "" {
+		return nil
+	}
+	now, err := fingerprint(ctx, family)
 	if err != nil {
 		return err
+	}
+	if now != record.Fingerprint {
+		return &UntrustedError{s.shown, "its g is not what it was when it was trusted, though its file is: something that it loads has changed; if you trust that: moe plugin trust " + s.shown}
+	}
+	return nil
+}
+
+// trusted returns the store's record of a file with this path and checksum,
+// which the lock file must allow; if there is none, the error says what there
+// is instead.
+func (c Catalog) trusted(shown string, img *image) (Record, error) {
+	records, err := c.Trusted()
+	if err != nil {
+		return Record{}, err
 	}
 	i := slices.IndexFunc(records, func(r Record) bool { return r.Path == img.path })
 	switch {
 	case i < 0:
-		return &UntrustedError{shown, fmt.Sprintf("it is not trusted and was not run (sha256 %s); if you trust it: moe plugin trust %s", img.sha256, shown)}
+		return Record{}, &UntrustedError{shown, fmt.Sprintf("it is not trusted and was not run (sha256 %s); if you trust it: moe plugin trust %s", img.sha256, shown)}
 	case records[i].SHA256 != img.sha256:
-		return &UntrustedError{shown, fmt.Sprintf("it has changed since it was trusted and was not run (sha256 %s, was %s); if you trust the new one: moe plugin trust %s",
+		return Record{}, &UntrustedError{shown, fmt.Sprintf("it has changed since it was trusted and was not run (sha256 %s, was %s); if you trust the new one: moe plugin trust %s",
 			img.sha256, records[i].SHA256, shown)}
 	}
-	return nil
+	return records[i], c.locked(shown, img.sha256)
 }
 
 // openSession starts the plugin in img, whatever the trust store says, and
@@ -313,7 +335,45 @@ func (m member) batches(ctx context.Context, name string, method batchMethod, ds
 				return m.s.faultf(name, "row %d: %v at z = %v", lo+i, v, z[lo+i])
 			}
 		}
+		if n := m.s.batches.Add(1); n&(n-1) == 0 || n%recheckEvery == 0 {
+			if err := m.recheck(ctx, name, method, part, z[lo:hi], lo); err != nil {
+				return err
+			}
+		}
 		copy(dst[lo:hi], part)
+	}
+	return nil
+}
+
+// Of the batches the 1st, 2nd, 4th, 8th … and every 64th are checked again, at
+// most recheckValues of each: less than a fiftieth of the work.
+const (
+	recheckEvery  = 64
+	recheckValues = 64
+)
+
+// recheck asks again for some values of a batch, in another order and without
+// the others. The bits must be the same: a value depends on its z alone.
+func (m member) recheck(ctx context.Context, name string, method batchMethod, values, z []float64, first int) error {
+	step := max(1, (len(z)+recheckValues-1)/recheckValues)
+	var rows []int
+	for i := len(z) - 1; i >= 0; i -= step {
+		rows = append(rows, i)
+	}
+	again := make([]float64, len(rows))
+	for j, i := range rows {
+		again[j] = z[i]
+	}
+	err := m.s.call(ctx, name, func(c *wire.Client) error {
+		return method(wire.Member{Client: c, Params: m.params}, ctx, again, again)
+	})
+	if err != nil {
+		return err
+	}
+	for j, i := range rows {
+		if math.Float64bits(again[j]) != math.Float64bits(values[i]) {
+			return m.s.faultf(name, "row %d: %v at z = %v, but %v when it was asked again", first+i, values[i], z[i], again[j])
+		}
 	}
 	return nil
 }
@@ -358,6 +418,9 @@ func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
 	defer s.close()
 	r.Name, r.Version, r.Protocol = s.family.Name, s.family.Version, wire.Version
 	r.Parameters = ParametersOf(s.family)
+	if r.Fingerprint, err = fingerprint(ctx, s.family); err != nil {
+		return Record{}, errors.Join(err, c.forget(context.WithoutCancel(ctx), r.Path))
+	}
 	return r, c.record(ctx, r)
 }
 

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,12 +18,13 @@ import (
 // Record is one entry of the trust store: a file, as it was when it was
 // trusted, and what it then said about itself.
 type Record struct {
-	Path       string      `json:"path"`   // absolute, without symbolic links
-	SHA256     string      `json:"sha256"` // of the file, in hexadecimal
-	Name       string      `json:"name,omitempty"`
-	Version    string      `json:"version,omitempty"`
-	Protocol   int         `json:"protocol,omitempty"`
-	Parameters []Parameter `json:"parameters,omitempty"`
+	Path        string      `json:"path"`   // absolute, without symbolic links
+	SHA256      string      `json:"sha256"` // of the file, in hexadecimal
+	Name        string      `json:"name,omitempty"`
+	Version     string      `json:"version,omitempty"`
+	Protocol    int         `json:"protocol,omitempty"`
+	Parameters  []Parameter `json:"parameters,omitempty"`
+	Fingerprint string      `json:"fingerprint,omitempty"` // of g with the default parameters
 }
 
 // Parameter is an [sdk.Param] in the trust store.
@@ -145,14 +145,11 @@ func (c Catalog) edit(ctx context.Context, change func([]Record) []Record) error
 	}
 	records = change(records)
 	slices.SortFunc(records, func(a, b Record) int { return strings.Compare(a.Path, b.Path) })
-	var data bytes.Buffer
-	enc := json.NewEncoder(&data)
-	enc.SetEscapeHTML(false) // people read this file
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(storeFile{Format: storeFormat, Plugins: records}); err != nil {
+	data, err := marshal(storeFile{Format: storeFormat, Plugins: records})
+	if err != nil {
 		return err
 	}
-	return atomicfile.WriteFile(ctx, path, data.Bytes())
+	return atomicfile.WriteFile(ctx, path, data)
 }
 
 // createStore makes the store, empty and writable by its owner alone, if there

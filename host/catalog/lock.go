@@ -1,0 +1,103 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gatedlearning/moe/internal/atomicfile"
+)
+
+// DefaultLock is the name of a project's lock file in its directory.
+const DefaultLock = "moe.lock"
+
+const lockFormat = "moe-lock/v1"
+
+// lockFile lists the plugins that a project uses. Where there is one, a trusted
+// plugin runs only if its checksum is in it. It can grant nothing: a plugin
+// that is in it but not in the user's own store does not run.
+type lockFile struct {
+	Format  string   `json:"format"`
+	Plugins []Locked `json:"plugins"` // by name, then checksum
+}
+
+// Locked is an entry of a lock file.
+type Locked struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+}
+
+func (c Catalog) lockPath() string {
+	if c.Lock == "" {
+		return DefaultLock
+	}
+	return c.Lock
+}
+
+// readLock returns the lock file's entries, and whether there is a lock file.
+func (c Catalog) readLock() ([]Locked, bool, error) {
+	data, err := os.ReadFile(c.lockPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	var file lockFile
+	if err == nil {
+		err = json.Unmarshal(data, &file)
+	}
+	if err == nil && file.Format != lockFormat {
+		err = fmt.Errorf("its format is %q, want %q", file.Format, lockFormat)
+	}
+	if err != nil {
+		return nil, true, &UntrustedError{c.lockPath(), "the lock file allows nothing: " + err.Error()}
+	}
+	return file.Plugins, true, nil
+}
+
+// locked reports whether the lock file, if there is one, allows the plugin
+// shown with the given checksum.
+func (c Catalog) locked(shown, sha256 string) error {
+	entries, exists, err := c.readLock()
+	if err != nil || !exists {
+		return err
+	}
+	if !slices.ContainsFunc(entries, func(e Locked) bool { return e.SHA256 == sha256 }) {
+		return &UntrustedError{shown, fmt.Sprintf("%s does not list it (sha256 %s) and it was not run; if the project is to use it: moe plugin trust --lock %s",
+			c.lockPath(), sha256, shown)}
+	}
+	return nil
+}
+
+// Pin adds the plugin of r to the lock file, in the place of others of its
+// name, and makes the file if there is none.
+func (c Catalog) Pin(ctx context.Context, r Record) error {
+	entries, _, err := c.readLock()
+	if err != nil {
+		return err
+	}
+	entries = slices.DeleteFunc(entries, func(e Locked) bool { return e.Name == r.Name })
+	entries = append(entries, Locked{Name: r.Name, SHA256: r.SHA256})
+	slices.SortFunc(entries, func(a, b Locked) int {
+		return strings.Compare(a.Name+a.SHA256, b.Name+b.SHA256)
+	})
+	data, err := marshal(lockFile{Format: lockFormat, Plugins: entries})
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(ctx, c.lockPath(), data)
+}
+
+// marshal writes v as JSON for people to read.
+func marshal(v any) ([]byte, error) {
+	var data bytes.Buffer
+	enc := json.NewEncoder(&data)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return data.Bytes(), err
+}
