@@ -15,24 +15,21 @@ import (
 var update = flag.Bool("update", false, "write what the commands print into the pages")
 
 // sessions are the pages whose console blocks are run.
-var sessions = []string{"examples/README.md"}
+var sessions = []string{"README.md", "examples/README.md"}
 
 // TestSessions runs every command that a page shows after "$ " in a block of
 // the kind console, and compares what it prints with what the page shows. The
 // commands of a page run one after the other in a directory that has the
-// project's examples and the program moe in it.
+// project's examples and the program moe in it. Pictures that the page shows
+// and the commands draw are compared too.
 //
 //	go test . -run TestSessions -update
 //
 // rewrites the pages. The numbers shown are those of amd64: other processors
 // round a product and a sum in one step, and the last digits differ.
 func TestSessions(t *testing.T) {
-	if runtime.GOARCH != "amd64" || runtime.GOOS == "windows" {
-		t.Skip("the pages show the output on amd64, and the commands need a shell")
-	}
-	program := filepath.Join(t.TempDir(), "moe")
-	if out, err := exec.Command("go", "build", "-o", program, "./cmd/moe").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
+		t.Skip("the pages show the output on linux/amd64")
 	}
 	for _, page := range sessions {
 		t.Run(page, func(t *testing.T) {
@@ -44,24 +41,41 @@ func TestSessions(t *testing.T) {
 			if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("examples")); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Link(program, filepath.Join(dir, "moe")); err != nil {
-				t.Fatal(err)
-			}
+			build(t, "./cmd/moe", dir)
 			now := consoles.ReplaceAllFunc(text, func(block []byte) []byte { return replay(t, dir, block) })
-			if *update && !bytes.Equal(now, text) {
-				if err := os.WriteFile(page, now, 0o666); err != nil {
+			rewrite(t, page, text, now)
+			for _, picture := range pictures.FindAllSubmatch(text, -1) {
+				drawn, err := os.ReadFile(filepath.Join(dir, filepath.Base(string(picture[1]))))
+				if err != nil {
 					t.Fatal(err)
 				}
+				shown, err := os.ReadFile(string(picture[1]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(drawn, shown) && !*update {
+					t.Errorf("%s is not what the commands draw", picture[1])
+				}
+				rewrite(t, string(picture[1]), shown, drawn)
 			}
 		})
 	}
 }
 
+// rewrite writes now to a file that holds was, if pages are to be updated.
+func rewrite(t *testing.T, file string, was, now []byte) {
+	if *update && !bytes.Equal(was, now) {
+		if err := os.WriteFile(file, now, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 var (
 	consoles = regexp.MustCompile("(?s)```console\n.*?```\n")
-	// elsewhere is what differs between runs or between the page's reader and
-	// this test.
-	elsewhere = regexp.MustCompile(`after [0-9.]+ s`)
+	pictures = regexp.MustCompile(`!\[[^]]*\]\(([^)]*)\)`)
+	// elsewhere is what differs from run to run and from place to place.
+	elsewhere = regexp.MustCompile(`after [0-9.]+ s|^trusted [^:]*|sha256 [0-9a-f]+`)
 )
 
 // replay runs the commands of a block and returns it with what they print. The
@@ -97,10 +111,12 @@ func replay(t *testing.T, dir string, block []byte) []byte {
 	return []byte(out.String())
 }
 
-// shell runs a command line and returns its output and errors. The program is
-// there already: go run ./cmd/moe is moe, and go build needs no run.
+// shell runs a command line and returns its output and errors. go run ./cmd/moe
+// is the program that is there already, and go build builds from the module into
+// the directory.
 func shell(t *testing.T, dir, line string) string {
-	if line == "go build ./cmd/moe" {
+	if pkg, ok := strings.CutPrefix(line, "go build "); ok {
+		build(t, pkg, dir)
 		return ""
 	}
 	line = strings.ReplaceAll(line, "go run ./cmd/moe", "./moe")
@@ -112,4 +128,12 @@ func shell(t *testing.T, dir, line string) string {
 		t.Errorf("%s: %v\n%s", line, err, out)
 	}
 	return string(out)
+}
+
+// build builds a main package of the module into a directory.
+func build(t *testing.T, pkg, dir string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator), pkg).CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+	}
 }
