@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,7 +55,7 @@ func copyFile(t testing.TB, dst, src string) {
 // testCatalog is an empty catalog with times short enough for tests and long
 // enough for a busy machine.
 func testCatalog(t testing.TB) Catalog {
-	return Catalog{Dir: t.TempDir(), StartTimeout: 5 * time.Second, CallTimeout: 2 * time.Second}
+	return Catalog{Dir: t.TempDir(), StartTimeout: 5 * time.Second, CallTimeout: 2 * time.Second, MaxRSS: 300 << 20}
 }
 
 // admit records path without running it, so that a bad plugin can be opened.
@@ -521,6 +523,7 @@ func TestFaultsOfCalls(t *testing.T) {
 		"crash-in-goroutine": {[]float64{1}, "lost a thread"},
 		"null-pointer":       {[]float64{1}, "nil pointer"},
 		"hang":               {[]float64{1}, "no answer within 2s"},
+		"grows":              {[]float64{1}, "it used more than 300 MiB of memory and was ended; it leaks, or needs more (--plugin-max-rss)"},
 		"drifts":             {[]float64{1, 2}, "row 1: 4.000000000000001 at z = 2, but 4.000000000000002 when it was asked again"},
 		"position":           {[]float64{1, 2}, "row 1: 5 at z = 2, but 4 when"},
 	} {
@@ -748,13 +751,15 @@ func TestNoLeak(t *testing.T) {
 	t.Errorf("%d goroutines and %d open files became %d and %d", g0, f0, g, f)
 }
 
+var killedHosts = flag.Int("killed-hosts", 20, "how many hosts TestHostKilled kills")
+
 // TestHostKilled kills hosts by SIGKILL: their plugins, with all children, are
 // gone within a second, and the next start sweeps their sockets away.
 func TestHostKilled(t *testing.T) {
 	c := testCatalog(t)
 	path := install(t, "children")
 	admit(t, c, path)
-	for range 5 {
+	for range *killedHosts {
 		host := exec.Command(os.Args[0], "-test.run=^TestHost$")
 		host.Env = append(os.Environ(), "CATALOG_HOST="+path, "MOE_CONFIG_DIR="+c.Dir)
 		stdout, err := host.StdoutPipe()
@@ -806,6 +811,34 @@ func TestHost(t *testing.T) {
 	defer p.Close()
 	fmt.Print("ready")
 	time.Sleep(time.Minute)
+}
+
+// FuzzHandshake: whatever a plugin prints, the only addresses that pass are
+// sockets in its own directory.
+func FuzzHandshake(f *testing.F) {
+	dir := f.TempDir()
+	socket := filepath.Join(dir, "s")
+	lis, err := net.Listen("unix", socket)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { lis.Close() })
+	good := "1|1|unix|" + socket + "|grpc|" + certificate
+	if err := checkHandshake(good, dir); err != nil {
+		f.Fatalf("a good handshake: %v", err)
+	}
+	for _, seed := range []string{good, good + "|true", "", "|", "1|1|tcp|127.0.0.1:1|grpc|x", "1|1|unix|" + dir + "/../s|grpc|x", strings.Repeat("|", 1000)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		if err := checkHandshake(line, dir); err == nil {
+			if fields := strings.Split(strings.TrimSpace(line), "|"); fields[2] != "unix" || fields[3] != socket || fields[5] == "" {
+				t.Errorf("%q was accepted", line)
+			}
+		} else if strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
+			t.Errorf("error %q is not printable", err)
+		}
+	})
 }
 
 func BenchmarkEval(b *testing.B) {

@@ -29,6 +29,7 @@ import (
 type runner struct {
 	image     *image
 	shown     string // the file's path as the user wrote it
+	maxRSS    int64  // bytes
 	env       []string
 	socketDir string
 
@@ -44,6 +45,7 @@ type runner struct {
 	mu     sync.Mutex
 	pid    int        // 0 before it runs
 	killed bool       // by us
+	excess error      // why, if it was for what it did
 	pipes  []*os.File // our ends of its pipes
 }
 
@@ -58,8 +60,8 @@ const (
 var passEnv = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ"}
 
 // newRunner prepares to run img.
-func newRunner(img *image, shown string) *runner {
-	return &runner{image: img, shown: shown, lineDone: make(chan struct{}), done: make(chan struct{})}
+func newRunner(img *image, shown string, maxRSS int64) *runner {
+	return &runner{image: img, shown: shown, maxRSS: maxRSS, lineDone: make(chan struct{}), done: make(chan struct{})}
 }
 
 // setUp takes what go-plugin wants in the plugin's environment, and the
@@ -112,7 +114,39 @@ func (r *runner) Start(context.Context) error {
 	go firstLine(outR, line, &r.words)
 	go io.Copy(&r.words, errR)
 	go r.check(line, pass)
+	go r.watchMemory()
 	return nil
+}
+
+// watchMemory ends a plugin whose resident memory exceeds maxRSS.
+func (r *runner) watchMemory() {
+	const interval = 50 * time.Millisecond
+	statm := "/proc/" + r.ID() + "/statm"
+	for !r.ended(interval) {
+		data, err := os.ReadFile(statm)
+		if err != nil {
+			return
+		}
+		fields := strings.Fields(string(data))
+		if len(fields) < 2 {
+			return
+		}
+		pages, err := strconv.ParseInt(fields[1], 10, 64)
+		if err == nil && pages*int64(os.Getpagesize()) > r.maxRSS {
+			r.mu.Lock()
+			r.excess = fmt.Errorf("it used more than %d MiB of memory and was ended", r.maxRSS>>20)
+			r.mu.Unlock()
+			r.kill()
+			return
+		}
+	}
+}
+
+// exceeded returns what the plugin did that it was ended for, or nil.
+func (r *runner) exceeded() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.excess
 }
 
 // hold starts the plugin and waits for its end, on a thread of its own: the
