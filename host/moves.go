@@ -62,35 +62,23 @@ func moves(s *loss.Structure) []move {
 }
 
 // apply returns p after the move: the dropped expert becomes the second half
-// of the split one, the two halves half the residual's rms apart along its axis.
+// of the split one, the two halves twice the residual's rms apart along its
+// axis, with equal gates and noise.
 func (m move) apply(p *model.Params, s *loss.Structure) *model.Params {
 	q := p.Clone()
-	gate := func(i int) []float64 { // the last gate is 0 and is not stored
-		if i < p.K-1 {
-			return p.Gate(i)
-		}
-		return make([]float64, p.D)
-	}
-	half := make([]float64, p.D)
-	copy(half, s.Axes[m.split])
+	half := append([]float64(nil), s.Axes[m.split]...)
 	floats.Scale(math.Sqrt(s.RSS[m.split]/max(s.Mass[m.split], 1)), half)
-	floats.AddTo(q.Regressor(m.split), p.Regressor(m.split), half)
-	floats.SubTo(q.Regressor(m.drop), p.Regressor(m.split), half)
-	setGate(q, m.drop, gate(m.split))
+	floats.AddTo(q.Regressor(m.split), p.Regressor(m.split), half[:p.D])
+	floats.SubTo(q.Regressor(m.drop), p.Regressor(m.split), half[:p.D])
+	if p.RegressorIntercepts != nil {
+		b := p.RegressorIntercepts[m.split]
+		q.RegressorIntercepts[m.split], q.RegressorIntercepts[m.drop] = b+half[p.D], b-half[p.D]
+	}
+	if len(p.Sigma) > 1 {
+		q.Sigma[m.drop] = p.Sigma[m.split]
+	}
+	q.SetGate(m.drop, p.GateOf(m.split), p.GateInterceptOf(m.split))
 	return q
-}
-
-// setGate gives expert i the gate w. The last expert's gate is 0 by convention:
-// there, w is taken off all gates instead.
-func setGate(p *model.Params, i int, w []float64) {
-	if i < p.K-1 {
-		copy(p.Gate(i), w)
-		return
-	}
-	w = append([]float64(nil), w...)
-	for j := range p.K - 1 {
-		floats.Sub(p.Gate(j), w)
-	}
 }
 
 // improve tries moves from the optimum at r and returns the first refined one
@@ -106,7 +94,7 @@ func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result) (*optim.R
 		if err != nil {
 			return nil, err
 		}
-		if tried.Value < r.Value-slack/float64(l.Rows()) {
+		if tried.Value < r.Value-slack/l.Rows() {
 			tried.Iterations += r.Iterations
 			return tried, nil
 		}

@@ -112,7 +112,7 @@ func refine(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(
 		if err != nil || r.Status == optim.Stopped || r.Status == optim.Diverged {
 			break
 		}
-		r, err = optim.Newton(ctx, l, r.X, optim.Settings{Iterations: 15, Slack: slack / float64(l.Rows())})
+		r, err = optim.Newton(ctx, l, r.X, optim.Settings{Iterations: 15, Slack: slack / l.Rows()})
 		iterations += r.Iterations
 		if err != nil || r.Status == optim.Converged {
 			break

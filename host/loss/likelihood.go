@@ -11,11 +11,14 @@ import (
 )
 
 // Free says which parameters of a [Likelihood] vary; the others stay at their
-// given values.
+// given values. Intercepts, where there are any, vary with their coefficients.
 type Free struct {
 	Regressors bool
 	Gating     bool
 	Sigma      bool
+	// ExpertColumns and GateColumns are the features whose coefficients vary,
+	// ascending; nil is all of them.
+	ExpertColumns, GateColumns []int
 }
 
 // All is every parameter: the joint likelihood.
@@ -26,6 +29,8 @@ var All = Free{Regressors: true, Gating: true, Sigma: true}
 //	L(A, W, σ) = −(1/n) Σ_rows log Σ_i p_i(x)·N(y | g(⟨a_i,x⟩+b_i), σ_i²)
 //
 // all constants included (002 Eq. 9 where only the gating varies, see [Log]).
+// Where observations have weights each row's term is multiplied by its weight
+// and n is their sum.
 // Its argument θ lists the free parameters: for every expert a_i (and b_i), for
 // every gate but the last w_i (and v_i), then log σ.
 //
@@ -38,7 +43,9 @@ type Likelihood struct {
 	free    Free
 	workers int
 
-	k, d, da, dw, ns int     // experts, features, columns of an expert and of a gate, noise levels
+	k, d, da, dw, ns int     // experts, features, free coefficients of an expert and of a gate, noise levels
+	expert, gate     []int   // the columns of those coefficients; d is the column of ones
+	n                float64 // rows, or the sum of their weights
 	logFloor         float64 // log of the smallest σ
 	cur              *model.Params
 	ones             []float64
@@ -58,15 +65,13 @@ func NewLikelihood(data *model.Data, act Activation, base *model.Params, free Fr
 	l := &Likelihood{
 		data: data, act: act, base: base.Clone(), free: free,
 		workers: min(model.Workers(workers), data.Chunks()),
-		k:       base.K, d: base.D, da: base.D, dw: base.D, ns: len(base.Sigma),
-		cur: base.Clone(),
+		k:       base.K, d: base.D, ns: len(base.Sigma),
+		expert: columns(free.ExpertColumns, base.D, base.RegressorIntercepts != nil),
+		gate:   columns(free.GateColumns, base.D, base.GatingIntercepts != nil),
+		n:      data.Weight(),
+		cur:    base.Clone(),
 	}
-	if base.RegressorIntercepts != nil {
-		l.da++
-	}
-	if base.GatingIntercepts != nil {
-		l.dw++
-	}
+	l.da, l.dw = len(l.expert), len(l.gate)
 	l.ones = make([]float64, model.BlockRows)
 	for i := range l.ones {
 		l.ones[i] = 1
@@ -76,6 +81,21 @@ func NewLikelihood(data *model.Data, act Activation, base *model.Params, free Fr
 	l.chunks = make([]*sums, data.Chunks())
 	l.fixed = make([][]float64, len(data.Blocks))
 	return l
+}
+
+// columns lists the given features, all d if nil, and then the column of ones
+// where there is an intercept.
+func columns(given []int, d int, intercept bool) []int {
+	out := append([]int(nil), given...)
+	if given == nil {
+		for j := range d {
+			out = append(out, j)
+		}
+	}
+	if intercept {
+		out = append(out, d)
+	}
+	return out
 }
 
 // Log is L_log of 002 Eq. 9: the likelihood as a function of the gating alone,
@@ -95,15 +115,23 @@ func sigmaFloor(data *model.Data) float64 {
 	return 1e-8*math.Sqrt(sum/float64(data.N)) + math.SmallestNonzeroFloat32
 }
 
-// Rows returns the number of rows of the data.
-func (l *Likelihood) Rows() int { return l.data.N }
+// Rows returns the number of rows of the data, or the sum of their weights.
+func (l *Likelihood) Rows() float64 { return l.n }
 
 // Dense says whether a Hessian is worth its cost: its sums, kept once per
 // chunk of the data, then take at most 16 MB each.
 func (l *Likelihood) Dense() bool {
 	const most = 2 << 20 // values
-	dx := max(l.da, l.dw)
+	dx := l.width()
 	return l.k*(2*l.k-1)*dx*(dx+1)/2 <= most
+}
+
+// width is the number of columns of the design, ones included.
+func (l *Likelihood) width() int {
+	if l.base.RegressorIntercepts != nil || l.base.GatingIntercepts != nil {
+		return l.d + 1
+	}
+	return l.d
 }
 
 // Dim returns the number of free parameters.
@@ -123,48 +151,42 @@ func (l *Likelihood) Dim() int {
 
 // Pack writes the free parameters of p to θ, which has Dim() places.
 func (l *Likelihood) Pack(theta []float64, p *model.Params) {
-	put := func(coef, intercepts []float64, rows, d int) {
-		for i := range rows {
-			copy(theta, coef[i*l.d:(i+1)*l.d])
-			if d > l.d {
-				theta[l.d] = intercepts[i]
-			}
-			theta = theta[d:]
-		}
-	}
-	if l.free.Regressors {
-		put(p.Regressors, p.RegressorIntercepts, l.k, l.da)
-	}
-	if l.free.Gating {
-		put(p.Gating, p.GatingIntercepts, l.k-1, l.dw)
-	}
-	if l.free.Sigma {
-		for i, s := range p.Sigma {
-			theta[i] = math.Log(s)
-		}
-	}
+	l.each(p, func(at int, v *float64) { theta[at] = *v }, func(at int, sigma *float64) { theta[at] = math.Log(*sigma) })
 }
 
 // Unpack writes θ to the free parameters of p and leaves the others alone.
 func (l *Likelihood) Unpack(p *model.Params, theta []float64) {
-	get := func(coef, intercepts []float64, rows, d int) {
-		for i := range rows {
-			copy(coef[i*l.d:(i+1)*l.d], theta)
-			if d > l.d {
-				intercepts[i] = theta[l.d]
+	l.each(p, func(at int, v *float64) { *v = theta[at] }, func(at int, sigma *float64) {
+		*sigma = math.Exp(min(max(theta[at], l.logFloor), 300))
+	})
+}
+
+// each calls coef with the place in θ and in p of every free coefficient, and
+// noise with those of every free noise level.
+func (l *Likelihood) each(p *model.Params, coef, noise func(at int, v *float64)) {
+	at := 0
+	visit := func(rows []float64, intercepts []float64, n int, columns []int) {
+		for i := range n {
+			for _, j := range columns {
+				if j == l.d {
+					coef(at, &intercepts[i])
+				} else {
+					coef(at, &rows[i*l.d+j])
+				}
+				at++
 			}
-			theta = theta[d:]
 		}
 	}
 	if l.free.Regressors {
-		get(p.Regressors, p.RegressorIntercepts, l.k, l.da)
+		visit(p.Regressors, p.RegressorIntercepts, l.k, l.expert)
 	}
 	if l.free.Gating {
-		get(p.Gating, p.GatingIntercepts, l.k-1, l.dw)
+		visit(p.Gating, p.GatingIntercepts, l.k-1, l.gate)
 	}
 	if l.free.Sigma {
 		for i := range p.Sigma {
-			p.Sigma[i] = math.Exp(min(max(theta[i], l.logFloor), 300))
+			noise(at, &p.Sigma[i])
+			at++
 		}
 	}
 }
@@ -199,7 +221,7 @@ func (l *Likelihood) Value(ctx context.Context, theta []float64) (float64, error
 	if err != nil {
 		return math.NaN(), err
 	}
-	return -s.loglik / float64(l.data.N), nil
+	return -s.loglik / l.n, nil
 }
 
 // Grad writes ∇L(θ) to dst and returns L(θ).
@@ -210,7 +232,7 @@ func (l *Likelihood) Grad(ctx context.Context, dst, theta []float64) (float64, e
 		return math.NaN(), err
 	}
 	l.gradient(dst, s, theta)
-	return -s.loglik / float64(l.data.N), nil
+	return -s.loglik / l.n, nil
 }
 
 // gradient assembles ∇L from the sums:
@@ -218,7 +240,7 @@ func (l *Likelihood) Grad(ctx context.Context, dst, theta []float64) (float64, e
 //	∂/∂a_i = −mean r_i·(y−g_i)·g′_i·x/σ_i²   ∂/∂w_j = −mean (r_j−p_j)·x
 //	∂/∂log σ_i = −mean r_i·((y−g_i)²/σ_i² − 1)
 func (l *Likelihood) gradient(dst []float64, s *sums, theta []float64) {
-	scale := -1 / float64(l.data.N)
+	scale := -1 / l.n
 	at := 0
 	if l.free.Regressors {
 		for i := range l.k {
@@ -260,7 +282,7 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 		return nil, err
 	}
 	out := make([]float64, l.k)
-	floats.ScaleTo(out, 1/float64(l.data.N), s.prior)
+	floats.ScaleTo(out, 1/l.n, s.prior)
 	return out, nil
 }
 
@@ -290,7 +312,7 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	if l.free.Sigma {
 		l.stepSigma(dst[at:], s)
 	}
-	return -s.loglik / float64(l.data.N), nil
+	return -s.loglik / l.n, nil
 }
 
 // stepSigma writes log σ after the regressors' step: s.rss has been lowered by
@@ -326,5 +348,5 @@ func (l *Likelihood) Hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 	}
 	l.gradient(grad, s, theta)
 	l.hessian(h, s)
-	return -s.loglik / float64(l.data.N), nil
+	return -s.loglik / l.n, nil
 }

@@ -96,17 +96,36 @@ type shape struct {
 	k, d, n int
 	general bool
 	free    Free
+	weights bool
 }
 
 var shapes = []shape{
-	{"one expert", identity, 1, 3, 100, false, All},
-	{"linear", identity, 3, 4, 700, false, All},
-	{"tanh", tanh, 2, 5, 300, false, All},
-	{"relu", relu, 3, 3, 600, false, All},
-	{"intercepts and noise per expert", tanh, 3, 3, 600, true, All},
-	{"gating only", tanh, 3, 3, 300, true, Free{Gating: true}},
-	{"noise and gating", relu, 3, 3, 300, false, Free{Gating: true, Sigma: true}},
-	{"regressors only", tanh, 2, 3, 300, false, Free{Regressors: true}},
+	{"one expert", identity, 1, 3, 100, false, All, false},
+	{"linear", identity, 3, 4, 700, false, All, false},
+	{"tanh", tanh, 2, 5, 300, false, All, false},
+	{"relu", relu, 3, 3, 600, false, All, false},
+	{"intercepts and noise per expert", tanh, 3, 3, 600, true, All, false},
+	{"gating only", tanh, 3, 3, 300, true, Free{Gating: true}, false},
+	{"noise and gating", relu, 3, 3, 300, false, Free{Gating: true, Sigma: true}, true},
+	{"regressors only", tanh, 2, 3, 300, false, Free{Regressors: true}, false},
+	{"weights", identity, 2, 3, 300, false, All, true},
+	{"weights and noise per expert", identity, 3, 3, 300, true, All, true},
+	{"columns of their own", identity, 3, 4, 300, true, Free{true, true, true, []int{0, 2}, []int{1, 2, 3}}, false},
+	{"constant gate", identity, 3, 3, 300, true, Free{true, true, true, nil, []int{}}, true},
+}
+
+// data draws the shape's rows, with weights where it has them.
+func (s shape) data(rng *rand.Rand, p *model.Params, n int) *model.Data {
+	data := draw(rng, s.act, p, n)
+	for i := range data.Blocks {
+		if b := &data.Blocks[i]; s.weights {
+			b.W = make([]float64, b.N)
+			for t := range b.W {
+				b.W[t] = rng.ExpFloat64()
+			}
+		}
+	}
+	return data
 }
 
 // logDensity is the log-likelihood written out row by row from 002 Eq. 1.
@@ -134,7 +153,11 @@ func logDensity(act fn, p *model.Params, data *model.Data) float64 {
 				norm += math.Exp(gate)
 				density += math.Exp(gate) * math.Exp(-e*e/2) / (math.Sqrt(2*math.Pi) * p.SigmaOf(i))
 			}
-			sum += math.Log(density / norm)
+			term := math.Log(density / norm)
+			if b.W != nil {
+				term *= b.W[t]
+			}
+			sum += term
 		}
 	}
 	return sum
@@ -144,7 +167,7 @@ func TestLogLikelihoodIsTheDensity(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, s := range shapes {
 		p := randomParams(rng, s.k, s.d, 0.7, s.general)
-		data := draw(rng, s.act, p, s.n)
+		data := s.data(rng, p, s.n)
 		got, err := NewLikelihood(data, s.act, p, s.free, 2).LogLikelihood(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
@@ -163,7 +186,7 @@ func TestGradientsByDifferences(t *testing.T) {
 	ctx := t.Context()
 	for _, s := range shapes {
 		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
-		data := draw(rng, s.act, truth, s.n)
+		data := s.data(rng, truth, s.n)
 		p := randomParams(rng, s.k, s.d, 0.9, s.general)
 		l := NewLikelihood(data, s.act, p, s.free, 2)
 		theta := l.Theta(p)
@@ -200,7 +223,7 @@ func TestHessianByDifferences(t *testing.T) {
 			n, tolerance = 100000, 0.03 // 4 standard errors at 1e5 rows
 			p = truth
 		}
-		data := draw(rng, s.act, truth, n)
+		data := s.data(rng, truth, n)
 		l := NewLikelihood(data, s.act, p, s.free, 2)
 		theta := l.Theta(p)
 		dim := l.Dim()

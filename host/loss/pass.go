@@ -30,12 +30,13 @@ type scratch struct {
 	cols                [][]float64
 	products            []float64 // x_j·x_l, j ≤ l
 	w, w2               []float64
+	weight              []float64 // of the block's rows; nil: all 1
 }
 
 func (l *Likelihood) newScratch() *scratch {
 	const n = model.BlockRows
 	kn := func() []float64 { return make([]float64, l.k*n) }
-	dx := max(l.da, l.dw)
+	dx := l.width()
 	return &scratch{
 		logits: kn(), prior: kn(), post: kn(), z: kn(), res: kn(), dg: kn(), std: kn(), lev: kn(),
 		lseGate: make([]float64, n), lse: make([]float64, n),
@@ -93,8 +94,8 @@ func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Pa
 		}
 	}
 	model.Softmax(post, w.lse[:n], post, n)
-	s.rows += n
-	s.loglik += floats.Sum(w.lse[:n]) - floats.Sum(w.lseGate[:n]) - 0.5*math.Log(2*math.Pi)*float64(n)
+	w.weight = b.W
+	s.loglik += w.sum(w.lse[:n]) - w.sum(w.lseGate[:n]) - 0.5*math.Log(2*math.Pi)*w.total(n)
 	if level == wantValue {
 		return nil
 	}
@@ -145,6 +146,29 @@ func (l *Likelihood) residuals(ctx context.Context, w *scratch, p *model.Params,
 	return res, nil
 }
 
+// weigh multiplies terms of rows by the rows' weights.
+func (w *scratch) weigh(terms []float64) {
+	if w.weight != nil {
+		floats.Mul(terms, w.weight)
+	}
+}
+
+// sum adds terms of rows, weighted.
+func (w *scratch) sum(terms []float64) float64 {
+	if w.weight != nil {
+		return floats.Dot(terms, w.weight)
+	}
+	return floats.Sum(terms)
+}
+
+// total is the weight of the n rows of the block.
+func (w *scratch) total(n int) float64 {
+	if w.weight != nil {
+		return floats.Sum(w.weight)
+	}
+	return float64(n)
+}
+
 // columns points w.cols at the design: the features and a column of ones where
 // there are intercepts.
 func (l *Likelihood) columns(w *scratch, b *model.Block) {
@@ -171,13 +195,14 @@ func (l *Likelihood) multiply(w *scratch, n int) {
 func (l *Likelihood) addGradient(w *scratch, s *sums, residuals []float64, n int) {
 	for i := range l.k {
 		r, res := w.post[i*n:(i+1)*n], residuals[i*n:(i+1)*n]
-		s.mass[i] += floats.Sum(r)
-		s.prior[i] += floats.Sum(w.prior[i*n : (i+1)*n])
+		s.mass[i] += w.sum(r)
+		s.prior[i] += w.sum(w.prior[i*n : (i+1)*n])
 		floats.MulTo(w.w[:n], r, res)
+		w.weigh(w.w[:n])
 		s.rss[i] += floats.Dot(w.w[:n], res)
 		if l.free.Regressors {
 			floats.Mul(w.w[:n], w.dg[i*n:(i+1)*n])
-			addWeighted(s.expert(i), w.w[:n], w.cols)
+			addWeighted(s.expert(i), w.w[:n], w.cols, l.expert)
 		}
 	}
 	if !l.free.Gating {
@@ -185,7 +210,8 @@ func (l *Likelihood) addGradient(w *scratch, s *sums, residuals []float64, n int
 	}
 	for j := range l.k - 1 {
 		floats.SubTo(w.w[:n], w.post[j*n:(j+1)*n], w.prior[j*n:(j+1)*n])
-		addWeighted(s.gate(j), w.w[:n], w.cols)
+		w.weigh(w.w[:n])
+		addWeighted(s.gate(j), w.w[:n], w.cols, l.gate)
 	}
 }
 
@@ -198,7 +224,7 @@ func (l *Likelihood) addEM(w *scratch, s *sums, n int) {
 			for t, p := range r {
 				w.w[t] = p * dg[t] * dg[t]
 			}
-			addGram(s.gram(i), w.w[:n], w.products)
+			w.gram(s.gram(i), w.w[:n])
 		}
 	}
 	if !l.free.Gating {
@@ -208,7 +234,7 @@ func (l *Likelihood) addEM(w *scratch, s *sums, n int) {
 	for j := range l.k - 1 {
 		for m := j; m < l.k-1; m++ {
 			gateWeight(w.w[:n], w.prior[j*n:(j+1)*n], w.prior[m*n:(m+1)*n], j == m)
-			addGram(s.gram(at), w.w[:n], w.products)
+			w.gram(s.gram(at), w.w[:n])
 			at++
 		}
 	}
@@ -250,7 +276,7 @@ func (l *Likelihood) addHessian(w *scratch, s *sums, p *model.Params, n int) {
 		}
 	}
 	wt, at := w.w[:n], 0
-	next := func() { addGram(s.gram(at), wt, w.products); at++ }
+	next := func() { w.gram(s.gram(at), wt); at++ }
 	for i := range l.k {
 		ri, si, fi := w.post[i*n:(i+1)*n], score[i*n:(i+1)*n], w.lev[i*n:(i+1)*n]
 		for t, r := range ri {
@@ -312,16 +338,16 @@ func (l *Likelihood) addSigmaRows(w *scratch, s *sums, score []float64, n int) {
 					wt[t] += r * si[t] * (2 - q)
 				}
 			}
-			addWeighted(s.sigmaExpert(m, i), wt, w.cols)
-			sum := 0.0
+			w.weigh(wt)
+			addWeighted(s.sigmaExpert(m, i), wt, w.cols, l.expert)
 			for t, r := range ri {
 				q, qi := em[t]*em[t]-1, w.std[i*n+t]*w.std[i*n+t]-1
-				sum += rm[t] * q * r * qi
+				wt[t] = rm[t] * q * r * qi
 				if i == m {
-					sum += r * (2*em[t]*em[t] - q*q)
+					wt[t] += r * (2*em[t]*em[t] - q*q)
 				}
 			}
-			s.sigmaSigma[m*l.ns+i] += sum
+			s.sigmaSigma[m*l.ns+i] += w.sum(wt)
 		}
 		for j := range l.k - 1 {
 			rj := w.post[j*n : (j+1)*n]
@@ -332,7 +358,8 @@ func (l *Likelihood) addSigmaRows(w *scratch, s *sums, score []float64, n int) {
 					wt[t] -= r * q
 				}
 			}
-			addWeighted(s.sigmaGate(m, j), wt, w.cols)
+			w.weigh(wt)
+			addWeighted(s.sigmaGate(m, j), wt, w.cols, l.gate)
 		}
 	}
 }
@@ -340,44 +367,51 @@ func (l *Likelihood) addSigmaRows(w *scratch, s *sums, score []float64, n int) {
 func (l *Likelihood) addSharedSigma(w *scratch, s *sums, score []float64, n int) {
 	wt, mean := w.w[:n], w.w2[:n] // mean is the posterior mean of q
 	clear(mean)
-	sum := 0.0
+	clear(wt)
 	for i := range l.k {
 		for t, r := range w.post[i*n : (i+1)*n] {
 			e2 := w.std[i*n+t] * w.std[i*n+t]
 			q := e2 - 1
 			mean[t] += r * q
-			sum += r * (2*e2 - q*q)
+			wt[t] += r * (2*e2 - q*q)
 		}
 	}
-	s.sigmaSigma[0] += sum + floats.Dot(mean, mean)
+	for t, m := range mean {
+		wt[t] += m * m
+	}
+	s.sigmaSigma[0] += w.sum(wt)
 	for i := range l.k {
 		si := score[i*n : (i+1)*n]
 		for t, r := range w.post[i*n : (i+1)*n] {
 			q := w.std[i*n+t]*w.std[i*n+t] - 1
 			wt[t] = r * si[t] * (2 - (q - mean[t]))
 		}
-		addWeighted(s.sigmaExpert(0, i), wt, w.cols)
+		w.weigh(wt)
+		addWeighted(s.sigmaExpert(0, i), wt, w.cols, l.expert)
 	}
 	for j := range l.k - 1 {
 		for t, r := range w.post[j*n : (j+1)*n] {
 			q := w.std[j*n+t]*w.std[j*n+t] - 1
 			wt[t] = -r * (q - mean[t])
 		}
-		addWeighted(s.sigmaGate(0, j), wt, w.cols)
+		w.weigh(wt)
+		addWeighted(s.sigmaGate(0, j), wt, w.cols, l.gate)
 	}
 }
 
-// addWeighted adds Σ_t w_t·x_t over the first len(dst) columns.
-func addWeighted(dst, w []float64, cols [][]float64) {
-	for j := range dst {
-		dst[j] += floats.Dot(w, cols[j])
+// addWeighted adds Σ_t w_t·x_t over the columns named.
+func addWeighted(dst, w []float64, cols [][]float64, named []int) {
+	for i, j := range named {
+		dst[i] += floats.Dot(w, cols[j])
 	}
 }
 
-// addGram adds Σ_t w_t·x_t·x_tᵀ, the upper triangle in rows.
-func addGram(dst, w, products []float64) {
-	n := len(w)
+// gram adds Σ_t w_t·x_t·x_tᵀ, the upper triangle in rows, and multiplies w by
+// the rows' weights.
+func (w *scratch) gram(dst, terms []float64) {
+	w.weigh(terms)
+	n := len(terms)
 	for q := range dst {
-		dst[q] += floats.Dot(w, products[q*n:(q+1)*n])
+		dst[q] += floats.Dot(terms, w.products[q*n:(q+1)*n])
 	}
 }

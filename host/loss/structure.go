@@ -17,7 +17,8 @@ type Structure struct {
 	Overlap []float64 // k×k: Σ r_i·r_j
 	// Axes holds, for each expert, the direction in which its squared residuals
 	// grow fastest: an expert that covers two true ones, a and a′, has
-	// residuals ±⟨a−a′, x⟩/2, and its axis is a−a′. Unit rows of D (+1) values.
+	// residuals ±⟨a−a′, x⟩/2, and its axis is a−a′. Unit rows of D values, and
+	// one more for the intercept.
 	Axes [][]float64
 }
 
@@ -34,7 +35,10 @@ func (l *Likelihood) Structure(ctx context.Context, p *model.Params) (*Structure
 		Axes:    make([][]float64, l.k),
 	}
 	for i := range l.k {
-		out.Axes[i] = s.axis(i)
+		out.Axes[i] = make([]float64, l.d+1)
+		for c, v := range s.axis(i) {
+			out.Axes[i][l.expert[c]] = v
+		}
 	}
 	return out, nil
 }
@@ -45,7 +49,8 @@ func (l *Likelihood) addStructure(w *scratch, s *sums, n int) {
 	for i := range l.k {
 		ri := w.post[i*n : (i+1)*n]
 		for j := i; j < l.k; j++ {
-			v := floats.Dot(ri, w.post[j*n:(j+1)*n])
+			floats.MulTo(w.w[:n], ri, w.post[j*n:(j+1)*n])
+			v := w.sum(w.w[:n])
 			s.overlap[i*l.k+j] += v
 			if j > i {
 				s.overlap[j*l.k+i] += v
@@ -56,10 +61,11 @@ func (l *Likelihood) addStructure(w *scratch, s *sums, n int) {
 		for t, r := range ri {
 			wt[t] = r * dg[t] * dg[t]
 		}
-		addGram(s.gram(2*i), wt, w.products)
-		floats.Mul(wt, res)
-		floats.Mul(wt, res)
-		addGram(s.gram(2*i+1), wt, w.products)
+		w.gram(s.gram(2*i), wt)
+		for t, e := range res {
+			wt[t] = ri[t] * dg[t] * dg[t] * e * e
+		}
+		w.gram(s.gram(2*i+1), wt)
 	}
 }
 
@@ -67,8 +73,8 @@ func (l *Likelihood) addStructure(w *scratch, s *sums, n int) {
 // matrix relative to its first.
 func (s *sums) axis(i int) []float64 {
 	g, ge := mat.NewSymDense(s.da, nil), mat.NewSymDense(s.da, nil)
-	s.place(g, s.gram(2*i), 0, 0, s.da, s.da, 1)
-	s.place(ge, s.gram(2*i+1), 0, 0, s.da, s.da, 1)
+	s.place(g, s.gram(2*i), 0, 0, s.experts, s.experts, 1)
+	s.place(ge, s.gram(2*i+1), 0, 0, s.experts, s.experts, 1)
 	axis := make([]float64, s.da)
 	axis[0] = 1
 	ridge := 1e-8*mat.Trace(g)/float64(s.da) + math.SmallestNonzeroFloat64

@@ -11,7 +11,7 @@ import (
 type sums struct {
 	k, da, dw, dx, ns int
 	level             want
-	rows              int
+	experts, gates    []int // columns of their coefficients
 	loglik            float64
 	rss, mass, prior  []float64 // Σ r_i(y−g_i)², Σ r_i, Σ p_i
 	score             []float64 // k experts: Σ r_i(y−g_i)g′_i·x; k−1 gates: Σ (r_j−p_j)·x
@@ -22,7 +22,7 @@ type sums struct {
 }
 
 func newSums(l *Likelihood, level want) *sums {
-	s := &sums{k: l.k, da: l.da, dw: l.dw, dx: max(l.da, l.dw), ns: l.ns, level: level}
+	s := &sums{k: l.k, da: l.da, dw: l.dw, dx: l.width(), ns: l.ns, level: level, experts: l.expert, gates: l.gate}
 	s.rss, s.mass, s.prior = make([]float64, l.k), make([]float64, l.k), make([]float64, l.k)
 	vectors := l.k*l.da + (l.k-1)*l.dw
 	s.score = make([]float64, vectors)
@@ -48,14 +48,13 @@ func (s *sums) fits(level want) bool {
 }
 
 func (s *sums) clear() {
-	s.rows, s.loglik = 0, 0
+	s.loglik = 0
 	for _, v := range [][]float64{s.rss, s.mass, s.prior, s.score, s.grams, s.sigmaScore, s.sigmaSigma, s.overlap} {
 		clear(v)
 	}
 }
 
 func (s *sums) add(o *sums, level want) {
-	s.rows += o.rows
 	s.loglik += o.loglik
 	floats.Add(s.rss, o.rss)
 	floats.Add(s.mass, o.mass)
@@ -91,20 +90,16 @@ func (s *sums) gram(i int) []float64 {
 	return s.grams[i*q : (i+1)*q]
 }
 
-// place writes scale times the packed Gram matrix g to the rows×cols block of
-// h whose first entry is (r, c), r ≤ c.
-func (s *sums) place(h *mat.SymDense, g []float64, r, c, rows, cols int, scale float64) {
-	at := 0
-	for j := range s.dx {
-		for l := j; l < s.dx; l++ {
-			v := scale * g[at]
-			at++
-			if j < rows && l < cols {
-				h.SetSym(r+j, c+l, v)
+// place writes scale times the rows and columns named of the packed Gram matrix
+// g to the block of h whose first entry is (r, c), r ≤ c.
+func (s *sums) place(h *mat.SymDense, g []float64, r, c int, rows, cols []int, scale float64) {
+	for a, j := range rows {
+		for b, l := range cols {
+			if r == c && b < a {
+				continue
 			}
-			if r != c && l < rows && j < cols {
-				h.SetSym(r+l, c+j, v)
-			}
+			lo, hi := min(j, l), max(j, l)
+			h.SetSym(r+a, c+b, scale*g[lo*s.dx-lo*(lo-1)/2+hi-lo])
 		}
 	}
 }
@@ -140,7 +135,7 @@ func solveRidge(h *mat.SymDense, b []float64) []float64 {
 // lowers rss by what it gains (exactly where g is linear).
 func (s *sums) stepRegressor(a []float64, i int) {
 	h := mat.NewSymDense(s.da, nil)
-	s.place(h, s.gram(i), 0, 0, s.da, s.da, 1)
+	s.place(h, s.gram(i), 0, 0, s.experts, s.experts, 1)
 	step := solveRidge(h, s.expert(i))
 	if step == nil {
 		return
@@ -156,11 +151,14 @@ const longestGateStep = 5
 // stepGating adds one Newton step of the weighted multinomial logistic
 // regression to the gating.
 func (s *sums) stepGating(w []float64) {
+	if len(w) == 0 {
+		return
+	}
 	h := mat.NewSymDense(len(w), nil)
 	at := s.k
 	for j := range s.k - 1 {
 		for m := j; m < s.k-1; m++ {
-			s.place(h, s.gram(at), j*s.dw, m*s.dw, s.dw, s.dw, 1)
+			s.place(h, s.gram(at), j*s.dw, m*s.dw, s.gates, s.gates, 1)
 			at++
 		}
 	}
@@ -179,7 +177,7 @@ func (l *Likelihood) hessian(h *mat.SymDense, s *sums) {
 	if !h.IsEmpty() && h.SymmetricDim() != l.Dim() {
 		panic("loss: hessian of the wrong size")
 	}
-	scale := 1 / float64(l.data.N)
+	scale := 1 / l.n
 	offA, offW, offS := -1, -1, -1
 	n := 0
 	if l.free.Regressors {
@@ -192,7 +190,7 @@ func (l *Likelihood) hessian(h *mat.SymDense, s *sums) {
 		offS = n
 	}
 	at := 0
-	put := func(r, c, rows, cols int) {
+	put := func(r, c int, rows, cols []int) {
 		if r >= 0 && c >= 0 {
 			s.place(h, s.gram(at), r, c, rows, cols, scale)
 		}
@@ -206,15 +204,15 @@ func (l *Likelihood) hessian(h *mat.SymDense, s *sums) {
 	}
 	for i := range l.k {
 		for j := i; j < l.k; j++ {
-			put(off(offA, i, l.da), off(offA, j, l.da), l.da, l.da)
+			put(off(offA, i, l.da), off(offA, j, l.da), l.expert, l.expert)
 		}
 		for j := range l.k - 1 {
-			put(off(offA, i, l.da), off(offW, j, l.dw), l.da, l.dw)
+			put(off(offA, i, l.da), off(offW, j, l.dw), l.expert, l.gate)
 		}
 	}
 	for j := range l.k - 1 {
 		for m := j; m < l.k-1; m++ {
-			put(off(offW, j, l.dw), off(offW, m, l.dw), l.dw, l.dw)
+			put(off(offW, j, l.dw), off(offW, m, l.dw), l.gate, l.gate)
 		}
 	}
 	if offS < 0 {

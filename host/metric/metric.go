@@ -72,27 +72,12 @@ func Relabel(p *model.Params, perm []int) *model.Params {
 		if j == p.K-1 {
 			continue
 		}
-		floats.SubTo(out.Gate(j), gateRow(p, i), gateRow(p, last))
+		floats.SubTo(out.Gate(j), p.GateOf(i), p.GateOf(last))
 		if p.GatingIntercepts != nil {
-			out.GatingIntercepts[j] = gateIntercept(p, i) - gateIntercept(p, last)
+			out.GatingIntercepts[j] = p.GateInterceptOf(i) - p.GateInterceptOf(last)
 		}
 	}
 	return out
-}
-
-// gateRow is row i of [W; 0].
-func gateRow(p *model.Params, i int) []float64 {
-	if i == p.K-1 {
-		return make([]float64, p.D)
-	}
-	return p.Gate(i)
-}
-
-func gateIntercept(p *model.Params, i int) float64 {
-	if i == p.K-1 {
-		return 0
-	}
-	return p.GatingIntercepts[i]
 }
 
 // oneLessCos is 1 − |cos(u, v)|, as ½‖û ∓ v̂‖² so that small errors keep their

@@ -16,6 +16,7 @@ type Block struct {
 	N int
 	X []float64 // d columns of N values
 	Y []float64 // N targets; nil where there is no target
+	W []float64 // N weights of observations; nil where all are 1
 }
 
 // Col returns feature j of the block's rows.
@@ -26,6 +27,21 @@ func (b *Block) Col(j int) []float64 { return b.X[j*b.N : (j+1)*b.N] }
 type Data struct {
 	N, D   int
 	Blocks []Block
+}
+
+// Weight returns the sum of the observations' weights, N where there are none.
+func (d *Data) Weight() float64 {
+	sum := 0.0
+	for i := range d.Blocks {
+		if d.Blocks[i].W == nil {
+			sum += float64(d.Blocks[i].N)
+			continue
+		}
+		for _, w := range d.Blocks[i].W {
+			sum += w
+		}
+	}
+	return sum
 }
 
 // Head returns the first n rows of the data, or all of them if there are
@@ -90,4 +106,43 @@ func (p *Params) SigmaOf(i int) float64 {
 		return p.Sigma[0]
 	}
 	return p.Sigma[i]
+}
+
+// GateOf returns w_i for any expert, zeros for the last. It may alias p.
+func (p *Params) GateOf(i int) []float64 {
+	if i < p.K-1 {
+		return p.Gate(i)
+	}
+	return make([]float64, p.D)
+}
+
+// GateInterceptOf returns v_i for any expert: 0 for the last, and where there
+// are no intercepts.
+func (p *Params) GateInterceptOf(i int) float64 {
+	if i < p.K-1 && p.GatingIntercepts != nil {
+		return p.GatingIntercepts[i]
+	}
+	return 0
+}
+
+// SetGate gives expert i the gate w and the intercept v. The last expert's are
+// 0 by convention: there they are taken off all others instead, which leaves
+// P(z|x) as it should be.
+func (p *Params) SetGate(i int, w []float64, v float64) {
+	if i < p.K-1 {
+		copy(p.Gate(i), w)
+		if p.GatingIntercepts != nil {
+			p.GatingIntercepts[i] = v
+		}
+		return
+	}
+	w = append([]float64(nil), w...)
+	for j := range p.K - 1 {
+		for c, x := range w {
+			p.Gate(j)[c] -= x
+		}
+		if p.GatingIntercepts != nil {
+			p.GatingIntercepts[j] -= v
+		}
+	}
 }
