@@ -153,6 +153,10 @@ var modes = map[string]func(){
 		}()
 		select {}
 	},
+	"child": func() {
+		child("child", false)
+		serveDouble(nil)
+	},
 	"children": func() {
 		child("child", false)
 		child("escaped", true)

@@ -156,9 +156,13 @@ func (r *runner) exceeded() error {
 func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	dismiss := func() {}
 	cmd, err := r.start(stdout, stderr, lifeline, unix.CLONE_NEWPID)
 	if err != nil && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL)) {
 		cmd, err = r.start(stdout, stderr, lifeline, 0)
+		if err == nil {
+			dismiss = guard(cmd.Process.Pid, lifeline)
+		}
 	}
 	if err != nil {
 		started <- err
@@ -174,11 +178,31 @@ func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 		}
 	}
 	unix.Kill(-pid, unix.SIGKILL)
+	dismiss()
 	r.mu.Lock() // no kill between the reaping and the note of it
 	defer r.mu.Unlock()
 	cmd.Wait()
 	r.state = cmd.ProcessState
 	close(r.done)
+}
+
+// guard starts a shell that kills the process group when the host has gone:
+// where there are no PID namespaces the parent-death signal ends the plugin
+// alone, not its children. Where there is no shell there is no guard. The
+// returned function ends it.
+func guard(group int, lifeline *os.File) (dismiss func()) {
+	cmd := exec.Command("/bin/sh", "-c", `read line; kill -9 -"$0"`, strconv.Itoa(group))
+	cmd.Stdin = lifeline
+	cmd.Env = []string{}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.Start() != nil {
+		return func() {}
+	}
+	return func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
 }
 
 // run notes that the plugin runs, and ends it if it was killed before it did.
