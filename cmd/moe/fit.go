@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/report"
@@ -23,6 +24,7 @@ type fitFlags struct {
 	selection  dataset.Selection
 	activation activationFlags
 	config     host.Config
+	exact      bool
 	sigma      string
 	truth      string
 	out        string
@@ -64,6 +66,7 @@ same, and says so.`,
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
 	flags.Float64Var(&f.config.Mu, "mu", 1, "weight of the fourth powers in the tensor loss L4")
 	flags.IntVar(&f.config.Starts, "starts", 0, "at most this many starts (default 32, or 8 for method em)")
+	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
 	flags.IntVar(&f.config.Threads, "threads", 0, "threads to use (default one per processor); the result is the same")
@@ -92,9 +95,13 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	}
 	bar := newBar(cmd)
 	f.config.Progress = bar.show
+	f.config.Approximate = plugin.Source() != catalog.SourceBuiltin && !f.exact
 	m, err := host.Fit(ctx, plugin.Activation, src, f.config)
 	bar.done()
 	if err != nil {
+		return err
+	}
+	if err := dropKnown(ctx, m); err != nil {
 		return err
 	}
 	if f.out != "" {

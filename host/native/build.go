@@ -2,7 +2,6 @@ package native
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -22,8 +21,8 @@ const (
 
 	// widest is the half-width of the range on which panels are made: at 32 what
 	// decays like e^−|z| has fallen below aim. An f that needs more than maxPanels
-	// panels there gets a second chance on ±narrow, which holds what regressors
-	// of norm 1 make of standard normal inputs.
+	// panels there, or fails, gets a second chance on ±narrow, which holds what
+	// regressors of norm 1 make of standard normal inputs.
 	widest    = 32
 	narrow    = 8
 	maxPanels = 2048
@@ -68,7 +67,7 @@ func (e *RoughError) Error() string {
 // come through unchanged.
 func Build(ctx context.Context, act sdk.Activation) (*Function, error) {
 	c, err := build(ctx, act, widest)
-	if rough := (*RoughError)(nil); errors.As(err, &rough) {
+	if err != nil && ctx.Err() == nil { // too rough there, or it overflows
 		c, err = build(ctx, act, narrow)
 	}
 	if err != nil {
@@ -173,43 +172,55 @@ func (b *builder) values(ctx context.Context, z []float64) ([]float64, error) {
 	return f, nil
 }
 
-// measureScale sets the rms of f(Z), by trapezoids on ±4: a scale, not a
-// moment.
-func (b *builder) measureScale(ctx context.Context) error {
-	const n = 257
-	z := make([]float64, n)
+// numScalePoints is how many points [scalePoints] returns.
+const numScalePoints = 257
+
+// scalePoints returns the points on ±4 at which [rms] takes values.
+func scalePoints() []float64 {
+	z := make([]float64, numScalePoints)
 	for i := range z {
-		z[i] = -4 + 8*float64(i)/(n-1)
+		z[i] = -4 + 8*float64(i)/(numScalePoints-1)
 	}
+	return z
+}
+
+// rms returns the root of E[f(Z)²] by trapezoids: a scale, not a moment.
+func rms(z, f []float64) float64 {
+	var sum, weights float64
+	for i, v := range z {
+		w := math.Exp(-v * v / 2)
+		sum += w * f[i] * f[i]
+		weights += w
+	}
+	return math.Sqrt(sum / weights)
+}
+
+// measureScale sets the rms of f(Z).
+func (b *builder) measureScale(ctx context.Context) error {
+	z := scalePoints()
 	f, err := b.values(ctx, z)
 	if err != nil {
 		return err
 	}
-	var sum, weights float64
-	for i, v := range f {
-		w := math.Exp(-z[i] * z[i] / 2)
-		sum += w * v * v
-		weights += w
-	}
-	b.scale = math.Sqrt(sum / weights)
-	if !finite(b.scale) {
+	if b.scale = rms(z, f); !finite(b.scale) {
 		return b.rough("it is not finite, or too large, somewhere in -4 <= z <= 4")
 	}
 	return nil
 }
 
-// excess returns |p − f| relative to max(|f|, rms).
-func (b *builder) excess(p, f float64) float64 {
-	difference := math.Abs(p - f)
-	if difference == 0 {
+// excess returns |p − f| relative to max(|f|, scale), +Inf where p or f is not
+// finite.
+func excess(p, f, scale float64) float64 {
+	switch {
+	case !finite(p) || !finite(f):
+		return math.Inf(1)
+	case p == f:
 		return 0
 	}
-	e := difference / max(math.Abs(f), b.scale)
-	if math.IsNaN(e) {
-		return math.Inf(1)
-	}
-	return e
+	return math.Abs(p-f) / max(math.Abs(f), scale)
 }
+
+func (b *builder) excess(p, f float64) float64 { return excess(p, f, b.scale) }
 
 // pieces returns the range cut at the kinks.
 func (b *builder) pieces() []draft {

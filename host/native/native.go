@@ -246,6 +246,31 @@ func (t *Table) Range() (lo, hi float64) { return t.Edges[0], t.Edges[len(t.Edge
 // difference from the activation.
 func (t *Table) Exact() bool { return t.Error == 0 && slices.Max(t.Terms) <= 2 }
 
+// Describes reports whether act can be the activation that c was made from: in
+// the middle of every panel g is the same to 1e−9 of max(|g(z)|, rms of g(Z)),
+// which leaves room for another machine's rounding. An error of act is returned.
+func (c *Coefficients) Describes(ctx context.Context, act Activation) (bool, error) {
+	z := scalePoints()
+	for i, hi := range c.Value.Edges[1:] {
+		z = append(z, (c.Value.Edges[i]+hi)/2)
+	}
+	f := make([]float64, len(z))
+	if err := act.Eval(ctx, f, z); err != nil {
+		return false, err
+	}
+	scale := rms(z[:numScalePoints], f)
+	t := c.Value.compile()
+	for i, v := range z {
+		if v < t.lo || v >= t.hi {
+			continue
+		}
+		if e := excess(t.find(v).at(v), f[i], scale); e > 1e-9 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // Equal says whether c and o have the same values at every z.
 func (c *Coefficients) Equal(o *Coefficients) bool {
 	return c.Value.equal(&o.Value) && c.Derivative.equal(&o.Derivative)
