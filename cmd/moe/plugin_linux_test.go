@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -87,4 +89,41 @@ func TestPythonExample(t *testing.T) {
 		return
 	}
 	t.Fatalf("no %s among the files", project.File)
+}
+
+// TestInterruptPlugin interrupts the command while a plugin hangs at its start:
+// the command ends with the signal's code, the plugin and its child end with
+// it, and nothing has been recorded as trusted.
+func TestInterruptPlugin(t *testing.T) {
+	dir := t.TempDir()
+	script := "#!/bin/sh\nsleep 987 &\ntouch '" + dir + "/runs'\nwait\n"
+	if err := os.WriteFile(filepath.Join(dir, "hangs"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stderr := command(t, dir, "plugin", "trust", "./hangs")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the plugin", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "runs"))
+		return err == nil
+	})
+	begin := time.Now()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitOf(cmd.Wait()); code != 130 || time.Since(begin) > 5*time.Second {
+		t.Errorf("exit code %d after %v, want 130 within 5 s; stderr %q", code, time.Since(begin), stderr)
+	}
+	waitFor(t, "the end of the plugin's child", func() bool {
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		return !slices.ContainsFunc(lines, func(file string) bool {
+			data, _ := os.ReadFile(file)
+			return string(data) == "sleep\x00987\x00"
+		})
+	})
+	store, err := os.ReadFile(filepath.Join(dir, ".config", "trusted-plugins.json"))
+	if err != nil || strings.Contains(string(store), "hangs") {
+		t.Errorf("the store says %s, %v", store, err)
+	}
 }

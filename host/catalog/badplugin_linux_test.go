@@ -79,7 +79,7 @@ var modes = map[string]func(){
 	// Faults of calls.
 	"short":  func() { serveServer(server{eval: func(z []byte) []byte { return z[8:] }}) },
 	"long":   func() { serveServer(server{eval: func(z []byte) []byte { return append(z, z...) }}) },
-	"huge":   func() { serveServer(server{eval: func([]byte) []byte { return make([]byte, 64<<20) }}) },
+	"huge":   func() { serveServer(server{eval: func([]byte) []byte { return make([]byte, 16<<20) }}) },
 	"nan":    func() { serveDouble(func(z float64) float64 { return math.Sqrt(z) }) },
 	"inf":    func() { serveDouble(func(z float64) float64 { return 1 / (z - 3) }) },
 	"errors": func() { serve.Activation(double{eval: func() error { return fmt.Errorf("out of cheese\x1b[2J") }}) },
