@@ -112,6 +112,11 @@ func TestImports(t *testing.T) {
 			}
 		}
 	}
+	for from := range imports {
+		if _, ok := packages[from]; !ok {
+			t.Errorf("the table of layout_test.go names %s, which does not exist", from)
+		}
+	}
 }
 
 // TestForbidden: what the rules are there to prevent, they do.
