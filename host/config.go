@@ -63,6 +63,11 @@ type Config struct {
 
 	// Start, if given, is one of the starts.
 	Start *model.Params
+	// Approximate makes the iterations work on a native approximation of the
+	// activation (see package native), which the model then carries. It is for
+	// activations whose calls are dear, such as those of plugins in processes of
+	// their own; parameters move by less than 1e−8.
+	Approximate bool
 	// Truth, if given, is compared with the fit.
 	Truth *model.Params
 	// Progress, if set, is called between steps, from one goroutine at a time.

@@ -5,6 +5,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/sdk"
@@ -40,6 +42,9 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 		return nil, err
 	}
 	if err := f.firstPass(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.approximate(ctx); err != nil {
 		return nil, err
 	}
 	switch cfg.Method {
@@ -71,6 +76,7 @@ type fit struct {
 	estimate  *momentEstimate // nil where the tensors cannot give one
 	projected *model.Data     // the racing part in the span's coordinates
 	scale     float64         // norm of the regressors of a start
+	native    *native.Coefficients
 	notes     []string
 }
 
@@ -184,6 +190,24 @@ func (f *fit) inOwnUnits(ctx context.Context) (err error) {
 		f.inputs.far = far
 	}
 	return err
+}
+
+// approximate lets a native approximation stand in for the activation in
+// everything that iterates, where that was asked for and can be had.
+func (f *fit) approximate(ctx context.Context) error {
+	if !f.cfg.Approximate {
+		return nil
+	}
+	fn, err := native.Build(ctx, f.sdk)
+	if rough := (*native.RoughError)(nil); errors.As(err, &rough) {
+		f.note(rough.Error() + "; every value was asked of it")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f.act, f.native = fn, fn.Coefficients()
+	return nil
 }
 
 // secondPass takes T̂4 in the span, minimises L4 there, and sets the estimate

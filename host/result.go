@@ -27,6 +27,8 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 		Features:    f.schema.Features,
 		Target:      f.schema.Target,
 		Proportions: permuted(proportions, order),
+
+		Approximation: f.native,
 	}
 	m.SetParams(metric.Relabel(f.units.outOf(best.params), order))
 	loglik, p := -best.run.Value*float64(f.data.N), float64(f.parameters())

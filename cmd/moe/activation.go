@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ type activationFlags struct {
 	name    string
 	params  []string
 	timeout time.Duration
+	maxRSS  int64 // MiB
 }
 
 // register adds --activation and --param to cmd.
@@ -31,6 +33,7 @@ func (f *activationFlags) register(cmd *cobra.Command) {
 func (f *activationFlags) registerParams(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.params, "param", nil, "a parameter of the activation as `key=value`; may be repeated")
 	cmd.Flags().DurationVar(&f.timeout, "plugin-timeout", catalog.DefaultCallTimeout, "the longest that a call of a plugin may take, of at most 65536 values")
+	cmd.Flags().Int64Var(&f.maxRSS, "plugin-max-rss", catalog.DefaultMaxRSS>>20, "the memory that a plugin may use, in `MiB`")
 }
 
 // open opens the activation that the flags name.
@@ -47,7 +50,10 @@ func (f *activationFlags) openFrom(ctx context.Context, c catalog.Catalog) (*cat
 	if f.timeout <= 0 {
 		return nil, usagef("--plugin-timeout %v: want more than 0", f.timeout)
 	}
-	c.CallTimeout = f.timeout
+	if f.maxRSS <= 0 || f.maxRSS > math.MaxInt64>>20 {
+		return nil, usagef("--plugin-max-rss %d: want a number of MiB above 0", f.maxRSS)
+	}
+	c.CallTimeout, c.MaxRSS = f.timeout, f.maxRSS<<20
 	return c.Open(ctx, f.name, params)
 }
 

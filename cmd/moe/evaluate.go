@@ -78,16 +78,16 @@ func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
 }
 
 func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath, dataPath string) (*fitted.Evaluation, error) {
-	plugin, err := openActivation(cmd, m, modelPath)
+	act, err := openModel(cmd, m, modelPath)
 	if err != nil {
 		return nil, err
 	}
-	defer plugin.Close()
+	defer act.Close()
 	src, err := openData(cmd, dataPath, dataset.Selection{Features: m.Features, Target: m.Target})
 	if err != nil {
 		return nil, err
 	}
-	return fitted.Evaluate(cmd.Context(), m.Params(), plugin.Activation, src)
+	return fitted.Evaluate(cmd.Context(), m.Params(), act, src)
 }
 
 func (e *evaluation) print(cmd *cobra.Command) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/report"
@@ -24,6 +25,7 @@ type fitFlags struct {
 	selection  dataset.Selection
 	activation activationFlags
 	config     host.Config
+	exact      bool
 	sigma      string
 	truth      string
 	out        string
@@ -69,6 +71,7 @@ same, and says so.`,
 	flags.StringVar(&f.config.Gate, "gate", host.GateSoftmax, "gate: "+strings.Join(host.Gates(), ", "))
 	flags.StringSliceVar(&f.config.GateFeatures, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
 	flags.StringVar(&f.config.Noise, "noise", host.NoiseShared, "noise level: "+strings.Join(host.Noises(), ", "))
+	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
 	flags.IntVar(&f.config.Threads, "threads", 0, "threads to use (default one per processor); the result is the same")
@@ -97,9 +100,13 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	}
 	bar := newBar(cmd)
 	f.config.Progress = bar.show
+	f.config.Approximate = plugin.Source() != catalog.SourceBuiltin && !f.exact
 	m, err := host.Fit(ctx, plugin.Activation, src, f.config)
 	bar.done()
 	if err != nil {
+		return err
+	}
+	if err := dropKnown(ctx, m); err != nil {
 		return err
 	}
 	if f.out != "" {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
@@ -50,16 +49,16 @@ func predict(cmd *cobra.Command, modelPath, dataPath, out string) error {
 	if err != nil {
 		return err
 	}
-	plugin, err := openActivation(cmd, m, modelPath)
+	act, err := openModel(cmd, m, modelPath)
 	if err != nil {
 		return err
 	}
-	defer plugin.Close()
+	defer act.Close()
 	src, err := openData(cmd, dataPath, dataset.Selection{Features: m.Features, Target: m.Target, Optional: true})
 	if err != nil {
 		return err
 	}
-	predictions := &counted{Source: fitted.Predictions(m.Params(), plugin.Activation, src)}
+	predictions := &counted{Source: fitted.Predictions(m.Params(), act, src)}
 	switch {
 	case out != "":
 		if err := dataset.Write(ctx, out, predictions); err != nil {
@@ -70,23 +69,6 @@ func predict(cmd *cobra.Command, modelPath, dataPath, out string) error {
 		return predictionsJSON(ctx, cmd.OutOrStdout(), predictions)
 	}
 	return dataset.WriteCSV(ctx, cmd.OutOrStdout(), predictions)
-}
-
-// openActivation opens the activation of the model read from path, by name
-// among the built-ins and the trusted plugins: a file cannot start anything
-// else.
-func openActivation(cmd *cobra.Command, m *fitted.Model, path string) (*catalog.Plugin, error) {
-	plugin, err := catalog.Open(cmd.Context(), m.Activation.Name, m.Activation.Params)
-	if is[*catalog.UnknownError](err) || is[*catalog.ParamsError](err) {
-		return nil, &dataset.Error{File: path, Msg: err.Error()}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if v := plugin.Activation.Info().Version; v != m.Activation.Version {
-		remark(cmd, "moe: %s was fitted with version %q of activation %s, this is version %q", path, m.Activation.Version, m.Activation.Name, v)
-	}
-	return plugin, nil
 }
 
 // openData opens a file, or standard input for "-".

@@ -91,7 +91,19 @@ var modes = map[string]func(){
 	"null-pointer": func() {
 		serveDouble(func(float64) float64 { go func() { *(*int)(nil) = 1 }(); time.Sleep(time.Hour); return 0 })
 	},
-	"hang":       func() { serveDouble(func(float64) float64 { select {} }) },
+	"hang": func() { serveDouble(func(float64) float64 { select {} }) },
+	"grows": func() {
+		serveDouble(func(float64) float64 {
+			var hoard [][]byte
+			for {
+				page := make([]byte, 1<<20)
+				for i := range page {
+					page[i] = 1
+				}
+				hoard = append(hoard, page)
+			}
+		})
+	},
 	"crash-once": func() { serveDouble(crashOnce(1)) },
 	"crash-thrice": func() {
 		serveDouble(crashOnce(3))
@@ -140,6 +152,10 @@ var modes = map[string]func(){
 			serveDouble(nil)
 		}()
 		select {}
+	},
+	"child": func() {
+		child("child", false)
+		serveDouble(nil)
 	},
 	"children": func() {
 		child("child", false)

@@ -23,15 +23,16 @@ import (
 // SourceBuiltin is the source of activations that are part of the program.
 const SourceBuiltin = "built-in"
 
-// The default times of a [Catalog]. A slow interpreter takes about a second
+// The default limits of a [Catalog]. A slow interpreter takes about a second
 // for a call.
 const (
 	DefaultStartTimeout = 10 * time.Second
 	DefaultCallTimeout  = 30 * time.Second
+	DefaultMaxRSS       = 4 << 30
 )
 
-// Catalog knows where trust is recorded and how long plugins may take. The
-// zero value is the user's own catalog with the default times.
+// Catalog knows where trust is recorded and what plugins may use up. The zero
+// value is the user's own catalog with the default limits.
 type Catalog struct {
 	// Dir is the directory with the trust store. If it is "", it is
 	// $MOE_CONFIG_DIR, or else the directory moe in the user's configuration
@@ -47,6 +48,9 @@ type Catalog struct {
 	// CallTimeout bounds every call, of at most 65,536 values; 0 means
 	// DefaultCallTimeout.
 	CallTimeout time.Duration
+	// MaxRSS bounds the resident memory of a plugin's process in bytes, not of
+	// its children; 0 means DefaultMaxRSS. It is looked at 20 times a second.
+	MaxRSS int64
 	// RunUntrusted makes Open run files that are not trusted. It is for a user
 	// who has asked for just that.
 	RunUntrusted bool

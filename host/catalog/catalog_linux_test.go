@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gatedlearning/moe/internal/conform"
 	"github.com/gatedlearning/moe/internal/wire"
@@ -53,7 +57,7 @@ func copyFile(t testing.TB, dst, src string) {
 // testCatalog is an empty catalog with times short enough for tests and long
 // enough for a busy machine.
 func testCatalog(t testing.TB) Catalog {
-	return Catalog{Dir: t.TempDir(), StartTimeout: 5 * time.Second, CallTimeout: 2 * time.Second}
+	return Catalog{Dir: t.TempDir(), StartTimeout: 5 * time.Second, CallTimeout: 2 * time.Second, MaxRSS: 300 << 20}
 }
 
 // admit records path without running it, so that a bad plugin can be opened.
@@ -94,6 +98,30 @@ func running(path string) []string {
 		}
 	}
 	return found
+}
+
+// namespaces reports whether plugins get PID namespaces here. Without them a
+// child that leaves the plugin's process group is beyond reach.
+func namespaces(t *testing.T) bool {
+	t.Helper()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	r := &runner{image: &image{path: "plugin-silent-exit", file: self}}
+	cmd, err := r.start(null, null, null, unix.CLONE_NEWPID)
+	if err != nil {
+		t.Logf("no PID namespaces here: %v", err)
+		return false
+	}
+	cmd.Wait()
+	return true
 }
 
 // checkNothingLeft gives processes that are ending a second to be gone.
@@ -521,6 +549,7 @@ func TestFaultsOfCalls(t *testing.T) {
 		"crash-in-goroutine": {[]float64{1}, "lost a thread"},
 		"null-pointer":       {[]float64{1}, "nil pointer"},
 		"hang":               {[]float64{1}, "no answer within 2s"},
+		"grows":              {[]float64{1}, "it used more than 300 MiB of memory and was ended; it leaks, or needs more (--plugin-max-rss)"},
 		"drifts":             {[]float64{1, 2}, "row 1: 4.000000000000001 at z = 2, but 4.000000000000002 when it was asked again"},
 		"position":           {[]float64{1, 2}, "row 1: 5 at z = 2, but 4 when"},
 	} {
@@ -594,7 +623,11 @@ func TestRestart(t *testing.T) {
 // TestBadManners opens plugins that flood, log traps, hold on or have children;
 // they work, and nothing of them stays.
 func TestBadManners(t *testing.T) {
-	for _, mode := range []string{"floods-stderr", "floods-stdout", "log-line-trap", "wont-stop", "children", "stdin"} {
+	modes := []string{"floods-stderr", "floods-stdout", "log-line-trap", "wont-stop", "child", "stdin"}
+	if namespaces(t) {
+		modes = append(modes, "children")
+	}
+	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			p, path := open(t, testCatalog(t), mode, nil)
 			dst := make([]float64, 3)
@@ -606,8 +639,8 @@ func TestBadManners(t *testing.T) {
 					t.Fatalf("values %v", dst)
 				}
 			}
-			if mode == "children" && len(running(path)) < 3 {
-				t.Fatal("there are no children to leave behind")
+			if n := len(running(path)); n < map[string]int{"child": 2, "children": 3}[mode] {
+				t.Fatalf("%d processes: there are no children to leave behind", n)
 			}
 			begin := time.Now()
 			p.Close()
@@ -748,13 +781,19 @@ func TestNoLeak(t *testing.T) {
 	t.Errorf("%d goroutines and %d open files became %d and %d", g0, f0, g, f)
 }
 
+var killedHosts = flag.Int("killed-hosts", 20, "how many hosts TestHostKilled kills")
+
 // TestHostKilled kills hosts by SIGKILL: their plugins, with all children, are
 // gone within a second, and the next start sweeps their sockets away.
 func TestHostKilled(t *testing.T) {
 	c := testCatalog(t)
-	path := install(t, "children")
+	mode, processes := "child", 2
+	if namespaces(t) {
+		mode, processes = "children", 3
+	}
+	path := install(t, mode)
 	admit(t, c, path)
-	for range 5 {
+	for range *killedHosts {
 		host := exec.Command(os.Args[0], "-test.run=^TestHost$")
 		host.Env = append(os.Environ(), "CATALOG_HOST="+path, "MOE_CONFIG_DIR="+c.Dir)
 		stdout, err := host.StdoutPipe()
@@ -768,8 +807,8 @@ func TestHostKilled(t *testing.T) {
 		if _, err := io.ReadFull(stdout, line); err != nil || string(line) != "ready" {
 			t.Fatalf("the host said %q, %v", line, err)
 		}
-		if n := len(running(path)); n < 3 {
-			t.Fatalf("%d processes, want the plugin and two children", n)
+		if n := len(running(path)); n < processes {
+			t.Fatalf("%d processes, want the plugin and its children, %d", n, processes)
 		}
 		host.Process.Kill()
 		host.Wait()
@@ -806,6 +845,34 @@ func TestHost(t *testing.T) {
 	defer p.Close()
 	fmt.Print("ready")
 	time.Sleep(time.Minute)
+}
+
+// FuzzHandshake: whatever a plugin prints, the only addresses that pass are
+// sockets in its own directory.
+func FuzzHandshake(f *testing.F) {
+	dir := f.TempDir()
+	socket := filepath.Join(dir, "s")
+	lis, err := net.Listen("unix", socket)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { lis.Close() })
+	good := "1|1|unix|" + socket + "|grpc|" + certificate
+	if err := checkHandshake(good, dir); err != nil {
+		f.Fatalf("a good handshake: %v", err)
+	}
+	for _, seed := range []string{good, good + "|true", "", "|", "1|1|tcp|127.0.0.1:1|grpc|x", "1|1|unix|" + dir + "/../s|grpc|x", strings.Repeat("|", 1000)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		if err := checkHandshake(line, dir); err == nil {
+			if fields := strings.Split(strings.TrimSpace(line), "|"); fields[2] != "unix" || fields[3] != socket || fields[5] == "" {
+				t.Errorf("%q was accepted", line)
+			}
+		} else if strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
+			t.Errorf("error %q is not printable", err)
+		}
+	})
 }
 
 func BenchmarkEval(b *testing.B) {

@@ -39,7 +39,7 @@ func (c Catalog) startProcess(ctx context.Context, img *image, shown string) (*p
 		return nil, err
 	}
 	p := &process{dir: dir}
-	p.manager = plugin.NewClient(p.config(img, shown, c.callTimeout()))
+	p.manager = plugin.NewClient(p.config(c, img, shown))
 	connected := make(chan error, 1)
 	go func() { connected <- p.connect() }()
 	var hung bool
@@ -64,8 +64,8 @@ func (c Catalog) startProcess(ctx context.Context, img *image, shown string) (*p
 	return nil, p.startFault(shown, err, hung, c.startTimeout())
 }
 
-func (p *process) config(img *image, shown string, callTimeout time.Duration) *plugin.ClientConfig {
-	p.runner = newRunner(img, shown)
+func (p *process) config(c Catalog, img *image, shown string) *plugin.ClientConfig {
+	p.runner = newRunner(img, shown, c.maxRSS())
 	return &plugin.ClientConfig{
 		HandshakeConfig: wire.Handshake(),
 		Plugins:         plugin.PluginSet{wire.Name: wire.Plugin{}},
@@ -81,7 +81,7 @@ func (p *process) config(img *image, shown string, callTimeout time.Duration) *p
 		Logger:           hclog.NewNullLogger(),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.dir.path},
 		GRPCDialOptions: []grpc.DialOption{
-			grpc.WithUnaryInterceptor(deadline(callTimeout)),
+			grpc.WithUnaryInterceptor(deadline(c.callTimeout())),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxReply)),
 			grpc.WithInitialWindowSize(wire.Window),
 			grpc.WithInitialConnWindowSize(wire.Window),
@@ -139,6 +139,8 @@ func (p *process) startFault(shown string, err error, hung bool, limit time.Dura
 	switch {
 	case !r.runs():
 		reason = "it cannot be executed: " + reason
+	case r.exceeded() != nil:
+		reason = r.exceeded().Error()
 	case hung:
 		reason = fmt.Sprintf("it did not answer within %v", limit)
 	case r.refusal() != nil:

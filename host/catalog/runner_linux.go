@@ -29,6 +29,7 @@ import (
 type runner struct {
 	image     *image
 	shown     string // the file's path as the user wrote it
+	maxRSS    int64  // bytes
 	env       []string
 	socketDir string
 
@@ -44,6 +45,7 @@ type runner struct {
 	mu     sync.Mutex
 	pid    int        // 0 before it runs
 	killed bool       // by us
+	excess error      // why, if it was for what it did
 	pipes  []*os.File // our ends of its pipes
 }
 
@@ -58,8 +60,8 @@ const (
 var passEnv = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ"}
 
 // newRunner prepares to run img.
-func newRunner(img *image, shown string) *runner {
-	return &runner{image: img, shown: shown, lineDone: make(chan struct{}), done: make(chan struct{})}
+func newRunner(img *image, shown string, maxRSS int64) *runner {
+	return &runner{image: img, shown: shown, maxRSS: maxRSS, lineDone: make(chan struct{}), done: make(chan struct{})}
 }
 
 // setUp takes what go-plugin wants in the plugin's environment, and the
@@ -112,7 +114,39 @@ func (r *runner) Start(context.Context) error {
 	go firstLine(outR, line, &r.words)
 	go io.Copy(&r.words, errR)
 	go r.check(line, pass)
+	go r.watchMemory()
 	return nil
+}
+
+// watchMemory ends a plugin whose resident memory exceeds maxRSS.
+func (r *runner) watchMemory() {
+	const interval = 50 * time.Millisecond
+	statm := "/proc/" + r.ID() + "/statm"
+	for !r.ended(interval) {
+		data, err := os.ReadFile(statm)
+		if err != nil {
+			return
+		}
+		fields := strings.Fields(string(data))
+		if len(fields) < 2 {
+			return
+		}
+		pages, err := strconv.ParseInt(fields[1], 10, 64)
+		if err == nil && pages*int64(os.Getpagesize()) > r.maxRSS {
+			r.mu.Lock()
+			r.excess = fmt.Errorf("it used more than %d MiB of memory and was ended", r.maxRSS>>20)
+			r.mu.Unlock()
+			r.kill()
+			return
+		}
+	}
+}
+
+// exceeded returns what the plugin did that it was ended for, or nil.
+func (r *runner) exceeded() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.excess
 }
 
 // hold starts the plugin and waits for its end, on a thread of its own: the
@@ -122,9 +156,13 @@ func (r *runner) Start(context.Context) error {
 func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	dismiss := func() {}
 	cmd, err := r.start(stdout, stderr, lifeline, unix.CLONE_NEWPID)
 	if err != nil && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL)) {
 		cmd, err = r.start(stdout, stderr, lifeline, 0)
+		if err == nil {
+			dismiss = guard(cmd.Process.Pid, lifeline)
+		}
 	}
 	if err != nil {
 		started <- err
@@ -140,11 +178,31 @@ func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 		}
 	}
 	unix.Kill(-pid, unix.SIGKILL)
+	dismiss()
 	r.mu.Lock() // no kill between the reaping and the note of it
 	defer r.mu.Unlock()
 	cmd.Wait()
 	r.state = cmd.ProcessState
 	close(r.done)
+}
+
+// guard starts a shell that kills the process group when the host has gone:
+// where there are no PID namespaces the parent-death signal ends the plugin
+// alone, not its children. Where there is no shell there is no guard. The
+// returned function ends it.
+func guard(group int, lifeline *os.File) (dismiss func()) {
+	cmd := exec.Command("/bin/sh", "-c", `read line; kill -9 -"$0"`, strconv.Itoa(group))
+	cmd.Stdin = lifeline
+	cmd.Env = []string{}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.Start() != nil {
+		return func() {}
+	}
+	return func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
 }
 
 // run notes that the plugin runs, and ends it if it was killed before it did.

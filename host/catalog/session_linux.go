@@ -178,6 +178,9 @@ func (s *session) call(ctx context.Context, name string, fn func(*wire.Client) e
 		case !died(proc, err):
 			return s.fault(proc, name, err)
 		}
+		if proc.runner.exceeded() != nil {
+			return s.fail(s.fault(proc, name, err))
+		}
 		restarted, restartErr := s.restart(ctx, proc)
 		switch {
 		case restartErr != nil:
@@ -268,7 +271,9 @@ func (s *session) fault(proc *process, name string, err error) error {
 		reason = reply.Err.Error()
 	}
 	var call *wire.CallError
-	if errors.As(err, &call) {
+	if excess := proc.runner.exceeded(); excess != nil {
+		reason, advice = excess.Error(), "it leaks, or needs more (--plugin-max-rss)"
+	} else if errors.As(err, &call) {
 		reason = "it says " + quote(call.Message)
 		switch {
 		case call.Code == codes.InvalidArgument && name == "Configure":
@@ -427,9 +432,12 @@ func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
 func (c Catalog) startTimeout() time.Duration { return orDefault(c.StartTimeout, DefaultStartTimeout) }
 func (c Catalog) callTimeout() time.Duration  { return orDefault(c.CallTimeout, DefaultCallTimeout) }
 
-func orDefault(d, byDefault time.Duration) time.Duration {
-	if d == 0 {
+func (c Catalog) maxRSS() int64 { return orDefault(c.MaxRSS, DefaultMaxRSS) }
+
+func orDefault[T comparable](v, byDefault T) T {
+	var zero T
+	if v == zero {
 		return byDefault
 	}
-	return d
+	return v
 }

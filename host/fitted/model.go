@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -36,6 +37,10 @@ type Model struct {
 	Fit            Fit             `json:"fit"`
 	StandardErrors json.RawMessage `json:"standard_errors"` // null until they are computed
 	Truth          *Recovery       `json:"truth,omitempty"` // where the true parameters were given
+
+	// Approximation is g as the fit evaluated it, where the activation ran in
+	// another process: enough to predict without it.
+	Approximation *native.Coefficients `json:"approximation,omitempty"`
 }
 
 // Activation names the nonlinearity of the experts.
@@ -198,6 +203,11 @@ func (m *Model) Validate() error {
 	for i, p := range m.Proportions {
 		if p < 0 || p > 1 {
 			return fmt.Errorf("proportions[%d] = %v is not between 0 and 1", i, p)
+		}
+	}
+	if m.Approximation != nil {
+		if err := m.Approximation.Validate(); err != nil {
+			return fmt.Errorf("approximation: %w", err)
 		}
 	}
 	return m.Fit.validate(m.K, m.D)

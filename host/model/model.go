@@ -56,7 +56,7 @@ func (d *Data) Head(n int) *Data {
 }
 
 // Params are the parameters of a mixture of K experts over D features
-// (002 Eq. 1, METHODS.md §1):
+// (002 Eq. 1):
 //
 //	P(z = i | x) = softmax_i(⟨w_1,x⟩+v_1, …, ⟨w_{K−1},x⟩+v_{K−1}, 0)
 //	y | z = i, x ~ N(g(⟨a_i,x⟩ + b_i), σ_i²)

@@ -27,6 +27,11 @@ func Text(w io.Writer, m *fitted.Model) error {
 	if t := m.Truth; t != nil {
 		fmt.Fprintf(out, "Against the truth: E_reg %.3g, E_gating %.3g.\n", t.EReg, t.EGating)
 	}
+	if a := m.Approximation; a != nil {
+		lo, hi := a.Value.Range()
+		fmt.Fprintf(out, "Values of %s by a native approximation on %.6g <= z < %.6g: relative error at most %.2g, of its derivative %.2g.\n",
+			m.Activation.Name, lo, hi, a.Value.Error, a.Derivative.Error)
+	}
 	writeTable(out, experts(m))
 	if m.K > 1 {
 		writeTable(out, gates(m))

@@ -1,0 +1,336 @@
+// Package native evaluates an activation the way inner loops need it: by a
+// piecewise polynomial built once from the activation's own values.
+//
+// The iterations of a likelihood ask for g and g′ at ever new points. Where g
+// lives in another process each block of rows would cost a round trip; a
+// [Function] costs a table look-up and a polynomial of degree 7. It is built by
+// [Build] from a few batches of values, checked against the activation at points
+// that it was not built from, and hands everything outside its range back to the
+// activation. Its [Coefficients] are a part of a model's file, so that
+// predictions do without the activation.
+package native
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Activation is a nonlinearity g with its derivative: Eval writes g(z_i) to
+// dst_i and Deriv g′(z_i); dst and z have equal length and may be the same slice.
+// sdk.Activation satisfies it, and so does [Function].
+type Activation interface {
+	Eval(ctx context.Context, dst, z []float64) error
+	Deriv(ctx context.Context, dst, z []float64) error
+}
+
+// Function is g and g′ by piecewise polynomials. A value depends on its z alone.
+// It is safe for concurrent use where the activation behind it is.
+type Function struct {
+	coefficients *Coefficients
+	value, deriv *table
+	beyond       Activation
+}
+
+// New returns the function with coefficients c, which it keeps. Arguments
+// outside their range, NaN and infinities among them, go to beyond in one batch
+// a call; where beyond is nil they are an [*OutsideError]. Coefficients that
+// [Coefficients.Validate] refuses are an error.
+func New(c *Coefficients, beyond Activation) (*Function, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Function{coefficients: c, value: c.Value.compile(), deriv: c.Derivative.compile(), beyond: beyond}, nil
+}
+
+// Coefficients returns what the function is made of. It is not a copy.
+func (f *Function) Coefficients() *Coefficients { return f.coefficients }
+
+// Eval writes g(z_i) to dst_i.
+func (f *Function) Eval(ctx context.Context, dst, z []float64) error {
+	var beyond batch
+	if f.beyond != nil {
+		beyond = f.beyond.Eval
+	}
+	return f.value.eval(ctx, dst, z, beyond)
+}
+
+// Deriv writes g′(z_i) to dst_i.
+func (f *Function) Deriv(ctx context.Context, dst, z []float64) error {
+	var beyond batch
+	if f.beyond != nil {
+		beyond = f.beyond.Deriv
+	}
+	return f.deriv.eval(ctx, dst, z, beyond)
+}
+
+// OutsideError is an argument outside the range of a function that has no
+// activation to turn to.
+type OutsideError struct {
+	Z      float64 // the first such argument
+	Lo, Hi float64 // the range: Lo ≤ z < Hi
+}
+
+func (e *OutsideError) Error() string {
+	return fmt.Sprintf("the approximation of the activation covers %.6g <= z < %.6g and z = %v is outside: only the activation itself can tell its value there", e.Lo, e.Hi, e.Z)
+}
+
+// batch is one of an activation's two methods.
+type batch func(ctx context.Context, dst, z []float64) error
+
+const (
+	// terms is the number of coefficients of a panel: degree 7. A panel is then
+	// about a cache line, and sigmoid takes a hundred of them.
+	terms = 8
+	// perUnit cells of equal width to a unit of z lead to the panel; a power of
+	// two, so that z·perUnit is exact and no z is taken for its neighbour's cell.
+	perUnit = 64
+	// cells reach from −widest to widest; beyond stand two more, one on each side.
+	cells = 2 * widest * perUnit
+)
+
+// panel is p(t) = Σ c_j·t^j with t = (z − centre)·scale, up to the next panel at
+// right. A panel of at most two terms has t = z: lines keep their exact
+// coefficients.
+type panel struct {
+	right, centre, scale float64
+	c                    [terms]float64
+}
+
+// at returns p(z).
+func (p *panel) at(z float64) float64 {
+	t := (z - p.centre) * p.scale
+	t2 := t * t
+	c := &p.c
+	return (c[0] + c[1]*t) + t2*((c[2]+c[3]*t)+t2*((c[4]+c[5]*t)+t2*(c[6]+c[7]*t)))
+}
+
+// table is one function ready for evaluation on lo ≤ z < hi.
+type table struct {
+	lo, hi float64
+	lines  bool // no panel has more than two terms
+	panels []panel
+	index  []uint16 // the panel in which each cell begins
+}
+
+// compile lays out a valid table for evaluation.
+func (c *Table) compile() *table {
+	n := len(c.Terms)
+	t := &table{lo: c.Edges[0], hi: c.Edges[n], lines: true, panels: make([]panel, n), index: make([]uint16, cells+2)}
+	coefficients := c.Coefficients
+	for i, m := range c.Terms {
+		t.panels[i] = newPanel(c.Edges[i], c.Edges[i+1], coefficients[:m])
+		coefficients = coefficients[m:]
+		t.lines = t.lines && m <= 2
+	}
+	p := 0
+	for i := 1; i < len(t.index); i++ {
+		z := float64(i-1-cells/2) / perUnit
+		for p < n-1 && z >= t.panels[p].right {
+			p++
+		}
+		t.index[i] = uint16(p)
+	}
+	return t
+}
+
+func newPanel(lo, hi float64, c []float64) panel {
+	p := panel{right: hi, scale: 1}
+	if len(c) > 2 {
+		p.centre, p.scale = (lo+hi)/2, 2/(hi-lo)
+	}
+	copy(p.c[:], c)
+	return p
+}
+
+// find returns the panel of z, lo ≤ z < hi.
+func (t *table) find(z float64) *panel {
+	cell := int(math.Floor(z * perUnit))
+	p := int(t.index[min(max(cell, -cells/2-1), cells/2)+cells/2+1])
+	for z >= t.panels[p].right {
+		p++
+	}
+	return &t.panels[p]
+}
+
+// eval writes the function's values to dst, those outside the range by a single
+// call of beyond.
+func (t *table) eval(ctx context.Context, dst, z []float64, beyond batch) error {
+	if len(dst) != len(z) {
+		return fmt.Errorf("native: %d places for %d values", len(dst), len(z))
+	}
+	var out strays
+	if t.lines {
+		t.evalLines(dst, z, &out)
+	} else {
+		t.evalCurves(dst, z, &out)
+	}
+	if len(out.z) == 0 {
+		return nil
+	}
+	if beyond == nil {
+		return &OutsideError{Z: out.z[0], Lo: t.lo, Hi: t.hi}
+	}
+	if err := beyond(ctx, out.z, out.z); err != nil {
+		return err
+	}
+	for i, at := range out.at {
+		dst[at] = out.z[i]
+	}
+	return nil
+}
+
+// strays are the arguments outside the range and where they stood.
+type strays struct {
+	at []int
+	z  []float64
+}
+
+func (s *strays) add(i int, z float64) { s.at, s.z = append(s.at, i), append(s.z, z) }
+
+func (t *table) evalLines(dst, z []float64, out *strays) {
+	lo, hi := t.lo, t.hi
+	for i, v := range z {
+		if !(v >= lo && v < hi) {
+			out.add(i, v)
+			continue
+		}
+		p := t.find(v)
+		dst[i] = p.c[0] + p.c[1]*v
+	}
+}
+
+func (t *table) evalCurves(dst, z []float64, out *strays) {
+	lo, hi := t.lo, t.hi
+	for i, v := range z {
+		if !(v >= lo && v < hi) {
+			out.add(i, v)
+			continue
+		}
+		dst[i] = t.find(v).at(v)
+	}
+}
+
+// Version is the version of [Coefficients] that this package writes and reads.
+const Version = 1
+
+// Coefficients are g and g′ as piecewise polynomials, in the form that a file
+// keeps.
+type Coefficients struct {
+	Version    int   `json:"version"`
+	Value      Table `json:"value"`      // g
+	Derivative Table `json:"derivative"` // g′
+}
+
+// Table is a piecewise polynomial with n panels. Panel i reaches from Edges[i] to
+// Edges[i+1], the latter excluded, and has the next Terms[i] coefficients c_j of
+//
+//	Σ_j c_j·t^j,  t = z                                    where Terms[i] ≤ 2
+//	              t = 2·(z − (l+r)/2)/(r−l) for edges l, r  elsewhere.
+//
+// Error is the largest difference from the activation found at the points of a
+// check that no coefficient was made from, relative to max(|f(z)|, rms) with rms
+// the root of E[f(Z)²], Z ~ N(0,1).
+type Table struct {
+	Error        float64   `json:"error"`
+	Edges        []float64 `json:"edges"`        // n+1, ascending
+	Terms        []int     `json:"terms"`        // n, each from 1 to 8
+	Coefficients []float64 `json:"coefficients"` // the sum of Terms
+}
+
+// Range returns the arguments that the table covers, lo ≤ z < hi.
+func (t *Table) Range() (lo, hi float64) { return t.Edges[0], t.Edges[len(t.Edges)-1] }
+
+// Exact says whether the table consists of lines and no check found a
+// difference from the activation.
+func (t *Table) Exact() bool { return t.Error == 0 && slices.Max(t.Terms) <= 2 }
+
+// Describes reports whether act can be the activation that c was made from: in
+// the middle of every panel g is the same to 1e−9 of max(|g(z)|, rms of g(Z)),
+// which leaves room for another machine's rounding. An error of act is returned.
+func (c *Coefficients) Describes(ctx context.Context, act Activation) (bool, error) {
+	z := scalePoints()
+	for i, hi := range c.Value.Edges[1:] {
+		z = append(z, (c.Value.Edges[i]+hi)/2)
+	}
+	f := make([]float64, len(z))
+	if err := act.Eval(ctx, f, z); err != nil {
+		return false, err
+	}
+	scale := rms(z[:numScalePoints], f)
+	t := c.Value.compile()
+	for i, v := range z {
+		if v < t.lo || v >= t.hi {
+			continue
+		}
+		if e := excess(t.find(v).at(v), f[i], scale); e > 1e-9 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Equal says whether c and o have the same values at every z.
+func (c *Coefficients) Equal(o *Coefficients) bool {
+	return c.Value.equal(&o.Value) && c.Derivative.equal(&o.Derivative)
+}
+
+func (t *Table) equal(o *Table) bool {
+	return slices.Equal(t.Edges, o.Edges) && slices.Equal(t.Terms, o.Terms) && slices.Equal(t.Coefficients, o.Coefficients)
+}
+
+// Validate reports the first thing that is wrong with c: a version that is not
+// [Version], sizes that do not fit, numbers that are not finite, edges that do
+// not ascend or lie further out than any that [Build] makes.
+func (c *Coefficients) Validate() error {
+	if c.Version != Version {
+		return fmt.Errorf("version is %d, want %d", c.Version, Version)
+	}
+	if err := c.Value.validate(); err != nil {
+		return fmt.Errorf("value: %w", err)
+	}
+	if err := c.Derivative.validate(); err != nil {
+		return fmt.Errorf("derivative: %w", err)
+	}
+	return nil
+}
+
+func (t *Table) validate() error {
+	n := len(t.Terms)
+	if n < 1 || n > maxTotal {
+		return fmt.Errorf("%d panels, want 1 to %d", n, maxTotal)
+	}
+	if len(t.Edges) != n+1 {
+		return fmt.Errorf("%d edges for %d panels, want %d", len(t.Edges), n, n+1)
+	}
+	if !(t.Error >= 0 && t.Error <= promise) {
+		return fmt.Errorf("error = %v, want at most %v", t.Error, promise)
+	}
+	for i, e := range t.Edges {
+		if !(math.Abs(e) <= furthest) {
+			return fmt.Errorf("edges[%d] = %v, want at most %v in size", i, e, float64(furthest))
+		}
+		if i > 0 && (!(e > t.Edges[i-1]) || math.IsInf(2/(e-t.Edges[i-1]), 0)) {
+			return fmt.Errorf("edges[%d] = %v does not ascend from %v", i, e, t.Edges[i-1])
+		}
+	}
+	total := 0
+	for i, m := range t.Terms {
+		if m < 1 || m > terms {
+			return fmt.Errorf("terms[%d] = %d, want 1 to %d", i, m, terms)
+		}
+		total += m
+	}
+	if len(t.Coefficients) != total {
+		return fmt.Errorf("%d coefficients, want the %d of all terms", len(t.Coefficients), total)
+	}
+	for i, c := range t.Coefficients {
+		if !finite(c) {
+			return fmt.Errorf("coefficients[%d] = %v is not finite", i, c)
+		}
+	}
+	return nil
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
