@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -22,7 +23,27 @@ const (
 	KindMoments = "moments" // the moment estimate
 	KindSpan    = "span"    // random directions in the span of T̂2, fitted there first
 	KindRandom  = "random"  // random directions in ℝ^d
+	KindKMeans  = "kmeans"  // least squares lines of k-means clusters of (x, y)
+	KindOwn     = "own"     // the user's
 )
+
+// Gates.
+const (
+	GateSoftmax  = "softmax"  // linear in the features
+	GateConstant = "constant" // mixing proportions that do not depend on x
+)
+
+// Gates lists the gates by name.
+func Gates() []string { return []string{GateSoftmax, GateConstant} }
+
+// Noise levels.
+const (
+	NoiseShared    = "shared"     // one σ
+	NoisePerExpert = "per-expert" // a σ_i for every expert
+)
+
+// Noises lists the kinds of noise by name.
+func Noises() []string { return []string{NoiseShared, NoisePerExpert} }
 
 // Config says how to fit. Only K must be set.
 type Config struct {
@@ -33,6 +54,15 @@ type Config struct {
 	Starts  int     // most starts of the likelihood; 0: 32, or 8 for method em
 	Seed    uint64  // of everything random
 	Threads int     // 0: one per processor; the result does not depend on it
+
+	Intercept      bool     // in experts and gate
+	Gate           string   // one of [Gates]; "" is softmax
+	ExpertFeatures []string // that the experts see; nil: all
+	GateFeatures   []string // that the gate sees; nil: all
+	Noise          string   // one of [Noises]; "" is shared
+
+	// Start, if given, is one of the starts.
+	Start *model.Params
 	// Approximate makes the iterations work on a native approximation of the
 	// activation (see package native), which the model then carries. It is for
 	// activations whose calls are dear, such as those of plugins in processes of
@@ -64,6 +94,12 @@ func (c Config) withDefaults() Config {
 	if c.Method == "" {
 		c.Method = MethodAuto
 	}
+	if c.Gate == "" {
+		c.Gate = GateSoftmax
+	}
+	if c.Noise == "" {
+		c.Noise = NoiseShared
+	}
 	if c.Mu == 0 {
 		c.Mu = defaultMu
 	}
@@ -80,8 +116,16 @@ func (c Config) check() error {
 	switch {
 	case c.K < 1:
 		return &RequestError{fmt.Sprintf("k = %d, want at least 1", c.K)}
-	case c.Method != MethodAuto && c.Method != MethodMoments && c.Method != MethodEM:
+	case !slices.Contains(Methods(), c.Method):
 		return &RequestError{fmt.Sprintf("unknown method %q; there are %v", c.Method, Methods())}
+	case !slices.Contains(Gates(), c.Gate):
+		return &RequestError{fmt.Sprintf("unknown gate %q; there are %v", c.Gate, Gates())}
+	case !slices.Contains(Noises(), c.Noise):
+		return &RequestError{fmt.Sprintf("unknown noise %q; there are %v", c.Noise, Noises())}
+	case c.Gate == GateConstant && c.GateFeatures != nil:
+		return &RequestError{"a constant gate has no features"}
+	case c.Method == MethodMoments && (c.Intercept || c.Gate == GateConstant || c.ExpertFeatures != nil || c.GateFeatures != nil):
+		return &RequestError{"method moments knows neither intercepts nor a gate or experts that see part of the features; method auto does"}
 	case !(c.Sigma >= 0) || math.IsInf(c.Sigma, 0):
 		return &RequestError{fmt.Sprintf("sigma = %v, want a finite number above 0", c.Sigma)}
 	case !(c.Mu > 0) || math.IsInf(c.Mu, 0):

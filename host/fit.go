@@ -63,7 +63,9 @@ type fit struct {
 	sdk    sdk.Activation
 	act    loss.Activation
 	schema dataset.Schema
+	shape  shape
 	data   *model.Data
+	units  *standard // of the features in data; nil: the user's own
 
 	moments   sdk.Moments
 	transform solver.Transform
@@ -81,6 +83,9 @@ type fit struct {
 // load reads the data and refuses what no method can fit.
 func (f *fit) load(ctx context.Context, src dataset.Source) (err error) {
 	f.progress(StageRead, 0, 0)
+	if err := f.resolve(); err != nil {
+		return err
+	}
 	if f.schema.Target == "" {
 		return &RequestError{"the data have no target column"}
 	}
@@ -91,6 +96,9 @@ func (f *fit) load(ctx context.Context, src dataset.Source) (err error) {
 	if k > n {
 		return &RequestError{fmt.Sprintf("k = %d experts for %d rows; choose a smaller k", k, n)}
 	}
+	if s := f.cfg.Start; s != nil && (s.K != k || s.D != f.data.D) {
+		return &RequestError{fmt.Sprintf("the start has k = %d and d = %d, the fit k = %d and d = %d", s.K, s.D, k, f.data.D)}
+	}
 	if err := dataset.CheckColumns(f.data, f.schema); err != nil {
 		return err
 	}
@@ -100,10 +108,25 @@ func (f *fit) load(ctx context.Context, src dataset.Source) (err error) {
 	return nil
 }
 
-// parameters counts the free parameters: regressors, gating and σ.
+// parameters counts the free parameters.
 func (f *fit) parameters() int {
-	p := (2*f.cfg.K - 1) * f.data.D
-	if f.cfg.Sigma == 0 {
+	width := func(named []int, intercept bool) int {
+		n := f.data.D
+		if named != nil {
+			n = len(named)
+		}
+		if intercept {
+			n++
+		}
+		return n
+	}
+	p := f.cfg.K*width(f.shape.experts, f.shape.intercept) +
+		(f.cfg.K-1)*width(f.shape.gate, f.shape.intercept || f.cfg.Gate == GateConstant)
+	switch {
+	case f.cfg.Sigma > 0:
+	case f.shape.perExpert:
+		p += f.cfg.K
+	default:
 		p++
 	}
 	return p
@@ -131,6 +154,11 @@ func (f *fit) firstPass(ctx context.Context) (err error) {
 	if f.inputs, err = checkInputs(f.second); err != nil {
 		return err
 	}
+	if !f.inputs.standard() || f.shape.intercept {
+		if err := f.inOwnUnits(ctx); err != nil {
+			return err
+		}
+	}
 	system, err := sdk.SystemOf(ctx, f.sdk, sigma)
 	if err != nil {
 		return err
@@ -148,6 +176,20 @@ func (f *fit) firstPass(ctx context.Context) (err error) {
 		f.span = s
 	}
 	return nil
+}
+
+// inOwnUnits standardises features that are not N(0, I) and sums them anew.
+func (f *fit) inOwnUnits(ctx context.Context) (err error) {
+	f.standardise()
+	if f.second, err = tensor.SumSecond(ctx, f.data, f.cfg.Threads); err != nil {
+		return err
+	}
+	far := f.inputs.far
+	f.inputs, err = checkInputs(f.second)
+	if err == nil && far != "" {
+		f.inputs.far = far
+	}
+	return err
 }
 
 // approximate lets a native approximation stand in for the activation in
@@ -210,8 +252,10 @@ func (f *fit) obstacle() string {
 // as they are, from W = 0 and a σ as large as the target's spread (002 §3.2).
 func (f *fit) gating(ctx context.Context, data *model.Data, p *model.Params, workers int) (*model.Params, *optim.Result, error) {
 	p = p.Clone()
-	p.Sigma[0] = f.spread()
-	l := loss.NewLikelihood(data, f.act, p, loss.Free{Gating: true, Sigma: true}, workers)
+	for i := range p.Sigma {
+		p.Sigma[i] = f.spread()
+	}
+	l := loss.NewLikelihood(data, f.act, p, loss.Free{Gating: true, Sigma: true, GateColumns: f.shape.gate}, workers)
 	run, err := refine(ctx, l, l.Theta(p), nil)
 	if err != nil {
 		return nil, nil, err
@@ -229,12 +273,12 @@ func (f *fit) byMoments(ctx context.Context) (*fitted.Model, error) {
 		return nil, &RequestError{"the moment estimate is not to be had: " + obstacle + "; method auto falls back to the likelihood"}
 	}
 	f.noteInputs()
-	p, run, err := f.gating(ctx, f.data, f.estimate.params, f.cfg.Threads)
+	p, run, err := f.gating(ctx, f.data, f.adopt(f.estimate.params), f.cfg.Threads)
 	if err != nil {
 		return nil, err
 	}
 	if f.cfg.Sigma > 0 {
-		p.Sigma[0] = f.cfg.Sigma
+		f.fixSigma(p)
 		l := loss.Log(f.data, f.act, p, f.cfg.Threads)
 		if run, err = refine(ctx, l, l.Theta(p), nil); err != nil {
 			return nil, err
@@ -289,15 +333,13 @@ func (f *fit) byEM(ctx context.Context) (*fitted.Model, error) {
 		all[i] = &climber{kind: KindRandom}
 	}
 	err := f.side(ctx, all, 0, func(ctx context.Context, c *climber, rng *rand.Rand) error {
-		p, err := f.randomStart(ctx, rng)
-		if err != nil {
-			return err
-		}
-		free := loss.All
+		p, free := f.randomStart(rng), f.free()
 		if f.cfg.Sigma > 0 {
-			p.Sigma[0], free.Sigma = f.cfg.Sigma, false
+			f.fixSigma(p)
+			free.Sigma = false
 		}
 		l := loss.NewLikelihood(f.data, f.act, p, free, 1)
+		var err error
 		if c.run, err = optim.EM(ctx, l, l.Theta(p), optim.Settings{Iterations: 2000, Tolerance: 1e-10}); err != nil {
 			return err
 		}
@@ -311,22 +353,19 @@ func (f *fit) byEM(ctx context.Context) (*fitted.Model, error) {
 	return f.model(ctx, all[0], all)
 }
 
+// fixSigma gives p the noise level that the user knows.
+func (f *fit) fixSigma(p *model.Params) {
+	for i := range p.Sigma {
+		p.Sigma[i] = f.cfg.Sigma
+	}
+}
+
 // momentStart is the moment estimate with its gate fitted on the racing part.
-func (f *fit) momentStart(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
-	p := f.estimate.params.Clone()
+func (f *fit) momentStart(ctx context.Context) (*model.Params, error) {
+	p := f.adopt(f.estimate.params)
 	floats.Scale(f.scale, p.Regressors)
 	p, _, err := f.gating(ctx, f.data.Part(f.raceRows()), p, 1)
 	return p, err
-}
-
-// spanStart is a start inside the span of T̂2.
-func (f *fit) spanStart(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
-	return f.span.spanStart(ctx, f.projected, f.act, rng, f.scale, f.spread())
-}
-
-// randomStart is a start with regressors of random directions.
-func (f *fit) randomStart(_ context.Context, rng *rand.Rand) (*model.Params, error) {
-	return randomStart(rng, f.cfg.K, f.data.D, f.scale, f.spread()), nil
 }
 
 // spread is the target's rms, the σ that starts begin with: large, so that

@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -14,7 +15,7 @@ import (
 
 // model writes down the fit that ended at best.
 func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted.Model, error) {
-	l := loss.NewLikelihood(f.data, f.act, best.params, loss.All, f.cfg.Threads)
+	l := loss.NewLikelihood(f.data, f.act, best.params, f.free(), f.cfg.Threads)
 	proportions, err := l.Proportions(ctx, best.params)
 	if err != nil {
 		return nil, err
@@ -29,7 +30,7 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 
 		Approximation: f.native,
 	}
-	m.SetParams(metric.Relabel(best.params, order))
+	m.SetParams(metric.Relabel(f.units.outOf(best.params), order))
 	loglik, p := -best.run.Value*float64(f.data.N), float64(f.parameters())
 	m.Fit = fitted.Fit{
 		Method:        f.cfg.Method,
@@ -43,10 +44,17 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 		Iterations:    best.run.Iterations,
 		Notes:         f.notes,
 	}
+	if n := count(all, func(c *climber) bool { return c.shrunk }); n > 0 {
+		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("%d of %d starts ended with an expert that shrank onto a few rows and were set aside", n, len(all)))
+	}
+	if best.shrunk {
+		m.Fit.Converged, m.Fit.Status = false, "degenerate: an expert shrank onto a few rows; use a smaller k or shared noise"
+	}
 	if e := f.estimate; e != nil {
 		est := fitted.MomentsEstimate{Proportions: e.proportions}
-		for i := range e.params.K {
-			est.Regressors = append(est.Regressors, e.params.Regressor(i))
+		p := f.units.outOf(e.params)
+		for i := range p.K {
+			est.Regressors = append(est.Regressors, p.Regressor(i))
 		}
 		m.Fit.MomentsEstimate = &est
 	}
@@ -107,4 +115,13 @@ func permuted(v []float64, order []int) []float64 {
 		out[j] = v[i]
 	}
 	return out
+}
+
+func count(all []*climber, is func(*climber) bool) (n int) {
+	for _, c := range all {
+		if is(c) {
+			n++
+		}
+	}
+	return n
 }

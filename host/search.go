@@ -35,13 +35,13 @@ const (
 
 // climber is one start and where it got to.
 type climber struct {
-	kind  string
-	start func(ctx context.Context, rng *rand.Rand) (*model.Params, error)
+	kind string
 
 	run    *optim.Result
 	params *model.Params
 	rows   int     // on which it ran
 	agrees bool    // with the best on its optimum
+	shrunk bool    // an expert shrank onto a few rows: never the best
 	loglik float64 // on all rows
 }
 
@@ -85,17 +85,28 @@ func (f *fit) race(ctx context.Context, part *model.Data) ([]*climber, error) {
 	return all, nil
 }
 
+// byValue orders climbers by their value, those with a shrunk expert last.
+func byValue(a, b *climber) int {
+	if a.shrunk != b.shrunk {
+		if a.shrunk {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(a.run.Value, b.run.Value)
+}
+
 // settled sorts the climbers, best first, and says whether enough of them
 // agree on the best.
 func (f *fit) settled(all []*climber, tolerance float64) bool {
-	slices.SortStableFunc(all, func(a, b *climber) int { return cmp.Compare(a.run.Value, b.run.Value) })
+	slices.SortStableFunc(all, byValue)
 	need := agreeing
 	if f.cfg.K == 1 {
 		need = 2
 	}
 	n := 0
 	for _, c := range all {
-		c.agrees = c.run.Status == optim.Converged && c.run.Value <= all[0].run.Value+tolerance
+		c.agrees = !c.shrunk && c.run.Status == optim.Converged && c.run.Value <= all[0].run.Value+tolerance
 		if c.agrees {
 			n++
 		}
@@ -103,24 +114,53 @@ func (f *fit) settled(all []*climber, tolerance float64) bool {
 	return n >= need
 }
 
-// wave returns the next starts, of which from have been made.
+// wave returns the next starts, of which from have been made: the user's own
+// and the moment estimate first, then starts of the kinds in turn.
 func (f *fit) wave(from int) []*climber {
+	first, kinds := []string{}, []string{KindRandom}
+	if f.cfg.Start != nil {
+		first = append(first, KindOwn)
+	}
+	if f.estimate != nil {
+		first = append(first, KindMoments)
+	}
+	general := f.shape.intercept || !f.inputs.standard()
+	switch spanned := f.span != nil && f.cfg.K > 1; {
+	case spanned && general:
+		kinds = []string{KindKMeans, KindSpan, KindRandom}
+	case spanned:
+		kinds = []string{KindSpan, KindSpan, KindRandom}
+	case general:
+		kinds = []string{KindKMeans, KindRandom}
+	}
 	size := waveSize
 	if f.cfg.K == 1 {
 		size = 2
 	}
 	var out []*climber
 	for i := from; i < min(from+size, f.cfg.Starts); i++ {
-		c := &climber{kind: KindRandom, start: f.randomStart}
-		switch {
-		case i == 0 && f.estimate != nil:
-			c.kind, c.start = KindMoments, f.momentStart
-		case f.span != nil && f.cfg.K > 1 && i%waveSize != waveSize-1:
-			c.kind, c.start = KindSpan, f.spanStart
+		if i < len(first) {
+			out = append(out, &climber{kind: first[i]})
+		} else {
+			out = append(out, &climber{kind: kinds[(i-len(first))%len(kinds)]})
 		}
-		out = append(out, c)
 	}
 	return out
+}
+
+// startOf returns where a start of this kind begins.
+func (f *fit) startOf(ctx context.Context, kind string, part *model.Data, rng *rand.Rand) (*model.Params, error) {
+	switch kind {
+	case KindOwn:
+		return f.ownStart(), nil
+	case KindMoments:
+		return f.momentStart(ctx)
+	case KindSpan:
+		return f.spanStart(ctx, rng)
+	case KindKMeans:
+		return f.kmeansStart(rng, part), nil
+	}
+	return f.randomStart(rng), nil
 }
 
 // side runs fn for every climber, side by side on the fit's threads, each with
@@ -166,22 +206,31 @@ func firstCause(errs []error) error {
 // climb takes one start to a local optimum on the part. A run that cannot catch
 // up with the best is stopped early.
 func (f *fit) climb(ctx context.Context, part *model.Data, c *climber, rng *rand.Rand, best float64) error {
-	p, err := c.start(ctx, rng)
+	p, err := f.startOf(ctx, c.kind, part, rng)
 	if err != nil {
 		return err
 	}
-	l := loss.NewLikelihood(part, f.act, p, loss.All, 1)
+	l := loss.NewLikelihood(part, f.act, p, f.free(), 1)
 	if c.run, err = refine(ctx, l, l.Theta(p), hopeless(best)); err != nil {
 		return err
 	}
 	c.params, c.rows = l.Params(c.run.X), part.N
-	return nil
+	return f.judge(ctx, l, c)
+}
+
+// judge sets aside a climber with an expert that shrank onto a few rows.
+func (f *fit) judge(ctx context.Context, l *loss.Likelihood, c *climber) (err error) {
+	c.shrunk, err = l.Degenerate(ctx, c.params)
+	return err
 }
 
 // carryOn tries moves from where a climber ended, until it reaches the best or
 // no move gains.
 func (f *fit) carryOn(ctx context.Context, part *model.Data, c *climber, best, tolerance float64) error {
-	l := loss.NewLikelihood(part, f.act, c.params, loss.All, 1)
+	if c.shrunk {
+		return nil
+	}
+	l := loss.NewLikelihood(part, f.act, c.params, f.free(), 1)
 	for range moveRounds {
 		better, err := improve(ctx, l, c.run)
 		if err != nil {
@@ -191,6 +240,9 @@ func (f *fit) carryOn(ctx context.Context, part *model.Data, c *climber, best, t
 			return nil
 		}
 		c.run, c.params = better, l.Params(better.X)
+		if err := f.judge(ctx, l, c); err != nil {
+			return err
+		}
 		if math.Abs(c.run.Value-best) <= tolerance {
 			return nil
 		}
@@ -209,26 +261,28 @@ func (f *fit) finish(ctx context.Context, all []*climber, part *model.Data) (*cl
 			break
 		}
 		for _, c := range field {
-			if err := f.lift(ctx, c, data, loss.All); err != nil {
+			if err := f.lift(ctx, c, data, f.free()); err != nil {
 				return nil, err
 			}
 		}
-		slices.SortStableFunc(field, func(a, b *climber) int { return cmp.Compare(a.run.Value, b.run.Value) })
+		slices.SortStableFunc(field, byValue)
 		field = contenders(field, rows)
 	}
 	for i, c := range field {
 		f.progress(StageFinish, i, len(field))
-		if err := f.lift(ctx, c, f.data, loss.All); err != nil {
+		if err := f.lift(ctx, c, f.data, f.free()); err != nil {
 			return nil, err
 		}
 	}
-	best := slices.MinFunc(field, func(a, b *climber) int { return cmp.Compare(a.run.Value, b.run.Value) })
+	best := slices.MinFunc(field, byValue)
 	if err := f.settle(ctx, best); err != nil {
 		return nil, err
 	}
 	if f.cfg.Sigma > 0 {
-		best.params.Sigma[0] = f.cfg.Sigma
-		if err := f.lift(ctx, best, f.data, loss.Free{Regressors: true, Gating: true}); err != nil {
+		f.fixSigma(best.params)
+		free := f.free()
+		free.Sigma = false
+		if err := f.lift(ctx, best, f.data, free); err != nil {
 			return nil, err
 		}
 	}
@@ -250,7 +304,7 @@ func (f *fit) settle(ctx context.Context, c *climber) error {
 	if len(f.sdk.Info().Kinks) == 0 || f.data.N > shakeRows {
 		return nil
 	}
-	l := loss.NewLikelihood(f.data, f.act, c.params, loss.All, f.cfg.Threads)
+	l := loss.NewLikelihood(f.data, f.act, c.params, f.free(), f.cfg.Threads)
 	rng := rand.New(rand.NewPCG(f.cfg.Seed, 1<<32))
 	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
 	var chol mat.Cholesky
@@ -314,5 +368,5 @@ func (f *fit) lift(ctx context.Context, c *climber, data *model.Data, free loss.
 	}
 	run.Iterations += c.run.Iterations
 	c.run, c.params, c.rows = run, l.Params(run.X), data.N
-	return nil
+	return f.judge(ctx, l, c)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,6 +67,10 @@ same, and says so.`,
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
 	flags.Float64Var(&f.config.Mu, "mu", 1, "weight of the fourth powers in the tensor loss L4")
 	flags.IntVar(&f.config.Starts, "starts", 0, "at most this many starts (default 32, or 8 for method em)")
+	flags.BoolVar(&f.config.Intercept, "intercept", false, "give experts and gate an intercept")
+	flags.StringVar(&f.config.Gate, "gate", host.GateSoftmax, "gate: "+strings.Join(host.Gates(), ", "))
+	flags.StringSliceVar(&f.config.GateFeatures, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
+	flags.StringVar(&f.config.Noise, "noise", host.NoiseShared, "noise level: "+strings.Join(host.Noises(), ", "))
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
@@ -151,7 +156,19 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	return creatable(f.out)
 }
 
-func (f *fitFlags) open() (dataset.Source, error) { return dataset.Open(f.data, f.selection) }
+// open opens the data with the columns of experts and gate.
+func (f *fitFlags) open() (dataset.Source, error) {
+	sel := f.selection
+	f.config.ExpertFeatures = sel.Features
+	if sel.Features != nil {
+		for _, name := range f.config.GateFeatures {
+			if !slices.Contains(sel.Features, name) {
+				sel.Features = append(slices.Clone(sel.Features), name)
+			}
+		}
+	}
+	return dataset.Open(f.data, sel)
+}
 
 func (f *fitFlags) readTruth(d int) error {
 	if f.truth == "" {

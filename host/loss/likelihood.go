@@ -76,7 +76,7 @@ func NewLikelihood(data *model.Data, act Activation, base *model.Params, free Fr
 	for i := range l.ones {
 		l.ones[i] = 1
 	}
-	l.logFloor = math.Log(sigmaFloor(data))
+	l.logFloor = math.Log(sigmaFloor(data, len(base.Sigma)))
 	l.scratch = make([]*scratch, l.workers)
 	l.chunks = make([]*sums, data.Chunks())
 	l.fixed = make([][]float64, len(data.Blocks))
@@ -104,15 +104,40 @@ func Log(data *model.Data, act Activation, p *model.Params, workers int) *Likeli
 	return NewLikelihood(data, act, p, Free{Gating: true}, workers)
 }
 
-// sigmaFloor is the smallest noise level that a fit may reach, 1e−8 of the
-// target's rms: without it the likelihood of noiseless data has no maximum.
-func sigmaFloor(data *model.Data) float64 {
+// sigmaFloor is the smallest noise level that a fit may reach, relative to the
+// target's rms: without one the likelihood of noiseless data has no maximum,
+// and with noise per expert that of any data has none, since an expert may
+// shrink onto a few rows.
+func sigmaFloor(data *model.Data, levels int) float64 {
 	sum := 0.0
 	for i := range data.Blocks {
 		y := data.Blocks[i].Y
 		sum += floats.Dot(y, y)
 	}
-	return 1e-8*math.Sqrt(sum/float64(data.N)) + math.SmallestNonzeroFloat32
+	relative := 1e-8
+	if levels > 1 {
+		relative = 1e-3
+	}
+	return relative*math.Sqrt(sum/float64(data.N)) + math.SmallestNonzeroFloat32
+}
+
+// Degenerate says whether an expert at p has shrunk onto fewer rows than
+// determine it, or its noise onto the floor: such a maximum of the likelihood
+// says nothing about the data.
+func (l *Likelihood) Degenerate(ctx context.Context, p *model.Params) (bool, error) {
+	if l.ns == 1 {
+		return false, nil
+	}
+	s, err := l.pass(ctx, p, wantGrad)
+	if err != nil {
+		return false, err
+	}
+	for i, mass := range s.mass {
+		if mass < float64(l.da+2) || math.Log(p.Sigma[i]) < l.logFloor+math.Ln2 {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Rows returns the number of rows of the data, or the sum of their weights.
