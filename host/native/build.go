@@ -235,40 +235,18 @@ func (b *builder) pieces() []draft {
 	return append(out, draft{lo: lo, hi: b.reach})
 }
 
-// chebyshev holds the nodes x_j = cos(π(2j+1)/16) of a panel and the matrix that
-// turns values there into coefficients of powers; checks are the extrema of T8,
-// cos(πj/8), where the error of interpolation is largest, ends left out.
+// chebyshev holds the nodes cos(π(2j+1)/16) of a panel, and the points at which
+// it is checked: the extrema of T8, cos(πj/8), where the error of interpolation
+// is largest, without the ends.
 type chebyshev struct {
 	nodes  [terms]float64
-	powers [terms][terms]float64
 	checks [terms - 1]float64
 }
 
 func newChebyshev() *chebyshev {
-	// t[m] are the coefficients of the polynomial T_m.
-	var t [terms][terms]float64
-	t[0][0], t[1][1] = 1, 1
-	for m := 2; m < terms; m++ {
-		for i := range m {
-			t[m][i+1] = 2 * t[m-1][i]
-		}
-		for i := range m {
-			t[m][i] -= t[m-2][i]
-		}
-	}
 	c := new(chebyshev)
 	for j := range c.nodes {
-		angle := math.Pi * (2*float64(j) + 1) / (2 * terms)
-		c.nodes[j] = math.Cos(angle)
-		for m := range terms {
-			weight := 2.0 / terms * math.Cos(float64(m)*angle)
-			if m == 0 {
-				weight = 1.0 / terms
-			}
-			for i := range terms {
-				c.powers[i][j] += weight * t[m][i]
-			}
-		}
+		c.nodes[j] = math.Cos(math.Pi * (2*float64(j) + 1) / (2 * terms))
 	}
 	for j := range c.checks {
 		c.checks[j] = math.Cos(math.Pi * float64(j+1) / terms)
@@ -276,16 +254,28 @@ func newChebyshev() *chebyshev {
 	return c
 }
 
-// interpolate returns the coefficients of the polynomial through values f at
-// the nodes.
-func (c *chebyshev) interpolate(f []float64) []float64 {
-	out := make([]float64, terms)
-	for i := range out {
-		for j, v := range f {
-			out[i] += c.powers[i][j] * v
+// interpolate returns the coefficients of the polynomial in t, as a panel from lo
+// to hi has it, through (z_j, f_j): by divided differences at the z_j as rounding
+// left them, which on a steep flank are not the nodes that were meant.
+func interpolate(lo, hi float64, z, f []float64) []float64 {
+	centre, scale := (lo+hi)/2, 2/(hi-lo)
+	var t, d [terms]float64
+	for j := range t {
+		t[j], d[j] = (z[j]-centre)*scale, f[j]
+	}
+	for order := 1; order < terms; order++ {
+		for j := terms - 1; j >= order; j-- {
+			d[j] = (d[j] - d[j-1]) / (t[j] - t[j-order])
 		}
 	}
-	return out
+	c := make([]float64, terms)
+	for j := terms - 1; j >= 0; j-- { // c ← c·(t − t_j) + d_j
+		for i := terms - 1; i > 0; i-- {
+			c[i] = c[i-1] - t[j]*c[i]
+		}
+		c[0] = d[j] - t[j]*c[0]
+	}
+	return c
 }
 
 // points of a panel: the nodes, two more that determine a line, the checks and
@@ -355,7 +345,7 @@ func (b *builder) fit(ctx context.Context, pending []draft) error {
 		var next []draft
 		for i, d := range pending {
 			z, f := z[i*points:(i+1)*points], f[i*points:(i+1)*points]
-			if b.holds(&d, cheb, z, f) {
+			if b.holds(&d, z, f) {
 				b.done = append(b.done, d)
 				continue
 			}
@@ -375,10 +365,10 @@ func (b *builder) fit(ctx context.Context, pending []draft) error {
 
 // holds sets the coefficients of d and reports whether they give f at all its
 // points: a line if one does.
-func (b *builder) holds(d *draft, cheb *chebyshev, z, f []float64) bool {
+func (b *builder) holds(d *draft, z, f []float64) bool {
 	for _, c := range [][]float64{
 		line(z, f, terms),
-		cheb.interpolate(f[:terms]),
+		interpolate(d.lo, d.hi, z[:terms], f[:terms]),
 	} {
 		d.c = c
 		if b.worst(d.panel(), z, f) <= aim {
