@@ -311,11 +311,10 @@ func linePoints(lo, hi float64) (p0, p1 float64) {
 	return lo + (hi-lo)/4, hi - (hi-lo)/4
 }
 
-// line returns the line with the slope between points i and i+1 through the
-// point nearest to 0, where the intercept has most of its bits.
-func line(z, f []float64, i int) []float64 {
-	slope := (f[i+1] - f[i]) / (z[i+1] - z[i])
-	near := i
+// line returns the line with the given slope through the point nearest to 0,
+// where the intercept has most of its bits.
+func line(z, f []float64, slope float64) []float64 {
+	near := 0
 	for j, v := range z {
 		if math.Abs(v) < math.Abs(z[near]) {
 			near = j
@@ -366,16 +365,28 @@ func (b *builder) fit(ctx context.Context, pending []draft) error {
 // holds sets the coefficients of d and reports whether they give f at all its
 // points: a line if one does.
 func (b *builder) holds(d *draft, z, f []float64) bool {
-	for _, c := range [][]float64{
-		line(z, f, terms),
-		interpolate(d.lo, d.hi, z[:terms], f[:terms]),
-	} {
-		d.c = c
-		if b.worst(d.panel(), z, f) <= aim {
-			return true
+	if b.straight(d, z, f, terms) {
+		return true
+	}
+	d.c = interpolate(d.lo, d.hi, z[:terms], f[:terms])
+	return b.worst(d.panel(), z, f) <= aim
+}
+
+// straight reports whether a line gives f at all points and sets it: with the
+// slope between points i and i+1, or that slope rounded to 45 bits, which undoes
+// what the rounding of f has done to a slope such as 1, whichever is nearer.
+func (b *builder) straight(d *draft, z, f []float64, i int) bool {
+	slope := (f[i+1] - f[i]) / (z[i+1] - z[i])
+	mantissa, exponent := math.Frexp(slope)
+	least := math.Inf(1)
+	for _, s := range []float64{slope, math.Ldexp(math.Round(math.Ldexp(mantissa, 45)), exponent-45)} {
+		c := line(z, f, s)
+		p := newPanel(d.lo, d.hi, c)
+		if e := b.worst(p, z, f); e < least {
+			least, d.c = e, c
 		}
 	}
-	return false
+	return least <= aim
 }
 
 func (b *builder) worst(p panel, z, f []float64) float64 {
@@ -451,10 +462,7 @@ func (b *builder) continued(ctx context.Context, outermost draft, sign float64) 
 			return best
 		}
 		d.c = outermost.c
-		if len(d.c) > 2 || b.worst(d.panel(), z, f) > aim {
-			d.c = line(z, f, 0)
-		}
-		if b.worst(d.panel(), z, f) > aim {
+		if (len(d.c) > 2 || b.worst(d.panel(), z, f) > aim) && !b.straight(&d, z, f, 0) {
 			return best
 		}
 		best = &d
