@@ -1,0 +1,61 @@
+package main
+
+import (
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gatedlearning/moe/host/fitted"
+)
+
+// TestApproximationScripts runs the scripts in testdata/approximation. They find
+// the binaries of the plugins softplus, leakyrelu and sigmoid in their work
+// directory, and have one more command:
+//
+//	parameters MODEL MODEL BOUND  the two models' parameters differ by at most BOUND
+func TestApproximationScripts(t *testing.T) {
+	built := t.TempDir()
+	const module = "github.com/gatedlearning/moe/"
+	build := exec.Command("go", "build", "-o", built, module+"examples/plugins/moe-plugin-softplus",
+		module+"plugins/leakyrelu/moe-plugin-leakyrelu", module+"plugins/sigmoid/moe-plugin-sigmoid")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/approximation",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("MOE_CONFIG_DIR", filepath.Join(env.WorkDir, ".config"))
+			return os.CopyFS(env.WorkDir, os.DirFS(built))
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"refuses":    cmdRefuses,
+			"json":       cmdJSON,
+			"replace":    cmdReplace,
+			"likelihood": cmdLikelihood,
+			"parameters": cmdParameters,
+		},
+	})
+}
+
+func cmdParameters(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 3, "parameters MODEL MODEL BOUND")
+	bound, err := strconv.ParseFloat(args[2], 64)
+	ts.Check(err)
+	a, err := fitted.Read(ts.MkAbs(args[0]))
+	ts.Check(err)
+	b, err := fitted.Read(ts.MkAbs(args[1]))
+	ts.Check(err)
+	p, q := a.Params(), b.Params()
+	for _, pair := range [][2][]float64{{p.Regressors, q.Regressors}, {p.Gating, q.Gating}, {p.Sigma, q.Sigma}} {
+		for i, v := range pair[0] {
+			if !(math.Abs(v-pair[1][i]) <= bound) {
+				ts.Fatalf("parameters %v and %v, further apart than %v", v, pair[1][i], bound)
+			}
+		}
+	}
+}
