@@ -1,0 +1,123 @@
+package loss
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// OnData is a loss that can be evaluated on any rows: GradOn writes its
+// gradient at θ, over the rows of data, to dst and returns its value there.
+type OnData interface {
+	Dim() int
+	GradOn(ctx context.Context, dst, theta []float64, data *model.Data) (float64, error)
+}
+
+// Batches gives mini-batches without end. A batch is valid until the next call.
+type Batches interface {
+	Next(ctx context.Context) (*model.Data, error)
+}
+
+// Batched is a loss on mini-batches, for optim.SGD and optim.Adam.
+type Batched struct {
+	Loss    OnData
+	Batches Batches
+}
+
+// Dim returns the number of parameters.
+func (b Batched) Dim() int { return b.Loss.Dim() }
+
+// NextGrad writes the gradient at θ over the next batch to dst.
+func (b Batched) NextGrad(ctx context.Context, dst, theta []float64) (float64, error) {
+	data, err := b.Batches.Next(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return b.Loss.GradOn(ctx, dst, theta, data)
+}
+
+// Whole is a loss on all rows of a table, as an objective.
+type Whole struct {
+	Loss OnData
+	Data *model.Data
+	grad []float64
+}
+
+// Dim returns the number of parameters.
+func (w *Whole) Dim() int { return w.Loss.Dim() }
+
+// Value returns the loss at θ.
+func (w *Whole) Value(ctx context.Context, theta []float64) (float64, error) {
+	if w.grad == nil {
+		w.grad = make([]float64, w.Dim())
+	}
+	return w.Grad(ctx, w.grad, theta)
+}
+
+// Grad writes the gradient at θ to dst and returns the loss.
+func (w *Whole) Grad(ctx context.Context, dst, theta []float64) (float64, error) {
+	return w.Loss.GradOn(ctx, dst, theta, w.Data)
+}
+
+// Epochs are the mini-batches of a table: every epoch visits its rows once, in
+// a new random order, in batches of Size (the rows left over wait for another
+// epoch).
+type Epochs struct {
+	data  *model.Data
+	rng   *rand.Rand
+	order []int
+	at    int
+	batch *model.Data
+}
+
+// NewEpochs returns batches of size rows, 1 ≤ size ≤ N, in an order drawn from
+// rng.
+func NewEpochs(data *model.Data, size int, rng *rand.Rand) *Epochs {
+	if size < 1 || size > data.N {
+		panic(fmt.Sprintf("loss: batches of %d of %d rows", size, data.N))
+	}
+	e := &Epochs{data: data, rng: rng, order: make([]int, data.N), batch: NewBatch(size, data.D)}
+	for i := range e.order {
+		e.order[i] = i
+	}
+	e.at = data.N
+	return e
+}
+
+// Steps returns the number of batches in an epoch.
+func (e *Epochs) Steps() int { return e.data.N / e.batch.N }
+
+// NewBatch returns a table of n rows of zeros over d features.
+func NewBatch(n, d int) *model.Data {
+	batch := &model.Data{N: n, D: d}
+	for left := n; left > 0; left -= model.BlockRows {
+		m := min(left, model.BlockRows)
+		batch.Blocks = append(batch.Blocks, model.Block{N: m, X: make([]float64, m*d), Y: make([]float64, m)})
+	}
+	return batch
+}
+
+// Next returns the next batch.
+func (e *Epochs) Next(context.Context) (*model.Data, error) {
+	if e.at+e.batch.N > len(e.order) {
+		e.rng.Shuffle(len(e.order), func(i, j int) { e.order[i], e.order[j] = e.order[j], e.order[i] })
+		e.at = 0
+	}
+	rows := e.order[e.at : e.at+e.batch.N]
+	e.at += e.batch.N
+	for t := range e.batch.Blocks {
+		to := &e.batch.Blocks[t]
+		for i := range to.N {
+			row := rows[t*model.BlockRows+i]
+			from := &e.data.Blocks[row/model.BlockRows]
+			at := row % model.BlockRows
+			to.Y[i] = from.Y[at]
+			for j := range e.data.D {
+				to.X[j*to.N+i] = from.X[j*from.N+at]
+			}
+		}
+	}
+	return e.batch, nil
+}
