@@ -100,7 +100,7 @@ func replay(t *testing.T, dir string, block []byte) []byte {
 		if elsewhere.ReplaceAllString(printed, "") == elsewhere.ReplaceAllString(shown, "") {
 			printed = shown
 		} else if !*update {
-			t.Errorf("%sprints\n%sbut the page shows\n%s", command, printed, shown)
+			t.Errorf("%sprints\n%sbut the page shows\n%s(if the new output is right: go test . -run TestSessions -update)", command, printed, shown)
 		}
 		out.WriteString(printed)
 		if len(lines) == 1 && lines[0] == "" {
