@@ -53,6 +53,7 @@ type Likelihood struct {
 	chunks           []*sums
 	total            *sums
 	fixed            [][]float64 // residuals of each block, where the regressors are fixed
+	kinks            []float64   // of g, where its second derivative is taken
 }
 
 // NewLikelihood returns the likelihood of data under mixtures of the shape of

@@ -13,11 +13,13 @@ import (
 type want int
 
 const (
-	wantValue     want = iota // log-likelihood
-	wantGrad                  // sums of the gradient
-	wantEM                    // Gram matrices of the M-step
-	wantHessian               // Gram matrices of the observed information instead
-	wantStructure             // what a split-and-merge move needs instead
+	wantValue       want = iota // log-likelihood
+	wantGrad                    // sums of the gradient
+	wantEM                      // Gram matrices of the M-step
+	wantHessian                 // Gram matrices of the observed information instead
+	wantInformation             // the same with the terms in g″
+	wantScores                  // products of the rows' scores instead
+	wantStructure               // what a split-and-merge move needs instead
 )
 
 // scratch is one worker's room for a block: k×BlockRows values each, and the
@@ -31,6 +33,8 @@ type scratch struct {
 	products            []float64 // x_j·x_l, j ≤ l
 	w, w2               []float64
 	weight              []float64 // of the block's rows; nil: all 1
+	second, ahead       []float64 // g″, and room for it; nil before they are needed
+	scores              [][]float64
 }
 
 func (l *Likelihood) newScratch() *scratch {
@@ -112,7 +116,17 @@ func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Pa
 		l.addEM(w, s, n)
 	case wantHessian:
 		l.multiply(w, n)
-		l.addHessian(w, s, p, n)
+		l.addHessian(w, s, p, n, nil)
+	case wantInformation:
+		if l.free.Regressors {
+			if err := l.curvature(ctx, w, kn); err != nil {
+				return err
+			}
+		}
+		l.multiply(w, n)
+		l.addHessian(w, s, p, n, w.second)
+	case wantScores:
+		l.addScores(w, s, p, n)
 	case wantStructure:
 		l.multiply(w, n)
 		l.addStructure(w, s, n)
@@ -263,7 +277,8 @@ func gateWeight(dst, pj, pm []float64, same bool) {
 //
 // the posterior mean of the complete-data information less the posterior
 // covariance of the complete-data scores; rows and columns of log σ likewise.
-func (l *Likelihood) addHessian(w *scratch, s *sums, p *model.Params, n int) {
+// Where second, which is g″, is given, a_i a_i also has −r_i·e_i·g″_i/σ_i.
+func (l *Likelihood) addHessian(w *scratch, s *sums, p *model.Params, n int, second []float64) {
 	score := w.z[:l.k*n] // e_i·f_i; the predictors are no longer needed
 	for i := range l.k {
 		inv := 1 / p.SigmaOf(i)
@@ -281,6 +296,12 @@ func (l *Likelihood) addHessian(w *scratch, s *sums, p *model.Params, n int) {
 		ri, si, fi := w.post[i*n:(i+1)*n], score[i*n:(i+1)*n], w.lev[i*n:(i+1)*n]
 		for t, r := range ri {
 			wt[t] = r*fi[t]*fi[t] - r*(1-r)*si[t]*si[t]
+		}
+		if second != nil {
+			inv, ei, gi := 1/p.SigmaOf(i), w.std[i*n:(i+1)*n], second[i*n:(i+1)*n]
+			for t, r := range ri {
+				wt[t] -= r * ei[t] * gi[t] * inv
+			}
 		}
 		next()
 		for j := i + 1; j < l.k; j++ {

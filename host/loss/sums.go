@@ -30,7 +30,7 @@ func newSums(l *Likelihood, level want) *sums {
 	switch level {
 	case wantEM:
 		grams = l.k + l.k*(l.k-1)/2
-	case wantHessian:
+	case wantHessian, wantInformation:
 		grams = l.k * (2*l.k - 1)
 		s.sigmaScore = make([]float64, l.ns*vectors)
 		s.sigmaSigma = make([]float64, l.ns*l.ns)
@@ -39,6 +39,9 @@ func newSums(l *Likelihood, level want) *sums {
 		s.overlap = make([]float64, l.k*l.k)
 	}
 	s.grams = make([]float64, grams*s.dx*(s.dx+1)/2)
+	if level == wantScores {
+		s.grams = make([]float64, l.Dim()*(l.Dim()+1)/2)
+	}
 	return s
 }
 
