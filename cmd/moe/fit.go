@@ -29,6 +29,7 @@ type fitFlags struct {
 	sigma      string
 	truth      string
 	out        string
+	report     string
 }
 
 func newFitCmd() *cobra.Command {
@@ -46,10 +47,15 @@ maximises the joint likelihood on all rows. Method moments is the moment
 estimate with the gate fitted to it; method em is joint EM from random starts,
 with sigma fixed where --sigma gives it.
 
+A plugin is evaluated by a native approximation that is built from its own
+values, checked against it, and kept in the model file; --exact-activation takes
+every value from the plugin instead.
+
 The exit code is 1 if the fit did not converge; the model is written all the
 same, and says so.`,
 		Example: `  moe fit data.csv --activation relu --k 2 -o model.json
   moe fit data.npy --activation leakyrelu --param slope=0.1 --k 5 --seed 7 --json
+  moe fit tone.csv --activation identity --k 2 --intercept --noise per-expert --report tone.html
   moe fit trial.csv --target dose --drop id,site --activation sigmoid --k 3 -o model.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,6 +79,7 @@ same, and says so.`,
 	flags.StringVar(&f.config.Noise, "noise", host.NoiseShared, "noise level: "+strings.Join(host.Noises(), ", "))
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
+	flags.StringVar(&f.report, "report", "", "write a page about the fit to this HTML `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
 	flags.IntVar(&f.config.Threads, "threads", 0, "threads to use (default one per processor); the result is the same")
 	addSeed(cmd, &f.config.Seed)
@@ -114,6 +121,11 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
+	if f.report != "" {
+		if err := writeReport(cmd, f.report, m, plugin.Activation, src); err != nil {
+			return err
+		}
+	}
 	if err := f.print(cmd, m, time.Since(began)); err != nil {
 		return err
 	}
@@ -150,10 +162,13 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if err := f.selection.Check(); err != nil {
 		return err
 	}
-	if err := distinct(f.out, f.data, f.truth); err != nil {
+	if err := distinct(f.out, f.data, f.truth, f.report); err != nil {
 		return err
 	}
-	return creatable(f.out)
+	if err := distinct(f.report, f.data, f.truth); err != nil {
+		return err
+	}
+	return creatable(f.out, f.report)
 }
 
 // open opens the data with the columns of experts and gate.

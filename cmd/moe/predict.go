@@ -22,7 +22,9 @@ func newPredictCmd() *cobra.Command {
 		Long: `predict writes one row for every row of DATA, which may be - for standard
 input: mean (the expected y), p1 ... pk (the probability of each expert given x)
 and, where DATA has the model's target, posterior1 ... posteriork (the
-probability of each expert given x and y). Columns are found by their names.`,
+probability of each expert given x and y). Columns are found by their names.
+A plugin that the model was fitted with is not needed where the model file
+carries its approximation.`,
 		Example: `  moe predict model.json data.csv -o predictions.csv
   moe predict model.json - < data.csv | head`,
 		Args: cobra.ExactArgs(2),

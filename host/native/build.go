@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -63,17 +64,47 @@ func (e *RoughError) Error() string {
 // of its own, between the nodes, measures the error: it is at most 1e−12 of
 // max(|f(z)|, rms of f(Z)).
 //
-// Activations that are not smooth enough are a [*RoughError]; act's own errors
-// come through unchanged.
+// Where that fails, ±8 is tried. Activations that are not smooth enough there
+// either are a [*RoughError]; act's own errors come through unchanged, those apart
+// that it repeats at the same arguments and that ±8 or a shorter line avoids.
 func Build(ctx context.Context, act sdk.Activation) (*Function, error) {
 	c, err := build(ctx, act, widest)
 	if err != nil && ctx.Err() == nil { // too rough there, or it overflows
-		c, err = build(ctx, act, narrow)
+		nearer, again := build(ctx, act, narrow)
+		switch {
+		case again != nil:
+			err = again
+		case repeats(ctx, err):
+			c, err = nearer, nil
+		}
+	}
+	if failed := (*callError)(nil); errors.As(err, &failed) {
+		err = failed.err
 	}
 	if err != nil {
 		return nil, err
 	}
 	return New(c, act)
+}
+
+// callError is an error of the activation, and the call that it came from.
+type callError struct {
+	err  error
+	eval batch
+	z    []float64
+}
+
+func (e *callError) Error() string { return e.err.Error() }
+
+// repeats reports whether err is there whenever one asks: a roughness, or the
+// failure of a call that fails again. A call that now succeeds failed for another
+// reason than its arguments, and that is no activation to go on with.
+func repeats(ctx context.Context, err error) bool {
+	failed := (*callError)(nil)
+	if !errors.As(err, &failed) {
+		return true
+	}
+	return failed.eval(ctx, make([]float64, len(failed.z)), failed.z) != nil
 }
 
 func build(ctx context.Context, act sdk.Activation, reach float64) (*Coefficients, error) {
@@ -167,7 +198,7 @@ func (b *builder) rough(format string, args ...any) error {
 func (b *builder) values(ctx context.Context, z []float64) ([]float64, error) {
 	f := make([]float64, len(z))
 	if err := b.eval(ctx, f, z); err != nil {
-		return nil, err
+		return nil, &callError{err, b.eval, z}
 	}
 	return f, nil
 }

@@ -261,6 +261,19 @@ func TestErrorsComeThrough(t *testing.T) {
 			t.Fatalf("failing from call %d of %d on: %v", n, healthy.calls.Load(), err)
 		}
 	}
+	// Failing once is no overflow: the failure is not passed over, wherever a
+	// failure of the probes far outside would not be.
+	for _, n := range []int64{1, 2, 5, 10} {
+		flaky := &spy{Activation: softplus, fail: func(call int64, _ []float64) error {
+			if call == n {
+				return broken
+			}
+			return nil
+		}}
+		if _, err := native.Build(t.Context(), flaky); err != broken {
+			t.Errorf("failing in call %d alone: %v", n, err)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	interrupted := &spy{Activation: softplus, fail: func(call int64, _ []float64) error {
 		if call == 10 {
