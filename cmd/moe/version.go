@@ -22,10 +22,7 @@ func newVersionCmd() *cobra.Command {
 		Example: "  moe version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
-			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-				v.Version = info.Main.Version
-			}
+			v := versionInfo{Version: ownVersion(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 			if wantsJSON(cmd) {
 				return printJSON(cmd, v)
 			}
@@ -33,4 +30,12 @@ func newVersionCmd() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// ownVersion is the version of the program as its build recorded it.
+func ownVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

@@ -1,0 +1,137 @@
+package report
+
+import (
+	"context"
+	"math"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Diagnosis is what a page shows of the rows: a sample of them, and
+// distributions over all.
+type Diagnosis struct {
+	Rows   int
+	Points []Point
+	// Residuals are, for each expert, the posterior-weighted shares of rows by
+	// their standardised residual (y − g(⟨a_i,x⟩))/σ_i, in residualBins bins on
+	// [−residualRange, residualRange]; the outer bins take what lies beyond.
+	Residuals [][]float64
+	// Sharpness are the shares of rows by their largest posterior, in
+	// sharpnessBins bins on [0, 1].
+	Sharpness []float64
+	Curves    *Curves // where there is one feature
+}
+
+// Point is one row.
+type Point struct {
+	X, Y, Mean float64 // X is the first feature
+	Expert     int     // the most probable given x and y
+	Posterior  float64 // its probability
+}
+
+// Curves are the experts over the range of the only feature.
+type Curves struct {
+	X     []float64
+	Means [][]float64 // per expert
+	Gate  [][]float64 // per expert
+}
+
+const (
+	maxPoints     = 1500
+	residualBins  = 40
+	residualRange = 5.0
+	sharpnessBins = 20
+	curvePoints   = 200
+)
+
+// Diagnose reads the rows of src once through the model.
+func Diagnose(ctx context.Context, m *fitted.Model, act fitted.Evaluator, src dataset.Source) (*Diagnosis, error) {
+	p := m.Params()
+	d := &Diagnosis{Residuals: make([][]float64, p.K), Sharpness: make([]float64, sharpnessBins)}
+	for i := range d.Residuals {
+		d.Residuals[i] = make([]float64, residualBins)
+	}
+	predictor := fitted.NewPredictor(p, act, src.Schema().Name)
+	stride := (m.Fit.N + maxPoints - 1) / maxPoints
+	lo, hi := math.Inf(1), math.Inf(-1)
+	z := make([]float64, p.K*model.BlockRows)
+	err := src.Read(ctx, func(b *model.Block) error {
+		pred, err := predictor.Predict(ctx, b)
+		if err != nil {
+			return err
+		}
+		p.Predictors(z[:p.K*b.N], b)
+		if err := act.Eval(ctx, z[:p.K*b.N], z[:p.K*b.N]); err != nil {
+			return err
+		}
+		for r := range b.N {
+			d.add(p, b, pred, z, r, stride)
+			lo, hi = min(lo, b.Col(0)[r]), max(hi, b.Col(0)[r])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.share()
+	if p.D == 1 {
+		d.Curves, err = curves(ctx, p, act, lo, hi)
+	}
+	return d, err
+}
+
+func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *fitted.Prediction, z []float64, r, stride int) {
+	point := Point{X: b.Col(0)[r], Y: b.Y[r], Mean: pred.Mean[r]}
+	for i := range p.K {
+		post := pred.Posterior[i*b.N+r]
+		e := (b.Y[r] - z[i*b.N+r]) / p.SigmaOf(i)
+		d.Residuals[i][bin((e+residualRange)/(2*residualRange), residualBins)] += post
+		if post > point.Posterior {
+			point.Expert, point.Posterior = i, post
+		}
+	}
+	d.Sharpness[bin(point.Posterior, sharpnessBins)]++
+	if d.Rows%stride == 0 {
+		d.Points = append(d.Points, point)
+	}
+	d.Rows++
+}
+
+func bin(share float64, bins int) int {
+	return int(min(max(share*float64(bins), 0), float64(bins-1)))
+}
+
+// share turns counts into shares of their sum.
+func (d *Diagnosis) share() {
+	for _, counts := range append(d.Residuals, d.Sharpness) {
+		sum := 0.0
+		for _, c := range counts {
+			sum += c
+		}
+		for i := range counts {
+			counts[i] /= max(sum, 1e-300)
+		}
+	}
+}
+
+// curves evaluates experts and gate on a grid over [lo, hi].
+func curves(ctx context.Context, p *model.Params, act fitted.Evaluator, lo, hi float64) (*Curves, error) {
+	c := &Curves{X: make([]float64, curvePoints), Means: make([][]float64, p.K), Gate: make([][]float64, p.K)}
+	for i := range c.X {
+		c.X[i] = lo + (hi-lo)*float64(i)/(curvePoints-1)
+	}
+	b := &model.Block{N: curvePoints, X: c.X}
+	mean, gate := make([]float64, p.K*curvePoints), make([]float64, p.K*curvePoints)
+	p.Predictors(mean, b)
+	if err := act.Eval(ctx, mean, mean); err != nil {
+		return nil, err
+	}
+	p.GateLogits(gate, b)
+	model.Softmax(gate, make([]float64, curvePoints), gate, curvePoints)
+	for i := range p.K {
+		c.Means[i], c.Gate[i] = mean[i*curvePoints:(i+1)*curvePoints], gate[i*curvePoints:(i+1)*curvePoints]
+	}
+	return c, nil
+}

@@ -1,0 +1,237 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/gatedlearning/moe/host/fitted"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// Setting is a line of a page's table of settings.
+type Setting struct {
+	Name, Value string
+	Default     bool
+}
+
+// section is a part of a page: pictures or tables with a sentence on how to
+// read them.
+type section struct {
+	Title, Reading string
+	Stack          bool // pictures below each other, large
+	Pictures       []template.HTML
+	Tables         []table
+}
+
+type table struct {
+	Head []string
+	Rows [][]string
+}
+
+// Page writes the report of a fit as one HTML file that needs nothing else: no
+// network, no scripts.
+func Page(w io.Writer, m *fitted.Model, d *Diagnosis, settings []Setting) error {
+	return pageTemplate.Execute(w, map[string]any{
+		"Title":    fmt.Sprintf("%s, %s", plural(m.K, activationName(m.Activation)+" expert"), plural(m.Fit.N, "row")),
+		"Answer":   answer(m),
+		"Good":     m.Fit.Converged,
+		"Truth":    m.Truth,
+		"Notes":    m.Fit.Notes,
+		"Legend":   legend(m),
+		"Sections": sections(m, d),
+		"Settings": settings,
+	})
+}
+
+// legend names the experts' colours.
+func legend(m *fitted.Model) (out []map[string]string) {
+	for i := range m.K {
+		out = append(out, map[string]string{
+			"Class": colour(i),
+			"Text":  fmt.Sprintf("expert %d, %s of the rows", i+1, percent(m.Proportions[i])),
+		})
+	}
+	return out
+}
+
+func sections(m *fitted.Model, d *Diagnosis) []section {
+	out := []section{dataSection(m, d), coefficientSection(m)}
+	out = append(out,
+		section{
+			Title: "Residuals",
+			Reading: "Each expert's standardised residuals, weighted by the posterior, against the standard normal density that the model " +
+				"claims. Two humps are two experts in one; heavy tails are noise that is not Gaussian.",
+			Pictures: residualCharts(m, d),
+		},
+		section{
+			Title: "How sure the assignment is",
+			Reading: "Rows by the posterior of their most probable expert. Far to the right the experts are told apart; near 1/k they overlap, " +
+				"and standard errors are larger than the number of rows suggests.",
+			Pictures: []template.HTML{sharpnessChart(d)},
+		},
+		startSection(m),
+	)
+	return out
+}
+
+// dataSection shows the rows with the experts: curves over the scatter where
+// there is one feature, observed against predicted otherwise.
+func dataSection(m *fitted.Model, d *Diagnosis) section {
+	s := section{Title: "Data and experts"}
+	if d.Curves == nil {
+		s.Reading = "Each row's target against its prediction, the mean over the experts. Rows have the colour of their most probable expert, " +
+			"paler where that is less sure. The mean of a mixture is no expert's curve: rows need not lie on the diagonal."
+		s.Pictures = []template.HTML{predictedChart(m, d)}
+		return s
+	}
+	s.Reading = "The experts over the rows, which have the colour of their most probable expert, paler where that is less sure. Below, the gate: " +
+		"the probability of each expert."
+	s.Pictures, s.Stack = []template.HTML{scatterChart(m, d), gateChart(m, d)}, true
+	return s
+}
+
+func scatterChart(m *fitted.Model, d *Diagnosis) template.HTML {
+	y := make([]float64, len(d.Points))
+	for i, p := range d.Points {
+		y[i] = p.Y
+	}
+	lo, hi := extent(y)
+	pad := 0.05 * (hi - lo)
+	c := newChart("rows and experts", d.Curves.X[0], d.Curves.X[curvePoints-1], lo-pad, hi+pad)
+	c.xLabel, c.yLabel = printable(m.Features[0]), printable(m.Target)
+	for _, p := range d.Points {
+		c.dot(p.X, p.Y, 2.4, 0.2+0.6*p.Posterior*p.Posterior, colour(p.Expert))
+	}
+	for i, mean := range d.Curves.Means {
+		c.clipped(d.Curves.X, mean, "stroke "+colour(i))
+	}
+	return c.svg()
+}
+
+// clipped draws a curve where it lies within the chart.
+func (c *chart) clipped(x, y []float64, class string) {
+	from := -1
+	for i := range len(x) + 1 {
+		inside := i < len(x) && y[i] >= c.y0 && y[i] <= c.y1
+		switch {
+		case inside && from < 0:
+			from = i
+		case !inside && from >= 0:
+			c.line(x[from:i], y[from:i], class)
+			from = -1
+		}
+	}
+}
+
+func gateChart(m *fitted.Model, d *Diagnosis) template.HTML {
+	c := newChart("gate", d.Curves.X[0], d.Curves.X[curvePoints-1], 0, 1)
+	c.height = 170
+	c.xLabel, c.yLabel = printable(m.Features[0]), "probability"
+	for i, gate := range d.Curves.Gate {
+		c.line(d.Curves.X, gate, "stroke "+colour(i))
+	}
+	return c.svg()
+}
+
+func predictedChart(m *fitted.Model, d *Diagnosis) template.HTML {
+	x, y := make([]float64, len(d.Points)), make([]float64, len(d.Points))
+	for i, p := range d.Points {
+		x[i], y[i] = p.Mean, p.Y
+	}
+	x0, x1 := extent(x)
+	y0, y1 := extent(y)
+	c := newChart("observed against predicted", x0, x1, y0, y1)
+	c.xLabel, c.yLabel = "predicted mean", printable(m.Target)
+	c.segment(max(x0, y0), max(x0, y0), min(x1, y1), min(x1, y1), "ink dashed")
+	for i, p := range d.Points {
+		c.dot(x[i], y[i], 2.2, 0.15+0.6*p.Posterior*p.Posterior, colour(p.Expert))
+	}
+	return c.svg()
+}
+
+func residualCharts(m *fitted.Model, d *Diagnosis) (out []template.HTML) {
+	const width = 2 * residualRange / residualBins
+	top := 0.45
+	for _, shares := range d.Residuals {
+		_, hi := extent(shares)
+		top = max(top, 1.05*hi/width)
+	}
+	var x, normal []float64
+	for t := -residualRange; t <= residualRange; t += 0.1 {
+		x, normal = append(x, t), append(normal, math.Exp(-t*t/2)/math.Sqrt(2*math.Pi))
+	}
+	for i, shares := range d.Residuals {
+		c := newChart(fmt.Sprintf("residuals of expert %d", i+1), -residualRange, residualRange, 0, top)
+		c.height = 260
+		c.xLabel, c.yLabel = fmt.Sprintf("residual of expert %d, in σ", i+1), "density"
+		for b, s := range shares {
+			c.bar(-residualRange+float64(b)*width, -residualRange+float64(b+1)*width, s/width, colour(i))
+		}
+		c.line(x, normal, "ink")
+		out = append(out, c.svg())
+	}
+	return out
+}
+
+func sharpnessChart(d *Diagnosis) template.HTML {
+	_, hi := extent(d.Sharpness)
+	c := newChart("posterior of the most probable expert", 0, 1, 0, 1.05*hi)
+	c.height = 200
+	c.xLabel, c.yLabel = "posterior of the most probable expert", "share of rows"
+	for b, s := range d.Sharpness {
+		c.bar(float64(b)/sharpnessBins, float64(b+1)/sharpnessBins, s, "plain")
+	}
+	return c.svg()
+}
+
+// startSection shows where every start ended.
+func startSection(m *fitted.Model) section {
+	s := section{
+		Title: "Starts",
+		Reading: "Every start's log-likelihood on all rows. Starts race on part of the rows, so even those that agree with the best lie a little " +
+			"below it; those far below are other optima.",
+		Tables: []table{asTable(starts(m))},
+	}
+	below := make([]float64, len(m.Fit.Starts))
+	for i, st := range m.Fit.Starts {
+		below[i] = st.LogLikelihood - m.Fit.LogLikelihood
+	}
+	lo, hi := extent(below)
+	lo = min(lo, -1) // differences below 1 tell nothing
+	c := newChart("log-likelihood of every start", 0.5, float64(len(below))+0.5, lo-0.08*(hi-lo), hi+0.08*(hi-lo))
+	c.height = 220
+	c.xLabel, c.yLabel = "start, best first", "log-likelihood − the fit's"
+	for i, st := range m.Fit.Starts {
+		class := "ink"
+		if st.Agrees {
+			class = "good"
+		}
+		c.dot(float64(i+1), below[i], 4.5, 1, class)
+	}
+	s.Pictures = []template.HTML{c.svg()}
+	return s
+}
+
+func coefficientSection(m *fitted.Model) section {
+	s := section{
+		Title:   "Experts and gate",
+		Reading: "Regressors by expert, and the gate relative to the last expert, whose gate is 0.",
+		Tables:  []table{asTable(experts(m))},
+	}
+	if m.K > 1 {
+		s.Tables = append(s.Tables, asTable(gates(m)))
+	}
+	return s
+}
+
+func asTable(rows [][]string) table { return table{Head: rows[0], Rows: rows[1:]} }
+
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }

@@ -1,0 +1,139 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// chart draws in data coordinates on an SVG canvas with axes. Colours are
+// classes, which the page's style sheet sets for light and dark.
+type chart struct {
+	title          string // for readers of the page that do not see it
+	width, height  float64
+	x0, x1, y0, y1 float64 // data range
+	xLabel, yLabel string
+	body           strings.Builder
+}
+
+// Margins of a chart, in its own units.
+const (
+	left, right, top, bottom = 58.0, 12.0, 10.0, 40.0
+)
+
+func newChart(title string, x0, x1, y0, y1 float64) *chart {
+	c := &chart{title: title, width: 520, height: 300}
+	c.x0, c.x1 = widen(x0, x1)
+	c.y0, c.y1 = widen(y0, y1)
+	return c
+}
+
+// widen makes a range of positive length.
+func widen(lo, hi float64) (float64, float64) {
+	if !(hi > lo) {
+		pad := max(math.Abs(lo)*0.05, 0.5)
+		return lo - pad, hi + pad
+	}
+	return lo, hi
+}
+
+func (c *chart) px(x float64) float64 {
+	return left + (x-c.x0)/(c.x1-c.x0)*(c.width-left-right)
+}
+
+func (c *chart) py(y float64) float64 {
+	return c.height - bottom - (y-c.y0)/(c.y1-c.y0)*(c.height-top-bottom)
+}
+
+// n formats a coordinate to a tenth of a unit.
+func n(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
+
+func (c *chart) dot(x, y, radius, opacity float64, class string) {
+	fmt.Fprintf(&c.body, `<circle cx="%s" cy="%s" r="%s" class="%s" fill-opacity="%.2f"/>`, n(c.px(x)), n(c.py(y)), n(radius), class, opacity)
+}
+
+func (c *chart) line(x, y []float64, class string) {
+	c.body.WriteString(`<polyline class="line ` + class + `" points="`)
+	for i := range x {
+		fmt.Fprintf(&c.body, "%s,%s ", n(c.px(x[i])), n(c.py(y[i])))
+	}
+	c.body.WriteString(`"/>`)
+}
+
+func (c *chart) segment(x0, y0, x1, y1 float64, class string) {
+	fmt.Fprintf(&c.body, `<line class="line %s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class, n(c.px(x0)), n(c.py(y0)), n(c.px(x1)), n(c.py(y1)))
+}
+
+func (c *chart) bar(x0, x1, y float64, class string) {
+	fmt.Fprintf(&c.body, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, class,
+		n(c.px(x0)), n(c.py(y)), n(max(c.px(x1)-c.px(x0)-1, 0.5)), n(c.py(c.y0)-c.py(y)))
+}
+
+func (c *chart) text(x, y float64, anchor, s string) {
+	fmt.Fprintf(&c.body, `<text x="%s" y="%s" text-anchor="%s">%s</text>`, n(x), n(y), anchor, template.HTMLEscapeString(s))
+}
+
+// svg returns the finished picture.
+func (c *chart) svg() template.HTML {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s">`, n(c.width), n(c.height), template.HTMLEscapeString(c.title))
+	for _, t := range axisTicks(c.x0, c.x1) {
+		fmt.Fprintf(&b, `<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="middle">%s</text>`,
+			n(c.px(t)), n(c.px(t)), n(top), n(c.height-bottom), n(c.px(t)), n(c.height-bottom+15), tick(t))
+	}
+	for _, t := range axisTicks(c.y0, c.y1) {
+		fmt.Fprintf(&b, `<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="end">%s</text>`,
+			n(left), n(c.width-right), n(c.py(t)), n(c.py(t)), n(left-6), n(c.py(t)+4), tick(t))
+	}
+	fmt.Fprintf(&b, `<text class="label" x="%s" y="%s" text-anchor="middle">%s</text>`, n((left+c.width-right)/2), n(c.height-4), template.HTMLEscapeString(c.xLabel))
+	fmt.Fprintf(&b, `<text class="label" transform="translate(13 %s) rotate(-90)" text-anchor="middle">%s</text>`, n((top+c.height-bottom)/2), template.HTMLEscapeString(c.yLabel))
+	fmt.Fprintf(&b, `<svg x="0" y="0" width="%s" height="%s"><g>%s</g></svg></svg>`, n(c.width), n(c.height), c.body.String())
+	return template.HTML(b.String())
+}
+
+// axisTicks returns about five round numbers in [lo, hi].
+func axisTicks(lo, hi float64) []float64 {
+	raw := (hi - lo) / 5
+	step := math.Pow(10, math.Floor(math.Log10(raw)))
+	switch r := raw / step; {
+	case r > 5:
+		step *= 10
+	case r > 2:
+		step *= 5
+	case r > 1:
+		step *= 2
+	}
+	var out []float64
+	for t := math.Ceil(lo/step) * step; t <= hi+step*1e-9 && len(out) < 20; t += step {
+		out = append(out, t)
+	}
+	return out
+}
+
+func tick(t float64) string {
+	if math.Abs(t) < 1e-12 {
+		return "0"
+	}
+	return strconv.FormatFloat(t, 'g', 6, 64)
+}
+
+// colour is the class of expert i.
+func colour(i int) string { return "e" + strconv.Itoa(i%8) }
+
+// extent returns the range of the values that are finite.
+func extent(lists ...[]float64) (lo, hi float64) {
+	lo, hi = math.Inf(1), math.Inf(-1)
+	for _, l := range lists {
+		for _, v := range l {
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+		}
+	}
+	if lo > hi {
+		return 0, 1
+	}
+	return lo, hi
+}
