@@ -63,6 +63,7 @@ type fit struct {
 	sdk    sdk.Activation
 	act    loss.Activation
 	schema dataset.Schema
+	weight weighting
 	shape  shape
 	data   *model.Data
 	units  *standard // of the features in data; nil: the user's own
@@ -92,7 +93,9 @@ func (f *fit) load(ctx context.Context, src dataset.Source) (err error) {
 	if f.data, err = dataset.Load(ctx, src); err != nil {
 		return err
 	}
-	k, n := f.cfg.K, f.data.N
+	f.weight = weigh(f.data)
+	f.noteWeights()
+	k, n := f.cfg.K, f.weight.rows
 	if k > n {
 		return &RequestError{fmt.Sprintf("k = %d experts for %d rows; choose a smaller k", k, n)}
 	}
@@ -102,6 +105,7 @@ func (f *fit) load(ctx context.Context, src dataset.Source) (err error) {
 	if err := dataset.CheckColumns(f.data, f.schema); err != nil {
 		return err
 	}
+	f.weight.even(f.data)
 	if p := f.parameters(); p >= n {
 		return &dataset.Error{File: f.schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use more rows, fewer features or a smaller k", n, p, k, f.data.D)}
 	}

@@ -20,7 +20,7 @@ type inputs struct {
 // bound is a difference that starts to matter plus five standard errors of the
 // statistic under N(0, I), so that a false alarm is rarer than 1e−5.
 func checkInputs(s *tensor.Second) (*inputs, error) {
-	n, d := float64(s.N), float64(s.D)
+	n, d := s.Effective(), float64(s.D)
 	mean, cov := s.Mean(), s.Covariance()
 	var eig mat.EigenSym
 	if !eig.Factorize(cov, true) {
@@ -56,13 +56,13 @@ func checkInputs(s *tensor.Second) (*inputs, error) {
 
 // tails looks at the third and fourth moment of each feature.
 func tails(s *tensor.Second) string {
-	n := float64(s.N)
+	n, weight := s.Effective(), s.Y[0]
 	at := 0
 	for j := range s.D {
-		variance := s.XX[0][at] / n
+		variance := s.XX[0][at] / weight
 		at += s.D - j
-		skew := s.Cubes[j] / n / math.Pow(variance, 1.5)
-		excess := s.Fours[j]/n/(variance*variance) - 3
+		skew := s.Cubes[j] / weight / math.Pow(variance, 1.5)
+		excess := s.Fours[j]/weight/(variance*variance) - 3
 		if math.Abs(skew) > 0.2+5*math.Sqrt(15/n) {
 			return fmt.Sprintf("feature %d has a standardised third moment of %.3g, not 0", j+1, skew)
 		}

@@ -204,6 +204,6 @@ func (e *momentEstimate) chooseSigns(yx []float64, m sdk.Moments) bool {
 // is above 0: far below 0, the regressors are not of unit norm.
 func sigmaFromNorms(s *tensor.Second, m sdk.Moments) (sigma, z float64) {
 	s2 := s.MeanY(2) - m.Value[2][0]
-	se := math.Sqrt(max(s.MeanY(4)-s.MeanY(2)*s.MeanY(2), 0) / float64(s.N))
+	se := math.Sqrt(max(s.MeanY(4)-s.MeanY(2)*s.MeanY(2), 0) / s.Effective())
 	return math.Sqrt(max(s2, 0)), s2 / se
 }

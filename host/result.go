@@ -15,6 +15,8 @@ import (
 
 // model writes down the fit that ended at best.
 func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted.Model, error) {
+	f.weight.uneven(f.data)
+	defer f.weight.even(f.data)
 	l := loss.NewLikelihood(f.data, f.act, best.params, f.free(), f.cfg.Threads)
 	proportions, err := l.Proportions(ctx, best.params)
 	if err != nil {
@@ -31,13 +33,14 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 		Approximation: f.native,
 	}
 	m.SetParams(metric.Relabel(f.units.outOf(best.params), order))
-	loglik, p := -best.run.Value*float64(f.data.N), float64(f.parameters())
+	loglik, p := -best.run.Value*f.weight.total, float64(f.parameters())
 	m.Fit = fitted.Fit{
 		Method:        f.cfg.Method,
 		Seed:          f.cfg.Seed,
 		N:             f.data.N,
 		LogLikelihood: loglik,
-		BIC:           p*math.Log(float64(f.data.N)) - 2*loglik,
+		Weight:        f.weight.reported(),
+		BIC:           p*math.Log(f.weight.total) - 2*loglik,
 		AIC:           2*p - 2*loglik,
 		Converged:     best.run.Status == optim.Converged,
 		Status:        best.run.Status.String(),
@@ -76,7 +79,7 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 func (f *fit) reportStarts(ctx context.Context, m *fitted.Model, l *loss.Likelihood, all []*climber) error {
 	for _, c := range all {
 		if c.rows == f.data.N {
-			c.loglik = -c.run.Value * float64(f.data.N)
+			c.loglik = -c.run.Value * f.weight.total
 			continue
 		}
 		var err error

@@ -69,6 +69,7 @@ same, and says so.`,
 	flags.StringVar(&f.selection.Target, "target", "", "the target's column `NAME` (default the last column)")
 	flags.StringSliceVar(&f.selection.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
 	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
+	flags.StringVar(&f.selection.Weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.StringVar(&f.config.Method, "method", host.MethodAuto, "method: "+strings.Join(host.Methods(), ", "))
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
 	flags.Float64Var(&f.config.Mu, "mu", 1, "weight of the fourth powers in the tensor loss L4")

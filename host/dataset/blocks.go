@@ -2,7 +2,11 @@ package dataset
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"strconv"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -14,7 +18,9 @@ type blocks struct {
 	schema  Schema
 	fn      func(*model.Block) error
 	d       int
-	columns int       // d, and one for the target
+	columns int       // d, one for the target and one for the weights
+	weights int       // column of the weights; −1 for none
+	weight  float64   // sum of the weights
 	values  []float64 // columns × BlockRows, column-major
 	n       int       // rows gathered since the last block
 	total   int       // rows in all
@@ -22,11 +28,20 @@ type blocks struct {
 }
 
 func newBlocks(schema Schema, fn func(*model.Block) error) *blocks {
-	columns := len(schema.Columns())
+	columns, weights := len(schema.Columns()), -1
+	if schema.Weights != "" {
+		weights = columns - 1
+	}
 	return &blocks{
-		schema: schema, fn: fn, d: len(schema.Features), columns: columns,
+		schema: schema, fn: fn, d: len(schema.Features), columns: columns, weights: weights,
 		values: make([]float64, columns*model.BlockRows),
 	}
+}
+
+// accepts says whether v may stand in a column: any finite number, among the
+// weights none below 0.
+func (b *blocks) accepts(column int, v float64) bool {
+	return isFinite(v) && (column != b.weights || v >= 0)
 }
 
 // set writes the current row's value of a column.
@@ -45,31 +60,26 @@ func (b *blocks) next(ctx context.Context) error {
 // add appends a whole row; line is its place in the source.
 func (b *blocks) add(ctx context.Context, row []float64, line int) error {
 	for j, v := range row {
-		if isFinite(v) {
+		if b.accepts(j, v) {
 			b.set(j, v)
 		} else {
-			b.notFinite(line, j, j, v)
+			b.refuse(line, j, j, v)
 		}
 	}
 	return b.next(ctx)
 }
 
-// notFinite notes a NaN or an infinity in a column that stands at a field of
-// the file, counted from 0.
-func (b *blocks) notFinite(line, field, column int, v float64) {
-	text := "NaN"
+// refuse notes a value that a column does not accept; field is the place of the
+// column in the file, counted from 0.
+func (b *blocks) refuse(line, field, column int, v float64) {
+	text := strconv.FormatFloat(v, 'g', -1, 64)
 	if math.IsInf(v, 0) {
 		text = "Inf"
 	}
-	b.bad.add(cell{line, field + 1, b.name(column), text})
+	b.bad.add(cell{line, field + 1, b.name(column), text, isFinite(v)})
 }
 
-func (b *blocks) name(column int) string {
-	if column < b.d {
-		return b.schema.Features[column]
-	}
-	return b.schema.Target
-}
+func (b *blocks) name(column int) string { return b.schema.Columns()[column] }
 
 // flush hands on the last rows and returns the error that the bad cells make.
 func (b *blocks) flush(ctx context.Context) error {
@@ -83,6 +93,9 @@ func (b *blocks) flush(ctx context.Context) error {
 	}
 	if b.total == 0 {
 		return &Error{File: b.schema.Name, Msg: "no rows"}
+	}
+	if b.weights >= 0 && !(b.weight > 0 && isFinite(b.weight)) {
+		return &Error{File: b.schema.Name, Msg: fmt.Sprintf("the weights in column %q add up to %v, want a finite number above 0", b.schema.Weights, b.weight)}
 	}
 	return nil
 }
@@ -102,8 +115,14 @@ func (b *blocks) emit(ctx context.Context) error {
 		}
 	}
 	block := model.Block{N: n, X: b.values[:b.d*n]}
-	if b.columns > b.d {
-		block.Y = b.values[b.d*n : b.columns*n]
+	at := b.d * n
+	if b.schema.Target != "" {
+		block.Y = b.values[at : at+n]
+		at += n
+	}
+	if b.weights >= 0 {
+		block.W = b.values[at : at+n]
+		b.weight += floats.Sum(block.W)
 	}
 	return b.fn(&block)
 }

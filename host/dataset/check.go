@@ -13,6 +13,7 @@ import (
 // column's in every row. It takes one pass over the first block and goes on
 // where that cannot tell.
 func CheckColumns(data *model.Data, schema Schema) error {
+	schema.Weights = "" // they may be constant, and equal to anything
 	names := schema.Columns()
 	for j, name := range names {
 		if v, constant := constantColumn(data, j); constant {

@@ -319,7 +319,7 @@ func (l *layout) row(out *blocks, rec []byte, line int) error {
 func (l *layout) fieldAt(out *blocks, b []byte, line, f int) int {
 	if column := l.place[f]; column >= 0 {
 		v, n := number(b)
-		if n > 0 && (n == len(b) || b[n] == ',') && isFinite(v) {
+		if n > 0 && (n == len(b) || b[n] == ',') && out.accepts(column, v) {
 			out.set(column, v)
 			return n
 		}
@@ -354,8 +354,9 @@ func (l *layout) cell(out *blocks, text []byte, line, f int) {
 		return
 	}
 	v, n := number(text)
-	if n == 0 || n < len(text) || !isFinite(v) {
-		out.bad.add(cell{line, f + 1, l.names[f], quoteCell(text)})
+	number := n > 0 && n == len(text) && isFinite(v)
+	if !number || !out.accepts(column, v) {
+		out.bad.add(cell{line, f + 1, l.names[f], quoteCell(text), number})
 		return
 	}
 	out.set(column, v)

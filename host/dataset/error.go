@@ -53,6 +53,7 @@ type cell struct {
 	line, col int
 	column    string
 	text      string
+	negative  bool // a weight below 0
 }
 
 func (b *badCells) add(c cell) {
@@ -69,6 +70,9 @@ func (b *badCells) err(file string) error {
 	}
 	c := b.first[0]
 	msg := fmt.Sprintf("%s in column %q is not a finite decimal number", c.text, c.column)
+	if c.negative {
+		msg = fmt.Sprintf("%s in column %q is a weight below 0", c.text, c.column)
+	}
 	if strings.Contains(c.text, ",") {
 		msg += "; a decimal comma? write 1.5"
 	}

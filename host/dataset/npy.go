@@ -344,8 +344,8 @@ func (p *npyPass) value(b []byte, row, col int64) {
 		return
 	}
 	v := p.h.decode(b)
-	if !isFinite(v) {
-		p.out.notFinite(int(row)+1, int(col), column, v)
+	if !p.out.accepts(column, v) {
+		p.out.refuse(int(row)+1, int(col), column, v)
 		return
 	}
 	p.out.set(column, v)

@@ -14,6 +14,7 @@ type Selection struct {
 	Target   string   // "" for the last column
 	Features []string // in this order; empty for all but the target
 	Drop     []string // columns that are neither
+	Weights  string   // column of observation weights, no feature; "" for none
 	Optional bool     // a table that lacks the column Target has no target
 }
 
@@ -38,6 +39,19 @@ func (s Selection) Check() error {
 	if s.Target != "" && slices.Contains(s.Drop, s.Target) {
 		return &SelectionError{fmt.Sprintf("column %q is both the target and dropped", s.Target)}
 	}
+	return s.checkWeights()
+}
+
+func (s Selection) checkWeights() error {
+	switch {
+	case s.Weights == "":
+	case s.Weights == s.Target:
+		return &SelectionError{fmt.Sprintf("column %q is both the weights and the target", s.Weights)}
+	case slices.Contains(s.Features, s.Weights):
+		return &SelectionError{fmt.Sprintf("column %q is both the weights and a feature", s.Weights)}
+	case slices.Contains(s.Drop, s.Weights):
+		return &SelectionError{fmt.Sprintf("column %q is both the weights and dropped", s.Weights)}
+	}
 	return nil
 }
 
@@ -60,7 +74,7 @@ func (s Selection) apply(file string, line int, names []string) (*layout, error)
 	if err := checkNames(file, line, names); err != nil {
 		return nil, err
 	}
-	schema := Schema{Name: file, Target: s.target(names)}
+	schema := Schema{Name: file, Target: s.target(names), Weights: s.Weights}
 	schema.Features = s.features(names, schema.Target)
 	wanted := append(schema.Columns(), s.Drop...)
 	if missing := without(wanted, names); len(missing) > 0 {
@@ -92,7 +106,7 @@ func (s Selection) target(names []string) string {
 	if s.Target != "" {
 		return s.Target
 	}
-	rest := without(names, append(slices.Clone(s.Drop), s.Features...))
+	rest := without(names, slices.Concat(s.Drop, s.Features, []string{s.Weights}))
 	if len(rest) == 0 {
 		return names[len(names)-1]
 	}
@@ -103,7 +117,7 @@ func (s Selection) features(names []string, target string) []string {
 	if len(s.Features) > 0 {
 		return slices.Clone(s.Features)
 	}
-	return without(names, append([]string{target}, s.Drop...))
+	return without(names, append([]string{target, s.Weights}, s.Drop...))
 }
 
 func checkNames(file string, line int, names []string) error {

@@ -21,13 +21,17 @@ type Schema struct {
 	Name     string   // of the file, as the user wrote it; "" in memory
 	Features []string // d names
 	Target   string   // "" where the table has no target
+	Weights  string   // the column of observation weights; "" for none
 }
 
-// Columns returns the names of all columns, the target's last.
+// Columns returns the names of all columns: features, target, weights.
 func (s Schema) Columns() []string {
 	columns := append([]string(nil), s.Features...)
 	if s.Target != "" {
 		columns = append(columns, s.Target)
+	}
+	if s.Weights != "" {
+		columns = append(columns, s.Weights)
 	}
 	return columns
 }
@@ -54,17 +58,21 @@ type Source interface {
 	Read(ctx context.Context, fn func(*model.Block) error) error
 }
 
-// Load reads a source into memory, one copy of 8·n·(d+1) bytes.
+// Load reads a source into memory, one copy of 8·n·(d+1) bytes, 8·n more where
+// there are weights.
 func Load(ctx context.Context, src Source) (*model.Data, error) {
 	data := &model.Data{D: len(src.Schema().Features)}
 	err := src.Read(ctx, func(b *model.Block) error {
-		values := make([]float64, len(b.X)+len(b.Y))
-		copy(values, b.X)
-		copy(values[len(b.X):], b.Y)
-		kept := model.Block{N: b.N, X: values[:len(b.X):len(b.X)]}
-		if b.Y != nil {
-			kept.Y = values[len(b.X):]
+		values := make([]float64, 0, len(b.X)+len(b.Y)+len(b.W))
+		keep := func(from []float64) []float64 {
+			if from == nil {
+				return nil
+			}
+			at := len(values)
+			values = append(values, from...)
+			return values[at:len(values):len(values)]
 		}
+		kept := model.Block{N: b.N, X: keep(b.X), Y: keep(b.Y), W: keep(b.W)}
 		data.Blocks = append(data.Blocks, kept)
 		data.N += b.N
 		return nil
@@ -79,7 +87,7 @@ func Load(ctx context.Context, src Source) (*model.Data, error) {
 type matrix struct {
 	schema Schema
 	x      *mat.Dense
-	y      []float64
+	y, w   []float64
 }
 
 // Matrix is the source of an n×d matrix, one row an observation, and its n
@@ -93,18 +101,32 @@ func Matrix(x *mat.Dense, y []float64) Source {
 	return &matrix{schema: Names(d, y != nil), x: x, y: y}
 }
 
+// WeightedMatrix is [Matrix] with a weight, at least 0, for every row; their
+// column is called weight.
+func WeightedMatrix(x *mat.Dense, y, w []float64) Source {
+	m := Matrix(x, y).(*matrix)
+	if n, _ := x.Dims(); len(w) != n {
+		panic(fmt.Sprintf("dataset: %d weights for %d rows", len(w), n))
+	}
+	m.schema.Weights, m.w = "weight", w
+	return m
+}
+
 func (m *matrix) Schema() Schema { return m.schema }
 
 func (m *matrix) Read(ctx context.Context, fn func(*model.Block) error) error {
 	n, d := m.x.Dims()
 	out := newBlocks(m.schema, fn)
-	row := make([]float64, d+1)
+	row := make([]float64, 0, d+2)
 	for i := range n {
-		copy(row, m.x.RawRowView(i))
+		row = append(row[:0], m.x.RawRowView(i)...)
 		if m.y != nil {
-			row[d] = m.y[i]
+			row = append(row, m.y[i])
 		}
-		if err := out.add(ctx, row[:out.columns], i+1); err != nil {
+		if m.w != nil {
+			row = append(row, m.w[i])
+		}
+		if err := out.add(ctx, row, i+1); err != nil {
 			return err
 		}
 	}

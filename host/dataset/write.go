@@ -66,6 +66,9 @@ func WriteCSV(ctx context.Context, out io.Writer, src Source) error {
 			if b.Y != nil {
 				row = append(appendNumber(row, b.Y[i]), ',')
 			}
+			if b.W != nil {
+				row = append(appendNumber(row, b.W[i]), ',')
+			}
 			row[len(row)-1] = '\n'
 			if _, err := w.Write(row); err != nil {
 				return err
@@ -113,6 +116,9 @@ func writeNPY(ctx context.Context, f *atomicfile.File, src Source) error {
 			}
 			if b.Y != nil {
 				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(b.Y[i]))
+			}
+			if b.W != nil {
+				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(b.W[i]))
 			}
 		}
 		_, err := w.Write(buf)

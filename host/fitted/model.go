@@ -84,6 +84,7 @@ type Fit struct {
 	Method        string  `json:"method"`
 	Seed          uint64  `json:"seed"`
 	N             int     `json:"n"`
+	Weight        float64 `json:"weight,omitempty"`      // sum of the observations' weights, where there are any
 	LogLikelihood float64 `json:"log_likelihood"` // natural log of the density of y given x, summed over rows
 	BIC           float64 `json:"bic"`
 	AIC           float64 `json:"aic"`

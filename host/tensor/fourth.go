@@ -11,7 +11,8 @@ import (
 
 // Fourth are the sums of the second pass, over the projection z = Uᵀ(x − m) onto
 // the columns of U, under which z ~ N(0, I): Σ y^p times every monomial of z of
-// degree 2 and 4, for p = 0 … 4. With U = I they are the sums of T4 itself.
+// degree 2 and 4, for p = 0 … 4, times the row's weight. With U = I they are the
+// sums of T4 itself.
 type Fourth struct {
 	N, M  int
 	Y     [5]float64
@@ -58,7 +59,7 @@ func (f *Fourth) Merge(o *Fourth) {
 func (f *Fourth) Add(b *model.Block, w *Scratch) {
 	n := b.N
 	f.N += n
-	powers := w.powers(b.Y, len(f.Y)-1)
+	powers := w.powers(b, len(f.Y)-1)
 	for p := range f.Y {
 		f.Y[p] += floats.Sum(powers[p])
 	}
@@ -130,7 +131,7 @@ type Transform struct{ Alpha, Beta, Gamma float64 }
 // T4 returns the estimate of E[Q4(y)·S4(z)], with Q4's sample mean taken off
 // first.
 func (f *Fourth) T4(q Transform) *Sym4 {
-	n := float64(f.N)
+	n := f.Y[0]
 	coef := [5]float64{0, q.Gamma, q.Beta, q.Alpha, 1}
 	for p := 1; p < 5; p++ {
 		coef[0] -= coef[p] * f.Y[p] / n

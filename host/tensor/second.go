@@ -17,9 +17,12 @@ import (
 )
 
 // Second are the sums of the first pass over the data, with y⁰, y¹ and y².
+// Where rows have weights every term is multiplied by its row's: a row of weight
+// 2 counts as two rows.
 type Second struct {
 	N, D  int
-	Y     [9]float64   // Σ y^p
+	W2    float64      // Σ of squared weights, N where there are none
+	Y     [9]float64   // Σ y^p; Y[0] is the sum of the weights, N where there are none
 	X     [3][]float64 // Σ y^p·x, d values
 	XX    [3][]float64 // Σ y^p·x·xᵀ, upper triangle in rows
 	Cubes []float64    // Σ x_j³
@@ -39,6 +42,7 @@ func NewSecond(d int) *Second {
 // Merge adds the sums of o, over other rows, to s.
 func (s *Second) Merge(o *Second) {
 	s.N += o.N
+	s.W2 += o.W2
 	floats.Add(s.Y[:], o.Y[:])
 	for p := range s.X {
 		floats.Add(s.X[p], o.X[p])
@@ -52,11 +56,13 @@ func (s *Second) Merge(o *Second) {
 func (s *Second) Add(b *model.Block, w *Scratch) {
 	n := b.N
 	s.N += n
-	powers := w.powers(b.Y, len(s.Y)-1)
+	powers := w.powers(b, len(s.Y)-1)
+	s.W2 += floats.Dot(powers[0], powers[0])
 	for p := range s.Y {
 		s.Y[p] += floats.Sum(powers[p])
 	}
-	prod := w.buf(n)
+	prod := w.buf(2 * n)
+	prod, cubed := prod[:n], prod[n:]
 	at := 0
 	for j := range s.D {
 		xj := b.Col(j)
@@ -69,8 +75,10 @@ func (s *Second) Add(b *model.Block, w *Scratch) {
 				s.XX[p][at] += floats.Dot(powers[p], prod)
 			}
 			if l == j {
-				s.Cubes[j] += floats.Dot(prod, xj)
-				s.Fours[j] += floats.Dot(prod, prod)
+				floats.MulTo(cubed, prod, xj)
+				s.Cubes[j] += floats.Dot(powers[0], cubed)
+				floats.Mul(cubed, xj)
+				s.Fours[j] += floats.Dot(powers[0], cubed)
 			}
 			at++
 		}
@@ -90,21 +98,24 @@ func (w *Scratch) buf(n int) []float64 {
 	return w.prod[:n]
 }
 
-// powers returns y⁰ … y^top, each of len(y).
-func (w *Scratch) powers(y []float64, top int) [][]float64 {
-	n := len(y)
+// powers returns y⁰ … y^top for the rows of b, times their weights.
+func (w *Scratch) powers(b *model.Block, top int) [][]float64 {
+	y, n := b.Y, b.N
 	if len(w.pow) < (top+1)*n {
 		w.pow = make([]float64, (top+1)*n)
 	}
 	w.out = w.out[:0]
 	for p := range top + 1 {
 		v := w.pow[p*n : (p+1)*n]
-		if p == 0 {
+		switch {
+		case p > 0:
+			floats.MulTo(v, w.out[p-1], y)
+		case b.W != nil:
+			copy(v, b.W)
+		default:
 			for i := range v {
 				v[i] = 1
 			}
-		} else {
-			floats.MulTo(v, w.out[p-1], y)
 		}
 		w.out = append(w.out, v)
 	}
@@ -145,12 +156,16 @@ func sum[T adder[T]](ctx context.Context, data *model.Data, workers int, empty f
 }
 
 // MeanY returns the sample mean of y^p, p ≤ 8.
-func (s *Second) MeanY(p int) float64 { return s.Y[p] / float64(s.N) }
+func (s *Second) MeanY(p int) float64 { return s.Y[p] / s.Y[0] }
+
+// Effective returns the number of rows without weights whose mean would be as
+// precise, (Σw)²/Σw² (Kish 1965): N where there are no weights.
+func (s *Second) Effective() float64 { return s.Y[0] * s.Y[0] / s.W2 }
 
 // Mean returns the sample mean of x.
 func (s *Second) Mean() []float64 {
 	m := make([]float64, s.D)
-	floats.ScaleTo(m, 1/float64(s.N), s.X[0])
+	floats.ScaleTo(m, 1/s.Y[0], s.X[0])
 	return m
 }
 
@@ -158,7 +173,7 @@ func (s *Second) Mean() []float64 {
 func (s *Second) Covariance() *mat.SymDense {
 	m := s.Mean()
 	c := mat.NewSymDense(s.D, nil)
-	s.each(func(at, j, l int) { c.SetSym(j, l, s.XX[0][at]/float64(s.N)-m[j]*m[l]) })
+	s.each(func(at, j, l int) { c.SetSym(j, l, s.XX[0][at]/s.Y[0]-m[j]*m[l]) })
 	return c
 }
 
@@ -188,7 +203,7 @@ func (s *Second) T2(delta float64, centre []float64) *mat.SymDense {
 		for p, c := range coef {
 			v += c * (s.XX[p][at] - centre[j]*s.X[p][l] - centre[l]*s.X[p][j] + centre[j]*centre[l]*s.Y[p])
 		}
-		t.SetSym(j, l, v/float64(s.N))
+		t.SetSym(j, l, v/s.Y[0])
 	})
 	return t
 }
@@ -196,6 +211,6 @@ func (s *Second) T2(delta float64, centre []float64) *mat.SymDense {
 // YX returns the sample mean of y·x.
 func (s *Second) YX() []float64 {
 	v := make([]float64, s.D)
-	floats.ScaleTo(v, 1/float64(s.N), s.X[1])
+	floats.ScaleTo(v, 1/s.Y[0], s.X[1])
 	return v
 }

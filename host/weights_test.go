@@ -1,0 +1,131 @@
+package host_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/sigmoid"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+func activation(t *testing.T, f sdk.Family) sdk.Activation {
+	t.Helper()
+	act, err := f.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return act
+}
+
+// drawn returns a sample as a matrix and its targets.
+func drawn(t *testing.T, family sdk.Family, n, d, k int, seed uint64) (*mat.Dense, []float64) {
+	t.Helper()
+	s, err := sample.New(sample.Config{Activation: activation(t, family), K: k, D: d, N: n, Sigma: 0.3, Design: sample.Paper, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := dataset.Load(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := mat.NewDense(n, d, nil), make([]float64, 0, n)
+	for i := range data.Blocks {
+		b := &data.Blocks[i]
+		for r := range b.N {
+			for j := range d {
+				x.Set(len(y), j, b.Col(j)[r])
+			}
+			y = append(y, b.Y[r])
+		}
+	}
+	return x, y
+}
+
+// A row of weight w counts as w rows, a row of weight 0 as none: the fit is that
+// of the rows repeated, moments included.
+func TestWeightsCountRows(t *testing.T) {
+	for name, test := range map[string]struct {
+		family sdk.Family
+		cfg    host.Config
+	}{
+		"identity":            {identity.Family, host.Config{K: 2, Seed: 1}},
+		"sigmoid, intercepts": {sigmoid.Family, host.Config{K: 2, Seed: 1, Intercept: true, Noise: host.NoisePerExpert}},
+		"em":                  {identity.Family, host.Config{K: 2, Seed: 1, Method: host.MethodEM}},
+		"moments":             {identity.Family, host.Config{K: 2, Seed: 1, Method: host.MethodMoments}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const n, d = 900, 5
+			x, y := drawn(t, test.family, n, d, 2, 3)
+			w := make([]float64, n)
+			var rows, target []float64
+			for i := range n {
+				w[i] = float64(i * 7 % 4) // 0, 3, 2, 1, …
+				for range i * 7 % 4 {
+					rows, target = append(rows, x.RawRowView(i)...), append(target, y[i])
+				}
+			}
+			fit := func(src dataset.Source) *fitted.Model {
+				m, err := host.Fit(context.Background(), activation(t, test.family), src, test.cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return m
+			}
+			weighted := fit(dataset.WeightedMatrix(x, y, w))
+			repeated := fit(dataset.Matrix(mat.NewDense(len(target), d, rows), target))
+			if got, want := weighted.Fit.LogLikelihood, repeated.Fit.LogLikelihood; math.Abs(got-want) > 1e-8*math.Abs(want) {
+				t.Errorf("log-likelihood %v, of the repeated rows %v", got, want)
+			}
+			// The iterations end within 1e−12 in the mean log-likelihood, which
+			// leaves parameters 1e−6 of a standard deviation; Newton's last step
+			// leaves the square of that.
+			near := cmpopts.EquateApprox(0, 1e-8)
+			if diff := cmp.Diff(repeated.Params(), weighted.Params(), near); diff != "" {
+				t.Errorf("parameters of the repeated rows (−) and of the weights (+):\n%s", diff)
+			}
+			if diff := cmp.Diff(repeated.Fit.BIC, weighted.Fit.BIC, cmpopts.EquateApprox(1e-8, 0)); diff != "" {
+				t.Errorf("BIC:\n%s", diff)
+			}
+			if weighted.Fit.Weight != float64(len(target)) || weighted.Fit.N != n {
+				t.Errorf("weight %v, n %d", weighted.Fit.Weight, weighted.Fit.N)
+			}
+		})
+	}
+}
+
+// Weights of another size are the same weights to the parameters; the
+// log-likelihood goes with them.
+func TestWeightsOfAnySize(t *testing.T) {
+	x, y := drawn(t, identity.Family, 600, 5, 2, 4)
+	w := make([]float64, 600)
+	fit := func(scale float64) *fitted.Model {
+		for i := range w {
+			w[i] = scale * float64(1+i%3)
+		}
+		m, err := host.Fit(context.Background(), activation(t, identity.Family), dataset.WeightedMatrix(x, y, w), host.Config{K: 2, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	want := fit(1)
+	for _, scale := range []float64{1e-6, 0.5, 3, 1e9} {
+		m := fit(scale)
+		if diff := cmp.Diff(want.Params(), m.Params(), cmpopts.EquateApprox(0, 1e-8)); diff != "" {
+			t.Errorf("weights times %v: parameters\n%s", scale, diff)
+		}
+		if got := m.Fit.LogLikelihood / scale; math.Abs(got-want.Fit.LogLikelihood) > 1e-8*math.Abs(want.Fit.LogLikelihood) {
+			t.Errorf("weights times %v: log-likelihood %v, want %v", scale, got, want.Fit.LogLikelihood)
+		}
+	}
+}
