@@ -15,25 +15,54 @@ import (
 
 // activationFlags are the flags of a command that names an activation.
 type activationFlags struct {
-	name    string
-	params  []string
+	name   string
+	params []string
+	limits limitFlags
+}
+
+// limitFlags are the flags of a command that may start a plugin.
+type limitFlags struct {
 	timeout time.Duration
 	maxRSS  int64 // MiB
 }
 
-// register adds --activation and --param to cmd.
+// register adds --plugin-timeout and --plugin-max-rss to cmd.
+func (f *limitFlags) register(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.timeout, "plugin-timeout", catalog.DefaultCallTimeout, "the longest that a call of a plugin may take, of at most 65536 values")
+	cmd.Flags().Int64Var(&f.maxRSS, "plugin-max-rss", catalog.DefaultMaxRSS>>20, "the memory that a plugin may use, in `MiB`")
+}
+
+// check refuses limits that are none.
+func (f *limitFlags) check() error {
+	if f.timeout <= 0 {
+		return usagef("--plugin-timeout %v: want more than 0", f.timeout)
+	}
+	if f.maxRSS <= 0 || f.maxRSS > math.MaxInt64>>20 {
+		return usagef("--plugin-max-rss %d: want a number of MiB above 0", f.maxRSS)
+	}
+	return nil
+}
+
+// within returns c with the limits in force. A plugin that may take long for a
+// call may take as long to start.
+func (f *limitFlags) within(c catalog.Catalog) catalog.Catalog {
+	c.StartTimeout = max(catalog.DefaultStartTimeout, f.timeout)
+	c.CallTimeout, c.MaxRSS = f.timeout, f.maxRSS<<20
+	return c
+}
+
+// register adds --activation and what goes with it to cmd.
 func (f *activationFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "activation", "", "the nonlinearity `NAME`: a built-in, a trusted plugin's name or path (required)")
 	f.registerParams(cmd)
 	cobra.CheckErr(cmd.MarkFlagRequired("activation"))
 }
 
-// registerParams adds all flags but --activation, for a command that names its
+// registerParams adds --param and the limits, for a command that names its
 // activation by an argument.
 func (f *activationFlags) registerParams(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.params, "param", nil, "a parameter of the activation as `key=value`; may be repeated")
-	cmd.Flags().DurationVar(&f.timeout, "plugin-timeout", catalog.DefaultCallTimeout, "the longest that a call of a plugin may take, of at most 65536 values")
-	cmd.Flags().Int64Var(&f.maxRSS, "plugin-max-rss", catalog.DefaultMaxRSS>>20, "the memory that a plugin may use, in `MiB`")
+	f.limits.register(cmd)
 }
 
 // open opens the activation that the flags name.
@@ -47,14 +76,10 @@ func (f *activationFlags) openFrom(ctx context.Context, c catalog.Catalog) (*cat
 	if err != nil {
 		return nil, err
 	}
-	if f.timeout <= 0 {
-		return nil, usagef("--plugin-timeout %v: want more than 0", f.timeout)
+	if err := f.limits.check(); err != nil {
+		return nil, err
 	}
-	if f.maxRSS <= 0 || f.maxRSS > math.MaxInt64>>20 {
-		return nil, usagef("--plugin-max-rss %d: want a number of MiB above 0", f.maxRSS)
-	}
-	c.CallTimeout, c.MaxRSS = f.timeout, f.maxRSS<<20
-	return c.Open(ctx, f.name, params)
+	return f.limits.within(c).Open(ctx, f.name, params)
 }
 
 func parseParams(given []string) (sdk.Params, error) {

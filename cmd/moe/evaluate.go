@@ -17,6 +17,7 @@ type evaluation struct {
 
 func newEvaluateCmd() *cobra.Command {
 	var truth string
+	var limits limitFlags
 	cmd := &cobra.Command{
 		Use:   "evaluate MODEL [DATA]",
 		Short: "Measure a fitted model on data and against known parameters",
@@ -32,14 +33,18 @@ between an estimated and a true regressor, and e_gating likewise for the gate.`,
 			if len(args) == 2 {
 				data = args[1]
 			}
-			return evaluate(cmd, args[0], data, truth)
+			return evaluate(cmd, args[0], data, truth, limits)
 		},
 	}
+	limits.register(cmd)
 	cmd.Flags().StringVar(&truth, "truth", "", "compare with the true parameters in this JSON `FILE`")
 	return cmd
 }
 
-func evaluate(cmd *cobra.Command, modelPath, dataPath, truthPath string) error {
+func evaluate(cmd *cobra.Command, modelPath, dataPath, truthPath string, limits limitFlags) error {
+	if err := limits.check(); err != nil {
+		return err
+	}
 	if dataPath == "" && truthPath == "" {
 		return usagef("nothing to evaluate against: give DATA, --truth FILE or both")
 	}
@@ -54,7 +59,7 @@ func evaluate(cmd *cobra.Command, modelPath, dataPath, truthPath string) error {
 		}
 	}
 	if dataPath != "" {
-		if result.Evaluation, err = evaluateOn(cmd, m, modelPath, dataPath); err != nil {
+		if result.Evaluation, err = evaluateOn(cmd, m, modelPath, dataPath, limits); err != nil {
 			return err
 		}
 	}
@@ -77,8 +82,8 @@ func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
 	return &r, nil
 }
 
-func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath, dataPath string) (*fitted.Evaluation, error) {
-	act, err := openModel(cmd, m, modelPath)
+func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath, dataPath string, limits limitFlags) (*fitted.Evaluation, error) {
+	act, err := openModel(cmd, m, modelPath, limits)
 	if err != nil {
 		return nil, err
 	}

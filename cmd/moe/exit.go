@@ -17,7 +17,7 @@ import (
 // Exit codes: the answer, then those of sysexits.h, then 128 + the signal.
 const (
 	exitYes       = 0
-	exitNo        = 1  // activation invalid, fit not converged
+	exitNo        = 1  // activation invalid, fit not converged, a plugin that lies
 	exitUsage     = 64 // flags and arguments
 	exitData      = 65 // a data or model file
 	exitPlugin    = 69 // a plugin failed or is not there
@@ -73,6 +73,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case is[*dataset.Error](err):
 		return exitData
+	case is[*catalog.LieError](err):
+		return exitNo
 	case is[*catalog.UntrustedError](err):
 		return exitUntrusted
 	case is[*catalog.FaultError](err), is[*catalog.UnsupportedError](err):

@@ -33,6 +33,7 @@ func TestExitCodes(t *testing.T) {
 		{&catalog.UnknownError{Name: "rellu"}, 64},
 		{&catalog.ParamsError{Name: "relu"}, 64},
 		{&dataset.Error{File: "data.csv"}, 65},
+		{&catalog.LieError{Plugin: "p"}, 1},
 		{&catalog.FaultError{Plugin: "p"}, 69},
 		{errors.New("nobody expected this"), 70},
 		{&atomicfile.CreateError{Path: "out", Err: fs.ErrPermission}, 73},

@@ -27,8 +27,8 @@ func (a *modelActivation) Close() { a.source.Close() }
 // openModel returns the activation of the model read from path. Where the file
 // carries an approximation nothing is opened before an argument is out of its
 // range.
-func openModel(cmd *cobra.Command, m *fitted.Model, path string) (*modelActivation, error) {
-	source := &namedActivation{cmd: cmd, m: m, path: path}
+func openModel(cmd *cobra.Command, m *fitted.Model, path string, limits limitFlags) (*modelActivation, error) {
+	source := &namedActivation{cmd: cmd, m: m, path: path, limits: limits}
 	if m.Approximation == nil {
 		if err := source.open(); err != nil {
 			return nil, err
@@ -49,6 +49,7 @@ type namedActivation struct {
 	cmd    *cobra.Command
 	m      *fitted.Model
 	path   string
+	limits limitFlags
 	plugin *catalog.Plugin // nil until it is opened
 }
 
@@ -61,7 +62,7 @@ func (a *namedActivation) Close() {
 
 func (a *namedActivation) open() error {
 	name := a.m.Activation
-	plugin, err := catalog.Open(a.cmd.Context(), name.Name, name.Params)
+	plugin, err := a.limits.within(catalog.Catalog{}).Open(a.cmd.Context(), name.Name, name.Params)
 	if is[*catalog.UnknownError](err) || is[*catalog.ParamsError](err) {
 		return &dataset.Error{File: a.path, Msg: err.Error()}
 	}

@@ -123,6 +123,7 @@ func orDash(s string) string {
 
 func newPluginTrustCmd() *cobra.Command {
 	var pin bool
+	var limits limitFlags
 	cmd := &cobra.Command{
 		Use:   "trust PATH",
 		Short: "Record a plugin's checksum, so that it may run",
@@ -140,15 +141,19 @@ anything run.`,
 		Example: "  moe plugin trust ./moe-plugin-softplus",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return trustPlugin(cmd, args[0], pin)
+			return trustPlugin(cmd, args[0], pin, limits)
 		},
 	}
+	limits.register(cmd)
 	cmd.Flags().BoolVar(&pin, "lock", false, "also pin the plugin in moe.lock in the working directory")
 	return cmd
 }
 
-func trustPlugin(cmd *cobra.Command, path string, pin bool) error {
-	c := catalog.Catalog{}
+func trustPlugin(cmd *cobra.Command, path string, pin bool, limits limitFlags) error {
+	if err := limits.check(); err != nil {
+		return err
+	}
+	c := limits.within(catalog.Catalog{})
 	r, err := c.Trust(cmd.Context(), path)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 
 func newPredictCmd() *cobra.Command {
 	var out string
+	var limits limitFlags
 	cmd := &cobra.Command{
 		Use:   "predict MODEL DATA",
 		Short: "Predict y and the experts' probabilities",
@@ -28,14 +29,18 @@ carries its approximation.`,
 		Example: `  moe predict model.json data.csv -o predictions.csv
   moe predict model.json - < data.csv | head`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return predict(cmd, args[0], args[1], out) },
+		RunE: func(cmd *cobra.Command, args []string) error { return predict(cmd, args[0], args[1], out, limits) },
 	}
+	limits.register(cmd)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to this `FILE`, .csv or .npy, instead of standard output")
 	return cmd
 }
 
-func predict(cmd *cobra.Command, modelPath, dataPath, out string) error {
+func predict(cmd *cobra.Command, modelPath, dataPath, out string, limits limitFlags) error {
 	ctx := cmd.Context()
+	if err := limits.check(); err != nil {
+		return err
+	}
 	if out != "" {
 		if err := dataset.CheckFormat(out); err != nil {
 			return err
@@ -51,7 +56,7 @@ func predict(cmd *cobra.Command, modelPath, dataPath, out string) error {
 	if err != nil {
 		return err
 	}
-	act, err := openModel(cmd, m, modelPath)
+	act, err := openModel(cmd, m, modelPath, limits)
 	if err != nil {
 		return err
 	}

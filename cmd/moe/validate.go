@@ -63,7 +63,7 @@ func (f *validateFlags) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	plugin, err := f.activation.open(cmd.Context())
+	plugin, err := f.activation.openFrom(cmd.Context(), catalog.Catalog{Unchecked: true})
 	if err != nil {
 		return err
 	}

@@ -54,12 +54,18 @@ type Catalog struct {
 	// RunUntrusted makes Open run files that are not trusted. It is for a user
 	// who has asked for just that.
 	RunUntrusted bool
+	// Unchecked makes the activations of plugins hand on their own moments and
+	// systems as they are. It is for a caller who compares them with quadrature
+	// of g himself, as solver.Validate does; else they are compared here, and
+	// a false one is a [*LieError].
+	Unchecked bool
 }
 
 // Plugin is an open activation. Close it when it is no longer needed.
 type Plugin struct {
 	// Activation also implements sdk.MomentsProvider and sdk.SystemProvider
-	// where, and only where, the plugin does: hand it on as it is.
+	// where, and only where, the plugin does: hand it on as it is. What a plugin
+	// says there has been compared with its g (see [LieError]).
 	Activation sdk.Activation
 	// Family is the family that Activation is a member of.
 	Family sdk.Family

