@@ -61,6 +61,9 @@ type Config struct {
 	GateFeatures   []string // that the gate sees; nil: all
 	Noise          string   // one of [Noises]; "" is shared
 
+	// Robust makes the standard errors those of the sandwich, which hold where
+	// the noise is not what the model says; see infer.Robust.
+	Robust bool
 	// Start, if given, is one of the starts.
 	Start *model.Params
 	// Approximate makes the iterations work on a native approximation of the

@@ -64,6 +64,9 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 	if err := f.reportStarts(ctx, m, l, all); err != nil {
 		return nil, err
 	}
+	if err := f.uncertainty(ctx, m, best, order); err != nil {
+		return nil, err
+	}
 	if f.cfg.Truth != nil {
 		r, err := fitted.Compare(m.Params(), f.cfg.Truth)
 		if err != nil {

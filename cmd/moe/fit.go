@@ -79,6 +79,7 @@ same, and says so.`,
 	flags.StringSliceVar(&f.config.GateFeatures, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
 	flags.StringVar(&f.config.Noise, "noise", host.NoiseShared, "noise level: "+strings.Join(host.Noises(), ", "))
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
+	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
 	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
 	flags.StringVar(&f.report, "report", "", "write a page about the fit to this HTML `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")

@@ -35,7 +35,8 @@ type Model struct {
 	Proportions         []float64   `json:"proportions"` // K means of P(z=i|x) over the rows
 
 	Fit            Fit             `json:"fit"`
-	StandardErrors json.RawMessage `json:"standard_errors"` // null until they are computed
+	StandardErrors *StandardErrors `json:"standard_errors"` // null where there are none; a note says why
+	Covariance     *Covariance     `json:"covariance"`      // null where there is none, and for many parameters
 	Truth          *Recovery       `json:"truth,omitempty"` // where the true parameters were given
 
 	// Approximation is g as the fit evaluated it, where the activation ran in
@@ -70,8 +71,12 @@ func (s Sigma) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]float64(s))
 }
 
-// UnmarshalJSON reads a number or a list of numbers.
+// UnmarshalJSON reads a number, a list of numbers, or null, which is none.
 func (s *Sigma) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*s = nil
+		return nil
+	}
 	if bytes.HasPrefix(data, []byte("[")) {
 		return json.Unmarshal(data, (*[]float64)(s))
 	}
@@ -210,6 +215,12 @@ func (m *Model) Validate() error {
 		if err := m.Approximation.Validate(); err != nil {
 			return fmt.Errorf("approximation: %w", err)
 		}
+	}
+	if err := m.StandardErrors.validate(m); err != nil {
+		return err
+	}
+	if err := m.Covariance.validate(); err != nil {
+		return err
 	}
 	return m.Fit.validate(m.K, m.D)
 }

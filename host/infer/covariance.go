@@ -1,0 +1,264 @@
+// Package infer says how sure a fit is.
+package infer
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Kind is how a covariance is estimated.
+type Kind string
+
+const (
+	// Observed is the inverse of the observed information, H⁻¹ with H minus the
+	// second derivatives of the log-likelihood: right where the model is.
+	Observed Kind = "observed"
+	// Robust is the sandwich H⁻¹MH⁻¹ with M the sum of the rows' score outer
+	// products: right for independent rows also where the noise is not Gaussian or
+	// not of equal variance. The parameters are then those of the closest mixture
+	// (in Kullback–Leibler divergence). No small-sample factor is applied (HC0).
+	Robust Kind = "robust"
+)
+
+// MaxParameters is the most parameters that a covariance is computed for: it
+// takes the cube of their number in time.
+const MaxParameters = 1000
+
+// maxCondition is the condition number, of the information scaled to unit
+// diagonal, above which it counts as singular: its inverse then has less than
+// three digits.
+const maxCondition = 1e13
+
+// maxDecrement is the most that the score's Newton decrement sᵀH⁻¹s may be at an
+// optimum: it bounds the square of every parameter's distance to the maximum of
+// the local quadratic in standard errors. At a converged fit of a smooth g it is
+// below 1e−6; on a kink of the likelihood of a g with kinks about
+// parameters/rows.
+const maxDecrement = 0.1
+
+// NoneError says why there is no covariance.
+type NoneError struct{ Reason string }
+
+func (e *NoneError) Error() string { return e.Reason }
+
+// Covariance is that of the estimates of a mixture's free parameters.
+type Covariance struct {
+	Kind       Kind
+	Parameters []loss.Parameter // what the rows and columns of Matrix belong to; noise levels are σ, not log σ
+	Matrix     *mat.SymDense
+	d          int
+}
+
+// Estimate returns the covariance of the free parameters of l at its maximum p.
+// kinks are those of the activation. The parameters' covariance is asymptotic:
+// as the rows grow in number, the errors over their standard errors tend to
+// N(0, 1). A kink of g does no harm to that: the score of a row exists for
+// almost every row, and the jumps of g′ have mean 0 at the truth since y − g has.
+//
+// The noise levels' rows are those of σ by the delta method. Observation weights
+// count as repeated rows in H; in M a row is one observation. It is a
+// *[NoneError] if p is not a maximum, if the information is singular or not
+// positive definite, or if there are more than [MaxParameters].
+func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64) (*Covariance, error) {
+	n := l.Dim()
+	switch {
+	case n == 0:
+		return nil, &NoneError{"no parameter is free"}
+	case n > MaxParameters || !l.Dense():
+		return nil, &NoneError{fmt.Sprintf("%d parameters are too many to invert their information", n)}
+	}
+	h, score := mat.NewSymDense(n, nil), make([]float64, n)
+	if err := l.Information(ctx, h, score, p, kinks); err != nil {
+		return nil, err
+	}
+	v, err := inverse(h)
+	if err != nil {
+		return nil, err
+	}
+	s := mat.NewVecDense(n, score)
+	if d := mat.Inner(s, v, s); !(d <= maxDecrement) {
+		return nil, &NoneError{fmt.Sprintf("the likelihood is not at a maximum there: a Newton step would move the parameters by up to %.2g standard errors", math.Sqrt(d))}
+	}
+	if kind == Robust {
+		m := mat.NewSymDense(n, nil)
+		if err := l.ScoreProducts(ctx, m, p); err != nil {
+			return nil, err
+		}
+		v = sandwich(v, m)
+	}
+	c := &Covariance{Kind: kind, Parameters: l.Parameters(), Matrix: v, d: p.D}
+	c.noiseFromLog(p)
+	return c, c.check()
+}
+
+// inverse returns h⁻¹ by the Cholesky factor of h scaled to unit diagonal.
+func inverse(h *mat.SymDense) (*mat.SymDense, error) {
+	n := h.SymmetricDim()
+	scale := make([]float64, n)
+	for i := range scale {
+		if scale[i] = 1 / math.Sqrt(h.At(i, i)); !(scale[i] > 0) || math.IsInf(scale[i], 0) {
+			return nil, &NoneError{"the information is not positive definite: a parameter cannot be told from the data"}
+		}
+	}
+	scaled, v := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
+			scaled.SetSym(i, j, scale[i]*h.At(i, j)*scale[j])
+		}
+	}
+	var chol mat.Cholesky
+	if !chol.Factorize(scaled) {
+		return nil, &NoneError{"the information is not positive definite: some combination of the parameters cannot be told from the data"}
+	}
+	if c := chol.Cond(); !(c < maxCondition) {
+		return nil, &NoneError{fmt.Sprintf("the information is singular to working precision (condition number %.2g)", c)}
+	}
+	if err := chol.InverseTo(v); err != nil {
+		return nil, &NoneError{"the information cannot be inverted: " + err.Error()}
+	}
+	for i := range n {
+		for j := i; j < n; j++ {
+			v.SetSym(i, j, scale[i]*v.At(i, j)*scale[j])
+		}
+	}
+	return v, nil
+}
+
+// sandwich returns v·m·v.
+func sandwich(v, m *mat.SymDense) *mat.SymDense {
+	var left, both mat.Dense
+	left.Mul(v, m)
+	both.Mul(&left, v)
+	return symmetric(&both)
+}
+
+// symmetric returns (a + aᵀ)/2.
+func symmetric(a *mat.Dense) *mat.SymDense {
+	n, _ := a.Dims()
+	out := mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
+			out.SetSym(i, j, (a.At(i, j)+a.At(j, i))/2)
+		}
+	}
+	return out
+}
+
+// noiseFromLog passes from log σ to σ: dσ = σ·d log σ.
+func (c *Covariance) noiseFromLog(p *model.Params) {
+	n := len(c.Parameters)
+	for at, q := range c.Parameters {
+		if q.Part != loss.Noise {
+			continue
+		}
+		sigma := p.Sigma[q.Index]
+		for j := range n {
+			v := c.Matrix.At(at, j) * sigma
+			if j == at {
+				v *= sigma
+			}
+			c.Matrix.SetSym(at, j, v)
+		}
+	}
+}
+
+// check refuses numbers that overflow left without meaning.
+func (c *Covariance) check() error {
+	for i := range c.Parameters {
+		for j := range c.Parameters {
+			if v := c.Matrix.At(i, j); math.IsNaN(v) || math.IsInf(v, 0) {
+				return &NoneError{"the covariance is out of the range of float64"}
+			}
+		}
+		if c.Matrix.At(i, i) < 0 {
+			return &NoneError{"the covariance is not positive"}
+		}
+	}
+	return nil
+}
+
+// Convert passes from the parameters of standardised features, (x − mean)/sd, to
+// those of x: every coefficient is divided by its sd, and an intercept takes up
+// −coefficient·mean/sd. Both have a value for every feature.
+func (c *Covariance) Convert(mean, sd []float64) {
+	half := c.convertRows(mat.DenseCopyOf(c.Matrix), mean, sd)
+	c.Matrix = symmetric(c.convertRows(mat.DenseCopyOf(half.T()), mean, sd))
+}
+
+func (c *Covariance) convertRows(m *mat.Dense, mean, sd []float64) *mat.Dense {
+	for at, q := range c.Parameters {
+		if q.Part == loss.Noise || q.Feature != c.d {
+			continue
+		}
+		for from, o := range c.Parameters {
+			if o.Part == q.Part && o.Index == q.Index && o.Feature != c.d {
+				floats.AddScaled(m.RawRowView(at), -mean[o.Feature]/sd[o.Feature], m.RawRowView(from))
+			}
+		}
+	}
+	for at, q := range c.Parameters {
+		if q.Part != loss.Noise && q.Feature != c.d {
+			floats.Scale(1/sd[q.Feature], m.RawRowView(at))
+		}
+	}
+	return m
+}
+
+// Errors returns the standard errors of the parameters, each in the place of the
+// parameter itself in a copy of p's shape; 0 where a parameter was not free.
+func (c *Covariance) Errors(p *model.Params) *model.Params {
+	out := p.Clone()
+	for _, v := range [][]float64{out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts, out.Sigma} {
+		clear(v)
+	}
+	for at, q := range c.Parameters {
+		se := math.Sqrt(c.Matrix.At(at, at))
+		switch {
+		case q.Part == loss.Noise:
+			out.Sigma[q.Index] = se
+		case q.Part == loss.Expert && q.Feature == c.d:
+			out.RegressorIntercepts[q.Index] = se
+		case q.Part == loss.Expert:
+			out.Regressor(q.Index)[q.Feature] = se
+		case q.Feature == c.d:
+			out.GatingIntercepts[q.Index] = se
+		default:
+			out.Gate(q.Index)[q.Feature] = se
+		}
+	}
+	return out
+}
+
+// Names returns the parameters' names, with experts counted from 1:
+// expert1:FEATURE, expert1:(intercept), gate1:FEATURE, sigma or sigma1.
+func (c *Covariance) Names(features []string) []string {
+	levels := 0
+	for _, q := range c.Parameters {
+		if q.Part == loss.Noise {
+			levels++
+		}
+	}
+	names := make([]string, len(c.Parameters))
+	for at, q := range c.Parameters {
+		whose := [...]string{loss.Expert: "expert", loss.Gate: "gate", loss.Noise: "sigma"}[q.Part]
+		if q.Part != loss.Noise || levels > 1 {
+			whose += fmt.Sprint(q.Index + 1)
+		}
+		switch {
+		case q.Part == loss.Noise:
+		case q.Feature == c.d:
+			whose += ":(intercept)"
+		default:
+			whose += ":" + features[q.Feature]
+		}
+		names[at] = whose
+	}
+	return names
+}

@@ -1,0 +1,200 @@
+package infer
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+type identity struct{}
+
+func (identity) Eval(_ context.Context, dst, z []float64) error { copy(dst, z); return nil }
+
+func (identity) Deriv(_ context.Context, dst, z []float64) error {
+	for i := range dst {
+		dst[i] = 1
+	}
+	return nil
+}
+
+// regression returns n rows of a linear model with noise that grows with |x1|,
+// with integer weights if asked, its design with a column of ones, and the
+// maximum of the likelihood of one expert.
+func regression(t *testing.T, n int, weights bool) (*model.Data, *mat.Dense, *model.Params) {
+	t.Helper()
+	const d = 3
+	rng := rand.New(rand.NewPCG(1, 1))
+	b := model.Block{N: n, X: make([]float64, n*d), Y: make([]float64, n)}
+	x, y := mat.NewDense(n, d+1, nil), mat.NewVecDense(n, nil)
+	for r := range n {
+		for j := range d {
+			x.Set(r, j, rng.NormFloat64()*float64(j+1))
+			b.X[j*n+r] = x.At(r, j)
+		}
+		x.Set(r, d, 1)
+		b.Y[r] = x.At(r, 0) - 2*x.At(r, 1) + 3 + (0.2+math.Abs(x.At(r, 0)))*rng.NormFloat64()
+		y.SetVec(r, b.Y[r])
+		if weights {
+			b.W = append(b.W, float64(rng.IntN(4)))
+		}
+	}
+	root := func(r int) float64 {
+		if b.W == nil {
+			return 1
+		}
+		return math.Sqrt(b.W[r])
+	}
+	scaled, target := mat.DenseCopyOf(x), mat.VecDenseCopyOf(y)
+	for r := range n {
+		for j := range d + 1 {
+			scaled.Set(r, j, x.At(r, j)*root(r))
+		}
+		target.SetVec(r, y.AtVec(r)*root(r))
+	}
+	var beta mat.VecDense
+	if err := beta.SolveVec(scaled, target); err != nil {
+		t.Fatal(err)
+	}
+	p := model.NewParams(1, d)
+	p.RegressorIntercepts, p.GatingIntercepts = []float64{beta.AtVec(d)}, []float64{}
+	copy(p.Regressors, beta.RawVector().Data[:d])
+	data := &model.Data{N: n, D: d, Blocks: []model.Block{b}}
+	var rss float64
+	for r := range n {
+		e := y.AtVec(r) - mat.Dot(x.RowView(r), &beta)
+		rss += root(r) * root(r) * e * e
+	}
+	p.Sigma[0] = math.Sqrt(rss / data.Weight())
+	return data, x, p
+}
+
+// TestLeastSquares: for one linear expert the covariances are known. Observed:
+// σ̂²(XᵀWX)⁻¹, and σ̂/√(2Σw) for σ. Robust: White's, with W² in the middle.
+func TestLeastSquares(t *testing.T) {
+	const n = 200
+	for _, weights := range []bool{false, true} {
+		data, x, p := regression(t, n, weights)
+		gram, middle := mat.NewSymDense(4, nil), mat.NewSymDense(4, nil)
+		for r := range n {
+			w := 1.0
+			if weights {
+				w = data.Blocks[0].W[r]
+			}
+			row := mat.VecDenseCopyOf(x.RowView(r))
+			e := data.Blocks[0].Y[r] - mat.Dot(row, mat.NewVecDense(4, append(slices.Clone(p.Regressors), p.RegressorIntercepts...)))
+			gram.SymRankOne(gram, w, row)
+			middle.SymRankOne(middle, w*w*e*e, row)
+		}
+		var inv, left, white mat.Dense
+		if err := inv.Inverse(gram); err != nil {
+			t.Fatal(err)
+		}
+		left.Mul(&inv, middle)
+		white.Mul(&left, &inv)
+		inv.Scale(p.Sigma[0]*p.Sigma[0], &inv)
+		for kind, want := range map[Kind]*mat.Dense{Observed: &inv, Robust: &white} {
+			l := loss.NewLikelihood(data, identity{}, p, loss.All, 1)
+			c, err := Estimate(t.Context(), l, p, kind, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := c.Matrix.SliceSym(0, 4)
+			// The matrices' condition is about 10: 1e−12 is what rounding leaves.
+			if !mat.EqualApprox(got, want, 1e-12) {
+				t.Errorf("%s, weights %v:\n%v\nwant\n%v", kind, weights, mat.Formatted(got), mat.Formatted(want))
+			}
+			se := c.Errors(p)
+			if wantSE := p.Sigma[0] / math.Sqrt(2*data.Weight()); kind == Observed && math.Abs(se.Sigma[0]/wantSE-1) > 1e-12 {
+				t.Errorf("standard error %v of sigma, want %v", se.Sigma[0], wantSE)
+			}
+			if se.Regressors[1] != math.Sqrt(c.Matrix.At(1, 1)) || se.RegressorIntercepts[0] != math.Sqrt(c.Matrix.At(3, 3)) {
+				t.Error("standard errors in the wrong places")
+			}
+			names := strings.Join(c.Names([]string{"a", "b", "c"}), " ")
+			if names != "expert1:a expert1:b expert1:c expert1:(intercept) sigma" {
+				t.Errorf("names %s", names)
+			}
+		}
+	}
+}
+
+// TestWeightsAreRepeatedRows, for the observed information.
+func TestWeightsAreRepeatedRows(t *testing.T) {
+	data, _, p := regression(t, 200, true)
+	b := data.Blocks[0]
+	long := model.Block{}
+	columns := make([][]float64, data.D)
+	for r := range b.N {
+		for range int(b.W[r]) {
+			for j := range columns {
+				columns[j] = append(columns[j], b.Col(j)[r])
+			}
+			long.Y = append(long.Y, b.Y[r])
+		}
+	}
+	long.N, long.X = len(long.Y), slices.Concat(columns...)
+	// Blocks hold at most BlockRows rows: cut.
+	repeated := &model.Data{N: long.N, D: data.D}
+	for at := 0; at < long.N; at += model.BlockRows {
+		end := min(at+model.BlockRows, long.N)
+		cut := model.Block{N: end - at, Y: long.Y[at:end]}
+		for j := range data.D {
+			cut.X = append(cut.X, long.Col(j)[at:end]...)
+		}
+		repeated.Blocks = append(repeated.Blocks, cut)
+	}
+	var got [2]*Covariance
+	for i, d := range []*model.Data{data, repeated} {
+		var err error
+		if got[i], err = Estimate(t.Context(), loss.NewLikelihood(d, identity{}, p, loss.All, 1), p, Observed, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !mat.EqualApprox(got[0].Matrix, got[1].Matrix, 1e-13) {
+		t.Error("weights do not count as repeated rows")
+	}
+}
+
+// TestNone: where there is no covariance there is a reason, and no number.
+func TestNone(t *testing.T) {
+	for name, change := range map[string]func(*model.Data, *model.Params){
+		"not at a maximum": func(_ *model.Data, p *model.Params) { p.Regressors[0] += 1 },
+		"singular": func(d *model.Data, p *model.Params) { // column 2 repeats column 1
+			b := &d.Blocks[0]
+			copy(b.Col(1), b.Col(0))
+		},
+		"an unused column": func(d *model.Data, p *model.Params) { clear(d.Blocks[0].Col(1)) },
+		"overflow":         func(d *model.Data, p *model.Params) { p.Sigma[0] = 1e-200 },
+	} {
+		data, _, p := regression(t, 100, false)
+		change(data, p)
+		c, err := Estimate(t.Context(), loss.NewLikelihood(data, identity{}, p, loss.All, 1), p, Observed, nil)
+		if none := (*NoneError)(nil); c != nil || !errors.As(err, &none) || none.Reason == "" {
+			t.Errorf("%s: %v, %v", name, c, err)
+		}
+	}
+	data, _, p := regression(t, 100, false)
+	if _, err := Estimate(t.Context(), loss.NewLikelihood(data, identity{}, p, loss.All, 1), p, Observed, nil); err != nil {
+		t.Errorf("where nothing is wrong: %v", err)
+	}
+}
+
+// TestIntervals against the tables' 1.959964 and 1.644854.
+func TestIntervals(t *testing.T) {
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+	if lo, hi := Interval(1, 0.1, 0.95); !near(lo, 1-0.1959964) || !near(hi, 1+0.1959964) {
+		t.Errorf("95 %%: %v to %v", lo, hi)
+	}
+	if lo, hi := NoiseInterval(2, 0.4, 0.9); !near(lo, 2*math.Exp(-0.2*1.644854)) || !near(hi, 2*math.Exp(0.2*1.644854)) {
+		t.Errorf("90 %% of a noise level: %v to %v", lo, hi)
+	}
+}

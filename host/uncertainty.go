@@ -1,0 +1,74 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/metric"
+)
+
+// mostCovariance is the most parameters whose full covariance goes into the
+// model file.
+const mostCovariance = 300
+
+// uncertainty writes down the standard errors and the covariance of the fit that
+// ended at best, whose experts the model has in the given order, or a note why
+// there are none.
+func (f *fit) uncertainty(ctx context.Context, m *fitted.Model, best *climber, order []int) error {
+	note := func(why string) {
+		m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+why)
+	}
+	switch {
+	case f.cfg.Method == MethodMoments:
+		note("method moments does not maximise the likelihood over the regressors")
+		return nil
+	case best.shrunk:
+		note("an expert shrank onto a few rows")
+		return nil
+	}
+	free := f.free()
+	free.Sigma = f.cfg.Sigma == 0
+	p := metric.Relabel(best.params, order)
+	kind := infer.Observed
+	if f.cfg.Robust {
+		kind = infer.Robust
+	}
+	l := loss.NewLikelihood(f.data, f.act, p, free, f.cfg.Threads)
+	c, err := infer.Estimate(ctx, l, p, kind, f.sdk.Info().Kinks)
+	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
+		note(none.Reason)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if f.units != nil {
+		c.Convert(f.units.mean, f.units.sd)
+	}
+	m.SetErrors(string(kind), c.Errors(p), free.Sigma)
+	if n := len(c.Parameters); n > mostCovariance {
+		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; their standard errors are there", n, mostCovariance))
+		return nil
+	}
+	m.Covariance = &fitted.Covariance{Parameters: c.Names(f.schema.Features), Matrix: rowsOf(c.Matrix)}
+	return nil
+}
+
+// rowsOf returns the rows of a symmetric matrix.
+func rowsOf(m *mat.SymDense) [][]float64 {
+	n := m.SymmetricDim()
+	out := make([][]float64, n)
+	for i := range out {
+		out[i] = make([]float64, n)
+		for j := range out[i] {
+			out[i][j] = m.At(i, j)
+		}
+	}
+	return out
+}
