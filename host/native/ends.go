@@ -54,7 +54,8 @@ func (b *builder) kinked(sign, end float64) bool {
 	return slices.ContainsFunc(b.kinks, func(k float64) bool { return sign*k >= b.reach && sign*k <= end })
 }
 
-// spread returns points of a tail, perOctave to each doubling of z.
+// spread returns points of a tail, perOctave to each doubling of z, and its far
+// end, where a change of slope on the way shows most.
 func (b *builder) spread(d draft, perOctave int, offset float64) []float64 {
 	near, far := d.lo, d.hi
 	if d.hi < 0 {
@@ -65,7 +66,7 @@ func (b *builder) spread(d draft, perOctave int, offset float64) []float64 {
 	for i := range z {
 		z[i] = near * math.Pow(far/near, (float64(i)+0.5+offset)/float64(n+1))
 	}
-	return z
+	return append(z, math.Nextafter(far, near))
 }
 
 // chooseSides gives every kink to the panel whose limit is f's value there, the

@@ -126,6 +126,12 @@ func TestUndeclaredKinkIsFoundToTheBit(t *testing.T) {
 		if got := deriv(t, build(t, act), z); got[0] != 0 || got[1] != 1 {
 			t.Errorf("kink %v: g' around it is %v, want 0 and 1", k, got)
 		}
+		curved := sdk.Func{Name: "wave", G: func(z float64) float64 { return math.Sin(z) + max(z-k, 0) },
+			DG: func(z float64) float64 { return math.Cos(z) + choose(z >= k, 1, 0) }}
+		got, want := deriv(t, build(t, curved), z), deriv(t, curved, z)
+		if math.Abs(got[0]-want[0]) > 1e-12 || math.Abs(got[1]-want[1]) > 1e-12 {
+			t.Errorf("kink %v on a curve: g' around it is %v, want %v", k, got, want)
+		}
 	}
 }
 
@@ -238,6 +244,22 @@ func TestRealOutside(t *testing.T) {
 		for i := range z {
 			if math.Float64bits(got[i]) != math.Float64bits(want[i]) {
 				t.Errorf("%s: g(%v) = %v, want %v", act.Name, z[i], got[i], want[i])
+			}
+		}
+	}
+}
+
+// TestFarKinks: a function that leaves its line far outside is not continued
+// beyond the place, whether it declares it (a peak that no probe meets) or not (a
+// hinge just before the end of a probe).
+func TestFarKinks(t *testing.T) {
+	peak := sdk.Func{Name: "peak", G: func(z float64) float64 { return z + max(0, 1-math.Abs(z-3000)) }, DG: unit, Kinks: []float64{2999, 3000, 3001}}
+	hinge := sdk.Func{Name: "far-hinge", G: func(z float64) float64 { return max(0, -z-511.9) }, DG: func(z float64) float64 { return choose(z < -511.9, -1, 0) }}
+	z := []float64{-600, -511.95, -100, 0, 2999.5, 3000, 3000.5, 3100}
+	for _, act := range []sdk.Func{peak, hinge} {
+		for i, want := range eval(t, act, z) {
+			if got := eval(t, build(t, act), z[i:i+1])[0]; math.Abs(got-want) > 1e-12*max(1, math.Abs(want)) {
+				t.Errorf("%s: g(%v) = %v, want %v", act.Name, z[i], got, want)
 			}
 		}
 	}
