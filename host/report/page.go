@@ -229,7 +229,57 @@ func coefficientSection(m *fitted.Model) section {
 	if m.K > 1 {
 		s.Tables = append(s.Tables, asTable(gates(m)))
 	}
+	if se := m.StandardErrors; se != nil {
+		s.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full."
+		s.Pictures = append(s.Pictures, coefficientChart(m, "regressors", m.Regressors, se.Regressors, m.RegressorIntercepts, se.RegressorIntercepts))
+		if m.K > 1 {
+			s.Pictures = append(s.Pictures, coefficientChart(m, "gate", m.Gating, se.Gating, m.GatingIntercepts, se.GatingIntercepts))
+		}
+	}
 	return s
+}
+
+// coefficientChart draws the coefficients of every expert with their 95 %
+// intervals, a row for each feature and one for the intercept.
+func coefficientChart(m *fitted.Model, what string, value, se [][]float64, intercepts, interceptErrors []float64) template.HTML {
+	const z95 = 1.959963984540054 // the 97.5 % point of the normal distribution
+	names := append([]string(nil), m.Features[:min(m.D, maxFeatures)]...)
+	if intercepts != nil {
+		names = append(names, "intercept")
+	}
+	at := func(values [][]float64, extra []float64, i, row int) float64 {
+		if row < min(m.D, maxFeatures) {
+			return values[i][row]
+		}
+		return extra[i]
+	}
+	lo, hi := 0.0, 0.0
+	for i := range value {
+		for row := range names {
+			v, e := at(value, intercepts, i, row), z95*at(se, interceptErrors, i, row)
+			lo, hi = min(lo, v-e), max(hi, v+e)
+		}
+	}
+	pad := 0.04 * (hi - lo)
+	c := newChart(what, lo-pad, hi+pad, -float64(len(names))+0.5, 0.5)
+	c.height = top + bottom + 24*float64(len(names)) + 10
+	c.rows, c.xLabel = names, what
+	c.segment(0, c.y0, 0, c.y1, "ink dashed")
+	for i := range value {
+		for row := range names {
+			v, e := at(value, intercepts, i, row), z95*at(se, interceptErrors, i, row)
+			y := -float64(row) + 0.6*(float64(len(value)-1)/2-float64(i))/float64(len(value))
+			opacity := 0.35
+			if math.Abs(v) > e {
+				opacity = 1
+			}
+			if e > 0 {
+				c.segment(v-e, y, v+e, y, "stroke "+colour(i))
+			}
+			c.dot(v, y, 3, opacity, colour(i))
+		}
+	}
+	return c.svg()
 }
 
 func asTable(rows [][]string) table { return table{Head: rows[0], Rows: rows[1:]} }

@@ -15,6 +15,7 @@ type chart struct {
 	width, height  float64
 	x0, x1, y0, y1 float64 // data range
 	xLabel, yLabel string
+	rows           []string // names of the rows at y = 0, −1, …, instead of numbers
 	body           strings.Builder
 }
 
@@ -83,7 +84,13 @@ func (c *chart) svg() template.HTML {
 		fmt.Fprintf(&b, `<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="middle">%s</text>`,
 			n(c.px(t)), n(c.px(t)), n(top), n(c.height-bottom), n(c.px(t)), n(c.height-bottom+15), tick(t))
 	}
+	for i, name := range c.rows {
+		fmt.Fprintf(&b, `<text x="%s" y="%s" text-anchor="end">%s</text>`, n(left-6), n(c.py(-float64(i))+4), template.HTMLEscapeString(abbreviated(printable(name))))
+	}
 	for _, t := range axisTicks(c.y0, c.y1) {
+		if c.rows != nil {
+			break
+		}
 		fmt.Fprintf(&b, `<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="end">%s</text>`,
 			n(left), n(c.width-right), n(c.py(t)), n(c.py(t)), n(left-6), n(c.py(t)+4), tick(t))
 	}
@@ -136,4 +143,13 @@ func extent(lists ...[]float64) (lo, hi float64) {
 		return 0, 1
 	}
 	return lo, hi
+}
+
+// abbreviated cuts a name to what fits beside an axis.
+func abbreviated(name string) string {
+	const most = 9
+	if r := []rune(name); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return name
 }
