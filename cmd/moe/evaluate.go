@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,10 +23,13 @@ func newEvaluateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluate MODEL [DATA]",
 		Short: "Measure a fitted model on data and against known parameters",
-		Long: `evaluate measures a model on DATA (log-likelihood summed over the rows, root
-mean squared error and R2 of the mean prediction) and, with --truth, against the
-true parameters: e_reg = 1 - max over permutations of the smallest cosine
-between an estimated and a true regressor, and e_gating likewise for the gate.`,
+		Long: `evaluate measures a model on DATA and, with --truth, against the true
+parameters. On data: log-likelihood summed over the rows, root mean squared error
+and R2 of the mean prediction, the share of rows inside the prediction intervals
+of 50, 80, 90 and 95 %, and a histogram of F(y|x), which is level where the model
+is right. Against the truth: e_reg = 1 - max over permutations of the smallest
+cosine between an estimated and a true regressor, and e_gating likewise for the
+gate.`,
 		Example: `  moe evaluate model.json data.csv
   moe evaluate model.json --truth truth.json --json`,
 		Args: cobra.RangeArgs(1, 2),
@@ -101,6 +106,9 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 		if _, err := fmt.Fprintf(w, "rows            %d\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", r.N, r.LogLikelihood, r.RMSE, r.R2); err != nil {
 			return err
 		}
+		if err := printCalibration(w, r); err != nil {
+			return err
+		}
 	}
 	if r := e.Recovery; r != nil {
 		if _, err := fmt.Fprintf(w, "e_reg           %.3g\ne_gating        %.3g\n", r.EReg, r.EGating); err != nil {
@@ -108,4 +116,17 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// printCalibration prints a line for the intervals and one for the histogram.
+func printCalibration(w io.Writer, r *fitted.Evaluation) error {
+	intervals, histogram := make([]string, len(r.Calibration)), make([]string, len(r.PITHistogram))
+	for i, c := range r.Calibration {
+		intervals[i] = fmt.Sprintf("%g%%: %.4f", 100*c.Level, c.Coverage)
+	}
+	for i, n := range r.PITHistogram {
+		histogram[i] = fmt.Sprint(n)
+	}
+	_, err := fmt.Fprintf(w, "intervals       %s\nrows by F(y|x)  %s\n", strings.Join(intervals, ", "), strings.Join(histogram, " "))
+	return err
 }

@@ -15,8 +15,7 @@ import (
 )
 
 func newPredictCmd() *cobra.Command {
-	var out string
-	var limits limitFlags
+	var f predictFlags
 	cmd := &cobra.Command{
 		Use:   "predict MODEL DATA",
 		Short: "Predict y and the experts' probabilities",
@@ -24,22 +23,39 @@ func newPredictCmd() *cobra.Command {
 input: mean (the expected y), p1 ... pk (the probability of each expert given x)
 and, where DATA has the model's target, posterior1 ... posteriork (the
 probability of each expert given x and y). Columns are found by their names.
+With --experts come mean1 ... meank (the expected y under each expert), with
+--interval LEVEL lower and upper: y lies between them with that probability,
+given the model. They are exact quantiles of the mixture; that the parameters are
+estimates is not in them.
 A plugin that the model was fitted with is not needed where the model file
 carries its approximation.`,
 		Example: `  moe predict model.json data.csv -o predictions.csv
+  moe predict model.json data.csv --interval 0.9 --experts -o predictions.csv
   moe predict model.json - < data.csv | head`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return predict(cmd, args[0], args[1], out, limits) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], args[1]) },
 	}
-	limits.register(cmd)
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write to this `FILE`, .csv or .npy, instead of standard output")
+	f.limits.register(cmd)
+	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write to this `FILE`, .csv or .npy, instead of standard output")
+	cmd.Flags().BoolVar(&f.extras.Experts, "experts", false, "add the mean of y under each expert")
+	cmd.Flags().Float64Var(&f.extras.Interval, "interval", 0, "add the prediction interval of this `LEVEL`, between 0 and 1")
 	return cmd
 }
 
-func predict(cmd *cobra.Command, modelPath, dataPath, out string, limits limitFlags) error {
-	ctx := cmd.Context()
-	if err := limits.check(); err != nil {
+// predictFlags are the flags of moe predict.
+type predictFlags struct {
+	out    string
+	extras fitted.Extras
+	limits limitFlags
+}
+
+func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error {
+	ctx, out := cmd.Context(), f.out
+	if err := f.limits.check(); err != nil {
 		return err
+	}
+	if level := f.extras.Interval; cmd.Flags().Changed("interval") && !(level > 0 && level < 1) {
+		return usagef("--interval %v: want a probability between 0 and 1, such as 0.9", level)
 	}
 	if out != "" {
 		if err := dataset.CheckFormat(out); err != nil {
@@ -56,7 +72,7 @@ func predict(cmd *cobra.Command, modelPath, dataPath, out string, limits limitFl
 	if err != nil {
 		return err
 	}
-	act, err := openModel(cmd, m, modelPath, limits)
+	act, err := openModel(cmd, m, modelPath, f.limits)
 	if err != nil {
 		return err
 	}
@@ -65,7 +81,7 @@ func predict(cmd *cobra.Command, modelPath, dataPath, out string, limits limitFl
 	if err != nil {
 		return err
 	}
-	predictions := &counted{Source: fitted.Predictions(m.Params(), act, src)}
+	predictions := &counted{Source: fitted.Predictions(m.Params(), act, src, f.extras)}
 	switch {
 	case out != "":
 		if err := dataset.Write(ctx, out, predictions); err != nil {

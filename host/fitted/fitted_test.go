@@ -289,7 +289,7 @@ func naive(p *model.Params, x []float64, y float64) (mean float64, gate, posteri
 func TestPredictions(t *testing.T) {
 	const n = 2*model.BlockRows + 5
 	p, x, y := randomModel(n)
-	src := Predictions(p, tanh{}, dataset.Matrix(x, y))
+	src := Predictions(p, tanh{}, dataset.Matrix(x, y), Extras{})
 	want := []string{"mean", "p1", "p2", "p3", "posterior1", "posterior2", "posterior3"}
 	if diff := cmp.Diff(want, src.Schema().Columns()); diff != "" {
 		t.Error(diff)
@@ -310,7 +310,7 @@ func TestPredictions(t *testing.T) {
 	if err != nil || at != n {
 		t.Errorf("%d rows, %v", at, err)
 	}
-	without := Predictions(p, tanh{}, dataset.Matrix(x, nil))
+	without := Predictions(p, tanh{}, dataset.Matrix(x, nil), Extras{})
 	if diff := cmp.Diff(want[:4], without.Schema().Columns()); diff != "" {
 		t.Error(diff)
 	}

@@ -24,6 +24,7 @@ type Prediction struct {
 	Gate      []float64 // P(z=i|x)
 	Posterior []float64 // P(z=i|x,y); nil where the block has no y
 	LogDens   []float64 // log of the density of y given x; nil where there is no y
+	Experts   []float64 // g(⟨a_i,x⟩): the mean of y under each expert
 }
 
 // Predictor predicts block by block, reusing its memory. It is not safe for
@@ -36,6 +37,7 @@ type Predictor struct {
 
 	gate, gateLSE, expert  []float64
 	posterior, dens, means []float64
+	row                    mixture
 }
 
 // NewPredictor returns the predictor of a model with parameters p and
@@ -46,6 +48,7 @@ func NewPredictor(p *model.Params, act Evaluator, table string) *Predictor {
 		params: p, act: act, table: table,
 		gate: make([]float64, p.K*n), gateLSE: make([]float64, n), expert: make([]float64, p.K*n),
 		posterior: make([]float64, p.K*n), dens: make([]float64, n), means: make([]float64, n),
+		row: newMixture(p),
 	}
 }
 
@@ -59,7 +62,7 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 	if err := p.act.Eval(ctx, expert, expert); err != nil {
 		return nil, err
 	}
-	out := &Prediction{N: n, Mean: mean, Gate: gate}
+	out := &Prediction{N: n, Mean: mean, Gate: gate, Experts: expert}
 	p.params.GateLogits(gate, b)
 	if b.Y != nil {
 		out.Posterior, out.LogDens = p.posterior[:k*n], p.dens[:n]
@@ -86,6 +89,29 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 	return out, nil
 }
 
+// Intervals writes to lower and upper the central prediction intervals of the
+// rows of b, of which pred is the prediction: y lies in one with probability
+// level, between 0 and 1, if the parameters are right; their own uncertainty is
+// not in it. The ends are exact quantiles of the mixture. One that is not finite
+// is a *dataset.Error.
+func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level float64) error {
+	for r := range pred.N {
+		lower[r], upper[r] = p.mixture(pred, r).interval(level)
+		if !isFinite(lower[r]) || !isFinite(upper[r]) {
+			return &dataset.Error{File: p.table, Msg: fmt.Sprintf("the prediction interval for row %d is %v to %v: its values are too large", p.seen-pred.N+r+1, lower[r], upper[r])}
+		}
+	}
+	return nil
+}
+
+// mixture returns the predicted distribution of a row, valid until the next call.
+func (p *Predictor) mixture(pred *Prediction, row int) *mixture {
+	for i := range p.params.K {
+		p.row.p[i], p.row.mean[i] = pred.Gate[i*pred.N+row], pred.Experts[i*pred.N+row]
+	}
+	return &p.row
+}
+
 // maxSquare is where squared residuals are held, so that densities that
 // underflow still compare and none is NaN.
 const maxSquare = 1e300
@@ -108,6 +134,9 @@ type Evaluation struct {
 	LogLikelihood float64 `json:"log_likelihood"` // Σ log p(y|x) over the rows, natural log
 	RMSE          float64 `json:"rmse"`           // root of the mean of (y − E[y|x])²
 	R2            float64 `json:"r2"`             // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
+
+	Calibration  []Coverage `json:"calibration"`   // of the prediction intervals
+	PITHistogram []int      `json:"pit_histogram"` // rows by F(y|x), in ten bins of equal width from 0 to 1
 }
 
 // Evaluate reads the source once and measures the model with parameters p and
@@ -123,6 +152,7 @@ func Evaluate(ctx context.Context, p *model.Params, act Evaluator, src dataset.S
 	var e Evaluation
 	var sse float64
 	var spread spread
+	var calibration calibration
 	err := src.Read(ctx, func(b *model.Block) error {
 		pred, err := predictor.Predict(ctx, b)
 		if err != nil {
@@ -133,6 +163,7 @@ func Evaluate(ctx context.Context, p *model.Params, act Evaluator, src dataset.S
 		var s float64
 		for r, y := range b.Y {
 			s += (y - pred.Mean[r]) * (y - pred.Mean[r])
+			calibration.add(predictor.mixture(pred, r).cdf(y))
 		}
 		sse += s
 		spread.add(b.Y)
@@ -146,6 +177,7 @@ func Evaluate(ctx context.Context, p *model.Params, act Evaluator, src dataset.S
 	}
 	e.RMSE = math.Sqrt(sse / float64(e.N))
 	e.R2 = 1 - sse/spread.squares
+	e.Calibration, e.PITHistogram = calibration.coverage(e.N), calibration.bins[:]
 	return &e, nil
 }
 

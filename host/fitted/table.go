@@ -13,13 +13,24 @@ type predictions struct {
 	params *model.Params
 	act    Evaluator
 	src    dataset.Source
+	extras Extras
+}
+
+// Extras are columns of predictions that are there where they are asked for.
+type Extras struct {
+	Experts  bool    // mean1 … meank: g(⟨a_i,x⟩), the mean of y under each expert
+	Interval float64 // lower, upper: the central prediction interval of this level; 0: none
 }
 
 // Predictions returns the predictions for a table as a table: columns mean,
 // p1 … pk (P(z=i|x)) and, where src has a target, posterior1 … posteriork
-// (P(z=i|x,y)). Rows correspond; a pass over it is a pass over src.
-func Predictions(p *model.Params, act Evaluator, src dataset.Source) dataset.Source {
-	return &predictions{params: p, act: act, src: src}
+// (P(z=i|x,y)), then the extras. Rows correspond; a pass over it is a pass over
+// src. It panics if extras has an interval's level outside [0, 1).
+func Predictions(p *model.Params, act Evaluator, src dataset.Source, extras Extras) dataset.Source {
+	if !(extras.Interval >= 0 && extras.Interval < 1) {
+		panic(fmt.Sprintf("fitted: prediction interval of level %v", extras.Interval))
+	}
+	return &predictions{params: p, act: act, src: src, extras: extras}
 }
 
 // Schema names the columns; none of them is a target.
@@ -27,6 +38,12 @@ func (t *predictions) Schema() dataset.Schema {
 	names := append([]string{"mean"}, numbered("p", t.params.K)...)
 	if t.src.Schema().Target != "" {
 		names = append(names, numbered("posterior", t.params.K)...)
+	}
+	if t.extras.Experts {
+		names = append(names, numbered("mean", t.params.K)...)
+	}
+	if t.extras.Interval > 0 {
+		names = append(names, "lower", "upper")
 	}
 	return dataset.Schema{Name: t.src.Schema().Name, Features: names}
 }
@@ -50,6 +67,16 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 		x = append(x[:0], p.Mean...)
 		x = append(x, p.Gate...)
 		x = append(x, p.Posterior...)
+		if t.extras.Experts {
+			x = append(x, p.Experts...)
+		}
+		if level := t.extras.Interval; level > 0 {
+			at := len(x)
+			x = append(x, make([]float64, 2*b.N)...)
+			if err := predictor.Intervals(x[at:at+b.N], x[at+b.N:], p, level); err != nil {
+				return err
+			}
+		}
 		return fn(&model.Block{N: b.N, X: x})
 	})
 }

@@ -1,0 +1,42 @@
+package fitted
+
+// levels of the prediction intervals whose coverage an evaluation counts.
+var levels = [...]float64{0.5, 0.8, 0.9, 0.95}
+
+// pitBins is the number of bins of the histogram of F(y|x).
+const pitBins = 10
+
+// Coverage is the share of rows whose y lies in the central prediction interval
+// of a level; near the level where the model is right, with a standard error of
+// √(level·(1−level)/n) for n rows that were not fitted to.
+type Coverage struct {
+	Level    float64 `json:"level"`
+	Coverage float64 `json:"coverage"`
+}
+
+// calibration counts where y falls in the distribution that a model predicts:
+// u = F(y|x), the probability integral transform, is uniform on (0, 1) where the
+// model is right.
+type calibration struct {
+	inside [len(levels)]int
+	bins   [pitBins]int
+}
+
+// add counts one row.
+func (c *calibration) add(u float64) {
+	for i, level := range levels {
+		if tail := (1 - level) / 2; u >= tail && u <= 1-tail {
+			c.inside[i]++
+		}
+	}
+	c.bins[min(int(u*pitBins), pitBins-1)]++
+}
+
+// coverage returns the shares of n rows.
+func (c *calibration) coverage(n int) []Coverage {
+	out := make([]Coverage, len(levels))
+	for i, level := range levels {
+		out[i] = Coverage{Level: level, Coverage: float64(c.inside[i]) / float64(n)}
+	}
+	return out
+}
