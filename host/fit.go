@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
@@ -79,6 +80,8 @@ type fit struct {
 	scale     float64         // norm of the regressors of a start
 	native    *native.Coefficients
 	notes     []string
+
+	certificate *infer.Certificate // nil where there is none
 }
 
 // load reads the data and refuses what no method can fit.
@@ -289,6 +292,7 @@ func (f *fit) byMoments(ctx context.Context) (*fitted.Model, error) {
 		}
 		p = l.Params(run.X)
 	}
+	f.note("no certificate: it judges a maximum of the joint likelihood, which method moments does not look for")
 	c := &climber{kind: KindMoments, run: run, params: p, rows: f.data.N, agrees: true}
 	return f.model(ctx, c, []*climber{c})
 }
@@ -308,11 +312,7 @@ func (f *fit) byEverything(ctx context.Context) (*fitted.Model, error) {
 	if f.span != nil && f.cfg.K > 1 {
 		f.projected = f.span.project(part)
 	}
-	all, err := f.race(ctx, part)
-	if err != nil {
-		return nil, err
-	}
-	best, err := f.finish(ctx, all, part)
+	best, all, err := f.search(ctx, part)
 	if err != nil {
 		return nil, err
 	}
@@ -354,6 +354,9 @@ func (f *fit) byEM(ctx context.Context) (*fitted.Model, error) {
 		return nil, err
 	}
 	f.settled(all, sameOptimum/float64(f.data.N))
+	if err := f.certify(ctx, all[0], all); err != nil {
+		return nil, err
+	}
 	return f.model(ctx, all[0], all)
 }
 

@@ -45,6 +45,7 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 		Converged:     best.run.Status == optim.Converged,
 		Status:        best.run.Status.String(),
 		Iterations:    best.run.Iterations,
+		Certificate:   fitted.CertificateOf(f.certificate),
 		Notes:         f.notes,
 	}
 	if n := count(all, func(c *climber) bool { return c.shrunk }); n > 0 {

@@ -39,20 +39,21 @@ type climber struct {
 
 	run    *optim.Result
 	params *model.Params
-	rows   int     // on which it ran
-	agrees bool    // with the best on its optimum
-	shrunk bool    // an expert shrank onto a few rows: never the best
-	loglik float64 // on all rows
+	rows   int      // on which it ran
+	agrees bool     // with the best on its optimum
+	shrunk bool     // an expert shrank onto a few rows: never the best
+	loglik float64  // on all rows
+	lifted *climber // what became of it on more rows, see finish
 }
 
-// race runs starts on part of the data, wave by wave, until enough of them
-// agree on the best optimum or the budget ends, and returns them best first.
+// race runs starts on part of the data, wave by wave, after those of all that
+// have run, until at least so many have run and enough of them agree on the best
+// optimum, or the budget ends. It returns them best first.
 //
 // Starts that end above the best optimum of their wave are not thrown away:
 // split-and-merge moves carry them on, and where they then reach the best
 // optimum they count as agreeing.
-func (f *fit) race(ctx context.Context, part *model.Data) ([]*climber, error) {
-	var all []*climber
+func (f *fit) race(ctx context.Context, part *model.Data, all []*climber, least int) ([]*climber, error) {
 	tolerance := sameOptimum / float64(part.N)
 	for len(all) < f.cfg.Starts {
 		best := math.Inf(1)
@@ -68,7 +69,7 @@ func (f *fit) race(ctx context.Context, part *model.Data) ([]*climber, error) {
 		}
 		all = append(all, wave...)
 		f.progress(StageRace, len(all), f.cfg.Starts)
-		if f.settled(all, tolerance) {
+		if f.settled(all, tolerance) && len(all) >= least {
 			break
 		}
 		best = all[0].run.Value
@@ -78,7 +79,7 @@ func (f *fit) race(ctx context.Context, part *model.Data) ([]*climber, error) {
 		if err != nil {
 			return nil, err
 		}
-		if f.settled(all, tolerance) {
+		if f.settled(all, tolerance) && len(all) >= least {
 			break
 		}
 	}
@@ -251,9 +252,15 @@ func (f *fit) carryOn(ctx context.Context, part *model.Data, c *climber, best, t
 }
 
 // finish carries the best climbers from the part to all rows, level by level,
-// and returns the best of them there.
+// and returns the best of them there. The climbers themselves stay on the part,
+// where more may join them; what became of them is in lifted.
 func (f *fit) finish(ctx context.Context, all []*climber, part *model.Data) (*climber, error) {
 	field := contenders(all, part.N)
+	for i, c := range field {
+		lifted := *c
+		c.lifted = &lifted
+		field[i] = &lifted
+	}
 	for rows := part.N; rows < f.data.N; {
 		rows *= 16
 		data := f.data.Part(rows)

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/report"
 )
 
@@ -26,6 +27,7 @@ type fitFlags struct {
 	activation activationFlags
 	config     host.Config
 	exact      bool
+	strict     bool
 	sigma      string
 	truth      string
 	out        string
@@ -51,8 +53,13 @@ A plugin is evaluated by a native approximation that is built from its own
 values, checked against it, and kept in the model file; --exact-activation takes
 every value from the plugin instead.
 
-The exit code is 1 if the fit did not converge; the model is written all the
-same, and says so.`,
+The result carries a certificate: whether the optimum found is the best there is,
+and whether the model describes the data. An optimum in doubt is given more
+starts, up to --starts.
+
+The exit code is 1 if the fit did not converge or its optimum stays suspect, and
+with --strict if the model is suspect; the model is written all the same, and
+says so.`,
 		Example: `  moe fit data.csv --activation relu --k 2 -o model.json
   moe fit data.npy --activation leakyrelu --param slope=0.1 --k 5 --seed 7 --json
   moe fit tone.csv --activation identity --k 2 --intercept --noise per-expert --report tone.html
@@ -80,6 +87,7 @@ same, and says so.`,
 	flags.StringVar(&f.config.Noise, "noise", host.NoiseShared, "noise level: "+strings.Join(host.Noises(), ", "))
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
+	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
 	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
 	flags.StringVar(&f.report, "report", "", "write a page about the fit to this HTML `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
@@ -131,10 +139,15 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	if err := f.print(cmd, m, time.Since(began)); err != nil {
 		return err
 	}
-	if !m.Fit.Converged {
+	if !m.Fit.Converged || f.doubts(m.Fit.Certificate) {
 		return errNo
 	}
 	return nil
+}
+
+// doubts says whether a certificate is a reason to exit with 1.
+func (f *fitFlags) doubts(c *fitted.Certificate) bool {
+	return c != nil && (c.Optimum != infer.Pass || f.strict && c.Model != infer.Pass)
 }
 
 // check looks at the flags and at whether the output can be created, before

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
@@ -89,8 +90,8 @@ type Fit struct {
 	Method        string  `json:"method"`
 	Seed          uint64  `json:"seed"`
 	N             int     `json:"n"`
-	Weight        float64 `json:"weight,omitempty"`      // sum of the observations' weights, where there are any
-	LogLikelihood float64 `json:"log_likelihood"` // natural log of the density of y given x, summed over rows
+	Weight        float64 `json:"weight,omitempty"` // sum of the observations' weights, where there are any
+	LogLikelihood float64 `json:"log_likelihood"`   // natural log of the density of y given x, summed over rows
 	BIC           float64 `json:"bic"`
 	AIC           float64 `json:"aic"`
 	Converged     bool    `json:"converged"`
@@ -98,7 +99,7 @@ type Fit struct {
 	Iterations    int     `json:"iterations"`
 	Starts        []Start `json:"starts"`
 
-	Certificate     *Certificate     `json:"certificate"`      // null until it is computed
+	Certificate     *Certificate     `json:"certificate"`      // null where there is none: see the notes
 	MomentsEstimate *MomentsEstimate `json:"moments_estimate"` // null where none was made
 	Notes           []string         `json:"notes"`            // what the fit could not use, and what it did instead
 }
@@ -115,12 +116,35 @@ type Start struct {
 }
 
 // Certificate says whether the optimum is the best there is and whether the
-// model describes the data.
+// model describes the data. See [infer.Certificate].
 type Certificate struct {
-	Optimum string            `json:"optimum"`
-	Model   string            `json:"model"`
-	PValue  float64           `json:"p_value"`
-	Tests   []json.RawMessage `json:"tests"`
+	Optimum string            `json:"optimum"` // pass or suspect
+	Model   string            `json:"model"`   // pass or suspect
+	Reason  string            `json:"reason"`  // for the verdict on the optimum
+	PValue  float64           `json:"p_value"` // smallest of the tests, times their number, at most 1
+	Tests   []CertificateTest `json:"tests"`
+}
+
+// CertificateTest is one test of the model against the data.
+type CertificateTest struct {
+	Name      string  `json:"name"`
+	Statistic float64 `json:"statistic"` // χ² with DF degrees of freedom
+	DF        int     `json:"df"`
+	PValue    float64 `json:"p_value"`
+	Verdict   string  `json:"verdict"` // pass or suspect
+	Cause     string  `json:"cause"`   // what a failure suggests
+}
+
+// CertificateOf is how files state a certificate; nil for nil.
+func CertificateOf(c *infer.Certificate) *Certificate {
+	if c == nil {
+		return nil
+	}
+	out := &Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, PValue: c.PValue, Tests: []CertificateTest{}}
+	for _, t := range c.Tests {
+		out.Tests = append(out.Tests, CertificateTest{t.Name, t.Statistic, t.DF, t.PValue, t.Verdict, t.Cause})
+	}
+	return out
 }
 
 // MomentsEstimate is the estimate by moment tensors that the likelihood
@@ -274,6 +298,13 @@ func (f *Fit) validate(k, d int) error {
 	for i, s := range f.Starts {
 		if !isFinite(s.LogLikelihood) {
 			return fmt.Errorf("fit.starts[%d].log_likelihood = %v is not finite", i, s.LogLikelihood)
+		}
+	}
+	if c := f.Certificate; c != nil {
+		for i, t := range c.Tests {
+			if err := checkVector(fmt.Sprintf("fit.certificate.tests[%d]", i), []float64{t.Statistic, t.PValue}, 2); err != nil {
+				return err
+			}
 		}
 	}
 	if e := f.MomentsEstimate; e != nil {

@@ -1,0 +1,306 @@
+package infer
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+)
+
+// Names of the tests.
+const (
+	testResiduals    = "residuals"
+	testNonlinearity = "nonlinearity"
+	testGate         = "gate"
+	testSpread       = "spread"
+)
+
+// Per-row terms of a fitted model, each of mean 0 given x under it. With r_i the
+// posterior, p_i the gate, e_i = (y−g_i)/σ_i, and bounded functions h of x:
+//
+//	scores        r_i·e_i·g′_i/σ_i·x,  (r_j−p_j)·x,  r_i·(e_i²−1)
+//	residuals     r_i·(ψ(e_i) − E ψ(Z)),  ψ = exp(−e²/8), exp(−e²/2), e·exp(−e²/4)
+//	nonlinearity  r_i·e_i·h(z_i),  z_i = ⟨a_i,x⟩ + b_i
+//	gate          (r_j−p_j)·h(x),  h of its logit and of the expert's z
+//	spread        Σ_i r_i·(ψ_1(e_i) − E ψ_1(Z))·h(x_c) for every feature c
+//
+// The ψ stand for He2, He3 and He4: they see the same departures, and being
+// bounded they are nearly normal in sum from a hundred rows on, where the
+// eighth moments of He4 need tens of thousands.
+type terms struct {
+	act          loss.Activation
+	p            *model.Params
+	expert, gate []int // columns of the coefficients; D is the column of ones
+	noise        bool  // σ is free
+	groups       int   // of features, in the test of spread
+	// Scales of z_i, of the gate's logits and of the features.
+	zScale, lScale, xScale []float64
+
+	at [6]int // where scores, residuals, nonlinearity, gate and spread begin; the last is the number of terms
+}
+
+const (
+	atScores = iota
+	atResiduals
+	atNonlinearity
+	atGate
+	atSpread
+	atEnd
+)
+
+// mostGroups bounds the degrees of freedom of the test of spread; where there
+// are more features they are added up in groups.
+const mostGroups = 32
+
+func newTerms(act loss.Activation, p *model.Params, free loss.Free) *terms {
+	m := &terms{
+		act: act, p: p, noise: free.Sigma,
+		expert: designColumns(free.ExpertColumns, p.D, p.RegressorIntercepts != nil),
+		gate:   designColumns(free.GateColumns, p.D, p.GatingIntercepts != nil),
+		groups: min(p.D, mostGroups),
+	}
+	scores := p.K*len(m.expert) + (p.K-1)*len(m.gate)
+	if m.noise {
+		scores += len(p.Sigma)
+	}
+	m.at[atResiduals] = scores
+	m.at[atNonlinearity] = m.at[atResiduals] + 3*p.K
+	m.at[atGate] = m.at[atNonlinearity] + 3*p.K
+	m.at[atSpread] = m.at[atGate] + 5*(p.K-1)
+	m.at[atEnd] = m.at[atSpread] + m.groups
+	return m
+}
+
+// designColumns lists the given features, all d if nil, and then the column of
+// ones, d, where there is an intercept.
+func designColumns(given []int, d int, intercept bool) []int {
+	out := append([]int(nil), given...)
+	if given == nil {
+		for j := range d {
+			out = append(out, j)
+		}
+	}
+	if intercept {
+		out = append(out, d)
+	}
+	return out
+}
+
+// termRows is room for the terms of a block of rows.
+type termRows struct {
+	n                     int
+	cols                  [][]float64 // x and ones
+	logits, prior, z      []float64   // k rows of n values
+	g, dg                 []float64
+	post, e               []float64
+	lse                   []float64
+	y                     []float64
+	zBump, zBend          []float64 // h of z
+	lBump, lBend          []float64 // h of the logits
+	xBump                 []float64 // h of the features, by group
+	ones, score, one, two []float64
+	out                   [][]float64
+}
+
+func (m *terms) newRows() *termRows {
+	const n = model.BlockRows
+	kn := func() []float64 { return make([]float64, m.p.K*n) }
+	w := &termRows{
+		logits: kn(), prior: kn(), z: kn(), g: kn(), dg: kn(), post: kn(), e: kn(),
+		zBump: kn(), zBend: kn(), lBump: kn(), lBend: kn(),
+		xBump: make([]float64, m.groups*n),
+		lse:   make([]float64, n), y: make([]float64, n), ones: make([]float64, n),
+		score: make([]float64, n), one: make([]float64, n), two: make([]float64, n),
+		cols: make([][]float64, m.p.D+1), out: make([][]float64, m.at[atEnd]),
+	}
+	for i := range w.ones {
+		w.ones[i] = 1
+	}
+	store := make([]float64, m.at[atEnd]*n)
+	for i := range w.out {
+		w.out[i] = store[i*n : (i+1)*n]
+	}
+	return w
+}
+
+// bump and bend are the bounded functions of x: even and odd, of the argument
+// in units of its rms.
+func bump(t float64) float64 { return 1 / (1 + t*t) }
+func bend(t float64) float64 { return t / (1 + t*t) }
+
+// given computes what depends on x alone.
+func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
+	w.n = b.N
+	n, kn := b.N, m.p.K*b.N
+	for j := range m.p.D {
+		w.cols[j] = b.Col(j)
+	}
+	w.cols[m.p.D] = w.ones[:n]
+	m.p.GateLogits(w.logits[:kn], b)
+	model.Softmax(w.prior[:kn], w.lse[:n], w.logits[:kn], n)
+	m.p.Predictors(w.z[:kn], b)
+	if err := m.act.Eval(ctx, w.g[:kn], w.z[:kn]); err != nil {
+		return err
+	}
+	if err := m.act.Deriv(ctx, w.dg[:kn], w.z[:kn]); err != nil {
+		return err
+	}
+	for i := range m.p.K {
+		for t := i * n; t < (i+1)*n; t++ {
+			u, v := w.z[t]/m.zScale[i], w.logits[t]/m.lScale[i]
+			w.zBump[t], w.zBend[t] = bump(u), bend(u)
+			w.lBump[t], w.lBend[t] = bump(v), bend(v)
+		}
+	}
+	clear(w.xBump)
+	for j := range m.p.D {
+		dst := w.xBump[j%m.groups*n : (j%m.groups+1)*n]
+		for t, x := range b.Col(j) {
+			dst[t] += bump(x / m.xScale[j])
+		}
+	}
+	return nil
+}
+
+// draw writes to w.y targets drawn from the fitted model given x.
+func (m *terms) draw(w *termRows, rng *rand.Rand) {
+	n := w.n
+	for t := range n {
+		u, i := rng.Float64(), 0
+		below := w.prior[t]
+		for i < m.p.K-1 && u >= below {
+			i++
+			below += w.prior[i*n+t]
+		}
+		w.y[t] = w.g[i*n+t] + m.p.SigmaOf(i)*rng.NormFloat64()
+	}
+}
+
+// fill writes the terms of targets y to w.out.
+func (m *terms) fill(w *termRows, y []float64) {
+	m.posterior(w, y)
+	n, k := w.n, m.p.K
+	at, noiseAt := 0, k*len(m.expert)+(k-1)*len(m.gate)
+	if m.noise {
+		for i := range m.p.Sigma {
+			clear(w.out[noiseAt+i][:n])
+		}
+	}
+	for g := range m.groups {
+		clear(w.out[m.at[atSpread]+g][:n])
+	}
+	for i := range k {
+		r, e := w.post[i*n:(i+1)*n], w.e[i*n:(i+1)*n]
+		score := w.score[:n]
+		m.fillShape(w, i)
+		inv := 1 / m.p.SigmaOf(i)
+		for t := range n {
+			score[t] = r[t] * e[t]
+		}
+		m.fillTimes(w, m.at[atNonlinearity]+3*i, score, w.ones[:n], w.zBump[i*n:(i+1)*n], w.zBend[i*n:(i+1)*n])
+		for t, dg := range w.dg[i*n : (i+1)*n] {
+			score[t] *= dg * inv
+		}
+		for _, j := range m.expert {
+			floats.MulTo(w.out[at][:n], score, w.cols[j])
+			at++
+		}
+		if m.noise {
+			level := noiseAt + min(i, len(m.p.Sigma)-1)
+			for t := range n {
+				w.out[level][t] += r[t] * (e[t]*e[t] - 1)
+			}
+		}
+	}
+	for j := range k - 1 {
+		diff := w.score[:n]
+		floats.SubTo(diff, w.post[j*n:(j+1)*n], w.prior[j*n:(j+1)*n])
+		for _, c := range m.gate {
+			floats.MulTo(w.out[at][:n], diff, w.cols[c])
+			at++
+		}
+		m.fillTimes(w, m.at[atGate]+5*j, diff, w.ones[:n], w.lBump[j*n:(j+1)*n], w.lBend[j*n:(j+1)*n],
+			w.zBump[j*n:(j+1)*n], w.zBend[j*n:(j+1)*n])
+	}
+}
+
+// posterior computes e_i and r_i of targets y.
+func (m *terms) posterior(w *termRows, y []float64) {
+	n := w.n
+	for i := range m.p.K {
+		sigma := m.p.SigmaOf(i)
+		inv, logNorm := 1/sigma, math.Log(sigma)
+		for t := range n {
+			at := i*n + t
+			w.e[at] = (y[t] - w.g[at]) * inv
+			w.post[at] = w.logits[at] - 0.5*w.e[at]*w.e[at] - logNorm
+		}
+	}
+	model.Softmax(w.post[:m.p.K*n], w.lse[:n], w.post[:m.p.K*n], n)
+}
+
+var (
+	meanWide   = 1 / math.Sqrt(1.25) // E exp(−Z²/8)
+	meanNarrow = 1 / math.Sqrt2      // E exp(−Z²/2)
+)
+
+// fillShape writes the terms of expert i that depend on the residual's shape,
+// and adds to those of spread.
+func (m *terms) fillShape(w *termRows, i int) {
+	n := w.n
+	at := m.at[atResiduals] + 3*i
+	wide, narrow, skew := w.out[at][:n], w.out[at+1][:n], w.out[at+2][:n]
+	for t, r := range w.post[i*n : (i+1)*n] {
+		e := w.e[i*n+t]
+		v := math.Exp(-e * e / 8)
+		v2 := v * v
+		wide[t], narrow[t], skew[t] = r*(v-meanWide), r*(v2*v2-meanNarrow), r*e*v2
+	}
+	for g := range m.groups {
+		out := w.out[m.at[atSpread]+g][:n]
+		for t, h := range w.xBump[g*n : (g+1)*n] {
+			out[t] += wide[t] * h
+		}
+	}
+}
+
+// fillTimes writes the products of a with each of the functions from the given
+// column on.
+func (m *terms) fillTimes(w *termRows, at int, a []float64, functions ...[]float64) {
+	for i, h := range functions {
+		floats.MulTo(w.out[at+i][:w.n], a, h)
+	}
+}
+
+// measure sets the scales of what the bounded functions are taken of: the rms
+// over the rows of data.
+func (m *terms) measure(data *model.Data) {
+	k, d := m.p.K, m.p.D
+	m.zScale, m.lScale, m.xScale = make([]float64, k), make([]float64, k), make([]float64, d)
+	values := make([]float64, k*model.BlockRows)
+	add := func(dst, values []float64, n int) {
+		for i := range dst {
+			v := values[i*n : (i+1)*n]
+			dst[i] += floats.Dot(v, v)
+		}
+	}
+	for i := range data.Blocks {
+		b := &data.Blocks[i]
+		m.p.Predictors(values[:k*b.N], b)
+		add(m.zScale, values, b.N)
+		m.p.GateLogits(values[:k*b.N], b)
+		add(m.lScale, values, b.N)
+		add(m.xScale, b.X, b.N)
+	}
+	for _, scale := range [][]float64{m.zScale, m.lScale, m.xScale} {
+		for i, sum := range scale {
+			scale[i] = math.Sqrt(sum / float64(data.N))
+			if !(scale[i] > 0) {
+				scale[i] = 1
+			}
+		}
+	}
+}
