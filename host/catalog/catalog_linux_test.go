@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,11 +29,34 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
+// badplugin is the program that plays every mode, built when the first test
+// wants it.
+var badplugin = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(built, "badplugin")
+	out, err := exec.Command("go", "build", "-o", path, "./testdata/badplugin").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return path, err
+})
+
+var built string // the directory of badplugin
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "catalog"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(built)
+	os.Exit(code)
+}
+
 // install puts the plugin that plays mode into a directory of its own and
 // returns its path.
 func install(t testing.TB, mode string) string {
 	t.Helper()
-	exe, err := os.Executable()
+	exe, err := badplugin()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +133,11 @@ func namespaces(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	self, err := os.Open("/proc/self/exe")
+	exe, err := badplugin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Open(exe)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +267,7 @@ func TestTrust(t *testing.T) {
 		t.Fatal(err)
 	}
 	path = old
-	if err := os.Remove(path); err != nil { // it may be a link to this very binary
+	if err := os.Remove(path); err != nil { // it may be a link to badplugin itself
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, append(data, 0), 0o755); err != nil {
@@ -788,51 +816,51 @@ func TestNoLeak(t *testing.T) {
 var killedHosts = flag.Int("killed-hosts", 20, "how many hosts TestHostKilled kills")
 
 // TestHostKilled kills hosts by SIGKILL: their plugins, with all children, are
-// gone within a second, and the next start sweeps their sockets away.
+// gone within a second, also those that refuse the parent-death signal, and the
+// next start sweeps their sockets away.
 func TestHostKilled(t *testing.T) {
-	c := testCatalog(t)
-	mode, processes := "child", 2
+	base := privateRuntime(t)
+	family, processes := "child", 2
 	if namespaces(t) {
-		mode, processes = "children", 3
+		family, processes = "children", 3
 	}
-	path := install(t, mode)
-	admit(t, c, path)
-	for range *killedHosts {
-		host := exec.Command(os.Args[0], "-test.run=^TestHost$")
-		host.Env = append(os.Environ(), "CATALOG_HOST="+path, "MOE_CONFIG_DIR="+c.Dir)
-		stdout, err := host.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
+	c := testCatalog(t)
+	for i, mode := range []string{family, "immortal"} {
+		path := install(t, mode)
+		admit(t, c, path)
+		for range (*killedHosts + 1 - i) / 2 {
+			killHost(t, c, path, []int{processes, 2}[i])
 		}
-		if err := host.Start(); err != nil {
-			t.Fatal(err)
-		}
-		line := make([]byte, 5)
-		if _, err := io.ReadFull(stdout, line); err != nil || string(line) != "ready" {
-			t.Fatalf("the host said %q, %v", line, err)
-		}
-		if n := len(running(path)); n < processes {
-			t.Fatalf("%d processes, want the plugin and its children, %d", n, processes)
-		}
-		host.Process.Kill()
-		host.Wait()
-		checkNothingLeft(t, path)
-	}
-	base, err := runtimeBase()
-	if err != nil {
-		t.Fatal(err)
 	}
 	sweep(base)
-	entries, err := os.ReadDir(base)
+	if entries, err := os.ReadDir(base); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// killHost starts a host of the plugin at path, kills it when it is ready, and
+// checks that what it started, at least so many processes, ends.
+func killHost(t *testing.T, c Catalog, path string, processes int) {
+	t.Helper()
+	host := exec.Command(os.Args[0], "-test.run=^TestHost$")
+	host.Env = append(os.Environ(), "CATALOG_HOST="+path, "MOE_CONFIG_DIR="+c.Dir)
+	stdout, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range entries {
-		if lock, err := tryLock(filepath.Join(base, e.Name())); err == nil {
-			lock.Close()
-			t.Errorf("%s was not swept", e.Name())
-		}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
 	}
+	line := make([]byte, 5)
+	if _, err := io.ReadFull(stdout, line); err != nil || string(line) != "ready" {
+		t.Fatalf("the host said %q, %v", line, err)
+	}
+	if n := len(running(path)); n < processes {
+		t.Errorf("%d processes, want the plugin and its children, %d", n, processes)
+	}
+	host.Process.Kill()
+	host.Wait()
+	checkNothingLeft(t, path)
 }
 
 // TestHost is the host of TestHostKilled: it opens a plugin and waits for its
@@ -861,7 +889,7 @@ func FuzzHandshake(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { lis.Close() })
-	good := "1|1|unix|" + socket + "|grpc|" + certificate
+	good := "1|1|unix|" + socket + "|grpc|" + strings.Repeat("A", 60)
 	if err := checkHandshake(good, dir); err != nil {
 		f.Fatalf("a good handshake: %v", err)
 	}

@@ -3,23 +3,26 @@
 package catalog
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// nonBlocking keeps the opening of a FIFO from waiting for its writer.
+const nonBlocking = unix.O_NONBLOCK
+
 // checkWriters reports whether anybody but its owner and root may change what
-// stands at path. In a directory with the sticky bit, such as /tmp, others may
-// add files but not replace ours.
-func checkWriters(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Mode().Perm()&0o022 != 0 && info.Mode()&os.ModeSticky == 0 {
+// is at path, of which info is known. In a directory with the sticky bit, such
+// as /tmp, others may add files but not replace ours.
+func checkWriters(path string, info os.FileInfo) error {
+	sticky := info.IsDir() && info.Mode()&os.ModeSticky != 0
+	if info.Mode().Perm()&0o022 != 0 && !sticky {
 		return fmt.Errorf("%s can be written by its group or by everybody; chmod go-w %s", path, path)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
@@ -29,9 +32,13 @@ func checkWriters(path string) error {
 	return nil
 }
 
+// lockPatience is how long a program waits for another that writes the store,
+// which takes milliseconds.
+const lockPatience = 5 * time.Second
+
 // lockStore waits for the lock beside the trust store, so that two programs do
 // not write it at once, and creates the store if there is none.
-func lockStore(path string) (unlock func(), err error) {
+func lockStore(ctx context.Context, path string) (unlock func(), err error) {
 	if err := createStore(path); err != nil {
 		return nil, err
 	}
@@ -39,9 +46,18 @@ func lockStore(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+	for end := time.Now().Add(lockPatience); ; time.Sleep(5 * time.Millisecond) {
+		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { dir.Close() }, nil
+		case ctx.Err() != nil:
+			dir.Close()
+			return nil, ctx.Err()
+		case errors.Is(err, unix.EWOULDBLOCK) && time.Now().Before(end), errors.Is(err, unix.EINTR):
+			continue
+		}
 		dir.Close()
-		return nil, fmt.Errorf("%s: no lock: %w", path, err)
+		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 	}
-	return func() { dir.Close() }, nil
 }

@@ -25,13 +25,9 @@ const maxImage = 1 << 30
 
 // openImage copies, seals and hashes the file at path, as the caller wrote it.
 func openImage(path string) (*image, error) {
-	file, err := resolve(path)
+	src, file, err := openPlugin(path)
 	if err != nil {
 		return nil, err
-	}
-	src, err := os.Open(file)
-	if err != nil {
-		return nil, fileFault(path, err)
 	}
 	defer src.Close()
 	copied, err := sealedCopy(src)

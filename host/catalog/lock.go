@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -42,11 +41,16 @@ func (c Catalog) lockPath() string {
 
 // readLock returns the lock file's entries, and whether there is a lock file.
 func (c Catalog) readLock() ([]Locked, bool, error) {
-	data, err := os.ReadFile(c.lockPath())
+	f, err := openRegular(c.lockPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
 	var file lockFile
+	var data []byte
+	if err == nil {
+		defer f.Close()
+		data, err = readText(f)
+	}
 	if err == nil {
 		err = json.Unmarshal(data, &file)
 	}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	gorunner "github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gatedlearning/moe/internal/wire"
 )
@@ -36,7 +39,10 @@ type process struct {
 func (c Catalog) startProcess(ctx context.Context, img *image, shown string) (*process, error) {
 	dir, err := newRuntimeDir()
 	if err != nil {
-		return nil, err
+		return nil, &FaultError{
+			Plugin: shown, Call: "start", Reason: "no directory for its socket: " + err.Error(),
+			Advice: "remove it, or set XDG_RUNTIME_DIR to a directory that only you can use",
+		}
 	}
 	p := &process{dir: dir}
 	p.manager = plugin.NewClient(p.config(c, img, shown))
@@ -82,6 +88,7 @@ func (p *process) config(c Catalog, img *image, shown string) *plugin.ClientConf
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.dir.path},
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithUnaryInterceptor(deadline(c.callTimeout())),
+			grpc.WithStreamInterceptor(noBroker),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxReply)),
 			grpc.WithInitialWindowSize(wire.Window),
 			grpc.WithInitialConnWindowSize(wire.Window),
@@ -98,6 +105,16 @@ func deadline(d time.Duration) grpc.UnaryClientInterceptor {
 		defer cancel()
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
+}
+
+// noBroker refuses the stream of go-plugin's broker, which would serve further
+// connections between host and plugin. There are none here, and the library
+// keeps a goroutine for each that a plugin offers.
+func noBroker(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if strings.HasPrefix(method, "/plugin.GRPCBroker/") {
+		return nil, status.Error(codes.Unimplemented, "no broker here")
+	}
+	return stream(ctx, desc, cc, method, opts...)
 }
 
 func (p *process) connect() error {

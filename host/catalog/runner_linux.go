@@ -156,19 +156,16 @@ func (r *runner) exceeded() error {
 func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	dismiss := func() {}
 	cmd, err := r.start(stdout, stderr, lifeline, unix.CLONE_NEWPID)
 	if err != nil && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL)) {
 		cmd, err = r.start(stdout, stderr, lifeline, 0)
-		if err == nil {
-			dismiss = guard(cmd.Process.Pid, lifeline)
-		}
 	}
 	if err != nil {
 		started <- err
 		return
 	}
 	pid := cmd.Process.Pid
+	dismiss := guard(pid)
 	r.run(pid)
 	started <- nil
 	for {
@@ -186,22 +183,30 @@ func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 	close(r.done)
 }
 
-// guard starts a shell that kills the process group when the host has gone:
-// where there are no PID namespaces the parent-death signal ends the plugin
-// alone, not its children. Where there is no shell there is no guard. The
-// returned function ends it.
-func guard(group int, lifeline *os.File) (dismiss func()) {
+// guard starts a shell that kills the process group when the host has gone: a
+// plugin can refuse the parent-death signal and the lifeline, and where there
+// are no PID namespaces neither ends its children. Where there is no shell
+// there is no guard. The returned function ends it.
+func guard(group int) (dismiss func()) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return func() {}
+	}
 	cmd := exec.Command("/bin/sh", "-c", `read line; kill -9 -"$0"`, strconv.Itoa(group))
-	cmd.Stdin = lifeline
+	cmd.Stdin = read // a pipe of its own, which the plugin cannot hold open
 	cmd.Env = []string{}
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if cmd.Start() != nil {
+	err = cmd.Start()
+	read.Close()
+	if err != nil {
+		write.Close()
 		return func() {}
 	}
 	return func() {
 		cmd.Process.Kill()
 		cmd.Wait()
+		write.Close()
 	}
 }
 

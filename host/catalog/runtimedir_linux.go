@@ -3,6 +3,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,7 +30,7 @@ func newRuntimeDir() (*runtimeDir, error) {
 		return nil, err
 	}
 	sweep(base)
-	for {
+	for range 100 {
 		path, err := os.MkdirTemp(base, "")
 		if err != nil {
 			return nil, err
@@ -43,11 +44,27 @@ func newRuntimeDir() (*runtimeDir, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
+	return nil, fmt.Errorf("%s: some other program takes every directory in it", base)
 }
 
 func (d *runtimeDir) remove() {
-	os.RemoveAll(d.path)
+	removeAll(d.path)
 	d.lock.Close()
+}
+
+// removeAll removes a directory and what a plugin has put there, also where it
+// has taken permissions away.
+func removeAll(path string) {
+	if os.RemoveAll(path) == nil {
+		return
+	}
+	filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() {
+			os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	os.RemoveAll(path)
 }
 
 // runtimeBase returns the user's own directory for runtime directories.
@@ -72,7 +89,7 @@ func checkPrivate(path string) error {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o077 != 0 || int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s is not a directory that only its owner, uid %d, can use; remove it", path, os.Geteuid())
+		return fmt.Errorf("%s is not a directory that only its owner, uid %d, can use", path, os.Geteuid())
 	}
 	return nil
 }
@@ -86,16 +103,16 @@ func sweep(base string) {
 	for _, e := range entries {
 		path := filepath.Join(base, e.Name())
 		if lock, err := tryLock(path); err == nil {
-			os.RemoveAll(path)
+			removeAll(path)
 			lock.Close()
 		}
 	}
 }
 
 // tryLock takes the lock of a directory if it is free and the directory still
-// stands when it is taken.
+// stands when it is taken. It does not wait, as opening a FIFO does.
 func tryLock(path string) (*os.File, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

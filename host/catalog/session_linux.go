@@ -68,8 +68,12 @@ func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (
 	return &Plugin{Activation: act, Family: s.family, source: path, sha256: img.sha256, close: s.close}, nil
 }
 
-// sameFunction reports whether the plugin's g is that which was trusted.
+// sameFunction reports whether the plugin's name and g are those that were
+// trusted.
 func sameFunction(ctx context.Context, s *session, family sdk.Family, record Record) error {
+	if record.Name != "" && record.Name != family.Name {
+		return &UntrustedError{s.shown, fmt.Sprintf("it calls itself %q, and was trusted as %q: something that it loads has changed; if you trust that: moe plugin trust %s", family.Name, record.Name, s.shown)}
+	}
 	if record.Fingerprint == "" {
 		return nil
 	}
@@ -419,17 +423,24 @@ func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
 		img.Close()
 		return Record{}, err
 	}
+	if err := c.describe(ctx, img, path, &r); err != nil {
+		return Record{}, errors.Join(err, c.forget(context.WithoutCancel(ctx), r.Path))
+	}
+	return r, c.record(ctx, r)
+}
+
+// describe runs the plugin in img, which it then closes, and adds what it says
+// about itself to r.
+func (c Catalog) describe(ctx context.Context, img *image, path string, r *Record) error {
 	s, err := c.openSession(ctx, img, path)
 	if err != nil {
-		return Record{}, errors.Join(err, c.forget(context.WithoutCancel(ctx), r.Path))
+		return err
 	}
 	defer s.close()
 	r.Name, r.Version, r.Protocol = s.family.Name, s.family.Version, wire.Version
 	r.Parameters = ParametersOf(s.family)
-	if r.Fingerprint, err = fingerprint(ctx, s.family); err != nil {
-		return Record{}, errors.Join(err, c.forget(context.WithoutCancel(ctx), r.Path))
-	}
-	return r, c.record(ctx, r)
+	r.Fingerprint, err = fingerprint(ctx, s.family)
+	return err
 }
 
 func (c Catalog) startTimeout() time.Duration { return orDefault(c.StartTimeout, DefaultStartTimeout) }

@@ -89,14 +89,23 @@ func (c Catalog) Trusted() ([]Record, error) {
 }
 
 func readStore(path string) ([]Record, error) {
-	data, err := os.ReadFile(path)
+	f, err := openRegular(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	if err := checkWriters(path); err != nil {
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkWriters(path, info), checkDirectory(filepath.Dir(path))); err != nil {
+		return nil, err
+	}
+	data, err := readText(f)
+	if err != nil {
 		return nil, err
 	}
 	if len(data) == 0 {
@@ -134,7 +143,7 @@ func (c Catalog) edit(ctx context.Context, change func([]Record) []Record) error
 	if err != nil {
 		return err
 	}
-	unlock, err := lockStore(path)
+	unlock, err := lockStore(ctx, path)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,550 @@
+//go:build linux
+
+// Command badplugin is a plugin with every fault that a host must survive. It
+// plays the one that it is called by: plugin-hang hangs. The tests of the
+// catalog and of the command build and run it.
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/gatedlearning/moe/internal/wire"
+	pb "github.com/gatedlearning/moe/internal/wire/activationpb"
+	"github.com/gatedlearning/moe/plugins/leakyrelu"
+	"github.com/gatedlearning/moe/plugins/relu"
+	"github.com/gatedlearning/moe/plugins/sigmoid"
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/sdk/serve"
+)
+
+// The parent-death signal belongs to the main thread, where immortal must be to
+// refuse it.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	mode := strings.TrimPrefix(filepath.Base(os.Args[0]), "plugin-")
+	play, ok := modes[mode]
+	if !ok {
+		fmt.Fprintln(os.Stderr, "no such mode")
+		os.Exit(99)
+	}
+	if mode != "immortal" {
+		runtime.UnlockOSThread()
+	}
+	play()
+}
+
+// modes are plugins, most of them bad, by name.
+var modes = map[string]func(){
+	"relu":      func() { serve.Family(relu.Family) },
+	"leakyrelu": func() { serve.Family(leakyrelu.Family) },
+	"sigmoid":   func() { serve.Family(sigmoid.Family) },
+	"double":    func() { serveDouble(nil) },
+
+	// Faults before the handshake.
+	"silent-exit": func() {},
+	"crash-at-start": func() {
+		fmt.Fprintln(os.Stderr, "cannot find my licence")
+		os.Exit(3)
+	},
+	"panic-at-start":   func() { panic("no table") },
+	"silent-hang":      func() { time.Sleep(time.Hour) },
+	"prints-first":     func() { fmt.Println("loading tables"); serveDouble(nil) },
+	"endless-line":     func() { write(os.Stdout, strings.Repeat("x", 1<<20), 64); time.Sleep(time.Hour) },
+	"future-core":      func() { fmt.Println("2|1|unix|/x|grpc|"); time.Sleep(time.Hour) },
+	"future-protocol":  func() { handshake("1|2|unix|SOCKET|grpc|" + strings.Repeat("A", 60)) },
+	"tcp":              func() { handshake("1|1|tcp|127.0.0.1:1|grpc|" + strings.Repeat("A", 60)) },
+	"socket-elsewhere": func() { handshake("1|1|unix|/tmp/elsewhere|grpc|" + strings.Repeat("A", 60)) },
+	"no-socket":        func() { handshake("1|1|unix|SOCKET.not|grpc|" + strings.Repeat("A", 60)) },
+	"no-certificate":   func() { handshake("1|1|unix|SOCKET|grpc|") },
+	"net-rpc":          func() { handshake("1|1|unix|SOCKET|netrpc|" + strings.Repeat("A", 60)) },
+	"bad-certificate":  func() { handshake("1|1|unix|SOCKET|grpc|" + strings.Repeat("A", 60)) },
+	"deaf":             func() { handshake("1|1|unix|SOCKET|grpc|" + certificate) },
+
+	// Faults of descriptions.
+	"no-name":         func() { serveServer(server{describe: &pb.DescribeResponse{}}) },
+	"escape-in-name":  func() { serveServer(server{describe: &pb.DescribeResponse{Name: "a\x1b[2J"}}) },
+	"other-name":      func() { serveServer(server{configure: &pb.ConfigureResponse{Name: "other"}}) },
+	"describe-hangs":  func() { serveServer(server{hang: "Describe"}) },
+	"configure-hangs": func() { serveServer(server{hang: "Configure"}) },
+	"nan-kink": func() {
+		serveServer(server{configure: &pb.ConfigureResponse{Name: "double", Kinks: []float64{math.NaN()}}})
+	},
+
+	// Faults of calls.
+	"short": func() { serveServer(server{eval: func(z []byte) []byte { return z[8:] }}) },
+	"long":  func() { serveServer(server{eval: func(z []byte) []byte { return append(z, z...) }}) },
+	"huge":  func() { serveServer(server{eval: func([]byte) []byte { return make([]byte, 16<<20) }}) },
+	"nan":   func() { serveDouble(func(z float64) float64 { return math.Sqrt(z) }) },
+	"inf": func() {
+		serveDouble(func(z float64) float64 {
+			if z > 2.5 {
+				return math.Inf(1)
+			}
+			return z
+		})
+	},
+	"errors": func() { serve.Activation(double{eval: func() error { return fmt.Errorf("out of cheese\x1b[2J") }}) },
+	"panics": func() { serveDouble(func(float64) float64 { panic("boom") }) },
+	"crash":  func() { serveDouble(func(float64) float64 { os.Exit(4); return 0 }) },
+	"crash-in-goroutine": func() {
+		serveDouble(func(float64) float64 { go func() { panic("lost a thread") }(); time.Sleep(time.Hour); return 0 })
+	},
+	"null-pointer": func() {
+		serveDouble(func(float64) float64 { go func() { *(*int)(nil) = 1 }(); time.Sleep(time.Hour); return 0 })
+	},
+	"hang": func() { serveDouble(func(float64) float64 { select {} }) },
+	"grows": func() {
+		serveDouble(func(float64) float64 {
+			var hoard [][]byte
+			for {
+				page := make([]byte, 1<<20)
+				for i := range page {
+					page[i] = 1
+				}
+				hoard = append(hoard, page)
+			}
+		})
+	},
+	"crash-once":   func() { serveDouble(crashOnce(1)) },
+	"crash-thrice": func() { serveDouble(crashOnce(3)) },
+	// A ReLU of which the first processes die at their third batch.
+	"dies-once":   func() { serve.Activation(&mortal{deaths: 1}) },
+	"dies-thrice": func() { serve.Activation(&mortal{deaths: 3}) },
+	"dies-always": func() { serve.Activation(&mortal{deaths: 99}) },
+	"drifts": func() { // by one unit in the last place, at each call
+		var calls float64
+		serve.Activation(double{g: func(z float64) float64 { return 2 * z }, after: func(dst []float64) {
+			calls++
+			for i := range dst {
+				dst[i] *= 1 + calls*0x1p-52
+			}
+		}})
+	},
+	"position": func() {
+		serve.Activation(double{g: func(z float64) float64 { return 2 * z }, after: func(dst []float64) {
+			for i := range dst {
+				dst[i] += float64(i)
+			}
+		}})
+	},
+	"table": func() { // g comes from a file beside the plugin's
+		table, _ := os.ReadFile(os.Args[0] + ".table")
+		serveDouble(func(z float64) float64 { return float64(len(table)) * z })
+	},
+	"moments-nan": func() { serve.Activation(badMoments{}) },
+	"refuses":     func() { serveServer(server{code: codes.Internal}) },
+	"canceled":    func() { serveServer(server{code: codes.Canceled}) },
+	"deadline":    func() { serveServer(server{code: codes.DeadlineExceeded}) },
+	"unavailable": func() { serveServer(server{code: codes.Unavailable}) },
+	"stops-itself": func() {
+		serveDouble(func(float64) float64 { syscall.Kill(syscall.Getpid(), syscall.SIGSTOP); return 0 })
+	},
+	"claims-2gib": func() { // a reply that says it is so long, and that never comes
+		serveRaw(func(w http.ResponseWriter) {
+			w.Write(binary.BigEndian.AppendUint32([]byte{0}, 1<<31))
+			time.Sleep(time.Hour)
+		})
+	},
+	"drips": func() { // a reply of two values, a byte at a time
+		serveRaw(func(w http.ResponseWriter) {
+			for _, b := range append([]byte{0, 0, 0, 0, 18, 10, 16}, make([]byte, 16)...) {
+				w.Write([]byte{b})
+				w.(http.Flusher).Flush()
+				time.Sleep(500 * time.Millisecond)
+			}
+		})
+	},
+
+	// Lies: a ReLU that is one, and says something else about itself.
+	"lies-moments": func() {
+		serve.Activation(liar{moments: func(m *sdk.Moments) { m.Value[1][1] *= 1 + 1e-6 }})
+	},
+	"lies-with-error": func() {
+		serve.Activation(liar{moments: func(m *sdk.Moments) { m.Value[4][4], m.Error[4][4] = 100, 1000 }})
+	},
+	"lies-system": func() { // the matrix printed in 002
+		serve.Activation(lyingSystem{func(s *sdk.System) {
+			for i := range s.Matrix {
+				s.Matrix[i][1] += s.Sigma * s.Sigma
+			}
+		}})
+	},
+	"lies-late": func() { // at noise levels that nobody verifies at
+		serve.Activation(lyingSystem{func(s *sdk.System) {
+			if s.Sigma != 0 && s.Sigma != 0.05 && s.Sigma != 0.5 {
+				s.C4[1] += 0.01
+			}
+		}})
+	},
+
+	// Bad manners that harm nobody.
+	"floods-stderr": func() {
+		go write(os.Stderr, strings.Repeat("y", 1000)+"\n", 1<<40)
+		serveDouble(nil)
+	},
+	"floods-stdout": func() {
+		serveDouble(func(z float64) float64 {
+			if z == 0 {
+				write(os.Stdout, strings.Repeat("z", 1<<20), 4)
+			}
+			return 2 * z
+		})
+	},
+	"log-line-trap": func() {
+		fmt.Fprintln(os.Stderr, `{"@message": 1, "@level": 2, "@timestamp": []}`)
+		serveDouble(nil)
+	},
+	"wont-stop": func() {
+		go func() { // outlives the server
+			serveDouble(nil)
+		}()
+		select {}
+	},
+	"floods-broker": func() { // go-plugin's host keeps a goroutine for each of these
+		serveServer(server{streams: true, eval: func(z []byte) []byte { return timesTwo(z) }})
+	},
+	"slow": func() {
+		serveDouble(func(z float64) float64 { return 2 * z }, func() { time.Sleep(20 * time.Millisecond) })
+	},
+	"leaves-fifo": func() { // where the next host looks for what was left behind
+		base := filepath.Dir(filepath.Dir(os.Getenv(plugin.EnvUnixSocketDir)))
+		syscall.Mkfifo(filepath.Join(base, "fifo"), 0o600)
+		serveDouble(nil)
+	},
+	"litters": func() {
+		dir := filepath.Join(os.Getenv(plugin.EnvUnixSocketDir), "a", "b")
+		os.MkdirAll(filepath.Join(dir, "c"), 0o700)
+		os.Chmod(dir, 0)
+		serveDouble(nil)
+	},
+	"immortal": func() { // neither the parent's death nor the lifeline ends it
+		syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, 0, 0)
+		os.Unsetenv(wire.EnvLifeline)
+		child("child", false)
+		go func() { serveDouble(nil) }()
+		hold, _ := os.OpenFile("/proc/self/fd/4", os.O_WRONLY, 0) // the lifeline never ends
+		defer hold.Close()
+		select {}
+	},
+	"open-files": func() {
+		serve.Activation(double{eval: func() error {
+			var open []string
+			for fd := 3; fd < 64; fd++ {
+				if link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && strings.HasPrefix(link, "/") {
+					open = append(open, link)
+				}
+			}
+			return fmt.Errorf("open files: %q", open)
+		}})
+	},
+	"child": func() {
+		child("child", false)
+		serveDouble(nil)
+	},
+	"children": func() {
+		child("child", false)
+		child("escaped", true)
+		serveDouble(nil)
+	},
+	"sleeper": func() { time.Sleep(time.Hour) },
+	"stdin": func() {
+		serveDouble(func(z float64) float64 {
+			n, _ := io.Copy(io.Discard, os.Stdin)
+			return 2*z + float64(n)
+		})
+	},
+	"environment": func() {
+		serve.Activation(double{eval: func() error { return fmt.Errorf("%q", os.Environ()) }})
+	},
+}
+
+// double is 2z, with what may go wrong in it.
+type double struct {
+	g      func(float64) float64
+	after  func(dst []float64)
+	before func()
+	eval   func() error
+}
+
+func (double) Info() sdk.Info { return sdk.Info{Name: "double", Version: "1"} }
+
+func (d double) Eval(_ context.Context, dst, z []float64) error {
+	if d.eval != nil {
+		return d.eval()
+	}
+	if d.before != nil {
+		d.before()
+	}
+	for i, v := range z {
+		dst[i] = d.g(v)
+	}
+	if d.after != nil {
+		d.after(dst)
+	}
+	return nil
+}
+
+func (double) Deriv(_ context.Context, dst, z []float64) error {
+	for i := range dst {
+		dst[i] = 2
+	}
+	return nil
+}
+
+// serveDouble serves g, or 2z where it is nil.
+func serveDouble(g func(float64) float64, before ...func()) {
+	d := double{g: g}
+	if g == nil {
+		d.g = func(z float64) float64 { return 2 * z }
+	}
+	if len(before) > 0 {
+		d.before = before[0]
+	}
+	serve.Activation(d)
+}
+
+// liar is a ReLU with moments of its own that are changed.
+type liar struct{ moments func(*sdk.Moments) }
+
+func (liar) Info() sdk.Info { return honest().Info() }
+
+func (liar) Eval(ctx context.Context, dst, z []float64) error { return honest().Eval(ctx, dst, z) }
+
+func (liar) Deriv(ctx context.Context, dst, z []float64) error { return honest().Deriv(ctx, dst, z) }
+
+func (l liar) Moments(ctx context.Context) (sdk.Moments, error) {
+	m, err := sdk.MomentsOf(ctx, honest())
+	if l.moments != nil {
+		l.moments(&m)
+	}
+	return m, err
+}
+
+// lyingSystem is a ReLU with a system of its own that is changed.
+type lyingSystem struct{ change func(*sdk.System) }
+
+func (lyingSystem) Info() sdk.Info { return honest().Info() }
+
+func (lyingSystem) Eval(ctx context.Context, dst, z []float64) error {
+	return honest().Eval(ctx, dst, z)
+}
+
+func (lyingSystem) Deriv(ctx context.Context, dst, z []float64) error {
+	return honest().Deriv(ctx, dst, z)
+}
+
+func (l lyingSystem) System(ctx context.Context, sigma float64) (sdk.System, error) {
+	s, err := sdk.SystemOf(ctx, honest(), sigma)
+	l.change(&s)
+	return s, err
+}
+
+func honest() sdk.Activation {
+	act, err := relu.Family.Activation(nil)
+	if err != nil {
+		panic(err)
+	}
+	return act
+}
+
+// mortal is a ReLU of which the first processes die at their third batch; what
+// counts them is a file beside the plugin's.
+type mortal struct {
+	liar
+	deaths int
+	calls  atomic.Int32
+}
+
+func (m *mortal) Eval(ctx context.Context, dst, z []float64) error {
+	if m.calls.Add(1) == 3 && more(m.deaths) {
+		os.Exit(5)
+	}
+	return honest().Eval(ctx, dst, z)
+}
+
+// more counts the deaths up to n.
+func more(n int) bool {
+	count := os.Args[0] + ".crashes"
+	done, _ := os.ReadFile(count)
+	if len(done) >= n {
+		return false
+	}
+	return os.WriteFile(count, append(done, 'x'), 0o600) == nil
+}
+
+type badMoments struct{ double }
+
+func (badMoments) Moments(context.Context) (sdk.Moments, error) {
+	var m sdk.Moments
+	m.Value[4][4] = math.NaN()
+	return m, nil
+}
+
+// crashOnce doubles, but the first n processes crash at the value 77.
+func crashOnce(n int) func(float64) float64 {
+	return func(z float64) float64 {
+		if z == 77 && more(n) {
+			os.Exit(5)
+		}
+		return 2 * z
+	}
+}
+
+// server answers with what no proper plugin answers.
+type server struct {
+	pb.UnimplementedActivationServer
+	describe  *pb.DescribeResponse
+	configure *pb.ConfigureResponse
+	eval      func([]byte) []byte
+	code      codes.Code // of the answer to Eval, where it is not OK
+	hang      string     // the method that never answers
+	streams   bool       // floods the host through go-plugin's broker
+}
+
+func (s server) Describe(context.Context, *pb.DescribeRequest) (*pb.DescribeResponse, error) {
+	if s.hang == "Describe" {
+		select {}
+	}
+	if s.describe != nil {
+		return s.describe, nil
+	}
+	return &pb.DescribeResponse{Name: "double", Version: "1"}, nil
+}
+
+func (s server) Configure(context.Context, *pb.ConfigureRequest) (*pb.ConfigureResponse, error) {
+	if s.hang == "Configure" {
+		select {}
+	}
+	if s.configure != nil {
+		return s.configure, nil
+	}
+	return &pb.ConfigureResponse{Name: "double", Version: "1"}, nil
+}
+
+func (s server) Eval(_ context.Context, req *pb.BatchRequest) (*pb.BatchResponse, error) {
+	if s.code != codes.OK {
+		return nil, status.Error(s.code, "no")
+	}
+	return &pb.BatchResponse{Values: s.eval(req.Z)}, nil
+}
+
+func (s server) Deriv(_ context.Context, req *pb.BatchRequest) (*pb.BatchResponse, error) {
+	two := make([]byte, 0, len(req.Z))
+	for range len(req.Z) / 8 {
+		two = binary.LittleEndian.AppendUint64(two, math.Float64bits(2))
+	}
+	return &pb.BatchResponse{Values: two}, nil
+}
+
+func timesTwo(z []byte) []byte {
+	out := make([]byte, 0, len(z))
+	for ; len(z) > 0; z = z[8:] {
+		v := math.Float64frombits(binary.LittleEndian.Uint64(z))
+		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(2*v))
+	}
+	return out
+}
+
+// glue serves a server through go-plugin.
+type glue struct {
+	plugin.NetRPCUnsupportedPlugin
+	server server
+}
+
+func (g glue) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+	pb.RegisterActivationServer(s, g.server)
+	return nil
+}
+
+func (glue) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, nil
+}
+
+func serveServer(s server) {
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: wire.Handshake(),
+		Plugins:         plugin.PluginSet{wire.Name: glue{server: s}},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			if s.streams {
+				opts = append(opts, grpc.StreamInterceptor(flood))
+			}
+			return plugin.DefaultGRPCServer(opts)
+		},
+		Logger: hclog.NewNullLogger(),
+	})
+}
+
+// flood answers the stream of go-plugin's broker with endless offers of
+// connections, each of another number.
+func flood(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if !strings.HasSuffix(info.FullMethod, "GRPCBroker/StartStream") {
+		return next(srv, stream)
+	}
+	for id := uint64(1); ; id++ {
+		offer := new(emptypb.Empty)
+		offer.ProtoReflect().SetUnknown(binary.AppendUvarint([]byte{8}, id)) // field 1, service_id
+		if err := stream.SendMsg(offer); err != nil {
+			return err
+		}
+	}
+}
+
+// handshake listens at SOCKET, prints the line, and says no more.
+func handshake(line string) {
+	socket := filepath.Join(os.Getenv(plugin.EnvUnixSocketDir), "s")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket})
+	}
+	if err == nil {
+		err = syscall.Listen(fd, 8)
+	}
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(strings.ReplaceAll(line, "SOCKET", socket))
+	time.Sleep(time.Hour)
+}
+
+func write(w io.Writer, s string, times int) {
+	for range times {
+		io.WriteString(w, s)
+	}
+}
+
+// child starts the test binary as a sleeper that holds our output open, in a
+// session of its own or not.
+func child(name string, setsid bool) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{filepath.Join(filepath.Dir(os.Args[0]), name, "plugin-sleeper")}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+}
+
+// certificate is a self-signed one, in base64 without padding; nobody here has
+// its key.
+const certificate = "MIIBMDCB16ADAgECAgEBMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMTCWxvY2FsaG9zdDAgFw03MDAxMDEwMDAwMDBaGA8yMjAwMDEwMTAwMDAwMFowFDESMBAGA1UEAxMJbG9jYWxob3N0MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEXn22LF7mIpO6Lgui1BWJZpOznyuMOGEl0VOu1ifRLrA/xmzRf1OygchzpgPfq/tlp645w3Dk8zmGVT8Ud0y/6MYMBYwFAYDVR0RBA0wC4IJbG9jYWxob3N0MAoGCCqGSM49BAMCA0gAMEUCIHrmbRbJG6w+K/AmwAu9q+ZdZZh8tRDtUe2UOtnY81W2AiEAlAk8GJIMsyoCFPvdMmkivw24OS/QrumkSBnCIwnObhA"
