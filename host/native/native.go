@@ -160,9 +160,12 @@ func (t *table) eval(ctx context.Context, dst, z []float64, beyond batch) error 
 		return fmt.Errorf("native: %d places for %d values", len(dst), len(z))
 	}
 	var out strays
-	if t.lines {
+	switch {
+	case t.lines && len(t.panels) <= 2:
+		t.evalHinge(dst, z, &out)
+	case t.lines:
 		t.evalLines(dst, z, &out)
-	} else {
+	default:
 		t.evalCurves(dst, z, &out)
 	}
 	if len(out.z) == 0 {
@@ -187,6 +190,24 @@ type strays struct {
 }
 
 func (s *strays) add(i int, z float64) { s.at, s.z = append(s.at, i), append(s.z, z) }
+
+// evalHinge is for one line or two, such as those of ReLU, of which it chooses by
+// the sign of the distance to the edge between them: a branch would be mispredicted
+// at half of all z. Adding 0 makes the distance of −0 to 0 positive.
+func (t *table) evalHinge(dst, z []float64, out *strays) {
+	lo, hi, edge := t.lo, t.hi, t.panels[0].right
+	first, last := &t.panels[0].c, &t.panels[len(t.panels)-1].c
+	intercept, slope := [2]float64{last[0], first[0]}, [2]float64{last[1], first[1]}
+	dst = dst[:len(z)]
+	for i, v := range z {
+		if !(v >= lo && v < hi) {
+			out.add(i, v)
+			continue
+		}
+		below := math.Float64bits(v-edge+0) >> 63
+		dst[i] = intercept[below] + slope[below]*v
+	}
+}
 
 func (t *table) evalLines(dst, z []float64, out *strays) {
 	lo, hi := t.lo, t.hi

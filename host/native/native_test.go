@@ -104,7 +104,7 @@ func TestLinesAreExact(t *testing.T) {
 			t.Errorf("%s: not exact: %+v", act.Name, c)
 		}
 		rng := rand.New(rand.NewPCG(3, 4))
-		z := append(uniform(rng, 100_000, &f.Coefficients().Value), 5e-324, -5e-324, 1e-20, -1e-20, 1000.7, -1000.7, 1e5, -1e5)
+		z := append(uniform(rng, 100_000, &f.Coefficients().Value), math.Copysign(0, -1), 5e-324, -5e-324, 1e-20, -1e-20, 1000.7, -1000.7, 1e5, -1e5)
 		for i, want := range eval(t, act, z) {
 			if got := eval(t, f, z[i:i+1])[0]; got != want {
 				t.Fatalf("%s: g(%v) = %v, want %v", act.Name, z[i], got, want)
