@@ -16,7 +16,7 @@ func TestDiskFull(t *testing.T) {
 		t.Skipf("a file system of 256 KiB cannot be mounted (%v): run as root", err)
 	}
 	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
-	for _, name := range []string{"out.csv", "out.npy"} {
+	for _, name := range []string{"out.csv", "out.npy", "out.parquet"} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte("old\n"), 0o666); err != nil {
 			t.Fatal(err)

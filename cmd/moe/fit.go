@@ -40,7 +40,7 @@ func newFitCmd() *cobra.Command {
 		Use:   "fit DATA --activation NAME --k K",
 		Short: "Fit a mixture of experts to a data set",
 		Long: `fit learns the regressors a_i, the gate w_i and the noise level of a mixture of
-k experts from the rows of DATA, a CSV or NPY file. The target is the last
+k experts from the rows of DATA, a CSV, NPY or Parquet file. The target is the last
 column unless --target names one.
 
 Method auto estimates the regressors by moment tensors, races that estimate and

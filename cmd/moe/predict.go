@@ -36,7 +36,7 @@ carries its approximation.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], args[1]) },
 	}
 	f.limits.register(cmd)
-	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write to this `FILE`, .csv or .npy, instead of standard output")
+	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write to this `FILE`, .csv, .npy or .parquet, instead of standard output")
 	cmd.Flags().BoolVar(&f.extras.Experts, "experts", false, "add the mean of y under each expert")
 	cmd.Flags().Float64Var(&f.extras.Interval, "interval", 0, "add the prediction interval of this `LEVEL`, between 0 and 1")
 	return cmd

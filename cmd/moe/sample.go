@@ -29,8 +29,8 @@ func newSampleCmd() *cobra.Command {
 		Use:   "sample --activation NAME --k K --d D --n N -o FILE",
 		Short: "Draw a data set from a mixture of experts",
 		Long: `sample draws n rows from a mixture of k experts over d features and writes
-the columns x1 ... xd, y as CSV or NPY. The same seed gives the same numbers in
-both formats.
+the columns x1 ... xd, y as CSV, NPY or Parquet. The same seed gives the same
+numbers in all formats.
 
 Designs: paper has regressors a_i = e_i and gating vectors w_i = e_{k+i};
 orthogonal-gating draws unit regressors, and unit gating vectors orthogonal to
@@ -50,7 +50,7 @@ with a random unit vector m.`,
 	flags.Float64Var(&f.config.Sigma, "sigma", 0.05, "standard deviation of the noise")
 	flags.StringVar(&f.design, "design", string(sample.Paper), "true parameters: "+strings.Join(sample.Designs(), ", "))
 	flags.StringVar(&f.inputs, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P")
-	flags.StringVarP(&f.out, "output", "o", "", "data `FILE`, .csv or .npy (required)")
+	flags.StringVarP(&f.out, "output", "o", "", "data `FILE`, .csv, .npy or .parquet (required)")
 	flags.StringVar(&f.truth, "truth", "", "write the true parameters to this JSON `FILE`")
 	addSeed(cmd, &f.config.Seed)
 	for _, name := range []string{"k", "d", "n", "output"} {

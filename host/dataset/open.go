@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// Open opens a CSV or NPY file, told apart by content: NPY files begin with
-// "\x93NUMPY". The columns of an NPY file are called x1 … xd, y. Names, shapes
-// and sizes are checked here, cells when they are read.
+// Open opens a CSV, NPY or Parquet file, told apart by content: NPY files begin
+// with "\x93NUMPY", Parquet files with "PAR1". The columns of an NPY file are
+// called x1 … xd, y. Names, shapes and sizes are checked here, cells when they
+// are read.
 //
 // A pipe or a device can be read once; a regular file is opened anew for every
 // pass. Faults of the content are *[Error], a contradictory selection is a
@@ -51,12 +52,16 @@ func open(name string, r io.Reader, reopen func() (*os.File, error), size int64,
 	switch {
 	case string(head) == npyMagic:
 		return newNPY(name, r, reopen, size, sel)
+	case strings.HasPrefix(string(head), parquetMagic):
+		return newParquet(name, reopen, sel)
 	case strings.EqualFold(filepath.Ext(name), ".npy"):
 		return nil, &Error{File: name, Msg: "not an NPY file: it does not begin with \\x93NUMPY"}
+	case strings.EqualFold(filepath.Ext(name), ".parquet"):
+		return nil, &Error{File: name, Msg: "not a Parquet file: it does not begin with PAR1"}
 	}
-	for magic, format := range map[string]string{"PAR1": "Parquet", "\x1f\x8b": "gzip", "PK\x03\x04": "zip or xlsx"} {
+	for magic, format := range map[string]string{"PARE": "encrypted Parquet", "\x1f\x8b": "gzip", "PK\x03\x04": "zip or xlsx"} {
 		if bytes.HasPrefix(head, []byte(magic)) {
-			return nil, &Error{File: name, Msg: fmt.Sprintf("a %s file; convert it to CSV or NPY", format)}
+			return nil, &Error{File: name, Msg: fmt.Sprintf("a %s file; convert it to CSV, NPY or plain Parquet", format)}
 		}
 	}
 	return newCSV(name, r, reopen, sel)

@@ -16,19 +16,20 @@ import (
 )
 
 // CheckFormat returns a *[SelectionError] if path's extension is not that of a
-// format that can be written: .csv or .npy.
+// format that can be written: .csv, .npy or .parquet.
 func CheckFormat(path string) error {
 	switch strings.ToLower(filepath.Ext(path)) {
-	case ".csv", ".npy":
+	case ".csv", ".npy", ".parquet":
 		return nil
 	}
-	return &SelectionError{fmt.Sprintf("output %s: want a name that ends in .csv or .npy", path)}
+	return &SelectionError{fmt.Sprintf("output %s: want a name that ends in .csv, .npy or .parquet", path)}
 }
 
-// Write writes a table to path, as CSV or NPY by its extension. CSV has a line
+// Write writes a table to path, as CSV, NPY or Parquet by its extension. CSV has a line
 // of names and the shortest decimals that read back as the same float64, NPY
 // is version 1.0, little-endian float64, row-major, columns in the order of
-// Schema.Columns; so both hold the same numbers to the last bit. The file is
+// Schema.Columns, Parquet has columns of doubles in pages with checksums; so all
+// hold the same numbers to the last bit. The file is
 // written beside path and renamed when it is whole.
 func Write(ctx context.Context, path string, src Source) error {
 	if err := CheckFormat(path); err != nil {
@@ -39,9 +40,12 @@ func Write(ctx context.Context, path string, src Source) error {
 		return err
 	}
 	defer f.Discard()
-	if strings.EqualFold(filepath.Ext(path), ".npy") {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".npy":
 		err = writeNPY(ctx, f, src)
-	} else {
+	case ".parquet":
+		err = writeParquet(ctx, f, src)
+	default:
 		err = WriteCSV(ctx, f, src)
 	}
 	if err != nil {

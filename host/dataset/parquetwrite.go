@@ -1,0 +1,93 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"io"
+	"reflect"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/atomicfile"
+)
+
+// parquetGroupSize is the size of a row group in bytes, of which one is held in
+// memory; at least one block of rows.
+const parquetGroupSize = 16 << 20
+
+// writeParquet writes required columns of doubles, PLAIN and uncompressed, in
+// pages with checksums.
+func writeParquet(ctx context.Context, out io.Writer, src Source) error {
+	names := src.Schema().Columns()
+	w := parquet.NewGenericWriter[any](out, parquetSchema(names),
+		parquet.CreatedBy("moe", "v1", ""), parquet.MaxRowsPerRowGroup(1<<40))
+	blocks := max(1, parquetGroupSize/(8*model.BlockRows*len(names)))
+	var values [model.BlockRows]parquet.Value
+	held := 0
+	err := src.Read(ctx, func(b *model.Block) error {
+		columns := w.ColumnWriters()
+		for j, c := range columns {
+			for i, v := range blockColumn(b, j) {
+				values[i] = parquet.DoubleValue(v).Level(0, 0, j)
+			}
+			if _, err := c.WriteRowValues(values[:b.N]); err != nil {
+				return err
+			}
+		}
+		if held++; held < blocks {
+			return nil
+		}
+		held = 0
+		return w.Flush()
+	})
+	if err == nil {
+		err = w.Close()
+	}
+	// The library says which of its columns it was writing: of no use to the user.
+	if full := (*atomicfile.WriteError)(nil); errors.As(err, &full) {
+		return full
+	}
+	return err
+}
+
+// blockColumn returns column j of a block in the order of Schema.Columns.
+func blockColumn(b *model.Block, j int) []float64 {
+	d := len(b.X) / b.N
+	switch {
+	case j < d:
+		return b.Col(j)
+	case j == d && b.Y != nil:
+		return b.Y
+	}
+	return b.W
+}
+
+func parquetSchema(names []string) *parquet.Schema {
+	root := parquetRoot{}
+	for _, name := range names {
+		root.fields = append(root.fields, parquetField{
+			Node: parquet.Encoded(parquet.Leaf(parquet.DoubleType), &parquet.Plain), name: name,
+		})
+	}
+	return parquet.NewSchema("table", root)
+}
+
+// parquetRoot is a group that keeps its columns in order, which parquet.Group
+// sorts by name.
+type parquetRoot struct {
+	parquet.Group
+	fields []parquet.Field
+}
+
+func (r parquetRoot) Fields() []parquet.Field { return r.fields }
+
+// parquetField is a column. It is never asked for a value of a Go struct: values
+// are written column by column.
+type parquetField struct {
+	parquet.Node
+	name string
+}
+
+func (f parquetField) Name() string                      { return f.name }
+func (f parquetField) Value(reflect.Value) reflect.Value { return reflect.Value{} }
