@@ -41,7 +41,7 @@ var imports = map[string][]string{
 	"host/optim":   {gonum},
 	"host/metric":  {"host/model", gonum},
 	"host/tensor":  {"host/model", gonum},
-	"host/dataset": {"host/model", "internal/atomicfile", gonum},
+	"host/dataset": {"host/model", "internal/atomicfile", gonum, "github.com/parquet-go/parquet-go"},
 	"host/sample":  {"host/model", "host/dataset", gonum},
 	"host/loss":    {"host/model", "host/tensor", gonum},
 	"host/infer":   {"solver", "host/model", "host/loss", gonum},
