@@ -35,6 +35,9 @@ func Text(w io.Writer, m *fitted.Model) error {
 		fmt.Fprintf(out, "Values of %s by a native approximation on %.6g <= z < %.6g: relative error at most %.2g, of its derivative %.2g.\n",
 			m.Activation.Name, lo, hi, a.Value.Error, a.Derivative.Error)
 	}
+	if s := m.StandardErrors; s != nil {
+		fmt.Fprintln(out, uncertainty(m, s))
+	}
 	writeTable(out, experts(m))
 	if m.K > 1 {
 		writeTable(out, gates(m))
@@ -90,14 +93,15 @@ func plural(n int, what string) string {
 // experts is the table of proportions, noise and regressors: a column for
 // every expert.
 func experts(m *fitted.Model) [][]string {
-	table := [][]string{append([]string{"Experts"}, numbers(m.K)...)}
-	table = append(table, append([]string{"proportion"}, each(m.Proportions, significant)...))
+	s := shownErrors(m)
+	table := [][]string{beside("Experts", numbers(m.K), blanks(m.K, s))}
+	table = append(table, beside("proportion", each(m.Proportions, significant), blanks(m.K, s)))
 	if len(m.Sigma) > 1 {
-		table = append(table, append([]string{"sigma"}, each(m.Sigma, significant)...))
+		table = append(table, beside("sigma", each(m.Sigma, significant), noiseErrors(m.K, s)))
 	}
-	table = append(table, coefficients(m, m.Regressors)...)
+	table = append(table, coefficients(m, m.Regressors, s.Regressors)...)
 	if m.RegressorIntercepts != nil {
-		table = append(table, append([]string{"intercept"}, each(m.RegressorIntercepts, fixed)...))
+		table = append(table, beside("intercept", each(m.RegressorIntercepts, fixed), each(s.RegressorIntercepts, plusMinus)))
 	}
 	return table
 }
@@ -105,24 +109,21 @@ func experts(m *fitted.Model) [][]string {
 // gates is the table of the gate: a column for every expert but the last,
 // whose gate is 0.
 func gates(m *fitted.Model) [][]string {
-	table := [][]string{append([]string{fmt.Sprintf("Gate (expert %d is 0)", m.K)}, numbers(m.K-1)...)}
-	table = append(table, coefficients(m, m.Gating)...)
+	s := shownErrors(m)
+	table := [][]string{beside(fmt.Sprintf("Gate (expert %d is 0)", m.K), numbers(m.K-1), blanks(m.K-1, s))}
+	table = append(table, coefficients(m, m.Gating, s.Gating)...)
 	if m.GatingIntercepts != nil {
-		table = append(table, append([]string{"intercept"}, each(m.GatingIntercepts, fixed)...))
+		table = append(table, beside("intercept", each(m.GatingIntercepts, fixed), each(s.GatingIntercepts, plusMinus)))
 	}
 	return table
 }
 
 // coefficients are the rows of a table that show the transpose of a matrix of
-// D columns.
-func coefficients(m *fitted.Model, matrix [][]float64) [][]string {
+// D columns, and of that of its standard errors where there are any.
+func coefficients(m *fitted.Model, matrix, errors [][]float64) [][]string {
 	var table [][]string
 	for j := range min(m.D, maxFeatures) {
-		row := []string{printable(m.Features[j])}
-		for _, v := range matrix {
-			row = append(row, fixed(v[j]))
-		}
-		table = append(table, row)
+		table = append(table, beside(printable(m.Features[j]), each(column(matrix, j), fixed), each(column(errors, j), plusMinus)))
 	}
 	if more := m.D - maxFeatures; more > 0 {
 		table = append(table, []string{fmt.Sprintf("… %s more in the model file", plural(more, "feature"))})

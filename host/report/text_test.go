@@ -35,14 +35,21 @@ func TestText(t *testing.T) {
 	per.RegressorIntercepts, per.GatingIntercepts = []float64{1, 2}, []float64{-3}
 	per.Fit.Converged, per.Fit.Status = false, "iteration limit"
 	per.Fit.Starts, per.Fit.Notes, per.Truth = nil, nil, nil
+	errors := per
+	errors.StandardErrors = &fitted.StandardErrors{
+		Kind: "robust", Regressors: [][]float64{{0.01, 0.00002, 0}, {1.234, 5e5, 0.0351}}, Gating: [][]float64{{0.1, 0.25, 123}},
+		RegressorIntercepts: []float64{0.1, 0.2}, GatingIntercepts: []float64{0.3}, Sigma: fitted.Sigma{0.001, 0.02},
+	}
 	one := *plain
+	one.StandardErrors = &fitted.StandardErrors{Kind: "observed", Regressors: [][]float64{{0.01, 0.00002, 0.3}}, Sigma: fitted.Sigma{0.00123}}
 	one.K, one.Regressors, one.Gating, one.Proportions = 1, one.Regressors[:1], nil, []float64{1}
 	many := one
+	many.StandardErrors = nil
 	many.D, many.Features, many.Regressors = 45, nil, [][]float64{make([]float64, 45)}
 	for j := range many.D {
 		many.Features = append(many.Features, fmt.Sprintf("x%d", j+1))
 	}
-	for name, m := range map[string]*fitted.Model{"plain": plain, "per-expert": &per, "one": &one, "many": &many} {
+	for name, m := range map[string]*fitted.Model{"plain": plain, "per-expert": &per, "errors": &errors, "one": &one, "many": &many} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
 			if err := Text(&got, m); err != nil {

@@ -1,0 +1,92 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/gatedlearning/moe/host/fitted"
+)
+
+// maxErrors is the number of experts up to which a table has room for a column
+// of standard errors beside every expert's.
+const maxErrors = 6
+
+// uncertainty is the line on the standard errors.
+func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
+	by := "the observed information"
+	if s.Kind == "robust" {
+		by = "the sandwich (robust)"
+	}
+	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is 1.96 of them to either side.", by)
+	if len(s.Sigma) == 1 && len(m.Sigma) == 1 {
+		line += fmt.Sprintf(" Sigma %s ± %s.", significant(m.Sigma[0]), twoDigits(s.Sigma[0]))
+	}
+	if m.K > maxErrors {
+		line += " Those of the coefficients are in the model file."
+	}
+	return line
+}
+
+// shownErrors returns the standard errors that the tables show, none where there
+// are none or no room.
+func shownErrors(m *fitted.Model) *fitted.StandardErrors {
+	if m.StandardErrors == nil || m.K > maxErrors {
+		return &fitted.StandardErrors{}
+	}
+	return m.StandardErrors
+}
+
+// beside is a row of a table: its name, then cells, each with the one of errors
+// beside it if there are any.
+func beside(name string, cells, errors []string) []string {
+	row := []string{name}
+	for i, cell := range cells {
+		row = append(row, cell)
+		if len(errors) > 0 {
+			row = append(row, errors[i])
+		}
+	}
+	return row
+}
+
+// blanks are n empty cells where there are standard errors.
+func blanks(n int, s *fitted.StandardErrors) []string {
+	if s.Regressors == nil {
+		return nil
+	}
+	return make([]string, n)
+}
+
+// noiseErrors are the cells of k noise levels, blank where they were given.
+func noiseErrors(k int, s *fitted.StandardErrors) []string {
+	if s.Sigma == nil {
+		return blanks(k, s)
+	}
+	return each(s.Sigma, plusMinus)
+}
+
+// column returns column j of a matrix given by its rows.
+func column(matrix [][]float64, j int) []float64 {
+	out := make([]float64, len(matrix))
+	for i, row := range matrix {
+		out[i] = row[j]
+	}
+	return out
+}
+
+// plusMinus shows a standard error; nothing for a parameter that was held at 0.
+func plusMinus(se float64) string {
+	if se == 0 {
+		return ""
+	}
+	return "± " + twoDigits(se)
+}
+
+// twoDigits shows a standard error with two digits, and with all digits before
+// the point where those are more.
+func twoDigits(v float64) string {
+	if v >= 99.5 && v < 1e6 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
