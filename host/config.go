@@ -129,8 +129,8 @@ func (c Config) check() error {
 		return &RequestError{"a constant gate has no features"}
 	case c.Method == MethodMoments && (c.Intercept || c.Gate == GateConstant || c.ExpertFeatures != nil || c.GateFeatures != nil):
 		return &RequestError{"method moments knows neither intercepts nor a gate or experts that see part of the features; method auto does"}
-	case !(c.Sigma >= 0) || math.IsInf(c.Sigma, 0):
-		return &RequestError{fmt.Sprintf("sigma = %v, want a finite number above 0", c.Sigma)}
+	case c.Sigma != 0 && !(c.Sigma >= smallest && c.Sigma <= largest):
+		return &RequestError{fmt.Sprintf("sigma = %v, want between %g and %g, or 0 to estimate it", c.Sigma, smallest, largest)}
 	case !(c.Mu > 0) || math.IsInf(c.Mu, 0):
 		return &RequestError{fmt.Sprintf("mu = %v, want a finite number above 0", c.Mu)}
 	case c.Starts < 1:

@@ -108,6 +108,9 @@ func (f *fit) load(ctx context.Context, src dataset.Source) (err error) {
 	if err := dataset.CheckColumns(f.data, f.schema); err != nil {
 		return err
 	}
+	if err := checkMagnitudes(f.data, f.schema); err != nil {
+		return err
+	}
 	f.weight.even(f.data)
 	if p := f.parameters(); p >= n {
 		return &dataset.Error{File: f.schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use more rows, fewer features or a smaller k", n, p, k, f.data.D)}

@@ -48,6 +48,9 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 		Certificate:   fitted.CertificateOf(f.certificate),
 		Notes:         f.notes,
 	}
+	if f.cfg.Sigma == 0 && l.AtFloor(best.params) {
+		m.Fit.Notes = append(m.Fit.Notes, "sigma stands at its floor, 1e-8 of the target's root mean square: the experts fit their rows to the last digits, and the likelihood of such data has no maximum")
+	}
 	if n := count(all, func(c *climber) bool { return c.shrunk }); n > 0 {
 		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("%d of %d starts ended with an expert that shrank onto a few rows and were set aside", n, len(all)))
 	}

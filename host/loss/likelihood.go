@@ -119,7 +119,7 @@ func sigmaFloor(data *model.Data, levels int) float64 {
 	if levels > 1 {
 		relative = 1e-3
 	}
-	return relative*math.Sqrt(sum/float64(data.N)) + math.SmallestNonzeroFloat32
+	return max(relative*math.Sqrt(sum/float64(data.N)), 1e-300)
 }
 
 // Degenerate says whether an expert at p has shrunk onto fewer rows than
@@ -363,6 +363,30 @@ func (l *Likelihood) stepSigma(logSigma []float64, s *sums) {
 	}
 }
 
+// holdAtFloor takes the noise levels that stand at the floor and are pushed
+// below it out of a Newton step: row and column of the identity.
+func (l *Likelihood) holdAtFloor(h *mat.SymDense, grad, theta []float64) {
+	if !l.free.Sigma {
+		return
+	}
+	for at := l.Dim() - l.ns; at < l.Dim(); at++ {
+		if theta[at] > l.logFloor || grad[at] != 0 {
+			continue
+		}
+		for j := range l.Dim() {
+			h.SetSym(at, j, 0)
+		}
+		h.SetSym(at, at, 1)
+	}
+}
+
+// AtFloor says whether the shared noise level of p is the smallest that a fit
+// may reach: the experts then fit their rows to the last digits.
+func (l *Likelihood) AtFloor(p *model.Params) bool {
+	const rounding = 1e-9 // of exp and log
+	return l.ns == 1 && math.Log(p.Sigma[0]) <= l.logFloor+rounding
+}
+
 // Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ). Terms in
 // g″ are left out: at the true parameters their mean is 0, and where g is
 // piecewise linear they are 0.
@@ -374,5 +398,6 @@ func (l *Likelihood) Hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 	}
 	l.gradient(grad, s, theta)
 	l.hessian(h, s)
+	l.holdAtFloor(h, grad, theta)
 	return -s.loglik / l.n, nil
 }

@@ -30,7 +30,7 @@ type scratch struct {
 	std, lev            []float64 // (y−g)/σ; g′/σ
 	lseGate, lse        []float64
 	cols                [][]float64
-	products            []float64 // x_j·x_l, j ≤ l
+	products            []float64 // x_j·x_l, j ≤ l; nil for wide designs
 	w, w2               []float64
 	weight              []float64 // of the block's rows; nil: all 1
 	second, ahead       []float64 // g″, and room for it; nil before they are needed
@@ -41,14 +41,22 @@ func (l *Likelihood) newScratch() *scratch {
 	const n = model.BlockRows
 	kn := func() []float64 { return make([]float64, l.k*n) }
 	dx := l.width()
+	var products []float64
+	if dx <= widest {
+		products = make([]float64, dx*(dx+1)/2*n)
+	}
 	return &scratch{
 		logits: kn(), prior: kn(), post: kn(), z: kn(), res: kn(), dg: kn(), std: kn(), lev: kn(),
 		lseGate: make([]float64, n), lse: make([]float64, n),
 		cols:     make([][]float64, dx),
-		products: make([]float64, dx*(dx+1)/2*n),
+		products: products,
 		w:        make([]float64, n), w2: make([]float64, n),
 	}
 }
+
+// widest is the number of columns up to which the products of pairs are kept:
+// 1 MiB for the rows of a block, which the processor's cache holds.
+const widest = 32
 
 // pass sums over all rows what is wanted at p.
 func (l *Likelihood) pass(ctx context.Context, p *model.Params, level want) (*sums, error) {
@@ -194,8 +202,11 @@ func (l *Likelihood) columns(w *scratch, b *model.Block) {
 	}
 }
 
-// multiply writes the products of all pairs of columns.
+// multiply writes the products of all pairs of columns, where there is room.
 func (l *Likelihood) multiply(w *scratch, n int) {
+	if w.products == nil {
+		return
+	}
 	at := 0
 	for j, a := range w.cols {
 		for _, b := range w.cols[j:] {
@@ -432,7 +443,24 @@ func addWeighted(dst, w []float64, cols [][]float64, named []int) {
 func (w *scratch) gram(dst, terms []float64) {
 	w.weigh(terms)
 	n := len(terms)
+	if w.products == nil {
+		w.wideGram(dst, terms)
+		return
+	}
 	for q := range dst {
 		dst[q] += floats.Dot(terms, w.products[q*n:(q+1)*n])
+	}
+}
+
+// wideGram is gram where the products of the columns are not kept.
+func (w *scratch) wideGram(dst, terms []float64) {
+	weighted := make([]float64, len(terms))
+	at := 0
+	for j, a := range w.cols {
+		floats.MulTo(weighted, terms, a)
+		for _, b := range w.cols[j:] {
+			dst[at] += floats.Dot(weighted, b)
+			at++
+		}
 	}
 }

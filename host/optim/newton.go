@@ -58,12 +58,12 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 			}
 			trial.value = v
 		}
-		if !failing || trial.value <= at.value {
+		if !failing || trial.value < at.value {
 			if err := trial.fill(ctx, c); err != nil {
 				return r.end(NotRun, err)
 			}
 		}
-		if !(trial.value <= at.value) {
+		if !(trial.value < at.value) {
 			if promised <= max(set.Slack, 1e-15*math.Abs(at.value)) {
 				return r.end(Converged, nil)
 			}
@@ -106,32 +106,51 @@ func (q *quadratic) fill(ctx context.Context, c Curved) (err error) {
 
 // newtonStep solves (H + damping·D)·δ = −∇, raising the damping until the
 // matrix is positive definite, and returns the fall that the quadratic model
-// promises and the damping used; nil if there is none.
+// promises and the damping used; nil if there is none. It works on variables
+// scaled to a Hessian of unit diagonal, so that a noise level of 1e−8, whose
+// regressors have a curvature of 1e16 beside the gate's of 1, does no harm.
 func (q *quadratic) newtonStep(damping float64) (step []float64, promised, used float64) {
 	n := len(q.x)
 	damped := mat.NewSymDense(n, nil)
 	out := mat.NewVecDense(n, nil)
-	mean := 0.0
-	for i := range n {
-		mean += math.Abs(q.h.At(i, i)) / float64(n)
+	scale, scaled := q.scales(), mat.NewSymDense(n, nil)
+	grad := mat.NewVecDense(n, nil)
+	for i, s := range scale {
+		grad.SetVec(i, s*q.grad[i])
+		for j := i; j < n; j++ {
+			scaled.SetSym(i, j, s*q.h.At(i, j)*scale[j])
+		}
 	}
 	var chol mat.Cholesky
 	for ; damping < 1e9; damping = max(10*damping, 1e-3) {
-		damped.CopySym(q.h)
+		damped.CopySym(scaled)
 		for i := range n {
-			h := q.h.At(i, i)
-			damped.SetSym(i, i, h+damping*(math.Abs(h)+1e-6*mean))
+			damped.SetSym(i, i, scaled.At(i, i)+damping)
 		}
 		if !chol.Factorize(damped) || chol.Cond() > 1e14 {
 			continue
 		}
-		if err := chol.SolveVecTo(out, mat.NewVecDense(n, q.grad)); err != nil {
+		if err := chol.SolveVecTo(out, grad); err != nil {
 			continue
 		}
 		step = out.RawVector().Data
+		floats.Mul(step, scale)
 		promised = floats.Dot(step, q.grad) / 2
 		floats.Scale(-1, step)
 		return step, promised, damping
 	}
 	return nil, 0, 0
+}
+
+// scales returns 1/√|h_ii|, bounded where a diagonal entry is next to nothing.
+func (q *quadratic) scales() []float64 {
+	most := 0.0
+	for i := range q.x {
+		most = max(most, math.Abs(q.h.At(i, i)))
+	}
+	scale := make([]float64, len(q.x))
+	for i := range scale {
+		scale[i] = 1 / math.Sqrt(max(math.Abs(q.h.At(i, i)), 1e-24*most, math.SmallestNonzeroFloat64))
+	}
+	return scale
 }

@@ -163,3 +163,30 @@ func TestFailures(t *testing.T) {
 		}
 	}
 }
+
+// stiff has curvatures 1e16 and 1, as a likelihood at a noise level of 1e−8.
+type stiff struct{}
+
+func (stiff) Dim() int { return 2 }
+func (stiff) Value(_ context.Context, x []float64) (float64, error) {
+	return 1e16*(x[0]-1)*(x[0]-1) + math.Cosh(x[1]-1), nil
+}
+func (s stiff) Grad(ctx context.Context, dst, x []float64) (float64, error) {
+	dst[0], dst[1] = 2e16*(x[0]-1), math.Sinh(x[1]-1)
+	return s.Value(ctx, x)
+}
+func (s stiff) Hessian(ctx context.Context, h *mat.SymDense, grad, x []float64) (float64, error) {
+	h.SetSym(0, 0, 2e16)
+	h.SetSym(0, 1, 0)
+	h.SetSym(1, 1, math.Cosh(x[1]-1))
+	return s.Grad(ctx, grad, x)
+}
+
+// TestNewtonIsIndifferentToScale: no damping where curvatures differ widely.
+func TestNewtonIsIndifferentToScale(t *testing.T) {
+	r, err := Newton(t.Context(), stiff{}, []float64{3, 3}, Settings{Iterations: 10})
+	// The value's rounding, 1e−16, leaves x[1] within its root.
+	if err != nil || r.Status != Converged || r.X[0] != 1 || math.Abs(r.X[1]-1) > 1e-7 {
+		t.Errorf("ended at %v, %v, error %v", r.X, r.Status, err)
+	}
+}

@@ -1,0 +1,108 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/sdk"
+	"gonum.org/v1/gonum/mat"
+)
+
+// matrices draws a data set from k experts over d features; with sigma 0 its
+// target is exact.
+func matrices(t *testing.T, act sdk.Activation, k, d, n int, sigma float64) (*mat.Dense, []float64) {
+	t.Helper()
+	tiny := max(sigma, 1e-300) // vanishes beside any target
+	s, err := sample.New(sample.Config{Activation: act, K: k, D: d, N: n, Sigma: tiny, Design: sample.Random, Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y, row := mat.NewDense(n, d, nil), []float64(nil), 0
+	err = s.Read(t.Context(), func(b *model.Block) error {
+		for i := range b.N {
+			for j := range d {
+				x.Set(row, j, b.Col(j)[i])
+			}
+			row++
+		}
+		y = append(y, b.Y...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, y
+}
+
+// TestNoiselessData: the likelihood of data without noise has no maximum. The
+// fit ends at the floor of σ, converged, with residuals of its size, and says so.
+func TestNoiselessData(t *testing.T) {
+	for _, name := range []string{"identity", "relu", "leakyrelu", "sigmoid"} {
+		for k := 1; k <= 3; k++ {
+			t.Run(fmt.Sprintf("%s k=%d", name, k), func(t *testing.T) {
+				plugin, err := catalog.Open(t.Context(), name, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				x, y := matrices(t, plugin.Activation, k, 6, 2000, 0)
+				m, err := host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: k})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !m.Fit.Converged || m.Sigma[0] > 1e-7 {
+					t.Errorf("status %s, sigma %v", m.Fit.Status, m.Sigma[0])
+				}
+				if !slices.ContainsFunc(m.Fit.Notes, func(n string) bool { return strings.Contains(n, "floor") }) {
+					t.Errorf("no note on the floor of sigma in %q", m.Fit.Notes)
+				}
+			})
+		}
+	}
+}
+
+// TestMagnitudes: units of any size a float64's fourth power can hold give the
+// same fit; those beyond are refused by the column's name.
+func TestMagnitudes(t *testing.T) {
+	plugin, err := catalog.Open(t.Context(), "identity", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit := func(unitX, unitY float64) (float64, error) {
+		x, y := matrices(t, plugin.Activation, 2, 5, 2000, 0.05)
+		x.Scale(unitX, x)
+		for i := range y {
+			y[i] *= unitY
+		}
+		m, err := host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: 2})
+		if err != nil {
+			return 0, err
+		}
+		return m.Fit.LogLikelihood + 2000*math.Log(unitY), nil
+	}
+	want, err := fit(1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unit := range [][2]float64{{1e-70, 1}, {1e70, 1}, {1, 1e-70}, {1, 1e70}} {
+		// Log-likelihoods of optima that are one differ by less than 0.5; the
+		// reference is off by rounding alone.
+		if got, err := fit(unit[0], unit[1]); err != nil || math.Abs(got-want) > 1e-3 {
+			t.Errorf("units %v: log-likelihood %v, want %v, error %v", unit, got, want, err)
+		}
+	}
+	for _, unit := range [][2]float64{{1e-80, 1}, {1e160, 1}, {1, 1e-160}, {1, 1e300}} {
+		var fault *dataset.Error
+		if _, err := fit(unit[0], unit[1]); !errors.As(err, &fault) || !strings.Contains(fault.Msg, "column") {
+			t.Errorf("units %v: error %v, want one that names the column", unit, err)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package host
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+)
+
+// smallest and largest bound the largest magnitude in a column, and σ: the
+// fourth power of such a number is neither 0 nor infinite.
+const (
+	smallest = 1e-75
+	largest  = 1e75
+)
+
+// checkMagnitudes refuses columns whose fourth moments leave the range of a
+// float64.
+func checkMagnitudes(data *model.Data, schema dataset.Schema) error {
+	for j, name := range schema.Columns()[:data.D+1] { // weights have a check of their own
+		most := 0.0
+		for i := range data.Blocks {
+			b := &data.Blocks[i]
+			col := b.Y
+			if j < data.D {
+				col = b.Col(j)
+			}
+			most = max(most, floats.Norm(col, math.Inf(1)))
+		}
+		if most < smallest || most > largest {
+			return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q has values up to %.3g in size, want between %g and %g; change its unit", name, most, smallest, largest)}
+		}
+	}
+	return nil
+}
