@@ -59,7 +59,7 @@ var imports = map[string][]string{
 
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/fitted", "host/infer", "host/model", "host/native",
 		"host/experiment", "host/report", "host/sample", "internal/atomicfile", "internal/conform", "internal/wire",
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb"},
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 
 const (

@@ -150,6 +150,9 @@ func (f *fit) firstPass(ctx context.Context) (err error) {
 	if f.moments, err = sdk.MomentsOf(ctx, f.sdk); err != nil {
 		return err
 	}
+	if err := varies(f.sdk, f.moments); err != nil {
+		return err
+	}
 	if f.second, err = tensor.SumSecond(ctx, f.data, f.cfg.Threads); err != nil {
 		return err
 	}

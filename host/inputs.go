@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/sdk"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -75,3 +76,12 @@ func tails(s *tensor.Second) string {
 
 // standard says whether the moment estimate's assumption on x holds.
 func (in *inputs) standard() bool { return in.far == "" }
+
+// varies refuses an activation that is constant under N(0,1), up to rounding:
+// nothing that it returns depends on a regressor.
+func varies(act sdk.Activation, m sdk.Moments) error {
+	if v := m.Value; v[2][0]-v[1][0]*v[1][0] <= 0x1p-48*v[2][0] {
+		return &RequestError{fmt.Sprintf("activation %s is constant: no regressor can be learned from it", act.Info().Name)}
+	}
+	return nil
+}

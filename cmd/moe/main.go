@@ -15,7 +15,10 @@ import (
 	"unicode"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	keepFiles()
+	os.Exit(run(os.Args[1:]))
+}
 
 // run executes one command line and returns its exit code.
 func run(args []string) int {

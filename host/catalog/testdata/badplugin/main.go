@@ -157,12 +157,11 @@ var modes = map[string]func(){
 	"canceled":    func() { serveServer(server{code: codes.Canceled}) },
 	"deadline":    func() { serveServer(server{code: codes.DeadlineExceeded}) },
 	"unavailable": func() { serveServer(server{code: codes.Unavailable}) },
-	"stops-itself": func() {
-		serveDouble(func(float64) float64 { syscall.Kill(syscall.Getpid(), syscall.SIGSTOP); return 0 })
-	},
+	"constant":    func() { serve.Activation(sdk.Func{Name: "double", G: nought, DG: nought}) },
 	"claims-2gib": func() { // a reply that says it is so long, and that never comes
 		serveRaw(func(w http.ResponseWriter) {
 			w.Write(binary.BigEndian.AppendUint32([]byte{0}, 1<<31))
+			w.(http.Flusher).Flush()
 			time.Sleep(time.Hour)
 		})
 	},
@@ -225,7 +224,7 @@ var modes = map[string]func(){
 		serveServer(server{streams: true, eval: func(z []byte) []byte { return timesTwo(z) }})
 	},
 	"slow": func() {
-		serveDouble(func(z float64) float64 { return 2 * z }, func() { time.Sleep(20 * time.Millisecond) })
+		serveDouble(func(z float64) float64 { return 2 * z }, func() { time.Sleep(3 * time.Millisecond) })
 	},
 	"leaves-fifo": func() { // where the next host looks for what was left behind
 		base := filepath.Dir(filepath.Dir(os.Getenv(plugin.EnvUnixSocketDir)))

@@ -1,0 +1,582 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// badplugins builds the plugin with every fault and draws the data that the
+// commands are run on, once.
+var badplugins = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "bad")
+	if err != nil {
+		return "", err
+	}
+	link := filepath.Join(dir, "moe")
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Symlink(self, link)
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, args := range [][]string{
+		{"go", "build", "-o", filepath.Join(dir, "badplugin"), "../../host/catalog/testdata/badplugin"},
+		{link, "sample", "--activation", "relu", "--k", "2", "--d", "4", "--n", "400", "-o", filepath.Join(dir, "data.csv")},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%v: %w: %s", args, err, out)
+		}
+	}
+	return dir, nil
+})
+
+// stage is a place where a command meets a plugin that plays a mode: a work
+// directory with data.csv and an old model.json, a store that trusts the plugin,
+// and a directory for sockets.
+type stage struct {
+	root, work, plugin, sockets string
+}
+
+func newStage(t *testing.T, mode string) *stage {
+	t.Helper()
+	built, err := badplugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{root: t.TempDir()}
+	s.work, s.plugin = filepath.Join(s.root, "work"), filepath.Join(s.root, "plugin", "plugin-"+mode)
+	if s.sockets, err = os.MkdirTemp("/tmp", "m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(s.sockets) })
+	for _, dir := range []string{s.work, filepath.Dir(s.plugin), filepath.Join(s.root, "config")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.copy(t, filepath.Join(built, "data.csv"), "data.csv")
+	s.write(t, "model.json", []byte("old\n"))
+	data, err := os.ReadFile(filepath.Join(built, "badplugin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.plugin, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(data)
+	store, err := json.Marshal(map[string]any{"format": "moe-trusted-plugins/v1", "plugins": []any{
+		map[string]string{"path": s.plugin, "sha256": hex.EncodeToString(sum[:])},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.root, "config", "trusted-plugins.json"), store, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *stage) copy(t *testing.T, from, name string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, name, data)
+}
+
+func (s *stage) write(t *testing.T, name string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(s.work, name), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *stage) read(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(s.work, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// fit is the command line of a fit with the stage's plugin.
+func (s *stage) fit(flags ...string) []string {
+	return append([]string{"fit", "data.csv", "--activation", s.plugin, "--k", "2", "-o", "model.json"}, flags...)
+}
+
+// command is moe on the stage, in the way of a user's shell.
+func (s *stage) command(t *testing.T, ctx context.Context, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
+	t.Helper()
+	built, err := badplugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.CommandContext(ctx, filepath.Join(built, "moe"), args...)
+	cmd.Dir = s.work
+	cmd.Env = append(os.Environ(), "MOE_CONFIG_DIR="+filepath.Join(s.root, "config"), "XDG_RUNTIME_DIR="+s.sockets)
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	return cmd, stdout, stderr
+}
+
+// run runs moe on the stage and returns its exit code and how long it took.
+func (s *stage) run(t *testing.T, args ...string) (code int, stdout, stderr string, took time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd, out, errs := s.command(t, ctx, args...)
+	began := time.Now()
+	err := cmd.Run()
+	return exitOf(err), out.String(), errs.String(), time.Since(began)
+}
+
+// files lists the work directory's files with their contents' checksums.
+func (s *stage) files(t *testing.T) map[string]string {
+	t.Helper()
+	list := make(map[string]string)
+	entries, err := os.ReadDir(s.work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		sum := sha256.Sum256([]byte(s.read(t, e.Name())))
+		list[e.Name()] = hex.EncodeToString(sum[:8])
+	}
+	return list
+}
+
+// processes returns what runs that was started from the plugin's directory: the
+// plugin, and children that it started there.
+func (s *stage) processes() []string {
+	var found []string
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range lines {
+		data, _ := os.ReadFile(file)
+		if bytes.HasPrefix(data, []byte(filepath.Dir(s.plugin)+"/")) {
+			found = append(found, strings.Split(file, "/")[2])
+		}
+	}
+	return found
+}
+
+// checkLeft gives processes that are ending a second to be gone, and looks for
+// sockets.
+func (s *stage) checkLeft(t *testing.T) {
+	t.Helper()
+	for range 100 {
+		if len(s.processes()) == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if left := s.processes(); len(left) > 0 {
+		t.Errorf("processes left behind: %v", left)
+	}
+	base := filepath.Join(s.sockets, "moe")
+	entries, _ := os.ReadDir(base)
+	for _, e := range entries {
+		if e.IsDir() {
+			t.Errorf("%s left behind", filepath.Join(base, e.Name()))
+		}
+	}
+}
+
+// fault is what a command does with a plugin that plays a mode.
+type fault struct {
+	mode  string
+	says  string // a regular expression that stderr's one line matches
+	code  int    // 0: 69
+	args  func(*stage, ...string) []string
+	flags []string
+	limit time.Duration // 0: five seconds
+}
+
+// Modes that hang at their start are given up after the ten seconds that every
+// plugin has; those that hang in a call after --plugin-timeout.
+const startLimit = 13 * time.Second
+
+// faults are the modes by their place in a plugin's life. Those without args are
+// run by moe fit.
+var faults = []fault{
+	// Before the handshake.
+	{mode: "silent-hang", says: "start: it did not answer within 10s", limit: startLimit},
+	{mode: "endless-line", says: "start: it printed \"xxx"},
+	{mode: "deaf", says: "start: it did not answer within 10s", limit: startLimit},
+	{mode: "silent-exit", says: "start: it ended without a word of the handshake.*is it a plugin"},
+	{mode: "no-such-mode", says: `start: .*exit status 99\); its last words: "no such mode"`},
+	{mode: "crash-at-start", says: `start: .*exit status 3\); its last words: "cannot find my licence"`},
+	{mode: "panic-at-start", says: "start: .*panic: no table"},
+	{mode: "prints-first", says: `start: it printed "loading tables" on stdout before the handshake`},
+	{mode: "future-core", says: "start: .*before the handshake"},
+	{mode: "future-protocol", says: `start: it speaks version "2" of the protocol, this program speaks 1`},
+	{mode: "tcp", says: `start: it listens at "tcp"`},
+	{mode: "socket-elsewhere", says: `start: it listens at "unix" "/tmp/elsewhere"`},
+	{mode: "no-socket", says: "start: there is no socket at"},
+	{mode: "no-certificate", says: "start: it offers no gRPC with mutual TLS"},
+	{mode: "net-rpc", says: "start: it offers no gRPC"},
+	{mode: "bad-certificate", says: "start: .*certificate"},
+
+	// Descriptions.
+	{mode: "no-name", says: `Describe: name "" is not`},
+	{mode: "escape-in-name", says: "Describe: name .* is not lower case"},
+	{mode: "other-name", says: `Configure: it is called "double", and its activation "other"`},
+	{mode: "nan-kink", says: "Configure: kinks .*NaN"},
+	{mode: "describe-hangs", says: "Describe: no answer within 2s"},
+	{mode: "configure-hangs", says: "Configure: no answer within 2s"},
+
+	// Calls.
+	{mode: "short", says: "Eval: reply of [0-9]+ bytes, want [0-9]+"},
+	{mode: "long", says: "Eval: reply of [0-9]+ bytes, want [0-9]+"},
+	{mode: "huge", says: "Eval: its reply is too large"},
+	{mode: "claims-2gib", says: "Eval: its reply is too large"},
+	{mode: "drips", says: "Eval: no answer within 2s"},
+	{mode: "nan", says: "Eval: row [0-9]+: NaN at z = -"},
+	{mode: "inf", says: "Eval: row [0-9]+: .Inf at z = [0-9]"},
+	{mode: "errors", says: "Eval: it says .*out of cheese"},
+	{mode: "refuses", says: `Eval: it says "no"`},
+	{mode: "canceled", says: `Eval: it says "no"`},
+	{mode: "deadline", says: "Eval: no answer within 2s"},
+	{mode: "unavailable", says: "Eval: it closed the connection.*after 3 restarts"},
+	{mode: "panics", says: "Eval: it says .*boom"},
+	{mode: "crash", says: "Eval: it ended: exit status 4, and did so again after 3 restarts"},
+	{mode: "dies-always", says: "it ended: exit status 5, and did so again after 3 restarts"},
+	{mode: "crash-in-goroutine", says: "Eval: it ended: exit status 2.*last words: .*lost a thread"},
+	{mode: "null-pointer", says: "Eval: it ended: exit status 2.*nil pointer"},
+	{mode: "hang", says: "Eval: no answer within 2s; it hangs, or needs more time"},
+	{mode: "grows", says: "Eval: it used more than 300 MiB of memory and was ended", flags: []string{"--plugin-max-rss", "300"}},
+	{mode: "drifts", says: "Eval: row [0-9]+: .* but .* when it was asked again"},
+	{mode: "position", says: "Eval: row [0-9]+: .* but .* when it was asked again"},
+	{mode: "moments-nan", says: `Moments: value\[24\] is NaN`},
+
+	// Lies.
+	{mode: "lies-moments", code: 1, says: `Moments: the activation's own moment E\[g\^1·Z\^1\] = 0.5000005, quadrature of its g gives 0.5`},
+	{mode: "lies-with-error", code: 1, says: `Moments: the activation's own moment E\[g\^4·Z\^4\] = 100`},
+	{mode: "lies-system", code: 1, says: "System: the system offered at σ = .* is wrong: the β entry of row [123] is .*, the moments of g give "},
+	{mode: "lies-late", code: 1, says: "System: the system offered at σ = .* is wrong: entry 1 of the row for c4 is "},
+
+	// The same through other commands.
+	{mode: "hang", args: validateCommand, says: "Eval: no answer within 2s"},
+	{mode: "crash", args: validateCommand, says: "Eval: it ended: exit status 4"},
+	{mode: "nan", args: validateCommand, says: "Eval: row [0-9]+: NaN"},
+	{mode: "drips", args: verifyCommand, says: "Eval: no answer within 2s"},
+	{mode: "panic-at-start", args: verifyCommand, says: "start: .*no table"},
+	{mode: "position", args: verifyCommand, says: "Eval: row [0-9]+: .* when it was asked again"},
+	{mode: "hang", args: sampleCommand, says: "Eval: no answer within 2s"},
+	{mode: "crash-at-start", args: trustCommand, says: "start: .*exit status 3"},
+	{mode: "nan", args: trustCommand, says: "Eval: row 0: NaN at z = -4"},
+}
+
+func validateCommand(s *stage, flags ...string) []string {
+	return append([]string{"validate-activation", s.plugin}, flags...)
+}
+
+func verifyCommand(s *stage, flags ...string) []string {
+	return append([]string{"plugin", "verify", s.plugin}, flags...)
+}
+
+func trustCommand(s *stage, flags ...string) []string {
+	return append([]string{"plugin", "trust", s.plugin}, flags...)
+}
+
+func sampleCommand(s *stage, flags ...string) []string {
+	return append([]string{"sample", "--activation", s.plugin, "--k", "2", "--d", "4", "--n", "100", "-o", "x.csv"}, flags...)
+}
+
+// together runs the tests side by side: most of them wait. It returns when all
+// have ended.
+func together[T any](t *testing.T, list []T, name func(T) string, test func(*testing.T, T)) {
+	slots := make(chan struct{}, 6)
+	t.Run("all", func(t *testing.T) {
+		var group sync.WaitGroup
+		for _, item := range list {
+			slots <- struct{}{}
+			group.Go(func() {
+				defer func() { <-slots }()
+				t.Run(name(item), func(t *testing.T) { test(t, item) })
+			})
+		}
+		group.Wait()
+	})
+}
+
+// TestBadPlugins runs commands with plugins that have every fault. Whatever the
+// fault: the exit code is 69, or 1 for a lie; stderr has one line that names the
+// plugin, the call and the fault; it ends in time; no file is new or changed, and
+// no process and no socket is left.
+func TestBadPlugins(t *testing.T) {
+	name := func(f fault) string {
+		if f.args == nil {
+			return f.mode
+		}
+		return f.mode + " in " + f.args(new(stage))[0]
+	}
+	together(t, faults, name, func(t *testing.T, f fault) {
+		s := newStage(t, f.mode)
+		args, code, limit := s.fit, f.code, f.limit
+		if f.args != nil {
+			args = func(flags ...string) []string { return f.args(s, flags...) }
+		}
+		if code == 0 {
+			code = exitPlugin
+		}
+		if limit == 0 {
+			limit = 6 * time.Second // two for a call that hangs, three to end, and a busy machine
+		}
+		before := s.files(t)
+		got, stdout, stderr, took := s.run(t, args(append(f.flags, "--plugin-timeout", "2s")...)...)
+		if got != code || took > limit {
+			t.Errorf("exit code %d after %v, want %d within %v", got, took, code, limit)
+		}
+		if f.code == 0 && stdout != "" && f.args == nil {
+			t.Errorf("stdout %q", stdout)
+		}
+		checkLine(t, s, stderr, f.says)
+		if after := s.files(t); !maps.Equal(before, after) {
+			t.Errorf("files before %v and after %v", before, after)
+		}
+		s.checkLeft(t)
+	})
+}
+
+// checkLine checks that stderr is one line that names the stage's plugin and
+// matches says.
+func checkLine(t *testing.T, s *stage, stderr, says string) {
+	t.Helper()
+	line := strings.TrimSuffix(stderr, "\n")
+	switch {
+	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' }) || !strings.HasPrefix(line, "moe: ") || !strings.Contains(line, "plugin "+s.plugin+": ") || len(line) > 2000:
+		t.Errorf("stderr is not one line that names the plugin: %q", stderr)
+	case !regexp.MustCompile(says).MatchString(line):
+		t.Errorf("stderr %q does not match %q", line, says)
+	}
+	t.Log(line)
+}
+
+// TestBadManners fits with plugins that flood, leave things behind, have children
+// or die and come again: the model is that of a plugin that does not, to the
+// byte, and nothing is left.
+func TestBadManners(t *testing.T) {
+	type manners struct {
+		mode, like string
+		flags      []string
+	}
+	exact := []string{"--exact-activation"}
+	list := []manners{
+		{"floods-stderr", "double", nil}, {"floods-stdout", "double", nil}, {"log-line-trap", "double", nil},
+		{"wont-stop", "double", nil}, {"child", "double", nil}, {"children", "double", nil}, {"stdin", "double", nil},
+		{"floods-broker", "double", nil}, {"slow", "double", nil}, {"leaves-fifo", "double", nil},
+		{"litters", "double", nil}, {"immortal", "double", nil},
+		{"dies-once", "relu", nil}, {"dies-thrice", "relu", nil},
+		{"dies-once", "relu", exact}, {"dies-thrice", "relu", exact},
+	}
+	if os.Getuid() != 0 && !namespaces() {
+		list = slices.DeleteFunc(list, func(m manners) bool { return m.mode == "children" })
+	}
+	want := make(map[string]string)
+	model := func(t *testing.T, m manners) string {
+		s := newStage(t, m.mode)
+		code, _, stderr, took := s.run(t, s.fit(m.flags...)...)
+		if code > 1 || took > 20*time.Second {
+			t.Errorf("exit code %d after %v: %s", code, took, stderr)
+		}
+		s.checkLeft(t)
+		if files := slices.Sorted(maps.Keys(s.files(t))); !slices.Equal(files, []string{"data.csv", "model.json"}) {
+			t.Errorf("files %v", files)
+		}
+		if crashes, _ := os.ReadFile(s.plugin + ".crashes"); strings.HasPrefix(m.mode, "dies-") &&
+			len(crashes) != map[string]int{"dies-once": 1, "dies-thrice": 3}[m.mode] {
+			t.Errorf("it died %d times", len(crashes))
+		}
+		return s.read(t, "model.json")
+	}
+	for _, m := range list {
+		key := m.like + fmt.Sprint(m.flags)
+		if want[key] == "" {
+			want[key] = model(t, manners{mode: m.like, flags: m.flags})
+		}
+	}
+	together(t, list, func(m manners) string { return m.mode + strings.Join(m.flags, "") }, func(t *testing.T, m manners) {
+		if got := model(t, m); got != want[m.like+fmt.Sprint(m.flags)] {
+			t.Errorf("the model is not that of %s:\n%s", m.like, got)
+		}
+	})
+}
+
+// namespaces reports whether this user can make PID namespaces.
+func namespaces() bool {
+	cmd := exec.Command("/bin/true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWUSER}
+	return cmd.Run() == nil
+}
+
+// TestPluginKilled kills the plugin in the middle of a fit, from outside.
+func TestPluginKilled(t *testing.T) {
+	want := newStage(t, "double")
+	if code, _, stderr, _ := want.run(t, want.fit("--exact-activation", "--starts", "1")...); code > 1 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	s := newStage(t, "slow")
+	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "1")...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		var victim string
+		waitFor(t, "the plugin", func() bool {
+			list := s.processes()
+			if len(list) == 1 && list[0] != victim {
+				victim = list[0]
+				return true
+			}
+			return false
+		})
+		time.Sleep(200 * time.Millisecond) // a few batches
+		pid, _ := strconv.Atoi(victim)
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatalf("the fit was over before its plugin was killed: %v", err)
+		}
+		waitFor(t, "its end", func() bool { return !slices.Contains(s.processes(), victim) })
+	}
+	if code := exitOf(cmd.Wait()); code > 1 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if s.read(t, "model.json") != want.read(t, "model.json") {
+		t.Error("another model")
+	}
+	s.checkLeft(t)
+}
+
+// TestInterruptFits interrupts fits whatever state their plugins are in: they end
+// within five seconds, with everything.
+func TestInterruptFits(t *testing.T) {
+	modes := []string{"silent-hang", "deaf", "describe-hangs", "configure-hangs", "hang", "drips", "grows", "slow"}
+	together(t, modes, func(mode string) string { return mode }, func(t *testing.T, mode string) {
+		s := newStage(t, mode)
+		cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--plugin-timeout", "1m", "--plugin-max-rss", "100000")...)
+		before := s.files(t)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the plugin", func() bool { return len(s.processes()) > 0 })
+		time.Sleep(300 * time.Millisecond)
+		began := time.Now()
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if code := exitOf(cmd.Wait()); code != 130 || time.Since(began) > 5*time.Second {
+			t.Errorf("exit code %d after %v, want 130 within 5 s", code, time.Since(began))
+		}
+		if line := stderr.String(); strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "moe: ended by ") {
+			t.Errorf("stderr %q", line)
+		}
+		if after := s.files(t); !maps.Equal(before, after) {
+			t.Errorf("files before %v and after %v", before, after)
+		}
+		s.checkLeft(t)
+	})
+}
+
+// TestStoppedPlugin stops the plugin by SIGSTOP in the middle of a fit: the fit
+// ends by itself after --plugin-timeout, and at once when it is interrupted.
+func TestStoppedPlugin(t *testing.T) {
+	for _, timeout := range []string{"1s", "1m"} {
+		s := newStage(t, "slow")
+		cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--plugin-timeout", timeout)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the plugin", func() bool { return len(s.processes()) > 0 })
+		time.Sleep(300 * time.Millisecond)
+		pid, _ := strconv.Atoi(s.processes()[0])
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		began, code := time.Now(), exitPlugin
+		if timeout == "1m" {
+			time.Sleep(100 * time.Millisecond)
+			cmd.Process.Signal(os.Interrupt)
+			code = 130
+		} else {
+			defer func() { checkLine(t, s, stderr.String(), "no answer within 1s") }()
+		}
+		if got := exitOf(cmd.Wait()); got != code || time.Since(began) > 5*time.Second {
+			t.Errorf("exit code %d after %v, want %d within 5 s: %s", got, time.Since(began), code, stderr)
+		}
+		if s.read(t, "model.json") != "old\n" {
+			t.Error("model.json has changed")
+		}
+		s.checkLeft(t)
+	}
+}
+
+var killedCommands = flag.Int("killed-commands", 10, "how many fits TestKilledFits kills")
+
+// TestKilledFits kills fits by SIGKILL while a plugin works: it is gone within a
+// second, and no output has changed.
+func TestKilledFits(t *testing.T) {
+	s := newStage(t, "hang")
+	before := s.files(t)
+	for range *killedCommands {
+		cmd, _, _ := s.command(t, t.Context(), s.fit()...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the plugin", func() bool { return len(s.processes()) > 0 })
+		time.Sleep(50 * time.Millisecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		began := time.Now()
+		waitFor(t, "the plugin's end", func() bool { return len(s.processes()) == 0 })
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it lived on for %v", took)
+		}
+	}
+	if after := s.files(t); !maps.Equal(before, after) {
+		t.Errorf("files before %v and after %v", before, after)
+	}
+	// The next command takes away what the killed ones have left.
+	if code, _, stderr, _ := s.run(t, s.fit("--plugin-timeout", "100ms")...); code != exitPlugin {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	s.checkLeft(t)
+}
+
+// TestGivenToPlugins: a plugin inherits neither open files nor secrets in the
+// environment.
+func TestGivenToPlugins(t *testing.T) {
+	for mode, secret := range map[string]string{"environment": "hunter2", "open-files": "model.json"} {
+		s := newStage(t, mode)
+		cmd, _, stderr := s.command(t, t.Context(), validateCommand(s)...)
+		cmd.Env = append(cmd.Env, "SECRET_TOKEN=hunter2")
+		open, err := os.Open(filepath.Join(s.work, "model.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer open.Close()
+		cmd.ExtraFiles = []*os.File{nil, nil, open} // as a shell's 5<model.json
+		if code := exitOf(cmd.Run()); code != exitPlugin || strings.Contains(stderr.String(), secret) {
+			t.Errorf("%s: exit code %d: %s", mode, code, stderr)
+		}
+		t.Log(stderr)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// keepFiles does nothing where no plugin runs.
+func keepFiles() {}
