@@ -30,7 +30,7 @@ const (
 
 // Test is one test of the fitted model against the data.
 type Test struct {
-	Name      string  // "residuals", "nonlinearity", "gate", "spread"
+	Name      string  // "residuals", "nonlinearity", "gate", "spread", "interactions"
 	Statistic float64 // χ² with DF degrees of freedom under the fitted model
 	DF        int
 	PValue    float64
@@ -102,6 +102,7 @@ var causes = map[string]string{
 	testNonlinearity: "another nonlinearity, or k too small",
 	testGate:         "a gate that is not linear in its features, or k too small",
 	testSpread:       "k too small, or noise whose variance depends on the features",
+	testInteractions: "k too small, or experts or a gate that are not linear in their features",
 }
 
 // noiseCause is the cause where nothing but the residuals' shape is amiss.

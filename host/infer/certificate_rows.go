@@ -16,6 +16,7 @@ const (
 	testNonlinearity = "nonlinearity"
 	testGate         = "gate"
 	testSpread       = "spread"
+	testInteractions = "interactions"
 )
 
 // Per-row terms of a fitted model, each of mean 0 given x under it. With r_i the
@@ -26,6 +27,7 @@ const (
 //	nonlinearity  r_i·e_i·h(z_i),  z_i = ⟨a_i,x⟩ + b_i
 //	gate          (r_j−p_j)·h(x),  h of its logit and of the expert's z
 //	spread        Σ_i r_i·(ψ_1(e_i) − E ψ_1(Z))·h(x_c) for every feature c
+//	interactions  Σ_i r_i·e_i·h(x_c)·h(x_l) for every pair of features c ≤ l
 //
 // The ψ stand for He2, He3 and He4: they see the same departures, and being
 // bounded they are nearly normal in sum from a hundred rows on, where the
@@ -36,10 +38,11 @@ type terms struct {
 	expert, gate []int // columns of the coefficients; D is the column of ones
 	noise        bool  // σ is free
 	groups       int   // of features, in the test of spread
+	pairs        int   // groups of pairs of features, in that of interactions
 	// Scales of z_i, of the gate's logits and of the features.
 	zScale, lScale, xScale []float64
 
-	at [6]int // where scores, residuals, nonlinearity, gate and spread begin; the last is the number of terms
+	at [7]int // where each kind of terms begins; the last is their number
 }
 
 const (
@@ -48,12 +51,17 @@ const (
 	atNonlinearity
 	atGate
 	atSpread
+	atInteractions
 	atEnd
 )
 
-// mostGroups bounds the degrees of freedom of the test of spread; where there
-// are more features they are added up in groups.
-const mostGroups = 32
+// mostGroups bounds the degrees of freedom of the tests of spread and of
+// interactions; where there are more features, or pairs of them, they are added
+// up in groups.
+const (
+	mostGroups = 32
+	mostPairs  = 64
+)
 
 func newTerms(act loss.Activation, p *model.Params, free loss.Free) *terms {
 	m := &terms{
@@ -61,6 +69,7 @@ func newTerms(act loss.Activation, p *model.Params, free loss.Free) *terms {
 		expert: designColumns(free.ExpertColumns, p.D, p.RegressorIntercepts != nil),
 		gate:   designColumns(free.GateColumns, p.D, p.GatingIntercepts != nil),
 		groups: min(p.D, mostGroups),
+		pairs:  min(p.D*(p.D+1)/2, mostPairs),
 	}
 	scores := p.K*len(m.expert) + (p.K-1)*len(m.gate)
 	if m.noise {
@@ -70,7 +79,8 @@ func newTerms(act loss.Activation, p *model.Params, free loss.Free) *terms {
 	m.at[atNonlinearity] = m.at[atResiduals] + 3*p.K
 	m.at[atGate] = m.at[atNonlinearity] + 3*p.K
 	m.at[atSpread] = m.at[atGate] + 5*(p.K-1)
-	m.at[atEnd] = m.at[atSpread] + m.groups
+	m.at[atInteractions] = m.at[atSpread] + m.groups
+	m.at[atEnd] = m.at[atInteractions] + m.pairs
 	return m
 }
 
@@ -101,6 +111,8 @@ type termRows struct {
 	zBump, zBend          []float64 // h of z
 	lBump, lBend          []float64 // h of the logits
 	xBump                 []float64 // h of the features, by group
+	xSoft                 []float64 // another h of the features
+	xPairs                []float64 // its products, by group
 	ones, score, one, two []float64
 	out                   [][]float64
 }
@@ -111,8 +123,8 @@ func (m *terms) newRows() *termRows {
 	w := &termRows{
 		logits: kn(), prior: kn(), z: kn(), g: kn(), dg: kn(), post: kn(), e: kn(),
 		zBump: kn(), zBend: kn(), lBump: kn(), lBend: kn(),
-		xBump: make([]float64, m.groups*n),
-		lse:   make([]float64, n), y: make([]float64, n), ones: make([]float64, n),
+		xBump: make([]float64, m.groups*n), xSoft: make([]float64, m.p.D*n), xPairs: make([]float64, m.pairs*n),
+		lse: make([]float64, n), y: make([]float64, n), ones: make([]float64, n),
 		score: make([]float64, n), one: make([]float64, n), two: make([]float64, n),
 		cols: make([][]float64, m.p.D+1), out: make([][]float64, m.at[atEnd]),
 	}
@@ -126,10 +138,11 @@ func (m *terms) newRows() *termRows {
 	return w
 }
 
-// bump and bend are the bounded functions of x: even and odd, of the argument
-// in units of its rms.
+// bump, bend and soft are the bounded functions of x, of the argument in units
+// of its rms: even, odd, and the identity held within ±2.
 func bump(t float64) float64 { return 1 / (1 + t*t) }
 func bend(t float64) float64 { return t / (1 + t*t) }
+func soft(t float64) float64 { return t / math.Sqrt(1+t*t/4) }
 
 // given computes what depends on x alone.
 func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
@@ -155,14 +168,34 @@ func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
 			w.lBump[t], w.lBend[t] = bump(v), bend(v)
 		}
 	}
+	m.features(w, b)
+	return nil
+}
+
+// features computes the bounded functions of the features.
+func (m *terms) features(w *termRows, b *model.Block) {
+	n := b.N
 	clear(w.xBump)
 	for j := range m.p.D {
-		dst := w.xBump[j%m.groups*n : (j%m.groups+1)*n]
+		dst, softs := w.xBump[j%m.groups*n:(j%m.groups+1)*n], w.xSoft[j*n:(j+1)*n]
+		inv := 1 / m.xScale[j]
 		for t, x := range b.Col(j) {
-			dst[t] += bump(x / m.xScale[j])
+			dst[t] += bump(x * inv)
+			softs[t] = soft(x * inv)
 		}
 	}
-	return nil
+	clear(w.xPairs)
+	pair := 0
+	for j := range m.p.D {
+		for l := range j + 1 {
+			dst := w.xPairs[pair%m.pairs*n : (pair%m.pairs+1)*n]
+			a, c := w.xSoft[j*n:(j+1)*n], w.xSoft[l*n:(l+1)*n]
+			for t := range dst {
+				dst[t] += a[t] * c[t]
+			}
+			pair++
+		}
+	}
 }
 
 // draw writes to w.y targets drawn from the fitted model given x.
@@ -192,6 +225,8 @@ func (m *terms) fill(w *termRows, y []float64) {
 	for g := range m.groups {
 		clear(w.out[m.at[atSpread]+g][:n])
 	}
+	all := w.two[:n] // Σ r_i·e_i
+	clear(all)
 	for i := range k {
 		r, e := w.post[i*n:(i+1)*n], w.e[i*n:(i+1)*n]
 		score := w.score[:n]
@@ -200,6 +235,7 @@ func (m *terms) fill(w *termRows, y []float64) {
 		for t := range n {
 			score[t] = r[t] * e[t]
 		}
+		floats.Add(all, score)
 		m.fillTimes(w, m.at[atNonlinearity]+3*i, score, w.ones[:n], w.zBump[i*n:(i+1)*n], w.zBend[i*n:(i+1)*n])
 		for t, dg := range w.dg[i*n : (i+1)*n] {
 			score[t] *= dg * inv
@@ -214,6 +250,9 @@ func (m *terms) fill(w *termRows, y []float64) {
 				w.out[level][t] += r[t] * (e[t]*e[t] - 1)
 			}
 		}
+	}
+	for g := range m.pairs {
+		floats.MulTo(w.out[m.at[atInteractions]+g][:n], all, w.xPairs[g*n:(g+1)*n])
 	}
 	for j := range k - 1 {
 		diff := w.score[:n]

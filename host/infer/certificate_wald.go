@@ -79,7 +79,8 @@ func Tests(ctx context.Context, data *model.Data, act loss.Activation, p *model.
 	q.project(m.at[atResiduals], m.at[atNonlinearity], float64(times*part.N))
 	add(testNonlinearity, atNonlinearity, atGate, true)
 	add(testGate, atGate, atSpread, true)
-	add(testSpread, atSpread, atEnd, true)
+	add(testSpread, atSpread, atInteractions, true)
+	add(testInteractions, atInteractions, atEnd, true)
 	return tests, nil
 }
 
