@@ -50,7 +50,7 @@ var imports = map[string][]string{
 	"host/report":  {"solver", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", gonum, gonumPlot},
 	"host": {"sdk", "solver", "host/model", "host/optim", "host/metric", "host/tensor", "host/dataset",
 		"host/loss", "host/infer", "host/native", "host/fitted", gonum},
-	"host/catalog": {"sdk", "solver", "internal/wire", "internal/atomicfile",
+	"host/catalog": {"sdk", "solver", "internal/conform", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid",
 		goPlugin, hclog, grpc, "golang.org/x/sys"},
 

@@ -29,6 +29,7 @@ var badplugins = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	atExit = func() { os.RemoveAll(dir) }
 	link := filepath.Join(dir, "moe")
 	self, err := os.Executable()
 	if err == nil {
@@ -78,13 +79,15 @@ func newStage(t *testing.T, mode string) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.plugin, data, 0o755); err != nil {
+	if err := os.Link(filepath.Join(built, "badplugin"), s.plugin); err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(data)
-	store, err := json.Marshal(map[string]any{"format": "moe-trusted-plugins/v1", "plugins": []any{
-		map[string]string{"path": s.plugin, "sha256": hex.EncodeToString(sum[:])},
-	}})
+	record := map[string]string{"path": s.plugin, "sha256": hex.EncodeToString(sum[:])}
+	if mode == "stdin" {
+		record["name"] = "double" // by which a model finds it
+	}
+	store, err := json.Marshal(map[string]any{"format": "moe-trusted-plugins/v1", "plugins": []any{record}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,6 +272,8 @@ var faults = []fault{
 	{mode: "moments-nan", says: `Moments: value\[24\] is NaN`},
 
 	// Lies.
+	{mode: "lies-derivative", code: 1, says: "Deriv: Deriv at z = .* is 2.001, differences of Eval give 2"},
+	{mode: "lies-derivative", code: 1, flags: []string{"--exact-activation"}, says: "Deriv: Deriv at z = .* is 2.001"},
 	{mode: "lies-moments", code: 1, says: `Moments: the activation's own moment E\[g\^1·Z\^1\] = 0.5000005, quadrature of its g gives 0.5`},
 	{mode: "lies-with-error", code: 1, says: `Moments: the activation's own moment E\[g\^4·Z\^4\] = 100`},
 	{mode: "lies-system", code: 1, says: "System: the system offered at σ = .* is wrong: the β entry of row [123] is .*, the moments of g give "},
@@ -557,6 +562,26 @@ func TestKilledFits(t *testing.T) {
 	// The next command takes away what the killed ones have left.
 	if code, _, stderr, _ := s.run(t, s.fit("--plugin-timeout", "100ms")...); code != exitPlugin {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	s.checkLeft(t)
+}
+
+// TestStandardInput: what comes to the command on standard input is the
+// command's; a plugin that reads its own finds that empty.
+func TestStandardInput(t *testing.T) {
+	s := newStage(t, "stdin")
+	for _, args := range [][]string{
+		s.fit("--exact-activation"),
+		{"predict", "model.json", "data.csv", "-o", "file.csv"},
+	} {
+		if code, _, stderr, _ := s.run(t, args...); code > 1 {
+			t.Fatalf("%s: exit code %d: %s", args[0], code, stderr)
+		}
+	}
+	cmd, _, stderr := s.command(t, t.Context(), "predict", "model.json", "-", "-o", "stdin.csv")
+	cmd.Stdin = strings.NewReader(s.read(t, "data.csv"))
+	if code := exitOf(cmd.Run()); code != 0 || s.read(t, "stdin.csv") != s.read(t, "file.csv") {
+		t.Errorf("exit code %d, other predictions: %s", code, stderr)
 	}
 	s.checkLeft(t)
 }

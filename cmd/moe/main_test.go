@@ -18,7 +18,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"moe": main})
+	testscript.Main(tests{m}, map[string]func(){"moe": main})
+}
+
+// tests runs atExit when all tests have ended.
+type tests struct{ m *testing.M }
+
+var atExit = func() {}
+
+func (t tests) Run() int {
+	defer func() { atExit() }()
+	return t.m.Run()
 }
 
 func TestExitCodes(t *testing.T) {

@@ -54,10 +54,10 @@ type Catalog struct {
 	// RunUntrusted makes Open run files that are not trusted. It is for a user
 	// who has asked for just that.
 	RunUntrusted bool
-	// Unchecked makes the activations of plugins hand on their own moments and
-	// systems as they are. It is for a caller who compares them with quadrature
-	// of g himself, as solver.Validate does; else they are compared here, and
-	// a false one is a [*LieError].
+	// Unchecked makes the activations of plugins hand on their derivatives,
+	// moments and systems as they are. It is for a caller who compares them with
+	// g himself, as solver.Validate does; else they are compared here, and a
+	// false one is a [*LieError].
 	Unchecked bool
 }
 

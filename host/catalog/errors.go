@@ -63,11 +63,11 @@ func (e *FaultError) Error() string {
 	return b.String()
 }
 
-// LieError reports that what a plugin says about its activation's moments or
-// linear system is not what quadrature of its g gives.
+// LieError reports that what a plugin says about its activation's derivative,
+// moments or linear system is not what its g gives.
 type LieError struct {
 	Plugin string // the path of its file
-	Call   string // "Moments" or "System"
+	Call   string // "Deriv", "Moments" or "System"
 	Reason string // the entry that disagrees, with both values
 }
 

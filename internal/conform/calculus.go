@@ -14,6 +14,9 @@ import (
 // than 1e-15 of N(0,1).
 const reach = 8
 
+// Derivative is the check "derivative" alone, for a host that relies on g′.
+func Derivative(ctx context.Context, act sdk.Activation) error { return checkDerivative(ctx, act) }
+
 // checkDerivative compares g′ with Richardson's extrapolation of central
 // differences, R = (4·D(h/2) − D(h))/3, at points that are not within 2h of a
 // kink. The tolerance is 1e-6 of the largest |g′|, ten times what the

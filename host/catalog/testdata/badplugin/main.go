@@ -157,7 +157,6 @@ var modes = map[string]func(){
 	"canceled":    func() { serveServer(server{code: codes.Canceled}) },
 	"deadline":    func() { serveServer(server{code: codes.DeadlineExceeded}) },
 	"unavailable": func() { serveServer(server{code: codes.Unavailable}) },
-	"constant":    func() { serve.Activation(sdk.Func{Name: "double", G: nought, DG: nought}) },
 	"claims-2gib": func() { // a reply that says it is so long, and that never comes
 		serveRaw(func(w http.ResponseWriter) {
 			w.Write(binary.BigEndian.AppendUint32([]byte{0}, 1<<31))
@@ -176,6 +175,12 @@ var modes = map[string]func(){
 	},
 
 	// Lies: a ReLU that is one, and says something else about itself.
+	"lies-derivative": func() {
+		serve.Activation(sdk.Func{
+			Name: "double", Version: "1",
+			G: func(z float64) float64 { return 2 * z }, DG: func(float64) float64 { return 2.001 },
+		})
+	},
 	"lies-moments": func() {
 		serve.Activation(liar{moments: func(m *sdk.Moments) { m.Value[1][1] *= 1 + 1e-6 }})
 	},
