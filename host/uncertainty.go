@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -52,12 +53,38 @@ func (f *fit) uncertainty(ctx context.Context, m *fitted.Model, best *climber, o
 		c.Convert(f.units.mean, f.units.sd)
 	}
 	m.SetErrors(string(kind), c.Errors(p), free.Sigma)
+	if free.Sigma {
+		m.StandardErrors.SigmaInterval = f.noiseIntervals(m, c.Parameters)
+	}
 	if n := len(c.Parameters); n > mostCovariance {
 		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; their standard errors are there", n, mostCovariance))
 		return nil
 	}
 	m.Covariance = &fitted.Covariance{Parameters: c.Names(f.schema.Features), Matrix: rowsOf(c.Matrix)}
 	return nil
+}
+
+// noiseIntervals returns the 95 % interval of every noise level, nil if one has
+// no end.
+func (f *fit) noiseIntervals(m *fitted.Model, parameters []loss.Parameter) [][]float64 {
+	out := make([][]float64, len(m.Sigma))
+	for i, sigma := range m.Sigma {
+		rows, coefficients := f.data.Weight(), 0.0
+		if len(m.Sigma) > 1 {
+			rows *= m.Proportions[i]
+		}
+		for _, q := range parameters {
+			if q.Part == loss.Expert && (len(m.Sigma) == 1 || q.Index == i) {
+				coefficients++
+			}
+		}
+		lower, upper := infer.NoiseInterval(sigma, m.StandardErrors.Sigma[i], 0.95, rows, coefficients)
+		if math.IsInf(upper, 0) {
+			return nil
+		}
+		out[i] = []float64{lower, upper}
+	}
+	return out
 }
 
 // rowsOf returns the rows of a symmetric matrix.

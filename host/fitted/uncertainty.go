@@ -15,6 +15,10 @@ type StandardErrors struct {
 	RegressorIntercepts []float64   `json:"regressor_intercepts"`
 	GatingIntercepts    []float64   `json:"gating_intercepts"`
 	Sigma               Sigma       `json:"sigma"` // null where sigma was given
+
+	// SigmaInterval is for every noise level its 95 % interval, which is not
+	// symmetric, see infer.NoiseInterval; null where sigma was given.
+	SigmaInterval [][]float64 `json:"sigma_interval"`
 }
 
 // Covariance is the full covariance of the parameters' estimates.
@@ -53,6 +57,11 @@ func (s *StandardErrors) validate(m *Model) error {
 		checkOptional("standard_errors.sigma", s.Sigma, len(m.Sigma)),
 	); err != nil {
 		return err
+	}
+	if s.SigmaInterval != nil {
+		if err := checkMatrix("standard_errors.sigma_interval", s.SigmaInterval, len(m.Sigma), 2); err != nil {
+			return err
+		}
 	}
 	if (s.RegressorIntercepts == nil) != (m.RegressorIntercepts == nil) || (s.GatingIntercepts == nil) != (m.GatingIntercepts == nil) {
 		return fmt.Errorf("standard_errors has intercepts where the model has none, or none where it has")

@@ -39,9 +39,16 @@ const maxCondition = 1e13
 // maxDecrement is the most that the score's Newton decrement sᵀH⁻¹s may be at an
 // optimum: it bounds the square of every parameter's distance to the maximum of
 // the local quadratic in standard errors. At a converged fit of a smooth g it is
-// below 1e−6; on a kink of the likelihood of a g with kinks about
-// parameters/rows.
+// below 1e−6. A g with kinks puts the maximum onto kinks of the likelihood: each
+// of its up to p rows there contributes about d/n, so p²/n is allowed besides.
 const maxDecrement = 0.1
+
+func decrementAllowed(p int, rows float64, kinks []float64) float64 {
+	if len(kinks) == 0 {
+		return maxDecrement
+	}
+	return min(maxDecrement+float64(p*p)/rows, 1)
+}
 
 // NoneError says why there is no covariance.
 type NoneError struct{ Reason string }
@@ -83,7 +90,7 @@ func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kin
 		return nil, err
 	}
 	s := mat.NewVecDense(n, score)
-	if d := mat.Inner(s, v, s); !(d <= maxDecrement) {
+	if d := mat.Inner(s, v, s); !(d <= decrementAllowed(n, l.Rows(), kinks)) {
 		return nil, &NoneError{fmt.Sprintf("the likelihood is not at a maximum there: a Newton step would move the parameters by up to %.2g standard errors", math.Sqrt(d))}
 	}
 	if kind == Robust {

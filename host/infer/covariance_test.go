@@ -194,7 +194,11 @@ func TestIntervals(t *testing.T) {
 	if lo, hi := Interval(1, 0.1, 0.95); !near(lo, 1-0.1959964) || !near(hi, 1+0.1959964) {
 		t.Errorf("95 %%: %v to %v", lo, hi)
 	}
-	if lo, hi := NoiseInterval(2, 0.4, 0.9); !near(lo, 2*math.Exp(-0.2*1.644854)) || !near(hi, 2*math.Exp(0.2*1.644854)) {
+	// 100 rows less 19 coefficients: the centre is 2·10/9.
+	if lo, hi := NoiseInterval(2, 0.4, 0.9, 100, 19); !near(lo, 20./9*math.Exp(-0.2*1.644854)) || !near(hi, 20./9*math.Exp(0.2*1.644854)) {
 		t.Errorf("90 %% of a noise level: %v to %v", lo, hi)
+	}
+	if lo, hi := NoiseInterval(2, 0.4, 0.9, 5, 19); !(0 < lo && lo < 2 && hi > 2) {
+		t.Errorf("fewer rows than coefficients: %v to %v", lo, hi)
 	}
 }

@@ -15,11 +15,18 @@ func Interval(estimate, se, level float64) (lower, upper float64) {
 }
 
 // NoiseInterval returns the confidence interval of a noise level σ > 0 with
-// standard error se: that of log σ, exponentiated. It is never below 0, and for
-// few rows closer to its level than [Interval].
-func NoiseInterval(sigma, se, level float64) (lower, upper float64) {
+// standard error se, estimated from the residuals of so many rows around experts
+// with so many coefficients in all: that of log σ, exponentiated, and never below
+// 0. Its centre is σ·√(rows/(rows−coefficients)), since the maximum of the
+// likelihood divides the residuals' squares by the rows, and so lies low by half
+// the coefficients over the rows. Experts that share rows lose a little more.
+func NoiseInterval(sigma, se, level, rows, coefficients float64) (lower, upper float64) {
+	centre := sigma
+	if rows > coefficients {
+		centre *= math.Sqrt(rows / (rows - coefficients))
+	}
 	factor := math.Exp(quantile(level) * se / sigma)
-	return sigma / factor, sigma * factor
+	return centre / factor, centre * factor
 }
 
 func quantile(level float64) float64 { return distuv.UnitNormal.Quantile((1 + level) / 2) }

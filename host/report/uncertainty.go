@@ -19,7 +19,11 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 	}
 	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is 1.96 of them to either side.", by)
 	if len(s.Sigma) == 1 && len(m.Sigma) == 1 {
-		line += fmt.Sprintf(" Sigma %s ± %s.", significant(m.Sigma[0]), twoDigits(s.Sigma[0]))
+		line += fmt.Sprintf(" Sigma %s ± %s", significant(m.Sigma[0]), twoDigits(s.Sigma[0]))
+		if len(s.SigmaInterval) == 1 {
+			line += fmt.Sprintf(", %s to %s", significant(s.SigmaInterval[0][0]), significant(s.SigmaInterval[0][1]))
+		}
+		line += "."
 	}
 	if m.K > maxErrors {
 		line += " Those of the coefficients are in the model file."
