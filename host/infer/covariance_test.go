@@ -202,3 +202,45 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("fewer rows than coefficients: %v to %v", lo, hi)
 	}
 }
+
+// BenchmarkEstimate is the covariance of a fit of 10,000 rows.
+func BenchmarkEstimate(b *testing.B) {
+	const n, d, k = 10000, 10, 3
+	rng := rand.New(rand.NewPCG(1, 1))
+	p := model.NewParams(k, d)
+	p.Sigma[0] = 0.05
+	for i := range k {
+		p.Regressor(i)[i] = 1
+	}
+	data := &model.Data{N: n, D: d}
+	for at := 0; at < n; at += model.BlockRows {
+		m := min(model.BlockRows, n-at)
+		block := model.Block{N: m, X: make([]float64, m*d), Y: make([]float64, m)}
+		for i := range block.X {
+			block.X[i] = rng.NormFloat64()
+		}
+		for r := range m {
+			block.Y[r] = block.Col(rng.IntN(k))[r] + 0.05*rng.NormFloat64()
+		}
+		data.Blocks = append(data.Blocks, block)
+	}
+	l := loss.NewLikelihood(data, identity{}, p, loss.All, 1)
+	theta, next := l.Theta(p), make([]float64, l.Dim())
+	for range 100 {
+		if _, err := l.EMStep(b.Context(), next, theta); err != nil {
+			b.Fatal(err)
+		}
+		theta, next = next, theta
+	}
+	p = l.Params(theta)
+	for _, kind := range []Kind{Observed, Robust} {
+		b.Run(string(kind), func(b *testing.B) {
+			for b.Loop() {
+				l := loss.NewLikelihood(data, identity{}, p, loss.All, 1)
+				if _, err := Estimate(b.Context(), l, p, kind, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
