@@ -106,3 +106,22 @@ func TestMagnitudes(t *testing.T) {
 		}
 	}
 }
+
+// TestProgressBeforeTheFirstStart: the first starts take the longest; what they
+// are is said before they run.
+func TestProgressBeforeTheFirstStart(t *testing.T) {
+	plugin, err := catalog.Open(t.Context(), "identity", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := matrices(t, plugin.Activation, 2, 5, 500, 0.05)
+	first := -1
+	_, err = host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: 2, Progress: func(stage host.Stage, done, _ int) {
+		if stage == host.StageRace && first < 0 {
+			first = done
+		}
+	}})
+	if err != nil || first != 0 {
+		t.Errorf("first told of %d starts, want 0; error %v", first, err)
+	}
+}

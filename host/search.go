@@ -55,6 +55,7 @@ type climber struct {
 // optimum they count as agreeing.
 func (f *fit) race(ctx context.Context, part *model.Data, all []*climber, least int) ([]*climber, error) {
 	tolerance := sameOptimum / float64(part.N)
+	f.progress(StageRace, len(all), f.cfg.Starts)
 	for len(all) < f.cfg.Starts {
 		best := math.Inf(1)
 		if len(all) > 0 {

@@ -19,22 +19,23 @@ type bar struct {
 	current   *mpb.Bar
 	stage     host.Stage
 	total     int
-	from      time.Time
 }
 
 // barDelay is how long a fit runs before a bar appears.
 const barDelay = 500 * time.Millisecond
 
 func newBar(cmd *cobra.Command) *bar {
-	b := &bar{from: time.Now()}
+	b := new(bar)
 	if interactive() && !isQuiet(cmd) && !wantsJSON(cmd) {
-		b.container = mpb.New(mpb.WithOutput(os.Stderr), mpb.WithWidth(40), mpb.WithRefreshRate(100*time.Millisecond))
+		appear := make(chan struct{})
+		time.AfterFunc(barDelay, func() { close(appear) })
+		b.container = mpb.New(mpb.WithOutput(os.Stderr), mpb.WithWidth(40), mpb.WithRefreshRate(100*time.Millisecond), mpb.WithRenderDelay(appear))
 	}
 	return b
 }
 
 func (b *bar) show(stage host.Stage, done, total int) {
-	if b.container == nil || time.Since(b.from) < barDelay {
+	if b.container == nil {
 		return
 	}
 	if b.current == nil || stage != b.stage || total != b.total {
