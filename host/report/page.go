@@ -43,6 +43,7 @@ func Page(w io.Writer, m *fitted.Model, d *Diagnosis, settings []Setting) error 
 		"Title":    fmt.Sprintf("%s, %s", plural(m.K, activationName(m.Activation)+" expert"), plural(m.Fit.N, "row")),
 		"Answer":   answer(m),
 		"Good":     m.Fit.Converged,
+		"Badges":   badges(m.Fit.Certificate),
 		"Truth":    m.Truth,
 		"Notes":    m.Fit.Notes,
 		"Legend":   legend(m),
@@ -79,6 +80,9 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 		},
 		startSection(m),
 	)
+	if s, ok := certificateSection(m.Fit.Certificate); ok {
+		out = append(out, s)
+	}
 	return out
 }
 

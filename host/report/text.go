@@ -27,8 +27,8 @@ func Text(w io.Writer, m *fitted.Model) error {
 	if t := m.Truth; t != nil {
 		fmt.Fprintf(out, "Against the truth: E_reg %.3g, E_gating %.3g.\n", t.EReg, t.EGating)
 	}
-	if c := m.Fit.Certificate; c != nil {
-		fmt.Fprintf(out, "Optimum: %s; %s.\nModel: %s; %s.\n", c.Optimum, c.Reason, c.Model, modelReason(c))
+	for _, line := range verdicts(m.Fit.Certificate) {
+		fmt.Fprintln(out, line)
 	}
 	if a := m.Approximation; a != nil {
 		lo, hi := a.Value.Range()
@@ -141,30 +141,6 @@ func starts(m *fitted.Model) [][]string {
 		})
 	}
 	return table
-}
-
-// tests shows the certificate's tests of the model.
-func tests(c *fitted.Certificate) [][]string {
-	table := [][]string{{"Certificate", "chi-squared", "df", "p", "verdict"}}
-	for _, t := range c.Tests {
-		table = append(table, []string{t.Name, strconv.FormatFloat(t.Statistic, 'f', 1, 64), strconv.Itoa(t.DF), strconv.FormatFloat(t.PValue, 'g', 2, 64), t.Verdict})
-	}
-	return table
-}
-
-// modelReason says what the tests found, and what their pattern suggests.
-func modelReason(c *fitted.Certificate) string {
-	var causes []string
-	for _, t := range c.Tests {
-		if t.Cause != "" && !slices.Contains(causes, t.Cause) {
-			causes = append(causes, t.Cause)
-		}
-	}
-	p := fmt.Sprintf("p = %.2g", c.PValue)
-	if len(causes) == 0 {
-		return p
-	}
-	return p + ", which suggests " + strings.Join(causes, "; or ")
 }
 
 func yesNo(yes bool) string {

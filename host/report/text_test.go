@@ -40,6 +40,13 @@ func TestText(t *testing.T) {
 		Kind: "robust", Regressors: [][]float64{{0.01, 0.00002, 0}, {1.234, 5e5, 0.0351}}, Gating: [][]float64{{0.1, 0.25, 123}},
 		RegressorIntercepts: []float64{0.1, 0.2}, GatingIntercepts: []float64{0.3}, Sigma: fitted.Sigma{0.001, 0.02},
 	}
+	per.Fit.Certificate = &fitted.Certificate{
+		Optimum: "suspect", Model: "suspect", PValue: 1.25e-9, Reason: "the tests fail and 2 of 32 starts agree on it",
+		Tests: []fitted.CertificateTest{
+			{Name: "residuals", Statistic: 69.1, DF: 5, PValue: 1.25e-10, Verdict: "suspect", Cause: "k too small"},
+			{Name: "gate", Statistic: 2.3, DF: 4, PValue: 0.68, Verdict: "pass"},
+		},
+	}
 	one := *plain
 	one.StandardErrors = &fitted.StandardErrors{Kind: "observed", Regressors: [][]float64{{0.01, 0.00002, 0.3}}, Sigma: fitted.Sigma{0.00123}, SigmaInterval: [][]float64{{0.04912, 0.05234}}}
 	one.K, one.Regressors, one.Gating, one.Proportions = 1, one.Regressors[:1], nil, []float64{1}

@@ -1,0 +1,80 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
+)
+
+// verdicts are the certificate's two answers, each a sentence; none without it.
+func verdicts(c *fitted.Certificate) []string {
+	if c == nil {
+		return nil
+	}
+	return []string{
+		fmt.Sprintf("Optimum: %s; %s.", c.Optimum, c.Reason),
+		fmt.Sprintf("Model: %s; %s.", c.Model, modelReason(c)),
+	}
+}
+
+// modelReason says what the tests found, and what their pattern suggests.
+func modelReason(c *fitted.Certificate) string {
+	var causes []string
+	for _, t := range c.Tests {
+		if t.Cause != "" && !slices.Contains(causes, t.Cause) {
+			causes = append(causes, t.Cause)
+		}
+	}
+	p := fmt.Sprintf("p = %.2g", c.PValue)
+	if len(causes) == 0 {
+		return p
+	}
+	return p + ", which suggests " + strings.Join(causes, "; or ")
+}
+
+// tests is the table of the certificate's tests of the model.
+func tests(c *fitted.Certificate) [][]string {
+	table := [][]string{{"Certificate", "chi-squared", "df", "p", "verdict"}}
+	for _, t := range c.Tests {
+		table = append(table, []string{
+			t.Name, strconv.FormatFloat(t.Statistic, 'f', 1, 64), strconv.Itoa(t.DF), strconv.FormatFloat(t.PValue, 'g', 2, 64), t.Verdict,
+		})
+	}
+	return table
+}
+
+// badges show the verdicts beside the answer of a page.
+func badges(c *fitted.Certificate) (out []map[string]string) {
+	if c == nil {
+		return nil
+	}
+	for _, v := range [][2]string{{"optimum", c.Optimum}, {"model", c.Model}} {
+		class := "good"
+		if v[1] != infer.Pass {
+			class = "bad"
+		}
+		out = append(out, map[string]string{"Class": class, "Text": v[0] + " " + v[1]})
+	}
+	return out
+}
+
+// certificateSection shows the verdicts and the tests behind them; false where
+// there is no certificate.
+func certificateSection(c *fitted.Certificate) (section, bool) {
+	if c == nil {
+		return section{}, false
+	}
+	s := section{
+		Title: "Certificate",
+		Reading: strings.Join(verdicts(c), " ") + " Each test adds up terms whose mean is 0 if the model is right; p is the probability of a sum " +
+			"as far from 0. A fit stuck below the best optimum has merged experts, and fails them.",
+	}
+	if len(c.Tests) > 0 {
+		s.Tables = []table{asTable(tests(c))}
+	}
+	return s, true
+}
