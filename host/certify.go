@@ -12,9 +12,15 @@ import (
 // that to all rows, and asks the certificate: an optimum that is in doubt sends
 // the race on, up to the budget.
 func (f *fit) search(ctx context.Context, part *model.Data) (best *climber, all []*climber, err error) {
-	for least := 0; ; least = max(infer.StartsWanted, len(all)+1) {
-		if all, err = f.race(ctx, part, all, least); err != nil {
-			return nil, nil, err
+	all, least, raced, err := f.resumedRace()
+	if err != nil {
+		return nil, nil, err
+	}
+	for ; ; least, raced = max(infer.StartsWanted, len(all)+1), false {
+		if !raced {
+			if all, err = f.race(ctx, part, all, least); err != nil {
+				return nil, nil, err
+			}
 		}
 		if best, err = f.finish(ctx, all, part); err != nil {
 			return nil, nil, err
@@ -42,7 +48,7 @@ const exactNoise = 1e-6
 func (f *fit) certify(ctx context.Context, best *climber, all []*climber) error {
 	f.certificate = nil
 	evidence := infer.Evidence{
-		Starts:   count(all, func(c *climber) bool { return !c.shrunk }),
+		Starts:   count(all, func(c *climber) bool { return !c.shrunk && !c.failed() }),
 		Agreeing: count(all, func(c *climber) bool { return c.agrees }),
 	}
 	for i := range best.params.K {

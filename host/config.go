@@ -64,8 +64,15 @@ type Config struct {
 	// Robust makes the standard errors those of the sandwich, which hold where
 	// the noise is not what the model says; see infer.Robust.
 	Robust bool
-	// Start, if given, is one of the starts.
+	// Start, if given, is one of the starts, in the units of the data.
 	Start *model.Params
+	// Checkpoint, if set, is called where the search can be taken up again, from
+	// one goroutine, with a function that writes down where it stands; it may be
+	// called until the fit returns and after.
+	Checkpoint func(save func() (*Checkpoint, error))
+	// Resume, if set, goes on where a fit of the same data with the same settings
+	// stood; the result is that of an uninterrupted fit to the last bit.
+	Resume *Checkpoint
 	// Approximate makes the iterations work on a native approximation of the
 	// activation (see package native), which the model then carries. It is for
 	// activations whose calls are dear, such as those of plugins in processes of
@@ -127,6 +134,8 @@ func (c Config) check() error {
 		return &RequestError{fmt.Sprintf("unknown noise %q; there are %v", c.Noise, Noises())}
 	case c.Gate == GateConstant && c.GateFeatures != nil:
 		return &RequestError{"a constant gate has no features"}
+	case c.Method == MethodMoments && c.Start != nil:
+		return &RequestError{"method moments has no starts; method auto takes one"}
 	case c.Method == MethodMoments && (c.Intercept || c.Gate == GateConstant || c.ExpertFeatures != nil || c.GateFeatures != nil):
 		return &RequestError{"method moments knows neither intercepts nor a gate or experts that see part of the features; method auto does"}
 	case c.Sigma != 0 && !(c.Sigma >= smallest && c.Sigma <= largest):

@@ -34,21 +34,35 @@ import (
 // where the request does not fit the data or the activation, those of src, of
 // act and of ctx.
 func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (*fitted.Model, error) {
+	f, err := prepare(ctx, act, src, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return f.run(ctx)
+}
+
+// prepare does all that does not depend on k.
+func prepare(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (*fit, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	f := &fit{cfg: cfg, sdk: act, act: act, schema: src.Schema()}
+	f := &fit{cfg: cfg, request: cfg, sdk: act, act: act, schema: src.Schema()}
 	if err := f.load(ctx, src); err != nil {
 		return nil, err
 	}
 	if err := f.firstPass(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.approximate(ctx); err != nil {
+	return f, f.approximate(ctx)
+}
+
+// run fits cfg.K experts by the method asked for.
+func (f *fit) run(ctx context.Context) (*fitted.Model, error) {
+	if err := f.resume(); err != nil {
 		return nil, err
 	}
-	switch cfg.Method {
+	switch f.cfg.Method {
 	case MethodMoments:
 		return f.byMoments(ctx)
 	case MethodEM:
@@ -60,14 +74,15 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 
 // fit is the state of one fit on its way through the method.
 type fit struct {
-	cfg    Config
-	sdk    sdk.Activation
-	act    loss.Activation
-	schema dataset.Schema
-	weight weighting
-	shape  shape
-	data   *model.Data
-	units  *standard // of the features in data; nil: the user's own
+	cfg     Config
+	request Config // cfg as it was asked for, where a range of k changes it
+	sdk     sdk.Activation
+	act     loss.Activation
+	schema  dataset.Schema
+	weight  weighting
+	shape   shape
+	data    *model.Data
+	units   *standard // of the features in data; nil: the user's own
 
 	moments   sdk.Moments
 	transform solver.Transform
@@ -77,6 +92,8 @@ type fit struct {
 	span      *span           // nil where T̂2 cannot give one
 	estimate  *momentEstimate // nil where the tensors cannot give one
 	projected *model.Data     // the racing part in the span's coordinates
+	resumed   *progress       // where an earlier run of this fit stood; nil for a new one
+	before    *chosen         // what a range of k has come to; nil for a single k
 	scale     float64         // norm of the regressors of a start
 	native    *native.Coefficients
 	notes     []string
@@ -178,6 +195,11 @@ func (f *fit) firstPass(ctx context.Context) (err error) {
 	}
 	f.transform, f.verdict = solver.Solve(f.moments, system, sigma)
 	f.unitNorm(z)
+	return f.lead()
+}
+
+// lead finds the span of the regressors of k experts, where T̂2 can give one.
+func (f *fit) lead() error {
 	if f.transform.C2 == 0 || f.data.D < f.cfg.K {
 		return nil
 	}
@@ -342,8 +364,14 @@ func (f *fit) byEM(ctx context.Context) (*fitted.Model, error) {
 	for i := range all {
 		all[i] = &climber{kind: KindRandom}
 	}
+	if f.cfg.Start != nil {
+		all[0].kind = KindOwn
+	}
 	err := f.side(ctx, all, 0, func(ctx context.Context, c *climber, rng *rand.Rand) error {
 		p, free := f.randomStart(rng), f.free()
+		if c.kind == KindOwn {
+			p = f.ownStart()
+		}
 		if f.cfg.Sigma > 0 {
 			f.fixSigma(p)
 			free.Sigma = false
@@ -360,6 +388,9 @@ func (f *fit) byEM(ctx context.Context) (*fitted.Model, error) {
 		return nil, err
 	}
 	f.settled(all, sameOptimum/float64(f.data.N))
+	if all[0].failed() {
+		return nil, f.noneFinite()
+	}
 	if err := f.certify(ctx, all[0], all); err != nil {
 		return nil, err
 	}

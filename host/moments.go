@@ -28,16 +28,8 @@ type span struct {
 // standard are whitened first: regressors are then unit vectors of another
 // norm, and the span is good for starts only.
 func leadingSpan(second *tensor.Second, in *inputs, q solver.Transform, k int) (*span, error) {
-	t2 := mat.NewSymDense(second.D, nil)
-	t2.ScaleSym(1/q.C2, second.T2(q.Delta, in.centre))
-	if in.whiten != nil {
-		var half, both mat.Dense
-		half.Mul(in.whiten, t2)
-		both.Mul(&half, in.whiten)
-		symmetrise(t2, &both)
-	}
 	var eig mat.EigenSym
-	if !eig.Factorize(t2, true) {
+	if !eig.Factorize(whitenedT2(second, in, q), true) {
 		return nil, fmt.Errorf("the eigenvalues of T2 cannot be computed")
 	}
 	var vectors mat.Dense
@@ -53,6 +45,19 @@ func leadingSpan(second *tensor.Second, in *inputs, q solver.Transform, k int) (
 		s.basis.Mul(in.whiten, mat.DenseCopyOf(s.basis))
 	}
 	return s, nil
+}
+
+// whitenedT2 is T̂2/c2, of the whitened inputs where they are not standard.
+func whitenedT2(second *tensor.Second, in *inputs, q solver.Transform) *mat.SymDense {
+	t2 := mat.NewSymDense(second.D, nil)
+	t2.ScaleSym(1/q.C2, second.T2(q.Delta, in.centre))
+	if in.whiten != nil {
+		var half, both mat.Dense
+		half.Mul(in.whiten, t2)
+		both.Mul(&half, in.whiten)
+		symmetrise(t2, &both)
+	}
+	return t2
 }
 
 // symmetrise writes (m + mᵀ)/2.

@@ -85,6 +85,10 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 // first.
 func (f *fit) reportStarts(ctx context.Context, m *fitted.Model, l *loss.Likelihood, all []*climber) error {
 	for _, c := range all {
+		if c.failed() {
+			c.loglik = math.NaN()
+			continue
+		}
 		if c.rows == f.data.N {
 			c.loglik = -c.run.Value * f.weight.total
 			continue
@@ -98,10 +102,22 @@ func (f *fit) reportStarts(ctx context.Context, m *fitted.Model, l *loss.Likelih
 	for _, c := range all {
 		m.Fit.Starts = append(m.Fit.Starts, fitted.Start{
 			Kind: c.kind, LogLikelihood: c.loglik, Converged: c.run.Status == optim.Converged,
-			Agrees: c.agrees, Rows: c.rows,
+			Status: c.run.Status.String(), Agrees: c.agrees, Rows: c.rows, Path: path(c.run.Trace),
 		})
 	}
 	return nil
+}
+
+// path is the mean log-likelihood at the start and after every iteration, to six
+// decimals, which is what a picture shows of it.
+func path(trace []float64) []float64 {
+	out := make([]float64, 0, len(trace))
+	for _, v := range trace {
+		if v = -math.Round(v*1e6) / 1e6; !math.IsNaN(v) && !math.IsInf(v, 0) {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // byProportion returns the permutation that puts the largest expert first:

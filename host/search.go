@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
@@ -83,19 +84,36 @@ func (f *fit) race(ctx context.Context, part *model.Data, all []*climber, least 
 		if f.settled(all, tolerance) && len(all) >= least {
 			break
 		}
+		f.checkpoint(all, least, false)
 	}
+	if all[0].failed() {
+		return nil, f.noneFinite()
+	}
+	f.checkpoint(all, least, true)
 	return all, nil
 }
 
-// byValue orders climbers by their value, those with a shrunk expert last.
+// byValue orders climbers by their value, those with a shrunk expert behind the
+// others and those that failed last.
 func byValue(a, b *climber) int {
-	if a.shrunk != b.shrunk {
-		if a.shrunk {
+	rank := func(c *climber) int {
+		switch {
+		case c.failed():
+			return 2
+		case c.shrunk:
 			return 1
 		}
-		return -1
+		return 0
 	}
-	return cmp.Compare(a.run.Value, b.run.Value)
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.run.Value, b.run.Value))
+}
+
+// failed says whether the start led nowhere: to no finite likelihood.
+func (c *climber) failed() bool { return math.IsNaN(c.run.Value) || math.IsInf(c.run.Value, 0) }
+
+// noneFinite is the error where all starts failed.
+func (f *fit) noneFinite() error {
+	return &dataset.Error{File: f.schema.Name, Msg: "no start reached a finite likelihood: the values are too large for it; rescale target or features"}
 }
 
 // settled sorts the climbers, best first, and says whether enough of them
@@ -229,7 +247,7 @@ func (f *fit) judge(ctx context.Context, l *loss.Likelihood, c *climber) (err er
 // carryOn tries moves from where a climber ended, until it reaches the best or
 // no move gains.
 func (f *fit) carryOn(ctx context.Context, part *model.Data, c *climber, best, tolerance float64) error {
-	if c.shrunk {
+	if c.shrunk || c.failed() {
 		return nil
 	}
 	l := loss.NewLikelihood(part, f.act, c.params, f.free(), 1)
@@ -241,6 +259,7 @@ func (f *fit) carryOn(ctx context.Context, part *model.Data, c *climber, best, t
 		if better == nil {
 			return nil
 		}
+		better.Trace = slices.Concat(c.run.Trace, better.Trace)
 		c.run, c.params = better, l.Params(better.X)
 		if err := f.judge(ctx, l, c); err != nil {
 			return err
@@ -256,6 +275,9 @@ func (f *fit) carryOn(ctx context.Context, part *model.Data, c *climber, best, t
 // and returns the best of them there. The climbers themselves stay on the part,
 // where more may join them; what became of them is in lifted.
 func (f *fit) finish(ctx context.Context, all []*climber, part *model.Data) (*climber, error) {
+	for _, c := range all {
+		c.lifted = nil // what a run of fewer starts left
+	}
 	field := contenders(all, part.N)
 	for i, c := range field {
 		lifted := *c
@@ -342,6 +364,7 @@ func (f *fit) settle(ctx context.Context, c *climber) error {
 		}
 		if gain := c.run.Value - run.Value; gain > 0 {
 			run.Iterations += c.run.Iterations
+			run.Trace = slices.Concat(c.run.Trace, run.Trace)
 			c.run, c.params = run, l.Params(run.X)
 			if gain > slack/float64(f.data.N) {
 				failures = -1
@@ -375,6 +398,9 @@ func (f *fit) lift(ctx context.Context, c *climber, data *model.Data, free loss.
 		return err
 	}
 	run.Iterations += c.run.Iterations
+	if c.rows == data.N {
+		run.Trace = slices.Concat(c.run.Trace, run.Trace)
+	}
 	c.run, c.params, c.rows = run, l.Params(run.X), data.N
 	return f.judge(ctx, l, c)
 }

@@ -34,7 +34,7 @@ func (f *fit) randomStart(rng *rand.Rand) *model.Params {
 // noise level no smaller than a tenth of the target's spread: smaller, and a
 // start that is a little off freezes where it is.
 func (f *fit) ownStart() *model.Params {
-	p := f.units.into(f.cfg.Start)
+	p := f.units.into(f.cfg.Start.Clone())
 	for i, s := range p.Sigma {
 		p.Sigma[i] = max(s, f.spread()/10)
 	}
@@ -122,21 +122,29 @@ func refine(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(
 		return optim.LBFGS(ctx, l, theta, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
 	}
 	iterations := 0
+	var trace []float64
 	var r *optim.Result
 	var err error
+	ran := func() {
+		iterations += r.Iterations
+		if len(trace) > 0 && len(r.Trace) > 0 { // begins where the last run ended
+			r.Trace = r.Trace[1:]
+		}
+		trace = append(trace, r.Trace...)
+	}
 	for _, crawl := range []float64{1e-4, 1e-5, 1e-6, 1e-8} {
 		r, err = optim.EM(ctx, l, theta, optim.Settings{Iterations: 300, Tolerance: crawl, Stop: stop})
-		iterations += r.Iterations
+		ran()
 		if err != nil || r.Status == optim.Stopped || r.Status == optim.Diverged {
 			break
 		}
 		r, err = optim.Newton(ctx, l, r.X, optim.Settings{Iterations: 15, Slack: slack / l.Rows()})
-		iterations += r.Iterations
+		ran()
 		if err != nil || r.Status == optim.Converged {
 			break
 		}
 		theta = r.X
 	}
-	r.Iterations = iterations
+	r.Iterations, r.Trace = iterations, trace
 	return r, err
 }

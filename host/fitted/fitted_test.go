@@ -46,7 +46,10 @@ func example() *Model {
 		Proportions: []float64{0.25, 0.75},
 		Fit: Fit{
 			Method: "auto", Seed: 1, N: 100, LogLikelihood: -12.5, BIC: 1, AIC: 2, Converged: true, Status: "gradient", Iterations: 7,
-			Starts:          []Start{{"moments", -12.5, true, true, 100}, {"random", -99, false, false, 50}},
+			Starts: []Start{
+				{Kind: "moments", LogLikelihood: -12.5, Converged: true, Status: "converged", Agrees: true, Rows: 100, Path: []float64{-0.5, -0.125}},
+				{Kind: "random", LogLikelihood: -99, Status: "stopped early", Rows: 50, Path: []float64{}},
+			},
 			MomentsEstimate: &MomentsEstimate{Regressors: [][]float64{{1, 0}, {0, 1}}, Proportions: []float64{0.5, 0.5}},
 			Notes:           []string{"a note"},
 		},
@@ -183,6 +186,26 @@ func TestModelFaults(t *testing.T) {
 	}
 }
 
+// A start that led to no likelihood is in the file, without a number.
+func TestFailedStart(t *testing.T) {
+	m := example()
+	m.Fit.Starts[1].LogLikelihood, m.Fit.Starts[1].Status = math.NaN(), "diverged"
+	path, content := write(t, m)
+	if !strings.Contains(content, `"log_likelihood": null`) || strings.Contains(content, "NaN") {
+		t.Errorf("the file is %s", content)
+	}
+	back, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := back.Fit.Starts[1]; !math.IsNaN(s.LogLikelihood) || s.Status != "diverged" || s.Kind != "random" || s.Rows != 50 {
+		t.Errorf("read back as %+v", s)
+	}
+	if _, again := write(t, back); again != content {
+		t.Error("written again it is another file")
+	}
+}
+
 // A number that is not finite never reaches a file.
 func TestNothingNonFiniteIsWritten(t *testing.T) {
 	for name, change := range map[string]func(*Model){
@@ -191,7 +214,7 @@ func TestNothingNonFiniteIsWritten(t *testing.T) {
 		"sigma":      func(m *Model) { m.Sigma[0] = math.Inf(1) },
 		"proportion": func(m *Model) { m.Proportions[0] = math.NaN() },
 		"likelihood": func(m *Model) { m.Fit.LogLikelihood = math.Inf(-1) },
-		"start":      func(m *Model) { m.Fit.Starts[1].LogLikelihood = math.Inf(-1) },
+		"start":      func(m *Model) { m.Fit.Starts[0].LogLikelihood = math.Inf(-1) },
 		"parameter":  func(m *Model) { m.Activation.Params["slope"] = math.NaN() },
 		"truth":      func(m *Model) { m.Truth.EReg = math.NaN() },
 		"moments":    func(m *Model) { m.Fit.MomentsEstimate.Regressors[0][0] = math.NaN() },

@@ -99,6 +99,11 @@ type Fit struct {
 	Iterations    int     `json:"iterations"`
 	Starts        []Start `json:"starts"`
 
+	// Where a range of k was fitted: every k, and the one that the eigenvalues of
+	// T̂2 suggest, absent where there is no such suggestion.
+	Selection []Candidate `json:"selection,omitempty"`
+	EigengapK int         `json:"eigengap_k,omitempty"`
+
 	Certificate     *Certificate     `json:"certificate"`      // null where there is none: see the notes
 	MomentsEstimate *MomentsEstimate `json:"moments_estimate"` // null where none was made
 	Notes           []string         `json:"notes"`            // what the fit could not use, and what it did instead
@@ -111,8 +116,49 @@ type Start struct {
 	Kind          string  `json:"kind"`
 	LogLikelihood float64 `json:"log_likelihood"`
 	Converged     bool    `json:"converged"`
+	Status        string  `json:"status"` // why it ended; "diverged" for one that led nowhere
 	Agrees        bool    `json:"agrees"` // with the best start on its optimum
 	Rows          int     `json:"rows"`   // on which it was refined
+	// Path is the mean log-likelihood of those rows at the start and after every
+	// iteration.
+	Path []float64 `json:"path"`
+}
+
+// MarshalJSON writes null for the log-likelihood of a start that led to none.
+func (s Start) MarshalJSON() ([]byte, error) {
+	type plain Start
+	if isFinite(s.LogLikelihood) {
+		return json.Marshal(plain(s))
+	}
+	return json.Marshal(struct {
+		plain
+		LogLikelihood *float64 `json:"log_likelihood"` // nil, hides the NaN
+	}{plain: plain(s)})
+}
+
+// UnmarshalJSON reads null as NaN.
+func (s *Start) UnmarshalJSON(data []byte) error {
+	type plain Start
+	in := struct {
+		LogLikelihood *float64 `json:"log_likelihood"`
+		*plain
+	}{plain: (*plain)(s)}
+	err := json.Unmarshal(data, &in)
+	s.LogLikelihood = math.NaN()
+	if in.LogLikelihood != nil {
+		s.LogLikelihood = *in.LogLikelihood
+	}
+	return err
+}
+
+// Candidate is a fit of one number of experts in a range.
+type Candidate struct {
+	K             int     `json:"k"`
+	LogLikelihood float64 `json:"log_likelihood"`
+	AIC           float64 `json:"aic"`
+	BIC           float64 `json:"bic"`
+	ICL           float64 `json:"icl"` // BIC + 2·entropy of the posteriors
+	Converged     bool    `json:"converged"`
 }
 
 // Certificate says whether the optimum is the best there is and whether the
@@ -296,8 +342,11 @@ func (f *Fit) validate(k, d int) error {
 		return fmt.Errorf("fit.n = %d, want at least 1", f.N)
 	}
 	for i, s := range f.Starts {
-		if !isFinite(s.LogLikelihood) {
+		if s.Converged && !isFinite(s.LogLikelihood) {
 			return fmt.Errorf("fit.starts[%d].log_likelihood = %v is not finite", i, s.LogLikelihood)
+		}
+		if err := checkVector(fmt.Sprintf("fit.starts[%d].path", i), s.Path, len(s.Path)); err != nil {
+			return err
 		}
 	}
 	if c := f.Certificate; c != nil {

@@ -41,7 +41,7 @@ func LBFGS(ctx context.Context, f Objective, x0 []float64, set Settings) (*Resul
 		},
 	}
 	rec := &recorder{set: set, r: r}
-	res, err := optimize.Minimize(problem, x0, &optimize.Settings{
+	res, _ := optimize.Minimize(problem, x0, &optimize.Settings{
 		GradientThreshold: set.Tolerance,
 		MajorIterations:   set.Iterations,
 		Converger:         optimize.NeverTerminate{},
@@ -53,8 +53,8 @@ func LBFGS(ctx context.Context, f Objective, x0 []float64, set Settings) (*Resul
 	if ctx.Err() != nil {
 		return r.end(Canceled, ctx.Err())
 	}
-	if res == nil {
-		return r.end(NoProgress, err)
+	if res == nil { // gonum refuses a first value that is not finite
+		return r.end(Diverged, nil)
 	}
 	copy(r.X, res.X)
 	r.Value, r.Iterations = res.F, res.MajorIterations
