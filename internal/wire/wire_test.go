@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gatedlearning/moe/internal/wire/activationpb"
 	"github.com/gatedlearning/moe/sdk"
@@ -370,6 +372,58 @@ func FuzzDecode(f *testing.F) {
 		}
 		if err == nil && string(appendFloats(nil, dst)) != string(b) {
 			t.Fatal("the bytes did not come back")
+		}
+	})
+}
+
+// FuzzReplies feeds a client any bytes as the messages that a plugin answers
+// with: it returns an error, or what keeps the promises of its documentation.
+func FuzzReplies(f *testing.F) {
+	nan := math.NaN()
+	for _, m := range []proto.Message{
+		&pb.DescribeResponse{Name: "a", Parameters: []*pb.Parameter{{Name: "p", Default: 1, Max: 2}}},
+		&pb.DescribeResponse{Name: "a\x1b[2J", Doc: strings.Repeat("d", 2000), Parameters: []*pb.Parameter{{Name: "p", Min: nan}}},
+		&pb.ConfigureResponse{Name: "a", Params: sdk.Params{"p": 1}, Kinks: []float64{-1, 0, 1}, Moments: true},
+		&pb.ConfigureResponse{Name: "a", Kinks: []float64{1, nan, -1}},
+		&pb.BatchResponse{Values: make([]byte, 16)},
+		&pb.MomentsResponse{Value: make([]float64, 25), Error: make([]float64, 25)},
+		&pb.SystemResponse{Sigma: 1, Matrix: make([]float64, 9), Rhs: make([]float64, 3), C4: make([]float64, 4),
+			Delta: make([]float64, 2), C2: make([]float64, 2), CubicMatrix: make([]float64, 4), CubicRhs: make([]float64, 2), C3: []float64{0, nan, 0}},
+	} {
+		data, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)-1])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ctx := t.Context()
+		c := canned{new(pb.DescribeResponse), new(pb.ConfigureResponse), new(pb.BatchResponse), new(pb.MomentsResponse), new(pb.SystemResponse)}
+		for _, m := range []proto.Message{c.describe, c.configure, c.batch, c.moments, c.system} {
+			if proto.Unmarshal(data, m) != nil {
+				proto.Reset(m) // gRPC refuses it
+			}
+		}
+		client := &Client{rpc: c}
+		if family, err := client.Describe(ctx); err == nil {
+			if _, err := family.Activation(nil); err != nil && !errors.As(err, new(*ReplyError)) {
+				t.Errorf("its own defaults are refused: %v", err)
+			}
+		}
+		if info, _, err := client.Configure(ctx, nil); err == nil && (info.Name == "" || !slices.IsSorted(info.Kinks) || !finite(info.Kinks...)) {
+			t.Errorf("accepted: %+v", info)
+		}
+		m := Member{Client: client}
+		dst := make([]float64, 2)
+		if err := m.Eval(ctx, dst, dst); (err == nil) != (len(c.batch.Values) == 16) {
+			t.Errorf("%d bytes: %v", len(c.batch.Values), err)
+		}
+		if got, err := m.Moments(ctx); err == nil && !finite(got.Value[4][4], got.Error[4][4]) {
+			t.Errorf("accepted: %+v", got)
+		}
+		if got, err := m.System(ctx, 1); err == nil && (got.Sigma != 1 || !finite(got.Cubic.C3[:]...)) {
+			t.Errorf("accepted: %+v", got)
 		}
 	})
 }
