@@ -83,7 +83,79 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 	if s, ok := certificateSection(m.Fit.Certificate); ok {
 		out = append(out, s)
 	}
+	if len(m.Fit.Selection) > 1 {
+		out = append(out, selectionSection(m))
+	}
 	return out
+}
+
+// selectionSection shows the criteria by k.
+func selectionSection(m *fitted.Model) section {
+	s := section{
+		Title:   "How many experts",
+		Reading: "The criteria by k: the lower the better. BIC chose the fit of this page.",
+		Tables:  []table{asTable(selection(m))},
+	}
+	if m.Fit.EigengapK > 0 {
+		s.Reading += fmt.Sprintf(" The largest gap between the eigenvalues of T2 suggests k = %d.", m.Fit.EigengapK)
+	}
+	var k, bic, icl []float64
+	for _, c := range m.Fit.Selection {
+		k, bic, icl = append(k, float64(c.K)), append(bic, c.BIC), append(icl, c.ICL)
+	}
+	lo, hi := extent(bic, icl)
+	c := newChart("criteria by k", k[0]-0.3, k[len(k)-1]+0.3, lo-0.05*(hi-lo), hi+0.05*(hi-lo))
+	c.height = 220
+	c.xLabel, c.yLabel = "k", "BIC (line), ICL (dashed)"
+	c.line(k, bic, "ink")
+	c.line(k, icl, "ink dashed")
+	for i := range k {
+		class := "ink"
+		if int(k[i]) == m.K {
+			class = "good"
+		}
+		c.dot(k[i], bic[i], 4.5, 1, class)
+	}
+	s.Pictures = []template.HTML{c.svg()}
+	return s
+}
+
+// traceChart draws the path of every start: the mean log-likelihood of its rows
+// after each iteration.
+func traceChart(m *fitted.Model) template.HTML {
+	var all, ends []float64
+	longest := 0
+	for _, st := range m.Fit.Starts {
+		if len(st.Path) == 0 {
+			continue
+		}
+		all = append(all, st.Path...)
+		ends = append(ends, st.Path[len(st.Path)-1])
+		longest = max(longest, len(st.Path))
+	}
+	if longest < 2 {
+		return ""
+	}
+	_, hi := extent(all)
+	lo, _ := extent(ends)
+	// The first iterations climb from far below: show what lies above twice the
+	// spread of the ends, or the last few units.
+	lo -= max(hi-lo, 2)
+	c := newChart("paths of the starts", 0, float64(longest-1), lo, hi+0.05*(hi-lo))
+	c.height = 240
+	c.xLabel, c.yLabel = "iteration", "mean log-likelihood of its rows"
+	for _, st := range m.Fit.Starts {
+		x := make([]float64, len(st.Path))
+		for i := range x {
+			x[i] = float64(i)
+		}
+		class := "thin"
+		if st.Agrees {
+			class = "thin agrees"
+		}
+		c.clipped(x, st.Path, class)
+	}
+	return c.svg()
 }
 
 // dataSection shows the rows with the experts: curves over the scatter where
@@ -206,7 +278,9 @@ func startSection(m *fitted.Model) section {
 	}
 	below := make([]float64, len(m.Fit.Starts))
 	for i, st := range m.Fit.Starts {
-		below[i] = st.LogLikelihood - m.Fit.LogLikelihood
+		if !math.IsNaN(st.LogLikelihood) { // a start that led nowhere stands at 0, unmarked
+			below[i] = st.LogLikelihood - m.Fit.LogLikelihood
+		}
 	}
 	lo, hi := extent(below)
 	lo = min(lo, -1) // differences below 1 tell nothing
@@ -218,9 +292,15 @@ func startSection(m *fitted.Model) section {
 		if st.Agrees {
 			class = "good"
 		}
-		c.dot(float64(i+1), below[i], 4.5, 1, class)
+		if !math.IsNaN(st.LogLikelihood) {
+			c.dot(float64(i+1), below[i], 4.5, 1, class)
+		}
 	}
 	s.Pictures = []template.HTML{c.svg()}
+	if trace := traceChart(m); trace != "" {
+		s.Reading += " The paths are those of the race; green ones reached the best optimum."
+		s.Pictures = append(s.Pictures, trace)
+	}
 	return s
 }
 
