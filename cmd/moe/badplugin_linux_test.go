@@ -266,7 +266,7 @@ var faults = []fault{
 	{mode: "crash-in-goroutine", says: "Eval: it ended: exit status 2.*last words: .*lost a thread"},
 	{mode: "null-pointer", says: "Eval: it ended: exit status 2.*nil pointer"},
 	{mode: "hang", says: "Eval: no answer within 2s; it hangs, or needs more time"},
-	{mode: "grows", says: "Eval: it used more than 300 MiB of memory and was ended", flags: []string{"--plugin-max-rss", "300"}},
+	{mode: "grows", says: "Eval: it used more than 100 MiB of memory and was ended", flags: []string{"--plugin-max-rss", "100"}},
 	{mode: "drifts", says: "Eval: row [0-9]+: .* but .* when it was asked again"},
 	{mode: "position", says: "Eval: row [0-9]+: .* but .* when it was asked again"},
 	{mode: "moments-nan", says: `Moments: value\[24\] is NaN`},

@@ -525,6 +525,7 @@ func TestFaultsAtStart(t *testing.T) {
 		"no-such-mode":     {"no such mode", 0},
 	} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			c := testCatalog(t)
 			if tc.timeout != 0 {
 				c.StartTimeout = tc.timeout
@@ -577,14 +578,15 @@ func TestFaultsOfCalls(t *testing.T) {
 		"crash-in-goroutine": {[]float64{1}, "lost a thread"},
 		"null-pointer":       {[]float64{1}, "nil pointer"},
 		"hang":               {[]float64{1}, "no answer within 2s"},
-		"grows":              {[]float64{1}, "it used more than 300 MiB of memory and was ended; it leaks, or needs more (--plugin-max-rss)"},
+		"grows":              {[]float64{1}, "it used more than 100 MiB of memory and was ended; it leaks, or needs more (--plugin-max-rss)"},
 		"drifts":             {[]float64{1, 2}, "row 1: 4.000000000000001 at z = 2, but 4.000000000000002 when it was asked again"},
 		"position":           {[]float64{1, 2}, "row 1: 5 at z = 2, but 4 when"},
 	} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			c := testCatalog(t)
 			if mode == "grows" {
-				c.MaxRSS = 300 << 20
+				c.MaxRSS, c.CallTimeout = 100<<20, 10*time.Second
 			}
 			p, path := open(t, c, mode, nil)
 			dst := make([]float64, len(tc.z))
@@ -661,6 +663,7 @@ func TestBadManners(t *testing.T) {
 	}
 	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			p, path := open(t, testCatalog(t), mode, nil)
 			dst := make([]float64, 3)
 			for range 3 {
