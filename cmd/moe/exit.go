@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/gatedlearning/moe/host"
@@ -46,9 +47,16 @@ func usagef(format string, args ...any) error {
 }
 
 // signalError is the cause of a context that a signal ended.
-type signalError struct{ sig os.Signal }
+type signalError struct {
+	sig os.Signal
+	// left, if not nil, names what the command left behind for the user.
+	left atomic.Pointer[string]
+}
 
 func (e *signalError) Error() string {
+	if left := e.left.Load(); left != nil {
+		return fmt.Sprintf("ended by %v; outputs are as they were before; %s", e.sig, *left)
+	}
 	return fmt.Sprintf("ended by %v; outputs are as they were before", e.sig)
 }
 

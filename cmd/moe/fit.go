@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -18,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // fitFlags are the flags of moe fit.
@@ -26,6 +28,10 @@ type fitFlags struct {
 	selection  dataset.Selection
 	activation activationFlags
 	config     host.Config
+	k          string
+	to         int // the largest k of a range, 0 for a single k
+	start      string
+	resume     bool
 	exact      bool
 	strict     bool
 	sigma      string
@@ -57,6 +63,13 @@ The result carries a certificate: whether the optimum found is the best there is
 and whether the model describes the data. An optimum in doubt is given more
 starts, up to --starts.
 
+With --k FROM:TO every number of experts in the range is fitted and compared by
+log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),
+less being better; the model of the least BIC is written.
+
+An interrupted fit leaves FILE.checkpoint beside the output FILE, from which the
+same command with --resume goes on, to the same bytes.
+
 The exit code is 1 if the fit did not converge or its optimum stays suspect, and
 with --strict if the model is suspect; the model is written all the same, and
 says so.`,
@@ -72,7 +85,7 @@ says so.`,
 	}
 	f.activation.register(cmd)
 	flags := cmd.Flags()
-	flags.IntVar(&f.config.K, "k", 0, "number of experts (required)")
+	flags.StringVar(&f.k, "k", "", "number of experts, or a range such as 1:6 of which the least BIC is kept (required)")
 	flags.StringVar(&f.selection.Target, "target", "", "the target's column `NAME` (default the last column)")
 	flags.StringSliceVar(&f.selection.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
 	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
@@ -88,6 +101,8 @@ says so.`,
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
+	flags.StringVar(&f.start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
+	flags.BoolVar(&f.resume, "resume", false, "go on from the checkpoint that an interrupted fit left beside its output")
 	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
 	flags.StringVar(&f.report, "report", "", "write a page about the fit to this HTML `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
@@ -115,13 +130,21 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	if err := f.readTruth(len(src.Schema().Features)); err != nil {
 		return err
 	}
+	if err := f.readStart(src.Schema().Features); err != nil {
+		return err
+	}
+	keeper := newKeeper(f.out)
+	if f.config.Resume, err = keeper.read(f.resume); err != nil {
+		return err
+	}
+	f.config.Checkpoint = keeper.offer
 	bar := newBar(cmd)
 	f.config.Progress = bar.show
 	f.config.Approximate = plugin.Source() != catalog.SourceBuiltin && !f.exact
-	m, err := host.Fit(ctx, plugin.Activation, src, f.config)
+	m, err := f.fit(ctx, plugin.Activation, src)
 	bar.done()
 	if err != nil {
-		return err
+		return keeper.keep(ctx, err)
 	}
 	if err := dropKnown(ctx, m); err != nil {
 		return err
@@ -130,6 +153,7 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 		if err := m.Write(ctx, f.out); err != nil {
 			return err
 		}
+		keeper.drop()
 	}
 	if f.report != "" {
 		if err := writeReport(cmd, f.report, m, plugin.Activation, src); err != nil {
@@ -145,6 +169,13 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
+func (f *fitFlags) fit(ctx context.Context, act sdk.Activation, src dataset.Source) (*fitted.Model, error) {
+	if f.to > 0 {
+		return host.FitRange(ctx, act, src, f.config.K, f.to, f.config)
+	}
+	return host.Fit(ctx, act, src, f.config)
+}
+
 // doubts says whether a certificate is a reason to exit with 1.
 func (f *fitFlags) doubts(c *fitted.Certificate) bool {
 	return c != nil && (c.Optimum != infer.Pass || f.strict && c.Model != infer.Pass)
@@ -156,8 +187,11 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if f.data == "-" {
 		return usagef("a fit needs more than one pass over the data, which standard input cannot give: name a file")
 	}
-	if f.config.K < 1 {
-		return usagef("--k %d: want at least 1", f.config.K)
+	if err := f.parseK(); err != nil {
+		return err
+	}
+	if f.resume && f.out == "" {
+		return usagef("--resume needs -o FILE: the checkpoint stands beside it")
 	}
 	if f.sigma != "auto" {
 		sigma, err := strconv.ParseFloat(f.sigma, 64)
@@ -177,13 +211,31 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if err := f.selection.Check(); err != nil {
 		return err
 	}
-	if err := distinct(f.out, f.data, f.truth, f.report); err != nil {
+	if err := distinct(f.out, f.data, f.truth, f.start, f.report); err != nil {
 		return err
 	}
-	if err := distinct(f.report, f.data, f.truth); err != nil {
+	if err := distinct(f.report, f.data, f.truth, f.start); err != nil {
 		return err
 	}
 	return creatable(f.out, f.report)
+}
+
+// parseK reads --k, a number or a range FROM:TO.
+func (f *fitFlags) parseK() error {
+	from, to, isRange := strings.Cut(f.k, ":")
+	var err error
+	if f.config.K, err = strconv.Atoi(from); err == nil && isRange {
+		f.to, err = strconv.Atoi(to)
+	}
+	switch {
+	case err != nil:
+		return usagef("--k %s: want a number of experts, or a range such as 1:6", f.k)
+	case f.config.K < 1:
+		return usagef("--k %s: want at least 1", f.k)
+	case isRange && f.to < f.config.K:
+		return usagef("--k %s: want the smaller number first", f.k)
+	}
+	return nil
 }
 
 // open opens the data with the columns of experts and gate.
@@ -209,10 +261,30 @@ func (f *fitFlags) readTruth(d int) error {
 		return err
 	}
 	p := truth.Params()
-	if p.K != f.config.K || p.D != d {
-		return &dataset.Error{File: f.truth, Msg: fmt.Sprintf("k = %d and d = %d, the fit has k = %d and d = %d", p.K, p.D, f.config.K, d)}
+	if !f.covers(p.K) || p.D != d {
+		return &dataset.Error{File: f.truth, Msg: fmt.Sprintf("k = %d and d = %d, the fit has k = %s and d = %d", p.K, p.D, f.k, d)}
 	}
 	f.config.Truth = p
+	return nil
+}
+
+// covers says whether k is, or is among, those fitted.
+func (f *fitFlags) covers(k int) bool { return k >= f.config.K && k <= max(f.to, f.config.K) }
+
+// readStart reads the parameters of --start. Those of a model are matched to the
+// data's columns by name.
+func (f *fitFlags) readStart(features []string) error {
+	if f.start == "" {
+		return nil
+	}
+	p, err := fitted.ReadParams(f.start, features)
+	if err != nil {
+		return err
+	}
+	if !f.covers(p.K) {
+		return &dataset.Error{File: f.start, Msg: fmt.Sprintf("k = %d, the fit has k = %s", p.K, f.k)}
+	}
+	f.config.Start = p
 	return nil
 }
 

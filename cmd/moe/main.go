@@ -103,7 +103,7 @@ func withSignals(parent context.Context, stderr io.Writer) (context.Context, fun
 		var cause error
 		select {
 		case s := <-signals:
-			cause = &signalError{s}
+			cause = &signalError{sig: s}
 			cancel(cause)
 		case <-finished:
 			return

@@ -50,8 +50,8 @@ func TestExitCodes(t *testing.T) {
 		{&atomicfile.WriteError{Path: "out", Err: syscall.ENOSPC}, 74},
 		{&fs.PathError{Op: "open", Path: "data.csv", Err: fs.ErrNotExist}, 74},
 		{&catalog.UntrustedError{Path: "p"}, 77},
-		{&signalError{os.Interrupt}, 130},
-		{&signalError{syscall.SIGTERM}, 143},
+		{&signalError{sig: os.Interrupt}, 130},
+		{&signalError{sig: syscall.SIGTERM}, 143},
 	} {
 		if got := exitCode(test.err); got != test.want {
 			t.Errorf("%v: exit code %d, want %d", test.err, got, test.want)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,9 @@ func Text(w io.Writer, m *fitted.Model) error {
 	writeTable(out, experts(m))
 	if m.K > 1 {
 		writeTable(out, gates(m))
+	}
+	if len(m.Fit.Selection) > 0 {
+		writeTable(out, selection(m))
 	}
 	if len(m.Fit.Starts) > 0 {
 		writeTable(out, starts(m))
@@ -137,7 +141,36 @@ func starts(m *fitted.Model) [][]string {
 	table := [][]string{{"Starts", "on rows", "log-likelihood of all", "converged", "agrees with best"}}
 	for _, s := range m.Fit.Starts {
 		table = append(table, []string{
-			s.Kind, strconv.Itoa(s.Rows), strconv.FormatFloat(s.LogLikelihood, 'f', 2, 64), yesNo(s.Converged), yesNo(s.Agrees),
+			s.Kind, strconv.Itoa(s.Rows), likelihood(s), yesNo(s.Converged), yesNo(s.Agrees),
+		})
+	}
+	return table
+}
+
+// likelihood is that of a start, or why it has none.
+func likelihood(s fitted.Start) string {
+	if math.IsNaN(s.LogLikelihood) {
+		return s.Status
+	}
+	return hundredths(s.LogLikelihood)
+}
+
+func hundredths(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+// selection compares the numbers of experts that were fitted; less is better in
+// all columns but the first.
+func selection(m *fitted.Model) [][]string {
+	table := [][]string{{"Experts", "log-likelihood", "AIC", "BIC", "ICL", "converged", ""}}
+	for _, c := range m.Fit.Selection {
+		remarks := ""
+		if c.K == m.K {
+			remarks = "chosen"
+		}
+		if c.K == m.Fit.EigengapK {
+			remarks = strings.TrimLeft(remarks+", eigenvalues of T2", ", ")
+		}
+		table = append(table, []string{
+			strconv.Itoa(c.K), hundredths(c.LogLikelihood), hundredths(c.AIC), hundredths(c.BIC), hundredths(c.ICL), yesNo(c.Converged), remarks,
 		})
 	}
 	return table

@@ -1,0 +1,54 @@
+package fitted
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// ReadParams reads the parameters in a model file or a truth file, told apart by
+// the key format, for a table with these features. Those of a model are matched
+// by name; those of a truth file stand in the table's order. Faults of the
+// content, features of another name or number among them, are a *dataset.Error.
+func ReadParams(path string, features []string) (*model.Params, error) {
+	var head struct {
+		Format *string `json:"format"`
+	}
+	if err := readJSON(path, &head); err != nil {
+		return nil, err
+	}
+	if head.Format == nil {
+		t, err := ReadTruth(path)
+		if err != nil {
+			return nil, err
+		}
+		if t.D != len(features) {
+			return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("d = %d, the data have %d features", t.D, len(features))}
+		}
+		return t.Params(), nil
+	}
+	m, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	if m.D != len(features) {
+		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("d = %d, the data have %d features", m.D, len(features))}
+	}
+	p := m.Params()
+	q := p.Clone()
+	for j, name := range features {
+		at := slices.Index(m.Features, name)
+		if at < 0 {
+			return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the model has no feature %q, which the data have", name)}
+		}
+		for i := range p.K {
+			q.Regressor(i)[j] = p.Regressor(i)[at]
+		}
+		for i := range p.K - 1 {
+			q.Gate(i)[j] = p.Gate(i)[at]
+		}
+	}
+	return q, nil
+}
