@@ -37,8 +37,9 @@ var coverageCells = []cell{
 // block of parameters; over few data sets, within 4.5 standard errors of 95 %. The
 // standard error is that of the average over data sets, and at least that of
 // independent intervals, so that a run of hits is not taken for certainty. Coverage
-// lies within 0.6 standard errors of 95 % at the default number of data sets, see
-// docs/inference.md: any of the 12 blocks fails in fewer than one run in 1,000.
+// lies within 1.9 standard errors of 95 % at the default number of data sets, see
+// docs/inference.md: one of the 12 blocks would fail in fewer than one run in 100,
+// and the seeds are fixed.
 func TestConfidenceIntervalsCover(t *testing.T) {
 	for _, c := range coverageCells {
 		t.Run(c.String(), func(t *testing.T) {
