@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gatedlearning/moe/host/catalog"
 )
 
 // TestPluginScripts runs the scripts in testdata/plugin. They find the binaries
@@ -125,5 +127,47 @@ func TestInterruptPlugin(t *testing.T) {
 	store, err := os.ReadFile(filepath.Join(dir, ".config", "trusted-plugins.json"))
 	if err != nil || strings.Contains(string(store), "hangs") {
 		t.Errorf("the store says %s, %v", store, err)
+	}
+}
+
+// BenchmarkPython measures the example in Python: a start with its end, a call
+// with one value, and a large batch.
+func BenchmarkPython(b *testing.B) {
+	if exec.Command("/usr/bin/python3", "-c", "import grpc, google.protobuf").Run() != nil {
+		b.Skip("no python3-grpcio")
+	}
+	script, err := os.ReadFile("../../examples/plugins/moe-plugin-swish")
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := filepath.Join(b.TempDir(), "moe-plugin-swish")
+	if err := os.WriteFile(path, script, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	c := catalog.Catalog{Dir: b.TempDir(), RunUntrusted: true}
+	open := func(b *testing.B) *catalog.Plugin {
+		p, err := c.Open(b.Context(), path, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return p
+	}
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			open(b).Close()
+		}
+	})
+	for _, n := range []int{1, 1 << 16} {
+		b.Run(fmt.Sprintf("eval-%d", n), func(b *testing.B) {
+			p := open(b)
+			defer p.Close()
+			z, dst := make([]float64, n), make([]float64, n)
+			for b.Loop() {
+				if err := p.Activation.Eval(b.Context(), dst, z); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mvalues/s")
+		})
 	}
 }
