@@ -56,21 +56,27 @@ type climber struct {
 // optimum they count as agreeing.
 func (f *fit) race(ctx context.Context, part *model.Data, all []*climber, least int) ([]*climber, error) {
 	tolerance := sameOptimum / float64(part.N)
-	f.progress(StageRace, len(all), f.cfg.Starts)
 	for len(all) < f.cfg.Starts {
 		best := math.Inf(1)
 		if len(all) > 0 {
 			best = all[0].run.Value
 		}
 		wave := f.wave(len(all))
+		var mu sync.Mutex // of done
+		done := len(all)
+		f.progress(StageRace, done, f.cfg.Starts)
 		err := f.side(ctx, wave, len(all), func(ctx context.Context, c *climber, rng *rand.Rand) error {
-			return f.climb(ctx, part, c, rng, best)
+			err := f.climb(ctx, part, c, rng, best)
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			f.progress(StageRace, done, f.cfg.Starts)
+			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, wave...)
-		f.progress(StageRace, len(all), f.cfg.Starts)
 		if f.settled(all, tolerance) && len(all) >= least {
 			break
 		}

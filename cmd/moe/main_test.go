@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -82,5 +83,21 @@ func TestPanicsAreOneLine(t *testing.T) {
 	}
 	if err := guard(func() error { return context.Canceled }); err != context.Canceled {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestTimeLeft(t *testing.T) {
+	for _, test := range []struct {
+		elapsed     time.Duration
+		done, total int64
+		want        string
+	}{
+		{3 * time.Second, 0, 32, "3s"},
+		{10 * time.Second, 4, 32, "10s, at most 1m10s left"},
+		{90 * time.Second, 32, 32, "1m30s"},
+	} {
+		if got := timeLeft(test.elapsed, test.done, test.total); got != test.want {
+			t.Errorf("after %v, %d of %d: %q, want %q", test.elapsed, test.done, test.total, got, test.want)
+		}
 	}
 }

@@ -41,11 +41,25 @@ func (b *bar) show(stage host.Stage, done, total int) {
 	if b.current == nil || stage != b.stage || total != b.total {
 		b.drop()
 		b.stage, b.total = stage, total
+		began := time.Now()
 		b.current = b.container.AddBar(int64(max(total, 1)), mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.Name(string(stage), decor.WCSyncSpaceR), decor.CountersNoUnit("%d / %d")),
-			mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO)))
+			mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {
+				return timeLeft(time.Since(began), s.Current, s.Total)
+			})))
 	}
 	b.current.SetCurrent(int64(done))
+}
+
+// timeLeft estimates how long a stage goes on, from its pace so far. It is a
+// bound: most fits need fewer starts than they may make.
+func timeLeft(elapsed time.Duration, done, total int64) string {
+	text := elapsed.Round(time.Second).String()
+	if done <= 0 || done >= total {
+		return text
+	}
+	left := time.Duration(float64(elapsed) / float64(done) * float64(total-done))
+	return text + ", at most " + left.Round(time.Second).String() + " left"
 }
 
 func (b *bar) drop() {

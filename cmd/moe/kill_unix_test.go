@@ -1,0 +1,172 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Killed while it writes, a command leaves the old output whole, whatever the
+// format, and the next run writes its own.
+func TestKilledWhileWriting(t *testing.T) {
+	for _, name := range []string{"out.csv", "out.npy", "out.parquet"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		sample := func(n string) []string {
+			return []string{"sample", "--activation", "relu", "--k", "2", "--d", "10", "--n", n, "-o", name}
+		}
+		first, _ := command(t, dir, sample("500")...)
+		if err := first.Run(); err != nil {
+			t.Fatal(err)
+		}
+		old, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd, _ := command(t, dir, sample("100000000")...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "bytes in the temporary file", func() bool {
+			for _, temp := range temporary(t, dir) {
+				if info, err := os.Stat(temp); err == nil && info.Size() > 1<<16 {
+					return true
+				}
+			}
+			return false
+		})
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("a killed command ended well")
+		}
+		if now, err := os.ReadFile(path); err != nil || string(now) != string(old) {
+			t.Errorf("%s has changed: %v", name, err)
+		}
+		again, stderr := command(t, dir, sample("600")...)
+		if err := again.Run(); err != nil {
+			t.Errorf("%s: the next run: %v, %s", name, err, stderr)
+		}
+		if now, err := os.ReadFile(path); err != nil || len(now) <= len(old) {
+			t.Errorf("%s: the next run wrote %d bytes: %v", name, len(now), err)
+		}
+	}
+}
+
+// Two fits that write one model file leave the whole model of one of them.
+func TestTwoFitsOfOneFile(t *testing.T) {
+	dir := t.TempDir()
+	run := func(args ...string) {
+		t.Helper()
+		cmd, stderr := command(t, dir, args...)
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %v, %s", args, err, stderr)
+		}
+	}
+	run("sample", "--activation", "identity", "--k", "2", "--d", "5", "--n", "2000", "-o", "data.npy")
+	fit := func(seed, out string) []string {
+		return []string{"fit", "data.npy", "--activation", "identity", "--k", "2", "--seed", seed, "-o", out}
+	}
+	run(fit("1", "one.json")...)
+	run(fit("2", "two.json")...)
+	one, two := read(t, dir, "one.json"), read(t, dir, "two.json")
+	for range 3 {
+		a, _ := command(t, dir, fit("1", "out.json")...)
+		b, _ := command(t, dir, fit("2", "out.json")...)
+		if err := a.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, dir, "out.json"); got != one && got != two {
+			t.Error("the file is neither's")
+		}
+	}
+	if left := temporary(t, dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// An interrupted fit leaves a checkpoint and says where; resumed it ends in the
+// bytes of an uninterrupted one and takes the checkpoint away.
+func TestInterruptedFitResumes(t *testing.T) {
+	dir := t.TempDir()
+	run := func(args ...string) (int, string) {
+		t.Helper()
+		cmd, stderr := command(t, dir, args...)
+		return exitOf(cmd.Run()), stderr.String()
+	}
+	run("sample", "--activation", "identity", "--k", "2", "--d", "6", "--n", "20000", "-o", "data.npy")
+	fit := func(more ...string) []string {
+		return append([]string{"fit", "data.npy", "--activation", "identity", "--k", "2:4", "--quiet"}, more...)
+	}
+	whole, _ := command(t, dir, fit("-o", "whole.json")...)
+	began := time.Now()
+	if err := whole.Run(); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	if code, line := run(fit("-o", "out.json", "--resume")...); code != exitIO || !strings.Contains(line, "out.json.checkpoint: no such file or directory; nothing to resume") {
+		t.Errorf("without a checkpoint: exit code %d, %s", code, line)
+	}
+
+	cmd, stderr := command(t, dir, fit("-o", "out.json")...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(took / 2) // where it is by then does not matter
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitOf(cmd.Wait()); code != 130 {
+		t.Skipf("exit code %d: the fit was over before the signal", code)
+	}
+	if line := stderr.String(); strings.Count(line, "\n") != 1 || !strings.Contains(line, "out.json.checkpoint, --resume goes on") {
+		t.Fatalf("stderr %q", line)
+	}
+	checkpoint := read(t, dir, "out.json.checkpoint")
+	if !json.Valid([]byte(checkpoint)) {
+		t.Error("the checkpoint is not JSON")
+	}
+	if code, line := run(fit("-o", "out.json", "--resume", "--seed", "2")...); code != exitData || !strings.Contains(line, "out.json.checkpoint: the checkpoint is of another fit: seed was 1 and is 2") {
+		t.Errorf("another seed: exit code %d, %s", code, line)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "out.json.checkpoint"), []byte(checkpoint[:len(checkpoint)/2]), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if code, line := run(fit("-o", "out.json", "--resume")...); code != exitData || !strings.Contains(line, "not a checkpoint") {
+		t.Errorf("half a checkpoint: exit code %d, %s", code, line)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "out.json.checkpoint"), []byte(checkpoint), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if code, line := run(fit("-o", "out.json", "--resume", "--threads", "1")...); code != 0 {
+		t.Fatalf("resumed: exit code %d, %s", code, line)
+	}
+	if read(t, dir, "out.json") != read(t, dir, "whole.json") {
+		t.Error("the resumed fit is another file")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out.json.checkpoint")); err == nil {
+		t.Error("the checkpoint is still there")
+	}
+}
