@@ -114,9 +114,11 @@ func (f *fit) standardise() {
 	if f.shape.intercept {
 		s.mean = f.second.Mean()
 	}
+	mean := f.second.Mean()
 	for j := range s.sd {
-		// Without an intercept a column of ones would have sd 0: its rms serves.
-		s.sd[j] = math.Sqrt(cov.At(j, j))
+		// Where the mean stays, the rms is the column's size: a year, 2000 ± 5,
+		// divided by its sd would be 400 ± 1.
+		s.sd[j] = math.Hypot(math.Sqrt(max(cov.At(j, j), 0)), mean[j]-s.mean[j])
 		if !(s.sd[j] > 0) {
 			s.sd[j] = 1
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/gatedlearning/moe/host/model"
 	"gonum.org/v1/gonum/floats"
@@ -359,5 +360,19 @@ func TestWideDesign(t *testing.T) {
 	// Products are associated differently: rounding, 1e−16 of sums of order 1.
 	if !mat.EqualApprox(h, want, 1e-12) || !floats.EqualApprox(next, wantNext, 1e-9) {
 		t.Error("Hessian or EM step differ from those with products kept")
+	}
+}
+
+// TestSolveRidgeEnds: a matrix next to 0, as a saturated g leaves it, has no
+// solution; looking for its ridge must not go on for ever.
+func TestSolveRidgeEnds(t *testing.T) {
+	for _, size := range []float64{0, 1e-320, 1e-310, math.Inf(1), math.NaN()} {
+		ended := make(chan []float64, 1)
+		go func() { ended <- solveRidge(mat.NewSymDense(2, []float64{size, 0, 0, size}), []float64{1, 1}) }()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("diagonal %v: still looking for a ridge after 10 s", size)
+		}
 	}
 }

@@ -116,7 +116,8 @@ const relativeRidge = 1e-10
 func solveRidge(h *mat.SymDense, b []float64) []float64 {
 	n := len(b)
 	mean := mat.Trace(h) / float64(n)
-	if !(mean > 0) || math.IsInf(mean, 0) {
+	// Where g is saturated g′² may be so small that no ridge is smaller.
+	if !(relativeRidge*mean > 0) || math.IsInf(mean, 0) {
 		return nil
 	}
 	out := mat.NewVecDense(n, nil)
