@@ -449,13 +449,14 @@ func TestPluginKilled(t *testing.T) {
 		var victim string
 		waitFor(t, "the plugin", func() bool {
 			list := s.processes()
-			if len(list) == 1 && list[0] != victim {
-				victim = list[0]
-				return true
+			listens, _ := filepath.Glob(filepath.Join(s.sockets, "moe", "*", "*", "*"))
+			if len(list) != 1 || len(listens) != 1 {
+				return false
 			}
-			return false
+			victim = list[0]
+			return true
 		})
-		time.Sleep(200 * time.Millisecond) // a few batches
+		time.Sleep(200 * time.Millisecond) // the handshake, and a few batches
 		pid, _ := strconv.Atoi(victim)
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatalf("the fit was over before its plugin was killed: %v", err)

@@ -259,6 +259,8 @@ func (s *session) restart(ctx context.Context, dead *process) (bool, error) {
 	s.proc = proc
 	again, err := proc.client.Describe(ctx)
 	switch {
+	case err != nil && died(proc, err):
+		return true, nil // the next call finds it dead
 	case err != nil:
 		return false, s.fault(proc, "Describe", err)
 	case again.Name != s.family.Name || again.Version != s.family.Version || !slices.Equal(again.Params, s.family.Params):
