@@ -42,6 +42,9 @@ var (
 	}
 )
 
+// studyFrom lets the study see data sets that no choice was made on.
+var studyFrom = flag.Uint64("studyfrom", 1, "number of the first data set in the study of the certificate")
+
 // studyDesign is a kind of data set and the model fitted to it.
 type studyDesign struct {
 	name       string
@@ -56,6 +59,7 @@ type studyDesign struct {
 	fitted sdk.Activation // nil for the truth
 	fitK   int            // 0 for the truth
 	quick  bool           // is part of every run of the tests
+	close  bool           // too close to the truth to be told from it by so few rows
 }
 
 func (s studyDesign) right() bool { return s.fitted == nil && s.fitK == 0 && s.tails != 5 }
@@ -171,6 +175,11 @@ var studyDesigns = []studyDesign{
 	{name: "wrong: sigmoid as tanh", truth: activation(sigmoid.Family, nil), k: 2, d: 10, n: 10000, sigma: 0.3, fitted: tanh},
 	{name: "wrong: t(5) noise", truth: activation(identity.Family, nil), k: 3, d: 10, n: 10000, sigma: 0.3, tails: 5},
 	{name: "wrong: t(5) noise relu", quick: true, truth: activation(relu.Family, nil), k: 2, d: 10, n: 10000, sigma: 0.05, tails: 5},
+
+	{name: "close: sigmoid as tanh", close: true, truth: activation(sigmoid.Family, nil), k: 2, d: 5, n: 1000, sigma: 0.5, design: sample.Random, intercepts: true, fitted: tanh},
+	{name: "close: sigmoid as identity", close: true, truth: activation(sigmoid.Family, nil), k: 2, d: 5, n: 1000, sigma: 0.5, design: sample.Random, intercepts: true, fitted: activation(identity.Family, nil)},
+	{name: "close: sigmoid 3 as 2", close: true, truth: activation(sigmoid.Family, nil), k: 3, d: 10, n: 1000, sigma: 0.3, fitK: 2},
+	{name: "close: leaky .1 as relu", close: true, truth: activation(leakyrelu.Family, sdk.Params{"slope": 0.1}), k: 2, d: 5, n: 1000, sigma: 0.5, fitted: activation(relu.Family, nil)},
 }
 
 // tally counts the verdicts on fits, and on local optima at least 0.05 per row
@@ -228,12 +237,13 @@ func TestCertificateStudy(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			var n tally
 			for seed := range max(2, uint64(*studySets)) {
-				s.try(t, seed+1, &n)
+				s.try(t, *studyFrom+seed, &n)
 			}
 			if *studySets > 0 {
 				fmt.Println(n.row(s.name))
 			}
 			switch {
+			case s.close:
 			case !s.right():
 				wrong.add(n)
 				if float64(n.modelSuspect) < 0.95*float64(n.fits) {

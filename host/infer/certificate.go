@@ -11,12 +11,14 @@ const (
 	Suspect = "suspect"
 )
 
-// Level is the probability with which a certificate calls a right model
-// suspect: the smallest p-value of its tests, times their number (Bonferroni),
-// lies below it.
-const Level = 1e-3
-
 const (
+	// Level is the probability with which a certificate calls a right model
+	// suspect: the smallest p-value of its tests, times their number
+	// (Bonferroni), lies below it.
+	Level = 1e-3
+	// Doubt is the level below which the tests do not speak for the optimum: it
+	// is higher, since doubt costs no more than further starts.
+	Doubt = 1e-2
 	// agreeingStarts that reached the best optimum are enough where the tests
 	// that do not depend on the noise's shape pass.
 	agreeingStarts = 3
@@ -70,8 +72,9 @@ type Certificate struct {
 
 // Judge puts tests and evidence together.
 //
-// The model passes where every test does. The optimum passes there too: a local
-// optimum merges experts, which the tests would see. Where they fail it passes
+// The model passes where every test does, at [Level]. The optimum passes where
+// they do at [Doubt]: a local optimum merges experts, which the tests would see.
+// Where they do not it passes
 //
 //   - if three starts agree on it and the robust tests pass, since then it is the
 //     noise that is not as assumed, or
@@ -79,20 +82,21 @@ type Certificate struct {
 //     unseen optimum with a basin that matters is improbable.
 func Judge(tests []Test, e Evidence) *Certificate {
 	c := &Certificate{Optimum: Pass, Model: Pass, PValue: 1, Tests: tests}
-	robust := true
+	robust := 1.0 // the smallest of the robust tests
 	m := float64(len(tests))
 	for i := range tests {
 		t := &tests[i]
 		c.PValue = min(c.PValue, m*t.PValue)
-		if m*t.PValue >= Level {
-			t.Verdict, t.Cause = Pass, ""
-			continue
+		if t.Robust {
+			robust = min(robust, m*t.PValue)
 		}
-		t.Verdict, c.Model = Suspect, Suspect
-		robust = robust && !t.Robust
+		t.Verdict, t.Cause = Pass, ""
+		if m*t.PValue < Level {
+			t.Verdict, c.Model = Suspect, Suspect
+		}
 	}
-	c.explain(robust)
-	c.judgeOptimum(robust, e)
+	c.explain(robust >= Level)
+	c.judgeOptimum(robust >= Doubt, e)
 	return c
 }
 
@@ -126,7 +130,7 @@ func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
 	unseen := e.Unseen(unseenShare)
 	improbable := fmt.Sprintf("the probability of a better one that %.0f %% of starts would reach is %.2g", 100*unseenShare, unseen)
 	switch {
-	case c.Model == Pass:
+	case c.PValue >= Doubt:
 		c.Reason = "the residuals show no sign of merged experts"
 	case e.Agreeing >= agreeingStarts && robust:
 		c.Reason = agreement + ", and the tests that do not depend on the noise's shape pass"
@@ -134,6 +138,6 @@ func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
 		c.Reason = agreement + "; " + improbable
 	default:
 		c.Optimum = Suspect
-		c.Reason = "the tests fail and " + agreement + "; " + improbable
+		c.Reason = fmt.Sprintf("the tests speak against it (p = %.2g) and %s; %s", c.PValue, agreement, improbable)
 	}
 }

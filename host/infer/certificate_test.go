@@ -242,7 +242,7 @@ func TestJudge(t *testing.T) {
 		optimum, model string
 		cause          string // of the first test
 	}{
-		{"all pass, one start", tests(0.1, 0.001), Evidence{1, 1}, Pass, Pass, ""},
+		{"all pass, one start", tests(0.1, 0.02), Evidence{1, 1}, Pass, Pass, ""},
 		{"no tests", nil, Evidence{1, 1}, Pass, Pass, ""},
 		{"residuals fail, one start", tests(1e-9, 0.5), Evidence{1, 1}, Suspect, Suspect, noiseCause},
 		{"residuals fail, three agree", tests(1e-9, 0.5), Evidence{4, 3}, Pass, Suspect, noiseCause},
@@ -250,7 +250,10 @@ func TestJudge(t *testing.T) {
 		{"all fail, too few starts", tests(1e-9, 1e-9), Evidence{StartsWanted - 1, StartsWanted - 1}, Suspect, Suspect, causes[testResiduals]},
 		{"all fail, enough starts", tests(1e-9, 1e-9), Evidence{StartsWanted, 3}, Pass, Suspect, causes[testResiduals]},
 		{"all fail, few agree of many", tests(1e-9, 1e-9), Evidence{32, 2}, Suspect, Suspect, causes[testResiduals]},
-		{"at the level", tests(Level/2*1.001, 1), Evidence{1, 1}, Pass, Pass, ""},
+		{"at the level", tests(Level/2*1.001, 1), Evidence{1, 1}, Suspect, Pass, ""},
+		{"at the doubt", tests(Doubt/2*1.001, 1), Evidence{1, 1}, Pass, Pass, ""},
+		{"doubt, residuals alone, three agree", tests(Doubt/2*0.999, 1), Evidence{4, 3}, Pass, Pass, ""},
+		{"doubt, three agree", tests(1, Doubt/2*0.999), Evidence{4, 3}, Suspect, Pass, ""},
 		{"below the level", tests(Level/2*0.999, 1), Evidence{1, 1}, Suspect, Suspect, noiseCause},
 	} {
 		got := Judge(c.tests, c.evidence)

@@ -267,6 +267,9 @@ func (q *quadraticForms) test(lo, hi int) Test {
 		t.Statistic += u * u / (q.n * value)
 		t.DF++
 	}
+	if math.IsNaN(t.Statistic) || math.IsInf(t.Statistic, 0) {
+		return Test{} // g is not finite at some x
+	}
 	if t.DF > 0 {
 		t.PValue = distuv.ChiSquared{K: float64(t.DF)}.Survival(t.Statistic)
 	}
