@@ -31,8 +31,11 @@ import (
 
 // badplugin is the program that plays every mode, built when the first test
 // wants it.
-var badplugin = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(built, "badplugin")
+var badplugin = sync.OnceValues(func() (path string, err error) {
+	if built, err = os.MkdirTemp("", "catalog"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(built, "badplugin")
 	out, err := exec.Command("go", "build", "-o", path, "./testdata/badplugin").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
@@ -40,13 +43,9 @@ var badplugin = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-var built string // the directory of badplugin
+var built string // the directory of badplugin, "" until it is built
 
 func TestMain(m *testing.M) {
-	var err error
-	if built, err = os.MkdirTemp("", "catalog"); err != nil {
-		panic(err)
-	}
 	code := m.Run()
 	os.RemoveAll(built)
 	os.Exit(code)

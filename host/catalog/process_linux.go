@@ -166,5 +166,5 @@ func (p *process) startFault(shown string, err error, hung bool, limit time.Dura
 	if end := r.endedBy(); end != "" && !hung {
 		reason += " (" + end + ")"
 	}
-	return &FaultError{Plugin: shown, Call: "start", Reason: reason, Output: r.words.last()}
+	return &FaultError{Plugin: shown, Call: "start", Reason: reason, Output: r.lastWords()}
 }

@@ -38,6 +38,8 @@ type runner struct {
 	refused   error         // why the first line did not pass; see lineDone
 	lineDone  chan struct{}
 
+	drained chan struct{} // closed when all of its stderr has been read
+
 	done  chan struct{} // closed when the plugin has ended and was reaped
 	state *os.ProcessState
 	close sync.Once
@@ -61,7 +63,7 @@ var passEnv = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ"}
 
 // newRunner prepares to run img.
 func newRunner(img *image, shown string, maxRSS int64) *runner {
-	return &runner{image: img, shown: shown, maxRSS: maxRSS, lineDone: make(chan struct{}), done: make(chan struct{})}
+	return &runner{image: img, shown: shown, maxRSS: maxRSS, lineDone: make(chan struct{}), drained: make(chan struct{}), done: make(chan struct{})}
 }
 
 // setUp takes what go-plugin wants in the plugin's environment, and the
@@ -112,7 +114,10 @@ func (r *runner) Start(context.Context) error {
 	r.handshake = handshake
 	line := make(chan string, 1)
 	go firstLine(outR, line, &r.words)
-	go io.Copy(&r.words, errR)
+	go func() {
+		defer close(r.drained)
+		io.Copy(&r.words, errR)
+	}()
 	go r.check(line, pass)
 	go r.watchMemory()
 	return nil
@@ -389,6 +394,18 @@ func (r *runner) ended(d time.Duration) bool {
 	case <-time.After(d):
 		return false
 	}
+}
+
+// lastWords returns the last lines that the plugin wrote: of one that has ended
+// all that it wrote, unless somebody else holds its stderr open.
+func (r *runner) lastWords() string {
+	if r.runs() && r.ended(0) {
+		select {
+		case <-r.drained:
+		case <-time.After(settle):
+		}
+	}
+	return r.words.last()
 }
 
 // endedBy returns how the plugin ended, such as "exit status 2", or "" if it

@@ -302,7 +302,7 @@ func (s *session) fault(proc *process, name string, err error) error {
 			}
 		}
 	}
-	return &FaultError{Plugin: s.shown, Call: name, Reason: reason, Output: proc.runner.words.last(), Advice: advice}
+	return &FaultError{Plugin: s.shown, Call: name, Reason: reason, Output: proc.runner.lastWords(), Advice: advice}
 }
 
 func (s *session) faultf(name, format string, args ...any) error {
