@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"internal/wire":              {"sdk", "internal/wire/activationpb", goPlugin, grpc, protobuf},
 	"internal/wire/activationpb": {grpc, protobuf},
 	"internal/conform":           {"sdk", "solver", "internal/wire"},
-	"internal/atomicfile":        {},
+	"internal/atomicfile":        {"golang.org/x/sys"},
 
 	"plugins/identity":  {"sdk", "sdk/gauss"},
 	"plugins/leakyrelu": {"sdk", "sdk/gauss"},

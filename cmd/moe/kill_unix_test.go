@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,14 +34,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, "bytes in the temporary file", func() bool {
-			for _, temp := range temporary(t, dir) {
-				if info, err := os.Stat(temp); err == nil && info.Size() > 1<<16 {
-					return true
-				}
-			}
-			return false
-		})
+		waitFor(t, "bytes in the temporary file", func() bool { return writing(t, cmd, dir) })
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -49,6 +43,9 @@ func TestKilledWhileWriting(t *testing.T) {
 		}
 		if now, err := os.ReadFile(path); err != nil || string(now) != string(old) {
 			t.Errorf("%s has changed: %v", name, err)
+		}
+		if left := temporary(t, dir); runtime.GOOS == "linux" && len(left) > 0 {
+			t.Errorf("%s: left behind: %v", name, left)
 		}
 		again, stderr := command(t, dir, sample("600")...)
 		if err := again.Run(); err != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,26 @@ func temporary(t *testing.T, dir string) []string {
 		t.Fatal(err)
 	}
 	return list
+}
+
+// writing says whether the command has begun to write its output: by the size
+// of a temporary file, or, where the file has no name, by the bytes that the
+// process has written.
+func writing(t *testing.T, cmd *exec.Cmd, dir string) bool {
+	const some = 1 << 16
+	for _, temp := range temporary(t, dir) {
+		if info, err := os.Stat(temp); err == nil && info.Size() > some {
+			return true
+		}
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", cmd.Process.Pid))
+	if err != nil {
+		return false
+	}
+	var written int64
+	_, after, _ := strings.Cut(string(text), "wchar: ")
+	fmt.Sscan(after, &written)
+	return written > some
 }
 
 // waitFor polls until ok, for at most ten seconds.
@@ -102,7 +123,7 @@ func TestSignals(t *testing.T) {
 				t.Fatal(err)
 			}
 			if test.args[0] == "sample" {
-				waitFor(t, "the temporary file", func() bool { return len(temporary(t, dir)) > 0 })
+				waitFor(t, "bytes in the temporary file", func() bool { return writing(t, cmd, dir) })
 			} else if test.args[0] == "fit" {
 				time.Sleep(500 * time.Millisecond)
 			} else { // it is waiting once it has taken the header from the pipe

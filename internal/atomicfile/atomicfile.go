@@ -1,6 +1,6 @@
 // Package atomicfile writes files that are whole or not there: the bytes go to
-// a temporary file beside the output, are synced, and take the output's name
-// in one rename.
+// a temporary file beside the output, on Linux one without a name, are synced,
+// and take the output's name in one rename.
 package atomicfile
 
 import (
@@ -54,6 +54,7 @@ type File struct {
 	path   string // as the caller wrote it
 	target string // what is replaced: path with symbolic links resolved
 	temp   string // "" where the target is a device or a pipe, written in place
+	named  bool   // whether temp exists; a file without a name gets it at the end
 	ctx    context.Context
 	stop   func() bool
 
@@ -94,6 +95,10 @@ func open(ctx context.Context, path string) (*File, error) {
 		mode = info.Mode().Perm()
 	}
 	file.temp = filepath.Join(filepath.Dir(file.target), ".moe-"+rand.Text()+".tmp")
+	if file.f = openUnnamed(filepath.Dir(file.target), mode); file.f != nil {
+		return file, nil
+	}
+	file.named = true
 	file.f, err = os.OpenFile(file.temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 	return file, err
 }
@@ -125,6 +130,9 @@ func WriteFile(ctx context.Context, path string, data []byte) error {
 
 // Write appends p to the file. Errors are *[WriteError], or the context's.
 func (f *File) Write(p []byte) (int, error) {
+	if cause := context.Cause(f.ctx); cause != nil {
+		return 0, cause
+	}
 	n, err := f.f.Write(p)
 	return n, f.failed(err)
 }
@@ -157,6 +165,11 @@ func (f *File) Commit() error {
 	}
 	f.done = true
 	f.stop()
+	if cause := context.Cause(f.ctx); cause != nil {
+		f.f.Close()
+		f.remove()
+		return cause
+	}
 	if err := f.finish(); err != nil {
 		f.remove()
 		return f.failed(err)
@@ -171,6 +184,13 @@ func (f *File) finish() error {
 	if err := f.f.Sync(); err != nil {
 		f.f.Close()
 		return err
+	}
+	if !f.named {
+		if err := name(f.f, f.temp); err != nil {
+			f.f.Close()
+			return err
+		}
+		f.named = true
 	}
 	if err := f.f.Close(); err != nil {
 		return err
@@ -197,7 +217,7 @@ func (f *File) Discard() {
 }
 
 func (f *File) remove() {
-	if f.temp != "" {
+	if f.named {
 		os.Remove(f.temp)
 	}
 }
