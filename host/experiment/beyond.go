@@ -1,0 +1,381 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/tensor"
+)
+
+// beyond is what the papers do not have.
+func beyond(z size) []*Figure {
+	return []*Figure{ray(z), fixedTable(z), efficiency(z, 2), efficiency(z, 3)}
+}
+
+// ray is the empirical L4 along the ray on which it falls fastest.
+func ray(z size) *Figure {
+	f := &Figure{
+		ID: "ray", Title: "The empirical L4 along its worst ray", Source: "beyond the papers; 002 Theorem 2",
+		Claim:    "The empirical L4 inherits the landscape of its population value once n is large enough, and is bounded below.",
+		Settings: "Identity, k = 2, d = 10, σ = 0.05, μ = 0.01, λ = 50, no ridge. A has the row t·u and a row of zeros; u is the unit vector with the least λT2(u,u)² − μT4(u,u,u,u) of the sample, from 20 starts. The population value is taken along the last u.",
+		X:        Axis{Label: "t"}, Y: Axis{Label: "L4(t·u) / L4(0)"}, judge: judgeRay,
+	}
+	ns := []int{1000, 10000, 100000}
+	f.units = append(f.units, unit{key: fmt.Sprintf("ray %v", ns), run: func(ctx context.Context, seed uint64) (*output, error) { return rayRun(ctx, seed, ns) }})
+	return f
+}
+
+func rayRun(ctx context.Context, seed uint64, ns []int) (*output, error) {
+	s := paper("identity", 2)
+	out := new(output)
+	var u []float64
+	for _, n := range ns {
+		st, err := s.open(ctx, seed, n)
+		if err != nil {
+			return nil, err
+		}
+		t2, t4, err := st.tensors(ctx)
+		if err != nil {
+			return nil, err
+		}
+		one := loss.NewL4(1, t2, t4, 0.01, 50, 0)
+		if u, err = steepest(ctx, st, one); err != nil {
+			return nil, err
+		}
+		if err := out.ray(ctx, one, u, fmt.Sprintf("n = %d", n), false); err != nil {
+			return nil, err
+		}
+	}
+	st, err := s.open(ctx, seed, 1)
+	if err != nil {
+		return nil, err
+	}
+	t2, t4 := tensor.Population([]float64{0.5, 0.5}, mat.NewDense(2, s.d, st.truth.Regressors))
+	return out, out.ray(ctx, loss.NewL4(1, t2, t4, 0.01, 50, 0), u, "population", true)
+}
+
+// tensors returns T̂2/c2 and T̂4/c4 in ℝ^d.
+func (s *study) tensors(ctx context.Context) (*mat.SymDense, *tensor.Sym4, error) {
+	data, err := s.table(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	second, err := tensor.SumSecond(ctx, data, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	eye := mat.NewDense(s.d, s.d, nil)
+	for i := range s.d {
+		eye.Set(i, i, 1)
+	}
+	fourth, err := tensor.SumFourth(ctx, data, eye, nil, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	t2 := mat.NewSymDense(s.d, nil)
+	t2.ScaleSym(1/s.out.C2, second.T2(s.out.Delta, nil))
+	t4 := fourth.T4(s.out.Transform)
+	t4.Scale(1 / s.out.C4)
+	return t2, t4, nil
+}
+
+// leading is the coefficient of t⁴ of L4 along the ray of x, a function of its
+// direction alone.
+type leading struct {
+	l *loss.L4
+	u []float64
+}
+
+func (o *leading) Dim() int { return len(o.u) }
+
+// at returns the coefficient at unit u: half the fourth difference over 12 of
+// the polynomial c0 + c2·t² + c4·t⁴ at t = 0, 1, 2.
+func (o *leading) at(ctx context.Context, u []float64) (float64, error) {
+	var v [3]float64
+	x := make([]float64, len(u))
+	for i := range v {
+		floats.ScaleTo(x, float64(i), u)
+		var err error
+		if v[i], err = o.l.Value(ctx, x); err != nil {
+			return 0, err
+		}
+	}
+	return (v[2] - v[0] - 4*(v[1]-v[0])) / 12, nil
+}
+
+func (o *leading) Value(ctx context.Context, x []float64) (float64, error) {
+	floats.ScaleTo(o.u, 1/floats.Norm(x, 2), x)
+	return o.at(ctx, o.u)
+}
+
+// Grad is by central differences: ten coordinates, once a figure.
+func (o *leading) Grad(ctx context.Context, dst, x []float64) (float64, error) {
+	const h = 1e-6
+	y := slices.Clone(x)
+	for i := range y {
+		y[i] = x[i] + h
+		up, err := o.Value(ctx, y)
+		if err != nil {
+			return 0, err
+		}
+		y[i] = x[i] - h
+		down, err := o.Value(ctx, y)
+		if err != nil {
+			return 0, err
+		}
+		y[i] = x[i]
+		dst[i] = (up - down) / (2 * h)
+	}
+	return o.Value(ctx, x)
+}
+
+// steepest returns the direction with the least coefficient of t⁴.
+func steepest(ctx context.Context, st *study, l *loss.L4) ([]float64, error) {
+	o := &leading{l, make([]float64, st.d)}
+	var best []float64
+	value := math.Inf(1)
+	for range 20 {
+		r, err := optim.LBFGS(ctx, o, st.unitRows(1), optim.Settings{Iterations: 200, Tolerance: 1e-6})
+		if err != nil {
+			return nil, err
+		}
+		if r.Value < value {
+			value, best = r.Value, r.X
+		}
+	}
+	floats.Scale(1/floats.Norm(best, 2), best)
+	return best, nil
+}
+
+func (o *output) ray(ctx context.Context, l *loss.L4, u []float64, name string, reference bool) error {
+	t, x := new(trace), make([]float64, len(u))
+	const rows = 2 // the row of zeros adds λ
+	base := rows * l.Lambda
+	for i := range 81 {
+		floats.ScaleTo(x, float64(i)/4, u)
+		v, err := l.Value(ctx, x)
+		if err != nil {
+			return err
+		}
+		t.add(float64(i)/4, (v+l.Lambda)/base)
+	}
+	o.add("", name, 0, t)
+	o.Curves[len(o.Curves)-1].Reference = reference
+	return nil
+}
+
+func judgeRay(o *Outcome) Verdict {
+	v := Verdict{Measured: "L4(t·u)/L4(0) at t = 20:"}
+	falls := 0
+	for _, c := range o.Curves {
+		v.Measured += fmt.Sprintf(" %.3g at %s,", c.Last(), c.Series)
+		if !c.Reference && c.Last() < c.Y[len(c.Y)/2] && c.Last() < 1 {
+			falls++
+		}
+	}
+	v.Measured = v.Measured[:len(v.Measured)-1]
+	if v.Agrees = falls == 0; !v.Agrees {
+		v.Because = "at every n there is a ray outside the regressors' span on which T2 is about 0 and T4 is noise: L4 falls like −t⁴ there, however small the factor"
+	}
+	return v
+}
+
+// fixedTable is mini-batch SGD on L4 over and over the same rows.
+func fixedTable(z size) *Figure {
+	f := &Figure{
+		ID: "fixed-table", Title: "SGD on L4 over a fixed table", Source: "beyond the papers; 002 Theorem 2",
+		Claim:    "Stochastic gradient descent on the empirical L4 converges to an approximate local minimum close to a global one.",
+		Settings: "Identity, k = 2, d = 10, σ = 0.05, mini-batches of 1024, constant step 1e−3, μ = 0.01, λ = 50, rows visited in a new random order in every epoch. A run ends as diverged when an entry of A passes 100.",
+		X:        Axis{Label: "mini-batches"}, Y: axisReg, measure: regressors, judge: judgeFixed,
+	}
+	for _, n := range []int{3000, 10000, 0} {
+		for run := range 3 {
+			f.units = append(f.units, fixedUnit(n, z.of(6000, 20000), run))
+		}
+	}
+	return f
+}
+
+const seriesFresh = "fresh samples"
+
+func fixedUnit(n, steps, run int) unit {
+	return unit{key: fmt.Sprintf("fixed table n %d steps %d run %d", n, steps, run), run: func(ctx context.Context, seed uint64) (*output, error) {
+		how := descent{batch: 1024, steps: steps, size: 1e-3, mu: 0.01, lambda: 50, points: 100}
+		st, err := paper("identity", 2).open(ctx, seed, max(n, 1))
+		if err != nil {
+			return nil, err
+		}
+		var batches loss.Batches = st.sampler.Batches(how.batch)
+		name := seriesFresh
+		if n > 0 {
+			data, err := st.table(ctx)
+			if err != nil {
+				return nil, err
+			}
+			batches, name = loss.NewEpochs(data, how.batch, st.rng), fmt.Sprintf("n = %d", n)
+		}
+		_, curve, r, err := st.l4(ctx, batches, how)
+		if err != nil {
+			return nil, err
+		}
+		out := new(output)
+		out.add(regressors, name, run, curve)
+		if r.Status == optim.Diverged {
+			out.Curves[0].Status = fmt.Sprintf("diverged after %d steps", r.Iterations)
+		}
+		return out, nil
+	}}
+}
+
+func judgeFixed(o *Outcome) Verdict {
+	v := Verdict{Measured: "runs that diverged:"}
+	table := 0
+	for _, s := range o.Series() {
+		gone := 0
+		for _, c := range o.Of(s) {
+			if c.Status != "" {
+				gone++
+			}
+		}
+		if s != seriesFresh {
+			table += gone
+		}
+		v.Measured += fmt.Sprintf(" %d of %d with %s,", gone, len(o.Of(s)), s)
+	}
+	v.Measured = v.Measured[:len(v.Measured)-1]
+	if v.Agrees = table == 0; !v.Agrees {
+		v.Because = "the empirical L4 is unbounded below in ℝ^d, and descent finds the way down; on fresh samples, or on the reduced problem, it converges"
+	}
+	return v
+}
+
+// efficiency compares the mean squared error of the regressors with the
+// Cramér–Rao bound.
+func efficiency(z size, k int) *Figure {
+	f := &Figure{
+		ID: fmt.Sprintf("efficiency-%d", k), Title: fmt.Sprintf("Mean squared error over the Cramér–Rao bound, k = %d", k), Source: "beyond the papers",
+		Claim:    "(Ours:) the likelihood refinement reaches the Cramér–Rao bound, which the moment estimate is far from.",
+		Settings: fmt.Sprintf("d = 10, σ = 0.05, %d data sets of each size. Σ‖â_i − a_i*‖² over the trace of the regressors' block of the inverse Fisher information at the truth, all parameters unknown, from %d rows. The moment estimate has unit norm, the refined one does not.", z.of(40, 240), z.of(30000, 200000)),
+		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "MSE / bound", Log: true}, measure: regressors, judge: judgeEfficiency(z),
+	}
+	for _, s := range []setting{paper("identity", k), paper("relu", k), paper("sigmoid", k), {g: "leakyrelu", slope: 0.1, k: k, d: 10, sigma: 0.05, design: paper("", 2).design}} {
+		for block := range z.of(1, 6) {
+			f.units = append(f.units, efficiencyUnit(s, z.of(30000, 200000), 40, block, z))
+		}
+	}
+	return f
+}
+
+func efficiencyUnit(s setting, rows, sets, block int, z size) unit {
+	ns := []int{3000, 10000}
+	if !z.quick {
+		ns = []int{1000, 3000, 10000, 30000}
+	}
+	return unit{key: fmt.Sprintf("efficiency %+v rows %d sets %d n %v block %d", s, rows, sets, ns, block), run: func(ctx context.Context, seed uint64) (*output, error) {
+		bound, err := s.bound(ctx, rows)
+		if err != nil {
+			return nil, err
+		}
+		out := new(output)
+		for i := range sets {
+			moments, refined := new(trace), new(trace)
+			for j, n := range ns {
+				st, err := s.open(ctx, seed+uint64(4*i+j), n)
+				if err != nil {
+					return nil, err
+				}
+				m, err := host.Fit(ctx, st.act, st.sampler, host.Config{K: s.k, Seed: seed, Threads: 1})
+				if err != nil {
+					return nil, err
+				}
+				refined.add(float64(n), squaredError(m.Params(), st.truth)/(bound/float64(n)))
+				if e := m.Fit.MomentsEstimate; e != nil {
+					p := model.NewParams(s.k, s.d)
+					copy(p.Regressors, slices.Concat(e.Regressors...))
+					moments.add(float64(n), squaredError(p, st.truth)/(bound/float64(n)))
+				}
+			}
+			run := block*sets + i
+			if moments.n() > 0 {
+				out.add(regressors, "moments, "+s.g, run, moments)
+			}
+			out.add(regressors, "refined, "+s.g, run, refined)
+		}
+		return out, nil
+	}}
+}
+
+// squaredError is Σ‖â_i − a_i*‖² after relabelling.
+func squaredError(p, truth *model.Params) float64 {
+	_, perm := metric.Ereg(p, truth)
+	p = metric.Relabel(p, perm)
+	d := floats.Distance(p.Regressors, truth.Regressors, 2)
+	return d * d
+}
+
+// bound is the trace of the regressors' block of the inverse Fisher information
+// of one row, estimated by the Hessian at the truth over rows of its own.
+func (s setting) bound(ctx context.Context, rows int) (float64, error) {
+	st, err := s.open(ctx, 7, rows)
+	if err != nil {
+		return 0, err
+	}
+	data, err := st.table(ctx)
+	if err != nil {
+		return 0, err
+	}
+	l := loss.NewLikelihood(data, st.act, st.truth, loss.All, 1)
+	h := mat.NewSymDense(l.Dim(), nil)
+	if _, err := l.Hessian(ctx, h, make([]float64, l.Dim()), l.Theta(st.truth)); err != nil {
+		return 0, err
+	}
+	var chol mat.Cholesky
+	if !chol.Factorize(h) {
+		return 0, fmt.Errorf("the Fisher information of %s is singular", s.g)
+	}
+	var inverse mat.SymDense
+	if err := chol.InverseTo(&inverse); err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for i := range s.k * s.d {
+		sum += inverse.At(i, i)
+	}
+	return sum, nil
+}
+
+func judgeEfficiency(z size) func(*Outcome) Verdict {
+	return func(o *Outcome) Verdict {
+		v := Verdict{Agrees: true, Measured: "mean squared error over the bound at n = 10000, refined (moments):"}
+		mean := func(series string) float64 {
+			sum, n := 0.0, 0
+			for _, c := range o.Of(series) {
+				if i := slices.Index(c.X, 10000); i >= 0 {
+					sum, n = sum+c.Y[i], n+1
+				}
+			}
+			return sum / float64(n)
+		}
+		for _, g := range []string{"identity", "relu", "sigmoid", "leakyrelu"} {
+			r := mean("refined, " + g)
+			v.Measured += fmt.Sprintf(" %s %.3f (%.3g);", g, r, mean("moments, "+g))
+			// Over 240 data sets the mean of a sum of 20 squares has a relative
+			// deviation of 2 %, over 40 one of 5 %.
+			if math.Abs(r-1) > float64(z.of(25, 10))/100 {
+				v.Agrees, v.Because = false, "the refined estimate of "+g+" is not within the tolerance of the bound"
+			}
+		}
+		v.Measured = v.Measured[:len(v.Measured)-1]
+		return v
+	}
+}

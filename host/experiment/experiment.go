@@ -1,0 +1,162 @@
+// Package experiment holds the figures and tables of the papers as data: what
+// each says, in which setting, the runs that make it, and how to tell from them
+// whether what the paper says holds.
+package experiment
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Axis is one axis of a figure.
+type Axis struct {
+	Label string
+	Log   bool
+}
+
+// Curve is one run's line in a figure. Runs of a series with equal X are drawn
+// as their mean with a band. Reference marks a line that was computed, not
+// measured.
+type Curve struct {
+	Measure   string    `json:"measure"` // which of a unit's figures it belongs to
+	Series    string    `json:"series"`
+	Run       int       `json:"run"`
+	X         []float64 `json:"x"`
+	Y         []float64 `json:"y"`
+	Reference bool      `json:"reference,omitempty"`
+	Status    string    `json:"status,omitempty"` // how the run ended, where it did not just end
+}
+
+// Last returns the last value of the curve.
+func (c Curve) Last() float64 { return c.Y[len(c.Y)-1] }
+
+// Verdict says whether what the source says was seen.
+type Verdict struct {
+	Measured string // the numbers, as a sentence
+	Agrees   bool
+	Because  string // where it does not agree, why; else what qualifies it, or ""
+}
+
+// Sentence is "agrees" or "does not, because …".
+func (v Verdict) Sentence() string {
+	switch {
+	case !v.Agrees:
+		return "does not, because " + v.Because
+	case v.Because != "":
+		return "agrees; " + v.Because
+	}
+	return "agrees"
+}
+
+// Figure is a figure or a table of a source.
+type Figure struct {
+	ID, Title string
+	Source    string // where the source has it
+	Claim     string // what the source says
+	Settings  string // what was run, and what of it the source leaves out
+	X, Y      Axis
+	Scatter   bool     // points, not lines
+	Columns   []string // of the table that goes with it, if any
+
+	measure string // of the units' curves, "" for all
+	units   []unit
+	judge   func(*Outcome) Verdict
+}
+
+// Outcome is a figure with its data.
+type Outcome struct {
+	*Figure
+	Curves  []Curve
+	Rows    [][]string // of the table
+	Verdict Verdict
+}
+
+// unit is the smallest piece of work: one run of one method. Its key names all
+// its settings: equal keys are equal work, done once.
+type unit struct {
+	key string
+	run task
+}
+
+// output is what a unit gives.
+type output struct {
+	Curves []Curve    `json:"curves"`
+	Rows   [][]string `json:"rows,omitempty"`
+}
+
+func (o *output) add(measure, series string, run int, t *trace) {
+	o.Curves = append(o.Curves, Curve{Measure: measure, Series: series, Run: run, X: t.x, Y: t.y})
+}
+
+// size says how large the experiments are.
+type size struct{ quick bool }
+
+// of returns the first number at quick size, else the second.
+func (s size) of(quick, full int) int {
+	if s.quick {
+		return quick
+	}
+	return full
+}
+
+// Figures returns all figures, at quick or full size, in the order of the
+// sources.
+func Figures(quick bool) []*Figure {
+	s := size{quick}
+	return slices.Concat(section4(s), earlier(s), slides(s), appendixB(s), theory(s), beyond(s))
+}
+
+// Find returns the figures with the given IDs, or all if there are none. The
+// error names the first unknown ID.
+func Find(ids []string, quick bool) ([]*Figure, error) {
+	all := Figures(quick)
+	if len(ids) == 0 {
+		return all, nil
+	}
+	var out []*Figure
+	for _, id := range ids {
+		i := slices.IndexFunc(all, func(f *Figure) bool { return f.ID == id })
+		if i < 0 {
+			var known []string
+			for _, f := range all {
+				known = append(known, f.ID)
+			}
+			return nil, fmt.Errorf("no figure %q; there are %v", id, known)
+		}
+		if !slices.Contains(out, all[i]) {
+			out = append(out, all[i])
+		}
+	}
+	return out, nil
+}
+
+// Of returns the measured curves of a series.
+func (o *Outcome) Of(series string) []Curve {
+	var out []Curve
+	for _, c := range o.Curves {
+		if c.Series == series && !c.Reference {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// lasts returns the last values of a series' runs.
+func (o *Outcome) lasts(series string) []float64 {
+	var out []float64
+	for _, c := range o.Of(series) {
+		out = append(out, c.Last())
+	}
+	return out
+}
+
+// Series returns the names of the series in order of appearance.
+func (o *Outcome) Series() []string {
+	var out []string
+	for _, c := range o.Curves {
+		if !slices.Contains(out, c.Series) {
+			out = append(out, c.Series)
+		}
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// below counts the values that are at most bound.
+func below(v []float64, bound float64) int {
+	n := 0
+	for _, x := range v {
+		if x <= bound {
+			n++
+		}
+	}
+	return n
+}
+
+// median returns the median of v, NaN if it is empty.
+func median(v []float64) float64 { return quantile(v, 0.5) }
+
+func quantile(v []float64, p float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	s := slices.Sorted(slices.Values(v))
+	at := p * float64(len(s)-1)
+	i := int(at)
+	if i+1 == len(s) {
+		return s[i]
+	}
+	return s[i] + (at-float64(i))*(s[i+1]-s[i])
+}
+
+// slope is the least-squares slope of log y on log x.
+func slope(x, y []float64) float64 {
+	lx, ly := make([]float64, len(x)), make([]float64, len(y))
+	for i := range x {
+		lx[i], ly[i] = math.Log(x[i]), math.Log(y[i])
+	}
+	_, b := stat.LinearRegression(lx, ly, nil, false)
+	return b
+}
+
+// medians returns the median over a series' runs at each x, x ascending.
+func (o *Outcome) medians(series string) (x, y []float64) {
+	at := map[float64][]float64{}
+	for _, c := range o.Of(series) {
+		for i, v := range c.X {
+			at[v] = append(at[v], c.Y[i])
+		}
+	}
+	for v := range at {
+		x = append(x, v)
+	}
+	slices.Sort(x)
+	for _, v := range x {
+		y = append(y, median(at[v]))
+	}
+	return x, y
+}
+
+// recovered is the error at which regressors count as found: the correlation of
+// the worst of them with the truth is 0.99 (002 Section 4).
+const recovered = 0.01
+
+// stuck is the error above which a run that has ended is in another optimum,
+// and not merely slow or noisy.
+const stuck = 0.05
+
+func worst(v []float64) float64 { return slices.Max(v) }
+
+func g2(v float64) string { return fmt.Sprintf("%.2g", v) }

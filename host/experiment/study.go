@@ -1,0 +1,265 @@
+package experiment
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/solver"
+)
+
+// setting is a mixture that an experiment draws from.
+type setting struct {
+	g      string // a built-in activation
+	slope  float64
+	k, d   int
+	sigma  float64
+	design sample.Design
+	inputs sample.Inputs
+
+	oblique bool // the gating vectors are random unit vectors instead
+}
+
+// paper is the setting of 002 Section 4: d = 10, σ = 0.05, a_i = e_i, w_i = e_{k+i}.
+func paper(g string, k int) setting {
+	return setting{g: g, k: k, d: 10, sigma: 0.05, design: sample.Paper}
+}
+
+// study is a setting made ready: its activation, transforms and sampler.
+type study struct {
+	setting
+	act     sdk.Activation
+	moments sdk.Moments
+	out     loss.Outputs
+	sampler *sample.Sampler
+	truth   *model.Params
+	rng     *rand.Rand // for starts
+}
+
+// open makes a study; rows is how many the sampler gives as a table.
+func (s setting) open(ctx context.Context, seed uint64, rows int) (*study, error) {
+	var params sdk.Params
+	if s.slope != 0 {
+		params = sdk.Params{"slope": s.slope}
+	}
+	plugin, err := catalog.Open(ctx, s.g, params)
+	if err != nil {
+		return nil, err
+	}
+	st := &study{setting: s, act: plugin.Activation, rng: rand.New(rand.NewPCG(seed, 1))}
+	if st.moments, err = sdk.MomentsOf(ctx, st.act); err != nil {
+		return nil, err
+	}
+	system, err := sdk.SystemOf(ctx, st.act, s.sigma)
+	if err != nil {
+		return nil, err
+	}
+	t, _ := solver.Solve(st.moments, system, s.sigma)
+	st.out = loss.Outputs{Transform: tensor.Transform{Alpha: t.Alpha, Beta: t.Beta, Gamma: t.Gamma}, Delta: t.Delta, C4: t.C4, C2: t.C2}
+	st.sampler, err = sample.New(sample.Config{
+		Activation: st.act, K: s.k, D: s.d, N: rows, Sigma: s.sigma, Design: s.design, Inputs: s.inputs, Seed: seed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	st.truth = st.sampler.Truth
+	if s.oblique {
+		copy(st.truth.Gating, st.unitRows(s.k-1))
+	}
+	return st, nil
+}
+
+// table draws the sampler's rows.
+func (s *study) table(ctx context.Context) (*model.Data, error) { return dataset.Load(ctx, s.sampler) }
+
+// descent is how mini-batches are descended.
+type descent struct {
+	batch, steps int
+	size         float64
+	schedule     optim.Schedule
+	mu, lambda   float64 // of L4
+	adam         bool    // for ℓ2
+	points       int     // of the curve
+}
+
+// trace records a curve: one point every few steps.
+type trace struct {
+	x, y []float64
+}
+
+func (t *trace) add(x, y float64) { t.x, t.y = append(t.x, x), append(t.y, y) }
+
+// l4 descends L4 from a random start with unit rows, and returns the
+// regressors with their signs, the curve of E_reg over steps, and the run.
+func (s *study) l4(ctx context.Context, batches loss.Batches, how descent) (*model.Params, *trace, *optim.Result, error) {
+	l := loss.NewOnlineL4(s.k, s.d, s.out, how.mu, how.lambda, 0)
+	curve := new(trace)
+	r, err := optim.SGD(ctx, loss.Batched{Loss: l, Batches: batches}, s.unitRows(s.k), optim.StochasticSettings{
+		Steps: how.steps, StepSize: how.size, Schedule: how.schedule, Every: max(1, how.steps/how.points), Bound: 100,
+		Watch: func(step int, x []float64) bool { curve.add(float64(step), s.ereg(s.regressors(x))); return false },
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return s.regressors(r.X), curve, r, nil
+}
+
+// unitRows draws m random directions.
+func (s *study) unitRows(m int) []float64 {
+	a := make([]float64, m*s.d)
+	for i := range m {
+		row := a[i*s.d : (i+1)*s.d]
+		for j := range row {
+			row[j] = s.rng.NormFloat64()
+		}
+		floats.Scale(1/floats.Norm(row, 2), row)
+	}
+	return a
+}
+
+// regressors reads the regressors from an A of L4: the rows of (A†)ᵀ, of unit
+// norm (002 Theorem 1).
+func (s *study) regressors(a []float64) *model.Params {
+	p := model.NewParams(s.k, s.d)
+	copy(p.Regressors, a)
+	if rows, err := loss.PseudoInverseRows(mat.NewDense(s.k, s.d, append([]float64(nil), a...))); err == nil {
+		copy(p.Regressors, rows.RawMatrix().Data)
+	}
+	for i := range s.k {
+		floats.Scale(1/floats.Norm(p.Regressor(i), 2), p.Regressor(i))
+	}
+	p.Sigma[0] = s.sigma
+	return p
+}
+
+// sign gives regressors the signs of the coefficients of E[y·x] in their basis
+// (002 Remark 1), from fresh rows.
+func (s *study) sign(ctx context.Context, p *model.Params, batches loss.Batches) error {
+	yx := make([]float64, s.d)
+	for range 16 {
+		data, err := batches.Next(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range data.Blocks {
+			b := &data.Blocks[i]
+			for j := range yx {
+				yx[j] += floats.Dot(b.Y, b.Col(j))
+			}
+		}
+	}
+	rows, err := loss.PseudoInverseRows(mat.NewDense(s.k, s.d, append([]float64(nil), p.Regressors...)))
+	if err != nil {
+		return err
+	}
+	for i := range s.k {
+		if floats.Dot(rows.RawRowView(i), yx)*s.moments.Value[1][1] < 0 {
+			floats.Scale(-1, p.Regressor(i))
+		}
+	}
+	return nil
+}
+
+// gate descends L_log over the gating with the regressors of p, from W = 0, and
+// returns the curve of E_gating over steps.
+func (s *study) gate(ctx context.Context, p *model.Params, batches loss.Batches, how descent) (*model.Params, *trace, *optim.Result, error) {
+	p = p.Clone()
+	clear(p.Gating)
+	p.Sigma[0] = s.sigma
+	curve := new(trace)
+	r, err := optim.SGD(ctx, loss.Batched{Loss: loss.NewGateOn(s.act, p), Batches: batches}, p.Gating, optim.StochasticSettings{
+		Steps: how.steps, StepSize: how.size, Schedule: how.schedule, Every: max(1, how.steps/how.points),
+		Watch: func(step int, w []float64) bool {
+			copy(p.Gating, w)
+			curve.add(float64(step), s.egating(p))
+			return false
+		},
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	copy(p.Gating, r.X)
+	return p, curve, r, nil
+}
+
+// l2 descends the squared loss over regressors and gating together from random
+// unit rows, and returns the curves of E_reg and E_gating.
+func (s *study) l2(ctx context.Context, batches loss.Batches, how descent) (p *model.Params, reg, gate *trace, err error) {
+	l := loss.NewL2(s.k, s.d, s.act)
+	minimise := optim.SGD
+	if how.adam {
+		minimise = optim.Adam
+	}
+	reg, gate = new(trace), new(trace)
+	r, err := minimise(ctx, loss.Batched{Loss: l, Batches: batches}, s.unitRows(2*s.k-1), optim.StochasticSettings{
+		Steps: how.steps, StepSize: how.size, Schedule: how.schedule, Every: max(1, how.steps/how.points),
+		Watch: func(step int, x []float64) bool {
+			p := l.Params(x, s.sigma)
+			reg.add(float64(step), s.ereg(p))
+			gate.add(float64(step), s.egating(p))
+			return false
+		},
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return l.Params(r.X, s.sigma), reg, gate, nil
+}
+
+// em runs joint EM from random unit regressors and W = 0 on a table, with σ
+// fixed at the truth or free and started at the target's rms, for at most steps
+// iterations.
+func (s *study) em(ctx context.Context, data *model.Data, fixed bool, steps int) (reg, gate *trace, err error) {
+	p := model.NewParams(s.k, s.d)
+	copy(p.Regressors, s.unitRows(s.k))
+	p.Sigma[0] = s.sigma
+	if !fixed {
+		p.Sigma[0] = rms(data)
+	}
+	l := loss.NewLikelihood(data, s.act, p, loss.Free{Regressors: true, Gating: true, Sigma: !fixed}, 1)
+	reg, gate = new(trace), new(trace)
+	theta := l.Theta(p)
+	for t := 0; ; t++ {
+		p = l.Params(theta)
+		reg.add(float64(t), s.ereg(p))
+		gate.add(float64(t), s.egating(p))
+		if t == steps {
+			return reg, gate, nil
+		}
+		r, err := optim.EM(ctx, l, theta, optim.Settings{Iterations: 1})
+		if err != nil {
+			return nil, nil, err
+		}
+		theta = r.X
+	}
+}
+
+func rms(data *model.Data) float64 {
+	sum := 0.0
+	for i := range data.Blocks {
+		sum += floats.Dot(data.Blocks[i].Y, data.Blocks[i].Y)
+	}
+	return math.Sqrt(sum / float64(data.N))
+}
+
+func (s *study) ereg(p *model.Params) float64 {
+	e, _ := metric.Ereg(p, s.truth)
+	return e
+}
+
+func (s *study) egating(p *model.Params) float64 {
+	_, perm := metric.Ereg(p, s.truth)
+	return metric.Egating(p, s.truth, perm)
+}
