@@ -56,11 +56,26 @@ type Figure struct {
 	Settings  string // what was run, and what of it the source leaves out
 	X, Y      Axis
 	Scatter   bool     // points, not lines
+	Plain     bool     // the runs' mean is the arithmetic one, on a logarithmic axis too
+	Level     float64  // a value of Y that the claim is about, drawn as a line; 0 for none
 	Columns   []string // of the table that goes with it, if any
 
-	measure string // of the units' curves, "" for all
+	measure string  // of the units' curves, "" for all
+	cost    float64 // of all its units, in seconds of one core
 	units   []unit
 	judge   func(*Outcome) Verdict
+}
+
+// Source is where figures come from.
+type Source struct{ Number, Title string }
+
+// Sources are the papers by the numbers that the figures name them by.
+func Sources() []Source {
+	return []Source{
+		{"000", "A. V. Makkuva, S. Oh, S. Kannan, P. Viswanath, Learning in Gated Neural Networks (proceedings version)"},
+		{"001", "The slides of the same title, with Breaking the Gridlock in Mixture-of-Experts by the same authors"},
+		{"002", "Learning in Gated Neural Networks, the longer version with the appendices"},
+	}
 }
 
 // Outcome is a figure with its data.
@@ -103,7 +118,11 @@ func (s size) of(quick, full int) int {
 // sources.
 func Figures(quick bool) []*Figure {
 	s := size{quick}
-	return slices.Concat(section4(s), earlier(s), slides(s), appendixB(s), theory(s), beyond(s))
+	all := slices.Concat(section4(s), earlier(s), slides(s), appendixB(s), theory(s), beyond(s))
+	for _, f := range all {
+		f.cost = s.cost(f.ID)
+	}
+	return all
 }
 
 // Find returns the figures with the given IDs, or all if there are none. The

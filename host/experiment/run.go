@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -28,119 +30,180 @@ type Options struct {
 	Seed    uint64
 	Threads int    // units side by side; 0: one per processor. The results do not depend on it
 	Store   string // a directory where finished units are kept and found again; "" for none
-	// Progress, if set, is called when a unit of a figure is done, from one
-	// goroutine at a time.
-	Progress func(figure string, done, total int)
+	// Progress, if set, is called when the first unit of a figure starts and
+	// whenever one is done, from one goroutine at a time.
+	Progress func(Progress)
+	// Finished, if set, is called with every figure when its data are all there,
+	// in the order of the figures, from one goroutine at a time. An error ends
+	// the run.
+	Finished func(*Outcome) error
+}
+
+// Progress says how far a run is.
+type Progress struct {
+	Figure      string
+	Done, Total int     // units of the figure
+	Share       float64 // of the work of all figures that is done, by what it costs
+	Computed    float64 // the part of Share that this run has computed: the rest was in the store
+}
+
+// Left estimates how much longer a run takes that has taken this long, or says
+// that it is too early to tell.
+func (p Progress) Left(elapsed time.Duration) (time.Duration, bool) {
+	if p.Computed <= 0 {
+		return 0, false
+	}
+	return time.Duration(float64(elapsed) * (1 - p.Share) / p.Computed), true
 }
 
 // Run computes figures. A unit that two figures share runs once, and counts for
 // the first of them. The results are the same at any number of threads, and
 // whether units come from the store or not.
 func Run(ctx context.Context, figures []*Figure, o Options) ([]*Outcome, error) {
-	r := &runner{o: o, results: map[string]*output{}}
-	var jobs []job
-	seen := map[string]bool{}
-	total := map[string]int{}
-	for _, f := range figures {
-		for _, u := range f.units {
-			if !seen[u.key] {
-				seen[u.key] = true
-				jobs = append(jobs, job{f.ID, u})
-				total[f.ID]++
-			}
-		}
-	}
-	if err := r.all(ctx, jobs, total); err != nil {
-		return nil, err
-	}
-	outcomes := make([]*Outcome, len(figures))
-	for i, f := range figures {
-		out := &Outcome{Figure: f}
-		for _, u := range f.units {
-			for _, c := range r.results[u.key].Curves {
-				if f.measure == "" || c.Measure == f.measure {
-					out.Curves = append(out.Curves, c)
-				}
-			}
-			out.Rows = append(out.Rows, r.results[u.key].Rows...)
-		}
-		out.Verdict = f.judge(out)
-		outcomes[i] = out
-	}
-	return outcomes, nil
-}
-
-type job struct {
-	figure string
-	unit   unit
-}
-
-type runner struct {
-	o       Options
-	mu      sync.Mutex
-	results map[string]*output
-	err     error
-	next    int
-	done    map[string]int
-}
-
-// all runs the jobs in order, side by side.
-func (r *runner) all(ctx context.Context, jobs []job, total map[string]int) error {
+	r := newRunner(figures, o)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.done = map[string]int{}
 	var wg sync.WaitGroup
-	for range min(model.Workers(r.o.Threads), max(1, len(jobs))) {
+	for range min(model.Workers(o.Threads), max(1, len(r.jobs))) {
 		wg.Go(func() {
 			for {
-				r.mu.Lock()
-				i := r.next
-				r.next++
-				stop := r.err != nil || i >= len(jobs)
-				r.mu.Unlock()
-				if stop {
+				j := r.take()
+				if j == nil {
 					return
 				}
-				out, err := r.unit(ctx, jobs[i].unit)
-				r.finish(jobs[i], out, err, total)
-				if err != nil {
+				out, found, err := r.unit(ctx, j.unit)
+				if r.finish(j, out, found, err) != nil {
 					cancel()
 				}
 			}
 		})
 	}
 	wg.Wait()
-	return r.err
+	return r.outcomes, r.err
 }
 
-func (r *runner) finish(j job, out *output, err error, total map[string]int) {
+// job is a unit with the figure that it counts for.
+type job struct {
+	unit
+	figure string
+	cost   float64
+}
+
+type runner struct {
+	o       Options
+	figures []*Figure
+	jobs    []*job
+	total   map[string]int // units by figure
+	work    float64        // what all jobs cost
+
+	mu       sync.Mutex
+	next     int // the job that is taken next
+	done     map[string]int
+	share    float64 // cost of what is done
+	computed float64 // and was not in the store
+	results  map[string]*output
+	waiting  map[string]bool // keys of the units of which there is no result
+	outcomes []*Outcome      // of the first figures
+	err      error
+}
+
+func newRunner(figures []*Figure, o Options) *runner {
+	r := &runner{o: o, figures: figures, total: map[string]int{}, done: map[string]int{}, results: map[string]*output{}, waiting: map[string]bool{}}
+	for _, f := range figures {
+		for _, u := range f.units {
+			if !r.waiting[u.key] {
+				r.waiting[u.key] = true
+				r.jobs = append(r.jobs, &job{unit: u, figure: f.ID, cost: f.cost / float64(len(f.units))})
+				r.total[f.ID]++
+				r.work += f.cost / float64(len(f.units))
+			}
+		}
+	}
+	return r
+}
+
+// take returns the next job, or nil where there is none or the run has failed.
+func (r *runner) take() *job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil || r.next == len(r.jobs) {
+		return nil
+	}
+	j := r.jobs[r.next]
+	r.next++
+	if r.done[j.figure] == 0 {
+		r.report(j)
+	}
+	return j
+}
+
+// finish takes a job's result, and hands over the figures that are complete by
+// it. It returns why the run has failed, if it has.
+func (r *runner) finish(j *job, out *output, found bool, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
 		if r.err == nil || errors.Is(r.err, context.Canceled) {
-			r.err = fmt.Errorf("figure %s, %s: %w", j.figure, j.unit.key, err)
+			r.err = fmt.Errorf("figure %s, %s: %w", j.figure, j.key, err)
 		}
-		return
+		return r.err
 	}
-	r.results[j.unit.key] = out
+	r.results[j.key] = out
+	delete(r.waiting, j.key)
 	r.done[j.figure]++
+	r.share += j.cost
+	if !found {
+		r.computed += j.cost
+	}
+	r.report(j)
+	for r.err == nil && len(r.outcomes) < len(r.figures) && r.complete(r.figures[len(r.outcomes)]) {
+		o := r.outcome(r.figures[len(r.outcomes)])
+		r.outcomes = append(r.outcomes, o)
+		if r.o.Finished != nil {
+			r.err = r.o.Finished(o)
+		}
+	}
+	return r.err
+}
+
+func (r *runner) report(j *job) {
 	if r.o.Progress != nil {
-		r.o.Progress(j.figure, r.done[j.figure], total[j.figure])
+		r.o.Progress(Progress{Figure: j.figure, Done: r.done[j.figure], Total: r.total[j.figure], Share: r.share / r.work, Computed: r.computed / r.work})
 	}
 }
 
-// unit takes a unit from the store, or runs it and keeps it there.
-func (r *runner) unit(ctx context.Context, u unit) (*output, error) {
+func (r *runner) complete(f *Figure) bool {
+	return !slices.ContainsFunc(f.units, func(u unit) bool { return r.waiting[u.key] })
+}
+
+// outcome puts a figure's data together and judges them.
+func (r *runner) outcome(f *Figure) *Outcome {
+	o := &Outcome{Figure: f}
+	for _, u := range f.units {
+		for _, c := range r.results[u.key].Curves {
+			if f.measure == "" || c.Measure == f.measure {
+				o.Curves = append(o.Curves, c)
+			}
+		}
+		o.Rows = append(o.Rows, r.results[u.key].Rows...)
+	}
+	o.Verdict = f.judge(o)
+	return o
+}
+
+// unit takes a unit from the store, or runs it and keeps it there. It says
+// whether the unit was found.
+func (r *runner) unit(ctx context.Context, u unit) (out *output, found bool, err error) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "moe experiment %d\nseed %d\n%s", version, r.o.Seed, u.key))
 	name := hex.EncodeToString(sum[:16])
-	if out := r.load(name, u.key); out != nil {
-		return out, nil
+	if out = r.load(name, u.key); out != nil {
+		return out, true, nil
 	}
-	out, err := u.run(ctx, binary.LittleEndian.Uint64(sum[16:]))
-	if err != nil || r.o.Store == "" {
-		return out, err
+	out, err = u.run(ctx, binary.LittleEndian.Uint64(sum[16:]))
+	if err == nil && r.o.Store != "" {
+		err = r.keep(ctx, name, u.key, out)
 	}
-	return out, r.keep(ctx, name, u.key, out)
+	return out, false, err
 }
 
 // stored is the file of a finished unit: its settings, and the checksum of its
