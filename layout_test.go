@@ -47,7 +47,7 @@ var imports = map[string][]string{
 	"host/infer":   {"solver", "host/model", "host/loss", gonum},
 	"host/native":  {"sdk", "host/model", gonum},
 	"host/fitted":  {"sdk", "host/model", "host/dataset", "host/metric", "host/infer", "host/native", "internal/atomicfile", gonum},
-	"host/report":  {"solver", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", gonum, gonumPlot},
+	"host/report":  {"solver", "host/experiment", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", gonum, gonumPlot},
 	"host": {"sdk", "solver", "host/model", "host/optim", "host/metric", "host/tensor", "host/dataset",
 		"host/loss", "host/infer", "host/native", "host/fitted", gonum},
 	"host/catalog": {"sdk", "solver", "internal/conform", "internal/wire", "internal/atomicfile",
@@ -55,7 +55,7 @@ var imports = map[string][]string{
 		goPlugin, hclog, grpc, "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "solver", "host", "host/model", "host/optim", "host/metric", "host/tensor",
-		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/report", "host/catalog", "internal/atomicfile", gonum},
+		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
 
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/fitted", "host/infer", "host/model", "host/native",
 		"host/experiment", "host/report", "host/sample", "internal/atomicfile", "internal/conform", "internal/wire",

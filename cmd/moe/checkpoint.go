@@ -89,9 +89,9 @@ func (k *keeper) keep(ctx context.Context, err error) error {
 	if k.path == "" || k.save == nil || !errors.As(context.Cause(ctx), &signal) {
 		return err
 	}
-	left := fmt.Sprintf("the best so far is in %s, --resume goes on from there", k.path)
+	left := fmt.Sprintf("outputs are as they were before; the best so far is in %s, --resume goes on from there", k.path)
 	if failed := k.write(context.WithoutCancel(ctx)); failed != nil {
-		left = fmt.Sprintf("no checkpoint could be written: %v", failed)
+		left = fmt.Sprintf("outputs are as they were before; no checkpoint could be written: %v", failed)
 	}
 	signal.left.Store(&left)
 	return err

@@ -49,15 +49,16 @@ func usagef(format string, args ...any) error {
 // signalError is the cause of a context that a signal ended.
 type signalError struct {
 	sig os.Signal
-	// left, if not nil, names what the command left behind for the user.
+	// left, if not nil, says what the command left behind for the user.
 	left atomic.Pointer[string]
 }
 
 func (e *signalError) Error() string {
-	if left := e.left.Load(); left != nil {
-		return fmt.Sprintf("ended by %v; outputs are as they were before; %s", e.sig, *left)
+	left := e.left.Load()
+	if left == nil {
+		return fmt.Sprintf("ended by %v; outputs are as they were before", e.sig)
 	}
-	return fmt.Sprintf("ended by %v; outputs are as they were before", e.sig)
+	return fmt.Sprintf("ended by %v; %s", e.sig, *left)
 }
 
 // exitCode returns the exit code of an error by its type: the first that

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/experiment"
+	"github.com/gatedlearning/moe/host/report"
 )
 
 // bar shows the stages of a fit on a terminal: none where stderr is not one, or
@@ -75,4 +78,81 @@ func (b *bar) done() {
 		b.drop()
 		b.container.Wait()
 	}
+}
+
+// figureBars show a run of experiments: on a terminal a bar for each figure under
+// way and one for all with the time left, elsewhere a line for each figure that is
+// finished.
+type figureBars struct {
+	cmd       *cobra.Command
+	container *mpb.Progress
+	bars      map[string]*mpb.Bar
+	all       *mpb.Bar
+	began     time.Time
+	left      string
+	made, of  int
+}
+
+// steps is the resolution of the bar for all figures.
+const steps = 1000
+
+func newFigureBars(cmd *cobra.Command, figures int) *figureBars {
+	b := &figureBars{cmd: cmd, bars: map[string]*mpb.Bar{}, began: time.Now(), of: figures}
+	if interactive() && !isQuiet(cmd) && !wantsJSON(cmd) {
+		b.container = mpb.New(mpb.WithOutput(os.Stderr), mpb.WithWidth(40), mpb.WithRefreshRate(150*time.Millisecond))
+		b.all = b.container.AddBar(steps, mpb.BarPriority(1<<20), mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Name("all", decor.WCSyncSpaceR), decor.Percentage(decor.WCSyncSpace)),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return b.left })))
+	}
+	return b
+}
+
+func (b *figureBars) show(p experiment.Progress) {
+	b.left = ""
+	if left, known := p.Left(time.Since(b.began)); known {
+		b.left = "about " + left.Round(time.Second).String() + " left"
+	}
+	if b.container == nil {
+		return
+	}
+	bar := b.bars[p.Figure]
+	if bar == nil {
+		bar = b.container.AddBar(int64(p.Total), mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Name(p.Figure, decor.WCSyncSpaceR), decor.CountersNoUnit("%d / %d", decor.WCSyncSpace)))
+		b.bars[p.Figure] = bar
+	}
+	bar.SetCurrent(int64(p.Done))
+	b.all.SetCurrent(int64(steps * p.Share))
+}
+
+// finished says that a figure is done.
+func (b *figureBars) finished(f report.Figure) {
+	b.made++
+	verdict := "agrees"
+	if !f.Verdict.Agrees {
+		verdict = "does not agree"
+	}
+	if b.container != nil {
+		fmt.Fprintf(b.container, "%-13s %-14s %s\n", f.ID, verdict, f.Title)
+		return
+	}
+	line := fmt.Sprintf("moe: %s %s, %d of %d", f.ID, verdict, b.made, b.of)
+	if b.left != "" && b.made < b.of {
+		line += ", " + b.left
+	}
+	if !wantsJSON(b.cmd) {
+		remark(b.cmd, "%s", line)
+	}
+}
+
+// done removes the bars.
+func (b *figureBars) done() {
+	if b.container == nil {
+		return
+	}
+	for _, bar := range b.bars {
+		bar.Abort(true)
+	}
+	b.all.Abort(true)
+	b.container.Wait()
 }

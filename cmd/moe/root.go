@@ -46,6 +46,7 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 		newFitCmd(),
 		newPredictCmd(),
 		newEvaluateCmd(),
+		newReproduceCmd(),
 		newPluginCmd(),
 		newVersionCmd(),
 	)

@@ -266,7 +266,7 @@ func efficiency(z size, k int) *Figure {
 		ID: fmt.Sprintf("efficiency-%d", k), Title: fmt.Sprintf("Mean squared error over the Cramér–Rao bound, k = %d", k), Source: "beyond the papers",
 		Claim:    "(Ours:) the likelihood refinement reaches the Cramér–Rao bound, which the moment estimate is far from.",
 		Settings: fmt.Sprintf("d = 10, σ = 0.05, %d data sets of each size. Σ‖â_i − a_i*‖² over the trace of the regressors' block of the inverse Fisher information at the truth, all parameters unknown, from %d rows. The moment estimate has unit norm, the refined one does not.", z.of(40, 240), z.of(30000, 200000)),
-		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "MSE / bound", Log: true}, measure: regressors, judge: judgeEfficiency(z),
+		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "MSE / bound", Log: true}, Plain: true, Level: 1, measure: regressors, judge: judgeEfficiency(z),
 	}
 	for _, s := range []setting{paper("identity", k), paper("relu", k), paper("sigmoid", k), {g: "leakyrelu", slope: 0.1, k: k, d: 10, sigma: 0.05, design: paper("", 2).design}} {
 		for block := range z.of(1, 6) {

@@ -10,8 +10,9 @@ import (
 
 // Axis is one axis of a figure.
 type Axis struct {
-	Label string
-	Log   bool
+	Label    string
+	Log      bool
+	Min, Max float64 // what is shown, where it is not all: Min < Max
 }
 
 // Curve is one run's line in a figure. Runs of a series with equal X are drawn
@@ -55,7 +56,7 @@ type Figure struct {
 	Claim     string // what the source says
 	Settings  string // what was run, and what of it the source leaves out
 	X, Y      Axis
-	Scatter   bool     // points, not lines
+	Scatter   bool     // points, not lines; a logarithmic Y shows their sizes
 	Plain     bool     // the runs' mean is the arithmetic one, on a logarithmic axis too
 	Level     float64  // a value of Y that the claim is about, drawn as a line; 0 for none
 	Columns   []string // of the table that goes with it, if any
@@ -121,6 +122,9 @@ func Figures(quick bool) []*Figure {
 	all := slices.Concat(section4(s), earlier(s), slides(s), appendixB(s), theory(s), beyond(s))
 	for _, f := range all {
 		f.cost = s.cost(f.ID)
+		if f.Y == axisReg {
+			f.Level = recovered
+		}
 	}
 	return all
 }

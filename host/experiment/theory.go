@@ -29,7 +29,7 @@ func landscape(z size) *Figure {
 		ID: "002-T1", Title: "Stationary points of the population L4", Source: "002 Theorem 1",
 		Claim:    "L4 has no spurious local minima: all minima are global, there (A†)ᵀ = P·D·Γ·A* with D close to 1, and every saddle has a direction of negative curvature.",
 		Settings: fmt.Sprintf("Population L4, k = 3, d = 7, random unit regressors that are not orthogonal, proportions 0.5, 0.3, 0.2, μ = 0.01, λ = 50, ridge 0.001; %d random starts. Saddles: where the gradient is least along a gradient descent, and from there Newton's method on the gradient.", 20*z.of(5, 20)),
-		X:        Axis{Label: "L4 above its minimum", Log: true}, Y: Axis{Label: "smallest eigenvalue of the Hessian"}, Scatter: true, judge: judgeLandscape,
+		X:        Axis{Label: "L4 above its minimum", Log: true}, Y: Axis{Label: "|least eigenvalue of the Hessian|", Log: true}, Scatter: true, judge: judgeLandscape,
 	}
 	for run := range z.of(5, 20) {
 		f.units = append(f.units, unit{key: fmt.Sprintf("landscape run %d", run), run: func(ctx context.Context, seed uint64) (*output, error) {
@@ -40,8 +40,8 @@ func landscape(z size) *Figure {
 }
 
 const (
-	seriesMinima  = "minima"
-	seriesSaddles = "saddles"
+	seriesMinima  = "minima: eigenvalue > 0"
+	seriesSaddles = "saddles: eigenvalue < 0"
 	measurePoints = "points"
 	seriesPseudo  = "largest entry of E = (A†)ᵀ − PΓA*"
 )

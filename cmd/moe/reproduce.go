@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/experiment"
+	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/internal/atomicfile"
+)
+
+// reproduceFlags are the flags of moe reproduce.
+type reproduceFlags struct {
+	ids     []string
+	quick   bool
+	dir     string
+	seed    uint64
+	threads int
+}
+
+func newReproduceCmd() *cobra.Command {
+	f := new(reproduceFlags)
+	cmd := &cobra.Command{
+		Use:   "reproduce [FIGURE...]",
+		Short: "Make the papers' figures and tables, and say what holds",
+		Long: `reproduce runs the papers' experiments, and some that question them, and says of
+each what the paper says, what was measured, and whether they agree. All of them
+are made where no FIGURE is named:
+
+` + figureList() + `
+Into the directory DIR go, for each figure, FIGURE.csv with every run, FIGURE.svg
+and FIGURE.png, and for those asked for together index.html, one page that needs
+no network, and results.md. The full set takes less than an hour on two
+processors, --quick less than two minutes, with fewer and shorter runs.
+
+Finished runs are kept in DIR/.runs: the same command after an interruption goes
+on where it stopped. The same seed gives the same files, to the byte.
+
+The exit code is 0 when everything was made, whether or not the papers are right.`,
+		Example: `  moe reproduce --quick
+  moe reproduce 002-2a 002-2b -o figures
+  moe reproduce --seed 2 --threads 1`,
+		ValidArgs: figureIDs(),
+		Args:      cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.ids = args
+			return f.run(cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.quick, "quick", false, "fewer and shorter runs: everything in under two minutes on two processors")
+	flags.StringVarP(&f.dir, "output", "o", "results", "write into this directory `DIR`")
+	flags.IntVar(&f.threads, "threads", 0, "runs side by side (default one per processor); the results are the same")
+	addSeed(cmd, &f.seed)
+	return cmd
+}
+
+// figureList names all figures, a line each.
+func figureList() string {
+	var b strings.Builder
+	for _, f := range experiment.Figures(false) {
+		fmt.Fprintf(&b, "  %-13s %s\n", f.ID, f.Title)
+	}
+	return b.String()
+}
+
+func figureIDs() (ids []string) {
+	for _, f := range experiment.Figures(false) {
+		ids = append(ids, f.ID+"\t"+f.Title)
+	}
+	return ids
+}
+
+func (f *reproduceFlags) run(cmd *cobra.Command) error {
+	began := time.Now()
+	if cmd.Flags().Changed("threads") && f.threads < 1 {
+		return usagef("--threads %d: want at least 1", f.threads)
+	}
+	figures, err := experiment.Find(f.ids, f.quick)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	store := filepath.Join(f.dir, ".runs")
+	if err := os.MkdirAll(store, 0o777); err != nil {
+		return &atomicfile.CreateError{Path: f.dir, Err: err}
+	}
+	if err := creatable(filepath.Join(f.dir, "index.html")); err != nil {
+		return err
+	}
+	bars := newFigureBars(cmd, len(figures))
+	results := report.Results{Seed: f.seed, Quick: f.quick}
+	_, err = experiment.Run(cmd.Context(), figures, experiment.Options{
+		Seed: f.seed, Threads: f.threads, Store: store, Progress: bars.show,
+		Finished: func(o *experiment.Outcome) error {
+			figure := report.Figure{Outcome: o}
+			results.Figures = append(results.Figures, figure)
+			bars.finished(figure)
+			return f.writeFigure(cmd, figure)
+		},
+	})
+	bars.done()
+	if err != nil {
+		return f.interrupted(cmd, err, len(results.Figures))
+	}
+	for _, out := range []output{{"results.md", results.Markdown}, {"index.html", results.Page}} {
+		if err := f.write(cmd, out); err != nil {
+			return err
+		}
+	}
+	return f.print(cmd, results, time.Since(began))
+}
+
+// interrupted says of an error that a signal caused what there is already.
+func (f *reproduceFlags) interrupted(cmd *cobra.Command, err error, figures int) error {
+	var signal *signalError
+	if errors.As(context.Cause(cmd.Context()), &signal) {
+		left := fmt.Sprintf("%d figures are finished in %s, and the same command goes on where this one stopped", figures, f.dir)
+		signal.left.Store(&left)
+	}
+	return err
+}
+
+// output is a file in the directory with what writes it.
+type output struct {
+	name  string
+	write func(io.Writer) error
+}
+
+// files are those of a figure.
+func (f *reproduceFlags) files(figure report.Figure) []output {
+	picture := func(format string) func(io.Writer) error {
+		return func(w io.Writer) error { return figure.Draw(w, format) }
+	}
+	out := []output{{figure.ID + ".csv", figure.CSV}, {figure.ID + ".svg", picture("svg")}, {figure.ID + ".png", picture("png")}}
+	if figure.HasTable() {
+		out = append(out, output{figure.ID + "-table.csv", figure.TableCSV})
+	}
+	return out
+}
+
+func (f *reproduceFlags) writeFigure(cmd *cobra.Command, figure report.Figure) error {
+	for _, out := range f.files(figure) {
+		if err := f.write(cmd, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *reproduceFlags) write(cmd *cobra.Command, out output) error {
+	file, err := atomicfile.Create(cmd.Context(), filepath.Join(f.dir, out.name))
+	if err != nil {
+		return err
+	}
+	defer file.Discard()
+	if err := out.write(file); err != nil {
+		return err
+	}
+	return file.Commit()
+}
+
+// reproduceJSON is what moe reproduce --json prints.
+type reproduceJSON struct {
+	Seed      uint64       `json:"seed"`
+	Quick     bool         `json:"quick"`
+	Directory string       `json:"directory"`
+	Page      string       `json:"page"`
+	Figures   []figureJSON `json:"figures"`
+	Seconds   float64      `json:"seconds"`
+}
+
+type figureJSON struct {
+	ID       string   `json:"id"`
+	Title    string   `json:"title"`
+	Source   string   `json:"source"`
+	Claim    string   `json:"claim"`
+	Settings string   `json:"settings"`
+	Measured string   `json:"measured"`
+	Agrees   bool     `json:"agrees"`
+	Because  string   `json:"because"`
+	Runs     int      `json:"runs"`
+	Files    []string `json:"files"`
+}
+
+func (f *reproduceFlags) print(cmd *cobra.Command, results report.Results, took time.Duration) error {
+	page := filepath.Join(f.dir, "index.html")
+	if !wantsJSON(cmd) {
+		if err := results.Text(cmd.OutOrStdout()); err != nil {
+			return err
+		}
+		remark(cmd, "moe: wrote %s and results.md beside it after %s", page, took.Round(time.Second))
+		return nil
+	}
+	out := reproduceJSON{Seed: f.seed, Quick: f.quick, Directory: f.dir, Page: page, Seconds: took.Round(time.Millisecond).Seconds()}
+	for _, figure := range results.Figures {
+		v := figure.Verdict
+		item := figureJSON{
+			ID: figure.ID, Title: figure.Title, Source: figure.Source, Claim: figure.Claim, Settings: figure.Settings,
+			Measured: v.Measured, Agrees: v.Agrees, Because: v.Because,
+		}
+		for _, c := range figure.Curves {
+			if !c.Reference {
+				item.Runs++
+			}
+		}
+		for _, file := range f.files(figure) {
+			item.Files = append(item.Files, file.name)
+		}
+		out.Figures = append(out.Figures, item)
+	}
+	return printJSON(cmd, out)
+}

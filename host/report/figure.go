@@ -1,0 +1,488 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+
+	"github.com/gatedlearning/moe/host/experiment"
+)
+
+// Figure is a figure of a source with its data, to be drawn and listed.
+type Figure struct{ *experiment.Outcome }
+
+const (
+	figureWidth  = 25 * vg.Centimeter
+	figureHeight = 12 * vg.Centimeter
+	legendWidth  = 6.2 * vg.Centimeter
+)
+
+// CSV writes every run as rows series, kind (run or reference), run, status, x,
+// y, the last two under the axes' names.
+func (f Figure) CSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	rows := [][]string{{"series", "kind", "run", "status", f.X.Label, f.Y.Label}}
+	for _, curve := range f.Curves {
+		kind := "run"
+		if curve.Reference {
+			kind = "reference"
+		}
+		for i := range curve.X {
+			rows = append(rows, []string{curve.Series, kind, strconv.Itoa(curve.Run), curve.Status, exact(curve.X[i]), exact(curve.Y[i])})
+		}
+	}
+	return c.WriteAll(rows)
+}
+
+func exact(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// TableCSV writes the table that goes with the figure.
+func (f Figure) TableCSV(w io.Writer) error {
+	return csv.NewWriter(w).WriteAll(append([][]string{f.Columns}, f.Rows...))
+}
+
+// HasTable says whether a table goes with the figure.
+func (f Figure) HasTable() bool { return len(f.Columns) > 0 && len(f.Rows) > 0 }
+
+// Draw writes the picture in the given format, "svg" or "png": single runs thin,
+// their mean thick with a band that holds 80 % of them. On a logarithmic axis the
+// mean is the geometric one, unless the figure is Plain. The same outcome gives
+// the same bytes.
+func (f Figure) Draw(w io.Writer, format string) error {
+	canvas, err := figureCanvas(format)
+	if err != nil {
+		return err
+	}
+	page := draw.New(canvas)
+	page.SetColor(color.White)
+	page.Fill(page.Rectangle.Path())
+	page = draw.Crop(page, 10, -10, 8, -10)
+	p := newPlot(f.Title, "")
+	looks := f.looks()
+	for _, l := range looks { // all bands lie below all lines
+		f.runs(p, l)
+	}
+	for _, l := range looks {
+		f.mean(p, l)
+	}
+	f.scale(p)
+	f.draw(p, draw.Crop(page, 0, -legendWidth, 0, 0))
+	f.legend(draw.Crop(page, page.Max.X-page.Min.X-legendWidth+14, 0, 0, 0), looks)
+	_, err = canvas.WriteTo(w)
+	return err
+}
+
+func figureCanvas(format string) (vg.CanvasWriterTo, error) {
+	if format == "png" {
+		const dotsPerInch = 160
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(dotsPerInch))}, nil
+	}
+	canvas, err := draw.NewFormattedCanvas(figureWidth, figureHeight, format)
+	if err != nil {
+		return nil, fmt.Errorf("plot format %q: want svg or png", format)
+	}
+	return canvas, nil
+}
+
+// look is how a series is drawn.
+type look struct {
+	series string
+	color  color.RGBA
+	dashes []vg.Length
+	glyph  draw.GlyphDrawer
+}
+
+// Colours that differ in lightness, and dashes and marks that differ without
+// colours.
+var (
+	seriesColors = []color.RGBA{
+		{0x12, 0x35, 0x5b, 0xff}, {0xe0, 0x8a, 0x1e, 0xff}, {0xa3, 0x24, 0x3b, 0xff}, {0x2a, 0x9d, 0x8f, 0xff}, {0x8a, 0x8f, 0x98, 0xff},
+	}
+	seriesDashes = [][]vg.Length{nil, {8, 3}, {2.5, 2.5}, {9, 3, 2.5, 3}, {14, 4}}
+	seriesGlyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.RingGlyph{}, draw.CrossGlyph{}}
+)
+
+// looks gives every series its look. Where the names form a grid, as in
+// "moments, relu" … "refined, sigmoid", one part of the name chooses the colour
+// and the other the dashes.
+func (f Figure) looks() []look {
+	names := f.Series()
+	var firsts, seconds []string
+	part := func(name string) (string, string) {
+		first, second, _ := strings.Cut(name, ", ")
+		return first, second
+	}
+	for _, name := range names {
+		first, second := part(name)
+		if !slices.Contains(firsts, first) {
+			firsts = append(firsts, first)
+		}
+		if !slices.Contains(seconds, second) {
+			seconds = append(seconds, second)
+		}
+	}
+	grid := len(firsts) > 1 && len(seconds) > 1 && len(firsts)*len(seconds) == len(names)
+	var out []look
+	for i, name := range names {
+		hue, dash := i, i
+		if grid {
+			first, second := part(name)
+			hue, dash = slices.Index(firsts, first), slices.Index(seconds, second)
+			if len(seconds) > len(firsts) {
+				hue, dash = dash, hue
+			}
+		}
+		out = append(out, look{
+			series: name,
+			color:  seriesColors[hue%len(seriesColors)],
+			dashes: seriesDashes[dash%len(seriesDashes)],
+			glyph:  seriesGlyphs[hue%len(seriesGlyphs)],
+		})
+	}
+	return out
+}
+
+// few is the number of points up to which a curve's points are marked.
+const few = 12
+
+// manyRuns is the number of runs of a series that are drawn thin; the CSV has
+// all.
+const manyRuns = 40
+
+func (l look) faint(alpha float64) color.Color {
+	c := l.color
+	return color.NRGBA{c.R, c.G, c.B, uint8(255 * alpha)}
+}
+
+// dots are points. Unlike plotter.Scatter they ask for no margin.
+type dots struct {
+	at    plotter.XYs
+	style draw.GlyphStyle
+}
+
+// Plot implements plot.Plotter.
+func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
+	tx, ty := p.Transforms(&c)
+	for _, at := range d.at {
+		c.DrawGlyph(d.style, vg.Point{X: tx(at.X), Y: ty(at.Y)})
+	}
+}
+
+// runs draws the band of a series and its single runs.
+func (f Figure) runs(p *plot.Plot, l look) {
+	curves := f.Of(l.series)
+	if s := f.summary(l.series); !f.Scatter && len(curves) > 1 && len(s.x) > 1 {
+		low, high := points(s.x, s.low), points(s.x, s.high)
+		slices.Reverse(high)
+		p.Add(&plotter.Polygon{XYs: []plotter.XYs{append(low, high...)}, Color: l.faint(0.1)})
+	}
+	for i, c := range curves {
+		if i == manyRuns && !f.Scatter {
+			break
+		}
+		x, y := f.drawable(c.X, c.Y)
+		switch {
+		case f.Scatter || len(x) == 1:
+			alpha := 0.55
+			if !f.Scatter {
+				alpha = 0.35
+			}
+			p.Add(dots{points(x, y), draw.GlyphStyle{Color: l.faint(alpha), Radius: 2.6, Shape: l.glyph}})
+		case len(x) > 1 && len(curves) > 1:
+			thin := line(x, y, nil, 0.5)
+			thin.Color = l.faint(0.45)
+			p.Add(thin)
+		}
+	}
+}
+
+// mean draws the thick line of a series: the mean of its runs, or the reference.
+func (f Figure) mean(p *plot.Plot, l look) {
+	if f.Scatter {
+		return
+	}
+	width := vg.Length(2.2)
+	s := f.summary(l.series)
+	if len(s.x) == 0 { // a reference
+		width = 1.2
+		for _, c := range f.Curves {
+			if c.Series == l.series {
+				s.x, s.y = f.drawable(c.X, c.Y)
+			}
+		}
+	}
+	p.Add(line(s.x, s.y, l.color, width, l.dashes...))
+	if len(s.x) <= few && width > 2 {
+		p.Add(dots{points(s.x, s.y), draw.GlyphStyle{Color: l.color, Radius: 3.4, Shape: l.glyph}})
+	}
+}
+
+// summary is the mean of a series' runs at each x where at least half of them
+// have a value, with its band.
+type summary struct{ x, y, low, high []float64 }
+
+func (f Figure) summary(series string) summary {
+	curves := f.Of(series)
+	at := map[float64][]float64{}
+	var xs []float64
+	for _, c := range curves {
+		x, y := f.drawable(c.X, c.Y)
+		for i, v := range x {
+			if at[v] == nil {
+				xs = append(xs, v)
+			}
+			at[v] = append(at[v], y[i])
+		}
+	}
+	slices.Sort(xs)
+	most := 0
+	for _, v := range at {
+		most = max(most, len(v))
+	}
+	var s summary
+	for _, x := range xs {
+		v := at[x]
+		if 2*len(v) < most {
+			continue
+		}
+		mean, low, high := f.spread(v)
+		s.x, s.y, s.low, s.high = append(s.x, x), append(s.y, mean), append(s.low, low), append(s.high, high)
+	}
+	return s
+}
+
+// spread returns the mean of v, and the ends of the band: the 10th and 90th
+// percentile, or in a Plain figure, where the mean is the point, two standard
+// errors to either side.
+func (f Figure) spread(v []float64) (mean, low, high float64) {
+	slices.Sort(v)
+	if f.Plain {
+		mean, far := v[0], 0.0
+		if len(v) > 1 {
+			mean, far = stat.MeanStdDev(v, nil)
+			far *= 2 / math.Sqrt(float64(len(v)))
+		}
+		return mean, max(mean-far, mean/100), mean + far // a band cannot reach 0 on a logarithmic axis
+	}
+	if f.Y.Log {
+		mean = stat.GeometricMean(v, nil)
+	} else {
+		mean = stat.Mean(v, nil)
+	}
+	return mean, percentile(v, 0.1), percentile(v, 0.9)
+}
+
+// percentile interpolates linearly between the values of sorted v.
+func percentile(v []float64, p float64) float64 {
+	at := p * float64(len(v)-1)
+	i := min(int(at), len(v)-1)
+	next := min(i+1, len(v)-1)
+	return v[i] + (at-float64(i))*(v[next]-v[i])
+}
+
+// smallest is what a logarithmic axis shows of a value of 0: errors below it are
+// rounding.
+const smallest = 1e-16
+
+// drawable leaves out what an axis cannot show, lifts an error of 0 to the
+// smallest, and takes the sign from points on a logarithmic axis.
+func (f Figure) drawable(x, y []float64) (dx, dy []float64) {
+	for i := range x {
+		a, b := x[i], y[i]
+		if f.X.Log && a <= 0 || math.IsNaN(a+b) || math.IsInf(a+b, 0) {
+			continue
+		}
+		if f.Y.Log && f.Scatter {
+			b = math.Abs(b)
+		}
+		if f.Y.Log {
+			b = max(b, smallest)
+		}
+		dx, dy = append(dx, a), append(dy, b)
+	}
+	return dx, dy
+}
+
+// draw draws the plot with the names of its axes. The plot itself would keep room
+// for them in the wrong place where an axis is logarithmic.
+func (f Figure) draw(p *plot.Plot, c draw.Canvas) {
+	inner := draw.Crop(c, 17, 0, 16, 0)
+	p.Draw(inner)
+	data := p.DataCanvas(inner)
+	style := draw.TextStyle{Color: ink, Font: sans(10), XAlign: draw.XCenter, YAlign: draw.YBottom, Handler: plot.DefaultTextHandler}
+	c.FillText(style, vg.Point{X: data.Center().X, Y: c.Min.Y + 2}, f.X.Label)
+	style.Rotation, style.YAlign = math.Pi/2, draw.YTop
+	c.FillText(style, vg.Point{X: c.Min.X, Y: data.Center().Y}, f.Y.Label)
+}
+
+// scale sets the axes to what the curves reach, and draws the lines that are no
+// curves: the level, and 0.
+func (f Figure) scale(p *plot.Plot) {
+	var xs, ys []float64
+	for _, c := range f.Curves {
+		x, y := f.drawable(c.X, c.Y)
+		xs, ys = append(xs, x...), append(ys, y...)
+	}
+	if f.Level != 0 {
+		ys = append(ys, f.Level)
+	}
+	x0, x1 := reach(&p.X, f.X, xs)
+	y0, y1 := reach(&p.Y, f.Y, ys)
+	if ticks := marks(xs); ticks != nil && f.X.Log {
+		p.X.Tick.Marker = ticks
+	}
+	if f.Level != 0 {
+		p.Add(line([]float64{x0, x1}, []float64{f.Level, f.Level}, ink, 0.7, 1.5, 2))
+	}
+	if !f.Y.Log && y0 < 0 && y1 > 0 {
+		p.Add(line([]float64{x0, x1}, []float64{0, 0}, ink, 0.5))
+	}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = x0, x1, y0, y1 // what is added widens them
+}
+
+// reach sets an axis up for values and returns its range, with a margin.
+func reach(p *plot.Axis, a experiment.Axis, v []float64) (lo, hi float64) {
+	if len(v) == 0 {
+		return 1, 10
+	}
+	lo, hi = floats.Min(v), floats.Max(v)
+	if a.Log {
+		p.Scale = plot.LogScale{}
+		p.Tick.Marker = plot.TickerFunc(decades)
+		pad := max(math.Pow(hi/lo, 0.03), 1.05)
+		return lo / pad, hi * pad
+	}
+	if a.Max > a.Min {
+		return a.Min, a.Max
+	}
+	pad := 0.03 * (hi - lo)
+	if pad == 0 {
+		pad = max(1, math.Abs(lo)) / 10
+	}
+	if lo == 0 { // where time starts, and errors
+		return 0, hi + pad
+	}
+	return lo - pad, hi + pad
+}
+
+// decades puts ticks at powers of ten, at most eight of them with labels, and
+// small ones between them; where there is a decade or less, labels at 2 and 5
+// times powers of ten too.
+func decades(lo, hi float64) []plot.Tick {
+	first, last := int(math.Floor(math.Log10(lo))), int(math.Ceil(math.Log10(hi)))
+	whole := math.Floor(math.Log10(hi)) - math.Ceil(math.Log10(lo))
+	every := 1 + (last-first)/9
+	var list []plot.Tick
+	for e := first; e <= last; e++ {
+		for m := 1; m < 10; m++ {
+			v := float64(m) * math.Pow(10, float64(e))
+			label := ""
+			if m == 1 && e%every == 0 || whole < 1 && (m == 2 || m == 5) {
+				label = shortest(v)
+			}
+			if v >= lo && v <= hi && (label != "" || every == 1) {
+				list = append(list, plot.Tick{Value: v, Label: label})
+			}
+		}
+	}
+	return list
+}
+
+// shortest writes a number in as few characters as it takes.
+func shortest(v float64) string {
+	s := strings.NewReplacer("e-0", "e-", "e+0", "e", "e+", "e").Replace(strconv.FormatFloat(v, 'g', 3, 64))
+	if v >= 1e-3 && v < 1e5 {
+		s = strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strings.ReplaceAll(s, "-", "−")
+}
+
+// marks puts ticks at the values that the runs have, where these are few.
+func marks(v []float64) plot.Ticker {
+	v = slices.Compact(slices.Sorted(slices.Values(v)))
+	if len(v) < 2 || len(v) > 6 {
+		return nil
+	}
+	var list plot.ConstantTicks
+	for _, x := range v {
+		list = append(list, plot.Tick{Value: x, Label: shortest(x)})
+	}
+	return list
+}
+
+// legend names the series beside the picture and says what the lines are.
+func (f Figure) legend(c draw.Canvas, looks []look) {
+	y := c.Max.Y - 26
+	row := func(l look) {
+		middle := y + 3.5
+		left, right := c.Min.X, c.Min.X+28
+		if !f.Scatter {
+			c.StrokeLine2(draw.LineStyle{Color: l.color, Width: 2.2, Dashes: l.dashes}, left, middle, right, middle)
+		}
+		if f.Scatter || f.marked(l.series) {
+			c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 3.4, Shape: l.glyph}, vg.Point{X: (left + right) / 2, Y: middle})
+		}
+		text(c, right+7, y, l.series, 10, ink)
+		y -= 17
+	}
+	for _, l := range looks {
+		row(l)
+	}
+	y -= 6
+	for _, s := range f.key(looks) {
+		text(c, c.Min.X, y, s, 8, seriesColors[4])
+		y -= 11.5
+	}
+}
+
+func (f Figure) marked(series string) bool {
+	s := f.summary(series)
+	return len(s.x) > 0 && len(s.x) <= few
+}
+
+// key says what thick, thin and shaded mean.
+func (f Figure) key(looks []look) []string {
+	most, longest := 0, 0
+	for _, l := range looks {
+		curves := f.Of(l.series)
+		most = max(most, len(curves))
+		for _, c := range curves {
+			longest = max(longest, len(c.X))
+		}
+	}
+	if f.Scatter || most < 2 {
+		return nil
+	}
+	mean, band := "thick: mean of the runs", "band: 10th to 90th percentile"
+	if f.Y.Log && !f.Plain {
+		mean = "thick: geometric mean of the runs"
+	}
+	if f.Plain {
+		band = "band: two standard errors of the mean"
+	}
+	thin := "thin: single runs"
+	if longest == 1 {
+		thin = "points: single runs"
+	}
+	if most > manyRuns {
+		thin += fmt.Sprintf(" (%d of %d)", manyRuns, most)
+	}
+	out := []string{mean, band, thin}
+	if f.Level != 0 {
+		out = append(out, fmt.Sprintf("dotted: %g", f.Level))
+	}
+	return out
+}

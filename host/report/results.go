@@ -1,0 +1,162 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/gatedlearning/moe/host/experiment"
+)
+
+//go:embed results.html
+var resultsText string
+
+var resultsTemplate = template.Must(template.New("results").Parse(resultsText))
+
+// Results are the papers' figures and tables, made at a seed.
+type Results struct {
+	Figures []Figure
+	Seed    uint64
+	Quick   bool
+}
+
+// Command is what makes the results again.
+func (r Results) Command() string {
+	out := "moe reproduce"
+	if r.Quick {
+		out += " --quick"
+	}
+	if r.Seed != 1 {
+		out += fmt.Sprintf(" --seed %d", r.Seed)
+	}
+	if len(r.Figures) < len(experiment.Figures(r.Quick)) {
+		for _, f := range r.Figures {
+			out += " " + f.ID
+		}
+	}
+	return out
+}
+
+// Agree is how many of the figures show what their source says.
+func (r Results) Agree() int {
+	n := 0
+	for _, f := range r.Figures {
+		if f.Verdict.Agrees {
+			n++
+		}
+	}
+	return n
+}
+
+// Summary says in a sentence how many figures agree.
+func (r Results) Summary() string {
+	rest := len(r.Figures) - r.Agree()
+	switch {
+	case rest == 0 && len(r.Figures) == 1:
+		return "The figure agrees with its source."
+	case len(r.Figures) == 1:
+		return "The figure does not agree with its source."
+	case rest == 0:
+		return fmt.Sprintf("All %d figures agree with their sources.", len(r.Figures))
+	case rest == 1:
+		return fmt.Sprintf("Of %d figures %d agree with their sources and 1 does not.", len(r.Figures), r.Agree())
+	}
+	return fmt.Sprintf("Of %d figures %d agree with their sources and %d do not.", len(r.Figures), r.Agree(), rest)
+}
+
+// Sources are those that the figures are from.
+func (Results) Sources() []experiment.Source { return experiment.Sources() }
+
+// Line is what is to be said of a figure, in one line.
+func (f Figure) Line() string {
+	return fmt.Sprintf("the paper says: %s · measured: %s · %s", unstop(f.Claim), f.Verdict.Measured, f.Verdict.Sentence())
+}
+
+// unstop takes the full stop from the end of a sentence.
+func unstop(s string) string { return strings.TrimSuffix(s, ".") }
+
+// Text writes the lines of all figures to a terminal.
+func (r Results) Text(w io.Writer) error {
+	for _, f := range r.Figures {
+		if _, err := fmt.Fprintf(w, "%s  %s (%s)\n  the paper says  %s\n  measured        %s\n  %s\n\n",
+			f.ID, f.Title, f.Source, unstop(f.Claim), f.Verdict.Measured, f.Verdict.Sentence()); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w, r.Summary())
+	return err
+}
+
+// Markdown writes a page that shows the pictures ID.svg beside it.
+func (r Results) Markdown(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# The papers' experiments\n\nMade by `%s`. %s\n\n", r.Command(), r.Summary())
+	for _, s := range experiment.Sources() {
+		fmt.Fprintf(&b, "- %s: %s\n", s.Number, s.Title)
+	}
+	b.WriteString("\n| figure | | verdict |\n|---|---|---|\n")
+	for _, f := range r.Figures {
+		verdict := "agrees"
+		if !f.Verdict.Agrees {
+			verdict = "does not agree"
+		}
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", f.ID, anchor(f.ID+" "+f.Title), cell(f.Title), verdict)
+	}
+	for _, f := range r.Figures {
+		fmt.Fprintf(&b, "\n## %s %s\n\n![%s](%s.svg)\n\n%s.\n\n%s %s\n", f.ID, f.Title, f.Title, f.ID, f.Line(), f.Source+".", f.Settings)
+		if f.HasTable() {
+			b.WriteByte('\n')
+			markdownTable(&b, f.Columns, f.Rows)
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// anchor is the name that common renderers of Markdown give a heading.
+func anchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case strings.ContainsRune(",.:()‖−²*", r):
+			return -1
+		}
+		return r
+	}, strings.ToLower(heading))
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+func markdownTable(b *bytes.Buffer, columns []string, rows [][]string) {
+	line := func(cells []string) {
+		for _, c := range cells {
+			b.WriteString("| " + cell(c) + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(columns)
+	b.WriteString(strings.Repeat("|---", len(columns)) + "|\n")
+	for _, r := range rows {
+		line(r)
+	}
+}
+
+// Page writes all figures as one HTML file that needs nothing else.
+func (r Results) Page(w io.Writer) error { return resultsTemplate.Execute(w, r) }
+
+// Picture is the figure's SVG as a part of a page.
+func (f Figure) Picture() (template.HTML, error) {
+	var b bytes.Buffer
+	if err := f.Draw(&b, "svg"); err != nil {
+		return "", err
+	}
+	_, svg, found := strings.Cut(b.String(), "<svg ")
+	if !found {
+		return "", fmt.Errorf("figure %s: no SVG was drawn", f.ID)
+	}
+	return template.HTML(`<svg role="img" aria-label="` + template.HTMLEscapeString(f.Title) + `" ` + svg), nil
+}
