@@ -167,3 +167,53 @@ func TestInterruptedFitResumes(t *testing.T) {
 		t.Error("the checkpoint is still there")
 	}
 }
+
+// An interrupted reproduction goes on where it was, to the same files.
+func TestInterruptedReproduction(t *testing.T) {
+	dir := t.TempDir()
+	reproduce := func(out string) []string {
+		return []string{"reproduce", "002-T1", "002-L3", "--quick", "--threads", "1", "-o", out}
+	}
+	cmd, stderr := command(t, dir, reproduce("out")...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	runs := func(out string) []string {
+		files, err := filepath.Glob(filepath.Join(dir, out, ".runs", "*.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	waitFor(t, "a finished run", func() bool { return len(runs("out")) > 0 })
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitOf(cmd.Wait()); code != exitSignal+int(syscall.SIGINT) || !strings.Contains(stderr.String(), "the same command goes on where this one stopped") {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	kept := map[string]time.Time{}
+	for _, file := range runs("out") {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[file] = info.ModTime()
+	}
+	for _, out := range []string{"out", "whole"} {
+		cmd, stderr := command(t, dir, reproduce(out)...)
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%s: %v, %s", out, err, stderr)
+		}
+	}
+	for file, then := range kept {
+		if info, err := os.Stat(file); err != nil || info.ModTime() != then {
+			t.Errorf("%s was made again: %v", file, err)
+		}
+	}
+	for _, name := range []string{"index.html", "results.md", "002-T1.csv", "002-T1.png", "002-L3.svg"} {
+		if read(t, dir, filepath.Join("out", name)) != read(t, dir, filepath.Join("whole", name)) {
+			t.Errorf("%s differs after an interruption", name)
+		}
+	}
+}

@@ -35,6 +35,7 @@ import (
 //	patch FILE OFFSET HEX        overwrites bytes; a negative offset is from the end
 //	cut FILE BYTES               cuts bytes off a file's end
 //	likelihood MODEL             stdout's log_likelihood is the model file's
+//	damage DIR                   flips a byte in the middle of every file in a directory
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -50,6 +51,7 @@ func TestScripts(t *testing.T) {
 			"patch":      cmdPatch,
 			"cut":        cmdCut,
 			"likelihood": cmdLikelihood,
+			"damage":     cmdDamage,
 		},
 	})
 }
@@ -57,6 +59,21 @@ func TestScripts(t *testing.T) {
 func need(ts *testscript.TestScript, neg bool, ok bool, usage string) {
 	if neg || !ok {
 		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 1, "damage DIR")
+	files, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "*"))
+	ts.Check(err)
+	if len(files) == 0 {
+		ts.Fatalf("no files in %s", args[0])
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		ts.Check(err)
+		data[len(data)/2] ^= 1
+		ts.Check(os.WriteFile(file, data, 0o666))
 	}
 }
 

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/experiment"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
-// TestPageInChromium opens a page in a browser without a network, at 1280 and
+// TestPageInChromium opens the pages in a browser without a network, at 1280 and
 // 400 pixels, light and dark: no message on the console, nothing wider than the
 // window.
 func TestPageInChromium(t *testing.T) {
@@ -24,9 +25,14 @@ func TestPageInChromium(t *testing.T) {
 	if err != nil {
 		t.Skip("chromium is not installed")
 	}
+	for name, write := range map[string]func(*testing.T, string){"fit": writePage, "results": writeResults} {
+		t.Run(name, func(t *testing.T) { inChromium(t, browser, write) })
+	}
+}
+
+func inChromium(t *testing.T, browser string, write func(*testing.T, string)) {
 	dir := t.TempDir()
-	page := filepath.Join(dir, "page.html")
-	writePage(t, page)
+	write(t, filepath.Join(dir, "page.html"))
 	for _, width := range []int{1280, 400} {
 		for scheme, flag := range map[string]string{"light": "1", "dark": "0"} {
 			// A frame measures the page at a width that the window cannot have.
@@ -91,6 +97,31 @@ func writePage(t *testing.T, path string) {
 	}
 	defer f.Close()
 	if err := report.Page(f, m, d, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeResults runs two experiments and writes their page.
+func writeResults(t *testing.T, path string) {
+	t.Helper()
+	figures, err := experiment.Find([]string{"002-B", "002-L3"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes, err := experiment.Run(t.Context(), figures, experiment.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r report.Results
+	for _, o := range outcomes {
+		r.Figures = append(r.Figures, report.Figure{Outcome: o})
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := r.Page(f); err != nil {
 		t.Fatal(err)
 	}
 }

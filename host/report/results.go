@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/gatedlearning/moe/host/experiment"
 )
@@ -116,16 +117,17 @@ func (r Results) Markdown(w io.Writer) error {
 	return err
 }
 
-// anchor is the name that common renderers of Markdown give a heading.
+// anchor is the name that common renderers of Markdown give a heading: letters,
+// digits and hyphens, in lower case.
 func anchor(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == ' ':
 			return '-'
-		case strings.ContainsRune(",.:()‖−²*", r):
-			return -1
+		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsMark(r), unicode.IsDigit(r):
+			return r
 		}
-		return r
+		return -1
 	}, strings.ToLower(heading))
 }
 

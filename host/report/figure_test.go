@@ -1,0 +1,201 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"image/color"
+	"image/png"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/experiment"
+)
+
+// sketch is a figure that needs no experiment: two runs of a series, one of them
+// cut short, another with an error of 0, and a reference.
+func sketch() Figure {
+	return Figure{&experiment.Outcome{
+		Figure: &experiment.Figure{
+			ID: "sketch", Title: "A sketch", Source: "nowhere", Claim: "A claim.", Settings: "None.",
+			X: experiment.Axis{Label: "steps"}, Y: experiment.Axis{Label: "E_reg", Log: true}, Level: 0.01,
+			Columns: []string{"g", "a|b"},
+		},
+		Curves: []experiment.Curve{
+			{Series: "L4", Run: 0, X: []float64{0, 1, 2, 3}, Y: []float64{1, 0.1, 0.01, 0.001}},
+			{Series: "L4", Run: 1, X: []float64{0, 1}, Y: []float64{0.25, 0.4}, Status: "diverged, after 2 steps"},
+			{Series: "L4", Run: 2, X: []float64{0, 1, 2}, Y: []float64{0.5, 0.2, 0.09}},
+			{Series: "exact", Run: 0, X: []float64{0, 1, 2}, Y: []float64{1, 0, 0}},
+			{Series: "bound", X: []float64{0, 3}, Y: []float64{0.5, 1.0 / 3}, Reference: true},
+		},
+		Rows:    [][]string{{"relu", "1|2"}},
+		Verdict: experiment.Verdict{Measured: "0.001", Because: "it is a <sketch>"},
+	}}
+}
+
+// The mean is geometric on a logarithmic axis, the band runs from the 10th to
+// the 90th percentile, and both end where fewer than half of the runs go on.
+func TestSummary(t *testing.T) {
+	s := sketch().summary("L4")
+	want := summary{
+		x: []float64{0, 1, 2},
+		y: []float64{math.Cbrt(1 * 0.25 * 0.5), math.Cbrt(0.1 * 0.4 * 0.2), math.Sqrt(0.01 * 0.09)},
+		// The 10th percentile of three values lies 0.2 of the way from the first to
+		// the second, the 90th 0.8 of that from the second to the third.
+		low:  []float64{0.25 + 0.2*0.25, 0.1 + 0.2*0.1, 0.01 + 0.1*0.08},
+		high: []float64{0.5 + 0.8*0.5, 0.2 + 0.8*0.2, 0.01 + 0.9*0.08},
+	}
+	for name, pair := range map[string][2][]float64{"x": {s.x, want.x}, "mean": {s.y, want.y}, "low": {s.low, want.low}, "high": {s.high, want.high}} {
+		if len(pair[0]) != len(pair[1]) {
+			t.Fatalf("%s is %v, want %v", name, pair[0], pair[1])
+		}
+		for i := range pair[0] {
+			if math.Abs(pair[0][i]-pair[1][i]) > 1e-12 {
+				t.Errorf("%s is %v, want %v", name, pair[0], pair[1])
+			}
+		}
+	}
+}
+
+// In a Plain figure the mean is arithmetic, with two standard errors.
+func TestPlainSummary(t *testing.T) {
+	f := sketch()
+	f.Plain = true
+	mean, low, high := f.spread([]float64{1, 2, 3, 6})
+	// Deviations −2, −1, 0, 3: variance 14/3, standard error √(14/12).
+	if far := 2 * math.Sqrt(14.0/12); mean != 3 || math.Abs(low-(3-far)) > 1e-12 || math.Abs(high-(3+far)) > 1e-12 {
+		t.Errorf("mean %g from %g to %g", mean, low, high)
+	}
+}
+
+// Equal figures are equal files, whole ones, with everything named.
+func TestDrawFigure(t *testing.T) {
+	linear := sketch()
+	linear.Y.Log, linear.Level = false, 0
+	scatter := sketch()
+	scatter.Scatter = true
+	scatter.Curves[0].Y[0] = -1
+	flat := Figure{&experiment.Outcome{Figure: &experiment.Figure{Title: "flat", X: experiment.Axis{Label: "n"}, Y: experiment.Axis{Label: "error"}}, Curves: []experiment.Curve{{Series: "one", X: []float64{1}, Y: []float64{1}}}}}
+	for name, f := range map[string]Figure{"log": sketch(), "linear": linear, "scatter": scatter, "one point": flat} {
+		svg, again, picture := new(bytes.Buffer), new(bytes.Buffer), new(bytes.Buffer)
+		for w, format := range map[*bytes.Buffer]string{svg: "svg", again: "svg", picture: "png"} {
+			if err := f.Draw(w, format); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if !bytes.Equal(svg.Bytes(), again.Bytes()) {
+			t.Errorf("%s: two drawings differ", name)
+		}
+		if strings.Contains(svg.String(), "NaN") || strings.Contains(svg.String(), "Inf") {
+			t.Errorf("%s: numbers that are none", name)
+		}
+		for _, want := range append(f.Series(), f.Title, f.X.Label, f.Y.Label) {
+			if !strings.Contains(svg.String(), ">"+want+"<") {
+				t.Errorf("%s: %q is not in the picture", name, want)
+			}
+		}
+		if _, err := png.Decode(picture); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := sketch().Draw(new(bytes.Buffer), "gif"); err == nil {
+		t.Error("gif is drawn")
+	}
+}
+
+// No two series look the same, and neighbours differ in grey.
+func TestLooks(t *testing.T) {
+	for _, names := range [][]string{
+		{"L4, SGD", "ℓ2, SGD", "ℓ2, Adam", "EM, σ free", "EM, σ fixed"},
+		{"moments, identity", "refined, identity", "moments, relu", "refined, relu", "moments, sigmoid", "refined, sigmoid", "moments, leakyrelu", "refined, leakyrelu"},
+		{"identity", "identity, predicted", "relu", "relu, predicted", "sigmoid", "sigmoid, predicted"},
+	} {
+		f := Figure{&experiment.Outcome{Figure: new(experiment.Figure)}}
+		for _, name := range names {
+			f.Curves = append(f.Curves, experiment.Curve{Series: name})
+		}
+		seen := map[string]string{}
+		for _, l := range f.looks() {
+			key := fmt.Sprint(grey(l.color), l.dashes)
+			if other := seen[key]; other != "" {
+				t.Errorf("%s looks like %s", l.series, other)
+			}
+			seen[key] = l.series
+		}
+	}
+	for i := range seriesColors {
+		for j := range i {
+			if d := math.Abs(grey(seriesColors[i]) - grey(seriesColors[j])); d < 15 {
+				t.Errorf("colours %d and %d differ by %.0f of 255 in grey", j, i, d)
+			}
+		}
+	}
+}
+
+func grey(c color.RGBA) float64 {
+	return 0.2126*float64(c.R) + 0.7152*float64(c.G) + 0.0722*float64(c.B)
+}
+
+// Every value of every run can be read back from the CSV.
+func TestFigureCSV(t *testing.T) {
+	f := sketch()
+	var b bytes.Buffer
+	if err := f.CSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&b).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := 1
+	for _, c := range f.Curves {
+		for i := range c.X {
+			r := rows[at]
+			x, _ := strconv.ParseFloat(r[4], 64)
+			y, _ := strconv.ParseFloat(r[5], 64)
+			if r[0] != c.Series || (r[1] == "reference") != c.Reference || r[2] != strconv.Itoa(c.Run) || r[3] != c.Status || x != c.X[i] || y != c.Y[i] {
+				t.Errorf("row %d is %v, want %+v at %d", at, r, c, i)
+			}
+			at++
+		}
+	}
+	if at != len(rows) {
+		t.Errorf("%d rows too many", len(rows)-at)
+	}
+}
+
+// The page needs nothing else and is the same every time; what comes from a
+// figure is escaped, in the Markdown's tables too.
+func TestResults(t *testing.T) {
+	r := Results{Figures: []Figure{sketch()}, Seed: 2}
+	var page, again, text, md bytes.Buffer
+	for w, write := range map[*bytes.Buffer]func() error{
+		&page: func() error { return r.Page(&page) }, &again: func() error { return r.Page(&again) },
+		&text: func() error { return r.Text(&text) }, &md: func() error { return r.Markdown(&md) },
+	} {
+		if err := write(); err != nil {
+			t.Fatalf("%v: %v", w, err)
+		}
+	}
+	if !bytes.Equal(page.Bytes(), again.Bytes()) {
+		t.Error("two pages differ")
+	}
+	outside := regexp.MustCompile(`<script|<link rel="stylesheet"|src="|url\(|href="http`)
+	if found := outside.FindString(page.String()); found != "" {
+		t.Errorf("the page needs more than itself: %s", found)
+	}
+	for buffer, wants := range map[*bytes.Buffer][]string{
+		&page: {"<svg role=", "it is a &lt;sketch&gt;", "moe reproduce --seed 2 sketch", `href="#f-sketch"`, `id="f-sketch"`},
+		&md:   {"[sketch](#sketch-a-sketch)", "## sketch A sketch", "the paper says: A claim · measured: 0.001 · does not, because it is a <sketch>.", `| relu | 1\|2 |`},
+		&text: {"sketch  A sketch (nowhere)", "does not, because it is a <sketch>", "The figure does not agree with its source."},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(buffer.String(), want) {
+				t.Errorf("%q is not in\n%.2000s", want, buffer)
+			}
+		}
+	}
+}
