@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,7 +90,7 @@ type figureBars struct {
 	bars      map[string]*mpb.Bar
 	all       *mpb.Bar
 	began     time.Time
-	left      string
+	end       atomic.Int64 // when all will be done, in nanoseconds of Unix time; 0 if it is too early to tell
 	made, of  int
 }
 
@@ -102,15 +103,14 @@ func newFigureBars(cmd *cobra.Command, figures int) *figureBars {
 		b.container = mpb.New(mpb.WithOutput(os.Stderr), mpb.WithWidth(40), mpb.WithRefreshRate(150*time.Millisecond))
 		b.all = b.container.AddBar(steps, mpb.BarPriority(1<<20), mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.Name("all", decor.WCSyncSpaceR), decor.Percentage(decor.WCSyncSpace)),
-			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return b.left })))
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return b.left() })))
 	}
 	return b
 }
 
 func (b *figureBars) show(p experiment.Progress) {
-	b.left = ""
 	if left, known := p.Left(time.Since(b.began)); known {
-		b.left = "about " + left.Round(time.Second).String() + " left"
+		b.end.Store(time.Now().Add(left).UnixNano())
 	}
 	if b.container == nil {
 		return
@@ -125,6 +125,15 @@ func (b *figureBars) show(p experiment.Progress) {
 	b.all.SetCurrent(int64(steps * p.Share))
 }
 
+// left says how much longer it takes, or nothing.
+func (b *figureBars) left() string {
+	end := b.end.Load()
+	if end == 0 {
+		return ""
+	}
+	return "about " + max(0, time.Until(time.Unix(0, end))).Round(time.Second).String() + " left"
+}
+
 // finished says that a figure is done.
 func (b *figureBars) finished(f report.Figure) {
 	b.made++
@@ -137,8 +146,8 @@ func (b *figureBars) finished(f report.Figure) {
 		return
 	}
 	line := fmt.Sprintf("moe: %s %s, %d of %d", f.ID, verdict, b.made, b.of)
-	if b.left != "" && b.made < b.of {
-		line += ", " + b.left
+	if left := b.left(); left != "" && b.made < b.of {
+		line += ", " + left
 	}
 	if !wantsJSON(b.cmd) {
 		remark(b.cmd, "%s", line)
