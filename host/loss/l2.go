@@ -18,15 +18,15 @@ type L2 struct {
 	act Activation
 	p   *model.Params
 
-	prior, z, g, dg   []float64 // k×BlockRows
-	lse, err, weights []float64
+	prior, z, g, dg []float64 // k×BlockRows
+	err, weights    []float64
 }
 
 // NewL2 returns the loss of k experts over d features.
 func NewL2(k, d int, act Activation) *L2 {
 	kn := func() []float64 { return make([]float64, k*model.BlockRows) }
 	n := func() []float64 { return make([]float64, model.BlockRows) }
-	return &L2{act: act, p: model.NewParams(k, d), prior: kn(), z: kn(), g: kn(), dg: kn(), lse: n(), err: n(), weights: n()}
+	return &L2{act: act, p: model.NewParams(k, d), prior: kn(), z: kn(), g: kn(), dg: kn(), err: n(), weights: n()}
 }
 
 // Dim returns (2k−1)·d.
@@ -57,7 +57,7 @@ func (l *L2) GradOn(ctx context.Context, dst, theta []float64, data *model.Data)
 		prior, z, g, dg := l.prior[:k*n], l.z[:k*n], l.g[:k*n], l.dg[:k*n]
 		e, w := l.err[:n], l.weights[:n]
 		l.p.GateLogits(prior, b)
-		model.Softmax(prior, l.lse[:n], prior, n)
+		model.Softmax(prior, nil, prior, n)
 		l.p.Predictors(z, b)
 		if err := l.act.Eval(ctx, g, z); err != nil {
 			return 0, err

@@ -162,3 +162,17 @@ func TestEpochs(t *testing.T) {
 		t.Error("two epochs in the same order")
 	}
 }
+
+// BenchmarkOnlineL4 is the gradient over a mini-batch of the papers'
+// experiments.
+func BenchmarkOnlineL4(b *testing.B) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	p := normalParams(rng, 2, 10)
+	data := draw(rng, relu, p, 1024)
+	l, grad := NewOnlineL4(2, 10, reluOutputs, 0.01, 20, 1), make([]float64, 20)
+	for b.Loop() {
+		if _, err := l.GradOn(b.Context(), grad, p.Regressors, data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -45,7 +45,8 @@ func (p *Params) Predictors(dst []float64, b *Block) {
 
 // Softmax writes the softmax of each column of logits (k rows of n values) to
 // dst and the log of its normaliser, log Σ_i exp(logit_i), to lse, which has n
-// places. dst may be logits. Logits of any finite size are safe.
+// places, or is nil where it is not wanted. dst may be logits. Logits of any
+// finite size are safe.
 func Softmax(dst, lse, logits []float64, n int) {
 	k := len(logits) / n
 	for r := range n {
@@ -69,6 +70,8 @@ func Softmax(dst, lse, logits []float64, n int) {
 		for i := range k {
 			dst[i*n+r] *= inv
 		}
-		lse[r] = top + math.Log(sum)
+		if lse != nil {
+			lse[r] = top + math.Log(sum)
+		}
 	}
 }

@@ -35,3 +35,17 @@ func TestBatchesAreFresh(t *testing.T) {
 		t.Error("a batch repeats rows")
 	}
 }
+
+// BenchmarkBatches is a fresh mini-batch of the papers' experiments.
+func BenchmarkBatches(b *testing.B) {
+	s, err := New(Config{Activation: relu{}, K: 2, D: 10, N: 1, Sigma: 0.05, Seed: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	batches := s.Batches(1024)
+	for b.Loop() {
+		if _, err := batches.Next(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -116,11 +116,11 @@ func (s *Sampler) ReadLabelled(ctx context.Context, fn func(b *model.Block, z []
 
 // draw is the state of one pass.
 type draw struct {
-	s                            *Sampler
-	b                            model.Block
-	z                            []int
-	x, pick, noise               []float64
-	logits, lse, predictor, mean []float64
+	s                       *Sampler
+	b                       model.Block
+	z                       []int
+	x, pick, noise          []float64
+	logits, predictor, mean []float64
 }
 
 func newDraw(s *Sampler) *draw {
@@ -128,7 +128,7 @@ func newDraw(s *Sampler) *draw {
 	return &draw{
 		s: s, z: make([]int, n),
 		x: make([]float64, s.cfg.D*n), pick: make([]float64, n), noise: make([]float64, n),
-		logits: make([]float64, s.cfg.K*n), lse: make([]float64, n), predictor: make([]float64, s.cfg.K*n), mean: make([]float64, n),
+		logits: make([]float64, s.cfg.K*n), predictor: make([]float64, s.cfg.K*n), mean: make([]float64, n),
 	}
 }
 
@@ -176,7 +176,7 @@ func (d *draw) choose() {
 	n, k := d.b.N, d.s.cfg.K
 	logits, predictor := d.logits[:k*n], d.predictor[:k*n]
 	d.s.Truth.GateLogits(logits, &d.b)
-	model.Softmax(logits, d.lse[:n], logits, n)
+	model.Softmax(logits, nil, logits, n)
 	d.s.Truth.Predictors(predictor, &d.b)
 	for i := range n {
 		z, below := 0, logits[i]
