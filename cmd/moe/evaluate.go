@@ -18,7 +18,7 @@ type evaluation struct {
 }
 
 func newEvaluateCmd() *cobra.Command {
-	var truth string
+	var truth, weights string
 	var limits limitFlags
 	cmd := &cobra.Command{
 		Use:   "evaluate MODEL [DATA]",
@@ -27,10 +27,11 @@ func newEvaluateCmd() *cobra.Command {
 parameters. On data: log-likelihood summed over the rows, root mean squared error
 and R2 of the mean prediction, the share of rows inside the prediction intervals
 of 50, 80, 90 and 95 %, and a histogram of F(y|x), which is level where the model
-is right. Against the truth: e_reg = 1 - max over permutations of the smallest
+is right; with --weights a row of weight w counts as w rows. Against the truth: e_reg = 1 - max over permutations of the smallest
 cosine between an estimated and a true regressor, and e_gating likewise for the
 gate.`,
 		Example: `  moe evaluate model.json data.csv
+  moe evaluate model.json data.csv --weights w
   moe evaluate model.json --truth truth.json --json`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,20 +39,27 @@ gate.`,
 			if len(args) == 2 {
 				data = args[1]
 			}
-			return evaluate(cmd, args[0], data, truth, limits)
+			return evaluate(cmd, args[0], dataFlags{data, weights}, truth, limits)
 		},
 	}
 	limits.register(cmd)
+	cmd.Flags().StringVar(&weights, "weights", "", "column `NAME` of DATA with observation weights")
 	cmd.Flags().StringVar(&truth, "truth", "", "compare with the true parameters in this JSON `FILE`")
 	return cmd
 }
 
-func evaluate(cmd *cobra.Command, modelPath, dataPath, truthPath string, limits limitFlags) error {
+// dataFlags name a table and its column of weights, "" for none.
+type dataFlags struct{ path, weights string }
+
+func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath string, limits limitFlags) error {
 	if err := limits.check(); err != nil {
 		return err
 	}
-	if dataPath == "" && truthPath == "" {
+	if data.path == "" && truthPath == "" {
 		return usagef("nothing to evaluate against: give DATA, --truth FILE or both")
+	}
+	if data.path == "" && data.weights != "" {
+		return usagef("--weights %s: they are a column of DATA, which is missing", data.weights)
 	}
 	var result evaluation
 	m, err := fitted.Read(modelPath)
@@ -63,8 +71,8 @@ func evaluate(cmd *cobra.Command, modelPath, dataPath, truthPath string, limits 
 			return err
 		}
 	}
-	if dataPath != "" {
-		if result.Evaluation, err = evaluateOn(cmd, m, modelPath, dataPath, limits); err != nil {
+	if data.path != "" {
+		if result.Evaluation, err = evaluateOn(cmd, m, modelPath, data, limits); err != nil {
 			return err
 		}
 	}
@@ -87,13 +95,13 @@ func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
 	return &r, nil
 }
 
-func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath, dataPath string, limits limitFlags) (*fitted.Evaluation, error) {
+func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath string, data dataFlags, limits limitFlags) (*fitted.Evaluation, error) {
 	act, err := openModel(cmd, m, modelPath, limits)
 	if err != nil {
 		return nil, err
 	}
 	defer act.Close()
-	src, err := openData(cmd, dataPath, dataset.Selection{Features: m.Features, Target: m.Target})
+	src, err := openData(cmd, data.path, dataset.Selection{Features: m.Features, Target: m.Target, Weights: data.weights})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +111,11 @@ func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath, dataPath string,
 func (e *evaluation) print(cmd *cobra.Command) error {
 	w := cmd.OutOrStdout()
 	if r := e.Evaluation; r != nil {
-		if _, err := fmt.Fprintf(w, "rows            %d\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", r.N, r.LogLikelihood, r.RMSE, r.R2); err != nil {
+		rows := fmt.Sprint(r.N)
+		if r.Weight > 0 {
+			rows += fmt.Sprintf(" of total weight %.6g", r.Weight)
+		}
+		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", rows, r.LogLikelihood, r.RMSE, r.R2); err != nil {
 			return err
 		}
 		if err := printCalibration(w, r); err != nil {
@@ -125,7 +137,7 @@ func printCalibration(w io.Writer, r *fitted.Evaluation) error {
 		intervals[i] = fmt.Sprintf("%g%%: %.4f", 100*c.Level, c.Coverage)
 	}
 	for i, n := range r.PITHistogram {
-		histogram[i] = fmt.Sprint(n)
+		histogram[i] = fmt.Sprintf("%.6g", n)
 	}
 	_, err := fmt.Fprintf(w, "intervals       %s\nrows by F(y|x)  %s\n", strings.Join(intervals, ", "), strings.Join(histogram, " "))
 	return err

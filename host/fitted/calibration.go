@@ -18,25 +18,25 @@ type Coverage struct {
 // u = F(y|x), the probability integral transform, is uniform on (0, 1) where the
 // model is right.
 type calibration struct {
-	inside [len(levels)]int
-	bins   [pitBins]int
+	inside [len(levels)]float64
+	bins   [pitBins]float64
 }
 
-// add counts one row.
-func (c *calibration) add(u float64) {
+// add counts one row of weight w.
+func (c *calibration) add(u, w float64) {
 	for i, level := range levels {
 		if tail := (1 - level) / 2; u >= tail && u <= 1-tail {
-			c.inside[i]++
+			c.inside[i] += w
 		}
 	}
-	c.bins[min(int(u*pitBins), pitBins-1)]++
+	c.bins[min(int(u*pitBins), pitBins-1)] += w
 }
 
-// coverage returns the shares of n rows.
-func (c *calibration) coverage(n int) []Coverage {
+// coverage returns the shares of rows of the given total weight.
+func (c *calibration) coverage(weight float64) []Coverage {
 	out := make([]Coverage, len(levels))
 	for i, level := range levels {
-		out[i] = Coverage{Level: level, Coverage: float64(c.inside[i]) / float64(n)}
+		out[i] = Coverage{Level: level, Coverage: c.inside[i] / weight}
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -375,6 +376,36 @@ func TestEvaluate(t *testing.T) {
 	}
 	if _, err := Evaluate(context.Background(), p, tanh{}, dataset.Matrix(x, y)); err == nil {
 		t.Error("a constant target, and no error")
+	}
+}
+
+// A row of weight w counts as w rows, and one of weight 0 not at all.
+func TestEvaluateWeighted(t *testing.T) {
+	const n = model.BlockRows + 40
+	p, x, y := randomModel(n)
+	w := make([]float64, n)
+	var rows, targets []float64
+	for i := range n {
+		w[i] = float64(i % 4)
+		for range i % 4 {
+			rows, targets = append(rows, x.RawRowView(i)...), append(targets, y[i])
+		}
+	}
+	got, err := Evaluate(context.Background(), p, tanh{}, dataset.WeightedMatrix(x, y, w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Evaluate(context.Background(), p, tanh{}, dataset.Matrix(mat.NewDense(len(targets), p.D, rows), targets))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.N, want.Weight = n, float64(len(targets))
+	// The sums differ in order alone.
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-12, 0)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := Evaluate(context.Background(), p, tanh{}, dataset.WeightedMatrix(x, y, make([]float64, n))); err == nil {
+		t.Error("no weight at all, and no error")
 	}
 }
 

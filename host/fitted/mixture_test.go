@@ -143,7 +143,7 @@ func TestCalibration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bins, inside := make([]int, 10), make([]int, 4)
+	bins, inside := make([]float64, 10), make([]int, 4)
 	for r := range n {
 		m := mixture{make([]float64, 3), make([]float64, 3), p.Sigma}
 		_, m.p, _, _ = naive(p, x.RawRowView(r), 0)

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
@@ -131,18 +132,19 @@ func (p *Predictor) addLogNormal(logits, expert []float64, b *model.Block) {
 // Evaluation is how well a model describes data.
 type Evaluation struct {
 	N             int     `json:"n"`
-	LogLikelihood float64 `json:"log_likelihood"` // Σ log p(y|x) over the rows, natural log
-	RMSE          float64 `json:"rmse"`           // root of the mean of (y − E[y|x])²
-	R2            float64 `json:"r2"`             // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
+	Weight        float64 `json:"weight,omitempty"` // sum of the observations' weights, where there are any
+	LogLikelihood float64 `json:"log_likelihood"`   // Σ log p(y|x) over the rows, natural log
+	RMSE          float64 `json:"rmse"`             // root of the mean of (y − E[y|x])²
+	R2            float64 `json:"r2"`               // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
 
 	Calibration  []Coverage `json:"calibration"`   // of the prediction intervals
-	PITHistogram []int      `json:"pit_histogram"` // rows by F(y|x), in ten bins of equal width from 0 to 1
+	PITHistogram []float64  `json:"pit_histogram"` // rows by F(y|x), in ten bins of equal width from 0 to 1
 }
 
 // Evaluate reads the source once and measures the model with parameters p and
-// activation act on it. Sums go block by block in order. It is an error if the
-// source has no target or if the target is constant, which leaves R2 without
-// meaning.
+// activation act on it; a row of weight w counts as w rows. Sums go block by
+// block in order. It is an error if the source has no target, or if the target is
+// constant, which leaves R2 without meaning.
 func Evaluate(ctx context.Context, p *model.Params, act Evaluator, src dataset.Source) (*Evaluation, error) {
 	schema := src.Schema()
 	if schema.Target == "" {
@@ -150,7 +152,7 @@ func Evaluate(ctx context.Context, p *model.Params, act Evaluator, src dataset.S
 	}
 	predictor := NewPredictor(p, act, schema.Name)
 	var e Evaluation
-	var sse float64
+	var sse, weight float64
 	var spread spread
 	var calibration calibration
 	err := src.Read(ctx, func(b *model.Block) error {
@@ -159,14 +161,21 @@ func Evaluate(ctx context.Context, p *model.Params, act Evaluator, src dataset.S
 			return err
 		}
 		e.N += b.N
-		e.LogLikelihood += floats.Sum(pred.LogDens)
-		var s float64
+		var s, logLikelihood, rows float64
 		for r, y := range b.Y {
-			s += (y - pred.Mean[r]) * (y - pred.Mean[r])
-			calibration.add(predictor.mixture(pred, r).cdf(y))
+			w := 1.0
+			if b.W != nil {
+				w = b.W[r]
+			}
+			rows += w
+			logLikelihood += w * pred.LogDens[r]
+			s += w * (y - pred.Mean[r]) * (y - pred.Mean[r])
+			calibration.add(predictor.mixture(pred, r).cdf(y), w)
 		}
+		e.LogLikelihood += logLikelihood
 		sse += s
-		spread.add(b.Y)
+		weight += rows
+		spread.add(b.Y, b.W)
 		return nil
 	})
 	if err != nil {
@@ -175,22 +184,36 @@ func Evaluate(ctx context.Context, p *model.Params, act Evaluator, src dataset.S
 	if spread.squares == 0 {
 		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
 	}
-	e.RMSE = math.Sqrt(sse / float64(e.N))
+	if schema.Weights != "" {
+		e.Weight = weight
+	}
+	e.RMSE = math.Sqrt(sse / weight)
 	e.R2 = 1 - sse/spread.squares
-	e.Calibration, e.PITHistogram = calibration.coverage(e.N), calibration.bins[:]
+	e.Calibration, e.PITHistogram = calibration.coverage(weight), calibration.bins[:]
 	return &e, nil
 }
 
-// spread accumulates Σ(y − ȳ)² over blocks, without the cancellation of
-// Σy² − nȳ² (Chan, Golub & LeVeque 1983).
+// spread accumulates Σw(y − ȳ)² over blocks, without the cancellation of
+// Σwy² − nȳ² (Chan, Golub & LeVeque 1983).
 type spread struct{ n, mean, squares float64 }
 
-func (s *spread) add(y []float64) {
+// add takes a block; w is nil where all weights are 1.
+func (s *spread) add(y, w []float64) {
 	n := float64(len(y))
-	mean := floats.Sum(y) / n
+	if w != nil {
+		n = floats.Sum(w)
+	}
+	if n == 0 {
+		return
+	}
+	mean := stat.Mean(y, w)
 	var squares float64
-	for _, v := range y {
-		squares += (v - mean) * (v - mean)
+	for i, v := range y {
+		d := (v - mean) * (v - mean)
+		if w != nil {
+			d *= w[i]
+		}
+		squares += d
 	}
 	step := mean - s.mean
 	total := s.n + n
