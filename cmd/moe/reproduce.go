@@ -196,7 +196,7 @@ func (f *reproduceFlags) print(cmd *cobra.Command, results report.Results, took 
 		if err := results.Text(cmd.OutOrStdout()); err != nil {
 			return err
 		}
-		remark(cmd, "moe: wrote %s and results.md beside it after %s", page, took.Round(time.Second))
+		remark(cmd, "moe: wrote %s and results.md beside it after %.2f s", page, took.Seconds())
 		return nil
 	}
 	out := reproduceJSON{Seed: f.seed, Quick: f.quick, Directory: f.dir, Page: page, Seconds: took.Round(time.Millisecond).Seconds()}
