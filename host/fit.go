@@ -43,6 +43,9 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 
 // prepare does all that does not depend on k.
 func prepare(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (*fit, error) {
+	if err := cfg.checkUse(); err != nil {
+		return nil, err
+	}
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -67,6 +70,10 @@ func (f *fit) run(ctx context.Context) (*fitted.Model, error) {
 		return f.byMoments(ctx)
 	case MethodEM:
 		return f.byEM(ctx)
+	case MethodL2:
+		return f.byL2(ctx)
+	case MethodL4:
+		return f.byL4(ctx)
 	default:
 		return f.byEverything(ctx)
 	}
@@ -91,6 +98,8 @@ type fit struct {
 	inputs    *inputs
 	span      *span           // nil where T̂2 cannot give one
 	estimate  *momentEstimate // nil where the tensors cannot give one
+	descent   Descent         // of methods l2 and l4, complete
+	descended *fitted.Descent // what came of it
 	projected *model.Data     // the racing part in the span's coordinates
 	resumed   *progress       // where an earlier run of this fit stood; nil for a new one
 	before    *chosen         // what a range of k has come to; nil for a single k
@@ -110,6 +119,9 @@ func (f *fit) load(ctx context.Context, src dataset.Source) (err error) {
 	if f.schema.Target == "" {
 		return &RequestError{"the data have no target column"}
 	}
+	if m := f.cfg.Method; f.schema.Weights != "" && (m == MethodL2 || m == MethodL4) {
+		return &RequestError{"method " + m + " knows no weights; methods auto, moments and em do"}
+	}
 	if f.data, err = dataset.Load(ctx, src); err != nil {
 		return err
 	}
@@ -118,6 +130,9 @@ func (f *fit) load(ctx context.Context, src dataset.Source) (err error) {
 	k, n := f.cfg.K, f.weight.rows
 	if k > n {
 		return &RequestError{fmt.Sprintf("k = %d experts for %d rows; choose a smaller k", k, n)}
+	}
+	if f.descent, err = f.cfg.Descent.of(f.cfg.Method, n); err != nil {
+		return err
 	}
 	if s := f.cfg.Start; s != nil && (s.K != k || s.D != f.data.D) {
 		return &RequestError{fmt.Sprintf("the start has k = %d and d = %d, the fit k = %d and d = %d", s.K, s.D, k, f.data.D)}
@@ -261,24 +276,40 @@ func (f *fit) secondPass(ctx context.Context) (obstacle string, err error) {
 	if err != nil {
 		return err.Error(), ctx.Err()
 	}
-	if !e.chooseSigns(f.second.YX(), f.moments) && f.verdict.SignsIdentifiable {
-		f.note("the first moment does not tell the regressors' signs: E[g'(Z)] = 0")
+	f.adoptEstimate(e)
+	return "", nil
+}
+
+// adoptEstimate gives the estimate its signs, where the first moment tells them,
+// and makes it the fit's.
+func (f *fit) adoptEstimate(e *momentEstimate) {
+	if why := e.chooseSigns(f.second.YX(), f.moments); why != "" && f.verdict.SignsIdentifiable {
+		f.note("the first moment does not tell the regressors' signs: " + why)
 	}
 	f.estimate = e
-	return "", nil
 }
 
 // obstacle says which assumption of the moment estimate fails so badly that
 // there is none.
 func (f *fit) obstacle() string {
+	if why := f.unidentified(); why != "" {
+		return why
+	}
+	if f.span == nil {
+		return fmt.Sprintf("T2 from %d rows does not have %d positive eigenvalues", f.data.N, f.cfg.K)
+	}
+	return ""
+}
+
+// unidentified says why the moment tensors do not determine the regressors,
+// whatever the number of rows.
+func (f *fit) unidentified() string {
 	k, d := f.cfg.K, f.data.D
 	switch {
 	case !f.verdict.Valid:
 		return fmt.Sprintf("%s is not a valid nonlinearity: %s", f.sdk.Info().Name, f.verdict.Reasons[0])
 	case d <= 2*k-1:
 		return fmt.Sprintf("d = %d is not above 2k-1 = %d", d, 2*k-1)
-	case f.span == nil:
-		return fmt.Sprintf("T2 from %d rows does not have %d positive eigenvalues", f.data.N, k)
 	}
 	return ""
 }
@@ -308,21 +339,38 @@ func (f *fit) byMoments(ctx context.Context) (*fitted.Model, error) {
 		return nil, &RequestError{"the moment estimate is not to be had: " + obstacle + "; method auto falls back to the likelihood"}
 	}
 	f.noteInputs()
-	p, run, err := f.gating(ctx, f.data, f.adopt(f.estimate.params), f.cfg.Threads)
-	if err != nil {
+	c := &climber{kind: KindMoments, rows: f.data.N, agrees: true}
+	if c.params, c.run, err = f.gatingAlone(ctx, f.adopt(f.estimate.params)); err != nil {
 		return nil, err
 	}
-	if f.cfg.Sigma > 0 {
-		f.fixSigma(p)
-		l := loss.Log(f.data, f.act, p, f.cfg.Threads)
-		if run, err = refine(ctx, l, l.Theta(p), nil); err != nil {
-			return nil, err
-		}
-		p = l.Params(run.X)
+	if c.failed() {
+		return nil, f.noneFinite()
 	}
-	f.note("no certificate: it judges a maximum of the joint likelihood, which method moments does not look for")
-	c := &climber{kind: KindMoments, run: run, params: p, rows: f.data.N, agrees: true}
+	f.noteNoCertificate()
 	return f.model(ctx, c, []*climber{c})
+}
+
+// gatingAlone is gating on all rows, with σ as given where it is, and within the
+// radius where there is one.
+func (f *fit) gatingAlone(ctx context.Context, p *model.Params) (*model.Params, *optim.Result, error) {
+	if f.cfg.Radius > 0 {
+		return f.gatingWithin(ctx, p)
+	}
+	p, run, err := f.gating(ctx, f.data, p, f.cfg.Threads)
+	if err != nil || f.cfg.Sigma == 0 {
+		return p, run, err
+	}
+	f.fixSigma(p)
+	l := loss.Log(f.data, f.act, p, f.cfg.Threads)
+	if run, err = refine(ctx, l, l.Theta(p), nil); err != nil {
+		return nil, nil, err
+	}
+	return l.Params(run.X), run, nil
+}
+
+// noteNoCertificate says why a method without a joint likelihood has none.
+func (f *fit) noteNoCertificate() {
+	f.note("no certificate: it judges a maximum of the joint likelihood, which method " + f.cfg.Method + " does not look for")
 }
 
 // byEverything is method auto: the moment estimate and other starts race on

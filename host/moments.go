@@ -183,25 +183,25 @@ func randomOrthonormal(rng *rand.Rand, k int) []float64 {
 
 // chooseSigns gives the regressors the signs that the first moment asks for
 // (Ge, Lee & Ma 2018; 002 Remark 1): E[y·x] = E[g′(Z)]·Σ_i p_i s_i a_i, so the
-// signs of the coefficients of E[y·x] in the basis of the rows are the s_i. It
-// reports whether E[g′(Z)] = E[g(Z)·Z] is far enough from 0 to tell.
-func (e *momentEstimate) chooseSigns(yx []float64, m sdk.Moments) bool {
-	slope := m.Value[1][1]
+// signs of the coefficients of E[y·x] in the basis of the rows are the s_i. Where
+// that cannot tell it leaves the rows alone and says why.
+func (e *momentEstimate) chooseSigns(yx []float64, m sdk.Moments) (obstacle string) {
+	slope := m.Value[1][1] // E[g′(Z)] = E[g(Z)·Z]
 	if math.Abs(slope) < 1e-8*math.Sqrt(m.Value[2][0]) {
-		return false
+		return "E[g'(Z)] = 0"
 	}
 	k, d := e.params.K, e.params.D
 	rows := mat.NewDense(k, d, append([]float64(nil), e.params.Regressors...))
 	dual, err := loss.PseudoInverseRows(rows)
 	if err != nil {
-		return false
+		return "the estimated regressors are linearly dependent"
 	}
 	for i := range k {
 		if floats.Dot(dual.RawRowView(i), yx)/slope < 0 {
 			floats.Scale(-1, e.params.Regressor(i))
 		}
 	}
-	return true
+	return ""
 }
 
 // sigmaFromNorms returns σ̂ = √(mean(y²) − E[g(Z)²]), which unit regressors

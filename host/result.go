@@ -45,6 +45,7 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 		Converged:     best.run.Status == optim.Converged,
 		Status:        best.run.Status.String(),
 		Iterations:    best.run.Iterations,
+		Descent:       f.descended,
 		Certificate:   fitted.CertificateOf(f.certificate),
 		Notes:         f.notes,
 	}
@@ -82,7 +83,7 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 }
 
 // reportStarts writes down every start with its likelihood on all rows, best
-// first.
+// first: by likelihood, or by the loss where a method minimises another.
 func (f *fit) reportStarts(ctx context.Context, m *fitted.Model, l *loss.Likelihood, all []*climber) error {
 	for _, c := range all {
 		if c.failed() {
@@ -98,14 +99,24 @@ func (f *fit) reportStarts(ctx context.Context, m *fitted.Model, l *loss.Likelih
 			return err
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *climber) int { return cmp.Compare(b.loglik, a.loglik) })
+	if all[0].loss == nil {
+		slices.SortStableFunc(all, func(a, b *climber) int { return cmp.Compare(b.loglik, a.loglik) })
+	}
 	for _, c := range all {
 		m.Fit.Starts = append(m.Fit.Starts, fitted.Start{
 			Kind: c.kind, LogLikelihood: c.loglik, Converged: c.run.Status == optim.Converged,
 			Status: c.run.Status.String(), Agrees: c.agrees, Rows: c.rows, Path: path(c.run.Trace),
+			Loss: finiteOrNil(c.loss),
 		})
 	}
 	return nil
+}
+
+func finiteOrNil(v *float64) *float64 {
+	if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
+		return nil
+	}
+	return v
 }
 
 // path is the mean log-likelihood at the start and after every iteration, to six

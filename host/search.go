@@ -44,6 +44,8 @@ type climber struct {
 	agrees bool     // with the best on its optimum
 	shrunk bool     // an expert shrank onto a few rows: never the best
 	loglik float64  // on all rows
+	loss   *float64 // of all rows, where a method minimises another than the likelihood
+	early  string   // why a descent ended too early; "" for others
 	lifted *climber // what became of it on more rows, see finish
 }
 

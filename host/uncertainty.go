@@ -26,8 +26,8 @@ func (f *fit) uncertainty(ctx context.Context, m *fitted.Model, best *climber, o
 		m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+why)
 	}
 	switch {
-	case f.cfg.Method == MethodMoments:
-		note("method moments does not maximise the likelihood over the regressors")
+	case !f.cfg.joint():
+		note("method " + f.cfg.Method + " does not maximise the likelihood over the regressors")
 		return nil
 	case best.shrunk:
 		note("an expert shrank onto a few rows")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
@@ -35,6 +36,7 @@ type fitFlags struct {
 	exact      bool
 	strict     bool
 	sigma      string
+	ridge      float64
 	truth      string
 	out        string
 	report     string
@@ -54,6 +56,16 @@ other starts on part of the data until several agree on the best optimum, and
 maximises the joint likelihood on all rows. Method moments is the moment
 estimate with the gate fitted to it; method em is joint EM from random starts,
 with sigma fixed where --sigma gives it.
+
+Methods l2 and l4 are the papers' own, by mini-batches, --epochs times over the
+rows. Method l2 descends the mean squared error over regressors and gate from
+random starts and keeps the least; it has local optima. Method l4 descends the
+tensor loss L4 over regressors in the full space, then fits the gate by projected
+gradient descent within --radius. Over the rows of a table L4 has no lower bound:
+a descent that leaves for infinity ends with status "diverged" and exit code 1, and
+the model is that of the point where it moved least. The default ridge and number
+of epochs make that rare where the rows are many enough for L4 to tell anything;
+method moments, which does not diverge, needs fewer.
 
 A plugin is evaluated by a native approximation that is built from its own
 values, checked against it, and kept in the model file; --exact-activation takes
@@ -76,6 +88,7 @@ says so.`,
 		Example: `  moe fit data.csv --activation relu --k 2 -o model.json
   moe fit data.npy --activation leakyrelu --param slope=0.1 --k 5 --seed 7 --json
   moe fit tone.csv --activation identity --k 2 --intercept --noise per-expert --report tone.html
+  moe fit data.csv --activation identity --k 2 --method l4 --batch 512 --lambda 20 --radius 5
   moe fit trial.csv --target dose --drop id,site --activation sigmoid --k 3 -o model.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,8 +105,9 @@ says so.`,
 	flags.StringVar(&f.selection.Weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.StringVar(&f.config.Method, "method", host.MethodAuto, "method: "+strings.Join(host.Methods(), ", "))
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
-	flags.Float64Var(&f.config.Mu, "mu", 1, "weight of the fourth powers in the tensor loss L4")
-	flags.IntVar(&f.config.Starts, "starts", 0, "at most this many starts (default 32, or 8 for method em)")
+	flags.Float64Var(&f.config.Mu, "mu", 0, "weight of the fourth powers in the tensor loss L4 (default 1, or 0.01 for method l4)")
+	flags.IntVar(&f.config.Starts, "starts", 0, "at most this many starts (default 32, or 8 for methods em and l2)")
+	f.registerDescent(flags)
 	flags.BoolVar(&f.config.Intercept, "intercept", false, "give experts and gate an intercept")
 	flags.StringVar(&f.config.Gate, "gate", host.GateSoftmax, "gate: "+strings.Join(host.Gates(), ", "))
 	flags.StringSliceVar(&f.config.GateFeatures, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
@@ -110,6 +124,19 @@ says so.`,
 	addSeed(cmd, &f.config.Seed)
 	cobra.CheckErr(cmd.MarkFlagRequired("k"))
 	return cmd
+}
+
+// registerDescent adds the flags of the methods that descend.
+func (f *fitFlags) registerDescent(flags *pflag.FlagSet) {
+	d := &f.config.Descent
+	flags.IntVar(&d.Epochs, "epochs", 0, "methods l2, l4: passes over the rows (default as many as give 10000 mini-batches for l2, 4000 for l4)")
+	flags.IntVar(&d.Batch, "batch", 0, "methods l2, l4: rows in a mini-batch (default 128 for l2, 1024 for l4, at most all rows)")
+	flags.Float64Var(&d.StepSize, "step-size", 0, "methods l2, l4: size of the first step (default 0.3 for l2, 0.01 for l2 by adam, 0.001 for l4)")
+	flags.StringVar(&d.Schedule, "schedule", "", "methods l2, l4: schedule of the step size: "+strings.Join(host.Schedules(), ", ")+" (default cosine)")
+	flags.StringVar(&d.Optimiser, "optimiser", "", "method l2: optimiser: "+strings.Join(host.Optimisers(), ", ")+" (default sgd)")
+	flags.Float64Var(&d.Lambda, "lambda", 0, "method l4: weight of the second-moment terms in L4 (default 10)")
+	flags.Float64Var(&f.ridge, "ridge", 0, "method l4: weight of half the squared norm of A in L4; 0 is none (default 2)")
+	flags.Float64Var(&f.config.Radius, "radius", 0, "methods moments, l4: largest norm of a gating vector, in units of the features' rms where they are not standard (default none, or 10 for method l4)")
 }
 
 func (f *fitFlags) run(cmd *cobra.Command) error {
@@ -203,10 +230,21 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"starts", f.config.Starts}, {"threads", f.config.Threads}} {
+	}{{"starts", f.config.Starts}, {"threads", f.config.Threads}, {"batch", f.config.Descent.Batch}, {"epochs", f.config.Descent.Epochs}} {
 		if cmd.Flags().Changed(n.name) && n.value < 1 {
 			return usagef("--%s %d: want at least 1", n.name, n.value)
 		}
+	}
+	for _, n := range []struct {
+		name  string
+		value float64
+	}{{"mu", f.config.Mu}, {"radius", f.config.Radius}, {"step-size", f.config.Descent.StepSize}, {"lambda", f.config.Descent.Lambda}} {
+		if cmd.Flags().Changed(n.name) && (!(n.value > 0) || math.IsInf(n.value, 0)) {
+			return usagef("--%s %v: want a finite number above 0", n.name, n.value)
+		}
+	}
+	if cmd.Flags().Changed("ridge") {
+		f.config.Descent.Ridge = &f.ridge
 	}
 	if err := f.selection.Check(); err != nil {
 		return err
@@ -241,13 +279,15 @@ func (f *fitFlags) parseK() error {
 // open opens the data with the columns of experts and gate.
 func (f *fitFlags) open() (dataset.Source, error) {
 	sel := f.selection
-	f.config.ExpertFeatures = sel.Features
 	if sel.Features != nil {
 		for _, name := range f.config.GateFeatures {
 			if !slices.Contains(sel.Features, name) {
 				sel.Features = append(slices.Clone(sel.Features), name)
 			}
 		}
+	}
+	if len(sel.Features) > len(f.selection.Features) {
+		f.config.ExpertFeatures = f.selection.Features // the gate sees more
 	}
 	return dataset.Open(f.data, sel)
 }

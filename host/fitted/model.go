@@ -104,6 +104,8 @@ type Fit struct {
 	Selection []Candidate `json:"selection,omitempty"`
 	EigengapK int         `json:"eigengap_k,omitempty"`
 
+	Descent *Descent `json:"descent,omitempty"` // of methods l2 and l4
+
 	Certificate     *Certificate     `json:"certificate"`      // null where there is none: see the notes
 	MomentsEstimate *MomentsEstimate `json:"moments_estimate"` // null where none was made
 	Notes           []string         `json:"notes"`            // what the fit could not use, and what it did instead
@@ -122,6 +124,28 @@ type Start struct {
 	// Path is the mean log-likelihood of those rows at the start and after every
 	// iteration.
 	Path []float64 `json:"path"`
+	// Loss is that of all rows where the method minimises another than the
+	// likelihood; absent elsewhere and where it is not finite.
+	Loss *float64 `json:"loss,omitempty"`
+}
+
+// Descent says how methods l2 and l4 descended their loss by mini-batches.
+type Descent struct {
+	Loss      string   `json:"loss"`      // l2 or l4
+	Optimiser string   `json:"optimiser"` // sgd or adam
+	Batch     int      `json:"batch"`     // rows in a mini-batch
+	StepSize  float64  `json:"step_size"`
+	Schedule  string   `json:"schedule"`
+	Epochs    int      `json:"epochs"`
+	Steps     int      `json:"steps"` // mini-batches in those epochs
+	Made      int      `json:"made"`  // of them, fewer where it diverged
+	Value     *float64 `json:"value"` // the loss of all rows where it ended, null where that is not finite
+
+	// Of l4 alone: the weights of its terms, and the bound on the gating.
+	Mu     float64  `json:"mu,omitempty"`
+	Lambda float64  `json:"lambda,omitempty"`
+	Ridge  *float64 `json:"ridge,omitempty"`
+	Radius float64  `json:"radius,omitempty"`
 }
 
 // MarshalJSON writes null for the log-likelihood of a start that led to none.

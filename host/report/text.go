@@ -28,6 +28,9 @@ func Text(w io.Writer, m *fitted.Model) error {
 	if t := m.Truth; t != nil {
 		fmt.Fprintf(out, "Against the truth: E_reg %.3g, E_gating %.3g.\n", t.EReg, t.EGating)
 	}
+	if d := m.Fit.Descent; d != nil {
+		fmt.Fprintln(out, descent(d))
+	}
 	for _, line := range verdicts(m.Fit.Certificate) {
 		fmt.Fprintln(out, line)
 	}
@@ -74,6 +77,25 @@ func answer(m *fitted.Model) string {
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %.2f on %s (BIC %.2f, AIC %.2f; method %s).",
 		verdict, plural(m.K, activationName(m.Activation)+" expert"), plural(m.D, "feature"), noise,
 		m.Fit.LogLikelihood, plural(m.Fit.N, "row"), m.Fit.BIC, m.Fit.AIC, m.Fit.Method)
+}
+
+// descent says how far a method that descends by mini-batches went, and to
+// which loss.
+func descent(d *fitted.Descent) string {
+	loss := map[string]string{"l2": "l2, the mean squared error,", "l4": "L4"}[d.Loss]
+	made := fmt.Sprintf("%s, %d mini-batches", plural(d.Epochs, "epoch"), d.Steps)
+	if d.Made < d.Steps {
+		made = fmt.Sprintf("%d of %d mini-batches, %s", d.Made, d.Steps, plural(d.Epochs, "epoch"))
+	}
+	value := "not finite"
+	if d.Value != nil {
+		value = significant(*d.Value)
+	}
+	line := fmt.Sprintf("Descent: %s of %s each, by %s, step size %v (%s)", made, plural(d.Batch, "row"), d.Optimiser, d.StepSize, d.Schedule)
+	if d.Ridge != nil { // L4
+		line += fmt.Sprintf(", mu %v, lambda %v, ridge %v, radius of the gate %v", d.Mu, d.Lambda, *d.Ridge, d.Radius)
+	}
+	return fmt.Sprintf("%s; over all rows %s is %s.", line, loss, value)
 }
 
 func activationName(a fitted.Activation) string {
@@ -143,6 +165,17 @@ func starts(m *fitted.Model) [][]string {
 		table = append(table, []string{
 			s.Kind, strconv.Itoa(s.Rows), likelihood(s), yesNo(s.Converged), yesNo(s.Agrees),
 		})
+	}
+	if len(m.Fit.Starts) == 0 || m.Fit.Starts[0].Loss == nil {
+		return table
+	}
+	table[0] = slices.Insert(table[0], 2, m.Fit.Method)
+	for i, s := range m.Fit.Starts {
+		loss := "not finite"
+		if s.Loss != nil {
+			loss = strconv.FormatFloat(*s.Loss, 'g', 6, 64)
+		}
+		table[i+1] = slices.Insert(table[i+1], 2, loss)
 	}
 	return table
 }

@@ -1,0 +1,626 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/sigmoid"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// paperCell is the design of 002 Section 4.
+func paperCell(g sdk.Family, n int) cell { return cell{g, nil, 2, 10, n, 0.05, sample.Paper} }
+
+func fitted4(t *testing.T, c cell, seed uint64, cfg Config) *fitted.Model {
+	t.Helper()
+	act, src, truth := c.draw(t, seed)
+	cfg.K, cfg.Truth = c.k, truth
+	m, err := Fit(t.Context(), act, src, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func hasNote(m *fitted.Model, text string) bool {
+	for _, n := range m.Fit.Notes {
+		if strings.Contains(n, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestL2: from the truth ℓ2 stays near it; of random starts some get stuck, at a
+// larger ℓ2, and the least is kept. Seeds are fixed. In 32 runs 13 got stuck, so
+// that of 8 none would in one seed out of 70.
+func TestL2(t *testing.T) {
+	c := paperCell(identity.Family, 10_000)
+	random := fitted4(t, c, 1, Config{Method: MethodL2})
+	stuck := 0
+	for i, s := range random.Fit.Starts {
+		if i > 0 && *s.Loss < *random.Fit.Starts[i-1].Loss {
+			t.Errorf("start %d has ℓ2 %v, the one before %v: not the least first", i, *s.Loss, *random.Fit.Starts[i-1].Loss)
+		}
+		if !s.Agrees && *s.Loss > *random.Fit.Starts[0].Loss+1e-3 {
+			stuck++
+		}
+	}
+	if stuck == 0 || stuck == 8 {
+		t.Errorf("%d of 8 random starts are stuck", stuck)
+	}
+	_, _, truth := c.draw(t, 1)
+	own := fitted4(t, c, 1, Config{Method: MethodL2, Start: truth, Starts: 1})
+	for name, m := range map[string]*fitted.Model{"random": random, "own": own} {
+		// ℓ2's own error at n = 1e4: at most 0.017 in the seeds tried.
+		if !m.Fit.Converged || m.Truth.EReg > 0.03 {
+			t.Errorf("%s: %s, E_reg %v", name, m.Fit.Status, m.Truth.EReg)
+		}
+	}
+	if own.Fit.Starts[0].Kind != KindOwn {
+		t.Errorf("start of kind %s", own.Fit.Starts[0].Kind)
+	}
+}
+
+// TestL2IsTheMeanSquaredError, and σ is the likelihood's maximum with the rest
+// held.
+func TestL2IsTheMeanSquaredError(t *testing.T) {
+	c := paperCell(sigmoid.Family, 3000)
+	m := fitted4(t, c, 2, Config{Method: MethodL2, Starts: 2})
+	act, src, _ := c.draw(t, 2)
+	data, err := dataset.Load(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, p := 0.0, m.Params()
+	predictor := fitted.NewPredictor(p, act, "")
+	for i := range data.Blocks {
+		b := &data.Blocks[i]
+		pred, err := predictor.Predict(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r, y := range b.Y {
+			sum += (y - pred.Mean[r]) * (y - pred.Mean[r])
+		}
+	}
+	if want := sum / float64(data.N); math.Abs(*m.Fit.Descent.Value-want) > 1e-12 {
+		t.Errorf("ℓ2 %v, mean squared error %v", *m.Fit.Descent.Value, want)
+	}
+	l := loss.NewLikelihood(data, act, p, loss.All, 1)
+	for _, factor := range []float64{0.99, 1.01} {
+		q := p.Clone()
+		q.Sigma[0] *= factor
+		if v, err := l.LogLikelihood(t.Context(), q); err != nil || v >= m.Fit.LogLikelihood {
+			t.Errorf("σ·%v has the log-likelihood %v, the fit %v", factor, v, m.Fit.LogLikelihood)
+		}
+	}
+}
+
+// TestL2InAnyUnit: a target in thousands has a thousandth's ℓ2 of the same
+// landscape. The two descents differ in their last digits and in the share of
+// random starts that get stuck; the least of 8 is the same optimum.
+func TestL2InAnyUnit(t *testing.T) {
+	act, src, _ := paperCell(identity.Family, 5000).draw(t, 1)
+	var losses []float64
+	for _, unit := range []float64{1, 1000, 1e-60} {
+		data, err := dataset.Load(t.Context(), src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Fit(t.Context(), act, scaledRows(data, 1, unit), Config{K: 2, Method: MethodL2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !m.Fit.Converged {
+			t.Errorf("unit %g: %s", unit, m.Fit.Status)
+		}
+		losses = append(losses, *m.Fit.Descent.Value/unit/unit)
+	}
+	for _, v := range losses[1:] {
+		if math.Abs(v/losses[0]-1) > 1e-3 {
+			t.Errorf("ℓ2 over the unit's square: %v", losses)
+		}
+	}
+}
+
+// scaledRows is the table with features and target multiplied.
+func scaledRows(data *model.Data, unitX, unitY float64) dataset.Source {
+	x, y := mat.NewDense(data.N, data.D, nil), make([]float64, 0, data.N)
+	for i := range data.Blocks {
+		b := &data.Blocks[i]
+		for r := range b.N {
+			for j := range data.D {
+				x.Set(len(y), j, unitX*b.Col(j)[r])
+			}
+			y = append(y, unitY*b.Y[r])
+		}
+	}
+	return dataset.Matrix(x, y)
+}
+
+// TestL4: on 1e5 rows of the papers' design the default descent stays within
+// bounds and recovers regressors and gate. Over 10 other seeds the largest E_reg
+// was 0.0024 for the identity and 0.0019 for the sigmoid.
+func TestL4(t *testing.T) {
+	for _, g := range []sdk.Family{identity.Family, sigmoid.Family} {
+		m := fitted4(t, paperCell(g, 100_000), 3, Config{Method: MethodL4})
+		d := m.Fit.Descent
+		if !m.Fit.Converged || m.Truth.EReg > 0.02 || m.Truth.EGating > 0.02 || d.Made != d.Steps {
+			t.Errorf("%s: %s after %d of %d, E_reg %v, E_gating %v", g.Name, m.Fit.Status, d.Made, d.Steps, m.Truth.EReg, m.Truth.EGating)
+		}
+		for i, a := range m.Regressors {
+			if norm := floats.Norm(a, 2); math.Abs(norm-1) > 1e-12 {
+				t.Errorf("%s: regressor %d has norm %v", g.Name, i+1, norm)
+			}
+			if p := m.Fit.MomentsEstimate.Proportions[i]; math.Abs(p-0.5) > 0.05 {
+				t.Errorf("%s: proportion %d is %v, want a half", g.Name, i+1, p)
+			}
+		}
+	}
+}
+
+// TestL4ReadsThePseudoInverse: A = ((ΓA*)†)ᵀ gives back A* and Γ², with
+// regressors that are not orthogonal.
+func TestL4ReadsThePseudoInverse(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	truth := model.NewParams(3, 8)
+	copy(truth.Regressors, unitRows(rng, 3, 8))
+	p := []float64{0.2, 0.3, 0.5}
+	scaled := mat.NewDense(3, 8, append([]float64(nil), truth.Regressors...))
+	for i := range p {
+		floats.Scale(math.Sqrt(p[i]), scaled.RawRowView(i))
+	}
+	a, err := loss.PseudoInverseRows(scaled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fit{cfg: Config{K: 3}, data: &model.Data{D: 8}, inputs: &inputs{}}
+	e := f.readL4(a.RawMatrix().Data)
+	for i, v := range e.params.Regressors {
+		if math.Abs(v-truth.Regressors[i]) > 1e-12 {
+			t.Fatalf("regressors %v, want %v", e.params.Regressors, truth.Regressors)
+		}
+	}
+	for i := range p {
+		if math.Abs(e.proportions[i]-p[i]) > 1e-12 {
+			t.Errorf("proportions %v, want %v", e.proportions, p)
+		}
+	}
+}
+
+// TestGateWithin: projected gradient descent ends at the gate of EM and Newton
+// where the radius does not bind, with σ free, given, and per expert, and never
+// lowers the likelihood; where it binds, at a point of the ball where the
+// gradient is normal to it.
+func TestGateWithin(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"free":       {},
+		"given":      {Sigma: 0.3},
+		"per expert": {Noise: NoisePerExpert},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Method = MethodMoments
+			newton := fitted4(t, paperCell(identity.Family, 20_000), 5, cfg)
+			cfg.Radius = 50
+			within := fitted4(t, paperCell(identity.Family, 20_000), 5, cfg)
+			// Steps of 1e−7 that shrink by a tenth leave 1e−6; Newton and EM leave a
+			// likelihood within 0.01 of the maximum, 1e−3 standard errors: 3e−5.
+			for j, w := range within.Gating[0] {
+				if math.Abs(w-newton.Gating[0][j]) > 1e-4 {
+					t.Errorf("gate %v, by Newton %v", within.Gating[0], newton.Gating[0])
+					break
+				}
+			}
+			if !within.Fit.Converged || math.Abs(within.Fit.LogLikelihood-newton.Fit.LogLikelihood) > 0.02 {
+				t.Errorf("%s, log-likelihood %v, by Newton %v", within.Fit.Status, within.Fit.LogLikelihood, newton.Fit.LogLikelihood)
+			}
+			path := within.Fit.Starts[0].Path
+			for i := 1; i < len(path); i++ {
+				if path[i] < path[i-1]-2e-6 { // they have six decimals
+					t.Fatalf("step %d lowers the likelihood from %v to %v", i, path[i-1], path[i])
+				}
+			}
+		})
+	}
+	bound := fitted4(t, paperCell(identity.Family, 20_000), 5, Config{Method: MethodMoments, Radius: 0.4})
+	w := bound.Gating[0]
+	if norm := floats.Norm(w, 2); math.Abs(norm-0.4) > 1e-6 || !hasNote(bound, "stand at the radius 0.4") {
+		t.Errorf("|w| = %v, notes %q", norm, bound.Fit.Notes)
+	}
+	act, src, _ := paperCell(identity.Family, 20_000).draw(t, 5)
+	data, err := dataset.Load(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := loss.Log(data, act, bound.Params(), 1)
+	grad := make([]float64, l.Dim())
+	if _, err := l.Grad(t.Context(), grad, w); err != nil {
+		t.Fatal(err)
+	}
+	if cos := floats.Dot(grad, w) / floats.Norm(grad, 2) / floats.Norm(w, 2); cos > -1+1e-6 {
+		t.Errorf("gradient and w at the radius have cosine %v, want −1", cos)
+	}
+}
+
+// TestGateStep: λ_max(E[xxᵀ]) of features that are not standard.
+func TestGateStep(t *testing.T) {
+	x := mat.NewDense(4, 2, []float64{3, 0, -3, 0, 0, 1, 0, -1})
+	data, err := dataset.Load(t.Context(), dataset.Matrix(x, []float64{1, 2, 3, 4}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := tensor.SumSecond(t.Context(), data, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fit{data: data, second: second}
+	if step, err := f.gateStep(); err != nil || math.Abs(step-2/4.5) > 1e-12 {
+		t.Errorf("step %v, want 2/4.5, error %v", step, err)
+	}
+}
+
+// TestWhitened: mean 0 and covariance I to rounding, of features that are
+// neither.
+func TestWhitened(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	x, y := mat.NewDense(500, 3, nil), make([]float64, 500)
+	for i := range 500 {
+		u, v, w := rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()
+		x.SetRow(i, []float64{2 + u, 3*u + v, w - v})
+		y[i] = u
+	}
+	data, err := dataset.Load(t.Context(), dataset.Matrix(x, y))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := func(data *model.Data) *tensor.Second {
+		s, err := tensor.SumSecond(t.Context(), data, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	in, err := checkInputs(sum(data))
+	if err != nil || in.standard() {
+		t.Fatalf("inputs pass as standard, error %v", err)
+	}
+	s := sum(in.whitened(data))
+	cov := s.Covariance()
+	for i, m := range s.Mean() {
+		for j := range 3 {
+			want := 0.0
+			if i == j {
+				want = 1
+			}
+			if math.Abs(m) > 1e-12 || math.Abs(cov.At(i, j)-want) > 1e-12 {
+				t.Fatalf("mean %v, covariance %v", s.Mean(), mat.Formatted(cov))
+			}
+		}
+	}
+}
+
+// TestScaledFeatures: features of three times the size are brought back to
+// unit variance first, and the regressors are a third.
+func TestScaledFeatures(t *testing.T) {
+	c := paperCell(sigmoid.Family, 30_000)
+	act, src, truth := c.draw(t, 1)
+	data, err := dataset.Load(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{MethodL2, MethodL4} {
+		m, err := Fit(t.Context(), act, scaledRows(data, 3, 1), Config{K: 2, Method: method, Truth: truth})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The error of L4 at n = 1e4 was at most 0.094 in ten seeds, at 1e5 0.002.
+		if norm := floats.Norm(m.Regressors[0], 2); m.Truth.EReg > 0.05 || math.Abs(norm-1./3) > 0.05 {
+			t.Errorf("%s: E_reg %v, norm %v", method, m.Truth.EReg, norm)
+		}
+	}
+}
+
+// TestDivergence: descents that leave for infinity say so, and leave a model of
+// finite numbers.
+func TestDivergence(t *testing.T) {
+	none := 0.0
+	for name, cfg := range map[string]Config{
+		"l4, unbounded":      {Method: MethodL4, Mu: 1, Descent: Descent{Lambda: 1, Ridge: &none}},
+		"l4, long step":      {Method: MethodL4, Descent: Descent{StepSize: 1e6}},
+		"l4, longest step":   {Method: MethodL4, Descent: Descent{StepSize: 1e300}},
+		"l2, long step":      {Method: MethodL2, Starts: 2, Descent: Descent{StepSize: 1e6}},
+		"l2, longest step":   {Method: MethodL2, Starts: 2, Descent: Descent{StepSize: 1e300}},
+		"l2, adam":           {Method: MethodL2, Starts: 2, Descent: Descent{StepSize: 1e6, Optimiser: OptimiserAdam}},
+		"l4, σ per expert":   {Method: MethodL4, Noise: NoisePerExpert, Descent: Descent{StepSize: 0.3}},
+		"l2, σ given":        {Method: MethodL2, Starts: 2, Sigma: 1, Descent: Descent{StepSize: 1e6}},
+		"l4, enormous ridge": {Method: MethodL4, Descent: Descent{Ridge: new(float64(1e6))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := fitted4(t, paperCell(identity.Family, 4000), 1, cfg)
+			d := m.Fit.Descent
+			if m.Fit.Converged || m.Fit.Status != "diverged" || d.Made >= d.Steps || !hasNote(m, "diverged") {
+				t.Errorf("%s after %d of %d, notes %q", m.Fit.Status, d.Made, d.Steps, m.Fit.Notes)
+			}
+			sound(t, m)
+		})
+	}
+}
+
+// sound says whether a model can be written and holds finite numbers only.
+func sound(t *testing.T, m *fitted.Model) {
+	t.Helper()
+	if err := m.Validate(); err != nil {
+		t.Error(err)
+	}
+	text, err := m.JSON()
+	if err != nil {
+		t.Error(err)
+	}
+	if bytes.Contains(text, []byte("NaN")) || bytes.Contains(text, []byte("Inf")) {
+		t.Errorf("model file %s", text)
+	}
+}
+
+// TestHardCases: whatever activation and data, a descent ends in a sound model or
+// in an error about the request or the data.
+func TestHardCases(t *testing.T) {
+	_, src, _ := paperCell(identity.Family, 2000).draw(t, 1)
+	data, err := dataset.Load(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exp := sdk.Func{Name: "exp", G: math.Exp, DG: math.Exp}
+	cube := sdk.Func{Name: "cube", G: func(z float64) float64 { return z * z * z }, DG: func(z float64) float64 { return 3 * z * z }}
+	line, err := identity.Family.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		act          sdk.Activation
+		unitX, unitY float64
+		how          Descent
+	}{
+		"overflow":        {exp, 1, 1, Descent{StepSize: 100}},
+		"large features":  {exp, 1e70, 1, Descent{}},
+		"cubes":           {cube, 1, 1, Descent{StepSize: 10}},
+		"large target":    {line, 1, 1e70, Descent{}},
+		"small target":    {line, 1, 1e-70, Descent{}},
+		"both":            {cube, 1e-70, 1e70, Descent{StepSize: 1e6}},
+		"too large":       {line, 1e150, 1, Descent{}},
+		"one row a batch": {line, 1, 1, Descent{Batch: 1, Epochs: 2}},
+		"all rows":        {exp, 1, 1, Descent{Batch: 2000, Epochs: 20, StepSize: 1e9}},
+	} {
+		for _, method := range []string{MethodL2, MethodL4} {
+			t.Run(name+" "+method, func(t *testing.T) {
+				cfg := Config{K: 2, Method: method, Descent: c.how}
+				if method == MethodL2 {
+					cfg.Starts = 2
+				}
+				m, err := Fit(t.Context(), c.act, scaledRows(data, c.unitX, c.unitY), cfg)
+				var request *RequestError
+				var fault *dataset.Error
+				switch {
+				case errors.As(err, &request), errors.As(err, &fault):
+					t.Log(err)
+				case err != nil:
+					t.Error(err)
+				default:
+					t.Log(m.Fit.Status)
+					sound(t, m)
+				}
+			})
+		}
+	}
+}
+
+// TestTooFewEpochs: a descent that was still on its way is not converged.
+func TestTooFewEpochs(t *testing.T) {
+	for method, epochs := range map[string]int{MethodL2: 1, MethodL4: 60} {
+		m := fitted4(t, paperCell(identity.Family, 10_000), 1, Config{Method: method, Descent: Descent{Epochs: epochs}})
+		if m.Fit.Converged || m.Fit.Status != "iteration limit" || !hasNote(m, "ended too early") || m.Fit.Descent.Epochs != epochs {
+			t.Errorf("%s: %s, notes %q", method, m.Fit.Status, m.Fit.Notes)
+		}
+	}
+}
+
+// TestDescentsAreReproducible: the same file at any number of threads, another
+// one at another seed.
+func TestDescentsAreReproducible(t *testing.T) {
+	for _, method := range []string{MethodL2, MethodL4} {
+		var files [][]byte
+		for _, cfg := range []Config{{Threads: 1}, {Threads: 3}, {Threads: 1, Seed: 7}} {
+			cfg.Method, cfg.Descent.Epochs = method, 5
+			text, err := fitted4(t, paperCell(identity.Family, 6000), 1, cfg).JSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, text)
+		}
+		if !bytes.Equal(files[0], files[1]) || bytes.Equal(files[0], files[2]) {
+			t.Errorf("%s: equal at 1 and 3 threads: %v, at two seeds: %v", method, bytes.Equal(files[0], files[1]), bytes.Equal(files[0], files[2]))
+		}
+	}
+}
+
+// TestEpochsAreShown, from the first to the last and in order.
+func TestEpochsAreShown(t *testing.T) {
+	for method, total := range map[string]int{MethodL2: 3 * 4, MethodL4: 4} {
+		cfg := Config{Method: method, Descent: Descent{Epochs: 4}}
+		if method == MethodL2 {
+			cfg.Starts = 3
+		}
+		next := 0
+		cfg.Progress = func(stage Stage, done, of int) {
+			if stage == StageDescent {
+				if done != next || of != total {
+					t.Errorf("%s: %d of %d epochs, want %d of %d", method, done, of, next, total)
+				}
+				next++
+			}
+		}
+		fitted4(t, paperCell(identity.Family, 3000), 1, cfg)
+		if next != total+1 {
+			t.Errorf("%s: told of %d epochs, want %d", method, next-1, total)
+		}
+	}
+}
+
+// TestCanceledDescent ends with the context's error.
+func TestCanceledDescent(t *testing.T) {
+	act, src, _ := paperCell(identity.Family, 3000).draw(t, 1)
+	for _, method := range []string{MethodL2, MethodL4} {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := Fit(ctx, act, src, Config{K: 2, Method: method, Progress: func(stage Stage, done, _ int) {
+			if stage == StageDescent && done == 3 {
+				cancel()
+			}
+		}})
+		if cancel(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v", method, err)
+		}
+	}
+}
+
+// TestSettingsWithoutEffect are refused, in one line that names the setting and
+// the methods that it is for, and accepted by those.
+func TestSettingsWithoutEffect(t *testing.T) {
+	ridge := 1.0
+	given := map[string]Config{
+		"mu": {Mu: 1}, "starts": {Starts: 2}, "start": {Start: model.NewParams(2, 2)}, "robust": {Robust: true}, "radius": {Radius: 1},
+		"optimiser": {Descent: Descent{Optimiser: OptimiserAdam}}, "batch": {Descent: Descent{Batch: 2}}, "step-size": {Descent: Descent{StepSize: 1}},
+		"schedule": {Descent: Descent{Schedule: "cosine"}}, "epochs": {Descent: Descent{Epochs: 1}}, "lambda": {Descent: Descent{Lambda: 1}},
+		"ridge": {Descent: Descent{Ridge: &ridge}},
+	}
+	if len(given) != len(uses) {
+		t.Fatalf("%d settings are tested, there are %d", len(given), len(uses))
+	}
+	for name, cfg := range given {
+		for _, method := range Methods() {
+			cfg.K, cfg.Method = 2, method
+			err := cfg.checkUse()
+			if (err == nil) != effective[name][method] {
+				t.Errorf("method %s with %s: error %v", method, name, err)
+			}
+			if want := fmt.Sprintf("%s has no effect on method %s; it is for ", name, method); err != nil && !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("method %s with %s: error %v, want %s", method, name, err, want)
+			}
+		}
+	}
+	if err := (Config{K: 2, Descent: Descent{Batch: 5}}).checkUse(); err == nil || !strings.Contains(err.Error(), "method auto") {
+		t.Errorf("a batch for the default method: error %v", err)
+	}
+}
+
+// effective says which method each setting is for.
+var effective = map[string]map[string]bool{
+	"mu":        {"auto": true, "moments": true, "l4": true},
+	"starts":    {"auto": true, "em": true, "l2": true},
+	"start":     {"auto": true, "em": true, "l2": true},
+	"robust":    {"auto": true, "em": true},
+	"radius":    {"moments": true, "l4": true},
+	"optimiser": {"l2": true},
+	"batch":     {"l2": true, "l4": true},
+	"step-size": {"l2": true, "l4": true},
+	"schedule":  {"l2": true, "l4": true},
+	"epochs":    {"l2": true, "l4": true},
+	"lambda":    {"l4": true},
+	"ridge":     {"l4": true},
+}
+
+// TestDescentsRefuse what they cannot do.
+func TestDescentsRefuse(t *testing.T) {
+	act, src, _ := paperCell(identity.Family, 1000).draw(t, 1)
+	negative, nan := -1.0, math.NaN()
+	for want, cfg := range map[string]Config{
+		"batch = 1001 for 1000 rows":         {Method: MethodL2, Descent: Descent{Batch: 1001}},
+		"batch = -1":                         {Method: MethodL2, Descent: Descent{Batch: -1}},
+		"epochs = -1":                        {Method: MethodL4, Descent: Descent{Epochs: -1}},
+		"epochs = 2000000000":                {Method: MethodL4, Descent: Descent{Epochs: 2_000_000_000}},
+		"step-size = NaN":                    {Method: MethodL4, Descent: Descent{StepSize: nan}},
+		"step-size = -1":                     {Method: MethodL2, Descent: Descent{StepSize: -1}},
+		"lambda = +Inf":                      {Method: MethodL4, Descent: Descent{Lambda: math.Inf(1)}},
+		"ridge = -1":                         {Method: MethodL4, Descent: Descent{Ridge: &negative}},
+		"ridge = NaN":                        {Method: MethodL4, Descent: Descent{Ridge: &nan}},
+		"radius = NaN":                       {Method: MethodL4, Radius: nan},
+		`unknown schedule "linear"`:          {Method: MethodL4, Descent: Descent{Schedule: "linear"}},
+		`unknown optimiser "rmsprop"`:        {Method: MethodL2, Descent: Descent{Optimiser: "rmsprop"}},
+		"method l2 knows neither intercepts": {Method: MethodL2, Intercept: true},
+		"method l4 knows neither intercepts": {Method: MethodL4, Gate: GateConstant},
+		"d = 10 is not above 2k-1 = 11":      {Method: MethodL4, K: 6},
+	} {
+		if cfg.K == 0 {
+			cfg.K = 2
+		}
+		var request *RequestError
+		if _, err := Fit(t.Context(), act, src, cfg); !errors.As(err, &request) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// TestWhySignsCannotBeTold: each cause has a note of its own.
+func TestWhySignsCannotBeTold(t *testing.T) {
+	moments := func(g func(float64) float64) sdk.Moments {
+		m, err := sdk.MomentsOf(t.Context(), sdk.Func{Name: "g", G: g, DG: g})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	line := moments(func(z float64) float64 { return z })
+	he3 := moments(func(z float64) float64 { return z*z*z - 3*z })
+	estimate := func(rows ...float64) *momentEstimate {
+		e := &momentEstimate{params: model.NewParams(2, 2)}
+		copy(e.params.Regressors, rows)
+		return e
+	}
+	yx := []float64{0.5, -0.5}
+	if why := estimate(1, 0, 0, 1).chooseSigns(yx, he3); why != "E[g'(Z)] = 0" {
+		t.Errorf("the third Hermite polynomial: %q", why)
+	}
+	e := estimate(1, 0, 1, 0)
+	if why := e.chooseSigns(yx, line); why != "the estimated regressors are linearly dependent" {
+		t.Errorf("equal rows: %q", why)
+	}
+	f := &fit{second: &tensor.Second{D: 2}, moments: line}
+	f.second.Y[0], f.second.X[1] = 1, yx
+	f.verdict.SignsIdentifiable = true
+	f.adoptEstimate(e)
+	if len(f.notes) != 1 || f.notes[0] != "the first moment does not tell the regressors' signs: the estimated regressors are linearly dependent" || f.estimate != e {
+		t.Errorf("notes %q", f.notes)
+	}
+	e = estimate(1, 0, 0, 1)
+	if why := e.chooseSigns(yx, line); why != "" || e.params.Regressors[0] != 1 || e.params.Regressors[3] != -1 {
+		t.Errorf("%q, regressors %v", why, e.params.Regressors)
+	}
+}
+
+// TestL4InBothSpaces: methods l4 and moments minimise the L4 of the same rows,
+// one in ℝ^d with a ridge, the other in the span with the constraint held. On 1e5
+// rows each is within E_reg 0.005 of the truth, which makes angles of 0.1 add up to
+// an E_reg of 0.02 at most.
+func TestL4InBothSpaces(t *testing.T) {
+	c := paperCell(identity.Family, 100_000)
+	a, b := fitted4(t, c, 4, Config{Method: MethodL4}), fitted4(t, c, 4, Config{Method: MethodMoments})
+	if e, _ := metric.Ereg(a.Params(), b.Params()); e > 0.02 {
+		t.Errorf("L4 in ℝ^d and in the span differ by E_reg %v", e)
+	}
+}
