@@ -10,23 +10,26 @@ import (
 
 var axisRows = Axis{Label: "rows processed", Log: true}
 
-// emRows is the table that EM has.
-const emRows = 10000
+// emRows is the table that EM has, emSteps its most iterations.
+const (
+	emRows  = 10000
+	emSteps = 300
+)
 
 // earlier is 000 Section 4.
 func earlier(z size) []*Figure {
 	s := paper("identity", 3)
-	steps, gate := z.of(4000, 10000), gateDescent(z.of(500, 2000))
+	steps, gate := z.of(3000, 10000), gateDescent(z.of(500, 2000))
 	var units []unit
 	runs := z.of(4, 10)
 	for run := range runs {
 		units = append(units, l4Unit(s, l4Descent(steps), gate, seriesL4, "L_log after L4", run))
 	}
 	for run := range runs {
-		units = append(units, emUnit(s, true, emRows, 60, run))
+		units = append(units, emUnit(s, true, emRows, emSteps, run))
 	}
 	for run := range runs {
-		units = append(units, emUnit(s, false, emRows, 60, run))
+		units = append(units, emUnit(s, false, emRows, emSteps, run))
 	}
 	for run := range runs {
 		units = append(units, l2Unit(s, l2Descent(steps, false), descent{}, seriesL2, seriesL2, run))
@@ -37,7 +40,7 @@ func earlier(z size) []*Figure {
 	for i := range units {
 		units[i] = inRows(units[i])
 	}
-	settings := fmt.Sprintf("Identity, k = 3, d = 10, σ = 0.05 (k and the number of runs, here %d, do not survive in the text of the source). EM: n = %d rows, random unit regressors, W = 0, σ fixed at the truth, or free and started at the target's rms. The abscissa counts rows processed, with repetition, so that the methods can be compared. ", runs, emRows) + l4Settings + l2Settings
+	settings := fmt.Sprintf("Identity, k = 3, d = 10, σ = 0.05 (k and the number of runs, here %d, do not survive in the text of the source). EM, of which the source gives no settings: n = %d rows, random unit regressors, W = 0, σ fixed at the truth, or free and started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d iterations. The abscissa counts rows processed, with repetition, so that the methods can be compared. ", runs, emRows, emSteps) + l4Settings + l2Settings
 	return []*Figure{
 		{
 			ID: "000-1a", Title: "Regressors by EM, ℓ2 and L4", Source: "000 Figure 1a",
@@ -80,16 +83,17 @@ func inRows(u unit) unit {
 
 func judge1a(o *Outcome) Verdict {
 	l4, l2, adam, fixed, free := o.lasts(seriesL4), o.lasts(seriesL2), o.lasts(seriesL2Adam), o.lasts(seriesFixed), o.lasts(seriesFree)
-	away := func(v []float64) int { return len(v) - below(v, stuck) }
-	v := Verdict{Measured: fmt.Sprintf("of %d runs each, E_reg above 0.05 at the end: L4 %d, ℓ2 %d by SGD and %d by Adam, EM %d with σ fixed and %d with σ free; median E_reg of EM with σ free %s, of L4 %s",
-		len(l4), away(l4), away(l2), away(adam), away(fixed), away(free), g2(median(free)), g2(median(l4)))}
+	v := Verdict{Measured: fmt.Sprintf("of %d runs each, E_reg above 0.05 at the end: L4 %d, ℓ2 %d by SGD and %d by Adam, EM %d with σ fixed and %d with σ free; median E_reg of L4 %s, of EM %s with σ fixed and %s with σ free",
+		len(l4), away(l4), away(l2), away(adam), away(fixed), away(free), g2(median(l4)), g2(median(fixed)), g2(median(free)))}
 	switch {
 	case away(l4) > 0:
 		v.Because = "L4 missed the regressors in some run"
-	case away(l2) == 0:
+	case away(l2)+away(adam) == 0:
 		v.Because = "ℓ2 did not get stuck"
+	case away(fixed)+away(free) == 0:
+		v.Because = "EM does not get stuck here, with σ fixed or free, and ends closer than L4; ℓ2 does get stuck"
 	case away(free) == 0:
-		v.Because = "EM with σ free does not get stuck here and ends closer than L4; ℓ2 does get stuck"
+		v.Because = "EM gets stuck with σ fixed alone; with σ free it does not, and ends closer than L4; ℓ2 does get stuck"
 	default:
 		v.Agrees = true
 	}
@@ -97,16 +101,17 @@ func judge1a(o *Outcome) Verdict {
 }
 
 func judge1b(o *Outcome) Verdict {
-	ours, l2, free := o.lasts("L_log after L4"), o.lasts(seriesL2), o.lasts(seriesFree)
-	v := Verdict{Measured: fmt.Sprintf("median final E_gating: L_log after L4 %s, ℓ2 by SGD %s, EM %s with σ fixed and %s with σ free",
-		g2(median(ours)), g2(median(l2)), g2(median(o.lasts(seriesFixed))), g2(median(free)))}
+	ours, l2, adam, fixed, free := o.lasts("L_log after L4"), o.lasts(seriesL2), o.lasts(seriesL2Adam), o.lasts(seriesFixed), o.lasts(seriesFree)
+	v := Verdict{Measured: fmt.Sprintf("median final E_gating: L_log after L4 %s, ℓ2 %s by SGD and %s by Adam, EM %s with σ fixed and %s with σ free",
+		g2(median(ours)), g2(median(l2)), g2(median(adam)), g2(median(fixed)), g2(median(free)))}
 	switch {
-	case median(ours) > median(l2):
+	case median(ours) > min(median(l2), median(adam)):
 		v.Because = "ℓ2 learned the gating as well"
-	case median(ours) > median(free):
-		v.Because = "EM with σ free learns the gating better; ℓ2 does not learn it"
+	case median(ours) > min(median(fixed), median(free)):
+		v.Because = "EM learns the gating better; ℓ2 does not learn it"
 	default:
 		v.Agrees = true
+		v.Because = fmt.Sprintf("against EM that is a matter of rows: EM has %d, L_log fresh ones in every step", emRows)
 	}
 	return v
 }
@@ -137,32 +142,42 @@ func judge1c(o *Outcome) Verdict {
 
 // mixtureInputs is 000 Figure 3c.
 func mixtureInputs(z size) *Figure {
+	runs := z.of(2, 5)
 	f := &Figure{
 		ID: "000-3c", Title: "L4 with inputs from a symmetric mixture", Source: "000 Figure 3c",
 		Claim:    "With x ~ p·N(μ, I) + (1−p)·N(−μ, I) L4 learns the regressors at all mixing proportions p.",
-		Settings: "Identity, k = 2, d = 10, σ = 0.05; μ a random unit vector (its norm is left out in the source), p = 0.1, 0.3, 0.5 and 0.9, and three runs each. The transforms are those for N(0, I), as in the source. " + l4Settings,
+		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05; μ a random unit vector, another one in every run (the source has one fixed random vector and leaves out its norm and the p); p = 0.1, 0.3, 0.5 and 0.9 with %d runs each. The transforms are those for N(0, I), as in the source. ", runs) + l4Settings,
 		X:        axisBatches, Y: axisReg, measure: regressors, judge: judge3c,
 	}
 	for _, p := range []float64{0.1, 0.3, 0.5, 0.9} {
 		s := paper("identity", 2)
 		s.inputs = sample.Inputs{Mixture: true, P: p}
-		for run := range z.of(2, 5) {
-			f.units = append(f.units, l4Unit(s, l4Descent(z.of(4000, 10000)), descent{}, fmt.Sprintf("p = %g", p), "", run))
+		for run := range runs {
+			f.units = append(f.units, l4Unit(s, l4Descent(z.of(3000, 10000)), descent{}, fmt.Sprintf("p = %g", p), "", run))
 		}
 	}
 	return f
 }
 
+// learned is the error at which regressors count as learned where the theory
+// does not hold: a correlation of 0.9.
+const learned = 0.1
+
 func judge3c(o *Outcome) Verdict {
-	v := Verdict{Agrees: true, Measured: "worst final E_reg"}
+	v := Verdict{Agrees: true, Measured: "final E_reg, median (worst):"}
+	var all []float64
 	for _, s := range o.Series() {
 		l := o.lasts(s)
-		v.Measured += fmt.Sprintf(" %s at %s,", g2(worst(l)), s)
-		if worst(l) > stuck {
-			v.Agrees, v.Because = false, "a run does not end at the regressors"
+		all = append(all, l...)
+		v.Measured += fmt.Sprintf(" %s (%s) at %s,", g2(median(l)), g2(worst(l)), s)
+		if worst(l) > learned {
+			v.Agrees, v.Because = false, "a run ends farther than a correlation of 0.9 from the regressors"
 		}
 	}
 	v.Measured = v.Measured[:len(v.Measured)-1]
+	if v.Agrees && median(all) > recovered {
+		v.Because = "but for a bias that more batches do not remove: Q4 and Q2 are made for N(0, I)"
+	}
 	return v
 }
 
@@ -173,10 +188,10 @@ func slides(z size) []*Figure {
 		f := &Figure{
 			ID: fmt.Sprintf("001-%d", k), Title: fmt.Sprintf("Moment estimate and EM, %d experts", k), Source: fmt.Sprintf("001, Comparison with EM, %d mixtures", k),
 			Claim:    "The method of moments recovers the parameters; EM often gets stuck in local optima.",
-			Settings: fmt.Sprintf("Identity, k = %d, d = 10, σ = 0.05 (nothing is given in the source); %d data sets of each size. The moment estimate is ours, by L4 on the reduced problem. EM: one random start of 200 iterations for each data set.", k, z.of(6, 20)),
+			Settings: fmt.Sprintf("Identity, k = %d, d = 10, σ = 0.05 (nothing is given in the source); %d data sets of each size. The moment estimate is by L4 on the reduced problem, not by the slides' cubic tensor. EM: one random start for each data set, unit regressors and W = 0, σ fixed at the truth or free and started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d iterations.", k, z.of(6, 30), emSteps),
 			X:        Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: judgeSlides,
 		}
-		for run := range z.of(6, 20) {
+		for run := range z.of(6, 30) {
 			for _, n := range []int{1000, 3000, 10000} {
 				f.units = append(f.units, slideUnit(paper("identity", k), n, run))
 			}
@@ -212,7 +227,7 @@ func slideUnit(s setting, n, run int) unit {
 			return nil, err
 		}
 		for _, fixed := range []bool{true, false} {
-			reg, _, err := st.em(ctx, data, fixed, 200)
+			reg, _, err := st.em(ctx, data, fixed, emSteps)
 			if err != nil {
 				return nil, err
 			}
@@ -236,16 +251,15 @@ func judgeSlides(o *Outcome) Verdict {
 		}
 		return v
 	}
-	away := func(v []float64) string { return fmt.Sprintf("%d of %d", len(v)-below(v, stuck), len(v)) }
-	m, small, free := at(seriesMoments, 10000), at(seriesFixed, 1000), at(seriesFree, 10000)
+	of := func(v []float64) string { return fmt.Sprintf("%d of %d", away(v), len(v)) }
+	m, fixed, free := at(seriesMoments, 10000), at(seriesFixed, 10000), at(seriesFree, 10000)
 	v := Verdict{Measured: fmt.Sprintf("E_reg above 0.05: EM with σ fixed %s at n = 1000 and %s at n = 10000, with σ free %s at n = 1000 and %s at n = 10000; moments %s at n = 10000, where their median is %s against %s of EM with σ free",
-		away(small), away(at(seriesFixed, 10000)), away(at(seriesFree, 1000)), away(free), away(m), g2(median(m)), g2(median(free)))}
-	stuckEM := len(free) - below(free, stuck)
+		of(at(seriesFixed, 1000)), of(fixed), of(at(seriesFree, 1000)), of(free), of(m), g2(median(m)), g2(median(free)))}
 	switch {
 	case median(m) > stuck:
 		v.Because = "the moment estimate does not recover the parameters at n = 10000"
-	case 4*stuckEM < len(free):
-		v.Because = "EM with σ free seldom gets stuck, and where it does not it is far more accurate"
+	case 4*away(free) < len(free):
+		v.Because = "EM with σ free gets stuck in less than a quarter of the data sets, and where it does not it is far more accurate than the moments"
 	default:
 		v.Agrees = true
 	}

@@ -31,6 +31,17 @@ type Curve struct {
 // Last returns the last value of the curve.
 func (c Curve) Last() float64 { return c.Y[len(c.Y)-1] }
 
+// leaves returns the first abscissa at which the curve is below the level, or
+// its last where there is none.
+func (c Curve) leaves(level float64) float64 {
+	for i, y := range c.Y {
+		if y < level {
+			return c.X[i]
+		}
+	}
+	return c.X[len(c.X)-1]
+}
+
 // Verdict says whether what the source says was seen.
 type Verdict struct {
 	Measured string // the numbers, as a sentence
@@ -85,6 +96,8 @@ type Outcome struct {
 	Curves  []Curve
 	Rows    [][]string // of the table
 	Verdict Verdict
+
+	aside []Curve // of the units' other measures
 }
 
 // unit is the smallest piece of work: one run of one method. Its key names all

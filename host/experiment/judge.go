@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -46,19 +47,24 @@ func slope(x, y []float64) float64 {
 }
 
 // medians returns the median over a series' runs at each x, x ascending.
-func (o *Outcome) medians(series string) (x, y []float64) {
+func (o *Outcome) medians(series string) (x, y []float64) { return o.means(series, median) }
+
+// geometric returns the geometric mean over a series' runs at each x, x
+// ascending.
+func (o *Outcome) geometric(series string) (x, y []float64) {
+	return o.means(series, func(v []float64) float64 { return stat.GeometricMean(v, nil) })
+}
+
+func (o *Outcome) means(series string, mean func([]float64) float64) (x, y []float64) {
 	at := map[float64][]float64{}
 	for _, c := range o.Of(series) {
 		for i, v := range c.X {
 			at[v] = append(at[v], c.Y[i])
 		}
 	}
-	for v := range at {
-		x = append(x, v)
-	}
-	slices.Sort(x)
+	x = slices.Sorted(maps.Keys(at))
 	for _, v := range x {
-		y = append(y, median(at[v]))
+		y = append(y, mean(at[v]))
 	}
 	return x, y
 }
@@ -70,6 +76,9 @@ const recovered = 0.01
 // stuck is the error above which a run that has ended is in another optimum,
 // and not merely slow or noisy.
 const stuck = 0.05
+
+// away counts the values above stuck.
+func away(v []float64) int { return len(v) - below(v, stuck) }
 
 func worst(v []float64) float64 { return slices.Max(v) }
 

@@ -18,6 +18,7 @@ const (
 	seriesTrue   = "L_log, A = A*"
 	seriesByL4   = "L_log, A by L4"
 	seriesByL2   = "L_log, A by ℓ2"
+	seriesByAdam = "L_log, A by ℓ2, Adam"
 )
 
 // Measures of the units' curves.
@@ -32,11 +33,14 @@ var (
 	axisGating  = Axis{Label: "E_gating", Log: true}
 )
 
-// l4Descent is SGD on L4 as in 002 Section 4: batch 1024 and, left
-// out there and chosen here, step 1e−3 falling to 0 along a cosine, μ = 0.01,
-// λ = 50.
+// l4Descent is SGD on L4 as in 002 Section 4: batch 1024 and, left out there and
+// chosen here, step 2e−3 falling to 0 along a cosine, μ = 0.01, λ = 20, ridge 1.
+// The ridge takes out what of A's start lies outside the regressors' span, which
+// nothing else in L4 does. λ = 50, from where on Remark 2 has guarantees for the
+// population value, weighs the noise of a batch of 1024 with 50/1024 and ends
+// twice as far from the truth; λ = 10 is as good as 20.
 func l4Descent(steps int) descent {
-	return descent{batch: 1024, steps: steps, size: 1e-3, schedule: optim.Cosine, mu: 0.01, lambda: 50, points: 100}
+	return descent{batch: 1024, steps: steps, size: 2e-3, schedule: optim.Cosine, mu: 0.01, lambda: 20, ridge: 1, points: 100}
 }
 
 // gateDescent is SGD on L_log.
@@ -44,18 +48,19 @@ func gateDescent(steps int) descent {
 	return descent{batch: 1024, steps: steps, size: 1, schedule: optim.Cosine, points: 50}
 }
 
-// l2Descent is SGD on ℓ2 with the best of the steps 0.03, 0.1, 0.3, and Adam with
-// the best of 1e−3, 3e−3 and 1e−2.
+// l2Descent is SGD on ℓ2 with the best of the steps 0.1, 0.3, 1 and 3, or Adam
+// with the best of 0.01, 0.03, 0.1 and 0.3: those that get stuck least often.
 func l2Descent(steps int, adam bool) descent {
+	how := descent{batch: 1024, steps: steps, size: 1, schedule: optim.Cosine, points: 100}
 	if adam {
-		return descent{batch: 1024, steps: steps, size: 1e-2, schedule: optim.Cosine, adam: true, points: 100}
+		how.size, how.adam = 0.1, true
 	}
-	return descent{batch: 1024, steps: steps, size: 0.1, points: 100}
+	return how
 }
 
-const l4Settings = "Each mini-batch is 1024 fresh rows. L4: step 1e−3 falling to 0 along a cosine, μ = 0.01, λ = 50, no ridge, rows of A start as random unit vectors (the source gives the batch alone). "
+const l4Settings = "Each mini-batch is 1024 fresh rows. L4: step 2e−3 falling to 0 along a cosine, μ = 0.01, λ = 20, ridge 1, rows of A start as random unit vectors. The source gives the batch; its Remark 2 suggests μ = 0.01, λ from 50 on and a small ridge, for the population value, where batches have no noise. "
 
-const l2Settings = "ℓ2: SGD with step 0.1, the best of 0.03, 0.1 and 0.3, and Adam with step 0.01 falling along a cosine, the best of 0.001, 0.003 and 0.01; A and W start as random unit rows. "
+const l2Settings = "ℓ2: SGD with step 1, the best of 0.1, 0.3, 1 and 3, and Adam with step 0.1, the best of 0.01, 0.03, 0.1 and 0.3, all falling to 0 along a cosine; A and W start as random unit rows. "
 
 const gateSettings = "L_log: mini-batches of 1024 fresh rows, step 1 falling to 0 along a cosine, from W = 0, σ known. "
 
@@ -175,7 +180,7 @@ func emUnit(s setting, fixed bool, n, steps, run int) unit {
 // section4 is 002 Section 4 and its Appendix E.
 func section4(z size) []*Figure {
 	s := paper("identity", 2)
-	steps, gate := z.of(4000, 10000), gateDescent(z.of(500, 2000))
+	steps, gate := z.of(3000, 10000), gateDescent(z.of(500, 2000))
 	var a, b []unit
 	for run := range 5 {
 		a = append(a, l4Unit(s, l4Descent(steps), gate, seriesL4, seriesByL4, run))
@@ -184,7 +189,7 @@ func section4(z size) []*Figure {
 		a = append(a, l2Unit(s, l2Descent(steps, false), gate, seriesL2, seriesByL2, run))
 	}
 	for run := range 5 {
-		a = append(a, l2Unit(s, l2Descent(steps, true), gate, seriesL2Adam, "L_log, A by ℓ2, Adam", run))
+		a = append(a, l2Unit(s, l2Descent(steps, true), gate, seriesL2Adam, seriesByAdam, run))
 		b = append(b, truthUnit(s, gate, run))
 	}
 	return []*Figure{
@@ -207,12 +212,16 @@ func section4(z size) []*Figure {
 
 func judge2a(o *Outcome) Verdict {
 	l4, l2, adam := o.lasts(seriesL4), o.lasts(seriesL2), o.lasts(seriesL2Adam)
-	v := Verdict{Measured: fmt.Sprintf("L4 below E_reg 0.01 in %d of %d runs (worst %s); ℓ2 stuck above 0.05 in %d of %d by SGD and %d of %d by Adam",
-		below(l4, recovered), len(l4), g2(worst(l4)), len(l2)-below(l2, stuck), len(l2), len(adam)-below(adam, stuck), len(adam))}
+	var plateau []float64
+	for _, c := range o.Of(seriesL4) {
+		plateau = append(plateau, c.leaves(c.Y[0]/2))
+	}
+	v := Verdict{Measured: fmt.Sprintf("L4 below E_reg 0.01 in %d of %d runs (worst %s), after a plateau above half the start's error of %.0f mini-batches in the median; ℓ2 stuck above 0.05 in %d of %d by SGD and %d of %d by Adam",
+		below(l4, recovered), len(l4), g2(worst(l4)), median(plateau), away(l2), len(l2), away(adam), len(adam))}
 	switch {
 	case below(l4, recovered) < len(l4):
 		v.Because = "L4 did not recover the regressors in every run"
-	case below(l2, stuck) == len(l2):
+	case away(l2)+away(adam) == 0:
 		v.Because = "ℓ2 did not get stuck"
 	default:
 		v.Agrees = true
@@ -221,20 +230,20 @@ func judge2a(o *Outcome) Verdict {
 }
 
 func judge2b(o *Outcome) Verdict {
-	truth, l4, l2 := o.lasts(seriesTrue), o.lasts(seriesByL4), o.lasts(seriesByL2)
-	v := Verdict{Measured: fmt.Sprintf("final E_gating, median (worst): %s (%s) at A*, %s (%s) with A by L4, %s (%s) with A by ℓ2",
-		g2(median(truth)), g2(worst(truth)), g2(median(l4)), g2(worst(l4)), g2(median(l2)), g2(worst(l2)))}
+	truth, l4, l2 := o.lasts(seriesTrue), o.lasts(seriesByL4), append(o.lasts(seriesByL2), o.lasts(seriesByAdam)...)
+	v := Verdict{Measured: fmt.Sprintf("final E_gating, median (worst): %s (%s) at A*, %s (%s) with A by L4; with A by ℓ2 above 0.05 in %d of %d runs, SGD and Adam together, worst %s",
+		g2(median(truth)), g2(worst(truth)), g2(median(l4)), g2(worst(l4)), away(l2), len(l2), g2(worst(l2)))}
 	switch {
 	case worst(truth) > recovered:
 		v.Because = "L_log did not recover the gating even at the true regressors"
-	case worst(l4) > stuck:
+	case worst(l4) > recovered:
 		v.Because = "L_log did not recover the gating with the regressors of L4"
-	case worst(l2) <= stuck:
+	case away(l2) == 0:
 		v.Because = "the regressors of ℓ2 served as well"
 	default:
 		v.Agrees = true
 		if median(l4) > 3*median(truth) {
-			v.Because = "\"very close\" holds for the angle of W, not for its error: what L4 leaves in A shows in W"
+			v.Because = fmt.Sprintf("with A by L4 the error is %.0f times that at A*: what L4 leaves in A shows in W", median(l4)/median(truth))
 		}
 	}
 	return v
@@ -243,7 +252,7 @@ func judge2b(o *Outcome) Verdict {
 // oblique is 002 Figure 3 and 000 Figures 3a and 3b: gating vectors that are
 // not orthogonal to the regressors.
 func oblique(z size, id, measure string) *Figure {
-	steps, gate := z.of(4000, 10000), gateDescent(z.of(500, 2000))
+	steps, gate := z.of(3000, 10000), gateDescent(z.of(500, 2000))
 	f := &Figure{
 		ID: id, Source: "002 Figure 3", X: axisBatches, Y: axisReg, measure: measure, judge: judgeOblique,
 		Claim:    "The regressors and the gating are still learned when the gating vectors are random unit vectors, not orthogonal to the regressors.",
@@ -271,13 +280,13 @@ func judgeOblique(o *Outcome) Verdict {
 	two, three := o.lasts("k = 2"), o.lasts("k = 3")
 	v := Verdict{Measured: fmt.Sprintf("final error at k = 2: median %s, worst %s; at k = 3: median %s, worst %s",
 		g2(median(two)), g2(worst(two)), g2(median(three)), g2(worst(three)))}
-	if v.Agrees = worst(two) <= stuck; !v.Agrees {
-		v.Because = "a run at k = 2 ends above 0.05"
-		return v
-	}
-	v.Because = "for k = 2 and odd g it cannot fail, by parity"
-	if median(three) > 2*median(two) {
-		v.Because += "; at k = 3 a bias remains"
+	switch {
+	case worst(two) > recovered:
+		v.Because = "a run at k = 2 ends above 0.01"
+	case worst(three) > recovered:
+		v.Because = "a run at k = 3 ends above 0.01"
+	default:
+		v.Agrees, v.Because = true, "k = 2 with odd g is no test of it, by parity"
 	}
 	return v
 }
@@ -288,15 +297,15 @@ func smallBatch(z size) *Figure {
 	f := &Figure{
 		ID: "002-4", Title: "L4 with mini-batches of 128", Source: "002 Figure 4 (Appendix E.1)",
 		Claim:    "With batch size 128 and a learning rate of 0.001, L4 still converges, with more variance.",
-		Settings: "Identity, k = 2, d = 5, σ = 0.05, five runs each of a constant step 1e−3, μ = 0.01. λ is left out in the source: at λ = 50, which suits batches of 1024, batches of 128 do not converge, because a batch's own noise enters the squared term with weight λ/128; at λ = 10 they do.",
+		Settings: "Identity, k = 2, d = 5, σ = 0.05, five runs each of a constant step 1e−3 on fresh rows, μ = 0.01, ridge 1. λ, μ and the ridge are left out in the source: λ = 5 here, and λ = 20, as in 002-2a, for comparison. The noise of a batch enters the squared term of L4 with weight λ/batch.",
 		X:        axisBatches, Y: axisReg, judge: judgeSmallBatch, measure: regressors,
 	}
 	for _, c := range []struct {
 		name   string
 		batch  int
 		lambda float64
-	}{{batch128, 128, 10}, {batch1024, 1024, 10}, {batch128wide, 128, 50}} {
-		how := descent{batch: c.batch, steps: z.of(6000, 20000), size: 1e-3, mu: 0.01, lambda: c.lambda, points: 100}
+	}{{batch128, 128, 5}, {batch1024, 1024, 5}, {batch128wide, 128, 20}} {
+		how := descent{batch: c.batch, steps: z.of(5000, 20000), size: 1e-3, mu: 0.01, lambda: c.lambda, ridge: 1, points: 100}
 		for run := range 5 {
 			f.units = append(f.units, l4Unit(s, how, descent{}, c.name, "", run))
 		}
@@ -305,30 +314,33 @@ func smallBatch(z size) *Figure {
 }
 
 const (
-	batch128     = "batch 128, λ = 10"
-	batch1024    = "batch 1024, λ = 10"
-	batch128wide = "batch 128, λ = 50"
+	batch128     = "batch 128, λ = 5"
+	batch1024    = "batch 1024, λ = 5"
+	batch128wide = "batch 128, λ = 20"
 )
 
 func judgeSmallBatch(o *Outcome) Verdict {
-	tail := func(series string) []float64 { // the last half of every run
+	tail := func(series string) []float64 { // the last third of every run
 		var v []float64
 		for _, c := range o.Of(series) {
-			v = append(v, c.Y[len(c.Y)/2:]...)
+			v = append(v, c.Y[2*len(c.Y)/3:]...)
 		}
 		return v
 	}
 	small, large, wide := tail(batch128), tail(batch1024), tail(batch128wide)
 	spread := func(v []float64) float64 { return quantile(v, 0.9) - quantile(v, 0.1) }
-	v := Verdict{Measured: fmt.Sprintf("over the last half of the runs E_reg has median %s and 80 %% range %s with batch 128, %s and %s with batch 1024; with batch 128 and λ = 50 median %s",
+	v := Verdict{Measured: fmt.Sprintf("over the last third of the runs E_reg has median %s and 80 %% range %s with batch 128, %s and %s with batch 1024; with batch 128 and λ = 20 median %s",
 		g2(median(small)), g2(spread(small)), g2(median(large)), g2(spread(large)), g2(median(wide)))}
 	switch {
-	case !(median(small) <= 2*recovered):
+	case !(median(small) <= recovered):
 		v.Because = "L4 does not converge with batch 128"
 	case !(spread(small) > spread(large)):
 		v.Because = "the smaller batch does not vary more"
 	default:
-		v.Agrees, v.Because = true, "it needs a smaller λ than batch 1024 does"
+		v.Agrees = true
+		if median(wide) > stuck {
+			v.Because = "it needs a smaller λ than batch 1024 does: at λ = 20 batches of 128 do not converge"
+		}
 	}
 	return v
 }

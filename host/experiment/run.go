@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ type task func(ctx context.Context, seed uint64) (*output, error)
 
 // version is part of every stored unit's hash. Raise it when code changes what
 // a unit gives.
-const version = 2
+const version = 3
 
 // Options say how to run figures.
 type Options struct {
@@ -183,6 +184,8 @@ func (r *runner) outcome(f *Figure) *Outcome {
 		for _, c := range r.results[u.key].Curves {
 			if f.measure == "" || c.Measure == f.measure {
 				o.Curves = append(o.Curves, c)
+			} else {
+				o.aside = append(o.aside, c)
 			}
 		}
 		o.Rows = append(o.Rows, r.results[u.key].Rows...)
@@ -200,10 +203,25 @@ func (r *runner) unit(ctx context.Context, u unit) (out *output, found bool, err
 		return out, true, nil
 	}
 	out, err = u.run(ctx, binary.LittleEndian.Uint64(sum[16:]))
+	if err == nil {
+		err = out.check()
+	}
 	if err == nil && r.o.Store != "" {
 		err = r.keep(ctx, name, u.key, out)
 	}
 	return out, false, err
+}
+
+// check says what is not finite in the output.
+func (o *output) check() error {
+	for _, c := range o.Curves {
+		for i, y := range c.Y {
+			if math.IsNaN(y+c.X[i]) || math.IsInf(y+c.X[i], 0) {
+				return fmt.Errorf("%s, run %d: the point (%v, %v) is not finite", c.Series, c.Run, c.X[i], y)
+			}
+		}
+	}
+	return nil
 }
 
 // stored is the file of a finished unit: its settings, and the checksum of its

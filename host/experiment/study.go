@@ -90,6 +90,7 @@ type descent struct {
 	size         float64
 	schedule     optim.Schedule
 	mu, lambda   float64 // of L4
+	ridge        float64 // of L4
 	adam         bool    // for ℓ2
 	points       int     // of the curve
 }
@@ -104,7 +105,7 @@ func (t *trace) add(x, y float64) { t.x, t.y = append(t.x, x), append(t.y, y) }
 // l4 descends L4 from a random start with unit rows, and returns the
 // regressors with their signs, the curve of E_reg over steps, and the run.
 func (s *study) l4(ctx context.Context, batches loss.Batches, how descent) (*model.Params, *trace, *optim.Result, error) {
-	l := loss.NewOnlineL4(s.k, s.d, s.out, how.mu, how.lambda, 0)
+	l := loss.NewOnlineL4(s.k, s.d, s.out, how.mu, how.lambda, how.ridge)
 	curve := new(trace)
 	r, err := optim.SGD(ctx, loss.Batched{Loss: l, Batches: batches}, s.unitRows(s.k), optim.StochasticSettings{
 		Steps: how.steps, StepSize: how.size, Schedule: how.schedule, Every: max(1, how.steps/how.points), Bound: 100,
@@ -219,8 +220,10 @@ func (s *study) l2(ctx context.Context, batches loss.Batches, how descent) (p *m
 }
 
 // em runs joint EM from random unit regressors and W = 0 on a table, with σ
-// fixed at the truth or free and started at the target's rms, for at most steps
-// iterations.
+// fixed at the truth or free and started at the target's rms, until the mean
+// log-likelihood rises by less than 1e−9 in an iteration, and returns the curves
+// of E_reg and E_gating over the iterations 0 … steps. A run that ends earlier
+// stays where it ended.
 func (s *study) em(ctx context.Context, data *model.Data, fixed bool, steps int) (reg, gate *trace, err error) {
 	p := model.NewParams(s.k, s.d)
 	copy(p.Regressors, s.unitRows(s.k))
@@ -228,22 +231,39 @@ func (s *study) em(ctx context.Context, data *model.Data, fixed bool, steps int)
 	if !fixed {
 		p.Sigma[0] = rms(data)
 	}
-	l := loss.NewLikelihood(data, s.act, p, loss.Free{Regressors: true, Gating: true, Sigma: !fixed}, 1)
+	l := &lastIterate{Likelihood: loss.NewLikelihood(data, s.act, p, loss.Free{Regressors: true, Gating: true, Sigma: !fixed}, 1)}
 	reg, gate = new(trace), new(trace)
-	theta := l.Theta(p)
-	for t := 0; ; t++ {
-		p = l.Params(theta)
+	add := func(t int, theta []float64) {
+		p := l.Params(theta)
 		reg.add(float64(t), s.ereg(p))
 		gate.add(float64(t), s.egating(p))
-		if t == steps {
-			return reg, gate, nil
-		}
-		r, err := optim.EM(ctx, l, theta, optim.Settings{Iterations: 1})
-		if err != nil {
-			return nil, nil, err
-		}
-		theta = r.X
 	}
+	start := l.Theta(p)
+	add(0, start)
+	r, err := optim.EM(ctx, l, start, optim.Settings{Iterations: steps, Tolerance: 1e-9, Stop: func(t int, _ float64) bool {
+		add(t, l.x)
+		return false
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	for t := len(reg.x); t <= steps; t++ {
+		add(t, r.X)
+	}
+	return reg, gate, nil
+}
+
+// lastIterate is a likelihood that remembers where EM stands: the last point
+// that it was evaluated at, when [optim.EM] asks whether to stop.
+type lastIterate struct {
+	*loss.Likelihood
+	x []float64
+}
+
+// EMStep is that of the likelihood.
+func (l *lastIterate) EMStep(ctx context.Context, dst, x []float64) (float64, error) {
+	l.x = append(l.x[:0], x...)
+	return l.Likelihood.EMStep(ctx, dst, x)
 }
 
 func rms(data *model.Data) float64 {
