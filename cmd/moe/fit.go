@@ -220,6 +220,9 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if f.resume && f.out == "" {
 		return usagef("--resume needs -o FILE: the checkpoint stands beside it")
 	}
+	if m := f.config.Method; f.strict && m != host.MethodAuto && m != host.MethodEM && slices.Contains(host.Methods(), m) {
+		return usagef("--strict has no effect on method %s, which has no certificate", m)
+	}
 	if f.sigma != "auto" {
 		sigma, err := strconv.ParseFloat(f.sigma, 64)
 		if err != nil || !(sigma > 0) || math.IsInf(sigma, 0) {
