@@ -65,6 +65,7 @@ type Figure struct {
 	ID, Title string
 	Source    string // where the source has it
 	Claim     string // what the source says
+	Own       bool   // the claim is ours, not a paper's
 	Settings  string // what was run, and what of it the source leaves out
 	X, Y      Axis
 	Scatter   bool     // points, not lines; a logarithmic Y shows their sizes

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"image/color"
@@ -99,10 +100,11 @@ func figureCanvas(format string) (vg.CanvasWriterTo, error) {
 
 // look is how a series is drawn.
 type look struct {
-	series string
-	color  color.RGBA
-	dashes []vg.Length
-	glyph  draw.GlyphDrawer
+	series    string
+	hue, dash int
+	color     color.RGBA
+	dashes    []vg.Length
+	glyph     draw.GlyphDrawer
 }
 
 // Colours that differ in lightness, and dashes and marks that differ without
@@ -116,43 +118,42 @@ var (
 )
 
 // looks gives every series its look. Where the names form a grid, as in
-// "moments, relu" … "refined, sigmoid", one part of the name chooses the colour
-// and the other the dashes.
+// "moments, relu" … "refined, sigmoid", one part of the name chooses colour and
+// mark and the other the dashes, and the series are in the grid's order.
 func (f Figure) looks() []look {
 	names := f.Series()
-	var firsts, seconds []string
-	part := func(name string) (string, string) {
-		first, second, _ := strings.Cut(name, ", ")
-		return first, second
-	}
+	var hues, dashes []string // the values of the parts, in order of appearance
 	for _, name := range names {
-		first, second := part(name)
-		if !slices.Contains(firsts, first) {
-			firsts = append(firsts, first)
-		}
-		if !slices.Contains(seconds, second) {
-			seconds = append(seconds, second)
-		}
+		hue, dash, _ := strings.Cut(name, ", ")
+		hues, dashes = appendNew(hues, hue), appendNew(dashes, dash)
 	}
-	grid := len(firsts) > 1 && len(seconds) > 1 && len(firsts)*len(seconds) == len(names)
+	grid := len(hues) > 1 && len(dashes) > 1 && (len(names) > len(seriesColors) || len(hues)*len(dashes) == len(names))
+	swap := len(dashes) > len(hues)
 	var out []look
 	for i, name := range names {
-		hue, dash := i, i
+		l := look{series: name, hue: i, dash: i}
 		if grid {
-			first, second := part(name)
-			hue, dash = slices.Index(firsts, first), slices.Index(seconds, second)
-			if len(seconds) > len(firsts) {
-				hue, dash = dash, hue
+			hue, dash, _ := strings.Cut(name, ", ")
+			l.hue, l.dash = slices.Index(hues, hue), slices.Index(dashes, dash)
+			if swap {
+				l.hue, l.dash = l.dash, l.hue
 			}
 		}
-		out = append(out, look{
-			series: name,
-			color:  seriesColors[hue%len(seriesColors)],
-			dashes: seriesDashes[dash%len(seriesDashes)],
-			glyph:  seriesGlyphs[hue%len(seriesGlyphs)],
-		})
+		l.color, l.glyph = seriesColors[l.hue%len(seriesColors)], seriesGlyphs[l.hue%len(seriesGlyphs)]
+		l.dashes = seriesDashes[l.dash%len(seriesDashes)]
+		out = append(out, l)
+	}
+	if grid {
+		slices.SortStableFunc(out, func(a, b look) int { return cmp.Or(a.dash-b.dash, a.hue-b.hue) })
 	}
 	return out
+}
+
+func appendNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
 }
 
 // few is the number of points up to which a curve's points are marked.

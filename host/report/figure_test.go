@@ -111,6 +111,7 @@ func TestLooks(t *testing.T) {
 	for _, names := range [][]string{
 		{"L4, SGD", "ℓ2, SGD", "ℓ2, Adam", "EM, σ free", "EM, σ fixed"},
 		{"moments, identity", "refined, identity", "moments, relu", "refined, relu", "moments, sigmoid", "refined, sigmoid", "moments, leakyrelu", "refined, leakyrelu"},
+		{"EM, identity", "step 1, identity", "step 2, identity", "step 4, identity", "EM, relu", "step 1, relu", "step 2, relu", "step 4, relu", "step 1, σ → 0", "step 2, σ → 0", "step 4, σ → 0"},
 		{"identity", "identity, predicted", "relu", "relu, predicted", "sigmoid", "sigmoid, predicted"},
 	} {
 		f := Figure{&experiment.Outcome{Figure: new(experiment.Figure)}}

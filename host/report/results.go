@@ -73,7 +73,15 @@ func (Results) Sources() []experiment.Source { return experiment.Sources() }
 
 // Line is what is to be said of a figure, in one line.
 func (f Figure) Line() string {
-	return fmt.Sprintf("the paper says: %s · measured: %s · %s", unstop(f.Claim), f.Verdict.Measured, f.Verdict.Sentence())
+	return fmt.Sprintf("%s: %s · measured: %s · %s", f.Says(), unstop(f.Claim), f.Verdict.Measured, f.Verdict.Sentence())
+}
+
+// Says introduces the claim by whose it is.
+func (f Figure) Says() string {
+	if f.Own {
+		return "the claim is"
+	}
+	return "the paper says"
 }
 
 // unstop takes the full stop from the end of a sentence.
@@ -82,8 +90,8 @@ func unstop(s string) string { return strings.TrimSuffix(s, ".") }
 // Text writes the lines of all figures to a terminal.
 func (r Results) Text(w io.Writer) error {
 	for _, f := range r.Figures {
-		if _, err := fmt.Fprintf(w, "%s  %s (%s)\n  the paper says  %s\n  measured        %s\n  %s\n\n",
-			f.ID, f.Title, f.Source, unstop(f.Claim), f.Verdict.Measured, f.Verdict.Sentence()); err != nil {
+		if _, err := fmt.Fprintf(w, "%s  %s (%s)\n  %-14s  %s\n  measured        %s\n  %s\n\n",
+			f.ID, f.Title, f.Source, f.Says(), unstop(f.Claim), f.Verdict.Measured, f.Verdict.Sentence()); err != nil {
 			return err
 		}
 	}
