@@ -142,7 +142,7 @@ func judge1c(o *Outcome) Verdict {
 
 // mixtureInputs is 000 Figure 3c.
 func mixtureInputs(z size) *Figure {
-	runs := z.of(2, 5)
+	runs := z.of(2, 10)
 	f := &Figure{
 		ID: "000-3c", Title: "L4 with inputs from a symmetric mixture", Source: "000 Figure 3c",
 		Claim:    "With x ~ p·N(μ, I) + (1−p)·N(−μ, I) L4 learns the regressors at all mixing proportions p.",
@@ -184,14 +184,15 @@ func judge3c(o *Outcome) Verdict {
 // slides is the comparison with EM in 001.
 func slides(z size) []*Figure {
 	var out []*Figure
+	sets := z.of(6, 60)
 	for _, k := range []int{3, 4} {
 		f := &Figure{
 			ID: fmt.Sprintf("001-%d", k), Title: fmt.Sprintf("Moment estimate and EM, %d experts", k), Source: fmt.Sprintf("001, Comparison with EM, %d mixtures", k),
 			Claim:    "The method of moments recovers the parameters; EM often gets stuck in local optima.",
-			Settings: fmt.Sprintf("Identity, k = %d, d = 10, σ = 0.05 (nothing is given in the source); %d data sets of each size. The moment estimate is by L4 on the reduced problem, not by the slides' cubic tensor. EM: one random start for each data set, unit regressors and W = 0, σ fixed at the truth or free and started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d iterations.", k, z.of(6, 30), emSteps),
+			Settings: fmt.Sprintf("Identity, k = %d, d = 10, σ = 0.05 (nothing is given in the source); %d data sets of each size. The moment estimate is by L4 on the reduced problem, not by the slides' cubic tensor. EM: one random start for each data set, unit regressors and W = 0, σ fixed at the truth or free and started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d iterations.", k, sets, emSteps),
 			X:        Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: judgeSlides,
 		}
-		for run := range z.of(6, 30) {
+		for run := range sets {
 			for _, n := range []int{1000, 3000, 10000} {
 				f.units = append(f.units, slideUnit(paper("identity", k), n, run))
 			}

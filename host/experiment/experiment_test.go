@@ -1,53 +1,455 @@
 package experiment
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/gatedlearning/moe/host/optim"
 )
 
-// all runs every figure at quick size, which takes a few minutes:
+// seed moves the runs of TestClaims, to see how its numbers spread:
 //
-//	go test ./host/experiment -run TestClaims -figures all
-var which = flag.String("figures", "", "all: every figure, not only those that take seconds")
+//	for s in 2 3 4 5; do go test ./host/experiment -run TestClaims -v -seed $s; done
+var seed = flag.Uint64("seed", 1, "of the figures in TestClaims")
 
-// agree says of each figure whether what its source says is seen at quick size.
-var agree = map[string]bool{
-	"002-2a": true, "002-2b": true, "002-3a": true, "002-3b": true, "002-4": true,
-	"000-1a": false, "000-1b": true, "000-1c": true, "000-3a": true, "000-3b": true, "000-3c": true,
-	"001-3": false, "001-4": false, "002-B": false,
-	"002-T1": true, "002-T2": true, "002-T3": false, "002-T4n": true, "002-T4d": true, "002-L3": true,
-	"ray": false, "fixed-table": false, "efficiency-2": true, "efficiency-3": true,
+// number is a number of a figure with the bounds that it must keep.
+type number struct {
+	name   string
+	of     func(o *Outcome) float64
+	lo, hi float64
 }
 
-// short are the figures that run in every test.
-var short = []string{"002-B", "002-T1", "002-L3"}
+// claim is what a figure at quick size must show: its verdict and its numbers;
+// and a way to spoil its data that must be noticed.
+type claim struct {
+	agrees  bool
+	numbers []number
+	spoil   func(o *Outcome)
+}
 
-// TestClaims: seed 1, fixed, so that there are no false alarms; another seed
-// may move a figure that rests on few runs.
+// check says what of the claim an outcome does not keep.
+func (c claim) check(o *Outcome) error {
+	v := o.judge(o)
+	var faults []error
+	if v.Agrees != c.agrees {
+		faults = append(faults, fmt.Errorf("agrees is %v, want %v", v.Agrees, c.agrees))
+	}
+	if !v.Agrees && v.Because == "" {
+		faults = append(faults, errors.New("does not agree and does not say why"))
+	}
+	for _, n := range c.numbers {
+		if x := n.of(o); !(x >= n.lo && x <= n.hi) {
+			faults = append(faults, fmt.Errorf("%s = %.4g, want %g to %g", n.name, x, n.lo, n.hi))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Numbers of an outcome.
+
+func worstOf(series ...string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return worst(o.allLasts(series)) }
+}
+
+func medianOf(series ...string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return median(o.allLasts(series)) }
+}
+
+func awayOf(series ...string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return float64(away(o.allLasts(series))) }
+}
+
+func recoveredOf(series string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return float64(below(o.lasts(series), recovered)) }
+}
+
+func (o *Outcome) allLasts(series []string) []float64 {
+	var out []float64
+	for _, s := range series {
+		out = append(out, o.lasts(s)...)
+	}
+	return out
+}
+
+// atX are the values of a series at x.
+func (o *Outcome) atX(series string, x float64) []float64 {
+	var out []float64
+	for _, c := range o.Of(series) {
+		if i := slices.Index(c.X, x); i >= 0 {
+			out = append(out, c.Y[i])
+		}
+	}
+	return out
+}
+
+func medianAt(series string, x float64) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return median(o.atX(series, x)) }
+}
+
+func awayAt(series string, x float64) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return float64(away(o.atX(series, x))) }
+}
+
+func slopeOf(series string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return slope(o.geometric(series)) }
+}
+
+// of returns the curves of a measure that is not drawn.
+func (o *Outcome) beside(series string) []float64 {
+	var out []float64
+	for _, c := range o.aside {
+		if c.Series == series {
+			out = append(out, c.Y...)
+		}
+	}
+	return out
+}
+
+// Ways to spoil data.
+
+// scale multiplies the ordinates of a series.
+func scale(series string, by float64) func(*Outcome) {
+	return func(o *Outcome) {
+		for i := range o.Curves {
+			if o.Curves[i].Series == series {
+				for j := range o.Curves[i].Y {
+					o.Curves[i].Y[j] *= by
+				}
+			}
+		}
+	}
+}
+
+// replace puts the curves of one series in the place of another's.
+func replace(series, by string) func(*Outcome) {
+	return func(o *Outcome) {
+		o.Curves = slices.DeleteFunc(o.Curves, func(c Curve) bool { return c.Series == series })
+		for i := range o.Curves {
+			if o.Curves[i].Series == by {
+				c := o.Curves[i]
+				c.Series = series
+				o.Curves = append(o.Curves, c)
+			}
+		}
+	}
+}
+
+// reverse turns a figure's curves around: what was at the first x is at the last.
+func reverse(o *Outcome) {
+	for i := range o.Curves {
+		slices.Reverse(o.Curves[i].Y)
+	}
+}
+
+// claims are what the figures must show. A bound that is not a count lies
+// beyond what the number was seen to do with SEEDS other seeds, by four of its
+// standard deviations or more, on a logarithmic scale where it is an error: a
+// false alarm in less than one seed in a thousand. Where a count decides, the
+// rate stands beside it. The figures run with one fixed seed, so that an alarm
+// means that something was changed.
+var claims = map[string]claim{
+	"002-2a": {agrees: true, spoil: replace(seriesL4, seriesL2), numbers: []number{
+		{"runs of L4 below 0.01", recoveredOf(seriesL4), 5, 5},
+		{"worst E_reg of L4", worstOf(seriesL4), 0, 0.005},
+		// ℓ2 gets stuck in 27 of 64 starts by SGD and in 33 of 64 by Adam: none of
+		// five and five in 0.2 % of the seeds.
+		{"runs of ℓ2 stuck", awayOf(seriesL2, seriesL2Adam), 1, 10},
+	}},
+	"002-2b": {agrees: true, spoil: replace(seriesByL4, seriesByL2), numbers: []number{
+		{"worst E_gating at A*", worstOf(seriesTrue), 0, 0.003},
+		{"worst E_gating with A by L4", worstOf(seriesByL4), 0, 0.005},
+		{"runs with A by ℓ2 above 0.05", awayOf(seriesByL2, seriesByAdam), 1, 10}, // as in 002-2a
+	}},
+	"002-3a": {agrees: true, spoil: scale("k = 2", 20), numbers: obliqueNumbers},
+	"002-3b": {agrees: true, spoil: scale("k = 3", 40), numbers: obliqueNumbers},
+	"000-3a": {agrees: true, spoil: scale("k = 3", 20), numbers: obliqueNumbers},
+	"000-3b": {agrees: true, spoil: scale("k = 2", 80), numbers: obliqueNumbers},
+	"002-4": {agrees: true, spoil: replace(batch128, batch128wide), numbers: []number{
+		{"median E_reg at the end, batch 128", medianOf(batch128), 0, 0.01},
+		{"median E_reg at the end, batch 1024", medianOf(batch1024), 0, 0.002},
+		{"median E_reg at the end, batch 128 and λ = 20", medianOf(batch128wide), 0.02, 1},
+	}},
+	"000-1a": {agrees: false, spoil: replace(seriesFree, seriesL2), numbers: []number{
+		{"runs of L4 away", awayOf(seriesL4), 0, 0},
+		// ℓ2 gets stuck in 46 of 64 starts by SGD and in 49 of 64 by Adam: at most one
+		// of four and four in 0.1 % of the seeds.
+		{"runs of ℓ2 stuck", awayOf(seriesL2, seriesL2Adam), 2, 8},
+		{"runs of EM away, σ free", awayOf(seriesFree), 0, 0},
+		{"runs of EM away, σ fixed", awayOf(seriesFixed), 0, 0},
+		{"median E_reg of L4", medianOf(seriesL4), 2e-4, 0.005},
+		{"median E_reg of EM, σ free", medianOf(seriesFree), 5e-7, 5e-5},
+	}},
+	"000-1b": {agrees: true, spoil: replace("L_log after L4", seriesL2), numbers: []number{
+		{"median E_gating after L4", medianOf("L_log after L4"), 0, 0.0015},
+		{"runs of ℓ2 away", awayOf(seriesL2, seriesL2Adam), 2, 8},
+		{"median E_gating of EM, σ free", medianOf(seriesFree), 0.001, 0.02},
+	}},
+	"000-1c": {agrees: true, spoil: scale(seriesL4, 20), numbers: []number{
+		{"starts below 0.01", recoveredOf(seriesL4), 10, 10},
+		{"worst E_reg", worstOf(seriesL4), 0, 0.005},
+	}},
+	"000-3c": {agrees: true, spoil: scale("p = 0.9", 20), numbers: []number{
+		{"worst E_reg", func(o *Outcome) float64 { return worst(o.allLasts(o.Series())) }, 0.005, learned},
+	}},
+	"001-3": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(0.08)},
+	"001-4": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(0.2)},
+	"002-B": {agrees: false, spoil: replace(printedAlpha, rightAlpha), numbers: []number{ // nothing random
+		{"α as printed, σ² = 0.25", worstOf(printedAlpha), 21.61, 21.63},
+		{"α, σ² = 0.25", worstOf(rightAlpha), -5.3524827, -5.3524826}, // 002 Example 2, solved
+		{"activations", func(o *Outcome) float64 { return float64(len(o.Rows)) }, 14, 14},
+	}},
+	"002-T1": {agrees: true, spoil: func(o *Outcome) {
+		for i := range o.aside { // the rows of A where those of (A†)ᵀ belong
+			if o.aside[i].Series == seriesPseudo {
+				o.aside[i].Series = seriesDirect
+			} else if o.aside[i].Series == seriesDirect {
+				o.aside[i].Series = seriesPseudo
+			}
+		}
+	}, numbers: []number{
+		// 100 starts at 48 minima, if they were equally likely, would meet 42 ± 2.
+		{"minima met", func(o *Outcome) float64 { return float64(distinct(o.beside(seriesWhich))) }, 30, 48},
+		{"saddles met", func(o *Outcome) float64 { return float64(len(o.values(seriesSaddles))) }, 100, 1000},
+		{"least curvature of the flattest saddle", func(o *Outcome) float64 { return worst(o.values(seriesSaddles)) }, -1, -0.005},
+		{"largest entry of E", func(o *Outcome) float64 { return worst(o.beside(seriesPseudo)) }, 0, 0.001},
+		{"the same of A", func(o *Outcome) float64 { return slices.Min(o.beside(seriesDirect)) }, 1, 10},
+	}},
+	"002-T2": {agrees: true, spoil: scale("identity", 5), numbers: []number{
+		{"slope of identity", slopeOf("identity"), -1.4, -0.6},
+		{"slope of sigmoid", slopeOf("sigmoid"), -1.4, -0.6},
+		{"slope of ReLU", slopeOf("relu"), -1.6, -0.4},
+	}},
+	"002-T3": {agrees: false, spoil: replace(byStep(1, "identity"), byEM("identity")), numbers: []number{
+		{"rate of EM, identity, σ = 0.01", medianAt(byEM("identity"), 0.01), 0, 0.04},
+		{"rate of EM, ReLU, σ = 0.01", medianAt(byEM("relu"), 0.01), 0.2, 0.6},
+		{"rate of EM, identity, σ = 1", medianAt(byEM("identity"), 1), 0.7, 0.86},
+		{"rate of step 1 less its limit, σ = 0.01", func(o *Outcome) float64 {
+			return medianAt(byStep(1, "identity"), 0.01)(o) - referenceAt(o, limitOf(1))
+		}, -0.03, 0.03},
+		{"rate of step 4 less its limit, σ = 0.01", func(o *Outcome) float64 {
+			return medianAt(byStep(4, "identity"), 0.01)(o) - referenceAt(o, limitOf(4))
+		}, -0.12, 0.12},
+		{"largest ratio of gradient descent", func(o *Outcome) float64 {
+			largest := 0.0
+			for _, c := range o.aside {
+				largest = max(largest, c.Last())
+			}
+			return largest
+		}, 0, 0.9999},
+	}},
+	"002-T4n": {agrees: true, spoil: reverse, numbers: gateSlopes(-0.5)},
+	"002-T4d": {agrees: true, spoil: reverse, numbers: gateSlopes(0.5)},
+	"002-L3": {agrees: true, spoil: scale("relu", 100), numbers: []number{
+		{"largest κ of identity", func(o *Outcome) float64 { return slices.Max(o.values("identity")) }, 0.005, 0.1},
+		{"largest κ of ReLU", func(o *Outcome) float64 { return slices.Max(o.values("relu")) }, 0.01, 0.2},
+		{"largest κ of sigmoid", func(o *Outcome) float64 { return slices.Max(o.values("sigmoid")) }, 0.001, 0.02},
+	}},
+	"ray": {agrees: false, spoil: func(o *Outcome) {
+		for _, row := range o.Rows {
+			row[1], row[3] = "0.0001", "never"
+		}
+	}, numbers: []number{
+		{"coefficient of t⁴ at n = 1000", cell(0, 1), -0.01, -3e-4},
+		{"coefficient of t⁴ at n = 100000", cell(2, 1), -1e-3, -3e-5},
+		{"coefficient of t⁴ of the population", cell(3, 1), 0, 1e-3},
+	}},
+	"fixed-table": {agrees: false, spoil: func(o *Outcome) {
+		for i := range o.Curves {
+			o.Curves[i].Status = ""
+		}
+	}, numbers: []number{
+		// On tables of 3000 rows 12 of 12 runs diverged with λ = 10, the last of them after
+		// 2400 of the 4000 steps, and 0 of 6 with λ = 20 in 10 000 steps.
+		{"runs on tables that diverge, λ = 10", diverged(fixedSeries(3000, 10)), 3, 3},
+		{"runs on tables that diverge, λ = 20", diverged(fixedSeries(3000, 20)), 0, 0},
+		{"runs on fresh rows that diverge", diverged(fixedSeries(0, 10), fixedSeries(0, 20)), 0, 0},
+		{"worst E_reg on fresh rows, λ = 20", worstOf(fixedSeries(0, 20)), 0, 0.02},
+	}},
+	"efficiency-2": {agrees: true, spoil: replace("refined, relu", "moments, relu"), numbers: efficiencyNumbers},
+	"efficiency-3": {agrees: true, spoil: scale("refined, leakyrelu", 1.5), numbers: efficiencyNumbers},
+}
+
+var obliqueNumbers = []number{
+	{"worst error at k = 2", worstOf("k = 2"), 0, 0.005},
+	{"worst error at k = 3", worstOf("k = 3"), 0, 0.01},
+}
+
+// slideNumbers bound the median E_reg of the moments at n = 10000.
+func slideNumbers(moments float64) []number {
+	return []number{
+		// Of 120 runs on 10 000 rows with k = 2 to 4 none ended away.
+		{"runs of EM away at n = 10000, σ free", awayAt(seriesFree, 10000), 0, 0},
+		{"median E_reg of EM at n = 10000, σ free", medianAt(seriesFree, 10000), 1e-6, 5e-5},
+		{"median E_reg of the moments at n = 10000", medianAt(seriesMoments, 10000), 0.002, moments},
+	}
+}
+
+func gateSlopes(want float64) []number {
+	var out []number
+	for _, g := range []string{"identity", "relu"} {
+		for _, s := range []string{"minimum, ", "sample splitting, "} {
+			out = append(out, number{"slope of " + s + g, slopeOf(s + g), want - 0.25, want + 0.25})
+		}
+	}
+	return out
+}
+
+// efficiencyNumbers: 40 data sets leave the mean of the ratios with a standard
+// deviation of 0.05.
+var efficiencyNumbers = func() []number {
+	var out []number
+	for _, g := range []string{"identity", "relu", "sigmoid", "leakyrelu"} {
+		mean := func(kind string) func(o *Outcome) float64 {
+			return func(o *Outcome) float64 {
+				sum, v := 0.0, o.atX(kind+", "+g, 10000)
+				for _, x := range v {
+					sum += x
+				}
+				return sum / float64(len(v))
+			}
+		}
+		out = append(out, number{"MSE over the bound, " + g, mean("refined"), 0.75, 1.25},
+			number{"MSE of the moments over the bound, " + g, mean("moments"), 20, 1e6})
+	}
+	return out
+}()
+
+// values are all ordinates of a series.
+func (o *Outcome) values(series string) []float64 {
+	var out []float64
+	for _, c := range o.Of(series) {
+		out = append(out, c.Y...)
+	}
+	return out
+}
+
+func referenceAt(o *Outcome, series string) float64 {
+	i := slices.IndexFunc(o.Curves, func(c Curve) bool { return c.Series == series })
+	return o.Curves[i].Y[0]
+}
+
+// cell reads a number of the table.
+func cell(row, column int) func(*Outcome) float64 {
+	return func(o *Outcome) float64 {
+		v, err := strconv.ParseFloat(o.Rows[row][column], 64)
+		if err != nil {
+			return math.NaN()
+		}
+		return v
+	}
+}
+
+func diverged(series ...string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 {
+		n := 0
+		for _, s := range series {
+			for _, c := range o.Of(s) {
+				if strings.HasPrefix(c.Status, "diverged") {
+					n++
+				}
+			}
+		}
+		return float64(n)
+	}
+}
+
+// TestClaims holds every figure at quick size against what it must show, and
+// its data, spoiled, against the same: that must be noticed.
 func TestClaims(t *testing.T) {
-	ids := short
-	if *which == "all" {
-		ids = nil
+	var ids []string
+	if testing.Short() {
+		ids = []string{"002-B", "002-T1", "002-L3", "001-3"}
 	}
 	figures, err := Find(ids, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcomes, err := Run(t.Context(), figures, Options{Seed: 1})
+	start := time.Now()
+	outcomes, err := Run(t.Context(), figures, Options{Seed: *seed})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("%d figures in %.0f s", len(figures), time.Since(start).Seconds())
 	for _, o := range outcomes {
 		t.Logf("%s: %s: %s", o.ID, o.Verdict.Measured, o.Verdict.Sentence())
-		if want, known := agree[o.ID]; !known || o.Verdict.Agrees != want {
-			t.Errorf("%s: %s; %s", o.ID, o.Verdict.Measured, o.Verdict.Sentence())
+		c, ok := claims[o.ID]
+		if !ok {
+			t.Errorf("figure %s has no claim in this test", o.ID)
+			continue
 		}
-		if !o.Verdict.Agrees && o.Verdict.Because == "" {
-			t.Errorf("%s does not agree and does not say why", o.ID)
+		if testing.Verbose() {
+			for _, n := range c.numbers {
+				t.Logf("%s number %s = %.4g", o.ID, n.name, n.of(o))
+			}
 		}
+		if err := c.check(o); err != nil {
+			t.Errorf("%s: %v", o.ID, err)
+		}
+		if err := (&output{Curves: slices.Concat(o.Curves, o.aside)}).check(); err != nil {
+			t.Errorf("%s: %v", o.ID, err)
+		}
+		if c.spoil(o); c.check(o) == nil {
+			t.Errorf("%s: spoiled data are not noticed", o.ID)
+		}
+	}
+}
+
+// TestL4NeedsItsTransforms: with those of another activation, with the wrong
+// sign of c4, or where nothing holds the rows of A at T2 = 1, the settings with
+// which L4 recovers the regressors do not.
+func TestL4NeedsItsTransforms(t *testing.T) {
+	relu, err := paper("relu", 2).open(t.Context(), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func(*study, *descent)
+		want  bool
+	}{
+		{"as it is", func(*study, *descent) {}, true},
+		{"transforms of ReLU", func(s *study, _ *descent) { s.out = relu.out }, false},
+		{"sign of c4", func(s *study, _ *descent) { s.out.C4 *= -1 }, false},
+		{"λ = 0", func(_ *study, how *descent) { how.lambda = 0 }, false},
+	} {
+		for run := range uint64(2) {
+			s, err := paper("identity", 2).open(t.Context(), 40+run, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			how := l4Descent(2000)
+			c.spoil(s, &how)
+			p, _, r, err := s.l4(t.Context(), s.sampler.Batches(how.batch), how)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Status == optim.Converged && s.ereg(p) <= recovered; got != c.want {
+				t.Errorf("%s, run %d: ends %v with E_reg %.3g, want recovered = %v", c.name, run, r.Status, s.ereg(p), c.want)
+			}
+		}
+	}
+}
+
+// TestNotFinite: a unit that gives a number that is not finite ends the run,
+// and says where.
+func TestNotFinite(t *testing.T) {
+	f := &Figure{ID: "bad", judge: func(*Outcome) Verdict { return Verdict{} }, units: []unit{{key: "bad", run: func(context.Context, uint64) (*output, error) {
+		out := new(output)
+		out.add("", "series", 3, &trace{[]float64{1}, []float64{math.NaN()}})
+		return out, nil
+	}}}}
+	if _, err := Run(t.Context(), []*Figure{f}, Options{}); err == nil || !strings.Contains(err.Error(), "series, run 3") {
+		t.Errorf("error %v, want one that names the series and the run", err)
 	}
 }
 

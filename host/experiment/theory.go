@@ -303,7 +303,7 @@ func flattest(saddles []float64) string {
 
 // samples is Theorem 2: E_reg against n.
 func samples(z size) *Figure {
-	sets := z.of(12, 30)
+	sets := z.of(12, 60)
 	f := &Figure{
 		ID: "002-T2", Title: "Error of the moment estimate against n", Source: "002 Theorem 2",
 		Claim:    "With n at least a polynomial in d and 1/ε the empirical L4 has its minima within ε of the truth.",
@@ -416,7 +416,7 @@ func rates(z size) *Figure {
 		X:        Axis{Label: "σ", Log: true}, Y: Axis{Label: "rate per step"}, measure: measureRate, judge: judgeRates,
 	}
 	for _, g := range []string{"identity", "relu"} {
-		for run := range z.of(2, 5) {
+		for run := range z.of(2, 10) {
 			for _, sigma := range rateSigmas {
 				f.units = append(f.units, rateUnit(paper(g, 2), sigma, n, run))
 			}
@@ -596,11 +596,11 @@ func gateError(z size, over string) *Figure {
 	f := &Figure{
 		ID: "002-T4" + over, Title: "Gating error against " + over, Source: "002 Theorem 4", measure: gating, judge: judgeGateError(over, z),
 		Claim:    "‖W_t − W*‖ falls like √(d/n), for gradient descent on a fresh n/T rows in each step.",
-		Settings: fmt.Sprintf("Regressors at the truth, k = 2, σ = 0.05, %d data sets each; d = 10 where n varies, n = 20 000 where d does. Minimum of L_log on all rows, and the sample-splitting projected gradient descent of the theorem with T = 30 steps of size 4 and R = 2.", z.of(8, 30)),
+		Settings: fmt.Sprintf("Regressors at the truth, k = 2, σ = 0.05, %d data sets each; d = 10 where n varies, n = 20 000 where d does. Minimum of L_log on all rows, and the sample-splitting projected gradient descent of the theorem with T = 30 steps of size 4 and R = 2.", z.of(8, 100)),
 		X:        Axis{Label: over, Log: true}, Y: Axis{Label: "‖Ŵ − W*‖", Log: true},
 	}
 	for _, g := range []string{"identity", "relu"} {
-		for run := range z.of(8, 30) {
+		for run := range z.of(8, 100) {
 			f.units = append(f.units, gateErrorUnit(g, over, run))
 		}
 	}
