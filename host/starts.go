@@ -85,6 +85,7 @@ func (f *fit) spanStart(ctx context.Context, rng *rand.Rand) (*model.Params, err
 		}
 	}
 	l := loss.NewLikelihood(f.projected, f.act, small, loss.All, 1)
+	l.ReuseCurvature()
 	r, err := optim.EM(ctx, l, l.Theta(small), optim.Settings{Iterations: 60, Tolerance: 1e-4})
 	if err != nil {
 		return nil, err
@@ -121,6 +122,7 @@ func refine(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(
 	if !l.Dense() {
 		return optim.LBFGS(ctx, l, theta, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
 	}
+	l.ReuseCurvature()
 	iterations := 0
 	var trace []float64
 	var r *optim.Result

@@ -54,6 +54,8 @@ type Likelihood struct {
 	total            *sums
 	fixed            [][]float64 // residuals of each block, where the regressors are fixed
 	kinks            []float64   // of g, where its second derivative is taken
+	reuse            bool        // of held
+	held             *gateCurvature
 }
 
 // NewLikelihood returns the likelihood of data under mixtures of the shape of
@@ -319,26 +321,51 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 // regression for the gating. dst may not be θ.
 func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
 	l.Unpack(l.cur, theta)
-	s, err := l.pass(ctx, l.cur, wantEM)
-	if err != nil {
-		return math.NaN(), err
-	}
 	copy(dst, theta)
 	at := 0
 	if l.free.Regressors {
+		at = l.k * l.da
+	}
+	var gate []float64
+	if l.free.Gating {
+		gate = dst[at : at+(l.k-1)*l.dw]
+	}
+	s, err := l.sumsOfEM(ctx, gate)
+	if err != nil {
+		return math.NaN(), err
+	}
+	if l.free.Regressors {
 		for i := range l.k {
-			s.stepRegressor(dst[at:at+l.da], i)
-			at += l.da
+			s.stepRegressor(dst[i*l.da:(i+1)*l.da], i)
 		}
 	}
-	if l.free.Gating && l.k > 1 {
-		s.stepGating(dst[at : at+(l.k-1)*l.dw])
-		at += (l.k - 1) * l.dw
-	}
+	s.stepGating(gate, l.held)
 	if l.free.Sigma {
-		l.stepSigma(dst[at:], s)
+		l.stepSigma(dst[at+len(gate):], s)
 	}
 	return -s.loglik / l.n, nil
+}
+
+// ReuseCurvature lets EM steps use the curvature of the gating from a step
+// before while the gate is near to where it was: its Gram matrices, (k−1)k/2 of
+// them, are most of what a step costs where there are many experts. EM then has
+// the same fixed points and about the same speed.
+func (l *Likelihood) ReuseCurvature() { l.reuse = true }
+
+// sumsOfEM returns the sums behind an EM step at l.cur, whose free gating is
+// given, and sees to l.held.
+func (l *Likelihood) sumsOfEM(ctx context.Context, gate []float64) (*sums, error) {
+	if len(gate) == 0 {
+		return l.pass(ctx, l.cur, wantExperts)
+	}
+	if l.reuse && l.held.near(gate) {
+		return l.pass(ctx, l.cur, wantExperts)
+	}
+	s, err := l.pass(ctx, l.cur, wantEM)
+	if err == nil {
+		l.held = s.gateCurvature(gate, l.n)
+	}
+	return s, err
 }
 
 // stepSigma writes log σ after the regressors' step: s.rss has been lowered by

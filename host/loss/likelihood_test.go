@@ -363,6 +363,82 @@ func TestWideDesign(t *testing.T) {
 	}
 }
 
+// TestGramOfFewRows: sums over the rows whose terms are not 0 are those over
+// all, however many they are.
+func TestGramOfFewRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(14, 0))
+	p := randomParams(rng, 2, 5, 0.5, true)
+	data := draw(rng, tanh, p, model.BlockRows)
+	l := NewLikelihood(data, tanh, p, All, 1)
+	w, n, dx := l.newScratch(), data.N, l.width()
+	l.columns(w, &data.Blocks[0])
+	l.multiply(w, n)
+	for _, share := range []float64{0, 0.01, 0.3, 0.8, 1} {
+		terms := make([]float64, n)
+		for i := range terms {
+			if rng.Float64() < share {
+				terms[i] = rng.NormFloat64()
+			}
+		}
+		want := mat.NewSymDense(dx, nil)
+		for i, v := range terms {
+			row := mat.NewVecDense(dx, nil)
+			for j, col := range w.cols {
+				row.SetVec(j, col[i])
+			}
+			want.SymRankOne(want, v, row)
+		}
+		got := make([]float64, dx*(dx+1)/2)
+		w.gram(got, terms)
+		for j, at := 0, 0; j < dx; j++ {
+			for m := j; m < dx; m++ {
+				// Rounding of 256 terms of order 1 in another order.
+				if math.Abs(got[at]-want.At(j, m)) > 1e-12 {
+					t.Errorf("share %v: entry (%d, %d) is %v, want %v", share, j, m, got[at], want.At(j, m))
+				}
+				at++
+			}
+		}
+	}
+}
+
+// TestReuseCurvature: EM steps with a curvature of the gating from before
+// still raise the likelihood, take fewer of them than steps, and end where the
+// gradient is 0.
+func TestReuseCurvature(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 1))
+	truth := randomParams(rng, 3, 4, 0.1, false)
+	data := draw(rng, identity, truth, 3000)
+	l := NewLikelihood(data, identity, truth, All, 1)
+	l.ReuseCurvature()
+	x, next, grad := l.Theta(truth), make([]float64, l.Dim()), make([]float64, l.Dim())
+	for i := range x {
+		x[i] += 0.3 * rng.NormFloat64()
+	}
+	last, taken, steps := math.Inf(1), 0, 200
+	for it := range steps {
+		was := l.held
+		v, err := l.EMStep(t.Context(), next, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v > last+1e-12 {
+			t.Fatalf("iteration %d: %v after %v", it, v, last)
+		}
+		if l.held != was {
+			taken++
+		}
+		last = v
+		copy(x, next)
+	}
+	if taken < 2 || taken > steps/4 {
+		t.Errorf("the curvature was taken %d times in %d steps", taken, steps)
+	}
+	if _, err := l.Grad(t.Context(), grad, x); err != nil || floats.Norm(grad, math.Inf(1)) > 1e-9 {
+		t.Errorf("gradient %v where EM stands still, error %v", grad, err)
+	}
+}
+
 // TestSolveRidgeEnds: a matrix next to 0, as a saturated g leaves it, has no
 // solution; looking for its ridge must not go on for ever.
 func TestSolveRidgeEnds(t *testing.T) {

@@ -15,7 +15,8 @@ type want int
 const (
 	wantValue       want = iota // log-likelihood
 	wantGrad                    // sums of the gradient
-	wantEM                      // Gram matrices of the M-step
+	wantExperts                 // Gram matrices of the M-step of the experts
+	wantEM                      // and of the gate
 	wantHessian                 // Gram matrices of the observed information instead
 	wantInformation             // the same with the terms in g″
 	wantScores                  // products of the rows' scores instead
@@ -32,8 +33,10 @@ type scratch struct {
 	cols                [][]float64
 	products            []float64 // x_j·x_l, j ≤ l; nil for wide designs
 	w, w2               []float64
-	weight              []float64 // of the block's rows; nil: all 1
-	second, ahead       []float64 // g″, and room for it; nil before they are needed
+	rows                []int       // of a block, whose terms are not 0
+	few                 [][]float64 // their columns
+	weight              []float64   // of the block's rows; nil: all 1
+	second, ahead       []float64   // g″, and room for it; nil before they are needed
 	scores              [][]float64
 }
 
@@ -51,7 +54,17 @@ func (l *Likelihood) newScratch() *scratch {
 		cols:     make([][]float64, dx),
 		products: products,
 		w:        make([]float64, n), w2: make([]float64, n),
+		rows: make([]int, 0, n), few: columnsOf(dx, n),
 	}
+}
+
+// columnsOf returns room for so many columns of n values.
+func columnsOf(columns, n int) [][]float64 {
+	out, store := make([][]float64, columns), make([]float64, columns*n)
+	for j := range out {
+		out[j] = store[j*n : (j+1)*n]
+	}
+	return out
 }
 
 // widest is the number of columns up to which the products of pairs are kept:
@@ -119,9 +132,12 @@ func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Pa
 	l.columns(w, b)
 	l.addGradient(w, s, res, n)
 	switch level {
-	case wantEM:
+	case wantExperts, wantEM:
 		l.multiply(w, n)
-		l.addEM(w, s, n)
+		l.addExperts(w, s, n)
+		if level == wantEM {
+			l.addGates(w, s, n)
+		}
 	case wantHessian:
 		l.multiply(w, n)
 		l.addHessian(w, s, p, n, nil)
@@ -240,18 +256,24 @@ func (l *Likelihood) addGradient(w *scratch, s *sums, residuals []float64, n int
 	}
 }
 
-// addEM adds the Gram matrices of the M-step, with weights r_i·g′_i² for
-// expert i and p_j(δ_jl − p_l) for gates j and l.
-func (l *Likelihood) addEM(w *scratch, s *sums, n int) {
-	if l.free.Regressors {
-		for i := range l.k {
-			r, dg := w.post[i*n:(i+1)*n], w.dg[i*n:(i+1)*n]
-			for t, p := range r {
-				w.w[t] = p * dg[t] * dg[t]
-			}
-			w.gram(s.gram(i), w.w[:n])
-		}
+// addExperts adds the Gram matrices of the experts' M-step, with weights
+// r_i·g′_i².
+func (l *Likelihood) addExperts(w *scratch, s *sums, n int) {
+	if !l.free.Regressors {
+		return
 	}
+	for i := range l.k {
+		r, dg := w.post[i*n:(i+1)*n], w.dg[i*n:(i+1)*n]
+		for t, p := range r {
+			w.w[t] = p * dg[t] * dg[t]
+		}
+		w.gram(s.gram(i), w.w[:n])
+	}
+}
+
+// addGates adds the Gram matrices of the gate's M-step, with weights
+// p_j(δ_jm − p_m) for gates j ≤ m.
+func (l *Likelihood) addGates(w *scratch, s *sums, n int) {
 	if !l.free.Gating {
 		return
 	}
@@ -443,22 +465,56 @@ func addWeighted(dst, w []float64, cols [][]float64, named []int) {
 func (w *scratch) gram(dst, terms []float64) {
 	w.weigh(terms)
 	n := len(terms)
-	if w.products == nil {
-		w.wideGram(dst, terms)
-		return
-	}
-	for q := range dst {
-		dst[q] += floats.Dot(terms, w.products[q*n:(q+1)*n])
+	switch rows := w.nonzero(terms); {
+	case 4*len(rows) <= 3*n:
+		w.gather(terms, rows)
+		gramOf(dst, terms[:len(rows)], w.few, w.w2)
+	case w.products == nil:
+		gramOf(dst, terms, w.cols, w.w2)
+	default:
+		for q := range dst {
+			dst[q] += floats.Dot(terms, w.products[q*n:(q+1)*n])
+		}
 	}
 }
 
-// wideGram is gram where the products of the columns are not kept.
-func (w *scratch) wideGram(dst, terms []float64) {
-	weighted := make([]float64, len(terms))
-	at := 0
-	for j, a := range w.cols {
+// nonzero lists the rows whose terms are not 0. They are often few: a row has
+// few experts that could have made it, and posteriors below e⁻⁴⁰ are 0.
+func (w *scratch) nonzero(terms []float64) []int {
+	rows := w.rows[:0]
+	for t, v := range terms {
+		if v != 0 {
+			rows = append(rows, t)
+		}
+	}
+	return rows
+}
+
+// gather moves the terms of the rows named to the front, and writes those rows'
+// columns to w.few.
+func (w *scratch) gather(terms []float64, rows []int) {
+	for at, t := range rows {
+		terms[at] = terms[t]
+	}
+	for j, col := range w.cols {
+		few := w.few[j][:len(rows)]
+		for at, t := range rows {
+			few[at] = col[t]
+		}
+		w.few[j] = few
+	}
+}
+
+// gramOf is gram from the columns, with room for as many values as there are
+// terms.
+func gramOf(dst, terms []float64, cols [][]float64, room []float64) {
+	if len(terms) == 0 {
+		return
+	}
+	weighted, at := room[:len(terms)], 0
+	for j, a := range cols {
 		floats.MulTo(weighted, terms, a)
-		for _, b := range w.cols[j:] {
+		for _, b := range cols[j:] {
 			dst[at] += floats.Dot(weighted, b)
 			at++
 		}

@@ -15,7 +15,7 @@ type sums struct {
 	loglik            float64
 	rss, mass, prior  []float64 // Σ r_i(y−g_i)², Σ r_i, Σ p_i
 	score             []float64 // k experts: Σ r_i(y−g_i)g′_i·x; k−1 gates: Σ (r_j−p_j)·x
-	grams             []float64 // packed upper triangles, in the order of addEM or addHessian
+	grams             []float64 // packed upper triangles, in the order of addExperts and addGates or of addHessian
 	sigmaScore        []float64 // ns × (k experts and k−1 gates): the information's columns of log σ
 	sigmaSigma        []float64 // ns × ns
 	overlap           []float64 // k × k: Σ r_i·r_j
@@ -28,7 +28,7 @@ func newSums(l *Likelihood, level want) *sums {
 	s.score = make([]float64, vectors)
 	grams := 0
 	switch level {
-	case wantEM:
+	case wantExperts, wantEM:
 		grams = l.k + l.k*(l.k-1)/2
 	case wantHessian, wantInformation:
 		grams = l.k * (2*l.k - 1)
@@ -47,7 +47,7 @@ func newSums(l *Likelihood, level want) *sums {
 
 // fits says whether s has the room that level needs.
 func (s *sums) fits(level want) bool {
-	return level <= wantGrad || s.level == level
+	return level <= wantGrad || s.level == level || level == wantExperts && s.level == wantEM
 }
 
 func (s *sums) clear() {
@@ -63,7 +63,7 @@ func (s *sums) add(o *sums, level want) {
 	floats.Add(s.mass, o.mass)
 	floats.Add(s.prior, o.prior)
 	floats.Add(s.score, o.score)
-	if level >= wantEM {
+	if level >= wantExperts {
 		floats.Add(s.grams, o.grams)
 		floats.Add(s.sigmaScore, o.sigmaScore)
 		floats.Add(s.sigmaSigma, o.sigmaSigma)
@@ -111,28 +111,39 @@ func (s *sums) place(h *mat.SymDense, g []float64, r, c int, rows, cols []int, s
 // columns invertible; it slows a step there and never moves its fixed point.
 const relativeRidge = 1e-10
 
-// solveRidge returns h⁻¹·b with the least ridge, from relativeRidge of the
-// mean diagonal up, that makes h positive definite; nil if none does.
+// solveRidge returns h⁻¹·b with the ridge of factorize; nil if there is none.
 func solveRidge(h *mat.SymDense, b []float64) []float64 {
-	n := len(b)
+	var chol mat.Cholesky
+	if !factorize(&chol, h) {
+		return nil
+	}
+	out := mat.NewVecDense(len(b), nil)
+	if chol.SolveVecTo(out, mat.NewVecDense(len(b), b)) != nil {
+		return nil
+	}
+	return out.RawVector().Data
+}
+
+// factorize factorises h with the least ridge, from relativeRidge of the mean
+// diagonal up, that makes it positive definite; false if none does.
+func factorize(chol *mat.Cholesky, h *mat.SymDense) bool {
+	n := h.SymmetricDim()
 	mean := mat.Trace(h) / float64(n)
 	// Where g is saturated g′² may be so small that no ridge is smaller.
 	if !(relativeRidge*mean > 0) || math.IsInf(mean, 0) {
-		return nil
+		return false
 	}
-	out := mat.NewVecDense(n, nil)
-	var chol mat.Cholesky
 	was := 0.0
 	for ridge := relativeRidge * mean; ridge < 1e3*mean; ridge *= 100 {
 		for i := range n {
 			h.SetSym(i, i, h.At(i, i)+ridge-was)
 		}
 		was = ridge
-		if chol.Factorize(h) && chol.SolveVecTo(out, mat.NewVecDense(n, b)) == nil {
-			return out.RawVector().Data
+		if chol.Factorize(h) && chol.Cond() <= mat.ConditionTolerance {
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // stepRegressor adds the weighted least squares step of expert i to a and
@@ -152,12 +163,36 @@ func (s *sums) stepRegressor(a []float64, i int) {
 // parameters: where classes separate the full step runs away.
 const longestGateStep = 5
 
-// stepGating adds one Newton step of the weighted multinomial logistic
-// regression to the gating.
-func (s *sums) stepGating(w []float64) {
-	if len(w) == 0 {
-		return
+// gateCurvature is that of the weighted multinomial logistic regression of the
+// gating, where it was taken.
+type gateCurvature struct {
+	at   []float64 // the gating there
+	rows float64
+	chol mat.Cholesky
+}
+
+// sameCurvature is how far a gate may be, in the rms over the rows and the
+// gate's own probabilities of how much its logits differ, from where its
+// curvature was taken to be used again. A logit that changes by t changes the
+// weight p(1−p) by a factor of at most eᵗ, so that a Newton step with that
+// curvature leaves about a quarter of the way, less than EM leaves itself where
+// it crawls.
+const sameCurvature = 0.25
+
+// near says whether the curvature is good enough for a step from the gating w.
+func (c *gateCurvature) near(w []float64) bool {
+	if c == nil {
+		return false
 	}
+	diff := mat.NewVecDense(len(w), nil)
+	floats.SubTo(diff.RawVector().Data, w, c.at)
+	diff.MulVec(c.chol.RawU(), diff)
+	return mat.Dot(diff, diff) <= sameCurvature*sameCurvature*c.rows
+}
+
+// gateCurvature returns the curvature of the gating at w from the sums there, nil
+// where it is none.
+func (s *sums) gateCurvature(w []float64, rows float64) *gateCurvature {
 	h := mat.NewSymDense(len(w), nil)
 	at := s.k
 	for j := range s.k - 1 {
@@ -166,14 +201,28 @@ func (s *sums) stepGating(w []float64) {
 			at++
 		}
 	}
-	step := solveRidge(h, s.score[s.k*s.da:])
-	if step == nil {
+	c := &gateCurvature{at: append([]float64(nil), w...), rows: rows}
+	if !factorize(&c.chol, h) {
+		return nil
+	}
+	return c
+}
+
+// stepGating adds one Newton step of that regression to the gating, with the
+// curvature there or nearby.
+func (s *sums) stepGating(w []float64, c *gateCurvature) {
+	if len(w) == 0 || c == nil {
 		return
 	}
-	if norm := floats.Norm(step, 2); norm > longestGateStep {
-		floats.Scale(longestGateStep/norm, step)
+	step := mat.NewVecDense(len(w), nil)
+	if c.chol.SolveVecTo(step, mat.NewVecDense(len(w), s.score[s.k*s.da:])) != nil {
+		return
 	}
-	floats.Add(w, step)
+	d := step.RawVector().Data
+	if norm := floats.Norm(d, 2); norm > longestGateStep {
+		floats.Scale(longestGateStep/norm, d)
+	}
+	floats.Add(w, d)
 }
 
 // hessian assembles ∇²L over the free parameters.
