@@ -65,13 +65,13 @@ gradient descent within --radius. Over the rows of a table L4 has no lower bound
 a descent that leaves for infinity ends with status "diverged" and exit code 1, and
 the model is that of the point where it moved least. The default ridge and number
 of epochs make that rare where the rows are many enough for L4 to tell anything;
-method moments, which does not diverge, needs fewer.
+method moments needs fewer of them and does not diverge.
 
 A plugin is evaluated by a native approximation that is built from its own
 values, checked against it, and kept in the model file; --exact-activation takes
 every value from the plugin instead.
 
-The result carries a certificate: whether the optimum found is the best there is,
+The result of auto and em carries a certificate: whether the optimum found is the best there is,
 and whether the model describes the data. An optimum in doubt is given more
 starts, up to --starts.
 
@@ -79,8 +79,8 @@ With --k FROM:TO every number of experts in the range is fitted and compared by
 log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),
 less being better; the model of the least BIC is written.
 
-An interrupted fit leaves FILE.checkpoint beside the output FILE, from which the
-same command with --resume goes on, to the same bytes.
+An interrupted fit by method auto leaves FILE.checkpoint beside the output FILE,
+from which the same command with --resume goes on, to the same bytes.
 
 The exit code is 1 if the fit did not converge or its optimum stays suspect, and
 with --strict if the model is suspect; the model is written all the same, and
