@@ -104,7 +104,7 @@ func slopeOf(series string) func(*Outcome) float64 {
 	return func(o *Outcome) float64 { return slope(o.geometric(series)) }
 }
 
-// of returns the curves of a measure that is not drawn.
+// beside returns the ordinates of a series of a measure that is not drawn.
 func (o *Outcome) beside(series string) []float64 {
 	var out []float64
 	for _, c := range o.aside {
@@ -116,6 +116,23 @@ func (o *Outcome) beside(series string) []float64 {
 }
 
 // Ways to spoil data.
+
+// clone is a copy to be spoiled: figures share the data of their units.
+func (o *Outcome) clone() *Outcome {
+	own := func(curves []Curve) []Curve {
+		curves = slices.Clone(curves)
+		for i := range curves {
+			curves[i].Y = slices.Clone(curves[i].Y)
+		}
+		return curves
+	}
+	c := *o
+	c.Curves, c.aside, c.Rows = own(o.Curves), own(o.aside), slices.Clone(o.Rows)
+	for i := range c.Rows {
+		c.Rows[i] = slices.Clone(c.Rows[i])
+	}
+	return &c
+}
 
 // scale multiplies the ordinates of a series.
 func scale(series string, by float64) func(*Outcome) {
@@ -225,9 +242,9 @@ var claims = map[string]claim{
 		{"the same of A", func(o *Outcome) float64 { return slices.Min(o.beside(seriesDirect)) }, 1, 10},
 	}},
 	"002-T2": {agrees: true, spoil: scale("identity", 5), numbers: []number{
-		{"slope of identity", slopeOf("identity"), -1.4, -0.6},
+		{"slope of identity", slopeOf("identity"), -1.4, -0.6}, // see sampleTolerance
 		{"slope of sigmoid", slopeOf("sigmoid"), -1.4, -0.6},
-		{"slope of ReLU", slopeOf("relu"), -1.6, -0.4},
+		{"slope of ReLU", slopeOf("relu"), -1.5, -0.15},
 	}},
 	"002-T3": {agrees: false, spoil: replace(byStep(1, "identity"), byEM("identity")), numbers: []number{
 		{"rate of EM, identity, σ = 0.01", medianAt(byEM("identity"), 0.01), 0, 0.04},
@@ -398,7 +415,8 @@ func TestClaims(t *testing.T) {
 		if err := (&output{Curves: slices.Concat(o.Curves, o.aside)}).check(); err != nil {
 			t.Errorf("%s: %v", o.ID, err)
 		}
-		if c.spoil(o); c.check(o) == nil {
+		bad := o.clone()
+		if c.spoil(bad); c.check(bad) == nil {
 			t.Errorf("%s: spoiled data are not noticed", o.ID)
 		}
 	}
