@@ -18,14 +18,19 @@ type Curved interface {
 // Newton minimises c from x0 by damped Newton steps (Levenberg–Marquardt): the
 // step solves (H + damping·D)·δ = −∇ with D = |diag H|, the damping raised until
 // the matrix is positive definite and the value falls, and lowered when the
-// quadratic model was right.
+// quadratic model was right. Where a step without damping shows that a few more
+// with the same Hessian would do, the Hessian is kept: a gradient costs a small
+// part of one.
 //
 // It has converged when the Newton decrement ∇ᵀH⁻¹∇/2, the fall that the
 // quadratic model still promises, is below Tolerance (default 1e−12) with no
-// damping left that matters; a test that does not depend on the scale of x. An
-// objective with kinks can have its minimum at one, where the gradient is not
-// 0: a step that promises less than Slack and does not lower the value ends the
-// run as converged too.
+// damping left that matters, and the Hessian is that of the point; a test that
+// does not depend on the scale of x. An objective with kinks can have its minimum
+// at one, where the gradient is not 0: a step that promises less than Slack and
+// does not lower the value ends the run as converged too.
+//
+// An iteration that had to be damped, or brought less than half of its promise,
+// and lowered the value by less than Worth ends the run as without progress.
 func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result, error) {
 	set = set.or(100, 1e-12)
 	r := newResult(x0)
@@ -44,26 +49,27 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 		switch {
 		case step == nil:
 			return r.end(NoProgress, nil)
-		case promised < set.Tolerance && used <= 1e-6:
+		case promised < set.Tolerance && used <= 1e-6 && !at.kept:
 			return r.lastStep(ctx, c, step)
+		case promised < set.Tolerance && at.kept: // the last step is one with its own Hessian
+			if err := at.fill(ctx, c); err != nil {
+				return r.end(NotRun, err)
+			}
+			continue
 		}
 		r.Iterations++
 		floats.AddTo(trial.x, at.x, step)
-		// After a failure only the value is worth its cost.
-		failing := damping > 0 && used == damping
-		if failing {
-			v, err := c.Value(ctx, trial.x)
-			if err != nil {
-				return r.end(NotRun, err)
-			}
-			trial.value = v
+		if err := trial.try(ctx, c, damping > 0 && used == damping); err != nil {
+			return r.end(NotRun, err)
 		}
-		if !failing || trial.value < at.value {
-			if err := trial.fill(ctx, c); err != nil {
-				return r.end(NotRun, err)
+		gain := at.value - trial.value
+		if !(gain > 0) {
+			if at.kept {
+				if err := at.fill(ctx, c); err != nil {
+					return r.end(NotRun, err)
+				}
+				continue
 			}
-		}
-		if !(trial.value < at.value) {
 			if promised <= max(set.Slack, 1e-15*math.Abs(at.value)) {
 				return r.end(Converged, nil)
 			}
@@ -72,15 +78,26 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 			}
 			continue
 		}
+		if used == 0 && trial.slope && set.near(at.promise(trial.grad), promised) {
+			at.moveTo(trial)
+		} else {
+			if err := trial.fill(ctx, c); err != nil {
+				return r.end(NotRun, err)
+			}
+			at, trial = trial, at
+		}
+		r.step(at.x, at.value)
+		right := gain > 0.5*promised
+		if gain < set.Worth && (used > 0 || !right) {
+			return r.end(NoProgress, nil)
+		}
 		damping = used
-		if at.value-trial.value > 0.5*promised {
+		if right {
 			damping = used / 10
 		}
 		if damping < 1e-4 {
 			damping = 0
 		}
-		at, trial = trial, at
-		r.step(at.x, at.value)
 		if set.stop(r.Iterations, at.value) {
 			return r.end(Stopped, nil)
 		}
@@ -88,16 +105,27 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 	return r.end(IterationLimit, nil)
 }
 
+// mostKept is the number of further steps with a Hessian that is kept: more of
+// their gradients are not worth what they save.
+const mostKept = 5
+
+// near says whether mostKept more steps would end the run if each lowered the
+// promise as much as the last.
+func (set Settings) near(promised, was float64) bool {
+	return promised*math.Pow(promised/was, mostKept) < set.Tolerance
+}
+
 // lastStep takes the step whose promise ended the run: its cost is one value,
 // and runs that come from different sides then end at the same point to nearly
-// all digits instead of to half of them.
+// all digits instead of to half of them. A rise within the rounding of the value,
+// which the promise may be below, does not count.
 func (r *Result) lastStep(ctx context.Context, c Curved, step []float64) (*Result, error) {
 	x := floats.AddTo(make([]float64, len(r.X)), r.X, step)
 	v, err := c.Value(ctx, x)
 	if err != nil {
 		return r.end(NotRun, err)
 	}
-	if v <= r.Value {
+	if v <= r.Value+1e-15*math.Abs(r.Value) {
 		r.step(x, v)
 	}
 	return r.end(Converged, nil)
@@ -108,6 +136,11 @@ type quadratic struct {
 	x, grad []float64
 	value   float64
 	h       *mat.SymDense
+	slope   bool // grad is that at x
+	kept    bool // h is not that at x, but from a point before
+
+	chol  mat.Cholesky // of h scaled, and damped by the last newtonStep
+	scale []float64
 }
 
 func newQuadratic(n int) *quadratic {
@@ -116,7 +149,50 @@ func newQuadratic(n int) *quadratic {
 
 func (q *quadratic) fill(ctx context.Context, c Curved) (err error) {
 	q.value, err = c.Hessian(ctx, q.h, q.grad, q.x)
+	q.slope, q.kept = true, false
 	return err
+}
+
+// try computes the value, and the gradient unless only the value is worth its
+// cost, as after a failure.
+func (q *quadratic) try(ctx context.Context, c Curved, failing bool) (err error) {
+	if q.slope = !failing; failing {
+		q.value, err = c.Value(ctx, q.x)
+		return err
+	}
+	q.value, err = c.Grad(ctx, q.grad, q.x)
+	return err
+}
+
+// moveTo moves the model to where o is and keeps its Hessian.
+func (q *quadratic) moveTo(o *quadratic) {
+	q.x, o.x = o.x, q.x
+	q.grad, o.grad = o.grad, q.grad
+	q.value, q.kept = o.value, true
+}
+
+// promise returns the Newton decrement at a gradient, with the Hessian factorised
+// last.
+func (q *quadratic) promise(grad []float64) float64 {
+	step := q.solve(grad)
+	if step == nil {
+		return math.Inf(1)
+	}
+	return floats.Dot(step, grad) / 2
+}
+
+// solve returns H⁻¹·grad with the Hessian factorised last, nil if it is
+// singular.
+func (q *quadratic) solve(grad []float64) []float64 {
+	n := len(grad)
+	scaled, out := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
+	floats.MulTo(scaled.RawVector().Data, q.scale, grad)
+	if q.chol.SolveVecTo(out, scaled) != nil {
+		return nil
+	}
+	step := out.RawVector().Data
+	floats.Mul(step, q.scale)
+	return step
 }
 
 // newtonStep solves (H + damping·D)·δ = −∇, raising the damping until the
@@ -125,36 +201,41 @@ func (q *quadratic) fill(ctx context.Context, c Curved) (err error) {
 // scaled to a Hessian of unit diagonal, so that a noise level of 1e−8, whose
 // regressors have a curvature of 1e16 beside the gate's of 1, does no harm.
 func (q *quadratic) newtonStep(damping float64) (step []float64, promised, used float64) {
+	if q.kept {
+		return q.stepWith(0)
+	}
 	n := len(q.x)
-	damped := mat.NewSymDense(n, nil)
-	out := mat.NewVecDense(n, nil)
-	scale, scaled := q.scales(), mat.NewSymDense(n, nil)
-	grad := mat.NewVecDense(n, nil)
-	for i, s := range scale {
-		grad.SetVec(i, s*q.grad[i])
+	q.scale = q.scales()
+	damped, scaled := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
+	for i, s := range q.scale {
 		for j := i; j < n; j++ {
-			scaled.SetSym(i, j, s*q.h.At(i, j)*scale[j])
+			scaled.SetSym(i, j, s*q.h.At(i, j)*q.scale[j])
 		}
 	}
-	var chol mat.Cholesky
 	for ; damping < 1e9; damping = max(10*damping, 1e-3) {
 		damped.CopySym(scaled)
 		for i := range n {
 			damped.SetSym(i, i, scaled.At(i, i)+damping)
 		}
-		if !chol.Factorize(damped) || chol.Cond() > 1e14 {
+		if !q.chol.Factorize(damped) || q.chol.Cond() > 1e14 {
 			continue
 		}
-		if err := chol.SolveVecTo(out, grad); err != nil {
-			continue
+		if step, promised, used = q.stepWith(damping); step != nil {
+			return step, promised, used
 		}
-		step = out.RawVector().Data
-		floats.Mul(step, scale)
-		promised = floats.Dot(step, q.grad) / 2
-		floats.Scale(-1, step)
-		return step, promised, damping
 	}
 	return nil, 0, 0
+}
+
+// stepWith is newtonStep with the Hessian factorised last, which has that
+// damping.
+func (q *quadratic) stepWith(damping float64) (step []float64, promised, used float64) {
+	if step = q.solve(q.grad); step == nil {
+		return nil, 0, 0
+	}
+	promised = floats.Dot(step, q.grad) / 2
+	floats.Scale(-1, step)
+	return step, promised, damping
 }
 
 // scales returns 1/√|h_ii|, bounded where a diagonal entry is next to nothing.

@@ -46,6 +46,7 @@ type Settings struct {
 	Iterations int     // at most this many; 0: the method's default
 	Tolerance  float64 // of the method's convergence test; 0: its default
 	Slack      float64 // a promised fall too small to matter, see Newton
+	Worth      float64 // a fall for which a damped iteration is worth its cost, see Newton
 	// Stop, if set, is asked after every iteration whether to end the run.
 	Stop func(iteration int, value float64) bool
 }

@@ -190,3 +190,50 @@ func TestNewtonIsIndifferentToScale(t *testing.T) {
 		t.Errorf("ended at %v, %v, error %v", r.X, r.Status, err)
 	}
 }
+
+// gentle is cosh(x−1) in each of two variables, and counts its Hessians.
+type gentle struct{ hessians int }
+
+func (*gentle) Dim() int { return 2 }
+func (*gentle) Value(_ context.Context, x []float64) (float64, error) {
+	return math.Cosh(x[0]-1) + math.Cosh(x[1]-1), nil
+}
+func (g *gentle) Grad(ctx context.Context, dst, x []float64) (float64, error) {
+	dst[0], dst[1] = math.Sinh(x[0]-1), math.Sinh(x[1]-1)
+	return g.Value(ctx, x)
+}
+func (g *gentle) Hessian(ctx context.Context, h *mat.SymDense, grad, x []float64) (float64, error) {
+	g.hessians++
+	h.SetSym(0, 0, math.Cosh(x[0]-1))
+	h.SetSym(0, 1, 0)
+	h.SetSym(1, 1, math.Cosh(x[1]-1))
+	return g.Grad(ctx, grad, x)
+}
+
+// TestNewtonKeepsItsHessian where it hardly changes: one at the start and one for
+// the last step, as exact as with one in every step.
+func TestNewtonKeepsItsHessian(t *testing.T) {
+	g := new(gentle)
+	r, err := Newton(t.Context(), g, []float64{1.1, 0.95}, Settings{})
+	// The value's rounding, 1e−16, leaves x within its root; the last step, whose
+	// promise is below that, is taken all the same.
+	if err != nil || r.Status != Converged || math.Abs(r.X[0]-1) > 1e-12 || math.Abs(r.X[1]-1) > 1e-12 {
+		t.Errorf("ended at %v, %v, error %v", r.X, r.Status, err)
+	}
+	if g.hessians != 2 {
+		t.Errorf("%d Hessians, want 2", g.hessians)
+	}
+}
+
+// TestNewtonEndsWhereItIsNotWorthItsCost: at the start of Rosenbrock's valley
+// steps bring less than half of what they promise.
+func TestNewtonEndsWhereItIsNotWorthItsCost(t *testing.T) {
+	whole, err := Newton(t.Context(), &rosenbrock{}, []float64{-1.2, 1}, Settings{})
+	if err != nil || whole.Status != Converged {
+		t.Fatalf("%v, error %v", whole.Status, err)
+	}
+	r, err := Newton(t.Context(), &rosenbrock{}, []float64{-1.2, 1}, Settings{Worth: 10})
+	if err != nil || r.Status != NoProgress || r.Iterations >= whole.Iterations {
+		t.Errorf("%v after %d iterations of %d, error %v", r.Status, r.Iterations, whole.Iterations, err)
+	}
+}
