@@ -81,8 +81,14 @@ func (m move) apply(p *model.Params, s *loss.Structure) *model.Params {
 	return q
 }
 
-// improve tries moves from the optimum at r and returns the first refined one
-// that gains, or nil if none does.
+// clearGain is a gain per row that needs no refining to be seen: runs that ended
+// where EM crawls are below their optima by less.
+var clearGain = 100 * crawls[0]
+
+// improve tries moves from where r ended and returns the first run that gains,
+// or nil if none does. The run ends where EM crawls if its gain is clear there.
+// Where it is not the run is refined, if r is an optimum: if it is not, a small
+// gain says nothing about the move.
 func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result) (*optim.Result, error) {
 	p := l.Params(r.X)
 	s, err := l.Structure(ctx, p)
@@ -90,9 +96,21 @@ func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result) (*optim.R
 		return nil, err
 	}
 	for _, m := range moves(s) {
-		tried, err := refine(ctx, l, l.Theta(m.apply(p, s)), hopeless(r.Value))
+		stop := hopeless(r.Value)
+		tried, err := approach(ctx, l, l.Theta(m.apply(p, s)), stop)
 		if err != nil {
 			return nil, err
+		}
+		if tried.Status == optim.Stopped {
+			continue
+		}
+		if !(tried.Value < r.Value-clearGain) {
+			if r.Status != optim.Converged {
+				continue
+			}
+			if tried, err = sharpen(ctx, l, tried, stop); err != nil {
+				return nil, err
+			}
 		}
 		if tried.Value < r.Value-slack/l.Rows() {
 			tried.Iterations += r.Iterations
@@ -109,6 +127,10 @@ func hopeless(best float64) func(int, float64) bool {
 	return func(iteration int, value float64) bool {
 		gain := last - value
 		last = value
-		return iteration >= 5 && value-best > 100*gain
+		return iteration >= 5 && behind(value, best, gain)
 	}
 }
+
+// behind says whether a hundred iterations as good as the last, which gained so
+// much, would not reach the best value.
+func behind(value, best, gain float64) bool { return value-best > 100*gain }

@@ -68,7 +68,14 @@ func (f *fit) race(ctx context.Context, part *model.Data, all []*climber, least 
 		done := len(all)
 		f.progress(StageRace, done, f.cfg.Starts)
 		err := f.side(ctx, wave, len(all), func(ctx context.Context, c *climber, rng *rand.Rand) error {
-			err := f.climb(ctx, part, c, rng, best)
+			return f.climb(ctx, part, c, rng, best)
+		})
+		if err != nil {
+			return nil, err
+		}
+		best = bestOf(wave, best)
+		err = f.side(ctx, wave, len(all), func(ctx context.Context, c *climber, _ *rand.Rand) error {
+			err := f.complete(ctx, part, c, best)
 			mu.Lock()
 			defer mu.Unlock()
 			done++
@@ -231,18 +238,47 @@ func firstCause(errs []error) error {
 	return first
 }
 
-// climb takes one start to a local optimum on the part. A run that cannot catch
-// up with the best is stopped early.
+// climb takes one start up to where EM crawls on the part. A run that cannot
+// catch up with the best is stopped early.
 func (f *fit) climb(ctx context.Context, part *model.Data, c *climber, rng *rand.Rand, best float64) error {
 	p, err := f.startOf(ctx, c.kind, part, rng)
 	if err != nil {
 		return err
 	}
 	l := loss.NewLikelihood(part, f.act, p, f.free(), 1)
-	if c.run, err = refine(ctx, l, l.Theta(p), hopeless(best)); err != nil {
+	if c.run, err = approach(ctx, l, l.Theta(p), hopeless(best)); err != nil {
 		return err
 	}
 	c.params, c.rows = l.Params(c.run.X), part.N
+	return f.judge(ctx, l, c)
+}
+
+// bestOf returns the least of best and of where the wave stands.
+func bestOf(wave []*climber, best float64) float64 {
+	for _, c := range wave {
+		if !c.shrunk && !c.failed() {
+			best = min(best, c.run.Value)
+		}
+	}
+	return best
+}
+
+// complete takes a climber on to a local optimum, unless it cannot catch up with
+// the best.
+func (f *fit) complete(ctx context.Context, part *model.Data, c *climber, best float64) error {
+	if c.failed() || c.run.Status == optim.Stopped || c.run.Status == optim.Converged {
+		return nil
+	}
+	if n := len(c.run.Trace); n > 1 && behind(c.run.Value, best, c.run.Trace[n-2]-c.run.Value) {
+		c.run.Status = optim.Stopped
+		return nil
+	}
+	l := loss.NewLikelihood(part, f.act, c.params, f.free(), 1)
+	run, err := sharpen(ctx, l, c.run, hopeless(best))
+	if err != nil {
+		return err
+	}
+	c.run, c.params = run, l.Params(run.X)
 	return f.judge(ctx, l, c)
 }
 
@@ -265,18 +301,28 @@ func (f *fit) carryOn(ctx context.Context, part *model.Data, c *climber, best, t
 			return err
 		}
 		if better == nil {
-			return nil
+			// Where no clear gain is left, small ones may show at the optimum.
+			was := c.run.Status
+			if err := f.complete(ctx, part, c, best); err != nil || was == c.run.Status || c.run.Status != optim.Converged {
+				return err
+			}
+			continue
 		}
 		better.Trace = slices.Concat(c.run.Trace, better.Trace)
 		c.run, c.params = better, l.Params(better.X)
 		if err := f.judge(ctx, l, c); err != nil {
 			return err
 		}
+		if math.Abs(c.run.Value-best) <= clearGain {
+			if err := f.complete(ctx, part, c, best); err != nil {
+				return err
+			}
+		}
 		if math.Abs(c.run.Value-best) <= tolerance {
 			return nil
 		}
 	}
-	return nil
+	return f.complete(ctx, part, c, best)
 }
 
 // finish carries the best climbers from the part to all rows, level by level,
@@ -308,6 +354,9 @@ func (f *fit) finish(ctx context.Context, all []*climber, part *model.Data) (*cl
 	}
 	for i, c := range field {
 		f.progress(StageFinish, i, len(field))
+		if c.rows == f.data.N && c.run.Status == optim.Converged {
+			continue // raced on all rows
+		}
 		if err := f.lift(ctx, c, f.data, f.free()); err != nil {
 			return nil, err
 		}

@@ -346,6 +346,10 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	return -s.loglik / l.n, nil
 }
 
+// StepsPerHessian returns about how many EM steps cost as much as one Hessian:
+// its Gram matrices are 2k−1 times as many as those of the experts' M-step.
+func (l *Likelihood) StepsPerHessian() float64 { return float64(2*l.k - 1) }
+
 // ReuseCurvature lets EM steps use the curvature of the gating from a step
 // before while the gate is near to where it was: its Gram matrices, (k−1)k/2 of
 // them, are most of what a step costs where there are many experts. EM then has

@@ -1,0 +1,79 @@
+package host
+
+import (
+	"context"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/optim"
+)
+
+// slack is a gain in the total log-likelihood that does not matter: where g has
+// kinks so has the likelihood, and its maximum may lie at one.
+const slack = 0.01
+
+// crawls are the gains of an EM step, per row, below which Newton is tried, one
+// after the other.
+var crawls = []float64{1e-4, 1e-5, 1e-6, 1e-8}
+
+// refine takes a start to a local maximum of the likelihood: EM until it
+// crawls, then Newton, which ends the last mile in a few steps; again where
+// Newton was called too early. Problems too large for a Hessian take L-BFGS.
+func refine(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
+	r, err := approach(ctx, l, theta, stop)
+	if err != nil || r.Status == optim.Stopped {
+		return r, err
+	}
+	return sharpen(ctx, l, r, stop)
+}
+
+// approach is the first part of refine: EM until it crawls for the first time,
+// or all of L-BFGS. It has converged only if nothing is left to sharpen.
+func approach(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
+	if !l.Dense() {
+		return optim.LBFGS(ctx, l, theta, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
+	}
+	l.ReuseCurvature()
+	r, err := optim.EM(ctx, l, theta, optim.Settings{Iterations: 300, Tolerance: crawls[0], Stop: stop})
+	if r.Status == optim.Converged {
+		r.Status = optim.IterationLimit
+	}
+	return r, err
+}
+
+// sharpen is the rest of refine, from where approach ended.
+func sharpen(ctx context.Context, l *loss.Likelihood, r *optim.Result, stop func(int, float64) bool) (*optim.Result, error) {
+	if !l.Dense() {
+		return r, nil
+	}
+	l.ReuseCurvature()
+	var err error
+	for i, crawl := range crawls {
+		if i > 0 {
+			r, err = goOn(r, func(x []float64) (*optim.Result, error) {
+				return optim.EM(ctx, l, x, optim.Settings{Iterations: 300, Tolerance: crawl, Stop: stop})
+			})
+		}
+		if err != nil || r.Status == optim.Stopped || r.Status == optim.Diverged {
+			break
+		}
+		r, err = goOn(r, func(x []float64) (*optim.Result, error) {
+			return optim.Newton(ctx, l, x, optim.Settings{Iterations: 30, Slack: slack / l.Rows(), Worth: crawl * l.StepsPerHessian(), Stop: stop})
+		})
+		if err != nil || r.Status == optim.Converged || r.Status == optim.Stopped {
+			break
+		}
+	}
+	return r, err
+}
+
+// goOn runs from where r ended, and counts and records what r was with it.
+func goOn(r *optim.Result, run func(x []float64) (*optim.Result, error)) (*optim.Result, error) {
+	next, err := run(r.X)
+	next.Iterations += r.Iterations
+	trace := r.Trace
+	if len(trace) > 0 && len(next.Trace) > 0 { // begins where the last run ended
+		trace = trace[:len(trace)-1]
+	}
+	next.Trace = append(trace[:len(trace):len(trace)], next.Trace...)
+	return next, err
+}
