@@ -168,12 +168,11 @@ func reverse(o *Outcome) {
 	}
 }
 
-// claims are what the figures must show. A bound that is not a count lies
-// beyond what the number was seen to do with SEEDS other seeds, by four of its
-// standard deviations or more, on a logarithmic scale where it is an error: a
-// false alarm in less than one seed in a thousand. Where a count decides, the
-// rate stands beside it. The figures run with one fixed seed, so that an alarm
-// means that something was changed.
+// claims are what the figures must show. A bound that is not a count lies four
+// standard deviations or more from the mean of what twelve seeds gave, on a
+// logarithmic scale where it is an error: a false alarm in less than one seed in
+// a thousand for each figure. Where a count decides, the rate stands beside it. The
+// figures run with one fixed seed, so that an alarm means that something changed.
 var claims = map[string]claim{
 	"002-2a": {agrees: true, spoil: replace(seriesL4, seriesL2), numbers: []number{
 		{"runs of L4 below 0.01", recoveredOf(seriesL4), 5, 5},
@@ -187,14 +186,14 @@ var claims = map[string]claim{
 		{"worst E_gating with A by L4", worstOf(seriesByL4), 0, 0.005},
 		{"runs with A by ℓ2 above 0.05", awayOf(seriesByL2, seriesByAdam), 1, 10}, // as in 002-2a
 	}},
-	"002-3a": {agrees: true, spoil: scale("k = 2", 20), numbers: obliqueNumbers},
-	"002-3b": {agrees: true, spoil: scale("k = 3", 40), numbers: obliqueNumbers},
-	"000-3a": {agrees: true, spoil: scale("k = 3", 20), numbers: obliqueNumbers},
+	"002-3a": {agrees: true, spoil: scale("k = 2", 30), numbers: obliqueNumbers},
+	"002-3b": {agrees: true, spoil: scale("k = 3", 100), numbers: obliqueNumbers},
+	"000-3a": {agrees: true, spoil: scale("k = 3", 40), numbers: obliqueNumbers},
 	"000-3b": {agrees: true, spoil: scale("k = 2", 80), numbers: obliqueNumbers},
 	"002-4": {agrees: true, spoil: replace(batch128, batch128wide), numbers: []number{
 		{"median E_reg at the end, batch 128", medianOf(batch128), 0, 0.01},
 		{"median E_reg at the end, batch 1024", medianOf(batch1024), 0, 0.002},
-		{"median E_reg at the end, batch 128 and λ = 20", medianOf(batch128wide), 0.02, 1},
+		{"median E_reg at the end, batch 128 and λ = 50", medianOf(batch128wide), 0.1, 1},
 	}},
 	"000-1a": {agrees: false, spoil: replace(seriesFree, seriesL2), numbers: []number{
 		{"runs of L4 away", awayOf(seriesL4), 0, 0},
@@ -212,8 +211,10 @@ var claims = map[string]claim{
 		{"median E_gating of EM, σ free", medianOf(seriesFree), 0.001, 0.02},
 	}},
 	"000-1c": {agrees: true, spoil: scale(seriesL4, 20), numbers: []number{
+		// 600 of 600 starts ended below, the worst at 0.0051: by their sizes, whose
+		// logarithm has a standard deviation of 0.4 about 0.0014, one in a million does not.
 		{"starts below 0.01", recoveredOf(seriesL4), 10, 10},
-		{"worst E_reg", worstOf(seriesL4), 0, 0.005},
+		{"worst E_reg", worstOf(seriesL4), 0, recovered},
 	}},
 	"000-3c": {agrees: true, spoil: scale("p = 0.9", 20), numbers: []number{
 		{"worst E_reg", func(o *Outcome) float64 { return worst(o.allLasts(o.Series())) }, 0.005, learned},
@@ -252,7 +253,7 @@ var claims = map[string]claim{
 		{"rate of EM, identity, σ = 1", medianAt(byEM("identity"), 1), 0.7, 0.86},
 		{"rate of step 1 less its limit, σ = 0.01", func(o *Outcome) float64 {
 			return medianAt(byStep(1, "identity"), 0.01)(o) - referenceAt(o, limitOf(1))
-		}, -0.03, 0.03},
+		}, -0.045, 0.045},
 		{"rate of step 4 less its limit, σ = 0.01", func(o *Outcome) float64 {
 			return medianAt(byStep(4, "identity"), 0.01)(o) - referenceAt(o, limitOf(4))
 		}, -0.12, 0.12},
@@ -278,7 +279,7 @@ var claims = map[string]claim{
 	}, numbers: []number{
 		{"coefficient of t⁴ at n = 1000", cell(0, 1), -0.01, -3e-4},
 		{"coefficient of t⁴ at n = 100000", cell(2, 1), -1e-3, -3e-5},
-		{"coefficient of t⁴ of the population", cell(3, 1), 0, 1e-3},
+		{"coefficient of t⁴ of the population", cell(3, 1), 0, 0.05},
 	}},
 	"fixed-table": {agrees: false, spoil: func(o *Outcome) {
 		for i := range o.Curves {
@@ -298,7 +299,7 @@ var claims = map[string]claim{
 
 var obliqueNumbers = []number{
 	{"worst error at k = 2", worstOf("k = 2"), 0, 0.005},
-	{"worst error at k = 3", worstOf("k = 3"), 0, 0.01},
+	{"worst error at k = 3", worstOf("k = 3"), 0, 0.03},
 }
 
 // slideNumbers bound the median E_reg of the moments at n = 10000.
@@ -315,7 +316,7 @@ func gateSlopes(want float64) []number {
 	var out []number
 	for _, g := range []string{"identity", "relu"} {
 		for _, s := range []string{"minimum, ", "sample splitting, "} {
-			out = append(out, number{"slope of " + s + g, slopeOf(s + g), want - 0.25, want + 0.25})
+			out = append(out, number{"slope of " + s + g, slopeOf(s + g), want - 0.3, want + 0.3})
 		}
 	}
 	return out
