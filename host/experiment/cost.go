@@ -1,9 +1,15 @@
 package experiment
 
-// costs are the seconds of one core that a figure takes at quick and at full
-// size, of which [Progress] estimates what is left. Only their ratios matter, and
-// those roughly.
-var costs = map[string][2]float64{}
+// costs are the seconds of one core that all units of a figure take at quick and
+// at full size, shared ones included, of which [Progress] estimates what is left.
+// Only their ratios matter, and those roughly.
+var costs = map[string][2]float64{
+	"002-2a": {6.5, 22}, "002-2b": {6.8, 24}, "002-3a": {4.8, 17}, "002-3b": {4.8, 17}, "002-4": {2.6, 11},
+	"000-1a": {6.1, 52}, "000-1b": {6.1, 52}, "000-1c": {4.4, 45}, "000-3a": {4.8, 17}, "000-3b": {4.8, 17}, "000-3c": {3.0, 52},
+	"001-3": {0.7, 7.2}, "001-4": {1.4, 14}, "002-B": {0.02, 0.02},
+	"002-T1": {4.3, 18}, "002-T2": {16, 186}, "002-T3": {3.6, 70}, "002-T4n": {2.0, 23}, "002-T4d": {1.8, 21}, "002-L3": {0.1, 1.8},
+	"ray": {2.4, 2.4}, "fixed-table": {3.7, 34}, "efficiency-2": {18, 500}, "efficiency-3": {32, 900},
+}
 
 // cost returns the seconds that a figure takes: 10 for one that has not been
 // measured.

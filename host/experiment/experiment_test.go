@@ -211,8 +211,8 @@ var claims = map[string]claim{
 		{"median E_gating of EM, σ free", medianOf(seriesFree), 0.001, 0.02},
 	}},
 	"000-1c": {agrees: true, spoil: scale(seriesL4, 20), numbers: []number{
-		// 600 of 600 starts ended below, the worst at 0.0051: by their sizes, whose
-		// logarithm has a standard deviation of 0.4 about 0.0014, one in a million does not.
+		// 600 of 600 other starts ended below, the worst at 0.0051: with 95 % confidence
+		// fewer than one in 200 does not.
 		{"starts below 0.01", recoveredOf(seriesL4), 10, 10},
 		{"worst E_reg", worstOf(seriesL4), 0, recovered},
 	}},
@@ -481,6 +481,9 @@ func TestFigures(t *testing.T) {
 				t.Errorf("figure %s is there twice", f.ID)
 			}
 			ids = append(ids, f.ID)
+			if _, ok := costs[f.ID]; !ok {
+				t.Errorf("figure %s is not among the costs", f.ID)
+			}
 			if f.Title == "" || f.Source == "" || f.Claim == "" || f.Settings == "" || len(f.units) == 0 {
 				t.Errorf("figure %s lacks title, source, claim, settings or units", f.ID)
 			}
