@@ -372,7 +372,6 @@ func TestGramOfFewRows(t *testing.T) {
 	l := NewLikelihood(data, tanh, p, All, 1)
 	w, n, dx := l.newScratch(), data.N, l.width()
 	l.columns(w, &data.Blocks[0])
-	l.multiply(w, n)
 	for _, share := range []float64{0, 0.01, 0.3, 0.8, 1} {
 		terms := make([]float64, n)
 		for i := range terms {

@@ -32,6 +32,7 @@ type scratch struct {
 	lseGate, lse        []float64
 	cols                [][]float64
 	products            []float64 // x_j·x_l, j ≤ l; nil for wide designs
+	multiplied          bool      // products are those of cols
 	w, w2               []float64
 	rows                []int       // of a block, whose terms are not 0
 	few                 [][]float64 // their columns
@@ -133,13 +134,11 @@ func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Pa
 	l.addGradient(w, s, res, n)
 	switch level {
 	case wantExperts, wantEM:
-		l.multiply(w, n)
 		l.addExperts(w, s, n)
 		if level == wantEM {
 			l.addGates(w, s, n)
 		}
 	case wantHessian:
-		l.multiply(w, n)
 		l.addHessian(w, s, p, n, nil)
 	case wantInformation:
 		if l.free.Regressors {
@@ -147,12 +146,10 @@ func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Pa
 				return err
 			}
 		}
-		l.multiply(w, n)
 		l.addHessian(w, s, p, n, w.second)
 	case wantScores:
 		l.addScores(w, s, p, n)
 	case wantStructure:
-		l.multiply(w, n)
 		l.addStructure(w, s, n)
 	}
 	return nil
@@ -210,6 +207,7 @@ func (w *scratch) total(n int) float64 {
 // columns points w.cols at the design: the features and a column of ones where
 // there are intercepts.
 func (l *Likelihood) columns(w *scratch, b *model.Block) {
+	w.multiplied = false
 	for j := range l.d {
 		w.cols[j] = b.Col(j)
 	}
@@ -218,9 +216,9 @@ func (l *Likelihood) columns(w *scratch, b *model.Block) {
 	}
 }
 
-// multiply writes the products of all pairs of columns, where there is room.
-func (l *Likelihood) multiply(w *scratch, n int) {
-	if w.products == nil {
+// multiply writes the products of all pairs of columns, unless they are there.
+func (w *scratch) multiply(n int) {
+	if w.multiplied {
 		return
 	}
 	at := 0
@@ -230,6 +228,7 @@ func (l *Likelihood) multiply(w *scratch, n int) {
 			at += n
 		}
 	}
+	w.multiplied = true
 }
 
 // addGradient adds the sums behind the gradient.
@@ -472,6 +471,7 @@ func (w *scratch) gram(dst, terms []float64) {
 	case w.products == nil:
 		gramOf(dst, terms, w.cols, w.w2)
 	default:
+		w.multiply(n)
 		for q := range dst {
 			dst[q] += floats.Dot(terms, w.products[q*n:(q+1)*n])
 		}
