@@ -260,7 +260,7 @@ func judgeSlides(o *Outcome) Verdict {
 	case median(m) > stuck:
 		v.Because = "the moment estimate does not recover the parameters at n = 10000"
 	case 4*away(free) < len(free):
-		v.Because = "EM with σ free gets stuck in less than a quarter of the data sets, and where it does not it is far more accurate than the moments"
+		v.Because = fmt.Sprintf("at n = 10000 EM with σ free gets stuck in %s data sets, and where it does not it is far more accurate than the moments", of(free))
 	default:
 		v.Agrees = true
 	}
