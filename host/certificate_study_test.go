@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -16,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/sample"
@@ -331,13 +334,34 @@ func certified(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config)
 	return f, m
 }
 
+// TestCertificateOfAnyOrder: how the experts are numbered at the end of a run
+// does not matter to the tests.
+func TestCertificateOfAnyOrder(t *testing.T) {
+	s := studyDesign{truth: activation(identity.Family, nil), k: 3, d: 5, n: 2000, sigma: 0.3}
+	f, m := certified(t, s.truth, s.draw(t, 1), Config{K: 3, Threads: 1})
+	var want []infer.Test
+	for _, order := range [][]int{{0, 1, 2}, {2, 0, 1}, {1, 0, 2}} {
+		c := &climber{params: metric.Relabel(m.Params(), order), run: new(optim.Result), agrees: true}
+		if err := f.certify(t.Context(), c, []*climber{c}); err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = f.certificate.Tests
+		}
+		// The gates are differences of others: rounding apart the numbers are the same.
+		if diff := cmp.Diff(want, f.certificate.Tests, cmpopts.EquateApprox(1e-6, 0)); diff != "" {
+			t.Errorf("order %v: %s", order, diff)
+		}
+	}
+}
+
 // BenchmarkCertificate is the certificate of one optimum.
 func BenchmarkCertificate(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprintf("identity k=3 d=10 n=%d", n), func(b *testing.B) {
 			s := studyDesign{truth: activation(identity.Family, nil), k: 3, d: 10, n: n, sigma: 0.05}
 			f, m := certified(b, s.truth, s.draw(b, 1), Config{K: 3, Threads: 1})
-			c := &climber{params: m.Params(), agrees: true}
+			c := &climber{params: m.Params(), run: new(optim.Result), agrees: true}
 			b.ResetTimer()
 			for b.Loop() {
 				if err := f.certify(b.Context(), c, []*climber{c}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -60,7 +61,13 @@ func (f *fit) certify(ctx context.Context, best *climber, all []*climber) error 
 	}
 	free := f.free()
 	free.Sigma = f.cfg.Sigma == 0
-	tests, err := infer.Tests(ctx, f.data, f.act, best.params, free, f.cfg.Seed, f.cfg.Threads)
+	// The tests look at the gates against the last expert's: the order is that of
+	// the result, whatever it was in the run.
+	_, order, err := f.byProportion(ctx, best.params)
+	if err != nil {
+		return err
+	}
+	tests, err := infer.Tests(ctx, f.data, f.act, metric.Relabel(best.params, order), free, f.cfg.Seed, f.cfg.Threads)
 	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
 		f.note("no certificate: " + many.Error())
 		return nil

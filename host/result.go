@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 )
 
@@ -18,11 +19,10 @@ func (f *fit) model(ctx context.Context, best *climber, all []*climber) (*fitted
 	f.weight.uneven(f.data)
 	defer f.weight.even(f.data)
 	l := loss.NewLikelihood(f.data, f.act, best.params, f.free(), f.cfg.Threads)
-	proportions, err := l.Proportions(ctx, best.params)
+	proportions, order, err := f.byProportion(ctx, best.params)
 	if err != nil {
 		return nil, err
 	}
-	order := byProportion(proportions)
 	m := &fitted.Model{
 		Format:      fitted.Format,
 		Activation:  fitted.ActivationOf(f.sdk.Info()),
@@ -131,19 +131,23 @@ func path(trace []float64) []float64 {
 	return out
 }
 
-// byProportion returns the permutation that puts the largest expert first:
-// expert i becomes expert order[i].
-func byProportion(p []float64) []int {
-	index := make([]int, len(p))
+// byProportion returns the experts' proportions and the permutation that puts
+// the largest first: expert i becomes expert order[i].
+func (f *fit) byProportion(ctx context.Context, p *model.Params) (proportions []float64, order []int, err error) {
+	proportions, err = loss.NewLikelihood(f.data, f.act, p, f.free(), f.cfg.Threads).Proportions(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	index := make([]int, p.K)
 	for i := range index {
 		index[i] = i
 	}
-	slices.SortStableFunc(index, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
-	order := make([]int, len(p))
+	slices.SortStableFunc(index, func(a, b int) int { return cmp.Compare(proportions[b], proportions[a]) })
+	order = make([]int, p.K)
 	for rank, i := range index {
 		order[i] = rank
 	}
-	return order
+	return proportions, order, nil
 }
 
 func permuted(v []float64, order []int) []float64 {
