@@ -19,6 +19,11 @@ const (
 	// term leave the χ² statistics a relative error below 1/√(6·terms).
 	leastDraws   = 4096
 	drawsPerTerm = 12
+	// A direction of which the scores leave little needs more. Where the terms are
+	// few they are cheap: up to mostDraws, as long as that costs less than
+	// cheapProducts.
+	mostDraws     = 40000
+	cheapProducts = 25_000_000
 	// MostTerms bounds the work: the covariance has as many rows.
 	MostTerms = 1000
 	// rankTolerance is the share of a direction's variance that must be left
@@ -52,7 +57,7 @@ func Tests(ctx context.Context, data *model.Data, act loss.Activation, p *model.
 	if m.at[atEnd] > MostTerms {
 		return nil, &TooManyError{m.at[atEnd]}
 	}
-	draws := max(leastDraws, drawsPerTerm*m.at[atEnd])
+	draws := drawsFor(m.at[atEnd])
 	part := data.Part(draws)
 	m.measure(part)
 	times := (draws + part.N - 1) / part.N
@@ -82,6 +87,11 @@ func Tests(ctx context.Context, data *model.Data, act loss.Activation, p *model.
 	add(testSpread, atSpread, atInteractions, true)
 	add(testInteractions, atInteractions, atEnd, true)
 	return tests, nil
+}
+
+// drawsFor is how many targets the covariance of so many terms is taken over.
+func drawsFor(terms int) int {
+	return max(leastDraws, drawsPerTerm*terms, min(mostDraws, cheapProducts/(terms*terms)))
 }
 
 // TooManyError says that a model has more terms than [MostTerms].
