@@ -127,7 +127,7 @@ func ticks(lo, hi float64) []plot.Tick {
 	}
 	var list []plot.Tick
 	for i := math.Ceil(lo / step); i*step <= hi; i++ {
-		list = append(list, plot.Tick{Value: i * step, Label: short(i * step)})
+		list = append(list, plot.Tick{Value: i * step, Label: shortest(i * step)})
 	}
 	return list
 }

@@ -156,11 +156,12 @@ func appendNew(list []string, s string) []string {
 	return append(list, s)
 }
 
-// few is the number of points up to which a curve's points are marked.
+// few is the number of points of its longest curve up to which a figure's points
+// are marked.
 const few = 12
 
-// manyRuns is the number of runs of a series that are drawn thin; the CSV has
-// all.
+// manyRuns is the number of runs of a series that are drawn as thin lines; the
+// CSV has all.
 const manyRuns = 40
 
 func (l look) faint(alpha float64) color.Color {
@@ -191,7 +192,7 @@ func (f Figure) runs(p *plot.Plot, l look) {
 		p.Add(&plotter.Polygon{XYs: []plotter.XYs{append(low, high...)}, Color: l.faint(0.1)})
 	}
 	for i, c := range curves {
-		if i == manyRuns && !f.Scatter {
+		if i >= manyRuns && len(c.X) > 1 && !f.Scatter {
 			break
 		}
 		x, y := f.drawable(c.X, c.Y)
@@ -226,7 +227,7 @@ func (f Figure) mean(p *plot.Plot, l look) {
 		}
 	}
 	p.Add(line(s.x, s.y, l.color, width, l.dashes...))
-	if len(s.x) <= few && width > 2 {
+	if f.marked(l.series) {
 		p.Add(dots{points(s.x, s.y), draw.GlyphStyle{Color: l.color, Radius: 3.4, Shape: l.glyph}})
 	}
 }
@@ -402,13 +403,13 @@ func decades(lo, hi float64) []plot.Tick {
 	return list
 }
 
-// shortest writes a number in as few characters as it takes.
+// shortest writes a number to six digits, with an exponent where it is large.
 func shortest(v float64) string {
-	s := strings.NewReplacer("e-0", "e-", "e+0", "e", "e+", "e").Replace(strconv.FormatFloat(v, 'g', 3, 64))
-	if v >= 1e-3 && v < 1e5 {
-		s = strconv.FormatFloat(v, 'f', -1, 64)
+	s := strconv.FormatFloat(v+0, 'g', 6, 64) // not −0
+	if math.Abs(v) >= 1e5 {
+		s = strconv.FormatFloat(v, 'e', -1, 64)
 	}
-	return strings.ReplaceAll(s, "-", "−")
+	return strings.NewReplacer("e-0", "e−", "e+0", "e", "e+", "e", "-", "−").Replace(s)
 }
 
 // marks puts ticks at the values that the runs have, where these are few.
@@ -449,9 +450,15 @@ func (f Figure) legend(c draw.Canvas, looks []look) {
 	}
 }
 
+// marked says whether the points of a series' mean are marked: where it was
+// measured, and no curve of the figure has many points.
 func (f Figure) marked(series string) bool {
-	s := f.summary(series)
-	return len(s.x) > 0 && len(s.x) <= few
+	for _, c := range f.Curves {
+		if len(c.X) > few {
+			return false
+		}
+	}
+	return len(f.Of(series)) > 0
 }
 
 // key says what thick, thin and shaded mean.
@@ -478,7 +485,7 @@ func (f Figure) key(looks []look) []string {
 	if longest == 1 {
 		thin = "points: single runs"
 	}
-	if most > manyRuns {
+	if most > manyRuns && longest > 1 {
 		thin += fmt.Sprintf(" (%d of %d)", manyRuns, most)
 	}
 	out := []string{mean, band, thin}

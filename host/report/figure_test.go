@@ -136,6 +136,14 @@ func TestLooks(t *testing.T) {
 	}
 }
 
+func TestShortest(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 3 * 0.1: "0.3", 10000: "10000", 160000: "1.6e5", 1e6: "1e6", 3e-5: "3e−5", 1e-12: "1e−12", math.Copysign(0, -1): "0", 2e-10: "2e−10", -1500: "−1500"} {
+		if got := shortest(v); got != want {
+			t.Errorf("%g is written %q, want %q", v, got, want)
+		}
+	}
+}
+
 func grey(c color.RGBA) float64 {
 	return 0.2126*float64(c.R) + 0.7152*float64(c.G) + 0.0722*float64(c.B)
 }
