@@ -28,7 +28,7 @@ func beyond(z size) []*Figure {
 func ray(z size) *Figure {
 	f := &Figure{
 		ID: "ray", Title: "The empirical L4 along its worst ray", Source: "beyond the papers; 002 Theorem 2",
-		Claim:    "The empirical L4 inherits the landscape of its population value once n is large enough, and is bounded below.",
+		Claim:    "The empirical L4 inherits the landscape of its population value once n is large enough.",
 		Settings: "Identity, k = 2, d = 10, σ = 0.05, μ = 0.01, λ = 50, no ridge (a ridge adds a multiple of t², which changes nothing far out). A has the row t·u and a row of zeros; u is the unit vector with the least coefficient λT2(u,u)² − μT4(u,u,u,u) of t⁴ in the sample, the least of 20 descents. The population value is taken along the u of the largest sample.",
 		X:        Axis{Label: "t"}, Y: Axis{Label: "L4(t·u) / L4(0)"}, judge: judgeRay,
 		Columns: []string{"n", "coefficient of t⁴", "largest |⟨u, a_i*⟩|", "L4 < 0 from t ="},
@@ -206,12 +206,15 @@ func judgeRay(o *Outcome) Verdict {
 	v := Verdict{Measured: "least coefficient of t⁴:"}
 	falls := 0
 	for _, row := range o.Rows {
+		if row[0] == seriesPopulation {
+			v.Measured += fmt.Sprintf(" and along the last of these rays %s in the population", row[1])
+			continue
+		}
 		v.Measured += fmt.Sprintf(" %s at %s,", row[1], row[0])
-		if row[0] != seriesPopulation && row[3] != "never" {
+		if row[3] != "never" {
 			falls++
 		}
 	}
-	v.Measured = v.Measured[:len(v.Measured)-1]
 	if v.Agrees = falls == 0; !v.Agrees {
 		v.Because = fmt.Sprintf("at %d of the %d n tried the empirical L4 has a ray on which it falls like −t⁴: outside the regressors' span T2 is about 0 and T4 is noise of either sign. The coefficient shrinks with n but keeps its sign", falls, len(o.Rows)-1)
 	}

@@ -102,7 +102,8 @@ type Outcome struct {
 }
 
 // unit is the smallest piece of work: one run of one method. Its key names all
-// its settings: equal keys are equal work, done once.
+// its settings that vary; of constants see version. Equal keys are equal work,
+// done once.
 type unit struct {
 	key string
 	run task
