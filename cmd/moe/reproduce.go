@@ -57,7 +57,7 @@ The exit code is 0 when everything was made, whether or not the papers are right
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.quick, "quick", false, "fewer and shorter runs: everything in under two minutes on two processors")
-	flags.StringVarP(&f.dir, "output", "o", "results", "write into this directory `DIR`")
+	flags.StringVarP(&f.dir, "output", "o", "", "write into this directory `DIR` (default results, or results-quick with --quick)")
 	flags.IntVar(&f.threads, "threads", 0, "runs side by side (default one per processor); the results are the same")
 	addSeed(cmd, &f.seed)
 	return cmd
@@ -87,6 +87,12 @@ func (f *reproduceFlags) run(cmd *cobra.Command) error {
 	figures, err := experiment.Find(f.ids, f.quick)
 	if err != nil {
 		return usagef("%w", err)
+	}
+	if f.dir == "" {
+		f.dir = "results"
+		if f.quick {
+			f.dir += "-quick"
+		}
 	}
 	store := filepath.Join(f.dir, ".runs")
 	if err := os.MkdirAll(store, 0o777); err != nil {

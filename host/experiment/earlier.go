@@ -59,22 +59,24 @@ func earlier(z size) []*Figure {
 }
 
 // inRows gives the curves of a unit, whose abscissa is steps, one in rows: a
-// batch of 1024 a step, or the table of EM. The first point stands at one step,
-// because the axis is logarithmic.
+// batch of 1024 a step, or the table of EM. The start, at no rows, has no place on
+// a logarithmic axis.
 func inRows(u unit) unit {
 	run := u.run
-	return unit{key: u.key + " in rows", run: func(ctx context.Context, seed uint64) (*output, error) {
+	return unit{key: u.key + " by rows", run: func(ctx context.Context, seed uint64) (*output, error) {
 		out, err := run(ctx, seed)
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range out.Curves {
+		for i := range out.Curves {
+			c := &out.Curves[i]
 			step := 1024.0
 			if c.Series == seriesFree || c.Series == seriesFixed {
 				step = emRows
 			}
+			c.X, c.Y = c.X[1:], c.Y[1:]
 			for i := range c.X {
-				c.X[i] = max(1, c.X[i]) * step
+				c.X[i] *= step
 			}
 		}
 		return out, nil
@@ -88,6 +90,8 @@ func judge1a(o *Outcome) Verdict {
 	switch {
 	case away(l4) > 0:
 		v.Because = "L4 missed the regressors in some run"
+	case o.diverged(seriesL2, seriesL2Adam):
+		v.Because = "a run of ℓ2 diverged"
 	case away(l2)+away(adam) == 0:
 		v.Because = "ℓ2 did not get stuck"
 	case away(fixed)+away(free) == 0:
@@ -212,7 +216,7 @@ func slideUnit(s setting, n, run int) unit {
 		}
 		out := new(output)
 		put := func(series string, e float64) {
-			out.add(regressors, series, run, &trace{[]float64{float64(n)}, []float64{e}})
+			out.add(regressors, series, run, &trace{x: []float64{float64(n)}, y: []float64{e}})
 		}
 		m, err := host.Fit(ctx, st.act, st.sampler, host.Config{K: s.k, Method: host.MethodMoments, Seed: seed, Threads: 1, Truth: st.truth})
 		switch {

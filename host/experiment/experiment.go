@@ -70,11 +70,13 @@ type Figure struct {
 	X, Y      Axis
 	Scatter   bool     // points, not lines; a logarithmic Y shows their sizes
 	Plain     bool     // the runs' mean is the arithmetic one, on a logarithmic axis too
+	Errors    bool     // the band is two standard errors of the mean, not the runs' spread
 	Level     float64  // a value of Y that the claim is about, drawn as a line; 0 for none
 	Columns   []string // of the table that goes with it, if any
 
-	measure string  // of the units' curves, "" for all
-	cost    float64 // of all its units, in seconds of one core
+	measure string                    // of the units' curves, "" for all
+	table   func(*Outcome) [][]string // rows that come from all units together, if any
+	cost    float64                   // of all its units, in seconds of one core
 	units   []unit
 	judge   func(*Outcome) Verdict
 }
@@ -116,7 +118,7 @@ type output struct {
 }
 
 func (o *output) add(measure, series string, run int, t *trace) {
-	o.Curves = append(o.Curves, Curve{Measure: measure, Series: series, Run: run, X: t.x, Y: t.y})
+	o.Curves = append(o.Curves, Curve{Measure: measure, Series: series, Run: run, X: t.x, Y: t.y, Status: t.status})
 }
 
 // size says how large the experiments are.
@@ -139,6 +141,9 @@ func Figures(quick bool) []*Figure {
 		f.cost = s.cost(f.ID)
 		if f.Y == axisReg {
 			f.Level = recovered
+		}
+		if f.X == axisBatches || f.X == axisRows {
+			f.Plain = true // as the papers draw them
 		}
 	}
 	return all
@@ -179,13 +184,23 @@ func (o *Outcome) Of(series string) []Curve {
 	return out
 }
 
-// lasts returns the last values of a series' runs.
+// lasts returns the last values of a series' runs; of one that diverged 1, the
+// error of a guess.
 func (o *Outcome) lasts(series string) []float64 {
 	var out []float64
 	for _, c := range o.Of(series) {
+		if c.Status != "" {
+			out = append(out, 1)
+			continue
+		}
 		out = append(out, c.Last())
 	}
 	return out
+}
+
+// diverged says whether a run of the series did.
+func (o *Outcome) diverged(series ...string) bool {
+	return slices.ContainsFunc(o.Curves, func(c Curve) bool { return slices.Contains(series, c.Series) && c.Status != "" })
 }
 
 // Series returns the names of the series in order of appearance.

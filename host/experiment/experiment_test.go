@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gatedlearning/moe/host/optim"
 )
 
 // seed moves the runs of TestClaims, to see how its numbers spread:
@@ -286,11 +284,10 @@ var claims = map[string]claim{
 			o.Curves[i].Status = ""
 		}
 	}, numbers: []number{
-		// On tables of 3000 rows 12 of 12 runs diverged with λ = 10, the last of them after
-		// 2400 of the 4000 steps, and 0 of 6 with λ = 20 in 10 000 steps.
-		{"runs on tables that diverge, λ = 10", diverged(fixedSeries(3000, 10)), 3, 3},
-		{"runs on tables that diverge, λ = 20", diverged(fixedSeries(3000, 20)), 0, 0},
-		{"runs on fresh rows that diverge", diverged(fixedSeries(0, 10), fixedSeries(0, 20)), 0, 0},
+		// 6 of 6 runs with other seeds diverged, the last of them after 2300 of the 4000
+		// steps.
+		{"runs on tables that diverge, λ = 50", diverged(fixedSeries(1500, 50)), 3, 3},
+		{"runs on fresh rows that diverge", diverged(fixedSeries(0, 50), fixedSeries(0, 20)), 0, 0},
 		{"worst E_reg on fresh rows, λ = 20", worstOf(fixedSeries(0, 20)), 0, 0.02},
 	}},
 	"efficiency-2": {agrees: true, spoil: replace("refined, relu", "moments, relu"), numbers: efficiencyNumbers},
@@ -448,12 +445,12 @@ func TestL4NeedsItsTransforms(t *testing.T) {
 			}
 			how := l4Descent(2000)
 			c.spoil(s, &how)
-			p, _, r, err := s.l4(t.Context(), s.sampler.Batches(how.batch), how)
+			p, curve, err := s.l4(t.Context(), s.sampler.Batches(how.batch), how)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := r.Status == optim.Converged && s.ereg(p) <= recovered; got != c.want {
-				t.Errorf("%s, run %d: ends %v with E_reg %.3g, want recovered = %v", c.name, run, r.Status, s.ereg(p), c.want)
+			if got := curve.status == "" && s.ereg(p) <= recovered; got != c.want {
+				t.Errorf("%s, run %d: ends with E_reg %.3g %s, want recovered = %v", c.name, run, s.ereg(p), curve.status, c.want)
 			}
 		}
 	}
@@ -464,7 +461,7 @@ func TestL4NeedsItsTransforms(t *testing.T) {
 func TestNotFinite(t *testing.T) {
 	f := &Figure{ID: "bad", judge: func(*Outcome) Verdict { return Verdict{} }, units: []unit{{key: "bad", run: func(context.Context, uint64) (*output, error) {
 		out := new(output)
-		out.add("", "series", 3, &trace{[]float64{1}, []float64{math.NaN()}})
+		out.add("", "series", 3, &trace{x: []float64{1}, y: []float64{math.NaN()}})
 		return out, nil
 	}}}}
 	if _, err := Run(t.Context(), []*Figure{f}, Options{}); err == nil || !strings.Contains(err.Error(), "series, run 3") {

@@ -76,22 +76,19 @@ func l4Unit(s setting, how, gate descent, series, gateSeries string, run int) un
 				return nil, err
 			}
 			batches := st.sampler.Batches(how.batch)
-			p, curve, r, err := st.l4(ctx, batches, how)
+			p, curve, err := st.l4(ctx, batches, how)
 			if err != nil {
 				return nil, err
 			}
 			out := new(output)
 			out.add(regressors, series, run, curve)
-			if r.Status == optim.Diverged {
-				out.Curves[0].Status = fmt.Sprintf("diverged after %d steps", r.Iterations)
-			}
 			if gate.steps == 0 {
 				return out, nil
 			}
 			if err := st.sign(ctx, p, batches); err != nil {
 				return nil, err
 			}
-			_, curve, _, err = st.gate(ctx, p, batches, gate)
+			curve, err = st.gate(ctx, p, batches, gate)
 			if err != nil {
 				return nil, err
 			}
@@ -119,7 +116,7 @@ func l2Unit(s setting, how, gate descent, series, gateSeries string, run int) un
 			out := new(output)
 			out.add(regressors, series, run, reg)
 			if gate.steps > 0 {
-				if _, joint, _, err = st.gate(ctx, p, batches, gate); err != nil {
+				if joint, err = st.gate(ctx, p, batches, gate); err != nil {
 					return nil, err
 				}
 			}
@@ -138,7 +135,7 @@ func truthUnit(s setting, gate descent, run int) unit {
 			if err != nil {
 				return nil, err
 			}
-			_, curve, _, err := st.gate(ctx, st.truth, st.sampler.Batches(gate.batch), gate)
+			curve, err := st.gate(ctx, st.truth, st.sampler.Batches(gate.batch), gate)
 			if err != nil {
 				return nil, err
 			}
@@ -222,6 +219,8 @@ func judge2a(o *Outcome) Verdict {
 	switch {
 	case below(l4, recovered) < len(l4):
 		v.Because = "L4 did not recover the regressors in every run"
+	case o.diverged(seriesL2, seriesL2Adam):
+		v.Because = "a run of ℓ2 diverged"
 	case away(l2)+away(adam) == 0:
 		v.Because = "ℓ2 did not get stuck"
 	default:

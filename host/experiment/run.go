@@ -190,6 +190,9 @@ func (r *runner) outcome(f *Figure) *Outcome {
 		}
 		o.Rows = append(o.Rows, r.results[u.key].Rows...)
 	}
+	if f.table != nil {
+		o.Rows = f.table(o)
+	}
 	o.Verdict = f.judge(o)
 	return o
 }

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -95,16 +96,25 @@ type descent struct {
 	points       int     // of the curve
 }
 
-// trace records a curve: one point every few steps.
+// trace records a curve: one point every few steps, and how it ended where it
+// did not just end.
 type trace struct {
-	x, y []float64
+	x, y   []float64
+	status string
+}
+
+// ended notes the end of a run.
+func (t *trace) ended(r *optim.Result) {
+	if r.Status == optim.Diverged {
+		t.status = fmt.Sprintf("diverged after %d steps", r.Iterations)
+	}
 }
 
 func (t *trace) add(x, y float64) { t.x, t.y = append(t.x, x), append(t.y, y) }
 
 // l4 descends L4 from a random start with unit rows, and returns the
-// regressors with their signs, the curve of E_reg over steps, and the run.
-func (s *study) l4(ctx context.Context, batches loss.Batches, how descent) (*model.Params, *trace, *optim.Result, error) {
+// regressors with their signs, and the curve of E_reg over steps.
+func (s *study) l4(ctx context.Context, batches loss.Batches, how descent) (*model.Params, *trace, error) {
 	l := loss.NewOnlineL4(s.k, s.d, s.out, how.mu, how.lambda, how.ridge)
 	curve := new(trace)
 	r, err := optim.SGD(ctx, loss.Batched{Loss: l, Batches: batches}, s.unitRows(s.k), optim.StochasticSettings{
@@ -112,9 +122,10 @@ func (s *study) l4(ctx context.Context, batches loss.Batches, how descent) (*mod
 		Watch: func(step int, x []float64) bool { curve.add(float64(step), s.ereg(s.regressors(x))); return false },
 	})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	return s.regressors(r.X), curve, r, nil
+	curve.ended(r)
+	return s.regressors(r.X), curve, nil
 }
 
 // unitRows draws m random directions.
@@ -175,7 +186,7 @@ func (s *study) sign(ctx context.Context, p *model.Params, batches loss.Batches)
 
 // gate descends L_log over the gating with the regressors of p, from W = 0, and
 // returns the curve of E_gating over steps.
-func (s *study) gate(ctx context.Context, p *model.Params, batches loss.Batches, how descent) (*model.Params, *trace, *optim.Result, error) {
+func (s *study) gate(ctx context.Context, p *model.Params, batches loss.Batches, how descent) (*trace, error) {
 	p = p.Clone()
 	clear(p.Gating)
 	p.Sigma[0] = s.sigma
@@ -189,10 +200,10 @@ func (s *study) gate(ctx context.Context, p *model.Params, batches loss.Batches,
 		},
 	})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	copy(p.Gating, r.X)
-	return p, curve, r, nil
+	curve.ended(r)
+	return curve, nil
 }
 
 // l2 descends the squared loss over regressors and gating together from random
@@ -216,6 +227,8 @@ func (s *study) l2(ctx context.Context, batches loss.Batches, how descent) (p *m
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	reg.ended(r)
+	gate.ended(r)
 	return l.Params(r.X, s.sigma), reg, gate, nil
 }
 

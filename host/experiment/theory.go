@@ -351,7 +351,7 @@ func momentUnit(s setting, n, run int) unit {
 			return nil, err
 		}
 		out := new(output)
-		out.add(regressors, s.g, run, &trace{[]float64{float64(n)}, []float64{e}})
+		out.add(regressors, s.g, run, &trace{x: []float64{float64(n)}, y: []float64{e}})
 		return out, nil
 	}}
 }
@@ -480,7 +480,7 @@ func rateUnit(s setting, sigma float64, n, run int) unit {
 		floats.Scale(rateRadius*math.Pow(st.rng.Float64(), 1/float64(s.d)), start)
 		out := new(output)
 		add := func(series string, c *contraction) {
-			out.add(measureRate, series, run, &trace{[]float64{sigma}, []float64{c.last}})
+			out.add(measureRate, series, run, &trace{x: []float64{sigma}, y: []float64{c.last}})
 		}
 		em, at := &contraction{fixed: best.X}, &lastIterate{Likelihood: l}
 		em.watch(0, start)
@@ -498,7 +498,7 @@ func rateUnit(s setting, sigma float64, n, run int) unit {
 				return nil, err
 			}
 			add(byStep(size, s.g), c)
-			out.add(measureLargest, byStep(size, s.g), run, &trace{[]float64{sigma}, []float64{c.largest}})
+			out.add(measureLargest, byStep(size, s.g), run, &trace{x: []float64{sigma}, y: []float64{c.largest}})
 		}
 		return out, nil
 	}}

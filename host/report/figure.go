@@ -226,10 +226,42 @@ func (f Figure) mean(p *plot.Plot, l look) {
 			}
 		}
 	}
-	p.Add(line(s.x, s.y, l.color, width, l.dashes...))
-	if f.marked(l.series) {
-		p.Add(dots{points(s.x, s.y), draw.GlyphStyle{Color: l.color, Radius: 3.4, Shape: l.glyph}})
+	if len(s.x) == 0 {
+		return
 	}
+	p.Add(line(s.x, s.y, l.color, width, l.dashes...))
+	p.Add(dots{f.marks(s.x, s.y, l), draw.GlyphStyle{Color: l.color, Radius: 1 + 1.1*width, Shape: l.glyph}})
+}
+
+// marks are the points of a line that carry its mark: all where the figure's
+// curves are short, else some, evenly along the axis, at places that differ from
+// look to look.
+func (f Figure) marks(x, y []float64, l look) plotter.XYs {
+	if f.short() {
+		return points(x, y)
+	}
+	position := func(v float64) float64 {
+		if f.X.Log {
+			return math.Log(v)
+		}
+		return v
+	}
+	const marked = 9
+	apart := (position(x[len(x)-1]) - position(x[0])) / marked
+	next := position(x[0]) + apart*(0.1+float64(l.hue%5)/5)
+	var out plotter.XYs
+	for i, v := range x {
+		if p := position(v); p >= next {
+			out = append(out, plotter.XY{X: v, Y: y[i]})
+			next += apart
+		}
+	}
+	return out
+}
+
+// short says whether no curve of the figure has many points.
+func (f Figure) short() bool {
+	return !slices.ContainsFunc(f.Curves, func(c experiment.Curve) bool { return len(c.X) > few })
 }
 
 // summary is the mean of a series' runs at each x where at least half of them
@@ -267,11 +299,10 @@ func (f Figure) summary(series string) summary {
 }
 
 // spread returns the mean of v, and the ends of the band: the 10th and 90th
-// percentile, or in a Plain figure, where the mean is the point, two standard
-// errors to either side.
+// percentile, or where the figure wants Errors two standard errors to either side.
 func (f Figure) spread(v []float64) (mean, low, high float64) {
 	slices.Sort(v)
-	if f.Plain {
+	if f.Errors {
 		mean, far := v[0], 0.0
 		if len(v) > 1 {
 			mean, far = stat.MeanStdDev(v, nil)
@@ -279,10 +310,9 @@ func (f Figure) spread(v []float64) (mean, low, high float64) {
 		}
 		return mean, max(mean-far, mean/100), mean + far // a band cannot reach 0 on a logarithmic axis
 	}
-	if f.Y.Log {
+	mean = stat.Mean(v, nil)
+	if f.Y.Log && !f.Plain {
 		mean = stat.GeometricMean(v, nil)
-	} else {
-		mean = stat.Mean(v, nil)
 	}
 	return mean, percentile(v, 0.1), percentile(v, 0.9)
 }
@@ -343,7 +373,7 @@ func (f Figure) scale(p *plot.Plot) {
 	}
 	x0, x1 := reach(&p.X, f.X, xs)
 	y0, y1 := reach(&p.Y, f.Y, ys)
-	if ticks := marks(xs); ticks != nil && f.X.Log {
+	if ticks := valuesOf(xs); ticks != nil && f.X.Log {
 		p.X.Tick.Marker = ticks
 	}
 	if f.Level != 0 {
@@ -412,8 +442,8 @@ func shortest(v float64) string {
 	return strings.NewReplacer("e-0", "e−", "e+0", "e", "e+", "e", "-", "−").Replace(s)
 }
 
-// marks puts ticks at the values that the runs have, where these are few.
-func marks(v []float64) plot.Ticker {
+// valuesOf puts ticks at the values that the runs have, where these are few.
+func valuesOf(v []float64) plot.Ticker {
 	v = slices.Compact(slices.Sorted(slices.Values(v)))
 	if len(v) < 2 || len(v) > 6 {
 		return nil
@@ -434,9 +464,7 @@ func (f Figure) legend(c draw.Canvas, looks []look) {
 		if !f.Scatter {
 			c.StrokeLine2(draw.LineStyle{Color: l.color, Width: 2.2, Dashes: l.dashes}, left, middle, right, middle)
 		}
-		if f.Scatter || f.marked(l.series) {
-			c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 3.4, Shape: l.glyph}, vg.Point{X: (left + right) / 2, Y: middle})
-		}
+		c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 3.4, Shape: l.glyph}, vg.Point{X: (left + right) / 2, Y: middle})
 		text(c, right+7, y, l.series, 10, ink)
 		y -= 17
 	}
@@ -448,17 +476,6 @@ func (f Figure) legend(c draw.Canvas, looks []look) {
 		text(c, c.Min.X, y, s, 8, seriesColors[4])
 		y -= 11.5
 	}
-}
-
-// marked says whether the points of a series' mean are marked: where it was
-// measured, and no curve of the figure has many points.
-func (f Figure) marked(series string) bool {
-	for _, c := range f.Curves {
-		if len(c.X) > few {
-			return false
-		}
-	}
-	return len(f.Of(series)) > 0
 }
 
 // key says what thick, thin and shaded mean.
@@ -478,7 +495,7 @@ func (f Figure) key(looks []look) []string {
 	if f.Y.Log && !f.Plain {
 		mean = "thick: geometric mean of the runs"
 	}
-	if f.Plain {
+	if f.Errors {
 		band = "band: two standard errors of the mean"
 	}
 	thin := "thin: single runs"
