@@ -115,7 +115,7 @@ func (r Results) Markdown(w io.Writer) error {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", f.ID, anchor(f.ID+" "+f.Title), cell(f.Title), verdict)
 	}
 	for _, f := range r.Figures {
-		fmt.Fprintf(&b, "\n## %s %s\n\n![%s](%s.svg)\n\n%s.\n\n%s %s\n", f.ID, f.Title, f.Title, f.ID, f.Line(), f.Source+".", f.Settings)
+		fmt.Fprintf(&b, "\n## %s %s\n\n![%s](%s.svg)\n\n%s.\n\n%s %s\n", f.ID, f.Title, f.Title, f.ID, f.Line(), f.Source+".", strings.TrimSpace(f.Settings))
 		if f.HasTable() {
 			b.WriteByte('\n')
 			markdownTable(&b, f.Columns, f.Rows)
