@@ -174,16 +174,18 @@ func (c Config) check() error {
 // joint says whether the method maximises the joint likelihood.
 func (c Config) joint() bool { return c.Method == MethodAuto || c.Method == MethodEM }
 
-// uses lists the settings that not all methods use, with those that do.
+// uses lists the settings that not all methods use, with those that do. Auto,
+// moments and em take mu, starts and robust whether they have a use for them or
+// not.
 var uses = []struct {
 	setting string
 	given   func(Config) bool
 	methods []string
 }{
-	{"mu", func(c Config) bool { return c.Mu != 0 }, []string{MethodAuto, MethodMoments, MethodL4}},
-	{"starts", func(c Config) bool { return c.Starts != 0 }, []string{MethodAuto, MethodEM, MethodL2}},
+	{"mu", func(c Config) bool { return c.Mu != 0 }, []string{MethodAuto, MethodMoments, MethodEM, MethodL4}},
+	{"starts", func(c Config) bool { return c.Starts != 0 }, []string{MethodAuto, MethodMoments, MethodEM, MethodL2}},
 	{"start", func(c Config) bool { return c.Start != nil }, []string{MethodAuto, MethodEM, MethodL2}},
-	{"robust", func(c Config) bool { return c.Robust }, []string{MethodAuto, MethodEM}},
+	{"robust", func(c Config) bool { return c.Robust }, []string{MethodAuto, MethodMoments, MethodEM}},
 	{"radius", func(c Config) bool { return c.Radius != 0 }, []string{MethodMoments, MethodL4}},
 	{"optimiser", func(c Config) bool { return c.Descent.Optimiser != "" }, []string{MethodL2}},
 	{"batch", func(c Config) bool { return c.Descent.Batch != 0 }, []string{MethodL2, MethodL4}},

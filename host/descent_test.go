@@ -565,10 +565,10 @@ func TestSettingsWithoutEffect(t *testing.T) {
 
 // effective says which method each setting is for.
 var effective = map[string]map[string]bool{
-	"mu":        {"auto": true, "moments": true, "l4": true},
-	"starts":    {"auto": true, "em": true, "l2": true},
+	"mu":        {"auto": true, "moments": true, "em": true, "l4": true},
+	"starts":    {"auto": true, "moments": true, "em": true, "l2": true},
 	"start":     {"auto": true, "em": true, "l2": true},
-	"robust":    {"auto": true, "em": true},
+	"robust":    {"auto": true, "moments": true, "em": true},
 	"radius":    {"moments": true, "l4": true},
 	"optimiser": {"l2": true},
 	"batch":     {"l2": true, "l4": true},

@@ -246,12 +246,15 @@ func (f *fit) climb(ctx context.Context, part *model.Data, c *climber, rng *rand
 		return err
 	}
 	l := loss.NewLikelihood(part, f.act, p, f.free(), 1)
-	if c.run, err = approach(ctx, l, l.Theta(p), hopeless(best)); err != nil {
+	if c.run, err = approach(ctx, l, l.Theta(p), hopeless(asGood(best, part))); err != nil {
 		return err
 	}
 	c.params, c.rows = l.Params(c.run.X), part.N
 	return f.judge(ctx, l, c)
 }
+
+// asGood is the value from which on a run on the part agrees with the best.
+func asGood(best float64, part *model.Data) float64 { return best + sameOptimum/float64(part.N) }
 
 // bestOf returns the least of best and of where the wave stands.
 func bestOf(wave []*climber, best float64) float64 {
@@ -269,6 +272,7 @@ func (f *fit) complete(ctx context.Context, part *model.Data, c *climber, best f
 	if c.failed() || c.run.Status == optim.Stopped || c.run.Status == optim.Converged {
 		return nil
 	}
+	best = asGood(best, part)
 	if n := len(c.run.Trace); n > 1 && behind(c.run.Value, best, c.run.Trace[n-2]-c.run.Value) {
 		c.run.Status = optim.Stopped
 		return nil

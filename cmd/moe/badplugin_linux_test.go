@@ -440,11 +440,11 @@ func namespaces() bool {
 // TestPluginKilled kills the plugin in the middle of a fit, from outside.
 func TestPluginKilled(t *testing.T) {
 	want := newStage(t, "double")
-	if code, _, stderr, _ := want.run(t, want.fit("--exact-activation", "--starts", "1")...); code > 1 {
+	if code, _, stderr, _ := want.run(t, want.fit("--exact-activation", "--starts", "12")...); code > 1 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	s := newStage(t, "slow")
-	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "1")...)
+	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "12")...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

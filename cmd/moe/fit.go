@@ -220,7 +220,7 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if f.resume && f.out == "" {
 		return usagef("--resume needs -o FILE: the checkpoint stands beside it")
 	}
-	if m := f.config.Method; f.strict && m != host.MethodAuto && m != host.MethodEM && slices.Contains(host.Methods(), m) {
+	if m := f.config.Method; f.strict && (m == host.MethodL2 || m == host.MethodL4) {
 		return usagef("--strict has no effect on method %s, which has no certificate", m)
 	}
 	if f.sigma != "auto" {
