@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -50,7 +51,7 @@ func appendixB(size) []*Figure {
 		Settings: "σ = 0.05 in the table. Right: quadrature split at the kinks, solved by rank. Printed: the matrices and right-hand sides of the sources as they stand. The curves show α and β of ReLU against σ².",
 		X:        Axis{Label: "σ²"}, Y: Axis{Label: "coefficient", Min: -40, Max: 40},
 		Columns: []string{"g", "valid", "α", "β", "γ", "δ", "c4", "c2", "printed in the source"},
-		units:   []unit{{key: "appendix B", run: tableB}}, judge: judgeB,
+		units:   []unit{{key: "appendix B with right-hand sides", run: tableB}}, judge: judgeB,
 	}}
 }
 
@@ -116,8 +117,11 @@ func (o *output) row(ctx context.Context, name string, act sdk.Activation, sigma
 		a, b, g := printedReLU(s)
 		printed = fmt.Sprintf("α = %.7g, β = %.7g, γ = %.7g: σ² in the β column is wrong", a, b, g)
 	case "sigmoid":
-		printed = "cubic only: entries 0.2067 0.2066 / 0.0624 −0.0001; right: " + fmt.Sprintf("%.6f %.6f / %.6f %.6f",
-			m.Hermite(2, 1), m.Hermite(1, 1), m.Hermite(2, 2), math.Abs(m.Hermite(1, 2)))
+		// The right-hand side is affine in σ²: its values at 0 and 1 tell all of it.
+		at0, at1 := m.System(0).Cubic, m.System(1).Cubic
+		printed = "cubic only: [0.2067 0.2066; 0.0624 −0.0001], right-hand side −0.1755 − 0.6199σ², −0.0936; right: " + strings.ReplaceAll(
+			fmt.Sprintf("[%.6f %.6f; %.6f %.6f], %.6f − %.6fσ², %.6f", at0.Matrix[0][0], at0.Matrix[0][1], at0.Matrix[1][0], math.Abs(at0.Matrix[1][1]),
+				at0.RHS[0], at0.RHS[0]-at1.RHS[0], at0.RHS[1]), "-", "−")
 	}
 	o.Rows = append(o.Rows, append(row, printed))
 	return nil
