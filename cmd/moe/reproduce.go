@@ -31,7 +31,31 @@ func newReproduceCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce [FIGURE...]",
 		Short: "Make the papers' figures and tables, and say what holds",
-		Long: `reproduce runs the papers' experiments, and some that question them, and says of
+		Example: `  moe reproduce --quick
+  moe reproduce 002-2a 002-2b -o figures
+  moe reproduce --seed 2 --threads 1`,
+		ValidArgsFunction: figureIDs,
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.ids = args
+			return f.run(cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.quick, "quick", false, "fewer and shorter runs: everything in under two minutes on two processors")
+	flags.StringVarP(&f.dir, "output", "o", "", "write into this directory `DIR` (default results, or results-quick with --quick)")
+	flags.IntVar(&f.threads, "threads", 0, "runs side by side (default one per processor); the results are the same")
+	addSeed(cmd, &f.seed)
+	// The figures are put together for who asks, not at the start of every command.
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		cmd.Long = reproduceLong()
+		cmd.Root().HelpFunc()(cmd, args)
+	})
+	return cmd
+}
+
+func reproduceLong() string {
+	return `reproduce runs the papers' experiments, and some that question them, and says of
 each what the paper says, what was measured, and whether they agree. All of them
 are made where no FIGURE is named:
 
@@ -44,23 +68,7 @@ processors, --quick less than two minutes, with fewer and shorter runs.
 Finished runs are kept in DIR/.runs: the same command after an interruption goes
 on where it stopped. The same seed gives the same files, to the byte.
 
-The exit code is 0 when everything was made, whether or not the papers are right.`,
-		Example: `  moe reproduce --quick
-  moe reproduce 002-2a 002-2b -o figures
-  moe reproduce --seed 2 --threads 1`,
-		ValidArgs: figureIDs(),
-		Args:      cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f.ids = args
-			return f.run(cmd)
-		},
-	}
-	flags := cmd.Flags()
-	flags.BoolVar(&f.quick, "quick", false, "fewer and shorter runs: everything in under two minutes on two processors")
-	flags.StringVarP(&f.dir, "output", "o", "", "write into this directory `DIR` (default results, or results-quick with --quick)")
-	flags.IntVar(&f.threads, "threads", 0, "runs side by side (default one per processor); the results are the same")
-	addSeed(cmd, &f.seed)
-	return cmd
+The exit code is 0 when everything was made, whether or not the papers are right.`
 }
 
 // figureList names all figures, a line each.
@@ -72,11 +80,12 @@ func figureList() string {
 	return b.String()
 }
 
-func figureIDs() (ids []string) {
+// figureIDs completes the names of figures.
+func figureIDs(*cobra.Command, []string, string) (ids []string, _ cobra.ShellCompDirective) {
 	for _, f := range experiment.Figures(false) {
 		ids = append(ids, f.ID+"\t"+f.Title)
 	}
-	return ids
+	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (f *reproduceFlags) run(cmd *cobra.Command) error {
