@@ -408,13 +408,7 @@ func (f *fit) raceRows() int {
 // byEM is joint EM from random starts, the paper's baseline: with σ fixed where
 // it is given, free otherwise.
 func (f *fit) byEM(ctx context.Context) (*fitted.Model, error) {
-	all := make([]*climber, f.cfg.Starts)
-	for i := range all {
-		all[i] = &climber{kind: KindRandom}
-	}
-	if f.cfg.Start != nil {
-		all[0].kind = KindOwn
-	}
+	all := f.randomStarts()
 	err := f.side(ctx, all, 0, func(ctx context.Context, c *climber, rng *rand.Rand) error {
 		p, free := f.randomStart(rng), f.free()
 		if c.kind == KindOwn {

@@ -22,13 +22,7 @@ import (
 // of all rows is kept, those that diverged behind the others; σ is then the
 // likelihood's, with regressors and gating held.
 func (f *fit) byL2(ctx context.Context) (*fitted.Model, error) {
-	all := make([]*climber, f.cfg.Starts)
-	for i := range all {
-		all[i] = &climber{kind: KindRandom}
-	}
-	if f.cfg.Start != nil {
-		all[0].kind = KindOwn
-	}
+	all := f.randomStarts()
 	epoch := f.epochs(len(all))
 	err := f.side(ctx, all, 0, func(ctx context.Context, c *climber, rng *rand.Rand) error {
 		if err := f.descendL2(ctx, c, rng, epoch); err != nil {

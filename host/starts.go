@@ -11,6 +11,19 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
+// randomStarts are the starts of the methods that know no others: random ones,
+// and the user's own first, if there is one.
+func (f *fit) randomStarts() []*climber {
+	all := make([]*climber, f.cfg.Starts)
+	for i := range all {
+		all[i] = &climber{kind: KindRandom}
+	}
+	if f.cfg.Start != nil {
+		all[0].kind = KindOwn
+	}
+	return all
+}
+
 // randomStart returns regressors of random directions with norms about scale
 // and no gating. The norms differ so that no two experts are equal where there
 // are few directions (d = 1 has two): equal experts stay equal for ever.

@@ -403,11 +403,7 @@ func (b *bound) get(ctx context.Context) (float64, error) {
 // bound estimates the Fisher information by the Hessian at the truth over rows
 // of its own.
 func (s setting) bound(ctx context.Context, rows int) (float64, error) {
-	st, err := s.open(ctx, 7, rows)
-	if err != nil {
-		return 0, err
-	}
-	data, err := st.table(ctx)
+	st, data, err := s.openTable(ctx, 7, rows)
 	if err != nil {
 		return 0, err
 	}

@@ -21,9 +21,11 @@ func below(v []float64, bound float64) int {
 }
 
 // median returns the median of v, NaN if it is empty.
-func median(v []float64) float64 { return quantile(v, 0.5) }
+func median(v []float64) float64 { return Quantile(v, 0.5) }
 
-func quantile(v []float64, p float64) float64 {
+// Quantile interpolates linearly between the values of v in order: p = 0 is the
+// least, 1 the largest. It is NaN if there are none.
+func Quantile(v []float64, p float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
 	}

@@ -151,11 +151,7 @@ func emUnit(s setting, fixed bool, n, steps, run int) unit {
 	return unit{
 		key: fmt.Sprintf("em %+v fixed %v n %d steps %d run %d", s, fixed, n, steps, run),
 		run: func(ctx context.Context, seed uint64) (*output, error) {
-			st, err := s.open(ctx, seed, n)
-			if err != nil {
-				return nil, err
-			}
-			data, err := st.table(ctx)
+			st, data, err := s.openTable(ctx, seed, n)
 			if err != nil {
 				return nil, err
 			}
@@ -335,7 +331,7 @@ func judgeSmallBatch(o *Outcome) Verdict {
 		return v
 	}
 	small, large, wide := tail(batch128), tail(batch1024), tail(batch128wide)
-	spread := func(v []float64) float64 { return quantile(v, 0.9) - quantile(v, 0.1) }
+	spread := func(v []float64) float64 { return Quantile(v, 0.9) - Quantile(v, 0.1) }
 	v := Verdict{Measured: fmt.Sprintf("over the last third of the runs E_reg has median %s and 80 %% range %s with batch 128, %s and %s with batch 1024; with batch 128 and λ = 50 median %s",
 		g2(median(small)), g2(spread(small)), g2(median(large)), g2(spread(large)), g2(median(wide)))}
 	switch {

@@ -85,6 +85,16 @@ func (s setting) open(ctx context.Context, seed uint64, rows int) (*study, error
 // table draws the sampler's rows.
 func (s *study) table(ctx context.Context) (*model.Data, error) { return dataset.Load(ctx, s.sampler) }
 
+// openTable makes a study and draws its rows.
+func (s setting) openTable(ctx context.Context, seed uint64, rows int) (*study, *model.Data, error) {
+	st, err := s.open(ctx, seed, rows)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := st.table(ctx)
+	return st, data, err
+}
+
 // descent is how mini-batches are descended.
 type descent struct {
 	batch, steps int

@@ -463,11 +463,7 @@ func limitOf(step float64) string          { return fmt.Sprintf("step %g, σ →
 func rateUnit(s setting, sigma float64, n, run int) unit {
 	s.sigma = sigma
 	return unit{key: fmt.Sprintf("rates %+v n %d run %d", s, n, run), run: func(ctx context.Context, seed uint64) (*output, error) {
-		st, err := s.open(ctx, seed, n)
-		if err != nil {
-			return nil, err
-		}
-		data, err := st.table(ctx)
+		st, data, err := s.openTable(ctx, seed, n)
 		if err != nil {
 			return nil, err
 		}
@@ -530,11 +526,7 @@ func (c *contraction) watch(t int, x []float64) bool {
 // max |1 − step·λ| over the eigenvalues of the logistic information at the truth.
 func limitUnit(s setting, n int) unit {
 	return unit{key: fmt.Sprintf("rate limits %+v n %d", s, n), run: func(ctx context.Context, seed uint64) (*output, error) {
-		st, err := s.open(ctx, seed, n)
-		if err != nil {
-			return nil, err
-		}
-		data, err := st.table(ctx)
+		st, data, err := s.openTable(ctx, seed, n)
 		if err != nil {
 			return nil, err
 		}
@@ -637,11 +629,7 @@ func gateErrorUnit(g, over string, run int) unit {
 			} else {
 				n = int(x)
 			}
-			st, err := s.open(ctx, seed+uint64(i), n)
-			if err != nil {
-				return nil, err
-			}
-			data, err := st.table(ctx)
+			st, data, err := s.openTable(ctx, seed+uint64(i), n)
 			if err != nil {
 				return nil, err
 			}
@@ -718,11 +706,7 @@ func perturbationUnit(s setting, n, draws int) unit {
 		t := new(trace)
 		for _, sigma := range rateSigmas {
 			s.sigma = sigma
-			st, err := s.open(ctx, seed, n)
-			if err != nil {
-				return nil, err
-			}
-			data, err := st.table(ctx)
+			st, data, err := s.openTable(ctx, seed, n)
 			if err != nil {
 				return nil, err
 			}

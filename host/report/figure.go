@@ -301,7 +301,7 @@ func (f Figure) summary(series string) summary {
 // spread returns the mean of v, and the ends of the band: the 10th and 90th
 // percentile, or where the figure wants Errors two standard errors to either side.
 func (f Figure) spread(v []float64) (mean, low, high float64) {
-	slices.Sort(v)
+	slices.Sort(v) // so that sums do not depend on the order of the runs
 	if f.Errors {
 		mean, far := v[0], 0.0
 		if len(v) > 1 {
@@ -314,15 +314,7 @@ func (f Figure) spread(v []float64) (mean, low, high float64) {
 	if f.Y.Log && !f.Plain {
 		mean = stat.GeometricMean(v, nil)
 	}
-	return mean, percentile(v, 0.1), percentile(v, 0.9)
-}
-
-// percentile interpolates linearly between the values of sorted v.
-func percentile(v []float64, p float64) float64 {
-	at := p * float64(len(v)-1)
-	i := min(int(at), len(v)-1)
-	next := min(i+1, len(v)-1)
-	return v[i] + (at-float64(i))*(v[next]-v[i])
+	return mean, experiment.Quantile(v, 0.1), experiment.Quantile(v, 0.9)
 }
 
 // smallest is what a logarithmic axis shows of a value of 0: errors below it are
