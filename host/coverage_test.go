@@ -158,7 +158,7 @@ func TestPredictionIntervalsCover(t *testing.T) {
 }
 
 // insideShare is the share of rows with y between the columns lower and upper.
-func insideShare(t *testing.T, m *fitted.Model, act fitted.Evaluator, rows dataset.Source, level float64) float64 {
+func insideShare(t *testing.T, m *fitted.Model, act model.Activation, rows dataset.Source, level float64) float64 {
 	t.Helper()
 	var y, lower, upper []float64
 	collect := func(b *model.Block) error { y = append(y, b.Y...); return nil }

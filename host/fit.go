@@ -84,7 +84,7 @@ type fit struct {
 	cfg     Config
 	request Config // cfg as it was asked for, where a range of k changes it
 	sdk     sdk.Activation
-	act     loss.Activation
+	act     model.Activation
 	schema  dataset.Schema
 	weight  weighting
 	shape   shape
@@ -384,7 +384,7 @@ func (f *fit) byEverything(ctx context.Context) (*fitted.Model, error) {
 		f.note("no moment estimate: " + obstacle + "; the likelihood was maximised from other starts")
 	}
 	f.noteInputs()
-	part := f.data.Part(f.raceRows())
+	part := partOf(f.data, f.raceRows())
 	if f.span != nil && f.cfg.K > 1 {
 		f.projected = f.span.project(part)
 	}
@@ -450,7 +450,7 @@ func (f *fit) fixSigma(p *model.Params) {
 func (f *fit) momentStart(ctx context.Context) (*model.Params, error) {
 	p := f.adopt(f.estimate.params)
 	floats.Scale(f.scale, p.Regressors)
-	p, _, err := f.gating(ctx, f.data.Part(f.raceRows()), p, 1)
+	p, _, err := f.gating(ctx, partOf(f.data, f.raceRows()), p, 1)
 	return p, err
 }
 

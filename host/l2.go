@@ -76,7 +76,7 @@ func (f *fit) descendL2(ctx context.Context, c *climber, rng *rand.Rand, epoch f
 	if err != nil {
 		return err
 	}
-	whole := &loss.Whole{Loss: l, Data: f.data}
+	whole := &loss.Whole{Loss: l, Rows: f.data}
 	if c.early, err = t.unsettled(ctx, whole, l.params); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ type unitL2 struct {
 	raw        []float64
 }
 
-func newUnitL2(k, d int, act loss.Activation, scale float64) *unitL2 {
+func newUnitL2(k, d int, act model.Activation, scale float64) *unitL2 {
 	l := loss.NewL2(k, d, act)
 	return &unitL2{L2: l, scale: scale, regressors: k * d, raw: make([]float64, l.Dim())}
 }
@@ -175,7 +175,7 @@ func (l *unitL2) theta(p *model.Params) []float64 {
 }
 
 // GradOn implements loss.OnData.
-func (l *unitL2) GradOn(ctx context.Context, dst, theta []float64, data *model.Data) (float64, error) {
+func (l *unitL2) GradOn(ctx context.Context, dst, theta []float64, data model.Rows) (float64, error) {
 	copy(l.raw, theta)
 	floats.Scale(l.scale, l.raw[:l.regressors])
 	v, err := l.L2.GradOn(ctx, dst, l.raw, data)

@@ -14,8 +14,6 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
-	"github.com/gatedlearning/moe/host/tensor"
-	"github.com/gatedlearning/moe/solver"
 )
 
 // byL4 is 002 Section 4 on a table: SGD on L4 in ℝ^d from random unit rows, the
@@ -57,13 +55,13 @@ const l4Bound = 100
 func (f *fit) descendL4(ctx context.Context) (optim.Status, *momentEstimate, error) {
 	how, q, k, d := f.descent, f.transform, f.cfg.K, f.data.D
 	data := f.inputs.whitened(f.data)
-	l := loss.NewOnlineL4(k, d, outputs(q), f.cfg.Mu, how.Lambda, *how.Ridge)
+	l := loss.NewOnlineL4(k, d, q, f.cfg.Mu, how.Lambda, *how.Ridge)
 	rng := rand.New(rand.NewPCG(f.cfg.Seed, 1<<34))
 	t, err := f.descend(ctx, l, data, unitRows(rng, k, d), rng, l4Bound, f.epochs(1))
 	if err != nil {
 		return t.Status, nil, err
 	}
-	whole := &loss.Whole{Loss: l, Data: data}
+	whole := &loss.Whole{Loss: l, Rows: data}
 	early, err := t.unsettled(ctx, whole, func(x []float64) *model.Params { return f.readL4(x).params })
 	if err != nil {
 		return t.Status, nil, err
@@ -82,14 +80,6 @@ func (f *fit) descendL4(ctx context.Context) (optim.Status, *momentEstimate, err
 	f.record(MethodL4, made, t.steps, value)
 	f.descended.Mu, f.descended.Lambda, f.descended.Ridge, f.descended.Radius = f.cfg.Mu, how.Lambda, how.Ridge, f.cfg.Radius
 	return t.Status, f.readL4(t.X), nil
-}
-
-// outputs are the transforms of y as the loss over rows takes them.
-func outputs(q solver.Transform) loss.Outputs {
-	return loss.Outputs{
-		Transform: tensor.Transform{Alpha: q.Alpha, Beta: q.Beta, Gamma: q.Gamma},
-		Delta:     q.Delta, C4: q.C4, C2: q.C2,
-	}
 }
 
 func (f *fit) noteL4Diverged(made, steps, kept int) {

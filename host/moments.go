@@ -135,7 +135,7 @@ func estimateRegressors(ctx context.Context, f *tensor.Fourth, s *span, q solver
 // reducedL4 is L4 in the whitened coordinates of the span, where T̂2/c2 is the
 // identity and T4/c4 = Σ (1/p_m)·v_m⊗v_m⊗v_m⊗v_m with orthonormal v_m.
 func reducedL4(f *tensor.Fourth, s *span, q solver.Transform, mu float64) *loss.L4 {
-	t4 := f.T4(tensor.Transform{Alpha: q.Alpha, Beta: q.Beta, Gamma: q.Gamma})
+	t4 := f.T4(q)
 	t4.Scale(1 / q.C4)
 	whiten := make([]float64, len(s.values))
 	for i, v := range s.values {

@@ -83,7 +83,7 @@ func medianErrors(t *testing.T, act sdk.Activation, k int, sizes []int, sets int
 			t.Fatal(err)
 		}
 		for i, n := range sizes {
-			errors[i] = append(errors[i], momentError(t, act, data.Head(n), s.Truth))
+			errors[i] = append(errors[i], momentError(t, act, head(data, n), s.Truth))
 		}
 	}
 	medians := make([]float64, len(sizes))
@@ -121,4 +121,14 @@ func crossing(sizes []int, errors []float64) float64 {
 		}
 	}
 	return math.NaN()
+}
+
+// head returns the first n rows of the data, rounded up to whole blocks.
+func head(data *model.Data, n int) *model.Data {
+	h := &model.Data{D: data.D}
+	for i := 0; i < len(data.Blocks) && h.N < n; i++ {
+		h.Blocks = append(h.Blocks, data.Blocks[i])
+		h.N += data.Blocks[i].N
+	}
+	return h
 }

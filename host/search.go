@@ -344,7 +344,7 @@ func (f *fit) finish(ctx context.Context, all []*climber, part *model.Data) (*cl
 	}
 	for rows := part.N; rows < f.data.N; {
 		rows *= 16
-		data := f.data.Part(rows)
+		data := partOf(f.data, rows)
 		if rows = data.N; rows == f.data.N {
 			break
 		}

@@ -69,7 +69,7 @@ func (f *fit) uncertainty(ctx context.Context, m *fitted.Model, best *climber, o
 func (f *fit) noiseIntervals(m *fitted.Model, parameters []loss.Parameter) [][]float64 {
 	out := make([][]float64, len(m.Sigma))
 	for i, sigma := range m.Sigma {
-		rows, coefficients := f.data.Weight(), 0.0
+		rows, coefficients := f.weight.total, 0.0
 		if len(m.Sigma) > 1 {
 			rows *= m.Proportions[i]
 		}

@@ -19,7 +19,8 @@ type weighting struct {
 }
 
 func weigh(data *model.Data) weighting {
-	w := weighting{rows: data.N, total: data.Weight(), scale: 1}
+	total, _ := model.Weight(data) // in memory
+	w := weighting{rows: data.N, total: total, scale: 1}
 	if len(data.Blocks) == 0 || data.Blocks[0].W == nil {
 		return w
 	}
@@ -30,6 +31,21 @@ func weigh(data *model.Data) weighting {
 	_, exponent := math.Frexp(w.total / float64(data.N))
 	w.scale = math.Ldexp(1, max(-1000, min(exponent-1, 1000)))
 	return w
+}
+
+// partOf is model.Part of a table in memory.
+func partOf(data *model.Data, n int) *model.Data {
+	part := model.Part(data, n)
+	if part == model.Rows(data) {
+		return data
+	}
+	out := &model.Data{D: data.D}
+	for i := range model.Blocks(part) {
+		b, _ := part.Block(i, nil)
+		out.Blocks = append(out.Blocks, *b)
+		out.N += b.N
+	}
+	return out
 }
 
 // even divides the weights of data, which the fit owns, by their scale: the

@@ -9,12 +9,13 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
 // writeReport writes the page of a fit.
-func writeReport(cmd *cobra.Command, path string, m *fitted.Model, act fitted.Evaluator, src dataset.Source) error {
+func writeReport(cmd *cobra.Command, path string, m *fitted.Model, act model.Activation, src dataset.Source) error {
 	ctx := cmd.Context()
 	d, err := report.Diagnose(ctx, m, act, src)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -17,7 +18,7 @@ import (
 // modelActivation evaluates the activation of a model: by the approximation that
 // the file carries, or else by the activation of that name.
 type modelActivation struct {
-	fitted.Evaluator
+	model.Activation
 	source *namedActivation
 }
 
@@ -33,13 +34,13 @@ func openModel(cmd *cobra.Command, m *fitted.Model, path string, limits limitFla
 		if err := source.open(); err != nil {
 			return nil, err
 		}
-		return &modelActivation{Evaluator: source.plugin.Activation, source: source}, nil
+		return &modelActivation{Activation: source.plugin.Activation, source: source}, nil
 	}
 	approximation, err := native.New(m.Approximation, source)
 	if err != nil {
 		return nil, &dataset.Error{File: path, Msg: "approximation: " + err.Error()}
 	}
-	return &modelActivation{Evaluator: approximation, source: source}, nil
+	return &modelActivation{Activation: approximation, source: source}, nil
 }
 
 // namedActivation is the activation that a model names, opened when it is first

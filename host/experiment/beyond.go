@@ -90,7 +90,7 @@ func (s *study) tensors(ctx context.Context) (*mat.SymDense, *tensor.Sym4, error
 	}
 	t2 := mat.NewSymDense(s.d, nil)
 	t2.ScaleSym(1/s.out.C2, second.T2(s.out.Delta, nil))
-	t4 := fourth.T4(s.out.Transform)
+	t4 := fourth.T4(s.out)
 	t4.Scale(1 / s.out.C4)
 	return t2, t4, nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/sample"
-	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 )
@@ -43,7 +42,7 @@ type study struct {
 	setting
 	act     sdk.Activation
 	moments sdk.Moments
-	out     loss.Outputs
+	out     solver.Transform
 	sampler *sample.Sampler
 	truth   *model.Params
 	rng     *rand.Rand // for starts
@@ -67,8 +66,7 @@ func (s setting) open(ctx context.Context, seed uint64, rows int) (*study, error
 	if err != nil {
 		return nil, err
 	}
-	t, _ := solver.Solve(st.moments, system, s.sigma)
-	st.out = loss.Outputs{Transform: tensor.Transform{Alpha: t.Alpha, Beta: t.Beta, Gamma: t.Gamma}, Delta: t.Delta, C4: t.C4, C2: t.C2}
+	st.out, _ = solver.Solve(st.moments, system, s.sigma)
 	st.sampler, err = sample.New(sample.Config{
 		Activation: st.act, K: s.k, D: s.d, N: rows, Sigma: s.sigma, Design: s.design, Inputs: s.inputs, Seed: seed,
 	})

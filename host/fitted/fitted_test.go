@@ -31,10 +31,24 @@ func (tanh) Eval(_ context.Context, dst, z []float64) error {
 	return nil
 }
 
+func (tanh) Deriv(_ context.Context, dst, z []float64) error {
+	for i, v := range z {
+		dst[i] = 1 - math.Tanh(v)*math.Tanh(v)
+	}
+	return nil
+}
+
 // identity is another, without bounds.
 type identity struct{}
 
 func (identity) Eval(_ context.Context, dst, z []float64) error { copy(dst, z); return nil }
+
+func (identity) Deriv(_ context.Context, dst, _ []float64) error {
+	for i := range dst {
+		dst[i] = 1
+	}
+	return nil
+}
 
 func example() *Model {
 	return &Model{

@@ -12,11 +12,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// Evaluator is the nonlinearity g: Eval writes g(z_i) to dst_i.
-type Evaluator interface {
-	Eval(ctx context.Context, dst, z []float64) error
-}
-
 // Prediction is what a model says of a block of rows. Matrices are K rows of N
 // values.
 type Prediction struct {
@@ -32,7 +27,7 @@ type Prediction struct {
 // concurrent use.
 type Predictor struct {
 	params *model.Params
-	act    Evaluator
+	act    model.Activation
 	table  string // what errors call the table
 	seen   int    // rows predicted so far
 
@@ -43,7 +38,7 @@ type Predictor struct {
 
 // NewPredictor returns the predictor of a model with parameters p and
 // activation act for one pass over a table; errors use the table's name.
-func NewPredictor(p *model.Params, act Evaluator, table string) *Predictor {
+func NewPredictor(p *model.Params, act model.Activation, table string) *Predictor {
 	const n = model.BlockRows
 	return &Predictor{
 		params: p, act: act, table: table,
@@ -145,7 +140,7 @@ type Evaluation struct {
 // activation act on it; a row of weight w counts as w rows. Sums go block by
 // block in order. It is an error if the source has no target, or if the target is
 // constant, which leaves R2 without meaning.
-func Evaluate(ctx context.Context, p *model.Params, act Evaluator, src dataset.Source) (*Evaluation, error) {
+func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src dataset.Source) (*Evaluation, error) {
 	schema := src.Schema()
 	if schema.Target == "" {
 		return nil, &dataset.Error{File: schema.Name, Msg: "no target column to evaluate against"}

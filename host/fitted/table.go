@@ -11,7 +11,7 @@ import (
 // predictions is the table of what a model says of another table.
 type predictions struct {
 	params *model.Params
-	act    Evaluator
+	act    model.Activation
 	src    dataset.Source
 	extras Extras
 }
@@ -26,7 +26,7 @@ type Extras struct {
 // p1 … pk (P(z=i|x)) and, where src has a target, posterior1 … posteriork
 // (P(z=i|x,y)), then the extras. Rows correspond; a pass over it is a pass over
 // src. It panics if extras has an interval's level outside [0, 1).
-func Predictions(p *model.Params, act Evaluator, src dataset.Source, extras Extras) dataset.Source {
+func Predictions(p *model.Params, act model.Activation, src dataset.Source, extras Extras) dataset.Source {
 	if !(extras.Interval >= 0 && extras.Interval < 1) {
 		panic(fmt.Sprintf("fitted: prediction interval of level %v", extras.Interval))
 	}

@@ -33,7 +33,7 @@ const (
 // bounded they are nearly normal in sum from a hundred rows on, where the
 // eighth moments of He4 need tens of thousands.
 type terms struct {
-	act          loss.Activation
+	act          model.Activation
 	p            *model.Params
 	expert, gate []int // columns of the coefficients; D is the column of ones
 	noise        bool  // σ is free
@@ -63,7 +63,7 @@ const (
 	mostPairs  = 64
 )
 
-func newTerms(act loss.Activation, p *model.Params, free loss.Free) *terms {
+func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 	m := &terms{
 		act: act, p: p, noise: free.Sigma,
 		expert: designColumns(free.ExpertColumns, p.D, p.RegressorIntercepts != nil),
@@ -316,7 +316,7 @@ func (m *terms) fillTimes(w *termRows, at int, a []float64, functions ...[]float
 
 // measure sets the scales of what the bounded functions are taken of: the rms
 // over the rows of data.
-func (m *terms) measure(data *model.Data) {
+func (m *terms) measure(ctx context.Context, rows model.Rows) error {
 	k, d := m.p.K, m.p.D
 	m.zScale, m.lScale, m.xScale = make([]float64, k), make([]float64, k), make([]float64, d)
 	values := make([]float64, k*model.BlockRows)
@@ -326,20 +326,25 @@ func (m *terms) measure(data *model.Data) {
 			dst[i] += floats.Dot(v, v)
 		}
 	}
-	for i := range data.Blocks {
-		b := &data.Blocks[i]
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		m.p.Predictors(values[:k*b.N], b)
 		add(m.zScale, values, b.N)
 		m.p.GateLogits(values[:k*b.N], b)
 		add(m.lScale, values, b.N)
 		add(m.xScale, b.X, b.N)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	n, _ := rows.Dims()
 	for _, scale := range [][]float64{m.zScale, m.lScale, m.xScale} {
 		for i, sum := range scale {
-			scale[i] = math.Sqrt(sum / float64(data.N))
+			scale[i] = math.Sqrt(sum / float64(n))
 			if !(scale[i] > 0) {
 				scale[i] = 1
 			}
 		}
 	}
+	return nil
 }

@@ -32,7 +32,7 @@ func (softsign) Deriv(_ context.Context, dst, z []float64) error {
 
 // mixture returns n rows of features, with targets drawn from p, and p: two
 // experts with overlapping densities, intercepts and noise of their own.
-func mixture(t *testing.T, n int, act loss.Activation) (*model.Data, *model.Params) {
+func mixture(t *testing.T, n int, act model.Activation) (*model.Data, *model.Params) {
 	t.Helper()
 	const d = 3
 	p := model.NewParams(3, d)
@@ -52,7 +52,7 @@ func mixture(t *testing.T, n int, act loss.Activation) (*model.Data, *model.Para
 		data.Blocks = append(data.Blocks, b)
 		data.N += b.N
 	}
-	m.measure(data)
+	m.measure(t.Context(), data)
 	w := m.newRows()
 	for i := range data.Blocks {
 		if err := m.given(t.Context(), w, &data.Blocks[i]); err != nil {
@@ -69,7 +69,7 @@ func mixture(t *testing.T, n int, act loss.Activation) (*model.Data, *model.Para
 func TestTermsHaveMeanZero(t *testing.T) {
 	data, p := mixture(t, 5, softsign{})
 	m := newTerms(softsign{}, p, loss.All)
-	m.measure(data)
+	m.measure(t.Context(), data)
 	for r := range data.N {
 		// One x in every row of a block, y on a grid: the trapezoidal rule is exact
 		// to rounding for smooth integrands that vanish at both ends.
@@ -143,7 +143,7 @@ func TestScoresAreTheGradient(t *testing.T) {
 			free := loss.All
 			change(data, p, &free)
 			m := newTerms(softsign{}, p, free)
-			m.measure(data)
+			m.measure(t.Context(), data)
 			got, err := m.sums(t.Context(), data, 2)
 			if err != nil {
 				t.Fatal(err)

@@ -52,27 +52,34 @@ const (
 //
 // The statistics do not depend on the number of workers. Errors: those of the
 // activation and of ctx, or [*TooManyError].
-func Tests(ctx context.Context, data *model.Data, act loss.Activation, p *model.Params, free loss.Free, seed uint64, workers int) ([]Test, error) {
+func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64, workers int) ([]Test, error) {
 	m := newTerms(act, p, free)
 	if m.at[atEnd] > MostTerms {
 		return nil, &TooManyError{m.at[atEnd]}
 	}
 	draws := drawsFor(m.at[atEnd])
-	part := data.Part(draws)
-	m.measure(part)
-	times := (draws + part.N - 1) / part.N
+	part := model.Part(rows, draws)
+	if err := m.measure(ctx, part); err != nil {
+		return nil, err
+	}
+	n, _ := part.Dims()
+	times := (draws + n - 1) / n
 	c, err := m.covariance(ctx, part, times, seed, workers)
 	if err != nil {
 		return nil, err
 	}
-	sums, err := m.sums(ctx, data, workers)
+	sums, err := m.sums(ctx, rows, workers)
 	if err != nil {
 		return nil, err
 	}
-	q := &quadraticForms{cov: c, sums: sums, n: data.Weight()}
+	weight, err := model.Weight(rows)
+	if err != nil {
+		return nil, err
+	}
+	q := &quadraticForms{cov: c, sums: sums, n: weight}
 	q.standardise()
 	// Regressing on terms by as many draws leaves that much less variance.
-	q.project(0, m.at[atResiduals], float64(times*part.N))
+	q.project(0, m.at[atResiduals], float64(times*n))
 	var tests []Test
 	add := func(name string, from, to int, robust bool) {
 		if t := q.test(m.at[from], m.at[to]); t.DF > 0 {
@@ -81,7 +88,7 @@ func Tests(ctx context.Context, data *model.Data, act loss.Activation, p *model.
 		}
 	}
 	add(testResiduals, atResiduals, atNonlinearity, false)
-	q.project(m.at[atResiduals], m.at[atNonlinearity], float64(times*part.N))
+	q.project(m.at[atResiduals], m.at[atNonlinearity], float64(times*n))
 	add(testNonlinearity, atNonlinearity, atGate, true)
 	add(testGate, atGate, atSpread, true)
 	add(testSpread, atSpread, atInteractions, true)
@@ -103,18 +110,18 @@ func (e *TooManyError) Error() string {
 
 // covariance returns the upper triangle of E[term·termᵀ] under the fitted
 // model, from several targets drawn for every row.
-func (m *terms) covariance(ctx context.Context, data *model.Data, times int, seed uint64, workers int) (*mat.SymDense, error) {
+func (m *terms) covariance(ctx context.Context, data model.Rows, times int, seed uint64, workers int) (*mat.SymDense, error) {
 	size := m.at[atEnd]
-	chunks := make([][]float64, data.Chunks())
+	chunks := make([][]float64, model.Chunks(data))
 	rows := make([]*termRows, model.Workers(workers))
-	err := data.Each(ctx, len(rows), func(worker, chunk, block int) error {
+	err := model.Each(ctx, data, len(rows), func(worker, chunk, block int, b *model.Block) error {
 		if rows[worker] == nil {
 			rows[worker] = m.newRows()
 		}
 		if chunks[chunk] == nil {
 			chunks[chunk] = make([]float64, size*size)
 		}
-		w, b := rows[worker], &data.Blocks[block]
+		w := rows[worker]
 		if err := m.given(ctx, w, b); err != nil {
 			return err
 		}
@@ -132,7 +139,11 @@ func (m *terms) covariance(ctx context.Context, data *model.Data, times int, see
 	for _, c := range chunks[1:] {
 		floats.Add(chunks[0], c)
 	}
-	floats.Scale(1/(data.Weight()*float64(times)), chunks[0])
+	weight, err := model.Weight(data)
+	if err != nil {
+		return nil, err
+	}
+	floats.Scale(1/(weight*float64(times)), chunks[0])
 	return mat.NewSymDense(size, chunks[0]), nil
 }
 
@@ -152,17 +163,17 @@ func addGram(dst []float64, w *termRows, weight []float64) {
 }
 
 // sums returns the sums of the terms over the data.
-func (m *terms) sums(ctx context.Context, data *model.Data, workers int) ([]float64, error) {
-	chunks := make([][]float64, data.Chunks())
+func (m *terms) sums(ctx context.Context, data model.Rows, workers int) ([]float64, error) {
+	chunks := make([][]float64, model.Chunks(data))
 	rows := make([]*termRows, model.Workers(workers))
-	err := data.Each(ctx, len(rows), func(worker, chunk, block int) error {
+	err := model.Each(ctx, data, len(rows), func(worker, chunk, _ int, b *model.Block) error {
 		if rows[worker] == nil {
 			rows[worker] = m.newRows()
 		}
 		if chunks[chunk] == nil {
 			chunks[chunk] = make([]float64, m.at[atEnd])
 		}
-		w, b := rows[worker], &data.Blocks[block]
+		w := rows[worker]
 		if err := m.given(ctx, w, b); err != nil {
 			return err
 		}

@@ -9,10 +9,10 @@ import (
 )
 
 // OnData is a loss that can be evaluated on any rows: GradOn writes its
-// gradient at θ, over the rows of data, to dst and returns its value there.
+// gradient at θ, over the rows, to dst and returns its value there.
 type OnData interface {
 	Dim() int
-	GradOn(ctx context.Context, dst, theta []float64, data *model.Data) (float64, error)
+	GradOn(ctx context.Context, dst, theta []float64, rows model.Rows) (float64, error)
 }
 
 // Batches gives mini-batches without end. A batch is valid until the next call.
@@ -41,7 +41,7 @@ func (b Batched) NextGrad(ctx context.Context, dst, theta []float64) (float64, e
 // Whole is a loss on all rows of a table, as an objective.
 type Whole struct {
 	Loss OnData
-	Data *model.Data
+	Rows model.Rows
 	grad []float64
 }
 
@@ -58,14 +58,15 @@ func (w *Whole) Value(ctx context.Context, theta []float64) (float64, error) {
 
 // Grad writes the gradient at θ to dst and returns the loss.
 func (w *Whole) Grad(ctx context.Context, dst, theta []float64) (float64, error) {
-	return w.Loss.GradOn(ctx, dst, theta, w.Data)
+	return w.Loss.GradOn(ctx, dst, theta, w.Rows)
 }
 
 // Epochs are the mini-batches of a table: every epoch visits its rows once, in
 // a new random order, in batches of Size (the rows left over wait for another
 // epoch).
 type Epochs struct {
-	data  *model.Data
+	rows  model.Rows
+	room  model.Room
 	rng   *rand.Rand
 	order []int
 	at    int
@@ -74,20 +75,21 @@ type Epochs struct {
 
 // NewEpochs returns batches of size rows, 1 ≤ size ≤ N, in an order drawn from
 // rng.
-func NewEpochs(data *model.Data, size int, rng *rand.Rand) *Epochs {
-	if size < 1 || size > data.N {
-		panic(fmt.Sprintf("loss: batches of %d of %d rows", size, data.N))
+func NewEpochs(rows model.Rows, size int, rng *rand.Rand) *Epochs {
+	n, d := rows.Dims()
+	if size < 1 || size > n {
+		panic(fmt.Sprintf("loss: batches of %d of %d rows", size, n))
 	}
-	e := &Epochs{data: data, rng: rng, order: make([]int, data.N), batch: NewBatch(size, data.D)}
+	e := &Epochs{rows: rows, rng: rng, order: make([]int, n), batch: NewBatch(size, d)}
 	for i := range e.order {
 		e.order[i] = i
 	}
-	e.at = data.N
+	e.at = n
 	return e
 }
 
 // Steps returns the number of batches in an epoch.
-func (e *Epochs) Steps() int { return e.data.N / e.batch.N }
+func (e *Epochs) Steps() int { return len(e.order) / e.batch.N }
 
 // NewBatch returns a table of n rows of zeros over d features.
 func NewBatch(n, d int) *model.Data {
@@ -111,10 +113,13 @@ func (e *Epochs) Next(context.Context) (*model.Data, error) {
 		to := &e.batch.Blocks[t]
 		for i := range to.N {
 			row := rows[t*model.BlockRows+i]
-			from := &e.data.Blocks[row/model.BlockRows]
+			from, err := e.rows.Block(row/model.BlockRows, &e.room)
+			if err != nil {
+				return nil, err
+			}
 			at := row % model.BlockRows
 			to.Y[i] = from.Y[at]
-			for j := range e.data.D {
+			for j := range e.batch.D {
 				to.X[j*to.N+i] = from.X[j*from.N+at]
 			}
 		}

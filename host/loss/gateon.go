@@ -12,7 +12,7 @@ import (
 // holds the (k−1)×d matrix W in rows. Unlike [Log] it keeps nothing of the rows,
 // which suits mini-batches. It is not safe for concurrent use.
 type GateOn struct {
-	act Activation
+	act model.Activation
 	p   *model.Params
 
 	prior, post, z []float64
@@ -20,7 +20,7 @@ type GateOn struct {
 }
 
 // NewGateOn returns L_log with the regressors and the noise of p.
-func NewGateOn(act Activation, p *model.Params) *GateOn {
+func NewGateOn(act model.Activation, p *model.Params) *GateOn {
 	kn := func() []float64 { return make([]float64, p.K*model.BlockRows) }
 	n := func() []float64 { return make([]float64, model.BlockRows) }
 	return &GateOn{act: act, p: p.Clone(), prior: kn(), post: kn(), z: kn(), lse: n(), w: n()}
@@ -29,20 +29,19 @@ func NewGateOn(act Activation, p *model.Params) *GateOn {
 // Dim returns (k−1)·d.
 func (l *GateOn) Dim() int { return (l.p.K - 1) * l.p.D }
 
-// GradOn writes ∇L_log = −mean[(r_i − p_i)·x] over the rows of data to dst and
+// GradOn writes ∇L_log = −mean[(r_i − p_i)·x] over the rows to dst and
 // returns L_log but for its constant log σ√(2π).
-func (l *GateOn) GradOn(ctx context.Context, dst, w []float64, data *model.Data) (float64, error) {
+func (l *GateOn) GradOn(ctx context.Context, dst, w []float64, rows model.Rows) (float64, error) {
 	k, d := l.p.K, l.p.D
 	copy(l.p.Gating, w)
 	clear(dst)
 	value := 0.0
-	for t := range data.Blocks {
-		b := &data.Blocks[t]
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		n := b.N
 		prior, post, z := l.prior[:k*n], l.post[:k*n], l.z[:k*n]
 		l.p.Predictors(z, b)
 		if err := l.act.Eval(ctx, z, z); err != nil {
-			return 0, err
+			return err
 		}
 		l.p.GateLogits(prior, b)
 		for i := range k {
@@ -60,7 +59,12 @@ func (l *GateOn) GradOn(ctx context.Context, dst, w []float64, data *model.Data)
 			floats.SubTo(l.w[:n], prior[j*n:(j+1)*n], post[j*n:(j+1)*n])
 			addColumns(dst[j*d:(j+1)*d], l.w[:n], b)
 		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
-	floats.Scale(1/float64(data.N), dst)
-	return value / float64(data.N), nil
+	n, _ := rows.Dims()
+	floats.Scale(1/float64(n), dst)
+	return value / float64(n), nil
 }

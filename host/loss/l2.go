@@ -15,7 +15,7 @@ import (
 // regressors in rows, then the (k−1)×d gating. It keeps scratch space: it is
 // not safe for concurrent use.
 type L2 struct {
-	act Activation
+	act model.Activation
 	p   *model.Params
 
 	prior, z, g, dg []float64 // k×BlockRows
@@ -23,7 +23,7 @@ type L2 struct {
 }
 
 // NewL2 returns the loss of k experts over d features.
-func NewL2(k, d int, act Activation) *L2 {
+func NewL2(k, d int, act model.Activation) *L2 {
 	kn := func() []float64 { return make([]float64, k*model.BlockRows) }
 	n := func() []float64 { return make([]float64, model.BlockRows) }
 	return &L2{act: act, p: model.NewParams(k, d), prior: kn(), z: kn(), g: kn(), dg: kn(), err: n(), weights: n()}
@@ -41,18 +41,17 @@ func (l *L2) Params(theta []float64, sigma float64) *model.Params {
 	return p
 }
 
-// GradOn writes ∇ℓ2 over the rows of data to dst and returns ℓ2. With
+// GradOn writes ∇ℓ2 over the rows to dst and returns ℓ2. With
 // e = ŷ − y:
 //
 //	∂/∂a_i = 2·mean e·p_i·g′_i·x    ∂/∂w_j = 2·mean e·p_j·(g_j − ŷ)·x
-func (l *L2) GradOn(ctx context.Context, dst, theta []float64, data *model.Data) (float64, error) {
+func (l *L2) GradOn(ctx context.Context, dst, theta []float64, rows model.Rows) (float64, error) {
 	k, d := l.p.K, l.p.D
 	copy(l.p.Regressors, theta)
 	copy(l.p.Gating, theta[k*d:])
 	clear(dst)
 	value := 0.0
-	for t := range data.Blocks {
-		b := &data.Blocks[t]
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		n := b.N
 		prior, z, g, dg := l.prior[:k*n], l.z[:k*n], l.g[:k*n], l.dg[:k*n]
 		e, w := l.err[:n], l.weights[:n]
@@ -60,10 +59,10 @@ func (l *L2) GradOn(ctx context.Context, dst, theta []float64, data *model.Data)
 		model.Softmax(prior, nil, prior, n)
 		l.p.Predictors(z, b)
 		if err := l.act.Eval(ctx, g, z); err != nil {
-			return 0, err
+			return err
 		}
 		if err := l.act.Deriv(ctx, dg, z); err != nil {
-			return 0, err
+			return err
 		}
 		clear(e) // ŷ
 		for i := range k {
@@ -88,9 +87,14 @@ func (l *L2) GradOn(ctx context.Context, dst, theta []float64, data *model.Data)
 			}
 			addColumns(dst[(k+j)*d:(k+j+1)*d], w, b)
 		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
-	floats.Scale(2/float64(data.N), dst)
-	return value / float64(data.N), nil
+	n, _ := rows.Dims()
+	floats.Scale(2/float64(n), dst)
+	return value / float64(n), nil
 }
 
 // addColumns adds Σ_rows w·x to dst.

@@ -37,8 +37,8 @@ var All = Free{Regressors: true, Gating: true, Sigma: true}
 // Besides value and gradient it offers an EM step and the Hessian. A
 // Likelihood keeps scratch space: it is not safe for concurrent use.
 type Likelihood struct {
-	data    *model.Data
-	act     Activation
+	rows    model.Rows
+	act     model.Activation
 	base    *model.Params
 	free    Free
 	workers int
@@ -46,6 +46,7 @@ type Likelihood struct {
 	k, d, da, dw, ns int     // experts, features, free coefficients of an expert and of a gate, noise levels
 	expert, gate     []int   // the columns of those coefficients; d is the column of ones
 	n                float64 // rows, or the sum of their weights
+	unread           error   // of rows that could not be read
 	logFloor         float64 // log of the smallest σ
 	cur              *model.Params
 	ones             []float64
@@ -58,20 +59,21 @@ type Likelihood struct {
 	held             *gateCurvature
 }
 
-// NewLikelihood returns the likelihood of data under mixtures of the shape of
+// NewLikelihood returns the likelihood of rows under mixtures of the shape of
 // base, whose parameters stay as they are where free does not name them. The
-// number of workers never changes the result; 0 means one per processor.
-func NewLikelihood(data *model.Data, act Activation, base *model.Params, free Free, workers int) *Likelihood {
-	if data.D != base.D {
-		panic(fmt.Sprintf("loss: %d features, parameters for %d", data.D, base.D))
+// number of workers never changes the result; 0 means one per processor. It
+// panics if the rows have another number of features than base. Rows that cannot
+// be read are an error of the first evaluation.
+func NewLikelihood(rows model.Rows, act model.Activation, base *model.Params, free Free, workers int) *Likelihood {
+	if _, d := rows.Dims(); d != base.D {
+		panic(fmt.Sprintf("loss: %d features, parameters for %d", d, base.D))
 	}
 	l := &Likelihood{
-		data: data, act: act, base: base.Clone(), free: free,
-		workers: min(model.Workers(workers), data.Chunks()),
+		rows: rows, act: act, base: base.Clone(), free: free,
+		workers: min(model.Workers(workers), model.Chunks(rows)),
 		k:       base.K, d: base.D, ns: len(base.Sigma),
 		expert: columns(free.ExpertColumns, base.D, base.RegressorIntercepts != nil),
 		gate:   columns(free.GateColumns, base.D, base.GatingIntercepts != nil),
-		n:      data.Weight(),
 		cur:    base.Clone(),
 	}
 	l.da, l.dw = len(l.expert), len(l.gate)
@@ -79,10 +81,12 @@ func NewLikelihood(data *model.Data, act Activation, base *model.Params, free Fr
 	for i := range l.ones {
 		l.ones[i] = 1
 	}
-	l.logFloor = math.Log(sigmaFloor(data, len(base.Sigma)))
+	var rms float64
+	l.n, rms, l.unread = totals(rows)
+	l.logFloor = math.Log(sigmaFloor(rms, len(base.Sigma)))
 	l.scratch = make([]*scratch, l.workers)
-	l.chunks = make([]*sums, data.Chunks())
-	l.fixed = make([][]float64, len(data.Blocks))
+	l.chunks = make([]*sums, model.Chunks(rows))
+	l.fixed = make([][]float64, model.Blocks(rows))
 	return l
 }
 
@@ -103,25 +107,39 @@ func columns(given []int, d int, intercept bool) []int {
 
 // Log is L_log of 002 Eq. 9: the likelihood as a function of the gating alone,
 // with the regressors and the noise of p.
-func Log(data *model.Data, act Activation, p *model.Params, workers int) *Likelihood {
-	return NewLikelihood(data, act, p, Free{Gating: true}, workers)
+func Log(rows model.Rows, act model.Activation, p *model.Params, workers int) *Likelihood {
+	return NewLikelihood(rows, act, p, Free{Gating: true}, workers)
 }
 
 // sigmaFloor is the smallest noise level that a fit may reach, relative to the
 // target's rms: without one the likelihood of noiseless data has no maximum,
 // and with noise per expert that of any data has none, since an expert may
 // shrink onto a few rows.
-func sigmaFloor(data *model.Data, levels int) float64 {
-	sum := 0.0
-	for i := range data.Blocks {
-		y := data.Blocks[i].Y
-		sum += floats.Dot(y, y)
-	}
+func sigmaFloor(rms float64, levels int) float64 {
 	relative := 1e-8
 	if levels > 1 {
 		relative = 1e-3
 	}
-	return max(relative*math.Sqrt(sum/float64(data.N)), 1e-300)
+	return max(relative*rms, 1e-300)
+}
+
+// totals returns the sum of the rows' weights and the rms of the target, weights
+// apart.
+func totals(rows model.Rows) (weight, rms float64, err error) {
+	if weight, err = model.Weight(rows); err != nil {
+		return 0, 0, err
+	}
+	sum := 0.0
+	var room model.Room
+	for i := range model.Blocks(rows) {
+		b, err := rows.Block(i, &room)
+		if err != nil {
+			return 0, 0, err
+		}
+		sum += floats.Dot(b.Y, b.Y)
+	}
+	n, _ := rows.Dims()
+	return weight, math.Sqrt(sum / float64(n)), nil
 }
 
 // Degenerate says whether an expert at p has shrunk onto fewer rows than

@@ -3,16 +3,6 @@
 // (002 Eq. 9), and the joint negative log-likelihood that refines both.
 package loss
 
-import (
-	"context"
-	"errors"
-)
+import "errors"
 
 var errRank = errors.New("loss: the rows are linearly dependent")
-
-// Activation is the nonlinearity g as the losses evaluate it; sdk.Activation
-// satisfies it.
-type Activation interface {
-	Eval(ctx context.Context, dst, z []float64) error
-	Deriv(ctx context.Context, dst, z []float64) error
-}

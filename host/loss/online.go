@@ -4,16 +4,9 @@ import (
 	"context"
 
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/solver"
 	"gonum.org/v1/gonum/floats"
 )
-
-// Outputs are the transforms of y that [OnlineL4] needs: Q4 and Q2 with the
-// constants c4 and c2 that their tensors are divided by.
-type Outputs struct {
-	tensor.Transform
-	Delta, C4, C2 float64
-}
 
 // OnlineL4 is L4 (002 Eq. 7) as a sum over rows, in ℝ^d and without forming any
 // tensor:
@@ -30,7 +23,7 @@ type OnlineL4 struct {
 	K, D              int
 	Mu, Lambda, Ridge float64
 
-	out    Outputs
+	out    solver.Transform
 	q4, q2 []float64 // of all rows
 	p      []float64 // k×BlockRows: ⟨a_i,x⟩
 	w, w2  []float64 // k×BlockRows: what multiplies x in the gradient
@@ -42,7 +35,7 @@ type OnlineL4 struct {
 }
 
 // NewOnlineL4 returns the loss of k rows over d features.
-func NewOnlineL4(k, d int, out Outputs, mu, lambda, ridge float64) *OnlineL4 {
+func NewOnlineL4(k, d int, out solver.Transform, mu, lambda, ridge float64) *OnlineL4 {
 	kn := func() []float64 { return make([]float64, k*model.BlockRows) }
 	return &OnlineL4{
 		K: k, D: d, Mu: mu, Lambda: lambda, Ridge: ridge, out: out,
@@ -54,7 +47,7 @@ func NewOnlineL4(k, d int, out Outputs, mu, lambda, ridge float64) *OnlineL4 {
 // Dim returns k·d.
 func (l *OnlineL4) Dim() int { return l.K * l.D }
 
-// GradOn writes ∇L4 over the rows of data to dst and returns L4. With
+// GradOn writes ∇L4 over the rows to dst and returns L4. With
 // p_i = ⟨a_i,x⟩ and c_ij = ⟨a_i,a_j⟩,
 //
 //	∂t1(a_i,a_j)/∂a_i = (2p_i p_j² − 4p_j c_ij − 2c_jj p_i)·x − 2p_j²a_i − 4p_i p_j a_j + 2c_jj a_i + 4c_ij a_j
@@ -62,7 +55,7 @@ func (l *OnlineL4) Dim() int { return l.K * l.D }
 //	∂t3(a_i)/∂a_i = 2p_i·x − 2a_i
 //
 // and the terms without x vanish in the mean, because q4 and q2 are centred.
-func (l *OnlineL4) GradOn(_ context.Context, dst, a []float64, data *model.Data) (float64, error) {
+func (l *OnlineL4) GradOn(ctx context.Context, dst, a []float64, rows model.Rows) (float64, error) {
 	k, d := l.K, l.D
 	copy(l.a.Regressors, a)
 	for i := range k {
@@ -70,18 +63,23 @@ func (l *OnlineL4) GradOn(_ context.Context, dst, a []float64, data *model.Data)
 			l.gram[i*k+j] = floats.Dot(a[i*d:(i+1)*d], a[j*d:(j+1)*d])
 		}
 	}
-	l.transform(data)
+	if err := l.transform(ctx, rows); err != nil {
+		return 0, err
+	}
 	clear(dst)
 	clear(l.cross)
 	clear(l.two)
 	clear(l.grad2)
 	value, at := 0.0, 0
-	for t := range data.Blocks {
-		b := &data.Blocks[t]
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		value += l.block(dst, b, l.q4[at:at+b.N], l.q2[at:at+b.N])
 		at += b.N
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
-	inv := 1 / float64(data.N)
+	inv := 1 / float64(at)
 	for _, s := range [][]float64{dst, l.cross, l.two, l.grad2} {
 		floats.Scale(inv, s)
 	}
@@ -90,15 +88,19 @@ func (l *OnlineL4) GradOn(_ context.Context, dst, a []float64, data *model.Data)
 }
 
 // transform writes q4 and q2 of every row.
-func (l *OnlineL4) transform(data *model.Data) {
+func (l *OnlineL4) transform(ctx context.Context, rows model.Rows) error {
 	l.q4, l.q2 = l.q4[:0], l.q2[:0]
-	o := &l.out
-	for t := range data.Blocks {
-		for _, y := range data.Blocks[t].Y {
-			l.q4 = append(l.q4, (((y+o.Alpha)*y+o.Beta)*y+o.Gamma)*y)
-			l.q2 = append(l.q2, (y+o.Delta)*y)
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
+		for _, y := range b.Y {
+			l.q4 = append(l.q4, l.out.Q4(y))
+			l.q2 = append(l.q2, l.out.Q2(y))
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	o := &l.out
 	for _, q := range []struct {
 		v []float64
 		c float64
@@ -108,6 +110,7 @@ func (l *OnlineL4) transform(data *model.Data) {
 			q.v[i] = (q.v[i] - mean) / q.c
 		}
 	}
+	return nil
 }
 
 // block adds the sums over a block: to dst what multiplies x in the quartic

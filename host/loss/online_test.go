@@ -9,14 +9,15 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/solver"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
 // reluOutputs are the transforms of ReLU at σ = 0.05 (002 Example 2, solved).
-var reluOutputs = Outputs{
-	Transform: tensor.Transform{Alpha: -5.352482673, Beta: 8.110026612, Gamma: -3.251151426},
-	Delta:     -1.5957691216, C4: 0.5010468908, C2: 0.3633802276,
+var reluOutputs = solver.Transform{
+	Alpha: -5.352482673, Beta: 8.110026612, Gamma: -3.251151426,
+	Delta: -1.5957691216, C4: 0.5010468908, C2: 0.3633802276,
 }
 
 func normalParams(rng *rand.Rand, k, d int) *model.Params {
@@ -84,7 +85,7 @@ func TestOnlineL4IsL4(t *testing.T) {
 	q := reluOutputs
 	t2 := mat.NewSymDense(d, nil)
 	t2.ScaleSym(1/q.C2, second.T2(q.Delta, nil))
-	t4 := fourth.T4(q.Transform)
+	t4 := fourth.T4(q)
 	t4.Scale(1 / q.C4)
 	want, got := make([]float64, k*d), make([]float64, k*d)
 	v1, err := NewL4(k, t2, t4, 0.3, 2, 0.1).Grad(t.Context(), want, at)

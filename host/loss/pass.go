@@ -74,6 +74,9 @@ const widest = 32
 
 // pass sums over all rows what is wanted at p.
 func (l *Likelihood) pass(ctx context.Context, p *model.Params, level want) (*sums, error) {
+	if l.unread != nil {
+		return nil, l.unread
+	}
 	if l.total == nil || !l.total.fits(level) {
 		l.total = newSums(l, level)
 		for c := range l.chunks {
@@ -83,11 +86,11 @@ func (l *Likelihood) pass(ctx context.Context, p *model.Params, level want) (*su
 	for c := range l.chunks {
 		l.chunks[c].clear()
 	}
-	err := l.data.Each(ctx, l.workers, func(worker, chunk, block int) error {
+	err := model.Each(ctx, l.rows, l.workers, func(worker, chunk, block int, b *model.Block) error {
 		if l.scratch[worker] == nil {
 			l.scratch[worker] = l.newScratch()
 		}
-		return l.block(ctx, l.scratch[worker], l.chunks[chunk], p, block, level)
+		return l.block(ctx, l.scratch[worker], l.chunks[chunk], p, block, b, level)
 	})
 	if err != nil {
 		return nil, err
@@ -100,13 +103,12 @@ func (l *Likelihood) pass(ctx context.Context, p *model.Params, level want) (*su
 }
 
 // block adds one block to the sums.
-func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Params, block int, level want) error {
-	b := &l.data.Blocks[block]
+func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Params, block int, b *model.Block, level want) error {
 	n, kn := b.N, l.k*b.N
 	logits, prior, post := w.logits[:kn], w.prior[:kn], w.post[:kn]
 	p.GateLogits(logits, b)
 	model.Softmax(prior, w.lseGate[:n], logits, n)
-	res, err := l.residuals(ctx, w, p, block)
+	res, err := l.residuals(ctx, w, p, block, b)
 	if err != nil {
 		return err
 	}
@@ -157,8 +159,7 @@ func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Pa
 
 // residuals returns y − g(⟨a_i,x⟩) for the rows of a block, k rows of b.N
 // values. Where the regressors are fixed they are computed once.
-func (l *Likelihood) residuals(ctx context.Context, w *scratch, p *model.Params, block int) ([]float64, error) {
-	b := &l.data.Blocks[block]
+func (l *Likelihood) residuals(ctx context.Context, w *scratch, p *model.Params, block int, b *model.Block) ([]float64, error) {
 	res := w.res[:l.k*b.N]
 	if !l.free.Regressors {
 		if l.fixed[block] != nil {

@@ -19,6 +19,20 @@ type Block struct {
 	W []float64 // N weights of observations; nil where all are 1
 }
 
+// Clone returns a copy of the block with memory of its own.
+func (b *Block) Clone() Block {
+	values := make([]float64, 0, len(b.X)+len(b.Y)+len(b.W))
+	keep := func(from []float64) []float64 {
+		if from == nil {
+			return nil
+		}
+		at := len(values)
+		values = append(values, from...)
+		return values[at:len(values):len(values)]
+	}
+	return Block{N: b.N, X: keep(b.X), Y: keep(b.Y), W: keep(b.W)}
+}
+
 // Col returns feature j of the block's rows.
 func (b *Block) Col(j int) []float64 { return b.X[j*b.N : (j+1)*b.N] }
 
@@ -29,31 +43,11 @@ type Data struct {
 	Blocks []Block
 }
 
-// Weight returns the sum of the observations' weights, N where there are none.
-func (d *Data) Weight() float64 {
-	sum := 0.0
-	for i := range d.Blocks {
-		if d.Blocks[i].W == nil {
-			sum += float64(d.Blocks[i].N)
-			continue
-		}
-		for _, w := range d.Blocks[i].W {
-			sum += w
-		}
-	}
-	return sum
-}
+// Dims implements [Rows].
+func (d *Data) Dims() (n, features int) { return d.N, d.D }
 
-// Head returns the first n rows of the data, or all of them if there are
-// fewer, rounded up to whole blocks. It shares memory with d.
-func (d *Data) Head(n int) *Data {
-	nb := min((n+BlockRows-1)/BlockRows, len(d.Blocks))
-	h := &Data{D: d.D, Blocks: d.Blocks[:nb]}
-	for i := range h.Blocks {
-		h.N += h.Blocks[i].N
-	}
-	return h
-}
+// Block implements [Rows]: it needs no room.
+func (d *Data) Block(i int, _ *Room) (*Block, error) { return &d.Blocks[i], nil }
 
 // Params are the parameters of a mixture of K experts over D features
 // (002 Eq. 1):

@@ -52,16 +52,20 @@ func blocks(n int) *Data {
 
 func TestPartIsSpreadOverTheData(t *testing.T) {
 	d := blocks(100 * BlockRows)
-	p := d.Part(10 * BlockRows)
-	if p.N != 10*BlockRows || len(p.Blocks) != 10 {
-		t.Fatalf("part has %d rows in %d blocks", p.N, len(p.Blocks))
+	p := Part(d, 10*BlockRows)
+	if n, _ := p.Dims(); n != 10*BlockRows || Blocks(p) != 10 {
+		t.Fatalf("part has %d rows in %d blocks", n, Blocks(p))
 	}
-	for i, b := range p.Blocks {
+	for i := range Blocks(p) {
+		b, err := p.Block(i, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if want := float64(10 * i * BlockRows); b.X[0] != want {
 			t.Errorf("block %d begins at row %v, want %v", i, b.X[0], want)
 		}
 	}
-	if all := d.Part(1 << 30); all != d {
+	if all := Part(d, 1<<30); all != Rows(d) {
 		t.Error("a part as large as the data is not the data")
 	}
 }
@@ -71,13 +75,13 @@ func TestEach(t *testing.T) {
 	d := blocks(50*BlockRows + 7)
 	for _, workers := range []int{1, 2, 16, 99} {
 		var seen atomic.Int64
-		last := make([]int, d.Chunks())
-		err := d.Each(t.Context(), workers, func(worker, chunk, block int) error {
+		last := make([]int, Chunks(d))
+		err := Each(t.Context(), d, workers, func(worker, chunk, block int, b *Block) error {
 			if worker >= workers || block < last[chunk] {
 				t.Errorf("worker %d, chunk %d: block %d after %d", worker, chunk, block, last[chunk])
 			}
 			last[chunk] = block
-			seen.Add(int64(d.Blocks[block].N))
+			seen.Add(int64(b.N))
 			return nil
 		})
 		if err != nil || int(seen.Load()) != d.N {
@@ -85,7 +89,7 @@ func TestEach(t *testing.T) {
 		}
 	}
 	bad := errors.New("bad block")
-	if err := d.Each(t.Context(), 2, func(_, _, block int) error {
+	if err := Each(t.Context(), d, 2, func(_, _, block int, _ *Block) error {
 		if block == 30 {
 			return bad
 		}
@@ -95,7 +99,7 @@ func TestEach(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.Each(ctx, 2, func(_, _, _ int) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := Each(ctx, d, 2, func(_, _, _ int, _ *Block) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v after cancel", err)
 	}
 }

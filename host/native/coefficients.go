@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gatedlearning/moe/host/model"
 )
 
 // Version is the version of [Coefficients] that this package writes and reads.
@@ -44,7 +46,7 @@ func (t *Table) Exact() bool { return t.Error == 0 && slices.Max(t.Terms) <= 2 }
 // Describes reports whether act can be the activation that c was made from: in
 // the middle of every panel g is the same to 1e−9 of max(|g(z)|, rms of g(Z)),
 // which leaves room for another machine's rounding. An error of act is returned.
-func (c *Coefficients) Describes(ctx context.Context, act Activation) (bool, error) {
+func (c *Coefficients) Describes(ctx context.Context, act model.Activation) (bool, error) {
 	z := scalePoints()
 	for i, hi := range c.Value.Edges[1:] {
 		z = append(z, (c.Value.Edges[i]+hi)/2)

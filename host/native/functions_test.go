@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -149,7 +150,7 @@ func build(t testing.TB, act sdk.Activation) *native.Function {
 }
 
 // eval and deriv return the values of act at z.
-func eval(t testing.TB, act native.Activation, z []float64) []float64 {
+func eval(t testing.TB, act model.Activation, z []float64) []float64 {
 	t.Helper()
 	dst := make([]float64, len(z))
 	if err := act.Eval(t.Context(), dst, z); err != nil {
@@ -158,7 +159,7 @@ func eval(t testing.TB, act native.Activation, z []float64) []float64 {
 	return dst
 }
 
-func deriv(t testing.TB, act native.Activation, z []float64) []float64 {
+func deriv(t testing.TB, act model.Activation, z []float64) []float64 {
 	t.Helper()
 	dst := make([]float64, len(z))
 	if err := act.Deriv(t.Context(), dst, z); err != nil {

@@ -14,29 +14,23 @@ import (
 	"context"
 	"fmt"
 	"math"
-)
 
-// Activation is a nonlinearity g with its derivative: Eval writes g(z_i) to
-// dst_i and Deriv g′(z_i); dst and z have equal length and may be the same slice.
-// sdk.Activation satisfies it, and so does [Function].
-type Activation interface {
-	Eval(ctx context.Context, dst, z []float64) error
-	Deriv(ctx context.Context, dst, z []float64) error
-}
+	"github.com/gatedlearning/moe/host/model"
+)
 
 // Function is g and g′ by piecewise polynomials. A value depends on its z alone.
 // It is safe for concurrent use where the activation behind it is.
 type Function struct {
 	coefficients *Coefficients
 	value, deriv *table
-	beyond       Activation
+	beyond       model.Activation
 }
 
 // New returns the function with coefficients c, which it keeps. Arguments
 // outside their range, NaN and infinities among them, go to beyond in one batch
 // a call; where beyond is nil they are an [*OutsideError]. Coefficients that
 // [Coefficients.Validate] refuses are an error.
-func New(c *Coefficients, beyond Activation) (*Function, error) {
+func New(c *Coefficients, beyond model.Activation) (*Function, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}

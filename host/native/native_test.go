@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -41,7 +42,7 @@ func uniform(rng *rand.Rand, n int, table *native.Table) []float64 {
 }
 
 // rootMeanSquare returns the rms of f(Z) over draws of Z.
-func rootMeanSquare(t testing.TB, rng *rand.Rand, f func(testing.TB, native.Activation, []float64) []float64, act native.Activation) float64 {
+func rootMeanSquare(t testing.TB, rng *rand.Rand, f func(testing.TB, model.Activation, []float64) []float64, act model.Activation) float64 {
 	z := make([]float64, 20000)
 	for i := range z {
 		z[i] = rng.NormFloat64()
@@ -69,7 +70,7 @@ func TestError(t *testing.T) {
 			for _, half := range []struct {
 				name   string
 				table  *native.Table
-				values func(testing.TB, native.Activation, []float64) []float64
+				values func(testing.TB, model.Activation, []float64) []float64
 			}{{"g", &c.Value, eval}, {"g'", &c.Derivative, deriv}} {
 				z := uniform(rng, 100_000, half.table)
 				scale := rootMeanSquare(t, rng, half.values, act)
@@ -184,9 +185,9 @@ func (b *beyond) Deriv(ctx context.Context, dst, z []float64) error { return b.E
 // their order and in one call, and their answers to their places.
 func TestOutside(t *testing.T) {
 	act := sdk.Func{Name: "exp-sin", G: func(z float64) float64 { return z * math.Sin(z) }, DG: math.Cos}
-	for name, method := range map[string]func(native.Activation) func(context.Context, []float64, []float64) error{
-		"Eval":  func(a native.Activation) func(context.Context, []float64, []float64) error { return a.Eval },
-		"Deriv": func(a native.Activation) func(context.Context, []float64, []float64) error { return a.Deriv },
+	for name, method := range map[string]func(model.Activation) func(context.Context, []float64, []float64) error{
+		"Eval":  func(a model.Activation) func(context.Context, []float64, []float64) error { return a.Eval },
+		"Deriv": func(a model.Activation) func(context.Context, []float64, []float64) error { return a.Deriv },
 	} {
 		inside := build(t, act)
 		other := new(beyond)

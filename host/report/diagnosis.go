@@ -47,7 +47,7 @@ const (
 )
 
 // Diagnose reads the rows of src once through the model.
-func Diagnose(ctx context.Context, m *fitted.Model, act fitted.Evaluator, src dataset.Source) (*Diagnosis, error) {
+func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src dataset.Source) (*Diagnosis, error) {
 	p := m.Params()
 	d := &Diagnosis{Residuals: make([][]float64, p.K), Sharpness: make([]float64, sharpnessBins)}
 	for i := range d.Residuals {
@@ -117,7 +117,7 @@ func (d *Diagnosis) share() {
 }
 
 // curves evaluates experts and gate on a grid over [lo, hi].
-func curves(ctx context.Context, p *model.Params, act fitted.Evaluator, lo, hi float64) (*Curves, error) {
+func curves(ctx context.Context, p *model.Params, act model.Activation, lo, hi float64) (*Curves, error) {
 	c := &Curves{X: make([]float64, curvePoints), Means: make([][]float64, p.K), Gate: make([][]float64, p.K)}
 	for i := range c.X {
 		c.X[i] = lo + (hi-lo)*float64(i)/(curvePoints-1)

@@ -18,14 +18,9 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// Activation is the nonlinearity g: Eval writes g(z_i) to dst_i.
-type Activation interface {
-	Eval(ctx context.Context, dst, z []float64) error
-}
-
 // Config describes a sample.
 type Config struct {
-	Activation Activation
+	Activation model.Activation
 	K, D, N    int     // experts, features, rows
 	Sigma      float64 // of the noise, ≥ 0
 	Design     Design  // "" is Paper

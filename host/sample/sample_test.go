@@ -25,6 +25,10 @@ func (r relu) Eval(_ context.Context, dst, z []float64) error {
 	return r.err
 }
 
+func (r relu) Deriv(context.Context, []float64, []float64) error {
+	panic("a sample needs no derivative")
+}
+
 func mustNew(t testing.TB, cfg Config) *Sampler {
 	t.Helper()
 	s, err := New(cfg)

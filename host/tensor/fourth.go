@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/solver"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -37,12 +38,13 @@ func NewFourth(u *mat.Dense, centre []float64) *Fourth {
 	return f
 }
 
-// SumFourth makes the second pass over data.
-func SumFourth(ctx context.Context, data *model.Data, u *mat.Dense, centre []float64, workers int) (*Fourth, error) {
-	if d, _ := u.Dims(); d != data.D {
-		panic(fmt.Sprintf("tensor: basis of %d rows for %d features", d, data.D))
+// SumFourth makes the second pass over the rows.
+func SumFourth(ctx context.Context, rows model.Rows, u *mat.Dense, centre []float64, workers int) (*Fourth, error) {
+	_, have := rows.Dims()
+	if d, _ := u.Dims(); d != have {
+		panic(fmt.Sprintf("tensor: basis of %d rows for %d features", d, have))
 	}
-	return sum(ctx, data, workers, func() *Fourth { return NewFourth(u, centre) })
+	return sum(ctx, rows, workers, func() *Fourth { return NewFourth(u, centre) })
 }
 
 // Merge adds the sums of o, over other rows and the same basis, to f.
@@ -125,12 +127,9 @@ func (f *Fourth) project(b *model.Block, w *Scratch) []float64 {
 	return z
 }
 
-// Transform are the coefficients of Q4(y) = y⁴ + αy³ + βy² + γy.
-type Transform struct{ Alpha, Beta, Gamma float64 }
-
 // T4 returns the estimate of E[Q4(y)·S4(z)], with Q4's sample mean taken off
 // first.
-func (f *Fourth) T4(q Transform) *Sym4 {
+func (f *Fourth) T4(q solver.Transform) *Sym4 {
 	n := f.Y[0]
 	coef := [5]float64{0, q.Gamma, q.Beta, q.Alpha, 1}
 	for p := 1; p < 5; p++ {

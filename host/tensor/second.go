@@ -122,9 +122,10 @@ func (w *Scratch) powers(b *model.Block, top int) [][]float64 {
 	return w.out
 }
 
-// SumSecond makes the first pass over data.
-func SumSecond(ctx context.Context, data *model.Data, workers int) (*Second, error) {
-	return sum(ctx, data, workers, func() *Second { return NewSecond(data.D) })
+// SumSecond makes the first pass over the rows.
+func SumSecond(ctx context.Context, rows model.Rows, workers int) (*Second, error) {
+	_, d := rows.Dims()
+	return sum(ctx, rows, workers, func() *Second { return NewSecond(d) })
 }
 
 // adder is a set of sums that takes blocks and merges.
@@ -133,17 +134,17 @@ type adder[T any] interface {
 	Merge(T)
 }
 
-// sum adds all blocks of data, the same at any number of workers.
-func sum[T adder[T]](ctx context.Context, data *model.Data, workers int, empty func() T) (T, error) {
+// sum adds all blocks of rows, the same at any number of workers.
+func sum[T adder[T]](ctx context.Context, rows model.Rows, workers int, empty func() T) (T, error) {
 	workers = model.Workers(workers)
 	scratch := make([]Scratch, workers)
-	parts := make([]T, data.Chunks())
+	parts := make([]T, model.Chunks(rows))
 	for c := range parts {
 		parts[c] = empty()
 	}
 	total := empty()
-	err := data.Each(ctx, workers, func(worker, chunk, block int) error {
-		parts[chunk].Add(&data.Blocks[block], &scratch[worker])
+	err := model.Each(ctx, rows, workers, func(worker, chunk, _ int, b *model.Block) error {
+		parts[chunk].Add(b, &scratch[worker])
 		return nil
 	})
 	if err != nil {

@@ -66,8 +66,7 @@ func draw(t testing.TB, f sdk.Family, k, d, n int, seed uint64) *problem {
 }
 
 func (p *problem) t4() *tensor.Sym4 {
-	q := p.transform
-	return p.fourth.T4(tensor.Transform{Alpha: q.Alpha, Beta: q.Beta, Gamma: q.Gamma})
+	return p.fourth.T4(p.transform)
 }
 
 // rows calls fn with every row.
@@ -260,8 +259,7 @@ func TestProjectionIsContraction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := tensor.Transform{Alpha: p.transform.Alpha, Beta: p.transform.Beta, Gamma: p.transform.Gamma}
-	small, full := f.T4(tr), p.t4()
+	small, full := f.T4(p.transform), p.t4()
 	for i := range m {
 		for j := range m {
 			ui, uj := mat.Col(nil, i, u), mat.Col(nil, j, u)
@@ -287,7 +285,7 @@ func TestProjectionIsContraction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !floats.EqualApprox(g.T4(tr).Data, small.Data, 1e-9) {
+	if !floats.EqualApprox(g.T4(p.transform).Data, small.Data, 1e-9) {
 		t.Error("T4 about a centre differs from T4 of centred data")
 	}
 	s, err := tensor.SumSecond(t.Context(), shifted, 1)

@@ -1,0 +1,219 @@
+package model
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Rows is a table of n rows with d features and a target that can be passed
+// over in blocks, any number of times and in any order. Every block but the
+// last has [BlockRows] rows. A Rows is read-only and safe for concurrent use.
+type Rows interface {
+	// Dims returns the number of rows and of features.
+	Dims() (n, d int)
+	// Block returns block i, 0 ≤ i < [Blocks]. Values that are not in memory
+	// are written to room, which is the caller's and may be empty; the block is
+	// valid until room is used again.
+	Block(i int, room *Room) (*Block, error)
+}
+
+// Room is where a block is written that is not in memory. The zero value is ready.
+type Room struct {
+	block  Block
+	behind *Room // for the block that this one is a view of
+}
+
+// Blocks returns the number of blocks of rows.
+func Blocks(rows Rows) int {
+	n, _ := rows.Dims()
+	return (n + BlockRows - 1) / BlockRows
+}
+
+// maxChunks bounds the number of partial sums of a pass. Like BlockRows it is a
+// constant, so that sums do not depend on the number of processors.
+const maxChunks = 16
+
+// Chunks returns the number of chunks in which [Each] visits rows.
+func Chunks(rows Rows) int { return min(Blocks(rows), maxChunks) }
+
+// Workers returns the number of workers meant by threads: itself, or one per
+// processor if it is 0.
+func Workers(threads int) int {
+	if threads <= 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return threads
+}
+
+// Each calls fn once with every block and its index. The blocks are dealt into
+// Chunks(rows) runs; fn sees the blocks of one chunk in order and never two of
+// them at once, so a sum kept per chunk and added up in the order of the chunks
+// is the same at any number of workers. The other arguments of fn are the
+// worker, for scratch space, and the chunk, for sums. The first error, by chunk,
+// ends the pass.
+func Each(ctx context.Context, rows Rows, workers int, fn func(worker, chunk, block int, b *Block) error) error {
+	chunks := Chunks(rows)
+	workers = max(1, min(workers, chunks))
+	if workers == 1 {
+		var room Room
+		for c := range chunks {
+			if err := eachOf(ctx, rows, 0, c, &room, fn); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	errs := make([]error, chunks)
+	var next atomic.Int64
+	var failed atomic.Bool
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			var room Room
+			for {
+				c := int(next.Add(1)) - 1
+				if c >= chunks || failed.Load() {
+					return
+				}
+				if errs[c] = eachOf(ctx, rows, w, c, &room, fn); errs[c] != nil {
+					failed.Store(true)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachOf(ctx context.Context, rows Rows, worker, chunk int, room *Room, fn func(worker, chunk, block int, b *Block) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	chunks, n := Chunks(rows), Blocks(rows)
+	for i := chunk * n / chunks; i < (chunk+1)*n/chunks; i++ {
+		b, err := rows.Block(i, room)
+		if err != nil {
+			return err
+		}
+		if err := fn(worker, chunk, i, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// InOrder calls fn with every block in order.
+func InOrder(ctx context.Context, rows Rows, fn func(b *Block) error) error {
+	var room Room
+	for i := range Blocks(rows) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := rows.Block(i, &room)
+		if err != nil {
+			return err
+		}
+		if err := fn(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Weight returns the sum of the observations' weights, n where there are none.
+func Weight(rows Rows) (float64, error) {
+	sum := 0.0
+	var room Room
+	for i := range Blocks(rows) {
+		b, err := rows.Block(i, &room)
+		if err != nil {
+			return 0, err
+		}
+		if b.W == nil {
+			sum += float64(b.N)
+			continue
+		}
+		for _, w := range b.W {
+			sum += w
+		}
+	}
+	return sum, nil
+}
+
+// Part returns about n of the rows as whole blocks, evenly spaced from the first
+// to the last so that sorted rows are all represented; or rows itself if it has
+// not many more than n.
+func Part(rows Rows, n int) Rows {
+	take, have := (n+BlockRows-1)/BlockRows, Blocks(rows)
+	if take >= have {
+		return rows
+	}
+	return &part{rows, take, have}
+}
+
+// part is every have/take-th block of rows, all of them whole: the last block,
+// which may be short, is not among them.
+type part struct {
+	rows       Rows
+	take, have int
+}
+
+func (p *part) Dims() (n, d int) {
+	_, d = p.rows.Dims()
+	return p.take * BlockRows, d
+}
+
+func (p *part) Block(i int, room *Room) (*Block, error) {
+	return p.rows.Block(i*p.have/p.take, room)
+}
+
+// Map returns rows seen through fn, which writes the features of a block, d
+// columns, to dst: for a change of units or of coordinates on reading. Targets
+// and weights stay, unless fn sets them: dst has those of src.
+func Map(rows Rows, d int, fn func(dst, src *Block)) Rows { return &mapped{rows, d, fn} }
+
+type mapped struct {
+	rows Rows
+	d    int
+	fn   func(dst, src *Block)
+}
+
+func (m *mapped) Dims() (n, d int) {
+	n, _ = m.rows.Dims()
+	return n, m.d
+}
+
+func (m *mapped) Block(i int, room *Room) (*Block, error) {
+	if room.behind == nil {
+		room.behind = new(Room)
+	}
+	src, err := m.rows.Block(i, room.behind)
+	if err != nil {
+		return nil, err
+	}
+	dst := &room.block
+	if cap(dst.X) < m.d*src.N {
+		dst.X = make([]float64, m.d*BlockRows)
+	}
+	*dst = Block{N: src.N, X: dst.X[:m.d*src.N], Y: src.Y, W: src.W}
+	m.fn(dst, src)
+	return dst, nil
+}
+
+// InMemory returns rows as a table of its own memory, whatever they are.
+func InMemory(ctx context.Context, rows Rows) (*Data, error) {
+	n, d := rows.Dims()
+	out := &Data{N: n, D: d, Blocks: make([]Block, 0, Blocks(rows))}
+	err := InOrder(ctx, rows, func(b *Block) error {
+		out.Blocks = append(out.Blocks, b.Clone())
+		return nil
+	})
+	return out, err
+}
