@@ -48,8 +48,12 @@ var imports = map[string][]string{
 	"host/native":  {"sdk", "host/model", gonum},
 	"host/fitted":  {"sdk", "host/model", "host/dataset", "host/metric", "host/infer", "host/native", "internal/atomicfile", gonum},
 	"host/report":  {"solver", "host/experiment", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", gonum, gonumPlot},
-	"host": {"sdk", "solver", "host/model", "host/optim", "host/metric", "host/tensor", "host/dataset",
-		"host/loss", "host/infer", "host/native", "host/fitted", gonum},
+	"host/problem": {"sdk", "host/model", "host/dataset", "host/tensor", "host/loss", "host/native", gonum},
+	"host/moment":  {"sdk", "solver", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", gonum},
+	"host/search":  {"host/model", "host/optim", "host/dataset", "host/loss", "host/problem", "host/moment", gonum},
+	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", gonum},
+	"host": {"sdk", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
+		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", gonum},
 	"host/catalog": {"sdk", "solver", "internal/conform", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid",
 		goPlugin, hclog, grpc, "golang.org/x/sys"},
@@ -57,7 +61,7 @@ var imports = map[string][]string{
 	"host/experiment": {"sdk", "solver", "host", "host/model", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
 
-	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/fitted", "host/infer", "host/model", "host/native",
+	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/descent", "host/optim", "host/fitted", "host/infer", "host/model", "host/native",
 		"host/experiment", "host/report", "host/sample", "internal/atomicfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }

@@ -20,8 +20,11 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -295,8 +298,8 @@ func (s studyDesign) try(t *testing.T, seed uint64, n *tally) {
 		act = s.fitted
 	}
 	src := s.draw(t, seed)
-	f, m := certified(t, act, src, cfg)
-	c := f.certificate
+	p, e, out, m := judged(t, act, src, cfg)
+	c := out.certificate
 	n.fits++
 	n.starts += len(m.Fit.Starts)
 	if c.Optimum == infer.Suspect {
@@ -313,43 +316,57 @@ func (s studyDesign) try(t *testing.T, seed uint64, n *tally) {
 	}
 	t.Logf("seed %d: optimum %s, model %s, p %.2g (%s) %v", seed, c.Optimum, c.Model, c.PValue, c.Reason, short(c.Tests))
 	if s.right() {
-		s.locals(t, f, m.Fit.LogLikelihood, n)
+		s.locals(t, p, e, m.Fit.LogLikelihood, n)
 	}
 }
 
-// certified returns a fit with its state.
-func certified(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config) (*fit, *fitted.Model) {
+// judged returns a fit by method auto with what it went through.
+func judged(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config) (*problem.Problem, *moment.Evidence, *outcome, *fitted.Model) {
 	t.Helper()
-	f := &fit{cfg: cfg.withDefaults(), sdk: act, act: act, schema: src.Schema()}
-	if err := f.load(t.Context(), src); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.firstPass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	m, err := f.byEverything(t.Context())
+	cfg, p, err := load(t.Context(), act, src, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, m
+	e, err := moment.Measure(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cfg.Method.fit(t.Context(), p, e, run{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := write(t.Context(), p, e, out, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, e, out, m
+}
+
+// certificate is that of parameters in the units of the fit, as if one start had
+// ended there.
+func certificate(t testing.TB, p *problem.Problem, q *model.Params) *infer.Certificate {
+	t.Helper()
+	c := &search.Candidate{Params: q, Run: new(optim.Result), Agrees: true}
+	judged, err := certify(t.Context(), p, c, []*search.Candidate{c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return judged.certificate
 }
 
 // TestCertificateOfAnyOrder: how the experts are numbered at the end of a run
 // does not matter to the tests.
 func TestCertificateOfAnyOrder(t *testing.T) {
 	s := studyDesign{truth: activation(identity.Family, nil), k: 3, d: 5, n: 2000, sigma: 0.3}
-	f, m := certified(t, s.truth, s.draw(t, 1), Config{K: 3, Threads: 1})
+	p, _, _, m := judged(t, s.truth, s.draw(t, 1), Config{K: 3, Threads: 1})
 	var want []infer.Test
 	for _, order := range [][]int{{0, 1, 2}, {2, 0, 1}, {1, 0, 2}} {
-		c := &climber{params: metric.Relabel(m.Params(), order), run: new(optim.Result), agrees: true}
-		if err := f.certify(t.Context(), c, []*climber{c}); err != nil {
-			t.Fatal(err)
-		}
+		got := certificate(t, p, metric.Relabel(m.Params(), order)).Tests
 		if want == nil {
-			want = f.certificate.Tests
+			want = got
 		}
 		// The gates are differences of others: rounding apart the numbers are the same.
-		if diff := cmp.Diff(want, f.certificate.Tests, cmpopts.EquateApprox(1e-6, 0)); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-6, 0)); diff != "" {
 			t.Errorf("order %v: %s", order, diff)
 		}
 	}
@@ -360,13 +377,9 @@ func BenchmarkCertificate(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprintf("identity k=3 d=10 n=%d", n), func(b *testing.B) {
 			s := studyDesign{truth: activation(identity.Family, nil), k: 3, d: 10, n: n, sigma: 0.05}
-			f, m := certified(b, s.truth, s.draw(b, 1), Config{K: 3, Threads: 1})
-			c := &climber{params: m.Params(), run: new(optim.Result), agrees: true}
-			b.ResetTimer()
+			p, _, _, m := judged(b, s.truth, s.draw(b, 1), Config{K: 3, Threads: 1})
 			for b.Loop() {
-				if err := f.certify(b.Context(), c, []*climber{c}); err != nil {
-					b.Fatal(err)
-				}
+				certificate(b, p, m.Params())
 			}
 		})
 	}
@@ -382,29 +395,29 @@ func short(tests []infer.Test) (out []string) {
 // locals climbs from single random starts without moves, on all rows, and
 // certifies where those end that end below the best. All but the first begin
 // with a small σ, from which more of them get stuck.
-func (s studyDesign) locals(t *testing.T, f *fit, best float64, n *tally) {
+func (s studyDesign) locals(t *testing.T, p *problem.Problem, e *moment.Evidence, best float64, n *tally) {
 	for stream := range uint64(s.k + 2) {
-		p := f.randomStart(rand.New(rand.NewPCG(99, stream)))
-		if stream > 0 {
-			floats.Scale(0.1, p.Sigma)
-		}
-		l := loss.NewLikelihood(f.data, f.act, p, f.free(), 0)
-		run, err := refine(t.Context(), l, l.Theta(p), nil)
+		q, err := search.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(99, stream)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		gap := best/float64(f.data.N) + run.Value
+		if stream > 0 {
+			floats.Scale(0.1, q.Sigma)
+		}
+		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), 0)
+		run, err := search.Climb(t.Context(), l, l.Theta(q), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gap := best/float64(p.N()) + run.Value
 		if gap < 0.05 || run.Status != optim.Converged {
 			continue
 		}
-		c := &climber{kind: KindRandom, run: run, params: l.Params(run.X), rows: f.data.N, agrees: true}
-		if err := f.certify(t.Context(), c, []*climber{c}); err != nil {
-			t.Fatal(err)
-		}
+		c := certificate(t, p, l.Params(run.X))
 		n.locals++
-		if f.certificate.Optimum == infer.Suspect {
+		if c.Optimum == infer.Suspect {
 			n.localsSuspect++
 		}
-		t.Logf("  local, %.3f per row below: optimum %s, p %.2g %v", gap, f.certificate.Optimum, f.certificate.PValue, short(f.certificate.Tests))
+		t.Logf("  local, %.3f per row below: optimum %s, p %.2g %v", gap, c.Optimum, c.PValue, short(c.Tests))
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 )
 
 // CheckpointFormat is the version of checkpoints that this package writes and
@@ -31,24 +33,24 @@ type Checkpoint struct {
 	K        int               `json:"k"`        // being fitted
 	Best     *model.Params     `json:"best"`     // of the starts so far, in the user's units
 	Chosen   *chosen           `json:"chosen"`   // of a range of k, the fits that are done
-	Race     progress          `json:"race"`
+	Race     screening         `json:"race"`
 }
 
-// progress is the state of the race.
-type progress struct {
+// screening is the state of the search between waves of starts.
+type screening struct {
 	Least  int     `json:"least"`  // starts to run before it may end
 	Done   bool    `json:"done"`   // what follows is the refinement on all rows
 	Starts []start `json:"starts"` // best first
 }
 
-// start is a climber. Its numbers may be infinite where it failed.
+// start is a candidate. Its numbers may be infinite where it failed.
 type start struct {
 	Kind       string       `json:"kind"`
 	Status     optim.Status `json:"status"`
 	Iterations int          `json:"iterations"`
 	Rows       int          `json:"rows"`
 	Agrees     bool         `json:"agrees"`
-	Shrunk     bool         `json:"shrunk"`
+	Degenerate bool         `json:"shrunk"`
 	Value      exact        `json:"value"`
 	X          exact        `json:"x"`
 	Trace      exact        `json:"trace"`
@@ -102,49 +104,90 @@ type CheckpointError struct{ Msg string }
 
 func (e *CheckpointError) Error() string { return e.Msg }
 
-// checkpoint offers the state of the race to whoever wants to keep it.
-func (f *fit) checkpoint(all []*climber, least int, done bool) {
-	if f.cfg.Checkpoint == nil {
-		return
-	}
-	kept := make([]climber, len(all)) // the race goes on to change its own
-	for i, c := range all {
-		kept[i] = *c
-	}
-	var before *chosen
-	if f.before != nil {
-		before = &chosen{From: f.before.From, To: f.before.To, Selection: slices.Clone(f.before.Selection), Model: f.before.Model}
-	}
-	f.cfg.Checkpoint(func() (*Checkpoint, error) {
-		settings, err := f.settings()
-		if err != nil {
-			return nil, err
-		}
-		c := &Checkpoint{
-			Format: CheckpointFormat, Settings: settings, Data: f.hash(), K: f.cfg.K, Chosen: before,
-			Race: progress{Least: least, Done: done},
-		}
-		for i := range kept {
-			c.Race.Starts = append(c.Race.Starts, startFrom(&kept[i]))
-		}
-		if best := &kept[0]; !best.failed() {
-			c.Best = f.units.outOf(best.params)
-		}
-		return c, nil
-	})
+func damaged(what string) error { return &CheckpointError{"the checkpoint is damaged: " + what} }
+
+// request is what was asked for: the configuration as it came, and how far a
+// range of k has come where there is one.
+type request struct {
+	Config
+	chosen chosen // From is 0 where there is no range
 }
 
-func startFrom(c *climber) start {
-	p := c.params
+// started is the run of c, of one number of experts, for a request: with the
+// state that a checkpoint is resumed from, and the way to write the next.
+func (c Config) started(p *problem.Problem, asked request) (run, error) {
+	r := run{Config: c}
+	if c.Checkpoint != nil {
+		r.checkpoint = func(p *problem.Problem, s search.State) {
+			c.Checkpoint(func() (*Checkpoint, error) { return asked.checkpoint(p, s) })
+		}
+	}
+	from := c.Resume
+	if from == nil {
+		return r, nil
+	}
+	if asked.chosen.From == 0 { // a range has admitted it
+		if err := asked.admit(from, p); err != nil {
+			return r, err
+		}
+	} else if from.K != c.K {
+		return r, nil
+	}
+	var err error
+	r.resume, err = from.Race.state(p.Shape)
+	return r, err
+}
+
+// resumedRange is what a range had come to.
+func (c Config) resumedRange(p *problem.Problem, from, to int) (chosen, error) {
+	done := chosen{From: from, To: to}
+	if c.Resume == nil {
+		return done, nil
+	}
+	asked := request{c, done}
+	if err := asked.admit(c.Resume, p); err != nil {
+		return done, err
+	}
+	if s := c.Resume.Chosen; s == nil || s.From+len(s.Selection) != c.Resume.K || len(s.Selection) > 0 && s.Model == nil {
+		return done, damaged("it does not tell what the range of k has come to")
+	}
+	return *c.Resume.Chosen, nil
+}
+
+// checkpoint writes down where a search stands.
+func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, error) {
+	settings, err := r.settings(p)
+	if err != nil {
+		return nil, err
+	}
+	data, err := hash(p.Rows)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{Format: CheckpointFormat, Settings: settings, Data: data, K: p.Shape.K, Race: screening{Least: s.Least, Done: s.Done}}
+	if r.chosen.From > 0 {
+		c.Chosen = &r.chosen
+	}
+	for _, candidate := range s.Candidates {
+		c.Race.Starts = append(c.Race.Starts, startFrom(candidate))
+	}
+	if best := s.Candidates[0]; !best.Failed() {
+		c.Best = p.Units.OutOf(best.Params)
+	}
+	return c, nil
+}
+
+func startFrom(c *search.Candidate) start {
+	p := c.Params
 	return start{
-		Kind: c.kind, Status: c.run.Status, Iterations: c.run.Iterations, Rows: c.rows, Agrees: c.agrees, Shrunk: c.shrunk,
-		Value: exact{c.run.Value}, X: c.run.X, Trace: c.run.Trace,
+		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees, Degenerate: c.Degenerate,
+		Value: exact{c.Run.Value}, X: c.Run.X, Trace: c.Run.Trace,
 		Regressors: p.Regressors, Gating: p.Gating, RegressorIntercepts: p.RegressorIntercepts, GatingIntercepts: p.GatingIntercepts, Sigma: p.Sigma,
 	}
 }
 
-// climber is the inverse of startFrom, for parameters of the shape of blank.
-func (s *start) climber(blank *model.Params) (*climber, error) {
+// candidate is the inverse of startFrom, for parameters of the shape of blank.
+func (s *start) candidate(blank *model.Params) (*search.Candidate, error) {
 	p := &model.Params{
 		K: blank.K, D: blank.D, Regressors: s.Regressors, Gating: s.Gating,
 		RegressorIntercepts: s.RegressorIntercepts, GatingIntercepts: s.GatingIntercepts, Sigma: s.Sigma,
@@ -152,49 +195,36 @@ func (s *start) climber(blank *model.Params) (*climber, error) {
 	same := func(a, b []float64) bool { return len(a) == len(b) && (a == nil) == (b == nil) }
 	if !same(p.Regressors, blank.Regressors) || len(p.Gating) != len(blank.Gating) || !same(p.Sigma, blank.Sigma) ||
 		!same(p.RegressorIntercepts, blank.RegressorIntercepts) || len(p.GatingIntercepts) != len(blank.GatingIntercepts) || len(s.Value) != 1 {
-		return nil, &CheckpointError{"the checkpoint is damaged: parameters of another shape"}
+		return nil, damaged("parameters of another shape")
 	}
-	return &climber{
-		kind: s.Kind, rows: s.Rows, agrees: s.Agrees, shrunk: s.Shrunk, params: p,
-		run: &optim.Result{X: s.X, Value: s.Value[0], Status: s.Status, Iterations: s.Iterations, Trace: s.Trace},
+	return &search.Candidate{
+		Kind: s.Kind, Rows: s.Rows, Agrees: s.Agrees, Degenerate: s.Degenerate, Params: p,
+		Run: &optim.Result{X: s.X, Value: s.Value[0], Status: s.Status, Iterations: s.Iterations, Trace: s.Trace},
 	}, nil
 }
 
-// resume takes over cfg.Resume, if it is about this number of experts.
-func (f *fit) resume() error {
-	c := f.cfg.Resume
-	if c == nil || c.K != f.cfg.K && f.before != nil {
-		return nil
+// state is where the search stood.
+func (s *screening) state(shape problem.Shape) (search.State, error) {
+	out := search.State{Least: s.Least, Done: s.Done}
+	for i := range s.Starts {
+		c, err := s.Starts[i].candidate(shape.Blank(1))
+		if err != nil {
+			return out, err
+		}
+		out.Candidates = append(out.Candidates, c)
 	}
-	f.resumed = &c.Race
-	if f.before != nil { // a range has admitted it
-		return nil
+	if out.Done && len(out.Candidates) == 0 {
+		return out, damaged("it has no starts")
 	}
-	return f.admit(c)
+	return out, nil
 }
 
-// resumeRange takes over what a range had come to.
-func (f *fit) resumeRange() error {
-	c := f.cfg.Resume
-	if c == nil {
-		return nil
-	}
-	if err := f.admit(c); err != nil {
-		return err
-	}
-	if s := c.Chosen; s == nil || s.From+len(s.Selection) != c.K || len(s.Selection) > 0 && s.Model == nil {
-		return &CheckpointError{"the checkpoint is damaged: it does not tell what the range of k has come to"}
-	}
-	f.before = c.Chosen
-	return nil
-}
-
-// admit compares a checkpoint with the fit.
-func (f *fit) admit(c *Checkpoint) error {
+// admit compares a checkpoint with the request and the data.
+func (r request) admit(c *Checkpoint, p *problem.Problem) error {
 	if c.Format != CheckpointFormat {
 		return &CheckpointError{fmt.Sprintf("the checkpoint's format is %q, want %q", c.Format, CheckpointFormat)}
 	}
-	settings, err := f.settings()
+	settings, err := r.settings(p)
 	if err != nil {
 		return err
 	}
@@ -203,47 +233,38 @@ func (f *fit) admit(c *Checkpoint) error {
 			return &CheckpointError{fmt.Sprintf("the checkpoint is of another fit: %s was %s and is %s; repeat the request, or start anew without it", key, was, is)}
 		}
 	}
-	if c.Data != f.hash() {
+	data, err := hash(p.Rows)
+	if err != nil {
+		return err
+	}
+	if c.Data != data {
 		return &CheckpointError{"the checkpoint is of other data; start anew without it"}
 	}
 	return nil
 }
 
-// resumedRace returns the race as the checkpoint left it; a new one where there
-// is none. From a checkpoint one goes on once.
-func (f *fit) resumedRace() (all []*climber, least int, done bool, err error) {
-	p := f.resumed
-	f.resumed = nil
-	if p == nil {
-		return nil, 0, false, nil
-	}
-	for i := range p.Starts {
-		c, err := p.Starts[i].climber(f.blank(1))
-		if err != nil {
-			return nil, 0, false, err
-		}
-		all = append(all, c)
-	}
-	if p.Done && len(all) == 0 {
-		return nil, 0, false, &CheckpointError{"the checkpoint is damaged: it has no starts"}
-	}
-	return all, p.Least, p.Done, nil
-}
-
 // settings are what the outcome depends on besides the data.
-func (f *fit) settings() (map[string]string, error) {
-	c := f.request
+func (r request) settings(p *problem.Problem) (map[string]string, error) {
+	c := r.Config
 	k := fmt.Sprint(c.K)
-	if f.before != nil {
-		k = fmt.Sprintf("%d:%d", f.before.From, f.before.To)
+	if r.chosen.From > 0 {
+		k = fmt.Sprintf("%d:%d", r.chosen.From, r.chosen.To)
 	}
 	out := map[string]string{"k": k, "program": program()}
-	for key, v := range map[string]any{
-		"activation": fitted.ActivationOf(f.sdk.Info()), "method": c.Method, "sigma": c.Sigma, "mu": c.Mu, "starts": c.Starts,
-		"seed": c.Seed, "intercept": c.Intercept, "gate": c.Gate, "noise": c.Noise, "robust": c.Robust, "approximate": c.Approximate,
-		"features": f.schema.Features, "target": f.schema.Target, "weights": f.schema.Weights,
-		"expert features": c.ExpertFeatures, "gate features": c.GateFeatures, "start": c.Start, "truth": c.Truth,
-	} {
+	values := map[string]any{
+		"activation": fitted.ActivationOf(p.Activation.Info()), "method": c.Method.Name(),
+		"seed": c.Seed, "intercept": c.Intercept, "gate": c.Gate.Name(), "noise": c.Noise.Name(), "sigma": p.Shape.Sigma,
+		"robust": c.Robust, "approximate": c.Approximate,
+		"features": p.Schema.Features, "target": p.Schema.Target, "weights": p.Schema.Weights,
+		"expert features": c.ExpertFeatures, "start": c.Start, "truth": c.Truth,
+	}
+	if g, ok := c.Gate.(Softmax); ok {
+		values["gate features"] = g.Features
+	}
+	if m, ok := c.Method.(Auto); ok { // the one that writes checkpoints
+		values["mu"], values["starts"] = m.mu(), m.starts()
+	}
+	for key, v := range values {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return nil, err
@@ -268,11 +289,15 @@ func program() string {
 }
 
 // hash is the SHA-256 of the data as they are fitted.
-func (f *fit) hash() string {
+func hash(rows model.Rows) (string, error) {
 	sum := sha256.New()
 	buf := make([]byte, 0, 8*model.BlockRows)
-	for i := range f.data.Blocks {
-		b := &f.data.Blocks[i]
+	var room model.Room
+	for i := range model.Blocks(rows) {
+		b, err := rows.Block(i, &room)
+		if err != nil {
+			return "", err
+		}
 		for _, values := range [][]float64{b.X, b.Y, b.W} {
 			for part := range slices.Chunk(values, model.BlockRows) {
 				buf = buf[:0]
@@ -283,5 +308,5 @@ func (f *fit) hash() string {
 			}
 		}
 	}
-	return hex.EncodeToString(sum.Sum(nil))
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }

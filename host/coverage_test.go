@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
@@ -15,8 +18,6 @@ import (
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
-	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/stat"
 )
 
 // coverageSets is how many data sets of each cell the coverage of confidence
@@ -211,7 +212,7 @@ func TestRobustCoversUnequalNoise(t *testing.T) {
 		start := truth.Clone()
 		start.Sigma[0] = 0.05
 		for _, sandwich := range []bool{false, true} {
-			m, err := Fit(t.Context(), act, dataset.Matrix(x, y), Config{K: 2, Start: start, Starts: 1, Robust: sandwich})
+			m, err := Fit(t.Context(), act, dataset.Matrix(x, y), Config{K: 2, Method: Auto{Starts: 1}, Start: start, Robust: sandwich})
 			if err != nil || m.StandardErrors == nil {
 				t.Fatalf("no standard errors: %v", err)
 			}

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatedlearning/moe/host/descent"
+	"github.com/gatedlearning/moe/host/search"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -20,7 +21,6 @@ import (
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
-	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/sdk"
@@ -54,7 +54,7 @@ func hasNote(m *fitted.Model, text string) bool {
 // that of 8 none would in one seed out of 70.
 func TestL2(t *testing.T) {
 	c := paperCell(identity.Family, 10_000)
-	random := fitted4(t, c, 1, Config{Method: MethodL2})
+	random := fitted4(t, c, 1, Config{Method: L2{}})
 	stuck := 0
 	for i, s := range random.Fit.Starts {
 		if i > 0 && *s.Loss < *random.Fit.Starts[i-1].Loss {
@@ -68,14 +68,14 @@ func TestL2(t *testing.T) {
 		t.Errorf("%d of 8 random starts are stuck", stuck)
 	}
 	_, _, truth := c.draw(t, 1)
-	own := fitted4(t, c, 1, Config{Method: MethodL2, Start: truth, Starts: 1})
+	own := fitted4(t, c, 1, Config{Method: L2{Starts: 1}, Start: truth})
 	for name, m := range map[string]*fitted.Model{"random": random, "own": own} {
 		// ℓ2's own error at n = 1e4: at most 0.017 in the seeds tried.
 		if !m.Fit.Converged || m.Truth.EReg > 0.03 {
 			t.Errorf("%s: %s, E_reg %v", name, m.Fit.Status, m.Truth.EReg)
 		}
 	}
-	if own.Fit.Starts[0].Kind != KindOwn {
+	if own.Fit.Starts[0].Kind != search.KindOwn {
 		t.Errorf("start of kind %s", own.Fit.Starts[0].Kind)
 	}
 }
@@ -84,7 +84,7 @@ func TestL2(t *testing.T) {
 // held.
 func TestL2IsTheMeanSquaredError(t *testing.T) {
 	c := paperCell(sigmoid.Family, 3000)
-	m := fitted4(t, c, 2, Config{Method: MethodL2, Starts: 2})
+	m := fitted4(t, c, 2, Config{Method: L2{Starts: 2}})
 	act, src, _ := c.draw(t, 2)
 	data, err := dataset.Load(t.Context(), src)
 	if err != nil {
@@ -129,7 +129,7 @@ func TestL2InAnyUnit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := Fit(t.Context(), act, scaledRows(data, 1, unit), Config{K: 2, Method: MethodL2})
+		m, err := Fit(t.Context(), act, scaledRows(data, 1, unit), Config{K: 2, Method: L2{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func scaledRows(data *model.Data, unitX, unitY float64) dataset.Source {
 // was 0.0024 for the identity and 0.0019 for the sigmoid.
 func TestL4(t *testing.T) {
 	for _, g := range []sdk.Family{identity.Family, sigmoid.Family} {
-		m := fitted4(t, paperCell(g, 100_000), 3, Config{Method: MethodL4})
+		m := fitted4(t, paperCell(g, 100_000), 3, Config{Method: L4{}})
 		d := m.Fit.Descent
 		if !m.Fit.Converged || m.Truth.EReg > 0.02 || m.Truth.EGating > 0.02 || d.Made != d.Steps {
 			t.Errorf("%s: %s after %d of %d, E_reg %v, E_gating %v", g.Name, m.Fit.Status, d.Made, d.Steps, m.Truth.EReg, m.Truth.EGating)
@@ -181,35 +181,6 @@ func TestL4(t *testing.T) {
 	}
 }
 
-// TestL4ReadsThePseudoInverse: A = ((ΓA*)†)ᵀ gives back A* and Γ², with
-// regressors that are not orthogonal.
-func TestL4ReadsThePseudoInverse(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 4))
-	truth := model.NewParams(3, 8)
-	copy(truth.Regressors, unitRows(rng, 3, 8))
-	p := []float64{0.2, 0.3, 0.5}
-	scaled := mat.NewDense(3, 8, append([]float64(nil), truth.Regressors...))
-	for i := range p {
-		floats.Scale(math.Sqrt(p[i]), scaled.RawRowView(i))
-	}
-	a, err := loss.PseudoInverseRows(scaled)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fit{cfg: Config{K: 3}, data: &model.Data{D: 8}, inputs: &inputs{}}
-	e := f.readL4(a.RawMatrix().Data)
-	for i, v := range e.params.Regressors {
-		if math.Abs(v-truth.Regressors[i]) > 1e-12 {
-			t.Fatalf("regressors %v, want %v", e.params.Regressors, truth.Regressors)
-		}
-	}
-	for i := range p {
-		if math.Abs(e.proportions[i]-p[i]) > 1e-12 {
-			t.Errorf("proportions %v, want %v", e.proportions, p)
-		}
-	}
-}
-
 // TestGateWithin: projected gradient descent ends at the gate of EM and Newton
 // where the radius does not bind, with σ free, given, and per expert, and never
 // lowers the likelihood; where it binds, at a point of the ball where the
@@ -217,13 +188,13 @@ func TestL4ReadsThePseudoInverse(t *testing.T) {
 func TestGateWithin(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"free":       {},
-		"given":      {Sigma: 0.3},
-		"per expert": {Noise: NoisePerExpert},
+		"given":      {Noise: Shared{Sigma: 0.3}},
+		"per expert": {Noise: PerExpert{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg.Method = MethodMoments
+			cfg.Method = Moments{}
 			newton := fitted4(t, paperCell(identity.Family, 20_000), 5, cfg)
-			cfg.Radius = 50
+			cfg.Method = Moments{Radius: 50}
 			within := fitted4(t, paperCell(identity.Family, 20_000), 5, cfg)
 			// Steps of 1e−7 that shrink by a tenth leave 1e−6; Newton and EM leave a
 			// likelihood within 0.01 of the maximum, 1e−3 standard errors: 3e−5.
@@ -244,7 +215,7 @@ func TestGateWithin(t *testing.T) {
 			}
 		})
 	}
-	bound := fitted4(t, paperCell(identity.Family, 20_000), 5, Config{Method: MethodMoments, Radius: 0.4})
+	bound := fitted4(t, paperCell(identity.Family, 20_000), 5, Config{Method: Moments{Radius: 0.4}})
 	w := bound.Gating[0]
 	if norm := floats.Norm(w, 2); math.Abs(norm-0.4) > 1e-6 || !hasNote(bound, "stand at the radius 0.4") {
 		t.Errorf("|w| = %v, notes %q", norm, bound.Fit.Notes)
@@ -264,63 +235,6 @@ func TestGateWithin(t *testing.T) {
 	}
 }
 
-// TestGateStep: λ_max(E[xxᵀ]) of features that are not standard.
-func TestGateStep(t *testing.T) {
-	x := mat.NewDense(4, 2, []float64{3, 0, -3, 0, 0, 1, 0, -1})
-	data, err := dataset.Load(t.Context(), dataset.Matrix(x, []float64{1, 2, 3, 4}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := tensor.SumSecond(t.Context(), data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fit{data: data, second: second}
-	if step, err := f.gateStep(); err != nil || math.Abs(step-2/4.5) > 1e-12 {
-		t.Errorf("step %v, want 2/4.5, error %v", step, err)
-	}
-}
-
-// TestWhitened: mean 0 and covariance I to rounding, of features that are
-// neither.
-func TestWhitened(t *testing.T) {
-	rng := rand.New(rand.NewPCG(6, 6))
-	x, y := mat.NewDense(500, 3, nil), make([]float64, 500)
-	for i := range 500 {
-		u, v, w := rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()
-		x.SetRow(i, []float64{2 + u, 3*u + v, w - v})
-		y[i] = u
-	}
-	data, err := dataset.Load(t.Context(), dataset.Matrix(x, y))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := func(data *model.Data) *tensor.Second {
-		s, err := tensor.SumSecond(t.Context(), data, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	in, err := checkInputs(sum(data))
-	if err != nil || in.standard() {
-		t.Fatalf("inputs pass as standard, error %v", err)
-	}
-	s := sum(in.whitened(data))
-	cov := s.Covariance()
-	for i, m := range s.Mean() {
-		for j := range 3 {
-			want := 0.0
-			if i == j {
-				want = 1
-			}
-			if math.Abs(m) > 1e-12 || math.Abs(cov.At(i, j)-want) > 1e-12 {
-				t.Fatalf("mean %v, covariance %v", s.Mean(), mat.Formatted(cov))
-			}
-		}
-	}
-}
-
 // TestScaledFeatures: features of three times the size are brought back to
 // unit variance first, and the regressors are a third.
 func TestScaledFeatures(t *testing.T) {
@@ -330,14 +244,14 @@ func TestScaledFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, method := range []string{MethodL2, MethodL4} {
+	for _, method := range []Method{L2{}, L4{}} {
 		m, err := Fit(t.Context(), act, scaledRows(data, 3, 1), Config{K: 2, Method: method, Truth: truth})
 		if err != nil {
 			t.Fatal(err)
 		}
 		// The error of L4 at n = 1e4 was at most 0.094 in ten seeds, at 1e5 0.002.
 		if norm := floats.Norm(m.Regressors[0], 2); m.Truth.EReg > 0.05 || math.Abs(norm-1./3) > 0.05 {
-			t.Errorf("%s: E_reg %v, norm %v", method, m.Truth.EReg, norm)
+			t.Errorf("%s: E_reg %v, norm %v", method.Name(), m.Truth.EReg, norm)
 		}
 	}
 }
@@ -347,15 +261,15 @@ func TestScaledFeatures(t *testing.T) {
 func TestDivergence(t *testing.T) {
 	none := 0.0
 	for name, cfg := range map[string]Config{
-		"l4, unbounded":      {Method: MethodL4, Mu: 1, Descent: Descent{Lambda: 1, Ridge: &none}},
-		"l4, long step":      {Method: MethodL4, Descent: Descent{StepSize: 1e6}},
-		"l4, longest step":   {Method: MethodL4, Descent: Descent{StepSize: 1e300}},
-		"l2, long step":      {Method: MethodL2, Starts: 2, Descent: Descent{StepSize: 1e6}},
-		"l2, longest step":   {Method: MethodL2, Starts: 2, Descent: Descent{StepSize: 1e300}},
-		"l2, adam":           {Method: MethodL2, Starts: 2, Descent: Descent{StepSize: 1e6, Optimiser: OptimiserAdam}},
-		"l4, σ per expert":   {Method: MethodL4, Noise: NoisePerExpert, Descent: Descent{StepSize: 0.3}},
-		"l2, σ given":        {Method: MethodL2, Starts: 2, Sigma: 1, Descent: Descent{StepSize: 1e6}},
-		"l4, enormous ridge": {Method: MethodL4, Descent: Descent{Ridge: new(float64(1e6))}},
+		"l4, unbounded":      {Method: L4{Mu: 1, Lambda: 1, Ridge: &none}},
+		"l4, long step":      {Method: L4{MiniBatches: MiniBatches{StepSize: 1e6}}},
+		"l4, longest step":   {Method: L4{MiniBatches: MiniBatches{StepSize: 1e300}}},
+		"l2, long step":      {Method: L2{Starts: 2, MiniBatches: MiniBatches{StepSize: 1e6}}},
+		"l2, longest step":   {Method: L2{Starts: 2, MiniBatches: MiniBatches{StepSize: 1e300}}},
+		"l2, adam":           {Method: L2{Starts: 2, MiniBatches: MiniBatches{StepSize: 1e6}, Optimiser: descent.Adam{}}},
+		"l4, σ per expert":   {Method: L4{MiniBatches: MiniBatches{StepSize: 0.3}}, Noise: PerExpert{}},
+		"l2, σ given":        {Method: L2{Starts: 2, MiniBatches: MiniBatches{StepSize: 1e6}}, Noise: Shared{Sigma: 1}},
+		"l4, enormous ridge": {Method: L4{Ridge: new(float64(1e6))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := fitted4(t, paperCell(identity.Family, 4000), 1, cfg)
@@ -368,18 +282,6 @@ func TestDivergence(t *testing.T) {
 	}
 }
 
-// TestStillest: of a run that left, the record with the shortest way to it; of one
-// that left at once, the start.
-func TestStillest(t *testing.T) {
-	left := &track{at: []int{0, 10, 20, 30, 40}, points: [][]float64{{0, 1}, {3, 1}, {3, 1.5}, {3, 3}, {90, 3}}}
-	if at, x := left.stillest(); at != 20 || x[1] != 1.5 {
-		t.Errorf("record of step %d, %v", at, x)
-	}
-	if at, x := (&track{at: []int{0}, points: [][]float64{{7}}}).stillest(); at != 0 || x[0] != 7 {
-		t.Errorf("record of step %d, %v", at, x)
-	}
-}
-
 // TestDivergedModelIsFromBefore: L4 with μ = 1 comes by the regressors on its way
 // to infinity, and the model is from there. Of these 12 runs 8 diverged, with a
 // median E_reg of 0.13 where they moved least, 0.57 at the last record, 0.42 at the
@@ -387,7 +289,7 @@ func TestStillest(t *testing.T) {
 func TestDivergedModelIsFromBefore(t *testing.T) {
 	var errs []float64
 	for seed := range uint64(12) {
-		m := fitted4(t, paperCell(identity.Family, 10_000), seed+1, Config{Method: MethodL4, Mu: 1, Seed: seed})
+		m := fitted4(t, paperCell(identity.Family, 10_000), seed+1, Config{Method: L4{Mu: 1}, Seed: seed})
 		if m.Fit.Status == "diverged" {
 			errs = append(errs, m.Truth.EReg)
 		}
@@ -430,24 +332,21 @@ func TestHardCases(t *testing.T) {
 	for name, c := range map[string]struct {
 		act          sdk.Activation
 		unitX, unitY float64
-		how          Descent
+		how          MiniBatches
 	}{
-		"overflow":        {exp, 1, 1, Descent{StepSize: 100}},
-		"large features":  {exp, 1e70, 1, Descent{}},
-		"cubes":           {cube, 1, 1, Descent{StepSize: 10}},
-		"large target":    {line, 1, 1e70, Descent{}},
-		"small target":    {line, 1, 1e-70, Descent{}},
-		"both":            {cube, 1e-70, 1e70, Descent{StepSize: 1e6}},
-		"too large":       {line, 1e150, 1, Descent{}},
-		"one row a batch": {line, 1, 1, Descent{Batch: 1, Epochs: 2}},
-		"all rows":        {exp, 1, 1, Descent{Batch: 2000, Epochs: 20, StepSize: 1e9}},
+		"overflow":        {exp, 1, 1, MiniBatches{StepSize: 100}},
+		"large features":  {exp, 1e70, 1, MiniBatches{}},
+		"cubes":           {cube, 1, 1, MiniBatches{StepSize: 10}},
+		"large target":    {line, 1, 1e70, MiniBatches{}},
+		"small target":    {line, 1, 1e-70, MiniBatches{}},
+		"both":            {cube, 1e-70, 1e70, MiniBatches{StepSize: 1e6}},
+		"too large":       {line, 1e150, 1, MiniBatches{}},
+		"one row a batch": {line, 1, 1, MiniBatches{Batch: 1, Epochs: 2}},
+		"all rows":        {exp, 1, 1, MiniBatches{Batch: 2000, Epochs: 20, StepSize: 1e9}},
 	} {
-		for _, method := range []string{MethodL2, MethodL4} {
-			t.Run(name+" "+method, func(t *testing.T) {
-				cfg := Config{K: 2, Method: method, Descent: c.how}
-				if method == MethodL2 {
-					cfg.Starts = 2
-				}
+		for _, method := range []Method{L2{MiniBatches: c.how, Starts: 2}, L4{MiniBatches: c.how}} {
+			t.Run(name+" "+method.Name(), func(t *testing.T) {
+				cfg := Config{K: 2, Method: method}
 				m, err := Fit(t.Context(), c.act, scaledRows(data, c.unitX, c.unitY), cfg)
 				var request *RequestError
 				var fault *dataset.Error
@@ -467,10 +366,10 @@ func TestHardCases(t *testing.T) {
 
 // TestTooFewEpochs: a descent that was still on its way is not converged.
 func TestTooFewEpochs(t *testing.T) {
-	for method, epochs := range map[string]int{MethodL2: 1, MethodL4: 60} {
-		m := fitted4(t, paperCell(identity.Family, 10_000), 1, Config{Method: method, Descent: Descent{Epochs: epochs}})
-		if m.Fit.Converged || m.Fit.Status != "iteration limit" || !hasNote(m, "ended too early") || m.Fit.Descent.Epochs != epochs {
-			t.Errorf("%s: %s, notes %q", method, m.Fit.Status, m.Fit.Notes)
+	for _, method := range []Method{L2{MiniBatches: MiniBatches{Epochs: 1}}, L4{MiniBatches: MiniBatches{Epochs: 60}}} {
+		m := fitted4(t, paperCell(identity.Family, 10_000), 1, Config{Method: method})
+		if m.Fit.Converged || m.Fit.Status != "iteration limit" || !hasNote(m, "ended too early") {
+			t.Errorf("%s: %s, notes %q", method.Name(), m.Fit.Status, m.Fit.Notes)
 		}
 	}
 }
@@ -478,10 +377,11 @@ func TestTooFewEpochs(t *testing.T) {
 // TestDescentsAreReproducible: the same file at any number of threads, another
 // one at another seed.
 func TestDescentsAreReproducible(t *testing.T) {
-	for _, method := range []string{MethodL2, MethodL4} {
+	few := MiniBatches{Epochs: 5}
+	for _, method := range []Method{L2{MiniBatches: few}, L4{MiniBatches: few}} {
 		var files [][]byte
 		for _, cfg := range []Config{{Threads: 1}, {Threads: 3}, {Threads: 1, Seed: 7}} {
-			cfg.Method, cfg.Descent.Epochs = method, 5
+			cfg.Method = method
 			text, err := fitted4(t, paperCell(identity.Family, 6000), 1, cfg).JSON()
 			if err != nil {
 				t.Fatal(err)
@@ -489,30 +389,28 @@ func TestDescentsAreReproducible(t *testing.T) {
 			files = append(files, text)
 		}
 		if !bytes.Equal(files[0], files[1]) || bytes.Equal(files[0], files[2]) {
-			t.Errorf("%s: equal at 1 and 3 threads: %v, at two seeds: %v", method, bytes.Equal(files[0], files[1]), bytes.Equal(files[0], files[2]))
+			t.Errorf("%s: equal at 1 and 3 threads: %v, at two seeds: %v", method.Name(), bytes.Equal(files[0], files[1]), bytes.Equal(files[0], files[2]))
 		}
 	}
 }
 
 // TestEpochsAreShown, from the first to the last and in order.
 func TestEpochsAreShown(t *testing.T) {
-	for method, total := range map[string]int{MethodL2: 3 * 4, MethodL4: 4} {
-		cfg := Config{Method: method, Descent: Descent{Epochs: 4}}
-		if method == MethodL2 {
-			cfg.Starts = 3
-		}
+	four := MiniBatches{Epochs: 4}
+	for method, total := range map[Method]int{L2{MiniBatches: four, Starts: 3}: 3 * 4, L4{MiniBatches: four}: 4} {
+		cfg := Config{Method: method}
 		next := 0
 		cfg.Progress = func(stage Stage, done, of int) {
 			if stage == StageDescent {
 				if done != next || of != total {
-					t.Errorf("%s: %d of %d epochs, want %d of %d", method, done, of, next, total)
+					t.Errorf("%s: %d of %d epochs, want %d of %d", method.Name(), done, of, next, total)
 				}
 				next++
 			}
 		}
 		fitted4(t, paperCell(identity.Family, 3000), 1, cfg)
 		if next != total+1 {
-			t.Errorf("%s: told of %d epochs, want %d", method, next-1, total)
+			t.Errorf("%s: told of %d epochs, want %d", method.Name(), next-1, total)
 		}
 	}
 }
@@ -520,7 +418,7 @@ func TestEpochsAreShown(t *testing.T) {
 // TestCanceledDescent ends with the context's error.
 func TestCanceledDescent(t *testing.T) {
 	act, src, _ := paperCell(identity.Family, 3000).draw(t, 1)
-	for _, method := range []string{MethodL2, MethodL4} {
+	for _, method := range []Method{L2{}, L4{}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := Fit(ctx, act, src, Config{K: 2, Method: method, Progress: func(stage Stage, done, _ int) {
 			if stage == StageDescent && done == 3 {
@@ -528,55 +426,9 @@ func TestCanceledDescent(t *testing.T) {
 			}
 		}})
 		if cancel(); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v", method, err)
+			t.Errorf("%s: error %v", method.Name(), err)
 		}
 	}
-}
-
-// TestSettingsWithoutEffect are refused, in one line that names the setting and
-// the methods that it is for, and accepted by those.
-func TestSettingsWithoutEffect(t *testing.T) {
-	ridge := 1.0
-	given := map[string]Config{
-		"mu": {Mu: 1}, "starts": {Starts: 2}, "start": {Start: model.NewParams(2, 2)}, "robust": {Robust: true}, "radius": {Radius: 1},
-		"optimiser": {Descent: Descent{Optimiser: OptimiserAdam}}, "batch": {Descent: Descent{Batch: 2}}, "step-size": {Descent: Descent{StepSize: 1}},
-		"schedule": {Descent: Descent{Schedule: "cosine"}}, "epochs": {Descent: Descent{Epochs: 1}}, "lambda": {Descent: Descent{Lambda: 1}},
-		"ridge": {Descent: Descent{Ridge: &ridge}},
-	}
-	if len(given) != len(uses) {
-		t.Fatalf("%d settings are tested, there are %d", len(given), len(uses))
-	}
-	for name, cfg := range given {
-		for _, method := range Methods() {
-			cfg.K, cfg.Method = 2, method
-			err := cfg.checkUse()
-			if (err == nil) != effective[name][method] {
-				t.Errorf("method %s with %s: error %v", method, name, err)
-			}
-			if want := fmt.Sprintf("%s has no effect on method %s; it is for ", name, method); err != nil && !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("method %s with %s: error %v, want %s", method, name, err, want)
-			}
-		}
-	}
-	if err := (Config{K: 2, Descent: Descent{Batch: 5}}).checkUse(); err == nil || !strings.Contains(err.Error(), "method auto") {
-		t.Errorf("a batch for the default method: error %v", err)
-	}
-}
-
-// effective says which method each setting is for.
-var effective = map[string]map[string]bool{
-	"mu":        {"auto": true, "moments": true, "em": true, "l4": true},
-	"starts":    {"auto": true, "moments": true, "em": true, "l2": true},
-	"start":     {"auto": true, "em": true, "l2": true},
-	"robust":    {"auto": true, "moments": true, "em": true},
-	"radius":    {"moments": true, "l4": true},
-	"optimiser": {"l2": true},
-	"batch":     {"l2": true, "l4": true},
-	"step-size": {"l2": true, "l4": true},
-	"schedule":  {"l2": true, "l4": true},
-	"epochs":    {"l2": true, "l4": true},
-	"lambda":    {"l4": true},
-	"ridge":     {"l4": true},
 }
 
 // TestDescentsRefuse what they cannot do.
@@ -584,21 +436,24 @@ func TestDescentsRefuse(t *testing.T) {
 	act, src, _ := paperCell(identity.Family, 1000).draw(t, 1)
 	negative, nan := -1.0, math.NaN()
 	for want, cfg := range map[string]Config{
-		"batch = 1001 for 1000 rows":         {Method: MethodL2, Descent: Descent{Batch: 1001}},
-		"batch = -1":                         {Method: MethodL2, Descent: Descent{Batch: -1}},
-		"epochs = -1":                        {Method: MethodL4, Descent: Descent{Epochs: -1}},
-		"epochs = 2000000000":                {Method: MethodL4, Descent: Descent{Epochs: 2_000_000_000}},
-		"step-size = NaN":                    {Method: MethodL4, Descent: Descent{StepSize: nan}},
-		"step-size = -1":                     {Method: MethodL2, Descent: Descent{StepSize: -1}},
-		"lambda = +Inf":                      {Method: MethodL4, Descent: Descent{Lambda: math.Inf(1)}},
-		"ridge = -1":                         {Method: MethodL4, Descent: Descent{Ridge: &negative}},
-		"ridge = NaN":                        {Method: MethodL4, Descent: Descent{Ridge: &nan}},
-		"radius = NaN":                       {Method: MethodL4, Radius: nan},
-		`unknown schedule "linear"`:          {Method: MethodL4, Descent: Descent{Schedule: "linear"}},
-		`unknown optimiser "rmsprop"`:        {Method: MethodL2, Descent: Descent{Optimiser: "rmsprop"}},
-		"method l2 knows neither intercepts": {Method: MethodL2, Intercept: true},
-		"method l4 knows neither intercepts": {Method: MethodL4, Gate: GateConstant},
-		"d = 10 is not above 2k-1 = 11":      {Method: MethodL4, K: 6},
+		"batch = 1001 for 1000 rows":         {Method: L2{MiniBatches: MiniBatches{Batch: 1001}}},
+		"batch = -1":                         {Method: L2{MiniBatches: MiniBatches{Batch: -1}}},
+		"epochs = -1":                        {Method: L4{MiniBatches: MiniBatches{Epochs: -1}}},
+		"epochs = 2000000000":                {Method: L4{MiniBatches: MiniBatches{Epochs: 2_000_000_000}}},
+		"step-size = NaN":                    {Method: L4{MiniBatches: MiniBatches{StepSize: nan}}},
+		"step-size = -1":                     {Method: L2{MiniBatches: MiniBatches{StepSize: -1}}},
+		"mu = -1":                            {Method: L4{Mu: -1}},
+		"lambda = +Inf":                      {Method: L4{Lambda: math.Inf(1)}},
+		"ridge = -1":                         {Method: L4{Ridge: &negative}},
+		"ridge = NaN":                        {Method: L4{Ridge: &nan}},
+		"radius = NaN":                       {Method: L4{Radius: nan}},
+		"starts = -1":                        {Method: L2{Starts: -1}},
+		"robust has no effect on method l4":  {Method: L4{}, Robust: true},
+		"robust has no effect on method l2":  {Method: L2{}, Robust: true},
+		"start has no effect on method l4":   {Method: L4{}, Start: model.NewParams(2, 10)},
+		"method l2 knows neither intercepts": {Method: L2{}, Intercept: true},
+		"method l4 knows neither intercepts": {Method: L4{}, Gate: Constant{}},
+		"d = 10 is not above 2k-1 = 11":      {Method: L4{}, K: 6},
 	} {
 		if cfg.K == 0 {
 			cfg.K = 2
@@ -610,50 +465,13 @@ func TestDescentsRefuse(t *testing.T) {
 	}
 }
 
-// TestWhySignsCannotBeTold: each cause has a note of its own.
-func TestWhySignsCannotBeTold(t *testing.T) {
-	moments := func(g func(float64) float64) sdk.Moments {
-		m, err := sdk.MomentsOf(t.Context(), sdk.Func{Name: "g", G: g, DG: g})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	line := moments(func(z float64) float64 { return z })
-	he3 := moments(func(z float64) float64 { return z*z*z - 3*z })
-	estimate := func(rows ...float64) *momentEstimate {
-		e := &momentEstimate{params: model.NewParams(2, 2)}
-		copy(e.params.Regressors, rows)
-		return e
-	}
-	yx := []float64{0.5, -0.5}
-	if why := estimate(1, 0, 0, 1).chooseSigns(yx, he3); why != "E[g'(Z)] = 0" {
-		t.Errorf("the third Hermite polynomial: %q", why)
-	}
-	e := estimate(1, 0, 1, 0)
-	if why := e.chooseSigns(yx, line); why != "the estimated regressors are linearly dependent" {
-		t.Errorf("equal rows: %q", why)
-	}
-	f := &fit{second: &tensor.Second{D: 2}, moments: line}
-	f.second.Y[0], f.second.X[1] = 1, yx
-	f.verdict.SignsIdentifiable = true
-	f.adoptEstimate(e)
-	if len(f.notes) != 1 || f.notes[0] != "the first moment does not tell the regressors' signs: the estimated regressors are linearly dependent" || f.estimate != e {
-		t.Errorf("notes %q", f.notes)
-	}
-	e = estimate(1, 0, 0, 1)
-	if why := e.chooseSigns(yx, line); why != "" || e.params.Regressors[0] != 1 || e.params.Regressors[3] != -1 {
-		t.Errorf("%q, regressors %v", why, e.params.Regressors)
-	}
-}
-
 // TestL4InBothSpaces: methods l4 and moments minimise the L4 of the same rows,
 // one in ℝ^d with a ridge, the other in the span with the constraint held. On 1e5
 // rows each is within E_reg 0.005 of the truth, which makes angles of 0.1 add up to
 // an E_reg of 0.02 at most.
 func TestL4InBothSpaces(t *testing.T) {
 	c := paperCell(identity.Family, 100_000)
-	a, b := fitted4(t, c, 4, Config{Method: MethodL4}), fitted4(t, c, 4, Config{Method: MethodMoments})
+	a, b := fitted4(t, c, 4, Config{Method: L4{}}), fitted4(t, c, 4, Config{Method: Moments{}})
 	if e, _ := metric.Ereg(a.Params(), b.Params()); e > 0.02 {
 		t.Errorf("L4 in ℝ^d and in the span differ by E_reg %v", e)
 	}

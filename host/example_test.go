@@ -7,12 +7,13 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/sdk"
-	"gonum.org/v1/gonum/mat"
 )
 
 // rows returns n rows of five features from two ReLU experts: the first looks

@@ -5,12 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/relu"
-	"gonum.org/v1/gonum/mat"
 )
 
 // TestNormsBelowOne: regressors of norm ½ show in E[y²], and the fit says so;
@@ -27,7 +28,7 @@ func TestNormsBelowOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := host.Fit(t.Context(), act, scaled(t, s, norm), host.Config{K: 2, Starts: 1})
+		m, err := host.Fit(t.Context(), act, scaled(t, s, norm), host.Config{K: 2, Method: host.Auto{Starts: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatedlearning/moe/host/search"
+
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
@@ -55,7 +57,7 @@ func truthStarted(t testing.TB, act sdk.Activation, src dataset.Source, truth *m
 		t.Fatal(err)
 	}
 	l := loss.NewLikelihood(data, act, truth, loss.All, 0)
-	r, err := refine(t.Context(), l, l.Theta(truth), nil)
+	r, err := search.Climb(t.Context(), l, l.Theta(truth), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,7 @@ func TestDefaultFitReachesTheOptimum(t *testing.T) {
 				}
 				starts += len(m.Fit.Starts)
 				if got := m.Fit.LogLikelihood; got < want-0.05 || !m.Fit.Converged {
-					t.Errorf("data set %d: log-likelihood %.3f (%s), from the truth %.3f; starts %v", seed+1, got, m.Fit.Status, want, summary(m))
+					t.Errorf("data set %d: log-likelihood %.3f (%s), from the truth %.3f; starts %v", seed+1, got, m.Fit.Status, want, ends(m))
 				}
 			}
 			t.Logf("%d starts in %v", starts, time.Since(began).Round(time.Millisecond))
@@ -118,7 +120,7 @@ func TestDefaultFitReachesTheOptimum(t *testing.T) {
 	}
 }
 
-func summary(m *fitted.Model) (out []string) {
+func ends(m *fitted.Model) (out []string) {
 	for _, s := range m.Fit.Starts {
 		out = append(out, fmt.Sprintf("%s %.2f %v", s.Kind, s.LogLikelihood, s.Converged))
 	}
@@ -146,7 +148,7 @@ func BenchmarkEM(b *testing.B) {
 	c := cell{identity.Family, nil, 3, 10, 10_000, 0.05, sample.Paper}
 	act, src, _ := c.draw(b, 1)
 	for b.Loop() {
-		if _, err := Fit(b.Context(), act, src, Config{K: c.k, Method: MethodEM, Starts: 1}); err != nil {
+		if _, err := Fit(b.Context(), act, src, Config{K: c.k, Method: EM{Starts: 1}}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -108,7 +109,7 @@ func TestEigengap(t *testing.T) {
 	for seed := range uint64(10) {
 		for k := 1; k <= 4; k++ {
 			x, y := drawn(t, identity.Family, 10_000, 10, k, 100+seed)
-			m, err := host.FitRange(context.Background(), act, dataset.Matrix(x, y), 1, 1, host.Config{Starts: 1})
+			m, err := host.FitRange(context.Background(), act, dataset.Matrix(x, y), 1, 1, host.Config{Method: host.Auto{Starts: 1}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +129,7 @@ func TestEigengap(t *testing.T) {
 func TestOwnStart(t *testing.T) {
 	ctx, act := context.Background(), activation(t, identity.Family)
 	x, y := drawn(t, identity.Family, 1000, 5, 2, 2)
-	for _, method := range []string{host.MethodAuto, host.MethodEM} {
+	for _, method := range []host.Method{host.Auto{}, host.EM{}} {
 		cfg := host.Config{K: 2, Method: method}
 		plain, err := host.Fit(ctx, act, dataset.Matrix(x, y), cfg)
 		if err != nil {
@@ -143,24 +144,24 @@ func TestOwnStart(t *testing.T) {
 			cfg.Start = start
 			m, err := host.Fit(ctx, act, dataset.Matrix(x, y), cfg)
 			if err != nil {
-				t.Fatalf("%s, %s: %v", method, name, err)
+				t.Fatalf("%s, %s: %v", method.Name(), name, err)
 			}
 			if !cmp.Equal(before, start) {
-				t.Errorf("%s, %s: the fit has changed the start", method, name)
+				t.Errorf("%s, %s: the fit has changed the start", method.Name(), name)
 			}
 			if gain := m.Fit.LogLikelihood - plain.Fit.LogLikelihood; gain < -1e-6 {
-				t.Errorf("%s, %s: log-likelihood %v below that without the start", method, name, -gain)
+				t.Errorf("%s, %s: log-likelihood %v below that without the start", method.Name(), name, -gain)
 			}
-			own := slices.IndexFunc(m.Fit.Starts, func(s fitted.Start) bool { return s.Kind == host.KindOwn })
+			own := slices.IndexFunc(m.Fit.Starts, func(s fitted.Start) bool { return s.Kind == search.KindOwn })
 			if own < 0 {
-				t.Fatalf("%s, %s: no start of kind own", method, name)
+				t.Fatalf("%s, %s: no start of kind own", method.Name(), name)
 			}
 			s := m.Fit.Starts[own]
 			if failed := math.IsNaN(s.LogLikelihood); failed != (name == "hopeless") || failed && s.Status != "diverged" {
-				t.Errorf("%s, %s: log-likelihood %v, status %q", method, name, s.LogLikelihood, s.Status)
+				t.Errorf("%s, %s: log-likelihood %v, status %q", method.Name(), name, s.LogLikelihood, s.Status)
 			}
 			if text := fileOf(t, m); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-				t.Errorf("%s, %s: the file has numbers that are not finite", method, name)
+				t.Errorf("%s, %s: the file has numbers that are not finite", method.Name(), name)
 			}
 		}
 	}
@@ -170,18 +171,18 @@ func TestOwnStart(t *testing.T) {
 // rows, and EM's never falls.
 func TestPaths(t *testing.T) {
 	x, y := drawn(t, identity.Family, 1000, 5, 3, 2)
-	for _, method := range []string{host.MethodAuto, host.MethodEM} {
+	for _, method := range []host.Method{host.Auto{}, host.EM{}} {
 		m, err := host.Fit(context.Background(), activation(t, identity.Family), dataset.Matrix(x, y), host.Config{K: 3, Method: method})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, s := range m.Fit.Starts {
 			if len(s.Path) < 2 {
-				t.Errorf("%s: start %d has a path of %d points", method, i, len(s.Path))
+				t.Errorf("%s: start %d has a path of %d points", method.Name(), i, len(s.Path))
 			} else if end := s.Path[len(s.Path)-1]; s.Rows == 1000 && math.Abs(end-s.LogLikelihood/1000) > 1e-6 {
-				t.Errorf("%s: start %d ends at %v, its mean log-likelihood is %v", method, i, end, s.LogLikelihood/1000)
+				t.Errorf("%s: start %d ends at %v, its mean log-likelihood is %v", method.Name(), i, end, s.LogLikelihood/1000)
 			}
-			if method == host.MethodEM && !slices.IsSorted(s.Path) {
+			if method == host.Method(host.EM{}) && !slices.IsSorted(s.Path) {
 				t.Errorf("EM's path %v falls", s.Path)
 			}
 		}

@@ -8,9 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -96,18 +100,32 @@ func medianErrors(t *testing.T, act sdk.Activation, k int, sizes []int, sets int
 
 // momentError returns E_reg of the moment estimate; 1 where there is none.
 func momentError(t *testing.T, act sdk.Activation, data *model.Data, truth *model.Params) float64 {
-	f := &fit{cfg: Config{K: truth.K, Method: MethodMoments}.withDefaults(), sdk: act, act: act, data: data}
-	if err := f.firstPass(t.Context()); err != nil {
-		t.Fatal(err)
+	x, y := mat.NewDense(data.N, data.D, nil), make([]float64, 0, data.N)
+	for i := range data.Blocks {
+		b := &data.Blocks[i]
+		for r := range b.N {
+			for j := range data.D {
+				x.Set(len(y), j, b.Col(j)[r])
+			}
+			y = append(y, b.Y[r])
+		}
 	}
-	obstacle, err := f.secondPass(t.Context())
+	p, err := problem.Load(t.Context(), dataset.Matrix(x, y), act, problem.Request{K: truth.K})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if obstacle != "" {
+	evidence, err := moment.Measure(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	est, _, err := moment.EstimateParams(t.Context(), p, evidence, moment.DefaultMu)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if est == nil {
 		return 1
 	}
-	e, _ := metric.Ereg(f.estimate.params, truth)
+	e, _ := metric.Ereg(est.Params, truth)
 	return e
 }
 

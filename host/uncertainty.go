@@ -12,36 +12,36 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/problem"
 )
 
 // mostCovariance is the most parameters whose full covariance goes into the
 // model file.
 const mostCovariance = 300
 
-// uncertainty writes down the standard errors and the covariance of the fit that
-// ended at best, whose experts the model has in the given order, or a note why
-// there are none.
-func (f *fit) uncertainty(ctx context.Context, m *fitted.Model, best *climber, order []int) error {
+// uncertainty adds to the model the standard errors and the covariance of the
+// best of the outcome, whose experts the model has in the given order, or a note
+// why there are none.
+func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int, robust bool) error {
 	note := func(why string) {
 		m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+why)
 	}
 	switch {
-	case !f.cfg.joint():
-		note("method " + f.cfg.Method + " does not maximise the likelihood over the regressors")
+	case !out.joint:
+		note("method " + m.Fit.Method + " does not maximise the likelihood over the regressors")
 		return nil
-	case best.shrunk:
+	case out.best.Degenerate:
 		note("an expert shrank onto a few rows")
 		return nil
 	}
-	free := f.free()
-	free.Sigma = f.cfg.Sigma == 0
-	p := metric.Relabel(best.params, order)
+	free := p.Shape.Estimated()
+	q := metric.Relabel(out.best.Params, order)
 	kind := infer.Observed
-	if f.cfg.Robust {
+	if robust {
 		kind = infer.Robust
 	}
-	l := loss.NewLikelihood(f.data, f.act, p, free, f.cfg.Threads)
-	c, err := infer.Estimate(ctx, l, p, kind, f.sdk.Info().Kinks)
+	l := loss.NewLikelihood(p.Given, p.G, q, free, p.Threads)
+	c, err := infer.Estimate(ctx, l, q, kind, p.Activation.Info().Kinks)
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		note(none.Reason)
 		return nil
@@ -49,27 +49,27 @@ func (f *fit) uncertainty(ctx context.Context, m *fitted.Model, best *climber, o
 	if err != nil {
 		return err
 	}
-	if f.units != nil {
-		c.Convert(f.units.mean, f.units.sd)
+	if u := p.Units; u != nil {
+		c.Convert(u.Mean, u.SD)
 	}
-	m.SetErrors(string(kind), c.Errors(p), free.Sigma)
+	m.SetErrors(string(kind), c.Errors(q), free.Sigma)
 	if free.Sigma {
-		m.StandardErrors.SigmaInterval = f.noiseIntervals(m, c.Parameters)
+		m.StandardErrors.SigmaInterval = noiseIntervals(p, m, c.Parameters)
 	}
 	if n := len(c.Parameters); n > mostCovariance {
 		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; their standard errors are there", n, mostCovariance))
 		return nil
 	}
-	m.Covariance = &fitted.Covariance{Parameters: c.Names(f.schema.Features), Matrix: rowsOf(c.Matrix)}
+	m.Covariance = &fitted.Covariance{Parameters: c.Names(p.Schema.Features), Matrix: rowsOf(c.Matrix)}
 	return nil
 }
 
 // noiseIntervals returns the 95 % interval of every noise level, nil if one has
 // no end.
-func (f *fit) noiseIntervals(m *fitted.Model, parameters []loss.Parameter) [][]float64 {
+func noiseIntervals(p *problem.Problem, m *fitted.Model, parameters []loss.Parameter) [][]float64 {
 	out := make([][]float64, len(m.Sigma))
 	for i, sigma := range m.Sigma {
-		rows, coefficients := f.weight.total, 0.0
+		rows, coefficients := p.Weights.Total, 0.0
 		if len(m.Sigma) > 1 {
 			rows *= m.Proportions[i]
 		}

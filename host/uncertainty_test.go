@@ -45,10 +45,10 @@ func TestErrorsInTheUsersUnits(t *testing.T) {
 		cfg    Config
 		free   loss.Free
 	}{
-		{identity.Family, Config{K: 3, Intercept: true, Noise: NoisePerExpert}, loss.All},
+		{identity.Family, Config{K: 3, Intercept: true, Noise: PerExpert{}}, loss.All},
 		{sigmoid.Family, Config{K: 2, Intercept: true, Robust: true}, loss.All},
-		{identity.Family, Config{K: 2, Intercept: true, Gate: GateConstant}, loss.Free{Regressors: true, Gating: true, Sigma: true, GateColumns: []int{}}},
-		{identity.Family, Config{K: 2, Intercept: true, Sigma: 0.3}, loss.Free{Regressors: true, Gating: true}},
+		{identity.Family, Config{K: 2, Intercept: true, Gate: Constant{}}, loss.Free{Regressors: true, Gating: true, Sigma: true, GateColumns: []int{}}},
+		{identity.Family, Config{K: 2, Intercept: true, Noise: Shared{Sigma: 0.3}}, loss.Free{Regressors: true, Gating: true}},
 		{identity.Family, Config{K: 3}, loss.All},
 	} {
 		act, draw, _ := cell{c.family, nil, c.cfg.K, 6, 1500, 0.3, sample.Random}.draw(t, 3)
@@ -87,7 +87,7 @@ func TestErrorsInTheUsersUnits(t *testing.T) {
 		if got, w := m.StandardErrors.Regressors[1][0], want.Errors(p).Regressor(1)[0]; math.Abs(got/w-1) > 1e-6 {
 			t.Errorf("%+v: standard error %v, want %v", c.cfg, got, w)
 		}
-		if (m.StandardErrors.Sigma == nil) != (c.cfg.Sigma > 0) {
+		if (m.StandardErrors.Sigma == nil) != (!c.free.Sigma) {
 			t.Errorf("%+v: standard error of sigma %v", c.cfg, m.StandardErrors.Sigma)
 		}
 	}
@@ -97,7 +97,7 @@ func TestErrorsInTheUsersUnits(t *testing.T) {
 // none, and says so.
 func TestNoErrorsWithoutMaximum(t *testing.T) {
 	act, src, _ := cell{identity.Family, nil, 2, 6, 1000, 0.3, sample.Paper}.draw(t, 1)
-	m, err := Fit(t.Context(), act, src, Config{K: 2, Method: MethodMoments})
+	m, err := Fit(t.Context(), act, src, Config{K: 2, Method: Moments{}})
 	if err != nil {
 		t.Fatal(err)
 	}

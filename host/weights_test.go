@@ -59,9 +59,9 @@ func TestWeightsCountRows(t *testing.T) {
 		cfg    host.Config
 	}{
 		"identity":            {identity.Family, host.Config{K: 2, Seed: 1}},
-		"sigmoid, intercepts": {sigmoid.Family, host.Config{K: 2, Seed: 1, Intercept: true, Noise: host.NoisePerExpert}},
-		"em":                  {identity.Family, host.Config{K: 2, Seed: 1, Method: host.MethodEM}},
-		"moments":             {identity.Family, host.Config{K: 2, Seed: 1, Method: host.MethodMoments}},
+		"sigmoid, intercepts": {sigmoid.Family, host.Config{K: 2, Seed: 1, Intercept: true, Noise: host.PerExpert{}}},
+		"em":                  {identity.Family, host.Config{K: 2, Seed: 1, Method: host.EM{}}},
+		"moments":             {identity.Family, host.Config{K: 2, Seed: 1, Method: host.Moments{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const n, d = 900, 5

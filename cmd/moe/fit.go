@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
@@ -29,6 +28,10 @@ type fitFlags struct {
 	selection  dataset.Selection
 	activation activationFlags
 	config     host.Config
+	method     methodFlags
+	gate       string
+	gateSees   []string
+	noise      string
 	k          string
 	to         int // the largest k of a range, 0 for a single k
 	start      string
@@ -36,7 +39,6 @@ type fitFlags struct {
 	exact      bool
 	strict     bool
 	sigma      string
-	ridge      float64
 	truth      string
 	out        string
 	report     string
@@ -103,15 +105,12 @@ says so.`,
 	flags.StringSliceVar(&f.selection.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
 	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
 	flags.StringVar(&f.selection.Weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
-	flags.StringVar(&f.config.Method, "method", host.MethodAuto, "method: "+strings.Join(host.Methods(), ", "))
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
-	flags.Float64Var(&f.config.Mu, "mu", 0, "weight of the fourth powers in the tensor loss L4 (default 1, or 0.01 for method l4)")
-	flags.IntVar(&f.config.Starts, "starts", 0, "at most this many starts (default 32, or 8 for methods em and l2)")
-	f.registerDescent(flags)
+	f.method.register(cmd)
 	flags.BoolVar(&f.config.Intercept, "intercept", false, "give experts and gate an intercept")
-	flags.StringVar(&f.config.Gate, "gate", host.GateSoftmax, "gate: "+strings.Join(host.Gates(), ", "))
-	flags.StringSliceVar(&f.config.GateFeatures, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
-	flags.StringVar(&f.config.Noise, "noise", host.NoiseShared, "noise level: "+strings.Join(host.Noises(), ", "))
+	flags.StringVar(&f.gate, "gate", host.Softmax{}.Name(), "gate: "+strings.Join(namesOf(host.Gates()), ", "))
+	flags.StringSliceVar(&f.gateSees, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
+	flags.StringVar(&f.noise, "noise", host.Shared{}.Name(), "noise level: "+strings.Join(namesOf(host.Noises()), ", "))
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
@@ -124,19 +123,6 @@ says so.`,
 	addSeed(cmd, &f.config.Seed)
 	cobra.CheckErr(cmd.MarkFlagRequired("k"))
 	return cmd
-}
-
-// registerDescent adds the flags of the methods that descend.
-func (f *fitFlags) registerDescent(flags *pflag.FlagSet) {
-	d := &f.config.Descent
-	flags.IntVar(&d.Epochs, "epochs", 0, "methods l2, l4: passes over the rows (default as many as give 10000 mini-batches for l2, 4000 for l4)")
-	flags.IntVar(&d.Batch, "batch", 0, "methods l2, l4: rows in a mini-batch (default 128 for l2, 1024 for l4, at most all rows)")
-	flags.Float64Var(&d.StepSize, "step-size", 0, "methods l2, l4: size of the first step (default 0.3 for l2, 0.01 for l2 by adam, 0.001 for l4)")
-	flags.StringVar(&d.Schedule, "schedule", "", "methods l2, l4: schedule of the step size: "+strings.Join(host.Schedules(), ", ")+" (default cosine)")
-	flags.StringVar(&d.Optimiser, "optimiser", "", "method l2: optimiser: "+strings.Join(host.Optimisers(), ", ")+" (default sgd)")
-	flags.Float64Var(&d.Lambda, "lambda", 0, "method l4: weight of the second-moment terms in L4 (default 10)")
-	flags.Float64Var(&f.ridge, "ridge", 0, "method l4: weight of half the squared norm of A in L4; 0 is none (default 2)")
-	flags.Float64Var(&f.config.Radius, "radius", 0, "methods moments, l4: largest norm of a gating vector, in units of the features' rms where they are not standard (default none, or 10 for method l4)")
 }
 
 func (f *fitFlags) run(cmd *cobra.Command) error {
@@ -220,34 +206,24 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if f.resume && f.out == "" {
 		return usagef("--resume needs -o FILE: the checkpoint stands beside it")
 	}
-	if m := f.config.Method; f.strict && (m == host.MethodL2 || m == host.MethodL4) {
+	if m := f.method.name; f.strict && (m == host.L2{}.Name() || m == host.L4{}.Name()) {
 		return usagef("--strict has no effect on method %s, which has no certificate", m)
 	}
-	if f.sigma != "auto" {
-		sigma, err := strconv.ParseFloat(f.sigma, 64)
-		if err != nil || !(sigma > 0) || math.IsInf(sigma, 0) {
-			return usagef("--sigma %s: want a finite number above 0, or auto", f.sigma)
-		}
-		f.config.Sigma = sigma
+	if err := f.parseNoise(); err != nil {
+		return err
 	}
-	for _, n := range []struct {
-		name  string
-		value int
-	}{{"starts", f.config.Starts}, {"threads", f.config.Threads}, {"batch", f.config.Descent.Batch}, {"epochs", f.config.Descent.Epochs}} {
-		if cmd.Flags().Changed(n.name) && n.value < 1 {
-			return usagef("--%s %d: want at least 1", n.name, n.value)
-		}
+	if cmd.Flags().Changed("threads") && f.config.Threads < 1 {
+		return usagef("--threads %d: want at least 1", f.config.Threads)
 	}
-	for _, n := range []struct {
-		name  string
-		value float64
-	}{{"mu", f.config.Mu}, {"radius", f.config.Radius}, {"step-size", f.config.Descent.StepSize}, {"lambda", f.config.Descent.Lambda}} {
-		if cmd.Flags().Changed(n.name) && (!(n.value > 0) || math.IsInf(n.value, 0)) {
-			return usagef("--%s %v: want a finite number above 0", n.name, n.value)
-		}
+	if err := f.method.check(cmd); err != nil {
+		return err
 	}
-	if cmd.Flags().Changed("ridge") {
-		f.config.Descent.Ridge = &f.ridge
+	var err error
+	if f.config.Method, err = f.method.method(cmd); err != nil {
+		return err
+	}
+	if err := f.parseGate(); err != nil {
+		return err
 	}
 	if err := f.selection.Check(); err != nil {
 		return err
@@ -259,6 +235,37 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 		return err
 	}
 	return creatable(f.out, f.report)
+}
+
+// parseNoise reads --noise and --sigma.
+func (f *fitFlags) parseNoise() error {
+	sigma := 0.0
+	if f.sigma != "auto" {
+		var err error
+		if sigma, err = strconv.ParseFloat(f.sigma, 64); err != nil || !(sigma > 0) || math.IsInf(sigma, 0) {
+			return usagef("--sigma %s: want a finite number above 0, or auto", f.sigma)
+		}
+	}
+	noise, err := named("noise", host.Noises(), f.noise)
+	switch noise.(type) {
+	case host.Shared:
+		f.config.Noise = host.Shared{Sigma: sigma}
+	case host.PerExpert:
+		f.config.Noise = host.PerExpert{Sigma: sigma}
+	}
+	return err
+}
+
+// parseGate reads --gate and --gate-features.
+func (f *fitFlags) parseGate() (err error) {
+	if f.config.Gate, err = named("gate", host.Gates(), f.gate); err != nil || f.gateSees == nil {
+		return err
+	}
+	if _, ok := f.config.Gate.(host.Constant); ok {
+		return usagef("a constant gate has no features")
+	}
+	f.config.Gate = host.Softmax{Features: f.gateSees}
+	return nil
 }
 
 // parseK reads --k, a number or a range FROM:TO.
@@ -283,7 +290,7 @@ func (f *fitFlags) parseK() error {
 func (f *fitFlags) open() (dataset.Source, error) {
 	sel := f.selection
 	if sel.Features != nil {
-		for _, name := range f.config.GateFeatures {
+		for _, name := range f.gateSees {
 			if !slices.Contains(sel.Features, name) {
 				sel.Features = append(slices.Clone(sel.Features), name)
 			}

@@ -222,7 +222,7 @@ func slideUnit(s setting, n, run int) unit {
 		put := func(series string, e float64) {
 			out.add(regressors, series, run, &trace{x: []float64{float64(n)}, y: []float64{e}})
 		}
-		m, err := host.Fit(ctx, st.act, st.sampler, host.Config{K: s.k, Method: host.MethodMoments, Seed: seed, Threads: 1, Truth: st.truth})
+		m, err := host.Fit(ctx, st.act, st.sampler, host.Config{K: s.k, Method: host.Moments{}, Seed: seed, Threads: 1, Truth: st.truth})
 		switch {
 		case err == nil:
 			put(seriesMoments, m.Truth.EReg)

@@ -343,7 +343,7 @@ func momentUnit(s setting, n, run int) unit {
 		if err != nil {
 			return nil, err
 		}
-		m, err := host.Fit(ctx, st.act, st.sampler, host.Config{K: s.k, Method: host.MethodMoments, Seed: seed, Threads: 1, Truth: st.truth})
+		m, err := host.Fit(ctx, st.act, st.sampler, host.Config{K: s.k, Method: host.Moments{}, Seed: seed, Threads: 1, Truth: st.truth})
 		e := 1.0 // no estimate
 		if err == nil {
 			e = m.Truth.EReg

@@ -2,7 +2,12 @@
 // parameters of a mixture of experts, blocks of rows, and the softmax gate.
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
+)
 
 // BlockRows is the number of rows in every block but the last. It is a
 // constant because sums over rows are taken block by block, in order: the same
@@ -139,4 +144,17 @@ func (p *Params) SetGate(i int, w []float64, v float64) {
 			p.GatingIntercepts[j] -= v
 		}
 	}
+}
+
+// RandomDirections draws m points of the unit sphere of ℝ^d, m×d in rows.
+func RandomDirections(rng *rand.Rand, m, d int) []float64 {
+	a := make([]float64, m*d)
+	for i := range m {
+		row := a[i*d : (i+1)*d]
+		for j := range row {
+			row[j] = rng.NormFloat64()
+		}
+		floats.Scale(1/floats.Norm(row, 2), row)
+	}
+	return a
 }

@@ -66,11 +66,8 @@ func TestFit(t *testing.T) {
 			act := byName[name]
 			worst := 0.0
 			for seed := range uint64(2) {
-				for _, method := range host.Methods() {
-					src, cfg := draw(t, act, 3000, seed), host.Config{K: 2, Seed: seed, Method: method, Starts: 8}
-					if method == host.MethodL4 { // has one
-						cfg.Starts = 0
-					}
+				for _, method := range []host.Method{host.Auto{Starts: 8}, host.Moments{}, host.EM{}, host.L2{}, host.L4{}} {
+					src, cfg := draw(t, act, 3000, seed), host.Config{K: 2, Seed: seed, Method: method}
 					direct := fit(t, act, src, cfg)
 					cfg.Approximate = true
 					counted := &spy{Activation: act}
@@ -82,11 +79,11 @@ func TestFit(t *testing.T) {
 					}
 					if approximated.Approximation = nil; c.Value.Exact() && c.Derivative.Exact() &&
 						!bytes.Equal(file(t, direct), file(t, approximated)) {
-						t.Errorf("seed %d, %s: exact lines, another file", seed, method)
+						t.Errorf("seed %d, %s: exact lines, another file", seed, method.Name())
 					}
 					// Blocks of rows of one pass alone would be 12 calls.
 					if calls := counted.calls.Load(); calls > 200 {
-						t.Errorf("seed %d, %s: %d calls of the activation", seed, method, calls)
+						t.Errorf("seed %d, %s: %d calls of the activation", seed, method.Name(), calls)
 					}
 				}
 			}

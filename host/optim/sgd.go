@@ -2,7 +2,6 @@ package optim
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -17,40 +16,53 @@ type Stochastic interface {
 	NextGrad(ctx context.Context, dst, x []float64) (float64, error)
 }
 
-// Schedule says which part of the step size is taken at step t = 0, 1, … of T.
-type Schedule string
+// Schedule is how the step size changes over a run: [Constant], [Inverse] or
+// [Cosine].
+type Schedule interface {
+	// Name is what files and flags call it.
+	Name() string
+	// Factor is the part of the step size that is taken at step t = 0, 1, … of
+	// so many.
+	Factor(t, steps int) float64
+}
 
-// The schedules of the step size.
-const (
-	Constant Schedule = "constant" // 1
-	Inverse  Schedule = "inverse"  // 1/(1 + 9t/T): a tenth at the end
-	Cosine   Schedule = "cosine"   // (1 + cos(πt/T))/2: 0 at the end
-)
+// Constant is the factor 1.
+type Constant struct{}
 
-// Schedules lists the schedules by name.
-func Schedules() []string { return []string{string(Constant), string(Inverse), string(Cosine)} }
+// Inverse is the factor 1/(1 + 9t/T): a tenth at the end.
+type Inverse struct{}
 
-// Valid says whether s is a schedule; "" is Constant.
-func (s Schedule) Valid() bool { return s == "" || slices.Contains(Schedules(), string(s)) }
+// Cosine is the factor (1 + cos(πt/T))/2: 0 at the end.
+type Cosine struct{}
 
-func (s Schedule) factor(t, steps int) float64 {
-	part := float64(t) / float64(steps)
-	switch s {
-	case "", Constant:
-		return 1
-	case Inverse:
-		return 1 / (1 + 9*part)
-	case Cosine:
-		return (1 + math.Cos(math.Pi*part)) / 2
-	}
-	panic(fmt.Sprintf("optim: unknown schedule %q", string(s)))
+// Schedules lists the schedules.
+func Schedules() []Schedule { return []Schedule{Constant{}, Inverse{}, Cosine{}} }
+
+// Name returns "constant".
+func (Constant) Name() string { return "constant" }
+
+// Name returns "inverse".
+func (Inverse) Name() string { return "inverse" }
+
+// Name returns "cosine".
+func (Cosine) Name() string { return "cosine" }
+
+// Factor returns 1.
+func (Constant) Factor(int, int) float64 { return 1 }
+
+// Factor returns 1/(1 + 9t/steps).
+func (Inverse) Factor(t, steps int) float64 { return 1 / (1 + 9*(float64(t)/float64(steps))) }
+
+// Factor returns (1 + cos(πt/steps))/2.
+func (Cosine) Factor(t, steps int) float64 {
+	return (1 + math.Cos(math.Pi*(float64(t)/float64(steps)))) / 2
 }
 
 // StochasticSettings bound a run of [SGD] or [Adam].
 type StochasticSettings struct {
-	Steps    int     // this many mini-batches
-	StepSize float64 // of the first step
-	Schedule Schedule
+	Steps    int             // this many mini-batches
+	StepSize float64         // of the first step
+	Schedule Schedule        // nil is Constant
 	Bound    float64         // a largest |x_i| above this is a divergence; 0: 1e3
 	Project  func([]float64) // applied to x after every step, if set
 	// Every and Watch, if set, show x before the first step and after every
@@ -78,6 +90,9 @@ func descend(ctx context.Context, s Stochastic, x0 []float64, set StochasticSett
 	if set.Bound == 0 {
 		set.Bound = 1e3
 	}
+	if set.Schedule == nil {
+		set.Schedule = Constant{}
+	}
 	r := newResult(x0)
 	x, grad := slices.Clone(x0), make([]float64, len(x0))
 	if set.watch(0, x) {
@@ -95,7 +110,7 @@ func descend(ctx context.Context, s Stochastic, x0 []float64, set StochasticSett
 			return r.end(Diverged, nil)
 		}
 		r.step(x, value)
-		step(x, grad, set.StepSize*set.Schedule.factor(r.Iterations, set.Steps))
+		step(x, grad, set.StepSize*set.Schedule.Factor(r.Iterations, set.Steps))
 		if set.Project != nil {
 			set.Project(x)
 		}

@@ -106,20 +106,17 @@ func TestSchedules(t *testing.T) {
 	for _, s := range Schedules() {
 		left := 1.0
 		for i := range 50 {
-			left *= 1 - 0.1*Schedule(s).factor(i, 50)
+			left *= 1 - 0.1*s.Factor(i, 50)
 		}
-		r, err := SGD(t.Context(), &noisy{rng: rand.New(rand.NewPCG(1, 1))}, []float64{0, 2}, StochasticSettings{Steps: 50, StepSize: 0.1, Schedule: Schedule(s)})
+		r, err := SGD(t.Context(), &noisy{rng: rand.New(rand.NewPCG(1, 1))}, []float64{0, 2}, StochasticSettings{Steps: 50, StepSize: 0.1, Schedule: s})
 		if err != nil || math.Abs(1-r.X[0]-left) > 1e-12 {
-			t.Errorf("%s: ended at %v, want %v from 1, error %v", s, r.X, left, err)
+			t.Errorf("%s: ended at %v, want %v from 1, error %v", s.Name(), r.X, left, err)
 		}
 	}
-	if Schedule("linear").Valid() || !Schedule("").Valid() {
-		t.Error("wrong schedules are valid")
-	}
-	if f := Inverse.factor(100, 100); math.Abs(f-0.1) > 1e-15 {
+	if f := (Inverse{}).Factor(100, 100); math.Abs(f-0.1) > 1e-15 {
 		t.Errorf("inverse ends at %v", f)
 	}
-	if f := Cosine.factor(100, 100); f != 0 {
+	if f := (Cosine{}).Factor(100, 100); f != 0 {
 		t.Errorf("cosine ends at %v", f)
 	}
 }

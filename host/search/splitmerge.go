@@ -1,4 +1,4 @@
-package host
+package search
 
 import (
 	"cmp"
@@ -6,10 +6,11 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
-	"gonum.org/v1/gonum/floats"
 )
 
 // A fit stuck in a local optimum has one expert where the truth has two, and
@@ -96,7 +97,7 @@ func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result) (*optim.R
 		return nil, err
 	}
 	for _, m := range moves(s) {
-		stop := hopeless(r.Value)
+		stop := tooFarBehind(r.Value)
 		tried, err := approach(ctx, l, l.Theta(m.apply(p, s)), stop)
 		if err != nil {
 			return nil, err
@@ -119,18 +120,3 @@ func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result) (*optim.R
 	}
 	return nil, nil
 }
-
-// hopeless says when a run is not worth going on with: it is behind the best
-// value by more than a hundred iterations as good as the last would gain.
-func hopeless(best float64) func(int, float64) bool {
-	last := math.Inf(1)
-	return func(iteration int, value float64) bool {
-		gain := last - value
-		last = value
-		return iteration >= 5 && behind(value, best, gain)
-	}
-}
-
-// behind says whether a hundred iterations as good as the last, which gained so
-// much, would not reach the best value.
-func behind(value, best, gain float64) bool { return value-best > 100*gain }

@@ -1,26 +1,27 @@
-package host
+package problem
 
 import (
 	"fmt"
 	"math"
 
-	"github.com/gatedlearning/moe/host/tensor"
-	"github.com/gatedlearning/moe/sdk"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/sdk"
 )
 
-// inputs says how far x is from the N(0, I) that the moment estimate assumes.
-type inputs struct {
-	far    string        // the statistic that shows it; "" for standard inputs
-	centre []float64     // nil for standard inputs
-	whiten *mat.SymDense // Cov(x)^{−1/2}; nil for standard inputs
+// Inputs says how far x is from the N(0, I) that the moment estimate assumes.
+type Inputs struct {
+	Far    string        // the statistic that shows it; "" for standard inputs
+	Centre []float64     // nil for standard inputs
+	Whiten *mat.SymDense // Cov(x)^{−1/2}; nil for standard inputs
 }
 
 // checkInputs compares the sample moments of x with those of N(0, I). Each
 // bound is a difference that starts to matter plus five standard errors of the
 // statistic under N(0, I), so that a false alarm is rarer than 1e−5.
-func checkInputs(s *tensor.Second) (*inputs, error) {
+func checkInputs(s *tensor.Second) (*Inputs, error) {
 	n, d := s.Effective(), float64(s.D)
 	mean, cov := s.Mean(), s.Covariance()
 	var eig mat.EigenSym
@@ -31,16 +32,16 @@ func checkInputs(s *tensor.Second) (*inputs, error) {
 	lo, hi := values[0], values[len(values)-1]
 	edge := math.Sqrt(d/n)*2 + d/n + 5*math.Sqrt(2/n)
 	norm := floats.Norm(mean, 2)
-	in := &inputs{}
+	in := &Inputs{}
 	switch {
 	case norm > 0.1+(math.Sqrt(d)+5)/math.Sqrt(n):
-		in.far = fmt.Sprintf("the features' mean has norm %.3g, not 0", norm)
+		in.Far = fmt.Sprintf("the features' mean has norm %.3g, not 0", norm)
 	case hi-1 > 0.1+edge || 1-lo > 0.1+edge:
-		in.far = fmt.Sprintf("the features' covariance has eigenvalues from %.3g to %.3g, not 1", lo, hi)
+		in.Far = fmt.Sprintf("the features' covariance has eigenvalues from %.3g to %.3g, not 1", lo, hi)
 	default:
-		in.far = tails(s)
+		in.Far = tails(s)
 	}
-	if in.far == "" {
+	if in.Far == "" {
 		return in, nil
 	}
 	if lo < 1e-12*hi {
@@ -48,9 +49,9 @@ func checkInputs(s *tensor.Second) (*inputs, error) {
 	}
 	var vectors mat.Dense
 	eig.VectorsTo(&vectors)
-	in.centre, in.whiten = mean, mat.NewSymDense(s.D, nil)
+	in.Centre, in.Whiten = mean, mat.NewSymDense(s.D, nil)
 	for i, v := range values {
-		in.whiten.SymRankOne(in.whiten, 1/math.Sqrt(v), vectors.ColView(i))
+		in.Whiten.SymRankOne(in.Whiten, 1/math.Sqrt(v), vectors.ColView(i))
 	}
 	return in, nil
 }
@@ -74,14 +75,14 @@ func tails(s *tensor.Second) string {
 	return ""
 }
 
-// standard says whether the moment estimate's assumption on x holds.
-func (in *inputs) standard() bool { return in.far == "" }
+// Standard says whether the moment estimate's assumption on x holds.
+func (in *Inputs) Standard() bool { return in.Far == "" }
 
 // varies refuses an activation that is constant under N(0,1), up to rounding:
 // nothing that it returns depends on a regressor.
 func varies(act sdk.Activation, m sdk.Moments) error {
 	if v := m.Value; v[2][0]-v[1][0]*v[1][0] <= 0x1p-48*v[2][0] {
-		return &RequestError{fmt.Sprintf("activation %s is constant: no regressor can be learned from it", act.Info().Name)}
+		return refuse("activation %s is constant: no regressor can be learned from it", act.Info().Name)
 	}
 	return nil
 }

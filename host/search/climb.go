@@ -1,7 +1,8 @@
-package host
+package search
 
 import (
 	"context"
+	"math"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
@@ -15,10 +16,11 @@ const slack = 0.01
 // after the other.
 var crawls = []float64{1e-4, 1e-5, 1e-6, 1e-8}
 
-// refine takes a start to a local maximum of the likelihood: EM until it
-// crawls, then Newton, which ends the last mile in a few steps; again where
-// Newton was called too early. Problems too large for a Hessian take L-BFGS.
-func refine(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
+// Climb takes θ to a local maximum of the likelihood: EM until it crawls, then
+// Newton, which ends the last mile in a few steps; again where Newton was called
+// too early. Problems too large for a Hessian take L-BFGS. A stop that is not
+// nil may end it after any iteration.
+func Climb(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(iteration int, value float64) bool) (*optim.Result, error) {
 	r, err := approach(ctx, l, theta, stop)
 	if err != nil || r.Status == optim.Stopped {
 		return r, err
@@ -26,7 +28,7 @@ func refine(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(
 	return sharpen(ctx, l, r, stop)
 }
 
-// approach is the first part of refine: EM until it crawls for the first time,
+// approach is the first part of Climb: EM until it crawls for the first time,
 // or all of L-BFGS. It has converged only if nothing is left to sharpen.
 func approach(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
 	if !l.Dense() {
@@ -40,7 +42,7 @@ func approach(ctx context.Context, l *loss.Likelihood, theta []float64, stop fun
 	return r, err
 }
 
-// sharpen is the rest of refine, from where approach ended.
+// sharpen is the rest of Climb, from where approach ended.
 func sharpen(ctx context.Context, l *loss.Likelihood, r *optim.Result, stop func(int, float64) bool) (*optim.Result, error) {
 	if !l.Dense() {
 		return r, nil
@@ -77,3 +79,19 @@ func goOn(r *optim.Result, run func(x []float64) (*optim.Result, error)) (*optim
 	next.Trace = append(trace[:len(trace):len(trace)], next.Trace...)
 	return next, err
 }
+
+// tooFarBehind returns a test that ends a run which is not worth going on with:
+// it is behind the best value by more than a hundred iterations as good as the
+// last would gain.
+func tooFarBehind(best float64) func(iteration int, value float64) bool {
+	last := math.Inf(1)
+	return func(iteration int, value float64) bool {
+		gain := last - value
+		last = value
+		return iteration >= 5 && behind(value, best, gain)
+	}
+}
+
+// behind says whether a hundred iterations as good as the last, which gained so
+// much, would not reach the best value.
+func behind(value, best, gain float64) bool { return value-best > 100*gain }

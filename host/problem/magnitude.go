@@ -1,19 +1,13 @@
-package host
+package problem
 
 import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
-	"gonum.org/v1/gonum/floats"
-)
-
-// smallest and largest bound the largest magnitude in a column, and σ: the
-// fourth power of such a number is neither 0 nor infinite.
-const (
-	smallest = 1e-75
-	largest  = 1e75
 )
 
 // checkMagnitudes refuses columns whose fourth moments leave the range of a

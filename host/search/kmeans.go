@@ -1,30 +1,38 @@
-package host
+package search
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 
-	"github.com/gatedlearning/moe/host/model"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
 )
 
-// kmeansStart clusters the rows (x, y), each column at unit variance, by
-// k-means with k-means++ seeds, and fits a least squares line of y on x to each
-// cluster.
-func (f *fit) kmeansStart(rng *rand.Rand, data *model.Data) *model.Params {
-	rows := standardRows(data)
-	label := kmeans(rng, rows, f.cfg.K)
-	p := f.blank(f.spread() / 2)
-	for i := range f.cfg.K {
-		leastSquares(p, i, data, label)
-	}
-	mask(p.Regressors, p.D, f.shape.experts)
-	return p
+// KMeans clusters the rows (x, y), each column at unit variance, by k-means with
+// k-means++ seeds, and fits a least squares line of y on x to each cluster.
+func KMeans(p *problem.Problem, rows model.Rows) Start {
+	return Start{KindKMeans, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+		data, err := model.InMemory(ctx, rows)
+		if err != nil {
+			return nil, err
+		}
+		label := kmeans(rng, standardised(data), p.Shape.K)
+		q := p.Shape.Blank(p.RMS() / 2)
+		for i := range q.K {
+			leastSquares(q, i, data, label)
+		}
+		p.Shape.MaskExperts(q.Regressors)
+		return q, nil
+	}}
 }
 
-// standardRows returns the rows (x, y) with every column at unit variance.
-func standardRows(data *model.Data) *mat.Dense {
+// standardised returns the rows (x, y) with every column at mean 0 and unit
+// variance; a column that is constant stays.
+func standardised(data *model.Data) *mat.Dense {
 	m := mat.NewDense(data.N, data.D+1, nil)
 	at := 0
 	for i := range data.Blocks {

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/descent"
+	"github.com/gatedlearning/moe/host/optim"
+)
+
+// methodFlags are the method of a fit and the flags of its settings.
+type methodFlags struct {
+	name                                string
+	starts, batch, epochs               int
+	mu, radius, stepSize, lambda, ridge float64
+	schedule, optimiser                 string
+}
+
+func (f *methodFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.name, "method", host.Auto{}.Name(), "method: "+strings.Join(namesOf(host.Methods()), ", "))
+	flags.Float64Var(&f.mu, "mu", 0, "weight of the fourth powers in the tensor loss L4 (default 1, or 0.01 for method l4)")
+	flags.IntVar(&f.starts, "starts", 0, "at most this many starts (default 32, or 8 for methods em and l2)")
+	flags.IntVar(&f.epochs, "epochs", 0, "methods l2, l4: passes over the rows (default as many as give 10000 mini-batches for l2, 4000 for l4)")
+	flags.IntVar(&f.batch, "batch", 0, "methods l2, l4: rows in a mini-batch (default 128 for l2, 1024 for l4, at most all rows)")
+	flags.Float64Var(&f.stepSize, "step-size", 0, "methods l2, l4: size of the first step (default 0.3 for l2, 0.01 for l2 by adam, 0.001 for l4)")
+	flags.StringVar(&f.schedule, "schedule", "", "methods l2, l4: schedule of the step size: "+strings.Join(namesOf(optim.Schedules()), ", ")+" (default cosine)")
+	flags.StringVar(&f.optimiser, "optimiser", "", "method l2: optimiser: "+strings.Join(namesOf(descent.Optimisers()), ", ")+" (default sgd)")
+	flags.Float64Var(&f.lambda, "lambda", 0, "method l4: weight of the second-moment terms in L4 (default 10)")
+	flags.Float64Var(&f.ridge, "ridge", 0, "method l4: weight of half the squared norm of A in L4; 0 is none (default 2)")
+	flags.Float64Var(&f.radius, "radius", 0, "methods moments, l4: largest norm of a gating vector, in units of the features' rms where they are not standard (default none, or 10 for method l4)")
+}
+
+// methodFlag is a flag that not every method has a use for, with those that take
+// it. Auto, moments and em take mu, starts and robust whether they have a use
+// for them or not.
+var methodFlag = []struct {
+	name    string
+	methods []string
+}{
+	{"mu", []string{"auto", "moments", "em", "l4"}},
+	{"starts", []string{"auto", "moments", "em", "l2"}},
+	{"start", []string{"auto", "em", "l2"}},
+	{"robust", []string{"auto", "moments", "em"}},
+	{"radius", []string{"moments", "l4"}},
+	{"optimiser", []string{"l2"}},
+	{"batch", []string{"l2", "l4"}},
+	{"step-size", []string{"l2", "l4"}},
+	{"schedule", []string{"l2", "l4"}},
+	{"epochs", []string{"l2", "l4"}},
+	{"lambda", []string{"l4"}},
+	{"ridge", []string{"l4"}},
+}
+
+// check looks at the values that were given, before anything is started.
+func (f *methodFlags) check(cmd *cobra.Command) error {
+	changed := cmd.Flags().Changed
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"starts", f.starts}, {"batch", f.batch}, {"epochs", f.epochs}} {
+		if changed(n.name) && n.value < 1 {
+			return usagef("--%s %d: want at least 1", n.name, n.value)
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value float64
+	}{{"mu", f.mu}, {"radius", f.radius}, {"step-size", f.stepSize}, {"lambda", f.lambda}} {
+		if changed(n.name) && (!(n.value > 0) || math.IsInf(n.value, 0)) {
+			return usagef("--%s %v: want a finite number above 0", n.name, n.value)
+		}
+	}
+	return nil
+}
+
+// method returns the method with the settings that were given. A setting that it
+// has no use for is an error.
+func (f *methodFlags) method(cmd *cobra.Command) (host.Method, error) {
+	m, err := named("method", host.Methods(), f.name)
+	if err != nil {
+		return nil, err
+	}
+	for _, flag := range methodFlag {
+		if cmd.Flags().Changed(flag.name) && !slices.Contains(flag.methods, f.name) {
+			return nil, usagef("%s has no effect on method %s; it is for %s", flag.name, f.name, strings.Join(flag.methods, ", "))
+		}
+	}
+	batches := host.MiniBatches{Batch: f.batch, StepSize: f.stepSize, Epochs: f.epochs}
+	if f.schedule != "" {
+		if batches.Schedule, err = named("schedule", optim.Schedules(), f.schedule); err != nil {
+			return nil, err
+		}
+	}
+	switch m.(type) {
+	case host.Auto:
+		return host.Auto{Mu: f.mu, Starts: f.starts}, nil
+	case host.Moments:
+		return host.Moments{Mu: f.mu, Radius: f.radius}, nil
+	case host.EM:
+		return host.EM{Starts: f.starts}, nil
+	case host.L2:
+		l2 := host.L2{MiniBatches: batches, Starts: f.starts}
+		if f.optimiser != "" {
+			l2.Optimiser, err = named("optimiser", descent.Optimisers(), f.optimiser)
+		}
+		return l2, err
+	case host.L4:
+		l4 := host.L4{MiniBatches: batches, Mu: f.mu, Lambda: f.lambda, Radius: f.radius}
+		if cmd.Flags().Changed("ridge") {
+			l4.Ridge = &f.ridge
+		}
+		return l4, nil
+	}
+	return nil, fmt.Errorf("method %s has no flags", f.name)
+}
+
+// namesOf lists the names of settings.
+func namesOf[T interface{ Name() string }](all []T) []string {
+	names := make([]string, len(all))
+	for i, v := range all {
+		names[i] = v.Name()
+	}
+	return names
+}
+
+// named returns the setting of this name.
+func named[T interface{ Name() string }](what string, all []T, name string) (T, error) {
+	for _, v := range all {
+		if v.Name() == name {
+			return v, nil
+		}
+	}
+	var none T
+	return none, usagef("unknown %s %q; there are %v", what, name, namesOf(all))
+}

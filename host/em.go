@@ -1,0 +1,77 @@
+package host
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
+)
+
+// EM is joint EM from random starts, the paper's baseline: with σ fixed where it
+// is known, free otherwise.
+type EM struct {
+	Starts int // so many; 0: 8
+}
+
+// Name returns "em".
+func (EM) Name() string { return "em" }
+
+func (m EM) check(Config) error { return checkStarts(m.Starts) }
+
+func (EM) admit(dataset.Schema) error { return nil }
+
+func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
+	all := randomStarts(c.Config, startsOr(m.Starts, 8))
+	random := search.Random(p, e)
+	err := search.Each(ctx, p, all, 0, func(ctx context.Context, candidate *search.Candidate, rng *rand.Rand) error {
+		start := random
+		if candidate.Kind == search.KindOwn {
+			start = search.Own(p, c.Start)
+		}
+		q, err := start.Draw(ctx, rng)
+		if err != nil {
+			return err
+		}
+		if p.Shape.Sigma > 0 {
+			q = p.Shape.WithNoise(q, p.Shape.Sigma)
+		}
+		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Estimated(), 1)
+		if candidate.Run, err = optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 2000, Tolerance: 1e-10}); err != nil {
+			return err
+		}
+		candidate.Params, candidate.Rows = l.Params(candidate.Run.X), p.N()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	search.Agree(all, p.Shape.K, search.SameOptimum(p.N()))
+	if all[0].Failed() {
+		return nil, search.NoneFinite(p.Schema)
+	}
+	judged, err := certify(ctx, p, all[0], all)
+	if err != nil {
+		return nil, err
+	}
+	out := &outcome{best: all[0], all: all, certificate: judged.certificate, joint: true}
+	out.note(judged.notes...)
+	return out, nil
+}
+
+// randomStarts are n candidates from random starts, the user's own first if there
+// is one.
+func randomStarts(c Config, n int) []*search.Candidate {
+	all := make([]*search.Candidate, n)
+	for i := range all {
+		all[i] = &search.Candidate{Kind: search.KindRandom}
+	}
+	if c.Start != nil {
+		all[0].Kind = search.KindOwn
+	}
+	return all
+}

@@ -1,0 +1,112 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"math"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/descent"
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
+)
+
+// Method is a way of fitting: [Auto], [Moments], [EM], [L2] or [L4]. Each carries
+// its own settings; the zero value asks for their defaults.
+type Method interface {
+	// Name is what files and flags call it.
+	Name() string
+	// check refuses settings of the method, and of the configuration beside it,
+	// that no data could be fitted with.
+	check(c Config) error
+	// admit refuses data that the method cannot take.
+	admit(s dataset.Schema) error
+	// fit fits the problem; what it takes of c is the start, the way to show
+	// progress, and checkpoints.
+	fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error)
+}
+
+// Methods lists the methods.
+func Methods() []Method { return []Method{Auto{}, Moments{}, EM{}, L2{}, L4{}} }
+
+// run is what a method is handed beside the problem and the evidence.
+type run struct {
+	Config
+	resume     search.State                         // zero for a new search
+	checkpoint func(*problem.Problem, search.State) // nil for nobody
+}
+
+// outcome is what a method came to.
+type outcome struct {
+	best        *search.Candidate
+	all         []*search.Candidate // best first, the best among them
+	estimate    *moment.Estimate    // nil where the tensors cannot give one
+	descended   *descent.Record     // of methods l2 and l4
+	radius      float64             // of the gate, where the method descends it within one
+	certificate *infer.Certificate  // nil where there is none
+	joint       bool                // best is a maximum of the joint likelihood
+	notes       []string            // for the user
+}
+
+func (o *outcome) note(texts ...string) {
+	for _, text := range texts {
+		if text != "" {
+			o.notes = append(o.notes, text)
+		}
+	}
+}
+
+// alone is the outcome of a method with a single candidate.
+func (o *outcome) alone(c *search.Candidate) *outcome {
+	o.best, o.all = c, []*search.Candidate{c}
+	return o
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkStarts(n int) error {
+	if n < 0 {
+		return refuse("starts = %d, want at least 1", n)
+	}
+	return nil
+}
+
+func checkPositive(name string, v float64) error {
+	if !(v >= 0) || math.IsInf(v, 0) {
+		return refuse("%s = %v, want a finite number above 0", name, v)
+	}
+	return nil
+}
+
+// startsOr is the number of starts that were asked for, or the default.
+func startsOr(n, byDefault int) int { return cmp.Or(n, byDefault) }
+
+// inputsNote says what shows that x is not N(0, I), "" if nothing does.
+func inputsNote(p *problem.Problem) string {
+	if p.Inputs.Standard() {
+		return ""
+	}
+	return "the inputs are not N(0, I): " + p.Inputs.Far + "; the moment tensors carry no guarantee here and give starts only"
+}
+
+// noCertificate says why a method without a joint likelihood has none.
+func noCertificate(m Method) string {
+	return "no certificate: it judges a maximum of the joint likelihood, which method " + m.Name() + " does not look for"
+}
+
+// noWeights refuses weights for a method that knows none.
+func noWeights(m Method, s dataset.Schema) error {
+	if s.Weights != "" {
+		return refuse("method %s knows no weights; methods auto, moments and em do", m.Name())
+	}
+	return nil
+}

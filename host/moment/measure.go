@@ -1,0 +1,101 @@
+// Package moment is what the moment tensors say of a problem: the noise level,
+// the subspace of the regressors, the regressors themselves with their
+// proportions and signs, and the number of experts.
+package moment
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/solver"
+)
+
+// Evidence is what one pass over the data and the moments of g tell. It is
+// read-only.
+type Evidence struct {
+	Sigma     float64          // the noise level: that known, or implied by unit regressors
+	Scale     float64          // norm of the regressors, as far as E[y²] tells
+	Transform solver.Transform // at Sigma
+	Verdict   solver.Verdict
+	Subspace  *Subspace // nil where T̂2 cannot give one
+	Notes     []string  // for the user
+}
+
+// Measure takes the transforms of the activation at the noise level that the
+// target's second moment implies, and the subspace of the regressors from T̂2.
+func Measure(ctx context.Context, p *problem.Problem) (*Evidence, error) {
+	sigma, z := sigmaFromNorms(p.Second, p.Moments)
+	if p.Shape.Sigma > 0 {
+		sigma = p.Shape.Sigma
+	}
+	e := &Evidence{Sigma: sigma, Scale: 1}
+	// Regressors of unit norm have E[y²] = E[g(Z)²] + σ², and σ² may be neither
+	// negative nor many times the signal.
+	if ratio := p.Second.MeanY(2) / p.Moments.Value[2][0]; z < -4 || ratio > 1.5 {
+		e.Scale = math.Sqrt(ratio)
+	}
+	if z < -4 {
+		e.Notes = append(e.Notes, "the target's second moment is below what unit regressors give: their norms are free in the likelihood, the moment estimate's are not")
+	}
+	system, err := sdk.SystemOf(ctx, p.Activation, sigma)
+	if err != nil {
+		return nil, err
+	}
+	e.Transform, e.Verdict = solver.Solve(p.Moments, system, sigma)
+	return e.With(p)
+}
+
+// With returns the evidence on the same data for the number of experts of p.
+func (e *Evidence) With(p *problem.Problem) (*Evidence, error) {
+	f := *e
+	f.Subspace = nil
+	if e.Transform.C2 == 0 || p.Shape.D < p.Shape.K {
+		return &f, nil
+	}
+	s, err := leadingSubspace(p.Second, p.Inputs, e.Transform, p.Shape.K)
+	if err != nil {
+		return nil, err
+	}
+	if s.positive() {
+		f.Subspace = s
+	}
+	return &f, nil
+}
+
+// Unidentified says why the moment tensors do not determine the regressors,
+// whatever the number of rows; "" where they do.
+func (e *Evidence) Unidentified(p *problem.Problem) string {
+	k, d := p.Shape.K, p.Shape.D
+	switch {
+	case !e.Verdict.Valid:
+		return fmt.Sprintf("%s is not a valid nonlinearity: %s", p.Activation.Info().Name, e.Verdict.Reasons[0])
+	case d <= 2*k-1:
+		return fmt.Sprintf("d = %d is not above 2k-1 = %d", d, 2*k-1)
+	}
+	return ""
+}
+
+// obstacle says which assumption of the moment estimate fails so badly that
+// there is none; "" where none does.
+func (e *Evidence) obstacle(p *problem.Problem) string {
+	if why := e.Unidentified(p); why != "" {
+		return why
+	}
+	if e.Subspace == nil {
+		return fmt.Sprintf("T2 from %d rows does not have %d positive eigenvalues", p.N(), p.Shape.K)
+	}
+	return ""
+}
+
+// sigmaFromNorms returns σ̂ = √(mean(y²) − E[g(Z)²]), which unit regressors
+// imply, clamped at 0, and how many of its standard errors the unclamped σ̂²
+// is above 0: far below 0, the regressors are not of unit norm.
+func sigmaFromNorms(s *tensor.Second, m sdk.Moments) (sigma, z float64) {
+	s2 := s.MeanY(2) - m.Value[2][0]
+	se := math.Sqrt(max(s.MeanY(4)-s.MeanY(2)*s.MeanY(2), 0) / s.Effective())
+	return math.Sqrt(max(s2, 0)), s2 / se
+}

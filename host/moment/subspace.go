@@ -1,0 +1,139 @@
+package moment
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/solver"
+)
+
+// Subspace is the estimated span of the regressors: the K leading eigenpairs of
+// T̂2/c2 = Σ p_i a_i a_iᵀ.
+type Subspace struct {
+	Basis  *mat.Dense // D×K, U: orthonormal columns, or Cov(x)^{−1/2} times such
+	Centre []float64  // of x; nil for 0
+	Values []float64  // K, descending, Λ
+}
+
+// leadingSubspace returns the k leading eigenpairs of T̂2/c2. Inputs that are not
+// standard are whitened first: regressors are then unit vectors of another
+// norm, and the subspace is good for starts only.
+func leadingSubspace(second *tensor.Second, in *problem.Inputs, q solver.Transform, k int) (*Subspace, error) {
+	var eig mat.EigenSym
+	if !eig.Factorize(whitenedT2(second, in, q), true) {
+		return nil, fmt.Errorf("the eigenvalues of T2 cannot be computed")
+	}
+	var vectors mat.Dense
+	eig.VectorsTo(&vectors)
+	d := second.D
+	s := &Subspace{Basis: mat.NewDense(d, k, nil), Centre: in.Centre, Values: make([]float64, k)}
+	values := eig.Values(nil)
+	for i := range k {
+		s.Values[i] = values[d-1-i]
+		s.Basis.SetCol(i, mat.Col(nil, d-1-i, &vectors))
+	}
+	if in.Whiten != nil {
+		s.Basis.Mul(in.Whiten, mat.DenseCopyOf(s.Basis))
+	}
+	return s, nil
+}
+
+// whitenedT2 is T̂2/c2, of the whitened inputs where they are not standard.
+func whitenedT2(second *tensor.Second, in *problem.Inputs, q solver.Transform) *mat.SymDense {
+	t2 := mat.NewSymDense(second.D, nil)
+	t2.ScaleSym(1/q.C2, second.T2(q.Delta, in.Centre))
+	if in.Whiten != nil {
+		var half, both mat.Dense
+		half.Mul(in.Whiten, t2)
+		both.Mul(&half, in.Whiten)
+		symmetrise(t2, &both)
+	}
+	return t2
+}
+
+// symmetrise writes (m + mᵀ)/2.
+func symmetrise(dst *mat.SymDense, m *mat.Dense) {
+	for i := range dst.SymmetricDim() {
+		for j := i; j < dst.SymmetricDim(); j++ {
+			dst.SetSym(i, j, (m.At(i, j)+m.At(j, i))/2)
+		}
+	}
+}
+
+// positive says whether all eigenvalues are: without that there is no
+// whitening, and the sample is too small, or the model is another.
+func (s *Subspace) positive() bool { return s.Values[len(s.Values)-1] > 0 }
+
+// direction writes the direction U·Λ^{1/2}·u in ℝ^D of u in the whitened
+// subspace, and returns its norm: for regressor i it estimates √p_i.
+func (s *Subspace) direction(dst, u []float64) float64 {
+	d, k := s.Basis.Dims()
+	for j := range d {
+		dst[j] = 0
+		for i := range k {
+			dst[j] += s.Basis.At(j, i) * math.Sqrt(s.Values[i]) * u[i]
+		}
+	}
+	norm := floats.Norm(dst, 2)
+	floats.Scale(1/norm, dst)
+	return norm
+}
+
+// Project returns the rows in the coordinates z = Uᵀx of the subspace.
+// ⟨b, z⟩ = ⟨U·b, x⟩: what is fitted there lifts exactly.
+func (s *Subspace) Project(rows model.Rows) model.Rows {
+	d, k := s.Basis.Dims()
+	return model.Map(rows, k, func(dst, src *model.Block) {
+		clear(dst.X)
+		for i := range k {
+			for j := range d {
+				floats.AddScaled(dst.Col(i), s.Basis.At(j, i), src.Col(j))
+			}
+		}
+	})
+}
+
+// Lift writes the rows of z-coordinates in small, K values each, to rows of ℝ^D,
+// which are 0.
+func (s *Subspace) Lift(dst, small []float64) {
+	d, k := s.Basis.Dims()
+	for r := range len(small) / k {
+		for j := range d {
+			for i := range k {
+				dst[r*d+j] += s.Basis.At(j, i) * small[r*k+i]
+			}
+		}
+	}
+}
+
+// EigengapK is the number of experts that T̂2 suggests. T̂2/c2 estimates
+// Σ p_i a_i a_iᵀ: as many eigenvalues as there are independent regressors are
+// positive, the others are noise and as often negative. Counted are those that
+// exceed twice the size of the most negative one. It is 0 where that says
+// nothing: g without a transform, or no negative eigenvalue.
+func (e *Evidence) EigengapK(p *problem.Problem) (int, error) {
+	if e.Transform.C2 == 0 {
+		return 0, nil
+	}
+	var eig mat.EigenSym
+	if !eig.Factorize(whitenedT2(p.Second, p.Inputs, e.Transform), false) {
+		return 0, fmt.Errorf("the eigenvalues of T2 cannot be computed")
+	}
+	values := eig.Values(nil) // ascending
+	if values[0] >= 0 {
+		return 0, nil
+	}
+	k := 0
+	for _, v := range values {
+		if v > -2*values[0] {
+			k++
+		}
+	}
+	return k, nil
+}

@@ -1,0 +1,81 @@
+package problem
+
+import "math"
+
+// Gate is how the gate depends on the features: [Softmax] or [Constant].
+type Gate interface {
+	// Name is what files and flags call it.
+	Name() string
+	columns(features []string) (seen []int, constant bool, err error)
+}
+
+// Softmax is a gate linear in the features,
+// P(z=i|x) = softmax_i(⟨w_i,x⟩ + v_i) (002 Eq. 1).
+type Softmax struct {
+	Features []string // that it sees; nil: all
+}
+
+// Constant is a gate of mixing proportions that do not depend on x.
+type Constant struct{}
+
+// Name returns "softmax".
+func (Softmax) Name() string { return "softmax" }
+
+// Name returns "constant".
+func (Constant) Name() string { return "constant" }
+
+func (g Softmax) columns(features []string) ([]int, bool, error) {
+	seen, err := columns(features, g.Features, "the gate")
+	return seen, false, err
+}
+
+func (Constant) columns([]string) ([]int, bool, error) { return []int{}, true, nil }
+
+// Noise is the noise of the experts: [Shared] or [PerExpert].
+type Noise interface {
+	// Name is what files and flags call it.
+	Name() string
+	level() (perExpert bool, sigma float64)
+}
+
+// Shared is noise of one level σ for all experts.
+type Shared struct {
+	Sigma float64 // where it is known; 0: estimate it
+}
+
+// PerExpert is noise of a level σ_i for every expert.
+type PerExpert struct {
+	Sigma float64 // where it is known, the same for all; 0: estimate each
+}
+
+// Name returns "shared".
+func (Shared) Name() string { return "shared" }
+
+// Name returns "per-expert".
+func (PerExpert) Name() string { return "per-expert" }
+
+func (n Shared) level() (bool, float64)    { return false, n.Sigma }
+func (n PerExpert) level() (bool, float64) { return true, n.Sigma }
+
+// smallest and largest bound the largest magnitude in a column, and σ: the
+// fourth power of such a number is neither 0 nor infinite.
+const (
+	smallest = 1e-75
+	largest  = 1e75
+)
+
+// Check refuses what no data could be fitted with.
+func (r Request) Check() error {
+	if r.K < 1 {
+		return refuse("k = %d, want at least 1", r.K)
+	}
+	if r.Threads < 0 {
+		return refuse("threads = %d, want at least 1", r.Threads)
+	}
+	if r.Noise != nil {
+		if _, sigma := r.Noise.level(); sigma != 0 && !(sigma >= smallest && sigma <= largest) || math.IsNaN(sigma) {
+			return refuse("sigma = %v, want between %g and %g, or 0 to estimate it", sigma, smallest, largest)
+		}
+	}
+	return nil
+}

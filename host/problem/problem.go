@@ -1,0 +1,192 @@
+// Package problem is what a fit is given, made ready to be fitted: the rows in
+// the units of the fit, the nonlinearity, the shape of the mixture and the
+// weights. A [Problem] is read-only from [Load] on.
+package problem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/native"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// Request says what is to be fitted. Only K must be set.
+type Request struct {
+	K              int      // number of experts
+	Intercept      bool     // in experts and gate
+	Gate           Gate     // nil is [Softmax]
+	Noise          Noise    // nil is [Shared]
+	ExpertFeatures []string // that the experts see; nil: all
+	Seed           uint64   // of everything random
+	Threads        int      // 0: one per processor; nothing depends on it
+	// Approximate puts a native approximation in the place of the activation in
+	// all that iterates (see package native).
+	Approximate bool
+	// Loaded, if set, is called between the reading and the first pass.
+	Loaded func()
+}
+
+// Problem is a data set to which a mixture is to be fitted.
+type Problem struct {
+	Schema     dataset.Schema
+	Activation sdk.Activation // as it was given
+	Moments    sdk.Moments    // of it
+	G          Evaluator      // what the iterations evaluate
+
+	Rows    model.Rows // in the units of the fit, with weights near 1
+	Given   model.Rows // the same with the weights as they were given
+	Units   *Units     // of the features in Rows; nil: the user's own
+	Weights Weights
+	Inputs  *Inputs        // how far the features are from N(0, I)
+	Second  *tensor.Second // the sums of a first pass over Rows
+
+	Shape   Shape
+	Seed    uint64
+	Threads int
+	Notes   []string // for the user
+}
+
+// RequestError is a request that does not fit the data or the activation.
+type RequestError struct{ Msg string }
+
+func (e *RequestError) Error() string { return e.Msg }
+
+func refuse(format string, args ...any) error { return &RequestError{fmt.Sprintf(format, args...)} }
+
+// Load reads the rows of src and refuses what no method can fit. Features that
+// are not N(0, I), or come with intercepts, are brought to unit variance. Errors:
+// [*RequestError], those of src, of act and of ctx.
+func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request) (*Problem, error) {
+	p := &Problem{Schema: src.Schema(), Activation: act, Seed: r.Seed, Threads: r.Threads}
+	var err error
+	if p.Shape, err = r.shape(p.Schema.Features); err != nil {
+		return nil, err
+	}
+	if p.Schema.Target == "" {
+		return nil, refuse("the data have no target column")
+	}
+	data, err := dataset.Load(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.admit(data); err != nil {
+		return nil, err
+	}
+	if r.Loaded != nil {
+		r.Loaded()
+	}
+	if p.Moments, err = sdk.MomentsOf(ctx, act); err != nil {
+		return nil, err
+	}
+	if err := varies(act, p.Moments); err != nil {
+		return nil, err
+	}
+	if err := p.measure(ctx, data); err != nil {
+		return nil, err
+	}
+	p.G, err = evaluator(ctx, act, r.Approximate)
+	return p, err
+}
+
+// admit refuses rows to which this shape cannot be fitted.
+func (p *Problem) admit(data *model.Data) error {
+	var err error
+	if p.Weights, err = weigh(data); err != nil {
+		return err
+	}
+	if note := p.Weights.doubt(); note != "" {
+		p.Notes = append(p.Notes, note)
+	}
+	k, n := p.Shape.K, p.Weights.Rows
+	if k > n {
+		return refuse("k = %d experts for %d rows; choose a smaller k", k, n)
+	}
+	if err := dataset.CheckColumns(data, p.Schema); err != nil {
+		return err
+	}
+	if err := checkMagnitudes(data, p.Schema); err != nil {
+		return err
+	}
+	if q := p.Shape.Parameters(); q >= n {
+		return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use more rows, fewer features or a smaller k", n, q, k, data.D)}
+	}
+	return nil
+}
+
+// measure makes the first pass over the rows, and another where they have to
+// be brought to other units.
+func (p *Problem) measure(ctx context.Context, data *model.Data) error {
+	even := p.Weights.even(data)
+	second, err := tensor.SumSecond(ctx, even, p.Threads)
+	if err != nil {
+		return err
+	}
+	inputs, err := checkInputs(second)
+	if err != nil {
+		return err
+	}
+	if !inputs.Standard() || p.Shape.Intercept {
+		p.Units = unitsOf(second, p.Shape.Intercept)
+		if even, err = p.Units.convert(ctx, even); err != nil {
+			return err
+		}
+		if second, err = tensor.SumSecond(ctx, even, p.Threads); err != nil {
+			return err
+		}
+		far := inputs.Far
+		if inputs, err = checkInputs(second); err != nil {
+			return err
+		}
+		if far != "" {
+			inputs.Far = far
+		}
+	}
+	p.Rows, p.Given = even, p.Weights.given(even, data)
+	p.Second, p.Inputs = second, inputs
+	return nil
+}
+
+// With returns the same data with another number of experts.
+func (p *Problem) With(k int) *Problem {
+	q := *p
+	q.Shape.K = k
+	return &q
+}
+
+// N returns the number of rows.
+func (p *Problem) N() int {
+	n, _ := p.Rows.Dims()
+	return n
+}
+
+// RMS is the root mean square of the target.
+func (p *Problem) RMS() float64 { return math.Sqrt(p.Second.MeanY(2)) }
+
+// Evaluator is g as the iterations evaluate it.
+type Evaluator struct {
+	model.Activation
+	Native *native.Coefficients // of the approximation; nil where it is the activation itself
+	Note   string               // why there is no approximation though one was asked for
+}
+
+// evaluator returns the activation itself, or a native approximation of it where
+// that was asked for and is good enough.
+func evaluator(ctx context.Context, act sdk.Activation, approximate bool) (Evaluator, error) {
+	if !approximate {
+		return Evaluator{Activation: act}, nil
+	}
+	fn, err := native.Build(ctx, act)
+	if rough := (*native.RoughError)(nil); errors.As(err, &rough) {
+		return Evaluator{Activation: act, Note: rough.Error() + "; every value was asked of it"}, nil
+	}
+	if err != nil {
+		return Evaluator{}, err
+	}
+	return Evaluator{Activation: fn, Native: fn.Coefficients()}, nil
+}

@@ -1,0 +1,155 @@
+package problem
+
+import (
+	"slices"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Shape is what the parameters of a fit look like: which features the experts
+// and the gate see, whether there are intercepts, how many noise levels.
+type Shape struct {
+	K, D          int
+	Experts, Gate []int   // features, ascending; nil for all
+	Intercept     bool    // in experts and gate
+	ConstantGate  bool    // the gate is its intercepts
+	PerExpert     bool    // a noise level for every expert
+	Sigma         float64 // the noise level where it is known; 0: estimated
+}
+
+// shape finds the features that the request names.
+func (r Request) shape(features []string) (Shape, error) {
+	s := Shape{K: r.K, D: len(features), Intercept: r.Intercept}
+	if r.Noise != nil {
+		s.PerExpert, s.Sigma = r.Noise.level()
+	}
+	var err error
+	if s.Experts, err = columns(features, r.ExpertFeatures, "an expert"); err != nil {
+		return s, err
+	}
+	if r.Gate != nil {
+		s.Gate, s.ConstantGate, err = r.Gate.columns(features)
+	}
+	return s, err
+}
+
+// columns returns the places of the named features, nil for nil.
+func columns(features, names []string, whose string) ([]int, error) {
+	if names == nil {
+		return nil, nil
+	}
+	out := []int{}
+	for _, name := range names {
+		j := slices.Index(features, name)
+		if j < 0 {
+			return nil, refuse("feature %q of %s is not among the columns read", name, whose)
+		}
+		out = append(out, j)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// Blank returns zero parameters of this shape with noise level sigma.
+func (s Shape) Blank(sigma float64) *model.Params {
+	p := model.NewParams(s.K, s.D)
+	if s.Intercept {
+		p.RegressorIntercepts = make([]float64, p.K)
+	}
+	if s.Intercept || s.ConstantGate {
+		p.GatingIntercepts = make([]float64, p.K-1)
+	}
+	if s.PerExpert {
+		p.Sigma = make([]float64, p.K)
+	}
+	s.setNoise(p, sigma)
+	return p
+}
+
+func (Shape) setNoise(p *model.Params, sigma float64) {
+	for i := range p.Sigma {
+		p.Sigma[i] = sigma
+	}
+}
+
+// WithNoise returns p with the noise level that the user knows, or with sigma
+// where it is estimated.
+func (s Shape) WithNoise(p *model.Params, sigma float64) *model.Params {
+	if s.Sigma > 0 {
+		sigma = s.Sigma
+	}
+	p = p.Clone()
+	s.setNoise(p, sigma)
+	return p
+}
+
+// Free says which parameters vary, the noise among them.
+func (s Shape) Free() loss.Free {
+	return loss.Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: s.Experts, GateColumns: s.Gate}
+}
+
+// Estimated says which parameters are estimated: the noise only where it is not
+// known.
+func (s Shape) Estimated() loss.Free {
+	free := s.Free()
+	free.Sigma = s.Sigma == 0
+	return free
+}
+
+// Parameters counts the parameters that are estimated.
+func (s Shape) Parameters() int {
+	width := func(seen []int, intercept bool) int {
+		n := s.D
+		if seen != nil {
+			n = len(seen)
+		}
+		if intercept {
+			n++
+		}
+		return n
+	}
+	p := s.K*width(s.Experts, s.Intercept) + (s.K-1)*width(s.Gate, s.Intercept || s.ConstantGate)
+	switch {
+	case s.Sigma > 0:
+	case s.PerExpert:
+		p += s.K
+	default:
+		p++
+	}
+	return p
+}
+
+// Adopt copies what this shape has of p.
+func (s Shape) Adopt(p *model.Params) *model.Params {
+	q := s.Blank(p.Sigma[0])
+	if len(p.Sigma) == len(q.Sigma) {
+		copy(q.Sigma, p.Sigma)
+	}
+	copy(q.Regressors, p.Regressors)
+	copy(q.Gating, p.Gating)
+	if p.RegressorIntercepts != nil && q.RegressorIntercepts != nil {
+		copy(q.RegressorIntercepts, p.RegressorIntercepts)
+	}
+	if p.GatingIntercepts != nil && q.GatingIntercepts != nil {
+		copy(q.GatingIntercepts, p.GatingIntercepts)
+	}
+	s.MaskExperts(q.Regressors)
+	mask(q.Gating, s.D, s.Gate)
+	return q
+}
+
+// MaskExperts sets the coefficients, rows of D, of the features that the experts
+// do not see to 0.
+func (s Shape) MaskExperts(rows []float64) { mask(rows, s.D, s.Experts) }
+
+func mask(rows []float64, d int, seen []int) {
+	if seen == nil {
+		return
+	}
+	for i := range rows {
+		if !slices.Contains(seen, i%d) {
+			rows[i] = 0
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package problem
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/tensor"
+)
+
+// Units are what was taken off the features and what they were divided by, d
+// values each. Where experts and gate have no intercept nothing is taken off.
+type Units struct{ Mean, SD []float64 }
+
+// unitsOf returns the units that bring features with these sums to unit variance
+// and, where intercepts can take it up, mean 0.
+func unitsOf(second *tensor.Second, intercept bool) *Units {
+	cov, mean := second.Covariance(), second.Mean()
+	u := &Units{Mean: make([]float64, second.D), SD: make([]float64, second.D)}
+	if intercept {
+		u.Mean = second.Mean()
+	}
+	for j := range u.SD {
+		// Where the mean stays, the rms is the column's size: a year, 2000 ± 5,
+		// divided by its sd would be 400 ± 1.
+		u.SD[j] = math.Hypot(math.Sqrt(max(cov.At(j, j), 0)), mean[j]-u.Mean[j])
+		if !(u.SD[j] > 0) {
+			u.SD[j] = 1
+		}
+	}
+	return u
+}
+
+// convert returns the rows with their features in these units.
+func (u *Units) convert(ctx context.Context, rows model.Rows) (*model.Data, error) {
+	return model.InMemory(ctx, model.Map(rows, len(u.SD), func(dst, src *model.Block) {
+		for j := range u.SD {
+			col := dst.Col(j)
+			copy(col, src.Col(j))
+			floats.AddConst(-u.Mean[j], col)
+			floats.Scale(1/u.SD[j], col)
+		}
+	}))
+}
+
+// Into converts parameters from the user's units to these; nil units are the
+// user's.
+func (u *Units) Into(p *model.Params) *model.Params {
+	return u.params(p, func(coef *float64, j int) (shift float64) {
+		shift = *coef * u.Mean[j]
+		*coef *= u.SD[j]
+		return shift
+	})
+}
+
+// OutOf converts parameters from these units to the user's.
+func (u *Units) OutOf(p *model.Params) *model.Params {
+	return u.params(p, func(coef *float64, j int) (shift float64) {
+		*coef /= u.SD[j]
+		return -*coef * u.Mean[j]
+	})
+}
+
+func (u *Units) params(p *model.Params, fn func(coef *float64, j int) float64) *model.Params {
+	if u == nil {
+		return p
+	}
+	p = p.Clone()
+	each := func(rows, intercepts []float64) {
+		for i := range rows {
+			shift := fn(&rows[i], i%p.D)
+			if intercepts != nil {
+				intercepts[i/p.D] += shift
+			}
+		}
+	}
+	each(p.Regressors, p.RegressorIntercepts)
+	each(p.Gating, p.GatingIntercepts)
+	return p
+}

@@ -1,0 +1,159 @@
+// Package search looks for the highest maximum of the joint likelihood:
+// candidates from starts of several kinds are screened on part of the rows,
+// mended by split-merge moves, and the best refined on all rows.
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+// sameOptimum is a difference in total log-likelihood below which two
+// optima count as one: no test could tell them apart.
+const sameOptimum = 0.5
+
+// agreeing starts at the best optimum end the search.
+const agreeing = 3
+
+// Candidate is one start and where it got to.
+type Candidate struct {
+	Kind       string
+	Run        *optim.Result
+	Params     *model.Params
+	Rows       int      // on which it ran
+	Agrees     bool     // with the best on its optimum
+	Degenerate bool     // an expert shrank onto a few rows: never the best
+	Loss       *float64 // of all rows, where a method minimises another than the likelihood
+
+	draw    func(context.Context, *rand.Rand) (*model.Params, error)
+	refined *Candidate // what became of it on more rows
+}
+
+// Failed says whether the start led nowhere: to no finite likelihood.
+func (c *Candidate) Failed() bool { return math.IsNaN(c.Run.Value) || math.IsInf(c.Run.Value, 0) }
+
+// compare orders candidates by their value, degenerate ones behind the others
+// and those that failed last.
+func compare(a, b *Candidate) int {
+	rank := func(c *Candidate) int {
+		switch {
+		case c.Failed():
+			return 2
+		case c.Degenerate:
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Run.Value, b.Run.Value))
+}
+
+// Agree sorts the candidates, best first, marks those that agree with the best,
+// which are within tolerance of its mean log-likelihood, and says whether they
+// are enough for k experts.
+func Agree(all []*Candidate, k int, tolerance float64) bool {
+	slices.SortStableFunc(all, compare)
+	need := agreeing
+	if k == 1 {
+		need = 2
+	}
+	n := 0
+	for _, c := range all {
+		c.Agrees = !c.Degenerate && c.Run.Status == optim.Converged && c.Run.Value <= all[0].Run.Value+tolerance
+		if c.Agrees {
+			n++
+		}
+	}
+	return n >= need
+}
+
+// SameOptimum is the difference in mean log-likelihood over so many rows below
+// which two optima count as one.
+func SameOptimum(rows int) float64 { return sameOptimum / float64(rows) }
+
+// NoneFinite is the error where all starts on the data failed.
+func NoneFinite(schema dataset.Schema) error {
+	return &dataset.Error{File: schema.Name, Msg: "no start reached a finite likelihood: the values are too large for it; rescale target or features"}
+}
+
+// Count counts the candidates of which is holds.
+func Count(all []*Candidate, is func(*Candidate) bool) (n int) {
+	for _, c := range all {
+		if is(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// Each runs fn for every candidate, side by side on the problem's threads, each
+// with random numbers of its own: those of the streams from the given one on.
+func Each(ctx context.Context, p *problem.Problem, all []*Candidate, stream int, fn func(context.Context, *Candidate, *rand.Rand) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(all))
+	slots := make(chan struct{}, model.Workers(p.Threads))
+	var wg sync.WaitGroup
+	for i, c := range all {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			rng := rand.New(rand.NewPCG(p.Seed, uint64(stream+i)))
+			if errs[i] = fn(ctx, c, rng); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return firstCause(errs)
+}
+
+// firstCause returns the first error that is not another's cancellation, or the
+// first if all are.
+func firstCause(errs []error) error {
+	var first error
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, context.Canceled) {
+			return err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// climb takes c to a local maximum of l from its parameters, and says whether it
+// is degenerate there. A candidate that ran on the same rows before keeps its
+// path.
+func (c *Candidate) climb(ctx context.Context, l *loss.Likelihood, rows int) error {
+	run, err := Climb(ctx, l, l.Theta(c.Params), nil)
+	if err != nil {
+		return err
+	}
+	run.Iterations += c.Run.Iterations
+	if c.Rows == rows {
+		run.Trace = slices.Concat(c.Run.Trace, run.Trace)
+	}
+	c.Run, c.Params, c.Rows = run, l.Params(run.X), rows
+	return c.judge(ctx, l)
+}
+
+// judge marks a candidate with an expert that shrank onto a few rows.
+func (c *Candidate) judge(ctx context.Context, l *loss.Likelihood) (err error) {
+	c.Degenerate, err = l.Degenerate(ctx, c.Params)
+	return err
+}

@@ -1,0 +1,155 @@
+package search
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+)
+
+// levels is by how much the rows grow from one refinement to the next.
+const levels = 16
+
+// refine carries the best candidates from the part to all rows, level by level,
+// and returns the best of them there. The candidates themselves stay on the
+// part, where more may join them; what became of them is in refined.
+func (t *Task) refine(ctx context.Context, all []*Candidate) (*Candidate, error) {
+	for _, c := range all {
+		c.refined = nil // what a search of fewer starts left
+	}
+	n := t.Problem.N()
+	rows, _ := t.Part.Dims()
+	field := contenders(all, rows)
+	for i, c := range field {
+		refined := *c
+		c.refined = &refined
+		field[i] = &refined
+	}
+	for rows < n {
+		part := model.Part(t.Problem.Rows, levels*rows)
+		if rows, _ = part.Dims(); rows == n {
+			break
+		}
+		for _, c := range field {
+			if err := t.climbOn(ctx, c, part, t.Problem.Shape.Free()); err != nil {
+				return nil, err
+			}
+		}
+		slices.SortStableFunc(field, compare)
+		field = contenders(field, rows)
+	}
+	for i, c := range field {
+		if t.Refining != nil {
+			t.Refining(i, len(field))
+		}
+		if c.Rows == n && c.Run.Status == optim.Converged {
+			continue // screened on all rows
+		}
+		if err := t.climbOn(ctx, c, t.Problem.Rows, t.Problem.Shape.Free()); err != nil {
+			return nil, err
+		}
+	}
+	best := slices.MinFunc(field, compare)
+	if err := t.perturb(ctx, best); err != nil {
+		return nil, err
+	}
+	if sigma := t.Problem.Shape.Sigma; sigma > 0 {
+		best.Params = t.Problem.Shape.WithNoise(best.Params, sigma)
+		if err := t.climbOn(ctx, best, t.Problem.Rows, t.Problem.Shape.Estimated()); err != nil {
+			return nil, err
+		}
+	}
+	return best, nil
+}
+
+// climbOn takes a candidate to a maximum on these rows.
+func (t *Task) climbOn(ctx context.Context, c *Candidate, rows model.Rows, free loss.Free) error {
+	n, _ := rows.Dims()
+	return c.climb(ctx, loss.NewLikelihood(rows, t.Problem.G, c.Params, free, t.Problem.Threads), n)
+}
+
+// mostContenders and contenderGap bound who goes on to more rows. Sampling noise
+// in the difference of two mean log-likelihoods over 2,000 rows is of that order.
+const (
+	mostContenders = 3
+	contenderGap   = 0.02
+)
+
+// contenders returns those that could be the best on more rows than these:
+// distinct optima within a gap of the best.
+func contenders(sorted []*Candidate, rows int) []*Candidate {
+	var out []*Candidate
+	for _, c := range sorted {
+		if len(out) == mostContenders || len(out) > 0 && c.Run.Value > out[0].Run.Value+contenderGap {
+			break
+		}
+		if len(out) == 0 || c.Run.Value > out[len(out)-1].Run.Value+SameOptimum(rows) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// restarts without a gain end the search for the top of a likelihood with kinks;
+// it is left out where the data have more than restartRows rows: there the
+// maxima next to each other differ by less than anybody could see.
+const (
+	restarts      = 6
+	restartRows   = 100_000
+	restartStream = 1 << 32
+)
+
+// perturb looks for the highest of the maxima that lie next to each other where
+// g, and with it the likelihood, has kinks: steps of about one standard error
+// from the best, refined again.
+func (t *Task) perturb(ctx context.Context, c *Candidate) error {
+	p := t.Problem
+	n := p.N()
+	if len(p.Activation.Info().Kinks) == 0 || n > restartRows {
+		return nil
+	}
+	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
+	rng := rand.New(rand.NewPCG(p.Seed, restartStream))
+	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
+	var chol mat.Cholesky
+	var lower mat.TriDense
+	step, noise := mat.NewVecDense(l.Dim(), nil), mat.NewVecDense(l.Dim(), nil)
+	for failures := 0; failures < restarts; failures++ {
+		if failures == 0 {
+			if _, err := l.Hessian(ctx, h, grad, c.Run.X); err != nil {
+				return err
+			}
+			h.ScaleSym(float64(n), h)
+			if !chol.Factorize(h) {
+				return nil
+			}
+			chol.LTo(&lower)
+		}
+		for i := range l.Dim() {
+			noise.SetVec(i, rng.NormFloat64())
+		}
+		if step.SolveVec(lower.T(), noise) != nil {
+			return nil
+		}
+		theta := floats.AddTo(make([]float64, l.Dim()), c.Run.X, step.RawVector().Data)
+		run, err := Climb(ctx, l, theta, nil)
+		if err != nil {
+			return err
+		}
+		if gain := c.Run.Value - run.Value; gain > 0 {
+			run.Iterations += c.Run.Iterations
+			run.Trace = slices.Concat(c.Run.Trace, run.Trace)
+			c.Run, c.Params = run, l.Params(run.X)
+			if gain > slack/float64(n) {
+				failures = -1
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+package search
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+const (
+	// screenRows is the least number of rows on which candidates are screened;
+	// more where the model has many parameters.
+	screenRows         = 2000
+	screenRowsPerParam = 20
+	// waveSize starts run before anyone looks at the result: a constant, so that
+	// the search is the same at any number of threads.
+	waveSize = 4
+	// splitMergeRounds bounds the moves that are made from one start's optimum.
+	splitMergeRounds = 20
+)
+
+// ScreeningPart returns the rows on which candidates are screened: all of them
+// where a part would not save much.
+func ScreeningPart(p *problem.Problem) model.Rows {
+	rows := max(screenRows, screenRowsPerParam*p.Shape.Parameters())
+	if 2*rows > p.N() {
+		return p.Rows
+	}
+	return model.Part(p.Rows, rows)
+}
+
+// State is where a search stands between waves of starts.
+type State struct {
+	Least      int          // starts to make before the screening may end
+	Done       bool         // the screening is over: what follows is the refinement
+	Candidates []*Candidate // best first
+}
+
+// Task is a search: the problem, where its starts come from, and who follows it.
+type Task struct {
+	Problem *problem.Problem
+	Part    model.Rows // on which candidates are screened, see [ScreeningPart]
+	First   []Start    // made once each, in this order
+	Cycle   []Start    // made in turn after that
+	Starts  int        // at most so many in all
+
+	// Screening and Refining, if set, are told how many starts and contenders are
+	// done, from one goroutine at a time.
+	Screening, Refining func(done, total int)
+	// Checkpoint, if set, is given where the search can be taken up again. The
+	// candidates are copies.
+	Checkpoint func(State)
+}
+
+// Judge says how many starts the evidence for best, one of all, asks for: 0
+// where there are enough.
+type Judge func(ctx context.Context, best *Candidate, all []*Candidate) (wanted int, err error)
+
+// Run searches from a state, the zero one for a new search. It screens
+// candidates until several agree on the best, refines that on all rows and asks
+// judge whether to go on, up to the budget of starts. The candidates come back
+// as they were refined, best of the screening first.
+func Run(ctx context.Context, t *Task, from State, judge Judge) (best *Candidate, all []*Candidate, err error) {
+	all = from.Candidates
+	for least, screened, wanted := from.Least, from.Done, 0; ; least, screened = max(wanted, len(all)+1), false {
+		if !screened {
+			if all, err = t.screen(ctx, all, least); err != nil {
+				return nil, nil, err
+			}
+		}
+		if best, err = t.refine(ctx, all); err != nil {
+			return nil, nil, err
+		}
+		if wanted, err = judge(ctx, best, all); err != nil {
+			return nil, nil, err
+		}
+		if wanted == 0 || len(all) >= t.Starts {
+			break
+		}
+	}
+	for _, c := range all {
+		if c.refined != nil {
+			*c = *c.refined
+		}
+	}
+	return best, all, nil
+}
+
+// screen runs starts on the part, wave by wave, after those of all that have
+// run, until at least so many have run and enough of them agree on the best
+// optimum, or the budget ends. It returns them best first.
+//
+// Starts that end above the best optimum of their wave are not thrown away:
+// split-merge moves carry them on, and where they then reach the best optimum
+// they count as agreeing.
+func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Candidate, error) {
+	n, _ := t.Part.Dims()
+	tolerance := SameOptimum(n)
+	enough := func() bool { return Agree(all, t.Problem.Shape.K, tolerance) && len(all) >= least }
+	for len(all) < t.Starts {
+		best := math.Inf(1)
+		if len(all) > 0 {
+			best = all[0].Run.Value
+		}
+		wave := t.wave(len(all))
+		var mu sync.Mutex // of done
+		done := len(all)
+		t.screening(done)
+		err := Each(ctx, t.Problem, wave, len(all), func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+			return t.begin(ctx, c, rng, best)
+		})
+		if err != nil {
+			return nil, err
+		}
+		best = bestOf(wave, best)
+		err = Each(ctx, t.Problem, wave, len(all), func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+			err := t.complete(ctx, c, best)
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			t.screening(done)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		stream := len(all)
+		all = append(all, wave...)
+		if enough() {
+			break
+		}
+		best = all[0].Run.Value
+		err = Each(ctx, t.Problem, wave, stream, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+			return t.splitMerge(ctx, c, best, tolerance)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if enough() {
+			break
+		}
+		t.checkpoint(all, least, false)
+	}
+	if all[0].Failed() {
+		return nil, NoneFinite(t.Problem.Schema)
+	}
+	t.checkpoint(all, least, true)
+	return all, nil
+}
+
+func (t *Task) screening(done int) {
+	if t.Screening != nil {
+		t.Screening(done, t.Starts)
+	}
+}
+
+func (t *Task) checkpoint(all []*Candidate, least int, done bool) {
+	if t.Checkpoint == nil {
+		return
+	}
+	kept := make([]*Candidate, len(all)) // the search goes on to change its own
+	for i, c := range all {
+		copied := *c
+		kept[i] = &copied
+	}
+	t.Checkpoint(State{Least: least, Done: done, Candidates: kept})
+}
+
+// wave returns the next candidates, of which from have been made.
+func (t *Task) wave(from int) (wave []*Candidate) {
+	size := waveSize
+	if t.Problem.Shape.K == 1 {
+		size = 2
+	}
+	for i := from; i < min(from+size, t.Starts); i++ {
+		var s Start
+		if i < len(t.First) {
+			s = t.First[i]
+		} else {
+			s = t.Cycle[(i-len(t.First))%len(t.Cycle)]
+		}
+		wave = append(wave, &Candidate{Kind: s.Kind, draw: s.Draw})
+	}
+	return wave
+}
+
+// likelihood is that of the part, with the shape of params.
+func (t *Task) likelihood(params *model.Params) *loss.Likelihood {
+	return loss.NewLikelihood(t.Part, t.Problem.G, params, t.Problem.Shape.Free(), 1)
+}
+
+// asGood is the value from which on a run on the part agrees with the best.
+func (t *Task) asGood(best float64) float64 {
+	n, _ := t.Part.Dims()
+	return best + SameOptimum(n)
+}
+
+// begin takes one start up to where EM crawls on the part. A run that cannot
+// catch up with the best is stopped early.
+func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
+	p, err := c.draw(ctx, rng)
+	if err != nil {
+		return err
+	}
+	l := t.likelihood(p)
+	if c.Run, err = approach(ctx, l, l.Theta(p), tooFarBehind(t.asGood(best))); err != nil {
+		return err
+	}
+	c.Params = l.Params(c.Run.X)
+	c.Rows, _ = t.Part.Dims()
+	return c.judge(ctx, l)
+}
+
+// bestOf returns the least of best and of where the wave stands.
+func bestOf(wave []*Candidate, best float64) float64 {
+	for _, c := range wave {
+		if !c.Degenerate && !c.Failed() {
+			best = min(best, c.Run.Value)
+		}
+	}
+	return best
+}
+
+// complete takes a candidate on to a local optimum, unless it cannot catch up
+// with the best.
+func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
+	if c.Failed() || c.Run.Status == optim.Stopped || c.Run.Status == optim.Converged {
+		return nil
+	}
+	best = t.asGood(best)
+	if n := len(c.Run.Trace); n > 1 && behind(c.Run.Value, best, c.Run.Trace[n-2]-c.Run.Value) {
+		c.Run.Status = optim.Stopped
+		return nil
+	}
+	l := t.likelihood(c.Params)
+	run, err := sharpen(ctx, l, c.Run, tooFarBehind(best))
+	if err != nil {
+		return err
+	}
+	c.Run, c.Params = run, l.Params(run.X)
+	return c.judge(ctx, l)
+}
+
+// splitMerge tries moves from where a candidate ended, until it reaches the best
+// or no move gains.
+func (t *Task) splitMerge(ctx context.Context, c *Candidate, best, tolerance float64) error {
+	if c.Degenerate || c.Failed() {
+		return nil
+	}
+	l := t.likelihood(c.Params)
+	for range splitMergeRounds {
+		better, err := improve(ctx, l, c.Run)
+		if err != nil {
+			return err
+		}
+		if better == nil {
+			// Where no clear gain is left, small ones may show at the optimum.
+			was := c.Run.Status
+			if err := t.complete(ctx, c, best); err != nil || was == c.Run.Status || c.Run.Status != optim.Converged {
+				return err
+			}
+			continue
+		}
+		better.Trace = slices.Concat(c.Run.Trace, better.Trace)
+		c.Run, c.Params = better, l.Params(better.X)
+		if err := c.judge(ctx, l); err != nil {
+			return err
+		}
+		if math.Abs(c.Run.Value-best) <= clearGain {
+			if err := t.complete(ctx, c, best); err != nil {
+				return err
+			}
+		}
+		if math.Abs(c.Run.Value-best) <= tolerance {
+			return nil
+		}
+	}
+	return t.complete(ctx, c, best)
+}

@@ -1,0 +1,135 @@
+package search
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+// Kinds of starts, as model files name them.
+const (
+	KindMoments = "moments" // the moment estimate
+	KindSpan    = "span"    // random directions in the subspace of T̂2, fitted there first
+	KindRandom  = "random"  // random directions in ℝ^d
+	KindKMeans  = "kmeans"  // least squares lines of k-means clusters of (x, y)
+	KindOwn     = "own"     // the user's
+)
+
+// Start is where candidates begin. Draw is given random numbers of the
+// candidate's own.
+type Start struct {
+	Kind string
+	Draw func(ctx context.Context, rng *rand.Rand) (*model.Params, error)
+}
+
+// Random is random directions with norms about the evidence's scale and no
+// gating. The norms differ so that no two experts are equal where there are few
+// directions (d = 1 has two): equal experts stay equal for ever.
+func Random(p *problem.Problem, e *moment.Evidence) Start {
+	return Start{KindRandom, func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+		q := p.Shape.Blank(p.RMS())
+		for i := range q.K {
+			a := q.Regressor(i)
+			for j := range a {
+				a[j] = rng.NormFloat64()
+			}
+			p.Shape.MaskExperts(a)
+			floats.Scale(e.Scale*math.Exp(rng.NormFloat64()/4)/floats.Norm(a, 2), a)
+		}
+		for i := range q.RegressorIntercepts {
+			q.RegressorIntercepts[i] = p.RMS() * rng.NormFloat64()
+		}
+		return q, nil
+	}}
+}
+
+// leastOwnNoise is the least noise level of the user's start, relative to the
+// target's rms: smaller, and a start that is a little off freezes where it is.
+const leastOwnNoise = 0.1
+
+// Own is the user's start, given in the units of the data.
+func Own(p *problem.Problem, start *model.Params) Start {
+	return Start{KindOwn, func(context.Context, *rand.Rand) (*model.Params, error) {
+		q := p.Units.Into(start.Clone())
+		for i, s := range q.Sigma {
+			q.Sigma[i] = max(s, p.RMS()*leastOwnNoise)
+		}
+		return p.Shape.Adopt(q), nil
+	}}
+}
+
+// Moments is the moment estimate with a gate fitted to it on part of the rows.
+func Moments(p *problem.Problem, e *moment.Evidence, est *moment.Estimate, part model.Rows) Start {
+	return Start{KindMoments, func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
+		q := p.Shape.Adopt(est.Params)
+		floats.Scale(e.Scale, q.Regressors)
+		q, _, err := FitGate(ctx, p, part, q, 1)
+		return q, err
+	}}
+}
+
+// FitGate fits the gate, and σ with it, by L_log over the rows with the
+// regressors as they are, from a gate of 0 and a σ as large as the target's rms
+// (002 §3.2).
+func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, workers int) (*model.Params, *optim.Result, error) {
+	q = q.Clone()
+	for i := range q.Sigma {
+		q.Sigma[i] = p.RMS()
+	}
+	l := loss.NewLikelihood(rows, p.G, q, loss.Free{Gating: true, Sigma: true, GateColumns: p.Shape.Gate}, workers)
+	run, err := Climb(ctx, l, l.Theta(q), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l.Params(run.X), run, nil
+}
+
+// Subspace is random orthonormal directions of the whitened subspace of T̂2. They
+// are first fitted as a mixture over its k coordinates, in which part are the
+// projected rows, which is cheap, then lifted to ℝ^D. The gate of that small
+// problem has an intercept: where gating and regressors are orthogonal, the
+// gate given z = Uᵀx is constant.
+func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Start {
+	return Start{KindSpan, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+		s := e.Subspace
+		d, k := s.Basis.Dims()
+		small := model.NewParams(k, k)
+		small.GatingIntercepts = make([]float64, k-1)
+		if p.Shape.Intercept {
+			small.RegressorIntercepts = make([]float64, k)
+		}
+		small.Sigma[0] = p.RMS()
+		u := moment.RandomOrthonormal(rng, k)
+		for i := range k {
+			a := small.Regressor(i)
+			for j := range a {
+				a[j] = u[i*k+j] * math.Sqrt(s.Values[j])
+			}
+			floats.Scale(e.Scale/floats.Norm(a, 2), a)
+			if rng.Uint64()&1 == 0 {
+				floats.Scale(-1, a)
+			}
+		}
+		l := loss.NewLikelihood(projected, p.G, small, loss.All, 1)
+		l.ReuseCurvature()
+		r, err := optim.EM(ctx, l, l.Theta(small), optim.Settings{Iterations: 60, Tolerance: 1e-4})
+		if err != nil {
+			return nil, err
+		}
+		small = l.Params(r.X)
+		q := model.NewParams(k, d)
+		q.RegressorIntercepts, q.GatingIntercepts = small.RegressorIntercepts, small.GatingIntercepts
+		s.Lift(q.Regressors, small.Regressors)
+		s.Lift(q.Gating, small.Gating)
+		q.Sigma[0] = small.Sigma[0]
+		return p.Shape.Adopt(q), nil
+	}}
+}

@@ -1,0 +1,161 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/descent"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
+)
+
+// write writes down what a fit came to, in the user's units and with the largest
+// expert first.
+func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) (*fitted.Model, error) {
+	best := out.best
+	l := loss.NewLikelihood(p.Given, p.G, best.Params, p.Shape.Free(), p.Threads)
+	proportions, order, err := byProportion(ctx, p, p.Given, best.Params)
+	if err != nil {
+		return nil, err
+	}
+	m := &fitted.Model{
+		Format:      fitted.Format,
+		Activation:  fitted.ActivationOf(p.Activation.Info()),
+		Features:    p.Schema.Features,
+		Target:      p.Schema.Target,
+		Proportions: permuted(proportions, order),
+
+		Approximation: p.G.Native,
+	}
+	m.SetParams(metric.Relabel(p.Units.OutOf(best.Params), order))
+	m.Fit = summary(p, e, out, cfg)
+	if p.Shape.Sigma == 0 && l.AtFloor(best.Params) {
+		m.Fit.Notes = append(m.Fit.Notes, "sigma stands at its floor, 1e-8 of the target's root mean square: the experts fit their rows to the last digits, and the likelihood of such data has no maximum")
+	}
+	if n := search.Count(out.all, func(c *search.Candidate) bool { return c.Degenerate }); n > 0 {
+		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("%d of %d starts ended with an expert that shrank onto a few rows and were set aside", n, len(out.all)))
+	}
+	if best.Degenerate {
+		m.Fit.Converged, m.Fit.Status = false, "degenerate: an expert shrank onto a few rows; use a smaller k or shared noise"
+	}
+	if m.Fit.Starts, err = starts(ctx, p, l, out.all); err != nil {
+		return nil, err
+	}
+	if err := uncertainty(ctx, m, p, out, order, cfg.Robust); err != nil {
+		return nil, err
+	}
+	if cfg.Truth != nil {
+		r, err := fitted.Compare(m.Params(), cfg.Truth)
+		if err != nil {
+			return nil, refuse("%v", err)
+		}
+		m.Truth = &r
+	}
+	return m, nil
+}
+
+// summary says how the parameters were found.
+func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) fitted.Fit {
+	best := out.best
+	loglik, q, n := -best.Run.Value*p.Weights.Total, float64(p.Shape.Parameters()), p.Weights.Total
+	f := fitted.Fit{
+		Method:        cfg.Method.Name(),
+		Seed:          cfg.Seed,
+		N:             p.N(),
+		LogLikelihood: loglik,
+		Weight:        p.Weights.Reported(),
+		BIC:           q*math.Log(n) - 2*loglik,
+		AIC:           2*q - 2*loglik,
+		Converged:     best.Run.Status == optim.Converged,
+		Status:        best.Run.Status.String(),
+		Iterations:    best.Run.Iterations,
+		Descent:       descentOf(out.descended, out.radius),
+		Certificate:   fitted.CertificateOf(out.certificate),
+		Notes:         slices.Concat(p.Notes, e.Notes),
+	}
+	if p.G.Note != "" {
+		f.Notes = append(f.Notes, p.G.Note)
+	}
+	f.Notes = append(f.Notes, out.notes...)
+	if est := out.estimate; est != nil {
+		f.MomentsEstimate = &fitted.MomentsEstimate{Proportions: est.Proportions}
+		params := p.Units.OutOf(est.Params)
+		for i := range params.K {
+			f.MomentsEstimate.Regressors = append(f.MomentsEstimate.Regressors, params.Regressor(i))
+		}
+	}
+	return f
+}
+
+// descentOf is how files state a descent; nil for nil.
+func descentOf(r *descent.Record, radius float64) *fitted.Descent {
+	if r == nil {
+		return nil
+	}
+	return &fitted.Descent{
+		Loss: r.Loss, Optimiser: r.Optimiser, Batch: r.Batch, StepSize: r.StepSize, Schedule: r.Schedule.Name(),
+		Epochs: r.Epochs, Steps: r.Steps, Made: r.Made, Value: finiteOrNil(&r.Value),
+		Mu: r.Mu, Lambda: r.Lambda, Ridge: r.Ridge, Radius: radius,
+	}
+}
+
+// starts states every candidate with its likelihood on all rows, best first: by
+// likelihood, or by the loss where a method minimises another.
+func starts(ctx context.Context, p *problem.Problem, l *loss.Likelihood, all []*search.Candidate) ([]fitted.Start, error) {
+	out := make([]fitted.Start, 0, len(all))
+	for _, c := range all {
+		loglik := -c.Run.Value * p.Weights.Total
+		if c.Failed() {
+			loglik = math.NaN()
+		} else if c.Rows != p.N() {
+			var err error
+			if loglik, err = l.LogLikelihood(ctx, c.Params); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, fitted.Start{
+			Kind: c.Kind, LogLikelihood: loglik, Converged: c.Run.Status == optim.Converged,
+			Status: c.Run.Status.String(), Agrees: c.Agrees, Rows: c.Rows, Path: path(c.Run.Trace),
+			Loss: finiteOrNil(c.Loss),
+		})
+	}
+	if all[0].Loss == nil {
+		slices.SortStableFunc(out, func(a, b fitted.Start) int { return cmp.Compare(b.LogLikelihood, a.LogLikelihood) })
+	}
+	return out, nil
+}
+
+func finiteOrNil(v *float64) *float64 {
+	if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
+		return nil
+	}
+	return v
+}
+
+// path is the mean log-likelihood at the start and after every iteration, to six
+// decimals, which is what a picture shows of it.
+func path(trace []float64) []float64 {
+	out := make([]float64, 0, len(trace))
+	for _, v := range trace {
+		if v = -math.Round(v*1e6) / 1e6; !math.IsNaN(v) && !math.IsInf(v, 0) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func permuted(v []float64, order []int) []float64 {
+	out := make([]float64, len(v))
+	for i, j := range order {
+		out[j] = v[i]
+	}
+	return out
+}
