@@ -1,6 +1,12 @@
 // Package experiment holds the figures and tables of the papers as data: what
 // each says, in which setting, the runs that make it, and how to tell from them
 // whether what the paper says holds.
+//
+// A figure's name says where it is: those of 002 by theorem, lemma, section or
+// appendix (002-T3 in paper002_theorem3.go, 002-2a in paper002_section4.go), those
+// of 000 and 001 in paper000.go and slides001.go, and ours in a file of their name.
+// What they share are the runs of the methods, units.go, on a mixture and its data,
+// study.go.
 package experiment
 
 import (
@@ -147,6 +153,16 @@ func Figures(quick bool) []*Figure {
 		}
 	}
 	return all
+}
+
+// theory measures the theorems of 002.
+func theory(z size) []*Figure {
+	return []*Figure{landscape(z), samples(z), rates(z), gateError(z, "n"), gateError(z, "d"), perturbation(z)}
+}
+
+// beyond is what the papers do not have.
+func beyond(z size) []*Figure {
+	return []*Figure{ray(z), fixedTable(z), efficiency(z, 2), efficiency(z, 3)}
 }
 
 // Find returns the figures with the given IDs, or all if there are none. The

@@ -2,23 +2,16 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 )
-
-func isRequest(err error) bool {
-	var r *host.RequestError
-	return errors.As(err, &r)
-}
 
 // extra are activations of the table that are not built in.
 var extra = []sdk.Func{

@@ -1,0 +1,263 @@
+package experiment
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// seed moves the runs of TestClaims, to see how its numbers spread:
+//
+//	for s in 2 3 4 5; do go test ./host/experiment -run TestClaims -v -seed $s; done
+var seed = flag.Uint64("seed", 1, "of the figures in TestClaims")
+
+// number is a number of a figure with the bounds that it must keep.
+type number struct {
+	name   string
+	of     func(o *Outcome) float64
+	lo, hi float64
+}
+
+// claim is what a figure at quick size must show: its verdict and its numbers;
+// and a way to spoil its data that must be noticed.
+type claim struct {
+	agrees  bool
+	numbers []number
+	spoil   func(o *Outcome)
+}
+
+// check says what of the claim an outcome does not keep.
+func (c claim) check(o *Outcome) error {
+	v := o.judge(o)
+	var faults []error
+	if v.Agrees != c.agrees {
+		faults = append(faults, fmt.Errorf("agrees is %v, want %v", v.Agrees, c.agrees))
+	}
+	if !v.Agrees && v.Because == "" {
+		faults = append(faults, errors.New("does not agree and does not say why"))
+	}
+	for _, n := range c.numbers {
+		if x := n.of(o); !(x >= n.lo && x <= n.hi) {
+			faults = append(faults, fmt.Errorf("%s = %.4g, want %g to %g", n.name, x, n.lo, n.hi))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// claims are what the figures must show. A bound that is not a count lies four
+// standard deviations or more from the mean of what twelve seeds gave, on a
+// logarithmic scale where it is an error: a false alarm in less than one seed in
+// a thousand for each figure. Where a count decides, the rate stands beside it. The
+// figures run with one fixed seed, so that an alarm means that something changed.
+var claims = map[string]claim{
+	"002-2a": {agrees: true, spoil: replace(seriesL4, seriesL2), numbers: []number{
+		{"runs of L4 below 0.01", recoveredOf(seriesL4), 5, 5},
+		{"worst E_reg of L4", worstOf(seriesL4), 0, 0.005},
+		// ℓ2 gets stuck in 27 of 64 starts by SGD and in 33 of 64 by Adam: none of
+		// five and five in 0.2 % of the seeds.
+		{"runs of ℓ2 stuck", awayOf(seriesL2, seriesL2Adam), 1, 10},
+	}},
+	"002-2b": {agrees: true, spoil: replace(seriesByL4, seriesByL2), numbers: []number{
+		{"worst E_gating at A*", worstOf(seriesTrue), 0, 0.003},
+		{"worst E_gating with A by L4", worstOf(seriesByL4), 0, 0.005},
+		{"runs with A by ℓ2 above 0.05", awayOf(seriesByL2, seriesByAdam), 1, 10}, // as in 002-2a
+	}},
+	"002-3a": {agrees: true, spoil: scale("k = 2", 30), numbers: obliqueNumbers},
+	"002-3b": {agrees: true, spoil: scale("k = 3", 100), numbers: obliqueNumbers},
+	"000-3a": {agrees: true, spoil: scale("k = 3", 40), numbers: obliqueNumbers},
+	"000-3b": {agrees: true, spoil: scale("k = 2", 80), numbers: obliqueNumbers},
+	"002-4": {agrees: true, spoil: replace(batch128, batch128wide), numbers: []number{
+		{"median E_reg at the end, batch 128", medianOf(batch128), 0, 0.01},
+		{"median E_reg at the end, batch 1024", medianOf(batch1024), 0, 0.002},
+		{"median E_reg at the end, batch 128 and λ = 50", medianOf(batch128wide), 0.1, 1},
+	}},
+	"000-1a": {agrees: false, spoil: replace(seriesFree, seriesL2), numbers: []number{
+		{"runs of L4 away", awayOf(seriesL4), 0, 0},
+		// ℓ2 gets stuck in 46 of 64 starts by SGD and in 49 of 64 by Adam: at most one
+		// of four and four in 0.1 % of the seeds.
+		{"runs of ℓ2 stuck", awayOf(seriesL2, seriesL2Adam), 2, 8},
+		{"runs of EM away, σ free", awayOf(seriesFree), 0, 0},
+		{"runs of EM away, σ fixed", awayOf(seriesFixed), 0, 0},
+		{"median E_reg of L4", medianOf(seriesL4), 2e-4, 0.005},
+		{"median E_reg of EM, σ free", medianOf(seriesFree), 5e-7, 5e-5},
+	}},
+	"000-1b": {agrees: true, spoil: replace("L_log after L4", seriesL2), numbers: []number{
+		{"median E_gating after L4", medianOf("L_log after L4"), 0, 0.0015},
+		{"runs of ℓ2 away", awayOf(seriesL2, seriesL2Adam), 2, 8},
+		{"median E_gating of EM, σ free", medianOf(seriesFree), 0.001, 0.02},
+	}},
+	"000-1c": {agrees: true, spoil: scale(seriesL4, 20), numbers: []number{
+		// 600 of 600 other starts ended below, the worst at 0.0051: with 95 % confidence
+		// fewer than one in 200 does not.
+		{"starts below 0.01", recoveredOf(seriesL4), 10, 10},
+		{"worst E_reg", worstOf(seriesL4), 0, recovered},
+	}},
+	"000-3c": {agrees: true, spoil: scale("p = 0.9", 20), numbers: []number{
+		{"worst E_reg", func(o *Outcome) float64 { return worst(o.allLasts(o.Series())) }, 0.005, learned},
+	}},
+	"001-3": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(0.08)},
+	"001-4": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(0.2)},
+	"002-B": {agrees: false, spoil: replace(printedAlpha, rightAlpha), numbers: []number{ // nothing random
+		{"α as printed, σ² = 0.25", worstOf(printedAlpha), 21.61, 21.63},
+		{"α, σ² = 0.25", worstOf(rightAlpha), -5.3524827, -5.3524826}, // 002 Example 2, solved
+		{"activations", func(o *Outcome) float64 { return float64(len(o.Rows)) }, 14, 14},
+	}},
+	"002-T1": {agrees: true, spoil: func(o *Outcome) {
+		for i := range o.aside { // the rows of A where those of (A†)ᵀ belong
+			if o.aside[i].Series == seriesPseudo {
+				o.aside[i].Series = seriesDirect
+			} else if o.aside[i].Series == seriesDirect {
+				o.aside[i].Series = seriesPseudo
+			}
+		}
+	}, numbers: []number{
+		// 100 starts at 48 minima, if they were equally likely, would meet 42 ± 2.
+		{"minima met", func(o *Outcome) float64 { return float64(distinct(o.beside(seriesWhich))) }, 30, 48},
+		{"saddles met", func(o *Outcome) float64 { return float64(len(o.values(seriesSaddles))) }, 100, 1000},
+		{"least curvature of the flattest saddle", func(o *Outcome) float64 { return worst(o.values(seriesSaddles)) }, -1, -0.005},
+		{"largest entry of E", func(o *Outcome) float64 { return worst(o.beside(seriesPseudo)) }, 0, 0.001},
+		{"the same of A", func(o *Outcome) float64 { return slices.Min(o.beside(seriesDirect)) }, 1, 10},
+	}},
+	"002-T2": {agrees: true, spoil: scale("identity", 5), numbers: []number{
+		{"slope of identity", slopeOf("identity"), -1.4, -0.6}, // see sampleTolerance
+		{"slope of sigmoid", slopeOf("sigmoid"), -1.4, -0.6},
+		{"slope of ReLU", slopeOf("relu"), -1.5, -0.15},
+	}},
+	"002-T3": {agrees: false, spoil: replace(byStep(1, "identity"), byEM("identity")), numbers: []number{
+		{"rate of EM, identity, σ = 0.01", medianAt(byEM("identity"), 0.01), 0, 0.04},
+		{"rate of EM, ReLU, σ = 0.01", medianAt(byEM("relu"), 0.01), 0.2, 0.6},
+		{"rate of EM, identity, σ = 1", medianAt(byEM("identity"), 1), 0.7, 0.86},
+		{"rate of step 1 less its limit, σ = 0.01", func(o *Outcome) float64 {
+			return medianAt(byStep(1, "identity"), 0.01)(o) - referenceAt(o, limitOf(1))
+		}, -0.045, 0.045},
+		{"rate of step 4 less its limit, σ = 0.01", func(o *Outcome) float64 {
+			return medianAt(byStep(4, "identity"), 0.01)(o) - referenceAt(o, limitOf(4))
+		}, -0.12, 0.12},
+		{"largest ratio of gradient descent", func(o *Outcome) float64 {
+			largest := 0.0
+			for _, c := range o.aside {
+				largest = max(largest, c.Last())
+			}
+			return largest
+		}, 0, 0.9999},
+	}},
+	"002-T4n": {agrees: true, spoil: reverse, numbers: gateSlopes(-0.5)},
+	"002-T4d": {agrees: true, spoil: reverse, numbers: gateSlopes(0.5)},
+	"002-L3": {agrees: true, spoil: scale("relu", 100), numbers: []number{
+		{"largest κ of identity", func(o *Outcome) float64 { return slices.Max(o.values("identity")) }, 0.005, 0.1},
+		{"largest κ of ReLU", func(o *Outcome) float64 { return slices.Max(o.values("relu")) }, 0.01, 0.2},
+		{"largest κ of sigmoid", func(o *Outcome) float64 { return slices.Max(o.values("sigmoid")) }, 0.001, 0.02},
+	}},
+	"ray": {agrees: false, spoil: func(o *Outcome) {
+		for _, row := range o.Rows {
+			row[1], row[3] = "0.0001", "never"
+		}
+	}, numbers: []number{
+		{"coefficient of t⁴ at n = 1000", cell(0, 1), -0.01, -3e-4},
+		{"coefficient of t⁴ at n = 100000", cell(2, 1), -1e-3, -3e-5},
+		{"coefficient of t⁴ of the population", cell(3, 1), 0, 0.05},
+	}},
+	"fixed-table": {agrees: false, spoil: func(o *Outcome) {
+		for i := range o.Curves {
+			o.Curves[i].Status = ""
+		}
+	}, numbers: []number{
+		// 6 of 6 runs with other seeds diverged, the last of them after 2300 of the 4000
+		// steps.
+		{"runs on tables that diverge, λ = 50", diverged(fixedSeries(1500, 50)), 3, 3},
+		{"runs on fresh rows that diverge", diverged(fixedSeries(0, 50), fixedSeries(0, 20)), 0, 0},
+		{"worst E_reg on fresh rows, λ = 20", worstOf(fixedSeries(0, 20)), 0, 0.02},
+	}},
+	"efficiency-2": {agrees: true, spoil: replace("refined, relu", "moments, relu"), numbers: efficiencyNumbers},
+	"efficiency-3": {agrees: true, spoil: scale("refined, leakyrelu", 1.5), numbers: efficiencyNumbers},
+}
+
+var obliqueNumbers = []number{
+	{"worst error at k = 2", worstOf("k = 2"), 0, 0.005},
+	{"worst error at k = 3", worstOf("k = 3"), 0, 0.03},
+}
+
+// slideNumbers bound the median E_reg of the moments at n = 10000.
+func slideNumbers(moments float64) []number {
+	return []number{
+		// Of 120 runs on 10 000 rows with k = 2 to 4 none ended away.
+		{"runs of EM away at n = 10000, σ free", awayAt(seriesFree, 10000), 0, 0},
+		{"median E_reg of EM at n = 10000, σ free", medianAt(seriesFree, 10000), 1e-6, 5e-5},
+		{"median E_reg of the moments at n = 10000", medianAt(seriesMoments, 10000), 0.002, moments},
+	}
+}
+
+func gateSlopes(want float64) []number {
+	var out []number
+	for _, g := range []string{"identity", "relu"} {
+		for _, s := range []string{"minimum, ", "sample splitting, "} {
+			out = append(out, number{"slope of " + s + g, slopeOf(s + g), want - 0.3, want + 0.3})
+		}
+	}
+	return out
+}
+
+// efficiencyNumbers: 40 data sets leave the mean of the ratios with a standard
+// deviation of 0.05.
+var efficiencyNumbers = func() []number {
+	var out []number
+	for _, g := range []string{"identity", "relu", "sigmoid", "leakyrelu"} {
+		mean := func(kind string) func(o *Outcome) float64 {
+			return func(o *Outcome) float64 {
+				sum, v := 0.0, o.atX(kind+", "+g, 10000)
+				for _, x := range v {
+					sum += x
+				}
+				return sum / float64(len(v))
+			}
+		}
+		out = append(out, number{"MSE over the bound, " + g, mean("refined"), 0.75, 1.25},
+			number{"MSE of the moments over the bound, " + g, mean("moments"), 20, 1e6})
+	}
+	return out
+}()
+
+// TestClaims holds every figure at quick size against what it must show, and
+// its data, spoiled, against the same: that must be noticed.
+func TestClaims(t *testing.T) {
+	var ids []string
+	if testing.Short() {
+		ids = []string{"002-B", "002-T1", "002-L3", "001-3"}
+	}
+	figures, err := Find(ids, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	outcomes, err := Run(t.Context(), figures, Options{Seed: *seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d figures in %.0f s", len(figures), time.Since(start).Seconds())
+	for _, o := range outcomes {
+		t.Logf("%s: %s: %s", o.ID, o.Verdict.Measured, o.Verdict.Sentence())
+		c, ok := claims[o.ID]
+		if !ok {
+			t.Errorf("figure %s has no claim in this test", o.ID)
+			continue
+		}
+		if testing.Verbose() {
+			for _, n := range c.numbers {
+				t.Logf("%s number %s = %.4g", o.ID, n.name, n.of(o))
+			}
+		}
+		if err := c.check(o); err != nil {
+			t.Errorf("%s: %v", o.ID, err)
+		}
+		if err := (&output{Curves: slices.Concat(o.Curves, o.aside)}).check(); err != nil {
+			t.Errorf("%s: %v", o.ID, err)
+		}
+		bad := o.clone()
+		if c.spoil(bad); c.check(bad) == nil {
+			t.Errorf("%s: spoiled data are not noticed", o.ID)
+		}
+	}
+}

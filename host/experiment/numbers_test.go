@@ -1,0 +1,160 @@
+package experiment
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Numbers of an outcome.
+
+func worstOf(series ...string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return worst(o.allLasts(series)) }
+}
+
+func medianOf(series ...string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return median(o.allLasts(series)) }
+}
+
+func awayOf(series ...string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return float64(away(o.allLasts(series))) }
+}
+
+func recoveredOf(series string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return float64(below(o.lasts(series), recovered)) }
+}
+
+func (o *Outcome) allLasts(series []string) []float64 {
+	var out []float64
+	for _, s := range series {
+		out = append(out, o.lasts(s)...)
+	}
+	return out
+}
+
+// atX are the values of a series at x.
+func (o *Outcome) atX(series string, x float64) []float64 {
+	var out []float64
+	for _, c := range o.Of(series) {
+		if i := slices.Index(c.X, x); i >= 0 {
+			out = append(out, c.Y[i])
+		}
+	}
+	return out
+}
+
+func medianAt(series string, x float64) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return median(o.atX(series, x)) }
+}
+
+func awayAt(series string, x float64) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return float64(away(o.atX(series, x))) }
+}
+
+func slopeOf(series string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return slope(o.geometric(series)) }
+}
+
+// beside returns the ordinates of a series of a measure that is not drawn.
+func (o *Outcome) beside(series string) []float64 {
+	var out []float64
+	for _, c := range o.aside {
+		if c.Series == series {
+			out = append(out, c.Y...)
+		}
+	}
+	return out
+}
+
+// values are all ordinates of a series.
+func (o *Outcome) values(series string) []float64 {
+	var out []float64
+	for _, c := range o.Of(series) {
+		out = append(out, c.Y...)
+	}
+	return out
+}
+
+func referenceAt(o *Outcome, series string) float64 {
+	i := slices.IndexFunc(o.Curves, func(c Curve) bool { return c.Series == series })
+	return o.Curves[i].Y[0]
+}
+
+// cell reads a number of the table.
+func cell(row, column int) func(*Outcome) float64 {
+	return func(o *Outcome) float64 {
+		v, err := strconv.ParseFloat(o.Rows[row][column], 64)
+		if err != nil {
+			return math.NaN()
+		}
+		return v
+	}
+}
+
+func diverged(series ...string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 {
+		n := 0
+		for _, s := range series {
+			for _, c := range o.Of(s) {
+				if strings.HasPrefix(c.Status, "diverged") {
+					n++
+				}
+			}
+		}
+		return float64(n)
+	}
+}
+
+// Ways to spoil data.
+
+// clone is a copy to be spoiled: figures share the data of their units.
+func (o *Outcome) clone() *Outcome {
+	own := func(curves []Curve) []Curve {
+		curves = slices.Clone(curves)
+		for i := range curves {
+			curves[i].Y = slices.Clone(curves[i].Y)
+		}
+		return curves
+	}
+	c := *o
+	c.Curves, c.aside, c.Rows = own(o.Curves), own(o.aside), slices.Clone(o.Rows)
+	for i := range c.Rows {
+		c.Rows[i] = slices.Clone(c.Rows[i])
+	}
+	return &c
+}
+
+// scale multiplies the ordinates of a series.
+func scale(series string, by float64) func(*Outcome) {
+	return func(o *Outcome) {
+		for i := range o.Curves {
+			if o.Curves[i].Series == series {
+				for j := range o.Curves[i].Y {
+					o.Curves[i].Y[j] *= by
+				}
+			}
+		}
+	}
+}
+
+// replace puts the curves of one series in the place of another's.
+func replace(series, by string) func(*Outcome) {
+	return func(o *Outcome) {
+		o.Curves = slices.DeleteFunc(o.Curves, func(c Curve) bool { return c.Series == series })
+		for i := range o.Curves {
+			if o.Curves[i].Series == by {
+				c := o.Curves[i]
+				c.Series = series
+				o.Curves = append(o.Curves, c)
+			}
+		}
+	}
+}
+
+// reverse turns a figure's curves around: what was at the first x is at the last.
+func reverse(o *Outcome) {
+	for i := range o.Curves {
+		slices.Reverse(o.Curves[i].Y)
+	}
+}
