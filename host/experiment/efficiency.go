@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"gonum.org/v1/gonum/floats"
@@ -140,18 +141,9 @@ var efficiencyOf = []string{"identity", "relu", "sigmoid", "leakyrelu"}
 // ratios are the refined estimate's mean of MSE over bound at n, with its
 // standard error, and the moments' mean: NaN where there was no estimate.
 func (o *Outcome) ratios(g string, n float64) (refined, se, moments float64) {
-	at := func(series string) []float64 {
-		var out []float64
-		for _, c := range o.Of(series) {
-			if i := slices.Index(c.X, n); i >= 0 {
-				out = append(out, c.Y[i])
-			}
-		}
-		return out
-	}
-	all := at("refined, " + g)
+	all := o.at("refined, "+g, n)
 	refined, sd := stat.MeanStdDev(all, nil)
-	return refined, sd / math.Sqrt(float64(len(all))), stat.Mean(at("moments, "+g), nil)
+	return refined, sd / math.Sqrt(float64(len(all))), stat.Mean(o.at("moments, "+g, n), nil)
 }
 
 func efficiencyTable(o *Outcome) (rows [][]string) {
@@ -167,15 +159,16 @@ func efficiencyTable(o *Outcome) (rows [][]string) {
 
 func judgeEfficiency(z size) func(*Outcome) Verdict {
 	return func(o *Outcome) Verdict {
-		v := Verdict{Agrees: true, Measured: "mean squared error over the bound at n = 10000, refined ± standard error (moments):"}
+		v := Verdict{Agrees: true}
+		var measured []string
 		for _, g := range efficiencyOf {
 			r, se, moments := o.ratios(g, 10000)
-			v.Measured += fmt.Sprintf(" %s %.3f ± %.3f (%.3g);", g, r, se, moments)
+			measured = append(measured, fmt.Sprintf("%s %.3f ± %.3f (%.3g)", g, r, se, moments))
 			if math.Abs(r-1) > efficiencyTolerance(z) {
 				v.Agrees, v.Because = false, "the refined estimate of "+g+" is not within the tolerance of the bound"
 			}
 		}
-		v.Measured = v.Measured[:len(v.Measured)-1]
+		v.Measured = "mean squared error over the bound at n = 10000, refined ± standard error (moments): " + strings.Join(measured, "; ")
 		return v
 	}
 }

@@ -127,6 +127,17 @@ func (o *output) add(measure, series string, run int, t *trace) {
 	o.Curves = append(o.Curves, Curve{Measure: measure, Series: series, Run: run, X: t.x, Y: t.y, Status: t.status})
 }
 
+// point adds a curve of one point.
+func (o *output) point(measure, series string, run int, x, y float64) {
+	o.add(measure, series, run, &trace{x: []float64{x}, y: []float64{y}})
+}
+
+// reference adds a line that was computed, not measured.
+func (o *output) reference(measure, series string, t *trace) {
+	o.add(measure, series, 0, t)
+	o.Curves[len(o.Curves)-1].Reference = true
+}
+
 // size says how large the experiments are.
 type size struct{ quick bool }
 
@@ -142,7 +153,10 @@ func (s size) of(quick, full int) int {
 // sources.
 func Figures(quick bool) []*Figure {
 	s := size{quick}
-	all := slices.Concat(section4(s), earlier(s), slides(s), appendixB(s), theory(s), beyond(s))
+	all := slices.Concat(section4(s), paper000(s), slides001(s), []*Figure{
+		appendixB(), landscape(s), samples(s), rates(s), gateError(s, "n"), gateError(s, "d"), perturbation(s),
+		ray(), fixedTable(s), efficiency(s, 2), efficiency(s, 3),
+	})
 	for _, f := range all {
 		f.cost = s.cost(f.ID)
 		if f.Y == axisReg {
@@ -153,16 +167,6 @@ func Figures(quick bool) []*Figure {
 		}
 	}
 	return all
-}
-
-// theory measures the theorems of 002.
-func theory(z size) []*Figure {
-	return []*Figure{landscape(z), samples(z), rates(z), gateError(z, "n"), gateError(z, "d"), perturbation(z)}
-}
-
-// beyond is what the papers do not have.
-func beyond(z size) []*Figure {
-	return []*Figure{ray(z), fixedTable(z), efficiency(z, 2), efficiency(z, 3)}
 }
 
 // Find returns the figures with the given IDs, or all if there are none. The
@@ -195,6 +199,43 @@ func (o *Outcome) Of(series string) []Curve {
 	for _, c := range o.Curves {
 		if c.Series == series && !c.Reference {
 			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// computed returns the line of that name that was computed, not measured.
+func (o *Outcome) computed(series string) Curve {
+	i := slices.IndexFunc(o.Curves, func(c Curve) bool { return c.Series == series && c.Reference })
+	return o.Curves[i]
+}
+
+// beside returns all ordinates of a series of a measure that is not drawn.
+func (o *Outcome) beside(series string) []float64 {
+	var out []float64
+	for _, c := range o.aside {
+		if c.Series == series {
+			out = append(out, c.Y...)
+		}
+	}
+	return out
+}
+
+// values returns all ordinates of a series.
+func (o *Outcome) values(series string) []float64 {
+	var out []float64
+	for _, c := range o.Of(series) {
+		out = append(out, c.Y...)
+	}
+	return out
+}
+
+// at returns the ordinates of a series at x.
+func (o *Outcome) at(series string, x float64) []float64 {
+	var out []float64
+	for _, c := range o.Of(series) {
+		if i := slices.Index(c.X, x); i >= 0 {
+			out = append(out, c.Y[i])
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/loss"
 )
@@ -43,31 +44,28 @@ func fixedSeries(n int, lambda float64) string {
 }
 
 func fixedUnit(n int, how descent, run int) unit {
-	return unit{key: fmt.Sprintf("fixed table n %d %+v run %d", n, how, run), run: func(ctx context.Context, seed uint64) (*output, error) {
-		st, err := paper("identity", 2).open(ctx, seed, max(n, 1))
-		if err != nil {
-			return nil, err
-		}
+	key := fmt.Sprintf("fixed table n %d %+v run %d", n, how, run)
+	return paper("identity", 2).unit(key, max(n, 1), func(ctx context.Context, st *study, out *output) error {
 		var batches loss.Batches = st.sampler.Batches(how.batch)
 		if n > 0 {
 			data, err := st.table(ctx)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			batches = loss.NewEpochs(data, how.batch, st.rng)
 		}
 		_, curve, err := st.l4(ctx, batches, how)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out := new(output)
 		out.add(regressors, fixedSeries(n, how.lambda), run, curve)
-		return out, nil
-	}}
+		return nil
+	})
 }
 
 func judgeFixed(o *Outcome) Verdict {
-	v := Verdict{Measured: "runs that diverged, and median final E_reg of the others:"}
+	var v Verdict
+	var measured []string
 	gone := 0
 	for _, s := range o.Series() {
 		var end []float64
@@ -78,13 +76,13 @@ func judgeFixed(o *Outcome) Verdict {
 		}
 		left := len(o.Of(s)) - len(end)
 		gone += left
-		v.Measured += fmt.Sprintf(" %d of %d", left, len(o.Of(s)))
+		errs := ""
 		if len(end) > 0 {
-			v.Measured += " and " + g2(median(end))
+			errs = " and " + g2(median(end))
 		}
-		v.Measured += fmt.Sprintf(" with %s;", s)
+		measured = append(measured, fmt.Sprintf("%d of %d%s with %s", left, len(o.Of(s)), errs, s))
 	}
-	v.Measured = v.Measured[:len(v.Measured)-1]
+	v.Measured = "runs that diverged, and median final E_reg of the others: " + strings.Join(measured, "; ")
 	if v.Agrees = gone == 0; !v.Agrees {
 		v.Because = "the empirical L4 is unbounded below in ℝ^d, and from few rows descent finds the way down; a larger ridge keeps it in the valley where it started for longer. How many rows the theorem asks for is not known: these may be fewer"
 	}

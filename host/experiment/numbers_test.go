@@ -33,52 +33,16 @@ func (o *Outcome) allLasts(series []string) []float64 {
 	return out
 }
 
-// atX are the values of a series at x.
-func (o *Outcome) atX(series string, x float64) []float64 {
-	var out []float64
-	for _, c := range o.Of(series) {
-		if i := slices.Index(c.X, x); i >= 0 {
-			out = append(out, c.Y[i])
-		}
-	}
-	return out
-}
-
 func medianAt(series string, x float64) func(*Outcome) float64 {
-	return func(o *Outcome) float64 { return median(o.atX(series, x)) }
+	return func(o *Outcome) float64 { return median(o.at(series, x)) }
 }
 
 func awayAt(series string, x float64) func(*Outcome) float64 {
-	return func(o *Outcome) float64 { return float64(away(o.atX(series, x))) }
+	return func(o *Outcome) float64 { return float64(away(o.at(series, x))) }
 }
 
 func slopeOf(series string) func(*Outcome) float64 {
 	return func(o *Outcome) float64 { return slope(o.geometric(series)) }
-}
-
-// beside returns the ordinates of a series of a measure that is not drawn.
-func (o *Outcome) beside(series string) []float64 {
-	var out []float64
-	for _, c := range o.aside {
-		if c.Series == series {
-			out = append(out, c.Y...)
-		}
-	}
-	return out
-}
-
-// values are all ordinates of a series.
-func (o *Outcome) values(series string) []float64 {
-	var out []float64
-	for _, c := range o.Of(series) {
-		out = append(out, c.Y...)
-	}
-	return out
-}
-
-func referenceAt(o *Outcome, series string) float64 {
-	i := slices.IndexFunc(o.Curves, func(c Curve) bool { return c.Series == series })
-	return o.Curves[i].Y[0]
 }
 
 // cell reads a number of the table.

@@ -3,12 +3,13 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/sample"
 )
 
-// earlier is 000 Section 4.
-func earlier(z size) []*Figure {
+// paper000 is 000 Section 4.
+func paper000(z size) []*Figure {
 	s := paper("identity", 3)
 	steps, gate := z.of(3000, 10000), gateDescent(z.of(500, 2000))
 	var units []unit
@@ -163,17 +164,18 @@ func mixtureInputs(z size) *Figure {
 const learned = 0.1
 
 func judge3c(o *Outcome) Verdict {
-	v := Verdict{Agrees: true, Measured: "final E_reg, median (worst):"}
+	v := Verdict{Agrees: true}
+	var measured []string
 	var all []float64
 	for _, s := range o.Series() {
 		l := o.lasts(s)
 		all = append(all, l...)
-		v.Measured += fmt.Sprintf(" %s (%s) at %s,", g2(median(l)), g2(worst(l)), s)
+		measured = append(measured, fmt.Sprintf("%s (%s) at %s", g2(median(l)), g2(worst(l)), s))
 		if worst(l) > learned {
 			v.Agrees, v.Because = false, "a run ends farther than a correlation of 0.9 from the regressors"
 		}
 	}
-	v.Measured = v.Measured[:len(v.Measured)-1]
+	v.Measured = "final E_reg, median (worst): " + strings.Join(measured, ", ")
 	if v.Agrees && median(all) > recovered {
 		v.Because = "within 0.1, a correlation of 0.9, and not 0.01: there is a bias, since Q4 and Q2 are made for N(0, I)"
 	}

@@ -37,15 +37,15 @@ var extra = []sdk.Func{
 
 // appendixB is 002 Appendix B as a table over activations, and a picture of what
 // the misprint in Example 2 does.
-func appendixB(size) []*Figure {
-	return []*Figure{{
+func appendixB() *Figure {
+	return &Figure{
 		ID: "002-B", Title: "Output transforms, printed and right", Source: "002 Appendix B, Examples 1 and 2; 001 (sigmoid)",
 		Claim:    "Identity, ReLU, leaky ReLU and sigmoid are valid, with the transforms printed for identity and ReLU in 002 and for the cubic system of the sigmoid in 001.",
 		Settings: "σ = 0.05 in the table. Right: quadrature split at the kinks, solved by rank. Printed: the matrices and right-hand sides of the sources as they stand. The curves show α and β of ReLU against σ².",
 		X:        Axis{Label: "σ²"}, Y: Axis{Label: "coefficient", Min: -40, Max: 40},
 		Columns: []string{"g", "valid", "α", "β", "γ", "δ", "c4", "c2", "printed in the source"},
 		units:   []unit{{key: "appendix B with right-hand sides", run: tableB}}, judge: judgeB,
-	}}
+	}
 }
 
 const (

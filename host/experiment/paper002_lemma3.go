@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -24,15 +25,17 @@ func perturbation(z size) *Figure {
 	f.units = append(f.units, unit{key: "perturbation bound", run: func(context.Context, uint64) (*output, error) {
 		t := new(trace)
 		for _, sigma := range rateSigmas {
-			t.add(sigma, math.Sqrt(6*(2+sigma*sigma))/2)
+			t.add(sigma, kappaBound(sigma))
 		}
 		out := new(output)
-		out.add("", "bound", 0, t)
-		out.Curves[0].Reference = true
+		out.reference("", "bound", t)
 		return out, nil
 	}})
 	return f
 }
+
+// kappaBound is the bound on κ, of two experts.
+func kappaBound(sigma float64) float64 { return math.Sqrt(6*(2+sigma*sigma)) / 2 }
 
 func perturbationUnit(s setting, n, draws int) unit {
 	return unit{key: fmt.Sprintf("perturbation %s n %d draws %d", s.g, n, draws), run: func(ctx context.Context, seed uint64) (*output, error) {
@@ -68,18 +71,19 @@ func perturbationUnit(s setting, n, draws int) unit {
 }
 
 func judgePerturbation(o *Outcome) Verdict {
-	v := Verdict{Agrees: true, Measured: "largest κ over its bound:"}
+	v := Verdict{Agrees: true}
+	var measured []string
 	for _, g := range []string{"identity", "relu", "sigmoid"} {
 		c := o.Of(g)[0]
 		ratio := 0.0
 		for i, sigma := range c.X {
-			ratio = max(ratio, c.Y[i]/(math.Sqrt(6*(2+sigma*sigma))/2))
+			ratio = max(ratio, c.Y[i]/kappaBound(sigma))
 		}
-		v.Measured += fmt.Sprintf(" %s %.2g,", g, ratio)
+		measured = append(measured, fmt.Sprintf("%s %.2g", g, ratio))
 		if ratio > 1 {
 			v.Agrees, v.Because = false, "the bound is exceeded for "+g
 		}
 	}
-	v.Measured = v.Measured[:len(v.Measured)-1]
+	v.Measured = "largest κ over its bound: " + strings.Join(measured, ", ")
 	return v
 }

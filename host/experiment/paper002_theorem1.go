@@ -243,23 +243,12 @@ func stationary(ctx context.Context, l *loss.L4, x []float64) ([]float64, bool) 
 }
 
 func judgeLandscape(o *Outcome) Verdict {
-	var above, least, saddle, pseudo, direct, which []float64
+	var above []float64
 	for _, c := range o.Of(seriesMinima) {
-		above, least = append(above, c.X...), append(least, c.Y...)
+		above = append(above, c.X...)
 	}
-	for _, c := range o.Of(seriesSaddles) {
-		saddle = append(saddle, c.Y...)
-	}
-	for _, c := range o.aside {
-		switch c.Series {
-		case seriesPseudo:
-			pseudo = append(pseudo, c.Y...)
-		case seriesDirect:
-			direct = append(direct, c.Y...)
-		case seriesWhich:
-			which = append(which, c.Y...)
-		}
-	}
+	least, saddle := o.values(seriesMinima), o.values(seriesSaddles)
+	pseudo, direct, which := o.beside(seriesPseudo), o.beside(seriesDirect), o.beside(seriesWhich)
 	v := Verdict{Measured: fmt.Sprintf("%d of %d starts end within 1e−6 of the lowest value, at %d of the 48 minima that differ by order and signs, with least curvature %s; %d saddles met, the flattest of them with least curvature %s; largest entry of E %s, where A in place of (A†)ᵀ has %s",
 		below(above, 1e-6), len(above), distinct(which), g2(slices.Min(least)), len(saddle), flattest(saddle), g2(worst(pseudo)), g2(slices.Min(direct)))}
 	switch {

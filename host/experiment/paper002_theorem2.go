@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
-	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/solver"
 )
 
@@ -45,34 +45,26 @@ func sampleSizes(z size, g string) []int {
 	return []int{10000, 30000, 100000, 300000}
 }
 
+// momentUnit is the error of one moment estimate.
 func momentUnit(s setting, n, run int) unit {
-	return unit{key: fmt.Sprintf("moments %+v n %07d run %02d", s, n, run), run: func(ctx context.Context, seed uint64) (*output, error) {
-		st, err := s.open(ctx, seed, n)
+	key := fmt.Sprintf("moments %+v n %07d run %02d", s, n, run)
+	return s.unit(key, n, func(ctx context.Context, st *study, out *output) error {
+		e, err := st.byMoments(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		m, err := host.Fit(ctx, st.act, st.sampler, host.Config{K: s.k, Method: host.Moments{}, Seed: seed, Threads: 1, Truth: st.truth})
-		e := 1.0 // no estimate
-		if err == nil {
-			e = m.Truth.EReg
-		} else if !isRequest(err) {
-			return nil, err
-		}
-		out := new(output)
-		out.add(regressors, s.g, run, &trace{x: []float64{float64(n)}, y: []float64{e}})
-		return out, nil
-	}}
+		out.point(regressors, s.g, run, float64(n), e)
+		return nil
+	})
 }
 
+// predictionUnit is the error that validate-activation predicts.
 func predictionUnit(s setting, ns []int) unit {
-	return unit{key: fmt.Sprintf("prediction %+v n %v", s, ns), run: func(ctx context.Context, _ uint64) (*output, error) {
-		st, err := s.open(ctx, 1, 1)
-		if err != nil {
-			return nil, err
-		}
+	key := fmt.Sprintf("prediction %+v n %v", s, ns)
+	return s.unit(key, 1, func(ctx context.Context, st *study, out *output) error {
 		v, err := solver.Validate(ctx, st.act, s.sigma)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		const target = 0.01
 		at := v.Noise.Samples(solver.Design{K: s.k, D: s.d}, target)
@@ -80,33 +72,29 @@ func predictionUnit(s setting, ns []int) unit {
 		for _, n := range ns {
 			t.add(float64(n), target*at/float64(n))
 		}
-		out := new(output)
-		out.add(regressors, s.g+", predicted", 0, t)
-		out.Curves[0].Reference = true
-		return out, nil
-	}}
+		out.reference(regressors, predicted(s.g), t)
+		return nil
+	})
 }
+
+// predicted names the line of what validate-activation predicts.
+func predicted(g string) string { return g + ", predicted" }
 
 func judgeSamples(z size) func(*Outcome) Verdict {
 	return func(o *Outcome) Verdict {
-		v := Verdict{Agrees: true, Measured: "slope of log E_reg on log n, and measured median over predicted size at the largest n:"}
+		v := Verdict{Agrees: true}
+		var measured []string
 		for _, g := range []string{"identity", "relu", "sigmoid"} {
 			x, y := o.medians(g)
 			_, logs := o.geometric(g)
-			b, predicted := slope(x, logs), 0.0
-			for _, c := range o.Curves {
-				if c.Series == g+", predicted" {
-					predicted = c.Last()
-				}
-			}
-			ratio := y[len(y)-1] / predicted
-			v.Measured += fmt.Sprintf(" %s %.2f and %.2f;", g, b, ratio)
+			b, ratio := slope(x, logs), y[len(y)-1]/o.computed(predicted(g)).Last()
+			measured = append(measured, fmt.Sprintf("%s %.2f and %.2f", g, b, ratio))
 			off, factor := sampleTolerance(z, g)
 			if math.Abs(b+1) > off || ratio > factor || ratio < 1/factor {
 				v.Agrees, v.Because = false, "slope or size is off for "+g
 			}
 		}
-		v.Measured = v.Measured[:len(v.Measured)-1]
+		v.Measured = "slope of log E_reg on log n, and measured median over predicted size at the largest n: " + strings.Join(measured, "; ")
 		if v.Agrees {
 			v.Because = "for L4 on the reduced problem; of L4 in ℝ^d see ray and fixed-table"
 		}

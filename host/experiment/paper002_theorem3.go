@@ -53,42 +53,35 @@ func limitOf(step float64) string          { return fmt.Sprintf("step %g, σ →
 // rateUnit measures the contraction at one σ.
 func rateUnit(s setting, sigma float64, n, run int) unit {
 	s.sigma = sigma
-	return unit{key: fmt.Sprintf("rates %+v n %d run %d", s, n, run), run: func(ctx context.Context, seed uint64) (*output, error) {
-		st, data, err := s.openTable(ctx, seed, n)
-		if err != nil {
-			return nil, err
-		}
+	key := fmt.Sprintf("rates %+v n %d run %d", s, n, run)
+	return s.onTable(key, n, func(ctx context.Context, st *study, data *model.Data, out *output) error {
 		l := loss.Log(data, st.act, st.truth, 1)
 		best, err := optim.Newton(ctx, l, slices.Clone(st.truth.Gating), optim.Settings{Tolerance: 1e-24})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		start := st.unitRows(1)
 		floats.Scale(rateRadius*math.Pow(st.rng.Float64(), 1/float64(s.d)), start)
-		out := new(output)
-		add := func(series string, c *contraction) {
-			out.add(measureRate, series, run, &trace{x: []float64{sigma}, y: []float64{c.last}})
-		}
 		em, at := &contraction{fixed: best.X}, &lastIterate{Likelihood: l}
 		em.watch(0, start)
 		if _, err := optim.EM(ctx, at, start, optim.Settings{
 			Iterations: rateIterations, Tolerance: 1e-18, Stop: func(t int, _ float64) bool { return em.watch(t, at.x) },
 		}); err != nil {
-			return nil, err
+			return err
 		}
-		add(byEM(s.g), em)
+		out.point(measureRate, byEM(s.g), run, sigma, em.last)
 		for _, size := range rateSteps {
 			c := &contraction{fixed: best.X}
 			if _, err := optim.Projected(ctx, l, start, optim.ProjectedSettings{
 				Iterations: rateIterations, StepSize: size, Tolerance: 1e-15, Project: optim.RowBall(s.d, rateRadius), Watch: c.watch,
 			}); err != nil {
-				return nil, err
+				return err
 			}
-			add(byStep(size, s.g), c)
-			out.add(measureLargest, byStep(size, s.g), run, &trace{x: []float64{sigma}, y: []float64{c.largest}})
+			out.point(measureRate, byStep(size, s.g), run, sigma, c.last)
+			out.point(measureLargest, byStep(size, s.g), run, sigma, c.largest)
 		}
-		return out, nil
-	}}
+		return nil
+	})
 }
 
 const rateIterations = 200
@@ -116,16 +109,12 @@ func (c *contraction) watch(t int, x []float64) bool {
 // limitUnit computes the rates of gradient descent where y tells the expert:
 // max |1 − step·λ| over the eigenvalues of the logistic information at the truth.
 func limitUnit(s setting, n int) unit {
-	return unit{key: fmt.Sprintf("rate limits %+v n %d", s, n), run: func(ctx context.Context, seed uint64) (*output, error) {
-		st, data, err := s.openTable(ctx, seed, n)
-		if err != nil {
-			return nil, err
-		}
+	key := fmt.Sprintf("rate limits %+v n %d", s, n)
+	return s.onTable(key, n, func(_ context.Context, st *study, data *model.Data, out *output) error {
 		var eig mat.EigenSym
 		if !eig.Factorize(logisticInformation(st.truth, data), false) {
-			return nil, errors.New("the logistic information has no eigenvalues")
+			return errors.New("the logistic information has no eigenvalues")
 		}
-		out := new(output)
 		for _, step := range rateSteps {
 			rate := 0.0
 			for _, v := range eig.Values(nil) {
@@ -135,11 +124,10 @@ func limitUnit(s setting, n int) unit {
 			for _, sigma := range rateSigmas {
 				t.add(sigma, rate)
 			}
-			out.add(measureRate, limitOf(step), 0, t)
-			out.Curves[len(out.Curves)-1].Reference = true
+			out.reference(measureRate, limitOf(step), t)
 		}
-		return out, nil
-	}}
+		return nil
+	})
 }
 
 // logisticInformation is the mean of p(1−p)·xxᵀ over the rows, of two experts.
@@ -171,12 +159,7 @@ func judgeRates(o *Outcome) Verdict {
 			v.Measured += fmt.Sprintf(" %s %.2g and %.2g;", s, y[0], y[len(y)-1])
 		}
 	}
-	limit, largest := 0.0, 0.0
-	for _, c := range o.Curves {
-		if c.Series == limitOf(1) {
-			limit = c.Last()
-		}
-	}
+	limit, largest := o.computed(limitOf(1)).Last(), 0.0
 	for _, c := range o.aside {
 		largest = max(largest, c.Last())
 	}

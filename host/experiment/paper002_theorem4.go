@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -68,15 +69,16 @@ func gateErrorUnit(g, over string, run int) unit {
 func judgeGateError(over string, z size) func(*Outcome) Verdict {
 	want := map[string]float64{"n": -0.5, "d": 0.5}[over]
 	return func(o *Outcome) Verdict {
-		v := Verdict{Agrees: true, Measured: fmt.Sprintf("slopes on log %s:", over)}
+		v := Verdict{Agrees: true}
+		var measured []string
 		for _, s := range o.Series() {
 			b := slope(o.geometric(s))
-			v.Measured += fmt.Sprintf(" %s %.2f;", s, b)
+			measured = append(measured, fmt.Sprintf("%s %.2f", s, b))
 			if math.Abs(b-want) > gateTolerance(z) {
 				v.Agrees, v.Because = false, fmt.Sprintf("the slope of %s is not %+.1f", s, want)
 			}
 		}
-		v.Measured = v.Measured[:len(v.Measured)-1]
+		v.Measured = fmt.Sprintf("slopes on log %s: %s", over, strings.Join(measured, "; "))
 		return v
 	}
 }

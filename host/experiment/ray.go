@@ -15,7 +15,7 @@ import (
 )
 
 // ray is the empirical L4 along the ray on which it falls fastest.
-func ray(z size) *Figure {
+func ray() *Figure {
 	f := &Figure{
 		ID: "ray", Title: "The empirical L4 along its worst ray", Source: "beyond the papers; 002 Theorem 2",
 		Claim:    "The empirical L4 inherits the landscape of its population value once n is large enough.",
@@ -46,12 +46,12 @@ func rayRun(ctx context.Context, seed uint64, ns []int) (*output, error) {
 		if u, err = steepest(ctx, st, one); err != nil {
 			return nil, err
 		}
-		if err := out.ray(ctx, st, one, u, fmt.Sprintf("n = %d", n), false); err != nil {
+		if err := out.ray(ctx, st, one, u, fmt.Sprintf("n = %d", n)); err != nil {
 			return nil, err
 		}
 	}
 	t2, t4 := tensor.Population([]float64{0.5, 0.5}, mat.NewDense(2, s.d, st.truth.Regressors))
-	return out, out.ray(ctx, st, loss.NewL4(1, t2, t4, 0.01, 50, 0), u, seriesPopulation, true)
+	return out, out.ray(ctx, st, loss.NewL4(1, t2, t4, 0.01, 50, 0), u, seriesPopulation)
 }
 
 const seriesPopulation = "population"
@@ -155,7 +155,7 @@ func steepest(ctx context.Context, st *study, l *loss.L4) ([]float64, error) {
 
 // ray adds the curve of L4 along the ray of the unit vector u, and its row of
 // the table.
-func (o *output) ray(ctx context.Context, st *study, l *loss.L4, u []float64, name string, reference bool) error {
+func (o *output) ray(ctx context.Context, st *study, l *loss.L4, u []float64, name string) error {
 	t, x := new(trace), make([]float64, len(u))
 	const rows = 2 // the row of zeros adds λ
 	base := rows * l.Lambda
@@ -169,7 +169,7 @@ func (o *output) ray(ctx context.Context, st *study, l *loss.L4, u []float64, na
 		t.add(at, (v+l.Lambda)/base)
 	}
 	o.add("", name, 0, t)
-	o.Curves[len(o.Curves)-1].Reference = reference
+	o.Curves[len(o.Curves)-1].Reference = name == seriesPopulation
 	quartic, err := (&leading{l, x}).at(ctx, u)
 	if err != nil {
 		return err

@@ -3,12 +3,10 @@ package experiment
 import (
 	"context"
 	"fmt"
-
-	"github.com/gatedlearning/moe/host"
 )
 
-// slides is the comparison with EM in 001.
-func slides(z size) []*Figure {
+// slides001 is the comparison with EM in 001.
+func slides001(z size) []*Figure {
 	var out []*Figure
 	sets := z.of(6, 60)
 	for _, k := range []int{3, 4} {
@@ -30,58 +28,35 @@ func slides(z size) []*Figure {
 
 const seriesMoments = "moments"
 
+// slideUnit is one data set, by the moments and by EM.
 func slideUnit(s setting, n, run int) unit {
-	return unit{key: fmt.Sprintf("slides %+v n %d run %d", s, n, run), run: func(ctx context.Context, seed uint64) (*output, error) {
-		st, err := s.open(ctx, seed, n)
+	key := fmt.Sprintf("slides %+v n %d run %d", s, n, run)
+	return s.unit(key, n, func(ctx context.Context, st *study, out *output) error {
+		e, err := st.byMoments(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out := new(output)
-		put := func(series string, e float64) {
-			out.add(regressors, series, run, &trace{x: []float64{float64(n)}, y: []float64{e}})
-		}
-		m, err := host.Fit(ctx, st.act, st.sampler, host.Config{K: s.k, Method: host.Moments{}, Seed: seed, Threads: 1, Truth: st.truth})
-		switch {
-		case err == nil:
-			put(seriesMoments, m.Truth.EReg)
-		case isRequest(err): // too few rows for T2
-			put(seriesMoments, 1)
-		default:
-			return nil, err
-		}
+		out.point(regressors, seriesMoments, run, float64(n), e)
 		data, err := st.table(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, fixed := range []bool{true, false} {
 			reg, _, err := st.em(ctx, data, fixed, emSteps)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			series := seriesFree
-			if fixed {
-				series = seriesFixed
-			}
-			put(series, reg.y[len(reg.y)-1])
+			out.point(regressors, emSeries(fixed), run, float64(n), reg.y[len(reg.y)-1])
 		}
-		return out, nil
-	}}
+		return nil
+	})
 }
 
 func judgeSlides(o *Outcome) Verdict {
-	at := func(series string, n float64) []float64 {
-		var v []float64
-		for _, c := range o.Of(series) {
-			if c.X[0] == n {
-				v = append(v, c.Y[0])
-			}
-		}
-		return v
-	}
 	of := func(v []float64) string { return fmt.Sprintf("%d of %d", away(v), len(v)) }
-	m, fixed, free := at(seriesMoments, 10000), at(seriesFixed, 10000), at(seriesFree, 10000)
+	m, fixed, free := o.at(seriesMoments, 10000), o.at(seriesFixed, 10000), o.at(seriesFree, 10000)
 	v := Verdict{Measured: fmt.Sprintf("E_reg above 0.05: EM with σ fixed %s at n = 1000 and %s at n = 10000, with σ free %s at n = 1000 and %s at n = 10000; moments %s at n = 10000, where their median is %s against %s of EM with σ free",
-		of(at(seriesFixed, 1000)), of(fixed), of(at(seriesFree, 1000)), of(free), of(m), g2(median(m)), g2(median(free)))}
+		of(o.at(seriesFixed, 1000)), of(fixed), of(o.at(seriesFree, 1000)), of(free), of(m), g2(median(m)), g2(median(free)))}
 	switch {
 	case median(m) > stuck:
 		v.Because = "the moment estimate does not recover the parameters at n = 10000"

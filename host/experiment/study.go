@@ -45,6 +45,7 @@ type study struct {
 	out     solver.Transform
 	sampler *sample.Sampler
 	truth   *model.Params
+	seed    uint64
 	rng     *rand.Rand // for starts
 }
 
@@ -58,7 +59,7 @@ func (s setting) open(ctx context.Context, seed uint64, rows int) (*study, error
 	if err != nil {
 		return nil, err
 	}
-	st := &study{setting: s, act: plugin.Activation, rng: rand.New(rand.NewPCG(seed, 1))}
+	st := &study{setting: s, act: plugin.Activation, seed: seed, rng: rand.New(rand.NewPCG(seed, 1))}
 	if st.moments, err = sdk.MomentsOf(ctx, st.act); err != nil {
 		return nil, err
 	}

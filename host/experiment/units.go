@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 )
 
@@ -30,11 +31,10 @@ const (
 
 var (
 	axisBatches = Axis{Label: "mini-batches"}
+	axisRows    = Axis{Label: "rows processed", Log: true}
 	axisReg     = Axis{Label: "E_reg", Log: true}
 	axisGating  = Axis{Label: "E_gating", Log: true}
 )
-
-var axisRows = Axis{Label: "rows processed", Log: true}
 
 // l4Descent is SGD on L4 as in 002 Section 4: batch 1024 and, left out there and
 // chosen here, step 4e−3 falling to 0 along a cosine, μ = 0.01, λ = 20, ridge 1.
@@ -68,85 +68,86 @@ const l2Settings = "ℓ2: SGD with step 1, the best of 0.1, 0.3, 1 and 3, and Ad
 
 const gateSettings = "L_log: mini-batches of 1024 fresh rows, step 1 falling to 0 along a cosine, from W = 0, σ known. "
 
+// unit makes a unit that runs in the setting, on a study of n rows.
+func (s setting) unit(key string, n int, run func(ctx context.Context, st *study, out *output) error) unit {
+	return unit{key: key, run: func(ctx context.Context, seed uint64) (*output, error) {
+		st, err := s.open(ctx, seed, n)
+		if err != nil {
+			return nil, err
+		}
+		out := new(output)
+		return out, run(ctx, st, out)
+	}}
+}
+
+// onTable is unit for runs on the study's rows as a table.
+func (s setting) onTable(key string, n int, run func(ctx context.Context, st *study, data *model.Data, out *output) error) unit {
+	return s.unit(key, n, func(ctx context.Context, st *study, out *output) error {
+		data, err := st.table(ctx)
+		if err != nil {
+			return err
+		}
+		return run(ctx, st, data, out)
+	})
+}
+
 // l4Unit is one run of the papers' method: L4 by SGD on fresh samples, and
 // where gate is set L_log by SGD with what it found.
 func l4Unit(s setting, how, gate descent, series, gateSeries string, run int) unit {
-	return unit{
-		key: fmt.Sprintf("l4 %+v %+v gate %+v %q %q run %d", s, how, gate, series, gateSeries, run),
-		run: func(ctx context.Context, seed uint64) (*output, error) {
-			st, err := s.open(ctx, seed, 1)
-			if err != nil {
-				return nil, err
-			}
-			batches := st.sampler.Batches(how.batch)
-			p, curve, err := st.l4(ctx, batches, how)
-			if err != nil {
-				return nil, err
-			}
-			out := new(output)
-			out.add(regressors, series, run, curve)
-			if gate.steps == 0 {
-				return out, nil
-			}
-			if err := st.sign(ctx, p, batches); err != nil {
-				return nil, err
-			}
-			curve, err = st.gate(ctx, p, batches, gate)
-			if err != nil {
-				return nil, err
-			}
-			out.add(gating, gateSeries, run, curve)
-			return out, nil
-		},
-	}
+	key := fmt.Sprintf("l4 %+v %+v gate %+v %q %q run %d", s, how, gate, series, gateSeries, run)
+	return s.unit(key, 1, func(ctx context.Context, st *study, out *output) error {
+		batches := st.sampler.Batches(how.batch)
+		p, curve, err := st.l4(ctx, batches, how)
+		if err != nil {
+			return err
+		}
+		out.add(regressors, series, run, curve)
+		if gate.steps == 0 {
+			return nil
+		}
+		if err := st.sign(ctx, p, batches); err != nil {
+			return err
+		}
+		if curve, err = st.gate(ctx, p, batches, gate); err != nil {
+			return err
+		}
+		out.add(gating, gateSeries, run, curve)
+		return nil
+	})
 }
 
 // l2Unit is one run of SGD or Adam on ℓ2, and where gate is set L_log by SGD with
 // its regressors.
 func l2Unit(s setting, how, gate descent, series, gateSeries string, run int) unit {
-	return unit{
-		key: fmt.Sprintf("l2 %+v %+v gate %+v %q %q run %d", s, how, gate, series, gateSeries, run),
-		run: func(ctx context.Context, seed uint64) (*output, error) {
-			st, err := s.open(ctx, seed, 1)
-			if err != nil {
-				return nil, err
+	key := fmt.Sprintf("l2 %+v %+v gate %+v %q %q run %d", s, how, gate, series, gateSeries, run)
+	return s.unit(key, 1, func(ctx context.Context, st *study, out *output) error {
+		batches := st.sampler.Batches(how.batch)
+		p, reg, joint, err := st.l2(ctx, batches, how)
+		if err != nil {
+			return err
+		}
+		out.add(regressors, series, run, reg)
+		if gate.steps > 0 {
+			if joint, err = st.gate(ctx, p, batches, gate); err != nil {
+				return err
 			}
-			batches := st.sampler.Batches(how.batch)
-			p, reg, joint, err := st.l2(ctx, batches, how)
-			if err != nil {
-				return nil, err
-			}
-			out := new(output)
-			out.add(regressors, series, run, reg)
-			if gate.steps > 0 {
-				if joint, err = st.gate(ctx, p, batches, gate); err != nil {
-					return nil, err
-				}
-			}
-			out.add(gating, gateSeries, run, joint)
-			return out, nil
-		},
-	}
+		}
+		out.add(gating, gateSeries, run, joint)
+		return nil
+	})
 }
 
 // truthUnit is L_log by SGD at the true regressors.
 func truthUnit(s setting, gate descent, run int) unit {
-	return unit{
-		key: fmt.Sprintf("truth %+v gate %+v run %d", s, gate, run),
-		run: func(ctx context.Context, seed uint64) (*output, error) {
-			st, err := s.open(ctx, seed, 1)
-			if err != nil {
-				return nil, err
-			}
-			curve, err := st.gate(ctx, st.truth, st.sampler.Batches(gate.batch), gate)
-			if err != nil {
-				return nil, err
-			}
-			out := new(output)
-			out.add(gating, seriesTrue, run, curve)
-			return out, nil
-		},
-	}
+	key := fmt.Sprintf("truth %+v gate %+v run %d", s, gate, run)
+	return s.unit(key, 1, func(ctx context.Context, st *study, out *output) error {
+		curve, err := st.gate(ctx, st.truth, st.sampler.Batches(gate.batch), gate)
+		if err != nil {
+			return err
+		}
+		out.add(gating, seriesTrue, run, curve)
+		return nil
+	})
 }
 
 // emRows is the table that EM has, emSteps its most iterations.
@@ -155,32 +156,37 @@ const (
 	emSteps = 300
 )
 
-// emUnit is one run of EM on a table of n rows.
-func emUnit(s setting, fixed bool, n, steps, run int) unit {
-	return unit{
-		key: fmt.Sprintf("em %+v fixed %v n %d steps %d run %d", s, fixed, n, steps, run),
-		run: func(ctx context.Context, seed uint64) (*output, error) {
-			st, data, err := s.openTable(ctx, seed, n)
-			if err != nil {
-				return nil, err
-			}
-			reg, gate, err := st.em(ctx, data, fixed, steps)
-			if err != nil {
-				return nil, err
-			}
-			series := seriesFree
-			if fixed {
-				series = seriesFixed
-			}
-			out := new(output)
-			out.add(regressors, series, run, reg)
-			out.add(gating, series, run, gate)
-			return out, nil
-		},
+// emSeries names EM with σ fixed or free.
+func emSeries(fixed bool) string {
+	if fixed {
+		return seriesFixed
 	}
+	return seriesFree
 }
 
-func isRequest(err error) bool {
-	var r *host.RequestError
-	return errors.As(err, &r)
+// emUnit is one run of EM on a table of n rows.
+func emUnit(s setting, fixed bool, n, steps, run int) unit {
+	key := fmt.Sprintf("em %+v fixed %v n %d steps %d run %d", s, fixed, n, steps, run)
+	return s.onTable(key, n, func(ctx context.Context, st *study, data *model.Data, out *output) error {
+		reg, gate, err := st.em(ctx, data, fixed, steps)
+		if err != nil {
+			return err
+		}
+		out.add(regressors, emSeries(fixed), run, reg)
+		out.add(gating, emSeries(fixed), run, gate)
+		return nil
+	})
+}
+
+// byMoments is E_reg of the moment estimate from the study's rows, and 1 where
+// they are too few for one.
+func (s *study) byMoments(ctx context.Context) (float64, error) {
+	m, err := host.Fit(ctx, s.act, s.sampler, host.Config{K: s.k, Method: host.Moments{}, Seed: s.seed, Threads: 1, Truth: s.truth})
+	if request := (*host.RequestError)(nil); errors.As(err, &request) {
+		return 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return m.Truth.EReg, nil
 }
