@@ -58,7 +58,7 @@ var imports = map[string][]string{
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid",
 		goPlugin, hclog, grpc, "golang.org/x/sys"},
 
-	"host/experiment": {"sdk", "solver", "host", "host/model", "host/optim", "host/metric", "host/tensor",
+	"host/experiment": {"sdk", "solver", "host", "host/model", "host/moment", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
 
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/descent", "host/optim", "host/fitted", "host/infer", "host/model", "host/native",

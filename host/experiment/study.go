@@ -7,13 +7,13 @@ import (
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/sdk"
@@ -98,11 +98,21 @@ func (s setting) openTable(ctx context.Context, seed uint64, rows int) (*study, 
 type descent struct {
 	batch, steps int
 	size         float64
-	schedule     optim.Schedule
+	schedule     string  // of the step size: cosine, or "" for constant; a part of the unit's key
 	mu, lambda   float64 // of L4
 	ridge        float64 // of L4
 	adam         bool    // for ℓ2
 	points       int     // of the curve
+}
+
+// cosine is the name of the one schedule that is not constant.
+var cosine = optim.Cosine{}.Name()
+
+func (d descent) scheduled() optim.Schedule {
+	if d.schedule == cosine {
+		return optim.Cosine{}
+	}
+	return optim.Constant{}
 }
 
 // trace records a curve: one point every few steps, and how it ended where it
@@ -129,7 +139,7 @@ func (s *study) l4(ctx context.Context, batches loss.Batches, how descent) (*mod
 	l := loss.NewOnlineL4(s.k, s.d, s.out, how.mu, how.lambda, how.ridge)
 	curve := new(trace)
 	r, err := optim.SGD(ctx, loss.Batched{Loss: l, Batches: batches}, s.unitRows(s.k), optim.StochasticSettings{
-		Steps: how.steps, StepSize: how.size, Schedule: how.schedule, Every: max(1, how.steps/how.points), Bound: 100,
+		Steps: how.steps, StepSize: how.size, Schedule: how.scheduled(), Every: max(1, how.steps/how.points), Bound: 100,
 		Watch: func(step int, x []float64) bool { curve.add(float64(step), s.ereg(s.regressors(x))); return false },
 	})
 	if err != nil {
@@ -140,35 +150,16 @@ func (s *study) l4(ctx context.Context, batches loss.Batches, how descent) (*mod
 }
 
 // unitRows draws m random directions.
-func (s *study) unitRows(m int) []float64 {
-	a := make([]float64, m*s.d)
-	for i := range m {
-		row := a[i*s.d : (i+1)*s.d]
-		for j := range row {
-			row[j] = s.rng.NormFloat64()
-		}
-		floats.Scale(1/floats.Norm(row, 2), row)
-	}
-	return a
-}
+func (s *study) unitRows(m int) []float64 { return model.RandomDirections(s.rng, m, s.d) }
 
-// regressors reads the regressors from an A of L4: the rows of (A†)ᵀ, of unit
-// norm (002 Theorem 1).
+// regressors reads the regressors from an A of L4.
 func (s *study) regressors(a []float64) *model.Params {
-	p := model.NewParams(s.k, s.d)
-	copy(p.Regressors, a)
-	if rows, err := loss.PseudoInverseRows(mat.NewDense(s.k, s.d, append([]float64(nil), a...))); err == nil {
-		copy(p.Regressors, rows.RawMatrix().Data)
-	}
-	for i := range s.k {
-		floats.Scale(1/floats.Norm(p.Regressor(i), 2), p.Regressor(i))
-	}
+	p := moment.FromL4(a, s.k, nil).Params
 	p.Sigma[0] = s.sigma
 	return p
 }
 
-// sign gives regressors the signs of the coefficients of E[y·x] in their basis
-// (002 Remark 1), from fresh rows.
+// sign gives regressors the signs that the first moment of fresh rows asks for.
 func (s *study) sign(ctx context.Context, p *model.Params, batches loss.Batches) error {
 	yx := make([]float64, s.d)
 	for range 16 {
@@ -183,14 +174,8 @@ func (s *study) sign(ctx context.Context, p *model.Params, batches loss.Batches)
 			}
 		}
 	}
-	rows, err := loss.PseudoInverseRows(mat.NewDense(s.k, s.d, append([]float64(nil), p.Regressors...)))
-	if err != nil {
-		return err
-	}
-	for i := range s.k {
-		if floats.Dot(rows.RawRowView(i), yx)*s.moments.Value[1][1] < 0 {
-			floats.Scale(-1, p.Regressor(i))
-		}
+	if why := moment.ChooseSigns(p, yx, s.moments); why != "" {
+		return fmt.Errorf("the regressors' signs cannot be told: %s", why)
 	}
 	return nil
 }
@@ -203,7 +188,7 @@ func (s *study) gate(ctx context.Context, p *model.Params, batches loss.Batches,
 	p.Sigma[0] = s.sigma
 	curve := new(trace)
 	r, err := optim.SGD(ctx, loss.Batched{Loss: loss.NewGateOn(s.act, p), Batches: batches}, p.Gating, optim.StochasticSettings{
-		Steps: how.steps, StepSize: how.size, Schedule: how.schedule, Every: max(1, how.steps/how.points),
+		Steps: how.steps, StepSize: how.size, Schedule: how.scheduled(), Every: max(1, how.steps/how.points),
 		Watch: func(step int, w []float64) bool {
 			copy(p.Gating, w)
 			curve.add(float64(step), s.egating(p))
@@ -227,7 +212,7 @@ func (s *study) l2(ctx context.Context, batches loss.Batches, how descent) (p *m
 	}
 	reg, gate = new(trace), new(trace)
 	r, err := minimise(ctx, loss.Batched{Loss: l, Batches: batches}, s.unitRows(2*s.k-1), optim.StochasticSettings{
-		Steps: how.steps, StepSize: how.size, Schedule: how.schedule, Every: max(1, how.steps/how.points),
+		Steps: how.steps, StepSize: how.size, Schedule: how.scheduled(), Every: max(1, how.steps/how.points),
 		Watch: func(step int, x []float64) bool {
 			p := l.Params(x, s.sigma)
 			reg.add(float64(step), s.ereg(p))

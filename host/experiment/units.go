@@ -7,7 +7,6 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/optim"
 )
 
 // Names of the series.
@@ -44,18 +43,18 @@ var (
 // times as far from the truth; λ = 10 is as good as 20. With step 2e−3 one start in
 // 300 at k = 3 is still at a saddle after 3000 steps.
 func l4Descent(steps int) descent {
-	return descent{batch: 1024, steps: steps, size: 4e-3, schedule: optim.Cosine{}, mu: 0.01, lambda: 20, ridge: 1, points: 100}
+	return descent{batch: 1024, steps: steps, size: 4e-3, schedule: cosine, mu: 0.01, lambda: 20, ridge: 1, points: 100}
 }
 
 // gateDescent is SGD on L_log.
 func gateDescent(steps int) descent {
-	return descent{batch: 1024, steps: steps, size: 1, schedule: optim.Cosine{}, points: 50}
+	return descent{batch: 1024, steps: steps, size: 1, schedule: cosine, points: 50}
 }
 
 // l2Descent is SGD on ℓ2 with the best of the steps 0.1, 0.3, 1 and 3, or Adam
 // with the best of 0.01, 0.03, 0.1 and 0.3: those that get stuck least often.
 func l2Descent(steps int, adam bool) descent {
-	how := descent{batch: 1024, steps: steps, size: 1, schedule: optim.Cosine{}, points: 100}
+	how := descent{batch: 1024, steps: steps, size: 1, schedule: cosine, points: 100}
 	if adam {
 		how.size, how.adam = 0.1, true
 	}

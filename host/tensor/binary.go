@@ -1,0 +1,153 @@
+package tensor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// The sums as bytes, so that parts of a table can be summed where they are and
+// merged elsewhere: a name of 8 bytes, the sizes as uint64 and the numbers as
+// float64, all little-endian, and the CRC-32 (IEEE) of everything before it.
+const (
+	secondName = "moesum2\x01"
+	fourthName = "moesum4\x01"
+)
+
+// mostSums bounds the numbers that are read: 4 GiB of them.
+const mostSums = 1 << 29
+
+var errSums = errors.New("tensor: not sums of this kind, or damaged")
+
+// MarshalBinary writes the sums, to the last bit.
+func (s *Second) MarshalBinary() ([]byte, error) {
+	return encode(secondName, []int{s.N, s.D}, s.values([]float64{s.W2})), nil
+}
+
+// UnmarshalBinary reads sums that [Second.MarshalBinary] wrote. Anything else is
+// an error, and s is then as it was.
+func (s *Second) UnmarshalBinary(data []byte) error {
+	sizes, rest, err := decode(secondName, data, 2)
+	if err != nil {
+		return err
+	}
+	d := sizes[1]
+	if d < 1 || d > mostSums/d {
+		return errSums
+	}
+	out, w2 := NewSecond(d), make([]float64, 1)
+	out.N = sizes[0]
+	if err := fill(rest, out.values(w2)); err != nil {
+		return err
+	}
+	out.W2 = w2[0]
+	*s = *out
+	return nil
+}
+
+// values lists everything that is summed, W2 in the place given.
+func (s *Second) values(w2 []float64) [][]float64 {
+	out := [][]float64{w2, s.Y[:]}
+	for p := range s.X {
+		out = append(out, s.X[p], s.XX[p])
+	}
+	return append(out, s.Cubes, s.Fours)
+}
+
+// MarshalBinary writes the sums and the projection that they are over, to the
+// last bit.
+func (f *Fourth) MarshalBinary() ([]byte, error) {
+	d, _ := f.basis.Dims()
+	return encode(fourthName, []int{f.N, d, f.M}, f.values()), nil
+}
+
+// UnmarshalBinary reads sums that [Fourth.MarshalBinary] wrote. Anything else is
+// an error, and f is then as it was.
+func (f *Fourth) UnmarshalBinary(data []byte) error {
+	sizes, rest, err := decode(fourthName, data, 3)
+	if err != nil {
+		return err
+	}
+	d, m := sizes[1], sizes[2]
+	if d < 1 || m < 1 || m > d || d > mostSums/m || m > 512 || m*m*m > mostSums/m {
+		return errSums
+	}
+	out := NewFourth(mat.NewDense(d, m, nil), nil)
+	out.N = sizes[0]
+	if err := fill(rest, out.values()); err != nil {
+		return err
+	}
+	*f = *out
+	return nil
+}
+
+// values lists the projection and everything that is summed over it.
+func (f *Fourth) values() [][]float64 {
+	out := [][]float64{f.basis.RawMatrix().Data, f.shift, f.Y[:]}
+	for p := range f.Two {
+		out = append(out, f.Two[p], f.Four[p])
+	}
+	return out
+}
+
+func encode(name string, sizes []int, values [][]float64) []byte {
+	n := len(name) + 8*len(sizes) + 4
+	for _, v := range values {
+		n += 8 * len(v)
+	}
+	out := append(make([]byte, 0, n), name...)
+	for _, size := range sizes {
+		out = binary.LittleEndian.AppendUint64(out, uint64(size))
+	}
+	for _, v := range values {
+		for _, x := range v {
+			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(x))
+		}
+	}
+	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out))
+}
+
+// decode returns the sizes and the bytes of the numbers.
+func decode(name string, data []byte, count int) (sizes []int, rest []byte, err error) {
+	head := len(name) + 8*count
+	if len(data) < head+4 || string(data[:len(name)]) != name {
+		return nil, nil, errSums
+	}
+	body, sum := data[:len(data)-4], data[len(data)-4:]
+	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(sum) {
+		return nil, nil, fmt.Errorf("%w: the checksum does not match", errSums)
+	}
+	for i := range count {
+		v := binary.LittleEndian.Uint64(body[len(name)+8*i:])
+		if v > math.MaxInt32 && i > 0 || v > math.MaxInt64 {
+			return nil, nil, errSums
+		}
+		sizes = append(sizes, int(v))
+	}
+	return sizes, body[head:], nil
+}
+
+// fill reads exactly the given values. Sums that are not finite have no use.
+func fill(rest []byte, values [][]float64) error {
+	n := 0
+	for _, v := range values {
+		n += 8 * len(v)
+	}
+	if n != len(rest) {
+		return errSums
+	}
+	for _, v := range values {
+		for i := range v {
+			v[i] = math.Float64frombits(binary.LittleEndian.Uint64(rest))
+			rest = rest[8:]
+			if math.IsNaN(v[i]) || math.IsInf(v[i], 0) {
+				return fmt.Errorf("%w: %v is among them", errSums, v[i])
+			}
+		}
+	}
+	return nil
+}
