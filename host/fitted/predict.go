@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -31,9 +32,9 @@ type Predictor struct {
 	table  string // what errors call the table
 	seen   int    // rows predicted so far
 
-	gate, gateLSE, expert  []float64
-	posterior, dens, means []float64
-	row                    mixture
+	post          *mixture.Posterior
+	expert, means []float64
+	row           *mixture.Distribution
 }
 
 // NewPredictor returns the predictor of a model with parameters p and
@@ -42,9 +43,9 @@ func NewPredictor(p *model.Params, act model.Activation, table string) *Predicto
 	const n = model.BlockRows
 	return &Predictor{
 		params: p, act: act, table: table,
-		gate: make([]float64, p.K*n), gateLSE: make([]float64, n), expert: make([]float64, p.K*n),
-		posterior: make([]float64, p.K*n), dens: make([]float64, n), means: make([]float64, n),
-		row: newMixture(p),
+		post:   mixture.NewPosterior(mixture.Mixture{}, p.K),
+		expert: make([]float64, p.K*n), means: make([]float64, n),
+		row: mixture.NewDistribution(mixture.Mixture{}, p),
 	}
 }
 
@@ -53,22 +54,17 @@ func NewPredictor(p *model.Params, act model.Activation, table string) *Predicto
 // the largest float64 can make it, is a *dataset.Error.
 func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, error) {
 	n, k := b.N, p.params.K
-	gate, expert, mean := p.gate[:k*n], p.expert[:k*n], p.means[:n]
+	expert, mean := p.expert[:k*n], p.means[:n]
 	p.params.Predictors(expert, b)
 	if err := p.act.Eval(ctx, expert, expert); err != nil {
 		return nil, err
 	}
+	p.post.Given(p.params, b)
+	gate := p.post.Prior
 	out := &Prediction{N: n, Mean: mean, Gate: gate, Experts: expert}
-	p.params.GateLogits(gate, b)
 	if b.Y != nil {
-		out.Posterior, out.LogDens = p.posterior[:k*n], p.dens[:n]
-		copy(out.Posterior, gate)
-		p.addLogNormal(out.Posterior, expert, b)
-		model.Softmax(out.Posterior, out.LogDens, out.Posterior, n)
-	}
-	model.Softmax(gate, p.gateLSE[:n], gate, n)
-	if b.Y != nil {
-		floats.Sub(out.LogDens, p.gateLSE[:n])
+		p.post.Predict(b.Y, expert)
+		out.Posterior, out.LogDens = p.post.Post, p.post.LogJoint
 	}
 	clear(mean)
 	for i := range k {
@@ -92,7 +88,7 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 // is a *dataset.Error.
 func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level float64) error {
 	for r := range pred.N {
-		lower[r], upper[r] = p.mixture(pred, r).interval(level)
+		lower[r], upper[r] = p.distribution(pred, r).Interval(level)
 		if !isFinite(lower[r]) || !isFinite(upper[r]) {
 			return &dataset.Error{File: p.table, Msg: fmt.Sprintf("the prediction interval for row %d is %v to %v: its values are too large", p.seen-pred.N+r+1, lower[r], upper[r])}
 		}
@@ -100,28 +96,12 @@ func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level fl
 	return nil
 }
 
-// mixture returns the predicted distribution of a row, valid until the next call.
-func (p *Predictor) mixture(pred *Prediction, row int) *mixture {
+// distribution returns the predicted one of a row, valid until the next call.
+func (p *Predictor) distribution(pred *Prediction, row int) *mixture.Distribution {
 	for i := range p.params.K {
-		p.row.p[i], p.row.mean[i] = pred.Gate[i*pred.N+row], pred.Experts[i*pred.N+row]
+		p.row.P[i], p.row.Mean[i] = pred.Gate[i*pred.N+row], pred.Experts[i*pred.N+row]
 	}
-	return &p.row
-}
-
-// maxSquare is where squared residuals are held, so that densities that
-// underflow still compare and none is NaN.
-const maxSquare = 1e300
-
-// addLogNormal adds log N(y | g(⟨a_i,x⟩), σ_i²) to the logit of every expert.
-func (p *Predictor) addLogNormal(logits, expert []float64, b *model.Block) {
-	for i := range p.params.K {
-		sigma := p.params.SigmaOf(i)
-		constant := -0.5*math.Log(2*math.Pi) - math.Log(sigma)
-		for r, y := range b.Y {
-			e := (y - expert[i*b.N+r]) / sigma
-			logits[i*b.N+r] += constant - 0.5*min(e*e, maxSquare)
-		}
-	}
+	return p.row
 }
 
 // Evaluation is how well a model describes data.
@@ -165,7 +145,7 @@ func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src da
 			rows += w
 			logLikelihood += w * pred.LogDens[r]
 			s += w * (y - pred.Mean[r]) * (y - pred.Mean[r])
-			calibration.add(predictor.mixture(pred, r).cdf(y), w)
+			calibration.add(predictor.distribution(pred, r).CDF(y), w)
 		}
 		e.LogLikelihood += logLikelihood
 		sse += s

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"gonum.org/v1/gonum/floats"
 )
@@ -101,12 +102,9 @@ func designColumns(given []int, d int, intercept bool) []int {
 
 // termRows is room for the terms of a block of rows.
 type termRows struct {
-	n                     int
+	*mixture.Posterior
 	cols                  [][]float64 // x and ones
-	logits, prior, z      []float64   // k rows of n values
-	g, dg                 []float64
-	post, e               []float64
-	lse                   []float64
+	z, g, dg, res         []float64   // k rows of N values
 	y                     []float64
 	zBump, zBend          []float64 // h of z
 	lBump, lBend          []float64 // h of the logits
@@ -121,10 +119,11 @@ func (m *terms) newRows() *termRows {
 	const n = model.BlockRows
 	kn := func() []float64 { return make([]float64, m.p.K*n) }
 	w := &termRows{
-		logits: kn(), prior: kn(), z: kn(), g: kn(), dg: kn(), post: kn(), e: kn(),
+		Posterior: mixture.NewPosterior(mixture.Mixture{}, m.p.K),
+		z:         kn(), g: kn(), dg: kn(), res: kn(),
 		zBump: kn(), zBend: kn(), lBump: kn(), lBend: kn(),
 		xBump: make([]float64, m.groups*n), xSoft: make([]float64, m.p.D*n), xPairs: make([]float64, m.pairs*n),
-		lse: make([]float64, n), y: make([]float64, n), ones: make([]float64, n),
+		y: make([]float64, n), ones: make([]float64, n),
 		score: make([]float64, n), one: make([]float64, n), two: make([]float64, n),
 		cols: make([][]float64, m.p.D+1), out: make([][]float64, m.at[atEnd]),
 	}
@@ -146,14 +145,12 @@ func soft(t float64) float64 { return t / math.Sqrt(1+t*t/4) }
 
 // given computes what depends on x alone.
 func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
-	w.n = b.N
 	n, kn := b.N, m.p.K*b.N
 	for j := range m.p.D {
 		w.cols[j] = b.Col(j)
 	}
 	w.cols[m.p.D] = w.ones[:n]
-	m.p.GateLogits(w.logits[:kn], b)
-	model.Softmax(w.prior[:kn], w.lse[:n], w.logits[:kn], n)
+	w.Given(m.p, b)
 	m.p.Predictors(w.z[:kn], b)
 	if err := m.act.Eval(ctx, w.g[:kn], w.z[:kn]); err != nil {
 		return err
@@ -163,7 +160,7 @@ func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
 	}
 	for i := range m.p.K {
 		for t := i * n; t < (i+1)*n; t++ {
-			u, v := w.z[t]/m.zScale[i], w.logits[t]/m.lScale[i]
+			u, v := w.z[t]/m.zScale[i], w.Scores[t]/m.lScale[i]
 			w.zBump[t], w.zBend[t] = bump(u), bend(u)
 			w.lBump[t], w.lBend[t] = bump(v), bend(v)
 		}
@@ -200,13 +197,13 @@ func (m *terms) features(w *termRows, b *model.Block) {
 
 // draw writes to w.y targets drawn from the fitted model given x.
 func (m *terms) draw(w *termRows, rng *rand.Rand) {
-	n := w.n
+	n := w.N
 	for t := range n {
 		u, i := rng.Float64(), 0
-		below := w.prior[t]
+		below := w.Prior[t]
 		for i < m.p.K-1 && u >= below {
 			i++
-			below += w.prior[i*n+t]
+			below += w.Prior[i*n+t]
 		}
 		w.y[t] = w.g[i*n+t] + m.p.SigmaOf(i)*rng.NormFloat64()
 	}
@@ -215,11 +212,11 @@ func (m *terms) draw(w *termRows, rng *rand.Rand) {
 // fill writes the terms of targets y to w.out.
 func (m *terms) fill(w *termRows, y []float64) {
 	m.posterior(w, y)
-	n, k := w.n, m.p.K
+	n, k := w.N, m.p.K
 	at, noiseAt := 0, k*len(m.expert)+(k-1)*len(m.gate)
 	if m.noise {
 		for i := range m.p.Sigma {
-			clear(w.out[noiseAt+i][:n])
+			w.NoiseScore(w.out[noiseAt+i][:n], i)
 		}
 	}
 	for g := range m.groups {
@@ -228,13 +225,10 @@ func (m *terms) fill(w *termRows, y []float64) {
 	all := w.two[:n] // Σ r_i·e_i
 	clear(all)
 	for i := range k {
-		r, e := w.post[i*n:(i+1)*n], w.e[i*n:(i+1)*n]
 		score := w.score[:n]
 		m.fillShape(w, i)
 		inv := 1 / m.p.SigmaOf(i)
-		for t := range n {
-			score[t] = r[t] * e[t]
-		}
+		w.MeanScore(score, i)
 		floats.Add(all, score)
 		m.fillTimes(w, m.at[atNonlinearity]+3*i, score, w.ones[:n], w.zBump[i*n:(i+1)*n], w.zBend[i*n:(i+1)*n])
 		for t, dg := range w.dg[i*n : (i+1)*n] {
@@ -244,19 +238,13 @@ func (m *terms) fill(w *termRows, y []float64) {
 			floats.MulTo(w.out[at][:n], score, w.cols[j])
 			at++
 		}
-		if m.noise {
-			level := noiseAt + min(i, len(m.p.Sigma)-1)
-			for t := range n {
-				w.out[level][t] += r[t] * (e[t]*e[t] - 1)
-			}
-		}
 	}
 	for g := range m.pairs {
 		floats.MulTo(w.out[m.at[atInteractions]+g][:n], all, w.xPairs[g*n:(g+1)*n])
 	}
 	for j := range k - 1 {
 		diff := w.score[:n]
-		floats.SubTo(diff, w.post[j*n:(j+1)*n], w.prior[j*n:(j+1)*n])
+		w.GateScore(diff, j)
 		for _, c := range m.gate {
 			floats.MulTo(w.out[at][:n], diff, w.cols[c])
 			at++
@@ -268,17 +256,11 @@ func (m *terms) fill(w *termRows, y []float64) {
 
 // posterior computes e_i and r_i of targets y.
 func (m *terms) posterior(w *termRows, y []float64) {
-	n := w.n
+	n := w.N
 	for i := range m.p.K {
-		sigma := m.p.SigmaOf(i)
-		inv, logNorm := 1/sigma, math.Log(sigma)
-		for t := range n {
-			at := i*n + t
-			w.e[at] = (y[t] - w.g[at]) * inv
-			w.post[at] = w.logits[at] - 0.5*w.e[at]*w.e[at] - logNorm
-		}
+		floats.SubTo(w.res[i*n:(i+1)*n], y, w.g[i*n:(i+1)*n])
 	}
-	model.Softmax(w.post[:m.p.K*n], w.lse[:n], w.post[:m.p.K*n], n)
+	w.Observe(w.res[:m.p.K*n], 0)
 }
 
 var (
@@ -289,11 +271,12 @@ var (
 // fillShape writes the terms of expert i that depend on the residual's shape,
 // and adds to those of spread.
 func (m *terms) fillShape(w *termRows, i int) {
-	n := w.n
+	n := w.N
 	at := m.at[atResiduals] + 3*i
+	std := w.StdOf(i)
 	wide, narrow, skew := w.out[at][:n], w.out[at+1][:n], w.out[at+2][:n]
-	for t, r := range w.post[i*n : (i+1)*n] {
-		e := w.e[i*n+t]
+	for t, r := range w.PostOf(i) {
+		e := std[t]
 		v := math.Exp(-e * e / 8)
 		v2 := v * v
 		wide[t], narrow[t], skew[t] = r*(v-meanWide), r*(v2*v2-meanNarrow), r*e*v2
@@ -310,7 +293,7 @@ func (m *terms) fillShape(w *termRows, i int) {
 // column on.
 func (m *terms) fillTimes(w *termRows, at int, a []float64, functions ...[]float64) {
 	for i, h := range functions {
-		floats.MulTo(w.out[at+i][:w.n], a, h)
+		floats.MulTo(w.out[at+i][:w.N], a, h)
 	}
 }
 

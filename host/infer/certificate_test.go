@@ -30,9 +30,9 @@ func (softsign) Deriv(_ context.Context, dst, z []float64) error {
 	return nil
 }
 
-// mixture returns n rows of features, with targets drawn from p, and p: two
+// twoExperts returns n rows of features, with targets drawn from p, and p: two
 // experts with overlapping densities, intercepts and noise of their own.
-func mixture(t *testing.T, n int, act model.Activation) (*model.Data, *model.Params) {
+func twoExperts(t *testing.T, n int, act model.Activation) (*model.Data, *model.Params) {
 	t.Helper()
 	const d = 3
 	p := model.NewParams(3, d)
@@ -67,7 +67,7 @@ func mixture(t *testing.T, n int, act model.Activation) (*model.Data, *model.Par
 // TestTermsHaveMeanZero: under the model the mean of every term given x is 0,
 // at each of a few x, by integration over y with the density of the mixture.
 func TestTermsHaveMeanZero(t *testing.T) {
-	data, p := mixture(t, 5, softsign{})
+	data, p := twoExperts(t, 5, softsign{})
 	m := newTerms(softsign{}, p, loss.All)
 	m.measure(t.Context(), data)
 	for r := range data.N {
@@ -114,8 +114,8 @@ func mixtureDensity(t *testing.T, p *model.Params, w *termRows, y []float64) []f
 	out := make([]float64, len(y))
 	for r := range out {
 		for i := range p.K {
-			e := (y[r] - w.g[i*w.n+r]) / p.Sigma[i]
-			out[r] += w.prior[i*w.n+r] * math.Exp(-e*e/2) / (p.Sigma[i] * math.Sqrt(2*math.Pi))
+			e := (y[r] - w.g[i*w.N+r]) / p.Sigma[i]
+			out[r] += w.Prior[i*w.N+r] * math.Exp(-e*e/2) / (p.Sigma[i] * math.Sqrt(2*math.Pi))
 		}
 	}
 	return out
@@ -139,7 +139,7 @@ func TestScoresAreTheGradient(t *testing.T) {
 		"moved from top": func(_ *model.Data, p *model.Params, _ *loss.Free) { p.Regressors[0] += 0.5 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			data, p := mixture(t, 700, softsign{})
+			data, p := twoExperts(t, 700, softsign{})
 			free := loss.All
 			change(data, p, &free)
 			m := newTerms(softsign{}, p, free)
@@ -178,7 +178,7 @@ func weigh(data *model.Data, _ *model.Params, _ *loss.Free) {
 
 // TestTestsDoNotDependOnWorkers, and use random numbers of the seed alone.
 func TestTestsDoNotDependOnWorkers(t *testing.T) {
-	data, p := mixture(t, 5000, softsign{})
+	data, p := twoExperts(t, 5000, softsign{})
 	run := func(seed uint64, workers int) []Test {
 		tests, err := Tests(t.Context(), data, softsign{}, p, loss.All, seed, workers)
 		if err != nil {
@@ -200,7 +200,7 @@ func TestTestsDoNotDependOnWorkers(t *testing.T) {
 // TestDegreesOfFreedom: terms that are scores themselves do not count. A linear
 // expert's r·e is the score of its intercept, and r_j−p_j that of the gate's.
 func TestDegreesOfFreedom(t *testing.T) {
-	data, p := mixture(t, 3000, identity{})
+	data, p := twoExperts(t, 3000, identity{})
 	p.Sigma = p.Sigma[:1]
 	dfs := func() []int {
 		tests, err := Tests(t.Context(), data, identity{}, p, loss.All, 1, 1)

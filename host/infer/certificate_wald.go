@@ -151,13 +151,13 @@ func (m *terms) covariance(ctx context.Context, data model.Rows, times int, seed
 func addGram(dst []float64, w *termRows, weight []float64) {
 	size := len(w.out)
 	for i, a := range w.out {
-		a = a[:w.n]
+		a = a[:w.N]
 		if weight != nil {
-			a = floats.MulTo(w.one[:w.n], a, weight)
+			a = floats.MulTo(w.one[:w.N], a, weight)
 		}
 		row := dst[i*size : (i+1)*size]
 		for j := i; j < size; j++ {
-			row[j] += floats.Dot(a, w.out[j][:w.n])
+			row[j] += floats.Dot(a, w.out[j][:w.N])
 		}
 	}
 }

@@ -165,26 +165,16 @@ func (l *Likelihood) rowScores(w *scratch, p *model.Params, n int) [][]float64 {
 		dst := w.scores[at][:n]
 		switch q.Part {
 		case Expert:
-			i, inv := q.Index*n, 1/p.SigmaOf(q.Index)
+			w.MeanScore(dst, q.Index)
+			inv, dg := 1/p.SigmaOf(q.Index), w.dg[q.Index*n:(q.Index+1)*n]
 			for t, x := range w.cols[q.Feature] {
-				dst[t] = w.post[i+t] * w.std[i+t] * w.dg[i+t] * inv * x
+				dst[t] = dst[t] * dg[t] * inv * x
 			}
 		case Gate:
-			i := q.Index * n
-			for t, x := range w.cols[q.Feature] {
-				dst[t] = (w.post[i+t] - w.prior[i+t]) * x
-			}
+			w.GateScore(dst, q.Index)
+			floats.Mul(dst, w.cols[q.Feature])
 		case Noise:
-			clear(dst)
-			for i := range l.k {
-				if l.ns > 1 && i != q.Index {
-					continue
-				}
-				for t := range dst {
-					e := w.std[i*n+t]
-					dst[t] += w.post[i*n+t] * (e*e - 1)
-				}
-			}
+			w.NoiseScore(dst, q.Index)
 		}
 		w.weigh(dst)
 	}

@@ -3,6 +3,7 @@ package loss
 import (
 	"context"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"gonum.org/v1/gonum/floats"
 )
@@ -55,8 +56,7 @@ func (l *L2) GradOn(ctx context.Context, dst, theta []float64, rows model.Rows) 
 		n := b.N
 		prior, z, g, dg := l.prior[:k*n], l.z[:k*n], l.g[:k*n], l.dg[:k*n]
 		e, w := l.err[:n], l.weights[:n]
-		l.p.GateLogits(prior, b)
-		model.Softmax(prior, nil, prior, n)
+		mixture.Mixture{}.Prior(prior, l.p, b)
 		l.p.Predictors(z, b)
 		if err := l.act.Eval(ctx, g, z); err != nil {
 			return err

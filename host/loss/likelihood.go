@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -39,6 +40,7 @@ var All = Free{Regressors: true, Gating: true, Sigma: true}
 type Likelihood struct {
 	rows    model.Rows
 	act     model.Activation
+	mix     mixture.Mixture
 	base    *model.Params
 	free    Free
 	workers int
@@ -65,11 +67,18 @@ type Likelihood struct {
 // panics if the rows have another number of features than base. Rows that cannot
 // be read are an error of the first evaluation.
 func NewLikelihood(rows model.Rows, act model.Activation, base *model.Params, free Free, workers int) *Likelihood {
+	return NewLikelihoodOf(mixture.Mixture{}, rows, act, base, free, workers)
+}
+
+// NewLikelihoodOf is [NewLikelihood] under another gate or noise. Where they have
+// no second derivatives ([mixture.Mixture.Curved]) the likelihood is not Dense and
+// has a value and a gradient alone.
+func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation, base *model.Params, free Free, workers int) *Likelihood {
 	if _, d := rows.Dims(); d != base.D {
 		panic(fmt.Sprintf("loss: %d features, parameters for %d", d, base.D))
 	}
 	l := &Likelihood{
-		rows: rows, act: act, base: base.Clone(), free: free,
+		rows: rows, act: act, mix: mix.WithDefaults(), base: base.Clone(), free: free,
 		workers: min(model.Workers(workers), model.Chunks(rows)),
 		k:       base.K, d: base.D, ns: len(base.Sigma),
 		expert: columns(free.ExpertColumns, base.D, base.RegressorIntercepts != nil),
@@ -169,7 +178,7 @@ func (l *Likelihood) Rows() float64 { return l.n }
 func (l *Likelihood) Dense() bool {
 	const most = 2 << 20 // values
 	dx := l.width()
-	return l.k*(2*l.k-1)*dx*(dx+1)/2 <= most
+	return l.mix.Curved() && l.k*(2*l.k-1)*dx*(dx+1)/2 <= most
 }
 
 // width is the number of columns of the design, ones included.
@@ -290,8 +299,7 @@ func (l *Likelihood) gradient(dst []float64, s *sums, theta []float64) {
 	at := 0
 	if l.free.Regressors {
 		for i := range l.k {
-			sigma := l.cur.SigmaOf(i)
-			floats.ScaleTo(dst[at:at+l.da], scale/(sigma*sigma), s.expert(i))
+			floats.ScaleTo(dst[at:at+l.da], scale/l.power(i), s.expert(i))
 			at += l.da
 		}
 	}
@@ -315,11 +323,13 @@ func (l *Likelihood) gradient(dst []float64, s *sums, theta []float64) {
 // level m, with e_i the standardised residual.
 func (l *Likelihood) sigmaScore(s *sums, m int) float64 {
 	if l.ns > 1 {
-		sigma := l.cur.Sigma[m]
-		return s.rss[m]/(sigma*sigma) - s.mass[m]
+		return s.rss[m]/l.power(m) - s.mass[m]
 	}
-	return floats.Sum(s.rss)/(l.cur.Sigma[0]*l.cur.Sigma[0]) - floats.Sum(s.mass)
+	return floats.Sum(s.rss)/l.power(0) - floats.Sum(s.mass)
 }
+
+// power returns the unit of expert i's deviance: σ_i² where the noise is Gaussian.
+func (l *Likelihood) power(i int) float64 { return mixture.Power(l.mix.Family, l.cur.SigmaOf(i)) }
 
 // Proportions returns the mean gate probabilities E[p_i(x)] over the data.
 func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float64, error) {
@@ -395,13 +405,13 @@ func (l *Likelihood) sumsOfEM(ctx context.Context, gate []float64) (*sums, error
 func (l *Likelihood) stepSigma(logSigma []float64, s *sums) {
 	// Annealing: a noise level that falls faster than by half a step freezes the
 	// posteriors before the experts have parted.
-	const slowest = 0.25
+	const slowest = 0.5
 	set := func(m int, rss, mass float64) {
-		was := l.cur.Sigma[m] * l.cur.Sigma[m]
+		least := mixture.Power(l.mix.Family, slowest*l.cur.Sigma[m])
 		if mass <= 0 {
 			return
 		}
-		logSigma[m] = max(0.5*math.Log(max(rss/mass, slowest*was)), l.logFloor)
+		logSigma[m] = max(mixture.LogScale(l.mix.Family, max(rss/mass, least)), l.logFloor)
 	}
 	if l.ns == 1 {
 		set(0, floats.Sum(s.rss), floats.Sum(s.mass))

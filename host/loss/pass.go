@@ -2,8 +2,8 @@ package loss
 
 import (
 	"context"
-	"math"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"gonum.org/v1/gonum/floats"
 )
@@ -26,19 +26,18 @@ const (
 // scratch is one worker's room for a block: k×BlockRows values each, and the
 // products of columns.
 type scratch struct {
-	logits, prior, post []float64 // gate logits; P(z|x); joint exponents, then P(z|x,y)
-	z, res, dg          []float64 // predictors; y−g(z); g′(z)
-	std, lev            []float64 // (y−g)/σ; g′/σ
-	lseGate, lse        []float64
-	cols                [][]float64
-	products            []float64 // x_j·x_l, j ≤ l; nil for wide designs
-	multiplied          bool      // products are those of cols
-	w, w2               []float64
-	rows                []int       // of a block, whose terms are not 0
-	few                 [][]float64 // their columns
-	weight              []float64   // of the block's rows; nil: all 1
-	second, ahead       []float64   // g″, and room for it; nil before they are needed
-	scores              [][]float64
+	*mixture.Posterior
+	z, res, dg    []float64 // predictors; y−g(z); g′(z)
+	cols          [][]float64
+	products      []float64 // x_j·x_l, j ≤ l; nil for wide designs
+	multiplied    bool      // products are those of cols
+	w             []float64
+	room          []float64
+	rows          []int       // of a block, whose terms are not 0
+	few           [][]float64 // their columns
+	weight        []float64   // of the block's rows; nil: all 1
+	second, ahead []float64   // g″, and room for it; nil before they are needed
+	scores        [][]float64
 }
 
 func (l *Likelihood) newScratch() *scratch {
@@ -50,11 +49,11 @@ func (l *Likelihood) newScratch() *scratch {
 		products = make([]float64, dx*(dx+1)/2*n)
 	}
 	return &scratch{
-		logits: kn(), prior: kn(), post: kn(), z: kn(), res: kn(), dg: kn(), std: kn(), lev: kn(),
-		lseGate: make([]float64, n), lse: make([]float64, n),
+		Posterior: mixture.NewPosterior(l.mix, l.k),
+		z:         kn(), res: kn(), dg: kn(),
 		cols:     make([][]float64, dx),
 		products: products,
-		w:        make([]float64, n), w2: make([]float64, n),
+		w:        make([]float64, n), room: make([]float64, n),
 		rows: make([]int, 0, n), few: columnsOf(dx, n),
 	}
 }
@@ -105,25 +104,14 @@ func (l *Likelihood) pass(ctx context.Context, p *model.Params, level want) (*su
 // block adds one block to the sums.
 func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Params, block int, b *model.Block, level want) error {
 	n, kn := b.N, l.k*b.N
-	logits, prior, post := w.logits[:kn], w.prior[:kn], w.post[:kn]
-	p.GateLogits(logits, b)
-	model.Softmax(prior, w.lseGate[:n], logits, n)
+	w.Given(p, b)
 	res, err := l.residuals(ctx, w, p, block, b)
 	if err != nil {
 		return err
 	}
-	for i := range l.k {
-		sigma := p.SigmaOf(i)
-		inv, logNorm := 1/sigma, math.Log(sigma)
-		e, q, u := w.std[i*n:(i+1)*n], logits[i*n:(i+1)*n], post[i*n:(i+1)*n]
-		for t, r := range res[i*n : (i+1)*n] {
-			e[t] = r * inv
-			u[t] = q[t] - 0.5*e[t]*e[t] - logNorm
-		}
-	}
-	model.Softmax(post, w.lse[:n], post, n)
+	w.Observe(res, 0)
 	w.weight = b.W
-	s.loglik += w.sum(w.lse[:n]) - w.sum(w.lseGate[:n]) - 0.5*math.Log(2*math.Pi)*w.total(n)
+	s.loglik += w.LogLikelihood(b.W)
 	if level == wantValue {
 		return nil
 	}
@@ -141,14 +129,14 @@ func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Pa
 			l.addGates(w, s, n)
 		}
 	case wantHessian:
-		l.addHessian(w, s, p, n, nil)
+		l.addHessian(w, s, n, nil)
 	case wantInformation:
 		if l.free.Regressors {
 			if err := l.curvature(ctx, w, kn); err != nil {
 				return err
 			}
 		}
-		l.addHessian(w, s, p, n, w.second)
+		l.addHessian(w, s, n, w.second)
 	case wantScores:
 		l.addScores(w, s, p, n)
 	case wantStructure:
@@ -197,14 +185,6 @@ func (w *scratch) sum(terms []float64) float64 {
 	return floats.Sum(terms)
 }
 
-// total is the weight of the n rows of the block.
-func (w *scratch) total(n int) float64 {
-	if w.weight != nil {
-		return floats.Sum(w.weight)
-	}
-	return float64(n)
-}
-
 // columns points w.cols at the design: the features and a column of ones where
 // there are intercepts.
 func (l *Likelihood) columns(w *scratch, b *model.Block) {
@@ -234,25 +214,26 @@ func (w *scratch) multiply(n int) {
 
 // addGradient adds the sums behind the gradient.
 func (l *Likelihood) addGradient(w *scratch, s *sums, residuals []float64, n int) {
+	wt := w.w[:n]
 	for i := range l.k {
-		r, res := w.post[i*n:(i+1)*n], residuals[i*n:(i+1)*n]
+		r, res := w.PostOf(i), residuals[i*n:(i+1)*n]
 		s.mass[i] += w.sum(r)
-		s.prior[i] += w.sum(w.prior[i*n : (i+1)*n])
-		floats.MulTo(w.w[:n], r, res)
-		w.weigh(w.w[:n])
-		s.rss[i] += floats.Dot(w.w[:n], res)
+		s.prior[i] += w.sum(w.PriorOf(i))
+		w.Family.Weigh(wt, r, res)
+		w.weigh(wt)
+		s.rss[i] += floats.Dot(wt, res)
 		if l.free.Regressors {
-			floats.Mul(w.w[:n], w.dg[i*n:(i+1)*n])
-			addWeighted(s.expert(i), w.w[:n], w.cols, l.expert)
+			floats.Mul(wt, w.dg[i*n:(i+1)*n])
+			addWeighted(s.expert(i), wt, w.cols, l.expert)
 		}
 	}
 	if !l.free.Gating {
 		return
 	}
 	for j := range l.k - 1 {
-		floats.SubTo(w.w[:n], w.post[j*n:(j+1)*n], w.prior[j*n:(j+1)*n])
-		w.weigh(w.w[:n])
-		addWeighted(s.gate(j), w.w[:n], w.cols, l.gate)
+		w.GateScore(wt, j)
+		w.weigh(wt)
+		addWeighted(s.gate(j), wt, w.cols, l.gate)
 	}
 }
 
@@ -263,16 +244,15 @@ func (l *Likelihood) addExperts(w *scratch, s *sums, n int) {
 		return
 	}
 	for i := range l.k {
-		r, dg := w.post[i*n:(i+1)*n], w.dg[i*n:(i+1)*n]
-		for t, p := range r {
+		dg := w.dg[i*n : (i+1)*n]
+		for t, p := range w.PostOf(i) {
 			w.w[t] = p * dg[t] * dg[t]
 		}
 		w.gram(s.gram(i), w.w[:n])
 	}
 }
 
-// addGates adds the Gram matrices of the gate's M-step, with weights
-// p_j(δ_jm − p_m) for gates j ≤ m.
+// addGates adds the Gram matrices of the gate's M-step, for gates j ≤ m.
 func (l *Likelihood) addGates(w *scratch, s *sums, n int) {
 	if !l.free.Gating {
 		return
@@ -280,176 +260,70 @@ func (l *Likelihood) addGates(w *scratch, s *sums, n int) {
 	at := l.k
 	for j := range l.k - 1 {
 		for m := j; m < l.k-1; m++ {
-			gateWeight(w.w[:n], w.prior[j*n:(j+1)*n], w.prior[m*n:(m+1)*n], j == m)
+			w.GateComplete(w.w[:n], j, m)
 			w.gram(s.gram(at), w.w[:n])
 			at++
 		}
 	}
 }
 
-// gateWeight writes p_j(δ_jm − p_m).
-func gateWeight(dst, pj, pm []float64, same bool) {
-	if same {
-		for t, p := range pj {
-			dst[t] = p * (1 - p)
-		}
-		return
+// addHessian (for all parameters, whichever are free) adds the Gram matrices of
+// the observed information, whose weights are those of mixture.Posterior. second
+// is g″, or nil where the terms in it are left out.
+func (l *Likelihood) addHessian(w *scratch, s *sums, n int, second []float64) {
+	var slopes []float64
+	if l.free.Regressors {
+		slopes = w.dg[:l.k*n]
 	}
-	for t, p := range pj {
-		dst[t] = -p * pm[t]
-	}
-}
-
-// addHessian (for all parameters, whichever are free) adds the Gram matrices of the observed information. With
-// e = (y−g)/σ, f = g′/σ, q = e²−1 and r the posterior, minus the second
-// derivative of a row's log-likelihood is (x xᵀ times)
-//
-//	a_i a_i:  r_i·f_i² − r_i(1−r_i)·(e_i f_i)²      a_i a_j:  r_i r_j·(e_i f_i)(e_j f_j)
-//	a_i w_j:  −r_i(δ_ij − r_j)·e_i f_i
-//	w_j w_m:  p_j(δ_jm − p_m) − r_j(δ_jm − r_m)
-//
-// the posterior mean of the complete-data information less the posterior
-// covariance of the complete-data scores; rows and columns of log σ likewise.
-// Where second, which is g″, is given, a_i a_i also has −r_i·e_i·g″_i/σ_i.
-func (l *Likelihood) addHessian(w *scratch, s *sums, p *model.Params, n int, second []float64) {
-	score := w.z[:l.k*n] // e_i·f_i; the predictors are no longer needed
-	for i := range l.k {
-		inv := 1 / p.SigmaOf(i)
-		if !l.free.Regressors {
-			clear(w.dg[i*n : (i+1)*n])
-		}
-		for t := i * n; t < (i+1)*n; t++ {
-			w.lev[t] = w.dg[t] * inv
-			score[t] = w.std[t] * w.lev[t]
-		}
-	}
+	w.Differentiate(slopes)
 	wt, at := w.w[:n], 0
 	next := func() { w.gram(s.gram(at), wt); at++ }
 	for i := range l.k {
-		ri, si, fi := w.post[i*n:(i+1)*n], score[i*n:(i+1)*n], w.lev[i*n:(i+1)*n]
-		for t, r := range ri {
-			wt[t] = r*fi[t]*fi[t] - r*(1-r)*si[t]*si[t]
-		}
+		var bend []float64
 		if second != nil {
-			inv, ei, gi := 1/p.SigmaOf(i), w.std[i*n:(i+1)*n], second[i*n:(i+1)*n]
-			for t, r := range ri {
-				wt[t] -= r * ei[t] * gi[t] * inv
-			}
+			bend = second[i*n : (i+1)*n]
 		}
-		next()
-		for j := i + 1; j < l.k; j++ {
-			rj, sj := w.post[j*n:(j+1)*n], score[j*n:(j+1)*n]
-			for t, r := range ri {
-				wt[t] = r * rj[t] * si[t] * sj[t]
-			}
+		for j := i; j < l.k; j++ {
+			w.ExpertExpert(wt, i, j, bend)
 			next()
 		}
 		for j := range l.k - 1 {
-			rj := w.post[j*n : (j+1)*n]
-			for t, r := range ri {
-				wt[t] = r * rj[t] * si[t]
-			}
-			if i == j {
-				for t, r := range ri {
-					wt[t] -= r * si[t]
-				}
-			}
+			w.ExpertGate(wt, i, j)
 			next()
 		}
 	}
 	for j := range l.k - 1 {
-		rj, pj := w.post[j*n:(j+1)*n], w.prior[j*n:(j+1)*n]
 		for m := j; m < l.k-1; m++ {
-			rm, pm := w.post[m*n:(m+1)*n], w.prior[m*n:(m+1)*n]
-			gateWeight(wt, pj, pm, j == m)
-			gateWeight(w.w2[:n], rj, rm, j == m)
-			floats.Sub(wt, w.w2[:n])
+			w.GateGate(wt, j, m)
 			next()
 		}
 	}
-	l.addSigmaRows(w, s, score, n)
+	l.addSigmaRows(w, s, n)
 }
 
 // addSigmaRows adds the rows of the information that belong to log σ: its
 // products with every a_i and w_j, and with itself.
-func (l *Likelihood) addSigmaRows(w *scratch, s *sums, score []float64, n int) {
+func (l *Likelihood) addSigmaRows(w *scratch, s *sums, n int) {
 	if !l.free.Sigma {
 		return
 	}
-	if l.ns == 1 {
-		l.addSharedSigma(w, s, score, n)
-		return
-	}
+	w.DifferentiateNoise()
 	wt := w.w[:n]
 	for m := range l.ns {
-		rm, em := w.post[m*n:(m+1)*n], w.std[m*n:(m+1)*n]
 		for i := range l.k {
-			ri, si := w.post[i*n:(i+1)*n], score[i*n:(i+1)*n]
-			for t, r := range ri {
-				q := em[t]*em[t] - 1
-				wt[t] = r * si[t] * rm[t] * q
-				if i == m {
-					wt[t] += r * si[t] * (2 - q)
-				}
-			}
+			w.NoiseExpert(wt, m, i)
 			w.weigh(wt)
 			addWeighted(s.sigmaExpert(m, i), wt, w.cols, l.expert)
-			for t, r := range ri {
-				q, qi := em[t]*em[t]-1, w.std[i*n+t]*w.std[i*n+t]-1
-				wt[t] = rm[t] * q * r * qi
-				if i == m {
-					wt[t] += r * (2*em[t]*em[t] - q*q)
-				}
-			}
-			s.sigmaSigma[m*l.ns+i] += w.sum(wt)
 		}
 		for j := range l.k - 1 {
-			rj := w.post[j*n : (j+1)*n]
-			for t, r := range rj {
-				q := em[t]*em[t] - 1
-				wt[t] = r * rm[t] * q
-				if j == m {
-					wt[t] -= r * q
-				}
-			}
+			w.NoiseGate(wt, m, j)
 			w.weigh(wt)
 			addWeighted(s.sigmaGate(m, j), wt, w.cols, l.gate)
 		}
-	}
-}
-
-func (l *Likelihood) addSharedSigma(w *scratch, s *sums, score []float64, n int) {
-	wt, mean := w.w[:n], w.w2[:n] // mean is the posterior mean of q
-	clear(mean)
-	clear(wt)
-	for i := range l.k {
-		for t, r := range w.post[i*n : (i+1)*n] {
-			e2 := w.std[i*n+t] * w.std[i*n+t]
-			q := e2 - 1
-			mean[t] += r * q
-			wt[t] += r * (2*e2 - q*q)
+		for i := range l.ns {
+			w.NoiseNoise(wt, m, i)
+			s.sigmaSigma[m*l.ns+i] += w.sum(wt)
 		}
-	}
-	for t, m := range mean {
-		wt[t] += m * m
-	}
-	s.sigmaSigma[0] += w.sum(wt)
-	for i := range l.k {
-		si := score[i*n : (i+1)*n]
-		for t, r := range w.post[i*n : (i+1)*n] {
-			q := w.std[i*n+t]*w.std[i*n+t] - 1
-			wt[t] = r * si[t] * (2 - (q - mean[t]))
-		}
-		w.weigh(wt)
-		addWeighted(s.sigmaExpert(0, i), wt, w.cols, l.expert)
-	}
-	for j := range l.k - 1 {
-		for t, r := range w.post[j*n : (j+1)*n] {
-			q := w.std[j*n+t]*w.std[j*n+t] - 1
-			wt[t] = -r * (q - mean[t])
-		}
-		w.weigh(wt)
-		addWeighted(s.sigmaGate(0, j), wt, w.cols, l.gate)
 	}
 }
 
@@ -468,9 +342,9 @@ func (w *scratch) gram(dst, terms []float64) {
 	switch rows := w.nonzero(terms); {
 	case 4*len(rows) <= 3*n:
 		w.gather(terms, rows)
-		gramOf(dst, terms[:len(rows)], w.few, w.w2)
+		gramOf(dst, terms[:len(rows)], w.few, w.room)
 	case w.products == nil:
-		gramOf(dst, terms, w.cols, w.w2)
+		gramOf(dst, terms, w.cols, w.room)
 	default:
 		w.multiply(n)
 		for q := range dst {

@@ -47,9 +47,9 @@ func (l *Likelihood) Structure(ctx context.Context, p *model.Params) (*Structure
 // weights r·g′² and r·g′²·(y−g)².
 func (l *Likelihood) addStructure(w *scratch, s *sums, n int) {
 	for i := range l.k {
-		ri := w.post[i*n : (i+1)*n]
+		ri := w.PostOf(i)
 		for j := i; j < l.k; j++ {
-			floats.MulTo(w.w[:n], ri, w.post[j*n:(j+1)*n])
+			floats.MulTo(w.w[:n], ri, w.PostOf(j))
 			v := w.sum(w.w[:n])
 			s.overlap[i*l.k+j] += v
 			if j > i {

@@ -1,0 +1,89 @@
+package mixture
+
+import (
+	"math"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Distribution is that of y at one row,
+//
+//	F(y) = Σ_i p_i·F_i(y),  F_i of mean m_i and scale σ_i,
+//
+// with p_i = P(z=i|x), which add up to 1.
+type Distribution struct {
+	P, Mean, Sigma []float64
+	tails          Tails
+	mirror         []float64 // −Mean
+}
+
+// NewDistribution returns room for a row's distribution under p, with its noise;
+// P and Mean are to be filled in.
+func NewDistribution(m Mixture, p *model.Params) *Distribution {
+	k := func() []float64 { return make([]float64, p.K) }
+	d := &Distribution{P: k(), Mean: k(), Sigma: k(), tails: m.WithDefaults().Family, mirror: k()}
+	for i := range d.Sigma {
+		d.Sigma[i] = p.SigmaOf(i)
+	}
+	return d
+}
+
+// CDF returns F(y).
+func (d *Distribution) CDF(y float64) float64 { return d.tails.CDF(d.P, d.Mean, d.Sigma, y) }
+
+// Density returns F′(y).
+func (d *Distribution) Density(y float64) float64 { return d.tails.Density(d.P, d.Mean, d.Sigma, y) }
+
+// Quantile returns y with F(y) = q, 0 < q < 1, to about 14 digits of y. Where F is
+// level at q, between experts far apart, any y there is a quantile, and one is
+// returned.
+func (d *Distribution) Quantile(q float64) float64 { return d.quantile(d.Mean, q) }
+
+// Interval returns the central interval that y lies in with probability level,
+// between the quantiles at (1−level)/2 and (1+level)/2. The upper one is the
+// lower one of −y: so both are as accurate in the tails.
+func (d *Distribution) Interval(level float64) (lower, upper float64) {
+	tail := (1 - level) / 2
+	for i, v := range d.Mean {
+		d.mirror[i] = -v
+	}
+	return d.quantile(d.Mean, tail), -d.quantile(d.mirror, tail)
+}
+
+// quantile takes Newton steps held inside a bracket that bisection halves wherever
+// they would leave it or are slow. The experts' own quantiles bracket it: below
+// the least of them every F_i is under q, above the greatest over it.
+func (d *Distribution) quantile(mean []float64, q float64) float64 {
+	z := d.tails.Quantile(q)
+	lo, hi, least := math.Inf(1), math.Inf(-1), math.Inf(1)
+	for i, p := range d.P {
+		if p > 0 {
+			own := mean[i] + z*d.Sigma[i]
+			lo, hi, least = min(lo, own), max(hi, own), min(least, d.Sigma[i])
+		}
+	}
+	y := lo/2 + hi/2
+	step, before := hi-lo, hi-lo
+	// Bisection alone crosses all of float64 in fewer iterations.
+	for range 2200 {
+		excess, slope := d.tails.CDF(d.P, mean, d.Sigma, y)-q, d.tails.Density(d.P, mean, d.Sigma, y)
+		if excess == 0 {
+			return y
+		}
+		if excess < 0 {
+			lo = y
+		} else {
+			hi = y
+		}
+		next := y - excess/slope
+		if !(next > lo && next < hi) || math.Abs(next-y) > before/2 {
+			next = lo/2 + hi/2
+		}
+		before, step = step, math.Abs(next-y)
+		y = next
+		if step <= 1e-15*math.Abs(y)+1e-14*least {
+			return y
+		}
+	}
+	return y
+}

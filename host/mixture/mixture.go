@@ -1,0 +1,167 @@
+// Package mixture is the density of y given x under a mixture of K experts,
+//
+//	p(y|x) = Σ_i P(z=i|x)·f(y; m_i(x), σ_i),   m_i(x) = g(⟨a_i,x⟩ + b_i),
+//
+// its posterior P(z|x,y), and the derivatives of log p(y|x), a block of rows at a
+// time. A [Gate] is P(z|x), a [Family] is f; the nonlinearity is the caller's, who
+// brings the means. Values of a block are K rows of N values: expert i's are
+// v[i*N:(i+1)*N].
+package mixture
+
+import (
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Mixture is a gate and a family. The zero value is 002 Eq. 1: [Flat] and
+// [Gaussian].
+type Mixture struct {
+	Gate   Gate   // nil is Flat
+	Family Family // nil is Gaussian
+}
+
+// WithDefaults returns m with its defaults in place.
+func (m Mixture) WithDefaults() Mixture {
+	if m.Gate == nil {
+		m.Gate = Flat{}
+	}
+	if m.Family == nil {
+		m.Family = Gaussian{}
+	}
+	return m
+}
+
+// Curved says whether the mixture has the second derivatives that EM, Newton
+// steps and standard errors need. One that has not is fitted by gradient.
+func (m Mixture) Curved() bool {
+	m = m.WithDefaults()
+	_, gate := m.Gate.(CurvedGate)
+	_, family := m.Family.(Gaussian)
+	return gate && family
+}
+
+// Prior writes P(z=i|x) for the rows of a block, K rows of b.N values.
+func (m Mixture) Prior(dst []float64, p *model.Params, b *model.Block) {
+	dst = dst[:p.K*b.N]
+	m.WithDefaults().Gate.Scores(dst, p, b)
+	model.Softmax(dst, nil, dst, b.N)
+}
+
+// Posterior is what a mixture says of a block of rows. [Posterior.Given] fills in
+// what depends on x, then [Posterior.Observe] or [Posterior.Predict] what depends
+// on y. The memory is reused from block to block. It is not safe for concurrent
+// use.
+type Posterior struct {
+	Gate   Gate
+	Family Family
+	K, N   int
+	P      *model.Params
+
+	Scores   []float64 // s_i(x): P(z|x) is their softmax
+	Prior    []float64 // P(z=i|x)
+	LogPrior []float64 // log Σ_i exp s_i, N values
+
+	Post     []float64 // P(z=i|x,y)
+	LogJoint []float64 // log Σ_i exp(s_i + log f_i), N values; up to Family.LogNorm after Observe
+	Std      []float64 // e_i = (y − m_i)/σ_i, after Observe
+
+	second                  // after Differentiate
+	scores, prior, logPrior []float64
+	post, logJoint, std     []float64
+}
+
+// NewPosterior returns room for blocks of rows under mixtures of k experts.
+func NewPosterior(m Mixture, k int) *Posterior {
+	const n = model.BlockRows
+	kn := func() []float64 { return make([]float64, k*n) }
+	m = m.WithDefaults()
+	return &Posterior{
+		Gate: m.Gate, Family: m.Family, K: k,
+		scores: kn(), prior: kn(), logPrior: make([]float64, n),
+		post: kn(), logJoint: make([]float64, n), std: kn(),
+	}
+}
+
+// Given takes the rows of a block under the parameters p.
+func (r *Posterior) Given(p *model.Params, b *model.Block) {
+	n, kn := b.N, r.K*b.N
+	r.P, r.N = p, n
+	r.Scores, r.Prior, r.LogPrior = r.scores[:kn], r.prior[:kn], r.logPrior[:n]
+	r.Post, r.LogJoint, r.Std = r.post[:kn], r.logJoint[:n], r.std[:kn]
+	r.Gate.Scores(r.Scores, p, b)
+	model.Softmax(r.Prior, r.LogPrior, r.Scores, n)
+}
+
+// Observe takes the residuals y − m_i(x), K rows of N values. The densities are
+// those of y in units of exp(logUnit), without the family's constant.
+func (r *Posterior) Observe(res []float64, logUnit float64) {
+	n := r.N
+	for i := range r.K {
+		at, to := i*n, (i+1)*n
+		r.Family.Exponents(r.Post[at:to], r.Std[at:to], r.Scores[at:to], res[at:to], r.P.SigmaOf(i), logUnit)
+	}
+	model.Softmax(r.Post, r.LogJoint, r.Post, n)
+}
+
+// LogLikelihood returns Σ_rows log p(y|x) after Observe with logUnit 0, each term
+// times the row's weight unless weight is nil.
+func (r *Posterior) LogLikelihood(weight []float64) float64 {
+	sum := func(v []float64) float64 {
+		if weight != nil {
+			return floats.Dot(v, weight)
+		}
+		return floats.Sum(v)
+	}
+	rows := float64(r.N)
+	if weight != nil {
+		rows = floats.Sum(weight)
+	}
+	return sum(r.LogJoint) - sum(r.LogPrior) - r.Family.LogNorm()*rows
+}
+
+// Predict takes targets y and the means m_i(x), K rows of N values, whatever they
+// are: no density is NaN, and those that underflow still compare. It is Observe in
+// another association, which predictions have been made in from the beginning:
+// their last digits are promised too. LogDensity is then log p(y|x).
+func (r *Posterior) Predict(y, mean []float64) {
+	n := r.N
+	for i := range r.K {
+		at, to := i*n, (i+1)*n
+		r.Family.LogDensity(r.Post[at:to], r.Scores[at:to], y, mean[at:to], r.P.SigmaOf(i))
+	}
+	model.Softmax(r.Post, r.LogJoint, r.Post, n)
+	floats.Sub(r.LogJoint, r.LogPrior)
+}
+
+// of returns expert i's row of values of the block.
+func (r *Posterior) of(v []float64, i int) []float64 { return v[i*r.N : (i+1)*r.N] }
+
+// PostOf returns P(z=i|x,y) of the N rows.
+func (r *Posterior) PostOf(i int) []float64 { return r.of(r.Post, i) }
+
+// PriorOf returns P(z=i|x) of the N rows.
+func (r *Posterior) PriorOf(i int) []float64 { return r.of(r.Prior, i) }
+
+// StdOf returns e_i of the N rows.
+func (r *Posterior) StdOf(i int) []float64 { return r.of(r.Std, i) }
+
+// MeanScore writes σ_i·∂log p(y|x)/∂m_i to dst, N values: r_i·e_i for a Gaussian.
+func (r *Posterior) MeanScore(dst []float64, i int) {
+	r.Family.Weigh(dst, r.PostOf(i), r.StdOf(i))
+}
+
+// GateScore writes ∂log p(y|x)/∂η_j to dst, N values, with η_j = ⟨w_j,x⟩ + v_j the
+// gate's linear predictor j: r_j − p_j for a flat gate.
+func (r *Posterior) GateScore(dst []float64, j int) { r.Gate.Slope(dst, j, r) }
+
+// NoiseScore writes ∂log p(y|x)/∂log σ_m to dst, N values, for noise level m: that
+// of all experts, where they share one. Σ_i r_i·(e_i² − 1) for a Gaussian.
+func (r *Posterior) NoiseScore(dst []float64, m int) {
+	clear(dst)
+	for i := range r.K {
+		if len(r.P.Sigma) == 1 || i == m {
+			r.Family.AddNoiseScore(dst, r.PostOf(i), r.StdOf(i))
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package mixture
+
+import (
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// second is what the second derivatives are made of, for [Gaussian] and any
+// [CurvedGate]. With e = (y−m)/σ, f = g′/σ, q = e²−1, r the posterior, z_i the
+// expert's linear predictor and η_j the gate's, minus the second derivative of a
+// row's log p(y|x) is
+//
+//	z_i z_i:  r_i·f_i² − r_i(1−r_i)·(e_i f_i)² [− r_i·e_i·g″_i/σ_i]
+//	z_i z_j:  r_i r_j·(e_i f_i)(e_j f_j)
+//	z_i η_j:  −r_i(c_ij − c̄_j)·e_i f_i                       [CurvedGate.Cross]
+//	η_j η_m:  complete information less posterior covariance  [CurvedGate]
+//
+// the posterior mean of the complete-data information less the posterior
+// covariance of the complete-data scores; with log σ_m, of own noise for every
+// expert, likewise
+//
+//	log σ_m, z_i:      r_i r_m·e_i f_i·q_m + δ_im·r_i·e_i f_i·(2 − q_i)
+//	log σ_m, η_j:      −r_m(c_mj − c̄_j)·q_m
+//	log σ_m, log σ_i:  r_m r_i·q_m q_i + δ_im·r_m·(2e_m² − q_m²)
+//
+// and their sums over m where the noise is shared. For f(⟨a,x⟩) these are times
+// x xᵀ in a (Louis 1982).
+type second struct {
+	lever []float64 // f_i
+	score []float64 // e_i·f_i
+	q     []float64 // q_i
+	mean  []float64 // Σ_i r_i·q_i, N values, where the noise is shared
+	room  []float64 // N values
+}
+
+// Differentiate takes the slopes g′_i of the experts, K rows of N values (nil: the
+// experts' means are fixed), after Observe. The mixture must be [Mixture.Curved].
+func (r *Posterior) Differentiate(slopes []float64) {
+	if r.lever == nil {
+		kn := len(r.scores)
+		r.second = second{
+			lever: make([]float64, kn), score: make([]float64, kn), q: make([]float64, kn),
+			mean: make([]float64, model.BlockRows), room: make([]float64, model.BlockRows),
+		}
+	}
+	if slopes == nil {
+		clear(r.lever)
+		clear(r.score)
+		return
+	}
+	for i := range r.K {
+		inv := 1 / r.P.SigmaOf(i)
+		lever, score, e := r.of(r.lever, i), r.of(r.score, i), r.StdOf(i)
+		for t, v := range r.of(slopes, i) {
+			f := v * inv
+			lever[t], score[t] = f, e[t]*f
+		}
+	}
+}
+
+// ExpertExpert writes −∂²log p(y|x)/∂z_i∂z_j to dst, N values. bend is g″_i, or nil
+// where the term in it is left out: its mean is 0 at the true parameters.
+func (r *Posterior) ExpertExpert(dst []float64, i, j int, bend []float64) {
+	ri, si := r.PostOf(i), r.of(r.score, i)
+	if i != j {
+		rj, sj := r.PostOf(j), r.of(r.score, j)
+		for t, p := range ri {
+			dst[t] = p * rj[t] * si[t] * sj[t]
+		}
+		return
+	}
+	fi := r.of(r.lever, i)
+	for t, p := range ri {
+		dst[t] = p*fi[t]*fi[t] - p*(1-p)*si[t]*si[t]
+	}
+	if bend != nil {
+		inv, e := 1/r.P.SigmaOf(i), r.StdOf(i)
+		for t, p := range ri {
+			dst[t] -= p * e[t] * bend[t] * inv
+		}
+	}
+}
+
+// ExpertGate writes −∂²log p(y|x)/∂z_i∂η_j to dst, N values.
+func (r *Posterior) ExpertGate(dst []float64, i, j int) {
+	r.Gate.(CurvedGate).Cross(dst, i, j, r.of(r.score, i), r)
+}
+
+// GateComplete writes the complete-data information of η_j and η_m, j ≤ m, to dst,
+// N values: the curvature of EM's M-step of the gate.
+func (r *Posterior) GateComplete(dst []float64, j, m int) {
+	r.Gate.(CurvedGate).Complete(dst, j, m, r)
+}
+
+// GateGate writes −∂²log p(y|x)/∂η_j∂η_m, j ≤ m, to dst, N values.
+func (r *Posterior) GateGate(dst []float64, j, m int) {
+	gate, missing := r.Gate.(CurvedGate), r.room[:r.N]
+	gate.Complete(dst, j, m, r)
+	gate.Missing(missing, j, m, r)
+	floats.Sub(dst, missing)
+}
+
+// DifferentiateNoise readies the derivatives by log σ, after Differentiate.
+func (r *Posterior) DifferentiateNoise() {
+	q := r.q[:r.K*r.N]
+	for t, e := range r.Std {
+		q[t] = e*e - 1
+	}
+	mean := r.mean[:r.N]
+	clear(mean)
+	for i := range r.K {
+		qi := r.of(q, i)
+		for t, p := range r.PostOf(i) {
+			mean[t] += p * qi[t]
+		}
+	}
+}
+
+// NoiseExpert writes −∂²log p(y|x)/∂log σ_m∂z_i to dst, N values.
+func (r *Posterior) NoiseExpert(dst []float64, m, i int) {
+	si, qi := r.of(r.score, i), r.of(r.q, i)
+	if len(r.P.Sigma) == 1 {
+		mean := r.mean[:r.N]
+		for t, p := range r.PostOf(i) {
+			dst[t] = p * si[t] * (2 - (qi[t] - mean[t]))
+		}
+		return
+	}
+	rm, qm := r.PostOf(m), r.of(r.q, m)
+	for t, p := range r.PostOf(i) {
+		dst[t] = p * si[t] * rm[t] * qm[t]
+		if i == m {
+			dst[t] += p * si[t] * (2 - qm[t])
+		}
+	}
+}
+
+// NoiseGate writes −∂²log p(y|x)/∂log σ_m∂η_j to dst, N values.
+func (r *Posterior) NoiseGate(dst []float64, m, j int) {
+	gate := r.Gate.(CurvedGate)
+	if len(r.P.Sigma) == 1 {
+		gate.Across(dst, j, r.q, r.mean[:r.N], r)
+		return
+	}
+	gate.Cross(dst, m, j, r.of(r.q, m), r)
+}
+
+// NoiseNoise writes −∂²log p(y|x)/∂log σ_m∂log σ_i to dst, N values.
+func (r *Posterior) NoiseNoise(dst []float64, m, i int) {
+	if len(r.P.Sigma) == 1 {
+		r.sharedNoise(dst)
+		return
+	}
+	rm, em, qm, qi := r.PostOf(m), r.StdOf(m), r.of(r.q, m), r.of(r.q, i)
+	for t, p := range r.PostOf(i) {
+		q := qm[t]
+		dst[t] = rm[t] * q * p * qi[t]
+		if i == m {
+			dst[t] += p * (2*em[t]*em[t] - q*q)
+		}
+	}
+}
+
+// sharedNoise is NoiseNoise summed over all experts.
+func (r *Posterior) sharedNoise(dst []float64) {
+	clear(dst)
+	for i := range r.K {
+		e, q := r.StdOf(i), r.of(r.q, i)
+		for t, p := range r.PostOf(i) {
+			dst[t] += p * (2*(e[t]*e[t]) - q[t]*q[t])
+		}
+	}
+	for t, m := range r.mean[:r.N] {
+		dst[t] += m * m
+	}
+}
