@@ -67,11 +67,10 @@ const (
 func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 	m := &terms{
 		act: act, p: p, noise: free.Sigma,
-		expert: designColumns(free.ExpertColumns, p.D, p.RegressorIntercepts != nil),
-		gate:   designColumns(free.GateColumns, p.D, p.GatingIntercepts != nil),
 		groups: min(p.D, mostGroups),
 		pairs:  min(p.D*(p.D+1)/2, mostPairs),
 	}
+	m.expert, m.gate = free.Columns(p)
 	scores := p.K*len(m.expert) + (p.K-1)*len(m.gate)
 	if m.noise {
 		scores += len(p.Sigma)
@@ -83,21 +82,6 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 	m.at[atInteractions] = m.at[atSpread] + m.groups
 	m.at[atEnd] = m.at[atInteractions] + m.pairs
 	return m
-}
-
-// designColumns lists the given features, all d if nil, and then the column of
-// ones, d, where there is an intercept.
-func designColumns(given []int, d int, intercept bool) []int {
-	out := append([]int(nil), given...)
-	if given == nil {
-		for j := range d {
-			out = append(out, j)
-		}
-	}
-	if intercept {
-		out = append(out, d)
-	}
-	return out
 }
 
 // termRows is room for the terms of a block of rows.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -288,7 +289,7 @@ func (q *quadraticForms) test(lo, hi int) Test {
 		t.Statistic += u * u / (q.n * value)
 		t.DF++
 	}
-	if math.IsNaN(t.Statistic) || math.IsInf(t.Statistic, 0) {
+	if !numeric.Finite(t.Statistic) {
 		return Test{} // g is not finite at some x
 	}
 	if t.DF > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // Kind is how a covariance is estimated.
@@ -143,19 +144,7 @@ func sandwich(v, m *mat.SymDense) *mat.SymDense {
 	var left, both mat.Dense
 	left.Mul(v, m)
 	both.Mul(&left, v)
-	return symmetric(&both)
-}
-
-// symmetric returns (a + aᵀ)/2.
-func symmetric(a *mat.Dense) *mat.SymDense {
-	n, _ := a.Dims()
-	out := mat.NewSymDense(n, nil)
-	for i := range n {
-		for j := i; j < n; j++ {
-			out.SetSym(i, j, (a.At(i, j)+a.At(j, i))/2)
-		}
-	}
-	return out
+	return numeric.Symmetric(&both)
 }
 
 // noiseFromLog passes from log σ to σ: dσ = σ·d log σ.
@@ -180,7 +169,7 @@ func (c *Covariance) noiseFromLog(p *model.Params) {
 func (c *Covariance) check() error {
 	for i := range c.Parameters {
 		for j := range c.Parameters {
-			if v := c.Matrix.At(i, j); math.IsNaN(v) || math.IsInf(v, 0) {
+			if !numeric.Finite(c.Matrix.At(i, j)) {
 				return &NoneError{"the covariance is out of the range of float64"}
 			}
 		}
@@ -196,7 +185,7 @@ func (c *Covariance) check() error {
 // −coefficient·mean/sd. Both have a value for every feature.
 func (c *Covariance) Convert(mean, sd []float64) {
 	half := c.convertRows(mat.DenseCopyOf(c.Matrix), mean, sd)
-	c.Matrix = symmetric(c.convertRows(mat.DenseCopyOf(half.T()), mean, sd))
+	c.Matrix = numeric.Symmetric(c.convertRows(mat.DenseCopyOf(half.T()), mean, sd))
 }
 
 func (c *Covariance) convertRows(m *mat.Dense, mean, sd []float64) *mat.Dense {

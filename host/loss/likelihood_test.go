@@ -339,12 +339,12 @@ func TestWideDesign(t *testing.T) {
 	data := draw(rng, tanh, p, 700)
 	step := func(products bool) (*mat.SymDense, []float64) {
 		l := NewLikelihood(data, tanh, p, All, 1)
-		l.scratch[0] = l.newScratch()
-		if l.scratch[0].products != nil {
+		l.work[0] = l.newWork()
+		if l.work[0].products != nil {
 			t.Fatal("products of a wide design are kept")
 		}
 		if products {
-			l.scratch[0].products = make([]float64, p.D*(p.D+1)/2*model.BlockRows)
+			l.work[0].products = make([]float64, p.D*(p.D+1)/2*model.BlockRows)
 		}
 		h, grad, next := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim()), make([]float64, l.Dim())
 		if _, err := l.Hessian(t.Context(), h, grad, l.Theta(p)); err != nil {
@@ -370,8 +370,8 @@ func TestGramOfFewRows(t *testing.T) {
 	p := randomParams(rng, 2, 5, 0.5, true)
 	data := draw(rng, tanh, p, model.BlockRows)
 	l := NewLikelihood(data, tanh, p, All, 1)
-	w, n, dx := l.newScratch(), data.N, l.width()
-	l.columns(w, &data.Blocks[0])
+	w, n, dx := l.newWork(), data.N, l.width
+	w.take(&data.Blocks[0], p.D)
 	for _, share := range []float64{0, 0.01, 0.3, 0.8, 1} {
 		terms := make([]float64, n)
 		for i := range terms {
@@ -388,7 +388,7 @@ func TestGramOfFewRows(t *testing.T) {
 			want.SymRankOne(want, v, row)
 		}
 		got := make([]float64, dx*(dx+1)/2)
-		w.gram(got, terms)
+		w.addGram(got, terms)
 		for j, at := 0, 0; j < dx; j++ {
 			for m := j; m < dx; m++ {
 				// Rounding of 256 terms of order 1 in another order.

@@ -2,396 +2,280 @@ package loss
 
 import (
 	"context"
+	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"gonum.org/v1/gonum/floats"
 )
 
-// want is how much a pass over the data computes; each level includes those
-// before it.
-type want int
+// quantity is what a pass over the rows can sum besides the log-likelihood. What
+// a caller asks for is any set of them.
+type quantity uint
 
 const (
-	wantValue       want = iota // log-likelihood
-	wantGrad                    // sums of the gradient
-	wantExperts                 // Gram matrices of the M-step of the experts
-	wantEM                      // and of the gate
-	wantHessian                 // Gram matrices of the observed information instead
-	wantInformation             // the same with the terms in g″
-	wantScores                  // products of the rows' scores instead
-	wantStructure               // what a split-and-merge move needs instead
+	ofGradient    quantity = 1 << iota // gradientSums
+	ofExperts                          // expertGrams
+	ofGates                            // gateGrams
+	ofInformation                      // informationSums
+	ofProducts                         // productSums
+	ofStructure                        // structureSums
+	withBend                           // the terms in g″ in ofInformation
 )
 
-// scratch is one worker's room for a block: k×BlockRows values each, and the
-// products of columns.
-type scratch struct {
-	*mixture.Posterior
-	z, res, dg    []float64 // predictors; y−g(z); g′(z)
-	cols          [][]float64
-	products      []float64 // x_j·x_l, j ≤ l; nil for wide designs
-	multiplied    bool      // products are those of cols
-	w             []float64
-	room          []float64
-	rows          []int       // of a block, whose terms are not 0
-	few           [][]float64 // their columns
-	weight        []float64   // of the block's rows; nil: all 1
-	second, ahead []float64   // g″, and room for it; nil before they are needed
-	scores        [][]float64
+// part is the sums of one quantity.
+type part interface {
+	// block adds what a block of rows contributes.
+	block(w *work)
+	// values are the numbers that add up.
+	values() [][]float64
 }
 
-func (l *Likelihood) newScratch() *scratch {
-	const n = model.BlockRows
-	kn := func() []float64 { return make([]float64, l.k*n) }
-	dx := l.width()
-	var products []float64
-	if dx <= widest {
-		products = make([]float64, dx*(dx+1)/2*n)
+// sums are what a pass adds up over rows: those parts that have been asked for,
+// nil for the others.
+type sums struct {
+	have        quantity
+	loglik      float64
+	gradient    *gradientSums
+	experts     *expertGrams
+	gates       *gateGrams
+	information *informationSums
+	products    *productSums
+	structure   *structureSums
+}
+
+// hold sees to room for what is wanted. Where more is needed what is not wanted
+// goes: matrices of many parameters are large.
+func (s *sums) hold(want quantity, o *layout) {
+	want &^= withBend
+	if s.have&want == want {
+		return
 	}
-	return &scratch{
-		Posterior: mixture.NewPosterior(l.mix, l.k),
-		z:         kn(), res: kn(), dg: kn(),
-		cols:     make([][]float64, dx),
-		products: products,
-		w:        make([]float64, n), room: make([]float64, n),
-		rows: make([]int, 0, n), few: columnsOf(dx, n),
+	*s = sums{have: want}
+	if want&ofGradient != 0 {
+		s.gradient = newGradientSums(o)
+	}
+	if want&ofExperts != 0 {
+		s.experts = &expertGrams{newGrams(o, o.k)}
+	}
+	if want&ofGates != 0 {
+		s.gates = &gateGrams{newGrams(o, o.gates*(o.gates+1)/2)}
+	}
+	if want&ofInformation != 0 {
+		s.information = newInformationSums(o)
+	}
+	if want&ofProducts != 0 {
+		s.products = newProductSums(o)
+	}
+	if want&ofStructure != 0 {
+		s.structure = newStructureSums(o)
 	}
 }
 
-// columnsOf returns room for so many columns of n values.
-func columnsOf(columns, n int) [][]float64 {
-	out, store := make([][]float64, columns), make([]float64, columns*n)
-	for j := range out {
-		out[j] = store[j*n : (j+1)*n]
+// each calls fn with every part that is wanted.
+func (s *sums) each(want quantity, fn func(part)) {
+	if want&ofGradient != 0 {
+		fn(s.gradient)
 	}
-	return out
+	if want&ofExperts != 0 {
+		fn(s.experts)
+	}
+	if want&ofGates != 0 {
+		fn(s.gates)
+	}
+	if want&ofInformation != 0 {
+		fn(s.information)
+	}
+	if want&ofProducts != 0 {
+		fn(s.products)
+	}
+	if want&ofStructure != 0 {
+		fn(s.structure)
+	}
 }
 
-// widest is the number of columns up to which the products of pairs are kept:
-// 1 MiB for the rows of a block, which the processor's cache holds.
-const widest = 32
-
-// pass sums over all rows what is wanted at p.
-func (l *Likelihood) pass(ctx context.Context, p *model.Params, level want) (*sums, error) {
-	if l.unread != nil {
-		return nil, l.unread
-	}
-	if l.total == nil || !l.total.fits(level) {
-		l.total = newSums(l, level)
-		for c := range l.chunks {
-			l.chunks[c] = newSums(l, level)
+func (s *sums) clear(want quantity) {
+	s.loglik = 0
+	s.each(want, func(p part) {
+		for _, v := range p.values() {
+			clear(v)
 		}
-	}
-	for c := range l.chunks {
-		l.chunks[c].clear()
-	}
-	err := model.Each(ctx, l.rows, l.workers, func(worker, chunk, block int, b *model.Block) error {
-		if l.scratch[worker] == nil {
-			l.scratch[worker] = l.newScratch()
+	})
+}
+
+func (s *sums) add(o *sums, want quantity) {
+	s.loglik += o.loglik
+	var from [][]float64
+	o.each(want, func(p part) { from = append(from, p.values()...) })
+	s.each(want, func(p part) {
+		for _, v := range p.values() {
+			floats.Add(v, from[0])
+			from = from[1:]
 		}
-		return l.block(ctx, l.scratch[worker], l.chunks[chunk], p, block, b, level)
+	})
+}
+
+// passes sums over the rows of a table, on several workers.
+type passes struct {
+	*layout
+	rows    model.Rows
+	act     model.Activation
+	mix     mixture.Mixture
+	workers int
+	kinks   []float64 // of g, where its second derivative is taken
+
+	work   []*work     // of each worker
+	chunks []sums      // of each chunk of the rows
+	total  sums        // of them all
+	fixed  [][]float64 // residuals of each block, where the regressors are fixed
+}
+
+func newPasses(o *layout, rows model.Rows, act model.Activation, mix mixture.Mixture, workers int) *passes {
+	workers = min(model.Workers(workers), model.Chunks(rows))
+	return &passes{
+		layout: o, rows: rows, act: act, mix: mix, workers: workers,
+		work: make([]*work, workers), chunks: make([]sums, model.Chunks(rows)), fixed: make([][]float64, model.Blocks(rows)),
+	}
+}
+
+// sum returns the sums over all rows of what is wanted at p, valid until the next.
+func (s *passes) sum(ctx context.Context, p *model.Params, want quantity) (*sums, error) {
+	s.total.hold(want, s.layout)
+	for c := range s.chunks {
+		s.chunks[c].hold(want, s.layout)
+		s.chunks[c].clear(want)
+	}
+	err := model.Each(ctx, s.rows, s.workers, func(worker, chunk, block int, b *model.Block) error {
+		if s.work[worker] == nil {
+			s.work[worker] = s.newWork()
+		}
+		return s.block(ctx, s.work[worker], &s.chunks[chunk], p, block, b, want)
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.total.clear()
-	for _, c := range l.chunks {
-		l.total.add(c, level)
+	s.total.clear(want)
+	for c := range s.chunks {
+		s.total.add(&s.chunks[c], want)
 	}
-	return l.total, nil
+	return &s.total, nil
+}
+
+// work is what one worker knows of a block: k rows of N values where nothing else
+// is said.
+type work struct {
+	*mixture.Posterior
+	design
+	z, res, dg []float64 // predictors; y−g(z); g′(z), nil where the regressors are fixed
+	bend       []float64 // g″, nil where it is not wanted
+	terms      []float64 // room for N values
+
+	scores [][]float64 // room for N values of every parameter
+
+	zs, ress, dgs, bends, ahead []float64 // room
+}
+
+func (s *passes) newWork() *work {
+	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
+	return &work{
+		Posterior: mixture.NewPosterior(s.mix, s.k), design: newDesign(s.width),
+		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows),
+	}
 }
 
 // block adds one block to the sums.
-func (l *Likelihood) block(ctx context.Context, w *scratch, s *sums, p *model.Params, block int, b *model.Block, level want) error {
-	n, kn := b.N, l.k*b.N
+func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, block int, b *model.Block, want quantity) error {
 	w.Given(p, b)
-	res, err := l.residuals(ctx, w, p, block, b)
-	if err != nil {
+	if err := s.residuals(ctx, w, p, block, b); err != nil {
 		return err
 	}
-	w.Observe(res, 0)
-	w.weight = b.W
-	s.loglik += w.LogLikelihood(b.W)
-	if level == wantValue {
+	w.Observe(w.res, 0)
+	to.loglik += w.LogLikelihood(b.W)
+	if want == 0 {
 		return nil
 	}
-	if l.free.Regressors {
-		if err := l.act.Deriv(ctx, w.dg[:kn], w.z[:kn]); err != nil {
+	w.dg, w.bend = nil, nil
+	if s.free.Regressors {
+		w.dg = w.dgs[:s.k*b.N]
+		if err := s.act.Deriv(ctx, w.dg, w.z); err != nil {
 			return err
 		}
-	}
-	l.columns(w, b)
-	l.addGradient(w, s, res, n)
-	switch level {
-	case wantExperts, wantEM:
-		l.addExperts(w, s, n)
-		if level == wantEM {
-			l.addGates(w, s, n)
-		}
-	case wantHessian:
-		l.addHessian(w, s, n, nil)
-	case wantInformation:
-		if l.free.Regressors {
-			if err := l.curvature(ctx, w, kn); err != nil {
+		if want&withBend != 0 {
+			if err := s.curvature(ctx, w); err != nil {
 				return err
 			}
 		}
-		l.addHessian(w, s, n, w.second)
-	case wantScores:
-		l.addScores(w, s, p, n)
-	case wantStructure:
-		l.addStructure(w, s, n)
+	}
+	w.take(b, s.d)
+	to.each(want, func(p part) { p.block(w) })
+	return nil
+}
+
+// residuals sets w.res to y − g(⟨a_i,x⟩), and w.z to the predictors. Where the
+// regressors are fixed it does so once.
+func (s *passes) residuals(ctx context.Context, w *work, p *model.Params, block int, b *model.Block) error {
+	w.z, w.res = w.zs[:s.k*b.N], w.ress[:s.k*b.N]
+	if !s.free.Regressors {
+		if w.res = s.fixed[block]; w.res != nil {
+			return nil
+		}
+		w.res = make([]float64, s.k*b.N)
+	}
+	p.Predictors(w.z, b)
+	if err := s.act.Eval(ctx, w.res, w.z); err != nil {
+		return err
+	}
+	for i := range s.k {
+		r := w.res[i*b.N : (i+1)*b.N]
+		floats.SubTo(r, b.Y, r)
+	}
+	if !s.free.Regressors {
+		s.fixed[block] = w.res
 	}
 	return nil
 }
 
-// residuals returns y − g(⟨a_i,x⟩) for the rows of a block, k rows of b.N
-// values. Where the regressors are fixed they are computed once.
-func (l *Likelihood) residuals(ctx context.Context, w *scratch, p *model.Params, block int, b *model.Block) ([]float64, error) {
-	res := w.res[:l.k*b.N]
-	if !l.free.Regressors {
-		if l.fixed[block] != nil {
-			return l.fixed[block], nil
-		}
-		res = make([]float64, l.k*b.N)
+// curvature sets w.bend to g″ at the predictors, from central differences of g′
+// that do not reach across kinks.
+func (s *passes) curvature(ctx context.Context, w *work) error {
+	if w.bends == nil {
+		w.bends, w.ahead = make([]float64, len(w.zs)), make([]float64, len(w.zs))
 	}
-	z := w.z[:l.k*b.N]
-	p.Predictors(z, b)
-	if err := l.act.Eval(ctx, res, z); err != nil {
-		return nil, err
+	// Twice the cube root of the precision: truncation and rounding are about
+	// equal, 1e−10 of g's scale.
+	step := func(z float64) float64 { return 1e-5 * max(1, math.Abs(z)) }
+	bend, ahead := w.bends[:len(w.z)], w.ahead[:len(w.z)]
+	for t, z := range w.z {
+		h := step(z)
+		z = offKinks(z, h, s.kinks)
+		bend[t], ahead[t] = z-h, z+h
 	}
-	for i := range l.k {
-		r := res[i*b.N : (i+1)*b.N]
-		floats.SubTo(r, b.Y, r)
+	if err := s.act.Deriv(ctx, bend, bend); err != nil {
+		return err
 	}
-	if !l.free.Regressors {
-		l.fixed[block] = res
+	if err := s.act.Deriv(ctx, ahead, ahead); err != nil {
+		return err
 	}
-	return res, nil
+	for t, z := range w.z {
+		bend[t] = (ahead[t] - bend[t]) / (2 * step(z))
+	}
+	w.bend = bend
+	return nil
 }
 
-// weigh multiplies terms of rows by the rows' weights.
-func (w *scratch) weigh(terms []float64) {
-	if w.weight != nil {
-		floats.Mul(terms, w.weight)
+// offKinks moves z away from the nearest kink until z ± h lie on the side of it
+// that z is on.
+func offKinks(z, h float64, kinks []float64) float64 {
+	if len(kinks) == 0 {
+		return z
 	}
-}
-
-// sum adds terms of rows, weighted.
-func (w *scratch) sum(terms []float64) float64 {
-	if w.weight != nil {
-		return floats.Dot(terms, w.weight)
+	i, _ := slices.BinarySearch(kinks, z) // kinks[i−1] < z ≤ kinks[i]
+	if i < len(kinks) && kinks[i]-z <= h {
+		return z - 2*h
 	}
-	return floats.Sum(terms)
-}
-
-// columns points w.cols at the design: the features and a column of ones where
-// there are intercepts.
-func (l *Likelihood) columns(w *scratch, b *model.Block) {
-	w.multiplied = false
-	for j := range l.d {
-		w.cols[j] = b.Col(j)
+	if i > 0 && z-kinks[i-1] <= h {
+		return z + 2*h
 	}
-	if len(w.cols) > l.d {
-		w.cols[l.d] = l.ones[:b.N]
-	}
-}
-
-// multiply writes the products of all pairs of columns, unless they are there.
-func (w *scratch) multiply(n int) {
-	if w.multiplied {
-		return
-	}
-	at := 0
-	for j, a := range w.cols {
-		for _, b := range w.cols[j:] {
-			floats.MulTo(w.products[at:at+n], a, b)
-			at += n
-		}
-	}
-	w.multiplied = true
-}
-
-// addGradient adds the sums behind the gradient.
-func (l *Likelihood) addGradient(w *scratch, s *sums, residuals []float64, n int) {
-	wt := w.w[:n]
-	for i := range l.k {
-		r, res := w.PostOf(i), residuals[i*n:(i+1)*n]
-		s.mass[i] += w.sum(r)
-		s.prior[i] += w.sum(w.PriorOf(i))
-		w.Family.Weigh(wt, r, res)
-		w.weigh(wt)
-		s.rss[i] += floats.Dot(wt, res)
-		if l.free.Regressors {
-			floats.Mul(wt, w.dg[i*n:(i+1)*n])
-			addWeighted(s.expert(i), wt, w.cols, l.expert)
-		}
-	}
-	if !l.free.Gating {
-		return
-	}
-	for j := range l.k - 1 {
-		w.GateScore(wt, j)
-		w.weigh(wt)
-		addWeighted(s.gate(j), wt, w.cols, l.gate)
-	}
-}
-
-// addExperts adds the Gram matrices of the experts' M-step, with weights
-// r_i·g′_i².
-func (l *Likelihood) addExperts(w *scratch, s *sums, n int) {
-	if !l.free.Regressors {
-		return
-	}
-	for i := range l.k {
-		dg := w.dg[i*n : (i+1)*n]
-		for t, p := range w.PostOf(i) {
-			w.w[t] = p * dg[t] * dg[t]
-		}
-		w.gram(s.gram(i), w.w[:n])
-	}
-}
-
-// addGates adds the Gram matrices of the gate's M-step, for gates j ≤ m.
-func (l *Likelihood) addGates(w *scratch, s *sums, n int) {
-	if !l.free.Gating {
-		return
-	}
-	at := l.k
-	for j := range l.k - 1 {
-		for m := j; m < l.k-1; m++ {
-			w.GateComplete(w.w[:n], j, m)
-			w.gram(s.gram(at), w.w[:n])
-			at++
-		}
-	}
-}
-
-// addHessian (for all parameters, whichever are free) adds the Gram matrices of
-// the observed information, whose weights are those of mixture.Posterior. second
-// is g″, or nil where the terms in it are left out.
-func (l *Likelihood) addHessian(w *scratch, s *sums, n int, second []float64) {
-	var slopes []float64
-	if l.free.Regressors {
-		slopes = w.dg[:l.k*n]
-	}
-	w.Differentiate(slopes)
-	wt, at := w.w[:n], 0
-	next := func() { w.gram(s.gram(at), wt); at++ }
-	for i := range l.k {
-		var bend []float64
-		if second != nil {
-			bend = second[i*n : (i+1)*n]
-		}
-		for j := i; j < l.k; j++ {
-			w.ExpertExpert(wt, i, j, bend)
-			next()
-		}
-		for j := range l.k - 1 {
-			w.ExpertGate(wt, i, j)
-			next()
-		}
-	}
-	for j := range l.k - 1 {
-		for m := j; m < l.k-1; m++ {
-			w.GateGate(wt, j, m)
-			next()
-		}
-	}
-	l.addSigmaRows(w, s, n)
-}
-
-// addSigmaRows adds the rows of the information that belong to log σ: its
-// products with every a_i and w_j, and with itself.
-func (l *Likelihood) addSigmaRows(w *scratch, s *sums, n int) {
-	if !l.free.Sigma {
-		return
-	}
-	w.DifferentiateNoise()
-	wt := w.w[:n]
-	for m := range l.ns {
-		for i := range l.k {
-			w.NoiseExpert(wt, m, i)
-			w.weigh(wt)
-			addWeighted(s.sigmaExpert(m, i), wt, w.cols, l.expert)
-		}
-		for j := range l.k - 1 {
-			w.NoiseGate(wt, m, j)
-			w.weigh(wt)
-			addWeighted(s.sigmaGate(m, j), wt, w.cols, l.gate)
-		}
-		for i := range l.ns {
-			w.NoiseNoise(wt, m, i)
-			s.sigmaSigma[m*l.ns+i] += w.sum(wt)
-		}
-	}
-}
-
-// addWeighted adds Σ_t w_t·x_t over the columns named.
-func addWeighted(dst, w []float64, cols [][]float64, named []int) {
-	for i, j := range named {
-		dst[i] += floats.Dot(w, cols[j])
-	}
-}
-
-// gram adds Σ_t w_t·x_t·x_tᵀ, the upper triangle in rows, and multiplies w by
-// the rows' weights.
-func (w *scratch) gram(dst, terms []float64) {
-	w.weigh(terms)
-	n := len(terms)
-	switch rows := w.nonzero(terms); {
-	case 4*len(rows) <= 3*n:
-		w.gather(terms, rows)
-		gramOf(dst, terms[:len(rows)], w.few, w.room)
-	case w.products == nil:
-		gramOf(dst, terms, w.cols, w.room)
-	default:
-		w.multiply(n)
-		for q := range dst {
-			dst[q] += floats.Dot(terms, w.products[q*n:(q+1)*n])
-		}
-	}
-}
-
-// nonzero lists the rows whose terms are not 0. They are often few: a row has
-// few experts that could have made it, and posteriors below e⁻⁴⁰ are 0.
-func (w *scratch) nonzero(terms []float64) []int {
-	rows := w.rows[:0]
-	for t, v := range terms {
-		if v != 0 {
-			rows = append(rows, t)
-		}
-	}
-	return rows
-}
-
-// gather moves the terms of the rows named to the front, and writes those rows'
-// columns to w.few.
-func (w *scratch) gather(terms []float64, rows []int) {
-	for at, t := range rows {
-		terms[at] = terms[t]
-	}
-	for j, col := range w.cols {
-		few := w.few[j][:len(rows)]
-		for at, t := range rows {
-			few[at] = col[t]
-		}
-		w.few[j] = few
-	}
-}
-
-// gramOf is gram from the columns, with room for as many values as there are
-// terms.
-func gramOf(dst, terms []float64, cols [][]float64, room []float64) {
-	if len(terms) == 0 {
-		return
-	}
-	weighted, at := room[:len(terms)], 0
-	for j, a := range cols {
-		floats.MulTo(weighted, terms, a)
-		for _, b := range cols[j:] {
-			dst[at] += floats.Dot(weighted, b)
-			at++
-		}
-	}
+	return z
 }

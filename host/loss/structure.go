@@ -1,12 +1,12 @@
 package loss
 
 import (
-	"context"
 	"math"
 
-	"github.com/gatedlearning/moe/host/model"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // Structure shows where a local optimum has merged experts that should be two,
@@ -22,59 +22,67 @@ type Structure struct {
 	Axes [][]float64
 }
 
-// Structure sums over the data at p.
-func (l *Likelihood) Structure(ctx context.Context, p *model.Params) (*Structure, error) {
-	s, err := l.pass(ctx, p, wantStructure)
-	if err != nil {
-		return nil, err
-	}
-	out := &Structure{
-		Mass:    append([]float64(nil), s.mass...),
-		RSS:     append([]float64(nil), s.rss...),
-		Overlap: append([]float64(nil), s.overlap...),
-		Axes:    make([][]float64, l.k),
-	}
-	for i := range l.k {
-		out.Axes[i] = make([]float64, l.d+1)
-		for c, v := range s.axis(i) {
-			out.Axes[i][l.expert[c]] = v
-		}
-	}
-	return out, nil
+// structureSums are the overlaps, and for each expert the Gram matrices with
+// weights r·g′² and r·g′²·(y−g)².
+type structureSums struct {
+	grams
+	overlap []float64 // k×k: Σ r_i·r_j
 }
 
-// addStructure adds the overlaps, and for each expert the Gram matrices with
-// weights r·g′² and r·g′²·(y−g)².
-func (l *Likelihood) addStructure(w *scratch, s *sums, n int) {
-	for i := range l.k {
+func newStructureSums(o *layout) *structureSums {
+	return &structureSums{grams: newGrams(o, 2*o.k), overlap: make([]float64, o.k*o.k)}
+}
+
+func (s *structureSums) values() [][]float64 { return [][]float64{s.packed, s.overlap} }
+
+func (s *structureSums) block(w *work) {
+	n := w.N
+	wt := w.terms[:n]
+	for i := range s.k {
 		ri := w.PostOf(i)
-		for j := i; j < l.k; j++ {
-			floats.MulTo(w.w[:n], ri, w.PostOf(j))
-			v := w.sum(w.w[:n])
-			s.overlap[i*l.k+j] += v
+		for j := i; j < s.k; j++ {
+			floats.MulTo(wt, ri, w.PostOf(j))
+			v := w.sum(wt)
+			s.overlap[i*s.k+j] += v
 			if j > i {
-				s.overlap[j*l.k+i] += v
+				s.overlap[j*s.k+i] += v
 			}
 		}
-		wt := w.w[:n]
 		dg, res := w.dg[i*n:(i+1)*n], w.res[i*n:(i+1)*n]
 		for t, r := range ri {
 			wt[t] = r * dg[t] * dg[t]
 		}
-		w.gram(s.gram(2*i), wt)
+		w.addGram(s.gram(2*i), wt)
 		for t, e := range res {
 			wt[t] = ri[t] * dg[t] * dg[t] * e * e
 		}
-		w.gram(s.gram(2*i+1), wt)
+		w.addGram(s.gram(2*i+1), wt)
 	}
+}
+
+// read returns the structure that the sums show.
+func (s *structureSums) read(g *gradientSums) *Structure {
+	out := &Structure{
+		Mass:    append([]float64(nil), g.mass...),
+		RSS:     append([]float64(nil), g.deviance...),
+		Overlap: append([]float64(nil), s.overlap...),
+		Axes:    make([][]float64, s.k),
+	}
+	for i := range s.k {
+		out.Axes[i] = make([]float64, s.d+1)
+		for c, v := range s.axis(i) {
+			out.Axes[i][s.expert[c]] = v
+		}
+	}
+	return out
 }
 
 // axis returns the leading generalised eigenvector of expert i's second Gram
 // matrix relative to its first.
-func (s *sums) axis(i int) []float64 {
+func (s *structureSums) axis(i int) []float64 {
 	g, ge := mat.NewSymDense(s.da, nil), mat.NewSymDense(s.da, nil)
-	s.place(g, s.gram(2*i), 0, 0, s.experts, s.experts, 1)
-	s.place(ge, s.gram(2*i+1), 0, 0, s.experts, s.experts, 1)
+	s.put(g, 2*i, 0, 0, s.expert, s.expert, 1)
+	s.put(ge, 2*i+1, 0, 0, s.expert, s.expert, 1)
 	axis := make([]float64, s.da)
 	axis[0] = 1
 	ridge := 1e-8*mat.Trace(g)/float64(s.da) + math.SmallestNonzeroFloat64
@@ -91,14 +99,8 @@ func (s *sums) axis(i int) []float64 {
 	if left.Solve(&lower, ge) != nil || both.Solve(&lower, left.T()) != nil {
 		return axis
 	}
-	sym := mat.NewSymDense(s.da, nil)
-	for r := range s.da {
-		for c := r; c < s.da; c++ {
-			sym.SetSym(r, c, (both.At(r, c)+both.At(c, r))/2)
-		}
-	}
 	var eig mat.EigenSym
-	if !eig.Factorize(sym, true) {
+	if !eig.Factorize(numeric.Symmetric(&both), true) {
 		return axis
 	}
 	var v mat.Dense

@@ -99,6 +99,9 @@ func (p *Params) Regressor(i int) []float64 { return p.Regressors[i*p.D : (i+1)*
 // not stored.
 func (p *Params) Gate(i int) []float64 { return p.Gating[i*p.D : (i+1)*p.D] }
 
+// Gates returns the number of rows of Gating: one fewer than there are experts.
+func (p *Params) Gates() int { return p.K - 1 }
+
 // SigmaOf returns the noise level of expert i.
 func (p *Params) SigmaOf(i int) float64 {
 	if len(p.Sigma) == 1 {

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/solver"
 )
 
@@ -52,18 +53,9 @@ func whitenedT2(second *tensor.Second, in *problem.Inputs, q solver.Transform) *
 		var half, both mat.Dense
 		half.Mul(in.Whiten, t2)
 		both.Mul(&half, in.Whiten)
-		symmetrise(t2, &both)
+		return numeric.Symmetric(&both)
 	}
 	return t2
-}
-
-// symmetrise writes (m + mᵀ)/2.
-func symmetrise(dst *mat.SymDense, m *mat.Dense) {
-	for i := range dst.SymmetricDim() {
-		for j := i; j < dst.SymmetricDim(); j++ {
-			dst.SetSym(i, j, (m.At(i, j)+m.At(j, i))/2)
-		}
-	}
 }
 
 // positive says whether all eigenvalues are: without that there is no

@@ -1,0 +1,139 @@
+package loss
+
+import (
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// expertGrams are the curvatures of the experts' M-step: Σ r_i·g′_i²·x·xᵀ for
+// every expert.
+type expertGrams struct{ grams }
+
+func (s *expertGrams) block(w *work) {
+	if !s.free.Regressors {
+		return
+	}
+	n := w.N
+	wt := w.terms[:n]
+	for i := range s.k {
+		dg := w.dg[i*n : (i+1)*n]
+		for t, p := range w.PostOf(i) {
+			wt[t] = p * dg[t] * dg[t]
+		}
+		w.addGram(s.gram(i), wt)
+	}
+}
+
+// step adds the weighted least squares step of expert i to a and lowers the
+// deviance by what it gains (exactly where g is linear).
+func (s *expertGrams) step(a []float64, i int, g *gradientSums) {
+	h := mat.NewSymDense(s.da, nil)
+	s.put(h, i, 0, 0, s.expert, s.expert, 1)
+	step := solveRidge(h, g.ofExpert(i))
+	if step == nil {
+		return
+	}
+	floats.Add(a, step)
+	g.deviance[i] = max(0, g.deviance[i]-floats.Dot(step, g.ofExpert(i)))
+}
+
+// gateGrams are the curvatures of the gate's M-step, for its rows j ≤ m:
+// Σ p_j(δ_jm − p_m)·x·xᵀ where it is flat.
+type gateGrams struct{ grams }
+
+func (s *gateGrams) block(w *work) {
+	if !s.free.Gating {
+		return
+	}
+	wt, at := w.terms[:w.N], 0
+	for j := range s.gates {
+		for m := j; m < s.gates; m++ {
+			w.GateComplete(wt, j, m)
+			w.addGram(s.gram(at), wt)
+			at++
+		}
+	}
+}
+
+// curvature returns that of the gating w, at which the sums were taken; nil where
+// it is none.
+func (s *gateGrams) curvature(w []float64, rows float64) *gateCurvature {
+	h := mat.NewSymDense(len(w), nil)
+	at := 0
+	for j := range s.gates {
+		for m := j; m < s.gates; m++ {
+			s.put(h, at, j*s.dw, m*s.dw, s.gate, s.gate, 1)
+			at++
+		}
+	}
+	c := &gateCurvature{at: append([]float64(nil), w...), rows: rows}
+	if !factorize(&c.chol, h) {
+		return nil
+	}
+	return c
+}
+
+// gateCurvature is that of the weighted multinomial logistic regression of the
+// gating, where it was taken.
+type gateCurvature struct {
+	at   []float64 // the gating there
+	rows float64
+	chol mat.Cholesky
+}
+
+// sameCurvature is how far a gate may be, in the rms over the rows and the
+// gate's own probabilities of how much its logits differ, from where its
+// curvature was taken to be used again. A logit that changes by t changes the
+// weight p(1−p) by a factor of at most eᵗ, so that a Newton step with that
+// curvature leaves about a quarter of the way, less than EM leaves itself where
+// it crawls.
+const sameCurvature = 0.25
+
+// near says whether the curvature is good enough for a step from the gating w.
+func (c *gateCurvature) near(w []float64) bool {
+	if c == nil {
+		return false
+	}
+	diff := mat.NewVecDense(len(w), nil)
+	floats.SubTo(diff.RawVector().Data, w, c.at)
+	diff.MulVec(c.chol.RawU(), diff)
+	return mat.Dot(diff, diff) <= sameCurvature*sameCurvature*c.rows
+}
+
+// longestGateStep bounds one Newton step of the gating, in the norm of all its
+// parameters: where classes separate the full step runs away.
+const longestGateStep = 5
+
+// step adds one Newton step of that regression, whose score is given, to the
+// gating.
+func (c *gateCurvature) step(w, score []float64) {
+	if len(w) == 0 || c == nil {
+		return
+	}
+	step := mat.NewVecDense(len(w), nil)
+	if c.chol.SolveVecTo(step, mat.NewVecDense(len(w), score)) != nil {
+		return
+	}
+	d := step.RawVector().Data
+	if norm := floats.Norm(d, 2); norm > longestGateStep {
+		floats.Scale(longestGateStep/norm, d)
+	}
+	floats.Add(w, d)
+}
+
+// stepNoise writes log σ after the experts' step, which has lowered the deviance.
+func (s *gradientSums) stepNoise(theta []float64, p *model.Params, family mixture.Family) {
+	// Annealing: a noise level that falls faster than by half a step freezes the
+	// posteriors before the experts have parted.
+	const slowest = 0.5
+	for m, sigma := range p.Sigma {
+		deviance, mass := s.ofLevel(m)
+		if mass <= 0 {
+			continue
+		}
+		least := mixture.Power(family, slowest*sigma)
+		theta[s.noise(m)] = max(mixture.LogScale(family, max(deviance/mass, least)), s.logFloor)
+	}
+}

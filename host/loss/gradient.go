@@ -1,0 +1,134 @@
+package loss
+
+import (
+	"math"
+
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+)
+
+// gradientSums are the sums behind the gradient, and what EM needs of them. u is
+// the family's residual, y − g_i where it is Gaussian.
+type gradientSums struct {
+	*layout
+	deviance []float64 // k: Σ r_i·u_i·(y−g_i), the residual sum of squares
+	mass     []float64 // k: Σ r_i
+	prior    []float64 // k: Σ p_i
+	score    []float64 // k experts: Σ r_i·u_i·g′_i·x; then the gate's rows: Σ ∂log p/∂η_j·x
+}
+
+func newGradientSums(o *layout) *gradientSums {
+	k := func() []float64 { return make([]float64, o.k) }
+	return &gradientSums{layout: o, deviance: k(), mass: k(), prior: k(), score: make([]float64, o.k*o.da+o.gates*o.dw)}
+}
+
+func (s *gradientSums) values() [][]float64 {
+	return [][]float64{s.deviance, s.mass, s.prior, s.score}
+}
+
+func (s *gradientSums) ofExpert(i int) []float64 { return s.score[i*s.da : (i+1)*s.da] }
+
+// ofGate returns the scores of all rows of the gate.
+func (s *gradientSums) ofGate() []float64 { return s.score[s.k*s.da:] }
+
+func (s *gradientSums) block(w *work) {
+	n := w.N
+	wt := w.terms[:n]
+	for i := range s.k {
+		r, res := w.PostOf(i), w.res[i*n:(i+1)*n]
+		s.mass[i] += w.sum(r)
+		s.prior[i] += w.sum(w.PriorOf(i))
+		w.Family.Weigh(wt, r, res)
+		w.weigh(wt)
+		s.deviance[i] += floats.Dot(wt, res)
+		if s.free.Regressors {
+			floats.Mul(wt, w.dg[i*n:(i+1)*n])
+			w.addColumns(s.ofExpert(i), wt, s.expert)
+		}
+	}
+	if !s.free.Gating {
+		return
+	}
+	gate := s.ofGate()
+	for j := range s.gates {
+		w.GateScore(wt, j)
+		w.addWeighted(gate[j*s.dw:(j+1)*s.dw], wt, s.gate)
+	}
+}
+
+// write writes the gradient, times scale, to dst:
+//
+//	∂/∂a_i = Σ r_i·u_i·g′_i·x/σ_i^p   ∂/∂w_j = Σ ∂log p/∂η_j·x
+//	∂/∂log σ_m = Σ Σ_i r_i·(|e_i|^p − 1), i over the experts of that level
+//
+// with p the family's degree: 2 where it is Gaussian.
+func (s *gradientSums) write(dst []float64, scale float64, p *model.Params, family mixture.Family) {
+	if s.free.Regressors {
+		for i := range s.k {
+			at := s.regressor(i)
+			floats.ScaleTo(dst[at:at+s.da], scale/mixture.Power(family, p.SigmaOf(i)), s.ofExpert(i))
+		}
+	}
+	if s.free.Gating {
+		floats.ScaleTo(s.gating(dst), scale, s.ofGate())
+	}
+	if s.free.Sigma {
+		for m := range s.levels {
+			deviance, mass := s.ofLevel(m)
+			dst[s.noise(m)] = scale * (deviance/mixture.Power(family, p.Sigma[m]) - mass)
+		}
+	}
+}
+
+// ofLevel returns deviance and mass of the experts that share noise level m.
+func (s *gradientSums) ofLevel(m int) (deviance, mass float64) {
+	if s.levels == 1 {
+		return floats.Sum(s.deviance), floats.Sum(s.mass)
+	}
+	return s.deviance[m], s.mass[m]
+}
+
+// holdGradient sets the gradient by log σ to 0 where σ stands at its floor and is
+// pushed below it.
+func (o *layout) holdGradient(grad, theta []float64) {
+	if !o.free.Sigma {
+		return
+	}
+	for m := range o.levels {
+		if at := o.noise(m); theta[at] <= o.logFloor && grad[at] > 0 {
+			grad[at] = 0
+		}
+	}
+}
+
+// sigmaFloor is the smallest noise level that a fit may reach, relative to the
+// target's rms: without one the likelihood of noiseless data has no maximum,
+// and with noise per expert that of any data has none, since an expert may
+// shrink onto a few rows.
+func sigmaFloor(rms float64, levels int) float64 {
+	relative := 1e-8
+	if levels > 1 {
+		relative = 1e-3
+	}
+	return max(relative*rms, 1e-300)
+}
+
+// totals returns the sum of the rows' weights and the rms of the target, weights
+// apart.
+func totals(rows model.Rows) (weight, rms float64, err error) {
+	if weight, err = model.Weight(rows); err != nil {
+		return 0, 0, err
+	}
+	sum := 0.0
+	var room model.Room
+	for i := range model.Blocks(rows) {
+		b, err := rows.Block(i, &room)
+		if err != nil {
+			return 0, 0, err
+		}
+		sum += floats.Dot(b.Y, b.Y)
+	}
+	n, _ := rows.Dims()
+	return weight, math.Sqrt(sum / float64(n)), nil
+}

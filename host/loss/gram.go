@@ -1,0 +1,79 @@
+package loss
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// grams are sums of weighted products x·xᵀ of the design's columns.
+type grams struct {
+	*layout
+	packed []float64 // upper triangles, in rows
+}
+
+func newGrams(o *layout, n int) grams {
+	return grams{layout: o, packed: make([]float64, n*o.width*(o.width+1)/2)}
+}
+
+func (s *grams) values() [][]float64 { return [][]float64{s.packed} }
+
+// gram returns matrix i, packed.
+func (s *grams) gram(i int) []float64 {
+	q := s.width * (s.width + 1) / 2
+	return s.packed[i*q : (i+1)*q]
+}
+
+// put writes scale times the rows and columns named of matrix i to the block of
+// h whose first entry is (r, c), r ≤ c.
+func (s *grams) put(h *mat.SymDense, i, r, c int, rows, cols []int, scale float64) {
+	g := s.gram(i)
+	for a, j := range rows {
+		for b, l := range cols {
+			if r == c && b < a {
+				continue
+			}
+			lo, hi := min(j, l), max(j, l)
+			h.SetSym(r+a, c+b, scale*g[lo*s.width-lo*(lo-1)/2+hi-lo])
+		}
+	}
+}
+
+// relativeRidge keeps a Gram matrix of nearly collinear or nearly unused
+// columns invertible; it slows a step there and never moves its fixed point.
+const relativeRidge = 1e-10
+
+// solveRidge returns h⁻¹·b with the ridge of factorize; nil if there is none.
+func solveRidge(h *mat.SymDense, b []float64) []float64 {
+	var chol mat.Cholesky
+	if !factorize(&chol, h) {
+		return nil
+	}
+	out := mat.NewVecDense(len(b), nil)
+	if chol.SolveVecTo(out, mat.NewVecDense(len(b), b)) != nil {
+		return nil
+	}
+	return out.RawVector().Data
+}
+
+// factorize factorises h with the least ridge, from relativeRidge of the mean
+// diagonal up, that makes it positive definite; false if none does.
+func factorize(chol *mat.Cholesky, h *mat.SymDense) bool {
+	n := h.SymmetricDim()
+	mean := mat.Trace(h) / float64(n)
+	// Where g is saturated g′² may be so small that no ridge is smaller.
+	if !(relativeRidge*mean > 0) || math.IsInf(mean, 0) {
+		return false
+	}
+	was := 0.0
+	for ridge := relativeRidge * mean; ridge < 1e3*mean; ridge *= 100 {
+		for i := range n {
+			h.SetSym(i, i, h.At(i, i)+ridge-was)
+		}
+		was = ridge
+		if chol.Factorize(h) && chol.Cond() <= mat.ConditionTolerance {
+			return true
+		}
+	}
+	return false
+}

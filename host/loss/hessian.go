@@ -1,0 +1,154 @@
+package loss
+
+import "gonum.org/v1/gonum/mat"
+
+// informationSums are the Gram matrices of the observed information, whose
+// weights are the second derivatives of [mixture.Posterior], for all parameters
+// whichever are free.
+type informationSums struct {
+	grams                // for every expert i: its own with experts j ≥ i, then with the gate's rows; then the gate's, j ≤ m
+	noiseCoef  []float64 // levels × (k experts and the gate's rows): log σ with every coefficient
+	noiseNoise []float64 // levels × levels
+}
+
+func newInformationSums(o *layout) *informationSums {
+	return &informationSums{
+		grams:      newGrams(o, o.k*(o.k+1)/2+o.k*o.gates+o.gates*(o.gates+1)/2),
+		noiseCoef:  make([]float64, o.levels*(o.k*o.da+o.gates*o.dw)),
+		noiseNoise: make([]float64, o.levels*o.levels),
+	}
+}
+
+func (s *informationSums) values() [][]float64 {
+	return [][]float64{s.packed, s.noiseCoef, s.noiseNoise}
+}
+
+// noiseExpert returns the sums of log σ_m with expert i, noiseGate those with row
+// j of the gate.
+func (s *informationSums) noiseExpert(m, i int) []float64 {
+	at := m*(s.k*s.da+s.gates*s.dw) + i*s.da
+	return s.noiseCoef[at : at+s.da]
+}
+
+func (s *informationSums) noiseGate(m, j int) []float64 {
+	at := m*(s.k*s.da+s.gates*s.dw) + s.k*s.da + j*s.dw
+	return s.noiseCoef[at : at+s.dw]
+}
+
+func (s *informationSums) block(w *work) {
+	n := w.N
+	w.Differentiate(w.dg)
+	wt, at := w.terms[:n], 0
+	next := func() { w.addGram(s.gram(at), wt); at++ }
+	for i := range s.k {
+		var bend []float64
+		if w.bend != nil {
+			bend = w.bend[i*n : (i+1)*n]
+		}
+		for j := i; j < s.k; j++ {
+			w.ExpertExpert(wt, i, j, bend)
+			next()
+		}
+		for j := range s.gates {
+			w.ExpertGate(wt, i, j)
+			next()
+		}
+	}
+	for j := range s.gates {
+		for m := j; m < s.gates; m++ {
+			w.GateGate(wt, j, m)
+			next()
+		}
+	}
+	if s.free.Sigma {
+		s.noiseBlock(w, wt)
+	}
+}
+
+// noiseBlock adds the rows of the information that belong to log σ.
+func (s *informationSums) noiseBlock(w *work, wt []float64) {
+	w.DifferentiateNoise()
+	for m := range s.levels {
+		for i := range s.k {
+			w.NoiseExpert(wt, m, i)
+			w.addWeighted(s.noiseExpert(m, i), wt, s.expert)
+		}
+		for j := range s.gates {
+			w.NoiseGate(wt, m, j)
+			w.addWeighted(s.noiseGate(m, j), wt, s.gate)
+		}
+		for i := range s.levels {
+			w.NoiseNoise(wt, m, i)
+			s.noiseNoise[m*s.levels+i] += w.sum(wt)
+		}
+	}
+}
+
+// write writes the information over the free parameters, times scale, to h.
+func (s *informationSums) write(h *mat.SymDense, scale float64) {
+	if !h.IsEmpty() && h.SymmetricDim() != len(s.parameters) {
+		panic("loss: hessian of the wrong size")
+	}
+	at := 0
+	put := func(r, c int, rows, cols []int) {
+		if r >= 0 && c >= 0 {
+			s.put(h, at, r, c, rows, cols, scale)
+		}
+		at++
+	}
+	for i := range s.k {
+		for j := i; j < s.k; j++ {
+			put(s.regressor(i), s.regressor(j), s.expert, s.expert)
+		}
+		for j := range s.gates {
+			put(s.regressor(i), s.row(j), s.expert, s.gate)
+		}
+	}
+	for j := range s.gates {
+		for m := j; m < s.gates; m++ {
+			put(s.row(j), s.row(m), s.gate, s.gate)
+		}
+	}
+	if s.free.Sigma {
+		s.writeNoise(h, scale)
+	}
+}
+
+func (s *informationSums) writeNoise(h *mat.SymDense, scale float64) {
+	for m := range s.levels {
+		column := func(from int, v []float64) {
+			for t := range v {
+				if from >= 0 {
+					h.SetSym(from+t, s.noise(m), scale*v[t])
+				}
+			}
+		}
+		for i := range s.k {
+			column(s.regressor(i), s.noiseExpert(m, i))
+		}
+		for j := range s.gates {
+			column(s.row(j), s.noiseGate(m, j))
+		}
+		for i := m; i < s.levels; i++ {
+			h.SetSym(s.noise(m), s.noise(i), scale*s.noiseNoise[m*s.levels+i])
+		}
+	}
+}
+
+// holdHessian takes the noise levels that stand at the floor and are pushed below
+// it out of a Newton step: row and column of the identity.
+func (o *layout) holdHessian(h *mat.SymDense, grad, theta []float64) {
+	if !o.free.Sigma {
+		return
+	}
+	for m := range o.levels {
+		at := o.noise(m)
+		if theta[at] > o.logFloor || grad[at] != 0 {
+			continue
+		}
+		for j := range o.parameters {
+			h.SetSym(at, j, 0)
+		}
+		h.SetSym(at, at, 1)
+	}
+}

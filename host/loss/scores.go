@@ -1,0 +1,71 @@
+package loss
+
+import (
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// productSums are the sums of the products of all pairs of a row's scores, times
+// its weight: the middle of the sandwich covariance.
+type productSums struct {
+	*layout
+	packed []float64 // the upper triangle, in rows
+}
+
+func newProductSums(o *layout) *productSums {
+	n := len(o.parameters)
+	return &productSums{layout: o, packed: make([]float64, n*(n+1)/2)}
+}
+
+func (s *productSums) values() [][]float64 { return [][]float64{s.packed} }
+
+func (s *productSums) block(w *work) {
+	rows := w.scoresOf(s.parameters)
+	at := 0
+	for i, a := range rows {
+		for _, b := range rows[i:] {
+			s.packed[at] += floats.Dot(a, b)
+			at++
+		}
+	}
+}
+
+// write writes the sums to m.
+func (s *productSums) write(m *mat.SymDense) {
+	at := 0
+	for i := range s.parameters {
+		for j := i; j < len(s.parameters); j++ {
+			m.SetSym(i, j, s.packed[at])
+			at++
+		}
+	}
+}
+
+// scoresOf returns the weighted scores of the rows, N values for every parameter.
+func (w *work) scoresOf(parameters []Parameter) [][]float64 {
+	if w.scores == nil {
+		w.scores = columnsOf(len(parameters), model.BlockRows)
+	}
+	n := w.N
+	out := make([][]float64, len(parameters))
+	for at, q := range parameters {
+		dst := w.scores[at][:n]
+		switch q.Part {
+		case Expert:
+			w.MeanScore(dst, q.Index)
+			inv, dg := 1/w.P.SigmaOf(q.Index), w.dg[q.Index*n:(q.Index+1)*n]
+			for t, x := range w.cols[q.Feature] {
+				dst[t] = dst[t] * dg[t] * inv * x
+			}
+		case Gate:
+			w.GateScore(dst, q.Index)
+			floats.Mul(dst, w.cols[q.Feature])
+		case Noise:
+			w.NoiseScore(dst, q.Index)
+		}
+		w.weigh(dst)
+		out[at] = dst
+	}
+	return out
+}

@@ -1,0 +1,157 @@
+package loss
+
+import (
+	"math"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Free says which parameters of a [Likelihood] vary; the others stay at their
+// given values. Intercepts, where there are any, vary with their coefficients.
+type Free struct {
+	Regressors bool
+	Gating     bool
+	Sigma      bool
+	// ExpertColumns and GateColumns are the features whose coefficients vary,
+	// ascending; nil is all of them.
+	ExpertColumns, GateColumns []int
+}
+
+// All is every parameter: the joint likelihood.
+var All = Free{Regressors: true, Gating: true, Sigma: true}
+
+// Columns returns the columns of the design whose coefficients vary in an expert
+// and in a gate of p's shape: features, then p.D, the column of ones, where there
+// is an intercept.
+func (f Free) Columns(p *model.Params) (expert, gate []int) {
+	columns := func(given []int, intercepts []float64) []int {
+		out := append([]int(nil), given...)
+		if given == nil {
+			for j := range p.D {
+				out = append(out, j)
+			}
+		}
+		if intercepts != nil {
+			out = append(out, p.D)
+		}
+		return out
+	}
+	return columns(f.ExpertColumns, p.RegressorIntercepts), columns(f.GateColumns, p.GatingIntercepts)
+}
+
+// Part is the part of a mixture that a parameter belongs to.
+type Part int
+
+// The parts, in the order in which θ lists them.
+const (
+	Expert Part = iota // a_i and b_i
+	Gate               // w_i and v_i
+	Noise              // log σ_i
+)
+
+// Parameter says which free parameter a place of θ holds.
+type Parameter struct {
+	Part    Part
+	Index   int // of the expert, the gate or the noise level
+	Feature int // the coefficient's; D for an intercept, −1 for a noise level
+}
+
+// layout is where in θ the free parameters stand: for every expert a_i (and b_i),
+// for every row of the gate w_j (and v_j), then log σ.
+type layout struct {
+	free            Free
+	k, d            int   // experts, features
+	gates, levels   int   // rows of the gate, noise levels
+	expert, gate    []int // columns of the free coefficients of an expert and of a gate; d is the column of ones
+	da, dw          int   // their numbers
+	width           int   // columns of the design, ones included
+	atGate, atNoise int   // where in θ the gate begins and the noise levels
+	logFloor        float64
+	parameters      []Parameter // in the order of θ
+}
+
+func newLayout(p *model.Params, free Free, logFloor float64) *layout {
+	o := &layout{free: free, k: p.K, d: p.D, gates: p.Gates(), levels: len(p.Sigma), width: p.D, logFloor: logFloor}
+	o.expert, o.gate = free.Columns(p)
+	o.da, o.dw = len(o.expert), len(o.gate)
+	if p.RegressorIntercepts != nil || p.GatingIntercepts != nil {
+		o.width++
+	}
+	if free.Regressors {
+		o.atGate = o.k * o.da
+	}
+	o.atNoise = o.atGate
+	if free.Gating {
+		o.atNoise += o.gates * o.dw
+	}
+	o.parameters = o.list()
+	return o
+}
+
+// list lists the free parameters.
+func (o *layout) list() (out []Parameter) {
+	add := func(part Part, n int, columns []int) {
+		for i := range n {
+			for _, j := range columns {
+				out = append(out, Parameter{part, i, j})
+			}
+		}
+	}
+	if o.free.Regressors {
+		add(Expert, o.k, o.expert)
+	}
+	if o.free.Gating {
+		add(Gate, o.gates, o.gate)
+	}
+	if o.free.Sigma {
+		add(Noise, o.levels, []int{-1})
+	}
+	return out
+}
+
+// regressor returns the place of expert i's coefficients in θ, row that of row j of
+// the gate, noise that of level m; negative where they are not free.
+func (o *layout) regressor(i int) int { return o.place(o.free.Regressors, i*o.da) }
+func (o *layout) row(j int) int       { return o.place(o.free.Gating, o.atGate+j*o.dw) }
+func (o *layout) noise(m int) int     { return o.place(o.free.Sigma, o.atNoise+m) }
+
+func (o *layout) place(free bool, at int) int {
+	if !free {
+		return -1
+	}
+	return at
+}
+
+// gating returns the part of θ that is the gate's; empty where it is not free.
+func (o *layout) gating(theta []float64) []float64 { return theta[o.atGate:o.atNoise] }
+
+// pack writes the free parameters of p to θ.
+func (o *layout) pack(theta []float64, p *model.Params) {
+	o.each(p, func(at int, v *float64) { theta[at] = *v }, func(at int, sigma *float64) { theta[at] = math.Log(*sigma) })
+}
+
+// unpack writes θ to the free parameters of p and leaves the others alone.
+func (o *layout) unpack(p *model.Params, theta []float64) {
+	o.each(p, func(at int, v *float64) { *v = theta[at] }, func(at int, sigma *float64) {
+		*sigma = math.Exp(min(max(theta[at], o.logFloor), 300))
+	})
+}
+
+// each calls coef with the place in θ and in p of every free coefficient, and
+// noise with those of every free noise level.
+func (o *layout) each(p *model.Params, coef, noise func(at int, v *float64)) {
+	for at, q := range o.parameters {
+		switch {
+		case q.Part == Noise:
+			noise(at, &p.Sigma[q.Index])
+		case q.Part == Expert && q.Feature == o.d:
+			coef(at, &p.RegressorIntercepts[q.Index])
+		case q.Part == Expert:
+			coef(at, &p.Regressor(q.Index)[q.Feature])
+		case q.Feature == o.d:
+			coef(at, &p.GatingIntercepts[q.Index])
+		default:
+			coef(at, &p.Gate(q.Index)[q.Feature])
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package numeric
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+func TestFinite(t *testing.T) {
+	for _, v := range []float64{0, -1, math.MaxFloat64, math.SmallestNonzeroFloat64} {
+		if !Finite(v) {
+			t.Errorf("%v is not finite", v)
+		}
+	}
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if Finite(v) {
+			t.Errorf("%v is finite", v)
+		}
+	}
+}
+
+func TestSymmetric(t *testing.T) {
+	got := Symmetric(mat.NewDense(2, 2, []float64{1, 2, 4, 5}))
+	if want := mat.NewSymDense(2, []float64{1, 3, 3, 5}); !mat.Equal(got, want) {
+		t.Errorf("%v", mat.Formatted(got))
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a matrix of 2 by 3 has a symmetric part")
+		}
+	}()
+	Symmetric(mat.NewDense(2, 3, nil))
+}
