@@ -30,6 +30,9 @@ var imports = map[string][]string{
 	"internal/conform":           {"sdk", "solver", "internal/wire"},
 	"internal/atomicfile":        {"golang.org/x/sys"},
 	"internal/numeric":           {gonum},
+	"internal/pluginproc":        {"sdk", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
+
+	"internal/pluginproc/plugintest": {},
 
 	"plugins/identity":  {"sdk", "sdk/gauss"},
 	"plugins/leakyrelu": {"sdk", "sdk/gauss"},
@@ -56,9 +59,8 @@ var imports = map[string][]string{
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", gonum},
 	"host": {"sdk", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", gonum},
-	"host/catalog": {"sdk", "solver", "internal/conform", "internal/wire", "internal/atomicfile",
-		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid",
-		goPlugin, hclog, grpc, "golang.org/x/sys"},
+	"host/catalog": {"sdk", "solver", "internal/conform", "internal/pluginproc", "internal/wire", "internal/atomicfile",
+		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "solver", "host", "host/model", "host/moment", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
@@ -81,11 +83,11 @@ const (
 // table above allows more: a package outside the module, or of the standard
 // library, with everything below it.
 var onlyIn = map[string][]string{
-	gonum + "/integrate": {"sdk/gauss"},                                                   // quadrature has one home
-	goPlugin:             {"internal/wire", "sdk/serve", "host/catalog"},                  // the protocol stays
-	grpc:                 {"internal/wire", "internal/wire/activationpb", "host/catalog"}, // behind them
-	"os/exec":            {"host/catalog"},                                                // nothing else starts a process
-	"net":                {"internal/wire"},                                               // or opens a connection
+	gonum + "/integrate": {"sdk/gauss"},                                                          // quadrature has one home
+	goPlugin:             {"internal/wire", "sdk/serve", "internal/pluginproc"},                  // the protocol stays
+	grpc:                 {"internal/wire", "internal/wire/activationpb", "internal/pluginproc"}, // behind them
+	"os/exec":            {"internal/pluginproc", "internal/pluginproc/plugintest"},              // nothing else starts a process
+	"net":                {"internal/wire"},                                                      // or opens a connection
 }
 
 // forbidden says what is wrong with a package's import of another, or "".
@@ -142,6 +144,10 @@ func TestForbidden(t *testing.T) {
 		{"host", "google.golang.org/grpc/codes", false},
 		{"internal/wire", "google.golang.org/grpc/codes", true},
 		{"host/fitted", "os/exec", false},
+		{"host/catalog", "os/exec", false},
+		{"host/catalog", "google.golang.org/grpc", false},
+		{"internal/pluginproc", "os/exec", true},
+		{"internal/pluginproc", module + "/host/catalog", false},
 		{"host/fitted", "net/http", false},
 		{"host/fitted", "encoding/json", true},
 		{"host/fitted", "example.com/other", false},

@@ -39,7 +39,7 @@ var badplugins = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	for _, args := range [][]string{
-		{"go", "build", "-o", filepath.Join(dir, "badplugin"), "../../host/catalog/testdata/badplugin"},
+		{"go", "build", "-o", filepath.Join(dir, "badplugin"), "../../internal/pluginproc/testdata/badplugin"},
 		{link, "sample", "--activation", "relu", "--k", "2", "--d", "4", "--n", "400", "-o", filepath.Join(dir, "data.csv")},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {

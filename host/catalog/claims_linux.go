@@ -15,23 +15,28 @@ import (
 // quadrature of its own g, and whose g′ with differences of it, before anybody
 // gets them. What disagrees is a [*LieError].
 type claims struct {
-	member
-	info sdk.Info
+	sdk.Activation        // as the plugin offers it
+	plugin         string // in errors
 
 	mu         sync.Mutex
 	quadrature *sdk.Moments // nil until it is needed
 	derivative bool         // g′ has been compared
 }
 
-// Info describes the activation, of which quadrature is then taken.
-func (c *claims) Info() sdk.Info { return c.info }
+// compared returns act with its claims compared.
+func compared(act sdk.Activation, plugin string) sdk.Activation {
+	var caps wire.Capabilities
+	_, caps.Moments = act.(sdk.MomentsProvider)
+	_, caps.System = act.(sdk.SystemProvider)
+	return wire.Expose(act.Info(), caps, &claims{Activation: act, plugin: plugin})
+}
 
 // Deriv writes g′(z_i) to dst_i where g′ is that of the plugin's g.
 func (c *claims) Deriv(ctx context.Context, dst, z []float64) error {
 	if err := c.compareDerivative(ctx); err != nil {
 		return err
 	}
-	return c.member.Deriv(ctx, dst, z)
+	return c.Activation.Deriv(ctx, dst, z)
 }
 
 func (c *claims) compareDerivative(ctx context.Context) error {
@@ -40,12 +45,12 @@ func (c *claims) compareDerivative(ctx context.Context) error {
 	if c.derivative {
 		return nil
 	}
-	err := conform.Derivative(ctx, wire.Expose(c.info, wire.Capabilities{}, c.member))
+	err := conform.Derivative(ctx, c.Activation)
 	if fault := (*FaultError)(nil); errors.As(err, &fault) || ctx.Err() != nil {
 		return err
 	}
 	if err != nil {
-		return &LieError{c.s.shown, "Deriv", err.Error()}
+		return &LieError{c.plugin, "Deriv", err.Error()}
 	}
 	c.derivative = true
 	return nil
@@ -53,7 +58,7 @@ func (c *claims) compareDerivative(ctx context.Context) error {
 
 // Moments returns the plugin's own moments where they are those of its g.
 func (c *claims) Moments(ctx context.Context) (sdk.Moments, error) {
-	own, err := c.member.Moments(ctx)
+	own, err := c.Activation.(sdk.MomentsProvider).Moments(ctx)
 	if err != nil {
 		return sdk.Moments{}, err
 	}
@@ -62,14 +67,14 @@ func (c *claims) Moments(ctx context.Context) (sdk.Moments, error) {
 		return sdk.Moments{}, err
 	}
 	if reason, check := solver.CompareMoments(own, m); !check.Holds {
-		return sdk.Moments{}, &LieError{c.s.shown, "Moments", reason}
+		return sdk.Moments{}, &LieError{c.plugin, "Moments", reason}
 	}
 	return own, nil
 }
 
 // System returns the plugin's own system where it is that of its g.
 func (c *claims) System(ctx context.Context, sigma float64) (sdk.System, error) {
-	own, err := c.member.System(ctx, sigma)
+	own, err := c.Activation.(sdk.SystemProvider).System(ctx, sigma)
 	if err != nil {
 		return sdk.System{}, err
 	}
@@ -78,7 +83,7 @@ func (c *claims) System(ctx context.Context, sigma float64) (sdk.System, error) 
 		return sdk.System{}, err
 	}
 	if reason, check := solver.CompareSystem(own, m); !check.Holds {
-		return sdk.System{}, &LieError{c.s.shown, "System", reason}
+		return sdk.System{}, &LieError{c.plugin, "System", reason}
 	}
 	return own, nil
 }
@@ -88,7 +93,7 @@ func (c *claims) measure(ctx context.Context) (sdk.Moments, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.quadrature == nil {
-		m, err := sdk.Quadrature(ctx, c)
+		m, err := sdk.Quadrature(ctx, c.Activation)
 		if err != nil {
 			return sdk.Moments{}, err
 		}

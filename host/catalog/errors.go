@@ -2,7 +2,8 @@ package catalog
 
 import (
 	"fmt"
-	"strings"
+
+	"github.com/gatedlearning/moe/internal/pluginproc"
 )
 
 // UnknownError reports a name that is neither a built-in nor a trusted plugin.
@@ -39,29 +40,10 @@ func (e *UntrustedError) Error() string {
 }
 
 // FaultError is a failure of a plugin: it could not be started, it crashed, it
-// hung, or it answered with what no activation may answer.
-type FaultError struct {
-	Plugin string // the path of its file
-	Call   string // what it was asked, such as "Eval"; "start" before any call
-	Reason string
-	Output string // its last words on stderr, printable; "" if there were none
-	Advice string // what to do; "" where the plugin must be repaired
-}
-
-func (e *FaultError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "plugin %s: %s: %s", e.Plugin, e.Call, e.Reason)
-	if e.Output != "" {
-		fmt.Fprintf(&b, "; its last words: %s", e.Output)
-	}
-	b.WriteString("; ")
-	if e.Advice != "" {
-		b.WriteString(e.Advice)
-	} else {
-		b.WriteString("the fault is the plugin's: repair it, or ask its author")
-	}
-	return b.String()
-}
+// hung, or it answered with what no activation may answer. It has the path of
+// the plugin's file, the call that failed, the reason, the last that the plugin
+// wrote to stderr, and what to do.
+type FaultError = pluginproc.FaultError
 
 // LieError reports that what a plugin says about its activation's derivative,
 // moments or linear system is not what its g gives.

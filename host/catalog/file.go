@@ -9,24 +9,24 @@ import (
 	"path/filepath"
 )
 
-// openPlugin opens a plugin's file and returns its absolute path without
-// symbolic links. It refuses what somebody else could replace: a link out of the
+// openPlugin opens a plugin's file by its absolute path without symbolic links,
+// which is then its name. It refuses what somebody else could replace: a link out of the
 // directory that the user named, and files and directories that others may
 // write. What it says of the file it has seen of the open one.
-func openPlugin(path string) (*os.File, string, error) {
+func openPlugin(path string) (*os.File, error) {
 	resolved, err := resolve(path)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	f, err := openRegular(resolved)
 	if err != nil {
-		return nil, "", fileFault(path, err)
+		return nil, fileFault(path, err)
 	}
 	if err := checkPlugin(f, path); err != nil {
 		f.Close()
-		return nil, "", err
+		return nil, err
 	}
-	return f, resolved, nil
+	return f, nil
 }
 
 func checkPlugin(f *os.File, path string) error {

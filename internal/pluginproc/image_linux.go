@@ -1,4 +1,4 @@
-package catalog
+package pluginproc
 
 import (
 	"crypto/sha256"
@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// image is a copy of a plugin's file in memory that nothing can change any
+// Image is a copy of a plugin's file in memory that nothing can change any
 // more: what is hashed is what runs. Of a script only the script is in it, not
 // the interpreter nor what it imports.
-type image struct {
+type Image struct {
 	path   string // of the file
 	sha256 string // of the copy, in hexadecimal
 	file   *os.File
@@ -23,26 +23,29 @@ type image struct {
 // maxImage bounds the size of a plugin's file.
 const maxImage = 1 << 30
 
-// openImage copies, seals and hashes the file at path, as the caller wrote it.
-func openImage(path string) (*image, error) {
-	src, file, err := openPlugin(path)
+// NewImage copies, seals and hashes an open file. The file's name is the first
+// argument of the plugin, which thereby knows where it lies.
+func NewImage(f *os.File) (*Image, error) {
+	copied, err := sealedCopy(f)
 	if err != nil {
 		return nil, err
-	}
-	defer src.Close()
-	copied, err := sealedCopy(src)
-	if err != nil {
-		return nil, fileFault(path, err)
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(copied, 0, maxImage)); err != nil {
 		copied.Close()
-		return nil, fileFault(path, err)
+		return nil, err
 	}
-	return &image{path: file, sha256: hex.EncodeToString(sum.Sum(nil)), file: copied}, nil
+	return &Image{path: f.Name(), sha256: hex.EncodeToString(sum.Sum(nil)), file: copied}, nil
 }
 
-func (i *image) Close() error { return i.file.Close() }
+// Path returns the path of the file that was copied.
+func (i *Image) Path() string { return i.path }
+
+// SHA256 returns the checksum of the copy in hexadecimal.
+func (i *Image) SHA256() string { return i.sha256 }
+
+// Close frees the copy.
+func (i *Image) Close() error { return i.file.Close() }
 
 func sealedCopy(src io.Reader) (*os.File, error) {
 	fd, err := memfd()

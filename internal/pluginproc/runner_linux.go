@@ -1,4 +1,4 @@
-package catalog
+package pluginproc
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 // own; it dies with the host; what it prints is always read, and only a proper
 // first line reaches go-plugin.
 type runner struct {
-	image     *image
+	image     *Image
 	shown     string // the file's path as the user wrote it
 	maxRSS    int64  // bytes
 	env       []string
@@ -62,7 +62,7 @@ const (
 var passEnv = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ"}
 
 // newRunner prepares to run img.
-func newRunner(img *image, shown string, maxRSS int64) *runner {
+func newRunner(img *Image, shown string, maxRSS int64) *runner {
 	return &runner{image: img, shown: shown, maxRSS: maxRSS, lineDone: make(chan struct{}), drained: make(chan struct{}), done: make(chan struct{})}
 }
 

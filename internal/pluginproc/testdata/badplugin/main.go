@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command badplugin is a plugin with every fault that a host must survive. It
-// plays the one that it is called by: plugin-hang hangs. The tests of the
-// catalog and of the command build and run it.
+// plays the one that it is called by: plugin-hang hangs. The tests of
+// pluginproc, of the catalog and of the command build and run it.
 package main
 
 import (

@@ -1,4 +1,4 @@
-package catalog
+package pluginproc
 
 import (
 	"context"
@@ -34,9 +34,9 @@ type process struct {
 	dir     *runtimeDir
 }
 
-// startProcess starts the plugin in img and connects to it, under the
-// catalog's times. An error is a *FaultError or the context's.
-func (c Catalog) startProcess(ctx context.Context, img *image, shown string) (*process, error) {
+// start starts the plugin in img and connects to it. An error is a *FaultError
+// or the context's.
+func start(ctx context.Context, img *Image, shown string, limits Limits) (*process, error) {
 	dir, err := newRuntimeDir()
 	if err != nil {
 		return nil, &FaultError{
@@ -45,7 +45,7 @@ func (c Catalog) startProcess(ctx context.Context, img *image, shown string) (*p
 		}
 	}
 	p := &process{dir: dir}
-	p.manager = plugin.NewClient(p.config(c, img, shown))
+	p.manager = plugin.NewClient(p.config(img, shown, limits))
 	connected := make(chan error, 1)
 	go func() { connected <- p.connect() }()
 	var hung bool
@@ -55,7 +55,7 @@ func (c Catalog) startProcess(ctx context.Context, img *image, shown string) (*p
 		p.abort()
 		<-connected
 		err = ctx.Err()
-	case <-time.After(c.startTimeout()):
+	case <-time.After(limits.Start):
 		hung = true
 		p.abort()
 		err = <-connected
@@ -67,11 +67,11 @@ func (c Catalog) startProcess(ctx context.Context, img *image, shown string) (*p
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return nil, p.startFault(shown, err, hung, c.startTimeout())
+	return nil, p.startFault(shown, err, hung, limits.Start)
 }
 
-func (p *process) config(c Catalog, img *image, shown string) *plugin.ClientConfig {
-	p.runner = newRunner(img, shown, c.maxRSS())
+func (p *process) config(img *Image, shown string, limits Limits) *plugin.ClientConfig {
+	p.runner = newRunner(img, shown, limits.RSS)
 	return &plugin.ClientConfig{
 		HandshakeConfig: wire.Handshake(),
 		Plugins:         plugin.PluginSet{wire.Name: wire.Plugin{}},
@@ -87,7 +87,7 @@ func (p *process) config(c Catalog, img *image, shown string) *plugin.ClientConf
 		Logger:           hclog.NewNullLogger(),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.dir.path},
 		GRPCDialOptions: []grpc.DialOption{
-			grpc.WithUnaryInterceptor(deadline(c.callTimeout())),
+			grpc.WithUnaryInterceptor(deadline(limits.Call)),
 			grpc.WithStreamInterceptor(noBroker),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxReply)),
 			grpc.WithInitialWindowSize(wire.Window),

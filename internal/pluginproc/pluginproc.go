@@ -1,0 +1,35 @@
+// Package pluginproc runs plugins in processes of their own: it starts, watches,
+// confines and stops them, and turns what goes wrong into a [FaultError]. Which
+// files may run is for its caller to say. Plugins run on Linux; elsewhere the
+// package has the error alone.
+package pluginproc
+
+import (
+	"fmt"
+	"strings"
+)
+
+// FaultError is a failure of a plugin: it could not be started, it crashed, it
+// hung, or it answered with what no activation may answer.
+type FaultError struct {
+	Plugin string // the path of its file
+	Call   string // what it was asked, such as "Eval"; "start" before any call
+	Reason string
+	Output string // its last words on stderr, printable; "" if there were none
+	Advice string // what to do; "" where the plugin must be repaired
+}
+
+func (e *FaultError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "plugin %s: %s: %s", e.Plugin, e.Call, e.Reason)
+	if e.Output != "" {
+		fmt.Fprintf(&b, "; its last words: %s", e.Output)
+	}
+	b.WriteString("; ")
+	if e.Advice != "" {
+		b.WriteString(e.Advice)
+	} else {
+		b.WriteString("the fault is the plugin's: repair it, or ask its author")
+	}
+	return b.String()
+}
