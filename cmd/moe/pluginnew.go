@@ -111,8 +111,9 @@ func (f *newPluginFlags) project() (*pluginProject, error) {
 func (f *newPluginFlags) findSDK(p *pluginProject) error {
 	if f.sdk == "" {
 		info, ok := debug.ReadBuildInfo()
-		if !ok || !strings.HasPrefix(info.Main.Version, "v") {
-			return usagef("this moe was not built from a published version: name its checkout with --sdk PATH")
+		if !ok || !published(info.Main) {
+			return usagef("this moe, %s, is not a published version that a plugin could be built against: name a checkout of its source, as in: moe plugin new %s --sdk ../moe",
+				ownVersion(), f.name)
 		}
 		p.Version = info.Main.Version
 		return nil
@@ -126,6 +127,17 @@ func (f *newPluginFlags) findSDK(p *pluginProject) error {
 	}
 	p.SDK = abs
 	return nil
+}
+
+// pseudoVersion is what the go command calls a commit without a tag.
+var pseudoVersion = regexp.MustCompile(`^v[0-9]+\.(0\.0-|[0-9]+\.[0-9]+-([^+]*\.)?0\.)[0-9]{14}-[0-9a-z]+$`)
+
+// published reports whether others can get the module m, as a program's build
+// has recorded it. What has a checksum was got like that. Of a checkout the go
+// command says which commit it is, and whether files have changed since (+dirty),
+// but not whether anybody else has it: then only a tag counts.
+func published(m debug.Module) bool {
+	return m.Sum != "" || strings.HasPrefix(m.Version, "v") && !strings.Contains(m.Version, "+") && !pseudoVersion.MatchString(m.Version)
 }
 
 // descriptorText returns the protocol's descriptor in lines of base64.
