@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -57,7 +58,9 @@ your own function in the place of the one that is there.`,
 type pluginProject struct {
 	Name       string // of the activation
 	File       string // of the plugin
-	SDK        string // the absolute path of a checkout, or ""
+	SDK        string // the path of a checkout from the project's directory, as go.mod has it, or ""
+	GoMod      string // the checkout's go.mod without its first line
+	GoSum      string // the checkout's
 	Version    string // of moe, where SDK is ""
 	Descriptor string // the protocol's, in lines of base64
 }
@@ -109,23 +112,15 @@ func (f *newPluginFlags) project() (*pluginProject, error) {
 
 // findSDK sets the checkout or the version that a Go plugin is built against.
 func (f *newPluginFlags) findSDK(p *pluginProject) error {
-	if f.sdk == "" {
-		info, ok := debug.ReadBuildInfo()
-		if !ok || !published(info.Main) {
-			return usagef("this moe, %s, is not a published version that a plugin could be built against: name a checkout of its source, as in: moe plugin new %s --sdk ../moe",
-				ownVersion(), f.name)
-		}
-		p.Version = info.Main.Version
-		return nil
+	if f.sdk != "" {
+		return f.findCheckout(p)
 	}
-	abs, err := filepath.Abs(f.sdk)
-	if err != nil {
-		return err
+	info, ok := debug.ReadBuildInfo()
+	if !ok || !published(info.Main) {
+		return usagef("this moe, %s, is not a published version that a plugin could be built against: name a checkout of its source, as in: moe plugin new %s --sdk ../moe",
+			ownVersion(), f.name)
 	}
-	if mod, err := os.ReadFile(filepath.Join(abs, "go.mod")); err != nil || !bytes.HasPrefix(mod, []byte("module github.com/gatedlearning/moe\n")) {
-		return usagef("--sdk %s: that is no checkout of moe", f.sdk)
-	}
-	p.SDK = abs
+	p.Version = info.Main.Version
 	return nil
 }
 
@@ -138,6 +133,58 @@ var pseudoVersion = regexp.MustCompile(`^v[0-9]+\.(0\.0-|[0-9]+\.[0-9]+-([^+]*\.
 // but not whether anybody else has it: then only a tag counts.
 func published(m debug.Module) bool {
 	return m.Sum != "" || strings.HasPrefix(m.Version, "v") && !strings.Contains(m.Version, "+") && !pseudoVersion.MatchString(m.Version)
+}
+
+// findCheckout sets the checkout that a Go plugin is built against. The project
+// replaces the module by it, and takes over what it requires: then it builds
+// with the modules that moe itself is built from, and needs no others. In a
+// workspace it would need every go.mod that any of them mentions.
+func (f *newPluginFlags) findCheckout(p *pluginProject) error {
+	mod, err := os.ReadFile(filepath.Join(f.sdk, "go.mod"))
+	requires, ok := strings.CutPrefix(string(mod), "module github.com/gatedlearning/moe\n")
+	if err != nil || !ok {
+		return usagef("--sdk %s: that is no checkout of moe", f.sdk)
+	}
+	sum, err := os.ReadFile(filepath.Join(f.sdk, "go.sum"))
+	if err != nil {
+		return usagef("--sdk %s: that is no whole checkout of moe: %v", f.sdk, err)
+	}
+	path, err := pathFrom(p.File, f.sdk)
+	if err != nil {
+		return err
+	}
+	if !plainPath.MatchString(path) {
+		path = strconv.Quote(path)
+	}
+	p.SDK, p.GoMod, p.GoSum = path, strings.TrimSpace(requires), string(sum)
+	return nil
+}
+
+// plainPath is a path that needs no quotes in go.mod.
+var plainPath = regexp.MustCompile(`^[\pL\pN._~@+/:-]+$`)
+
+// pathFrom returns the path of target from dir, which is to be made in the
+// working directory: relative, so that both can be moved together, or absolute
+// where a relative one leads elsewhere, as out of a working directory that was
+// reached by a symbolic link.
+func pathFrom(dir, target string) (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	target, err = filepath.Abs(target)
+	if err != nil {
+		return "", err
+	}
+	if up, err := filepath.Rel(here, target); err == nil {
+		a, errA := os.Stat(target)
+		b, errB := os.Stat("." + string(filepath.Separator) + up)
+		if errA == nil && errB == nil && os.SameFile(a, b) {
+			rel, err := filepath.Rel(filepath.Join(here, dir), target)
+			return filepath.ToSlash(rel), err
+		}
+	}
+	return filepath.ToSlash(target), nil
 }
 
 // descriptorText returns the protocol's descriptor in lines of base64.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,5 +65,60 @@ func TestNewFromClone(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "moe-plugin-softsign")); err == nil {
 		t.Error("there is a project")
+	}
+}
+
+// TestReplace: go.mod leads to the checkout wherever that is.
+func TestReplace(t *testing.T) {
+	root := t.TempDir()
+	here := filepath.Join(root, "here")
+	for _, dir := range []string{here, filepath.Join(root, "moe"), filepath.Join(root, "my moe (2)"), filepath.Join(root, "far", "away")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"go.mod": "module github.com/gatedlearning/moe\n\ngo 1.26.0\n", "go.sum": ""} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	link := filepath.Join(root, "link")
+	if err := os.Symlink(filepath.Join(root, "far", "away"), link); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct{ from, sdk, want string }{
+		{here, "../moe", "../../moe"},
+		{here, filepath.Join(root, "moe"), "../../moe"},
+		{here, "../my moe (2)", "../../my moe (2)"},
+		{here, ".", ".."},
+		{link, filepath.Join(root, "moe"), filepath.Join(root, "moe")}, // ../moe is beside away
+	} {
+		t.Chdir(c.from)
+		project, err := (&newPluginFlags{name: "softsign", lang: "go", sdk: c.sdk}).project()
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := project.render("go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "project")
+		t.Chdir(filepath.Dir(dir))
+		if err := writeProject("project", files); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("go", "mod", "edit", "-json", filepath.Join(dir, "go.mod")).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		var mod struct {
+			Replace []struct{ New struct{ Path string } }
+		}
+		if err := json.Unmarshal(out, &mod); err != nil || len(mod.Replace) != 1 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if got := mod.Replace[0].New.Path; got != c.want {
+			t.Errorf("from %s to %s: %q, want %q", c.from, c.sdk, got, c.want)
+		}
 	}
 }
