@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
@@ -177,7 +176,7 @@ type csvSource struct {
 
 // newCSV opens a CSV table. r stands at its start; where the file can be read
 // again reopen does that, elsewhere it is nil and one pass is all there is.
-func newCSV(name string, r io.Reader, reopen func() (*os.File, error), sel Selection) (Source, error) {
+func newCSV(name string, r io.Reader, reopen func() (tableFile, error), sel Selection) (Source, error) {
 	c := newRecords(name, r, readSize)
 	names, err := readHeader(c)
 	if err != nil {
@@ -205,7 +204,7 @@ func newCSV(name string, r io.Reader, reopen func() (*os.File, error), sel Selec
 
 // reopen opens the file and reads past its header line, which must be the one
 // that l was made for.
-func (l *layout) reopen(open func() (*os.File, error)) (*records, io.Closer, error) {
+func (l *layout) reopen(open func() (tableFile, error)) (*records, io.Closer, error) {
 	f, err := open()
 	if err != nil {
 		return nil, nil, err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -190,7 +189,7 @@ type npySource struct {
 	open func() (io.Reader, io.ReaderAt, io.Closer, error)
 }
 
-func newNPY(name string, r io.Reader, reopen func() (*os.File, error), size int64, sel Selection) (Source, error) {
+func newNPY(name string, r io.Reader, reopen func() (tableFile, error), size int64, sel Selection) (Source, error) {
 	s, err := openNPY(name, r, size, sel)
 	if f := fault(""); errors.As(err, &f) {
 		return nil, &Error{File: name, Msg: string(f)}

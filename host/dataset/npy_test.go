@@ -144,14 +144,14 @@ func TestNPYStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := NewReader("stdin", bytes.NewReader(content), Selection{})
+	src, err := NewReader("stdin", bytes.NewBuffer(content), Selection{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := readAll(src); err != nil || len(got.Rows) != 2 {
 		t.Errorf("%v, %v", got, err)
 	}
-	src, err = NewReader("stdin", bytes.NewReader(content[:len(content)-9]), Selection{})
+	src, err = NewReader("stdin", bytes.NewBuffer(content[:len(content)-9]), Selection{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestNPYStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewReader("stdin", bytes.NewReader(content), Selection{}); err == nil || !strings.Contains(err.Error(), "column-major") {
+	if _, err := NewReader("stdin", bytes.NewBuffer(content), Selection{}); err == nil || !strings.Contains(err.Error(), "column-major") {
 		t.Errorf("column-major: error %v", err)
 	}
 }
@@ -337,7 +337,7 @@ func TestOpenTellsFormatsApart(t *testing.T) {
 		t.Errorf("an array under another name: %v", err)
 	}
 	for magic, format := range map[string]string{"PAR1": "Parquet", "\x1f\x8b\x08": "gzip", "PK\x03\x04": "zip"} {
-		_, err := NewReader("data", strings.NewReader(magic+"…"), Selection{})
+		_, err := NewReader("data", bytes.NewBufferString(magic+"…"), Selection{})
 		if want := fmt.Sprintf("data: a %s", format); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: error %v", format, err)
 		}

@@ -31,17 +31,30 @@ func Open(path string, sel Selection) (Source, error) {
 		return NewReader(path, f, sel)
 	}
 	defer f.Close()
-	return open(path, f, func() (*os.File, error) { return os.Open(path) }, info.Size(), sel)
+	reopen := func() (tableFile, error) {
+		f, err := os.Open(path)
+		return diskFile{f}, err
+	}
+	return open(path, f, reopen, info.Size(), sel)
 }
 
-// NewReader reads a table from a stream, which allows one pass. name is what
-// errors call it.
+// NewReader reads a table from r, from where it stands. name is what errors call
+// it. Where r is an io.Seeker, such as an os.File or a bytes.Reader, every pass
+// begins there, and all formats are read; the caller does not use r meanwhile.
+// Any other reader allows one pass, and Parquet files and column-major arrays
+// none: a second Read is an *[Error] that says so. [Load] keeps what one pass
+// brings.
 func NewReader(name string, r io.Reader, sel Selection) (Source, error) {
-	return open(name, r, nil, -1, sel)
+	at, start, size := seekable(r)
+	if at == nil {
+		return open(name, r, nil, -1, sel)
+	}
+	reopen := func() (tableFile, error) { return section{io.NewSectionReader(at, start, size)}, nil }
+	return open(name, io.NewSectionReader(at, start, size), reopen, size, sel)
 }
 
 // open tells the formats apart. size is −1 where it is not known.
-func open(name string, r io.Reader, reopen func() (*os.File, error), size int64, sel Selection) (Source, error) {
+func open(name string, r io.Reader, reopen func() (tableFile, error), size int64, sel Selection) (Source, error) {
 	head := make([]byte, len(npyMagic))
 	n, err := io.ReadFull(r, head)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
@@ -32,7 +31,7 @@ const (
 // parquetSource is the table in a Parquet file: top-level columns of numbers.
 type parquetSource struct {
 	layout *layout
-	reopen func() (*os.File, error)
+	reopen func() (tableFile, error)
 	leaves []parquetLeaf // of the table's columns
 }
 
@@ -42,7 +41,7 @@ type parquetLeaf struct {
 	decode       func(parquet.Value) float64
 }
 
-func newParquet(name string, reopen func() (*os.File, error), sel Selection) (Source, error) {
+func newParquet(name string, reopen func() (tableFile, error), sel Selection) (Source, error) {
 	if reopen == nil {
 		return nil, &Error{File: name, Msg: "a Parquet file cannot be read from a stream, its index is at the end; write it to a file"}
 	}
@@ -67,12 +66,11 @@ func newParquet(name string, reopen func() (*os.File, error), sel Selection) (So
 }
 
 // openParquet reads the footer, after a look at its size and its lists.
-func openParquet(f *os.File) (*parquet.File, error) {
-	info, err := f.Stat()
+func openParquet(f tableFile) (*parquet.File, error) {
+	size, err := f.size()
 	if err != nil {
 		return nil, err
 	}
-	size := info.Size()
 	tail := make([]byte, parquetTail)
 	if size < int64(len(parquetMagic)+parquetTail) {
 		return nil, fault("the file is cut short")
@@ -253,7 +251,7 @@ func (s *parquetSource) Read(ctx context.Context, fn func(*model.Block) error) e
 type parquetPass struct {
 	source *parquetSource
 	file   *parquet.File
-	f      *os.File
+	f      tableFile
 	out    *blocks
 }
 

@@ -188,7 +188,7 @@ func TestParquetCells(t *testing.T) {
 	wantError(t, "timestamp", err, `column "d" is of type .*TIMESTAMP`)
 	_, _, err = loadParquet(t, parquetFile(t, []row{}), Selection{})
 	wantError(t, "no rows", err, `data.parquet: no rows`)
-	src, err := NewReader("stdin", bytes.NewReader(parquetFile(t, rows)), Selection{})
+	src, err := NewReader("stdin", bytes.NewBuffer(parquetFile(t, rows)), Selection{})
 	wantError(t, "stream", err, `stdin: a Parquet file cannot be read from a stream`)
 	if src != nil {
 		t.Error("a source beside an error")

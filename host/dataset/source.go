@@ -49,7 +49,8 @@ func Names(d int, target bool) Schema {
 	return s
 }
 
-// Source is a table that can be read from start to end, any number of times.
+// Source is a table that can be read from start to end: any number of times, but
+// for a stream that cannot be rewound (see [NewReader]).
 type Source interface {
 	Schema() Schema
 	// Read calls fn with every block in order. The block is valid until fn
