@@ -53,14 +53,15 @@ func LBFGS(ctx context.Context, f Objective, x0 []float64, set Settings) (*Resul
 	if ctx.Err() != nil {
 		return r.end(Canceled, ctx.Err())
 	}
-	if res == nil { // gonum refuses a first value that is not finite
+	if res == nil || !finite(res.F) { // gonum refuses a first value that is not finite
 		return r.end(Diverged, nil)
 	}
 	copy(r.X, res.X)
 	r.Value, r.Iterations = res.F, res.MajorIterations
+	if n := len(r.Trace); n < r.Iterations { // gonum does not record the iterate that ends a run
+		r.Trace = append(r.Trace, r.Value)
+	}
 	switch {
-	case !finite(r.Value):
-		return r.end(Diverged, nil)
 	case rec.stopped:
 		return r.end(Stopped, nil)
 	case res.Status == optimize.GradientThreshold:

@@ -1,5 +1,5 @@
 // Package optim minimises objectives: EM, Newton with a trust region on its
-// damping, and L-BFGS. It knows an objective and an EM step and nothing of what
+// damping, L-BFGS, and descent with fixed or scheduled steps. It knows an objective and an EM step and nothing of what
 // they stand for.
 package optim
 
@@ -65,14 +65,25 @@ func (s Settings) stop(iteration int, value float64) bool {
 	return s.Stop != nil && s.Stop(iteration, value)
 }
 
-// Result is where a run ended: always a point that was evaluated, the best of
-// the run.
+// Result is where a run ended. X depends on the method:
+//
+//   - [EM], [Newton] and [LBFGS] go down: X is their best iterate, and Value its
+//     value, the least of Trace up to rounding.
+//   - [Projected] takes steps of a fixed size, which may overshoot: X is its last
+//     iterate and Value its value, the last of Trace.
+//   - [SGD] and [Adam] never see the objective: X is their last point, and Value,
+//     the last of Trace, belongs to the last mini-batch and to the point before.
+//     Who wants the best point of a run evaluates some; see
+//     [StochasticSettings].Watch.
+//
+// X is finite where x0 is. A run that ended without a first value has X = x0 and
+// Value = +Inf.
 type Result struct {
 	X          []float64
 	Value      float64
 	Status     Status
 	Iterations int
-	Trace      []float64 // the value at the start and after every iteration
+	Trace      []float64 // the value at the start and after every iteration; of SGD and Adam, before every step
 }
 
 // step records an iterate.

@@ -31,7 +31,8 @@ type ProjectedSettings struct {
 
 // Projected minimises f by gradient descent of a fixed step size with a
 // projection, W ← Π(W − StepSize·∇f(W)) (002 §3.2). It has converged when a step
-// changes no coordinate by more than Tolerance.
+// changes no coordinate by more than Tolerance. The result is the last iterate,
+// also where a step that is too long has raised the value.
 func Projected(ctx context.Context, f Objective, x0 []float64, set ProjectedSettings) (*Result, error) {
 	if set.Iterations == 0 {
 		set.Iterations = 1000

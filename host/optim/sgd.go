@@ -74,8 +74,9 @@ type StochasticSettings struct {
 // SGD takes plain gradient steps x ← Π(x − StepSize·schedule·∇), one for each
 // mini-batch. It ends after Steps of them, with status Converged: there is no
 // other test that noisy gradients could pass. A run whose x leaves the bound,
-// or stops being finite, ends Diverged at its last point within; Trace holds the
-// values on the batches.
+// or stops being finite, ends Diverged at its last point within. The result is
+// the last point, not the best, which values on mini-batches cannot tell: Trace
+// holds these, before every step.
 func SGD(ctx context.Context, s Stochastic, x0 []float64, set StochasticSettings) (*Result, error) {
 	return descend(ctx, s, x0, set, func(x, grad []float64, size float64) { floats.AddScaled(x, -size, grad) })
 }
