@@ -27,7 +27,8 @@ var imports = map[string][]string{
 	"sdk/activationtest":         {"sdk", "internal/conform", "internal/wire"},
 	"internal/wire":              {"sdk", "internal/wire/activationpb", goPlugin, grpc, protobuf},
 	"internal/wire/activationpb": {grpc, protobuf},
-	"internal/conform":           {"sdk", "solver", "internal/wire"},
+	"internal/claims":            {"sdk", "sdk/gauss", "solver"},
+	"internal/conform":           {"sdk", "internal/claims", "internal/wire"},
 	"internal/atomicfile":        {"golang.org/x/sys"},
 	"internal/numeric":           {gonum},
 	"internal/pluginproc":        {"sdk", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
@@ -59,7 +60,7 @@ var imports = map[string][]string{
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", gonum},
 	"host": {"sdk", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", gonum},
-	"host/catalog": {"sdk", "solver", "internal/conform", "internal/pluginproc", "internal/wire", "internal/atomicfile",
+	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "solver", "host", "host/model", "host/moment", "host/optim", "host/metric", "host/tensor",

@@ -3,70 +3,27 @@ package conform
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// reach is the range |z| ≤ reach in which g is examined: beyond it lies less
-// than 1e-15 of N(0,1).
-const reach = 8
-
-// Derivative is the check "derivative" alone, for a host that relies on g′.
-func Derivative(ctx context.Context, act sdk.Activation) error { return checkDerivative(ctx, act) }
-
-// checkDerivative compares g′ with Richardson's extrapolation of central
-// differences, R = (4·D(h/2) − D(h))/3, at points that are not within 2h of a
-// kink. The tolerance is 1e-6 of the largest |g′|, ten times what the
-// extrapolation changed, and the rounding of the differences.
-func checkDerivative(ctx context.Context, act sdk.Activation) error {
-	const h = 0x1p-10
-	kinks := act.Info().Kinks
-	var z []float64
-	for _, v := range points(3000) {
-		if math.Abs(v) < reach && distance(v, kinks) > 2*h {
-			z = append(z, v)
-		}
-	}
-	shifted := func(by float64) ([]float64, error) {
-		s := make([]float64, len(z))
-		for i := range z {
-			s[i] = z[i] + by
-		}
-		return methods[0].of(ctx, act, s)
-	}
-	var g [4][]float64
-	for i, by := range []float64{h, -h, h / 2, -h / 2} {
-		var err error
-		if g[i], err = shifted(by); err != nil {
-			return err
-		}
-	}
-	deriv, err := methods[1].of(ctx, act, z)
-	if err != nil {
-		return err
-	}
-	scale := largest(deriv)
-	for i := range z {
-		full, half := (g[0][i]-g[1][i])/(2*h), (g[2][i]-g[3][i])/h
-		want := (4*half - full) / 3
-		rounding := 16 * 0x1p-53 * (math.Abs(g[0][i]) + math.Abs(g[1][i]) + math.Abs(z[i]*deriv[i])) / h
-		tol := 1e-6*scale + 10*math.Abs(want-half) + rounding
-		if !(math.Abs(deriv[i]-want) <= tol) {
-			return fmt.Errorf("Deriv at z = %v is %.9g, differences of Eval give %.9g ± %.1g", z[i], deriv[i], want, tol)
-		}
-	}
-	return nil
+// checkDerivative compares g′ with differences of g, at many more points than a
+// host does before it relies on it.
+func checkDerivative(ctx context.Context, _ sdk.Activation, c *claims.Claims) error {
+	return reason(c.DerivativeAt(ctx, points(3000)))
 }
 
-func distance(v float64, kinks []float64) float64 {
-	d := math.Inf(1)
-	for _, k := range kinks {
-		d = min(d, math.Abs(v-k))
+// reason leaves out of an error what a finding says anyway.
+func reason(err error) error {
+	if claim := (*claims.Error)(nil); errors.As(err, &claim) {
+		return errors.New(claim.Reason)
 	}
-	return d
+	return err
 }
 
 func largest(v []float64) float64 {
@@ -97,12 +54,12 @@ func findJump(ctx context.Context, act sdk.Activation, m method, kinks []float64
 	const cells, candidates, narrow = 4096, 8, 1e-12
 	grid := make([]float64, cells+1)
 	for i := range grid {
-		grid[i] = reach * (2*float64(i)/cells - 1)
+		grid[i] = claims.Reach * (2*float64(i)/cells - 1)
 	}
 	// A third of a cell off: dyadic points are where kinks are likely, and a
 	// kink at a grid point would fall between two cells.
 	for i := range grid {
-		grid[i] += reach * 2.0 / cells / 3
+		grid[i] += claims.Reach * 2.0 / cells / 3
 	}
 	v, err := m.of(ctx, act, grid)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -38,24 +39,31 @@ type check struct {
 	run         func(context.Context, sdk.Activation) error
 }
 
-// checks are run in this order; later ones assume what earlier ones check.
-var checks = []check{
-	{"info", "the description is well-formed and does not change", checkInfo},
-	{"values", "g and g′ are finite and the same each time", checkValues},
-	{"lengths", "an empty batch is no error, and unequal lengths are one", checkLengths},
-	{"batches", "a value does not depend on its place or on the batch", checkBatches},
-	{"in-place", "dst may be z, and z is left alone where it is not", checkInPlace},
-	{"non-finite", "NaN and ±Inf harm no other value", checkNonFinite},
-	{"concurrency", "calls at the same time give the same values", checkConcurrency},
-	{"derivative", "g′ agrees with differences of g", checkDerivative},
-	{"kinks", "g and g′ are smooth but at the declared kinks, and g′ there is one-sided", checkKinks},
-	{"moments", "moments of its own agree with quadrature of g", checkMoments},
-	{"system", "a system of its own agrees with quadrature of g", checkSystem},
+// checksOf returns the checks of an activation with the claims c. They are run in
+// this order; later ones assume what earlier ones check.
+func checksOf(c *claims.Claims) []check {
+	of := func(run func(context.Context, sdk.Activation, *claims.Claims) error) func(context.Context, sdk.Activation) error {
+		return func(ctx context.Context, act sdk.Activation) error { return run(ctx, act, c) }
+	}
+	return []check{
+		{"info", "the description is well-formed and does not change", checkInfo},
+		{"values", "g and g′ are finite and the same each time", checkValues},
+		{"lengths", "an empty batch is no error, and unequal lengths are one", checkLengths},
+		{"batches", "a value does not depend on its place or on the batch", checkBatches},
+		{"in-place", "dst may be z, and z is left alone where it is not", checkInPlace},
+		{"non-finite", "NaN and ±Inf harm no other value", checkNonFinite},
+		{"concurrency", "calls at the same time give the same values", checkConcurrency},
+		{"derivative", "g′ agrees with differences of g", of(checkDerivative)},
+		{"kinks", "g and g′ are smooth but at the declared kinks, and g′ there is one-sided", checkKinks},
+		{"moments", "moments of its own agree with quadrature of g", of(checkMoments)},
+		{"system", "a system of its own agrees with quadrature of g", of(checkSystem)},
+	}
 }
 
 // Activation runs every check on act. It stops early when ctx ends: the checks
 // that are missing then have the context's error.
 func Activation(ctx context.Context, act sdk.Activation) []Finding {
+	checks := checksOf(claims.Of(act))
 	findings := make([]Finding, len(checks))
 	for i, c := range checks {
 		findings[i] = newFinding(c.name, c.means, guard(ctx, func() error { return c.run(ctx, act) }))
