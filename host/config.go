@@ -6,6 +6,7 @@ import (
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/claims"
 )
 
 // Config says how to fit. Only K must be set.
@@ -74,6 +75,10 @@ type MiniBatches = descent.MiniBatches
 
 // RequestError is a request that does not fit the data or the activation.
 type RequestError = problem.RequestError
+
+// ClaimError is an activation that says of its g what is not so: a g′ that is not
+// its derivative.
+type ClaimError = claims.Error
 
 func refuse(format string, args ...any) error {
 	return &RequestError{Msg: fmt.Sprintf(format, args...)}

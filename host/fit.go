@@ -21,8 +21,9 @@ import (
 //
 // The result is the same at any number of threads. A fit that did not converge
 // is returned with Fit.Converged false, not as an error. Errors: [*RequestError]
-// where the request does not fit the data or the activation, those of src, of
-// act and of ctx.
+// where the request does not fit the data or the activation, [*ClaimError] where g′
+// is not the derivative of g, those of src, of act and of ctx. It panics if act or
+// src is nil.
 func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (*fitted.Model, error) {
 	cfg, p, err := load(ctx, act, src, cfg)
 	if err != nil {
@@ -44,9 +45,19 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 
 // load reads the data of a configuration, which comes back complete.
 func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (Config, *problem.Problem, error) {
+	if act == nil {
+		panic("host: no activation")
+	}
+	if src == nil {
+		panic("host: no data")
+	}
 	cfg, err := cfg.checked()
 	if err != nil {
 		return cfg, nil, err
+	}
+	named := fitted.ActivationOf(act.Info())
+	if err := named.Check(); err != nil {
+		return cfg, nil, refuse("the model could not be written: %v", err)
 	}
 	if err := cfg.Method.admit(src.Schema()); err != nil {
 		return cfg, nil, err

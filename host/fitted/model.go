@@ -281,7 +281,7 @@ func (m *Model) Validate() error {
 	if m.Format != Format {
 		return fmt.Errorf("format is %q, want %q", m.Format, Format)
 	}
-	if err := m.Activation.validate(); err != nil {
+	if err := m.Activation.Check(); err != nil {
 		return err
 	}
 	if m.K < 1 || m.D < 1 {
@@ -319,8 +319,9 @@ func (m *Model) Validate() error {
 	return m.Fit.validate(m.K, m.D)
 }
 
-// validate keeps to the names that activations may have, which are no paths.
-func (a *Activation) validate() error {
+// Check refuses names that activations may not have, such as paths, and
+// parameters that are not finite.
+func (a *Activation) Check() error {
 	for i, c := range a.Name {
 		if !(c >= 'a' && c <= 'z') && !(i > 0 && (c >= '0' && c <= '9' || c == '-')) {
 			return fmt.Errorf("activation.name %q: want lower case letters, digits and dashes, a letter first", a.Name)

@@ -35,7 +35,7 @@ func ReadTruth(path string) (*Truth, error) {
 		return nil, err
 	}
 	err := firstError(
-		t.Activation.validate(),
+		t.Activation.Check(),
 		checkMatrix("regressors", t.Regressors, t.K, t.D),
 		checkMatrix("gating", t.Gating, t.K-1, t.D),
 		checkVector("sigma", []float64{t.Sigma}, 1),

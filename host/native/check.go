@@ -110,7 +110,7 @@ func (b *builder) fresh(attempt int) []float64 {
 	}
 	for _, d := range b.done {
 		if b.tail(&d) {
-			z = append(z, b.spread(d, 8, 0.4*weyl(attempt))...)
+			z = append(z, tailPoints(d, 8, 0.4*weyl(attempt))...)
 			continue
 		}
 		for i := range 3 {

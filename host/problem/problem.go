@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -60,8 +61,9 @@ func (e *RequestError) Error() string { return e.Msg }
 func refuse(format string, args ...any) error { return &RequestError{fmt.Sprintf(format, args...)} }
 
 // Load reads the rows of src and refuses what no method can fit. Features that
-// are not N(0, I), or come with intercepts, are brought to unit variance. Errors:
-// [*RequestError], those of src, of act and of ctx.
+// are not N(0, I), or come with intercepts, are brought to unit variance. An
+// activation whose g′ is not the derivative of its g is refused before anything is
+// read. Errors: [*RequestError], [*claims.Error], those of src, of act and of ctx.
 func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request) (*Problem, error) {
 	p := &Problem{Schema: src.Schema(), Activation: act, Seed: r.Seed, Threads: r.Threads}
 	var err error
@@ -70,6 +72,9 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	}
 	if p.Schema.Target == "" {
 		return nil, refuse("the data have no target column")
+	}
+	if err := claims.Of(act).Derivative(ctx); err != nil {
+		return nil, err
 	}
 	data, err := dataset.Load(ctx, src)
 	if err != nil {
