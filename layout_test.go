@@ -1,6 +1,7 @@
 package moe_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -54,16 +55,16 @@ var imports = map[string][]string{
 	"host/native":  {"sdk", "host/model", gonum},
 	"host/fitted":  {"sdk", "host/model", "host/mixture", "host/dataset", "host/metric", "host/infer", "host/native", "internal/atomicfile", gonum},
 	"host/report":  {"solver", "host/experiment", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", gonum, gonumPlot},
-	"host/problem": {"sdk", "host/model", "host/dataset", "host/tensor", "host/loss", "host/native", gonum},
+	"host/problem": {"sdk", "internal/claims", "host/model", "host/dataset", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":  {"sdk", "solver", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", gonum},
-	"host/search":  {"host/model", "host/optim", "host/dataset", "host/loss", "host/problem", "host/moment", gonum},
+	"host/search":  {"host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", gonum},
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", gonum},
-	"host": {"sdk", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
+	"host": {"sdk", "internal/claims", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", gonum},
 	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "golang.org/x/sys"},
 
-	"host/experiment": {"sdk", "solver", "host", "host/model", "host/moment", "host/optim", "host/metric", "host/tensor",
+	"host/experiment": {"sdk", "solver", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
 
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/descent", "host/optim", "host/fitted", "host/infer", "host/model", "host/native",
@@ -217,4 +218,86 @@ func isModule(dir string) bool {
 	}
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil
+}
+
+// TestAcyclic: the table itself has no circle, and only what stands above the
+// fit imports it.
+func TestAcyclic(t *testing.T) {
+	var path []string
+	done := map[string]bool{}
+	var visit func(p string)
+	visit = func(p string) {
+		if i := slices.Index(path, p); i >= 0 {
+			t.Fatalf("a circle: %s", strings.Join(append(path[i:], p), " → "))
+		}
+		if done[p] {
+			return
+		}
+		path = append(path, p)
+		for _, to := range imports[p] {
+			visit(to)
+		}
+		path = path[:len(path)-1]
+		done[p] = true
+	}
+	for _, p := range slices.Sorted(maps.Keys(imports)) {
+		visit(p)
+		if slices.Contains(imports[p], "host") && strings.HasPrefix(p, "host/") {
+			t.Errorf("%s may import host, which stands above it", p)
+		}
+	}
+}
+
+// TestMethodsStandTogether: the methods of a type are in three files at most. A
+// type with more has become a place to keep things in.
+func TestMethodsStandTogether(t *testing.T) {
+	const most = 3
+	files := map[string]map[string]bool{} // by package and type
+	err := filepath.WalkDir(".", func(file string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file = filepath.ToSlash(file)
+		if e.IsDir() && (notOurs(e.Name()) || isModule(file)) {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".pb.go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range parsed.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil {
+				continue
+			}
+			name := path.Dir(file) + "." + receiver(f)
+			if files[name] == nil {
+				files[name] = map[string]bool{}
+			}
+			files[name][withoutSystem(path.Base(file))] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if in := slices.Sorted(maps.Keys(files[name])); len(in) > most {
+			t.Errorf("%s has methods in %d files: %s", name, len(in), strings.Join(in, ", "))
+		}
+	}
+}
+
+// withoutSystem is the name of a file without the system that it is for: of
+// x_linux.go and x_other.go a program has one.
+func withoutSystem(file string) string {
+	for _, system := range []string{"_linux.go", "_unix.go", "_other.go"} {
+		if rest, ok := strings.CutSuffix(file, system); ok {
+			return rest + ".go"
+		}
+	}
+	return file
 }

@@ -347,11 +347,11 @@ func judged(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config) (*
 func certificate(t testing.TB, p *problem.Problem, q *model.Params) *infer.Certificate {
 	t.Helper()
 	c := &search.Candidate{Params: q, Run: new(optim.Result), Agrees: true}
-	judged, err := certify(t.Context(), p, c, []*search.Candidate{c})
+	got, _, err := search.Certify(t.Context(), p, c, []*search.Candidate{c})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return judged.certificate
+	return got
 }
 
 // TestCertificateOfAnyOrder: how the experts are numbered at the end of a run

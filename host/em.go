@@ -54,12 +54,12 @@ func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	if all[0].Failed() {
 		return nil, search.NoneFinite(p.Schema)
 	}
-	judged, err := certify(ctx, p, all[0], all)
+	certificate, note, err := search.Certify(ctx, p, all[0], all)
 	if err != nil {
 		return nil, err
 	}
-	out := &outcome{best: all[0], all: all, certificate: judged.certificate, joint: true}
-	out.note(judged.notes...)
+	out := &outcome{best: all[0], all: all, certificate: certificate, joint: true}
+	out.note(note)
 	return out, nil
 }
 

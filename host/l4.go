@@ -44,7 +44,7 @@ func (m L4) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 		return nil, refuse("L4 does not determine the regressors: %s; method auto falls back to the likelihood", why)
 	}
 	out := &outcome{radius: cmp.Or(m.Radius, defaultRadius)}
-	out.note(inputsNote(p))
+	out.note(p.Inputs.Note())
 	d, err := m.settings().Fit(ctx, p, e, c.shows(StageDescent))
 	if err != nil {
 		return nil, err

@@ -90,14 +90,6 @@ func checkPositive(name string, v float64) error {
 // startsOr is the number of starts that were asked for, or the default.
 func startsOr(n, byDefault int) int { return cmp.Or(n, byDefault) }
 
-// inputsNote says what shows that x is not N(0, I), "" if nothing does.
-func inputsNote(p *problem.Problem) string {
-	if p.Inputs.Standard() {
-		return ""
-	}
-	return "the inputs are not N(0, I): " + p.Inputs.Far + "; the moment tensors carry no guarantee here and give starts only"
-}
-
 // noCertificate says why a method without a joint likelihood has none.
 func noCertificate(m Method) string {
 	return "no certificate: it judges a maximum of the joint likelihood, which method " + m.Name() + " does not look for"

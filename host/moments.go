@@ -44,7 +44,7 @@ func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence
 	}
 	out := &outcome{estimate: estimate}
 	out.note(estimate.Notes...)
-	out.note(inputsNote(p))
+	out.note(p.Inputs.Note())
 	candidate := &search.Candidate{Kind: search.KindMoments, Rows: p.N(), Agrees: true}
 	var held string
 	if candidate.Params, candidate.Run, held, err = gate(ctx, p, p.Shape.Adopt(estimate.Params), m.Radius); err != nil {

@@ -22,7 +22,7 @@ import (
 func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) (*fitted.Model, error) {
 	best := out.best
 	l := loss.NewLikelihood(p.Given, p.G, best.Params, p.Shape.Free(), p.Threads)
-	proportions, order, err := byProportion(ctx, p, p.Given, best.Params)
+	proportions, order, err := search.ByProportion(ctx, p, p.Given, best.Params)
 	if err != nil {
 		return nil, err
 	}

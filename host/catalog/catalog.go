@@ -144,6 +144,10 @@ func openBuiltin(f sdk.Family, params sdk.Params) (*Plugin, error) {
 	return &Plugin{Activation: act, Family: f, source: SourceBuiltin}, nil
 }
 
+// Pin adds the plugin of r to the project's lock file, in the place of others of
+// its name, and makes the file if there is none.
+func (c Catalog) Pin(ctx context.Context, r Record) error { return lock(c.Lock).pin(ctx, r) }
+
 // find returns the record of the trusted plugin with the given name.
 func (c Catalog) find(name string, builtins []sdk.Family) (Record, error) {
 	records, err := c.Trusted()

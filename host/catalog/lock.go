@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,16 +33,14 @@ type Locked struct {
 	SHA256 string `json:"sha256"`
 }
 
-func (c Catalog) lockPath() string {
-	if c.Lock == "" {
-		return DefaultLock
-	}
-	return c.Lock
-}
+// lock is the path of a lock file, which need not be there; "" is [DefaultLock].
+type lock string
 
-// readLock returns the lock file's entries, and whether there is a lock file.
-func (c Catalog) readLock() ([]Locked, bool, error) {
-	f, err := openRegular(c.lockPath())
+func (l lock) path() string { return cmp.Or(string(l), DefaultLock) }
+
+// read returns the lock file's entries, and whether there is a lock file.
+func (l lock) read() ([]Locked, bool, error) {
+	f, err := openRegular(l.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
@@ -58,29 +57,29 @@ func (c Catalog) readLock() ([]Locked, bool, error) {
 		err = fmt.Errorf("its format is %q, want %q", file.Format, lockFormat)
 	}
 	if err != nil {
-		return nil, true, &UntrustedError{c.lockPath(), "the lock file allows nothing: " + err.Error()}
+		return nil, true, &UntrustedError{l.path(), "the lock file allows nothing: " + err.Error()}
 	}
 	return file.Plugins, true, nil
 }
 
-// locked reports whether the lock file, if there is one, allows the plugin
-// shown with the given checksum.
-func (c Catalog) locked(shown, sha256 string) error {
-	entries, exists, err := c.readLock()
+// allows reports whether the lock file, if there is one, allows the plugin shown
+// with the given checksum.
+func (l lock) allows(shown, sha256 string) error {
+	entries, exists, err := l.read()
 	if err != nil || !exists {
 		return err
 	}
 	if !slices.ContainsFunc(entries, func(e Locked) bool { return e.SHA256 == sha256 }) {
 		return &UntrustedError{shown, fmt.Sprintf("%s does not list it (sha256 %s) and it was not run; if the project is to use it: moe plugin trust --lock %s",
-			c.lockPath(), sha256, shown)}
+			l.path(), sha256, shown)}
 	}
 	return nil
 }
 
-// Pin adds the plugin of r to the lock file, in the place of others of its
-// name, and makes the file if there is none.
-func (c Catalog) Pin(ctx context.Context, r Record) error {
-	entries, _, err := c.readLock()
+// pin adds the plugin of r to the lock file, in the place of others of its name,
+// and makes the file if there is none.
+func (l lock) pin(ctx context.Context, r Record) error {
+	entries, _, err := l.read()
 	if err != nil {
 		return err
 	}
@@ -93,7 +92,7 @@ func (c Catalog) Pin(ctx context.Context, r Record) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteFile(ctx, c.lockPath(), data)
+	return atomicfile.WriteFile(ctx, l.path(), data)
 }
 
 // marshal writes v as JSON for people to read.

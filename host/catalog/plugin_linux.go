@@ -93,7 +93,7 @@ func (c Catalog) trusted(shown string, img *pluginproc.Image) (Record, error) {
 		return Record{}, &UntrustedError{shown, fmt.Sprintf("it has changed since it was trusted and was not run (sha256 %s, was %s); if you trust the new one: moe plugin trust %s",
 			img.SHA256(), records[i].SHA256, shown)}
 	}
-	return records[i], c.locked(shown, img.SHA256())
+	return records[i], lock(c.Lock).allows(shown, img.SHA256())
 }
 
 // Trust records that the file at path, as it now is, may run, and then runs it

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 
@@ -12,10 +11,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/search"
 )
 
 // efficiency compares the mean squared error of the regressors with the
@@ -59,15 +59,18 @@ func efficiencyUnit(b *bound, first, sets int, ns []int) unit {
 				if err != nil {
 					return nil, err
 				}
-				m, err := host.Fit(ctx, st.act, st.sampler, host.Config{K: s.k, Seed: seed, Threads: 1})
+				p, e, err := st.measured(ctx, seed)
 				if err != nil {
 					return nil, err
 				}
-				refined.add(float64(n), squaredError(m.Params(), st.truth)/(bound/float64(n)))
-				if e := m.Fit.MomentsEstimate; e != nil {
-					p := model.NewParams(s.k, s.d)
-					copy(p.Regressors, slices.Concat(e.Regressors...))
-					moments.add(float64(n), squaredError(p, st.truth)/(bound/float64(n)))
+				found, err := search.Auto(ctx, p, e, search.Settings{Mu: moment.DefaultMu, Starts: search.DefaultStarts})
+				if err != nil {
+					return nil, err
+				}
+				share := func(q *model.Params) float64 { return squaredError(p.Units.OutOf(q), st.truth) / (bound / float64(n)) }
+				refined.add(float64(n), share(found.Best.Params))
+				if found.Estimate != nil {
+					moments.add(float64(n), share(found.Estimate.Params))
 				}
 			}
 			if moments.n() > 0 {

@@ -46,12 +46,12 @@ func rayRun(ctx context.Context, seed uint64, ns []int) (*output, error) {
 		if u, err = steepest(ctx, st, one); err != nil {
 			return nil, err
 		}
-		if err := out.ray(ctx, st, one, u, fmt.Sprintf("n = %d", n)); err != nil {
+		if err := addRay(ctx, out, st, one, u, fmt.Sprintf("n = %d", n)); err != nil {
 			return nil, err
 		}
 	}
 	t2, t4 := tensor.Population([]float64{0.5, 0.5}, mat.NewDense(2, s.d, st.truth.Regressors))
-	return out, out.ray(ctx, st, loss.NewL4(1, t2, t4, 0.01, 50, 0), u, seriesPopulation)
+	return out, addRay(ctx, out, st, loss.NewL4(1, t2, t4, 0.01, 50, 0), u, seriesPopulation)
 }
 
 const seriesPopulation = "population"
@@ -153,9 +153,9 @@ func steepest(ctx context.Context, st *study, l *loss.L4) ([]float64, error) {
 	return best, nil
 }
 
-// ray adds the curve of L4 along the ray of the unit vector u, and its row of
+// addRay adds the curve of L4 along the ray of the unit vector u, and its row of
 // the table.
-func (o *output) ray(ctx context.Context, st *study, l *loss.L4, u []float64, name string) error {
+func addRay(ctx context.Context, o *output, st *study, l *loss.L4, u []float64, name string) error {
 	t, x := new(trace), make([]float64, len(u))
 	const rows = 2 // the row of zeros adds λ
 	base := rows * l.Lambda

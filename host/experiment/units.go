@@ -2,11 +2,11 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/problem"
 )
 
 // Names of the series.
@@ -180,12 +180,26 @@ func emUnit(s setting, fixed bool, n, steps, run int) unit {
 // byMoments is E_reg of the moment estimate from the study's rows, and 1 where
 // they are too few for one.
 func (s *study) byMoments(ctx context.Context) (float64, error) {
-	m, err := host.Fit(ctx, s.act, s.sampler, host.Config{K: s.k, Method: host.Moments{}, Seed: s.seed, Threads: 1, Truth: s.truth})
-	if request := (*host.RequestError)(nil); errors.As(err, &request) {
-		return 1, nil
-	}
+	p, e, err := s.measured(ctx, s.seed)
 	if err != nil {
 		return 0, err
 	}
-	return m.Truth.EReg, nil
+	estimate, _, err := moment.EstimateParams(ctx, p, e, moment.DefaultMu)
+	if err != nil {
+		return 0, err
+	}
+	if estimate == nil {
+		return 1, nil
+	}
+	return s.ereg(p.Units.OutOf(estimate.Params)), nil
+}
+
+// measured is the fit of the study's rows as far as one pass goes.
+func (s *study) measured(ctx context.Context, seed uint64) (*problem.Problem, *moment.Evidence, error) {
+	p, err := problem.Load(ctx, s.sampler, s.act, problem.Request{K: s.k, Seed: seed, Threads: 1})
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := moment.Measure(ctx, p)
+	return p, e, err
 }

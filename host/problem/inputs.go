@@ -78,6 +78,14 @@ func tails(s *tensor.Second) string {
 // Standard says whether the moment estimate's assumption on x holds.
 func (in *Inputs) Standard() bool { return in.Far == "" }
 
+// Note says what shows that x is not N(0, I), "" if nothing does.
+func (in *Inputs) Note() string {
+	if in.Standard() {
+		return ""
+	}
+	return "the inputs are not N(0, I): " + in.Far + "; the moment tensors carry no guarantee here and give starts only"
+}
+
 // varies refuses an activation that is constant under N(0,1), up to rounding:
 // nothing that it returns depends on a regressor.
 func varies(act sdk.Activation, m sdk.Moments) error {

@@ -49,7 +49,11 @@ type Task struct {
 	First   []Start    // made once each, in this order
 	Cycle   []Start    // made in turn after that
 	Starts  int        // at most so many in all
+	Follow
+}
 
+// Follow is who follows a search; the zero value is nobody.
+type Follow struct {
 	// Screening and Refining, if set, are told how many starts and contenders are
 	// done, from one goroutine at a time.
 	Screening, Refining func(done, total int)
