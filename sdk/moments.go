@@ -51,6 +51,12 @@ func Quadrature(ctx context.Context, act Activation) (Moments, error) {
 	if err != nil {
 		return Moments{}, fmt.Errorf("moments of activation %q: %w", info.Name, err)
 	}
+	return MomentsOn(grid), nil
+}
+
+// MomentsOn returns the moments by quadrature on a grid of the activation's
+// values, for who has more to take expectations of; see [Quadrature].
+func MomentsOn(grid *gauss.Grid) Moments {
 	var m Moments
 	for p := range m.Value {
 		for q := range m.Value[p] {
@@ -59,7 +65,7 @@ func Quadrature(ctx context.Context, act Activation) (Moments, error) {
 			})
 		}
 	}
-	return m, nil
+	return m
 }
 
 func power(x float64, n int) float64 {
@@ -125,19 +131,29 @@ type CubicSystem struct {
 // if it is a [SystemProvider], else that of its moments. Whether what a provider
 // offers is right is for the solver to say.
 func SystemOf(ctx context.Context, act Activation, sigma float64) (System, error) {
-	if own, ok := act.(SystemProvider); ok {
-		s, err := own.System(ctx, sigma)
-		if err != nil {
-			return System{}, fmt.Errorf("system of activation %q: %w", act.Info().Name, err)
-		}
-		s.Sigma = sigma
-		return s, nil
+	if _, ok := act.(SystemProvider); ok {
+		return SystemFrom(ctx, act, Moments{}, sigma)
 	}
 	m, err := MomentsOf(ctx, act)
 	if err != nil {
 		return System{}, err
 	}
 	return m.System(sigma), nil
+}
+
+// SystemFrom is [SystemOf] for who has the moments of act, as [MomentsOf] returned
+// them: they are not computed again.
+func SystemFrom(ctx context.Context, act Activation, m Moments, sigma float64) (System, error) {
+	own, ok := act.(SystemProvider)
+	if !ok {
+		return m.System(sigma), nil
+	}
+	s, err := own.System(ctx, sigma)
+	if err != nil {
+		return System{}, fmt.Errorf("system of activation %q: %w", act.Info().Name, err)
+	}
+	s.Sigma = sigma
+	return s, nil
 }
 
 // System returns the linear system that follows from the moments at noise level

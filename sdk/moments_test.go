@@ -203,6 +203,9 @@ func TestProvidersAreAsked(t *testing.T) {
 	if err != nil || s.RHS[1] != 9 || s.Sigma != 0.5 {
 		t.Errorf("system %v, %v: not the provider's at σ = 0.5", s, err)
 	}
+	if s, err := sdk.SystemFrom(t.Context(), p, m, 0.5); err != nil || s.RHS[1] != 9 || s.Sigma != 0.5 {
+		t.Errorf("system %v, %v: not the provider's, beside its moments", s, err)
+	}
 	p.m.Value[2][3] = math.NaN()
 	if _, err := sdk.MomentsOf(t.Context(), p); err == nil || !strings.Contains(err.Error(), "g^2·Z^3") {
 		t.Errorf("NaN among the moments: %v", err)

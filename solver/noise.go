@@ -31,12 +31,17 @@ type Noise struct {
 // c4 or c2 is 0, or if g grows so fast that V4 is infinite.
 func NoiseOf(ctx context.Context, act sdk.Activation, t Transform) (Noise, error) {
 	name := act.Info().Name
-	if t.C4 == 0 || t.C2 == 0 {
-		return Noise{}, fmt.Errorf("noise of activation %q: c4 = %g and c2 = %g must not be 0", name, t.C4, t.C2)
-	}
 	grid, err := gauss.NewGrid(ctx, act.Eval, act.Info().Kinks)
 	if err != nil {
 		return Noise{}, fmt.Errorf("noise of activation %q: %w", name, err)
+	}
+	return noiseOn(grid, name, t)
+}
+
+// noiseOn is NoiseOf on a grid of the activation's values.
+func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
+	if t.C4 == 0 || t.C2 == 0 {
+		return Noise{}, fmt.Errorf("noise of activation %q: c4 = %g and c2 = %g must not be 0", name, t.C4, t.C2)
 	}
 	mean, _ := grid.Expect(func(_, g float64) float64 { return g })
 	s := t.Sigma * t.Sigma

@@ -33,15 +33,18 @@ const rhoTol = 1e-12
 // OneHiddenLayerOf checks the conditions at scale sigma > 0: the length of a
 // hidden unit's weights, not the noise level.
 func OneHiddenLayerOf(ctx context.Context, act sdk.Activation, sigma float64) (OneHiddenLayer, error) {
-	rho, scale, err := rho(ctx, act, sigma)
+	grid, err := derivativeGrid(ctx, act, 1)
 	if err != nil {
 		return OneHiddenLayer{}, err
 	}
-	kinks := act.Info().Kinks
-	grid, err := gauss.NewGrid(ctx, act.Deriv, kinks)
-	if err != nil {
-		return OneHiddenLayer{}, fmt.Errorf("derivative of activation %q: %w", act.Info().Name, err)
+	scaled := grid
+	if sigma != 1 {
+		if scaled, err = derivativeGrid(ctx, act, sigma); err != nil {
+			return OneHiddenLayer{}, err
+		}
 	}
+	rho, scale := rho(scaled)
+	kinks := act.Info().Kinks
 	z, dg := grid.Points()
 	jumps, err := jumps(ctx, act, kinks)
 	if err != nil {
@@ -55,12 +58,8 @@ func OneHiddenLayerOf(ctx context.Context, act sdk.Activation, sigma float64) (O
 	}, nil
 }
 
-// rho returns, with α_q = E[φ′(σZ)Z^q] and β_q = E[φ′(σZ)²Z^q],
-//
-//	ρ(σ) = min{β_0 − α_0² − α_1², β_2 − α_1² − α_2², α_0·α_2 − α_1²}
-//
-// and the size of its terms, β_0 + β_2.
-func rho(ctx context.Context, act sdk.Activation, sigma float64) (rho, scale float64, err error) {
+// derivativeGrid evaluates φ′(sigma·Z) for quadrature.
+func derivativeGrid(ctx context.Context, act sdk.Activation, sigma float64) (*gauss.Grid, error) {
 	deriv := func(ctx context.Context, dst, z []float64) error {
 		scaled := make([]float64, len(z))
 		for i, v := range z {
@@ -74,15 +73,24 @@ func rho(ctx context.Context, act sdk.Activation, sigma float64) (rho, scale flo
 	}
 	grid, err := gauss.NewGrid(ctx, deriv, kinks)
 	if err != nil {
-		return 0, 0, fmt.Errorf("derivative of activation %q: %w", act.Info().Name, err)
+		return nil, fmt.Errorf("derivative of activation %q: %w", act.Info().Name, err)
 	}
+	return grid, nil
+}
+
+// rho returns, with α_q = E[φ′(σZ)Z^q] and β_q = E[φ′(σZ)²Z^q],
+//
+//	ρ(σ) = min{β_0 − α_0² − α_1², β_2 − α_1² − α_2², α_0·α_2 − α_1²}
+//
+// and the size of its terms, β_0 + β_2, from φ′(σZ) on a grid.
+func rho(grid *gauss.Grid) (rho, scale float64) {
 	e := func(f func(z, d float64) float64) float64 { v, _ := grid.Expect(f); return v }
 	a0 := e(func(_, d float64) float64 { return d })
 	a1 := e(func(z, d float64) float64 { return d * z })
 	a2 := e(func(z, d float64) float64 { return d * z * z })
 	b0 := e(func(_, d float64) float64 { return d * d })
 	b2 := e(func(z, d float64) float64 { return d * d * z * z })
-	return min(b0-a0*a0-a1*a1, b2-a1*a1-a2*a2, a0*a2-a1*a1), b0 + b2, nil
+	return min(b0-a0*a0-a1*a1, b2-a1*a1-a2*a2, a0*a2-a1*a1), b0 + b2
 }
 
 // jumps returns by how much φ′ jumps at each kink.

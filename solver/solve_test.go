@@ -325,6 +325,38 @@ func TestWrongMomentsAreFoundOut(t *testing.T) {
 	}
 }
 
+// TestOneQuadrature: whatever is asked about an activation, g and g′ are evaluated
+// on one grid each.
+func TestOneQuadrature(t *testing.T) {
+	var n, derivatives int
+	act := fn("softplus",
+		func(z float64) float64 { n++; return math.Log1p(math.Exp(-math.Abs(z))) + max(z, 0) },
+		func(z float64) float64 { derivatives++; return 1 / (1 + math.Exp(-z)) })
+	if _, err := sdk.Quadrature(t.Context(), act); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gauss.NewGrid(t.Context(), act.Deriv, nil); err != nil {
+		t.Fatal(err)
+	}
+	once, onceDerivatives := n, derivatives
+	n, derivatives = 0, 0
+	v, err := solver.Validate(t.Context(), act, 0.05)
+	if err != nil || v.Noise == nil || v.OneHiddenLayer == nil {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if n != once || derivatives != onceDerivatives {
+		t.Errorf("%d and %d evaluations of g and g′, want %d and %d", n, derivatives, once, onceDerivatives)
+	}
+	m, err := sdk.MomentsOf(t.Context(), act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = 0
+	if s, err := sdk.SystemFrom(t.Context(), act, m, 0.05); err != nil || n != 0 || s != v.System {
+		t.Errorf("%d evaluations for a system from known moments, %v", n, err)
+	}
+}
+
 func TestGrowthIsInvalid(t *testing.T) {
 	wild := fn("exp(z²/8)", func(z float64) float64 { return math.Exp(z * z / 8) }, func(z float64) float64 { return z / 4 * math.Exp(z*z/8) })
 	v, err := solver.Validate(t.Context(), wild, 0.05)

@@ -3,6 +3,7 @@ package solver
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
@@ -30,24 +31,32 @@ type Validation struct {
 // those of act.
 func Validate(ctx context.Context, act sdk.Activation, sigma float64) (*Validation, error) {
 	v := &Validation{Sigma: sigma}
-	m, err := sdk.Quadrature(ctx, act)
+	info := act.Info()
+	grid, err := gauss.NewGrid(ctx, act.Eval, info.Kinks) // for all expectations of g
 	if errors.Is(err, gauss.ErrGrowth) {
 		v.Verdict.Cond = 1
 		v.Verdict.Fail("g " + gauss.ErrGrowth.Error())
 		return v, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("moments of activation %q: %w", info.Name, err)
 	}
-	if v.System, err = sdk.SystemOf(ctx, act, sigma); err != nil {
+	m := sdk.MomentsOn(grid)
+	own := m
+	if _, v.OwnMoments = act.(sdk.MomentsProvider); v.OwnMoments {
+		if own, err = sdk.MomentsOf(ctx, act); err != nil {
+			return nil, err
+		}
+	}
+	if v.System, err = sdk.SystemFrom(ctx, act, own, sigma); err != nil {
 		return nil, err
 	}
 	v.Transform, v.Verdict = Solve(m, v.System, sigma)
-	if err := v.compareMoments(ctx, act, m); err != nil {
-		return nil, err
+	if v.OwnMoments {
+		v.compareMoments(own, m)
 	}
 	if v.Verdict.Valid {
-		switch n, err := NoiseOf(ctx, act, v.Transform); {
+		switch n, err := noiseOn(grid, info.Name, v.Transform); {
 		case err == nil:
 			v.Noise = &n
 		case !errors.Is(err, gauss.ErrGrowth):
@@ -63,19 +72,11 @@ func Validate(ctx context.Context, act sdk.Activation, sigma float64) (*Validati
 	return v, nil
 }
 
-func (v *Validation) compareMoments(ctx context.Context, act sdk.Activation, quadrature sdk.Moments) error {
-	if _, ok := act.(sdk.MomentsProvider); !ok {
-		return nil
-	}
-	own, err := sdk.MomentsOf(ctx, act)
-	if err != nil {
-		return err
-	}
+func (v *Validation) compareMoments(own, quadrature sdk.Moments) {
 	reason, check := CompareMoments(own, quadrature)
-	v.OwnMoments, v.MomentsDifference = true, check.Value
+	v.MomentsDifference = check.Value
 	v.Verdict.Checks = append(v.Verdict.Checks, check)
 	if !check.Holds {
 		v.Verdict.Fail(reason)
 	}
-	return nil
 }
