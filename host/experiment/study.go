@@ -63,7 +63,7 @@ func (s setting) open(ctx context.Context, seed uint64, rows int) (*study, error
 	if st.moments, err = sdk.MomentsOf(ctx, st.act); err != nil {
 		return nil, err
 	}
-	system, err := sdk.SystemOf(ctx, st.act, s.sigma)
+	system, err := sdk.SystemFrom(ctx, st.act, st.moments, s.sigma)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func Measure(ctx context.Context, p *problem.Problem) (*Evidence, error) {
 	if z < -4 {
 		e.Notes = append(e.Notes, "the target's second moment is below what unit regressors give: their norms are free in the likelihood, the moment estimate's are not")
 	}
-	system, err := sdk.SystemOf(ctx, p.Activation, sigma)
+	system, err := sdk.SystemFrom(ctx, p.Activation, p.Moments, sigma)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/sdk"
@@ -227,5 +228,37 @@ func TestWhySignsCannotBeTold(t *testing.T) {
 	e = estimate(1, 0, 0, 1)
 	if why := ChooseSigns(e.Params, yx, line); why != "" || e.Params.Regressors[0] != 1 || e.Params.Regressors[3] != -1 {
 		t.Errorf("%q, regressors %v", why, e.Params.Regressors)
+	}
+}
+
+// TestOneQuadrature: the moments of a g without any of its own are taken once, and
+// the system follows from them.
+func TestOneQuadrature(t *testing.T) {
+	calls := 0
+	g := sdk.Func{Name: "softplus",
+		G:  func(z float64) float64 { calls++; return math.Log1p(math.Exp(-math.Abs(z))) + max(z, 0) },
+		DG: func(z float64) float64 { return 1 / (1 + math.Exp(-z)) },
+	}
+	if _, err := sdk.MomentsOf(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	once := calls
+	x, y := mat.NewDense(40, 2, nil), make([]float64, 40)
+	rng := rand.New(rand.NewPCG(8, 8))
+	for i := range y {
+		x.SetRow(i, []float64{rng.NormFloat64(), rng.NormFloat64()})
+		y[i] = x.At(i, 0) + rng.NormFloat64()
+	}
+	calls = 0
+	p, err := problem.Load(t.Context(), dataset.Matrix(x, y), g, problem.Request{K: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Measure(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	// The comparison of g′ with differences takes some hundred values beside it.
+	if calls > once+1000 {
+		t.Errorf("%d values of g, %d make one quadrature", calls, once)
 	}
 }
