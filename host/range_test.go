@@ -88,7 +88,10 @@ func entropyOf(p *model.Params, x *mat.Dense, y []float64) float64 {
 		r, total := make([]float64, p.K), 0.0
 		for e := range p.K {
 			z := mat.Dot(mat.NewVecDense(p.D, p.Regressor(e)), x.RowView(i))
-			gate := mat.Dot(mat.NewVecDense(p.D, p.GateOf(e)), x.RowView(i))
+			gate := 0.0
+			if e < p.Gates() {
+				gate = mat.Dot(mat.NewVecDense(p.D, p.Gate(e)), x.RowView(i))
+			}
 			r[e] = math.Exp(gate - (target-z)*(target-z)/(2*p.Sigma[0]*p.Sigma[0]))
 			total += r[e]
 		}

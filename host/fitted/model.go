@@ -246,7 +246,7 @@ func (m *Model) SetParams(p *model.Params) {
 	p = p.Clone()
 	m.K, m.D = p.K, p.D
 	m.Regressors = rows(p.Regressors, p.K, p.D)
-	m.Gating = rows(p.Gating, p.K-1, p.D)
+	m.Gating = rows(p.Gating, p.Gates(), p.D)
 	m.RegressorIntercepts, m.GatingIntercepts = p.RegressorIntercepts, p.GatingIntercepts
 	m.Sigma = Sigma(p.Sigma)
 }
@@ -292,9 +292,9 @@ func (m *Model) Validate() error {
 	}
 	if err := firstError(
 		checkMatrix("regressors", m.Regressors, m.K, m.D),
-		checkMatrix("gating", m.Gating, m.K-1, m.D),
+		checkMatrix("gating", m.Gating, model.Gates(m.K), m.D),
 		checkOptional("regressor_intercepts", m.RegressorIntercepts, m.K),
-		checkOptional("gating_intercepts", m.GatingIntercepts, m.K-1),
+		checkOptional("gating_intercepts", m.GatingIntercepts, model.Gates(m.K)),
 		checkVector("proportions", m.Proportions, m.K),
 		checkSigma(m.Sigma, m.K),
 	); err != nil {

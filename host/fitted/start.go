@@ -36,19 +36,11 @@ func ReadParams(path string, features []string) (*model.Params, error) {
 	if m.D != len(features) {
 		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("d = %d, the data have %d features", m.D, len(features))}
 	}
-	p := m.Params()
-	q := p.Clone()
+	from := make([]int, len(features))
 	for j, name := range features {
-		at := slices.Index(m.Features, name)
-		if at < 0 {
+		if from[j] = slices.Index(m.Features, name); from[j] < 0 {
 			return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the model has no feature %q, which the data have", name)}
 		}
-		for i := range p.K {
-			q.Regressor(i)[j] = p.Regressor(i)[at]
-		}
-		for i := range p.K - 1 {
-			q.Gate(i)[j] = p.Gate(i)[at]
-		}
 	}
-	return q, nil
+	return m.Params().Select(from), nil
 }

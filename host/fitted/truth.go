@@ -23,7 +23,7 @@ type Truth struct {
 func NewTruth(act Activation, p *model.Params) *Truth {
 	return &Truth{
 		K: p.K, D: p.D, Sigma: p.Sigma[0], Activation: act,
-		Regressors: rows(p.Regressors, p.K, p.D), Gating: rows(p.Gating, p.K-1, p.D),
+		Regressors: rows(p.Regressors, p.K, p.D), Gating: rows(p.Gating, p.Gates(), p.D),
 	}
 }
 
@@ -37,7 +37,7 @@ func ReadTruth(path string) (*Truth, error) {
 	err := firstError(
 		t.Activation.Check(),
 		checkMatrix("regressors", t.Regressors, t.K, t.D),
-		checkMatrix("gating", t.Gating, t.K-1, t.D),
+		checkMatrix("gating", t.Gating, model.Gates(t.K), t.D),
 		checkVector("sigma", []float64{t.Sigma}, 1),
 	)
 	if err != nil {

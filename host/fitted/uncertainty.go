@@ -34,7 +34,7 @@ func (m *Model) SetErrors(kind string, se *model.Params, noise bool) {
 	m.StandardErrors = &StandardErrors{
 		Kind:                kind,
 		Regressors:          rows(se.Regressors, se.K, se.D),
-		Gating:              rows(se.Gating, se.K-1, se.D),
+		Gating:              rows(se.Gating, se.Gates(), se.D),
 		RegressorIntercepts: se.RegressorIntercepts,
 		GatingIntercepts:    se.GatingIntercepts,
 	}
@@ -51,9 +51,9 @@ func (s *StandardErrors) validate(m *Model) error {
 	}
 	if err := firstError(
 		checkMatrix("standard_errors.regressors", s.Regressors, m.K, m.D),
-		checkMatrix("standard_errors.gating", s.Gating, m.K-1, m.D),
+		checkMatrix("standard_errors.gating", s.Gating, model.Gates(m.K), m.D),
 		checkOptional("standard_errors.regressor_intercepts", s.RegressorIntercepts, m.K),
-		checkOptional("standard_errors.gating_intercepts", s.GatingIntercepts, m.K-1),
+		checkOptional("standard_errors.gating_intercepts", s.GatingIntercepts, model.Gates(m.K)),
 		checkOptional("standard_errors.sigma", s.Sigma, len(m.Sigma)),
 	); err != nil {
 		return err

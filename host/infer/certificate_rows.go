@@ -71,14 +71,14 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 		pairs:  min(p.D*(p.D+1)/2, mostPairs),
 	}
 	m.expert, m.gate = free.Columns(p)
-	scores := p.K*len(m.expert) + (p.K-1)*len(m.gate)
+	scores := p.K*len(m.expert) + p.Gates()*len(m.gate)
 	if m.noise {
 		scores += len(p.Sigma)
 	}
 	m.at[atResiduals] = scores
 	m.at[atNonlinearity] = m.at[atResiduals] + 3*p.K
 	m.at[atGate] = m.at[atNonlinearity] + 3*p.K
-	m.at[atSpread] = m.at[atGate] + 5*(p.K-1)
+	m.at[atSpread] = m.at[atGate] + 5*p.Gates()
 	m.at[atInteractions] = m.at[atSpread] + m.groups
 	m.at[atEnd] = m.at[atInteractions] + m.pairs
 	return m
@@ -197,7 +197,7 @@ func (m *terms) draw(w *termRows, rng *rand.Rand) {
 func (m *terms) fill(w *termRows, y []float64) {
 	m.posterior(w, y)
 	n, k := w.N, m.p.K
-	at, noiseAt := 0, k*len(m.expert)+(k-1)*len(m.gate)
+	at, noiseAt := 0, k*len(m.expert)+m.p.Gates()*len(m.gate)
 	if m.noise {
 		for i := range m.p.Sigma {
 			w.NoiseScore(w.out[noiseAt+i][:n], i)
@@ -226,7 +226,7 @@ func (m *terms) fill(w *termRows, y []float64) {
 	for g := range m.pairs {
 		floats.MulTo(w.out[m.at[atInteractions]+g][:n], all, w.xPairs[g*n:(g+1)*n])
 	}
-	for j := range k - 1 {
+	for j := range m.p.Gates() {
 		diff := w.score[:n]
 		w.GateScore(diff, j)
 		for _, c := range m.gate {

@@ -31,7 +31,7 @@ func NewGateOn(act model.Activation, p *model.Params) *GateOn {
 }
 
 // Dim returns (k−1)·d.
-func (l *GateOn) Dim() int { return (l.p.K - 1) * l.p.D }
+func (l *GateOn) Dim() int { return l.p.Gates() * l.p.D }
 
 // GradOn writes ∇L_log = −mean[(r_i − p_i)·x] over the rows to dst and
 // returns L_log but for its constant log σ_1√(2π).
@@ -54,7 +54,7 @@ func (l *GateOn) GradOn(ctx context.Context, dst, w []float64, rows model.Rows) 
 		l.post.Observe(res, unit)
 		value += floats.Sum(l.post.LogPrior)
 		value -= floats.Sum(l.post.LogJoint)
-		for j := range k - 1 {
+		for j := range l.p.Gates() {
 			l.post.GateScore(wt, j)
 			addColumns(dst[j*d:(j+1)*d], wt, b)
 		}

@@ -31,7 +31,7 @@ func NewL2(k, d int, act model.Activation) *L2 {
 }
 
 // Dim returns (2k−1)·d.
-func (l *L2) Dim() int { return (2*l.p.K - 1) * l.p.D }
+func (l *L2) Dim() int { return (l.p.K + l.p.Gates()) * l.p.D }
 
 // Params returns the parameters at θ with σ the given noise level.
 func (l *L2) Params(theta []float64, sigma float64) *model.Params {
@@ -70,7 +70,7 @@ func (l *L2) GradOn(ctx context.Context, dst, theta []float64, rows model.Rows) 
 				e[r] += p * g[i*n+r]
 			}
 		}
-		for j := range k - 1 { // g_j − ŷ, kept in z
+		for j := range l.p.Gates() { // g_j − ŷ, kept in z
 			floats.SubTo(z[j*n:(j+1)*n], g[j*n:(j+1)*n], e)
 		}
 		floats.Sub(e, b.Y)
@@ -81,7 +81,7 @@ func (l *L2) GradOn(ctx context.Context, dst, theta []float64, rows model.Rows) 
 			}
 			addColumns(dst[i*d:(i+1)*d], w, b)
 		}
-		for j := range k - 1 {
+		for j := range l.p.Gates() {
 			for r, p := range prior[j*n : (j+1)*n] {
 				w[r] = e[r] * p * z[j*n+r]
 			}

@@ -32,53 +32,25 @@ func Ereg(est, truth *model.Params) (float64, []int) {
 	return bottleneck(k, apart)
 }
 
-// Egating is the error of the gate once it bears the truth's labels: the k
-// rows of [Ŵ; 0] are put in the order that perm, as returned by [Ereg], gives
-// and the row that then stands last is subtracted from all, so that the last
-// gate is 0 again;
+// Egating is the error of the gate once it bears the truth's labels, by perm as
+// [Ereg] returns it ([model.Params.Relabel]: the gate that then stands last is taken
+// off all others);
 //
 //	E_gating = 1 − min_{i<k} |⟨ŵ_i, w_i⟩| / (‖ŵ_i‖‖w_i‖).
 //
 // It is 0 for k = 1. It panics if est and truth differ in K or D.
 func Egating(est, truth *model.Params, perm []int) float64 {
 	mustMatch(est, truth)
-	relabelled := Relabel(est, perm)
+	relabelled := est.Relabel(perm)
 	worst := 0.0
-	for i := range est.K - 1 {
+	for i := range est.Gates() {
 		worst = max(worst, oneLessCos(relabelled.Gate(i), truth.Gate(i)))
 	}
 	return worst
 }
 
-// Relabel returns a copy of p with its experts in another order: expert i of p
-// is expert perm[i] of the result. The gate that then stands last is
-// subtracted from all, so that P(z|x) is the same up to the labels.
-func Relabel(p *model.Params, perm []int) *model.Params {
-	out := p.Clone()
-	last := -1
-	for i, j := range perm {
-		copy(out.Regressor(j), p.Regressor(i))
-		if p.RegressorIntercepts != nil {
-			out.RegressorIntercepts[j] = p.RegressorIntercepts[i]
-		}
-		if len(p.Sigma) == p.K {
-			out.Sigma[j] = p.Sigma[i]
-		}
-		if j == p.K-1 {
-			last = i
-		}
-	}
-	for i, j := range perm {
-		if j == p.K-1 {
-			continue
-		}
-		floats.SubTo(out.Gate(j), p.GateOf(i), p.GateOf(last))
-		if p.GatingIntercepts != nil {
-			out.GatingIntercepts[j] = p.GateInterceptOf(i) - p.GateInterceptOf(last)
-		}
-	}
-	return out
-}
+// Relabel is [model.Params.Relabel].
+func Relabel(p *model.Params, perm []int) *model.Params { return p.Relabel(perm) }
 
 // oneLessCos is 1 − |cos(u, v)|, as ½‖û ∓ v̂‖² so that small errors keep their
 // digits and none is negative. It is 1 where u or v is zero.

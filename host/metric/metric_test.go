@@ -87,7 +87,7 @@ func TestErrorsOfTheTruthItself(t *testing.T) {
 		d := k + rng.IntN(5)
 		truth := random(k, d, rng)
 		truth.RegressorIntercepts, truth.GatingIntercepts = make([]float64, k), make([]float64, k-1)
-		est := Relabel(truth, rng.Perm(k))
+		est := truth.Relabel(rng.Perm(k))
 		for i := range k {
 			floats.Scale(math.Copysign(1+rng.Float64(), rng.NormFloat64()), est.Regressor(i))
 		}
@@ -96,37 +96,6 @@ func TestErrorsOfTheTruthItself(t *testing.T) {
 		const tol = 1e-25
 		if egating := Egating(est, truth, perm); ereg > tol || egating > tol {
 			t.Fatalf("k = %d: E_reg %v, E_gating %v", k, ereg, egating)
-		}
-	}
-}
-
-// A relabelled mixture is the same mixture: P(z|x) and the experts go together.
-func TestRelabelKeepsTheMixture(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3))
-	const k, d, n = 4, 3, 7
-	p := random(k, d, rng)
-	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = []float64{1, 2, 3, 4}, []float64{-1, 0, 1}, []float64{.1, .2, .3, .4}
-	b := &model.Block{N: n, X: make([]float64, n*d)}
-	for i := range b.X {
-		b.X[i] = rng.NormFloat64()
-	}
-	gate := func(p *model.Params) (probability, predictor []float64) {
-		probability, predictor = make([]float64, k*n), make([]float64, k*n)
-		p.GateLogits(probability, b)
-		model.Softmax(probability, make([]float64, n), probability, n)
-		p.Predictors(predictor, b)
-		return probability, predictor
-	}
-	before, beforeA := gate(p)
-	for _, perm := range combin.Permutations(k, k) {
-		q := Relabel(p, perm)
-		after, afterA := gate(q)
-		for i, j := range perm {
-			// A softmax of logits of a few units: relative error of a few ulps.
-			if !floats.EqualApprox(before[i*n:(i+1)*n], after[j*n:(j+1)*n], 1e-14) ||
-				!slices.Equal(beforeA[i*n:(i+1)*n], afterA[j*n:(j+1)*n]) || p.Sigma[i] != q.Sigma[j] {
-				t.Fatalf("perm %v: expert %d differs from %d", perm, i, j)
-			}
 		}
 	}
 }

@@ -33,8 +33,9 @@ func Linear(dst []float64, coef, intercepts []float64, b *Block) {
 // GateLogits writes the k gate logits of each row of the block, the last of
 // them 0: dst is k rows of b.N values.
 func (p *Params) GateLogits(dst []float64, b *Block) {
-	Linear(dst[:(p.K-1)*b.N], p.Gating, p.GatingIntercepts, b)
-	clear(dst[(p.K-1)*b.N : p.K*b.N])
+	rows := p.Gates() * b.N
+	Linear(dst[:rows], p.Gating, p.GatingIntercepts, b)
+	clear(dst[rows : p.K*b.N])
 }
 
 // Predictors writes ⟨a_i, x⟩ + b_i for every expert and each row of the block:

@@ -5,6 +5,7 @@ package model
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 )
@@ -64,7 +65,7 @@ type Params struct {
 	Regressors          []float64 // K×D, row-major: a_i
 	Gating              []float64 // (K−1)×D, row-major: w_i
 	RegressorIntercepts []float64 // K values b_i, or nil for none
-	GatingIntercepts    []float64 // K−1 values v_i, or nil for none
+	GatingIntercepts    []float64 // K−1 values v_i, or nil for none; see Gates
 	Sigma               []float64 // one value shared by all experts, or K
 }
 
@@ -76,7 +77,7 @@ func NewParams(k, d int) *Params {
 	return &Params{
 		K: k, D: d,
 		Regressors: make([]float64, k*d),
-		Gating:     make([]float64, (k-1)*d),
+		Gating:     make([]float64, Gates(k)*d),
 		Sigma:      make([]float64, 1),
 	}
 }
@@ -95,12 +96,15 @@ func (p *Params) Clone() *Params {
 // Regressor returns a_i; the slice aliases p.
 func (p *Params) Regressor(i int) []float64 { return p.Regressors[i*p.D : (i+1)*p.D] }
 
-// Gate returns w_i for i < K−1; the slice aliases p. The last gate is 0 and is
-// not stored.
-func (p *Params) Gate(i int) []float64 { return p.Gating[i*p.D : (i+1)*p.D] }
+// Gates returns the number of rows of a gate over k experts: the last expert's is 0
+// and is not stored.
+func Gates(k int) int { return k - 1 }
 
-// Gates returns the number of rows of Gating: one fewer than there are experts.
-func (p *Params) Gates() int { return p.K - 1 }
+// Gates returns the number of rows of Gating.
+func (p *Params) Gates() int { return Gates(p.K) }
+
+// Gate returns row i of the gate, w_i, i < Gates(); the slice aliases p.
+func (p *Params) Gate(i int) []float64 { return p.Gating[i*p.D : (i+1)*p.D] }
 
 // SigmaOf returns the noise level of expert i.
 func (p *Params) SigmaOf(i int) float64 {
@@ -110,43 +114,84 @@ func (p *Params) SigmaOf(i int) float64 {
 	return p.Sigma[i]
 }
 
-// GateOf returns w_i for any expert, zeros for the last. It may alias p.
-func (p *Params) GateOf(i int) []float64 {
-	if i < p.K-1 {
+// gateOf returns w_i for any expert, zeros for the last. It may alias p.
+func (p *Params) gateOf(i int) []float64 {
+	if i < p.Gates() {
 		return p.Gate(i)
 	}
 	return make([]float64, p.D)
 }
 
-// GateInterceptOf returns v_i for any expert: 0 for the last, and where there
+// gateInterceptOf returns v_i for any expert: 0 for the last, and where there
 // are no intercepts.
-func (p *Params) GateInterceptOf(i int) float64 {
-	if i < p.K-1 && p.GatingIntercepts != nil {
+func (p *Params) gateInterceptOf(i int) float64 {
+	if i < p.Gates() && p.GatingIntercepts != nil {
 		return p.GatingIntercepts[i]
 	}
 	return 0
 }
 
-// SetGate gives expert i the gate w and the intercept v. The last expert's are
-// 0 by convention: there they are taken off all others instead, which leaves
-// P(z|x) as it should be.
-func (p *Params) SetGate(i int, w []float64, v float64) {
-	if i < p.K-1 {
+// ShareGate makes expert i as probable as expert j at every x, while the other
+// experts keep their odds against j.
+func (p *Params) ShareGate(i, j int) {
+	w, v := slices.Clone(p.gateOf(j)), p.gateInterceptOf(j)
+	if i < p.Gates() {
 		copy(p.Gate(i), w)
 		if p.GatingIntercepts != nil {
 			p.GatingIntercepts[i] = v
 		}
 		return
 	}
-	w = append([]float64(nil), w...)
-	for j := range p.K - 1 {
-		for c, x := range w {
-			p.Gate(j)[c] -= x
-		}
+	// The last row is 0: w is taken off all others instead.
+	for l := range p.Gates() {
+		floats.Sub(p.Gate(l), w)
 		if p.GatingIntercepts != nil {
-			p.GatingIntercepts[j] -= v
+			p.GatingIntercepts[l] -= v
 		}
 	}
+}
+
+// Relabel returns a copy of p with its experts in another order: expert i of p
+// is expert perm[i] of the result. P(z|x) is the same up to the labels.
+func (p *Params) Relabel(perm []int) *Params {
+	out := p.Clone()
+	last := slices.Index(perm, p.K-1)
+	for i, j := range perm {
+		copy(out.Regressor(j), p.Regressor(i))
+		if p.RegressorIntercepts != nil {
+			out.RegressorIntercepts[j] = p.RegressorIntercepts[i]
+		}
+		if len(p.Sigma) == p.K {
+			out.Sigma[j] = p.Sigma[i]
+		}
+		if i == last {
+			continue
+		}
+		// The row that now stands last is taken off all others.
+		floats.SubTo(out.Gate(j), p.gateOf(i), p.gateOf(last))
+		if p.GatingIntercepts != nil {
+			out.GatingIntercepts[j] = p.gateInterceptOf(i) - p.gateInterceptOf(last)
+		}
+	}
+	return out
+}
+
+// Select returns a copy of p over other features: its feature j is feature from[j]
+// of p.
+func (p *Params) Select(from []int) *Params {
+	out := p.Clone()
+	out.D = len(from)
+	out.Regressors = make([]float64, p.K*out.D)
+	out.Gating = make([]float64, p.Gates()*out.D)
+	for j, at := range from {
+		for i := range p.K {
+			out.Regressor(i)[j] = p.Regressor(i)[at]
+		}
+		for i := range p.Gates() {
+			out.Gate(i)[j] = p.Gate(i)[at]
+		}
+	}
+	return out
 }
 
 // RandomDirections draws m points of the unit sphere of ℝ^d, m×d in rows.

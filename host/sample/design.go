@@ -61,7 +61,7 @@ func (d Design) draw(k, dim int, rng *rand.Rand) *model.Params {
 	if d == OrthogonalGating {
 		span = orthonormal(p)
 	}
-	for i := range k - 1 {
+	for i := range p.Gates() {
 		if d == Paper {
 			p.Gate(i)[k+i] = 1
 		} else {

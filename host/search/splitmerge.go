@@ -78,7 +78,7 @@ func (m move) apply(p *model.Params, s *loss.Structure) *model.Params {
 	if len(p.Sigma) > 1 {
 		q.Sigma[m.drop] = p.Sigma[m.split]
 	}
-	q.SetGate(m.drop, p.GateOf(m.split), p.GateInterceptOf(m.split))
+	q.ShareGate(m.drop, m.split)
 	return q
 }
 
