@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -142,7 +143,7 @@ func TestPredictionIntervalsCover(t *testing.T) {
 		held := c
 		held.n = 20000
 		_, rows, _ := held.draw(t, 999)
-		e, err := fitted.Evaluate(t.Context(), m.Params(), act, rows)
+		e, err := predict.Evaluate(t.Context(), m.Params(), act, rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +167,7 @@ func insideShare(t *testing.T, m *fitted.Model, act model.Activation, rows datas
 	if err := rows.Read(t.Context(), collect); err != nil {
 		t.Fatal(err)
 	}
-	err := fitted.Predictions(m.Params(), act, rows, fitted.Extras{Interval: level}).Read(t.Context(), func(b *model.Block) error {
+	err := predict.Predictions(m.Params(), act, rows, predict.Extras{Interval: level}).Read(t.Context(), func(b *model.Block) error {
 		columns := len(b.X) / b.N
 		lower, upper = append(lower, b.Col(columns-2)...), append(upper, b.Col(columns-1)...)
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -91,7 +92,7 @@ func TestL2IsTheMeanSquaredError(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum, p := 0.0, m.Params()
-	predictor := fitted.NewPredictor(p, act, "")
+	predictor := predict.NewPredictor(p, act, "")
 	for i := range data.Blocks {
 		b := &data.Blocks[i]
 		pred, err := predictor.Predict(t.Context(), b)

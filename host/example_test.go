@@ -6,12 +6,15 @@ import (
 	"log"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -50,6 +53,69 @@ func Example_matrix() {
 	// a_2 = [1 0.002329 0.002815 0.0001386 -0.001087]
 	// w_1 = [-0.01265 -0.02057 -0.9842 0.01561 0.01733]
 	// σ = 0.05069
+}
+
+// A fitted model predicts: the mean, the experts' probabilities before and after y
+// is known, and an interval for y.
+func Example_predict() {
+	ctx := context.Background()
+	x, y := rows(4000)
+	relu, err := catalog.Open(ctx, "relu", nil)
+	check(err)
+	data := dataset.Matrix(x, y).Named([]string{"age", "dose", "weight", "height", "pulse"}, "response")
+	m, err := host.Fit(ctx, relu.Activation, data, host.Config{K: 2})
+	check(err)
+	for j, name := range m.Features {
+		fmt.Printf("%-6s  %8.4f ± %.2g  %8.4f ± %.2g\n", name,
+			m.Regressors[0][j], m.StandardErrors.Regressors[0][j], m.Regressors[1][j], m.StandardErrors.Regressors[1][j])
+	}
+	newX := mat.NewDense(2, 5, []float64{
+		2, 1, 3, 0, 0,
+		1, 1, 0, 0, 0,
+	})
+	p, err := predict.New(m, relu.Activation).Matrix(ctx, newX, []float64{1.95, 1.1}, 0.9)
+	check(err)
+	for i := range 2 {
+		fmt.Printf("mean %.4g, 90 %% from %.4g to %.4g\n", p.Mean[i], p.Lower[i], p.Upper[i])
+		fmt.Printf("  P(z|x) = %.4g, P(z|x,y) = %.4g\n", p.Gate.RawRowView(i), p.Posterior.RawRowView(i))
+	}
+	// Output:
+	// age       0.0022 ± 0.0016    1.0005 ± 0.0017
+	// dose      0.9981 ± 0.0017    0.0023 ± 0.0017
+	// weight   -0.0020 ± 0.0017    0.0028 ± 0.0018
+	// height   -0.0002 ± 0.0016    0.0001 ± 0.0018
+	// pulse     0.0008 ± 0.0017   -0.0011 ± 0.0017
+	// mean 1.963, 90 % from 1.87 to 2.094
+	//   P(z|x) = [0.04749 0.9525], P(z|x,y) = [0 1]
+	// mean 1.002, 90 % from 0.9182 to 1.085
+	//   P(z|x) = [0.4917 0.5083], P(z|x,y) = [0.4681 0.5319]
+}
+
+// A model is kept in a file, which is opened with the activation that it was fitted
+// with.
+func Example_save() {
+	ctx := context.Background()
+	x, y := rows(4000)
+	relu, err := catalog.Open(ctx, "relu", nil)
+	check(err)
+	m, err := host.Fit(ctx, relu.Activation, dataset.Matrix(x, y), host.Config{K: 2})
+	check(err)
+	dir, err := os.MkdirTemp("", "moe")
+	check(err)
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "model.json")
+	check(m.Write(ctx, path))
+
+	opened, err := predict.Open(path, relu.Activation)
+	check(err)
+	newX, newY := rows(100)
+	e, err := opened.Evaluate(ctx, dataset.Matrix(newX, newY))
+	check(err)
+	fmt.Printf("%d experts of %s over %s\n", opened.K, opened.Activation.Name, opened.Features)
+	fmt.Printf("log-likelihood %.4g, R² %.4g\n", e.LogLikelihood, e.R2)
+	// Output:
+	// 2 experts of relu over [x1 x2 x3 x4 x5]
+	// log-likelihood 109.7, R² 0.4117
 }
 
 // Any function is an activation. Here the true parameters are known, and the

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -120,7 +121,7 @@ func candidate(ctx context.Context, p *problem.Problem, m *fitted.Model) (fitted
 
 // entropy is that of the posteriors of m, −Σ_rows w·Σ_i r_i·log r_i.
 func entropy(ctx context.Context, p *problem.Problem, m *fitted.Model) (float64, error) {
-	predictor := fitted.NewPredictor(p.Units.Into(m.Params()), p.G, p.Schema.Name)
+	predictor := predict.NewPredictor(p.Units.Into(m.Params()), p.G, p.Schema.Name)
 	sum := 0.0
 	err := model.InOrder(ctx, p.Given, func(b *model.Block) error {
 		prediction, err := predictor.Predict(ctx, b)

@@ -55,7 +55,7 @@ func TestPredictedSampleSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		predicted := predict(t, act, c.k)
+		predicted := predictedSize(t, act, c.k)
 		sizes := []int{int(predicted / 2.5), int(predicted), int(2.5 * predicted)}
 		medians := medianErrors(t, act, c.k, sizes, sets)
 		t.Logf("%s, k = %d: predicted %.3g rows, found %.3g (median E_reg %.4f at %v rows; %v)",
@@ -66,7 +66,7 @@ func TestPredictedSampleSize(t *testing.T) {
 	}
 }
 
-func predict(t *testing.T, act sdk.Activation, k int) float64 {
+func predictedSize(t *testing.T, act sdk.Activation, k int) float64 {
 	v, err := solver.Validate(t.Context(), act, 0.05)
 	if err != nil {
 		t.Fatal(err)

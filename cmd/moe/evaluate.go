@@ -9,11 +9,12 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/predict"
 )
 
 // evaluation is the JSON of moe evaluate: what was asked for.
 type evaluation struct {
-	*fitted.Evaluation
+	*predict.Evaluation
 	*fitted.Recovery
 }
 
@@ -95,7 +96,7 @@ func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
 	return &r, nil
 }
 
-func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath string, data dataFlags, limits limitFlags) (*fitted.Evaluation, error) {
+func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath string, data dataFlags, limits limitFlags) (*predict.Evaluation, error) {
 	act, err := openModel(cmd, m, modelPath, limits)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath string, data data
 	if err != nil {
 		return nil, err
 	}
-	return fitted.Evaluate(cmd.Context(), m.Params(), act, src)
+	return predict.Evaluate(cmd.Context(), m.Params(), act, src)
 }
 
 func (e *evaluation) print(cmd *cobra.Command) error {
@@ -131,7 +132,7 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 }
 
 // printCalibration prints a line for the intervals and one for the histogram.
-func printCalibration(w io.Writer, r *fitted.Evaluation) error {
+func printCalibration(w io.Writer, r *predict.Evaluation) error {
 	intervals, histogram := make([]string, len(r.Calibration)), make([]string, len(r.PITHistogram))
 	for i, c := range r.Calibration {
 		intervals[i] = fmt.Sprintf("%g%%: %.4f", 100*c.Level, c.Coverage)

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
 )
 
 func newPredictCmd() *cobra.Command {
@@ -45,7 +46,7 @@ carries its approximation.`,
 // predictFlags are the flags of moe predict.
 type predictFlags struct {
 	out    string
-	extras fitted.Extras
+	extras predict.Extras
 	limits limitFlags
 }
 
@@ -81,7 +82,7 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	if err != nil {
 		return err
 	}
-	predictions := &counted{Source: fitted.Predictions(m.Params(), act, src, f.extras)}
+	predictions := &counted{Source: predict.Predictions(m.Params(), act, src, f.extras)}
 	switch {
 	case out != "":
 		if err := dataset.Write(ctx, out, predictions); err != nil {

@@ -67,7 +67,7 @@ func loadParquetAt(t testing.TB, path string, content []byte, sel Selection) ([]
 }
 
 // randomTable is a table in memory with names that do not sort as they stand.
-func randomTable(n, d int) *matrix {
+func randomTable(n, d int) *Table {
 	rng := rand.New(rand.NewPCG(1, 2))
 	x, y, w := mat.NewDense(n, d, nil), make([]float64, n), make([]float64, n)
 	for i := range n {
@@ -76,7 +76,7 @@ func randomTable(n, d int) *matrix {
 		}
 		y[i], w[i] = rng.NormFloat64(), rng.Float64()
 	}
-	return WeightedMatrix(x, y, w).(*matrix)
+	return WeightedMatrix(x, y, w)
 }
 
 func written(t testing.TB, src Source) []byte {

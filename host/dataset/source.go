@@ -10,6 +10,7 @@ package dataset
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -84,28 +85,28 @@ func Load(ctx context.Context, src Source) (*model.Data, error) {
 	return data, nil
 }
 
-// matrix is a table in memory.
-type matrix struct {
+// Table is a table in memory, as a source.
+type Table struct {
 	schema Schema
 	x      *mat.Dense
 	y, w   []float64
 }
 
 // Matrix is the source of an n×d matrix, one row an observation, and its n
-// targets, which may be nil. The columns are called x1 … xd and y. It panics
-// if y has another length than x has rows.
-func Matrix(x *mat.Dense, y []float64) Source {
+// targets, which may be nil. The columns are called x1 … xd and y unless they are
+// [Table.Named]. It panics if y has another length than x has rows.
+func Matrix(x *mat.Dense, y []float64) *Table {
 	n, d := x.Dims()
 	if y != nil && len(y) != n {
 		panic(fmt.Sprintf("dataset: %d targets for %d rows", len(y), n))
 	}
-	return &matrix{schema: Names(d, y != nil), x: x, y: y}
+	return &Table{schema: Names(d, y != nil), x: x, y: y}
 }
 
 // WeightedMatrix is [Matrix] with a weight, at least 0, for every row; their
 // column is called weight.
-func WeightedMatrix(x *mat.Dense, y, w []float64) Source {
-	m := Matrix(x, y).(*matrix)
+func WeightedMatrix(x *mat.Dense, y, w []float64) *Table {
+	m := Matrix(x, y)
 	if n, _ := x.Dims(); len(w) != n {
 		panic(fmt.Sprintf("dataset: %d weights for %d rows", len(w), n))
 	}
@@ -113,9 +114,36 @@ func WeightedMatrix(x *mat.Dense, y, w []float64) Source {
 	return m
 }
 
-func (m *matrix) Schema() Schema { return m.schema }
+// Named returns the same table with the given names of its d features, and of its
+// target unless that is "". It panics if there are not d names, if one of them is
+// empty or stands twice, or if a table without a target is given a name for it.
+func (m *Table) Named(features []string, target string) *Table {
+	if len(features) != len(m.schema.Features) {
+		panic(fmt.Sprintf("dataset: %d names for %d features", len(features), len(m.schema.Features)))
+	}
+	if target != "" && m.y == nil {
+		panic(fmt.Sprintf("dataset: the target's name is %q, and there is no target", target))
+	}
+	out := *m
+	out.schema.Features = slices.Clone(features)
+	if target != "" {
+		out.schema.Target = target
+	}
+	seen := make(map[string]bool)
+	for _, name := range out.schema.Columns() {
+		if name == "" || seen[name] {
+			panic(fmt.Sprintf("dataset: the column name %q is empty or stands twice", name))
+		}
+		seen[name] = true
+	}
+	return &out
+}
 
-func (m *matrix) Read(ctx context.Context, fn func(*model.Block) error) error {
+// Schema implements [Source].
+func (m *Table) Schema() Schema { return m.schema }
+
+// Read implements [Source].
+func (m *Table) Read(ctx context.Context, fn func(*model.Block) error) error {
 	n, d := m.x.Dims()
 	out := newBlocks(m.schema, fn)
 	row := make([]float64, 0, d+2)

@@ -1,5 +1,6 @@
-// Package fitted is the fitted model: its file, its predictions, and how well
-// it does on data and against a known truth.
+// Package fitted is the fitted model and its file, with the file of known
+// parameters that it may be compared with. host/predict is what a model says of
+// rows.
 package fitted
 
 import (
@@ -12,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -151,7 +153,7 @@ type Descent struct {
 // MarshalJSON writes null for the log-likelihood of a start that led to none.
 func (s Start) MarshalJSON() ([]byte, error) {
 	type plain Start
-	if isFinite(s.LogLikelihood) {
+	if numeric.Finite(s.LogLikelihood) {
 		return json.Marshal(plain(s))
 	}
 	return json.Marshal(struct {
@@ -331,7 +333,7 @@ func (a *Activation) Check() error {
 		return fmt.Errorf("activation.name is missing")
 	}
 	for name, v := range a.Params {
-		if !isFinite(v) {
+		if !numeric.Finite(v) {
 			return fmt.Errorf("activation.params.%s = %v is not finite", name, v)
 		}
 	}
@@ -367,7 +369,7 @@ func (f *Fit) validate(k, d int) error {
 		return fmt.Errorf("fit.n = %d, want at least 1", f.N)
 	}
 	for i, s := range f.Starts {
-		if s.Converged && !isFinite(s.LogLikelihood) {
+		if s.Converged && !numeric.Finite(s.LogLikelihood) {
 			return fmt.Errorf("fit.starts[%d].log_likelihood = %v is not finite", i, s.LogLikelihood)
 		}
 		if err := checkVector(fmt.Sprintf("fit.starts[%d].path", i), s.Path, len(s.Path)); err != nil {
@@ -395,7 +397,7 @@ func checkSigma(sigma []float64, k int) error {
 		return fmt.Errorf("sigma has %d values, want 1 or k = %d", len(sigma), k)
 	}
 	for _, v := range sigma {
-		if !(v > 0) || !isFinite(v) {
+		if !(v > 0) || !numeric.Finite(v) {
 			return fmt.Errorf("sigma = %v, want a finite number above 0", v)
 		}
 	}
@@ -426,7 +428,7 @@ func checkVector(name string, v []float64, n int) error {
 		return fmt.Errorf("%s has %d values, want %d", name, len(v), n)
 	}
 	for i, x := range v {
-		if !isFinite(x) {
+		if !numeric.Finite(x) {
 			return fmt.Errorf("%s[%d] = %v is not finite", name, i, x)
 		}
 	}
@@ -441,5 +443,3 @@ func firstError(errs ...error) error {
 	}
 	return nil
 }
-
-func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

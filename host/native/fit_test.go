@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
+	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -129,11 +130,11 @@ func TestPredictionsFromTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := fitted.Evaluate(t.Context(), read.Params(), f, src)
+	got, err := predict.Evaluate(t.Context(), read.Params(), f, src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := fitted.Evaluate(t.Context(), m.Params(), act, src)
+	want, err := predict.Evaluate(t.Context(), m.Params(), act, src)
 	if err != nil {
 		t.Fatal(err)
 	}

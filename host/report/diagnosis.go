@@ -7,6 +7,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
 )
 
 // Diagnosis is what a page shows of the rows: a sample of them, and
@@ -43,7 +44,7 @@ const (
 	residualBins  = 40
 	residualRange = 5.0
 	sharpnessBins = 20
-	curvePoints   = 200
+	curvePoints   = 200 // at most model.BlockRows
 )
 
 // Diagnose reads the rows of src once through the model.
@@ -53,21 +54,16 @@ func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src da
 	for i := range d.Residuals {
 		d.Residuals[i] = make([]float64, residualBins)
 	}
-	predictor := fitted.NewPredictor(p, act, src.Schema().Name)
+	predictor := predict.NewPredictor(p, act, src.Schema().Name)
 	stride := (m.Fit.N + maxPoints - 1) / maxPoints
 	lo, hi := math.Inf(1), math.Inf(-1)
-	z := make([]float64, p.K*model.BlockRows)
 	err := src.Read(ctx, func(b *model.Block) error {
 		pred, err := predictor.Predict(ctx, b)
 		if err != nil {
 			return err
 		}
-		p.Predictors(z[:p.K*b.N], b)
-		if err := act.Eval(ctx, z[:p.K*b.N], z[:p.K*b.N]); err != nil {
-			return err
-		}
 		for r := range b.N {
-			d.add(p, b, pred, z, r, stride)
+			d.add(p, b, pred, r, stride)
 			lo, hi = min(lo, b.Col(0)[r]), max(hi, b.Col(0)[r])
 		}
 		return nil
@@ -82,11 +78,11 @@ func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src da
 	return d, err
 }
 
-func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *fitted.Prediction, z []float64, r, stride int) {
+func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *predict.Prediction, r, stride int) {
 	point := Point{X: b.Col(0)[r], Y: b.Y[r], Mean: pred.Mean[r]}
 	for i := range p.K {
 		post := pred.Posterior[i*b.N+r]
-		e := (b.Y[r] - z[i*b.N+r]) / p.SigmaOf(i)
+		e := (b.Y[r] - pred.Experts[i*b.N+r]) / p.SigmaOf(i)
 		d.Residuals[i][bin((e+residualRange)/(2*residualRange), residualBins)] += post
 		if post > point.Posterior {
 			point.Expert, point.Posterior = i, post
@@ -122,16 +118,12 @@ func curves(ctx context.Context, p *model.Params, act model.Activation, lo, hi f
 	for i := range c.X {
 		c.X[i] = lo + (hi-lo)*float64(i)/(curvePoints-1)
 	}
-	b := &model.Block{N: curvePoints, X: c.X}
-	mean, gate := make([]float64, p.K*curvePoints), make([]float64, p.K*curvePoints)
-	p.Predictors(mean, b)
-	if err := act.Eval(ctx, mean, mean); err != nil {
+	pred, err := predict.NewPredictor(p, act, "").Predict(ctx, &model.Block{N: curvePoints, X: c.X})
+	if err != nil {
 		return nil, err
 	}
-	p.GateLogits(gate, b)
-	model.Softmax(gate, make([]float64, curvePoints), gate, curvePoints)
 	for i := range p.K {
-		c.Means[i], c.Gate[i] = mean[i*curvePoints:(i+1)*curvePoints], gate[i*curvePoints:(i+1)*curvePoints]
+		c.Means[i], c.Gate[i] = pred.Experts[i*curvePoints:(i+1)*curvePoints], pred.Gate[i*curvePoints:(i+1)*curvePoints]
 	}
 	return c, nil
 }

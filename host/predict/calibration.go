@@ -1,4 +1,4 @@
-package fitted
+package predict
 
 // levels of the prediction intervals whose coverage an evaluation counts.
 var levels = [...]float64{0.5, 0.8, 0.9, 0.95}

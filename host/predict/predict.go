@@ -1,16 +1,19 @@
-package fitted
+// Package predict is what a fitted model says of rows: the mean of y, the experts'
+// probabilities given x and given x and y, densities, prediction intervals, and how
+// well all that describes data.
+//
+// A [Model] is a fitted model with its activation, from a fit ([New]) or from a file
+// ([Open]). Below it a [Predictor] goes block by block.
+package predict
 
 import (
 	"context"
 	"fmt"
-	"math"
-
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // Prediction is what a model says of a block of rows. Matrices are K rows of N
@@ -38,9 +41,13 @@ type Predictor struct {
 }
 
 // NewPredictor returns the predictor of a model with parameters p and
-// activation act for one pass over a table; errors use the table's name.
+// activation act for one pass over a table; errors use the table's name. It panics
+// if there is no activation.
 func NewPredictor(p *model.Params, act model.Activation, table string) *Predictor {
 	const n = model.BlockRows
+	if act == nil {
+		panic("predict: no activation")
+	}
 	return &Predictor{
 		params: p, act: act, table: table,
 		post:   mixture.NewPosterior(mixture.Mixture{}, p.K),
@@ -51,9 +58,11 @@ func NewPredictor(p *model.Params, act model.Activation, table string) *Predicto
 
 // Predict predicts the rows of b; the result is valid until the next call. It
 // fails where the activation does; a mean that is not finite, as inputs near
-// the largest float64 can make it, is a *dataset.Error.
+// the largest float64 can make it, is a *dataset.Error. It panics if b has another
+// number of features than the model.
 func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, error) {
 	n, k := b.N, p.params.K
+	mustHave(len(b.X)/max(n, 1), p.params.D)
 	expert, mean := p.expert[:k*n], p.means[:n]
 	p.params.Predictors(expert, b)
 	if err := p.act.Eval(ctx, expert, expert); err != nil {
@@ -73,12 +82,27 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 		}
 	}
 	for r, v := range mean {
-		if !isFinite(v) {
+		if !numeric.Finite(v) {
 			return nil, &dataset.Error{File: p.table, Msg: fmt.Sprintf("the prediction for row %d is %v: its values are too large", p.seen+r+1, v)}
 		}
 	}
 	p.seen += n
 	return out, nil
+}
+
+// mustHave panics where a caller's columns are not the model's features.
+func mustHave(columns, features int) {
+	if columns != features {
+		panic(fmt.Sprintf("predict: %s, the model has %s", count(columns, "column"), count(features, "feature")))
+	}
+}
+
+// count is so many of something in words: 1 row, 2 rows.
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }
 
 // Intervals writes to lower and upper the central prediction intervals of the
@@ -89,7 +113,7 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level float64) error {
 	for r := range pred.N {
 		lower[r], upper[r] = p.distribution(pred, r).Interval(level)
-		if !isFinite(lower[r]) || !isFinite(upper[r]) {
+		if !numeric.Finite(lower[r]) || !numeric.Finite(upper[r]) {
 			return &dataset.Error{File: p.table, Msg: fmt.Sprintf("the prediction interval for row %d is %v to %v: its values are too large", p.seen-pred.N+r+1, lower[r], upper[r])}
 		}
 	}
@@ -102,97 +126,4 @@ func (p *Predictor) distribution(pred *Prediction, row int) *mixture.Distributio
 		p.row.P[i], p.row.Mean[i] = pred.Gate[i*pred.N+row], pred.Experts[i*pred.N+row]
 	}
 	return p.row
-}
-
-// Evaluation is how well a model describes data.
-type Evaluation struct {
-	N             int     `json:"n"`
-	Weight        float64 `json:"weight,omitempty"` // sum of the observations' weights, where there are any
-	LogLikelihood float64 `json:"log_likelihood"`   // Σ log p(y|x) over the rows, natural log
-	RMSE          float64 `json:"rmse"`             // root of the mean of (y − E[y|x])²
-	R2            float64 `json:"r2"`               // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
-
-	Calibration  []Coverage `json:"calibration"`   // of the prediction intervals
-	PITHistogram []float64  `json:"pit_histogram"` // rows by F(y|x), in ten bins of equal width from 0 to 1
-}
-
-// Evaluate reads the source once and measures the model with parameters p and
-// activation act on it; a row of weight w counts as w rows. Sums go block by
-// block in order. It is an error if the source has no target, or if the target is
-// constant, which leaves R2 without meaning.
-func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src dataset.Source) (*Evaluation, error) {
-	schema := src.Schema()
-	if schema.Target == "" {
-		return nil, &dataset.Error{File: schema.Name, Msg: "no target column to evaluate against"}
-	}
-	predictor := NewPredictor(p, act, schema.Name)
-	var e Evaluation
-	var sse, weight float64
-	var spread spread
-	var calibration calibration
-	err := src.Read(ctx, func(b *model.Block) error {
-		pred, err := predictor.Predict(ctx, b)
-		if err != nil {
-			return err
-		}
-		e.N += b.N
-		var s, logLikelihood, rows float64
-		for r, y := range b.Y {
-			w := 1.0
-			if b.W != nil {
-				w = b.W[r]
-			}
-			rows += w
-			logLikelihood += w * pred.LogDens[r]
-			s += w * (y - pred.Mean[r]) * (y - pred.Mean[r])
-			calibration.add(predictor.distribution(pred, r).CDF(y), w)
-		}
-		e.LogLikelihood += logLikelihood
-		sse += s
-		weight += rows
-		spread.add(b.Y, b.W)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	if spread.squares == 0 {
-		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
-	}
-	if schema.Weights != "" {
-		e.Weight = weight
-	}
-	e.RMSE = math.Sqrt(sse / weight)
-	e.R2 = 1 - sse/spread.squares
-	e.Calibration, e.PITHistogram = calibration.coverage(weight), calibration.bins[:]
-	return &e, nil
-}
-
-// spread accumulates Σw(y − ȳ)² over blocks, without the cancellation of
-// Σwy² − nȳ² (Chan, Golub & LeVeque 1983).
-type spread struct{ n, mean, squares float64 }
-
-// add takes a block; w is nil where all weights are 1.
-func (s *spread) add(y, w []float64) {
-	n := float64(len(y))
-	if w != nil {
-		n = floats.Sum(w)
-	}
-	if n == 0 {
-		return
-	}
-	mean := stat.Mean(y, w)
-	var squares float64
-	for i, v := range y {
-		d := (v - mean) * (v - mean)
-		if w != nil {
-			d *= w[i]
-		}
-		squares += d
-	}
-	step := mean - s.mean
-	total := s.n + n
-	s.squares += squares + step*step*s.n*n/total
-	s.mean += step * n / total
-	s.n = total
 }

@@ -1,4 +1,4 @@
-package fitted
+package predict
 
 import (
 	"context"
@@ -25,12 +25,26 @@ type Extras struct {
 // Predictions returns the predictions for a table as a table: columns mean,
 // p1 … pk (P(z=i|x)) and, where src has a target, posterior1 … posteriork
 // (P(z=i|x,y)), then the extras. Rows correspond; a pass over it is a pass over
-// src. It panics if extras has an interval's level outside [0, 1).
+// src, and an error if src has another number of features than the model. It panics
+// if extras has an interval's level outside [0, 1).
 func Predictions(p *model.Params, act model.Activation, src dataset.Source, extras Extras) dataset.Source {
-	if !(extras.Interval >= 0 && extras.Interval < 1) {
-		panic(fmt.Sprintf("fitted: prediction interval of level %v", extras.Interval))
-	}
+	mustBeLevel(extras.Interval)
 	return &predictions{params: p, act: act, src: src, extras: extras}
+}
+
+// mustBeLevel panics unless level is 0 or that of an interval.
+func mustBeLevel(level float64) {
+	if !(level >= 0 && level < 1) {
+		panic(fmt.Sprintf("predict: prediction interval of level %v, want 0 for none or one between 0 and 1", level))
+	}
+}
+
+// fits returns an error if a table has another number of features than the model.
+func fits(s dataset.Schema, features int) error {
+	if n := len(s.Features); n != features {
+		return &dataset.Error{File: s.Name, Msg: count(n, "feature") + ", the model has " + fmt.Sprint(features)}
+	}
+	return nil
 }
 
 // Schema names the columns; none of them is a target.
@@ -57,6 +71,9 @@ func numbered(prefix string, k int) []string {
 }
 
 func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) error {
+	if err := fits(t.src.Schema(), t.params.D); err != nil {
+		return err
+	}
 	predictor := NewPredictor(t.params, t.act, t.src.Schema().Name)
 	var x []float64
 	return t.src.Read(ctx, func(b *model.Block) error {

@@ -1,4 +1,4 @@
-package fitted
+package predict
 
 import (
 	"context"

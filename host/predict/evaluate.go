@@ -1,0 +1,110 @@
+package predict
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Evaluation is how well a model describes data.
+type Evaluation struct {
+	N             int     `json:"n"`
+	Weight        float64 `json:"weight,omitempty"` // sum of the observations' weights, where there are any
+	LogLikelihood float64 `json:"log_likelihood"`   // Σ log p(y|x) over the rows, natural log
+	RMSE          float64 `json:"rmse"`             // root of the mean of (y − E[y|x])²
+	R2            float64 `json:"r2"`               // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
+
+	Calibration  []Coverage `json:"calibration"`   // of the prediction intervals
+	PITHistogram []float64  `json:"pit_histogram"` // rows by F(y|x), in ten bins of equal width from 0 to 1
+}
+
+// Evaluate reads the source once and measures the model with parameters p and
+// activation act on it; a row of weight w counts as w rows. Sums go block by
+// block in order. It is an error if the source has no target or another number of
+// features than the model, or if the target is constant, which leaves R2 without
+// meaning.
+func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src dataset.Source) (*Evaluation, error) {
+	schema := src.Schema()
+	if schema.Target == "" {
+		return nil, &dataset.Error{File: schema.Name, Msg: "no target column to evaluate against"}
+	}
+	if err := fits(schema, p.D); err != nil {
+		return nil, err
+	}
+	predictor := NewPredictor(p, act, schema.Name)
+	var e Evaluation
+	var sse, weight float64
+	var spread spread
+	var calibration calibration
+	err := src.Read(ctx, func(b *model.Block) error {
+		pred, err := predictor.Predict(ctx, b)
+		if err != nil {
+			return err
+		}
+		e.N += b.N
+		var s, logLikelihood, rows float64
+		for r, y := range b.Y {
+			w := 1.0
+			if b.W != nil {
+				w = b.W[r]
+			}
+			rows += w
+			logLikelihood += w * pred.LogDens[r]
+			s += w * (y - pred.Mean[r]) * (y - pred.Mean[r])
+			calibration.add(predictor.distribution(pred, r).CDF(y), w)
+		}
+		e.LogLikelihood += logLikelihood
+		sse += s
+		weight += rows
+		spread.add(b.Y, b.W)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if spread.squares == 0 {
+		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
+	}
+	if schema.Weights != "" {
+		e.Weight = weight
+	}
+	e.RMSE = math.Sqrt(sse / weight)
+	e.R2 = 1 - sse/spread.squares
+	e.Calibration, e.PITHistogram = calibration.coverage(weight), calibration.bins[:]
+	return &e, nil
+}
+
+// spread accumulates Σw(y − ȳ)² over blocks, without the cancellation of
+// Σwy² − nȳ² (Chan, Golub & LeVeque 1983).
+type spread struct{ n, mean, squares float64 }
+
+// add takes a block; w is nil where all weights are 1.
+func (s *spread) add(y, w []float64) {
+	n := float64(len(y))
+	if w != nil {
+		n = floats.Sum(w)
+	}
+	if n == 0 {
+		return
+	}
+	mean := stat.Mean(y, w)
+	var squares float64
+	for i, v := range y {
+		d := (v - mean) * (v - mean)
+		if w != nil {
+			d *= w[i]
+		}
+		squares += d
+	}
+	step := mean - s.mean
+	total := s.n + n
+	s.squares += squares + step*step*s.n*n/total
+	s.mean += step * n / total
+	s.n = total
+}

@@ -1,0 +1,204 @@
+package predict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Model is a fitted model with its activation, ready to predict. It is read-only
+// and safe for concurrent use where the activation is.
+type Model struct {
+	*fitted.Model
+	params *model.Params
+	act    model.Activation
+}
+
+// New returns the model m, such as host.Fit returns it, with the activation that it
+// was fitted with. That may be nil where m carries an approximation of it; it then
+// predicts within the range of that. It panics if there is neither, or if act says
+// that it is another activation.
+func New(m *fitted.Model, act model.Activation) *Model {
+	p, err := with(m, "", act)
+	if err == nil {
+		return p
+	}
+	if fault := (*dataset.Error)(nil); errors.As(err, &fault) {
+		panic("predict: " + fault.Msg)
+	}
+	panic("predict: " + err.Error())
+}
+
+// Open reads a model's file and returns the model with the activation that it was
+// fitted with. That may be nil where the file carries an approximation of it, as it
+// does where the activation was a plugin's; it then predicts within the range of
+// that. Faults of the file, another activation than act among them, are a
+// *dataset.Error.
+func Open(path string, act model.Activation) (*Model, error) {
+	m, err := fitted.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return with(m, path, act)
+}
+
+// OpenWith is [Open] with an activation found by its name in the file, where it is
+// needed.
+func OpenWith(ctx context.Context, path string, resolve Resolver) (*Model, error) {
+	m, err := fitted.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	g, err := ActivationOf(ctx, m, path, resolve)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{Model: m, params: m.Params(), act: g}, nil
+}
+
+// with returns the model read from file, or "", with the one activation act, or
+// without.
+func with(m *fitted.Model, file string, act model.Activation) (*Model, error) {
+	missing := &dataset.Error{File: file, Msg: fmt.Sprintf("the model was fitted with %s, which is not in its file and was not given", describe(m.Activation.Name, m.Activation.Params))}
+	resolve := func(context.Context, fitted.Activation) (model.Activation, error) {
+		if act == nil {
+			return nil, missing
+		}
+		return act, nil
+	}
+	if act != nil {
+		if err := sameName(act, m.Activation); err != nil {
+			return nil, &dataset.Error{File: file, Msg: err.Error()}
+		}
+	}
+	g, err := ActivationOf(context.Background(), m, file, resolve)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{Model: m, params: m.Params(), act: g}, nil
+}
+
+// Result is what a model says of n rows.
+type Result struct {
+	Mean         []float64  // E[y|x]
+	Gate         *mat.Dense // n×K: P(z=i|x)
+	Experts      *mat.Dense // n×K: the mean of y under each expert
+	Posterior    *mat.Dense // n×K: P(z=i|x,y); nil where no y was given
+	LogDensity   []float64  // log p(y|x); nil where no y was given
+	Lower, Upper []float64  // the prediction intervals; nil where none were asked for
+}
+
+// Matrix predicts the rows of x, n×D. y may be nil, else it has n targets. Where
+// level is not 0 it is that of prediction intervals, as of [Predictor.Intervals].
+// A value that is not finite is an error, and so is one of the activation. It panics
+// if x has another number of columns than the model has features, if y has another
+// length than x has rows, or if level is not between 0 and 1.
+func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level float64) (*Result, error) {
+	n, d := x.Dims()
+	mustHave(d, m.D)
+	if y != nil && len(y) != n {
+		panic(fmt.Sprintf("predict: %s for %s", count(len(y), "target"), count(n, "row")))
+	}
+	mustBeLevel(level)
+	out := newResult(n, m.K, y != nil, level > 0)
+	predictor, at := NewPredictor(m.params, m.act, ""), 0
+	err := dataset.Matrix(x, y).Read(ctx, func(b *model.Block) error {
+		p, err := predictor.Predict(ctx, b)
+		if err != nil {
+			return err
+		}
+		copy(out.Mean[at:], p.Mean)
+		turn(out.Gate, p.Gate, at, b.N)
+		turn(out.Experts, p.Experts, at, b.N)
+		if y != nil {
+			copy(out.LogDensity[at:], p.LogDens)
+			turn(out.Posterior, p.Posterior, at, b.N)
+		}
+		if level > 0 {
+			if err := predictor.Intervals(out.Lower[at:at+b.N], out.Upper[at:at+b.N], p, level); err != nil {
+				return err
+			}
+		}
+		at += b.N
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func newResult(n, k int, target, interval bool) *Result {
+	out := &Result{Mean: make([]float64, n), Gate: mat.NewDense(n, k, nil), Experts: mat.NewDense(n, k, nil)}
+	if target {
+		out.Posterior, out.LogDensity = mat.NewDense(n, k, nil), make([]float64, n)
+	}
+	if interval {
+		out.Lower, out.Upper = make([]float64, n), make([]float64, n)
+	}
+	return out
+}
+
+// turn writes k rows of n values to the columns of dst, from row at on.
+func turn(dst *mat.Dense, rows []float64, at, n int) {
+	_, k := dst.Dims()
+	for i := range k {
+		for r := range n {
+			dst.Set(at+r, i, rows[i*n+r])
+		}
+	}
+}
+
+// Selection names the model's columns, by which a file is opened: its features in
+// their order, and its target, which the file may lack.
+func (m *Model) Selection() dataset.Selection {
+	return dataset.Selection{Features: m.Features, Target: m.Target, Optional: true}
+}
+
+// Table returns the predictions for a table as a table, see [Predictions].
+// The features of src are the model's by their place, not by name: open a file with
+// [Model.Selection]. It is an error of the first pass if src has another number of
+// them, or the same names in another order.
+func (m *Model) Table(src dataset.Source, extras Extras) dataset.Source {
+	return &checked{Predictions(m.params, m.act, src, extras).(*predictions), m}
+}
+
+// checked is a table of predictions that looks at the names of the features.
+type checked struct {
+	*predictions
+	m *Model
+}
+
+func (c *checked) Read(ctx context.Context, fn func(*model.Block) error) error {
+	if err := c.m.ordered(c.src.Schema()); err != nil {
+		return err
+	}
+	return c.predictions.Read(ctx, fn)
+}
+
+// Evaluate measures the model on a table with a target, see [Evaluate]. Features
+// are as in [Model.Table].
+func (m *Model) Evaluate(ctx context.Context, src dataset.Source) (*Evaluation, error) {
+	if err := m.ordered(src.Schema()); err != nil {
+		return nil, err
+	}
+	return Evaluate(ctx, m.params, m.act, src)
+}
+
+// ordered refuses the model's own features in another order.
+func (m *Model) ordered(s dataset.Schema) error {
+	if slices.Equal(s.Features, m.Features) {
+		return nil
+	}
+	if slices.Equal(slices.Sorted(slices.Values(s.Features)), slices.Sorted(slices.Values(m.Features))) {
+		return &dataset.Error{File: s.Name, Msg: "the features stand in another order than the model's"}
+	}
+	return nil
+}
