@@ -35,7 +35,7 @@ func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c
 	c.show(StageMoments, 1, 2)
 	s := search.Settings{
 		Mu: m.mu(), Starts: m.starts(), Own: c.Start, Resume: c.resume,
-		Follow: search.Follow{Screening: c.shows(StageRace), Refining: c.shows(StageFinish)},
+		Follow: search.Follow{Screening: c.shows(StageScreening), Refining: c.shows(StageRefining)},
 	}
 	if c.checkpoint != nil {
 		s.Checkpoint = func(s search.State) { c.checkpoint(p, s) }

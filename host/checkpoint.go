@@ -27,13 +27,13 @@ const CheckpointFormat = "moe-checkpoint/v1"
 // deterministic: a fit that goes on from it ends in the same model to the last
 // bit. It belongs to one data set, one request and one version of the program.
 type Checkpoint struct {
-	Format   string            `json:"format"`
-	Settings map[string]string `json:"settings"` // the request, and the program
-	Data     string            `json:"data"`     // SHA-256 of the numbers as fitted
-	K        int               `json:"k"`        // being fitted
-	Best     *model.Params     `json:"best"`     // of the starts so far, in the user's units
-	Chosen   *chosen           `json:"chosen"`   // of a range of k, the fits that are done
-	Race     screening         `json:"race"`
+	Format    string            `json:"format"`
+	Settings  map[string]string `json:"settings"` // the request, and the program
+	Data      string            `json:"data"`     // SHA-256 of the numbers as fitted
+	K         int               `json:"k"`        // being fitted
+	Best      *model.Params     `json:"best"`     // of the starts so far, in the user's units
+	Chosen    *chosen           `json:"chosen"`   // of a range of k, the fits that are done
+	Screening screening         `json:"race"`
 }
 
 // screening is the state of the search between waves of starts.
@@ -134,7 +134,7 @@ func (c Config) started(p *problem.Problem, asked request) (run, error) {
 		return r, nil
 	}
 	var err error
-	r.resume, err = from.Race.state(p.Shape)
+	r.resume, err = from.Screening.state(p.Shape)
 	return r, err
 }
 
@@ -149,7 +149,7 @@ func (c Config) resumedRange(p *problem.Problem, from, to int) (chosen, error) {
 		return done, err
 	}
 	if s := c.Resume.Chosen; s == nil || s.From+len(s.Selection) != c.Resume.K || len(s.Selection) > 0 && s.Model == nil {
-		return done, damaged("it does not tell what the range of k has come to")
+		return done, damaged("it does not say how far the range of k had come")
 	}
 	return *c.Resume.Chosen, nil
 }
@@ -164,12 +164,12 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Format: CheckpointFormat, Settings: settings, Data: data, K: p.Shape.K, Race: screening{Least: s.Least, Done: s.Done}}
+	c := &Checkpoint{Format: CheckpointFormat, Settings: settings, Data: data, K: p.Shape.K, Screening: screening{Least: s.Least, Done: s.Done}}
 	if r.chosen.From > 0 {
 		c.Chosen = &r.chosen
 	}
 	for _, candidate := range s.Candidates {
-		c.Race.Starts = append(c.Race.Starts, startFrom(candidate))
+		c.Screening.Starts = append(c.Screening.Starts, startFrom(candidate))
 	}
 	if best := s.Candidates[0]; !best.Failed() {
 		c.Best = p.Units.OutOf(best.Params)

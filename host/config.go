@@ -89,11 +89,11 @@ type Stage string
 
 // The stages of a fit, in order.
 const (
-	StageRead    Stage = "reading"
-	StageMoments Stage = "moment tensors"
-	StageRace    Stage = "starts"
-	StageDescent Stage = "epochs"
-	StageFinish  Stage = "refining"
+	StageRead      Stage = "reading"
+	StageMoments   Stage = "moment tensors"
+	StageScreening Stage = "starts"
+	StageDescent   Stage = "epochs"
+	StageRefining  Stage = "refining"
 )
 
 // checked returns the configuration with its method, gate and noise, or says
@@ -142,7 +142,7 @@ func (c Config) shows(stage Stage) func(done, total int) {
 func (c Config) linearOnly() error {
 	gate, softmax := c.Gate.(Softmax)
 	if c.Intercept || !softmax || gate.Features != nil || c.ExpertFeatures != nil {
-		return refuse("method %s knows neither intercepts nor a gate or experts that see part of the features; method auto does", c.Method.Name())
+		return refuse("method %s has no intercepts, constant gate or choice of features for experts and gate; method auto does", c.Method.Name())
 	}
 	return nil
 }

@@ -452,8 +452,8 @@ func TestDescentsRefuse(t *testing.T) {
 		"robust has no effect on method l4":  {Method: L4{}, Robust: true},
 		"robust has no effect on method l2":  {Method: L2{}, Robust: true},
 		"start has no effect on method l4":   {Method: L4{}, Start: model.NewParams(2, 10)},
-		"method l2 knows neither intercepts": {Method: L2{}, Intercept: true},
-		"method l4 knows neither intercepts": {Method: L4{}, Gate: Constant{}},
+		"method l2 has no intercepts": {Method: L2{}, Intercept: true},
+		"method l4 has no intercepts": {Method: L4{}, Gate: Constant{}},
 		"d = 10 is not above 2k-1 = 11":      {Method: L4{}, K: 6},
 	} {
 		if cfg.K == 0 {

@@ -119,7 +119,7 @@ func TestProgressBeforeTheFirstStart(t *testing.T) {
 	x, y := matrices(t, plugin.Activation, 2, 5, 500, 0.05)
 	first := -1
 	_, err = host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: 2, Progress: func(stage host.Stage, done, _ int) {
-		if stage == host.StageRace && first < 0 {
+		if stage == host.StageScreening && first < 0 {
 			first = done
 		}
 	}})

@@ -98,7 +98,7 @@ func noCertificate(m Method) string {
 // noWeights refuses weights for a method that knows none.
 func noWeights(m Method, s dataset.Schema) error {
 	if s.Weights != "" {
-		return refuse("method %s knows no weights; methods auto, moments and em do", m.Name())
+		return refuse("method %s takes no weights; methods auto, moments and em do", m.Name())
 	}
 	return nil
 }

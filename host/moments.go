@@ -40,7 +40,7 @@ func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence
 		return nil, err
 	}
 	if estimate == nil {
-		return nil, refuse("the moment estimate is not to be had: %s; method auto falls back to the likelihood", obstacle)
+		return nil, refuse("there is no moment estimate: %s; method auto falls back to the likelihood", obstacle)
 	}
 	out := &outcome{estimate: estimate}
 	out.note(estimate.Notes...)

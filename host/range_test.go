@@ -245,7 +245,7 @@ func TestResume(t *testing.T) {
 			"data":    func(c *host.Checkpoint, _ *host.Config) { c.Data = "0" },
 			"format":  func(c *host.Checkpoint, _ *host.Config) { c.Format = "moe-model/v1" },
 			"program": func(c *host.Checkpoint, _ *host.Config) { c.Settings["program"] = "v0" },
-			"damaged": func(c *host.Checkpoint, _ *host.Config) { c.Race.Starts[0].Regressors = nil },
+			"damaged": func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Regressors = nil },
 		} {
 			c := new(host.Checkpoint)
 			if err := json.Unmarshal([]byte(kept[0]), c); err != nil {

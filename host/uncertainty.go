@@ -31,7 +31,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		note("method " + m.Fit.Method + " does not maximise the likelihood over the regressors")
 		return nil
 	case out.best.Degenerate:
-		note("an expert shrank onto a few rows")
+		note("an expert collapsed onto a few rows")
 		return nil
 	}
 	free := p.Shape.Estimated()

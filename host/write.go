@@ -41,7 +41,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		m.Fit.Notes = append(m.Fit.Notes, "sigma stands at its floor, 1e-8 of the target's root mean square: the experts fit their rows to the last digits, and the likelihood of such data has no maximum")
 	}
 	if n := search.Count(out.all, func(c *search.Candidate) bool { return c.Degenerate }); n > 0 {
-		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("%d of %d starts ended with an expert that shrank onto a few rows and were set aside", n, len(out.all)))
+		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("%d of %d starts were degenerate and were set aside: an expert had collapsed onto a few rows", n, len(out.all)))
 	}
 	if best.Degenerate {
 		m.Fit.Converged, m.Fit.Status = false, "degenerate: an expert shrank onto a few rows; use a smaller k or shared noise"

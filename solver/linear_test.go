@@ -17,13 +17,13 @@ func TestFreeDirections(t *testing.T) {
 	if s.rank != 1 || len(s.free) != 2 || s.residual > 1e-15 {
 		t.Fatalf("%+v", s)
 	}
-	x := e.settle(s, affine{0, 1})
+	x := e.pick(s, affine{0, 1})
 	if math.Abs(e.coefficient(x)) < 1 || e.distance(x) > 1e-15 {
 		t.Errorf("x = %v: coefficient %v, residual %v", x, e.coefficient(x), e.distance(x))
 	}
 	e.c = []float64{1, 1, 0} // now the same for all solutions
 	e.c0 = -1
-	if x := e.settle(s, affine{0, 1}); math.Abs(e.coefficient(x)) > 1e-15 || math.Abs(x[0]-.5) > 1e-15 {
+	if x := e.pick(s, affine{0, 1}); math.Abs(e.coefficient(x)) > 1e-15 || math.Abs(x[0]-.5) > 1e-15 {
 		t.Errorf("x = %v: coefficient %v", x, e.coefficient(x))
 	}
 }

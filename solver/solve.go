@@ -78,7 +78,7 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 	var t Transform
 	sol := q4.solve()
 	v.Rank, v.Cond, v.Residual = sol.rank, sol.cond, sol.residual
-	x := q4.settle(sol, scale)
+	x := q4.pick(sol, scale)
 	v.condition1(q4, sol, x)
 	abg := scale.raw(x)
 	t.Alpha, t.Beta, t.Gamma = abg[0], abg[1], abg[2]
@@ -86,7 +86,7 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 
 	q2 := std.equations(2)
 	sol = q2.solve()
-	x = q2.settle(sol, scale)
+	x = q2.pick(sol, scale)
 	v.condition2(q2, sol, x)
 	t.Delta = scale.raw(x)[0]
 	t.C2 = q2.coefficient(x) * variance
@@ -96,9 +96,9 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 	return t.At(sigma), v
 }
 
-// settle picks the solution: of minimum raw norm, moved off if the coefficient
+// pick returns the solution: of minimum raw norm, moved off if the coefficient
 // vanishes there.
-func (e equations) settle(s solution, a affine) []float64 {
+func (e equations) pick(s solution, a affine) []float64 {
 	x := a.least(s.x, s.free)
 	if math.Abs(e.coefficient(x)) <= e.coefficientTol(s, x) {
 		x = e.away(s, x)
@@ -142,7 +142,7 @@ func (v *Verdict) condition2(e equations, s solution, x []float64) {
 // every even g: there c3 = 0.
 func solveCubic(e equations, a affine) Cubic {
 	sol := e.solve()
-	x := e.settle(sol, a)
+	x := e.pick(sol, a)
 	ab := a.raw(x)
 	c := e.coefficient(x)
 	return Cubic{

@@ -53,7 +53,7 @@ func newFitCmd() *cobra.Command {
 k experts from the rows of DATA, a CSV, NPY or Parquet file. The target is the last
 column unless --target names one.
 
-Method auto estimates the regressors by moment tensors, races that estimate and
+Method auto estimates the regressors by moment tensors, screens that estimate and
 other starts on part of the data until several agree on the best optimum, and
 maximises the joint likelihood on all rows. Method moments is the moment
 estimate with the gate fitted to it; method em is joint EM from random starts,

@@ -140,7 +140,7 @@ func TestCSVFaults(t *testing.T) {
 		{"a,y", "data.csv:1: no rows"},
 		{"a,y\n\n\n", "data.csv:1: no rows"},
 		{"1,2\n3,4\n", "data.csv:1: the first line holds numbers"},
-		{"a,a\n1,2\n", `data.csv:1:2: the column name "a" stands at field 1`},
+		{"a,a\n1,2\n", `data.csv:1:2: the column name "a" is that of field 1`},
 		{"a,gr\xfc\xdfe,y\n1,2,3\n", `data.csv:1:2: the column name "gr\xfc\xdfe" is not UTF-8`},
 		{"a,,y\n1,2,3\n", "data.csv:1:2: the column has no name"},
 		{"y\n1\n", "data.csv:1: no feature columns"},

@@ -130,7 +130,7 @@ func checkNames(file string, line int, names []string) error {
 			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q is not UTF-8; save the file as UTF-8", name)}
 		}
 		if first, ok := seen[name]; ok {
-			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q stands at field %d already", name, first)}
+			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q is that of field %d already", name, first)}
 		}
 		seen[name] = i + 1
 	}

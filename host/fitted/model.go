@@ -113,7 +113,7 @@ type Fit struct {
 	Notes           []string         `json:"notes"`            // what the fit could not use, and what it did instead
 }
 
-// Start is one start of the likelihood's maximisation. Starts race on part of
+// Start is one start of the likelihood's maximisation. Starts are screened on part of
 // the rows; LogLikelihood is that of all rows at the parameters where the start
 // ended.
 type Start struct {

@@ -73,7 +73,7 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	if p.Schema.Target == "" {
 		return nil, refuse("the data have no target column")
 	}
-	if err := claims.Of(act).Derivative(ctx); err != nil {
+	if p.Moments, err = momentsOf(ctx, act); err != nil {
 		return nil, err
 	}
 	data, err := dataset.Load(ctx, src)
@@ -86,17 +86,24 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	if r.Loaded != nil {
 		r.Loaded()
 	}
-	if p.Moments, err = sdk.MomentsOf(ctx, act); err != nil {
-		return nil, err
-	}
-	if err := varies(act, p.Moments); err != nil {
-		return nil, err
-	}
 	if err := p.measure(ctx, data); err != nil {
 		return nil, err
 	}
 	p.G, err = evaluator(ctx, act, r.Approximate)
 	return p, err
+}
+
+// momentsOf returns the moments of an activation that can be fitted: one that is
+// not constant and whose g′ is the derivative of its g.
+func momentsOf(ctx context.Context, act sdk.Activation) (sdk.Moments, error) {
+	m, err := sdk.MomentsOf(ctx, act)
+	if err != nil {
+		return m, err
+	}
+	if err := varies(act, m); err != nil {
+		return m, err
+	}
+	return m, claims.Of(act).Derivative(ctx)
 }
 
 // admit refuses rows to which this shape cannot be fitted.

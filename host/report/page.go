@@ -272,7 +272,7 @@ func sharpnessChart(d *Diagnosis) template.HTML {
 func startSection(m *fitted.Model) section {
 	s := section{
 		Title: "Starts",
-		Reading: "Every start's log-likelihood on all rows. Starts race on part of the rows, so even those that agree with the best lie a little " +
+		Reading: "Every start's log-likelihood on all rows. Starts are screened on part of the rows, so even those that agree with the best lie a little " +
 			"below it; those far below are other optima.",
 		Tables: []table{asTable(starts(m))},
 	}
@@ -298,7 +298,7 @@ func startSection(m *fitted.Model) section {
 	}
 	s.Pictures = []template.HTML{c.svg()}
 	if trace := traceChart(m); trace != "" {
-		s.Reading += " The paths are those of the race; green ones reached the best optimum."
+		s.Reading += " The paths are those of the screening; green ones reached the best optimum."
 		s.Pictures = append(s.Pictures, trace)
 	}
 	return s

@@ -157,7 +157,7 @@ func coefficients(m *fitted.Model, matrix, errors [][]float64) [][]string {
 	return table
 }
 
-// starts shows where every start ended. They race on part of the rows, which is
+// starts shows where every start ended. They are screened on part of the rows, which is
 // why their log-likelihoods on all rows are a little below the fit's.
 func starts(m *fitted.Model) [][]string {
 	table := [][]string{{"Starts", "on rows", "log-likelihood of all", "converged", "agrees with best"}}

@@ -15,7 +15,7 @@ type FaultError struct {
 	Plugin string // the path of its file
 	Call   string // what it was asked, such as "Eval"; "start" before any call
 	Reason string
-	Output string // its last words on stderr, printable; "" if there were none
+	Output string // what it last printed on stderr, printable; "" if there were none
 	Advice string // what to do; "" where the plugin must be repaired
 }
 
@@ -23,7 +23,7 @@ func (e *FaultError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plugin %s: %s: %s", e.Plugin, e.Call, e.Reason)
 	if e.Output != "" {
-		fmt.Fprintf(&b, "; its last words: %s", e.Output)
+		fmt.Fprintf(&b, "; it last printed: %s", e.Output)
 	}
 	b.WriteString("; ")
 	if e.Advice != "" {

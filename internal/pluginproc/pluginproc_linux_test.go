@@ -160,7 +160,7 @@ func TestFaultsAtStart(t *testing.T) {
 		timeout time.Duration
 	}{
 		"silent-exit":      {"is it a plugin", 0},
-		"crash-at-start":   {"(exit status 3); its last words: \"cannot find my licence\"", 0},
+		"crash-at-start":   {"(exit status 3); it last printed: \"cannot find my licence\"", 0},
 		"panic-at-start":   {"no table", 0},
 		"silent-hang":      {"did not answer within", slow},
 		"prints-first":     {"loading tables", 0},
