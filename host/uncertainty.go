@@ -54,7 +54,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	}
 	m.SetErrors(string(kind), c.Errors(q), free.Sigma)
 	if free.Sigma {
-		m.StandardErrors.SigmaInterval = noiseIntervals(p, m, c.Parameters)
+		noiseIntervals(p, m, c.Parameters)
 	}
 	if n := len(c.Parameters); n > mostCovariance {
 		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; their standard errors are there", n, mostCovariance))
@@ -64,10 +64,10 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	return nil
 }
 
-// noiseIntervals returns the 95 % interval of every noise level, nil if one has
-// no end.
-func noiseIntervals(p *problem.Problem, m *fitted.Model, parameters []loss.Parameter) [][]float64 {
-	out := make([][]float64, len(m.Sigma))
+// noiseIntervals adds to the model the corrected estimate and the 95 % interval of
+// every noise level; no intervals if one has no end.
+func noiseIntervals(p *problem.Problem, m *fitted.Model, parameters []loss.Parameter) {
+	s := m.StandardErrors
 	for i, sigma := range m.Sigma {
 		rows, coefficients := p.Weights.Total, 0.0
 		if len(m.Sigma) > 1 {
@@ -78,13 +78,15 @@ func noiseIntervals(p *problem.Problem, m *fitted.Model, parameters []loss.Param
 				coefficients++
 			}
 		}
-		lower, upper := infer.NoiseInterval(sigma, m.StandardErrors.Sigma[i], 0.95, rows, coefficients)
-		if math.IsInf(upper, 0) {
-			return nil
-		}
-		out[i] = []float64{lower, upper}
+		s.SigmaCorrected = append(s.SigmaCorrected, infer.NoiseCorrected(sigma, rows, coefficients))
+		lower, upper := infer.NoiseInterval(sigma, s.Sigma[i], 0.95, rows, coefficients)
+		s.SigmaInterval = append(s.SigmaInterval, []float64{lower, upper})
 	}
-	return out
+	for _, interval := range s.SigmaInterval {
+		if math.IsInf(interval[1], 0) {
+			s.SigmaInterval = nil
+		}
+	}
 }
 
 // rowsOf returns the rows of a symmetric matrix.

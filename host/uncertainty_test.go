@@ -119,3 +119,43 @@ func TestNoErrorsWithoutMaximum(t *testing.T) {
 		t.Errorf("noiseless data have standard errors %+v", *m.StandardErrors)
 	}
 }
+
+// TestCorrectedNoiseInItsInterval: with many coefficients the likelihood's maximum
+// of σ lies below the interval; the corrected estimate, which is printed with it,
+// lies in it always, and near the truth.
+func TestCorrectedNoiseInItsInterval(t *testing.T) {
+	missed := 0
+	for _, c := range []struct {
+		k, d, n int
+		cfg     Config
+	}{
+		{2, 100, 2000, Config{}}, {3, 5, 500, Config{Intercept: true, Noise: PerExpert{}}}, {1, 60, 600, Config{}},
+	} {
+		act, src, _ := cell{identity.Family, nil, c.k, c.d, c.n, 0.05, sample.Random}.draw(t, 2)
+		c.cfg.K = c.k
+		m, err := Fit(t.Context(), act, src, c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := m.StandardErrors
+		if s == nil || len(s.SigmaCorrected) != len(m.Sigma) || len(s.SigmaInterval) != len(m.Sigma) {
+			t.Fatalf("k = %d, d = %d: standard errors %+v", c.k, c.d, s)
+		}
+		for i, in := range s.SigmaInterval {
+			v := s.SigmaCorrected[i]
+			if !(in[0] < v && v < in[1] && m.Sigma[i] < v) {
+				t.Errorf("k = %d, d = %d: sigma %v, corrected %v, interval %v", c.k, c.d, m.Sigma[i], v, in)
+			}
+			if m.Sigma[i] < in[0] {
+				missed++
+			}
+			// Four standard errors, and what experts that share rows lose besides.
+			if math.Abs(v-0.05) > 4*s.Sigma[i]+0.01*0.05 {
+				t.Errorf("k = %d, d = %d: corrected sigma %v ± %v, want 0.05", c.k, c.d, v, s.Sigma[i])
+			}
+		}
+	}
+	if missed == 0 {
+		t.Error("no interval leaves the maximum out: the test shows nothing")
+	}
+}

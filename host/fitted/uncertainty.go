@@ -16,8 +16,12 @@ type StandardErrors struct {
 	GatingIntercepts    []float64   `json:"gating_intercepts"`
 	Sigma               Sigma       `json:"sigma"` // null where sigma was given
 
-	// SigmaInterval is for every noise level its 95 % interval, which is not
-	// symmetric, see infer.NoiseInterval; null where sigma was given.
+	// SigmaCorrected is for every noise level its estimate corrected for degrees of
+	// freedom, see infer.NoiseCorrected: Sigma of the model is the maximum of the
+	// likelihood, which lies below it. Null where sigma was given.
+	SigmaCorrected Sigma `json:"sigma_corrected"`
+	// SigmaInterval is for every noise level its 95 % interval, around the corrected
+	// estimate and not symmetric, see infer.NoiseInterval; null where sigma was given.
 	SigmaInterval [][]float64 `json:"sigma_interval"`
 }
 
@@ -55,6 +59,7 @@ func (s *StandardErrors) validate(m *Model) error {
 		checkOptional("standard_errors.regressor_intercepts", s.RegressorIntercepts, m.K),
 		checkOptional("standard_errors.gating_intercepts", s.GatingIntercepts, model.Gates(m.K)),
 		checkOptional("standard_errors.sigma", s.Sigma, len(m.Sigma)),
+		checkOptional("standard_errors.sigma_corrected", s.SigmaCorrected, len(m.Sigma)),
 	); err != nil {
 		return err
 	}

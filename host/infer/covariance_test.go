@@ -198,6 +198,9 @@ func TestIntervals(t *testing.T) {
 	if lo, hi := NoiseInterval(2, 0.4, 0.9, 100, 19); !near(lo, 20./9*math.Exp(-0.2*1.644854)) || !near(hi, 20./9*math.Exp(0.2*1.644854)) {
 		t.Errorf("90 %% of a noise level: %v to %v", lo, hi)
 	}
+	if v := NoiseCorrected(2, 100, 19); v != 20./9 {
+		t.Errorf("corrected %v", v)
+	}
 	if lo, hi := NoiseInterval(2, 0.4, 0.9, 5, 19); !(0 < lo && lo < 2 && hi > 2) {
 		t.Errorf("fewer rows than coefficients: %v to %v", lo, hi)
 	}

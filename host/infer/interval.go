@@ -14,17 +14,24 @@ func Interval(estimate, se, level float64) (lower, upper float64) {
 	return estimate - half, estimate + half
 }
 
-// NoiseInterval returns the confidence interval of a noise level σ > 0 with
-// standard error se, estimated from the residuals of so many rows around experts
-// with so many coefficients in all: that of log σ, exponentiated, and never below
-// 0. Its centre is σ·√(rows/(rows−coefficients)), since the maximum of the
-// likelihood divides the residuals' squares by the rows, and so lies low by half
-// the coefficients over the rows. Experts that share rows lose a little more.
-func NoiseInterval(sigma, se, level, rows, coefficients float64) (lower, upper float64) {
-	centre := sigma
+// NoiseCorrected returns the estimate σ·√(rows/(rows−coefficients)) of a noise level
+// whose estimate by maximum likelihood is σ > 0, from the residuals of so many rows
+// around experts with so many coefficients in all: the maximum divides the residuals'
+// squares by the rows, and so lies low by half the coefficients over the rows. Experts
+// that share rows lose a little more. It is σ where there are no more rows than
+// coefficients.
+func NoiseCorrected(sigma, rows, coefficients float64) float64 {
 	if rows > coefficients {
-		centre *= math.Sqrt(rows / (rows - coefficients))
+		return sigma * math.Sqrt(rows/(rows-coefficients))
 	}
+	return sigma
+}
+
+// NoiseInterval returns the confidence interval of a noise level with standard error
+// se: that of log σ, exponentiated, and never below 0. Its centre is
+// [NoiseCorrected], not σ itself, which may lie below it.
+func NoiseInterval(sigma, se, level, rows, coefficients float64) (lower, upper float64) {
+	centre := NoiseCorrected(sigma, rows, coefficients)
 	factor := math.Exp(quantile(level) * se / sigma)
 	return centre / factor, centre * factor
 }

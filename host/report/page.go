@@ -314,7 +314,7 @@ func coefficientSection(m *fitted.Model) section {
 		s.Tables = append(s.Tables, asTable(gates(m)))
 	}
 	if se := m.StandardErrors; se != nil {
-		s.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full."
+		s.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full." + sharedNoise(m, se)
 		s.Pictures = append(s.Pictures, coefficientChart(m, "regressors", m.Regressors, se.Regressors, m.RegressorIntercepts, se.RegressorIntercepts))
 		if m.K > 1 {
 			s.Pictures = append(s.Pictures, coefficientChart(m, "gate", m.Gating, se.Gating, m.GatingIntercepts, se.GatingIntercepts))

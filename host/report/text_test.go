@@ -48,7 +48,7 @@ func TestText(t *testing.T) {
 		},
 	}
 	one := *plain
-	one.StandardErrors = &fitted.StandardErrors{Kind: "observed", Regressors: [][]float64{{0.01, 0.00002, 0.3}}, Sigma: fitted.Sigma{0.00123}, SigmaInterval: [][]float64{{0.04912, 0.05234}}}
+	one.StandardErrors = &fitted.StandardErrors{Kind: "observed", Regressors: [][]float64{{0.01, 0.00002, 0.3}}, Sigma: fitted.Sigma{0.00123}, SigmaCorrected: fitted.Sigma{0.05071}, SigmaInterval: [][]float64{{0.04912, 0.05234}}}
 	one.K, one.Regressors, one.Gating, one.Proportions = 1, one.Regressors[:1], nil, []float64{1}
 	many := one
 	many.StandardErrors = nil

@@ -17,18 +17,27 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 	if s.Kind == "robust" {
 		by = "the sandwich (robust)"
 	}
-	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is 1.96 of them to either side.", by)
-	if len(s.Sigma) == 1 && len(m.Sigma) == 1 {
-		line += fmt.Sprintf(" Sigma %s ± %s", significant(m.Sigma[0]), twoDigits(s.Sigma[0]))
-		if len(s.SigmaInterval) == 1 {
-			line += fmt.Sprintf(", %s to %s", significant(s.SigmaInterval[0][0]), significant(s.SigmaInterval[0][1]))
-		}
-		line += "."
-	}
+	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is 1.96 of them to either side.", by) + sharedNoise(m, s)
 	if m.K > maxErrors {
 		line += " Those of the coefficients are in the model file."
 	}
 	return line
+}
+
+// sharedNoise is the sentence on the shared noise level: the likelihood's maximum,
+// then the corrected estimate with its interval, which need not hold the maximum.
+func sharedNoise(m *fitted.Model, s *fitted.StandardErrors) string {
+	if len(s.Sigma) != 1 || len(m.Sigma) != 1 {
+		return ""
+	}
+	line := fmt.Sprintf(" Sigma %s ± %s", significant(m.Sigma[0]), twoDigits(s.Sigma[0]))
+	if len(s.SigmaCorrected) == 1 {
+		line += "; corrected for degrees of freedom " + significant(s.SigmaCorrected[0])
+	}
+	if len(s.SigmaInterval) == 1 {
+		line += fmt.Sprintf(", %s to %s", significant(s.SigmaInterval[0][0]), significant(s.SigmaInterval[0][1]))
+	}
+	return line + "."
 }
 
 // shownErrors returns the standard errors that the tables show, none where there
