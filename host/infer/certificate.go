@@ -30,7 +30,7 @@ const (
 	unseenLevel = 0.025
 )
 
-// Test is one test of the fitted model against the data.
+// Test is one specification test: of the fitted model against the data.
 type Test struct {
 	Name      string  // "residuals", "nonlinearity", "gate", "spread", "interactions"
 	Statistic float64 // χ² with DF degrees of freedom under the fitted model
@@ -102,11 +102,11 @@ func Judge(tests []Test, e Evidence) *Certificate {
 
 // causes are what the failure of each test suggests.
 var causes = map[string]string{
-	testResiduals:    "k too small, or noise that is not Gaussian or not of equal variance",
-	testNonlinearity: "another nonlinearity, or k too small",
-	testGate:         "a gate that is not linear in its features, or k too small",
-	testSpread:       "k too small, or noise whose variance depends on the features",
-	testInteractions: "k too small, or experts or a gate that are not linear in their features",
+	testResiduals:          "k too small, or noise that is not Gaussian or not of equal variance",
+	testNonlinearity:       "another nonlinearity, or k too small",
+	testGate:               "a gate that is not linear in its features, or k too small",
+	testHeteroscedasticity: "k too small, or noise whose variance depends on the features",
+	testInteractions:       "k too small, or experts or a gate that are not linear in their features",
 }
 
 // noiseCause is the cause where nothing but the residuals' shape is amiss.

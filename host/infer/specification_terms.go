@@ -11,24 +11,24 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Names of the tests.
+// Names of the specification tests. Files call the heteroscedasticity test "spread".
 const (
-	testResiduals    = "residuals"
-	testNonlinearity = "nonlinearity"
-	testGate         = "gate"
-	testSpread       = "spread"
-	testInteractions = "interactions"
+	testResiduals          = "residuals"
+	testNonlinearity       = "nonlinearity"
+	testGate               = "gate"
+	testHeteroscedasticity = "spread"
+	testInteractions       = "interactions"
 )
 
 // Per-row terms of a fitted model, each of mean 0 given x under it. With r_i the
 // posterior, p_i the gate, e_i = (y−g_i)/σ_i, and bounded functions h of x:
 //
-//	scores        r_i·e_i·g′_i/σ_i·x,  (r_j−p_j)·x,  r_i·(e_i²−1)
-//	residuals     r_i·(ψ(e_i) − E ψ(Z)),  ψ = exp(−e²/8), exp(−e²/2), e·exp(−e²/4)
-//	nonlinearity  r_i·e_i·h(z_i),  z_i = ⟨a_i,x⟩ + b_i
-//	gate          (r_j−p_j)·h(x),  h of its logit and of the expert's z
-//	spread        Σ_i r_i·(ψ_1(e_i) − E ψ_1(Z))·h(x_c) for every feature c
-//	interactions  Σ_i r_i·e_i·h(x_c)·h(x_l) for every pair of features c ≤ l
+//	scores              r_i·e_i·g′_i/σ_i·x,  (r_j−p_j)·x,  r_i·(e_i²−1)
+//	residuals           r_i·(ψ(e_i) − E ψ(Z)),  ψ = exp(−e²/8), exp(−e²/2), e·exp(−e²/4)
+//	nonlinearity        r_i·e_i·h(z_i),  z_i = ⟨a_i,x⟩ + b_i
+//	gate                (r_j−p_j)·h(x),  h of its logit and of the expert's z
+//	heteroscedasticity  Σ_i r_i·(ψ_1(e_i) − E ψ_1(Z))·h(x_c) for every feature c
+//	interactions        Σ_i r_i·e_i·h(x_c)·h(x_l) for every pair of features c ≤ l
 //
 // The ψ stand for He2, He3 and He4: they see the same departures, and being
 // bounded they are nearly normal in sum from a hundred rows on, where the
@@ -38,7 +38,7 @@ type terms struct {
 	p            *model.Params
 	expert, gate []int // columns of the coefficients; D is the column of ones
 	noise        bool  // σ is free
-	groups       int   // of features, in the test of spread
+	groups       int   // of features, in the heteroscedasticity test
 	pairs        int   // groups of pairs of features, in that of interactions
 	// Scales of z_i, of the gate's logits and of the features.
 	zScale, lScale, xScale []float64
@@ -51,12 +51,12 @@ const (
 	atResiduals
 	atNonlinearity
 	atGate
-	atSpread
+	atHeteroscedasticity
 	atInteractions
 	atEnd
 )
 
-// mostGroups bounds the degrees of freedom of the tests of spread and of
+// mostGroups bounds the degrees of freedom of the tests of heteroscedasticity and of
 // interactions; where there are more features, or pairs of them, they are added
 // up in groups.
 const (
@@ -78,8 +78,8 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 	m.at[atResiduals] = scores
 	m.at[atNonlinearity] = m.at[atResiduals] + 3*p.K
 	m.at[atGate] = m.at[atNonlinearity] + 3*p.K
-	m.at[atSpread] = m.at[atGate] + 5*p.Gates()
-	m.at[atInteractions] = m.at[atSpread] + m.groups
+	m.at[atHeteroscedasticity] = m.at[atGate] + 5*p.Gates()
+	m.at[atInteractions] = m.at[atHeteroscedasticity] + m.groups
 	m.at[atEnd] = m.at[atInteractions] + m.pairs
 	return m
 }
@@ -204,7 +204,7 @@ func (m *terms) fill(w *termRows, y []float64) {
 		}
 	}
 	for g := range m.groups {
-		clear(w.out[m.at[atSpread]+g][:n])
+		clear(w.out[m.at[atHeteroscedasticity]+g][:n])
 	}
 	all := w.two[:n] // Σ r_i·e_i
 	clear(all)
@@ -253,7 +253,7 @@ var (
 )
 
 // fillShape writes the terms of expert i that depend on the residual's shape,
-// and adds to those of spread.
+// and adds to those of heteroscedasticity.
 func (m *terms) fillShape(w *termRows, i int) {
 	n := w.N
 	at := m.at[atResiduals] + 3*i
@@ -266,7 +266,7 @@ func (m *terms) fillShape(w *termRows, i int) {
 		wide[t], narrow[t], skew[t] = r*(v-meanWide), r*(v2*v2-meanNarrow), r*e*v2
 	}
 	for g := range m.groups {
-		out := w.out[m.at[atSpread]+g][:n]
+		out := w.out[m.at[atHeteroscedasticity]+g][:n]
 		for t, h := range w.xBump[g*n : (g+1)*n] {
 			out[t] += wide[t] * h
 		}

@@ -35,10 +35,10 @@ const (
 	drawStream = 1 << 34
 )
 
-// Tests tests the mixture p, fitted to data by maximum likelihood over the free
-// parameters, by conditional moments (information-matrix tests): sums over the
-// rows of terms whose mean given x is 0 under the model, adjusted for what the
-// estimation of the parameters takes off.
+// Tests are the specification tests of the mixture p, fitted to data by maximum
+// likelihood over the free parameters. They are conditional-moment
+// (information-matrix) tests: sums over the rows of terms whose mean given x is 0
+// under the model, adjusted for what the estimation of the parameters takes off.
 //
 // With T the sums of the terms tested, S those of the scores (0 at an exact
 // maximum) and C the covariance of a row's terms,
@@ -91,8 +91,8 @@ func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.
 	add(testResiduals, atResiduals, atNonlinearity, false)
 	q.project(m.at[atResiduals], m.at[atNonlinearity], float64(times*n))
 	add(testNonlinearity, atNonlinearity, atGate, true)
-	add(testGate, atGate, atSpread, true)
-	add(testSpread, atSpread, atInteractions, true)
+	add(testGate, atGate, atHeteroscedasticity, true)
+	add(testHeteroscedasticity, atHeteroscedasticity, atInteractions, true)
 	add(testInteractions, atInteractions, atEnd, true)
 	return tests, nil
 }
