@@ -18,7 +18,6 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
-	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -361,7 +360,7 @@ func TestCertificateOfAnyOrder(t *testing.T) {
 	p, _, _, m := judged(t, s.truth, s.draw(t, 1), Config{K: 3, Threads: 1})
 	var want []infer.Test
 	for _, order := range [][]int{{0, 1, 2}, {2, 0, 1}, {1, 0, 2}} {
-		got := certificate(t, p, metric.Relabel(m.Params(), order)).Tests
+		got := certificate(t, p, m.Params().Relabel(order)).Tests
 		if want == nil {
 			want = got
 		}

@@ -111,7 +111,7 @@ func labelledAs(truth, est *model.Params) *model.Params {
 	for i, j := range perm {
 		inverse[j] = i
 	}
-	return metric.Relabel(truth, inverse)
+	return truth.Relabel(inverse)
 }
 
 // covered returns the share of estimates whose 95 % interval has the truth in

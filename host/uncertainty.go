@@ -11,7 +11,6 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
-	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/problem"
 )
 
@@ -35,7 +34,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return nil
 	}
 	free := p.Shape.Estimated()
-	q := metric.Relabel(out.best.Params, order)
+	q := out.best.Params.Relabel(order)
 	kind := infer.Observed
 	if robust {
 		kind = infer.Robust

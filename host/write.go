@@ -10,7 +10,6 @@ import (
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
-	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -35,7 +34,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 
 		Approximation: p.G.Native,
 	}
-	m.SetParams(metric.Relabel(p.Units.OutOf(best.Params), order))
+	m.SetParams(p.Units.OutOf(best.Params).Relabel(order))
 	m.Fit = summary(p, e, out, cfg)
 	if p.Shape.Sigma == 0 && l.AtFloor(best.Params) {
 		m.Fit.Notes = append(m.Fit.Notes, "sigma stands at its floor, 1e-8 of the target's root mean square: the experts fit their rows to the last digits, and the likelihood of such data has no maximum")

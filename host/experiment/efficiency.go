@@ -85,7 +85,7 @@ func efficiencyUnit(b *bound, first, sets int, ns []int) unit {
 // squaredError is Σ‖â_i − a_i*‖² after relabelling.
 func squaredError(p, truth *model.Params) float64 {
 	_, perm := metric.Ereg(p, truth)
-	p = metric.Relabel(p, perm)
+	p = p.Relabel(perm)
 	d := floats.Distance(p.Regressors, truth.Regressors, 2)
 	return d * d
 }

@@ -49,9 +49,6 @@ func Egating(est, truth *model.Params, perm []int) float64 {
 	return worst
 }
 
-// Relabel is [model.Params.Relabel].
-func Relabel(p *model.Params, perm []int) *model.Params { return p.Relabel(perm) }
-
 // oneLessCos is 1 − |cos(u, v)|, as ½‖û ∓ v̂‖² so that small errors keep their
 // digits and none is negative. It is 1 where u or v is zero.
 func oneLessCos(u, v []float64) float64 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
-	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 )
@@ -45,7 +44,7 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	if err != nil {
 		return nil, "", err
 	}
-	tests, err := infer.Tests(ctx, p.Rows, p.G, metric.Relabel(best.Params, order), p.Shape.Estimated(), p.Seed, p.Threads)
+	tests, err := infer.Tests(ctx, p.Rows, p.G, best.Params.Relabel(order), p.Shape.Estimated(), p.Seed, p.Threads)
 	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
 		return nil, "no certificate: " + many.Error(), nil
 	}
