@@ -10,3 +10,8 @@ s/ stands at field \([0-9]*\) already/ is that of field \1 already/
 s/Starts race on part of the rows/Starts are screened on part of the rows/
 s/The paths are those of the race;/The paths are those of the screening;/
 s/; its last words: /; it last printed: /
+
+# The noise level corrected for degrees of freedom, which is new.
+/^ *"sigma_corrected": /d
+s/; corrected for degrees of freedom [0-9.e-]*//g
+s/\(one that misses 0 is drawn full\.\) Sigma[^<]*/\1/
