@@ -23,6 +23,8 @@ const (
 	maxParquetFooter = 16 << 20 // bytes
 	maxParquetPage   = 64 << 20 // bytes, uncompressed
 	maxPageValues    = 16 << 20
+	// Of every column one page is held at a time; together they may take this.
+	maxParquetHeld = 1 << 30
 	// A table may be this much larger than its file: more than any table whose
 	// columns say something.
 	maxParquetRatio = 1000
@@ -38,6 +40,8 @@ type parquetSource struct {
 // parquetLeaf is a column of numbers in a file.
 type parquetLeaf struct {
 	index, field int // among the leaves, and among all columns
+	nullable     bool
+	kind         parquet.Kind
 	decode       func(parquet.Value) float64
 }
 
@@ -146,7 +150,7 @@ func parquetLeaves(file *parquet.File, lay *layout) ([]parquetLeaf, error) {
 		if err != nil {
 			return nil, err
 		}
-		leaves[column] = parquetLeaf{index: c.Index(), field: field, decode: decode}
+		leaves[column] = parquetLeaf{index: c.Index(), field: field, nullable: c.Optional(), kind: c.Type().Kind(), decode: decode}
 	}
 	return leaves, nil
 }
@@ -265,10 +269,16 @@ func (p *parquetPass) rowGroup(ctx context.Context, group int) error {
 			columns[i].close()
 		}
 	}()
+	held, in := int64(0), new(pageInspector)
 	for i, leaf := range p.source.leaves {
 		meta := &p.file.Metadata().RowGroups[group].Columns[leaf.index]
-		if err := checkPages(p.f, p.file.Size(), meta); err != nil {
+		in.codec, in.nullable, in.kind = meta.MetaData.Codec, leaf.nullable, leaf.kind
+		room, err := checkPages(p.f, p.file.Size(), meta, in)
+		if err != nil {
 			return p.damaged(leaf, err)
+		}
+		if held += room; held > maxParquetHeld {
+			return p.damaged(leaf, faultf("its page and those of the columns before it take %d bytes side by side, want at most %d; write it with smaller pages, or drop columns", held, maxParquetHeld))
 		}
 		columns[i] = parquetColumn{leaf: leaf, pages: chunks[leaf.index].Pages()}
 	}
@@ -314,42 +324,72 @@ func (p *parquetPass) rows(ctx context.Context, columns []parquetColumn, n int) 
 	return nil
 }
 
-// checkPages walks over the headers of a column's pages, which is where sizes
-// are declared.
-func checkPages(f io.ReaderAt, size int64, chunk *format.ColumnChunk) error {
+// checkPages walks over a column's pages, all that the library may read: their
+// headers, which is where sizes are declared, and with in what they hold. It
+// returns the bytes of a dictionary and the largest page of data.
+func checkPages(f io.ReaderAt, size int64, chunk *format.ColumnChunk, in *pageInspector) (held int64, err error) {
 	meta := &chunk.MetaData
 	at := meta.DataPageOffset
-	if dict := meta.DictionaryPageOffset; dict > 0 && dict < at {
+	if dict := meta.DictionaryPageOffset; dict != 0 {
 		at = dict
 	}
 	end := at + meta.TotalCompressedSize
 	if chunk.FilePath != "" || at < int64(len(parquetMagic)) || end < at || end > size-parquetTail {
-		return fault("its pages are not in the file")
+		return 0, fault("its pages are not in the file")
 	}
-	values := int64(0)
-	for at < end && values < meta.NumValues {
+	var values, dictionary, largest int64
+	for at < end {
 		h, n, err := pageHeader(f, at, end)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		at += n
-		if c := int64(h.CompressedPageSize); c < 0 || c > end-at {
-			return faultf("a page of %d bytes where %d are left", c, end-at)
+		count, err := checkPage(h, end-at)
+		if err != nil {
+			return 0, err
 		}
-		if u := h.UncompressedPageSize; u < 0 || u > maxParquetPage {
-			return faultf("a page of %d bytes, want at most %d; write it with smaller pages", u, maxParquetPage)
+		if err := in.inspect(f, at, h); err != nil {
+			return 0, err
 		}
 		at += int64(h.CompressedPageSize)
-		count := h.DataPageHeader.V.NumValues + h.DataPageHeaderV2.V.NumValues
-		if most := max(count, h.DictionaryPageHeader.V.NumValues); count < 0 || most > maxPageValues {
-			return faultf("a page of %d values, want at most %d; write it with smaller pages", most, maxPageValues)
-		}
 		values += int64(count)
+		if room := int64(max(h.UncompressedPageSize, h.CompressedPageSize)); h.Type == format.DictionaryPage {
+			dictionary = max(dictionary, room)
+		} else {
+			largest = max(largest, room)
+		}
 	}
 	if values != meta.NumValues {
-		return faultf("pages of %d values, want %d", values, meta.NumValues)
+		return 0, faultf("pages of %d values, want %d", values, meta.NumValues)
 	}
-	return nil
+	return dictionary + largest, nil
+}
+
+// checkPage holds the sizes in a page's header against the bytes that are left
+// and against bounds, and returns the number of values in a page of data.
+func checkPage(h *format.PageHeader, left int64) (values int32, err error) {
+	if c := h.CompressedPageSize; c < 0 || int64(c) > left {
+		return 0, faultf("a page of %d bytes where %d are left", c, left)
+	}
+	for _, u := range []int32{h.UncompressedPageSize, h.CompressedPageSize} {
+		if u < 0 || u > maxParquetPage {
+			return 0, faultf("a page of %d bytes, want at most %d; write it with smaller pages", u, maxParquetPage)
+		}
+	}
+	for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues} {
+		if n < 0 || n > maxPageValues {
+			return 0, faultf("a page of %d values, want at most %d; write it with smaller pages", n, maxPageValues)
+		}
+	}
+	switch {
+	case h.Type == format.DataPage && h.DataPageHeader.Valid:
+		return h.DataPageHeader.V.NumValues, nil
+	case h.Type == format.DataPageV2 && h.DataPageHeaderV2.Valid:
+		return h.DataPageHeaderV2.V.NumValues, nil
+	case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
+		return 0, nil
+	}
+	return 0, fault("a page's header is damaged")
 }
 
 // pageHeader reads the header at a place of the file, and its length.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/encoding"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 	"gonum.org/v1/gonum/mat"
@@ -335,6 +337,171 @@ func TestParquetBombs(t *testing.T) {
 	}
 }
 
+// repaged is a file of one column with its last page in another form, and the
+// header that edit makes of it, without a checksum.
+func repaged(t *testing.T, content []byte, edit func(h *format.PageHeader, body []byte) []byte) []byte {
+	t.Helper()
+	protocol := &thrift.CompactProtocol{}
+	n := int(binary.LittleEndian.Uint32(content[len(content)-parquetTail:]))
+	pages, footer := content[:len(content)-parquetTail-n], content[len(content)-parquetTail-n:len(content)-parquetTail]
+	var m format.FileMetaData
+	if err := thrift.Unmarshal(protocol, footer, &m); err != nil {
+		t.Fatal(err)
+	}
+	c := &m.RowGroups[0].Columns[0].MetaData
+	h, length, err := pageHeader(bytes.NewReader(pages), c.DataPageOffset, int64(len(pages)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := slices.Clone(pages[c.DataPageOffset+length:][:h.CompressedPageSize])
+	first := c.DataPageOffset
+	if c.DictionaryPageOffset != 0 {
+		first = c.DictionaryPageOffset
+	}
+	before := slices.Clone(pages[first:c.DataPageOffset])
+	body = edit(h, body)
+	h.CRC, h.CompressedPageSize = 0, int32(len(body))
+	head, err := thrift.Marshal(protocol, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := int64(len(pages)) - first
+	c.DataPageOffset += moved
+	if c.DictionaryPageOffset != 0 {
+		c.DictionaryPageOffset += moved
+	}
+	c.TotalCompressedSize = int64(len(before) + len(head) + len(body))
+	if footer, err = thrift.Marshal(protocol, &m); err != nil {
+		t.Fatal(err)
+	}
+	return withFooter(slices.Concat(pages, before, head, body), footer)
+}
+
+// A page holds no more than its header declares, whatever its compression and
+// its encoding: a few hundred bytes that claim gigabytes are refused before any
+// of it is allocated, and a page that cannot be decompressed is tried once.
+func TestParquetPageBombs(t *testing.T) {
+	const n = 1000
+	file := func(codec compress.Codec, values encoding.Encoding, kind parquet.Node) []byte {
+		var out bytes.Buffer
+		node := parquet.Compressed(parquet.Encoded(kind, values), codec)
+		w := parquet.NewGenericWriter[any](&out, parquet.NewSchema("t", parquet.Group{"x": node}))
+		rows := make([]parquet.Value, n)
+		for i := range rows {
+			switch node.Type().Kind() {
+			case parquet.Double:
+				rows[i] = parquet.DoubleValue(float64(i % 7))
+			case parquet.Int64:
+				rows[i] = parquet.Int64Value(int64(i * i))
+			case parquet.Boolean:
+				rows[i] = parquet.BooleanValue(i%3 == 0)
+			}
+			level := 0
+			if node.Optional() {
+				level = 1
+			}
+			rows[i] = rows[i].Level(0, level, 0)
+		}
+		if _, err := w.ColumnWriters()[0].WriteRowValues(rows); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	double, integer := parquet.Leaf(parquet.DoubleType), parquet.Leaf(parquet.Int64Type)
+	zeros := make([]byte, 100<<20)
+	large := func(codec compress.Codec) func(*format.PageHeader, []byte) []byte {
+		return func(_ *format.PageHeader, _ []byte) []byte {
+			body, err := codec.Encode(nil, zeros)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return body
+		}
+	}
+	damaged := func(_ *format.PageHeader, body []byte) []byte {
+		for i := range body {
+			body[i] = 0xff
+		}
+		return body
+	}
+	// A frame that declares 16 GiB and is cut short.
+	declares := func(_ *format.PageHeader, _ []byte) []byte {
+		return binary.LittleEndian.AppendUint64([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0}, 16<<30)
+	}
+	run := func(prefix ...byte) func(*format.PageHeader, []byte) []byte {
+		return func(h *format.PageHeader, _ []byte) []byte {
+			body := binary.AppendUvarint(slices.Clone(prefix), 2*(1<<31-1))
+			body = append(body, 1, 0, 0, 0)
+			h.UncompressedPageSize = int32(len(body))
+			return body
+		}
+	}
+	for name, test := range map[string]struct {
+		good []byte
+		edit func(*format.PageHeader, []byte) []byte
+		want string
+	}{
+		"damaged LZ4":     {file(&parquet.Lz4Raw, &parquet.Plain, double), damaged, "cannot be decompressed"},
+		"damaged snappy":  {file(&parquet.Snappy, &parquet.Plain, double), damaged, "cannot be decompressed|larger than"},
+		"damaged gzip":    {file(&parquet.Gzip, &parquet.Plain, double), damaged, "cannot be decompressed"},
+		"damaged zstd":    {file(&parquet.Zstd, &parquet.Plain, double), damaged, "cannot be decompressed"},
+		"damaged brotli":  {file(&parquet.Brotli, &parquet.Plain, double), damaged, "cannot be decompressed"},
+		"large LZ4":       {file(&parquet.Lz4Raw, &parquet.Plain, double), large(&parquet.Lz4Raw), "cannot be decompressed"},
+		"large snappy":    {file(&parquet.Snappy, &parquet.Plain, double), large(&parquet.Snappy), "larger than the 8000 bytes"},
+		"large gzip":      {file(&parquet.Gzip, &parquet.Plain, double), large(&parquet.Gzip), "larger than the 8000 bytes"},
+		"large zstd":      {file(&parquet.Zstd, &parquet.Plain, double), large(&parquet.Zstd), "larger than the 8000 bytes"},
+		"large brotli":    {file(&parquet.Brotli, &parquet.Plain, double), large(&parquet.Brotli), "larger than the 8000 bytes"},
+		"zstd frame":      {file(&parquet.Zstd, &parquet.Plain, double), declares, "cannot be decompressed|larger than"},
+		"nothing":         {file(&parquet.Uncompressed, &parquet.Plain, double), func(_ *format.PageHeader, body []byte) []byte { return body }, ""},
+		"run of indexes":  {file(&parquet.Uncompressed, &parquet.RLEDictionary, double), run(1), "holds more than its 1000 values"},
+		"run of booleans": {file(&parquet.Uncompressed, &parquet.RLE, parquet.Leaf(parquet.BooleanType)), run(9, 0, 0, 0), "holds more than its 1000 values"},
+		"run of levels":   {file(&parquet.Uncompressed, &parquet.Plain, parquet.Optional(double)), func(h *format.PageHeader, body []byte) []byte { return runOfLevels(h, body) }, "holds more than its 1000 values"},
+		"count of deltas": {file(&parquet.Uncompressed, &parquet.DeltaBinaryPacked, integer), run(0x80, 1, 4), "holds more than its 1000 values"},
+		"other encoding": {file(&parquet.Uncompressed, &parquet.Plain, double), func(h *format.PageHeader, body []byte) []byte {
+			h.DataPageHeaderV2.V.Encoding = format.DeltaByteArray
+			return body
+		}, "values in the encoding DELTA_BYTE_ARRAY"},
+		"two kinds of pages": {file(&parquet.Uncompressed, &parquet.Plain, double), func(h *format.PageHeader, body []byte) []byte {
+			h.DataPageHeader.Valid, h.DataPageHeader.V.NumValues = true, math.MaxInt32
+			h.DataPageHeaderV2.V.NumValues -= math.MaxInt32
+			return body
+		}, "a page of 2147483647 values"},
+	} {
+		sel := Selection{Features: []string{"x"}, Target: "z", Optional: true}
+		if _, _, err := loadParquet(t, test.good, sel); err != nil {
+			t.Errorf("%s, before it: %v", name, err)
+		}
+		content := repaged(t, test.good, test.edit)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _, err := loadParquet(t, content, sel)
+		runtime.ReadMemStats(&after)
+		if test.want == "" { // the edit alone does no harm
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		wantError(t, name, err, `data.parquet:1: Parquet: column "x": .*(`+test.want+`)`)
+		if got := after.TotalAlloc - before.TotalAlloc; got > 32<<20 {
+			t.Errorf("%s: %d MiB allocated", name, got>>20)
+		}
+	}
+}
+
+// runOfLevels puts a run of two thousand million levels before the values.
+func runOfLevels(h *format.PageHeader, body []byte) []byte {
+	v2 := &h.DataPageHeaderV2.V
+	levels := append(binary.AppendUvarint(nil, 2*(1<<31-1)), 1)
+	body = append(levels, body[v2.DefinitionLevelsByteLength:]...)
+	v2.DefinitionLevelsByteLength = int32(len(levels))
+	h.UncompressedPageSize = int32(len(body))
+	return body
+}
+
 // FuzzParquet looks for content on which reading panics or forgets the file's
 // name.
 func FuzzParquet(f *testing.F) {
@@ -343,6 +510,12 @@ func FuzzParquet(f *testing.F) {
 		X *int32  `parquet:"x,optional,dict"`
 		Y float32 `parquet:"y,snappy"`
 	}{{nil, 1}}))
+	f.Add(parquetFile(f, []struct {
+		A float64 `parquet:"a,lz4"`
+		B int64   `parquet:"b,delta,zstd"`
+		C bool    `parquet:"c,gzip"`
+		D float64 `parquet:"d,brotli,dict"`
+	}{{1, 2, true, 3}}))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		if len(content) < 4 {
 			return
