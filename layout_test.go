@@ -32,6 +32,7 @@ var imports = map[string][]string{
 	"internal/conform":           {"sdk", "internal/claims", "internal/wire"},
 	"internal/atomicfile":        {"golang.org/x/sys"},
 	"internal/numeric":           {gonum},
+	"internal/textfile":          {},
 	"internal/pluginproc":        {"sdk", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
 
 	"internal/pluginproc/plugintest": {},
@@ -54,7 +55,7 @@ var imports = map[string][]string{
 	"host/loss":    {"solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
 	"host/infer":   {"solver", "host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", gonum},
-	"host/fitted":  {"sdk", "host/model", "host/dataset", "host/metric", "host/infer", "host/native", "internal/atomicfile", "internal/numeric"},
+	"host/fitted":  {"sdk", "host/model", "host/dataset", "host/metric", "host/infer", "host/native", "internal/atomicfile", "internal/numeric", "internal/textfile"},
 	"host/predict": {"sdk", "host/model", "host/mixture", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
 	"host/report":  {"solver", "host/experiment", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "host/model", "host/dataset", "host/tensor", "host/loss", "host/native", gonum},
@@ -70,7 +71,7 @@ var imports = map[string][]string{
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
 
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/descent", "host/optim", "host/fitted", "host/predict", "host/infer", "host/model", "host/native",
-		"host/experiment", "host/report", "host/sample", "internal/atomicfile", "internal/conform", "internal/wire",
+		"host/experiment", "host/report", "host/sample", "internal/atomicfile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 

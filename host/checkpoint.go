@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -21,19 +22,63 @@ import (
 
 // CheckpointFormat is the version of checkpoints that this package writes and
 // reads.
-const CheckpointFormat = "moe-checkpoint/v1"
+const CheckpointFormat = "moe-checkpoint/v2"
 
 // Checkpoint is where a fit stood after a wave of starts. Everything behind it is
 // deterministic: a fit that goes on from it ends in the same model to the last
 // bit. It belongs to one data set, one request and one version of the program.
+// In JSON it carries a checksum: one that was edited is a [*CheckpointError].
 type Checkpoint struct {
-	Format    string            `json:"format"`
 	Settings  map[string]string `json:"settings"` // the request, and the program
 	Data      string            `json:"data"`     // SHA-256 of the numbers as fitted
 	K         int               `json:"k"`        // being fitted
 	Best      *model.Params     `json:"best"`     // of the starts so far, in the user's units
 	Chosen    *chosen           `json:"chosen"`   // of a range of k, the fits that are done
 	Screening screening         `json:"race"`
+}
+
+// checkpointFile is a checkpoint in JSON.
+type checkpointFile struct {
+	Format string `json:"format"` // first: what a file is can be told from its beginning
+	// SHA256 is that of the state without blanks between its tokens.
+	SHA256 string          `json:"sha256"`
+	State  json.RawMessage `json:"state"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c *Checkpoint) MarshalJSON() ([]byte, error) {
+	type plain Checkpoint
+	state, err := json.Marshal((*plain)(c))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(checkpointFile{CheckpointFormat, checksum(state), state})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Checkpoint) UnmarshalJSON(data []byte) error {
+	var file checkpointFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		return err
+	}
+	if file.Format != CheckpointFormat {
+		return &CheckpointError{fmt.Sprintf("the checkpoint's format is %q, want %q: it is another version's; start anew without it", file.Format, CheckpointFormat)}
+	}
+	var state bytes.Buffer
+	if err := json.Compact(&state, file.State); err != nil {
+		return damaged("it has no state")
+	}
+	if checksum(state.Bytes()) != file.SHA256 {
+		return damaged("its checksum is another than when it was written; start anew without it")
+	}
+	type plain Checkpoint
+	*c = Checkpoint{}
+	return json.Unmarshal(state.Bytes(), (*plain)(c))
+}
+
+func checksum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // screening is the state of the search between waves of starts.
@@ -151,6 +196,11 @@ func (c Config) resumedRange(p *problem.Problem, from, to int) (chosen, error) {
 	if s := c.Resume.Chosen; s == nil || s.From+len(s.Selection) != c.Resume.K || len(s.Selection) > 0 && s.Model == nil {
 		return done, damaged("it does not say how far the range of k had come")
 	}
+	if m := c.Resume.Chosen.Model; m != nil {
+		if err := m.Validate(); err != nil {
+			return done, damaged(err.Error())
+		}
+	}
 	return *c.Resume.Chosen, nil
 }
 
@@ -164,7 +214,7 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Format: CheckpointFormat, Settings: settings, Data: data, K: p.Shape.K, Screening: screening{Least: s.Least, Done: s.Done}}
+	c := &Checkpoint{Settings: settings, Data: data, K: p.Shape.K, Screening: screening{Least: s.Least, Done: s.Done}}
 	if r.chosen.From > 0 {
 		c.Chosen = &r.chosen
 	}
@@ -197,10 +247,24 @@ func (s *start) candidate(blank *model.Params) (*search.Candidate, error) {
 		!same(p.RegressorIntercepts, blank.RegressorIntercepts) || len(p.GatingIntercepts) != len(blank.GatingIntercepts) || len(s.Value) != 1 {
 		return nil, damaged("parameters of another shape")
 	}
-	return &search.Candidate{
+	c := &search.Candidate{
 		Kind: s.Kind, Rows: s.Rows, Agrees: s.Agrees, Degenerate: s.Degenerate, Params: p,
 		Run: &optim.Result{X: s.X, Value: s.Value[0], Status: s.Status, Iterations: s.Iterations, Trace: s.Trace},
-	}, nil
+	}
+	if !c.Failed() && !usable(p) {
+		return nil, damaged("parameters that are not finite, or noise that is not above 0")
+	}
+	return c, nil
+}
+
+// usable says whether a likelihood of finite value can have these parameters.
+func usable(p *model.Params) bool {
+	for _, values := range [][]float64{p.Regressors, p.Gating, p.RegressorIntercepts, p.GatingIntercepts, p.Sigma} {
+		if slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+			return false
+		}
+	}
+	return slices.Min(p.Sigma) > 0
 }
 
 // state is where the search stood.
@@ -221,9 +285,6 @@ func (s *screening) state(shape problem.Shape) (search.State, error) {
 
 // admit compares a checkpoint with the request and the data.
 func (r request) admit(c *Checkpoint, p *problem.Problem) error {
-	if c.Format != CheckpointFormat {
-		return &CheckpointError{fmt.Sprintf("the checkpoint's format is %q, want %q", c.Format, CheckpointFormat)}
-	}
 	settings, err := r.settings(p)
 	if err != nil {
 		return err

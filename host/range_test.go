@@ -1,10 +1,14 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -243,9 +247,12 @@ func TestResume(t *testing.T) {
 		for what, change := range map[string]func(c *host.Checkpoint, cfg *host.Config){
 			"seed":    func(_ *host.Checkpoint, cfg *host.Config) { cfg.Seed = 3 },
 			"data":    func(c *host.Checkpoint, _ *host.Config) { c.Data = "0" },
-			"format":  func(c *host.Checkpoint, _ *host.Config) { c.Format = "moe-model/v1" },
 			"program": func(c *host.Checkpoint, _ *host.Config) { c.Settings["program"] = "v0" },
 			"damaged": func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Regressors = nil },
+			// What no checkpoint of ours holds, with a checksum that is right.
+			"not finite":  func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Regressors[0] = math.NaN() },
+			"not above 0": func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Sigma[0] = 0 },
+			"above 0":     func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Sigma[0] = -1 },
 		} {
 			c := new(host.Checkpoint)
 			if err := json.Unmarshal([]byte(kept[0]), c); err != nil {
@@ -259,4 +266,101 @@ func TestResume(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A checkpoint that was edited, by no more than a digit, is refused, and so is one
+// of the version that had no checksum.
+func TestEditedCheckpoints(t *testing.T) {
+	act := activation(t, identity.Family)
+	x, y := drawn(t, identity.Family, 400, 8, 4, 5)
+	var text string
+	_, err := host.Fit(context.Background(), act, dataset.Matrix(x, y), host.Config{K: 3, Checkpoint: func(save func() (*host.Checkpoint, error)) {
+		c, err := save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.MarshalIndent(c, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = string(data)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(text, "{\n  \"format\": \"moe-checkpoint/v2\",\n") {
+		t.Fatalf("a checkpoint begins with %.40q", text)
+	}
+	if err := json.Unmarshal([]byte(text), new(host.Checkpoint)); err != nil {
+		t.Fatal(err)
+	}
+	numbers := regexp.MustCompile(`"(x|regressors|sigma|value)": "[^"]{9}`)
+	for name, edited := range map[string]string{
+		"a number":        numbers.ReplaceAllStringFunc(text, func(s string) string { return s[:len(s)-1] + string(rune(s[len(s)-1])^1) }),
+		"a setting":       strings.Replace(text, `"k": "3"`, `"k": "4"`, 1),
+		"version 1":       strings.Replace(text, "moe-checkpoint/v2", "moe-checkpoint/v1", 1),
+		"no checksum":     strings.Replace(text, `"sha256"`, `"sha255"`, 1),
+		"another key":     strings.Replace(text, `"race"`, `"rase"`, 1),
+		"an old one":      `{"format": "moe-checkpoint/v1", "settings": {}, "race": {}}`,
+		"a model's":       `{"format": "moe-model/v1"}`,
+		"nothing":         `{}`,
+		"no state at all": `{"format": "moe-checkpoint/v2", "sha256": "` + strings.Repeat("0", 64) + `"}`,
+	} {
+		if edited == text {
+			t.Errorf("%s: the edit changes nothing", name)
+		}
+		var refused *host.CheckpointError
+		if err := json.Unmarshal([]byte(edited), new(host.Checkpoint)); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzCheckpoint looks for a checkpoint with a right checksum on which a fit
+// panics or ends in anything but a model or a refusal.
+func FuzzCheckpoint(f *testing.F) {
+	act := activation(f, identity.Family)
+	x, y := drawn(f, identity.Family, 120, 3, 2, 5)
+	fit := func(cfg host.Config) (*fitted.Model, error) {
+		cfg.K, cfg.Threads, cfg.Method = 2, 1, host.Auto{Starts: 8}
+		return host.Fit(context.Background(), act, dataset.Matrix(x, y), cfg)
+	}
+	if _, err := fit(host.Config{Checkpoint: func(save func() (*host.Checkpoint, error)) {
+		c, err := save()
+		if err != nil {
+			f.Fatal(err)
+		}
+		data, err := json.Marshal(c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var file struct{ State json.RawMessage }
+		if err := json.Unmarshal(data, &file); err != nil {
+			f.Fatal(err)
+		}
+		f.Add([]byte(file.State))
+	}}); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, state []byte) {
+		var compact bytes.Buffer
+		if json.Compact(&compact, state) != nil {
+			return
+		}
+		sum := sha256.Sum256(compact.Bytes())
+		file := fmt.Sprintf(`{"format":%q,"sha256":"%x","state":%s}`, host.CheckpointFormat, sum, compact.Bytes())
+		c := new(host.Checkpoint)
+		if json.Unmarshal([]byte(file), c) != nil {
+			return
+		}
+		m, err := fit(host.Config{Resume: c})
+		if refused := (*host.CheckpointError)(nil); err != nil && !errors.As(err, &refused) {
+			t.Errorf("%v (%T)", err, err)
+		}
+		if err == nil {
+			if err := m.Validate(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
-func activation(t *testing.T, f sdk.Family) sdk.Activation {
+func activation(t testing.TB, f sdk.Family) sdk.Activation {
 	t.Helper()
 	act, err := f.Activation(nil)
 	if err != nil {
@@ -28,7 +28,7 @@ func activation(t *testing.T, f sdk.Family) sdk.Activation {
 }
 
 // drawn returns a sample as a matrix and its targets.
-func drawn(t *testing.T, family sdk.Family, n, d, k int, seed uint64) (*mat.Dense, []float64) {
+func drawn(t testing.TB, family sdk.Family, n, d, k int, seed uint64) (*mat.Dense, []float64) {
 	t.Helper()
 	s, err := sample.New(sample.Config{Activation: activation(t, family), K: k, D: d, N: n, Sigma: 0.3, Design: sample.Paper, Seed: seed})
 	if err != nil {

@@ -1,22 +1,37 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/textfile"
 )
 
 // keepEvery is how often a long fit writes its checkpoint unasked, against what
 // leaves no time to do so.
 const keepEvery = 30 * time.Second
+
+// maxCheckpoint bounds what is read and written.
+const maxCheckpoint = 1 << 30
+
+// checkpointOf is where a fit with this output keeps its checkpoint.
+func checkpointOf(out string) string {
+	if out == "" {
+		return ""
+	}
+	return out + ".checkpoint"
+}
 
 // keeper keeps the checkpoint of a fit beside its output.
 type keeper struct {
@@ -27,12 +42,37 @@ type keeper struct {
 	wrote   bool
 }
 
-func newKeeper(out string) *keeper {
-	k := &keeper{since: time.Now()}
-	if out != "" {
-		k.path = out + ".checkpoint"
+func newKeeper(out string) *keeper { return &keeper{path: checkpointOf(out), since: time.Now()} }
+
+// checkpointBegins is what a checkpoint of ours begins with.
+var checkpointBegins = []byte("{\n  \"format\": \"" + host.CheckpointFormat + "\",\n")
+
+// errNotOurs says that what stands where a checkpoint goes is something else.
+var errNotOurs = errors.New("it is there already and no checkpoint of this version's: move it, or name another output with -o")
+
+// replaceable says whether a checkpoint may be written to path: nothing stands
+// there, or another checkpoint. A link is what it is, not what it leads to.
+func replaceable(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return k
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errNotOurs
+	}
+	f, err := textfile.Regular(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, len(checkpointBegins))
+	if _, err := io.ReadFull(f, head); err != nil || !bytes.Equal(head, checkpointBegins) {
+		return errNotOurs
+	}
+	return nil
 }
 
 // read returns the checkpoint that is asked for, nil if none is.
@@ -40,19 +80,39 @@ func (k *keeper) read(resume bool) (*host.Checkpoint, error) {
 	if !resume {
 		return nil, nil
 	}
-	data, err := os.ReadFile(k.path)
+	f, err := textfile.Regular(k.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w; nothing to resume, run without --resume", err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, k.refused(err)
+	}
+	defer f.Close()
+	data, err := textfile.Read(f, maxCheckpoint, func([]byte) error { return nil })
+	if err != nil {
+		return nil, k.refused(err)
 	}
 	c := new(host.Checkpoint)
 	if err := json.Unmarshal(data, c); err != nil {
-		return nil, &dataset.Error{File: k.path, Msg: fmt.Sprintf("not a checkpoint (%v); run without --resume", err)}
+		return nil, k.refused(err)
 	}
 	k.resumed = true
 	return c, nil
+}
+
+// refused is the error of a file that a fit cannot go on from; one of the file
+// system, such as a lack of permission, stays what it is.
+func (k *keeper) refused(err error) error {
+	if number := syscall.Errno(0); errors.As(err, &number) {
+		return err
+	}
+	if bad := (*host.CheckpointError)(nil); errors.As(err, &bad) {
+		return &dataset.Error{File: k.path, Msg: bad.Error()}
+	}
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err
+	}
+	return &dataset.Error{File: k.path, Msg: fmt.Sprintf("not a checkpoint (%v); run without --resume", err)}
 }
 
 // offer takes what a fit offers to keep.
@@ -72,6 +132,12 @@ func (k *keeper) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(data) >= maxCheckpoint {
+		return fmt.Errorf("it would take %d bytes, at most %d could be read again", len(data), maxCheckpoint)
+	}
+	if err := replaceable(k.path); err != nil { // much may have happened since the start
+		return &atomicfile.CreateError{Path: k.path, Err: err}
+	}
 	if err := atomicfile.WriteFile(ctx, k.path, append(data, '\n')); err != nil {
 		return err
 	}
@@ -82,8 +148,8 @@ func (k *keeper) write(ctx context.Context) error {
 // keep writes the checkpoint of a fit that a signal ended, and returns the error
 // to end with.
 func (k *keeper) keep(ctx context.Context, err error) error {
-	if bad := (*host.CheckpointError)(nil); errors.As(err, &bad) {
-		return &dataset.Error{File: k.path, Msg: bad.Error()}
+	if is[*host.CheckpointError](err) {
+		return k.refused(err)
 	}
 	var signal *signalError
 	if k.path == "" || k.save == nil || !errors.As(context.Cause(ctx), &signal) {
@@ -99,7 +165,7 @@ func (k *keeper) keep(ctx context.Context, err error) error {
 
 // drop removes a checkpoint that the finished fit has no more use for.
 func (k *keeper) drop() {
-	if k.resumed || k.wrote {
+	if (k.resumed || k.wrote) && replaceable(k.path) == nil {
 		os.Remove(k.path)
 	}
 }

@@ -28,15 +28,29 @@ func distinct(output string, others ...string) error {
 	return nil
 }
 
+// sameFile says whether two paths are one file, or would be once it is there.
 func sameFile(a, b string) bool {
 	ia, erra := os.Stat(a)
 	ib, errb := os.Stat(b)
 	if erra == nil && errb == nil {
 		return ia.Mode().IsRegular() && os.SameFile(ia, ib)
 	}
-	pa, erra := filepath.Abs(a)
-	pb, errb := filepath.Abs(b)
+	pa, erra := place(a)
+	pb, errb := place(b)
 	return erra == nil && errb == nil && pa == pb
+}
+
+// place is the path of a file that need not be there, with the links on the way
+// to it resolved.
+func place(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path))
+	}
+	return path, nil
 }
 
 // creatable asks whether every output can be created. Empty names are passed

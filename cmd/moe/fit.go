@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -228,13 +229,34 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if err := f.selection.Check(); err != nil {
 		return err
 	}
+	return f.checkOutputs()
+}
+
+// checkOutputs looks at the files that the fit writes, the checkpoint among them.
+func (f *fitFlags) checkOutputs() error {
+	checkpoint := checkpointOf(f.out)
+	if _, ok := f.config.Method.(host.Auto); !ok { // no other method writes one
+		checkpoint = ""
+	}
 	if err := distinct(f.out, f.data, f.truth, f.start, f.report); err != nil {
 		return err
 	}
 	if err := distinct(f.report, f.data, f.truth, f.start); err != nil {
 		return err
 	}
-	return creatable(f.out, f.report)
+	if err := distinct(checkpoint, f.data, f.truth, f.start, f.report); err != nil {
+		return fmt.Errorf("%w; an interrupted fit keeps its checkpoint there", err)
+	}
+	if err := creatable(f.out, f.report); err != nil {
+		return err
+	}
+	if checkpoint == "" || f.resume { // what is to be resumed is looked at when it is read
+		return nil
+	}
+	if err := replaceable(checkpoint); err != nil {
+		return &atomicfile.CreateError{Path: checkpoint, Err: err}
+	}
+	return creatable(checkpoint)
 }
 
 // parseNoise reads --noise and --sigma.

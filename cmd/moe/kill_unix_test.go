@@ -185,6 +185,53 @@ func TestInterruptedFitResumes(t *testing.T) {
 	}
 }
 
+// A hang-up leaves a checkpoint too. What somebody has put in its place meanwhile
+// is not replaced, and not removed when the fit is over.
+func TestHangUpAndForeignCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	sample, _ := command(t, dir, "sample", "--activation", "sigmoid", "--k", "6", "--d", "16", "--n", "60000", "-o", "data.npy")
+	if err := sample.Run(); err != nil {
+		t.Fatal(err)
+	}
+	fit := []string{"fit", "data.npy", "--activation", "sigmoid", "--k", "5:9", "--quiet", "-o", "out.json"}
+	checkpoint := filepath.Join(dir, "out.json.checkpoint")
+	hangUp := func(before func()) string {
+		t.Helper()
+		cmd, stderr := command(t, dir, fit...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		before()
+		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		if code := exitOf(cmd.Wait()); code != exitSignal+int(syscall.SIGHUP) {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		return stderr.String()
+	}
+	line := hangUp(func() {})
+	if !strings.Contains(line, "ended by hangup; outputs are as they were before; the best so far is in out.json.checkpoint") {
+		t.Errorf("stderr %q", line)
+	}
+	if err := os.Remove(checkpoint); err != nil {
+		t.Fatal(err)
+	}
+	const mine = "x,y\n1,2\n"
+	line = hangUp(func() {
+		if err := os.WriteFile(checkpoint, []byte(mine), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if !strings.Contains(line, "no checkpoint could be written: out.json.checkpoint: cannot be created: it is there already") {
+		t.Errorf("stderr %q", line)
+	}
+	if got := read(t, dir, "out.json.checkpoint"); got != mine {
+		t.Errorf("the file in its place is now %q", got)
+	}
+}
+
 // An interrupted reproduction goes on where it was, to the same files.
 func TestInterruptedReproduction(t *testing.T) {
 	dir := t.TempDir()

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/textfile"
 )
 
 // Read reads and validates a model file. Faults of its content are a
@@ -164,25 +164,21 @@ const maxFile = 2 << 30
 // readObject reads a file that begins with a brace; of anything else, such as
 // a data file given for a model, it reads no more than the beginning.
 func readObject(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := textfile.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
+	data, err := textfile.Read(f, maxFile, func(head []byte) error {
+		if text := bytes.TrimSpace(head); len(text) > 0 && text[0] != '{' {
+			return jsonFault(path, head, int64(bytes.IndexByte(head, text[0])+1), "want a JSON object")
+		}
+		return nil
+	})
+	if errors.Is(err, textfile.ErrTooLarge) || errors.Is(err, textfile.ErrNotText) {
+		return nil, &dataset.Error{File: path, Msg: "not a model or truth file: " + err.Error()}
 	}
-	head = head[:n]
-	if text := bytes.TrimSpace(head); len(text) > 0 && text[0] != '{' {
-		return nil, jsonFault(path, head, int64(bytes.IndexByte(head, text[0])+1), "want a JSON object")
-	}
-	rest, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err == nil && len(rest) == maxFile {
-		err = &dataset.Error{File: path, Msg: fmt.Sprintf("more than %d GiB, which no model takes", maxFile>>30)}
-	}
-	return append(head, rest...), err
+	return data, err
 }
 
 func jsonFault(path string, data []byte, offset int64, msg string) error {

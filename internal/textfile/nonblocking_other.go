@@ -1,0 +1,5 @@
+//go:build !unix
+
+package textfile
+
+const nonBlocking = 0

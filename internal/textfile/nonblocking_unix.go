@@ -1,0 +1,7 @@
+//go:build unix
+
+package textfile
+
+import "syscall"
+
+const nonBlocking = syscall.O_NONBLOCK
