@@ -91,13 +91,25 @@ func panicPlace(stack []byte) string {
 // five seconds; what does not watch its context is cut off before.
 const grace = 4 * time.Second
 
-// withSignals returns a context that SIGINT and SIGTERM end with a
+// caught are the signals that end a command. One that is ignored at the start, as
+// by nohup, stays ignored; a plea to end is never.
+func caught() []os.Signal {
+	list := []os.Signal{syscall.SIGTERM}
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// withSignals returns a context that SIGINT, SIGTERM and SIGHUP end with a
 // *[signalError] as its cause. A second signal, or the end of grace, ends the
 // process; temporary files are gone by then, for they watch the same context.
 func withSignals(parent context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, caught()...)
 	finished := make(chan struct{})
 	go func() {
 		var cause error

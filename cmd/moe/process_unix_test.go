@@ -91,6 +91,7 @@ func TestSignals(t *testing.T) {
 		args   []string
 	}{
 		"SIGINT while writing":    {syscall.SIGINT, 130, []string{"sample", "--activation", "relu", "--k", "2", "--d", "10", "--n", "100000000", "-o", "out.csv"}},
+		"SIGHUP while writing":    {syscall.SIGHUP, 129, []string{"sample", "--activation", "relu", "--k", "2", "--d", "10", "--n", "100000000", "-o", "out.csv"}},
 		"SIGTERM while writing":   {syscall.SIGTERM, 143, []string{"sample", "--activation", "relu", "--k", "2", "--d", "10", "--n", "100000000", "-o", "out.npy"}},
 		"SIGTERM while fitting":   {syscall.SIGTERM, 143, []string{"fit", "data.npy", "--activation", "sigmoid", "--k", "8", "-o", "out.csv"}},
 		"SIGTERM while waiting":   {syscall.SIGTERM, 143, []string{"predict", "model.json", "-", "-o", "out.csv"}},
@@ -162,6 +163,33 @@ func TestSignals(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+// What is ignored at the start, as nohup and a shell's background jobs have it,
+// stays ignored; SIGTERM never is.
+func TestIgnoredSignals(t *testing.T) {
+	for name, ignored := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT} {
+		dir := t.TempDir()
+		moe, stderr := command(t, dir, "sample", "--activation", "relu", "--k", "2", "--d", "10", "--n", "100000000", "-o", "out.csv")
+		cmd := exec.Command("/bin/sh", append([]string{"-c", `trap "" ` + name + `; exec "$0" "$@"`}, moe.Args...)...)
+		cmd.Dir, cmd.Env, cmd.Stderr = moe.Dir, moe.Env, stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "bytes in the temporary file", func() bool { return writing(t, cmd, dir) })
+		for range 3 {
+			if err := cmd.Process.Signal(ignored); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code := exitOf(cmd.Wait()); code != 143 {
+			t.Errorf("SIG%s ignored: exit code %d, stderr %q", name, code, stderr)
+		}
 	}
 }
 

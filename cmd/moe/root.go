@@ -23,7 +23,7 @@ others come as plugins.
 
 Exit codes: 0 the answer is yes, 1 the answer is no, 64 usage, 65 bad data or
 model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
-74 input/output error, 77 plugin not trusted, 130 and 143 ended by a signal.`,
+74 input/output error, 77 plugin not trusted, 129, 130 and 143 ended by a signal.`,
 		Example: `  moe sample --activation relu --k 2 --d 10 --n 10000 --sigma 0.05 -o data.csv --truth truth.json
   moe fit data.csv --activation relu --k 2 -o model.json
   moe predict model.json data.csv -o predictions.csv
