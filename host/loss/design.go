@@ -111,7 +111,7 @@ func (x *design) multiply(n int) {
 	at := 0
 	for j, a := range x.cols {
 		for _, b := range x.cols[j:] {
-			floats.MulTo(x.products[at:at+n], a, b)
+			mulTo(x.products[at:at+n], a, b)
 			at += n
 		}
 	}
@@ -153,10 +153,27 @@ func gramOf(dst, terms []float64, cols [][]float64, room []float64) {
 	}
 	weighted, at := room[:len(terms)], 0
 	for j, a := range cols {
-		floats.MulTo(weighted, terms, a)
+		mulTo(weighted, terms, a)
 		for _, b := range cols[j:] {
 			dst[at] += floats.Dot(weighted, b)
 			at++
 		}
+	}
+}
+
+// mulTo is floats.MulTo four at a time: it takes about a sixth of an EM step.
+func mulTo(dst, s, t []float64) {
+	n := len(dst)
+	s, t = s[:n], t[:n]
+	i := 0
+	for ; i+4 <= n; i += 4 {
+		d, a, b := dst[i:i+4:i+4], s[i:i+4:i+4], t[i:i+4:i+4]
+		d[0] = a[0] * b[0]
+		d[1] = a[1] * b[1]
+		d[2] = a[2] * b[2]
+		d[3] = a[3] * b[3]
+	}
+	for ; i < n; i++ {
+		dst[i] = s[i] * t[i]
 	}
 }

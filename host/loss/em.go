@@ -18,9 +18,9 @@ func (s *expertGrams) block(w *work) {
 	n := w.N
 	wt := w.terms[:n]
 	for i := range s.k {
-		dg := w.dg[i*n : (i+1)*n]
-		for t, p := range w.PostOf(i) {
-			wt[t] = p * dg[t] * dg[t]
+		r, dg := w.PostOf(i)[:n], w.dg[i*n:][:n]
+		for t, v := range dg {
+			wt[t] = r[t] * v * v
 		}
 		w.addGram(s.gram(i), wt)
 	}

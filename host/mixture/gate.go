@@ -58,6 +58,7 @@ func (Flat) Missing(dst []float64, j, m int, r *Posterior) {
 
 // covariance writes that of two classes' indicators: p(δ − q).
 func covariance(dst, p, q []float64, same bool) {
+	dst, q = dst[:len(p)], q[:len(p)]
 	if same {
 		for t, v := range p {
 			dst[t] = v * (1 - v)
@@ -72,6 +73,7 @@ func covariance(dst, p, q []float64, same bool) {
 // Cross implements [CurvedGate]: −r_i(δ_ij − r_j)·v.
 func (Flat) Cross(dst []float64, i, j int, v []float64, r *Posterior) {
 	ri, rj := r.PostOf(i), r.PostOf(j)
+	dst, v, rj = dst[:len(ri)], v[:len(ri)], rj[:len(ri)]
 	for t, p := range ri {
 		dst[t] = p * rj[t] * v[t]
 	}
