@@ -99,7 +99,12 @@ func TestFit(t *testing.T) {
 // TestFitOfRough: where there is no approximation the fit takes every value from
 // the activation, and says so.
 func TestFitOfRough(t *testing.T) {
-	act := sdk.Func{Name: "grainy", G: func(z float64) float64 { return float64(float32(math.Tanh(z))) }, DG: func(z float64) float64 { return 4 * dlogistic(2*z) }}
+	// A saw of slopes 1 ± 1e−7, with more kinks than panels.
+	const teeth, slope = 200, 1e-7
+	act := sdk.Func{Name: "grainy",
+		G:  func(z float64) float64 { return z + slope*math.Abs(z-math.Round(z*teeth)/teeth) },
+		DG: func(z float64) float64 { return 1 + math.Copysign(slope, z-math.Round(z*teeth)/teeth) },
+	}
 	src := draw(t, act, 2000, 1)
 	direct := fit(t, act, src, host.Config{K: 2})
 	asked := fit(t, act, src, host.Config{K: 2, Approximate: true})

@@ -51,16 +51,17 @@ func Random(p *problem.Problem, e *moment.Evidence) Start {
 	}}
 }
 
-// leastOwnNoise is the least noise level of the user's start, relative to the
-// target's rms: smaller, and a start that is a little off freezes where it is.
-const leastOwnNoise = 0.1
+// mostOwnPrecision is how many times smaller than the target's rms the noise of
+// the user's start may be: smaller, and a start that is a little off freezes where
+// it is.
+const mostOwnPrecision = 10
 
 // Own is the user's start, given in the units of the data.
 func Own(p *problem.Problem, start *model.Params) Start {
 	return Start{KindOwn, func(context.Context, *rand.Rand) (*model.Params, error) {
 		q := p.Units.Into(start.Clone())
 		for i, s := range q.Sigma {
-			q.Sigma[i] = max(s, p.RMS()*leastOwnNoise)
+			q.Sigma[i] = max(s, p.RMS()/mostOwnPrecision)
 		}
 		return p.Shape.Adopt(q), nil
 	}}
