@@ -22,6 +22,7 @@ type Noise struct {
 
 	// Expectations that [Noise.Samples] is made of.
 	q22, q22z float64 // E[q2²], E[q2²·Z²]
+	q33       [3]float64
 	q44       [4]float64
 	q24       [4]float64
 }
@@ -65,6 +66,13 @@ func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
 	}
 	for q := range n.q44 {
 		n.q44[q] = e(q44, square(q))
+	}
+	if t.Has(3) {
+		q3 := centred(grid, polynomial{0, t.Cubic.Beta, t.Cubic.Alpha, 1}, mean, s).scale(1 / t.Cubic.C3)
+		q33 := q3.times(q3)
+		for q := range n.q33 {
+			n.q33[q] = e(q33, square(q))
+		}
 	}
 	n.q24[2] = e(q24, func(z float64) float64 { return gauss.Hermite(2, z) })
 	n.q24[3] = e(q24, func(z float64) float64 { return z * gauss.Hermite(3, z) })
