@@ -31,7 +31,7 @@ func KMeans(p *problem.Problem, rows model.Rows) Start {
 }
 
 // standardised returns the rows (x, y) with every column at mean 0 and unit
-// variance; a column that is constant stays.
+// variance; a column that is constant stays constant.
 func standardised(data *model.Data) *mat.Dense {
 	m := mat.NewDense(data.N, data.D+1, nil)
 	at := 0

@@ -119,7 +119,6 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
 	var chol mat.Cholesky
 	var lower mat.TriDense
-	step, noise := mat.NewVecDense(l.Dim(), nil), mat.NewVecDense(l.Dim(), nil)
 	for failures := 0; failures < restarts; failures++ {
 		if failures == 0 {
 			if _, err := l.Hessian(ctx, h, grad, c.Run.X); err != nil {
@@ -131,14 +130,11 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 			}
 			chol.LTo(&lower)
 		}
-		for i := range l.Dim() {
-			noise.SetVec(i, rng.NormFloat64())
-		}
-		if step.SolveVec(lower.T(), noise) != nil {
+		step := errorStep(&lower, rng)
+		if step == nil {
 			return nil
 		}
-		theta := floats.AddTo(make([]float64, l.Dim()), c.Run.X, step.RawVector().Data)
-		run, err := Climb(ctx, l, theta, nil)
+		run, err := Climb(ctx, l, floats.AddTo(step, step, c.Run.X), nil)
 		if err != nil {
 			return err
 		}
@@ -152,4 +148,18 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 		}
 	}
 	return nil
+}
+
+// errorStep draws a step from N(0, (LLᵀ)⁻¹), nil if L is singular: of about one
+// standard error where LLᵀ is the information.
+func errorStep(lower *mat.TriDense, rng *rand.Rand) []float64 {
+	n, _ := lower.Dims()
+	step, noise := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
+	for i := range n {
+		noise.SetVec(i, rng.NormFloat64())
+	}
+	if step.SolveVec(lower.T(), noise) != nil {
+		return nil
+	}
+	return step.RawVector().Data
 }

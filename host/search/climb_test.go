@@ -1,0 +1,199 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/plugins/identity"
+)
+
+// TestTooFarBehind: a run is ended from its fifth iteration on, as soon as a
+// hundred iterations as good as the last would not reach the best value.
+func TestTooFarBehind(t *testing.T) {
+	inf := math.Inf(1)
+	for name, c := range map[string]struct {
+		best   float64
+		values []float64 // after iterations 1, 2, …
+		ends   int       // the iteration that it ends, 0 for none
+	}{
+		"nothing to be behind":        {inf, []float64{9, 9, 9, 9, 9, 9, 9}, 0},
+		"crawls far behind":           {1, []float64{9, 8.99, 8.98, 8.97, 8.96, 8.95, 8.94}, 5},
+		"crawls later":                {1, []float64{9, 8, 7, 6, 5, 4, 3.999, 3.998}, 7},
+		"slows down":                  {1, []float64{9, 8.92, 8.84, 8.76, 8.68, 8.63, 8.5}, 6}, // 7.68 left, 8 in a hundred; then 7.63 left, 5 in a hundred
+		"fast enough":                 {1, []float64{9, 8.92, 8.84, 8.76, 8.68, 8.6, 8.52}, 0},
+		"better than the best, still": {1, []float64{0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, 0},
+		"rises":                       {1, []float64{2, 2, 2, 2, 1.5, 1.6}, 6},
+	} {
+		stop, ends := tooFarBehind(c.best), 0
+		for i, v := range c.values {
+			if stop(i+1, v) {
+				ends = i + 1
+				break
+			}
+		}
+		if ends != c.ends {
+			t.Errorf("%s: ended after iteration %d, want %d", name, ends, c.ends)
+		}
+	}
+}
+
+// TestClimb: the gradient vanishes where a climb ends, beside what it was; the
+// path never rises, has a point for the start and for every iteration that
+// moved, and ends at the result.
+func TestClimb(t *testing.T) {
+	for name, r := range map[string]problem.Request{
+		"plain": {}, "intercepts": {Intercept: true}, "noise per expert": {Noise: problem.PerExpert{}},
+	} {
+		p, truth := drawn(t, identity.Family, 3, 5, 1500, 0.2, 2, r)
+		e := measure(t, p)
+		for seed := range uint64(4) {
+			q, err := Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seed == 0 {
+				q = p.Shape.Adopt(truth)
+			}
+			l := likelihood(p, p.Rows)
+			run, err := Climb(t.Context(), l, l.Theta(q), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, after := make([]float64, l.Dim()), make([]float64, l.Dim())
+			start, err := l.Grad(t.Context(), before, l.Theta(q))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Grad(t.Context(), after, run.X); err != nil {
+				t.Fatal(err)
+			}
+			// A promised fall of 1e−12 is a gradient of 1e−6 of a unit of curvature;
+			// Newton's last step leaves less.
+			if run.Status != optim.Converged || floats.Norm(after, 2) > 1e-6 || floats.Norm(before, 2) < 1e-3 {
+				t.Errorf("%s, start %d: %v, gradient %v of %v at the start", name, seed, run.Status, floats.Norm(after, 2), floats.Norm(before, 2))
+			}
+			if !slices.IsSortedFunc(run.Trace, func(a, b float64) int { return int(math.Copysign(1, b-a)) }) {
+				t.Errorf("%s, start %d: the path rises: %v", name, seed, run.Trace)
+			}
+			if n := len(run.Trace); run.Trace[0] != start || run.Trace[n-1] != run.Value || n > run.Iterations+2 {
+				t.Errorf("%s, start %d: from %v, a path of %d points from %v to %v, value %v after %d iterations", name, seed, start, n, run.Trace[0], run.Trace[n-1], run.Value, run.Iterations)
+			}
+		}
+	}
+}
+
+// TestApproach ends where an iteration of EM gains less than 1e−4 per row for
+// the first time, and does not call that an optimum.
+func TestApproach(t *testing.T) {
+	p, _ := drawn(t, identity.Family, 3, 5, 1500, 0.2, 2, problem.Request{})
+	q, err := Random(p, measure(t, p)).Draw(t.Context(), rand.New(rand.NewPCG(1, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := likelihood(p, p.Rows)
+	r, err := approach(t.Context(), l, l.Theta(q), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range r.Trace[1:] {
+		if crawls := r.Trace[i]-v < 1e-4; crawls != (i == len(r.Trace)-2) {
+			t.Errorf("iteration %d of %d gains %v", i+1, len(r.Trace)-1, r.Trace[i]-v)
+		}
+	}
+	if r.Status != optim.IterationLimit {
+		t.Errorf("status %v", r.Status)
+	}
+	end, err := sharpen(t.Context(), l, r, nil)
+	if err != nil || end.Status != optim.Converged || end.Iterations <= r.Iterations || !slices.Equal(end.Trace[:len(r.Trace)], r.Trace) {
+		t.Errorf("sharpened: %v after %d iterations of which %d were made before, error %v", end.Status, end.Iterations, r.Iterations, err)
+	}
+}
+
+// TestClimbIsStopped after any iteration, of EM or of Newton, or after those that
+// end one and begin the other.
+func TestClimbIsStopped(t *testing.T) {
+	p, _, hopeless, _ := trap(t)
+	l := likelihood(p, p.Rows)
+	path := climbed(t, p, p.Rows, hopeless).Trace
+	for at := 20; at < len(path)-4; at++ {
+		r, err := Climb(t.Context(), l, l.Theta(hopeless), func(_ int, value float64) bool { return value <= path[at]+1e-9 })
+		if err != nil || r.Status != optim.Stopped || r.Value > path[at]+1e-9 || r.Value < path[at+3]-1e-9 {
+			t.Errorf("stopped at point %d of %d: %v, value %v, want %v; error %v", at, len(path), r.Status, r.Value, path[at], err)
+		}
+	}
+}
+
+// TestClimbWithoutHessian: a problem too large for one goes the way of L-BFGS, to
+// a point where the gradient vanishes, and is asked whether to stop.
+func TestClimbWithoutHessian(t *testing.T) {
+	const k, d = 12, 130 // 12·23·130·131/2 is more than two million numbers
+	rng := rand.New(rand.NewPCG(1, 1))
+	b := model.Block{N: 256, X: make([]float64, 256*d), Y: make([]float64, 256)}
+	for i := range b.X {
+		b.X[i] = rng.NormFloat64()
+	}
+	for i := range b.Y {
+		b.Y[i] = rng.NormFloat64()
+	}
+	q := model.NewParams(k, d)
+	q.Sigma[0] = 1
+	for i := range k {
+		q.Regressor(i)[i] = 0.1
+	}
+	// All but the noise and the first two features' coefficients are held.
+	free := loss.Free{Regressors: true, Sigma: true, ExpertColumns: []int{0, 1}}
+	l := loss.NewLikelihood(&model.Data{N: 256, D: d, Blocks: []model.Block{b}}, activation(t, identity.Family), q, free, 1)
+	if l.Dense() {
+		t.Fatal("the problem has room for a Hessian")
+	}
+	r, err := Climb(t.Context(), l, l.Theta(q), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := make([]float64, l.Dim()), make([]float64, l.Dim())
+	if _, err := l.Grad(t.Context(), before, l.Theta(q)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Grad(t.Context(), after, r.X); err != nil {
+		t.Fatal(err)
+	}
+	if r.Status != optim.Converged || floats.Norm(after, 2) > 1e-3*floats.Norm(before, 2) {
+		t.Errorf("%v, gradient %v of %v", r.Status, floats.Norm(after, 2), floats.Norm(before, 2))
+	}
+	r, err = Climb(t.Context(), l, l.Theta(q), func(i int, _ float64) bool { return i == 3 })
+	if err != nil || r.Status != optim.Stopped || r.Iterations != 3 {
+		t.Errorf("stopped after three: %v after %d, error %v", r.Status, r.Iterations, err)
+	}
+}
+
+// TestGoOn: what was and what comes are one path.
+func TestGoOn(t *testing.T) {
+	for _, c := range []struct{ was, comes, want []float64 }{
+		{[]float64{5, 3}, []float64{3, 2, 1}, []float64{5, 3, 2, 1}},
+		{nil, []float64{3, 2}, []float64{3, 2}},
+		{[]float64{5, 3}, nil, []float64{5, 3}},
+	} {
+		was := &optim.Result{X: []float64{7}, Iterations: 4, Trace: append(make([]float64, 0, 9), c.was...)}
+		got, err := goOn(was, func(x []float64) (*optim.Result, error) {
+			if x[0] != 7 {
+				t.Errorf("goes on from %v", x)
+			}
+			return &optim.Result{Iterations: 2, Trace: c.comes}, nil
+		})
+		if err != nil || got.Iterations != 6 || !slices.Equal(got.Trace, c.want) {
+			t.Errorf("%v and %v make %v after %d iterations, error %v", c.was, c.comes, got.Trace, got.Iterations, err)
+		}
+		if fmt.Sprint(was.Trace) != fmt.Sprint(append([]float64{}, c.was...)) {
+			t.Errorf("the path before is now %v", was.Trace)
+		}
+	}
+}

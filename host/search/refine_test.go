@@ -1,0 +1,270 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/relu"
+)
+
+// TestContenders: the distinct optima within the gap of the best, three at most.
+// Over 1000 rows two are distinct if they differ by more than 0.0005.
+func TestContenders(t *testing.T) {
+	for name, c := range map[string]struct{ values, want []float64 }{
+		"one":               {[]float64{1}, []float64{1}},
+		"distinct":          {[]float64{1, 1.001, 1.002}, []float64{1, 1.001, 1.002}},
+		"the same":          {[]float64{1, 1.0004, 1.001, 1.0014}, []float64{1, 1.001}},
+		"from the last one": {[]float64{1, 1.0004, 1.0008, 1.0012}, []float64{1, 1.0008}},
+		"the gap":           {[]float64{1, 1.0199, 1.0201}, []float64{1, 1.0199}},
+		"three at most":     {[]float64{1, 1.001, 1.002, 1.003, 1.004}, []float64{1, 1.001, 1.002}},
+		"failed":            {[]float64{1, math.Inf(1)}, []float64{1}},
+	} {
+		var all []*Candidate
+		for _, v := range c.values {
+			all = append(all, ended(v, optim.Converged, false))
+		}
+		var got []float64
+		for _, c := range contenders(all, 1000) {
+			got = append(got, c.Run.Value)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: contenders %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// pairs is a problem of three experts on two pairs of lines, at −11 and −9 and at
+// 9 and 11. It has two maxima: one expert has a pair to itself, and two share
+// the other, better the heavier one. Of the first rows, so many, the left pair
+// has the share left, of the others the right pair the share right.
+func pairs(t testing.TB, n, first int, left, right float64) (p *problem.Problem, shareLeft, shareRight *model.Params) {
+	p = parallels(t, n, 3, func(row int) float64 {
+		centre, share := -10.0, left
+		if row >= first {
+			centre, share = 10, right
+		}
+		if math.Mod(float64(row)*math.Phi, 1) >= share {
+			centre = -centre
+		}
+		return centre + float64(1-2*(row%2))
+	}, problem.Request{Noise: problem.PerExpert{}})
+	return p, at(p, 0.5, -11, -9, 10), at(p, 0.5, -10, 9, 11)
+}
+
+// firstBlocks is the part of the rows in the first blocks.
+func firstBlocks(p *problem.Problem, blocks int) *model.Data {
+	all := p.Rows.(*model.Data)
+	return &model.Data{N: blocks * model.BlockRows, D: all.D, Blocks: all.Blocks[:blocks]}
+}
+
+// TestRefineTakesTheBestOfAllRows: of two maxima the better one on the part is
+// not the better one on all rows.
+func TestRefineTakesTheBestOfAllRows(t *testing.T) {
+	p, shareLeft, shareRight := pairs(t, 2048, 512, 0.43, 0.56)
+	part := firstBlocks(p, 2)
+	onPart := [2]*optim.Result{climbed(t, p, part, shareLeft), climbed(t, p, part, shareRight)}
+	onAll := [2]*optim.Result{climbed(t, p, p.Rows, shareLeft), climbed(t, p, p.Rows, shareRight)}
+	if gap := onPart[1].Value - onPart[0].Value; gap < SameOptimum(512) || gap > contenderGap || onAll[0].Value < onAll[1].Value+SameOptimum(2048) {
+		t.Fatalf("on the part %v and %v, on all rows %v and %v: the data decide nothing", onPart[0].Value, onPart[1].Value, onAll[0].Value, onAll[1].Value)
+	}
+	l := likelihood(p, part)
+	var all []*Candidate
+	for _, r := range onPart {
+		all = append(all, &Candidate{Run: r, Params: l.Params(r.X), Rows: part.N})
+	}
+	kept := copies(all)
+	task := &Task{Problem: p, Part: part}
+	var told []string
+	task.Refining = func(done, total int) { told = append(told, fmt.Sprintf("%d of %d", done, total)) }
+	best, err := task.refine(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best != all[1].refined || best.Rows != 2048 || best.Run.Status != optim.Converged || math.Abs(best.Run.Value-onAll[1].Value) > 1e-9 {
+		t.Errorf("best on all rows: %v (%v), want %v", best.Run.Value, best.Run.Status, onAll[1].Value)
+	}
+	if other := all[0].refined; other == nil || math.Abs(other.Run.Value-onAll[0].Value) > 1e-9 {
+		t.Errorf("the other contender: %+v, want value %v", other, onAll[0].Value)
+	}
+	if fmt.Sprint(told) != "[0 of 2 1 of 2]" {
+		t.Errorf("told of contenders %v", told)
+	}
+	for i, c := range all { // more may join them there
+		if c.Run.Value != kept[i].Run.Value || c.Rows != kept[i].Rows || c.Params != all[i].Params || fmt.Sprint(c.Params) != fmt.Sprint(kept[i].Params) {
+			t.Errorf("candidate %d on the part: value %v on %d rows, was %v on %d", i, c.Run.Value, c.Rows, kept[i].Run.Value, kept[i].Rows)
+		}
+	}
+}
+
+// TestRefineByLevels: of two maxima within the gap on the part one is left behind
+// on 16 times as many rows, and not taken to all of them.
+func TestRefineByLevels(t *testing.T) {
+	const part, level, n = 256, 16 * 256, 24 * 1024
+	p, shareLeft, shareRight := pairs(t, n, part, 0.42, 0.56)
+	on := firstBlocks(p, 1)
+	l := likelihood(p, on)
+	task := &Task{Problem: p, Part: on}
+	var all []*Candidate
+	for _, q := range []*model.Params{shareLeft, shareRight} {
+		r := climbed(t, p, on, q)
+		all = append(all, &Candidate{Run: r, Params: l.Params(r.X), Rows: part})
+	}
+	slices.SortFunc(all, compare)
+	if gap := all[1].Run.Value - all[0].Run.Value; gap < SameOptimum(part) || gap > contenderGap {
+		t.Fatalf("a gap of %v on the part: the data decide nothing", gap)
+	}
+	best, err := task.refine(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := climbed(t, p, p.Rows, shareRight).Value
+	if best.Rows != n || math.Abs(best.Run.Value-want) > 1e-9 {
+		t.Errorf("best: %v on %d rows, want %v on %d", best.Run.Value, best.Rows, want, n)
+	}
+	for _, c := range all {
+		if c.refined == nil {
+			t.Error("a contender was not refined")
+			continue
+		}
+		if c.refined == best {
+			continue
+		}
+		want := climbed(t, p, model.Part(p.Rows, level), shareLeft).Value
+		if c.refined.Rows != level || math.Abs(c.refined.Run.Value-want) > 1e-9 {
+			t.Errorf("the one left behind: %v on %d rows, want %v on %d", c.refined.Run.Value, c.refined.Rows, want, level)
+		}
+	}
+}
+
+// TestRefineOnThePart: a candidate that converged on all rows is taken as it is;
+// one that did not climbs on.
+func TestRefineOnThePart(t *testing.T) {
+	p, truth := drawn(t, identity.Family, 2, 4, 600, 0.2, 1, problem.Request{})
+	l := likelihood(p, p.Rows)
+	r := climbed(t, p, p.Rows, truth)
+	for _, status := range []optim.Status{optim.Converged, optim.IterationLimit} {
+		was := *r
+		was.Status = status
+		c := &Candidate{Run: &was, Params: l.Params(r.X), Rows: 600}
+		best, err := (&Task{Problem: p, Part: p.Rows}).refine(t.Context(), []*Candidate{c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken := best.Run == &was; taken != (status == optim.Converged) || best.Run.Status != optim.Converged || best.Run.Value > r.Value {
+			t.Errorf("%v on all rows: taken as it is %v, value %v of %v", status, taken, best.Run.Value, r.Value)
+		}
+	}
+}
+
+// TestRefineWithKnownNoise: candidates climb with the noise free; the best ends
+// at the maximum with the noise as given.
+func TestRefineWithKnownNoise(t *testing.T) {
+	for _, noise := range []problem.Noise{problem.Shared{Sigma: 0.5}, problem.PerExpert{Sigma: 0.5}} {
+		p, truth := drawn(t, identity.Family, 2, 4, 600, 0.2, 1, problem.Request{Noise: noise})
+		r := climbed(t, p, p.Rows, p.Shape.Adopt(truth))
+		l := likelihood(p, p.Rows)
+		best, err := (&Task{Problem: p, Part: p.Rows}).refine(t.Context(), []*Candidate{{Run: r, Params: l.Params(r.X), Rows: 600}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range best.Params.Sigma {
+			if s != 0.5 {
+				t.Errorf("%s: noise levels %v, want 0.5", noise.Name(), best.Params.Sigma)
+			}
+		}
+		held := loss.NewLikelihood(p.Rows, p.G, best.Params, loss.Free{Regressors: true, Gating: true}, 1)
+		grad := make([]float64, held.Dim())
+		if v, err := held.Grad(t.Context(), grad, held.Theta(best.Params)); err != nil || v != best.Run.Value || floats.Norm(grad, 2) > 1e-6 || best.Run.Status != optim.Converged {
+			t.Errorf("%s: value %v, want %v; gradient %v, %v, error %v", noise.Name(), best.Run.Value, v, floats.Norm(grad, 2), best.Run.Status, err)
+		}
+	}
+}
+
+// TestPerturb: where g has a kink so has the likelihood, and the maximum next to
+// the truth is not the highest nearby: a search by hand among a hundred points
+// about it finds one that is higher by 0.2 in the total, and so do the
+// restarts. Where g has none they leave the run alone.
+func TestPerturb(t *testing.T) {
+	p, truth := drawn(t, relu.Family, 2, 4, 200, 0.5, 4, problem.Request{})
+	l := likelihood(p, p.Rows)
+	r := climbed(t, p, p.Rows, truth)
+	rng, highest := rand.New(rand.NewPCG(1, 2)), r.Value
+	for range 100 {
+		theta := slices.Clone(r.X)
+		for i := range theta {
+			theta[i] += 0.07 * rng.NormFloat64() // about σ/√(n/4), a standard error
+		}
+		near, err := Climb(t.Context(), l, theta, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		highest = min(highest, near.Value)
+	}
+	const gain = 0.2 / 200
+	if highest > r.Value-gain {
+		t.Fatalf("the highest maximum nearby is %v, that next to the truth %v", highest, r.Value)
+	}
+	all := []*Candidate{{Run: r, Params: l.Params(r.X), Rows: 200}}
+	best, err := (&Task{Problem: p, Part: p.Rows}).refine(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best.Run.Value > r.Value-gain || best.Run.Iterations <= r.Iterations || best.Run.Status != optim.Converged {
+		t.Errorf("value %v (%v) after %d iterations, want %v or less", best.Run.Value, best.Run.Status, best.Run.Iterations, r.Value-gain)
+	}
+	if !floats.EqualApprox(l.Theta(best.Params), best.Run.X, 1e-12) || !slices.Equal(best.Run.Trace[:len(r.Trace)], r.Trace) {
+		t.Errorf("parameters %v and path %v of a run that ended at %v", best.Params, best.Run.Trace, best.Run.X)
+	}
+
+	smooth, truth := drawn(t, identity.Family, 2, 4, 200, 0.5, 4, problem.Request{})
+	l = likelihood(smooth, smooth.Rows)
+	r = climbed(t, smooth, smooth.Rows, truth)
+	all = []*Candidate{{Run: r, Params: l.Params(r.X), Rows: 200}}
+	if best, err = (&Task{Problem: smooth, Part: smooth.Rows}).refine(t.Context(), all); err != nil || best.Run != r {
+		t.Errorf("a likelihood without kinks: %+v, error %v", best.Run, err)
+	}
+}
+
+// TestErrorStep: the covariance of the steps is the inverse of the information, of
+// one that is far from diagonal. Bounds are four standard errors of a covariance
+// over so many draws, √((c_ij² + c_ii·c_jj)/n).
+func TestErrorStep(t *testing.T) {
+	const n = 20_000
+	information := mat.NewSymDense(3, []float64{4, 3, 0, 3, 9, -20, 0, -20, 100})
+	var chol mat.Cholesky
+	if !chol.Factorize(information) {
+		t.Fatal("not positive definite")
+	}
+	var lower mat.TriDense
+	chol.LTo(&lower)
+	var want mat.Dense
+	if err := want.Inverse(information); err != nil {
+		t.Fatal(err)
+	}
+	rng, got := rand.New(rand.NewPCG(11, 0)), mat.NewSymDense(3, nil)
+	for range n {
+		got.SymRankOne(got, 1./n, mat.NewVecDense(3, errorStep(&lower, rng)))
+	}
+	for i := range 3 {
+		for j := range 3 {
+			c := want.At(i, j)
+			if se := math.Sqrt((c*c + want.At(i, i)*want.At(j, j)) / n); math.Abs(got.At(i, j)-c) > 4*se {
+				t.Errorf("covariance %d, %d is %v, want %v ± %v", i, j, got.At(i, j), c, se)
+			}
+		}
+	}
+	if step := errorStep(mat.NewTriDense(2, mat.Lower, []float64{1, 0, 1, 0}), rng); step != nil {
+		t.Errorf("a step of %v where the information is singular", step)
+	}
+}

@@ -1,0 +1,436 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/plugins/relu"
+)
+
+// TestScreeningPart: 2000 rows in whole blocks, or 20 for each parameter, where
+// the data have twice as many; else all.
+func TestScreeningPart(t *testing.T) {
+	for _, c := range []struct{ n, k, d, want int }{
+		{500, 2, 3, 500},
+		{3999, 2, 3, 3999},
+		{4000, 2, 3, 8 * 256},
+		{100_000, 2, 3, 8 * 256},
+		{100_000, 5, 50, 36 * 256}, // 451 parameters
+		{18_039, 5, 50, 18_039},
+		{18_040, 5, 50, 36 * 256},
+	} {
+		all := &model.Data{N: c.n, D: c.d, Blocks: make([]model.Block, (c.n+255)/256)}
+		got, _ := ScreeningPart(&problem.Problem{Rows: all, Shape: problem.Shape{K: c.k, D: c.d}}).Dims()
+		if got != c.want {
+			t.Errorf("k = %d, d = %d: %d of %d rows, want %d", c.k, c.d, got, c.n, c.want)
+		}
+	}
+}
+
+// TestWaves: the first starts once each and in order, then the cycle, in fours,
+// or twos for one expert, up to the budget.
+func TestWaves(t *testing.T) {
+	start := func(kind string) Start { return Start{Kind: kind} }
+	task := &Task{
+		Problem: &problem.Problem{Shape: problem.Shape{K: 2}}, Starts: 10,
+		First: []Start{start("a"), start("b")}, Cycle: []Start{start("u"), start("v"), start("w")},
+	}
+	waves := func() (out []string) {
+		for from := 0; from < task.Starts; {
+			kinds := ""
+			for _, c := range task.wave(from) {
+				kinds += c.Kind
+				from++
+			}
+			out = append(out, kinds)
+		}
+		return out
+	}
+	if got := fmt.Sprint(waves()); got != "[abuv wuvw uv]" {
+		t.Errorf("waves %s", got)
+	}
+	task.Starts = 1
+	if got := fmt.Sprint(waves()); got != "[a]" {
+		t.Errorf("one start: %s", got)
+	}
+	task.Starts, task.Problem.Shape.K = 5, 1
+	if got := fmt.Sprint(waves()); got != "[ab uv w]" {
+		t.Errorf("one expert: %s", got)
+	}
+}
+
+// trap is a problem with a start that leads EM to a maximum far below the top, in
+// 40 iterations, and one that leads it to the top.
+func trap(t *testing.T) (p *problem.Problem, top *optim.Result, hopeless, good *model.Params) {
+	t.Helper()
+	p, truth := drawn(t, relu.Family, 4, 8, 1500, 0.1, 3, problem.Request{})
+	top = climbed(t, p, p.Rows, truth)
+	start := Random(p, measure(t, p))
+	var ends []float64
+	for _, seed := range []uint64{5, 0} {
+		q, err := start.Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, climbed(t, p, p.Rows, q).Value)
+		hopeless, good = good, q
+	}
+	if ends[0] < top.Value+0.3 || ends[1] > top.Value+0.01 {
+		t.Fatalf("the starts lead to %v, the top is at %v", ends, top.Value)
+	}
+	return p, top, hopeless, good
+}
+
+// TestBegin: a start goes on to where EM crawls, unless it cannot catch up with
+// the best.
+func TestBegin(t *testing.T) {
+	p, top, hopeless, good := trap(t)
+	task := &Task{Problem: p, Part: p.Rows}
+	l := likelihood(p, p.Rows)
+	for name, c := range map[string]struct {
+		start *model.Params
+		best  float64
+		ends  bool
+	}{
+		"hopeless, alone":          {hopeless, math.Inf(1), false},
+		"hopeless":                 {hopeless, top.Value, true},
+		"hopeless beside the like": {hopeless, 0.275, false}, // it crawls from 0.2716 on
+		"on its way":               {good, top.Value, false},
+	} {
+		alone, err := approach(t.Context(), l, l.Theta(c.start), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := &Candidate{draw: from(c.start).Draw}
+		if err := task.begin(t.Context(), got, nil, c.best); err != nil {
+			t.Fatal(err)
+		}
+		path := got.Run.Trace
+		if !slices.Equal(path, alone.Trace[:len(path)]) || got.Rows != 1500 || !cmp.Equal(got.Params, l.Params(got.Run.X)) {
+			t.Errorf("%s: path %v on %d rows, alone %v", name, path, got.Rows, alone.Trace)
+		}
+		if stopped := got.Run.Status == optim.Stopped; stopped != c.ends || (len(path) < len(alone.Trace)) != c.ends {
+			t.Errorf("%s: %v after %d of %d iterations", name, got.Run.Status, got.Run.Iterations, alone.Iterations)
+		}
+	}
+}
+
+// TestComplete: what has begun goes on to its maximum, unless it is too far
+// behind the best for another hundred iterations, or has ended already.
+func TestComplete(t *testing.T) {
+	p, top, hopeless, good := trap(t)
+	task := &Task{Problem: p, Part: p.Rows}
+	l := likelihood(p, p.Rows)
+	begun := func(start *model.Params) *Candidate {
+		r, err := approach(t.Context(), l, l.Theta(start), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Candidate{Run: r, Params: l.Params(r.X), Rows: 1500}
+	}
+	low := begun(hopeless).Run.Value
+	for name, c := range map[string]struct {
+		start  *model.Params
+		best   float64
+		status optim.Status
+		value  float64
+	}{
+		"near the top":         {good, top.Value, optim.Converged, climbed(t, p, p.Rows, good).Value},
+		"as good as the best":  {good, climbed(t, p, p.Rows, good).Value - 0.4/1500, optim.Converged, climbed(t, p, p.Rows, good).Value},
+		"alone":                {hopeless, math.Inf(1), optim.Converged, climbed(t, p, p.Rows, hopeless).Value},
+		"the best of its wave": {hopeless, low, optim.Converged, climbed(t, p, p.Rows, hopeless).Value},
+		"behind":               {hopeless, top.Value, optim.Stopped, low},
+	} {
+		got := begun(c.start)
+		before := got.Run.Iterations
+		if err := task.complete(t.Context(), got, c.best); err != nil {
+			t.Fatal(err)
+		}
+		if got.Run.Status != c.status || math.Abs(got.Run.Value-c.value) > 1e-9 {
+			t.Errorf("%s: %v at %v, want %v at %v", name, got.Run.Status, got.Run.Value, c.status, c.value)
+		}
+		if went := got.Run.Iterations > before; went != (c.status == optim.Converged) || !cmp.Equal(got.Params, l.Params(got.Run.X)) {
+			t.Errorf("%s: %d iterations, had made %d", name, got.Run.Iterations, before)
+		}
+	}
+	for _, status := range []optim.Status{optim.Stopped, optim.Converged} {
+		got := begun(good)
+		got.Run.Status = status
+		was := got.Run
+		if err := task.complete(t.Context(), got, math.Inf(1)); err != nil || got.Run != was {
+			t.Errorf("a run that is %v went on, error %v", status, err)
+		}
+	}
+}
+
+// TestWaveDoesNotSeeItself: a start is not measured against what others of its
+// wave have come to while it runs, also where they come first: a hopeless one
+// beside the top goes as far as it would alone, and then not to its maximum but on
+// by moves. In the next wave it is cut short.
+func TestWaveDoesNotSeeItself(t *testing.T) {
+	p, top, hopeless, _ := trap(t)
+	l := likelihood(p, p.Rows)
+	best := from(l.Params(top.X))
+	alone, err := approach(t.Context(), l, l.Theta(hopeless), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := &Task{Problem: p, Part: p.Rows, First: []Start{best, from(hopeless), best, best, best, from(hopeless)}, Starts: 6}
+	_, all := run(t, task, State{Least: 6})
+	var whole, cut int
+	for _, c := range all {
+		n := 0
+		for n < min(len(c.Run.Trace), len(alone.Trace)) && c.Run.Trace[n] == alone.Trace[n] {
+			n++
+		}
+		switch {
+		case n == len(alone.Trace):
+			whole++
+			if len(c.Run.Trace) == n || c.Run.Trace[n] < alone.Value {
+				t.Errorf("goes on from %v to %v: not by a move", alone.Value, c.Run.Trace[n:])
+			}
+		case n > 0:
+			cut++
+		}
+	}
+	if whole != 1 || cut != 1 {
+		t.Errorf("of the two hopeless starts %d went as far as alone and %d were cut short, want one each", whole, cut)
+	}
+}
+
+// hard is a search of several waves, with starts of several kinds, of which most
+// end below the best.
+func hard(t *testing.T, threads int) *Task {
+	p, _ := drawn(t, relu.Family, 5, 10, 3000, 0.1, 3, problem.Request{Threads: threads})
+	part := model.Part(p.Rows, 1024)
+	e := measure(t, p)
+	projected, err := model.InMemory(t.Context(), e.Subspace.Project(part))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Task{Problem: p, Part: part, First: []Start{KMeans(p, part)}, Cycle: []Start{Random(p, e), Subspace(p, e, projected)}, Starts: 16}
+}
+
+// until is a judge that wants so many starts.
+func until(wanted int) Judge {
+	return func(_ context.Context, _ *Candidate, all []*Candidate) (int, error) {
+		if len(all) < wanted {
+			return wanted, nil
+		}
+		return 0, nil
+	}
+}
+
+// TestSearchIsReproducible: the same best and the same candidates to the last
+// bit at any number of threads, and from any state that was handed out on the way,
+// which nothing changes afterwards.
+func TestSearchIsReproducible(t *testing.T) {
+	var states, kept []State
+	task := hard(t, 1)
+	task.Checkpoint = func(s State) {
+		states = append(states, s)
+		s.Candidates = copies(s.Candidates)
+		kept = append(kept, s)
+	}
+	best, all, err := Run(t.Context(), task, State{}, until(14))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lows, done, between := 0, 0, 0
+	for _, c := range all {
+		if !c.Agrees {
+			lows++
+		}
+	}
+	for _, s := range kept {
+		switch {
+		case s.Done:
+			done++
+		case s.Least > 0:
+			between++
+		}
+	}
+	if len(all) != 16 || lows < 3 || done < 2 || between < 1 {
+		t.Fatalf("%d candidates, %d of them below the best; of %d states %d end a screening and %d are on the way to what the judge wanted: too easy", len(all), lows, len(kept), done, between)
+	}
+	if diff := cmp.Diff(kept, states, same); diff != "" {
+		t.Errorf("the search went on to change a state that it had handed out:\n%s", diff)
+	}
+	for threads := 2; threads <= 3; threads++ {
+		again, candidates, err := Run(t.Context(), hard(t, threads), State{}, until(14))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(all, candidates, same) + cmp.Diff(best, again, same); diff != "" {
+			t.Errorf("%d threads: another result:\n%s", threads, diff)
+		}
+	}
+	for i, s := range kept {
+		again, candidates, err := Run(t.Context(), hard(t, 1+i%2), s, until(14))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(all, candidates, same) + cmp.Diff(best, again, same); diff != "" {
+			t.Errorf("from state %d of %d (%d starts, done %v): another result:\n%s", i+1, len(kept), len(s.Candidates), s.Done, diff)
+		}
+	}
+}
+
+// TestStreams: every start has the random numbers of its own stream, also in
+// later waves and in a search that was taken up again.
+func TestStreams(t *testing.T) {
+	p, _, _ := stuck(t)
+	top := at(p, 0.3, -2, 2, 20)
+	var mu sync.Mutex
+	var got []uint64
+	task := &Task{Problem: p, Part: p.Rows, Starts: 11, Cycle: []Start{{Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, rng.Uint64())
+		return top.Clone(), nil
+	}}}}
+	var want []uint64
+	for i := range task.Starts {
+		want = append(want, rand.New(rand.NewPCG(1, uint64(i))).Uint64())
+	}
+	var states []State
+	task.Checkpoint = func(s State) { states = append(states, s) }
+	run(t, task, State{Least: 11})
+	if !slices.Equal(got, want) {
+		t.Errorf("numbers %v, want %v", got, want)
+	}
+	got, task.Checkpoint = nil, nil
+	if run(t, task, states[0]); !slices.Equal(got, want[len(states[0].Candidates):]) {
+		t.Errorf("taken up after %d starts: numbers %v, want the last of %v", len(states[0].Candidates), got, want)
+	}
+}
+
+// TestJudgeIsAsked after every screening, of the best as refined on all rows,
+// and obeyed: at least so many starts, at least one more, up to the budget.
+func TestJudgeIsAsked(t *testing.T) {
+	p, _, _ := pairs(t, 2048, 512, 0.43, 0.56)
+	good := from(at(p, 0.5, -11, -9, 10))
+	for name, c := range map[string]struct {
+		starts int
+		wants  []int // at each call, the last for ever
+		asked  string
+	}{
+		"content":          {12, []int{0}, "[4]"},
+		"two more":         {12, []int{6, 0}, "[4 8]"},
+		"many more":        {16, []int{11, 0}, "[4 12]"},
+		"fewer than there": {12, []int{2, 0}, "[4 8]"},
+		"never content":    {10, []int{5}, "[4 8 10]"},
+	} {
+		task := &Task{Problem: p, Part: firstBlocks(p, 2), Cycle: []Start{good}, Starts: c.starts}
+		var asked []int
+		best, all, err := Run(t.Context(), task, State{}, func(_ context.Context, best *Candidate, all []*Candidate) (int, error) {
+			if best.Rows != 2048 || all[0].Rows != 512 || all[0].refined != best {
+				t.Errorf("%s: asked about a best of %d rows, the candidates are of %d", name, best.Rows, all[0].Rows)
+			}
+			if asked = append(asked, len(all)); len(asked) > 5 {
+				t.Fatalf("%s: asked at %v candidates and on", name, asked)
+			}
+			return c.wants[min(len(asked), len(c.wants))-1], nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(asked); got != c.asked || fmt.Sprint(len(all)) != strings.Trim(got[strings.LastIndexAny(got, "[ "):], "[ ]") {
+			t.Errorf("%s: asked at %s candidates, want %s; ended with %d", name, got, c.asked, len(all))
+		}
+		// What comes back is what became of them: the best on all rows, those that
+		// were no contenders on the part.
+		if all[0].Run != best.Run || all[0].Rows != 2048 || all[1].Rows != 512 {
+			t.Errorf("%s: candidates of %d and %d rows", name, all[0].Rows, all[1].Rows)
+		}
+	}
+	bad := errors.New("bad")
+	task := &Task{Problem: p, Part: p.Rows, Cycle: []Start{good}, Starts: 4}
+	if _, _, err := Run(t.Context(), task, State{}, func(context.Context, *Candidate, []*Candidate) (int, error) { return 0, bad }); err != bad {
+		t.Errorf("error %v, want the judge's", err)
+	}
+}
+
+// TestContenderOfBefore: a candidate that was refined when it was the best, and is
+// out of the running once more starts have been made, comes back as it was on the
+// part.
+func TestContenderOfBefore(t *testing.T) {
+	p, _, _ := stuck(t)
+	low, top := from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 0.3, -2, 2, 20))
+	task := &Task{Problem: p, Part: firstBlocks(p, 2), First: []Start{low, low, low, low}, Cycle: []Start{top}, Starts: 8}
+	best, all, err := Run(t.Context(), task, State{}, until(8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best.Run.Value > 2 || all[0].Rows != 900 {
+		t.Errorf("best %v on %d rows", best.Run.Value, all[0].Rows)
+	}
+	for _, c := range all[1:] {
+		if c.Rows != 512 {
+			t.Errorf("a candidate at %v is of %d rows, want those of the part", c.Run.Value, c.Rows)
+		}
+	}
+}
+
+// TestScreeningEnds with the wave in which enough agree, and tells how far it is;
+// a finished screening is not made again.
+func TestScreeningEnds(t *testing.T) {
+	p, _, _ := stuck(t)
+	top := from(at(p, 0.3, -2, 2, 20))
+	var told []string
+	var state State
+	task := &Task{Problem: p, Part: p.Rows, Cycle: []Start{top}, Starts: 12}
+	task.Screening = func(done, total int) { told = append(told, fmt.Sprintf("%d of %d", done, total)) }
+	task.Checkpoint = func(s State) { state = s }
+	best, all := run(t, task, State{})
+	if got := strings.Join(told, ", "); len(all) != 4 || got != "0 of 12, 1 of 12, 2 of 12, 3 of 12, 4 of 12" {
+		t.Errorf("%d starts, told of %s", len(all), got)
+	}
+	if !state.Done || len(state.Candidates) != 4 {
+		t.Fatalf("the last state has %d candidates and done %v", len(state.Candidates), state.Done)
+	}
+	told = nil
+	if again, _ := run(t, task, state); len(told) > 0 || !cmp.Equal(best, again, same) {
+		t.Errorf("taken up behind the screening: told of %v", told)
+	}
+}
+
+// TestNoStartIsFinite: an error about the data, and no result; one that fails
+// among others is the last of them.
+func TestNoStartIsFinite(t *testing.T) {
+	p, _, _ := stuck(t)
+	hopeless := from(at(p, 1e-200, -2e200, 2e200, 2e200))
+	task := &Task{Problem: p, Part: p.Rows, Cycle: []Start{hopeless}, Starts: 6}
+	_, _, err := Run(t.Context(), task, State{}, until(0))
+	if fault := (*dataset.Error)(nil); !errors.As(err, &fault) || !strings.Contains(err.Error(), "no start reached a finite likelihood") {
+		t.Errorf("error %v", err)
+	}
+	task.First = []Start{hopeless, from(at(p, 0.3, -2, 2, 20))}
+	best, all := run(t, task, State{})
+	if best.Failed() || len(all) != 6 || !all[5].Failed() || all[5].Agrees {
+		t.Errorf("%d candidates, best %v", len(all), best.Run.Value)
+	}
+}
+
+// TestStartFails: an error of a start ends the search.
+func TestStartFails(t *testing.T) {
+	p, _, _ := stuck(t)
+	bad := errors.New("bad")
+	task := &Task{Problem: p, Part: p.Rows, Starts: 4, Cycle: []Start{{Kind: "bad", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return nil, bad }}}}
+	if _, _, err := Run(t.Context(), task, State{}, until(0)); err != bad {
+		t.Errorf("error %v, want the start's", err)
+	}
+}

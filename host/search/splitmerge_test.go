@@ -1,0 +1,294 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/plugins/identity"
+)
+
+// TestMoves of structures whose right moves are known by hand.
+func TestMoves(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    loss.Structure
+		want string
+	}{
+		// Experts 1 and 3 share most of expert 3's rows, expert 0 has the large
+		// residuals.
+		"the clear case": {loss.Structure{
+			Mass:    []float64{50, 40, 45, 20},
+			RSS:     []float64{50, 1, 2, 1},
+			Overlap: overlap(4, map[[2]int]float64{{1, 3}: 18, {0, 2}: 5, {0, 1}: 2}),
+		}, "[{1 3 0} {1 3 2} {0 2 3} {0 1 3}]"},
+		// A share counts of the smaller expert's rows, a residual per row: expert 0
+		// has the largest overlap and the largest sum of squares, and neither is the
+		// best.
+		"shares, not sums": {loss.Structure{
+			Mass:    []float64{1000, 400, 10, 8},
+			RSS:     []float64{100, 80, 0.5, 0.1},
+			Overlap: overlap(4, map[[2]int]float64{{0, 1}: 40, {2, 3}: 6, {1, 2}: 0.5}),
+		}, "[{2 3 1} {2 3 0} {0 1 2} {1 2 0}]"},
+		// The larger of a pair is kept, wherever it stands.
+		"three experts": {loss.Structure{
+			Mass:    []float64{10, 30, 20},
+			RSS:     []float64{1, 3, 60},
+			Overlap: overlap(3, map[[2]int]float64{{0, 1}: 9}),
+		}, "[{1 0 2} {2 0 1} {1 2 0}]"},
+		"two experts": {loss.Structure{Mass: []float64{1, 1}, RSS: []float64{1, 1}, Overlap: overlap(2, nil)}, "[]"},
+		"one expert":  {loss.Structure{Mass: []float64{1}, RSS: []float64{1}, Overlap: overlap(1, nil)}, "[]"},
+		// An expert that lost all of its rows shares none with anybody, and stands by
+		// for the one whose residuals are largest.
+		"an empty expert": {loss.Structure{
+			Mass:    []float64{10, 0, 20},
+			RSS:     []float64{10, 0, 40},
+			Overlap: overlap(3, map[[2]int]float64{{0, 2}: 1}),
+		}, "[{0 1 2} {2 0 1} {2 1 0}]"},
+	} {
+		if got := fmt.Sprint(moves(&c.s)); got != c.want {
+			t.Errorf("%s: moves %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// overlap is the symmetric k×k matrix with these entries.
+func overlap(k int, entries map[[2]int]float64) []float64 {
+	m := make([]float64, k*k)
+	for at, v := range entries {
+		m[at[0]*k+at[1]], m[at[1]*k+at[0]] = v, v
+	}
+	return m
+}
+
+// TestApply: the dropped expert has no say any more; the split one's place is
+// taken by two of the same gate and noise whose lines lie at the split one's ±
+// the rms of its residuals along the axis. Everything else stays, the parameters
+// that were moved among it, and so does P(z|x) wherever the last expert, whose
+// gate is 0, stands in the move.
+func TestApply(t *testing.T) {
+	p := model.NewParams(4, 2)
+	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = []float64{1, 2, 3, 4}, []float64{0.5, -0.5, 0.25}, []float64{0.1, 0.2, 0.3, 0.4}
+	for i := range p.Regressors {
+		p.Regressors[i] = float64(i + 1)
+	}
+	for i := range p.Gating {
+		p.Gating[i] = float64(i%3) - 0.75
+	}
+	s := &loss.Structure{Mass: []float64{4, 4, 4, 4}, RSS: []float64{16, 36, 64, 100}}
+	for i := range 4 {
+		s.Axes = append(s.Axes, []float64{0.6, 0, 0.8})
+		if i%2 == 1 {
+			s.Axes[i] = []float64{0, -0.8, 0.6}
+		}
+	}
+	x := []float64{0.7, -1.3}
+	logits := func(q *model.Params) []float64 {
+		out := make([]float64, 4)
+		for i := range out {
+			out[i] = logitOf(q, i, x)
+		}
+		return out
+	}
+	for _, m := range []move{{keep: 0, drop: 1, split: 2}, {keep: 0, drop: 3, split: 1}, {keep: 1, drop: 2, split: 3}, {keep: 3, drop: 0, split: 2}} {
+		was := p.Clone()
+		q := m.apply(p, s)
+		if fmt.Sprint(p) != fmt.Sprint(was) {
+			t.Fatalf("%v changed what it was applied to", m)
+		}
+		rms := math.Sqrt(s.RSS[m.split] / s.Mass[m.split])
+		for i := range 4 {
+			centre, side := i, 0.0
+			switch i {
+			case m.split:
+				side = rms
+			case m.drop:
+				centre, side = m.split, -rms
+			}
+			axis := s.Axes[m.split]
+			want := []float64{p.Regressor(centre)[0] + side*axis[0], p.Regressor(centre)[1] + side*axis[1], p.RegressorIntercepts[centre] + side*axis[2], p.Sigma[centre]}
+			got := []float64{q.Regressor(i)[0], q.Regressor(i)[1], q.RegressorIntercepts[i], q.Sigma[i]}
+			if !floats.EqualApprox(got, want, 1e-12) {
+				t.Errorf("%v: expert %d is %v, want %v", m, i, got, want)
+			}
+			// Of a softmax only differences of logits matter.
+			before, after := logits(p), logits(q)
+			if d := (after[i] - after[m.keep]) - (before[centre] - before[m.keep]); math.Abs(d) > 1e-12 {
+				t.Errorf("%v: the gate of expert %d is off by %v", m, i, d)
+			}
+		}
+	}
+}
+
+// stuck is a problem whose three lines lie at −2, 2 and 20, and where EM gets
+// stuck: with one expert on the first two lines and two on the third (Jin et al.
+// 2016 show that such maxima exist however many rows there are). Top is the
+// highest maximum, merged the other one.
+func stuck(t testing.TB) (p *problem.Problem, top, merged *optim.Result) {
+	p = parallels(t, 900, 3, func(row int) float64 { return []float64{-2, 2, 20}[row%3] }, problem.Request{})
+	top, merged = climbed(t, p, p.Rows, at(p, 0.3, -2, 2, 20)), climbed(t, p, p.Rows, at(p, 2, 0, 19.5, 20.5))
+	if merged.Value < top.Value+1 {
+		t.Fatalf("values %v and %v: EM does not get stuck here", merged.Value, top.Value)
+	}
+	return p, top, merged
+}
+
+// TestSplitMerge: where every start leads EM to a maximum with two experts
+// merged, the moves are the only way to the highest. There are two starts: three
+// that agree would be taken for the top, and left to the certificate.
+func TestSplitMerge(t *testing.T) {
+	p, top, _ := stuck(t)
+	task := &Task{Problem: p, Part: p.Rows, First: []Start{from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 2, 0.3, 19, 20.1))}, Starts: 2}
+	best, all := run(t, task, State{})
+	// Runs end with a Newton step that promised less than 1e−12.
+	if math.Abs(best.Run.Value-top.Value) > 1e-9 || best.Run.Status != optim.Converged {
+		t.Errorf("value %v (%v), want %v", best.Run.Value, best.Run.Status, top.Value)
+	}
+	for i, c := range all {
+		if !c.Agrees {
+			t.Errorf("candidate %d ended at %v and does not agree", i, c.Run.Value)
+		}
+		if got := floats.Min(c.Run.Trace); got != c.Run.Value || len(c.Run.Trace) <= 4 {
+			t.Errorf("candidate %d: a path of %d points to %v, value %v", i, len(c.Run.Trace), got, c.Run.Value)
+		}
+	}
+}
+
+// TestSplitMergeGoesOn: where two pairs of lines are merged it takes two moves to
+// the top.
+func TestSplitMergeGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines, start []float64
+		least, most  float64 // gain per row
+	}{
+		"two moves": {[]float64{-42, -38, 0, 38, 42}, []float64{-40, -0.5, 0, 0.5, 40}, 1, 9},
+	} {
+		k := len(c.lines)
+		p := parallels(t, 900, k, func(row int) float64 { return c.lines[row%k] }, problem.Request{})
+		top, low := climbed(t, p, p.Rows, at(p, 0.3, c.lines...)), climbed(t, p, p.Rows, at(p, 0.6, c.start...))
+		if gain := low.Value - top.Value; gain < c.least || gain > c.most {
+			t.Fatalf("%s: the top is at %v, the start leads to %v: a gain of %v", name, top.Value, low.Value, gain)
+		}
+		task := &Task{Problem: p, Part: p.Rows}
+		got := &Candidate{draw: from(at(p, 0.6, c.start...)).Draw}
+		if err := task.begin(t.Context(), got, nil, math.Inf(1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := task.splitMerge(t.Context(), got, top.Value, SameOptimum(900)); err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(got.Run.Value-top.Value) > SameOptimum(900) || got.Run.Status != optim.Converged {
+			t.Errorf("%s: from %v to %v (%v), the top is at %v", name, low.Value, got.Run.Value, got.Run.Status, top.Value)
+		}
+	}
+}
+
+// TestSplitMergeIsJudged: a half that shrinks onto a few far rows makes the
+// candidate degenerate.
+func TestSplitMergeIsJudged(t *testing.T) {
+	p := parallels(t, 300, 3, func(row int) float64 {
+		if row < 3 {
+			return 60
+		}
+		return []float64{-2, 2}[row%2]
+	}, problem.Request{Noise: problem.PerExpert{}})
+	l := likelihood(p, p.Rows)
+	q := at(p, 1, -2, 1.9, 2.1)
+	q.Sigma[2] = 10 // for the three far rows
+	r := &optim.Result{X: l.Theta(q), Status: optim.IterationLimit}
+	var err error
+	if r.Value, err = l.Value(t.Context(), r.X); err != nil {
+		t.Fatal(err)
+	}
+	c := &Candidate{Run: r, Params: q, Rows: 300}
+	task := &Task{Problem: p, Part: p.Rows}
+	if err := c.judge(t.Context(), l); err != nil || c.Degenerate {
+		t.Fatalf("degenerate before any move: %v, error %v", c.Degenerate, err)
+	}
+	if err := task.splitMerge(t.Context(), c, r.Value-9, SameOptimum(300)); err != nil || c.Run.Value > r.Value-0.1 || !c.Degenerate {
+		t.Errorf("from %v to %v, noise %v, degenerate %v, error %v", r.Value, c.Run.Value, c.Params.Sigma, c.Degenerate, err)
+	}
+}
+
+// TestSplitMergeLeavesAlone what has nothing to be mended: a degenerate candidate,
+// whose likelihood would gain by any move, and one that failed.
+func TestSplitMergeLeavesAlone(t *testing.T) {
+	p, top, merged := stuck(t)
+	task := &Task{Problem: p, Part: p.Rows}
+	for name, c := range map[string]*Candidate{
+		"degenerate": {Run: merged, Degenerate: true},
+		"failed":     {Run: &optim.Result{X: merged.X, Value: math.Inf(1), Status: optim.Diverged}},
+	} {
+		c.Params, c.Rows = likelihood(p, p.Rows).Params(merged.X), 900
+		was := c.Run
+		if err := task.splitMerge(t.Context(), c, top.Value, SameOptimum(900)); err != nil || c.Run != was {
+			t.Errorf("%s: moved from %v to %v, error %v", name, was.Value, c.Run.Value, err)
+		}
+	}
+}
+
+// TestImprove: from the merged maximum a move gains; from the top none does, also
+// where moves lead back to it, and also from a point on the slope below it: what
+// the climb alone would gain is not the move's.
+func TestImprove(t *testing.T) {
+	p, top, merged := stuck(t)
+	l := likelihood(p, p.Rows)
+	better, err := improve(t.Context(), l, merged)
+	if err != nil || better == nil || better.Value > merged.Value-1 || better.Iterations <= merged.Iterations {
+		t.Errorf("from the merged maximum: %+v, error %v", better, err)
+	}
+	if better, err := improve(t.Context(), l, top); err != nil || better != nil {
+		t.Errorf("from the top: %+v, error %v", better, err)
+	}
+
+	// Here EM finds the way back from any move.
+	easy, truth := drawn(t, identity.Family, 3, 5, 1500, 0.1, 1, problem.Request{})
+	l = likelihood(easy, easy.Rows)
+	best := climbed(t, easy, easy.Rows, truth)
+	s, err := l.Structure(t.Context(), l.Params(best.X))
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := 0
+	for _, m := range moves(s) {
+		if r := climbed(t, easy, easy.Rows, m.apply(l.Params(best.X), s)); math.Abs(r.Value-best.Value) < 1e-9 {
+			back++
+		}
+	}
+	if back == 0 {
+		t.Fatal("no move leads back to the top")
+	}
+	slope := *best
+	slope.X, slope.Status = slices.Clone(best.X), optim.IterationLimit
+	for slope.Value < best.Value+0.3*clearGain {
+		for i := range slope.X {
+			slope.X[i] += 1e-4
+		}
+		if slope.Value, err = l.Value(t.Context(), slope.X); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, r := range map[string]*optim.Result{"the top": best, "the slope": &slope} {
+		if better, err := improve(t.Context(), l, r); err != nil || better != nil {
+			t.Errorf("from %s: a move gained %v, error %v", name, r.Value-better.Value, err)
+		}
+	}
+}
+
+// logitOf is the gate's logit of expert i at x, 0 for the last.
+func logitOf(p *model.Params, i int, x []float64) float64 {
+	if i == p.K-1 {
+		return 0
+	}
+	v := floats.Dot(p.Gate(i), x)
+	if p.GatingIntercepts != nil {
+		v += p.GatingIntercepts[i]
+	}
+	return v
+}
