@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // blocks gathers values, row by row, into blocks of model.BlockRows rows and
@@ -41,7 +42,7 @@ func newBlocks(schema Schema, fn func(*model.Block) error) *blocks {
 // accepts says whether v may stand in a column: any finite number, among the
 // weights none below 0.
 func (b *blocks) accepts(column int, v float64) bool {
-	return isFinite(v) && (column != b.weights || v >= 0)
+	return numeric.Finite(v) && (column != b.weights || v >= 0)
 }
 
 // set writes the current row's value of a column.
@@ -76,7 +77,7 @@ func (b *blocks) refuse(line, field, column int, v float64) {
 	if math.IsInf(v, 0) {
 		text = "Inf"
 	}
-	b.bad.add(cell{line, field + 1, b.name(column), text, isFinite(v)})
+	b.bad.add(cell{line, field + 1, b.name(column), text, numeric.Finite(v)})
 }
 
 func (b *blocks) name(column int) string { return b.schema.Columns()[column] }
@@ -94,7 +95,7 @@ func (b *blocks) flush(ctx context.Context) error {
 	if b.total == 0 {
 		return &Error{File: b.schema.Name, Msg: "no rows"}
 	}
-	if b.weights >= 0 && !(b.weight > 0 && isFinite(b.weight)) {
+	if b.weights >= 0 && !(b.weight > 0 && numeric.Finite(b.weight)) {
 		return &Error{File: b.schema.Name, Msg: fmt.Sprintf("the weights in column %q add up to %v, want a finite number above 0", b.schema.Weights, b.weight)}
 	}
 	return nil
@@ -126,5 +127,3 @@ func (b *blocks) emit(ctx context.Context) error {
 	}
 	return b.fn(&block)
 }
-
-func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 const (
@@ -353,7 +354,7 @@ func (l *layout) cell(out *blocks, text []byte, line, f int) {
 		return
 	}
 	v, n := number(text)
-	number := n > 0 && n == len(text) && isFinite(v)
+	number := n > 0 && n == len(text) && numeric.Finite(v)
 	if !number || !out.accepts(column, v) {
 		out.bad.add(cell{line, f + 1, l.names[f], quoteCell(text), number})
 		return

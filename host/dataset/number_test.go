@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // decimal is the grammar that number documents.
@@ -45,7 +47,7 @@ func TestNumberRoundsCorrectly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200_000 {
 		v := math.Float64frombits(rng.Uint64())
-		if !isFinite(v) {
+		if !numeric.Finite(v) {
 			continue
 		}
 		checkNumber(t, strconv.FormatFloat(v, 'g', -1, 64))

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/solver"
 )
 
@@ -143,7 +144,7 @@ func RandomOrthonormal(rng *rand.Rand, k int) []float64 {
 func FromL4(a []float64, k int, whiten *mat.SymDense) *Estimate {
 	d := len(a) / k
 	rows := mat.NewDense(k, d, append([]float64(nil), a...))
-	if dual, err := loss.PseudoInverseRows(rows); err == nil && finite(dual.RawMatrix().Data) {
+	if dual, err := loss.PseudoInverseRows(rows); err == nil && numeric.Finite(dual.RawMatrix().Data...) {
 		rows = dual
 	}
 	e := &Estimate{Params: model.NewParams(k, d), Proportions: make([]float64, k)}
@@ -162,8 +163,4 @@ func FromL4(a []float64, k int, whiten *mat.SymDense) *Estimate {
 	}
 	floats.Scale(1/max(floats.Sum(e.Proportions), math.SmallestNonzeroFloat64), e.Proportions)
 	return e
-}
-
-func finite(v []float64) bool {
-	return !floats.HasNaN(v) && !math.IsInf(floats.Norm(v, math.Inf(1)), 0)
 }

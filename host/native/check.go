@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"slices"
+
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // numScalePoints is how many points [scalePoints] returns.
@@ -36,7 +38,7 @@ func (b *builder) measureScale(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.scale = rms(z, f); !finite(b.scale) {
+	if b.scale = rms(z, f); !numeric.Finite(b.scale) {
 		return b.rough("it is not finite, or too large, somewhere in -4 <= z <= 4")
 	}
 	return nil
@@ -46,7 +48,7 @@ func (b *builder) measureScale(ctx context.Context) error {
 // finite.
 func excess(p, f, scale float64) float64 {
 	switch {
-	case !finite(p) || !finite(f):
+	case !numeric.Finite(p) || !numeric.Finite(f):
 		return math.Inf(1)
 	case p == f:
 		return 0

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // Version is the version of [Coefficients] that this package writes and reads.
@@ -123,11 +124,9 @@ func (t *Table) validate() error {
 		return fmt.Errorf("%d coefficients, want the %d of all terms", len(t.Coefficients), total)
 	}
 	for i, c := range t.Coefficients {
-		if !finite(c) {
+		if !numeric.Finite(c) {
 			return fmt.Errorf("coefficients[%d] = %v is not finite", i, c)
 		}
 	}
 	return nil
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -1,6 +1,10 @@
 package optim
 
-import "context"
+import (
+	"context"
+
+	"github.com/gatedlearning/moe/internal/numeric"
+)
 
 // EMStepper is an objective with an EM (or generalised EM) map. EMStep writes
 // the iterate after x to dst and returns the value at x.
@@ -21,7 +25,7 @@ func EM(ctx context.Context, s EMStepper, x0 []float64, set Settings) (*Result, 
 	if err != nil {
 		return r.end(NotRun, err)
 	}
-	if !finite(value) {
+	if !numeric.Finite(value) {
 		return r.end(Diverged, nil)
 	}
 	r.step(x, value)

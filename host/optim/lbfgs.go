@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/optimize"
+
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // LBFGS minimises f from x0 by gonum's limited-memory BFGS. It has converged
@@ -53,7 +55,7 @@ func LBFGS(ctx context.Context, f Objective, x0 []float64, set Settings) (*Resul
 	if ctx.Err() != nil {
 		return r.end(Canceled, ctx.Err())
 	}
-	if res == nil || !finite(res.F) { // gonum refuses a first value that is not finite
+	if res == nil || !numeric.Finite(res.F) { // gonum refuses a first value that is not finite
 		return r.end(Diverged, nil)
 	}
 	copy(r.X, res.X)

@@ -6,6 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // Curved is an objective with a Hessian, or a good approximation of one.
@@ -39,7 +41,7 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 	if err := at.fill(ctx, c); err != nil {
 		return r.end(NotRun, err)
 	}
-	if !finite(at.value) {
+	if !numeric.Finite(at.value) {
 		return r.end(Diverged, nil)
 	}
 	r.step(at.x, at.value)

@@ -105,5 +105,3 @@ func (r *Result) end(status Status, err error) (*Result, error) {
 	}
 	return r, err
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // RowBall returns the projection Π of a matrix with rows of d values onto
@@ -50,7 +52,7 @@ func Projected(ctx context.Context, f Objective, x0 []float64, set ProjectedSett
 		if err != nil {
 			return r.end(NotRun, err)
 		}
-		if !finite(value) {
+		if !numeric.Finite(value) {
 			return r.end(Diverged, nil)
 		}
 		if r.Iterations > 0 && floats.Distance(x, r.X, math.Inf(1)) <= set.Tolerance {

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // Stochastic is an objective known by noisy gradients. NextGrad writes an
@@ -107,7 +109,7 @@ func descend(ctx context.Context, s Stochastic, x0 []float64, set StochasticSett
 		if err != nil {
 			return r.end(NotRun, err)
 		}
-		if !finite(value) {
+		if !numeric.Finite(value) {
 			return r.end(Diverged, nil)
 		}
 		r.step(x, value)

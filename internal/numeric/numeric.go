@@ -2,14 +2,17 @@
 // neither the standard library nor gonum has.
 package numeric
 
-import (
-	"math"
+import "gonum.org/v1/gonum/mat"
 
-	"gonum.org/v1/gonum/mat"
-)
-
-// Finite says whether v is neither infinite nor NaN.
-func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// Finite says whether none of the values is infinite or NaN.
+func Finite(values ...float64) bool {
+	for _, v := range values {
+		if v-v != 0 { // NaN for both
+			return false
+		}
+	}
+	return true
+}
 
 // Symmetric returns (m + mᵀ)/2 of a square matrix: what is symmetric but for
 // rounding, made so. It panics if m is not square.

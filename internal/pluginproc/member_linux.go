@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -44,7 +45,7 @@ func (m member) batches(ctx context.Context, name string, method batchMethod, ds
 			return err
 		}
 		for i, v := range part {
-			if !finite(v) && finite(z[lo+i]) {
+			if !numeric.Finite(v) && numeric.Finite(z[lo+i]) {
 				return m.s.faultf(name, "row %d: %v at z = %v", lo+i, v, z[lo+i])
 			}
 		}
@@ -90,8 +91,6 @@ func (m member) recheck(ctx context.Context, name string, method batchMethod, va
 	}
 	return nil
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Moments asks the plugin for its moments.
 func (m member) Moments(ctx context.Context) (out sdk.Moments, err error) {

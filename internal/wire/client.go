@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gatedlearning/moe/internal/numeric"
 	pb "github.com/gatedlearning/moe/internal/wire/activationpb"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -239,7 +239,7 @@ func CheckFamily(f sdk.Family) error {
 			return fmt.Errorf("parameter %.80q: names are lower case letters, digits and dashes, each once", p.Name)
 		}
 		seen[p.Name] = true
-		if !(p.Min <= p.Max) || !finite(p.Min, p.Max, p.Default) {
+		if !(p.Min <= p.Max) || !numeric.Finite(p.Min, p.Max, p.Default) {
 			return fmt.Errorf("parameter %q: range [%v, %v] with default %v", p.Name, p.Min, p.Max, p.Default)
 		}
 		if (p.Min != 0 || p.Max != 0) && (p.Default < p.Min || p.Default > p.Max) {
@@ -259,14 +259,14 @@ func CheckInfo(info sdk.Info) error {
 		return fmt.Errorf("%d parameters; %d are allowed", len(info.Params), maxNames)
 	}
 	for _, name := range info.Params.Names() {
-		if !nameForm.MatchString(name) || !finite(info.Params[name]) {
+		if !nameForm.MatchString(name) || !numeric.Finite(info.Params[name]) {
 			return fmt.Errorf("parameter %.80q = %v", name, info.Params[name])
 		}
 	}
 	if len(info.Kinks) > maxKinks {
 		return fmt.Errorf("%d kinks; %d are allowed", len(info.Kinks), maxKinks)
 	}
-	if !finite(info.Kinks...) || !slices.IsSorted(info.Kinks) {
+	if !numeric.Finite(info.Kinks...) || !slices.IsSorted(info.Kinks) {
 		return fmt.Errorf("kinks %v are not finite and ascending", info.Kinks)
 	}
 	return nil
@@ -284,8 +284,4 @@ func checkNames(name, version string) error {
 
 func printable(s string) bool {
 	return !slices.ContainsFunc([]rune(s), func(r rune) bool { return r < ' ' || r > '~' })
-}
-
-func finite(v ...float64) bool {
-	return !slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gatedlearning/moe/internal/numeric"
 	pb "github.com/gatedlearning/moe/internal/wire/activationpb"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -411,7 +412,7 @@ func FuzzReplies(f *testing.F) {
 				t.Errorf("its own defaults are refused: %v", err)
 			}
 		}
-		if info, _, err := client.Configure(ctx, nil); err == nil && (info.Name == "" || !slices.IsSorted(info.Kinks) || !finite(info.Kinks...)) {
+		if info, _, err := client.Configure(ctx, nil); err == nil && (info.Name == "" || !slices.IsSorted(info.Kinks) || !numeric.Finite(info.Kinks...)) {
 			t.Errorf("accepted: %+v", info)
 		}
 		m := Member{Client: client}
@@ -419,10 +420,10 @@ func FuzzReplies(f *testing.F) {
 		if err := m.Eval(ctx, dst, dst); (err == nil) != (len(c.batch.Values) == 16) {
 			t.Errorf("%d bytes: %v", len(c.batch.Values), err)
 		}
-		if got, err := m.Moments(ctx); err == nil && !finite(got.Value[4][4], got.Error[4][4]) {
+		if got, err := m.Moments(ctx); err == nil && !numeric.Finite(got.Value[4][4], got.Error[4][4]) {
 			t.Errorf("accepted: %+v", got)
 		}
-		if got, err := m.System(ctx, 1); err == nil && (got.Sigma != 1 || !finite(got.Cubic.C3[:]...)) {
+		if got, err := m.System(ctx, 1); err == nil && (got.Sigma != 1 || !numeric.Finite(got.Cubic.C3[:]...)) {
 			t.Errorf("accepted: %+v", got)
 		}
 	})
