@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"sdk/activationtest":         {"sdk", "internal/conform", "internal/wire"},
 	"internal/wire":              {"sdk", "internal/numeric", "internal/wire/activationpb", goPlugin, grpc, protobuf},
 	"internal/wire/activationpb": {grpc, protobuf},
-	"internal/claims":            {"sdk", "sdk/gauss", "solver"},
+	"internal/claims":            {"sdk", "sdk/gauss", "solver", "internal/numeric"},
 	"internal/conform":           {"sdk", "internal/claims", "internal/wire"},
 	"internal/atomicfile":        {"golang.org/x/sys"},
 	"internal/numeric":           {gonum},

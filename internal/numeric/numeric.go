@@ -2,7 +2,11 @@
 // neither the standard library nor gonum has.
 package numeric
 
-import "gonum.org/v1/gonum/mat"
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/mat"
+)
 
 // Finite says whether none of the values is infinite or NaN.
 func Finite(values ...float64) bool {
@@ -13,6 +17,14 @@ func Finite(values ...float64) bool {
 	}
 	return true
 }
+
+// NotFiniteError reports a value of a function of one number that is infinite or
+// NaN where its argument is neither.
+type NotFiniteError struct {
+	Z, Value float64
+}
+
+func (e *NotFiniteError) Error() string { return fmt.Sprintf("%v at z = %v", e.Value, e.Z) }
 
 // Symmetric returns (m + mᵀ)/2 of a square matrix: what is symmetric but for
 // rounding, made so. It panics if m is not square.

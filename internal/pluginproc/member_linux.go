@@ -2,6 +2,7 @@ package pluginproc
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -46,7 +47,8 @@ func (m member) batches(ctx context.Context, name string, method batchMethod, ds
 		}
 		for i, v := range part {
 			if !numeric.Finite(v) && numeric.Finite(z[lo+i]) {
-				return m.s.faultf(name, "row %d: %v at z = %v", lo+i, v, z[lo+i])
+				cause := &numeric.NotFiniteError{Z: z[lo+i], Value: v}
+				return &FaultError{Plugin: m.s.shown, Call: name, Reason: fmt.Sprintf("row %d: %v", lo+i, cause), Err: cause}
 			}
 		}
 		if n := m.s.batches.Add(1); n&(n-1) == 0 || n%recheckEvery == 0 {

@@ -17,7 +17,10 @@ type FaultError struct {
 	Reason string
 	Output string // what it last printed on stderr, printable; "" if there were none
 	Advice string // what to do; "" where the plugin must be repaired
+	Err    error  // the cause, where it has a type: a *numeric.NotFiniteError
 }
+
+func (e *FaultError) Unwrap() error { return e.Err }
 
 func (e *FaultError) Error() string {
 	var b strings.Builder

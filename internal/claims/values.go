@@ -1,0 +1,166 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// Values are g at fixed nodes: what tells two activations of one name apart. They
+// stand in files beside the name and the parameters.
+type Values struct {
+	Z []float64 `json:"z"` // ascending: those of Nodes at which g is finite
+	G []float64 `json:"g"` // g(z_i)
+}
+
+// Nodes returns the nodes of [Values], ascending: −8, −7.75, …, 8, where all of
+// N(0,1) lies but for 1e-15, and the tails ±12, ±20, ±50, ±100 and ±1000, where
+// functions show that are alike in the middle, such as a ReLU and min(ReLU, 10).
+func Nodes() []float64 {
+	tail := []float64{12, 20, 50, 100, 1000}
+	var z []float64
+	for _, v := range slices.Backward(tail) {
+		z = append(z, -v)
+	}
+	for i := -4 * Reach; i <= 4*Reach; i++ {
+		z = append(z, float64(i)/4)
+	}
+	return append(z, tail...)
+}
+
+// ValuesOf returns the values of act. Within Reach they must be finite; nodes
+// further out at which g is not are left out. They are asked for one by one, for
+// a plugin that overflows at one of them fails in its batch.
+func ValuesOf(ctx context.Context, act sdk.Activation) (*Values, error) {
+	c := Of(act)
+	within := func(z float64) bool { return math.Abs(z) <= Reach }
+	var middle []float64
+	for _, z := range Nodes() {
+		if within(z) {
+			middle = append(middle, z)
+		}
+	}
+	g, err := c.values(ctx, "Eval", act.Eval, middle)
+	if err != nil {
+		return nil, err
+	}
+	v := new(Values)
+	for _, z := range Nodes() {
+		if within(z) {
+			v.Z, v.G, g = append(v.Z, z), append(v.G, g[0]), g[1:]
+			continue
+		}
+		far, err := At(ctx, act, z)
+		if beyond := (*numeric.NotFiniteError)(nil); errors.As(err, &beyond) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		v.Z, v.G = append(v.Z, z), append(v.G, far)
+	}
+	return v, nil
+}
+
+// At returns g(z). A value that is not finite is a [*numeric.NotFiniteError],
+// wherever g is computed.
+func At(ctx context.Context, act sdk.Activation, z float64) (float64, error) {
+	v := []float64{z}
+	if err := act.Eval(ctx, v, v); err != nil {
+		return 0, err
+	}
+	if !numeric.Finite(v[0]) {
+		return 0, &numeric.NotFiniteError{Z: z, Value: v[0]}
+	}
+	return v[0], nil
+}
+
+// minNodes is how many nodes values have at least: those within Reach.
+const minNodes = 8*Reach + 1
+
+// Validate refuses values that cannot have been written by us: too few, not
+// finite, or at nodes that do not ascend.
+func (v *Values) Validate() error {
+	switch {
+	case len(v.Z) != len(v.G):
+		return fmt.Errorf("%d values at %d nodes", len(v.G), len(v.Z))
+	case len(v.Z) < minNodes:
+		return fmt.Errorf("values at %d nodes, want at least %d", len(v.Z), minNodes)
+	case !numeric.Finite(v.Z...) || !numeric.Finite(v.G...):
+		return errors.New("a node or value is not finite")
+	}
+	for i := range v.Z[1:] {
+		if !(v.Z[i] < v.Z[i+1]) {
+			return fmt.Errorf("node %v follows %v, want ascending nodes", v.Z[i+1], v.Z[i])
+		}
+	}
+	return nil
+}
+
+// DifferenceError reports a place where two functions of one name differ.
+type DifferenceError struct {
+	Z         float64
+	Was, Is   float64 // what was recorded, and what is now
+	Tolerance float64
+}
+
+func (e *DifferenceError) Error() string {
+	return fmt.Sprintf("g(%v) was %.12g and is %.12g", e.Z, e.Was, e.Is)
+}
+
+// Compare compares what is recorded with act at the same nodes. Two agree where
+//
+//	|Δ| ≤ 1e-9·max(|v|, sd g(Z))
+//
+// at every node: implementations differ by rounding, the exponentials of two
+// libraries by some 1e-16, and other functions by far more. The first place where
+// they do not is a [*DifferenceError].
+func (v *Values) Compare(ctx context.Context, act sdk.Activation) error {
+	now := make([]float64, len(v.Z))
+	err := act.Eval(ctx, now, v.Z)
+	beyond := (*numeric.NotFiniteError)(nil)
+	if err != nil && !errors.As(err, &beyond) {
+		return err
+	}
+	sd := v.deviation()
+	if beyond != nil {
+		i, _ := slices.BinarySearch(v.Z, beyond.Z)
+		return &DifferenceError{beyond.Z, v.G[min(i, len(v.G)-1)], beyond.Value, agreement * sd}
+	}
+	for i, was := range v.G {
+		if tol := agreement * max(math.Abs(was), sd); !(math.Abs(now[i]-was) <= tol) {
+			return &DifferenceError{v.Z[i], was, now[i], tol}
+		}
+	}
+	return nil
+}
+
+// agreement is the difference that two computations of one g may have.
+const agreement = 1e-9
+
+// deviation returns sd g(Z), Z ~ N(0,1), by trapezoids between the nodes within
+// Reach: a scale, not a moment.
+func (v *Values) deviation() float64 {
+	var weight, mean float64
+	each := func(fn func(w, g float64)) {
+		for i := 1; i < len(v.Z); i++ {
+			if a, b := v.Z[i-1], v.Z[i]; a >= -Reach && b <= Reach {
+				fn((b-a)*math.Exp(-a*a/2), v.G[i-1])
+				fn((b-a)*math.Exp(-b*b/2), v.G[i])
+			}
+		}
+	}
+	each(func(w, g float64) { weight += w; mean += w * g })
+	if weight == 0 {
+		return 0
+	}
+	mean /= weight
+	var square float64
+	each(func(w, g float64) { square += w * (g - mean) * (g - mean) })
+	return math.Sqrt(square / weight)
+}
