@@ -2,8 +2,10 @@ package mixture_test
 
 import (
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -15,146 +17,13 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 )
 
-// tree is a gate of two levels: a softmax over nodes, and inside each one over its
-// experts, the last of each with predictor 0. Rows of W: the nodes' but the last,
-// then node by node its experts' but the last.
-type tree [3]int // number of experts of each node
-
-// of returns expert i's node, its place there, and the row of W of the node's
-// first expert.
-func (g tree) of(i int) (node, place, row int) {
-	row = len(g) - 1
-	for node = 0; i >= g[node]; node++ {
-		i -= g[node]
-		row += g[node] - 1
+// treeOf is the gate of a shape.
+func treeOf(shape string) *mixture.Tree {
+	h, err := model.ParseHierarchy(shape)
+	if err != nil {
+		panic(err)
 	}
-	return node, i, row
-}
-
-// Scores writes log P(z=i|x) = log P(node) + log P(i|node).
-func (g tree) Scores(dst []float64, p *model.Params, b *model.Block) {
-	n := b.N
-	eta := make([]float64, (p.K-1)*n)
-	model.Linear(eta, p.Gating, p.GatingIntercepts, b)
-	logSoftmax := func(row, classes, t int) []float64 {
-		v := make([]float64, classes)
-		for c := range classes - 1 {
-			v[c] = eta[(row+c)*n+t]
-		}
-		floats.AddConst(-floats.LogSumExp(v), v)
-		return v
-	}
-	for t := range n {
-		nodes := logSoftmax(0, len(g), t)
-		for i := range p.K {
-			node, place, row := g.of(i)
-			dst[i*n+t] = nodes[node] + logSoftmax(row, g[node], t)[place]
-		}
-	}
-}
-
-// class says which node and which of its experts row j of W belongs to; expert is
-// −1 for a node's own row.
-func (g tree) class(j int) (node, expert int) {
-	if j < len(g)-1 {
-		return j, -1
-	}
-	j -= len(g) - 1
-	first := 0
-	for node = range g {
-		if j < g[node]-1 {
-			return node, first + j
-		}
-		j -= g[node] - 1
-		first += g[node]
-	}
-	panic("no such row")
-}
-
-// inNode returns the sum of v over the experts of a node in row t.
-func (g tree) inNode(v []float64, node, n, t int) (sum float64) {
-	for i := range len(v) / n {
-		if at, _, _ := g.of(i); at == node {
-			sum += v[i*n+t]
-		}
-	}
-	return sum
-}
-
-// c is c_ij = ∂log P(z=i|x)/∂η_j in row t.
-func (g tree) c(i, j, t int, r *mixture.Posterior) float64 {
-	node, expert := g.class(j)
-	at, _, _ := g.of(i)
-	own := 0.0
-	if at == node {
-		own = 1
-	}
-	share := g.inNode(r.Prior, node, r.N, t)
-	if expert < 0 {
-		return own - share
-	}
-	is := 0.0
-	if i == expert {
-		is = 1
-	}
-	return own * (is - r.Prior[expert*r.N+t]/share)
-}
-
-func (g tree) mean(j, t int, r *mixture.Posterior) (sum float64) {
-	for i := range r.K {
-		sum += r.Post[i*r.N+t] * g.c(i, j, t, r)
-	}
-	return sum
-}
-
-func (g tree) Slope(dst []float64, j int, r *mixture.Posterior) {
-	for t := range r.N {
-		dst[t] = g.mean(j, t, r)
-	}
-}
-
-func (g tree) Complete(dst []float64, j, m int, r *mixture.Posterior) {
-	nj, ej := g.class(j)
-	nm, em := g.class(m)
-	delta := 0.0
-	if j == m {
-		delta = 1
-	}
-	for t := range r.N {
-		pj, pm := g.inNode(r.Prior, nj, r.N, t), g.inNode(r.Prior, nm, r.N, t)
-		switch {
-		case ej < 0 && em < 0:
-			dst[t] = pj * (delta - pm)
-		case ej >= 0 && em >= 0 && nj == nm:
-			dst[t] = g.inNode(r.Post, nj, r.N, t) * r.Prior[ej*r.N+t] / pj * (delta - r.Prior[em*r.N+t]/pm)
-		default:
-			dst[t] = 0
-		}
-	}
-}
-
-func (g tree) Missing(dst []float64, j, m int, r *mixture.Posterior) {
-	for t := range r.N {
-		dst[t] = -g.mean(j, t, r) * g.mean(m, t, r)
-		for i := range r.K {
-			dst[t] += r.Post[i*r.N+t] * g.c(i, j, t, r) * g.c(i, m, t, r)
-		}
-	}
-}
-
-func (g tree) Cross(dst []float64, i, j int, v []float64, r *mixture.Posterior) {
-	for t := range r.N {
-		dst[t] = -r.Post[i*r.N+t] * (g.c(i, j, t, r) - g.mean(j, t, r)) * v[t]
-	}
-}
-
-func (g tree) Across(dst []float64, j int, v, _ []float64, r *mixture.Posterior) {
-	one := make([]float64, r.N)
-	clear(dst)
-	for i := range r.K {
-		g.Cross(one, i, j, v[i*r.N:(i+1)*r.N], r)
-		floats.Add(dst, one)
-	}
+	return mixture.NewTree(h)
 }
 
 // laplace is exp(−|y−m|/b)/(2b): degree 1.
@@ -217,9 +86,11 @@ func (laplace) Quantile(q float64) float64 {
 // second one behind either seam.
 var seams = map[string]mixture.Mixture{
 	"flat, gaussian": {},
-	"tree, gaussian": {Gate: tree{2, 1, 3}},
 	"flat, laplace":  {Family: laplace{}},
-	"tree, laplace":  {Gate: tree{2, 1, 3}, Family: laplace{}},
+	"6":              {Gate: treeOf("6")},
+	"2x3":            {Gate: treeOf("2x3")},
+	"deep":           {Gate: treeOf("2x(2x(1,3x(1,2,1)),1)")},
+	"tree, laplace":  {Gate: treeOf("3x(2,1,3)"), Family: laplace{}},
 }
 
 const experts, features = 6, 3
@@ -289,29 +160,29 @@ func (tanh) Deriv(_ context.Context, dst, z []float64) error {
 // definitions: products of probabilities, no logs.
 func density(mix mixture.Mixture, p *model.Params, x []float64, y float64) (float64, []float64) {
 	linear := func(w []float64, v float64) float64 { return floats.Dot(w, x) + v }
-	softmax := func(row, classes int) []float64 {
-		out := make([]float64, classes)
-		for c := range out {
-			out[c] = 1
-			if c < classes-1 {
-				out[c] = math.Exp(linear(p.Gate(row+c), p.GatingIntercepts[row+c]))
-			}
-		}
-		floats.Scale(1/floats.Sum(out), out)
-		return out
+	shape := model.FlatHierarchy(p.K)
+	if g, ok := mix.Gate.(*mixture.Tree); ok {
+		shape = g.Shape()
 	}
 	var prior []float64
-	if g, ok := mix.Gate.(tree); ok {
-		nodes, row := softmax(0, len(g)), len(g)-1
-		for node, size := range g {
-			inside := softmax(row, size)
-			floats.Scale(nodes[node], inside)
-			prior = append(prior, inside...)
-			row += size - 1
+	var walk func(h model.Hierarchy, reach float64)
+	walk = func(h model.Hierarchy, reach float64) {
+		if len(h.Branches) == 0 {
+			prior = append(prior, reach)
+			return
 		}
-	} else {
-		prior = softmax(0, p.K)
+		odds, end := make([]float64, len(h.Branches)), len(prior)
+		for c, b := range h.Branches {
+			odds[c] = 1
+			if end += b.Leaves(); c < len(odds)-1 {
+				odds[c] = math.Exp(linear(p.Gate(end-1), p.GatingIntercepts[end-1]))
+			}
+		}
+		for c, b := range h.Branches {
+			walk(b, reach*odds[c]/floats.Sum(odds))
+		}
 	}
+	walk(shape, 1)
 	for i := range prior {
 		e := (y - math.Tanh(linear(p.Regressor(i), p.RegressorIntercepts[i]))) / p.SigmaOf(i)
 		if mix.Family == (laplace{}) {
@@ -326,7 +197,8 @@ func density(mix mixture.Mixture, p *model.Params, x []float64, y float64) (floa
 // TestPosteriorAndDensity: both ways to them against the definitions.
 func TestPosteriorAndDensity(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	for name, mix := range seams {
+	for _, name := range slices.Sorted(maps.Keys(seams)) {
+		mix := seams[name]
 		for _, perExpert := range []bool{false, true} {
 			p := randomParams(rng, perExpert)
 			data := draw(rng, mix, p, 300)
@@ -391,7 +263,8 @@ func TestExtremeTargets(t *testing.T) {
 // the likelihood under every mixture with central differences.
 func TestDerivatives(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
-	for name, mix := range seams {
+	for _, name := range slices.Sorted(maps.Keys(seams)) {
+		mix := seams[name]
 		for _, perExpert := range []bool{false, true} {
 			data := draw(rng, mix, randomParams(rng, perExpert), 400)
 			p := randomParams(rng, perExpert)
@@ -443,7 +316,8 @@ func TestDerivatives(t *testing.T) {
 // likelihood there is above that of the truth, and of the model of 002 Eq. 1.
 func TestFits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	for name, mix := range seams {
+	for _, name := range slices.Sorted(maps.Keys(seams)) {
+		mix := seams[name]
 		truth := randomParams(rng, false)
 		truth.Sigma[0] = 0.1
 		data := draw(rng, mix, truth, 2000)
@@ -474,8 +348,15 @@ func TestFits(t *testing.T) {
 		if mix == (mixture.Mixture{}) {
 			continue
 		}
+		other := fit(mixture.Mixture{})
+		if name == "6" { // the same gate
+			if math.Abs(other-own) > 1e-9 {
+				t.Errorf("a tree of one gate is fitted to %v, a flat gate to %v", own, other)
+			}
+			continue
+		}
 		// Twice the difference times 2,000 rows is χ²-like: 8 is out of its reach.
-		if other := fit(mixture.Mixture{}); other < own+0.002 {
+		if other < own+0.002 {
 			t.Errorf("data of %s: a flat gate with Gaussian noise fits them as well, %v and %v", name, other, own)
 		}
 	}
@@ -484,7 +365,8 @@ func TestFits(t *testing.T) {
 // TestTails: F is the integral of its density, and quantiles invert it.
 func TestTails(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
-	for name, mix := range seams {
+	for _, name := range slices.Sorted(maps.Keys(seams)) {
+		mix := seams[name]
 		p := randomParams(rng, true)
 		d := mixture.NewDistribution(mix, p)
 		for i := range d.P {

@@ -1,0 +1,237 @@
+package mixture
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Tree is the gate of a hierarchical mixture (Jordan & Jacobs 1994): a softmax over
+// the branches of every node, P(leaf) their product along its path. With P_c the sum
+// of P(z|x) over the leaves of branch c of node v, R_c that of the posterior, and
+// q_c = P_c/P_v, the derivative of log P(z=i|x) by the predictor of branch c is
+//
+//	c_ij = [i under c] − [i under v]·q_c
+//
+// [model.Hierarchy] says which row j of the gating that is. The tree of one gate is
+// [Flat] but for the last digits of its scores.
+type Tree struct {
+	shape model.Hierarchy
+	gates []gateNode // parents first
+	rows  []branchRow
+}
+
+// A span is a run of leaves.
+type span struct{ from, to int }
+
+func (s span) within(o span) bool { return o.from <= s.from && s.to <= o.to }
+func (s span) has(i int) bool     { return s.from <= i && i < s.to }
+
+// gateNode is a node: its leaves, and where each of its branches ends.
+type gateNode struct {
+	leaves span
+	ends   []int
+}
+
+// branchRow is what row j of the gating is the predictor of.
+type branchRow struct{ node, branch span }
+
+// NewTree returns the gate of a shape.
+func NewTree(shape model.Hierarchy) *Tree {
+	g := &Tree{shape: shape, rows: make([]branchRow, shape.Leaves()-1)}
+	g.add(shape, 0)
+	return g
+}
+
+// add lists the gates of h, whose leaves begin at from, and returns where they end.
+func (g *Tree) add(h model.Hierarchy, from int) int {
+	if len(h.Branches) == 0 {
+		return from + 1
+	}
+	at := len(g.gates)
+	g.gates = append(g.gates, gateNode{})
+	node := gateNode{leaves: span{from, from}}
+	for _, b := range h.Branches {
+		node.leaves.to = g.add(b, node.leaves.to)
+		node.ends = append(node.ends, node.leaves.to)
+	}
+	g.gates[at] = node
+	for _, end := range node.ends[:len(node.ends)-1] {
+		g.rows[end-1] = branchRow{node.leaves, span{from, end}}
+		from = end
+	}
+	return node.leaves.to
+}
+
+// Shape returns the tree's shape.
+func (g *Tree) Shape() model.Hierarchy { return g.shape }
+
+// Scores implements [Gate]: log P(leaf), the sum of the branches' log-probabilities.
+func (g *Tree) Scores(dst []float64, p *model.Params, b *model.Block) {
+	if p.K != len(g.rows)+1 {
+		panic(fmt.Sprintf("mixture: %d experts under the tree %s", p.K, g.shape))
+	}
+	// A branch's log-probability takes the place of its predictor, at its last leaf,
+	// and a node's own is at the last leaf of its last branch.
+	p.GateLogits(dst, b)
+	for _, v := range g.gates {
+		for t := range b.N {
+			v.descend(dst[t:], b.N)
+		}
+	}
+}
+
+// descend goes from the log-probability of a node to those of its branches, in the
+// row that v begins with, stride n apart.
+func (v gateNode) descend(row []float64, n int) {
+	last := (v.leaves.to - 1) * n
+	inner := v.ends[:len(v.ends)-1]
+	top := 0.0
+	for _, end := range inner {
+		top = max(top, row[(end-1)*n])
+	}
+	sum := math.Exp(-top)
+	for _, end := range inner {
+		sum += math.Exp(row[(end-1)*n] - top)
+	}
+	row[last] -= top + math.Log(sum)
+	for _, end := range inner {
+		row[(end-1)*n] += row[last]
+	}
+}
+
+// masses returns those of branch and node j in row t: P_c, P_v, R_c, R_v and q_c.
+func (g *Tree) masses(j, t int, r *Posterior) (m branchMass) {
+	row := g.rows[j]
+	prior, post := 0.0, 0.0
+	for i := row.node.from; i < row.node.to; i++ {
+		p, q := r.Prior[i*r.N+t], r.Post[i*r.N+t]
+		prior += p
+		post += q
+		if row.branch.has(i) {
+			m.prior += p
+			m.post += q
+		}
+	}
+	m.node = post
+	m.q = m.prior / prior
+	if prior < 1e-290 { // its digits are gone, or it is 0
+		m.q = g.fromScores(row, t, r)
+	}
+	return m
+}
+
+// branchMass is what is known of a branch c of a node v in one row.
+type branchMass struct {
+	prior, post float64 // P_c, R_c
+	node        float64 // R_v
+	q           float64 // P_c/P_v
+}
+
+// slope returns Σ_i r_i·c_ij.
+func (m branchMass) slope() float64 { return m.post - m.q*m.node }
+
+// fromScores returns q_c from the logarithms of the probabilities.
+func (g *Tree) fromScores(row branchRow, t int, r *Posterior) float64 {
+	top := math.Inf(-1)
+	for i := row.node.from; i < row.node.to; i++ {
+		top = max(top, r.Scores[i*r.N+t])
+	}
+	in, all := 0.0, 0.0
+	for i := row.node.from; i < row.node.to; i++ {
+		e := math.Exp(r.Scores[i*r.N+t] - top)
+		all += e
+		if row.branch.has(i) {
+			in += e
+		}
+	}
+	return in / all
+}
+
+// Slope implements [Gate]: R_c − q_c·R_v.
+func (g *Tree) Slope(dst []float64, j int, r *Posterior) {
+	for t := range r.N {
+		dst[t] = g.masses(j, t, r).slope()
+	}
+}
+
+// Complete implements [CurvedGate]: R_v·q_j(δ_jm − q_m) at one node v, 0 between two.
+func (g *Tree) Complete(dst []float64, j, m int, r *Posterior) {
+	if g.rows[j].node != g.rows[m].node {
+		clear(dst)
+		return
+	}
+	for t := range r.N {
+		a := g.masses(j, t, r)
+		if j == m {
+			dst[t] = a.node * a.q * (1 - a.q)
+		} else {
+			dst[t] = -a.node * a.q * g.masses(m, t, r).q
+		}
+	}
+}
+
+// Missing implements [CurvedGate]. The posterior mean of c_·j·c_·m is, at one node v,
+//
+//	δ_jm·R_j − q_j·R_m − q_m·R_j + q_j·q_m·R_v,
+//
+// and where the node of one lies in a branch of the other's, c_·j is one number κ over
+// all its leaves, and the mean κ·c̄_m; otherwise it is 0.
+func (g *Tree) Missing(dst []float64, j, m int, r *Posterior) {
+	at, to := g.rows[j], g.rows[m]
+	for t := range r.N {
+		a, b := g.masses(j, t, r), g.masses(m, t, r)
+		mean := 0.0
+		switch {
+		case at.node == to.node:
+			mean = a.q*b.q*a.node - a.q*b.post - b.q*a.post
+			if j == m {
+				mean += a.post
+			}
+		case to.node.within(at.node):
+			mean = at.over(to.node, a) * b.slope()
+		case at.node.within(to.node):
+			mean = to.over(at.node, b) * a.slope()
+		}
+		dst[t] = mean - a.slope()*b.slope()
+	}
+}
+
+// over returns c_ij over the leaves of a node below row j's.
+func (row branchRow) over(below span, m branchMass) float64 {
+	if below.within(row.branch) {
+		return 1 - m.q
+	}
+	return -m.q
+}
+
+// Cross implements [CurvedGate].
+func (g *Tree) Cross(dst []float64, i, j int, v []float64, r *Posterior) {
+	row := g.rows[j]
+	for t, p := range r.PostOf(i) {
+		m := g.masses(j, t, r)
+		c := 0.0
+		if row.node.has(i) {
+			c = row.over(span{i, i + 1}, m)
+		}
+		dst[t] = -p * (c - m.slope()) * v[t]
+	}
+}
+
+// Across implements [CurvedGate]: −Σ_{i under c} r_i·v_i + q_c·Σ_{i under v} r_i·v_i + c̄_j·mean.
+func (g *Tree) Across(dst []float64, j int, v, mean []float64, r *Posterior) {
+	row := g.rows[j]
+	for t := range r.N {
+		m := g.masses(j, t, r)
+		branch, node := 0.0, 0.0
+		for i := row.node.from; i < row.node.to; i++ {
+			s := r.Post[i*r.N+t] * v[i*r.N+t]
+			node += s
+			if row.branch.has(i) {
+				branch += s
+			}
+		}
+		dst[t] = m.q*node - branch + m.slope()*mean[t]
+	}
+}
