@@ -297,7 +297,7 @@ func (s studyDesign) try(t *testing.T, seed uint64, n *tally) {
 		act = s.fitted
 	}
 	src := s.draw(t, seed)
-	p, e, out, m := judged(t, act, src, cfg)
+	p, e, out, m := fitInSteps(t, act, src, cfg)
 	c := out.certificate
 	n.fits++
 	n.starts += len(m.Fit.Starts)
@@ -319,8 +319,8 @@ func (s studyDesign) try(t *testing.T, seed uint64, n *tally) {
 	}
 }
 
-// judged returns a fit by method auto with what it went through.
-func judged(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config) (*problem.Problem, *moment.Evidence, *outcome, *fitted.Model) {
+// fitInSteps returns a fit by method auto with what each step gave.
+func fitInSteps(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config) (*problem.Problem, *moment.Evidence, *outcome, *fitted.Model) {
 	t.Helper()
 	cfg, p, err := load(t.Context(), act, src, cfg)
 	if err != nil {
@@ -357,7 +357,7 @@ func certificate(t testing.TB, p *problem.Problem, q *model.Params) *infer.Certi
 // does not matter to the tests.
 func TestCertificateOfAnyOrder(t *testing.T) {
 	s := studyDesign{truth: activation(identity.Family, nil), k: 3, d: 5, n: 2000, sigma: 0.3}
-	p, _, _, m := judged(t, s.truth, s.draw(t, 1), Config{K: 3, Threads: 1})
+	p, _, _, m := fitInSteps(t, s.truth, s.draw(t, 1), Config{K: 3, Threads: 1})
 	var want []infer.Test
 	for _, order := range [][]int{{0, 1, 2}, {2, 0, 1}, {1, 0, 2}} {
 		got := certificate(t, p, m.Params().Relabel(order)).Tests
@@ -376,7 +376,7 @@ func BenchmarkCertificate(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprintf("identity k=3 d=10 n=%d", n), func(b *testing.B) {
 			s := studyDesign{truth: activation(identity.Family, nil), k: 3, d: 10, n: n, sigma: 0.05}
-			p, _, _, m := judged(b, s.truth, s.draw(b, 1), Config{K: 3, Threads: 1})
+			p, _, _, m := fitInSteps(b, s.truth, s.draw(b, 1), Config{K: 3, Threads: 1})
 			for b.Loop() {
 				certificate(b, p, m.Params())
 			}

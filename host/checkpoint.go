@@ -83,13 +83,13 @@ func checksum(b []byte) string {
 
 // screening is the state of the search between waves of starts.
 type screening struct {
-	Least  int     `json:"least"`  // starts to run before it may end
-	Done   bool    `json:"done"`   // what follows is the refinement on all rows
-	Starts []start `json:"starts"` // best first
+	Least  int              `json:"least"`  // starts to run before it may end
+	Done   bool             `json:"done"`   // what follows is the refinement on all rows
+	Starts []savedCandidate `json:"starts"` // best first
 }
 
-// start is a candidate. Its numbers may be infinite where it failed.
-type start struct {
+// savedCandidate is a candidate as a checkpoint keeps it. Its numbers may be infinite where it failed.
+type savedCandidate struct {
 	Kind       string       `json:"kind"`
 	Status     optim.Status `json:"status"`
 	Iterations int          `json:"iterations"`
@@ -219,7 +219,7 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 		c.Chosen = &r.chosen
 	}
 	for _, candidate := range s.Candidates {
-		c.Screening.Starts = append(c.Screening.Starts, startFrom(candidate))
+		c.Screening.Starts = append(c.Screening.Starts, saveCandidate(candidate))
 	}
 	if best := s.Candidates[0]; !best.Failed() {
 		c.Best = p.Units.OutOf(best.Params)
@@ -227,17 +227,17 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 	return c, nil
 }
 
-func startFrom(c *search.Candidate) start {
+func saveCandidate(c *search.Candidate) savedCandidate {
 	p := c.Params
-	return start{
+	return savedCandidate{
 		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees, Degenerate: c.Degenerate,
 		Value: exact{c.Run.Value}, X: c.Run.X, Trace: c.Run.Trace,
 		Regressors: p.Regressors, Gating: p.Gating, RegressorIntercepts: p.RegressorIntercepts, GatingIntercepts: p.GatingIntercepts, Sigma: p.Sigma,
 	}
 }
 
-// candidate is the inverse of startFrom, for parameters of the shape of blank.
-func (s *start) candidate(blank *model.Params) (*search.Candidate, error) {
+// candidate is the inverse of saveCandidate, for parameters of the shape of blank.
+func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, error) {
 	p := &model.Params{
 		K: blank.K, D: blank.D, Regressors: s.Regressors, Gating: s.Gating,
 		RegressorIntercepts: s.RegressorIntercepts, GatingIntercepts: s.GatingIntercepts, Sigma: s.Sigma,

@@ -63,8 +63,8 @@ func (n Noise) Samples(design Design, target float64) float64 {
 	return medianLargest(n.errors(p, design)) / (2 * target)
 }
 
-// spread is the distribution of 2n(1 − ⟨â_i,a_i⟩) for all experts.
-type spread struct {
+// errorLaw is the distribution of 2n(1 − ⟨â_i,a_i⟩) for all experts.
+type errorLaw struct {
 	outside []float64 // of each expert, variance along one direction outside the span
 	pairs   []pair
 	outer   int // number of such directions, D − K
@@ -76,12 +76,12 @@ type pair struct {
 	vi, vm, both float64
 }
 
-func (n Noise) errors(p []float64, design Design) spread {
+func (n Noise) errors(p []float64, design Design) errorLaw {
 	mu := design.Mu
 	if mu == 0 {
 		mu = 1
 	}
-	s := spread{outer: design.D - design.K}
+	s := errorLaw{outer: design.D - design.K}
 	for i := range p {
 		s.outside = append(s.outside, (p[i]*n.q22z+(1-p[i])*n.q22)/(p[i]*p[i]))
 		for m := range i {
@@ -142,7 +142,7 @@ func (n Noise) covariance(p []float64, i, m int, a, b share) float64 {
 
 // medianLargest returns the median over draws of the largest sum: 20 000 draws,
 // fewer where there are more than 200 pairs, so that the work stays bounded.
-func medianLargest(s spread) float64 {
+func medianLargest(s errorLaw) float64 {
 	draws := max(400, 20000*200/max(200, len(s.pairs)))
 	rng := rand.New(rand.NewPCG(1, 0))
 	chi := distuv.ChiSquared{K: float64(s.outer), Src: rng}

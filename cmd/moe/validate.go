@@ -68,11 +68,11 @@ func (f *validateFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer plugin.Close()
-	return f.judge(cmd, plugin)
+	return f.printVerdict(cmd, plugin)
 }
 
-// judge prints the verdict on an open activation.
-func (f *validateFlags) judge(cmd *cobra.Command, plugin *catalog.Plugin) error {
+// printVerdict prints the verdict on an open activation.
+func (f *validateFlags) printVerdict(cmd *cobra.Command, plugin *catalog.Plugin) error {
 	ctx := cmd.Context()
 	v, err := solver.Validate(ctx, plugin.Activation, f.sigma)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/gatedlearning/moe/solver"
 )
 
-// judged runs the command on an activation that is not in the catalog.
-func judged(t *testing.T, act sdk.Activation, asJSON bool) (string, error) {
+// verdictOn runs the command on an activation that is not in the catalog.
+func verdictOn(t *testing.T, act sdk.Activation, asJSON bool) (string, error) {
 	t.Helper()
 	cmd := newValidateCmd()
 	cmd.Flags().Bool("json", asJSON, "")
@@ -22,7 +22,7 @@ func judged(t *testing.T, act sdk.Activation, asJSON bool) (string, error) {
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	f := &validateFlags{sigma: 0.05, design: solver.Design{K: 2, D: 10}}
-	err := f.judge(cmd, &catalog.Plugin{Activation: act})
+	err := f.printVerdict(cmd, &catalog.Plugin{Activation: act})
 	return out.String(), err
 }
 
@@ -35,14 +35,14 @@ func TestInvalidActivations(t *testing.T) {
 		{Name: "constant", G: func(float64) float64 { return math.Pi }, DG: zero},
 		{Name: "wild", G: func(z float64) float64 { return math.Exp(z * z / 4) }, DG: func(z float64) float64 { return z / 2 * math.Exp(z*z/4) }},
 	} {
-		text, err := judged(t, act, false)
+		text, err := verdictOn(t, act, false)
 		if !errors.Is(err, errNo) || exitCode(err) != exitNo {
 			t.Errorf("%s: %v, want the answer no", act.Name, err)
 		}
 		if !strings.HasPrefix(text, act.Name+" is NOT valid at σ = 0.05") || strings.Contains(text, "NaN") {
 			t.Errorf("%s: %s", act.Name, text)
 		}
-		text, err = judged(t, act, true)
+		text, err = verdictOn(t, act, true)
 		if !errors.Is(err, errNo) {
 			t.Errorf("%s: %v, want the answer no", act.Name, err)
 		}
@@ -63,7 +63,7 @@ func TestInvalidActivations(t *testing.T) {
 // TestValidationJSON: the keys and a few of the values that other programs rely
 // on.
 func TestValidationJSON(t *testing.T) {
-	text, err := judged(t, sdk.Func{Name: "identity", G: func(z float64) float64 { return z }, DG: func(float64) float64 { return 1 }}, true)
+	text, err := verdictOn(t, sdk.Func{Name: "identity", G: func(z float64) float64 { return z }, DG: func(float64) float64 { return 1 }}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,16 +69,16 @@ func (m MiniBatches) over(n, batch int, step float64, steps int) (MiniBatches, e
 	return m, nil
 }
 
-// settledAngle is the E_reg between two sets of regressors below which a
+// sameAngle is the E_reg between two sets of regressors below which a
 // descent counts them as the same. The noise that mini-batches leave is of that
 // order.
-const settledAngle = 0.02
+const sameAngle = 0.02
 
-// settledFall is a share of the whole fall of a loss, and settledNoise a share of
+// lateFall is a share of the whole fall of a loss, and lateNoise a share of
 // the loss, that the second half of a descent may take and count as done.
 const (
-	settledFall  = 0.005
-	settledNoise = 0.02
+	lateFall  = 0.005
+	lateNoise = 0.02
 )
 
 // records is the number of points of a descent that are kept.
@@ -125,18 +125,18 @@ func (t *track) halfway() []float64 {
 	return t.points[min(i, len(t.points)-1)]
 }
 
-// unsettled marks a run that ended too early, and says why; "" for others. In the
+// endedEarly marks a run that ended too early, and says why; "" for others. In the
 // second half of its steps, over which a cosine takes a sixth of the way, the
-// regressors turned by more than settledAngle, or the loss of all rows fell by
-// more than settledFall of its whole fall. A plateau looks like an end to both.
-func (t *track) unsettled(ctx context.Context, loss optim.Objective, regressors func(x []float64) *model.Params) (string, error) {
+// regressors turned by more than sameAngle, or the loss of all rows fell by
+// more than lateFall of its whole fall. A plateau looks like an end to both.
+func (t *track) endedEarly(ctx context.Context, loss optim.Objective, regressors func(x []float64) *model.Params) (string, error) {
 	if t.Status != optim.Converged {
 		return "", nil
 	}
 	half := t.halfway()
-	if turned, _ := metric.Ereg(regressors(half), regressors(t.X)); turned > settledAngle {
+	if turned, _ := metric.Ereg(regressors(half), regressors(t.X)); turned > sameAngle {
 		t.Status = optim.IterationLimit
-		return fmt.Sprintf("turned the regressors by an E_reg of %.2g, want at most %g", turned, settledAngle), nil
+		return fmt.Sprintf("turned the regressors by an E_reg of %.2g, want at most %g", turned, sameAngle), nil
 	}
 	var v [3]float64
 	for i, x := range [][]float64{t.points[0], half, t.X} {
@@ -146,7 +146,7 @@ func (t *track) unsettled(ctx context.Context, loss optim.Objective, regressors 
 		}
 	}
 	start, middle, end := v[0], v[1], v[2]
-	if fall := middle - end; fall > settledFall*(start-end) && fall > settledNoise*math.Abs(end) {
+	if fall := middle - end; fall > lateFall*(start-end) && fall > lateNoise*math.Abs(end) {
 		t.Status = optim.IterationLimit
 		return fmt.Sprintf("lowered the loss from %.4g to %.4g", middle, end), nil
 	}

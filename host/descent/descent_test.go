@@ -175,10 +175,10 @@ func (bowl) Value(_ context.Context, x []float64) (float64, error) { return x[0]
 
 func (bowl) Grad(context.Context, []float64, []float64) (float64, error) { panic("not asked for") }
 
-// TestUnsettled: a run that ended otherwise is not looked at; of one that made all
+// TestEndedEarly: a run that ended otherwise is not looked at; of one that made all
 // steps the second half may neither turn the regressors by more than an E_reg of
 // 0.02 nor lower the loss by more than 0.5 % of its fall, noise of 2 % apart.
-func TestUnsettled(t *testing.T) {
+func TestEndedEarly(t *testing.T) {
 	// The second number of a point is the regressor's angle.
 	regressors := func(x []float64) *model.Params {
 		p := model.NewParams(1, 2)
@@ -189,10 +189,10 @@ func TestUnsettled(t *testing.T) {
 	for name, c := range map[string]struct {
 		status               optim.Status
 		start, halfway, ends []float64
-		want                 string // the beginning; "" for settled
+		want                 string // the beginning; "" for a run that has converged
 		ended                optim.Status
 	}{
-		"settled":                  {optim.Converged, []float64{root(10), 2}, []float64{root(1.01), 0.1}, []float64{1, 0.1}, "", optim.Converged},
+		"at its end":               {optim.Converged, []float64{root(10), 2}, []float64{root(1.01), 0.1}, []float64{1, 0.1}, "", optim.Converged},
 		"turned":                   {optim.Converged, []float64{root(10), 2}, []float64{1, 0.1}, []float64{1, 0.32}, "turned the regressors by an E_reg of 0.024", optim.IterationLimit}, // 1 − cos 0.22
 		"turned a little":          {optim.Converged, []float64{root(10), 2}, []float64{1, 0.1}, []float64{1, 0.28}, "", optim.Converged},                                                // 1 − cos 0.18 = 0.016
 		"turned round":             {optim.Converged, []float64{root(10), 2}, []float64{1, 0.1}, []float64{1, 0.1 + math.Pi}, "", optim.Converged},                                       // signs are free
@@ -207,7 +207,7 @@ func TestUnsettled(t *testing.T) {
 			Result: &optim.Result{X: c.ends, Status: c.status}, steps: 20,
 			at: []int{0, 10, 20}, points: [][]float64{c.start, c.halfway, c.ends},
 		}
-		why, err := tr.unsettled(t.Context(), bowl{}, regressors)
+		why, err := tr.endedEarly(t.Context(), bowl{}, regressors)
 		if err != nil || (why == "") != (c.want == "") || !strings.HasPrefix(why, c.want) || tr.Status != c.ended {
 			t.Errorf("%s: %q (%v), want %q (%v), error %v", name, why, tr.Status, c.want, c.ended, err)
 		}

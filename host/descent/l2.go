@@ -96,7 +96,7 @@ func (l L2) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, all
 	}
 	for _, c := range all {
 		turned, _ := metric.Ereg(c.Params, best.Params)
-		c.Agrees = !c.Degenerate && c.Run.Status == optim.Converged && turned <= settledAngle
+		c.Agrees = !c.Degenerate && c.Run.Status == optim.Converged && turned <= sameAngle
 	}
 	record := &Record{
 		Loss: "l2", Optimiser: l.Optimiser.Name(), MiniBatches: how,
@@ -124,7 +124,7 @@ func byLoss(a, b *search.Candidate) int {
 // run that diverges ends at the best point on its record.
 func (l L2) descend(ctx context.Context, p *problem.Problem, e *moment.Evidence, c *search.Candidate, minimise minimiser, own *model.Params, rng *rand.Rand, epoch func()) (early string, err error) {
 	k, d := p.Shape.K, p.Shape.D
-	loss2 := newUnitL2(k, d, p.G, e.Scale)
+	loss2 := newUnitL2(k, d, p.G, e.Norm)
 	x0 := model.RandomDirections(rng, 2*k-1, d)
 	if c.Kind == search.KindOwn {
 		q, err := search.Own(p, own).Draw(ctx, rng)
@@ -138,7 +138,7 @@ func (l L2) descend(ctx context.Context, p *problem.Problem, e *moment.Evidence,
 		return "", err
 	}
 	whole := &loss.Whole{Loss: loss2, Rows: p.Rows}
-	if early, err = t.unsettled(ctx, whole, loss2.params); err != nil {
+	if early, err = t.endedEarly(ctx, whole, loss2.params); err != nil {
 		return "", err
 	}
 	ends := [][]float64{t.X}
@@ -155,7 +155,7 @@ func (l L2) descend(ctx context.Context, p *problem.Problem, e *moment.Evidence,
 			t.X, least = x, v
 		}
 	}
-	least *= e.Scale * e.Scale
+	least *= e.Norm * e.Norm
 	c.Run, c.Rows, c.Loss = t.Result, p.N(), &least
 	c.Params = p.Shape.Adopt(loss2.params(t.X))
 	return early, nil
@@ -198,41 +198,41 @@ func l2Notes(all []*search.Candidate, k int, early string) (notes []string) {
 	return notes
 }
 
-// unitL2 is ℓ2 in units of scale: of regressors A/scale, divided by scale². Where
-// g is homogeneous it is the ℓ2 of a target divided by scale, so that one step
+// unitL2 is ℓ2 in units of norm: of regressors A/norm, divided by norm². Where
+// g is homogeneous it is the ℓ2 of a target divided by norm, so that one step
 // size suits targets in any unit.
 type unitL2 struct {
 	*loss.L2
-	scale      float64
+	norm       float64
 	regressors int // numbers in A
 	raw        []float64
 }
 
-func newUnitL2(k, d int, act model.Activation, scale float64) *unitL2 {
+func newUnitL2(k, d int, act model.Activation, norm float64) *unitL2 {
 	l := loss.NewL2(k, d, act)
-	return &unitL2{L2: l, scale: scale, regressors: k * d, raw: make([]float64, l.Dim())}
+	return &unitL2{L2: l, norm: norm, regressors: k * d, raw: make([]float64, l.Dim())}
 }
 
 // params reads θ; σ is left 0.
 func (l *unitL2) params(theta []float64) *model.Params {
 	p := l.Params(theta, 0)
-	floats.Scale(l.scale, p.Regressors)
+	floats.Scale(l.norm, p.Regressors)
 	return p
 }
 
 // theta is the inverse of params.
 func (l *unitL2) theta(p *model.Params) []float64 {
 	theta := slices.Concat(p.Regressors, p.Gating)
-	floats.Scale(1/l.scale, theta[:l.regressors])
+	floats.Scale(1/l.norm, theta[:l.regressors])
 	return theta
 }
 
 // GradOn implements loss.OnData.
 func (l *unitL2) GradOn(ctx context.Context, dst, theta []float64, rows model.Rows) (float64, error) {
 	copy(l.raw, theta)
-	floats.Scale(l.scale, l.raw[:l.regressors])
+	floats.Scale(l.norm, l.raw[:l.regressors])
 	v, err := l.L2.GradOn(ctx, dst, l.raw, rows)
-	floats.Scale(1/l.scale, dst[:l.regressors])
-	floats.Scale(1/(l.scale*l.scale), dst[l.regressors:])
-	return v / (l.scale * l.scale), err
+	floats.Scale(1/l.norm, dst[:l.regressors])
+	floats.Scale(1/(l.norm*l.norm), dst[l.regressors:])
+	return v / (l.norm * l.norm), err
 }

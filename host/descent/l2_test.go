@@ -70,25 +70,25 @@ func TestByLoss(t *testing.T) {
 	}
 }
 
-// TestUnitL2: ℓ2 and its gradient in units of scale, against those of the target
+// TestUnitL2: ℓ2 and its gradient in units of a norm, against those of the target
 // divided by it, where g is homogeneous; against differences where it is not; and
 // parameters there and back.
 func TestUnitL2(t *testing.T) {
-	const k, d, scale = 2, 5, 40.0
+	const k, d, norm = 2, 5, 40.0
 	rng := rand.New(rand.NewPCG(3, 3))
 	for _, family := range []sdk.Family{identity.Family, relu.Family, sigmoid.Family} {
 		p, _, _ := drawn(t, family, 300, problem.Request{})
 		rows := p.Rows.(*model.Data)
 		large := &model.Data{N: rows.N, D: rows.D}
 		for _, b := range rows.Blocks {
-			b.Y = floats.ScaleTo(make([]float64, b.N), scale, b.Y)
+			b.Y = floats.ScaleTo(make([]float64, b.N), norm, b.Y)
 			large.Blocks = append(large.Blocks, b)
 		}
 		theta := make([]float64, (2*k-1)*d)
 		for i := range theta {
 			theta[i] = rng.NormFloat64()
 		}
-		l := newUnitL2(k, d, p.G, scale)
+		l := newUnitL2(k, d, p.G, norm)
 		got, want, was := make([]float64, len(theta)), make([]float64, len(theta)), slices.Clone(theta)
 		v, err := l.GradOn(t.Context(), got, theta, large)
 		if err != nil || !slices.Equal(theta, was) {
@@ -97,7 +97,7 @@ func TestUnitL2(t *testing.T) {
 		if family.Name != sigmoid.Family.Name {
 			u, err := loss.NewL2(k, d, p.G).GradOn(t.Context(), want, theta, rows)
 			if err != nil || math.Abs(u-v) > 1e-12*u || !floats.EqualApprox(got, want, 1e-12) {
-				t.Errorf("%s: value %v, in units of the scale %v; gradient %v and %v, error %v", family.Name, u, v, want, got, err)
+				t.Errorf("%s: value %v, in units of the norm %v; gradient %v and %v, error %v", family.Name, u, v, want, got, err)
 			}
 		}
 		for i := range theta {
@@ -117,7 +117,7 @@ func TestUnitL2(t *testing.T) {
 			}
 		}
 		q := l.params(theta)
-		if !floats.EqualApprox(l.theta(q), theta, 1e-14) || math.Abs(q.Regressors[3]-scale*theta[3]) > 1e-12 || q.Gating[2] != theta[k*d+2] {
+		if !floats.EqualApprox(l.theta(q), theta, 1e-14) || math.Abs(q.Regressors[3]-norm*theta[3]) > 1e-12 || q.Gating[2] != theta[k*d+2] {
 			t.Errorf("%s: θ = %v comes back as %v", family.Name, theta, l.theta(q))
 		}
 	}

@@ -92,7 +92,7 @@ func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, sho
 	}
 	read := func(a []float64) *moment.Estimate { return moment.FromL4(a, k, p.Inputs.Whiten) }
 	whole := &loss.Whole{Loss: objective, Rows: rows}
-	early, err := t.unsettled(ctx, whole, func(x []float64) *model.Params { return read(x).Params })
+	early, err := t.endedEarly(ctx, whole, func(x []float64) *model.Params { return read(x).Params })
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, sho
 	if t.Status == optim.Diverged {
 		var at int
 		at, t.X = t.stillest()
-		out.Notes = append(out.Notes, divergedNote(made, t.steps, at, e.Scale))
+		out.Notes = append(out.Notes, divergedNote(made, t.steps, at, e.Norm))
 	}
 	value, err := whole.Value(ctx, t.X)
 	if err != nil {
@@ -118,11 +118,11 @@ func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, sho
 	return out, nil
 }
 
-func divergedNote(made, steps, kept int, scale float64) string {
+func divergedNote(made, steps, kept int, norm float64) string {
 	text := fmt.Sprintf("L4 diverged after %d of %d mini-batches: over the rows of a table it has no lower bound. The model is that of mini-batch %d, where it moved least. "+
 		"Try fewer epochs, a smaller step size, a larger lambda or ridge, or method moments, whose L4 is bounded", made, steps, kept)
-	if scale != 1 {
-		text += fmt.Sprintf("; and L4 takes regressors to be of unit norm: divide the target by about %.3g", scale)
+	if norm != 1 {
+		text += fmt.Sprintf("; and L4 takes regressors to be of unit norm: divide the target by about %.3g", norm)
 	}
 	return text
 }

@@ -93,8 +93,8 @@ func TestL4Fit(t *testing.T) {
 // which, and by what the target might be divided.
 func TestL4Diverged(t *testing.T) {
 	p, e, _ := oblique(t, 20)
-	for scale, divide := range map[float64]bool{1: false, 3: true} {
-		e.Scale = scale
+	for norm, divide := range map[float64]bool{1: false, 3: true} {
+		e.Norm = norm
 		d, err := L4{MiniBatches: MiniBatches{StepSize: 1e3, Epochs: 3}}.Fit(t.Context(), p, e, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -166,13 +166,13 @@ func judgeSmallBatch(o *Outcome) Verdict {
 		return v
 	}
 	small, large, wide := tail(batch128), tail(batch1024), tail(batch128wide)
-	spread := func(v []float64) float64 { return Quantile(v, 0.9) - Quantile(v, 0.1) }
+	width := func(v []float64) float64 { return Quantile(v, 0.9) - Quantile(v, 0.1) }
 	v := Verdict{Measured: fmt.Sprintf("over the last third of the runs E_reg has median %s and 80 %% range %s with batch 128, %s and %s with batch 1024; with batch 128 and λ = 50 median %s",
-		g2(median(small)), g2(spread(small)), g2(median(large)), g2(spread(large)), g2(median(wide)))}
+		g2(median(small)), g2(width(small)), g2(median(large)), g2(width(large)), g2(median(wide)))}
 	switch {
 	case !(median(small) <= recovered):
 		v.Because = "L4 does not converge with batch 128"
-	case !(spread(small) > spread(large)):
+	case !(width(small) > width(large)):
 		v.Because = "the smaller batch does not vary more"
 	default:
 		v.Agrees = true

@@ -49,7 +49,7 @@ type Evidence struct {
 	Agreeing int // of them at the best one
 }
 
-// StartsWanted is the least number of starts that can settle an optimum for
+// StartsWanted is the least number of starts that is enough for an optimum for
 // which no test speaks: from then on Unseen(0.25) is at most 0.025.
 const StartsWanted = 12
 

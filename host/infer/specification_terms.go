@@ -40,8 +40,8 @@ type terms struct {
 	noise        bool  // σ is free
 	groups       int   // of features, in the heteroscedasticity test
 	pairs        int   // groups of pairs of features, in that of interactions
-	// Scales of z_i, of the gate's logits and of the features.
-	zScale, lScale, xScale []float64
+	// Rms of z_i, of the gate's logits and of the features.
+	zRMS, lRMS, xRMS []float64
 
 	at [7]int // where each kind of terms begins; the last is their number
 }
@@ -144,7 +144,7 @@ func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
 	}
 	for i := range m.p.K {
 		for t := i * n; t < (i+1)*n; t++ {
-			u, v := w.z[t]/m.zScale[i], w.Scores[t]/m.lScale[i]
+			u, v := w.z[t]/m.zRMS[i], w.Scores[t]/m.lRMS[i]
 			w.zBump[t], w.zBend[t] = bump(u), bend(u)
 			w.lBump[t], w.lBend[t] = bump(v), bend(v)
 		}
@@ -159,7 +159,7 @@ func (m *terms) features(w *termRows, b *model.Block) {
 	clear(w.xBump)
 	for j := range m.p.D {
 		dst, softs := w.xBump[j%m.groups*n:(j%m.groups+1)*n], w.xSoft[j*n:(j+1)*n]
-		inv := 1 / m.xScale[j]
+		inv := 1 / m.xRMS[j]
 		for t, x := range b.Col(j) {
 			dst[t] += bump(x * inv)
 			softs[t] = soft(x * inv)
@@ -281,11 +281,10 @@ func (m *terms) fillTimes(w *termRows, at int, a []float64, functions ...[]float
 	}
 }
 
-// measure sets the scales of what the bounded functions are taken of: the rms
-// over the rows of data.
+// measure sets the rms over the rows of what the bounded functions are taken of.
 func (m *terms) measure(ctx context.Context, rows model.Rows) error {
 	k, d := m.p.K, m.p.D
-	m.zScale, m.lScale, m.xScale = make([]float64, k), make([]float64, k), make([]float64, d)
+	m.zRMS, m.lRMS, m.xRMS = make([]float64, k), make([]float64, k), make([]float64, d)
 	values := make([]float64, k*model.BlockRows)
 	add := func(dst, values []float64, n int) {
 		for i := range dst {
@@ -295,21 +294,21 @@ func (m *terms) measure(ctx context.Context, rows model.Rows) error {
 	}
 	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		m.p.Predictors(values[:k*b.N], b)
-		add(m.zScale, values, b.N)
+		add(m.zRMS, values, b.N)
 		m.p.GateLogits(values[:k*b.N], b)
-		add(m.lScale, values, b.N)
-		add(m.xScale, b.X, b.N)
+		add(m.lRMS, values, b.N)
+		add(m.xRMS, b.X, b.N)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	n, _ := rows.Dims()
-	for _, scale := range [][]float64{m.zScale, m.lScale, m.xScale} {
-		for i, sum := range scale {
-			scale[i] = math.Sqrt(sum / float64(n))
-			if !(scale[i] > 0) {
-				scale[i] = 1
+	for _, rms := range [][]float64{m.zRMS, m.lRMS, m.xRMS} {
+		for i, sum := range rms {
+			rms[i] = math.Sqrt(sum / float64(n))
+			if !(rms[i] > 0) {
+				rms[i] = 1
 			}
 		}
 	}

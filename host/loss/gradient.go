@@ -57,26 +57,26 @@ func (s *gradientSums) block(w *work) {
 	}
 }
 
-// write writes the gradient, times scale, to dst:
+// write writes the gradient, times factor, to dst:
 //
 //	∂/∂a_i = Σ r_i·u_i·g′_i·x/σ_i^p   ∂/∂w_j = Σ ∂log p/∂η_j·x
 //	∂/∂log σ_m = Σ Σ_i r_i·(|e_i|^p − 1), i over the experts of that level
 //
 // with p the family's degree: 2 where it is Gaussian.
-func (s *gradientSums) write(dst []float64, scale float64, p *model.Params, family mixture.Family) {
+func (s *gradientSums) write(dst []float64, factor float64, p *model.Params, family mixture.Family) {
 	if s.free.Regressors {
 		for i := range s.k {
 			at := s.regressor(i)
-			floats.ScaleTo(dst[at:at+s.da], scale/mixture.Power(family, p.SigmaOf(i)), s.ofExpert(i))
+			floats.ScaleTo(dst[at:at+s.da], factor/mixture.Power(family, p.SigmaOf(i)), s.ofExpert(i))
 		}
 	}
 	if s.free.Gating {
-		floats.ScaleTo(s.gating(dst), scale, s.ofGate())
+		floats.ScaleTo(s.gating(dst), factor, s.ofGate())
 	}
 	if s.free.Sigma {
 		for m := range s.levels {
 			deviance, mass := s.ofLevel(m)
-			dst[s.noise(m)] = scale * (deviance/mixture.Power(family, p.Sigma[m]) - mass)
+			dst[s.noise(m)] = factor * (deviance/mixture.Power(family, p.Sigma[m]) - mass)
 		}
 	}
 }

@@ -24,9 +24,9 @@ func (s *grams) gram(i int) []float64 {
 	return s.packed[i*q : (i+1)*q]
 }
 
-// put writes scale times the rows and columns named of matrix i to the block of
+// put writes factor times the rows and columns named of matrix i to the block of
 // h whose first entry is (r, c), r ≤ c.
-func (s *grams) put(h *mat.SymDense, i, r, c int, rows, cols []int, scale float64) {
+func (s *grams) put(h *mat.SymDense, i, r, c int, rows, cols []int, factor float64) {
 	g := s.gram(i)
 	for a, j := range rows {
 		for b, l := range cols {
@@ -34,7 +34,7 @@ func (s *grams) put(h *mat.SymDense, i, r, c int, rows, cols []int, scale float6
 				continue
 			}
 			lo, hi := min(j, l), max(j, l)
-			h.SetSym(r+a, c+b, scale*g[lo*s.width-lo*(lo-1)/2+hi-lo])
+			h.SetSym(r+a, c+b, factor*g[lo*s.width-lo*(lo-1)/2+hi-lo])
 		}
 	}
 }

@@ -84,15 +84,15 @@ func (s *informationSums) noiseBlock(w *work, wt []float64) {
 	}
 }
 
-// write writes the information over the free parameters, times scale, to h.
-func (s *informationSums) write(h *mat.SymDense, scale float64) {
+// write writes the information over the free parameters, times factor, to h.
+func (s *informationSums) write(h *mat.SymDense, factor float64) {
 	if !h.IsEmpty() && h.SymmetricDim() != len(s.parameters) {
 		panic("loss: hessian of the wrong size")
 	}
 	at := 0
 	put := func(r, c int, rows, cols []int) {
 		if r >= 0 && c >= 0 {
-			s.put(h, at, r, c, rows, cols, scale)
+			s.put(h, at, r, c, rows, cols, factor)
 		}
 		at++
 	}
@@ -110,16 +110,16 @@ func (s *informationSums) write(h *mat.SymDense, scale float64) {
 		}
 	}
 	if s.free.Sigma {
-		s.writeNoise(h, scale)
+		s.writeNoise(h, factor)
 	}
 }
 
-func (s *informationSums) writeNoise(h *mat.SymDense, scale float64) {
+func (s *informationSums) writeNoise(h *mat.SymDense, factor float64) {
 	for m := range s.levels {
 		column := func(from int, v []float64) {
 			for t := range v {
 				if from >= 0 {
-					h.SetSym(from+t, s.noise(m), scale*v[t])
+					h.SetSym(from+t, s.noise(m), factor*v[t])
 				}
 			}
 		}
@@ -130,7 +130,7 @@ func (s *informationSums) writeNoise(h *mat.SymDense, scale float64) {
 			column(s.row(j), s.noiseGate(m, j))
 		}
 		for i := m; i < s.levels; i++ {
-			h.SetSym(s.noise(m), s.noise(i), scale*s.noiseNoise[m*s.levels+i])
+			h.SetSym(s.noise(m), s.noise(i), factor*s.noiseNoise[m*s.levels+i])
 		}
 	}
 }

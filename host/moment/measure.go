@@ -18,7 +18,7 @@ import (
 // read-only.
 type Evidence struct {
 	Sigma     float64          // the noise level: that known, or implied by unit regressors
-	Scale     float64          // norm of the regressors, as far as E[y²] tells
+	Norm      float64          // of the regressors, as far as E[y²] tells
 	Transform solver.Transform // at Sigma
 	Verdict   solver.Verdict
 	Subspace  *Subspace // nil where T̂2 cannot give one
@@ -32,11 +32,11 @@ func Measure(ctx context.Context, p *problem.Problem) (*Evidence, error) {
 	if p.Shape.Sigma > 0 {
 		sigma = p.Shape.Sigma
 	}
-	e := &Evidence{Sigma: sigma, Scale: 1}
+	e := &Evidence{Sigma: sigma, Norm: 1}
 	// Regressors of unit norm have E[y²] = E[g(Z)²] + σ², and σ² may be neither
 	// negative nor many times the signal.
 	if ratio := p.Second.MeanY(2) / p.Moments.Value[2][0]; z < -4 || ratio > 1.5 {
-		e.Scale = math.Sqrt(ratio)
+		e.Norm = math.Sqrt(ratio)
 	}
 	if z < -4 {
 		e.Notes = append(e.Notes, "the target's second moment is below what unit regressors give: their norms are free in the likelihood, the moment estimate's are not")

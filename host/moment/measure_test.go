@@ -95,8 +95,8 @@ func TestMeasure(t *testing.T) {
 			t.Fatal(err)
 		}
 		sigma, scale := c.want(p.RMS())
-		if math.Abs(e.Sigma-sigma) > 1e-12 || math.Abs(e.Scale-scale) > 1e-12 {
-			t.Errorf("%s: sigma %v, want %v; scale %v, want %v", name, e.Sigma, sigma, e.Scale, scale)
+		if math.Abs(e.Sigma-sigma) > 1e-12 || math.Abs(e.Norm-scale) > 1e-12 {
+			t.Errorf("%s: sigma %v, want %v; scale %v, want %v", name, e.Sigma, sigma, e.Norm, scale)
 		}
 		if noted := len(e.Notes) > 0 && strings.Contains(e.Notes[0], "unit regressors"); noted != c.noted || len(e.Notes) > 1 {
 			t.Errorf("%s: notes %q", name, e.Notes)

@@ -83,17 +83,17 @@ const (
 	cells = 2 * widest * perUnit
 )
 
-// panel is p(t) = Σ c_j·t^j with t = (z − centre)·scale, up to the next panel at
+// panel is p(t) = Σ c_j·t^j with t = (z − centre)·slope, up to the next panel at
 // right. A panel of at most two terms has t = z: lines keep their exact
 // coefficients.
 type panel struct {
-	right, centre, scale float64
+	right, centre, slope float64
 	c                    [terms]float64
 }
 
 // at returns p(z).
 func (p *panel) at(z float64) float64 {
-	t := (z - p.centre) * p.scale
+	t := (z - p.centre) * p.slope
 	t2 := t * t
 	c := &p.c
 	return (c[0] + c[1]*t) + t2*((c[2]+c[3]*t)+t2*((c[4]+c[5]*t)+t2*(c[6]+c[7]*t)))
@@ -129,9 +129,9 @@ func (c *Table) compile() *table {
 }
 
 func newPanel(lo, hi float64, c []float64) panel {
-	p := panel{right: hi, scale: 1}
+	p := panel{right: hi, slope: 1}
 	if len(c) > 2 {
-		p.centre, p.scale = (lo+hi)/2, 2/(hi-lo)
+		p.centre, p.slope = (lo+hi)/2, 2/(hi-lo)
 	}
 	copy(p.c[:], c)
 	return p

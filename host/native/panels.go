@@ -42,10 +42,10 @@ func newChebyshev() *chebyshev {
 // to hi has it, through (z_j, f_j): by divided differences at the z_j as rounding
 // left them, which on a steep flank are not the nodes that were meant.
 func interpolate(lo, hi float64, z, f []float64) []float64 {
-	centre, scale := (lo+hi)/2, 2/(hi-lo)
+	centre, slope := (lo+hi)/2, 2/(hi-lo)
 	var t, d [terms]float64
 	for j := range t {
-		t[j], d[j] = (z[j]-centre)*scale, f[j]
+		t[j], d[j] = (z[j]-centre)*slope, f[j]
 	}
 	for order := 1; order < terms; order++ {
 		for j := terms - 1; j >= order; j-- {

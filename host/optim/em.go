@@ -45,7 +45,7 @@ func EM(ctx context.Context, s EMStepper, x0 []float64, set Settings) (*Result, 
 		}
 		r.Iterations++
 		if !(v <= value) {
-			return r.end(NoProgress, nil)
+			return r.end(Stalled, nil)
 		}
 		gain := value - v
 		x, next, after = next, after, x

@@ -74,7 +74,7 @@ func LBFGS(ctx context.Context, f Objective, x0 []float64, set Settings) (*Resul
 	eval(r.X)
 	for _, g := range cache {
 		if !(math.Abs(g) < math.Sqrt(set.Tolerance)) {
-			return r.end(NoProgress, nil)
+			return r.end(Stalled, nil)
 		}
 	}
 	return r.end(Converged, nil)

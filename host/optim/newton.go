@@ -50,7 +50,7 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 		step, promised, used := at.newtonStep(damping)
 		switch {
 		case step == nil:
-			return r.end(NoProgress, nil)
+			return r.end(Stalled, nil)
 		case promised < set.Tolerance && used <= 1e-6 && !at.kept:
 			return r.lastStep(ctx, c, step)
 		case promised < set.Tolerance && at.kept: // the last step is one with its own Hessian
@@ -76,7 +76,7 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 				return r.end(Converged, nil)
 			}
 			if damping = max(used*10, 1e-3); damping > 1e6 {
-				return r.end(NoProgress, nil)
+				return r.end(Stalled, nil)
 			}
 			continue
 		}
@@ -91,7 +91,7 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 		r.step(at.x, at.value)
 		right := gain > 0.5*promised
 		if gain < set.Worth && (used > 0 || !right) {
-			return r.end(NoProgress, nil)
+			return r.end(Stalled, nil)
 		}
 		damping = used
 		if right {

@@ -27,7 +27,7 @@ const (
 	Converged             // the convergence test of the method holds
 	IterationLimit        // Settings.Iterations were made
 	Stopped               // Settings.Stop said so
-	NoProgress            // no step lowers the value, yet the test does not hold
+	Stalled               // no step lowers the value, yet the test does not hold
 	Diverged              // the value is not finite
 	Canceled              // the context ended
 )

@@ -233,7 +233,7 @@ func TestNewtonEndsWhereItIsNotWorthItsCost(t *testing.T) {
 		t.Fatalf("%v, error %v", whole.Status, err)
 	}
 	r, err := Newton(t.Context(), &rosenbrock{}, []float64{-1.2, 1}, Settings{Worth: 10})
-	if err != nil || r.Status != NoProgress || r.Iterations >= whole.Iterations {
+	if err != nil || r.Status != Stalled || r.Iterations >= whole.Iterations {
 		t.Errorf("%v after %d iterations of %d, error %v", r.Status, r.Iterations, whole.Iterations, err)
 	}
 }

@@ -40,7 +40,7 @@ func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src da
 	predictor := NewPredictor(p, act, schema.Name)
 	var e Evaluation
 	var sse, weight float64
-	var spread spread
+	var target deviations
 	var calibration calibration
 	err := src.Read(ctx, func(b *model.Block) error {
 		pred, err := predictor.Predict(ctx, b)
@@ -62,30 +62,30 @@ func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src da
 		e.LogLikelihood += logLikelihood
 		sse += s
 		weight += rows
-		spread.add(b.Y, b.W)
+		target.add(b.Y, b.W)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if spread.squares == 0 {
+	if target.squares == 0 {
 		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
 	}
 	if schema.Weights != "" {
 		e.Weight = weight
 	}
 	e.RMSE = math.Sqrt(sse / weight)
-	e.R2 = 1 - sse/spread.squares
+	e.R2 = 1 - sse/target.squares
 	e.Calibration, e.PITHistogram = calibration.coverage(weight), calibration.bins[:]
 	return &e, nil
 }
 
-// spread accumulates Σw(y − ȳ)² over blocks, without the cancellation of
+// deviations accumulates Σw(y − ȳ)² over blocks, without the cancellation of
 // Σwy² − nȳ² (Chan, Golub & LeVeque 1983).
-type spread struct{ n, mean, squares float64 }
+type deviations struct{ n, mean, squares float64 }
 
 // add takes a block; w is nil where all weights are 1.
-func (s *spread) add(y, w []float64) {
+func (s *deviations) add(y, w []float64) {
 	n := float64(len(y))
 	if w != nil {
 		n = floats.Sum(w)

@@ -16,12 +16,12 @@ type Weights struct {
 	Given bool
 	Rows  int     // of a weight above 0
 	Total float64 // sum of the weights, the number of rows where there are none
-	scale float64 // a power of two near the mean weight
+	unit  float64 // a power of two near the mean weight
 }
 
 func weigh(data *model.Data) (Weights, error) {
 	total, err := model.Weight(data)
-	w := Weights{Rows: data.N, Total: total, scale: 1}
+	w := Weights{Rows: data.N, Total: total, unit: 1}
 	if err != nil || len(data.Blocks) == 0 || data.Blocks[0].W == nil {
 		return w, err
 	}
@@ -30,25 +30,25 @@ func weigh(data *model.Data) (Weights, error) {
 		w.Rows += floats.Count(func(v float64) bool { return v > 0 }, data.Blocks[i].W)
 	}
 	_, exponent := math.Frexp(w.Total / float64(data.N))
-	w.scale = math.Ldexp(1, max(-1000, min(exponent-1, 1000)))
+	w.unit = math.Ldexp(1, max(-1000, min(exponent-1, 1000)))
 	return w, nil
 }
 
-// even returns the data with weights divided by their scale, which changes no
+// even returns the data with weights divided by their unit, which changes no
 // digit of them: tolerances of a search are meant per row. Features and targets
 // are shared.
 func (w Weights) even(data *model.Data) *model.Data {
-	if !w.Given || w.scale == 1 {
+	if !w.Given || w.unit == 1 {
 		return data
 	}
 	return reweighted(data, func(i int) []float64 {
-		return floats.ScaleTo(make([]float64, data.Blocks[i].N), 1/w.scale, data.Blocks[i].W)
+		return floats.ScaleTo(make([]float64, data.Blocks[i].N), 1/w.unit, data.Blocks[i].W)
 	})
 }
 
 // given returns even with the weights of data.
 func (w Weights) given(even, data *model.Data) *model.Data {
-	if !w.Given || w.scale == 1 {
+	if !w.Given || w.unit == 1 {
 		return even
 	}
 	return reweighted(even, func(i int) []float64 { return data.Blocks[i].W })

@@ -292,15 +292,15 @@ func (f Figure) summary(series string) summary {
 		if 2*len(v) < most {
 			continue
 		}
-		mean, low, high := f.spread(v)
+		mean, low, high := f.band(v)
 		s.x, s.y, s.low, s.high = append(s.x, x), append(s.y, mean), append(s.low, low), append(s.high, high)
 	}
 	return s
 }
 
-// spread returns the mean of v, and the ends of the band: the 10th and 90th
+// band returns the mean of v, and the ends of the band: the 10th and 90th
 // percentile, or where the figure wants Errors two standard errors to either side.
-func (f Figure) spread(v []float64) (mean, low, high float64) {
+func (f Figure) band(v []float64) (mean, low, high float64) {
 	slices.Sort(v) // so that sums do not depend on the order of the runs
 	if f.Errors {
 		mean, far := v[0], 0.0

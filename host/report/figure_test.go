@@ -65,11 +65,11 @@ func TestSummary(t *testing.T) {
 func TestPlainSummary(t *testing.T) {
 	f := sketch()
 	f.Plain = true
-	if mean, low, high := f.spread([]float64{1, 2, 3, 6}); mean != 3 || math.Abs(low-1.3) > 1e-12 || math.Abs(high-5.1) > 1e-12 {
+	if mean, low, high := f.band([]float64{1, 2, 3, 6}); mean != 3 || math.Abs(low-1.3) > 1e-12 || math.Abs(high-5.1) > 1e-12 {
 		t.Errorf("mean %g from %g to %g", mean, low, high)
 	}
 	f.Errors = true
-	mean, low, high := f.spread([]float64{1, 2, 3, 6})
+	mean, low, high := f.band([]float64{1, 2, 3, 6})
 	// Deviations −2, −1, 0, 3: variance 14/3, standard error √(14/12).
 	if far := 2 * math.Sqrt(14.0/12); mean != 3 || math.Abs(low-(3-far)) > 1e-12 || math.Abs(high-(3+far)) > 1e-12 {
 		t.Errorf("mean %g from %g to %g", mean, low, high)

@@ -149,11 +149,11 @@ func (c *Candidate) climb(ctx context.Context, l *loss.Likelihood, rows int) err
 		run.Trace = slices.Concat(c.Run.Trace, run.Trace)
 	}
 	c.Run, c.Params, c.Rows = run, l.Params(run.X), rows
-	return c.judge(ctx, l)
+	return c.markDegenerate(ctx, l)
 }
 
-// judge marks a candidate with an expert that shrank onto a few rows.
-func (c *Candidate) judge(ctx context.Context, l *loss.Likelihood) (err error) {
+// markDegenerate marks a candidate with an expert that shrank onto a few rows.
+func (c *Candidate) markDegenerate(ctx context.Context, l *loss.Likelihood) (err error) {
 	c.Degenerate, err = l.Degenerate(ctx, c.Params)
 	return err
 }

@@ -62,15 +62,15 @@ type Follow struct {
 	Checkpoint func(State)
 }
 
-// Judge says how many starts the evidence for best, one of all, asks for: 0
-// where there are enough.
-type Judge func(ctx context.Context, best *Candidate, all []*Candidate) (wanted int, err error)
+// StoppingRule says how many starts the evidence for best, one of all, asks for:
+// 0 where there are enough.
+type StoppingRule func(ctx context.Context, best *Candidate, all []*Candidate) (wanted int, err error)
 
 // Run searches from a state, the zero one for a new search. It screens
 // candidates until several agree on the best, refines that on all rows and asks
-// judge whether to go on, up to the budget of starts. The candidates come back
+// rule whether to go on, up to the budget of starts. The candidates come back
 // as they were refined, best of the screening first.
-func Run(ctx context.Context, t *Task, from State, judge Judge) (best *Candidate, all []*Candidate, err error) {
+func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Candidate, all []*Candidate, err error) {
 	all = from.Candidates
 	for least, screened, wanted := from.Least, from.Done, 0; ; least, screened = max(wanted, len(all)+1), false {
 		if !screened {
@@ -81,7 +81,7 @@ func Run(ctx context.Context, t *Task, from State, judge Judge) (best *Candidate
 		if best, err = t.refine(ctx, all); err != nil {
 			return nil, nil, err
 		}
-		if wanted, err = judge(ctx, best, all); err != nil {
+		if wanted, err = rule(ctx, best, all); err != nil {
 			return nil, nil, err
 		}
 		if wanted == 0 || len(all) >= t.Starts {
@@ -218,7 +218,7 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 	}
 	c.Params = l.Params(c.Run.X)
 	c.Rows, _ = t.Part.Dims()
-	return c.judge(ctx, l)
+	return c.markDegenerate(ctx, l)
 }
 
 // bestOf returns the least of best and of where the wave stands.
@@ -248,7 +248,7 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 		return err
 	}
 	c.Run, c.Params = run, l.Params(run.X)
-	return c.judge(ctx, l)
+	return c.markDegenerate(ctx, l)
 }
 
 // splitMerge tries moves from where a candidate ended, until it reaches the best
@@ -273,7 +273,7 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, best, tolerance flo
 		}
 		better.Trace = slices.Concat(c.Run.Trace, better.Trace)
 		c.Run, c.Params = better, l.Params(better.X)
-		if err := c.judge(ctx, l); err != nil {
+		if err := c.markDegenerate(ctx, l); err != nil {
 			return err
 		}
 		if math.Abs(c.Run.Value-best) <= clearGain {

@@ -224,8 +224,8 @@ func hard(t *testing.T, threads int) *Task {
 	return &Task{Problem: p, Part: part, First: []Start{KMeans(p, part)}, Cycle: []Start{Random(p, e), Subspace(p, e, projected)}, Starts: 16}
 }
 
-// until is a judge that wants so many starts.
-func until(wanted int) Judge {
+// until is a rule that wants so many starts.
+func until(wanted int) StoppingRule {
 	return func(_ context.Context, _ *Candidate, all []*Candidate) (int, error) {
 		if len(all) < wanted {
 			return wanted, nil
@@ -264,7 +264,7 @@ func TestSearchIsReproducible(t *testing.T) {
 		}
 	}
 	if len(all) != 16 || lows < 3 || done < 2 || between < 1 {
-		t.Fatalf("%d candidates, %d of them below the best; of %d states %d end a screening and %d are on the way to what the judge wanted: too easy", len(all), lows, len(kept), done, between)
+		t.Fatalf("%d candidates, %d of them below the best; of %d states %d end a screening and %d are on the way to what the rule wanted: too easy", len(all), lows, len(kept), done, between)
 	}
 	if diff := cmp.Diff(kept, states, same); diff != "" {
 		t.Errorf("the search went on to change a state that it had handed out:\n%s", diff)
@@ -360,7 +360,7 @@ func TestJudgeIsAsked(t *testing.T) {
 	bad := errors.New("bad")
 	task := &Task{Problem: p, Part: p.Rows, Cycle: []Start{good}, Starts: 4}
 	if _, _, err := Run(t.Context(), task, State{}, func(context.Context, *Candidate, []*Candidate) (int, error) { return 0, bad }); err != bad {
-		t.Errorf("error %v, want the judge's", err)
+		t.Errorf("error %v, want the rule's", err)
 	}
 }
 

@@ -30,7 +30,7 @@ type Start struct {
 	Draw func(ctx context.Context, rng *rand.Rand) (*model.Params, error)
 }
 
-// Random is random directions with norms about the evidence's scale and no
+// Random is random directions with norms about the evidence's and no
 // gating. The norms differ so that no two experts are equal where there are few
 // directions (d = 1 has two): equal experts stay equal for ever.
 func Random(p *problem.Problem, e *moment.Evidence) Start {
@@ -42,7 +42,7 @@ func Random(p *problem.Problem, e *moment.Evidence) Start {
 				a[j] = rng.NormFloat64()
 			}
 			p.Shape.MaskExperts(a)
-			floats.Scale(e.Scale*math.Exp(rng.NormFloat64()/4)/floats.Norm(a, 2), a)
+			floats.Scale(e.Norm*math.Exp(rng.NormFloat64()/4)/floats.Norm(a, 2), a)
 		}
 		for i := range q.RegressorIntercepts {
 			q.RegressorIntercepts[i] = p.RMS() * rng.NormFloat64()
@@ -71,7 +71,7 @@ func Own(p *problem.Problem, start *model.Params) Start {
 func Moments(p *problem.Problem, e *moment.Evidence, est *moment.Estimate, part model.Rows) Start {
 	return Start{KindMoments, func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
 		q := p.Shape.Adopt(est.Params)
-		floats.Scale(e.Scale, q.Regressors)
+		floats.Scale(e.Norm, q.Regressors)
 		q, _, err := FitGate(ctx, p, part, q, 1)
 		return q, err
 	}}
@@ -114,7 +114,7 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 			for j := range a {
 				a[j] = u[i*k+j] * math.Sqrt(s.Values[j])
 			}
-			floats.Scale(e.Scale/floats.Norm(a, 2), a)
+			floats.Scale(e.Norm/floats.Norm(a, 2), a)
 			if rng.Uint64()&1 == 0 {
 				floats.Scale(-1, a)
 			}

@@ -34,7 +34,7 @@ func lines(t *testing.T, d, k int, size float64, r problem.Request) *problem.Pro
 	return load(t, dataset.Matrix(x, y), activation(t, identity.Family), r)
 }
 
-// TestRandom: norms about the evidence's scale, e^{z/4} times as large with
+// TestRandom: norms about the evidence's, e^{z/4} times as large with
 // standard normal z, so that no two experts over a single feature are the same;
 // directions of both signs; no gating, and noise as large as the target's rms. Of
 // the features that experts do not see nothing. Bounds are four standard errors, 1
@@ -54,8 +54,8 @@ func TestRandom(t *testing.T) {
 	} {
 		p := lines(t, c.d, k, c.size, c.r)
 		e := measure(t, p)
-		if large := e.Scale > 10; large != (c.size > 10) {
-			t.Fatalf("%s: scale %v", name, e.Scale)
+		if large := e.Norm > 10; large != (c.size > 10) {
+			t.Fatalf("%s: norm %v", name, e.Norm)
 		}
 		start := Random(p, e)
 		var logs, logs2, sign, squares float64
@@ -66,7 +66,7 @@ func TestRandom(t *testing.T) {
 			}
 			for i := range k {
 				a := q.Regressor(i)
-				z := math.Log(floats.Norm(a, 2) / e.Scale)
+				z := math.Log(floats.Norm(a, 2) / e.Norm)
 				logs, logs2 = logs+z, logs2+z*z
 				sign += math.Copysign(1, a[0])
 				for j, v := range a {
@@ -161,7 +161,7 @@ func TestMomentsStart(t *testing.T) {
 	for _, r := range []problem.Request{{}, {Gate: problem.Softmax{Features: []string{"x3", "x4"}}}} {
 		p, truth := drawn(t, identity.Family, 2, 5, 4000, 0.1, 2, r)
 		e := measure(t, p)
-		e.Scale = 1.5
+		e.Norm = 1.5
 		est, obstacle, err := moment.EstimateParams(t.Context(), p, e, moment.DefaultMu)
 		if est == nil {
 			t.Fatalf("no moment estimate: %s, error %v", obstacle, err)

@@ -77,7 +77,7 @@ func (c *Claims) Derivative(ctx context.Context) error {
 	if c.derivative {
 		return nil
 	}
-	if err := c.DerivativeAt(ctx, spread(derivativePoints)); err != nil {
+	if err := c.DerivativeAt(ctx, quantiles(derivativePoints)); err != nil {
 		return err
 	}
 	c.derivative = true

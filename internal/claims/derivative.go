@@ -16,9 +16,9 @@ const Reach = 8
 // the middle and 0.5 at the ends, is left to the conformance kit.
 const derivativePoints = 96
 
-// spread returns n points of |z| < Reach, the quantiles of N(0, 3²) at
+// quantiles returns n points of |z| < Reach, the quantiles of N(0, 3²) at
 // (i + ½)/n. No short fraction, where a kink is likely, is among them.
-func spread(n int) []float64 {
+func quantiles(n int) []float64 {
 	z := make([]float64, n)
 	for i := range z {
 		z[i] = 3 * math.Sqrt2 * math.Erfinv((2*float64(i)+1)/float64(n)-1)

@@ -73,7 +73,7 @@ func findJump(ctx context.Context, act sdk.Activation, m method, kinks []float64
 	}
 	change := func(i int) float64 { return math.Abs(v[i+1] - v[i]) }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(change(b), change(a)) })
-	spread := slices.Max(v) - slices.Min(v)
+	height := slices.Max(v) - slices.Min(v)
 	for _, i := range order[:min(candidates, len(order))] {
 		lo, hi, vlo, vhi := grid[i], grid[i+1], v[i], v[i+1]
 		for hi-lo > narrow {
@@ -88,7 +88,7 @@ func findJump(ctx context.Context, act sdk.Activation, m method, kinks []float64
 				lo, vlo = mid, val[0]
 			}
 		}
-		if jump := math.Abs(vhi - vlo); jump > 1e-6*spread {
+		if jump := math.Abs(vhi - vlo); jump > 1e-6*height {
 			return fmt.Errorf("%s jumps from %.6g to %.6g at z = %.6g, which is not declared as a kink", m.name, vlo, vhi, lo)
 		}
 	}

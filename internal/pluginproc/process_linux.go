@@ -20,9 +20,9 @@ import (
 const (
 	// stopGrace is how long a plugin may take to end when asked to.
 	stopGrace = time.Second
-	// settle is how long a plugin may take to end after its output or its
+	// endGrace is how long a plugin may take to end after its output or its
 	// connection has.
-	settle = 200 * time.Millisecond
+	endGrace = 200 * time.Millisecond
 )
 
 // process is a running plugin.

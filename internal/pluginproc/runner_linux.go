@@ -258,7 +258,7 @@ func (r *runner) check(line <-chan string, pass *io.PipeWriter) {
 	first, ok := <-line
 	if !ok {
 		r.refused = errors.New("it ended without a word of the handshake on stdout: is it a plugin for moe?")
-		r.ended(settle) // go-plugin kills it next, and how it ended is lost
+		r.ended(endGrace) // go-plugin kills it next, and how it ended is lost
 		return
 	}
 	if err := checkHandshake(first, r.socketDir); err != nil {
@@ -402,7 +402,7 @@ func (r *runner) lastWords() string {
 	if r.runs() && r.ended(0) {
 		select {
 		case <-r.drained:
-		case <-time.After(settle):
+		case <-time.After(endGrace):
 		}
 	}
 	return r.words.last()

@@ -174,7 +174,7 @@ func died(proc *process, err error) bool {
 		return false
 	}
 	if call.Code == codes.Unavailable {
-		proc.runner.ended(settle)
+		proc.runner.ended(endGrace)
 		return true
 	}
 	return proc.runner.ended(0)

@@ -15,16 +15,16 @@ const (
 	// 3e−12 for a bounded b.
 	Reach = 8
 
-	spreadReach = 4         // of Z, for Mean and SD
-	smooth      = 1e-12     // what a panel may leave unresolved of g, in units of SD
-	narrowest   = 1e-11     // panel: a jump that was not declared
-	perNoise    = 4         // how far g may go within a panel, in units of σ
-	far         = 128       // half-width of the range of y, in standard deviations
-	outside     = 1e-13     // probability left on either side of the range of y
-	window      = 150       // twice the exponent at which a node stops to count
-	maxPieces   = 1 << 14   // of a Law and of a Noisy
-	same        = 1e-10     // nodes whose g are closer than this, in units of σ, are one
-	conditions  = 2*He4 + 1 // features of a node: He_0 … He_4, He_1² … He_4²
+	measureReach = 4         // of Z, for Mean and SD
+	smooth       = 1e-12     // what a panel may leave unresolved of g, in units of SD
+	narrowest    = 1e-11     // panel: a jump that was not declared
+	perNoise     = 4         // how far g may go within a panel, in units of σ
+	far          = 128       // half-width of the range of y, in standard deviations
+	outside      = 1e-13     // probability left on either side of the range of y
+	window       = 150       // twice the exponent at which a node stops to count
+	maxPieces    = 1 << 14   // of a Law and of a Noisy
+	same         = 1e-10     // nodes whose g are closer than this, in units of σ, are one
+	conditions   = 2*He4 + 1 // features of a node: He_0 … He_4, He_1² … He_4²
 )
 
 // He4 is the highest Hermite order of a [Conditional].
@@ -99,16 +99,16 @@ func sign(v float64) int {
 func largest(v []float64) float64 { return max(slices.Max(v), -slices.Min(v)) }
 
 // within cuts the range [−reach, reach] as [panels] does its own, and at
-// ±spreadReach.
+// ±measureReach.
 func within(kinks []float64, reach float64) ([][2]float64, error) {
-	all, err := panels(append([]float64{-reach, -spreadReach, spreadReach, reach}, kinks...))
+	all, err := panels(append([]float64{-reach, -measureReach, measureReach, reach}, kinks...))
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(e [2]float64) bool { return e[0] < -reach || e[1] > reach }), nil
 }
 
-// measure sets Mean and SD from the panels within spreadReach, about a first
+// measure sets Mean and SD from the panels within measureReach, about a first
 // value so that a large constant in g costs no digits.
 func (l *Law) measure(pieces []piece, leg *legendre) {
 	var m0, m1, m2 float64
@@ -116,7 +116,7 @@ func (l *Law) measure(pieces []piece, leg *legendre) {
 	for pass := range 2 {
 		m0, m1, m2 = 0, 0, 0
 		for _, p := range pieces {
-			if p.lo < -spreadReach-epsilon || p.hi > spreadReach+epsilon {
+			if p.lo < -measureReach-epsilon || p.hi > measureReach+epsilon {
 				continue
 			}
 			for i, v := range p.g {
