@@ -26,9 +26,9 @@ type OneHiddenLayer struct {
 	Rho        float64 // ρ at the σ given
 }
 
-// rhoTol separates ρ from 0: for a linear φ it is a difference of equal numbers
-// and comes out at 1e−16.
-const rhoTol = 1e-12
+// RhoTolerance separates ρ from 0, relative to the size of its terms: for a linear
+// φ it is a difference of equal numbers and comes out at 1e−16.
+const RhoTolerance = 1e-12
 
 // OneHiddenLayerOf checks the conditions at scale sigma > 0: the length of a
 // hidden unit's weights, not the noise level.
@@ -37,13 +37,12 @@ func OneHiddenLayerOf(ctx context.Context, act sdk.Activation, sigma float64) (O
 	if err != nil {
 		return OneHiddenLayer{}, err
 	}
-	scaled := grid
+	rho, scale := rhoOn(grid)
 	if sigma != 1 {
-		if scaled, err = derivativeGrid(ctx, act, sigma); err != nil {
+		if rho, scale, err = RhoOf(ctx, act, sigma); err != nil {
 			return OneHiddenLayer{}, err
 		}
 	}
-	rho, scale := rho(scaled)
 	kinks := act.Info().Kinks
 	z, dg := grid.Points()
 	jumps, err := jumps(ctx, act, kinks)
@@ -52,7 +51,7 @@ func OneHiddenLayerOf(ctx context.Context, act sdk.Activation, sigma float64) (O
 	}
 	return OneHiddenLayer{
 		P1:  nonNegative(dg) && polynomiallyBounded(z, dg),
-		P2:  rho > rhoTol*scale,
+		P2:  rho > RhoTolerance*scale,
 		P3:  boundedSlope(z, dg, jumps) || piecewiseConstant(z, dg, kinks),
 		Rho: rho,
 	}, nil
@@ -78,12 +77,22 @@ func derivativeGrid(ctx context.Context, act sdk.Activation, sigma float64) (*ga
 	return grid, nil
 }
 
-// rho returns, with α_q = E[φ′(σZ)Z^q] and β_q = E[φ′(σZ)²Z^q],
+// RhoOf returns, with α_q = E[φ′(σZ)Z^q] and β_q = E[φ′(σZ)²Z^q], Z ~ N(0,1),
 //
 //	ρ(σ) = min{β_0 − α_0² − α_1², β_2 − α_1² − α_2², α_0·α_2 − α_1²}
 //
-// and the size of its terms, β_0 + β_2, from φ′(σZ) on a grid.
-func rho(grid *gauss.Grid) (rho, scale float64) {
+// at scale sigma > 0 (003 slide 13), and the size of its terms, β_0 + β_2.
+func RhoOf(ctx context.Context, act sdk.Activation, sigma float64) (rho, scale float64, err error) {
+	grid, err := derivativeGrid(ctx, act, sigma)
+	if err != nil {
+		return 0, 0, err
+	}
+	rho, scale = rhoOn(grid)
+	return rho, scale, nil
+}
+
+// rhoOn is [RhoOf] from φ′(σZ) on a grid.
+func rhoOn(grid *gauss.Grid) (rho, scale float64) {
 	e := func(f func(z, d float64) float64) float64 { v, _ := grid.Expect(f); return v }
 	a0 := e(func(_, d float64) float64 { return d })
 	a1 := e(func(z, d float64) float64 { return d * z })

@@ -30,7 +30,8 @@ and R2 of the mean prediction, the share of rows inside the prediction intervals
 of 50, 80, 90 and 95 %, and a histogram of F(y|x), which is level where the model
 is right; with --weights a row of weight w counts as w rows. Against the truth: e_reg = 1 - max over permutations of the smallest
 cosine between an estimated and a true regressor, and e_gating likewise for the
-gate.`,
+gate; of a network's file, whose truth is a network's file too, the relative
+errors of W and v after its units have been matched, and e_reg of their directions.`,
 		Example: `  moe evaluate model.json data.csv
   moe evaluate model.json data.csv --weights w
   moe evaluate model.json --truth truth.json --json`,
@@ -62,25 +63,37 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 	if data.path == "" && data.weights != "" {
 		return usagef("--weights %s: they are a column of DATA, which is missing", data.weights)
 	}
-	var result evaluation
-	m, err := fitted.Read(modelPath)
+	m, err := readAny(modelPath)
 	if err != nil {
 		return err
 	}
-	if truthPath != "" {
-		if result.Recovery, err = compare(m, truthPath); err != nil {
-			return err
-		}
-	}
-	if data.path != "" {
-		if result.Evaluation, err = evaluateOn(cmd, m, modelPath, data, limits); err != nil {
-			return err
-		}
+	result, err := judge(cmd, m, modelPath, data, truthPath, limits)
+	if err != nil {
+		return err
 	}
 	if wantsJSON(cmd) {
 		return printJSON(cmd, result)
 	}
 	return result.print(cmd)
+}
+
+// judge opens what the model is to be measured on, and measures it.
+func judge(cmd *cobra.Command, m anyModel, modelPath string, data dataFlags, truthPath string, limits limitFlags) (measured, error) {
+	if data.path == "" {
+		return m.judge(cmd.Context(), nil, nil, truthPath)
+	}
+	act, err := openModel(cmd, m.named(), modelPath, limits)
+	if err != nil {
+		return nil, err
+	}
+	defer act.Close()
+	sel := m.selection()
+	sel.Weights = data.weights
+	src, err := openData(cmd, data.path, sel)
+	if err != nil {
+		return nil, err
+	}
+	return m.judge(cmd.Context(), act, src, truthPath)
 }
 
 // compare measures a model against a truth file.
@@ -96,30 +109,13 @@ func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
 	return &r, nil
 }
 
-func evaluateOn(cmd *cobra.Command, m *fitted.Model, modelPath string, data dataFlags, limits limitFlags) (*predict.Evaluation, error) {
-	act, err := openModel(cmd, m, modelPath, limits)
-	if err != nil {
-		return nil, err
-	}
-	defer act.Close()
-	src, err := openData(cmd, data.path, dataset.Selection{Features: m.Features, Target: m.Target, Weights: data.weights})
-	if err != nil {
-		return nil, err
-	}
-	return predict.Evaluate(cmd.Context(), m.Params(), act, src)
-}
-
 func (e *evaluation) print(cmd *cobra.Command) error {
 	w := cmd.OutOrStdout()
 	if r := e.Evaluation; r != nil {
-		rows := fmt.Sprint(r.N)
-		if r.Weight > 0 {
-			rows += fmt.Sprintf(" of total weight %.6g", r.Weight)
-		}
-		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", rows, r.LogLikelihood, r.RMSE, r.R2); err != nil {
+		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", weighedRows(r.N, r.Weight), r.LogLikelihood, r.RMSE, r.R2); err != nil {
 			return err
 		}
-		if err := printCalibration(w, r); err != nil {
+		if err := printCalibration(w, r.Calibration, r.PITHistogram); err != nil {
 			return err
 		}
 	}
@@ -131,13 +127,21 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 	return nil
 }
 
+// weighedRows is the number of rows, with their weight where they have any.
+func weighedRows(n int, weight float64) string {
+	if weight > 0 {
+		return fmt.Sprintf("%d of total weight %.6g", n, weight)
+	}
+	return fmt.Sprint(n)
+}
+
 // printCalibration prints a line for the intervals and one for the histogram.
-func printCalibration(w io.Writer, r *predict.Evaluation) error {
-	intervals, histogram := make([]string, len(r.Calibration)), make([]string, len(r.PITHistogram))
-	for i, c := range r.Calibration {
+func printCalibration(w io.Writer, coverage []predict.Coverage, pit []float64) error {
+	intervals, histogram := make([]string, len(coverage)), make([]string, len(pit))
+	for i, c := range coverage {
 		intervals[i] = fmt.Sprintf("%g%%: %.4f", 100*c.Level, c.Coverage)
 	}
-	for i, n := range r.PITHistogram {
+	for i, n := range pit {
 		histogram[i] = fmt.Sprintf("%.6g", n)
 	}
 	_, err := fmt.Fprintf(w, "intervals       %s\nrows by F(y|x)  %s\n", strings.Join(intervals, ", "), strings.Join(histogram, " "))

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 )
@@ -28,6 +27,8 @@ With --experts come mean1 ... meank (the expected y under each expert), with
 --interval LEVEL lower and upper: y lies between them with that probability,
 given the model. They are exact quantiles of the mixture; that the parameters are
 estimates is not in them.
+Of a network's file only mean is written, with --experts unit1 ... unitk (what each
+unit adds to it), and the interval is that of its normal noise.
 A plugin that the model was fitted with is not needed where the model file
 carries its approximation.`,
 		Example: `  moe predict model.json data.csv -o predictions.csv
@@ -69,20 +70,22 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 			return err
 		}
 	}
-	m, err := fitted.Read(modelPath)
+	m, err := readAny(modelPath)
 	if err != nil {
 		return err
 	}
-	act, err := openModel(cmd, m, modelPath, f.limits)
+	act, err := openModel(cmd, m.named(), modelPath, f.limits)
 	if err != nil {
 		return err
 	}
 	defer act.Close()
-	src, err := openData(cmd, dataPath, dataset.Selection{Features: m.Features, Target: m.Target, Optional: true})
+	sel := m.selection()
+	sel.Optional = true
+	src, err := openData(cmd, dataPath, sel)
 	if err != nil {
 		return err
 	}
-	predictions := &counted{Source: predict.Predictions(m.Params(), act, src, f.extras)}
+	predictions := &counted{Source: m.predictions(act, src, f.extras)}
 	switch {
 	case out != "":
 		if err := dataset.Write(ctx, out, predictions); err != nil {

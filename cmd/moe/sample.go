@@ -75,7 +75,7 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 		return usagef("%w", err)
 	}
 	truth := fitted.NewTruth(fitted.ActivationOf(plugin.Activation.Info()), sampler.Truth)
-	if err := f.write(ctx, sampler, truth); err != nil {
+	if err := writeBeside(ctx, f.truth, truth, f.out, sampler); err != nil {
 		return err
 	}
 	return f.report(cmd, truth)
@@ -100,25 +100,26 @@ func (f *sampleFlags) check() (err error) {
 	return creatable(f.out, f.truth)
 }
 
-// write writes the data and then gives the truth file its name, so that the
-// truth never stands beside data that it does not belong to.
-func (f *sampleFlags) write(ctx context.Context, sampler *sample.Sampler, truth *fitted.Truth) error {
-	if f.truth == "" {
-		return dataset.Write(ctx, f.out, sampler)
+// writeBeside writes the data and then gives the truth's file its name, so that the
+// truth never stands beside data that it does not belong to. A truthPath of "" is
+// none.
+func writeBeside(ctx context.Context, truthPath string, truth any, dataPath string, data dataset.Source) error {
+	if truthPath == "" {
+		return dataset.Write(ctx, dataPath, data)
 	}
-	data, err := fitted.Indent(truth)
+	text, err := fitted.Indent(truth)
 	if err != nil {
 		return err
 	}
-	file, err := atomicfile.Create(ctx, f.truth)
+	file, err := atomicfile.Create(ctx, truthPath)
 	if err != nil {
 		return err
 	}
 	defer file.Discard()
-	if _, err := file.Write(data); err != nil {
+	if _, err := file.Write(text); err != nil {
 		return err
 	}
-	if err := dataset.Write(ctx, f.out, sampler); err != nil {
+	if err := dataset.Write(ctx, dataPath, data); err != nil {
 		return err
 	}
 	return file.Commit()

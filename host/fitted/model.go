@@ -289,7 +289,7 @@ func (m *Model) Validate() error {
 	if m.K < 1 || m.D < 1 {
 		return fmt.Errorf("k = %d, d = %d, want at least 1", m.K, m.D)
 	}
-	if err := m.validateNames(); err != nil {
+	if err := checkNames(m.Features, m.Target, m.D); err != nil {
 		return err
 	}
 	if err := firstError(
@@ -340,15 +340,17 @@ func (a *Activation) Check() error {
 	return nil
 }
 
-func (m *Model) validateNames() error {
-	if len(m.Features) != m.D {
-		return fmt.Errorf("features has %d names, want d = %d", len(m.Features), m.D)
+// checkNames holds the names of d features and the target against what tables
+// allow.
+func checkNames(features []string, target string, d int) error {
+	if len(features) != d {
+		return fmt.Errorf("features has %d names, want d = %d", len(features), d)
 	}
-	seen := map[string]bool{m.Target: true}
-	if m.Target == "" {
+	seen := map[string]bool{target: true}
+	if target == "" {
 		return fmt.Errorf("target is missing")
 	}
-	for i, name := range m.Features {
+	for i, name := range features {
 		if name == "" || seen[name] {
 			return fmt.Errorf("features[%d] = %q is empty or named twice", i, name)
 		}

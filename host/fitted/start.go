@@ -13,13 +13,11 @@ import (
 // by name; those of a truth file stand in the table's order. Faults of the
 // content, features of another name or number among them, are a *dataset.Error.
 func ReadParams(path string, features []string) (*model.Params, error) {
-	var head struct {
-		Format *string `json:"format"`
-	}
-	if err := readJSON(path, &head); err != nil {
+	format, err := FormatOf(path)
+	if err != nil {
 		return nil, err
 	}
-	if head.Format == nil {
+	if format == "" {
 		t, err := ReadTruth(path)
 		if err != nil {
 			return nil, err

@@ -126,3 +126,34 @@ func BenchmarkEreg(b *testing.B) {
 		Ereg(est, truth)
 	}
 }
+
+// TestUnits: a network with its units in another order and w_1 moved by 0.3 is 0.3/‖W‖
+// away; one whose units have changed signs of v is not matched by weights alone.
+func TestUnits(t *testing.T) {
+	truth := model.NewNetwork(3, 4)
+	for i := range truth.K {
+		truth.Unit(i)[i] = float64(i + 1)
+		truth.Output[i] = 1
+	}
+	est := truth.Clone()
+	for i, j := range []int{2, 0, 1} {
+		copy(est.Unit(i), truth.Unit(j))
+	}
+	est.Unit(1)[3] = 0.3
+	e := Units(est, truth)
+	if want := 0.3 / math.Sqrt(14); math.Abs(e.Weights-want) > 1e-15 || e.Output != 0 || !slices.Equal(e.Perm, []int{2, 0, 1}) {
+		t.Errorf("%+v, want weights %v", e, want)
+	}
+	if want := 1 - 1/math.Sqrt(1.09); math.Abs(e.Directions-want) > 1e-15 {
+		t.Errorf("directions %v, want %v", e.Directions, want)
+	}
+	// Two units that nearly agree, told apart by v.
+	truth, est = model.NewNetwork(2, 2), model.NewNetwork(2, 2)
+	copy(truth.Weights, []float64{1, 0, 1, 0.1})
+	copy(est.Weights, []float64{1, 0, 1, 0.1})
+	copy(truth.Output, []float64{1, -1})
+	copy(est.Output, []float64{-1, 1})
+	if e := Units(est, truth); !slices.Equal(e.Perm, []int{1, 0}) || e.Output != 0 {
+		t.Errorf("signs of v: %+v", e)
+	}
+}

@@ -30,20 +30,40 @@ type Evaluation struct {
 // features than the model, or if the target is constant, which leaves R2 without
 // meaning.
 func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src dataset.Source) (*Evaluation, error) {
+	predictor := NewPredictor(p, act, src.Schema().Name)
+	return evaluate(ctx, src, p.D, func(ctx context.Context, b *model.Block) (*described, error) {
+		pred, err := predictor.Predict(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		return &described{mean: pred.Mean, logDens: pred.LogDens, cdf: func(r int, y float64) float64 {
+			return predictor.distribution(pred, r).CDF(y)
+		}}, nil
+	})
+}
+
+// described is what a model says of the rows of a block with targets: their
+// means, the logs of their densities, and F(y|x).
+type described struct {
+	mean, logDens []float64
+	cdf           func(row int, y float64) float64
+}
+
+// evaluate is [Evaluate] for whatever describes blocks of d features.
+func evaluate(ctx context.Context, src dataset.Source, d int, describe func(context.Context, *model.Block) (*described, error)) (*Evaluation, error) {
 	schema := src.Schema()
 	if schema.Target == "" {
 		return nil, &dataset.Error{File: schema.Name, Msg: "no target column to evaluate against"}
 	}
-	if err := fits(schema, p.D); err != nil {
+	if err := fits(schema, d); err != nil {
 		return nil, err
 	}
-	predictor := NewPredictor(p, act, schema.Name)
 	var e Evaluation
 	var sse, weight float64
 	var target deviations
 	var calibration calibration
 	err := src.Read(ctx, func(b *model.Block) error {
-		pred, err := predictor.Predict(ctx, b)
+		pred, err := describe(ctx, b)
 		if err != nil {
 			return err
 		}
@@ -55,9 +75,9 @@ func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src da
 				w = b.W[r]
 			}
 			rows += w
-			logLikelihood += w * pred.LogDens[r]
-			s += w * (y - pred.Mean[r]) * (y - pred.Mean[r])
-			calibration.add(predictor.distribution(pred, r).CDF(y), w)
+			logLikelihood += w * pred.logDens[r]
+			s += w * (y - pred.mean[r]) * (y - pred.mean[r])
+			calibration.add(pred.cdf(r, y), w)
 		}
 		e.LogLikelihood += logLikelihood
 		sse += s

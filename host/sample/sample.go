@@ -136,12 +136,7 @@ func (d *draw) block(ctx context.Context, at, n int) error {
 		return err
 	}
 	floats.AddScaled(d.b.Y, d.s.cfg.Sigma, d.noise[:n])
-	for i, y := range d.b.Y {
-		if math.IsNaN(y) || math.IsInf(y, 0) {
-			return fmt.Errorf("row %d: y = %v; the activation is not finite there", at+i+1, y)
-		}
-	}
-	return nil
+	return finite(d.b.Y, at)
 }
 
 // random draws what is random of the rows, in the documented order.

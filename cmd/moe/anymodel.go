@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
+)
+
+// anyModel is a mixture or a network, read from a file.
+type anyModel interface {
+	// named is a model of the same activation, which [openModel] opens.
+	named() *fitted.Model
+	selection() dataset.Selection
+	predictions(act model.Activation, src dataset.Source, extras predict.Extras) dataset.Source
+	// judge measures the model on data, where act and src are not nil, and
+	// against the truth, where there is a file of it.
+	judge(ctx context.Context, act model.Activation, src dataset.Source, truthPath string) (measured, error)
+}
+
+// measured is what moe evaluate has to say, which is also its JSON.
+type measured interface {
+	print(cmd *cobra.Command) error
+}
+
+// readAny reads a model's or a network's file, told apart by the key format.
+func readAny(path string) (anyModel, error) {
+	format, err := fitted.FormatOf(path)
+	if err != nil {
+		return nil, err
+	}
+	if format == fitted.NetworkFormat {
+		n, err := fitted.ReadNetwork(path)
+		return networkFile{n}, err
+	}
+	m, err := fitted.Read(path)
+	return mixtureFile{m}, err
+}
+
+type mixtureFile struct{ *fitted.Model }
+
+func (m mixtureFile) named() *fitted.Model { return m.Model }
+
+func (m mixtureFile) selection() dataset.Selection {
+	return dataset.Selection{Features: m.Features, Target: m.Target}
+}
+
+func (m mixtureFile) predictions(act model.Activation, src dataset.Source, extras predict.Extras) dataset.Source {
+	return predict.Predictions(m.Params(), act, src, extras)
+}
+
+func (m mixtureFile) judge(ctx context.Context, act model.Activation, src dataset.Source, truthPath string) (measured, error) {
+	out := new(evaluation)
+	var err error
+	if truthPath != "" {
+		if out.Recovery, err = compare(m.Model, truthPath); err != nil {
+			return nil, err
+		}
+	}
+	if src != nil {
+		out.Evaluation, err = predict.Evaluate(ctx, m.Params(), act, src)
+	}
+	return out, err
+}
+
+type networkFile struct{ *fitted.Network }
+
+func (n networkFile) named() *fitted.Model {
+	return &fitted.Model{Activation: n.Activation, Approximation: n.Approximation}
+}
+
+func (n networkFile) selection() dataset.Selection {
+	return dataset.Selection{Features: n.Features, Target: n.Target}
+}
+
+func (n networkFile) predictions(act model.Activation, src dataset.Source, extras predict.Extras) dataset.Source {
+	return predict.NetworkPredictions(n.Model(), act, src, extras)
+}
+
+// networkEvaluation is the JSON of moe evaluate of a network.
+type networkEvaluation struct {
+	*predict.NetworkEvaluation
+	*fitted.NetworkRecovery
+}
+
+func (n networkFile) judge(ctx context.Context, act model.Activation, src dataset.Source, truthPath string) (measured, error) {
+	out := new(networkEvaluation)
+	var err error
+	if truthPath != "" {
+		if out.NetworkRecovery, err = recovery(n.Model(), truthPath); err != nil {
+			return nil, err
+		}
+	}
+	if src != nil {
+		out.NetworkEvaluation, err = predict.EvaluateNetwork(ctx, n.Model(), act, src)
+	}
+	return out, err
+}
+
+// recovery measures a network against the one in a file.
+func recovery(n *model.Network, truthPath string) (*fitted.NetworkRecovery, error) {
+	truth, err := readWeights(truthPath)
+	if err != nil {
+		return nil, err
+	}
+	if truth.K != n.K || truth.D != n.D {
+		return nil, &dataset.Error{File: truthPath, Msg: fmt.Sprintf("the network has k = %d, d = %d, the truth k = %d, d = %d", n.K, n.D, truth.K, truth.D)}
+	}
+	e := metric.Units(n, truth)
+	return &fitted.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}, nil
+}
+
+func (e *networkEvaluation) print(cmd *cobra.Command) error {
+	w := cmd.OutOrStdout()
+	if r := e.NetworkEvaluation; r != nil {
+		if _, err := fmt.Fprintf(w, "rows            %s\n", weighedRows(r.N, r.Weight)); err != nil {
+			return err
+		}
+		if r.LogLikelihood != nil {
+			fmt.Fprintf(w, "log-likelihood  %.6g\n", *r.LogLikelihood)
+		}
+		fmt.Fprintf(w, "rmse            %.6g\nr2              %.6g\n", r.RMSE, r.R2)
+		if r.Calibration != nil {
+			if err := printCalibration(w, r.Calibration, r.PITHistogram); err != nil {
+				return err
+			}
+		}
+	}
+	if r := e.NetworkRecovery; r != nil {
+		if _, err := fmt.Fprintf(w, "relative error  %.3g\noutput error    %.3g\ne_reg           %.3g\n", r.RelativeError, r.OutputError, r.EReg); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package gauss_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/gatedlearning/moe/sdk/gauss"
+)
+
+func each(f func(float64) float64) gauss.Func {
+	return func(_ context.Context, dst, z []float64) error {
+		for i, v := range z {
+			dst[i] = f(v)
+		}
+		return nil
+	}
+}
+
+func step(z float64) float64 {
+	if z > 0 {
+		return 1
+	}
+	return 0
+}
+
+// TestPairOfSteps: P(U > 0, V > 0) = ¼ + arcsin(c)/2π (Sheppard 1899), and by
+// differentiating it E[1·1·UV] = c·P + √(1−c²)/2π; nearly parallel ones too.
+func TestPairOfSteps(t *testing.T) {
+	for _, c := range []float64{0, 0.3, -0.8, 0.999, -0.999999, 1, -1} {
+		p, err := gauss.NewPair(t.Context(), each(step), []float64{0}, each(step), []float64{0}, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := math.Sqrt((1 - c) * (1 + c))
+		both := 0.25 + math.Asin(c)/(2*math.Pi)
+		product := c*both + s/(2*math.Pi)
+		got := c*p.Value[2][0] + s*p.Value[1][1]
+		// 1e−12: the rules agree to that.
+		if math.Abs(p.Value[0][0]-both) > 1e-12 || math.Abs(got-product) > 1e-12 || p.Error > 1e-11 {
+			t.Errorf("c = %v: %v and %v ± %v, want %v and %v", c, p.Value[0][0], got, p.Error, both, product)
+		}
+	}
+}
+
+// TestPairOfPolynomials: E[U²·V²] = 1 + 2c², and E[e^{tU}·e^{tV}] = e^{t²(1+c)}.
+func TestPairOfPolynomials(t *testing.T) {
+	square := each(func(z float64) float64 { return z * z })
+	exp := each(func(z float64) float64 { return math.Exp(0.7 * z) })
+	for _, c := range []float64{0, 0.5, -0.9, 1} {
+		p, err := gauss.NewPair(t.Context(), square, nil, square, nil, c)
+		if err != nil || math.Abs(p.Value[0][0]-(1+2*c*c)) > 1e-12 {
+			t.Errorf("c = %v: E U²V² = %v (%v)", c, p.Value[0][0], err)
+		}
+		p, err = gauss.NewPair(t.Context(), exp, nil, exp, nil, c)
+		if want := math.Exp(0.49 * (1 + c)); err != nil || math.Abs(p.Value[0][0]-want) > 1e-11 {
+			t.Errorf("c = %v: E e^U e^V = %v, want %v (%v)", c, p.Value[0][0], want, err)
+		}
+	}
+}
+
+// TestSphere: E t² = 1/d, E t⁴ = 3/(d(d+2)), odd powers 0.
+func TestSphere(t *testing.T) {
+	for _, d := range []int{2, 3, 20, 300} {
+		n := float64(d)
+		for power, want := range map[float64]float64{0: 1, 1: 0, 2: 1 / n, 3: 0, 4: 3 / (n * (n + 2))} {
+			got := gauss.Sphere(d, func(t float64) float64 { return math.Pow(t, power) })
+			if math.Abs(got-want) > 1e-14 {
+				t.Errorf("d = %d: E t^%v = %v, want %v", d, power, got, want)
+			}
+		}
+	}
+}
