@@ -9,7 +9,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -238,4 +242,46 @@ func (g groupDesign) expert(p *model.Params, b *model.Block, rng *rand.Rand) int
 		}
 	}
 	return p.K - 1
+}
+
+// climbFrom takes parameters in the user's units to a maximum on all rows.
+func climbFrom(t testing.TB, p *problem.Problem, q *model.Params) (*model.Params, float64) {
+	t.Helper()
+	q = p.Shape.Adopt(p.Units.Into(q))
+	l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), 1)
+	r, err := search.Climb(t.Context(), l, l.Theta(q), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Params(r.X), -r.Value * float64(p.N())
+}
+
+// TestRareExperts: right models with an expert that has 30 to 160 of 6,000 to
+// 20,000 rows, at the maximum that the truth leads to. Of 16 right models two
+// are called suspect with probability 1e-4 at a level of 0.001.
+func TestRareExperts(t *testing.T) {
+	suspect, fits := 0, 0
+	for _, g := range groupDesigns {
+		if g.group != "rare" {
+			continue
+		}
+		for seed := uint64(1); seed <= 2; seed++ {
+			src, truth := g.draw(t, seed)
+			_, p, err := load(t.Context(), g.act, src, g.config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, _ := climbFrom(t, p, truth)
+			c := certificate(t, p, q)
+			fits++
+			if c.Model == infer.Suspect {
+				suspect++
+				t.Logf("%s, seed %d: p = %.2g %v", g.name, seed, c.PValue, short(c.Tests))
+			}
+		}
+	}
+	t.Logf("%d of %d right models suspect", suspect, fits)
+	if suspect > 1 {
+		t.Errorf("%d of %d right models with a rare expert are suspect", suspect, fits)
+	}
 }

@@ -195,6 +195,15 @@ type Certificate struct {
 	Reason  string            `json:"reason"`  // for the verdict on the optimum
 	PValue  float64           `json:"p_value"` // smallest of the tests, times their number, at most 1
 	Tests   []CertificateTest `json:"tests"`
+	// Untested are the experts with too few rows for tests of their own.
+	Untested []UntestedExpert `json:"untested,omitempty"`
+}
+
+// UntestedExpert is an expert that a certificate's tests leave out.
+type UntestedExpert struct {
+	Expert       int     `json:"expert"` // from 1
+	Rows         float64 `json:"rows"`   // the sum of its posterior probabilities
+	Coefficients int     `json:"coefficients"`
 }
 
 // CertificateTest is one test of the model against the data.
@@ -215,6 +224,9 @@ func CertificateOf(c *infer.Certificate) *Certificate {
 	out := &Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, PValue: c.PValue, Tests: []CertificateTest{}}
 	for _, t := range c.Tests {
 		out.Tests = append(out.Tests, CertificateTest{t.Name, t.Statistic, t.DF, t.PValue, t.Verdict, t.Cause})
+	}
+	for _, u := range c.Untested {
+		out.Untested = append(out.Untested, UntestedExpert{u.Expert + 1, u.Rows, u.Coefficients})
 	}
 	return out
 }

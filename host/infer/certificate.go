@@ -68,6 +68,8 @@ type Certificate struct {
 	Reason  string // for the verdict on the optimum
 	PValue  float64
 	Tests   []Test
+	// Untested are the experts that the tests leave out.
+	Untested []Untested
 }
 
 // Judge puts tests and evidence together.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -31,8 +30,6 @@ const (
 	// after the scores are taken off for it to count as a test of its own.
 	// Exactly dependent terms leave rounding, about 1e−12.
 	rankTolerance = 1e-3
-	// drawStream separates these random numbers from those of a fit.
-	drawStream = 1 << 34
 )
 
 // Tests are the specification tests of the mixture p, fitted to data by maximum
@@ -51,37 +48,41 @@ const (
 // not inflate it. The robust tests count the sums of the residuals' shape among
 // the scores: what a shape of the noise shared by all x does to them is taken off.
 //
+// Experts of too few rows are left out, and named.
+//
 // The statistics do not depend on the number of workers. Errors: those of the
 // activation and of ctx, or [*TooManyError].
-func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64, workers int) ([]Test, error) {
+func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64, workers int) (tests []Test, untested []Untested, err error) {
 	m := newTerms(act, p, free)
 	if m.at[atEnd] > MostTerms {
-		return nil, &TooManyError{m.at[atEnd]}
+		return nil, nil, &TooManyError{m.at[atEnd]}
 	}
 	draws := drawsFor(m.at[atEnd])
-	part := model.Part(rows, draws)
-	if err := m.measure(ctx, part); err != nil {
-		return nil, err
+	if err := m.measure(ctx, model.Part(rows, draws)); err != nil {
+		return nil, nil, err
 	}
-	n, _ := part.Dims()
-	times := (draws + n - 1) / n
-	c, err := m.covariance(ctx, part, times, seed, workers)
+	s, err := m.sums(ctx, rows, workers)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	sums, err := m.sums(ctx, rows, workers)
+	drawn, err := m.sample(ctx, rows, draws, s, seed, workers)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	weight, err := model.Weight(rows)
+	c, err := m.covariance(ctx, drawn, seed, workers)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	q := &quadraticForms{cov: c, sums: sums, n: weight}
+	m.allowForCoefficients(s)
+	untested = m.untested(s)
+	q := &quadraticForms{cov: c, sums: s.terms, n: s.weight}
+	for _, u := range untested {
+		q.omit(m.at[atResiduals]+3*u.Expert, 3)
+		q.omit(m.at[atNonlinearity]+3*u.Expert, 3)
+	}
 	q.standardise()
 	// Regressing on terms by as many draws leaves that much less variance.
-	q.project(0, m.at[atResiduals], float64(times*n))
-	var tests []Test
+	q.project(0, m.at[atResiduals], float64(draws))
 	add := func(name string, from, to int, robust bool) {
 		if t := q.test(m.at[from], m.at[to]); t.DF > 0 {
 			t.Name, t.Robust = name, robust
@@ -89,17 +90,40 @@ func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.
 		}
 	}
 	add(testResiduals, atResiduals, atNonlinearity, false)
-	q.project(m.at[atResiduals], m.at[atNonlinearity], float64(times*n))
+	q.project(m.at[atResiduals], m.at[atNonlinearity], float64(draws))
 	add(testNonlinearity, atNonlinearity, atGate, true)
 	add(testGate, atGate, atHeteroscedasticity, true)
 	add(testHeteroscedasticity, atHeteroscedasticity, atInteractions, true)
 	add(testInteractions, atInteractions, atEnd, true)
-	return tests, nil
+	return tests, untested, nil
 }
 
 // drawsFor is how many targets the covariance of so many terms is taken over.
 func drawsFor(terms int) int {
 	return max(leastDraws, drawsPerTerm*terms, min(mostDraws, cheapProducts/(terms*terms)))
+}
+
+// Untested is an expert with too few rows for tests of its own: fewer than
+// rowsPerCoefficient for each of its coefficients.
+type Untested struct {
+	Expert       int
+	Rows         float64 // Σ r_i
+	Coefficients int     // that were estimated from them
+}
+
+// rowsPerCoefficient is the least number of an expert's rows, for each of its
+// coefficients, with which its residuals are tested: with fewer the estimation
+// takes more than half off their sums, and the rest is far from normal.
+const rowsPerCoefficient = 2
+
+// untested returns the experts with too few rows.
+func (m *terms) untested(s *rowSums) (out []Untested) {
+	for i, mass := range s.mass {
+		if mass < float64(rowsPerCoefficient*len(m.expert)) {
+			out = append(out, Untested{i, mass, len(m.expert)})
+		}
+	}
+	return out
 }
 
 // TooManyError says that a model has more terms than [MostTerms].
@@ -109,92 +133,91 @@ func (e *TooManyError) Error() string {
 	return fmt.Sprintf("the certificate needs %d terms for each row, more than %d", e.Terms, MostTerms)
 }
 
-// covariance returns the upper triangle of E[term·termᵀ] under the fitted
-// model, from several targets drawn for every row.
-func (m *terms) covariance(ctx context.Context, data model.Rows, times int, seed uint64, workers int) (*mat.SymDense, error) {
-	size := m.at[atEnd]
-	chunks := make([][]float64, model.Chunks(data))
-	rows := make([]*termRows, model.Workers(workers))
-	err := model.Each(ctx, data, len(rows), func(worker, chunk, block int, b *model.Block) error {
-		if rows[worker] == nil {
-			rows[worker] = m.newRows()
-		}
-		if chunks[chunk] == nil {
-			chunks[chunk] = make([]float64, size*size)
-		}
-		w := rows[worker]
-		if err := m.given(ctx, w, b); err != nil {
-			return err
-		}
-		rng := rand.New(rand.NewPCG(seed, drawStream+uint64(block)))
-		for range times {
-			m.draw(w, rng)
-			m.fill(w, w.y[:b.N])
-			addGram(chunks[chunk], w, b.W)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range chunks[1:] {
-		floats.Add(chunks[0], c)
-	}
-	weight, err := model.Weight(data)
-	if err != nil {
-		return nil, err
-	}
-	floats.Scale(1/(weight*float64(times)), chunks[0])
-	return mat.NewSymDense(size, chunks[0]), nil
+// rowSums are sums over the rows.
+type rowSums struct {
+	terms       []float64
+	prior, mass []float64 // Σ p_i and Σ r_i
+	weight      float64   // rows, or the sum of their weights
 }
 
-// addGram adds the products of all pairs of terms, in the upper triangle.
-func addGram(dst []float64, w *termRows, weight []float64) {
-	size := len(w.out)
-	for i, a := range w.out {
-		a = a[:w.N]
-		if weight != nil {
-			a = floats.MulTo(w.one[:w.N], a, weight)
-		}
-		row := dst[i*size : (i+1)*size]
-		for j := i; j < size; j++ {
-			row[j] += floats.Dot(a, w.out[j][:w.N])
-		}
-	}
+func (m *terms) newSums() *rowSums {
+	k := func() []float64 { return make([]float64, m.p.K) }
+	return &rowSums{terms: make([]float64, m.at[atEnd]), prior: k(), mass: k()}
 }
 
-// sums returns the sums of the terms over the data.
-func (m *terms) sums(ctx context.Context, data model.Rows, workers int) ([]float64, error) {
-	chunks := make([][]float64, model.Chunks(data))
+// add adds a block's.
+func (s *rowSums) add(w *termRows, weight []float64) {
+	sum := floats.Sum
+	if weight != nil {
+		sum = func(v []float64) float64 { return floats.Dot(v, weight) }
+	}
+	for i, v := range w.out {
+		s.terms[i] += sum(v[:w.N])
+	}
+	for i := range s.prior {
+		s.prior[i] += sum(w.PriorOf(i))
+		s.mass[i] += sum(w.PostOf(i))
+	}
+	s.weight += sum(w.ones[:w.N])
+}
+
+// merge adds those of later rows.
+func (s *rowSums) merge(o *rowSums) {
+	floats.Add(s.terms, o.terms)
+	floats.Add(s.prior, o.prior)
+	floats.Add(s.mass, o.mass)
+	s.weight += o.weight
+}
+
+// sums returns the sums over the data.
+func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*rowSums, error) {
+	chunks := make([]*rowSums, model.Chunks(data))
 	rows := make([]*termRows, model.Workers(workers))
 	err := model.Each(ctx, data, len(rows), func(worker, chunk, _ int, b *model.Block) error {
 		if rows[worker] == nil {
 			rows[worker] = m.newRows()
 		}
 		if chunks[chunk] == nil {
-			chunks[chunk] = make([]float64, m.at[atEnd])
+			chunks[chunk] = m.newSums()
 		}
 		w := rows[worker]
 		if err := m.given(ctx, w, b); err != nil {
 			return err
 		}
 		m.fill(w, b.Y)
-		for i, v := range w.out {
-			if b.W != nil {
-				chunks[chunk][i] += floats.Dot(v[:b.N], b.W)
-			} else {
-				chunks[chunk][i] += floats.Sum(v[:b.N])
-			}
-		}
+		chunks[chunk].add(w, b.W)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range chunks[1:] {
-		floats.Add(chunks[0], c)
+		chunks[0].merge(c)
 	}
 	return chunks[0], nil
+}
+
+// allowForCoefficients takes off the sums of the residuals' shape what the
+// estimation of the experts' coefficients adds to them in the mean. The p
+// coefficients of expert i leave its squared residuals, over m_i rows, a mean of
+// σ²·(1 − p/m_i), and a free σ² is less than the noise's by the mean of that over
+// the experts that share it: so those of expert i have a mean of 1 + δ_i, where
+// δ_i = (coefficients that share σ_i)/(their rows) − p/m_i, or −p/m_i alone for a
+// given σ, and its terms ψ one of δ_i·dEψ(sZ)/ds² for each row.
+func (m *terms) allowForCoefficients(s *rowSums) {
+	if m.noise && len(m.p.Sigma) == m.p.K {
+		return
+	}
+	own := float64(len(m.expert))
+	for i, mass := range s.mass {
+		excess := -min(own, mass)
+		if m.noise {
+			excess += mass * own * float64(m.p.K) / s.weight
+		}
+		at := m.at[atResiduals] + 3*i
+		s.terms[at] -= excess * slopeWide
+		s.terms[at+1] -= excess * slopeNarrow
+	}
 }
 
 // quadraticForms holds the sums of terms and the covariance of one row's.
@@ -202,6 +225,16 @@ type quadraticForms struct {
 	cov  *mat.SymDense
 	sums []float64
 	n    float64
+}
+
+// omit makes n of the terms 0.
+func (q *quadraticForms) omit(from, n int) {
+	for i := from; i < from+n; i++ {
+		q.sums[i] = 0
+		for j := range q.sums {
+			q.cov.SetSym(i, j, 0)
+		}
+	}
 }
 
 // standardise brings the terms to unit variance; those that are always 0 stay.

@@ -3,7 +3,6 @@ package infer
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
@@ -179,20 +178,6 @@ func (m *terms) features(w *termRows, b *model.Block) {
 	}
 }
 
-// draw writes to w.y targets drawn from the fitted model given x.
-func (m *terms) draw(w *termRows, rng *rand.Rand) {
-	n := w.N
-	for t := range n {
-		u, i := rng.Float64(), 0
-		below := w.Prior[t]
-		for i < m.p.K-1 && u >= below {
-			i++
-			below += w.Prior[i*n+t]
-		}
-		w.y[t] = w.g[i*n+t] + m.p.SigmaOf(i)*rng.NormFloat64()
-	}
-}
-
 // fill writes the terms of targets y to w.out.
 func (m *terms) fill(w *termRows, y []float64) {
 	m.posterior(w, y)
@@ -250,6 +235,9 @@ func (m *terms) posterior(w *termRows, y []float64) {
 var (
 	meanWide   = 1 / math.Sqrt(1.25) // E exp(−Z²/8)
 	meanNarrow = 1 / math.Sqrt2      // E exp(−Z²/2)
+	// The derivatives of E exp(−s²Z²/8) and E exp(−s²Z²/2) by s² at 1.
+	slopeWide   = -1 / (8 * math.Pow(1.25, 1.5))
+	slopeNarrow = -1 / (2 * math.Pow(2, 1.5))
 )
 
 // fillShape writes the terms of expert i that depend on the residual's shape,

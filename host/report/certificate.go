@@ -29,11 +29,14 @@ func modelReason(c *fitted.Certificate) string {
 			causes = append(causes, t.Cause)
 		}
 	}
-	p := fmt.Sprintf("p = %.2g", c.PValue)
-	if len(causes) == 0 {
-		return p
+	reason := fmt.Sprintf("p = %.2g", c.PValue)
+	if len(causes) > 0 {
+		reason += ", which suggests " + strings.Join(causes, "; or ")
 	}
-	return p + ", which suggests " + strings.Join(causes, "; or ")
+	for _, u := range c.Untested {
+		reason += fmt.Sprintf("; expert %d was not tested, having %.0f rows for %s", u.Expert, u.Rows, plural(u.Coefficients, "coefficient"))
+	}
+	return reason
 }
 
 // tests is the table of the certificate's tests of the model.

@@ -46,6 +46,7 @@ func TestText(t *testing.T) {
 			{Name: "residuals", Statistic: 69.1, DF: 5, PValue: 1.25e-10, Verdict: "suspect", Cause: "k too small"},
 			{Name: "gate", Statistic: 2.3, DF: 4, PValue: 0.68, Verdict: "pass"},
 		},
+		Untested: []fitted.UntestedExpert{{Expert: 2, Rows: 5.4, Coefficients: 4}},
 	}
 	one := *plain
 	one.StandardErrors = &fitted.StandardErrors{Kind: "observed", Regressors: [][]float64{{0.01, 0.00002, 0.3}}, Sigma: fitted.Sigma{0.00123}, SigmaCorrected: fitted.Sigma{0.05071}, SigmaInterval: [][]float64{{0.04912, 0.05234}}}

@@ -44,14 +44,16 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	if err != nil {
 		return nil, "", err
 	}
-	tests, err := infer.Tests(ctx, p.Rows, p.G, best.Params.Relabel(order), p.Shape.Estimated(), p.Seed, p.Threads)
+	tests, untested, err := infer.Tests(ctx, p.Rows, p.G, best.Params.Relabel(order), p.Shape.Estimated(), p.Seed, p.Threads)
 	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
 		return nil, "no certificate: " + many.Error(), nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	return infer.Judge(tests, evidence), "", nil
+	c = infer.Judge(tests, evidence)
+	c.Untested = untested
+	return c, "", nil
 }
 
 // ByProportion returns the experts' proportions and the permutation that puts

@@ -1,0 +1,137 @@
+package infer
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+const (
+	// rowStream and targetStream separate these random numbers from those of a
+	// fit: of which rows and experts are drawn, and of the targets.
+	rowStream    = 1 << 34
+	targetStream = 1 << 35
+)
+
+// draws are rows drawn from a table, each with the expert that its target is to
+// be drawn from.
+type draws struct {
+	x      []float64 // row-major
+	weight []float64 // make up for experts that were drawn more often than the model would
+	expert []int
+}
+
+// sample draws about so many rows, row x with expert i in proportion to
+// w(x)·p_i(x)·boost_i, boost_i = max(1, 1/(k·π_i)) for the proportion π_i: an
+// expert rarer than 1/k is drawn as if its proportion were that, with a weight of
+// 1/boost_i, since the terms of a rare expert are as many as those of any other.
+// The draws are at most 2 − 1/k times as many as wanted. Each block is gone through
+// systematically, so that its rows are drawn as evenly as they can be.
+func (m *terms) sample(ctx context.Context, rows model.Rows, wanted int, data *rowSums, seed uint64, workers int) (*draws, error) {
+	boost := make([]float64, m.p.K)
+	for i, prior := range data.prior {
+		boost[i] = max(1, data.weight/(float64(m.p.K)*max(prior, 1)))
+	}
+	chunks := make([]draws, model.Chunks(rows))
+	room := make([]*mixture.Posterior, model.Workers(workers))
+	err := model.Each(ctx, rows, len(room), func(worker, chunk, block int, b *model.Block) error {
+		if room[worker] == nil {
+			room[worker] = mixture.NewPosterior(mixture.Mixture{}, m.p.K)
+		}
+		given := room[worker]
+		given.Given(m.p, b)
+		rng := rand.New(rand.NewPCG(seed, rowStream+uint64(block)))
+		for i, boosted := range boost {
+			at, rate := rng.Float64(), boosted*float64(wanted)/data.weight
+			for r, prior := range given.PriorOf(i) {
+				if b.W != nil {
+					prior *= b.W[r]
+				}
+				for at += rate * prior; at >= 1; at-- {
+					chunks[chunk].add(b, r, i, 1/boosted)
+				}
+			}
+		}
+		return nil
+	})
+	out := new(draws)
+	for _, c := range chunks {
+		out.x, out.weight, out.expert = append(out.x, c.x...), append(out.weight, c.weight...), append(out.expert, c.expert...)
+	}
+	return out, err
+}
+
+// add draws row r of a block.
+func (s *draws) add(b *model.Block, r, expert int, weight float64) {
+	for at := r; at < len(b.X); at += b.N {
+		s.x = append(s.x, b.X[at])
+	}
+	s.weight, s.expert = append(s.weight, weight), append(s.expert, expert)
+}
+
+// rows returns the rows drawn, with their weights and without targets.
+func (s *draws) rows(d int) *model.Data {
+	out := &model.Data{N: len(s.expert), D: d}
+	for from := 0; from < out.N; from += model.BlockRows {
+		b := model.Block{N: min(model.BlockRows, out.N-from)}
+		b.X, b.W = make([]float64, d*b.N), s.weight[from:from+b.N]
+		for r := range b.N {
+			for j, v := range s.x[(from+r)*d : (from+r+1)*d] {
+				b.X[j*b.N+r] = v
+			}
+		}
+		out.Blocks = append(out.Blocks, b)
+	}
+	return out
+}
+
+// covariance returns the upper triangle of E[term·termᵀ] under the fitted model:
+// of targets drawn from it for these rows and experts.
+func (m *terms) covariance(ctx context.Context, s *draws, seed uint64, workers int) (*mat.SymDense, error) {
+	size, data := m.at[atEnd], s.rows(m.p.D)
+	chunks := make([][]float64, model.Chunks(data))
+	room := make([]*termRows, model.Workers(workers))
+	err := model.Each(ctx, data, len(room), func(worker, chunk, block int, b *model.Block) error {
+		if room[worker] == nil {
+			room[worker] = m.newRows()
+		}
+		if chunks[chunk] == nil {
+			chunks[chunk] = make([]float64, size*size)
+		}
+		w := room[worker]
+		if err := m.given(ctx, w, b); err != nil {
+			return err
+		}
+		rng := rand.New(rand.NewPCG(seed, targetStream+uint64(block)))
+		for r, i := range s.expert[block*model.BlockRows:][:b.N] {
+			w.y[r] = w.g[i*b.N+r] + m.p.SigmaOf(i)*rng.NormFloat64()
+		}
+		m.fill(w, w.y[:b.N])
+		addGram(chunks[chunk], w, b.W)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chunks[1:] {
+		floats.Add(chunks[0], c)
+	}
+	floats.Scale(1/floats.Sum(s.weight), chunks[0])
+	return mat.NewSymDense(size, chunks[0]), nil
+}
+
+// addGram adds the products of all pairs of terms, in the upper triangle.
+func addGram(dst []float64, w *termRows, weight []float64) {
+	size := len(w.out)
+	for i, a := range w.out {
+		a = floats.MulTo(w.one[:w.N], a[:w.N], weight)
+		row := dst[i*size : (i+1)*size]
+		for j := i; j < size; j++ {
+			row[j] += floats.Dot(a, w.out[j][:w.N])
+		}
+	}
+}
