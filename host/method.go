@@ -73,9 +73,12 @@ func firstError(errs ...error) error {
 	return nil
 }
 
+// mostStarts bounds the starts that are held side by side.
+const mostStarts = 100_000
+
 func checkStarts(n int) error {
-	if n < 0 {
-		return refuse("starts = %d, want at least 1", n)
+	if n < 0 || n > mostStarts {
+		return refuse("starts = %d, want 1 to %d", n, mostStarts)
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func recovery(n *model.Network, truthPath string) (*fitted.NetworkRecovery, erro
 }
 
 func (e *networkEvaluation) print(cmd *cobra.Command) error {
-	w := cmd.OutOrStdout()
+	w := textOut(cmd)
 	if r := e.NetworkEvaluation; r != nil {
 		if _, err := fmt.Fprintf(w, "rows            %s\n", weighedRows(r.N, r.Weight)); err != nil {
 			return err

@@ -96,13 +96,14 @@ func judge(cmd *cobra.Command, m anyModel, modelPath string, data dataFlags, tru
 	return m.judge(cmd.Context(), act, src, truthPath)
 }
 
-// compare measures a model against a truth file.
+// compare measures a model against the parameters of a truth file, or of another
+// model with the same features.
 func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
-	truth, err := fitted.ReadTruth(truthPath)
+	truth, err := readTruth(truthPath, m.Features, m.Activation)
 	if err != nil {
 		return nil, err
 	}
-	r, err := fitted.Compare(m.Params(), truth.Params())
+	r, err := fitted.Compare(m.Params(), truth)
 	if err != nil {
 		return nil, &dataset.Error{File: truthPath, Msg: err.Error()}
 	}
@@ -110,7 +111,7 @@ func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
 }
 
 func (e *evaluation) print(cmd *cobra.Command) error {
-	w := cmd.OutOrStdout()
+	w := textOut(cmd)
 	if r := e.Evaluation; r != nil {
 		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", weighedRows(r.N, r.Weight), r.LogLikelihood, r.RMSE, r.R2); err != nil {
 			return err

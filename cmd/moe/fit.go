@@ -18,8 +18,10 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -141,10 +143,11 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := f.readTruth(len(src.Schema().Features)); err != nil {
+	named := fitted.ActivationOf(plugin.Activation.Info())
+	if err := f.readTruth(src.Schema().Features, named); err != nil {
 		return err
 	}
-	if err := f.readStart(src.Schema().Features); err != nil {
+	if err := f.readStart(cmd, src.Schema().Features, named); err != nil {
 		return err
 	}
 	keeper := newKeeper(f.out)
@@ -200,6 +203,9 @@ func (f *fitFlags) doubts(c *fitted.Certificate) bool {
 func (f *fitFlags) check(cmd *cobra.Command) error {
 	if f.data == "-" {
 		return usagef("a fit needs more than one pass over the data, which standard input cannot give: name a file")
+	}
+	if info, err := os.Stat(f.data); f.report != "" && err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return usagef("--report reads the data a second time, which %s does not allow: write them to a file", f.data)
 	}
 	if err := f.parseK(); err != nil {
 		return err
@@ -324,45 +330,61 @@ func (f *fitFlags) open() (dataset.Source, error) {
 	return dataset.Open(f.data, sel)
 }
 
-func (f *fitFlags) readTruth(d int) error {
+// readTruth reads the parameters of --truth, of the activation that is fitted.
+// Those of a model are matched to the data's columns by name.
+func (f *fitFlags) readTruth(features []string, act fitted.Activation) error {
 	if f.truth == "" {
 		return nil
 	}
-	truth, err := fitted.ReadTruth(f.truth)
+	truth, err := readTruth(f.truth, features, act)
 	if err != nil {
 		return err
 	}
-	p := truth.Params()
-	if !f.covers(p.K) || p.D != d {
-		return &dataset.Error{File: f.truth, Msg: fmt.Sprintf("k = %d and d = %d, the fit has k = %s and d = %d", p.K, p.D, f.k, d)}
+	if !f.covers(truth.K) {
+		return &dataset.Error{File: f.truth, Msg: fmt.Sprintf("k = %d, the fit has k = %s", truth.K, f.k)}
 	}
-	f.config.Truth = p
+	f.config.Truth = truth
 	return nil
+}
+
+// readTruth reads parameters to compare with those of a model of this activation.
+func readTruth(path string, features []string, act fitted.Activation) (*model.Params, error) {
+	truth, err := fitted.ReadReference(path, features)
+	if err != nil {
+		return nil, err
+	}
+	if !truth.Activation.Same(act) {
+		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the model is %s: their parameters do not compare", truth.Activation, act)}
+	}
+	return truth.Params, nil
 }
 
 // covers says whether k is, or is among, those fitted.
 func (f *fitFlags) covers(k int) bool { return k >= f.config.K && k <= max(f.to, f.config.K) }
 
 // readStart reads the parameters of --start. Those of a model are matched to the
-// data's columns by name.
-func (f *fitFlags) readStart(features []string) error {
+// data's columns by name. A start may be of another activation.
+func (f *fitFlags) readStart(cmd *cobra.Command, features []string, act fitted.Activation) error {
 	if f.start == "" {
 		return nil
 	}
-	p, err := fitted.ReadParams(f.start, features)
+	start, err := fitted.ReadReference(f.start, features)
 	if err != nil {
 		return err
 	}
-	if !f.covers(p.K) {
-		return &dataset.Error{File: f.start, Msg: fmt.Sprintf("k = %d, the fit has k = %s", p.K, f.k)}
+	if !f.covers(start.Params.K) {
+		return &dataset.Error{File: f.start, Msg: fmt.Sprintf("k = %d, the fit has k = %s", start.Params.K, f.k)}
 	}
-	f.config.Start = p
+	if !start.Activation.Same(act) {
+		remark(cmd, "moe: %s is of activation %s, the fit of %s", f.start, start.Activation.String(), act.String())
+	}
+	f.config.Start = start.Params
 	return nil
 }
 
 func (f *fitFlags) print(cmd *cobra.Command, m *fitted.Model, took time.Duration) error {
 	if !wantsJSON(cmd) {
-		if err := report.Text(cmd.OutOrStdout(), m); err != nil {
+		if err := report.Text(textOut(cmd), m); err != nil {
 			return err
 		}
 		if f.out != "" {
@@ -379,7 +401,7 @@ func (f *fitFlags) print(cmd *cobra.Command, m *fitted.Model, took time.Duration
 
 // printWithSeconds prints the model file's object with the key seconds added.
 func printWithSeconds(cmd *cobra.Command, object []byte, took time.Duration) error {
-	body := strings.TrimSpace(string(object))
+	body := strings.TrimSpace(string(shown.JSON(object)))
 	seconds, err := json.Marshal(math.Round(took.Seconds()*1e4) / 1e4)
 	if err != nil {
 		return err

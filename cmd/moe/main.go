@@ -12,7 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
+
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 func main() {
@@ -61,13 +62,7 @@ func printError(w io.Writer, err error) {
 	if err == nil || err.Error() == "" {
 		return
 	}
-	line := strings.Join(strings.Fields(err.Error()), " ")
-	fmt.Fprintln(w, "moe: "+strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, line))
+	fmt.Fprintln(w, "moe: "+shown.Line(err.Error()))
 }
 
 // panicPlace returns the file and line of the code that panicked: in a stack

@@ -113,9 +113,8 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 			"sigma": f.config.Sigma, "condition": f.config.Condition, "output_weights": sampler.Truth.Output, "seed": f.config.Seed,
 		})
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows of x1 to x%d and y, from a network of %d %s units with sigma %v (condition %v, v = %s, seed %d)\n",
+	return say(cmd, "%s: %d rows of x1 to x%d and y, from a network of %d %s units with sigma %v (condition %v, v = %s, seed %d)",
 		f.out, f.config.N, f.config.D, f.config.K, truth.Activation.Name, f.config.Sigma, f.config.Condition, numberList(sampler.Truth.Output), f.config.Seed)
-	return err
 }
 
 // parseNumbers reads the comma-separated numbers of a flag; nil where it is "".

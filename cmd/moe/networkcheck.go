@@ -100,7 +100,7 @@ func (f *networkCheckFlags) run(cmd *cobra.Command) error {
 	if wantsJSON(cmd) {
 		err = printJSON(cmd, newNetworkCheckJSON(plugin, c, n))
 	} else {
-		err = report.NetworkCheck(cmd.OutOrStdout(), activationLabel(plugin.Activation.Info()), where, n, c)
+		err = report.NetworkCheck(textOut(cmd), fitted.ActivationOf(plugin.Activation.Info()).String(), where, n, c)
 	}
 	if err == nil && !c.Holds() {
 		return errNo

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 func newPluginCmd() *cobra.Command {
@@ -96,8 +97,8 @@ func printPlugins(cmd *cobra.Command, plugins []pluginInfo) error {
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tVERSION\tPARAMETERS\tSHA256\tSOURCE")
 	for _, p := range plugins {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", orDash(p.Name), orDash(p.Version),
-			orDash(describeParameters(p.Parameters)), orDash(p.SHA256[:min(12, len(p.SHA256))]), p.Source)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", shown.Names([]any{orDash(p.Name), orDash(p.Version),
+			orDash(describeParameters(p.Parameters)), orDash(p.SHA256[:min(12, len(p.SHA256))]), p.Source})...)
 	}
 	return w.Flush()
 }
@@ -168,7 +169,6 @@ func trustPlugin(cmd *cobra.Command, path string, pin bool, limits limitFlags) e
 	if wantsJSON(cmd) {
 		return printJSON(cmd, infoOf(r))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "trusted %s: activation %s, version %s, sha256 %s%s\n",
+	return say(cmd, "trusted %s: activation %s, version %s, sha256 %s%s",
 		r.Path, r.Name, orDash(r.Version), r.SHA256, pinned)
-	return err
 }

@@ -80,10 +80,10 @@ func TestPythonExample(t *testing.T) {
 	}
 	const begin = "# What follows speaks the protocol"
 	for _, f := range files {
-		if f.name != project.File {
+		if f.Name != project.File {
 			continue
 		}
-		_, want, ok := strings.Cut(string(f.data), begin)
+		_, want, ok := strings.Cut(string(f.Data), begin)
 		_, got, _ := strings.Cut(string(example), begin)
 		if !ok || got != want {
 			t.Errorf("examples/plugins/moe-plugin-swish differs from the template after %q: copy it from there", begin)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"embed"
 	"encoding/base64"
-	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -77,18 +75,19 @@ func (f *newPluginFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	dir := "moe-plugin-" + f.name
-	if err := writeProject(dir, files); err != nil {
+	// Files and directory can be written by their owner alone, as moe plugin trust
+	// wants it.
+	if err := atomicfile.WriteTree(dir, files); err != nil {
 		return err
 	}
 	if wantsJSON(cmd) {
 		names := []string{}
 		for _, file := range files {
-			names = append(names, file.name)
+			names = append(names, file.Name)
 		}
 		return printJSON(cmd, map[string]any{"directory": dir, "files": names, "language": f.lang})
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; its README.md says what to do next\n", dir)
-	return err
+	return say(cmd, "wrote %s; its README.md says what to do next", dir)
 }
 
 func (f *newPluginFlags) project() (*pluginProject, error) {
@@ -200,21 +199,15 @@ func descriptorText() (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-type projectFile struct {
-	name string
-	data []byte
-	mode fs.FileMode
-}
-
 // render returns the files of the project; templates that come out empty are
 // left out.
-func (p *pluginProject) render(lang string) ([]projectFile, error) {
+func (p *pluginProject) render(lang string) ([]atomicfile.TreeFile, error) {
 	dir := path.Join("plugintemplate", lang)
 	entries, err := pluginTemplates.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	var files []projectFile
+	var files []atomicfile.TreeFile
 	for _, e := range entries {
 		t, err := template.ParseFS(pluginTemplates, path.Join(dir, e.Name()))
 		if err != nil {
@@ -224,41 +217,16 @@ func (p *pluginProject) render(lang string) ([]projectFile, error) {
 		if err := t.Execute(&out, p); err != nil {
 			return nil, err
 		}
-		file := projectFile{strings.TrimSuffix(e.Name(), ".tmpl"), out.Bytes(), 0o644}
-		switch file.name {
+		file := atomicfile.TreeFile{Name: strings.TrimSuffix(e.Name(), ".tmpl"), Data: out.Bytes(), Mode: 0o644}
+		switch file.Name {
 		case "gitignore":
-			file.name = ".gitignore"
+			file.Name = ".gitignore"
 		case "main":
-			file.name, file.mode = p.File, 0o755
+			file.Name, file.Mode = p.File, 0o755
 		}
-		if len(file.data) > 0 {
+		if len(file.Data) > 0 {
 			files = append(files, file)
 		}
 	}
 	return files, nil
-}
-
-// writeProject creates dir with the files, or leaves nothing. Files and
-// directory can be written by their owner alone, as moe plugin trust wants it.
-func writeProject(dir string, files []projectFile) error {
-	if _, err := os.Lstat(dir); err == nil {
-		return &atomicfile.CreateError{Path: dir, Err: fs.ErrExist}
-	}
-	temp, err := os.MkdirTemp(".", ".moe-")
-	if err != nil {
-		return &atomicfile.CreateError{Path: dir, Err: err}
-	}
-	defer os.RemoveAll(temp) // what is left after an error
-	for _, f := range files {
-		if err := os.WriteFile(filepath.Join(temp, f.name), f.data, f.mode); err != nil {
-			return &atomicfile.WriteError{Path: filepath.Join(dir, f.name), Err: err}
-		}
-	}
-	if err := os.Chmod(temp, 0o755); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, dir); err != nil {
-		return &atomicfile.CreateError{Path: dir, Err: err}
-	}
-	return nil
 }

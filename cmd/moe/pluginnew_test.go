@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
 // TestPublished: against what can a plugin be built without a checkout?
@@ -104,7 +106,7 @@ func TestReplace(t *testing.T) {
 		}
 		dir := filepath.Join(t.TempDir(), "project")
 		t.Chdir(filepath.Dir(dir))
-		if err := writeProject("project", files); err != nil {
+		if err := atomicfile.WriteTree("project", files); err != nil {
 			t.Fatal(err)
 		}
 		out, err := exec.Command("go", "mod", "edit", "-json", filepath.Join(dir, "go.mod")).CombinedOutput()

@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/internal/conform"
+	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 )
@@ -124,7 +126,7 @@ func verify(ctx context.Context, p *catalog.Plugin) []verifyGroup {
 	groups := []verifyGroup{newVerifyGroup("family", conform.Family(ctx, p.Family, member))}
 	seen := map[string]bool{}
 	check := func(act sdk.Activation) {
-		label := activationLabel(act.Info())
+		label := fitted.ActivationOf(act.Info()).String()
 		if !seen[label] {
 			seen[label] = true
 			groups = append(groups, newVerifyGroup(label, conform.Activation(ctx, act)))
@@ -183,11 +185,12 @@ func (v *verification) print(cmd *cobra.Command, p *catalog.Plugin) error {
 	if wantsJSON(cmd) {
 		return printJSON(cmd, v)
 	}
-	return v.text(cmd.OutOrStdout(), p)
+	return v.text(textOut(cmd), p)
 }
 
 func (v *verification) text(w io.Writer, p *catalog.Plugin) error {
-	fmt.Fprintf(w, "%s: activation %s, version %s, sha256 %s\n", v.Plugin.Source, v.Plugin.Name, orDash(v.Plugin.Version), orDash(v.Plugin.SHA256))
+	fmt.Fprintf(w, "%s: activation %s, version %s, sha256 %s\n",
+		shown.Names([]any{v.Plugin.Source, v.Plugin.Name, orDash(v.Plugin.Version), orDash(v.Plugin.SHA256)})...)
 	for _, g := range v.Groups {
 		fmt.Fprintf(w, "\n%s\n", g.Subject)
 		for _, f := range g.Findings {
@@ -210,7 +213,7 @@ func (v *verification) text(w io.Writer, p *catalog.Plugin) error {
 	if v.verdict == nil {
 		return nil
 	}
-	answer := report.Activation{Name: activationLabel(p.Activation.Info()), Validation: v.verdict}
+	answer := report.Activation{Name: fitted.ActivationOf(p.Activation.Info()).String(), Validation: v.verdict}
 	_, err := fmt.Fprintln(w, answer.Sentence())
 	for _, r := range v.Reasons {
 		_, err = fmt.Fprintln(w, "  because", r)

@@ -124,8 +124,7 @@ func reportPredictions(cmd *cobra.Command, out string, p *counted) error {
 	if wantsJSON(cmd) {
 		return printJSON(cmd, map[string]any{"output": out, "rows": p.rows, "columns": columns})
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows of %d columns, %s to %s\n", out, p.rows, len(columns), columns[0], columns[len(columns)-1])
-	return err
+	return say(cmd, "%s: %d rows of %d columns, %s to %s", out, p.rows, len(columns), columns[0], columns[len(columns)-1])
 }
 
 // predictionsJSON streams {"columns": […], "rows": [[…], …]}.

@@ -208,7 +208,7 @@ type figureJSON struct {
 func (f *reproduceFlags) print(cmd *cobra.Command, results report.Results, took time.Duration) error {
 	page := filepath.Join(f.dir, "index.html")
 	if !wantsJSON(cmd) {
-		if err := results.Text(cmd.OutOrStdout()); err != nil {
+		if err := results.Text(textOut(cmd)); err != nil {
 			return err
 		}
 		remark(cmd, "moe: wrote %s and results.md beside it after %.2f s", page, took.Seconds())

@@ -3,9 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // newRoot builds the command tree. began is set when a subcommand's own code
@@ -97,13 +100,25 @@ func printJSON(cmd *cobra.Command, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = cmd.OutOrStdout().Write(append(data, '\n'))
+	_, err = cmd.OutOrStdout().Write(append(shown.JSON(data), '\n'))
 	return err
 }
 
-// remark writes a line to stderr unless --quiet is set.
+// remark writes a line to stderr unless --quiet is set. Names among the arguments
+// cannot steer the terminal.
 func remark(cmd *cobra.Command, format string, args ...any) {
 	if !isQuiet(cmd) {
-		fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
+		fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", shown.Names(args)...)
 	}
 }
+
+// say writes a line of a command's answer to stdout. Names among the arguments
+// cannot steer the terminal.
+func say(cmd *cobra.Command, format string, args ...any) error {
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), format+"\n", shown.Names(args)...)
+	return err
+}
+
+// textOut is stdout for an answer of many lines, in which nothing can steer the
+// terminal.
+func textOut(cmd *cobra.Command) io.Writer { return shown.Writer(cmd.OutOrStdout()) }

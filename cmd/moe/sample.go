@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strings"
 
@@ -100,9 +99,8 @@ func (f *sampleFlags) check() (err error) {
 	return creatable(f.out, f.truth)
 }
 
-// writeBeside writes the data and then gives the truth's file its name, so that the
-// truth never stands beside data that it does not belong to. A truthPath of "" is
-// none.
+// writeBeside writes data and their truth, both or neither: a truth beside data that
+// it does not belong to would be believed. A truthPath of "" is none.
 func writeBeside(ctx context.Context, truthPath string, truth any, dataPath string, data dataset.Source) error {
 	if truthPath == "" {
 		return dataset.Write(ctx, dataPath, data)
@@ -111,18 +109,23 @@ func writeBeside(ctx context.Context, truthPath string, truth any, dataPath stri
 	if err != nil {
 		return err
 	}
-	file, err := atomicfile.Create(ctx, truthPath)
+	beside, err := atomicfile.Create(ctx, truthPath)
 	if err != nil {
 		return err
 	}
-	defer file.Discard()
-	if _, err := file.Write(text); err != nil {
+	defer beside.Discard()
+	if _, err := beside.Write(text); err != nil {
 		return err
 	}
-	if err := dataset.Write(ctx, dataPath, data); err != nil {
+	table, err := atomicfile.Create(ctx, dataPath)
+	if err != nil {
 		return err
 	}
-	return file.Commit()
+	defer table.Discard()
+	if err := dataset.WriteTo(ctx, table, dataPath, data); err != nil {
+		return err
+	}
+	return atomicfile.CommitAll(table, beside)
 }
 
 func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
@@ -133,7 +136,6 @@ func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
 			"design": f.design, "inputs": f.inputs, "seed": f.config.Seed,
 		})
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows of x1 to x%d and y, from %d %s experts with sigma %v (design %s, inputs %s, seed %d)\n",
+	return say(cmd, "%s: %d rows of x1 to x%d and y, from %d %s experts with sigma %v (design %s, inputs %s, seed %d)",
 		f.out, f.config.N, f.config.D, f.config.K, truth.Activation.Name, f.config.Sigma, f.design, f.inputs, f.config.Seed)
-	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -78,7 +77,7 @@ func (f *validateFlags) printVerdict(cmd *cobra.Command, plugin *catalog.Plugin)
 	if err != nil {
 		return err
 	}
-	answer := report.Activation{Name: activationLabel(plugin.Activation.Info()), Validation: v, Design: f.design}
+	answer := report.Activation{Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Validation: v, Design: f.design}
 	if v.Noise != nil {
 		answer.Samples = v.Noise.Samples(f.design, 0.01)
 	}
@@ -90,7 +89,7 @@ func (f *validateFlags) printVerdict(cmd *cobra.Command, plugin *catalog.Plugin)
 	if wantsJSON(cmd) {
 		err = printJSON(cmd, newValidationJSON(plugin, answer))
 	} else {
-		err = answer.Text(cmd.OutOrStdout())
+		err = answer.Text(textOut(cmd))
 	}
 	if err == nil && !v.Verdict.Valid {
 		return errNo
@@ -135,18 +134,6 @@ func (f *validateFlags) draw(ctx context.Context, act sdk.Activation, answer rep
 		return err
 	}
 	return file.Commit()
-}
-
-// activationLabel names an activation with its parameters.
-func activationLabel(info sdk.Info) string {
-	if len(info.Params) == 0 {
-		return info.Name
-	}
-	var list []string
-	for _, name := range info.Params.Names() {
-		list = append(list, fmt.Sprintf("%s=%v", name, info.Params[name]))
-	}
-	return info.Name + "(" + strings.Join(list, ", ") + ")"
 }
 
 // validationJSON is the JSON of moe validate-activation. Pointers are null

@@ -95,11 +95,18 @@ func (b *blocks) flush(ctx context.Context) error {
 	if b.total == 0 {
 		return &Error{File: b.schema.Name, Msg: "no rows"}
 	}
-	if b.weights >= 0 && !(b.weight > 0 && numeric.Finite(b.weight)) {
-		return &Error{File: b.schema.Name, Msg: fmt.Sprintf("the weights in column %q add up to %v, want a finite number above 0", b.schema.Weights, b.weight)}
+	if b.weights >= 0 && !(b.weight >= leastWeight && b.weight <= mostWeight) {
+		return &Error{File: b.schema.Name, Msg: fmt.Sprintf("the weights in column %q add up to %v, want a number between %g and %g; scale them", b.schema.Weights, b.weight, leastWeight, mostWeight)}
 	}
 	return nil
 }
+
+// leastWeight and mostWeight bound the sum of the weights: a sum of rows times
+// their weights then has all its digits, and is finite.
+const (
+	leastWeight = 1e-300
+	mostWeight  = 1e300
+)
 
 func (b *blocks) emit(ctx context.Context) error {
 	n := b.n

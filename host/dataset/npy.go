@@ -249,6 +249,9 @@ func (h *npyHeader) names(sel Selection) Schema {
 
 func (s *npySource) Schema() Schema { return s.layout.schema }
 
+// rows is the number of rows that the header declares.
+func (s *npySource) rows() int64 { return s.header.rows }
+
 func (s *npySource) Read(ctx context.Context, fn func(*model.Block) error) error {
 	r, at, closer, err := s.open()
 	if err != nil {

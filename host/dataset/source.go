@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/memory"
 )
 
 // Schema names the columns of a table.
@@ -60,11 +61,30 @@ type Source interface {
 	Read(ctx context.Context, fn func(*model.Block) error) error
 }
 
+// loadStep is how many bytes are loaded before it is asked again whether there is
+// room for as many.
+const loadStep = 256 << 20
+
 // Load reads a source into memory, one copy of 8·n·(d+1) bytes, 8·n more where
-// there are weights.
+// there are weights. A table that does not fit is a *memory.Error, before it is
+// read where its number of rows is known, else before the part that does not fit.
 func Load(ctx context.Context, src Source) (*model.Data, error) {
-	data := &model.Data{D: len(src.Schema().Features)}
+	schema := src.Schema()
+	data := &model.Data{D: len(schema.Features)}
+	row := 8 * float64(len(schema.Columns()))
+	if s, ok := src.(interface{ rows() int64 }); ok {
+		if err := memory.Check(fmt.Sprintf("the %d rows of %s", s.rows(), schema.Name), row*float64(s.rows())); err != nil {
+			return nil, err
+		}
+	}
+	asked := float64(loadStep) // bytes, in steps that are worth asking for
 	err := src.Read(ctx, func(b *model.Block) error {
+		if row*float64(data.N+b.N) > asked {
+			if err := memory.Check(fmt.Sprintf("the rows of %s from row %d on", schema.Name, data.N+1), loadStep); err != nil {
+				return err
+			}
+			asked += loadStep
+		}
 		values := make([]float64, 0, len(b.X)+len(b.Y)+len(b.W))
 		keep := func(from []float64) []float64 {
 			if from == nil {

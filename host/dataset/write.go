@@ -40,18 +40,22 @@ func Write(ctx context.Context, path string, src Source) error {
 		return err
 	}
 	defer f.Discard()
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".npy":
-		err = writeNPY(ctx, f, src)
-	case ".parquet":
-		err = writeParquet(ctx, f, src)
-	default:
-		err = WriteCSV(ctx, f, src)
-	}
-	if err != nil {
+	if err := WriteTo(ctx, f, path, src); err != nil {
 		return err
 	}
 	return f.Commit()
+}
+
+// WriteTo writes a table to f, which is to become path, as [Write] does, and leaves
+// it to the caller to commit it.
+func WriteTo(ctx context.Context, f *atomicfile.File, path string, src Source) error {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".npy":
+		return writeNPY(ctx, f, src)
+	case ".parquet":
+		return writeParquet(ctx, f, src)
+	}
+	return WriteCSV(ctx, f, src)
 }
 
 const writeSize = 256 << 10

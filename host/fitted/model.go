@@ -7,7 +7,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
@@ -61,6 +64,23 @@ func ActivationOf(info sdk.Info) Activation {
 		params[name] = v
 	}
 	return Activation{Name: info.Name, Params: params, Version: info.Version}
+}
+
+// Same says whether two names mean one activation: versions of it may differ.
+func (a Activation) Same(b Activation) bool {
+	return a.Name == b.Name && maps.Equal(a.Params, b.Params)
+}
+
+// String is the name with the parameters, as in "leakyrelu(slope=0.1)".
+func (a Activation) String() string {
+	if len(a.Params) == 0 {
+		return a.Name
+	}
+	var params []string
+	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
+		params = append(params, fmt.Sprintf("%s=%v", name, a.Params[name]))
+	}
+	return a.Name + "(" + strings.Join(params, ", ") + ")"
 }
 
 // Sigma is the noise level: one number for all experts or one for each.
@@ -298,8 +318,8 @@ func (m *Model) Validate() error {
 	if err := m.Activation.Check(); err != nil {
 		return err
 	}
-	if m.K < 1 || m.D < 1 {
-		return fmt.Errorf("k = %d, d = %d, want at least 1", m.K, m.D)
+	if err := checkSizes(m.K, m.D); err != nil {
+		return err
 	}
 	if err := checkNames(m.Features, m.Target, m.D); err != nil {
 		return err
@@ -402,6 +422,13 @@ func (f *Fit) validate(k, d int) error {
 			checkMatrix("fit.moments_estimate.regressors", e.Regressors, k, d),
 			checkVector("fit.moments_estimate.proportions", e.Proportions, k),
 		)
+	}
+	return nil
+}
+
+func checkSizes(k, d int) error {
+	if k < 1 || d < 1 {
+		return fmt.Errorf("k = %d, d = %d, want at least 1", k, d)
 	}
 	return nil
 }

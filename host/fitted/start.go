@@ -8,11 +8,18 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// ReadParams reads the parameters in a model file or a truth file, told apart by
+// Reference are parameters from a file, with the activation that they are of: the
+// truth, or those of another fit.
+type Reference struct {
+	Activation Activation
+	Params     *model.Params
+}
+
+// ReadReference reads the parameters in a model file or a truth file, told apart by
 // the key format, for a table with these features. Those of a model are matched
 // by name; those of a truth file stand in the table's order. Faults of the
 // content, features of another name or number among them, are a *dataset.Error.
-func ReadParams(path string, features []string) (*model.Params, error) {
+func ReadReference(path string, features []string) (*Reference, error) {
 	format, err := FormatOf(path)
 	if err != nil {
 		return nil, err
@@ -22,17 +29,14 @@ func ReadParams(path string, features []string) (*model.Params, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t.D != len(features) {
-			return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("d = %d, the data have %d features", t.D, len(features))}
-		}
-		return t.Params(), nil
+		return &Reference{t.Activation, t.Params()}, fitting(path, t.D, features)
 	}
 	m, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
-	if m.D != len(features) {
-		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("d = %d, the data have %d features", m.D, len(features))}
+	if err := fitting(path, m.D, features); err != nil {
+		return nil, err
 	}
 	from := make([]int, len(features))
 	for j, name := range features {
@@ -40,5 +44,21 @@ func ReadParams(path string, features []string) (*model.Params, error) {
 			return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the model has no feature %q, which the data have", name)}
 		}
 	}
-	return m.Params().Select(from), nil
+	return &Reference{m.Activation, m.Params().Select(from)}, nil
+}
+
+func fitting(path string, d int, features []string) error {
+	if d != len(features) {
+		return &dataset.Error{File: path, Msg: fmt.Sprintf("d = %d, the data have %d features", d, len(features))}
+	}
+	return nil
+}
+
+// ReadParams returns the parameters that [ReadReference] reads.
+func ReadParams(path string, features []string) (*model.Params, error) {
+	r, err := ReadReference(path, features)
+	if err != nil {
+		return nil, err
+	}
+	return r.Params, nil
 }

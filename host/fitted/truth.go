@@ -35,10 +35,11 @@ func ReadTruth(path string) (*Truth, error) {
 		return nil, err
 	}
 	err := firstError(
+		checkSizes(t.K, t.D),
 		t.Activation.Check(),
 		checkMatrix("regressors", t.Regressors, t.K, t.D),
 		checkMatrix("gating", t.Gating, model.Gates(t.K), t.D),
-		checkVector("sigma", []float64{t.Sigma}, 1),
+		checkSigma([]float64{t.Sigma}, 1),
 	)
 	if err != nil {
 		return nil, &dataset.Error{File: path, Msg: err.Error()}

@@ -38,13 +38,16 @@ const maxChunks = 16
 // Chunks returns the number of chunks in which [Each] visits rows.
 func Chunks(rows Rows) int { return min(Blocks(rows), maxChunks) }
 
-// Workers returns the number of workers meant by threads: itself, or one per
-// processor if it is 0.
+// mostWorkers bounds the workers that anybody has a use for.
+const mostWorkers = 1 << 10
+
+// Workers returns the number of workers meant by threads: itself, within reason,
+// or one per processor if it is 0.
 func Workers(threads int) int {
 	if threads <= 0 {
 		return runtime.GOMAXPROCS(0)
 	}
-	return threads
+	return min(threads, mostWorkers)
 }
 
 // Each calls fn once with every block and its index. The blocks are dealt into

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // Evaluation is how well a model describes data.
@@ -96,6 +97,9 @@ func evaluate(ctx context.Context, src dataset.Source, d int, describe func(cont
 	}
 	e.RMSE = math.Sqrt(sse / weight)
 	e.R2 = 1 - sse/target.squares
+	if !numeric.Finite(e.LogLikelihood, e.RMSE, e.R2) {
+		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("log-likelihood %.3g, rmse %.3g and r2 %.3g are not all finite: the model's predictions are too far from the data to be squared", e.LogLikelihood, e.RMSE, e.R2)}
+	}
 	e.Calibration, e.PITHistogram = calibration.coverage(weight), calibration.bins[:]
 	return &e, nil
 }

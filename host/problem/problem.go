@@ -128,7 +128,7 @@ func (p *Problem) admit(data *model.Data) error {
 	if q := p.Shape.Parameters(); q >= n {
 		return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use more rows, fewer features or a smaller k", n, q, k, data.D)}
 	}
-	return nil
+	return p.Shape.room(data)
 }
 
 // measure makes the first pass over the rows, and another where they have to

@@ -1,10 +1,12 @@
 package problem
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/memory"
 )
 
 // Shape is what the parameters of a fit look like: which features the experts
@@ -152,4 +154,14 @@ func mask(rows []float64, d int, seen []int) {
 			rows[i] = 0
 		}
 	}
+}
+
+// room says if there is not the memory for the sums of an EM step, kept once per
+// chunk of the rows: a matrix over the features for every expert, and one for every
+// two rows of the gate.
+func (s Shape) room(rows model.Rows) error {
+	_, d := rows.Dims()
+	k, w := float64(s.K), float64(d+1)
+	sums := 8 * (k + k*(k-1)/2) * w * (w + 1) / 2
+	return memory.Check(fmt.Sprintf("the sums of an EM step of %d experts over %d features", s.K, d), sums*float64(model.Chunks(rows)+1))
 }

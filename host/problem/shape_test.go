@@ -1,7 +1,9 @@
 package problem
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -10,6 +12,8 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/memory"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -240,5 +244,19 @@ func TestWhiten(t *testing.T) {
 	}
 	if p = loaded(t, dataset.Matrix(x, y), Request{K: 1}); p.Inputs.Whiten != nil || p.Inputs.Centre != nil || p.Inputs.Standard() {
 		t.Errorf("features that depend on each other: %+v", p.Inputs)
+	}
+}
+
+// An EM step whose sums no machine holds is refused; one that is often made is not.
+func TestRoom(t *testing.T) {
+	if err := (Shape{K: 10}).room(&model.Data{N: model.BlockRows, D: 50, Blocks: make([]model.Block, 1)}); err != nil {
+		t.Errorf("10 experts over 50 features: %v", err)
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("the system does not tell")
+	}
+	var short *memory.Error
+	if err := (Shape{K: 5000}).room(&model.Data{N: model.BlockRows, D: 10_000, Blocks: make([]model.Block, 1)}); !errors.As(err, &short) {
+		t.Errorf("5000 experts over 10000 features: %v", err)
 	}
 }

@@ -2,12 +2,14 @@ package problem
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/memory"
 )
 
 // Units are what was taken off the features and what they were divided by, d
@@ -35,6 +37,10 @@ func unitsOf(second *tensor.Second, intercept bool) *Units {
 
 // convert returns the rows with their features in these units.
 func (u *Units) convert(ctx context.Context, rows model.Rows) (*model.Data, error) {
+	n, d := rows.Dims()
+	if err := memory.Check(fmt.Sprintf("%d rows in units of their own", n), 8*float64(n)*float64(d)); err != nil {
+		return nil, err
+	}
 	return model.InMemory(ctx, model.Map(rows, len(u.SD), func(dst, src *model.Block) {
 		for j := range u.SD {
 			col := dst.Col(j)

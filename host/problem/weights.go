@@ -14,7 +14,7 @@ import (
 // standard errors and the moment tensors.
 type Weights struct {
 	Given bool
-	Rows  int     // of a weight above 0
+	Rows  int     // of a weight that is not nothing beside the total
 	Total float64 // sum of the weights, the number of rows where there are none
 	unit  float64 // a power of two near the mean weight
 }
@@ -26,8 +26,9 @@ func weigh(data *model.Data) (Weights, error) {
 		return w, err
 	}
 	w.Given, w.Rows = true, 0
+	least := w.Total * 0x1p-53 // less changes no digit of a sum
 	for i := range data.Blocks {
-		w.Rows += floats.Count(func(v float64) bool { return v > 0 }, data.Blocks[i].W)
+		w.Rows += floats.Count(func(v float64) bool { return v > least }, data.Blocks[i].W)
 	}
 	_, exponent := math.Frexp(w.Total / float64(data.N))
 	w.unit = math.Ldexp(1, max(-1000, min(exponent-1, 1000)))

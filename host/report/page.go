@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 //go:embed page.html
@@ -40,7 +41,7 @@ type table struct {
 // network, no scripts.
 func Page(w io.Writer, m *fitted.Model, d *Diagnosis, settings []Setting) error {
 	return pageTemplate.Execute(w, map[string]any{
-		"Title":    fmt.Sprintf("%s, %s", plural(m.K, activationName(m.Activation)+" expert"), plural(m.Fit.N, "row")),
+		"Title":    fmt.Sprintf("%s, %s", plural(m.K, m.Activation.String()+" expert"), plural(m.Fit.N, "row")),
 		"Answer":   answer(m),
 		"Good":     m.Fit.Converged,
 		"Badges":   badges(m.Fit.Certificate),
@@ -182,7 +183,7 @@ func scatterChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	lo, hi := extent(y)
 	pad := 0.05 * (hi - lo)
 	c := newChart("rows and experts", d.Curves.X[0], d.Curves.X[curvePoints-1], lo-pad, hi+pad)
-	c.xLabel, c.yLabel = printable(m.Features[0]), printable(m.Target)
+	c.xLabel, c.yLabel = shown.Name(m.Features[0]), shown.Name(m.Target)
 	for _, p := range d.Points {
 		c.dot(p.X, p.Y, 2.4, 0.2+0.6*p.Posterior*p.Posterior, colour(p.Expert))
 	}
@@ -210,7 +211,7 @@ func (c *chart) clipped(x, y []float64, class string) {
 func gateChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	c := newChart("gate", d.Curves.X[0], d.Curves.X[curvePoints-1], 0, 1)
 	c.height = 170
-	c.xLabel, c.yLabel = printable(m.Features[0]), "probability"
+	c.xLabel, c.yLabel = shown.Name(m.Features[0]), "probability"
 	for i, gate := range d.Curves.Gate {
 		c.line(d.Curves.X, gate, "stroke "+colour(i))
 	}
@@ -225,7 +226,7 @@ func predictedChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	x0, x1 := extent(x)
 	y0, y1 := extent(y)
 	c := newChart("observed against predicted", x0, x1, y0, y1)
-	c.xLabel, c.yLabel = "predicted mean", printable(m.Target)
+	c.xLabel, c.yLabel = "predicted mean", shown.Name(m.Target)
 	c.segment(max(x0, y0), max(x0, y0), min(x1, y1), min(x1, y1), "ink dashed")
 	for i, p := range d.Points {
 		c.dot(x[i], y[i], 2.2, 0.15+0.6*p.Posterior*p.Posterior, colour(p.Expert))

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // chart draws in data coordinates on an SVG canvas with axes. Colours are
@@ -85,7 +87,7 @@ func (c *chart) svg() template.HTML {
 			n(c.px(t)), n(c.px(t)), n(top), n(c.height-bottom), n(c.px(t)), n(c.height-bottom+15), tick(t))
 	}
 	for i, name := range c.rows {
-		fmt.Fprintf(&b, `<text x="%s" y="%s" text-anchor="end">%s</text>`, n(left-6), n(c.py(-float64(i))+4), template.HTMLEscapeString(abbreviated(printable(name))))
+		fmt.Fprintf(&b, `<text x="%s" y="%s" text-anchor="end">%s</text>`, n(left-6), n(c.py(-float64(i))+4), template.HTMLEscapeString(abbreviated(shown.Name(name))))
 	}
 	for _, t := range axisTicks(c.y0, c.y1) {
 		if c.rows != nil {

@@ -5,15 +5,14 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // maxFeatures is the number of features whose coefficients a report shows; the
@@ -59,7 +58,7 @@ func Text(w io.Writer, m *fitted.Model) error {
 		if i == 0 {
 			fmt.Fprintln(out, "\nNotes")
 		}
-		fmt.Fprintf(out, "  - %s\n", note)
+		fmt.Fprintf(out, "  - %s\n", shown.Line(note))
 	}
 	return out.Flush()
 }
@@ -75,7 +74,7 @@ func answer(m *fitted.Model) string {
 		noise = "sigma " + significant(m.Sigma[0])
 	}
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %.2f on %s (BIC %.2f, AIC %.2f; method %s).",
-		verdict, plural(m.K, activationName(m.Activation)+" expert"), plural(m.D, "feature"), noise,
+		verdict, plural(m.K, m.Activation.String()+" expert"), plural(m.D, "feature"), noise,
 		m.Fit.LogLikelihood, plural(m.Fit.N, "row"), m.Fit.BIC, m.Fit.AIC, m.Fit.Method)
 }
 
@@ -96,17 +95,6 @@ func descent(d *fitted.Descent) string {
 		line += fmt.Sprintf(", mu %v, lambda %v, ridge %v, radius of the gate %v", d.Mu, d.Lambda, *d.Ridge, d.Radius)
 	}
 	return fmt.Sprintf("%s; over all rows %s is %s.", line, loss, value)
-}
-
-func activationName(a fitted.Activation) string {
-	if len(a.Params) == 0 {
-		return a.Name
-	}
-	var params []string
-	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
-		params = append(params, fmt.Sprintf("%s=%v", name, a.Params[name]))
-	}
-	return a.Name + "(" + strings.Join(params, ", ") + ")"
 }
 
 func plural(n int, what string) string {
@@ -149,7 +137,7 @@ func gates(m *fitted.Model) [][]string {
 func coefficients(m *fitted.Model, matrix, errors [][]float64) [][]string {
 	var table [][]string
 	for j := range min(m.D, maxFeatures) {
-		table = append(table, beside(printable(m.Features[j]), each(column(matrix, j), fixed), each(column(errors, j), plusMinus)))
+		table = append(table, beside(shown.Name(m.Features[j]), each(column(matrix, j), fixed), each(column(errors, j), plusMinus)))
 	}
 	if more := m.D - maxFeatures; more > 0 {
 		table = append(table, []string{fmt.Sprintf("… %s more in the model file", plural(more, "feature"))})
@@ -274,12 +262,4 @@ func fixed(v float64) string {
 		return "0.0000"
 	}
 	return s
-}
-
-// printable keeps names that a file chose from steering the terminal.
-func printable(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(name)
-	}
-	return name
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/memory"
 )
 
 // Config describes a sample.
@@ -64,19 +65,21 @@ func (c *Config) check() error {
 		return fmt.Errorf("n = %d, want at least 1", c.N)
 	case c.D >= dataset.MaxColumns:
 		return fmt.Errorf("d = %d, want less than %d", c.D, dataset.MaxColumns)
+	case c.N > math.MaxInt64/8/dataset.MaxColumns:
+		return fmt.Errorf("n = %d rows are more than a file holds, want at most %d", c.N, math.MaxInt64/8/dataset.MaxColumns)
 	case !(c.Sigma >= 0) || math.IsInf(c.Sigma, 0):
 		return fmt.Errorf("sigma = %v, want a finite number that is not negative", c.Sigma)
 	case c.Inputs.Mixture && !(c.Inputs.P >= 0 && c.Inputs.P <= 1):
 		return fmt.Errorf("p = %v of the mixture of inputs, want 0 to 1", c.Inputs.P)
 	}
-	least, err := c.Design.least(c.K)
+	least, err := c.Design.least(min(c.K, dataset.MaxColumns)) // more experts fit no table
 	if err != nil {
 		return err
 	}
 	if c.D < least {
 		return fmt.Errorf("d = %d is too small: design %s with k = %d needs d of at least %d", c.D, c.Design, c.K, least)
 	}
-	return nil
+	return memory.Check(fmt.Sprintf("the parameters of %d experts over %d features", c.K, c.D), 4*8*float64(c.K)*float64(c.D))
 }
 
 // Schema names the columns x1 … xd and y.

@@ -115,6 +115,9 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 		return nil
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
+	if !l.Dense() {
+		return nil
+	}
 	rng := rand.New(rand.NewPCG(p.Seed, restartStream))
 	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
 	var chol mat.Cholesky

@@ -38,11 +38,17 @@ func NewFourth(u *mat.Dense, centre []float64) *Fourth {
 	return f
 }
 
-// SumFourth makes the second pass over the rows.
+// SumFourth makes the second pass over the rows. What does not fit in memory is a
+// *memory.Error before it begins.
 func SumFourth(ctx context.Context, rows model.Rows, u *mat.Dense, centre []float64, workers int) (*Fourth, error) {
 	_, have := rows.Dims()
 	if d, _ := u.Dims(); d != have {
 		panic(fmt.Sprintf("tensor: basis of %d rows for %d features", d, have))
+	}
+	_, columns := u.Dims()
+	m := float64(columns)
+	if err := room(fmt.Sprintf("the fourth moments in %d dimensions", columns), rows, 5*(m*(m+1)*(m+2)*(m+3)/24+m*(m+1)/2)); err != nil {
+		return nil, err
 	}
 	return sum(ctx, rows, workers, func() *Fourth { return NewFourth(u, centre) })
 }

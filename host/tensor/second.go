@@ -10,8 +10,10 @@ package tensor
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/memory"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -122,10 +124,21 @@ func (w *Scratch) powers(b *model.Block, top int) [][]float64 {
 	return w.out
 }
 
-// SumSecond makes the first pass over the rows.
+// SumSecond makes the first pass over the rows. What does not fit in memory is a
+// *memory.Error before it begins.
 func SumSecond(ctx context.Context, rows model.Rows, workers int) (*Second, error) {
 	_, d := rows.Dims()
+	entries := 1.5 * float64(d) * float64(d+1)
+	if err := room(fmt.Sprintf("the second moments of %d features", d), rows, entries); err != nil {
+		return nil, err
+	}
 	return sum(ctx, rows, workers, func() *Second { return NewSecond(d) })
+}
+
+// room says of sums of so many entries if there is not the memory for those of
+// every chunk and their total.
+func room(what string, rows model.Rows, entries float64) error {
+	return memory.Check(what, 8*entries*float64(model.Chunks(rows)+1))
 }
 
 // adder is a set of sums that takes blocks and merges.

@@ -32,6 +32,9 @@ func reason(err error) error {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		return pe.Err
 	}
+	if le := (*os.LinkError)(nil); errors.As(err, &le) {
+		return le.Err
+	}
 	return err
 }
 
@@ -80,6 +83,9 @@ func Create(ctx context.Context, path string) (*File, error) {
 
 func open(ctx context.Context, path string) (*File, error) {
 	file := &File{path: path, target: path, ctx: ctx}
+	if err := before(Open, path); err != nil {
+		return nil, err
+	}
 	if t, err := filepath.EvalSymlinks(path); err == nil {
 		file.target = t
 	}
@@ -93,6 +99,8 @@ func open(ctx context.Context, path string) (*File, error) {
 		return file, err
 	case err == nil:
 		mode = info.Mode().Perm()
+	case !errors.Is(err, fs.ErrNotExist): // such as a name that is too long
+		return nil, err
 	}
 	file.temp = filepath.Join(filepath.Dir(file.target), ".moe-"+rand.Text()+".tmp")
 	if file.f = openUnnamed(filepath.Dir(file.target), mode); file.f != nil {
@@ -133,12 +141,18 @@ func (f *File) Write(p []byte) (int, error) {
 	if cause := context.Cause(f.ctx); cause != nil {
 		return 0, cause
 	}
+	if err := before(Write, f.path); err != nil {
+		return 0, f.failed(err)
+	}
 	n, err := f.f.Write(p)
 	return n, f.failed(err)
 }
 
 // WriteAt writes p at offset off.
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
+	if err := before(Write, f.path); err != nil {
+		return 0, f.failed(err)
+	}
 	n, err := f.f.WriteAt(p, off)
 	return n, f.failed(err)
 }
@@ -157,7 +171,11 @@ func (f *File) failed(err error) error {
 
 // Commit syncs the file and gives it its name, replacing what was there. After
 // an error nothing is left behind.
-func (f *File) Commit() error {
+func (f *File) Commit() error { return CommitAll(f) }
+
+// finish syncs and closes the file, which has a name of its own then, ready to be
+// given the output's. After an error nothing is left of it.
+func (f *File) finish() (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.done {
@@ -170,36 +188,43 @@ func (f *File) Commit() error {
 		f.remove()
 		return cause
 	}
-	if err := f.finish(); err != nil {
+	if err := errors.Join(f.settle(), f.close()); err != nil {
 		f.remove()
 		return f.failed(err)
 	}
 	return nil
 }
 
-func (f *File) finish() error {
+// settle makes the bytes durable and gives them a name.
+func (f *File) settle() error {
 	if f.temp == "" {
-		return f.f.Close()
+		return nil
+	}
+	if err := before(Sync, f.path); err != nil {
+		return err
 	}
 	if err := f.f.Sync(); err != nil {
+		return err
+	}
+	if f.named {
+		return nil
+	}
+	if err := before(Link, f.path); err != nil {
+		return err
+	}
+	if err := name(f.f, f.temp); err != nil {
+		return err
+	}
+	f.named = true
+	return nil
+}
+
+func (f *File) close() error {
+	if err := before(Close, f.path); err != nil {
 		f.f.Close()
 		return err
 	}
-	if !f.named {
-		if err := name(f.f, f.temp); err != nil {
-			f.f.Close()
-			return err
-		}
-		f.named = true
-	}
-	if err := f.f.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.temp, f.target); err != nil {
-		return err
-	}
-	syncDir(filepath.Dir(f.target))
-	return nil
+	return f.f.Close()
 }
 
 // Discard removes the file unless it was committed; it may be called at any

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package memory
+
+func available() float64 { return unknown }
