@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
 )
@@ -15,12 +17,14 @@ import (
 //
 //	g⁴ + 6σ²g² + 3σ⁴ + Alpha·(g³ + 3σ²g) + Beta·(g² + σ²) + Gamma·g
 func (t Transform) S4(g float64) float64 {
-	return polynomial{0, t.Gamma, t.Beta, t.Alpha, 1}.smooth(t.Sigma * t.Sigma).at(g)
+	q, _ := t.polynomial(4)
+	return q.smooth(t.Sigma * t.Sigma).at(g)
 }
 
 // S2 returns E[Q2(y)|Z] = g² + σ² + Delta·g for g = g(Z).
 func (t Transform) S2(g float64) float64 {
-	return polynomial{0, t.Delta, 1}.smooth(t.Sigma * t.Sigma).at(g)
+	q, _ := t.polynomial(2)
+	return q.smooth(t.Sigma * t.Sigma).at(g)
 }
 
 // Curves are g, S4 and S2 over the bulk of N(0,1), ready to be drawn, and the
@@ -32,13 +36,25 @@ type Curves struct {
 	// squares add up to 1 over all q; Spectrum2 the same of S2. Entry 0 is 0, and
 	// so are all where S4 or S2 is constant or has no variance.
 	Spectrum4, Spectrum2 []float64
+
+	// T are the transforms of order 2, 3 and 4 over Y.
+	Y []float64
+	T [3]TransformCurve
+}
+
+// TransformCurve is T_r(y), E[T_r(y)] = 0: the polynomial and the transform of
+// minimum variance, nil where there is none.
+type TransformCurve struct {
+	Order               int
+	Polynomial, Optimal []float64
 }
 
 // spectrumOrder is the last Hermite order of the spectra.
 const spectrumOrder = 8
 
-// CurvesOf evaluates act for drawing, on |z| ≤ 3.5.
-func CurvesOf(ctx context.Context, act sdk.Activation, t Transform) (Curves, error) {
+// CurvesOf evaluates act for drawing, on |z| ≤ 3.5, and the transforms over the y
+// that come from there and up to three standard deviations of the noise.
+func CurvesOf(ctx context.Context, act sdk.Activation, t Transform, o *Optimal) (Curves, error) {
 	const half, steps = 3.5, 700
 	info := act.Info()
 	var c Curves
@@ -62,6 +78,7 @@ func CurvesOf(ctx context.Context, act sdk.Activation, t Transform) (Curves, err
 	}
 	grid, err := gauss.NewGrid(ctx, act.Eval, info.Kinks)
 	if errors.Is(err, gauss.ErrGrowth) {
+		c.transforms(nil, t, o)
 		c.Spectrum4, c.Spectrum2 = make([]float64, spectrumOrder+1), make([]float64, spectrumOrder+1)
 		return c, nil
 	}
@@ -70,7 +87,36 @@ func CurvesOf(ctx context.Context, act sdk.Activation, t Transform) (Curves, err
 	}
 	c.Spectrum4 = spectrum(grid, t.S4, 4)
 	c.Spectrum2 = spectrum(grid, t.S2, 2)
+	c.transforms(grid, t, o)
 	return c, nil
+}
+
+// transforms draws T_r. The polynomials' means are taken by the grid; without one
+// there are no polynomials.
+func (c *Curves) transforms(grid *gauss.Grid, t Transform, o *Optimal) {
+	const steps = 600
+	lo, hi := slices.Min(c.G)-3*t.Sigma, slices.Max(c.G)+3*t.Sigma
+	if !(hi > lo) {
+		lo, hi = lo-1, lo+1
+	}
+	for i := range steps + 1 {
+		c.Y = append(c.Y, lo+(hi-lo)*float64(i)/steps)
+	}
+	for i, r := range Orders() {
+		c.T[i].Order = r
+		if grid != nil && t.Has(r) {
+			c.T[i].Polynomial = make([]float64, len(c.Y))
+			t.Apply(r, c.T[i].Polynomial, c.Y)
+			q, scale := t.polynomial(r)
+			q = q.smooth(t.Sigma * t.Sigma).scale(1 / scale)
+			mean, _ := grid.Expect(func(_, g float64) float64 { return q.at(g) })
+			floats.AddConst(-mean, c.T[i].Polynomial)
+		}
+		if o.Has(r) {
+			c.T[i].Optimal = make([]float64, len(c.Y))
+			o.Apply(r, c.T[i].Optimal, c.Y)
+		}
+	}
 }
 
 // spectrum returns the normalised Hermite coefficients of s, a polynomial of

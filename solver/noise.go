@@ -25,6 +25,7 @@ type Noise struct {
 	q33       [3]float64
 	q44       [4]float64
 	q24       [4]float64
+	q23       float64 // E[q2·q3·Z·He2(Z)]
 }
 
 // NoiseOf computes the noise of transform t of act by quadrature. A simulation
@@ -46,8 +47,8 @@ func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
 	}
 	mean, _ := grid.Expect(func(_, g float64) float64 { return g })
 	s := t.Sigma * t.Sigma
-	q4 := centred(grid, polynomial{0, t.Gamma, t.Beta, t.Alpha, 1}, mean, s).scale(1 / t.C4)
-	q2 := centred(grid, polynomial{0, t.Delta, 1}, mean, s).scale(1 / t.C2)
+	q4 := centred(grid, t, 4, mean)
+	q2 := centred(grid, t, 2, mean)
 	// e returns E[q·f(Z)] for a polynomial q in y − E g.
 	e := func(q polynomial, f func(z float64) float64) float64 {
 		q = q.smooth(s)
@@ -68,11 +69,12 @@ func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
 		n.q44[q] = e(q44, square(q))
 	}
 	if t.Has(3) {
-		q3 := centred(grid, polynomial{0, t.Cubic.Beta, t.Cubic.Alpha, 1}, mean, s).scale(1 / t.Cubic.C3)
+		q3 := centred(grid, t, 3, mean)
 		q33 := q3.times(q3)
 		for q := range n.q33 {
 			n.q33[q] = e(q33, square(q))
 		}
+		n.q23 = e(q2.times(q3), func(z float64) float64 { return z * gauss.Hermite(2, z) })
 	}
 	n.q24[2] = e(q24, func(z float64) float64 { return gauss.Hermite(2, z) })
 	n.q24[3] = e(q24, func(z float64) float64 { return z * gauss.Hermite(3, z) })
@@ -82,15 +84,16 @@ func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
 	return n, nil
 }
 
-// centred returns the polynomial in u = y − mean that differs from q(y) by a
-// constant and has E[·] = 0 at y = g(Z) + σN, s = σ².
-func centred(grid *gauss.Grid, q polynomial, mean, s float64) polynomial {
+// centred returns the polynomial in u = y − mean that differs from T_r by a constant
+// and has E[·] = 0 at y = g(Z) + σN.
+func centred(grid *gauss.Grid, t Transform, r int, mean float64) polynomial {
+	q, scale := t.polynomial(r)
 	u := q.shift(mean)
 	u[0] = 0
-	smooth := u.smooth(s)
+	smooth := u.smooth(t.Sigma * t.Sigma)
 	m, _ := grid.Expect(func(_, g float64) float64 { return smooth.at(g - mean) })
 	u[0] = -m
-	return u
+	return u.scale(1 / scale)
 }
 
 // polynomial holds coefficients, constant first.

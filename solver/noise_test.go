@@ -107,6 +107,43 @@ func TestSamplesScale(t *testing.T) {
 	}
 }
 
+// TestSpectralError: for the noiseless identity T3 and T2 are He3/6 and He2/2, whose
+// expectations are Hermite linearisations: E[He3²He2²] = 372, E[He3²Z²] = 42,
+// E[He2²Z²] = 10. The q2·q3 terms of the two experts cancel.
+func TestSpectralError(t *testing.T) {
+	n, _ := noise(t, identity, 0)
+	const d, k = 10, 2
+	outside := k * (d - k) * (.5*10/4 + .5*2/4) / (.5 * .5) // Σ_i (D−K)·E[q2²·b²]/p²
+	a := (372. + 2*42) / 36                                 // both experts of the pair see it
+	inside := 2 * (a + 10./4) / (4 * .5 * .5)
+	if got, want := n.MeanError(solver.Design{K: k, D: d, Order: 3}), (outside+inside)/2; !near(got, want, 1e-12) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	even, _ := noise(t, absolute, 0)
+	if !math.IsInf(even.MeanError(solver.Design{K: k, D: d, Order: 3}), 1) || !math.IsInf(even.Samples(solver.Design{K: k, D: d, Order: 3}, .01), 1) {
+		t.Error("an even g has a prediction of order 3")
+	}
+}
+
+// TestOptimalHasSmallerErrors: of the predicted errors, which weigh more than the one
+// contraction that a transform is best for, in every setting of the table.
+func TestOptimalHasSmallerErrors(t *testing.T) {
+	for _, act := range []sdk.Func{identity, relu, leaky(.1), sigmoid} {
+		for _, sigma := range []float64{.05, .3, 1} {
+			n, _ := noise(t, act, sigma)
+			for _, k := range []int{2, 3, 6} {
+				o := optimal(t, act, sigma, k)
+				for _, order := range []int{3, 4} {
+					design := solver.Design{K: k, D: 2*k + 6, Order: order}
+					if a, b := o.Noise.MeanError(design), n.MeanError(design); !(a < b) {
+						t.Errorf("%s at σ = %v, %+v: %v, polynomial %v", act.Name, sigma, design, a, b)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestNoiseRefusesZero(t *testing.T) {
 	if _, err := solver.NoiseOf(t.Context(), sign, solver.Transform{}); err == nil {
 		t.Error("c4 = 0 gives a noise factor")
@@ -119,7 +156,7 @@ func TestNoiseRefusesZero(t *testing.T) {
 func TestCurves(t *testing.T) {
 	for _, act := range []sdk.Func{identity, relu, sigmoid, gelu, absolute, offset, constant, sign, step} {
 		tr, v := solve(t, act, 0.05)
-		c, err := solver.CurvesOf(t.Context(), act, tr)
+		c, err := solver.CurvesOf(t.Context(), act, tr, optimal(t, act, .05, 2))
 		if err != nil {
 			t.Fatal(err)
 		}

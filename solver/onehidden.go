@@ -2,6 +2,7 @@ package solver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -55,6 +56,39 @@ func OneHiddenLayerOf(ctx context.Context, act sdk.Activation, sigma float64) (O
 		P3:  boundedSlope(z, dg, jumps) || piecewiseConstant(z, dg, kinks),
 		Rho: rho,
 	}, nil
+}
+
+// RhoRange is ρ over the scales from [LeastScale] to [MostScale]: 003's P2 asks for
+// ρ(σ) > 0 at every σ.
+type RhoRange struct {
+	P2       bool // ρ > 0 at every scale looked at
+	Min, Max float64
+}
+
+// LeastScale and MostScale bound the scales of a [RhoRange], of which it looks at
+// 17, evenly spaced in log σ.
+const (
+	LeastScale = 0.1
+	MostScale  = 10.0
+	rhoScales  = 17
+)
+
+// RhoRangeOf returns the range of ρ(σ) over scales, nil where φ′ grows too fast for ρ
+// at one of them. Errors are those of act.
+func RhoRangeOf(ctx context.Context, act sdk.Activation) (*RhoRange, error) {
+	r := &RhoRange{P2: true, Min: math.Inf(1), Max: math.Inf(-1)}
+	for i := range rhoScales {
+		v, scale, err := RhoOf(ctx, act, LeastScale*math.Pow(MostScale/LeastScale, float64(i)/(rhoScales-1)))
+		if errors.Is(err, gauss.ErrGrowth) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.P2 = r.P2 && v > RhoTolerance*scale
+		r.Min, r.Max = min(r.Min, v), max(r.Max, v)
+	}
+	return r, nil
 }
 
 // derivativeGrid evaluates φ′(sigma·Z) for quadrature.

@@ -33,7 +33,7 @@ const (
 )
 
 // Optimal holds the transforms of minimum variance for mixtures of K experts at
-// noise level Sigma (METHODS.md §10). Among all functions of y with E[T_r(y)] = 0,
+// noise level Sigma. Among all functions of y with E[T_r(y)] = 0,
 // E[T_r(y)·He_q(Z)] = 0 for q < r and E[T_r(y)·He_r(Z)] = 1, T_r has the least
 // variance E[T_r(y)²·w_r(y)] of the contraction of one row that matters,
 //
@@ -391,6 +391,7 @@ func (c *conditionals) noise(t [5]*combination) Noise {
 		for q := range n.q44 {
 			n.q44[q] += w * q4 * q4 * v.E[q]
 		}
+		n.q23 += w * q2 * q3 * (v.M[3] + 2*v.M[1]) // z·He2 = He3 + 2He1
 		n.q24[2] += w * q2 * q4 * v.M[2]
 		n.q24[3] += w * q2 * q4 * (v.M[4] + 3*v.M[2]) // z·He3 = He4 + 3He2
 	}

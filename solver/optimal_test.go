@@ -25,9 +25,9 @@ func optimal(t testing.TB, act sdk.Activation, sigma float64, k int) *solver.Opt
 	return o
 }
 
-// TestVarianceTable: the variances of METHODS.md §10 for k = 2, polynomial → least, to
-// the digits printed there. Four entries are one lower in their last digit: the
-// prototype that printed them has a coarser grid (see TestOptimalByOtherQuadrature).
+// TestVarianceTable: the variances for k = 2 as a prototype in numpy found them, polynomial → least, to
+// the digits that it printed. Four entries are one lower in their last digit: the
+// prototype has a coarser grid (see TestOptimalByOtherQuadrature).
 func TestVarianceTable(t *testing.T) {
 	sigmas := []float64{.05, .3, 1}
 	for _, c := range []struct {
@@ -294,7 +294,7 @@ func zPhi(beta float64) sdk.Func {
 }
 
 // TestOptimalWithoutPolynomial: where c4 vanishes there is no polynomial, and T4 is as
-// good as any (METHODS.md §10).
+// good as any.
 func TestOptimalWithoutPolynomial(t *testing.T) {
 	for _, c := range []struct{ lo, hi, near, want float64 }{{.80, .81, .806521, 2.38}, {2.37, 2.39, 2.379487, 6.73}} {
 		c4 := func(beta float64) float64 { tr, _ := solve(t, zPhi(beta), .05); return tr.C4 }

@@ -14,6 +14,9 @@ type Design struct {
 	K, D        int
 	Proportions []float64 // K of them; nil for equal ones
 	Mu          float64   // weight μ of L4 (002 Eq. 7); 0: 1
+	// Order is that of the tensor beside T̂2: 4 for L4, 3 for the spectral
+	// decomposition of T̂3 (001, method 1); 0: 4.
+	Order int
 }
 
 // Samples predicts the number of rows at which the moment estimate of the
@@ -50,17 +53,49 @@ type Design struct {
 // errors only ⟨a_m,â_i⟩ and ⟨a_i,â_m⟩ are correlated; at μ = 1 and K = 2 nearly
 // one is minus the other.
 //
+// The spectral estimate (Order 3) takes û_i from the whitened T̂3 = Σ_m v_m^{⊗3}/√p_m,
+// whose power iterations end at ⟨û_i, v_m⟩ = E3(v_m,v_i,v_i)·√p_i − e_im/2, and makes
+// them orthonormal, which leaves the antisymmetric part of that; UΛ^{1/2} again
+// brings e_im/2:
+//
+//	⟨a_m, â_i⟩ = [E3(a_m,a_i,a_i) − E3(a_i,a_m,a_m) + E2(a_i,a_m)]/(2p_i)
+//
 // Then 2n(1 − ⟨â_i,a_i⟩) is a sum of squared normal variables, D−K outside and K−1
 // inside, and the prediction is the median of the largest of the K sums, over
 // twice the target. The median comes from 20 000 draws with a fixed seed
 // (fewer from K = 21 on), which find it to about 1 %. Means of heavy-tailed rows are closer to 0 in the median
-// than normal ones of their variance, so the prediction is on the high side.
+// than normal ones of their variance, so the prediction is on the high side. It is
+// +Inf where a transform that the estimate needs does not exist.
 func (n Noise) Samples(design Design, target float64) float64 {
-	p := design.Proportions
-	if p == nil {
-		p = slices.Repeat([]float64{1 / float64(design.K)}, design.K)
+	if !n.Learns(design.Order) {
+		return math.Inf(1)
 	}
-	return medianLargest(n.errors(p, design)) / (2 * target)
+	return medianLargest(n.errors(design)) / (2 * target)
+}
+
+// Learns says whether both transforms of an estimate of order 3 or 4 exist.
+func (n Noise) Learns(order int) bool {
+	if order == 3 {
+		return n.q22 > 0 && n.q33[0] > 0
+	}
+	return n.q22 > 0 && n.q44[0] > 0
+}
+
+// MeanError is n·Σ_i E[1 − ⟨â_i,a_i⟩] of the errors of [Noise.Samples], a closed
+// form that orders transforms by their noise; +Inf where one does not exist.
+func (n Noise) MeanError(design Design) float64 {
+	if !n.Learns(design.Order) {
+		return math.Inf(1)
+	}
+	s := n.errors(design)
+	var sum float64
+	for _, v := range s.outside {
+		sum += float64(s.outer) * v
+	}
+	for _, p := range s.pairs {
+		sum += p.vi + p.vm
+	}
+	return sum / 2
 }
 
 // errorLaw is the distribution of 2n(1 − ⟨â_i,a_i⟩) for all experts.
@@ -76,7 +111,11 @@ type pair struct {
 	vi, vm, both float64
 }
 
-func (n Noise) errors(p []float64, design Design) errorLaw {
+func (n Noise) errors(design Design) errorLaw {
+	p := design.Proportions
+	if p == nil {
+		p = slices.Repeat([]float64{1 / float64(design.K)}, design.K)
+	}
 	mu := design.Mu
 	if mu == 0 {
 		mu = 1
@@ -85,11 +124,40 @@ func (n Noise) errors(p []float64, design Design) errorLaw {
 	for i := range p {
 		s.outside = append(s.outside, (p[i]*n.q22z+(1-p[i])*n.q22)/(p[i]*p[i]))
 		for m := range i {
+			if design.Order == 3 {
+				s.pairs = append(s.pairs, n.spectralPair(p, i, m))
+				continue
+			}
 			a, b := newShare(p, i, m, mu), newShare(p, m, i, mu)
 			s.pairs = append(s.pairs, pair{i, m, n.covariance(p, i, m, a, a), n.covariance(p, i, m, b, b), n.covariance(p, i, m, a, b)})
 		}
 	}
 	return s
+}
+
+// spectralPair is the pair of the spectral estimate: with A = E3(a_m,a_i,a_i) −
+// E3(a_i,a_m,a_m) and B = E2(a_i,a_m), ⟨a_m,â_i⟩ = (A+B)/(2p_i) and ⟨a_i,â_m⟩ =
+// (B−A)/(2p_m). A row of expert i has A = q3·(He2(x_i)·x_m − x_i·He2(x_m)).
+func (n Noise) spectralPair(p []float64, i, m int) pair {
+	var aa, ab, bb float64
+	for r, pr := range p {
+		switch r {
+		case i, m:
+			aa += pr * (n.q33[2] + 2*n.q33[1])
+			bb += pr * n.q22z
+			if r == i {
+				ab += pr * n.q23
+			} else {
+				ab -= pr * n.q23
+			}
+		default:
+			aa += pr * 4 * n.q33[0]
+			bb += pr * n.q22
+		}
+	}
+	return pair{
+		i, m, (aa + 2*ab + bb) / (4 * p[i] * p[i]), (aa - 2*ab + bb) / (4 * p[m] * p[m]), (bb - aa) / (4 * p[i] * p[m]),
+	}
 }
 
 // share is a row's share in ⟨a_m, â_i⟩,

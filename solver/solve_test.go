@@ -419,6 +419,33 @@ func TestOneHiddenLayer(t *testing.T) {
 	}
 }
 
+// TestRhoRange: what 003's P2 asks at every scale, at those from 0.1 to 10. The least
+// ρ of tanh and erf is at 10.
+func TestRhoRange(t *testing.T) {
+	quarter := 0.25 - 1/(2*math.Pi)
+	for _, c := range []struct {
+		act sdk.Func
+		p2  bool
+		min float64
+		tol float64
+	}{
+		{relu, true, quarter, 1e-12}, {tanh, true, 5.1263e-5, 1e-4}, {erf, true, 2.4752e-5, 1e-4},
+		{identity, false, 0, 1e-12}, {square, false, -400, 1e-12}, // −4σ²
+	} {
+		r, err := solver.RhoRangeOf(t.Context(), c.act)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.P2 != c.p2 || math.Abs(r.Min-c.min) > c.tol*math.Max(math.Abs(c.min), 1e-3) || r.Max < r.Min {
+			t.Errorf("%s: %+v, want P2 %v and %v", c.act.Name, r, c.p2, c.min)
+		}
+	}
+	wild := fn("exp(z²/8)", nil, func(z float64) float64 { return z / 4 * math.Exp(z*z/8) })
+	if r, err := solver.RhoRangeOf(t.Context(), wild); r != nil || err != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func BenchmarkSolve(b *testing.B) {
 	m := quadrature(b, relu)
 	s := m.System(0.05)

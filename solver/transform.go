@@ -37,6 +37,17 @@ func (t Transform) Q2(y float64) float64 { return (y + t.Delta) * y }
 // P3 returns y³ + Cubic.Alpha·y² + Cubic.Beta·y.
 func (t Transform) P3(y float64) float64 { return ((y+t.Cubic.Alpha)*y + t.Cubic.Beta) * y }
 
+// polynomial returns Q2, P3 or Q4 and the coefficient that it leaves.
+func (t Transform) polynomial(r int) (q polynomial, scale float64) {
+	switch r {
+	case 2:
+		return polynomial{0, t.Delta, 1}, t.C2
+	case 3:
+		return polynomial{0, t.Cubic.Beta, t.Cubic.Alpha, 1}, t.Cubic.C3
+	}
+	return polynomial{0, t.Gamma, t.Beta, t.Alpha, 1}, t.C4
+}
+
 // At returns the transform at another noise level. With s = σ² it enters only
 // by
 //

@@ -38,6 +38,10 @@ noisy that is, and how many rows it takes for k experts over d features. All of
 it is judged by g's values: what a plugin says about its own moments and system
 is checked against them.
 
+Beside the polynomials stand the transforms of minimum variance, which the values
+of g and the noise level determine. They exist wherever the polynomials do, and
+for some activations that are not valid; validity is that of 002 Appendix B.
+
 The exit code is 0 for a valid activation and 1 for an invalid one.`,
 		Example: `  moe validate-activation relu
   moe validate-activation leakyrelu --param slope=0.1 --sigma 0.3 --k 3 --d 20
@@ -54,7 +58,7 @@ The exit code is 0 for a valid activation and 1 for an invalid one.`,
 	flags.Float64Var(&f.sigma, "sigma", 0.05, "standard deviation of the noise in y")
 	flags.IntVar(&f.design.K, "k", 2, "number of experts that the sample size is predicted for")
 	flags.IntVar(&f.design.D, "d", 10, "number of features that it is predicted for")
-	flags.StringVar(&f.plot, "plot", "", "draw g, S4 and S2 with the conditions to this .svg or .png `FILE`")
+	flags.StringVar(&f.plot, "plot", "", "draw g, S4 and S2 with the conditions, and the transforms, to this .svg or .png `FILE`")
 	return cmd
 }
 
@@ -79,7 +83,14 @@ func (f *validateFlags) printVerdict(cmd *cobra.Command, plugin *catalog.Plugin)
 	}
 	answer := report.Activation{Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Validation: v, Design: f.design}
 	if v.Noise != nil {
-		answer.Samples = v.Noise.Samples(f.design, 0.01)
+		answer.Polynomial = report.RowsOf(*v.Noise, f.design)
+	}
+	if answer.Optimal, err = solver.NewOptimal(ctx, plugin.Activation, f.sigma, f.design.K); err != nil {
+		return err
+	}
+	answer.Least = report.RowsOf(answer.Optimal.Noise, f.design)
+	if answer.RhoRange, err = solver.RhoRangeOf(ctx, plugin.Activation); err != nil {
+		return err
 	}
 	if f.plot != "" {
 		if err := f.draw(ctx, plugin.Activation, answer); err != nil {
@@ -121,7 +132,7 @@ func (f *validateFlags) format() string {
 }
 
 func (f *validateFlags) draw(ctx context.Context, act sdk.Activation, answer report.Activation) error {
-	curves, err := solver.CurvesOf(ctx, act, answer.Validation.Transform)
+	curves, err := solver.CurvesOf(ctx, act, answer.Validation.Transform, answer.Optimal)
 	if err != nil {
 		return err
 	}
@@ -163,13 +174,65 @@ type validationJSON struct {
 		K       int      `json:"k"`
 		D       int      `json:"d"`
 		Samples *float64 `json:"samples_for_1pct"`
+		Cubic   *float64 `json:"samples_for_1pct_cubic"` // from T2 and T3
 	} `json:"noise"`
+	Optimal        optimalJSON `json:"optimal"`
 	OneHiddenLayer struct {
 		P1  bool     `json:"p1"`
 		P2  bool     `json:"p2"`
 		P3  bool     `json:"p3"`
 		Rho *float64 `json:"rho"`
+
+		P2Range  *bool       `json:"p2_range"`  // at every scale from 0.1 to 10
+		RhoRange *[2]float64 `json:"rho_range"` // least and largest there
 	} `json:"one_hidden_layer"`
+}
+
+// optimalJSON are the transforms of minimum variance.
+type optimalJSON struct {
+	Level      float64             `json:"level"` // of the noise that they were made for
+	Transforms []leastVarianceJSON `json:"transforms"`
+	Samples    *float64            `json:"samples_for_1pct"`       // from T2 and T4
+	Cubic      *float64            `json:"samples_for_1pct_cubic"` // from T2 and T3
+}
+
+type leastVarianceJSON struct {
+	Order      int      `json:"order"`
+	Exists     bool     `json:"exists"`
+	Reason     string   `json:"reason"` // why not
+	Variance   *float64 `json:"variance"`
+	Polynomial *float64 `json:"variance_polynomial"`
+	Gain       *float64 `json:"gain"`        // the polynomial's variance over this one's
+	ErrorBound *float64 `json:"error_bound"` // of T_r's table
+}
+
+func newOptimalJSON(a report.Activation) optimalJSON {
+	o := a.Optimal
+	j := optimalJSON{Level: o.Level, Samples: wholeRows(a.Least.L4), Cubic: wholeRows(a.Least.Spectral)}
+	for _, r := range solver.Orders() {
+		t := leastVarianceJSON{Order: r, Exists: o.Has(r), Reason: o.Reason(r)}
+		if n := a.Validation.Noise; n != nil {
+			t.Polynomial = positiveOrNil(n.Variance(r, o.K))
+		}
+		if o.Has(r) {
+			t.Variance, t.ErrorBound = positiveOrNil(o.Variance(r)), positiveOrNil(o.ErrorBound(r))
+			if t.Polynomial != nil {
+				t.Gain = positiveOrNil(*t.Polynomial / o.Variance(r))
+			}
+		}
+		j.Transforms = append(j.Transforms, t)
+	}
+	return j
+}
+
+// wholeRows rounds a number of rows up; null where there is none.
+func wholeRows(rows float64) *float64 { return positiveOrNil(math.Ceil(rows)) }
+
+func positiveOrNil(v float64) *float64 {
+	if !(v > 0) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
 }
 
 type transformJSON struct {
@@ -222,11 +285,15 @@ func newValidationJSON(plugin *catalog.Plugin, a report.Activation) *validationJ
 	j.Moments.Own, j.Moments.MaxDifference = v.OwnMoments, v.MomentsDifference
 	j.Noise.K, j.Noise.D = a.Design.K, a.Design.D
 	if n := v.Noise; n != nil {
-		samples := math.Ceil(a.Samples)
-		j.Noise.V4, j.Noise.V2, j.Noise.Samples = &n.V4, &n.V2, &samples
+		j.Noise.V4, j.Noise.V2 = &n.V4, &n.V2
+		j.Noise.Samples, j.Noise.Cubic = wholeRows(a.Polynomial.L4), wholeRows(a.Polynomial.Spectral)
 	}
+	j.Optimal = newOptimalJSON(a)
 	if o := v.OneHiddenLayer; o != nil {
 		j.OneHiddenLayer.P1, j.OneHiddenLayer.P2, j.OneHiddenLayer.P3, j.OneHiddenLayer.Rho = o.P1, o.P2, o.P3, &o.Rho
+	}
+	if r := a.RhoRange; r != nil {
+		j.OneHiddenLayer.P2Range, j.OneHiddenLayer.RhoRange = &r.P2, &[2]float64{r.Min, r.Max}
 	}
 	return j
 }

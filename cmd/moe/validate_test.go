@@ -60,6 +60,47 @@ func TestInvalidActivations(t *testing.T) {
 	}
 }
 
+// TestOptimalWithoutValidity: z·Φ(βz) with c4 = 0 is not valid, and its transforms of
+// minimum variance are there all the same, with the variance 2.38 of T4.
+func TestOptimalWithoutValidity(t *testing.T) {
+	const beta = 0.80652091059317166 // where c4 vanishes: solver.TestOptimalWithoutPolynomial
+	act := sdk.Func{
+		Name: "swish", G: func(z float64) float64 { return z * math.Erfc(-beta*z/math.Sqrt2) / 2 },
+		DG: func(z float64) float64 {
+			return math.Erfc(-beta*z/math.Sqrt2)/2 + beta*z*math.Exp(-beta*beta*z*z/2)/math.Sqrt(2*math.Pi)
+		},
+	}
+	text, err := verdictOn(t, act, false)
+	if !errors.Is(err, errNo) || !strings.Contains(text, "c4 = 0") || !strings.Contains(text, "--transform optimal") {
+		t.Errorf("%v: %s", err, text)
+	}
+	text, err = verdictOn(t, act, true)
+	if !errors.Is(err, errNo) {
+		t.Errorf("%v, want the answer no", err)
+	}
+	var got struct {
+		Valid   bool
+		Noise   map[string]*float64
+		Optimal struct {
+			Samples    *float64 `json:"samples_for_1pct"`
+			Transforms []struct {
+				Order    int
+				Exists   bool
+				Variance float64
+				Gain     *float64
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	fourth := got.Optimal.Transforms[2]
+	if got.Valid || got.Noise["samples_for_1pct"] != nil || got.Optimal.Samples == nil || *got.Optimal.Samples <= 0 ||
+		fourth.Order != 4 || !fourth.Exists || math.Abs(fourth.Variance-2.38) > .005 || fourth.Gain != nil {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestValidationJSON: the keys and a few of the values that other programs rely
 // on.
 func TestValidationJSON(t *testing.T) {
@@ -75,6 +116,7 @@ func TestValidationJSON(t *testing.T) {
 		"activation.name": "identity", "sigma": 0.05, "transform.alpha": 0.0, "transform.beta": -6.015, "transform.gamma": 0.0,
 		"transform.delta": 0.0, "transform.c4": 24.0, "transform.c2": 2.0, "cubic.alpha": 0.0, "cubic.beta": -3.0075, "cubic.c3": 6.0, "cubic.valid": true,
 		"system.rank": 3.0, "moments.max_difference": 0.0, "noise.k": 2.0, "noise.d": 10.0,
+		"optimal.level": 0.05, "one_hidden_layer.p2_range": false,
 		"one_hidden_layer.p1": true, "one_hidden_layer.p2": false, "one_hidden_layer.p3": true, "one_hidden_layer.rho": 0.0,
 		"signs_identifiable": true, "valid": true,
 	} {
@@ -97,6 +139,19 @@ func TestValidationJSON(t *testing.T) {
 	for _, key := range []string{"v4", "v2", "samples_for_1pct"} {
 		if v, _ := got["noise"].(map[string]any)[key].(float64); v <= 0 {
 			t.Errorf("noise.%s is %v", key, v)
+		}
+	}
+	for _, key := range []string{"samples_for_1pct", "samples_for_1pct_cubic"} {
+		least, _ := got["optimal"].(map[string]any)[key].(float64)
+		polynomial, _ := got["noise"].(map[string]any)[key].(float64)
+		if !(least > 0 && least < polynomial) {
+			t.Errorf("%s: %v by the polynomials, %v by transforms of minimum variance", key, polynomial, least)
+		}
+	}
+	for i, v := range []float64{1.06, 1.47, 1.72} { // of one row, at k = 2
+		transform := got["optimal"].(map[string]any)["transforms"].([]any)[i].(map[string]any)
+		if got := transform["variance"].(float64); transform["order"] != float64(i+2) || math.Abs(got-v) > .005 || transform["gain"].(float64) < 1 {
+			t.Errorf("%v, want order %d of variance %v", transform, i+2, v)
 		}
 	}
 	condition := got["conditions"].([]any)[0].(map[string]any)

@@ -14,8 +14,28 @@ import (
 type Activation struct {
 	Name       string // with its parameters, as in "leakyrelu(slope=0.1)"
 	Validation *solver.Validation
+	Optimal    *solver.Optimal  // for Design.K experts
+	RhoRange   *solver.RhoRange // nil where φ′ grows too fast for ρ
 	Design     solver.Design
-	Samples    float64 // predicted for E_reg ≤ 0.01 under Design; 0 where there is no prediction
+	Polynomial Rows // of the polynomials
+	Least      Rows // of the transforms of minimum variance
+}
+
+// Rows are numbers of rows predicted for E_reg ≤ 0.01 in half of all data sets; 0
+// where there is no prediction.
+type Rows struct {
+	L4       float64 // from T2 and T4
+	Spectral float64 // from T2 and T3
+}
+
+// RowsOf predicts for a design.
+func RowsOf(n solver.Noise, design solver.Design) (r Rows) {
+	for order, to := range map[int]*float64{3: &r.Spectral, 4: &r.L4} {
+		if design.Order = order; n.Learns(order) {
+			*to = n.Samples(design, 0.01)
+		}
+	}
+	return r
 }
 
 // Text writes the verdict in one sentence, then everything it rests on.
@@ -30,6 +50,7 @@ func (a Activation) Text(w io.Writer) error {
 	a.system(t)
 	conditions(t, v)
 	a.noise(t)
+	a.least(t)
 	a.oneHiddenLayer(t)
 	fmt.Fprintf(t, "\nwhat it means\n%s\n", wrap(a.Meaning(), 78, "  "))
 	return t.Flush()
@@ -46,10 +67,21 @@ func (a Activation) Sentence() string {
 		signs = "up to their signs"
 	}
 	s := fmt.Sprintf("%s is valid at σ = %g: regressors can be learned from moments, %s", a.Name, v.Sigma, signs)
-	if a.Samples > 0 {
-		s += fmt.Sprintf("; k = %d and d = %d take about %s rows", a.Design.K, a.Design.D, rounded(a.Samples))
+	if a.Polynomial.L4 > 0 {
+		s += fmt.Sprintf("; k = %d and d = %d take about %s rows", a.Design.K, a.Design.D, rounded(a.Polynomial.L4))
+		if fewest := a.Least.fewest(); fewest > 0 {
+			s += fmt.Sprintf(", with transforms of minimum variance %s", rounded(fewest))
+		}
 	}
 	return s + "."
+}
+
+// fewest is the smaller number; 0 where there is none.
+func (r Rows) fewest() float64 {
+	if r.L4 > 0 && r.Spectral > 0 {
+		return min(r.L4, r.Spectral)
+	}
+	return max(r.L4, r.Spectral)
 }
 
 // rounded writes a count with two significant digits, in groups of three.
@@ -69,12 +101,15 @@ func rounded(x float64) string {
 func (a Activation) Meaning() string {
 	v := a.Validation
 	switch {
+	case !v.Verdict.Valid && a.Least.fewest() > 0:
+		return "No polynomial of the kind that the papers use turns this activation's moments into the tensors that L4 needs, or what it says about itself is wrong. " +
+			"Transforms of minimum variance exist, and with them moments determine the regressors all the same: --transform optimal."
 	case !v.Verdict.Valid:
 		return "No output transform turns this activation's moments into the tensors that L4 needs, or what it says about itself is wrong. " +
 			"Fits with it can only use the likelihood, from starts that nothing vouches for."
 	case !v.Verdict.SignsIdentifiable:
 		return "T2 and T4 identify the regressors and their proportions. g is even, so a regressor and its negative give the same data: no method can tell its sign."
-	case a.Samples > 1e7:
+	case min(a.Polynomial.L4, a.Least.fewest()) > 1e7:
 		return "The transforms exist, but their noise is so large that the moment estimate needs more rows than most have: valid, and yet not learnable from moments in practice. The likelihood, from other starts, may still work."
 	}
 	return "T2 and T4 identify the regressors, their signs and the proportions; with the rows named above the moment estimate has every regressor within 8 degrees " +
@@ -129,9 +164,44 @@ func (a Activation) noise(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "\nnoise\n  V4, of one row in T4(a,a,a,a)/c4 = 1\t%.4g\n  V2, of one row in T2(a,a)/c2 = 1\t%.4g\n", n.V4, n.V2)
-	if a.Samples > 0 {
-		fmt.Fprintf(w, "  rows for E_reg ≤ 0.01 in half of all data sets\t%s\tk = %d, d = %d, equal proportions\n", rounded(a.Samples), a.Design.K, a.Design.D)
+	if a.Polynomial.L4 > 0 {
+		fmt.Fprintf(w, "  rows for E_reg ≤ 0.01 in half of all data sets\t%s\tk = %d, d = %d, equal proportions\n", rounded(a.Polynomial.L4), a.Design.K, a.Design.D)
 	}
+}
+
+// least compares the transforms of minimum variance with the polynomials.
+func (a Activation) least(w io.Writer) {
+	o := a.Optimal
+	if o == nil {
+		return
+	}
+	var polynomial solver.Noise
+	if n := a.Validation.Noise; n != nil {
+		polynomial = *n
+	}
+	fmt.Fprintf(w, "\ntransforms of minimum variance at σ = %g, k = %d", o.Sigma, o.K)
+	if o.Level > o.Sigma {
+		fmt.Fprintf(w, ", made for %.3g", o.Level)
+	}
+	fmt.Fprintf(w, "\n  variance of one row\tpolynomial\tleast\tgain\n")
+	for _, r := range solver.Orders() {
+		if why := o.Reason(r); why != "" {
+			fmt.Fprintf(w, "  T%d\t%s\tnone: %s\n", r, countOr(polynomial.Variance(r, o.K), short), why)
+			continue
+		}
+		p := polynomial.Variance(r, o.K)
+		fmt.Fprintf(w, "  T%d\t%s\t%.4g\t%s\n", r, countOr(p, short), o.Variance(r), countOr(p/o.Variance(r), short))
+	}
+	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T4\t%s\t%s\n", countOr(a.Polynomial.L4, rounded), countOr(a.Least.L4, rounded))
+	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T3\t%s\t%s\n", countOr(a.Polynomial.Spectral, rounded), countOr(a.Least.Spectral, rounded))
+}
+
+// countOr writes a number above 0, or "–" for one that there is not.
+func countOr(v float64, write func(float64) string) string {
+	if !(v > 0) || math.IsInf(v, 0) {
+		return "–"
+	}
+	return write(v)
 }
 
 func (a Activation) oneHiddenLayer(w io.Writer) {
@@ -144,6 +214,9 @@ func (a Activation) oneHiddenLayer(w io.Writer) {
 	yes := map[bool]string{true: "holds", false: "fails"}
 	fmt.Fprintf(w, "  P1  0 ≤ g′(z) ≤ L|z|^p\t%s\n", yes[o.P1])
 	fmt.Fprintf(w, "  P2  ρ > 0 (at scale 1 it is %s)\t%s\n", num(o.Rho), yes[o.P2])
+	if r := a.RhoRange; r != nil {
+		fmt.Fprintf(w, "  P2 at scales %g to %g (there ρ is %s to %s)\t%s\n", solver.LeastScale, solver.MostScale, short(r.Min), short(r.Max), yes[r.P2])
+	}
 	fmt.Fprintf(w, "  P3  g″ bounded, or g piecewise linear\t%s\n", yes[o.P3])
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +14,15 @@ import (
 
 // rectifier is a verdict with round numbers, the same on every machine.
 func rectifier() Activation {
+	relu := sdk.Func{Name: "relu", G: func(z float64) float64 { return max(z, 0) }, Kinks: []float64{0}}
+	optimal, err := solver.NewOptimal(context.Background(), relu, 0.05, 2)
+	if err != nil {
+		panic(err)
+	}
 	return Activation{
-		Name:   "leakyrelu(slope=0.1)",
-		Design: solver.Design{K: 2, D: 10}, Samples: 23561.3,
+		Name:    "leakyrelu(slope=0.1)",
+		Optimal: optimal, Design: solver.Design{K: 2, D: 10}, Polynomial: Rows{L4: 23561.3, Spectral: 5230},
+		Least: Rows{L4: 2718, Spectral: 2104}, RhoRange: &solver.RhoRange{P2: true, Min: .0625, Max: .0625},
 		Validation: &solver.Validation{
 			Sigma: 0.05,
 			System: sdk.System{
@@ -45,10 +52,10 @@ func TestActivationText(t *testing.T) {
 	even.Validation.Verdict.SignsIdentifiable = false
 	even.Validation.Verdict.Rank = 1
 	even.Validation.Transform.Cubic.Valid = false
-	even.Samples = 3e11
+	even.Polynomial, even.Least = Rows{L4: 3e11}, Rows{L4: 2e11}
 
 	invalid := rectifier()
-	invalid.Name, invalid.Samples = "sign", 0
+	invalid.Name, invalid.Polynomial, invalid.Least, invalid.RhoRange = "sign", Rows{}, Rows{}, nil
 	invalid.Validation.Verdict.Valid = false
 	invalid.Validation.Verdict.Reasons = []string{"c4 = 0: S4 has no He4 part to learn the regressors from"}
 	invalid.Validation.Verdict.Checks[1] = solver.Check{Name: "c4 is not zero", Value: 2e-15, Tolerance: 1e-9}
@@ -91,6 +98,8 @@ func TestDraw(t *testing.T) {
 	z := []float64{-3.5, -1, 0, 1, 3.5}
 	spectrum := []float64{0, 0, 0, 0, .2, .5, .6, .3, -.2}
 	flat := []float64{0, 0, 0, 0, 0, 0, 0, 0, 0}
+	y := []float64{-1, 0, 1}
+	transforms := [3]solver.TransformCurve{{Order: 2, Polynomial: y, Optimal: y}, {Order: 3, Optimal: y}, {Order: 4, Polynomial: []float64{-1e300, 0, 1e300}}}
 	for _, c := range []struct {
 		name   string
 		curves solver.Curves
@@ -99,6 +108,7 @@ func TestDraw(t *testing.T) {
 		{"relu", solver.Curves{Z: z, G: []float64{0, 0, 0, 1, 3.5}, S4: []float64{0, 0, 0, .5, 9}, S2: []float64{0, 0, 0, -.5, 7}, Kinks: []float64{0}, Spectrum4: spectrum, Spectrum2: []float64{0, 0, .6, .5, 0, 0, 0, 0, 0}}, false},
 		{"constant", solver.Curves{Z: z, G: []float64{7, 7, 7, 7, 7}, S4: z, S2: flat[:5], Spectrum4: flat, Spectrum2: flat}, true},
 	} {
+		c.curves.Y, c.curves.T = y, transforms
 		draw := func(format string) []byte {
 			var b bytes.Buffer
 			if err := rectifier().Draw(&b, c.curves, format); err != nil {
@@ -122,7 +132,7 @@ func TestDraw(t *testing.T) {
 			t.Errorf("%s: no PNG", c.name)
 		}
 	}
-	if err := rectifier().Draw(&bytes.Buffer{}, solver.Curves{}, "bmp"); err == nil {
+	if err := rectifier().Draw(&bytes.Buffer{}, solver.Curves{Y: y, T: transforms}, "bmp"); err == nil {
 		t.Error("an unknown format is drawn")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -27,14 +28,14 @@ var (
 
 const (
 	plotWidth  = 22 * vg.Centimeter
-	plotHeight = 20.5 * vg.Centimeter
+	plotHeight = 27 * vg.Centimeter
 )
 
 // Draw writes the picture in the given format, "svg" or "png": on the left g
 // and the conditional expectations S4 = E[Q4(y)|Z] and S2 = E[Q2(y)|Z], on the
 // right the conditions: S4 must have no Hermite coefficient of order 1, 2 and 3
-// and one of order 4, S2 none of order 1 and one of order 2. The same input
-// gives the same bytes.
+// and one of order 4, S2 none of order 1 and one of order 2. Below, the transforms
+// of minimum variance over the polynomials. The same input gives the same bytes.
 func (a Activation) Draw(w io.Writer, curves solver.Curves, format string) error {
 	canvas, err := draw.NewFormattedCanvas(plotWidth, plotHeight, format)
 	if err != nil {
@@ -46,7 +47,9 @@ func (a Activation) Draw(w io.Writer, curves solver.Curves, format string) error
 	page.Fill(page.Rectangle.Path())
 	page = draw.Crop(page, 14, -14, 12, -14)
 	a.heading(page)
-	body := draw.Crop(page, 0, 0, 0, -60)
+	const below = 0.27
+	height := page.Max.Y - page.Min.Y - 60
+	body := draw.Crop(page, 0, 0, below*height, -60)
 
 	plots := [][]*plot.Plot{
 		{curveG(curves), nil},
@@ -62,6 +65,13 @@ func (a Activation) Draw(w io.Writer, curves solver.Curves, format string) error
 		}
 	}
 	a.conditions(cells[0][1])
+	transforms := [][]*plot.Plot{{}}
+	for _, t := range curves.T {
+		transforms[0] = append(transforms[0], transformPlot(curves.Y, t))
+	}
+	for i, cell := range plot.Align(transforms, draw.Tiles{Rows: 1, Cols: len(curves.T), PadX: 18}, draw.Crop(page, 0, 0, 0, -60-(1-below)*height-16))[0] {
+		transforms[0][i].Draw(cell)
+	}
 	_, err = canvas.WriteTo(w)
 	return err
 }
@@ -190,6 +200,37 @@ func curve(z, s []float64, c float64, q int) *plot.Plot {
 	p.Legend.Add(fmt.Sprintf("mean + c%d·He%d(z)/%d!", q, q, q), seen)
 	p.Y.Min, p.Y.Max = room(s, part)
 	fitX(p, z)
+	return p
+}
+
+// transformPlot draws T_r(y), the polynomial and the one of minimum variance. The
+// polynomial is cut off where it leaves three times the other's range.
+func transformPlot(y []float64, t solver.TransformCurve) *plot.Plot {
+	p := newPlot(fmt.Sprintf("T%d(y)", t.Order), "y")
+	fitX(p, y)
+	p.Y.Min, p.Y.Max = -1, 1
+	switch {
+	case t.Optimal != nil:
+		p.Y.Min, p.Y.Max = room(t.Optimal)
+		middle, half := (p.Y.Min+p.Y.Max)/2, 1.5*(p.Y.Max-p.Y.Min)
+		p.Y.Min, p.Y.Max = middle-half/1.5, middle+half/1.5
+	case t.Polynomial != nil:
+		p.Y.Min, p.Y.Max = room(t.Polynomial)
+	}
+	add := func(name string, values []float64, col color.Color, width vg.Length, dashes ...vg.Length) {
+		if values == nil {
+			return
+		}
+		inside := slices.Clone(values)
+		for i, v := range inside {
+			inside[i] = min(max(v, p.Y.Min), p.Y.Max)
+		}
+		l := line(y, inside, col, width, dashes...)
+		p.Add(l)
+		p.Legend.Add(name, l)
+	}
+	add("polynomial", t.Polynomial, light, 1.6, 6, 3)
+	add("least variance", t.Optimal, strong, 2)
 	return p
 }
 
