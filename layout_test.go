@@ -35,6 +35,7 @@ var imports = map[string][]string{
 	"internal/numeric":           {gonum},
 	"internal/shown":             {},
 	"internal/textfile":          {},
+	"internal/tablefile":         {},
 	"internal/pluginproc":        {"sdk", "internal/numeric", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
 
 	"internal/pluginproc/plugintest": {},
@@ -51,13 +52,13 @@ var imports = map[string][]string{
 	"host/optim":   {"internal/numeric", gonum},
 	"host/metric":  {"host/model", gonum},
 	"host/tensor":  {"solver", "host/model", "internal/memory", gonum},
-	"host/dataset": {"host/model", "internal/atomicfile", "internal/memory", "internal/numeric", gonum, "github.com/parquet-go/parquet-go",
+	"host/dataset": {"host/model", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/tablefile", gonum, "github.com/parquet-go/parquet-go",
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
 	"host/sample":  {"host/model", "host/dataset", "internal/memory", "internal/numeric", gonum},
 	"host/loss":    {"solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
 	"host/infer":   {"solver", "host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/numeric", gonum},
-	"host/fitted":  {"sdk", "host/model", "host/dataset", "host/metric", "host/infer", "host/native", "internal/atomicfile", "internal/numeric", "internal/textfile", gonum},
+	"host/fitted":  {"sdk", "host/model", "host/dataset", "host/metric", "host/native", "internal/atomicfile", "internal/numeric", "internal/textfile", gonum},
 	"host/predict": {"sdk", "host/model", "host/mixture", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
 	"host/report":  {"solver", "host/experiment", "host/network", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "internal/memory", "host/model", "host/dataset", "host/tensor", "host/loss", "host/native", gonum},
@@ -74,7 +75,7 @@ var imports = map[string][]string{
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
 
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/descent", "host/optim", "host/fitted", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
-		"host/experiment", "host/report", "host/sample", "internal/atomicfile", "internal/memory", "internal/shown", "internal/textfile", "internal/conform", "internal/wire",
+		"host/experiment", "host/report", "host/sample", "internal/atomicfile", "internal/memory", "internal/shown", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 

@@ -1,6 +1,19 @@
-// Package host fits mixtures of experts: the moment estimate of the papers,
-// the likelihood that refines it, and the search that makes sure of the
-// optimum.
+// Package host fits mixtures of experts
+//
+//	y = g(⟨a_z, x⟩) + σ·N(0,1),  P(z = i | x) = softmax_i(⟨w_1,x⟩, …, ⟨w_{k−1},x⟩, 0)
+//
+// to rows (x, y), with g known: the moment estimate of the papers, the likelihood
+// that refines it, and the search that makes sure of the optimum.
+//
+// [Fit] is what most programs need. The activation g is any [sdk.Func], or one of
+// those that host/catalog opens by name; the rows are a matrix (dataset.Matrix) or a
+// file (dataset.Open); of [Config] only K must be set:
+//
+//	m, err := host.Fit(ctx, g, dataset.Matrix(x, y), host.Config{K: 2})
+//
+// m has the coefficients with their standard errors, m.Fit.Certificate says whether
+// to trust the optimum, and m.Write keeps it in a file. predict.New and predict.Open
+// make predictions of it. [FitRange] chooses the number of experts.
 package host
 
 import (

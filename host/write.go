@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -77,7 +78,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Status:        best.Run.Status.String(),
 		Iterations:    best.Run.Iterations,
 		Descent:       descentOf(out.descended, out.radius),
-		Certificate:   fitted.CertificateOf(out.certificate),
+		Certificate:   certificateOf(out.certificate),
 		Notes:         slices.Concat(p.Notes, e.Notes),
 	}
 	if p.G.Note != "" {
@@ -92,6 +93,21 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		}
 	}
 	return f
+}
+
+// certificateOf is how files state a certificate; nil for nil.
+func certificateOf(c *infer.Certificate) *fitted.Certificate {
+	if c == nil {
+		return nil
+	}
+	out := &fitted.Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, PValue: c.PValue, Tests: []fitted.CertificateTest{}}
+	for _, t := range c.Tests {
+		out.Tests = append(out.Tests, fitted.CertificateTest{Name: t.Name, Statistic: t.Statistic, DF: t.DF, PValue: t.PValue, Verdict: t.Verdict, Cause: t.Cause})
+	}
+	for _, u := range c.Untested {
+		out.Untested = append(out.Untested, fitted.UntestedExpert{Expert: u.Expert + 1, Rows: u.Rows, Coefficients: u.Coefficients})
+	}
+	return out
 }
 
 // descentOf is how files state a descent; nil for nil.

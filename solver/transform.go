@@ -1,6 +1,10 @@
 // Package solver turns an activation's Gaussian moments into the output
 // transforms of 002 Appendix B, and says whether the activation is one for which
 // the guarantees hold. It is the one home of α, β, γ, δ.
+//
+// [Validate] answers for an activation as a whole: the verdict with its reasons, the
+// transform, the noise of the moments and, by [Noise.Samples], how many rows a fit
+// takes.
 package solver
 
 // Transform holds the coefficients of the output transforms at noise level

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/tablefile"
 )
 
 func newNetworkCmd() *cobra.Command {
@@ -84,8 +84,8 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 	if !(f.config.Sigma >= 0) || math.IsInf(f.config.Sigma, 0) {
 		return usagef("--sigma %v: want a finite number, 0 or above", f.config.Sigma)
 	}
-	if err := dataset.CheckFormat(f.out); err != nil {
-		return err
+	if _, err := tablefile.ExtensionOf(f.out); err != nil {
+		return usagef("%w", err)
 	}
 	if err := distinct(f.out, f.truth); err != nil {
 		return err

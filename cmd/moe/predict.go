@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/internal/tablefile"
 )
 
 func newPredictCmd() *cobra.Command {
@@ -60,8 +61,8 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 		return usagef("--interval %v: want a probability between 0 and 1, such as 0.9", level)
 	}
 	if out != "" {
-		if err := dataset.CheckFormat(out); err != nil {
-			return err
+		if _, err := tablefile.ExtensionOf(out); err != nil {
+			return usagef("%w", err)
 		}
 		if err := distinct(out, modelPath, dataPath); err != nil {
 			return err

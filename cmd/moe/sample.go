@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/tablefile"
 )
 
 // sampleFlags are the flags of moe sample.
@@ -90,8 +91,8 @@ func (f *sampleFlags) check() (err error) {
 	if !(f.config.Sigma > 0) || math.IsInf(f.config.Sigma, 0) {
 		return usagef("--sigma %v: want a finite number above 0", f.config.Sigma)
 	}
-	if err := dataset.CheckFormat(f.out); err != nil {
-		return err
+	if _, err := tablefile.ExtensionOf(f.out); err != nil {
+		return usagef("%w", err)
 	}
 	if err := distinct(f.out, f.truth); err != nil {
 		return err
@@ -101,11 +102,11 @@ func (f *sampleFlags) check() (err error) {
 
 // writeBeside writes data and their truth, both or neither: a truth beside data that
 // it does not belong to would be believed. A truthPath of "" is none.
-func writeBeside(ctx context.Context, truthPath string, truth any, dataPath string, data dataset.Source) error {
+func writeBeside(ctx context.Context, truthPath string, truth interface{ JSON() ([]byte, error) }, dataPath string, data dataset.Source) error {
 	if truthPath == "" {
 		return dataset.Write(ctx, dataPath, data)
 	}
-	text, err := fitted.Indent(truth)
+	text, err := truth.JSON()
 	if err != nil {
 		return err
 	}

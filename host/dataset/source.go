@@ -2,6 +2,10 @@
 // files and matrices in memory, all of them in blocks of rows, so that a table need
 // not fit in memory and the same numbers give the same blocks from any format.
 //
+// A [Source] is what a fit reads: [Matrix] makes one of a matrix and its targets,
+// [Open] of a file, of which a [Selection] names the target and the features.
+// [Write] writes one.
+//
 // Nothing is dropped or repaired in silence: a cell that is not a finite
 // decimal number, a row of another length or a file that is cut short is an
 // [*Error] that names the place.

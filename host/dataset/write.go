@@ -13,27 +13,19 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/tablefile"
 )
-
-// CheckFormat returns a *[SelectionError] if path's extension is not that of a
-// format that can be written: .csv, .npy or .parquet.
-func CheckFormat(path string) error {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".csv", ".npy", ".parquet":
-		return nil
-	}
-	return &SelectionError{fmt.Sprintf("output %s: want a name that ends in .csv, .npy or .parquet", path)}
-}
 
 // Write writes a table to path, as CSV, NPY or Parquet by its extension. CSV has a line
 // of names and the shortest decimals that read back as the same float64, NPY
 // is version 1.0, little-endian float64, row-major, columns in the order of
 // Schema.Columns, Parquet has columns of doubles in pages with checksums; so all
 // hold the same numbers to the last bit. The file is
-// written beside path and renamed when it is whole.
+// written beside path and renamed when it is whole. Another extension is a
+// *[SelectionError].
 func Write(ctx context.Context, path string, src Source) error {
-	if err := CheckFormat(path); err != nil {
-		return err
+	if _, err := tablefile.ExtensionOf(path); err != nil {
+		return &SelectionError{err.Error()}
 	}
 	f, err := atomicfile.Create(ctx, path)
 	if err != nil {

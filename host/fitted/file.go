@@ -41,7 +41,7 @@ func (m *Model) JSON() ([]byte, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("a model that cannot be written: %w", err)
 	}
-	return Indent(m.withoutNils())
+	return indent(m.withoutNils())
 }
 
 // withoutNils returns a copy whose lists and maps that hold nothing are empty,
@@ -57,9 +57,9 @@ func (m *Model) withoutNils() *Model {
 	return &c
 }
 
-// Indent returns v as indented JSON with a newline at the end, where lists
+// indent returns v as indented JSON with a newline at the end, where lists
 // that hold no list or object stand on one line.
-func Indent(v any) ([]byte, error) {
+func indent(v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return nil, err

@@ -1,6 +1,9 @@
 // Package fitted is the fitted model and its file, with the file of known
-// parameters that it may be compared with. host/predict is what a model says of
-// rows.
+// parameters that it may be compared with.
+//
+// A [Model] comes from host.Fit or from its file by [Read], and [Model.Write] writes
+// that: Regressors, Gating and Sigma are the parameters, StandardErrors theirs, and
+// Fit says how they were found. host/predict is what a model says of rows.
 package fitted
 
 import (
@@ -12,7 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
@@ -208,7 +210,7 @@ type Candidate struct {
 }
 
 // Certificate says whether the optimum is the best there is and whether the
-// model describes the data. See [infer.Certificate].
+// model describes the data. See infer.Certificate.
 type Certificate struct {
 	Optimum string            `json:"optimum"` // pass or suspect
 	Model   string            `json:"model"`   // pass or suspect
@@ -234,21 +236,6 @@ type CertificateTest struct {
 	PValue    float64 `json:"p_value"`
 	Verdict   string  `json:"verdict"` // pass or suspect
 	Cause     string  `json:"cause"`   // what a failure suggests
-}
-
-// CertificateOf is how files state a certificate; nil for nil.
-func CertificateOf(c *infer.Certificate) *Certificate {
-	if c == nil {
-		return nil
-	}
-	out := &Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, PValue: c.PValue, Tests: []CertificateTest{}}
-	for _, t := range c.Tests {
-		out.Tests = append(out.Tests, CertificateTest{t.Name, t.Statistic, t.DF, t.PValue, t.Verdict, t.Cause})
-	}
-	for _, u := range c.Untested {
-		out.Untested = append(out.Untested, UntestedExpert{u.Expert + 1, u.Rows, u.Coefficients})
-	}
-	return out
 }
 
 // MomentsEstimate is the estimate by moment tensors that the likelihood

@@ -149,7 +149,7 @@ func (n *Network) JSON() ([]byte, error) {
 	if c.Activation.Params == nil {
 		c.Activation.Params = map[string]float64{}
 	}
-	return Indent(&c)
+	return indent(&c)
 }
 
 // Validate reports the first thing that is wrong with the network: a format that

@@ -49,12 +49,15 @@ func ReadTruth(path string) (*Truth, error) {
 
 // Write writes the truth file, beside path and then renamed.
 func (t *Truth) Write(ctx context.Context, path string) error {
-	data, err := Indent(t)
+	data, err := t.JSON()
 	if err != nil {
 		return err
 	}
 	return atomicfile.WriteFile(ctx, path, data)
 }
+
+// JSON returns the truth file, laid out as [Model.JSON] does.
+func (t *Truth) JSON() ([]byte, error) { return indent(t) }
 
 // Params returns the true parameters.
 func (t *Truth) Params() *model.Params {

@@ -1,6 +1,7 @@
 // Package metric measures how far estimated parameters are from the true ones
 // when the experts' order and the regressors' signs and norms are free
-// (002 Section 4).
+// (002 Section 4). [Ereg] is the error of the regressors, [Egating] that of the gate
+// in the order that Ereg found.
 package metric
 
 import (

@@ -3,7 +3,14 @@
 // well all that describes data.
 //
 // A [Model] is a fitted model with its activation, from a fit ([New]) or from a file
-// ([Open]). Below it a [Predictor] goes block by block.
+// ([Open]):
+//
+//	p, err := predict.New(m, g).Matrix(ctx, x, nil, 0.9)
+//
+// gives p.Mean, p.Gate and the intervals from p.Lower to p.Upper for the rows of a
+// matrix; [Model.Table] does so for a table of any size, and [Model.Evaluate]
+// measures the model on rows with targets. Below it a [Predictor] goes block by
+// block.
 package predict
 
 import (

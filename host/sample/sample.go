@@ -3,7 +3,9 @@
 //	y = g(⟨a_z, x⟩) + σ·N(0,1),  P(z = i | x) = softmax_i(⟨w_1,x⟩, …, ⟨w_{k−1},x⟩, 0)
 //
 // (002 Eq. 1) of known parameters, block by block: a sample of any size takes
-// the memory of one block.
+// the memory of one block. A [Sampler] is a dataset.Source and knows the Truth:
+//
+//	data, err := sample.New(sample.Config{Activation: g, K: 3, D: 8, N: 5000, Sigma: 0.1, Seed: 1})
 package sample
 
 import (

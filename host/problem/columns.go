@@ -1,23 +1,24 @@
-package dataset
+package problem
 
 import (
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// CheckColumns returns an *[Error] that names a column without information: a
+// checkColumns returns a *dataset.Error that names a column without information: a
 // feature or target that is constant, or a feature whose values equal another
 // column's in every row. It takes one pass over the first block and goes on
 // where that cannot tell.
-func CheckColumns(data *model.Data, schema Schema) error {
+func checkColumns(data *model.Data, schema dataset.Schema) error {
 	schema.Weights = "" // they may be constant, and equal to anything
 	names := schema.Columns()
 	for j, name := range names {
 		if v, constant := constantColumn(data, j); constant {
-			return &Error{File: schema.Name, Msg: fmt.Sprintf("column %q is %v in every row; %s", name, v, remedy(schema, name))}
+			return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is %v in every row; %s", name, v, remedy(schema, name))}
 		}
 	}
 	alike := make(map[uint64][]int, len(names)) // columns by the fingerprint of their first block
@@ -25,7 +26,7 @@ func CheckColumns(data *model.Data, schema Schema) error {
 		f := fingerprint(column(&data.Blocks[0], data.D, j))
 		for _, i := range alike[f] {
 			if equalColumns(data, i, j) {
-				return &Error{File: schema.Name, Msg: fmt.Sprintf("columns %q and %q are equal in every row; drop one of them", names[i], names[j])}
+				return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("columns %q and %q are equal in every row; drop one of them", names[i], names[j])}
 			}
 		}
 		alike[f] = append(alike[f], j)
@@ -43,7 +44,7 @@ func fingerprint(column []float64) uint64 {
 	return h
 }
 
-func remedy(schema Schema, name string) string {
+func remedy(schema dataset.Schema, name string) string {
 	if name == schema.Target {
 		return "there is nothing to learn from it"
 	}
