@@ -29,7 +29,7 @@ var imports = map[string][]string{
 	"internal/wire":              {"sdk", "internal/numeric", "internal/wire/activationpb", goPlugin, grpc, protobuf},
 	"internal/wire/activationpb": {grpc, protobuf},
 	"internal/claims":            {"sdk", "sdk/gauss", "solver", "internal/numeric"},
-	"internal/conform":           {"sdk", "internal/claims", "internal/wire"},
+	"internal/conform":           {"sdk", "internal/claims", "internal/numeric", "internal/wire"},
 	"internal/atomicfile":        {"golang.org/x/sys"},
 	"internal/memory":            {},
 	"internal/numeric":           {gonum},

@@ -23,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -86,5 +87,9 @@ func fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, r run) (*f
 	if err != nil {
 		return nil, err
 	}
-	return write(ctx, p, e, out, r.Config)
+	m, err := write(ctx, p, e, out, r.Config)
+	if err != nil {
+		return nil, err
+	}
+	return m, claims.Recheck(ctx, p.Activation)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -80,6 +82,20 @@ func (f *activationFlags) openFrom(ctx context.Context, c catalog.Catalog) (*cat
 		return nil, err
 	}
 	return f.limits.within(c).Open(ctx, f.name, params)
+}
+
+// rechecked are rows that a plugin has a part in. At their end it is asked whether
+// it still is the function that it was.
+type rechecked struct {
+	dataset.Source
+	recheck func(context.Context) error
+}
+
+func (r rechecked) Read(ctx context.Context, fn func(*model.Block) error) error {
+	if err := r.Source.Read(ctx, fn); err != nil {
+		return err
+	}
+	return r.recheck(ctx)
 }
 
 func parseParams(given []string) (sdk.Params, error) {

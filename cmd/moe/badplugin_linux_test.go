@@ -269,6 +269,11 @@ var faults = []fault{
 	{mode: "grows", says: "Eval: it used more than 100 MiB of memory and was ended", flags: []string{"--plugin-max-rss", "100"}},
 	{mode: "drifts", says: "Eval: row [0-9]+: .* but .* when it was asked again"},
 	{mode: "position", says: "Eval: row [0-9]+: .* but .* when it was asked again"},
+	{mode: "turns", flags: []string{"--exact-activation"}, says: "Eval: .* at z = .*, but .* when it was first asked: it has become another function"},
+	{mode: "turns-derivative", flags: []string{"--exact-activation"}, says: "Deriv: .* when it was first asked: it has become another function"},
+	{mode: "relu-that-is-tanh", code: exitUntrusted, says: `it calls itself "relu", which is built in and another function: g\(-1000\) is 0 there and -1 here`},
+	{mode: "relu-that-is-tanh", code: exitUntrusted, args: trustCommand, says: "built in and another function"},
+	{mode: "relu-to-four", code: exitUntrusted, args: validateCommand, says: `g\(4.25\) is 4.25 there and 4 here`},
 	{mode: "moments-nan", says: `Moments: value\[24\] is NaN`},
 
 	// Lies.
@@ -607,5 +612,18 @@ func TestGivenToPlugins(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", mode, code, stderr)
 		}
 		t.Log(stderr)
+	}
+}
+
+// TestVerifyFarOut: verify says where a plugin overflows, which is no failure.
+func TestVerifyFarOut(t *testing.T) {
+	s := newStage(t, "mish")
+	code, stdout, stderr, _ := s.run(t, verifyCommand(s)...)
+	if code != 0 || !strings.Contains(stdout, "All checks passed") || !strings.Contains(stdout, "Eval at z = 1000 is NaN") || !strings.Contains(stdout, "Deriv at z = 1e+06 is NaN") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	code, stdout, _, _ = s.run(t, verifyCommand(s, "--json")...)
+	if code != 0 || !strings.Contains(stdout, `"warning": "Eval at z = 1000 is NaN`) {
+		t.Errorf("exit code %d: %s", code, stdout)
 	}
 }

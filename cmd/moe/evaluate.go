@@ -93,7 +93,11 @@ func judge(cmd *cobra.Command, m anyModel, modelPath string, data dataFlags, tru
 	if err != nil {
 		return nil, err
 	}
-	return m.judge(cmd.Context(), act, src, truthPath)
+	result, err := m.judge(cmd.Context(), act, src, truthPath)
+	if err != nil {
+		return nil, err
+	}
+	return result, act.Recheck(cmd.Context())
 }
 
 // compare measures a model against the parameters of a truth file, or of another

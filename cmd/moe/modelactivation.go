@@ -47,6 +47,15 @@ func (a *modelActivation) Close() {
 	}
 }
 
+// Recheck asks a plugin that was started whether it still is the function that it
+// was.
+func (a *modelActivation) Recheck(ctx context.Context) error {
+	if a.plugin == nil {
+		return nil
+	}
+	return a.plugin.Recheck(ctx)
+}
+
 // resolve opens the activation of that name.
 func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) (model.Activation, error) {
 	plugin, err := a.limits.within(catalog.Catalog{}).Open(ctx, named.Name, named.Params)

@@ -104,7 +104,7 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 		return usagef("%w", err)
 	}
 	truth := fitted.NewNetwork(fitted.ActivationOf(plugin.Activation.Info()), sampler.Truth, sampler.Schema())
-	if err := writeBeside(ctx, f.truth, truth, f.out, sampler); err != nil {
+	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, plugin.Recheck}); err != nil {
 		return err
 	}
 	if wantsJSON(cmd) {

@@ -33,8 +33,9 @@ func newPluginVerifyCmd() *cobra.Command {
 and on the members with the default parameters and at the ends of their ranges.
 It ends with the verdict on the member with the parameters given.
 
-The exit code is 0 where all checks pass and the activation is valid, 1 where
-not, 69 where the plugin fails, and 77 where it is not trusted: nothing of it
+The exit code is 0 where all checks pass and the activation is valid, also with
+warnings: of places far out, up to |z| = 1e6, at which g or g′ is not finite. It
+is 1 where not, 69 where the plugin fails, and 77 where it is not trusted: nothing of it
 has run then.`,
 		Example: "  moe plugin trust ./moe-plugin-softplus\n  moe plugin verify ./moe-plugin-softplus",
 		Args:    cobra.ExactArgs(1),
@@ -105,6 +106,7 @@ type verifyFinding struct {
 	OK      bool   `json:"ok"`
 	Absent  bool   `json:"absent,omitempty"` // there is nothing to check
 	Problem string `json:"problem,omitempty"`
+	Warning string `json:"warning,omitempty"` // what to know though it is no fault
 
 	err error
 }
@@ -144,7 +146,7 @@ func verify(ctx context.Context, p *catalog.Plugin) []verifyGroup {
 func newVerifyGroup(subject string, findings []conform.Finding) verifyGroup {
 	g := verifyGroup{Subject: subject}
 	for _, f := range findings {
-		found := verifyFinding{Check: f.Check, Means: f.Means, OK: f.OK(), Absent: f.Absent, err: f.Err}
+		found := verifyFinding{Check: f.Check, Means: f.Means, OK: f.OK(), Absent: f.Absent, Warning: f.Warning, err: f.Err}
 		if f.Err != nil {
 			found.Problem = f.Err.Error()
 		}
@@ -197,6 +199,8 @@ func (v *verification) text(w io.Writer, p *catalog.Plugin) error {
 			switch {
 			case f.Absent:
 				fmt.Fprintf(w, "  none  %-12s it brings none of its own\n", f.Check)
+			case f.Warning != "":
+				fmt.Fprintf(w, "  warn  %-12s not quite so: %s\n        %s\n", f.Check, f.Means, f.Warning)
 			case f.OK:
 				fmt.Fprintf(w, "  ok    %-12s %s\n", f.Check, f.Means)
 			default:

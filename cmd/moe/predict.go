@@ -86,7 +86,7 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	if err != nil {
 		return err
 	}
-	predictions := &counted{Source: m.predictions(act, src, f.extras)}
+	predictions := &counted{Source: rechecked{m.predictions(act, src, f.extras), act.Recheck}}
 	switch {
 	case out != "":
 		if err := dataset.Write(ctx, out, predictions); err != nil {

@@ -75,7 +75,7 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 		return usagef("%w", err)
 	}
 	truth := fitted.NewTruth(fitted.ActivationOf(plugin.Activation.Info()), sampler.Truth)
-	if err := writeBeside(ctx, f.truth, truth, f.out, sampler); err != nil {
+	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, plugin.Recheck}); err != nil {
 		return err
 	}
 	return f.report(cmd, truth)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -82,6 +83,12 @@ func (p *Plugin) Source() string { return p.source }
 // SHA256 returns the checksum of the plugin's file in hexadecimal, or "" for a
 // built-in.
 func (p *Plugin) SHA256() string { return p.sha256 }
+
+// Recheck asks a plugin again for values that it gave at first. One that has
+// become another function since is a [*FaultError]: what was computed with it is
+// worth nothing. Between the beginning and the end the same is asked at
+// intervals; host.Fit asks before it returns.
+func (p *Plugin) Recheck(ctx context.Context) error { return claims.Recheck(ctx, p.Activation) }
 
 // Close ends the plugin's process and everything in its process group, within
 // three seconds whatever state they are in. A built-in has none. Close may be

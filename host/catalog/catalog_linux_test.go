@@ -333,3 +333,92 @@ func TestUnsafeStore(t *testing.T) {
 		})
 	}
 }
+
+// TestImpostor: a plugin that calls itself as a built-in does and is another
+// function is not trusted and does not run; a true one does, and so do ours.
+func TestImpostor(t *testing.T) {
+	for mode, says := range map[string]string{
+		"relu-that-is-tanh": "is built in and another function: g(-1000) is 0 there and -1 here",
+		"relu-to-four":      "g(4.25) is 4.25 there and 4 here",
+	} {
+		c := testCatalog(t)
+		path := plugintest.Install(t, mode)
+		var untrusted *UntrustedError
+		if _, err := c.Trust(t.Context(), path); !errors.As(err, &untrusted) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: trusted: %v, want %q", mode, err, says)
+		}
+		if records, err := c.Trusted(); err != nil || len(records) != 0 {
+			t.Errorf("%s: recorded %v, %v", mode, records, err)
+		}
+		admit(t, c, path)
+		if _, err := c.Open(t.Context(), path, nil); !errors.As(err, &untrusted) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: opened: %v, want %q", mode, err, says)
+		}
+		plugintest.CheckNothingLeft(t, path)
+	}
+	for _, mode := range []string{"relu", "leakyrelu", "sigmoid"} {
+		c := testCatalog(t)
+		if _, err := c.Trust(t.Context(), plugintest.Install(t, mode)); err != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+}
+
+// TestWideFingerprint: a change of g beyond the fingerprint's range is seen, and
+// a record from before tails were kept is compared without them.
+func TestWideFingerprint(t *testing.T) {
+	c := testCatalog(t)
+	path := plugintest.Install(t, "cap")
+	table := func(rows string) {
+		t.Helper()
+		if err := os.WriteFile(path+".table", []byte(rows), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table("12345")
+	r, err := c.Trust(t.Context(), path)
+	if err != nil || len(r.WideFingerprint) != 32 {
+		t.Fatalf("wide fingerprint %q, %v", r.WideFingerprint, err)
+	}
+	table("123456")
+	var untrusted *UntrustedError
+	if _, err := c.Open(t.Context(), path, nil); !errors.As(err, &untrusted) || !strings.Contains(err.Error(), "it was run, and its g is not what it was") {
+		t.Errorf("error %v, want an UntrustedError about g", err)
+	}
+	r.WideFingerprint = ""
+	if err := c.record(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Open(t.Context(), path, nil)
+	if err != nil {
+		t.Fatalf("an old record: %v", err)
+	}
+	p.Close()
+	table("123")
+	if _, err := c.Open(t.Context(), path, nil); !errors.As(err, &untrusted) {
+		t.Errorf("an old record, and a change that its fingerprint shows: %v", err)
+	}
+}
+
+// TestTrustIsWhole: a plugin that is killed, or does not answer, in the middle of
+// being trusted leaves no record, and that of an earlier file stays.
+func TestTrustIsWhole(t *testing.T) {
+	c := testCatalog(t)
+	c.StartTimeout = 300 * time.Millisecond
+	path := plugintest.Install(t, "silent-hang")
+	half := make(chan []Record, 1)
+	go func() {
+		time.Sleep(150 * time.Millisecond) // while it hangs
+		records, _ := c.Trusted()
+		half <- records
+	}()
+	if _, err := c.Trust(t.Context(), path); err == nil {
+		t.Fatal("no error")
+	}
+	if records := <-half; len(records) != 0 {
+		t.Errorf("while it was being trusted: %+v", records)
+	}
+	if records, _ := c.Trusted(); len(records) != 0 {
+		t.Errorf("afterwards: %+v", records)
+	}
+}

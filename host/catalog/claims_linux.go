@@ -33,6 +33,11 @@ func (m *comparedMember) Deriv(ctx context.Context, dst, z []float64) error {
 	return m.Activation.Deriv(ctx, dst, z)
 }
 
+// Recheck asks for values that the plugin gave first.
+func (m *comparedMember) Recheck(ctx context.Context) error {
+	return claims.Recheck(ctx, m.Activation)
+}
+
 // Moments returns the plugin's own moments where they are those of its g.
 func (m *comparedMember) Moments(ctx context.Context) (sdk.Moments, error) {
 	own, err := m.claims.Moments(ctx)

@@ -29,7 +29,9 @@ type ParamsError struct {
 func (e *ParamsError) Error() string { return e.Err.Error() }
 func (e *ParamsError) Unwrap() error { return e.Err }
 
-// UntrustedError refuses to run a file. Nothing of it has run.
+// UntrustedError refuses a file. Where the reason is not in the file itself but in
+// what it does, it has been run to find that out, and the reason says so; else
+// nothing of it has run.
 type UntrustedError struct {
 	Path   string
 	Reason string

@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -25,9 +28,55 @@ func fingerprint(ctx context.Context, f sdk.Family) (string, error) {
 	if err := act.Eval(ctx, z, z); err != nil {
 		return "", err
 	}
+	return digest(z), nil
+}
+
+// wideFingerprint is the same of the nodes at which two functions of one name are
+// compared, the tails among them: [fingerprint] alone does not know a ReLU from
+// min(ReLU, 4). Where g is not finite in a tail, that is part of it.
+func wideFingerprint(ctx context.Context, f sdk.Family) (string, error) {
+	act, err := f.Activation(nil)
+	if err != nil {
+		return "", err
+	}
+	v, err := claims.ValuesOf(ctx, act)
+	if err != nil {
+		return "", err
+	}
+	return digest(append(v.Z, v.G...)), nil
+}
+
+func digest(values []float64) string {
 	sum := sha256.New()
-	for _, v := range z {
+	for _, v := range values {
 		fmt.Fprintf(sum, "%.11e\n", v+0) // + 0 makes −0 a 0
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// impostor refuses a plugin under the name of a built-in that is another function
+// than it, both with their default parameters.
+func impostor(ctx context.Context, shown string, f sdk.Family) error {
+	builtins := Builtins()
+	i := slices.IndexFunc(builtins, func(b sdk.Family) bool { return b.Name == f.Name })
+	if i < 0 {
+		return nil
+	}
+	own, err := builtins[i].Activation(nil)
+	if err != nil {
+		return err
+	}
+	values, err := claims.ValuesOf(ctx, own)
+	if err != nil {
+		return err
+	}
+	act, err := f.Activation(nil)
+	if err != nil {
+		return err
+	}
+	err = values.Compare(ctx, act)
+	if differ := (*claims.DifferenceError)(nil); errors.As(err, &differ) {
+		return &UntrustedError{shown, fmt.Sprintf("it calls itself %q, which is built in and another function: g(%v) is %.12g there and %.12g here; it must have a name of its own", f.Name, differ.Z, differ.Was, differ.Is)}
+	}
+	return err
 }

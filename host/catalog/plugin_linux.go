@@ -36,7 +36,11 @@ func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (
 		}
 		return nil, &ParamsError{Name: path, Err: err}
 	}
-	if err := sameFunction(ctx, path, family, record); err != nil {
+	err = sameFunction(ctx, path, family, record)
+	if err == nil {
+		err = impostor(ctx, path, family)
+	}
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -62,17 +66,22 @@ func (c Catalog) family(ctx context.Context, s *pluginproc.Session, shown string
 // trusted.
 func sameFunction(ctx context.Context, shown string, family sdk.Family, record Record) error {
 	if record.Name != "" && record.Name != family.Name {
-		return &UntrustedError{shown, fmt.Sprintf("it calls itself %q, and was trusted as %q: something that it loads has changed; if you trust that: moe plugin trust %s", family.Name, record.Name, shown)}
+		return &UntrustedError{shown, fmt.Sprintf("it was run, and calls itself %q, but was trusted as %q: something that it loads has changed; if you trust that: moe plugin trust %s", family.Name, record.Name, shown)}
 	}
-	if record.Fingerprint == "" {
-		return nil
-	}
-	now, err := fingerprint(ctx, family)
-	if err != nil {
-		return err
-	}
-	if now != record.Fingerprint {
-		return &UntrustedError{shown, "its g is not what it was when it was trusted, though its file is: something that it loads has changed; if you trust that: moe plugin trust " + shown}
+	for _, recorded := range []struct {
+		was string
+		of  func(context.Context, sdk.Family) (string, error)
+	}{{record.Fingerprint, fingerprint}, {record.WideFingerprint, wideFingerprint}} {
+		if recorded.was == "" {
+			continue
+		}
+		now, err := recorded.of(ctx, family)
+		if err != nil {
+			return err
+		}
+		if now != recorded.was {
+			return &UntrustedError{shown, "it was run, and its g is not what it was when it was trusted, though its file is: something that it loads has changed; if you trust that: moe plugin trust " + shown}
+		}
 	}
 	return nil
 }
@@ -96,21 +105,23 @@ func (c Catalog) trusted(shown string, img *pluginproc.Image) (Record, error) {
 	return records[i], lock(c.Lock).allows(shown, img.SHA256())
 }
 
-// Trust records that the file at path, as it now is, may run, and then runs it
-// to add what it says about itself. Where that shows that it is no plugin, or a
-// broken one, the error is a [*FaultError] and the record is taken back.
+// Trust runs the file at path, as it now is, and records that it may run, with
+// what it says about itself. Where that shows that it is no plugin, or a broken
+// one, the error is a [*FaultError]; where it has the name of a built-in that is
+// another function, an [*UntrustedError]. Then, and where it is interrupted,
+// nothing is recorded and the record of an earlier file stays.
 func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
 	img, err := openImage(path)
 	if err != nil {
 		return Record{}, err
 	}
 	r := Record{Path: img.Path(), SHA256: img.SHA256()}
-	if err := c.record(ctx, r); err != nil {
+	if _, err := c.Trusted(); err != nil {
 		img.Close()
 		return Record{}, err
 	}
 	if err := c.describe(ctx, img, path, &r); err != nil {
-		return Record{}, errors.Join(err, c.forget(context.WithoutCancel(ctx), r.Path))
+		return Record{}, err
 	}
 	return r, c.record(ctx, r)
 }
@@ -126,8 +137,13 @@ func (c Catalog) describe(ctx context.Context, img *pluginproc.Image, path strin
 	family := s.Family()
 	r.Name, r.Version, r.Protocol = family.Name, family.Version, wire.Version
 	r.Parameters = ParametersOf(family)
-	r.Fingerprint, err = fingerprint(ctx, family)
-	return err
+	if r.Fingerprint, err = fingerprint(ctx, family); err != nil {
+		return err
+	}
+	if r.WideFingerprint, err = wideFingerprint(ctx, family); err != nil {
+		return err
+	}
+	return impostor(ctx, path, family)
 }
 
 // openImage copies and hashes the plugin's file at path, as the caller wrote it.

@@ -25,6 +25,9 @@ type Record struct {
 	Protocol    int         `json:"protocol,omitempty"`
 	Parameters  []Parameter `json:"parameters,omitempty"`
 	Fingerprint string      `json:"fingerprint,omitempty"` // of g with the default parameters
+	// WideFingerprint is the same with the tails. Records from before it was kept
+	// have none, and are compared without.
+	WideFingerprint string `json:"wide_fingerprint,omitempty"`
 }
 
 // Parameter is an [sdk.Param] in the trust store.
@@ -126,11 +129,6 @@ func (c Catalog) record(ctx context.Context, r Record) error {
 	return c.edit(ctx, func(records []Record) []Record {
 		return append(without(records, r.Path), r)
 	})
-}
-
-// forget removes the record of the file at path from the store.
-func (c Catalog) forget(ctx context.Context, path string) error {
-	return c.edit(ctx, func(records []Record) []Record { return without(records, path) })
 }
 
 func without(records []Record, path string) []Record {

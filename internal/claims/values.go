@@ -34,8 +34,9 @@ func Nodes() []float64 {
 }
 
 // ValuesOf returns the values of act. Within Reach they must be finite; nodes
-// further out at which g is not are left out. They are asked for one by one, for
-// a plugin that overflows at one of them fails in its batch.
+// further out at which g overflows are left out. They are asked for one by one, for
+// a plugin that overflows at one of them, which may be an error there, fails in its
+// batch.
 func ValuesOf(ctx context.Context, act sdk.Activation) (*Values, error) {
 	c := Of(act)
 	within := func(z float64) bool { return math.Abs(z) <= Reach }
@@ -55,29 +56,26 @@ func ValuesOf(ctx context.Context, act sdk.Activation) (*Values, error) {
 			v.Z, v.G, g = append(v.Z, z), append(v.G, g[0]), g[1:]
 			continue
 		}
-		far, err := At(ctx, act, z)
-		if beyond := (*numeric.NotFiniteError)(nil); errors.As(err, &beyond) {
-			continue
+		far := []float64{z}
+		err := act.Eval(ctx, far, far)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
-		if err != nil {
-			return nil, err
+		if err == nil && numeric.Finite(far[0]) {
+			v.Z, v.G = append(v.Z, z), append(v.G, far[0])
 		}
-		v.Z, v.G = append(v.Z, z), append(v.G, far)
 	}
 	return v, nil
 }
 
-// At returns g(z). A value that is not finite is a [*numeric.NotFiniteError],
-// wherever g is computed.
-func At(ctx context.Context, act sdk.Activation, z float64) (float64, error) {
-	v := []float64{z}
-	if err := act.Eval(ctx, v, v); err != nil {
-		return 0, err
+// Recheck asks an activation in another process whether it still is the function
+// that it was at first, where it can tell. It is for the end of what was computed
+// with it.
+func Recheck(ctx context.Context, act sdk.Activation) error {
+	if r, ok := act.(interface{ Recheck(context.Context) error }); ok {
+		return r.Recheck(ctx)
 	}
-	if !numeric.Finite(v[0]) {
-		return 0, &numeric.NotFiniteError{Z: z, Value: v[0]}
-	}
-	return v[0], nil
+	return nil
 }
 
 // minNodes is how many nodes values have at least: those within Reach.

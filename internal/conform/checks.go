@@ -8,8 +8,10 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -88,6 +90,33 @@ func checkValues(ctx context.Context, act sdk.Activation) error {
 		}
 	}
 	return nil
+}
+
+// checkFar probes g and g′ where no row of standard features leads, but one of
+// others may: a model whose g is not finite there cannot predict that row. It asks
+// for each value alone, for a plugin that overflows fails in its batch.
+func checkFar(ctx context.Context, act sdk.Activation) error {
+	var found []string
+	for _, m := range methods {
+		for _, z := range []float64{-1e6, -1e3, -100, 100, 1e3, 1e6} {
+			v, err := m.of(ctx, act, []float64{z})
+			beyond := (*numeric.NotFiniteError)(nil)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case errors.As(err, &beyond):
+				found = append(found, fmt.Sprintf("%s at z = %v is %v", m.name, z, beyond.Value))
+			case err != nil:
+				found = append(found, fmt.Sprintf("%s at z = %v fails: %v", m.name, z, err))
+			case !numeric.Finite(v...):
+				found = append(found, fmt.Sprintf("%s at z = %v is %v", m.name, z, v[0]))
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return warning(strings.Join(found, ", ") + ": rows that lead there cannot be predicted")
 }
 
 func checkLengths(ctx context.Context, act sdk.Activation) error {

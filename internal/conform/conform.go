@@ -19,12 +19,23 @@ type Finding struct {
 	Means  string // what is checked, in a sentence
 	Absent bool   // the activation does not have what would be checked
 	Err    error  // what is wrong and where; nil if the check passed
+	// Warning is what the author should know though nothing is wrong; "" if there
+	// is nothing.
+	Warning string
 }
 
 // errAbsent is what a check returns where there is nothing to check.
 var errAbsent = errors.New("it brings none")
 
+// warning is what a check returns that found nothing wrong and something to know.
+type warning string
+
+func (w warning) Error() string { return string(w) }
+
 func newFinding(check, means string, err error) Finding {
+	if w, ok := err.(warning); ok {
+		return Finding{Check: check, Means: means, Warning: string(w)}
+	}
 	if err == errAbsent {
 		return Finding{Check: check, Means: means, Absent: true}
 	}
@@ -53,6 +64,7 @@ func checksOf(c *claims.Claims) []check {
 		{"in-place", "dst may be z, and z is left alone where it is not", checkInPlace},
 		{"non-finite", "NaN and ±Inf harm no other value", checkNonFinite},
 		{"concurrency", "calls at the same time give the same values", checkConcurrency},
+		{"far", "g and g′ are finite far out, up to |z| = 1e6", checkFar},
 		{"derivative", "g′ agrees with differences of g", of(checkDerivative)},
 		{"kinks", "g and g′ are smooth but at the declared kinks, and g′ there is one-sided", checkKinks},
 		{"moments", "moments of its own agree with quadrature of g", of(checkMoments)},

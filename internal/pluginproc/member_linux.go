@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/wire"
@@ -12,26 +13,50 @@ import (
 
 // member is one activation of the session's family.
 type member struct {
-	s      *Session
-	params sdk.Params
+	s           *Session
+	params      sdk.Params
+	eval, deriv *method
+}
+
+func newMember(s *Session, params sdk.Params) member {
+	return member{s, params, &method{name: "Eval", of: wire.Member.Eval}, &method{name: "Deriv", of: wire.Member.Deriv}}
+}
+
+// method is g or g′ of a member, and what it has said so far.
+type method struct {
+	name string
+	of   func(m wire.Member, ctx context.Context, dst, z []float64) error
+
+	mu       sync.Mutex
+	batches  int       // asked for so far
+	canaries []float64 // arguments from the first batches
+	sang     []float64 // the values there
 }
 
 // Eval writes g(z_i) to dst_i.
 func (m member) Eval(ctx context.Context, dst, z []float64) error {
-	return m.batches(ctx, "Eval", wire.Member.Eval, dst, z)
+	return m.ask(ctx, m.eval, dst, z)
 }
 
 // Deriv writes g′(z_i) to dst_i.
 func (m member) Deriv(ctx context.Context, dst, z []float64) error {
-	return m.batches(ctx, "Deriv", wire.Member.Deriv, dst, z)
+	return m.ask(ctx, m.deriv, dst, z)
 }
 
-type batchMethod func(m wire.Member, ctx context.Context, dst, z []float64) error
+// Recheck asks for the canaries of both methods again.
+func (m member) Recheck(ctx context.Context) error {
+	for _, f := range []*method{m.eval, m.deriv} {
+		if err := m.recheck(ctx, f, nil, nil, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// batches asks for one message of values at a time, and copies each to dst
+// ask asks for one message of values at a time, and copies each to dst
 // when it is whole and checked: a repeated call then finds z as it was, also
 // where dst is z.
-func (m member) batches(ctx context.Context, name string, method batchMethod, dst, z []float64) error {
+func (m member) ask(ctx context.Context, f *method, dst, z []float64) error {
 	if err := sdk.CheckLengths(m.s.family.Name, dst, z); err != nil {
 		return err
 	}
@@ -39,21 +64,21 @@ func (m member) batches(ctx context.Context, name string, method batchMethod, ds
 	for lo := 0; lo < len(z); lo += wire.Chunk {
 		hi := min(lo+wire.Chunk, len(z))
 		part := reply[:hi-lo]
-		err := m.s.call(ctx, name, func(c *wire.Client) error {
-			return method(wire.Member{Client: c, Params: m.params}, ctx, part, z[lo:hi])
-		})
-		if err != nil {
+		if err := m.call(ctx, f, part, z[lo:hi]); err != nil {
 			return err
 		}
 		for i, v := range part {
 			if !numeric.Finite(v) && numeric.Finite(z[lo+i]) {
 				cause := &numeric.NotFiniteError{Z: z[lo+i], Value: v}
-				return &FaultError{Plugin: m.s.shown, Call: name, Reason: fmt.Sprintf("row %d: %v", lo+i, cause), Err: cause}
+				return &FaultError{Plugin: m.s.shown, Call: f.name, Reason: fmt.Sprintf("row %d: %v", lo+i, cause), Err: cause}
 			}
 		}
-		if n := m.s.batches.Add(1); n&(n-1) == 0 || n%recheckEvery == 0 {
-			if err := m.recheck(ctx, name, method, part, z[lo:hi], lo); err != nil {
+		if n := f.count(); n&(n-1) == 0 || n%recheckEvery == 0 {
+			if err := m.recheck(ctx, f, part, z[lo:hi], lo); err != nil {
 				return err
+			}
+			if n <= canaryBatches {
+				f.keep(part, z[lo:hi])
 			}
 		}
 		copy(dst[lo:hi], part)
@@ -61,34 +86,84 @@ func (m member) batches(ctx context.Context, name string, method batchMethod, ds
 	return nil
 }
 
-// Of the batches the 1st, 2nd, 4th, 8th … and every 64th are checked again, at
-// most recheckValues of each: less than a fiftieth of the work.
+// call asks for one message of values.
+func (m member) call(ctx context.Context, f *method, dst, z []float64) error {
+	return m.s.call(ctx, f.name, func(c *wire.Client) error {
+		return f.of(wire.Member{Client: c, Params: m.params}, ctx, dst, z)
+	})
+}
+
+// Of a method's batches the 1st, 2nd, 4th, 8th … and every 64th are checked
+// again, at most recheckValues of each: less than a fiftieth of the work. With
+// them go the canaries, some values of the first batches: a plugin that has
+// become another function agrees with itself in every batch.
 const (
 	recheckEvery  = 64
 	recheckValues = 64
+
+	canaryBatches = 8 // the last batch of which canaries are kept
+	canaryValues  = 16
 )
 
+// count counts a batch.
+func (f *method) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.batches++
+	return f.batches
+}
+
+// keep makes canaries of some values of a batch.
+func (f *method) keep(values, z []float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, i := range some(len(z), canaryValues) {
+		f.canaries, f.sang = append(f.canaries, z[i]), append(f.sang, values[i])
+	}
+}
+
+// kept returns the canaries so far.
+func (f *method) kept() (z, values []float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.canaries, f.sang
+}
+
+// some returns at most k indices of n, descending and evenly spread.
+func some(n, k int) []int {
+	step := max(1, (n+k-1)/k)
+	var indices []int
+	for i := n - 1; i >= 0; i -= step {
+		indices = append(indices, i)
+	}
+	return indices
+}
+
 // recheck asks again for some values of a batch, in another order and without
-// the others. The bits must be the same: a value depends on its z alone.
-func (m member) recheck(ctx context.Context, name string, method batchMethod, values, z []float64, first int) error {
-	step := max(1, (len(z)+recheckValues-1)/recheckValues)
-	var rows []int
-	for i := len(z) - 1; i >= 0; i -= step {
-		rows = append(rows, i)
+// the others, and for the canaries. The bits must be the same: a value depends on
+// its z alone.
+func (m member) recheck(ctx context.Context, f *method, values, z []float64, first int) error {
+	rows := some(len(z), recheckValues)
+	canaries, sang := f.kept()
+	again := make([]float64, 0, len(rows)+len(canaries))
+	for _, i := range rows {
+		again = append(again, z[i])
 	}
-	again := make([]float64, len(rows))
-	for j, i := range rows {
-		again[j] = z[i]
+	again = append(again, canaries...)
+	if len(again) == 0 {
+		return nil
 	}
-	err := m.s.call(ctx, name, func(c *wire.Client) error {
-		return method(wire.Member{Client: c, Params: m.params}, ctx, again, again)
-	})
-	if err != nil {
+	if err := m.call(ctx, f, again, again); err != nil {
 		return err
 	}
 	for j, i := range rows {
 		if math.Float64bits(again[j]) != math.Float64bits(values[i]) {
-			return m.s.faultf(name, "row %d: %v at z = %v, but %v when it was asked again", first+i, values[i], z[i], again[j])
+			return m.s.faultf(f.name, "row %d: %v at z = %v, but %v when it was asked again", first+i, values[i], z[i], again[j])
+		}
+	}
+	for j, now := range again[len(rows):] {
+		if math.Float64bits(now) != math.Float64bits(sang[j]) {
+			return m.s.faultf(f.name, "%v at z = %v, but %v when it was first asked: it has become another function", now, canaries[j], sang[j])
 		}
 	}
 	return nil

@@ -603,3 +603,44 @@ func BenchmarkOpen(b *testing.B) {
 		p.Close()
 	}
 }
+
+// TestTurncoat: a plugin that agrees with itself in every batch and becomes
+// another function after a hundred is found at the next check, and at the end
+// where there is none.
+func TestTurncoat(t *testing.T) {
+	for mode, name := range map[string]string{"turns": "Eval", "turns-derivative": "Deriv"} {
+		ask := func(act sdk.Activation, calls int) error {
+			for i := range calls {
+				z := []float64{1 + float64(i), 2}
+				of := act.Eval
+				if name == "Deriv" {
+					of = act.Deriv
+				}
+				if err := of(t.Context(), z, z); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		recheck := func(act sdk.Activation) error {
+			return act.(interface{ Recheck(context.Context) error }).Recheck(t.Context())
+		}
+		p, path := open(t, testLimits, mode, nil)
+		if err := ask(p.act, 60); err != nil {
+			t.Fatal(err)
+		}
+		if err := recheck(p.act); err != nil {
+			t.Errorf("%s: before it turns: %v", mode, err)
+		}
+		if err := ask(p.act, 50); err != nil {
+			t.Fatal(err)
+		}
+		err := recheck(p.act)
+		checkFault(t, err, path, "it has become another function")
+		if !strings.Contains(err.Error(), name+": ") {
+			t.Errorf("%v, want a fault of %s", err, name)
+		}
+		p, path = open(t, testLimits, mode, nil)
+		checkFault(t, ask(p.act, 130), path, "it has become another function")
+	}
+}

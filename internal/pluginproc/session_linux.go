@@ -39,7 +39,6 @@ type Session struct {
 	proc     *process // nil once closed
 	failed   error    // a fault for good: the plugin hangs, or dies again and again
 	restarts atomic.Int32
-	batches  atomic.Int64 // asked for so far
 }
 
 // Open starts the plugin in img and asks it what it is. The session owns img,
@@ -104,7 +103,7 @@ func (s *Session) Activation(ctx context.Context, params sdk.Params) (sdk.Activa
 	if len(params) > 0 {
 		info.Params = maps.Clone(params)
 	}
-	return wire.Expose(info, caps, member{s, params}), nil
+	return wire.Expose(info, caps, newMember(s, params)), nil
 }
 
 // call runs fn with the plugin's client. Where the plugin has died, it is

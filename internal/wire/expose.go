@@ -53,6 +53,15 @@ type activation struct {
 
 func (a activation) Info() sdk.Info { return a.info }
 
+// Recheck asks b whether its values are still those that it gave first, where b
+// can tell; see claims.Recheck.
+func (a activation) Recheck(ctx context.Context) error {
+	if r, ok := a.b.(interface{ Recheck(context.Context) error }); ok {
+		return r.Recheck(ctx)
+	}
+	return nil
+}
+
 func (a activation) Eval(ctx context.Context, dst, z []float64) error { return a.b.Eval(ctx, dst, z) }
 
 func (a activation) Deriv(ctx context.Context, dst, z []float64) error { return a.b.Deriv(ctx, dst, z) }

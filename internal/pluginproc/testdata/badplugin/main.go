@@ -141,6 +141,39 @@ var modes = map[string]func(){
 			}
 		}})
 	},
+	"turns": func() { // becomes another function after a hundred batches
+		serve.Activation(&turncoat{eval: 1.5, deriv: 1})
+	},
+	"turns-derivative": func() { // whose derivative grows by half
+		serve.Activation(&turncoat{eval: 1, deriv: 1.5})
+	},
+	"relu-that-is-tanh": func() {
+		serve.Activation(sdk.Func{
+			Name: "relu", Version: "1", G: math.Tanh, DG: func(z float64) float64 { return 1 / (math.Cosh(z) * math.Cosh(z)) },
+		})
+	},
+	"relu-to-four": func() { // in N(0,1) nearly a ReLU
+		serve.Activation(sdk.Func{
+			Name: "relu", Version: "1", Kinks: []float64{0, 4},
+			G: func(z float64) float64 { return min(max(z, 0), 4) },
+			DG: func(z float64) float64 {
+				if z > 0 && z < 4 {
+					return 1
+				}
+				return 0
+			},
+		})
+	},
+	"mish": func() { // e^z overflows
+		serve.Activation(sdk.Func{
+			Name: "mish", G: func(z float64) float64 { e := math.Exp(z); return z * ((1+e)*(1+e) - 1) / ((1+e)*(1+e) + 1) },
+			DG: func(z float64) float64 {
+				e := math.Exp(z)
+				n := (1+e)*(1+e) + 1
+				return ((1+e)*(1+e)-1)/n + z*4*e*(1+e)/(n*n)
+			},
+		})
+	},
 	"position": func() {
 		serve.Activation(double{g: func(z float64) float64 { return 2 * z }, after: func(dst []float64) {
 			for i := range dst {
@@ -151,6 +184,10 @@ var modes = map[string]func(){
 	"table": func() { // g comes from a file beside the plugin's
 		table, _ := os.ReadFile(os.Args[0] + ".table")
 		serveDouble(func(z float64) float64 { return float64(len(table)) * z })
+	},
+	"cap": func() { // so does where g ends to rise
+		data, _ := os.ReadFile(os.Args[0] + ".table")
+		serveDouble(func(z float64) float64 { return min(z, float64(len(data))) })
 	},
 	"moments-nan": func() { serve.Activation(badMoments{}) },
 	"refuses":     func() { serveServer(server{code: codes.Internal}) },
@@ -395,6 +432,31 @@ func more(n int) bool {
 		return false
 	}
 	return os.WriteFile(count, append(done, 'x'), 0o600) == nil
+}
+
+// turncoat is a ReLU that is scaled from its hundredth batch on.
+type turncoat struct {
+	liar
+	eval, deriv       float64
+	evals, derivative atomic.Int32
+}
+
+func (c *turncoat) Eval(ctx context.Context, dst, z []float64) error {
+	return turned(ctx, honest().Eval, &c.evals, c.eval, dst, z)
+}
+
+func (c *turncoat) Deriv(ctx context.Context, dst, z []float64) error {
+	return turned(ctx, honest().Deriv, &c.derivative, c.deriv, dst, z)
+}
+
+func turned(ctx context.Context, of func(context.Context, []float64, []float64) error, calls *atomic.Int32, by float64, dst, z []float64) error {
+	err := of(ctx, dst, z)
+	if calls.Add(1) > 100 {
+		for i := range dst {
+			dst[i] *= by
+		}
+	}
+	return err
 }
 
 type badMoments struct{ double }
