@@ -2,25 +2,18 @@ package dataset
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"regexp"
-	"strconv"
-	"strings"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/npy"
 )
 
-const (
-	npyMagic     = "\x93NUMPY"
-	maxNPYHeader = 1 << 20 // numpy itself writes a few hundred bytes at most
-	// A column-major file is read in as many places as it has columns at a
-	// time: larger pieces than elsewhere keep the reads long.
-	columnReadSize = 4 << 20
-)
+// A column-major file is read in as many places as it has columns at a
+// time: larger pieces than elsewhere keep the reads long.
+const columnReadSize = 4 << 20
 
 // npyHeader describes the array of an NPY file.
 type npyHeader struct {
@@ -34,47 +27,21 @@ type npyHeader struct {
 // bytes is the size of the array.
 func (h *npyHeader) bytes() int64 { return h.rows * h.cols * h.size }
 
-// parseNPYHeader reads the magic, version, length and dictionary of an NPY
-// file, versions 1 to 3. Errors are messages without the file's name.
+// parseNPYHeader reads the header of a table in an NPY file. Errors are messages
+// without the file's name.
 func parseNPYHeader(r io.Reader) (*npyHeader, error) {
-	fixed, err := readHeaderBytes(r, 8)
+	array, err := npy.ReadHeader(r)
+	if f := npy.Fault(""); errors.As(err, &f) {
+		return nil, fault(f)
+	}
 	if err != nil {
 		return nil, err
 	}
-	lengthSize := int64(4)
-	switch major := fixed[6]; major {
-	case 1:
-		lengthSize = 2
-	case 2, 3:
-	default:
-		return nil, faultf("NPY version %d, want 1, 2 or 3", major)
-	}
-	length, err := readHeaderBytes(r, lengthSize)
-	if err != nil {
+	h := &npyHeader{offset: array.Offset, fortran: array.Fortran, size: array.Size, decode: array.Decode}
+	if err := h.setShape(array.Shape); err != nil {
 		return nil, err
 	}
-	n := int64(binary.LittleEndian.Uint32(append(length, 0, 0)))
-	if n > maxNPYHeader {
-		return nil, faultf("a header of %d bytes, want at most %d", n, maxNPYHeader)
-	}
-	text, err := readHeaderBytes(r, n)
-	if err != nil {
-		return nil, err
-	}
-	h, err := parseNPYDict(string(text))
-	if err != nil {
-		return nil, err
-	}
-	h.offset = 8 + lengthSize + n
 	return h, nil
-}
-
-func readHeaderBytes(r io.Reader, n int64) ([]byte, error) {
-	b := make([]byte, n)
-	if _, err := io.ReadFull(r, b); err != nil {
-		return nil, cutShort(err, "the header is cut short")
-	}
-	return b, nil
 }
 
 // fault is a message about a file that does not name it yet.
@@ -92,48 +59,8 @@ func cutShort(err error, msg string) error {
 	return err
 }
 
-// The header is a Python dictionary with three keys in any order.
-var (
-	npyDescr   = regexp.MustCompile(`['"]descr['"]\s*:\s*(?:'([^']*)'|"([^"]*)"|([\[(]))`)
-	npyFortran = regexp.MustCompile(`['"]fortran_order['"]\s*:\s*(True|False)`)
-	npyShape   = regexp.MustCompile(`['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)`)
-)
-
-func parseNPYDict(text string) (*npyHeader, error) {
-	descr := npyDescr.FindStringSubmatch(text)
-	fortran := npyFortran.FindStringSubmatch(text)
-	shape := npyShape.FindStringSubmatch(text)
-	switch {
-	case descr == nil || fortran == nil || shape == nil:
-		return nil, faultf("the header lacks descr, fortran_order or shape: %s", quoteCell([]byte(text)))
-	case descr[3] != "":
-		return nil, faultf("an array of records, want one number type for all columns")
-	}
-	h := &npyHeader{fortran: fortran[1] == "True"}
-	var err error
-	if h.size, h.decode, err = npyType(descr[1] + descr[2]); err != nil {
-		return nil, err
-	}
-	if err := h.setShape(shape[1]); err != nil {
-		return nil, err
-	}
-	return h, nil
-}
-
-// setShape reads "n, d" and refuses what overflows.
-func (h *npyHeader) setShape(text string) error {
-	var dims []int64
-	for part := range strings.SplitSeq(text, ",") {
-		part = strings.TrimSuffix(strings.TrimSpace(part), "L")
-		if part == "" {
-			continue
-		}
-		v, err := strconv.ParseInt(part, 10, 64)
-		if err != nil {
-			return faultf("shape (%s) is out of range", text)
-		}
-		dims = append(dims, v)
-	}
+// setShape takes that of a table and refuses what overflows.
+func (h *npyHeader) setShape(dims []int64) error {
 	if len(dims) != 2 {
 		return faultf("an array of %d dimensions, want rows × columns", len(dims))
 	}
@@ -146,38 +73,6 @@ func (h *npyHeader) setShape(text string) error {
 		return faultf("an array of %d rows and %d columns is too large; want at most %d columns", h.rows, h.cols, MaxColumns)
 	}
 	return nil
-}
-
-// npyType returns the size and the reader of a dtype such as "<f8".
-func npyType(descr string) (int64, func([]byte) float64, error) {
-	kind := strings.TrimLeft(descr, "<>|=")
-	var order binary.ByteOrder = binary.LittleEndian
-	if strings.HasPrefix(descr, ">") {
-		order = binary.BigEndian
-	}
-	switch kind {
-	case "f8":
-		return 8, func(b []byte) float64 { return math.Float64frombits(order.Uint64(b)) }, nil
-	case "f4":
-		return 4, func(b []byte) float64 { return float64(math.Float32frombits(order.Uint32(b))) }, nil
-	case "i8":
-		return 8, func(b []byte) float64 { return float64(int64(order.Uint64(b))) }, nil
-	case "i4":
-		return 4, func(b []byte) float64 { return float64(int32(order.Uint32(b))) }, nil
-	case "i2":
-		return 2, func(b []byte) float64 { return float64(int16(order.Uint16(b))) }, nil
-	case "i1":
-		return 1, func(b []byte) float64 { return float64(int8(b[0])) }, nil
-	case "u8":
-		return 8, func(b []byte) float64 { return float64(order.Uint64(b)) }, nil
-	case "u4":
-		return 4, func(b []byte) float64 { return float64(order.Uint32(b)) }, nil
-	case "u2":
-		return 2, func(b []byte) float64 { return float64(order.Uint16(b)) }, nil
-	case "u1", "b1":
-		return 1, func(b []byte) float64 { return float64(b[0]) }, nil
-	}
-	return 0, nil, faultf("values of type %q, want float64, float32, integers or bool", descr)
 }
 
 // npySource is the table in an NPY file.

@@ -18,6 +18,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/npy"
 )
 
 // The files in testdata were written by numpy 2 (numpy.lib.format.write_array).
@@ -66,7 +67,7 @@ func TestNPYFromNumpy(t *testing.T) {
 
 // npyFile is a file of the given header and so many bytes of 0.
 func npyFile(header string, zeros int) []byte {
-	head := []byte(npyMagic + "\x01\x00\x00\x00" + header + "\n")
+	head := []byte(npy.Magic + "\x01\x00\x00\x00" + header + "\n")
 	binary.LittleEndian.PutUint16(head[8:], uint16(len(header)+1))
 	return append(head, make([]byte, zeros)...)
 }
@@ -87,10 +88,10 @@ func TestNPYFaults(t *testing.T) {
 		"beyond int64":     {npyFile(shape("(99999999999999999999, 3)"), 0), "shape (99999999999999999999, 3) is out of range"},
 		"negative":         {npyFile(shape("(-2, 3)"), 48), "the header lacks"},
 		"no dictionary":    {npyFile("nothing", 48), "the header lacks"},
-		"magic alone":      {[]byte(npyMagic), "the header is cut short"},
+		"magic alone":      {[]byte(npy.Magic), "the header is cut short"},
 		"half a header":    {npyFile(good, 0)[:40], "the header is cut short"},
-		"version 4":        {append([]byte(npyMagic), 4, 0, 0, 0), "NPY version 4"},
-		"header of 4 GiB":  {append([]byte(npyMagic), 2, 0, 255, 255, 255, 255), "a header of 4294967295 bytes"},
+		"version 4":        {append([]byte(npy.Magic), 4, 0, 0, 0), "NPY version 4"},
+		"header of 4 GiB":  {append([]byte(npy.Magic), 2, 0, 255, 255, 255, 255), "a header of 4294967295 bytes"},
 		"one column":       {npyFile(shape("(2, 1)"), 16), "no feature columns"},
 		"no magic":         {[]byte("a,y\n1,2\n"), "not an NPY file"},
 		"empty":            {nil, "not an NPY file"},
@@ -263,10 +264,7 @@ func npyInPieces(x *mat.Dense, y []float64, size int64, fortran bool, into *mode
 		}
 		array = binary.LittleEndian.AppendUint64(array, math.Float64bits(v))
 	}
-	_, decode, err := npyType("<f8")
-	if err != nil {
-		return err
-	}
+	decode := func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) }
 	lay, err := Selection{}.apply("", 0, Names(d, true).Columns())
 	if err != nil {
 		return err

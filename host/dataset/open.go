@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/gatedlearning/moe/internal/npy"
 )
 
 // Open opens a CSV, NPY or Parquet file, told apart by content: NPY files begin
@@ -55,7 +57,7 @@ func NewReader(name string, r io.Reader, sel Selection) (Source, error) {
 
 // open tells the formats apart. size is −1 where it is not known.
 func open(name string, r io.Reader, reopen func() (tableFile, error), size int64, sel Selection) (Source, error) {
-	head := make([]byte, len(npyMagic))
+	head := make([]byte, len(npy.Magic))
 	n, err := io.ReadFull(r, head)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil, err
@@ -63,7 +65,7 @@ func open(name string, r io.Reader, reopen func() (tableFile, error), size int64
 	head = head[:n]
 	r = io.MultiReader(bytes.NewReader(head), r)
 	switch {
-	case string(head) == npyMagic:
+	case string(head) == npy.Magic:
 		return newNPY(name, r, reopen, size, sel)
 	case strings.HasPrefix(string(head), parquetMagic):
 		return newParquet(name, reopen, sel)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/npy"
 	"github.com/gatedlearning/moe/internal/tablefile"
 )
 
@@ -141,7 +142,7 @@ func npyHeaderFor(rows, cols int) []byte {
 	for i := range head {
 		head[i] = ' '
 	}
-	copy(head, npyMagic+"\x01\x00")
+	copy(head, npy.Magic+"\x01\x00")
 	binary.LittleEndian.PutUint16(head[8:], npyHeaderSize-10)
 	copy(head[10:], fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }", rows, cols))
 	head[npyHeaderSize-1] = '\n'

@@ -1,0 +1,162 @@
+// Package npy reads the headers of NPY files, in which numpy keeps arrays of numbers.
+package npy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Magic begins an NPY file.
+const Magic = "\x93NUMPY"
+
+const maxHeader = 1 << 20 // numpy itself writes a few hundred bytes at most
+
+// Fault says what is wrong with a file, without its name.
+type Fault string
+
+func (f Fault) Error() string { return string(f) }
+
+func faultf(format string, args ...any) error { return Fault(fmt.Sprintf(format, args...)) }
+
+// Header describes the array of an NPY file.
+type Header struct {
+	Offset  int64   // of the first value in the file
+	Shape   []int64 // none is negative
+	Fortran bool    // the first index varies fastest
+	Size    int64   // bytes of a value
+	Decode  func(b []byte) float64
+}
+
+// ReadHeader reads the magic, version, length and dictionary of an NPY file,
+// versions 1 to 3. What is wrong with them is a [Fault].
+func ReadHeader(r io.Reader) (*Header, error) {
+	fixed, err := readBytes(r, 8)
+	if err != nil {
+		return nil, err
+	}
+	if string(fixed[:6]) != Magic {
+		return nil, Fault("no NPY file")
+	}
+	lengthSize := int64(4)
+	switch major := fixed[6]; major {
+	case 1:
+		lengthSize = 2
+	case 2, 3:
+	default:
+		return nil, faultf("NPY version %d, want 1, 2 or 3", major)
+	}
+	length, err := readBytes(r, lengthSize)
+	if err != nil {
+		return nil, err
+	}
+	n := int64(binary.LittleEndian.Uint32(append(length, 0, 0)))
+	if n > maxHeader {
+		return nil, faultf("a header of %d bytes, want at most %d", n, maxHeader)
+	}
+	text, err := readBytes(r, n)
+	if err != nil {
+		return nil, err
+	}
+	h, err := parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	h.Offset = 8 + lengthSize + n
+	return h, nil
+}
+
+func readBytes(r io.Reader, n int64) ([]byte, error) {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, Fault("the header is cut short")
+	} else if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// The header is a Python dictionary with three keys in any order.
+var (
+	descrKey   = regexp.MustCompile(`['"]descr['"]\s*:\s*(?:'([^']*)'|"([^"]*)"|([\[(]))`)
+	fortranKey = regexp.MustCompile(`['"]fortran_order['"]\s*:\s*(True|False)`)
+	shapeKey   = regexp.MustCompile(`['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)`)
+)
+
+func parse(text string) (*Header, error) {
+	descr := descrKey.FindStringSubmatch(text)
+	fortran := fortranKey.FindStringSubmatch(text)
+	shape := shapeKey.FindStringSubmatch(text)
+	switch {
+	case descr == nil || fortran == nil || shape == nil:
+		const most = 20
+		if len(text) > most {
+			return nil, faultf("the header lacks descr, fortran_order or shape: %q…", text[:most])
+		}
+		return nil, faultf("the header lacks descr, fortran_order or shape: %q", text)
+	case descr[3] != "":
+		return nil, faultf("an array of records, want one number type for all columns")
+	}
+	h := &Header{Fortran: fortran[1] == "True"}
+	var err error
+	if h.Size, h.Decode, err = numberType(descr[1] + descr[2]); err != nil {
+		return nil, err
+	}
+	if h.Shape, err = dimensions(shape[1]); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// dimensions reads "n, d".
+func dimensions(text string) (dims []int64, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSuffix(strings.TrimSpace(part), "L")
+		if part == "" {
+			continue
+		}
+		v, err := strconv.ParseInt(part, 10, 64)
+		if err != nil {
+			return nil, faultf("shape (%s) is out of range", text)
+		}
+		dims = append(dims, v)
+	}
+	return dims, nil
+}
+
+// numberType returns the size and the reader of a dtype such as "<f8".
+func numberType(descr string) (int64, func([]byte) float64, error) {
+	kind := strings.TrimLeft(descr, "<>|=")
+	var order binary.ByteOrder = binary.LittleEndian
+	if strings.HasPrefix(descr, ">") {
+		order = binary.BigEndian
+	}
+	switch kind {
+	case "f8":
+		return 8, func(b []byte) float64 { return math.Float64frombits(order.Uint64(b)) }, nil
+	case "f4":
+		return 4, func(b []byte) float64 { return float64(math.Float32frombits(order.Uint32(b))) }, nil
+	case "i8":
+		return 8, func(b []byte) float64 { return float64(int64(order.Uint64(b))) }, nil
+	case "i4":
+		return 4, func(b []byte) float64 { return float64(int32(order.Uint32(b))) }, nil
+	case "i2":
+		return 2, func(b []byte) float64 { return float64(int16(order.Uint16(b))) }, nil
+	case "i1":
+		return 1, func(b []byte) float64 { return float64(int8(b[0])) }, nil
+	case "u8":
+		return 8, func(b []byte) float64 { return float64(order.Uint64(b)) }, nil
+	case "u4":
+		return 4, func(b []byte) float64 { return float64(order.Uint32(b)) }, nil
+	case "u2":
+		return 2, func(b []byte) float64 { return float64(order.Uint16(b)) }, nil
+	case "u1", "b1":
+		return 1, func(b []byte) float64 { return float64(b[0]) }, nil
+	}
+	return 0, nil, faultf("values of type %q, want float64, float32, integers or bool", descr)
+}
