@@ -45,6 +45,7 @@ var imports = map[string][]string{
 	"plugins/leakyrelu": {"sdk", "sdk/gauss"},
 	"plugins/relu":      {"sdk", "sdk/gauss"},
 	"plugins/sigmoid":   {"sdk", "sdk/gauss"},
+	"plugins/tanh":      {"sdk"},
 
 	"solver": {"sdk", "sdk/gauss", gonum},
 
@@ -70,7 +71,7 @@ var imports = map[string][]string{
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "host/model", gonum},
 	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/wire", "internal/atomicfile",
-		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "golang.org/x/sys"},
+		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "solver", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},

@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
+	"github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -104,7 +105,7 @@ func (p *Plugin) Close() error {
 
 // Builtins returns the families that are part of the program, by name.
 func Builtins() []sdk.Family {
-	return []sdk.Family{identity.Family, leakyrelu.Family, relu.Family, sigmoid.Family}
+	return []sdk.Family{identity.Family, leakyrelu.Family, relu.Family, sigmoid.Family, tanh.Family}
 }
 
 // Open opens an activation from the user's own catalog; see [Catalog.Open].
