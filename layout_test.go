@@ -56,6 +56,7 @@ var imports = map[string][]string{
 	"host/tensor":  {"solver", "host/model", "internal/memory", gonum},
 	"host/dataset": {"host/model", "internal/atomicfile", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/parquet-go/parquet-go",
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
+	"host/gru":     {"host/model", "internal/npy", "internal/numeric", gonum},
 	"host/sample":  {"host/model", "host/dataset", "internal/memory", "internal/numeric", gonum},
 	"host/loss":    {"solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
 	"host/infer":   {"solver", "host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
@@ -76,7 +77,7 @@ var imports = map[string][]string{
 	"host/experiment": {"sdk", "solver", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
 
-	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/descent", "host/optim", "host/fitted", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
+	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/descent", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
 		"host/experiment", "host/report", "host/sample", "internal/atomicfile", "internal/memory", "internal/shown", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/gru"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/memory"
 )
@@ -82,7 +83,7 @@ func exitCode(err error) int {
 	case is[*host.RequestError](err), is[*dataset.SelectionError](err), is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err),
 		is[*memory.Error](err): // more was asked for than the machine holds
 		return exitUsage
-	case is[*dataset.Error](err):
+	case is[*dataset.Error](err), is[*gru.Error](err):
 		return exitData
 	case is[*catalog.LieError](err):
 		return exitNo

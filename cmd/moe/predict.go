@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/internal/tablefile"
@@ -53,7 +54,7 @@ type predictFlags struct {
 }
 
 func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error {
-	ctx, out := cmd.Context(), f.out
+	out := f.out
 	if err := f.limits.check(); err != nil {
 		return err
 	}
@@ -71,6 +72,11 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 			return err
 		}
 	}
+	if several, err := fitted.HasOutputs(modelPath); err != nil {
+		return err
+	} else if several {
+		return f.outputs(cmd, modelPath, dataPath)
+	}
 	m, err := readAny(modelPath)
 	if err != nil {
 		return err
@@ -86,7 +92,44 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	if err != nil {
 		return err
 	}
-	predictions := &counted{Source: rechecked{m.predictions(act, src, f.extras), act.Recheck}}
+	return f.write(cmd, rechecked{m.predictions(act, src, f.extras), act.Recheck})
+}
+
+// outputs predicts the targets of a model of several.
+func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) error {
+	v, err := fitted.ReadVector(modelPath)
+	if err != nil {
+		return err
+	}
+	if f.extras != (predict.Extras{}) {
+		return usagef("--experts and --interval: %s has %d targets, of which predict writes the means", modelPath, len(v.Outputs))
+	}
+	var leaves []model.Activation
+	for _, named := range v.Leaves {
+		leaf := &modelActivation{cmd: cmd, path: modelPath, limits: f.limits}
+		g, err := leaf.resolve(cmd.Context(), named)
+		if err != nil {
+			return err
+		}
+		defer leaf.Close()
+		leaves = append(leaves, g)
+	}
+	// The last column would be the target where none is named: what the model needs not
+	// is let be.
+	src, err := openData(cmd, dataPath, dataset.Selection{Features: v.Features, Target: v.Outputs[0].Target, Optional: true})
+	if err != nil {
+		return err
+	}
+	predictions, err := predict.Outputs(v, leaves, src)
+	if err != nil {
+		return err
+	}
+	return f.write(cmd, predictions)
+}
+
+// write writes predictions to where they were asked for.
+func (f *predictFlags) write(cmd *cobra.Command, table dataset.Source) error {
+	ctx, out, predictions := cmd.Context(), f.out, &counted{Source: table}
 	switch {
 	case out != "":
 		if err := dataset.Write(ctx, out, predictions); err != nil {

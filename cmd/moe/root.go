@@ -51,6 +51,7 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 		newEvaluateCmd(),
 		newNetworkCmd(),
 		newReproduceCmd(),
+		newGRUCmd(),
 		newPluginCmd(),
 		newVersionCmd(),
 	)

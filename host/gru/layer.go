@@ -40,6 +40,7 @@ func (f Form) String() string {
 // with the candidate state n of its [Form]. 002 Eq. 5 has 1−z for z. Whatever else is
 // added to a predictor stands in its bias; c of the candidate is apart, for r acts on it.
 type Layer struct {
+	Name                     string // of its input weights in the file
 	Form                     Form
 	Update, Reset, Candidate Affine
 	RecurrentBias            []float64 // c, H values; 0 in the form reset-before

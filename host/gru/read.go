@@ -55,6 +55,7 @@ func read(f *os.File, sel Selection) (*Layer, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
+	l.Name = names.weights
 	return l, l.check()
 }
 

@@ -57,8 +57,13 @@ func (l *Layer) NewTrees(gates Gates) *Trees { return &Trees{l.NewStepper(gates)
 //
 //	z·h + (1−z)·((1−r)·tanh(Wx+b) + r·tanh(Wx+b + Uh+c))
 func (t *Trees) Next(dst, x, h []float64) {
+	t.stepper.predictors(x, h)
+	t.means(dst, h)
+}
+
+// means writes the means at the stepper's predictors.
+func (t *Trees) means(dst, h []float64) {
 	s := t.stepper
-	s.predictors(x, h)
 	s.recurrence(h)
 	for j := range dst {
 		z, r, u := s.gates.open(s.z.AtVec(j)), s.gates.open(s.r.AtVec(j)), s.n.AtVec(j)

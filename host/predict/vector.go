@@ -1,0 +1,63 @@
+package predict
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Outputs returns what a model of several targets says of a table, as a table: the
+// mean of every target, in a column of its name. leaves are the activations of
+// v.Leaves. Rows correspond; a pass over it is a pass over src, whose features are the
+// model's by their place.
+func Outputs(v *fitted.Vector, leaves []model.Activation, src dataset.Source) (dataset.Source, error) {
+	shape, err := v.Shape()
+	if err != nil {
+		return nil, err
+	}
+	return &outputs{v, mixture.Mixture{Gate: mixture.NewTree(shape)}, model.PerExpert(leaves), src}, nil
+}
+
+type outputs struct {
+	v      *fitted.Vector
+	mix    mixture.Mixture
+	leaves model.PerExpert
+	src    dataset.Source
+}
+
+// Schema names the targets; none is one of the table itself.
+func (t *outputs) Schema() dataset.Schema {
+	s := dataset.Schema{Name: t.src.Schema().Name}
+	for _, o := range t.v.Outputs {
+		s.Features = append(s.Features, o.Target)
+	}
+	return s
+}
+
+func (t *outputs) Read(ctx context.Context, fn func(*model.Block) error) error {
+	s := t.src.Schema()
+	if err := fits(s, t.v.D); err != nil {
+		return err
+	}
+	predictors := make([]*Predictor, len(t.v.Outputs))
+	for j := range predictors {
+		predictors[j] = newPredictor(t.mix, t.v.Params(j), t.leaves, s.Name)
+	}
+	var means []float64
+	return t.src.Read(ctx, func(b *model.Block) error {
+		x := model.Block{N: b.N, X: b.X}
+		means = means[:0]
+		for j, predictor := range predictors {
+			p, err := predictor.Predict(ctx, &x)
+			if err != nil {
+				return fmt.Errorf("%s: %w", t.v.Outputs[j].Target, err)
+			}
+			means = append(means, p.Mean...)
+		}
+		return fn(&model.Block{N: b.N, X: means})
+	})
+}
