@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,6 +30,13 @@ var atExit = func() {}
 
 func (t tests) Run() int {
 	defer func() { atExit() }()
+	// A signal that is ignored here, as a shell's background jobs ignore some, would be
+	// in the commands that the tests start: one that is caught is not.
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	return t.m.Run()
 }
 
