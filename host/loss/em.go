@@ -57,10 +57,9 @@ func (s *gateGrams) block(w *work) {
 	}
 }
 
-// curvature returns that of the gating w, at which the sums were taken; nil where
-// it is none.
-func (s *gateGrams) curvature(w []float64, rows float64) *gateCurvature {
-	h := mat.NewSymDense(len(w), nil)
+// hessian returns the curvatures of all the gate's rows together.
+func (s *gateGrams) hessian() *mat.SymDense {
+	h := mat.NewSymDense(s.gates*s.dw, nil)
 	at := 0
 	for j := range s.gates {
 		for m := j; m < s.gates; m++ {
@@ -68,11 +67,7 @@ func (s *gateGrams) curvature(w []float64, rows float64) *gateCurvature {
 			at++
 		}
 	}
-	c := &gateCurvature{at: append([]float64(nil), w...), rows: rows}
-	if !factorize(&c.chol, h) {
-		return nil
-	}
-	return c
+	return h
 }
 
 // gateCurvature is that of the weighted multinomial logistic regression of the
@@ -81,6 +76,16 @@ type gateCurvature struct {
 	at   []float64 // the gating there
 	rows float64
 	chol mat.Cholesky
+}
+
+// newGateCurvature returns that of the gating w, at which h was taken; nil where it
+// is none.
+func newGateCurvature(h *mat.SymDense, w []float64, rows float64) *gateCurvature {
+	c := &gateCurvature{at: append([]float64(nil), w...), rows: rows}
+	if !factorize(&c.chol, h) {
+		return nil
+	}
+	return c
 }
 
 // sameCurvature is how far a gate may be, in the rms over the rows and the

@@ -19,10 +19,12 @@ func (l *Likelihood) Hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 		return math.NaN(), err
 	}
 	l.gradient(grad, s)
+	l.penaliseGradient(grad, theta, 1/l.n)
 	l.holdGradient(grad, theta)
 	s.information.write(h, 1/l.n)
+	l.penaliseHessian(h, 1/l.n, 0)
 	l.holdHessian(h, grad, theta)
-	return -s.loglik / l.n, nil
+	return l.objective(s.loglik, theta), nil
 }
 
 // Information writes the observed information at p to h and the score to

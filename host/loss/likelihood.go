@@ -29,6 +29,7 @@ type Likelihood struct {
 	cur    *model.Params // where the last pass was
 	n      float64       // rows, or the sum of their weights
 	unread error         // of rows that could not be read
+	tau    float64       // the ridge on the gate, see PenaliseGate
 	reuse  bool          // of held
 	held   *gateCurvature
 }
@@ -126,13 +127,14 @@ func (l *Likelihood) LogLikelihood(ctx context.Context, p *model.Params) (float6
 	return s.loglik, nil
 }
 
-// Value returns L(θ).
+// Value returns L(θ), with the ridge on the gate if there is one, as do Grad, Hessian
+// and EMStep.
 func (l *Likelihood) Value(ctx context.Context, theta []float64) (float64, error) {
 	s, err := l.at(ctx, theta, 0)
 	if err != nil {
 		return math.NaN(), err
 	}
-	return -s.loglik / l.n, nil
+	return l.objective(s.loglik, theta), nil
 }
 
 // Grad writes ∇L(θ) to dst and returns L(θ).
@@ -142,8 +144,9 @@ func (l *Likelihood) Grad(ctx context.Context, dst, theta []float64) (float64, e
 		return math.NaN(), err
 	}
 	l.gradient(dst, s)
+	l.penaliseGradient(dst, theta, 1/l.n)
 	l.holdGradient(dst, theta)
-	return -s.loglik / l.n, nil
+	return l.objective(s.loglik, theta), nil
 }
 
 // gradient writes ∇L at l.cur to dst, of a noise level at its floor as any other.
@@ -214,11 +217,11 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 			s.experts.step(dst[at:at+l.da], i, s.gradient)
 		}
 	}
-	l.held.step(gate, s.gradient.ofGate())
+	l.held.step(gate, l.penalised(s.gradient.ofGate(), theta))
 	if l.free.Sigma {
 		s.gradient.stepNoise(dst, l.cur, l.mix.Family)
 	}
-	return -s.loglik / l.n, nil
+	return l.objective(s.loglik, theta), nil
 }
 
 // expectation returns the sums behind an EM step from θ, and sees to l.held.
@@ -230,7 +233,9 @@ func (l *Likelihood) expectation(ctx context.Context, theta []float64) (*sums, e
 	}
 	s, err := l.at(ctx, theta, experts|ofGates)
 	if err == nil {
-		l.held = s.gates.curvature(gate, l.n)
+		h := s.gates.hessian()
+		l.penaliseHessian(h, 1, l.atGate)
+		l.held = newGateCurvature(h, gate, l.n)
 	}
 	return s, err
 }

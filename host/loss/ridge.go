@@ -1,0 +1,107 @@
+package loss
+
+import (
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// PenaliseGate adds a ridge on the gate to what is minimised,
+//
+//	L(θ) + (τ/2n)·Σ_i ‖w_i − w̄‖²
+//
+// over all k gates, the last of which is 0, and w̄ their mean, so that it does not
+// matter which expert is the last; intercepts are not penalised. τ is in units of the
+// total log-likelihood and of the features as they are in the rows. It enters
+// [Likelihood.Value], Grad, Hessian and EMStep. [Likelihood.LogLikelihood],
+// Information and what else is reported stay without it. Where experts are told
+// apart with certainty the likelihood alone has no maximum at a finite gate; with the
+// ridge it has.
+func (l *Likelihood) PenaliseGate(tau float64) {
+	l.tau, l.held = tau, nil
+}
+
+// GatePenalty returns (τ/2)·Σ_i ‖w_i − w̄‖² at θ: what the ridge takes off the total
+// log-likelihood.
+func (l *Likelihood) GatePenalty(theta []float64) float64 {
+	if l.tau == 0 {
+		return 0
+	}
+	sum := 0.0
+	l.eachPenalised(func(column []int) {
+		mean, squares := 0.0, 0.0
+		for _, at := range column {
+			mean += theta[at] / float64(l.k)
+			squares += theta[at] * theta[at]
+		}
+		sum += squares - float64(l.k)*mean*mean
+	})
+	return l.tau / 2 * sum
+}
+
+// objective is what is minimised at θ, of which the rows' log-likelihood is given.
+func (l *Likelihood) objective(loglik float64, theta []float64) float64 {
+	return (l.GatePenalty(theta) - loglik) / l.n
+}
+
+// penaliseGradient adds scale times the gradient of the penalty at θ to dst.
+func (l *Likelihood) penaliseGradient(dst, theta []float64, scale float64) {
+	if l.tau == 0 {
+		return
+	}
+	l.eachPenalised(func(column []int) {
+		mean := 0.0
+		for _, at := range column {
+			mean += theta[at] / float64(l.k)
+		}
+		for _, at := range column {
+			dst[at] += scale * l.tau * (theta[at] - mean)
+		}
+	})
+}
+
+// penaliseHessian adds scale times the Hessian of the penalty, τ(δ_ij − 1/k) for
+// every feature, to h, whose first row is that of place from in θ.
+func (l *Likelihood) penaliseHessian(h *mat.SymDense, scale float64, from int) {
+	if l.tau == 0 {
+		return
+	}
+	l.eachPenalised(func(column []int) {
+		for i, a := range column {
+			for j, b := range column[i:] {
+				v := -1 / float64(l.k)
+				if j == 0 {
+					v++
+				}
+				h.SetSym(a-from, b-from, h.At(a-from, b-from)+scale*l.tau*v)
+			}
+		}
+	})
+}
+
+// eachPenalised calls fn with the places in θ of every feature's free coefficients in
+// the gate's rows.
+func (l *Likelihood) eachPenalised(fn func(column []int)) {
+	if !l.free.Gating {
+		return
+	}
+	column := make([]int, l.gates)
+	for c, feature := range l.gate {
+		if feature == l.d {
+			continue
+		}
+		for j := range column {
+			column[j] = l.row(j) + c
+		}
+		fn(column)
+	}
+}
+
+// penalised returns the score of the gate's rows, less that of the penalty at θ.
+func (l *Likelihood) penalised(score, theta []float64) []float64 {
+	if l.tau == 0 {
+		return score
+	}
+	full := make([]float64, l.Dim())
+	l.penaliseGradient(full, theta, -1)
+	return floats.AddTo(l.gating(full), l.gating(full), score)
+}

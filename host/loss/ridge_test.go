@@ -1,0 +1,148 @@
+package loss
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/model"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// ridgeOf is (τ/2)·Σ_i ‖w_i − w̄‖² written out, over the gates of p and the last,
+// which is 0, and the columns named; nil is all.
+func ridgeOf(p *model.Params, tau float64, columns []int) float64 {
+	if columns == nil {
+		for j := range p.D {
+			columns = append(columns, j)
+		}
+	}
+	w := func(i, j int) float64 {
+		if i == p.K-1 {
+			return 0
+		}
+		return p.Gate(i)[j]
+	}
+	sum := 0.0
+	for _, j := range columns {
+		mean := 0.0
+		for i := range p.K {
+			mean += w(i, j) / float64(p.K)
+		}
+		for i := range p.K {
+			sum += (w(i, j) - mean) * (w(i, j) - mean)
+		}
+	}
+	return tau / 2 * sum
+}
+
+// TestRidge: the value is that of the definition, and gradient and Hessian are its
+// differences; the log-likelihood is as it was.
+func TestRidge(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 1))
+	ctx := t.Context()
+	const tau = 40
+	for _, s := range shapes {
+		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
+		data := s.data(rng, truth, s.n)
+		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		l, plain := NewLikelihood(data, s.act, p, s.free, 2), NewLikelihood(data, s.act, p, s.free, 2)
+		l.PenaliseGate(tau)
+		theta, dim := l.Theta(p), l.Dim()
+		want, err := plain.Value(ctx, theta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.free.Gating {
+			want += ridgeOf(p, tau, s.free.GateColumns) / l.Rows()
+		}
+		if got, _ := l.Value(ctx, theta); math.Abs(got-want) > 1e-12 { // rounding
+			t.Errorf("%s: value %v, want %v", s.name, got, want)
+		}
+		a, _ := l.LogLikelihood(ctx, p)
+		if b, _ := plain.LogLikelihood(ctx, p); a != b {
+			t.Errorf("%s: log-likelihood %v with the ridge, %v without", s.name, a, b)
+		}
+		// What the ridge adds is a quadratic: its differences are exact but for
+		// rounding, which is 1e−16 of the value over h.
+		const h = 1e-3
+		grad, off := make([]float64, dim), make([]float64, dim)
+		hess, offHess := mat.NewSymDense(dim, nil), mat.NewSymDense(dim, nil)
+		l.Hessian(ctx, hess, grad, theta)
+		plain.Hessian(ctx, offHess, off, theta)
+		ridge := func(i int, di float64, j int, dj float64) float64 {
+			x := append([]float64(nil), theta...)
+			x[i] += di
+			x[j] += dj
+			if !s.free.Gating {
+				return 0
+			}
+			return ridgeOf(l.Params(x), tau, s.free.GateColumns) / l.Rows()
+		}
+		for i := range dim {
+			want := (ridge(i, h, 0, 0) - ridge(i, -h, 0, 0)) / (2 * h)
+			if math.Abs(grad[i]-off[i]-want) > 1e-10 {
+				t.Errorf("%s: the ridge adds %v to gradient[%d], differences give %v", s.name, grad[i]-off[i], i, want)
+			}
+			for j := range dim {
+				want := (ridge(i, h, j, h) - ridge(i, h, j, -h) - ridge(i, -h, j, h) + ridge(i, -h, j, -h)) / (4 * h * h)
+				if got := hess.At(i, j) - offHess.At(i, j); math.Abs(got-want) > 1e-8 {
+					t.Errorf("%s: the ridge adds %v to the Hessian at %d, %d, differences give %v", s.name, got, i, j, want)
+				}
+			}
+		}
+		again := make([]float64, dim)
+		if l.Grad(ctx, again, theta); !floats.EqualApprox(again, grad, 1e-13) {
+			t.Errorf("%s: Grad and Hessian disagree on the gradient", s.name)
+		}
+	}
+}
+
+// separable draws rows of two experts, ±(2 + x_0), in the half-spaces x_1 > 0 and
+// x_1 < 0: without a ridge their gate has no finite maximum.
+func separable(rng *rand.Rand, n int) *model.Data {
+	truth := model.NewParams(2, 2)
+	truth.Regressors = []float64{1, 0, -1, 0}
+	truth.RegressorIntercepts, truth.GatingIntercepts = []float64{2, -2}, []float64{0}
+	truth.Gating = []float64{0, 1e3}
+	truth.Sigma[0] = 0.1
+	return draw(rng, identity, truth, n)
+}
+
+// TestEMWithARidge never lowers the penalised likelihood where the M-step is exact,
+// and ends at a finite gate where its gradient is 0, on rows that have none without.
+func TestEMWithARidge(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 1))
+	data := separable(rng, 600)
+	p := randomParams(rng, 2, 2, 1, true)
+	p.Sigma = []float64{3}
+	for _, reuse := range []bool{false, true} {
+		l := NewLikelihood(data, identity, p, All, 2)
+		l.PenaliseGate(0.1)
+		if reuse {
+			l.ReuseCurvature()
+		}
+		x, next, last := l.Theta(p), make([]float64, l.Dim()), math.Inf(1)
+		for it := range 400 {
+			v, err := l.EMStep(t.Context(), next, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v > last+1e-12 {
+				t.Fatalf("iteration %d: %v after %v", it, v, last)
+			}
+			last = v
+			copy(x, next)
+		}
+		grad := make([]float64, l.Dim())
+		if _, err := l.Grad(t.Context(), grad, x); err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range grad {
+			if math.Abs(g) > 1e-6 { // EM's linear convergence over 400 steps
+				t.Errorf("reuse %v: gradient[%d] = %v where EM ends", reuse, i, g)
+			}
+		}
+	}
+}
