@@ -96,6 +96,7 @@ type savedCandidate struct {
 	Rows       int          `json:"rows"`
 	Agrees     bool         `json:"agrees"`
 	Degenerate bool         `json:"shrunk"`
+	Ridge      float64      `json:"ridge"`
 	Value      exact        `json:"value"`
 	X          exact        `json:"x"`
 	Trace      exact        `json:"trace"`
@@ -230,7 +231,7 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 func saveCandidate(c *search.Candidate) savedCandidate {
 	p := c.Params
 	return savedCandidate{
-		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees, Degenerate: c.Degenerate,
+		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees, Degenerate: c.Degenerate, Ridge: c.Ridge,
 		Value: exact{c.Run.Value}, X: c.Run.X, Trace: c.Run.Trace,
 		Regressors: p.Regressors, Gating: p.Gating, RegressorIntercepts: p.RegressorIntercepts, GatingIntercepts: p.GatingIntercepts, Sigma: p.Sigma,
 	}
@@ -248,7 +249,7 @@ func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, erro
 		return nil, damaged("parameters of another shape")
 	}
 	c := &search.Candidate{
-		Kind: s.Kind, Rows: s.Rows, Agrees: s.Agrees, Degenerate: s.Degenerate, Params: p,
+		Kind: s.Kind, Rows: s.Rows, Agrees: s.Agrees, Degenerate: s.Degenerate, Ridge: s.Ridge, Params: p,
 		Run: &optim.Result{X: s.X, Value: s.Value[0], Status: s.Status, Iterations: s.Iterations, Trace: s.Trace},
 	}
 	if !c.Failed() && !usable(p) {

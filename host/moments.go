@@ -64,7 +64,7 @@ func gate(ctx context.Context, p *problem.Problem, q *model.Params, radius float
 	if radius > 0 {
 		return descent.Gate(ctx, p, q, radius)
 	}
-	q, run, err := search.FitGate(ctx, p, p.Rows, q, p.Threads)
+	q, run, err := search.FitGate(ctx, p, p.Rows, q, 0, p.Threads)
 	if err != nil || p.Shape.Sigma == 0 {
 		return q, run, "", err
 	}

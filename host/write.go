@@ -130,15 +130,21 @@ func starts(ctx context.Context, p *problem.Problem, l *loss.Likelihood, all []*
 		loglik := -c.Run.Value * p.Weights.Total
 		if c.Failed() {
 			loglik = math.NaN()
-		} else if c.Rows != p.N() {
+		} else if c.Whole != nil {
+			loglik = -*c.Whole * p.Weights.Total
+		} else if c.Rows != p.N() || c.Ridge > 0 {
 			var err error
 			if loglik, err = l.LogLikelihood(ctx, c.Params); err != nil {
 				return nil, err
 			}
 		}
+		trace := c.Run.Trace
+		if c.Ridge > 0 && c.Rows == p.N() { // which the path has, and what it ends at has not
+			trace = append(slices.Clip(trace), -loglik/p.Weights.Total)
+		}
 		out = append(out, fitted.Start{
 			Kind: c.Kind, LogLikelihood: loglik, Converged: c.Run.Status == optim.Converged,
-			Status: c.Run.Status.String(), Agrees: c.Agrees, Rows: c.Rows, Path: path(c.Run.Trace),
+			Status: c.Run.Status.String(), Agrees: c.Agrees, Rows: c.Rows, Path: path(trace),
 			Loss: finiteOrNil(c.Loss),
 		})
 	}

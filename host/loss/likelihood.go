@@ -64,6 +64,18 @@ func Log(rows model.Rows, act model.Activation, p *model.Params, workers int) *L
 	return NewLikelihood(rows, act, p, Free{Gating: true}, workers)
 }
 
+// WithGate returns the likelihood of the same rows with the gate of p, which stays
+// as it is, and no ridge.
+func (l *Likelihood) WithGate(p *model.Params) *Likelihood {
+	free := l.free
+	free.Gating = false
+	o := newLayout(p, free, l.logFloor)
+	return &Likelihood{
+		passes: newPasses(o, l.rows, l.act, l.mix, l.passes.workers),
+		base:   p.Clone(), cur: p.Clone(), n: l.n, unread: l.unread,
+	}
+}
+
 // Rows returns the number of rows of the data, or the sum of their weights.
 func (l *Likelihood) Rows() float64 { return l.n }
 

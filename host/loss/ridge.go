@@ -21,8 +21,12 @@ func (l *Likelihood) PenaliseGate(tau float64) {
 }
 
 // GatePenalty returns (τ/2)·Σ_i ‖w_i − w̄‖² at θ: what the ridge takes off the total
-// log-likelihood.
-func (l *Likelihood) GatePenalty(theta []float64) float64 {
+// log-likelihood. It writes the gradient to grad if that is not nil.
+func (l *Likelihood) GatePenalty(grad, theta []float64) float64 {
+	if grad != nil {
+		clear(grad)
+		l.penaliseGradient(grad, theta, 1)
+	}
 	if l.tau == 0 {
 		return 0
 	}
@@ -40,7 +44,7 @@ func (l *Likelihood) GatePenalty(theta []float64) float64 {
 
 // objective is what is minimised at θ, of which the rows' log-likelihood is given.
 func (l *Likelihood) objective(loglik float64, theta []float64) float64 {
-	return (l.GatePenalty(theta) - loglik) / l.n
+	return (l.GatePenalty(nil, theta) - loglik) / l.n
 }
 
 // penaliseGradient adds scale times the gradient of the penalty at θ to dst.

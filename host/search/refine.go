@@ -17,9 +17,9 @@ import (
 const levels = 16
 
 // refine carries the best candidates from the part to all rows, level by level,
-// and returns the best of them there. The candidates themselves stay on the
+// and returns the best of all rows of everything that it has seen. The candidates themselves stay on the
 // part, where more may join them; what became of them is in refined.
-func (t *Task) refine(ctx context.Context, all []*Candidate) (*Candidate, error) {
+func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, err error) {
 	for _, c := range all {
 		c.refined = nil // what a search of fewer starts left
 	}
@@ -37,7 +37,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (*Candidate, error)
 			break
 		}
 		for _, c := range field {
-			if err := t.climbOn(ctx, c, part, t.Problem.Shape.Free()); err != nil {
+			if err := t.climbOn(ctx, c, part); err != nil {
 				return nil, err
 			}
 		}
@@ -48,30 +48,69 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (*Candidate, error)
 		if t.Refining != nil {
 			t.Refining(i, len(field))
 		}
-		if c.Rows == n && c.Run.Status == optim.Converged {
-			continue // screened on all rows
+		if c.Rows == n && c.Ridge == 0 && c.Run.Status == optim.Converged {
+			continue
 		}
-		if err := t.climbOn(ctx, c, t.Problem.Rows, t.Problem.Shape.Free()); err != nil {
+		if err := t.release(ctx, c, t.Problem.Shape.Free()); err != nil {
 			return nil, err
 		}
 	}
-	best := slices.MinFunc(field, compare)
+	best = slices.MinFunc(field, compare)
+	if best, err = t.overlooked(ctx, all, best); err != nil {
+		return nil, err
+	}
+	if err := t.thaw(ctx, best); err != nil {
+		return nil, err
+	}
 	if err := t.perturb(ctx, best); err != nil {
 		return nil, err
 	}
 	if sigma := t.Problem.Shape.Sigma; sigma > 0 {
 		best.Params = t.Problem.Shape.WithNoise(best.Params, sigma)
-		if err := t.climbOn(ctx, best, t.Problem.Rows, t.Problem.Shape.Estimated()); err != nil {
+		if err := t.release(ctx, best, t.Problem.Shape.Estimated()); err != nil {
 			return nil, err
 		}
 	}
 	return best, nil
 }
 
-// climbOn takes a candidate to a maximum on these rows.
-func (t *Task) climbOn(ctx context.Context, c *Candidate, rows model.Rows, free loss.Free) error {
+// overlooked looks at the candidates that were not refined where they stand, on all
+// rows, and refines those that are better there than the best.
+func (t *Task) overlooked(ctx context.Context, all []*Candidate, best *Candidate) (*Candidate, error) {
+	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, best.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+	for _, c := range all {
+		if c.refined != nil || c.Degenerate || c.Failed() {
+			continue
+		}
+		if c.Whole == nil {
+			v, err := l.Value(ctx, l.Theta(c.Params))
+			if err != nil {
+				return nil, err
+			}
+			c.Whole = &v
+		}
+		if !(*c.Whole < best.Run.Value) {
+			continue
+		}
+		refined := *c
+		c.refined = &refined
+		if err := t.release(ctx, &refined, t.Problem.Shape.Free()); err != nil {
+			return nil, err
+		}
+		if compare(&refined, best) < 0 {
+			best = &refined
+		}
+	}
+	return best, nil
+}
+
+// climbOn takes a candidate to a maximum on these rows, with the ridge of the
+// screening: it costs the less of each row, the more rows there are.
+func (t *Task) climbOn(ctx context.Context, c *Candidate, rows model.Rows) error {
 	n, _ := rows.Dims()
-	return c.climb(ctx, loss.NewLikelihood(rows, t.Problem.G, c.Params, free, t.Problem.Threads), n)
+	l := loss.NewLikelihood(rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+	l.PenaliseGate(screenRidge)
+	return c.climb(ctx, l, n)
 }
 
 // mostContenders and contenderGap bound who goes on to more rows. Sampling noise
@@ -114,17 +153,20 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 	if len(p.Activation.Info().Kinks) == 0 || n > restartRows {
 		return nil
 	}
-	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
+	free := p.Shape.Free()
+	free.Gating = c.Groups == nil // a gate that separates has no standard error
+	l := loss.NewLikelihood(p.Rows, p.G, c.Params, free, p.Threads)
 	if !l.Dense() {
 		return nil
 	}
+	x := l.Theta(c.Params)
 	rng := rand.New(rand.NewPCG(p.Seed, restartStream))
 	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
 	var chol mat.Cholesky
 	var lower mat.TriDense
 	for failures := 0; failures < restarts; failures++ {
 		if failures == 0 {
-			if _, err := l.Hessian(ctx, h, grad, c.Run.X); err != nil {
+			if _, err := l.Hessian(ctx, h, grad, x); err != nil {
 				return err
 			}
 			h.ScaleSym(float64(n), h)
@@ -137,14 +179,14 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 		if step == nil {
 			return nil
 		}
-		run, err := Climb(ctx, l, floats.AddTo(step, step, c.Run.X), nil)
+		run, err := Climb(ctx, l, floats.AddTo(step, step, x), nil)
 		if err != nil {
 			return err
 		}
 		if gain := c.Run.Value - run.Value; gain > 0 {
 			run.Iterations += c.Run.Iterations
 			run.Trace = slices.Concat(c.Run.Trace, run.Trace)
-			c.Run, c.Params = run, l.Params(run.X)
+			x, c.Run, c.Params = run.X, run, l.Params(run.X)
 			if gain > slack/float64(n) {
 				failures = -1
 			}

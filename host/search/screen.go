@@ -18,9 +18,15 @@ const (
 	// more where the model has many parameters.
 	screenRows         = 2000
 	screenRowsPerParam = 20
+	// smallTable is rows times parameters up to which a part saves too little to be
+	// noticed.
+	smallTable = 300_000
 	// waveSize starts run before anyone looks at the result: a constant, so that
 	// the search is the same at any number of threads.
 	waveSize = 4
+	// screenRidge is the ridge on the gate in the screening, in units of the total
+	// log-likelihood: a gate stays soft enough to be mended, on more rows as well.
+	screenRidge = 0.1
 	// splitMergeRounds bounds the moves that are made from one start's optimum.
 	splitMergeRounds = 20
 )
@@ -29,7 +35,7 @@ const (
 // where a part would not save much.
 func ScreeningPart(p *problem.Problem) model.Rows {
 	rows := max(screenRows, screenRowsPerParam*p.Shape.Parameters())
-	if 2*rows > p.N() {
+	if 2*rows > p.N() || p.N()*p.Shape.Parameters() <= smallTable {
 		return p.Rows
 	}
 	return model.Part(p.Rows, rows)
@@ -194,9 +200,12 @@ func (t *Task) wave(from int) (wave []*Candidate) {
 	return wave
 }
 
-// likelihood is that of the part, with the shape of params.
+// likelihood is that of the part, with the shape of params and the ridge of the
+// screening.
 func (t *Task) likelihood(params *model.Params) *loss.Likelihood {
-	return loss.NewLikelihood(t.Part, t.Problem.G, params, t.Problem.Shape.Free(), 1)
+	l := loss.NewLikelihood(t.Part, t.Problem.G, params, t.Problem.Shape.Free(), 1)
+	l.PenaliseGate(screenRidge)
+	return l
 }
 
 // asGood is the value from which on a run on the part agrees with the best.
@@ -205,18 +214,26 @@ func (t *Task) asGood(best float64) float64 {
 	return best + SameOptimum(n)
 }
 
-// begin takes one start up to where EM crawls on the part. A run that cannot
-// catch up with the best is stopped early.
+// hopeless returns a test that ends a run which cannot catch up with the best. Where
+// the part is all rows there is none: nothing that was begun is judged by how it went.
+func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
+	if n, _ := t.Part.Dims(); n == t.Problem.N() {
+		return nil
+	}
+	return tooFarBehind(t.asGood(best))
+}
+
+// begin takes one start up to where EM crawls on the part.
 func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
 	p, err := c.draw(ctx, rng)
 	if err != nil {
 		return err
 	}
 	l := t.likelihood(p)
-	if c.Run, err = approach(ctx, l, l.Theta(p), tooFarBehind(t.asGood(best))); err != nil {
+	if c.Run, err = approach(ctx, l, l.Theta(p), t.hopeless(best)); err != nil {
 		return err
 	}
-	c.Params = l.Params(c.Run.X)
+	c.Params, c.Ridge = l.Params(c.Run.X), screenRidge
 	c.Rows, _ = t.Part.Dims()
 	return c.markDegenerate(ctx, l)
 }
@@ -237,13 +254,13 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 	if c.Failed() || c.Run.Status == optim.Stopped || c.Run.Status == optim.Converged {
 		return nil
 	}
-	best = t.asGood(best)
-	if n := len(c.Run.Trace); n > 1 && behind(c.Run.Value, best, c.Run.Trace[n-2]-c.Run.Value) {
+	stop := t.hopeless(best)
+	if n := len(c.Run.Trace); stop != nil && n > 1 && behind(c.Run.Value, t.asGood(best), c.Run.Trace[n-2]-c.Run.Value) {
 		c.Run.Status = optim.Stopped
 		return nil
 	}
 	l := t.likelihood(c.Params)
-	run, err := sharpen(ctx, l, c.Run, tooFarBehind(best))
+	run, err := sharpen(ctx, l, c.Run, stop)
 	if err != nil {
 		return err
 	}

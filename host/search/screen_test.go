@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -21,12 +22,13 @@ import (
 )
 
 // TestScreeningPart: 2000 rows in whole blocks, or 20 for each parameter, where
-// the data have twice as many; else all.
+// the data have twice as many, and more than 300,000 rows times parameters; else all.
 func TestScreeningPart(t *testing.T) {
 	for _, c := range []struct{ n, k, d, want int }{
 		{500, 2, 3, 500},
 		{3999, 2, 3, 3999},
-		{4000, 2, 3, 8 * 256},
+		{30_000, 2, 3, 30_000},
+		{30_001, 2, 3, 8 * 256},
 		{100_000, 2, 3, 8 * 256},
 		{100_000, 5, 50, 36 * 256}, // 451 parameters
 		{18_039, 5, 50, 18_039},
@@ -94,12 +96,30 @@ func trap(t *testing.T) (p *problem.Problem, top *optim.Result, hopeless, good *
 	return p, top, hopeless, good
 }
 
-// TestBegin: a start goes on to where EM crawls, unless it cannot catch up with
-// the best.
+// partOf is a search in which the rows of p are a part of twice as many.
+func partOf(t *testing.T, p *problem.Problem) *Task {
+	t.Helper()
+	data, err := model.InMemory(t.Context(), p.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := *p
+	twice.Rows = &model.Data{N: 2 * data.N, D: data.D, Blocks: slices.Concat(data.Blocks, data.Blocks)}
+	return &Task{Problem: &twice, Part: p.Rows}
+}
+
+// ridged is the likelihood as the screening has it.
+func ridged(p *problem.Problem) *loss.Likelihood {
+	l := likelihood(p, p.Rows)
+	l.PenaliseGate(screenRidge)
+	return l
+}
+
+// TestBegin: a start goes on to where EM crawls, unless it runs on a part of the rows
+// and cannot catch up with the best.
 func TestBegin(t *testing.T) {
 	p, top, hopeless, good := trap(t)
-	task := &Task{Problem: p, Part: p.Rows}
-	l := likelihood(p, p.Rows)
+	l := ridged(p)
 	for name, c := range map[string]struct {
 		start *model.Params
 		best  float64
@@ -108,8 +128,13 @@ func TestBegin(t *testing.T) {
 		"hopeless, alone":          {hopeless, math.Inf(1), false},
 		"hopeless":                 {hopeless, top.Value, true},
 		"hopeless beside the like": {hopeless, 0.275, false}, // it crawls from 0.2716 on
+		"hopeless on all rows":     {hopeless, top.Value, false},
 		"on its way":               {good, top.Value, false},
 	} {
+		task := partOf(t, p)
+		if name == "hopeless on all rows" {
+			task.Problem = p
+		}
 		alone, err := approach(t.Context(), l, l.Theta(c.start), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -132,8 +157,15 @@ func TestBegin(t *testing.T) {
 // behind the best for another hundred iterations, or has ended already.
 func TestComplete(t *testing.T) {
 	p, top, hopeless, good := trap(t)
-	task := &Task{Problem: p, Part: p.Rows}
-	l := likelihood(p, p.Rows)
+	task := partOf(t, p)
+	l := ridged(p)
+	ends := func(start *model.Params) float64 {
+		r, err := Climb(t.Context(), l, l.Theta(start), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Value
+	}
 	begun := func(start *model.Params) *Candidate {
 		r, err := approach(t.Context(), l, l.Theta(start), nil)
 		if err != nil {
@@ -148,10 +180,10 @@ func TestComplete(t *testing.T) {
 		status optim.Status
 		value  float64
 	}{
-		"near the top":         {good, top.Value, optim.Converged, climbed(t, p, p.Rows, good).Value},
-		"as good as the best":  {good, climbed(t, p, p.Rows, good).Value - 0.4/1500, optim.Converged, climbed(t, p, p.Rows, good).Value},
-		"alone":                {hopeless, math.Inf(1), optim.Converged, climbed(t, p, p.Rows, hopeless).Value},
-		"the best of its wave": {hopeless, low, optim.Converged, climbed(t, p, p.Rows, hopeless).Value},
+		"near the top":         {good, top.Value, optim.Converged, ends(good)},
+		"as good as the best":  {good, ends(good) - 0.4/1500, optim.Converged, ends(good)},
+		"alone":                {hopeless, math.Inf(1), optim.Converged, ends(hopeless)},
+		"the best of its wave": {hopeless, low, optim.Converged, ends(hopeless)},
 		"behind":               {hopeless, top.Value, optim.Stopped, low},
 	} {
 		got := begun(c.start)
@@ -182,13 +214,14 @@ func TestComplete(t *testing.T) {
 // by moves. In the next wave it is cut short.
 func TestWaveDoesNotSeeItself(t *testing.T) {
 	p, top, hopeless, _ := trap(t)
-	l := likelihood(p, p.Rows)
+	l := ridged(p)
 	best := from(l.Params(top.X))
 	alone, err := approach(t.Context(), l, l.Theta(hopeless), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := &Task{Problem: p, Part: p.Rows, First: []Start{best, from(hopeless), best, best, best, from(hopeless)}, Starts: 6}
+	task := partOf(t, p)
+	task.First, task.Starts = []Start{best, from(hopeless), best, best, best, from(hopeless)}, 6
 	_, all := run(t, task, State{Least: 6})
 	var whole, cut int
 	for _, c := range all {

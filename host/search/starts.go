@@ -72,20 +72,21 @@ func Moments(p *problem.Problem, e *moment.Evidence, est *moment.Estimate, part 
 	return Start{KindMoments, func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
 		q := p.Shape.Adopt(est.Params)
 		floats.Scale(e.Norm, q.Regressors)
-		q, _, err := FitGate(ctx, p, part, q, 1)
+		q, _, err := FitGate(ctx, p, part, q, screenRidge, 1)
 		return q, err
 	}}
 }
 
 // FitGate fits the gate, and σ with it, by L_log over the rows with the
 // regressors as they are, from a gate of 0 and a σ as large as the target's rms
-// (002 §3.2).
-func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, workers int) (*model.Params, *optim.Result, error) {
+// (002 §3.2), with a ridge on the gate if it is not 0.
+func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, ridge float64, workers int) (*model.Params, *optim.Result, error) {
 	q = q.Clone()
 	for i := range q.Sigma {
 		q.Sigma[i] = p.RMS()
 	}
 	l := loss.NewLikelihood(rows, p.G, q, loss.Free{Gating: true, Sigma: true, GateColumns: p.Shape.Gate}, workers)
+	l.PenaliseGate(ridge)
 	run, err := Climb(ctx, l, l.Theta(q), nil)
 	if err != nil {
 		return nil, nil, err
@@ -120,6 +121,7 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 			}
 		}
 		l := loss.NewLikelihood(projected, p.G, small, loss.All, 1)
+		l.PenaliseGate(screenRidge)
 		l.ReuseCurvature()
 		r, err := optim.EM(ctx, l, l.Theta(small), optim.Settings{Iterations: 60, Tolerance: 1e-4})
 		if err != nil {

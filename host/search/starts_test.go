@@ -183,6 +183,7 @@ func TestMomentsStart(t *testing.T) {
 		}
 		free := loss.Free{Gating: true, Sigma: true, GateColumns: p.Shape.Gate}
 		l := loss.NewLikelihood(part, p.G, q, free, 1)
+		l.PenaliseGate(screenRidge)
 		grad := make([]float64, l.Dim())
 		value, err := l.Grad(t.Context(), grad, l.Theta(q))
 		if err != nil || floats.Norm(grad, 2) > 1e-6 { // Newton's last step leaves less
@@ -211,7 +212,7 @@ func TestFitGate(t *testing.T) {
 	q.Sigma[0] = 123
 	clear(q.Gating)
 	was := q.Clone()
-	got, run, err := FitGate(t.Context(), p, p.Rows, q, 1)
+	got, run, err := FitGate(t.Context(), p, p.Rows, q, 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,256 @@
+package search
+
+import (
+	"context"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+)
+
+// heldBack is what the ridge of the screening may cost of the total log-likelihood for
+// it to be dropped at once.
+const heldBack = 1
+
+// falls are by how much the ridge falls from one climb to the next where it costs
+// more. Which rows a gate ends up wrong on depends on the way, and no way is the best
+// on all data.
+var falls = []float64{10, 100, 3}
+
+// release takes a candidate to a maximum of the likelihood on all rows, without the
+// ridge that has held its gate. Where the ridge costs much the gate has no
+// maximum nearby, or none at all: a gate that becomes hard in one step is wrong by
+// some rows and has no gradient left to mend that. So there the ridge falls step by
+// step, with a climb after each.
+func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error {
+	n := t.Problem.N()
+	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, free, t.Problem.Threads)
+	tau := max(c.Ridge, screenRidge)
+	l.PenaliseGate(tau)
+	held, err := holds(ctx, l, l.Theta(c.Params))
+	if err != nil {
+		return err
+	}
+	if !held {
+		return c.settle(ctx, l, n)
+	}
+	if c.Rows != n || c.Ridge == 0 {
+		if err := c.climbWith(ctx, l, tau, n); err != nil {
+			return err
+		}
+	}
+	from := *c
+	for i, by := range falls {
+		trial := from
+		if err := trial.fall(ctx, l, by, n); err != nil {
+			return err
+		}
+		if i == 0 || compare(&trial, c) < 0 {
+			*c = trial
+		}
+	}
+	return nil
+}
+
+// thaws are the ridges with which a gate that separates is made soft again, one after
+// the other until none of them has led any higher.
+var thaws = []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7}
+
+// mostThawed is rows times parameters up to which gates are thawed: on more, rows on
+// the wrong side of a boundary are few of many.
+const mostThawed = 1_000_000
+
+// thaw looks for a better arrangement of the rows on the two sides of each boundary of
+// a candidate whose gate separates: it puts a ridge back, climbs, and lets it fall.
+func (t *Task) thaw(ctx context.Context, c *Candidate) error {
+	n := t.Problem.N()
+	if c.Groups == nil || n*t.Problem.Shape.Parameters() > mostThawed {
+		return nil
+	}
+	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+	for failures, i := 0, 0; failures < len(thaws); failures, i = failures+1, i+1 {
+		trial := *c
+		if err := trial.climbWith(ctx, l, thaws[i%len(thaws)], n); err != nil {
+			return err
+		}
+		if err := trial.fall(ctx, l, falls[i%len(falls)], n); err != nil {
+			return err
+		}
+		if trial.Run.Value < c.Run.Value-slack/float64(n) && compare(&trial, c) < 0 {
+			*c, failures = trial, -1
+		}
+	}
+	return nil
+}
+
+// fall takes the ridge off a candidate, by a factor after each climb, until it costs
+// less than anybody could see. What is left then is a maximum, or a gate that
+// separates, whose likelihood has its supremum at infinity: see [separated].
+func (c *Candidate) fall(ctx context.Context, l *loss.Likelihood, by float64, rows int) (err error) {
+	for c.held(l) > slack {
+		if err := c.climbWith(ctx, l, c.Ridge/by, rows); err != nil {
+			return err
+		}
+	}
+	if c.Groups, err = separated(ctx, l, c.Params); err != nil {
+		return err
+	}
+	if c.Groups == nil {
+		return c.settle(ctx, l, rows)
+	}
+	return c.finish(ctx, l)
+}
+
+// finish ends the run of a candidate whose gate separates: what is left to converge
+// are the experts and their noise, with the gate as it is.
+func (c *Candidate) finish(ctx context.Context, l *loss.Likelihood) error {
+	l.PenaliseGate(0)
+	c.Ridge = 0
+	fixed := l.WithGate(c.Params)
+	run, err := Climb(ctx, fixed, fixed.Theta(c.Params), nil)
+	if err != nil {
+		return err
+	}
+	c.Params = fixed.Params(run.X)
+	run.X = l.Theta(c.Params)
+	run.Iterations += c.Run.Iterations
+	run.Trace = slices.Concat(c.Run.Trace, run.Trace)
+	for i, g := range c.Groups {
+		if g != i && c.Run.Status != optim.Converged { // the gate within a group
+			run.Status = c.Run.Status
+		}
+	}
+	c.Run = run
+	return c.markDegenerate(ctx, l)
+}
+
+// held is what the ridge costs the candidate.
+func (c *Candidate) held(l *loss.Likelihood) float64 {
+	l.PenaliseGate(c.Ridge)
+	return l.GatePenalty(nil, c.Run.X)
+}
+
+// climbWith takes a candidate to a maximum with a ridge on the gate.
+func (c *Candidate) climbWith(ctx context.Context, l *loss.Likelihood, tau float64, rows int) error {
+	l.PenaliseGate(tau)
+	c.Ridge = tau
+	return c.climb(ctx, l, rows)
+}
+
+// settle takes a candidate to a maximum of the likelihood alone, or as near to its
+// supremum as matters.
+func (c *Candidate) settle(ctx context.Context, l *loss.Likelihood, rows int) (err error) {
+	if err := c.climbWith(ctx, l, 0, rows); err != nil {
+		return err
+	}
+	if c.Groups, err = separated(ctx, l, c.Params); c.Groups == nil || err != nil {
+		return err
+	}
+	return c.finish(ctx, l)
+}
+
+// holds says whether the ridge of l holds the gate back at θ: whether it costs much,
+// and the likelihood would gain much without it. The gain is that of the quadratic
+// where there is a Hessian.
+func holds(ctx context.Context, l *loss.Likelihood, theta []float64) (bool, error) {
+	n := l.Dim()
+	pull := mat.NewVecDense(n, nil)
+	if !(l.GatePenalty(pull.RawVector().Data, theta) > heldBack) {
+		return false, nil
+	}
+	if !l.Dense() {
+		return true, nil
+	}
+	h := mat.NewSymDense(n, nil)
+	if _, err := l.Hessian(ctx, h, make([]float64, n), theta); err != nil {
+		return false, err
+	}
+	h.ScaleSym(l.Rows(), h)
+	var chol mat.Cholesky
+	var step mat.VecDense
+	if !chol.Factorize(h) || chol.SolveVecTo(&step, pull) != nil {
+		return true, nil
+	}
+	return mat.Dot(&step, pull)/2 > heldBack/2, nil
+}
+
+// hardness multiplies what parts the gates of two groups where their probabilities
+// are to be those of an infinite gate. They share no more than slack of a row: logits
+// that are at least 4 apart there become 40,000, and rounding is still no matter.
+const hardness = 1e4
+
+// separated returns the group of each expert where the gate of p separates the rows
+// of some experts from those of others, nil where it does not: where no more than
+// slack of the total log-likelihood is between p and what it tends to as the
+// gates of the groups go apart along the line from their mean, to infinity.
+// Experts that share rows by the gate's probabilities are of one group.
+func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) ([]int, error) {
+	if p.K == 1 {
+		return nil, nil
+	}
+	s, err := l.Structure(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	groups, several := together(p.K, func(i, j int) bool { return s.Shared[i*p.K+j] > slack })
+	if !several {
+		return nil, nil
+	}
+	here, err := l.LogLikelihood(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := l.LogLikelihood(ctx, harden(p, groups))
+	if err != nil {
+		return nil, err
+	}
+	if !(limit >= here-slack && limit <= here+slack) {
+		return nil, nil
+	}
+	return groups, nil
+}
+
+// together returns the components of the graph over k nodes with the given edges, each
+// named by its last node, and says whether there are several.
+func together(k int, edge func(i, j int) bool) (groups []int, several bool) {
+	groups = make([]int, k)
+	for i := range groups {
+		groups[i] = i
+	}
+	for i := range k {
+		for j := i + 1; j < k; j++ {
+			if from, to := min(groups[i], groups[j]), max(groups[i], groups[j]); edge(i, j) && from != to {
+				for m := range groups {
+					if groups[m] == from {
+						groups[m] = to
+					}
+				}
+			}
+		}
+	}
+	for _, g := range groups {
+		several = several || g != k-1
+	}
+	return groups, several
+}
+
+// harden returns p with the gates of the groups so far apart that each row has one
+// group for certain, and the gates within a group as they are.
+func harden(p *model.Params, groups []int) *model.Params {
+	q := p.Clone()
+	for i, g := range groups {
+		if g == p.K-1 {
+			continue
+		}
+		for j, v := range p.Gate(g) {
+			q.Gate(i)[j] += (hardness - 1) * v
+		}
+		if p.GatingIntercepts != nil {
+			q.GatingIntercepts[i] += (hardness - 1) * p.GatingIntercepts[g]
+		}
+	}
+	return q
+}

@@ -1,0 +1,138 @@
+package search
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/plugins/identity"
+)
+
+// halves is a problem of two experts y = ±(3 + x1/2) with noise 0.3 whose boundary is
+// x2 = 0: for certain, or with the probability of a logit of slope times x2.
+func halves(t testing.TB, n int, slope float64) (p *problem.Problem, truth *model.Params) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(8, 5))
+	x, y := mat.NewDense(n, 2, nil), make([]float64, n)
+	for i := range y {
+		x.SetRow(i, []float64{rng.NormFloat64(), rng.NormFloat64()})
+		sign := 1.0
+		if rng.Float64() > 1/(1+math.Exp(-slope*x.At(i, 1))) {
+			sign = -1
+		}
+		y[i] = sign*(3+x.At(i, 0)/2) + 0.3*rng.NormFloat64()
+	}
+	p = load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercept: true})
+	return p, lopsided(p, min(slope, 1))
+}
+
+// lopsided are the experts of halves and a gate of that slope.
+func lopsided(p *problem.Problem, slope float64) *model.Params {
+	q := p.Shape.Blank(0.3)
+	copy(q.Regressors, []float64{0.5, 0, -0.5, 0})
+	copy(q.RegressorIntercepts, []float64{3, -3})
+	q.Gating[1] = slope
+	return p.Units.Into(q)
+}
+
+// supremum is the log-likelihood of rows each of which has the expert of its half for
+// certain: two least squares lines with one σ.
+func supremum(t testing.TB, p *problem.Problem) float64 {
+	t.Helper()
+	q := lopsided(p, 1e9)
+	l := loss.NewLikelihood(p.Rows, p.G, q, loss.Free{Regressors: true, Sigma: true}, 1)
+	r, err := Climb(t.Context(), l, l.Theta(q), nil)
+	if err != nil || r.Status != optim.Converged {
+		t.Fatal(r.Status, err)
+	}
+	return -r.Value * l.Rows()
+}
+
+// released is the candidate that comes of q on all rows.
+func released(t testing.TB, p *problem.Problem, q *model.Params) *Candidate {
+	t.Helper()
+	task := &Task{Problem: p, Part: p.Rows}
+	c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: screenRidge}
+	if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := task.release(t.Context(), c, p.Shape.Free()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestRelease: a gate that separates ends within 0.01 of the supremum, converged and
+// with its groups; one that does not ends at the maximum, as a climb without a ridge
+// does. Neither value has the ridge in it.
+func TestRelease(t *testing.T) {
+	p, start := halves(t, 500, 1e9)
+	c := released(t, p, start)
+	top := supremum(t, p)
+	if got := -c.Run.Value * 500; got < top-slack || got > top+1e-6 || c.Run.Status != optim.Converged {
+		t.Errorf("log-likelihood %v (%v), the supremum is %v", got, c.Run.Status, top)
+	}
+	if !slices.Equal(c.Groups, []int{0, 1}) || c.Ridge != 0 {
+		t.Errorf("groups %v, ridge %v", c.Groups, c.Ridge)
+	}
+	for _, slope := range []float64{1, 30} { // the ridge costs 0.05 and some 20
+		p, start := halves(t, 500, slope)
+		c := released(t, p, start)
+		r := climbed(t, p, p.Rows, start)
+		if math.Abs(c.Run.Value-r.Value) > 1e-9 || c.Run.Status != optim.Converged || c.Groups != nil || c.Ridge != 0 {
+			t.Errorf("slope %v: value %v (%v), groups %v, ridge %v, want %v", slope, c.Run.Value, c.Run.Status, c.Groups, c.Ridge, r.Value)
+		}
+	}
+}
+
+// TestTogether are components worked out by hand.
+func TestTogether(t *testing.T) {
+	for _, c := range []struct {
+		k       int
+		edges   [][2]int
+		groups  []int
+		several bool
+	}{
+		{2, nil, []int{0, 1}, true},
+		{2, [][2]int{{0, 1}}, []int{1, 1}, false},
+		{4, [][2]int{{0, 2}}, []int{2, 1, 2, 3}, true},
+		{4, [][2]int{{0, 3}, {1, 2}}, []int{3, 2, 2, 3}, true},
+		{5, [][2]int{{0, 4}, {1, 2}, {2, 4}, {3, 4}}, []int{4, 4, 4, 4, 4}, false},
+	} {
+		groups, several := together(c.k, func(i, j int) bool { return slices.Contains(c.edges, [2]int{i, j}) })
+		if !slices.Equal(groups, c.groups) || several != c.several {
+			t.Errorf("%d nodes, edges %v: %v, several %v", c.k, c.edges, groups, several)
+		}
+	}
+}
+
+// TestHarden: the probabilities between groups become 0 and 1, those within a group
+// stay.
+func TestHarden(t *testing.T) {
+	p := model.NewParams(4, 1)
+	p.GatingIntercepts = []float64{1, 2, 0.5}
+	p.Gating = []float64{5, -5, 0.2}
+	q := harden(p, []int{1, 1, 3, 3}) // the last of each group is its name
+	b := &model.Block{N: 2, X: []float64{3, -3}}
+	was, is, lse := make([]float64, 8), make([]float64, 8), make([]float64, 2)
+	p.GateLogits(was, b)
+	q.GateLogits(is, b)
+	model.Softmax(was, lse, was, 2)
+	model.Softmax(is, lse, is, 2)
+	// At x = 3 expert 1, the name of the first group, is at −13, below 0; at −3 at 17.
+	for row, group := range [][]int{{2, 3}, {0, 1}} {
+		i, j := group[0], group[1]
+		want := was[i*2+row] / (was[i*2+row] + was[j*2+row])
+		if got := is[i*2+row]; math.Abs(got-want) > 1e-6 || math.Abs(is[i*2+row]+is[j*2+row]-1) > 1e-12 {
+			t.Errorf("row %d: probabilities %v, expert %d had %v of its group", row, is, i, want)
+		}
+	}
+}
