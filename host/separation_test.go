@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -204,6 +209,79 @@ func TestSeparatingGates(t *testing.T) {
 				t.Errorf("%s: a start is at %.3f, above the fit's %.3f", s, c.LogLikelihood, m.Fit.LogLikelihood)
 			}
 		}
+	}
+}
+
+// TestSeparationIsSaid: three experts, of which two share their half by a soft gate, and
+// the third has the other half for certain. The model names the boundary, has errors
+// for the coefficients that exist and none for the others, says so in its file and in
+// print, and reads back.
+func TestSeparationIsSaid(t *testing.T) {
+	const n = 3000
+	rng := rand.New(rand.NewPCG(4, 4))
+	x, y := mat.NewDense(n, 2, nil), make([]float64, n)
+	for r := range y {
+		u, v := 10+3*rng.NormFloat64(), rng.NormFloat64()
+		x.SetRow(r, []float64{u, v})
+		switch {
+		case u > 12: // far from the others at the boundary
+			y[r] = 20 + v
+		case rng.Float64() < 1/(1+math.Exp(-v)):
+			y[r] = u - v
+		default:
+			y[r] = -u
+		}
+		y[r] += 0.3 * rng.NormFloat64()
+	}
+	m, err := Fit(t.Context(), activation(identity.Family, nil), dataset.Matrix(x, y), Config{K: 3, Seed: 1, Intercept: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Fit.Separation) == 0 || !m.Fit.Converged {
+		t.Fatalf("separation %+v, %s", m.Fit.Separation, m.Fit.Status)
+	}
+	s := m.Fit.Separation[0]
+	if at := -s.Intercept / s.Coefficients[0]; len(m.Fit.Separation) != 1 || len(s.Above)+len(s.Below) != 3 || math.Abs(at-12) > 0.05 || math.Abs(s.Coefficients[1]/s.Coefficients[0]) > 0.05 {
+		t.Errorf("boundaries %+v, want one at x1 = 12", m.Fit.Separation)
+	}
+	if m.StandardErrors == nil {
+		t.Fatalf("no standard errors: %v", m.Fit.Notes)
+	}
+	// Some 750 rows have the third expert; its intercept alone has σ/√750.
+	for i, row := range m.StandardErrors.Regressors {
+		for j, se := range row {
+			if !(se > 0.001 && se < 0.1) {
+				t.Errorf("standard error %v of coefficient %d of expert %d", se, j+1, i+1)
+			}
+		}
+	}
+	none := 0
+	for _, v := range m.StandardErrors.GatingIntercepts {
+		if math.IsNaN(v) {
+			none++
+		}
+	}
+	// The last expert is the third, or one of the two that share a half.
+	alone := len(s.Above) == 1 && s.Above[0] == 3 || len(s.Below) == 1 && s.Below[0] == 3
+	if want := map[bool]int{true: 2, false: 1}[alone]; none != want {
+		t.Errorf("%d gates without errors, want %d: %v", none, want, m.StandardErrors.GatingIntercepts)
+	}
+	path := filepath.Join(t.TempDir(), "model.json")
+	if err := m.Write(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	back, err := fitted.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(m.StandardErrors, back.StandardErrors, cmpopts.EquateNaNs()); diff != "" {
+		t.Errorf("standard errors read back differ: %s", diff)
+	}
+	if diff := cmp.Diff(m.Fit.Separation, back.Fit.Separation); diff != "" {
+		t.Errorf("boundaries read back differ: %s", diff)
+	}
+	if c := m.Fit.Certificate; c == nil || c.Model != infer.Pass || c.Optimum != infer.Pass {
+		t.Errorf("certificate %+v of a right model", c)
 	}
 }
 

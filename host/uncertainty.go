@@ -11,7 +11,9 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 )
 
 // mostCovariance is the most parameters whose full covariance goes into the
@@ -40,7 +42,11 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		kind = infer.Robust
 	}
 	l := loss.NewLikelihood(p.Given, p.G, q, free, p.Threads)
-	c, err := infer.Estimate(ctx, l, q, kind, p.Activation.Info().Kinks)
+	groups := search.Regroup(out.best.Groups, order)
+	c, err := infer.EstimateGiven(ctx, l, q, kind, p.Activation.Info().Kinks, func(q loss.Parameter) bool {
+		// The last of a group goes to infinity; the others stay where they are beside it.
+		return infinite(groups, q) && groups[q.Index] == q.Index
+	})
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		note(none.Reason)
 		return nil
@@ -48,10 +54,21 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	if err != nil {
 		return err
 	}
+	c.Without(func(q loss.Parameter) bool { return infinite(groups, q) })
 	if u := p.Units; u != nil {
 		c.Convert(u.Mean, u.SD)
 	}
-	m.SetErrors(string(kind), c.Errors(q), free.Sigma)
+	se := c.Errors(q)
+	for _, q := range l.Parameters() {
+		switch {
+		case !infinite(groups, q):
+		case q.Feature == p.Shape.D:
+			se.GatingIntercepts[q.Index] = math.NaN()
+		default:
+			se.Gate(q.Index)[q.Feature] = math.NaN()
+		}
+	}
+	m.SetErrors(string(kind), se, free.Sigma)
 	if free.Sigma {
 		noiseIntervals(p, m, c.Parameters)
 	}
@@ -61,6 +78,44 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	}
 	m.Covariance = &fitted.Covariance{Parameters: c.Names(p.Schema.Features), Matrix: rowsOf(c.Matrix)}
 	return nil
+}
+
+// infinite says whether a coefficient has no finite optimum: whether it is the gate's,
+// of an expert whose rows are separated from those of the last, where the gate is 0.
+func infinite(groups []int, q loss.Parameter) bool {
+	return groups != nil && q.Part == loss.Gate && groups[q.Index] != groups[len(groups)-1]
+}
+
+// separation states the boundaries of the best, whose experts the model has in the given
+// order, in the user's columns.
+func separation(ctx context.Context, p *problem.Problem, best *search.Candidate, order []int) (out []fitted.Separation, err error) {
+	if best.Groups == nil {
+		return nil, nil
+	}
+	boundaries, err := search.Boundaries(ctx, p, best.Params.Relabel(order), search.Regroup(best.Groups, order))
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range boundaries {
+		plane := model.NewParams(2, p.Shape.D)
+		copy(plane.Gating, b.Normal)
+		plane.GatingIntercepts = []float64{b.Offset}
+		plane = p.Units.OutOf(plane)
+		out = append(out, fitted.Separation{
+			Above: numbered(b.Above), Below: numbered(b.Below),
+			Coefficients: plane.Gating, Intercept: plane.GatingIntercepts[0], Margin: b.Margin,
+		})
+	}
+	return out, nil
+}
+
+// numbered counts experts from 1.
+func numbered(experts []int) []int {
+	out := make([]int, len(experts))
+	for i, e := range experts {
+		out[i] = e + 1
+	}
+	return out
 }
 
 // noiseIntervals adds to the model the corrected estimate and the 95 % interval of

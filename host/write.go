@@ -49,6 +49,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if m.Fit.Starts, err = starts(ctx, p, l, out.all); err != nil {
 		return nil, err
 	}
+	if m.Fit.Separation, err = separation(ctx, p, best, order); err != nil {
+		return nil, err
+	}
 	if err := uncertainty(ctx, m, p, out, order, cfg.Robust); err != nil {
 		return nil, err
 	}

@@ -188,10 +188,13 @@ func jsonFault(path string, data []byte, offset int64, msg string) error {
 	return &dataset.Error{File: path, Line: line, Col: max(col, 1), Msg: "not the JSON expected: " + msg}
 }
 
-// noNulls refuses null inside a list, which would be read as 0.
+// noNulls refuses null inside a list, which would be read as 0, but among standard
+// errors, where it says that there is none.
 func noNulls(path string, data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var lists []bool // of the open brackets: is it a list?
+	within := 0      // of the brackets of the standard errors
+	var last json.Token
 	for {
 		token, err := dec.Token()
 		if err != nil {
@@ -202,12 +205,19 @@ func noNulls(path string, data []byte) error {
 			lists = append(lists, true)
 		case json.Delim('{'):
 			lists = append(lists, false)
+			if len(lists) == 2 && last == "standard_errors" {
+				within = len(lists)
+			}
 		case json.Delim(']'), json.Delim('}'):
 			lists = lists[:len(lists)-1]
+			if len(lists) < within {
+				within = 0
+			}
 		case nil:
-			if len(lists) > 0 && lists[len(lists)-1] {
+			if len(lists) > 0 && lists[len(lists)-1] && within == 0 {
 				return jsonFault(path, data, dec.InputOffset(), "null in a list")
 			}
 		}
+		last = token
 	}
 }

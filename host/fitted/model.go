@@ -130,6 +130,11 @@ type Fit struct {
 
 	Descent *Descent `json:"descent,omitempty"` // of methods l2 and l4
 
+	// Separation lists the boundaries at which the gate separates the rows of experts
+	// for certain: coefficients across them have no finite optimum, and the likelihood is
+	// within 0.01 of its supremum as they grow. Absent where there are none.
+	Separation []Separation `json:"separation,omitempty"`
+
 	Certificate     *Certificate     `json:"certificate"`      // null where there is none: see the notes
 	MomentsEstimate *MomentsEstimate `json:"moments_estimate"` // null where none was made
 	Notes           []string         `json:"notes"`            // what the fit could not use, and what it did instead
@@ -151,6 +156,17 @@ type Start struct {
 	// Loss is that of all rows where the method minimises another than the
 	// likelihood; absent elsewhere and where it is not finite.
 	Loss *float64 `json:"loss,omitempty"`
+}
+
+// Separation is the hyperplane ⟨coefficients, x⟩ + intercept = 0, in the columns of the
+// data, between the rows of two groups of experts. Of all that separate them its
+// nearest rows are the farthest away, by features of unit variance.
+type Separation struct {
+	Above        []int     `json:"above"` // experts, from 1, where the expression is positive
+	Below        []int     `json:"below"`
+	Coefficients []float64 `json:"coefficients"` // D
+	Intercept    float64   `json:"intercept"`
+	Margin       float64   `json:"margin"` // distance of the nearest rows, by features of unit variance
 }
 
 // Descent says how methods l2 and l4 descended their loss by mini-batches.
@@ -404,6 +420,11 @@ func (f *Fit) validate(k, d int) error {
 			}
 		}
 	}
+	for i, s := range f.Separation {
+		if err := s.validate(fmt.Sprintf("fit.separation[%d]", i), k, d); err != nil {
+			return err
+		}
+	}
 	if e := f.MomentsEstimate; e != nil {
 		return firstError(
 			checkMatrix("fit.moments_estimate.regressors", e.Regressors, k, d),
@@ -470,4 +491,20 @@ func firstError(errs ...error) error {
 		}
 	}
 	return nil
+}
+
+func (s *Separation) validate(name string, k, d int) error {
+	for _, i := range slices.Concat(s.Above, s.Below) {
+		if i < 1 || i > k {
+			return fmt.Errorf("%s names expert %d of %d", name, i, k)
+		}
+	}
+	if len(s.Above) == 0 || len(s.Below) == 0 {
+		return fmt.Errorf("%s has no experts on one side", name)
+	}
+	return firstError(
+		checkVector(name+".coefficients", s.Coefficients, d),
+		checkVector(name+".intercept", []float64{s.Intercept}, 1),
+		checkVector(name+".margin", []float64{s.Margin}, 1),
+	)
 }

@@ -1,13 +1,17 @@
 package fitted
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
 )
 
 // StandardErrors are those of the parameters, in the places and the units of the
-// parameters themselves; 0 where the model holds a parameter fixed at 0.
+// parameters themselves; 0 where the model holds a parameter fixed at 0, NaN, which is
+// null in JSON, where the gate separates rows and a coefficient has no finite optimum.
 type StandardErrors struct {
 	Kind                string      `json:"kind"` // observed, or robust; see infer.Kind
 	Regressors          [][]float64 `json:"regressors"`
@@ -23,6 +27,82 @@ type StandardErrors struct {
 	// SigmaInterval is for every noise level its 95 % interval, around the corrected
 	// estimate and not symmetric, see infer.NoiseInterval; null where sigma was given.
 	SigmaInterval [][]float64 `json:"sigma_interval"`
+}
+
+// MarshalJSON writes null for NaN.
+func (s *StandardErrors) MarshalJSON() ([]byte, error) {
+	type plain StandardErrors
+	out := struct {
+		Kind                string       `json:"kind"` // in the order of plain, whose fields these hide
+		Regressors          [][]float64  `json:"regressors"`
+		Gating              [][]*float64 `json:"gating"`
+		RegressorIntercepts []float64    `json:"regressor_intercepts"`
+		GatingIntercepts    []*float64   `json:"gating_intercepts"`
+		*plain
+	}{s.Kind, s.Regressors, make([][]*float64, len(s.Gating)), s.RegressorIntercepts, pointers(s.GatingIntercepts), (*plain)(s)}
+	for i, row := range s.Gating {
+		out.Gating[i] = pointers(row)
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads null as NaN.
+func (s *StandardErrors) UnmarshalJSON(data []byte) error {
+	type plain StandardErrors
+	in := struct {
+		Gating           [][]*float64 `json:"gating"`
+		GatingIntercepts []*float64   `json:"gating_intercepts"`
+		*plain
+	}{plain: (*plain)(s)}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	s.Gating = make([][]float64, len(in.Gating))
+	for i, row := range in.Gating {
+		s.Gating[i] = values(row)
+	}
+	s.GatingIntercepts = values(in.GatingIntercepts)
+	return nil
+}
+
+// pointers returns pointers to the values, nil for NaN; nil for nil.
+func pointers(v []float64) []*float64 {
+	if v == nil {
+		return nil
+	}
+	out := make([]*float64, len(v))
+	for i := range v {
+		if !math.IsNaN(v[i]) {
+			out[i] = &v[i]
+		}
+	}
+	return out
+}
+
+// values is the inverse of pointers.
+func values(v []*float64) []float64 {
+	if v == nil {
+		return nil
+	}
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = math.NaN()
+		if v[i] != nil {
+			out[i] = *v[i]
+		}
+	}
+	return out
+}
+
+// withoutNaN is v with 0 for NaN.
+func withoutNaN(v []float64) []float64 {
+	out := slices.Clone(v)
+	for i := range out {
+		if math.IsNaN(out[i]) {
+			out[i] = 0
+		}
+	}
+	return out
 }
 
 // Covariance is the full covariance of the parameters' estimates.
@@ -53,11 +133,15 @@ func (s *StandardErrors) validate(m *Model) error {
 	if s == nil {
 		return nil
 	}
+	gating := make([][]float64, len(s.Gating))
+	for i, row := range s.Gating {
+		gating[i] = withoutNaN(row)
+	}
 	if err := firstError(
 		checkMatrix("standard_errors.regressors", s.Regressors, m.K, m.D),
-		checkMatrix("standard_errors.gating", s.Gating, model.Gates(m.K), m.D),
+		checkMatrix("standard_errors.gating", gating, model.Gates(m.K), m.D),
 		checkOptional("standard_errors.regressor_intercepts", s.RegressorIntercepts, m.K),
-		checkOptional("standard_errors.gating_intercepts", s.GatingIntercepts, model.Gates(m.K)),
+		checkOptional("standard_errors.gating_intercepts", withoutNaN(s.GatingIntercepts), model.Gates(m.K)),
 		checkOptional("standard_errors.sigma", s.Sigma, len(m.Sigma)),
 		checkOptional("standard_errors.sigma_corrected", s.SigmaCorrected, len(m.Sigma)),
 	); err != nil {

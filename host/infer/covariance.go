@@ -75,6 +75,13 @@ type Covariance struct {
 // *[NoneError] if p is not a maximum, if the information is singular or not
 // positive definite, or if there are more than [MaxParameters].
 func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64) (*Covariance, error) {
+	return EstimateGiven(ctx, l, p, kind, kinks, func(loss.Parameter) bool { return false })
+}
+
+// EstimateGiven is [Estimate] of the parameters that are not held, given those that are:
+// where a gate separates rows its coefficients have no finite optimum, and the
+// likelihood tends to one without them.
+func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64, held func(loss.Parameter) bool) (*Covariance, error) {
 	n := l.Dim()
 	switch {
 	case n == 0:
@@ -86,24 +93,68 @@ func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kin
 	if err := l.Information(ctx, h, score, p, kinks); err != nil {
 		return nil, err
 	}
+	var left []int
+	var parameters []loss.Parameter
+	for i, q := range l.Parameters() {
+		if !held(q) {
+			left, parameters = append(left, i), append(parameters, q)
+		}
+	}
+	if len(left) == 0 {
+		return nil, &NoneError{"no parameter has a finite optimum"}
+	}
+	h, score = submatrix(h, left), subvector(score, left)
 	v, err := inverse(h)
 	if err != nil {
 		return nil, err
 	}
+	whole := n
+	n = len(left)
 	s := mat.NewVecDense(n, score)
 	if d := mat.Inner(s, v, s); !(d <= decrementAllowed(n, l.Rows(), kinks)) {
 		return nil, &NoneError{fmt.Sprintf("the likelihood is not at a maximum there: a Newton step would move the parameters by up to %.2g standard errors", math.Sqrt(d))}
 	}
 	if kind == Robust {
-		m := mat.NewSymDense(n, nil)
+		m := mat.NewSymDense(whole, nil)
 		if err := l.ScoreProducts(ctx, m, p); err != nil {
 			return nil, err
 		}
-		v = sandwich(v, m)
+		v = sandwich(v, submatrix(m, left))
 	}
-	c := &Covariance{Kind: kind, Parameters: l.Parameters(), Matrix: v, d: p.D}
+	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, d: p.D}
 	c.noiseFromLog(p)
 	return c, c.check()
+}
+
+// submatrix returns the rows and columns named of m.
+func submatrix(m *mat.SymDense, named []int) *mat.SymDense {
+	out := mat.NewSymDense(len(named), nil)
+	for i, a := range named {
+		for j, b := range named[i:] {
+			out.SetSym(i, i+j, m.At(a, b))
+		}
+	}
+	return out
+}
+
+func subvector(v []float64, named []int) []float64 {
+	out := make([]float64, len(named))
+	for i, a := range named {
+		out[i] = v[a]
+	}
+	return out
+}
+
+// Without drops parameters from the covariance of the others.
+func (c *Covariance) Without(drop func(loss.Parameter) bool) {
+	var left []int
+	var parameters []loss.Parameter
+	for i, q := range c.Parameters {
+		if !drop(q) {
+			left, parameters = append(left, i), append(parameters, q)
+		}
+	}
+	c.Matrix, c.Parameters = submatrix(c.Matrix, left), parameters
 }
 
 // inverse returns h⁻¹ by the Cholesky factor of h scaled to unit diagonal.

@@ -314,6 +314,9 @@ func coefficientSection(m *fitted.Model) section {
 	if m.K > 1 {
 		s.Tables = append(s.Tables, asTable(gates(m)))
 	}
+	for _, line := range separation(m) {
+		s.Reading += " " + line
+	}
 	if se := m.StandardErrors; se != nil {
 		s.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full." + sharedNoise(m, se)
 		s.Pictures = append(s.Pictures, coefficientChart(m, "regressors", m.Regressors, se.Regressors, m.RegressorIntercepts, se.RegressorIntercepts))
@@ -333,10 +336,14 @@ func coefficientChart(m *fitted.Model, what string, value, se [][]float64, inter
 		names = append(names, "intercept")
 	}
 	at := func(values [][]float64, extra []float64, i, row int) float64 {
+		v := extra
 		if row < min(m.D, maxFeatures) {
-			return values[i][row]
+			v, i = values[i], row
 		}
-		return extra[i]
+		if math.IsNaN(v[i]) { // no error: no bar
+			return 0
+		}
+		return v[i]
 	}
 	lo, hi := 0.0, 0.0
 	for i := range value {

@@ -45,6 +45,9 @@ func Text(w io.Writer, m *fitted.Model) error {
 	if m.K > 1 {
 		writeTable(out, gates(m))
 	}
+	for _, line := range separation(m) {
+		fmt.Fprintln(out, shown.Line(line))
+	}
 	if len(m.Fit.Selection) > 0 {
 		writeTable(out, selection(m))
 	}

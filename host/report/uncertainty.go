@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/gatedlearning/moe/host/fitted"
@@ -87,10 +88,14 @@ func column(matrix [][]float64, j int) []float64 {
 	return out
 }
 
-// plusMinus shows a standard error; nothing for a parameter that was held at 0.
+// plusMinus shows a standard error; nothing for a parameter that was held at 0, a dash
+// for one without a finite optimum.
 func plusMinus(se float64) string {
-	if se == 0 {
+	switch {
+	case se == 0:
 		return ""
+	case math.IsNaN(se):
+		return "–"
 	}
 	return "± " + twoDigits(se)
 }

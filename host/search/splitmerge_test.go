@@ -164,7 +164,8 @@ func TestSplitMerge(t *testing.T) {
 // the top, also where no candidate has been there. Where the merged lines have few
 // rows the gain is too small to be seen before the candidate stands at its
 // optimum, and is found there, unless another is ahead: then the climb is
-// stopped. On few rows there may be something higher still than the lines.
+// stopped, as it is where there are more rows than these. On few rows there may be
+// something higher still than the lines.
 func TestSplitMergeGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines       []float64
@@ -184,7 +185,7 @@ func TestSplitMergeGoesOn(t *testing.T) {
 		}
 		small := low.Value-top.Value < clearGain
 		for ahead, best := range map[string]float64{"another is at the top": top.Value, "it is the best": low.Value} {
-			task := &Task{Problem: p, Part: p.Rows}
+			task := partOf(t, p)
 			got := &Candidate{draw: from(at(p, 0.6, c.start...)).Draw}
 			if err := task.begin(t.Context(), got, nil, math.Inf(1)); err != nil {
 				t.Fatal(err)

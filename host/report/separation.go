@@ -1,0 +1,71 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/shown"
+)
+
+// maxTerms is the number of features that a boundary is shown with.
+const maxTerms = 8
+
+// separation says where the gate separates rows, a sentence for every boundary; none
+// where it does not.
+func separation(m *fitted.Model) []string {
+	if len(m.Fit.Separation) == 0 {
+		return nil
+	}
+	lines := []string{"The gate separates rows: coefficients across a boundary have no finite optimum (standard error –), and the log-likelihood is within 0.01 of its supremum as they grow. Boundaries:"}
+	for _, s := range m.Fit.Separation {
+		lines = append(lines, fmt.Sprintf("%s where %s > %s, %s where it is less; the nearest rows are %s away, by features of unit variance.",
+			numbersOf(s.Above), terms(m.Features, s.Coefficients), significant(-s.Intercept), numbersOf(s.Below), significant(s.Margin)))
+	}
+	return lines
+}
+
+// numbersOf is "expert 1" or "experts 1, 2".
+func numbersOf(experts []int) string {
+	what := "expert "
+	if len(experts) > 1 {
+		what = "experts "
+	}
+	return what + strings.Trim(strings.ReplaceAll(fmt.Sprint(experts), " ", ", "), "[]")
+}
+
+// terms is a sum of coefficients times features, the largest of them where there are
+// many.
+func terms(features []string, coefficients []float64) string {
+	var all []int
+	for j, v := range coefficients {
+		if v != 0 {
+			all = append(all, j)
+		}
+	}
+	more := ""
+	if len(all) > maxTerms {
+		slices.SortStableFunc(all, func(a, b int) int {
+			return cmp.Compare(math.Abs(coefficients[b]), math.Abs(coefficients[a]))
+		})
+		all, more = all[:maxTerms], " + … (all of them are in the model file)"
+		slices.Sort(all)
+	}
+	var out strings.Builder
+	for i, j := range all {
+		v := coefficients[j]
+		switch {
+		case i == 0:
+		case v < 0:
+			out.WriteString(" - ")
+			v = -v
+		default:
+			out.WriteString(" + ")
+		}
+		fmt.Fprintf(&out, "%s*%s", significant(v), shown.Name(features[j]))
+	}
+	return out.String() + more
+}

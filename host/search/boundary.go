@@ -1,0 +1,270 @@
+package search
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+// Boundary is the hyperplane ⟨normal, x⟩ + offset = 0 between the rows of two groups of
+// experts that the gate separates: the one whose nearest rows, on both sides, are as
+// far away as they can be.
+type Boundary struct {
+	Above, Below []int     // the experts of the groups where that is positive and negative, ascending
+	Normal       []float64 // unit length; 0 for features that the gate does not see
+	Offset       float64   // 0 where the gate has no intercept
+	Margin       float64   // distance of the nearest rows
+}
+
+// Boundaries returns the boundaries between the groups of experts of q, in the units of
+// the fit: of every two groups that are, for some row, the gate's first and second
+// choice.
+func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups []int) ([]Boundary, error) {
+	first, neighbours, err := choices(ctx, p.Rows, harden(q, groups), groups)
+	if err != nil {
+		return nil, err
+	}
+	s := sides{rows: p.Rows, seen: p.Shape.Gate, offset: q.GatingIntercepts != nil}
+	if s.seen == nil {
+		for j := range q.D {
+			s.seen = append(s.seen, j)
+		}
+	}
+	var out []Boundary
+	for g := range q.K {
+		for h := g + 1; h < q.K; h++ {
+			if !neighbours[g*q.K+h] {
+				continue
+			}
+			b, err := s.between(ctx, first, g, h, q.D)
+			if err != nil {
+				return nil, err
+			}
+			b.Above, b.Below = membersOf(groups, g), membersOf(groups, h)
+			if b.Margin > 0 {
+				out = append(out, b)
+			}
+		}
+	}
+	return out, nil
+}
+
+func membersOf(groups []int, g int) (out []int) {
+	for i, of := range groups {
+		if of == g {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// choices returns for every row the group whose gate is the largest, and which groups
+// are for some row the first and the second, in a k×k table of which the entries above
+// the diagonal are used.
+func choices(ctx context.Context, rows model.Rows, q *model.Params, groups []int) (first []int, neighbours []bool, err error) {
+	neighbours = make([]bool, q.K*q.K)
+	logits := make([]float64, q.K*model.BlockRows)
+	err = model.InOrder(ctx, rows, func(b *model.Block) error {
+		q.GateLogits(logits[:q.K*b.N], b)
+		for r := range b.N {
+			best, next := -1, -1
+			for i, g := range groups {
+				v := logits[i*b.N+r]
+				switch {
+				case best < 0 || v > logits[best*b.N+r]:
+					if best >= 0 && groups[best] != g {
+						next = best
+					}
+					best = i
+				case g != groups[best] && (next < 0 || v > logits[next*b.N+r]):
+					next = i
+				}
+			}
+			first = append(first, groups[best])
+			lo, hi := min(groups[best], groups[next]), max(groups[best], groups[next])
+			neighbours[lo*q.K+hi] = true
+		}
+		return nil
+	})
+	return first, neighbours, err
+}
+
+// sides are rows that are to be separated.
+type sides struct {
+	rows   model.Rows
+	seen   []int // features
+	offset bool  // the hyperplane need not go through 0
+}
+
+// between returns the hyperplane of the largest margin between the rows of groups g and
+// h. It is normal to the shortest vector between the convex hulls of the two; through 0,
+// to the shortest vector in the hull of the rows of g and the negatives of those of h.
+func (s sides) between(ctx context.Context, first []int, g, h, d int) (Boundary, error) {
+	var err error
+	x := nearest(func(v []float64) []float64 {
+		var above, below []float64
+		if above, below, err = s.extremes(ctx, first, g, h, v); err != nil {
+			return nil
+		}
+		switch {
+		case s.offset:
+			return floats.SubTo(above, above, below)
+		case floats.Dot(v, above) <= -floats.Dot(v, below):
+			return above
+		}
+		floats.Scale(-1, below)
+		return below
+	}, len(s.seen))
+	if err != nil {
+		return Boundary{}, err
+	}
+	b := Boundary{Normal: make([]float64, d)}
+	length := floats.Norm(x, 2)
+	if !(length > 0) {
+		return b, nil
+	}
+	floats.Scale(1/length, x)
+	above, below, err := s.extremes(ctx, first, g, h, x)
+	if err != nil {
+		return b, err
+	}
+	nearAbove, nearBelow := floats.Dot(x, above), floats.Dot(x, below)
+	if s.offset {
+		b.Offset = -(nearAbove + nearBelow) / 2
+	}
+	b.Margin = min(nearAbove+b.Offset, -(nearBelow + b.Offset))
+	for i, j := range s.seen {
+		b.Normal[j] = x[i]
+	}
+	return b, nil
+}
+
+// extremes returns the row of group g with the least ⟨v, x⟩ and that of h with the
+// largest; any where v is nil.
+func (s sides) extremes(ctx context.Context, first []int, g, h int, v []float64) (least, most []float64, err error) {
+	least, most = make([]float64, len(s.seen)), make([]float64, len(s.seen))
+	lo, hi, at := math.Inf(1), math.Inf(-1), 0
+	err = model.InOrder(ctx, s.rows, func(b *model.Block) error {
+		for r := range b.N {
+			of := first[at]
+			at++
+			if of != g && of != h {
+				continue
+			}
+			dot := 0.0
+			for i, j := range s.seen {
+				if v != nil {
+					dot += v[i] * b.Col(j)[r]
+				}
+			}
+			to := most
+			switch {
+			case of == g && dot < lo:
+				lo, to = dot, least
+			case of == h && dot > hi:
+				hi = dot
+			default:
+				continue
+			}
+			for i, j := range s.seen {
+				to[i] = b.Col(j)[r]
+			}
+		}
+		return nil
+	})
+	return least, most, err
+}
+
+// nearest returns the point of least norm in the convex hull of points in so many
+// dimensions, of which support returns one with the least ⟨v, ·⟩, any for nil: Wolfe's
+// algorithm (1976). It returns 0 where the hull holds 0.
+func nearest(support func(v []float64) []float64, dim int) []float64 {
+	const most = 1000 // steps; it needs some tens
+	corral, weight := [][]float64{support(nil)}, []float64{1}
+	x := slices.Clone(corral[0])
+	for range most {
+		p := support(x)
+		if p == nil {
+			return x
+		}
+		norm := floats.Dot(x, x)
+		if norm-floats.Dot(x, p) <= 1e-9*norm || norm < 1e-20 {
+			break
+		}
+		corral, weight = append(corral, p), append(weight, 0)
+		for {
+			affine := affineNearest(corral)
+			if affine == nil { // the new point lies in the span of the others: rounding
+				return x
+			}
+			if floats.Min(affine) > 1e-12 {
+				weight = affine
+				break
+			}
+			theta := 1.0
+			for i, a := range affine {
+				if a <= 1e-12 && weight[i] > a {
+					theta = min(theta, weight[i]/(weight[i]-a))
+				}
+			}
+			var kept [][]float64
+			var left []float64
+			for i, a := range affine {
+				if w := theta*a + (1-theta)*weight[i]; w > 1e-12 {
+					kept, left = append(kept, corral[i]), append(left, w)
+				}
+			}
+			corral, weight = kept, left
+		}
+		clear(x)
+		for i, c := range corral {
+			floats.AddScaled(x, weight[i], c)
+		}
+	}
+	return x
+}
+
+// affineNearest returns the weights, which add up to 1, of the point of least norm in
+// the affine hull of points; nil where they are dependent.
+func affineNearest(points [][]float64) []float64 {
+	n := len(points)
+	a, ones := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
+	size := floats.Dot(points[0], points[0])
+	for i := range n {
+		ones.SetVec(i, 1)
+		for j := i; j < n; j++ {
+			a.SetSym(i, j, size+floats.Dot(points[i], points[j]))
+		}
+	}
+	var chol mat.Cholesky
+	var u mat.VecDense
+	if !chol.Factorize(a) || chol.SolveVecTo(&u, ones) != nil {
+		return nil
+	}
+	w := u.RawVector().Data
+	floats.Scale(1/floats.Sum(w), w)
+	return w
+}
+
+// Regroup returns the groups of experts after expert i has become order[i], each named
+// by its last; nil for nil.
+func Regroup(groups, order []int) []int {
+	if groups == nil {
+		return nil
+	}
+	name := make([]int, len(groups))
+	for i, g := range groups {
+		name[g] = max(name[g], order[i])
+	}
+	out := make([]int, len(groups))
+	for i, g := range groups {
+		out[order[i]] = name[g]
+	}
+	return out
+}
