@@ -202,7 +202,7 @@ func TestOptimalConstraints(t *testing.T) {
 
 // constraints returns by how much T_r misses its constraints.
 func constraints(t testing.TB, act sdk.Func, o *solver.Optimal, r int) float64 {
-	const h = 1. / 16
+	const h = 1. / 4
 	blurred := func(z float64) float64 {
 		g := act.G(z)
 		if o.Sigma == 0 {

@@ -56,8 +56,13 @@ func file(t testing.TB, m *fitted.Model) []byte {
 
 // TestFit: a fit on the approximation has the parameters of the fit on the
 // activation itself to 1e−8, and where the activation consists of lines the same
-// file to the byte.
+// file to the byte. A few hundred mini-batches of a descent are enough: each of them
+// would be a call of the activation.
 func TestFit(t *testing.T) {
+	methods := []host.Method{
+		host.Auto{Starts: 8}, host.Moments{}, host.EM{Starts: 2},
+		host.L2{Starts: 2, MiniBatches: host.MiniBatches{Epochs: 20}}, host.L4{MiniBatches: host.MiniBatches{Epochs: 200}},
+	}
 	byName := map[string]sdk.Func{}
 	for _, act := range append(append([]sdk.Func{}, lines...), curves...) {
 		byName[act.Name] = act
@@ -67,7 +72,7 @@ func TestFit(t *testing.T) {
 			act := byName[name]
 			worst := 0.0
 			for seed := range uint64(2) {
-				for _, method := range []host.Method{host.Auto{Starts: 8}, host.Moments{}, host.EM{}, host.L2{}, host.L4{}} {
+				for _, method := range methods {
 					src, cfg := draw(t, act, 3000, seed), host.Config{K: 2, Seed: seed, Method: method}
 					direct := fit(t, act, src, cfg)
 					cfg.Approximate = true
