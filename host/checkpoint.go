@@ -2,10 +2,12 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -18,6 +20,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/internal/claims"
 )
 
 // CheckpointFormat is the version of checkpoints that this package writes and
@@ -31,6 +34,7 @@ const CheckpointFormat = "moe-checkpoint/v2"
 type Checkpoint struct {
 	Settings  map[string]string `json:"settings"` // the request, and the program
 	Data      string            `json:"data"`     // SHA-256 of the numbers as fitted
+	Values    *claims.Values    `json:"values"`   // of the activation
 	K         int               `json:"k"`        // being fitted
 	Best      *model.Params     `json:"best"`     // of the starts so far, in the user's units
 	Chosen    *chosen           `json:"chosen"`   // of a range of k, the fits that are done
@@ -156,12 +160,19 @@ func damaged(what string) error { return &CheckpointError{"the checkpoint is dam
 // range of k has come where there is one.
 type request struct {
 	Config
-	chosen chosen // From is 0 where there is no range
+	chosen chosen         // From is 0 where there is no range
+	values *claims.Values // of the activation, taken before the search: a checkpoint is written when it may be gone
+}
+
+// requested is a request for a fit of p.
+func (c Config) requested(ctx context.Context, p *problem.Problem) (request, error) {
+	values, err := claims.ValuesOf(ctx, p.Activation)
+	return request{Config: c, values: values}, err
 }
 
 // started is the run of c, of one number of experts, for a request: with the
 // state that a checkpoint is resumed from, and the way to write the next.
-func (c Config) started(p *problem.Problem, asked request) (run, error) {
+func (c Config) started(ctx context.Context, p *problem.Problem, asked request) (run, error) {
 	r := run{Config: c}
 	if c.Checkpoint != nil {
 		r.checkpoint = func(p *problem.Problem, s search.State) {
@@ -173,7 +184,7 @@ func (c Config) started(p *problem.Problem, asked request) (run, error) {
 		return r, nil
 	}
 	if asked.chosen.From == 0 { // a range has admitted it
-		if err := asked.admit(from, p); err != nil {
+		if err := asked.admit(ctx, from, p); err != nil {
 			return r, err
 		}
 	} else if from.K != c.K {
@@ -184,14 +195,13 @@ func (c Config) started(p *problem.Problem, asked request) (run, error) {
 	return r, err
 }
 
-// resumedRange is what a range had come to.
-func (c Config) resumedRange(p *problem.Problem, from, to int) (chosen, error) {
-	done := chosen{From: from, To: to}
+// resumed is what a range had come to.
+func (r request) resumed(ctx context.Context, p *problem.Problem) (chosen, error) {
+	c, done := r.Config, r.chosen
 	if c.Resume == nil {
 		return done, nil
 	}
-	asked := request{c, done}
-	if err := asked.admit(c.Resume, p); err != nil {
+	if err := r.admit(ctx, c.Resume, p); err != nil {
 		return done, err
 	}
 	if s := c.Resume.Chosen; s == nil || s.From+len(s.Selection) != c.Resume.K || len(s.Selection) > 0 && s.Model == nil {
@@ -215,7 +225,7 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Settings: settings, Data: data, K: p.Shape.K, Screening: screening{Least: s.Least, Done: s.Done}}
+	c := &Checkpoint{Settings: settings, Data: data, Values: r.values, K: p.Shape.K, Screening: screening{Least: s.Least, Done: s.Done}}
 	if r.chosen.From > 0 {
 		c.Chosen = &r.chosen
 	}
@@ -284,8 +294,8 @@ func (s *screening) state(shape problem.Shape) (search.State, error) {
 	return out, nil
 }
 
-// admit compares a checkpoint with the request and the data.
-func (r request) admit(c *Checkpoint, p *problem.Problem) error {
+// admit compares a checkpoint with the request, the data and the activation.
+func (r request) admit(ctx context.Context, c *Checkpoint, p *problem.Problem) error {
 	settings, err := r.settings(p)
 	if err != nil {
 		return err
@@ -302,7 +312,14 @@ func (r request) admit(c *Checkpoint, p *problem.Problem) error {
 	if c.Data != data {
 		return &CheckpointError{"the checkpoint is of other data; start anew without it"}
 	}
-	return nil
+	if c.Values == nil || c.Values.Validate() != nil {
+		return damaged("it has no values of its activation")
+	}
+	err = c.Values.Compare(ctx, p.Activation)
+	if differ := (*claims.DifferenceError)(nil); errors.As(err, &differ) {
+		return &CheckpointError{fmt.Sprintf("the checkpoint is of another fit: its activation %s is another function than the one of that name here: %v; start anew without it", p.Activation.Info().Name, differ)}
+	}
+	return err
 }
 
 // settings are what the outcome depends on besides the data.

@@ -50,7 +50,11 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 	if err != nil {
 		return nil, err
 	}
-	r, err := cfg.started(p, request{Config: cfg})
+	asked, err := cfg.requested(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	r, err := cfg.started(ctx, p, asked)
 	if err != nil {
 		return nil, err
 	}

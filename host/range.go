@@ -45,17 +45,21 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := cfg.resumedRange(p, from, to)
+	asked, err := cfg.requested(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	for k := from + len(chosen.Selection); k <= to; k++ {
+	asked.chosen = chosen{From: from, To: to}
+	if asked.chosen, err = asked.resumed(ctx, p); err != nil {
+		return nil, err
+	}
+	for k := from + len(asked.chosen.Selection); k <= to; k++ {
 		pk := p.With(k)
 		ek, err := e.With(pk)
 		if err != nil {
 			return nil, err
 		}
-		r, err := cfg.of(k).started(pk, request{Config: cfg, chosen: chosen})
+		r, err := cfg.of(k).started(ctx, pk, asked)
 		if err != nil {
 			return nil, err
 		}
@@ -67,10 +71,10 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 		if err != nil {
 			return nil, err
 		}
-		chosen = chosen.with(c, m)
+		asked.chosen = asked.chosen.with(c, m)
 	}
-	best := chosen.Model
-	best.Fit.Selection = chosen.Selection
+	best := asked.chosen.Model
+	best.Fit.Selection = asked.chosen.Selection
 	best.Fit.EigengapK, err = e.EigengapK(p)
 	return best, err
 }

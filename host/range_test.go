@@ -249,6 +249,10 @@ func TestResume(t *testing.T) {
 			"data":    func(c *host.Checkpoint, _ *host.Config) { c.Data = "0" },
 			"program": func(c *host.Checkpoint, _ *host.Config) { c.Settings["program"] = "v0" },
 			"damaged": func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Regressors = nil },
+			"values":  func(c *host.Checkpoint, _ *host.Config) { c.Values = nil },
+			// An activation of the same name and version that is another function far
+			// out; a checkpoint that a fit with it would go on from.
+			"another function": func(c *host.Checkpoint, _ *host.Config) { c.Values.G[len(c.Values.G)-1] *= 1 + 1e-8 },
 			// What no checkpoint of ours holds, with a checksum that is right.
 			"not finite":  func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Regressors[0] = math.NaN() },
 			"not above 0": func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Sigma[0] = 0 },

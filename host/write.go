@@ -26,9 +26,13 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if err != nil {
 		return nil, err
 	}
+	activation, err := fitted.Describe(ctx, p.Activation)
+	if err != nil {
+		return nil, err
+	}
 	m := &fitted.Model{
 		Format:      fitted.Format,
-		Activation:  fitted.ActivationOf(p.Activation.Info()),
+		Activation:  activation,
 		Features:    p.Schema.Features,
 		Target:      p.Schema.Target,
 		Proportions: permuted(proportions, order),

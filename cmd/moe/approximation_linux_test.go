@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -26,6 +29,7 @@ func TestApproximationScripts(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	buildAnother(t, filepath.Join(built, "another"))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/approximation",
 		Setup: func(env *testscript.Env) error {
@@ -38,8 +42,53 @@ func TestApproximationScripts(t *testing.T) {
 			"replace":    cmdReplace,
 			"likelihood": cmdLikelihood,
 			"parameters": cmdParameters,
+			"values":     cmdValues,
 		},
 	})
+}
+
+// buildAnother builds a plugin that calls itself softplus, of the same version, and
+// is another function by one part in ten million.
+func buildAnother(t *testing.T, dir string) {
+	t.Helper()
+	source, err := filepath.Abs("../../examples/plugins/moe-plugin-softplus/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := strings.ReplaceAll(string(text), "beta := p[\"beta\"]", "beta := p[\"beta\"] * (1 + 1e-7)")
+	if other == string(text) {
+		t.Fatal("the edit changes nothing")
+	}
+	work := t.TempDir()
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: filepath.Join(work, "main.go")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"main.go": []byte(other), "overlay.json": overlay} {
+		if err := os.WriteFile(filepath.Join(work, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-overlay", filepath.Join(work, "overlay.json"), "-o", dir+string(filepath.Separator), "github.com/gatedlearning/moe/examples/plugins/moe-plugin-softplus")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// cmdValues takes the values of the activation out of a model file.
+func cmdValues(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 1, "values MODEL")
+	m, err := fitted.Read(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if m.Activation.Values == nil {
+		ts.Fatalf("%s has no values", args[0])
+	}
+	m.Activation.Values = nil
+	ts.Check(m.Write(context.Background(), ts.MkAbs(args[0])))
 }
 
 func cmdParameters(ts *testscript.TestScript, neg bool, args []string) {

@@ -143,11 +143,10 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	named := fitted.ActivationOf(plugin.Activation.Info())
-	if err := f.readTruth(src.Schema().Features, named); err != nil {
+	if err := f.readTruth(src.Schema().Features, fitted.ActivationOf(plugin.Activation.Info())); err != nil {
 		return err
 	}
-	if err := f.readStart(cmd, src.Schema().Features, named); err != nil {
+	if err := f.readStart(cmd, src.Schema().Features, plugin); err != nil {
 		return err
 	}
 	keeper := newKeeper(f.out)
@@ -363,11 +362,13 @@ func readTruth(path string, features []string, act fitted.Activation) (*model.Pa
 func (f *fitFlags) covers(k int) bool { return k >= f.config.K && k <= max(f.to, f.config.K) }
 
 // readStart reads the parameters of --start. Those of a model are matched to the
-// data's columns by name. A start may be of another activation.
-func (f *fitFlags) readStart(cmd *cobra.Command, features []string, act fitted.Activation) error {
+// data's columns by name. A start may be of an activation of another name, but not
+// of another function under this one.
+func (f *fitFlags) readStart(cmd *cobra.Command, features []string, plugin *catalog.Plugin) error {
 	if f.start == "" {
 		return nil
 	}
+	act := fitted.ActivationOf(plugin.Activation.Info())
 	start, err := fitted.ReadReference(f.start, features)
 	if err != nil {
 		return err
@@ -377,6 +378,11 @@ func (f *fitFlags) readStart(cmd *cobra.Command, features []string, act fitted.A
 	}
 	if !start.Activation.Same(act) {
 		remark(cmd, "moe: %s is of activation %s, the fit of %s", f.start, start.Activation.String(), act.String())
+	} else {
+		if err := start.Activation.Verify(cmd.Context(), f.start, plugin.Activation); err != nil {
+			return err
+		}
+		remarkUnverified(cmd, f.start, start.Activation, plugin)
 	}
 	f.config.Start = start.Params
 	return nil

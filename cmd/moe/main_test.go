@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"moe": main})
+	testscript.Main(tests{m}, map[string]func(){"moe": faulty})
 }
 
 // tests runs atExit when all tests have ended.

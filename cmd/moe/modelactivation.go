@@ -69,7 +69,16 @@ func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) 
 	if v := plugin.Activation.Info().Version; v != named.Version {
 		remark(a.cmd, "moe: %s was fitted with version %q of activation %s, this is version %q", a.path, named.Version, named.Name, v)
 	}
+	remarkUnverified(a.cmd, a.path, named, plugin)
 	return plugin.Activation, nil
+}
+
+// remarkUnverified says of a file without values that nothing tells whether a plugin
+// is the function that the file is about. Of built-ins the name tells.
+func remarkUnverified(cmd *cobra.Command, path string, named fitted.Activation, plugin *catalog.Plugin) {
+	if named.Values == nil && plugin.Source() != catalog.SourceBuiltin {
+		remark(cmd, "moe: %s has no values of its activation %s: whether %s is the same function cannot be told", path, named.String(), plugin.Source())
+	}
 }
 
 // Eval writes g(z_i) to dst_i.
@@ -88,10 +97,13 @@ func (a *modelActivation) explain(err error) error {
 	if !errors.As(err, &beyond) {
 		return err
 	}
+	if is[*dataset.Error](beyond.Err) && a.plugin != nil { // another function
+		return &exitError{exitData, beyond}
+	}
 	if beyond.Err != nil {
 		return &exitError{unavailable(beyond.Err), fmt.Errorf("%s; further out only the plugin itself can be asked, once it is trusted (moe plugin trust PATH): %w", beyond.Outside(), beyond.Err)}
 	}
-	return &exitError{exitPlugin, fmt.Errorf("%s; the activation of that name here (%s) is another one: trust the plugin that the model was fitted with (moe plugin trust PATH)", beyond.Outside(), a.plugin.Source())}
+	return &exitError{exitData, fmt.Errorf("%s; the activation of that name here (%s) is another one: trust the plugin that the model was fitted with (moe plugin trust PATH)", beyond.Outside(), a.plugin.Source())}
 }
 
 // unavailable is the exit code where an activation that is needed cannot be

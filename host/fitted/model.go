@@ -8,16 +8,20 @@ package fitted
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
+	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -57,6 +61,10 @@ type Activation struct {
 	Name    string             `json:"name"`
 	Params  map[string]float64 `json:"params"` // {} where it has none
 	Version string             `json:"version"`
+
+	// Values are g at fixed nodes, which tell whether an activation of that name is
+	// the same function; nil in truth files, and in files of before there were any.
+	Values *claims.Values `json:"values,omitempty"`
 }
 
 // ActivationOf is how files name the activation with this description.
@@ -66,6 +74,27 @@ func ActivationOf(info sdk.Info) Activation {
 		params[name] = v
 	}
 	return Activation{Name: info.Name, Params: params, Version: info.Version}
+}
+
+// Describe is how files name act, with its values.
+func Describe(ctx context.Context, act sdk.Activation) (Activation, error) {
+	a := ActivationOf(act.Info())
+	var err error
+	a.Values, err = claims.ValuesOf(ctx, act)
+	return a, err
+}
+
+// Verify compares act with the values in a file, or "", that names it. Another
+// function is a *dataset.Error. A file without values says nothing of it.
+func (a Activation) Verify(ctx context.Context, file string, act claims.Evaluator) error {
+	if a.Values == nil {
+		return nil
+	}
+	err := a.Values.Compare(ctx, act)
+	if differ := (*claims.DifferenceError)(nil); errors.As(err, &differ) {
+		return &dataset.Error{File: file, Msg: fmt.Sprintf("its activation %s is another function than the one of that name here: %v", a, differ)}
+	}
+	return err
 }
 
 // Same says whether two names mean one activation: versions of it may differ.
@@ -370,6 +399,11 @@ func (a *Activation) Check() error {
 	for name, v := range a.Params {
 		if !numeric.Finite(v) {
 			return fmt.Errorf("activation.params.%s = %v is not finite", name, v)
+		}
+	}
+	if a.Values != nil {
+		if err := a.Values.Validate(); err != nil {
+			return fmt.Errorf("activation.values: %w", err)
 		}
 	}
 	return nil

@@ -49,13 +49,21 @@ func (e *BeyondError) Unwrap() error { return e.Err }
 // approximation, continued by what resolve finds, or that alone where it carries
 // none. Where there is an approximation resolve is not called before an argument
 // is out of its range; that it then finds nothing, or another function, is a
-// [*BeyondError] of that evaluation. The result is safe for concurrent use where
+// [*BeyondError] of that evaluation. Another function than that of the values in the
+// file is a *dataset.Error. The result is safe for concurrent use where
 // what resolve returns is.
 func ActivationOf(ctx context.Context, m *fitted.Model, file string, resolve Resolver) (model.Activation, error) {
-	if m.Approximation == nil {
-		return resolve(ctx, m.Activation)
+	verified := func(ctx context.Context, named fitted.Activation) (model.Activation, error) {
+		act, err := resolve(ctx, named)
+		if err != nil {
+			return nil, err
+		}
+		return act, named.Verify(ctx, file, act)
 	}
-	approximation, err := native.New(m.Approximation, &beyond{m: m, file: file, resolve: resolve})
+	if m.Approximation == nil {
+		return verified(ctx, m.Activation)
+	}
+	approximation, err := native.New(m.Approximation, &beyond{m: m, file: file, resolve: verified})
 	if err != nil {
 		return nil, &dataset.Error{File: file, Msg: "approximation: " + err.Error()}
 	}

@@ -111,6 +111,11 @@ func (e *DifferenceError) Error() string {
 	return fmt.Sprintf("g(%v) was %.12g and is %.12g", e.Z, e.Was, e.Is)
 }
 
+// Evaluator is a function of one number, by the batch.
+type Evaluator interface {
+	Eval(ctx context.Context, dst, z []float64) error
+}
+
 // Compare compares what is recorded with act at the same nodes. Two agree where
 //
 //	|Δ| ≤ 1e-9·max(|v|, sd g(Z))
@@ -118,7 +123,7 @@ func (e *DifferenceError) Error() string {
 // at every node: implementations differ by rounding, the exponentials of two
 // libraries by some 1e-16, and other functions by far more. The first place where
 // they do not is a [*DifferenceError].
-func (v *Values) Compare(ctx context.Context, act sdk.Activation) error {
+func (v *Values) Compare(ctx context.Context, act Evaluator) error {
 	now := make([]float64, len(v.Z))
 	err := act.Eval(ctx, now, v.Z)
 	beyond := (*numeric.NotFiniteError)(nil)
