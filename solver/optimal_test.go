@@ -216,11 +216,7 @@ func constraints(t testing.TB, act sdk.Func, o *solver.Optimal, r int) float64 {
 	}
 	x, w := gauss.Legendre(16)
 	e := make([]float64, r+1)
-	edges := []float64{-8}
-	for _, k := range act.Kinks {
-		edges = append(edges, k)
-	}
-	edges = append(edges, 8)
+	edges := append(append([]float64{-8}, act.Kinks...), 8)
 	for i := 1; i < len(edges); i++ {
 		const parts = 250
 		step := (edges[i] - edges[i-1]) / parts

@@ -74,10 +74,6 @@ func (c *chart) bar(x0, x1, y float64, class string) {
 		n(c.px(x0)), n(c.py(y)), n(max(c.px(x1)-c.px(x0)-1, 0.5)), n(c.py(c.y0)-c.py(y)))
 }
 
-func (c *chart) text(x, y float64, anchor, s string) {
-	fmt.Fprintf(&c.body, `<text x="%s" y="%s" text-anchor="%s">%s</text>`, n(x), n(y), anchor, template.HTMLEscapeString(s))
-}
-
 // svg returns the finished picture.
 func (c *chart) svg() template.HTML {
 	var b strings.Builder

@@ -107,7 +107,7 @@ func checkOneSided(ctx context.Context, act sdk.Activation, kinks []float64) err
 		}
 		allowed := tol * max(largest(d), math.SmallestNonzeroFloat64)
 		if !(math.Abs(d[1]-d[0]) <= allowed || math.Abs(d[1]-d[2]) <= allowed) {
-			return fmt.Errorf("Deriv at the kink %v is %.6g, neither %.6g as on the left nor %.6g as on the right", k, d[1], d[0], d[2])
+			return fmt.Errorf("g′ at the kink %v is %.6g, neither %.6g as on the left nor %.6g as on the right", k, d[1], d[0], d[2])
 		}
 	}
 	return nil
