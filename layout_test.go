@@ -70,7 +70,8 @@ var imports = map[string][]string{
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", gonum},
 	"host": {"sdk", "internal/claims", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", gonum},
-	"host/network": {"sdk", "sdk/gauss", "solver", "host/model", gonum},
+	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", gonum},
+	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", gonum},
 	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", "golang.org/x/sys"},
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/network"
 	"github.com/gatedlearning/moe/host/predict"
 )
 
@@ -19,7 +20,7 @@ type anyModel interface {
 	named() *fitted.Model
 	selection() dataset.Selection
 	predictions(act model.Activation, src dataset.Source, extras predict.Extras) dataset.Source
-	// judge measures the model on data, where act and src are not nil, and
+	// judge measures the model on data, where src is not nil, and
 	// against the truth, where there is a file of it.
 	judge(ctx context.Context, act model.Activation, src dataset.Source, truthPath string) (measured, error)
 }
@@ -93,7 +94,7 @@ func (n networkFile) judge(ctx context.Context, act model.Activation, src datase
 	out := new(networkEvaluation)
 	var err error
 	if truthPath != "" {
-		if out.NetworkRecovery, err = recovery(n.Model(), truthPath); err != nil {
+		if out.NetworkRecovery, err = recovery(ctx, n.Model(), act, truthPath); err != nil {
 			return nil, err
 		}
 	}
@@ -103,17 +104,30 @@ func (n networkFile) judge(ctx context.Context, act model.Activation, src datase
 	return out, err
 }
 
-// recovery measures a network against the one in a file.
-func recovery(n *model.Network, truthPath string) (*fitted.NetworkRecovery, error) {
-	truth, err := readWeights(truthPath)
+// recovery measures a network of an activation against the one in a file.
+func recovery(ctx context.Context, n *model.Network, act model.Activation, truthPath string) (*fitted.NetworkRecovery, error) {
+	truth, err := readTrueNetwork(truthPath, n)
+	if err != nil {
+		return nil, err
+	}
+	odd, err := network.Odd(ctx, act)
+	if err != nil {
+		return nil, err
+	}
+	e := metric.Units(n, truth, odd)
+	return &fitted.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}, nil
+}
+
+// readTrueNetwork reads the truth of a network of the same size.
+func readTrueNetwork(path string, n *model.Network) (*model.Network, error) {
+	truth, err := readWeights(path)
 	if err != nil {
 		return nil, err
 	}
 	if truth.K != n.K || truth.D != n.D {
-		return nil, &dataset.Error{File: truthPath, Msg: fmt.Sprintf("the network has k = %d, d = %d, the truth k = %d, d = %d", n.K, n.D, truth.K, truth.D)}
+		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the network has k = %d, d = %d, the truth k = %d, d = %d", n.K, n.D, truth.K, truth.D)}
 	}
-	e := metric.Units(n, truth)
-	return &fitted.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}, nil
+	return truth, nil
 }
 
 func (e *networkEvaluation) print(cmd *cobra.Command) error {

@@ -79,7 +79,8 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 
 // judge opens what the model is to be measured on, and measures it.
 func judge(cmd *cobra.Command, m anyModel, modelPath string, data dataFlags, truthPath string, limits limitFlags) (measured, error) {
-	if data.path == "" {
+	_, mixture := m.(mixtureFile)
+	if data.path == "" && mixture { // what is compared does not depend on the activation
 		return m.judge(cmd.Context(), nil, nil, truthPath)
 	}
 	act, err := openModel(cmd, m.named(), modelPath, limits)
@@ -87,6 +88,9 @@ func judge(cmd *cobra.Command, m anyModel, modelPath string, data dataFlags, tru
 		return nil, err
 	}
 	defer act.Close()
+	if data.path == "" {
+		return m.judge(cmd.Context(), act, nil, truthPath)
+	}
 	sel := m.selection()
 	sel.Weights = data.weights
 	src, err := openData(cmd, data.path, sel)

@@ -32,7 +32,7 @@ they read models.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNetworkSampleCmd(), newNetworkCheckCmd())
+	cmd.AddCommand(newNetworkSampleCmd(), newNetworkCheckCmd(), newNetworkInitCmd(), newNetworkFitCmd())
 	return cmd
 }
 

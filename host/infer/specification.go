@@ -220,6 +220,18 @@ func (m *terms) allowForCoefficients(s *rowSums) {
 	}
 }
 
+// ConditionalMoments is the χ² test that the terms behind the first scores of them
+// have mean 0, adjusted for the estimation that made the scores 0 (outer-product
+// form): sums are those over n rows, cov the mean of the products of a row's terms,
+// taken over as many. The test has no name; its DF is 0 where nothing is left of the
+// terms.
+func ConditionalMoments(cov *mat.SymDense, sums []float64, scores int, n float64) Test {
+	q := &quadraticForms{cov: cov, sums: sums, n: n}
+	q.standardise()
+	q.project(0, scores, n)
+	return q.test(scores, len(sums))
+}
+
 // quadraticForms holds the sums of terms and the covariance of one row's.
 type quadraticForms struct {
 	cov  *mat.SymDense

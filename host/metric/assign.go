@@ -27,7 +27,7 @@ func bottleneck(k int, cost []float64) (float64, []int) {
 			allowed[i] = float64(k+1) * (1 + level)
 		}
 	}
-	return level, assign(k, allowed)
+	return level, Assign(k, allowed)
 }
 
 // canMatch reports whether the entries of cost up to level hold a perfect
@@ -59,10 +59,10 @@ func canMatch(k int, cost []float64, level float64) bool {
 	return true
 }
 
-// assign returns the permutation that minimises the sum of cost[i*k+perm[i]],
+// Assign returns the permutation that minimises the sum of cost[i*k+perm[i]],
 // by the Hungarian method with potentials u, v: shortest augmenting paths in
 // O(k³). Index 0 of the work arrays stands for "none".
-func assign(k int, cost []float64) []int {
+func Assign(k int, cost []float64) []int {
 	u, v := make([]float64, k+1), make([]float64, k+1)
 	row := make([]int, k+1) // matched to each column
 	for i := 1; i <= k; i++ {

@@ -140,7 +140,7 @@ func TestUnits(t *testing.T) {
 		copy(est.Unit(i), truth.Unit(j))
 	}
 	est.Unit(1)[3] = 0.3
-	e := Units(est, truth)
+	e := Units(est, truth, false)
 	if want := 0.3 / math.Sqrt(14); math.Abs(e.Weights-want) > 1e-15 || e.Output != 0 || !slices.Equal(e.Perm, []int{2, 0, 1}) {
 		t.Errorf("%+v, want weights %v", e, want)
 	}
@@ -153,7 +153,14 @@ func TestUnits(t *testing.T) {
 	copy(est.Weights, []float64{1, 0, 1, 0.1})
 	copy(truth.Output, []float64{1, -1})
 	copy(est.Output, []float64{-1, 1})
-	if e := Units(est, truth); !slices.Equal(e.Perm, []int{1, 0}) || e.Output != 0 {
+	if e := Units(est, truth, false); !slices.Equal(e.Perm, []int{1, 0}) || e.Output != 0 {
 		t.Errorf("signs of v: %+v", e)
+	}
+	// Of an odd φ they are the same units turned around.
+	for i := range est.Weights {
+		est.Weights[i] *= -1
+	}
+	if e := Units(est, truth, true); e.Weights != 0 || e.Output != 0 {
+		t.Errorf("odd φ: %+v", e)
 	}
 }

@@ -21,10 +21,14 @@ type NetworkError struct {
 // Units compares networks unit by unit, in the order that makes
 // Σ_i ‖ŵ_i − w_perm(i)‖² + (v̂_i − v_perm(i))²·‖w_perm(i)‖² least. Where φ is
 // homogeneous, only v_i·‖w_i‖^p is identified: weights are to be compared at equal
-// conventions for v. It panics if est and truth differ in K or D.
-func Units(est, truth *model.Network) NetworkError {
+// conventions for v. Where φ is odd, up to a constant, (v_i, w_i) and (−v_i, −w_i) are the
+// same unit up to that constant, and both networks are compared with v_i > 0. It panics if est and truth differ in K or D.
+func Units(est, truth *model.Network, odd bool) NetworkError {
 	if est.K != truth.K || est.D != truth.D {
 		panic(fmt.Sprintf("metric: estimate has k = %d, d = %d, truth has k = %d, d = %d", est.K, est.D, truth.K, truth.D))
+	}
+	if odd {
+		est, truth = positive(est), positive(truth)
 	}
 	k := est.K
 	cost := make([]float64, k*k)
@@ -35,7 +39,7 @@ func Units(est, truth *model.Network) NetworkError {
 			cost[i*k+j] = apart*apart + dv*dv*norm*norm
 		}
 	}
-	e := NetworkError{Perm: assign(k, cost)}
+	e := NetworkError{Perm: Assign(k, cost)}
 	var w, v float64
 	for i, j := range e.Perm {
 		apart, dv := floats.Distance(est.Unit(i), truth.Unit(j), 2), est.Output[i]-truth.Output[j]
@@ -45,4 +49,16 @@ func Units(est, truth *model.Network) NetworkError {
 	e.Weights = math.Sqrt(w) / floats.Norm(truth.Weights, 2)
 	e.Output = math.Sqrt(v) / floats.Norm(truth.Output, 2)
 	return e
+}
+
+// positive turns the units with v_i < 0 around.
+func positive(n *model.Network) *model.Network {
+	n = n.Clone()
+	for i, v := range n.Output {
+		if v < 0 {
+			n.Output[i] = -v
+			floats.Scale(-1, n.Unit(i))
+		}
+	}
+	return n
 }

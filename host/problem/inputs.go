@@ -18,10 +18,10 @@ type Inputs struct {
 	Whiten *mat.SymDense // Cov(x)^{−1/2}; nil for standard inputs
 }
 
-// checkInputs compares the sample moments of x with those of N(0, I). Each
+// InputsOf compares the sample moments of x with those of N(0, I). Each
 // bound is a difference that starts to matter plus five standard errors of the
 // statistic under N(0, I), so that a false alarm is rarer than 1e−5.
-func checkInputs(s *tensor.Second) (*Inputs, error) {
+func InputsOf(s *tensor.Second) (*Inputs, error) {
 	n, d := s.Effective(), float64(s.D)
 	mean, cov := s.Mean(), s.Covariance()
 	var eig mat.EigenSym

@@ -376,7 +376,7 @@ func TestEvaluator(t *testing.T) {
 		"approximate": {smooth, true, true, ""},
 		"rough":       {rough, true, false, "every value was asked of it"},
 	} {
-		e, err := evaluator(t.Context(), c.act, c.approximate)
+		e, err := EvaluatorOf(t.Context(), c.act, c.approximate)
 		if err != nil {
 			t.Fatal(err)
 		}

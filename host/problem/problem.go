@@ -73,7 +73,7 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	if p.Schema.Target == "" {
 		return nil, refuse("the data have no target column")
 	}
-	if p.Moments, err = momentsOf(ctx, act); err != nil {
+	if p.Moments, err = MomentsOf(ctx, act); err != nil {
 		return nil, err
 	}
 	data, err := dataset.Load(ctx, src)
@@ -89,13 +89,13 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	if err := p.measure(ctx, data); err != nil {
 		return nil, err
 	}
-	p.G, err = evaluator(ctx, act, r.Approximate)
+	p.G, err = EvaluatorOf(ctx, act, r.Approximate)
 	return p, err
 }
 
-// momentsOf returns the moments of an activation that can be fitted: one that is
+// MomentsOf returns the moments of an activation that can be fitted: one that is
 // not constant and whose g′ is the derivative of its g.
-func momentsOf(ctx context.Context, act sdk.Activation) (sdk.Moments, error) {
+func MomentsOf(ctx context.Context, act sdk.Activation) (sdk.Moments, error) {
 	m, err := sdk.MomentsOf(ctx, act)
 	if err != nil {
 		return m, err
@@ -139,7 +139,7 @@ func (p *Problem) measure(ctx context.Context, data *model.Data) error {
 	if err != nil {
 		return err
 	}
-	inputs, err := checkInputs(second)
+	inputs, err := InputsOf(second)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (p *Problem) measure(ctx context.Context, data *model.Data) error {
 			return err
 		}
 		far := inputs.Far
-		if inputs, err = checkInputs(second); err != nil {
+		if inputs, err = InputsOf(second); err != nil {
 			return err
 		}
 		if far != "" {
@@ -187,9 +187,9 @@ type Evaluator struct {
 	Note   string               // why there is no approximation though one was asked for
 }
 
-// evaluator returns the activation itself, or a native approximation of it where
+// EvaluatorOf returns the activation itself, or a native approximation of it where
 // that was asked for and is good enough.
-func evaluator(ctx context.Context, act sdk.Activation, approximate bool) (Evaluator, error) {
+func EvaluatorOf(ctx context.Context, act sdk.Activation, approximate bool) (Evaluator, error) {
 	if !approximate {
 		return Evaluator{Activation: act}, nil
 	}

@@ -26,7 +26,7 @@ func TestInputs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in, err := checkInputs(s)
+		in, err := InputsOf(s)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/network"
 )
@@ -52,4 +53,86 @@ func zeroOr(v, rounding float64) float64 {
 		return 0
 	}
 	return v
+}
+
+// Network writes a fitted network for a terminal: the answer in a line, the
+// verdicts, a column for every unit, the starts, and the notes.
+func Network(w io.Writer, n *fitted.Network) error {
+	out := bufio.NewWriter(w)
+	f := n.Fit
+	answer := "Converged"
+	switch {
+	case f.Method == "init":
+		answer = "Moment tensors"
+	case !f.Converged:
+		answer = "Not converged (" + f.Status + ")"
+	}
+	fmt.Fprintf(out, "%s: %s over %s, residual rms %s, loss %.6g on %s (output weights: %s).\n",
+		answer, plural(n.K, activationName(n.Activation)+" unit"), plural(n.D, "feature"), significant(n.Sigma), f.Loss, plural(f.N, "row"), f.Output)
+	if t := f.Truth; t != nil {
+		fmt.Fprintf(out, "Against the truth: relative error of W %.3g, of v %.3g, of directions %.3g.\n", t.RelativeError, t.OutputError, t.EReg)
+	}
+	if t := f.Tensors; t != nil {
+		fmt.Fprintf(out, "Moment tensors of orders %d and %d; eigenvalues", t.Orders[0], t.Orders[1])
+		for i, v := range t.Eigenvalues {
+			if i == n.K {
+				fmt.Fprint(out, ", then")
+			}
+			fmt.Fprintf(out, " %.3g", v)
+		}
+		fmt.Fprintf(out, "; %.2g of the tensor is left by its %s.\n", t.Residual, plural(n.K, "term"))
+	}
+	for _, line := range verdicts(f.Certificate) {
+		fmt.Fprintln(out, line)
+	}
+	writeTable(out, units(n))
+	if len(f.Starts) > 0 {
+		writeTable(out, networkStarts(f))
+	}
+	if c := f.Certificate; c != nil && len(c.Tests) > 0 {
+		writeTable(out, tests(c))
+	}
+	for i, note := range f.Notes {
+		if i == 0 {
+			fmt.Fprintln(out, "\nNotes")
+		}
+		fmt.Fprintf(out, "  - %s\n", note)
+	}
+	return out.Flush()
+}
+
+// units is a table with a column for every unit.
+func units(n *fitted.Network) [][]string {
+	head := []string{""}
+	v := []string{"v"}
+	for i := range n.K {
+		head = append(head, fmt.Sprintf("unit %d", i+1))
+		v = append(v, significant(n.OutputWeights[i]))
+	}
+	out := [][]string{head, v}
+	for j, name := range n.Features {
+		if j == maxFeatures {
+			out = append(out, []string{"…"})
+			break
+		}
+		row := []string{name}
+		for i := range n.K {
+			row = append(row, significant(n.Weights[i][j]))
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func networkStarts(f *fitted.NetworkFit) [][]string {
+	out := [][]string{{"start", "loss", "after descent", "rate", "at the end", "status", "agrees"}}
+	for _, s := range f.Starts {
+		agrees := ""
+		if s.Agrees {
+			agrees = "yes"
+		}
+		out = append(out, []string{s.Kind, fmt.Sprintf("%.4g", s.LossAtStart), fmt.Sprintf("%.4g", s.LossDescent), fmt.Sprintf("%.4g", s.Rate),
+			fmt.Sprintf("%.6g", s.Loss), s.Status, agrees})
+	}
+	return out
 }

@@ -136,8 +136,16 @@ func (f *Fourth) project(b *model.Block, w *Scratch) []float64 {
 // T4 returns the estimate of E[Q4(y)·S4(z)], with Q4's sample mean taken off
 // first.
 func (f *Fourth) T4(q solver.Transform) *Sym4 {
+	return f.of([5]float64{0, q.Gamma, q.Beta, q.Alpha, 1})
+}
+
+// Y4 returns the estimate of E[y·S4(z)], with y's sample mean taken off first.
+func (f *Fourth) Y4() *Sym4 { return f.of([5]float64{0, 1}) }
+
+// of is T4 of the polynomial in y with these coefficients; the constant is
+// replaced.
+func (f *Fourth) of(coef [5]float64) *Sym4 {
 	n := f.Y[0]
-	coef := [5]float64{0, q.Gamma, q.Beta, q.Alpha, 1}
 	for p := 1; p < 5; p++ {
 		coef[0] -= coef[p] * f.Y[p] / n
 	}

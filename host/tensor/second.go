@@ -228,3 +228,12 @@ func (s *Second) YX() []float64 {
 	floats.ScaleTo(v, 1/s.Y[0], s.X[1])
 	return v
 }
+
+// YXX returns the estimate of E[y·S2(x)], the sample mean of (y − ȳ)·x·xᵀ, of
+// inputs that are standard.
+func (s *Second) YXX() *mat.SymDense {
+	mean := s.MeanY(1)
+	t := mat.NewSymDense(s.D, nil)
+	s.each(func(at, j, l int) { t.SetSym(j, l, (s.XX[1][at]-mean*s.XX[0][at])/s.Y[0]) })
+	return t
+}

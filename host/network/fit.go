@@ -1,0 +1,364 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// Request says what is to be fitted. Only K must be set.
+type Request struct {
+	K       int
+	Output  Output
+	V       []float64 // the output weights, with [Given]
+	Starts  int       // random starts beside the tensors'
+	Descent int       // steps of gradient descent before Levenberg–Marquardt
+	// TensorsOnly asks for the tensors' estimate and nothing else; NoTensors for
+	// random starts alone.
+	TensorsOnly, NoTensors bool
+
+	Seed        uint64
+	Threads     int
+	Approximate bool // see [problem.Request]
+}
+
+// Start is one start of a fit and where it led.
+type Start struct {
+	Kind         string // tensors or random
+	AtStart      float64
+	Descended    *optim.Result
+	StepSize     float64
+	Rate         float64 // see [Fit]
+	Result       *optim.Result
+	AfterDescent float64
+	Agrees       bool
+	Network      *model.Network
+}
+
+// Result is a fitted network.
+type Result struct {
+	Schema      dataset.Schema
+	Network     *model.Network
+	Loss        float64 // mean of (y − f(x))²/2
+	N           int
+	Weight      float64
+	Starts      []Start // the first is the tensors', where there is one
+	Best        int     // of Starts
+	Tensors     *Tensors
+	Certificate *infer.Certificate
+	Native      problem.Evaluator
+	Odd         bool // φ is odd about a constant
+	Notes       []string
+}
+
+const (
+	// agreement is how far above the least loss a start may end that agrees with
+	// it, relative to that loss and to the mean square of y.
+	agreement, agreementOfY = 1e-6, 1e-12
+	// precision of Levenberg–Marquardt, relative to the mean square of y: the fall
+	// of the loss that is still promised.
+	precision = 1e-14
+	randoms   = 1 << 33 // separates the random numbers of starts
+)
+
+// Fit learns a network from the rows of src: the tensors' estimate and random
+// starts, each by gradient descent with a step of the inverse of the largest
+// curvature at its start (003), then by Levenberg–Marquardt; the least loss wins,
+// and the residuals have to show no sign of units that are missing or merged
+// ([Certify]). The rate of a descent is the factor by which its last steps bring
+// the loss nearer to where Levenberg–Marquardt ends, a step.
+//
+// Errors: [*problem.RequestError] for an even or constant activation, more units
+// than features, zeros in v, and a request for tensors that the activation does
+// not have; those of src, of act and of ctx.
+func Fit(ctx context.Context, src dataset.Source, act sdk.Activation, r Request) (*Result, error) {
+	f, err := prepare(ctx, src, act, r)
+	if err != nil {
+		return nil, err
+	}
+	if !r.NoTensors {
+		if err := f.tensors(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if r.TensorsOnly {
+		return f.out, f.finish(ctx, f.out.Tensors.Network)
+	}
+	for i := range r.Starts {
+		f.from = append(f.from, f.random(rand.New(rand.NewPCG(r.Seed, randoms+uint64(i)))))
+	}
+	if len(f.from) == 0 {
+		return nil, refuse("no starts: ask for tensors or for random starts")
+	}
+	for _, s := range f.from {
+		done, err := f.climb(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		f.out.Starts = append(f.out.Starts, *done)
+	}
+	f.compare()
+	if err := f.finish(ctx, f.out.Starts[f.out.Best].Network); err != nil {
+		return nil, err
+	}
+	evidence := infer.Evidence{Starts: len(f.out.Starts)}
+	for _, s := range f.out.Starts {
+		if s.Agrees {
+			evidence.Agreeing++
+		}
+	}
+	f.out.Certificate, err = Certify(ctx, f.rows, f.out.Native, f.out.Network, evidence, r.Threads)
+	return f.out, err
+}
+
+// from is a start before it has run.
+type from struct {
+	kind string
+	net  *model.Network
+}
+
+// fit is a fit on its way.
+type fit struct {
+	Request
+	act    sdk.Activation
+	rows   model.Rows
+	curves *curves
+	inputs *problem.Inputs
+	sums   *tensor.Second
+	from   []from
+	out    *Result
+}
+
+// prepare reads the rows and refuses what cannot be fitted.
+func prepare(ctx context.Context, src dataset.Source, act sdk.Activation, r Request) (*fit, error) {
+	f := &fit{Request: r, act: act, out: &Result{Schema: src.Schema()}}
+	d := len(f.out.Schema.Features)
+	switch {
+	case r.K < 1:
+		return nil, refuse("k = %d, want at least 1", r.K)
+	case r.K > d:
+		return nil, refuse("k = %d units over d = %d features: their weights cannot be linearly independent; want k of at most d", r.K, d)
+	case f.out.Schema.Target == "":
+		return nil, refuse("the data have no target column")
+	case r.Output == Given && len(r.V) != r.K:
+		return nil, refuse("%d output weights for k = %d units", len(r.V), r.K)
+	}
+	for i, v := range r.V {
+		if v == 0 || !numeric.Finite(v) {
+			return nil, refuse("output weight %d is %v: a unit that does not enter y cannot be learned; want numbers other than 0", i+1, v)
+		}
+	}
+	if _, err := problem.MomentsOf(ctx, act); err != nil {
+		return nil, err
+	}
+	var err error
+	if f.curves, err = curvesOf(ctx, act); err != nil {
+		return nil, err
+	}
+	if f.curves.vanishes(1) && f.curves.vanishes(3) {
+		return nil, refuseEven(act)
+	}
+	f.out.Odd = f.curves.odd()
+	if f.out.Native, err = problem.EvaluatorOf(ctx, act, r.Approximate); err != nil {
+		return nil, err
+	}
+	data, err := dataset.Load(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	if err := dataset.CheckColumns(data, f.out.Schema); err != nil {
+		return nil, err
+	}
+	if q := r.K * (d + 1); q >= data.N {
+		return nil, &dataset.Error{File: f.out.Schema.Name, Msg: "too few rows for the parameters of the network; use more rows or a smaller k"}
+	}
+	f.rows, f.out.N = data, data.N
+	if f.sums, err = tensor.SumSecond(ctx, f.rows, r.Threads); err != nil {
+		return nil, err
+	}
+	f.out.Weight = f.sums.Y[0]
+	f.inputs, err = problem.InputsOf(f.sums)
+	return f, err
+}
+
+// refuseEven says why an even activation cannot be fitted.
+func refuseEven(act sdk.Activation) error {
+	return refuse("activation %s is even: w_i and -w_i give the same network, and no data can tell their signs", act.Info().Name)
+}
+
+// tensors adds the tensors' estimate to the starts. Where there can be none, that
+// is an error if nothing else was asked for, else a note.
+func (f *fit) tensors(ctx context.Context) error {
+	none := func(err error) error {
+		var request *problem.RequestError
+		if f.TensorsOnly || !errors.As(err, &request) {
+			return err
+		}
+		f.out.Notes = append(f.out.Notes, "no tensor initialisation: "+err.Error())
+		return nil
+	}
+	if !f.inputs.Standard() {
+		return none(refuse("the inputs are not N(0, I): %s", f.inputs.Far))
+	}
+	subspace, terms, err := f.curves.ordersOf(f.act)
+	if err != nil {
+		return none(err)
+	}
+	_, d := f.rows.Dims()
+	e := &estimator{
+		rows: f.rows, curves: f.curves, k: f.K, d: d, output: f.Output, given: f.V,
+		rng: rand.New(rand.NewPCG(f.Seed, randoms-1)), workers: f.Threads,
+	}
+	if f.out.Tensors, err = e.estimate(ctx, subspace, terms); err != nil {
+		return err
+	}
+	if f.out.Tensors == nil {
+		return none(refuse("the moment tensors of %d rows do not have %d rank-1 terms", f.out.N, f.K))
+	}
+	f.from = append(f.from, from{"tensors", f.out.Tensors.Network})
+	return nil
+}
+
+// random draws a start: random directions of the length at which independent
+// units give y its variance, v as given, or random signs.
+func (f *fit) random(rng *rand.Rand) from {
+	_, d := f.rows.Dims()
+	n := model.NewNetwork(f.K, d)
+	copy(n.Weights, model.RandomDirections(rng, f.K, d))
+	squares := 0.0
+	for i := range n.Output {
+		n.Output[i] = 1
+		if rng.Float64() < 0.5 && !f.out.Odd {
+			n.Output[i] = -1
+		}
+		if f.Output == Given {
+			n.Output[i] = f.V[i]
+		}
+		squares += n.Output[i] * n.Output[i]
+	}
+	variance := f.sums.MeanY(2) - f.sums.MeanY(1)*f.sums.MeanY(1)
+	s, _ := f.curves.minimise(func(s float64) float64 {
+		return math.Abs(math.Log(squares * f.curves.variance(s) / variance))
+	})
+	if f.Output == UnitRows {
+		floats.Scale(math.Sqrt(variance/(squares*f.curves.variance(1))), n.Output)
+	} else {
+		floats.Scale(s, n.Weights)
+	}
+	return from{"random", n}
+}
+
+// climb runs a start to its end.
+func (f *fit) climb(ctx context.Context, s from) (*Start, error) {
+	v := s.net.Output
+	if f.Output == UnitRows {
+		v = nil
+	}
+	l, err := NewLoss(f.out.Native, f.rows, f.K, v, f.Threads)
+	if err != nil {
+		return nil, err
+	}
+	x := l.Theta(s.net)
+	out := &Start{Kind: s.kind}
+	if out.StepSize, out.AtStart, err = stepSize(ctx, l, x); err != nil {
+		return nil, err
+	}
+	out.AfterDescent = out.AtStart
+	if f.Descent > 0 && out.StepSize > 0 {
+		out.Descended, err = optim.Projected(ctx, l, x, optim.ProjectedSettings{Iterations: f.Descent, StepSize: out.StepSize, Tolerance: 1e-12})
+		if err != nil {
+			return nil, err
+		}
+		if out.Descended.Status != optim.Diverged && out.Descended.Value < out.AtStart {
+			x, out.AfterDescent = out.Descended.X, out.Descended.Value
+		}
+	}
+	scale := f.sums.MeanY(2)
+	out.Result, err = optim.Newton(ctx, l, x, optim.Settings{Iterations: 300, Tolerance: precision * scale, Slack: 1e-9 * scale})
+	if err != nil {
+		return nil, err
+	}
+	if out.Descended != nil {
+		out.Rate = rate(out.Descended.Trace, out.Result.Value)
+	}
+	out.Network = l.Network(out.Result.X)
+	return out, nil
+}
+
+// stepSize returns the inverse of the largest curvature at θ, and the loss.
+func stepSize(ctx context.Context, l *Loss, theta []float64) (size, value float64, err error) {
+	h := mat.NewSymDense(l.Dim(), nil)
+	if value, err = l.Hessian(ctx, h, make([]float64, l.Dim()), theta); err != nil {
+		return 0, 0, err
+	}
+	var eig mat.EigenSym
+	if !numeric.Finite(value) || !eig.Factorize(h, false) {
+		return 0, value, nil
+	}
+	values := eig.Values(nil)
+	if largest := values[len(values)-1]; largest > 0 {
+		size = 1 / largest
+	}
+	return size, value, nil
+}
+
+// rateSteps is the number of last steps over which the rate is taken.
+const rateSteps = 50
+
+// rate is the factor by which the last steps of a descent bring the loss nearer to
+// end, a step; 0 where it has come there.
+func rate(trace []float64, end float64) float64 {
+	last := len(trace) - 1
+	from := max(0, last-rateSteps)
+	a, b := trace[from]-end, trace[last]-end
+	if !(a > 0 && b > 0) || last == from {
+		return 0
+	}
+	return math.Pow(b/a, 1/float64(last-from))
+}
+
+// compare finds the best start and those that agree with it.
+func (f *fit) compare() {
+	for i, s := range f.out.Starts {
+		if s.Result.Value < f.out.Starts[f.out.Best].Result.Value {
+			f.out.Best = i
+		}
+	}
+	best := f.out.Starts[f.out.Best].Result.Value
+	for i := range f.out.Starts {
+		s := &f.out.Starts[i]
+		s.Agrees = s.Result.Value <= best*(1+agreement)+agreementOfY*f.sums.MeanY(2)
+	}
+}
+
+// finish takes the network, with the loss and the residuals' rms as its noise.
+func (f *fit) finish(ctx context.Context, n *model.Network) error {
+	l, err := NewLoss(f.out.Native, f.rows, f.K, n.Output, f.Threads)
+	if err != nil {
+		return err
+	}
+	if f.out.Loss, err = l.Value(ctx, n.Weights); err != nil {
+		return err
+	}
+	f.out.Network = n.Clone()
+	f.out.Network.Sigma = math.Sqrt(2 * f.out.Loss)
+	return nil
+}
+
+// Converged says whether the best start ended at a minimum.
+func (r *Result) Converged() bool {
+	return len(r.Starts) == 0 || r.Starts[r.Best].Result.Status == optim.Converged
+}
