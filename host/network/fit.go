@@ -273,7 +273,7 @@ func (f *fit) climb(ctx context.Context, s from) (*Start, error) {
 	}
 	x := l.Theta(s.net)
 	out := &Start{Kind: s.kind}
-	if out.StepSize, out.AtStart, err = stepSize(ctx, l, x); err != nil {
+	if out.StepSize, out.AtStart, err = StepSize(ctx, l, x); err != nil {
 		return nil, err
 	}
 	out.AfterDescent = out.AtStart
@@ -298,8 +298,9 @@ func (f *fit) climb(ctx context.Context, s from) (*Start, error) {
 	return out, nil
 }
 
-// stepSize returns the inverse of the largest curvature at θ, and the loss.
-func stepSize(ctx context.Context, l *Loss, theta []float64) (size, value float64, err error) {
+// StepSize returns the inverse of the largest curvature at θ, 0 where there is none,
+// and the loss: the step of the descents of [Fit].
+func StepSize(ctx context.Context, l *Loss, theta []float64) (size, value float64, err error) {
 	h := mat.NewSymDense(l.Dim(), nil)
 	if value, err = l.Hessian(ctx, h, make([]float64, l.Dim()), theta); err != nil {
 		return 0, 0, err
