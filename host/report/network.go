@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/network"
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // NetworkCheck writes the conditions of 003 for the activation of that name, and
@@ -68,7 +69,7 @@ func Network(w io.Writer, n *fitted.Network) error {
 		answer = "Not converged (" + f.Status + ")"
 	}
 	fmt.Fprintf(out, "%s: %s over %s, residual rms %s, loss %.6g on %s (output weights: %s).\n",
-		answer, plural(n.K, activationName(n.Activation)+" unit"), plural(n.D, "feature"), significant(n.Sigma), f.Loss, plural(f.N, "row"), f.Output)
+		answer, plural(n.K, n.Activation.String()+" unit"), plural(n.D, "feature"), significant(n.Sigma), f.Loss, plural(f.N, "row"), f.Output)
 	if t := f.Truth; t != nil {
 		fmt.Fprintf(out, "Against the truth: relative error of W %.3g, of v %.3g, of directions %.3g.\n", t.RelativeError, t.OutputError, t.EReg)
 	}
@@ -96,7 +97,7 @@ func Network(w io.Writer, n *fitted.Network) error {
 		if i == 0 {
 			fmt.Fprintln(out, "\nNotes")
 		}
-		fmt.Fprintf(out, "  - %s\n", note)
+		fmt.Fprintf(out, "  - %s\n", shown.Line(note))
 	}
 	return out.Flush()
 }
@@ -115,7 +116,7 @@ func units(n *fitted.Network) [][]string {
 			out = append(out, []string{"…"})
 			break
 		}
-		row := []string{name}
+		row := []string{shown.Name(name)}
 		for i := range n.K {
 			row = append(row, significant(n.Weights[i][j]))
 		}
