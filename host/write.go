@@ -85,7 +85,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Status:        best.Run.Status.String(),
 		Iterations:    best.Run.Iterations,
 		Descent:       descentOf(out.descended, out.radius),
-		Certificate:   certificateOf(out.certificate),
+		Certificate:   CertificateOf(out.certificate),
 		Notes:         slices.Concat(p.Notes, e.Notes),
 	}
 	if p.G.Note != "" {
@@ -102,8 +102,8 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 	return f
 }
 
-// certificateOf is how files state a certificate; nil for nil.
-func certificateOf(c *infer.Certificate) *fitted.Certificate {
+// CertificateOf is how files state a certificate; nil for nil.
+func CertificateOf(c *infer.Certificate) *fitted.Certificate {
 	if c == nil {
 		return nil
 	}

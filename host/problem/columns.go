@@ -9,11 +9,11 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// checkColumns returns a *dataset.Error that names a column without information: a
+// CheckColumns returns a *dataset.Error that names a column without information: a
 // feature or target that is constant, or a feature whose values equal another
 // column's in every row. It takes one pass over the first block and goes on
 // where that cannot tell.
-func checkColumns(data *model.Data, schema dataset.Schema) error {
+func CheckColumns(data *model.Data, schema dataset.Schema) error {
 	schema.Weights = "" // they may be constant, and equal to anything
 	names := schema.Columns()
 	for j, name := range names {

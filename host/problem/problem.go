@@ -119,7 +119,7 @@ func (p *Problem) admit(data *model.Data) error {
 	if k > n {
 		return refuse("k = %d experts for %d rows; choose a smaller k", k, n)
 	}
-	if err := checkColumns(data, p.Schema); err != nil {
+	if err := CheckColumns(data, p.Schema); err != nil {
 		return err
 	}
 	if err := checkMagnitudes(data, p.Schema); err != nil {
