@@ -115,7 +115,7 @@ func (s sides) between(ctx context.Context, first []int, g, h, d int) (Boundary,
 		switch {
 		case s.offset:
 			return floats.SubTo(above, above, below)
-		case floats.Dot(v, above) <= -floats.Dot(v, below):
+		case v == nil || floats.Dot(v, above) <= -floats.Dot(v, below):
 			return above
 		}
 		floats.Scale(-1, below)

@@ -81,3 +81,51 @@ func TestBoundaries(t *testing.T) {
 		t.Errorf("margin %v of a normal of length %v, the strip's half width is %v", b.Margin, floats.Norm(b.Normal, 2), 1/scaled)
 	}
 }
+
+// TestBoundaryThrough0: a gate without an intercept has its boundary through 0, and no
+// line of a fine grid has its nearest row farther away.
+func TestBoundaryThrough0(t *testing.T) {
+	const n = 200
+	rng := rand.New(rand.NewPCG(6, 9))
+	x, y := mat.NewDense(n, 2, nil), make([]float64, n)
+	for i := range y {
+		from, to, side := 20.0, 160.0, 1.0
+		if i%2 == 1 {
+			from, to, side = -40, -160, -1
+		}
+		angle, far := from+(to-from)*rng.Float64(), 1+rng.Float64()
+		if i < 2 {
+			angle, far = from, 1
+		}
+		x.SetRow(i, []float64{far * math.Cos(angle*math.Pi/180), far * math.Sin(angle*math.Pi/180)})
+		y[i] = side * (1 + x.At(i, 0))
+	}
+	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2})
+	q := p.Shape.Blank(1)
+	copy(q.Gating, []float64{0, 1e3})
+	got, err := Boundaries(t.Context(), p, p.Units.Into(q), []int{0, 1})
+	if err != nil || len(got) != 1 || got[0].Offset != 0 || !(got[0].Margin > 0) {
+		t.Fatalf("%+v, error %v", got, err)
+	}
+	b := got[0]
+	// No line through 0 of a grid has its nearest row farther away, in these units.
+	least := func(angle float64) float64 {
+		out := math.Inf(1)
+		for i := range n {
+			row := []float64{x.At(i, 0), x.At(i, 1)}
+			if u := p.Units; u != nil {
+				row[0], row[1] = (row[0]-u.Mean[0])/u.SD[0], (row[1]-u.Mean[1])/u.SD[1]
+			}
+			out = min(out, float64(1-2*(i%2))*(math.Cos(angle)*row[0]+math.Sin(angle)*row[1]))
+		}
+		return out
+	}
+	if at := least(math.Atan2(b.Normal[1], b.Normal[0])); math.Abs(at-b.Margin) > 1e-9 {
+		t.Errorf("margin %v, the nearest row is %v away", b.Margin, at)
+	}
+	for i := range 10_000 {
+		if at := least(2 * math.Pi * float64(i) / 10_000); at > b.Margin+1e-9 {
+			t.Fatalf("margin %v, a line has %v", b.Margin, at)
+		}
+	}
+}

@@ -61,7 +61,7 @@ var thaws = []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7}
 
 // mostThawed is rows times parameters up to which gates are thawed: on more, rows on
 // the wrong side of a boundary are few of many.
-const mostThawed = 1_000_000
+const mostThawed = 150_000
 
 // thaw looks for a better arrangement of the rows on the two sides of each boundary of
 // a candidate whose gate separates: it puts a ridge back, climbs, and lets it fall.
