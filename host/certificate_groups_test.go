@@ -190,6 +190,11 @@ func (g groupDesign) truth(rows []float64, rng *rand.Rand) *model.Params {
 	if g.rare > 0 {
 		g.makeRare(p, rows)
 	}
+	if g.cells == "T" { // {x1 > ½}, {x2 > 0} of the rest, the rest: at two scales
+		clear(p.Gating)
+		p.Gate(0)[0], p.GatingIntercepts[0] = 60, -30
+		p.Gate(1)[1], p.GatingIntercepts[1] = 6, 0
+	}
 	return p
 }
 

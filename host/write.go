@@ -107,7 +107,7 @@ func CertificateOf(c *infer.Certificate) *fitted.Certificate {
 	if c == nil {
 		return nil
 	}
-	out := &fitted.Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, PValue: c.PValue, Tests: []fitted.CertificateTest{}}
+	out := &fitted.Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, Cause: c.Cause, PValue: c.PValue, Tests: []fitted.CertificateTest{}}
 	for _, t := range c.Tests {
 		out.Tests = append(out.Tests, fitted.CertificateTest{Name: t.Name, Statistic: t.Statistic, DF: t.DF, PValue: t.PValue, Verdict: t.Verdict, Cause: t.Cause})
 	}

@@ -76,9 +76,11 @@ A plugin is evaluated by a native approximation that is built from its own
 values, checked against it, and kept in the model file; --exact-activation takes
 every value from the plugin instead.
 
-The result of auto and em carries a certificate: whether the optimum found is the best there is,
-and whether the model describes the data. An optimum in doubt is given more
-starts, up to --starts.
+The result of auto and em carries a certificate: whether the residuals show merged
+experts, as those of most local optima do, and how many starts found nothing
+better; and whether the model describes the data. It is evidence, not proof: a
+better optimum can exist where both verdicts pass. An optimum in doubt is given
+more starts, up to --starts.
 
 With --k FROM:TO every number of experts in the range is fitted and compared by
 log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),
@@ -194,7 +196,7 @@ func (f *fitFlags) fit(ctx context.Context, act sdk.Activation, src dataset.Sour
 
 // doubts says whether a certificate is a reason to exit with 1.
 func (f *fitFlags) doubts(c *fitted.Certificate) bool {
-	return c != nil && (c.Optimum != infer.Pass || f.strict && c.Model != infer.Pass)
+	return c != nil && (c.Optimum != infer.Pass || f.strict && c.Model == infer.Suspect)
 }
 
 // check looks at the flags and at whether the output can be created, before

@@ -254,13 +254,14 @@ type Candidate struct {
 	Converged     bool    `json:"converged"`
 }
 
-// Certificate says whether the optimum is the best there is and whether the
+// Certificate says whether anything speaks for a better optimum and whether the
 // model describes the data. See infer.Certificate.
 type Certificate struct {
-	Optimum string            `json:"optimum"` // pass or suspect
-	Model   string            `json:"model"`   // pass or suspect
-	Reason  string            `json:"reason"`  // for the verdict on the optimum
-	PValue  float64           `json:"p_value"` // smallest of the tests, times their number, at most 1
+	Optimum string            `json:"optimum"`         // pass or suspect
+	Model   string            `json:"model"`           // pass, suspect or not judged
+	Reason  string            `json:"reason"`          // for the verdict on the optimum
+	Cause   string            `json:"cause,omitempty"` // what a suspect model suggests
+	PValue  float64           `json:"p_value"`         // smallest of the tests, times their number, at most 1
 	Tests   []CertificateTest `json:"tests"`
 	// Untested are the experts with too few rows for tests of their own.
 	Untested []UntestedExpert `json:"untested,omitempty"`

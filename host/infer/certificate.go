@@ -3,12 +3,15 @@ package infer
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Verdicts of a certificate and of its tests.
 const (
 	Pass    = "pass"
 	Suspect = "suspect"
+	// NotJudged is a model's of which no test could be made.
+	NotJudged = "not judged"
 )
 
 const (
@@ -46,6 +49,7 @@ type Test struct {
 // Evidence is what the search for the optimum has seen.
 type Evidence struct {
 	Starts   int // ended at a local optimum
+	Kinds    int // of them
 	Agreeing int // of them at the best one
 }
 
@@ -60,12 +64,13 @@ func (e Evidence) Unseen(share float64) float64 {
 	return math.Pow(1-share, float64(e.Starts+1))
 }
 
-// Certificate says whether the optimum is the best there is, and whether the
-// model describes the data.
+// Certificate says whether anything speaks for a better optimum, and whether
+// the model describes the data.
 type Certificate struct {
 	Optimum string // Pass or Suspect
-	Model   string // Pass or Suspect
+	Model   string // Pass, Suspect or NotJudged
 	Reason  string // for the verdict on the optimum
+	Cause   string // what the failures suggest, together; "" where none fails
 	PValue  float64
 	Tests   []Test
 	// Untested are the experts that the tests leave out.
@@ -74,9 +79,9 @@ type Certificate struct {
 
 // Judge puts tests and evidence together.
 //
-// The model passes where every test does, at [Level]. The optimum passes where
-// they do at [Doubt]: a local optimum merges experts, which the tests would see.
-// Where they do not it passes
+// The model passes where every test does, at [Level], and is not judged where there
+// are none. The optimum passes where they do at [Doubt]: most local optima merge
+// experts, which the tests would see. Where they do not it passes
 //
 //   - if three starts agree on it and the robust tests pass, since then it is the
 //     noise that is not as assumed, or
@@ -84,6 +89,9 @@ type Certificate struct {
 //     unseen optimum with a basin that matters is improbable.
 func Judge(tests []Test, e Evidence) *Certificate {
 	c := &Certificate{Optimum: Pass, Model: Pass, PValue: 1, Tests: tests}
+	if len(tests) == 0 {
+		c.Model = NotJudged
+	}
 	robust := 1.0 // the smallest of the robust tests
 	m := float64(len(tests))
 	for i := range tests {
@@ -102,44 +110,66 @@ func Judge(tests []Test, e Evidence) *Certificate {
 	return c
 }
 
-// causes are what the failure of each test suggests.
+const (
+	fewCause   = "k too small" // a failure of any test may come from that
+	noiseCause = "noise that is not Gaussian or not of equal variance"
+)
+
+// causes are what the failure of each test suggests besides fewCause.
 var causes = map[string]string{
-	testResiduals:          "k too small, or noise that is not Gaussian or not of equal variance",
-	testNonlinearity:       "another nonlinearity, or k too small",
-	testGate:               "a gate that is not linear in its features, or k too small",
-	testHeteroscedasticity: "k too small, or noise whose variance depends on the features",
-	testInteractions:       "k too small, or experts or a gate that are not linear in their features",
+	testResiduals:          noiseCause,
+	testNonlinearity:       "another nonlinearity",
+	testGate:               "a gate that is not linear in its features",
+	testHeteroscedasticity: "noise whose variance depends on the features",
+	testInteractions:       "experts that are not linear in their features",
 }
 
-// noiseCause is the cause where nothing but the residuals' shape is amiss.
-const noiseCause = "noise that is not Gaussian or not of equal variance"
-
+// explain says what the failures suggest: each cause once, and where nothing
+// but the residuals' shape is amiss the noise alone.
 func (c *Certificate) explain(robust bool) {
+	var all []string
 	for i := range c.Tests {
 		t := &c.Tests[i]
 		if t.Verdict == Pass {
 			continue
 		}
-		t.Cause = causes[t.Name]
 		if robust {
 			t.Cause = noiseCause
+			c.Cause = noiseCause
+			continue
 		}
+		all = append(all, causes[t.Name])
+		t.Cause = fewCause + ", or " + causes[t.Name]
+	}
+	if len(all) > 0 {
+		c.Cause = strings.Join(append([]string{fewCause}, all...), ", or ")
 	}
 }
 
 func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
 	agreement := fmt.Sprintf("%d of %d starts agree on it", e.Agreeing, e.Starts)
-	unseen := e.Unseen(unseenShare)
-	improbable := fmt.Sprintf("the probability of a better one that %.0f %% of starts would reach is %.2g", 100*unseenShare, unseen)
+	improbable := fmt.Sprintf("a better one that %.0f %% of starts would reach has a probability of %.2g", 100*unseenShare, e.Unseen(unseenShare))
 	switch {
 	case c.PValue >= Doubt:
-		c.Reason = "the residuals show no sign of merged experts"
+		c.Reason = "no sign of merged experts was seen, and " + e.foundNothing()
 	case e.Agreeing >= agreeingStarts && robust:
-		c.Reason = agreement + ", and the tests that do not depend on the noise's shape pass"
-	case e.Agreeing >= agreeingStarts && unseen <= unseenLevel:
-		c.Reason = agreement + "; " + improbable
+		c.Reason = e.foundNothing() + "; the tests that do not depend on the noise's shape pass"
+	case e.Agreeing >= agreeingStarts && e.Unseen(unseenShare) <= unseenLevel:
+		c.Reason = "the tests speak against it or the model, but " + e.foundNothing() + fmt.Sprintf(", and %d agree on it", e.Agreeing)
 	default:
 		c.Optimum = Suspect
-		c.Reason = fmt.Sprintf("the tests speak against it (p = %.2g) and %s; %s", c.PValue, agreement, improbable)
+		c.Reason = fmt.Sprintf("the tests speak against it (p = %.2g), and %s; %s", c.PValue, agreement, improbable)
 	}
+}
+
+// foundNothing says how much was tried.
+func (e Evidence) foundNothing() string {
+	return fmt.Sprintf("%s of %s found nothing better", plural(e.Starts, "start"), plural(e.Kinds, "kind"))
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

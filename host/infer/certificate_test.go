@@ -1,6 +1,11 @@
 package infer
 
-import "testing"
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
 
 func TestJudge(t *testing.T) {
 	tests := func(residuals, gate float64) []Test {
@@ -13,19 +18,19 @@ func TestJudge(t *testing.T) {
 		optimum, model string
 		cause          string // of the first test
 	}{
-		{"all pass, one start", tests(0.1, 0.02), Evidence{1, 1}, Pass, Pass, ""},
-		{"no tests", nil, Evidence{1, 1}, Pass, Pass, ""},
-		{"residuals fail, one start", tests(1e-9, 0.5), Evidence{1, 1}, Suspect, Suspect, noiseCause},
-		{"residuals fail, three agree", tests(1e-9, 0.5), Evidence{4, 3}, Pass, Suspect, noiseCause},
-		{"all fail, three agree", tests(1e-9, 1e-9), Evidence{4, 3}, Suspect, Suspect, causes[testResiduals]},
-		{"all fail, too few starts", tests(1e-9, 1e-9), Evidence{StartsWanted - 1, StartsWanted - 1}, Suspect, Suspect, causes[testResiduals]},
-		{"all fail, enough starts", tests(1e-9, 1e-9), Evidence{StartsWanted, 3}, Pass, Suspect, causes[testResiduals]},
-		{"all fail, few agree of many", tests(1e-9, 1e-9), Evidence{32, 2}, Suspect, Suspect, causes[testResiduals]},
-		{"at the level", tests(Level/2*1.001, 1), Evidence{1, 1}, Suspect, Pass, ""},
-		{"at the doubt", tests(Doubt/2*1.001, 1), Evidence{1, 1}, Pass, Pass, ""},
-		{"doubt, residuals alone, three agree", tests(Doubt/2*0.999, 1), Evidence{4, 3}, Pass, Pass, ""},
-		{"doubt, three agree", tests(1, Doubt/2*0.999), Evidence{4, 3}, Suspect, Pass, ""},
-		{"below the level", tests(Level/2*0.999, 1), Evidence{1, 1}, Suspect, Suspect, noiseCause},
+		{"all pass, one start", tests(0.1, 0.02), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Pass, Pass, ""},
+		{"no tests", nil, Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Pass, NotJudged, ""},
+		{"residuals fail, one start", tests(1e-9, 0.5), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Suspect, Suspect, noiseCause},
+		{"residuals fail, three agree", tests(1e-9, 0.5), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Pass, Suspect, noiseCause},
+		{"all fail, three agree", tests(1e-9, 1e-9), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Suspect, Suspect, fewCause + ", or " + noiseCause},
+		{"all fail, too few starts", tests(1e-9, 1e-9), Evidence{Starts: StartsWanted - 1, Kinds: 1, Agreeing: StartsWanted - 1}, Suspect, Suspect, fewCause + ", or " + noiseCause},
+		{"all fail, enough starts", tests(1e-9, 1e-9), Evidence{Starts: StartsWanted, Kinds: 1, Agreeing: 3}, Pass, Suspect, fewCause + ", or " + noiseCause},
+		{"all fail, few agree of many", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 2}, Suspect, Suspect, fewCause + ", or " + noiseCause},
+		{"at the level", tests(Level/2*1.001, 1), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Suspect, Pass, ""},
+		{"at the doubt", tests(Doubt/2*1.001, 1), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Pass, Pass, ""},
+		{"doubt, residuals alone, three agree", tests(Doubt/2*0.999, 1), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Pass, Pass, ""},
+		{"doubt, three agree", tests(1, Doubt/2*0.999), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Suspect, Pass, ""},
+		{"below the level", tests(Level/2*0.999, 1), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Suspect, Suspect, noiseCause},
 	} {
 		got := Judge(c.tests, c.evidence)
 		if got.Optimum != c.optimum || got.Model != c.model {
@@ -33,6 +38,44 @@ func TestJudge(t *testing.T) {
 		}
 		if len(got.Tests) > 0 && got.Tests[0].Cause != c.cause {
 			t.Errorf("%s: cause %q, want %q", c.name, got.Tests[0].Cause, c.cause)
+		}
+	}
+}
+
+// TestCauseIsSaidOnce: what five failures suggest, together.
+func TestCauseIsSaidOnce(t *testing.T) {
+	var tests []Test
+	for _, name := range []string{testResiduals, testNonlinearity, testGate, testHeteroscedasticity, testInteractions} {
+		tests = append(tests, Test{Name: name, PValue: 1e-9, Robust: name != testResiduals})
+	}
+	got := Judge(tests, Evidence{Starts: 1, Kinds: 1, Agreeing: 1}).Cause
+	for _, cause := range append(slices.Collect(maps.Values(causes)), fewCause) {
+		if strings.Count(got, cause) != 1 {
+			t.Errorf("%q is said %d times: %s", cause, strings.Count(got, cause), got)
+		}
+	}
+}
+
+// TestReasons: a pass says what was not seen and how much was tried, not that
+// the optimum is the best.
+func TestReasons(t *testing.T) {
+	pass := []Test{{Name: testResiduals, PValue: 0.5}}
+	for _, c := range []struct {
+		tests []Test
+		e     Evidence
+		want  string
+	}{
+		{pass, Evidence{Starts: 8, Kinds: 3, Agreeing: 3}, "no sign of merged experts was seen, and 8 starts of 3 kinds found nothing better"},
+		{pass, Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, "no sign of merged experts was seen, and 1 start of 1 kind found nothing better"},
+		{[]Test{{Name: testResiduals, PValue: 1e-9}}, Evidence{Starts: 4, Kinds: 2, Agreeing: 3},
+			"4 starts of 2 kinds found nothing better; the tests that do not depend on the noise's shape pass"},
+		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 16, Kinds: 2, Agreeing: 3},
+			"the tests speak against it or the model, but 16 starts of 2 kinds found nothing better, and 3 agree on it"},
+		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 1, Kinds: 1, Agreeing: 1},
+			"the tests speak against it (p = 1e-09), and 1 of 1 starts agree on it; a better one that 25 % of starts would reach has a probability of 0.56"},
+	} {
+		if got := Judge(c.tests, c.e).Reason; got != c.want {
+			t.Errorf("%+v: %s, want %s", c.e, got, c.want)
 		}
 	}
 }

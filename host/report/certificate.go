@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,17 +20,14 @@ func verdicts(c *fitted.Certificate) []string {
 	}
 }
 
-// modelReason says what the tests found, and what their pattern suggests.
+// modelReason says what the tests found, what that suggests, and whom they left out.
 func modelReason(c *fitted.Certificate) string {
-	var causes []string
-	for _, t := range c.Tests {
-		if t.Cause != "" && !slices.Contains(causes, t.Cause) {
-			causes = append(causes, t.Cause)
-		}
+	reason := "no test could be made"
+	if len(c.Tests) > 0 {
+		reason = fmt.Sprintf("p = %.2g", c.PValue)
 	}
-	reason := fmt.Sprintf("p = %.2g", c.PValue)
-	if len(causes) > 0 {
-		reason += ", which suggests " + strings.Join(causes, "; or ")
+	if c.Cause != "" {
+		reason += ", which suggests " + c.Cause
 	}
 	for _, u := range c.Untested {
 		reason += fmt.Sprintf("; expert %d was not tested, having %.0f rows for %s", u.Expert, u.Rows, plural(u.Coefficients, "coefficient"))
@@ -57,7 +53,7 @@ func badges(c *fitted.Certificate) (out []map[string]string) {
 	}
 	for _, v := range [][2]string{{"optimum", c.Optimum}, {"model", c.Model}} {
 		class := "good"
-		if v[1] != infer.Pass {
+		if v[1] == infer.Suspect {
 			class = "bad"
 		}
 		out = append(out, map[string]string{"Class": class, "Text": v[0] + " " + v[1]})
@@ -74,7 +70,7 @@ func certificateSection(c *fitted.Certificate) (section, bool) {
 	s := section{
 		Title: "Certificate",
 		Reading: strings.Join(verdicts(c), " ") + " Each test adds up terms whose mean is 0 if the model is right; p is the probability of a sum " +
-			"as far from 0. A fit stuck below the best optimum has merged experts, and fails them.",
+			"as far from 0. A fit that merged experts fails them; a better optimum that does not part merged experts can go unseen.",
 	}
 	if len(c.Tests) > 0 {
 		s.Tables = []table{asTable(tests(c))}

@@ -41,7 +41,7 @@ func TestText(t *testing.T) {
 		RegressorIntercepts: []float64{0.1, 0.2}, GatingIntercepts: []float64{0.3}, Sigma: fitted.Sigma{0.001, 0.02},
 	}
 	per.Fit.Certificate = &fitted.Certificate{
-		Optimum: "suspect", Model: "suspect", PValue: 1.25e-9, Reason: "the tests fail and 2 of 32 starts agree on it",
+		Optimum: "suspect", Model: "suspect", PValue: 1.25e-9, Reason: "the tests fail and 2 of 32 starts agree on it", Cause: "k too small",
 		Tests: []fitted.CertificateTest{
 			{Name: "residuals", Statistic: 69.1, DF: 5, PValue: 1.25e-10, Verdict: "suspect", Cause: "k too small"},
 			{Name: "gate", Statistic: 2.3, DF: 4, PValue: 0.68, Verdict: "pass"},

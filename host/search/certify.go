@@ -27,10 +27,7 @@ const exactNoise = 1e-6
 // Certify judges the optimum best, one of all. Where it cannot the certificate
 // is nil and the note says why.
 func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate) (c *infer.Certificate, note string, err error) {
-	evidence := infer.Evidence{
-		Starts:   Count(all, func(c *Candidate) bool { return !c.Degenerate && !c.Failed() }),
-		Agreeing: Count(all, func(c *Candidate) bool { return c.Agrees }),
-	}
+	evidence := evidenceOf(all)
 	for i := range best.Params.K {
 		if best.Params.SigmaOf(i) < exactNoise*p.RMS() {
 			c = infer.Judge(nil, evidence)
@@ -54,6 +51,20 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	c = infer.Judge(tests, evidence)
 	c.Untested = untested
 	return c, "", nil
+}
+
+// evidenceOf is what these starts are evidence of.
+func evidenceOf(all []*Candidate) infer.Evidence {
+	e := infer.Evidence{Agreeing: Count(all, func(c *Candidate) bool { return c.Agrees })}
+	kinds := map[string]bool{}
+	for _, c := range all {
+		if !c.Degenerate && !c.Failed() {
+			e.Starts++
+			kinds[c.Kind] = true
+		}
+	}
+	e.Kinds = len(kinds)
+	return e
 }
 
 // ByProportion returns the experts' proportions and the permutation that puts
