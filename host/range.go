@@ -75,6 +75,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	}
 	best := asked.chosen.Model
 	best.Fit.Selection = asked.chosen.Selection
+	warnOfEdge(best, from, to)
 	best.Fit.EigengapK, err = e.EigengapK(p)
 	return best, err
 }

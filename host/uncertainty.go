@@ -48,7 +48,11 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return infinite(groups, q) && groups[q.Index] == q.Index
 	})
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
-		note(none.Reason)
+		if none.Singular {
+			warn(m, "no standard errors: %s", none.Reason)
+		} else {
+			note(none.Reason)
+		}
 		return nil
 	}
 	if err != nil {

@@ -59,6 +59,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if err := uncertainty(ctx, m, p, out, order, cfg.Robust); err != nil {
 		return nil, err
 	}
+	if err := warnOfTooMany(ctx, m, p, out, order); err != nil {
+		return nil, err
+	}
 	if cfg.Truth != nil {
 		r, err := fitted.Compare(m.Params(), cfg.Truth)
 		if err != nil {

@@ -164,6 +164,9 @@ type Fit struct {
 	// within 0.01 of its supremum as they grow. Absent where there are none.
 	Separation []Separation `json:"separation,omitempty"`
 
+	// Warnings are what speaks against relying on the result as it stands.
+	Warnings []string `json:"warnings,omitempty"`
+
 	Certificate     *Certificate     `json:"certificate"`      // null where there is none: see the notes
 	MomentsEstimate *MomentsEstimate `json:"moments_estimate"` // null where none was made
 	Notes           []string         `json:"notes"`            // what the fit could not use, and what it did instead

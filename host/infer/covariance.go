@@ -52,7 +52,10 @@ func decrementAllowed(p int, rows float64, kinks []float64) float64 {
 }
 
 // NoneError says why there is no covariance.
-type NoneError struct{ Reason string }
+type NoneError struct {
+	Reason   string
+	Singular bool // the data do not determine all parameters
+}
 
 func (e *NoneError) Error() string { return e.Reason }
 
@@ -85,9 +88,9 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	n := l.Dim()
 	switch {
 	case n == 0:
-		return nil, &NoneError{"no parameter is free"}
+		return nil, &NoneError{Reason: "no parameter is free"}
 	case n > MaxParameters || !l.Dense():
-		return nil, &NoneError{fmt.Sprintf("%d parameters are too many to invert their information", n)}
+		return nil, &NoneError{Reason: fmt.Sprintf("%d parameters are too many to invert their information", n)}
 	}
 	h, score := mat.NewSymDense(n, nil), make([]float64, n)
 	if err := l.Information(ctx, h, score, p, kinks); err != nil {
@@ -101,7 +104,7 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 		}
 	}
 	if len(left) == 0 {
-		return nil, &NoneError{"no parameter has a finite optimum"}
+		return nil, &NoneError{Reason: "no parameter has a finite optimum"}
 	}
 	h, score = submatrix(h, left), subvector(score, left)
 	v, err := inverse(h)
@@ -112,7 +115,7 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	n = len(left)
 	s := mat.NewVecDense(n, score)
 	if d := mat.Inner(s, v, s); !(d <= decrementAllowed(n, l.Rows(), kinks)) {
-		return nil, &NoneError{fmt.Sprintf("the likelihood is not at a maximum there: a Newton step would move the parameters by up to %.2g standard errors", math.Sqrt(d))}
+		return nil, &NoneError{Reason: fmt.Sprintf("the likelihood is not at a maximum there: a Newton step would move the parameters by up to %.2g standard errors", math.Sqrt(d))}
 	}
 	if kind == Robust {
 		m := mat.NewSymDense(whole, nil)
@@ -163,7 +166,7 @@ func inverse(h *mat.SymDense) (*mat.SymDense, error) {
 	scale := make([]float64, n)
 	for i := range scale {
 		if scale[i] = 1 / math.Sqrt(h.At(i, i)); !(scale[i] > 0) || math.IsInf(scale[i], 0) {
-			return nil, &NoneError{"the information is not positive definite: a parameter cannot be told from the data"}
+			return nil, &NoneError{"the information is not positive definite: a parameter cannot be told from the data", true}
 		}
 	}
 	scaled, v := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
@@ -174,13 +177,13 @@ func inverse(h *mat.SymDense) (*mat.SymDense, error) {
 	}
 	var chol mat.Cholesky
 	if !chol.Factorize(scaled) {
-		return nil, &NoneError{"the information is not positive definite: some combination of the parameters cannot be told from the data"}
+		return nil, &NoneError{"the information is not positive definite: some combination of the parameters cannot be told from the data", true}
 	}
 	if c := chol.Cond(); !(c < maxCondition) {
-		return nil, &NoneError{fmt.Sprintf("the information is singular to working precision (condition number %.2g)", c)}
+		return nil, &NoneError{fmt.Sprintf("the information is singular to working precision (condition number %.2g)", c), true}
 	}
 	if err := chol.InverseTo(v); err != nil {
-		return nil, &NoneError{"the information cannot be inverted: " + err.Error()}
+		return nil, &NoneError{Reason: "the information cannot be inverted: " + err.Error()}
 	}
 	for i := range n {
 		for j := i; j < n; j++ {
@@ -221,11 +224,11 @@ func (c *Covariance) check() error {
 	for i := range c.Parameters {
 		for j := range c.Parameters {
 			if !numeric.Finite(c.Matrix.At(i, j)) {
-				return &NoneError{"the covariance is out of the range of float64"}
+				return &NoneError{Reason: "the covariance is out of the range of float64"}
 			}
 		}
 		if c.Matrix.At(i, i) < 0 {
-			return &NoneError{"the covariance is not positive"}
+			return &NoneError{Reason: "the covariance is not positive"}
 		}
 	}
 	return nil

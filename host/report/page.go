@@ -46,6 +46,7 @@ func Page(w io.Writer, m *fitted.Model, d *Diagnosis, settings []Setting) error 
 		"Good":     m.Fit.Converged,
 		"Badges":   badges(m.Fit.Certificate),
 		"Truth":    m.Truth,
+		"Warnings": m.Fit.Warnings,
 		"Notes":    m.Fit.Notes,
 		"Legend":   legend(m),
 		"Sections": sections(m, d),

@@ -33,6 +33,9 @@ func Text(w io.Writer, m *fitted.Model) error {
 	for _, line := range verdicts(m.Fit.Certificate) {
 		fmt.Fprintln(out, line)
 	}
+	for _, warning := range m.Fit.Warnings {
+		fmt.Fprintf(out, "Warning: %s.\n", warning)
+	}
 	if a := m.Approximation; a != nil {
 		lo, hi := a.Value.Range()
 		fmt.Fprintf(out, "Values of %s by a native approximation on %.6g <= z < %.6g: relative error at most %.2g, of its derivative %.2g.\n",

@@ -40,6 +40,7 @@ func TestText(t *testing.T) {
 		Kind: "robust", Regressors: [][]float64{{0.01, 0.00002, 0}, {1.234, 5e5, 0.0351}}, Gating: [][]float64{{0.1, 0.25, 123}},
 		RegressorIntercepts: []float64{0.1, 0.2}, GatingIntercepts: []float64{0.3}, Sigma: fitted.Sigma{0.001, 0.02},
 	}
+	per.Fit.Warnings = []string{"k may be too large: expert 2 has 9 rows for 4 coefficients"}
 	per.Fit.Certificate = &fitted.Certificate{
 		Optimum: "suspect", Model: "suspect", PValue: 1.25e-9, Reason: "the tests fail and 2 of 32 starts agree on it", Cause: "k too small",
 		Tests: []fitted.CertificateTest{

@@ -1,0 +1,80 @@
+package host
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/search"
+)
+
+// TestWarningsOfTooManyExperts: of parameters as given, on 400 rows, whether an
+// expert of few rows and two that are nearly equal are named.
+func TestWarningsOfTooManyExperts(t *testing.T) {
+	g := groupDesign{act: ident, k: 2, d: 3, n: 400, sigma: 0.3}
+	src, _ := g.draw(t, 1)
+	_, p, err := load(t.Context(), g.act, src, Config{K: 3, Noise: PerExpert{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name        string
+		proportions []float64
+		first, last float64 // the first coefficients of experts 2 and 3; expert 1 has 1
+		noise       float64 // of expert 2; the others' is 0.3
+		want        []string
+	}{
+		{"none", []float64{0.5, 0.3, 0.2}, 0, -1, 0.3, nil},
+		{"few rows", []float64{0.6, 0.37, 0.03}, 0, -1, 0.3, []string{"expert 3 has 12 rows for 3 coefficients"}},
+		{"nearly equal", []float64{0.5, 0.3, 0.2}, 0.9, -1, 0.3, []string{"experts 1 and 2 are nearly equal"}},
+		{"equal but for the noise", []float64{0.5, 0.3, 0.2}, 0.9, -1, 0.6, nil},
+		{"both", []float64{0.6, 0.37, 0.03}, 0, 0.1, 0.3, []string{"expert 3 has 12 rows", "experts 2 and 3 are nearly equal"}},
+	} {
+		q := model.NewParams(3, 3)
+		q.Regressors[0], q.Regressors[3], q.Regressors[6] = 1, c.first, c.last
+		q.Sigma = []float64{0.3, c.noise, 0.3}
+		m := &fitted.Model{Proportions: c.proportions}
+		m.SetParams(q)
+		out := &outcome{best: &search.Candidate{Params: q}, joint: true}
+		if err := warnOfTooMany(t.Context(), m, p, out, []int{0, 1, 2}); err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Fit.Warnings) != len(c.want) {
+			t.Errorf("%s: %q, want %q", c.name, m.Fit.Warnings, c.want)
+			continue
+		}
+		for i, w := range c.want {
+			if !strings.HasPrefix(m.Fit.Warnings[i], "k may be too large: "+w) {
+				t.Errorf("%s: %q, want %q", c.name, m.Fit.Warnings[i], w)
+			}
+		}
+	}
+}
+
+// TestWarningAtTheEdgeOfARange: of two experts, with ranges of k that end and begin
+// at the best, and one that holds it inside.
+func TestWarningAtTheEdgeOfARange(t *testing.T) {
+	g := groupDesign{act: ident, k: 2, d: 3, n: 600, sigma: 0.2}
+	src, _ := g.draw(t, 1)
+	for _, c := range []struct {
+		from, to int
+		want     string // "" for none
+	}{
+		{1, 2, "k = 2, the largest that was fitted"},
+		{2, 3, "k = 2, the smallest that was fitted"},
+		{1, 3, ""},
+		{2, 2, ""},
+	} {
+		m, err := FitRange(t.Context(), g.act, src, c.from, c.to, Config{Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		edge := func(w string) bool { return strings.HasPrefix(w, "k = ") }
+		at := slices.IndexFunc(m.Fit.Warnings, edge)
+		if c.want == "" && at >= 0 || c.want != "" && (at < 0 || !strings.HasPrefix(m.Fit.Warnings[at], c.want)) {
+			t.Errorf("k from %d to %d: %q, want %q", c.from, c.to, m.Fit.Warnings, c.want)
+		}
+	}
+}
