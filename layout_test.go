@@ -37,9 +37,10 @@ var imports = map[string][]string{
 	"internal/shown":             {},
 	"internal/textfile":          {},
 	"internal/tablefile":         {},
-	"internal/pluginproc":        {"sdk", "internal/numeric", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
+	"internal/sandbox":           {"golang.org/x/sys"},
+	"internal/pluginproc":        {"sdk", "internal/numeric", "internal/sandbox", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
 
-	"internal/pluginproc/plugintest": {},
+	"internal/pluginproc/plugintest": {"golang.org/x/sys"},
 
 	"plugins/identity":  {"sdk", "sdk/gauss"},
 	"plugins/leakyrelu": {"sdk", "sdk/gauss"},
@@ -72,7 +73,7 @@ var imports = map[string][]string{
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", gonum},
-	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/wire", "internal/atomicfile",
+	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "solver", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",
@@ -100,7 +101,7 @@ var onlyIn = map[string][]string{
 	goPlugin:             {"internal/wire", "sdk/serve", "internal/pluginproc"},                  // the protocol stays
 	grpc:                 {"internal/wire", "internal/wire/activationpb", "internal/pluginproc"}, // behind them
 	"os/exec":            {"internal/pluginproc", "internal/pluginproc/plugintest"},              // nothing else starts a process
-	"net":                {"internal/wire"},                                                      // or opens a connection
+	"net":                {"internal/wire", "internal/pluginproc/plugintest"},                    // or opens a connection
 }
 
 // forbidden says what is wrong with a package's import of another, or "".

@@ -26,12 +26,14 @@ type activationFlags struct {
 type limitFlags struct {
 	timeout time.Duration
 	maxRSS  int64 // MiB
+	sandbox string
 }
 
 // register adds --plugin-timeout and --plugin-max-rss to cmd.
 func (f *limitFlags) register(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "plugin-timeout", catalog.DefaultCallTimeout, "the longest that a call of a plugin may take, of at most 65536 values")
-	cmd.Flags().Int64Var(&f.maxRSS, "plugin-max-rss", catalog.DefaultMaxRSS>>20, "the memory that a plugin may use, in `MiB`")
+	cmd.Flags().Int64Var(&f.maxRSS, "plugin-max-rss", catalog.DefaultMaxRSS>>20, "the memory that a plugin's processes may use together, in `MiB`")
+	cmd.Flags().StringVar(&f.sandbox, "sandbox", string(catalog.SandboxDefault), "what confines a plugin's process: `default`, as far as the kernel can; strict, wholly or it does not start; or off")
 }
 
 // check refuses limits that are none.
@@ -42,6 +44,9 @@ func (f *limitFlags) check() error {
 	if f.maxRSS <= 0 || f.maxRSS > math.MaxInt64>>20 {
 		return usagef("--plugin-max-rss %d: want a number of MiB above 0", f.maxRSS)
 	}
+	if _, err := catalog.ParseSandbox(f.sandbox); err != nil {
+		return usagef("--sandbox: %w", err)
+	}
 	return nil
 }
 
@@ -49,7 +54,7 @@ func (f *limitFlags) check() error {
 // call may take as long to start.
 func (f *limitFlags) within(c catalog.Catalog) catalog.Catalog {
 	c.StartTimeout = max(catalog.DefaultStartTimeout, f.timeout)
-	c.CallTimeout, c.MaxRSS = f.timeout, f.maxRSS<<20
+	c.CallTimeout, c.MaxRSS, c.Sandbox = f.timeout, f.maxRSS<<20, catalog.Sandbox(f.sandbox)
 	return c
 }
 

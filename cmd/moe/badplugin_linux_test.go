@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // badplugins builds the plugin with every fault and draws the data that the
@@ -262,7 +264,7 @@ var faults = []fault{
 	{mode: "unavailable", says: "Eval: it closed the connection.*after 3 restarts"},
 	{mode: "panics", says: "Eval: it says .*boom"},
 	{mode: "crash", says: "Eval: it ended: exit status 4, and did so again after 3 restarts"},
-	{mode: "dies-always", says: "it ended: exit status 5, and did so again after 3 restarts"},
+	{mode: "dies-always", flags: []string{"--sandbox", "off"}, says: "it ended: exit status 5, and did so again after 3 restarts"},
 	{mode: "crash-in-goroutine", says: "Eval: it ended: exit status 2.*last printed: .*lost a thread"},
 	{mode: "null-pointer", says: "Eval: it ended: exit status 2.*nil pointer"},
 	{mode: "hang", says: "Eval: no answer within 2s; it hangs, or needs more time"},
@@ -390,17 +392,16 @@ func TestBadManners(t *testing.T) {
 		mode, like string
 		flags      []string
 	}
-	exact := []string{"--exact-activation"}
+	counts := []string{"--sandbox", "off"} // for they count their deaths in a file
+	exact := []string{"--sandbox", "off", "--exact-activation"}
 	list := []manners{
 		{"floods-stderr", "double", nil}, {"floods-stdout", "double", nil}, {"log-line-trap", "double", nil},
 		{"wont-stop", "double", nil}, {"child", "double", nil}, {"children", "double", nil}, {"stdin", "double", nil},
 		{"floods-broker", "double", nil}, {"slow", "double", nil}, {"leaves-fifo", "double", nil},
 		{"litters", "double", nil}, {"immortal", "double", nil},
-		{"dies-once", "relu", nil}, {"dies-thrice", "relu", nil},
+		{"leaves-group", "double", nil}, {"terminal", "double", nil},
+		{"dies-once", "relu", counts}, {"dies-thrice", "relu", counts},
 		{"dies-once", "relu", exact}, {"dies-thrice", "relu", exact},
-	}
-	if !namespaces() {
-		list = slices.DeleteFunc(list, func(m manners) bool { return m.mode == "children" })
 	}
 	want := make(map[string]string)
 	model := func(t *testing.T, m manners) string {
@@ -430,16 +431,6 @@ func TestBadManners(t *testing.T) {
 			t.Errorf("the model is not that of %s:\n%s", m.like, got)
 		}
 	})
-}
-
-// namespaces reports whether this user can make PID namespaces.
-func namespaces() bool {
-	cmd := exec.Command("/bin/true")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
-	if os.Getuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-	}
-	return cmd.Run() == nil
 }
 
 // TestPluginKilled kills the plugin in the middle of a fit, from outside.
@@ -626,4 +617,105 @@ func TestVerifyFarOut(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, `"warning": "Eval at z = 1000 is NaN`) {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
+}
+
+// TestSandboxFlag: the sandbox is chosen by name, verify says how whole it is, and a
+// fit is the same in each.
+func TestSandboxFlag(t *testing.T) {
+	s := newStage(t, "relu")
+	if code, _, stderr, _ := s.run(t, s.fit("--sandbox", "loose")...); code != exitUsage || !strings.Contains(stderr, `--sandbox: no sandbox "loose"; there are default, strict and off`) {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	models := map[string]string{}
+	for _, mode := range []string{"default", "off"} {
+		if code, _, stderr, _ := s.run(t, s.fit("--sandbox", mode)...); code > 1 {
+			t.Errorf("%s: exit code %d: %s", mode, code, stderr)
+		}
+		models[mode] = s.read(t, "model.json")
+	}
+	if models["default"] != models["off"] {
+		t.Error("another model without the sandbox")
+	}
+	code, stdout, stderr, _ := s.run(t, verifyCommand(s)...)
+	if code != 0 || strings.Count(stdout, "\nsandbox: ") != 1 {
+		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	whole := strings.Contains(stdout, "sandbox: whole")
+	code, _, stderr, _ = s.run(t, validateCommand(s, "--sandbox", "strict")...)
+	if whole && code != 0 || !whole && (code != exitPlugin || !strings.Contains(stderr, "the sandbox is not whole here")) {
+		t.Errorf("a sandbox that is whole: %v; strict: exit code %d: %s", whole, code, stderr)
+	}
+}
+
+// TestNoTerminal: a plugin that writes to the terminal of its user finds none.
+func TestNoTerminal(t *testing.T) {
+	s := newStage(t, "terminal")
+	master, name := openTerminal(t)
+	defer master.Close()
+	slave, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.plugin+".tty", []byte(name), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stdout, stderr := s.command(t, t.Context(), validateCommand(s)...)
+	cmd.Stdin = slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	if code := exitOf(cmd.Run()); code > 1 {
+		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	slave.WriteString("the end")
+	slave.Close()
+	var seen []byte
+	for buf := make([]byte, 256); !bytes.Contains(seen, []byte("the end")); {
+		n, err := master.Read(buf)
+		if err != nil {
+			break
+		}
+		seen = append(seen, buf[:n]...)
+	}
+	if string(seen) != "the end" {
+		t.Errorf("on the terminal stands %q", seen)
+	}
+}
+
+// openTerminal returns the master of a new terminal, and the name of its slave.
+func openTerminal(t *testing.T) (master *os.File, name string) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, fmt.Sprintf("/dev/pts/%d", n)
+}
+
+// TestStoppedHost stops a fit, as Ctrl-Z does, for longer than a call of its plugin
+// may take: it goes on when it is woken.
+func TestStoppedHost(t *testing.T) {
+	s := newStage(t, "slow")
+	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--plugin-timeout", "500ms")...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		waitFor(t, "the plugin", func() bool { return len(s.processes()) > 0 })
+		time.Sleep(150 * time.Millisecond)
+		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatalf("the fit was over before it was stopped: %v", err)
+		}
+		time.Sleep(1200 * time.Millisecond)
+		cmd.Process.Signal(syscall.SIGCONT)
+	}
+	if code := exitOf(cmd.Wait()); code > 1 {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	s.checkLeft(t)
 }

@@ -128,12 +128,14 @@ func newPluginTrustCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust PATH",
 		Short: "Record a plugin's checksum, so that it may run",
-		Long: `Records the sha256 of the file in your own store of trusted plugins, and then
-runs it to add the name, version and parameters that it gives itself and a
-fingerprint of its values.
+		Long: `Runs the file and records its sha256 in your own store of trusted plugins, with
+the name, version and parameters that it gives itself and fingerprints of its
+values.
 
-A trusted plugin is a program that runs with your rights. Of a script only the
-script is recorded, not its interpreter nor what it imports.
+A trusted plugin is a program that runs in a sandbox (--sandbox) and can read what
+you can read. Of a script the script and its interpreter are recorded, which it
+must name by its path; not what it imports. Of a program its dynamic libraries
+are not. What these do is done before values are compared.
 
 With --lock the plugin is also pinned in moe.lock in the working directory.
 Where there is such a file, no plugin runs but those that it lists, and of them

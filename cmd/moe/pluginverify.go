@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +61,8 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer plugin.Close()
-	v := verification{Plugin: newVerifiedPlugin(plugin), Groups: verify(ctx, plugin)}
+	sandbox := sandboxInfo{f.activation.limits.sandbox, append([]string{}, plugin.Unconfined()...)}
+	v := verification{Plugin: newVerifiedPlugin(plugin), Sandbox: sandbox, Groups: verify(ctx, plugin)}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -86,12 +88,29 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 // verification is the JSON of moe plugin verify.
 type verification struct {
 	Plugin  pluginInfo    `json:"plugin"`
+	Sandbox sandboxInfo   `json:"sandbox"`
 	Groups  []verifyGroup `json:"checks"`
 	Valid   bool          `json:"valid"`
 	Reasons []string      `json:"reasons"`
 	OK      bool          `json:"ok"`
 
 	verdict *solver.Validation // nil where the plugin has failed
+}
+
+// sandboxInfo says what the plugin was confined by.
+type sandboxInfo struct {
+	Mode    string   `json:"mode"`
+	Missing []string `json:"missing"` // what the kernel does not have, and what follows
+}
+
+func (s sandboxInfo) String() string {
+	switch {
+	case s.Mode == string(catalog.SandboxOff):
+		return "sandbox: off"
+	case len(s.Missing) == 0:
+		return "sandbox: whole"
+	}
+	return "sandbox: not whole here: " + strings.Join(s.Missing, "; ")
 }
 
 // verifyGroup is what was found about one subject: the family, or a member.
@@ -193,6 +212,7 @@ func (v *verification) print(cmd *cobra.Command, p *catalog.Plugin) error {
 func (v *verification) text(w io.Writer, p *catalog.Plugin) error {
 	fmt.Fprintf(w, "%s: activation %s, version %s, sha256 %s\n",
 		shown.Names([]any{v.Plugin.Source, v.Plugin.Name, orDash(v.Plugin.Version), orDash(v.Plugin.SHA256)})...)
+	fmt.Fprintln(w, v.Sandbox)
 	for _, g := range v.Groups {
 		fmt.Fprintf(w, "\n%s\n", g.Subject)
 		for _, f := range g.Findings {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gatedlearning/moe/internal/claims"
+	"github.com/gatedlearning/moe/internal/sandbox"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -33,6 +34,20 @@ const (
 	DefaultMaxRSS       = 4 << 30
 )
 
+// Sandbox says how much there has to be of what confines a plugin's process:
+// docs/sandbox.md says what that is.
+type Sandbox = sandbox.Mode
+
+// The sandboxes.
+const (
+	SandboxDefault = sandbox.Default // what the kernel has
+	SandboxStrict  = sandbox.Strict  // all of it, or the plugin does not start
+	SandboxOff     = sandbox.Off     // no more than limits on time and memory
+)
+
+// ParseSandbox returns the sandbox of that name.
+func ParseSandbox(name string) (Sandbox, error) { return sandbox.Parse(name) }
+
 // Catalog knows where trust is recorded and what plugins may use up. The zero
 // value is the user's own catalog with the default limits.
 type Catalog struct {
@@ -50,9 +65,12 @@ type Catalog struct {
 	// CallTimeout bounds every call, of at most 65,536 values; 0 means
 	// DefaultCallTimeout.
 	CallTimeout time.Duration
-	// MaxRSS bounds the resident memory of a plugin's process in bytes, not of
-	// its children; 0 means DefaultMaxRSS. It is looked at 20 times a second.
+	// MaxRSS bounds the resident memory of a plugin's processes together, in
+	// bytes; 0 means DefaultMaxRSS. It is looked at 20 times a second.
 	MaxRSS int64
+	// Sandbox says how much of the sandbox a plugin runs in there has to be; "" is
+	// SandboxDefault.
+	Sandbox Sandbox
 	// RunUntrusted makes Open run files that are not trusted. It is for a user
 	// who has asked for just that.
 	RunUntrusted bool
@@ -72,10 +90,11 @@ type Plugin struct {
 	// Family is the family that Activation is a member of.
 	Family sdk.Family
 
-	source string
-	sha256 string
-	close  func()
-	once   sync.Once
+	source  string
+	sha256  string
+	missing func() []string
+	close   func()
+	once    sync.Once
 }
 
 // Source returns "built-in", or the path of the plugin's file.
@@ -85,13 +104,23 @@ func (p *Plugin) Source() string { return p.source }
 // built-in.
 func (p *Plugin) SHA256() string { return p.sha256 }
 
+// Unconfined says what of the sandbox the plugin's process does without because
+// the kernel does not have it, and what it can do therefore; nil where there is
+// nothing missing, for a built-in, and where the sandbox is off.
+func (p *Plugin) Unconfined() []string {
+	if p.missing == nil {
+		return nil
+	}
+	return p.missing()
+}
+
 // Recheck asks a plugin again for values that it gave at first. One that has
 // become another function since is a [*FaultError]: what was computed with it is
 // worth nothing. Between the beginning and the end the same is asked at
 // intervals; host.Fit asks before it returns.
 func (p *Plugin) Recheck(ctx context.Context) error { return claims.Recheck(ctx, p.Activation) }
 
-// Close ends the plugin's process and everything in its process group, within
+// Close ends the plugin's process and everything in its session, within
 // three seconds whatever state they are in. A built-in has none. Close may be
 // called more than once.
 func (p *Plugin) Close() error {

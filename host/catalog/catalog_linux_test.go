@@ -422,3 +422,80 @@ func TestTrustIsWhole(t *testing.T) {
 		t.Errorf("afterwards: %+v", records)
 	}
 }
+
+// TestInterpreter: a script runs by the interpreter that it was trusted with, and
+// not by one that is looked for.
+func TestInterpreter(t *testing.T) {
+	c := testCatalog(t)
+	dir := t.TempDir()
+	interpreter := filepath.Join(dir, "interpreter")
+	plugintest.Copy(t, interpreter, "/bin/sh")
+	good := plugintest.Install(t, "relu")
+	script := filepath.Join(dir, "script")
+	write := func(first string) {
+		t.Helper()
+		if err := os.WriteFile(script, []byte("#!"+first+"\nexec "+good+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var untrusted *UntrustedError
+	write("/usr/bin/env sh")
+	if _, err := c.Trust(t.Context(), script); !errors.As(err, &untrusted) || !strings.Contains(err.Error(), "PATH") {
+		t.Errorf("env: %v", err)
+	}
+	write(interpreter)
+	r, err := c.Trust(t.Context(), script)
+	if err != nil || r.Interpreter == nil || r.Interpreter.Path != interpreter || len(r.Interpreter.SHA256) != 64 {
+		t.Fatalf("%+v, %v", r.Interpreter, err)
+	}
+	open := func() error {
+		p, err := c.Open(t.Context(), script, nil)
+		if err == nil {
+			p.Close()
+		}
+		return err
+	}
+	if err := open(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(interpreter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(interpreter, append(data, 0), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); !errors.As(err, &untrusted) || !strings.Contains(err.Error(), "its interpreter has changed since it was trusted, and it was not run") {
+		t.Errorf("another interpreter: %v", err)
+	}
+	r.Interpreter = nil // as recorded before
+	if err := c.record(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); err != nil {
+		t.Errorf("an old record: %v", err)
+	}
+}
+
+// TestRefusedUnread: a file that is too large is refused before it is copied, and a
+// configuration directory that depends on where one is before it is used.
+func TestRefusedUnread(t *testing.T) {
+	c := testCatalog(t)
+	path := filepath.Join(t.TempDir(), "large")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Truncate(3<<30), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var fault *FaultError // which tells the size, as nobody can who has stopped to copy at a GiB
+	if _, err := c.Open(t.Context(), path, nil); !errors.As(err, &fault) || !strings.Contains(err.Error(), "it has 3072 MiB, and 1024 are allowed") {
+		t.Errorf("3 GiB: %v", err)
+	}
+	t.Setenv("MOE_CONFIG_DIR", "config")
+	var untrusted *UntrustedError
+	if _, err := (Catalog{}).Trusted(); !errors.As(err, &untrusted) || !strings.Contains(err.Error(), "want an absolute path") {
+		t.Errorf("a relative directory: %v", err)
+	}
+}

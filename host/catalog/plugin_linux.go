@@ -45,7 +45,7 @@ func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (
 		return nil, err
 	}
 	family = c.family(context.WithoutCancel(ctx), s, path) // every call has a deadline of its own
-	return &Plugin{Activation: act, Family: family, source: path, sha256: img.SHA256(), close: s.Close}, nil
+	return &Plugin{Activation: act, Family: family, source: path, sha256: img.SHA256(), missing: s.Missing, close: s.Close}, nil
 }
 
 // family returns the family of the plugin shown. What its members say of their
@@ -102,6 +102,9 @@ func (c Catalog) trusted(shown string, img *pluginproc.Image) (Record, error) {
 		return Record{}, &UntrustedError{shown, fmt.Sprintf("it has changed since it was trusted and was not run (sha256 %s, was %s); if you trust the new one: moe plugin trust %s",
 			img.SHA256(), records[i].SHA256, shown)}
 	}
+	if err := sameInterpreter(shown, img, records[i].Interpreter); err != nil {
+		return Record{}, err
+	}
 	return records[i], lock(c.Lock).allows(shown, img.SHA256())
 }
 
@@ -116,7 +119,10 @@ func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
 		return Record{}, err
 	}
 	r := Record{Path: img.Path(), SHA256: img.SHA256()}
-	if _, err := c.Trusted(); err != nil {
+	if _, err = c.Trusted(); err == nil {
+		r.Interpreter, err = interpreterOf(path, img)
+	}
+	if err != nil {
 		img.Close()
 		return Record{}, err
 	}
@@ -165,5 +171,7 @@ func (c Catalog) limits() pluginproc.Limits {
 		Start: cmp.Or(c.StartTimeout, DefaultStartTimeout),
 		Call:  cmp.Or(c.CallTimeout, DefaultCallTimeout),
 		RSS:   cmp.Or(c.MaxRSS, DefaultMaxRSS),
+
+		Sandbox: cmp.Or(c.Sandbox, SandboxDefault),
 	}
 }

@@ -18,16 +18,23 @@ import (
 // Record is one entry of the trust store: a file, as it was when it was
 // trusted, and what it then said about itself.
 type Record struct {
-	Path        string      `json:"path"`   // absolute, without symbolic links
-	SHA256      string      `json:"sha256"` // of the file, in hexadecimal
-	Name        string      `json:"name,omitempty"`
-	Version     string      `json:"version,omitempty"`
-	Protocol    int         `json:"protocol,omitempty"`
-	Parameters  []Parameter `json:"parameters,omitempty"`
-	Fingerprint string      `json:"fingerprint,omitempty"` // of g with the default parameters
+	Path        string       `json:"path"`   // absolute, without symbolic links
+	SHA256      string       `json:"sha256"` // of the file, in hexadecimal
+	Name        string       `json:"name,omitempty"`
+	Version     string       `json:"version,omitempty"`
+	Protocol    int          `json:"protocol,omitempty"`
+	Interpreter *Interpreter `json:"interpreter,omitempty"` // of a script
+	Parameters  []Parameter  `json:"parameters,omitempty"`
+	Fingerprint string       `json:"fingerprint,omitempty"` // of g with the default parameters
 	// WideFingerprint is the same with the tails. Records from before it was kept
 	// have none, and are compared without.
 	WideFingerprint string `json:"wide_fingerprint,omitempty"`
+}
+
+// Interpreter is the program that runs a script.
+type Interpreter struct {
+	Path   string `json:"path"` // absolute, without symbolic links
+	SHA256 string `json:"sha256"`
 }
 
 // Parameter is an [sdk.Param] in the trust store.
@@ -65,11 +72,14 @@ func (c Catalog) Store() (string, error) {
 	dir := c.Dir
 	if dir == "" {
 		dir = os.Getenv("MOE_CONFIG_DIR")
+		if dir != "" && !filepath.IsAbs(dir) {
+			return "", &UntrustedError{storeName, fmt.Sprintf("MOE_CONFIG_DIR is %q: want an absolute path, for what is trusted must not depend on where a command is run", dir)}
+		}
 	}
 	if dir == "" {
 		config, err := os.UserConfigDir()
 		if err != nil {
-			return "", fmt.Errorf("no directory for the trust store: %w; set MOE_CONFIG_DIR", err)
+			return "", &UntrustedError{storeName, fmt.Sprintf("no directory for the trust store: %v; set MOE_CONFIG_DIR", err)}
 		}
 		dir = filepath.Join(config, "moe")
 	}
@@ -82,7 +92,7 @@ func (c Catalog) Store() (string, error) {
 func (c Catalog) Trusted() ([]Record, error) {
 	path, err := c.Store()
 	if err != nil {
-		return nil, &UntrustedError{Path: storeName, Reason: err.Error()}
+		return nil, err
 	}
 	records, err := readStore(path)
 	if err != nil {

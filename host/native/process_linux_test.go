@@ -96,3 +96,44 @@ func median(v []float64) float64 {
 	slices.Sort(v)
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
+
+// BenchmarkSandbox compares the fit of n = 1e5, d = 10, k = 3 through a ReLU's
+// process in the default sandbox with the same fit without, the two turn by turn,
+// starts included. It reports the median of their ratio. With -benchtime 10x it
+// runs 10 pairs.
+func BenchmarkSandbox(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "moe-plugin-relu")
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/gatedlearning/moe/plugins/relu/moe-plugin-relu").CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	builtin, err := catalog.Open(b.Context(), "relu", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	src := inMemory(b, builtin.Activation, 100_000)
+	run := func(sandbox catalog.Sandbox) float64 {
+		began := time.Now()
+		plugin, err := catalog.Catalog{Dir: b.TempDir(), RunUntrusted: true, Sandbox: sandbox}.Open(b.Context(), path, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer plugin.Close()
+		m, err := host.Fit(b.Context(), plugin.Activation, src, host.Config{K: 3, Approximate: true})
+		if err != nil || !m.Fit.Converged {
+			b.Fatal(m, err)
+		}
+		return time.Since(began).Seconds()
+	}
+	var ratio, off []float64
+	for i := 0; b.Loop(); i++ {
+		var with, without float64
+		if i%2 == 0 {
+			with, without = run(catalog.SandboxDefault), run(catalog.SandboxOff)
+		} else {
+			without, with = run(catalog.SandboxOff), run(catalog.SandboxDefault)
+		}
+		ratio, off = append(ratio, with/without), append(off, without)
+	}
+	b.ReportMetric(median(off)*1e3, "ms/fit-off")
+	b.ReportMetric(median(ratio), "ratio")
+}

@@ -3,12 +3,13 @@ package pluginproc
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gatedlearning/moe/internal/sandbox"
 )
 
 // Image is a copy of a plugin's file in memory that nothing can change any
@@ -23,9 +24,14 @@ type Image struct {
 // maxImage bounds the size of a plugin's file.
 const maxImage = 1 << 30
 
+var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxImage>>20)
+
 // NewImage copies, seals and hashes an open file. The file's name is the first
 // argument of the plugin, which thereby knows where it lies.
 func NewImage(f *os.File) (*Image, error) {
+	if info, err := f.Stat(); err == nil && info.Size() > maxImage {
+		return nil, fmt.Errorf("it has %d MiB, and %d are allowed", info.Size()>>20, maxImage>>20)
+	}
 	copied, err := sealedCopy(f)
 	if err != nil {
 		return nil, err
@@ -44,18 +50,28 @@ func (i *Image) Path() string { return i.path }
 // SHA256 returns the checksum of the copy in hexadecimal.
 func (i *Image) SHA256() string { return i.sha256 }
 
+// Head returns the beginning of the copy, as much as the kernel reads of a
+// script's first line.
+func (i *Image) Head() ([]byte, error) {
+	head := make([]byte, 256)
+	n, err := i.file.ReadAt(head, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return head[:n], err
+}
+
 // Close frees the copy.
 func (i *Image) Close() error { return i.file.Close() }
 
 func sealedCopy(src io.Reader) (*os.File, error) {
-	fd, err := memfd()
+	dst, err := sandbox.Executable("moe-plugin", nil)
 	if err != nil {
 		return nil, fmt.Errorf("no memory for a copy of it: %w", err)
 	}
-	dst := os.NewFile(uintptr(fd), "plugin")
 	n, err := io.Copy(dst, io.LimitReader(src, maxImage+1))
 	if err == nil && n > maxImage {
-		err = fmt.Errorf("it is larger than %d bytes", maxImage)
+		err = errTooLarge
 	}
 	if err == nil {
 		_, err = unix.FcntlInt(dst.Fd(), unix.F_ADD_SEALS,
@@ -66,15 +82,4 @@ func sealedCopy(src io.Reader) (*os.File, error) {
 		return nil, err
 	}
 	return dst, nil
-}
-
-// memfd creates a file in memory that may be executed; kernels before 6.3 do
-// not know the flag that says so.
-func memfd() (int, error) {
-	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate("moe-plugin", flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) {
-		fd, err = unix.MemfdCreate("moe-plugin", flags)
-	}
-	return fd, err
 }

@@ -2,6 +2,7 @@ package pluginproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gatedlearning/moe/internal/sandbox"
 	"github.com/gatedlearning/moe/internal/wire"
 )
 
@@ -23,6 +25,8 @@ const (
 	// endGrace is how long a plugin may take to end after its output or its
 	// connection has.
 	endGrace = 200 * time.Millisecond
+	// noTimeout is longer than any plugin runs.
+	noTimeout = 10000 * time.Hour
 )
 
 // process is a running plugin.
@@ -48,17 +52,17 @@ func start(ctx context.Context, img *Image, shown string, limits Limits) (*proce
 	p.manager = plugin.NewClient(p.config(img, shown, limits))
 	connected := make(chan error, 1)
 	go func() { connected <- p.connect() }()
+	patience, done := patient(ctx, limits.Start)
+	defer done()
 	var hung bool
 	select {
 	case err = <-connected:
-	case <-ctx.Done():
+	case <-patience.Done():
+		hung = ctx.Err() == nil
 		p.abort()
-		<-connected
-		err = ctx.Err()
-	case <-time.After(limits.Start):
-		hung = true
-		p.abort()
-		err = <-connected
+		if err = <-connected; !hung {
+			err = ctx.Err()
+		}
 	}
 	if err == nil && !hung {
 		return p, nil
@@ -71,7 +75,7 @@ func start(ctx context.Context, img *Image, shown string, limits Limits) (*proce
 }
 
 func (p *process) config(img *Image, shown string, limits Limits) *plugin.ClientConfig {
-	p.runner = newRunner(img, shown, limits.RSS)
+	p.runner = newRunner(img, shown, limits)
 	return &plugin.ClientConfig{
 		HandshakeConfig: wire.Handshake(),
 		Plugins:         plugin.PluginSet{wire.Name: wire.Plugin{}},
@@ -82,6 +86,7 @@ func (p *process) config(img *Image, shown string, limits Limits) *plugin.Client
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		AutoMTLS:         true,
 		SkipHostEnv:      true,
+		StartTimeout:     noTimeout, // start has a deadline
 		SyncStdout:       &p.runner.words,
 		SyncStderr:       &p.runner.words,
 		Logger:           hclog.NewNullLogger(),
@@ -98,12 +103,17 @@ func (p *process) config(img *Image, shown string, limits Limits) *plugin.Client
 	}
 }
 
-// deadline puts a deadline on every call, go-plugin's own among them.
+// deadline puts a deadline on every call, go-plugin's own among them. It counts
+// time in which the host runs; see [patient].
 func deadline(d time.Duration) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		ctx, cancel := context.WithTimeout(ctx, d)
+		ctx, cancel := patient(ctx, d)
 		defer cancel()
-		return invoke(ctx, method, req, reply, cc, opts...)
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if err != nil && impatient(ctx) {
+			return status.Error(codes.DeadlineExceeded, errImpatient.Error())
+		}
+		return err
 	}
 }
 
@@ -148,6 +158,18 @@ func (p *process) stop() {
 	p.dir.remove()
 }
 
+// whyNot says why a plugin could not be executed.
+func whyNot(err error) string {
+	staged := (*sandbox.StatusError)(nil)
+	switch {
+	case !errors.As(err, &staged):
+		return fmt.Sprintf("it cannot be executed: %v", err)
+	case staged.Exec():
+		return fmt.Sprintf("it cannot be executed: %v", staged.Err)
+	}
+	return fmt.Sprintf("its sandbox cannot be made: %v", staged)
+}
+
 // startFault says why a plugin did not start, from what it printed and how it
 // ended rather than from the library's error.
 func (p *process) startFault(shown string, err error, hung bool, limit time.Duration) error {
@@ -155,9 +177,12 @@ func (p *process) startFault(shown string, err error, hung bool, limit time.Dura
 	r := p.runner
 	switch {
 	case !r.runs():
-		reason = "it cannot be executed: " + reason
+		if refused := (*unconfinedError)(nil); errors.As(err, &refused) {
+			return &FaultError{Plugin: shown, Call: "start", Reason: refused.Error(), Advice: "--sandbox default goes without"}
+		}
+		reason = whyNot(err)
 	case r.exceeded() != nil:
-		reason = r.exceeded().Error()
+		reason = r.exceeded().reason
 	case hung:
 		reason = fmt.Sprintf("it did not answer within %v", limit)
 	case r.refusal() != nil:

@@ -18,18 +18,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gatedlearning/moe/internal/sandbox"
 	"github.com/gatedlearning/moe/internal/wire"
 )
 
 // runner runs a plugin's image for go-plugin, which knows it as a
 // runner.Runner. What go-plugin does not do is done here: the plugin's
-// standard input is empty, its environment a short list, its process group its
-// own; it dies with the host; what it prints is always read, and only a proper
-// first line reaches go-plugin.
+// standard input is empty, its environment a short list, its session its own, in
+// a sandbox; it dies with the host; what it prints is always read, and only a
+// proper first line reaches go-plugin.
 type runner struct {
 	image     *Image
 	shown     string // the file's path as the user wrote it
-	maxRSS    int64  // bytes
+	limits    Limits
 	env       []string
 	socketDir string
 
@@ -45,16 +46,22 @@ type runner struct {
 	close sync.Once
 
 	mu     sync.Mutex
-	pid    int        // 0 before it runs
+	pid    int // 0 before it runs
+	pidfd  int // of the process, for as long as it is not reaped
+	kernel sandbox.Kernel
 	killed bool       // by us
-	excess error      // why, if it was for what it did
+	excess *excess    // why, if it was for what it did
 	pipes  []*os.File // our ends of its pipes
 }
 
-// In the plugin the image and the lifeline have these file descriptors.
+// In the plugin the image and the lifeline have these file descriptors. What
+// follows is for the stage alone, and closed when the plugin runs.
 const (
 	imageFD    = 3
 	lifelineFD = 4
+	stageFD    = 5
+	statusFD   = 6
+	rulesetFD  = 7
 )
 
 // passEnv are the variables that a plugin inherits: where programs and homes
@@ -62,8 +69,8 @@ const (
 var passEnv = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ"}
 
 // newRunner prepares to run img.
-func newRunner(img *Image, shown string, maxRSS int64) *runner {
-	return &runner{image: img, shown: shown, maxRSS: maxRSS, lineDone: make(chan struct{}), drained: make(chan struct{}), done: make(chan struct{})}
+func newRunner(img *Image, shown string, limits Limits) *runner {
+	return &runner{image: img, shown: shown, limits: limits, pidfd: -1, lineDone: make(chan struct{}), drained: make(chan struct{}), done: make(chan struct{})}
 }
 
 // setUp takes what go-plugin wants in the plugin's environment, and the
@@ -119,36 +126,16 @@ func (r *runner) Start(context.Context) error {
 		io.Copy(&r.words, errR)
 	}()
 	go r.check(line, pass)
-	go r.watchMemory()
+	go r.watch()
 	return nil
 }
 
-// watchMemory ends a plugin whose resident memory exceeds maxRSS.
-func (r *runner) watchMemory() {
-	const interval = 50 * time.Millisecond
-	statm := "/proc/" + r.ID() + "/statm"
-	for !r.ended(interval) {
-		data, err := os.ReadFile(statm)
-		if err != nil {
-			return
-		}
-		fields := strings.Fields(string(data))
-		if len(fields) < 2 {
-			return
-		}
-		pages, err := strconv.ParseInt(fields[1], 10, 64)
-		if err == nil && pages*int64(os.Getpagesize()) > r.maxRSS {
-			r.mu.Lock()
-			r.excess = fmt.Errorf("it used more than %d MiB of memory and was ended", r.maxRSS>>20)
-			r.mu.Unlock()
-			r.kill()
-			return
-		}
-	}
-}
+// excess is why a plugin was ended for what it did, and what to do; "" where the
+// fault is its own.
+type excess struct{ reason, advice string }
 
 // exceeded returns what the plugin did that it was ended for, or nil.
-func (r *runner) exceeded() error {
+func (r *runner) exceeded() *excess {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.excess
@@ -156,21 +143,18 @@ func (r *runner) exceeded() error {
 
 // hold starts the plugin and waits for its end, on a thread of its own: the
 // parent-death signal is sent when the thread that forked ends, so this one may
-// not end first. What is left of the process group dies before the plugin is
-// reaped, while its process id cannot yet be another's.
+// not end first. What is left of the session dies before the plugin is reaped,
+// while its process id cannot yet be another's.
 func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd, err := r.start(stdout, stderr, lifeline, unix.CLONE_NEWPID)
-	if err != nil && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL)) {
-		cmd, err = r.start(stdout, stderr, lifeline, 0)
-	}
+	cmd, err := r.start(stdout, stderr, lifeline)
 	if err != nil {
 		started <- err
 		return
 	}
 	pid := cmd.Process.Pid
-	dismiss := guard(pid)
+	dismiss := r.guard(pid)
 	r.run(pid)
 	started <- nil
 	for {
@@ -179,40 +163,74 @@ func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 			break
 		}
 	}
-	unix.Kill(-pid, unix.SIGKILL)
-	dismiss()
 	r.mu.Lock() // no kill between the reaping and the note of it
 	defer r.mu.Unlock()
+	r.killSession()
+	dismiss()
 	cmd.Wait()
+	unix.Close(r.pidfd)
 	r.state = cmd.ProcessState
 	close(r.done)
 }
 
-// guard starts a shell that kills the process group when the host has gone: a
-// plugin can refuse the parent-death signal and the lifeline, and where there
-// are no PID namespaces neither ends its children. Where there is no shell
-// there is no guard. The returned function ends it.
-func guard(group int) (dismiss func()) {
+// guard starts a program that kills the plugin when the host has gone: a plugin
+// can refuse the parent-death signal and the lifeline. Should the guard itself be
+// killed, the plugin ends. The returned function ends it.
+func (r *runner) guard(pid int) (dismiss func()) {
+	cmd, alive, err := startGuard(pid, r.pidfd)
+	if err != nil {
+		return func() {}
+	}
+	dismissed := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		select {
+		case <-dismissed:
+		default:
+			r.end(excess{"the process that ends it with its host was killed, and so it was ended", ""})
+		}
+	}()
+	return func() {
+		close(dismissed)
+		cmd.Process.Kill()
+		alive.Close()
+		// Its end is not waited for under the lock that the goroutine may want.
+	}
+}
+
+// startGuard starts a guard of the process. It lives until the returned pipe ends.
+func startGuard(pid, pidfd int) (*exec.Cmd, *os.File, error) {
+	program, err := sandbox.Executable("moe-guard", sandbox.NewGuard(pid))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer program.Close()
 	read, write, err := os.Pipe()
 	if err != nil {
-		return func() {}
+		return nil, nil, err
 	}
-	cmd := exec.Command("/bin/sh", "-c", `read line; kill -9 -"$0"`, strconv.Itoa(group))
-	cmd.Stdin = read // a pipe of its own, which the plugin cannot hold open
-	cmd.Env = []string{}
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	err = cmd.Start()
-	read.Close()
+	defer read.Close()
+	target, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		write.Close()
-		return func() {}
+		return nil, nil, err
 	}
-	return func() {
-		cmd.Process.Kill()
-		cmd.Wait()
+	handle := os.NewFile(uintptr(target), "pidfd")
+	defer handle.Close()
+	cmd := &exec.Cmd{
+		Path:        "/proc/self/fd/4",
+		Args:        []string{"moe-guard"},
+		Env:         []string{},
+		Dir:         "/",
+		Stdin:       read, // a pipe of its own, which the plugin cannot hold open
+		ExtraFiles:  []*os.File{handle, program},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := cmd.Start(); err != nil {
 		write.Close()
+		return nil, nil, err
 	}
+	return cmd, write, nil
 }
 
 // run notes that the plugin runs, and ends it if it was killed before it did.
@@ -221,13 +239,33 @@ func (r *runner) run(pid int) {
 	defer r.mu.Unlock()
 	r.pid = pid
 	if r.killed {
-		unix.Kill(-pid, unix.SIGKILL)
+		r.killSession()
 	}
 }
 
-// start forks with the clone flags given. In a PID namespace of its own the
-// plugin takes every descendant with it, those that left its group included.
-func (r *runner) start(stdout, stderr, lifeline *os.File, clone uintptr) (*exec.Cmd, error) {
+// start starts the plugin in a session of its own, which takes the terminal away,
+// and in the sandbox. In a PID namespace it takes every descendant with it, those
+// that left the session included.
+func (r *runner) start(stdout, stderr, lifeline *os.File) (*exec.Cmd, error) {
+	k := sandbox.Running()
+	k.Namespaces = true
+	k = r.limits.without(k)
+	cmd, err := r.startOn(k, stdout, stderr, lifeline)
+	if k.Namespaces && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL)) {
+		k.Namespaces = false
+		cmd, err = r.startOn(k, stdout, stderr, lifeline)
+	}
+	return cmd, err
+}
+
+// startOn is start with what k has.
+func (r *runner) startOn(k sandbox.Kernel, stdout, stderr, lifeline *os.File) (*exec.Cmd, error) {
+	r.mu.Lock()
+	r.kernel = k
+	r.mu.Unlock()
+	if missing := k.Missing(); r.limits.Sandbox == sandbox.Strict && len(missing) > 0 {
+		return nil, &unconfinedError{missing}
+	}
 	cmd := &exec.Cmd{
 		Path:       "/proc/self/fd/" + strconv.Itoa(imageFD),
 		Args:       []string{r.image.path},
@@ -237,17 +275,77 @@ func (r *runner) start(stdout, stderr, lifeline *os.File, clone uintptr) (*exec.
 		Stderr:     stderr,
 		ExtraFiles: []*os.File{r.image.file, lifeline},
 		SysProcAttr: &syscall.SysProcAttr{
-			Setpgid:    true,
-			Pdeathsig:  syscall.SIGKILL,
-			Cloneflags: clone,
+			Setsid:    true,
+			Pdeathsig: syscall.SIGKILL,
+			PidFD:     &r.pidfd,
 		},
 	}
-	if clone != 0 && os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	if k.Namespaces {
+		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID
+		if os.Geteuid() != 0 {
+			cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+		}
 	}
-	return cmd, cmd.Start()
+	if r.limits.Sandbox == sandbox.Off || !k.Seccomp && k.Landlock == 0 {
+		return cmd, cmd.Start()
+	}
+	return cmd, r.startStaged(cmd, k)
+}
+
+// startStaged starts the plugin by a stage that puts the sandbox in force.
+func (r *runner) startStaged(cmd *exec.Cmd, k sandbox.Kernel) error {
+	files := sandbox.Files{Image: imageFD, Stage: stageFD, Status: statusFD, Ruleset: -1}
+	var ruleset *os.File
+	if k.Landlock > 0 {
+		var err error
+		if ruleset, err = sandbox.NewRuleset(k, r.socketDir); err != nil {
+			return err
+		}
+		defer ruleset.Close()
+		files.Ruleset = rulesetFD
+	}
+	program, err := sandbox.Executable("moe-stage", sandbox.NewStage(k, files, r.limits.RSS))
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	cmd.Path = "/proc/self/fd/" + strconv.Itoa(stageFD)
+	cmd.ExtraFiles = append(cmd.ExtraFiles, program, write)
+	if ruleset != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, ruleset)
+	}
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		return err
+	}
+	if err := sandbox.ReadStatus(read); err != nil {
+		cmd.Wait()
+		unix.Close(r.pidfd)
+		return err
+	}
+	return nil
+}
+
+// unconfinedError refuses to start a plugin without what a strict sandbox has.
+type unconfinedError struct{ missing []string }
+
+func (e *unconfinedError) Error() string {
+	return "the sandbox is not whole here: " + strings.Join(e.missing, "; ")
+}
+
+// confinement returns what the plugin's sandbox is made of.
+func (r *runner) confinement() sandbox.Kernel {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kernel
 }
 
 // check passes the first line on to go-plugin if it is a handshake as we want
@@ -303,8 +401,8 @@ func (r *runner) Wait(context.Context) error {
 	return errors.New(r.state.String())
 }
 
-// Kill ends the plugin and its process group, waiting at most a second, and
-// closes its output, which a process that left the group may still hold open.
+// Kill ends the plugin and its session, waiting at most a second, and closes its
+// output, which a process that left the session may still hold open.
 // A plugin that does not run yet ends as soon as it does.
 func (r *runner) Kill(context.Context) error {
 	if !r.kill() {
@@ -312,6 +410,7 @@ func (r *runner) Kill(context.Context) error {
 	}
 	r.ended(time.Second)
 	r.close.Do(func() {
+		r.drain()
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, p := range r.pipes {
@@ -321,17 +420,47 @@ func (r *runner) Kill(context.Context) error {
 	return nil
 }
 
-// kill ends the process group and reports whether there is one.
+// kill ends the plugin's session and reports whether there is one.
 func (r *runner) kill() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.ended(0) {
 		r.killed = true
 		if r.pid != 0 {
-			unix.Kill(-r.pid, unix.SIGKILL)
+			r.killSession()
 		}
 	}
 	return r.pid != 0
+}
+
+// end ends a plugin for a reason that is told.
+func (r *runner) end(why excess) {
+	r.mu.Lock()
+	if r.excess == nil {
+		r.excess = &why
+	}
+	r.mu.Unlock()
+	r.kill()
+}
+
+// killSession kills the process, wherever it has gone, its group, and where no
+// namespace ends with it those that left the group but not the session. The
+// caller holds mu, and the process has not been reaped.
+func (r *runner) killSession() {
+	unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0)
+	unix.Kill(-r.pid, unix.SIGKILL)
+	if r.kernel.Namespaces {
+		return
+	}
+	for range 3 { // one that was forking may have come too late for the first
+		members := session(r.pid)
+		if len(members) == 0 {
+			return
+		}
+		for _, pid := range members {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
 }
 
 // runs reports whether the plugin could be started.
@@ -400,12 +529,18 @@ func (r *runner) ended(d time.Duration) bool {
 // all that it wrote, unless somebody else holds its stderr open.
 func (r *runner) lastWords() string {
 	if r.runs() && r.ended(0) {
-		select {
-		case <-r.drained:
-		case <-time.After(endGrace):
-		}
+		r.drain()
 	}
 	return r.words.last()
+}
+
+// drain waits until all of the plugin's stderr has been read, or somebody else
+// holds it open.
+func (r *runner) drain() {
+	select {
+	case <-r.drained:
+	case <-time.After(endGrace):
+	}
 }
 
 // endedBy returns how the plugin ended, such as "exit status 2", or "" if it

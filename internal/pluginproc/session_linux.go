@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/gatedlearning/moe/internal/sandbox"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -24,8 +25,15 @@ const maxRestarts = 3
 type Limits struct {
 	Start time.Duration // from starting a plugin to its first reply
 	Call  time.Duration // every call, of at most 65,536 values
-	RSS   int64         // the resident memory of its process in bytes, not of its children
+	RSS   int64         // the resident memory of its session in bytes: its processes together
+
+	Sandbox sandbox.Mode // "" is the default
+
+	lacks sandbox.Lacks // for tests: what the kernel is to do without
 }
+
+// without returns k without what tests take away.
+func (l Limits) without(k sandbox.Kernel) sandbox.Kernel { return k.Without(l.lacks) }
 
 // Session is a plugin that is open: its process, and another one if that dies.
 type Session struct {
@@ -65,7 +73,18 @@ func Open(ctx context.Context, img *Image, shown string, limits Limits) (*Sessio
 // which judges the parameters.
 func (s *Session) Family() sdk.Family { return s.family }
 
-// Close ends the plugin's process and everything in its process group, within
+// Missing says what of the sandbox the plugin's process does without, and what it
+// can do therefore; nil where the sandbox is whole, or off.
+func (s *Session) Missing() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil || s.limits.Sandbox == sandbox.Off {
+		return nil
+	}
+	return s.proc.runner.confinement().Missing()
+}
+
+// Close ends the plugin's process and everything in its session, within
 // three seconds whatever state they are in. Calls that come later fail.
 func (s *Session) Close() {
 	s.mu.Lock()
@@ -223,7 +242,7 @@ func (s *Session) fault(proc *process, name string, err error) error {
 	}
 	var call *wire.CallError
 	if excess := proc.runner.exceeded(); excess != nil {
-		reason, advice = excess.Error(), "it leaks, or needs more (--plugin-max-rss)"
+		reason, advice = excess.reason, excess.advice
 	} else if errors.As(err, &call) {
 		reason = "it says " + quote(call.Message)
 		switch {

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 	"github.com/gatedlearning/moe/internal/wire"
 	pb "github.com/gatedlearning/moe/internal/wire/activationpb"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
@@ -307,6 +308,72 @@ var modes = map[string]func(){
 		child("child", false)
 		child("escaped", true)
 		serveDouble(nil)
+	},
+	"attacks": func() { // g(i) is 1 where the i-th attack succeeds
+		tried := map[float64]float64{}
+		serveDouble(func(z float64) float64 {
+			i := int(z)
+			if _, ok := tried[z]; !ok && i >= 0 && i < len(plugintest.Attacks) && z == float64(i) {
+				if plugintest.Attacks[i].Try(os.Args[0]) == nil {
+					tried[z] = 1
+				} else {
+					tried[z] = 0
+				}
+			}
+			return tried[z]
+		})
+	},
+	"leaves-group": func() { // kill(−pid) would find nobody
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Args = []string{filepath.Join(filepath.Dir(os.Args[0]), "child", "plugin-sleeper")}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if cmd.Start() == nil {
+			syscall.Setpgid(0, cmd.Process.Pid)
+		}
+		serveDouble(nil)
+	},
+	"terminal": func() {
+		for _, name := range []string{"/dev/tty", os.Args[0] + ".tty"} {
+			if link, err := os.ReadFile(name); err == nil && name != "/dev/tty" {
+				name = string(link)
+			}
+			if f, err := os.OpenFile(name, os.O_WRONLY, 0); err == nil {
+				f.WriteString("\x1b]0;owned\x07passphrase: ")
+				f.Close()
+			}
+		}
+		serveDouble(nil)
+	},
+	"threads": func() { // more than a session may have
+		serveDouble(func(z float64) float64 {
+			for range 1100 {
+				go func() {
+					runtime.LockOSThread()
+					time.Sleep(time.Hour)
+				}()
+			}
+			time.Sleep(time.Hour)
+			return z
+		})
+	},
+	"children-grow": func() { // of which none uses more than the plugin may
+		serveDouble(func(z float64) float64 {
+			for range 3 {
+				cmd := exec.Command("/proc/self/exe")
+				cmd.Args = []string{filepath.Join(filepath.Dir(os.Args[0]), "child", "plugin-60mib")}
+				cmd.Start()
+			}
+			time.Sleep(time.Hour)
+			return z
+		})
+	},
+	"60mib": func() {
+		page := make([]byte, 60<<20)
+		for i := range page {
+			page[i] = 1
+		}
+		time.Sleep(time.Hour)
+		runtime.KeepAlive(page)
 	},
 	"sleeper": func() { time.Sleep(time.Hour) },
 	"stdin": func() {
@@ -606,7 +673,7 @@ func child(name string, setsid bool) {
 	cmd.Args = []string{filepath.Join(filepath.Dir(os.Args[0]), name, "plugin-sleeper")}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
-	if err := cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil && !setsid { // which the sandbox refuses
 		panic(err)
 	}
 }
