@@ -141,7 +141,9 @@ func TestSurvivors(t *testing.T) {
 					if err := os.Mkdir(at, 0o755); err != nil {
 						t.Fatal(err)
 					}
-					plugintest.Copy(t, path, exe)
+					if os.Link(exe, path) != nil { // on another file system
+						plugintest.Copy(t, path, exe)
+					}
 					cmd := exec.Command(host, "-test.run=^TestHost$")
 					cmd.Env = []string{"PLUGIN_OF_HOST=" + path, "HOST_LACKS=" + lacks, "HOST_ENDS=" + end, "PATH=" + os.Getenv("PATH")}
 					cmd.Dir = "/"
