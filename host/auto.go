@@ -27,6 +27,8 @@ func (m Auto) check(Config) error {
 
 func (Auto) admit(dataset.Schema) error { return nil }
 
+func (Auto) order() int { return 4 }
+
 func (m Auto) mu() float64 { return cmp.Or(m.Mu, moment.DefaultMu) }
 
 func (m Auto) starts() int { return startsOr(m.Starts, search.DefaultStarts) }

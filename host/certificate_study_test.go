@@ -326,7 +326,7 @@ func fitInSteps(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := moment.Measure(t.Context(), p)
+	e, err := moment.Measure(t.Context(), p, moment.Want{Transform: moment.Polynomial})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -331,7 +331,7 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	}
 	out := map[string]string{"k": k, "program": program()}
 	values := map[string]any{
-		"activation": fitted.ActivationOf(p.Activation.Info()), "method": c.Method.Name(),
+		"activation": fitted.ActivationOf(p.Activation.Info()), "method": c.Method.Name(), "transform": c.Transform,
 		"seed": c.Seed, "intercept": c.Intercept, "gate": c.Gate.Name(), "noise": c.Noise.Name(), "sigma": p.Shape.Sigma,
 		"robust": c.Robust, "approximate": c.Approximate,
 		"features": p.Schema.Features, "target": p.Schema.Target, "weights": p.Schema.Weights,

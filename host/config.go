@@ -2,9 +2,11 @@ package host
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/internal/claims"
 )
@@ -18,6 +20,10 @@ type Config struct {
 	Gate           Gate     // nil is [Softmax]
 	Noise          Noise    // nil is [Shared]
 	ExpertFeatures []string // that the experts see; nil: all
+
+	// Transform says of what transforms of y the moment tensors are made; "" leaves
+	// it to the predicted errors, see [moment.Transform].
+	Transform Transform
 
 	Seed    uint64 // of everything random
 	Threads int    // 0: one per processor; the result does not depend on it
@@ -70,6 +76,18 @@ type PerExpert = problem.PerExpert
 // Noises lists the kinds of noise.
 func Noises() []Noise { return []Noise{Shared{}, PerExpert{}} }
 
+// Transform is that of the moment tensors: [Polynomial] or [Optimal].
+type Transform = moment.Transform
+
+// The transforms.
+const (
+	Polynomial = moment.Polynomial
+	Optimal    = moment.Optimal
+)
+
+// Transforms lists the transforms.
+func Transforms() []Transform { return moment.Transforms() }
+
 // MiniBatches says how methods [L2] and [L4] descend their loss.
 type MiniBatches = descent.MiniBatches
 
@@ -111,7 +129,28 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, c.Method.check(c)
+	return c, firstError(c.checkTransform(), c.Method.check(c))
+}
+
+func (c Config) checkTransform() error {
+	switch {
+	case c.Transform == "":
+		return nil
+	case !slices.Contains(Transforms(), c.Transform):
+		return refuse("transform = %q; there are %v", c.Transform, Transforms())
+	case c.Method.order() == 0:
+		return c.noEffect("transform", "auto, moments, spectral, l4")
+	}
+	return nil
+}
+
+// want is what the method wants of the moments. Those that make no use of tensors
+// get the polynomials, which cost no pass.
+func (c Config) want() moment.Want {
+	if c.Method.order() == 0 {
+		return moment.Want{Transform: Polynomial}
+	}
+	return moment.Want{Transform: c.Transform, Order: c.Method.order()}
 }
 
 // request is what the data are loaded for.

@@ -25,6 +25,8 @@ func (m EM) check(Config) error { return checkStarts(m.Starts) }
 
 func (EM) admit(dataset.Schema) error { return nil }
 
+func (EM) order() int { return 0 }
+
 func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
 	all := randomStarts(c.Config, startsOr(m.Starts, 8))
 	random := search.Random(p, e)

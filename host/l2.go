@@ -29,6 +29,8 @@ func (m L2) check(c Config) error {
 
 func (m L2) admit(s dataset.Schema) error { return noWeights(m, s) }
 
+func (L2) order() int { return 0 }
+
 func (m L2) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
 	all := randomStarts(c.Config, startsOr(m.Starts, 8))
 	record, notes, err := m.settings().Fit(ctx, p, e, all, c.Start, c.shows(StageDescent))

@@ -17,10 +17,11 @@ import (
 // projected gradient descent.
 type L4 struct {
 	MiniBatches
-	Mu     float64  // weight μ of L4 (002 Eq. 7); 0: 0.01
-	Lambda float64  // weight λ of the terms in T2 of L4; 0: 10
-	Ridge  *float64 // weight of ½‖A‖² in L4 (δ in 002 Eq. 7), at least 0; nil: 2
-	Radius float64  // bounds the gating vectors as that of [Moments] does; 0: 10
+	Penalty descent.Penalty // of the rows' size; "": that of 002 Eq. 7
+	Mu      float64         // weight μ of L4 (002 Eq. 7); 0: 0.01, or 1 with penalty norm
+	Lambda  float64         // weight λ of the penalty; 0: 10, or 5 with penalty norm
+	Ridge   *float64        // weight of ½‖A‖² in L4 (δ in 002 Eq. 7), at least 0; nil: 2, or none with penalty norm
+	Radius  float64         // bounds the gating vectors as that of [Moments] does; 0: 10
 }
 
 // defaultRadius is that of a gate that is descended.
@@ -30,7 +31,7 @@ const defaultRadius = 10
 func (L4) Name() string { return "l4" }
 
 func (m L4) settings() descent.L4 {
-	return descent.L4{MiniBatches: m.MiniBatches, Mu: m.Mu, Lambda: m.Lambda, Ridge: m.Ridge}
+	return descent.L4{MiniBatches: m.MiniBatches, Penalty: m.Penalty, Mu: m.Mu, Lambda: m.Lambda, Ridge: m.Ridge}
 }
 
 func (m L4) check(c Config) error {
@@ -38,6 +39,8 @@ func (m L4) check(c Config) error {
 }
 
 func (m L4) admit(s dataset.Schema) error { return noWeights(m, s) }
+
+func (L4) order() int { return 4 }
 
 func (m L4) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
 	if why := e.Unidentified(p); why != "" {

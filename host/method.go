@@ -13,7 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 )
 
-// Method is a way of fitting: [Auto], [Moments], [EM], [L2] or [L4]. Each carries
+// Method is a way of fitting: [Auto], [Moments], [Spectral], [EM], [L2] or [L4]. Each carries
 // its own settings; the zero value asks for their defaults.
 type Method interface {
 	// Name is what files and flags call it.
@@ -23,13 +23,15 @@ type Method interface {
 	check(c Config) error
 	// admit refuses data that the method cannot take.
 	admit(s dataset.Schema) error
+	// order is that of the tensor beside T2 that the method rests on; 0 for none.
+	order() int
 	// fit fits the problem; what it takes of c is the start, the way to show
 	// progress, and checkpoints.
 	fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error)
 }
 
 // Methods lists the methods.
-func Methods() []Method { return []Method{Auto{}, Moments{}, EM{}, L2{}, L4{}} }
+func Methods() []Method { return []Method{Auto{}, Moments{}, Spectral{}, EM{}, L2{}, L4{}} }
 
 // run is what a method is handed beside the problem and the evidence.
 type run struct {

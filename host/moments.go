@@ -33,21 +33,29 @@ func (m Moments) check(c Config) error {
 
 func (Moments) admit(dataset.Schema) error { return nil }
 
+func (Moments) order() int { return 4 }
+
 func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
 	c.show(StageMoments, 1, 2)
 	estimate, obstacle, err := moment.EstimateParams(ctx, p, e, cmp.Or(m.Mu, moment.DefaultMu))
 	if err != nil {
 		return nil, err
 	}
+	return fromTensors(ctx, p, estimate, obstacle, search.KindMoments, m.Radius, m)
+}
+
+// fromTensors is the outcome of a method that estimates the regressors from moment
+// tensors and fits the gate to them.
+func fromTensors(ctx context.Context, p *problem.Problem, estimate *moment.Estimate, obstacle, kind string, radius float64, m Method) (_ *outcome, err error) {
 	if estimate == nil {
 		return nil, refuse("there is no moment estimate: %s; method auto falls back to the likelihood", obstacle)
 	}
 	out := &outcome{estimate: estimate}
 	out.note(estimate.Notes...)
 	out.note(p.Inputs.Note())
-	candidate := &search.Candidate{Kind: search.KindMoments, Rows: p.N(), Agrees: true}
+	candidate := &search.Candidate{Kind: kind, Rows: p.N(), Agrees: true}
 	var held string
-	if candidate.Params, candidate.Run, held, err = gate(ctx, p, p.Shape.Adopt(estimate.Params), m.Radius); err != nil {
+	if candidate.Params, candidate.Run, held, err = gate(ctx, p, p.Shape.Adopt(estimate.Params), radius); err != nil {
 		return nil, err
 	}
 	if candidate.Failed() {

@@ -41,7 +41,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if s := cfg.Start; s != nil && (s.K < from || s.K > to || s.D != p.Shape.D) {
 		return nil, refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", s.K, s.D, from, to, p.Shape.D)
 	}
-	e, err := moment.Measure(ctx, p)
+	e, err := moment.Measure(ctx, p, cfg.want())
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	}
 	for k := from + len(asked.chosen.Selection); k <= to; k++ {
 		pk := p.With(k)
-		ek, err := e.With(pk)
+		ek, err := e.With(ctx, pk)
 		if err != nil {
 			return nil, err
 		}

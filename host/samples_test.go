@@ -25,7 +25,7 @@ import (
 
 // TestPredictedSampleSize holds solver.Noise.Samples against simulation: the
 // number of rows at which the median E_reg of the moment estimate over 40 data
-// sets of the papers' design is 0.01 lies within a factor 2.5 of the prediction.
+// sets of the papers' design is 0.01 lies, by either transform and from T̂3 or T̂4, within a factor 2.5 of the prediction.
 // E_reg is about a scaled χ² with one degree of freedom or more, so a median of 40
 // has a relative standard error of at most 0.37; the seeds are fixed.
 //
@@ -38,14 +38,20 @@ func TestPredictedSampleSize(t *testing.T) {
 	if n, err := strconv.Atoi(study); err == nil {
 		sets = n
 	}
+	four, three := moment.Want{Transform: moment.Polynomial}, moment.Want{Transform: moment.Polynomial, Order: 3}
+	least4, least3 := moment.Want{Transform: moment.Optimal}, moment.Want{Transform: moment.Optimal, Order: 3}
 	for _, c := range []struct {
 		family sdk.Family
 		k      int
+		want   moment.Want
 		study  bool
 	}{
-		{identity.Family, 2, false}, {identity.Family, 3, false},
-		{sigmoid.Family, 2, false}, {sigmoid.Family, 3, false},
-		{relu.Family, 2, false}, {relu.Family, 3, true},
+		{identity.Family, 2, four, false}, {identity.Family, 3, four, false},
+		{sigmoid.Family, 2, four, false}, {sigmoid.Family, 3, four, false},
+		{relu.Family, 2, four, false}, {relu.Family, 3, four, true},
+		{identity.Family, 2, three, false}, {relu.Family, 2, three, false}, {relu.Family, 3, three, true},
+		{identity.Family, 3, least4, false}, {relu.Family, 2, least4, false}, {relu.Family, 3, least4, true},
+		{identity.Family, 2, least3, false}, {relu.Family, 2, least3, false}, {relu.Family, 3, least3, false}, {sigmoid.Family, 3, least3, true},
 	} {
 		if c.study && study == "" {
 			continue
@@ -55,27 +61,35 @@ func TestPredictedSampleSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		predicted := predictedSize(t, act, c.k)
+		predicted := predictedSize(t, act, c.k, c.want)
 		sizes := []int{int(predicted / 2.5), int(predicted), int(2.5 * predicted)}
-		medians := medianErrors(t, act, c.k, sizes, sets)
-		t.Logf("%s, k = %d: predicted %.3g rows, found %.3g (median E_reg %.4f at %v rows; %v)",
-			c.family.Name, c.k, predicted, crossing(sizes, medians), medians, sizes, time.Since(start).Round(time.Millisecond))
+		medians := medianErrors(t, act, c.k, c.want, sizes, sets)
+		t.Logf("%s, k = %d, %v: predicted %.3g rows, found %.3g (median E_reg %.4f at %v rows; %v)",
+			c.family.Name, c.k, c.want, predicted, crossing(sizes, medians), medians, sizes, time.Since(start).Round(time.Millisecond))
 		if !(medians[0] > 0.01 && medians[2] < 0.01) {
-			t.Errorf("%s, k = %d: median E_reg %.4f at %v rows does not cross 0.01", c.family.Name, c.k, medians, sizes)
+			t.Errorf("%s, k = %d, %v: median E_reg %.4f at %v rows does not cross 0.01", c.family.Name, c.k, c.want, medians, sizes)
 		}
 	}
 }
 
-func predictedSize(t *testing.T, act sdk.Activation, k int) float64 {
+func predictedSize(t *testing.T, act sdk.Activation, k int, w moment.Want) float64 {
+	design := solver.Design{K: k, D: 10, Order: w.Order}
+	if w.Transform == moment.Optimal {
+		o, err := solver.NewOptimal(t.Context(), act, 0.05, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Noise.Samples(design, 0.01)
+	}
 	v, err := solver.Validate(t.Context(), act, 0.05)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v.Noise.Samples(solver.Design{K: k, D: 10}, 0.01)
+	return v.Noise.Samples(design, 0.01)
 }
 
 // medianErrors returns the median E_reg of the moment estimate at each size.
-func medianErrors(t *testing.T, act sdk.Activation, k int, sizes []int, sets int) []float64 {
+func medianErrors(t *testing.T, act sdk.Activation, k int, w moment.Want, sizes []int, sets int) []float64 {
 	errors := make([][]float64, len(sizes))
 	for seed := range sets {
 		s, err := sample.New(sample.Config{Activation: act, K: k, D: 10, N: slices.Max(sizes), Sigma: 0.05, Design: sample.Paper, Seed: uint64(seed)})
@@ -87,7 +101,7 @@ func medianErrors(t *testing.T, act sdk.Activation, k int, sizes []int, sets int
 			t.Fatal(err)
 		}
 		for i, n := range sizes {
-			errors[i] = append(errors[i], momentError(t, act, head(data, n), s.Truth))
+			errors[i] = append(errors[i], momentError(t, act, w, head(data, n), s.Truth))
 		}
 	}
 	medians := make([]float64, len(sizes))
@@ -99,7 +113,7 @@ func medianErrors(t *testing.T, act sdk.Activation, k int, sizes []int, sets int
 }
 
 // momentError returns E_reg of the moment estimate; 1 where there is none.
-func momentError(t *testing.T, act sdk.Activation, data *model.Data, truth *model.Params) float64 {
+func momentError(t *testing.T, act sdk.Activation, w moment.Want, data *model.Data, truth *model.Params) float64 {
 	x, y := mat.NewDense(data.N, data.D, nil), make([]float64, 0, data.N)
 	for i := range data.Blocks {
 		b := &data.Blocks[i]
@@ -110,15 +124,25 @@ func momentError(t *testing.T, act sdk.Activation, data *model.Data, truth *mode
 			y = append(y, b.Y[r])
 		}
 	}
-	p, err := problem.Load(t.Context(), dataset.Matrix(x, y), act, problem.Request{K: truth.K})
+	request := problem.Request{K: truth.K}
+	if w.Transform == moment.Optimal {
+		request.Noise = problem.Shared{Sigma: 0.05} // that they are made for
+	}
+	p, err := problem.Load(t.Context(), dataset.Matrix(x, y), act, request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	evidence, err := moment.Measure(t.Context(), p)
+	evidence, err := moment.Measure(t.Context(), p, w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	est, _, err := moment.EstimateParams(t.Context(), p, evidence, moment.DefaultMu)
+	estimate := func() (*moment.Estimate, string, error) {
+		return moment.EstimateParams(t.Context(), p, evidence, moment.DefaultMu)
+	}
+	if w.Order == 3 {
+		estimate = func() (*moment.Estimate, string, error) { return moment.EstimateSpectral(t.Context(), p, evidence) }
+	}
+	est, _, err := estimate()
 	if err != nil {
 		t.Fatal(err)
 	}

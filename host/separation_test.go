@@ -157,7 +157,7 @@ func bestOfEM(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := moment.Measure(ctx, p)
+	e, err := moment.Measure(ctx, p, moment.Want{Transform: moment.Polynomial})
 	if err != nil {
 		t.Fatal(err)
 	}

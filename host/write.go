@@ -91,6 +91,9 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Certificate:   CertificateOf(out.certificate),
 		Notes:         slices.Concat(p.Notes, e.Notes),
 	}
+	if e.Optimal != nil {
+		f.Transform = Optimal.Name()
+	}
 	if p.G.Note != "" {
 		f.Notes = append(f.Notes, p.G.Note)
 	}
@@ -128,7 +131,7 @@ func descentOf(r *descent.Record, radius float64) *fitted.Descent {
 	return &fitted.Descent{
 		Loss: r.Loss, Optimiser: r.Optimiser, Batch: r.Batch, StepSize: r.StepSize, Schedule: r.Schedule.Name(),
 		Epochs: r.Epochs, Steps: r.Steps, Made: r.Made, Value: finiteOrNil(&r.Value),
-		Mu: r.Mu, Lambda: r.Lambda, Ridge: r.Ridge, Radius: radius,
+		Mu: r.Mu, Lambda: r.Lambda, Ridge: r.Ridge, Radius: radius, Penalty: r.Penalty,
 	}
 }
 

@@ -72,12 +72,11 @@ func Orders() []int { return []int{2, 3, 4} }
 // sigma ≥ 0 for k experts from the values of g alone. Errors are those of act,
 // and of values that are not finite.
 func NewOptimal(ctx context.Context, act sdk.Activation, sigma float64, k int) (*Optimal, error) {
-	info := act.Info()
-	law, err := gauss.NewLaw(ctx, act.Eval, info.Kinks)
+	law, err := NewLaw(ctx, act)
 	if err != nil {
-		return nil, fmt.Errorf("transforms of activation %q: %w", info.Name, err)
+		return nil, err
 	}
-	return optimalOf(law, sigma, k), nil
+	return law.Optimal(sigma, k), nil
 }
 
 func optimalOf(law *gauss.Law, sigma float64, k int) *Optimal {

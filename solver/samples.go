@@ -53,12 +53,14 @@ type Design struct {
 // errors only ⟨a_m,â_i⟩ and ⟨a_i,â_m⟩ are correlated; at μ = 1 and K = 2 nearly
 // one is minus the other.
 //
-// The spectral estimate (Order 3) takes û_i from the whitened T̂3 = Σ_m v_m^{⊗3}/√p_m,
-// whose power iterations end at ⟨û_i, v_m⟩ = E3(v_m,v_i,v_i)·√p_i − e_im/2, and makes
-// them orthonormal, which leaves the antisymmetric part of that; UΛ^{1/2} again
-// brings e_im/2:
+// The spectral estimate (Order 3) takes for û the orthonormal vectors that fit the
+// whitened T̂3 = Σ_m v_m^{⊗3}/√p_m best, which maximise Σ_i T̂3(û_i,û_i,û_i)². There
 //
-//	⟨a_m, â_i⟩ = [E3(a_m,a_i,a_i) − E3(a_i,a_m,a_m) + E2(a_i,a_m)]/(2p_i)
+//	θ_im = (λ_i·E3(v_m,v_i,v_i) − λ_m·E3(v_i,v_m,v_m))/(λ_i² + λ_m²)    λ_i = 1/√p_i
+//
+// and UΛ^{1/2} again brings e_im/2:
+//
+//	⟨a_m, â_i⟩ = [E3(a_m,a_i,a_i)·p_m/p_i − E3(a_i,a_m,a_m)]/(p_i+p_m) + E2(a_i,a_m)/(2p_i)
 //
 // Then 2n(1 − ⟨â_i,a_i⟩) is a sum of squared normal variables, D−K outside and K−1
 // inside, and the prediction is the median of the largest of the K sums, over
@@ -135,29 +137,34 @@ func (n Noise) errors(design Design) errorLaw {
 	return s
 }
 
-// spectralPair is the pair of the spectral estimate: with A = E3(a_m,a_i,a_i) −
-// E3(a_i,a_m,a_m) and B = E2(a_i,a_m), ⟨a_m,â_i⟩ = (A+B)/(2p_i) and ⟨a_i,â_m⟩ =
-// (B−A)/(2p_m). A row of expert i has A = q3·(He2(x_i)·x_m − x_i·He2(x_m)).
+// spectralPair is the pair of the spectral estimate: ⟨a_m,â_i⟩ and ⟨a_i,â_m⟩ as
+// combinations of E3(a_m,a_i,a_i), E3(a_i,a_m,a_m) and E2(a_i,a_m). A row of expert i
+// has q3·He2(x_i)·x_m, q3·x_i·He2(x_m) and q2·x_i·x_m in these.
 func (n Noise) spectralPair(p []float64, i, m int) pair {
-	var aa, ab, bb float64
-	for r, pr := range p {
-		switch r {
-		case i, m:
-			aa += pr * (n.q33[2] + 2*n.q33[1])
-			bb += pr * n.q22z
-			if r == i {
-				ab += pr * n.q23
-			} else {
-				ab -= pr * n.q23
+	sum := p[i] + p[m]
+	x := [3]float64{p[m] / (p[i] * sum), -1 / sum, 1 / (2 * p[i])}
+	y := [3]float64{-1 / sum, p[i] / (p[m] * sum), 1 / (2 * p[m])}
+	covariance := func(x, y [3]float64) float64 {
+		var v float64
+		for r, pr := range p {
+			// Of the three: variances, and the covariances with the third.
+			d, with := [3]float64{2 * n.q33[0], 2 * n.q33[0], n.q22}, [2]float64{}
+			switch r {
+			case i:
+				d, with = [3]float64{n.q33[2], 2 * n.q33[1], n.q22z}, [2]float64{n.q23, 0}
+			case m:
+				d, with = [3]float64{2 * n.q33[1], n.q33[2], n.q22z}, [2]float64{0, n.q23}
 			}
-		default:
-			aa += pr * 4 * n.q33[0]
-			bb += pr * n.q22
+			for j := range 3 {
+				v += pr * d[j] * x[j] * y[j]
+			}
+			for j := range 2 {
+				v += pr * with[j] * (x[j]*y[2] + x[2]*y[j])
+			}
 		}
+		return v
 	}
-	return pair{
-		i, m, (aa + 2*ab + bb) / (4 * p[i] * p[i]), (aa - 2*ab + bb) / (4 * p[m] * p[m]), (bb - aa) / (4 * p[i] * p[m]),
-	}
+	return pair{i, m, covariance(x, x), covariance(y, y), covariance(x, y)}
 }
 
 // share is a row's share in ⟨a_m, â_i⟩,

@@ -59,7 +59,9 @@ column unless --target names one.
 Method auto estimates the regressors by moment tensors, screens that estimate and
 other starts on part of the data until several agree on the best optimum, and
 maximises the joint likelihood on all rows. Method moments is the moment
-estimate with the gate fitted to it; method em is joint EM from random starts,
+estimate with the gate fitted to it. Method spectral is the first of the papers' two:
+regressors, signs and proportions from the decomposition of a cubic tensor, then the
+gate by EM with the regressors held; it needs a g that is not even. Method em is joint EM from random starts,
 with sigma fixed where --sigma gives it.
 
 Methods l2 and l4 are the papers' own, by mini-batches, --epochs times over the
@@ -70,7 +72,14 @@ gradient descent within --radius. Over the rows of a table L4 has no lower bound
 a descent that leaves for infinity ends with status "diverged" and exit code 1, and
 the model is that of the point where it moved least. The default ridge and number
 of epochs make that rare where the rows are many enough for L4 to tell anything;
-method moments needs fewer of them and does not diverge.
+method moments needs fewer of them and does not diverge. With --penalty norm L4 is that
+of the papers' slides, which holds the rows' norms near 1 and is bounded for a large
+--lambda.
+
+The moment tensors are made of transforms of y. --transform polynomial takes the
+papers'; optimal takes those of minimum variance for g, k and the noise level, which
+is told from y where --sigma does not give it. They need several times fewer rows, and
+Gaussian noise.
 
 A plugin is evaluated by a native approximation that is built from its own
 values, checked against it, and kept in the model file; --exact-activation takes
@@ -229,6 +238,11 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	var err error
 	if f.config.Method, err = f.method.method(cmd); err != nil {
 		return err
+	}
+	if t := f.method.transform; t != "" {
+		if f.config.Transform, err = named("transform", host.Transforms(), t); err != nil {
+			return err
+		}
 	}
 	if err := f.parseGate(); err != nil {
 		return err

@@ -18,22 +18,25 @@ type methodFlags struct {
 	name                                string
 	starts, batch, epochs               int
 	mu, radius, stepSize, lambda, ridge float64
-	schedule, optimiser                 string
+	schedule, optimiser, transform      string
+	penalty                             string
 }
 
 func (f *methodFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "method", host.Auto{}.Name(), "method: "+strings.Join(namesOf(host.Methods()), ", "))
-	flags.Float64Var(&f.mu, "mu", 0, "weight of the fourth powers in the tensor loss L4 (default 1, or 0.01 for method l4)")
+	flags.Float64Var(&f.mu, "mu", 0, "weight of the fourth powers in the tensor loss L4 (default 1, or 0.01 for method l4 with penalty moment)")
 	flags.IntVar(&f.starts, "starts", 0, "at most this many starts (default 32, or 8 for methods em and l2)")
 	flags.IntVar(&f.epochs, "epochs", 0, "methods l2, l4: passes over the rows (default as many as give 10000 mini-batches for l2, 4000 for l4)")
 	flags.IntVar(&f.batch, "batch", 0, "methods l2, l4: rows in a mini-batch (default 128 for l2, 1024 for l4, at most all rows)")
-	flags.Float64Var(&f.stepSize, "step-size", 0, "methods l2, l4: size of the first step (default 0.3 for l2, 0.01 for l2 by adam, 0.001 for l4)")
+	flags.Float64Var(&f.stepSize, "step-size", 0, "methods l2, l4: size of the first step (default 0.3 for l2, 0.01 for l2 by adam, 0.001 for l4, 0.02 for l4 with penalty norm)")
 	flags.StringVar(&f.schedule, "schedule", "", "methods l2, l4: schedule of the step size: "+strings.Join(namesOf(optim.Schedules()), ", ")+" (default cosine)")
+	flags.StringVar(&f.transform, "transform", "", "methods auto, moments, spectral, l4: transforms of y that the moment tensors are made of: "+strings.Join(namesOf(host.Transforms()), ", ")+" (default the one with the smaller predicted error)")
 	flags.StringVar(&f.optimiser, "optimiser", "", "method l2: optimiser: "+strings.Join(namesOf(descent.Optimisers()), ", ")+" (default sgd)")
-	flags.Float64Var(&f.lambda, "lambda", 0, "method l4: weight of the second-moment terms in L4 (default 10)")
-	flags.Float64Var(&f.ridge, "ridge", 0, "method l4: weight of half the squared norm of A in L4; 0 is none (default 2)")
-	flags.Float64Var(&f.radius, "radius", 0, "methods moments, l4: largest norm of a gating vector, in units of the features' rms where they are not standard (default none, or 10 for method l4)")
+	flags.Float64Var(&f.lambda, "lambda", 0, "method l4: weight of the penalty in L4 (default 10, or 5 with penalty norm)")
+	flags.StringVar(&f.penalty, "penalty", "", "method l4: what L4 holds the rows' size by: "+strings.Join(namesOf(descent.Penalties()), ", ")+" (default moment)")
+	flags.Float64Var(&f.ridge, "ridge", 0, "method l4: weight of half the squared norm of A in L4; 0 is none (default 2, or 0 with penalty norm)")
+	flags.Float64Var(&f.radius, "radius", 0, "methods moments, spectral, l4: largest norm of a gating vector, in units of the features' rms where they are not standard (default none, or 10 for method l4)")
 }
 
 // methodFlag is a flag that not every method has a use for, with those that take
@@ -47,13 +50,15 @@ var methodFlag = []struct {
 	{"starts", []string{"auto", "moments", "em", "l2"}},
 	{"start", []string{"auto", "em", "l2"}},
 	{"robust", []string{"auto", "moments", "em"}},
-	{"radius", []string{"moments", "l4"}},
+	{"transform", []string{"auto", "moments", "spectral", "l4"}},
+	{"radius", []string{"moments", "spectral", "l4"}},
 	{"optimiser", []string{"l2"}},
 	{"batch", []string{"l2", "l4"}},
 	{"step-size", []string{"l2", "l4"}},
 	{"schedule", []string{"l2", "l4"}},
 	{"epochs", []string{"l2", "l4"}},
 	{"lambda", []string{"l4"}},
+	{"penalty", []string{"l4"}},
 	{"ridge", []string{"l4"}},
 }
 
@@ -102,6 +107,8 @@ func (f *methodFlags) method(cmd *cobra.Command) (host.Method, error) {
 		return host.Auto{Mu: f.mu, Starts: f.starts}, nil
 	case host.Moments:
 		return host.Moments{Mu: f.mu, Radius: f.radius}, nil
+	case host.Spectral:
+		return host.Spectral{Radius: f.radius}, nil
 	case host.EM:
 		return host.EM{Starts: f.starts}, nil
 	case host.L2:
@@ -112,6 +119,11 @@ func (f *methodFlags) method(cmd *cobra.Command) (host.Method, error) {
 		return l2, err
 	case host.L4:
 		l4 := host.L4{MiniBatches: batches, Mu: f.mu, Lambda: f.lambda, Radius: f.radius}
+		if f.penalty != "" {
+			if l4.Penalty, err = named("penalty", descent.Penalties(), f.penalty); err != nil {
+				return nil, err
+			}
+		}
 		if cmd.Flags().Changed("ridge") {
 			l4.Ridge = &f.ridge
 		}

@@ -197,6 +197,7 @@ type Record struct {
 	// Of l4 alone: the weights of its terms.
 	Mu, Lambda float64
 	Ridge      *float64
+	Penalty    string // "" for that of 002 Eq. 7
 }
 
 // endedEarly says that a descent ended too early.

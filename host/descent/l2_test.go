@@ -43,7 +43,7 @@ func drawn(t *testing.T, family sdk.Family, n int, r problem.Request) (*problem.
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := moment.Measure(t.Context(), p)
+	e, err := moment.Measure(t.Context(), p, moment.Want{Transform: moment.Polynomial})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -18,10 +20,33 @@ import (
 // L4 is the settings of a descent of L4 (002 Eq. 7) in ℝ^d.
 type L4 struct {
 	MiniBatches
-	Mu     float64  // weight μ of T4(a_i,a_i,a_i,a_i); 0: 0.01
-	Lambda float64  // weight λ of the terms in T2; 0: 10
-	Ridge  *float64 // weight of ½‖A‖² (δ in 002 Eq. 7), at least 0; nil: 2
+	Penalty Penalty  // "": SecondMoment
+	Mu      float64  // weight μ of T4(a_i,a_i,a_i,a_i); 0: 0.01, or 1 with UnitNorm
+	Lambda  float64  // weight λ of the penalty; 0: 10, or 5 with UnitNorm
+	Ridge   *float64 // weight of ½‖A‖² (δ in 002 Eq. 7), at least 0; nil: 2, or none with UnitNorm
 }
+
+// Penalty is what L4 holds the size of a row by.
+type Penalty string
+
+const (
+	SecondMoment Penalty = "moment" // λ·Σ_i (T2(a_i,a_i)/c2 − 1)² (002 Eq. 7)
+	UnitNorm     Penalty = "norm"   // λ·Σ_i (|a_i|² − 1)² (001)
+)
+
+// Name is what flags call it.
+func (p Penalty) Name() string { return string(p) }
+
+// Penalties lists the penalties.
+func Penalties() []Penalty { return []Penalty{SecondMoment, UnitNorm} }
+
+// Defaults of L4 with UnitNorm. It needs no ridge, and μ = 1, since nothing but T4 keeps
+// rows in the span of the regressors.
+const (
+	normMu     = 1
+	normLambda = 5
+	normStep   = 0.02
+)
 
 // Defaults, chosen on tables of the papers' design with 1e4 and 1e5 rows: without
 // a ridge nothing but the noise of mini-batches keeps A inside the subspace of
@@ -47,6 +72,8 @@ const l4Stream = 1 << 34
 // Check refuses what no data could be fitted with.
 func (l L4) Check() error {
 	switch {
+	case l.Penalty != "" && !slices.Contains(Penalties(), l.Penalty):
+		return refuse("penalty = %q; there are %v", l.Penalty, Penalties())
 	case !positive(l.Mu):
 		return refuse("mu = %v, want a finite number above 0", l.Mu)
 	case !positive(l.Lambda):
@@ -65,18 +92,42 @@ type Descended struct {
 	Notes    []string // for the user
 }
 
+// start is random unit rows. With UnitNorm they are orthonormal rows in the span of T̂2,
+// where there is one: the cross terms drive a row that has less of every regressor than
+// another out of the span, where L4 is flat and only 002's terms in T2 would bring it
+// back. That happens from about half of the starts in ℝ^d for k = 2.
+func (l L4) start(p *problem.Problem, e *moment.Evidence, rng *rand.Rand) []float64 {
+	k, d := p.Shape.K, p.Shape.D
+	if l.Penalty != UnitNorm || e.Subspace == nil {
+		return model.RandomDirections(rng, k, d)
+	}
+	basis := e.Subspace.Basis
+	if w := p.Inputs.Whiten; w != nil { // A is over whitened features
+		basis = new(mat.Dense)
+		if basis.Solve(w, e.Subspace.Basis) != nil {
+			return model.RandomDirections(rng, k, d)
+		}
+	}
+	var rows mat.Dense
+	rows.Mul(mat.NewDense(k, k, moment.RandomOrthonormal(rng, k)), basis.T())
+	return rows.RawMatrix().Data
+}
+
 // Fit takes SGD down L4 from random unit rows (002 Section 4 on a table) and
 // reads regressors and proportions off the rows of (A†)ᵀ. On a table L4 has no
 // lower bound: a run that leaves for infinity ends diverged, with the estimate
 // of the point at which it moved least.
 func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, show Progress) (*Descended, error) {
-	how, err := l.over(p.N(), l4Batch, l4Step, l4Steps)
+	mu, lambda, ridge, step := l4Mu, float64(l4Lambda), float64(l4Ridge), l4Step
+	if l.Penalty == UnitNorm {
+		mu, lambda, ridge, step = normMu, normLambda, 0, normStep
+	}
+	how, err := l.over(p.N(), l4Batch, step, l4Steps)
 	if err != nil {
 		return nil, err
 	}
-	l.Mu, l.Lambda = cmp.Or(l.Mu, l4Mu), cmp.Or(l.Lambda, l4Lambda)
+	l.Mu, l.Lambda = cmp.Or(l.Mu, mu), cmp.Or(l.Lambda, lambda)
 	if l.Ridge == nil {
-		ridge := float64(l4Ridge)
 		l.Ridge = &ridge
 	}
 	k, d := p.Shape.K, p.Shape.D
@@ -84,9 +135,10 @@ func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, sho
 	if err != nil {
 		return nil, err
 	}
-	objective := loss.NewOnlineL4(k, d, e.Transform, l.Mu, l.Lambda, *l.Ridge)
+	objective := loss.NewOnlineL4(k, d, e.Outputs(), l.Mu, l.Lambda, *l.Ridge)
+	objective.UnitNorm = l.Penalty == UnitNorm
 	rng := rand.New(rand.NewPCG(p.Seed, l4Stream))
-	t, err := descend(ctx, how, optim.SGD, objective, rows, model.RandomDirections(rng, k, d), rng, l4Bound, show.epochs(how.Epochs))
+	t, err := descend(ctx, how, optim.SGD, objective, rows, l.start(p, e, rng), rng, l4Bound, show.epochs(how.Epochs))
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +167,10 @@ func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, sho
 		Mu: l.Mu, Lambda: l.Lambda, Ridge: l.Ridge,
 	}
 	out.Estimate = read(t.X)
+	if l.Penalty == UnitNorm {
+		out.Record.Penalty = l.Penalty.Name()
+		e.SharesAlong(p, out.Estimate, t.X)
+	}
 	return out, nil
 }
 

@@ -48,7 +48,7 @@ func oblique(t *testing.T, seed uint64) (*problem.Problem, *moment.Evidence, *mo
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := moment.Measure(t.Context(), p)
+	e, err := moment.Measure(t.Context(), p, moment.Want{Transform: moment.Polynomial})
 	if err != nil {
 		t.Fatal(err)
 	}

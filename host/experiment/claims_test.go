@@ -171,6 +171,9 @@ var claims = map[string]claim{
 		{"runs on fresh rows that diverge", diverged(fixedSeries(0, 50), fixedSeries(0, 20)), 0, 0},
 		{"worst E_reg on fresh rows, λ = 20", worstOf(fixedSeries(0, 20)), 0, 0.02},
 	}},
+	"transforms-2": {agrees: true, spoil: replace("relu, cubic optimal", "relu, cubic polynomial"), numbers: transformsNumbers(.002, .02)},
+	"transforms-3": {agrees: true, spoil: replace("sigmoid, cubic optimal", "relu, cubic polynomial"), numbers: transformsNumbers(.005, .06)},
+	"transforms-6": {agrees: true, spoil: replace("identity, cubic optimal", "relu, cubic polynomial"), numbers: transformsNumbers(.02, .6)},
 	"efficiency-2": {agrees: true, spoil: replace("refined, relu", "moments, relu"), numbers: efficiencyNumbers},
 	"efficiency-3": {agrees: true, spoil: scale("refined, leakyrelu", 1.5), numbers: efficiencyNumbers},
 }
@@ -178,6 +181,12 @@ var claims = map[string]claim{
 var obliqueNumbers = []number{
 	{"worst error at k = 2", worstOf("k = 2"), 0, 0.005},
 	{"worst error at k = 3", worstOf("k = 3"), 0, 0.03},
+}
+
+// transformsNumbers bound the median E_reg of ReLU on 10 000 rows, .0055 at k = 2 and
+// .014 at k = 3 over 40 data sets with d = 10; a median of four is within a factor 3.
+func transformsNumbers(least, most float64) []number {
+	return []number{{"median E_reg of ReLU by the optimal cubic tensor", medianAt("relu, cubic optimal", 10000), least, most}}
 }
 
 // slideNumbers bound the median E_reg of the moments at n = 10000.

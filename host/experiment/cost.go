@@ -9,6 +9,7 @@ var costs = map[string][2]float64{
 	"001-3": {0.7, 7.2}, "001-4": {1.4, 14}, "002-B": {0.02, 0.02},
 	"002-T1": {4.3, 18}, "002-T2": {16, 186}, "002-T3": {3.6, 70}, "002-T4n": {2.0, 23}, "002-T4d": {1.8, 21}, "002-L3": {0.1, 1.8},
 	"ray": {2.4, 2.4}, "fixed-table": {3.7, 34}, "efficiency-2": {18, 500}, "efficiency-3": {32, 900},
+	"transforms-2": {2, 20}, "transforms-3": {3, 30}, "transforms-6": {5, 60},
 }
 
 // cost returns the seconds that a figure takes: 10 for one that has not been

@@ -156,6 +156,7 @@ func Figures(quick bool) []*Figure {
 	all := slices.Concat(section4(s), paper000(s), slides001(s), []*Figure{
 		appendixB(), landscape(s), samples(s), rates(s), gateError(s, "n"), gateError(s, "d"), perturbation(s),
 		ray(), fixedTable(s), efficiency(s, 2), efficiency(s, 3),
+		transforms(s, 2), transforms(s, 3), transforms(s, 6),
 	})
 	for _, f := range all {
 		f.cost = s.cost(f.ID)

@@ -200,6 +200,6 @@ func (s *study) measured(ctx context.Context, seed uint64) (*problem.Problem, *m
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := moment.Measure(ctx, p)
+	e, err := moment.Measure(ctx, p, moment.Want{Transform: moment.Polynomial})
 	return p, e, err
 }

@@ -141,6 +141,7 @@ func (s *Sigma) UnmarshalJSON(data []byte) error {
 // Fit says how the parameters were found.
 type Fit struct {
 	Method        string  `json:"method"`
+	Transform     string  `json:"transform,omitempty"` // "optimal" where the moment tensors are made of transforms of minimum variance
 	Seed          uint64  `json:"seed"`
 	N             int     `json:"n"`
 	Weight        float64 `json:"weight,omitempty"` // sum of the observations' weights, where there are any
@@ -214,10 +215,11 @@ type Descent struct {
 	Value     *float64 `json:"value"` // the loss of all rows where it ended, null where that is not finite
 
 	// Of l4 alone: the weights of its terms, and the bound on the gating.
-	Mu     float64  `json:"mu,omitempty"`
-	Lambda float64  `json:"lambda,omitempty"`
-	Ridge  *float64 `json:"ridge,omitempty"`
-	Radius float64  `json:"radius,omitempty"`
+	Mu      float64  `json:"mu,omitempty"`
+	Lambda  float64  `json:"lambda,omitempty"`
+	Ridge   *float64 `json:"ridge,omitempty"`
+	Penalty string   `json:"penalty,omitempty"` // "norm" for that of 001
+	Radius  float64  `json:"radius,omitempty"`
 }
 
 // MarshalJSON writes null for the log-likelihood of a start that led to none.

@@ -14,7 +14,8 @@ import (
 //	L4(A) = Σ_{i≠j} mean q4·t1(a_i,a_j,x) − Mu·Σ_i mean q4·t2(a_i,x)
 //	      + Lambda·Σ_i (mean q2·t3(a_i,x) − 1)² + (Ridge/2)·‖A‖²_F
 //
-// with q4 = (Q4(y) − its mean over the rows)/c4 and q2 likewise. Its argument
+// with q4 = (Q4(y) − its mean over the rows)/c4 and q2 likewise, or other transforms of
+// order 4 and 2 in their place. Its argument
 // holds the k×d matrix A in rows. On mini-batches of fresh samples its gradient
 // is what the papers' experiments descend. On a fixed table it is that of
 // [L4], and unbounded below: see there. It keeps scratch space: it is not safe
@@ -22,8 +23,11 @@ import (
 type OnlineL4 struct {
 	K, D              int
 	Mu, Lambda, Ridge float64
+	// UnitNorm puts Lambda·Σ_i (|a_i|² − 1)² in the place of the terms in T2: the L4 of
+	// 001, which a large Lambda bounds from below.
+	UnitNorm bool
 
-	out    solver.Transform
+	out    solver.Outputs
 	q4, q2 []float64 // of all rows
 	p      []float64 // k×BlockRows: ⟨a_i,x⟩
 	w, w2  []float64 // k×BlockRows: what multiplies x in the gradient
@@ -35,7 +39,7 @@ type OnlineL4 struct {
 }
 
 // NewOnlineL4 returns the loss of k rows over d features.
-func NewOnlineL4(k, d int, out solver.Transform, mu, lambda, ridge float64) *OnlineL4 {
+func NewOnlineL4(k, d int, out solver.Outputs, mu, lambda, ridge float64) *OnlineL4 {
 	kn := func() []float64 { return make([]float64, k*model.BlockRows) }
 	return &OnlineL4{
 		K: k, D: d, Mu: mu, Lambda: lambda, Ridge: ridge, out: out,
@@ -91,26 +95,33 @@ func (l *OnlineL4) GradOn(ctx context.Context, dst, a []float64, rows model.Rows
 func (l *OnlineL4) transform(ctx context.Context, rows model.Rows) error {
 	l.q4, l.q2 = l.q4[:0], l.q2[:0]
 	err := model.InOrder(ctx, rows, func(b *model.Block) error {
-		for _, y := range b.Y {
-			l.q4 = append(l.q4, l.out.Q4(y))
-			l.q2 = append(l.q2, l.out.Q2(y))
-		}
+		l.q4, l.q2 = append(l.q4, b.Y...), append(l.q2, b.Y...)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	o := &l.out
-	for _, q := range []struct {
-		v []float64
-		c float64
-	}{{l.q4, o.C4}, {l.q2, o.C2}} {
-		mean := floats.Sum(q.v) / float64(len(q.v))
-		for i := range q.v {
-			q.v[i] = (q.v[i] - mean) / q.c
-		}
+	c4, c2 := 1.0, 1.0
+	if o, ok := l.out.(solver.Transform); ok {
+		c4, c2 = o.C4, o.C2
+		o.C4, o.C2 = 1, 1 // scaled once they are centred
+		o.Apply(4, l.q4, l.q4)
+		o.Apply(2, l.q2, l.q2)
+	} else {
+		l.out.Apply(4, l.q4, l.q4)
+		l.out.Apply(2, l.q2, l.q2)
 	}
+	centre(l.q4, c4)
+	centre(l.q2, c2)
 	return nil
+}
+
+// centre takes the mean off q and divides by c.
+func centre(q []float64, c float64) {
+	mean := floats.Sum(q) / float64(len(q))
+	for i := range q {
+		q[i] = (q[i] - mean) / c
+	}
 }
 
 // block adds the sums over a block: to dst what multiplies x in the quartic
@@ -172,6 +183,12 @@ func (l *OnlineL4) finish(dst, a []float64) float64 {
 			}
 			floats.AddScaled(g, -4*l.cross[j*k+j], a[i*d:(i+1)*d])
 			floats.AddScaled(g, -8*l.cross[i*k+j], aj)
+		}
+		if own := a[i*d : (i+1)*d]; l.UnitNorm {
+			excess := floats.Dot(own, own) - 1
+			value += l.Lambda * excess * excess
+			floats.AddScaled(g, 4*l.Lambda*excess+l.Ridge, own)
+			continue
 		}
 		excess := l.two[i] - 1 // q2 is centred: the mean of q2·|a|² is 0
 		value += l.Lambda * excess * excess

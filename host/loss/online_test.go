@@ -59,6 +59,9 @@ func TestGradientsOnData(t *testing.T) {
 	p, at := normalParams(rng, 3, 6), normalParams(rng, 3, 6)
 	data := draw(rng, tanh, p, 600)
 	differences(t, "L4", NewOnlineL4(3, 6, reluOutputs, 0.3, 2, 0.1), at.Regressors, data)
+	norm := NewOnlineL4(3, 6, reluOutputs, 0.3, 2, 0.1)
+	norm.UnitNorm = true
+	differences(t, "L4 with unit norms", norm, at.Regressors, data)
 	differences(t, "l2", NewL2(3, 6, tanh), slices.Concat(at.Regressors, at.Gating), data)
 	differences(t, "Llog", NewGateOn(tanh, p), at.Gating, data)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
-	"github.com/gatedlearning/moe/solver"
 )
 
 // Estimate is what the two tensors say: unit regressors, with their signs, and
@@ -47,12 +46,12 @@ func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence, mu flo
 	if obstacle = e.obstacle(p); obstacle != "" {
 		return nil, obstacle, nil
 	}
-	fourth, err := tensor.SumFourth(ctx, p.Rows, e.Subspace.Basis, e.Subspace.Centre, p.Threads)
+	fourth, err := e.fourth(ctx, p)
 	if err != nil {
 		return nil, "", err
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, stream))
-	est, err = regressors(ctx, fourth, e.Subspace, e.Transform, mu, rng)
+	est, err = regressors(ctx, fourth, e.Subspace, mu, rng)
 	if err != nil {
 		return nil, err.Error(), ctx.Err()
 	}
@@ -63,9 +62,9 @@ func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence, mu flo
 // regressors minimises L4 on the reduced problem (002 Eq. 7 projected on the
 // subspace of T̂2, whitened so that its second term is a unit norm) and maps the
 // minimiser back by the pseudo-inverse.
-func regressors(ctx context.Context, f *tensor.Fourth, s *Subspace, q solver.Transform, mu float64, rng *rand.Rand) (*Estimate, error) {
+func regressors(ctx context.Context, t4 *tensor.Sym4, s *Subspace, mu float64, rng *rand.Rand) (*Estimate, error) {
 	_, k := s.Basis.Dims()
-	best, agreeing, err := bestOfStarts(ctx, reducedL4(f, s, q, mu), rng)
+	best, agreeing, err := bestOfStarts(ctx, reducedL4(t4, s, mu), rng)
 	if err != nil {
 		return nil, err
 	}
@@ -88,17 +87,11 @@ func regressors(ctx context.Context, f *tensor.Fourth, s *Subspace, q solver.Tra
 	return e, nil
 }
 
-// reducedL4 is L4 in the whitened coordinates of the subspace, where T̂2/c2 is
+// reducedL4 scales T̂4/c4 of the subspace in place: it is L4 in the whitened coordinates of the subspace, where T̂2/c2 is
 // the identity and T4/c4 = Σ (1/p_m)·v_m⊗v_m⊗v_m⊗v_m with orthonormal v_m.
-func reducedL4(f *tensor.Fourth, s *Subspace, q solver.Transform, mu float64) *loss.L4 {
-	t4 := f.T4(q)
-	t4.Scale(1 / q.C4)
-	whiten := make([]float64, len(s.Values))
-	for i, v := range s.Values {
-		whiten[i] = 1 / math.Sqrt(v)
-	}
-	t4.ScaleModes(whiten)
-	return loss.NewUnitL4(len(whiten), t4, mu)
+func reducedL4(t4 *tensor.Sym4, s *Subspace, mu float64) *loss.L4 {
+	t4.ScaleModes(s.whitening())
+	return loss.NewUnitL4(len(s.Values), t4, mu)
 }
 
 // bestOfStarts minimises the objective from random orthonormal rows.

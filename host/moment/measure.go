@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/sdk"
@@ -21,18 +23,25 @@ type Evidence struct {
 	Norm      float64          // of the regressors, as far as E[y²] tells
 	Transform solver.Transform // at Sigma
 	Verdict   solver.Verdict
-	Subspace  *Subspace // nil where T̂2 cannot give one
-	Notes     []string  // for the user
+	Optimal   *solver.Optimal // nil where the tensors are those of the polynomials
+	Subspace  *Subspace       // nil where T̂2 cannot give one
+	Notes     []string        // for the user
+
+	want  Want
+	law   *solver.Law   // nil until transforms of minimum variance are looked at
+	level float64       // noise level that they are made for
+	t2    *mat.SymDense // T̂2 by Optimal; nil without
 }
 
 // Measure takes the transforms of the activation at the noise level that the
-// target's second moment implies, and the subspace of the regressors from T̂2.
-func Measure(ctx context.Context, p *problem.Problem) (*Evidence, error) {
+// target's second moment implies, or those of minimum variance, and the subspace of
+// the regressors from T̂2.
+func Measure(ctx context.Context, p *problem.Problem, w Want) (*Evidence, error) {
 	sigma, z := sigmaFromNorms(p.Second, p.Moments)
 	if p.Shape.Sigma > 0 {
 		sigma = p.Shape.Sigma
 	}
-	e := &Evidence{Sigma: sigma, Norm: 1}
+	e := &Evidence{Sigma: sigma, Norm: 1, want: w}
 	// Regressors of unit norm have E[y²] = E[g(Z)²] + σ², and σ² may be neither
 	// negative nor many times the signal.
 	if ratio := p.Second.MeanY(2) / p.Moments.Value[2][0]; z < -4 || ratio > 1.5 {
@@ -46,17 +55,28 @@ func Measure(ctx context.Context, p *problem.Problem) (*Evidence, error) {
 		return nil, err
 	}
 	e.Transform, e.Verdict = solver.Solve(p.Moments, system, sigma)
-	return e.With(p)
+	return e.With(ctx, p)
+}
+
+// Outputs are the transforms that the tensors are made of.
+func (e *Evidence) Outputs() solver.Outputs {
+	if e.Optimal != nil {
+		return e.Optimal
+	}
+	return e.Transform
 }
 
 // With returns the evidence on the same data for the number of experts of p.
-func (e *Evidence) With(p *problem.Problem) (*Evidence, error) {
+func (e *Evidence) With(ctx context.Context, p *problem.Problem) (*Evidence, error) {
 	f := *e
 	f.Subspace = nil
-	if e.Transform.C2 == 0 || p.Shape.D < p.Shape.K {
+	if err := f.choose(ctx, p, e.want); err != nil {
+		return nil, err
+	}
+	if !f.Outputs().Has(2) || p.Shape.D < p.Shape.K {
 		return &f, nil
 	}
-	s, err := leadingSubspace(p.Second, p.Inputs, e.Transform, p.Shape.K)
+	s, err := leadingSubspace(f.whitenedT2(p), p.Inputs, p.Shape.K)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +89,10 @@ func (e *Evidence) With(p *problem.Problem) (*Evidence, error) {
 // Unidentified says why the moment tensors do not determine the regressors,
 // whatever the number of rows; "" where they do.
 func (e *Evidence) Unidentified(p *problem.Problem) string {
-	k, d := p.Shape.K, p.Shape.D
-	switch {
-	case !e.Verdict.Valid:
-		return fmt.Sprintf("%s is not a valid nonlinearity: %s", p.Activation.Info().Name, e.Verdict.Reasons[0])
-	case d <= 2*k-1:
+	if why := e.unmade(p); why != "" {
+		return why
+	}
+	if k, d := p.Shape.K, p.Shape.D; d <= 2*k-1 {
 		return fmt.Sprintf("d = %d is not above 2k-1 = %d", d, 2*k-1)
 	}
 	return ""

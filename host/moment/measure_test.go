@@ -90,7 +90,7 @@ func TestMeasure(t *testing.T) {
 		"noise of 0.6":     {1, 0.6, nil, func(rms float64) (float64, float64) { return math.Sqrt(rms*rms - 1), 1 }, false}, // 1.36 times the signal
 	} {
 		p := line(t, 4000, c.size, c.sigma, 1, problem.Request{Noise: c.noise})
-		e, err := Measure(t.Context(), p)
+		e, err := Measure(t.Context(), p, Want{Transform: Polynomial})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestMeasure(t *testing.T) {
 // rows and of these.
 func TestObstacles(t *testing.T) {
 	p := line(t, 500, 1, 0.1, 1, problem.Request{})
-	e, err := Measure(t.Context(), p)
+	e, err := Measure(t.Context(), p, Want{Transform: Polynomial})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func evidence(t testing.TB, c cell, seed uint64) (*problem.Problem, *Evidence, *
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := Measure(t.Context(), p)
+	e, err := Measure(t.Context(), p, Want{Transform: Polynomial})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +113,11 @@ func TestReducedL4HasOneOptimum(t *testing.T) {
 		{relu.Family, 2, 10, 100_000, 0.05},
 	} {
 		p, e, _ := evidence(t, c, 1)
-		fourth, err := tensor.SumFourth(t.Context(), p.Rows, e.Subspace.Basis, nil, 2)
+		fourth, err := e.fourth(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := reducedL4(fourth, e.Subspace, e.Transform, DefaultMu)
+		o := reducedL4(fourth, e.Subspace, DefaultMu)
 		rng := rand.New(rand.NewPCG(9, 9))
 		var values []float64
 		for range 20 {
@@ -254,7 +254,7 @@ func TestOneQuadrature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Measure(t.Context(), p); err != nil {
+	if _, err := Measure(t.Context(), p, Want{Transform: Polynomial}); err != nil {
 		t.Fatal(err)
 	}
 	// The comparison of g′ with differences takes some hundred values beside it.

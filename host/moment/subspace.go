@@ -9,9 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
-	"github.com/gatedlearning/moe/solver"
 )
 
 // Subspace is the estimated span of the regressors: the K leading eigenpairs of
@@ -22,17 +20,17 @@ type Subspace struct {
 	Values []float64  // K, descending, Λ
 }
 
-// leadingSubspace returns the k leading eigenpairs of T̂2/c2. Inputs that are not
+// leadingSubspace returns the k leading eigenpairs of T̂2/c2 of whitened inputs. Inputs that are not
 // standard are whitened first: regressors are then unit vectors of another
 // norm, and the subspace is good for starts only.
-func leadingSubspace(second *tensor.Second, in *problem.Inputs, q solver.Transform, k int) (*Subspace, error) {
+func leadingSubspace(t2 *mat.SymDense, in *problem.Inputs, k int) (*Subspace, error) {
 	var eig mat.EigenSym
-	if !eig.Factorize(whitenedT2(second, in, q), true) {
+	if !eig.Factorize(t2, true) {
 		return nil, fmt.Errorf("the eigenvalues of T2 cannot be computed")
 	}
 	var vectors mat.Dense
 	eig.VectorsTo(&vectors)
-	d := second.D
+	d := t2.SymmetricDim()
 	s := &Subspace{Basis: mat.NewDense(d, k, nil), Centre: in.Centre, Values: make([]float64, k)}
 	values := eig.Values(nil)
 	for i := range k {
@@ -45,10 +43,8 @@ func leadingSubspace(second *tensor.Second, in *problem.Inputs, q solver.Transfo
 	return s, nil
 }
 
-// whitenedT2 is T̂2/c2, of the whitened inputs where they are not standard.
-func whitenedT2(second *tensor.Second, in *problem.Inputs, q solver.Transform) *mat.SymDense {
-	t2 := mat.NewSymDense(second.D, nil)
-	t2.ScaleSym(1/q.C2, second.T2(q.Delta, in.Centre))
+// whitened is T̂2 of the whitened inputs where they are not standard.
+func whitened(t2 *mat.SymDense, in *problem.Inputs) *mat.SymDense {
 	if in.Whiten != nil {
 		var half, both mat.Dense
 		half.Mul(in.Whiten, t2)
@@ -61,6 +57,15 @@ func whitenedT2(second *tensor.Second, in *problem.Inputs, q solver.Transform) *
 // positive says whether all eigenvalues are: without that there is no
 // whitening, and the sample is too small, or the model is another.
 func (s *Subspace) positive() bool { return s.Values[len(s.Values)-1] > 0 }
+
+// whitening is Λ^{−1/2}.
+func (s *Subspace) whitening() []float64 {
+	w := make([]float64, len(s.Values))
+	for i, v := range s.Values {
+		w[i] = 1 / math.Sqrt(v)
+	}
+	return w
+}
 
 // direction writes the direction U·Λ^{1/2}·u in ℝ^D of u in the whitened
 // subspace, and returns its norm: for regressor i it estimates √p_i.
@@ -110,11 +115,11 @@ func (s *Subspace) Lift(dst, small []float64) {
 // exceed twice the size of the most negative one. It is 0 where that says
 // nothing: g without a transform, or no negative eigenvalue.
 func (e *Evidence) EigengapK(p *problem.Problem) (int, error) {
-	if e.Transform.C2 == 0 {
+	if !e.Outputs().Has(2) {
 		return 0, nil
 	}
 	var eig mat.EigenSym
-	if !eig.Factorize(whitenedT2(p.Second, p.Inputs, e.Transform), false) {
+	if !eig.Factorize(e.whitenedT2(p), false) {
 		return 0, fmt.Errorf("the eigenvalues of T2 cannot be computed")
 	}
 	values := eig.Values(nil) // ascending
@@ -128,4 +133,32 @@ func (e *Evidence) EigengapK(p *problem.Problem) (int, error) {
 		}
 	}
 	return k, nil
+}
+
+// SharesAlong sets the proportions of an estimate from the rows of an A whose norms do
+// not tell them. A row that is orthogonal to all regressors but a_i has
+// T2(u,u)/c2 = p_i·⟨a_i,u⟩².
+func (e *Evidence) SharesAlong(p *problem.Problem, est *Estimate, a []float64) {
+	k, d := est.Params.K, est.Params.D
+	t2 := e.whitenedT2(p)
+	for i := range k {
+		u := mat.NewVecDense(d, a[i*d:(i+1)*d])
+		r := mat.NewVecDense(d, append([]float64(nil), est.Params.Regressor(i)...))
+		if w := p.Inputs.Whiten; w != nil { // back to the coordinates of A
+			var solved mat.VecDense
+			if solved.SolveVec(w, r) == nil {
+				r = &solved
+				r.ScaleVec(1/mat.Norm(r, 2), r)
+			}
+		}
+		along := mat.Dot(r, u)
+		est.Proportions[i] = max(mat.Inner(u, t2, u), 0) / max(along*along, math.SmallestNonzeroFloat64)
+	}
+	if sum := floats.Sum(est.Proportions); sum > 0 && numeric.Finite(sum) {
+		floats.Scale(1/sum, est.Proportions)
+		return
+	}
+	for i := range est.Proportions {
+		est.Proportions[i] = 1 / float64(k)
+	}
 }

@@ -78,7 +78,7 @@ func TestSubspaceIsThePlanted(t *testing.T) {
 		if p.Inputs.Standard() == c.odd {
 			t.Fatalf("%s: inputs %q", c.family.Name, p.Inputs.Far)
 		}
-		e, err := Measure(t.Context(), p)
+		e, err := Measure(t.Context(), p, Want{Transform: Polynomial})
 		if err != nil || e.Subspace == nil {
 			t.Fatalf("%s: no subspace, error %v", c.family.Name, err)
 		}
@@ -139,7 +139,7 @@ func squaredErrors(t *testing.T, p *problem.Problem, e *Evidence, basis *mat.Den
 	var q mat.Dense
 	full.QTo(&q)
 	var rotate mat.EigenSym
-	t2 := whitenedT2(p.Second, p.Inputs, e.Transform)
+	t2 := e.whitenedT2(p)
 	var inside mat.Dense
 	inside.Product(basis.T(), t2, basis)
 	if !rotate.Factorize(numeric.Symmetric(&inside), true) {
@@ -296,7 +296,7 @@ func TestEvidenceWith(t *testing.T) {
 	values := []float64{-0.02, 0.2, 0.5, -0.01}
 	for k, want := range map[int]string{1: "[0.5]", 2: "[0.5 0.2]", 3: "", 4: "", 5: ""} {
 		p, e := withT2(t, k, values...)
-		got, err := e.With(p)
+		got, err := e.With(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +317,7 @@ func TestEvidenceWith(t *testing.T) {
 			t.Errorf("k = %d: eigenvalues %s, want %s", k, text, want)
 		}
 		e.Transform.C2 = 0
-		if got, err := e.With(p); err != nil || got.Subspace != nil {
+		if got, err := e.With(t.Context(), p); err != nil || got.Subspace != nil {
 			t.Errorf("k = %d: a subspace without a transform, error %v", k, err)
 		}
 	}

@@ -71,7 +71,16 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		t.First = append(t.First, Own(p, s.Own))
 	}
 	if estimate != nil {
-		t.First = append(t.First, Moments(p, e, estimate, part))
+		t.First = append(t.First, Moments(p, e, KindMoments, estimate, part))
+	}
+	if e.Optimal != nil { // with polynomials it is no better than the start from L4
+		spectral, _, err := moment.EstimateSpectral(ctx, p, e)
+		if err != nil {
+			return nil, err
+		}
+		if spectral != nil {
+			t.First = append(t.First, Moments(p, e, KindSpectral, spectral, part))
+		}
 	}
 	random := Random(p, e)
 	var subspace Start

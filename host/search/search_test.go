@@ -43,7 +43,7 @@ func load(t testing.TB, src dataset.Source, act sdk.Activation, r problem.Reques
 
 func measure(t testing.TB, p *problem.Problem) *moment.Evidence {
 	t.Helper()
-	e, err := moment.Measure(t.Context(), p)
+	e, err := moment.Measure(t.Context(), p, moment.Want{Transform: moment.Polynomial})
 	if err != nil {
 		t.Fatal(err)
 	}

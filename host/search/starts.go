@@ -16,11 +16,12 @@ import (
 
 // Kinds of starts, as model files name them.
 const (
-	KindMoments = "moments" // the moment estimate
-	KindSpan    = "span"    // random directions in the subspace of T̂2, fitted there first
-	KindRandom  = "random"  // random directions in ℝ^d
-	KindKMeans  = "kmeans"  // least squares lines of k-means clusters of (x, y)
-	KindOwn     = "own"     // the user's
+	KindMoments  = "moments"  // the moment estimate
+	KindSpectral = "spectral" // the spectral estimate from the cubic tensor
+	KindSpan     = "span"     // random directions in the subspace of T̂2, fitted there first
+	KindRandom   = "random"   // random directions in ℝ^d
+	KindKMeans   = "kmeans"   // least squares lines of k-means clusters of (x, y)
+	KindOwn      = "own"      // the user's
 )
 
 // Start is where candidates begin. Draw is given random numbers of the
@@ -67,9 +68,9 @@ func Own(p *problem.Problem, start *model.Params) Start {
 	}}
 }
 
-// Moments is the moment estimate with a gate fitted to it on part of the rows.
-func Moments(p *problem.Problem, e *moment.Evidence, est *moment.Estimate, part model.Rows) Start {
-	return Start{KindMoments, func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
+// Moments is a moment estimate of this kind with a gate fitted to it on part of the rows.
+func Moments(p *problem.Problem, e *moment.Evidence, kind string, est *moment.Estimate, part model.Rows) Start {
+	return Start{kind, func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
 		q := p.Shape.Adopt(est.Params)
 		floats.Scale(e.Norm, q.Regressors)
 		q, _, err := FitGate(ctx, p, part, q, screenRidge, 1)

@@ -168,7 +168,7 @@ func TestMomentsStart(t *testing.T) {
 		}
 		part := model.Part(p.Rows, 1000)
 		was := est.Params.Clone()
-		q, err := Moments(p, e, est, part).Draw(t.Context(), nil)
+		q, err := Moments(p, e, KindMoments, est, part).Draw(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

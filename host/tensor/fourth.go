@@ -73,15 +73,15 @@ func (f *Fourth) Add(b *model.Block, w *Scratch) {
 	}
 	z := f.project(b, w)
 	prod := w.buf(2 * n)
-	pair, quad := prod[:n], prod[n:]
+	two, quad := prod[:n], prod[n:]
 	pairs := w.rest[f.M*n:]
 	at := 0
 	for a := range f.M {
 		for c := a; c < f.M; c++ {
-			floats.MulTo(pair, z[a*n:(a+1)*n], z[c*n:(c+1)*n])
-			copy(pairs[at*n:(at+1)*n], pair)
+			floats.MulTo(two, z[a*n:(a+1)*n], z[c*n:(c+1)*n])
+			copy(pairs[at*n:(at+1)*n], two)
 			for p := range f.Two {
-				f.Two[p][at] += floats.Dot(powers[p], pair)
+				f.Two[p][at] += floats.Dot(powers[p], two)
 			}
 			at++
 		}
@@ -89,10 +89,10 @@ func (f *Fourth) Add(b *model.Block, w *Scratch) {
 	at = 0
 	for a := range f.M {
 		for c := a; c < f.M; c++ {
-			ac := pairs[f.pair(a, c)*n:]
+			ac := pairs[pair(f.M, a, c)*n:]
 			for e := c; e < f.M; e++ {
 				for g := e; g < f.M; g++ {
-					floats.MulTo(quad, ac[:n], pairs[f.pair(e, g)*n:f.pair(e, g)*n+n])
+					floats.MulTo(quad, ac[:n], pairs[pair(f.M, e, g)*n:][:n])
 					for p := range f.Four {
 						f.Four[p][at] += floats.Dot(powers[p], quad)
 					}
@@ -103,8 +103,8 @@ func (f *Fourth) Add(b *model.Block, w *Scratch) {
 	}
 }
 
-// pair is the index of the entry (a, b), a ≤ b, of a packed upper triangle.
-func (f *Fourth) pair(a, b int) int { return a*f.M - a*(a-1)/2 + b - a }
+// pair is the index of the entry (a, b), a ≤ b, of a packed upper triangle of m rows.
+func pair(m, a, b int) int { return a*m - a*(a-1)/2 + b - a }
 
 // project writes z = Uᵀ(x − m) to the scratch, m columns of b.N values, with room for
 // the products of pairs behind them.
@@ -156,19 +156,22 @@ func (f *Fourth) of(coef [5]float64) *Sym4 {
 		}
 		return out
 	}
-	two, four := combine(f.Two), combine(f.Four)
-	t := NewSym4(f.M)
-	at := 0
+	return hermite4(f.M, combine(f.Two), combine(f.Four))
+}
+
+// hermite4 returns the mean of q·S4(z) for a q of mean 0 from those of q times the
+// monomials of degree 2 and 4.
+func hermite4(m int, two, four []float64) *Sym4 {
+	t := NewSym4(m)
 	t.each(func(i, a, b, c, d int) {
-		v := four[at]
-		at++
+		v := four[i]
 		// S4 = z⊗z⊗z⊗z − Σ over the 6 pairs of z_a z_b·I_cd + the 3 pairings of I.
 		for _, s := range [6][4]int{{a, b, c, d}, {a, c, b, d}, {a, d, b, c}, {b, c, a, d}, {b, d, a, c}, {c, d, a, b}} {
 			if s[2] == s[3] {
-				v -= two[f.pair(min(s[0], s[1]), max(s[0], s[1]))]
+				v -= two[pair(m, min(s[0], s[1]), max(s[0], s[1]))]
 			}
 		}
-		// The pairings multiply mean(Q4 − mean Q4) = 0.
+		// The pairings multiply the mean of q, 0.
 		t.Data[i] = v
 	})
 	return t

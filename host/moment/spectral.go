@@ -1,0 +1,47 @@
+package moment
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/tensor"
+)
+
+// restarts is the number of random starts of the power iterations for each expert.
+const restarts = 30
+
+// spectralStream separates the random numbers of the decomposition from those of L4.
+const spectralStream = 1 << 35
+
+// EstimateSpectral is the estimate of 001, method 1: T̂3 in the subspace of T̂2,
+// whitened by it, is near Σ_i v_i⊗v_i⊗v_i/√p_i with orthonormal v_i, which
+// [tensor.Sym3.Orthogonal] finds with their signs; regressor i is the direction of
+// UΛ^{1/2}v_i, and the squared norm of that estimates p_i. Where the moments cannot
+// tell it says why, and the estimate is nil.
+func EstimateSpectral(ctx context.Context, p *problem.Problem, e *Evidence) (est *Estimate, obstacle string, err error) {
+	cubic := *e
+	cubic.want.Order = 3
+	if obstacle = cubic.obstacle(p); obstacle != "" {
+		return nil, obstacle, nil
+	}
+	s := e.Subspace
+	sums, err := tensor.SumTransformed(ctx, p.Rows, e.Outputs(), 3, s.Basis, s.Centre, p.Threads)
+	if err != nil {
+		return nil, "", err
+	}
+	t3 := sums.T3()
+	t3.ScaleModes(s.whitening())
+	found := t3.Orthogonal(rand.New(rand.NewPCG(p.Seed, spectralStream)), restarts)
+	d, k := s.Basis.Dims()
+	est = &Estimate{Params: model.NewParams(k, d), Proportions: make([]float64, k), Agreeing: found.Agreeing}
+	for i := range k {
+		norm := s.direction(est.Params.Regressor(i), found.Vectors.RawRowView(i))
+		est.Proportions[i] = norm * norm
+	}
+	floats.Scale(1/floats.Sum(est.Proportions), est.Proportions)
+	return est, "", nil
+}

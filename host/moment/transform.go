@@ -1,0 +1,170 @@
+package moment
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/solver"
+)
+
+// Transform names the transforms of y that the tensors are made of. The zero value
+// is the one whose predicted error is smaller for the k, d and σ at hand
+// ([solver.Noise.MeanError]) where the prediction holds: inputs N(0, I) and
+// regressors of unit norm, as far as the data tell; elsewhere the polynomials,
+// which rest on four moments only.
+type Transform string
+
+const (
+	Polynomial Transform = "polynomial" // 002 Appendix B: [solver.Transform]
+	Optimal    Transform = "optimal"    // of minimum variance: [solver.Optimal]
+)
+
+// Name is what flags and files call it.
+func (t Transform) Name() string { return string(t) }
+
+// Transforms lists the transforms.
+func Transforms() []Transform { return []Transform{Polynomial, Optimal} }
+
+// Want is what evidence is to be made for.
+type Want struct {
+	Transform Transform
+	Order     int // of the tensor beside T̂2: 4 for L4, 3 for the spectral decomposition; 0: 4
+}
+
+func (w Want) order() int {
+	if w.Order == 3 {
+		return 3
+	}
+	return 4
+}
+
+// levelRows is the most values of y that the noise level is told from.
+const levelRows = 1 << 16
+
+// choose sets the transforms for the number of experts of p, and T̂2.
+func (e *Evidence) choose(ctx context.Context, p *problem.Problem, w Want) (err error) {
+	e.Optimal, e.t2 = nil, nil
+	predicted := p.Inputs.Standard() && !p.Shape.Intercept && e.Norm == 1
+	if w.Transform == Polynomial || w.Transform != Optimal && !predicted || p.Shape.D < p.Shape.K {
+		return nil
+	}
+	if e.law == nil {
+		if e.law, err = solver.NewLaw(ctx, p.Activation); err != nil {
+			return err
+		}
+		if e.level, err = level(ctx, p, e.law); err != nil {
+			return err
+		}
+	}
+	o := e.law.Optimal(e.level, p.Shape.K)
+	if w.Transform != Optimal {
+		better, err := e.better(ctx, p, o, w.order())
+		if err != nil || !better {
+			return err
+		}
+	}
+	e.Optimal = o
+	if !o.Has(2) {
+		return nil
+	}
+	sums, err := tensor.SumTransformed(ctx, p.Rows, o, 2, nil, p.Inputs.Centre, p.Threads)
+	if err != nil {
+		return err
+	}
+	e.t2 = sums.T2()
+	return nil
+}
+
+// better says whether the transforms of minimum variance have the smaller predicted
+// error in an estimate of this order.
+func (e *Evidence) better(ctx context.Context, p *problem.Problem, o *solver.Optimal, order int) (bool, error) {
+	if !o.Noise.Learns(order) {
+		return false, nil
+	}
+	polynomial := math.Inf(1)
+	design := solver.Design{K: p.Shape.K, D: p.Shape.D, Order: order}
+	n, err := solver.NoiseOf(ctx, p.Activation, e.Transform.At(e.level))
+	switch {
+	case err == nil && e.Verdict.Valid:
+		polynomial = n.MeanError(design)
+	case err != nil && ctx.Err() != nil:
+		return false, err
+	}
+	return o.Noise.MeanError(design) < polynomial, nil
+}
+
+// level is the noise level for transforms of minimum variance: that known, or told
+// by the law of y (see [solver.Law.NoiseLevel]).
+func level(ctx context.Context, p *problem.Problem, law *solver.Law) (float64, error) {
+	if p.Shape.Sigma > 0 {
+		return p.Shape.Sigma, nil
+	}
+	var y, w []float64
+	err := model.InOrder(ctx, model.Part(p.Rows, levelRows), func(b *model.Block) error {
+		y, w = append(y, b.Y...), append(w, b.W...)
+		return nil
+	})
+	return law.NoiseLevel(y, w, p.Weights.Total), err
+}
+
+// unmade says which transform is missing for an estimate; "" where none is.
+func (e *Evidence) unmade(p *problem.Problem) string {
+	name, r := p.Activation.Info().Name, e.want.order()
+	switch {
+	case e.Optimal != nil:
+		for _, r := range []int{2, r} {
+			if why := e.Optimal.Reason(r); why != "" {
+				return fmt.Sprintf("%s has no transform of order %d: %s%s", name, r, why, e.whyEven())
+			}
+		}
+	case r == 3 && !e.Transform.Has(3):
+		return fmt.Sprintf("%s has no transform of order 3: c3 = 0 or its system is inconsistent%s", name, e.whyEven())
+	case r == 3 && !e.Transform.Has(2), r == 4 && !e.Verdict.Valid:
+		return fmt.Sprintf("%s is not a valid nonlinearity: %s", name, e.Verdict.Reasons[0])
+	}
+	return ""
+}
+
+func (e *Evidence) whyEven() string {
+	if e.Verdict.SignsIdentifiable {
+		return ""
+	}
+	return "; g is even, so that every tensor of odd order vanishes"
+}
+
+// whitenedT2 is T̂2/c2 = Σ p_i a_i a_iᵀ, of the whitened inputs where they are not
+// standard.
+func (e *Evidence) whitenedT2(p *problem.Problem) *mat.SymDense {
+	t2 := mat.NewSymDense(p.Second.D, nil)
+	if e.t2 != nil {
+		t2.CopySym(e.t2)
+	} else {
+		t2.ScaleSym(1/e.Transform.C2, p.Second.T2(e.Transform.Delta, p.Inputs.Centre))
+	}
+	return whitened(t2, p.Inputs)
+}
+
+// fourth is T̂4/c4 on the subspace.
+func (e *Evidence) fourth(ctx context.Context, p *problem.Problem) (*tensor.Sym4, error) {
+	s := e.Subspace
+	if e.Optimal != nil {
+		sums, err := tensor.SumTransformed(ctx, p.Rows, e.Optimal, 4, s.Basis, s.Centre, p.Threads)
+		if err != nil {
+			return nil, err
+		}
+		return sums.T4(), nil
+	}
+	sums, err := tensor.SumFourth(ctx, p.Rows, s.Basis, s.Centre, p.Threads)
+	if err != nil {
+		return nil, err
+	}
+	t4 := sums.T4(e.Transform)
+	t4.Scale(1 / e.Transform.C4)
+	return t4, nil
+}

@@ -1,0 +1,90 @@
+package solver_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/solver"
+)
+
+// TestNoiseLevel: from 2,000 values of y, where g is curved or flat somewhere, σ within
+// a quarter: half of it is the tolerance of the search and its quantiles, the rest more
+// than four standard errors. For g = z only the mean square tells, with a standard
+// error of √(2/n)(1+σ²) of σ²: the upper end is above the truth but for a fifth of the
+// draws, and not above what three standard errors of it allow.
+func TestNoiseLevel(t *testing.T) {
+	const n, sets = 2000, 12
+	for _, act := range []sdk.Func{relu, leaky(.1), sigmoid, absolute, identity} {
+		law, err := solver.NewLaw(t.Context(), act)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sigma := range []float64{.1, .5} {
+			below := 0
+			for seed := range uint64(sets) {
+				rng := rand.New(rand.NewPCG(seed, 7))
+				y := make([]float64, n)
+				for i := range y {
+					y[i] = act.G(rng.NormFloat64()) + sigma*rng.NormFloat64()
+				}
+				got := law.NoiseLevel(y, nil, n)
+				lo, hi := .75*sigma, 1.25*sigma
+				if act.Name == identity.Name {
+					lo, hi = 0, 1.1*sigma+.37 // √(4·√(2/n)) for σ near 0
+				}
+				if act.Name == sigmoid.Name && sigma == .5 {
+					hi = 1.5 * sigma // g is nearly drowned
+				}
+				if !(got >= lo && got <= hi) {
+					t.Errorf("%s at σ = %v: %v", act.Name, sigma, got)
+				}
+				if got < sigma {
+					below++
+				}
+			}
+			if act.Name == identity.Name && below > 7 { // of 12 at .2: 1 in 2,000
+				t.Errorf("%s at σ = %v: %d of %d below", act.Name, sigma, below, sets)
+			}
+		}
+	}
+	// A value of weight 2 counts as two.
+	law, err := solver.NewLaw(t.Context(), relu)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 8))
+	var y, w, twice []float64
+	for i := range 900 {
+		v := max(rng.NormFloat64(), 0) + .1*rng.NormFloat64()
+		y, w, twice = append(y, v), append(w, float64(1+i%2)), append(twice, v)
+		if i%2 == 1 {
+			twice = append(twice, v)
+		}
+	}
+	if a, b := law.NoiseLevel(y, w, 800), law.NoiseLevel(twice, nil, 800); a != b {
+		t.Errorf("%v with weights, %v with rows repeated", a, b)
+	}
+	law, err = solver.NewLaw(t.Context(), constant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := law.NoiseLevel([]float64{1, 2}, nil, 2); got != 0 {
+		t.Errorf("of a constant: %v", got)
+	}
+}
+
+func BenchmarkNoiseLevel(b *testing.B) {
+	law, err := solver.NewLaw(b.Context(), relu)
+	if err != nil {
+		b.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 7))
+	y := make([]float64, 10_000)
+	for i := range y {
+		y[i] = max(rng.NormFloat64(), 0) + .05*rng.NormFloat64()
+	}
+	for b.Loop() {
+		law.NoiseLevel(y, nil, 10_000)
+	}
+}
