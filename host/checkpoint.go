@@ -332,10 +332,10 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	out := map[string]string{"k": k, "program": program()}
 	values := map[string]any{
 		"activation": fitted.ActivationOf(p.Activation.Info()), "method": c.Method.Name(), "transform": c.Transform,
-		"seed": c.Seed, "intercept": c.Intercept, "gate": c.Gate.Name(), "noise": c.Noise.Name(), "sigma": p.Shape.Sigma,
+		"seed": c.Seed, "intercept": []bool{p.Shape.Intercept, p.Shape.GateIntercept}, "gate": c.Gate.Name(), "noise": c.Noise.Name(), "sigma": p.Shape.Sigma,
 		"robust": c.Robust, "approximate": c.Approximate,
 		"features": p.Schema.Features, "target": p.Schema.Target, "weights": p.Schema.Weights,
-		"expert features": c.ExpertFeatures, "start": c.Start, "truth": c.Truth,
+		"expert features": c.ExpertFeatures, "design": c.Design, "start": c.Start, "truth": c.Truth,
 	}
 	if g, ok := c.Gate.(Softmax); ok {
 		values["gate features"] = g.Features

@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/claims"
 )
 
@@ -17,6 +18,8 @@ type Config struct {
 	Method Method // nil is [Auto]
 
 	Intercept      bool     // in experts and gate
+	ExpertOnly     bool     // an intercept in the experts and none in the gate
+	GateOnly       bool     // an intercept in the gate and none in the experts
 	Gate           Gate     // nil is [Softmax]
 	Noise          Noise    // nil is [Shared]
 	ExpertFeatures []string // that the experts see; nil: all
@@ -24,6 +27,10 @@ type Config struct {
 	// Transform says of what transforms of y the moment tensors are made; "" leaves
 	// it to the predicted errors, see [moment.Transform].
 	Transform Transform
+
+	// Design says how the features are made of raw columns, for the model's file;
+	// nil where the columns are the features. See [Config.For].
+	Design *terms.Design
 
 	Seed    uint64 // of everything random
 	Threads int    // 0: one per processor; the result does not depend on it
@@ -50,6 +57,23 @@ type Config struct {
 	Resume *Checkpoint
 	// Progress, if set, is called between steps, from one goroutine at a time.
 	Progress func(stage Stage, done, total int)
+}
+
+// For returns c for the features of t: what experts and gate see of them, which have
+// an intercept where a formula says so, and how they are made of raw columns.
+func (c Config) For(t *terms.Table) Config {
+	c.Design, c.ExpertFeatures = t.Design, t.Experts
+	if t.Design != nil && t.Design.Formula != "" {
+		c.Intercept = t.ExpertIntercept && t.GateIntercept
+		c.ExpertOnly, c.GateOnly = t.ExpertIntercept && !c.Intercept, t.GateIntercept && !c.Intercept
+		c.Gate = Softmax{Features: t.Gate}
+		if len(t.Gate) == 0 {
+			c.Gate = Constant{}
+		}
+	} else if t.Gate != nil {
+		c.Gate = Softmax{Features: t.Gate}
+	}
+	return c
 }
 
 // Gate is how the gate depends on the features: [Softmax] or [Constant].
@@ -156,7 +180,7 @@ func (c Config) want() moment.Want {
 // request is what the data are loaded for.
 func (c Config) request() problem.Request {
 	return problem.Request{
-		K: c.K, Intercept: c.Intercept, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
+		K: c.K, Intercept: c.Intercept, ExpertOnly: c.ExpertOnly, GateOnly: c.GateOnly, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
 		Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
 		Loaded: func() { c.show(StageMoments, 0, 2) },
 	}
@@ -180,7 +204,7 @@ func (c Config) shows(stage Stage) func(done, total int) {
 // and experts or a gate that do not see all features.
 func (c Config) linearOnly() error {
 	gate, softmax := c.Gate.(Softmax)
-	if c.Intercept || !softmax || gate.Features != nil || c.ExpertFeatures != nil {
+	if c.Intercept || c.ExpertOnly || c.GateOnly || !softmax || gate.Features != nil || c.ExpertFeatures != nil {
 		return refuse("method %s has no intercepts, constant gate or choice of features for experts and gate; method auto does", c.Method.Name())
 	}
 	return nil

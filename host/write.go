@@ -31,7 +31,8 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		return nil, err
 	}
 	m := &fitted.Model{
-		Format:      fitted.Format,
+		Format:      fitted.DesignFormat(cfg.Design),
+		Design:      cfg.Design,
 		Activation:  activation,
 		Features:    p.Schema.Features,
 		Target:      p.Schema.Target,
@@ -80,6 +81,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Method:        cfg.Method.Name(),
 		Seed:          cfg.Seed,
 		N:             p.N(),
+		Dropped:       p.Dropped,
 		LogLikelihood: loglik,
 		Weight:        p.Weights.Reported(),
 		BIC:           q*math.Log(n) - 2*loglik,

@@ -18,7 +18,10 @@ import (
 type anyModel interface {
 	// named is a model of the same activation, which [openModel] opens.
 	named() *fitted.Model
-	selection() dataset.Selection
+	// selection names the columns that the model reads, features makes its features of
+	// them; unseen says whether levels that the fit has not seen are the reference.
+	selection(unseen bool) dataset.Selection
+	features(src dataset.Source, unseen bool) dataset.Source
 	predictions(act model.Activation, src dataset.Source, extras predict.Extras) dataset.Source
 	// judge measures the model on data, where src is not nil, and
 	// against the truth, where there is a file of it.
@@ -48,8 +51,12 @@ type mixtureFile struct{ *fitted.Model }
 
 func (m mixtureFile) named() *fitted.Model { return m.Model }
 
-func (m mixtureFile) selection() dataset.Selection {
-	return dataset.Selection{Features: m.Features, Target: m.Target}
+func (m mixtureFile) selection(unseen bool) dataset.Selection {
+	return predict.Selection(m.Model, unseen)
+}
+
+func (m mixtureFile) features(src dataset.Source, unseen bool) dataset.Source {
+	return predict.Features(m.Model, src, unseen)
 }
 
 func (m mixtureFile) predictions(act model.Activation, src dataset.Source, extras predict.Extras) dataset.Source {
@@ -76,9 +83,11 @@ func (n networkFile) named() *fitted.Model {
 	return &fitted.Model{Activation: n.Activation, Approximation: n.Approximation}
 }
 
-func (n networkFile) selection() dataset.Selection {
+func (n networkFile) selection(bool) dataset.Selection {
 	return dataset.Selection{Features: n.Features, Target: n.Target}
 }
+
+func (n networkFile) features(src dataset.Source, _ bool) dataset.Source { return src }
 
 func (n networkFile) predictions(act model.Activation, src dataset.Source, extras predict.Extras) dataset.Source {
 	return predict.NetworkPredictions(n.Model(), act, src, extras)

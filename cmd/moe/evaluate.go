@@ -19,7 +19,8 @@ type evaluation struct {
 }
 
 func newEvaluateCmd() *cobra.Command {
-	var truth, weights string
+	var truth string
+	var data dataFlags
 	var limits limitFlags
 	cmd := &cobra.Command{
 		Use:   "evaluate MODEL [DATA]",
@@ -37,31 +38,37 @@ errors of W and v after its units have been matched, and e_reg of their directio
   moe evaluate model.json --truth truth.json --json`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			data := ""
 			if len(args) == 2 {
-				data = args[1]
+				data.path = args[1]
 			}
-			return evaluate(cmd, args[0], dataFlags{data, weights}, truth, limits)
+			return evaluate(cmd, args[0], data, truth, limits)
 		},
 	}
 	limits.register(cmd)
-	cmd.Flags().StringVar(&weights, "weights", "", "column `NAME` of DATA with observation weights")
+	data.table.register(cmd, "leave them out")
+	cmd.Flags().StringVar(&data.table.weights, "weights", "", "column `NAME` of DATA with observation weights")
 	cmd.Flags().StringVar(&truth, "truth", "", "compare with the true parameters in this JSON `FILE`")
 	return cmd
 }
 
-// dataFlags name a table and its column of weights, "" for none.
-type dataFlags struct{ path, weights string }
+// dataFlags name a table, "" for none, and say how it is read.
+type dataFlags struct {
+	path  string
+	table modelTableFlags
+}
 
 func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath string, limits limitFlags) error {
 	if err := limits.check(); err != nil {
 		return err
 	}
+	if err := data.table.check(dataset.Drop); err != nil {
+		return err
+	}
 	if data.path == "" && truthPath == "" {
 		return usagef("nothing to evaluate against: give DATA, --truth FILE or both")
 	}
-	if data.path == "" && data.weights != "" {
-		return usagef("--weights %s: they are a column of DATA, which is missing", data.weights)
+	if data.path == "" && data.table.weights != "" {
+		return usagef("--weights %s: they are a column of DATA, which is missing", data.table.weights)
 	}
 	m, err := readAny(modelPath)
 	if err != nil {
@@ -91,9 +98,7 @@ func judge(cmd *cobra.Command, m anyModel, modelPath string, data dataFlags, tru
 	if data.path == "" {
 		return m.judge(cmd.Context(), act, nil, truthPath)
 	}
-	sel := m.selection()
-	sel.Weights = data.weights
-	src, err := openData(cmd, data.path, sel)
+	src, err := data.table.open(cmd, data.path, m, false)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +126,7 @@ func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
 func (e *evaluation) print(cmd *cobra.Command) error {
 	w := textOut(cmd)
 	if r := e.Evaluation; r != nil {
-		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", weighedRows(r.N, r.Weight), r.LogLikelihood, r.RMSE, r.R2); err != nil {
+		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", weighedRows(r.N, r.Weight)+leftOut(r.Dropped), r.LogLikelihood, r.RMSE, r.R2); err != nil {
 			return err
 		}
 		if err := printCalibration(w, r.Calibration, r.PITHistogram); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/sdk"
@@ -28,12 +28,16 @@ import (
 // fitFlags are the flags of moe fit.
 type fitFlags struct {
 	data       string
+	input      *input
 	selection  dataset.Selection
+	cells      cellFlags
+	formula    string
+	terms      terms.Request
+	references []string
 	activation activationFlags
 	config     host.Config
 	method     methodFlags
 	gate       string
-	gateSees   []string
 	noise      string
 	k          string
 	to         int // the largest k of a range, 0 for a single k
@@ -53,8 +57,19 @@ func newFitCmd() *cobra.Command {
 		Use:   "fit DATA --activation NAME --k K",
 		Short: "Fit a mixture of experts to a data set",
 		Long: `fit learns the regressors a_i, the gate w_i and the noise level of a mixture of
-k experts from the rows of DATA, a CSV, NPY or Parquet file. The target is the last
-column unless --target names one.
+k experts from the rows of DATA, a CSV, NPY or Parquet file, or - for standard
+input. The target is the last column unless --target names one. A CSV file may have
+semicolons or tabs between its fields and be compressed by gzip or zstd.
+
+A column of words is a factor: a 0/1 column for every level but the reference, the
+commonest or that of --reference COLUMN=LEVEL. --categorical makes factors of columns
+of numbers too. Rows with missing cells are refused, or left out by --missing drop.
+
+With --formula 'y ~ EXPERTS | GATE' the features are the terms of a formula as in R:
++ - * : ^ ( ) . and I(), log, exp, sqrt, poly(COLUMN, DEGREE), factor(COLUMN). Both
+sides of the bar have an intercept unless they take it away by - 1; without a bar
+the gate has the experts' terms. The model file keeps the terms, so that predict
+needs the columns only.
 
 Method auto estimates the regressors by moment tensors, screens that estimate and
 other starts on part of the data until several agree on the best optimum, and
@@ -105,7 +120,9 @@ says so.`,
   moe fit data.npy --activation leakyrelu --param slope=0.1 --k 5 --seed 7 --json
   moe fit tone.csv --activation identity --k 2 --intercept --noise per-expert --report tone.html
   moe fit data.csv --activation identity --k 2 --method l4 --batch 512 --lambda 20 --radius 5
-  moe fit trial.csv --target dose --drop id,site --activation sigmoid --k 3 -o model.json`,
+  moe fit trial.csv --target dose --drop id,site --activation sigmoid --k 3 -o model.json
+  moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --activation identity --k 2 -o model.json
+  zcat trial.csv.gz | moe fit - --missing drop --activation identity --k 2 --intercept`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.data = args[0]
@@ -123,7 +140,11 @@ says so.`,
 	f.method.register(cmd)
 	flags.BoolVar(&f.config.Intercept, "intercept", false, "give experts and gate an intercept")
 	flags.StringVar(&f.gate, "gate", host.Softmax{}.Name(), "gate: "+strings.Join(namesOf(host.Gates()), ", "))
-	flags.StringSliceVar(&f.gateSees, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
+	flags.StringVar(&f.formula, "formula", "", "target, experts' terms and, after a bar, the gate's: 'y ~ x1 + sex | x1'")
+	flags.StringSliceVar(&f.terms.Categorical, "categorical", nil, "column `NAMES` that are factors whatever stands in them")
+	flags.StringArrayVar(&f.references, "reference", nil, "reference level of a factor, `COLUMN=LEVEL` (default the commonest)")
+	f.cells.register(cmd, "leave them out")
+	flags.StringSliceVar(&f.terms.Gate, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
 	flags.StringVar(&f.noise, "noise", host.Shared{}.Name(), "noise level: "+strings.Join(namesOf(host.Noises()), ", "))
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
@@ -150,10 +171,16 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer plugin.Close()
-	src, err := f.open()
+	if f.input, err = openInput(ctx, cmd, f.data); err != nil {
+		return err
+	}
+	defer f.input.close()
+	table, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
+	src := table.Source
+	f.config = f.config.For(table)
 	if err := f.readTruth(src.Schema().Features, fitted.ActivationOf(plugin.Activation.Info())); err != nil {
 		return err
 	}
@@ -211,13 +238,10 @@ func (f *fitFlags) doubts(c *fitted.Certificate) bool {
 // check looks at the flags and at whether the output can be created, before
 // anything is started.
 func (f *fitFlags) check(cmd *cobra.Command) error {
-	if f.data == "-" {
-		return usagef("a fit needs more than one pass over the data, which standard input cannot give: name a file")
-	}
-	if info, err := os.Stat(f.data); f.report != "" && err == nil && !info.IsDir() && !info.Mode().IsRegular() {
-		return usagef("--report reads the data a second time, which %s does not allow: write them to a file", f.data)
-	}
 	if err := f.parseK(); err != nil {
+		return err
+	}
+	if err := f.parseTerms(cmd); err != nil {
 		return err
 	}
 	if f.resume && f.out == "" {
@@ -301,13 +325,34 @@ func (f *fitFlags) parseNoise() error {
 
 // parseGate reads --gate and --gate-features.
 func (f *fitFlags) parseGate() (err error) {
-	if f.config.Gate, err = named("gate", host.Gates(), f.gate); err != nil || f.gateSees == nil {
+	if f.config.Gate, err = named("gate", host.Gates(), f.gate); err != nil || f.terms.Gate == nil {
 		return err
 	}
 	if _, ok := f.config.Gate.(host.Constant); ok {
 		return usagef("a constant gate has no features")
 	}
-	f.config.Gate = host.Softmax{Features: f.gateSees}
+	return nil
+}
+
+// parseTerms reads the flags that say how columns become features.
+func (f *fitFlags) parseTerms(cmd *cobra.Command) (err error) {
+	if err := f.cells.check(dataset.Drop); err != nil {
+		return err
+	}
+	if f.terms.Reference, err = references(f.references); err != nil || !cmd.Flags().Changed("formula") {
+		return err
+	}
+	if f.terms.Formula, err = terms.Parse(f.formula); err != nil {
+		return err
+	}
+	for _, name := range []string{"intercept", "features", "gate-features", "gate"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s has no effect beside --formula, which says it: y ~ experts | gate, each with an intercept unless - 1", name)
+		}
+	}
+	if t := f.selection.Target; t != "" && t != f.terms.Formula.Target {
+		return usagef("--target %s: the target of --formula is %s", t, f.terms.Formula.Target)
+	}
 	return nil
 }
 
@@ -329,20 +374,11 @@ func (f *fitFlags) parseK() error {
 	return nil
 }
 
-// open opens the data with the columns of experts and gate.
-func (f *fitFlags) open() (dataset.Source, error) {
-	sel := f.selection
-	if sel.Features != nil {
-		for _, name := range f.gateSees {
-			if !slices.Contains(sel.Features, name) {
-				sel.Features = append(slices.Clone(sel.Features), name)
-			}
-		}
-	}
-	if len(sel.Features) > len(f.selection.Features) {
-		f.config.ExpertFeatures = f.selection.Features // the gate sees more
-	}
-	return dataset.Open(f.data, sel)
+// open opens the data and makes the features of experts and gate.
+func (f *fitFlags) open(ctx context.Context) (*terms.Table, error) {
+	r := f.terms
+	r.Selection = f.cells.on(f.selection)
+	return terms.Open(ctx, f.input.open, r)
 }
 
 // readTruth reads the parameters of --truth, of the activation that is fitted.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,10 @@ func newPredictCmd() *cobra.Command {
 		Long: `predict writes one row for every row of DATA, which may be - for standard
 input: mean (the expected y), p1 ... pk (the probability of each expert given x)
 and, where DATA has the model's target, posterior1 ... posteriork (the
-probability of each expert given x and y). Columns are found by their names.
+probability of each expert given x and y). Columns are found by their names; they
+are those that the fit read, whatever features it made of them. Where a row has no
+target its posteriors are empty, and with --missing drop all predictions of a row
+with another missing cell.
 With --experts come mean1 ... meank (the expected y under each expert), with
 --interval LEVEL lower and upper: y lies between them with that probability,
 given the model. They are exact quantiles of the mixture; that the parameters are
@@ -40,6 +44,7 @@ carries its approximation.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], args[1]) },
 	}
 	f.limits.register(cmd)
+	f.table.register(cmd, "leave their predictions empty")
 	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write to this `FILE`, .csv, .npy or .parquet, instead of standard output")
 	cmd.Flags().BoolVar(&f.extras.Experts, "experts", false, "add the mean of y under each expert")
 	cmd.Flags().Float64Var(&f.extras.Interval, "interval", 0, "add the prediction interval of this `LEVEL`, between 0 and 1")
@@ -51,11 +56,15 @@ type predictFlags struct {
 	out    string
 	extras predict.Extras
 	limits limitFlags
+	table  modelTableFlags
 }
 
 func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error {
 	out := f.out
 	if err := f.limits.check(); err != nil {
+		return err
+	}
+	if err := f.table.check(dataset.Keep); err != nil {
 		return err
 	}
 	if level := f.extras.Interval; cmd.Flags().Changed("interval") && !(level > 0 && level < 1) {
@@ -86,9 +95,7 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 		return err
 	}
 	defer act.Close()
-	sel := m.selection()
-	sel.Optional = true
-	src, err := openData(cmd, dataPath, sel)
+	src, err := f.table.open(cmd, dataPath, m, true)
 	if err != nil {
 		return err
 	}
@@ -116,7 +123,8 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 	}
 	// The last column would be the target where none is named: what the model needs not
 	// is let be.
-	src, err := openData(cmd, dataPath, dataset.Selection{Features: v.Features, Target: v.Outputs[0].Target, Optional: true})
+	in := input{path: dataPath, stdin: cmd.InOrStdin()}
+	src, err := in.open(f.table.on(dataset.Selection{Features: v.Features, Target: v.Outputs[0].Target, Optional: true}))
 	if err != nil {
 		return err
 	}
@@ -140,14 +148,6 @@ func (f *predictFlags) write(cmd *cobra.Command, table dataset.Source) error {
 		return predictionsJSON(ctx, cmd.OutOrStdout(), predictions)
 	}
 	return dataset.WriteCSV(ctx, cmd.OutOrStdout(), predictions)
-}
-
-// openData opens a file, or standard input for "-".
-func openData(cmd *cobra.Command, path string, sel dataset.Selection) (dataset.Source, error) {
-	if path == "-" {
-		return dataset.NewReader("stdin", cmd.InOrStdin(), sel)
-	}
-	return dataset.Open(path, sel)
 }
 
 // counted counts the rows of a source's pass.
@@ -181,10 +181,10 @@ func predictionsJSON(ctx context.Context, out io.Writer, p dataset.Source) error
 	fmt.Fprintf(w, "{\"columns\":%s,\"rows\":[", columns)
 	separator := "\n"
 	err = p.Read(ctx, func(b *model.Block) error {
-		row := make([]float64, len(b.X)/b.N)
+		row := make([]*float64, len(b.X)/b.N)
 		for i := range b.N {
 			for j := range row {
-				row[j] = b.X[j*b.N+i]
+				row[j] = orNull(b.X[j*b.N+i])
 			}
 			text, err := json.Marshal(row)
 			if err != nil {
@@ -202,4 +202,12 @@ func predictionsJSON(ctx context.Context, out io.Writer, p dataset.Source) error
 	}
 	fmt.Fprint(w, "\n]}\n")
 	return w.Flush()
+}
+
+// orNull is a number as JSON has it: null for a prediction that is empty.
+func orNull(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
 }

@@ -24,8 +24,14 @@ type blocks struct {
 	weight  float64   // sum of the weights
 	values  []float64 // columns × BlockRows, column-major
 	n       int       // rows gathered since the last block
-	total   int       // rows in all
+	total   int       // rows read, those left out among them
 	bad     badCells
+
+	absent  Absent
+	targets bool   // a missing target is NaN, whatever absent says
+	leave   bool   // the current row is to be left out
+	unseen  []cell // of the current row: faults only if it stays
+	dropped int    // rows left out
 }
 
 func newBlocks(schema Schema, fn func(*model.Block) error) *blocks {
@@ -50,8 +56,18 @@ func (b *blocks) set(column int, v float64) { b.values[column*model.BlockRows+b.
 
 // next ends the current row.
 func (b *blocks) next(ctx context.Context) error {
-	b.n++
 	b.total++
+	unseen := b.unseen
+	b.unseen = b.unseen[:0]
+	if b.leave {
+		b.leave = false
+		b.dropped++
+		return nil
+	}
+	for _, c := range unseen {
+		b.bad.add(b.total, c)
+	}
+	b.n++
 	if b.n == model.BlockRows {
 		return b.emit(ctx)
 	}
@@ -73,11 +89,32 @@ func (b *blocks) add(ctx context.Context, row []float64, line int) error {
 // refuse notes a value that a column does not accept; field is the place of the
 // column in the file, counted from 0.
 func (b *blocks) refuse(line, field, column int, v float64) {
-	text := strconv.FormatFloat(v, 'g', -1, 64)
+	if math.IsNaN(v) {
+		b.none(line, field, column, "NaN")
+		return
+	}
+	text, why := strconv.FormatFloat(v, 'g', -1, 64), ""
 	if math.IsInf(v, 0) {
 		text = "Inf"
 	}
-	b.bad.add(cell{line, field + 1, b.name(column), text, numeric.Finite(v)})
+	if numeric.Finite(v) {
+		why = negativeWeight
+	}
+	b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Spelled, why, false})
+}
+
+const negativeWeight = "a weight below 0"
+
+// none notes that a column has no value in the current row.
+func (b *blocks) none(line, field, column int, text string) {
+	switch {
+	case b.absent == Keep || b.targets && column == b.d && b.schema.Target != "":
+		b.set(column, math.NaN())
+	case b.absent == Drop:
+		b.leave = true
+	default:
+		b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Missing, "", false})
+	}
 }
 
 func (b *blocks) name(column int) string { return b.schema.Columns()[column] }
@@ -89,11 +126,15 @@ func (b *blocks) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.bad.err(b.schema.Name); err != nil {
+	if err := b.bad.err(b.schema.Name, b.total, b.schema.Target); err != nil {
 		return err
 	}
-	if b.total == 0 {
-		return &Error{File: b.schema.Name, Msg: "no rows"}
+	if b.total == b.dropped {
+		msg := "no rows"
+		if b.dropped > 0 {
+			msg = fmt.Sprintf("each of the %s has a missing cell: none is left", count(b.dropped, "row"))
+		}
+		return &Error{File: b.schema.Name, Msg: msg}
 	}
 	if b.weights >= 0 && !(b.weight >= leastWeight && b.weight <= mostWeight) {
 		return &Error{File: b.schema.Name, Msg: fmt.Sprintf("the weights in column %q add up to %v, want a number between %g and %g; scale them", b.schema.Weights, b.weight, leastWeight, mostWeight)}

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 const (
@@ -26,10 +25,13 @@ type records struct {
 	lo, hi int // what is read and not yet cut
 	eof    bool
 	line   int // of the next record, from 1
+
+	comma  byte    // between fields
+	fields []field // room for those of a record
 }
 
 func newRecords(name string, r io.Reader, size int) *records {
-	return &records{name: name, r: r, buf: make([]byte, size), line: 1}
+	return &records{name: name, r: r, buf: make([]byte, size), line: 1, comma: ','}
 }
 
 // next returns the next record without its line end, the line it starts in,
@@ -116,29 +118,30 @@ type field struct {
 	line int
 }
 
-// split cuts a record into fields. Doubled quotes in a quoted field stand for
+// split cuts a record into fields, valid until the following call. Doubled quotes in a quoted field stand for
 // one; anything but blanks between a closing quote and the comma is an error.
 func (c *records) split(rec []byte, line int) ([]field, error) {
-	var fields []field
+	fields := c.fields[:0]
 	for {
-		rest := bytes.TrimLeft(rec, " \t")
+		rest := bytes.TrimLeft(rec, c.blanks())
 		start := line
 		var text []byte
 		var n int
 		if len(rest) > 0 && rest[0] == '"' {
-			text, n = unquote(rest)
+			text, n = c.unquote(rest)
 			if n < 0 {
 				return nil, &Error{File: c.name, Line: line, Col: len(fields) + 1, Msg: "text after a closing quote; a quote inside quotes is written twice"}
 			}
 			line += bytes.Count(rest[:n], []byte{'\n'})
 		} else {
-			if n = bytes.IndexByte(rest, ','); n < 0 {
+			if n = bytes.IndexByte(rest, c.comma); n < 0 {
 				n = len(rest)
 			}
 			text = trimBlanks(rest[:n])
 		}
 		fields = append(fields, field{text, start})
 		if n == len(rest) {
+			c.fields = fields
 			return fields, nil
 		}
 		rec = rest[n+1:]
@@ -147,7 +150,7 @@ func (c *records) split(rec []byte, line int) ([]field, error) {
 
 // unquote reads the quoted field at the start of b and returns its text and
 // the place of the comma or end behind it, −1 if something else stands there.
-func unquote(b []byte) (text []byte, n int) {
+func (c *records) unquote(b []byte) (text []byte, n int) {
 	for i := 1; i < len(b); i++ {
 		switch {
 		case b[i] != '"':
@@ -156,8 +159,8 @@ func unquote(b []byte) (text []byte, n int) {
 			text = append(text, '"')
 			i++
 		default:
-			n = i + 1 + len(b[i+1:]) - len(bytes.TrimLeft(b[i+1:], " \t"))
-			if n == len(b) || b[n] == ',' {
+			n = i + 1 + len(b[i+1:]) - len(bytes.TrimLeft(b[i+1:], c.blanks()))
+			if n == len(b) || b[n] == c.comma {
 				return trimBlanks(text), n
 			}
 			return nil, -1
@@ -166,11 +169,20 @@ func unquote(b []byte) (text []byte, n int) {
 	return nil, -1
 }
 
+// blanks are what may stand around a field: a tab not where it parts them.
+func (c *records) blanks() string {
+	if c.comma == '\t' {
+		return " "
+	}
+	return " \t"
+}
+
 func trimBlanks(b []byte) []byte { return bytes.Trim(b, " \t") }
 
 // csvSource is a CSV table: a header line of names, then rows of numbers.
 type csvSource struct {
 	layout *layout
+	tally
 	// open starts a pass: records past the header line.
 	open func() (*records, io.Closer, error)
 }
@@ -179,11 +191,11 @@ type csvSource struct {
 // again reopen does that, elsewhere it is nil and one pass is all there is.
 func newCSV(name string, r io.Reader, reopen func() (tableFile, error), sel Selection) (Source, error) {
 	c := newRecords(name, r, readSize)
-	names, err := readHeader(c)
+	head, err := readHeader(c, sel.point())
 	if err != nil {
 		return nil, err
 	}
-	lay, err := sel.apply(name, 1, names)
+	lay, err := sel.ofCSV(name, head)
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +223,8 @@ func (l *layout) reopen(open func() (tableFile, error)) (*records, io.Closer, er
 		return nil, nil, err
 	}
 	c := newRecords(l.schema.Name, f, readSize)
-	names, err := readHeader(c)
-	if err == nil && !slices.Equal(names, l.names) {
+	head, err := readHeader(c, l.point)
+	if err == nil && !slices.Equal(head.names, l.names) {
 		err = &Error{File: l.schema.Name, Line: 1, Msg: "the column names have changed since the file was opened"}
 	}
 	if err != nil {
@@ -222,35 +234,118 @@ func (l *layout) reopen(open func() (tableFile, error)) (*records, io.Closer, er
 	return c, f, nil
 }
 
-// readHeader reads the names of the columns from the first line.
-func readHeader(c *records) ([]string, error) {
+// header is the first line of a CSV file.
+type header struct {
+	names []string
+	index bool // the first column has no name: it numbers the rows
+	comma byte // between fields
+}
+
+// indexName is what the column without a name that pandas and R write is called.
+const indexName = "row"
+
+// readHeader reads the names of the columns from the first line, and sees what
+// parts the fields.
+func readHeader(c *records, point byte) (header, error) {
 	rec, line, _, err := c.next()
 	if err == io.EOF {
-		return nil, &Error{File: c.name, Msg: "empty file, want a line of column names and rows of numbers"}
+		return header{}, &Error{File: c.name, Msg: "empty file, want a line of column names and rows of numbers"}
 	}
 	if err != nil {
-		return nil, err
+		return header{}, err
 	}
-	rec = bytes.TrimPrefix(rec, []byte("\xef\xbb\xbf"))
+	rec = bytes.Clone(bytes.TrimPrefix(rec, []byte("\xef\xbb\xbf")))
 	if bytes.HasPrefix(rec, []byte("\xff\xfe")) || bytes.HasPrefix(rec, []byte("\xfe\xff")) {
-		return nil, &Error{File: c.name, Line: line, Msg: "the text is UTF-16; save it as UTF-8"}
+		return header{}, &Error{File: c.name, Line: line, Msg: "the text is UTF-16; save it as UTF-8"}
 	}
+	c.comma = separator(rec, c.peek(), point)
 	fields, err := c.split(rec, line)
 	if err != nil {
-		return nil, err
+		return header{}, err
 	}
-	names := make([]string, len(fields))
+	h := header{names: make([]string, len(fields)), comma: c.comma}
 	numbers := 0
 	for i, f := range fields {
-		names[i] = string(f.text)
-		if _, n := number(f.text); n > 0 && n == len(f.text) {
+		h.names[i] = string(f.text)
+		if _, n := numberWith(f.text, point); n > 0 && n == len(f.text) {
 			numbers++
 		}
 	}
-	if numbers == len(names) {
-		return nil, &Error{File: c.name, Line: line, Msg: "the first line holds numbers, want the names of the columns"}
+	if numbers == len(h.names) {
+		return header{}, &Error{File: c.name, Line: line, Msg: "the first line holds numbers, want the names of the columns"}
 	}
-	return names, nil
+	if h.names[0] == "" && len(h.names) > 1 && !slices.Contains(h.names, indexName) {
+		h.names[0], h.index = indexName, true
+	}
+	return h, nil
+}
+
+// peek returns the record that follows, nil where none can be read; the next call
+// of next returns it again.
+func (c *records) peek() []byte {
+	for {
+		window := c.buf[c.lo:c.hi]
+		if end, _ := quotedEnd(window, c.eof); end >= 0 {
+			return window[:end]
+		}
+		if c.eof || c.fill() != nil {
+			return nil
+		}
+	}
+}
+
+// separator is what parts the fields of a file with this header and first row: of
+// comma, semicolon and tab the first that stands in both, and as often; else that
+// which the header has most. Where decimals have commas they part no fields, unless
+// nothing else does.
+func separator(head, row []byte, point byte) byte {
+	candidates := []byte{',', ';', '\t'}
+	if point == ',' {
+		candidates = []byte{';', '\t', ','}
+	}
+	most, at := 0, candidates[0]
+	for _, c := range candidates {
+		n := outsideQuotes(head, c)
+		if n > 0 && n == outsideQuotes(row, c) {
+			return c
+		}
+		if n > most {
+			most, at = n, c
+		}
+	}
+	return at
+}
+
+// outsideQuotes counts c in a record where it does not stand within quotes.
+func outsideQuotes(rec []byte, c byte) (n int) {
+	inside := false
+	for _, b := range rec {
+		switch {
+		case b == '"':
+			inside = !inside
+		case b == c && !inside:
+			n++
+		}
+	}
+	return n
+}
+
+// ofCSV is [Selection.apply] for the columns of a CSV file.
+func (s Selection) ofCSV(file string, head header) (*layout, error) {
+	note := ""
+	if head.index && len(s.Features) == 0 && s.Target != indexName && !slices.Contains(s.Drop, indexName) && s.Weights != indexName {
+		s.Drop = append(slices.Clone(s.Drop), indexName)
+		note = "the first column has no name: it is taken for row numbers, called row, and left out"
+	}
+	lay, err := s.apply(file, 1, head.names)
+	if err != nil {
+		return nil, err
+	}
+	lay.comma = head.comma
+	if note != "" {
+		lay.schema.Notes = append(lay.schema.Notes, note)
+	}
+	return lay, nil
 }
 
 func (s *csvSource) Schema() Schema { return s.layout.schema }
@@ -261,13 +356,17 @@ func (s *csvSource) Read(ctx context.Context, fn func(*model.Block) error) error
 		return err
 	}
 	defer closer.Close()
-	return s.layout.read(ctx, c, fn)
+	out := s.layout.blocks(fn)
+	if err := s.layout.read(ctx, c, out); err != nil {
+		return err
+	}
+	s.dropped = out.dropped
+	return nil
 }
 
 // read parses the rows that c still holds. Empty lines at the end of the file
 // are no rows; between rows they are a fault.
-func (l *layout) read(ctx context.Context, c *records, fn func(*model.Block) error) error {
-	out := newBlocks(l.schema, fn)
+func (l *layout) read(ctx context.Context, c *records, out *blocks) error {
 	empty := 0 // line of the first empty line since the last row
 	for {
 		rec, line, quoted, err := c.next()
@@ -306,7 +405,7 @@ func (l *layout) row(out *blocks, rec []byte, line int) error {
 		n := l.fieldAt(out, rest, line, f)
 		atEnd := n == len(rest)
 		if atEnd != (f == len(l.place)-1) {
-			return l.ragged(bytes.Count(rec, []byte{','})+1, line)
+			return l.ragged(bytes.Count(rec, []byte{l.comma})+1, line)
 		}
 		if !atEnd {
 			rest = rest[n+1:]
@@ -317,14 +416,14 @@ func (l *layout) row(out *blocks, rec []byte, line int) error {
 
 // fieldAt parses the field at the start of b and returns its length.
 func (l *layout) fieldAt(out *blocks, b []byte, line, f int) int {
-	if column := l.place[f]; column >= 0 {
-		v, n := number(b)
-		if n > 0 && (n == len(b) || b[n] == ',') && out.accepts(column, v) {
+	if column := l.place[f]; column >= 0 && l.words[column] == nil {
+		v, n := numberWith(b, l.point)
+		if n > 0 && (n == len(b) || b[n] == l.comma) && out.accepts(column, v) {
 			out.set(column, v)
 			return n
 		}
 	}
-	n := bytes.IndexByte(b, ',')
+	n := bytes.IndexByte(b, l.comma)
 	if n < 0 {
 		n = len(b)
 	}
@@ -353,13 +452,38 @@ func (l *layout) cell(out *blocks, text []byte, line, f int) {
 	if column < 0 {
 		return
 	}
-	v, n := number(text)
-	number := n > 0 && n == len(text) && numeric.Finite(v)
-	if !number || !out.accepts(column, v) {
-		out.bad.add(cell{line, f + 1, l.names[f], quoteCell(text), number})
+	bad := cell{line, f + 1, l.names[f], quoteCell(text), Word, "", false}
+	if words := l.words[column]; words != nil {
+		level, ok := words.levels[string(text)]
+		switch {
+		case ok:
+			out.set(column, level)
+		case KindOf(text, l.point) == Missing:
+			out.none(line, f, column, bad.text)
+		case words.unseen >= 0:
+			out.set(column, float64(words.unseen))
+		default:
+			bad.why = "none of the levels that the model was fitted with, " + words.names + "; --unseen reference takes it for the reference"
+			out.unseen = append(out.unseen, bad)
+		}
 		return
 	}
-	out.set(column, v)
+	bad.kind = KindOf(text, l.point)
+	if bad.kind == Missing {
+		out.none(line, f, column, bad.text)
+		return
+	}
+	v, _ := numberWith(text, l.point)
+	switch {
+	case bad.kind == Number && out.accepts(column, v):
+		out.set(column, v)
+		return
+	case bad.kind == Number:
+		bad.why = negativeWeight
+	case bad.kind == Spelled && bytes.IndexByte(text, ',') >= 0:
+		bad.comma = true
+	}
+	out.bad.add(out.total+1, bad)
 }
 
 func (l *layout) ragged(fields, line int) error {
@@ -368,7 +492,7 @@ func (l *layout) ragged(fields, line int) error {
 	case 1:
 		msg = fmt.Sprintf("1 field, want %d", len(l.place))
 	case 2 * len(l.place):
-		msg += "; decimal commas? write 1.5"
+		msg += "; decimal commas? write 1.5, or part the fields by semicolons and give --decimal ,"
 	}
 	return &Error{File: l.schema.Name, Line: line, Msg: msg}
 }

@@ -63,11 +63,11 @@ func readAll(src Source) (*table, error) {
 // parseCSV parses text with reads of the given size.
 func parseCSV(text string, sel Selection, size int) (*table, error) {
 	c := newRecords("data.csv", strings.NewReader(text), size)
-	names, err := readHeader(c)
+	head, err := readHeader(c, sel.point())
 	if err != nil {
 		return nil, err
 	}
-	lay, err := sel.apply("data.csv", 1, names)
+	lay, err := sel.ofCSV("data.csv", head)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func TestCSVFaults(t *testing.T) {
 		{"a,gr\xfc\xdfe,y\n1,2,3\n", `data.csv:1:2: the column name "gr\xfc\xdfe" is not UTF-8`},
 		{"a,,y\n1,2,3\n", "data.csv:1:2: the column has no name"},
 		{"y\n1\n", "data.csv:1: no feature columns"},
-		{"a;y\n1;2\n", `data.csv:1: no feature columns: want at least one beside the target "a;y"; fields are separated by commas`},
+		{"a|y\n1|2\n", `data.csv:1: no feature columns: want at least one beside the target "a|y"; fields are parted by commas, semicolons or tabs`},
 		{two + "3\n", "data.csv:3: 1 field, want 2"},
 		{two + "3,4,5\n", "data.csv:3: 3 fields, want 2"},
 		{two + "3,4,\n", "data.csv:3: 3 fields, want 2"},
@@ -153,7 +153,7 @@ func TestCSVFaults(t *testing.T) {
 		{two + "\n3,4\n", "data.csv:3: an empty line between rows"},
 		{two + "3,\n", "data.csv:3:2: an empty cell"},
 		{two + ",4\n", "data.csv:3:1: an empty cell"},
-		{two + "3,NaN\n", `data.csv:3:2: "NaN" in column "y" is not a finite decimal number`},
+		{two + "3,NaN\n", `data.csv:3:2: "NaN" in column "y" is missing; 1 missing cell in 1 row and 1 column; --missing drop leaves such rows out`},
 		{two + "Inf,4\n", `data.csv:3:1: "Inf" in`},
 		{two + "3,1e999\n", `data.csv:3:2: "1e999" in`},
 		{two + "NA,4\n", `data.csv:3:1: "NA" in`},
@@ -196,8 +196,8 @@ func TestCSVBadCells(t *testing.T) {
 	}
 	blocks := 0
 	err = src.Read(context.Background(), func(*model.Block) error { blocks++; return nil })
-	want := `data.csv:41:1: "NA" in column "a" is not a finite decimal number; 25 such cells: 41:1 "NA", 81:1 "NA", 121:1 "NA", ` +
-		`161:1 "NA", 201:1 "NA", 241:1 "NA", 281:1 "NA", 321:1 "NA", 361:1 "NA", 401:1 "NA", …; correct or remove them`
+	want := `data.csv:41:1: "NA" in column "a" is missing; 25 missing cells in 25 rows and 1 column: 41:1 "NA", 81:1 "NA", 121:1 "NA", ` +
+		`161:1 "NA", 201:1 "NA", 241:1 "NA", 281:1 "NA", 321:1 "NA", 361:1 "NA", 401:1 "NA", …; --missing drop leaves such rows out`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -292,7 +292,7 @@ func TestSelection(t *testing.T) {
 	}{
 		{"last column", Selection{}, table{[]string{"a", "b", "c"}, "d", [][]float64{{1, 2, 3, 4}}}},
 		{"target", Selection{Target: "b"}, table{[]string{"a", "c", "d"}, "b", [][]float64{{1, 3, 4, 2}}}},
-		{"drop", Selection{Drop: []string{"d", "a"}}, table{[]string{"b"}, "c", [][]float64{{2, 3}}}},
+		{"drop", Selection{Drop: []string{"d", "a"}, Target: "c"}, table{[]string{"b"}, "c", [][]float64{{2, 3}}}},
 		{"features in order", Selection{Features: []string{"c", "a"}}, table{[]string{"c", "a"}, "d", [][]float64{{3, 1, 4}}}},
 		{"last as feature", Selection{Features: []string{"d"}}, table{[]string{"d"}, "c", [][]float64{{4, 3}}}},
 		{"no target", Selection{Target: "y", Features: []string{"a"}, Optional: true}, table{[]string{"a"}, "", [][]float64{{1}}}},

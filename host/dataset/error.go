@@ -42,44 +42,101 @@ func (e *SelectionError) Error() string { return e.Msg }
 // maxShown is the number of bad cells whose places an error lists.
 const maxShown = 10
 
-// badCells collects the cells of a table that are not finite numbers: the
-// places of the first few and the number of all.
+// badCells collects the cells of a table that cannot be read: the places of the
+// first few and the number of all.
 type badCells struct {
-	first []cell
-	total int
+	first   []cell
+	total   int
+	missing int          // of them, those where no value is
+	rows    int          // that have a missing cell
+	row     int          // the last of them, counted from 1
+	columns map[int]*odd // by the field in the line
 }
+
+// odd counts the bad cells of a column.
+type odd struct{ missing, words int }
 
 type cell struct {
 	line, col int
 	column    string
 	text      string
-	negative  bool // a weight below 0
+	kind      Kind
+	why       string // what is wrong with it; "" for its kind
+	comma     bool   // it holds a comma where a point is the decimal sign
 }
 
-func (b *badCells) add(c cell) {
+// add notes a bad cell of the given row, counted from 1.
+func (b *badCells) add(row int, c cell) {
 	if len(b.first) < maxShown {
 		b.first = append(b.first, c)
 	}
 	b.total++
+	if b.columns == nil {
+		b.columns = make(map[int]*odd)
+	}
+	o := b.columns[c.col]
+	if o == nil {
+		o = new(odd)
+		b.columns[c.col] = o
+	}
+	switch {
+	case c.why != "":
+	case c.kind == Missing:
+		o.missing++
+		b.missing++
+		if row != b.row {
+			b.rows, b.row = b.rows+1, row
+		}
+	case c.kind == Word:
+		o.words++
+	}
 }
 
-// err returns the error that names what was collected, or nil.
-func (b *badCells) err(file string) error {
+// err returns the error that names what was collected in so many rows, or nil.
+func (b *badCells) err(file string, rows int, target string) error {
 	if b.total == 0 {
 		return nil
 	}
-	c := b.first[0]
+	c, remedy := b.first[0], "correct or remove them"
 	msg := fmt.Sprintf("%s in column %q is not a finite decimal number", c.text, c.column)
-	if c.negative {
-		msg = fmt.Sprintf("%s in column %q is a weight below 0", c.text, c.column)
-	}
-	if strings.Contains(c.text, ",") {
-		msg += "; a decimal comma? write 1.5"
+	switch {
+	case b.missing == b.total:
+		columns := 0
+		for _, o := range b.columns {
+			columns += min(o.missing, 1)
+		}
+		msg = fmt.Sprintf("%s in column %q is missing; %s in %s and %s", c.text, c.column,
+			count(b.missing, "missing cell"), count(b.rows, "row"), count(columns, "column"))
+		if b.total > 1 {
+			msg += ": " + b.places()
+		}
+		return &Error{File: file, Line: c.line, Col: c.col, Msg: msg + "; --missing drop leaves such rows out"}
+	case c.why != "":
+		msg = fmt.Sprintf("%s in column %q is %s", c.text, c.column, c.why)
+	case b.columns[c.col].words > 0 && b.columns[c.col].words+b.columns[c.col].missing == rows:
+		msg = fmt.Sprintf("column %q holds words, such as %s, and no number", c.column, c.text)
+		remedy = fmt.Sprintf("leave it out with --drop %s, or take each word as a level with --categorical %s", c.column, c.column)
+		if c.column == target {
+			remedy = "it is the target, which must be a number; --target names another"
+		}
+		return &Error{File: file, Line: c.line, Col: c.col, Msg: msg + "; " + remedy}
+	case c.comma:
+		msg += "; a decimal comma? write 1.5, or give --decimal ,"
+	default:
+		msg += c.kind.hint()
 	}
 	if b.total > 1 {
 		msg += fmt.Sprintf("; %d such cells: %s", b.total, b.places())
 	}
-	return &Error{File: file, Line: c.line, Col: c.col, Msg: msg + "; correct or remove them"}
+	return &Error{File: file, Line: c.line, Col: c.col, Msg: msg + "; " + remedy}
+}
+
+// count is so many of something in words: 1 row, 2 rows.
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }
 
 func (b *badCells) places() string {

@@ -78,6 +78,7 @@ func (h *npyHeader) setShape(dims []int64) error {
 // npySource is the table in an NPY file.
 type npySource struct {
 	layout *layout
+	tally
 	header *npyHeader
 	// open starts a pass: the array's bytes in order, and the same at random
 	// where the file allows it.
@@ -153,11 +154,15 @@ func (s *npySource) Read(ctx context.Context, fn func(*model.Block) error) error
 		return err
 	}
 	defer closer.Close()
-	pass := &npyPass{h: s.header, layout: s.layout, out: newBlocks(s.layout.schema, fn), chunk: readSize}
+	pass := &npyPass{h: s.header, layout: s.layout, out: s.layout.blocks(fn), chunk: readSize}
 	if s.header.fortran {
 		pass.chunk = columnReadSize
 	}
-	return pass.read(ctx, r, at)
+	if err := pass.read(ctx, r, at); err != nil {
+		return err
+	}
+	s.dropped = pass.out.dropped
+	return nil
 }
 
 // npyPass is one reading of an array.

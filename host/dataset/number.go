@@ -15,7 +15,10 @@ import (
 //
 // so that what strconv.ParseFloat accepts beyond it (hexadecimal, underscores,
 // Inf and NaN) is no number. A value too large for a float64 is ±Inf.
-func number(b []byte) (float64, int) {
+func number(b []byte) (float64, int) { return numberWith(b, '.') }
+
+// numberWith is [number] for decimals that are written with the given point.
+func numberWith(b []byte, point byte) (float64, int) {
 	i, negative := 0, false
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
 		negative = b[0] == '-'
@@ -28,14 +31,14 @@ func number(b []byte) (float64, int) {
 		i++
 	}
 	digits, places := i-first, 0
-	if i < len(b) && b[i] == '.' {
+	if i < len(b) && b[i] == point {
 		i++
-		point := i
+		start := i
 		for i < len(b) && b[i]-'0' <= 9 {
 			m = m*10 + uint64(b[i]-'0')
 			i++
 		}
-		places = i - point
+		places = i - start
 		digits += places
 	}
 	if digits == 0 {
@@ -47,11 +50,11 @@ func number(b []byte) (float64, int) {
 			return 0, 0
 		}
 		i += n
-		return parseFloat(b[:i]), i
+		return parseFloat(b[:i], point), i
 	}
 	// A mantissa of 19 digits fits in 64 bits, as does 10^19.
 	if digits > 19 {
-		return parseFloat(b[:i]), i
+		return parseFloat(b[:i], point), i
 	}
 	v := quotient(m, places)
 	if negative {
@@ -102,7 +105,10 @@ var pow10 = [20]uint64{
 }
 
 // parseFloat is strconv's, which returns ±Inf where a value is too large.
-func parseFloat(b []byte) float64 {
+func parseFloat(b []byte, point byte) float64 {
+	if point == ',' {
+		b = decimalCommas(b)
+	}
 	v, _ := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
 	return v
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // Open opens a CSV, NPY or Parquet file, told apart by content: NPY files begin
-// with "\x93NUMPY", Parquet files with "PAR1". The columns of an NPY file are
+// with "\x93NUMPY", Parquet files with "PAR1". A CSV file may be compressed, by gzip
+// or zstd, and its fields parted by commas, semicolons or tabs. The columns of an NPY file are
 // called x1 … xd, y. Names, shapes and sizes are checked here, cells when they
 // are read.
 //
@@ -74,7 +75,10 @@ func open(name string, r io.Reader, reopen func() (tableFile, error), size int64
 	case strings.EqualFold(filepath.Ext(name), ".parquet"):
 		return nil, &Error{File: name, Msg: "not a Parquet file: it does not begin with PAR1"}
 	}
-	for magic, format := range map[string]string{"PARE": "encrypted Parquet", "\x1f\x8b": "gzip", "PK\x03\x04": "zip or xlsx"} {
+	if magic := compression(head); magic != "" {
+		return newCompressed(name, magic, r, reopen, sel)
+	}
+	for magic, format := range map[string]string{"PARE": "encrypted Parquet", "PK\x03\x04": "zip or xlsx", "BZh": "bzip2", "\xfd7zXZ": "xz"} {
 		if bytes.HasPrefix(head, []byte(magic)) {
 			return nil, &Error{File: name, Msg: fmt.Sprintf("a %s file; convert it to CSV, NPY or plain Parquet", format)}
 		}

@@ -33,6 +33,7 @@ const (
 // parquetSource is the table in a Parquet file: top-level columns of numbers.
 type parquetSource struct {
 	layout *layout
+	tally
 	reopen func() (tableFile, error)
 	leaves []parquetLeaf // of the table's columns
 }
@@ -242,13 +243,17 @@ func (s *parquetSource) Read(ctx context.Context, fn func(*model.Block) error) e
 	if err := s.plausible(file); err != nil {
 		return err
 	}
-	p := &parquetPass{source: s, file: file, f: f, out: newBlocks(s.layout.schema, fn)}
+	p := &parquetPass{source: s, file: file, f: f, out: s.layout.blocks(fn)}
 	for i := range file.RowGroups() {
 		if err := p.rowGroup(ctx, i); err != nil {
 			return err
 		}
 	}
-	return p.out.flush(ctx)
+	if err := p.out.flush(ctx); err != nil {
+		return err
+	}
+	s.dropped = p.out.dropped
+	return nil
 }
 
 // parquetPass is one reading of a file.
@@ -310,7 +315,7 @@ func (p *parquetPass) rows(ctx context.Context, columns []parquetColumn, n int) 
 			c := &columns[j]
 			switch v := c.values[r]; {
 			case c.null[r]:
-				p.out.bad.add(cell{p.out.total + 1, c.leaf.field + 1, p.source.layout.names[c.leaf.field], "null", false})
+				p.out.none(p.out.total+1, c.leaf.field, j, "null")
 			case !p.out.accepts(j, v):
 				p.out.refuse(p.out.total+1, c.leaf.field, j, v)
 			default:

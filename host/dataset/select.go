@@ -1,10 +1,13 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gatedlearning/moe/host/model"
 )
 
 // Selection says which columns of a table are the target and the features. The
@@ -15,7 +18,49 @@ type Selection struct {
 	Features []string // in this order; empty for all but the target
 	Drop     []string // columns that are neither
 	Weights  string   // column of observation weights, no feature; "" for none
-	Optional bool     // a table that lacks the column Target has no target
+	Optional bool     // a table may lack the column Target, or its value in a row, which then is NaN
+
+	Absent  Absent           // what becomes of rows with missing cells
+	Words   map[string]Words // columns of a CSV file that are read as words
+	Decimal byte             // between a number's digits in a CSV file, ',' or '.'; 0 is '.'
+}
+
+// Words says how a column of words is read: a cell has the place of its text among
+// Levels, counted from 0, as its number.
+type Words struct {
+	Levels []string
+	Unseen int // the number of a cell that is none of them; below 0: it is an error
+}
+
+// dictionary is [Words] made ready.
+type dictionary struct {
+	levels map[string]float64
+	unseen int
+	names  string // of the levels, for errors
+}
+
+func (w Words) dictionary() *dictionary {
+	d := &dictionary{levels: make(map[string]float64, len(w.Levels)), unseen: w.Unseen, names: quoteAll(w.Levels)}
+	for i, level := range w.Levels {
+		d.levels[level] = float64(i)
+	}
+	return d
+}
+
+func (s Selection) point() byte { return cmp.Or(s.Decimal, '.') }
+
+// tally counts the rows that a pass left out.
+type tally struct{ dropped int }
+
+// Dropped returns how many rows with missing cells the last pass left out.
+func (t *tally) Dropped() int { return t.dropped }
+
+// Dropped returns how many rows with missing cells the last pass over src left out.
+func Dropped(src Source) int {
+	if t, ok := src.(interface{ Dropped() int }); ok {
+		return t.Dropped()
+	}
+	return 0
 }
 
 // MaxColumns is the most columns that a table may have. It bounds the memory
@@ -60,6 +105,18 @@ type layout struct {
 	schema Schema
 	names  []string // of all columns of the file
 	place  []int    // of each column of the file in a row of the table; −1 for none
+
+	words        []*dictionary // of each column of the table; nil for numbers
+	absent       Absent
+	optional     bool // a target may be missing
+	comma, point byte // of a CSV file
+}
+
+// blocks gathers the rows of a table with this layout.
+func (l *layout) blocks(fn func(*model.Block) error) *blocks {
+	out := newBlocks(l.schema, fn)
+	out.absent, out.targets = l.absent, l.optional
+	return out
 }
 
 // apply finds the selected columns among a file's. line is where their names
@@ -74,6 +131,9 @@ func (s Selection) apply(file string, line int, names []string) (*layout, error)
 	if err := checkNames(file, line, names); err != nil {
 		return nil, err
 	}
+	if last := names[len(names)-1]; s.Target == "" && len(s.Features) == 0 && slices.Contains(s.Drop, last) {
+		return nil, &SelectionError{fmt.Sprintf("column %q is dropped, the last, which would be the target; name another with --target", last)}
+	}
 	schema := Schema{Name: file, Target: s.target(names), Weights: s.Weights}
 	schema.Features = s.features(names, schema.Target)
 	wanted := append(schema.Columns(), s.Drop...)
@@ -83,10 +143,14 @@ func (s Selection) apply(file string, line int, names []string) (*layout, error)
 	if len(schema.Features) == 0 {
 		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("no feature columns: want at least one beside the target %q%s", schema.Target, separatorHint(names))}
 	}
-	lay := &layout{schema: schema, names: names, place: make([]int, len(names))}
+	lay := &layout{schema: schema, names: names, place: make([]int, len(names)), absent: s.Absent, optional: s.Optional, comma: ',', point: s.point()}
 	place := make(map[string]int, len(names))
+	lay.words = make([]*dictionary, len(schema.Columns()))
 	for j, name := range schema.Columns() {
 		place[name] = j
+		if w, ok := s.Words[name]; ok {
+			lay.words[j] = w.dictionary()
+		}
 	}
 	for i, name := range names {
 		j, ok := place[name]
@@ -140,8 +204,8 @@ func checkNames(file string, line int, names []string) error {
 // separatorHint explains a file whose only column's name holds a separator
 // that is not a comma.
 func separatorHint(names []string) string {
-	if len(names) == 1 && strings.ContainsAny(names[0], ";\t|") {
-		return "; fields are separated by commas"
+	if len(names) == 1 && strings.ContainsAny(names[0], "|: ") {
+		return "; fields are parted by commas, semicolons or tabs"
 	}
 	return ""
 }

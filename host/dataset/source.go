@@ -28,6 +28,7 @@ type Schema struct {
 	Features []string // d names
 	Target   string   // "" where the table has no target
 	Weights  string   // the column of observation weights; "" for none
+	Notes    []string // for the user: what was done that was not asked for
 }
 
 // Columns returns the names of all columns: features, target, weights.

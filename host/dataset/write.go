@@ -44,11 +44,27 @@ func Write(ctx context.Context, path string, src Source) error {
 func WriteTo(ctx context.Context, f *atomicfile.File, path string, src Source) error {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".npy":
-		return writeNPY(ctx, f, src)
+		return writeNPY(ctx, f, whole{src})
 	case ".parquet":
-		return writeParquet(ctx, f, src)
+		return writeParquet(ctx, f, whole{src})
 	}
 	return WriteCSV(ctx, f, src)
+}
+
+// whole is a source all of whose values are there.
+type whole struct{ Source }
+
+func (w whole) Read(ctx context.Context, fn func(*model.Block) error) error {
+	rows := 0
+	return w.Source.Read(ctx, func(b *model.Block) error {
+		for at, v := range b.X {
+			if math.IsNaN(v) {
+				return &Error{File: w.Schema().Name, Msg: fmt.Sprintf("row %d has an empty prediction, which a CSV file can hold and this one cannot: name the output .csv", rows+at%b.N+1)}
+			}
+		}
+		rows += b.N
+		return fn(b)
+	})
 }
 
 const writeSize = 256 << 10
@@ -83,8 +99,12 @@ func WriteCSV(ctx context.Context, out io.Writer, src Source) error {
 	return w.Flush()
 }
 
-// appendNumber appends the shortest decimal that reads back as v.
+// appendNumber appends the shortest decimal that reads back as v, nothing for a
+// missing value.
 func appendNumber(dst []byte, v float64) []byte {
+	if math.IsNaN(v) {
+		return dst
+	}
 	return strconv.AppendFloat(dst, v, 'g', -1, 64)
 }
 

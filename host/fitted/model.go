@@ -21,13 +21,23 @@ import (
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
+	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// Format is the version of the model file that this package writes and reads.
+// Format is the version of the model file where the features are columns of a table;
+// where they are made of columns it is [FormatV2].
 const Format = "moe-model/v1"
+
+// DesignFormat is the format of a model with this design, which may be nil.
+func DesignFormat(design *terms.Design) string {
+	if design == nil {
+		return Format
+	}
+	return FormatV2
+}
 
 // Model is a fitted mixture of K experts over D features. Its JSON is the
 // model file. It holds no time, path or host: equal fits are equal files.
@@ -38,6 +48,8 @@ type Model struct {
 	K          int        `json:"k"`
 	Features   []string   `json:"features"` // D names
 	Target     string     `json:"target"`
+
+	Design *terms.Design `json:"design,omitempty"` // how the features are made of raw columns; nil where they are columns
 
 	Regressors          [][]float64 `json:"regressors"`           // K rows a_i of D
 	Gating              [][]float64 `json:"gating"`               // K−1 rows w_i of D
@@ -144,8 +156,9 @@ type Fit struct {
 	Transform     string  `json:"transform,omitempty"` // "optimal" where the moment tensors are made of transforms of minimum variance
 	Seed          uint64  `json:"seed"`
 	N             int     `json:"n"`
-	Weight        float64 `json:"weight,omitempty"` // sum of the observations' weights, where there are any
-	LogLikelihood float64 `json:"log_likelihood"`   // natural log of the density of y given x, summed over rows
+	Dropped       int     `json:"dropped,omitempty"` // rows that were left out for missing cells
+	Weight        float64 `json:"weight,omitempty"`  // sum of the observations' weights, where there are any
+	LogLikelihood float64 `json:"log_likelihood"`    // natural log of the density of y given x, summed over rows
 	BIC           float64 `json:"bic"`
 	AIC           float64 `json:"aic"`
 	Converged     bool    `json:"converged"`
@@ -347,11 +360,11 @@ func fill(flat []float64, rows [][]float64) {
 }
 
 // Validate reports the first thing that is wrong with the model: a format that
-// is not [Format], sizes that do not fit k and d, numbers that are not finite
+// is not that of its design, sizes that do not fit k and d, numbers that are not finite
 // or out of range, or the name of an activation that cannot be one.
 func (m *Model) Validate() error {
-	if m.Format != Format {
-		return fmt.Errorf("format is %q, want %q", m.Format, Format)
+	if err := m.validateDesign(); err != nil {
+		return err
 	}
 	if err := m.Activation.Check(); err != nil {
 		return err
@@ -389,6 +402,28 @@ func (m *Model) Validate() error {
 		return err
 	}
 	return m.Fit.validate(m.K, m.D)
+}
+
+// validateDesign holds the format and the features against the design.
+func (m *Model) validateDesign() error {
+	switch {
+	case m.Format != Format && m.Format != FormatV2:
+		return fmt.Errorf("format is %q, want %q or %q", m.Format, Format, FormatV2)
+	case m.Format != DesignFormat(m.Design):
+		return fmt.Errorf("format is %q, want %q for a model with or without a design", m.Format, DesignFormat(m.Design))
+	case m.Design == nil:
+		return nil
+	}
+	if err := m.Design.Validate(); err != nil {
+		return fmt.Errorf("design: %w", err)
+	}
+	if !slices.Equal(m.Features, m.Design.Features()) {
+		return fmt.Errorf("features are not the terms of the design")
+	}
+	if slices.Contains(m.Design.Columns, m.Target) {
+		return fmt.Errorf("design.columns holds the target %q", m.Target)
+	}
+	return nil
 }
 
 // Check refuses names that activations may not have, such as paths, and

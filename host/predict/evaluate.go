@@ -16,10 +16,11 @@ import (
 // Evaluation is how well a model describes data.
 type Evaluation struct {
 	N             int     `json:"n"`
-	Weight        float64 `json:"weight,omitempty"` // sum of the observations' weights, where there are any
-	LogLikelihood float64 `json:"log_likelihood"`   // Σ log p(y|x) over the rows, natural log
-	RMSE          float64 `json:"rmse"`             // root of the mean of (y − E[y|x])²
-	R2            float64 `json:"r2"`               // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
+	Dropped       int     `json:"dropped,omitempty"` // rows left out for missing cells
+	Weight        float64 `json:"weight,omitempty"`  // sum of the observations' weights, where there are any
+	LogLikelihood float64 `json:"log_likelihood"`    // Σ log p(y|x) over the rows, natural log
+	RMSE          float64 `json:"rmse"`              // root of the mean of (y − E[y|x])²
+	R2            float64 `json:"r2"`                // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
 
 	Calibration  []Coverage `json:"calibration"`   // of the prediction intervals
 	PITHistogram []float64  `json:"pit_histogram"` // rows by F(y|x), in ten bins of equal width from 0 to 1
@@ -92,6 +93,7 @@ func evaluate(ctx context.Context, src dataset.Source, d int, describe func(cont
 	if target.squares == 0 {
 		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
 	}
+	e.Dropped = dataset.Dropped(src)
 	if schema.Weights != "" {
 		e.Weight = weight
 	}

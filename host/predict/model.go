@@ -156,10 +156,27 @@ func turn(dst *mat.Dense, rows []float64, at, n int) {
 	}
 }
 
-// Selection names the model's columns, by which a file is opened: its features in
-// their order, and its target, which the file may lack.
-func (m *Model) Selection() dataset.Selection {
+// Selection names the columns by which a file is opened: those that the features are
+// made of, in their order, and the target, which the file may lack.
+func (m *Model) Selection() dataset.Selection { return Selection(m.Model, false) }
+
+// Selection names the columns by which a file is opened for a model, its target among
+// them, which the file may lack. unseen says whether levels that a factor does not
+// have are taken for its reference; else they are errors.
+func Selection(m *fitted.Model, unseen bool) dataset.Selection {
+	if m.Design != nil {
+		return m.Design.Selection(m.Target, unseen)
+	}
 	return dataset.Selection{Features: m.Features, Target: m.Target, Optional: true}
+}
+
+// Features is the table of a model's features in a table that was opened by its
+// [Selection]; a table that has them already comes back as it is.
+func Features(m *fitted.Model, src dataset.Source, unseen bool) dataset.Source {
+	if m.Design == nil || slices.Equal(src.Schema().Features, m.Features) && !slices.Equal(m.Features, m.Design.Columns) {
+		return src
+	}
+	return m.Design.Source(src, unseen)
 }
 
 // Table returns the predictions for a table as a table, see [Predictions].
@@ -167,7 +184,7 @@ func (m *Model) Selection() dataset.Selection {
 // [Model.Selection]. It is an error of the first pass if src has another number of
 // them, or the same names in another order.
 func (m *Model) Table(src dataset.Source, extras Extras) dataset.Source {
-	return &checked{Predictions(m.params, m.act, src, extras).(*predictions), m}
+	return &checked{Predictions(m.params, m.act, Features(m.Model, src, false), extras).(*predictions), m}
 }
 
 // checked is a table of predictions that looks at the names of the features.
@@ -186,6 +203,7 @@ func (c *checked) Read(ctx context.Context, fn func(*model.Block) error) error {
 // Evaluate measures the model on a table with a target, see [Evaluate]. Features
 // are as in [Model.Table].
 func (m *Model) Evaluate(ctx context.Context, src dataset.Source) (*Evaluation, error) {
+	src = Features(m.Model, src, false)
 	if err := m.ordered(src.Schema()); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package predict
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
@@ -24,7 +26,9 @@ type Extras struct {
 
 // Predictions returns the predictions for a table as a table: columns mean,
 // p1 … pk (P(z=i|x)) and, where src has a target, posterior1 … posteriork
-// (P(z=i|x,y)), then the extras. Rows correspond; a pass over it is a pass over
+// (P(z=i|x,y)), then the extras. Where a row of src lacks a feature (NaN) all of its
+// predictions are NaN, where it lacks the target its posteriors. Rows correspond; a
+// pass over it is a pass over
 // src, and an error if src has another number of features than the model. It panics
 // if extras has an interval's level outside [0, 1).
 func Predictions(p *model.Params, act model.Activation, src dataset.Source, extras Extras) dataset.Source {
@@ -77,7 +81,8 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 	predictor := NewPredictor(t.params, t.act, t.src.Schema().Name)
 	var x []float64
 	return t.src.Read(ctx, func(b *model.Block) error {
-		p, err := predictor.Predict(ctx, b)
+		whole, lacks := complete(b)
+		p, err := predictor.Predict(ctx, whole)
 		if err != nil {
 			return err
 		}
@@ -94,6 +99,60 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 				return err
 			}
 		}
-		return fn(&model.Block{N: b.N, X: x})
+		out := &model.Block{N: b.N, X: x}
+		if lacks != nil {
+			t.blank(out, lacks)
+		}
+		return fn(out)
 	})
+}
+
+// lack is what a row is without.
+type lack int
+
+const (
+	nothing lack = iota
+	target
+	feature
+)
+
+// complete returns a block without missing values, and for every row what it is
+// without; nil, and b itself, where nothing is missing. A missing value is 0 in the
+// copy, of which the predictions are no use.
+func complete(b *model.Block) (*model.Block, []lack) {
+	isNaN := func(v float64) bool { return v != v }
+	if !slices.ContainsFunc(b.X, isNaN) && !slices.ContainsFunc(b.Y, isNaN) {
+		return b, nil
+	}
+	whole := &model.Block{N: b.N, X: slices.Clone(b.X), Y: slices.Clone(b.Y)}
+	lacks := make([]lack, b.N)
+	for r, y := range b.Y {
+		if isNaN(y) {
+			lacks[r], whole.Y[r] = target, 0
+		}
+	}
+	for at, v := range b.X {
+		if isNaN(v) {
+			lacks[at%b.N] = feature
+		}
+	}
+	for at := range whole.X {
+		if lacks[at%b.N] == feature {
+			whole.X[at] = 0
+		}
+	}
+	return whole, lacks
+}
+
+// blank makes NaN of what cannot be predicted: all of a row without a feature, the
+// posteriors of one without a target.
+func (t *predictions) blank(out *model.Block, lacks []lack) {
+	k := t.params.K
+	for at := range out.X {
+		column := at / out.N
+		posterior := t.src.Schema().Target != "" && column > k && column <= 2*k
+		if l := lacks[at%out.N]; l == feature || l == target && posterior {
+			out.X[at] = math.NaN()
+		}
+	}
 }

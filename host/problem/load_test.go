@@ -128,7 +128,7 @@ func TestUnits(t *testing.T) {
 		if intercept {
 			u.Mean = []float64{-2, 1e3, 0.5}
 		}
-		p := Shape{K: 3, D: 3, Intercept: intercept}.Blank(0.5)
+		p := Shape{K: 3, D: 3, Intercept: intercept, GateIntercept: intercept}.Blank(0.5)
 		for _, v := range [][]float64{p.Regressors, p.Gating, p.RegressorIntercepts, p.GatingIntercepts} {
 			for i := range v {
 				v[i] = rng.NormFloat64()
@@ -182,7 +182,7 @@ func TestUnitsOfConstantFeature(t *testing.T) {
 	for i := range d.Blocks {
 		clear(d.Blocks[i].Col(1))
 	}
-	p := &Problem{Shape: Shape{K: 1, D: 2, Intercept: true}}
+	p := &Problem{Shape: Shape{K: 1, D: 2, Intercept: true, GateIntercept: true}}
 	if err := p.measure(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}

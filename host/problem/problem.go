@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
@@ -21,6 +22,8 @@ import (
 type Request struct {
 	K              int      // number of experts
 	Intercept      bool     // in experts and gate
+	ExpertOnly     bool     // an intercept in the experts and none in the gate
+	GateOnly       bool     // an intercept in the gate and none in the experts
 	Gate           Gate     // nil is [Softmax]
 	Noise          Noise    // nil is [Shared]
 	ExpertFeatures []string // that the experts see; nil: all
@@ -50,6 +53,7 @@ type Problem struct {
 	Shape   Shape
 	Seed    uint64
 	Threads int
+	Dropped int      // rows with missing cells that were left out
 	Notes   []string // for the user
 }
 
@@ -66,6 +70,7 @@ func refuse(format string, args ...any) error { return &RequestError{fmt.Sprintf
 // read. Errors: [*RequestError], [*claims.Error], those of src, of act and of ctx.
 func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request) (*Problem, error) {
 	p := &Problem{Schema: src.Schema(), Activation: act, Seed: r.Seed, Threads: r.Threads}
+	p.Notes = slices.Clone(p.Schema.Notes)
 	var err error
 	if p.Shape, err = r.shape(p.Schema.Features); err != nil {
 		return nil, err
@@ -82,6 +87,9 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	}
 	if err := p.admit(data); err != nil {
 		return nil, err
+	}
+	if p.Dropped = dataset.Dropped(src); p.Dropped > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d of %d rows have missing cells and were left out", p.Dropped, p.Dropped+data.N))
 	}
 	if r.Loaded != nil {
 		r.Loaded()
@@ -144,7 +152,7 @@ func (p *Problem) measure(ctx context.Context, data *model.Data) error {
 		return err
 	}
 	if !inputs.Standard() || p.Shape.Intercept {
-		p.Units = unitsOf(second, p.Shape.Intercept)
+		p.Units = unitsOf(second, p.Shape.takesMeans())
 		if even, err = p.Units.convert(ctx, even); err != nil {
 			return err
 		}

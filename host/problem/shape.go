@@ -14,7 +14,8 @@ import (
 type Shape struct {
 	K, D          int
 	Experts, Gate []int   // features, ascending; nil for all
-	Intercept     bool    // in experts and gate
+	Intercept     bool    // in the experts
+	GateIntercept bool    // in the gate
 	ConstantGate  bool    // the gate is its intercepts
 	PerExpert     bool    // a noise level for every expert
 	Sigma         float64 // the noise level where it is known; 0: estimated
@@ -22,7 +23,7 @@ type Shape struct {
 
 // shape finds the features that the request names.
 func (r Request) shape(features []string) (Shape, error) {
-	s := Shape{K: r.K, D: len(features), Intercept: r.Intercept}
+	s := Shape{K: r.K, D: len(features), Intercept: r.Intercept || r.ExpertOnly, GateIntercept: r.Intercept || r.GateOnly}
 	if r.Noise != nil {
 		s.PerExpert, s.Sigma = r.Noise.level()
 	}
@@ -33,6 +34,7 @@ func (r Request) shape(features []string) (Shape, error) {
 	if r.Gate != nil {
 		s.Gate, s.ConstantGate, err = r.Gate.columns(features)
 	}
+	s.GateIntercept = s.GateIntercept || s.ConstantGate
 	return s, err
 }
 
@@ -53,13 +55,20 @@ func columns(features, names []string, whose string) ([]int, error) {
 	return slices.Compact(out), nil
 }
 
+// takesMeans says whether intercepts take up what is taken off the features: those of
+// all that see them.
+func (s Shape) takesMeans() bool {
+	none := func(seen []int) bool { return seen != nil && len(seen) == 0 }
+	return (s.Intercept || none(s.Experts)) && (s.GateIntercept || none(s.Gate))
+}
+
 // Blank returns zero parameters of this shape with noise level sigma.
 func (s Shape) Blank(sigma float64) *model.Params {
 	p := model.NewParams(s.K, s.D)
 	if s.Intercept {
 		p.RegressorIntercepts = make([]float64, p.K)
 	}
-	if s.Intercept || s.ConstantGate {
+	if s.GateIntercept {
 		p.GatingIntercepts = make([]float64, p.K-1)
 	}
 	if s.PerExpert {
@@ -111,7 +120,7 @@ func (s Shape) Parameters() int {
 		}
 		return n
 	}
-	p := s.K*width(s.Experts, s.Intercept) + (s.K-1)*width(s.Gate, s.Intercept || s.ConstantGate)
+	p := s.K*width(s.Experts, s.Intercept) + (s.K-1)*width(s.Gate, s.GateIntercept)
 	switch {
 	case s.Sigma > 0:
 	case s.PerExpert:

@@ -52,7 +52,7 @@ func TestParameters(t *testing.T) {
 	}
 	for name, r := range shapes(t) {
 		s := shapeOf(t, r)
-		full := Shape{K: 2, D: 3, Intercept: true, PerExpert: true}.Blank(1)
+		full := Shape{K: 2, D: 3, Intercept: true, GateIntercept: true, PerExpert: true}.Blank(1)
 		at := 0.0
 		for _, part := range [][]float64{full.Regressors, full.Gating, full.RegressorIntercepts, full.GatingIntercepts, full.Sigma} {
 			for i := range part {
@@ -81,12 +81,12 @@ func TestParameters(t *testing.T) {
 	}
 	for want, s := range map[int]Shape{
 		2*3 + 3 + 1:           {K: 2, D: 3},
-		2*4 + 4 + 1:           {K: 2, D: 3, Intercept: true},
-		5*2 + 4*0 + 4 + 5:     {K: 5, D: 2, ConstantGate: true, Gate: []int{}, PerExpert: true},
+		2*4 + 4 + 1:           {K: 2, D: 3, Intercept: true, GateIntercept: true},
+		5*2 + 4*0 + 4 + 5:     {K: 5, D: 2, ConstantGate: true, GateIntercept: true, Gate: []int{}, PerExpert: true},
 		5*10 + 4*2 + 0:        {K: 5, D: 10, Gate: []int{3, 7}, Sigma: 1},
-		5*3 + 4*3 + 1:         {K: 5, D: 10, Experts: []int{1, 2}, Gate: []int{3, 7}, Intercept: true},
+		5*3 + 4*3 + 1:         {K: 5, D: 10, Experts: []int{1, 2}, Gate: []int{3, 7}, Intercept: true, GateIntercept: true},
 		1*4 + 1:               {K: 1, D: 4},
-		3*0 + 3 + 2*4 + 2 + 3: {K: 3, D: 4, Experts: []int{}, Intercept: true, PerExpert: true},
+		3*0 + 3 + 2*4 + 2 + 3: {K: 3, D: 4, Experts: []int{}, Intercept: true, GateIntercept: true, PerExpert: true},
 	} {
 		if got := s.Parameters(); got != want {
 			t.Errorf("%+v has %d parameters, want %d", s, got, want)
@@ -117,8 +117,8 @@ func TestBlank(t *testing.T) {
 		noIntercept, noGatingIntercept bool
 	}{
 		{Shape{K: 3, D: 2}, 0, 0, 1, true, true},
-		{Shape{K: 3, D: 2, ConstantGate: true}, 0, 2, 1, true, false},
-		{Shape{K: 3, D: 2, Intercept: true, PerExpert: true}, 3, 2, 3, false, false},
+		{Shape{K: 3, D: 2, ConstantGate: true, GateIntercept: true}, 0, 2, 1, true, false},
+		{Shape{K: 3, D: 2, Intercept: true, GateIntercept: true, PerExpert: true}, 3, 2, 3, false, false},
 	} {
 		p := c.s.Blank(0.25)
 		if len(p.Regressors) != 6 || len(p.Gating) != 4 || len(p.RegressorIntercepts) != c.experts || len(p.GatingIntercepts) != c.gates ||
@@ -165,7 +165,7 @@ func TestEstimated(t *testing.T) {
 // TestAdopt: what both shapes have is copied, what one lacks is left out, or 0;
 // of several noise levels and one the first stands for all.
 func TestAdopt(t *testing.T) {
-	full := Shape{K: 2, D: 3, Intercept: true, PerExpert: true}.Blank(0)
+	full := Shape{K: 2, D: 3, Intercept: true, GateIntercept: true, PerExpert: true}.Blank(0)
 	copy(full.Regressors, []float64{1, 2, 3, 4, 5, 6})
 	copy(full.Gating, []float64{7, 8, 9})
 	copy(full.RegressorIntercepts, []float64{10, 11})
@@ -176,9 +176,9 @@ func TestAdopt(t *testing.T) {
 		s    Shape
 		want string // regressors, gating, intercepts, gating intercepts, noise
 	}{
-		{Shape{K: 2, D: 3, Intercept: true, PerExpert: true}, "[1 2 3 4 5 6] [7 8 9] [10 11] [12] [13 14]"},
+		{Shape{K: 2, D: 3, Intercept: true, GateIntercept: true, PerExpert: true}, "[1 2 3 4 5 6] [7 8 9] [10 11] [12] [13 14]"},
 		{Shape{K: 2, D: 3}, "[1 2 3 4 5 6] [7 8 9] [] [] [13]"},
-		{Shape{K: 2, D: 3, ConstantGate: true, Gate: []int{}}, "[1 2 3 4 5 6] [0 0 0] [] [12] [13]"},
+		{Shape{K: 2, D: 3, ConstantGate: true, GateIntercept: true, Gate: []int{}}, "[1 2 3 4 5 6] [0 0 0] [] [12] [13]"},
 		{Shape{K: 2, D: 3, Experts: []int{0, 2}, Gate: []int{1}}, "[1 0 3 4 0 6] [0 8 0] [] [] [13]"},
 	} {
 		q := c.s.Adopt(full)
@@ -191,7 +191,7 @@ func TestAdopt(t *testing.T) {
 		}
 	}
 	plain := Shape{K: 2, D: 3}.Blank(5)
-	if q := (Shape{K: 2, D: 3, Intercept: true, PerExpert: true}).Adopt(plain); fmt.Sprint(q.RegressorIntercepts, q.GatingIntercepts, q.Sigma) != "[0 0] [0] [5 5]" {
+	if q := (Shape{K: 2, D: 3, Intercept: true, GateIntercept: true, PerExpert: true}).Adopt(plain); fmt.Sprint(q.RegressorIntercepts, q.GatingIntercepts, q.Sigma) != "[0 0] [0] [5 5]" {
 		t.Errorf("intercepts %v, %v, noise %v of a start that has none", q.RegressorIntercepts, q.GatingIntercepts, q.Sigma)
 	}
 }

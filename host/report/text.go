@@ -44,6 +44,9 @@ func Text(w io.Writer, m *fitted.Model) error {
 	if s := m.StandardErrors; s != nil {
 		fmt.Fprintln(out, uncertainty(m, s))
 	}
+	for _, line := range design(m) {
+		fmt.Fprintln(out, line)
+	}
 	writeTable(out, experts(m))
 	if m.K > 1 {
 		writeTable(out, gates(m))
@@ -82,6 +85,30 @@ func answer(m *fitted.Model) string {
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %.2f on %s (BIC %.2f, AIC %.2f; method %s).",
 		verdict, plural(m.K, m.Activation.String()+" expert"), plural(m.D, "feature"), noise,
 		m.Fit.LogLikelihood, plural(m.Fit.N, "row"), m.Fit.BIC, m.Fit.AIC, m.Fit.Method)
+}
+
+// design says what the features are made of, where they are not columns.
+func design(m *fitted.Model) (lines []string) {
+	d := m.Design
+	if d == nil {
+		return nil
+	}
+	if d.Formula != "" {
+		lines = append(lines, "Formula: "+shown.Name(d.Formula)+".")
+	}
+	for _, f := range d.Factors {
+		var others []string
+		for _, level := range f.Levels {
+			if level != f.Reference {
+				others = append(others, shown.Name(level))
+			}
+		}
+		if more := len(others) - 12; more > 0 {
+			others = append(others[:12], fmt.Sprintf("%d more", more))
+		}
+		lines = append(lines, fmt.Sprintf("Factor %s: %s against the reference %s.", shown.Name(f.Name), strings.Join(others, ", "), shown.Name(f.Reference)))
+	}
+	return lines
 }
 
 // descent says how far a method that descends by mini-batches went, and to
@@ -142,13 +169,25 @@ func gates(m *fitted.Model) [][]string {
 // D columns, and of that of its standard errors where there are any.
 func coefficients(m *fitted.Model, matrix, errors [][]float64) [][]string {
 	var table [][]string
-	for j := range min(m.D, maxFeatures) {
+	seen := seenFeatures(m, matrix)
+	for _, j := range seen[:min(len(seen), maxFeatures)] {
 		table = append(table, beside(shown.Name(m.Features[j]), each(column(matrix, j), fixed), each(column(errors, j), plusMinus)))
 	}
-	if more := m.D - maxFeatures; more > 0 {
+	if more := len(seen) - maxFeatures; more > 0 {
 		table = append(table, []string{fmt.Sprintf("… %s more in the model file", plural(more, "feature"))})
 	}
 	return table
+}
+
+// seenFeatures are those of which a matrix has coefficients: in a model with a formula
+// the terms of the other side of the bar are 0.
+func seenFeatures(m *fitted.Model, matrix [][]float64) (seen []int) {
+	for j := range m.D {
+		if m.Design == nil || slices.ContainsFunc(matrix, func(row []float64) bool { return row[j] != 0 }) {
+			seen = append(seen, j)
+		}
+	}
+	return seen
 }
 
 // starts shows where every start ended. They are screened on part of the rows, which is

@@ -92,7 +92,7 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		}
 		subspace = Subspace(p, e, projected)
 	}
-	switch general := p.Shape.Intercept || !p.Inputs.Standard(); {
+	switch general := p.Shape.Intercept || p.Shape.GateIntercept && !p.Shape.ConstantGate || !p.Inputs.Standard(); {
 	case within && general:
 		t.Cycle = []Start{KMeans(p, part), subspace, random}
 	case within:

@@ -132,7 +132,7 @@ func TestLeastSquares(t *testing.T) {
 	}
 	data := inMemory(t, x, y)
 	for _, intercept := range []bool{false, true} {
-		p := problem.Shape{K: 4, D: d, Intercept: intercept}.Blank(1)
+		p := problem.Shape{K: 4, D: d, Intercept: intercept, GateIntercept: intercept}.Blank(1)
 		columns := d
 		if intercept {
 			columns++

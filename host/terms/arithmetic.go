@@ -1,0 +1,78 @@
+package terms
+
+import (
+	"math"
+	"slices"
+	"strconv"
+)
+
+// columnsOf appends the names of the columns that a node reads.
+func columnsOf(names []string, n *node) []string {
+	if n.op == "name" && !slices.Contains(names, n.text) {
+		names = append(names, n.text)
+	}
+	for _, a := range n.args {
+		names = columnsOf(names, a)
+	}
+	return names
+}
+
+// evaluate writes the values of an expression to dst; column returns those of a
+// column, as many.
+func evaluate(dst []float64, n *node, column func(name string) []float64) {
+	switch {
+	case n.op == "name":
+		copy(dst, column(n.text))
+		return
+	case n.op == "number":
+		v, _ := strconv.ParseFloat(n.text, 64)
+		for i := range dst {
+			dst[i] = v
+		}
+		return
+	}
+	evaluate(dst, n.args[0], column)
+	if len(n.args) == 2 {
+		right := make([]float64, len(dst))
+		evaluate(right, n.args[1], column)
+		for i, v := range right {
+			dst[i] = apply2(n.op, dst[i], v)
+		}
+		return
+	}
+	name := n.op
+	if n.op == "call" {
+		name = n.text
+	}
+	for i, v := range dst {
+		dst[i] = apply1(name, v)
+	}
+}
+
+func apply1(name string, v float64) float64 {
+	switch name {
+	case "-":
+		return -v
+	case "log":
+		return math.Log(v)
+	case "exp":
+		return math.Exp(v)
+	case "sqrt":
+		return math.Sqrt(v)
+	}
+	return v // parentheses, I, unary plus
+}
+
+func apply2(op string, a, b float64) float64 {
+	switch op {
+	case "+":
+		return a + b
+	case "-":
+		return a - b
+	case "*":
+		return a * b
+	case "/":
+		return a / b
+	}
+	return math.Pow(a, b)
+}
