@@ -355,6 +355,9 @@ func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bit
 
 // referenceCSV reads text the slow way, nil where it is not a clear case.
 func referenceCSV(text string) [][]float64 {
+	if strings.Contains(text, "\r\r") {
+		return nil // the second ends a line, the first is part of a cell
+	}
 	text = strings.TrimRight(strings.TrimPrefix(text, "\xef\xbb\xbf"), "\r\n")
 	if strings.Contains(text, "\n\n") || strings.Contains(text, "\n\r\n") || strings.ContainsAny(text[:min(1, len(text))], "\r\n") || text == "" {
 		return nil // empty lines are a fault here, and passed over there
