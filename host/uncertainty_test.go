@@ -101,7 +101,7 @@ func TestNoErrorsWithoutMaximum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.StandardErrors != nil || m.Covariance != nil || !strings.Contains(strings.Join(m.Fit.Warnings, "\n"), "no standard errors: ") {
+	if m.StandardErrors != nil || m.Covariance != nil || !strings.Contains(strings.Join(m.Fit.Notes, "\n"), "no standard errors: ") {
 		t.Errorf("standard errors %v, notes %v", m.StandardErrors, m.Fit.Notes)
 	}
 	// Noise that is not there: sigma ends on its floor.
