@@ -84,11 +84,10 @@ type token struct {
 
 // parser reads a formula from left to right.
 type parser struct {
-	text   string
-	at     int // byte behind the token
-	token  token
-	depth  int
-	places bool // errors have places: the text is the user's
+	text  string
+	at    int // byte behind the token
+	token token
+	depth int
 }
 
 func newParser(text string) (*parser, error) {
