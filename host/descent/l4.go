@@ -95,7 +95,7 @@ type Descended struct {
 // start is random unit rows. With UnitNorm they are orthonormal rows in the span of T̂2,
 // where there is one: the cross terms drive a row that has less of every regressor than
 // another out of the span, where L4 is flat and only 002's terms in T2 would bring it
-// back. That happens from about half of the starts in ℝ^d for k = 2.
+// back.
 func (l L4) start(p *problem.Problem, e *moment.Evidence, rng *rand.Rand) []float64 {
 	k, d := p.Shape.K, p.Shape.D
 	if l.Penalty != UnitNorm || e.Subspace == nil {

@@ -15,7 +15,6 @@ import (
 
 // extra are activations of the table that are not built in.
 var extra = []sdk.Func{
-	{Name: "tanh", G: math.Tanh},
 	{Name: "softplus", G: func(z float64) float64 { return math.Log1p(math.Exp(-math.Abs(z))) + math.Max(z, 0) }},
 	{Name: "GELU", G: func(z float64) float64 { return z * 0.5 * math.Erfc(-z/math.Sqrt2) }},
 	{Name: "ELU", Kinks: []float64{0}, G: func(z float64) float64 {
