@@ -10,7 +10,6 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/sample"
-	"github.com/gatedlearning/moe/internal/tablefile"
 )
 
 func newNetworkCmd() *cobra.Command {
@@ -84,13 +83,7 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 	if !(f.config.Sigma >= 0) || math.IsInf(f.config.Sigma, 0) {
 		return usagef("--sigma %v: want a finite number, 0 or above", f.config.Sigma)
 	}
-	if _, err := tablefile.ExtensionOf(f.out); err != nil {
-		return usagef("%w", err)
-	}
-	if err := distinct(f.out, f.truth); err != nil {
-		return err
-	}
-	if err := creatable(f.out, f.truth); err != nil {
+	if err := checkSampled(f.out, f.truth); err != nil {
 		return err
 	}
 	plugin, err := f.activation.open(ctx)

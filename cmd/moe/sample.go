@@ -91,13 +91,18 @@ func (f *sampleFlags) check() (err error) {
 	if !(f.config.Sigma > 0) || math.IsInf(f.config.Sigma, 0) {
 		return usagef("--sigma %v: want a finite number above 0", f.config.Sigma)
 	}
-	if _, err := tablefile.ExtensionOf(f.out); err != nil {
+	return checkSampled(f.out, f.truth)
+}
+
+// checkSampled looks at whether data and their truth, "" for none, can be created.
+func checkSampled(dataPath, truthPath string) error {
+	if _, err := tablefile.ExtensionOf(dataPath); err != nil {
 		return usagef("%w", err)
 	}
-	if err := distinct(f.out, f.truth); err != nil {
+	if err := distinct(dataPath, truthPath); err != nil {
 		return err
 	}
-	return creatable(f.out, f.truth)
+	return creatable(dataPath, truthPath)
 }
 
 // writeBeside writes data and their truth, both or neither: a truth beside data that
