@@ -35,11 +35,16 @@ type measured interface {
 
 // readAny reads a model's or a network's file, told apart by the key format.
 func readAny(path string) (anyModel, error) {
-	format, err := fitted.FormatOf(path)
+	head, err := fitted.HeadOf(path)
 	if err != nil {
 		return nil, err
 	}
-	if format == fitted.NetworkFormat {
+	return readAs(path, head)
+}
+
+// readAs is [readAny] of a file whose head is known.
+func readAs(path string, head fitted.Head) (anyModel, error) {
+	if head.Format == fitted.NetworkFormat {
 		n, err := fitted.ReadNetwork(path)
 		return networkFile{n}, err
 	}

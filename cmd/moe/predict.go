@@ -81,12 +81,14 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 			return err
 		}
 	}
-	if several, err := fitted.HasOutputs(modelPath); err != nil {
+	head, err := fitted.HeadOf(modelPath)
+	if err != nil {
 		return err
-	} else if several {
+	}
+	if head.Several {
 		return f.outputs(cmd, modelPath, dataPath)
 	}
-	m, err := readAny(modelPath)
+	m, err := readAs(modelPath, head)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package fitted
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"gonum.org/v1/gonum/mat"
@@ -111,15 +112,26 @@ func ReadNetwork(path string) (*Network, error) {
 	return n, nil
 }
 
-// FormatOf returns the key format of a file of ours, "" where it has none.
-func FormatOf(path string) (string, error) {
+// Head is what tells files of ours apart.
+type Head struct {
+	Format  string // "" where it has none
+	Several bool   // it has outputs, those of a [Vector]
+}
+
+// HeadOf reads the head of a file of ours.
+func HeadOf(path string) (Head, error) {
 	var head struct {
-		Format *string `json:"format"`
+		Format  *string          `json:"format"`
+		Outputs *json.RawMessage `json:"outputs"`
 	}
-	if err := readJSON(path, &head); err != nil || head.Format == nil {
-		return "", err
+	if err := readJSON(path, &head); err != nil {
+		return Head{}, err
 	}
-	return *head.Format, nil
+	out := Head{Several: head.Outputs != nil}
+	if head.Format != nil {
+		out.Format = *head.Format
+	}
+	return out, nil
 }
 
 // Model returns the network's parameters.

@@ -20,11 +20,11 @@ type Reference struct {
 // by name; those of a truth file stand in the table's order. Faults of the
 // content, features of another name or number among them, are a *dataset.Error.
 func ReadReference(path string, features []string) (*Reference, error) {
-	format, err := FormatOf(path)
+	head, err := HeadOf(path)
 	if err != nil {
 		return nil, err
 	}
-	if format == "" {
+	if head.Format == "" {
 		t, err := ReadTruth(path)
 		if err != nil {
 			return nil, err

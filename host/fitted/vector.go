@@ -129,15 +129,6 @@ func (v *Vector) Write(ctx context.Context, path string) error {
 	return atomicfile.WriteFile(ctx, path, append(joinLists(data), '\n'))
 }
 
-// HasOutputs says whether a file of ours is that of a [Vector].
-func HasOutputs(path string) (bool, error) {
-	var head struct {
-		Outputs *json.RawMessage `json:"outputs"`
-	}
-	err := readJSON(path, &head)
-	return head.Outputs != nil, err
-}
-
 // ReadVector reads and validates a file of a [Vector]. Faults are as of [Read].
 func ReadVector(path string) (*Vector, error) {
 	v := new(Vector)
