@@ -9,8 +9,9 @@ import (
 //
 //	L(θ) + (τ/2n)·Σ_i ‖w_i − w̄‖²
 //
-// over all k gates, the last of which is 0, and w̄ their mean, so that it does not
-// matter which expert is the last; intercepts are not penalised. τ is in units of the
+// over all k branches of a gate, the last of which is 0, and w̄ their mean, so that it does not
+// matter which of them is the last, and summed over the gates of a tree; intercepts are not
+// penalised. τ is in units of the
 // total log-likelihood and of the features as they are in the rows. It enters
 // [Likelihood.Value], Grad, Hessian and EMStep. [Likelihood.LogLikelihood],
 // Information and what else is reported stay without it. Where experts are told
@@ -34,10 +35,10 @@ func (l *Likelihood) GatePenalty(grad, theta []float64) float64 {
 	l.eachPenalised(func(column []int) {
 		mean, squares := 0.0, 0.0
 		for _, at := range column {
-			mean += theta[at] / float64(l.k)
+			mean += theta[at] / branches(column)
 			squares += theta[at] * theta[at]
 		}
-		sum += squares - float64(l.k)*mean*mean
+		sum += squares - branches(column)*mean*mean
 	})
 	return l.tau / 2 * sum
 }
@@ -55,7 +56,7 @@ func (l *Likelihood) penaliseGradient(dst, theta []float64, scale float64) {
 	l.eachPenalised(func(column []int) {
 		mean := 0.0
 		for _, at := range column {
-			mean += theta[at] / float64(l.k)
+			mean += theta[at] / branches(column)
 		}
 		for _, at := range column {
 			dst[at] += scale * l.tau * (theta[at] - mean)
@@ -64,7 +65,7 @@ func (l *Likelihood) penaliseGradient(dst, theta []float64, scale float64) {
 }
 
 // penaliseHessian adds scale times the Hessian of the penalty, τ(δ_ij − 1/k) for
-// every feature, to h, whose first row is that of place from in θ.
+// every feature of every gate, to h, whose first row is that of place from in θ.
 func (l *Likelihood) penaliseHessian(h *mat.SymDense, scale float64, from int) {
 	if l.tau == 0 {
 		return
@@ -72,7 +73,7 @@ func (l *Likelihood) penaliseHessian(h *mat.SymDense, scale float64, from int) {
 	l.eachPenalised(func(column []int) {
 		for i, a := range column {
 			for j, b := range column[i:] {
-				v := -1 / float64(l.k)
+				v := -1 / branches(column)
 				if j == 0 {
 					v++
 				}
@@ -82,21 +83,26 @@ func (l *Likelihood) penaliseHessian(h *mat.SymDense, scale float64, from int) {
 	})
 }
 
+// branches is how many a gate has whose rows but the last are in column.
+func branches(column []int) float64 { return float64(len(column) + 1) }
+
 // eachPenalised calls fn with the places in θ of every feature's free coefficients in
-// the gate's rows.
+// the rows of every gate.
 func (l *Likelihood) eachPenalised(fn func(column []int)) {
 	if !l.free.Gating {
 		return
 	}
-	column := make([]int, l.gates)
-	for c, feature := range l.gate {
-		if feature == l.d {
-			continue
+	for _, rows := range l.nodes {
+		column := make([]int, len(rows))
+		for c, feature := range l.gate {
+			if feature == l.d {
+				continue
+			}
+			for i, j := range rows {
+				column[i] = l.row(j) + c
+			}
+			fn(column)
 		}
-		for j := range column {
-			column[j] = l.row(j) + c
-		}
-		fn(column)
 	}
 }
 

@@ -60,18 +60,26 @@ type Parameter struct {
 // for every row of the gate w_j (and v_j), then log σ.
 type layout struct {
 	free            Free
-	k, d            int   // experts, features
-	gates, levels   int   // rows of the gate, noise levels
-	expert, gate    []int // columns of the free coefficients of an expert and of a gate; d is the column of ones
-	da, dw          int   // their numbers
-	width           int   // columns of the design, ones included
-	atGate, atNoise int   // where in θ the gate begins and the noise levels
+	k, d            int     // experts, features
+	gates, levels   int     // rows of the gate, noise levels
+	nodes           [][]int // the rows of each gate
+	expert, gate    []int   // columns of the free coefficients of an expert and of a gate; d is the column of ones
+	da, dw          int     // their numbers
+	width           int     // columns of the design, ones included
+	atGate, atNoise int     // where in θ the gate begins and the noise levels
 	logFloor        float64
 	parameters      []Parameter // in the order of θ
 }
 
 func newLayout(p *model.Params, free Free, logFloor float64) *layout {
 	o := &layout{free: free, k: p.K, d: p.D, gates: p.Gates(), levels: len(p.Sigma), width: p.D, logFloor: logFloor}
+	for _, g := range p.Hierarchy().Gates() {
+		rows := make([]int, len(g.Ends)-1)
+		for c := range rows {
+			rows[c] = g.Row(c)
+		}
+		o.nodes = append(o.nodes, rows)
+	}
 	o.expert, o.gate = free.Columns(p)
 	o.da, o.dw = len(o.expert), len(o.gate)
 	if p.RegressorIntercepts != nil || p.GatingIntercepts != nil {

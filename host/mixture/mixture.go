@@ -14,18 +14,15 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// Mixture is a gate and a family. The zero value is 002 Eq. 1: [Flat] and
-// [Gaussian].
+// Mixture is a gate and a family. The zero value is the gate whose shape the
+// parameters have, 002 Eq. 1 where that is flat, and [Gaussian].
 type Mixture struct {
-	Gate   Gate   // nil is Flat
+	Gate   Gate   // nil is GateOf(p.Tree) of the parameters p
 	Family Family // nil is Gaussian
 }
 
-// WithDefaults returns m with its defaults in place.
+// WithDefaults returns m with its family in place.
 func (m Mixture) WithDefaults() Mixture {
-	if m.Gate == nil {
-		m.Gate = Flat{}
-	}
 	if m.Family == nil {
 		m.Family = Gaussian{}
 	}
@@ -38,13 +35,17 @@ func (m Mixture) Curved() bool {
 	m = m.WithDefaults()
 	_, gate := m.Gate.(CurvedGate)
 	_, family := m.Family.(Gaussian)
-	return gate && family
+	return (gate || m.Gate == nil) && family
 }
 
 // Prior writes P(z=i|x) for the rows of a block, K rows of b.N values.
 func (m Mixture) Prior(dst []float64, p *model.Params, b *model.Block) {
 	dst = dst[:p.K*b.N]
-	m.WithDefaults().Gate.Scores(dst, p, b)
+	gate := m.Gate
+	if gate == nil {
+		gate = GateOf(p.Tree)
+	}
+	gate.Scores(dst, p, b)
 	model.Softmax(dst, nil, dst, b.N)
 }
 
@@ -53,7 +54,7 @@ func (m Mixture) Prior(dst []float64, p *model.Params, b *model.Block) {
 // on y. The memory is reused from block to block. It is not safe for concurrent
 // use.
 type Posterior struct {
-	Gate   Gate
+	Gate   Gate // after Given
 	Family Family
 	K, N   int
 	P      *model.Params
@@ -69,6 +70,9 @@ type Posterior struct {
 	second                  // after Differentiate
 	scores, prior, logPrior []float64
 	post, logJoint, std     []float64
+
+	given bool            // Gate was, whatever the parameters' shape
+	shape model.Hierarchy // of Gate, where it was not
 }
 
 // NewPosterior returns room for blocks of rows under mixtures of k experts.
@@ -77,7 +81,7 @@ func NewPosterior(m Mixture, k int) *Posterior {
 	kn := func() []float64 { return make([]float64, k*n) }
 	m = m.WithDefaults()
 	return &Posterior{
-		Gate: m.Gate, Family: m.Family, K: k,
+		Gate: m.Gate, Family: m.Family, K: k, given: m.Gate != nil,
 		scores: kn(), prior: kn(), logPrior: make([]float64, n),
 		post: kn(), logJoint: make([]float64, n), std: kn(),
 	}
@@ -87,6 +91,9 @@ func NewPosterior(m Mixture, k int) *Posterior {
 func (r *Posterior) Given(p *model.Params, b *model.Block) {
 	n, kn := b.N, r.K*b.N
 	r.P, r.N = p, n
+	if !r.given && (r.Gate == nil || !p.Tree.Equal(r.shape)) {
+		r.Gate, r.shape = GateOf(p.Tree), p.Tree
+	}
 	r.Scores, r.Prior, r.LogPrior = r.scores[:kn], r.prior[:kn], r.logPrior[:n]
 	r.Post, r.LogJoint, r.Std = r.post[:kn], r.logJoint[:n], r.std[:kn]
 	r.Gate.Scores(r.Scores, p, b)

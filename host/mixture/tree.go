@@ -18,7 +18,7 @@ import (
 // [Flat] but for the last digits of its scores.
 type Tree struct {
 	shape model.Hierarchy
-	gates []gateNode // parents first
+	gates []model.GateNode // parents first
 	rows  []branchRow
 }
 
@@ -28,40 +28,28 @@ type span struct{ from, to int }
 func (s span) within(o span) bool { return o.from <= s.from && s.to <= o.to }
 func (s span) has(i int) bool     { return s.from <= i && i < s.to }
 
-// gateNode is a node: its leaves, and where each of its branches ends.
-type gateNode struct {
-	leaves span
-	ends   []int
-}
-
 // branchRow is what row j of the gating is the predictor of.
 type branchRow struct{ node, branch span }
 
 // NewTree returns the gate of a shape.
 func NewTree(shape model.Hierarchy) *Tree {
-	g := &Tree{shape: shape, rows: make([]branchRow, shape.Leaves()-1)}
-	g.add(shape, 0)
+	g := &Tree{shape: shape, gates: shape.Gates(), rows: make([]branchRow, shape.Leaves()-1)}
+	for _, v := range g.gates {
+		for c := range len(v.Ends) - 1 {
+			from, to := v.Branch(c)
+			g.rows[v.Row(c)] = branchRow{span{v.From, v.To}, span{from, to}}
+		}
+	}
 	return g
 }
 
-// add lists the gates of h, whose leaves begin at from, and returns where they end.
-func (g *Tree) add(h model.Hierarchy, from int) int {
-	if len(h.Branches) == 0 {
-		return from + 1
+// GateOf returns the gate of parameters with this shape: [Flat] where there is one gate
+// or none.
+func GateOf(shape model.Hierarchy) Gate {
+	if shape.Depth() <= 1 {
+		return Flat{}
 	}
-	at := len(g.gates)
-	g.gates = append(g.gates, gateNode{})
-	node := gateNode{leaves: span{from, from}}
-	for _, b := range h.Branches {
-		node.leaves.to = g.add(b, node.leaves.to)
-		node.ends = append(node.ends, node.leaves.to)
-	}
-	g.gates[at] = node
-	for _, end := range node.ends[:len(node.ends)-1] {
-		g.rows[end-1] = branchRow{node.leaves, span{from, end}}
-		from = end
-	}
-	return node.leaves.to
+	return NewTree(shape)
 }
 
 // Shape returns the tree's shape.
@@ -77,16 +65,16 @@ func (g *Tree) Scores(dst []float64, p *model.Params, b *model.Block) {
 	p.GateLogits(dst, b)
 	for _, v := range g.gates {
 		for t := range b.N {
-			v.descend(dst[t:], b.N)
+			descend(v, dst[t:], b.N)
 		}
 	}
 }
 
 // descend goes from the log-probability of a node to those of its branches, in the
 // row that v begins with, stride n apart.
-func (v gateNode) descend(row []float64, n int) {
-	last := (v.leaves.to - 1) * n
-	inner := v.ends[:len(v.ends)-1]
+func descend(v model.GateNode, row []float64, n int) {
+	last := (v.To - 1) * n
+	inner := v.Ends[:len(v.Ends)-1]
 	top := 0.0
 	for _, end := range inner {
 		top = max(top, row[(end-1)*n])

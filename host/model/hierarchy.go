@@ -50,6 +50,76 @@ func (h Hierarchy) Depth() int {
 	return most + 1
 }
 
+// GateNode is a gate of a tree: the run of leaves below it, and where each of its
+// branches ends.
+type GateNode struct {
+	From, To int   // leaves From ≤ i < To
+	Ends     []int // branch c ends before leaf Ends[c]; the last is To
+}
+
+// Branch returns the leaves from ≤ i < to of branch c.
+func (g GateNode) Branch(c int) (from, to int) {
+	if c == 0 {
+		return g.From, g.Ends[0]
+	}
+	return g.Ends[c-1], g.Ends[c]
+}
+
+// Row returns the row of [Params.Gating] that is the predictor of branch c, which is
+// not the last.
+func (g GateNode) Row(c int) int { return g.Ends[c] - 1 }
+
+// Gates lists the gates, parents first.
+func (h Hierarchy) Gates() []GateNode {
+	gates, _ := h.gates(nil, 0)
+	return gates
+}
+
+// gates appends those of h, whose leaves begin at from, and returns where they end.
+func (h Hierarchy) gates(list []GateNode, from int) (_ []GateNode, to int) {
+	if len(h.Branches) == 0 {
+		return list, from + 1
+	}
+	at := len(list)
+	list = append(list, GateNode{From: from})
+	ends := make([]int, len(h.Branches))
+	for c, b := range h.Branches {
+		list, from = b.gates(list, from)
+		ends[c] = from
+	}
+	list[at].Ends, list[at].To = ends, from
+	return list, from
+}
+
+// Relabel returns the shape after leaf i has become leaf perm[i], with the branches of
+// every gate in the order of their leaves. It panics if the leaves of a branch are then
+// not beside each other.
+func (h Hierarchy) Relabel(perm []int) Hierarchy {
+	if len(h.Branches) == 0 {
+		return h
+	}
+	type branch struct {
+		h     Hierarchy
+		first int
+	}
+	var branches []branch
+	for _, b := range h.Branches {
+		own := perm[:b.Leaves()]
+		perm = perm[b.Leaves():]
+		first := slices.Min(own)
+		if slices.Max(own)-first != len(own)-1 {
+			panic(fmt.Sprintf("model: leaves of a branch of %s are parted", h))
+		}
+		branches = append(branches, branch{b.Relabel(own), first})
+	}
+	slices.SortFunc(branches, func(a, b branch) int { return a.first - b.first })
+	out := Hierarchy{make([]Hierarchy, len(branches))}
+	for i, b := range branches {
+		out.Branches[i] = b.h
+	}
+	return out
+}
+
 // Equal says whether the trees have the same shape, in the same order.
 func (h Hierarchy) Equal(o Hierarchy) bool {
 	return slices.EqualFunc(h.Branches, o.Branches, Hierarchy.Equal)

@@ -67,6 +67,10 @@ type Params struct {
 	RegressorIntercepts []float64 // K values b_i, or nil for none
 	GatingIntercepts    []float64 // K−1 values v_i, or nil for none; see Gates
 	Sigma               []float64 // one value shared by all experts, or K
+
+	// Tree is the shape of the gates, whose rows Gating then has; the zero value is one
+	// gate over all experts.
+	Tree Hierarchy `json:",omitzero"`
 }
 
 // NewParams returns zero parameters of the given shape with a shared Sigma.
@@ -80,6 +84,14 @@ func NewParams(k, d int) *Params {
 		Gating:     make([]float64, Gates(k)*d),
 		Sigma:      make([]float64, 1),
 	}
+}
+
+// Hierarchy returns the shape of the gates.
+func (p *Params) Hierarchy() Hierarchy {
+	if len(p.Tree.Branches) == 0 {
+		return FlatHierarchy(p.K)
+	}
+	return p.Tree
 }
 
 // Clone returns a deep copy of p.
@@ -114,27 +126,29 @@ func (p *Params) SigmaOf(i int) float64 {
 	return p.Sigma[i]
 }
 
-// gateOf returns w_i for any expert, zeros for the last. It may alias p.
-func (p *Params) gateOf(i int) []float64 {
-	if i < p.Gates() {
-		return p.Gate(i)
+// branchOf returns the predictor of branch c of a gate, zeros for its last. It may
+// alias p.
+func (p *Params) branchOf(g GateNode, c int) (w []float64, v float64) {
+	if c == len(g.Ends)-1 {
+		return make([]float64, p.D), 0
 	}
-	return make([]float64, p.D)
-}
-
-// gateInterceptOf returns v_i for any expert: 0 for the last, and where there
-// are no intercepts.
-func (p *Params) gateInterceptOf(i int) float64 {
-	if i < p.Gates() && p.GatingIntercepts != nil {
-		return p.GatingIntercepts[i]
+	row := g.Row(c)
+	if p.GatingIntercepts != nil {
+		v = p.GatingIntercepts[row]
 	}
-	return 0
+	return p.Gate(row), v
 }
 
 // ShareGate makes expert i as probable as expert j at every x, while the other
-// experts keep their odds against j.
+// experts keep their odds against j. It is for a single gate, and panics where there
+// are more.
 func (p *Params) ShareGate(i, j int) {
-	w, v := slices.Clone(p.gateOf(j)), p.gateInterceptOf(j)
+	gates := p.Hierarchy().Gates()
+	if len(gates) != 1 {
+		panic(fmt.Sprintf("model: experts of the tree %s cannot share a gate", p.Tree))
+	}
+	w, v := p.branchOf(gates[0], j)
+	w = slices.Clone(w)
 	if i < p.Gates() {
 		copy(p.Gate(i), w)
 		if p.GatingIntercepts != nil {
@@ -152,10 +166,11 @@ func (p *Params) ShareGate(i, j int) {
 }
 
 // Relabel returns a copy of p with its experts in another order: expert i of p
-// is expert perm[i] of the result. P(z|x) is the same up to the labels.
+// is expert perm[i] of the result. P(z|x) is the same up to the labels. Under a tree
+// the leaves of every branch must stay beside each other; the branches are then in
+// the order of their leaves. It panics where they do not.
 func (p *Params) Relabel(perm []int) *Params {
 	out := p.Clone()
-	last := slices.Index(perm, p.K-1)
 	for i, j := range perm {
 		copy(out.Regressor(j), p.Regressor(i))
 		if p.RegressorIntercepts != nil {
@@ -164,13 +179,31 @@ func (p *Params) Relabel(perm []int) *Params {
 		if len(p.Sigma) == p.K {
 			out.Sigma[j] = p.Sigma[i]
 		}
-		if i == last {
-			continue
+	}
+	if len(p.Tree.Branches) > 0 {
+		out.Tree = p.Tree.Relabel(perm)
+	}
+	for _, g := range p.Hierarchy().Gates() {
+		last := 0 // the branch that will stand last, by its last leaf
+		at := make([]int, len(g.Ends))
+		for c := range g.Ends {
+			from, to := g.Branch(c)
+			at[c] = slices.Max(perm[from:to])
+			if c == 0 || at[c] > at[last] {
+				last = c
+			}
 		}
-		// The row that now stands last is taken off all others.
-		floats.SubTo(out.Gate(j), p.gateOf(i), p.gateOf(last))
-		if p.GatingIntercepts != nil {
-			out.GatingIntercepts[j] = p.gateInterceptOf(i) - p.gateInterceptOf(last)
+		lastRow, lastIntercept := p.branchOf(g, last)
+		for c := range g.Ends {
+			if c == last {
+				continue
+			}
+			// The row that now stands last is taken off all others.
+			w, v := p.branchOf(g, c)
+			floats.SubTo(out.Gate(at[c]), w, lastRow)
+			if p.GatingIntercepts != nil {
+				out.GatingIntercepts[at[c]] = v - lastIntercept
+			}
 		}
 	}
 	return out

@@ -89,3 +89,74 @@ func TestSelect(t *testing.T) {
 		t.Error("another mixture")
 	}
 }
+
+// TestRelabelOfATree: branches of a tree in another order are the same mixture, of
+// another shape where they differ; leaves of a branch cannot be parted.
+func TestRelabelOfATree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 13))
+	for _, c := range []struct {
+		shape, want string
+		perm        []int
+	}{
+		{"2x2", "2x2", []int{3, 2, 0, 1}},
+		{"2x(1,2)", "2x(2,1)", []int{2, 1, 0}},
+		{"3x(2,1,2x(1,2))", "3x(2x(2,1),2,1)", []int{4, 3, 5, 2, 0, 1}},
+		{"2x2x2", "2x2x2", []int{6, 7, 5, 4, 2, 3, 1, 0}},
+	} {
+		h, err := ParseHierarchy(c.shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, b := random(rng, h.Leaves(), 3, 50)
+		p.Tree = h
+		q := p.Relabel(c.perm)
+		if q.Tree.String() != c.want {
+			t.Errorf("%s becomes %s, want %s", c.shape, q.Tree, c.want)
+		}
+		before := leafProbabilities(p, b)
+		after := leafProbabilities(q, b)
+		for i, j := range c.perm {
+			for r := range b.N {
+				if was, is := before[i*b.N+r], after[j*b.N+r]; math.Abs(was-is) > 1e-14 {
+					t.Fatalf("%s: P(leaf %d) was %v and is %v", c.shape, i, was, is)
+				}
+			}
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("leaves of a branch were parted")
+		}
+	}()
+	h, _ := ParseHierarchy("2x2")
+	h.Relabel([]int{0, 2, 1, 3})
+}
+
+// leafProbabilities goes down the tree of p, row by row.
+func leafProbabilities(p *Params, b *Block) []float64 {
+	logits := make([]float64, p.K*b.N)
+	p.GateLogits(logits, b)
+	leaf := make([]float64, p.K*b.N)
+	for r := range b.N {
+		for i := range p.K {
+			leaf[i*b.N+r] = 1
+		}
+		for _, g := range p.Tree.Gates() {
+			norm, weight := 0.0, make([]float64, len(g.Ends))
+			for c := range weight {
+				weight[c] = 1
+				if c < len(weight)-1 {
+					weight[c] = math.Exp(logits[g.Row(c)*b.N+r])
+				}
+				norm += weight[c]
+			}
+			for c, w := range weight {
+				from, to := g.Branch(c)
+				for i := from; i < to; i++ {
+					leaf[i*b.N+r] *= w / norm
+				}
+			}
+		}
+	}
+	return leaf
+}
