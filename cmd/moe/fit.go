@@ -45,6 +45,7 @@ type fitFlags struct {
 	resume     bool
 	exact      bool
 	strict     bool
+	all        bool
 	sigma      string
 	truth      string
 	out        string
@@ -129,9 +130,24 @@ says so.`,
 			return f.run(cmd)
 		},
 	}
+	f.registerModel(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
+	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
+	flags.StringVar(&f.start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
+	flags.BoolVar(&f.resume, "resume", false, "go on from the checkpoint that an interrupted fit left beside its output")
+	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
+	flags.StringVar(&f.report, "report", "", "write a page about the fit to this HTML `FILE`")
+	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
+	flags.BoolVar(&f.all, "all", false, "print the coefficients of all features, however many")
+	return cmd
+}
+
+// registerModel adds the flags that say what is fitted, and how.
+func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	f.activation.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.k, "k", "", "number of experts, or a range such as 1:6 of which the least BIC is kept (required)")
+	flags.StringVar(&f.k, "k", "", "number of experts, or a range such as 1:6 (required)")
 	flags.StringVar(&f.selection.Target, "target", "", "the target's column `NAME` (default the last column)")
 	flags.StringSliceVar(&f.selection.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
 	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
@@ -147,17 +163,9 @@ says so.`,
 	flags.StringSliceVar(&f.terms.Gate, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
 	flags.StringVar(&f.noise, "noise", host.Shared{}.Name(), "noise level: "+strings.Join(namesOf(host.Noises()), ", "))
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
-	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
-	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
-	flags.StringVar(&f.start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
-	flags.BoolVar(&f.resume, "resume", false, "go on from the checkpoint that an interrupted fit left beside its output")
-	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
-	flags.StringVar(&f.report, "report", "", "write a page about the fit to this HTML `FILE`")
-	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
 	flags.IntVar(&f.config.Threads, "threads", 0, "threads to use (default one per processor); the result is the same")
 	addSeed(cmd, &f.config.Seed)
 	cobra.CheckErr(cmd.MarkFlagRequired("k"))
-	return cmd
 }
 
 func (f *fitFlags) run(cmd *cobra.Command) error {
@@ -442,7 +450,7 @@ func (f *fitFlags) readStart(cmd *cobra.Command, features []string, plugin *cata
 
 func (f *fitFlags) print(cmd *cobra.Command, m *fitted.Model, took time.Duration) error {
 	if !wantsJSON(cmd) {
-		if err := report.Text(textOut(cmd), m); err != nil {
+		if err := report.Text(textOut(cmd), m, f.all); err != nil {
 			return err
 		}
 		if f.out != "" {

@@ -310,10 +310,10 @@ func coefficientSection(m *fitted.Model) section {
 	s := section{
 		Title:   "Experts and gate",
 		Reading: "Regressors by expert, and the gate relative to the last expert, whose gate is 0.",
-		Tables:  []table{asTable(experts(m))},
+		Tables:  []table{asTable(experts(m, maxFeatures))},
 	}
 	if m.K > 1 {
-		s.Tables = append(s.Tables, asTable(gates(m)))
+		s.Tables = append(s.Tables, asTable(gates(m, maxFeatures)))
 	}
 	for _, line := range separation(m) {
 		s.Reading += " " + line
@@ -332,14 +332,18 @@ func coefficientSection(m *fitted.Model) section {
 // intervals, a row for each feature and one for the intercept.
 func coefficientChart(m *fitted.Model, what string, value, se [][]float64, intercepts, interceptErrors []float64) template.HTML {
 	const z95 = 1.959963984540054 // the 97.5 % point of the normal distribution
-	names := append([]string(nil), m.Features[:min(m.D, maxFeatures)]...)
+	features, _ := shownFeatures(m, value, se, maxFeatures)
+	names := make([]string, len(features))
+	for row, j := range features {
+		names[row] = m.Features[j]
+	}
 	if intercepts != nil {
 		names = append(names, "intercept")
 	}
 	at := func(values [][]float64, extra []float64, i, row int) float64 {
 		v := extra
-		if row < min(m.D, maxFeatures) {
-			v, i = values[i], row
+		if row < len(features) {
+			v, i = values[i], features[row]
 		}
 		if math.IsNaN(v[i]) { // no error: no bar
 			return 0

@@ -3,6 +3,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -20,8 +21,9 @@ import (
 const maxFeatures = 40
 
 // Text writes a fitted model for a terminal: the answer in one line, then a
-// column for every expert and for every gate, the starts, and the notes.
-func Text(w io.Writer, m *fitted.Model) error {
+// column for every expert and for every gate, the starts, and the notes. Of more than
+// 40 features it shows those with the largest |t|, unless all are asked for.
+func Text(w io.Writer, m *fitted.Model, all bool) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, answer(m))
 	if t := m.Truth; t != nil {
@@ -47,9 +49,16 @@ func Text(w io.Writer, m *fitted.Model) error {
 	for _, line := range design(m) {
 		fmt.Fprintln(out, line)
 	}
-	writeTable(out, experts(m))
+	most := maxFeatures
+	if all {
+		most = m.D
+	}
+	writeTable(out, experts(m, most))
 	if m.K > 1 {
-		writeTable(out, gates(m))
+		writeTable(out, gates(m, most))
+	}
+	if m.D > most {
+		fmt.Fprintln(out, "\n--all shows all features")
 	}
 	for _, line := range separation(m) {
 		fmt.Fprintln(out, shown.Line(line))
@@ -139,14 +148,14 @@ func plural(n int, what string) string {
 
 // experts is the table of proportions, noise and regressors: a column for
 // every expert.
-func experts(m *fitted.Model) [][]string {
+func experts(m *fitted.Model, most int) [][]string {
 	s := shownErrors(m)
 	table := [][]string{beside("Experts", numbers(m.K), blanks(m.K, s))}
 	table = append(table, beside("proportion", each(m.Proportions, significant), blanks(m.K, s)))
 	if len(m.Sigma) > 1 {
 		table = append(table, beside("sigma", each(m.Sigma, significant), noiseErrors(m.K, s)))
 	}
-	table = append(table, coefficients(m, m.Regressors, s.Regressors)...)
+	table = append(table, coefficients(m, m.Regressors, knownErrors(m).Regressors, s.Regressors, most)...)
 	if m.RegressorIntercepts != nil {
 		table = append(table, beside("intercept", each(m.RegressorIntercepts, fixed), each(s.RegressorIntercepts, plusMinus)))
 	}
@@ -155,28 +164,59 @@ func experts(m *fitted.Model) [][]string {
 
 // gates is the table of the gate: a column for every expert but the last,
 // whose gate is 0.
-func gates(m *fitted.Model) [][]string {
+func gates(m *fitted.Model, most int) [][]string {
 	s := shownErrors(m)
 	table := [][]string{beside(fmt.Sprintf("Gate (expert %d is 0)", m.K), numbers(m.K-1), blanks(m.K-1, s))}
-	table = append(table, coefficients(m, m.Gating, s.Gating)...)
+	table = append(table, coefficients(m, m.Gating, knownErrors(m).Gating, s.Gating, most)...)
 	if m.GatingIntercepts != nil {
 		table = append(table, beside("intercept", each(m.GatingIntercepts, fixed), each(s.GatingIntercepts, plusMinus)))
 	}
 	return table
 }
 
-// coefficients are the rows of a table that show the transpose of a matrix of
-// D columns, and of that of its standard errors where there are any.
-func coefficients(m *fitted.Model, matrix, errors [][]float64) [][]string {
+// coefficients are the rows of a table that show the transpose of a matrix of D
+// columns, and of that of its standard errors where there are any and room for them,
+// of at most so many features.
+func coefficients(m *fitted.Model, matrix, errors, shownErrors [][]float64, most int) [][]string {
 	var table [][]string
-	seen := seenFeatures(m, matrix)
-	for _, j := range seen[:min(len(seen), maxFeatures)] {
-		table = append(table, beside(shown.Name(m.Features[j]), each(column(matrix, j), fixed), each(column(errors, j), plusMinus)))
+	features, more := shownFeatures(m, matrix, errors, most)
+	for _, j := range features {
+		table = append(table, beside(shown.Name(m.Features[j]), each(column(matrix, j), fixed), each(column(shownErrors, j), plusMinus)))
 	}
-	if more := len(seen) - maxFeatures; more > 0 {
-		table = append(table, []string{fmt.Sprintf("… %s more in the model file", plural(more, "feature"))})
+	if more > 0 {
+		by := "|t|"
+		if errors == nil {
+			by = "size"
+		}
+		table = append(table, []string{fmt.Sprintf("… %s more in the model file, of smaller %s", plural(more, "feature"), by)})
 	}
 	return table
+}
+
+// shownFeatures are the features that a table shows, at most so many, and the number
+// of those that it does not. Where it does not show all, it shows those of the largest
+// |t|, a coefficient over its standard error, the largest first; without standard
+// errors those of the largest coefficients. A coefficient that has none beside others
+// that do, as in a gate that separates, counts as 0.
+func shownFeatures(m *fitted.Model, matrix, errors [][]float64, most int) (features []int, more int) {
+	features = seenFeatures(m, matrix)
+	if len(features) <= most {
+		return features, 0
+	}
+	size := make([]float64, m.D)
+	for i, row := range matrix {
+		for j, v := range row {
+			t := math.Abs(v)
+			if errors != nil {
+				if t /= errors[i][j]; math.IsNaN(t) || math.IsInf(t, 0) {
+					t = 0
+				}
+			}
+			size[j] = max(size[j], t)
+		}
+	}
+	slices.SortStableFunc(features, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
+	return features[:most], len(features) - most
 }
 
 // seenFeatures are those of which a matrix has coefficients: in a model with a formula
@@ -247,6 +287,13 @@ func yesNo(yes bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// Table writes a table below an empty line, the first row its head.
+func Table(w io.Writer, table [][]string) error {
+	out := bufio.NewWriter(w)
+	writeTable(out, table)
+	return out.Flush()
 }
 
 // writeTable writes a table below an empty line, the first column to the left

@@ -61,7 +61,7 @@ func TestText(t *testing.T) {
 	for name, m := range map[string]*fitted.Model{"plain": plain, "per-expert": &per, "errors": &errors, "one": &one, "many": &many} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
-			if err := Text(&got, m); err != nil {
+			if err := Text(&got, m, false); err != nil {
 				t.Fatal(err)
 			}
 			golden := filepath.Join("testdata", name+".txt")
@@ -78,5 +78,27 @@ func TestText(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestLargestFirst: of more features than fit, the last among them being the only
+// ones that matter, those are shown, by their t and not by their size; all of them
+// are shown in the file's order.
+func TestLargestFirst(t *testing.T) {
+	const d = 50
+	m := &fitted.Model{K: 1, D: d, Regressors: [][]float64{make([]float64, d)}, Proportions: []float64{1}, Sigma: fitted.Sigma{1},
+		StandardErrors: &fitted.StandardErrors{Regressors: [][]float64{make([]float64, d)}, Gating: [][]float64{}}}
+	for j := range d {
+		m.Features = append(m.Features, fmt.Sprintf("x%d", j+1))
+		m.Regressors[0][j], m.StandardErrors.Regressors[0][j] = 100, 100 // t = 1
+	}
+	m.Regressors[0][49], m.StandardErrors.Regressors[0][49] = 0.5, 0.01 // 50
+	m.Regressors[0][47], m.StandardErrors.Regressors[0][47] = -3, 0.1   // −30
+	table := experts(m, maxFeatures)
+	if a, b, last := table[2][0], table[3][0], table[len(table)-1][0]; a != "x50" || b != "x48" || last != "… 10 features more in the model file, of smaller |t|" {
+		t.Errorf("first %s and %s, last %q", a, b, last)
+	}
+	if table := experts(m, d); len(table) != 2+d || table[2][0] != "x1" {
+		t.Errorf("%d rows, the first %s", len(table), table[2][0])
 	}
 }

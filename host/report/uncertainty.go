@@ -44,7 +44,15 @@ func sharedNoise(m *fitted.Model, s *fitted.StandardErrors) string {
 // shownErrors returns the standard errors that the tables show, none where there
 // are none or no room.
 func shownErrors(m *fitted.Model) *fitted.StandardErrors {
-	if m.StandardErrors == nil || m.K > maxErrors {
+	if m.K > maxErrors {
+		return &fitted.StandardErrors{}
+	}
+	return knownErrors(m)
+}
+
+// knownErrors returns the standard errors of a model, none where there are none.
+func knownErrors(m *fitted.Model) *fitted.StandardErrors {
+	if m.StandardErrors == nil {
 		return &fitted.StandardErrors{}
 	}
 	return m.StandardErrors
