@@ -476,8 +476,8 @@ func printWithSeconds(cmd *cobra.Command, object []byte, took time.Duration) err
 	return err
 }
 
-// interactive says whether stderr is a terminal.
+// interactive says whether stderr is a terminal on which a bar can move.
 func interactive() bool {
 	info, err := os.Stderr.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && hasSize(os.Stderr)
 }

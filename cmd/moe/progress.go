@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type bar struct {
 	current   *mpb.Bar
 	stage     host.Stage
 	total     int
+	lines     *progressLines // where there is no bar; nil where nothing is shown
 }
 
 // barDelay is how long a fit runs before a bar appears.
@@ -30,7 +32,11 @@ const barDelay = 500 * time.Millisecond
 
 func newBar(cmd *cobra.Command) *bar {
 	b := new(bar)
-	if interactive() && !isQuiet(cmd) && !wantsJSON(cmd) {
+	switch {
+	case isQuiet(cmd) || wantsJSON(cmd):
+	case !interactive():
+		b.lines = newProgressLines(cmd.ErrOrStderr(), time.Now)
+	default:
 		appear := make(chan struct{})
 		time.AfterFunc(barDelay, func() { close(appear) })
 		b.container = mpb.New(mpb.WithOutput(os.Stderr), mpb.WithWidth(40), mpb.WithRefreshRate(100*time.Millisecond), mpb.WithRenderDelay(appear))
@@ -39,6 +45,9 @@ func newBar(cmd *cobra.Command) *bar {
 }
 
 func (b *bar) show(stage host.Stage, done, total int) {
+	if b.lines != nil {
+		b.lines.show(string(stage), done, total)
+	}
 	if b.container == nil {
 		return
 	}
@@ -53,6 +62,31 @@ func (b *bar) show(stage host.Stage, done, total int) {
 			})))
 	}
 	b.current.SetCurrent(int64(done))
+}
+
+// lineEvery is how often a command says where it is, where no bar can.
+const lineEvery = 10 * time.Second
+
+// progressLines say where a command is, off a terminal: a line when it gets on, at
+// most one in lineEvery.
+type progressLines struct {
+	out         io.Writer
+	now         func() time.Time
+	began, last time.Time
+}
+
+func newProgressLines(out io.Writer, now func() time.Time) *progressLines {
+	t := now()
+	return &progressLines{out: out, now: now, began: t, last: t}
+}
+
+func (p *progressLines) show(stage string, done, total int) {
+	t := p.now()
+	if t.Sub(p.last) < lineEvery {
+		return
+	}
+	p.last = t
+	fmt.Fprintf(p.out, "moe: after %s: %s, %d of %d\n", t.Sub(p.began).Round(time.Second), stage, done, total)
 }
 
 // timeLeft estimates how long a stage goes on, from its pace so far. It is a
