@@ -27,7 +27,8 @@ func newEvaluateCmd() *cobra.Command {
 		Short: "Measure a fitted model on data and against known parameters",
 		Long: `evaluate measures a model on DATA and, with --truth, against the true
 parameters. On data: log-likelihood summed over the rows, root mean squared error
-and R2 of the mean prediction, the share of rows inside the prediction intervals
+and R2 of the mean prediction, beside them those of the mean and of a linear regression
+fitted to the same rows, the share of rows inside the prediction intervals
 of 50, 80, 90 and 95 %, and a histogram of F(y|x), which is level where the model
 is right; with --weights a row of weight w counts as w rows. Against the truth: e_reg = 1 - max over permutations of the smallest
 cosine between an estimated and a true regressor, and e_gating likewise for the
@@ -129,6 +130,9 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", weighedRows(r.N, r.Weight)+leftOut(r.Dropped), r.LogLikelihood, r.RMSE, r.R2); err != nil {
 			return err
 		}
+		if err := printBaselines(w, r.Baselines); err != nil {
+			return err
+		}
 		if err := printCalibration(w, r.Calibration, r.PITHistogram); err != nil {
 			return err
 		}
@@ -147,6 +151,21 @@ func weighedRows(n int, weight float64) string {
 		return fmt.Sprintf("%d of total weight %.6g", n, weight)
 	}
 	return fmt.Sprint(n)
+}
+
+// printBaselines prints what simpler models make of the same rows.
+func printBaselines(w io.Writer, b *predict.Baselines) error {
+	if b == nil {
+		return nil
+	}
+	line := func(name string, of predict.Baseline) error {
+		_, err := fmt.Fprintf(w, "%-15s log-likelihood %.6g, rmse %.6g, fitted to these rows\n", name, of.LogLikelihood, of.RMSE)
+		return err
+	}
+	if err := line("the mean", b.Mean); err != nil || b.Linear == nil {
+		return err
+	}
+	return line("a regression", *b.Linear)
 }
 
 // printCalibration prints a line for the intervals and one for the histogram.

@@ -22,7 +22,8 @@ type Evaluation struct {
 	RMSE          float64 `json:"rmse"`              // root of the mean of (y − E[y|x])²
 	R2            float64 `json:"r2"`                // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
 
-	Calibration  []Coverage `json:"calibration"`   // of the prediction intervals
+	Calibration  []Coverage `json:"calibration"` // of the prediction intervals
+	Baselines    *Baselines `json:"baselines,omitempty"`
 	PITHistogram []float64  `json:"pit_histogram"` // rows by F(y|x), in ten bins of equal width from 0 to 1
 }
 
@@ -63,6 +64,10 @@ func evaluate(ctx context.Context, src dataset.Source, d int, describe func(cont
 	var e Evaluation
 	var sse, weight float64
 	var target deviations
+	var line *regression
+	if d <= maxRegressors {
+		line = newRegression(d)
+	}
 	var calibration calibration
 	err := src.Read(ctx, func(b *model.Block) error {
 		pred, err := describe(ctx, b)
@@ -85,6 +90,9 @@ func evaluate(ctx context.Context, src dataset.Source, d int, describe func(cont
 		sse += s
 		weight += rows
 		target.add(b.Y, b.W)
+		if line != nil {
+			line.add(b)
+		}
 		return nil
 	})
 	if err != nil {
@@ -94,6 +102,12 @@ func evaluate(ctx context.Context, src dataset.Source, d int, describe func(cont
 		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
 	}
 	e.Dropped = dataset.Dropped(src)
+	if mean := baseline(target.squares, target.squares, weight); mean != nil {
+		e.Baselines = &Baselines{Mean: *mean}
+		if line != nil {
+			e.Baselines.Linear = baseline(line.residual(), target.squares, weight)
+		}
+	}
 	if schema.Weights != "" {
 		e.Weight = weight
 	}
