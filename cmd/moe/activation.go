@@ -63,6 +63,7 @@ func (f *activationFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "activation", "", "the nonlinearity `NAME`: a built-in, a trusted plugin's name or path (required)")
 	f.registerParams(cmd)
 	cobra.CheckErr(cmd.MarkFlagRequired("activation"))
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("activation", completeActivation))
 }
 
 // registerParams adds --param and the limits, for a command that names its

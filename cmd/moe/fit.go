@@ -166,6 +166,7 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	flags.IntVar(&f.config.Threads, "threads", 0, "threads to use (default one per processor); the result is the same")
 	addSeed(cmd, &f.config.Seed)
 	cobra.CheckErr(cmd.MarkFlagRequired("k"))
+	completions(cmd)
 }
 
 func (f *fitFlags) run(cmd *cobra.Command) error {

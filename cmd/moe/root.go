@@ -33,11 +33,13 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
   moe evaluate model.json data.csv --truth truth.json`,
 		Args:          noSuchCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:       ownVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().Bool("json", false, "print one JSON object on stdout and nothing else there")
 	root.PersistentFlags().Bool("quiet", false, "no progress and no remarks on stderr; errors are still said")
+	root.SetVersionTemplate(versionLine() + "\n")
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

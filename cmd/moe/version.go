@@ -26,10 +26,15 @@ func newVersionCmd() *cobra.Command {
 			if wantsJSON(cmd) {
 				return printJSON(cmd, v)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "moe %s %s %s/%s\n", v.Version, v.Go, v.OS, v.Arch)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine is what moe version and moe --version print.
+func versionLine() string {
+	return fmt.Sprintf("moe %s %s %s/%s", ownVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // ownVersion is the version of the program as its build recorded it.

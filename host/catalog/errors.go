@@ -12,8 +12,21 @@ type UnknownError struct {
 	Known []string // what there is, ascending
 }
 
+// elsewhere says of names in use what stands for them here.
+var elsewhere = map[string]string{
+	"linear":   "it is called identity",
+	"none":     "it is called identity",
+	"logistic": "it is called sigmoid",
+	"softplus": "it is an example of a plugin: go build ./examples/plugins/moe-plugin-softplus, then moe plugin trust ./moe-plugin-softplus",
+	"swish":    "it is an example of a plugin in Python: moe plugin trust examples/plugins/moe-plugin-swish",
+	"silu":     "it is swish, an example of a plugin in Python: moe plugin trust examples/plugins/moe-plugin-swish",
+}
+
 func (e *UnknownError) Error() string {
 	msg := fmt.Sprintf("no activation %q", e.Name)
+	if other := elsewhere[e.Name]; other != "" {
+		return msg + ": " + other
+	}
 	if near := nearest(e.Name, e.Known); near != "" {
 		msg += fmt.Sprintf("; did you mean %q?", near)
 	}

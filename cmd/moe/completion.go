@@ -1,0 +1,40 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/catalog"
+)
+
+// completions makes a shell complete the values of those of a command's flags that
+// are names.
+func completions(cmd *cobra.Command) {
+	for name, values := range map[string][]string{
+		"method": namesOf(host.Methods()), "gate": namesOf(host.Gates()), "noise": namesOf(host.Noises()),
+		"missing": {"refuse", "drop"}, "decimal": {".", ","},
+	} {
+		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
+	}
+}
+
+// completeActivation completes the names of the built-ins and of the trusted plugins;
+// what has a slash is a file. A trust store that cannot be read trusts none.
+func completeActivation(_ *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
+	if strings.Contains(start, "/") {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var names []string
+	for _, b := range catalog.Builtins() {
+		names = append(names, b.Name)
+	}
+	trusted, _ := catalog.Catalog{}.Trusted()
+	for _, r := range trusted {
+		names = append(names, r.Name)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" || !strings.HasPrefix(name, start) })
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
