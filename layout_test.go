@@ -70,7 +70,7 @@ var imports = map[string][]string{
 	"host/moment":  {"sdk", "solver", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", gonum},
 	"host/search":  {"host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", gonum},
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", gonum},
-	"host": {"sdk", "internal/claims", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
+	"host": {"sdk", "internal/claims", "internal/numeric", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", "host/terms", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", gonum},

@@ -13,7 +13,7 @@
 //
 // m has the coefficients with their standard errors, m.Fit.Certificate says whether
 // to trust the optimum, and m.Write keeps it in a file. predict.New and predict.Open
-// make predictions of it. [FitRange] chooses the number of experts.
+// make predictions of it. [FitRange] and [CrossValidate] choose the number of experts.
 package host
 
 import (

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/report"
+)
+
+// crossValidation is the JSON of moe crossvalidate.
+type crossValidation struct {
+	Folds      int            `json:"folds"`
+	Seed       uint64         `json:"seed"`
+	Candidates []host.HeldOut `json:"candidates"`
+	Best       int            `json:"best"` // k of the highest held-out log-likelihood
+}
+
+func newCrossvalidateCmd() *cobra.Command {
+	f, folds := new(fitFlags), 0
+	cmd := &cobra.Command{
+		Use:   "crossvalidate DATA --activation NAME --k K",
+		Short: "Compare numbers of experts on rows that the fits have not seen",
+		Long: `crossvalidate parts the rows of DATA at random, fits every number of experts
+without each part in turn, and measures it on the part that was left out: the
+log-likelihood of all rows, with its standard error, and the root mean squared error
+of the mean prediction. Columns, formulas and methods are those of moe fit. Levels of
+factors and polynomials are those of all rows.
+
+The exit code is 1 if a fit of the best number of experts did not converge.`,
+		Example: `  moe crossvalidate data.csv --activation identity --k 1:6 --intercept
+  moe crossvalidate trial.csv --formula 'dose ~ age * sex | age' --activation identity --k 1:4 --folds 5 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.data = args[0]
+			return f.crossValidate(cmd, folds)
+		},
+	}
+	f.registerModel(cmd)
+	cmd.Flags().IntVar(&folds, "folds", 10, "number of parts")
+	return cmd
+}
+
+func (f *fitFlags) crossValidate(cmd *cobra.Command, folds int) error {
+	if folds < 2 {
+		return usagef("--folds %d: want at least 2", folds)
+	}
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	plugin, err := f.activation.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer plugin.Close()
+	if f.input, err = openInput(ctx, cmd, f.data); err != nil {
+		return err
+	}
+	defer f.input.close()
+	table, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	bar := newBar(cmd)
+	cfg := f.config.For(table)
+	cfg.Progress, cfg.Approximate = bar.show, plugin.Source() != catalog.SourceBuiltin && !f.exact
+	found, err := host.CrossValidate(ctx, plugin.Activation, table.Source, cfg.K, max(f.to, cfg.K), folds, cfg)
+	bar.done()
+	if err != nil {
+		return err
+	}
+	best := found[0]
+	for _, h := range found {
+		if h.LogLikelihood > best.LogLikelihood {
+			best = h
+		}
+	}
+	out := crossValidation{Folds: folds, Seed: f.config.Seed, Candidates: found, Best: best.K}
+	if err := out.print(cmd); err != nil {
+		return err
+	}
+	if best.Converged < folds {
+		return errNo
+	}
+	return nil
+}
+
+func (c crossValidation) print(cmd *cobra.Command) error {
+	if wantsJSON(cmd) {
+		return printJSON(cmd, c)
+	}
+	w := textOut(cmd)
+	table := [][]string{{"Experts", "held-out log-likelihood", "±", "rmse", "fits converged", ""}}
+	for _, h := range c.Candidates {
+		remark := ""
+		if h.K == c.Best {
+			remark = "best"
+		}
+		table = append(table, []string{fmt.Sprint(h.K), fmt.Sprintf("%.2f", h.LogLikelihood), fmt.Sprintf("%.2g", h.StandardError),
+			fmt.Sprintf("%.4g", h.RMSE), fmt.Sprintf("%d of %d", h.Converged, c.Folds), remark})
+	}
+	_, err := fmt.Fprintf(w, "Cross-validation by %d parts (seed %d).\n", c.Folds, c.Seed)
+	if err != nil {
+		return err
+	}
+	return report.Table(w, table)
+}

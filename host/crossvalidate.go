@@ -1,0 +1,176 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// HeldOut is how well fits of one number of experts describe the rows that they have
+// not seen.
+type HeldOut struct {
+	K int `json:"k"`
+	// LogLikelihood is Σ w·log p(y|x) over all rows, each by the fit that was made
+	// without it; StandardError is that of it, were the rows drawn anew: √n times
+	// the standard deviation of the rows' terms.
+	LogLikelihood float64 `json:"log_likelihood"`
+	StandardError float64 `json:"standard_error"`
+	RMSE          float64 `json:"rmse"`      // of the mean prediction, over all rows
+	Converged     int     `json:"converged"` // fits, of as many as there are folds
+}
+
+// CrossValidate fits every number of experts from from to to without each of folds
+// parts of the rows in turn, and measures it on the part that was left out. The parts
+// are random, as equal as can be, and those of every k the same. cfg.Truth and
+// checkpoints are not looked at. Errors are those of [Fit].
+func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int, cfg Config) ([]HeldOut, error) {
+	if from < 1 || to < from {
+		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
+	}
+	data, err := dataset.Load(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	if folds < 2 || folds > data.N {
+		return nil, refuse("%d folds of %d rows, want 2 to %d", folds, data.N, data.N)
+	}
+	if src.Schema().Target == "" {
+		return nil, refuse("the data have no target column")
+	}
+	cfg.Truth, cfg.Checkpoint, cfg.Resume = nil, nil, nil
+	part := parts(data.N, folds, cfg.Seed)
+	var out []HeldOut
+	for k := from; k <= to; k++ {
+		h, err := heldOut(ctx, act, memoryTable{src.Schema(), data}, part, folds, cfg.of(k))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// parts assigns every row to a fold, at random.
+func parts(n, folds int, seed uint64) []int {
+	part := make([]int, n)
+	for i := range part {
+		part[i] = i % folds
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x666f6c6473)) // "folds": a stream of its own
+	rng.Shuffle(n, func(i, j int) { part[i], part[j] = part[j], part[i] })
+	return part
+}
+
+// heldOut cross-validates one number of experts.
+func heldOut(ctx context.Context, act sdk.Activation, all memoryTable, part []int, folds int, cfg Config) (HeldOut, error) {
+	h := HeldOut{K: cfg.K}
+	var sse, weight, squares float64
+	for fold := range folds {
+		c := cfg
+		if show := cfg.Progress; show != nil {
+			c.Progress = func(stage Stage, done, total int) {
+				show(Stage(fmt.Sprintf("fold %d of %d, %s", fold+1, folds, stage)), done, total)
+			}
+		}
+		m, err := Fit(ctx, act, all.where(func(row int) bool { return part[row] != fold }), c)
+		if err != nil {
+			return h, fmt.Errorf("k = %d without part %d of %d: %w", cfg.K, fold+1, folds, err)
+		}
+		if m.Fit.Converged {
+			h.Converged++
+		}
+		predictor := predict.NewPredictor(m.Params(), act, all.schema.Name)
+		err = all.where(func(row int) bool { return part[row] == fold }).Read(ctx, func(b *model.Block) error {
+			p, err := predictor.Predict(ctx, b)
+			if err != nil {
+				return err
+			}
+			for r, y := range b.Y {
+				w := 1.0
+				if b.W != nil {
+					w = b.W[r]
+				}
+				h.LogLikelihood += w * p.LogDens[r]
+				squares += w * p.LogDens[r] * p.LogDens[r]
+				sse += w * (y - p.Mean[r]) * (y - p.Mean[r])
+				weight += w
+			}
+			return nil
+		})
+		if err != nil {
+			return h, err
+		}
+	}
+	mean := h.LogLikelihood / weight
+	h.StandardError = math.Sqrt(max(squares-weight*mean*mean, 0))
+	h.RMSE = math.Sqrt(sse / weight)
+	if !numeric.Finite(h.LogLikelihood, h.StandardError, h.RMSE) {
+		return h, &dataset.Error{File: all.schema.Name, Msg: fmt.Sprintf("k = %d: held-out log-likelihood %.3g and rmse %.3g are not finite: a fit's predictions are too far from the rows that it has not seen to be squared", cfg.K, h.LogLikelihood, h.RMSE)}
+	}
+	return h, nil
+}
+
+// memoryTable is a table in memory.
+type memoryTable struct {
+	schema dataset.Schema
+	data   *model.Data
+}
+
+// Schema implements [dataset.Source].
+func (t memoryTable) Schema() dataset.Schema { return t.schema }
+
+// Read implements [dataset.Source].
+func (t memoryTable) Read(ctx context.Context, fn func(*model.Block) error) error {
+	for i := range t.data.Blocks {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		b := t.data.Blocks[i]
+		if err := fn(&b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// where returns the rows of which keep holds, by their places from 0.
+func (t memoryTable) where(keep func(row int) bool) memoryTable {
+	columns := make([][]float64, t.data.D)
+	var y, w []float64
+	row := 0
+	for i := range t.data.Blocks {
+		b := &t.data.Blocks[i]
+		for r := range b.N {
+			if keep(row) {
+				for j := range columns {
+					columns[j] = append(columns[j], b.Col(j)[r])
+				}
+				y = append(y, b.Y[r])
+				if b.W != nil {
+					w = append(w, b.W[r])
+				}
+			}
+			row++
+		}
+	}
+	out := &model.Data{N: len(y), D: t.data.D}
+	for at := 0; at < len(y); at += model.BlockRows {
+		end := min(at+model.BlockRows, len(y))
+		b := model.Block{N: end - at, Y: y[at:end]}
+		for _, c := range columns {
+			b.X = append(b.X, c[at:end]...)
+		}
+		if w != nil {
+			b.W = w[at:end]
+		}
+		out.Blocks = append(out.Blocks, b)
+	}
+	return memoryTable{t.schema, out}
+}
