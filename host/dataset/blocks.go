@@ -100,7 +100,7 @@ func (b *blocks) refuse(line, field, column int, v float64) {
 	if numeric.Finite(v) {
 		why = negativeWeight
 	}
-	b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Spelled, why, false})
+	b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Spelled, why, "", false})
 }
 
 const negativeWeight = "a weight below 0"
@@ -113,7 +113,7 @@ func (b *blocks) none(line, field, column int, text string) {
 	case b.absent == Drop:
 		b.leave = true
 	default:
-		b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Missing, "", false})
+		b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Missing, "", "", false})
 	}
 }
 

@@ -452,7 +452,7 @@ func (l *layout) cell(out *blocks, text []byte, line, f int) {
 	if column < 0 {
 		return
 	}
-	bad := cell{line, f + 1, l.names[f], quoteCell(text), Word, "", false}
+	bad := cell{line: line, col: f + 1, column: l.names[f], text: quoteCell(text), kind: Word}
 	if words := l.words[column]; words != nil {
 		level, ok := words.levels[string(text)]
 		switch {
@@ -463,7 +463,8 @@ func (l *layout) cell(out *blocks, text []byte, line, f int) {
 		case words.unseen >= 0:
 			out.set(column, float64(words.unseen))
 		default:
-			bad.why = "none of the levels that the model was fitted with, " + words.names + "; --unseen reference takes it for the reference"
+			bad.why = "none of the levels that the model was fitted with, " + words.names
+			bad.remedy = "correct it, or take it for the reference with --unseen reference"
 			out.unseen = append(out.unseen, bad)
 		}
 		return

@@ -62,6 +62,7 @@ type cell struct {
 	text      string
 	kind      Kind
 	why       string // what is wrong with it; "" for its kind
+	remedy    string // what is to be done about it; "" for correcting or removing it
 	comma     bool   // it holds a comma where a point is the decimal sign
 }
 
@@ -113,6 +114,9 @@ func (b *badCells) err(file string, rows int, target string) error {
 		return &Error{File: file, Line: c.line, Col: c.col, Msg: msg + "; --missing drop leaves such rows out"}
 	case c.why != "":
 		msg = fmt.Sprintf("%s in column %q is %s", c.text, c.column, c.why)
+		if c.remedy != "" {
+			remedy = c.remedy
+		}
 	case b.columns[c.col].words > 0 && b.columns[c.col].words+b.columns[c.col].missing == rows:
 		msg = fmt.Sprintf("column %q holds words, such as %s, and no number", c.column, c.text)
 		remedy = fmt.Sprintf("leave it out with --drop %s, or take each word as a level with --categorical %s", c.column, c.column)

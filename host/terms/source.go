@@ -127,7 +127,7 @@ func (r *raw) codes(f *Factor) []float64 {
 		case place < 0 && r.unseen:
 			place = slices.Index(f.Levels, f.Reference)
 		case place < 0:
-			r.fail(i, "%v in column %q is none of the levels that the model was fitted with, %s; --unseen reference takes it for the reference", x, f.Column, shorten(f.Levels))
+			r.fail(i, "%v in column %q is none of the levels that the model was fitted with, %s; correct it, or take it for the reference with --unseen reference", x, f.Column, shorten(f.Levels))
 		}
 		codes[i] = float64(place)
 	}
