@@ -58,7 +58,7 @@ var imports = map[string][]string{
 	"host/dataset": {"host/model", "internal/atomicfile", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/parquet-go/parquet-go",
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
 	"host/gru":     {"host/model", "internal/npy", "internal/numeric", gonum},
-	"host/sample":  {"host/model", "host/dataset", "internal/memory", "internal/numeric", gonum},
+	"host/sample":  {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", gonum},
 	"host/terms":   {"host/model", "host/dataset", "internal/numeric"},
 	"host/loss":    {"solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
 	"host/infer":   {"solver", "host/model", "host/mixture", "host/loss", "internal/numeric", gonum},

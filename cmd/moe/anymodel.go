@@ -39,6 +39,9 @@ func readAny(path string) (anyModel, error) {
 	if err != nil {
 		return nil, err
 	}
+	if head.Several {
+		return nil, &dataset.Error{File: path, Msg: "a " + head.Format + " of several targets, whose means predict writes; it is not measured"}
+	}
 	return readAs(path, head)
 }
 

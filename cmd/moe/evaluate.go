@@ -32,7 +32,7 @@ fitted to the same rows, the share of rows inside the prediction intervals
 of 50, 80, 90 and 95 %, and a histogram of F(y|x), which is level where the model
 is right; with --weights a row of weight w counts as w rows. Against the truth: e_reg = 1 - max over permutations of the smallest
 cosine between an estimated and a true regressor, and e_gating likewise for the
-gate; of a network's file, whose truth is a network's file too, the relative
+gate, under a tree over the permutations that leave it as it is; of a network's file, whose truth is a network's file too, the relative
 errors of W and v after its units have been matched, and e_reg of their directions.`,
 		Example: `  moe evaluate model.json data.csv
   moe evaluate model.json data.csv --weights w
@@ -113,11 +113,11 @@ func judge(cmd *cobra.Command, m anyModel, modelPath string, data dataFlags, tru
 // compare measures a model against the parameters of a truth file, or of another
 // model with the same features.
 func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
-	truth, err := readTruth(truthPath, m.Features, m.Activation)
+	truth, err := readTruth(truthPath, m.Features, m.Activation, m.Leaves)
 	if err != nil {
 		return nil, err
 	}
-	r, err := fitted.Compare(m.Params(), truth)
+	r, err := fitted.Compare(m.Params(), truth, m.Leaves...)
 	if err != nil {
 		return nil, &dataset.Error{File: truthPath, Msg: err.Error()}
 	}

@@ -396,7 +396,7 @@ func (f *fitFlags) readTruth(features []string, act fitted.Activation) error {
 	if f.truth == "" {
 		return nil
 	}
-	truth, err := readTruth(f.truth, features, act)
+	truth, err := readTruth(f.truth, features, act, nil)
 	if err != nil {
 		return err
 	}
@@ -408,13 +408,13 @@ func (f *fitFlags) readTruth(features []string, act fitted.Activation) error {
 }
 
 // readTruth reads parameters to compare with those of a model of this activation.
-func readTruth(path string, features []string, act fitted.Activation) (*model.Params, error) {
+func readTruth(path string, features []string, act fitted.Activation, leaves []fitted.Activation) (*model.Params, error) {
 	truth, err := fitted.ReadReference(path, features)
 	if err != nil {
 		return nil, err
 	}
-	if !truth.Activation.Same(act) {
-		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the model is %s: their parameters do not compare", truth.Activation, act)}
+	if !truth.Same(act, leaves) {
+		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the model is %s: their parameters do not compare", report.Activations(truth.Activation, truth.Leaves), report.Activations(act, leaves))}
 	}
 	return truth.Params, nil
 }

@@ -25,7 +25,8 @@ type modelActivation struct {
 	cmd    *cobra.Command
 	path   string
 	limits limitFlags
-	plugin *catalog.Plugin // nil until it is opened
+	plugin *catalog.Plugin // the last that was opened; nil before
+	opened []*catalog.Plugin
 }
 
 // openModel returns the activation of the model read from path. Where the file
@@ -42,18 +43,20 @@ func openModel(cmd *cobra.Command, m *fitted.Model, path string, limits limitFla
 
 // Close ends the activation's process, if one was started.
 func (a *modelActivation) Close() {
-	if a.plugin != nil {
-		a.plugin.Close()
+	for _, p := range a.opened {
+		p.Close()
 	}
 }
 
 // Recheck asks a plugin that was started whether it still is the function that it
 // was.
 func (a *modelActivation) Recheck(ctx context.Context) error {
-	if a.plugin == nil {
-		return nil
+	for _, p := range a.opened {
+		if err := p.Recheck(ctx); err != nil {
+			return err
+		}
 	}
-	return a.plugin.Recheck(ctx)
+	return nil
 }
 
 // resolve opens the activation of that name.
@@ -65,7 +68,7 @@ func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) 
 	if err != nil {
 		return nil, err
 	}
-	a.plugin = plugin
+	a.plugin, a.opened = plugin, append(a.opened, plugin)
 	if v := plugin.Activation.Info().Version; v != named.Version {
 		remark(a.cmd, "moe: %s was fitted with version %q of activation %s, this is version %q", a.path, named.Version, named.Name, v)
 	}

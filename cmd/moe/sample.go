@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/tablefile"
@@ -17,6 +18,7 @@ import (
 // sampleFlags are the flags of moe sample.
 type sampleFlags struct {
 	activation activationFlags
+	tree       treeFlags
 	config     sample.Config
 	design     string
 	inputs     string
@@ -34,15 +36,22 @@ numbers in all formats.
 
 Designs: paper has regressors a_i = e_i and gating vectors w_i = e_{k+i};
 orthogonal-gating draws unit regressors, and unit gating vectors orthogonal to
-all of them; random draws both without constraint.
+all of them; random draws both without constraint; separated does so with regressors
+at least 0.5 apart.
 Inputs: gaussian is N(0, I); symmetric-mixture:p=P is P*N(m, I) + (1-P)*N(-m, I)
-with a random unit vector m.`,
+with a random unit vector m.
+
+With --hierarchy the experts are the leaves of a tree of gates, and with --leaves they
+have activations of their own. Row i of the gating belongs to the gate at which leaves
+i and i+1 part.`,
 		Example: `  moe sample --activation relu --k 2 --d 10 --n 10000 --sigma 0.05 -o data.csv --truth truth.json
-  moe sample --activation leakyrelu --param slope=0.1 --k 3 --d 12 --n 3000 --design random -o data.npy --seed 7`,
+  moe sample --activation leakyrelu --param slope=0.1 --k 3 --d 12 --n 3000 --design random -o data.npy --seed 7
+  moe sample --hierarchy '2x(1,2)' --leaves identity,tanh,tanh --d 6 --n 10000 --design separated -o tree.csv --truth truth.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.activation.register(cmd)
+	f.tree.register(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.config.K, "k", 0, "number of experts (required)")
 	flags.IntVar(&f.config.D, "d", 0, "number of features (required)")
@@ -61,21 +70,26 @@ with a random unit vector m.`,
 
 func (f *sampleFlags) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
-	if err := f.check(); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
-	plugin, err := f.activation.open(ctx)
+	experts, err := f.tree.open(ctx, &f.activation)
 	if err != nil {
 		return err
 	}
-	defer plugin.Close()
-	f.config.Activation = plugin.Activation
+	defer experts.Close()
+	act, own := experts.activation()
+	f.config.Activation, f.config.Tree = act, f.tree.shape
+	for _, g := range own {
+		f.config.Leaves = append(f.config.Leaves, g)
+	}
 	sampler, err := sample.New(f.config)
 	if err != nil {
 		return usagef("%w", err)
 	}
-	truth := fitted.NewTruth(fitted.ActivationOf(plugin.Activation.Info()), sampler.Truth)
-	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, plugin.Recheck}); err != nil {
+	named, leaves := experts.named()
+	truth := fitted.NewTruth(named, sampler.Truth, leaves...)
+	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, experts.Recheck}); err != nil {
 		return err
 	}
 	return f.report(cmd, truth)
@@ -83,7 +97,10 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 
 // check looks at the flags and at whether the outputs can be created, before
 // anything is started.
-func (f *sampleFlags) check() (err error) {
+func (f *sampleFlags) check(cmd *cobra.Command) (err error) {
+	if f.config.K, err = f.tree.parse(cmd, f.config.K, &f.activation); err != nil {
+		return err
+	}
 	f.config.Design = sample.Design(f.design)
 	if f.config.Inputs, err = sample.ParseInputs(f.inputs); err != nil {
 		return usagef("--inputs: %w", err)
@@ -136,12 +153,23 @@ func writeBeside(ctx context.Context, truthPath string, truth interface{ JSON() 
 
 func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
 	if wantsJSON(cmd) {
-		return printJSON(cmd, map[string]any{
+		object := map[string]any{
 			"output": f.out, "truth": f.truth, "activation": truth.Activation,
 			"k": f.config.K, "d": f.config.D, "n": f.config.N, "sigma": f.config.Sigma,
 			"design": f.design, "inputs": f.inputs, "seed": f.config.Seed,
-		})
+		}
+		if truth.Hierarchy != "" {
+			object["hierarchy"] = truth.Hierarchy
+		}
+		if truth.Leaves != nil {
+			object["leaves"] = truth.Leaves
+		}
+		return printJSON(cmd, object)
 	}
-	return say(cmd, "%s: %d rows of x1 to x%d and y, from %d %s experts with sigma %v (design %s, inputs %s, seed %d)",
-		f.out, f.config.N, f.config.D, f.config.K, truth.Activation.Name, f.config.Sigma, f.design, f.inputs, f.config.Seed)
+	under := ""
+	if truth.Hierarchy != "" {
+		under = " under the tree " + truth.Hierarchy
+	}
+	return say(cmd, "%s: %d rows of x1 to x%d and y, from %d %s experts%s with sigma %v (design %s, inputs %s, seed %d)",
+		f.out, f.config.N, f.config.D, f.config.K, report.Activations(truth.Activation, truth.Leaves), under, f.config.Sigma, f.design, f.inputs, f.config.Seed)
 }

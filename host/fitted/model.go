@@ -27,8 +27,8 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// Format is the version of the model file where the features are columns of a table;
-// where they are made of columns it is [FormatV2].
+// Format is the version of the model file where the features are columns of a table
+// and the mixture is flat, of one activation; elsewhere it is [FormatV2].
 const Format = "moe-model/v1"
 
 // DesignFormat is the format of a model with this design, which may be nil.
@@ -49,6 +49,12 @@ type Model struct {
 	Features   []string   `json:"features"` // D names
 	Target     string     `json:"target"`
 
+	// Hierarchy is the shape of the gates, as model.ParseHierarchy reads it, whose rows
+	// Gating has; "" is one gate. Leaves are the experts' own activations, from left to
+	// right; nil where all have Activation, which is else [Mixed].
+	Hierarchy string       `json:"hierarchy,omitempty"`
+	Leaves    []Activation `json:"leaves,omitempty"`
+
 	Design *terms.Design `json:"design,omitempty"` // how the features are made of raw columns; nil where they are columns
 
 	Regressors          [][]float64 `json:"regressors"`           // K rows a_i of D
@@ -67,6 +73,9 @@ type Model struct {
 	// another process: enough to predict without it.
 	Approximation *native.Coefficients `json:"approximation,omitempty"`
 }
+
+// Mixed is what stands for the activation of experts that have several.
+const Mixed = "mixed"
 
 // Activation names the nonlinearity of the experts.
 type Activation struct {
@@ -316,14 +325,26 @@ type Recovery struct {
 	EGating float64 `json:"e_gating"`
 }
 
-// Compare measures an estimate against the truth. It is an error if they
-// differ in k or d.
-func Compare(est, truth *model.Params) (Recovery, error) {
+// Compare measures an estimate against the truth. Leaves, where they are given, are the
+// activations of the K experts of both: only those of the same stand for each other. It
+// is an error if they differ in k, d or the tree of their gates.
+func Compare(est, truth *model.Params, leaves ...Activation) (Recovery, error) {
 	if est.K != truth.K || est.D != truth.D {
 		return Recovery{}, fmt.Errorf("the model has k = %d, d = %d, the truth k = %d, d = %d", est.K, est.D, truth.K, truth.D)
 	}
-	ereg, perm := metric.Ereg(est, truth)
+	if a, b := est.Hierarchy(), truth.Hierarchy(); !a.Equal(b) {
+		return Recovery{}, fmt.Errorf("the model is the tree %s, the truth %s", a, b)
+	}
+	ereg, perm := metric.EregOf(est, truth, Kinds(leaves))
 	return Recovery{EReg: ereg, EGating: metric.Egating(est, truth, perm)}, nil
+}
+
+// Kinds numbers activations, the same number for the same; nil for none.
+func Kinds(leaves []Activation) (kinds []int) {
+	for _, leaf := range leaves {
+		kinds = append(kinds, slices.IndexFunc(leaves, leaf.Same))
+	}
+	return kinds
 }
 
 // SetParams copies p into the model.
@@ -334,6 +355,10 @@ func (m *Model) SetParams(p *model.Params) {
 	m.Gating = rows(p.Gating, p.Gates(), p.D)
 	m.RegressorIntercepts, m.GatingIntercepts = p.RegressorIntercepts, p.GatingIntercepts
 	m.Sigma = Sigma(p.Sigma)
+	m.Hierarchy = ""
+	if p.Tree.Depth() > 1 {
+		m.Hierarchy = p.Tree.String()
+	}
 }
 
 // Params returns a copy of the model's parameters.
@@ -342,7 +367,46 @@ func (m *Model) Params() *model.Params {
 	fill(p.Regressors, m.Regressors)
 	fill(p.Gating, m.Gating)
 	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = m.RegressorIntercepts, m.GatingIntercepts, m.Sigma
+	p.Tree = shapeOf(m.Hierarchy)
 	return p.Clone()
+}
+
+// shapeOf is the tree of this name; one gate for "".
+func shapeOf(hierarchy string) model.Hierarchy {
+	shape, err := model.ParseHierarchy(hierarchy)
+	if err != nil {
+		return model.Hierarchy{}
+	}
+	return shape
+}
+
+// checkTree refuses a hierarchy of another number of experts than k, leaves that are not
+// k, and a name for the activation that does not go with them.
+func checkTree(hierarchy string, act Activation, leaves []Activation, k int) error {
+	if hierarchy != "" {
+		shape, err := model.ParseHierarchy(hierarchy)
+		if err != nil {
+			return err
+		}
+		if n := shape.Leaves(); n != k {
+			return fmt.Errorf("k = %d, the hierarchy %s has %d leaves", k, shape, n)
+		}
+	}
+	if leaves == nil {
+		return nil
+	}
+	if len(leaves) != k {
+		return fmt.Errorf("leaves has %d activations, want k = %d", len(leaves), k)
+	}
+	if act.Name != Mixed {
+		return fmt.Errorf("activation.name is %q beside leaves, want %q", act.Name, Mixed)
+	}
+	for _, leaf := range leaves {
+		if err := leaf.Check(); err != nil {
+			return fmt.Errorf("leaves: %w", err)
+		}
+	}
+	return nil
 }
 
 func rows(flat []float64, n, d int) [][]float64 {
@@ -370,6 +434,9 @@ func (m *Model) Validate() error {
 		return err
 	}
 	if err := checkSizes(m.K, m.D); err != nil {
+		return err
+	}
+	if err := checkTree(m.Hierarchy, m.Activation, m.Leaves, m.K); err != nil {
 		return err
 	}
 	if err := checkNames(m.Features, m.Target, m.D); err != nil {
@@ -404,13 +471,21 @@ func (m *Model) Validate() error {
 	return m.Fit.validate(m.K, m.D)
 }
 
+// formatOf is the format of a model of what m has.
+func (m *Model) formatOf() string {
+	if m.Hierarchy != "" || m.Leaves != nil {
+		return FormatV2
+	}
+	return DesignFormat(m.Design)
+}
+
 // validateDesign holds the format and the features against the design.
 func (m *Model) validateDesign() error {
 	switch {
 	case m.Format != Format && m.Format != FormatV2:
 		return fmt.Errorf("format is %q, want %q or %q", m.Format, Format, FormatV2)
-	case m.Format != DesignFormat(m.Design):
-		return fmt.Errorf("format is %q, want %q for a model with or without a design", m.Format, DesignFormat(m.Design))
+	case m.Format != m.formatOf():
+		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy or leaves", m.Format, m.formatOf())
 	case m.Design == nil:
 		return nil
 	}

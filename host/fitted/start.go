@@ -12,6 +12,7 @@ import (
 // truth, or those of another fit.
 type Reference struct {
 	Activation Activation
+	Leaves     []Activation // of the experts, where they have several
 	Params     *model.Params
 }
 
@@ -24,12 +25,12 @@ func ReadReference(path string, features []string) (*Reference, error) {
 	if err != nil {
 		return nil, err
 	}
-	if head.Format == "" {
+	if head.Format == "" || head.Format == TruthFormat {
 		t, err := ReadTruth(path)
 		if err != nil {
 			return nil, err
 		}
-		return &Reference{t.Activation, t.Params()}, fitting(path, t.D, features)
+		return &Reference{t.Activation, t.Leaves, t.Params()}, fitting(path, t.D, features)
 	}
 	m, err := Read(path)
 	if err != nil {
@@ -44,7 +45,13 @@ func ReadReference(path string, features []string) (*Reference, error) {
 			return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the model has no feature %q, which the data have", name)}
 		}
 	}
-	return &Reference{m.Activation, m.Params().Select(from)}, nil
+	return &Reference{m.Activation, m.Leaves, m.Params().Select(from)}, nil
+}
+
+// Same says whether the experts have these activations: act, or leaves where they have
+// several.
+func (r *Reference) Same(act Activation, leaves []Activation) bool {
+	return r.Activation.Same(act) && slices.EqualFunc(r.Leaves, leaves, Activation.Same)
 }
 
 func fitting(path string, d int, features []string) error {

@@ -2,29 +2,61 @@ package fitted
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
-// Truth is the truth file: the parameters that a sample was drawn from.
+// TruthFormat is the version of truth files of trees and of experts with several
+// activations; those of flat mixtures of one name none.
+const TruthFormat = "moe-truth/v2"
+
+// Truth is the truth file: the parameters that a sample was drawn from. Hierarchy and
+// Leaves are those of [Model].
 type Truth struct {
-	K          int         `json:"k"`
-	D          int         `json:"d"`
-	Sigma      float64     `json:"sigma"`
-	Activation Activation  `json:"activation"`
-	Regressors [][]float64 `json:"regressors"`
-	Gating     [][]float64 `json:"gating"`
+	Format     string       `json:"format,omitempty"` // TruthFormat, or ""
+	K          int          `json:"k"`
+	D          int          `json:"d"`
+	Sigma      float64      `json:"sigma"`
+	Activation Activation   `json:"activation"`
+	Hierarchy  string       `json:"hierarchy,omitempty"`
+	Leaves     []Activation `json:"leaves,omitempty"`
+	Regressors [][]float64  `json:"regressors"`
+	Gating     [][]float64  `json:"gating"`
 }
 
 // NewTruth is the truth file of parameters without intercepts whose noise is
-// the same for all experts.
-func NewTruth(act Activation, p *model.Params) *Truth {
-	return &Truth{
+// the same for all experts, whose own activations are leaves where they have several.
+func NewTruth(act Activation, p *model.Params, leaves ...Activation) *Truth {
+	t := &Truth{
 		K: p.K, D: p.D, Sigma: p.Sigma[0], Activation: act,
 		Regressors: rows(p.Regressors, p.K, p.D), Gating: rows(p.Gating, p.Gates(), p.D),
 	}
+	if p.Tree.Depth() > 1 {
+		t.Hierarchy = p.Tree.String()
+	}
+	if len(leaves) > 0 {
+		t.Activation, t.Leaves = Activation{Name: Mixed, Params: map[string]float64{}}, leaves
+	}
+	t.Format = t.formatOf()
+	return t
+}
+
+func (t *Truth) formatOf() string {
+	if t.Hierarchy != "" || t.Leaves != nil {
+		return TruthFormat
+	}
+	return ""
+}
+
+// checkFormat refuses another format than that of what t has.
+func (t *Truth) checkFormat() error {
+	if t.Format != t.formatOf() {
+		return fmt.Errorf("format is %q, want %q for a truth file with or without a hierarchy or leaves", t.Format, t.formatOf())
+	}
+	return nil
 }
 
 // ReadTruth reads and validates a truth file. Faults of its content are a
@@ -35,7 +67,9 @@ func ReadTruth(path string) (*Truth, error) {
 		return nil, err
 	}
 	err := firstError(
+		t.checkFormat(),
 		checkSizes(t.K, t.D),
+		checkTree(t.Hierarchy, t.Activation, t.Leaves, t.K),
 		t.Activation.Check(),
 		checkMatrix("regressors", t.Regressors, t.K, t.D),
 		checkMatrix("gating", t.Gating, model.Gates(t.K), t.D),
@@ -64,6 +98,6 @@ func (t *Truth) Params() *model.Params {
 	p := model.NewParams(t.K, t.D)
 	fill(p.Regressors, t.Regressors)
 	fill(p.Gating, t.Gating)
-	p.Sigma[0] = t.Sigma
+	p.Sigma[0], p.Tree = t.Sigma, shapeOf(t.Hierarchy)
 	return p
 }

@@ -59,6 +59,7 @@ func (v *Vector) Params(j int) *model.Params {
 	if o.Sigma != nil {
 		p.Sigma = o.Sigma
 	}
+	p.Tree = shapeOf(v.Hierarchy)
 	return p.Clone()
 }
 

@@ -20,17 +20,25 @@ import (
 // and the permutation that attains it: perm[i] is the true expert that
 // estimate i stands for. Where several permutations attain it, the one with
 // the largest sum of |⟨â_i, a_perm(i)⟩| is taken. A row of zeros has inner
-// product 0 with everything. It panics if est and truth differ in K or D.
-func Ereg(est, truth *model.Params) (float64, []int) {
+// product 0 with everything. Under a tree the permutations are those that leave it as it
+// is. It panics if est and truth differ in K, D or the tree.
+func Ereg(est, truth *model.Params) (float64, []int) { return EregOf(est, truth, nil) }
+
+// EregOf is [Ereg] where only experts of the same kind may stand for each other, such as
+// those of the same activation; nil kinds are all the same.
+func EregOf(est, truth *model.Params, kinds []int) (float64, []int) {
 	mustMatch(est, truth)
 	k := est.K
 	apart := make([]float64, k*k) // 1 − |cos|
 	for i := range k {
 		for j := range k {
 			apart[i*k+j] = oneLessCos(est.Regressor(i), truth.Regressor(j))
+			if kinds != nil && kinds[i] != kinds[j] {
+				apart[i*k+j] = unequal
+			}
 		}
 	}
-	return bottleneck(k, apart)
+	return bottleneckOf(est.Hierarchy(), apart)
 }
 
 // Egating is the error of the gate once it bears the truth's labels, by perm as
@@ -69,5 +77,8 @@ func oneLessCos(u, v []float64) float64 {
 func mustMatch(est, truth *model.Params) {
 	if est.K != truth.K || est.D != truth.D {
 		panic(fmt.Sprintf("metric: estimate has k = %d, d = %d, truth has k = %d, d = %d", est.K, est.D, truth.K, truth.D))
+	}
+	if !est.Hierarchy().Equal(truth.Hierarchy()) {
+		panic(fmt.Sprintf("metric: the estimate is the tree %s, the truth %s", est.Hierarchy(), truth.Hierarchy()))
 	}
 }

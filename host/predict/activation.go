@@ -60,6 +60,9 @@ func ActivationOf(ctx context.Context, m *fitted.Model, file string, resolve Res
 		}
 		return act, named.Verify(ctx, file, act)
 	}
+	if m.Leaves != nil {
+		return leavesOf(ctx, m.Leaves, verified)
+	}
 	if m.Approximation == nil {
 		return verified(ctx, m.Activation)
 	}
@@ -68,6 +71,21 @@ func ActivationOf(ctx context.Context, m *fitted.Model, file string, resolve Res
 		return nil, &dataset.Error{File: file, Msg: "approximation: " + err.Error()}
 	}
 	return approximation, nil
+}
+
+// leavesOf returns the activations of the experts, each resolved once.
+func leavesOf(ctx context.Context, leaves []fitted.Activation, resolve Resolver) (model.PerExpert, error) {
+	out := make(model.PerExpert, len(leaves))
+	for i, kind := range fitted.Kinds(leaves) {
+		if out[i] = out[kind]; kind < i {
+			continue
+		}
+		var err error
+		if out[i], err = resolve(ctx, leaves[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // beyond is the activation that a model names, resolved when it is first asked for

@@ -22,7 +22,8 @@ type Model struct {
 }
 
 // New returns the model m, such as host.Fit returns it, with the activation that it
-// was fitted with. That may be nil where m carries an approximation of it; it then
+// was fitted with; where its experts have several, model.PerExpert of them. That may be
+// nil where m carries an approximation of it; it then
 // predicts within the range of that. It panics if there is neither, or if act says
 // that it is another activation.
 func New(m *fitted.Model, act model.Activation) *Model {
@@ -73,6 +74,14 @@ func with(m *fitted.Model, file string, act model.Activation) (*Model, error) {
 		}
 		return act, nil
 	}
+	if leaves, ok := act.(model.PerExpert); ok && len(leaves) == len(m.Leaves) {
+		for i, leaf := range leaves {
+			if err := firstError(sameName(leaf, m.Leaves[i]), m.Leaves[i].Verify(context.Background(), file, leaf)); err != nil {
+				return nil, &dataset.Error{File: file, Msg: err.Error()}
+			}
+		}
+		return &Model{Model: m, params: m.Params(), act: act}, nil
+	}
 	if act != nil {
 		if err := sameName(act, m.Activation); err != nil {
 			return nil, &dataset.Error{File: file, Msg: err.Error()}
@@ -83,6 +92,15 @@ func with(m *fitted.Model, file string, act model.Activation) (*Model, error) {
 		return nil, err
 	}
 	return &Model{Model: m, params: m.Params(), act: g}, nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Result is what a model says of n rows.

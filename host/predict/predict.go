@@ -51,19 +51,15 @@ type Predictor struct {
 // activation act for one pass over a table; errors use the table's name. It panics
 // if there is no activation.
 func NewPredictor(p *model.Params, act model.Activation, table string) *Predictor {
-	return newPredictor(mixture.Mixture{}, p, act, table)
-}
-
-func newPredictor(mix mixture.Mixture, p *model.Params, act model.Activation, table string) *Predictor {
 	const n = model.BlockRows
 	if act == nil {
 		panic("predict: no activation")
 	}
 	return &Predictor{
 		params: p, act: act, table: table,
-		post:   mixture.NewPosterior(mix, p.K),
+		post:   mixture.NewPosterior(mixture.Mixture{}, p.K),
 		expert: make([]float64, p.K*n), means: make([]float64, n),
-		row: mixture.NewDistribution(mix, p),
+		row: mixture.NewDistribution(mixture.Mixture{}, p),
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -15,16 +14,14 @@ import (
 // v.Leaves. Rows correspond; a pass over it is a pass over src, whose features are the
 // model's by their place.
 func Outputs(v *fitted.Vector, leaves []model.Activation, src dataset.Source) (dataset.Source, error) {
-	shape, err := v.Shape()
-	if err != nil {
+	if _, err := v.Shape(); err != nil {
 		return nil, err
 	}
-	return &outputs{v, mixture.Mixture{Gate: mixture.NewTree(shape)}, model.PerExpert(leaves), src}, nil
+	return &outputs{v, model.PerExpert(leaves), src}, nil
 }
 
 type outputs struct {
 	v      *fitted.Vector
-	mix    mixture.Mixture
 	leaves model.PerExpert
 	src    dataset.Source
 }
@@ -45,7 +42,7 @@ func (t *outputs) Read(ctx context.Context, fn func(*model.Block) error) error {
 	}
 	predictors := make([]*Predictor, len(t.v.Outputs))
 	for j := range predictors {
-		predictors[j] = newPredictor(t.mix, t.v.Params(j), t.leaves, s.Name)
+		predictors[j] = NewPredictor(t.v.Params(j), t.leaves, s.Name)
 	}
 	var means []float64
 	return t.src.Read(ctx, func(b *model.Block) error {

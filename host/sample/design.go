@@ -26,10 +26,15 @@ const (
 	// from the unit sphere. It needs d ≥ k, for linearly independent
 	// regressors.
 	Random Design = "random"
+	// Separated is Random with regressors at least 0.5 apart: those that are nearer
+	// are drawn again. It needs d ≥ 2, and room for k such regressors.
+	Separated Design = "separated"
 )
 
 // Designs lists the designs by name.
-func Designs() []string { return []string{string(Paper), string(OrthogonalGating), string(Random)} }
+func Designs() []string {
+	return []string{string(Paper), string(OrthogonalGating), string(Random), string(Separated)}
+}
 
 // least returns the smallest d that the design allows with k experts.
 func (d Design) least(k int) (int, error) {
@@ -43,17 +48,25 @@ func (d Design) least(k int) (int, error) {
 		return 1, nil
 	case Random:
 		return k, nil
+	case Separated:
+		return 2, nil
 	}
 	return 0, fmt.Errorf("unknown design %q: want %s", string(d), strings.Join(Designs(), ", "))
 }
 
 // draw returns true parameters of k experts over d features.
-func (d Design) draw(k, dim int, rng *rand.Rand) *model.Params {
+func (d Design) draw(k, dim int, rng *rand.Rand) (*model.Params, error) {
 	p := model.NewParams(k, dim)
 	for i := range k {
 		if d == Paper {
 			p.Regressor(i)[i] = 1
 		} else {
+			unitVector(p.Regressor(i), nil, rng)
+		}
+		for tries := 0; d == Separated && nearAnother(p, i); tries++ {
+			if tries == mostTries {
+				return nil, fmt.Errorf("k = %d unit regressors do not fit %v apart into d = %d dimensions", k, leastApart, dim)
+			}
 			unitVector(p.Regressor(i), nil, rng)
 		}
 	}
@@ -68,7 +81,22 @@ func (d Design) draw(k, dim int, rng *rand.Rand) *model.Params {
 			unitVector(p.Gate(i), span, rng)
 		}
 	}
-	return p
+	return p, nil
+}
+
+const (
+	leastApart = 0.5  // distance of the regressors of Separated
+	mostTries  = 1000 // to place one of them
+)
+
+// nearAnother says whether regressor i is too near to one before it.
+func nearAnother(p *model.Params, i int) bool {
+	for j := range i {
+		if floats.Distance(p.Regressor(i), p.Regressor(j), 2) < leastApart {
+			return true
+		}
+	}
+	return false
 }
 
 // unitVector fills dst with a point of the unit sphere of the orthogonal

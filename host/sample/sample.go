@@ -2,7 +2,7 @@
 //
 //	y = g(⟨a_z, x⟩) + σ·N(0,1),  P(z = i | x) = softmax_i(⟨w_1,x⟩, …, ⟨w_{k−1},x⟩, 0)
 //
-// (002 Eq. 1) of known parameters, block by block: a sample of any size takes
+// (002 Eq. 1), or under a tree of gates, of known parameters, block by block: a sample of any size takes
 // the memory of one block. A [Sampler] is a dataset.Source and knows the Truth:
 //
 //	data, err := sample.New(sample.Config{Activation: g, K: 3, D: 8, N: 5000, Sigma: 0.1, Seed: 1})
@@ -17,6 +17,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/memory"
 )
@@ -24,9 +25,11 @@ import (
 // Config describes a sample.
 type Config struct {
 	Activation model.Activation
-	K, D, N    int     // experts, features, rows
-	Sigma      float64 // of the noise, ≥ 0
-	Design     Design  // "" is Paper
+	Leaves     model.PerExpert // the experts' own activations; nil: all have Activation
+	Tree       model.Hierarchy // of their gates; the zero value is one gate
+	K, D, N    int             // experts, features, rows
+	Sigma      float64         // of the noise, ≥ 0
+	Design     Design          // "" is Paper
 	Inputs     Inputs
 	Seed       uint64
 }
@@ -50,8 +53,12 @@ func New(cfg Config) (*Sampler, error) {
 		return nil, err
 	}
 	rng := stream(cfg.Seed, truthStream)
-	s := &Sampler{cfg: cfg, Truth: cfg.Design.draw(cfg.K, cfg.D, rng)}
-	s.Truth.Sigma[0] = cfg.Sigma
+	s := &Sampler{cfg: cfg}
+	var err error
+	if s.Truth, err = cfg.Design.draw(cfg.K, cfg.D, rng); err != nil {
+		return nil, err
+	}
+	s.Truth.Sigma[0], s.Truth.Tree = cfg.Sigma, cfg.Tree
 	if cfg.Inputs.Mixture {
 		s.mean = make([]float64, cfg.D)
 		unitVector(s.mean, nil, rng)
@@ -63,6 +70,10 @@ func (c *Config) check() error {
 	switch {
 	case c.K < 1:
 		return fmt.Errorf("k = %d, want at least 1", c.K)
+	case len(c.Tree.Branches) > 0 && c.Tree.Leaves() != c.K:
+		return fmt.Errorf("k = %d, the tree %s has %d leaves", c.K, c.Tree, c.Tree.Leaves())
+	case c.Leaves != nil && len(c.Leaves) != c.K:
+		return fmt.Errorf("%d activations for k = %d experts", len(c.Leaves), c.K)
 	case c.N < 1:
 		return fmt.Errorf("n = %d, want at least 1", c.N)
 	case c.D >= dataset.MaxColumns:
@@ -136,8 +147,7 @@ func newDraw(s *Sampler) *draw {
 func (d *draw) block(ctx context.Context, at, n int) error {
 	d.b = model.Block{N: n, X: d.x[:d.s.cfg.D*n], Y: d.mean[:n]}
 	d.random(stream(d.s.cfg.Seed, uint64(at/model.BlockRows)))
-	d.choose()
-	if err := d.s.cfg.Activation.Eval(ctx, d.b.Y, d.b.Y); err != nil {
+	if err := d.choose(ctx); err != nil {
 		return err
 	}
 	floats.AddScaled(d.b.Y, d.s.cfg.Sigma, d.noise[:n])
@@ -166,13 +176,17 @@ func (d *draw) random(rng *rand.Rand) {
 	}
 }
 
-// choose sets every row's expert z and leaves ⟨a_z, x⟩ in Y.
-func (d *draw) choose() {
+// choose sets every row's expert z and leaves g_z(⟨a_z, x⟩) in Y.
+func (d *draw) choose(ctx context.Context) error {
 	n, k := d.b.N, d.s.cfg.K
 	logits, predictor := d.logits[:k*n], d.predictor[:k*n]
-	d.s.Truth.GateLogits(logits, &d.b)
-	model.Softmax(logits, nil, logits, n)
+	mixture.Mixture{}.Prior(logits, d.s.Truth, &d.b)
 	d.s.Truth.Predictors(predictor, &d.b)
+	if d.s.cfg.Leaves != nil {
+		if err := d.s.cfg.Leaves.Eval(ctx, predictor, predictor); err != nil {
+			return err
+		}
+	}
 	for i := range n {
 		z, below := 0, logits[i]
 		for z < k-1 && d.pick[i] >= below {
@@ -182,6 +196,10 @@ func (d *draw) choose() {
 		d.z[i] = z
 		d.b.Y[i] = predictor[z*n+i]
 	}
+	if d.s.cfg.Leaves != nil {
+		return nil
+	}
+	return d.s.cfg.Activation.Eval(ctx, d.b.Y, d.b.Y)
 }
 
 // truthStream is the number of the stream of the parameters; blocks of rows

@@ -289,3 +289,71 @@ func BenchmarkSample(b *testing.B) {
 		}
 	}
 }
+
+// TestTree: rows of a tree have the activation of their leaf, and their leaves the
+// probabilities that are products along a path.
+func TestTree(t *testing.T) {
+	h, err := model.ParseHierarchy("2x(1,2)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mustNew(t, Config{Tree: h, Leaves: model.PerExpert{relu{}, square{}, relu{}}, K: 3, D: 4, N: 20000, Design: Separated, Seed: 3})
+	p := s.Truth
+	if p.Tree.String() != "2x(1,2)" {
+		t.Fatalf("the truth is the tree %q", p.Tree)
+	}
+	sigmoid := func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
+	var excess, variance [3]float64
+	err = s.ReadLabelled(t.Context(), func(b *model.Block, z []int) error {
+		x := make([]float64, 4)
+		for r := range b.N {
+			for j := range x {
+				x[j] = b.Col(j)[r]
+			}
+			v := floats.Dot(p.Regressor(z[r]), x)
+			want := max(v, 0)
+			if z[r] == 1 {
+				want = v * v
+			}
+			if math.Abs(b.Y[r]-want) > 1e-14 {
+				t.Fatalf("y = %v at leaf %d, want %v", b.Y[r], z[r], want)
+			}
+			outer, inner := sigmoid(floats.Dot(p.Gate(0), x)), sigmoid(floats.Dot(p.Gate(1), x))
+			for i, q := range []float64{outer, (1 - outer) * inner, (1 - outer) * (1 - inner)} {
+				if z[r] == i {
+					excess[i]++
+				}
+				excess[i] -= q
+				variance[i] += q * (1 - q)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range excess { // 4 standard errors: 1 in 16,000 each
+		if sd := math.Sqrt(variance[i]); math.Abs(e) > 4*sd {
+			t.Errorf("leaf %d has %.0f rows more than its probabilities say, standard error %.0f", i, e, sd)
+		}
+	}
+}
+
+// TestSeparated: regressors are at least 0.5 apart, in few dimensions too, or it is said
+// that they do not fit.
+func TestSeparated(t *testing.T) {
+	for seed := range uint64(20) {
+		p := mustNew(t, Config{Activation: relu{}, K: 8, D: 3, N: 1, Design: Separated, Seed: seed}).Truth
+		for i := range 8 {
+			checkUnit(t, p.Regressor(i))
+			for j := range i {
+				if d := floats.Distance(p.Regressor(i), p.Regressor(j), 2); d < 0.5 {
+					t.Errorf("seed %d: regressors %d and %d are %v apart", seed, i, j, d)
+				}
+			}
+		}
+	}
+	if _, err := New(Config{Activation: relu{}, K: 20, D: 2, N: 1, Design: Separated}); err == nil || !strings.Contains(err.Error(), "do not fit") {
+		t.Errorf("20 regressors of the plane 0.5 apart: error %v", err)
+	}
+}
