@@ -166,10 +166,13 @@ func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
 		}
 		return printJSON(cmd, object)
 	}
-	under := ""
+	of, under := truth.Activation.Name, ""
+	if truth.Leaves != nil {
+		of = report.Activations(truth.Activation, truth.Leaves)
+	}
 	if truth.Hierarchy != "" {
 		under = " under the tree " + truth.Hierarchy
 	}
 	return say(cmd, "%s: %d rows of x1 to x%d and y, from %d %s experts%s with sigma %v (design %s, inputs %s, seed %d)",
-		f.out, f.config.N, f.config.D, f.config.K, report.Activations(truth.Activation, truth.Leaves), under, f.config.Sigma, f.design, f.inputs, f.config.Seed)
+		f.out, f.config.N, f.config.D, f.config.K, of, under, f.config.Sigma, f.design, f.inputs, f.config.Seed)
 }
