@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"embed"
 	"encoding/base64"
+	"go/parser"
+	"go/token"
 	"os"
 	"path"
 	"path/filepath"
@@ -30,6 +32,7 @@ type newPluginFlags struct {
 	name string
 	lang string
 	sdk  string
+	copy bool
 }
 
 func newPluginNewCmd() *cobra.Command {
@@ -39,8 +42,12 @@ func newPluginNewCmd() *cobra.Command {
 		Short: "Write a small project for a plugin of your own",
 		Long: `new writes the directory moe-plugin-NAME with a plugin that builds and passes its
 test as it is, its README saying how to build, trust, verify and use it. Put
-your own function in the place of the one that is there.`,
-		Example: "  moe plugin new softsign --sdk ../moe\n  moe plugin new softsign --lang python",
+your own function in the place of the one that is there.
+
+A Go plugin needs the packages of moe: a published version of them, those of the
+checkout that --sdk names, where it is, or with --copy a copy of those in the project,
+which others can then build wherever they have it.`,
+		Example: "  moe plugin new softsign --sdk ../moe --copy\n  moe plugin new softsign --lang python",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.name = args[0]
@@ -49,18 +56,21 @@ your own function in the place of the one that is there.`,
 	}
 	cmd.Flags().StringVar(&f.lang, "lang", "go", "the plugin's `LANGUAGE`: go or python")
 	cmd.Flags().StringVar(&f.sdk, "sdk", "", "build against the checkout of moe at this `PATH`, not against a published version")
+	cmd.Flags().BoolVar(&f.copy, "copy", false, "with --sdk, copy the packages that the plugin needs into the project")
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions([]string{"go", "python"}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
 // pluginProject is what the templates know.
 type pluginProject struct {
-	Name       string // of the activation
-	File       string // of the plugin
-	SDK        string // the path of a checkout from the project's directory, as go.mod has it, or ""
-	GoMod      string // the checkout's go.mod without its first line
-	GoSum      string // the checkout's
-	Version    string // of moe, where SDK is ""
-	Descriptor string // the protocol's, in lines of base64
+	Name       string                // of the activation
+	File       string                // of the plugin
+	SDK        string                // the path of a checkout from the project's directory, as go.mod has it, or ""
+	Copied     []atomicfile.TreeFile // of the checkout, in the project
+	GoMod      string                // the checkout's go.mod without its first line
+	GoSum      string                // the checkout's
+	Version    string                // of moe, where SDK is ""
+	Descriptor string                // the protocol's, in lines of base64
 }
 
 var activationName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
@@ -91,6 +101,9 @@ func (f *newPluginFlags) run(cmd *cobra.Command) error {
 }
 
 func (f *newPluginFlags) project() (*pluginProject, error) {
+	if f.copy && (f.sdk == "" || f.lang != "go") {
+		return nil, usagef("--copy needs --sdk PATH, and a plugin in Go: it copies packages of that checkout")
+	}
 	if !activationName.MatchString(f.name) {
 		return nil, usagef("name %q: want lower case letters, digits and dashes, a letter first", f.name)
 	}
@@ -148,15 +161,64 @@ func (f *newPluginFlags) findCheckout(p *pluginProject) error {
 	if err != nil {
 		return usagef("--sdk %s: that is no whole checkout of moe: %v", f.sdk, err)
 	}
-	path, err := pathFrom(p.File, f.sdk)
+	checkout, err := pathFrom(p.File, f.sdk)
 	if err != nil {
 		return err
 	}
-	if !plainPath.MatchString(path) {
-		path = strconv.Quote(path)
+	if !plainPath.MatchString(checkout) {
+		checkout = strconv.Quote(checkout)
 	}
-	p.SDK, p.GoMod, p.GoSum = path, strings.TrimSpace(requires), string(sum)
-	return nil
+	p.SDK, p.GoMod, p.GoSum = checkout, strings.TrimSpace(requires), string(sum)
+	if !f.copy {
+		return nil
+	}
+	p.SDK = "./" + copiedTo
+	p.Copied = []atomicfile.TreeFile{
+		{Name: path.Join(copiedTo, "go.mod"), Data: mod, Mode: 0o644}, {Name: path.Join(copiedTo, "go.sum"), Data: sum, Mode: 0o644},
+	}
+	files, err := packagesOf(f.sdk, "sdk", "sdk/serve", "sdk/activationtest")
+	p.Copied = append(p.Copied, files...)
+	return err
+}
+
+// copiedTo is where in a project the packages of moe are, with --copy.
+const copiedTo = "moe"
+
+// packagesOf returns the licence of a checkout, and the packages named with all that
+// they import of it, tests apart.
+func packagesOf(sdk string, names ...string) ([]atomicfile.TreeFile, error) {
+	licence, err := os.ReadFile(filepath.Join(sdk, "LICENSE"))
+	if err != nil {
+		return nil, err
+	}
+	out := []atomicfile.TreeFile{{Name: path.Join(copiedTo, "LICENSE"), Data: licence, Mode: 0o644}}
+	for i := 0; i < len(names); i++ { // names grows by what these import
+		sources, err := filepath.Glob(filepath.Join(sdk, filepath.FromSlash(names[i]), "*.go"))
+		if err != nil {
+			return nil, err
+		}
+		for _, source := range sources {
+			if strings.HasSuffix(source, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(source)
+			if err != nil {
+				return nil, err
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), source, text, parser.ImportsOnly)
+			if err != nil {
+				return nil, err
+			}
+			for _, spec := range parsed.Imports {
+				name, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "github.com/gatedlearning/moe/")
+				if ours && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+			out = append(out, atomicfile.TreeFile{Name: path.Join(copiedTo, names[i], filepath.Base(source)), Data: text, Mode: 0o644})
+		}
+	}
+	return out, nil
 }
 
 // plainPath is a path that needs no quotes in go.mod.
@@ -207,7 +269,7 @@ func (p *pluginProject) render(lang string) ([]atomicfile.TreeFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	var files []atomicfile.TreeFile
+	files := slices.Clone(p.Copied)
 	for _, e := range entries {
 		t, err := template.ParseFS(pluginTemplates, path.Join(dir, e.Name()))
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // TreeFile is a file of a new directory.
 type TreeFile struct {
-	Name string
+	Name string // with slashes where it stands in a directory of that
 	Data []byte
 	Mode fs.FileMode
 }
@@ -54,7 +54,11 @@ func (t *TreeFile) write(temp, dir string) error {
 	if err := before(Open, path); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(temp, t.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, t.Mode)
+	file := filepath.Join(temp, filepath.FromSlash(t.Name))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, t.Mode)
 	if err != nil {
 		return err
 	}
