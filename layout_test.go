@@ -77,7 +77,7 @@ var imports = map[string][]string{
 	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", "golang.org/x/sys"},
 
-	"host/experiment": {"sdk", "solver", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",
+	"host/experiment": {"sdk", "solver", "host/network", "host/diverse", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
 
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/terms", "host/descent", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",

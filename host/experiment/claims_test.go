@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -12,7 +13,10 @@ import (
 // seed moves the runs of TestClaims, to see how its numbers spread:
 //
 //	for s in 2 3 4 5; do go test ./host/experiment -run TestClaims -v -seed $s; done
-var seed = flag.Uint64("seed", 1, "of the figures in TestClaims")
+var (
+	seed = flag.Uint64("seed", 1, "of the figures in TestClaims")
+	only = flag.String("figures", "", "those of TestClaims, separated by commas; all if empty")
+)
 
 // number is a number of a figure with the bounds that it must keep.
 type number struct {
@@ -235,6 +239,9 @@ func TestClaims(t *testing.T) {
 	var ids []string
 	if testing.Short() {
 		ids = []string{"002-B", "002-T1", "002-L3", "001-3"}
+	}
+	if *only != "" {
+		ids = strings.Split(*only, ",")
 	}
 	figures, err := Find(ids, true)
 	if err != nil {

@@ -96,6 +96,8 @@ func Sources() []Source {
 		{"000", "A. V. Makkuva, S. Oh, S. Kannan, P. Viswanath, Learning in Gated Neural Networks (proceedings version)"},
 		{"001", "The slides of the same title, with Breaking the Gridlock in Mixture-of-Experts by the same authors"},
 		{"002", "Learning in Gated Neural Networks, the longer version with the appendices"},
+		{"003", "Slides of K. Zhong, Z. Song, P. Jain, P. L. Bartlett, I. S. Dhillon, Recovery Guarantees for One-hidden-layer Neural Networks"},
+		{"004", "Slides of L. Song with B. Xie and Y. Liang, Diverse Neural Network Learns True Target"},
 	}
 }
 
@@ -157,7 +159,7 @@ func Figures(quick bool) []*Figure {
 		appendixB(), landscape(s), samples(s), rates(s), gateError(s, "n"), gateError(s, "d"), perturbation(s),
 		ray(), fixedTable(s), efficiency(s, 2), efficiency(s, 3),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6),
-	})
+	}, slides003(s), slides004(s))
 	for _, f := range all {
 		f.cost = s.cost(f.ID)
 		if f.Y == axisReg {
@@ -236,6 +238,16 @@ func (o *Outcome) at(series string, x float64) []float64 {
 	var out []float64
 	for _, c := range o.Of(series) {
 		if i := slices.Index(c.X, x); i >= 0 {
+			out = append(out, c.Y[i])
+		}
+	}
+	return out
+}
+
+// besideAt returns the ordinates at x of a series of a measure that is not drawn.
+func (o *Outcome) besideAt(series string, x float64) (out []float64) {
+	for _, c := range o.aside {
+		if i := slices.Index(c.X, x); i >= 0 && c.Series == series {
 			out = append(out, c.Y[i])
 		}
 	}

@@ -131,7 +131,7 @@ func (f Figure) looks() []look {
 	swap := len(dashes) > len(hues)
 	var out []look
 	for i, name := range names {
-		l := look{series: name, hue: i, dash: i}
+		l := look{series: name, hue: i, dash: i + i/len(seriesColors)} // no two alike
 		if grid {
 			hue, dash, _ := strings.Cut(name, ", ")
 			l.hue, l.dash = slices.Index(hues, hue), slices.Index(dashes, dash)

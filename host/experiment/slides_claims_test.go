@@ -1,0 +1,43 @@
+package experiment
+
+import "maps"
+
+// What the figures of 003 and 004 must show; the rule for bounds is that of claims.
+func init() {
+	maps.Copy(claims, map[string]claim{
+		"003-rho": {agrees: false, spoil: func(o *Outcome) { o.Rows[0][2] = "0.0" }, numbers: []number{ // nothing random
+			{"ρ(1) of ReLU", cell(0, 2), 0.090845, 0.090846},
+			{"ρ(1) of tanh", cell(4, 2), 0.049192, 0.049194},
+			{"ρ(10) of z²", cell(6, 3), -400.1, -399.9},
+		}},
+		"003-hessian": {agrees: true, spoil: scale("ReLU", 1.001), numbers: []number{
+			{"least eigenvalue of ReLU", func(o *Outcome) float64 { return worst(o.values("ReLU")) }, 0.090845, 0.090846},
+			{"null space of z at d = 4", cell(8, 4), 12, 12},
+			{"null space of z² at d = 4", cell(11, 4), 6, 6},
+		}},
+		"004-gram": {agrees: true, spoil: scale(seriesLeast, 0.5), numbers: []number{
+			{"median λ_m(G_n) at n = 50", medianAt(seriesLeast, 50), 0.06, 0.095},
+			{"median λ_m(G_n) at n = 400", medianAt(seriesLeast, 400), 0.085, 0.12},
+			{"median λ_m(G)", medianAt(seriesIdeal, 400), 0.09, 0.12},
+		}},
+		"004-gamma": {agrees: true, spoil: scale(idealSeries(20), 0.5), numbers: []number{
+			{"median λ_m(G) at m = 100, d = 20", medianAt(idealSeries(20), 100), 0.09, 0.12},
+		}},
+		"004-order": {agrees: false, spoil: scale(orderSeries(20), 2), numbers: []number{ // nothing random
+			{"230·γ_230 at d = 20", medianAt(orderSeries(20), 230), 0.1744, 0.1746}, // γ_22 = … = γ_230 = 7.586e−4
+		}},
+		"004-bound": {agrees: true, spoil: func(o *Outcome) {
+			for i := range o.Curves { // a ratio that grows with n
+				for j := range o.Curves[i].Y {
+					o.Curves[i].Y[j] *= float64(j + 1)
+				}
+			}
+		}, numbers: []number{
+			{"median ‖G − G_n‖/L2 at n = 800, m = 100", medianAt(boundCases[1].series(), 800), 6, 12},
+		}},
+		"004-L2": {agrees: true, spoil: scale(discrepancySeries(10), 7), numbers: []number{
+			{"L2 at n = 400, d = 10", medianAt(discrepancySeries(10), 400), 0.017, 0.026},
+		}},
+		"004-train": {agrees: true, spoil: scale(trainingSeries(150), 2)},
+	})
+}
