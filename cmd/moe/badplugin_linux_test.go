@@ -701,11 +701,11 @@ func openTerminal(t *testing.T) (master *os.File, name string) {
 // may take: it goes on when it is woken.
 func TestStoppedHost(t *testing.T) {
 	s := newStage(t, "slow")
-	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--plugin-timeout", "500ms")...)
+	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "3", "--plugin-timeout", "500ms")...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
+	for range 2 {
 		waitFor(t, "the plugin", func() bool { return len(s.processes()) > 0 })
 		time.Sleep(150 * time.Millisecond)
 		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -127,6 +127,9 @@ func (f *networkFitFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := plugin.Recheck(ctx); err != nil {
+		return err
+	}
 	file, err := f.file(r, fitted.ActivationOf(plugin.Activation.Info()))
 	if err != nil {
 		return err
