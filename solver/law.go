@@ -59,10 +59,10 @@ func (l *Law) NoiseLevel(y, w []float64, effective float64) float64 {
 	q := quantiles(y, w)
 	most := max(2*least, deviation(q))
 	mean := func(logSigma float64) float64 {
-		noisy := l.law.Noisy(math.Exp(logSigma))
+		law := l.law.Density(math.Exp(logSigma))
 		var s float64
 		for _, v := range q {
-			s += math.Log(max(noisy.At(v).Density, 1e-300))
+			s += math.Log(max(law.At(v), 1e-300))
 		}
 		return s / float64(len(q))
 	}

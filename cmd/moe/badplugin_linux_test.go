@@ -436,11 +436,11 @@ func TestBadManners(t *testing.T) {
 // TestPluginKilled kills the plugin in the middle of a fit, from outside.
 func TestPluginKilled(t *testing.T) {
 	want := newStage(t, "double")
-	if code, _, stderr, _ := want.run(t, want.fit("--exact-activation", "--starts", "12")...); code > 1 {
+	if code, _, stderr, _ := want.run(t, want.fit("--exact-activation", "--starts", "4")...); code > 1 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	s := newStage(t, "slow")
-	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "12")...)
+	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "4")...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -571,7 +571,7 @@ func TestKilledFits(t *testing.T) {
 func TestStandardInput(t *testing.T) {
 	s := newStage(t, "stdin")
 	for _, args := range [][]string{
-		s.fit("--exact-activation"),
+		s.fit("--exact-activation", "--starts", "2"),
 		{"predict", "model.json", "data.csv", "-o", "file.csv"},
 	} {
 		if code, _, stderr, _ := s.run(t, args...); code > 1 {

@@ -18,7 +18,7 @@ const (
 	measureReach = 4         // of Z, for Mean and SD
 	smooth       = 1e-12     // what a panel may leave unresolved of g, in units of SD
 	narrowest    = 1e-11     // panel: a jump that was not declared
-	perNoise     = 4         // how far g may go within a panel, in units of σ
+	perNoise     = 8         // how far g may go within a panel, in units of σ: then 16 nodes give the density to 1e−12
 	far          = 128       // half-width of the range of y, in standard deviations
 	outside      = 1e-13     // probability left on either side of the range of y
 	window       = 150       // twice the exponent at which a node stops to count
@@ -204,7 +204,7 @@ func (l *legendre) divide(p piece, n int) []piece {
 }
 
 // Noisy is the joint law of Z and y = g(Z) + σN with N ~ N(0,1): a rule over Z
-// so fine that g goes no further than 4σ within one of its panels, in ascending
+// so fine that g goes no further than 8σ within one of its panels, in ascending
 // order of g.
 type Noisy struct {
 	Sigma float64

@@ -35,7 +35,7 @@ func TestLawOfIdentity(t *testing.T) {
 		t.Errorf("mean %v, sd %v, resolved %v", l.Mean, l.SD, l.Resolved)
 	}
 	for _, sigma := range []float64{.01, .3, 2} {
-		n := l.Noisy(sigma)
+		n, d := l.Noisy(sigma), l.Density(sigma)
 		s := 1 + sigma*sigma
 		if want := 7.349 * math.Sqrt(s); math.Abs(n.Hi-want) > .05*math.Sqrt(s) || math.Abs(n.Lo+want) > .05*math.Sqrt(s) {
 			t.Errorf("σ = %v: y in [%v, %v], want ±%v", sigma, n.Lo, n.Hi, want)
@@ -44,6 +44,9 @@ func TestLawOfIdentity(t *testing.T) {
 			c := n.At(y)
 			if want := math.Exp(-y*y/2/s) / math.Sqrt(2*math.Pi*s); math.Abs(c.Density/want-1) > 1e-11 {
 				t.Fatalf("σ = %v: density at %v is %v, want %v", sigma, y, c.Density, want)
+			}
+			if got := d.At(y); math.Abs(got/c.Density-1) > 1e-11 {
+				t.Fatalf("σ = %v: density alone at %v is %v, want %v", sigma, y, got, c.Density)
 			}
 			mean, variance := y/s, sigma*sigma/s
 			for q, want := range []float64{1, mean, mean*mean + variance - 1, mean*mean*mean + 3*mean*variance - 3*mean} {
@@ -72,7 +75,8 @@ func TestLawBySimpson(t *testing.T) {
 		"steep":      {func(z float64) float64 { return math.Tanh(50 * z) }, nil},
 	} {
 		for _, sigma := range []float64{.1, 1} {
-			n := law(t, c.g, c.kinks...).Noisy(sigma)
+			l := law(t, c.g, c.kinks...)
+			n, d := l.Noisy(sigma), l.Density(sigma)
 			for _, y := range []float64{-1.2, -.9, -.05, 0, .1, .7, 1.05, 2.5} {
 				const steps = 1 << 18
 				var s [5]float64
@@ -93,6 +97,9 @@ func TestLawBySimpson(t *testing.T) {
 				// A jump between two nodes of Simpson's rule costs it 1e−4.
 				if math.Abs(got.Density/s[0]-1) > 2e-4 {
 					t.Errorf("%s at σ = %v: density at %v is %v, want %v", name, sigma, y, got.Density, s[0])
+				}
+				if alone := d.At(y); math.Abs(alone/got.Density-1) > 1e-9 {
+					t.Errorf("%s at σ = %v: density alone at %v is %v, want %v", name, sigma, y, alone, got.Density)
 				}
 				for q := 1; q <= 4; q++ {
 					if want := s[q] / s[0]; math.Abs(got.M[q]-want) > 5e-4*(1+math.Abs(want)) {
