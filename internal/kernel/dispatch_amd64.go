@@ -1,0 +1,261 @@
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+// instructions is a set that kernels are written for.
+type instructions int
+
+const (
+	portable instructions = iota
+	avx2
+	avx512
+)
+
+// assembly is the best that this processor has.
+var assembly = best()
+
+func best() instructions {
+	switch {
+	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL:
+		return avx512
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
+		return avx2
+	}
+	return portable
+}
+
+// What is given to a method is of the right lengths and not empty. Those of functions of
+// single values return how many values they have done.
+
+func (s instructions) exp(dst, src []float64) int {
+	n := whole(len(src))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		expAVX512(&dst[0], &src[0], n)
+	case avx2:
+		expAVX2(&dst[0], &src[0], n)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) log(dst, src []float64) int {
+	n := whole(len(src))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		logAVX512(&dst[0], &src[0], n)
+	case avx2:
+		logAVX2(&dst[0], &src[0], n)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) mul(dst, a, b []float64) int {
+	n := whole(len(dst))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		mulAVX512(&dst[0], &a[0], &b[0], n)
+	case avx2:
+		mulAVX2(&dst[0], &a[0], &b[0], n)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) sub(dst, a, b []float64) int {
+	n := whole(len(dst))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		subAVX512(&dst[0], &a[0], &b[0], n)
+	case avx2:
+		subAVX2(&dst[0], &a[0], &b[0], n)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) mulSquare(dst, a, b []float64) int {
+	n := whole(len(dst))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		mulSquareAVX512(&dst[0], &a[0], &b[0], n)
+	case avx2:
+		mulSquareAVX2(&dst[0], &a[0], &b[0], n)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) variance(dst, a []float64) int {
+	n := whole(len(dst))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		varianceAVX512(&dst[0], &a[0], n)
+	case avx2:
+		varianceAVX2(&dst[0], &a[0], n)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) minusMul(dst, a, b []float64) int {
+	n := whole(len(dst))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		minusMulAVX512(&dst[0], &a[0], &b[0], n)
+	case avx2:
+		minusMulAVX2(&dst[0], &a[0], &b[0], n)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) minusMulMul(dst, a, b, c []float64) int {
+	n := whole(len(dst))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		minusMulMulAVX512(&dst[0], &a[0], &b[0], &c[0], n)
+	case avx2:
+		minusMulMulAVX2(&dst[0], &a[0], &b[0], &c[0], n)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) gaussian(dst, std, score, res []float64, inv, norm float64) int {
+	n := whole(len(res))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		gaussianAVX512(&dst[0], &std[0], &score[0], &res[0], n, inv, norm)
+	case avx2:
+		gaussianAVX2(&dst[0], &std[0], &score[0], &res[0], n, inv, norm)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) softmax(dst, lse, logits []float64, n, k int) int {
+	rows := whole(n)
+	if rows == 0 || k == 0 {
+		return 0
+	}
+	var l *float64
+	if lse != nil {
+		l = &lse[0]
+	}
+	switch s {
+	case avx512:
+		softmaxAVX512(&dst[0], l, &logits[0], n, k, rows)
+	case avx2:
+		softmaxAVX2(&dst[0], l, &logits[0], n, k, rows)
+	default:
+		return 0
+	}
+	return rows
+}
+
+func (s instructions) sum(a []float64) float64 {
+	switch s {
+	case avx512:
+		return sumAVX512(&a[0], len(a))
+	case avx2:
+		return sumAVX2(&a[0], len(a))
+	}
+	return sum(a)
+}
+
+func (s instructions) dot(a, b []float64) float64 {
+	switch s {
+	case avx512:
+		return dotAVX512(&a[0], &b[0], len(a))
+	case avx2:
+		return dotAVX2(&a[0], &b[0], len(a))
+	}
+	return dot(a, b)
+}
+
+func (s instructions) tile(out *[16]float64, a, b *[4][]float64) {
+	if s == portable {
+		tilePortable(out, a, b)
+		return
+	}
+	var left, right [4]*float64
+	for i := range left {
+		left[i], right[i] = &a[i][0], &b[i][0]
+	}
+	n := len(a[0])
+	if s == avx512 {
+		tileAVX512(out, &left, &right, n)
+	} else {
+		tileAVX2(out, &left, &right, n)
+	}
+}
+
+// linear does up to four rows of coefficients.
+func (s instructions) linear(dst, coef, from, x []float64, d, n int) int {
+	at := n &^ (2*lanes - 1)
+	if at == 0 || s == portable {
+		return 0
+	}
+	if s == avx512 {
+		switch len(from) {
+		case 1:
+			linear1AVX512(&dst[0], &coef[0], &from[0], &x[0], n, d, at)
+		case 2:
+			linear2AVX512(&dst[0], &coef[0], &from[0], &x[0], n, d, at)
+		case 3:
+			linear3AVX512(&dst[0], &coef[0], &from[0], &x[0], n, d, at)
+		case 4:
+			linear4AVX512(&dst[0], &coef[0], &from[0], &x[0], n, d, at)
+		}
+		return at
+	}
+	switch len(from) {
+	case 1:
+		linear1AVX2(&dst[0], &coef[0], &from[0], &x[0], n, d, at)
+	case 2:
+		linear2AVX2(&dst[0], &coef[0], &from[0], &x[0], n, d, at)
+	case 3:
+		linear3AVX2(&dst[0], &coef[0], &from[0], &x[0], n, d, at)
+	case 4:
+		linear4AVX2(&dst[0], &coef[0], &from[0], &x[0], n, d, at)
+	}
+	return at
+}

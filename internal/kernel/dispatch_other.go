@@ -1,0 +1,27 @@
+//go:build !amd64
+
+package kernel
+
+// instructions is a set that kernels are written for: none but what Go has.
+type instructions int
+
+const portable instructions = 0
+
+var assembly = best()
+
+func best() instructions { return portable }
+
+func (instructions) exp(_, _ []float64) int                          { return 0 }
+func (instructions) log(_, _ []float64) int                          { return 0 }
+func (instructions) mul(_, _, _ []float64) int                       { return 0 }
+func (instructions) sub(_, _, _ []float64) int                       { return 0 }
+func (instructions) mulSquare(_, _, _ []float64) int                 { return 0 }
+func (instructions) variance(_, _ []float64) int                     { return 0 }
+func (instructions) minusMul(_, _, _ []float64) int                  { return 0 }
+func (instructions) minusMulMul(_, _, _, _ []float64) int            { return 0 }
+func (instructions) gaussian(_, _, _, _ []float64, _, _ float64) int { return 0 }
+func (instructions) softmax(_, _, _ []float64, _, _ int) int         { return 0 }
+func (instructions) sum(a []float64) float64                         { return sum(a) }
+func (instructions) dot(a, b []float64) float64                      { return dot(a, b) }
+func (instructions) tile(out *[16]float64, a, b *[4][]float64)       { tilePortable(out, a, b) }
+func (instructions) linear(_, _, _, _ []float64, _, _ int) int       { return 0 }

@@ -1,0 +1,211 @@
+// Package kernel has the inner loops of the likelihood and of the moments: exp, log,
+// softmax, sums of products, functions of slices value by value. Each is Go and, on
+// amd64, assembly for AVX2 and for AVX-512 (written by the program in tools/kernels),
+// which is chosen when the program starts.
+//
+// All give the same bytes. Functions of single values take the same operations in the
+// same order. Sums go by eight lanes: lane l adds up the products of the values l, l+8,
+// l+16, … by fused multiply-adds, as if zeros followed the last, and the lanes are added
+// up as ((0+4)+(2+6))+((1+5)+(3+7)). Only the sign and the payload of a NaN may differ.
+//
+// Lengths that do not agree panic.
+package kernel
+
+//go:generate go -C ../../tools/kernels run . -arch avx2 -out ../../internal/kernel/avx2_amd64.s -stubs ../../internal/kernel/avx2_amd64.go -pkg kernel
+//go:generate go -C ../../tools/kernels run . -arch avx512 -out ../../internal/kernel/avx512_amd64.s -stubs ../../internal/kernel/avx512_amd64.go -pkg kernel
+
+// lanes is the number of values in a group. The assembly of functions of single values
+// takes whole groups, Go the rest.
+const lanes = 8
+
+// whole returns n less what does not fill a group.
+func whole(n int) int { return n &^ (lanes - 1) }
+
+// Exp writes exp of src to dst, which may be src, to within 1 ulp. Below −745.2 it is
+// 0, above 709.8 +Inf.
+func Exp(dst, src []float64) {
+	dst = dst[:len(src)]
+	at := assembly.exp(dst, src)
+	for i, x := range src[at:] {
+		dst[at+i] = exp(x)
+	}
+}
+
+// Log writes log of src to dst, which may be src, to within 1 ulp: −Inf of 0, NaN of
+// what is less.
+func Log(dst, src []float64) {
+	dst = dst[:len(src)]
+	at := assembly.log(dst, src)
+	for i, x := range src[at:] {
+		dst[at+i] = log(x)
+	}
+}
+
+// Softmax writes the softmax of each column of logits, k rows of n values, to dst, and
+// the log of its normaliser, log Σ_i exp(logit_i), to lse, which has n places, or is nil
+// where it is not wanted. dst may be logits. Terms that are below e⁻⁴⁰ = 4e−18 of the
+// largest, half an ulp of the sum, are 0. Logits of any finite size are safe; a column
+// with NaN or +Inf, or of −Inf alone, becomes NaN.
+func Softmax(dst, lse, logits []float64, n int) {
+	if n == 0 {
+		return
+	}
+	k := len(logits) / n
+	dst = dst[:k*n]
+	if lse != nil {
+		lse = lse[:n]
+	}
+	for r := assembly.softmax(dst, lse, logits, n, k); r < n; r++ {
+		softmax(dst, lse, logits, n, k, r)
+	}
+}
+
+// Sum returns Σ_t a_t.
+func Sum(a []float64) float64 {
+	if len(a) == 0 {
+		return 0
+	}
+	return assembly.sum(a)
+}
+
+// Dot returns Σ_t a_t·b_t.
+func Dot(a, b []float64) float64 {
+	b = b[:len(a)]
+	if len(a) == 0 {
+		return 0
+	}
+	return assembly.dot(a, b)
+}
+
+// AddProducts adds Σ_t a_i[t]·b_j[t] to dst[i·len(b)+j] for every pair of rows.
+func AddProducts(dst []float64, a, b [][]float64) {
+	dst = dst[:len(a)*len(b)]
+	var out [16]float64
+	for i := 0; i < len(a); i += 4 {
+		for j := 0; j < len(b); j += 4 {
+			tile(&out, a[i:], b[j:])
+			for s := range min(4, len(a)-i) {
+				row := dst[(i+s)*len(b)+j:]
+				for t := range min(4, len(b)-j) {
+					row[t] += out[4*s+t]
+				}
+			}
+		}
+	}
+}
+
+// AddGram adds Σ_t a_i[t]·b_j[t], i ≤ j, to dst, an upper triangle in rows: where a_i is
+// w times b_i, the Gram matrix of the columns b with the weights w.
+func AddGram(dst []float64, a, b [][]float64) {
+	d := len(a)
+	b = b[:d]
+	dst = dst[:d*(d+1)/2]
+	var out [16]float64
+	for i := 0; i < d; i += 4 {
+		for j := i; j < d; j += 4 {
+			tile(&out, a[i:], b[j:])
+			for s := i; s < min(i+4, d); s++ {
+				row := dst[s*d-s*(s-1)/2-s:] // entry (s, t) is at t
+				for t := max(s, j); t < min(j+4, d); t++ {
+					row[t] += out[4*(s-i)+t-j]
+				}
+			}
+		}
+	}
+}
+
+// tile writes the sums of products of the first rows of a with those of b, up to four of
+// each, to out.
+func tile(out *[16]float64, a, b [][]float64) {
+	n := len(a[0])
+	if n == 0 {
+		clear(out[:])
+		return
+	}
+	var left, right [4][]float64
+	for i := range 4 {
+		left[i], right[i] = a[min(i, len(a)-1)][:n], b[min(i, len(b)-1)][:n]
+	}
+	assembly.tile(out, &left, &right)
+}
+
+// Linear writes from_i + Σ_j coef_ij·x_j to the rows of dst: coef is m rows of d
+// coefficients, x d columns of n values, dst m rows of n values. from may be nil for 0.
+func Linear(dst, coef, from, x []float64, d, n int) {
+	if n == 0 || d == 0 {
+		return
+	}
+	x = x[:d*n]
+	var none [4]float64
+	for i, m := 0, len(coef)/d; i < m; i += 4 {
+		rows := min(4, m-i)
+		b := none[:rows]
+		if from != nil {
+			b = from[i : i+rows]
+		}
+		to, c := dst[i*n:(i+rows)*n], coef[i*d:(i+rows)*d]
+		at := assembly.linear(to, c, b, x, d, n)
+		if at == n {
+			continue
+		}
+		for s, v := range b {
+			linear(to[s*n+at:(s+1)*n], c[s*d:(s+1)*d], v, x, at, n)
+		}
+	}
+}
+
+// Mul writes a·b to dst.
+func Mul(dst, a, b []float64) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := assembly.mul(dst, a, b); i < len(dst); i++ {
+		dst[i] = a[i] * b[i]
+	}
+}
+
+// Sub writes a − b to dst.
+func Sub(dst, a, b []float64) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := assembly.sub(dst, a, b); i < len(dst); i++ {
+		dst[i] = a[i] - b[i]
+	}
+}
+
+// MulSquare writes a·b·b to dst.
+func MulSquare(dst, a, b []float64) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := assembly.mulSquare(dst, a, b); i < len(dst); i++ {
+		dst[i] = a[i] * b[i] * b[i]
+	}
+}
+
+// Variance writes a·(1 − a) to dst.
+func Variance(dst, a []float64) {
+	a = a[:len(dst)]
+	for i := assembly.variance(dst, a); i < len(dst); i++ {
+		dst[i] = a[i] * (1 - a[i])
+	}
+}
+
+// MinusMul writes −a·b to dst, 0 rather than −0.
+func MinusMul(dst, a, b []float64) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := assembly.minusMul(dst, a, b); i < len(dst); i++ {
+		dst[i] = 0 - float64(a[i]*b[i])
+	}
+}
+
+// MinusMulMul writes −a·b·c to dst, 0 rather than −0.
+func MinusMulMul(dst, a, b, c []float64) {
+	a, b, c = a[:len(dst)], b[:len(dst)], c[:len(dst)]
+	for i := assembly.minusMulMul(dst, a, b, c); i < len(dst); i++ {
+		dst[i] = 0 - float64(float64(a[i]*b[i])*c[i])
+	}
+}
+
+// Gaussian writes e = res·inv to std and score − e²/2 − norm to dst.
+func Gaussian(dst, std, score, res []float64, inv, norm float64) {
+	dst, std, score = dst[:len(res)], std[:len(res)], score[:len(res)]
+	for i := assembly.gaussian(dst, std, score, res, inv, norm); i < len(res); i++ {
+		std[i], dst[i] = gaussian(score[i], res[i], inv, norm)
+	}
+}

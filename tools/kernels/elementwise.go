@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// elementwise writes the kernels of functions of a few slices, value by value.
+func (g *gen) elementwise() {
+	type values = []reg.VecVirtual
+	for _, k := range []struct {
+		name, doc                     string
+		outputs, inputs, coefficients string
+		of                            func(in, coef values) values
+	}{
+		{"mul", "writes a·b.", "dst", "a b", "", func(v, _ values) values { return values{g.mul(v[0], v[1])} }},
+		{"sub", "writes a − b.", "dst", "a b", "", func(v, _ values) values { return values{g.sub(v[0], v[1])} }},
+		{"mulSquare", "writes a·b·b.", "dst", "a b", "", func(v, _ values) values { return values{g.mul(g.mul(v[0], v[1]), v[1])} }},
+		{"variance", "writes a·(1 − a).", "dst", "a", "", func(v, _ values) values {
+			return values{g.mul(v[0], g.sub(g.constant("one"), v[0]))}
+		}},
+		{"minusMul", "writes −a·b.", "dst", "a b", "", func(v, _ values) values { return values{g.sub(g.zero(), g.mul(v[0], v[1]))} }},
+		{"minusMulMul", "writes −a·b·c.", "dst", "a b c", "", func(v, _ values) values {
+			return values{g.sub(g.zero(), g.mul(g.mul(v[0], v[1]), v[2]))}
+		}},
+		{"gaussian", "writes e = res·inv and score − e²/2 − norm.", "dst std", "score res", "inv norm", func(v, c values) values {
+			e := g.mul(v[1], c[0])
+			return values{g.sub(g.fnma(g.mul(e, g.c("half")), e, v[0]), c[1]), e}
+		}},
+	} {
+		outputs, inputs, coefficients := strings.Fields(k.outputs), strings.Fields(k.inputs), strings.Fields(k.coefficients)
+		signature := "func(" + strings.Join(append(append([]string{}, outputs...), inputs...), ", ") + " *float64, n int"
+		if len(coefficients) > 0 {
+			signature += ", " + strings.Join(coefficients, ", ") + " float64"
+		}
+		g.begin(k.name, signature+")", k.doc+" n is a multiple of 8.")
+		var to, from []reg.GPVirtual
+		for _, s := range outputs {
+			to = append(to, param(s))
+		}
+		for _, s := range inputs {
+			from = append(from, param(s))
+		}
+		var coef values
+		for _, s := range coefficients {
+			x := XMM()
+			Load(Param(s), x)
+			coef = append(coef, g.broadcast(x))
+		}
+		g.overRows(param("n"), func(row reg.GPVirtual) {
+			var in values
+			for _, p := range from {
+				in = append(in, g.load(at(p, row, 0)))
+			}
+			for i, v := range k.of(in, coef) {
+				VMOVUPD(v, at(to[i], row, 0))
+			}
+		})
+		g.end()
+	}
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// A lane8 is eight lanes: one vector or two.
+type lane8 []reg.VecVirtual
+
+func (g *gen) zeros() (v lane8) {
+	for range lanes / g.width {
+		v = append(v, g.zero())
+	}
+	return v
+}
+
+// reduce adds the lanes to the value at out.
+func (g *gen) reduce(v lane8, store func(sum reg.VecVirtual)) {
+	four := YMM()
+	if g.width == 8 {
+		VEXTRACTF64X4(U8(1), v[0], four)
+		VADDPD(four, v[0].AsY(), four)
+	} else {
+		VADDPD(v[1], v[0], four)
+	}
+	g.reduceFour(four, store)
+}
+
+func (g *gen) reduceFour(four reg.VecVirtual, store func(sum reg.VecVirtual)) {
+	two, one := XMM(), XMM()
+	if g.width == 8 {
+		VEXTRACTF64X2(U8(1), four, two)
+	} else {
+		VEXTRACTF128(U8(1), four, two)
+	}
+	VADDPD(two, four.AsX(), two)
+	VPERMILPD(U8(1), two, one)
+	VADDSD(one, two, one)
+	store(one)
+}
+
+// short is a mask of the first rest rows of a group.
+type short struct {
+	k     reg.OpmaskVirtual
+	masks []reg.VecVirtual // where there are no mask registers
+}
+
+func (g *gen) short(rest reg.GPVirtual, halves ...int) short {
+	window := GP64()
+	LEAQ(g.c("window").Offset(64), window)
+	from := GP64()
+	MOVQ(rest, from)
+	SHLQ(U8(3), from)
+	SUBQ(from, window)
+	if g.width == 8 {
+		v, k := g.load(Mem{Base: window}), K()
+		VPMOVQ2M(v, k)
+		return short{k: k}
+	}
+	var s short
+	for _, h := range halves {
+		s.masks = append(s.masks, g.load(Mem{Base: window, Disp: 32 * h}))
+	}
+	return s
+}
+
+// loadShort loads the rows of a group that are there, 0 for the others.
+func (g *gen) loadShort(s short, half int, m Mem) reg.VecVirtual {
+	v := g.vec()
+	if g.width == 8 {
+		VMOVUPD_Z(m, s.k, v)
+	} else {
+		VMASKMOVPD(m, s.masks[half], v)
+	}
+	return v
+}
+
+// overGroups writes a loop over whole groups of 8 rows, then what is left.
+func (g *gen) overGroups(n reg.GPVirtual, halves []int, body func(load func(p reg.GPVirtual, half int) reg.VecVirtual)) {
+	row, whole, rest := GP64(), GP64(), GP64()
+	XORQ(row, row)
+	MOVQ(n, whole)
+	MOVQ(n, rest)
+	ANDQ(I8(-8), whole)
+	ANDQ(U8(7), rest)
+	loop, tail, done := label("groups"), label("tail"), label("done")
+	CMPQ(whole, U8(0))
+	JE(LabelRef(tail))
+	Label(loop)
+	body(func(p reg.GPVirtual, half int) reg.VecVirtual { return g.load(at(p, row, half*g.width)) })
+	ADDQ(U8(lanes), row)
+	CMPQ(row, whole)
+	JL(LabelRef(loop))
+	Label(tail)
+	CMPQ(rest, U8(0))
+	JE(LabelRef(done))
+	s := g.short(rest, 0, 1)
+	body(func(p reg.GPVirtual, half int) reg.VecVirtual { return g.loadShort(s, half, at(p, row, half*g.width)) })
+	Label(done)
+}
+
+// reductions writes the kernels of Sum and Dot.
+func (g *gen) reductions() {
+	halves := make([]int, lanes/g.width)
+	for h := range halves {
+		halves[h] = h
+	}
+	g.begin("sum", "func(a *float64, n int) float64", "returns Σ a over n values.")
+	a, n := param("a"), param("n")
+	acc := g.zeros()
+	g.overGroups(n, halves, func(load func(reg.GPVirtual, int) reg.VecVirtual) {
+		for _, h := range halves {
+			VADDPD(load(a, h), acc[h], acc[h])
+		}
+	})
+	g.reduce(acc, func(sum reg.VecVirtual) { Store(sum, ReturnIndex(0)) })
+	g.end()
+
+	g.begin("dot", "func(a, b *float64, n int) float64", "returns Σ a·b over n values.")
+	a, b, n := param("a"), param("b"), param("n")
+	acc = g.zeros()
+	g.overGroups(n, halves, func(load func(reg.GPVirtual, int) reg.VecVirtual) {
+		for _, h := range halves {
+			VFMADD231PD(load(b, h), load(a, h), acc[h])
+		}
+	})
+	g.reduce(acc, func(sum reg.VecVirtual) { Store(sum, ReturnIndex(0)) })
+	g.end()
+}
+
+// tile writes the kernel of the sums of products of 4 rows with 4.
+func (g *gen) tile() {
+	g.begin("tile", "func(out *[16]float64, a, b *[4]*float64, n int)", "writes Σ a_i·b_j over n values, i-major.")
+	if g.width == 8 {
+		g.tileWide()
+	} else {
+		g.tileNarrow()
+	}
+	g.end()
+}
+
+// pointers loads four.
+func pointers(of string) (p [4]reg.GPVirtual) {
+	from := param(of)
+	for i := range p {
+		p[i] = GP64()
+		MOVQ(Mem{Base: from, Disp: 8 * i}, p[i])
+	}
+	return p
+}
+
+func (g *gen) tileWide() {
+	a, b, n := pointers("a"), pointers("b"), param("n")
+	var acc [16]lane8
+	for i := range acc {
+		acc[i] = g.zeros()
+	}
+	g.overGroups(n, []int{0}, func(load func(reg.GPVirtual, int) reg.VecVirtual) {
+		var left [4]reg.VecVirtual
+		for i := range left {
+			left[i] = load(a[i], 0)
+		}
+		for j := range b {
+			right := load(b[j], 0)
+			for i := range left {
+				VFMADD231PD(right, left[i], acc[4*i+j][0])
+			}
+		}
+	})
+	out := param("out")
+	for i := range acc {
+		g.reduce(acc[i], func(sum reg.VecVirtual) { VMOVSD(sum, Mem{Base: out, Disp: 8 * i}) })
+	}
+}
+
+// tileNarrow takes two columns and four of the eight lanes at a time: there are 16
+// registers.
+func (g *gen) tileNarrow() {
+	out, n, a := param("out"), param("n"), pointers("a")
+	room := AllocLocal(8 * 32)
+	for pair := range 2 {
+		columns := param("b")
+		var b [2]reg.GPVirtual
+		for j := range b {
+			b[j] = GP64()
+			MOVQ(Mem{Base: columns, Disp: 8 * (2*pair + j)}, b[j])
+		}
+		for half := range 2 {
+			var acc [8]reg.VecVirtual
+			for i := range acc {
+				acc[i] = g.zero()
+			}
+			g.overGroups(n, []int{half}, func(load func(reg.GPVirtual, int) reg.VecVirtual) {
+				var right [2]reg.VecVirtual
+				for j := range right {
+					right[j] = load(b[j], half)
+				}
+				for i := range a {
+					left := load(a[i], half)
+					for j := range right {
+						VFMADD231PD(right[j], left, acc[2*i+j])
+					}
+				}
+			})
+			for i, v := range acc {
+				if half == 0 {
+					VMOVUPD(v, room.Offset(32*i))
+					continue
+				}
+				four := YMM()
+				VADDPD(room.Offset(32*i), v, four)
+				g.reduceFour(four, func(sum reg.VecVirtual) {
+					VMOVSD(sum, Mem{Base: out, Disp: 8 * (4*(i/2) + 2*pair + i%2)})
+				})
+			}
+		}
+	}
+}
+
+// linear writes the kernel of Linear for m rows of coefficients.
+func (g *gen) linear(m int) {
+	g.begin(fmt.Sprintf("linear%d", m), "func(dst, coef, from, x *float64, n, d, rows int)",
+		fmt.Sprintf("writes from_i + Σ_j coef_ij·x_j, of the first rows of columns of n values, a multiple of 16, for %d rows of d coefficients.", m))
+	dst, coef, from, x, n, d, rows := param("dst"), param("coef"), param("from"), param("x"), param("n"), param("d"), param("rows")
+	SHLQ(U8(3), n)
+	var c [4]reg.GPVirtual
+	for i := range m {
+		c[i] = GP64()
+		if i == 0 {
+			MOVQ(coef, c[i])
+		} else {
+			LEAQ(Mem{Base: c[i-1], Index: d, Scale: 8}, c[i])
+		}
+	}
+	const at2 = 2
+	vectors := at2 // of rows at a time
+	row := GP64()
+	XORQ(row, row)
+	loop, done := label("rows"), label("done")
+	Label(loop)
+	CMPQ(row, rows)
+	JGE(LabelRef(done))
+	acc := make([][]reg.VecVirtual, m)
+	for i := range m {
+		acc[i] = make([]reg.VecVirtual, vectors)
+		for v := range vectors {
+			acc[i][v] = g.broadcast(Mem{Base: from, Disp: 8 * i})
+		}
+	}
+	p, j := GP64(), GP64()
+	LEAQ(at(x, row, 0), p)
+	XORQ(j, j)
+	columns := label("columns")
+	Label(columns)
+	values := make([]reg.VecVirtual, vectors)
+	for v := range vectors {
+		values[v] = g.load(Mem{Base: p, Disp: v * g.bytes()})
+	}
+	for i := range m {
+		ci := g.broadcast(at(c[i], j, 0))
+		for v := range vectors {
+			VFMADD231PD(values[v], ci, acc[i][v])
+		}
+	}
+	ADDQ(n, p)
+	INCQ(j)
+	CMPQ(j, d)
+	JL(LabelRef(columns))
+	to := GP64()
+	LEAQ(at(dst, row, 0), to)
+	for i := range m {
+		for v := range vectors {
+			VMOVUPD(acc[i][v], Mem{Base: to, Disp: v * g.bytes()})
+		}
+		if i < m-1 {
+			ADDQ(n, to)
+		}
+	}
+	ADDQ(U8(uint64(vectors*g.width)), row)
+	JMP(LabelRef(loop))
+	Label(done)
+	g.end()
+}
