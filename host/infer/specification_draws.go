@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -100,7 +101,7 @@ func (m *terms) covariance(ctx context.Context, s *draws, seed uint64, workers i
 			room[worker] = m.newRows()
 		}
 		if chunks[chunk] == nil {
-			chunks[chunk] = make([]float64, size*size)
+			chunks[chunk] = make([]float64, size*(size+1)/2)
 		}
 		w := room[worker]
 		if err := m.given(ctx, w, b); err != nil {
@@ -121,17 +122,26 @@ func (m *terms) covariance(ctx context.Context, s *draws, seed uint64, workers i
 		floats.Add(chunks[0], c)
 	}
 	floats.Scale(1/floats.Sum(s.weight), chunks[0])
-	return mat.NewSymDense(size, chunks[0]), nil
+	return symmetric(chunks[0], size), nil
 }
 
-// addGram adds the products of all pairs of terms, in the upper triangle.
+// addGram adds the products of all pairs of terms to dst, an upper triangle in rows.
 func addGram(dst []float64, w *termRows, weight []float64) {
-	size := len(w.out)
 	for i, a := range w.out {
-		a = floats.MulTo(w.one[:w.N], a[:w.N], weight)
-		row := dst[i*size : (i+1)*size]
+		w.out[i], w.weighted[i] = a[:w.N], w.weighted[i][:w.N]
+		kernel.Mul(w.weighted[i], w.out[i], weight)
+	}
+	kernel.AddGram(dst, w.weighted, w.out)
+}
+
+// symmetric returns the matrix of an upper triangle in rows.
+func symmetric(packed []float64, size int) *mat.SymDense {
+	m := mat.NewSymDense(size, nil)
+	for i := range size {
 		for j := i; j < size; j++ {
-			row[j] += floats.Dot(a, w.out[j][:w.N])
+			m.SetSym(i, j, packed[0])
+			packed = packed[1:]
 		}
 	}
+	return m
 }

@@ -95,7 +95,7 @@ type termRows struct {
 	xSoft                 []float64 // another h of the features
 	xPairs                []float64 // its products, by group
 	ones, score, one, two []float64
-	out                   [][]float64
+	out, weighted         [][]float64
 }
 
 func (m *terms) newRows() *termRows {
@@ -108,14 +108,14 @@ func (m *terms) newRows() *termRows {
 		xBump: make([]float64, m.groups*n), xSoft: make([]float64, m.p.D*n), xPairs: make([]float64, m.pairs*n),
 		y: make([]float64, n), ones: make([]float64, n),
 		score: make([]float64, n), one: make([]float64, n), two: make([]float64, n),
-		cols: make([][]float64, m.p.D+1), out: make([][]float64, m.at[atEnd]),
+		cols: make([][]float64, m.p.D+1), out: make([][]float64, m.at[atEnd]), weighted: make([][]float64, m.at[atEnd]),
 	}
 	for i := range w.ones {
 		w.ones[i] = 1
 	}
-	store := make([]float64, m.at[atEnd]*n)
+	store := make([]float64, 2*m.at[atEnd]*n)
 	for i := range w.out {
-		w.out[i] = store[i*n : (i+1)*n]
+		w.out[i], w.weighted[i] = store[2*i*n:(2*i+1)*n], store[(2*i+1)*n:(2*i+2)*n]
 	}
 	return w
 }

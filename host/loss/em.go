@@ -3,6 +3,7 @@ package loss
 import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -18,10 +19,7 @@ func (s *expertGrams) block(w *work) {
 	n := w.N
 	wt := w.terms[:n]
 	for i := range s.k {
-		r, dg := w.PostOf(i)[:n], w.dg[i*n:][:n]
-		for t, v := range dg {
-			wt[t] = r[t] * v * v
-		}
+		kernel.MulSquare(wt, w.PostOf(i), w.dg[i*n:(i+1)*n])
 		w.addGram(s.gram(i), wt)
 	}
 }

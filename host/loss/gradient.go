@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -34,27 +35,30 @@ func (s *gradientSums) ofGate() []float64 { return s.score[s.k*s.da:] }
 
 func (s *gradientSums) block(w *work) {
 	n := w.N
-	wt := w.terms[:n]
-	for i := range s.k {
+	terms := w.termsOf(s.k)
+	for i, wt := range terms {
 		r, res := w.PostOf(i), w.res[i*n:(i+1)*n]
 		s.mass[i] += w.sum(r)
 		s.prior[i] += w.sum(w.PriorOf(i))
 		w.Family.Weigh(wt, r, res)
 		w.weigh(wt)
-		s.deviance[i] += floats.Dot(wt, res)
+		s.deviance[i] += kernel.Dot(wt, res)
 		if s.free.Regressors {
-			floats.Mul(wt, w.dg[i*n:(i+1)*n])
-			w.addColumns(s.ofExpert(i), wt, s.expert)
+			kernel.Mul(wt, wt, w.dg[i*n:(i+1)*n])
 		}
 	}
-	if !s.free.Gating {
+	if s.free.Regressors {
+		w.addColumns(s.score[:s.k*s.da], terms, s.expert)
+	}
+	if !s.free.Gating || s.gates == 0 {
 		return
 	}
-	gate := s.ofGate()
-	for j := range s.gates {
+	terms = w.termsOf(s.gates)
+	for j, wt := range terms {
 		w.GateScore(wt, j)
-		w.addWeighted(gate[j*s.dw:(j+1)*s.dw], wt, s.gate)
+		w.weigh(wt)
 	}
+	w.addColumns(s.ofGate(), terms, s.gate)
 }
 
 // write writes the gradient, times factor, to dst:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -100,6 +101,6 @@ func (l *L2) GradOn(ctx context.Context, dst, theta []float64, rows model.Rows) 
 // addColumns adds Σ_rows w·x to dst.
 func addColumns(dst, w []float64, b *model.Block) {
 	for j := range dst {
-		dst[j] += floats.Dot(w, b.Col(j))
+		dst[j] += kernel.Dot(w, b.Col(j))
 	}
 }

@@ -331,38 +331,6 @@ func BenchmarkLikelihood(b *testing.B) {
 	}
 }
 
-// TestWideDesign: a design too wide for products of its columns to be kept has
-// the Hessian and the EM step that it has with them.
-func TestWideDesign(t *testing.T) {
-	rng := rand.New(rand.NewPCG(11, 0))
-	p := randomParams(rng, 2, widest+1, 0.5, false)
-	data := draw(rng, tanh, p, 700)
-	step := func(products bool) (*mat.SymDense, []float64) {
-		l := NewLikelihood(data, tanh, p, All, 1)
-		l.work[0] = l.newWork()
-		if l.work[0].products != nil {
-			t.Fatal("products of a wide design are kept")
-		}
-		if products {
-			l.work[0].products = make([]float64, p.D*(p.D+1)/2*model.BlockRows)
-		}
-		h, grad, next := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim()), make([]float64, l.Dim())
-		if _, err := l.Hessian(t.Context(), h, grad, l.Theta(p)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.EMStep(t.Context(), next, l.Theta(p)); err != nil {
-			t.Fatal(err)
-		}
-		return h, next
-	}
-	h, next := step(false)
-	want, wantNext := step(true)
-	// Products are associated differently: rounding, 1e−16 of sums of order 1.
-	if !mat.EqualApprox(h, want, 1e-12) || !floats.EqualApprox(next, wantNext, 1e-9) {
-		t.Error("Hessian or EM step differ from those with products kept")
-	}
-}
-
 // TestGramOfFewRows: sums over the rows whose terms are not 0 are those over
 // all, however many they are.
 func TestGramOfFewRows(t *testing.T) {

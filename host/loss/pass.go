@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -167,9 +168,10 @@ func (s *passes) sum(ctx context.Context, p *model.Params, want quantity) (*sums
 type work struct {
 	*mixture.Posterior
 	design
-	z, res, dg []float64 // predictors; y−g(z); g′(z), nil where the regressors are fixed
-	bend       []float64 // g″, nil where it is not wanted
-	terms      []float64 // room for N values
+	z, res, dg []float64   // predictors; y−g(z); g′(z), nil where the regressors are fixed
+	bend       []float64   // g″, nil where it is not wanted
+	terms      []float64   // room for N values
+	several    [][]float64 // room for K of them
 
 	scores [][]float64 // room for N values of every parameter
 
@@ -180,8 +182,17 @@ func (s *passes) newWork() *work {
 	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
 	return &work{
 		Posterior: mixture.NewPosterior(s.mix, s.k), design: newDesign(s.width),
-		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows),
+		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: columnsOf(s.k, model.BlockRows),
 	}
+}
+
+// termsOf returns room for so many terms of the rows, at most K.
+func (w *work) termsOf(many int) [][]float64 {
+	terms := w.several[:many]
+	for i, t := range terms {
+		terms[i] = t[:w.N]
+	}
+	return terms
 }
 
 // block adds one block to the sums.
@@ -228,7 +239,7 @@ func (s *passes) residuals(ctx context.Context, w *work, p *model.Params, block 
 	}
 	for i := range s.k {
 		r := w.res[i*b.N : (i+1)*b.N]
-		floats.SubTo(r, b.Y, r)
+		kernel.Sub(r, b.Y, r)
 	}
 	if !s.free.Regressors {
 		s.fixed[block] = w.res

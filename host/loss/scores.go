@@ -2,7 +2,7 @@ package loss
 
 import (
 	"github.com/gatedlearning/moe/host/model"
-	"gonum.org/v1/gonum/floats"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -22,13 +22,7 @@ func (s *productSums) values() [][]float64 { return [][]float64{s.packed} }
 
 func (s *productSums) block(w *work) {
 	rows := w.scoresOf(s.parameters)
-	at := 0
-	for i, a := range rows {
-		for _, b := range rows[i:] {
-			s.packed[at] += floats.Dot(a, b)
-			at++
-		}
-	}
+	kernel.AddGram(s.packed, rows, rows)
 }
 
 // write writes the sums to m.
@@ -60,7 +54,7 @@ func (w *work) scoresOf(parameters []Parameter) [][]float64 {
 			}
 		case Gate:
 			w.GateScore(dst, q.Index)
-			floats.Mul(dst, w.cols[q.Feature])
+			kernel.Mul(dst, dst, w.cols[q.Feature])
 		case Noise:
 			w.NoiseScore(dst, q.Index)
 		}

@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -43,13 +44,13 @@ func (s *structureSums) block(w *work) {
 	for i := range s.k {
 		ri := w.PostOf(i)
 		for j := i; j < s.k; j++ {
-			s.addTo(s.overlap, i, j, w.sum(floats.MulTo(wt, ri, w.PostOf(j))))
-			s.addTo(s.shared, i, j, w.sum(floats.MulTo(wt, w.PriorOf(i), w.PriorOf(j))))
+			kernel.Mul(wt, ri, w.PostOf(j))
+			s.addTo(s.overlap, i, j, w.sum(wt))
+			kernel.Mul(wt, w.PriorOf(i), w.PriorOf(j))
+			s.addTo(s.shared, i, j, w.sum(wt))
 		}
 		dg, res := w.dg[i*n:(i+1)*n], w.res[i*n:(i+1)*n]
-		for t, r := range ri {
-			wt[t] = r * dg[t] * dg[t]
-		}
+		kernel.MulSquare(wt, ri, dg)
 		w.addGram(s.gram(2*i), wt)
 		for t, e := range res {
 			wt[t] = ri[t] * dg[t] * dg[t] * e * e

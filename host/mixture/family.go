@@ -3,8 +3,9 @@ package mixture
 import (
 	"math"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // Family is the density of y around an expert's mean m with scale σ,
@@ -62,17 +63,11 @@ func (Gaussian) LogNorm() float64 { return 0.5 * math.Log(2*math.Pi) }
 
 // Exponents implements [Family].
 func (Gaussian) Exponents(dst, std, scores, res []float64, sigma, logUnit float64) {
-	inv, norm := 1/sigma, math.Log(sigma)-logUnit
-	dst, std, scores = dst[:len(res)], std[:len(res)], scores[:len(res)]
-	for t, v := range res {
-		e := v * inv
-		std[t] = e
-		dst[t] = scores[t] - 0.5*e*e - norm
-	}
+	kernel.Gaussian(dst, std, scores, res, 1/sigma, math.Log(sigma)-logUnit)
 }
 
 // Weigh implements [Family].
-func (Gaussian) Weigh(dst, r, t []float64) { floats.MulTo(dst, r, t) }
+func (Gaussian) Weigh(dst, r, t []float64) { kernel.Mul(dst, r, t) }
 
 // AddNoiseScore implements [Family].
 func (Gaussian) AddNoiseScore(dst, r, std []float64) {

@@ -1,9 +1,8 @@
 package mixture
 
 import (
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // Gate is P(z|x), a softmax of scores s(x), which are functions of K−1 linear
@@ -43,7 +42,7 @@ func (Flat) Scores(dst []float64, p *model.Params, b *model.Block) { p.GateLogit
 
 // Slope implements [Gate]: r_j − p_j.
 func (Flat) Slope(dst []float64, j int, r *Posterior) {
-	floats.SubTo(dst, r.PostOf(j), r.PriorOf(j))
+	kernel.Sub(dst, r.PostOf(j), r.PriorOf(j))
 }
 
 // Complete implements [CurvedGate]: p_j(δ_jm − p_m).
@@ -58,15 +57,10 @@ func (Flat) Missing(dst []float64, j, m int, r *Posterior) {
 
 // covariance writes that of two classes' indicators: p(δ − q).
 func covariance(dst, p, q []float64, same bool) {
-	dst, q = dst[:len(p)], q[:len(p)]
 	if same {
-		for t, v := range p {
-			dst[t] = v * (1 - v)
-		}
-		return
-	}
-	for t, v := range p {
-		dst[t] = -v * q[t]
+		kernel.Variance(dst, p)
+	} else {
+		kernel.MinusMul(dst, p, q)
 	}
 }
 

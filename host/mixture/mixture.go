@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // Mixture is a gate and a family. The zero value is the gate whose shape the
@@ -114,15 +115,10 @@ func (r *Posterior) Observe(res []float64, logUnit float64) {
 // LogLikelihood returns Σ_rows log p(y|x) after Observe with logUnit 0, each term
 // times the row's weight unless weight is nil.
 func (r *Posterior) LogLikelihood(weight []float64) float64 {
-	sum := func(v []float64) float64 {
-		if weight != nil {
-			return floats.Dot(v, weight)
-		}
-		return floats.Sum(v)
-	}
-	rows := float64(r.N)
+	sum, rows := kernel.Sum, float64(r.N)
 	if weight != nil {
-		rows = floats.Sum(weight)
+		sum = func(v []float64) float64 { return kernel.Dot(v, weight) }
+		rows = kernel.Sum(weight)
 	}
 	return sum(r.LogJoint) - sum(r.LogPrior) - r.Family.LogNorm()*rows
 }

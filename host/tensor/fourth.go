@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/solver"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -69,38 +70,81 @@ func (f *Fourth) Add(b *model.Block, w *Scratch) {
 	f.N += n
 	powers := w.powers(b, len(f.Y)-1)
 	for p := range f.Y {
-		f.Y[p] += floats.Sum(powers[p])
+		f.Y[p] += kernel.Sum(powers[p])
 	}
 	z := f.project(b, w)
-	prod := w.buf(2 * n)
-	two, quad := prod[:n], prod[n:]
-	pairs := w.rest[f.M*n:]
-	at := 0
-	for a := range f.M {
-		for c := a; c < f.M; c++ {
-			floats.MulTo(two, z[a*n:(a+1)*n], z[c*n:(c+1)*n])
-			copy(pairs[at*n:(at+1)*n], two)
-			for p := range f.Two {
-				f.Two[p][at] += floats.Dot(powers[p], two)
-			}
-			at++
-		}
+	pairs := w.pairs(z, f.M, n)
+	for p := range f.Two {
+		kernel.AddProducts(f.Two[p], powers[p:p+1], pairs)
 	}
-	at = 0
-	for a := range f.M {
-		for c := a; c < f.M; c++ {
-			ac := pairs[pair(f.M, a, c)*n:]
-			for e := c; e < f.M; e++ {
-				for g := e; g < f.M; g++ {
-					floats.MulTo(quad, ac[:n], pairs[pair(f.M, e, g)*n:][:n])
-					for p := range f.Four {
-						f.Four[p][at] += floats.Dot(powers[p], quad)
+	f.addFour(powers, pairs, w)
+}
+
+// addFour adds the sums of y^p times the products of two pairs of columns. It takes the
+// pairs (a, c) … (a, c+3) at once, times all powers, against the pairs from (c, c) on.
+func (f *Fourth) addFour(powers, pairs [][]float64, w *Scratch) {
+	m, at := f.M, 0
+	for a := range m {
+		for c := a; c < m; c += 4 {
+			first := pairs[pair(m, a, c) : pair(m, a, min(c+4, m)-1)+1]
+			second := pairs[pair(m, c, c):]
+			rows := w.timesEach(powers, first)
+			sums := w.sums(len(rows) * len(second))
+			kernel.AddProducts(sums, rows, second)
+			for s := range first {
+				from := pair(m, c+s, c+s) - pair(m, c, c)
+				for p := range f.Four {
+					row := sums[(p*len(first)+s)*len(second):][from:len(second)]
+					for t, v := range row {
+						f.Four[p][at+t] += v
 					}
-					at++
 				}
+				at += len(second) - from
 			}
 		}
 	}
+}
+
+// pairs returns the products of all pairs of the m columns of z, a ≤ b.
+func (w *Scratch) pairs(z []float64, m, n int) [][]float64 {
+	w.products = w.products[:0]
+	at := m * n
+	for a := range m {
+		for c := a; c < m; c++ {
+			v := w.rest[at : at+n]
+			kernel.Mul(v, z[a*n:(a+1)*n], z[c*n:(c+1)*n])
+			w.products = append(w.products, v)
+			at += n
+		}
+	}
+	return w.products
+}
+
+// timesEach returns the columns times each of the terms, one of these after the other.
+func (w *Scratch) timesEach(terms, cols [][]float64) [][]float64 {
+	n := len(cols[0])
+	if need := len(terms) * len(cols) * n; len(w.store) < need {
+		w.store = make([]float64, need)
+	}
+	w.weighted = w.weighted[:0]
+	for _, t := range terms {
+		for _, col := range cols {
+			at := len(w.weighted) * n
+			v := w.store[at : at+n]
+			kernel.Mul(v, t, col)
+			w.weighted = append(w.weighted, v)
+		}
+	}
+	return w.weighted
+}
+
+// sums returns room for so many sums, all 0.
+func (w *Scratch) sums(n int) []float64 {
+	if len(w.total) < n {
+		w.total = make([]float64, n)
+	}
+	clear(w.total[:n])
+	return w.total[:n]
 }
 
 // pair is the index of the entry (a, b), a ≤ b, of a packed upper triangle of m rows.

@@ -13,6 +13,7 @@ import (
 	"fmt"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/memory"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -59,31 +60,26 @@ func (s *Second) Add(b *model.Block, w *Scratch) {
 	n := b.N
 	s.N += n
 	powers := w.powers(b, len(s.Y)-1)
-	s.W2 += floats.Dot(powers[0], powers[0])
+	s.W2 += kernel.Dot(powers[0], powers[0])
 	for p := range s.Y {
-		s.Y[p] += floats.Sum(powers[p])
+		s.Y[p] += kernel.Sum(powers[p])
+	}
+	cols := w.columns(b)
+	for p := range s.X {
+		kernel.AddProducts(s.X[p], powers[p:p+1], cols)
+		weighted := cols
+		if p > 0 || b.W != nil {
+			weighted = w.timesEach(powers[p:p+1], cols)
+		}
+		kernel.AddGram(s.XX[p], weighted, cols)
 	}
 	prod := w.buf(2 * n)
-	prod, cubed := prod[:n], prod[n:]
-	at := 0
-	for j := range s.D {
-		xj := b.Col(j)
-		for p := range s.X {
-			s.X[p][j] += floats.Dot(powers[p], xj)
-		}
-		for l := j; l < s.D; l++ {
-			floats.MulTo(prod, xj, b.Col(l))
-			for p := range s.XX {
-				s.XX[p][at] += floats.Dot(powers[p], prod)
-			}
-			if l == j {
-				floats.MulTo(cubed, prod, xj)
-				s.Cubes[j] += floats.Dot(powers[0], cubed)
-				floats.Mul(cubed, xj)
-				s.Fours[j] += floats.Dot(powers[0], cubed)
-			}
-			at++
-		}
+	square, weighted := prod[:n], prod[n:]
+	for j, x := range cols {
+		kernel.Mul(square, x, x)
+		kernel.Mul(weighted, square, powers[0])
+		s.Cubes[j] += kernel.Dot(weighted, x)
+		s.Fours[j] += kernel.Dot(weighted, square)
 	}
 }
 
@@ -91,6 +87,19 @@ func (s *Second) Add(b *model.Block, w *Scratch) {
 type Scratch struct {
 	pow, prod, rest []float64
 	out             [][]float64
+	cols, products  [][]float64
+	weighted        [][]float64
+	store           []float64 // of weighted
+	total           []float64
+}
+
+// columns returns the features of a block.
+func (w *Scratch) columns(b *model.Block) [][]float64 {
+	w.cols = w.cols[:0]
+	for j := range len(b.X) / b.N {
+		w.cols = append(w.cols, b.Col(j))
+	}
+	return w.cols
 }
 
 func (w *Scratch) buf(n int) []float64 {
@@ -111,7 +120,7 @@ func (w *Scratch) powers(b *model.Block, top int) [][]float64 {
 		v := w.pow[p*n : (p+1)*n]
 		switch {
 		case p > 0:
-			floats.MulTo(v, w.out[p-1], y)
+			kernel.Mul(v, w.out[p-1], y)
 		case b.W != nil:
 			copy(v, b.W)
 		default:
