@@ -81,8 +81,10 @@ var imports = map[string][]string{
 	"host/experiment": {"sdk", "solver", "host/network", "host/diverse", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
 
+	"internal/sweep": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/fitted", "host/predict", "host/experiment", gonum},
+
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/terms", "host/descent", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
-		"host/experiment", "host/report", "host/sample", "internal/atomicfile", "internal/memory", "internal/shown", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
+		"host/experiment", "host/report", "host/sample", "internal/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 
