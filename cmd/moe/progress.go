@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +36,7 @@ func newBar(cmd *cobra.Command) *bar {
 	switch {
 	case isQuiet(cmd) || wantsJSON(cmd):
 	case !interactive():
-		b.lines = newProgressLines(cmd.ErrOrStderr(), time.Now)
+		b.lines = newProgressLines(cmd.ErrOrStderr())
 	default:
 		appear := make(chan struct{})
 		time.AfterFunc(barDelay, func() { close(appear) })
@@ -67,27 +68,56 @@ func (b *bar) show(stage host.Stage, done, total int) {
 // lineEvery is how often a command says where it is, where no bar can.
 const lineEvery = 10 * time.Second
 
-// progressLines say where a command is, off a terminal: a line when it gets on, at
-// most one in lineEvery.
+// progressLines say where a command is, off a terminal: a line every lineEvery, of what
+// was shown last.
 type progressLines struct {
-	out         io.Writer
-	now         func() time.Time
-	began, last time.Time
+	out  io.Writer
+	stop chan struct{}
+
+	mu          sync.Mutex
+	stage       string
+	done, total int
 }
 
-func newProgressLines(out io.Writer, now func() time.Time) *progressLines {
-	t := now()
-	return &progressLines{out: out, now: now, began: t, last: t}
+// newProgressLines begins with lines, until end.
+func newProgressLines(out io.Writer) *progressLines {
+	p := &progressLines{out: out, stop: make(chan struct{})}
+	go func() {
+		ticker, began := time.NewTicker(lineEvery), time.Now()
+		defer ticker.Stop()
+		for {
+			select {
+			case now := <-ticker.C:
+				p.say(now.Sub(began))
+			case <-p.stop:
+				return
+			}
+		}
+	}()
+	return p
 }
 
 func (p *progressLines) show(stage string, done, total int) {
-	t := p.now()
-	if t.Sub(p.last) < lineEvery {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stage, p.done, p.total = stage, done, total
+}
+
+// say writes where the command is after so long.
+func (p *progressLines) say(after time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stage == "" {
 		return
 	}
-	p.last = t
-	fmt.Fprintf(p.out, "moe: after %s: %s, %d of %d\n", t.Sub(p.began).Round(time.Second), stage, done, total)
+	line := fmt.Sprintf("moe: after %s: %s", after.Round(time.Second), p.stage)
+	if p.total > 0 {
+		line += fmt.Sprintf(", %d of %d", p.done, p.total)
+	}
+	fmt.Fprintln(p.out, line)
 }
+
+func (p *progressLines) end() { close(p.stop) }
 
 // timeLeft estimates how long a stage goes on, from its pace so far. It is a
 // bound: most fits need fewer starts than they may make.
@@ -109,6 +139,9 @@ func (b *bar) drop() {
 
 // done removes the bar.
 func (b *bar) done() {
+	if b.lines != nil {
+		b.lines.end()
+	}
 	if b.container != nil {
 		b.drop()
 		b.container.Wait()
@@ -126,6 +159,7 @@ type figureBars struct {
 	began     time.Time
 	end       atomic.Int64 // when all will be done, in nanoseconds of Unix time; 0 if it is too early to tell
 	made, of  int
+	lines     *progressLines // where there are no bars; nil where nothing is shown
 }
 
 // steps is the resolution of the bar for all figures.
@@ -133,7 +167,11 @@ const steps = 1000
 
 func newFigureBars(cmd *cobra.Command, figures int) *figureBars {
 	b := &figureBars{cmd: cmd, bars: map[string]*mpb.Bar{}, began: time.Now(), of: figures}
-	if interactive() && !isQuiet(cmd) && !wantsJSON(cmd) {
+	switch {
+	case isQuiet(cmd) || wantsJSON(cmd):
+	case !interactive():
+		b.lines = newProgressLines(cmd.ErrOrStderr())
+	default:
 		b.container = mpb.New(mpb.WithOutput(os.Stderr), mpb.WithWidth(40), mpb.WithRefreshRate(150*time.Millisecond))
 		b.all = b.container.AddBar(steps, mpb.BarPriority(1<<20), mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.Name("all", decor.WCSyncSpaceR), decor.Percentage(decor.WCSyncSpace)),
@@ -145,6 +183,9 @@ func newFigureBars(cmd *cobra.Command, figures int) *figureBars {
 func (b *figureBars) show(p experiment.Progress) {
 	if left, known := p.Left(time.Since(b.began)); known {
 		b.end.Store(time.Now().Add(left).UnixNano())
+	}
+	if b.lines != nil {
+		b.lines.show(p.Figure, p.Done, p.Total)
 	}
 	if b.container == nil {
 		return
@@ -190,6 +231,9 @@ func (b *figureBars) finished(f report.Figure) {
 
 // done removes the bars.
 func (b *figureBars) done() {
+	if b.lines != nil {
+		b.lines.end()
+	}
 	if b.container == nil {
 		return
 	}

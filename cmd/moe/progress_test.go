@@ -6,17 +6,19 @@ import (
 	"time"
 )
 
-// TestProgressLines: off a terminal a long command says where it is, and not more
-// often than every ten seconds.
+// TestProgressLines: off a terminal a long command says where it is, of what has a
+// number how far; before there is anything to say, nothing.
 func TestProgressLines(t *testing.T) {
-	now := time.Unix(0, 0)
 	var out bytes.Buffer
-	p := newProgressLines(&out, func() time.Time { return now })
-	for i := range 25 {
-		now = time.Unix(int64(i), 0)
-		p.show("k = 2, starts", i, 32)
-	}
-	const want = "moe: after 10s: k = 2, starts, 10 of 32\nmoe: after 20s: k = 2, starts, 20 of 32\n"
+	p := newProgressLines(&out)
+	p.end()
+	p.say(lineEvery)
+	p.show("reading", 0, 0)
+	p.say(2 * lineEvery)
+	p.show("k = 2, starts", 9, 32)
+	p.show("k = 2, starts", 10, 32)
+	p.say(3*lineEvery + 10*time.Millisecond)
+	const want = "moe: after 20s: reading\nmoe: after 30s: k = 2, starts, 10 of 32\n"
 	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
