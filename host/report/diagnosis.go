@@ -23,6 +23,8 @@ type Diagnosis struct {
 	// sharpnessBins bins on [0, 1].
 	Sharpness []float64
 	Curves    *Curves // where there is one feature
+	Index     *Index  // where there are more
+	Features  []int   // that the points have values of, where there are more
 }
 
 // Point is one row.
@@ -30,6 +32,9 @@ type Point struct {
 	X, Y, Mean float64 // X is the first feature
 	Expert     int     // the most probable given x and y
 	Posterior  float64 // its probability
+	Index      float64 // ⟨a,x⟩ + b of that expert
+	Residual   float64 // (y − g(⟨a,x⟩ + b))/σ of that expert
+	Features   []float64
 }
 
 // Curves are the experts over the range of the only feature.
@@ -56,14 +61,19 @@ func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src da
 	}
 	predictor := predict.NewPredictor(p, act, src.Schema().Name)
 	stride := (m.Fit.N + maxPoints - 1) / maxPoints
+	if p.D > 1 {
+		d.Features = scattered(m)
+	}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	err := src.Read(ctx, func(b *model.Block) error {
 		pred, err := predictor.Predict(ctx, b)
 		if err != nil {
 			return err
 		}
+		index := make([]float64, p.K*b.N)
+		p.Predictors(index, b)
 		for r := range b.N {
-			d.add(p, b, pred, r, stride)
+			d.add(p, b, pred, index, r, stride)
 			lo, hi = min(lo, b.Col(0)[r]), max(hi, b.Col(0)[r])
 		}
 		return nil
@@ -74,22 +84,27 @@ func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src da
 	d.share()
 	if p.D == 1 {
 		d.Curves, err = curves(ctx, p, act, lo, hi)
+	} else {
+		d.Index, err = d.along(ctx, p.K, act)
 	}
 	return d, err
 }
 
-func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *predict.Prediction, r, stride int) {
+func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *predict.Prediction, index []float64, r, stride int) {
 	point := Point{X: b.Col(0)[r], Y: b.Y[r], Mean: pred.Mean[r]}
 	for i := range p.K {
 		post := pred.Posterior[i*b.N+r]
 		e := (b.Y[r] - pred.Experts[i*b.N+r]) / p.SigmaOf(i)
 		d.Residuals[i][bin((e+residualRange)/(2*residualRange), residualBins)] += post
 		if post > point.Posterior {
-			point.Expert, point.Posterior = i, post
+			point.Expert, point.Posterior, point.Residual, point.Index = i, post, e, index[i*b.N+r]
 		}
 	}
 	d.Sharpness[bin(point.Posterior, sharpnessBins)]++
 	if d.Rows%stride == 0 {
+		for _, j := range d.Features {
+			point.Features = append(point.Features, b.Col(j)[r])
+		}
 		d.Points = append(d.Points, point)
 	}
 	d.Rows++

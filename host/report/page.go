@@ -66,7 +66,11 @@ func legend(m *fitted.Model) (out []map[string]string) {
 }
 
 func sections(m *fitted.Model, d *Diagnosis) []section {
-	out := []section{dataSection(m, d), coefficientSection(m)}
+	out := []section{dataSection(m, d)}
+	if d.Index != nil {
+		out = append(out, indexSection(m, d))
+	}
+	out = append(out, coefficientSection(m))
 	out = append(out,
 		section{
 			Title: "Residuals",
@@ -74,6 +78,11 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 				"claims. Two humps are two experts in one; heavy tails are noise that is not Gaussian.",
 			Pictures: residualCharts(m, d),
 		},
+	)
+	if d.Index != nil {
+		out = append(out, featureSection(m, d))
+	}
+	out = append(out,
 		section{
 			Title: "How sure the assignment is",
 			Reading: "Rows by the posterior of their most probable expert. Far to the right the experts are told apart; near 1/k they overlap, " +

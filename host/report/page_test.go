@@ -46,8 +46,18 @@ func TestPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diagnosis.Rows != 400 || (diagnosis.Curves != nil) != (d == 1) {
+		if diagnosis.Rows != 400 || (diagnosis.Curves != nil) != (d == 1) || (diagnosis.Index != nil) != (d > 1) {
 			t.Errorf("d = %d: %d rows, curves %v", d, diagnosis.Rows, diagnosis.Curves != nil)
+		}
+		for _, p := range diagnosis.Points[:5*(d/2)] {
+			want := m.RegressorIntercepts[p.Expert]
+			for j, v := range p.Features {
+				want += v * m.Regressors[p.Expert][j]
+			}
+			// The sums differ in order.
+			if math.Abs(p.Index-want) > 1e-12 || math.Abs(p.Residual-(p.Y-want)/m.Sigma[p.Expert]) > 1e-9 {
+				t.Errorf("index %v and residual %v of a row whose expert is at %v, with y = %v", p.Index, p.Residual, want, p.Y)
+			}
 		}
 		for i, shares := range append(diagnosis.Residuals, diagnosis.Sharpness) {
 			sum := 0.0
@@ -73,6 +83,9 @@ func TestPage(t *testing.T) {
 			if strings.Contains(text, bad) {
 				t.Errorf("d = %d: the page has %q", d, bad)
 			}
+		}
+		if has := strings.Contains(text, "Each expert along its index") && strings.Contains(text, "Residuals against features"); has != (d > 1) {
+			t.Errorf("d = %d: pictures of indices and features: %v", d, has)
 		}
 		if open, closed := strings.Count(text, "<svg"), strings.Count(text, "</svg>"); open != closed || open < 6 {
 			t.Errorf("d = %d: %d pictures begin, %d end", d, open, closed)
