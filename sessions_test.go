@@ -78,8 +78,9 @@ func rewrite(t *testing.T, file string, was, now []byte) {
 var (
 	consoles = regexp.MustCompile("(?s)```console\n.*?```\n")
 	pictures = regexp.MustCompile(`!\[[^]]*\]\(([^)]*\.svg)\)`) // a .png is a photograph of a page
-	// elsewhere is what differs from run to run and from place to place.
-	elsewhere = regexp.MustCompile(`after [0-9.]+ s|^trusted [^:]*|sha256 [0-9a-f]+`)
+	// elsewhere is what differs from run to run and from place to place, and the lines of
+	// a command that takes long.
+	elsewhere = regexp.MustCompile(`(?m:^moe: after [0-9ms]+: .*\n)|after [0-9.]+ s|^trusted [^:]*|sha256 [0-9a-f]+`)
 )
 
 // replay runs the commands of a block and returns it with what they print. The
