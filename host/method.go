@@ -46,6 +46,7 @@ type outcome struct {
 	all         []*search.Candidate // best first, the best among them
 	estimate    *moment.Estimate    // nil where the tensors cannot give one
 	descended   *descent.Record     // of methods l2 and l4
+	survey      *search.Survey      // nil where none was made
 	radius      float64             // of the gate, where the method descends it within one
 	certificate *infer.Certificate  // nil where there is none
 	joint       bool                // best is a maximum of the joint likelihood

@@ -138,13 +138,15 @@ var piecesDesigns = []pieces{
 }
 
 // piecesSeeds is how many data sets of each design the study of gates that separate
-// draws, piecesDesign the one design that it is to run, −1 for all. The table of
+// draws, piecesDesign the one design that it is to run, −1 for all, piecesFrom the number
+// of the first data set. The table of
 // docs/search.md is what this prints:
 //
 //	go test ./host -run TestPiecesStudy -pieces 10 -timeout 0
 var (
 	piecesSeeds  = flag.Int("pieces", 0, "data sets of each design in the study of gates that separate")
 	piecesDesign = flag.Int("piecesdesign", -1, "the one design of that study to run")
+	piecesFrom   = flag.Uint64("piecesfrom", 1, "number of the first data set of each design in that study; those from 1001 on chose the search's constants, and those from 1 on report")
 )
 
 // bestOfEM returns the highest log-likelihood of EM on all rows from so many random
@@ -187,9 +189,8 @@ func bestOfEM(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config, 
 }
 
 // TestSeparatingGates: on small tables of pieces whose boundaries end at others or
-// cross the default fit has converged, and is no more than one row at a boundary may be
-// worth, 0.5, below the best of five EM runs on all rows. What it misses by more than
-// 0.01, and how often, TestPiecesStudy says.
+// cross the default fit has converged, and is no more than 0.01 below the best of five EM
+// runs on all rows.
 func TestSeparatingGates(t *testing.T) {
 	for _, s := range []pieces{
 		{identity.Family, 3, 2, 400, 0.2, true},
@@ -201,7 +202,7 @@ func TestSeparatingGates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := bestOfEM(t, act, src, cfg, 5); m.Fit.LogLikelihood < want-0.5 || !m.Fit.Converged {
+		if want := bestOfEM(t, act, src, cfg, 5); m.Fit.LogLikelihood < want-0.01 || !m.Fit.Converged {
 			t.Errorf("%s: log-likelihood %.3f (%s), EM %.3f", s, m.Fit.LogLikelihood, m.Fit.Status, want)
 		}
 		for _, c := range m.Fit.Starts {
@@ -297,7 +298,7 @@ func TestPiecesStudy(t *testing.T) {
 		}
 		behind, ahead, worst, fit, em := 0, 0, 0.0, time.Duration(0), time.Duration(0)
 		for seed := range uint64(*piecesSeeds) {
-			act, src := activation(s.family, nil), s.draw(seed+1)
+			act, src := activation(s.family, nil), s.draw(*piecesFrom+seed)
 			cfg := Config{K: s.k, Seed: 1, Intercept: true}
 			began := time.Now()
 			m, err := Fit(t.Context(), act, src, cfg)
@@ -317,7 +318,7 @@ func TestPiecesStudy(t *testing.T) {
 			if gap < -0.01 {
 				behind++
 				missed++
-				t.Logf("%s, data set %d: %.3f, EM %.3f; status %s, %d starts", s, seed+1, m.Fit.LogLikelihood, want, m.Fit.Status, len(m.Fit.Starts))
+				t.Logf("%s, data set %d: %.3f, EM %.3f; status %s, %d starts", s, *piecesFrom+seed, m.Fit.LogLikelihood, want, m.Fit.Status, len(m.Fit.Starts))
 			}
 		}
 		n := time.Duration(*piecesSeeds)

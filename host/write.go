@@ -90,6 +90,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Status:        best.Run.Status.String(),
 		Iterations:    best.Run.Iterations,
 		Descent:       descentOf(out.descended, out.radius),
+		Survey:        surveyOf(out.survey),
 		Certificate:   CertificateOf(out.certificate),
 		Notes:         slices.Concat(p.Notes, e.Notes),
 	}
@@ -123,6 +124,14 @@ func CertificateOf(c *infer.Certificate) *fitted.Certificate {
 		out.Untested = append(out.Untested, fitted.UntestedExpert{Expert: u.Expert + 1, Rows: u.Rows, Coefficients: u.Coefficients})
 	}
 	return out
+}
+
+// surveyOf is how files state a survey; nil for nil.
+func surveyOf(s *search.Survey) *fitted.Survey {
+	if s == nil {
+		return nil
+	}
+	return &fitted.Survey{Starts: s.Starts, Kinds: s.Kinds, Moves: s.Moves, Optima: s.Optima, Met: s.Met, Singles: s.Singles, Unseen: s.Unseen()}
 }
 
 // descentOf is how files state a descent; nil for nil.

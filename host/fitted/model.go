@@ -175,6 +175,10 @@ type Fit struct {
 	Iterations    int     `json:"iterations"`
 	Starts        []Start `json:"starts"`
 
+	// Survey is what many short starts on all rows of a small table have seen; absent
+	// where there was none.
+	Survey *Survey `json:"survey,omitempty"`
+
 	// Where a range of k was fitted: every k, and the one that the eigenvalues of
 	// T̂2 suggest, absent where there is no such suggestion.
 	Selection []Candidate `json:"selection,omitempty"`
@@ -211,6 +215,18 @@ type Start struct {
 	// Loss is that of all rows where the method minimises another than the
 	// likelihood; absent elsewhere and where it is not finite.
 	Loss *float64 `json:"loss,omitempty"`
+}
+
+// Survey counts the optima at which starts ended that were run on all rows of a small
+// table. The best of them are among the starts of the fit.
+type Survey struct {
+	Starts  int      `json:"starts"`
+	Kinds   []string `json:"kinds"`    // of them
+	Moves   int      `json:"moves"`    // runs from the best optima with one expert moved
+	Optima  int      `json:"optima"`   // distinct ones, those apart that were given up as too low
+	Met     int      `json:"met"`      // starts that ended at the best of all runs
+	Singles int      `json:"met_once"` // optima at which one start ended
+	Unseen  float64  `json:"unseen"`   // estimated chance that another start ends at an optimum that none has met
 }
 
 // Separation is the hyperplane ⟨coefficients, x⟩ + intercept = 0, in the columns of the

@@ -69,6 +69,9 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	if len(m.Fit.Starts) > 0 {
 		writeTable(out, starts(m))
 	}
+	if s := m.Fit.Survey; s != nil {
+		fmt.Fprintln(out, survey(s))
+	}
 	if c := m.Fit.Certificate; c != nil && len(c.Tests) > 0 {
 		writeTable(out, tests(c))
 	}
@@ -251,6 +254,20 @@ func starts(m *fitted.Model) [][]string {
 		table[i+1] = slices.Insert(table[i+1], 2, loss)
 	}
 	return table
+}
+
+// survey says what many short starts have seen.
+func survey(s *fitted.Survey) string {
+	optima := "one optimum"
+	if s.Optima != 1 {
+		optima = fmt.Sprintf("%d optima", s.Optima)
+	}
+	unseen := "none of them only once"
+	if s.Unseen > 0 {
+		unseen = fmt.Sprintf("another start would see a new one with a probability of about %.2g", s.Unseen)
+	}
+	return fmt.Sprintf("Survey of all rows: %s of %s and %s saw %s, the best %s; %s.",
+		plural(s.Starts, "start"), plural(len(s.Kinds), "kind"), plural(s.Moves, "move"), optima, plural(s.Met, "time"), unseen)
 }
 
 // likelihood is that of a start, or why it has none.

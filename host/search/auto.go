@@ -2,10 +2,12 @@ package search
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 )
 
@@ -24,8 +26,9 @@ type Settings struct {
 // Found is what a search came to.
 type Found struct {
 	Best        *Candidate
-	All         []*Candidate       // as they were refined, best of the screening first
+	All         []*Candidate       // as they were refined, best of the screening first, those of the survey last
 	Estimate    *moment.Estimate   // nil where the tensors cannot give one
+	Survey      *Survey            // nil where none was made
 	Certificate *infer.Certificate // nil where there is none
 	Notes       []string           // for the user
 }
@@ -50,16 +53,39 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if err != nil {
 		return nil, err
 	}
+	if out.Survey, err = survey(ctx, p, e, s.Starts); err != nil {
+		return nil, err
+	}
+	t.Others = out.Survey.optima()
 	var none string // why there is no certificate
 	out.Best, out.All, err = Run(ctx, t, s.Resume, func(ctx context.Context, best *Candidate, all []*Candidate) (int, error) {
 		var err error
-		out.Certificate, none, err = Certify(ctx, p, best, all)
+		out.Certificate, none, err = Certify(ctx, p, best, all, out.Survey)
 		return wanted(out.Certificate), err
 	})
 	if none != "" {
 		out.Notes = append(out.Notes, none)
 	}
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	out.join(t.Others, SameOptimum(p.N()))
+	return out, nil
+}
+
+// join adds the optima of the survey to the candidates, and says which of all are the
+// best optimum: what the screening agrees on may be another.
+func (f *Found) join(others []*Candidate, tolerance float64) {
+	best := f.Best.Run.Value
+	if len(others) > 0 && !slices.ContainsFunc(f.All, func(c *Candidate) bool { return c.Agrees && c.Run.Value <= best+tolerance }) {
+		for _, c := range f.All {
+			c.Agrees = false
+		}
+	}
+	for _, c := range others {
+		c.Agrees = !c.Degenerate && c.Run.Status == optim.Converged && c.Run.Value <= best+tolerance
+	}
+	f.All = append(f.All, others...)
 }
 
 // newTask is the search: which starts, on which rows. The user's own and the

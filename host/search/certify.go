@@ -24,10 +24,10 @@ func wanted(c *infer.Certificate) int {
 // residuals are rounding, and say nothing.
 const exactNoise = 1e-6
 
-// Certify judges the optimum best, one of all. Where it cannot the certificate
-// is nil and the note says why.
-func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate) (c *infer.Certificate, note string, err error) {
-	evidence := evidenceOf(all)
+// Certify judges the optimum best, one of all or of a survey, if there was one. Where
+// it cannot the certificate is nil and the note says why.
+func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate, s *Survey) (c *infer.Certificate, note string, err error) {
+	evidence := evidenceOf(p, best, all, s)
 	for i := range best.Params.K {
 		if best.Params.SigmaOf(i) < exactNoise*p.RMS() {
 			c = infer.Judge(nil, evidence)
@@ -53,15 +53,39 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	return c, "", nil
 }
 
-// evidenceOf is what these starts are evidence of.
-func evidenceOf(all []*Candidate) infer.Evidence {
-	e := infer.Evidence{Agreeing: Count(all, func(c *Candidate) bool { return c.Agrees })}
+// evidenceOf is what these starts, and those of a survey, are evidence of for best.
+func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, s *Survey) infer.Evidence {
+	var e infer.Evidence
 	kinds := map[string]bool{}
 	for _, c := range all {
+		if c.Agrees {
+			e.Agreeing++
+		}
 		if !c.Degenerate && !c.Failed() {
 			e.Starts++
 			kinds[c.Kind] = true
 		}
+	}
+	if s == nil || len(s.Best) == 0 {
+		e.Kinds = len(kinds)
+		return e
+	}
+	// The best may be one that only the survey has found, or only the screening.
+	reaches := func(c *Candidate) bool {
+		if c.refined != nil {
+			c = c.refined
+		}
+		return !c.Degenerate && c.Run.Value <= best.Run.Value+SameOptimum(p.N())
+	}
+	if !slices.ContainsFunc(all, func(c *Candidate) bool { return c.Agrees && reaches(c) }) {
+		e.Agreeing = 0
+	}
+	if reaches(s.Best[0]) {
+		e.Agreeing += s.Met
+	}
+	e.Starts += s.Starts
+	for _, kind := range s.Kinds {
+		kinds[kind] = true
 	}
 	e.Kinds = len(kinds)
 	return e

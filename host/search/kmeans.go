@@ -20,13 +20,7 @@ func KMeans(p *problem.Problem, rows model.Rows) Start {
 		if err != nil {
 			return nil, err
 		}
-		label := kmeans(rng, standardised(data), p.Shape.K)
-		q := p.Shape.Blank(p.RMS() / 2)
-		for i := range q.K {
-			leastSquares(q, i, data, label)
-		}
-		p.Shape.MaskExperts(q.Regressors)
-		return q, nil
+		return linesOf(p, data, kmeans(rng, standardised(data), p.Shape.K)), nil
 	}}
 }
 

@@ -59,6 +59,13 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	if best, err = t.overlooked(ctx, all, best); err != nil {
 		return nil, err
 	}
+	for _, c := range t.Others {
+		refined := *c
+		c.refined = &refined
+		if compare(c.refined, best) < 0 {
+			best = c.refined
+		}
+	}
 	if err := t.thaw(ctx, best); err != nil {
 		return nil, err
 	}

@@ -55,13 +55,47 @@ func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error 
 	return nil
 }
 
+// hardWork bounds what it may cost to harden a gate by EM, as [surveyWork] counts.
+const hardWork = 400e6
+
+// anneal takes a candidate without a ridge to a maximum of the likelihood on all rows, or
+// to its supremum where the gate separates: there by EM alone, each step of which makes
+// the gate a little harder, a way of its own.
+func (t *Task) anneal(ctx context.Context, c *Candidate) error {
+	n := t.Problem.N()
+	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+	l.PenaliseGate(screenRidge)
+	if held, err := holds(ctx, l, l.Theta(c.Params)); err != nil {
+		return err
+	} else if !held {
+		return c.settle(ctx, l, n)
+	}
+	l.PenaliseGate(0)
+	l.ReuseCurvature()
+	most := min(5000, int(hardWork/float64(n*t.Problem.Shape.Parameters())))
+	run, err := goOn(c.Run, func([]float64) (*optim.Result, error) {
+		return optim.EM(ctx, l, l.Theta(c.Params), optim.Settings{Iterations: most, Tolerance: 1e-8})
+	})
+	if err != nil {
+		return err
+	}
+	c.Run, c.Params = run, l.Params(run.X)
+	if c.Groups, err = separated(ctx, l, c.Params); err != nil {
+		return err
+	}
+	if c.Groups == nil {
+		return c.settle(ctx, l, n)
+	}
+	return c.finish(ctx, l)
+}
+
 // thaws are the ridges with which a gate that separates is made soft again, one after
 // the other until none of them has led any higher.
 var thaws = []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7}
 
 // mostThawed is rows times parameters up to which gates are thawed: on more, rows on
 // the wrong side of a boundary are few of many.
-const mostThawed = 150_000
+const mostThawed = mostSurveyed
 
 // thaw looks for a better arrangement of the rows on the two sides of each boundary of
 // a candidate whose gate separates: it puts a ridge back, climbs, and lets it fall.

@@ -55,6 +55,8 @@ type Task struct {
 	First   []Start    // made once each, in this order
 	Cycle   []Start    // made in turn after that
 	Starts  int        // at most so many in all
+	// Others are maxima on all rows that were found otherwise and compete for the best.
+	Others []*Candidate
 	Follow
 }
 
@@ -94,7 +96,7 @@ func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Can
 			break
 		}
 	}
-	for _, c := range all {
+	for _, c := range slices.Concat(all, t.Others) {
 		if c.refined != nil {
 			*c = *c.refined
 		}

@@ -22,6 +22,13 @@ const (
 	KindRandom   = "random"   // random directions in ℝ^d
 	KindKMeans   = "kmeans"   // least squares lines of k-means clusters of (x, y)
 	KindOwn      = "own"      // the user's
+
+	// Kinds of a survey, see [Survey], beside random and kmeans.
+	KindPartition = "partition" // least squares lines of cells that random hyperplanes cut
+	KindResiduals = "residuals" // of k-means clusters of (x, residual)
+	KindTrimmed   = "trimmed"   // of the rows near random ones, the worst left out
+	KindRows      = "rows"      // of a handful of random rows each
+	KindMove      = "moves"     // an optimum, of which an expert has been moved
 )
 
 // Start is where candidates begin. Draw is given random numbers of the

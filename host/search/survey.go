@@ -1,0 +1,309 @@
+package search
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+const (
+	// mostSurveyed is rows times parameters up to which there is a survey.
+	mostSurveyed = 150_000
+	// surveyWork is what the survey of a table may cost: iterations of EM times rows
+	// times parameters, and iterationWork for each iteration. It is about half a second
+	// of one core.
+	surveyWork    = 120e6
+	iterationWork = 4096
+	// surveyWave runs are made before anyone looks at the result: a constant, so that
+	// the survey is the same at any number of threads.
+	surveyWave = 8
+	// leastSurveyed starts are made at least, and so many times the best optimum
+	// must have been met.
+	leastSurveyed, leastMet = 16, 3
+	// mostUnseen is the chance that another start ends at an optimum that none has
+	// met with which the starts end.
+	mostUnseen = 0.05
+	// startsShare is the share of the work that starts may take; the rest is for moves.
+	startsShare = 0.5
+	// movesPerExpert moves without a gain end the survey, for every expert; a wave of
+	// them where all starts that were not given up have met the same optimum.
+	movesPerExpert = 10
+	// mostElites optima of the survey are refined at most.
+	mostElites = 4
+	// surveyed is the gain of an EM step, per row, with which a run of the survey ends.
+	surveyed = 1e-5
+	// surveyStream is the first of the streams of random numbers that it draws from.
+	surveyStream = 1 << 33
+)
+
+// Survey is what was seen of the optima of a table that is small enough to look at
+// many: by starts of several kinds, each run by EM on all rows without a ridge, and by
+// moves from the best of them.
+type Survey struct {
+	Starts  int      // that led to a likelihood
+	Kinds   []string // of them
+	Moves   int
+	Optima  int // distinct ones where starts ended, those given up apart
+	Singles int // of them, met once
+	Met     int // starts at the best optimum that starts or moves have found
+
+	Best []*Candidate // distinct optima, refined, best first
+}
+
+// Unseen estimates the chance that another start ends at an optimum that none of the
+// starts has met: the share of starts at optima met once (Good 1953, after Turing).
+// Where only moves have met the best, it counts as another such start.
+func (s *Survey) Unseen() float64 {
+	singles := s.Singles
+	if s.Met == 0 {
+		singles++
+	}
+	return min(1, float64(singles)/float64(max(s.Starts, 1)))
+}
+
+// optima are those of a survey, none where there was none.
+func (s *Survey) optima() []*Candidate {
+	if s == nil {
+		return nil
+	}
+	return s.Best
+}
+
+// surveyor makes a survey.
+type surveyor struct {
+	problem *problem.Problem
+	rows    *table
+	kinds   []Start
+	most    float64      // work
+	work    float64      // done
+	runs    int          // made
+	pool    []*Candidate // where runs ended, best first; given up ones apart
+	Survey
+}
+
+// survey looks at many optima of a small table and refines the best of them; nil where
+// the table is not small or the work would buy no survey. starts is the budget of the
+// search, to which the work is proportional.
+func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
+	if p.Shape.K == 1 || p.N()*p.Shape.Parameters() > mostSurveyed || starts < waveSize {
+		return nil, nil
+	}
+	s := &surveyor{problem: p, most: surveyWork * float64(starts) / DefaultStarts}
+	if !s.likelihood(p.Shape.Blank(1)).Dense() {
+		return nil, nil
+	}
+	var err error
+	if s.rows, err = newTable(ctx, p.Rows); err != nil {
+		return nil, err
+	}
+	s.kinds = surveyStarts(p, e, s.rows)
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.move(ctx); err != nil {
+		return nil, err
+	}
+	s.count()
+	s.Best = s.elites()
+	return &s.Survey, s.refine(ctx)
+}
+
+// likelihood is that of all rows, with the shape of params.
+func (s *surveyor) likelihood(params *model.Params) *loss.Likelihood {
+	return loss.NewLikelihood(s.problem.Rows, s.problem.G, params, s.problem.Shape.Free(), 1)
+}
+
+// start makes starts of the kinds in turn until they find nothing new, or the work is
+// done.
+func (s *surveyor) start(ctx context.Context) error {
+	for s.work < startsShare*s.most && !(s.Starts >= leastSurveyed && s.Met >= leastMet && s.Unseen() <= mostUnseen) {
+		wave := make([]*Candidate, surveyWave)
+		for i := range wave {
+			kind := s.kinds[(s.runs+i)%len(s.kinds)]
+			wave[i] = &Candidate{Kind: kind.Kind, draw: kind.Draw}
+		}
+		if err := s.run(ctx, wave); err != nil {
+			return err
+		}
+		for _, c := range wave {
+			if !c.Failed() && !c.Degenerate {
+				s.Starts++
+				if !slices.Contains(s.Kinds, c.Kind) {
+					s.Kinds = append(s.Kinds, c.Kind)
+				}
+			}
+		}
+		s.count()
+	}
+	return nil
+}
+
+// move makes moves from the best that was found until they gain nothing, or the work is
+// done.
+func (s *surveyor) move(ctx context.Context) error {
+	patience := movesPerExpert * s.problem.Shape.K
+	if s.Optima == 1 && s.Met > 1 {
+		patience = surveyWave
+	}
+	for idle := 0; s.work < s.most && len(s.pool) > 0 && idle < patience; {
+		wave, best := make([]*Candidate, surveyWave), s.pool[0].Run.Value
+		from := s.distinct(mostElites)
+		for i := range wave {
+			wave[i] = &Candidate{Kind: KindMove, draw: s.fromOneOf(from)}
+		}
+		if err := s.run(ctx, wave); err != nil {
+			return err
+		}
+		s.Moves += len(wave)
+		idle += len(wave)
+		if s.pool[0].Run.Value < best-slack/float64(s.problem.N()) {
+			idle = 0
+		}
+	}
+	return nil
+}
+
+// run runs a wave, and puts those that were not given up to the pool.
+func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
+	best := math.Inf(1)
+	if len(s.pool) > 0 {
+		best = s.pool[0].Run.Value
+	}
+	stream := surveyStream + s.runs
+	err := Each(ctx, s.problem, wave, stream, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+		return s.begin(ctx, c, rng, best)
+	})
+	if err != nil {
+		return err
+	}
+	best = bestOf(wave, best)
+	err = Each(ctx, s.problem, wave, stream, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+		return s.complete(ctx, c, best)
+	})
+	if err != nil {
+		return err
+	}
+	s.runs += len(wave)
+	for _, c := range wave {
+		s.work += float64(c.Run.Iterations) * (float64(s.problem.N()*s.problem.Shape.Parameters()) + iterationWork)
+		if !c.Failed() && !c.Degenerate && c.Run.Status != optim.Stopped {
+			s.pool = append(s.pool, c)
+		}
+	}
+	slices.SortStableFunc(s.pool, compare)
+	return nil
+}
+
+// begin runs a candidate by EM until it crawls.
+func (s *surveyor) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
+	q, err := c.draw(ctx, rng)
+	if err != nil {
+		return err
+	}
+	return s.climb(ctx, c, q, crawls[0], best)
+}
+
+// complete runs a candidate on, unless it cannot catch up with the best.
+func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) error {
+	if c.Failed() || c.Run.Status != optim.Converged {
+		return nil
+	}
+	if c.Run.Value-best > 100*crawls[0] {
+		c.Run.Status = optim.Stopped
+		return nil
+	}
+	return s.climb(ctx, c, c.Params, surveyed, best)
+}
+
+// climb runs EM from q until a step gains less than this per row.
+func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gain, best float64) error {
+	l := s.likelihood(q)
+	l.ReuseCurvature()
+	run, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: gain, Stop: tooFarBehind(best)})
+	if err != nil {
+		return err
+	}
+	if c.Run != nil {
+		run.Iterations += c.Run.Iterations
+		run.Trace = slices.Concat(c.Run.Trace, run.Trace[1:])
+	}
+	c.Run, c.Params, c.Rows = run, l.Params(run.X), s.problem.N()
+	return c.markDegenerate(ctx, l)
+}
+
+// count counts the optima at which starts have ended.
+func (s *surveyor) count() {
+	s.Optima, s.Singles, s.Met = 0, 0, 0
+	tolerance := SameOptimum(s.problem.N())
+	for i := 0; i < len(s.pool); {
+		starts, at := 0, s.pool[i].Run.Value
+		best := i == 0
+		for ; i < len(s.pool) && s.pool[i].Run.Value <= at+tolerance; i++ {
+			if s.pool[i].Kind != KindMove {
+				starts++
+			}
+		}
+		if best {
+			s.Met = starts
+		}
+		if starts > 0 {
+			s.Optima++
+		}
+		if starts == 1 {
+			s.Singles++
+		}
+	}
+}
+
+// distinct returns the best so many distinct optima.
+func (s *surveyor) distinct(most int) (out []*Candidate) {
+	for _, c := range s.pool {
+		if len(out) == most {
+			break
+		}
+		if len(out) == 0 || c.Run.Value > out[len(out)-1].Run.Value+SameOptimum(s.problem.N()) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// elites are the distinct optima that may be the best when they have been refined.
+func (s *surveyor) elites() (out []*Candidate) {
+	for _, c := range s.distinct(mostElites) {
+		if c.Run.Value <= s.pool[0].Run.Value+contenderGap {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// refine takes the best optima to maxima of the likelihood, or as near to its supremum
+// as matters.
+func (s *surveyor) refine(ctx context.Context) error {
+	t := &Task{Problem: s.problem, Part: s.problem.Rows}
+	err := Each(ctx, s.problem, s.Best, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+		return t.anneal(ctx, c)
+	})
+	if err != nil || len(s.Best) == 0 {
+		return err
+	}
+	slices.SortStableFunc(s.Best, compare)
+	if released := *s.Best[0]; released.Groups != nil {
+		released.Groups = nil
+		if err := t.release(ctx, &released, s.problem.Shape.Free()); err != nil {
+			return err
+		}
+		if compare(&released, s.Best[0]) < 0 {
+			s.Best[0] = &released
+		}
+	}
+	return nil
+}
