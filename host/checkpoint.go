@@ -32,12 +32,13 @@ const CheckpointFormat = "moe-checkpoint/v2"
 // bit. It belongs to one data set, one request and one version of the program.
 // In JSON it carries a checksum: one that was edited is a [*CheckpointError].
 type Checkpoint struct {
-	Settings  map[string]string `json:"settings"` // the request, and the program
-	Data      string            `json:"data"`     // SHA-256 of the numbers as fitted
-	Values    *claims.Values    `json:"values"`   // of the activation
-	K         int               `json:"k"`        // being fitted
-	Best      *model.Params     `json:"best"`     // of the starts so far, in the user's units
-	Chosen    *chosen           `json:"chosen"`   // of a range of k, the fits that are done
+	Settings  map[string]string `json:"settings"`         // the request, and the program
+	Data      string            `json:"data"`             // SHA-256 of the numbers as fitted
+	Values    *claims.Values    `json:"values"`           // of the activation; of the first, where there are several
+	Others    []*claims.Values  `json:"others,omitempty"` // of the others
+	K         int               `json:"k"`                // being fitted
+	Best      *model.Params     `json:"best"`             // of the starts so far, in the user's units
+	Chosen    *chosen           `json:"chosen"`           // of a range of k, the fits that are done
 	Screening screening         `json:"race"`
 }
 
@@ -160,14 +161,21 @@ func damaged(what string) error { return &CheckpointError{"the checkpoint is dam
 // range of k has come where there is one.
 type request struct {
 	Config
-	chosen chosen         // From is 0 where there is no range
-	values *claims.Values // of the activation, taken before the search: a checkpoint is written when it may be gone
+	chosen chosen           // From is 0 where there is no range
+	values []*claims.Values // of the activations, taken before the search: a checkpoint is written when they may be gone
 }
 
 // requested is a request for a fit of p.
 func (c Config) requested(ctx context.Context, p *problem.Problem) (request, error) {
-	values, err := claims.ValuesOf(ctx, p.Activation)
-	return request{Config: c, values: values}, err
+	r := request{Config: c}
+	for _, g := range p.Activations() {
+		values, err := claims.ValuesOf(ctx, g)
+		if err != nil {
+			return r, err
+		}
+		r.values = append(r.values, values)
+	}
+	return r, nil
 }
 
 // started is the run of c, of one number of experts, for a request: with the
@@ -225,7 +233,7 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Settings: settings, Data: data, Values: r.values, K: p.Shape.K, Screening: screening{Least: s.Least, Done: s.Done}}
+	c := &Checkpoint{Settings: settings, Data: data, Values: r.values[0], Others: r.values[1:], K: p.Shape.K, Screening: screening{Least: s.Least, Done: s.Done}}
 	if r.chosen.From > 0 {
 		c.Chosen = &r.chosen
 	}
@@ -312,14 +320,20 @@ func (r request) admit(ctx context.Context, c *Checkpoint, p *problem.Problem) e
 	if c.Data != data {
 		return &CheckpointError{"the checkpoint is of other data; start anew without it"}
 	}
-	if c.Values == nil || c.Values.Validate() != nil {
-		return damaged("it has no values of its activation")
+	values := append([]*claims.Values{c.Values}, c.Others...)
+	for i, g := range p.Activations() {
+		if i >= len(values) || values[i] == nil || values[i].Validate() != nil {
+			return damaged("it has no values of its activation")
+		}
+		err = values[i].Compare(ctx, g)
+		if differ := (*claims.DifferenceError)(nil); errors.As(err, &differ) {
+			return &CheckpointError{fmt.Sprintf("the checkpoint is of another fit: its activation %s is another function than the one of that name here: %v; start anew without it", g.Info().Name, differ)}
+		}
+		if err != nil {
+			return err
+		}
 	}
-	err = c.Values.Compare(ctx, p.Activation)
-	if differ := (*claims.DifferenceError)(nil); errors.As(err, &differ) {
-		return &CheckpointError{fmt.Sprintf("the checkpoint is of another fit: its activation %s is another function than the one of that name here: %v; start anew without it", p.Activation.Info().Name, differ)}
-	}
-	return err
+	return nil
 }
 
 // settings are what the outcome depends on besides the data.
@@ -330,12 +344,22 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 		k = fmt.Sprintf("%d:%d", r.chosen.From, r.chosen.To)
 	}
 	out := map[string]string{"k": k, "program": program()}
+	var names []fitted.Activation
+	for _, g := range c.activations(p.Activation) {
+		names = append(names, fitted.ActivationOf(g.Info()))
+	}
 	values := map[string]any{
-		"activation": fitted.ActivationOf(p.Activation.Info()), "method": c.Method.Name(), "transform": c.Transform,
+		"activation": names[0], "method": c.Method.Name(), "transform": c.Transform,
 		"seed": c.Seed, "intercept": []bool{p.Shape.Intercept, p.Shape.GateIntercept}, "gate": c.Gate.Name(), "noise": c.Noise.Name(), "sigma": p.Shape.Sigma,
 		"robust": c.Robust, "approximate": c.Approximate,
 		"features": p.Schema.Features, "target": p.Schema.Target, "weights": p.Schema.Weights,
 		"expert features": c.ExpertFeatures, "design": c.Design, "start": c.Start, "truth": c.Truth,
+	}
+	if p.Shape.Tree.Depth() > 1 {
+		values["hierarchy"] = p.Shape.Tree.String()
+	}
+	if len(names) > 1 {
+		values["leaves"] = names
 	}
 	if g, ok := c.Gate.(Softmax); ok {
 		values["gate features"] = g.Features

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/claims"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // Config says how to fit. Only K must be set.
@@ -23,6 +24,12 @@ type Config struct {
 	Gate           Gate     // nil is [Softmax]
 	Noise          Noise    // nil is [Shared]
 	ExpertFeatures []string // that the experts see; nil: all
+
+	// Hierarchy is the shape of a tree of gates over the experts; the zero value is one
+	// gate. Leaves are the experts' own activations, from left to right; nil where all
+	// have the one that is fitted. Methods auto and em take them.
+	Hierarchy model.Hierarchy
+	Leaves    []sdk.Activation
 
 	// Transform says of what transforms of y the moment tensors are made; "" leaves
 	// it to the predicted errors, see [moment.Transform].
@@ -153,7 +160,23 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTransform(), c.Method.check(c))
+	return c, firstError(c.checkTree(), c.checkTransform(), c.Method.check(c))
+}
+
+// checkTree refuses a tree, or leaves, for a method that fits one gate over experts of
+// one activation.
+func (c Config) checkTree() error {
+	switch c.Method.(type) {
+	case Auto, EM:
+		return nil
+	}
+	if c.Hierarchy.Depth() > 1 {
+		return c.noEffect("hierarchy", "auto, em")
+	}
+	if c.Leaves != nil {
+		return c.noEffect("leaves", "auto, em")
+	}
+	return nil
 }
 
 func (c Config) checkTransform() error {
@@ -177,11 +200,19 @@ func (c Config) want() moment.Want {
 	return moment.Want{Transform: c.Transform, Order: c.Method.order()}
 }
 
+// activations are those of the experts: act of all, or the leaves'.
+func (c Config) activations(act sdk.Activation) []sdk.Activation {
+	if c.Leaves != nil {
+		return c.Leaves
+	}
+	return []sdk.Activation{act}
+}
+
 // request is what the data are loaded for.
 func (c Config) request() problem.Request {
 	return problem.Request{
 		K: c.K, Intercept: c.Intercept, ExpertOnly: c.ExpertOnly, GateOnly: c.GateOnly, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
-		Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
+		Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
 		Loaded: func() { c.show(StageMoments, 0, 2) },
 	}
 }

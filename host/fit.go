@@ -34,7 +34,8 @@ import (
 //	→ L_log → gating → joint likelihood
 //
 // The result is the same at any number of threads. A fit that did not converge
-// is returned with Fit.Converged false, not as an error. Errors: [*RequestError]
+// is returned with Fit.Converged false, not as an error. Where the experts have
+// activations of their own, cfg.Leaves, act is nil. Errors: [*RequestError]
 // where the request does not fit the data or the activation, [*ClaimError] where g′
 // is not the derivative of g, those of src, of act and of ctx. It panics if act or
 // src is nil.
@@ -63,8 +64,8 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 
 // load reads the data of a configuration, which comes back complete.
 func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (Config, *problem.Problem, error) {
-	if act == nil {
-		panic("host: no activation")
+	if (act == nil) != (cfg.Leaves != nil) {
+		panic("host: no activation, or one beside leaves")
 	}
 	if src == nil {
 		panic("host: no data")
@@ -73,9 +74,11 @@ func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Confi
 	if err != nil {
 		return cfg, nil, err
 	}
-	named := fitted.ActivationOf(act.Info())
-	if err := named.Check(); err != nil {
-		return cfg, nil, refuse("the model could not be written: %v", err)
+	for _, g := range cfg.activations(act) {
+		named := fitted.ActivationOf(g.Info())
+		if err := named.Check(); err != nil {
+			return cfg, nil, refuse("the model could not be written: %v", err)
+		}
 	}
 	if err := cfg.Method.admit(src.Schema()); err != nil {
 		return cfg, nil, err
@@ -95,5 +98,10 @@ func fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, r run) (*f
 	if err != nil {
 		return nil, err
 	}
-	return m, claims.Recheck(ctx, p.Activation)
+	for _, g := range p.Activations() {
+		if err := claims.Recheck(ctx, g); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }

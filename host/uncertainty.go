@@ -43,7 +43,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	}
 	l := loss.NewLikelihood(p.Given, p.G, q, free, p.Threads)
 	groups := search.Regroup(out.best.Groups, order)
-	c, err := infer.EstimateGiven(ctx, l, q, kind, p.Activation.Info().Kinks, func(q loss.Parameter) bool {
+	c, err := infer.EstimateGiven(ctx, l, q, kind, p.Kinks(), func(q loss.Parameter) bool {
 		// The last of a group goes to infinity; the others stay where they are beside it.
 		return infinite(groups, q) && groups[q.Index] == q.Index
 	})

@@ -26,7 +26,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if err != nil {
 		return nil, err
 	}
-	activation, err := fitted.Describe(ctx, p.Activation)
+	activation, leaves, err := described(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +34,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		Format:      fitted.DesignFormat(cfg.Design),
 		Design:      cfg.Design,
 		Activation:  activation,
+		Leaves:      leaves,
 		Features:    p.Schema.Features,
 		Target:      p.Schema.Target,
 		Proportions: permuted(proportions, order),
@@ -41,6 +42,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		Approximation: p.G.Native,
 	}
 	m.SetParams(p.Units.OutOf(best.Params).Relabel(order))
+	if m.Hierarchy != "" || m.Leaves != nil {
+		m.Format = fitted.FormatV2
+	}
 	m.Fit = summary(p, e, out, cfg)
 	if p.Shape.Sigma == 0 && l.AtFloor(best.Params) {
 		m.Fit.Notes = append(m.Fit.Notes, "sigma stands at its floor, 1e-8 of the target's root mean square: the experts fit their rows to the last digits, and the likelihood of such data has no maximum")
@@ -64,13 +68,30 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		return nil, err
 	}
 	if cfg.Truth != nil {
-		r, err := fitted.Compare(m.Params(), cfg.Truth)
+		r, err := fitted.Compare(m.Params(), cfg.Truth, m.Leaves...)
 		if err != nil {
 			return nil, refuse("%v", err)
 		}
 		m.Truth = &r
 	}
 	return m, nil
+}
+
+// described is how files name the activation of all experts, [fitted.Mixed] where they
+// have their own, and those.
+func described(ctx context.Context, p *problem.Problem) (act fitted.Activation, leaves []fitted.Activation, err error) {
+	if p.Leaves == nil {
+		act, err = fitted.Describe(ctx, p.Activation)
+		return act, nil, err
+	}
+	for _, g := range p.Leaves {
+		leaf, err := fitted.Describe(ctx, g)
+		if err != nil {
+			return act, nil, err
+		}
+		leaves = append(leaves, leaf)
+	}
+	return fitted.Activation{Name: fitted.Mixed, Params: map[string]float64{}}, leaves, nil
 }
 
 // summary says how the parameters were found.

@@ -35,6 +35,7 @@ type fitFlags struct {
 	terms      terms.Request
 	references []string
 	activation activationFlags
+	tree       treeFlags
 	config     host.Config
 	method     methodFlags
 	gate       string
@@ -107,6 +108,12 @@ better; and whether the model describes the data. It is evidence, not proof: a
 better optimum can exist where both verdicts pass. An optimum in doubt is given
 more starts, up to --starts.
 
+With --hierarchy SHAPE the experts are the leaves of a tree of gates: 2x2 is a gate over
+two gates over two experts each, 2x(1,2) one whose first branch is an expert. With
+--leaves they have activations of their own, from left to right. A tree is fitted by
+method auto, whose starts are then the best of a search under one gate and others,
+arranged in the tree, or by method em.
+
 With --k FROM:TO every number of experts in the range is fitted and compared by
 log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),
 less being better; the model of the least BIC is written.
@@ -123,6 +130,8 @@ says so.`,
   moe fit data.csv --activation identity --k 2 --method l4 --batch 512 --lambda 20 --radius 5
   moe fit trial.csv --target dose --drop id,site --activation sigmoid --k 3 -o model.json
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --activation identity --k 2 -o model.json
+  moe fit data.csv --hierarchy 2x2 --leaves relu -o tree.json
+  moe fit states.csv --hierarchy '2x(1,2)' --leaves identity,tanh,tanh -o unit.json
   zcat trial.csv.gz | moe fit - --missing drop --activation identity --k 2 --intercept`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -146,6 +155,7 @@ says so.`,
 // registerModel adds the flags that say what is fitted, and how.
 func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	f.activation.register(cmd)
+	f.tree.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.k, "k", "", "number of experts, or a range such as 1:6 (required)")
 	flags.StringVar(&f.selection.Target, "target", "", "the target's column `NAME` (default the last column)")
@@ -175,11 +185,11 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	ctx := cmd.Context()
-	plugin, err := f.activation.open(ctx)
+	experts, err := f.tree.open(ctx, &f.activation)
 	if err != nil {
 		return err
 	}
-	defer plugin.Close()
+	defer experts.Close()
 	if f.input, err = openInput(ctx, cmd, f.data); err != nil {
 		return err
 	}
@@ -190,10 +200,10 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	}
 	src := table.Source
 	f.config = f.config.For(table)
-	if err := f.readTruth(src.Schema().Features, fitted.ActivationOf(plugin.Activation.Info())); err != nil {
+	if err := f.readTruth(src.Schema().Features, experts); err != nil {
 		return err
 	}
-	if err := f.readStart(cmd, src.Schema().Features, plugin); err != nil {
+	if err := f.readStart(cmd, src.Schema().Features, experts); err != nil {
 		return err
 	}
 	keeper := newKeeper(f.out)
@@ -203,8 +213,11 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	f.config.Checkpoint = keeper.offer
 	bar := newBar(cmd)
 	f.config.Progress = bar.show
-	f.config.Approximate = plugin.Source() != catalog.SourceBuiltin && !f.exact
-	m, err := f.fit(ctx, plugin.Activation, src)
+	f.config.Approximate = experts.one != nil && experts.one.Source() != catalog.SourceBuiltin && !f.exact
+	var act sdk.Activation
+	act, f.config.Leaves = experts.activation()
+	f.config.Hierarchy = f.tree.shape
+	m, err := f.fit(ctx, act, src)
 	bar.done()
 	if err != nil {
 		return keeper.keep(ctx, err)
@@ -219,7 +232,7 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 		keeper.drop()
 	}
 	if f.report != "" {
-		if err := writeReport(cmd, f.report, m, plugin.Activation, src); err != nil {
+		if err := writeReport(cmd, f.report, m, experts.evaluator(), src); err != nil {
 			return err
 		}
 	}
@@ -247,7 +260,7 @@ func (f *fitFlags) doubts(c *fitted.Certificate) bool {
 // check looks at the flags and at whether the output can be created, before
 // anything is started.
 func (f *fitFlags) check(cmd *cobra.Command) error {
-	if err := f.parseK(); err != nil {
+	if err := f.parseK(cmd); err != nil {
 		return err
 	}
 	if err := f.parseTerms(cmd); err != nil {
@@ -366,7 +379,10 @@ func (f *fitFlags) parseTerms(cmd *cobra.Command) (err error) {
 }
 
 // parseK reads --k, a number or a range FROM:TO.
-func (f *fitFlags) parseK() error {
+func (f *fitFlags) parseK(cmd *cobra.Command) error {
+	if !cmd.Flags().Changed("k") {
+		return f.parseTree(cmd)
+	}
 	from, to, isRange := strings.Cut(f.k, ":")
 	var err error
 	if f.config.K, err = strconv.Atoi(from); err == nil && isRange {
@@ -379,8 +395,19 @@ func (f *fitFlags) parseK() error {
 		return usagef("--k %s: want at least 1", f.k)
 	case isRange && f.to < f.config.K:
 		return usagef("--k %s: want the smaller number first", f.k)
+	case isRange && (cmd.Flags().Changed("hierarchy") || strings.Contains(f.tree.leaves, ",")):
+		return usagef("--k %s: a hierarchy, and leaves of their own, have one number of experts", f.k)
 	}
-	return nil
+	return f.parseTree(cmd)
+}
+
+// parseTree reads --hierarchy and --leaves.
+func (f *fitFlags) parseTree(cmd *cobra.Command) (err error) {
+	f.config.K, err = f.tree.parse(cmd, f.config.K, &f.activation)
+	if f.k == "" {
+		f.k = strconv.Itoa(f.config.K)
+	}
+	return err
 }
 
 // open opens the data and makes the features of experts and gate.
@@ -392,19 +419,33 @@ func (f *fitFlags) open(ctx context.Context) (*terms.Table, error) {
 
 // readTruth reads the parameters of --truth, of the activation that is fitted.
 // Those of a model are matched to the data's columns by name.
-func (f *fitFlags) readTruth(features []string, act fitted.Activation) error {
+func (f *fitFlags) readTruth(features []string, e *experts) error {
 	if f.truth == "" {
 		return nil
 	}
-	truth, err := readTruth(f.truth, features, act, nil)
+	act, leaves := e.named()
+	truth, err := readTruth(f.truth, features, act, leaves)
 	if err != nil {
 		return err
 	}
 	if !f.covers(truth.K) {
 		return &dataset.Error{File: f.truth, Msg: fmt.Sprintf("k = %d, the fit has k = %s", truth.K, f.k)}
 	}
+	if err := f.sameTree(f.truth, truth); err != nil {
+		return err
+	}
 	f.config.Truth = truth
 	return nil
+}
+
+// sameTree refuses parameters of another tree than that of the fit.
+func (f *fitFlags) sameTree(path string, p *model.Params) error {
+	if p.Tree.Equal(f.tree.shape) {
+		return nil
+	}
+	of := p.Clone()
+	of.Tree = f.tree.shape
+	return &dataset.Error{File: path, Msg: fmt.Sprintf("its experts are the tree %s, those of the fit %s", p.Hierarchy(), of.Hierarchy())}
 }
 
 // readTruth reads parameters to compare with those of a model of this activation.
@@ -425,11 +466,10 @@ func (f *fitFlags) covers(k int) bool { return k >= f.config.K && k <= max(f.to,
 // readStart reads the parameters of --start. Those of a model are matched to the
 // data's columns by name. A start may be of an activation of another name, but not
 // of another function under this one.
-func (f *fitFlags) readStart(cmd *cobra.Command, features []string, plugin *catalog.Plugin) error {
+func (f *fitFlags) readStart(cmd *cobra.Command, features []string, e *experts) error {
 	if f.start == "" {
 		return nil
 	}
-	act := fitted.ActivationOf(plugin.Activation.Info())
 	start, err := fitted.ReadReference(f.start, features)
 	if err != nil {
 		return err
@@ -437,13 +477,14 @@ func (f *fitFlags) readStart(cmd *cobra.Command, features []string, plugin *cata
 	if !f.covers(start.Params.K) {
 		return &dataset.Error{File: f.start, Msg: fmt.Sprintf("k = %d, the fit has k = %s", start.Params.K, f.k)}
 	}
-	if !start.Activation.Same(act) {
-		remark(cmd, "moe: %s is of activation %s, the fit of %s", f.start, start.Activation.String(), act.String())
-	} else {
-		if err := start.Activation.Verify(cmd.Context(), f.start, plugin.Activation); err != nil {
-			return err
-		}
-		remarkUnverified(cmd, f.start, start.Activation, plugin)
+	if err := f.sameTree(f.start, start.Params); err != nil {
+		return err
+	}
+	act, leaves := e.named()
+	if !start.Same(act, leaves) {
+		remark(cmd, "moe: %s is of activation %s, the fit of %s", f.start, report.Activations(start.Activation, start.Leaves), report.Activations(act, leaves))
+	} else if err := e.verify(cmd, f.start, start); err != nil {
+		return err
 	}
 	f.config.Start = start.Params
 	return nil

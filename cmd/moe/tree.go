@@ -206,3 +206,35 @@ func (e *experts) activation() (act sdk.Activation, own []sdk.Activation) {
 	}
 	return nil, own
 }
+
+// evaluator evaluates the activation of all experts, or the leaves'.
+func (e *experts) evaluator() model.Activation {
+	if e.one != nil {
+		return e.one.Activation
+	}
+	var out model.PerExpert
+	for _, p := range e.leaves {
+		out = append(out, p.Activation)
+	}
+	return out
+}
+
+// verify compares the activations with the values of them in a file.
+func (e *experts) verify(cmd *cobra.Command, path string, r *fitted.Reference) error {
+	check := func(named fitted.Activation, p *catalog.Plugin) error {
+		if err := named.Verify(cmd.Context(), path, p.Activation); err != nil {
+			return err
+		}
+		remarkUnverified(cmd, path, named, p)
+		return nil
+	}
+	if e.one != nil {
+		return check(r.Activation, e.one)
+	}
+	for i, p := range e.leaves {
+		if err := check(r.Leaves[i], p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

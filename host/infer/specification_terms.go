@@ -94,6 +94,7 @@ type termRows struct {
 	xBump                 []float64 // h of the features, by group
 	xSoft                 []float64 // another h of the features
 	xPairs                []float64 // its products, by group
+	logits                []float64 // the gate's predictors, under a tree
 	ones, score, one, two []float64
 	out, weighted         [][]float64
 }
@@ -104,7 +105,7 @@ func (m *terms) newRows() *termRows {
 	w := &termRows{
 		Posterior: mixture.NewPosterior(mixture.Mixture{}, m.p.K),
 		z:         kn(), g: kn(), dg: kn(), res: kn(),
-		zBump: kn(), zBend: kn(), lBump: kn(), lBend: kn(),
+		zBump: kn(), zBend: kn(), lBump: kn(), lBend: kn(), logits: kn(),
 		xBump: make([]float64, m.groups*n), xSoft: make([]float64, m.p.D*n), xPairs: make([]float64, m.pairs*n),
 		y: make([]float64, n), ones: make([]float64, n),
 		score: make([]float64, n), one: make([]float64, n), two: make([]float64, n),
@@ -141,9 +142,14 @@ func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
 	if err := m.act.Deriv(ctx, w.dg[:kn], w.z[:kn]); err != nil {
 		return err
 	}
+	logits := w.Scores
+	if m.p.Tree.Depth() > 1 {
+		logits = w.logits
+		m.p.GateLogits(logits, b)
+	}
 	for i := range m.p.K {
 		for t := i * n; t < (i+1)*n; t++ {
-			u, v := w.z[t]/m.zRMS[i], w.Scores[t]/m.lRMS[i]
+			u, v := w.z[t]/m.zRMS[i], logits[t]/m.lRMS[i]
 			w.zBump[t], w.zBend[t] = bump(u), bend(u)
 			w.lBump[t], w.lBend[t] = bump(v), bend(v)
 		}

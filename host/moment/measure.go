@@ -36,7 +36,13 @@ type Evidence struct {
 // Measure takes the transforms of the activation at the noise level that the
 // target's second moment implies, or those of minimum variance, and the subspace of
 // the regressors from T̂2.
+//
+// Where experts have activations of their own there is no transform for them all: the
+// evidence is the target's rms, as noise level and norm.
 func Measure(ctx context.Context, p *problem.Problem, w Want) (*Evidence, error) {
+	if p.Leaves != nil {
+		return &Evidence{Sigma: p.RMS(), Norm: p.RMS(), want: w}, nil
+	}
 	sigma, z := sigmaFromNorms(p.Second, p.Moments)
 	if p.Shape.Sigma > 0 {
 		sigma = p.Shape.Sigma
@@ -101,6 +107,9 @@ func (e *Evidence) Unidentified(p *problem.Problem) string {
 // obstacle says which assumption of the moment estimate fails so badly that
 // there is none; "" where none does.
 func (e *Evidence) obstacle(p *problem.Problem) string {
+	if p.Leaves != nil {
+		return "the experts have activations of their own"
+	}
 	if why := e.Unidentified(p); why != "" {
 		return why
 	}

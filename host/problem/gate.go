@@ -69,6 +69,12 @@ func (r Request) Check() error {
 	if r.K < 1 {
 		return refuse("k = %d, want at least 1", r.K)
 	}
+	if n := len(r.Leaves); n > 0 && n != r.K {
+		return refuse("%d activations for k = %d experts", n, r.K)
+	}
+	if n := r.Tree.Leaves(); len(r.Tree.Branches) > 0 && n != r.K {
+		return refuse("k = %d, the tree %s has %d leaves", r.K, r.Tree, n)
+	}
 	if r.Threads < 0 {
 		return refuse("threads = %d, want at least 1", r.Threads)
 	}

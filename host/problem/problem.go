@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -27,8 +28,11 @@ type Request struct {
 	Gate           Gate     // nil is [Softmax]
 	Noise          Noise    // nil is [Shared]
 	ExpertFeatures []string // that the experts see; nil: all
-	Seed           uint64   // of everything random
-	Threads        int      // 0: one per processor; nothing depends on it
+
+	Tree    model.Hierarchy  // of the gates; the zero value is one gate
+	Leaves  []sdk.Activation // the experts' own; nil: all have one
+	Seed    uint64           // of everything random
+	Threads int              // 0: one per processor; nothing depends on it
 	// Approximate puts a native approximation in the place of the activation in
 	// all that iterates (see package native).
 	Approximate bool
@@ -39,9 +43,10 @@ type Request struct {
 // Problem is a data set to which a mixture is to be fitted.
 type Problem struct {
 	Schema     dataset.Schema
-	Activation sdk.Activation // as it was given
-	Moments    sdk.Moments    // of it
-	G          Evaluator      // what the iterations evaluate
+	Activation sdk.Activation   // as it was given; nil where experts have their own
+	Leaves     []sdk.Activation // the experts' own; nil where all have Activation
+	Moments    sdk.Moments      // of Activation
+	G          Evaluator        // what the iterations evaluate
 
 	Rows    model.Rows // in the units of the fit, with weights near 1
 	Given   model.Rows // the same with the weights as they were given
@@ -69,7 +74,7 @@ func refuse(format string, args ...any) error { return &RequestError{fmt.Sprintf
 // activation whose g′ is not the derivative of its g is refused before anything is
 // read. Errors: [*RequestError], [*claims.Error], those of src, of act and of ctx.
 func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request) (*Problem, error) {
-	p := &Problem{Schema: src.Schema(), Activation: act, Seed: r.Seed, Threads: r.Threads}
+	p := &Problem{Schema: src.Schema(), Activation: act, Leaves: r.Leaves, Seed: r.Seed, Threads: r.Threads}
 	p.Notes = slices.Clone(p.Schema.Notes)
 	var err error
 	if p.Shape, err = r.shape(p.Schema.Features); err != nil {
@@ -78,8 +83,10 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	if p.Schema.Target == "" {
 		return nil, refuse("the data have no target column")
 	}
-	if p.Moments, err = MomentsOf(ctx, act); err != nil {
-		return nil, err
+	for _, g := range p.Activations() {
+		if p.Moments, err = MomentsOf(ctx, g); err != nil {
+			return nil, err
+		}
 	}
 	data, err := dataset.Load(ctx, src)
 	if err != nil {
@@ -97,8 +104,57 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	if err := p.measure(ctx, data); err != nil {
 		return nil, err
 	}
-	p.G, err = EvaluatorOf(ctx, act, r.Approximate)
-	return p, err
+	if p.Leaves == nil {
+		p.G, err = EvaluatorOf(ctx, act, r.Approximate)
+		return p, err
+	}
+	leaves := make(model.PerExpert, len(p.Leaves))
+	for i, g := range p.Leaves {
+		leaves[i] = g
+	}
+	p.G, p.Moments = Evaluator{Activation: leaves}, sdk.Moments{}
+	return p, nil
+}
+
+// Activations lists those of the experts: one of all, or their own, each once.
+func (p *Problem) Activations() []sdk.Activation {
+	if p.Leaves == nil {
+		return []sdk.Activation{p.Activation}
+	}
+	var out []sdk.Activation
+	for i, kind := range kinds(p.Leaves) {
+		if kind == i {
+			out = append(out, p.Leaves[i])
+		}
+	}
+	return out
+}
+
+// Kinks are those of all activations, ascending.
+func (p *Problem) Kinks() (all []float64) {
+	for _, g := range p.Activations() {
+		all = append(all, g.Info().Kinks...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (r Request) kinds() []int { return kinds(r.Leaves) }
+
+// kinds numbers activations, the same number for the same: that of its first.
+func kinds(leaves []sdk.Activation) (out []int) {
+	for i, g := range leaves {
+		info := g.Info()
+		at := slices.IndexFunc(leaves[:i], func(o sdk.Activation) bool {
+			other := o.Info()
+			return other.Name == info.Name && maps.Equal(other.Params, info.Params)
+		})
+		if at < 0 {
+			at = i
+		}
+		out = append(out, at)
+	}
+	return out
 }
 
 // MomentsOf returns the moments of an activation that can be fitted: one that is
@@ -176,6 +232,13 @@ func (p *Problem) measure(ctx context.Context, data *model.Data) error {
 func (p *Problem) With(k int) *Problem {
 	q := *p
 	q.Shape.K = k
+	return &q
+}
+
+// Flat returns the same data with one gate over the same experts.
+func (p *Problem) Flat() *Problem {
+	q := *p
+	q.Shape = p.Shape.Flat()
 	return &q
 }
 

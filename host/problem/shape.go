@@ -19,6 +19,9 @@ type Shape struct {
 	ConstantGate  bool    // the gate is its intercepts
 	PerExpert     bool    // a noise level for every expert
 	Sigma         float64 // the noise level where it is known; 0: estimated
+
+	Tree  model.Hierarchy // of the gates; the zero value is one gate
+	Kinds []int           // of the experts, those with the same activation the same; nil: all have one
 }
 
 // shape finds the features that the request names.
@@ -27,6 +30,10 @@ func (r Request) shape(features []string) (Shape, error) {
 	if r.Noise != nil {
 		s.PerExpert, s.Sigma = r.Noise.level()
 	}
+	if r.Tree.Depth() > 1 {
+		s.Tree = r.Tree
+	}
+	s.Kinds = r.kinds()
 	var err error
 	if s.Experts, err = columns(features, r.ExpertFeatures, "an expert"); err != nil {
 		return s, err
@@ -62,9 +69,16 @@ func (s Shape) takesMeans() bool {
 	return (s.Intercept || none(s.Experts)) && (s.GateIntercept || none(s.Gate))
 }
 
+// Flat returns the shape with one gate over the same experts.
+func (s Shape) Flat() Shape {
+	s.Tree = model.Hierarchy{}
+	return s
+}
+
 // Blank returns zero parameters of this shape with noise level sigma.
 func (s Shape) Blank(sigma float64) *model.Params {
 	p := model.NewParams(s.K, s.D)
+	p.Tree = s.Tree
 	if s.Intercept {
 		p.RegressorIntercepts = make([]float64, p.K)
 	}

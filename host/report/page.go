@@ -41,7 +41,7 @@ type table struct {
 // network, no scripts.
 func Page(w io.Writer, m *fitted.Model, d *Diagnosis, settings []Setting) error {
 	return pageTemplate.Execute(w, map[string]any{
-		"Title":    fmt.Sprintf("%s, %s", plural(m.K, m.Activation.String()+" expert"), plural(m.Fit.N, "row")),
+		"Title":    fmt.Sprintf("%s, %s", howMany(m), plural(m.Fit.N, "row")),
 		"Answer":   answer(m),
 		"Good":     m.Fit.Converged,
 		"Badges":   badges(m.Fit.Certificate),
@@ -67,6 +67,9 @@ func legend(m *fitted.Model) (out []map[string]string) {
 
 func sections(m *fitted.Model, d *Diagnosis) []section {
 	out := []section{dataSection(m, d)}
+	if tree, ok := treeSection(m); ok {
+		out = append(out, tree)
+	}
 	if d.Index != nil {
 		out = append(out, indexSection(m, d))
 	}
@@ -315,10 +318,18 @@ func startSection(m *fitted.Model) section {
 	return s
 }
 
+// coefficientReading says what the coefficients are of.
+func coefficientReading(m *fitted.Model) string {
+	if m.Hierarchy != "" {
+		return "Regressors by expert, and the gates: every branch relative to the last of its gate, whose predictor is 0."
+	}
+	return "Regressors by expert, and the gate relative to the last expert, whose gate is 0."
+}
+
 func coefficientSection(m *fitted.Model) section {
 	s := section{
 		Title:   "Experts and gate",
-		Reading: "Regressors by expert, and the gate relative to the last expert, whose gate is 0.",
+		Reading: coefficientReading(m),
 		Tables:  []table{asTable(experts(m, maxFeatures))},
 	}
 	if m.K > 1 {

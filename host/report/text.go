@@ -49,6 +49,9 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	for _, line := range design(m) {
 		fmt.Fprintln(out, line)
 	}
+	for _, line := range drawnTree(m) {
+		fmt.Fprintln(out, line)
+	}
 	most := maxFeatures
 	if all {
 		most = m.D
@@ -95,7 +98,7 @@ func answer(m *fitted.Model) string {
 		noise = "sigma " + significant(m.Sigma[0])
 	}
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %.2f on %s (BIC %.2f, AIC %.2f; method %s).",
-		verdict, plural(m.K, m.Activation.String()+" expert"), plural(m.D, "feature"), noise,
+		verdict, howMany(m), plural(m.D, "feature"), noise,
 		m.Fit.LogLikelihood, plural(m.Fit.N, "row"), m.Fit.BIC, m.Fit.AIC, m.Fit.Method)
 }
 
@@ -155,6 +158,13 @@ func experts(m *fitted.Model, most int) [][]string {
 	s := shownErrors(m)
 	table := [][]string{beside("Experts", numbers(m.K), blanks(m.K, s))}
 	table = append(table, beside("proportion", each(m.Proportions, significant), blanks(m.K, s)))
+	if m.Leaves != nil {
+		names := make([]string, m.K)
+		for i := range names {
+			names[i] = activationOf(m, i)
+		}
+		table = append(table, beside("activation", names, blanks(m.K, s)))
+	}
 	if len(m.Sigma) > 1 {
 		table = append(table, beside("sigma", each(m.Sigma, significant), noiseErrors(m.K, s)))
 	}
@@ -166,10 +176,10 @@ func experts(m *fitted.Model, most int) [][]string {
 }
 
 // gates is the table of the gate: a column for every expert but the last,
-// whose gate is 0.
+// whose gate is 0; under a tree, for every branch but the last of its gate.
 func gates(m *fitted.Model, most int) [][]string {
 	s := shownErrors(m)
-	table := [][]string{beside(fmt.Sprintf("Gate (expert %d is 0)", m.K), numbers(m.K-1), blanks(m.K-1, s))}
+	table := [][]string{beside(gateTitle(m), branchLabels(m), blanks(m.K-1, s))}
 	table = append(table, coefficients(m, m.Gating, knownErrors(m).Gating, s.Gating, most)...)
 	if m.GatingIntercepts != nil {
 		table = append(table, beside("intercept", each(m.GatingIntercepts, fixed), each(s.GatingIntercepts, plusMinus)))

@@ -96,6 +96,10 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 	if s.Own != nil {
 		t.First = append(t.First, Own(p, s.Own))
 	}
+	if p.Shape.Tree.Depth() > 1 {
+		addTree(t, e, estimate)
+		return t, nil
+	}
 	if estimate != nil {
 		t.First = append(t.First, Moments(p, e, KindMoments, estimate, part))
 	}

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -91,21 +90,13 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, s *Survey
 	return e
 }
 
-// ByProportion returns the experts' proportions and the permutation that puts
-// the largest first: expert i becomes expert order[i].
-func ByProportion(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params) (proportions []float64, order []int, err error) {
+// ByProportion returns the experts' proportions and the permutation that puts the
+// largest first, of those that may stand for each other: expert i becomes expert
+// order[i].
+func ByProportion(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params) (proportions []float64, perm []int, err error) {
 	proportions, err = loss.NewLikelihood(rows, p.G, q, p.Shape.Free(), p.Threads).Proportions(ctx, q)
 	if err != nil {
 		return nil, nil, err
 	}
-	index := make([]int, q.K)
-	for i := range index {
-		index[i] = i
-	}
-	slices.SortStableFunc(index, func(a, b int) int { return cmp.Compare(proportions[b], proportions[a]) })
-	order = make([]int, q.K)
-	for rank, i := range index {
-		order[i] = rank
-	}
-	return proportions, order, nil
+	return proportions, order(q.Hierarchy(), p.Shape.Kinds, proportions), nil
 }

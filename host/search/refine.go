@@ -66,6 +66,9 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 			best = c.refined
 		}
 	}
+	if err := rework(ctx, t, best); err != nil {
+		return nil, err
+	}
 	if err := t.thaw(ctx, best); err != nil {
 		return nil, err
 	}
@@ -157,7 +160,7 @@ const (
 func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 	p := t.Problem
 	n := p.N()
-	if len(p.Activation.Info().Kinks) == 0 || n > restartRows {
+	if len(p.Kinks()) == 0 || n > restartRows {
 		return nil
 	}
 	free := p.Shape.Free()

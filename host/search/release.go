@@ -222,7 +222,7 @@ const hardness = 1e4
 // gates of the groups go apart along the line from their mean, to infinity.
 // Experts that share rows by the gate's probabilities are of one group.
 func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) ([]int, error) {
-	if p.K == 1 {
+	if p.K == 1 || p.Tree.Depth() > 1 {
 		return nil, nil
 	}
 	s, err := l.Structure(ctx, p)

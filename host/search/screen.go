@@ -148,8 +148,8 @@ func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 			break
 		}
 		best = all[0].Run.Value
-		err = Each(ctx, t.Problem, wave, stream, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
-			return t.splitMerge(ctx, c, best, tolerance)
+		err = Each(ctx, t.Problem, wave, stream, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+			return t.splitMerge(ctx, c, rng, best, tolerance)
 		})
 		if err != nil {
 			return nil, err
@@ -272,13 +272,13 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 
 // splitMerge tries moves from where a candidate ended, until it reaches the best
 // or no move gains.
-func (t *Task) splitMerge(ctx context.Context, c *Candidate, best, tolerance float64) error {
+func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, best, tolerance float64) error {
 	if c.Degenerate || c.Failed() {
 		return nil
 	}
 	l := t.likelihood(c.Params)
 	for range splitMergeRounds {
-		better, err := improve(ctx, l, c.Run)
+		better, err := improve(ctx, l, c.Run, proposalsOf(t, rng))
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package search
 import (
 	"cmp"
 	"context"
+	"iter"
 	"math"
 	"slices"
 
@@ -67,6 +68,13 @@ func moves(s *loss.Structure) []move {
 // axis, with equal gates and noise.
 func (m move) apply(p *model.Params, s *loss.Structure) *model.Params {
 	q := p.Clone()
+	m.halve(q, p, s)
+	q.ShareGate(m.drop, m.split)
+	return q
+}
+
+// halve makes the dropped expert of q the second half of the split one of p.
+func (m move) halve(q, p *model.Params, s *loss.Structure) {
 	half := append([]float64(nil), s.Axes[m.split]...)
 	floats.Scale(math.Sqrt(s.RSS[m.split]/max(s.Mass[m.split], 1)), half)
 	floats.AddTo(q.Regressor(m.split), p.Regressor(m.split), half[:p.D])
@@ -78,27 +86,43 @@ func (m move) apply(p *model.Params, s *loss.Structure) *model.Params {
 	if len(p.Sigma) > 1 {
 		q.Sigma[m.drop] = p.Sigma[m.split]
 	}
-	q.ShareGate(m.drop, m.split)
-	return q
 }
 
 // clearGain is a gain per row that needs no refining to be seen: runs that ended
 // where EM crawls are below their optima by less.
 var clearGain = 100 * crawls[0]
 
+// proposals are parameters to go on from, instead of those where a run ended, the most
+// promising first. An error is the last.
+type proposals func(ctx context.Context, p *model.Params, s *loss.Structure) iter.Seq2[*model.Params, error]
+
+// splitMerges proposes the moves of one gate.
+func splitMerges(_ context.Context, p *model.Params, s *loss.Structure) iter.Seq2[*model.Params, error] {
+	return func(yield func(*model.Params, error) bool) {
+		for _, m := range moves(s) {
+			if !yield(m.apply(p, s), nil) {
+				return
+			}
+		}
+	}
+}
+
 // improve tries moves from where r ended and returns the first run that gains,
 // or nil if none does. The run ends where EM crawls if its gain is clear there.
 // Where it is not the run is refined, if r is an optimum: if it is not, a small
 // gain says nothing about the move.
-func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result) (*optim.Result, error) {
+func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result, propose proposals) (*optim.Result, error) {
 	p := l.Params(r.X)
 	s, err := l.Structure(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range moves(s) {
+	for from, err := range propose(ctx, p, s) {
+		if err != nil {
+			return nil, err
+		}
 		stop := tooFarBehind(r.Value)
-		tried, err := approach(ctx, l, l.Theta(m.apply(p, s)), stop)
+		tried, err := approach(ctx, l, l.Theta(from), stop)
 		if err != nil {
 			return nil, err
 		}

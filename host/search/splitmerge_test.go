@@ -3,6 +3,7 @@ package search
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -190,7 +191,7 @@ func TestSplitMergeGoesOn(t *testing.T) {
 			if err := task.begin(t.Context(), got, nil, math.Inf(1)); err != nil {
 				t.Fatal(err)
 			}
-			if err := task.splitMerge(t.Context(), got, best, SameOptimum(900)); err != nil {
+			if err := task.splitMerge(t.Context(), got, rand.New(rand.NewPCG(1, 1)), best, SameOptimum(900)); err != nil {
 				t.Fatal(err)
 			}
 			there := got.Run.Value <= top.Value+SameOptimum(900) && got.Run.Status == optim.Converged
@@ -224,7 +225,7 @@ func TestSplitMergeIsJudged(t *testing.T) {
 	if err := c.markDegenerate(t.Context(), l); err != nil || c.Degenerate {
 		t.Fatalf("degenerate before any move: %v, error %v", c.Degenerate, err)
 	}
-	if err := task.splitMerge(t.Context(), c, r.Value-9, SameOptimum(300)); err != nil || c.Run.Value > r.Value-0.1 || !c.Degenerate {
+	if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), r.Value-9, SameOptimum(300)); err != nil || c.Run.Value > r.Value-0.1 || !c.Degenerate {
 		t.Errorf("from %v to %v, noise %v, degenerate %v, error %v", r.Value, c.Run.Value, c.Params.Sigma, c.Degenerate, err)
 	}
 }
@@ -240,7 +241,7 @@ func TestSplitMergeLeavesAlone(t *testing.T) {
 	} {
 		c.Params, c.Rows = likelihood(p, p.Rows).Params(merged.X), 900
 		was := c.Run
-		if err := task.splitMerge(t.Context(), c, top.Value, SameOptimum(900)); err != nil || c.Run != was {
+		if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), top.Value, SameOptimum(900)); err != nil || c.Run != was {
 			t.Errorf("%s: moved from %v to %v, error %v", name, was.Value, c.Run.Value, err)
 		}
 	}
@@ -252,11 +253,11 @@ func TestSplitMergeLeavesAlone(t *testing.T) {
 func TestImprove(t *testing.T) {
 	p, top, merged := stuck(t)
 	l := likelihood(p, p.Rows)
-	better, err := improve(t.Context(), l, merged)
+	better, err := improve(t.Context(), l, merged, splitMerges)
 	if err != nil || better == nil || better.Value > merged.Value-1 || better.Iterations <= merged.Iterations {
 		t.Errorf("from the merged maximum: %+v, error %v", better, err)
 	}
-	if better, err := improve(t.Context(), l, top); err != nil || better != nil {
+	if better, err := improve(t.Context(), l, top, splitMerges); err != nil || better != nil {
 		t.Errorf("from the top: %+v, error %v", better, err)
 	}
 
@@ -288,7 +289,7 @@ func TestImprove(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]*optim.Result{"the top": best, "the slope": &slope} {
-		if better, err := improve(t.Context(), l, r); err != nil || better != nil {
+		if better, err := improve(t.Context(), l, r, splitMerges); err != nil || better != nil {
 			t.Errorf("from %s: a move gained %v, error %v", name, r.Value-better.Value, err)
 		}
 	}

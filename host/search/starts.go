@@ -22,6 +22,8 @@ const (
 	KindRandom   = "random"   // random directions in ℝ^d
 	KindKMeans   = "kmeans"   // least squares lines of k-means clusters of (x, y)
 	KindOwn      = "own"      // the user's
+	KindFlat     = "flat"     // of trees: the best of a search under one gate, arranged
+	KindSplits   = "splits"   // of trees: experts split one by one under one gate, arranged
 
 	// Kinds of a survey, see [Survey], beside random and kmeans.
 	KindPartition = "partition" // least squares lines of cells that random hyperplanes cut

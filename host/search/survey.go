@@ -89,10 +89,11 @@ type surveyor struct {
 }
 
 // survey looks at many optima of a small table and refines the best of them; nil where
-// the table is not small or the work would buy no survey. starts is the budget of the
+// the table is not small, the work would buy no survey, or the moves, which are those of
+// one gate, suit no tree. starts is the budget of the
 // search, to which the work is proportional.
 func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
-	if p.Shape.K == 1 || p.N()*p.Shape.Parameters() > mostSurveyed || starts < waveSize {
+	if p.Shape.K == 1 || p.Shape.Tree.Depth() > 1 || p.N()*p.Shape.Parameters() > mostSurveyed || starts < waveSize {
 		return nil, nil
 	}
 	s := &surveyor{problem: p, most: surveyWork * float64(starts) / DefaultStarts}

@@ -1,0 +1,345 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+// addTree adds the starts of a tree.
+func addTree(t *Task, e *moment.Evidence, estimate *moment.Estimate) {
+	p := t.Problem
+	flat, splits := Flat(p, e, t.Part), Splits(p, e, t.Part)
+	t.First = append(t.First, flat)
+	if estimate != nil {
+		from := Moments(p.Flat(), e, KindMoments, estimate, t.Part)
+		t.First = append(t.First, inTree(p, t.Part, from))
+	}
+	t.Cycle = []Start{splits, flat, Random(p, e)}
+}
+
+// inTree is a start under one gate with its experts arranged in the tree of p.
+func inTree(p *problem.Problem, part model.Rows, flat Start) Start {
+	return Start{flat.Kind, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+		q, err := flat.Draw(ctx, rng)
+		if err != nil {
+			return nil, err
+		}
+		return arranged(ctx, p, part, q, rng)
+	}}
+}
+
+// flatStarts is the budget of starts of a search under one gate.
+const flatStarts = 8
+
+// Flat is the best of a search for the same experts under one gate, arranged: experts
+// that lie apart are found under any gate that lets them have their rows.
+func Flat(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
+	return inTree(p, part, Start{KindFlat, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+		flat := p.Flat()
+		flat.Seed, flat.Threads = rng.Uint64(), 1
+		t, err := newTask(ctx, flat, e, nil, Settings{Starts: flatStarts})
+		if err != nil {
+			return nil, err
+		}
+		all, err := t.screen(ctx, nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		return all[0].Params, nil
+	}})
+}
+
+// Splits begins with one expert and splits, again and again, that which has the largest
+// sum of squared residuals, along its axis ([loss.Structure]), with EM under one gate in
+// between; then arranges them. Experts with activations of their own come in a random
+// order.
+func Splits(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
+	return inTree(p, part, Start{KindSplits, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+		flat := p.Flat()
+		come := rng.Perm(p.Shape.K)
+		one := Random(flat.With(1), e)
+		q, err := one.Draw(ctx, rng)
+		if err != nil {
+			return nil, err
+		}
+		for {
+			l := loss.NewLikelihood(part, someOf(p.G.Activation, come[:q.K]), q, p.Shape.Free(), 1)
+			l.PenaliseGate(screenRidge)
+			r, err := approach(ctx, l, l.Theta(q), nil)
+			if err != nil {
+				return nil, err
+			}
+			if q = l.Params(r.X); q.K == p.Shape.K {
+				return q.Relabel(come), nil
+			}
+			s, err := l.Structure(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			q = grown(q, s, p.Shape.PerExpert)
+		}
+	}})
+}
+
+// someOf are the activations of the experts named, in that order.
+func someOf(act model.Activation, experts []int) model.Activation {
+	leaves, own := act.(model.PerExpert)
+	if !own {
+		return act
+	}
+	out := make(model.PerExpert, len(experts))
+	for i, at := range experts {
+		out[i] = leaves[at]
+	}
+	return out
+}
+
+// grown returns p with one expert more, the last: a half of the one with the largest sum
+// of squared residuals.
+func grown(p *model.Params, s *loss.Structure, perExpert bool) *model.Params {
+	m := move{split: floats.MaxIdx(s.RSS), drop: p.K}
+	q := model.NewParams(p.K+1, p.D)
+	copy(q.Regressors, p.Regressors)
+	if p.RegressorIntercepts != nil {
+		q.RegressorIntercepts = append(slices.Clone(p.RegressorIntercepts), 0)
+	}
+	q.Sigma = slices.Clone(p.Sigma)
+	if perExpert {
+		q.Sigma = append(q.Sigma, p.Sigma[m.split])
+	}
+	copy(q.Gating, p.Gating)
+	if p.GatingIntercepts != nil {
+		q.GatingIntercepts = append(slices.Clone(p.GatingIntercepts), 0)
+	}
+	m.halve(q, p.Clone(), s)
+	q.ShareGate(m.drop, m.split)
+	return q
+}
+
+// proposalsOf returns those that suit the problem: under one gate the moves of split and merge,
+// under a tree the arrangements after them. Where experts have activations of their own
+// two of different ones may change places too.
+func proposalsOf(t *Task, rng *rand.Rand) proposals {
+	p := t.Problem
+	if p.Shape.Tree.Depth() <= 1 && p.Shape.Kinds == nil {
+		return splitMerges
+	}
+	return func(ctx context.Context, q *model.Params, s *loss.Structure) iter.Seq2[*model.Params, error] {
+		return func(yield func(*model.Params, error) bool) {
+			tree := p.Shape.Tree.Depth() > 1
+			if tree {
+				others, err := rearranged(ctx, p, t.Part, q, rng)
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				for _, other := range others {
+					if !yield(other, nil) {
+						return
+					}
+				}
+			}
+			for _, c := range changes(p.Shape.Kinds, s) {
+				from, err := c.make(ctx, p, t.Part, q, s, tree)
+				if !yield(from, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// neighbours is how many exchanges of branches are tried from one optimum.
+const neighbours = 3
+
+// rearranged returns q with its experts in other places: those of the highest likelihood,
+// if it is not there, and those one exchange away whose likelihood is next to that of
+// where it is. Whose the rows are is seen under the gates of q, which favours its own.
+func rearranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, rng *rand.Rand) (out []*model.Params, err error) {
+	a, err := newArrangement(ctx, p, rows, q, nil)
+	if err != nil {
+		return nil, err
+	}
+	type arrangementAt struct {
+		places []int
+		value  float64
+	}
+	here := arrangementAt{places: a.asTheyAre()}
+	if here.value, err = a.value(ctx, here.places); err != nil {
+		return nil, err
+	}
+	same := func(v, w float64) bool { return math.Abs(v-w) <= 1e-6*math.Abs(w) }
+	var others []arrangementAt
+	for _, e := range exchanges(a.tree, a.kinds) {
+		other := arrangementAt{places: slices.Clone(here.places)}
+		e.apply(other.places)
+		if other.value, err = a.value(ctx, other.places); err != nil {
+			return nil, err
+		}
+		if !same(other.value, here.value) { // branches of one gate
+			others = append(others, other)
+		}
+	}
+	slices.SortStableFunc(others, func(x, y arrangementAt) int { return cmp.Compare(y.value, x.value) })
+	others = slices.CompactFunc(others, func(x, y arrangementAt) bool { return same(x.value, y.value) })
+	others = others[:min(len(others), neighbours)]
+	best, err := a.best(ctx, rng)
+	if err != nil {
+		return nil, err
+	}
+	there, err := a.value(ctx, best)
+	if err != nil {
+		return nil, err
+	}
+	if there > here.value && !same(there, here.value) {
+		others = append([]arrangementAt{{best, there}}, others...)
+	}
+	for _, other := range others {
+		q, err := a.params(ctx, p, q, other.places)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, q)
+	}
+	return out, nil
+}
+
+// rework looks for a better tree than the best on all rows, by the proposals of the
+// screening: two trees that are close on a part need not be so on all.
+func rework(ctx context.Context, t *Task, c *Candidate) error {
+	if t.Problem.Shape.Tree.Depth() <= 1 || c.Degenerate || c.Run.Status != optim.Converged {
+		return nil
+	}
+	n := t.Problem.N()
+	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+	whole := *t
+	whole.Part = t.Problem.Rows
+	propose := proposalsOf(&whole, rand.New(rand.NewPCG(t.Problem.Seed, reworkStream)))
+	for range mostReworked {
+		better, err := improve(ctx, l, c.Run, propose)
+		if better == nil || err != nil {
+			return err
+		}
+		if better.Status != optim.Converged {
+			if better, err = sharpen(ctx, l, better, nil); err != nil {
+				return err
+			}
+		}
+		better.Trace = slices.Concat(c.Run.Trace, better.Trace)
+		c.Run, c.Params, c.Rows = better, l.Params(better.X), n
+		if err := c.markDegenerate(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	mostReworked = 6
+	reworkStream = 1 << 36
+)
+
+// change is a move, or an exchange of the experts split and drop.
+type change struct {
+	move
+	exchange bool
+}
+
+// mostExchanges bounds the exchanges of experts with different activations that are
+// tried from one optimum.
+const mostExchanges = 6
+
+// changes returns the most promising moves, then exchanges of experts of different kinds,
+// those with the largest residuals first.
+func changes(kinds []int, s *loss.Structure) (out []change) {
+	for _, m := range moves(s) {
+		out = append(out, change{move: m})
+	}
+	var exchanges []change
+	for i, kind := range kinds {
+		for j := range i {
+			if kinds[j] != kind {
+				exchanges = append(exchanges, change{move{split: i, drop: j}, true})
+			}
+		}
+	}
+	residual := func(c change) float64 {
+		return s.RSS[c.split]/max(s.Mass[c.split], 1) + s.RSS[c.drop]/max(s.Mass[c.drop], 1)
+	}
+	slices.SortStableFunc(exchanges, func(a, b change) int { return cmp.Compare(residual(b), residual(a)) })
+	return append(out, exchanges[:min(len(exchanges), mostExchanges)]...)
+}
+
+// make returns q after the change; in a tree the experts are then arranged.
+func (c change) make(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, s *loss.Structure, tree bool) (*model.Params, error) {
+	switch {
+	case !tree && c.exchange:
+		perm := make([]int, q.K)
+		for i := range perm {
+			perm[i] = i
+		}
+		perm[c.split], perm[c.drop] = c.drop, c.split
+		return q.Relabel(perm), nil
+	case !tree:
+		return c.apply(q, s), nil
+	}
+	out := q.Clone()
+	if c.exchange {
+		c.swap(out)
+	} else {
+		c.halve(out, q, s)
+	}
+	a, err := newArrangement(ctx, p, rows, out, c.rescore)
+	if err != nil {
+		return nil, err
+	}
+	places := a.asTheyAre()
+	if _, err := a.settle(ctx, places); err != nil {
+		return nil, err
+	}
+	return a.params(ctx, p, out, places)
+}
+
+// swap exchanges the experts split and drop.
+func (c change) swap(q *model.Params) {
+	a, b := q.Regressor(c.split), q.Regressor(c.drop)
+	for j := range a {
+		a[j], b[j] = b[j], a[j]
+	}
+	for _, v := range [][]float64{q.RegressorIntercepts, q.Sigma} {
+		if len(v) == q.K {
+			v[c.split], v[c.drop] = v[c.drop], v[c.split]
+		}
+	}
+}
+
+// rescore gives the scores log P(z|x) of a block to the experts after the change: the
+// rows of the dropped one go to the one that is kept, and those of the split one to its
+// halves.
+func (c change) rescore(r *mixture.Posterior) {
+	n := r.N
+	split, drop, keep := r.Scores[c.split*n:(c.split+1)*n], r.Scores[c.drop*n:(c.drop+1)*n], r.Scores[c.keep*n:(c.keep+1)*n]
+	for t := range n {
+		if c.exchange {
+			split[t], drop[t] = drop[t], split[t]
+			continue
+		}
+		top := max(keep[t], drop[t])
+		keep[t] = top + math.Log(math.Exp(keep[t]-top)+math.Exp(drop[t]-top))
+		split[t] -= math.Ln2
+		drop[t] = split[t]
+	}
+}
