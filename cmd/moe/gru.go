@@ -149,11 +149,24 @@ func treesOf(layer *gru.Layer) *fitted.Vector {
 	return v
 }
 
+// gruJSON is the JSON of moe gru.
+type gruJSON struct {
+	Layer     string   `json:"layer"`
+	Form      string   `json:"form"`
+	Inputs    int      `json:"inputs"`
+	Hidden    int      `json:"hidden"`
+	Hierarchy string   `json:"hierarchy"`
+	Leaves    []string `json:"leaves"`
+	Steps     int      `json:"steps"`
+	Gaps      []gap    `json:"gaps"`
+	Output    string   `json:"output"` // "" for none
+}
+
 func (f *gruFlags) print(cmd *cobra.Command, layer *gru.Layer, gaps []gap) error {
 	if wantsJSON(cmd) {
-		return printJSON(cmd, map[string]any{
-			"layer": layer.Name, "form": layer.Form.String(), "inputs": layer.Inputs(), "hidden": layer.Hidden(),
-			"hierarchy": gru.Shape.String(), "leaves": leafNames, "steps": f.steps, "gaps": gaps, "output": f.out,
+		return printJSON(cmd, gruJSON{
+			Layer: layer.Name, Form: layer.Form.String(), Inputs: layer.Inputs(), Hidden: layer.Hidden(),
+			Hierarchy: gru.Shape.String(), Leaves: leafNames, Steps: f.steps, Gaps: gaps, Output: f.out,
 		})
 	}
 	out := cmd.OutOrStdout()

@@ -11,6 +11,12 @@ import (
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
+// manJSON is the JSON of moe man.
+type manJSON struct {
+	Directory string `json:"directory"`
+	Pages     int    `json:"pages"`
+}
+
 func newManCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIRECTORY",
@@ -29,7 +35,7 @@ moe completion --help.`,
 				return err
 			}
 			if wantsJSON(cmd) {
-				return printJSON(cmd, map[string]any{"directory": args[0], "pages": len(pages)})
+				return printJSON(cmd, manJSON{Directory: args[0], Pages: len(pages)})
 			}
 			return say(cmd, "%s: %d pages", args[0], len(pages))
 		},

@@ -101,13 +101,27 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	if wantsJSON(cmd) {
-		return printJSON(cmd, map[string]any{
-			"output": f.out, "truth": f.truth, "activation": truth.Activation, "k": f.config.K, "d": f.config.D, "n": f.config.N,
-			"sigma": f.config.Sigma, "condition": f.config.Condition, "output_weights": sampler.Truth.Output, "seed": f.config.Seed,
+		return printJSON(cmd, networkSampleJSON{
+			Output: f.out, Truth: f.truth, Activation: truth.Activation, K: f.config.K, D: f.config.D, N: f.config.N,
+			Sigma: f.config.Sigma, Condition: f.config.Condition, OutputWeights: sampler.Truth.Output, Seed: f.config.Seed,
 		})
 	}
 	return say(cmd, "%s: %d rows of x1 to x%d and y, from a network of %d %s units with sigma %v (condition %v, v = %s, seed %d)",
 		f.out, f.config.N, f.config.D, f.config.K, truth.Activation.Name, f.config.Sigma, f.config.Condition, numberList(sampler.Truth.Output), f.config.Seed)
+}
+
+// networkSampleJSON is the JSON of moe network sample.
+type networkSampleJSON struct {
+	Output        string            `json:"output"`
+	Truth         string            `json:"truth"` // "" for none
+	Activation    fitted.Activation `json:"activation"`
+	K             int               `json:"k"`
+	D             int               `json:"d"`
+	N             int               `json:"n"`
+	Sigma         float64           `json:"sigma"`
+	Condition     float64           `json:"condition"` // of the weights
+	OutputWeights []float64         `json:"output_weights"`
+	Seed          uint64            `json:"seed"`
 }
 
 // parseNumbers reads the comma-separated numbers of a flag; nil where it is "".

@@ -58,6 +58,7 @@ func TestPluginScripts(t *testing.T) {
 			"exits":   cmdExits,
 			"refuses": cmdRefuses,
 			"json":    cmdJSON,
+			"schema":  cmdSchema,
 			"replace": cmdReplace,
 		},
 	})

@@ -61,6 +61,13 @@ which others can then build wherever they have it.`,
 	return cmd
 }
 
+// newPluginJSON is the JSON of moe plugin new.
+type newPluginJSON struct {
+	Directory string   `json:"directory"`
+	Files     []string `json:"files"`
+	Language  string   `json:"language"` // go or python
+}
+
 // pluginProject is what the templates know.
 type pluginProject struct {
 	Name       string                // of the activation
@@ -95,7 +102,7 @@ func (f *newPluginFlags) run(cmd *cobra.Command) error {
 		for _, file := range files {
 			names = append(names, file.Name)
 		}
-		return printJSON(cmd, map[string]any{"directory": dir, "files": names, "language": f.lang})
+		return printJSON(cmd, newPluginJSON{Directory: dir, Files: names, Language: f.lang})
 	}
 	return say(cmd, "wrote %s; its README.md says what to do next", dir)
 }

@@ -165,10 +165,17 @@ func (c *counted) Read(ctx context.Context, fn func(*model.Block) error) error {
 	})
 }
 
+// writtenJSON is the JSON of moe predict where -o names a file.
+type writtenJSON struct {
+	Output  string   `json:"output"`
+	Rows    int      `json:"rows"`
+	Columns []string `json:"columns"`
+}
+
 func reportPredictions(cmd *cobra.Command, out string, p *counted) error {
 	columns := p.Schema().Features
 	if wantsJSON(cmd) {
-		return printJSON(cmd, map[string]any{"output": out, "rows": p.rows, "columns": columns})
+		return printJSON(cmd, writtenJSON{Output: out, Rows: p.rows, Columns: columns})
 	}
 	return say(cmd, "%s: %d rows of %d columns, %s to %s", out, p.rows, len(columns), columns[0], columns[len(columns)-1])
 }

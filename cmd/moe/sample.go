@@ -151,20 +151,28 @@ func writeBeside(ctx context.Context, truthPath string, truth interface{ JSON() 
 	return atomicfile.CommitAll(table, beside)
 }
 
+// sampleJSON is the JSON of moe sample.
+type sampleJSON struct {
+	Output     string              `json:"output"`
+	Truth      string              `json:"truth"` // "" for none
+	Activation fitted.Activation   `json:"activation"`
+	Hierarchy  string              `json:"hierarchy,omitempty"`
+	Leaves     []fitted.Activation `json:"leaves,omitempty"`
+	K          int                 `json:"k"`
+	D          int                 `json:"d"`
+	N          int                 `json:"n"`
+	Sigma      float64             `json:"sigma"`
+	Design     string              `json:"design"`
+	Inputs     string              `json:"inputs"`
+	Seed       uint64              `json:"seed"`
+}
+
 func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
 	if wantsJSON(cmd) {
-		object := map[string]any{
-			"output": f.out, "truth": f.truth, "activation": truth.Activation,
-			"k": f.config.K, "d": f.config.D, "n": f.config.N, "sigma": f.config.Sigma,
-			"design": f.design, "inputs": f.inputs, "seed": f.config.Seed,
-		}
-		if truth.Hierarchy != "" {
-			object["hierarchy"] = truth.Hierarchy
-		}
-		if truth.Leaves != nil {
-			object["leaves"] = truth.Leaves
-		}
-		return printJSON(cmd, object)
+		return printJSON(cmd, sampleJSON{
+			Output: f.out, Truth: f.truth, Activation: truth.Activation, Hierarchy: truth.Hierarchy, Leaves: truth.Leaves,
+			K: f.config.K, D: f.config.D, N: f.config.N, Sigma: f.config.Sigma, Design: f.design, Inputs: f.inputs, Seed: f.config.Seed,
+		})
 	}
 	of, under := truth.Activation.Name, ""
 	if truth.Leaves != nil {

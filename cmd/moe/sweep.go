@@ -212,9 +212,16 @@ func expertCounts(list []string) (out []int, err error) {
 	return out, nil
 }
 
+// sweepJSON is the JSON of moe sweep.
+type sweepJSON struct {
+	Output   string          `json:"output"`
+	Plot     string          `json:"plot"` // "" for none
+	Settings []sweep.Summary `json:"settings"`
+}
+
 func (f *sweepFlags) print(cmd *cobra.Command, settings []sweep.Summary) error {
 	if wantsJSON(cmd) {
-		return printJSON(cmd, map[string]any{"output": f.out, "plot": f.plot, "settings": settings})
+		return printJSON(cmd, sweepJSON{Output: f.out, Plot: f.plot, Settings: settings})
 	}
 	rows := [][]string{{"k", "sigma", "n", "fits", "e_reg", "e_gating", "truth reached", "optimum passed", "model passed", "s a fit"}}
 	for _, s := range settings {

@@ -16,9 +16,9 @@ type StandardErrors struct {
 	Kind                string      `json:"kind"` // observed, or robust; see infer.Kind
 	Regressors          [][]float64 `json:"regressors"`
 	Gating              [][]float64 `json:"gating"`
-	RegressorIntercepts []float64   `json:"regressor_intercepts"`
-	GatingIntercepts    []float64   `json:"gating_intercepts"`
-	Sigma               Sigma       `json:"sigma"` // null where sigma was given
+	RegressorIntercepts []float64   `json:"regressor_intercepts"` // K, or null
+	GatingIntercepts    []float64   `json:"gating_intercepts"`    // K−1, or null
+	Sigma               Sigma       `json:"sigma"`                // null where sigma was given
 
 	// SigmaCorrected is for every noise level its estimate corrected for degrees of
 	// freedom, see infer.NoiseCorrected: Sigma of the model is the maximum of the
