@@ -15,6 +15,18 @@ func init() {
 			{"null space of z at d = 4", cell(8, 4), 12, 12},
 			{"null space of z² at d = 4", cell(11, 4), 6, 6},
 		}},
+		"003-recovery": {agrees: true, spoil: scale(seriesTensors, 1e15), numbers: []number{
+			// 40 of 40 problems at full size.
+			{"worst error from the tensors", func(o *Outcome) float64 { return worst(o.values(seriesTensors)) }, 0, 1e-6},
+			// A random start finds the signs in 5 of 20 problems: three of three in 2 %.
+			{"random starts that find the signs", func(o *Outcome) float64 { n, _ := recoveredIn(o, seriesRandom, 2); return float64(n) }, 0, 3},
+		}},
+		"003-steps": {agrees: true, spoil: reverse, numbers: []number{
+			{"worst error at the end, κ = 1", worstOf(kappaSeries(1)), 0, 0.01},
+		}},
+		"003-d": {agrees: true, spoil: scale("d = 20", 0.5), numbers: []number{
+			{"share recovered at n = 4d, d = 20", medianAt("d = 20", 4), 0, 0.6},
+		}},
 		"004-gram": {agrees: true, spoil: scale(seriesLeast, 0.5), numbers: []number{
 			{"median λ_m(G_n) at n = 50", medianAt(seriesLeast, 50), 0.06, 0.095},
 			{"median λ_m(G_n) at n = 400", medianAt(seriesLeast, 400), 0.085, 0.12},
