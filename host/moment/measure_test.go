@@ -101,11 +101,11 @@ func TestMeasure(t *testing.T) {
 		if noted := len(e.Notes) > 0 && strings.Contains(e.Notes[0], "unit regressors"); noted != c.noted || len(e.Notes) > 1 {
 			t.Errorf("%s: notes %q", name, e.Notes)
 		}
-		system, err := sdk.SystemOf(t.Context(), p.Activation, sigma)
+		system, err := sdk.SystemOf(t.Context(), p.Activation, e.Sigma)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want, verdict := solver.Solve(p.Moments, system, sigma); e.Transform != want || e.Verdict.Valid != verdict.Valid || e.Subspace == nil {
+		if want, verdict := solver.Solve(p.Moments, system, e.Sigma); e.Transform != want || e.Verdict.Valid != verdict.Valid || e.Subspace == nil {
 			t.Errorf("%s: transform %v, at that noise %v", name, e.Transform, want)
 		}
 	}

@@ -48,7 +48,7 @@ func SumFourth(ctx context.Context, rows model.Rows, u *mat.Dense, centre []floa
 	}
 	_, columns := u.Dims()
 	m := float64(columns)
-	if err := room(fmt.Sprintf("the fourth moments in %d dimensions", columns), rows, 5*(m*(m+1)*(m+2)*(m+3)/24+m*(m+1)/2)); err != nil {
+	if err := room(fmt.Sprintf("the fourth moments in %d dimensions", columns), rows, workers, 5*(m*(m+1)*(m+2)*(m+3)/24+m*(m+1)/2)); err != nil {
 		return nil, err
 	}
 	return sum(ctx, rows, workers, func() *Fourth { return NewFourth(u, centre) })
@@ -61,6 +61,28 @@ func (f *Fourth) Merge(o *Fourth) {
 	for p := range f.Two {
 		floats.Add(f.Two[p], o.Two[p])
 		floats.Add(f.Four[p], o.Four[p])
+	}
+}
+
+// Like returns empty sums over the same projection.
+func (f *Fourth) Like() *Fourth {
+	out := NewFourth(f.basis, nil)
+	out.shift = f.shift
+	return out
+}
+
+// Features returns the number of features that are projected.
+func (f *Fourth) Features() int {
+	d, _ := f.basis.Dims()
+	return d
+}
+
+// Reset makes f the sums of no rows.
+func (f *Fourth) Reset() {
+	f.N, f.Y = 0, [5]float64{}
+	for p := range f.Two {
+		clear(f.Two[p])
+		clear(f.Four[p])
 	}
 }
 

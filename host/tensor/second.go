@@ -11,6 +11,7 @@ package tensor
 import (
 	"context"
 	"fmt"
+	"math/bits"
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
@@ -53,6 +54,36 @@ func (s *Second) Merge(o *Second) {
 	}
 	floats.Add(s.Cubes, o.Cubes)
 	floats.Add(s.Fours, o.Fours)
+}
+
+// Reset makes s the sums of no rows.
+func (s *Second) Reset() {
+	s.N, s.W2, s.Y = 0, 0, [9]float64{}
+	for p := range s.X {
+		clear(s.X[p])
+		clear(s.XX[p])
+	}
+	clear(s.Cubes)
+	clear(s.Fours)
+}
+
+// Scaled returns the sums of the same rows with feature j multiplied by c_j.
+func (s *Second) Scaled(c []float64) *Second {
+	out := NewSecond(s.D)
+	out.N, out.W2, out.Y = s.N, s.W2, s.Y
+	for p := range s.X {
+		floats.MulTo(out.X[p], s.X[p], c)
+	}
+	s.each(func(at, j, l int) {
+		for p := range s.XX {
+			out.XX[p][at] = s.XX[p][at] * c[j] * c[l]
+		}
+	})
+	for j, v := range c {
+		out.Cubes[j] = s.Cubes[j] * v * v * v
+		out.Fours[j] = s.Fours[j] * v * v * v * v
+	}
+	return out
 }
 
 // Add adds the rows of a block to s.
@@ -138,44 +169,33 @@ func (w *Scratch) powers(b *model.Block, top int) [][]float64 {
 func SumSecond(ctx context.Context, rows model.Rows, workers int) (*Second, error) {
 	_, d := rows.Dims()
 	entries := 1.5 * float64(d) * float64(d+1)
-	if err := room(fmt.Sprintf("the second moments of %d features", d), rows, entries); err != nil {
+	if err := room(fmt.Sprintf("the second moments of %d features", d), rows, workers, entries); err != nil {
 		return nil, err
 	}
 	return sum(ctx, rows, workers, func() *Second { return NewSecond(d) })
 }
 
-// room says of sums of so many entries if there is not the memory for those of
-// every chunk and their total.
-func room(what string, rows model.Rows, entries float64) error {
-	return memory.Check(what, 8*entries*float64(model.Chunks(rows)+1))
+// room says of sums of so many entries if there is not the memory for those that a
+// pass keeps at a time: of every worker's block, of the nodes of [model.Tree] that
+// wait for their other halves, and the total.
+func room(what string, rows model.Rows, workers int, entries float64) error {
+	waiting := bits.Len(uint(model.Blocks(rows)))
+	return memory.Check(what, 8*entries*float64(2*model.Workers(workers)+waiting+1))
 }
 
-// adder is a set of sums that takes blocks and merges.
+// adder is a set of sums that takes blocks.
 type adder[T any] interface {
+	model.Sums[T]
 	Add(*model.Block, *Scratch)
-	Merge(T)
 }
 
 // sum adds all blocks of rows, the same at any number of workers.
 func sum[T adder[T]](ctx context.Context, rows model.Rows, workers int, empty func() T) (T, error) {
-	workers = model.Workers(workers)
-	scratch := make([]Scratch, workers)
-	parts := make([]T, model.Chunks(rows))
-	for c := range parts {
-		parts[c] = empty()
-	}
-	total := empty()
-	err := model.Each(ctx, rows, workers, func(worker, chunk, _ int, b *model.Block) error {
-		parts[chunk].Add(b, &scratch[worker])
+	scratch := make([]Scratch, model.Workers(workers))
+	return model.Sum(ctx, rows, workers, empty, func(worker int, to T, b *model.Block) error {
+		to.Add(b, &scratch[worker])
 		return nil
 	})
-	if err != nil {
-		return total, err
-	}
-	for _, p := range parts {
-		total.Merge(p)
-	}
-	return total, nil
 }
 
 // MeanY returns the sample mean of y^p, p ≤ 8.

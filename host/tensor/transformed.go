@@ -76,6 +76,25 @@ func (s *Transformed) Merge(o *Transformed) {
 	}
 }
 
+// Like returns empty sums of the same transform and order over the same projection.
+func (s *Transformed) Like() *Transformed {
+	out := *s
+	out.N, out.Y = 0, [2]float64{}
+	for p := range s.High {
+		out.Low[p], out.High[p] = make([]float64, len(s.Low[p])), make([]float64, len(s.High[p]))
+	}
+	return &out
+}
+
+// Reset makes s the sums of no rows.
+func (s *Transformed) Reset() {
+	s.N, s.Y = 0, [2]float64{}
+	for p := range s.High {
+		clear(s.Low[p])
+		clear(s.High[p])
+	}
+}
+
 // Add adds the rows of a block to s.
 func (s *Transformed) Add(b *model.Block, w *Scratch) {
 	n := b.N
