@@ -71,8 +71,10 @@ var imports = map[string][]string{
 	"host/moment":  {"sdk", "solver", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", gonum},
 	"host/search":  {"host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", gonum},
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", gonum},
+	"host/shard": {"sdk", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/tensor", "host/fitted",
+		"host/problem", "host/moment"},
 	"host": {"sdk", "internal/claims", "internal/numeric", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
-		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", "host/terms", gonum},
+		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", "host/shard", "host/terms", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", gonum},
 	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/wire", "internal/atomicfile",
@@ -84,7 +86,7 @@ var imports = map[string][]string{
 	"internal/sweep": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/fitted", "host/predict", "host/experiment", gonum},
 
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/terms", "host/descent", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
-		"host/experiment", "host/report", "host/sample", "internal/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
+		"host/experiment", "host/report", "host/sample", "host/shard", "internal/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 

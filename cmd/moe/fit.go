@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/shown"
@@ -28,6 +29,8 @@ import (
 // fitFlags are the flags of moe fit.
 type fitFlags struct {
 	data       string
+	moments    string // the file of sums, "" for data
+	sums       *shard.Moments
 	input      *input
 	selection  dataset.Selection
 	cells      cellFlags
@@ -118,6 +121,11 @@ With --k FROM:TO every number of experts in the range is fitted and compared by
 log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),
 less being better; the model of the least BIC is written.
 
+With --moments FILE the data are the merged sums of moe moments. Method moments, the
+default there, and spectral take their tensors from the sums of all rows, and the
+gate, the noise level and the likelihood from the random subsample beside them; the
+other methods fit the subsample.
+
 An interrupted fit by method auto leaves FILE.checkpoint beside the output FILE,
 from which the same command with --resume goes on, to the same bytes.
 
@@ -133,14 +141,22 @@ says so.`,
   moe fit data.csv --hierarchy 2x2 --leaves relu -o tree.json
   moe fit states.csv --hierarchy '2x(1,2)' --leaves identity,tanh,tanh -o unit.json
   zcat trial.csv.gz | moe fit - --missing drop --activation identity --k 2 --intercept`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.data = args[0]
+			switch {
+			case len(args) == 1 && f.moments == "":
+				f.data = args[0]
+			case len(args) == 0 && f.moments != "":
+				f.data = f.moments
+			default:
+				return usagef("want one of DATA and --moments FILE")
+			}
 			return f.run(cmd)
 		},
 	}
 	f.registerModel(cmd)
 	flags := cmd.Flags()
+	flags.StringVar(&f.moments, "moments", "", "fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
 	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
 	flags.StringVar(&f.start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
@@ -246,6 +262,12 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 }
 
 func (f *fitFlags) fit(ctx context.Context, act sdk.Activation, src dataset.Source) (*fitted.Model, error) {
+	if f.sums != nil && f.tensors() {
+		if f.to > 0 {
+			return nil, usagef("--k %s: the sums are made for one number of experts", f.k)
+		}
+		return host.FitSums(ctx, act, f.sums, f.moments, f.config)
+	}
 	if f.to > 0 {
 		return host.FitRange(ctx, act, src, f.config.K, f.to, f.config)
 	}
@@ -257,9 +279,40 @@ func (f *fitFlags) doubts(c *fitted.Certificate) bool {
 	return c != nil && (c.Optimum != infer.Pass || f.strict && c.Model == infer.Suspect)
 }
 
+// ofData are the flags that say how data are read, which sums have been told.
+var ofData = []string{"target", "features", "drop", "weights", "formula", "categorical", "reference", "missing", "decimal"}
+
+// checkMoments reads what goes with --moments.
+func (f *fitFlags) checkMoments(cmd *cobra.Command) error {
+	if f.moments == "" {
+		return nil
+	}
+	for _, name := range ofData {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s has no effect beside --moments: the sums have been made", name)
+		}
+	}
+	if !cmd.Flags().Changed("method") {
+		f.method.name = host.Moments{}.Name()
+	}
+	return nil
+}
+
+// tensors says whether the method takes its tensors from sums.
+func (f *fitFlags) tensors() bool {
+	switch f.config.Method.(type) {
+	case host.Moments, host.Spectral:
+		return true
+	}
+	return false
+}
+
 // check looks at the flags and at whether the output can be created, before
 // anything is started.
 func (f *fitFlags) check(cmd *cobra.Command) error {
+	if err := f.checkMoments(cmd); err != nil {
+		return err
+	}
 	if err := f.parseK(cmd); err != nil {
 		return err
 	}
@@ -328,12 +381,9 @@ func (f *fitFlags) checkOutputs() error {
 
 // parseNoise reads --noise and --sigma.
 func (f *fitFlags) parseNoise() error {
-	sigma := 0.0
-	if f.sigma != "auto" {
-		var err error
-		if sigma, err = strconv.ParseFloat(f.sigma, 64); err != nil || !(sigma > 0) || math.IsInf(sigma, 0) {
-			return usagef("--sigma %s: want a finite number above 0, or auto", f.sigma)
-		}
+	sigma, err := parseSigma(f.sigma)
+	if err != nil {
+		return err
 	}
 	noise, err := named("noise", host.Noises(), f.noise)
 	switch noise.(type) {
@@ -412,6 +462,13 @@ func (f *fitFlags) parseTree(cmd *cobra.Command) (err error) {
 
 // open opens the data and makes the features of experts and gate.
 func (f *fitFlags) open(ctx context.Context) (*terms.Table, error) {
+	if f.moments != "" {
+		var err error
+		if f.sums, err = shard.ReadMoments(f.moments); err != nil {
+			return nil, err
+		}
+		return &terms.Table{Source: f.sums.SampleSource(f.moments)}, nil
+	}
 	r := f.terms
 	r.Selection = f.cells.on(f.selection)
 	return terms.Open(ctx, f.input.open, r)

@@ -32,6 +32,7 @@ type blocks struct {
 	leave   bool   // the current row is to be left out
 	unseen  []cell // of the current row: faults only if it stays
 	dropped int    // rows left out
+	partial bool   // it is not all rows of the table that are read
 }
 
 func newBlocks(schema Schema, fn func(*model.Block) error) *blocks {
@@ -136,7 +137,7 @@ func (b *blocks) flush(ctx context.Context) error {
 		}
 		return &Error{File: b.schema.Name, Msg: msg}
 	}
-	if b.weights >= 0 && !(b.weight >= leastWeight && b.weight <= mostWeight) {
+	if b.weights >= 0 && !b.partial && !(b.weight >= leastWeight && b.weight <= mostWeight) {
 		return &Error{File: b.schema.Name, Msg: fmt.Sprintf("the weights in column %q add up to %v, want a number between %g and %g; scale them", b.schema.Weights, b.weight, leastWeight, mostWeight)}
 	}
 	return nil

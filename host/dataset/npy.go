@@ -148,13 +148,34 @@ func (s *npySource) Schema() Schema { return s.layout.schema }
 // rows is the number of rows that the header declares.
 func (s *npySource) rows() int64 { return s.header.rows }
 
+// count implements counted.
+func (s *npySource) count() (int, bool) { return int(s.header.rows), s.layout.absent != Drop }
+
+// readFrom implements counted.
+func (s *npySource) readFrom(ctx context.Context, row int, fn func(*model.Block) error) error {
+	return s.pass(ctx, int64(row), fn)
+}
+
 func (s *npySource) Read(ctx context.Context, fn func(*model.Block) error) error {
+	return s.pass(ctx, 0, fn)
+}
+
+// pass reads the rows from one on; a stream's from the first.
+func (s *npySource) pass(ctx context.Context, first int64, fn func(*model.Block) error) error {
 	r, at, closer, err := s.open()
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
-	pass := &npyPass{h: s.header, layout: s.layout, out: s.layout.blocks(fn), chunk: readSize}
+	pass := &npyPass{h: s.header, layout: s.layout, out: s.layout.blocks(fn), chunk: readSize, first: first}
+	if first > 0 {
+		if at == nil {
+			return errOnePass(s.layout.schema.Name)
+		}
+		skipped := first * s.header.cols * s.header.size
+		r = io.NewSectionReader(at, skipped, s.header.bytes()-skipped)
+		pass.out.total, pass.out.partial = int(first), true
+	}
 	if s.header.fortran {
 		pass.chunk = columnReadSize
 	}
@@ -171,6 +192,7 @@ type npyPass struct {
 	layout *layout
 	out    *blocks
 	chunk  int64 // bytes to hold at a time, more only where one row is larger
+	first  int64 // row to begin at
 }
 
 func (p *npyPass) read(ctx context.Context, r io.Reader, at io.ReaderAt) error {
@@ -194,7 +216,7 @@ func (p *npyPass) byRow(ctx context.Context, r io.Reader) error {
 	width := p.h.cols * p.h.size
 	rows := p.held()
 	buf := make([]byte, rows*width)
-	for row := int64(0); row < p.h.rows; row += rows {
+	for row := p.first; row < p.h.rows; row += rows {
 		rows = min(rows, p.h.rows-row)
 		n, err := io.ReadFull(r, buf[:rows*width])
 		if err != nil {
@@ -217,7 +239,7 @@ func (p *npyPass) byColumn(ctx context.Context, at io.ReaderAt) error {
 	rows := p.held()
 	run := rows * p.h.size
 	buf := make([]byte, p.h.cols*run)
-	for row := int64(0); row < p.h.rows; row += rows {
+	for row := p.first; row < p.h.rows; row += rows {
 		rows = min(rows, p.h.rows-row)
 		for c := range p.h.cols {
 			if p.layout.place[c] < 0 {

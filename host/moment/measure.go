@@ -31,6 +31,9 @@ type Evidence struct {
 	law   *solver.Law   // nil until transforms of minimum variance are looked at
 	level float64       // noise level that they are made for
 	t2    *mat.SymDense // T̂2 by Optimal; nil without
+
+	sums3 *tensor.Transformed // see Knowing
+	sums4 *tensor.Fourth
 }
 
 // Measure takes the transforms of the activation at the noise level that the
@@ -75,7 +78,7 @@ func (e *Evidence) Outputs() solver.Outputs {
 // With returns the evidence on the same data for the number of experts of p.
 func (e *Evidence) With(ctx context.Context, p *problem.Problem) (*Evidence, error) {
 	f := *e
-	f.Subspace = nil
+	f.Subspace, f.sums3, f.sums4 = nil, nil, nil
 	if err := f.choose(ctx, p, e.want); err != nil {
 		return nil, err
 	}
@@ -92,6 +95,15 @@ func (e *Evidence) With(ctx context.Context, p *problem.Problem) (*Evidence, err
 	return &f, nil
 }
 
+// Knowing returns the evidence with sums of the polynomials over all rows, in its
+// subspace, that stand already: no estimate of it then makes a pass over the rows. Of
+// nil sums a pass is made.
+func (e *Evidence) Knowing(third *tensor.Transformed, fourth *tensor.Fourth) *Evidence {
+	f := *e
+	f.sums3, f.sums4 = third, fourth
+	return &f
+}
+
 // Unidentified says why the moment tensors do not determine the regressors,
 // whatever the number of rows; "" where they do.
 func (e *Evidence) Unidentified(p *problem.Problem) string {
@@ -104,6 +116,14 @@ func (e *Evidence) Unidentified(p *problem.Problem) string {
 	return ""
 }
 
+// Obstacle says which assumption of an estimate by tensors up to this order fails so
+// badly that there is none; "" where none does.
+func (e *Evidence) Obstacle(p *problem.Problem, order int) string {
+	f := *e
+	f.want.Order = order
+	return f.obstacle(p)
+}
+
 // obstacle says which assumption of the moment estimate fails so badly that
 // there is none; "" where none does.
 func (e *Evidence) obstacle(p *problem.Problem) string {
@@ -114,7 +134,7 @@ func (e *Evidence) obstacle(p *problem.Problem) string {
 		return why
 	}
 	if e.Subspace == nil {
-		return fmt.Sprintf("T2 from %d rows does not have %d positive eigenvalues", p.N(), p.Shape.K)
+		return fmt.Sprintf("T2 from %d rows does not have %d positive eigenvalues", p.Second.N, p.Shape.K)
 	}
 	return ""
 }

@@ -23,15 +23,15 @@ const spectralStream = 1 << 35
 // UΛ^{1/2}v_i, and the squared norm of that estimates p_i. Where the moments cannot
 // tell it says why, and the estimate is nil.
 func EstimateSpectral(ctx context.Context, p *problem.Problem, e *Evidence) (est *Estimate, obstacle string, err error) {
-	cubic := *e
-	cubic.want.Order = 3
-	if obstacle = cubic.obstacle(p); obstacle != "" {
+	if obstacle = e.Obstacle(p, 3); obstacle != "" {
 		return nil, obstacle, nil
 	}
 	s := e.Subspace
-	sums, err := tensor.SumTransformed(ctx, p.Rows, e.Outputs(), 3, s.Basis, s.Centre, p.Threads)
-	if err != nil {
-		return nil, "", err
+	sums := e.sums3
+	if sums == nil {
+		if sums, err = tensor.SumTransformed(ctx, p.Rows, e.Outputs(), 3, s.Basis, s.Centre, p.Threads); err != nil {
+			return nil, "", err
+		}
 	}
 	t3 := sums.T3()
 	t3.ScaleModes(s.whitening())

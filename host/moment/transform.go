@@ -160,9 +160,12 @@ func (e *Evidence) fourth(ctx context.Context, p *problem.Problem) (*tensor.Sym4
 		}
 		return sums.T4(), nil
 	}
-	sums, err := tensor.SumFourth(ctx, p.Rows, s.Basis, s.Centre, p.Threads)
-	if err != nil {
-		return nil, err
+	sums := e.sums4
+	if sums == nil {
+		var err error
+		if sums, err = tensor.SumFourth(ctx, p.Rows, s.Basis, s.Centre, p.Threads); err != nil {
+			return nil, err
+		}
 	}
 	t4 := sums.T4(e.Transform)
 	t4.Scale(1 / e.Transform.C4)

@@ -18,7 +18,7 @@ func CheckColumns(data *model.Data, schema dataset.Schema) error {
 	names := schema.Columns()
 	for j, name := range names {
 		if v, constant := constantColumn(data, j); constant {
-			return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is %v in every row; %s", name, v, remedy(schema, name))}
+			return constantError(schema, name, v)
 		}
 	}
 	alike := make(map[uint64][]int, len(names)) // columns by the fingerprint of their first block
@@ -26,7 +26,7 @@ func CheckColumns(data *model.Data, schema dataset.Schema) error {
 		f := fingerprint(column(&data.Blocks[0], data.D, j))
 		for _, i := range alike[f] {
 			if equalColumns(data, i, j) {
-				return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("columns %q and %q are equal in every row; drop one of them", names[i], names[j])}
+				return equalError(schema, names[i], names[j])
 			}
 		}
 		alike[f] = append(alike[f], j)
@@ -42,6 +42,65 @@ func fingerprint(column []float64) uint64 {
 		h = (h ^ math.Float64bits(v+0)) * 1099511628211 // −0 + 0 is 0, as == has it
 	}
 	return h
+}
+
+// Columns is what a pass finds of every column, the target behind the features, that
+// tells those without information. It adds up over the parts of a table.
+type Columns struct {
+	Least  []float64 `json:"least"`
+	Most   []float64 `json:"most"`
+	Prints []uint64  `json:"prints"` // sums of fingerprints of the blocks and their places: equal for equal columns
+}
+
+// NewColumns returns what is known of the columns of no rows with d features.
+func NewColumns(d int) Columns {
+	return Columns{slices.Repeat([]float64{math.MaxFloat64}, d+1), slices.Repeat([]float64{-math.MaxFloat64}, d+1), make([]uint64, d+1)}
+}
+
+// Add adds block i of the table.
+func (c *Columns) Add(i int, b *model.Block) {
+	d := len(c.Least) - 1
+	for j := range c.Least {
+		col := column(b, d, j)
+		c.Least[j], c.Most[j] = min(c.Least[j], slices.Min(col)), max(c.Most[j], slices.Max(col))
+		c.Prints[j] += fingerprint(append([]float64{float64(i)}, col...))
+	}
+}
+
+// Merge adds what is known of other blocks.
+func (c *Columns) Merge(o Columns) {
+	for j := range c.Least {
+		c.Least[j], c.Most[j] = min(c.Least[j], o.Least[j]), max(c.Most[j], o.Most[j])
+		c.Prints[j] += o.Prints[j]
+	}
+}
+
+// check is [CheckColumns] and the check of magnitudes for what is known of the columns.
+func (c *Columns) check(schema dataset.Schema) error {
+	schema.Weights = ""
+	names := schema.Columns()
+	seen := make(map[uint64]int, len(names))
+	for j, name := range names {
+		if c.Least[j] == c.Most[j] {
+			return constantError(schema, name, c.Least[j])
+		}
+		if i, ok := seen[c.Prints[j]]; ok {
+			return equalError(schema, names[i], name)
+		}
+		seen[c.Prints[j]] = j
+		if err := checkMagnitude(schema, name, max(-c.Least[j], c.Most[j])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func constantError(schema dataset.Schema, name string, v float64) error {
+	return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is %v in every row; %s", name, v, remedy(schema, name))}
+}
+
+func equalError(schema dataset.Schema, a, b string) error {
+	return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("columns %q and %q are equal in every row; drop one of them", a, b)}
 }
 
 func remedy(schema dataset.Schema, name string) string {

@@ -57,6 +57,12 @@ func (PerExpert) Name() string { return "per-expert" }
 func (n Shared) level() (bool, float64)    { return false, n.Sigma }
 func (n PerExpert) level() (bool, float64) { return true, n.Sigma }
 
+// KnownSigma is the noise level that n knows; 0 where it is to be estimated.
+func KnownSigma(n Noise) float64 {
+	_, sigma := n.level()
+	return sigma
+}
+
 // smallest and largest bound the largest magnitude in a column, and σ: the
 // fourth power of such a number is neither 0 nor infinite.
 const (

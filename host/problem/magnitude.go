@@ -23,9 +23,17 @@ func checkMagnitudes(data *model.Data, schema dataset.Schema) error {
 			}
 			most = max(most, floats.Norm(col, math.Inf(1)))
 		}
-		if most < smallest || most > largest {
-			return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q has values up to %.3g in size, want between %g and %g; change its unit", name, most, smallest, largest)}
+		if err := checkMagnitude(schema, name, most); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkMagnitude refuses a column whose largest value is of this size.
+func checkMagnitude(schema dataset.Schema, name string, most float64) error {
+	if most < smallest || most > largest {
+		return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q has values up to %.3g in size, want between %g and %g; change its unit", name, most, smallest, largest)}
 	}
 	return nil
 }

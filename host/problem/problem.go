@@ -179,9 +179,8 @@ func (p *Problem) admit(data *model.Data) error {
 	if note := p.Weights.doubt(); note != "" {
 		p.Notes = append(p.Notes, note)
 	}
-	k, n := p.Shape.K, p.Weights.Rows
-	if k > n {
-		return refuse("k = %d experts for %d rows; choose a smaller k", k, n)
+	if err := p.enoughExperts(p.Weights.Rows); err != nil {
+		return err
 	}
 	if err := CheckColumns(data, p.Schema); err != nil {
 		return err
@@ -189,10 +188,26 @@ func (p *Problem) admit(data *model.Data) error {
 	if err := checkMagnitudes(data, p.Schema); err != nil {
 		return err
 	}
-	if q := p.Shape.Parameters(); q >= n {
-		return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use more rows, fewer features or a smaller k", n, q, k, data.D)}
+	if err := p.enoughRows(p.Weights.Rows); err != nil {
+		return err
 	}
 	return p.Shape.room(data)
+}
+
+// enoughExperts refuses more experts than rows.
+func (p *Problem) enoughExperts(n int) error {
+	if k := p.Shape.K; k > n {
+		return refuse("k = %d experts for %d rows; choose a smaller k", k, n)
+	}
+	return nil
+}
+
+// enoughRows refuses more parameters than rows.
+func (p *Problem) enoughRows(n int) error {
+	if q := p.Shape.Parameters(); q >= n {
+		return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use more rows, fewer features or a smaller k", n, q, p.Shape.K, p.Shape.D)}
+	}
+	return nil
 }
 
 // measure makes the first pass over the rows, and another where they have to
@@ -203,6 +218,12 @@ func (p *Problem) measure(ctx context.Context, data *model.Data) error {
 	if err != nil {
 		return err
 	}
+	return p.adopt(ctx, second, even, data)
+}
+
+// adopt takes the sums of a first pass over all rows, and the rows that the problem
+// has, with weights near 1 and as given, and brings both to the units of the fit.
+func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, data *model.Data) error {
 	inputs, err := InputsOf(second)
 	if err != nil {
 		return err
@@ -212,7 +233,12 @@ func (p *Problem) measure(ctx context.Context, data *model.Data) error {
 		if even, err = p.Units.convert(ctx, even); err != nil {
 			return err
 		}
-		if second, err = tensor.SumSecond(ctx, even, p.Threads); err != nil {
+		if p.Shape.takesMeans() {
+			second, err = tensor.SumSecond(ctx, even, p.Threads)
+		} else {
+			second = p.Units.scaled(second)
+		}
+		if err != nil {
 			return err
 		}
 		far := inputs.Far

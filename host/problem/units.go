@@ -41,14 +41,32 @@ func (u *Units) convert(ctx context.Context, rows model.Rows) (*model.Data, erro
 	if err := memory.Check(fmt.Sprintf("%d rows in units of their own", n), 8*float64(n)*float64(d)); err != nil {
 		return nil, err
 	}
-	return model.InMemory(ctx, model.Map(rows, len(u.SD), func(dst, src *model.Block) {
+	return model.InMemory(ctx, u.View(rows))
+}
+
+// View returns rows seen with their features in these units; nil units are the
+// rows' own.
+func (u *Units) View(rows model.Rows) model.Rows {
+	if u == nil {
+		return rows
+	}
+	return model.Map(rows, len(u.SD), func(dst, src *model.Block) {
 		for j := range u.SD {
 			col := dst.Col(j)
 			copy(col, src.Col(j))
 			floats.AddConst(-u.Mean[j], col)
 			floats.Scale(1/u.SD[j], col)
 		}
-	}))
+	})
+}
+
+// scaled returns the sums of features in these units, of which nothing is taken off.
+func (u *Units) scaled(second *tensor.Second) *tensor.Second {
+	c := make([]float64, len(u.SD))
+	for j, sd := range u.SD {
+		c[j] = 1 / sd
+	}
+	return second.Scaled(c)
 }
 
 // Into converts parameters from the user's units to these; nil units are the

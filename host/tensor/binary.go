@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -16,6 +17,7 @@ import (
 const (
 	secondName = "moesum2\x01"
 	fourthName = "moesum4\x01"
+	givenName  = "moesumt\x01"
 )
 
 // mostSums bounds the numbers that are read: 4 GiB of them.
@@ -92,6 +94,77 @@ func (f *Fourth) values() [][]float64 {
 		out = append(out, f.Two[p], f.Four[p])
 	}
 	return out
+}
+
+// MarshalBinary writes the sums with the order and the projection that they are over,
+// to the last bit. The transform of y is not among that: who merges sums knows that it
+// is one.
+func (s *Transformed) MarshalBinary() ([]byte, error) {
+	return encode(givenName, []int{s.N, len(s.projection()[0]) / s.M, s.M, s.Order, len(s.shift)}, s.values()), nil
+}
+
+// UnmarshalBinary reads sums that [Transformed.MarshalBinary] wrote, which merge and
+// make tensors; rows cannot be added to them. Anything else is an error, and s is then
+// as it was.
+func (s *Transformed) UnmarshalBinary(data []byte) error {
+	sizes, rest, err := decode(givenName, data, 5)
+	if err != nil {
+		return err
+	}
+	d, m, order, shift := sizes[1], sizes[2], sizes[3], sizes[4]
+	if m < 1 || m > 1<<16 || order < 2 || order > 4 || d > mostSums/m || shift != 0 && shift != m {
+		return errSums
+	}
+	entries := 2.0
+	for i := range order {
+		entries *= float64(m+i) / float64(i+1)
+	}
+	if entries > float64(len(rest)/8) {
+		return errSums
+	}
+	out := &Transformed{N: sizes[0], M: m, Order: order}
+	if d > 0 {
+		out.basis = mat.NewDense(d, m, nil)
+	}
+	if shift > 0 {
+		out.shift = make([]float64, m)
+	}
+	for p := range out.High {
+		out.High[p] = make([]float64, monomials(m, order))
+		out.Low[p] = make([]float64, monomials(m, order-2))
+	}
+	if err := fill(rest, out.values()); err != nil {
+		return err
+	}
+	*s = *out
+	return nil
+}
+
+// projection lists what the sums are over.
+func (s *Transformed) projection() [][]float64 {
+	if s.basis == nil {
+		return [][]float64{nil, s.shift}
+	}
+	return [][]float64{s.basis.RawMatrix().Data, s.shift}
+}
+
+// values lists the projection and everything that is summed over it.
+func (s *Transformed) values() [][]float64 {
+	out := append(s.projection(), s.Y[:])
+	for p := range s.High {
+		out = append(out, s.Low[p], s.High[p])
+	}
+	return out
+}
+
+// Alike says whether sums are over one projection: only those add up.
+func (f *Fourth) Alike(o *Fourth) bool {
+	return f.M == o.M && mat.Equal(f.basis, o.basis) && slices.Equal(f.shift, o.shift)
+}
+
+// Alike says whether sums are of one order over one projection: only those add up.
+func (s *Transformed) Alike(o *Transformed) bool {
+	return s.M == o.M && s.Order == o.Order && slices.EqualFunc(s.projection(), o.projection(), slices.Equal)
 }
 
 func encode(name string, sizes []int, values [][]float64) []byte {

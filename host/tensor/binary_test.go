@@ -58,6 +58,21 @@ func TestSumsTravel(t *testing.T) {
 	if second.N != p.data.N || fourth.N != p.data.N {
 		t.Errorf("%d and %d rows of %d", second.N, fourth.N, p.data.N)
 	}
+	// So do sums for a transform that stands before the pass.
+	for order, u := range map[int]*mat.Dense{2: nil, 3: u, 4: u} {
+		s, err := tensor.SumTransformed(t.Context(), p.data, p.transform, order, u, p.centre(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := new(tensor.Transformed)
+		travel(t, s, read)
+		if !read.Alike(s) {
+			t.Errorf("order %d: other sums than those that were written", order)
+		}
+		if data := bytesOf(t, s); new(tensor.Transformed).UnmarshalBinary(data[:len(data)-8]) == nil || new(tensor.Fourth).UnmarshalBinary(data) == nil {
+			t.Errorf("order %d: damaged sums are read", order)
+		}
+	}
 	// Sums that were read go on adding rows over the projection that they came with.
 	again := new(tensor.Fourth)
 	travel(t, whole, again)

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/shard"
+)
+
+func newMergeCmd() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "merge PART... -o FILE",
+		Short: "Put the sums of all parts of a data set together",
+		Long: `merge adds up the sums that moe moments wrote for the parts 1 to N of a data set.
+All of them must be there once, in any order; parts of different data, rounds or
+activations are refused.`,
+		Example: `  moe merge first-*.moments -o first.moments`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := distinct(out, args...); err != nil {
+				return err
+			}
+			if err := creatable(out); err != nil {
+				return err
+			}
+			return mergeMoments(cmd, args, out)
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write the sums of all parts to this `FILE` (required)")
+	cobra.CheckErr(cmd.MarkFlagRequired("output"))
+	return cmd
+}
+
+func mergeMoments(cmd *cobra.Command, files []string, out string) error {
+	parts := make([]*shard.Moments, len(files))
+	for i, file := range files {
+		var err error
+		if parts[i], err = shard.ReadMoments(file); err != nil {
+			return err
+		}
+	}
+	m, err := shard.MergeMoments(files, parts)
+	if err != nil {
+		return err
+	}
+	if err := m.Write(cmd.Context(), out); err != nil {
+		return err
+	}
+	if wantsJSON(cmd) {
+		return printJSON(cmd, momentsJSON(out, m))
+	}
+	_, taken := m.Rows()
+	return say(cmd, "%s: round %d of 2, %d rows in %d parts, subsample of %d", out, m.Round(), m.Table.Rows, len(parts), taken)
+}

@@ -1,0 +1,129 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/memory"
+	"github.com/gatedlearning/moe/internal/textfile"
+)
+
+// A file is a line that names its format, the length of a header as a uint64, the
+// header in JSON, the bodies that the header lists, and the SHA-256 of all that:
+// little-endian, as are the numbers in the bodies.
+
+// body is a run of bytes behind the header.
+type body struct {
+	Name  string `json:"name"`
+	Level int    `json:"level,omitempty"` // of the node of sums
+	Index int    `json:"index,omitempty"`
+	Bytes int    `json:"bytes"`
+	data  []byte
+}
+
+// bodyOf is a body of what knows its bytes.
+func bodyOf(name string, level, index int, v encoding.BinaryMarshaler) (body, error) {
+	data, err := v.MarshalBinary()
+	return body{name, level, index, len(data), data}, err
+}
+
+// mostHeader bounds the header.
+const mostHeader = 64 << 20
+
+var errDamaged = errors.New("it is damaged or cut short: its checksum does not match")
+
+// seal writes a file.
+func seal(format string, header any, bodies []body) ([]byte, error) {
+	head, err := json.Marshal(header)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	out.WriteString(format + "\n")
+	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(head))))
+	out.Write(head)
+	for _, b := range bodies {
+		out.Write(b.data)
+	}
+	sum := sha256.Sum256(out.Bytes())
+	out.Write(sum[:])
+	return out.Bytes(), nil
+}
+
+// open reads the header of a file and returns what follows it.
+func open(data []byte, format string, header any) (rest []byte, err error) {
+	rest, ok := bytes.CutPrefix(data, []byte(format+"\n"))
+	if !ok {
+		return nil, errors.New("it is no file of format " + format)
+	}
+	if len(rest) < 8+sha256.Size {
+		return nil, errDamaged
+	}
+	end := len(data) - sha256.Size
+	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
+		return nil, errDamaged
+	}
+	rest = rest[:len(rest)-sha256.Size]
+	n := binary.LittleEndian.Uint64(rest)
+	if rest = rest[8:]; n > uint64(min(len(rest), mostHeader)) {
+		return nil, errDamaged
+	}
+	d := json.NewDecoder(bytes.NewReader(rest[:n]))
+	d.DisallowUnknownFields()
+	if err := d.Decode(header); err != nil {
+		return nil, fmt.Errorf("its header cannot be read: %w", err)
+	}
+	return rest[n:], nil
+}
+
+// cut gives the bodies of a header their bytes.
+func cut(rest []byte, bodies []body) error {
+	for i := range bodies {
+		n := bodies[i].Bytes
+		if n < 0 || n > len(rest) {
+			return errDamaged
+		}
+		bodies[i].data, rest = rest[:n], rest[n:]
+	}
+	if len(rest) > 0 {
+		return errDamaged
+	}
+	return nil
+}
+
+// read returns what a file holds. What is no regular file of the format is a
+// *dataset.Error, one that cannot be opened or read an *fs.PathError.
+func read(path, format string) ([]byte, error) {
+	f, err := textfile.Regular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, len(format)+1)
+	if n, _ := io.ReadFull(f, head); string(head[:n]) != format+"\n" {
+		return nil, &dataset.Error{File: path, Msg: "it is no file of format " + format}
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := memory.Check(path, 3*float64(info.Size())); err != nil {
+		return nil, err
+	}
+	rest, err := io.ReadAll(f)
+	return append(head, rest...), err
+}
+
+// write writes a file whole or not at all.
+func write(ctx context.Context, path string, data []byte) error {
+	return atomicfile.WriteFile(ctx, path, data)
+}

@@ -1,0 +1,411 @@
+package shard_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/plugins/leakyrelu"
+	"github.com/gatedlearning/moe/plugins/relu"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// rows draws n rows of two ReLU experts over d features, which have these sizes and
+// means, with weights where they are asked for.
+func rows(n int, mean, size float64, weighted bool) *dataset.Table {
+	const d = 6
+	rng := rand.New(rand.NewPCG(uint64(n), 17))
+	x, y, w := mat.NewDense(n, d, nil), make([]float64, n), make([]float64, n)
+	for i := range n {
+		for j := range d {
+			x.Set(i, j, mean+size*rng.NormFloat64())
+		}
+		e := rng.IntN(2)
+		y[i] = max((x.At(i, e)-mean)/size, 0) + 0.2*rng.NormFloat64()
+		w[i] = float64(rng.IntN(5)) * 0.1
+	}
+	if weighted {
+		return dataset.WeightedMatrix(x, y, w)
+	}
+	return dataset.Matrix(x, y)
+}
+
+func open(t *testing.T, family sdk.Family) sdk.Activation {
+	t.Helper()
+	act, err := family.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return act
+}
+
+// merged makes a round in parts, which travel as bytes and are merged in random order.
+func merged(t *testing.T, parts int, sum func(shard.Place) (*shard.Moments, error)) *shard.Moments {
+	t.Helper()
+	files, list := make([]string, parts), make([]*shard.Moments, parts)
+	for at, i := range rand.New(rand.NewPCG(1, uint64(parts))).Perm(parts) {
+		part, err := sum(shard.Place{I: i + 1, N: parts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[at], list[at] = fmt.Sprint(i+1), travel(t, part)
+	}
+	m, err := shard.MergeMoments(files, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return travel(t, m)
+}
+
+func travel(t *testing.T, m *shard.Moments) *shard.Moments {
+	t.Helper()
+	data, err := m.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := new(shard.Moments)
+	if err := out.UnmarshalBinary(data); err != nil {
+		t.Fatal(err)
+	}
+	again, err := out.MarshalBinary()
+	if err != nil || !bytes.Equal(again, data) {
+		t.Fatalf("written again the bytes are others, %v", err)
+	}
+	return out
+}
+
+// both makes both rounds over a source.
+func both(t *testing.T, src dataset.Source, parts int, act sdk.Activation, take int) *shard.Moments {
+	t.Helper()
+	ctx := t.Context()
+	table, err := shard.Open(ctx, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := merged(t, parts, func(at shard.Place) (*shard.Moments, error) {
+		return shard.Sum(ctx, src, table, at, shard.Subsample{Seed: 1, Rows: take})
+	})
+	return merged(t, parts+1, func(at shard.Place) (*shard.Moments, error) {
+		return shard.SumSpan(ctx, src, table, at, "first", first, act, 2, 0)
+	})
+}
+
+// TestToTheByte: a fit to sums of shards is the fit to all rows: where the subsample is
+// all rows the model's file is the same to the last byte, where it is not the moment
+// estimate is, at any number of shards and in any order; also of rows with weights, of
+// features that have to be brought to other units, and of several files.
+func TestToTheByte(t *testing.T) {
+	for name, c := range map[string]struct {
+		src    dataset.Source
+		family sdk.Family
+	}{
+		"standard": {rows(5000, 0, 1, false), relu.Family},
+		"weights":  {rows(7000, 0, 1, true), relu.Family},
+		"units":    {rows(4000, 3, 40, false), relu.Family},
+		"both":     {rows(6001, -1, 0.1, true), leakyrelu.Family},
+	} {
+		t.Run(name, func(t *testing.T) {
+			act, ctx := open(t, c.family), t.Context()
+			for _, method := range []host.Method{host.Moments{}, host.Spectral{}} {
+				cfg := host.Config{K: 2, Method: method, Transform: host.Polynomial, Seed: 3}
+				want, err := host.Fit(ctx, act, c.src, cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, parts := range []int{1, 2, 7, 40} { // 40 parts of some 20 blocks: some have none
+					got, err := host.FitSums(ctx, act, both(t, c.src, parts, act, 1<<16), "all", cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					equalJSON(t, fmt.Sprintf("%s in %d parts", method.Name(), parts), got, want)
+				}
+				part, err := host.FitSums(ctx, act, both(t, c.src, 3, act, 900), "all", cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !reflect.DeepEqual(part.Fit.MomentsEstimate, want.Fit.MomentsEstimate) {
+					t.Errorf("%s: another estimate %v where the subsample is not all rows, want %v", method.Name(), part.Fit.MomentsEstimate, want.Fit.MomentsEstimate)
+				}
+				if part.Fit.N == want.Fit.N || !strings.Contains(strings.Join(part.Fit.Notes, "\n"), "random subsample") {
+					t.Errorf("%s: %d rows, notes %q", method.Name(), part.Fit.N, part.Fit.Notes)
+				}
+			}
+		})
+	}
+}
+
+func equalJSON(t *testing.T, what string, got, want interface{ JSON() ([]byte, error) }) {
+	t.Helper()
+	a, errA := got.JSON()
+	b, errB := want.JSON()
+	if errA != nil || errB != nil || !bytes.Equal(a, b) {
+		t.Errorf("%s: %v %v\n%s\nwant\n%s", what, errA, errB, a, b)
+	}
+}
+
+// TestSeveralFiles: parts of files that are read one behind the other are parts of the
+// rows of all of them, from formats that can be entered anywhere and from others.
+func TestSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	x, y := mat.NewDense(2300, 4, nil), make([]float64, 2300)
+	rng := rand.New(rand.NewPCG(2, 2))
+	for i := range y {
+		for j := range 4 {
+			x.Set(i, j, rng.NormFloat64())
+		}
+		y[i] = rng.NormFloat64()
+	}
+	whole := dataset.Matrix(x, y)
+	for _, format := range []string{"csv", "npy", "parquet"} {
+		var list []dataset.Source
+		for f, cut := range [][2]int{{0, 300}, {300, 812}, {812, 815}, {815, 2300}} {
+			path := filepath.Join(dir, fmt.Sprintf("%d.%s", f, format))
+			part := dataset.Matrix(x.Slice(cut[0], cut[1], 0, 4).(*mat.Dense), y[cut[0]:cut[1]])
+			if err := dataset.Write(t.Context(), path, part); err != nil {
+				t.Fatal(err)
+			}
+			src, err := dataset.Open(path, dataset.Selection{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, src)
+		}
+		src, err := dataset.Concat(list...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := dataset.Load(t.Context(), whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := dataset.Load(t.Context(), src)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s: the files together are not the table, %v", format, err)
+		}
+		for _, counted := range []bool{false, true} {
+			if counted {
+				if n, err := dataset.Count(t.Context(), src); err != nil || n != 2300 {
+					t.Fatalf("%s: %d rows, %v", format, n, err)
+				}
+			}
+			for from := range len(want.Blocks) + 1 {
+				i := from
+				to := min(from+3, len(want.Blocks))
+				err := dataset.ReadRange(t.Context(), src, from, to, func(at int, b *model.Block) error {
+					if at != i || !reflect.DeepEqual(b.Clone(), want.Blocks[i].Clone()) {
+						t.Errorf("%s from block %d: block %d is another", format, from, i)
+					}
+					i++
+					return nil
+				})
+				if err != nil || i != to {
+					t.Errorf("%s: blocks %d to %d: ended before %d, %v", format, from, to, i, err)
+				}
+			}
+		}
+	}
+}
+
+// TestPlaces: parts are the blocks, each once, of about equal size, and begin where few
+// nodes of the tree do.
+func TestPlaces(t *testing.T) {
+	for _, blocks := range []int{1, 7, 64, 1000, 39_062_500} {
+		for _, n := range []int{1, 2, 3, 10, 1000, 4096} {
+			at, most := 0, 0
+			for i := range n {
+				from, to := shard.Place{I: i + 1, N: n}.Blocks(blocks)
+				if from != at || to < from {
+					t.Fatalf("%d blocks: part %d of %d is %d to %d, the one before ended at %d", blocks, i+1, n, from, to, at)
+				}
+				at, most = to, max(most, to-from)
+			}
+			if at != blocks || float64(most) > math.Ceil(1.25*float64(blocks)/float64(n)) {
+				t.Errorf("%d blocks in %d parts: the last ends at %d, the largest has %d", blocks, n, at, most)
+			}
+		}
+	}
+	for _, text := range []string{"", "1", "0/3", "4/3", "-1/3", "1/0", "a/b", "1/3/5", " 1/3", "1/99999999999999999999", "1/9999999"} {
+		if p, err := shard.ParsePlace(text); err == nil {
+			t.Errorf("%q is read as %v", text, p)
+		}
+	}
+}
+
+// TestSubsample: of a table the rows of the sample are the same whatever the parts, as
+// many as were asked for within five standard errors, and spread evenly: their mean
+// place too is within five.
+func TestSubsample(t *testing.T) {
+	const n, take = 20000, 2000
+	x, y := mat.NewDense(n, 1, nil), make([]float64, n)
+	for i := range y {
+		x.Set(i, 0, float64(i+1))
+		y[i] = float64(i % 7)
+	}
+	src := dataset.Matrix(x, y)
+	table, err := shard.Open(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := func(parts int, seed uint64) *model.Data {
+		return merged(t, parts, func(at shard.Place) (*shard.Moments, error) {
+			return shard.Sum(t.Context(), src, table, at, shard.Subsample{Seed: seed, Rows: take})
+		}).SampleData()
+	}
+	one := sample(1, 1)
+	if !reflect.DeepEqual(one, sample(9, 1)) {
+		t.Error("in 9 parts the sample is another")
+	}
+	if reflect.DeepEqual(one, sample(1, 2)) {
+		t.Error("another seed takes the same rows")
+	}
+	mean := 0.0
+	for _, b := range one.Blocks {
+		for _, v := range b.Col(0) {
+			mean += v / float64(one.N)
+		}
+	}
+	if math.Abs(float64(one.N)-take) > 5*math.Sqrt(take) || math.Abs(mean-n/2) > 5*n/math.Sqrt(12*take) {
+		t.Errorf("%d rows with mean place %v", one.N, mean)
+	}
+}
+
+// TestPartsThatDoNotFit: every way in which parts do not belong together is an error
+// that says it and names the file.
+func TestPartsThatDoNotFit(t *testing.T) {
+	ctx, src, other := t.Context(), rows(3000, 0, 1, false), rows(3001, 0, 1, false)
+	changed := rows(3000, 0, 1.5, false)
+	act, leaky := open(t, relu.Family), open(t, leakyrelu.Family)
+	sum := func(src dataset.Source, i, n, take int) *shard.Moments {
+		table, err := shard.Open(ctx, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := shard.Sum(ctx, src, table, shard.Place{I: i, N: n}, shard.Subsample{Seed: 1, Rows: take})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	whole := func(src dataset.Source) *shard.Moments {
+		m, err := shard.MergeMoments([]string{"a"}, []*shard.Moments{sum(src, 1, 1, 500)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	span := func(src dataset.Source, i, n, k int, act sdk.Activation, sigma float64, first *shard.Moments) (*shard.Moments, error) {
+		table, err := shard.Open(ctx, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shard.SumSpan(ctx, src, table, shard.Place{I: i, N: n}, "first", first, act, k, sigma)
+	}
+	second := func(i, k int, act sdk.Activation, sigma float64) *shard.Moments {
+		m, err := span(src, i, 2, k, act, sigma, whole(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for want, parts := range map[string][]*shard.Moments{
+		"c: part 2 of 3 is there already, in b":                       {sum(src, 1, 3, 500), sum(src, 2, 3, 500), sum(src, 2, 3, 500)},
+		"a: of the 3 parts one is missing: 2":                         {sum(src, 3, 3, 500), sum(src, 1, 3, 500)},
+		"a: of the 4 parts some are missing: 1, 4":                    {sum(src, 3, 4, 500), sum(src, 2, 4, 500)},
+		"b: part 2 of 3, beside parts of 2 in a":                      {sum(src, 1, 2, 500), sum(src, 2, 3, 500)},
+		"b: it does not go with a: 3001 rows, not 3000":               {sum(src, 1, 2, 500), sum(other, 2, 2, 500)},
+		"b: it does not go with a: other values in the first rows":    {sum(src, 1, 2, 500), sum(changed, 2, 2, 500)},
+		"b: it does not go with a: a sample of 600 rows":              {sum(src, 1, 2, 500), sum(src, 2, 2, 600)},
+		"b: it does not go with a: they are of different rounds":      {sum(src, 1, 2, 500), second(2, 2, act, 0)},
+		"b: it does not go with a: it is made for leakyrelu":          {second(1, 2, act, 0), second(2, 2, leaky, 0)},
+		"b: it does not go with a: it is made for relu, k = 1":        {second(1, 2, act, 0), second(2, 1, act, 0)},
+		"b: it does not go with a: it is made for relu, k = 2, sigma": {second(1, 2, act, 0), second(2, 2, act, 0.5)},
+		"a: it is no part but the whole":                              {whole(src)},
+	} {
+		files := []string{"a", "b", "c"}[:len(parts)]
+		if _, err := shard.MergeMoments(files, parts); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := span(other, 1, 1, 2, act, 0, whole(src)); err == nil || !strings.Contains(err.Error(), "first: it is of another table: it has 3000 rows, not 3001") {
+		t.Errorf("the second round over other data: %v", err)
+	}
+	if _, err := span(src, 1, 1, 2, act, 0, sum(src, 1, 2, 500)); err == nil || !strings.Contains(err.Error(), "merge the parts first") {
+		t.Errorf("a part for the whole: %v", err)
+	}
+	// Data whose first rows alone are the same.
+	late, err := dataset.Load(ctx, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late.Blocks[5].Y[3]++
+	m, err := span(inMemory{src, late}, 1, 1, 2, act, 0, whole(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shard.MergeMoments([]string{"a"}, []*shard.Moments{m}); err == nil || !strings.Contains(err.Error(), "other values than the first") {
+		t.Errorf("data that have changed between the rounds: %v", err)
+	}
+	all, err := shard.MergeMoments([]string{"a", "b"}, []*shard.Moments{second(1, 2, act, 0), second(2, 2, act, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]struct {
+		sums *shard.Moments
+		cfg  host.Config
+		act  sdk.Activation
+	}{
+		"made for relu, k = 2, the fit is of relu, k = 3": {all, host.Config{K: 3}, act},
+		"made for relu, k = 2, the fit is of leakyrelu":   {all, host.Config{K: 2}, leaky},
+		"the fit is of relu, k = 2, sigma = 0.1":          {all, host.Config{K: 2, Noise: host.Shared{Sigma: 0.1}}, act},
+		"it has the first of two rounds":                  {whole(src), host.Config{K: 2}, act},
+		"it is part 1 of 2: merge the parts first":        {second(1, 2, act, 0), host.Config{K: 2}, act},
+		"transform = optimal: the sums are those":         {all, host.Config{K: 2, Transform: host.Optimal}, act},
+		"method moments has no intercepts":                {all, host.Config{K: 2, Intercept: true}, act},
+	} {
+		c.cfg.Method = host.Moments{}
+		if _, err := host.FitSums(ctx, c.act, c.sums, "all", c.cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// inMemory is a source of other rows.
+type inMemory struct {
+	dataset.Source
+	data *model.Data
+}
+
+func (s inMemory) Read(ctx context.Context, fn func(*model.Block) error) error {
+	return model.InOrder(ctx, s.data, fn)
+}
+
+// TestDamagedFiles: a file that is cut or has a bit flipped is refused.
+func TestDamagedFiles(t *testing.T) {
+	src := rows(600, 0, 1, false)
+	good, err := both(t, src, 2, open(t, relu.Family), 50).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(good); i += 7 {
+		bad := bytes.Clone(good)
+		bad[i] ^= 4
+		if new(shard.Moments).UnmarshalBinary(bad) == nil {
+			t.Fatalf("a bit of byte %d is flipped, and the file is read", i)
+		}
+		if new(shard.Moments).UnmarshalBinary(good[:i]) == nil {
+			t.Fatalf("%d of %d bytes are read", i, len(good))
+		}
+	}
+}

@@ -1,0 +1,148 @@
+// Package shard computes sums over the rows of a table in parts, on any number of
+// machines that share nothing but files: what is summed where, the files that the sums
+// travel in, and their merging. A [Moments] file has the sums of the moment tensors.
+//
+// Every part is named by the table and by its place, I of N. Sums of parts go by the
+// same tree over blocks as those of a table in memory (model.Tree), so that neither
+// the number of parts nor their order changes a bit of the total.
+package shard
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Place is part I of N, counted from 1. The zero value is the whole.
+type Place struct{ I, N int }
+
+// mostParts bounds the number of parts.
+const mostParts = 1 << 20
+
+// ParsePlace reads "I/N".
+func ParsePlace(text string) (Place, error) {
+	i, n, ok := strings.Cut(text, "/")
+	p := Place{}
+	var err1, err2 error
+	p.I, err1 = strconv.Atoi(i)
+	p.N, err2 = strconv.Atoi(n)
+	if !ok || err1 != nil || err2 != nil || p.I < 1 || p.N < 1 || p.I > p.N || p.N > mostParts {
+		return Place{}, fmt.Errorf("want I/N, part I of N with 1 ≤ I ≤ N ≤ %d, such as 3/8", mostParts)
+	}
+	return p, nil
+}
+
+// Blocks returns the blocks from ≤ i < to of the part. Parts begin at multiples of a
+// power of two of blocks where there are many, at most an eighth of a part's: their
+// sums are then those of few nodes of the tree.
+func (p Place) Blocks(blocks int) (from, to int) {
+	grain := 1
+	if each := blocks / (8 * p.N); each > 1 {
+		grain = 1 << (bits.Len(uint(each)) - 1)
+	}
+	at := func(i int) int {
+		if i == p.N {
+			return blocks
+		}
+		hi, lo := bits.Mul64(uint64(i), uint64(blocks))
+		q, _ := bits.Div64(hi, lo, uint64(p.N))
+		return int(q) / grain * grain
+	}
+	return at(p.I - 1), at(p.I)
+}
+
+// Table is what all parts of one table have in common. It is told without reading
+// more than the number of rows and the first block.
+type Table struct {
+	Features []string `json:"features"`
+	Target   string   `json:"target"`
+	Weights  string   `json:"weights,omitempty"`
+	Rows     int      `json:"rows"`
+	Head     uint64   `json:"head"` // fingerprint of the first block
+}
+
+// Open counts the rows of a source and looks at the first.
+func Open(ctx context.Context, src dataset.Source) (Table, error) {
+	s := src.Schema()
+	t := Table{Features: s.Features, Target: s.Target, Weights: s.Weights}
+	var err error
+	if t.Rows, err = dataset.Count(ctx, src); err != nil {
+		return t, err
+	}
+	err = dataset.ReadRange(ctx, src, 0, 1, func(_ int, b *model.Block) error {
+		t.Head = printOf(b)
+		return nil
+	})
+	return t, err
+}
+
+// Blocks is the number of blocks of the table.
+func (t Table) Blocks() int { return (t.Rows + model.BlockRows - 1) / model.BlockRows }
+
+// Schema names the columns, as those of the file of that name.
+func (t Table) Schema(file string) dataset.Schema {
+	return dataset.Schema{Name: file, Features: t.Features, Target: t.Target, Weights: t.Weights}
+}
+
+// differs says in what two tables differ, "" if in nothing that is known of them.
+func (t Table) differs(o Table) string {
+	switch {
+	case !slices.Equal(t.Features, o.Features) || t.Target != o.Target || t.Weights != o.Weights:
+		return "other columns"
+	case t.Rows != o.Rows:
+		return fmt.Sprintf("%d rows, not %d", t.Rows, o.Rows)
+	case t.Head != o.Head:
+		return "other values in the first rows"
+	}
+	return ""
+}
+
+// printOf is a fingerprint of a block (FNV-1a over the values' bits).
+func printOf(b *model.Block) uint64 {
+	h := uint64(14695981039346656037)
+	for _, values := range [][]float64{b.X, b.Y, b.W} {
+		for _, v := range values {
+			h = (h ^ math.Float64bits(v+0)) * 1099511628211
+		}
+	}
+	return h
+}
+
+// complete returns the places of parts in their order, or says of the files which
+// part is missing or there twice.
+func complete(files []string, places []Place) (order []int, err error) {
+	n := places[0].N
+	by := make([]int, n) // file of each part, from 1
+	for f, p := range places {
+		switch {
+		case p.N == 0:
+			return nil, &dataset.Error{File: files[f], Msg: "it is no part but the whole"}
+		case p.N != n:
+			return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d, beside parts of %d in %s", p.I, p.N, n, files[0])}
+		case by[p.I-1] > 0:
+			return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d is there already, in %s", p.I, n, files[by[p.I-1]-1])}
+		}
+		by[p.I-1] = f + 1
+	}
+	var missing []string
+	for i, f := range by {
+		if f == 0 {
+			missing = append(missing, strconv.Itoa(i+1))
+		}
+		order = append(order, f-1)
+	}
+	if len(missing) > 10 {
+		missing = append(missing[:10], "…")
+	}
+	if len(missing) > 0 {
+		return nil, &dataset.Error{File: files[0], Msg: fmt.Sprintf("of the %d parts %s missing: %s", n, map[bool]string{true: "one is", false: "some are"}[len(missing) == 1], strings.Join(missing, ", "))}
+	}
+	return order, nil
+}
