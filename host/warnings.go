@@ -52,6 +52,15 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 	return nil
 }
 
+// warnOfTwoValues warns of a target of two classes.
+func warnOfTwoValues(m *fitted.Model, p *problem.Problem) error {
+	a, b, two, err := p.TwoValues()
+	if two && m.K > 1 {
+		warn(m, "the target takes two values, %g and %g, which two experts fit exactly whatever the gate: noise about them is not normal, and a model of two classes is wanted", a, b)
+	}
+	return err
+}
+
 // warnOfEdge warns of a choice of k at an end of the range that was fitted.
 func warnOfEdge(m *fitted.Model, from, to int) {
 	switch {

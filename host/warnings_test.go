@@ -1,11 +1,16 @@
 package host
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/search"
 )
@@ -75,6 +80,36 @@ func TestWarningAtTheEdgeOfARange(t *testing.T) {
 		at := slices.IndexFunc(m.Fit.Warnings, edge)
 		if c.want == "" && at >= 0 || c.want != "" && (at < 0 || !strings.HasPrefix(m.Fit.Warnings[at], c.want)) {
 			t.Errorf("k from %d to %d: %q, want %q", c.from, c.to, m.Fit.Warnings, c.want)
+		}
+	}
+}
+
+// TestWarningOfTwoValues: a target of zeros and ones is said to be one, and its fit does not
+// pass; one with a third value is not.
+func TestWarningOfTwoValues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	const n = 150
+	x, y := mat.NewDense(n, 2, nil), make([]float64, n)
+	for r := range y {
+		x.SetRow(r, []float64{rng.NormFloat64(), rng.NormFloat64()})
+		if x.At(r, 0)+rng.NormFloat64() > 0 {
+			y[r] = 1
+		}
+	}
+	for _, third := range []bool{false, true} {
+		if third {
+			y[0] = 0.4
+		}
+		m, err := Fit(t.Context(), ident, dataset.Matrix(x, y), Config{K: 2, Seed: 1, Intercept: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := slices.ContainsFunc(m.Fit.Warnings, func(w string) bool { return strings.HasPrefix(w, "the target takes two values, 0 and 1") })
+		if said == third {
+			t.Errorf("a third value %v: warnings %q", third, m.Fit.Warnings)
+		}
+		if c := m.Fit.Certificate; !third && (c == nil || c.Optimum != infer.NotJudged || c.Model != infer.NotJudged) {
+			t.Errorf("certificate %+v", c)
 		}
 	}
 }

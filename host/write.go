@@ -67,6 +67,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if err := warnOfTooMany(ctx, m, p, out, order); err != nil {
 		return nil, err
 	}
+	if err := warnOfTwoValues(m, p); err != nil {
+		return nil, err
+	}
 	if cfg.Truth != nil {
 		r, err := fitted.Compare(m.Params(), cfg.Truth, m.Leaves...)
 		if err != nil {

@@ -300,7 +300,7 @@ type Candidate struct {
 // Certificate says whether anything speaks for a better optimum and whether the
 // model describes the data. See infer.Certificate.
 type Certificate struct {
-	Optimum string            `json:"optimum"`         // pass or suspect
+	Optimum string            `json:"optimum"`         // pass, suspect or not judged
 	Model   string            `json:"model"`           // pass, suspect or not judged
 	Reason  string            `json:"reason"`          // for the verdict on the optimum
 	Cause   string            `json:"cause,omitempty"` // what a suspect model suggests

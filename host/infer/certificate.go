@@ -10,7 +10,8 @@ import (
 const (
 	Pass    = "pass"
 	Suspect = "suspect"
-	// NotJudged is a model's of which no test could be made.
+	// NotJudged is a model's of which no test could be made, and an optimum's that is
+	// none: see host/search.Certify.
 	NotJudged = "not judged"
 )
 
@@ -67,7 +68,7 @@ func (e Evidence) Unseen(share float64) float64 {
 // Certificate says whether anything speaks for a better optimum, and whether
 // the model describes the data.
 type Certificate struct {
-	Optimum string // Pass or Suspect
+	Optimum string // Pass, Suspect, or NotJudged where the likelihood has no maximum
 	Model   string // Pass, Suspect or NotJudged
 	Reason  string // for the verdict on the optimum
 	Cause   string // what the failures suggest, together; "" where none fails

@@ -107,32 +107,42 @@ func (o *layout) holdGradient(grad, theta []float64) {
 }
 
 // sigmaFloor is the smallest noise level that a fit may reach, relative to the
-// target's rms: without one the likelihood of noiseless data has no maximum,
-// and with noise per expert that of any data has none, since an expert may
-// shrink onto a few rows.
-func sigmaFloor(rms float64, levels int) float64 {
-	relative := 1e-8
+// target's rms: without one the likelihood of noiseless data has no maximum. With noise
+// per expert that of any data has none, since an expert may shrink onto a few rows:
+// there it is relative to the target's standard deviation, which does not depend on
+// where the target has its zero.
+func sigmaFloor(rms, deviation float64, levels int) float64 {
+	floor := 1e-8 * rms
 	if levels > 1 {
-		relative = 1e-3
+		floor = max(floor, 1e-3*deviation)
 	}
-	return max(relative*rms, 1e-300)
+	return max(floor, 1e-300)
 }
 
-// totals returns the sum of the rows' weights and the rms of the target, weights
-// apart.
-func totals(rows model.Rows) (weight, rms float64, err error) {
+// totals returns the sum of the rows' weights, and the rms and the standard deviation
+// of the target, weights apart.
+func totals(rows model.Rows) (weight, rms, deviation float64, err error) {
 	if weight, err = model.Weight(rows); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
-	sum := 0.0
+	// Differences from the first value keep their digits where all values are far from 0.
+	var squares, sum, sumSquares, first float64
 	var room model.Room
 	for i := range model.Blocks(rows) {
 		b, err := rows.Block(i, &room)
 		if err != nil {
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
-		sum += floats.Dot(b.Y, b.Y)
+		if i == 0 && b.N > 0 {
+			first = b.Y[0]
+		}
+		squares += floats.Dot(b.Y, b.Y)
+		for _, y := range b.Y {
+			sum += y - first
+			sumSquares += (y - first) * (y - first)
+		}
 	}
-	n, _ := rows.Dims()
-	return weight, math.Sqrt(sum / float64(n)), nil
+	count, _ := rows.Dims()
+	n := float64(count)
+	return weight, math.Sqrt(squares / n), math.Sqrt(max(0, sumSquares/n-sum/n*(sum/n))), nil
 }

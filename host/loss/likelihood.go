@@ -50,8 +50,8 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 	if _, d := rows.Dims(); d != base.D {
 		panic(fmt.Sprintf("loss: %d features, parameters for %d", d, base.D))
 	}
-	n, rms, err := totals(rows)
-	o := newLayout(base, free, math.Log(sigmaFloor(rms, len(base.Sigma))))
+	n, rms, deviation, err := totals(rows)
+	o := newLayout(base, free, math.Log(sigmaFloor(rms, deviation, len(base.Sigma))))
 	return &Likelihood{
 		passes: newPasses(o, rows, act, mix.WithDefaults(), workers),
 		base:   base.Clone(), cur: base.Clone(), n: n, unread: err,
@@ -177,9 +177,12 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 	return out, nil
 }
 
-// Degenerate says whether an expert at p has shrunk onto fewer rows than
-// determine it, or its noise onto the floor: such a maximum of the likelihood
-// says nothing about the data.
+// Degenerate says whether p is no admissible maximum: with noise per expert the
+// likelihood has no bound as an expert shrinks onto rows that it fits exactly, and
+// near that it has maxima that say nothing about the data. Admissible is where the posterior
+// probabilities of every expert add up to at least p + 2 rows, p its coefficients, and
+// its σ is at least 0.002 of the target's standard deviation. With shared
+// noise the likelihood is bounded, as long as σ stays off its floor, and every maximum is admissible.
 func (l *Likelihood) Degenerate(ctx context.Context, p *model.Params) (bool, error) {
 	if l.levels == 1 {
 		return false, nil

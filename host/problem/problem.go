@@ -277,6 +277,31 @@ func (p *Problem) N() int {
 // RMS is the root mean square of the target.
 func (p *Problem) RMS() float64 { return math.Sqrt(p.Second.MeanY(2)) }
 
+// TwoValues returns the values of a target that takes exactly two, the smaller first.
+func (p *Problem) TwoValues() (a, b float64, two bool, err error) {
+	var values []float64
+	var room model.Room
+	for i := range model.Blocks(p.Rows) {
+		block, err := p.Rows.Block(i, &room)
+		if err != nil {
+			return 0, 0, false, err
+		}
+		for _, y := range block.Y {
+			if slices.Contains(values, y) {
+				continue
+			}
+			if len(values) == 2 {
+				return 0, 0, false, nil
+			}
+			values = append(values, y)
+		}
+	}
+	if len(values) < 2 {
+		return 0, 0, false, nil
+	}
+	return min(values[0], values[1]), max(values[0], values[1]), true, nil
+}
+
 // Evaluator is g as the iterations evaluate it.
 type Evaluator struct {
 	model.Activation

@@ -14,6 +14,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -205,6 +207,43 @@ func TestCandidateClimbs(t *testing.T) {
 		}
 		if got := l.Theta(c.Params); !slices.Equal(got, c.Run.X) {
 			t.Errorf("parameters %v of a run that ended at %v", got, c.Run.X)
+		}
+	}
+}
+
+// TestDegenerateWhereverTheZeroIs: two crossing lines with noise 0.2, far from 0 by 1,000
+// times their spread, are as admissible as at 0; an expert of three rows is not, nor
+// one whose noise is 0.001 of the target's deviation.
+func TestDegenerateWhereverTheZeroIs(t *testing.T) {
+	const n = 300
+	for _, zero := range []float64{0, 1000, -1e5} {
+		rng := rand.New(rand.NewPCG(9, 9))
+		x, y := mat.NewDense(n, 1, nil), make([]float64, n)
+		for r := range y {
+			x.Set(r, 0, rng.NormFloat64())
+			y[r] = zero + x.At(r, 0)*float64(1-2*(r%2)) + 0.2*rng.NormFloat64()
+		}
+		p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercept: true, Noise: problem.PerExpert{}})
+		q := p.Shape.Blank(0.2)
+		q.Regressors[0], q.Regressors[1] = 1, -1
+		q.RegressorIntercepts[0], q.RegressorIntercepts[1] = zero, zero
+		tiny := q.Clone()
+		tiny.Sigma[1] = 0.001
+		few := q.Clone()
+		few.RegressorIntercepts[1] += 100 // nobody is there
+		for _, c := range []struct {
+			name string
+			q    *model.Params
+			want bool
+		}{{"two lines", q, false}, {"little noise", tiny, true}, {"few rows", few, true}} {
+			l := loss.NewLikelihood(p.Rows, p.G, c.q, p.Shape.Free(), 1)
+			got, err := l.Degenerate(t.Context(), c.q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != c.want {
+				t.Errorf("zero at %v, %s: degenerate %v", zero, c.name, got)
+			}
 		}
 	}
 }

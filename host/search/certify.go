@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/infer"
@@ -13,7 +14,7 @@ import (
 
 // wanted is how many starts a certificate asks for, 0 for none.
 func wanted(c *infer.Certificate) int {
-	if c == nil || c.Optimum == infer.Pass {
+	if c == nil || c.Optimum != infer.Suspect {
 		return 0
 	}
 	return infer.StartsWanted
@@ -29,9 +30,7 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	evidence := evidenceOf(p, best, all, s)
 	for i := range best.Params.K {
 		if best.Params.SigmaOf(i) < exactNoise*p.RMS() {
-			c = infer.Judge(nil, evidence)
-			c.Reason = "the fit is exact to rounding"
-			return c, "", nil
+			return exact(p, evidence)
 		}
 	}
 	// The tests look at the gates against the last expert's: the order is that of
@@ -40,7 +39,8 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	if err != nil {
 		return nil, "", err
 	}
-	tests, untested, err := infer.Tests(ctx, p.Rows, p.G, best.Params.Relabel(order), p.Shape.Estimated(), p.Seed, p.Threads)
+	q := best.Params.Relabel(order)
+	tests, untested, err := infer.Tests(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
 	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
 		return nil, "no certificate: " + many.Error(), nil
 	}
@@ -49,7 +49,52 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	}
 	c = infer.Judge(tests, evidence)
 	c.Untested = untested
-	return c, "", nil
+	weak, err := restsOnLittle(ctx, p, q)
+	if weak != "" && c.Optimum == infer.Pass {
+		c.Optimum, c.Reason = infer.Suspect, weak
+	}
+	return c, "", err
+}
+
+// exact is the certificate of a fit whose residuals are rounding. Where the target takes
+// two values that says nothing about the optimum either: any two experts that are those
+// values fit it exactly, whatever the gate.
+func exact(p *problem.Problem, e infer.Evidence) (*infer.Certificate, string, error) {
+	c := infer.Judge(nil, e)
+	c.Reason = "the fit is exact to rounding"
+	a, b, two, err := p.TwoValues()
+	if two {
+		c.Optimum = infer.NotJudged
+		c.Reason = fmt.Sprintf("the target takes two values, %g and %g, which experts fit exactly: the likelihood of normal noise has no maximum there, and a model of two classes is wanted", a, b)
+	}
+	return c, "", err
+}
+
+// leastNoise is the ratio of an expert's σ to the largest below which a fit rests on it.
+const leastNoise = 0.01
+
+// restsOnLittle says which expert of p has too few rows or too little noise for a maximum
+// to mean much; "" where none has.
+func restsOnLittle(ctx context.Context, p *problem.Problem, q *model.Params) (string, error) {
+	if q.K == 1 {
+		return "", nil
+	}
+	l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
+	s, err := l.Structure(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	columns, _ := p.Shape.Estimated().Columns(q)
+	noise := slices.Max(q.Sigma)
+	for i, rows := range s.Mass {
+		switch {
+		case rows < float64(len(columns)+2):
+			return fmt.Sprintf("it rests on expert %d, which has %.1f rows for %d coefficients", i+1, rows, len(columns)), nil
+		case q.SigmaOf(i) < leastNoise*noise:
+			return fmt.Sprintf("it rests on expert %d, whose sigma is %.2g of the largest: with noise per expert the likelihood has no bound as a sigma falls to 0", i+1, q.SigmaOf(i)/noise), nil
+		}
+	}
+	return "", nil
 }
 
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.
