@@ -34,8 +34,9 @@ type arrangement struct {
 	fitted map[string]*branching
 }
 
-// arrangedRows is the most rows that an arrangement looks at.
-const arrangedRows = 2000
+// arrangedRows is the most rows that an arrangement looks at: trees that differ by the
+// place of one expert are close.
+const arrangedRows = 8192
 
 // newArrangement returns that of the experts of q, under whatever gate, in the tree of
 // the problem. The posteriors are those under q, after change, if there is one, has been
@@ -99,7 +100,7 @@ func (a *arrangement) gate(ctx context.Context, v model.GateNode, places []int) 
 		return b, nil
 	}
 	b := newBranching(a.x, a.r, branches)
-	run, err := optim.Newton(ctx, b, make([]float64, (len(branches)-1)*b.d), optim.Settings{Iterations: 15, Tolerance: 1e-6 / b.n})
+	run, err := optim.Newton(ctx, b, make([]float64, (len(branches)-1)*b.d), optim.Settings{Iterations: 15, Tolerance: 1e-4 / b.n})
 	if err != nil {
 		return nil, err
 	}

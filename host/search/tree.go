@@ -21,23 +21,24 @@ import (
 // addTree adds the starts of a tree.
 func addTree(t *Task, e *moment.Evidence, estimate *moment.Estimate) {
 	p := t.Problem
-	flat, splits := Flat(p, e, t.Part), Splits(p, e, t.Part)
+	flat, splits := Flat(p, e), Splits(p, e, t.Part)
 	t.First = append(t.First, flat)
 	if estimate != nil {
 		from := Moments(p.Flat(), e, KindMoments, estimate, t.Part)
-		t.First = append(t.First, inTree(p, t.Part, from))
+		t.First = append(t.First, inTree(p, from))
 	}
 	t.Cycle = []Start{splits, flat, Random(p, e)}
 }
 
-// inTree is a start under one gate with its experts arranged in the tree of p.
-func inTree(p *problem.Problem, part model.Rows, flat Start) Start {
+// inTree is a start under one gate with its experts arranged in the tree of p, by more
+// rows than starts are screened on.
+func inTree(p *problem.Problem, flat Start) Start {
 	return Start{flat.Kind, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		q, err := flat.Draw(ctx, rng)
 		if err != nil {
 			return nil, err
 		}
-		return arranged(ctx, p, part, q, rng)
+		return arranged(ctx, p, p.Rows, q, rng)
 	}}
 }
 
@@ -46,8 +47,8 @@ const flatStarts = 8
 
 // Flat is the best of a search for the same experts under one gate, arranged: experts
 // that lie apart are found under any gate that lets them have their rows.
-func Flat(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
-	return inTree(p, part, Start{KindFlat, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+func Flat(p *problem.Problem, e *moment.Evidence) Start {
+	return inTree(p, Start{KindFlat, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		flat := p.Flat()
 		flat.Seed, flat.Threads = rng.Uint64(), 1
 		t, err := newTask(ctx, flat, e, nil, Settings{Starts: flatStarts})
@@ -67,7 +68,7 @@ func Flat(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
 // between; then arranges them. Experts with activations of their own come in a random
 // order.
 func Splits(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
-	return inTree(p, part, Start{KindSplits, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+	return inTree(p, Start{KindSplits, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		flat := p.Flat()
 		come := rng.Perm(p.Shape.K)
 		one := Random(flat.With(1), e)
@@ -163,7 +164,7 @@ func proposalsOf(t *Task, rng *rand.Rand) proposals {
 }
 
 // neighbours is how many exchanges of branches are tried from one optimum.
-const neighbours = 3
+const neighbours = 5
 
 // rearranged returns q with its experts in other places: those of the highest likelihood,
 // if it is not there, and those one exchange away whose likelihood is next to that of
