@@ -43,7 +43,8 @@ with a random unit vector m.
 
 With --hierarchy the experts are the leaves of a tree of gates, and with --leaves they
 have activations of their own. Row i of the gating belongs to the gate at which leaves
-i and i+1 part.`,
+i and i+1 part. With --recurrent the rows are a trajectory: the last feature is the y of
+the row before, 0 at first, so that y is the state of a noisy gated recurrence.`,
 		Example: `  moe sample --activation relu --k 2 --d 10 --n 10000 --sigma 0.05 -o data.csv --truth truth.json
   moe sample --activation leakyrelu --param slope=0.1 --k 3 --d 12 --n 3000 --design random -o data.npy --seed 7
   moe sample --hierarchy '2x(1,2)' --leaves identity,tanh,tanh --d 6 --n 10000 --design separated -o tree.csv --truth truth.json`,
@@ -59,6 +60,7 @@ i and i+1 part.`,
 	flags.Float64Var(&f.config.Sigma, "sigma", 0.05, "standard deviation of the noise")
 	flags.StringVar(&f.design, "design", string(sample.Paper), "true parameters: "+strings.Join(sample.Designs(), ", "))
 	flags.StringVar(&f.inputs, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P")
+	flags.BoolVar(&f.config.Recurrent, "recurrent", false, "make the last feature of every row the y of the row before")
 	flags.StringVarP(&f.out, "output", "o", "", "data `FILE`, .csv, .npy or .parquet (required)")
 	flags.StringVar(&f.truth, "truth", "", "write the true parameters to this JSON `FILE`")
 	addSeed(cmd, &f.config.Seed)

@@ -31,7 +31,10 @@ type Config struct {
 	Sigma      float64         // of the noise, ≥ 0
 	Design     Design          // "" is Paper
 	Inputs     Inputs
-	Seed       uint64
+	// Recurrent makes the last feature of every row the target of the row before, 0 for
+	// the first: a state, drawn with noise around the experts of (inputs, state before).
+	Recurrent bool
+	Seed      uint64
 }
 
 // Sampler is a [dataset.Source] of N rows. Every pass gives the same rows;
@@ -100,7 +103,7 @@ func (s *Sampler) Schema() dataset.Schema { return dataset.Names(s.cfg.D, true) 
 
 // Read draws the rows. Block b comes from a random stream of its own, which
 // gives for every row in turn: with a mixture of inputs a uniform number (its
-// sign of μ is + below p), d normal numbers (x), a uniform number (z, by the
+// sign of μ is + below p), d normal numbers (x, the last unused where it is a state), a uniform number (z, by the
 // cumulated gate probabilities), and a normal number (the noise).
 func (s *Sampler) Read(ctx context.Context, fn func(*model.Block) error) error {
 	return s.ReadLabelled(ctx, func(b *model.Block, _ []int) error { return fn(b) })
@@ -132,11 +135,16 @@ type draw struct {
 	z                       []int
 	x, pick, noise          []float64
 	logits, predictor, mean []float64
+
+	gate  mixture.Mixture
+	row   []float64 // features of one row, where they are recurrent
+	state float64   // the last target
 }
 
 func newDraw(s *Sampler) *draw {
 	const n = model.BlockRows
 	return &draw{
+		gate: mixture.Mixture{Gate: mixture.GateOf(s.cfg.Tree)}, row: make([]float64, s.cfg.D),
 		s: s, z: make([]int, n),
 		x: make([]float64, s.cfg.D*n), pick: make([]float64, n), noise: make([]float64, n),
 		logits: make([]float64, s.cfg.K*n), predictor: make([]float64, s.cfg.K*n), mean: make([]float64, n),
@@ -147,6 +155,12 @@ func newDraw(s *Sampler) *draw {
 func (d *draw) block(ctx context.Context, at, n int) error {
 	d.b = model.Block{N: n, X: d.x[:d.s.cfg.D*n], Y: d.mean[:n]}
 	d.random(stream(d.s.cfg.Seed, uint64(at/model.BlockRows)))
+	if d.s.cfg.Recurrent {
+		if err := d.recur(ctx); err != nil {
+			return err
+		}
+		return finite(d.b.Y, at)
+	}
 	if err := d.choose(ctx); err != nil {
 		return err
 	}
@@ -180,7 +194,7 @@ func (d *draw) random(rng *rand.Rand) {
 func (d *draw) choose(ctx context.Context) error {
 	n, k := d.b.N, d.s.cfg.K
 	logits, predictor := d.logits[:k*n], d.predictor[:k*n]
-	mixture.Mixture{}.Prior(logits, d.s.Truth, &d.b)
+	d.gate.Prior(logits, d.s.Truth, &d.b)
 	d.s.Truth.Predictors(predictor, &d.b)
 	if d.s.cfg.Leaves != nil {
 		if err := d.s.cfg.Leaves.Eval(ctx, predictor, predictor); err != nil {
@@ -188,18 +202,51 @@ func (d *draw) choose(ctx context.Context) error {
 		}
 	}
 	for i := range n {
-		z, below := 0, logits[i]
-		for z < k-1 && d.pick[i] >= below {
-			z++
-			below += logits[z*n+i]
-		}
-		d.z[i] = z
-		d.b.Y[i] = predictor[z*n+i]
+		d.z[i] = classOf(logits[i:], n, k, d.pick[i])
+		d.b.Y[i] = predictor[d.z[i]*n+i]
 	}
 	if d.s.cfg.Leaves != nil {
 		return nil
 	}
 	return d.s.cfg.Activation.Eval(ctx, d.b.Y, d.b.Y)
+}
+
+// classOf is the class that a uniform number falls to, by cumulated probabilities of k
+// classes, stride n apart.
+func classOf(p []float64, n, k int, u float64) int {
+	z, below := 0, p[0]
+	for z < k-1 && u >= below {
+		z++
+		below += p[z*n]
+	}
+	return z
+}
+
+// recur draws the targets one after the other, each with the one before as its last
+// feature.
+func (d *draw) recur(ctx context.Context) error {
+	cfg, n := &d.s.cfg, d.b.N
+	p, g, last := d.logits[:cfg.K], d.predictor[:cfg.K], d.b.Col(cfg.D-1)
+	row := model.Block{N: 1, X: d.row}
+	var act model.Activation = cfg.Leaves
+	if cfg.Leaves == nil {
+		act = cfg.Activation
+	}
+	for i := range n {
+		last[i] = d.state
+		for j := range d.row {
+			d.row[j] = d.b.X[j*n+i]
+		}
+		d.gate.Prior(p, d.s.Truth, &row)
+		d.s.Truth.Predictors(g, &row)
+		if err := act.Eval(ctx, g, g); err != nil {
+			return err
+		}
+		d.z[i] = classOf(p, 1, cfg.K, d.pick[i])
+		d.state = g[d.z[i]] + cfg.Sigma*d.noise[i]
+		d.b.Y[i] = d.state
+	}
+	return nil
 }
 
 // truthStream is the number of the stream of the parameters; blocks of rows
