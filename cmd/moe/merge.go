@@ -13,15 +13,23 @@ func newMergeCmd() *cobra.Command {
 		Short: "Put the sums of all parts of a data set together",
 		Long: `merge adds up the sums that moe moments wrote for the parts 1 to N of a data set.
 All of them must be there once, in any order; parts of different data, rounds or
-activations are refused.`,
-		Example: `  moe merge first-*.moments -o first.moments`,
-		Args:    cobra.MinimumNArgs(1),
+activations are refused.
+
+Of parts that moe newton wrote it makes a step of Newton's method, and FILE is the
+model after it. The exit code is 1 where the step of the eighth pass is still above
+1e-9; the model is written all the same.`,
+		Example: `  moe merge first-*.moments -o first.moments
+  moe merge part-*.newton -o next.json`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := distinct(out, args...); err != nil {
 				return err
 			}
 			if err := creatable(out); err != nil {
 				return err
+			}
+			if shard.IsNewton(args[0]) {
+				return mergeNewton(cmd, args, out)
 			}
 			return mergeMoments(cmd, args, out)
 		},

@@ -50,7 +50,7 @@ var schemas = map[string]any{
 	"network-sample": networkSampleJSON{}, "network-check": networkCheckJSON{}, "network-fit": networkFitJSON{},
 	"reproduce": reproduceJSON{}, "sweep": sweepJSON{}, "gru": gruJSON{}, "man": manJSON{}, "version": versionInfo{},
 	"plugin-list": pluginList{}, "plugin-trust": pluginInfo{}, "plugin-verify": verification{}, "plugin-new": newPluginJSON{},
-	"moments": momentsReport{},
+	"moments": momentsReport{}, "newton": newtonReport{}, "merge-newton": stepReport{},
 }
 
 // TestSchemas: docs/schema has the schema of every type, as its fields and their

@@ -106,19 +106,12 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	if len(left) == 0 {
 		return nil, &NoneError{Reason: "no parameter has a finite optimum"}
 	}
-	h, score = submatrix(h, left), subvector(score, left)
-	v, err := inverse(h)
+	v, err := inverseAt(submatrix(h, left), subvector(score, left), l.Rows(), kinks)
 	if err != nil {
 		return nil, err
 	}
-	whole := n
-	n = len(left)
-	s := mat.NewVecDense(n, score)
-	if d := mat.Inner(s, v, s); !(d <= decrementAllowed(n, l.Rows(), kinks)) {
-		return nil, &NoneError{Reason: fmt.Sprintf("the likelihood is not at a maximum there: a Newton step would move the parameters by up to %.2g standard errors", math.Sqrt(d))}
-	}
 	if kind == Robust {
-		m := mat.NewSymDense(whole, nil)
+		m := mat.NewSymDense(n, nil)
 		if err := l.ScoreProducts(ctx, m, p); err != nil {
 			return nil, err
 		}
@@ -127,6 +120,36 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, d: p.D}
 	c.noiseFromLog(p)
 	return c, c.check()
+}
+
+// FromInformation is [Estimate] of kind [Observed] for parameters of which the observed
+// information and the score at p are known, over so many rows.
+func FromInformation(h *mat.SymDense, score []float64, parameters []loss.Parameter, p *model.Params, rows float64, kinks []float64) (*Covariance, error) {
+	if n := len(parameters); n > MaxParameters {
+		return nil, &NoneError{Reason: fmt.Sprintf("%d parameters are too many to invert their information", n)}
+	}
+	v, err := inverseAt(h, score, rows, kinks)
+	if err != nil {
+		return nil, err
+	}
+	c := &Covariance{Kind: Observed, Parameters: parameters, Matrix: v, d: p.D}
+	c.noiseFromLog(p)
+	return c, c.check()
+}
+
+// inverseAt returns the inverse of the information at a maximum, where the score is
+// small.
+func inverseAt(h *mat.SymDense, score []float64, rows float64, kinks []float64) (*mat.SymDense, error) {
+	v, err := inverse(h)
+	if err != nil {
+		return nil, err
+	}
+	n := len(score)
+	s := mat.NewVecDense(n, score)
+	if d := mat.Inner(s, v, s); !(d <= decrementAllowed(n, rows, kinks)) {
+		return nil, &NoneError{Reason: fmt.Sprintf("the likelihood is not at a maximum there: a Newton step would move the parameters by up to %.2g standard errors", math.Sqrt(d))}
+	}
+	return v, nil
 }
 
 // submatrix returns the rows and columns named of m.

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/host/shard"
+)
+
+// newtonFlags are the flags of moe newton.
+type newtonFlags struct {
+	shardFlags
+	limits  limitFlags
+	model   string
+	weights string
+	threads int
+}
+
+func newNewtonCmd() *cobra.Command {
+	f := new(newtonFlags)
+	cmd := &cobra.Command{
+		Use:   "newton DATA... --shard I/N --at MODEL -o FILE",
+		Short: "Sum score and information of one part of a data set",
+		Long: `newton reads part I of N of DATA, as moe moments does, and writes the sums of the
+log-likelihood at the parameters of MODEL, of its score and of its observed
+information. moe merge puts those of all parts together, makes a step of Newton's
+method and writes the model there, from which the next pass begins, until a step
+is below 1e-9: at most 8 passes.`,
+		Example: `  moe newton data.npy --shard 1/2 --at start.json -o part-1.newton
+  moe newton data.npy --shard 2/2 --at start.json -o part-2.newton
+  moe merge part-*.newton -o next.json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	f.register(cmd)
+	f.limits.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.model, "at", "", "the `MODEL` at whose parameters the sums are taken (required)")
+	flags.StringVar(&f.weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.IntVar(&f.threads, "threads", 0, "threads to use (default one per processor); the result is the same")
+	cobra.CheckErr(cmd.MarkFlagRequired("at"))
+	return cmd
+}
+
+func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
+	if err := f.check(append(data, f.model)...); err != nil {
+		return err
+	}
+	if err := f.limits.check(); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	m, err := fitted.Read(f.model)
+	if err != nil {
+		return err
+	}
+	if m.Leaves != nil || m.Hierarchy != "" {
+		return &dataset.Error{File: f.model, Msg: "a tree of experts; passes over shards are for flat mixtures"}
+	}
+	plugin, err := f.limits.within(catalog.Catalog{}).Open(ctx, m.Activation.Name, m.Activation.Params)
+	if err != nil {
+		return err
+	}
+	defer plugin.Close()
+	if err := m.Activation.Verify(ctx, f.model, plugin.Activation); err != nil {
+		return err
+	}
+	src, err := openAll(data, func(path string) (dataset.Source, error) {
+		sel := f.cells.on(predict.Selection(m, false))
+		sel.Weights = f.weights
+		raw, err := dataset.Open(path, sel)
+		if err != nil {
+			return nil, err
+		}
+		return predict.Features(m, raw, false), nil
+	})
+	if err != nil {
+		return err
+	}
+	t, err := shard.Open(ctx, src)
+	if err != nil {
+		return err
+	}
+	sums, err := shard.SumNewton(ctx, src, t, f.at, m, plugin.Activation, f.threads)
+	if err != nil {
+		return err
+	}
+	if err := sums.Write(ctx, f.out); err != nil {
+		return err
+	}
+	if wantsJSON(cmd) {
+		return printJSON(cmd, newtonReport{f.out, shard.NewtonFormat, sums.Place.I, sums.Place.N, t.Rows})
+	}
+	return say(cmd, "%s: part %d of %d at %s", f.out, sums.Place.I, sums.Place.N, f.model)
+}
+
+// newtonReport is what moe newton prints with --json.
+type newtonReport struct {
+	File   string `json:"file"`
+	Format string `json:"format"`
+	Part   int    `json:"part"`
+	Parts  int    `json:"parts"`
+	Rows   int    `json:"rows"` // of the table
+}
+
+// stepReport is what moe merge prints of a pass with --json.
+type stepReport struct {
+	File          string  `json:"file"`
+	Pass          int     `json:"pass"`
+	Step          float64 `json:"step"`
+	Converged     bool    `json:"converged"`
+	LogLikelihood float64 `json:"log_likelihood"` // before the step
+}
+
+func mergeNewton(cmd *cobra.Command, files []string, out string) error {
+	parts := make([]*shard.Newton, len(files))
+	for i, file := range files {
+		var err error
+		if parts[i], err = shard.ReadNewton(file); err != nil {
+			return err
+		}
+	}
+	s, err := shard.MergeNewton(files, parts)
+	if err != nil {
+		return err
+	}
+	if err := s.Model.Write(cmd.Context(), out); err != nil {
+		return err
+	}
+	if wantsJSON(cmd) {
+		err = printJSON(cmd, stepReport{out, s.Pass, s.Size, s.Converged, s.Model.Fit.LogLikelihood})
+	} else {
+		what := "go on"
+		switch {
+		case s.Converged:
+			what = "converged"
+		case s.Pass >= shard.MostPasses:
+			what = "not converged"
+		}
+		err = say(cmd, "%s: pass %d, step %.2g, log-likelihood %.2f before it: %s", out, s.Pass, s.Size, s.Model.Fit.LogLikelihood, what)
+	}
+	if err == nil && !s.Converged && s.Pass >= shard.MostPasses {
+		return errNo
+	}
+	return err
+}

@@ -1,0 +1,345 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/textfile"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+const (
+	// NewtonFormat is the format of the files of a pass of Newton's method.
+	NewtonFormat = "moe-newton/v1"
+	// NewtonMethod is what the models of these passes call their method.
+	NewtonMethod = "newton"
+	// MostPasses bounds the passes, SmallStep ends them: no parameter then moves by
+	// more than that times the larger of 1 and its size.
+	MostPasses = 8
+	SmallStep  = 1e-9
+)
+
+// Newton are the sums of one pass of Newton's method over a part of a table: the
+// log-likelihood at the parameters of a model, its score and its observed information.
+type Newton struct {
+	newtonHeader
+	sums []float64 // log-likelihood, weight, Σ p_i, score, upper triangle of the information
+}
+
+type newtonHeader struct {
+	Table  Table           `json:"table"`
+	Place  Place           `json:"place"`
+	Model  json.RawMessage `json:"model"` // at whose parameters the sums are
+	Kinks  []float64       `json:"kinks"` // of its activation
+	Bodies []body          `json:"bodies"`
+}
+
+// SumNewton makes a pass over a part of the table at the parameters of m. The part is
+// held in memory.
+func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation, workers int) (*Newton, error) {
+	text, err := m.JSON()
+	if err != nil {
+		return nil, err
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return nil, err
+	}
+	out := &Newton{newtonHeader: newtonHeader{Table: t, Place: at, Model: compact.Bytes(), Kinks: act.Info().Kinks}}
+	p := m.Params()
+	free := freeOf(p)
+	q := likelihoodOf(p, free).Dim()
+	out.sums = make([]float64, 2+p.K+q+q*(q+1)/2)
+	from, to := at.Blocks(t.Blocks())
+	data := &model.Data{D: len(t.Features)}
+	err = dataset.ReadRange(ctx, src, from, to, func(_ int, b *model.Block) error {
+		data.Blocks = append(data.Blocks, b.Clone())
+		data.N += b.N
+		return nil
+	})
+	if err != nil || data.N == 0 {
+		return out, err
+	}
+	l := loss.NewLikelihood(data, act, p, free, workers)
+	h := mat.NewSymDense(q, nil)
+	if err := l.Information(ctx, h, out.score(p.K, q), p, act.Info().Kinks); err != nil {
+		return nil, err
+	}
+	packed := out.sums[2+p.K+q:]
+	for i := range q {
+		for j := i; j < q; j++ {
+			packed[0] = h.At(i, j)
+			packed = packed[1:]
+		}
+	}
+	priors, err := l.Proportions(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	out.sums[1] = l.Rows()
+	for i, v := range priors {
+		out.sums[2+i] = v * l.Rows()
+	}
+	if out.sums[0], err = l.LogLikelihood(ctx, p); err != nil {
+		return nil, err
+	}
+	if !numeric.Finite(out.sums...) {
+		return nil, &dataset.Error{File: t.Target, Msg: "the log-likelihood of the model is not finite on these rows"}
+	}
+	return out, nil
+}
+
+func (n *Newton) score(k, q int) []float64 { return n.sums[2+k : 2+k+q] }
+
+// freeOf says which parameters of a model are estimated: all, but for the coefficients
+// of features that no expert, or no gate, has.
+func freeOf(p *model.Params) loss.Free {
+	seen := func(rows []float64) []int {
+		columns, all := []int{}, true
+		for j := range p.D {
+			any := false
+			for i := j; i < len(rows); i += p.D {
+				any = any || rows[i] != 0
+			}
+			if all = all && any; any {
+				columns = append(columns, j)
+			}
+		}
+		if all {
+			return nil
+		}
+		return columns
+	}
+	free := loss.All
+	free.ExpertColumns, free.GateColumns = seen(p.Regressors), seen(p.Gating)
+	return free
+}
+
+// likelihoodOf knows where in θ the parameters of p stand; it has a row of zeros.
+func likelihoodOf(p *model.Params, free loss.Free) *loss.Likelihood {
+	row := model.Block{N: 1, X: make([]float64, p.D), Y: make([]float64, 1)}
+	return loss.NewLikelihood(&model.Data{N: 1, D: p.D, Blocks: []model.Block{row}}, nil, p, free, 1)
+}
+
+// Step is what a pass over all rows came to.
+type Step struct {
+	Model     *fitted.Model // after the step
+	Pass      int           // from 1
+	Size      float64       // of the step: the most that a parameter moves, relative to the larger of 1 and its size
+	Converged bool          // Size is at most SmallStep
+}
+
+// MergeNewton puts the parts of a pass together and makes its step,
+// θ + H⁻¹·s with the score s and the observed information H. Where H is not positive
+// definite its diagonal is raised until it is. What does not fit together is a
+// *dataset.Error.
+func MergeNewton(files []string, parts []*Newton) (*Step, error) {
+	places := make([]Place, len(parts))
+	for i, p := range parts {
+		places[i] = p.Place
+		if why := p.Table.differs(parts[0].Table); why != "" {
+			return nil, &dataset.Error{File: files[i], Msg: fmt.Sprintf("it does not go with %s: %s", files[0], why)}
+		}
+		if !bytes.Equal(p.Model, parts[0].Model) {
+			return nil, &dataset.Error{File: files[i], Msg: fmt.Sprintf("it does not go with %s: they are at different models", files[0])}
+		}
+	}
+	order, err := complete(files, places)
+	if err != nil {
+		return nil, err
+	}
+	sums := make([]float64, len(parts[0].sums))
+	for _, i := range order {
+		for j, v := range parts[i].sums {
+			sums[j] += v
+		}
+	}
+	m := new(fitted.Model)
+	if err := json.Unmarshal(parts[0].Model, m); err != nil {
+		return nil, &dataset.Error{File: files[0], Msg: "the model in it cannot be read: " + err.Error()}
+	}
+	return step(m, &Newton{newtonHeader: parts[0].newtonHeader, sums: sums})
+}
+
+func step(m *fitted.Model, all *Newton) (*Step, error) {
+	p := m.Params()
+	l := likelihoodOf(p, freeOf(p))
+	q := l.Dim()
+	score, h := all.score(p.K, q), mat.NewSymDense(q, nil)
+	packed := all.sums[2+p.K+q:]
+	for i := range q {
+		for j := i; j < q; j++ {
+			h.SetSym(i, j, packed[0])
+			packed = packed[1:]
+		}
+	}
+	s := &Step{Pass: 1}
+	if m.Fit.Method == NewtonMethod {
+		s.Pass = m.Fit.Iterations + 1
+	}
+	move, err := newtonStep(h, score)
+	if err != nil {
+		return nil, err
+	}
+	theta := l.Theta(p)
+	for i, v := range move {
+		s.Size = max(s.Size, math.Abs(v)/max(1, math.Abs(theta[i])))
+		theta[i] += v
+	}
+	s.Converged = s.Size <= SmallStep
+	s.Model = m
+	after := l.Params(theta)
+	m.SetParams(after)
+	for i := range m.Proportions {
+		m.Proportions[i] = all.sums[2+i] / all.sums[1]
+	}
+	n, loglik := all.sums[1], all.sums[0]
+	m.Fit = fitted.Fit{
+		Method: NewtonMethod, Seed: m.Fit.Seed, N: all.Table.Rows, LogLikelihood: loglik,
+		BIC: float64(q)*math.Log(n) - 2*loglik, AIC: 2*float64(q) - 2*loglik,
+		Converged: s.Converged, Status: fmt.Sprintf("the step of pass %d is %.2g", s.Pass, s.Size), Iterations: s.Pass,
+		Starts: []fitted.Start{}, Notes: []string{"no certificate: its sums are not among those of the parts"},
+	}
+	m.StandardErrors, m.Covariance, m.Truth = nil, nil, nil
+	if all.Table.Weights != "" {
+		m.Fit.Weight = n
+	}
+	if s.Converged {
+		m.Fit.Status = "converged"
+		c, err := infer.FromInformation(h, score, l.Parameters(), after, n, all.Kinks)
+		if err != nil {
+			m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+err.Error())
+			return s, nil
+		}
+		m.SetErrors(string(infer.Observed), c.Errors(after), true)
+	}
+	return s, nil
+}
+
+// newtonStep returns h⁻¹·score, by h scaled to unit diagonal with as much on its
+// diagonal as makes it positive definite.
+func newtonStep(h *mat.SymDense, score []float64) ([]float64, error) {
+	q := len(score)
+	scale, right := make([]float64, q), mat.NewVecDense(q, nil)
+	for i := range q {
+		scale[i] = 1
+		if v := math.Abs(h.At(i, i)); v > 0 {
+			scale[i] = 1 / math.Sqrt(v)
+		}
+		right.SetVec(i, scale[i]*score[i])
+	}
+	for damping := 0.0; damping < 1e6; damping = max(1e-6, 10*damping) {
+		scaled := mat.NewSymDense(q, nil)
+		for i := range q {
+			for j := i; j < q; j++ {
+				scaled.SetSym(i, j, scale[i]*h.At(i, j)*scale[j])
+			}
+			scaled.SetSym(i, i, scaled.At(i, i)+damping)
+		}
+		var chol mat.Cholesky
+		var x mat.VecDense
+		if !chol.Factorize(scaled) || chol.SolveVecTo(&x, right) != nil {
+			continue
+		}
+		out := make([]float64, q)
+		for i := range q {
+			out[i] = scale[i] * x.AtVec(i)
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("shard: no step: the information has no positive diagonal")
+}
+
+// MarshalBinary writes the sums with all that they are of.
+func (n *Newton) MarshalBinary() ([]byte, error) {
+	h := n.newtonHeader
+	b, err := bodyOf("sums", 0, 0, floats(n.sums))
+	if err != nil {
+		return nil, err
+	}
+	h.Bodies = []body{b}
+	return seal(NewtonFormat, h, h.Bodies)
+}
+
+// UnmarshalBinary reads what [Newton.MarshalBinary] wrote.
+func (n *Newton) UnmarshalBinary(data []byte) error {
+	out := new(Newton)
+	rest, err := open(data, NewtonFormat, &out.newtonHeader)
+	if err != nil {
+		return err
+	}
+	if err := cut(rest, out.Bodies); err != nil {
+		return err
+	}
+	m := new(fitted.Model)
+	if err := json.Unmarshal(out.Model, m); err != nil {
+		return err
+	}
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	p := m.Params()
+	q := likelihoodOf(p, freeOf(p)).Dim()
+	place := out.Place
+	if place.I < 1 || place.I > place.N || place.N > mostParts || out.Table.Rows < 1 || len(out.Table.Features) != p.D ||
+		len(out.Bodies) != 1 || len(out.Bodies[0].data) != 8*(2+p.K+q+q*(q+1)/2) {
+		return errDamaged
+	}
+	out.sums = make([]float64, len(out.Bodies[0].data)/8)
+	for i := range out.sums {
+		out.sums[i] = math.Float64frombits(binary.LittleEndian.Uint64(out.Bodies[0].data[8*i:]))
+	}
+	if !numeric.Finite(out.sums...) {
+		return errDamaged
+	}
+	out.Bodies = nil
+	*n = *out
+	return nil
+}
+
+// Write writes the file of a part.
+func (n *Newton) Write(ctx context.Context, path string) error {
+	data, err := n.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	return write(ctx, path, data)
+}
+
+// ReadNewton reads the file of a part. What is none is a *dataset.Error.
+func ReadNewton(path string) (*Newton, error) {
+	data, err := read(path, NewtonFormat)
+	if err != nil {
+		return nil, err
+	}
+	n := new(Newton)
+	if err := n.UnmarshalBinary(data); err != nil {
+		return nil, &dataset.Error{File: path, Msg: err.Error()}
+	}
+	return n, nil
+}
+
+// IsNewton says whether a file begins as one of [Newton].
+func IsNewton(path string) bool {
+	f, err := textfile.Regular(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, len(NewtonFormat)+1)
+	n, _ := io.ReadFull(f, head)
+	return string(head[:n]) == NewtonFormat+"\n"
+}

@@ -1,0 +1,201 @@
+package shard_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/sigmoid"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// pass makes a pass over all rows in parts that travel as bytes.
+func pass(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.Activation) *shard.Step {
+	t.Helper()
+	table, err := shard.Open(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, list := make([]string, parts), make([]*shard.Newton, parts)
+	for at, i := range rand.New(rand.NewPCG(1, uint64(parts))).Perm(parts) {
+		n, err := shard.SumNewton(t.Context(), src, table, shard.Place{I: i + 1, N: parts}, m, act, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := n.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[at], list[at] = fmt.Sprint(i+1), new(shard.Newton)
+		if err := list[at].UnmarshalBinary(data); err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)/2] ^= 1
+		if new(shard.Newton).UnmarshalBinary(data) == nil {
+			t.Fatal("a damaged part is read")
+		}
+	}
+	s, err := shard.MergeNewton(files, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// far is the largest difference of numbers, relative to the larger of 1 and their size.
+func far(a, b []float64) float64 {
+	if len(a) != len(b) {
+		return math.Inf(1)
+	}
+	most := 0.0
+	for i := range a {
+		most = max(most, math.Abs(a[i]-b[i])/max(1, math.Abs(b[i])))
+	}
+	return most
+}
+
+// TestNewton: from the fit of a part of the rows, passes over shards end where fits of
+// all rows on one machine do, whatever the number of shards: parameters to 1e-8, for
+// the fit's own optimum is within its tolerance of the maximum alone, and those of
+// different numbers of shards to 1e-9; standard errors, which are smooth functions of
+// them, to 1e-6 of their size.
+func TestNewton(t *testing.T) {
+	const n, d = 6000, 3
+	for name, c := range map[string]struct {
+		family sdk.Family
+		cfg    host.Config
+	}{
+		"identity, intercepts": {identity.Family, host.Config{K: 2, Intercept: true, Noise: host.PerExpert{}}},
+		"sigmoid":              {sigmoid.Family, host.Config{K: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			act, ctx := open(t, c.family), t.Context()
+			rng := rand.New(rand.NewPCG(3, 4))
+			x, y := mat.NewDense(n, d, nil), make([]float64, n)
+			for i := range n {
+				for j := range d {
+					x.Set(i, j, rng.NormFloat64())
+				}
+				z := make([]float64, 1)
+				e, sign := 0, 3.0
+				if rng.Float64() < 1/(1+math.Exp(-2*x.At(i, 2))) {
+					e, sign = 1, -3
+				}
+				z[0] = sign * x.At(i, e)
+				if err := act.Eval(ctx, z, z); err != nil {
+					t.Fatal(err)
+				}
+				y[i] = z[0] + 0.1*rng.NormFloat64()
+			}
+			src := dataset.Matrix(x, y)
+			want, err := host.Fit(ctx, act, src, c.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start, err := host.Fit(ctx, act, dataset.Matrix(x.Slice(0, n/3, 0, d).(*mat.Dense), y[:n/3]), c.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var first *fitted.Model
+			for _, parts := range []int{1, 3, 30} {
+				m := start
+				var s *shard.Step
+				for pass1 := 1; pass1 <= shard.MostPasses; pass1++ {
+					s = pass(t, src, parts, m, act)
+					if m = s.Model; s.Pass != pass1 || m.Fit.Converged != s.Converged {
+						t.Fatalf("pass %d says %d", pass1, s.Pass)
+					}
+					if s.Converged {
+						break
+					}
+				}
+				if !s.Converged || s.Pass < 2 {
+					t.Fatalf("%d parts: after %d passes the step is %v", parts, s.Pass, s.Size)
+				}
+				if first == nil {
+					first = m
+				}
+				p, q, r := m.Params().Relabel(matching(m, want)), want.Params(), first.Params().Relabel(matching(first, want))
+				for what, v := range map[string][3][]float64{
+					"regressors": {p.Regressors, q.Regressors, r.Regressors}, "gating": {p.Gating, q.Gating, r.Gating}, "sigma": {p.Sigma, q.Sigma, r.Sigma},
+					"intercepts": {p.RegressorIntercepts, q.RegressorIntercepts, r.RegressorIntercepts},
+				} {
+					if a, b := far(v[0], v[1]), far(v[0], v[2]); a > 1e-8 || b > 1e-9 {
+						t.Errorf("%d parts, %s: %v from the fit, %v from one part", parts, what, a, b)
+					}
+				}
+				if math.Abs(m.Fit.LogLikelihood-want.Fit.LogLikelihood) > 1e-6 {
+					t.Errorf("log-likelihood %v, of the fit %v", m.Fit.LogLikelihood, want.Fit.LogLikelihood)
+				}
+				if m.StandardErrors == nil {
+					t.Fatalf("no standard errors: %v", m.Fit.Notes)
+				}
+				order := matching(m, want)
+				for i := range order {
+					for j, se := range want.StandardErrors.Regressors[order[i]] {
+						if got := m.StandardErrors.Regressors[i][j]; math.Abs(got-se) > 1e-6*se {
+							t.Errorf("%d parts: standard error %v, of the fit %v", parts, got, se)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// matching is the place in want of every expert of m.
+func matching(m, want *fitted.Model) []int {
+	order := make([]int, m.K)
+	for i := range order {
+		for j := range order {
+			if far(m.Regressors[i], want.Regressors[j]) < far(m.Regressors[i], want.Regressors[order[i]]) {
+				order[i] = j
+			}
+		}
+	}
+	return order
+}
+
+// TestPassesThatDoNotFit: parts at different models, missing and doubled ones are named.
+func TestPassesThatDoNotFit(t *testing.T) {
+	act, ctx, src := open(t, identity.Family), t.Context(), rows(2000, 0, 1, false)
+	table, err := shard.Open(ctx, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := host.Fit(ctx, act, src, host.Config{K: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := func(i, n int, by float64) *shard.Newton {
+		p := m.Params()
+		p.Regressors[0] += by
+		at := *m
+		at.SetParams(p)
+		out, err := shard.SumNewton(ctx, src, table, shard.Place{I: i, N: n}, &at, act, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for want, parts := range map[string][]*shard.Newton{
+		"b: it does not go with a: they are at different models": {part(1, 2, 0), part(2, 2, 1e-9)},
+		"a: of the 2 parts one is missing: 1":                    {part(2, 2, 0)},
+		"b: part 1 of 2 is there already, in a":                  {part(1, 2, 0), part(1, 2, 0)},
+	} {
+		var bad *dataset.Error
+		if _, err := shard.MergeNewton([]string{"a", "b"}[:len(parts)], parts); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
