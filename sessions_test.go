@@ -116,18 +116,21 @@ func replay(t *testing.T, dir string, block []byte) []byte {
 	return []byte(out.String())
 }
 
-// shell runs a command line and returns its output and errors. go run ./cmd/moe
-// is the program that is there already, and go build builds from the module into
-// the directory.
+// shell runs a command line and returns its output and errors. go run ./cmd/moe, and
+// what go install ./cmd/moe installs, is the program that is there already, and go
+// build builds from the module into the directory.
 func shell(t *testing.T, dir, line string) string {
 	if pkg, ok := strings.CutPrefix(line, "go build "); ok {
 		build(t, pkg, dir)
 		return ""
 	}
-	line = strings.ReplaceAll(line, "go run ./cmd/moe", "./moe")
+	if line == "go install ./cmd/moe" {
+		return ""
+	}
+	line = strings.ReplaceAll(line, "go run ./cmd/moe", "moe")
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "MOE_CONFIG_DIR="+filepath.Join(dir, ".config"))
+	cmd.Env = append(os.Environ(), "MOE_CONFIG_DIR="+filepath.Join(dir, ".config"), "PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s", line, err, out)
