@@ -48,6 +48,7 @@ var schemas = map[string]any{
 	"validate-activation": validationJSON{}, "sample": sampleJSON{}, "fit": fitJSON{}, "crossvalidate": crossValidation{},
 	"predict": predictionsShape{}, "predict-written": writtenJSON{}, "evaluate": evaluation{}, "evaluate-network": networkEvaluation{},
 	"network-sample": networkSampleJSON{}, "network-check": networkCheckJSON{}, "network-fit": networkFitJSON{},
+	"diverse-gram": diverseGramJSON{}, "diverse-train": diverseTrainJSON{},
 	"reproduce": reproduceJSON{}, "sweep": sweepJSON{}, "gru": gruJSON{}, "man": manJSON{}, "version": versionInfo{},
 	"plugin-list": pluginList{}, "plugin-trust": pluginInfo{}, "plugin-verify": verification{}, "plugin-new": newPluginJSON{},
 	"moments": momentsReport{}, "newton": newtonReport{}, "merge-newton": stepReport{},

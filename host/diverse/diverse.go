@@ -58,7 +58,8 @@ func Gram(x *mat.Dense) *mat.SymDense {
 	g := products(x)
 	m := g.SymmetricDim()
 	for i := range m {
-		for j := i; j < m; j++ {
+		g.SetSym(i, i, g.At(i, i)/2) // arccos loses half the digits near 1
+		for j := i + 1; j < m; j++ {
 			g.SetSym(i, j, Kernel(g.At(i, j))*g.At(i, j))
 		}
 	}

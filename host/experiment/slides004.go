@@ -5,54 +5,17 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gatedlearning/moe/host/diverse"
-	"github.com/gatedlearning/moe/host/model"
 )
 
 // slides004 are the claims of 004 that can be measured.
 func slides004(z size) []*Figure {
 	return []*Figure{gramFigure(z), gammaFigure(z), orderFigure(), boundFigure(z), discrepancyFigure(z), trainingFigure(z)}
-}
-
-// sphereDraw are points of the unit sphere, standard normal weights and random signs.
-type sphereDraw struct {
-	w, x *mat.Dense
-	v    []float64
-	rng  *rand.Rand
-}
-
-func drawSphere(seed uint64, n, m, d int) *sphereDraw {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	s := &sphereDraw{x: mat.NewDense(m, d, model.RandomDirections(rng, m, d)), w: mat.NewDense(n, d, nil), v: make([]float64, n), rng: rng}
-	s.w.Apply(func(int, int, float64) float64 { return rng.NormFloat64() }, s.w)
-	for k := range s.v {
-		s.v[k] = float64(1 - 2*rng.IntN(2))
-	}
-	return s
-}
-
-// gramNumbers are λ_m(G), λ_m(G_n) and ‖G − G_n‖ of a draw.
-type gramNumbers struct{ ideal, least, apart float64 }
-
-func (s *sphereDraw) gram() (g gramNumbers, err error) {
-	ideal, own := diverse.Gram(s.x), diverse.GramOf(s.w, s.x)
-	if g.ideal, err = diverse.Least(ideal); err != nil {
-		return g, err
-	}
-	if g.least, err = diverse.Least(own); err != nil {
-		return g, err
-	}
-	own.ScaleSym(-1, own)
-	ideal.AddSym(ideal, own)
-	g.apart, err = diverse.Norm(ideal)
-	return g, err
 }
 
 // gramFigure is Weyl's step, λ_m(G_n) ≥ λ_m(G) − ‖G − G_n‖.
@@ -67,14 +30,15 @@ func gramFigure(z size) *Figure {
 		f.units = append(f.units, unit{key: fmt.Sprintf("gram run %d", run), run: func(_ context.Context, seed uint64) (*output, error) {
 			least, ideal, weyl := new(trace), new(trace), new(trace)
 			for i, n := range gramSizes {
-				g, err := drawSphere(seed+uint64(i), n, 100, 20).gram()
+				s, err := diverse.NewDraw(seed+uint64(i), n, 100, 20).Spectra()
 				if err != nil {
 					return nil, err
 				}
 				x := float64(n)
-				least.add(x, g.least)
-				ideal.add(x, g.ideal)
-				weyl.add(x, g.ideal-g.apart)
+				g, own := s.Least()
+				least.add(x, own)
+				ideal.add(x, g)
+				weyl.add(x, g-s.Apart)
 			}
 			out := new(output)
 			out.add("", seriesLeast, run, least)
@@ -136,7 +100,7 @@ func gammaFigure(z size) *Figure {
 			f.units = append(f.units, unit{key: fmt.Sprintf("gamma d %d run %d", d, run), run: func(_ context.Context, seed uint64) (*output, error) {
 				out, t := new(output), new(trace)
 				for i, m := range gammaSizes {
-					least, err := diverse.Least(diverse.Gram(drawSphere(seed+uint64(i), 1, m, d).x))
+					least, err := diverse.Least(diverse.Gram(diverse.NewDraw(seed+uint64(i), 1, m, d).X))
 					if err != nil {
 						return nil, err
 					}
@@ -307,17 +271,18 @@ func boundUnit(c boundCase, run int) unit {
 	return unit{key: fmt.Sprintf("bound %+v run %d", c, run), run: func(_ context.Context, seed uint64) (*output, error) {
 		ratio, needed, out := new(trace), new(trace), new(output)
 		for i, n := range boundSizes {
-			s := drawSphere(seed+uint64(i), n, c.m, boundDim)
+			s := diverse.NewDraw(seed+uint64(i), n, c.m, boundDim)
 			for k := range n {
-				s.w.Set(k, 0, s.w.At(k, 0)+c.mu)
+				s.W.Set(k, 0, s.W.At(k, 0)+c.mu)
 			}
-			g, err := s.gram()
+			g, err := s.Spectra()
 			if err != nil {
 				return nil, err
 			}
-			l2 := math.Sqrt(max(diverse.Discrepancy(s.w), math.SmallestNonzeroFloat64))
-			ratio.add(float64(n), g.apart/l2)
-			needed.add(float64(n), (c.half()-g.least)/l2) // the product cρ from which on the second bound holds
+			_, least := g.Least()
+			l2 := math.Sqrt(max(diverse.Discrepancy(s.W), math.SmallestNonzeroFloat64))
+			ratio.add(float64(n), g.Apart/l2)
+			needed.add(float64(n), (c.half()-least)/l2) // the product cρ from which on the second bound holds
 		}
 		out.add("ratio", c.series(), run, ratio)
 		out.add("needed", c.series(), run, needed)
@@ -378,7 +343,7 @@ func discrepancyFigure(z size) *Figure {
 			f.units = append(f.units, unit{key: fmt.Sprintf("discrepancy d %d run %d", d, run), run: func(_ context.Context, seed uint64) (*output, error) {
 				t, out := new(trace), new(output)
 				for i, n := range discrepancySizes {
-					t.add(float64(n), math.Sqrt(max(diverse.Discrepancy(drawSphere(seed+uint64(i), n, 1, d).w), 0)))
+					t.add(float64(n), math.Sqrt(max(diverse.Discrepancy(diverse.NewDraw(seed+uint64(i), n, 1, d).W), 0)))
 				}
 				out.add("", discrepancySeries(d), run, t)
 				return out, nil

@@ -15,19 +15,6 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 )
 
-// targets are the values of a network with weights of its own.
-func (s *sphereDraw) targets(x *mat.Dense) []float64 {
-	m, _ := x.Dims()
-	return diverse.Residuals(s.w, s.v, x, make([]float64, m))
-}
-
-// step is the inverse of the largest curvature of L at the weights, m/(n·‖G_n‖).
-func (s *sphereDraw) step() (float64, error) {
-	norm, err := diverse.Norm(diverse.GramOf(s.w, s.x))
-	m, _ := s.x.Dims()
-	return float64(m) / (float64(len(s.v)) * norm), err
-}
-
 // trainingFigure is the key inequality along training.
 func trainingFigure(z size) *Figure {
 	f := &Figure{
@@ -56,20 +43,20 @@ func trainingBound(n int) string { return fmt.Sprintf("bound at n = %d", n) }
 func trainingUnit(n, steps, run int) unit {
 	return unit{key: fmt.Sprintf("training n %d steps %d run %d", n, steps, run), run: func(ctx context.Context, seed uint64) (*output, error) {
 		const m, d = 100, 20
-		s := drawSphere(seed, n, m, d)
-		y := drawSphere(seed+1, 10, 1, d).targets(s.x)
-		o, err := diverse.NewObjective(s.x, y, s.v, 0)
+		s := diverse.NewDraw(seed, n, m, d)
+		y := diverse.NewDraw(seed+1, 10, 1, d).Targets(s.X)
+		o, err := diverse.NewObjective(s.X, y, s.V, 0)
 		if err != nil {
 			return nil, err
 		}
-		size, err := s.step()
+		size, err := s.Step()
 		if err != nil {
 			return nil, err
 		}
 		points, bound, constant := new(trace), new(trace), new(trace)
 		grad := make([]float64, n*d)
 		var failed error
-		_, err = optim.Projected(ctx, o, s.w.RawMatrix().Data, optim.ProjectedSettings{Iterations: steps, StepSize: size, Tolerance: 1e-15, Watch: func(step int, w []float64) bool {
+		_, err = optim.Projected(ctx, o, s.W.RawMatrix().Data, optim.ProjectedSettings{Iterations: steps, StepSize: size, Tolerance: 1e-15, Watch: func(step int, w []float64) bool {
 			if step%(steps/looks) != 0 {
 				return false
 			}
@@ -77,10 +64,10 @@ func trainingUnit(n, steps, run int) unit {
 				return true
 			}
 			at := mat.NewDense(n, d, w)
-			r := diverse.Residuals(at, s.v, s.x, y)
+			r := diverse.Residuals(at, s.V, s.X, y)
 			floats.Scale(1.0/m, r)
 			var least float64
-			if least, failed = diverse.Least(diverse.GramOf(at, s.x)); failed != nil {
+			if least, failed = diverse.Least(diverse.GramOf(at, s.X)); failed != nil {
 				return true
 			}
 			slope, square := floats.Norm(grad, 2), float64(n)*max(least, 0)

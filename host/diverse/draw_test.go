@@ -1,0 +1,71 @@
+package diverse
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// TestSpectra: the traces of G and G_n are ½·m and the sum of the shares of weights on
+// whose positive side the points are; ‖G − G_n‖ is at least what Weyl's inequality asks
+// of the least and the largest eigenvalue.
+func TestSpectra(t *testing.T) {
+	const n, m, d = 30, 12, 5
+	draw := NewDraw(4, n, m, d)
+	s, err := draw.Spectra()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if trace := floats.Sum(s.Ideal); math.Abs(trace-m/2.0) > 1e-12 {
+		t.Errorf("trace of G %v, want %v", trace, m/2.0)
+	}
+	shares := 0.0
+	var z mat.Dense
+	z.Mul(draw.X, draw.W.T())
+	for l := range m {
+		for k := range n {
+			if z.At(l, k) > 0 {
+				shares += 1.0 / n
+			}
+		}
+	}
+	if trace := floats.Sum(s.Own); math.Abs(trace-shares) > 1e-12 {
+		t.Errorf("trace of G_n %v, want %v", trace, shares)
+	}
+	ideal, own := s.Least()
+	if apart := max(math.Abs(ideal-own), math.Abs(s.Ideal[0]-s.Own[0])); apart > s.Apart+1e-12 {
+		t.Errorf("‖G − G_n‖ = %v, but eigenvalues are %v apart", s.Apart, apart)
+	}
+}
+
+// TestTrain: training lowers the loss to what the weights can do, keeps ‖r‖ below its
+// bound, and with a large λ lowers the discrepancy; where it begins is the same.
+func TestTrain(t *testing.T) {
+	const n, m, d = 60, 20, 10
+	draw := NewDraw(5, n, m, d)
+	test := NewDraw(7, 1, 50, d).X
+	teacher := NewDraw(6, 4, 1, d)
+	var ends, begins [2]State
+	for i, lambda := range []float64{0, 1000} {
+		var err error
+		seen := 0
+		begins[i], ends[i], err = draw.Train(t.Context(), teacher.Targets(draw.X), TrainSettings{Lambda: lambda, Steps: 300, TestX: test, TestY: teacher.Targets(test), Watch: func(int) { seen++ }})
+		if err != nil || seen == 0 {
+			t.Fatalf("%d steps seen, error %v", seen, err)
+		}
+		if e := ends[i]; !(e.Loss < 1e-2*begins[i].Loss) || e.Residual > e.Bound(n)*(1+1e-9) {
+			t.Errorf("λ = %v: from %+v to %+v", lambda, begins[i], e)
+		}
+	}
+	if begins[0] != begins[1] || begins[0].Test <= 0 {
+		t.Errorf("begins at %+v and at %+v", begins[0], begins[1])
+	}
+	if !(ends[1].Discrepancy < 0.9*ends[0].Discrepancy) {
+		t.Errorf("L2 is %v with R and %v without", ends[1].Discrepancy, ends[0].Discrepancy)
+	}
+	if b := (State{Gradient: 1}).Bound(n); !math.IsInf(b, 1) {
+		t.Errorf("bound %v where s_m is 0", b)
+	}
+}
