@@ -50,6 +50,23 @@ func init() {
 		"004-L2": {agrees: true, spoil: scale(discrepancySeries(10), 7), numbers: []number{
 			{"L2 at n = 400, d = 10", medianAt(discrepancySeries(10), 400), 0.017, 0.026},
 		}},
+		"004-R": {agrees: false, spoil: func(o *Outcome) {
+			for i := range o.Curves {
+				if o.Curves[i].Series == seriesWith {
+					o.Curves[i].Y[0] /= 1e3
+				}
+			}
+		}},
+		"004-flow": {agrees: false, spoil: func(o *Outcome) {
+			for i := range o.aside {
+				if o.aside[i].Series == "moved" {
+					o.aside[i].Y[0] = 100
+				}
+			}
+		}, numbers: []number{
+			{"movement over the bound as corrected", func(o *Outcome) float64 { f := flowFactsOf(o); return f.moved / f.corrected }, 1e-3, 1},
+			{"least λ_min over λ₀", func(o *Outcome) float64 { return flowFactsOf(o).least }, 0.5, 1},
+		}},
 		"004-train": {agrees: true, spoil: scale(trainingSeries(150), 2)},
 	})
 }
