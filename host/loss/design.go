@@ -82,7 +82,7 @@ func (x *design) addWeighted(dst, w []float64, named []int) {
 	x.addColumns(dst, terms[:], named)
 }
 
-// addGram adds Σ_t w_t·x_t·x_tᵀ to dst, the upper triangle in rows, and multiplies
+// addGram adds Σ_t w_t·x_t·x_tᵀ to dst, a matrix in tiles, and multiplies
 // w by the rows' weights.
 func (x *design) addGram(dst, w []float64) {
 	x.weigh(w)
@@ -94,7 +94,7 @@ func (x *design) addGram(dst, w []float64) {
 		x.weighted[j] = x.weighted[j][:len(w)]
 		kernel.Mul(x.weighted[j], w, col)
 	}
-	kernel.AddGram(dst, x.weighted, cols)
+	kernel.AddTiled(dst, x.weighted, cols)
 }
 
 // nonzero lists the rows whose terms are not 0. They are often few: a row has

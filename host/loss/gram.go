@@ -3,25 +3,26 @@ package loss
 import (
 	"math"
 
+	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/mat"
 )
 
 // grams are sums of weighted products x·xᵀ of the design's columns.
 type grams struct {
 	*layout
-	packed []float64 // upper triangles, in rows
+	tiled []float64 // in tiles, as [kernel.AddTiled] has them
 }
 
 func newGrams(o *layout, n int) grams {
-	return grams{layout: o, packed: make([]float64, n*o.width*(o.width+1)/2)}
+	return grams{layout: o, tiled: make([]float64, n*kernel.TiledSize(o.width))}
 }
 
-func (s *grams) values() [][]float64 { return [][]float64{s.packed} }
+func (s *grams) values() [][]float64 { return [][]float64{s.tiled} }
 
-// gram returns matrix i, packed.
+// gram returns matrix i.
 func (s *grams) gram(i int) []float64 {
-	q := s.width * (s.width + 1) / 2
-	return s.packed[i*q : (i+1)*q]
+	q := kernel.TiledSize(s.width)
+	return s.tiled[i*q : (i+1)*q]
 }
 
 // put writes factor times the rows and columns named of matrix i to the block of
@@ -34,7 +35,7 @@ func (s *grams) put(h *mat.SymDense, i, r, c int, rows, cols []int, factor float
 				continue
 			}
 			lo, hi := min(j, l), max(j, l)
-			h.SetSym(r+a, c+b, factor*g[lo*s.width-lo*(lo-1)/2+hi-lo])
+			h.SetSym(r+a, c+b, factor*g[kernel.TiledAt(s.width, lo, hi)])
 		}
 	}
 }

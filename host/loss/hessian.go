@@ -20,7 +20,7 @@ func newInformationSums(o *layout) *informationSums {
 }
 
 func (s *informationSums) values() [][]float64 {
-	return [][]float64{s.packed, s.noiseCoef, s.noiseNoise}
+	return [][]float64{s.tiled, s.noiseCoef, s.noiseNoise}
 }
 
 // noiseExpert returns the sums of log σ_m with expert i, noiseGate those with row

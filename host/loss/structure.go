@@ -36,7 +36,7 @@ func newStructureSums(o *layout) *structureSums {
 	return &structureSums{grams: newGrams(o, 2*o.k), overlap: make([]float64, o.k*o.k), shared: make([]float64, o.k*o.k)}
 }
 
-func (s *structureSums) values() [][]float64 { return [][]float64{s.packed, s.overlap, s.shared} }
+func (s *structureSums) values() [][]float64 { return [][]float64{s.tiled, s.overlap, s.shared} }
 
 func (s *structureSums) block(w *work) {
 	n := w.N

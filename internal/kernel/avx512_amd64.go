@@ -29,10 +29,10 @@ func sumAVX512(a *float64, n int) float64
 //go:noescape
 func dotAVX512(a *float64, b *float64, n int) float64
 
-// tileAVX512 writes Σ a_i·b_j over n values, i-major.
+// tileAVX512 adds Σ a_i·b_j over n values to out[i·stride+j], of four slices from a on and four from b on.
 //
 //go:noescape
-func tileAVX512(out *[16]float64, a *[4]*float64, b *[4]*float64, n int)
+func tileAVX512(out *float64, stride int, a *[]float64, b *[]float64, n int)
 
 // linear1AVX512 writes from_i + Σ_j coef_ij·x_j, of the first rows of columns of n values, a multiple of 16, for 1 rows of d coefficients.
 //

@@ -211,20 +211,15 @@ func (s instructions) dot(a, b []float64) float64 {
 	return dot(a, b)
 }
 
-func (s instructions) tile(out *[16]float64, a, b *[4][]float64) {
-	if s == portable {
-		tilePortable(out, a, b)
-		return
-	}
-	var left, right [4]*float64
-	for i := range left {
-		left[i], right[i] = &a[i][0], &b[i][0]
-	}
-	n := len(a[0])
-	if s == avx512 {
-		tileAVX512(out, &left, &right, n)
-	} else {
-		tileAVX2(out, &left, &right, n)
+// tile is of four rows by four.
+func (s instructions) tile(dst []float64, stride int, a, b [][]float64, n int) {
+	switch s {
+	case avx512:
+		tileAVX512(&dst[0], stride, &a[0], &b[0], n)
+	case avx2:
+		tileAVX2(&dst[0], stride, &a[0], &b[0], n)
+	default:
+		tilePortable(dst, stride, a, b, n)
 	}
 }
 

@@ -23,5 +23,7 @@ func (instructions) gaussian(_, _, _, _ []float64, _, _ float64) int { return 0 
 func (instructions) softmax(_, _, _ []float64, _, _ int) int         { return 0 }
 func (instructions) sum(a []float64) float64                         { return sum(a) }
 func (instructions) dot(a, b []float64) float64                      { return dot(a, b) }
-func (instructions) tile(out *[16]float64, a, b *[4][]float64)       { tilePortable(out, a, b) }
-func (instructions) linear(_, _, _, _ []float64, _, _ int) int       { return 0 }
+func (instructions) tile(dst []float64, stride int, a, b [][]float64, n int) {
+	tilePortable(dst, stride, a, b, n)
+}
+func (instructions) linear(_, _, _, _ []float64, _, _ int) int { return 0 }

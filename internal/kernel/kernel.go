@@ -83,7 +83,12 @@ func AddProducts(dst []float64, a, b [][]float64) {
 	var out [16]float64
 	for i := 0; i < len(a); i += 4 {
 		for j := 0; j < len(b); j += 4 {
-			tile(&out, a[i:], b[j:])
+			if i+4 <= len(a) && j+4 <= len(b) {
+				addTile(dst[i*len(b)+j:], len(b), a[i:i+4], b[j:j+4])
+				continue
+			}
+			out = [16]float64{}
+			addTile(out[:], 4, a[i:], b[j:])
 			for s := range min(4, len(a)-i) {
 				row := dst[(i+s)*len(b)+j:]
 				for t := range min(4, len(b)-j) {
@@ -103,7 +108,8 @@ func AddGram(dst []float64, a, b [][]float64) {
 	var out [16]float64
 	for i := 0; i < d; i += 4 {
 		for j := i; j < d; j += 4 {
-			tile(&out, a[i:], b[j:])
+			out = [16]float64{}
+			addTile(out[:], 4, a[i:], b[j:])
 			for s := i; s < min(i+4, d); s++ {
 				row := dst[s*d-s*(s-1)/2-s:] // entry (s, t) is at t
 				for t := max(s, j); t < min(j+4, d); t++ {
@@ -114,19 +120,55 @@ func AddGram(dst []float64, a, b [][]float64) {
 	}
 }
 
-// tile writes the sums of products of the first rows of a with those of b, up to four of
-// each, to out.
-func tile(out *[16]float64, a, b [][]float64) {
-	n := len(a[0])
-	if n == 0 {
-		clear(out[:])
-		return
+// TiledSize returns the number of values of a symmetric matrix of d columns in tiles of
+// 4×4, those on the diagonal and above it, in rows of tiles.
+func TiledSize(d int) int {
+	m := (d + 3) / 4
+	return 8 * m * (m + 1)
+}
+
+// TiledAt returns where entry (j, l), j ≤ l, of a matrix in tiles is.
+func TiledAt(d, j, l int) int {
+	m, r := (d+3)/4, j/4
+	return 16*(r*m-r*(r-1)/2+l/4-r) + 4*(j%4) + l%4
+}
+
+// AddTiled is AddGram to a matrix in tiles: of many matrices of few rows it is the
+// faster of the two. What is beyond the last column, and below the diagonal, is of no
+// meaning.
+func AddTiled(dst []float64, a, b [][]float64) {
+	d, at := len(a), 0
+	b = b[:d]
+	dst = dst[:TiledSize(d)]
+	for i := 0; i < d; i += 4 {
+		for j := i; j < d; j += 4 {
+			addTile(dst[at:at+16], 4, a[i:], b[j:])
+			at += 16
+		}
 	}
-	var left, right [4][]float64
-	for i := range 4 {
-		left[i], right[i] = a[min(i, len(a)-1)][:n], b[min(i, len(b)-1)][:n]
+}
+
+// addTile adds the sums of products of the first rows of a with those of b, up to four
+// of each, the last again where there are fewer, to the rows of dst, stride apart.
+func addTile(dst []float64, stride int, a, b [][]float64) {
+	if n := len(a[0]); n > 0 {
+		assembly.tile(dst[:3*stride+4], stride, four(a, n), four(b, n), n)
 	}
-	assembly.tile(out, &left, &right)
+}
+
+// four returns the first four rows, of n values each, the last again where there are
+// fewer.
+func four(rows [][]float64, n int) [][]float64 {
+	if len(rows) >= 4 {
+		rows = rows[:4]
+		_, _, _, _ = rows[0][:n], rows[1][:n], rows[2][:n], rows[3][:n]
+		return rows
+	}
+	var all [4][]float64
+	for i := range all {
+		all[i] = rows[min(i, len(rows)-1)][:n]
+	}
+	return all[:]
 }
 
 // Linear writes from_i + Σ_j coef_ij·x_j to the rows of dst: coef is m rows of d

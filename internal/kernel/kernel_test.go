@@ -95,7 +95,9 @@ func everything(rng *rand.Rand, n, k, d int, some bool) (out []float64) {
 	gram, products := values(rng, d*(d+1)/2, some), values(rng, k*d, some)
 	AddGram(gram, cols, cols)
 	AddProducts(products, others, cols)
-	out = append(append(out, gram...), products...)
+	tiled := make([]float64, TiledSize(d))
+	AddTiled(tiled, cols, cols)
+	out = append(append(append(out, gram...), products...), tiled...)
 	dst, x := make([]float64, k*n), values(rng, d*n, some)
 	Linear(dst, values(rng, k*d, some), values(rng, k, some), x, d, n)
 	out = append(out, dst...)
@@ -302,9 +304,10 @@ func TestSums(t *testing.T) {
 		}
 		close("Sum", Sum(a[0]), a[0], ones)
 		close("Dot", Dot(a[0], b[0]), a[0], b[0])
-		products, gram := make([]float64, d*k), make([]float64, d*(d+1)/2)
+		products, gram, tiled := make([]float64, d*k), make([]float64, d*(d+1)/2), make([]float64, TiledSize(d))
 		AddProducts(products, a, b)
 		AddGram(gram, a, a)
+		AddTiled(tiled, a, a)
 		at := 0
 		for i := range a {
 			for j := range b {
@@ -312,6 +315,9 @@ func TestSums(t *testing.T) {
 			}
 			for j := i; j < d; j++ {
 				close("AddGram", gram[at], a[i], a[j])
+				if v := tiled[TiledAt(d, i, j)]; v != gram[at] {
+					t.Errorf("AddTiled: %g at %d, %d, AddGram has %g", v, i, j, gram[at])
+				}
 				at++
 			}
 		}
@@ -371,8 +377,10 @@ func TestLinear(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	a, gram, logits := rows(rng, 10, 256, false), make([]float64, 55), values(rng, 3*256, false)
+	tiled := make([]float64, TiledSize(10))
 	if n := testing.AllocsPerRun(10, func() {
 		AddGram(gram, a, a)
+		AddTiled(tiled, a, a)
 		Softmax(logits, a[0], logits, 256)
 	}); n != 0 {
 		t.Errorf("%g allocations", n)
@@ -402,6 +410,13 @@ func Benchmark(b *testing.B) {
 		for _, d := range []int{10, 30, 100} {
 			a, gram := rows(rng, d, n, false), make([]float64, d*(d+1)/2)
 			run(fmt.Sprintf("Gram%d", d), d*(d+1)/2*n, func() { AddGram(gram, a, a) })
+			tiled := make([]float64, TiledSize(d))
+			run(fmt.Sprintf("Tiled%d", d), d*(d+1)/2*n, func() { AddTiled(tiled, a, a) })
+			for i := range a {
+				a[i] = a[i][:25]
+			}
+			run(fmt.Sprintf("GramFew%d", d), d*(d+1)/2*25, func() { AddGram(gram, a, a) })
+			run(fmt.Sprintf("TiledFew%d", d), d*(d+1)/2*25, func() { AddTiled(tiled, a, a) })
 			coef, cols, dst := values(rng, 3*d, false), values(rng, d*n, false), make([]float64, 3*n)
 			run(fmt.Sprintf("Linear%d", d), d*3*n, func() { Linear(dst, coef, nil, cols, d, n) })
 		}

@@ -191,11 +191,11 @@ func gaussian(score, res, inv, norm float64) (e, v float64) {
 	return e, math.FMA(-float64(e*0.5), e, score) - norm
 }
 
-// tilePortable writes Σ_t a_i[t]·b_j[t] to out[4i+j].
-func tilePortable(out *[16]float64, a, b *[4][]float64) {
-	for i, x := range a {
-		for j, y := range b {
-			out[4*i+j] = dot(x, y)
+// tilePortable adds Σ a_i·b_j over n values to dst[i·stride+j].
+func tilePortable(dst []float64, stride int, a, b [][]float64, n int) {
+	for i, x := range a[:4] {
+		for j, y := range b[:4] {
+			dst[i*stride+j] += dot(x[:n], y[:n])
 		}
 	}
 }

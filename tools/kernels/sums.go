@@ -134,7 +134,8 @@ func (g *gen) reductions() {
 
 // tile writes the kernel of the sums of products of 4 rows with 4.
 func (g *gen) tile() {
-	g.begin("tile", "func(out *[16]float64, a, b *[4]*float64, n int)", "writes Σ a_i·b_j over n values, i-major.")
+	g.begin("tile", "func(out *float64, stride int, a, b *[]float64, n int)",
+		"adds Σ a_i·b_j over n values to out[i·stride+j], of four slices from a on and four from b on.")
 	if g.width == 8 {
 		g.tileWide()
 	} else {
@@ -143,18 +144,42 @@ func (g *gen) tile() {
 	g.end()
 }
 
-// pointers loads four.
-func pointers(of string) (p [4]reg.GPVirtual) {
+// sliceHeader is the size of a slice, whose first word is where its values are.
+const sliceHeader = 24
+
+// values loads where those of some slices are, from a first one on.
+func values(of string, first, many int) (p []reg.GPVirtual) {
 	from := param(of)
-	for i := range p {
-		p[i] = GP64()
-		MOVQ(Mem{Base: from, Disp: 8 * i}, p[i])
+	for i := range many {
+		r := GP64()
+		MOVQ(Mem{Base: from, Disp: sliceHeader * (first + i)}, r)
+		p = append(p, r)
 	}
 	return p
 }
 
+// halves returns the lower halves of a and b and their upper halves.
+func (g *gen) halves(a, b Op) (lower, upper reg.VecVirtual) {
+	lower, upper = YMM(), YMM()
+	if g.width == 8 {
+		VSHUFF64X2(U8(0), b, a, lower)
+		VSHUFF64X2(U8(3), b, a, upper)
+	} else {
+		VPERM2F128(U8(0x20), b, a, lower)
+		VPERM2F128(U8(0x31), b, a, upper)
+	}
+	return lower, upper
+}
+
+// addHalves returns the lower half of each plus the upper: a's, then b's.
+func (g *gen) addHalves(a, b Op) reg.VecVirtual {
+	lower, upper := g.halves(a, b)
+	VADDPD(upper, lower, lower)
+	return lower
+}
+
 func (g *gen) tileWide() {
-	a, b, n := pointers("a"), pointers("b"), param("n")
+	a, b, n := values("a", 0, 4), values("b", 0, 4), param("n")
 	var acc [16]lane8
 	for i := range acc {
 		acc[i] = g.zeros()
@@ -171,24 +196,36 @@ func (g *gen) tileWide() {
 			}
 		}
 	})
-	out := param("out")
-	for i := range acc {
-		g.reduce(acc[i], func(sum reg.VecVirtual) { VMOVSD(sum, Mem{Base: out, Disp: 8 * i}) })
+	out, stride := param("out"), param("stride")
+	for i := range 4 {
+		var four [4]reg.VecVirtual
+		for j := range four {
+			four[j] = YMM()
+			v := acc[4*i+j][0]
+			VEXTRACTF64X4(U8(1), v, four[j])
+			VADDPD(four[j], v.AsY(), four[j])
+		}
+		first, second := g.addHalves(four[0], four[1]), g.addHalves(four[2], four[3])
+		even, odd := YMM(), YMM() // sums 0, 2, 1, 3
+		VUNPCKLPD(second, first, even)
+		VUNPCKHPD(second, first, odd)
+		VADDPD(odd, even, even)
+		VPERMPD(U8(0xd8), even, even)
+		VADDPD(Mem{Base: out}, even, even)
+		VMOVUPD(even, Mem{Base: out})
+		if i < 3 {
+			LEAQ(Mem{Base: out, Index: stride, Scale: 8}, out)
+		}
 	}
 }
 
 // tileNarrow takes two columns and four of the eight lanes at a time: there are 16
 // registers.
 func (g *gen) tileNarrow() {
-	out, n, a := param("out"), param("n"), pointers("a")
+	n, a := param("n"), values("a", 0, 4)
 	room := AllocLocal(8 * 32)
 	for pair := range 2 {
-		columns := param("b")
-		var b [2]reg.GPVirtual
-		for j := range b {
-			b[j] = GP64()
-			MOVQ(Mem{Base: columns, Disp: 8 * (2*pair + j)}, b[j])
-		}
+		b := values("b", 2*pair, 2)
 		for half := range 2 {
 			var acc [8]reg.VecVirtual
 			for i := range acc {
@@ -206,16 +243,29 @@ func (g *gen) tileNarrow() {
 					}
 				}
 			})
-			for i, v := range acc {
-				if half == 0 {
+			if half == 0 {
+				for i, v := range acc {
 					VMOVUPD(v, room.Offset(32*i))
-					continue
 				}
-				four := YMM()
-				VADDPD(room.Offset(32*i), v, four)
-				g.reduceFour(four, func(sum reg.VecVirtual) {
-					VMOVSD(sum, Mem{Base: out, Disp: 8 * (4*(i/2) + 2*pair + i%2)})
-				})
+				continue
+			}
+			out, stride := param("out"), param("stride")
+			for i := range 4 {
+				for j := range 2 {
+					VADDPD(room.Offset(32*(2*i+j)), acc[2*i+j], acc[2*i+j])
+				}
+				two := g.addHalves(acc[2*i], acc[2*i+1])
+				odd, upper := YMM(), XMM()
+				VPERMILPD(U8(0x5), two, odd)
+				VADDPD(odd, two, two)
+				VEXTRACTF128(U8(1), two, upper)
+				both := XMM()
+				VUNPCKLPD(upper, two.AsX(), both)
+				VADDPD(Mem{Base: out, Disp: 16 * pair}, both, both)
+				VMOVUPD(both, Mem{Base: out, Disp: 16 * pair})
+				if i < 3 {
+					LEAQ(Mem{Base: out, Index: stride, Scale: 8}, out)
+				}
 			}
 		}
 	}
