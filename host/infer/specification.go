@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -147,9 +148,9 @@ func (m *terms) newSums() *rowSums {
 
 // add adds a block's.
 func (s *rowSums) add(w *termRows, weight []float64) {
-	sum := floats.Sum
+	sum := kernel.Sum
 	if weight != nil {
-		sum = func(v []float64) float64 { return floats.Dot(v, weight) }
+		sum = func(v []float64) float64 { return kernel.Dot(v, weight) }
 	}
 	for i, v := range w.out {
 		s.terms[i] += sum(v[:w.N])

@@ -7,6 +7,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -121,13 +122,9 @@ func (m *terms) newRows() *termRows {
 	return w
 }
 
-// bump, bend and soft are the bounded functions of x, of the argument in units
-// of its rms: even, odd, and the identity held within ±2.
-func bump(t float64) float64 { return 1 / (1 + t*t) }
-func bend(t float64) float64 { return t / (1 + t*t) }
-func soft(t float64) float64 { return t / math.Sqrt(1+t*t/4) }
-
-// given computes what depends on x alone.
+// given computes what depends on x alone. The bounded functions of x are of the
+// argument in units of its rms: even, odd, and the identity held within ±2
+// ([kernel.Bump], [kernel.Bend], [kernel.Soft]).
 func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
 	n, kn := b.N, m.p.K*b.N
 	for j := range m.p.D {
@@ -148,11 +145,12 @@ func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
 		m.p.GateLogits(logits, b)
 	}
 	for i := range m.p.K {
-		for t := i * n; t < (i+1)*n; t++ {
-			u, v := w.z[t]/m.zRMS[i], logits[t]/m.lRMS[i]
-			w.zBump[t], w.zBend[t] = bump(u), bend(u)
-			w.lBump[t], w.lBend[t] = bump(v), bend(v)
-		}
+		z, inv := w.z[i*n:(i+1)*n], 1/m.zRMS[i]
+		kernel.Bump(w.zBump[i*n:(i+1)*n], z, inv)
+		kernel.Bend(w.zBend[i*n:(i+1)*n], z, inv)
+		logit, inv := logits[i*n:(i+1)*n], 1/m.lRMS[i]
+		kernel.Bump(w.lBump[i*n:(i+1)*n], logit, inv)
+		kernel.Bend(w.lBend[i*n:(i+1)*n], logit, inv)
 	}
 	m.features(w, b)
 	return nil
@@ -165,20 +163,17 @@ func (m *terms) features(w *termRows, b *model.Block) {
 	for j := range m.p.D {
 		dst, softs := w.xBump[j%m.groups*n:(j%m.groups+1)*n], w.xSoft[j*n:(j+1)*n]
 		inv := 1 / m.xRMS[j]
-		for t, x := range b.Col(j) {
-			dst[t] += bump(x * inv)
-			softs[t] = soft(x * inv)
-		}
+		bumps := w.score[:n]
+		kernel.Bump(bumps, b.Col(j), inv)
+		floats.Add(dst, bumps)
+		kernel.Soft(softs, b.Col(j), inv)
 	}
 	clear(w.xPairs)
 	pair := 0
 	for j := range m.p.D {
 		for l := range j + 1 {
 			dst := w.xPairs[pair%m.pairs*n : (pair%m.pairs+1)*n]
-			a, c := w.xSoft[j*n:(j+1)*n], w.xSoft[l*n:(l+1)*n]
-			for t := range dst {
-				dst[t] += a[t] * c[t]
-			}
+			kernel.AddMul(dst, w.xSoft[j*n:(j+1)*n], w.xSoft[l*n:(l+1)*n])
 			pair++
 		}
 	}
@@ -210,18 +205,18 @@ func (m *terms) fill(w *termRows, y []float64) {
 			score[t] *= dg * inv
 		}
 		for _, j := range m.expert {
-			floats.MulTo(w.out[at][:n], score, w.cols[j])
+			kernel.Mul(w.out[at][:n], score, w.cols[j])
 			at++
 		}
 	}
 	for g := range m.pairs {
-		floats.MulTo(w.out[m.at[atInteractions]+g][:n], all, w.xPairs[g*n:(g+1)*n])
+		kernel.Mul(w.out[m.at[atInteractions]+g][:n], all, w.xPairs[g*n:(g+1)*n])
 	}
 	for j := range m.p.Gates() {
 		diff := w.score[:n]
 		w.GateScore(diff, j)
 		for _, c := range m.gate {
-			floats.MulTo(w.out[at][:n], diff, w.cols[c])
+			kernel.Mul(w.out[at][:n], diff, w.cols[c])
 			at++
 		}
 		m.fillTimes(w, m.at[atGate]+5*j, diff, w.ones[:n], w.lBump[j*n:(j+1)*n], w.lBend[j*n:(j+1)*n],
@@ -233,7 +228,7 @@ func (m *terms) fill(w *termRows, y []float64) {
 func (m *terms) posterior(w *termRows, y []float64) {
 	n := w.N
 	for i := range m.p.K {
-		floats.SubTo(w.res[i*n:(i+1)*n], y, w.g[i*n:(i+1)*n])
+		kernel.Sub(w.res[i*n:(i+1)*n], y, w.g[i*n:(i+1)*n])
 	}
 	w.Observe(w.res[:m.p.K*n], 0)
 }
@@ -253,17 +248,19 @@ func (m *terms) fillShape(w *termRows, i int) {
 	at := m.at[atResiduals] + 3*i
 	std := w.StdOf(i)
 	wide, narrow, skew := w.out[at][:n], w.out[at+1][:n], w.out[at+2][:n]
+	squares := w.one[:n]
+	for t, e := range std {
+		squares[t] = -e * e / 8
+	}
+	kernel.Exp(wide, squares)
 	for t, r := range w.PostOf(i) {
-		e := std[t]
-		v := math.Exp(-e * e / 8)
+		e, v := std[t], wide[t]
 		v2 := v * v
 		wide[t], narrow[t], skew[t] = r*(v-meanWide), r*(v2*v2-meanNarrow), r*e*v2
 	}
 	for g := range m.groups {
 		out := w.out[m.at[atHeteroscedasticity]+g][:n]
-		for t, h := range w.xBump[g*n : (g+1)*n] {
-			out[t] += wide[t] * h
-		}
+		kernel.AddMul(out, wide, w.xBump[g*n:(g+1)*n])
 	}
 }
 
@@ -271,7 +268,7 @@ func (m *terms) fillShape(w *termRows, i int) {
 // column on.
 func (m *terms) fillTimes(w *termRows, at int, a []float64, functions ...[]float64) {
 	for i, h := range functions {
-		floats.MulTo(w.out[at+i][:w.N], a, h)
+		kernel.Mul(w.out[at+i][:w.N], a, h)
 	}
 }
 

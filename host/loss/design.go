@@ -114,12 +114,9 @@ func (x *design) gather(terms []float64, rows []int) ([]float64, [][]float64) {
 	for at, t := range rows {
 		terms[at] = terms[t]
 	}
-	for j, col := range x.cols {
-		few := x.few[j][:len(rows)]
-		for at, t := range rows {
-			few[at] = col[t]
-		}
-		x.few[j] = few
+	for j := range x.few {
+		x.few[j] = x.few[j][:len(rows)]
 	}
+	kernel.Gather(x.few, x.cols, rows)
 	return terms[:len(rows)], x.few
 }

@@ -22,6 +22,7 @@ const (
 	ofInformation                      // informationSums
 	ofProducts                         // productSums
 	ofStructure                        // structureSums
+	ofShared                           // sharedSums
 	withBend                           // the terms in g″ in ofInformation
 )
 
@@ -44,6 +45,7 @@ type sums struct {
 	information *informationSums
 	products    *productSums
 	structure   *structureSums
+	shared      *sharedSums
 }
 
 // hold sees to room for what is wanted. Where more is needed what is not wanted
@@ -72,6 +74,9 @@ func (s *sums) hold(want quantity, o *layout) {
 	if want&ofStructure != 0 {
 		s.structure = newStructureSums(o)
 	}
+	if want&ofShared != 0 {
+		s.shared = newSharedSums(o)
+	}
 }
 
 // each calls fn with every part that is wanted.
@@ -93,6 +98,9 @@ func (s *sums) each(want quantity, fn func(part)) {
 	}
 	if want&ofStructure != 0 {
 		fn(s.structure)
+	}
+	if want&ofShared != 0 {
+		fn(s.shared)
 	}
 }
 
@@ -172,6 +180,7 @@ type work struct {
 	bend       []float64   // g″, nil where it is not wanted
 	terms      []float64   // room for N values
 	several    [][]float64 // room for K of them
+	ofExperts  [][]float64 // K rows of values
 
 	scores [][]float64 // room for N values of every parameter
 
@@ -182,7 +191,7 @@ func (s *passes) newWork() *work {
 	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
 	return &work{
 		Posterior: mixture.NewPosterior(s.mix, s.k), design: newDesign(s.width),
-		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: columnsOf(s.k, model.BlockRows),
+		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: columnsOf(s.k, model.BlockRows), ofExperts: make([][]float64, s.k),
 	}
 }
 

@@ -16,7 +16,6 @@ type Structure struct {
 	Mass    []float64 // Σ r_i
 	RSS     []float64 // Σ r_i·(y−g_i)²
 	Overlap []float64 // k×k: Σ r_i·r_j
-	Shared  []float64 // k×k: Σ p_i·p_j of the gate's probabilities
 	// Axes holds, for each expert, the direction in which its squared residuals
 	// grow fastest: an expert that covers two true ones, a and a′, has
 	// residuals ±⟨a−a′, x⟩/2, and its axis is a−a′. Unit rows of D values, and
@@ -24,31 +23,25 @@ type Structure struct {
 	Axes [][]float64
 }
 
-// structureSums are what the experts have in common, and for each expert the Gram matrices with
-// weights r·g′² and r·g′²·(y−g)².
+// structureSums are the posteriors that the experts have in common, and for each expert the Gram
+// matrices with weights r·g′² and r·g′²·(y−g)².
 type structureSums struct {
 	grams
 	overlap []float64 // k×k: Σ r_i·r_j
-	shared  []float64 // k×k: Σ p_i·p_j
 }
 
 func newStructureSums(o *layout) *structureSums {
-	return &structureSums{grams: newGrams(o, 2*o.k), overlap: make([]float64, o.k*o.k), shared: make([]float64, o.k*o.k)}
+	return &structureSums{grams: newGrams(o, 2*o.k), overlap: make([]float64, o.k*o.k)}
 }
 
-func (s *structureSums) values() [][]float64 { return [][]float64{s.tiled, s.overlap, s.shared} }
+func (s *structureSums) values() [][]float64 { return [][]float64{s.tiled, s.overlap} }
 
 func (s *structureSums) block(w *work) {
 	n := w.N
 	wt := w.terms[:n]
+	w.addOverlap(s.overlap, w.Post)
 	for i := range s.k {
 		ri := w.PostOf(i)
-		for j := i; j < s.k; j++ {
-			kernel.Mul(wt, ri, w.PostOf(j))
-			s.addTo(s.overlap, i, j, w.sum(wt))
-			kernel.Mul(wt, w.PriorOf(i), w.PriorOf(j))
-			s.addTo(s.shared, i, j, w.sum(wt))
-		}
 		dg, res := w.dg[i*n:(i+1)*n], w.res[i*n:(i+1)*n]
 		kernel.MulSquare(wt, ri, dg)
 		w.addGram(s.gram(2*i), wt)
@@ -59,21 +52,12 @@ func (s *structureSums) block(w *work) {
 	}
 }
 
-// addTo adds v to the entries (i, j) and (j, i) of a symmetric matrix.
-func (s *structureSums) addTo(m []float64, i, j int, v float64) {
-	m[i*s.k+j] += v
-	if j > i {
-		m[j*s.k+i] += v
-	}
-}
-
 // read returns the structure that the sums show.
 func (s *structureSums) read(g *gradientSums) *Structure {
 	out := &Structure{
 		Mass:    append([]float64(nil), g.mass...),
 		RSS:     append([]float64(nil), g.deviance...),
 		Overlap: append([]float64(nil), s.overlap...),
-		Shared:  append([]float64(nil), s.shared...),
 		Axes:    make([][]float64, s.k),
 	}
 	for i := range s.k {

@@ -26,8 +26,9 @@ type Curved interface {
 //
 // It has converged when the Newton decrement ∇ᵀH⁻¹∇/2, the fall that the
 // quadratic model still promises, is below Tolerance (default 1e−12) with no
-// damping left that matters, and the Hessian is that of the point; a test that
-// does not depend on the scale of x. An objective with kinks can have its minimum
+// damping left that matters, and the Hessian is that of the point, or steps with the
+// one that was kept have converged to all digits; a test that does not depend on the
+// scale of x. An objective with kinks can have its minimum
 // at one, where the gradient is not 0: a step that promises less than Slack and
 // does not lower the value ends the run as converged too.
 //
@@ -53,11 +54,12 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 			return r.end(Stalled, nil)
 		case promised < set.Tolerance && used <= 1e-6 && !at.kept:
 			return r.lastStep(ctx, c, step)
-		case promised < set.Tolerance && at.kept: // the last step is one with its own Hessian
-			if err := at.fill(ctx, c); err != nil {
-				return r.end(NotRun, err)
-			}
-			continue
+		case promised < set.Tolerance && at.kept && promised*at.fell < exact*set.Tolerance:
+			return r.lastStep(ctx, c, step)
+		}
+		least := 0.0 // that the value has to fall by
+		if promised < set.Tolerance && at.kept {
+			least = -rounding * math.Abs(at.value)
 		}
 		r.Iterations++
 		floats.AddTo(trial.x, at.x, step)
@@ -65,7 +67,7 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 			return r.end(NotRun, err)
 		}
 		gain := at.value - trial.value
-		if !(gain > 0) {
+		if !(gain > least) {
 			if at.kept {
 				if err := at.fill(ctx, c); err != nil {
 					return r.end(NotRun, err)
@@ -80,8 +82,8 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 			}
 			continue
 		}
-		if used == 0 && trial.slope && set.near(at.promise(trial.grad), promised) {
-			at.moveTo(trial)
+		if next := at.promiseOf(trial, used); set.near(next, promised) {
+			at.moveTo(trial, next/promised)
 		} else {
 			if err := trial.fill(ctx, c); err != nil {
 				return r.end(NotRun, err)
@@ -89,7 +91,7 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 			at, trial = trial, at
 		}
 		r.step(at.x, at.value)
-		right := gain > 0.5*promised
+		right := gain > 0.5*promised || least < 0
 		if gain < set.Worth && (used > 0 || !right) {
 			return r.end(Stalled, nil)
 		}
@@ -111,6 +113,14 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 // their gradients are not worth what they save.
 const mostKept = 5
 
+// A run with a kept Hessian has converged where the step after the next would promise
+// less than exact times the tolerance: x then has half as many digits more as it has
+// zeros. Values are the same within rounding.
+const (
+	exact    = 1e-12
+	rounding = 1e-15
+)
+
 // near says whether mostKept more steps would end the run if each lowered the
 // promise as much as the last.
 func (set Settings) near(promised, was float64) bool {
@@ -127,7 +137,7 @@ func (r *Result) lastStep(ctx context.Context, c Curved, step []float64) (*Resul
 	if err != nil {
 		return r.end(NotRun, err)
 	}
-	if v <= r.Value+1e-15*math.Abs(r.Value) {
+	if v <= r.Value+rounding*math.Abs(r.Value) {
 		r.step(x, v)
 	}
 	return r.end(Converged, nil)
@@ -138,8 +148,9 @@ type quadratic struct {
 	x, grad []float64
 	value   float64
 	h       *mat.SymDense
-	slope   bool // grad is that at x
-	kept    bool // h is not that at x, but from a point before
+	slope   bool    // grad is that at x
+	kept    bool    // h is not that at x, but from a point before
+	fell    float64 // by what factor the promise fell in the last step, where h is kept
 
 	chol  mat.Cholesky // of h scaled, and damped by the last newtonStep
 	scale []float64
@@ -166,21 +177,25 @@ func (q *quadratic) try(ctx context.Context, c Curved, failing bool) (err error)
 	return err
 }
 
-// moveTo moves the model to where o is and keeps its Hessian.
-func (q *quadratic) moveTo(o *quadratic) {
+// moveTo moves the model to where o is, where the promise is less by a factor, and
+// keeps its Hessian.
+func (q *quadratic) moveTo(o *quadratic, fell float64) {
 	q.x, o.x = o.x, q.x
 	q.grad, o.grad = o.grad, q.grad
-	q.value, q.kept = o.value, true
+	q.value, q.kept, q.fell = o.value, true, fell
 }
 
-// promise returns the Newton decrement at a gradient, with the Hessian factorised
-// last.
-func (q *quadratic) promise(grad []float64) float64 {
-	step := q.solve(grad)
+// promiseOf returns the Newton decrement where o is, with the Hessian factorised last;
+// infinite where that was damped, or o has no gradient.
+func (q *quadratic) promiseOf(o *quadratic, damping float64) float64 {
+	if damping > 0 || !o.slope {
+		return math.Inf(1)
+	}
+	step := q.solve(o.grad)
 	if step == nil {
 		return math.Inf(1)
 	}
-	return floats.Dot(step, grad) / 2
+	return floats.Dot(step, o.grad) / 2
 }
 
 // solve returns H⁻¹·grad with the Hessian factorised last, nil if it is

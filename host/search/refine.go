@@ -32,10 +32,11 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 		field[i] = &refined
 	}
 	for rows < n {
-		part := model.Part(t.Problem.Rows, levels*rows)
-		if rows, _ = part.Dims(); rows == n {
+		if rows = levels * rows; 4*rows > n { // the rest would not save what this costs
 			break
 		}
+		part := model.Part(t.Problem.Rows, rows)
+		rows, _ = part.Dims()
 		for _, c := range field {
 			if err := t.climbOn(ctx, c, part); err != nil {
 				return nil, err

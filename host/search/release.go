@@ -225,11 +225,11 @@ func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) ([]int,
 	if p.K == 1 || p.Tree.Depth() > 1 {
 		return nil, nil
 	}
-	s, err := l.Structure(ctx, p)
+	shared, err := l.Shared(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	groups, several := together(p.K, func(i, j int) bool { return s.Shared[i*p.K+j] > slack })
+	groups, several := together(p.K, func(i, j int) bool { return shared[i*p.K+j] > slack })
 	if !several {
 		return nil, nil
 	}

@@ -94,32 +94,29 @@ func (f *Fourth) Add(b *model.Block, w *Scratch) {
 	for p := range f.Y {
 		f.Y[p] += kernel.Sum(powers[p])
 	}
-	z := f.project(b, w)
-	pairs := w.pairs(z, f.M, n)
+	pairs := w.pairs(w.columns(f.project(b, w), n))
 	for p := range f.Two {
 		kernel.AddProducts(f.Two[p], powers[p:p+1], pairs)
 	}
-	f.addFour(powers, pairs, w)
+	w.addFourths(f.Four[:], powers, pairs)
 }
 
-// addFour adds the sums of y^p times the products of two pairs of columns. It takes the
-// pairs (a, c) … (a, c+3) at once, times all powers, against the pairs from (c, c) on.
-func (f *Fourth) addFour(powers, pairs [][]float64, w *Scratch) {
-	m, at := f.M, 0
+// addFourths adds to dst[p] the sums of terms[p] times the products of four columns, of
+// which the products of two are given. It takes the pairs (a, c) … (a, c+3) at once,
+// times all terms, against the pairs from (c, c) on.
+func (w *Scratch) addFourths(dst, terms, pairs [][]float64) {
+	m, at := len(w.cols), 0
 	for a := range m {
 		for c := a; c < m; c += 4 {
 			first := pairs[pair(m, a, c) : pair(m, a, min(c+4, m)-1)+1]
 			second := pairs[pair(m, c, c):]
-			rows := w.timesEach(powers, first)
+			rows := w.timesEach(terms, first)
 			sums := w.sums(len(rows) * len(second))
 			kernel.AddProducts(sums, rows, second)
 			for s := range first {
 				from := pair(m, c+s, c+s) - pair(m, c, c)
-				for p := range f.Four {
-					row := sums[(p*len(first)+s)*len(second):][from:len(second)]
-					for t, v := range row {
-						f.Four[p][at+t] += v
-					}
+				for p := range dst {
+					floats.Add(dst[p][at:at+len(second)-from], sums[(p*len(first)+s)*len(second):][from:len(second)])
 				}
 				at += len(second) - from
 			}
@@ -127,19 +124,30 @@ func (f *Fourth) addFour(powers, pairs [][]float64, w *Scratch) {
 	}
 }
 
-// pairs returns the products of all pairs of the m columns of z, a ≤ b.
-func (w *Scratch) pairs(z []float64, m, n int) [][]float64 {
+// pairs returns the products of all pairs of columns, a ≤ b.
+func (w *Scratch) pairs(cols [][]float64) [][]float64 {
+	m, n := len(cols), len(cols[0])
+	if need := m * (m + 1) / 2 * n; len(w.of2) < need {
+		w.of2 = make([]float64, need)
+	}
 	w.products = w.products[:0]
-	at := m * n
-	for a := range m {
-		for c := a; c < m; c++ {
-			v := w.rest[at : at+n]
-			kernel.Mul(v, z[a*n:(a+1)*n], z[c*n:(c+1)*n])
+	for a, x := range cols {
+		for _, y := range cols[a:] {
+			at := len(w.products) * n
+			v := w.of2[at : at+n]
+			kernel.Mul(v, x, y)
 			w.products = append(w.products, v)
-			at += n
 		}
 	}
 	return w.products
+}
+
+// addSquares adds to dst[p], an upper triangle in rows, the sums of terms[p] times the
+// products of all pairs of columns.
+func (w *Scratch) addSquares(dst, terms, cols [][]float64) {
+	for p := range dst {
+		kernel.AddGram(dst[p], w.timesEach(terms[p:p+1], cols), cols)
+	}
 }
 
 // timesEach returns the columns times each of the terms, one of these after the other.
@@ -172,11 +180,10 @@ func (w *Scratch) sums(n int) []float64 {
 // pair is the index of the entry (a, b), a ≤ b, of a packed upper triangle of m rows.
 func pair(m, a, b int) int { return a*m - a*(a-1)/2 + b - a }
 
-// project writes z = Uᵀ(x − m) to the scratch, m columns of b.N values, with room for
-// the products of pairs behind them.
+// project writes z = Uᵀ(x − m) to the scratch, m columns of b.N values.
 func (f *Fourth) project(b *model.Block, w *Scratch) []float64 {
 	n := b.N
-	need := f.M*n + f.M*(f.M+1)/2*n
+	need := f.M * n
 	if cap(w.rest) < need {
 		w.rest = make([]float64, need)
 	}

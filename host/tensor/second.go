@@ -95,15 +95,11 @@ func (s *Second) Add(b *model.Block, w *Scratch) {
 	for p := range s.Y {
 		s.Y[p] += kernel.Sum(powers[p])
 	}
-	cols := w.columns(b)
+	cols := w.columns(b.X, n)
 	for p := range s.X {
 		kernel.AddProducts(s.X[p], powers[p:p+1], cols)
-		weighted := cols
-		if p > 0 || b.W != nil {
-			weighted = w.timesEach(powers[p:p+1], cols)
-		}
-		kernel.AddGram(s.XX[p], weighted, cols)
 	}
+	w.addSquares(s.XX[:], powers[:len(s.XX)], cols)
 	prod := w.buf(2 * n)
 	square, weighted := prod[:n], prod[n:]
 	for j, x := range cols {
@@ -119,16 +115,17 @@ type Scratch struct {
 	pow, prod, rest []float64
 	out             [][]float64
 	cols, products  [][]float64
+	of2             []float64 // of products
 	weighted        [][]float64
 	store           []float64 // of weighted
 	total           []float64
 }
 
-// columns returns the features of a block.
-func (w *Scratch) columns(b *model.Block) [][]float64 {
+// columns returns columns of n values.
+func (w *Scratch) columns(values []float64, n int) [][]float64 {
 	w.cols = w.cols[:0]
-	for j := range len(b.X) / b.N {
-		w.cols = append(w.cols, b.Col(j))
+	for ; len(values) > 0; values = values[n:] {
+		w.cols = append(w.cols, values[:n])
 	}
 	return w.cols
 }

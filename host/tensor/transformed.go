@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/solver"
 )
 
@@ -110,16 +111,22 @@ func (s *Transformed) Add(b *model.Block, w *Scratch) {
 		copy(one, b.W)
 		floats.Mul(y, b.W)
 	}
-	s.Y[0] += floats.Sum(one)
-	s.Y[1] += floats.Sum(y)
-	at := 0
-	addMonomials(&s.High, &at, room, z, n, 0, s.Order)
-	if s.Order == 2 {
+	s.Y[0] += kernel.Sum(one)
+	s.Y[1] += kernel.Sum(y)
+	cols := w.columns(z, n)
+	switch terms := [2][]float64{one, y}; s.Order {
+	case 2:
+		w.addSquares(s.High[:], terms[:], cols)
 		s.Low[0][0], s.Low[1][0] = s.Y[0], s.Y[1]
-		return
+	case 4:
+		w.addFourths(s.High[:], terms[:], w.pairs(cols))
+		w.addSquares(s.Low[:], terms[:], cols)
+	default:
+		at := 0
+		addMonomials(&s.High, &at, room, z, n, 0, s.Order)
+		at = 0
+		addMonomials(&s.Low, &at, room, z, n, 0, s.Order-2)
 	}
-	at = 0
-	addMonomials(&s.Low, &at, room, z, n, 0, s.Order-2)
 }
 
 // addMonomials adds to dst, from *at on, the sums of the two columns at the head of
@@ -129,14 +136,14 @@ func addMonomials(dst *[2][]float64, at *int, room, z []float64, n, first, degre
 	for a := first; a < len(z)/n; a++ {
 		za := z[a*n : (a+1)*n]
 		if degree == 1 {
-			dst[0][*at] += floats.Dot(one, za)
-			dst[1][*at] += floats.Dot(y, za)
+			dst[0][*at] += kernel.Dot(one, za)
+			dst[1][*at] += kernel.Dot(y, za)
 			*at++
 			continue
 		}
 		next := room[2*n:]
-		floats.MulTo(next[:n], one, za)
-		floats.MulTo(next[n:2*n], y, za)
+		kernel.Mul(next[:n], one, za)
+		kernel.Mul(next[n:2*n], y, za)
 		addMonomials(dst, at, next, z, n, a, degree-1)
 	}
 }

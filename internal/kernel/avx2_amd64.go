@@ -84,7 +84,32 @@ func minusMulAVX2(dst *float64, a *float64, b *float64, n int)
 //go:noescape
 func minusMulMulAVX2(dst *float64, a *float64, b *float64, c *float64, n int)
 
+// addMulAVX2 writes acc + a·b. n is a multiple of 8.
+//
+//go:noescape
+func addMulAVX2(dst *float64, acc *float64, a *float64, b *float64, n int)
+
+// bumpAVX2 writes 1/(1 + t²), t = a·inv. n is a multiple of 8.
+//
+//go:noescape
+func bumpAVX2(dst *float64, a *float64, n int, inv float64)
+
+// bendAVX2 writes t/(1 + t²), t = a·inv. n is a multiple of 8.
+//
+//go:noescape
+func bendAVX2(dst *float64, a *float64, n int, inv float64)
+
+// softAVX2 writes t/√(1 + t²/4), t = a·inv. n is a multiple of 8.
+//
+//go:noescape
+func softAVX2(dst *float64, a *float64, n int, inv float64)
+
 // gaussianAVX2 writes e = res·inv and score − e²/2 − norm. n is a multiple of 8.
 //
 //go:noescape
 func gaussianAVX2(dst *float64, std *float64, score *float64, res *float64, n int, inv float64, norm float64)
+
+// gatherAVX2 writes the n rows named of four slices from src on to four from dst on.
+//
+//go:noescape
+func gatherAVX2(dst *[]float64, src *[]float64, rows *int, n int)

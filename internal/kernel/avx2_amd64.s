@@ -1426,6 +1426,117 @@ done53:
 	VZEROUPPER
 	RET
 
+// func addMulAVX2(dst *float64, acc *float64, a *float64, b *float64, n int)
+// Requires: AVX, FMA3
+TEXT ·addMulAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ acc+8(FP), CX
+	MOVQ a+16(FP), DX
+	MOVQ b+24(FP), BX
+	MOVQ n+32(FP), SI
+	XORQ DI, DI
+	CMPQ SI, $0x00
+	JE   done55
+
+rows54:
+	VMOVUPD     (CX)(DI*8), Y0
+	VMOVUPD     (DX)(DI*8), Y1
+	VMOVUPD     (BX)(DI*8), Y2
+	VMOVUPD     Y0, Y0
+	VFMADD231PD Y2, Y1, Y0
+	VMOVUPD     Y0, (AX)(DI*8)
+	ADDQ        $0x04, DI
+	CMPQ        DI, SI
+	JL          rows54
+
+done55:
+	VZEROUPPER
+	RET
+
+// func bumpAVX2(dst *float64, a *float64, n int, inv float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·bumpAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVSD        inv+24(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	CMPQ         DX, $0x00
+	JE           done57
+
+rows56:
+	VMOVUPD     (CX)(BX*8), Y1
+	VMULPD      Y0, Y1, Y1
+	VMOVUPD     avx2constants<>+0(SB), Y2
+	VMOVUPD     avx2constants<>+0(SB), Y3
+	VFMADD231PD Y1, Y1, Y3
+	VDIVPD      Y3, Y2, Y1
+	VMOVUPD     Y1, (AX)(BX*8)
+	ADDQ        $0x04, BX
+	CMPQ        BX, DX
+	JL          rows56
+
+done57:
+	VZEROUPPER
+	RET
+
+// func bendAVX2(dst *float64, a *float64, n int, inv float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·bendAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVSD        inv+24(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	CMPQ         DX, $0x00
+	JE           done59
+
+rows58:
+	VMOVUPD     (CX)(BX*8), Y1
+	VMULPD      Y0, Y1, Y1
+	VMOVUPD     avx2constants<>+0(SB), Y2
+	VFMADD231PD Y1, Y1, Y2
+	VDIVPD      Y2, Y1, Y1
+	VMOVUPD     Y1, (AX)(BX*8)
+	ADDQ        $0x04, BX
+	CMPQ        BX, DX
+	JL          rows58
+
+done59:
+	VZEROUPPER
+	RET
+
+// func softAVX2(dst *float64, a *float64, n int, inv float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·softAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVSD        inv+24(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	CMPQ         DX, $0x00
+	JE           done61
+
+rows60:
+	VMOVUPD     (CX)(BX*8), Y1
+	VMULPD      Y0, Y1, Y1
+	VMULPD      avx2constants<>+64(SB), Y1, Y2
+	VMOVUPD     avx2constants<>+0(SB), Y3
+	VFMADD231PD Y2, Y2, Y3
+	VSQRTPD     Y3, Y3
+	VDIVPD      Y3, Y1, Y1
+	VMOVUPD     Y1, (AX)(BX*8)
+	ADDQ        $0x04, BX
+	CMPQ        BX, DX
+	JL          rows60
+
+done61:
+	VZEROUPPER
+	RET
+
 // func gaussianAVX2(dst *float64, std *float64, score *float64, res *float64, n int, inv float64, norm float64)
 // Requires: AVX, AVX2, FMA3, SSE2
 TEXT ·gaussianAVX2(SB), NOSPLIT, $0-56
@@ -1440,9 +1551,9 @@ TEXT ·gaussianAVX2(SB), NOSPLIT, $0-56
 	MOVQ         n+32(FP), SI
 	XORQ         DI, DI
 	CMPQ         SI, $0x00
-	JE           done55
+	JE           done63
 
-rows54:
+rows62:
 	VMOVUPD      (DX)(DI*8), Y2
 	VMOVUPD      (BX)(DI*8), Y3
 	VMULPD       Y0, Y3, Y3
@@ -1454,8 +1565,39 @@ rows54:
 	VMOVUPD      Y3, (CX)(DI*8)
 	ADDQ         $0x04, DI
 	CMPQ         DI, SI
-	JL           rows54
+	JL           rows62
 
-done55:
+done63:
 	VZEROUPPER
+	RET
+
+// func gatherAVX2(dst *[]float64, src *[]float64, rows *int, n int)
+TEXT ·gatherAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 24(AX), DX
+	MOVQ 48(AX), BX
+	MOVQ 72(AX), AX
+	MOVQ src+8(FP), SI
+	MOVQ (SI), DI
+	MOVQ 24(SI), R8
+	MOVQ 48(SI), R9
+	MOVQ 72(SI), SI
+	MOVQ rows+16(FP), R10
+	MOVQ n+24(FP), R11
+	XORQ R12, R12
+
+rows64:
+	MOVQ (R10)(R12*8), R13
+	MOVQ (DI)(R13*8), R14
+	MOVQ R14, (CX)(R12*8)
+	MOVQ (R8)(R13*8), R14
+	MOVQ R14, (DX)(R12*8)
+	MOVQ (R9)(R13*8), R14
+	MOVQ R14, (BX)(R12*8)
+	MOVQ (SI)(R13*8), R13
+	MOVQ R13, (AX)(R12*8)
+	INCQ R12
+	CMPQ R12, R11
+	JL   rows64
 	RET

@@ -84,6 +84,26 @@ func minusMulAVX512(dst *float64, a *float64, b *float64, n int)
 //go:noescape
 func minusMulMulAVX512(dst *float64, a *float64, b *float64, c *float64, n int)
 
+// addMulAVX512 writes acc + a·b. n is a multiple of 8.
+//
+//go:noescape
+func addMulAVX512(dst *float64, acc *float64, a *float64, b *float64, n int)
+
+// bumpAVX512 writes 1/(1 + t²), t = a·inv. n is a multiple of 8.
+//
+//go:noescape
+func bumpAVX512(dst *float64, a *float64, n int, inv float64)
+
+// bendAVX512 writes t/(1 + t²), t = a·inv. n is a multiple of 8.
+//
+//go:noescape
+func bendAVX512(dst *float64, a *float64, n int, inv float64)
+
+// softAVX512 writes t/√(1 + t²/4), t = a·inv. n is a multiple of 8.
+//
+//go:noescape
+func softAVX512(dst *float64, a *float64, n int, inv float64)
+
 // gaussianAVX512 writes e = res·inv and score − e²/2 − norm. n is a multiple of 8.
 //
 //go:noescape

@@ -1237,6 +1237,117 @@ done44:
 	VZEROUPPER
 	RET
 
+// func addMulAVX512(dst *float64, acc *float64, a *float64, b *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·addMulAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ acc+8(FP), CX
+	MOVQ a+16(FP), DX
+	MOVQ b+24(FP), BX
+	MOVQ n+32(FP), SI
+	XORQ DI, DI
+	CMPQ SI, $0x00
+	JE   done46
+
+rows45:
+	VMOVUPD     (CX)(DI*8), Z0
+	VMOVUPD     (DX)(DI*8), Z1
+	VMOVUPD     (BX)(DI*8), Z2
+	VMOVUPD     Z0, Z0
+	VFMADD231PD Z2, Z1, Z0
+	VMOVUPD     Z0, (AX)(DI*8)
+	ADDQ        $0x08, DI
+	CMPQ        DI, SI
+	JL          rows45
+
+done46:
+	VZEROUPPER
+	RET
+
+// func bumpAVX512(dst *float64, a *float64, n int, inv float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·bumpAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVSD        inv+24(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	CMPQ         DX, $0x00
+	JE           done48
+
+rows47:
+	VMOVUPD     (CX)(BX*8), Z1
+	VMULPD      Z0, Z1, Z1
+	VMOVUPD     avx512constants<>+0(SB), Z2
+	VMOVUPD     avx512constants<>+0(SB), Z3
+	VFMADD231PD Z1, Z1, Z3
+	VDIVPD      Z3, Z2, Z1
+	VMOVUPD     Z1, (AX)(BX*8)
+	ADDQ        $0x08, BX
+	CMPQ        BX, DX
+	JL          rows47
+
+done48:
+	VZEROUPPER
+	RET
+
+// func bendAVX512(dst *float64, a *float64, n int, inv float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·bendAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVSD        inv+24(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	CMPQ         DX, $0x00
+	JE           done50
+
+rows49:
+	VMOVUPD     (CX)(BX*8), Z1
+	VMULPD      Z0, Z1, Z1
+	VMOVUPD     avx512constants<>+0(SB), Z2
+	VFMADD231PD Z1, Z1, Z2
+	VDIVPD      Z2, Z1, Z1
+	VMOVUPD     Z1, (AX)(BX*8)
+	ADDQ        $0x08, BX
+	CMPQ        BX, DX
+	JL          rows49
+
+done50:
+	VZEROUPPER
+	RET
+
+// func softAVX512(dst *float64, a *float64, n int, inv float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·softAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVSD        inv+24(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	CMPQ         DX, $0x00
+	JE           done52
+
+rows51:
+	VMOVUPD     (CX)(BX*8), Z1
+	VMULPD      Z0, Z1, Z1
+	VMULPD      avx512constants<>+64(SB), Z1, Z2
+	VMOVUPD     avx512constants<>+0(SB), Z3
+	VFMADD231PD Z2, Z2, Z3
+	VSQRTPD     Z3, Z3
+	VDIVPD      Z3, Z1, Z1
+	VMOVUPD     Z1, (AX)(BX*8)
+	ADDQ        $0x08, BX
+	CMPQ        BX, DX
+	JL          rows51
+
+done52:
+	VZEROUPPER
+	RET
+
 // func gaussianAVX512(dst *float64, std *float64, score *float64, res *float64, n int, inv float64, norm float64)
 // Requires: AVX, AVX512F, SSE2
 TEXT ·gaussianAVX512(SB), NOSPLIT, $0-56
@@ -1251,9 +1362,9 @@ TEXT ·gaussianAVX512(SB), NOSPLIT, $0-56
 	MOVQ         n+32(FP), SI
 	XORQ         DI, DI
 	CMPQ         SI, $0x00
-	JE           done46
+	JE           done54
 
-rows45:
+rows53:
 	VMOVUPD      (DX)(DI*8), Z2
 	VMOVUPD      (BX)(DI*8), Z3
 	VMULPD       Z0, Z3, Z3
@@ -1265,8 +1376,8 @@ rows45:
 	VMOVUPD      Z3, (CX)(DI*8)
 	ADDQ         $0x08, DI
 	CMPQ         DI, SI
-	JL           rows45
+	JL           rows53
 
-done46:
+done54:
 	VZEROUPPER
 	RET

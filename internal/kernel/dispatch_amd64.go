@@ -155,6 +155,70 @@ func (s instructions) minusMulMul(dst, a, b, c []float64) int {
 	return n
 }
 
+func (s instructions) addMul(dst, acc, a, b []float64) int {
+	n := whole(len(dst))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		addMulAVX512(&dst[0], &acc[0], &a[0], &b[0], n)
+	case avx2:
+		addMulAVX2(&dst[0], &acc[0], &a[0], &b[0], n)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) bump(dst, a []float64, inv float64) int {
+	n := whole(len(dst))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		bumpAVX512(&dst[0], &a[0], n, inv)
+	case avx2:
+		bumpAVX2(&dst[0], &a[0], n, inv)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) bend(dst, a []float64, inv float64) int {
+	n := whole(len(dst))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		bendAVX512(&dst[0], &a[0], n, inv)
+	case avx2:
+		bendAVX2(&dst[0], &a[0], n, inv)
+	default:
+		return 0
+	}
+	return n
+}
+
+func (s instructions) soft(dst, a []float64, inv float64) int {
+	n := whole(len(dst))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		softAVX512(&dst[0], &a[0], n, inv)
+	case avx2:
+		softAVX2(&dst[0], &a[0], n, inv)
+	default:
+		return 0
+	}
+	return n
+}
+
 func (s instructions) gaussian(dst, std, score, res []float64, inv, norm float64) int {
 	n := whole(len(res))
 	if n == 0 {
@@ -221,6 +285,18 @@ func (s instructions) tile(dst []float64, stride int, a, b [][]float64, n int) {
 	default:
 		tilePortable(dst, stride, a, b, n)
 	}
+}
+
+// gather does four columns at a time and returns how many.
+func (s instructions) gather(dst, src [][]float64, rows []int) int {
+	if s == portable {
+		return 0
+	}
+	at := 0
+	for ; at+4 <= len(src); at += 4 {
+		gatherAVX2(&dst[at], &src[at], &rows[0], len(rows))
+	}
+	return at
 }
 
 // linear does up to four rows of coefficients.

@@ -20,10 +20,15 @@ func (instructions) variance(_, _ []float64) int                     { return 0 
 func (instructions) minusMul(_, _, _ []float64) int                  { return 0 }
 func (instructions) minusMulMul(_, _, _, _ []float64) int            { return 0 }
 func (instructions) gaussian(_, _, _, _ []float64, _, _ float64) int { return 0 }
+func (instructions) addMul(_, _, _, _ []float64) int                 { return 0 }
+func (instructions) bump(_, _ []float64, _ float64) int              { return 0 }
+func (instructions) bend(_, _ []float64, _ float64) int              { return 0 }
+func (instructions) soft(_, _ []float64, _ float64) int              { return 0 }
 func (instructions) softmax(_, _, _ []float64, _, _ int) int         { return 0 }
 func (instructions) sum(a []float64) float64                         { return sum(a) }
 func (instructions) dot(a, b []float64) float64                      { return dot(a, b) }
 func (instructions) tile(dst []float64, stride int, a, b [][]float64, n int) {
 	tilePortable(dst, stride, a, b, n)
 }
+func (instructions) gather(_, _ [][]float64, _ []int) int      { return 0 }
 func (instructions) linear(_, _, _, _ []float64, _, _ int) int { return 0 }

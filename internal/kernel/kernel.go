@@ -11,6 +11,8 @@
 // Lengths that do not agree panic.
 package kernel
 
+import "math"
+
 //go:generate go -C ../../tools/kernels run . -arch avx2 -out ../../internal/kernel/avx2_amd64.s -stubs ../../internal/kernel/avx2_amd64.go -pkg kernel
 //go:generate go -C ../../tools/kernels run . -arch avx512 -out ../../internal/kernel/avx512_amd64.s -stubs ../../internal/kernel/avx512_amd64.go -pkg kernel
 
@@ -171,6 +173,27 @@ func four(rows [][]float64, n int) [][]float64 {
 	return all[:]
 }
 
+// Gather writes the rows named of each of the columns src to dst: dst_j[i] =
+// src_j[rows[i]]. The columns are of equal length.
+func Gather(dst, src [][]float64, rows []int) {
+	if len(rows) == 0 || len(src) == 0 {
+		return
+	}
+	n := len(src[0])
+	for _, t := range rows {
+		_ = src[0][t]
+	}
+	for j := range src {
+		_, _ = src[j][:n], dst[j][:len(rows)]
+	}
+	for j := assembly.gather(dst, src, rows); j < len(src); j++ {
+		to, from := dst[j], src[j]
+		for i, t := range rows {
+			to[i] = from[t]
+		}
+	}
+}
+
 // Linear writes from_i + Σ_j coef_ij·x_j to the rows of dst: coef is m rows of d
 // coefficients, x d columns of n values, dst m rows of n values. from may be nil for 0.
 func Linear(dst, coef, from, x []float64, d, n int) {
@@ -241,6 +264,42 @@ func MinusMulMul(dst, a, b, c []float64) {
 	a, b, c = a[:len(dst)], b[:len(dst)], c[:len(dst)]
 	for i := assembly.minusMulMul(dst, a, b, c); i < len(dst); i++ {
 		dst[i] = 0 - float64(float64(a[i]*b[i])*c[i])
+	}
+}
+
+// AddMul adds a·b to dst in one rounding.
+func AddMul(dst, a, b []float64) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := assembly.addMul(dst, dst, a, b); i < len(dst); i++ {
+		dst[i] = math.FMA(a[i], b[i], dst[i])
+	}
+}
+
+// Bump writes 1/(1 + t²) with t = a·inv to dst.
+func Bump(dst, a []float64, inv float64) {
+	a = a[:len(dst)]
+	for i := assembly.bump(dst, a, inv); i < len(dst); i++ {
+		t := float64(a[i] * inv)
+		dst[i] = 1 / math.FMA(t, t, 1)
+	}
+}
+
+// Bend writes t/(1 + t²) with t = a·inv to dst.
+func Bend(dst, a []float64, inv float64) {
+	a = a[:len(dst)]
+	for i := assembly.bend(dst, a, inv); i < len(dst); i++ {
+		t := float64(a[i] * inv)
+		dst[i] = t / math.FMA(t, t, 1)
+	}
+}
+
+// Soft writes t/√(1 + t²/4) with t = a·inv to dst.
+func Soft(dst, a []float64, inv float64) {
+	a = a[:len(dst)]
+	for i := assembly.soft(dst, a, inv); i < len(dst); i++ {
+		t := float64(a[i] * inv)
+		h := t * 0.5
+		dst[i] = t / math.Sqrt(math.FMA(h, h, 1))
 	}
 }
 

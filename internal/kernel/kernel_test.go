@@ -79,6 +79,10 @@ func everything(rng *rand.Rand, n, k, d int, some bool) (out []float64) {
 	slice(func(dst []float64) { Variance(dst, a) })
 	slice(func(dst []float64) { MinusMul(dst, a, b) })
 	slice(func(dst []float64) { MinusMulMul(dst, a, b, c) })
+	slice(func(dst []float64) { AddMul(dst, a, b) })
+	slice(func(dst []float64) { Bump(dst, a, 0.7) })
+	slice(func(dst []float64) { Bend(dst, a, 0.7) })
+	slice(func(dst []float64) { Soft(dst, a, 0.7) })
 	slice(func(dst []float64) {
 		std := make([]float64, n)
 		Gaussian(dst, std, a, b, 1.7, 0.3)
@@ -99,6 +103,16 @@ func everything(rng *rand.Rand, n, k, d int, some bool) (out []float64) {
 	AddTiled(tiled, cols, cols)
 	out = append(append(append(out, gram...), products...), tiled...)
 	dst, x := make([]float64, k*n), values(rng, d*n, some)
+	few, named := rows(rng, d, n, false), make([]int, 0, n)
+	for t := range n {
+		if rng.IntN(2) == 0 {
+			named = append(named, t)
+		}
+	}
+	Gather(few, cols, named)
+	for _, v := range few {
+		out = append(out, v...)
+	}
 	Linear(dst, values(rng, k*d, some), values(rng, k, some), x, d, n)
 	out = append(out, dst...)
 	Linear(dst, values(rng, k*d, some), nil, x, d, n)
@@ -369,6 +383,64 @@ func TestLinear(t *testing.T) {
 			}
 			if math.Abs(dst[i*n+r]-want) > 20*0x1p-53*size {
 				t.Errorf("row %d of %d: %g, want %g", r, i, dst[i*n+r], want)
+			}
+		}
+	}
+}
+
+// TestElementwise holds the functions of slices to their definitions, to three
+// roundings of what is added up.
+func TestElementwise(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 12))
+	const n = 29
+	a, b, c, was := values(rng, n, false), values(rng, n, false), values(rng, n, false), values(rng, n, false)
+	dst, std := make([]float64, n), make([]float64, n)
+	for _, f := range []struct {
+		name string
+		run  func()
+		want func(i int) (value, size float64)
+	}{
+		{"Mul", func() { Mul(dst, a, b) }, func(i int) (float64, float64) { return a[i] * b[i], math.Abs(a[i] * b[i]) }},
+		{"Sub", func() { Sub(dst, a, b) }, func(i int) (float64, float64) { return a[i] - b[i], math.Abs(a[i]) + math.Abs(b[i]) }},
+		{"MulSquare", func() { MulSquare(dst, a, b) }, func(i int) (float64, float64) { return a[i] * b[i] * b[i], math.Abs(a[i] * b[i] * b[i]) }},
+		{"Variance", func() { Variance(dst, a) }, func(i int) (float64, float64) { return a[i] * (1 - a[i]), math.Abs(a[i]) + a[i]*a[i] }},
+		{"MinusMul", func() { MinusMul(dst, a, b) }, func(i int) (float64, float64) { return -a[i] * b[i], math.Abs(a[i] * b[i]) }},
+		{"MinusMulMul", func() { MinusMulMul(dst, a, b, c) }, func(i int) (float64, float64) { return -a[i] * b[i] * c[i], math.Abs(a[i] * b[i] * c[i]) }},
+		{"AddMul", func() { AddMul(dst, a, b) }, func(i int) (float64, float64) { return was[i] + a[i]*b[i], math.Abs(was[i]) + math.Abs(a[i]*b[i]) }},
+		{"Bump", func() { Bump(dst, a, 0.7) }, func(i int) (float64, float64) { return 1 / (1 + 0.49*a[i]*a[i]), 1 }},
+		{"Bend", func() { Bend(dst, a, 0.7) }, func(i int) (float64, float64) { return 0.7 * a[i] / (1 + 0.49*a[i]*a[i]), 1 }},
+		{"Soft", func() { Soft(dst, a, 0.7) }, func(i int) (float64, float64) {
+			return 0.7 * a[i] / math.Sqrt(1+0.49*a[i]*a[i]/4), 2
+		}},
+		{"Gaussian", func() { Gaussian(dst, std, a, b, 0.7, 0.3) }, func(i int) (float64, float64) {
+			return a[i] - 0.49*b[i]*b[i]/2 - 0.3, math.Abs(a[i]) + b[i]*b[i]
+		}},
+	} {
+		copy(dst, was)
+		f.run()
+		for i := range n {
+			if want, size := f.want(i); math.Abs(dst[i]-want) > 4*0x1p-52*size {
+				t.Errorf("%s at %d: %g, want %g", f.name, i, dst[i], want)
+			}
+		}
+	}
+	for i := range n {
+		if std[i] != 0.7*b[i] {
+			t.Errorf("Gaussian at %d: residual %g, want %g", i, std[i], 0.7*b[i])
+		}
+	}
+}
+
+// TestGather holds Gather to its definition.
+func TestGather(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 13))
+	const n, d = 30, 7
+	src, dst, named := rows(rng, d, n, false), rows(rng, d, n, false), []int{0, 3, 4, 17, 29}
+	Gather(dst, src, named)
+	for j := range d {
+		for i, at := range named {
+			if dst[j][i] != src[j][at] {
+				t.Errorf("column %d has %g of row %d, want %g", j, dst[j][i], at, src[j][at])
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
@@ -24,6 +25,22 @@ func (g *gen) elementwise() {
 		{"minusMul", "writes −a·b.", "dst", "a b", "", func(v, _ values) values { return values{g.sub(g.zero(), g.mul(v[0], v[1]))} }},
 		{"minusMulMul", "writes −a·b·c.", "dst", "a b c", "", func(v, _ values) values {
 			return values{g.sub(g.zero(), g.mul(g.mul(v[0], v[1]), v[2]))}
+		}},
+		{"addMul", "writes acc + a·b.", "dst", "acc a b", "", func(v, _ values) values { return values{g.fma(v[1], v[2], v[0])} }},
+		{"bump", "writes 1/(1 + t²), t = a·inv.", "dst", "a", "inv", func(v, c values) values {
+			t := g.mul(v[0], c[0])
+			return values{g.div(g.constant("one"), g.fma(t, t, g.c("one")))}
+		}},
+		{"bend", "writes t/(1 + t²), t = a·inv.", "dst", "a", "inv", func(v, c values) values {
+			t := g.mul(v[0], c[0])
+			return values{g.div(t, g.fma(t, t, g.c("one")))}
+		}},
+		{"soft", "writes t/√(1 + t²/4), t = a·inv.", "dst", "a", "inv", func(v, c values) values {
+			t := g.mul(v[0], c[0])
+			h := g.mul(t, g.c("half"))
+			r := g.fma(h, h, g.c("one"))
+			VSQRTPD(r, r)
+			return values{g.div(t, r)}
 		}},
 		{"gaussian", "writes e = res·inv and score − e²/2 − norm.", "dst std", "score res", "inv norm", func(v, c values) values {
 			e := g.mul(v[1], c[0])
@@ -60,4 +77,26 @@ func (g *gen) elementwise() {
 		})
 		g.end()
 	}
+}
+
+// gather writes the kernel of Gather: moves of single values, which no vector is faster
+// at, without the checks that Go makes.
+func (g *gen) gather() {
+	g.begin("gather", "func(dst, src *[]float64, rows *int, n int)", "writes the n rows named of four slices from src on to four from dst on.")
+	to, from, rows, n := values("dst", 0, 4), values("src", 0, 4), param("rows"), param("n")
+	i := GP64()
+	XORQ(i, i)
+	loop := label("rows")
+	Label(loop)
+	t := GP64()
+	MOVQ(at(rows, i, 0), t)
+	for j := range to {
+		v := GP64()
+		MOVQ(at(from[j], t, 0), v)
+		MOVQ(v, at(to[j], i, 0))
+	}
+	INCQ(i)
+	CMPQ(i, n)
+	JL(LabelRef(loop))
+	RET()
 }

@@ -38,6 +38,9 @@ func main() {
 		g.linear(m)
 	}
 	g.elementwise()
+	if g.arch == "avx2" {
+		g.gather() // the same for both
+	}
 	Generate()
 }
 
