@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -21,7 +19,11 @@ func checkMagnitudes(data *model.Data, schema dataset.Schema) error {
 			if j < data.D {
 				col = b.Col(j)
 			}
-			most = max(most, floats.Norm(col, math.Inf(1)))
+			for _, v := range col {
+				if v = math.Abs(v); v > most {
+					most = v
+				}
+			}
 		}
 		if err := checkMagnitude(schema, name, most); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package tensor_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -324,24 +325,26 @@ func TestSumsMerge(t *testing.T) {
 }
 
 func BenchmarkMoments(b *testing.B) {
-	for _, n := range []int{10_000, 1_000_000} {
-		name := map[int]string{10_000: "n=1e4", 1_000_000: "n=1e6"}[n]
-		p := draw(b, identity.Family, 3, 10, n, 1)
-		u := mat.DenseCopyOf(eye(10).Slice(0, 10, 0, 3))
-		perRow := func(b *testing.B) {
+	run := func(name string, n int, pass func() error) {
+		b.Run(fmt.Sprintf("%s/n=%d", name, n), func(b *testing.B) {
+			for b.Loop() {
+				if err := pass(); err != nil {
+					b.Fatal(err)
+				}
+			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/row")
-		}
-		b.Run("T2/d=10/"+name, func(b *testing.B) {
-			for b.Loop() {
-				tensor.SumSecond(b.Context(), p.data, 1)
-			}
-			perRow(b)
 		})
-		b.Run("T4/k=3/"+name, func(b *testing.B) {
-			for b.Loop() {
-				tensor.SumFourth(b.Context(), p.data, u, nil, 1)
-			}
-			perRow(b)
+	}
+	for _, c := range []struct{ n, d, k int }{{10_000, 10, 3}, {1_000_000, 10, 3}, {100_000, 50, 10}} {
+		p := draw(b, identity.Family, c.k, c.d, c.n, 1)
+		u := mat.DenseCopyOf(eye(c.d).Slice(0, c.d, 0, c.k))
+		run(fmt.Sprintf("T2/d=%d", c.d), c.n, func() error {
+			_, err := tensor.SumSecond(b.Context(), p.data, 1)
+			return err
+		})
+		run(fmt.Sprintf("T4/k=%d", c.k), c.n, func() error {
+			_, err := tensor.SumFourth(b.Context(), p.data, u, nil, 1)
+			return err
 		})
 	}
 }

@@ -138,6 +138,9 @@ func numberType(descr string) (int64, func([]byte) float64, error) {
 	}
 	switch kind {
 	case "f8":
+		if order == binary.LittleEndian { // the commonest, without a call through an interface
+			return 8, func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) }, nil
+		}
 		return 8, func(b []byte) float64 { return math.Float64frombits(order.Uint64(b)) }, nil
 	case "f4":
 		return 4, func(b []byte) float64 { return float64(math.Float32frombits(order.Uint32(b))) }, nil
