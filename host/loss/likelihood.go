@@ -208,6 +208,15 @@ func (l *Likelihood) Structure(ctx context.Context, p *model.Params) (*Structure
 	return s.structure.read(s.gradient), nil
 }
 
+// Shared returns Σ p_i·p_j of the gate's probabilities over the data at p, k×k.
+func (l *Likelihood) Shared(ctx context.Context, p *model.Params) ([]float64, error) {
+	s, err := l.under(ctx, p, ofShared)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(s.shared.prior), nil
+}
+
 // ReuseCurvature lets EM steps use the curvature of the gating from a step
 // before while the gate is near to where it was: its Gram matrices, (k−1)k/2 of
 // them, are most of what a step costs where there are many experts. EM then has

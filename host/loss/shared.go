@@ -1,12 +1,6 @@
 package loss
 
-import (
-	"context"
-	"slices"
-
-	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/internal/kernel"
-)
+import "github.com/gatedlearning/moe/internal/kernel"
 
 // sharedSums are the rows that the gate gives to two experts: k×k, Σ p_i·p_j.
 type sharedSums struct{ prior []float64 }
@@ -27,13 +21,4 @@ func (w *work) addOverlap(dst, v []float64) {
 		w.weigh(weighted[i])
 	}
 	kernel.AddProducts(dst, weighted, rows)
-}
-
-// Shared returns Σ p_i·p_j of the gate's probabilities over the data at p, k×k.
-func (l *Likelihood) Shared(ctx context.Context, p *model.Params) ([]float64, error) {
-	s, err := l.under(ctx, p, ofShared)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(s.shared.prior), nil
 }
