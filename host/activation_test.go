@@ -92,7 +92,10 @@ func TestNothingToFit(t *testing.T) {
 	act := sdk.Func{Name: "tanh", G: math.Tanh}
 	for want, call := range map[string]func(){
 		"host: no activation": func() { Fit(t.Context(), nil, unread{t}, Config{K: 1}) },
-		"host: no data":       func() { FitRange(t.Context(), act, nil, 1, 2, Config{}) },
+		"host: an activation beside those of the leaves": func() {
+			Fit(t.Context(), act, unread{t}, Config{K: 1, Leaves: []sdk.Activation{act}})
+		},
+		"host: no data": func() { FitRange(t.Context(), act, nil, 1, 2, Config{}) },
 	} {
 		func() {
 			defer func() {

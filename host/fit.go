@@ -64,8 +64,11 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 
 // load reads the data of a configuration, which comes back complete.
 func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (Config, *problem.Problem, error) {
-	if (act == nil) != (cfg.Leaves != nil) {
-		panic("host: no activation, or one beside leaves")
+	switch {
+	case act == nil && cfg.Leaves == nil:
+		panic("host: no activation")
+	case act != nil && cfg.Leaves != nil:
+		panic("host: an activation beside those of the leaves")
 	}
 	if src == nil {
 		panic("host: no data")
