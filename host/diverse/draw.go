@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -62,8 +63,8 @@ func (s *Draw) Spectra() (*Spectra, error) {
 	if out.Own, err = values(own); err != nil {
 		return nil, err
 	}
-	floats.Reverse(out.Ideal)
-	floats.Reverse(out.Own)
+	slices.Reverse(out.Ideal)
+	slices.Reverse(out.Own)
 	own.ScaleSym(-1, own)
 	ideal.AddSym(ideal, own)
 	out.Apart, err = Norm(ideal)
