@@ -9,6 +9,9 @@ import (
 	"testing"
 )
 
+const smallModel = `{"format": "moe-model/v1", "activation": {"name": "relu", "params": {}, "version": "1"}, "d": 1, "k": 1,
+"features": ["x1"], "target": "y", "regressors": [[1]], "gating": [], "sigma": 1, "proportions": [1], "fit": {"n": 1}}`
+
 // digits is a stream of digits without an end to its line.
 type digits struct{}
 

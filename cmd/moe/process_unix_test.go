@@ -193,9 +193,6 @@ func TestIgnoredSignals(t *testing.T) {
 	}
 }
 
-const smallModel = `{"format": "moe-model/v1", "activation": {"name": "relu", "params": {}, "version": "1"}, "d": 1, "k": 1,
-"features": ["x1"], "target": "y", "regressors": [[1]], "gating": [], "sigma": 1, "proportions": [1], "fit": {"n": 1}}`
-
 // Two commands that write one file leave the whole output of one of them.
 func TestTwoWritersOfOneFile(t *testing.T) {
 	dir := t.TempDir()
