@@ -74,13 +74,6 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func exitOf(err error) int {
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return exit.ExitCode()
-	}
-	return 0
-}
-
 // A signal ends a command within five seconds, whether it is writing or waits
 // for input that does not come; the old output is as it was.
 func TestSignals(t *testing.T) {

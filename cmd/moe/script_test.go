@@ -144,6 +144,14 @@ func snapshot(ts *testscript.TestScript) string {
 	return list.String()
 }
 
+// exitOf is the exit code that a command's end tells.
+func exitOf(err error) int {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, neg, true, "json KEY…")
 	var object map[string]json.RawMessage
