@@ -39,7 +39,7 @@ orthogonal-gating draws unit regressors, and unit gating vectors orthogonal to
 all of them; random draws both without constraint; separated does so with regressors
 at least 0.5 apart.
 Inputs: gaussian is N(0, I); symmetric-mixture:p=P is P*N(m, I) + (1-P)*N(-m, I)
-with a random unit vector m.
+with a random unit vector m, times R where ,norm=R follows.
 
 With --hierarchy the experts are the leaves of a tree of gates, and with --leaves they
 have activations of their own. Row i of the gating belongs to the gate at which leaves
@@ -59,7 +59,7 @@ the row before, 0 at first, so that y is the state of a noisy gated recurrence.`
 	flags.IntVar(&f.config.N, "n", 0, "number of rows (required)")
 	flags.Float64Var(&f.config.Sigma, "sigma", 0.05, "standard deviation of the noise")
 	flags.StringVar(&f.design, "design", string(sample.Paper), "true parameters: "+strings.Join(sample.Designs(), ", "))
-	flags.StringVar(&f.inputs, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P")
+	flags.StringVar(&f.inputs, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P[,norm=R]")
 	flags.BoolVar(&f.config.Recurrent, "recurrent", false, "make the last feature of every row the y of the row before")
 	flags.StringVarP(&f.out, "output", "o", "", "data `FILE`, .csv, .npy or .parquet (required)")
 	flags.StringVar(&f.truth, "truth", "", "write the true parameters to this JSON `FILE`")

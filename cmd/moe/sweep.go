@@ -59,7 +59,7 @@ rows, is a row whose status says why.`,
 	flags.IntVar(&f.grid.D, "d", 10, "number of features")
 	flags.IntVar(&f.grid.Seeds, "seeds", 10, "seeds for each setting, from --seed on")
 	flags.StringVar(&f.design, "design", string(sample.Paper), "true parameters: "+strings.Join(sample.Designs(), ", "))
-	flags.StringVar(&f.grid.InputsName, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P")
+	flags.StringVar(&f.grid.InputsName, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P[,norm=R]")
 	flags.IntVar(&f.threads, "threads", 0, "fits side by side (default one per processor); the rows are the same")
 	flags.StringVarP(&f.out, "output", "o", "", "the table's CSV `FILE`, added to where it is there (required)")
 	flags.StringVar(&f.plot, "plot", "", "draw e_reg of every setting to this .svg or .png `FILE`")

@@ -145,26 +145,45 @@ func orthonormal(p *model.Params) [][]float64 {
 
 // Inputs is the distribution of x. The zero value is N(0, I).
 type Inputs struct {
-	// Mixture makes x ~ P·N(μ, I) + (1−P)·N(−μ, I), μ a random unit vector
-	// (000 Fig. 3c).
+	// Mixture makes x ~ P·N(μ, I) + (1−P)·N(−μ, I), μ a random vector of length
+	// Norm, 1 if that is 0 (000 Fig. 3c).
 	Mixture bool
-	P       float64
+	P, Norm float64
+}
+
+// norm is |μ|.
+func (i Inputs) norm() float64 {
+	if i.Norm == 0 {
+		return 1
+	}
+	return i.Norm
 }
 
 const mixturePrefix = "symmetric-mixture:p="
 
-// ParseInputs reads "gaussian" or "symmetric-mixture:p=P" with 0 ≤ P ≤ 1.
+// ParseInputs reads "gaussian", or "symmetric-mixture:p=P" with 0 ≤ P ≤ 1, where
+// ",norm=R" may follow with R > 0.
 func ParseInputs(text string) (Inputs, error) {
 	if text == "gaussian" {
 		return Inputs{}, nil
 	}
 	value, ok := strings.CutPrefix(text, mixturePrefix)
 	if !ok {
-		return Inputs{}, fmt.Errorf("unknown inputs %q: want gaussian or %sP", text, mixturePrefix)
+		return Inputs{}, fmt.Errorf("unknown inputs %q: want gaussian or %sP[,norm=R]", text, mixturePrefix)
 	}
+	value, length, given := strings.Cut(value, ",norm=")
 	p, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(p >= 0 && p <= 1) {
 		return Inputs{}, fmt.Errorf("inputs %q: p must be a number from 0 to 1", text)
 	}
-	return Inputs{Mixture: true, P: p}, nil
+	in := Inputs{Mixture: true, P: p}
+	if given {
+		if in.Norm, err = strconv.ParseFloat(length, 64); err != nil || !(in.Norm > 0 && in.Norm <= maxNorm) {
+			return Inputs{}, fmt.Errorf("inputs %q: norm must be a positive number, at most %g", text, maxNorm)
+		}
+	}
+	return in, nil
 }
+
+// maxNorm keeps fourth powers of x finite.
+const maxNorm = 1e6

@@ -65,6 +65,7 @@ func New(cfg Config) (*Sampler, error) {
 	if cfg.Inputs.Mixture {
 		s.mean = make([]float64, cfg.D)
 		unitVector(s.mean, nil, rng)
+		floats.Scale(cfg.Inputs.norm(), s.mean)
 	}
 	return s, nil
 }
@@ -87,6 +88,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("sigma = %v, want a finite number that is not negative", c.Sigma)
 	case c.Inputs.Mixture && !(c.Inputs.P >= 0 && c.Inputs.P <= 1):
 		return fmt.Errorf("p = %v of the mixture of inputs, want 0 to 1", c.Inputs.P)
+	case c.Inputs.Mixture && !(c.Inputs.Norm >= 0 && c.Inputs.Norm <= maxNorm):
+		return fmt.Errorf("norm %v of the mixture of inputs, want a positive number, at most %g", c.Inputs.Norm, maxNorm)
 	}
 	least, err := c.Design.least(min(c.K, dataset.MaxColumns)) // more experts fit no table
 	if err != nil {

@@ -91,7 +91,7 @@ func TestConfigFaults(t *testing.T) {
 		"sigma = NaN":                       func(c *Config) { c.Sigma = math.NaN() },
 		"sigma = -1":                        func(c *Config) { c.Sigma = -1 },
 		"sigma = +Inf":                      func(c *Config) { c.Sigma = math.Inf(1) },
-		"p = 1.5":                           func(c *Config) { c.Inputs = Inputs{true, 1.5} },
+		"p = 1.5":                           func(c *Config) { c.Inputs = Inputs{Mixture: true, P: 1.5} },
 		"unknown design":                    func(c *Config) { c.Design = "other" },
 		"d = 2 is too small: design p":      func(c *Config) { c.D = 2 },
 		"d = 2 is too small: design o":      func(c *Config) { c.D, c.Design = 2, OrthogonalGating },
@@ -111,12 +111,12 @@ func TestConfigFaults(t *testing.T) {
 }
 
 func TestParseInputs(t *testing.T) {
-	for text, want := range map[string]Inputs{"gaussian": {}, "symmetric-mixture:p=0.3": {true, 0.3}, "symmetric-mixture:p=1": {true, 1}} {
+	for text, want := range map[string]Inputs{"gaussian": {}, "symmetric-mixture:p=0.3": {true, 0.3, 0}, "symmetric-mixture:p=1": {true, 1, 0}, "symmetric-mixture:p=.5,norm=2": {true, 0.5, 2}} {
 		if got, err := ParseInputs(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "normal", "symmetric-mixture", "symmetric-mixture:p=", "symmetric-mixture:p=2", "symmetric-mixture:p=-1", "symmetric-mixture:p=NaN", "gaussian:p=1"} {
+	for _, text := range []string{"", "normal", "symmetric-mixture", "symmetric-mixture:p=", "symmetric-mixture:p=2", "symmetric-mixture:p=-1", "symmetric-mixture:p=NaN", "gaussian:p=1", "symmetric-mixture:p=.5,norm=", "symmetric-mixture:p=.5,norm=0", "symmetric-mixture:p=.5,norm=1e99"} {
 		if got, err := ParseInputs(text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
