@@ -21,6 +21,7 @@ import (
 type reproduceFlags struct {
 	ids     []string
 	quick   bool
+	list    bool
 	dir     string
 	seed    uint64
 	threads int
@@ -33,16 +34,21 @@ func newReproduceCmd() *cobra.Command {
 		Short: "Make the papers' figures and tables, and say what holds",
 		Example: `  moe reproduce --quick
   moe reproduce 002-2a 002-2b -o figures
+  moe reproduce --list
   moe reproduce --seed 2 --threads 1`,
 		ValidArgsFunction: figureIDs,
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.ids = args
+			if f.list {
+				return f.printList(cmd)
+			}
 			return f.run(cmd)
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.quick, "quick", false, "fewer and shorter runs: everything in under two minutes on two processors")
+	flags.BoolVar(&f.list, "list", false, "list the figures with what their sources say, and make none")
 	flags.StringVarP(&f.dir, "output", "o", "", "write into this directory `DIR` (default results, or results-quick with --quick)")
 	flags.IntVar(&f.threads, "threads", 0, "runs side by side (default one per processor); the results are the same")
 	addSeed(cmd, &f.seed)
@@ -78,6 +84,38 @@ func figureList() string {
 		fmt.Fprintf(&b, "  %-13s %s\n", f.ID, f.Title)
 	}
 	return b.String()
+}
+
+// listedFigure is a figure of moe reproduce --list --json.
+type listedFigure struct {
+	ID     string `json:"id"`
+	Title  string `json:"title"`
+	Source string `json:"source"`
+	Claim  string `json:"claim"`
+	Own    bool   `json:"own"`
+	Same   string `json:"same,omitempty"`
+}
+
+// printList lists the figures asked for.
+func (f *reproduceFlags) printList(cmd *cobra.Command) error {
+	figures, err := experiment.Find(f.ids, f.quick)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	if wantsJSON(cmd) {
+		list := make([]listedFigure, 0, len(figures))
+		for _, g := range figures {
+			list = append(list, listedFigure{g.ID, g.Title, g.Source, g.Claim, g.Own, g.Same})
+		}
+		return printJSON(cmd, map[string]any{"figures": list})
+	}
+	out := textOut(cmd)
+	for _, g := range figures {
+		if _, err := fmt.Fprintf(out, "%-13s %s (%s)\n              %s\n", g.ID, g.Title, g.Source, g.Claim); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // figureIDs completes the names of figures.

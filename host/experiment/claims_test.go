@@ -57,7 +57,7 @@ func (c claim) check(o *Outcome) error {
 // a thousand for each figure. Where a count decides, the rate stands beside it. The
 // figures run with one fixed seed, so that an alarm means that something changed.
 var claims = map[string]claim{
-	"002-2a": {agrees: true, spoil: replace(seriesL4, seriesL2), numbers: []number{
+	"002-2a": {agrees: false, spoil: replace(seriesL4, seriesL2), numbers: []number{
 		{"runs of L4 below 0.01", recoveredOf(seriesL4), 5, 5},
 		{"worst E_reg of L4", worstOf(seriesL4), 0, 0.005},
 		// ℓ2 gets stuck in 27 of 64 starts by SGD and in 33 of 64 by Adam: none of
@@ -93,17 +93,26 @@ var claims = map[string]claim{
 		{"runs of ℓ2 away", awayOf(seriesL2, seriesL2Adam), 2, 8},
 		{"median E_gating of EM, σ free", medianOf(seriesFree), 0.001, 0.02},
 	}},
+	"000-1b-em": {agrees: false, spoil: scale(seriesAfterL4, 0.1), numbers: []number{
+		{"median E_gating after L4 at n = 1e5", medianAt(seriesAfterL4, 1e5), 1e-4, 2e-3},
+		{"median E_gating of EM at n = 1e5", medianAt(seriesFree, 1e5), 1e-4, 1e-3},
+	}},
 	"000-1c": {agrees: true, spoil: scale(seriesL4, 20), numbers: []number{
 		// 600 of 600 other starts ended below, the worst at 0.0051: with 95 % confidence
 		// fewer than one in 200 does not.
 		{"starts below 0.01", recoveredOf(seriesL4), 10, 10},
 		{"worst E_reg", worstOf(seriesL4), 0, recovered},
 	}},
-	"000-3c": {agrees: true, spoil: scale("p = 0.9", 20), numbers: []number{
-		{"worst E_reg", func(o *Outcome) float64 { return worst(o.allLasts(o.Series())) }, 0.005, learned},
+	"000-3c": {agrees: false, spoil: scale("‖μ‖ = 1, p = 0.5", 20), numbers: []number{
+		{"median E_reg at ‖μ‖ = 1, p = 0.5", medianOf("‖μ‖ = 1, p = 0.5"), 0, learned},
+		{"median E_reg at ‖μ‖ = √d, p = 0.5", medianOf("‖μ‖ = √d, p = 0.5"), 0.02, 1},
 	}},
-	"001-3": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(0.08)},
-	"001-4": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(0.2)},
+	"001-3":        {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 5e-5, 0.08, 0.04)},
+	"001-4":        {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 5e-5, 0.2, 0.08)},
+	"001-3-random": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 5e-5, 0.2, 0.08)},
+	"001-4-random": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 5e-5, 0.7, 0.3)},
+	// The moments say next to nothing of four ReLU experts on 10 000 rows.
+	"001-4-relu": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 2e-4, 1, 1)},
 	"002-B": {agrees: false, spoil: replace(printedAlpha, rightAlpha), numbers: []number{ // nothing random
 		{"α as printed, σ² = 0.25", worstOf(printedAlpha), 21.61, 21.63},
 		{"α, σ² = 0.25", worstOf(rightAlpha), -5.3524827, -5.3524826}, // 002 Example 2, solved
@@ -178,13 +187,14 @@ var claims = map[string]claim{
 	"transforms-2": {agrees: true, spoil: replace("relu, cubic optimal", "relu, cubic polynomial"), numbers: transformsNumbers(.002, .02)},
 	"transforms-3": {agrees: true, spoil: replace("sigmoid, cubic optimal", "relu, cubic polynomial"), numbers: transformsNumbers(.005, .06)},
 	"transforms-6": {agrees: true, spoil: replace("identity, cubic optimal", "relu, cubic polynomial"), numbers: transformsNumbers(.02, .6)},
-	"efficiency-2": {agrees: true, spoil: replace("refined, relu", "moments, relu"), numbers: efficiencyNumbers},
+	"efficiency-2": {agrees: true, spoil: scale("refined, relu", 1.5), numbers: efficiencyNumbers},
 	"efficiency-3": {agrees: true, spoil: scale("refined, leakyrelu", 1.5), numbers: efficiencyNumbers},
 }
 
 var obliqueNumbers = []number{
 	{"worst error at k = 2", worstOf("k = 2"), 0, 0.005},
 	{"worst error at k = 3", worstOf("k = 3"), 0, 0.03},
+	{"median error of ReLU", medianOf("ReLU, k = 2"), 0.005, 1},
 }
 
 // transformsNumbers bound the median E_reg of ReLU on 10 000 rows, .0055 at k = 2 and
@@ -193,13 +203,15 @@ func transformsNumbers(least, most float64) []number {
 	return []number{{"median E_reg of ReLU by the optimal cubic tensor", medianAt("relu, cubic optimal", 10000), least, most}}
 }
 
-// slideNumbers bound the median E_reg of the moments at n = 10000.
-func slideNumbers(moments float64) []number {
+// slideNumbers bound the median E_reg at n of EM with σ free, of L4 and of the cubic
+// tensor.
+func slideNumbers(n, em, l4, cubic float64) []number {
 	return []number{
-		// Of 120 runs on 10 000 rows with k = 2 to 4 none ended away.
-		{"runs of EM away at n = 10000, σ free", awayAt(seriesFree, 10000), 0, 0},
-		{"median E_reg of EM at n = 10000, σ free", medianAt(seriesFree, 10000), 1e-6, 5e-5},
-		{"median E_reg of the moments at n = 10000", medianAt(seriesMoments, 10000), 0.002, moments},
+		// Of 120 runs of identity experts on 10 000 rows with k = 2 to 4 none ended away.
+		{"runs of EM away, σ free", awayAt(seriesFree, n), 0, 1},
+		{"median E_reg of EM, σ free", medianAt(seriesFree, n), 1e-6, em},
+		{"median E_reg of L4", medianAt(seriesMoments, n), 0.002, l4},
+		{"median E_reg of the cubic tensor", medianAt(seriesCubic, n), 0.001, cubic},
 	}
 }
 
@@ -220,7 +232,7 @@ var efficiencyNumbers = func() []number {
 	for _, g := range []string{"identity", "relu", "sigmoid", "leakyrelu"} {
 		mean := func(kind string) func(o *Outcome) float64 {
 			return func(o *Outcome) float64 {
-				sum, v := 0.0, o.at(kind+", "+g, 10000)
+				sum, v := 0.0, append(o.at(kind+", "+g, 10000), o.besideAt(kind+", "+g, 10000)...)
 				for _, x := range v {
 					sum += x
 				}

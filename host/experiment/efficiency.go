@@ -30,8 +30,8 @@ func efficiency(z size, k int) *Figure {
 		ID: fmt.Sprintf("efficiency-%d", k), Title: fmt.Sprintf("Mean squared error over the Cramér–Rao bound, k = %d", k), Source: "beyond the papers",
 		Claim: "The likelihood refinement reaches the Cramér–Rao bound, which the moment estimate is far from.", Own: true,
 		Settings: fmt.Sprintf("d = 10, σ = 0.05, leaky ReLU with slope 0.1, %d data sets of each size. Σ‖â_i − a_i*‖² over the trace of the regressors' block of the inverse Fisher information at the truth, all parameters unknown, its mean taken over %d rows. The moment estimate has unit norm, the refined one does not.", sets, rows),
-		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "MSE / bound", Log: true}, Plain: true, Errors: true, Level: 1, measure: regressors, judge: judgeEfficiency(z),
-		Columns: []string{"g", "n", "refined: MSE / bound", "standard error", "moments: MSE / bound"}, table: efficiencyTable,
+		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "MSE / bound, refined", Min: 0.8, Max: 1.3}, Plain: true, Errors: true, Level: 1, measure: regressors, judge: judgeEfficiency(z),
+		Columns: []string{"g", "n", "refined: MSE / bound", "standard error", "data sets", "moments: MSE / bound", "data sets with moments"}, table: efficiencyTable,
 	}
 	leaky := paper("leakyrelu", k)
 	leaky.slope = 0.1
@@ -74,7 +74,7 @@ func efficiencyUnit(b *bound, first, sets int, ns []int) unit {
 				}
 			}
 			if moments.n() > 0 {
-				out.add(regressors, "moments, "+s.g, first+i, moments)
+				out.add("moments", "moments, "+s.g, first+i, moments)
 			}
 			out.add(regressors, "refined, "+s.g, first+i, refined)
 		}
@@ -146,7 +146,7 @@ var efficiencyOf = []string{"identity", "relu", "sigmoid", "leakyrelu"}
 func (o *Outcome) ratios(g string, n float64) (refined, se, moments float64) {
 	all := o.at("refined, "+g, n)
 	refined, sd := stat.MeanStdDev(all, nil)
-	return refined, sd / math.Sqrt(float64(len(all))), stat.Mean(o.at("moments, "+g, n), nil)
+	return refined, sd / math.Sqrt(float64(len(all))), stat.Mean(o.besideAt("moments, "+g, n), nil)
 }
 
 func efficiencyTable(o *Outcome) (rows [][]string) {
@@ -154,7 +154,8 @@ func efficiencyTable(o *Outcome) (rows [][]string) {
 		x, _ := o.medians("refined, " + g)
 		for _, n := range x {
 			refined, se, moments := o.ratios(g, n)
-			rows = append(rows, []string{g, fmt.Sprint(n), fmt.Sprintf("%.3f", refined), fmt.Sprintf("%.3f", se), fmt.Sprintf("%.3g", moments)})
+			rows = append(rows, []string{g, fmt.Sprint(n), fmt.Sprintf("%.3f", refined), fmt.Sprintf("%.3f", se), fmt.Sprint(len(o.at("refined, "+g, n))),
+				fmt.Sprintf("%.3g", moments), fmt.Sprint(len(o.besideAt("moments, "+g, n)))})
 		}
 	}
 	return rows

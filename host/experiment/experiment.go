@@ -37,17 +37,6 @@ type Curve struct {
 // Last returns the last value of the curve.
 func (c Curve) Last() float64 { return c.Y[len(c.Y)-1] }
 
-// leaves returns the first abscissa at which the curve is below the level, or
-// its last where there is none.
-func (c Curve) leaves(level float64) float64 {
-	for i, y := range c.Y {
-		if y < level {
-			return c.X[i]
-		}
-	}
-	return c.X[len(c.X)-1]
-}
-
 // Verdict says whether what the source says was seen.
 type Verdict struct {
 	Measured string // the numbers, as a sentence
@@ -72,9 +61,11 @@ type Figure struct {
 	Source    string // where the source has it
 	Claim     string // what the source says
 	Own       bool   // the claim is ours, not a paper's
+	Same      string // the figure of another source that shows the same runs for the same claim, if any
 	Settings  string // what was run, and what of it the source leaves out
 	X, Y      Axis
 	Scatter   bool     // points, not lines; a logarithmic Y shows their sizes
+	Apart     bool     // every run a point, the series side by side at each X, with their medians: for runs of which some end elsewhere
 	Plain     bool     // the runs' mean is the arithmetic one, on a logarithmic axis too
 	Errors    bool     // the band is two standard errors of the mean, not the runs' spread
 	Level     float64  // a value of Y that the claim is about, drawn as a line; 0 for none
@@ -162,7 +153,7 @@ func Figures(quick bool) []*Figure {
 	}, slides003(s), slides004(s))
 	for _, f := range all {
 		f.cost = s.cost(f.ID)
-		if f.Y == axisReg {
+		if f.Y == axisReg && f.Level == 0 {
 			f.Level = recovered
 		}
 		if f.X == axisBatches || f.X == axisRows {

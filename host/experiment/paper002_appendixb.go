@@ -43,7 +43,7 @@ func appendixB() *Figure {
 		Settings: "σ = 0.05 in the table. Right: quadrature split at the kinks, solved by rank. Printed: the matrices and right-hand sides of the sources as they stand. The curves show α and β of ReLU against σ².",
 		X:        Axis{Label: "σ²"}, Y: Axis{Label: "coefficient", Min: -40, Max: 40},
 		Columns: []string{"g", "valid", "α", "β", "γ", "δ", "c4", "c2", "printed in the source"},
-		units:   []unit{{key: "appendix B with right-hand sides", run: tableB}}, judge: judgeB,
+		units:   []unit{{key: "appendix B with right-hand sides, 251 points", run: tableB}}, judge: judgeB,
 	}
 }
 
@@ -148,8 +148,8 @@ func (o *output) misprint(ctx context.Context) error {
 	for _, n := range names {
 		curves[n] = new(trace)
 	}
-	for i := range 26 {
-		s := float64(i) / 100
+	for i := range 251 { // so fine that beside the pole both sides are off the axis
+		s := float64(i) / 1000
 		t, _ := solver.Solve(m, m.System(math.Sqrt(s)), math.Sqrt(s))
 		a, b, _ := printedReLU(s)
 		for name, y := range map[string]float64{rightAlpha: t.Alpha, printedAlpha: a, rightBeta: t.Beta, printedBeta: b} {

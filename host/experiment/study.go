@@ -133,6 +133,8 @@ func (t *trace) add(x, y float64) { t.x, t.y = append(t.x, x), append(t.y, y) }
 
 func (t *trace) n() int { return len(t.x) }
 
+func (t *trace) last() float64 { return t.y[len(t.y)-1] }
+
 // l4 descends L4 from a random start with unit rows, and returns the
 // regressors with their signs, and the curve of E_reg over steps.
 func (s *study) l4(ctx context.Context, batches loss.Batches, how descent) (*model.Params, *trace, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 )
 
 // Names of the series.
@@ -192,6 +193,25 @@ func (s *study) byMoments(ctx context.Context) (float64, error) {
 		return 1, nil
 	}
 	return s.ereg(p.Units.OutOf(estimate.Params)), nil
+}
+
+// bySpectral is 001, method 1, on the study's rows: E_reg of the cubic tensor, and
+// E_gating of EM for the gate with its regressors; 1 where there is no estimate.
+func (s *study) bySpectral(ctx context.Context) (reg, gate float64, err error) {
+	p, e, err := s.measured(ctx, s.seed)
+	if err != nil {
+		return 0, 0, err
+	}
+	estimate, _, err := moment.EstimateSpectral(ctx, p, e)
+	if err != nil || estimate == nil {
+		return 1, 1, err
+	}
+	q, _, err := search.FitGate(ctx, p, p.Rows, p.Shape.Adopt(estimate.Params), 0, 1)
+	if err != nil {
+		return 0, 0, err
+	}
+	q = p.Units.OutOf(q)
+	return s.ereg(q), s.egating(q), nil
 }
 
 // measured is the fit of the study's rows as far as one pass goes.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -73,11 +74,18 @@ func (f Figure) Draw(w io.Writer, format string) error {
 	page = draw.Crop(page, 10, -10, 8, -10)
 	p := newPlot(f.Title, "")
 	looks := f.looks()
-	for _, l := range looks { // all bands lie below all lines
-		f.runs(p, l)
-	}
-	for _, l := range looks {
-		f.mean(p, l)
+	switch {
+	case f.Apart:
+		for i, l := range looks {
+			f.apart(p, l, i, len(looks))
+		}
+	default:
+		for _, l := range looks { // all bands lie below all lines
+			f.runs(p, l)
+		}
+		for _, l := range looks {
+			f.mean(p, l)
+		}
 	}
 	f.scale(p)
 	f.draw(p, draw.Crop(page, 0, -legendWidth, 0, 0))
@@ -186,10 +194,14 @@ func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
 // runs draws the band of a series and its single runs.
 func (f Figure) runs(p *plot.Plot, l look) {
 	curves := f.Of(l.series)
-	if s := f.summary(l.series); !f.Scatter && len(curves) > 1 && len(s.x) > 1 {
+	part := f.part(l.series)
+	if s := f.summary(l.series); !f.Scatter && !part && len(curves) > 1 && len(s.x) > 1 {
 		low, high := points(s.x, s.low), points(s.x, s.high)
 		slices.Reverse(high)
 		p.Add(&plotter.Polygon{XYs: []plotter.XYs{append(low, high...)}, Color: l.faint(0.1)})
+	}
+	if f.Errors && len(curves) > 1 { // the band is of the mean: the runs' spread would hide it
+		return
 	}
 	for i, c := range curves {
 		if i >= manyRuns && len(c.X) > 1 && !f.Scatter {
@@ -203,6 +215,8 @@ func (f Figure) runs(p *plot.Plot, l look) {
 				alpha = 0.35
 			}
 			p.Add(dots{points(x, y), draw.GlyphStyle{Color: l.faint(alpha), Radius: 2.6, Shape: l.glyph}})
+		case part && len(x) > 1:
+			p.Add(line(x, y, l.color, 1.1, l.dashes...))
 		case len(x) > 1 && len(curves) > 1:
 			thin := line(x, y, nil, 0.5)
 			thin.Color = l.faint(0.45)
@@ -211,9 +225,48 @@ func (f Figure) runs(p *plot.Plot, l look) {
 	}
 }
 
+// columnWidth is the width of the points of all series at one x, as a factor: the
+// axis is logarithmic.
+const columnWidth = 1.9
+
+// apart draws all runs of series i of n in a column of its own at each x, spread
+// within it in order of their numbers, and a dash at their median.
+func (f Figure) apart(p *plot.Plot, l look, i, n int) {
+	place := func(x, within float64) float64 { // 0 ≤ within ≤ 1 of the column
+		return x * math.Pow(columnWidth, (float64(i)+0.12+0.76*within)/float64(n)-0.5)
+	}
+	at := map[float64][]float64{}
+	var all plotter.XYs
+	for _, c := range f.Of(l.series) {
+		x, y := f.drawable(c.X, c.Y)
+		for j := range x {
+			at[x[j]] = append(at[x[j]], y[j])
+			all = append(all, plotter.XY{X: place(x[j], math.Mod(float64(c.Run)*math.Phi, 1)), Y: y[j]})
+		}
+	}
+	p.Add(dots{all, draw.GlyphStyle{Color: l.faint(0.5), Radius: 2.2, Shape: l.glyph}})
+	for _, x := range slices.Sorted(maps.Keys(at)) {
+		m := experiment.Quantile(at[x], 0.5)
+		p.Add(line([]float64{place(x, 0), place(x, 1)}, []float64{m, m}, l.color, 2.2))
+	}
+}
+
+// part says whether the runs of a series end apart, some at or below the level and
+// some at five times as much or more: a mean and a band would show neither.
+func (f Figure) part(series string) bool {
+	var reached, not bool
+	for _, c := range f.Of(series) {
+		if len(c.X) > 1 && f.Y.Log && f.Level > 0 {
+			reached = reached || c.Last() <= f.Level
+			not = not || c.Last() >= 5*f.Level
+		}
+	}
+	return reached && not
+}
+
 // mean draws the thick line of a series: the mean of its runs, or the reference.
 func (f Figure) mean(p *plot.Plot, l look) {
-	if f.Scatter {
+	if f.Scatter || f.part(l.series) {
 		return
 	}
 	width := vg.Length(2.2)
@@ -229,8 +282,22 @@ func (f Figure) mean(p *plot.Plot, l look) {
 	if len(s.x) == 0 {
 		return
 	}
-	p.Add(line(s.x, s.y, l.color, width, l.dashes...))
+	for _, part := range f.unbroken(s.y) {
+		p.Add(line(s.x[part[0]:part[1]], s.y[part[0]:part[1]], l.color, width, l.dashes...))
+	}
 	p.Add(dots{f.marks(s.x, s.y, l), draw.GlyphStyle{Color: l.color, Radius: 1 + 1.1*width, Shape: l.glyph}})
+}
+
+// unbroken returns the ranges of points that one line joins: it does not join a point
+// above what the axis shows to one below, between which there is a pole.
+func (f Figure) unbroken(y []float64) (parts [][2]int) {
+	first := 0
+	for i := 1; i < len(y) && f.Y.Max > f.Y.Min; i++ {
+		if lo, hi := min(y[i-1], y[i]), max(y[i-1], y[i]); lo < f.Y.Min && hi > f.Y.Max {
+			parts, first = append(parts, [2]int{first, i}), i
+		}
+	}
+	return append(parts, [2]int{first, len(y)})
 }
 
 // marks are the points of a line that carry its mark: all where the figure's
@@ -346,7 +413,7 @@ func (f Figure) draw(p *plot.Plot, c draw.Canvas) {
 	inner := draw.Crop(c, 17, 0, 16, 0)
 	p.Draw(inner)
 	data := p.DataCanvas(inner)
-	style := draw.TextStyle{Color: ink, Font: sans(10), XAlign: draw.XCenter, YAlign: draw.YBottom, Handler: plot.DefaultTextHandler}
+	style := draw.TextStyle{Color: ink, Font: sans(10), XAlign: draw.XCenter, YAlign: draw.YBottom, Handler: newScripts()}
 	c.FillText(style, vg.Point{X: data.Center().X, Y: c.Min.Y + 2}, f.X.Label)
 	style.Rotation, style.YAlign = math.Pi/2, draw.YTop
 	c.FillText(style, vg.Point{X: c.Min.X, Y: data.Center().Y}, f.Y.Label)
@@ -360,12 +427,18 @@ func (f Figure) scale(p *plot.Plot) {
 		x, y := f.drawable(c.X, c.Y)
 		xs, ys = append(xs, x...), append(ys, y...)
 	}
+	values := xs
+	if f.Apart && len(xs) > 0 {
+		values = slices.Clone(xs)
+		half := math.Sqrt(columnWidth)
+		xs = append(xs, floats.Min(xs)/half, floats.Max(xs)*half)
+	}
 	if f.Level != 0 {
 		ys = append(ys, f.Level)
 	}
 	x0, x1 := reach(&p.X, f.X, xs)
 	y0, y1 := reach(&p.Y, f.Y, ys)
-	if ticks := valuesOf(xs); ticks != nil && f.X.Log {
+	if ticks := valuesOf(values); ticks != nil && f.X.Log {
 		p.X.Tick.Marker = ticks
 	}
 	if f.Level != 0 {
@@ -374,6 +447,7 @@ func (f Figure) scale(p *plot.Plot) {
 	if !f.Y.Log && y0 < 0 && y1 > 0 {
 		p.Add(line([]float64{x0, x1}, []float64{0, 0}, ink, 0.5))
 	}
+	p.X.Tick.Label.Handler, p.Y.Tick.Label.Handler = newScripts(), newScripts()
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = x0, x1, y0, y1 // what is added widens them
 }
 
@@ -414,8 +488,11 @@ func decades(lo, hi float64) []plot.Tick {
 		for m := 1; m < 10; m++ {
 			v := float64(m) * math.Pow(10, float64(e))
 			label := ""
-			if m == 1 && e%every == 0 || whole < 1 && (m == 2 || m == 5) {
+			switch {
+			case whole < 1 && (m == 1 || m == 2 || m == 5):
 				label = shortest(v)
+			case m == 1 && e%every == 0:
+				label = power(e)
 			}
 			if v >= lo && v <= hi && (label != "" || every == 1) {
 				list = append(list, plot.Tick{Value: v, Label: label})
@@ -425,13 +502,30 @@ func decades(lo, hi float64) []plot.Tick {
 	return list
 }
 
-// shortest writes a number to six digits, with an exponent where it is large.
-func shortest(v float64) string {
-	s := strconv.FormatFloat(v+0, 'g', 6, 64) // not −0
-	if math.Abs(v) >= 1e5 {
-		s = strconv.FormatFloat(v, 'e', -1, 64)
+// power writes a power of ten for [scripts].
+func power(e int) string {
+	switch e {
+	case 0:
+		return "1"
+	case 1:
+		return "10"
 	}
-	return strings.NewReplacer("e-0", "e−", "e+0", "e", "e+", "e", "-", "−").Replace(s)
+	return "10^" + strings.ReplaceAll(strconv.Itoa(e), "-", "−")
+}
+
+// shortest writes a number to six digits, as a multiple of a power of ten
+// from 1e5 on and below 1e−4, for [scripts].
+func shortest(v float64) string {
+	a := math.Abs(v)
+	if v == 0 || a >= 1e-4 && a < 1e5 {
+		return strings.ReplaceAll(strconv.FormatFloat(v+0, 'g', 6, 64), "-", "−") // not −0
+	}
+	digits, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', -1, 64), "e")
+	e, _ := strconv.Atoi(exponent)
+	if digits == "1" {
+		return power(e)
+	}
+	return strings.ReplaceAll(digits, "-", "−") + "·" + power(e)
 }
 
 // valuesOf puts ticks at the values that the runs have, where these are few.
@@ -440,9 +534,14 @@ func valuesOf(v []float64) plot.Ticker {
 	if len(v) < 2 || len(v) > 6 {
 		return nil
 	}
+	label := shortest
+	odd := func(x float64) bool { return !(x > 0) || math.Log10(x) != math.Round(math.Log10(x)) }
+	if v[len(v)-1] >= 1e5 && !slices.ContainsFunc(v, odd) {
+		label = func(x float64) string { return power(int(math.Log10(x))) } // all in one style
+	}
 	var list plot.ConstantTicks
 	for _, x := range v {
-		list = append(list, plot.Tick{Value: x, Label: shortest(x)})
+		list = append(list, plot.Tick{Value: x, Label: label(x)})
 	}
 	return list
 }
@@ -453,7 +552,7 @@ func (f Figure) legend(c draw.Canvas, looks []look) {
 	row := func(l look) {
 		middle := y + 3.5
 		left, right := c.Min.X, c.Min.X+28
-		if !f.Scatter {
+		if !f.Scatter && !f.Apart {
 			c.StrokeLine2(draw.LineStyle{Color: l.color, Width: 2.2, Dashes: l.dashes}, left, middle, right, middle)
 		}
 		c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 3.4, Shape: l.glyph}, vg.Point{X: (left + right) / 2, Y: middle})
@@ -480,6 +579,9 @@ func (f Figure) key(looks []look) []string {
 			longest = max(longest, len(c.X))
 		}
 	}
+	if f.Apart {
+		return []string{"points: single runs", "dashes: their medians", fmt.Sprintf("dotted: %g", f.Level)}
+	}
 	if f.Scatter || most < 2 {
 		return nil
 	}
@@ -497,7 +599,13 @@ func (f Figure) key(looks []look) []string {
 	if most > manyRuns && longest > 1 {
 		thin += fmt.Sprintf(" (%d of %d)", manyRuns, most)
 	}
-	out := []string{mean, band, thin}
+	out := []string{mean, band}
+	if !f.Errors {
+		out = append(out, thin)
+	}
+	if slices.ContainsFunc(looks, func(l look) bool { return f.part(l.series) }) {
+		out = append(out, "where runs part: all of them, no mean")
+	}
 	if f.Level != 0 {
 		out = append(out, fmt.Sprintf("dotted: %g", f.Level))
 	}

@@ -8,6 +8,7 @@ import (
 	"image/png"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,6 +77,59 @@ func TestPlainSummary(t *testing.T) {
 	}
 }
 
+// A line is broken where it leaves the axis at one end and comes back at the other.
+func TestUnbroken(t *testing.T) {
+	f := sketch()
+	y := []float64{1, 39, 90, -90, -50, 3, 200, 45}
+	f.Y.Min, f.Y.Max = -40, 40
+	if got := f.unbroken(y); !slices.Equal(got, [][2]int{{0, 3}, {3, 8}}) {
+		t.Errorf("parts %v", got)
+	}
+	f.Y.Min, f.Y.Max = 0, 0
+	if got := f.unbroken(y); !slices.Equal(got, [][2]int{{0, 8}}) {
+		t.Errorf("without a range: parts %v", got)
+	}
+}
+
+// Runs that end on both sides of the level have no mean.
+func TestPart(t *testing.T) {
+	f := sketch()
+	f.Level = 0.01
+	series := f.Series()[0]
+	for i, want := range []struct {
+		ends []float64
+		part bool
+	}{{[]float64{0.001, 0.4}, true}, {[]float64{0.001, 0.02}, false}, {[]float64{0.3, 0.4}, false}} {
+		f.Curves = nil
+		for run, end := range want.ends {
+			f.Curves = append(f.Curves, experiment.Curve{Series: series, Run: run, X: []float64{1, 2}, Y: []float64{1, end}})
+		}
+		if got := f.part(series); got != want.part {
+			t.Errorf("case %d: %v", i, got)
+		}
+	}
+}
+
+// The papers' claims are counted once each, and our own by themselves.
+func TestSummaryOfClaims(t *testing.T) {
+	figure := func(id, same string, own, agrees bool) Figure {
+		return Figure{&experiment.Outcome{Figure: &experiment.Figure{ID: id, Same: same, Own: own}, Verdict: experiment.Verdict{Agrees: agrees}}}
+	}
+	all := []Figure{figure("a", "", false, true), figure("b", "", false, false), figure("b2", "b", false, false), figure("c", "", true, true)}
+	for n, want := range map[int]string{
+		1: "The figure agrees with its source.",
+		3: "Of 2 claims of the papers 1 agree with what was measured and 1 do not.",
+		4: "Of 2 claims of the papers 1 agree with what was measured and 1 do not; of 1 claim of our own 1 agree and 0 do not.",
+	} {
+		if got := (Results{Figures: all[:n]}).Summary(); got != want {
+			t.Errorf("%d figures: %q, want %q", n, got, want)
+		}
+	}
+	if got := (Results{Figures: all[2:3]}).Summary(); got != "The figure does not agree with its source." {
+		t.Errorf("a twin alone: %q", got)
+	}
+}
+
 // Equal figures are equal files, whole ones, with everything named.
 func TestDrawFigure(t *testing.T) {
 	linear := sketch()
@@ -84,7 +138,9 @@ func TestDrawFigure(t *testing.T) {
 	scatter.Scatter = true
 	scatter.Curves[0].Y[0] = -1
 	flat := Figure{&experiment.Outcome{Figure: &experiment.Figure{Title: "flat", X: experiment.Axis{Label: "n"}, Y: experiment.Axis{Label: "error"}}, Curves: []experiment.Curve{{Series: "one", X: []float64{1}, Y: []float64{1}}}}}
-	for name, f := range map[string]Figure{"log": sketch(), "linear": linear, "scatter": scatter, "one point": flat} {
+	apart := sketch()
+	apart.Apart = true
+	for name, f := range map[string]Figure{"log": sketch(), "linear": linear, "scatter": scatter, "apart": apart, "one point": flat} {
 		svg, again, picture := new(bytes.Buffer), new(bytes.Buffer), new(bytes.Buffer)
 		for w, format := range map[*bytes.Buffer]string{svg: "svg", again: "svg", picture: "png"} {
 			if err := f.Draw(w, format); err != nil {
@@ -97,7 +153,8 @@ func TestDrawFigure(t *testing.T) {
 		if strings.Contains(svg.String(), "NaN") || strings.Contains(svg.String(), "Inf") {
 			t.Errorf("%s: numbers that are none", name)
 		}
-		for _, want := range append(f.Series(), f.Title, f.X.Label, f.Y.Label) {
+		labels := append(strings.Split(f.X.Label, "_"), strings.Split(f.Y.Label, "_")...) // what follows _ is a subscript
+		for _, want := range slices.Concat(f.Series(), []string{f.Title}, labels) {
 			if !strings.Contains(svg.String(), ">"+want+"<") {
 				t.Errorf("%s: %q is not in the picture", name, want)
 			}
@@ -142,7 +199,7 @@ func TestLooks(t *testing.T) {
 }
 
 func TestShortest(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 3 * 0.1: "0.3", 10000: "10000", 160000: "1.6e5", 1e6: "1e6", 3e-5: "3e−5", 1e-12: "1e−12", math.Copysign(0, -1): "0", 2e-10: "2e−10", -1500: "−1500"} {
+	for v, want := range map[float64]string{0: "0", 3 * 0.1: "0.3", 10000: "10000", 160000: "1.6·10^5", 1e6: "10^6", 3e-5: "3·10^−5", 1e-12: "10^−12", math.Copysign(0, -1): "0", 2e-10: "2·10^−10", -1500: "−1500"} {
 		if got := shortest(v); got != want {
 			t.Errorf("%g is written %q, want %q", v, got, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -41,31 +42,50 @@ func (r Results) Command() string {
 	return out
 }
 
-// Agree is how many of the figures show what their source says.
-func (r Results) Agree() int {
-	n := 0
+// Agree counts the claims of the papers, those that two of them have once, and
+// those of our own, and how many of each were seen.
+func (r Results) Agree() (papers, seen, own, ownSeen int) {
 	for _, f := range r.Figures {
+		twin := slices.ContainsFunc(r.Figures, func(g Figure) bool { return g.ID == f.Same })
+		agrees := 0
 		if f.Verdict.Agrees {
-			n++
+			agrees = 1
+		}
+		switch {
+		case f.Own:
+			own, ownSeen = own+1, ownSeen+agrees
+		case !twin:
+			papers, seen = papers+1, seen+agrees
 		}
 	}
-	return n
+	return papers, seen, own, ownSeen
 }
 
-// Summary says in a sentence how many figures agree.
+// Summary says in a sentence how many claims agree with what was measured.
 func (r Results) Summary() string {
-	rest := len(r.Figures) - r.Agree()
-	switch {
-	case rest == 0 && len(r.Figures) == 1:
-		return "The figure agrees with its source."
-	case len(r.Figures) == 1:
+	papers, seen, own, ownSeen := r.Agree()
+	if papers+own == 1 {
+		if seen+ownSeen == 1 {
+			return "The figure agrees with its source."
+		}
 		return "The figure does not agree with its source."
-	case rest == 0:
-		return fmt.Sprintf("All %d figures agree with their sources.", len(r.Figures))
-	case rest == 1:
-		return fmt.Sprintf("Of %d figures %d agree with their sources and 1 does not.", len(r.Figures), r.Agree())
 	}
-	return fmt.Sprintf("Of %d figures %d agree with their sources and %d do not.", len(r.Figures), r.Agree(), rest)
+	var parts []string
+	if papers > 0 {
+		parts = append(parts, fmt.Sprintf("of %s of the papers %d agree with what was measured and %d do not", claims(papers), seen, papers-seen))
+	}
+	if own > 0 {
+		parts = append(parts, fmt.Sprintf("of %s of our own %d agree and %d do not", claims(own), ownSeen, own-ownSeen))
+	}
+	s := strings.Join(parts, "; ")
+	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+func claims(n int) string {
+	if n == 1 {
+		return "1 claim"
+	}
+	return fmt.Sprintf("%d claims", n)
 }
 
 // Sources are those that the figures are from.
