@@ -39,13 +39,22 @@ model after it. The exit code is 1 where the step of the eighth pass is still ab
 	return cmd
 }
 
-func mergeMoments(cmd *cobra.Command, files []string, out string) error {
-	parts := make([]*shard.Moments, len(files))
+// readParts reads the files of all parts.
+func readParts[T any](files []string, read func(path string) (T, error)) ([]T, error) {
+	parts := make([]T, len(files))
 	for i, file := range files {
 		var err error
-		if parts[i], err = shard.ReadMoments(file); err != nil {
-			return err
+		if parts[i], err = read(file); err != nil {
+			return nil, err
 		}
+	}
+	return parts, nil
+}
+
+func mergeMoments(cmd *cobra.Command, files []string, out string) error {
+	parts, err := readParts(files, shard.ReadMoments)
+	if err != nil {
+		return err
 	}
 	m, err := shard.MergeMoments(files, parts)
 	if err != nil {

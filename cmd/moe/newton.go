@@ -116,12 +116,9 @@ type stepReport struct {
 }
 
 func mergeNewton(cmd *cobra.Command, files []string, out string) error {
-	parts := make([]*shard.Newton, len(files))
-	for i, file := range files {
-		var err error
-		if parts[i], err = shard.ReadNewton(file); err != nil {
-			return err
-		}
+	parts, err := readParts(files, shard.ReadNewton)
+	if err != nil {
+		return err
 	}
 	s, err := shard.MergeNewton(files, parts)
 	if err != nil {

@@ -20,7 +20,7 @@ func paper000(z size) []*Figure {
 	var units []unit
 	runs := z.of(4, 10)
 	for run := range runs {
-		units = append(units, l4Unit(s, l4Descent(steps), gate, seriesL4, "L_log after L4", run))
+		units = append(units, l4Unit(s, l4Descent(steps), gate, seriesL4, seriesAfterL4, run))
 	}
 	for run := range runs {
 		units = append(units, emUnit(s, true, emRows, emSteps, run))
@@ -107,7 +107,7 @@ func judge1a(o *Outcome) Verdict {
 }
 
 func judge1b(o *Outcome) Verdict {
-	ours, l2, adam := o.lasts("L_log after L4"), o.lasts(seriesL2), o.lasts(seriesL2Adam)
+	ours, l2, adam := o.lasts(seriesAfterL4), o.lasts(seriesL2), o.lasts(seriesL2Adam)
 	v := Verdict{Measured: fmt.Sprintf("median final E_gating: L_log after L4 %s, ℓ2 %s by SGD and %s by Adam",
 		g2(median(ours)), g2(median(l2)), g2(median(adam)))}
 	if v.Agrees = 10*median(ours) < min(median(l2), median(adam)); !v.Agrees {

@@ -13,9 +13,11 @@ import (
 	"github.com/gatedlearning/moe/solver"
 )
 
+func softplus(z float64) float64 { return math.Log1p(math.Exp(-math.Abs(z))) + math.Max(z, 0) }
+
 // extra are activations of the table that are not built in.
 var extra = []sdk.Func{
-	{Name: "softplus", G: func(z float64) float64 { return math.Log1p(math.Exp(-math.Abs(z))) + math.Max(z, 0) }},
+	{Name: "softplus", G: softplus},
 	{Name: "GELU", G: func(z float64) float64 { return z * 0.5 * math.Erfc(-z/math.Sqrt2) }},
 	{Name: "ELU", Kinks: []float64{0}, G: func(z float64) float64 {
 		if z > 0 {

@@ -42,7 +42,7 @@ var hidden = []struct {
 	{sdk.Func{Name: "z", G: func(z float64) float64 { return z }, DG: func(float64) float64 { return 1 }}, "0", [3]float64{}},
 	{sdk.Func{Name: "z²", G: func(z float64) float64 { return z * z }, DG: func(z float64) float64 { return 2 * z }}, "0", [3]float64{}},
 	{sdk.Func{Name: "sigmoid", G: logistic, DG: func(z float64) float64 { return logistic(z) * logistic(-z) }}, "", [3]float64{}},
-	{sdk.Func{Name: "softplus", G: func(z float64) float64 { return math.Log1p(math.Exp(-math.Abs(z))) + max(z, 0) }, DG: logistic}, "", [3]float64{}},
+	{sdk.Func{Name: "softplus", G: softplus, DG: logistic}, "", [3]float64{}},
 	{sdk.Func{Name: "ELU", Kinks: []float64{0}, G: func(z float64) float64 { return max(z, 0) + math.Expm1(min(z, 0)) }, DG: func(z float64) float64 { return math.Exp(min(z, 0)) }}, "", [3]float64{}},
 	{sdk.Func{Name: "leaky ReLU (0.1)", Kinks: []float64{0}, G: func(z float64) float64 { return max(z, 0.1*z) }, DG: func(z float64) float64 { return above(z, 0.1) }}, "", [3]float64{}},
 }

@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/memory"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/textfile"
 )
 
@@ -121,6 +123,34 @@ func read(path, format string) ([]byte, error) {
 	}
 	rest, err := io.ReadAll(f)
 	return append(head, rest...), err
+}
+
+// readAs reads the file of a format as a T. What is none is a *dataset.Error.
+func readAs[T any, P interface {
+	*T
+	encoding.BinaryUnmarshaler
+}](path, format string) (P, error) {
+	data, err := read(path, format)
+	if err != nil {
+		return nil, err
+	}
+	v := P(new(T))
+	if err := v.UnmarshalBinary(data); err != nil {
+		return nil, &dataset.Error{File: path, Msg: err.Error()}
+	}
+	return v, nil
+}
+
+// numbers reads a body of numbers, all of which must be finite.
+func numbers(data []byte) ([]float64, error) {
+	out := make([]float64, len(data)/8)
+	for i := range out {
+		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+	}
+	if !numeric.Finite(out...) {
+		return nil, errDamaged
+	}
+	return out, nil
 }
 
 // write writes a file whole or not at all.

@@ -17,7 +17,6 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
-	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -638,14 +637,9 @@ func (m *Moments) loadSample(data []byte) error {
 	if len(data)%(8*m.Table.width()) != 0 {
 		return errDamaged
 	}
-	m.sample = make([]float64, len(data)/8)
-	for i := range m.sample {
-		m.sample[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
-	}
-	if !numeric.Finite(m.sample...) {
-		return errDamaged
-	}
-	return nil
+	var err error
+	m.sample, err = numbers(data)
+	return err
 }
 
 // Write writes the file of sums.
@@ -659,13 +653,5 @@ func (m *Moments) Write(ctx context.Context, path string) error {
 
 // ReadMoments reads a file of sums. What is none is a *dataset.Error.
 func ReadMoments(path string) (*Moments, error) {
-	data, err := read(path, MomentsFormat)
-	if err != nil {
-		return nil, err
-	}
-	m := new(Moments)
-	if err := m.UnmarshalBinary(data); err != nil {
-		return nil, &dataset.Error{File: path, Msg: err.Error()}
-	}
-	return m, nil
+	return readAs[Moments](path, MomentsFormat)
 }

@@ -3,7 +3,6 @@ package shard
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -298,12 +297,8 @@ func (n *Newton) UnmarshalBinary(data []byte) error {
 		len(out.Bodies) != 1 || len(out.Bodies[0].data) != 8*(2+p.K+q+q*(q+1)/2) {
 		return errDamaged
 	}
-	out.sums = make([]float64, len(out.Bodies[0].data)/8)
-	for i := range out.sums {
-		out.sums[i] = math.Float64frombits(binary.LittleEndian.Uint64(out.Bodies[0].data[8*i:]))
-	}
-	if !numeric.Finite(out.sums...) {
-		return errDamaged
+	if out.sums, err = numbers(out.Bodies[0].data); err != nil {
+		return err
 	}
 	out.Bodies = nil
 	*n = *out
@@ -321,15 +316,7 @@ func (n *Newton) Write(ctx context.Context, path string) error {
 
 // ReadNewton reads the file of a part. What is none is a *dataset.Error.
 func ReadNewton(path string) (*Newton, error) {
-	data, err := read(path, NewtonFormat)
-	if err != nil {
-		return nil, err
-	}
-	n := new(Newton)
-	if err := n.UnmarshalBinary(data); err != nil {
-		return nil, &dataset.Error{File: path, Msg: err.Error()}
-	}
-	return n, nil
+	return readAs[Newton](path, NewtonFormat)
 }
 
 // IsNewton says whether a file begins as one of [Newton].

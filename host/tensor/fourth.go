@@ -27,14 +27,14 @@ type Fourth struct {
 // NewFourth returns empty sums over the projection on the columns of u (d×m)
 // about a centre of x that may be nil for 0.
 func NewFourth(u *mat.Dense, centre []float64) *Fourth {
-	d, m := u.Dims()
+	_, m := u.Dims()
 	f := &Fourth{M: m, basis: u, shift: make([]float64, m)}
 	if centre != nil {
-		mat.NewVecDense(m, f.shift).MulVec(u.T(), mat.NewVecDense(d, centre))
+		f.shift = projected(u, centre)
 	}
 	for p := range f.Two {
-		f.Two[p] = make([]float64, m*(m+1)/2)
-		f.Four[p] = make([]float64, m*(m+1)*(m+2)*(m+3)/24)
+		f.Two[p] = make([]float64, monomials(m, 2))
+		f.Four[p] = make([]float64, monomials(m, 4))
 	}
 	return f
 }
@@ -58,10 +58,8 @@ func SumFourth(ctx context.Context, rows model.Rows, u *mat.Dense, centre []floa
 func (f *Fourth) Merge(o *Fourth) {
 	f.N += o.N
 	floats.Add(f.Y[:], o.Y[:])
-	for p := range f.Two {
-		floats.Add(f.Two[p], o.Two[p])
-		floats.Add(f.Four[p], o.Four[p])
-	}
+	addEach(f.Two[:], o.Two[:])
+	addEach(f.Four[:], o.Four[:])
 }
 
 // Like returns empty sums over the same projection.
@@ -80,10 +78,8 @@ func (f *Fourth) Features() int {
 // Reset makes f the sums of no rows.
 func (f *Fourth) Reset() {
 	f.N, f.Y = 0, [5]float64{}
-	for p := range f.Two {
-		clear(f.Two[p])
-		clear(f.Four[p])
-	}
+	clearEach(f.Two[:])
+	clearEach(f.Four[:])
 }
 
 // Add adds the rows of a block to f.

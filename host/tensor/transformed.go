@@ -41,8 +41,7 @@ func NewTransformed(outputs solver.Outputs, order, d int, u *mat.Dense, centre [
 		}
 		_, s.M = u.Dims()
 		if centre != nil {
-			s.shift = make([]float64, s.M)
-			mat.NewVecDense(s.M, s.shift).MulVec(u.T(), mat.NewVecDense(d, centre))
+			s.shift = projected(u, centre)
 		}
 	}
 	for p := range s.High {
@@ -61,6 +60,25 @@ func monomials(m, r int) int {
 	return n
 }
 
+// projected returns Uᵀx.
+func projected(u *mat.Dense, x []float64) []float64 {
+	var z mat.VecDense
+	z.MulVec(u.T(), mat.NewVecDense(len(x), x))
+	return z.RawVector().Data
+}
+
+func addEach(dst, src [][]float64) {
+	for i := range dst {
+		floats.Add(dst[i], src[i])
+	}
+}
+
+func clearEach(lists [][]float64) {
+	for _, list := range lists {
+		clear(list)
+	}
+}
+
 // SumTransformed makes a pass over the rows for T_order of outputs.
 func SumTransformed(ctx context.Context, rows model.Rows, outputs solver.Outputs, order int, u *mat.Dense, centre []float64, workers int) (*Transformed, error) {
 	_, d := rows.Dims()
@@ -71,10 +89,8 @@ func SumTransformed(ctx context.Context, rows model.Rows, outputs solver.Outputs
 func (s *Transformed) Merge(o *Transformed) {
 	s.N += o.N
 	floats.Add(s.Y[:], o.Y[:])
-	for p := range s.High {
-		floats.Add(s.Low[p], o.Low[p])
-		floats.Add(s.High[p], o.High[p])
-	}
+	addEach(s.Low[:], o.Low[:])
+	addEach(s.High[:], o.High[:])
 }
 
 // Like returns empty sums of the same transform and order over the same projection.
@@ -90,10 +106,8 @@ func (s *Transformed) Like() *Transformed {
 // Reset makes s the sums of no rows.
 func (s *Transformed) Reset() {
 	s.N, s.Y = 0, [2]float64{}
-	for p := range s.High {
-		clear(s.Low[p])
-		clear(s.High[p])
-	}
+	clearEach(s.Low[:])
+	clearEach(s.High[:])
 }
 
 // Add adds the rows of a block to s.
