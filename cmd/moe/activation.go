@@ -58,11 +58,16 @@ func (f *limitFlags) within(c catalog.Catalog) catalog.Catalog {
 	return c
 }
 
-// register adds --activation and what goes with it to cmd.
+// register adds --activation and what goes with it to cmd, which needs one.
 func (f *activationFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.name, "activation", "", "the nonlinearity `NAME`: a built-in, a trusted plugin's name or path (required)")
-	f.registerParams(cmd)
+	f.registerOptional(cmd, "the nonlinearity `NAME`: a built-in, a trusted plugin's name or path (required)")
 	cobra.CheckErr(cmd.MarkFlagRequired("activation"))
+}
+
+// registerOptional is register for a command that can do without one.
+func (f *activationFlags) registerOptional(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&f.name, "activation", "", usage)
+	f.registerParams(cmd)
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("activation", completeActivation))
 }
 

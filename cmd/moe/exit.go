@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/experiment"
 	"github.com/gatedlearning/moe/host/gru"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -86,7 +87,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case is[*dataset.Error](err), is[*gru.Error](err):
 		return exitData
-	case is[*catalog.LieError](err):
+	case is[*catalog.LieError](err), is[*experiment.UnfitError](err):
 		return exitNo
 	case is[*catalog.UntrustedError](err):
 		return exitUntrusted

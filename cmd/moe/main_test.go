@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/experiment"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
@@ -53,6 +54,7 @@ func TestExitCodes(t *testing.T) {
 		{&catalog.ParamsError{Name: "relu"}, 64},
 		{&dataset.Error{File: "data.csv"}, 65},
 		{&catalog.LieError{Plugin: "p"}, 1},
+		{&experiment.UnfitError{Name: "p"}, 1},
 		{&catalog.FaultError{Plugin: "p"}, 69},
 		{errors.New("nobody expected this"), 70},
 		{&atomicfile.CreateError{Path: "out", Err: fs.ErrPermission}, 73},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/experiment"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // reproduceFlags are the flags of moe reproduce.
@@ -25,6 +30,8 @@ type reproduceFlags struct {
 	dir     string
 	seed    uint64
 	threads int
+
+	activation activationFlags // the figures are for this one, where it is named
 }
 
 func newReproduceCmd() *cobra.Command {
@@ -35,15 +42,21 @@ func newReproduceCmd() *cobra.Command {
 		Example: `  moe reproduce --quick
   moe reproduce 002-2a 002-2b -o figures
   moe reproduce --list
+  moe reproduce --activation ./moe-plugin-softplus --quick
   moe reproduce --seed 2 --threads 1`,
 		ValidArgsFunction: figureIDs,
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.ids = args
-			if f.list {
-				return f.printList(cmd)
+			figures, plugin, err := f.figures(cmd)
+			if err != nil {
+				return err
 			}
-			return f.run(cmd)
+			defer plugin.Close()
+			if f.list {
+				return printFigures(cmd, figures)
+			}
+			return f.run(cmd, figures, plugin)
 		},
 	}
 	flags := cmd.Flags()
@@ -52,6 +65,7 @@ func newReproduceCmd() *cobra.Command {
 	flags.StringVarP(&f.dir, "output", "o", "", "write into this directory `DIR` (default results, or results-quick with --quick)")
 	flags.IntVar(&f.threads, "threads", 0, "runs side by side (default one per processor); the results are the same")
 	addSeed(cmd, &f.seed)
+	f.activation.registerOptional(cmd, "make 002-T2, efficiency-2 and efficiency-3 for the nonlinearity `NAME`: a built-in, a trusted plugin's name or path")
 	// The figures are put together for who asks, not at the start of every command.
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		cmd.Long = reproduceLong()
@@ -70,6 +84,12 @@ Into the directory DIR go, for each figure, FIGURE.csv with every run, FIGURE.sv
 and FIGURE.png, and for those asked for together index.html, one page that needs
 no network, and results.md. The full set takes less than an hour on two
 processors, --quick less than two minutes, with fewer and shorter runs.
+
+--activation NAME makes 002-T2, efficiency-2 and efficiency-3 for that activation
+alone, a plugin's among them: how many rows the papers' estimate of its regressors
+takes, and how far the likelihood's is from the Cramér–Rao bound. n starts where
+moe validate-activation predicts an E_reg of 0.01. An activation that is not valid,
+or even, or takes more than 3,000,000 rows, is refused with exit code 1.
 
 Finished runs are kept in DIR/.runs: the same command after an interruption goes
 on where it stopped. The same seed gives the same files, to the byte.
@@ -96,12 +116,56 @@ type listedFigure struct {
 	Same   string `json:"same,omitempty"`
 }
 
-// printList lists the figures asked for.
-func (f *reproduceFlags) printList(cmd *cobra.Command) error {
-	figures, err := experiment.Find(f.ids, f.quick)
-	if err != nil {
-		return usagef("%w", err)
+// figures are those asked for: of the papers, or of the activation that is named,
+// which is open then. Where there is none the plugin is one that does nothing.
+func (f *reproduceFlags) figures(cmd *cobra.Command) ([]*experiment.Figure, *catalog.Plugin, error) {
+	all, plugin := experiment.Figures(f.quick), new(catalog.Plugin)
+	if cmd.Flags().Changed("activation") {
+		var err error
+		if all, plugin, err = f.given(cmd.Context()); err != nil {
+			return nil, nil, err
+		}
+	} else if len(f.activation.params) > 0 {
+		return nil, nil, usagef("--param goes with --activation")
 	}
+	figures, err := experiment.Among(all, f.ids)
+	if err != nil {
+		plugin.Close()
+		return nil, nil, usagef("%w", err)
+	}
+	return figures, plugin, nil
+}
+
+// given opens the activation that is named, and returns its figures.
+func (f *reproduceFlags) given(ctx context.Context) ([]*experiment.Figure, *catalog.Plugin, error) {
+	plugin, err := f.activation.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	figures, err := figuresFor(ctx, plugin.Activation, f.quick)
+	if err != nil {
+		plugin.Close()
+		return nil, nil, err
+	}
+	return figures, plugin, nil
+}
+
+// figuresFor returns the figures of an activation, whose runs are kept under its name,
+// parameters and values.
+func figuresFor(ctx context.Context, act sdk.Activation, quick bool) ([]*experiment.Figure, error) {
+	a, err := fitted.Describe(ctx, act)
+	if err != nil {
+		return nil, err
+	}
+	values, err := json.Marshal(a.Values)
+	if err != nil {
+		return nil, err
+	}
+	return experiment.For(ctx, experiment.Given{Activation: act, Name: a.String(), ID: fmt.Sprintf("%s %x", a, sha256.Sum256(values))}, quick)
+}
+
+// printFigures lists the figures.
+func printFigures(cmd *cobra.Command, figures []*experiment.Figure) error {
 	if wantsJSON(cmd) {
 		list := make([]listedFigure, 0, len(figures))
 		for _, g := range figures {
@@ -126,14 +190,10 @@ func figureIDs(*cobra.Command, []string, string) (ids []string, _ cobra.ShellCom
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (f *reproduceFlags) run(cmd *cobra.Command) error {
+func (f *reproduceFlags) run(cmd *cobra.Command, figures []*experiment.Figure, plugin *catalog.Plugin) error {
 	began := time.Now()
 	if cmd.Flags().Changed("threads") && f.threads < 1 {
 		return usagef("--threads %d: want at least 1", f.threads)
-	}
-	figures, err := experiment.Find(f.ids, f.quick)
-	if err != nil {
-		return usagef("%w", err)
 	}
 	if f.dir == "" {
 		f.dir = "results"
@@ -149,10 +209,13 @@ func (f *reproduceFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	bars := newFigureBars(cmd, len(figures))
-	results := report.Results{Seed: f.seed, Quick: f.quick}
-	_, err = experiment.Run(cmd.Context(), figures, experiment.Options{
+	results := report.Results{Seed: f.seed, Quick: f.quick, Activation: strings.Join(append([]string{f.activation.name}, f.activation.params...), " --param ")}
+	_, err := experiment.Run(cmd.Context(), figures, experiment.Options{
 		Seed: f.seed, Threads: f.threads, Store: store, Progress: bars.show,
 		Finished: func(o *experiment.Outcome) error {
+			if err := recheck(cmd.Context(), plugin); err != nil {
+				return err
+			}
 			figure := report.Figure{Outcome: o}
 			results.Figures = append(results.Figures, figure)
 			bars.finished(figure)
@@ -169,6 +232,15 @@ func (f *reproduceFlags) run(cmd *cobra.Command) error {
 		}
 	}
 	return f.print(cmd, results, time.Since(began))
+}
+
+// recheck asks a plugin, if there is one, whether it still is the function that
+// the figures are of.
+func recheck(ctx context.Context, plugin *catalog.Plugin) error {
+	if plugin.Activation == nil {
+		return nil
+	}
+	return plugin.Recheck(ctx)
 }
 
 // interrupted says of an error that a signal caused what there is already.

@@ -161,3 +161,17 @@ func TestValidationJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestFiguresForNone: an even activation and an invalid one have no figures: one
+// line, and the exit code of the answer no.
+func TestFiguresForNone(t *testing.T) {
+	for _, act := range []sdk.Func{
+		{Name: "abs", G: math.Abs, DG: func(z float64) float64 { return math.Copysign(1, z) }, Kinks: []float64{0}},
+		{Name: "one", G: func(float64) float64 { return 1 }, DG: func(float64) float64 { return 0 }},
+	} {
+		_, err := figuresFor(t.Context(), act, true)
+		if exitCode(err) != exitNo || !strings.HasPrefix(err.Error(), "no figures for activation "+act.Name+": it is ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: exit code %d, error %v", act.Name, exitCode(err), err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,10 +19,23 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 )
 
+// efficiencyBuiltins are the built-ins of the figure with k experts, in the order of
+// the table.
+func efficiencyBuiltins(k int) []setting {
+	leaky := paper("leakyrelu", k)
+	leaky.slope = 0.1
+	return []setting{paper("identity", k), paper("relu", k), paper("sigmoid", k), leaky}
+}
+
 // efficiency compares the mean squared error of the regressors with the
-// Cramér–Rao bound.
-func efficiency(z size, k int) *Figure {
+// Cramér–Rao bound, for activations with the same number of experts.
+func efficiency(z size, of []setting) *Figure {
 	const perUnit = 10
+	k := of[0].k
+	leaky := ""
+	if slices.ContainsFunc(of, func(s setting) bool { return s.slope == 0.1 }) {
+		leaky = "leaky ReLU with slope 0.1, "
+	}
 	sets, rows, ns := z.of(40, 400), z.of(100000, 400000), []int{1000, 10000}
 	if !z.quick {
 		ns = []int{1000, 3000, 10000, 30000}
@@ -29,13 +43,14 @@ func efficiency(z size, k int) *Figure {
 	f := &Figure{
 		ID: fmt.Sprintf("efficiency-%d", k), Title: fmt.Sprintf("Mean squared error over the Cramér–Rao bound, k = %d", k), Source: "beyond the papers",
 		Claim: "The likelihood refinement reaches the Cramér–Rao bound, which the moment estimate is far from.", Own: true,
-		Settings: fmt.Sprintf("d = 10, σ = 0.05, leaky ReLU with slope 0.1, %d data sets of each size. Σ‖â_i − a_i*‖² over the trace of the regressors' block of the inverse Fisher information at the truth, all parameters unknown, its mean taken over %d rows. The moment estimate has unit norm, the refined one does not.", sets, rows),
-		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "MSE / bound, refined", Min: 0.8, Max: 1.3}, Plain: true, Errors: true, Level: 1, measure: regressors, judge: judgeEfficiency(z),
-		Columns: []string{"g", "n", "refined: MSE / bound", "standard error", "data sets", "moments: MSE / bound", "data sets with moments"}, table: efficiencyTable,
+		Settings: fmt.Sprintf("d = 10, σ = 0.05, %s%d data sets of each size. Σ‖â_i − a_i*‖² over the trace of the regressors' block of the inverse Fisher information at the truth, all parameters unknown, its mean taken over %d rows. The moment estimate has unit norm, the refined one does not.", leaky, sets, rows),
+		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "MSE / bound, refined", Min: 0.8, Max: 1.3}, Plain: true, Errors: true, Level: 1, measure: regressors, judge: judgeEfficiency(z, of),
+		Columns: []string{"g", "n", "refined: MSE / bound", "standard error", "data sets", "moments: MSE / bound", "data sets with moments"}, table: efficiencyTable(of),
 	}
-	leaky := paper("leakyrelu", k)
-	leaky.slope = 0.1
-	for _, s := range []setting{leaky, paper("relu", k), paper("sigmoid", k), paper("identity", k)} {
+	order := slices.Clone(of)
+	last := len(of) - 1
+	order[0], order[last] = of[last], of[0] // the dearest first
+	for _, s := range order {
 		bound := &bound{setting: s, rows: rows}
 		for first := 0; first < sets; first += perUnit {
 			f.units = append(f.units, efficiencyUnit(bound, first, perUnit, ns))
@@ -138,9 +153,6 @@ func (s setting) bound(ctx context.Context, rows int) (float64, error) {
 	return sum, nil
 }
 
-// efficiencyOf are the activations in the order of the table.
-var efficiencyOf = []string{"identity", "relu", "sigmoid", "leakyrelu"}
-
 // ratios are the refined estimate's mean of MSE over bound at n, with its
 // standard error, and the moments' mean: NaN where there was no estimate.
 func (o *Outcome) ratios(g string, n float64) (refined, se, moments float64) {
@@ -149,23 +161,26 @@ func (o *Outcome) ratios(g string, n float64) (refined, se, moments float64) {
 	return refined, sd / math.Sqrt(float64(len(all))), stat.Mean(o.besideAt("moments, "+g, n), nil)
 }
 
-func efficiencyTable(o *Outcome) (rows [][]string) {
-	for _, g := range efficiencyOf {
-		x, _ := o.medians("refined, " + g)
-		for _, n := range x {
-			refined, se, moments := o.ratios(g, n)
-			rows = append(rows, []string{g, fmt.Sprint(n), fmt.Sprintf("%.3f", refined), fmt.Sprintf("%.3f", se), fmt.Sprint(len(o.at("refined, "+g, n))),
-				fmt.Sprintf("%.3g", moments), fmt.Sprint(len(o.besideAt("moments, "+g, n)))})
+func efficiencyTable(of []setting) func(*Outcome) [][]string {
+	return func(o *Outcome) (rows [][]string) {
+		for _, s := range of {
+			x, _ := o.medians("refined, " + s.g)
+			for _, n := range x {
+				refined, se, moments := o.ratios(s.g, n)
+				rows = append(rows, []string{s.g, fmt.Sprint(n), fmt.Sprintf("%.3f", refined), fmt.Sprintf("%.3f", se), fmt.Sprint(len(o.at("refined, "+s.g, n))),
+					fmt.Sprintf("%.3g", moments), fmt.Sprint(len(o.besideAt("moments, "+s.g, n)))})
+			}
 		}
+		return rows
 	}
-	return rows
 }
 
-func judgeEfficiency(z size) func(*Outcome) Verdict {
+func judgeEfficiency(z size, of []setting) func(*Outcome) Verdict {
 	return func(o *Outcome) Verdict {
 		v := Verdict{Agrees: true}
 		var measured []string
-		for _, g := range efficiencyOf {
+		for _, s := range of {
+			g := s.g
 			r, se, moments := o.ratios(g, 10000)
 			measured = append(measured, fmt.Sprintf("%s %.3f ± %.3f (%.3g)", g, r, se, moments))
 			if math.Abs(r-1) > efficiencyTolerance(z) {

@@ -147,11 +147,17 @@ func (s size) of(quick, full int) int {
 func Figures(quick bool) []*Figure {
 	s := size{quick}
 	all := slices.Concat(section4(s), paper000(s), slides001(s), []*Figure{
-		appendixB(), landscape(s), samples(s), rates(s), gateError(s, "n"), gateError(s, "d"), perturbation(s),
-		ray(), fixedTable(s), efficiency(s, 2), efficiency(s, 3),
+		appendixB(), landscape(s), samples(s, sampledBuiltins(s)), samplesOverD(s), rates(s), gateError(s, "n"), gateError(s, "d"), perturbation(s),
+		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6),
 	}, slides003(s), slides004(s))
-	for _, f := range all {
+	s.finish(all)
+	return all
+}
+
+// finish gives figures what they have in common.
+func (s size) finish(figures []*Figure) {
+	for _, f := range figures {
 		f.cost = s.cost(f.ID)
 		if f.Y == axisReg && f.Level == 0 {
 			f.Level = recovered
@@ -160,13 +166,15 @@ func Figures(quick bool) []*Figure {
 			f.Plain = true // as the papers draw them
 		}
 	}
-	return all
 }
 
 // Find returns the figures with the given IDs, or all if there are none. The
 // error names the first unknown ID.
-func Find(ids []string, quick bool) ([]*Figure, error) {
-	all := Figures(quick)
+func Find(ids []string, quick bool) ([]*Figure, error) { return Among(Figures(quick), ids) }
+
+// Among returns those of the figures that have the given IDs, or all if there are
+// none. The error names the first unknown ID.
+func Among(all []*Figure, ids []string) ([]*Figure, error) {
 	if len(ids) == 0 {
 		return all, nil
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/gatedlearning/moe/host/sample"
 )
 
 // section4 is 002 Section 4 and its Appendix E.
@@ -191,7 +189,8 @@ func judgeOblique(o *Outcome) Verdict {
 
 // smallBatch is 002 Figure 4.
 func smallBatch(z size) *Figure {
-	s := setting{g: "identity", k: 2, d: 5, sigma: 0.05, design: sample.Paper}
+	s := paper("identity", 2)
+	s.d = 5
 	f := &Figure{
 		ID: "002-4", Title: "L4 with mini-batches of 128", Source: "002 Figure 4 (Appendix E.1)",
 		Claim:    "With batch size 128 and a learning rate of 0.001, L4 still converges, with more variance.",

@@ -43,7 +43,7 @@ func rayRun(ctx context.Context, seed uint64, ns []int) (*output, error) {
 			return nil, err
 		}
 		one := loss.NewL4(1, t2, t4, 0.01, 50, 0)
-		if u, err = steepest(ctx, st, one); err != nil {
+		if u, err = steepest(ctx, st, one, 20); err != nil {
 			return nil, err
 		}
 		if err := addRay(ctx, out, st, one, u, fmt.Sprintf("n = %d", n)); err != nil {
@@ -135,12 +135,13 @@ func (o *leading) Grad(ctx context.Context, dst, x []float64) (float64, error) {
 	return o.Value(ctx, x)
 }
 
-// steepest returns the direction with the least coefficient of t⁴.
-func steepest(ctx context.Context, st *study, l *loss.L4) ([]float64, error) {
+// steepest returns the direction with the least coefficient of t⁴ that descents from
+// so many random ones find.
+func steepest(ctx context.Context, st *study, l *loss.L4, starts int) ([]float64, error) {
 	o := &leading{l, make([]float64, st.d)}
 	var best []float64
 	value := math.Inf(1)
-	for range 20 {
+	for range starts {
 		r, err := optim.LBFGS(ctx, o, st.unitRows(1), optim.Settings{Iterations: 200, Tolerance: 1e-6})
 		if err != nil {
 			return nil, err

@@ -22,7 +22,23 @@ import (
 
 // setting is a mixture that an experiment draws from.
 type setting struct {
-	g      string // a built-in activation
+	mixture
+	given *Given // the activation; nil for the built-in of the name
+}
+
+// String is how units' keys name a setting: a built-in by its name, an activation
+// that was given by its values too.
+func (s setting) String() string {
+	text := fmt.Sprintf("%+v", s.mixture)
+	if s.given != nil {
+		text += " " + s.given.ID
+	}
+	return text
+}
+
+// mixture is a setting but for an activation of which the name does not say all.
+type mixture struct {
+	g      string // the activation's name
 	slope  float64
 	k, d   int
 	sigma  float64
@@ -34,7 +50,7 @@ type setting struct {
 
 // paper is the setting of 002 Section 4: d = 10, σ = 0.05, a_i = e_i, w_i = e_{k+i}.
 func paper(g string, k int) setting {
-	return setting{g: g, k: k, d: 10, sigma: 0.05, design: sample.Paper}
+	return setting{mixture: mixture{g: g, k: k, d: 10, sigma: 0.05, design: sample.Paper}}
 }
 
 // study is a setting made ready: its activation, transforms and sampler.
@@ -51,15 +67,11 @@ type study struct {
 
 // open makes a study; rows is how many the sampler gives as a table.
 func (s setting) open(ctx context.Context, seed uint64, rows int) (*study, error) {
-	var params sdk.Params
-	if s.slope != 0 {
-		params = sdk.Params{"slope": s.slope}
-	}
-	plugin, err := catalog.Open(ctx, s.g, params)
+	act, err := s.activation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	st := &study{setting: s, act: plugin.Activation, seed: seed, rng: rand.New(rand.NewPCG(seed, 1))}
+	st := &study{setting: s, act: act, seed: seed, rng: rand.New(rand.NewPCG(seed, 1))}
 	if st.moments, err = sdk.MomentsOf(ctx, st.act); err != nil {
 		return nil, err
 	}
@@ -79,6 +91,22 @@ func (s setting) open(ctx context.Context, seed uint64, rows int) (*study, error
 		copy(st.truth.Gating, st.unitRows(s.k-1))
 	}
 	return st, nil
+}
+
+// activation is the one that was given, or the built-in of the name.
+func (s setting) activation(ctx context.Context) (sdk.Activation, error) {
+	if s.given != nil {
+		return s.given.Activation, nil
+	}
+	var params sdk.Params
+	if s.slope != 0 {
+		params = sdk.Params{"slope": s.slope}
+	}
+	plugin, err := catalog.Open(ctx, s.g, params)
+	if err != nil {
+		return nil, err
+	}
+	return plugin.Activation, nil
 }
 
 // table draws the sampler's rows.

@@ -20,9 +20,10 @@ var resultsTemplate = template.Must(template.New("results").Parse(resultsText))
 
 // Results are the papers' figures and tables, made at a seed.
 type Results struct {
-	Figures []Figure
-	Seed    uint64
-	Quick   bool
+	Figures    []Figure
+	Seed       uint64
+	Quick      bool
+	Activation string // that the figures are for, with its parameters as flags; "" for the papers'
 }
 
 // Command is what makes the results again.
@@ -33,6 +34,9 @@ func (r Results) Command() string {
 	}
 	if r.Seed != 1 {
 		out += fmt.Sprintf(" --seed %d", r.Seed)
+	}
+	if r.Activation != "" {
+		out += " --activation " + r.Activation
 	}
 	if len(r.Figures) < len(experiment.Figures(r.Quick)) {
 		for _, f := range r.Figures {
