@@ -32,13 +32,14 @@ const CheckpointFormat = "moe-checkpoint/v2"
 // bit. It belongs to one data set, one request and one version of the program.
 // In JSON it carries a checksum: one that was edited is a [*CheckpointError].
 type Checkpoint struct {
-	Settings  map[string]string `json:"settings"`         // the request, and the program
-	Data      string            `json:"data"`             // SHA-256 of the numbers as fitted
-	Values    *claims.Values    `json:"values"`           // of the activation; of the first, where there are several
-	Others    []*claims.Values  `json:"others,omitempty"` // of the others
-	K         int               `json:"k"`                // being fitted
-	Best      *model.Params     `json:"best"`             // of the starts so far, in the user's units
-	Chosen    *chosen           `json:"chosen"`           // of a range of k, the fits that are done
+	Settings  map[string]string `json:"settings"`          // the request, and the program
+	Data      string            `json:"data"`              // SHA-256 of the numbers as fitted
+	Values    *claims.Values    `json:"values"`            // of the activation; of the first, where there are several
+	Others    []*claims.Values  `json:"others,omitempty"`  // of the others
+	K         int               `json:"k"`                 // being fitted
+	Best      *model.Params     `json:"best"`              // of the starts so far, in the user's units
+	Chosen    *chosen           `json:"chosen"`            // of a range of k, the fits that are done
+	Targets   []doneTarget      `json:"targets,omitempty"` // of several, those that are done
 	Screening screening         `json:"race"`
 }
 

@@ -33,19 +33,7 @@ type measured interface {
 	print(cmd *cobra.Command) error
 }
 
-// readAny reads a model's or a network's file, told apart by the key format.
-func readAny(path string) (anyModel, error) {
-	head, err := fitted.HeadOf(path)
-	if err != nil {
-		return nil, err
-	}
-	if head.Several {
-		return nil, &dataset.Error{File: path, Msg: "a " + head.Format + " of several targets, whose means predict writes; it is not measured"}
-	}
-	return readAs(path, head)
-}
-
-// readAs is [readAny] of a file whose head is known.
+// readAs reads a model's or a network's file, whose head is known.
 func readAs(path string, head fitted.Head) (anyModel, error) {
 	if head.Format == fitted.NetworkFormat {
 		n, err := fitted.ReadNetwork(path)

@@ -33,7 +33,9 @@ of 50, 80, 90 and 95 %, and a histogram of F(y|x), which is level where the mode
 is right; with --weights a row of weight w counts as w rows. Against the truth: e_reg = 1 - max over permutations of the smallest
 cosine between an estimated and a true regressor, and e_gating likewise for the
 gate, under a tree over the permutations that leave it as it is; of a network's file, whose truth is a network's file too, the relative
-errors of W and v after its units have been matched, and e_reg of their directions.`,
+errors of W and v after its units have been matched, and e_reg of their directions. A
+model of several targets is measured target by target, against the truth in the file of
+another such model.`,
 		Example: `  moe evaluate model.json data.csv
   moe evaluate model.json data.csv --weights w
   moe evaluate model.json --truth truth.json --json`,
@@ -71,11 +73,16 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 	if data.path == "" && data.table.weights != "" {
 		return usagef("--weights %s: they are a column of DATA, which is missing", data.table.weights)
 	}
-	m, err := readAny(modelPath)
+	head, err := fitted.HeadOf(modelPath)
 	if err != nil {
 		return err
 	}
-	result, err := judge(cmd, m, modelPath, data, truthPath, limits)
+	var result measured
+	if head.Several {
+		result, err = judgeOutputs(cmd, modelPath, data, truthPath, limits)
+	} else {
+		result, err = judgeOne(cmd, modelPath, head, data, truthPath, limits)
+	}
 	if err != nil {
 		return err
 	}
@@ -85,8 +92,12 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 	return result.print(cmd)
 }
 
-// judge opens what the model is to be measured on, and measures it.
-func judge(cmd *cobra.Command, m anyModel, modelPath string, data dataFlags, truthPath string, limits limitFlags) (measured, error) {
+// judgeOne opens a model and what it is to be measured on, and measures it.
+func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataFlags, truthPath string, limits limitFlags) (measured, error) {
+	m, err := readAs(modelPath, head)
+	if err != nil {
+		return nil, err
+	}
 	_, mixture := m.(mixtureFile)
 	if data.path == "" && mixture { // what is compared does not depend on the activation
 		return m.judge(cmd.Context(), nil, nil, truthPath)
@@ -113,11 +124,19 @@ func judge(cmd *cobra.Command, m anyModel, modelPath string, data dataFlags, tru
 // compare measures a model against the parameters of a truth file, or of another
 // model with the same features.
 func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
-	truth, err := readTruth(truthPath, m.Features, m.Activation, m.Leaves)
+	truth, err := fitted.ReadReference(truthPath, m.Features)
 	if err != nil {
 		return nil, err
 	}
-	r, err := fitted.Compare(m.Params(), truth, m.Leaves...)
+	return compareWith(m, truthPath, truth)
+}
+
+// compareWith is compare with parameters that have been read.
+func compareWith(m *fitted.Model, truthPath string, truth *fitted.Reference) (*fitted.Recovery, error) {
+	if err := sameActivation(truthPath, truth, m.Activation, m.Leaves); err != nil {
+		return nil, err
+	}
+	r, err := fitted.Compare(m.Params(), truth.Params, m.Leaves...)
 	if err != nil {
 		return nil, &dataset.Error{File: truthPath, Msg: err.Error()}
 	}

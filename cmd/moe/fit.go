@@ -30,6 +30,7 @@ import (
 type fitFlags struct {
 	data       string
 	moments    string // the file of sums, "" for data
+	targets    []string
 	sums       *shard.Moments
 	input      *input
 	selection  dataset.Selection
@@ -117,6 +118,10 @@ two gates over two experts each, 2x(1,2) one whose first branch is an expert. Wi
 method auto, whose starts are then the best of a search under one gate and others,
 arranged in the tree, or by method em.
 
+With --targets every one of several targets gets a mixture of its own, with its gate and its
+experts, over the same features: the fits side by side, one after the other, in one file of
+format moe-model/v2, which predict and evaluate read.
+
 With --k FROM:TO every number of experts in the range is fitted and compared by
 log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),
 less being better; the model of the least BIC is written.
@@ -140,6 +145,7 @@ says so.`,
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --activation identity --k 2 -o model.json
   moe fit data.csv --hierarchy 2x2 --leaves relu -o tree.json
   moe fit states.csv --hierarchy '2x(1,2)' --leaves identity,tanh,tanh -o unit.json
+  moe fit states.csv --targets next1,next2 --activation tanh --k 3 -o states.json
   zcat trial.csv.gz | moe fit - --missing drop --activation identity --k 2 --intercept`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -156,6 +162,7 @@ says so.`,
 	}
 	f.registerModel(cmd)
 	flags := cmd.Flags()
+	flags.StringSliceVar(&f.targets, "targets", nil, "several targets' column `NAMES`: each its gate and experts, in one model file")
 	flags.StringVar(&f.moments, "moments", "", "fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
 	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
@@ -200,6 +207,9 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
+	if f.targets != nil {
+		return f.runTargets(cmd, began)
+	}
 	ctx := cmd.Context()
 	experts, err := f.tree.open(ctx, &f.activation)
 	if err != nil {
@@ -226,19 +236,14 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	if f.config.Resume, err = keeper.read(f.resume); err != nil {
 		return err
 	}
-	f.config.Checkpoint = keeper.offer
 	bar := newBar(cmd)
-	f.config.Progress = bar.show
-	f.config.Approximate = experts.one != nil && experts.one.Source() != catalog.SourceBuiltin && !f.exact
-	var act sdk.Activation
-	act, f.config.Leaves = experts.activation()
-	f.config.Hierarchy = f.tree.shape
+	act := f.configure(keeper, bar, experts)
 	m, err := f.fit(ctx, act, src)
 	bar.done()
 	if err != nil {
 		return keeper.keep(ctx, err)
 	}
-	if err := dropKnown(ctx, m); err != nil {
+	if m.Approximation, err = unknown(ctx, m.Activation, m.Approximation); err != nil {
 		return err
 	}
 	if f.out != "" {
@@ -248,7 +253,7 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 		keeper.drop()
 	}
 	if f.report != "" {
-		if err := writeReport(cmd, f.report, m, experts.evaluator(), src); err != nil {
+		if err := writeReport(cmd, f.report, experts.evaluator(), pageOf{m, src}); err != nil {
 			return err
 		}
 	}
@@ -259,6 +264,16 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 		return errNo
 	}
 	return nil
+}
+
+// configure puts into the configuration what a run of the command has, and returns the
+// activation of all experts, nil where they have their own.
+func (f *fitFlags) configure(keeper *keeper, bar *bar, e *experts) (act sdk.Activation) {
+	f.config.Checkpoint, f.config.Progress = keeper.offer, bar.show
+	f.config.Approximate = e.one != nil && e.one.Source() != catalog.SourceBuiltin && !f.exact
+	f.config.Hierarchy = f.tree.shape
+	act, f.config.Leaves = e.activation()
+	return act
 }
 
 func (f *fitFlags) fit(ctx context.Context, act sdk.Activation, src dataset.Source) (*fitted.Model, error) {
@@ -344,6 +359,9 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	if err := f.parseGate(); err != nil {
+		return err
+	}
+	if err := f.checkTargets(cmd); err != nil {
 		return err
 	}
 	if err := f.selection.Check(); err != nil {
@@ -480,19 +498,30 @@ func (f *fitFlags) readTruth(features []string, e *experts) error {
 	if f.truth == "" {
 		return nil
 	}
-	act, leaves := e.named()
-	truth, err := readTruth(f.truth, features, act, leaves)
+	truth, err := fitted.ReadReference(f.truth, features)
 	if err != nil {
 		return err
 	}
-	if !f.covers(truth.K) {
-		return &dataset.Error{File: f.truth, Msg: fmt.Sprintf("k = %d, the fit has k = %s", truth.K, f.k)}
+	f.config.Truth, err = f.admitTruth(truth, e)
+	return err
+}
+
+// admitTruth returns the parameters of --truth, which are those of what is fitted.
+func (f *fitFlags) admitTruth(truth *fitted.Reference, e *experts) (*model.Params, error) {
+	act, leaves := e.named()
+	if err := sameActivation(f.truth, truth, act, leaves); err != nil {
+		return nil, err
 	}
-	if err := f.sameTree(f.truth, truth); err != nil {
-		return err
+	return truth.Params, f.sameShape(f.truth, truth.Params)
+}
+
+// sameShape refuses parameters of another number of experts, or of another tree, than
+// that of the fit.
+func (f *fitFlags) sameShape(path string, p *model.Params) error {
+	if !f.covers(p.K) {
+		return &dataset.Error{File: path, Msg: fmt.Sprintf("k = %d, the fit has k = %s", p.K, f.k)}
 	}
-	f.config.Truth = truth
-	return nil
+	return f.sameTree(path, p)
 }
 
 // sameTree refuses parameters of another tree than that of the fit.
@@ -505,16 +534,12 @@ func (f *fitFlags) sameTree(path string, p *model.Params) error {
 	return &dataset.Error{File: path, Msg: fmt.Sprintf("its experts are the tree %s, those of the fit %s", p.Hierarchy(), of.Hierarchy())}
 }
 
-// readTruth reads parameters to compare with those of a model of this activation.
-func readTruth(path string, features []string, act fitted.Activation, leaves []fitted.Activation) (*model.Params, error) {
-	truth, err := fitted.ReadReference(path, features)
-	if err != nil {
-		return nil, err
+// sameActivation refuses parameters of another activation.
+func sameActivation(path string, truth *fitted.Reference, act fitted.Activation, leaves []fitted.Activation) error {
+	if truth.Same(act, leaves) {
+		return nil
 	}
-	if !truth.Same(act, leaves) {
-		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the model is %s: their parameters do not compare", report.Activations(truth.Activation, truth.Leaves), report.Activations(act, leaves))}
-	}
-	return truth.Params, nil
+	return &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the model is %s: their parameters do not compare", report.Activations(truth.Activation, truth.Leaves), report.Activations(act, leaves))}
 }
 
 // covers says whether k is, or is among, those fitted.
@@ -531,20 +556,22 @@ func (f *fitFlags) readStart(cmd *cobra.Command, features []string, e *experts) 
 	if err != nil {
 		return err
 	}
-	if !f.covers(start.Params.K) {
-		return &dataset.Error{File: f.start, Msg: fmt.Sprintf("k = %d, the fit has k = %s", start.Params.K, f.k)}
-	}
-	if err := f.sameTree(f.start, start.Params); err != nil {
-		return err
+	f.config.Start, err = f.admitStart(cmd, start, e)
+	return err
+}
+
+// admitStart returns the parameters of --start, which are of the shape that is fitted.
+func (f *fitFlags) admitStart(cmd *cobra.Command, start *fitted.Reference, e *experts) (*model.Params, error) {
+	if err := f.sameShape(f.start, start.Params); err != nil {
+		return nil, err
 	}
 	act, leaves := e.named()
 	if !start.Same(act, leaves) {
 		remark(cmd, "moe: %s is of activation %s, the fit of %s", f.start, report.Activations(start.Activation, start.Leaves), report.Activations(act, leaves))
 	} else if err := e.verify(cmd, f.start, start); err != nil {
-		return err
+		return nil, err
 	}
-	f.config.Start = start.Params
-	return nil
+	return start.Params, nil
 }
 
 func (f *fitFlags) print(cmd *cobra.Command, m *fitted.Model, took time.Duration) error {
@@ -552,9 +579,7 @@ func (f *fitFlags) print(cmd *cobra.Command, m *fitted.Model, took time.Duration
 		if err := report.Text(textOut(cmd), m, f.all); err != nil {
 			return err
 		}
-		if f.out != "" {
-			remark(cmd, "moe: wrote %s after %.2f s", f.out, took.Seconds())
-		}
+		f.remarkWritten(cmd, took)
 		return nil
 	}
 	data, err := m.JSON()
@@ -562,6 +587,13 @@ func (f *fitFlags) print(cmd *cobra.Command, m *fitted.Model, took time.Duration
 		return err
 	}
 	return printWithSeconds(cmd, data, took)
+}
+
+// remarkWritten says where the model is.
+func (f *fitFlags) remarkWritten(cmd *cobra.Command, took time.Duration) {
+	if f.out != "" {
+		remark(cmd, "moe: wrote %s after %.2f s", f.out, took.Seconds())
+	}
 }
 
 // printWithSeconds prints the model file's object with the key seconds added.

@@ -14,15 +14,25 @@ import (
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
-// writeReport writes the page of a fit.
-func writeReport(cmd *cobra.Command, path string, m *fitted.Model, act model.Activation, src dataset.Source) error {
+// pageOf is a fit on a page, with the rows that it is of.
+type pageOf struct {
+	m   *fitted.Model
+	src dataset.Source
+}
+
+// writeReport writes the page of a fit, or of the fits of several targets.
+func writeReport(cmd *cobra.Command, path string, act model.Activation, fits ...pageOf) error {
 	ctx := cmd.Context()
-	d, err := report.Diagnose(ctx, m, act, src)
-	if err != nil {
-		return err
+	var on []report.Fitted
+	for _, f := range fits {
+		d, err := report.Diagnose(ctx, f.m, act, f.src)
+		if err != nil {
+			return err
+		}
+		on = append(on, report.Fitted{Model: f.m, Diagnosis: d})
 	}
 	var page bytes.Buffer
-	if err := report.Page(&page, m, d, settings(cmd)); err != nil {
+	if err := report.Page(&page, settings(cmd), on...); err != nil {
 		return err
 	}
 	return atomicfile.WriteFile(ctx, path, page.Bytes())

@@ -118,31 +118,30 @@ func unavailable(err error) int {
 	return exitPlugin
 }
 
-// dropKnown takes the approximation out of a model whose activation this program
-// has itself: exact lines, the same as those of the built-in of that name. A fit
+// unknown is the approximation a of an activation, or nil where this program has the
+// activation itself: exact lines, the same as those of the built-in of that name. A fit
 // through such a plugin is then the same file as one with the built-in.
-func dropKnown(ctx context.Context, m *fitted.Model) error {
-	a := m.Approximation
+func unknown(ctx context.Context, named fitted.Activation, a *native.Coefficients) (*native.Coefficients, error) {
 	if a == nil || !a.Value.Exact() || !a.Derivative.Exact() {
-		return nil
+		return a, nil
 	}
 	families := catalog.Builtins()
 	i := slices.IndexFunc(families, func(f sdk.Family) bool {
-		return f.Name == m.Activation.Name && f.Version == m.Activation.Version
+		return f.Name == named.Name && f.Version == named.Version
 	})
 	if i < 0 {
-		return nil
+		return a, nil
 	}
-	builtin, err := families[i].Activation(m.Activation.Params)
+	builtin, err := families[i].Activation(named.Params)
 	if err != nil {
-		return nil // the plugin's parameters are not the built-in's
+		return a, nil // the plugin's parameters are not the built-in's
 	}
 	own, err := native.Build(ctx, builtin)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if own.Coefficients().Equal(a) {
-		m.Approximation = nil
+		return nil, nil
 	}
-	return nil
+	return a, nil
 }

@@ -113,28 +113,21 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 	if f.extras != (predict.Extras{}) {
 		return usagef("--experts and --interval: %s has %d targets, of which predict writes the means", modelPath, len(v.Outputs))
 	}
-	var leaves []model.Activation
-	for _, named := range v.Leaves {
-		leaf := &modelActivation{cmd: cmd, path: modelPath, limits: f.limits}
-		g, err := leaf.resolve(cmd.Context(), named)
-		if err != nil {
-			return err
-		}
-		defer leaf.Close()
-		leaves = append(leaves, g)
-	}
-	// The last column would be the target where none is named: what the model needs not
-	// is let be.
-	in := input{path: dataPath, stdin: cmd.InOrStdin()}
-	src, err := in.open(f.table.on(dataset.Selection{Features: v.Features, Target: v.Outputs[0].Target, Optional: true}))
+	first := mixtureFile{v.Model(0)}
+	act, err := openModel(cmd, first.named(), modelPath, f.limits)
 	if err != nil {
 		return err
 	}
-	predictions, err := predict.Outputs(v, leaves, src)
+	defer act.Close()
+	src, err := f.table.open(cmd, dataPath, first, true)
 	if err != nil {
 		return err
 	}
-	return f.write(cmd, predictions)
+	predictions, err := predict.Outputs(v, act, src)
+	if err != nil {
+		return err
+	}
+	return f.write(cmd, rechecked{predictions, act.Recheck})
 }
 
 // write writes predictions to where they were asked for.

@@ -32,6 +32,10 @@ type (
 		fitted.Model
 		Seconds float64 `json:"seconds"`
 	}
+	vectorFitJSON struct {
+		fitted.Vector
+		Seconds float64 `json:"seconds"`
+	}
 	networkFitJSON struct {
 		fitted.Network
 		Seconds float64 `json:"seconds"`
@@ -45,8 +49,8 @@ type (
 // schemas are the types of the files and of every command's JSON.
 var schemas = map[string]any{
 	"model": fitted.Model{}, "vector-model": fitted.Vector{}, "network-model": fitted.Network{}, "truth": fitted.Truth{},
-	"validate-activation": validationJSON{}, "sample": sampleJSON{}, "fit": fitJSON{}, "crossvalidate": crossValidation{},
-	"predict": predictionsShape{}, "predict-written": writtenJSON{}, "evaluate": evaluation{}, "evaluate-network": networkEvaluation{},
+	"validate-activation": validationJSON{}, "sample": sampleJSON{}, "fit": fitJSON{}, "fit-targets": vectorFitJSON{}, "crossvalidate": crossValidation{},
+	"predict": predictionsShape{}, "predict-written": writtenJSON{}, "evaluate": evaluation{}, "evaluate-targets": outputsEvaluation{}, "evaluate-network": networkEvaluation{},
 	"network-sample": networkSampleJSON{}, "network-check": networkCheckJSON{}, "network-fit": networkFitJSON{},
 	"diverse-gram": diverseGramJSON{}, "diverse-train": diverseTrainJSON{},
 	"reproduce": reproduceJSON{}, "sweep": sweepJSON{}, "gru": gruJSON{}, "man": manJSON{}, "version": versionInfo{},

@@ -69,10 +69,14 @@ func (t *modelTableFlags) check(kept dataset.Absent) error {
 
 // open opens a file, or standard input for "-", for the features of a model.
 func (t *modelTableFlags) open(cmd *cobra.Command, path string, m anyModel, optional bool) (dataset.Source, error) {
+	return t.openFrom(&input{path: path, stdin: cmd.InOrStdin()}, m, optional)
+}
+
+// openFrom is open of an input that is there.
+func (t *modelTableFlags) openFrom(in *input, m anyModel, optional bool) (dataset.Source, error) {
 	unseen := t.unseen == "reference"
 	sel := t.on(m.selection(unseen))
 	sel.Optional, sel.Weights = optional, t.weights
-	in := input{path: path, stdin: cmd.InOrStdin()}
 	src, err := in.open(sel)
 	if err != nil {
 		return nil, err

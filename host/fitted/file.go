@@ -205,8 +205,8 @@ func noNulls(path string, data []byte) error {
 			lists = append(lists, true)
 		case json.Delim('{'):
 			lists = append(lists, false)
-			if len(lists) == 2 && last == "standard_errors" {
-				within = len(lists)
+			if depth := len(lists); last == "standard_errors" && (depth == 2 || depth == 4) { // of a model, of an output
+				within = depth
 			}
 		case json.Delim(']'), json.Delim('}'):
 			lists = lists[:len(lists)-1]

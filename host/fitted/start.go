@@ -3,6 +3,7 @@ package fitted
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
@@ -25,6 +26,9 @@ func ReadReference(path string, features []string) (*Reference, error) {
 	if err != nil {
 		return nil, err
 	}
+	if head.Several {
+		return nil, &dataset.Error{File: path, Msg: "a model of several targets, where the parameters of one are wanted"}
+	}
 	if head.Format == "" || head.Format == TruthFormat {
 		t, err := ReadTruth(path)
 		if err != nil {
@@ -36,6 +40,38 @@ func ReadReference(path string, features []string) (*Reference, error) {
 	if err != nil {
 		return nil, err
 	}
+	return referenceOf(path, m, features)
+}
+
+// ReadReferences is [ReadReference] for every one of the targets, from the file of a model
+// of several, whose outputs are found by their names.
+func ReadReferences(path string, features, targets []string) ([]*Reference, error) {
+	head, err := HeadOf(path)
+	if err != nil {
+		return nil, err
+	}
+	if !head.Several {
+		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("parameters of one target, where those of %s are wanted", strings.Join(targets, ", "))}
+	}
+	v, err := ReadVector(path)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*Reference, len(targets))
+	for i, target := range targets {
+		j := v.Output(target)
+		if j < 0 {
+			return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the model has no target %q", target)}
+		}
+		if out[i], err = referenceOf(path, v.Model(j), features); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// referenceOf are the parameters of a model, for a table with these features.
+func referenceOf(path string, m *Model, features []string) (*Reference, error) {
 	if err := fitting(path, m.D, features); err != nil {
 		return nil, err
 	}

@@ -2,11 +2,13 @@ package fitted
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/native"
+	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
@@ -17,17 +19,21 @@ const FormatV2 = "moe-model/v2"
 // Vector is a model of several targets that share their features: a tree of experts
 // for each (002 Eq. 4). Its JSON is a file of [FormatV2].
 type Vector struct {
-	Format    string       `json:"format"`
-	Hierarchy string       `json:"hierarchy"` // of every output, as model.ParseHierarchy reads it
-	Leaves    []Activation `json:"leaves"`    // of the K experts of an output
-	D         int          `json:"d"`
-	K         int          `json:"k"`
-	Features  []string     `json:"features"`
-	Outputs   []Output     `json:"outputs"`
+	Format    string        `json:"format"`
+	Hierarchy string        `json:"hierarchy"` // of every output, as model.ParseHierarchy reads it
+	Leaves    []Activation  `json:"leaves"`    // of the K experts of an output
+	D         int           `json:"d"`
+	K         int           `json:"k"`
+	Features  []string      `json:"features"`
+	Design    *terms.Design `json:"design,omitempty"` // as of [Model]
+	Outputs   []Output      `json:"outputs"`
+
+	// Approximation is as of [Model].
+	Approximation *native.Coefficients `json:"approximation,omitempty"`
 }
 
 // Output is the tree of one target. Rows of the gating are those of
-// [model.Hierarchy].
+// [model.Hierarchy]. An output that was fitted has what a [Model] has of its fit.
 type Output struct {
 	Target              string      `json:"target"`
 	Regressors          [][]float64 `json:"regressors"`           // K rows a_i of D
@@ -35,6 +41,61 @@ type Output struct {
 	RegressorIntercepts []float64   `json:"regressor_intercepts"` // K, or null
 	GatingIntercepts    []float64   `json:"gating_intercepts"`    // K−1, or null
 	Sigma               Sigma       `json:"sigma"`                // null where the mixture's mean is all there is
+
+	Proportions    []float64       `json:"proportions,omitempty"` // K means of P(z=i|x) over the rows
+	Fit            *Fit            `json:"fit,omitempty"`         // absent where the output was not fitted
+	StandardErrors *StandardErrors `json:"standard_errors,omitempty"`
+	Covariance     *Covariance     `json:"covariance,omitempty"`
+	Truth          *Recovery       `json:"truth,omitempty"` // where the true parameters were given
+}
+
+// NewVector returns the model of several targets that fits of the same features and
+// shape are side by side. It panics if there is none; other faults are for
+// [Vector.Validate].
+func NewVector(fits []*Model) *Vector {
+	first := fits[0]
+	v := &Vector{
+		Format: FormatV2, Hierarchy: first.Params().Hierarchy().String(), Leaves: first.Leaves,
+		D: first.D, K: first.K, Features: first.Features, Design: first.Design, Approximation: first.Approximation,
+	}
+	if v.Leaves == nil {
+		v.Leaves = slices.Repeat([]Activation{first.Activation}, v.K)
+	}
+	for _, m := range fits {
+		v.Outputs = append(v.Outputs, Output{
+			Target: m.Target, Regressors: m.Regressors, Gating: m.withoutNils().Gating,
+			RegressorIntercepts: m.RegressorIntercepts, GatingIntercepts: m.GatingIntercepts, Sigma: m.Sigma,
+			Proportions: m.Proportions, Fit: &m.withoutNils().Fit, StandardErrors: m.StandardErrors, Covariance: m.Covariance, Truth: m.Truth,
+		})
+	}
+	return v
+}
+
+// Model returns output j as a model of its own, which shares its memory.
+func (v *Vector) Model(j int) *Model {
+	o := &v.Outputs[j]
+	m := &Model{
+		Activation: v.Leaves[0], D: v.D, K: v.K, Features: v.Features, Target: o.Target, Design: v.Design,
+		Regressors: o.Regressors, Gating: o.Gating, RegressorIntercepts: o.RegressorIntercepts, GatingIntercepts: o.GatingIntercepts,
+		Sigma: o.Sigma, Proportions: o.Proportions, StandardErrors: o.StandardErrors, Covariance: o.Covariance, Truth: o.Truth,
+		Approximation: v.Approximation,
+	}
+	if shape := shapeOf(v.Hierarchy); shape.Depth() > 1 {
+		m.Hierarchy = v.Hierarchy
+	}
+	if slices.ContainsFunc(v.Leaves, func(a Activation) bool { return !a.Same(v.Leaves[0]) }) {
+		m.Activation, m.Leaves = Activation{Name: Mixed, Params: map[string]float64{}}, v.Leaves
+	}
+	if o.Fit != nil {
+		m.Fit = *o.Fit
+	}
+	m.Format = m.formatOf()
+	return m
+}
+
+// Output returns the place of the output of this target, −1 for none.
+func (v *Vector) Output(target string) int {
+	return slices.IndexFunc(v.Outputs, func(o Output) bool { return o.Target == target })
 }
 
 // NewOutput returns the output with parameters p, without noise.
@@ -86,6 +147,19 @@ func (v *Vector) Validate() error {
 			return err
 		}
 	}
+	if v.Design != nil {
+		if err := v.Design.Validate(); err != nil {
+			return fmt.Errorf("design: %w", err)
+		}
+		if !slices.Equal(v.Features, v.Design.Features()) {
+			return fmt.Errorf("features are not the terms of the design")
+		}
+	}
+	if v.Approximation != nil {
+		if err := v.Approximation.Validate(); err != nil {
+			return fmt.Errorf("approximation: %w", err)
+		}
+	}
 	seen := map[string]bool{}
 	for _, name := range v.Features {
 		if name == "" || seen[name] {
@@ -102,6 +176,12 @@ func (v *Vector) Validate() error {
 		if err := v.validateOutput(o); err != nil {
 			return fmt.Errorf("outputs[%d].%w", j, err)
 		}
+		if o.Fit == nil {
+			continue
+		}
+		if err := v.Model(j).Validate(); err != nil {
+			return fmt.Errorf("outputs[%d]: %w", j, err)
+		}
 	}
 	return nil
 }
@@ -112,22 +192,30 @@ func (v *Vector) validateOutput(o *Output) error {
 		checkMatrix("gating", o.Gating, model.Gates(v.K), v.D),
 		checkOptional("regressor_intercepts", o.RegressorIntercepts, v.K),
 		checkOptional("gating_intercepts", o.GatingIntercepts, model.Gates(v.K)),
-	); err != nil || o.Sigma == nil {
+	); err != nil {
 		return err
 	}
-	return checkSigma(o.Sigma, v.K)
+	if o.Sigma != nil {
+		return checkSigma(o.Sigma, v.K)
+	}
+	return nil
 }
 
 // Write validates the model and writes its file, beside path and then renamed.
 func (v *Vector) Write(ctx context.Context, path string) error {
-	if err := v.Validate(); err != nil {
-		return fmt.Errorf("a model that cannot be written: %w", err)
-	}
-	data, err := json.MarshalIndent(v, "", "  ")
+	data, err := v.JSON()
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteFile(ctx, path, append(joinLists(data), '\n'))
+	return atomicfile.WriteFile(ctx, path, data)
+}
+
+// JSON returns the model file, laid out as [Model.JSON] does.
+func (v *Vector) JSON() ([]byte, error) {
+	if err := v.Validate(); err != nil {
+		return nil, fmt.Errorf("a model that cannot be written: %w", err)
+	}
+	return indent(v)
 }
 
 // ReadVector reads and validates a file of a [Vector]. Faults are as of [Read].

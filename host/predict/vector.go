@@ -3,6 +3,7 @@ package predict
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -10,20 +11,20 @@ import (
 )
 
 // Outputs returns what a model of several targets says of a table, as a table: the
-// mean of every target, in a column of its name. leaves are the activations of
-// v.Leaves. Rows correspond; a pass over it is a pass over src, whose features are the
-// model's by their place.
-func Outputs(v *fitted.Vector, leaves []model.Activation, src dataset.Source) (dataset.Source, error) {
+// mean of every target, in a column of its name. act is the activation of all leaves,
+// model.PerExpert where they have several. Rows correspond; a pass over it is a pass over
+// src, whose features are the model's by their place.
+func Outputs(v *fitted.Vector, act model.Activation, src dataset.Source) (dataset.Source, error) {
 	if _, err := v.Shape(); err != nil {
 		return nil, err
 	}
-	return &outputs{v, model.PerExpert(leaves), src}, nil
+	return &outputs{v, act, src}, nil
 }
 
 type outputs struct {
-	v      *fitted.Vector
-	leaves model.PerExpert
-	src    dataset.Source
+	v   *fitted.Vector
+	act model.Activation
+	src dataset.Source
 }
 
 // Schema names the targets; none is one of the table itself.
@@ -42,18 +43,26 @@ func (t *outputs) Read(ctx context.Context, fn func(*model.Block) error) error {
 	}
 	predictors := make([]*Predictor, len(t.v.Outputs))
 	for j := range predictors {
-		predictors[j] = NewPredictor(t.v.Params(j), t.leaves, s.Name)
+		predictors[j] = NewPredictor(t.v.Params(j), t.act, s.Name)
 	}
 	var means []float64
 	return t.src.Read(ctx, func(b *model.Block) error {
-		x := model.Block{N: b.N, X: b.X}
+		x, lacks := complete(&model.Block{N: b.N, X: b.X})
 		means = means[:0]
 		for j, predictor := range predictors {
-			p, err := predictor.Predict(ctx, &x)
+			p, err := predictor.Predict(ctx, x)
 			if err != nil {
 				return fmt.Errorf("%s: %w", t.v.Outputs[j].Target, err)
 			}
 			means = append(means, p.Mean...)
+		}
+		for r, l := range lacks {
+			if l == nothing {
+				continue
+			}
+			for j := range predictors {
+				means[j*b.N+r] = math.NaN()
+			}
 		}
 		return fn(&model.Block{N: b.N, X: means})
 	})

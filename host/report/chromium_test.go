@@ -96,7 +96,7 @@ func writePage(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := report.Page(f, m, d, nil); err != nil {
+	if err := report.Page(f, nil, report.Fitted{Model: m, Diagnosis: d}); err != nil {
 		t.Fatal(err)
 	}
 }

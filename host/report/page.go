@@ -37,21 +37,40 @@ type table struct {
 	Rows [][]string
 }
 
-// Page writes the report of a fit as one HTML file that needs nothing else: no
-// network, no scripts.
-func Page(w io.Writer, m *fitted.Model, d *Diagnosis, settings []Setting) error {
-	return pageTemplate.Execute(w, map[string]any{
-		"Title":    fmt.Sprintf("%s, %s", howMany(m), plural(m.Fit.N, "row")),
-		"Answer":   answer(m),
-		"Good":     m.Fit.Converged,
-		"Badges":   badges(m.Fit.Certificate),
-		"Truth":    m.Truth,
-		"Warnings": m.Fit.Warnings,
-		"Notes":    m.Fit.Notes,
-		"Legend":   legend(m),
-		"Sections": sections(m, d),
-		"Settings": settings,
-	})
+// Fitted is a fit as a page shows it.
+type Fitted struct {
+	*fitted.Model
+	*Diagnosis
+}
+
+// Page writes the report of a fit, or of those of several targets one below the other, as
+// one HTML file that needs nothing else: no network, no scripts.
+func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
+	page := map[string]any{"Settings": settings}
+	var shownFits []map[string]any
+	for _, f := range fits {
+		m := f.Model
+		title := fmt.Sprintf("%s, %s", howMany(m), plural(m.Fit.N, "row"))
+		if len(fits) > 1 {
+			title = shown.Name(m.Target) + ": " + title
+		}
+		shownFits = append(shownFits, map[string]any{
+			"Title":    title,
+			"Answer":   answer(m),
+			"Good":     m.Fit.Converged,
+			"Badges":   badges(m.Fit.Certificate),
+			"Truth":    m.Truth,
+			"Warnings": m.Fit.Warnings,
+			"Notes":    m.Fit.Notes,
+			"Legend":   legend(m),
+			"Sections": sections(m, f.Diagnosis),
+		})
+	}
+	page["Fits"], page["Title"] = shownFits, shownFits[0]["Title"]
+	if len(fits) > 1 {
+		page["Title"] = fmt.Sprintf("%d targets", len(fits))
+	}
+	return pageTemplate.Execute(w, page)
 }
 
 // legend names the experts' colours.

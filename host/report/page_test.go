@@ -70,7 +70,7 @@ func TestPage(t *testing.T) {
 		}
 		var page bytes.Buffer
 		settings := []report.Setting{{Name: "--k", Value: "<2>"}}
-		if err := report.Page(&page, m, diagnosis, settings); err != nil {
+		if err := report.Page(&page, settings, report.Fitted{Model: m, Diagnosis: diagnosis}); err != nil {
 			t.Fatal(err)
 		}
 		text := page.String()

@@ -87,6 +87,20 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	return out.Flush()
 }
 
+// Outputs writes the fits of several targets for a terminal, one below the other.
+func Outputs(w io.Writer, v *fitted.Vector, all bool) error {
+	for j := range v.Outputs {
+		if j > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "Target %s\n", shown.Name(v.Outputs[j].Target))
+		if err := Text(w, v.Model(j), all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // answer is the first line: did it work, what was found, how good is it.
 func answer(m *fitted.Model) string {
 	verdict := "Converged"

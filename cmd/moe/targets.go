@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/terms"
+	"github.com/gatedlearning/moe/internal/shown"
+)
+
+// beside are the flags that have no effect beside --targets, and why.
+var beside = map[string]string{
+	"target":  "they are the targets",
+	"formula": "a formula has one target",
+	"moments": "the sums are made for one target",
+}
+
+// checkTargets looks at --targets and what stands beside it.
+func (f *fitFlags) checkTargets(cmd *cobra.Command) error {
+	if f.targets == nil {
+		return nil
+	}
+	for _, name := range []string{"target", "formula", "moments"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s has no effect beside --targets: %s", name, beside[name])
+		}
+	}
+	if f.to > 0 {
+		return usagef("--k %s: several targets have one number of experts", f.k)
+	}
+	if len(f.targets) == 0 {
+		return usagef("--targets: want the names of columns")
+	}
+	for i, name := range f.targets {
+		switch {
+		case name == "":
+			return usagef("--targets %s: name %d is empty", strings.Join(f.targets, ","), i+1)
+		case slices.Contains(f.targets[:i], name):
+			return usagef("--targets: column %q is named twice", name)
+		case slices.Contains(f.selection.Features, name), slices.Contains(f.terms.Gate, name):
+			return usagef("--targets: column %q is both a feature and a target", name)
+		case slices.Contains(f.selection.Drop, name):
+			return usagef("--targets: column %q is both a target and dropped", name)
+		case name == f.selection.Weights:
+			return usagef("--targets: column %q is both a target and the weights", name)
+		}
+	}
+	return nil
+}
+
+// selectionOf is the selection for target j of several: the others are no features.
+func (f *fitFlags) selectionOf(j int) dataset.Selection {
+	sel := f.selection
+	sel.Target = f.targets[j]
+	for i, name := range f.targets {
+		if i != j {
+			sel.Drop = append(slices.Clip(sel.Drop), name)
+		}
+	}
+	return sel
+}
+
+// openTargets opens the table for every target.
+func (f *fitFlags) openTargets(ctx context.Context) (tables []*terms.Table, err error) {
+	for j := range f.targets {
+		r := f.terms
+		r.Selection = f.cells.on(f.selectionOf(j))
+		table, err := terms.Open(ctx, f.input.open, r)
+		if err != nil {
+			return nil, err
+		}
+		tables = append(tables, table)
+	}
+	return tables, nil
+}
+
+// startsAndTruths reads the parameters of --start and --truth for every target.
+func (f *fitFlags) startsAndTruths(cmd *cobra.Command, targets []host.Target, e *experts) error {
+	features := targets[0].Source.Schema().Features
+	if f.truth != "" {
+		truths, err := fitted.ReadReferences(f.truth, features, f.targets)
+		if err != nil {
+			return err
+		}
+		for j, truth := range truths {
+			if targets[j].Truth, err = f.admitTruth(truth, e); err != nil {
+				return err
+			}
+		}
+	}
+	if f.start == "" {
+		return nil
+	}
+	starts, err := fitted.ReadReferences(f.start, features, f.targets)
+	if err != nil {
+		return err
+	}
+	for j, start := range starts {
+		if targets[j].Start, err = f.admitStart(cmd, start, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runTargets is run for several targets.
+func (f *fitFlags) runTargets(cmd *cobra.Command, began time.Time) error {
+	ctx := cmd.Context()
+	experts, err := f.tree.open(ctx, &f.activation)
+	if err != nil {
+		return err
+	}
+	defer experts.Close()
+	if f.input, err = openInput(ctx, cmd, f.data); err != nil {
+		return err
+	}
+	defer f.input.close()
+	tables, err := f.openTargets(ctx)
+	if err != nil {
+		return err
+	}
+	f.config = f.config.For(tables[0])
+	targets := make([]host.Target, len(tables))
+	for j, table := range tables {
+		targets[j].Source = table.Source
+	}
+	if err := f.startsAndTruths(cmd, targets, experts); err != nil {
+		return err
+	}
+	keeper := newKeeper(f.out)
+	if f.config.Resume, err = keeper.read(f.resume); err != nil {
+		return err
+	}
+	bar := newBar(cmd)
+	act := f.configure(keeper, bar, experts)
+	v, err := host.FitTargets(ctx, act, targets, f.config)
+	bar.done()
+	if err != nil {
+		return keeper.keep(ctx, err)
+	}
+	if v.Approximation, err = unknown(ctx, v.Leaves[0], v.Approximation); err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := v.Write(ctx, f.out); err != nil {
+			return err
+		}
+		keeper.drop()
+	}
+	if f.report != "" {
+		var pages []pageOf
+		for j, t := range targets {
+			pages = append(pages, pageOf{v.Model(j), t.Source})
+		}
+		if err := writeReport(cmd, f.report, experts.evaluator(), pages...); err != nil {
+			return err
+		}
+	}
+	if err := f.printTargets(cmd, v, time.Since(began)); err != nil {
+		return err
+	}
+	for j := range v.Outputs {
+		if fit := v.Outputs[j].Fit; !fit.Converged || f.doubts(fit.Certificate) {
+			return errNo
+		}
+	}
+	return nil
+}
+
+func (f *fitFlags) printTargets(cmd *cobra.Command, v *fitted.Vector, took time.Duration) error {
+	if wantsJSON(cmd) {
+		data, err := v.JSON()
+		if err != nil {
+			return err
+		}
+		return printWithSeconds(cmd, data, took)
+	}
+	if err := report.Outputs(textOut(cmd), v, f.all); err != nil {
+		return err
+	}
+	f.remarkWritten(cmd, took)
+	return nil
+}
+
+// outputsEvaluation is the JSON of moe evaluate of a model of several targets.
+type outputsEvaluation struct {
+	Outputs       []outputEvaluation `json:"outputs"`
+	LogLikelihood *float64           `json:"log_likelihood,omitempty"` // the sum of the targets'
+}
+
+type outputEvaluation struct {
+	Target string `json:"target"`
+	evaluation
+}
+
+// judgeOutputs opens a model of several targets and what it is to be measured on, and
+// measures it target by target.
+func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPath string, limits limitFlags) (measured, error) {
+	ctx := cmd.Context()
+	v, err := fitted.ReadVector(modelPath)
+	if err != nil {
+		return nil, err
+	}
+	out := new(outputsEvaluation)
+	var targets []string
+	for _, o := range v.Outputs {
+		targets = append(targets, o.Target)
+		out.Outputs = append(out.Outputs, outputEvaluation{Target: o.Target})
+	}
+	if truthPath != "" {
+		truths, err := fitted.ReadReferences(truthPath, v.Features, targets)
+		if err != nil {
+			return nil, err
+		}
+		for j, truth := range truths {
+			if out.Outputs[j].Recovery, err = compareWith(v.Model(j), truthPath, truth); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if data.path == "" {
+		return out, nil
+	}
+	act, err := openModel(cmd, v.Model(0), modelPath, limits)
+	if err != nil {
+		return nil, err
+	}
+	defer act.Close()
+	in, err := openInput(ctx, cmd, data.path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.close()
+	sum := 0.0
+	for j := range v.Outputs {
+		if v.Outputs[j].Sigma == nil {
+			return nil, &dataset.Error{File: modelPath, Msg: fmt.Sprintf("its target %q has no sigma: predict writes its mean, and there is no density to measure", v.Outputs[j].Target)}
+		}
+		m := mixtureFile{v.Model(j)}
+		src, err := data.table.openFrom(in, m, false)
+		if err != nil {
+			return nil, err
+		}
+		if out.Outputs[j].Evaluation, err = predict.Evaluate(ctx, m.Params(), act, src); err != nil {
+			return nil, err
+		}
+		sum += out.Outputs[j].LogLikelihood
+	}
+	out.LogLikelihood = &sum
+	return out, act.Recheck(ctx)
+}
+
+func (e *outputsEvaluation) print(cmd *cobra.Command) error {
+	w := textOut(cmd)
+	for i := range e.Outputs {
+		o := &e.Outputs[i]
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "target          %s\n", shown.Name(o.Target))
+		if err := o.evaluation.print(cmd); err != nil {
+			return err
+		}
+	}
+	if e.LogLikelihood != nil {
+		_, err := fmt.Fprintf(w, "\nlog-likelihood  %.6g of all targets\n", *e.LogLikelihood)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// Target is one of several targets of a fit: a table of the features that all share, with
+// this one as its target.
+type Target struct {
+	Source dataset.Source
+	Start  *model.Params // as of [Config]; nil for none
+	Truth  *model.Params
+}
+
+// FitTargets fits every target a mixture of its own, with its gate and its experts, over the
+// features that they share (002 Eq. 4): what [Fit] makes of one after the other. What cfg
+// has of a start, a truth and a design is not looked at; the targets have their own.
+// Errors are those of [Fit], with the target's name.
+func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg Config) (*fitted.Vector, error) {
+	if len(targets) == 0 {
+		return nil, refuse("there are no targets")
+	}
+	first := targets[0].Source.Schema()
+	for _, t := range targets[1:] {
+		if s := t.Source.Schema(); !slices.Equal(s.Features, first.Features) {
+			return nil, refuse("the features for %s are others than those for %s, whose rows are not the same where cells are missing; name the references of factors", s.Target, first.Target)
+		}
+	}
+	digests, err := digestsOf(ctx, act, targets, cfg)
+	if err != nil {
+		return nil, err
+	}
+	done, err := resumedTargets(targets, digests, cfg.Resume)
+	if err != nil {
+		return nil, err
+	}
+	for j := len(done); j < len(targets); j++ {
+		t := targets[j]
+		one := cfg.target(t)
+		one.Checkpoint = cfg.after(done)
+		m, err := Fit(ctx, act, t.Source, one)
+		if err != nil {
+			return nil, fmt.Errorf("target %s: %w", t.Source.Schema().Target, err)
+		}
+		done = append(done[:j:j], doneTarget{digests[j], m})
+		cfg.Resume = nil
+	}
+	fits := make([]*fitted.Model, len(done))
+	for j := range done {
+		fits[j] = done[j].Model
+	}
+	return fitted.NewVector(fits), nil
+}
+
+// target is the configuration for one of several targets.
+func (c Config) target(t Target) Config {
+	c.Start, c.Truth = t.Start, t.Truth
+	name := t.Source.Schema().Target
+	if show := c.Progress; show != nil {
+		c.Progress = func(stage Stage, done, total int) {
+			show(Stage(fmt.Sprintf("%s, %s", name, stage)), done, total)
+		}
+	}
+	return c
+}
+
+// after is c.Checkpoint for the target after those that are done.
+func (c Config) after(done []doneTarget) func(save func() (*Checkpoint, error)) {
+	if c.Checkpoint == nil {
+		return nil
+	}
+	return func(save func() (*Checkpoint, error)) {
+		c.Checkpoint(func() (*Checkpoint, error) {
+			at, err := save()
+			if at != nil {
+				at.Targets = done
+			}
+			return at, err
+		})
+	}
+}
+
+// doneTarget is the fit of a target of several that is done.
+type doneTarget struct {
+	Data  string        `json:"data"` // SHA-256 of the numbers as fitted
+	Model *fitted.Model `json:"model"`
+}
+
+// digestsOf reads the data of all targets before any is fitted: what is wrong with the last
+// is said before the first has taken its time. It returns the SHA-256 of each, as fitted.
+func digestsOf(ctx context.Context, act sdk.Activation, targets []Target, cfg Config) ([]string, error) {
+	digests := make([]string, len(targets))
+	for j, t := range targets {
+		_, p, err := load(ctx, act, t.Source, cfg.target(t))
+		if err != nil {
+			return nil, err
+		}
+		if digests[j], err = hash(p.Rows); err != nil {
+			return nil, err
+		}
+	}
+	return digests, nil
+}
+
+// resumedTargets are the targets that a checkpoint has done.
+func resumedTargets(targets []Target, digests []string, from *Checkpoint) ([]doneTarget, error) {
+	if from == nil {
+		return nil, nil
+	}
+	done := from.Targets
+	if len(done) >= len(targets) || from.Settings["target"] != quoted(targets[len(done)].Source.Schema().Target) {
+		return nil, &CheckpointError{"the checkpoint is of a fit of other targets; repeat the request, or start anew without it"}
+	}
+	for j, d := range done {
+		t := targets[j]
+		if d.Model == nil || d.Model.Validate() != nil || d.Model.Target != t.Source.Schema().Target || !slices.Equal(d.Model.Features, t.Source.Schema().Features) {
+			return nil, damaged("what it says of the targets that are done is not what was asked for")
+		}
+		if digests[j] != d.Data {
+			return nil, &CheckpointError{"the checkpoint is of other data; start anew without it"}
+		}
+	}
+	return done, nil
+}
+
+// quoted is a name as the settings of a checkpoint have it.
+func quoted(name string) string {
+	text, err := json.Marshal(name)
+	if err != nil {
+		panic("host: " + err.Error())
+	}
+	return string(text)
+}
