@@ -44,8 +44,8 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 	}
 	for j := len(done); j < len(targets); j++ {
 		t := targets[j]
-		one := cfg.target(t)
-		one.Checkpoint = cfg.after(done)
+		one := forTarget(cfg, t)
+		one.Checkpoint = checkpointAfter(cfg, done)
 		m, err := Fit(ctx, act, t.Source, one)
 		if err != nil {
 			return nil, fmt.Errorf("target %s: %w", t.Source.Schema().Target, err)
@@ -60,8 +60,8 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 	return fitted.NewVector(fits), nil
 }
 
-// target is the configuration for one of several targets.
-func (c Config) target(t Target) Config {
+// forTarget is the configuration for one of several targets.
+func forTarget(c Config, t Target) Config {
 	c.Start, c.Truth = t.Start, t.Truth
 	name := t.Source.Schema().Target
 	if show := c.Progress; show != nil {
@@ -72,8 +72,8 @@ func (c Config) target(t Target) Config {
 	return c
 }
 
-// after is c.Checkpoint for the target after those that are done.
-func (c Config) after(done []doneTarget) func(save func() (*Checkpoint, error)) {
+// checkpointAfter is c.Checkpoint for the target after those that are done.
+func checkpointAfter(c Config, done []doneTarget) func(save func() (*Checkpoint, error)) {
 	if c.Checkpoint == nil {
 		return nil
 	}
@@ -99,7 +99,7 @@ type doneTarget struct {
 func digestsOf(ctx context.Context, act sdk.Activation, targets []Target, cfg Config) ([]string, error) {
 	digests := make([]string, len(targets))
 	for j, t := range targets {
-		_, p, err := load(ctx, act, t.Source, cfg.target(t))
+		_, p, err := load(ctx, act, t.Source, forTarget(cfg, t))
 		if err != nil {
 			return nil, err
 		}
