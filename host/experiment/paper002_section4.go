@@ -42,7 +42,7 @@ func section4(z size) []*Figure {
 			Settings: "As 002-2a, with the regressors of its runs. " + gateSettings,
 			X:        axisBatches, Y: axisGating, measure: gating, units: append(a[:len(a):len(a)], b...), judge: judge2b,
 		},
-		oblique(z, "002-3a", regressors), oblique(z, "002-3b", gating),
+		oblique(z, "002-3a", regressors), oblique(z, "002-3b", gating), obliqueReLU(z),
 		smallBatch(z),
 	}
 }
@@ -134,7 +134,7 @@ func oblique(z size, id, measure string) *Figure {
 	f := &Figure{
 		ID: id, Source: "002 Figure 3", X: axisBatches, Y: axisReg, measure: measure, judge: judgeOblique,
 		Claim:    "The regressors and the gating are still learned when the gating vectors are random unit vectors, not orthogonal to the regressors.",
-		Settings: "As 002-2a and 002-2b, but the gating vectors are random unit vectors of ℝ^d. Identity at k = 2 as in the source; k = 3 and ReLU are ours, and ReLU with the papers' orthogonal gating vectors beside it: for k = 2 and odd g every term that could bias the tensors vanishes by parity. " + l4Settings,
+		Settings: "As 002-2a and 002-2b, but the gating vectors are random unit vectors of ℝ^d. Identity at k = 2 as in the source; k = 3 is ours: for k = 2 and odd g every term that could bias the tensors vanishes by parity. The ReLU, whose regressors this descent often misses with orthogonal gating vectors too, is in 002-3-relu. " + l4Settings,
 		Title:    "Regressors, gating not orthogonal to them",
 	}
 	if measure == gating {
@@ -156,34 +156,74 @@ type obliqueCase struct {
 	setting
 }
 
-// obliqueControl is the one case whose gating is orthogonal.
-const obliqueControl = "ReLU, k = 2, orthogonal"
-
 func obliqueCases() []obliqueCase {
-	out := []obliqueCase{{"k = 2", paper("identity", 2)}, {"k = 3", paper("identity", 3)}, {"ReLU, k = 2", paper("relu", 2)}}
+	out := []obliqueCase{{"k = 2", paper("identity", 2)}, {"k = 3", paper("identity", 3)}}
 	for i := range out {
 		out[i].oblique = true
 	}
-	return append(out, obliqueCase{obliqueControl, paper("relu", 2)})
+	return out
 }
 
-// judgeOblique leaves the ReLU out where the descent fails with the papers' gating
-// vectors as well.
 func judgeOblique(o *Outcome) Verdict {
-	v := Verdict{Agrees: true, Because: "k = 2 with odd g is no test of it, by parity; the others are"}
-	control := median(o.lasts(obliqueControl))
-	if control > recovered {
-		v.Because = fmt.Sprintf("k = 3 alone tests it: with k = 2 and odd g it holds by parity, and with the ReLU the same descent fails with orthogonal gating vectors too, median %s", g2(control))
-	}
+	v := Verdict{Agrees: true, Because: "k = 3 alone tests it: with k = 2 and odd g it holds by parity; of the ReLU see 002-3-relu"}
 	var measured []string
 	for _, c := range obliqueCases() {
 		e := o.lasts(c.name)
 		measured = append(measured, fmt.Sprintf("%s: median %s, worst %s", c.name, g2(median(e)), g2(worst(e))))
-		if worst(e) > recovered && v.Agrees && c.oblique && !(c.g == "relu" && control > recovered) {
+		if worst(e) > recovered && v.Agrees {
 			v.Agrees, v.Because = false, fmt.Sprintf("a run of %s ends above %g", c.name, recovered)
 		}
 	}
 	v.Measured = "final error, " + strings.Join(measured, "; ")
+	return v
+}
+
+// obliqueReLU is 002 Figure 3 for the ReLU, of enough rows for its moments: one that
+// mini-batches would not show.
+func obliqueReLU(z size) *Figure {
+	draws, ns := z.of(3, 20), []int{500000}
+	if !z.quick {
+		ns = []int{300000, 1000000}
+	}
+	f := &Figure{
+		ID: "002-3-relu", Title: "Regressors of the ReLU, gating orthogonal to them and not", Source: "002 Figure 3",
+		Claim:    "The technical assumptions are needed for the theory alone: the regressors are learned as well when the gating vectors are not orthogonal to them.",
+		Settings: fmt.Sprintf("ReLU, k = 2, d = 10, σ = 0.05; L4 on the reduced problem with μ = 1, where it has no descent to fail; %d draws of gating vectors on the unit sphere, each with rows of its own, and as many data sets with w_1 = e_3. The verdict is about the largest n.", draws),
+		X:        Axis{Label: "n", Log: true}, Y: axisReg, Apart: true, Level: recovered, measure: regressors, judge: judgeObliqueReLU,
+	}
+	for _, c := range obliqueReLUCases() {
+		for _, n := range ns {
+			for run := range draws {
+				key := fmt.Sprintf("oblique moments %+v n %d run %d", c.setting, n, run)
+				f.units = append(f.units, momentError(c.setting, key, c.name, n, run, float64(n)))
+			}
+		}
+	}
+	return f
+}
+
+func obliqueReLUCases() []obliqueCase {
+	oblique := paper("relu", 2)
+	oblique.oblique = true
+	return []obliqueCase{{seriesOblique, oblique}, {seriesOrthogonal, paper("relu", 2)}}
+}
+
+const (
+	seriesOblique    = "random gating"
+	seriesOrthogonal = "orthogonal gating"
+)
+
+func judgeObliqueReLU(o *Outcome) Verdict {
+	x, medians := o.medians(seriesOblique)
+	_, control := o.medians(seriesOrthogonal)
+	last := len(x) - 1
+	oblique, orthogonal := o.at(seriesOblique, x[last]), o.at(seriesOrthogonal, x[last])
+	missed, missedControl := len(oblique)-below(oblique, recovered), len(orthogonal)-below(orthogonal, recovered)
+	v := Verdict{Measured: fmt.Sprintf("E_reg above %g at n = %g in %d of %d draws with random gating vectors, in %d of %d with orthogonal ones; medians %s and %s, worst %s and %s",
+		recovered, x[last], missed, len(oblique), missedControl, len(orthogonal), g2(medians[last]), g2(control[last]), g2(worst(oblique)), g2(worst(orthogonal)))}
+	if v.Agrees = missed <= missedControl; !v.Agrees {
+		v.Because = fmt.Sprintf("a gate that is not orthogonal to the regressors biases the tensors of the ReLU: %d of %d draws stay above %g, with orthogonal gating %d", missed, len(oblique), recovered, missedControl)
+	}
 	return v
 }
 

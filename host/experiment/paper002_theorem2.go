@@ -109,22 +109,23 @@ func overDRows(g string) int {
 // momentUnit is the error of one moment estimate.
 func momentUnit(s setting, n, run int) unit {
 	key := fmt.Sprintf("moments %+v n %07d run %02d", s, n, run)
-	return momentError(s, key, n, run, float64(n))
+	return momentError(s, key, s.g, n, run, float64(n))
 }
 
 // overDUnit is the same at its place on the axis of d.
 func overDUnit(s setting, n, run int) unit {
 	key := fmt.Sprintf("moments over d %+v n %07d run %02d", s, n, run)
-	return momentError(s, key, n, run, float64(s.d))
+	return momentError(s, key, s.g, n, run, float64(s.d))
 }
 
-func momentError(s setting, key string, n, run int, at float64) unit {
+// momentError is E_reg of the moment estimate of n rows, at its place on an axis.
+func momentError(s setting, key, series string, n, run int, at float64) unit {
 	return s.unit(key, n, func(ctx context.Context, st *study, out *output) error {
 		e, err := st.byMoments(ctx)
 		if err != nil {
 			return err
 		}
-		out.point(regressors, s.g, run, at, e)
+		out.point(regressors, series, run, at, e)
 		return nil
 	})
 }

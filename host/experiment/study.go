@@ -189,13 +189,14 @@ func (s *study) regressors(a []float64) *model.Params {
 	return p
 }
 
-// sign gives regressors the signs that the first moment of fresh rows asks for.
-func (s *study) sign(ctx context.Context, p *model.Params, batches loss.Batches) error {
+// sign gives regressors the signs that the first moment of fresh rows asks for, or
+// says why it cannot tell.
+func (s *study) sign(ctx context.Context, p *model.Params, batches loss.Batches) (obstacle string, err error) {
 	yx := make([]float64, s.d)
 	for range 16 {
 		data, err := batches.Next(ctx)
 		if err != nil {
-			return err
+			return "", err
 		}
 		for i := range data.Blocks {
 			b := &data.Blocks[i]
@@ -205,9 +206,9 @@ func (s *study) sign(ctx context.Context, p *model.Params, batches loss.Batches)
 		}
 	}
 	if why := moment.ChooseSigns(p, yx, s.moments); why != "" {
-		return fmt.Errorf("the regressors' signs cannot be told: %s", why)
+		return "the regressors' signs cannot be told: " + why, nil
 	}
-	return nil
+	return "", nil
 }
 
 // gate descends L_log over the gating with the regressors of p, from W = 0, and

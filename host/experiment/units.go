@@ -105,8 +105,13 @@ func l4Unit(s setting, how, gate descent, series, gateSeries string, run int) un
 		if gate.steps == 0 {
 			return nil
 		}
-		if err := st.sign(ctx, p, batches); err != nil {
+		obstacle, err := st.sign(ctx, p, batches)
+		if err != nil {
 			return err
+		}
+		if obstacle != "" { // L4 ended where two rows are one: no gate to learn
+			out.add(gating, gateSeries, run, &trace{x: []float64{0, float64(gate.steps)}, y: []float64{1, 1}, status: obstacle})
+			return nil
 		}
 		if curve, err = st.gate(ctx, p, batches, gate); err != nil {
 			return err
