@@ -17,7 +17,7 @@ activations are refused.
 
 Of parts that moe newton wrote it makes a step of Newton's method, and FILE is the
 model after it. The exit code is 1 where the step of the eighth pass is still above
-1e-9; the model is written all the same.`,
+1e-9 and the maximum at no kink of the likelihood; the model is written all the same.`,
 		Example: `  moe merge first-*.moments -o first.moments
   moe merge part-*.newton -o next.json`,
 		Args: cobra.MinimumNArgs(1),

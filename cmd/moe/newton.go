@@ -112,6 +112,7 @@ type stepReport struct {
 	Pass          int     `json:"pass"`
 	Step          float64 `json:"step"`
 	Converged     bool    `json:"converged"`
+	AtKink        bool    `json:"at_kink"`        // converged next to a kink of the likelihood, where steps stay larger than 1e-9
 	LogLikelihood float64 `json:"log_likelihood"` // before the step
 }
 
@@ -128,10 +129,12 @@ func mergeNewton(cmd *cobra.Command, files []string, out string) error {
 		return err
 	}
 	if wantsJSON(cmd) {
-		err = printJSON(cmd, stepReport{out, s.Pass, s.Size, s.Converged, s.Model.Fit.LogLikelihood})
+		err = printJSON(cmd, stepReport{out, s.Pass, s.Size, s.Converged, s.AtKink, s.Model.Fit.LogLikelihood})
 	} else {
 		what := "go on"
 		switch {
+		case s.AtKink:
+			what = "at a kink of the likelihood: converged"
 		case s.Converged:
 			what = "converged"
 		case s.Pass >= shard.MostPasses:

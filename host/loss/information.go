@@ -14,7 +14,27 @@ import (
 // g″ are left out: at the true parameters their mean is 0, and where g is
 // piecewise linear they are 0.
 func (l *Likelihood) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64) (float64, error) {
-	s, err := l.at(ctx, theta, ofGradient|ofInformation)
+	return l.hessian(ctx, h, grad, theta, ofGradient|ofInformation)
+}
+
+// Exact is a likelihood whose Hessian has the terms in g″ too, as the observed information
+// has ([Likelihood.Information]): where the data say little of a parameter, Newton's method
+// without them nears its maximum slowly, or not at all.
+type Exact struct{ *Likelihood }
+
+// Exact returns l with its exact Hessian, for a g with these kinks.
+func (l *Likelihood) Exact(kinks []float64) Exact {
+	l.kinks = kinks
+	return Exact{l}
+}
+
+// Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ).
+func (l Exact) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64) (float64, error) {
+	return l.hessian(ctx, h, grad, theta, ofGradient|ofInformation|withBend)
+}
+
+func (l *Likelihood) hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64, want quantity) (float64, error) {
+	s, err := l.at(ctx, theta, want)
 	if err != nil {
 		return math.NaN(), err
 	}

@@ -143,6 +143,49 @@ func (r *Result) lastStep(ctx context.Context, c Curved, step []float64) (*Resul
 	return r.end(Converged, nil)
 }
 
+// Polish takes the last steps of Newton's method from an x0 next to a minimum of a
+// smooth c: without damping, until one would move no variable by more than Tolerance
+// (default 1e−10) times the larger of 1 and its size. That is a stricter test than the
+// decrement's of [Newton] where the Hessian is nearly singular, and values that differ by
+// rounding alone do not end it. Where the Hessian is not positive definite, or a step
+// raises the value by more than rounding, it has stalled.
+func Polish(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result, error) {
+	set = set.or(8, 1e-10)
+	r, at := newResult(x0), newQuadratic(len(x0))
+	for next := x0; ; r.Iterations++ {
+		copy(at.x, next)
+		if err := at.fill(ctx, c); err != nil {
+			return r.end(NotRun, err)
+		}
+		if !numeric.Finite(at.value) || at.value > r.Value+lastRounding*math.Abs(r.Value) {
+			return r.end(Stalled, nil)
+		}
+		r.step(at.x, at.value)
+		step, _, used := at.newtonStep(0)
+		switch {
+		case step == nil || used > 0:
+			return r.end(Stalled, nil)
+		case Largest(step, at.x) <= set.Tolerance:
+			return r.end(Converged, nil)
+		case r.Iterations == set.Iterations:
+			return r.end(IterationLimit, nil)
+		}
+		next = floats.AddTo(step, step, at.x)
+	}
+}
+
+// lastRounding is the relative rounding of a value that is the mean over many rows.
+const lastRounding = 1e-13
+
+// Largest is the most that a step moves a variable of x, relative to the larger of 1
+// and its size.
+func Largest(step, x []float64) (most float64) {
+	for i, v := range step {
+		most = max(most, math.Abs(v)/max(1, math.Abs(x[i])))
+	}
+	return most
+}
+
 // quadratic is the second-order model of an objective at a point.
 type quadratic struct {
 	x, grad []float64

@@ -76,6 +76,9 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	if err := t.perturb(ctx, best); err != nil {
 		return nil, err
 	}
+	if err := t.finishSmooth(ctx, best); err != nil {
+		return nil, err
+	}
 	if sigma := t.Problem.Shape.Sigma; sigma > 0 {
 		best.Params = t.Problem.Shape.WithNoise(best.Params, sigma)
 		if err := t.release(ctx, best, t.Problem.Shape.Estimated()); err != nil {
@@ -204,6 +207,28 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 		}
 	}
 	return nil
+}
+
+// finishSmooth takes the best to its maximum where the likelihood is smooth and the climb
+// gave up before: its Hessian has no terms in g″, and where they matter its steps are
+// soon too small to be worth their cost. A best that is there already stays as it is, to the byte.
+func (t *Task) finishSmooth(ctx context.Context, c *Candidate) error {
+	p := t.Problem
+	if len(p.Kinks()) > 0 || c.Groups != nil || c.Ridge > 0 || c.Degenerate || c.Failed() || c.Rows != p.N() {
+		return nil
+	}
+	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
+	if !l.Dense() {
+		return nil
+	}
+	run, err := optim.Polish(ctx, l.Exact(nil), l.Theta(c.Params), optim.Settings{})
+	if err != nil || run.Status != optim.Converged || run.Iterations == 0 {
+		return err
+	}
+	run.Iterations += c.Run.Iterations
+	run.Trace = slices.Concat(c.Run.Trace, run.Trace[1:])
+	c.Run, c.Params = run, l.Params(run.X)
+	return c.markDegenerate(ctx, l)
 }
 
 // errorStep draws a step from N(0, (LLᵀ)⁻¹), nil if L is singular: of about one

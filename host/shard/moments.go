@@ -470,7 +470,7 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 		put("first", model.Node{}, m.first)
 	}
 	if len(m.sample) > 0 {
-		put("sample", model.Node{}, floats(m.sample))
+		put("sample", model.Node{}, values(m.sample))
 	}
 	if failed != nil {
 		return nil, failed
@@ -478,10 +478,10 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 	return seal(MomentsFormat, h, h.Bodies)
 }
 
-// floats are numbers as bytes.
-type floats []float64
+// values are numbers as bytes.
+type values []float64
 
-func (f floats) MarshalBinary() ([]byte, error) {
+func (f values) MarshalBinary() ([]byte, error) {
 	out := make([]byte, 0, 8*len(f))
 	for _, v := range f {
 		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(v))

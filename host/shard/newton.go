@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -15,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/textfile"
 	"github.com/gatedlearning/moe/sdk"
@@ -29,6 +31,13 @@ const (
 	// more than that times the larger of 1 and its size.
 	MostPasses = 8
 	SmallStep  = 1e-9
+	// Where g has kinks the likelihood has some too, and its maximum may be at one, which
+	// steps leap over. There passes end if the last step lowered the log-likelihood by
+	// less than kinkSlack, the slack of fits on one machine too, and the decrement of the
+	// next is below kinkDecrement: it bounds the square of every parameter's distance to
+	// the maximum in standard errors.
+	kinkSlack     = 0.01
+	kinkDecrement = 0.1
 )
 
 // Newton are the sums of one pass of Newton's method over a part of a table: the
@@ -138,7 +147,8 @@ type Step struct {
 	Model     *fitted.Model // after the step
 	Pass      int           // from 1
 	Size      float64       // of the step: the most that a parameter moves, relative to the larger of 1 and its size
-	Converged bool          // Size is at most SmallStep
+	Converged bool          // Size is at most SmallStep, or AtKink
+	AtKink    bool          // the maximum is at a kink of the likelihood, and Model as near to it as matters
 }
 
 // MergeNewton puts the parts of a pass together and makes its step,
@@ -189,23 +199,25 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 	if m.Fit.Method == NewtonMethod {
 		s.Pass = m.Fit.Iterations + 1
 	}
-	move, err := newtonStep(h, score)
+	move, damped, err := newtonStep(h, score)
 	if err != nil {
 		return nil, err
 	}
+	n, loglik := all.sums[1], all.sums[0]
 	theta := l.Theta(p)
-	for i, v := range move {
-		s.Size = max(s.Size, math.Abs(v)/max(1, math.Abs(theta[i])))
-		theta[i] += v
-	}
-	s.Converged = s.Size <= SmallStep
+	s.Size = optim.Largest(move, theta)
+	fell := m.Fit.LogLikelihood - loglik
+	s.AtKink = len(all.Kinks) > 0 && s.Pass > 1 && !damped && fell >= 0 && fell < kinkSlack && floats.Dot(move, score) < kinkDecrement
+	s.Converged = s.Size <= SmallStep || s.AtKink
 	s.Model = m
+	if !s.AtKink {
+		floats.Add(theta, move)
+	}
 	after := l.Params(theta)
 	m.SetParams(after)
 	for i := range m.Proportions {
 		m.Proportions[i] = all.sums[2+i] / all.sums[1]
 	}
-	n, loglik := all.sums[1], all.sums[0]
 	m.Fit = fitted.Fit{
 		Method: NewtonMethod, Seed: m.Fit.Seed, N: all.Table.Rows, LogLikelihood: loglik,
 		BIC: float64(q)*math.Log(n) - 2*loglik, AIC: 2*float64(q) - 2*loglik,
@@ -215,6 +227,9 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 	m.StandardErrors, m.Covariance, m.Truth = nil, nil, nil
 	if all.Table.Weights != "" {
 		m.Fit.Weight = n
+	}
+	if s.AtKink {
+		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the maximum is at a kink of the likelihood: the last step lowered its logarithm by %.2g", fell))
 	}
 	if s.Converged {
 		m.Fit.Status = "converged"
@@ -229,8 +244,8 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 }
 
 // newtonStep returns h⁻¹·score, by h scaled to unit diagonal with as much on its
-// diagonal as makes it positive definite.
-func newtonStep(h *mat.SymDense, score []float64) ([]float64, error) {
+// diagonal as makes it positive definite; damped says that there was need of any.
+func newtonStep(h *mat.SymDense, score []float64) (move []float64, damped bool, err error) {
 	q := len(score)
 	scale, right := make([]float64, q), mat.NewVecDense(q, nil)
 	for i := range q {
@@ -257,15 +272,15 @@ func newtonStep(h *mat.SymDense, score []float64) ([]float64, error) {
 		for i := range q {
 			out[i] = scale[i] * x.AtVec(i)
 		}
-		return out, nil
+		return out, damping > 0, nil
 	}
-	return nil, fmt.Errorf("shard: no step: the information has no positive diagonal")
+	return nil, false, fmt.Errorf("shard: no step: the information has no positive diagonal")
 }
 
 // MarshalBinary writes the sums with all that they are of.
 func (n *Newton) MarshalBinary() ([]byte, error) {
 	h := n.newtonHeader
-	b, err := bodyOf("sums", 0, 0, floats(n.sums))
+	b, err := bodyOf("sums", 0, 0, values(n.sums))
 	if err != nil {
 		return nil, err
 	}
