@@ -326,9 +326,48 @@ func (s *sampleSource) Read(ctx context.Context, fn func(*model.Block) error) er
 	return model.InOrder(ctx, s.data, fn)
 }
 
-// MergeMoments puts all parts of one round together. What does not fit together is a
-// *dataset.Error that names the file.
+// MergeMoments puts all parts of one round together, whose sums are the result's from then
+// on. What does not fit together is a *dataset.Error that names the file.
 func MergeMoments(files []string, parts []*Moments) (*Moments, error) {
+	places, err := momentsPlaces(files, parts)
+	if err != nil {
+		return nil, err
+	}
+	order, err := complete(files, places)
+	if err != nil {
+		return nil, err
+	}
+	m, err := addMoments(files, parts, order, Place{})
+	if err != nil {
+		return nil, err
+	}
+	if m.first != nil && !equalPrints(m.first.Columns, m.Columns) {
+		return nil, &dataset.Error{File: files[0], Msg: "the second round has read other values than the first"}
+	}
+	return m, nil
+}
+
+// JoinMoments makes one part of parts of one round that follow one another in this order,
+// for those who merge in several steps. The parts' sums are the result's from then on.
+// What does not fit together is a *dataset.Error.
+func JoinMoments(files []string, parts []*Moments) (*Moments, error) {
+	places, err := momentsPlaces(files, parts)
+	if err != nil {
+		return nil, err
+	}
+	at, err := joined(files, places)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(parts))
+	for i := range order {
+		order[i] = i
+	}
+	return addMoments(files, parts, order, at)
+}
+
+// momentsPlaces returns the places of parts of one round over one table.
+func momentsPlaces(files []string, parts []*Moments) ([]Place, error) {
 	places := make([]Place, len(parts))
 	for i, p := range parts {
 		places[i] = p.Place
@@ -336,19 +375,17 @@ func MergeMoments(files []string, parts []*Moments) (*Moments, error) {
 			return nil, &dataset.Error{File: files[i], Msg: fmt.Sprintf("it does not go with %s: %s", files[0], why)}
 		}
 	}
-	order, err := complete(files, places)
-	if err != nil {
-		return nil, err
-	}
+	return places, nil
+}
+
+// addMoments adds parts up in this order, which are then at that place.
+func addMoments(files []string, parts []*Moments, order []int, at Place) (*Moments, error) {
 	m := &Moments{momentsHeader: parts[0].momentsHeader}
-	m.Place, m.Columns = Place{}, problem.NewColumns(len(m.Table.Features))
+	m.Place, m.Columns = at, problem.NewColumns(len(m.Table.Features))
 	for _, i := range order {
 		if err := m.add(parts[i]); err != nil {
 			return nil, &dataset.Error{File: files[i], Msg: err.Error()}
 		}
-	}
-	if m.first != nil && !equalPrints(m.first.Columns, m.Columns) {
-		return nil, &dataset.Error{File: files[0], Msg: "the second round has read other values than the first"}
 	}
 	return m, nil
 }
@@ -520,7 +557,7 @@ func (h *momentsHeader) check() error {
 	d := len(h.Table.Features)
 	p := h.Place
 	whole := p == Place{}
-	if d < 1 || h.Table.Target == "" || h.Table.Rows < 1 || !whole && (p.I < 1 || p.I > p.N || p.N > mostParts) ||
+	if d < 1 || h.Table.Target == "" || h.Table.Rows < 1 || !whole && !p.valid() ||
 		len(h.Columns.Least) != d+1 || len(h.Columns.Most) != d+1 || len(h.Columns.Prints) != d+1 || h.Sample.Rows < 1 {
 		return errDamaged
 	}

@@ -86,6 +86,78 @@ func travel(t *testing.T, m *shard.Moments) *shard.Moments {
 	return out
 }
 
+// TestJoin: parts that are joined by twos and threes, travel and are merged are the
+// parts merged at once, to the byte; what does not follow is refused.
+func TestJoin(t *testing.T) {
+	const n = 7
+	ctx, src, act := t.Context(), rows(5000, 0, 1, false), open(t, relu.Family)
+	table, err := shard.Open(ctx, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := []string{"1", "2", "3", "4", "5", "6", "7"}
+	round := func(sum func(shard.Place) (*shard.Moments, error)) *shard.Moments {
+		var sent [][]byte
+		for i := range n {
+			p, err := sum(shard.Place{I: i + 1, N: n})
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := p.MarshalBinary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent = append(sent, data)
+		}
+		received := func(from, to int) (parts []*shard.Moments) {
+			for _, data := range sent[from:to] {
+				p := new(shard.Moments)
+				if err := p.UnmarshalBinary(data); err != nil {
+					t.Fatal(err)
+				}
+				parts = append(parts, p)
+			}
+			return parts
+		}
+		join := func(from, to int) *shard.Moments {
+			m, err := shard.JoinMoments(files[from:to], received(from, to))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return travel(t, m)
+		}
+		want, err := shard.MergeMoments(files, received(0, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := shard.MergeMoments(files[:3], []*shard.Moments{join(5, 7), join(0, 2), join(2, 5)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, errA := got.MarshalBinary()
+		b, errB := want.MarshalBinary()
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			t.Errorf("round %d: joined first the sums are others", want.Round())
+		}
+		if _, err := shard.JoinMoments(files[:2], append(received(0, 1), received(2, 3)...)); err == nil || err.Error() != "2: part 3 of 7 does not follow part 1 of 7" {
+			t.Error(err)
+		}
+		if _, err := shard.MergeMoments(files[:2], []*shard.Moments{join(0, 2), join(1, 7)}); err == nil || err.Error() != "2: part 2 of 7 is there already, in 1" {
+			t.Error(err)
+		}
+		if _, err := shard.MergeMoments(files[:2], []*shard.Moments{join(0, 2), join(3, 7)}); err == nil || err.Error() != "1: of the 7 parts one is missing: 3" {
+			t.Error(err)
+		}
+		return travel(t, got)
+	}
+	first := round(func(at shard.Place) (*shard.Moments, error) {
+		return shard.Sum(ctx, src, table, at, shard.Subsample{Seed: 1, Rows: 800})
+	})
+	round(func(at shard.Place) (*shard.Moments, error) {
+		return shard.SumSpan(ctx, src, table, at, "first", first, act, 2, 0)
+	})
+}
+
 // both makes both rounds over a source.
 func both(t *testing.T, src dataset.Source, parts int, act sdk.Activation, take int) *shard.Moments {
 	t.Helper()

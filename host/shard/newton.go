@@ -156,6 +156,43 @@ type Step struct {
 // definite its diagonal is raised until it is. What does not fit together is a
 // *dataset.Error.
 func MergeNewton(files []string, parts []*Newton) (*Step, error) {
+	places, err := newtonPlaces(files, parts)
+	if err != nil {
+		return nil, err
+	}
+	order, err := complete(files, places)
+	if err != nil {
+		return nil, err
+	}
+	sums := addNewton(parts, order)
+	m := new(fitted.Model)
+	if err := json.Unmarshal(parts[0].Model, m); err != nil {
+		return nil, &dataset.Error{File: files[0], Msg: "the model in it cannot be read: " + err.Error()}
+	}
+	return step(m, &Newton{newtonHeader: parts[0].newtonHeader, sums: sums})
+}
+
+// JoinNewton makes one part of parts of one pass that follow one another in this order,
+// for those who merge in several steps. What does not fit together is a *dataset.Error.
+func JoinNewton(files []string, parts []*Newton) (*Newton, error) {
+	places, err := newtonPlaces(files, parts)
+	if err != nil {
+		return nil, err
+	}
+	out := &Newton{newtonHeader: parts[0].newtonHeader}
+	if out.Place, err = joined(files, places); err != nil {
+		return nil, err
+	}
+	order := make([]int, len(parts))
+	for i := range order {
+		order[i] = i
+	}
+	out.sums = addNewton(parts, order)
+	return out, nil
+}
+
+// newtonPlaces returns the places of parts of one pass over one table.
+func newtonPlaces(files []string, parts []*Newton) ([]Place, error) {
 	places := make([]Place, len(parts))
 	for i, p := range parts {
 		places[i] = p.Place
@@ -166,21 +203,16 @@ func MergeNewton(files []string, parts []*Newton) (*Step, error) {
 			return nil, &dataset.Error{File: files[i], Msg: fmt.Sprintf("it does not go with %s: they are at different models", files[0])}
 		}
 	}
-	order, err := complete(files, places)
-	if err != nil {
-		return nil, err
-	}
+	return places, nil
+}
+
+// addNewton adds the sums of parts up in this order.
+func addNewton(parts []*Newton, order []int) []float64 {
 	sums := make([]float64, len(parts[0].sums))
 	for _, i := range order {
-		for j, v := range parts[i].sums {
-			sums[j] += v
-		}
+		floats.Add(sums, parts[i].sums)
 	}
-	m := new(fitted.Model)
-	if err := json.Unmarshal(parts[0].Model, m); err != nil {
-		return nil, &dataset.Error{File: files[0], Msg: "the model in it cannot be read: " + err.Error()}
-	}
-	return step(m, &Newton{newtonHeader: parts[0].newtonHeader, sums: sums})
+	return sums
 }
 
 func step(m *fitted.Model, all *Newton) (*Step, error) {
@@ -307,8 +339,7 @@ func (n *Newton) UnmarshalBinary(data []byte) error {
 	}
 	p := m.Params()
 	q := likelihoodOf(p, freeOf(p)).Dim()
-	place := out.Place
-	if place.I < 1 || place.I > place.N || place.N > mostParts || out.Table.Rows < 1 || len(out.Table.Features) != p.D ||
+	if !out.Place.valid() || out.Table.Rows < 1 || len(out.Table.Features) != p.D ||
 		len(out.Bodies) != 1 || len(out.Bodies[0].data) != 8*(2+p.K+q+q*(q+1)/2) {
 		return errDamaged
 	}

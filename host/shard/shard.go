@@ -20,8 +20,20 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// Place is part I of N, counted from 1. The zero value is the whole.
-type Place struct{ I, N int }
+// Place is part I of N, counted from 1, or the parts I to To where To is not 0: those
+// were joined. The zero value is the whole.
+type Place struct {
+	I, N int
+	To   int `json:",omitempty"`
+}
+
+// last is the last of the parts.
+func (p Place) last() int { return max(p.I, p.To) }
+
+// valid says whether p is a part, or several.
+func (p Place) valid() bool {
+	return p.I >= 1 && p.last() <= p.N && p.N <= mostParts && (p.To == 0 || p.To > p.I)
+}
 
 // mostParts bounds the number of parts.
 const mostParts = 1 << 20
@@ -55,7 +67,7 @@ func (p Place) Blocks(blocks int) (from, to int) {
 		q, _ := bits.Div64(hi, lo, uint64(p.N))
 		return int(q) / grain * grain
 	}
-	return at(p.I - 1), at(p.I)
+	return at(p.I - 1), at(p.last())
 }
 
 // Table is what all parts of one table have in common. It is told without reading
@@ -126,17 +138,22 @@ func complete(files []string, places []Place) (order []int, err error) {
 			return nil, &dataset.Error{File: files[f], Msg: "it is no part but the whole"}
 		case p.N != n:
 			return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d, beside parts of %d in %s", p.I, p.N, n, files[0])}
-		case by[p.I-1] > 0:
-			return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d is there already, in %s", p.I, n, files[by[p.I-1]-1])}
 		}
-		by[p.I-1] = f + 1
+		for i := p.I; i <= p.last(); i++ {
+			if by[i-1] > 0 {
+				return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d is there already, in %s", i, n, files[by[i-1]-1])}
+			}
+			by[i-1] = f + 1
+		}
 	}
 	var missing []string
 	for i, f := range by {
-		if f == 0 {
+		switch {
+		case f == 0:
 			missing = append(missing, strconv.Itoa(i+1))
+		case i == 0 || by[i-1] != f: // else one file has this part and the one before
+			order = append(order, f-1)
 		}
-		order = append(order, f-1)
 	}
 	if len(missing) > 10 {
 		missing = append(missing[:10], "…")
@@ -145,4 +162,18 @@ func complete(files []string, places []Place) (order []int, err error) {
 		return nil, &dataset.Error{File: files[0], Msg: fmt.Sprintf("of the %d parts %s missing: %s", n, map[bool]string{true: "one is", false: "some are"}[len(missing) == 1], strings.Join(missing, ", "))}
 	}
 	return order, nil
+}
+
+// joined is the place of parts that follow one another in this order.
+func joined(files []string, places []Place) (Place, error) {
+	all := places[0]
+	for i, p := range places {
+		if !p.valid() || p.N != all.N || i > 0 && p.I != all.last()+1 {
+			return Place{}, &dataset.Error{File: files[i], Msg: fmt.Sprintf("part %d of %d does not follow part %d of %d", p.I, p.N, all.last(), all.N)}
+		}
+		if i > 0 {
+			all.To = p.last()
+		}
+	}
+	return all, nil
 }
