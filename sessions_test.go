@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "write what the commands print into the pages")
 
 // sessions are the pages whose console blocks are run.
-var sessions = []string{"README.md", "examples/README.md", "docs/writing-a-plugin.md", "docs/trees.md", "docs/diverse.md", "docs/your-own-data.md"}
+var sessions = []string{"README.md", "examples/README.md", "docs/writing-a-plugin.md", "docs/trees.md", "docs/diverse.md", "docs/your-own-data.md", "docs/scale.md"}
 
 // TestSessions runs every command that a page shows after "$ " in a block of
 // the kind console, and compares what it prints with what the page shows. The

@@ -1,0 +1,33 @@
+package moebeam
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/shard"
+)
+
+// Maximise makes passes of Newton's method from the model p.Given until they have
+// converged, at most [shard.MostPasses], and writes the last model to p.Out. The models
+// between are in dir, which all workers see. Whether they have converged, and after how
+// many passes, is in the model's Fit.
+func (p Pass) Maximise(ctx context.Context, run Runner, again int, dir string) (*fitted.Model, error) {
+	next := p
+	next.Kind = Newton
+	for i := 1; ; i++ {
+		next.Out = filepath.Join(dir, fmt.Sprintf("pass-%d.json", i))
+		if err := next.Run(ctx, run, again); err != nil {
+			return nil, fmt.Errorf("pass %d: %w", i, err)
+		}
+		m, err := fitted.Read(next.Out)
+		if err != nil {
+			return nil, err
+		}
+		if m.Fit.Converged || i == shard.MostPasses {
+			return m, m.Write(ctx, p.Out)
+		}
+		next.Given = next.Out
+	}
+}

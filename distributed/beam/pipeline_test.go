@@ -1,0 +1,212 @@
+package moebeam
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/plugins/relu"
+	"github.com/gatedlearning/moe/plugins/sigmoid"
+)
+
+func TestMain(m *testing.M) { ptest.MainWithDefault(m, "prism") }
+
+// prism runs a pipeline on Prism in this process.
+func prism(ctx context.Context, p *beam.Pipeline) error {
+	_, err := beam.Run(ctx, "prism", p)
+	return err
+}
+
+// rows writes n rows of two experts g(±3·x_e) over d features to a file, and returns it
+// with the rows.
+func rows(t *testing.T, n, d int, g func(float64) float64) (string, *mat.Dense, []float64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(7, uint64(n)))
+	x, y := mat.NewDense(n, d, nil), make([]float64, n)
+	for i := range n {
+		for j := range d {
+			x.Set(i, j, rng.NormFloat64())
+		}
+		e, sign := 0, 3.0
+		if rng.Float64() < 1/(1+math.Exp(-2*x.At(i, 2))) {
+			e, sign = 1, -3
+		}
+		y[i] = g(sign*x.At(i, e)) + 0.1*rng.NormFloat64()
+	}
+	file := filepath.Join(t.TempDir(), "rows.npy")
+	if err := dataset.Write(t.Context(), file, dataset.Matrix(x, y)); err != nil {
+		t.Fatal(err)
+	}
+	return file, x, y
+}
+
+// onOne makes a pass of the moments without Beam, in one part.
+func onOne(t *testing.T, p Pass) []byte {
+	t.Helper()
+	p.Shards = 1
+	data, err := p.sum(t.Context(), shard.Place{I: 1, N: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Out = filepath.Join(t.TempDir(), "one")
+	if err := p.write(t.Context(), framed(data)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.ReadFile(p.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestMoments: both rounds as pipelines give the files that one part gives, to the byte,
+// with so many shards that they are joined in two steps; and so they do when a worker
+// panics in the middle of a pass.
+func TestMoments(t *testing.T) {
+	file, _, _ := rows(t, 12000, 4, func(z float64) float64 { return max(z, 0) })
+	dir := t.TempDir()
+	first := Pass{Kind: First, Data: []string{file}, Sample: shard.Subsample{Seed: 1, Rows: 900}, Shards: 40, Out: filepath.Join(dir, "first")}
+	second := Pass{Kind: Second, Data: []string{file}, Given: first.Out, Second: Span{Activation: relu.Family.Name, K: 2}, Shards: 5, Out: filepath.Join(dir, "second")}
+	var calls atomic.Int32
+	beforeSum = func(i int) {
+		if i == 23 && calls.Add(1) == 1 {
+			panic("the worker dies")
+		}
+	}
+	defer func() { beforeSum = func(int) {} }()
+	if err := first.Run(t.Context(), prism, 0); err == nil {
+		t.Fatal("a worker died and nobody saw it")
+	}
+	if _, err := os.Stat(first.Out); err == nil {
+		t.Fatal("a pass that failed wrote its file")
+	}
+	calls.Store(0)
+	for _, p := range []Pass{first, second} {
+		if err := p.Run(t.Context(), prism, 1); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(p.Out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, onOne(t, p)) {
+			t.Errorf("the %s pass differs from that of one part", p.Kind)
+		}
+	}
+	if n := calls.Load(); n != 2 {
+		t.Errorf("shard 23 was summed %d times, want 2: once before the worker died", n)
+	}
+}
+
+// TestMaximise: passes of Newton's method as pipelines, from the fit of a third of the rows,
+// end where the fit of all rows on one machine does, to 1e-9.
+func TestMaximise(t *testing.T) {
+	const d = 3
+	act, err := sigmoid.Family.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, x, y := rows(t, 6000, d, func(z float64) float64 { return 1 / (1 + math.Exp(-z)) })
+	ctx, dir := t.Context(), t.TempDir()
+	cfg := host.Config{K: 2}
+	want, err := host.Fit(ctx, act, dataset.Matrix(x, y), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, err := host.Fit(ctx, act, dataset.Matrix(x.Slice(0, 2000, 0, d).(*mat.Dense), y[:2000]), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(dir, "start.json")
+	if err := start.Write(ctx, at); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Pass{Data: []string{file}, Given: at, Shards: 7, Out: filepath.Join(dir, "end.json")}.Maximise(ctx, prism, 0, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !m.Fit.Converged || m.Fit.Iterations < 2 {
+		t.Fatalf("%s after %d passes", m.Fit.Status, m.Fit.Iterations)
+	}
+	order := []int{0, 1}
+	if math.Abs(m.Regressors[0][0]-want.Regressors[0][0]) > 1 {
+		order = []int{1, 0}
+	}
+	a := slices.Concat(m.Regressors...)
+	b := slices.Concat(want.Regressors[order[0]], want.Regressors[order[1]])
+	a, b = append(a, m.Sigma...), append(b, want.Sigma...)
+	a, b = append(a, slices.Concat(m.StandardErrors.Regressors...)...), append(b, slices.Concat(want.StandardErrors.Regressors[order[0]], want.StandardErrors.Regressors[order[1]])...)
+	for i := range a {
+		if math.Abs(a[i]-b[i]) > 1e-9*max(1, math.Abs(b[i])) {
+			t.Errorf("%v, on one machine %v", a[i], b[i])
+		}
+	}
+}
+
+// TestMessages: joins are as large as their ranges need, whatever order the sums come in, and
+// what is no message, or too large, is refused.
+func TestMessages(t *testing.T) {
+	file, _, _ := rows(t, 12000, 4, func(z float64) float64 { return z })
+	p := Pass{Kind: First, Data: []string{file}, Sample: shard.Subsample{Seed: 1, Rows: 10}, Shards: 20}
+	join, acc, single := &joinFn{Kind: First}, []byte{}, 0
+	for _, i := range rand.New(rand.NewPCG(1, 1)).Perm(p.Shards) {
+		data, err := p.sum(t.Context(), shard.Place{I: i + 1, N: p.Shards})
+		if err != nil {
+			t.Fatal(err)
+		}
+		single = max(single, len(data))
+		if acc, err = join.AddInput(acc, framed(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := unframed[shard.Moments](acc)
+	if err != nil || len(all) != 1 || len(acc) > 3*single {
+		t.Errorf("%d ranges in %d bytes, one shard has %d; %v", len(all), len(acc), single, err)
+	}
+	if _, err := join.AddInput(acc, acc[:len(acc)-1]); err == nil {
+		t.Error("a message that was cut is joined")
+	}
+	twice, err := join.MergeAccumulators(acc, acc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.write(t.Context(), twice); err == nil || !strings.Contains(err.Error(), "part 1 of 20 is there already") {
+		t.Errorf("shards that are there twice are merged: %v", err)
+	}
+	if _, err := bounded(large{}, nil); err == nil {
+		t.Error("a message larger than allowed is sent")
+	}
+}
+
+type large struct{}
+
+func (large) MarshalBinary() ([]byte, error) { return make([]byte, MostBytes+1), nil }
+
+// TestFailures: what the data or the flags have wrong is the pass's error, and says it.
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	for want, p := range map[string]Pass{
+		"no such file":            {Kind: First, Data: []string{filepath.Join(dir, "none.npy")}, Shards: 2, Sample: shard.Subsample{Rows: 5}},
+		"0 shards: want at least": {Kind: First},
+	} {
+		p.Out = filepath.Join(dir, "out")
+		if err := p.Run(t.Context(), prism, 0); err == nil || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
