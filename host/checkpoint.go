@@ -112,6 +112,8 @@ type savedCandidate struct {
 	RegressorIntercepts exact `json:"regressor_intercepts"`
 	GatingIntercepts    exact `json:"gating_intercepts"`
 	Sigma               exact `json:"sigma"`
+	Offset              exact `json:"offset,omitempty"`
+	Scale               exact `json:"scale,omitempty"`
 }
 
 // exact are numbers of any kind, also infinite ones, to the last bit: base64 of
@@ -253,6 +255,7 @@ func saveCandidate(c *search.Candidate) savedCandidate {
 		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees, Degenerate: c.Degenerate, Ridge: c.Ridge,
 		Value: exact{c.Run.Value}, X: c.Run.X, Trace: c.Run.Trace,
 		Regressors: p.Regressors, Gating: p.Gating, RegressorIntercepts: p.RegressorIntercepts, GatingIntercepts: p.GatingIntercepts, Sigma: p.Sigma,
+		Offset: p.Offset, Scale: p.Scale,
 	}
 }
 
@@ -261,10 +264,11 @@ func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, erro
 	p := &model.Params{
 		K: blank.K, D: blank.D, Regressors: s.Regressors, Gating: s.Gating,
 		RegressorIntercepts: s.RegressorIntercepts, GatingIntercepts: s.GatingIntercepts, Sigma: s.Sigma,
+		Offset: s.Offset, Scale: s.Scale,
 	}
 	same := func(a, b []float64) bool { return len(a) == len(b) && (a == nil) == (b == nil) }
 	if !same(p.Regressors, blank.Regressors) || len(p.Gating) != len(blank.Gating) || !same(p.Sigma, blank.Sigma) ||
-		!same(p.RegressorIntercepts, blank.RegressorIntercepts) || len(p.GatingIntercepts) != len(blank.GatingIntercepts) || len(s.Value) != 1 {
+		!same(p.RegressorIntercepts, blank.RegressorIntercepts) || len(p.GatingIntercepts) != len(blank.GatingIntercepts) || !same(p.Offset, blank.Offset) || !same(p.Scale, blank.Scale) || len(s.Value) != 1 {
 		return nil, damaged("parameters of another shape")
 	}
 	c := &search.Candidate{
@@ -279,7 +283,7 @@ func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, erro
 
 // usable says whether a likelihood of finite value can have these parameters.
 func usable(p *model.Params) bool {
-	for _, values := range [][]float64{p.Regressors, p.Gating, p.RegressorIntercepts, p.GatingIntercepts, p.Sigma} {
+	for _, values := range [][]float64{p.Regressors, p.Gating, p.RegressorIntercepts, p.GatingIntercepts, p.Sigma, p.Offset, p.Scale} {
 		if slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
 			return false
 		}
@@ -361,6 +365,9 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	}
 	if len(names) > 1 {
 		values["leaves"] = names
+	}
+	if c.Output != "" {
+		values["output scale"] = c.Output
 	}
 	if g, ok := c.Gate.(Softmax); ok {
 		values["gate features"] = g.Features

@@ -25,6 +25,10 @@ type Config struct {
 	Noise          Noise    // nil is [Shared]
 	ExpertFeatures []string // that the experts see; nil: all
 
+	// Output gives the experts' means an offset and a scale, c + s·g(⟨a,x⟩), fitted with
+	// the rest; "" is none. Methods auto and em take it.
+	Output OutputScale
+
 	// Hierarchy is the shape of a tree of gates over the experts; the zero value is one
 	// gate. Leaves are the experts' own activations, from left to right; nil where all
 	// have the one that is fitted. Methods auto and em take them.
@@ -107,6 +111,19 @@ type PerExpert = problem.PerExpert
 // Noises lists the kinds of noise.
 func Noises() []Noise { return []Noise{Shared{}, PerExpert{}} }
 
+// OutputScale says whose the c and s of means c + s·g(⟨a,x⟩) are: [SharedScale] or
+// [PerExpertScale].
+type OutputScale = problem.OutputScale
+
+// The kinds of output.
+const (
+	SharedScale    = problem.SharedScale
+	PerExpertScale = problem.PerExpertScale
+)
+
+// OutputScales lists the kinds of output.
+func OutputScales() []OutputScale { return problem.OutputScales() }
+
 // Transform is that of the moment tensors: [Polynomial] or [Optimal].
 type Transform = moment.Transform
 
@@ -163,8 +180,8 @@ func (c Config) checked() (Config, error) {
 	return c, firstError(c.checkTree(), c.checkTransform(), c.Method.check(c))
 }
 
-// checkTree refuses a tree, or leaves, for a method that fits one gate over experts of
-// one activation.
+// checkTree refuses a tree, leaves, or an output of their own for a method that fits one
+// gate over experts of one activation whose means are g.
 func (c Config) checkTree() error {
 	switch c.Method.(type) {
 	case Auto, EM:
@@ -175,6 +192,9 @@ func (c Config) checkTree() error {
 	}
 	if c.Leaves != nil {
 		return c.noEffect("leaves", "auto, em")
+	}
+	if c.Output != "" {
+		return c.noEffect("output scale", "auto, em")
 	}
 	return nil
 }
@@ -212,7 +232,7 @@ func (c Config) activations(act sdk.Activation) []sdk.Activation {
 func (c Config) request() problem.Request {
 	return problem.Request{
 		K: c.K, Intercept: c.Intercept, ExpertOnly: c.ExpertOnly, GateOnly: c.GateOnly, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
-		Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
+		Output: c.Output, Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
 		Loaded: func() { c.show(StageMoments, 0, 2) },
 	}
 }

@@ -47,7 +47,7 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 	if s, k, d := cfg.Start, p.Shape.K, p.Shape.D; s != nil && (s.K != k || s.D != d) {
 		return nil, refuse("the start has k = %d and d = %d, the fit k = %d and d = %d", s.K, s.D, k, d)
 	}
-	e, err := moment.Measure(ctx, p, cfg.want())
+	e, err := measure(ctx, p, cfg.want())
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +89,16 @@ func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Confi
 	cfg.show(StageRead, 0, 0)
 	p, err := problem.Load(ctx, src, act, cfg.request())
 	return cfg, p, err
+}
+
+// measure takes the moments of the target; where the means are c + s·g those of
+// (y − c)/s, with c and s as the starts begin.
+func measure(ctx context.Context, p *problem.Problem, w moment.Want) (*moment.Evidence, error) {
+	e, err := moment.Measure(ctx, p.Plain(), w)
+	if err == nil && p.Shape.Output != nil {
+		e.Notes = []string{"the moment tensors are of (y - c)/s for a first guess of c and s, and give starts only"}
+	}
+	return e, err
 }
 
 // fit fits a problem of one number of experts.

@@ -61,6 +61,18 @@ func (o *outcome) note(texts ...string) {
 	}
 }
 
+// upright returns the outcome with scales above 0 in the best, where a scale below 0 is
+// another name of the same mixture.
+func (o *outcome) upright(output *problem.Output) *outcome {
+	if output == nil || !output.Mirrored {
+		return o
+	}
+	best, out := *o.best, *o
+	best.Params = best.Params.Upright(output.Sum)
+	out.best = &best
+	return &out
+}
+
 // alone is the outcome of a method with a single candidate.
 func (o *outcome) alone(c *search.Candidate) *outcome {
 	o.best, o.all = c, []*search.Candidate{c}

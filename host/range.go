@@ -8,7 +8,6 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/sdk"
@@ -41,7 +40,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if s := cfg.Start; s != nil && (s.K < from || s.K > to || s.D != p.Shape.D) {
 		return nil, refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", s.K, s.D, from, to, p.Shape.D)
 	}
-	e, err := moment.Measure(ctx, p, cfg.want())
+	e, err := measure(ctx, p, cfg.want())
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +54,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	}
 	for k := from + len(asked.chosen.Selection); k <= to; k++ {
 		pk := p.With(k)
-		ek, err := e.With(ctx, pk)
+		ek, err := e.With(ctx, pk.Plain())
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +75,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	best := asked.chosen.Model
 	best.Fit.Selection = asked.chosen.Selection
 	warnOfEdge(best, from, to)
-	best.Fit.EigengapK, err = e.EigengapK(p)
+	best.Fit.EigengapK, err = e.EigengapK(p.Plain())
 	return best, err
 }
 

@@ -28,6 +28,9 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 	if len(targets) == 0 {
 		return nil, refuse("there are no targets")
 	}
+	if cfg.Output != "" {
+		return nil, refuse("output scale %s is for one target", cfg.Output)
+	}
 	first := targets[0].Source.Schema()
 	for _, t := range targets[1:] {
 		if s := t.Source.Schema(); !slices.Equal(s.Features, first.Features) {

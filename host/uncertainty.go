@@ -73,6 +73,9 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		}
 	}
 	m.SetErrors(string(kind), se, free.Sigma)
+	if free.FixedScale {
+		m.StandardErrors.OutputScale.Scale = nil
+	}
 	if free.Sigma {
 		noiseIntervals(p, m, c.Parameters)
 	}
@@ -132,8 +135,13 @@ func noiseIntervals(p *problem.Problem, m *fitted.Model, parameters []loss.Param
 			rows *= m.Proportions[i]
 		}
 		for _, q := range parameters {
-			if q.Part == loss.Expert && (len(m.Sigma) == 1 || q.Index == i) {
+			ofExperts := q.Part == loss.Expert || q.Part == loss.Offset || q.Part == loss.Scale
+			switch {
+			case !ofExperts:
+			case len(m.Sigma) == 1 || q.Index == i && (q.Part == loss.Expert || len(m.OutputScale.Offset) > 1):
 				coefficients++
+			case q.Part != loss.Expert && len(m.OutputScale.Offset) == 1: // a share of what all have
+				coefficients += m.Proportions[i]
 			}
 		}
 		s.SigmaCorrected = append(s.SigmaCorrected, infer.NoiseCorrected(sigma, rows, coefficients))

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
+	tanhs "github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -50,6 +51,8 @@ func TestErrorsInTheUsersUnits(t *testing.T) {
 		{identity.Family, Config{K: 2, Intercept: true, Gate: Constant{}}, loss.Free{Regressors: true, Gating: true, Sigma: true, GateColumns: []int{}}},
 		{identity.Family, Config{K: 2, Intercept: true, Noise: Shared{Sigma: 0.3}}, loss.Free{Regressors: true, Gating: true}},
 		{identity.Family, Config{K: 3}, loss.All},
+		{tanhs.Family, Config{K: 2, Output: SharedScale}, loss.All},
+		{tanhs.Family, Config{K: 2, Output: PerExpertScale, Robust: true}, loss.All},
 	} {
 		act, draw, _ := cell{c.family, nil, c.cfg.K, 6, 1500, 0.3, sample.Random}.draw(t, 3)
 		src := inOddUnits(t, draw)

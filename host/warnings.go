@@ -3,9 +3,12 @@ package host
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
 )
 
@@ -59,6 +62,82 @@ func warnOfTwoValues(m *fitted.Model, p *problem.Problem) error {
 		warn(m, "the target takes two values, %g and %g, which two experts fit exactly whatever the gate: noise about them is not normal, and a model of two classes is wanted", a, b)
 	}
 	return err
+}
+
+// warnOfRange warns where g does not reach much of the target: where more than a twentieth
+// of the rows lie outside its range, and what they leave is no noise about the fitted
+// means, since its mean is not 0, or rises with them.
+func warnOfRange(ctx context.Context, m *fitted.Model, p *problem.Problem) error {
+	if p.Shape.Output != nil || p.Leaves != nil {
+		return nil
+	}
+	lo, hi, err := problem.Range(ctx, p.G)
+	if err != nil || math.IsInf(lo, 0) && math.IsInf(hi, 0) {
+		return err
+	}
+	r, err := residualsOf(ctx, m, p, lo, hi)
+	const most = 0.05 // of the rows outside the range
+	if err != nil || float64(r.outside) <= most*float64(p.N()) || !r.offScale(!math.IsInf(hi-lo, 0)) {
+		return err
+	}
+	reaches := fmt.Sprintf("goes from %.4g to %.4g", lo, hi)
+	switch {
+	case math.IsInf(lo, 0):
+		reaches = fmt.Sprintf("is at most %.4g", hi)
+	case math.IsInf(hi, 0):
+		reaches = fmt.Sprintf("is at least %.4g", lo)
+	}
+	warn(m, "%s %s, and %d of %d targets, which go from %.4g to %.4g, lie beyond: --output-scale shared fits c + s*%s in its place",
+		m.Activation.Name, reaches, r.outside, p.N(), r.least, r.most, m.Activation.Name)
+	return nil
+}
+
+// residuals are sums over the rows of y, of the fitted mean, and of what is left.
+type residuals struct {
+	n, y, yy          float64
+	mean, means, left float64 // Σ m, Σ m², Σ (y − m)
+	lefts, both       float64 // Σ (y − m)², Σ m·(y − m)
+	least, most       float64 // of y
+	outside           int     // of y outside the range of g
+}
+
+func residualsOf(ctx context.Context, m *fitted.Model, p *problem.Problem, lo, hi float64) (residuals, error) {
+	r := residuals{least: math.Inf(1), most: math.Inf(-1)}
+	predictor := predict.NewPredictor(p.Units.Into(m.Params()), p.G, p.Schema.Name)
+	return r, model.InOrder(ctx, p.Given, func(b *model.Block) error {
+		prediction, err := predictor.Predict(ctx, b)
+		if err != nil {
+			return err
+		}
+		for t, y := range b.Y {
+			mean := prediction.Mean[t]
+			e := y - mean
+			r.n, r.y, r.yy = r.n+1, r.y+y, r.yy+y*y
+			r.mean, r.means, r.left = r.mean+mean, r.means+mean*mean, r.left+e
+			r.lefts, r.both = r.lefts+e*e, r.both+mean*e
+			r.least, r.most = min(r.least, y), max(r.most, y)
+			if y < lo || y > hi {
+				r.outside++
+			}
+		}
+		return nil
+	})
+}
+
+// offScale says whether the residuals' mean is more than a quarter of the target's
+// standard deviation, or, of a bounded g, the slope of the target on the fitted mean is
+// more than 1.5, where it is 1 at the truth; both by more than five standard errors.
+func (r residuals) offScale(bounded bool) bool {
+	const errors, share, steeper = 5, 0.25, 0.5
+	left, mean := r.left/r.n, r.mean/r.n
+	sd := math.Sqrt(max(0, r.lefts/r.n-left*left))
+	ySD := math.Sqrt(max(0, r.yy/r.n-(r.y/r.n)*(r.y/r.n)))
+	if math.Abs(left) > max(share*ySD, errors*sd/math.Sqrt(r.n)) {
+		return true
+	}
+	spread := math.Sqrt(max(0, r.means/r.n-mean*mean))
+	slope := (r.both/r.n - mean*left) / (spread * spread)
+	return bounded && slope > max(steeper, errors*sd/(spread*math.Sqrt(r.n)))
 }
 
 // warnOfEdge warns of a choice of k at an end of the range that was fitted.

@@ -20,6 +20,7 @@ import (
 // write writes down what a fit came to, in the user's units and with the largest
 // expert first.
 func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) (*fitted.Model, error) {
+	out = out.upright(p.Shape.Output)
 	best := out.best
 	l := loss.NewLikelihood(p.Given, p.G, best.Params, p.Shape.Free(), p.Threads)
 	proportions, order, err := search.ByProportion(ctx, p, p.Given, best.Params)
@@ -42,7 +43,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		Approximation: p.G.Native,
 	}
 	m.SetParams(p.Units.OutOf(best.Params).Relabel(order))
-	if m.Hierarchy != "" || m.Leaves != nil {
+	if m.Hierarchy != "" || m.Leaves != nil || m.OutputScale != nil {
 		m.Format = fitted.FormatV2
 	}
 	m.Fit = summary(p, e, out, cfg)
@@ -65,6 +66,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		return nil, err
 	}
 	if err := warnOfTooMany(ctx, m, p, out, order); err != nil {
+		return nil, err
+	}
+	if err := warnOfRange(ctx, m, p); err != nil {
 		return nil, err
 	}
 	if err := warnOfTwoValues(m, p); err != nil {

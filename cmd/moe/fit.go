@@ -44,6 +44,7 @@ type fitFlags struct {
 	method     methodFlags
 	gate       string
 	noise      string
+	output     string
 	k          string
 	to         int // the largest k of a range, 0 for a single k
 	start      string
@@ -122,6 +123,11 @@ With --targets every one of several targets gets a mixture of its own, with its 
 experts, over the same features: the fits side by side, one after the other, in one file of
 format moe-model/v2, which predict and evaluate read.
 
+With --output-scale the experts' means are c + s*g(<a,x>), an offset and a scale of all
+experts (shared) or of each (per-expert), fitted with the rest: a sigmoid, which goes
+from 0 to 1, fits a target of any size. Where g(tz) = t*g(z) the scale's size is in the
+regressors' norms, and s is 1 or -1; where g(-z) = const - g(z) it is above 0.
+
 With --k FROM:TO every number of experts in the range is fitted and compared by
 log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),
 less being better; the model of the least BIC is written.
@@ -143,6 +149,7 @@ says so.`,
   moe fit data.csv --activation identity --k 2 --method l4 --batch 512 --lambda 20 --radius 5
   moe fit trial.csv --target dose --drop id,site --activation sigmoid --k 3 -o model.json
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --activation identity --k 2 -o model.json
+  moe fit curve.csv --activation sigmoid --k 1 --intercept --output-scale shared -o curve.json
   moe fit data.csv --hierarchy 2x2 --leaves relu -o tree.json
   moe fit states.csv --hierarchy '2x(1,2)' --leaves identity,tanh,tanh -o unit.json
   moe fit states.csv --targets next1,next2 --activation tanh --k 3 -o states.json
@@ -195,6 +202,7 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	f.cells.register(cmd, "leave them out")
 	flags.StringSliceVar(&f.terms.Gate, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
 	flags.StringVar(&f.noise, "noise", host.Shared{}.Name(), "noise level: "+strings.Join(namesOf(host.Noises()), ", "))
+	flags.StringVar(&f.output, "output-scale", "", "fit y = c + s*g instead of y = g, with c and s: "+strings.Join(namesOf(host.OutputScales()), ", "))
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.IntVar(&f.config.Threads, "threads", 0, "threads to use (default one per processor); the result is the same")
 	addSeed(cmd, &f.config.Seed)
@@ -397,11 +405,16 @@ func (f *fitFlags) checkOutputs() error {
 	return creatable(checkpoint)
 }
 
-// parseNoise reads --noise and --sigma.
+// parseNoise reads --noise, --sigma and --output-scale.
 func (f *fitFlags) parseNoise() error {
 	sigma, err := parseSigma(f.sigma)
 	if err != nil {
 		return err
+	}
+	if f.output != "" {
+		if f.config.Output, err = named("output-scale", host.OutputScales(), f.output); err != nil {
+			return err
+		}
 	}
 	noise, err := named("noise", host.Noises(), f.noise)
 	switch noise.(type) {

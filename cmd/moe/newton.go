@@ -60,6 +60,9 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 	if m.Leaves != nil || m.Hierarchy != "" {
 		return &dataset.Error{File: f.model, Msg: "a tree of experts; passes over shards are for flat mixtures"}
 	}
+	if m.OutputScale != nil {
+		return &dataset.Error{File: f.model, Msg: "experts with an output scale; passes over shards are for means without"}
+	}
 	plugin, err := f.limits.within(catalog.Catalog{}).Open(ctx, m.Activation.Name, m.Activation.Params)
 	if err != nil {
 		return err

@@ -23,6 +23,8 @@ var beside = map[string]string{
 	"target":  "they are the targets",
 	"formula": "a formula has one target",
 	"moments": "the sums are made for one target",
+
+	"output-scale": "an offset and a scale are of one target",
 }
 
 // checkTargets looks at --targets and what stands beside it.
@@ -30,7 +32,7 @@ func (f *fitFlags) checkTargets(cmd *cobra.Command) error {
 	if f.targets == nil {
 		return nil
 	}
-	for _, name := range []string{"target", "formula", "moments"} {
+	for _, name := range []string{"target", "formula", "moments", "output-scale"} {
 		if cmd.Flags().Changed(name) {
 			return usagef("--%s has no effect beside --targets: %s", name, beside[name])
 		}

@@ -57,12 +57,13 @@ type Model struct {
 
 	Design *terms.Design `json:"design,omitempty"` // how the features are made of raw columns; nil where they are columns
 
-	Regressors          [][]float64 `json:"regressors"`           // K rows a_i of D
-	Gating              [][]float64 `json:"gating"`               // K−1 rows w_i of D
-	RegressorIntercepts []float64   `json:"regressor_intercepts"` // K, or null
-	GatingIntercepts    []float64   `json:"gating_intercepts"`    // K−1, or null
-	Sigma               Sigma       `json:"sigma"`
-	Proportions         []float64   `json:"proportions"` // K means of P(z=i|x) over the rows
+	Regressors          [][]float64  `json:"regressors"`             // K rows a_i of D
+	Gating              [][]float64  `json:"gating"`                 // K−1 rows w_i of D
+	RegressorIntercepts []float64    `json:"regressor_intercepts"`   // K, or null
+	GatingIntercepts    []float64    `json:"gating_intercepts"`      // K−1, or null
+	OutputScale         *OutputScale `json:"output_scale,omitempty"` // the means are c + s·g; nil: they are g
+	Sigma               Sigma        `json:"sigma"`
+	Proportions         []float64    `json:"proportions"` // K means of P(z=i|x) over the rows
 
 	Fit            Fit             `json:"fit"`
 	StandardErrors *StandardErrors `json:"standard_errors"` // null where there are none; a note says why
@@ -371,6 +372,7 @@ func (m *Model) SetParams(p *model.Params) {
 	m.Gating = rows(p.Gating, p.Gates(), p.D)
 	m.RegressorIntercepts, m.GatingIntercepts = p.RegressorIntercepts, p.GatingIntercepts
 	m.Sigma = Sigma(p.Sigma)
+	m.OutputScale = outputScaleOf(p)
 	m.Hierarchy = ""
 	if p.Tree.Depth() > 1 {
 		m.Hierarchy = p.Tree.String()
@@ -384,6 +386,9 @@ func (m *Model) Params() *model.Params {
 	fill(p.Gating, m.Gating)
 	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = m.RegressorIntercepts, m.GatingIntercepts, m.Sigma
 	p.Tree = shapeOf(m.Hierarchy)
+	if m.OutputScale != nil {
+		p.Offset, p.Scale = m.OutputScale.Offset, m.OutputScale.Scale
+	}
 	return p.Clone()
 }
 
@@ -455,6 +460,9 @@ func (m *Model) Validate() error {
 	if err := checkTree(m.Hierarchy, m.Activation, m.Leaves, m.K); err != nil {
 		return err
 	}
+	if m.OutputScale != nil && (m.Hierarchy != "" || m.Leaves != nil) {
+		return fmt.Errorf("output_scale beside a hierarchy or leaves")
+	}
 	if err := checkNames(m.Features, m.Target, m.D); err != nil {
 		return err
 	}
@@ -463,6 +471,7 @@ func (m *Model) Validate() error {
 		checkMatrix("gating", m.Gating, model.Gates(m.K), m.D),
 		checkOptional("regressor_intercepts", m.RegressorIntercepts, m.K),
 		checkOptional("gating_intercepts", m.GatingIntercepts, model.Gates(m.K)),
+		m.OutputScale.validate("output_scale", m.K),
 		checkVector("proportions", m.Proportions, m.K),
 		checkSigma(m.Sigma, m.K),
 	); err != nil {
@@ -489,7 +498,7 @@ func (m *Model) Validate() error {
 
 // formatOf is the format of a model of what m has.
 func (m *Model) formatOf() string {
-	if m.Hierarchy != "" || m.Leaves != nil {
+	if m.Hierarchy != "" || m.Leaves != nil || m.OutputScale != nil {
 		return FormatV2
 	}
 	return DesignFormat(m.Design)
@@ -501,7 +510,7 @@ func (m *Model) validateDesign() error {
 	case m.Format != Format && m.Format != FormatV2:
 		return fmt.Errorf("format is %q, want %q or %q", m.Format, Format, FormatV2)
 	case m.Format != m.formatOf():
-		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy or leaves", m.Format, m.formatOf())
+		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy, leaves or an output scale", m.Format, m.formatOf())
 	case m.Design == nil:
 		return nil
 	}

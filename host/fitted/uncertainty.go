@@ -13,12 +13,13 @@ import (
 // parameters themselves; 0 where the model holds a parameter fixed at 0, NaN, which is
 // null in JSON, where the gate separates rows and a coefficient has no finite optimum.
 type StandardErrors struct {
-	Kind                string      `json:"kind"` // observed, or robust; see infer.Kind
-	Regressors          [][]float64 `json:"regressors"`
-	Gating              [][]float64 `json:"gating"`
-	RegressorIntercepts []float64   `json:"regressor_intercepts"` // K, or null
-	GatingIntercepts    []float64   `json:"gating_intercepts"`    // K−1, or null
-	Sigma               Sigma       `json:"sigma"`                // null where sigma was given
+	Kind                string       `json:"kind"` // observed, or robust; see infer.Kind
+	Regressors          [][]float64  `json:"regressors"`
+	Gating              [][]float64  `json:"gating"`
+	RegressorIntercepts []float64    `json:"regressor_intercepts"`   // K, or null
+	GatingIntercepts    []float64    `json:"gating_intercepts"`      // K−1, or null
+	OutputScale         *OutputScale `json:"output_scale,omitempty"` // nil where the model has none
+	Sigma               Sigma        `json:"sigma"`                  // null where sigma was given
 
 	// SigmaCorrected is for every noise level its estimate corrected for degrees of
 	// freedom, see infer.NoiseCorrected: Sigma of the model is the maximum of the
@@ -125,6 +126,7 @@ func (m *Model) SetErrors(kind string, se *model.Params, noise bool) {
 	if noise {
 		m.StandardErrors.Sigma = Sigma(se.Sigma)
 	}
+	m.StandardErrors.OutputScale = outputScaleOf(se)
 }
 
 // validate reports the first thing that does not fit the model or is not
@@ -151,6 +153,12 @@ func (s *StandardErrors) validate(m *Model) error {
 		if err := checkMatrix("standard_errors.sigma_interval", s.SigmaInterval, len(m.Sigma), 2); err != nil {
 			return err
 		}
+	}
+	if (s.OutputScale == nil) != (m.OutputScale == nil) || s.OutputScale != nil && len(s.OutputScale.Offset) != len(m.OutputScale.Offset) {
+		return fmt.Errorf("standard_errors.output_scale does not go with the model's")
+	}
+	if err := s.OutputScale.validate("standard_errors.output_scale", m.K); err != nil {
+		return err
 	}
 	if (s.RegressorIntercepts == nil) != (m.RegressorIntercepts == nil) || (s.GatingIntercepts == nil) != (m.GatingIntercepts == nil) {
 		return fmt.Errorf("standard_errors has intercepts where the model has none, or none where it has")

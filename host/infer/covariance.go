@@ -267,7 +267,7 @@ func (c *Covariance) Convert(mean, sd []float64) {
 
 func (c *Covariance) convertRows(m *mat.Dense, mean, sd []float64) *mat.Dense {
 	for at, q := range c.Parameters {
-		if q.Part == loss.Noise || q.Feature != c.d {
+		if q.Feature != c.d {
 			continue
 		}
 		for from, o := range c.Parameters {
@@ -277,7 +277,7 @@ func (c *Covariance) convertRows(m *mat.Dense, mean, sd []float64) *mat.Dense {
 		}
 	}
 	for at, q := range c.Parameters {
-		if q.Part != loss.Noise && q.Feature != c.d {
+		if q.Feature >= 0 && q.Feature != c.d {
 			floats.Scale(1/sd[q.Feature], m.RawRowView(at))
 		}
 	}
@@ -288,7 +288,7 @@ func (c *Covariance) convertRows(m *mat.Dense, mean, sd []float64) *mat.Dense {
 // parameter itself in a copy of p's shape; 0 where a parameter was not free.
 func (c *Covariance) Errors(p *model.Params) *model.Params {
 	out := p.Clone()
-	for _, v := range [][]float64{out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts, out.Sigma} {
+	for _, v := range [][]float64{out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts, out.Sigma, out.Offset, out.Scale} {
 		clear(v)
 	}
 	for at, q := range c.Parameters {
@@ -296,6 +296,10 @@ func (c *Covariance) Errors(p *model.Params) *model.Params {
 		switch {
 		case q.Part == loss.Noise:
 			out.Sigma[q.Index] = se
+		case q.Part == loss.Offset:
+			out.Offset[q.Index] = se
+		case q.Part == loss.Scale:
+			out.Scale[q.Index] = se
 		case q.Part == loss.Expert && q.Feature == c.d:
 			out.RegressorIntercepts[q.Index] = se
 		case q.Part == loss.Expert:
@@ -310,22 +314,21 @@ func (c *Covariance) Errors(p *model.Params) *model.Params {
 }
 
 // Names returns the parameters' names, with experts counted from 1:
-// expert1:FEATURE, expert1:(intercept), gate1:FEATURE, sigma or sigma1.
+// expert1:FEATURE, expert1:(intercept), gate1:FEATURE, sigma or sigma1, and likewise
+// offset and scale.
 func (c *Covariance) Names(features []string) []string {
-	levels := 0
+	var several [loss.Scale + 1]int
 	for _, q := range c.Parameters {
-		if q.Part == loss.Noise {
-			levels++
-		}
+		several[q.Part]++
 	}
 	names := make([]string, len(c.Parameters))
 	for at, q := range c.Parameters {
-		whose := [...]string{loss.Expert: "expert", loss.Gate: "gate", loss.Noise: "sigma"}[q.Part]
-		if q.Part != loss.Noise || levels > 1 {
+		whose := [...]string{loss.Expert: "expert", loss.Gate: "gate", loss.Noise: "sigma", loss.Offset: "offset", loss.Scale: "scale"}[q.Part]
+		if q.Feature >= 0 || several[q.Part] > 1 {
 			whose += fmt.Sprint(q.Index + 1)
 		}
 		switch {
-		case q.Part == loss.Noise:
+		case q.Feature < 0:
 		case q.Feature == c.d:
 			whose += ":(intercept)"
 		default:

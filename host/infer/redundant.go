@@ -40,6 +40,7 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 		g     []float64
 	}
 	rooms := make([]*room, model.Workers(workers))
+	means := p.Output(act)
 	err := model.Each(ctx, rows, len(rooms), func(worker, chunk, _ int, b *model.Block) error {
 		if rooms[worker] == nil {
 			rooms[worker] = &room{mixture.NewPosterior(mixture.Mixture{}, p.K), make([]float64, p.K*model.BlockRows)}
@@ -48,7 +49,7 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 		r.given.Given(p, b)
 		g := r.g[:p.K*b.N]
 		p.Predictors(g, b)
-		if err := act.Eval(ctx, g, g); err != nil {
+		if err := means.Eval(ctx, g, g); err != nil {
 			return err
 		}
 		for at, pair := range out {

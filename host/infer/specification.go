@@ -209,7 +209,7 @@ func (m *terms) allowForCoefficients(s *rowSums) {
 	if m.noise && len(m.p.Sigma) == m.p.K {
 		return
 	}
-	own := float64(len(m.expert))
+	own := float64(len(m.expert)) + float64(len(m.outputs))/float64(m.p.K)
 	for i, mass := range s.mass {
 		excess := -min(own, mass)
 		if m.noise {

@@ -23,7 +23,8 @@ const (
 // Per-row terms of a fitted model, each of mean 0 given x under it. With r_i the
 // posterior, p_i the gate, e_i = (y−g_i)/σ_i, and bounded functions h of x:
 //
-//	scores              r_i·e_i·g′_i/σ_i·x,  (r_j−p_j)·x,  r_i·(e_i²−1)
+//	scores              r_i·e_i·g′_i/σ_i·x,  (r_j−p_j)·x,  r_i·(e_i²−1), and of means
+//	                    c + s·g those of c and s, r_i·e_i/σ_i and r_i·e_i·g/σ_i
 //	residuals           r_i·(ψ(e_i) − E ψ(Z)),  ψ = exp(−e²/8), exp(−e²/2), e·exp(−e²/4)
 //	nonlinearity        r_i·e_i·h(z_i),  z_i = ⟨a_i,x⟩ + b_i
 //	gate                (r_j−p_j)·h(x),  h of its logit and of the expert's z
@@ -36,10 +37,11 @@ const (
 type terms struct {
 	act          model.Activation
 	p            *model.Params
-	expert, gate []int // columns of the coefficients; D is the column of ones
-	noise        bool  // σ is free
-	groups       int   // of features, in the heteroscedasticity test
-	pairs        int   // groups of pairs of features, in that of interactions
+	expert, gate []int            // columns of the coefficients; D is the column of ones
+	noise        bool             // σ is free
+	outputs      []loss.Parameter // the free ones of the means c + s·g
+	groups       int              // of features, in the heteroscedasticity test
+	pairs        int              // groups of pairs of features, in that of interactions
 	// Rms of z_i, of the gate's logits and of the features.
 	zRMS, lRMS, xRMS []float64
 
@@ -75,6 +77,14 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 	if m.noise {
 		scores += len(p.Sigma)
 	}
+	for h, part := range []loss.Part{loss.Offset, loss.Scale} {
+		for i := range p.Offset {
+			if h == 0 || !free.FixedScale {
+				m.outputs = append(m.outputs, loss.Parameter{Part: part, Index: i, Feature: -1})
+			}
+		}
+	}
+	scores += len(m.outputs)
 	m.at[atResiduals] = scores
 	m.at[atNonlinearity] = m.at[atResiduals] + 3*p.K
 	m.at[atGate] = m.at[atNonlinearity] + 3*p.K
@@ -88,7 +98,8 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 type termRows struct {
 	*mixture.Posterior
 	cols                  [][]float64 // x and ones
-	z, g, dg, res         []float64   // k rows of N values
+	z, g, dg, res         []float64   // k rows of N values: predictors, means, their slopes, residuals
+	raw                   []float64   // g, where the means are c + s·g
 	y                     []float64
 	zBump, zBend          []float64 // h of z
 	lBump, lBend          []float64 // h of the logits
@@ -105,7 +116,7 @@ func (m *terms) newRows() *termRows {
 	kn := func() []float64 { return make([]float64, m.p.K*n) }
 	w := &termRows{
 		Posterior: mixture.NewPosterior(mixture.Mixture{}, m.p.K),
-		z:         kn(), g: kn(), dg: kn(), res: kn(),
+		z:         kn(), g: kn(), dg: kn(), res: kn(), raw: kn(),
 		zBump: kn(), zBend: kn(), lBump: kn(), lBend: kn(), logits: kn(),
 		xBump: make([]float64, m.groups*n), xSoft: make([]float64, m.p.D*n), xPairs: make([]float64, m.pairs*n),
 		y: make([]float64, n), ones: make([]float64, n),
@@ -138,6 +149,11 @@ func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
 	}
 	if err := m.act.Deriv(ctx, w.dg[:kn], w.z[:kn]); err != nil {
 		return err
+	}
+	if m.p.HasOutput() {
+		copy(w.raw, w.g[:kn])
+		m.p.Means(w.g[:kn])
+		m.p.Slopes(w.dg[:kn])
 	}
 	logits := w.Scores
 	if m.p.Tree.Depth() > 1 {
@@ -189,6 +205,10 @@ func (m *terms) fill(w *termRows, y []float64) {
 			w.NoiseScore(w.out[noiseAt+i][:n], i)
 		}
 	}
+	outputs := w.out[m.at[atResiduals]-len(m.outputs):]
+	for o := range m.outputs {
+		clear(outputs[o][:n])
+	}
 	for g := range m.groups {
 		clear(w.out[m.at[atHeteroscedasticity]+g][:n])
 	}
@@ -200,6 +220,18 @@ func (m *terms) fill(w *termRows, y []float64) {
 		inv := 1 / m.p.SigmaOf(i)
 		w.MeanScore(score, i)
 		floats.Add(all, score)
+		for o, q := range m.outputs {
+			if q.Index != i && len(m.p.Offset) > 1 {
+				continue
+			}
+			if q.Part == loss.Offset {
+				floats.AddScaled(outputs[o][:n], inv, score)
+				continue
+			}
+			for t, g := range w.raw[i*n : (i+1)*n] {
+				outputs[o][t] += inv * score[t] * g
+			}
+		}
 		m.fillTimes(w, m.at[atNonlinearity]+3*i, score, w.ones[:n], w.zBump[i*n:(i+1)*n], w.zBend[i*n:(i+1)*n])
 		for t, dg := range w.dg[i*n : (i+1)*n] {
 			score[t] *= dg * inv

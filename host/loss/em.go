@@ -10,12 +10,20 @@ import (
 
 // expertGrams are the curvatures of the experts' M-step: Σ r_i·g′_i²·x·xᵀ for
 // every expert.
-type expertGrams struct{ grams }
+type expertGrams struct {
+	grams
+	outputGrams outputGrams
+}
+
+func (s *expertGrams) values() [][]float64 {
+	return append(s.grams.values(), s.outputGrams.values()...)
+}
 
 func (s *expertGrams) block(w *work) {
 	if !s.free.Regressors {
 		return
 	}
+	s.outputGrams.block(w)
 	n := w.N
 	wt := w.terms[:n]
 	for i := range s.k {

@@ -17,15 +17,20 @@ type gradientSums struct {
 	mass     []float64 // k: Σ r_i
 	prior    []float64 // k: Σ p_i
 	score    []float64 // k experts: Σ r_i·u_i·g′_i·x; then the gate's rows: Σ ∂log p/∂η_j·x
+	output   []float64 // where there are outputs, for every expert Σ r_i·u_i and Σ r_i·u_i·g_i
 }
 
 func newGradientSums(o *layout) *gradientSums {
 	k := func() []float64 { return make([]float64, o.k) }
-	return &gradientSums{layout: o, deviance: k(), mass: k(), prior: k(), score: make([]float64, o.k*o.da+o.gates*o.dw)}
+	s := &gradientSums{layout: o, deviance: k(), mass: k(), prior: k(), score: make([]float64, o.k*o.da+o.gates*o.dw)}
+	if o.outputs > 0 {
+		s.output = make([]float64, 2*o.k)
+	}
+	return s
 }
 
 func (s *gradientSums) values() [][]float64 {
-	return [][]float64{s.deviance, s.mass, s.prior, s.score}
+	return [][]float64{s.deviance, s.mass, s.prior, s.score, s.output}
 }
 
 func (s *gradientSums) ofExpert(i int) []float64 { return s.score[i*s.da : (i+1)*s.da] }
@@ -43,6 +48,10 @@ func (s *gradientSums) block(w *work) {
 		w.Family.Weigh(wt, r, res)
 		w.weigh(wt)
 		s.deviance[i] += kernel.Dot(wt, res)
+		if s.outputs > 0 {
+			s.output[2*i] += kernel.Sum(wt)
+			s.output[2*i+1] += kernel.Dot(wt, w.gOf(i))
+		}
 		if s.free.Regressors {
 			kernel.Mul(wt, wt, w.dg[i*n:(i+1)*n])
 		}
@@ -65,6 +74,7 @@ func (s *gradientSums) block(w *work) {
 //
 //	∂/∂a_i = Σ r_i·u_i·g′_i·x/σ_i^p   ∂/∂w_j = Σ ∂log p/∂η_j·x
 //	∂/∂log σ_m = Σ Σ_i r_i·(|e_i|^p − 1), i over the experts of that level
+//	∂/∂c_m = Σ Σ_i r_i·u_i/σ_i^p   ∂/∂s_m = Σ Σ_i r_i·u_i·g_i/σ_i^p, i over those of that output
 //
 // with p the family's degree: 2 where it is Gaussian.
 func (s *gradientSums) write(dst []float64, factor float64, p *model.Params, family mixture.Family) {
@@ -81,6 +91,12 @@ func (s *gradientSums) write(dst []float64, factor float64, p *model.Params, fam
 		for m := range s.levels {
 			deviance, mass := s.ofLevel(m)
 			dst[s.noise(m)] = factor * (deviance/mixture.Power(family, p.Sigma[m]) - mass)
+		}
+	}
+	clear(dst[s.atOutput:])
+	for i := range min(s.k, s.k*s.outputs) {
+		for h := range s.moved {
+			dst[s.layout.output(h, s.pair(i))] += factor / mixture.Power(family, p.SigmaOf(i)) * s.output[2*i+h]
 		}
 	}
 }

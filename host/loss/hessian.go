@@ -9,6 +9,7 @@ type informationSums struct {
 	grams                // for every expert i: its own with experts j ≥ i, then with the gate's rows; then the gate's, j ≤ m
 	noiseCoef  []float64 // levels × (k experts and the gate's rows): log σ with every coefficient
 	noiseNoise []float64 // levels × levels
+	output     outputInformation
 }
 
 func newInformationSums(o *layout) *informationSums {
@@ -16,11 +17,12 @@ func newInformationSums(o *layout) *informationSums {
 		grams:      newGrams(o, o.k*(o.k+1)/2+o.k*o.gates+o.gates*(o.gates+1)/2),
 		noiseCoef:  make([]float64, o.levels*(o.k*o.da+o.gates*o.dw)),
 		noiseNoise: make([]float64, o.levels*o.levels),
+		output:     newOutputInformation(o),
 	}
 }
 
 func (s *informationSums) values() [][]float64 {
-	return [][]float64{s.tiled, s.noiseCoef, s.noiseNoise}
+	return append([][]float64{s.tiled, s.noiseCoef, s.noiseNoise}, s.output.values()...)
 }
 
 // noiseExpert returns the sums of log σ_m with expert i, noiseGate those with row
@@ -63,6 +65,7 @@ func (s *informationSums) block(w *work) {
 	if s.free.Sigma {
 		s.noiseBlock(w, wt)
 	}
+	s.output.block(w)
 }
 
 // noiseBlock adds the rows of the information that belong to log σ.
@@ -112,6 +115,7 @@ func (s *informationSums) write(h *mat.SymDense, factor float64) {
 	if s.free.Sigma {
 		s.writeNoise(h, factor)
 	}
+	s.output.write(h, factor)
 }
 
 func (s *informationSums) writeNoise(h *mat.SymDense, factor float64) {

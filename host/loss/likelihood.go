@@ -19,7 +19,8 @@ import (
 // Where observations have weights each row's term is multiplied by its weight
 // and n is their sum.
 // Its argument θ lists the free parameters: for every expert a_i (and b_i), for
-// every gate but the last w_i (and v_i), then log σ.
+// every gate but the last w_i (and v_i), then log σ. Where the parameters have an output
+// of their own the means are c_i + s_i·g, and θ ends with all c, then all s.
 //
 // Besides value and gradient it offers an EM step and the Hessian. A
 // Likelihood keeps scratch space: it is not safe for concurrent use.
@@ -235,7 +236,9 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	if err != nil {
 		return math.NaN(), err
 	}
-	if l.free.Regressors {
+	if l.outputs > 0 {
+		s.experts.stepOutputs(dst, l.cur, s.gradient, l.mix.Family)
+	} else if l.free.Regressors {
 		for i := range l.k {
 			at := l.regressor(i)
 			s.experts.step(dst[at:at+l.da], i, s.gradient)

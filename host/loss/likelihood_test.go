@@ -61,7 +61,8 @@ func draw(rng *rand.Rand, act fn, p *model.Params, n int) *model.Data {
 					break
 				}
 			}
-			b.Y[t] = act.g(z[i*m+t]) + p.SigmaOf(i)*rng.NormFloat64()
+			c, scale := p.OutputOf(i)
+			b.Y[t] = c + scale*act.g(z[i*m+t]) + p.SigmaOf(i)*rng.NormFloat64()
 		}
 		data.Blocks = append(data.Blocks, b)
 	}
@@ -112,8 +113,8 @@ var shapes = []shape{
 	{"regressors only", tanh, 2, 3, 300, false, Free{Regressors: true}, false},
 	{"weights", identity, 2, 3, 300, false, All, true},
 	{"weights and noise per expert", identity, 3, 3, 300, true, All, true},
-	{"columns of their own", identity, 3, 4, 300, true, Free{true, true, true, []int{0, 2}, []int{1, 2, 3}}, false},
-	{"constant gate", identity, 3, 3, 300, true, Free{true, true, true, nil, []int{}}, true},
+	{"columns of their own", identity, 3, 4, 300, true, Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: []int{0, 2}, GateColumns: []int{1, 2, 3}}, false},
+	{"constant gate", identity, 3, 3, 300, true, Free{Regressors: true, Gating: true, Sigma: true, GateColumns: []int{}}, true},
 }
 
 // data draws the shape's rows, with weights where it has them.
@@ -151,7 +152,8 @@ func logDensity(act fn, p *model.Params, data *model.Data) float64 {
 				if p.GatingIntercepts != nil && i < p.K-1 {
 					gate += p.GatingIntercepts[i]
 				}
-				e := (b.Y[t] - act.g(z)) / p.SigmaOf(i)
+				c, scale := p.OutputOf(i)
+				e := (b.Y[t] - c - scale*act.g(z)) / p.SigmaOf(i)
 				norm += math.Exp(gate)
 				density += math.Exp(gate) * math.Exp(-e*e/2) / (math.Sqrt(2*math.Pi) * p.SigmaOf(i))
 			}

@@ -60,7 +60,7 @@ func (s *sums) hold(want quantity, o *layout) {
 		s.gradient = newGradientSums(o)
 	}
 	if want&ofExperts != 0 {
-		s.experts = &expertGrams{newGrams(o, o.k)}
+		s.experts = &expertGrams{newGrams(o, o.k), newOutputGrams(o)}
 	}
 	if want&ofGates != 0 {
 		s.gates = &gateGrams{newGrams(o, o.gates*(o.gates+1)/2)}
@@ -176,8 +176,9 @@ func (s *passes) sum(ctx context.Context, p *model.Params, want quantity) (*sums
 type work struct {
 	*mixture.Posterior
 	design
-	z, res, dg []float64   // predictors; y−g(z); g′(z), nil where the regressors are fixed
-	bend       []float64   // g″, nil where it is not wanted
+	z, res, dg []float64   // predictors; y − the means; their slopes, g′(z), nil where the regressors are fixed
+	bend       []float64   // g″ likewise, nil where it is not wanted
+	g, slopes  []float64   // g(z) and g′(z), where the means are c + s·g; nil elsewhere
 	terms      []float64   // room for N values
 	several    [][]float64 // room for K of them
 	ofExperts  [][]float64 // K rows of values
@@ -185,15 +186,26 @@ type work struct {
 	scores [][]float64 // room for N values of every parameter
 
 	zs, ress, dgs, bends, ahead []float64 // room
+	gs, slopess, ones           []float64 // room, where there are outputs
 }
 
 func (s *passes) newWork() *work {
 	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
-	return &work{
+	w := &work{
 		Posterior: mixture.NewPosterior(s.mix, s.k), design: newDesign(s.width),
 		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: columnsOf(s.k, model.BlockRows), ofExperts: make([][]float64, s.k),
 	}
+	if s.outputs > 0 {
+		w.gs, w.slopess, w.ones = kn(), kn(), kn()
+		for t := range w.ones {
+			w.ones[t] = 1
+		}
+	}
+	return w
 }
+
+// gOf returns g of the block's rows in expert i.
+func (w *work) gOf(i int) []float64 { return w.g[i*w.N : (i+1)*w.N] }
 
 // termsOf returns room for so many terms of the rows, at most K.
 func (w *work) termsOf(many int) [][]float64 {
@@ -221,10 +233,16 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 		if err := s.act.Deriv(ctx, w.dg, w.z); err != nil {
 			return err
 		}
+		if s.outputs > 0 {
+			w.slopes = w.slopess[:len(w.dg)]
+			copy(w.slopes, w.dg)
+		}
+		p.Slopes(w.dg)
 		if want&withBend != 0 {
 			if err := s.curvature(ctx, w); err != nil {
 				return err
 			}
+			p.Slopes(w.bend)
 		}
 	}
 	w.take(b, s.d)
@@ -232,7 +250,7 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 	return nil
 }
 
-// residuals sets w.res to y − g(⟨a_i,x⟩), and w.z to the predictors. Where the
+// residuals sets w.res to y − g(⟨a_i,x⟩), or y − c − s·g, and w.z to the predictors. Where the
 // regressors are fixed it does so once.
 func (s *passes) residuals(ctx context.Context, w *work, p *model.Params, block int, b *model.Block) error {
 	w.z, w.res = w.zs[:s.k*b.N], w.ress[:s.k*b.N]
@@ -246,6 +264,11 @@ func (s *passes) residuals(ctx context.Context, w *work, p *model.Params, block 
 	if err := s.act.Eval(ctx, w.res, w.z); err != nil {
 		return err
 	}
+	if s.outputs > 0 {
+		w.g = w.gs[:len(w.res)]
+		copy(w.g, w.res)
+	}
+	p.Means(w.res)
 	for i := range s.k {
 		r := w.res[i*b.N : (i+1)*b.N]
 		kernel.Sub(r, b.Y, r)

@@ -3,6 +3,7 @@ package loss
 import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -57,9 +58,28 @@ func (w *work) scoresOf(parameters []Parameter) [][]float64 {
 			kernel.Mul(dst, dst, w.cols[q.Feature])
 		case Noise:
 			w.NoiseScore(dst, q.Index)
+		case Offset, Scale:
+			w.scoreOutput(dst, q, len(w.P.Offset))
 		}
 		w.weigh(dst)
 		out[at] = dst
 	}
 	return out
+}
+
+// scoreOutput writes ∂log p/∂c_m, or ∂s_m, to dst.
+func (w *work) scoreOutput(dst []float64, q Parameter, outputs int) {
+	clear(dst)
+	each := w.terms[:w.N]
+	for i := range w.K {
+		if outputs > 1 && i != q.Index {
+			continue
+		}
+		w.MeanScore(each, i)
+		floats.Scale(1/w.P.SigmaOf(i), each)
+		if q.Part == Scale {
+			kernel.Mul(each, each, w.gOf(i))
+		}
+		floats.Add(dst, each)
+	}
 }

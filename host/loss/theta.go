@@ -7,7 +7,8 @@ import (
 )
 
 // Free says which parameters of a [Likelihood] vary; the others stay at their
-// given values. Intercepts, where there are any, vary with their coefficients.
+// given values. Intercepts, where there are any, vary with their coefficients, the
+// output c + s·g of the experts with the regressors.
 type Free struct {
 	Regressors bool
 	Gating     bool
@@ -15,6 +16,7 @@ type Free struct {
 	// ExpertColumns and GateColumns are the features whose coefficients vary,
 	// ascending; nil is all of them.
 	ExpertColumns, GateColumns []int
+	FixedScale                 bool // s stays, where the experts have an output of their own
 }
 
 // All is every parameter: the joint likelihood.
@@ -47,17 +49,19 @@ const (
 	Expert Part = iota // a_i and b_i
 	Gate               // w_i and v_i
 	Noise              // log σ_i
+	Offset             // c_i
+	Scale              // s_i
 )
 
 // Parameter says which free parameter a place of θ holds.
 type Parameter struct {
 	Part    Part
-	Index   int // of the expert, the gate or the noise level
-	Feature int // the coefficient's; D for an intercept, −1 for a noise level
+	Index   int // of the expert, the gate, the noise level or the output
+	Feature int // the coefficient's; D for an intercept, −1 for what is no coefficient
 }
 
 // layout is where in θ the free parameters stand: for every expert a_i (and b_i),
-// for every row of the gate w_j (and v_j), then log σ.
+// for every row of the gate w_j (and v_j), then log σ, then c and s.
 type layout struct {
 	free            Free
 	k, d            int     // experts, features
@@ -67,6 +71,9 @@ type layout struct {
 	da, dw          int     // their numbers
 	width           int     // columns of the design, ones included
 	atGate, atNoise int     // where in θ the gate begins and the noise levels
+	atOutput        int     // where the outputs begin: all c, then all s
+	outputs         int     // pairs of c and s: none, one, or k
+	moved           int     // how many of a pair are free: none, c, or both
 	logFloor        float64
 	parameters      []Parameter // in the order of θ
 }
@@ -92,6 +99,16 @@ func newLayout(p *model.Params, free Free, logFloor float64) *layout {
 	if free.Gating {
 		o.atNoise += o.gates * o.dw
 	}
+	o.atOutput = o.atNoise
+	if free.Sigma {
+		o.atOutput += o.levels
+	}
+	if free.Regressors && p.HasOutput() {
+		o.outputs, o.moved = len(p.Offset), 2
+		if free.FixedScale {
+			o.moved = 1
+		}
+	}
 	o.parameters = o.list()
 	return o
 }
@@ -114,6 +131,9 @@ func (o *layout) list() (out []Parameter) {
 	if o.free.Sigma {
 		add(Noise, o.levels, []int{-1})
 	}
+	for h := range o.moved {
+		add(Offset+Part(h), o.outputs, []int{-1})
+	}
 	return out
 }
 
@@ -122,6 +142,17 @@ func (o *layout) list() (out []Parameter) {
 func (o *layout) regressor(i int) int { return o.place(o.free.Regressors, i*o.da) }
 func (o *layout) row(j int) int       { return o.place(o.free.Gating, o.atGate+j*o.dw) }
 func (o *layout) noise(m int) int     { return o.place(o.free.Sigma, o.atNoise+m) }
+
+// output returns the place of c, h = 0, or s, h = 1, of pair m in θ, pair the pair of
+// expert i.
+func (o *layout) output(h, m int) int { return o.atOutput + h*o.outputs + m }
+
+func (o *layout) pair(i int) int {
+	if o.outputs == 1 {
+		return 0
+	}
+	return i
+}
 
 func (o *layout) place(free bool, at int) int {
 	if !free {
@@ -152,6 +183,10 @@ func (o *layout) each(p *model.Params, coef, noise func(at int, v *float64)) {
 		switch {
 		case q.Part == Noise:
 			noise(at, &p.Sigma[q.Index])
+		case q.Part == Offset:
+			coef(at, &p.Offset[q.Index])
+		case q.Part == Scale:
+			coef(at, &p.Scale[q.Index])
 		case q.Part == Expert && q.Feature == o.d:
 			coef(at, &p.RegressorIntercepts[q.Index])
 		case q.Part == Expert:

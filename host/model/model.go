@@ -59,7 +59,9 @@ func (d *Data) Block(i int, _ *Room) (*Block, error) { return &d.Blocks[i], nil 
 // (002 Eq. 1):
 //
 //	P(z = i | x) = softmax_i(⟨w_1,x⟩+v_1, …, ⟨w_{K−1},x⟩+v_{K−1}, 0)
-//	y | z = i, x ~ N(g(⟨a_i,x⟩ + b_i), σ_i²)
+//	y | z = i, x ~ N(c_i + s_i·g(⟨a_i,x⟩ + b_i), σ_i²)
+//
+// with c_i = 0 and s_i = 1 where there is no output of its own.
 type Params struct {
 	K, D                int
 	Regressors          []float64 // K×D, row-major: a_i
@@ -71,6 +73,11 @@ type Params struct {
 	// Tree is the shape of the gates, whose rows Gating then has; the zero value is one
 	// gate over all experts.
 	Tree Hierarchy `json:",omitzero"`
+
+	// Offset c and Scale s of the means c + s·g: one value each, shared by all experts,
+	// or K; nil where the means are g.
+	Offset []float64 `json:",omitempty"`
+	Scale  []float64 `json:",omitempty"`
 }
 
 // NewParams returns zero parameters of the given shape with a shared Sigma.
@@ -102,6 +109,8 @@ func (p *Params) Clone() *Params {
 	c.RegressorIntercepts = append([]float64(nil), p.RegressorIntercepts...)
 	c.GatingIntercepts = append([]float64(nil), p.GatingIntercepts...)
 	c.Sigma = append([]float64(nil), p.Sigma...)
+	c.Offset = append([]float64(nil), p.Offset...)
+	c.Scale = append([]float64(nil), p.Scale...)
 	return &c
 }
 
@@ -178,6 +187,9 @@ func (p *Params) Relabel(perm []int) *Params {
 		}
 		if len(p.Sigma) == p.K {
 			out.Sigma[j] = p.Sigma[i]
+		}
+		if len(p.Offset) == p.K {
+			out.Offset[j], out.Scale[j] = p.Offset[i], p.Scale[i]
 		}
 	}
 	if len(p.Tree.Branches) > 0 {

@@ -27,11 +27,11 @@ import (
 // values.
 type Prediction struct {
 	N         int
-	Mean      []float64 // E[y|x] = Σ_i P(z=i|x)·g(⟨a_i,x⟩)
+	Mean      []float64 // E[y|x] = Σ_i P(z=i|x)·m_i(x)
 	Gate      []float64 // P(z=i|x)
 	Posterior []float64 // P(z=i|x,y); nil where the block has no y
 	LogDens   []float64 // log of the density of y given x; nil where there is no y
-	Experts   []float64 // g(⟨a_i,x⟩): the mean of y under each expert
+	Experts   []float64 // m_i(x) = g(⟨a_i,x⟩), or c_i + s_i·g: the mean of y under each expert
 }
 
 // Predictor predicts block by block, reusing its memory. It is not safe for
@@ -56,7 +56,7 @@ func NewPredictor(p *model.Params, act model.Activation, table string) *Predicto
 		panic("predict: no activation")
 	}
 	return &Predictor{
-		params: p, act: act, table: table,
+		params: p, act: p.Output(act), table: table,
 		post:   mixture.NewPosterior(mixture.Mixture{}, p.K),
 		expert: make([]float64, p.K*n), means: make([]float64, n),
 		row: mixture.NewDistribution(mixture.Mixture{}, p),

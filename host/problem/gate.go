@@ -81,6 +81,9 @@ func (r Request) Check() error {
 	if n := r.Tree.Leaves(); len(r.Tree.Branches) > 0 && n != r.K {
 		return refuse("k = %d, the tree %s has %d leaves", r.K, r.Tree, n)
 	}
+	if r.Output != "" && (r.Leaves != nil || r.Tree.Depth() > 1) {
+		return refuse("output scale %s is for one gate over experts of one activation, not for a tree or leaves", r.Output)
+	}
 	if r.Threads < 0 {
 		return refuse("threads = %d, want at least 1", r.Threads)
 	}

@@ -31,6 +31,7 @@ type Request struct {
 
 	Tree    model.Hierarchy  // of the gates; the zero value is one gate
 	Leaves  []sdk.Activation // the experts' own; nil: all have one
+	Output  OutputScale      // "": the experts' means are g
 	Seed    uint64           // of everything random
 	Threads int              // 0: one per processor; nothing depends on it
 	// Approximate puts a native approximation in the place of the activation in
@@ -60,6 +61,8 @@ type Problem struct {
 	Threads int
 	Dropped int      // rows with missing cells that were left out
 	Notes   []string // for the user
+
+	plain *Problem // see Plain; nil: the problem itself
 }
 
 // RequestError is a request that does not fit the data or the activation.
@@ -88,6 +91,11 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 			return nil, err
 		}
 	}
+	if r.Output != "" {
+		if p.Shape.Output, err = outputOf(ctx, act, p.Shape, r.Output); err != nil {
+			return nil, err
+		}
+	}
 	data, err := dataset.Load(ctx, src)
 	if err != nil {
 		return nil, err
@@ -105,8 +113,10 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 		return nil, err
 	}
 	if p.Leaves == nil {
-		p.G, err = EvaluatorOf(ctx, act, r.Approximate)
-		return p, err
+		if p.G, err = EvaluatorOf(ctx, act, r.Approximate); err != nil || p.Shape.Output == nil {
+			return p, err
+		}
+		return p, p.Shape.Output.open(ctx, p, act)
 	}
 	leaves := make(model.PerExpert, len(p.Leaves))
 	for i, g := range p.Leaves {
@@ -258,6 +268,9 @@ func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, data *
 func (p *Problem) With(k int) *Problem {
 	q := *p
 	q.Shape.K = k
+	if p.plain != nil {
+		q.plain = p.plain.With(k)
+	}
 	return &q
 }
 
@@ -274,8 +287,14 @@ func (p *Problem) N() int {
 	return n
 }
 
-// RMS is the root mean square of the target.
-func (p *Problem) RMS() float64 { return math.Sqrt(p.Second.MeanY(2)) }
+// RMS is the root mean square of the target, about its mean where the experts' means have
+// an offset.
+func (p *Problem) RMS() float64 {
+	if p.Shape.Output != nil {
+		return p.Shape.Output.sd
+	}
+	return math.Sqrt(p.Second.MeanY(2))
+}
 
 // TwoValues returns the values of a target that takes exactly two, the smaller first.
 func (p *Problem) TwoValues() (a, b float64, two bool, err error) {

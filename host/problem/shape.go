@@ -20,6 +20,8 @@ type Shape struct {
 	PerExpert     bool    // a noise level for every expert
 	Sigma         float64 // the noise level where it is known; 0: estimated
 
+	Output *Output // of the experts' means; nil: they are g
+
 	Tree  model.Hierarchy // of the gates; the zero value is one gate
 	Kinds []int           // of the experts, those with the same activation the same; nil: all have one
 }
@@ -89,6 +91,9 @@ func (s Shape) Blank(sigma float64) *model.Params {
 		p.Sigma = make([]float64, p.K)
 	}
 	s.setNoise(p, sigma)
+	if s.Output != nil {
+		s.Output.set(p)
+	}
 	return p
 }
 
@@ -111,7 +116,7 @@ func (s Shape) WithNoise(p *model.Params, sigma float64) *model.Params {
 
 // Free says which parameters vary, the noise among them.
 func (s Shape) Free() loss.Free {
-	return loss.Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: s.Experts, GateColumns: s.Gate}
+	return loss.Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: s.Experts, GateColumns: s.Gate, FixedScale: s.Output != nil && s.Output.Fixed}
 }
 
 // Estimated says which parameters are estimated: the noise only where it is not
@@ -142,6 +147,16 @@ func (s Shape) Parameters() int {
 	default:
 		p++
 	}
+	if o := s.Output; o != nil {
+		pairs, free := 1, 2
+		if o.Of == PerExpertScale {
+			pairs = s.K
+		}
+		if o.Fixed {
+			free = 1
+		}
+		p += pairs * free
+	}
 	return p
 }
 
@@ -158,6 +173,10 @@ func (s Shape) Adopt(p *model.Params) *model.Params {
 	}
 	if p.GatingIntercepts != nil && q.GatingIntercepts != nil {
 		copy(q.GatingIntercepts, p.GatingIntercepts)
+	}
+	if len(p.Offset) > 0 && len(p.Offset) == len(q.Offset) {
+		copy(q.Offset, p.Offset)
+		copy(q.Scale, p.Scale)
 	}
 	s.MaskExperts(q.Regressors)
 	mask(q.Gating, s.D, s.Gate)

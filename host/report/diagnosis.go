@@ -85,7 +85,7 @@ func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src da
 	if p.D == 1 {
 		d.Curves, err = curves(ctx, p, act, lo, hi)
 	} else {
-		d.Index, err = d.along(ctx, p.K, act)
+		d.Index, err = d.along(ctx, p.K, p.Output(act))
 	}
 	return d, err
 }

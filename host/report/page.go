@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/internal/shown"
@@ -348,7 +349,7 @@ func coefficientReading(m *fitted.Model) string {
 func coefficientSection(m *fitted.Model) section {
 	s := section{
 		Title:   "Experts and gate",
-		Reading: coefficientReading(m),
+		Reading: strings.TrimSpace(coefficientReading(m) + " " + output(m)),
 		Tables:  []table{asTable(experts(m, maxFeatures))},
 	}
 	if m.K > 1 {

@@ -52,6 +52,9 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	for _, line := range drawnTree(m) {
 		fmt.Fprintln(out, line)
 	}
+	if line := output(m); line != "" {
+		fmt.Fprintln(out, line)
+	}
 	most := maxFeatures
 	if all {
 		most = m.D
@@ -186,7 +189,36 @@ func experts(m *fitted.Model, most int) [][]string {
 	if m.RegressorIntercepts != nil {
 		table = append(table, beside("intercept", each(m.RegressorIntercepts, fixed), each(s.RegressorIntercepts, plusMinus)))
 	}
+	if o := m.OutputScale; o != nil && len(o.Offset) == m.K && m.K > 1 {
+		var se fitted.OutputScale
+		if s.OutputScale != nil {
+			se = *s.OutputScale
+		}
+		table = append(table, beside("offset", each(o.Offset, fixed), each(se.Offset, plusMinus)))
+		errors := each(se.Scale, plusMinus)
+		if se.Scale == nil {
+			errors = blanks(m.K, s)
+		}
+		table = append(table, beside("scale", each(o.Scale, fixed), errors))
+	}
 	return table
+}
+
+// output says what all experts make of g, where their means are c + s·g; those that have
+// each their own have them in the table.
+func output(m *fitted.Model) string {
+	o := m.OutputScale
+	if o == nil || len(o.Offset) == m.K && m.K > 1 {
+		return ""
+	}
+	offset, scale := fixed(o.Offset[0]), fixed(o.Scale[0])
+	if se := shownErrors(m).OutputScale; se != nil {
+		offset += " " + plusMinus(se.Offset[0])
+		if se.Scale != nil {
+			scale += " " + plusMinus(se.Scale[0])
+		}
+	}
+	return fmt.Sprintf("Output: the experts' means are c + s*%s with c = %s and s = %s.", m.Activation.Name, offset, scale)
 }
 
 // gates is the table of the gate: a column for every expert but the last,

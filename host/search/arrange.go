@@ -49,11 +49,12 @@ func newArrangement(ctx context.Context, p *problem.Problem, rows model.Rows, q 
 		tree: p.Shape.Tree, nodes: p.Shape.Tree.Gates(), kinds: p.Shape.Kinds,
 		x: mat.NewDense(n, max(len(columns), 1), nil), r: mat.NewDense(n, q.K, nil), fitted: map[string]*branching{},
 	}
+	means := q.Output(p.G)
 	post, res, at := mixture.NewPosterior(mixture.Mixture{}, q.K), make([]float64, q.K*model.BlockRows), 0
 	err := model.InOrder(ctx, part, func(b *model.Block) error {
 		g := res[:q.K*b.N]
 		q.Predictors(g, b)
-		if err := p.G.Eval(ctx, g, g); err != nil {
+		if err := means.Eval(ctx, g, g); err != nil {
 			return err
 		}
 		for i := range q.K {

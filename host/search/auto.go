@@ -36,7 +36,7 @@ type Found struct {
 // Auto looks for the highest joint likelihood from the moment estimate and
 // starts of other kinds, until the certificate of what it found asks for no more.
 func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Settings) (*Found, error) {
-	estimate, obstacle, err := moment.EstimateParams(ctx, p, e, s.Mu)
+	estimate, obstacle, err := moment.EstimateParams(ctx, p.Plain(), e, s.Mu)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		t.First = append(t.First, Moments(p, e, KindMoments, estimate, part))
 	}
 	if e.Optimal != nil { // with polynomials it is no better than the start from L4
-		spectral, _, err := moment.EstimateSpectral(ctx, p, e)
+		spectral, _, err := moment.EstimateSpectral(ctx, p.Plain(), e)
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ func KMeans(p *problem.Problem, rows model.Rows) Start {
 		if err != nil {
 			return nil, err
 		}
-		return linesOf(p, data, kmeans(rng, standardised(data), p.Shape.K)), nil
+		return linesOf(p, rng, data, kmeans(rng, standardised(data), p.Shape.K)), nil
 	}}
 }
 

@@ -76,7 +76,13 @@ func (m move) apply(p *model.Params, s *loss.Structure) *model.Params {
 // halve makes the dropped expert of q the second half of the split one of p.
 func (m move) halve(q, p *model.Params, s *loss.Structure) {
 	half := append([]float64(nil), s.Axes[m.split]...)
-	floats.Scale(math.Sqrt(s.RSS[m.split]/max(s.Mass[m.split], 1)), half)
+	// Residuals of so many units of y are so many of g by the output's scale.
+	apart := math.Sqrt(s.RSS[m.split] / max(s.Mass[m.split], 1))
+	if _, scale := p.OutputOf(m.split); scale != 0 {
+		apart /= math.Abs(scale)
+	}
+	floats.Scale(apart, half)
+	q.CopyOutput(m.drop, m.split)
 	floats.AddTo(q.Regressor(m.split), p.Regressor(m.split), half[:p.D])
 	floats.SubTo(q.Regressor(m.drop), p.Regressor(m.split), half[:p.D])
 	if p.RegressorIntercepts != nil {

@@ -57,6 +57,12 @@ func Random(p *problem.Problem, e *moment.Evidence) Start {
 		for i := range q.RegressorIntercepts {
 			q.RegressorIntercepts[i] = p.RMS() * rng.NormFloat64()
 		}
+		if o := p.Shape.Output; o != nil {
+			o.Draw(rng, q)
+			for i := range q.RegressorIntercepts { // in units of the predictor, not of y
+				q.RegressorIntercepts[i] *= e.Norm / p.RMS()
+			}
+		}
 		return q, nil
 	}}
 }
@@ -119,6 +125,12 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 			small.RegressorIntercepts = make([]float64, k)
 		}
 		small.Sigma[0] = p.RMS()
+		free := loss.All
+		if o := p.Shape.Output; o != nil {
+			begin := p.Shape.Blank(p.RMS())
+			o.Draw(rng, begin)
+			small.Offset, small.Scale, free.FixedScale = begin.Offset, begin.Scale, o.Fixed
+		}
 		u := moment.RandomOrthonormal(rng, k)
 		for i := range k {
 			a := small.Regressor(i)
@@ -130,7 +142,7 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 				floats.Scale(-1, a)
 			}
 		}
-		l := loss.NewLikelihood(projected, p.G, small, loss.All, 1)
+		l := loss.NewLikelihood(projected, p.G, small, free, 1)
 		l.PenaliseGate(screenRidge)
 		l.ReuseCurvature()
 		r, err := optim.EM(ctx, l, l.Theta(small), optim.Settings{Iterations: 60, Tolerance: 1e-4})
@@ -143,6 +155,7 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 		s.Lift(q.Regressors, small.Regressors)
 		s.Lift(q.Gating, small.Gating)
 		q.Sigma[0] = small.Sigma[0]
+		q.Offset, q.Scale = small.Offset, small.Scale
 		return p.Shape.Adopt(q), nil
 	}}
 }

@@ -34,7 +34,7 @@ func surveyStarts(p *problem.Problem, e *moment.Evidence, t *table) []Start {
 	random := Random(p, e)
 	kind := func(name string, label func(*rand.Rand, *table, int) []int) Start {
 		return Start{name, func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
-			return linesOf(p, t.data, label(rng, t, p.Shape.K)), nil
+			return linesOf(p, rng, t.data, label(rng, t, p.Shape.K)), nil
 		}}
 	}
 	return []Start{
@@ -50,14 +50,25 @@ func surveyStarts(p *problem.Problem, e *moment.Evidence, t *table) []Start {
 }
 
 // linesOf are experts that are the least squares lines of the rows with their label, with
-// a gate of 0.
-func linesOf(p *problem.Problem, data *model.Data, label []int) *model.Params {
+// a gate of 0; of outputs c + s·g a random one is taken off.
+func linesOf(p *problem.Problem, rng *rand.Rand, data *model.Data, label []int) *model.Params {
 	q := p.Shape.Blank(p.RMS() / 2)
+	if o := p.Shape.Output; o != nil {
+		o.Draw(rng, q)
+	}
 	for i := range q.K {
-		leastSquares(q, i, data, label)
+		lineOf(p, q, i, data, label)
 	}
 	p.Shape.MaskExperts(q.Regressors)
 	return q
+}
+
+// lineOf makes expert i of q the least squares line of the rows with label i.
+func lineOf(p *problem.Problem, q *model.Params, i int, data *model.Data, label []int) {
+	leastSquares(q, i, data, label)
+	if o := p.Shape.Output; o != nil {
+		o.Bend(q, i)
+	}
 }
 
 // scaledClusters are k-means clusters of (x, y) with columns of random scales.
@@ -254,6 +265,7 @@ func (s *surveyor) fromOneOf(from []*Candidate) func(context.Context, *rand.Rand
 		if len(q.Sigma) > 1 {
 			q.Sigma[drop] = q.Sigma[split]
 		}
+		q.CopyOutput(drop, split)
 		if rng.Uint64()&1 == 0 && !s.problem.Shape.ConstantGate {
 			copy(q.Regressor(drop), q.Regressor(split))
 			if q.RegressorIntercepts != nil {
@@ -271,7 +283,7 @@ func (s *surveyor) fromOneOf(from []*Candidate) func(context.Context, *rand.Rand
 			label[r] = drop
 		}
 		t.trim(label, q.K)
-		leastSquares(q, drop, t.data, label)
+		lineOf(s.problem, q, drop, t.data, label)
 		s.problem.Shape.MaskExperts(q.Regressors)
 		return q, nil
 	}
