@@ -238,6 +238,9 @@ func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, data *
 	if err != nil {
 		return err
 	}
+	if note := p.farFromZero(second); note != "" {
+		p.Notes = append(p.Notes, note)
+	}
 	if !inputs.Standard() || p.Shape.Intercept {
 		p.Units = unitsOf(second, p.Shape.takesMeans())
 		if even, err = p.Units.convert(ctx, even); err != nil {
@@ -262,6 +265,30 @@ func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, data *
 	p.Rows, p.Given = even, p.Weights.given(even, data)
 	p.Second, p.Inputs = second, inputs
 	return nil
+}
+
+// farFromZero says which feature of the experts' is so far from 0, by the sums of the
+// features as they came, that a fit without an intercept is seldom what was meant; "" where
+// none is.
+func (p *Problem) farFromZero(second *tensor.Second) string {
+	const far = 3 // standard deviations
+	if p.Shape.Intercept {
+		return ""
+	}
+	cov, mean := second.Covariance(), second.Mean()
+	worst, by := -1, float64(far)
+	for j, m := range mean {
+		if p.Shape.Experts != nil && !slices.Contains(p.Shape.Experts, j) {
+			continue
+		}
+		if away := math.Abs(m) / math.Sqrt(cov.At(j, j)); away > by { // no column is constant
+			worst, by = j, away
+		}
+	}
+	if worst < 0 {
+		return ""
+	}
+	return fmt.Sprintf("the mean of feature %s is %.3g of its standard deviations from 0, and the experts have no intercept: --intercept, or a formula without - 1, gives them one", p.Schema.Features[worst], by)
 }
 
 // With returns the same data with another number of experts.
