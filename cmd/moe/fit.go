@@ -621,7 +621,10 @@ func printWithSeconds(cmd *cobra.Command, object []byte, took time.Duration) err
 }
 
 // interactive says whether stderr is a terminal on which a bar can move.
-func interactive() bool {
-	info, err := os.Stderr.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && hasSize(os.Stderr)
+func interactive() bool { return movesOn(os.Stderr, os.Getenv("TERM")) }
+
+// movesOn says whether f is a terminal of a size, of a kind (TERM) that moves its cursor.
+func movesOn(f *os.File, term string) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && term != "dumb" && hasSize(f)
 }
