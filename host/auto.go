@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -14,7 +13,7 @@ import (
 // estimate and other starts are screened on part of the data, the best refined
 // on all of it, and a certificate says whether to trust it.
 type Auto struct {
-	Mu     float64 // weight μ of L4 (002 Eq. 7) in the moment estimate; 0: 1
+	Mu     float64 // weight μ of L4 (002 Eq. 7) in the moment estimate, see [moment.EstimateParams]; 0: rows held orthonormal
 	Starts int     // most starts; 0: 32
 }
 
@@ -29,14 +28,12 @@ func (Auto) admit(dataset.Schema) error { return nil }
 
 func (Auto) order() int { return 4 }
 
-func (m Auto) mu() float64 { return cmp.Or(m.Mu, moment.DefaultMu) }
-
 func (m Auto) starts() int { return startsOr(m.Starts, search.DefaultStarts) }
 
 func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
 	c.show(StageMoments, 1, 2)
 	s := search.Settings{
-		Mu: m.mu(), Starts: m.starts(), Own: c.Start, Resume: c.resume,
+		Mu: m.Mu, Starts: m.starts(), Own: c.Start, Resume: c.resume,
 		Follow: search.Follow{Screening: c.shows(StageScreening), Refining: c.shows(StageRefining)},
 	}
 	if c.checkpoint != nil {

@@ -373,7 +373,7 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 		values["gate features"] = g.Features
 	}
 	if m, ok := c.Method.(Auto); ok { // the one that writes checkpoints
-		values["mu"], values["starts"] = m.mu(), m.starts()
+		values["mu"], values["starts"] = m.Mu, m.starts()
 	}
 	for key, v := range values {
 		text, err := json.Marshal(v)

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -17,7 +16,7 @@ import (
 // Moments is the paper alone: regressors from the moment tensors, gating by
 // L_log.
 type Moments struct {
-	Mu float64 // weight μ of L4 (002 Eq. 7); 0: 1
+	Mu float64 // weight μ of L4 (002 Eq. 7), see [moment.EstimateParams]; 0: rows held orthonormal
 	// Radius bounds the gating vectors: |w_i| ≤ Radius (002 §3.2), for features as
 	// the fit sees them, which is in units of their rms where they are not N(0, I).
 	// 0: no bound.
@@ -37,7 +36,7 @@ func (Moments) order() int { return 4 }
 
 func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
 	c.show(StageMoments, 1, 2)
-	estimate, obstacle, err := moment.EstimateParams(ctx, p, e, cmp.Or(m.Mu, moment.DefaultMu))
+	estimate, obstacle, err := moment.EstimateParams(ctx, p, e, m.Mu)
 	if err != nil {
 		return nil, err
 	}

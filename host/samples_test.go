@@ -137,7 +137,7 @@ func momentError(t *testing.T, act sdk.Activation, w moment.Want, data *model.Da
 		t.Fatal(err)
 	}
 	estimate := func() (*moment.Estimate, string, error) {
-		return moment.EstimateParams(t.Context(), p, evidence, moment.DefaultMu)
+		return moment.EstimateParams(t.Context(), p, evidence, 0)
 	}
 	if w.Order == 3 {
 		estimate = func() (*moment.Estimate, string, error) { return moment.EstimateSpectral(t.Context(), p, evidence) }

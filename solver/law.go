@@ -99,6 +99,49 @@ func (l *Law) NoiseLevel(y, w []float64, effective float64) float64 {
 	return math.Exp(lo)
 }
 
+const (
+	// mostApart is the distance of Kolmogorov and Smirnov, times the root of the number
+	// of draws, that a law may have: draws of it are farther in 7 of 10,000.
+	mostApart = 2
+	apartGrid = 24 // noise levels at which the distance is looked at
+)
+
+// Fits says whether the values of y may be independent draws of g(Z) + σN for some σ:
+// whether at the best of the noise levels their distribution is within the distance of
+// Kolmogorov and Smirnov that draws have. w and effective are those of [Law.NoiseLevel].
+func (l *Law) Fits(y, w []float64, effective float64) bool {
+	if !(l.SD > 0) || len(y) == 0 {
+		return false
+	}
+	q := quantiles(y, w)
+	apart := func(logSigma float64) (d float64) {
+		law := l.law.Density(math.Exp(logSigma))
+		for i, v := range q {
+			d = max(d, math.Abs(law.CDF(v)-(float64(i)+0.5)/levelQuantiles))
+		}
+		return d
+	}
+	least := math.Log(floor * l.SD)
+	most := max(math.Log(2)+least, math.Log(deviation(q)))
+	best, at := math.Inf(1), 0.0
+	step := (most - least) / (apartGrid - 1)
+	for i := range apartGrid {
+		x := least + float64(i)*step
+		if d := apart(x); d < best {
+			best, at = d, x
+		}
+	}
+	for h := step / 2; h > levelTol/32; h /= 2 {
+		for _, x := range []float64{at - h, at + h} {
+			if d := apart(x); d < best {
+				best, at = d, x
+			}
+		}
+	}
+	// A quantile's own place is known to half of one value.
+	return best <= mostApart/math.Sqrt(effective)+0.5/float64(len(y))
+}
+
 // quantiles returns levelQuantiles values of y, evenly spaced in weight.
 func quantiles(y, w []float64) []float64 {
 	order := make([]int, len(y))

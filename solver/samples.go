@@ -13,7 +13,9 @@ import (
 type Design struct {
 	K, D        int
 	Proportions []float64 // K of them; nil for equal ones
-	Mu          float64   // weight μ of L4 (002 Eq. 7); 0: 1
+	// Mu is the weight μ of L4 (002 Eq. 7) where its rows are held at unit norm only; 0:
+	// they are held orthonormal, and μ does not matter.
+	Mu float64
 	// Order is that of the tensor beside T̂2: 4 for L4, 3 for the spectral
 	// decomposition of T̂3 (001, method 1); 0: 4.
 	Order int
@@ -24,43 +26,47 @@ type Design struct {
 // sets.
 //
 // The estimate: U, Λ the K leading eigenpairs of T̂2/c2, whitening W = UΛ^{−1/2},
-// û_i the unit vectors that minimise L4 of the whitened T̂4/c4, and
-// â_i = UΛ^{1/2}·(row i of the pseudo-inverse's transpose of û), normalised. The
-// delta method at the population, with E2 and E4 the errors of T̂2/c2 and T̂4/c4
-// and T2/c2 = Σ p_m a_m a_mᵀ:
+// û_i the orthonormal vectors that maximise Σ_i T̂4(û_i,û_i,û_i,û_i) of the whitened T̂4/c4,
+// which minimises L4, and â_i = UΛ^{1/2}û_i, normalised; of the spectral estimate
+// (Order 3) those that maximise Σ_i T̂3(û_i,û_i,û_i)². The delta method at the population,
+// with E2, E3 and E4 the errors of T̂2/c2, T̂3/c3 and T̂4/c4 and T2/c2 = Σ p_m a_m a_mᵀ:
 //
 // Outside the span of the regressors only U errs, by first-order perturbation
 // of an eigenspace; along a direction b,
 //
 //	⟨b, â_i⟩ = E2(b, a_i)/p_i
 //
-// Inside, in the whitened basis v_m = √p_m·Wᵀa_m write û_i = v_i + Σ_{m≠i} θ_im v_m
-// and e_im = E2(a_i,a_m)/√(p_i·p_m) for what the whitening errs. To second order
+// Inside, in the whitened basis v_m = √p_m·Wᵀa_m, whitening turns the vectors that T4 is
+// made of by −½·e_im, e_im = E2(a_i,a_m)/√(p_i·p_m), and with λ_i = 1/p_i
+//
+//	θ_im = ⟨v_m, û_i⟩ = (E4(v_m,v_i,v_i,v_i) − E4(v_i,v_m,v_m,v_m) − (λ_i − λ_m)·e_im/2)/(λ_i + λ_m)
+//
+// UΛ^{1/2} brings e_im/2 back:
+//
+//	⟨a_m, â_i⟩ = [E4(a_m,a_i,a_i,a_i)·p_m/p_i − E4(a_i,a_m,a_m,a_m) + E2(a_i,a_m)]/(p_i+p_m)
+//
+// For the spectral estimate λ_i = 1/√p_i, and in θ_im the terms of i are weighted by λ_i
+// beside λ_i² + λ_m². The result is the same with E3(a_m,a_i,a_i) and E3(a_i,a_m,a_m).
+//
+// With unit rows that need not be orthogonal (Mu > 0) write û_i = v_i + Σ_{m≠i} θ_im v_m. To
+// second order
 //
 //	L4 = Σ_{i≠m} [2(θ_im − e_im/2)²/p_m + 2μ(θ_im + e_im/2)²/p_i
 //	            + 4θ_im(Σ_{j≠i} E4(v_i,v_m,v_j,v_j) − μE4(v_i,v_i,v_i,v_m))]
 //
-// At its minimum, after the pseudo-inverse (v_i − Σ θ_mi v_m) and UΛ^{1/2} (which
-// brings e_im/2),
+// At its minimum, after the pseudo-inverse (v_i − Σ θ_mi v_m) and UΛ^{1/2},
 //
 //	⟨a_m, â_i⟩ = τ·[μE2(a_i,a_m)/p_m + Σ_{j≠m} E4(a_i,a_m,a_j,a_j)/p_j − μE4(a_i,a_m,a_m,a_m)/p_m]
 //	τ = 1/(1 + μ·p_i/p_m)
 //
+// This holds as long as the rows stay near those sought: of many experts, where an
+// error of T̂4 is negative enough for all rows to end up along it, they do not.
+//
 // A row's share in these is a polynomial in its coordinates x_j along the a_j
-// times q2 or q4; its y comes from expert r with probability p_r and then
+// times q2, q3 or q4; its y comes from expert r with probability p_r and then
 // depends on x_r alone, so variances and covariances are mixtures over r of
 // products of one-dimensional expectations (see pair and outside). Of all
-// errors only ⟨a_m,â_i⟩ and ⟨a_i,â_m⟩ are correlated; at μ = 1 and K = 2 nearly
-// one is minus the other.
-//
-// The spectral estimate (Order 3) takes for û the orthonormal vectors that fit the
-// whitened T̂3 = Σ_m v_m^{⊗3}/√p_m best, which maximise Σ_i T̂3(û_i,û_i,û_i)². There
-//
-//	θ_im = (λ_i·E3(v_m,v_i,v_i) − λ_m·E3(v_i,v_m,v_m))/(λ_i² + λ_m²)    λ_i = 1/√p_i
-//
-// and UΛ^{1/2} again brings e_im/2:
-//
-//	⟨a_m, â_i⟩ = [E3(a_m,a_i,a_i)·p_m/p_i − E3(a_i,a_m,a_m)]/(p_i+p_m) + E2(a_i,a_m)/(2p_i)
+// errors only ⟨a_m,â_i⟩ and ⟨a_i,â_m⟩ are correlated.
 //
 // Then 2n(1 − ⟨â_i,a_i⟩) is a sum of squared normal variables, D−K outside and K−1
 // inside, and the prediction is the median of the largest of the K sums, over
@@ -118,42 +124,43 @@ func (n Noise) errors(design Design) errorLaw {
 	if p == nil {
 		p = slices.Repeat([]float64{1 / float64(design.K)}, design.K)
 	}
-	mu := design.Mu
-	if mu == 0 {
-		mu = 1
-	}
 	s := errorLaw{outer: design.D - design.K}
 	for i := range p {
 		s.outside = append(s.outside, (p[i]*n.q22z+(1-p[i])*n.q22)/(p[i]*p[i]))
 		for m := range i {
-			if design.Order == 3 {
-				s.pairs = append(s.pairs, n.spectralPair(p, i, m))
+			if design.Order == 3 || design.Mu == 0 {
+				s.pairs = append(s.pairs, n.orthonormalPair(p, i, m, design.Order))
 				continue
 			}
-			a, b := newShare(p, i, m, mu), newShare(p, m, i, mu)
+			a, b := newShare(p, i, m, design.Mu), newShare(p, m, i, design.Mu)
 			s.pairs = append(s.pairs, pair{i, m, n.covariance(p, i, m, a, a), n.covariance(p, i, m, b, b), n.covariance(p, i, m, a, b)})
 		}
 	}
 	return s
 }
 
-// spectralPair is the pair of the spectral estimate: ⟨a_m,â_i⟩ and ⟨a_i,â_m⟩ as
-// combinations of E3(a_m,a_i,a_i), E3(a_i,a_m,a_m) and E2(a_i,a_m). A row of expert i
-// has q3·He2(x_i)·x_m, q3·x_i·He2(x_m) and q2·x_i·x_m in these.
-func (n Noise) spectralPair(p []float64, i, m int) pair {
+// orthonormalPair is the pair of an estimate by orthonormal vectors from T̂3 or T̂4:
+// ⟨a_m,â_i⟩ and ⟨a_i,â_m⟩ as combinations of E_r(a_m,a_i,…), E_r(a_i,a_m,…) and E2(a_i,a_m).
+// A row has q_r·He_{r−1}(x_i)·x_m, q_r·x_i·He_{r−1}(x_m) and q2·x_i·x_m in these.
+func (n Noise) orthonormalPair(p []float64, i, m, order int) pair {
+	// E[q_r²], E[q_r²·Z²] and E[q_r²·He_{r−1}²], E[q2·q_r·Z·He_{r−1}], E[He_{r−1}²].
+	none, first, all, cross, norm := n.q44[0], n.q44[1], n.q44[3], n.q24[3], 6.
+	if order == 3 {
+		none, first, all, cross, norm = n.q33[0], n.q33[1], n.q33[2], n.q23, 2
+	}
 	sum := p[i] + p[m]
-	x := [3]float64{p[m] / (p[i] * sum), -1 / sum, 1 / (2 * p[i])}
-	y := [3]float64{-1 / sum, p[i] / (p[m] * sum), 1 / (2 * p[m])}
+	x := [3]float64{p[m] / (p[i] * sum), -1 / sum, 1 / sum}
+	y := [3]float64{-1 / sum, p[i] / (p[m] * sum), 1 / sum}
 	covariance := func(x, y [3]float64) float64 {
 		var v float64
 		for r, pr := range p {
 			// Of the three: variances, and the covariances with the third.
-			d, with := [3]float64{2 * n.q33[0], 2 * n.q33[0], n.q22}, [2]float64{}
+			d, with := [3]float64{norm * none, norm * none, n.q22}, [2]float64{}
 			switch r {
 			case i:
-				d, with = [3]float64{n.q33[2], 2 * n.q33[1], n.q22z}, [2]float64{n.q23, 0}
+				d, with = [3]float64{all, norm * first, n.q22z}, [2]float64{cross, 0}
 			case m:
-				d, with = [3]float64{2 * n.q33[1], n.q33[2], n.q22z}, [2]float64{0, n.q23}
+				d, with = [3]float64{norm * first, all, n.q22z}, [2]float64{0, cross}
 			}
 			for j := range 3 {
 				v += pr * d[j] * x[j] * y[j]

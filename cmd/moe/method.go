@@ -25,7 +25,7 @@ type methodFlags struct {
 func (f *methodFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "method", host.Auto{}.Name(), "method: "+strings.Join(namesOf(host.Methods()), ", "))
-	flags.Float64Var(&f.mu, "mu", 0, "weight of the fourth powers in the tensor loss L4 (default 1, or 0.01 for method l4 with penalty moment)")
+	flags.Float64Var(&f.mu, "mu", 0, "weight of the fourth powers in the tensor loss L4 (default: its rows held orthonormal, where it does not matter; for method l4 1, or 0.01 with penalty moment)")
 	flags.IntVar(&f.starts, "starts", 0, "at most this many starts (default 32, or 8 for methods em and l2)")
 	flags.IntVar(&f.epochs, "epochs", 0, "methods l2, l4: passes over the rows (default as many as give 10000 mini-batches for l2, 4000 for l4)")
 	flags.IntVar(&f.batch, "batch", 0, "methods l2, l4: rows in a mini-batch (default 128 for l2, 1024 for l4, at most all rows)")

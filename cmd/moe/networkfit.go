@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/network"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
 // networkFitFlags are the flags of moe network init and fit.
@@ -27,6 +29,7 @@ type networkFitFlags struct {
 	strict     bool
 	truth      string
 	out        string
+	report     string
 }
 
 const outputHelp = `The output weights v are what --output-weights says: a list of numbers, signs
@@ -74,6 +77,7 @@ in doubt as well; the network is written all the same.
 ` + outputHelp,
 		Example: `  moe network fit data.csv --activation relu --k 3 -o network.json
   moe network fit data.csv --activation leakyrelu --param slope=0.1 --k 2 --output-weights 1,-1 --truth truth.json
+  moe network fit data.csv --activation relu --k 3 --report network.html
   moe network fit data.npy --activation sigmoid --k 4 --output-weights unit-rows --starts 20 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,6 +107,7 @@ func (f *networkFitFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.StringVar(&f.truth, "truth", "", "compare with the true network in this JSON `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the network to this JSON `FILE`")
+	flags.StringVar(&f.report, "report", "", "write a page about the network to this HTML `FILE`")
 	flags.IntVar(&f.request.Threads, "threads", 0, "threads to use (default one per processor); the result is the same")
 	addSeed(cmd, &f.request.Seed)
 	cobra.CheckErr(cmd.MarkFlagRequired("k"))
@@ -136,6 +141,11 @@ func (f *networkFitFlags) run(cmd *cobra.Command) error {
 	}
 	if f.out != "" {
 		if err := file.Write(ctx, f.out); err != nil {
+			return err
+		}
+	}
+	if f.report != "" {
+		if err := f.writeReport(cmd, file, r, src); err != nil {
 			return err
 		}
 	}
@@ -174,10 +184,13 @@ func (f *networkFitFlags) check(cmd *cobra.Command) (err error) {
 	if err := f.selection.Check(); err != nil {
 		return err
 	}
-	if err := distinct(f.out, f.data, f.truth); err != nil {
+	if err := distinct(f.out, f.data, f.truth, f.report); err != nil {
 		return err
 	}
-	return creatable(f.out)
+	if err := distinct(f.report, f.data, f.truth); err != nil {
+		return err
+	}
+	return creatable(f.out, f.report)
 }
 
 // file puts the result into the form of its file.
@@ -227,6 +240,19 @@ func (f *networkFitFlags) file(r *network.Result, act fitted.Activation) (*fitte
 	e := metric.Units(r.Network, truth, r.Odd)
 	fit.Truth = &fitted.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}
 	return out, nil
+}
+
+// writeReport writes the page of the network.
+func (f *networkFitFlags) writeReport(cmd *cobra.Command, file *fitted.Network, r *network.Result, src dataset.Source) error {
+	d, err := report.DiagnoseNetwork(cmd.Context(), file, r.Native, src)
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := report.NetworkPage(&page, file, d, settings(cmd)); err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(cmd.Context(), f.report, page.Bytes())
 }
 
 func (f *networkFitFlags) print(cmd *cobra.Command, file *fitted.Network, took time.Duration) error {

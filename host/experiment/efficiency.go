@@ -78,7 +78,7 @@ func efficiencyUnit(b *bound, first, sets int, ns []int) unit {
 				if err != nil {
 					return nil, err
 				}
-				found, err := search.Auto(ctx, p, e, search.Settings{Mu: moment.DefaultMu, Starts: search.DefaultStarts})
+				found, err := search.Auto(ctx, p, e, search.Settings{Mu: moment.UnitMu, Starts: search.DefaultStarts})
 				if err != nil {
 					return nil, err
 				}

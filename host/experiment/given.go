@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 )
@@ -54,7 +55,7 @@ func For(ctx context.Context, given Given, quick bool) ([]*Figure, error) {
 	case v.Noise == nil:
 		return nil, &UnfitError{given.Name, "the variance of its transforms is not finite"}
 	}
-	c.sizes(z, v.Noise.Samples(solver.Design{K: c.k, D: c.d}, predictionTarget))
+	c.sizes(z, v.Noise.Samples(solver.Design{K: c.k, D: c.d, Mu: moment.UnitMu}, predictionTarget))
 	if c.largest() > mostRows {
 		return nil, &UnfitError{given.Name, fmt.Sprintf("002-T2 would take %d rows, and goes up to %d: its transforms are too noisy (moe validate-activation)", c.largest(), mostRows)}
 	}

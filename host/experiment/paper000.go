@@ -146,7 +146,7 @@ func sameRowsUnit(s setting, n, run int) unit {
 			return err
 		}
 		found := 1.0 // the error of a guess, where there is no estimate
-		estimate, _, err := moment.EstimateParams(ctx, p, e, moment.DefaultMu)
+		estimate, _, err := moment.EstimateParams(ctx, p, e, moment.UnitMu)
 		if err != nil {
 			return err
 		}

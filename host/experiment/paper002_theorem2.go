@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/solver"
 )
 
@@ -49,7 +50,7 @@ func samples(z size, of []sampled) *Figure {
 	f := &Figure{
 		ID: "002-T2", Title: "Error of the moment estimate against n", Source: "002 Theorem 2",
 		Claim:    "With n at least a polynomial in d and 1/ε the empirical L4 has its minima within ε of the truth.",
-		Settings: fmt.Sprintf("L4 on the reduced problem with μ = 1, k = 2, d = 10, σ = 0.05 and estimated, %d data sets of each size. E_reg is half a squared angle, so the slope to expect is −1. The dashed lines are the median that validate-activation predicts. L4 in ℝ^d, as 002 prints it, has no minimum where the coefficient of t⁴ along some ray t·u, λT2(u,u)² − μT4(u,u,u,u), is negative; the least of 10 descents with μ = 0.01 and λ = 50, for each activation in %s of the %s size. Of n in d see 002-T2d.", sets, dataSets(raySets), raySize),
+		Settings: fmt.Sprintf("L4 on the reduced problem with μ = 1, k = 2, d = 10, σ = 0.05 and estimated, %d data sets of each size. E_reg is half a squared angle, so the slope to expect is −1. The dashed lines are the median that is predicted for it. L4 in ℝ^d, as 002 prints it, has no minimum where the coefficient of t⁴ along some ray t·u, λT2(u,u)² − μT4(u,u,u,u), is negative; the least of 10 descents with μ = 0.01 and λ = 50, for each activation in %s of the %s size. Of n in d see 002-T2d.", sets, dataSets(raySets), raySize),
 		X:        Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: judgeSamples(z, of),
 	}
 	for _, c := range of {
@@ -80,7 +81,7 @@ func samplesOverD(z size) *Figure {
 	f := &Figure{
 		ID: "002-T2d", Title: "Error of the moment estimate against d", Source: "002 Theorem 2",
 		Claim:    "The n that brings the minima of the empirical L4 within ε of the truth is at most a polynomial in d.",
-		Settings: fmt.Sprintf("As 002-T2, on the reduced problem, with d from 5 to 40 and n = %d, for ReLU %d; %d data sets of each. E_reg is of order 1/n, so that its slope on d is the degree of the n that it takes. The dashed lines are the median that validate-activation predicts: of d − k directions outside the span and k − 1 in it. Where those in it weigh most, as with ReLU, d hardly counts.", overDRows("identity"), overDRows("relu"), sets),
+		Settings: fmt.Sprintf("As 002-T2, on the reduced problem, with d from 5 to 40 and n = %d, for ReLU %d; %d data sets of each. E_reg is of order 1/n, so that its slope on d is the degree of the n that it takes. The dashed lines are the median that is predicted for it: of d − k directions outside the span and k − 1 in it. Where those in it weigh most, as with ReLU, d hardly counts.", overDRows("identity"), overDRows("relu"), sets),
 		X:        Axis{Label: "d", Log: true}, Y: axisReg, measure: regressors, judge: judgeOverD(of, sets),
 	}
 	for _, g := range of {
@@ -130,7 +131,7 @@ func momentError(s setting, key, series string, n, run int, at float64) unit {
 	})
 }
 
-// predictionUnit is the error that validate-activation predicts.
+// predictionUnit is the predicted error of L4 with unit rows.
 func predictionUnit(s setting, ns []int) unit {
 	key := fmt.Sprintf("prediction %+v n %v", s, ns)
 	return s.unit(key, 1, func(ctx context.Context, st *study, out *output) error {
@@ -164,20 +165,20 @@ func predictionOverDUnit(s setting, n int) unit {
 	})
 }
 
-// predictedError is the median E_reg of n rows in ℝ^d that validate-activation
-// predicts.
+// predictedError is the median E_reg of L4 with unit rows, of n rows in ℝ^d, that is
+// predicted.
 func predictedError(ctx context.Context, s *study, d, n int) (float64, error) {
 	v, err := solver.Validate(ctx, s.act, s.sigma)
 	if err != nil {
 		return 0, err
 	}
-	return predictionTarget * v.Noise.Samples(solver.Design{K: s.k, D: d}, predictionTarget) / float64(n), nil
+	return predictionTarget * v.Noise.Samples(solver.Design{K: s.k, D: d, Mu: moment.UnitMu}, predictionTarget) / float64(n), nil
 }
 
 // predictionTarget is the E_reg that the rows are predicted for.
 const predictionTarget = 0.01
 
-// predicted names the line of what validate-activation predicts.
+// predicted names the line of what is predicted for L4 with unit rows.
 func predicted(g string) string { return g + ", predicted" }
 
 // measureQuartic is the least coefficient of t⁴ of the empirical L4 over all rays.

@@ -87,7 +87,7 @@ func errorBy(ctx context.Context, s *study, p *problem.Problem, w moment.Want) (
 	if w.Order == 3 {
 		est, _, err = moment.EstimateSpectral(ctx, p, e)
 	} else {
-		est, _, err = moment.EstimateParams(ctx, p, e, moment.DefaultMu)
+		est, _, err = moment.EstimateParams(ctx, p, e, 0)
 	}
 	if err != nil || est == nil {
 		return 1, err

@@ -190,7 +190,7 @@ func (s *study) byMoments(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	estimate, _, err := moment.EstimateParams(ctx, p, e, moment.DefaultMu)
+	estimate, _, err := moment.EstimateParams(ctx, p, e, moment.UnitMu)
 	if err != nil {
 		return 0, err
 	}

@@ -98,7 +98,7 @@ func byTransform(t *testing.T, act sdk.Activation, sigma float64, k, order int, 
 		if order == 3 {
 			est, _, err = EstimateSpectral(t.Context(), p, e)
 		} else {
-			est, _, err = EstimateParams(t.Context(), p, e, DefaultMu)
+			est, _, err = EstimateParams(t.Context(), p, e, 0)
 		}
 		if err != nil {
 			t.Fatal(err)

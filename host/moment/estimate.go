@@ -26,11 +26,10 @@ type Estimate struct {
 	Notes       []string // for the user
 }
 
-// DefaultMu is Mu of L4 on the reduced problem: the weight of the terms
-// T4(a_i,a_i,a_i,a_i). The theory of 002 asks for a small one; on samples 1
-// halves the error that 0.01 leaves, and every start still reaches the same
-// optimum.
-const DefaultMu = 1
+// UnitMu is the weight of the terms T4(a_i,a_i,a_i,a_i) at which L4 does best with
+// rows that are held at unit norm only. The theory of 002 asks for a small one; on
+// samples 1 halves the error that 0.01 leaves.
+const UnitMu = 1
 
 // starts is the number of random starts of L4 on the reduced problem. All of
 // them reach the same optimum on good data.
@@ -39,9 +38,13 @@ const starts = 4
 // stream separates the random numbers of the estimate from those of a search.
 const stream = 1 << 33
 
-// EstimateParams takes T̂4 in the subspace, minimises L4 there with weight mu,
-// and gives the regressors their signs. Where the moments cannot tell it says
-// why, and the estimate is nil.
+// EstimateParams takes T̂4 in the subspace, minimises L4 there, and gives the
+// regressors their signs. At mu = 0 the rows are held orthonormal in the whitened
+// coordinates, as those sought are, and the weight μ does not matter
+// ([tensor.Sym4.Orthogonal]); at others they are held at unit norm only, as 002's
+// limit λ → ∞ does. Rows of many experts that are not held apart end up in the one
+// direction in which the error of T̂4 is most negative, whose k(k−1) products are all of
+// L4. Where the moments cannot tell it says why, and the estimate is nil.
 func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence, mu float64) (est *Estimate, obstacle string, err error) {
 	if obstacle = e.obstacle(p); obstacle != "" {
 		return nil, obstacle, nil
@@ -51,12 +54,20 @@ func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence, mu flo
 		return nil, "", err
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, stream))
-	est, err = regressors(ctx, fourth, e.Subspace, mu, rng)
-	if err != nil {
+	if mu == 0 {
+		est = orthogonal(fourth, e.Subspace, rng)
+	} else if est, err = regressors(ctx, fourth, e.Subspace, mu, rng); err != nil {
 		return nil, err.Error(), ctx.Err()
 	}
 	est.Sign(p, e)
 	return est, "", nil
+}
+
+// orthogonal minimises L4 on the reduced problem over orthonormal rows.
+func orthogonal(t4 *tensor.Sym4, s *Subspace, rng *rand.Rand) *Estimate {
+	t4.ScaleModes(s.whitening())
+	u, agreeing := t4.Orthogonal(rng, starts)
+	return s.estimate(u, agreeing)
 }
 
 // regressors minimises L4 on the reduced problem (002 Eq. 7 projected on the
@@ -77,14 +88,7 @@ func regressors(ctx context.Context, t4 *tensor.Sym4, s *Subspace, mu float64, r
 	if err != nil {
 		return nil, fmt.Errorf("L4's minimiser has dependent rows: %w", err)
 	}
-	d, _ := s.Basis.Dims()
-	e := &Estimate{Params: model.NewParams(k, d), Proportions: make([]float64, k), Agreeing: agreeing}
-	for i := range k {
-		norm := s.direction(e.Params.Regressor(i), dual.RawRowView(i))
-		e.Proportions[i] = norm * norm
-	}
-	floats.Scale(1/floats.Sum(e.Proportions), e.Proportions)
-	return e, nil
+	return s.estimate(dual, agreeing), nil
 }
 
 // reducedL4 scales T̂4/c4 of the subspace in place: it is L4 in the whitened coordinates of the subspace, where T̂2/c2 is

@@ -30,6 +30,7 @@ type Evidence struct {
 	want  Want
 	law   *solver.Law   // nil until transforms of minimum variance are looked at
 	level float64       // noise level that they are made for
+	unit  bool          // regressors are of unit norm, as far as y tells
 	t2    *mat.SymDense // T̂2 by Optimal; nil without
 
 	sums3 *tensor.Transformed // see Knowing

@@ -137,7 +137,7 @@ func TestObstacles(t *testing.T) {
 		if got, stands := c.e.Unidentified(q), c.e.obstacle(q); got != c.unidentified || stands != c.obstacle {
 			t.Errorf("%s: %q and %q, want %q and %q", name, got, stands, c.unidentified, c.obstacle)
 		}
-		est, obstacle, err := EstimateParams(t.Context(), q, c.e, DefaultMu)
+		est, obstacle, err := EstimateParams(t.Context(), q, c.e, 0)
 		if (est == nil) != (c.obstacle != "") || obstacle != c.obstacle || err != nil {
 			t.Errorf("%s: estimate %v, obstacle %q, error %v", name, est, obstacle, err)
 		}

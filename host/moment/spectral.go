@@ -4,9 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"gonum.org/v1/gonum/floats"
-
-	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
 )
@@ -36,12 +33,5 @@ func EstimateSpectral(ctx context.Context, p *problem.Problem, e *Evidence) (est
 	t3 := sums.T3()
 	t3.ScaleModes(s.whitening())
 	found := t3.Orthogonal(rand.New(rand.NewPCG(p.Seed, spectralStream)), restarts)
-	d, k := s.Basis.Dims()
-	est = &Estimate{Params: model.NewParams(k, d), Proportions: make([]float64, k), Agreeing: found.Agreeing}
-	for i := range k {
-		norm := s.direction(est.Params.Regressor(i), found.Vectors.RawRowView(i))
-		est.Proportions[i] = norm * norm
-	}
-	floats.Scale(1/floats.Sum(est.Proportions), est.Proportions)
-	return est, "", nil
+	return s.estimate(found.Vectors, found.Agreeing), "", nil
 }

@@ -70,6 +70,12 @@ func (r spectralRow) String() string {
 // errorsOf are E_reg of an estimate on data set seed, 1 where there is none.
 func (r spectralRow) errorOf(t testing.TB, seed uint64, w Want, known bool) float64 {
 	t.Helper()
+	return r.errorBy(t, seed, w, known, 0)
+}
+
+// errorBy is errorOf with a weight of L4.
+func (r spectralRow) errorBy(t testing.TB, seed uint64, w Want, known bool, mu float64) float64 {
+	t.Helper()
 	act := activation(t, r.family, r.params)
 	s, err := sample.New(sample.Config{Activation: act, K: r.k, D: r.d, N: r.n, Sigma: r.sigma, Design: sample.Paper, Seed: seed})
 	if err != nil {
@@ -87,7 +93,7 @@ func (r spectralRow) errorOf(t testing.TB, seed uint64, w Want, known bool) floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	estimate := func() (*Estimate, string, error) { return EstimateParams(t.Context(), p, e, DefaultMu) }
+	estimate := func() (*Estimate, string, error) { return EstimateParams(t.Context(), p, e, mu) }
 	if w.Order == 3 {
 		estimate = func() (*Estimate, string, error) { return EstimateSpectral(t.Context(), p, e) }
 	}

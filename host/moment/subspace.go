@@ -82,6 +82,19 @@ func (s *Subspace) direction(dst, u []float64) float64 {
 	return norm
 }
 
+// estimate returns the regressors along the rows of u, in the whitened subspace, and
+// their proportions.
+func (s *Subspace) estimate(u *mat.Dense, agreeing int) *Estimate {
+	d, k := s.Basis.Dims()
+	e := &Estimate{Params: model.NewParams(k, d), Proportions: make([]float64, k), Agreeing: agreeing}
+	for i := range k {
+		norm := s.direction(e.Params.Regressor(i), u.RawRowView(i))
+		e.Proportions[i] = norm * norm
+	}
+	floats.Scale(1/floats.Sum(e.Proportions), e.Proportions)
+	return e
+}
+
 // Project returns the rows in the coordinates z = Uᵀx of the subspace.
 // ⟨b, z⟩ = ⟨U·b, x⟩: what is fitted there lifts exactly.
 func (s *Subspace) Project(rows model.Rows) model.Rows {

@@ -262,7 +262,7 @@ func withT2(t *testing.T, k int, eigenvalues ...float64) (*problem.Problem, *Evi
 			at++
 		}
 	}
-	return &problem.Problem{Second: s, Inputs: &problem.Inputs{}, Shape: problem.Shape{K: k, D: d}}, &Evidence{Transform: solver.Transform{C2: 3}}
+	return &problem.Problem{Second: s, Inputs: &problem.Inputs{}, Shape: problem.Shape{K: k, D: d}}, &Evidence{Transform: solver.Transform{C2: 3}, want: Want{Transform: Polynomial}}
 }
 
 // TestEigengapK on T̂2 with known eigenvalues: those that exceed twice the most

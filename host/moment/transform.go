@@ -16,8 +16,8 @@ import (
 // Transform names the transforms of y that the tensors are made of. The zero value
 // is the one whose predicted error is smaller for the k, d and σ at hand
 // ([solver.Noise.MeanError]) where the prediction holds: inputs N(0, I) and
-// regressors of unit norm, as far as the data tell; elsewhere the polynomials,
-// which rest on four moments only.
+// regressors of unit norm, as far as the data tell by the size of y or its law
+// ([solver.Law.Fits]); elsewhere the polynomials, which rest on four moments only.
 type Transform string
 
 const (
@@ -50,17 +50,17 @@ const levelRows = 1 << 16
 // choose sets the transforms for the number of experts of p, and T̂2.
 func (e *Evidence) choose(ctx context.Context, p *problem.Problem, w Want) (err error) {
 	e.Optimal, e.t2 = nil, nil
-	predicted := p.Inputs.Standard() && !p.Shape.Intercept && e.Norm == 1
+	predicted := p.Inputs.Standard() && !p.Shape.Intercept
 	if w.Transform == Polynomial || w.Transform != Optimal && !predicted || p.Shape.D < p.Shape.K {
 		return nil
 	}
 	if e.law == nil {
-		if e.law, err = solver.NewLaw(ctx, p.Activation); err != nil {
+		if err := e.target(ctx, p); err != nil {
 			return err
 		}
-		if e.level, err = level(ctx, p, e.law); err != nil {
-			return err
-		}
+	}
+	if w.Transform != Optimal && !e.unit {
+		return nil
 	}
 	o := e.law.Optimal(e.level, p.Shape.K)
 	if w.Transform != Optimal {
@@ -99,18 +99,32 @@ func (e *Evidence) better(ctx context.Context, p *problem.Problem, o *solver.Opt
 	return o.Noise.MeanError(design) < polynomial, nil
 }
 
-// level is the noise level for transforms of minimum variance: that known, or told
-// by the law of y (see [solver.Law.NoiseLevel]).
-func level(ctx context.Context, p *problem.Problem, law *solver.Law) (float64, error) {
-	if p.Shape.Sigma > 0 {
-		return p.Shape.Sigma, nil
+// target looks at the values of y: the law of g(Z), the noise level that transforms
+// of minimum variance are made for, which is that known, or told by the law of y (see
+// [solver.Law.NoiseLevel]), and whether y is what regressors of unit norm give.
+func (e *Evidence) target(ctx context.Context, p *problem.Problem) (err error) {
+	if e.law, err = solver.NewLaw(ctx, p.Activation); err != nil {
+		return err
+	}
+	e.level, e.unit = p.Shape.Sigma, e.Norm == 1
+	if e.level > 0 && e.unit {
+		return nil
 	}
 	var y, w []float64
-	err := model.InOrder(ctx, model.Part(p.Rows, levelRows), func(b *model.Block) error {
+	err = model.InOrder(ctx, model.Part(p.Rows, levelRows), func(b *model.Block) error {
 		y, w = append(y, b.Y...), append(w, b.W...)
 		return nil
 	})
-	return law.NoiseLevel(y, w, p.Weights.Total), err
+	if err != nil {
+		return err
+	}
+	if e.level == 0 {
+		e.level = e.law.NoiseLevel(y, w, p.Weights.Total)
+	}
+	if !e.unit {
+		e.unit = e.law.Fits(y, w, min(p.Weights.Total, float64(len(y))))
+	}
+	return nil
 }
 
 // unmade says which transform is missing for an estimate; "" where none is.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
@@ -61,27 +62,11 @@ func zeroOr(v, rounding float64) float64 {
 func Network(w io.Writer, n *fitted.Network) error {
 	out := bufio.NewWriter(w)
 	f := n.Fit
-	answer := "Converged"
-	switch {
-	case f.Method == "init":
-		answer = "Moment tensors"
-	case !f.Converged:
-		answer = "Not converged (" + f.Status + ")"
-	}
-	fmt.Fprintf(out, "%s: %s over %s, residual rms %s, loss %.6g on %s (output weights: %s).\n",
-		answer, plural(n.K, n.Activation.String()+" unit"), plural(n.D, "feature"), significant(n.Sigma), f.Loss, plural(f.N, "row"), f.Output)
-	if t := f.Truth; t != nil {
-		fmt.Fprintf(out, "Against the truth: relative error of W %.3g, of v %.3g, of directions %.3g.\n", t.RelativeError, t.OutputError, t.EReg)
-	}
-	if t := f.Tensors; t != nil {
-		fmt.Fprintf(out, "Moment tensors of orders %d and %d; eigenvalues", t.Orders[0], t.Orders[1])
-		for i, v := range t.Eigenvalues {
-			if i == n.K {
-				fmt.Fprint(out, ", then")
-			}
-			fmt.Fprintf(out, " %.3g", v)
+	fmt.Fprintln(out, networkAnswer(n))
+	for _, line := range []string{networkTruth(f), ofTensors(n)} {
+		if line != "" {
+			fmt.Fprintln(out, line)
 		}
-		fmt.Fprintf(out, "; %.2g of the tensor is left by its %s.\n", t.Residual, plural(n.K, "term"))
 	}
 	for _, line := range verdicts(f.Certificate) {
 		fmt.Fprintln(out, line)
@@ -100,6 +85,46 @@ func Network(w io.Writer, n *fitted.Network) error {
 		fmt.Fprintf(out, "  - %s\n", shown.Line(note))
 	}
 	return out.Flush()
+}
+
+// networkAnswer is the fit in one line.
+func networkAnswer(n *fitted.Network) string {
+	f := n.Fit
+	answer := "Converged"
+	switch {
+	case f.Method == "init":
+		answer = "Moment tensors"
+	case !f.Converged:
+		answer = "Not converged (" + f.Status + ")"
+	}
+	return fmt.Sprintf("%s: %s over %s, residual rms %s, loss %.6g on %s (output weights: %s).",
+		answer, plural(n.K, n.Activation.String()+" unit"), plural(n.D, "feature"), significant(n.Sigma), f.Loss, plural(f.N, "row"), f.Output)
+}
+
+// networkTruth says how far the fit is from known weights; "" where there are none.
+func networkTruth(f *fitted.NetworkFit) string {
+	if f.Truth == nil {
+		return ""
+	}
+	return fmt.Sprintf("Against the truth: relative error of W %.3g, of v %.3g, of directions %.3g.", f.Truth.RelativeError, f.Truth.OutputError, f.Truth.EReg)
+}
+
+// ofTensors says what the tensors were; "" where there were none.
+func ofTensors(n *fitted.Network) string {
+	t := n.Fit.Tensors
+	if t == nil {
+		return ""
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "Moment tensors of orders %d and %d; eigenvalues", t.Orders[0], t.Orders[1])
+	for i, v := range t.Eigenvalues {
+		if i == n.K {
+			fmt.Fprint(&out, ", then")
+		}
+		fmt.Fprintf(&out, " %.3g", v)
+	}
+	fmt.Fprintf(&out, "; %.2g of the tensor is left by its %s.", t.Residual, plural(n.K, "term"))
+	return out.String()
 }
 
 // units is a table with a column for every unit.

@@ -60,7 +60,7 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 			"Answer":   answer(m),
 			"Good":     m.Fit.Converged,
 			"Badges":   badges(m.Fit.Certificate),
-			"Truth":    m.Truth,
+			"Truth":    againstTruth(m),
 			"Warnings": m.Fit.Warnings,
 			"Notes":    m.Fit.Notes,
 			"Legend":   legend(m),
@@ -72,6 +72,14 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 		page["Title"] = fmt.Sprintf("%d targets", len(fits))
 	}
 	return pageTemplate.Execute(w, page)
+}
+
+// againstTruth says how far the model is from known parameters; "" where there are none.
+func againstTruth(m *fitted.Model) string {
+	if m.Truth == nil {
+		return ""
+	}
+	return fmt.Sprintf("Against the truth: E_reg %.3g, E_gating %.3g.", m.Truth.EReg, m.Truth.EGating)
 }
 
 // legend names the experts' colours.
@@ -267,28 +275,40 @@ func predictedChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	return c.svg()
 }
 
+const residualWidth = 2 * residualRange / residualBins // of a bin
+
 func residualCharts(m *fitted.Model, d *Diagnosis) (out []template.HTML) {
-	const width = 2 * residualRange / residualBins
-	top := 0.45
-	for _, shares := range d.Residuals {
-		_, hi := extent(shares)
-		top = max(top, 1.05*hi/width)
+	highest := densest(d.Residuals...)
+	for i, shares := range d.Residuals {
+		out = append(out, residualChart(fmt.Sprintf("residuals of expert %d", i+1), fmt.Sprintf("residual of expert %d, in σ", i+1), shares, highest, colour(i)))
 	}
+	return out
+}
+
+// densest is the height of a chart that holds these shares and the normal density.
+func densest(residuals ...[]float64) float64 {
+	highest := 0.45
+	for _, shares := range residuals {
+		_, hi := extent(shares)
+		highest = max(highest, 1.05*hi/residualWidth)
+	}
+	return highest
+}
+
+// residualChart draws the shares of residuals by bins beside the normal density.
+func residualChart(title, label string, shares []float64, highest float64, class string) template.HTML {
 	var x, normal []float64
 	for t := -residualRange; t <= residualRange; t += 0.1 {
 		x, normal = append(x, t), append(normal, math.Exp(-t*t/2)/math.Sqrt(2*math.Pi))
 	}
-	for i, shares := range d.Residuals {
-		c := newChart(fmt.Sprintf("residuals of expert %d", i+1), -residualRange, residualRange, 0, top)
-		c.height = 260
-		c.xLabel, c.yLabel = fmt.Sprintf("residual of expert %d, in σ", i+1), "density"
-		for b, s := range shares {
-			c.bar(-residualRange+float64(b)*width, -residualRange+float64(b+1)*width, s/width, colour(i))
-		}
-		c.line(x, normal, "ink")
-		out = append(out, c.svg())
+	c := newChart(title, -residualRange, residualRange, 0, highest)
+	c.height = 260
+	c.xLabel, c.yLabel = label, "density"
+	for b, s := range shares {
+		c.bar(-residualRange+float64(b)*residualWidth, -residualRange+float64(b+1)*residualWidth, s/residualWidth, class)
 	}
-	return out
+	c.line(x, normal, "ink")
+	return c.svg()
 }
 
 func sharpnessChart(d *Diagnosis) template.HTML {
@@ -390,10 +410,18 @@ func coefficientChart(m *fitted.Model, what string, value, se [][]float64, inter
 		}
 		return v[i]
 	}
+	return dotChart(what, names, len(value), func(i, row int) (v, half float64) {
+		return at(value, intercepts, i, row), z95 * at(se, interceptErrors, i, row)
+	})
+}
+
+// dotChart draws k values with their intervals, where these have a length, beside each
+// of the named rows.
+func dotChart(what string, names []string, k int, at func(i, row int) (v, half float64)) template.HTML {
 	lo, hi := 0.0, 0.0
-	for i := range value {
+	for i := range k {
 		for row := range names {
-			v, e := at(value, intercepts, i, row), z95*at(se, interceptErrors, i, row)
+			v, e := at(i, row)
 			lo, hi = min(lo, v-e), max(hi, v+e)
 		}
 	}
@@ -402,10 +430,10 @@ func coefficientChart(m *fitted.Model, what string, value, se [][]float64, inter
 	c.height = top + bottom + 24*float64(len(names)) + 10
 	c.rows, c.xLabel = names, what
 	c.segment(0, c.y0, 0, c.y1, "ink dashed")
-	for i := range value {
+	for i := range k {
 		for row := range names {
-			v, e := at(value, intercepts, i, row), z95*at(se, interceptErrors, i, row)
-			y := -float64(row) + 0.6*(float64(len(value)-1)/2-float64(i))/float64(len(value))
+			v, e := at(i, row)
+			y := -float64(row) + 0.6*(float64(k-1)/2-float64(i))/float64(k)
 			opacity := 0.35
 			if math.Abs(v) > e {
 				opacity = 1

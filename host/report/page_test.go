@@ -10,8 +10,12 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/network"
 	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/relu"
 )
 
 // rows are two lines with a gate between them, over d features.
@@ -89,6 +93,70 @@ func TestPage(t *testing.T) {
 		}
 		if open, closed := strings.Count(text, "<svg"), strings.Count(text, "</svg>"); open != closed || open < 6 {
 			t.Errorf("d = %d: %d pictures begin, %d end", d, open, closed)
+		}
+	}
+}
+
+// TestNetworkPage: the page of a network, with and without noise, and of the tensors'
+// estimate alone, is complete, needs nothing from elsewhere, and shows no number that is not
+// finite; what it draws of a row adds up to the row.
+func TestNetworkPage(t *testing.T) {
+	act, err := relu.Family.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		sigma   float64
+		request network.Request
+		want    []string
+	}{
+		"noise":    {.1, network.Request{K: 2, Output: network.Signs, Starts: 1, Descent: 50}, []string{"Residuals", "Moment tensors", "Starts", "Certificate"}},
+		"no noise": {0, network.Request{K: 2, Output: network.Signs, Starts: 1, Descent: 50}, []string{"Moment tensors", "Starts", "Certificate"}},
+		"init":     {.1, network.Request{K: 2, Output: network.Signs, TensorsOnly: true}, []string{"Residuals", "Moment tensors"}},
+	} {
+		src, err := sample.NewNetwork(sample.NetworkConfig{Activation: act, K: 2, D: 4, N: 3000, Sigma: c.sigma, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := network.Fit(t.Context(), src, act, c.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := fitted.NewNetwork(fitted.ActivationOf(act.Info()), r.Network, r.Schema)
+		file.Fit = &fitted.NetworkFit{Method: "fit", N: r.N, Loss: r.Loss, Converged: true, Notes: []string{"<note>"}, Certificate: host.CertificateOf(r.Certificate)}
+		for _, s := range r.Starts {
+			file.Fit.Starts = append(file.Fit.Starts, fitted.NetworkStart{Kind: s.Kind, LossAtStart: s.AtStart, Loss: s.Result.Value, Agrees: s.Agrees})
+		}
+		file.Fit.Tensors = &fitted.TensorEstimate{Orders: []int{2, 4}, Eigenvalues: r.Tensors.Eigenvalues}
+		d, err := report.DiagnoseNetwork(t.Context(), file, act, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Rows != 3000 || len(d.Points) != 1500 {
+			t.Errorf("%s: %d rows, %d points", name, d.Rows, len(d.Points))
+		}
+		for _, p := range d.Points {
+			if math.Abs(p.Units[0]+p.Units[1]-p.Mean) > 1e-12 || math.Abs(p.Units[0]) > 1e-12 && math.Abs(math.Abs(p.Units[0])-p.Index[0]) > 1e-12 {
+				t.Fatalf("%s: units %v of a row with indices %v and mean %v", name, p.Units, p.Index, p.Mean)
+			}
+		}
+		var page bytes.Buffer
+		if err := report.NetworkPage(&page, file, d, []report.Setting{{Name: "--k", Value: "<2>"}}); err != nil {
+			t.Fatal(err)
+		}
+		text := page.String()
+		for _, want := range append(c.want, "Data and network", "Each unit along its direction", "Weights", "&lt;2&gt;", "&lt;note&gt;", "</html>") {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: the page lacks %q", name, want)
+			}
+		}
+		for _, bad := range []string{"NaN", "Inf", "http:", "https:", "<script", "<2>", "<note>", "ZgotmplZ"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s: the page has %q", name, bad)
+			}
+		}
+		if open, closed := strings.Count(text, "<svg viewBox"), strings.Count(text, "</svg></svg>"); open < 5 || closed < 5 {
+			t.Errorf("%s: %d pictures", name, open)
 		}
 	}
 }

@@ -26,8 +26,8 @@ const maxFeatures = 40
 func Text(w io.Writer, m *fitted.Model, all bool) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, answer(m))
-	if t := m.Truth; t != nil {
-		fmt.Fprintf(out, "Against the truth: E_reg %.3g, E_gating %.3g.\n", t.EReg, t.EGating)
+	if against := againstTruth(m); against != "" {
+		fmt.Fprintln(out, against)
 	}
 	if d := m.Fit.Descent; d != nil {
 		fmt.Fprintln(out, descent(d))

@@ -16,7 +16,7 @@ const DefaultStarts = 32
 
 // Settings are those of a search for the highest joint likelihood.
 type Settings struct {
-	Mu     float64       // weight μ of L4 (002 Eq. 7) in the moment estimate
+	Mu     float64       // weight μ of L4 in the moment estimate: see [moment.EstimateParams]
 	Starts int           // at most
 	Own    *model.Params // a start of the user's, in the units of the data; nil for none
 	Resume State         // where an earlier search stood; zero for a new one

@@ -162,7 +162,7 @@ func TestMomentsStart(t *testing.T) {
 		p, truth := drawn(t, identity.Family, 2, 5, 4000, 0.1, 2, r)
 		e := measure(t, p)
 		e.Norm = 1.5
-		est, obstacle, err := moment.EstimateParams(t.Context(), p, e, moment.DefaultMu)
+		est, obstacle, err := moment.EstimateParams(t.Context(), p, e, 0)
 		if est == nil {
 			t.Fatalf("no moment estimate: %s, error %v", obstacle, err)
 		}

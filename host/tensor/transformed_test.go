@@ -323,6 +323,77 @@ func TestOrthogonal(t *testing.T) {
 	}
 }
 
+// TestOrthogonalOfOrderFour: of an exact Σ_i λ_i·v_i⊗v_i⊗v_i⊗v_i the v_i are found to rounding
+// from every start, up to sign, and under a small symmetric noise E they turn by what
+// perturbation theory says, θ_ij = (E(v_j,v_i,v_i,v_i) − E(v_i,v_j,v_j,v_j))/(λ_i + λ_j), to
+// second order.
+func TestOrthogonalOfOrderFour(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, m := range []int{1, 2, 3, 6, 10} {
+		var qr mat.QR
+		qr.Factorize(mat.NewDense(m, m, randomRows(rng, m, m)))
+		var v mat.Dense
+		qr.QTo(&v)
+		s, noise := tensor.NewSym4(m), tensor.NewSym4(m)
+		weight := make([]float64, m)
+		for i := range m {
+			weight[i] = 1 + 2*rng.Float64()
+			s.AddRankOne(weight[i], mat.Row(nil, i, &v))
+		}
+		const eps = 1e-4
+		for i := range noise.Data {
+			noise.Data[i] = eps * rng.NormFloat64()
+		}
+		pairs := noise.Pairs()
+		along := func(a, b []float64) (e float64) { // E(a, b, b, b)
+			for i := range m * m {
+				for j := range m * m {
+					e += pairs.At(i, j) * a[i/m] * b[i%m] * b[j/m] * b[j%m]
+				}
+			}
+			return e
+		}
+		for _, noisy := range []bool{false, true} {
+			if noisy {
+				floats.Add(s.Data, noise.Data)
+			}
+			u, agreeing := s.Orthogonal(rng, 4)
+			if agreeing != 4 {
+				t.Errorf("m = %d, noisy %v: %d of 4 starts agree", m, noisy, agreeing)
+			}
+			for i := range m {
+				vi, best := mat.Row(nil, i, &v), 0
+				for r := range m {
+					if math.Abs(floats.Dot(u.RawRowView(r), vi)) > math.Abs(floats.Dot(u.RawRowView(best), vi)) {
+						best = r
+					}
+				}
+				found := u.RawRowView(best)
+				if floats.Dot(found, vi) < 0 {
+					floats.Scale(-1, found)
+				}
+				for j := range m {
+					vj, want, tol := mat.Row(nil, j, &v), 0.0, 1e-10
+					if j == i {
+						want = 1
+					} else if noisy {
+						want = (along(vj, vi) - along(vi, vj)) / (weight[i] + weight[j])
+					}
+					if noisy {
+						tol = 1000 * eps * eps
+					}
+					if got := floats.Dot(found, vj); math.Abs(got-want) > tol {
+						t.Errorf("m = %d, noisy %v: ⟨u%d, v%d⟩ = %v, want %v", m, noisy, i, j, got, want)
+					}
+				}
+			}
+		}
+	}
+	if zero, _ := tensor.NewSym4(3).Orthogonal(rng, 2); floats.HasNaN(zero.RawMatrix().Data) {
+		t.Errorf("of zero: %v", zero)
+	}
+}
+
 func BenchmarkSumTransformed(b *testing.B) {
 	p := draw(b, relu.Family, 3, 10, 20_000, 1)
 	out := outputsOf(b, relu.Family, .05, 3)[1]

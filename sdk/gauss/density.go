@@ -59,3 +59,24 @@ func (d *Density) At(y float64) float64 {
 	}
 	return s * d.scale
 }
+
+// CDF returns P(g(Z) + σN ≤ y).
+func (d *Density) CDF(y float64) float64 {
+	reach, inv := densityReach*d.sigma, 1/d.sigma
+	var s float64
+	for i := range d.panels {
+		p := &d.panels[i]
+		if y+reach < p.least {
+			continue
+		}
+		for j, g := range p.g {
+			u := (y - g) * inv
+			if y-reach > p.most {
+				s += p.w[j]
+				continue
+			}
+			s += p.w[j] * math.Erfc(-u/math.Sqrt2) / 2
+		}
+	}
+	return min(s*d.scale*d.sigma*math.Sqrt(2*math.Pi), 1)
+}

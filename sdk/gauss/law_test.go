@@ -45,6 +45,9 @@ func TestLawOfIdentity(t *testing.T) {
 			if want := math.Exp(-y*y/2/s) / math.Sqrt(2*math.Pi*s); math.Abs(c.Density/want-1) > 1e-11 {
 				t.Fatalf("σ = %v: density at %v is %v, want %v", sigma, y, c.Density, want)
 			}
+			if got, want := d.CDF(y), math.Erfc(-y/math.Sqrt(2*s))/2; math.Abs(got-want) > 1e-12 {
+				t.Fatalf("σ = %v: distribution function at %v is %v, want %v", sigma, y, got, want)
+			}
 			if got := d.At(y); math.Abs(got/c.Density-1) > 1e-11 {
 				t.Fatalf("σ = %v: density alone at %v is %v, want %v", sigma, y, got, c.Density)
 			}

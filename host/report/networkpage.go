@@ -1,0 +1,262 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strings"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/shown"
+)
+
+// NetworkDiagnosis is what the page of a network shows of the rows: a sample of
+// them, and the distribution of the residuals over all.
+type NetworkDiagnosis struct {
+	Rows   int
+	Points []NetworkPoint
+	// Residuals are the shares of rows by (y − f(x))/σ, in residualBins bins on
+	// [−residualRange, residualRange]; the outer bins take what lies beyond. They are
+	// nil where σ is 0.
+	Residuals []float64
+	// Z and Units are every unit's ⟨w_i, x⟩ over the range of the points, and
+	// v_i·φ of it.
+	Z, Units [][]float64
+}
+
+// NetworkPoint is one row.
+type NetworkPoint struct {
+	Y, Mean float64
+	Index   []float64 // ⟨w_i, x⟩ of every unit
+	Units   []float64 // v_i·φ(⟨w_i, x⟩)
+}
+
+// DiagnoseNetwork reads the rows of src once through the network.
+func DiagnoseNetwork(ctx context.Context, f *fitted.Network, act model.Activation, src dataset.Source) (*NetworkDiagnosis, error) {
+	n := f.Model()
+	d := new(NetworkDiagnosis)
+	if n.Sigma > 0 {
+		d.Residuals = make([]float64, residualBins)
+	}
+	stride := (f.Fit.N + maxPoints - 1) / maxPoints
+	mean, units := make([]float64, model.BlockRows), make([]float64, n.K*model.BlockRows)
+	index := make([]float64, n.K*model.BlockRows)
+	err := src.Read(ctx, func(b *model.Block) error {
+		if err := n.Mean(ctx, mean[:b.N], units, act, b); err != nil {
+			return err
+		}
+		model.Linear(index[:n.K*b.N], n.Weights, nil, b)
+		for r := range b.N {
+			if d.Residuals != nil {
+				e := (b.Y[r] - mean[r]) / n.Sigma
+				d.Residuals[bin((e+residualRange)/(2*residualRange), residualBins)]++
+			}
+			if d.Rows%stride == 0 {
+				p := NetworkPoint{Y: b.Y[r], Mean: mean[r]}
+				for i, v := range n.Output {
+					p.Index, p.Units = append(p.Index, index[i*b.N+r]), append(p.Units, v*units[i*b.N+r])
+				}
+				d.Points = append(d.Points, p)
+			}
+			d.Rows++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	floats.Scale(1/float64(max(d.Rows, 1)), d.Residuals)
+	return d, d.along(ctx, n, act)
+}
+
+// along evaluates the units over the ranges of the points.
+func (d *NetworkDiagnosis) along(ctx context.Context, n *model.Network, act model.Activation) error {
+	for i, v := range n.Output {
+		var own []float64
+		for _, p := range d.Points {
+			own = append(own, p.Index[i])
+		}
+		lo, hi := extent(own)
+		z, u := make([]float64, curvePoints), make([]float64, curvePoints)
+		floats.Span(z, lo, hi)
+		if err := act.Eval(ctx, u, z); err != nil {
+			return err
+		}
+		floats.Scale(v, u)
+		d.Z, d.Units = append(d.Z, z), append(d.Units, u)
+	}
+	return nil
+}
+
+// NetworkPage writes the report of a fitted network as one HTML file that needs
+// nothing else, as [Page] does of a mixture.
+func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings []Setting) error {
+	var legend []map[string]string
+	for i, v := range n.OutputWeights {
+		legend = append(legend, map[string]string{"Class": colour(i), "Text": fmt.Sprintf("unit %d, v = %s", i+1, significant(v))})
+	}
+	sections := []section{networkDataSection(n, d), unitSection(n, d), weightSection(n)}
+	if d.Residuals != nil {
+		sections = append(sections, networkResidualSection(d))
+	}
+	if n.Fit.Tensors != nil {
+		sections = append(sections, tensorSection(n))
+	}
+	if len(n.Fit.Starts) > 0 {
+		sections = append(sections, networkStartSection(n.Fit))
+	}
+	if c := n.Fit.Certificate; c != nil {
+		s := section{
+			Title: "Certificate",
+			Reading: strings.Join(verdicts(c), " ") + " The residuals of the right network have mean 0 along every direction. Where they have not, " +
+				"units are missing, or one stands for two.",
+		}
+		if len(c.Tests) > 0 {
+			s.Tables = []table{asTable(tests(c))}
+		}
+		sections = append(sections, s)
+	}
+	title := fmt.Sprintf("%s, %s", plural(n.K, n.Activation.String()+" unit"), plural(n.Fit.N, "row"))
+	return pageTemplate.Execute(w, map[string]any{
+		"Title": title, "Settings": settings,
+		"Fits": []map[string]any{{
+			"Title":    title,
+			"Answer":   networkAnswer(n),
+			"Good":     n.Fit.Converged,
+			"Badges":   badges(n.Fit.Certificate),
+			"Truth":    networkTruth(n.Fit),
+			"Notes":    n.Fit.Notes,
+			"Legend":   legend,
+			"Sections": sections,
+		}},
+	})
+}
+
+func networkDataSection(n *fitted.Network, d *NetworkDiagnosis) section {
+	var x, y []float64
+	for _, p := range d.Points {
+		x, y = append(x, p.Mean), append(y, p.Y)
+	}
+	x0, x1 := extent(x)
+	y0, y1 := extent(y)
+	c := newChart("observed against predicted", x0, x1, y0, y1)
+	c.xLabel, c.yLabel = "predicted", shown.Name(n.Target)
+	c.segment(max(x0, y0), max(x0, y0), min(x1, y1), min(x1, y1), "ink dashed")
+	for i := range x {
+		c.dot(x[i], y[i], 2.2, 0.4, "plain")
+	}
+	return section{
+		Title:    "Data and network",
+		Reading:  "Each row's target against its prediction. Rows that leave the diagonal together are something that the units lack.",
+		Pictures: []template.HTML{c.svg()},
+	}
+}
+
+// unitSection shows every unit with its partial residuals.
+func unitSection(n *fitted.Network, d *NetworkDiagnosis) section {
+	s := section{
+		Title: "Each unit along its direction",
+		Reading: "What the other units leave of the target, against ⟨w, x⟩ of a unit, and the unit's own v·φ. Rows that leave the curve together are a shape " +
+			"that the unit does not have: another nonlinearity, or a second unit of nearly the same direction.",
+	}
+	every := (len(d.Points) + maxScattered - 1) / maxScattered
+	for i := range min(n.K, maxExpertPlots) {
+		var z, left []float64
+		for r, p := range d.Points {
+			if r%every == 0 {
+				z, left = append(z, p.Index[i]), append(left, p.Y-p.Mean+p.Units[i])
+			}
+		}
+		lo, hi := extent(left, d.Units[i])
+		pad := 0.05 * (hi - lo)
+		c := newChart(fmt.Sprintf("unit %d along its direction", i+1), d.Z[i][0], d.Z[i][curvePoints-1], lo-pad, hi+pad)
+		c.height = 260
+		c.xLabel, c.yLabel = fmt.Sprintf("⟨w, x⟩ of unit %d", i+1), shown.Name(n.Target)+" less the others"
+		for r := range z {
+			c.dot(z[r], left[r], 2.2, 0.5, colour(i))
+		}
+		c.line(d.Z[i], d.Units[i], "ink")
+		s.Pictures = append(s.Pictures, c.svg())
+	}
+	if n.K > maxExpertPlots {
+		s.Reading += fmt.Sprintf(" The first %d of %d units.", maxExpertPlots, n.K)
+	}
+	return s
+}
+
+func weightSection(n *fitted.Network) section {
+	names := n.Features[:min(n.D, maxFeatures)]
+	return section{
+		Title:   "Weights",
+		Reading: "The output weight v of every unit, and its weights w by feature.",
+		Tables:  []table{asTable(units(n))},
+		Pictures: []template.HTML{dotChart("weights", names, n.K, func(i, row int) (v, half float64) {
+			return n.Weights[i][row], 0
+		})},
+	}
+}
+
+func networkResidualSection(d *NetworkDiagnosis) section {
+	return section{
+		Title: "Residuals",
+		Reading: "The residuals over their rms, against the normal density. The fit by least squares asks for no particular shape; prediction intervals are those " +
+			"of normal noise.",
+		Pictures: []template.HTML{residualChart("residuals", "residual, in σ", d.Residuals, densest(d.Residuals), "plain")},
+	}
+}
+
+// tensorSection shows how well the tensors of k units describe those of the rows.
+func tensorSection(n *fitted.Network) section {
+	t := n.Fit.Tensors
+	c := newChart("eigenvalues", 0.4, float64(len(t.Eigenvalues))+0.6, 0, 1.05*t.Eigenvalues[0])
+	c.height = 200
+	c.xLabel, c.yLabel = "eigenvalue, largest first", "size"
+	for i, v := range t.Eigenvalues {
+		c.bar(float64(i)+0.7, float64(i)+1.3, v, "plain")
+	}
+	return section{
+		Title:    "Moment tensors",
+		Reading:  ofTensors(n) + " Those beyond the number of units are noise if that number is right.",
+		Pictures: []template.HTML{c.svg()},
+	}
+}
+
+func networkStartSection(f *fitted.NetworkFit) section {
+	s := section{
+		Title: "Starts",
+		Reading: "Every start's loss over the least, on a logarithmic scale: at its beginning (pale) and at its end. Those that agree with the best are green; those that end " +
+			"above are other minima.",
+		Tables: []table{asTable(networkStarts(f))},
+	}
+	least := math.Inf(1)
+	for _, st := range f.Starts {
+		least = min(least, st.Loss)
+	}
+	// A loss of 0 to rounding has no ratio to it.
+	floor := max(least, 1e-12*f.Starts[0].LossAtStart, math.SmallestNonzeroFloat64)
+	over := func(loss float64) float64 { return math.Log10(max(loss, floor) / floor) }
+	var from, to []float64
+	for _, st := range f.Starts {
+		from, to = append(from, over(st.LossAtStart)), append(to, over(st.Loss))
+	}
+	_, hi := extent(from, to)
+	c := newChart("loss of every start", 0.5, float64(len(from))+0.5, -0.05*hi, max(1.05*hi, 0.1))
+	c.height = 220
+	c.xLabel, c.yLabel = "start", "log10 of loss over the least"
+	for i, st := range f.Starts {
+		class := "bad"
+		if st.Agrees {
+			class = "good"
+		}
+		c.dot(float64(i+1), from[i], 3.5, 0.35, class)
+		c.dot(float64(i+1), to[i], 4.5, 1, class)
+	}
+	s.Pictures = []template.HTML{c.svg()}
+	return s
+}
