@@ -32,6 +32,8 @@ func TestSessions(t *testing.T) {
 	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
 		t.Skip("the pages show the output on linux/amd64")
 	}
+	built := t.TempDir()
+	build(t, "./cmd/moe", built)
 	for _, page := range sessions {
 		t.Run(page, func(t *testing.T) {
 			text, err := os.ReadFile(page)
@@ -42,7 +44,9 @@ func TestSessions(t *testing.T) {
 			if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("examples")); err != nil {
 				t.Fatal(err)
 			}
-			build(t, "./cmd/moe", dir)
+			if err := os.CopyFS(dir, os.DirFS(built)); err != nil {
+				t.Fatal(err)
+			}
 			now := consoles.ReplaceAllFunc(text, func(block []byte) []byte { return replay(t, dir, block) })
 			rewrite(t, page, text, now)
 			for _, picture := range pictures.FindAllSubmatch(text, -1) {
@@ -141,7 +145,7 @@ func shell(t *testing.T, dir, line string) string {
 // build builds a main package of the module into a directory.
 func build(t *testing.T, pkg, dir string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator), pkg).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir+string(filepath.Separator), pkg).CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
 	}
 }

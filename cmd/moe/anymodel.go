@@ -99,7 +99,7 @@ func (n networkFile) judge(ctx context.Context, act model.Activation, src datase
 	out := new(networkEvaluation)
 	var err error
 	if truthPath != "" {
-		if out.NetworkRecovery, err = recovery(ctx, n.Model(), act, truthPath); err != nil {
+		if out.NetworkRecovery, err = recovery(ctx, n.Network, act, truthPath); err != nil {
 			return nil, err
 		}
 	}
@@ -110,8 +110,8 @@ func (n networkFile) judge(ctx context.Context, act model.Activation, src datase
 }
 
 // recovery measures a network of an activation against the one in a file.
-func recovery(ctx context.Context, n *model.Network, act model.Activation, truthPath string) (*fitted.NetworkRecovery, error) {
-	truth, err := readTrueNetwork(truthPath, n)
+func recovery(ctx context.Context, n *fitted.Network, act model.Activation, truthPath string) (*fitted.NetworkRecovery, error) {
+	truth, err := readTrueNetwork(truthPath, n.Activation, n.K, n.D)
 	if err != nil {
 		return nil, err
 	}
@@ -119,20 +119,22 @@ func recovery(ctx context.Context, n *model.Network, act model.Activation, truth
 	if err != nil {
 		return nil, err
 	}
-	e := metric.Units(n, truth, odd)
+	e := metric.Units(n.Model(), truth.Model(), odd)
 	return &fitted.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}, nil
 }
 
-// readTrueNetwork reads the truth of a network of the same size.
-func readTrueNetwork(path string, n *model.Network) (*model.Network, error) {
-	truth, err := readWeights(path)
-	if err != nil {
+// readTrueNetwork reads the truth of a network of the activation and size.
+func readTrueNetwork(path string, act fitted.Activation, k, d int) (*fitted.Network, error) {
+	truth, err := fitted.ReadNetwork(path)
+	switch {
+	case err != nil:
 		return nil, err
+	case truth.K != k || truth.D != d:
+		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the network has k = %d, d = %d, the truth k = %d, d = %d", k, d, truth.K, truth.D)}
+	case !truth.Activation.Same(act):
+		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the network is %s: their weights do not compare", truth.Activation, act)}
 	}
-	if truth.K != n.K || truth.D != n.D {
-		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the network has k = %d, d = %d, the truth k = %d, d = %d", n.K, n.D, truth.K, truth.D)}
-	}
-	return truth, nil
+	return truth, truth.Activation.Agree(path, act)
 }
 
 func (e *networkEvaluation) print(cmd *cobra.Command) error {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
 	"math"
 	"os"
@@ -21,10 +21,11 @@ import (
 // directory, and have one more command:
 //
 //	parameters MODEL MODEL BOUND  the two models' parameters differ by at most BOUND
+//	values FILE                   takes the values of the activation out of the file
 func TestApproximationScripts(t *testing.T) {
 	built := t.TempDir()
 	const module = "github.com/gatedlearning/moe/"
-	build := exec.Command("go", "build", "-o", built, module+"examples/plugins/moe-plugin-softplus",
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", built, module+"examples/plugins/moe-plugin-softplus",
 		module+"plugins/leakyrelu/moe-plugin-leakyrelu", module+"plugins/sigmoid/moe-plugin-sigmoid")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -37,6 +38,7 @@ func TestApproximationScripts(t *testing.T) {
 			return os.CopyFS(env.WorkDir, os.DirFS(built))
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":      cmdExits,
 			"refuses":    cmdRefuses,
 			"json":       cmdJSON,
 			"replace":    cmdReplace,
@@ -73,22 +75,29 @@ func buildAnother(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	build := exec.Command("go", "build", "-overlay", filepath.Join(work, "overlay.json"), "-o", dir+string(filepath.Separator), "github.com/gatedlearning/moe/examples/plugins/moe-plugin-softplus")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", filepath.Join(work, "overlay.json"), "-o", dir+string(filepath.Separator), "github.com/gatedlearning/moe/examples/plugins/moe-plugin-softplus")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
 
-// cmdValues takes the values of the activation out of a model file.
+// cmdValues takes the values of the activation out of a file.
 func cmdValues(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, neg, len(args) == 1, "values MODEL")
-	m, err := fitted.Read(ts.MkAbs(args[0]))
-	ts.Check(err)
-	if m.Activation.Values == nil {
-		ts.Fatalf("%s has no values", args[0])
-	}
-	m.Activation.Values = nil
-	ts.Check(m.Write(context.Background(), ts.MkAbs(args[0])))
+	need(ts, neg, len(args) == 1, "values FILE")
+	edit(ts, args[0], func(data []byte) []byte {
+		var file map[string]any
+		dec := json.NewDecoder(bytes.NewReader(data))
+		dec.UseNumber()
+		ts.Check(dec.Decode(&file))
+		named := file["activation"].(map[string]any)
+		if named["values"] == nil {
+			ts.Fatalf("%s has no values", args[0])
+		}
+		delete(named, "values")
+		data, err := json.Marshal(file)
+		ts.Check(err)
+		return data
+	})
 }
 
 func cmdParameters(ts *testscript.TestScript, neg bool, args []string) {

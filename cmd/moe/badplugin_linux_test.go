@@ -25,7 +25,8 @@ import (
 )
 
 // badplugins builds the plugin with every fault and draws the data that the
-// commands are run on, once.
+// commands are run on, once: linear.csv for the plugins that double, relu.csv for
+// those that are a ReLU.
 var badplugins = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "bad")
 	if err != nil {
@@ -41,14 +42,26 @@ var badplugins = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	for _, args := range [][]string{
-		{"go", "build", "-o", filepath.Join(dir, "badplugin"), "../../internal/pluginproc/testdata/badplugin"},
-		{link, "sample", "--activation", "relu", "--k", "2", "--d", "4", "--n", "400", "-o", filepath.Join(dir, "data.csv")},
+		{"go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "badplugin"), "../../internal/pluginproc/testdata/badplugin"},
+		{link, "sample", "--activation", "identity", "--k", "2", "--d", "4", "--n", "400", "-o", filepath.Join(dir, "linear.csv")},
+		{link, "sample", "--activation", "relu", "--k", "2", "--d", "4", "--n", "400", "-o", filepath.Join(dir, "relu.csv")},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%v: %w: %s", args, err, out)
 		}
 	}
 	return dir, nil
+})
+
+// badpluginSum is the plugin's checksum in hexadecimal.
+var badpluginSum = sync.OnceValues(func() (string, error) {
+	dir, err := badplugins()
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "badplugin"))
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), err
 })
 
 // stage is a place where a command meets a plugin that plays a mode: a work
@@ -75,17 +88,16 @@ func newStage(t *testing.T, mode string) *stage {
 			t.Fatal(err)
 		}
 	}
-	s.copy(t, filepath.Join(built, "data.csv"), "data.csv")
+	s.copy(t, filepath.Join(built, dataFor(mode)), "data.csv")
 	s.write(t, "model.json", []byte("old\n"))
-	data, err := os.ReadFile(filepath.Join(built, "badplugin"))
+	sum, err := badpluginSum()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Link(filepath.Join(built, "badplugin"), s.plugin); err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256(data)
-	record := map[string]string{"path": s.plugin, "sha256": hex.EncodeToString(sum[:])}
+	record := map[string]string{"path": s.plugin, "sha256": sum}
 	if mode == "stdin" {
 		record["name"] = "double" // by which a model finds it
 	}
@@ -97,6 +109,16 @@ func newStage(t *testing.T, mode string) *stage {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// dataFor is the data that a mode's g describes: a fit to them is a short one.
+func dataFor(mode string) string {
+	for _, relu := range []string{"relu", "dies-", "lies-", "turns"} {
+		if strings.HasPrefix(mode, relu) {
+			return "relu.csv"
+		}
+	}
+	return "linear.csv"
 }
 
 func (s *stage) copy(t *testing.T, from, name string) {

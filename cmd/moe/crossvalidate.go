@@ -56,16 +56,13 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, folds int) error {
 		return err
 	}
 	defer plugin.Close()
-	if f.input, err = openInput(ctx, cmd, f.data); err != nil {
-		return err
-	}
-	defer f.input.close()
-	table, err := f.open(ctx)
+	table, err := f.open(cmd)
 	if err != nil {
 		return err
 	}
+	defer f.input.close()
 	bar := newBar(cmd)
-	cfg := f.config.For(table)
+	cfg := f.config
 	cfg.Progress, cfg.Approximate = bar.show, plugin.Source() != catalog.SourceBuiltin && !f.exact
 	found, err := host.CrossValidate(ctx, plugin.Activation, table.Source, cfg.K, max(f.to, cfg.K), folds, cfg)
 	bar.done()

@@ -224,17 +224,13 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer experts.Close()
-	if f.input, err = openInput(ctx, cmd, f.data); err != nil {
-		return err
-	}
-	defer f.input.close()
-	table, err := f.open(ctx)
+	table, err := f.open(cmd)
 	if err != nil {
 		return err
 	}
+	defer f.input.close()
 	src := table.Source
-	f.config = f.config.For(table)
-	if err := f.readTruth(src.Schema().Features, experts); err != nil {
+	if err := f.readTruth(cmd, src.Schema().Features, experts); err != nil {
 		return err
 	}
 	if err := f.readStart(cmd, src.Schema().Features, experts); err != nil {
@@ -491,8 +487,22 @@ func (f *fitFlags) parseTree(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// open opens the data and makes the features of experts and gate.
-func (f *fitFlags) open(ctx context.Context) (*terms.Table, error) {
+// open opens the input, which is to be closed, and makes the features of experts and
+// gate, which the settings then have.
+func (f *fitFlags) open(cmd *cobra.Command) (table *terms.Table, err error) {
+	if f.input, err = openInput(cmd.Context(), cmd, f.data); err != nil {
+		return nil, err
+	}
+	if table, err = f.table(cmd.Context()); err != nil {
+		f.input.close()
+		return nil, err
+	}
+	f.config = f.config.For(table)
+	return table, nil
+}
+
+// table reads the data as features, or the subsample beside the sums of moments.
+func (f *fitFlags) table(ctx context.Context) (*terms.Table, error) {
 	if f.moments != "" {
 		var err error
 		if f.sums, err = shard.ReadMoments(f.moments); err != nil {
@@ -507,7 +517,7 @@ func (f *fitFlags) open(ctx context.Context) (*terms.Table, error) {
 
 // readTruth reads the parameters of --truth, of the activation that is fitted.
 // Those of a model are matched to the data's columns by name.
-func (f *fitFlags) readTruth(features []string, e *experts) error {
+func (f *fitFlags) readTruth(cmd *cobra.Command, features []string, e *experts) error {
 	if f.truth == "" {
 		return nil
 	}
@@ -515,14 +525,17 @@ func (f *fitFlags) readTruth(features []string, e *experts) error {
 	if err != nil {
 		return err
 	}
-	f.config.Truth, err = f.admitTruth(truth, e)
+	f.config.Truth, err = f.admitTruth(cmd, truth, e)
 	return err
 }
 
 // admitTruth returns the parameters of --truth, which are those of what is fitted.
-func (f *fitFlags) admitTruth(truth *fitted.Reference, e *experts) (*model.Params, error) {
+func (f *fitFlags) admitTruth(cmd *cobra.Command, truth *fitted.Reference, e *experts) (*model.Params, error) {
 	act, leaves := e.named()
 	if err := sameActivation(f.truth, truth, act, leaves); err != nil {
+		return nil, err
+	}
+	if err := e.verify(cmd, f.truth, truth); err != nil {
 		return nil, err
 	}
 	return truth.Params, f.sameShape(f.truth, truth.Params)
@@ -547,10 +560,11 @@ func (f *fitFlags) sameTree(path string, p *model.Params) error {
 	return &dataset.Error{File: path, Msg: fmt.Sprintf("its experts are the tree %s, those of the fit %s", p.Hierarchy(), of.Hierarchy())}
 }
 
-// sameActivation refuses parameters of another activation.
+// sameActivation refuses parameters of another activation, and those of another function
+// under the name of this one, as far as there are values of both.
 func sameActivation(path string, truth *fitted.Reference, act fitted.Activation, leaves []fitted.Activation) error {
 	if truth.Same(act, leaves) {
-		return nil
+		return truth.Agree(path, act, leaves)
 	}
 	return &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the model is %s: their parameters do not compare", report.Activations(truth.Activation, truth.Leaves), report.Activations(act, leaves))}
 }

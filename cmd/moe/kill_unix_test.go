@@ -236,7 +236,7 @@ func TestHangUpAndForeignCheckpoint(t *testing.T) {
 func TestInterruptedReproduction(t *testing.T) {
 	dir := t.TempDir()
 	reproduce := func(out string) []string {
-		return []string{"reproduce", "002-T1", "002-L3", "--quick", "--threads", "1", "-o", out}
+		return []string{"reproduce", "002-T4n", "002-L3", "--quick", "--threads", "1", "-o", out}
 	}
 	cmd, stderr := command(t, dir, reproduce("out")...)
 	if err := cmd.Start(); err != nil {
@@ -275,7 +275,7 @@ func TestInterruptedReproduction(t *testing.T) {
 			t.Errorf("%s was made again: %v", file, err)
 		}
 	}
-	for _, name := range []string{"index.html", "results.md", "002-T1.csv", "002-T1.png", "002-L3.svg"} {
+	for _, name := range []string{"index.html", "results.md", "002-T4n.csv", "002-T4n.png", "002-L3.svg"} {
 		if read(t, dir, filepath.Join("out", name)) != read(t, dir, filepath.Join("whole", name)) {
 			t.Errorf("%s differs after an interruption", name)
 		}

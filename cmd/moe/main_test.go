@@ -21,7 +21,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"moe": faulty})
+	testscript.Main(tests{m}, map[string]func(){"moe": started})
+}
+
+// started is what the program moe is in tests: main with the faults, and without the
+// parts of the kernel, that the environment asks for.
+func started() {
+	doWithout()
+	faulty()
 }
 
 // tests runs atExit when all tests have ended.

@@ -96,13 +96,17 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	truth := fitted.NewNetwork(fitted.ActivationOf(plugin.Activation.Info()), sampler.Truth, sampler.Schema())
+	named, err := fitted.Describe(ctx, plugin.Activation)
+	if err != nil {
+		return err
+	}
+	truth := fitted.NewNetwork(named, sampler.Truth, sampler.Schema())
 	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, plugin.Recheck}); err != nil {
 		return err
 	}
 	if wantsJSON(cmd) {
 		return printJSON(cmd, networkSampleJSON{
-			Output: f.out, Truth: f.truth, Activation: truth.Activation, K: f.config.K, D: f.config.D, N: f.config.N,
+			Output: f.out, Truth: f.truth, Activation: fitted.ActivationOf(plugin.Activation.Info()), K: f.config.K, D: f.config.D, N: f.config.N,
 			Sigma: f.config.Sigma, Condition: f.config.Condition, OutputWeights: sampler.Truth.Output, Seed: f.config.Seed,
 		})
 	}

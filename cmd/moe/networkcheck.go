@@ -79,13 +79,15 @@ func (f *networkCheckFlags) run(cmd *cobra.Command) error {
 		return usagef("--d %d: want 1 to %d", f.d, mostUnits)
 	}
 	n, where := network.Orthonormal(f.d), "W = I"
+	var file *fitted.Network // nil: W = I
 	if f.network != "" {
 		if cmd.Flags().Changed("d") {
 			return usagef("--d %d: the network of %s has a size of its own", f.d, f.network)
 		}
-		if n, err = readWeights(f.network); err != nil {
+		if file, err = fitted.ReadNetwork(f.network); err != nil {
 			return err
 		}
+		n = file.Model()
 		where = "the weights of " + f.network
 	}
 	plugin, err := f.activation.openFrom(ctx, catalog.Catalog{Unchecked: true})
@@ -93,6 +95,14 @@ func (f *networkCheckFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer plugin.Close()
+	// The weights may be looked at with another activation, but not with another
+	// function under the name of theirs.
+	if file != nil && file.Activation.Same(fitted.ActivationOf(plugin.Activation.Info())) {
+		if err := file.Activation.Verify(ctx, f.network, plugin.Activation); err != nil {
+			return err
+		}
+		remarkUnverified(cmd, f.network, file.Activation, plugin)
+	}
 	c, err := network.CheckOf(ctx, plugin.Activation, sigmas, lo, hi, n)
 	if err != nil {
 		return err
@@ -106,15 +116,6 @@ func (f *networkCheckFlags) run(cmd *cobra.Command) error {
 		return errNo
 	}
 	return err
-}
-
-// readWeights reads the network in a file.
-func readWeights(path string) (*model.Network, error) {
-	file, err := fitted.ReadNetwork(path)
-	if err != nil {
-		return nil, err
-	}
-	return file.Model(), nil
 }
 
 func (f *networkCheckFlags) parseRange() (lo, hi float64, err error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/network"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/report"
@@ -127,6 +128,14 @@ func (f *networkFitFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	named, err := fitted.Describe(ctx, plugin.Activation)
+	if err != nil {
+		return err
+	}
+	truth, err := f.readTruth(cmd, named, plugin, len(src.Schema().Features))
+	if err != nil {
+		return err
+	}
 	f.request.Approximate = plugin.Source() != catalog.SourceBuiltin && !f.exact
 	r, err := network.Fit(ctx, src, plugin.Activation, f.request)
 	if err != nil {
@@ -135,7 +144,7 @@ func (f *networkFitFlags) run(cmd *cobra.Command) error {
 	if err := plugin.Recheck(ctx); err != nil {
 		return err
 	}
-	file, err := f.file(r, fitted.ActivationOf(plugin.Activation.Info()))
+	file, err := f.file(r, named, truth)
 	if err != nil {
 		return err
 	}
@@ -193,8 +202,22 @@ func (f *networkFitFlags) check(cmd *cobra.Command) (err error) {
 	return creatable(f.out, f.report)
 }
 
-// file puts the result into the form of its file.
-func (f *networkFitFlags) file(r *network.Result, act fitted.Activation) (*fitted.Network, error) {
+// readTruth reads the network of --truth, nil where there is none.
+func (f *networkFitFlags) readTruth(cmd *cobra.Command, named fitted.Activation, plugin *catalog.Plugin, d int) (*model.Network, error) {
+	if f.truth == "" {
+		return nil, nil
+	}
+	truth, err := readTrueNetwork(f.truth, named, f.request.K, d)
+	if err != nil {
+		return nil, err
+	}
+	remarkUnverified(cmd, f.truth, truth.Activation, plugin)
+	return truth.Model(), nil
+}
+
+// file puts the result into the form of its file, with its distance to the truth,
+// unless that is nil.
+func (f *networkFitFlags) file(r *network.Result, act fitted.Activation, truth *model.Network) (*fitted.Network, error) {
 	out := fitted.NewNetwork(act, r.Network, r.Schema)
 	out.Approximation = r.Native.Native
 	fit := &fitted.NetworkFit{
@@ -230,12 +253,8 @@ func (f *networkFitFlags) file(r *network.Result, act fitted.Activation) (*fitte
 		}
 	}
 	out.Fit = fit
-	if f.truth == "" {
+	if truth == nil {
 		return out, nil
-	}
-	truth, err := readTrueNetwork(f.truth, r.Network)
-	if err != nil {
-		return nil, err
 	}
 	e := metric.Units(r.Network, truth, r.Odd)
 	fit.Truth = &fitted.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}

@@ -89,12 +89,16 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	named, leaves := experts.named()
+	named, leaves, err := experts.described(ctx)
+	if err != nil {
+		return err
+	}
 	truth := fitted.NewTruth(named, sampler.Truth, leaves...)
 	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, experts.Recheck}); err != nil {
 		return err
 	}
-	return f.report(cmd, truth)
+	named, leaves = experts.named()
+	return f.report(cmd, fitted.NewTruth(named, sampler.Truth, leaves...))
 }
 
 // check looks at the flags and at whether the outputs can be created, before

@@ -95,7 +95,7 @@ func (f *fitFlags) startsAndTruths(cmd *cobra.Command, targets []host.Target, e 
 			return err
 		}
 		for j, truth := range truths {
-			if targets[j].Truth, err = f.admitTruth(truth, e); err != nil {
+			if targets[j].Truth, err = f.admitTruth(cmd, truth, e); err != nil {
 				return err
 			}
 		}

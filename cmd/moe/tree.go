@@ -196,6 +196,24 @@ func (e *experts) named() (act fitted.Activation, leaves []fitted.Activation) {
 	return fitted.Activation{Name: fitted.Mixed, Params: map[string]float64{}}, leaves
 }
 
+// described is [experts.named] with the activations' values.
+func (e *experts) described(ctx context.Context) (act fitted.Activation, leaves []fitted.Activation, err error) {
+	if e.one != nil {
+		act, err = fitted.Describe(ctx, e.one.Activation)
+		return act, nil, err
+	}
+	act, leaves = e.named()
+	values := map[*catalog.Plugin]fitted.Activation{}
+	err = e.each(func(p *catalog.Plugin) error {
+		values[p], err = fitted.Describe(ctx, p.Activation)
+		return err
+	})
+	for i, p := range e.leaves {
+		leaves[i] = values[p]
+	}
+	return act, leaves, err
+}
+
 // activation is that of all experts, nil where there are leaves; own are the leaves'.
 func (e *experts) activation() (act sdk.Activation, own []sdk.Activation) {
 	if e.one != nil {

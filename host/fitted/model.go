@@ -85,7 +85,7 @@ type Activation struct {
 	Version string             `json:"version"`
 
 	// Values are g at fixed nodes, which tell whether an activation of that name is
-	// the same function; nil in truth files, and in files of before there were any.
+	// the same function; nil in files of before there were any.
 	Values *claims.Values `json:"values,omitempty"`
 }
 
@@ -112,9 +112,22 @@ func (a Activation) Verify(ctx context.Context, file string, act claims.Evaluato
 	if a.Values == nil {
 		return nil
 	}
-	err := a.Values.Compare(ctx, act)
+	return a.another(file, "the one of that name here", a.Values.Compare(ctx, act))
+}
+
+// Agree compares the values in a file, or "", with those in a model of the activation,
+// as [Activation.Verify] does with g itself. It says nothing where one has none.
+func (a Activation) Agree(file string, m Activation) error {
+	if a.Values == nil || m.Values == nil {
+		return nil
+	}
+	return a.another(file, "the model's", a.Values.CompareValues(m.Values))
+}
+
+// another says that values differ, and passes on other errors.
+func (a Activation) another(file, than string, err error) error {
 	if differ := (*claims.DifferenceError)(nil); errors.As(err, &differ) {
-		return &dataset.Error{File: file, Msg: fmt.Sprintf("its activation %s is another function than the one of that name here: %v", a, differ)}
+		return &dataset.Error{File: file, Msg: fmt.Sprintf("its activation %s is another function than %s: %v", a, than, differ)}
 	}
 	return err
 }

@@ -90,6 +90,18 @@ func (r *Reference) Same(act Activation, leaves []Activation) bool {
 	return r.Activation.Same(act) && slices.EqualFunc(r.Leaves, leaves, Activation.Same)
 }
 
+// Agree compares the values of the activations, of which those of a model have the same
+// names, as [Activation.Agree] does.
+func (r *Reference) Agree(file string, act Activation, leaves []Activation) error {
+	err := r.Activation.Agree(file, act)
+	for i, leaf := range r.Leaves {
+		if err == nil {
+			err = leaf.Agree(file, leaves[i])
+		}
+	}
+	return err
+}
+
 func fitting(path string, d int, features []string) error {
 	if d != len(features) {
 		return &dataset.Error{File: path, Msg: fmt.Sprintf("d = %d, the data have %d features", d, len(features))}

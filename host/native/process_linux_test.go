@@ -56,7 +56,7 @@ func BenchmarkFitThroughProcess(b *testing.B) {
 	for name, dir := range map[string]string{"relu": "plugins/relu", "sigmoid": "plugins/sigmoid", "softplus": "examples/plugins"} {
 		b.Run(name, func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "moe-plugin-"+name)
-			if out, err := exec.Command("go", "build", "-o", path, module+dir+"/moe-plugin-"+name).CombinedOutput(); err != nil {
+			if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, module+dir+"/moe-plugin-"+name).CombinedOutput(); err != nil {
 				b.Fatalf("%v: %s", err, out)
 			}
 			src := inMemory(b, beside[name], 100_000)
@@ -103,7 +103,7 @@ func median(v []float64) float64 {
 // runs 10 pairs.
 func BenchmarkSandbox(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "moe-plugin-relu")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/gatedlearning/moe/plugins/relu/moe-plugin-relu").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "github.com/gatedlearning/moe/plugins/relu/moe-plugin-relu").CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
 	builtin, err := catalog.Open(b.Context(), "relu", nil)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/memory"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -64,17 +65,12 @@ func NewNetwork(cfg NetworkConfig) (*NetworkSampler, error) {
 }
 
 func (c *NetworkConfig) check() error {
+	if err := checkSize(c.K, c.D, c.N, c.Sigma); err != nil {
+		return err
+	}
 	switch {
-	case c.K < 1:
-		return fmt.Errorf("k = %d, want at least 1", c.K)
-	case c.N < 1:
-		return fmt.Errorf("n = %d, want at least 1", c.N)
-	case c.D >= dataset.MaxColumns:
-		return fmt.Errorf("d = %d, want less than %d", c.D, dataset.MaxColumns)
 	case c.K > c.D:
 		return fmt.Errorf("k = %d units over d = %d features: their weights cannot be linearly independent; want k of at most d", c.K, c.D)
-	case !(c.Sigma >= 0) || !numeric.Finite(c.Sigma):
-		return fmt.Errorf("sigma = %v, want a finite number that is not negative", c.Sigma)
 	case !(c.Condition >= 1) || !numeric.Finite(c.Condition):
 		return fmt.Errorf("condition = %v, want a finite number of at least 1", c.Condition)
 	case c.K == 1 && c.Condition != 1:
@@ -87,7 +83,7 @@ func (c *NetworkConfig) check() error {
 			return fmt.Errorf("output weight %d is %v: a unit that does not enter y cannot be learned; want numbers other than 0", i+1, v)
 		}
 	}
-	return nil
+	return memory.Check(fmt.Sprintf("the weights of %d units over %d features", c.K, c.D), 4*8*float64(c.K)*float64(c.D))
 }
 
 // conditioned fills the k×d matrix w as [NewNetwork] says.
@@ -130,11 +126,7 @@ func (s *NetworkSampler) Read(ctx context.Context, fn func(*model.Block) error) 
 	const rows = model.BlockRows
 	x, y := make([]float64, s.cfg.D*rows), make([]float64, rows)
 	noise, units := make([]float64, rows), make([]float64, s.cfg.K*rows)
-	for at := 0; at < s.cfg.N; at += rows {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		n := min(rows, s.cfg.N-at)
+	return blocks(ctx, s.cfg.N, func(at, n int) error {
 		b := &model.Block{N: n, X: x[:s.cfg.D*n], Y: y[:n]}
 		rng := stream(s.cfg.Seed, uint64(at/rows))
 		for i := range n {
@@ -150,11 +142,8 @@ func (s *NetworkSampler) Read(ctx context.Context, fn func(*model.Block) error) 
 		if err := finite(b.Y, at); err != nil {
 			return err
 		}
-		if err := fn(b); err != nil {
-			return err
-		}
-	}
-	return nil
+		return fn(b)
+	})
 }
 
 // finite refuses targets that are not finite; at is the number of rows before.

@@ -71,21 +71,14 @@ func New(cfg Config) (*Sampler, error) {
 }
 
 func (c *Config) check() error {
+	if err := checkSize(c.K, c.D, c.N, c.Sigma); err != nil {
+		return err
+	}
 	switch {
-	case c.K < 1:
-		return fmt.Errorf("k = %d, want at least 1", c.K)
 	case len(c.Tree.Branches) > 0 && c.Tree.Leaves() != c.K:
 		return fmt.Errorf("k = %d, the tree %s has %d leaves", c.K, c.Tree, c.Tree.Leaves())
 	case c.Leaves != nil && len(c.Leaves) != c.K:
 		return fmt.Errorf("%d activations for k = %d experts", len(c.Leaves), c.K)
-	case c.N < 1:
-		return fmt.Errorf("n = %d, want at least 1", c.N)
-	case c.D >= dataset.MaxColumns:
-		return fmt.Errorf("d = %d, want less than %d", c.D, dataset.MaxColumns)
-	case c.N > math.MaxInt64/8/dataset.MaxColumns:
-		return fmt.Errorf("n = %d rows are more than a file holds, want at most %d", c.N, math.MaxInt64/8/dataset.MaxColumns)
-	case !(c.Sigma >= 0) || math.IsInf(c.Sigma, 0):
-		return fmt.Errorf("sigma = %v, want a finite number that is not negative", c.Sigma)
 	case c.Inputs.Mixture && !(c.Inputs.P >= 0 && c.Inputs.P <= 1):
 		return fmt.Errorf("p = %v of the mixture of inputs, want 0 to 1", c.Inputs.P)
 	case c.Inputs.Mixture && !(c.Inputs.Norm >= 0 && c.Inputs.Norm <= maxNorm):
@@ -99,6 +92,24 @@ func (c *Config) check() error {
 		return fmt.Errorf("d = %d is too small: design %s with k = %d needs d of at least %d", c.D, c.Design, c.K, least)
 	}
 	return memory.Check(fmt.Sprintf("the parameters of %d experts over %d features", c.K, c.D), 4*8*float64(c.K)*float64(c.D))
+}
+
+// checkSize refuses sizes and noise that no sample has.
+func checkSize(k, d, n int, sigma float64) error {
+	const most = math.MaxInt64 / 8 / dataset.MaxColumns
+	switch {
+	case k < 1:
+		return fmt.Errorf("k = %d, want at least 1", k)
+	case n < 1:
+		return fmt.Errorf("n = %d, want at least 1", n)
+	case d >= dataset.MaxColumns:
+		return fmt.Errorf("d = %d, want less than %d", d, dataset.MaxColumns)
+	case n > most:
+		return fmt.Errorf("n = %d rows are more than a file holds, want at most %d", n, most)
+	case !(sigma >= 0) || math.IsInf(sigma, 0):
+		return fmt.Errorf("sigma = %v, want a finite number that is not negative", sigma)
+	}
+	return nil
 }
 
 // Schema names the columns x1 … xd and y.
@@ -116,15 +127,21 @@ func (s *Sampler) Read(ctx context.Context, fn func(*model.Block) error) error {
 // which is valid, like the block, until fn returns.
 func (s *Sampler) ReadLabelled(ctx context.Context, fn func(b *model.Block, z []int) error) error {
 	d := newDraw(s)
-	for at := 0; at < s.cfg.N; at += model.BlockRows {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		n := min(model.BlockRows, s.cfg.N-at)
+	return blocks(ctx, s.cfg.N, func(at, n int) error {
 		if err := d.block(ctx, at, n); err != nil {
 			return err
 		}
-		if err := fn(&d.b, d.z[:n]); err != nil {
+		return fn(&d.b, d.z[:n])
+	})
+}
+
+// blocks calls fn for every block of a sample with its first row and its length.
+func blocks(ctx context.Context, rows int, fn func(at, n int) error) error {
+	for at := 0; at < rows; at += model.BlockRows {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := fn(at, min(model.BlockRows, rows-at)); err != nil {
 			return err
 		}
 	}

@@ -143,6 +143,22 @@ func (v *Values) Compare(ctx context.Context, act Evaluator) error {
 	return nil
 }
 
+// CompareValues compares what is recorded with what is recorded elsewhere, at the
+// nodes that both have, as [Values.Compare] does.
+func (v *Values) CompareValues(o *Values) error {
+	sd := v.deviation()
+	for i, z := range v.Z {
+		j, ok := slices.BinarySearch(o.Z, z)
+		if !ok {
+			continue
+		}
+		if tol := agreement * max(math.Abs(v.G[i]), sd); !(math.Abs(o.G[j]-v.G[i]) <= tol) {
+			return &DifferenceError{z, v.G[i], o.G[j], tol}
+		}
+	}
+	return nil
+}
+
 // agreement is the difference that two computations of one g may have.
 const agreement = 1e-9
 
