@@ -49,6 +49,7 @@ type runner struct {
 	pid    int // 0 before it runs
 	pidfd  int // of the process, for as long as it is not reaped
 	kernel sandbox.Kernel
+	group  *cgroup    // of its processes; nil where none can be made
 	killed bool       // by us
 	excess *excess    // why, if it was for what it did
 	pipes  []*os.File // our ends of its pipes
@@ -168,6 +169,10 @@ func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 	r.killSession()
 	dismiss()
 	cmd.Wait()
+	if r.group.outOfMemory() && r.excess == nil {
+		r.excess = r.tooLarge()
+	}
+	r.group.remove()
 	unix.Close(r.pidfd)
 	r.state = cmd.ProcessState
 	close(r.done)
@@ -246,16 +251,44 @@ func (r *runner) run(pid int) {
 // start starts the plugin in a session of its own, which takes the terminal away,
 // and in the sandbox. In a PID namespace it takes every descendant with it, those
 // that left the session included.
-func (r *runner) start(stdout, stderr, lifeline *os.File) (*exec.Cmd, error) {
+func (r *runner) start(stdout, stderr, lifeline *os.File) (cmd *exec.Cmd, err error) {
 	k := sandbox.Running()
 	k.Namespaces = true
 	k = r.limits.without(k)
-	cmd, err := r.startOn(k, stdout, stderr, lifeline)
-	if k.Namespaces && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL)) {
-		k.Namespaces = false
-		cmd, err = r.startOn(k, stdout, stderr, lifeline)
+	var group *cgroup
+	if !r.limits.lacks.Groups {
+		group = newCgroup(r.limits)
+	}
+	for _, try := range []struct{ namespaces, group bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
+		if try.namespaces && !k.Namespaces || try.group && group == nil {
+			continue
+		}
+		with := k
+		with.Namespaces, r.group = try.namespaces, nil
+		if try.group {
+			r.group = group
+		}
+		cmd, err = r.startOn(with, stdout, stderr, lifeline)
+		if !refused(err) || !try.namespaces && !try.group {
+			break
+		}
+	}
+	if err != nil || r.group == nil {
+		group.remove()
 	}
 	return cmd, err
+}
+
+// refused says whether err is that of a process that the kernel did not make: it has no
+// namespaces, or no such control groups, for this user. Faults of the sandbox and of
+// the plugin's file are others.
+func refused(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.EPERM, syscall.ENOSPC, syscall.EINVAL, syscall.EACCES, syscall.EBUSY, syscall.ENOSYS, syscall.EOPNOTSUPP} {
+		if errors.Is(err, errno) && !errors.As(err, new(*sandbox.StatusError)) {
+			return true
+		}
+	}
+	return false
 }
 
 // startOn is start with what k has.
@@ -279,6 +312,9 @@ func (r *runner) startOn(k sandbox.Kernel, stdout, stderr, lifeline *os.File) (*
 			Pdeathsig: syscall.SIGKILL,
 			PidFD:     &r.pidfd,
 		},
+	}
+	if r.group != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(r.group.dir.Fd())
 	}
 	if k.Namespaces {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID
@@ -443,11 +479,12 @@ func (r *runner) end(why excess) {
 	r.kill()
 }
 
-// killSession kills the process, wherever it has gone, its group, and where no
-// namespace ends with it those that left the group but not the session. The
-// caller holds mu, and the process has not been reaped.
+// killSession kills the process, wherever it has gone, its control group and its process
+// group, and where no namespace ends with it those that left the group but not the
+// session. The caller holds mu, and the process has not been reaped.
 func (r *runner) killSession() {
 	unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0)
+	r.group.kill()
 	unix.Kill(-r.pid, unix.SIGKILL)
 	if r.kernel.Namespaces {
 		return

@@ -40,13 +40,18 @@ func (r *runner) watch() {
 		}
 		switch {
 		case sum.pages*int64(os.Getpagesize()) > r.limits.RSS:
-			r.end(excess{fmt.Sprintf("it used more than %d MiB of memory and was ended", r.limits.RSS>>20), "it leaks, or needs more (--plugin-max-rss)"})
+			r.end(*r.tooLarge())
 			return
 		case sum.tasks > maxTasks:
 			r.end(excess{fmt.Sprintf("it had more than %d processes and threads and was ended", maxTasks), ""})
 			return
 		}
 	}
+}
+
+// tooLarge is the reason for which a plugin is ended that uses too much memory.
+func (r *runner) tooLarge() *excess {
+	return &excess{fmt.Sprintf("it used more than %d MiB of memory and was ended", r.limits.RSS>>20), "it leaks, or needs more (--plugin-max-rss)"}
 }
 
 // usage is what the kernel says of a process.

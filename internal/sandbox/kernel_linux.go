@@ -42,6 +42,7 @@ func Running() Kernel {
 // Lacks is what a kernel is to do without, in tests of what is left then.
 type Lacks struct {
 	Namespaces, Seccomp, Landlock bool
+	Groups                        bool // control groups, which are no part of [Kernel]
 }
 
 // Without returns k without what l names.
