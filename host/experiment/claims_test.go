@@ -119,6 +119,10 @@ var claims = map[string]claim{
 		{"median E_reg at ‖μ‖ = 1, p = 0.5", medianOf("‖μ‖ = 1, p = 0.5"), 0, learned},
 		{"median E_reg at ‖μ‖ = √d, p = 0.5", medianOf("‖μ‖ = √d, p = 0.5"), 0.02, 1},
 	}},
+	"001-2": {agrees: true, spoil: scale(seriesFree, 1e6), numbers: []number{
+		{"starts away, σ free", awayAt(seriesFree, 2000), 0, 0},
+		{"median E_reg, σ free", medianAt(seriesFree, 2000), 2e-6, 2e-4},
+	}},
 	"001-3":        {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 5e-5, 0.08, 0.04)},
 	"001-4":        {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 5e-5, 0.2, 0.08)},
 	"001-3-random": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 5e-5, 0.2, 0.08)},
@@ -182,6 +186,16 @@ var claims = map[string]claim{
 	}},
 	"002-T4n": {agrees: true, spoil: reverse, numbers: gateSlopes(-0.5)},
 	"002-T4d": {agrees: true, spoil: reverse, numbers: gateSlopes(0.5)},
+	"002-T4T": {agrees: true, spoil: func(o *Outcome) { // an error that grows like T
+		for i := range o.Curves {
+			copy(o.Curves[i].Y, o.Curves[i].X)
+		}
+	}, numbers: []number{
+		{"slope of identity from T = 3 on", slopeOf("identity"), -0.3, 0.8},
+	}},
+	"002-L4": {agrees: true, spoil: scale("identity, d = 5", 3), numbers: []number{
+		{"deviation of identity at n/d = 20", medianAt("identity, d = 5", 20), 0.05, 0.3},
+	}},
 	"002-L3": {agrees: true, spoil: scale("relu", 100), numbers: []number{
 		{"largest κ of identity", func(o *Outcome) float64 { return slices.Max(o.values("identity")) }, 0.005, 0.1},
 		{"largest κ of ReLU", func(o *Outcome) float64 { return slices.Max(o.values("relu")) }, 0.01, 0.2},

@@ -147,7 +147,8 @@ func (s size) of(quick, full int) int {
 func Figures(quick bool) []*Figure {
 	s := size{quick}
 	all := slices.Concat(section4(s), paper000(s), slides001(s), []*Figure{
-		appendixB(), landscape(s), samples(s, sampledBuiltins(s)), samplesOverD(s), rates(s), gateError(s, "n"), gateError(s, "d"), perturbation(s),
+		conjecture(s),
+		appendixB(), landscape(s), samples(s, sampledBuiltins(s)), samplesOverD(s), rates(s), gateError(s, "n"), gateError(s, "d"), gateErrorOverT(s), perturbation(s), deviation(s),
 		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6),
 	}, slides003(s), slides004(s))

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 )
 
@@ -88,3 +89,53 @@ func judgeGateError(over string, z size) func(*Outcome) Verdict {
 // highest d having few rows for each parameter; at full size 100 data sets stand
 // in the place of 8.
 func gateTolerance(z size) float64 { return float64(z.of(30, 15)) / 100 }
+
+// gateErrorOverT is Theorem 4 in T: rows that are split into more parts.
+func gateErrorOverT(z size) *Figure {
+	sets, rows := z.of(8, 100), 20000
+	f := &Figure{
+		ID: "002-T4T", Title: "Gating error against T", Source: "002 Theorem 4", measure: gating, judge: judgeGateErrorOverT(z),
+		Claim:    "‖W_T − W*‖ is at most of order √(T·log T) at fixed n and d, once ρ^T is small, for gradient descent on a fresh n/T rows in each step.",
+		Settings: fmt.Sprintf("Regressors at the truth, k = 2, d = 10, σ = 0.05, n = %d, %d data sets; steps of size 4, R = 2, W_0 = 0. The slope is taken from T = 30 on.", rows, sets),
+		X:        Axis{Label: "T", Log: true}, Y: Axis{Label: "‖W_T − W*‖", Log: true},
+	}
+	for _, g := range []string{"identity", "relu"} {
+		for run := range sets {
+			key := fmt.Sprintf("gate error %s over T n %d run %d", g, rows, run)
+			f.units = append(f.units, paper(g, 2).onTable(key, rows, func(ctx context.Context, st *study, data *model.Data, out *output) error {
+				t := new(trace)
+				for _, steps := range []int{3, 10, 30, 60, 120, 240} {
+					batches := loss.NewEpochs(data, rows/steps, st.rng)
+					r, err := optim.SGD(ctx, loss.Batched{Loss: loss.NewGateOn(st.act, st.truth), Batches: batches}, make([]float64, st.d),
+						optim.StochasticSettings{Steps: steps, StepSize: 4, Project: optim.RowBall(st.d, 2)})
+					if err != nil {
+						return err
+					}
+					t.add(float64(steps), floats.Distance(r.X, st.truth.Gating, 2))
+				}
+				out.add(gating, g, run, t)
+				return nil
+			}))
+		}
+	}
+	return f
+}
+
+// judgeGateErrorOverT asks that the error grows no faster than the bound, whose slope
+// is a little above ½.
+func judgeGateErrorOverT(z size) func(*Outcome) Verdict {
+	return func(o *Outcome) Verdict {
+		v := Verdict{Agrees: true}
+		var measured []string
+		for _, g := range []string{"identity", "relu"} {
+			x, y := o.geometric(g)
+			b := slope(x[2:], y[2:])
+			measured = append(measured, fmt.Sprintf("%s %.2f", g, b))
+			if b > 0.5+gateTolerance(z) {
+				v.Agrees, v.Because = false, fmt.Sprintf("the slope of %s is above ½", g)
+			}
+		}
+		v.Measured = "slopes on log T from T = 30 on: " + strings.Join(measured, "; ")
+		return v
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
 )
 
@@ -153,4 +154,53 @@ func judgeSlides(ns []int) func(*Outcome) Verdict {
 		v.Agrees, v.Because = len(because) == 0, strings.Join(because, "; ")
 		return v
 	}
+}
+
+// conjecture is what 001 supposes of two experts: that EM for all parameters at once
+// converges from anywhere.
+func conjecture(z size) *Figure {
+	const starts, rows = 10, 2000
+	mixtures := z.of(3, 100)
+	f := &Figure{
+		ID: "001-2", Title: "EM for two experts from many starts", Source: "001, Open questions-I",
+		Claim:    "EM recovers regressors and gating of two experts globally (a conjecture).",
+		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05, n = %d; %d mixtures of random unit regressors and gating vectors, %d random starts for each: unit regressors, W = 0; σ fixed at the truth, or free and started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d iterations. The intervals are of 95 %% (Clopper and Pearson), as if all starts were independent.", rows, mixtures, starts, emSteps),
+		X:        Axis{Label: "n", Log: true}, Y: axisReg, Apart: true, Level: stuck, measure: regressors, judge: judgeConjecture,
+	}
+	s := paper("identity", 2)
+	s.design = sample.Random
+	for mixture := range mixtures {
+		key := fmt.Sprintf("conjecture %+v n %d starts %d mixture %d", s, rows, starts, mixture)
+		f.units = append(f.units, s.onTable(key, rows, func(ctx context.Context, st *study, data *model.Data, out *output) error {
+			for start := range starts {
+				for _, fixed := range []bool{true, false} {
+					reg, _, err := st.em(ctx, data, fixed, emSteps)
+					if err != nil {
+						return err
+					}
+					out.point(regressors, emSeries(fixed), mixture*starts+start, rows, reg.last())
+				}
+			}
+			return nil
+		}))
+	}
+	return f
+}
+
+func judgeConjecture(o *Outcome) Verdict {
+	v := Verdict{Agrees: true}
+	var measured []string
+	for _, s := range []string{seriesFixed, seriesFree} {
+		e := o.values(s)
+		_, most := proportion(away(e), len(e))
+		measured = append(measured, fmt.Sprintf("%s: %d of %d starts end above %g, at most %.2g of all", s, away(e), len(e), stuck, most))
+		if away(e) > 0 {
+			v.Agrees = false
+		}
+	}
+	v.Measured = strings.Join(measured, "; ")
+	if v.Because = "no start of these shows otherwise, which proves nothing"; !v.Agrees {
+		v.Because = "some starts end in another optimum, or have not converged"
+	}
+	return v
 }

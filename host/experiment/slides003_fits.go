@@ -249,6 +249,11 @@ func descentUnit(s netSetting, steps, run int) unit {
 		}
 		act := hiddenNamed(s.act)
 		fit, err := network.Fit(ctx, sampler, act, network.Request{K: netUnits, Output: network.Given, V: sampler.Truth.Output, TensorsOnly: true, Seed: seed, Threads: 1})
+		out := new(output)
+		if none := (*problem.RequestError)(nil); errors.As(err, &none) { // a run that is stuck where it should begin
+			out.add("", kappaSeries(s.kappa), run, &trace{x: []float64{0, float64(steps)}, y: []float64{1, 1}, status: none.Error()})
+			return out, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -278,7 +283,6 @@ func descentUnit(s netSetting, steps, run int) unit {
 		for at := curve.n() * (steps / 50); at <= steps; at += steps / 50 { // a run that has come to a stand
 			curve.add(float64(at), curve.y[curve.n()-1])
 		}
-		out := new(output)
 		out.add("", kappaSeries(s.kappa), run, curve)
 		return out, nil
 	}}

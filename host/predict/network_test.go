@@ -34,6 +34,67 @@ func TestMixtureWithoutGateIsANetwork(t *testing.T) {
 	}
 }
 
+// TestEquations2To4And10: the mean of a mixture, against 002's formulas written out.
+// Eq. 10: where the gate has intercepts alone, a network whose output layer are the
+// softmax of those. Eq. 2 and 3: of two experts, σ(w·x)·g(a_1·x) + (1 − σ(w·x))·g(a_2·x).
+// Eq. 4 has 1 − z with z = σ(w·x) before the first expert: the same two in the other
+// order, or the gate's sign turned.
+func TestEquations2To4And10(t *testing.T) {
+	p, x, _ := randomModel(300)
+	src := dataset.Matrix(x, nil)
+	p.RegressorIntercepts, p.GatingIntercepts = nil, make([]float64, p.K-1)
+	mean := func(p *model.Params) []float64 { return column(t, Predictions(p, tanh{}, src, Extras{}), 0) }
+	dot := func(a []float64, r int) (sum float64) {
+		for j, v := range a {
+			sum += v * x.At(r, j)
+		}
+		return sum
+	}
+	same := func(what string, got []float64, want func(r int) float64) {
+		t.Helper()
+		for r, v := range got {
+			if w := want(r); math.Abs(v-w) > 1e-13 {
+				t.Fatalf("%s, row %d: %v, want %v", what, r, v, w)
+			}
+		}
+	}
+
+	free := p.Clone()
+	clear(free.Gating)
+	v, total := make([]float64, p.K), 1.0
+	v[p.K-1] = 1
+	for i := range free.GatingIntercepts {
+		free.GatingIntercepts[i] = 0.3 - float64(i)
+		v[i] = math.Exp(free.GatingIntercepts[i])
+		total += v[i]
+	}
+	same("Eq. 10", mean(free), func(r int) (sum float64) {
+		for i := range v {
+			sum += v[i] / total * math.Tanh(dot(free.Regressor(i), r))
+		}
+		return sum
+	})
+
+	two := model.NewParams(2, p.D)
+	copy(two.Regressors, p.Regressors)
+	copy(two.Gating, p.Gating)
+	copy(two.Sigma, p.Sigma)
+	sigmoid := func(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
+	expert := func(i, r int) float64 { return math.Tanh(dot(two.Regressor(i), r)) }
+	same("Eq. 3", mean(two), func(r int) float64 {
+		z := sigmoid(dot(two.Gating, r))
+		return z*expert(0, r) + (1-z)*expert(1, r)
+	})
+	turned := two.Clone()
+	for j := range turned.Gating {
+		turned.Gating[j] = -two.Gating[j]
+	}
+	same("Eq. 4", mean(turned), func(r int) float64 {
+		z := sigmoid(dot(two.Gating, r))
+		return (1-z)*expert(0, r) + z*expert(1, r)
+	})
+}
+
 // column reads a column of a table.
 func column(t *testing.T, src dataset.Source, j int) (out []float64) {
 	t.Helper()
