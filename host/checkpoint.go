@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math"
 	"runtime"
@@ -232,7 +233,7 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 	if err != nil {
 		return nil, err
 	}
-	data, err := hash(p.Rows)
+	data, err := hash(p.Rows, p.Threads)
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +319,7 @@ func (r request) admit(ctx context.Context, c *Checkpoint, p *problem.Problem) e
 			return &CheckpointError{fmt.Sprintf("the checkpoint is of another fit: %s was %s and is %s; repeat the request, or start anew without it", key, was, is)}
 		}
 	}
-	data, err := hash(p.Rows)
+	data, err := hash(p.Rows, p.Threads)
 	if err != nil {
 		return err
 	}
@@ -399,25 +400,23 @@ func program() string {
 	return version + " " + runtime.GOARCH
 }
 
-// hash is the SHA-256 of the data as they are fitted.
-func hash(rows model.Rows) (string, error) {
-	sum := sha256.New()
-	buf := make([]byte, 0, 8*model.BlockRows)
-	var room model.Room
-	for i := range model.Blocks(rows) {
-		b, err := rows.Block(i, &room)
-		if err != nil {
-			return "", err
-		}
+// hash is the SHA-256 of the data as they are fitted: of the CRC-32C of each block's
+// features, target and weights, so that the pass over rows in a file costs little.
+func hash(rows model.Rows, threads int) (string, error) {
+	sums := make([]byte, 4*model.Blocks(rows))
+	room := make([][]byte, model.Workers(threads))
+	table := crc32.MakeTable(crc32.Castagnoli)
+	err := model.Each(context.Background(), rows, len(room), func(worker, _, block int, b *model.Block) error {
+		buf := room[worker][:0]
 		for _, values := range [][]float64{b.X, b.Y, b.W} {
-			for part := range slices.Chunk(values, model.BlockRows) {
-				buf = buf[:0]
-				for _, v := range part {
-					buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v))
-				}
-				sum.Write(buf)
+			for _, v := range values {
+				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v))
 			}
 		}
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+		room[worker] = buf
+		binary.LittleEndian.PutUint32(sums[4*block:], crc32.Checksum(buf, table))
+		return nil
+	})
+	sum := sha256.Sum256(sums)
+	return hex.EncodeToString(sum[:]), err
 }

@@ -2,8 +2,10 @@ package host
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
@@ -46,6 +48,13 @@ type Config struct {
 	Seed    uint64 // of everything random
 	Threads int    // 0: one per processor; the result does not depend on it
 
+	// MaxMemory is how many bytes of memory a fit may take: rows that do not fit beside
+	// what the passes need stay in their file, or in a temporary one, and every pass
+	// reads them. The model is the same to the byte. 0: rows stay in a file where they
+	// would take more than half of the memory that is free. A program that is to keep to
+	// it tells the runtime as well (runtime/debug.SetMemoryLimit, [RuntimeMemory]).
+	MaxMemory int64
+
 	// Robust makes the standard errors those of the sandwich, which hold where
 	// the noise is not what the model says; see infer.Robust.
 	Robust bool
@@ -68,7 +77,15 @@ type Config struct {
 	Resume *Checkpoint
 	// Progress, if set, is called between steps, from one goroutine at a time.
 	Progress func(stage Stage, done, total int)
+	// Reading, if set, is called while rows that are not in memory are read, a hundred
+	// times a pass and perhaps from several goroutines at once, with the number of passes
+	// made.
+	Reading func(passes float64)
 }
+
+// UsualPasses is about how many passes over the rows a fit of method auto makes where
+// they are many: 27 for identity experts with standard inputs, more from poor starts.
+const UsualPasses = 30
 
 // For returns c for the features of t: what experts and gate see of them, which have
 // an intercept where a formula says so, and how they are made of raw columns.
@@ -177,8 +194,39 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTree(), c.checkTransform(), c.Method.check(c))
+	return c, firstError(c.checkTree(), c.checkTransform(), c.checkMemory(), c.Method.check(c))
 }
+
+// byMiniBatches says whether the method draws rows at random, for which they have to be
+// in memory.
+func (c Config) byMiniBatches() bool {
+	switch c.Method.(type) {
+	case L2, L4:
+		return true
+	}
+	return false
+}
+
+// checkMemory refuses a limit for a method that needs all rows in memory.
+func (c Config) checkMemory() error {
+	switch {
+	case c.MaxMemory == 0:
+		return nil
+	case c.MaxMemory < 0:
+		return refuse("max memory = %d bytes, want more than 0", c.MaxMemory)
+	case c.byMiniBatches():
+		return refuse("method %s draws rows at random and needs them all in memory: max memory has no effect on it; it is for auto, moments, spectral, em", c.Method.Name())
+	}
+	return nil
+}
+
+// RuntimeMemory is what the Go runtime may take of so many bytes (for
+// runtime/debug.SetMemoryLimit): the program itself takes the rest.
+func RuntimeMemory(limit int64) int64 { return max(limit-programMemory, 1<<20) }
+
+// programMemory is what the process takes beside the runtime's memory, the program's
+// code for the most part: 24 MiB of the command were measured.
+const programMemory = 28 << 20
 
 // checkTree refuses a tree, leaves, or an output of their own for a method that fits one
 // gate over experts of one activation whose means are g.
@@ -233,8 +281,17 @@ func (c Config) request() problem.Request {
 	return problem.Request{
 		K: c.K, Intercept: c.Intercept, ExpertOnly: c.ExpertOnly, GateOnly: c.GateOnly, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
 		Output: c.Output, Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
+		Room: c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
 		Loaded: func() { c.show(StageMoments, 0, 2) },
 	}
+}
+
+// room is what the rows may take where there is no limit.
+func (c Config) room() dataset.Room {
+	if c.byMiniBatches() {
+		return dataset.Room(math.MaxInt64)
+	}
+	return 0
 }
 
 func (c Config) show(stage Stage, done, total int) {

@@ -44,6 +44,7 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 	if err != nil {
 		return nil, err
 	}
+	defer p.Close()
 	if s, k, d := cfg.Start, p.Shape.K, p.Shape.D; s != nil && (s.K != k || s.D != d) {
 		return nil, refuse("the start has k = %d and d = %d, the fit k = %d and d = %d", s.K, s.D, k, d)
 	}

@@ -37,6 +37,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if err != nil {
 		return nil, err
 	}
+	defer p.Close()
 	if s := cfg.Start; s != nil && (s.K < from || s.K > to || s.D != p.Shape.D) {
 		return nil, refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", s.K, s.D, from, to, p.Shape.D)
 	}

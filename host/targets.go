@@ -106,7 +106,9 @@ func digestsOf(ctx context.Context, act sdk.Activation, targets []Target, cfg Co
 		if err != nil {
 			return nil, err
 		}
-		if digests[j], err = hash(p.Rows); err != nil {
+		digests[j], err = hash(p.Rows, p.Threads)
+		p.Close()
+		if err != nil {
 			return nil, err
 		}
 	}

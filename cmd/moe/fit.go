@@ -49,6 +49,7 @@ type fitFlags struct {
 	to         int // the largest k of a range, 0 for a single k
 	start      string
 	resume     bool
+	memory     memorySize
 	exact      bool
 	strict     bool
 	all        bool
@@ -137,6 +138,11 @@ default there, and spectral take their tensors from the sums of all rows, and th
 gate, the noise level and the likelihood from the random subsample beside them; the
 other methods fit the subsample.
 
+Rows that would take more than half of the memory that is free, or do not fit into
+--max-memory, stay in their file and are read again by every pass: an NPY file in
+place, others from a copy in the directory of temporary files (TMPDIR). The model is
+the same to the byte. Methods l2 and l4 need all rows in memory.
+
 An interrupted fit by method auto leaves FILE.checkpoint beside the output FILE,
 from which the same command with --resume goes on, to the same bytes.
 
@@ -175,6 +181,7 @@ says so.`,
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
 	flags.StringVar(&f.start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
 	flags.BoolVar(&f.resume, "resume", false, "go on from the checkpoint that an interrupted fit left beside its output")
+	flags.Var(&f.memory, "max-memory", "keep the process within this `SIZE`, such as 512MiB: rows that do not fit stay in their file (default half of what is free for the rows)")
 	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
 	flags.StringVar(&f.report, "report", "", "write a page about the fit to this HTML `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
@@ -215,6 +222,7 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
+	f.memory.apply(&f.config)
 	if f.targets != nil {
 		return f.runTargets(cmd, began)
 	}
@@ -273,7 +281,7 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 // configure puts into the configuration what a run of the command has, and returns the
 // activation of all experts, nil where they have their own.
 func (f *fitFlags) configure(keeper *keeper, bar *bar, e *experts) (act sdk.Activation) {
-	f.config.Checkpoint, f.config.Progress = keeper.offer, bar.show
+	f.config.Checkpoint, f.config.Progress, f.config.Reading = keeper.offer, bar.show, bar.passes.reading
 	f.config.Approximate = e.one != nil && e.one.Source() != catalog.SourceBuiltin && !f.exact
 	f.config.Hierarchy = f.tree.shape
 	act, f.config.Leaves = e.activation()

@@ -26,6 +26,42 @@ type bar struct {
 	stage     host.Stage
 	total     int
 	lines     *progressLines // where there is no bar; nil where nothing is shown
+	passes    passesMade
+}
+
+// passesMade is how often the rows have been read from their file.
+type passesMade struct {
+	mu   sync.Mutex
+	made float64
+	at   time.Time // when the first were
+	from float64
+}
+
+// reading takes how many passes have been made.
+func (p *passesMade) reading(passes float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.IsZero() {
+		p.at, p.from = time.Now(), passes
+	}
+	p.made = max(p.made, passes)
+}
+
+// left says how many passes have been made, and how long a usual number of them takes;
+// "" where the rows are in memory.
+func (p *passesMade) left(now time.Time) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.IsZero() || !(p.made > p.from) {
+		return ""
+	}
+	each := now.Sub(p.at).Seconds() / (p.made - p.from)
+	text := fmt.Sprintf("%.1f passes over the file", p.made)
+	if p.made >= host.UsualPasses {
+		return text
+	}
+	left := time.Duration(each * (host.UsualPasses - p.made) * float64(time.Second))
+	return text + ", about " + max(time.Second, left.Round(time.Second)).String() + " left"
 }
 
 // barDelay is how long a fit runs before a bar appears.
@@ -37,6 +73,7 @@ func newBar(cmd *cobra.Command) *bar {
 	case isQuiet(cmd) || wantsJSON(cmd):
 	case !interactive():
 		b.lines = newProgressLines(cmd.ErrOrStderr())
+		b.lines.passes = &b.passes
 	default:
 		appear := make(chan struct{})
 		time.AfterFunc(barDelay, func() { close(appear) })
@@ -59,6 +96,9 @@ func (b *bar) show(stage host.Stage, done, total int) {
 		b.current = b.container.AddBar(int64(max(total, 1)), mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.Name(string(stage), decor.WCSyncSpaceR), decor.CountersNoUnit("%d / %d")),
 			mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {
+				if left := b.passes.left(time.Now()); left != "" {
+					return left
+				}
 				return timeLeft(time.Since(began), s.Current, s.Total)
 			})))
 	}
@@ -77,6 +117,7 @@ type progressLines struct {
 	mu          sync.Mutex
 	stage       string
 	done, total int
+	passes      *passesMade // nil where there are none
 }
 
 // newProgressLines begins with lines, until end.
@@ -113,6 +154,11 @@ func (p *progressLines) say(after time.Duration) {
 	line := fmt.Sprintf("moe: after %s: %s", after.Round(time.Second), p.stage)
 	if p.total > 0 {
 		line += fmt.Sprintf(", %d of %d", p.done, p.total)
+	}
+	if p.passes != nil {
+		if left := p.passes.left(time.Now()); left != "" {
+			line += "; " + left
+		}
 	}
 	fmt.Fprintln(p.out, line)
 }

@@ -21,6 +21,7 @@ type npyHeader struct {
 	rows, cols int64
 	fortran    bool
 	size       int64 // bytes of a value
+	native     bool  // values are little-endian float64
 	decode     func(b []byte) float64
 }
 
@@ -37,7 +38,7 @@ func parseNPYHeader(r io.Reader) (*npyHeader, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &npyHeader{offset: array.Offset, fortran: array.Fortran, size: array.Size, decode: array.Decode}
+	h := &npyHeader{offset: array.Offset, fortran: array.Fortran, size: array.Size, native: array.Native, decode: array.Decode}
 	if err := h.setShape(array.Shape); err != nil {
 		return nil, err
 	}
@@ -80,6 +81,7 @@ type npySource struct {
 	layout *layout
 	tally
 	header *npyHeader
+	random bool // the array can be read at any place
 	// open starts a pass: the array's bytes in order, and the same at random
 	// where the file allows it.
 	open func() (io.Reader, io.ReaderAt, io.Closer, error)
@@ -93,7 +95,7 @@ func newNPY(name string, r io.Reader, reopen func() (tableFile, error), size int
 	if err != nil {
 		return nil, err
 	}
-	if reopen != nil {
+	if s.random = reopen != nil; s.random {
 		s.open = func() (io.Reader, io.ReaderAt, io.Closer, error) {
 			f, err := reopen()
 			if err != nil {

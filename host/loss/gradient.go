@@ -1,8 +1,6 @@
 package loss
 
 import (
-	"math"
-
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
@@ -133,32 +131,4 @@ func sigmaFloor(rms, deviation float64, levels int) float64 {
 		floor = max(floor, 1e-3*deviation)
 	}
 	return max(floor, 1e-300)
-}
-
-// totals returns the sum of the rows' weights, and the rms and the standard deviation
-// of the target, weights apart.
-func totals(rows model.Rows) (weight, rms, deviation float64, err error) {
-	if weight, err = model.Weight(rows); err != nil {
-		return 0, 0, 0, err
-	}
-	// Differences from the first value keep their digits where all values are far from 0.
-	var squares, sum, sumSquares, first float64
-	var room model.Room
-	for i := range model.Blocks(rows) {
-		b, err := rows.Block(i, &room)
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		if i == 0 && b.N > 0 {
-			first = b.Y[0]
-		}
-		squares += floats.Dot(b.Y, b.Y)
-		for _, y := range b.Y {
-			sum += y - first
-			sumSquares += (y - first) * (y - first)
-		}
-	}
-	count, _ := rows.Dims()
-	n := float64(count)
-	return weight, math.Sqrt(squares / n), math.Sqrt(max(0, sumSquares/n-sum/n*(sum/n))), nil
 }

@@ -51,11 +51,11 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 	if _, d := rows.Dims(); d != base.D {
 		panic(fmt.Sprintf("loss: %d features, parameters for %d", d, base.D))
 	}
-	n, rms, deviation, err := totals(rows)
-	o := newLayout(base, free, math.Log(sigmaFloor(rms, deviation, len(base.Sigma))))
+	t, err := model.TotalsOf(rows)
+	o := newLayout(base, free, math.Log(sigmaFloor(t.RMS, t.Deviation, len(base.Sigma))))
 	return &Likelihood{
 		passes: newPasses(o, rows, act, mix.WithDefaults(), workers),
-		base:   base.Clone(), cur: base.Clone(), n: n, unread: err,
+		base:   base.Clone(), cur: base.Clone(), n: t.Weight, unread: err,
 	}
 }
 
@@ -100,11 +100,13 @@ func (l *Likelihood) Theta(p *model.Params) []float64 {
 	return theta
 }
 
-// Dense says whether a Hessian is worth its cost: its sums, kept once per
-// chunk of the data, then take at most 16 MB each.
+// MostDense is the most values of the sums of a Hessian, kept once per chunk of the
+// data, with which it is worth its cost: 16 MB each.
+const MostDense = 2 << 20
+
+// Dense says whether a Hessian is worth its cost, see [MostDense].
 func (l *Likelihood) Dense() bool {
-	const most = 2 << 20 // values
-	return l.mix.Curved() && l.k*(2*l.k-1)*l.width*(l.width+1)/2 <= most
+	return l.mix.Curved() && l.k*(2*l.k-1)*l.width*(l.width+1)/2 <= MostDense
 }
 
 // StepsPerHessian returns about how many EM steps cost as much as one Hessian:

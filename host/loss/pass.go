@@ -137,15 +137,19 @@ type passes struct {
 	work   []*work     // of each worker
 	chunks []sums      // of each chunk of the rows
 	total  sums        // of them all
-	fixed  [][]float64 // residuals of each block, where the regressors are fixed
+	fixed  [][]float64 // residuals of each block, where the regressors are fixed; nil where rows are not in memory
 }
 
 func newPasses(o *layout, rows model.Rows, act model.Activation, mix mixture.Mixture, workers int) *passes {
 	workers = min(model.Workers(workers), model.Chunks(rows))
-	return &passes{
+	s := &passes{
 		layout: o, rows: rows, act: act, mix: mix, workers: workers,
-		work: make([]*work, workers), chunks: make([]sums, model.Chunks(rows)), fixed: make([][]float64, model.Blocks(rows)),
+		work: make([]*work, workers), chunks: make([]sums, model.Chunks(rows)),
 	}
+	if !o.free.Regressors && model.Held(rows) {
+		s.fixed = make([][]float64, model.Blocks(rows))
+	}
+	return s
 }
 
 // sum returns the sums over all rows of what is wanted at p, valid until the next.
@@ -251,10 +255,10 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 }
 
 // residuals sets w.res to y − g(⟨a_i,x⟩), or y − c − s·g, and w.z to the predictors. Where the
-// regressors are fixed it does so once.
+// regressors are fixed and the rows in memory it does so once.
 func (s *passes) residuals(ctx context.Context, w *work, p *model.Params, block int, b *model.Block) error {
 	w.z, w.res = w.zs[:s.k*b.N], w.ress[:s.k*b.N]
-	if !s.free.Regressors {
+	if s.fixed != nil {
 		if w.res = s.fixed[block]; w.res != nil {
 			return nil
 		}
@@ -273,7 +277,7 @@ func (s *passes) residuals(ctx context.Context, w *work, p *model.Params, block 
 		r := w.res[i*b.N : (i+1)*b.N]
 		kernel.Sub(r, b.Y, r)
 	}
-	if !s.free.Regressors {
+	if s.fixed != nil {
 		s.fixed[block] = w.res
 	}
 	return nil

@@ -21,8 +21,25 @@ type Rows interface {
 
 // Room is where a block is written that is not in memory. The zero value is ready.
 type Room struct {
+	// Reader is for the rows' own use: what they keep from one block to the next.
+	Reader any
+
 	block  Block
 	behind *Room // for the block that this one is a view of
+}
+
+// Held says whether the blocks of rows are in memory, or made of such: another pass
+// then costs no reading, and what is kept for every row is not larger than the rows.
+func Held(rows Rows) bool {
+	switch r := rows.(type) {
+	case *Data:
+		return true
+	case *part:
+		return Held(r.rows)
+	case *mapped:
+		return Held(r.rows)
+	}
+	return false
 }
 
 // Blocks returns the number of blocks of rows.
@@ -130,26 +147,6 @@ func InOrder(ctx context.Context, rows Rows, fn func(b *Block) error) error {
 	return nil
 }
 
-// Weight returns the sum of the observations' weights, n where there are none.
-func Weight(rows Rows) (float64, error) {
-	sum := 0.0
-	var room Room
-	for i := range Blocks(rows) {
-		b, err := rows.Block(i, &room)
-		if err != nil {
-			return 0, err
-		}
-		if b.W == nil {
-			sum += float64(b.N)
-			continue
-		}
-		for _, w := range b.W {
-			sum += w
-		}
-	}
-	return sum, nil
-}
-
 // Part returns about n of the rows as whole blocks, evenly spaced from the first
 // to the last so that sorted rows are all represented; or rows itself if it has
 // not many more than n.
@@ -158,12 +155,13 @@ func Part(rows Rows, n int) Rows {
 	if take >= have {
 		return rows
 	}
-	return &part{rows, take, have}
+	return &part{rows: rows, take: take, have: have}
 }
 
 // part is every have/take-th block of rows, all of them whole: the last block,
 // which may be short, is not among them.
 type part struct {
+	Memo
 	rows       Rows
 	take, have int
 }
@@ -180,9 +178,10 @@ func (p *part) Block(i int, room *Room) (*Block, error) {
 // Map returns rows seen through fn, which writes the features of a block, d
 // columns, to dst: for a change of units or of coordinates on reading. Targets
 // and weights stay, unless fn sets them: dst has those of src.
-func Map(rows Rows, d int, fn func(dst, src *Block)) Rows { return &mapped{rows, d, fn} }
+func Map(rows Rows, d int, fn func(dst, src *Block)) Rows { return &mapped{rows: rows, d: d, fn: fn} }
 
 type mapped struct {
+	Memo
 	rows Rows
 	d    int
 	fn   func(dst, src *Block)

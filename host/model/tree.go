@@ -104,6 +104,16 @@ func (t *Tree[T]) Total() T {
 	return total
 }
 
+// Run is how many blocks of a table of d features are worth reading together from a
+// file: about a MiB, at least one and at most 32, a power of two.
+func Run(d int) int {
+	run := 1
+	for run < 32 && 2*run*BlockRows*(d+1)*8 <= 1<<20 {
+		run *= 2
+	}
+	return run
+}
+
 // Sum returns the sums of all blocks of rows, by [Tree]: add adds a block to sums, and
 // is not called by one worker twice at once. The error is the first by block.
 func Sum[T Sums[T]](ctx context.Context, rows Rows, workers int, empty func() T, add func(worker int, to T, b *Block) error) (T, error) {
@@ -111,6 +121,8 @@ func Sum[T Sums[T]](ctx context.Context, rows Rows, workers int, empty func() T,
 	tree := NewTree(empty)
 	errs := make([]error, max(1, min(Workers(workers), n)))
 	at := make([]int, len(errs)) // the block of each worker's error
+	_, d := rows.Dims()
+	run := max(1, min(Run(d), n/(8*len(errs)))) // a worker's blocks at a time: files are read that way
 	var next atomic.Int64
 	var failed atomic.Bool
 	var wg sync.WaitGroup
@@ -118,13 +130,16 @@ func Sum[T Sums[T]](ctx context.Context, rows Rows, workers int, empty func() T,
 		wg.Go(func() {
 			var room Room
 			for !failed.Load() {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
+				end := int(next.Add(int64(run)))
+				for i := end - run; i < min(end, n); i++ {
+					if errs[w] = sumBlock(ctx, tree, rows, i, &room, func(to T, b *Block) error { return add(w, to, b) }); errs[w] != nil {
+						at[w] = i
+						failed.Store(true)
+						return
+					}
 				}
-				if errs[w] = sumBlock(ctx, tree, rows, i, &room, func(to T, b *Block) error { return add(w, to, b) }); errs[w] != nil {
-					at[w] = i
-					failed.Store(true)
+				if end >= n {
+					return
 				}
 			}
 		})

@@ -179,7 +179,7 @@ func prepare(ctx context.Context, src dataset.Source, act sdk.Activation, r Requ
 	if err != nil {
 		return nil, err
 	}
-	if err := problem.CheckColumns(data, f.out.Schema); err != nil {
+	if err := problem.CheckColumns(ctx, data, f.out.Schema); err != nil {
 		return nil, err
 	}
 	if q := r.K * (d + 1); q >= data.N {

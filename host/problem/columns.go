@@ -1,6 +1,8 @@
 package problem
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,27 +13,60 @@ import (
 
 // CheckColumns returns a *dataset.Error that names a column without information: a
 // feature or target that is constant, or a feature whose values equal another
-// column's in every row. It takes one pass over the first block and goes on
-// where that cannot tell.
-func CheckColumns(data *model.Data, schema dataset.Schema) error {
+// column's in every row. It looks at the first block, and goes on where that cannot tell.
+func CheckColumns(ctx context.Context, rows model.Rows, schema dataset.Schema) error {
 	schema.Weights = "" // they may be constant, and equal to anything
 	names := schema.Columns()
+	first, err := rows.Block(0, new(model.Room))
+	if err != nil {
+		return err
+	}
+	d := len(schema.Features)
 	for j, name := range names {
-		if v, constant := constantColumn(data, j); constant {
+		v := column(first, d, j)[0]
+		constant, err := throughout(ctx, rows, func(b *model.Block) bool {
+			return !slices.ContainsFunc(column(b, d, j), func(w float64) bool { return w != v })
+		})
+		if err != nil {
+			return err
+		}
+		if constant {
 			return constantError(schema, name, v)
 		}
 	}
 	alike := make(map[uint64][]int, len(names)) // columns by the fingerprint of their first block
 	for j := range names {
-		f := fingerprint(column(&data.Blocks[0], data.D, j))
+		f := fingerprint(column(first, d, j))
 		for _, i := range alike[f] {
-			if equalColumns(data, i, j) {
+			equal, err := throughout(ctx, rows, func(b *model.Block) bool {
+				return slices.Equal(column(b, d, i), column(b, d, j))
+			})
+			if err != nil {
+				return err
+			}
+			if equal {
 				return equalError(schema, names[i], names[j])
 			}
 		}
 		alike[f] = append(alike[f], j)
 	}
 	return nil
+}
+
+// throughout says whether holds is true of every block. It ends with the first of which
+// it is not.
+func throughout(ctx context.Context, rows model.Rows, holds func(*model.Block) bool) (bool, error) {
+	not := errors.New("problem: not throughout")
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
+		if !holds(b) {
+			return not
+		}
+		return nil
+	})
+	if errors.Is(err, not) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // fingerprint is the same for equal columns, and hardly ever for others
@@ -116,24 +151,4 @@ func column(b *model.Block, d, j int) []float64 {
 		return b.Y
 	}
 	return b.Col(j)
-}
-
-func constantColumn(data *model.Data, j int) (value float64, constant bool) {
-	value = column(&data.Blocks[0], data.D, j)[0]
-	for i := range data.Blocks {
-		if slices.ContainsFunc(column(&data.Blocks[i], data.D, j), func(v float64) bool { return v != value }) {
-			return 0, false
-		}
-	}
-	return value, true
-}
-
-func equalColumns(data *model.Data, i, j int) bool {
-	for b := range data.Blocks {
-		block := &data.Blocks[b]
-		if !slices.Equal(column(block, data.D, i), column(block, data.D, j)) {
-			return false
-		}
-	}
-	return true
 }

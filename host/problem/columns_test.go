@@ -25,7 +25,7 @@ func TestCheckColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return CheckColumns(data, src.Schema())
+		return CheckColumns(t.Context(), data, src.Schema())
 	}
 	for name, test := range map[string]struct {
 		change func(x *mat.Dense, y []float64)

@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -10,20 +11,30 @@ import (
 
 // checkMagnitudes refuses columns whose fourth moments leave the range of a
 // float64.
-func checkMagnitudes(data *model.Data, schema dataset.Schema) error {
-	for j, name := range schema.Columns()[:data.D+1] { // weights have a check of their own
-		most := 0.0
-		for i := range data.Blocks {
-			b := &data.Blocks[i]
-			col := b.Y
-			if j < data.D {
-				col = b.Col(j)
-			}
-			for _, v := range col {
-				if v = math.Abs(v); v > most {
-					most = v
+func checkMagnitudes(ctx context.Context, rows model.Rows, schema dataset.Schema, workers int) error {
+	names := schema.Columns()[:len(schema.Features)+1] // weights have a check of their own
+	chunks := make([][]float64, model.Chunks(rows))    // the largest size of each column
+	for c := range chunks {
+		chunks[c] = make([]float64, len(names))
+	}
+	err := model.Each(ctx, rows, model.Workers(workers), func(_, chunk, _ int, b *model.Block) error {
+		for j, at := range chunks[chunk] {
+			for _, v := range column(b, len(schema.Features), j) {
+				if v = math.Abs(v); v > at {
+					at = v
 				}
 			}
+			chunks[chunk][j] = at
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for j, name := range names {
+		most := 0.0
+		for _, of := range chunks {
+			most = max(most, of[j])
 		}
 		if err := checkMagnitude(schema, name, most); err != nil {
 			return err

@@ -37,6 +37,12 @@ type Request struct {
 	// Approximate puts a native approximation in the place of the activation in
 	// all that iterates (see package native).
 	Approximate bool
+	// MaxMemory is how many bytes all that the fit needs may take; 0: no limit but Room.
+	MaxMemory int64
+	// Room is what the rows may take where there is no limit, see [dataset.Rows].
+	Room dataset.Room
+	// Reading, if set, is told how many passes over rows in a file have been made.
+	Reading func(passes float64)
 	// Loaded, if set, is called between the reading and the first pass.
 	Loaded func()
 }
@@ -63,6 +69,8 @@ type Problem struct {
 	Notes   []string // for the user
 
 	plain *Problem // see Plain; nil: the problem itself
+
+	table *dataset.Kept // what Rows and Given read; nil where they are of a sample
 }
 
 // RequestError is a request that does not fit the data or the activation.
@@ -96,34 +104,60 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 			return nil, err
 		}
 	}
-	data, err := dataset.Load(ctx, src)
+	room, err := p.Shape.rowsRoom(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.admit(data); err != nil {
+	table, err := dataset.Rows(ctx, src, room)
+	if err != nil {
 		return nil, err
 	}
+	p.table = table
+	table.Follow(r.Reading)
+	if err := p.take(ctx, src, r); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close lets go of rows that were not in memory. Nothing of the problem may be used
+// behind it.
+func (p *Problem) Close() {
+	if p.table != nil {
+		p.table.Close()
+	}
+}
+
+// take takes the rows that were read from src.
+func (p *Problem) take(ctx context.Context, src dataset.Source, r Request) error {
+	rows := p.table.Rows
+	if err := p.admit(ctx, rows); err != nil {
+		return err
+	}
 	if p.Dropped = dataset.Dropped(src); p.Dropped > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d of %d rows have missing cells and were left out", p.Dropped, p.Dropped+data.N))
+		n, _ := rows.Dims()
+		p.Notes = append(p.Notes, fmt.Sprintf("%d of %d rows have missing cells and were left out", p.Dropped, p.Dropped+n))
 	}
 	if r.Loaded != nil {
 		r.Loaded()
 	}
-	if err := p.measure(ctx, data); err != nil {
-		return nil, err
+	err := p.measure(ctx, rows)
+	if err != nil {
+		return err
 	}
 	if p.Leaves == nil {
-		if p.G, err = EvaluatorOf(ctx, act, r.Approximate); err != nil || p.Shape.Output == nil {
-			return p, err
+		if p.G, err = EvaluatorOf(ctx, p.Activation, r.Approximate); err != nil || p.Shape.Output == nil {
+			return err
 		}
-		return p, p.Shape.Output.open(ctx, p, act)
+		return p.Shape.Output.open(ctx, p, p.Activation)
 	}
 	leaves := make(model.PerExpert, len(p.Leaves))
 	for i, g := range p.Leaves {
 		leaves[i] = g
 	}
 	p.G, p.Moments = Evaluator{Activation: leaves}, sdk.Moments{}
-	return p, nil
+	return nil
 }
 
 // Activations lists those of the experts: one of all, or their own, each once.
@@ -181,9 +215,9 @@ func MomentsOf(ctx context.Context, act sdk.Activation) (sdk.Moments, error) {
 }
 
 // admit refuses rows to which this shape cannot be fitted.
-func (p *Problem) admit(data *model.Data) error {
+func (p *Problem) admit(ctx context.Context, rows model.Rows) error {
 	var err error
-	if p.Weights, err = weigh(data); err != nil {
+	if p.Weights, err = weigh(ctx, rows); err != nil {
 		return err
 	}
 	if note := p.Weights.doubt(); note != "" {
@@ -192,16 +226,16 @@ func (p *Problem) admit(data *model.Data) error {
 	if err := p.enoughExperts(p.Weights.Rows); err != nil {
 		return err
 	}
-	if err := CheckColumns(data, p.Schema); err != nil {
+	if err := CheckColumns(ctx, rows, p.Schema); err != nil {
 		return err
 	}
-	if err := checkMagnitudes(data, p.Schema); err != nil {
+	if err := checkMagnitudes(ctx, rows, p.Schema, p.Threads); err != nil {
 		return err
 	}
 	if err := p.enoughRows(p.Weights.Rows); err != nil {
 		return err
 	}
-	return p.Shape.room(data)
+	return p.Shape.room(rows)
 }
 
 // enoughExperts refuses more experts than rows.
@@ -222,18 +256,18 @@ func (p *Problem) enoughRows(n int) error {
 
 // measure makes the first pass over the rows, and another where they have to
 // be brought to other units.
-func (p *Problem) measure(ctx context.Context, data *model.Data) error {
-	even := p.Weights.even(data)
+func (p *Problem) measure(ctx context.Context, rows model.Rows) error {
+	even := p.Weights.even(rows)
 	second, err := tensor.SumSecond(ctx, even, p.Threads)
 	if err != nil {
 		return err
 	}
-	return p.adopt(ctx, second, even, data)
+	return p.adopt(ctx, second, even, rows)
 }
 
 // adopt takes the sums of a first pass over all rows, and the rows that the problem
 // has, with weights near 1 and as given, and brings both to the units of the fit.
-func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, data *model.Data) error {
+func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, rows model.Rows) error {
 	inputs, err := InputsOf(second)
 	if err != nil {
 		return err
@@ -262,7 +296,7 @@ func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, data *
 			inputs.Far = far
 		}
 	}
-	p.Rows, p.Given = even, p.Weights.given(even, data)
+	p.Rows, p.Given = even, p.Weights.given(even, rows, p.Units)
 	p.Second, p.Inputs = second, inputs
 	return nil
 }

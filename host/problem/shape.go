@@ -2,8 +2,10 @@ package problem
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/memory"
@@ -206,4 +208,39 @@ func (s Shape) room(rows model.Rows) error {
 	k, w := float64(s.K), float64(d+1)
 	sums := 8 * (k + k*(k-1)/2) * w * (w + 1) / 2
 	return memory.Check(fmt.Sprintf("the sums of an EM step of %d experts over %d features", s.K, d), sums*float64(model.Chunks(rows)+1))
+}
+
+// baseMemory is what a fit of few parameters takes beside its rows: the program, its
+// code among that, and what the garbage collector has not yet come to.
+const baseMemory = 56 << 20
+
+// working is how many bytes the passes of a fit may take beside its rows, each on so
+// many workers: an upper estimate, of which the sums of a Hessian are the largest part.
+func (s Shape) working(workers int) float64 {
+	const chunks = 17 // of a pass, and their total
+	k, w := float64(s.K), float64(s.D+1)
+	triangle := w * (w + 1) / 2
+	sums := k * (2*k - 1) * triangle // of a Hessian
+	if sums > loss.MostDense {
+		sums = k*w + k*(k+1)/2*triangle
+	}
+	q := float64(s.Parameters())
+	screening := 2 * 20 * q * w // rows of a screening and what is made of them
+	several := float64(model.Workers(workers))
+	buffers := several * (3 << 20)
+	return baseMemory + 8*(chunks*sums*(1+min(several, 4))+screening+12*q*q) + buffers
+}
+
+// rowsRoom is what is left for the rows of the memory that a request allows. Rows in
+// memory may be there twice, as given and in the units of the fit.
+func (s Shape) rowsRoom(r Request) (dataset.Room, error) {
+	if r.MaxMemory == 0 {
+		return r.Room, nil
+	}
+	need := s.working(r.Threads)
+	if left := float64(r.MaxMemory) - need; left >= 0 {
+		return dataset.Room(max(1, left/3)), nil
+	}
+	const unit = 1 << 20
+	return 0, refuse("%d MiB of memory are too few: this fit takes at least %.0f MiB beside what the system keeps of its files", r.MaxMemory/unit, math.Ceil(need/unit))
 }

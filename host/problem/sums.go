@@ -39,7 +39,7 @@ func FromSums(ctx context.Context, all Sums, sample *model.Data, act sdk.Activat
 	if err := firstOf(p.enoughExperts(all.Second.N), all.Columns.check(p.Schema), p.enoughRows(all.Second.N), p.Shape.room(sample)); err != nil {
 		return nil, err
 	}
-	if p.Weights, err = weigh(sample); err != nil {
+	if p.Weights, err = weigh(ctx, sample); err != nil {
 		return nil, err
 	}
 	if note := p.Weights.doubt(); note != "" {

@@ -35,8 +35,12 @@ func unitsOf(second *tensor.Second, intercept bool) *Units {
 	return u
 }
 
-// convert returns the rows with their features in these units.
-func (u *Units) convert(ctx context.Context, rows model.Rows) (*model.Data, error) {
+// convert returns the rows with their features in these units: in memory where they
+// are.
+func (u *Units) convert(ctx context.Context, rows model.Rows) (model.Rows, error) {
+	if !model.Held(rows) {
+		return u.View(rows), nil
+	}
 	n, d := rows.Dims()
 	if err := memory.Check(fmt.Sprintf("%d rows in units of their own", n), 8*float64(n)*float64(d)); err != nil {
 		return nil, err

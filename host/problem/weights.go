@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -19,40 +20,59 @@ type Weights struct {
 	unit  float64 // a power of two near the mean weight
 }
 
-func weigh(data *model.Data) (Weights, error) {
-	total, err := model.Weight(data)
-	w := Weights{Rows: data.N, Total: total, unit: 1}
-	if err != nil || len(data.Blocks) == 0 || data.Blocks[0].W == nil {
+func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
+	n, _ := rows.Dims()
+	w := Weights{Rows: n, Total: float64(n), unit: 1}
+	if n == 0 {
+		return w, nil
+	}
+	first, err := rows.Block(0, new(model.Room))
+	if err != nil || first.W == nil {
+		return w, err
+	}
+	if w.Total, err = model.Weight(rows); err != nil {
 		return w, err
 	}
 	w.Given, w.Rows = true, 0
 	least := w.Total * 0x1p-53 // less changes no digit of a sum
-	for i := range data.Blocks {
-		w.Rows += floats.Count(func(v float64) bool { return v > least }, data.Blocks[i].W)
-	}
-	_, exponent := math.Frexp(w.Total / float64(data.N))
+	err = model.InOrder(ctx, rows, func(b *model.Block) error {
+		w.Rows += floats.Count(func(v float64) bool { return v > least }, b.W)
+		return nil
+	})
+	_, exponent := math.Frexp(w.Total / float64(n))
 	w.unit = math.Ldexp(1, max(-1000, min(exponent-1, 1000)))
-	return w, nil
+	return w, err
 }
 
-// even returns the data with weights divided by their unit, which changes no
+// even returns the rows with weights divided by their unit, which changes no
 // digit of them: tolerances of a search are meant per row. Features and targets
-// are shared.
-func (w Weights) even(data *model.Data) *model.Data {
+// in memory are shared.
+func (w Weights) even(rows model.Rows) model.Rows {
 	if !w.Given || w.unit == 1 {
-		return data
+		return rows
 	}
-	return reweighted(data, func(i int) []float64 {
-		return floats.ScaleTo(make([]float64, data.Blocks[i].N), 1/w.unit, data.Blocks[i].W)
+	if data, ok := rows.(*model.Data); ok {
+		return reweighted(data, func(i int) []float64 {
+			return floats.ScaleTo(make([]float64, data.Blocks[i].N), 1/w.unit, data.Blocks[i].W)
+		})
+	}
+	_, d := rows.Dims()
+	return model.Map(rows, d, func(dst, src *model.Block) {
+		copy(dst.X, src.X)
+		dst.W = floats.ScaleTo(make([]float64, src.N), 1/w.unit, src.W)
 	})
 }
 
-// given returns even with the weights of data.
-func (w Weights) given(even, data *model.Data) *model.Data {
+// given returns even, which is in these units, with the weights of rows, which are not.
+func (w Weights) given(even, rows model.Rows, u *Units) model.Rows {
 	if !w.Given || w.unit == 1 {
 		return even
 	}
-	return reweighted(even, func(i int) []float64 { return data.Blocks[i].W })
+	units, inMemory := even.(*model.Data)
+	if data, ok := rows.(*model.Data); ok && inMemory {
+		return reweighted(units, func(i int) []float64 { return data.Blocks[i].W })
+	}
+	return u.View(rows)
 }
 
 func reweighted(data *model.Data, weights func(block int) []float64) *model.Data {

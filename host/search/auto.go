@@ -91,7 +91,10 @@ func (f *Found) join(others []*Candidate, tolerance float64) {
 // newTask is the search: which starts, on which rows. The user's own and the
 // moment estimate come first, then the kinds in turn.
 func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate, s Settings) (*Task, error) {
-	part := ScreeningPart(p)
+	part, err := ScreeningPart(ctx, p)
+	if err != nil {
+		return nil, err
+	}
 	t := &Task{Problem: p, Part: part, Starts: s.Starts, Follow: s.Follow}
 	if s.Own != nil {
 		t.First = append(t.First, Own(p, s.Own))

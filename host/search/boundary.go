@@ -26,11 +26,11 @@ type Boundary struct {
 // the fit: of every two groups that are, for some row, the gate's first and second
 // choice.
 func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups []int) ([]Boundary, error) {
-	first, neighbours, err := choices(ctx, p.Rows, harden(q, groups), groups)
+	s := sides{rows: p.Rows, seen: p.Shape.Gate, offset: q.GatingIntercepts != nil, groups: groups, gate: harden(q, groups)}
+	neighbours, err := s.neighbours(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := sides{rows: p.Rows, seen: p.Shape.Gate, offset: q.GatingIntercepts != nil}
 	if s.seen == nil {
 		for j := range q.D {
 			s.seen = append(s.seen, j)
@@ -42,7 +42,7 @@ func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups
 			if !neighbours[g*q.K+h] {
 				continue
 			}
-			b, err := s.between(ctx, first, g, h, q.D)
+			b, err := s.between(ctx, g, h, q.D)
 			if err != nil {
 				return nil, err
 			}
@@ -64,35 +64,45 @@ func membersOf(groups []int, g int) (out []int) {
 	return out
 }
 
-// choices returns for every row the group whose gate is the largest, and which groups
-// are for some row the first and the second, in a k×k table of which the entries above
-// the diagonal are used.
-func choices(ctx context.Context, rows model.Rows, q *model.Params, groups []int) (first []int, neighbours []bool, err error) {
-	neighbours = make([]bool, q.K*q.K)
-	logits := make([]float64, q.K*model.BlockRows)
-	err = model.InOrder(ctx, rows, func(b *model.Block) error {
-		q.GateLogits(logits[:q.K*b.N], b)
+// choices calls fn with every block and, for each of its rows, the groups whose gates are
+// the largest and the second.
+func (s sides) choices(ctx context.Context, fn func(b *model.Block, first, second []int)) error {
+	var first, second [model.BlockRows]int
+	logits := make([]float64, s.gate.K*model.BlockRows)
+	return model.InOrder(ctx, s.rows, func(b *model.Block) error {
+		s.gate.GateLogits(logits[:s.gate.K*b.N], b)
 		for r := range b.N {
 			best, next := -1, -1
-			for i, g := range groups {
+			for i, g := range s.groups {
 				v := logits[i*b.N+r]
 				switch {
 				case best < 0 || v > logits[best*b.N+r]:
-					if best >= 0 && groups[best] != g {
+					if best >= 0 && s.groups[best] != g {
 						next = best
 					}
 					best = i
-				case g != groups[best] && (next < 0 || v > logits[next*b.N+r]):
+				case g != s.groups[best] && (next < 0 || v > logits[next*b.N+r]):
 					next = i
 				}
 			}
-			first = append(first, groups[best])
-			lo, hi := min(groups[best], groups[next]), max(groups[best], groups[next])
-			neighbours[lo*q.K+hi] = true
+			first[r], second[r] = s.groups[best], s.groups[next]
 		}
+		fn(b, first[:b.N], second[:b.N])
 		return nil
 	})
-	return first, neighbours, err
+}
+
+// neighbours says which groups are for some row the first and the second, in a k×k
+// table of which the entries above the diagonal are used.
+func (s sides) neighbours(ctx context.Context) ([]bool, error) {
+	k := s.gate.K
+	neighbours := make([]bool, k*k)
+	err := s.choices(ctx, func(_ *model.Block, first, second []int) {
+		for r, g := range first {
+			neighbours[min(g, second[r])*k+max(g, second[r])] = true
+		}
+	})
+	return neighbours, err
 }
 
 // sides are rows that are to be separated.
@@ -100,16 +110,18 @@ type sides struct {
 	rows   model.Rows
 	seen   []int // features
 	offset bool  // the hyperplane need not go through 0
+	groups []int // of the experts
+	gate   *model.Params
 }
 
 // between returns the hyperplane of the largest margin between the rows of groups g and
 // h. It is normal to the shortest vector between the convex hulls of the two; through 0,
 // to the shortest vector in the hull of the rows of g and the negatives of those of h.
-func (s sides) between(ctx context.Context, first []int, g, h, d int) (Boundary, error) {
+func (s sides) between(ctx context.Context, g, h, d int) (Boundary, error) {
 	var err error
 	x := nearest(func(v []float64) []float64 {
 		var above, below []float64
-		if above, below, err = s.extremes(ctx, first, g, h, v); err != nil {
+		if above, below, err = s.extremes(ctx, g, h, v); err != nil {
 			return nil
 		}
 		switch {
@@ -130,7 +142,7 @@ func (s sides) between(ctx context.Context, first []int, g, h, d int) (Boundary,
 		return b, nil
 	}
 	floats.Scale(1/length, x)
-	above, below, err := s.extremes(ctx, first, g, h, x)
+	above, below, err := s.extremes(ctx, g, h, x)
 	if err != nil {
 		return b, err
 	}
@@ -147,13 +159,11 @@ func (s sides) between(ctx context.Context, first []int, g, h, d int) (Boundary,
 
 // extremes returns the row of group g with the least ⟨v, x⟩ and that of h with the
 // largest; any where v is nil.
-func (s sides) extremes(ctx context.Context, first []int, g, h int, v []float64) (least, most []float64, err error) {
+func (s sides) extremes(ctx context.Context, g, h int, v []float64) (least, most []float64, err error) {
 	least, most = make([]float64, len(s.seen)), make([]float64, len(s.seen))
-	lo, hi, at := math.Inf(1), math.Inf(-1), 0
-	err = model.InOrder(ctx, s.rows, func(b *model.Block) error {
-		for r := range b.N {
-			of := first[at]
-			at++
+	lo, hi := math.Inf(1), math.Inf(-1)
+	err = s.choices(ctx, func(b *model.Block, first, _ []int) {
+		for r, of := range first {
 			if of != g && of != h {
 				continue
 			}
@@ -176,7 +186,6 @@ func (s sides) extremes(ctx context.Context, first []int, g, h int, v []float64)
 				to[i] = b.Col(j)[r]
 			}
 		}
-		return nil
 	})
 	return least, most, err
 }

@@ -32,13 +32,16 @@ const (
 )
 
 // ScreeningPart returns the rows on which candidates are screened: all of them
-// where a part would not save much.
-func ScreeningPart(p *problem.Problem) model.Rows {
-	rows := max(screenRows, screenRowsPerParam*p.Shape.Parameters())
-	if 2*rows > p.N() || p.N()*p.Shape.Parameters() <= smallTable {
-		return p.Rows
+// where a part would not save much. They are in memory.
+func ScreeningPart(ctx context.Context, p *problem.Problem) (model.Rows, error) {
+	part := p.Rows
+	if rows := max(screenRows, screenRowsPerParam*p.Shape.Parameters()); 2*rows <= p.N() && p.N()*p.Shape.Parameters() > smallTable {
+		part = model.Part(p.Rows, rows)
 	}
-	return model.Part(p.Rows, rows)
+	if model.Held(part) {
+		return part, nil
+	}
+	return model.InMemory(ctx, part)
 }
 
 // State is where a search stands between waves of starts.

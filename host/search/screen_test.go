@@ -35,7 +35,11 @@ func TestScreeningPart(t *testing.T) {
 		{18_040, 5, 50, 36 * 256},
 	} {
 		all := &model.Data{N: c.n, D: c.d, Blocks: make([]model.Block, (c.n+255)/256)}
-		got, _ := ScreeningPart(&problem.Problem{Rows: all, Shape: problem.Shape{K: c.k, D: c.d}}).Dims()
+		part, err := ScreeningPart(t.Context(), &problem.Problem{Rows: all, Shape: problem.Shape{K: c.k, D: c.d}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := part.Dims()
 		if got != c.want {
 			t.Errorf("k = %d, d = %d: %d of %d rows, want %d", c.k, c.d, got, c.n, c.want)
 		}

@@ -44,6 +44,10 @@ func Check(what string, bytes float64) error {
 	return nil
 }
 
+// Free is how many bytes this process can have, more than anybody has where the system
+// does not tell.
+func Free() float64 { return available() }
+
 // unknown is what is available where the system does not tell: anything that an
 // address space holds.
 const unknown = math.MaxInt64

@@ -30,6 +30,7 @@ type Header struct {
 	Shape   []int64 // none is negative
 	Fortran bool    // the first index varies fastest
 	Size    int64   // bytes of a value
+	Native  bool    // values are little-endian float64
 	Decode  func(b []byte) float64
 }
 
@@ -107,6 +108,7 @@ func parse(text string) (*Header, error) {
 	if h.Size, h.Decode, err = numberType(descr[1] + descr[2]); err != nil {
 		return nil, err
 	}
+	h.Native = descr[1]+descr[2] == "<f8"
 	if h.Shape, err = dimensions(shape[1]); err != nil {
 		return nil, err
 	}
