@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 	"sync/atomic"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // stored is rows that stay in a file, as [model.Rows]. Blocks that are asked for one
@@ -169,8 +169,9 @@ func (s *npySource) inPlace(ctx context.Context) (*Kept, error) {
 		rows.ahead = func(from, size int64) { readAhead(disk.File, s.header.offset+from, size) }
 	}
 	rows.decode = s.columns
-	if s.header.native {
-		rows.decode = s.nativeColumns
+	if s.header.native && s.inOrder() {
+		columns := int(s.header.cols)
+		rows.decode = func(dst []float64, from []byte, rows int) { kernel.Columns(dst, from, rows, columns) }
 	}
 	out := s.layout.blocks(nil)
 	rows.check = func(values []float64, n int) error {
@@ -206,20 +207,12 @@ func (s *npySource) columns(dst []float64, from []byte, rows int) {
 	}
 }
 
-// nativeColumns is columns for little-endian float64.
-func (s *npySource) nativeColumns(dst []float64, from []byte, rows int) {
-	width := 8 * len(s.layout.place)
+// inOrder says whether the columns of the table are those of the file, in its order.
+func (s *npySource) inOrder() bool {
 	for c, column := range s.layout.place {
-		if column < 0 {
-			continue
-		}
-		to := dst[column*rows : (column+1)*rows]
-		at := from[8*c:]
-		for r := range to {
-			to[r] = math.Float64frombits(uint64(at[0]) | uint64(at[1])<<8 | uint64(at[2])<<16 | uint64(at[3])<<24 | uint64(at[4])<<32 | uint64(at[5])<<40 | uint64(at[6])<<48 | uint64(at[7])<<56)
-			if r < rows-1 {
-				at = at[width:]
-			}
+		if c != column {
+			return false
 		}
 	}
+	return true
 }

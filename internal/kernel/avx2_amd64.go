@@ -113,3 +113,8 @@ func gaussianAVX2(dst *float64, std *float64, score *float64, res *float64, n in
 //
 //go:noescape
 func gatherAVX2(dst *[]float64, src *[]float64, rows *int, n int)
+
+// columnsAVX2 writes four columns of n values each, of which the rows, a multiple of 4, stand stride bytes apart.
+//
+//go:noescape
+func columnsAVX2(dst *float64, src *byte, n int, stride int, rows int)

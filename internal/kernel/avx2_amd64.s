@@ -1601,3 +1601,44 @@ rows64:
 	CMPQ R12, R11
 	JL   rows64
 	RET
+
+// func columnsAVX2(dst *float64, src *byte, n int, stride int, rows int)
+// Requires: AVX
+TEXT ·columnsAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ rows+32(FP), SI
+	SHLQ $0x03, DX
+	LEAQ (DX)(DX*1), DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (BX)(BX*2), R9
+
+rows65:
+	CMPQ       SI, $0x04
+	JL         done66
+	VMOVUPD    (CX), Y0
+	VMOVUPD    (CX)(BX*1), Y1
+	VMOVUPD    (CX)(BX*2), Y2
+	VMOVUPD    (CX)(R9*1), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VMOVUPD    Y3, (AX)
+	VPERM2F128 $0x20, Y2, Y0, Y3
+	VMOVUPD    Y3, (AX)(DX*1)
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VMOVUPD    Y1, (AX)(DI*1)
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	VMOVUPD    Y0, (AX)(R8*1)
+	LEAQ       (CX)(BX*4), CX
+	ADDQ       $0x20, AX
+	SUBQ       $0x04, SI
+	JMP        rows65
+
+done66:
+	VZEROUPPER
+	RET

@@ -299,6 +299,20 @@ func (s instructions) gather(dst, src [][]float64, rows []int) int {
 	return at
 }
 
+// columns does four columns and four rows at a time, the last four columns again where
+// some are left, and returns how many rows.
+func (s instructions) columns(dst []float64, src []byte, rows, columns int) int {
+	at := rows &^ 3
+	if s == portable || columns < 4 || at == 0 {
+		return 0
+	}
+	for c := 0; c < columns; c += 4 {
+		c := min(c, columns-4)
+		columnsAVX2(&dst[c*rows], &src[8*c], rows, 8*columns, at)
+	}
+	return at
+}
+
 // linear does up to four rows of coefficients.
 func (s instructions) linear(dst, coef, from, x []float64, d, n int) int {
 	at := n &^ (2*lanes - 1)

@@ -30,5 +30,6 @@ func (instructions) dot(a, b []float64) float64                      { return do
 func (instructions) tile(dst []float64, stride int, a, b [][]float64, n int) {
 	tilePortable(dst, stride, a, b, n)
 }
-func (instructions) gather(_, _ [][]float64, _ []int) int      { return 0 }
-func (instructions) linear(_, _, _, _ []float64, _, _ int) int { return 0 }
+func (instructions) gather(_, _ [][]float64, _ []int) int        { return 0 }
+func (instructions) columns(_ []float64, _ []byte, _, _ int) int { return 0 }
+func (instructions) linear(_, _, _, _ []float64, _, _ int) int   { return 0 }

@@ -11,7 +11,10 @@
 // Lengths that do not agree panic.
 package kernel
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 //go:generate go -C ../../tools/kernels run . -arch avx2 -out ../../internal/kernel/avx2_amd64.s -stubs ../../internal/kernel/avx2_amd64.go -pkg kernel
 //go:generate go -C ../../tools/kernels run . -arch avx512 -out ../../internal/kernel/avx512_amd64.s -stubs ../../internal/kernel/avx512_amd64.go -pkg kernel
@@ -190,6 +193,19 @@ func Gather(dst, src [][]float64, rows []int) {
 		to, from := dst[j], src[j]
 		for i, t := range rows {
 			to[i] = from[t]
+		}
+	}
+}
+
+// Columns writes a table of little-endian float64, which src has row by row, to dst
+// column by column.
+func Columns(dst []float64, src []byte, rows, columns int) {
+	dst, src = dst[:rows*columns], src[:8*rows*columns]
+	at := assembly.columns(dst, src, rows, columns)
+	for c := range columns {
+		to := dst[c*rows : (c+1)*rows]
+		for r := at; r < rows; r++ {
+			to[r] = math.Float64frombits(binary.LittleEndian.Uint64(src[8*(r*columns+c):]))
 		}
 	}
 }

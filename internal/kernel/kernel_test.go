@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
@@ -441,6 +442,30 @@ func TestGather(t *testing.T) {
 		for i, at := range named {
 			if dst[j][i] != src[j][at] {
 				t.Errorf("column %d has %g of row %d, want %g", j, dst[j][i], at, src[j][at])
+			}
+		}
+	}
+}
+
+// TestColumns holds Columns to its definition, for all numbers of rows and columns that
+// leave some over.
+func TestColumns(t *testing.T) {
+	was := assembly
+	defer func() { assembly = was }()
+	for _, v := range versions() {
+		assembly = v
+		for _, n := range []int{1, 3, 4, 7, 64, 257} {
+			for d := 1; d < 14; d++ {
+				src, dst := make([]byte, 8*n*d), make([]float64, n*d)
+				for i := range n * d {
+					binary.LittleEndian.PutUint64(src[8*i:], math.Float64bits(float64(i)))
+				}
+				Columns(dst, src, n, d)
+				for i := range n * d {
+					if dst[i%d*n+i/d] != float64(i) {
+						t.Fatalf("%d×%d: %g in the place of %d", n, d, dst[i%d*n+i/d], i)
+					}
+				}
 			}
 		}
 	}

@@ -40,6 +40,7 @@ func main() {
 	g.elementwise()
 	if g.arch == "avx2" {
 		g.gather() // the same for both
+		g.columns()
 	}
 	Generate()
 }
