@@ -85,8 +85,11 @@ var imports = map[string][]string{
 
 	"internal/sweep": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/fitted", "host/predict", "host/experiment", gonum},
 
+	// Whole fits are measured, and the stages of one.
+	"internal/benchmark": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/loss", "host/tensor", "host/infer", "internal/kernel", gonum},
+
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
-		"host/experiment", "host/report", "host/sample", "host/shard", "internal/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
+		"host/experiment", "host/report", "host/sample", "host/shard", "internal/benchmark", "internal/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 

@@ -15,8 +15,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatedlearning/moe/internal/benchmark"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gatedlearning/moe/host/fitted"
@@ -55,6 +57,7 @@ var schemas = map[string]any{
 	"diverse-gram": diverseGramJSON{}, "diverse-train": diverseTrainJSON{},
 	"reproduce": reproduceJSON{}, "sweep": sweepJSON{}, "gru": gruJSON{}, "man": manJSON{}, "version": versionInfo{},
 	"plugin-list": pluginList{}, "plugin-trust": pluginInfo{}, "plugin-verify": verification{}, "plugin-new": newPluginJSON{},
+	"bench": benchmark.Stages{}, "reproduce-scaling": scalingJSON{},
 	"moments": momentsReport{}, "newton": newtonReport{}, "merge-newton": stepReport{},
 }
 
