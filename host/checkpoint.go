@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
@@ -165,13 +167,24 @@ func damaged(what string) error { return &CheckpointError{"the checkpoint is dam
 // range of k has come where there is one.
 type request struct {
 	Config
-	chosen chosen           // From is 0 where there is no range
-	values []*claims.Values // of the activations, taken before the search: a checkpoint is written when they may be gone
+	chosen chosen                 // From is 0 where there is no range
+	values []*claims.Values       // of the activations, taken before the search: a checkpoint is written when they may be gone
+	data   func() (string, error) // the hash of the rows, made once
+	given  *atomic.Bool           // a checkpoint has been offered
+}
+
+// leave sees to it that a checkpoint can be written when the rows' file is closed: that
+// of an interrupted fit is.
+func (r request) leave(ctx context.Context) {
+	if ctx.Err() != nil && r.given.Load() {
+		r.data()
+	}
 }
 
 // requested is a request for a fit of p.
 func (c Config) requested(ctx context.Context, p *problem.Problem) (request, error) {
-	r := request{Config: c}
+	r := request{Config: c, given: new(atomic.Bool)}
+	r.data = sync.OnceValues(func() (string, error) { return hash(p.Rows, p.Threads) })
 	for _, g := range p.Activations() {
 		values, err := claims.ValuesOf(ctx, g)
 		if err != nil {
@@ -188,6 +201,7 @@ func (c Config) started(ctx context.Context, p *problem.Problem, asked request) 
 	r := run{Config: c}
 	if c.Checkpoint != nil {
 		r.checkpoint = func(p *problem.Problem, s search.State) {
+			asked.given.Store(true)
 			c.Checkpoint(func() (*Checkpoint, error) { return asked.checkpoint(p, s) })
 		}
 	}
@@ -233,7 +247,7 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 	if err != nil {
 		return nil, err
 	}
-	data, err := hash(p.Rows, p.Threads)
+	data, err := r.data()
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +333,7 @@ func (r request) admit(ctx context.Context, c *Checkpoint, p *problem.Problem) e
 			return &CheckpointError{fmt.Sprintf("the checkpoint is of another fit: %s was %s and is %s; repeat the request, or start anew without it", key, was, is)}
 		}
 	}
-	data, err := hash(p.Rows, p.Threads)
+	data, err := r.data()
 	if err != nil {
 		return err
 	}

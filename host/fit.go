@@ -56,6 +56,7 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 	if err != nil {
 		return nil, err
 	}
+	defer asked.leave(ctx)
 	r, err := cfg.started(ctx, p, asked)
 	if err != nil {
 		return nil, err

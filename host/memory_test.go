@@ -124,3 +124,40 @@ func TestMaxMemoryRefused(t *testing.T) {
 		}
 	}
 }
+
+// A fit of rows in a file that is interrupted leaves a checkpoint, though the file is
+// closed then, from which it goes on to the same bytes; in memory too.
+func TestMaxMemoryResumed(t *testing.T) {
+	x, y, _ := twoExperts(32_000, 1, false)
+	path := filepath.Join(t.TempDir(), "a.npy")
+	if err := dataset.Write(t.Context(), path, dataset.Matrix(x, y)); err != nil {
+		t.Fatal(err)
+	}
+	src, err := dataset.Open(path, dataset.Selection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{K: 2, Threads: 1}
+	want := fitBytes(t, ident, src, cfg)
+	cfg.MaxMemory = leastMemory(t, ident, src, cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var save func() (*Checkpoint, error)
+	interrupted := cfg
+	interrupted.Checkpoint = func(s func() (*Checkpoint, error)) {
+		save = s
+		cancel()
+	}
+	if _, err := Fit(ctx, ident, src, interrupted); err == nil || save == nil {
+		t.Fatalf("not interrupted: %v", err)
+	}
+	if cfg.Resume, err = save(); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int64{cfg.MaxMemory, 0} {
+		cfg.MaxMemory = limit
+		if got := fitBytes(t, ident, src, cfg); !bytes.Equal(got, want) {
+			t.Errorf("limit %d: the model differs", limit)
+		}
+	}
+}

@@ -49,6 +49,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if err != nil {
 		return nil, err
 	}
+	defer asked.leave(ctx)
 	asked.chosen = chosen{From: from, To: to}
 	if asked.chosen, err = asked.resumed(ctx, p); err != nil {
 		return nil, err
