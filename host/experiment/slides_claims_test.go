@@ -27,6 +27,13 @@ func init() {
 		"003-d": {agrees: true, spoil: scale("d = 20", 0.5), numbers: []number{
 			{"share recovered at n = 4d, d = 20", medianAt("d = 20", 4), 0, 0.6},
 		}},
+		"004-identities": {agrees: true, spoil: func(o *Outcome) {
+			for i := range o.Curves {
+				o.Curves[i].Y[0] += 1e-9
+			}
+		}, numbers: []number{
+			{"worst error of ∂L/∂W = D·r", worstOf(identities[0]), leastIdentity, 1e-12},
+		}},
 		"004-gram": {agrees: true, spoil: scale(seriesLeast, 0.5), numbers: []number{
 			{"median λ_m(G_n) at n = 50", medianAt(seriesLeast, 50), 0.06, 0.095},
 			{"median λ_m(G_n) at n = 400", medianAt(seriesLeast, 400), 0.085, 0.12},
