@@ -294,14 +294,17 @@ func (o *Output) open(ctx context.Context, p *Problem, act sdk.Activation) error
 			dst.Y[t] = (y - c) / s
 		}
 	})
-	data, err := model.InMemory(ctx, rows)
-	if err != nil {
+	if model.Held(p.Rows) {
+		var err error
+		if rows, err = model.InMemory(ctx, rows); err != nil {
+			return err
+		}
+	}
+	var err error
+	if q.Second, err = tensor.SumSecond(ctx, rows, p.Threads); err != nil {
 		return err
 	}
-	if q.Second, err = tensor.SumSecond(ctx, data, p.Threads); err != nil {
-		return err
-	}
-	q.Rows, q.Given = data, data
+	q.Rows, q.Given = rows, rows
 	p.plain = &q
 	return nil
 }
