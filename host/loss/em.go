@@ -13,6 +13,7 @@ import (
 type expertGrams struct {
 	grams
 	outputGrams outputGrams
+	system      *system // of one expert's step, nil until there is one
 }
 
 func (s *expertGrams) values() [][]float64 {
@@ -35,12 +36,14 @@ func (s *expertGrams) block(w *work) {
 // step adds the weighted least squares step of expert i to a and lowers the
 // deviance by what it gains (exactly where g is linear).
 func (s *expertGrams) step(a []float64, i int, g *gradientSums) {
-	h := mat.NewSymDense(s.da, nil)
-	s.put(h, i, 0, 0, s.expert, s.expert, 1)
-	step := solveRidge(h, g.ofExpert(i))
-	if step == nil {
+	if s.system == nil {
+		s.system = newSystem(s.da)
+	}
+	s.put(s.system.h, i, 0, 0, s.expert, s.expert, 1)
+	if !s.system.factorize() {
 		return
 	}
+	step := s.system.solve(g.ofExpert(i))
 	floats.Add(a, step)
 	g.deviance[i] = max(0, g.deviance[i]-floats.Dot(step, g.ofExpert(i)))
 }
@@ -63,9 +66,8 @@ func (s *gateGrams) block(w *work) {
 	}
 }
 
-// hessian returns the curvatures of all the gate's rows together.
-func (s *gateGrams) hessian() *mat.SymDense {
-	h := mat.NewSymDense(s.gates*s.dw, nil)
+// hessian writes the curvatures of all the gate's rows together to h.
+func (s *gateGrams) hessian(h *mat.SymDense) {
 	at := 0
 	for j := range s.gates {
 		for m := j; m < s.gates; m++ {
@@ -73,25 +75,25 @@ func (s *gateGrams) hessian() *mat.SymDense {
 			at++
 		}
 	}
-	return h
 }
 
 // gateCurvature is that of the weighted multinomial logistic regression of the
 // gating, where it was taken.
 type gateCurvature struct {
-	at   []float64 // the gating there
-	rows float64
-	chol mat.Cholesky
+	*system           // nil until there was one
+	taken   bool      // whether it is one
+	at      []float64 // the gating there
+	diff    []float64 // room
 }
 
-// newGateCurvature returns that of the gating w, at which h was taken; nil where it
-// is none.
-func newGateCurvature(h *mat.SymDense, w []float64, rows float64) *gateCurvature {
-	c := &gateCurvature{at: append([]float64(nil), w...), rows: rows}
-	if !factorize(&c.chol, h) {
-		return nil
+// take takes that of the gating w, which write writes.
+func (c *gateCurvature) take(w []float64, write func(h *mat.SymDense)) {
+	if c.system == nil {
+		c.system, c.at, c.diff = newSystem(len(w)), make([]float64, len(w)), make([]float64, len(w))
 	}
-	return c
+	copy(c.at, w)
+	write(c.h)
+	c.taken = c.factorize()
 }
 
 // sameCurvature is how far a gate may be, in the rms over the rows and the
@@ -102,15 +104,9 @@ func newGateCurvature(h *mat.SymDense, w []float64, rows float64) *gateCurvature
 // it crawls.
 const sameCurvature = 0.25
 
-// near says whether the curvature is good enough for a step from the gating w.
-func (c *gateCurvature) near(w []float64) bool {
-	if c == nil {
-		return false
-	}
-	diff := mat.NewVecDense(len(w), nil)
-	floats.SubTo(diff.RawVector().Data, w, c.at)
-	diff.MulVec(c.chol.RawU(), diff)
-	return mat.Dot(diff, diff) <= sameCurvature*sameCurvature*c.rows
+// near says whether the curvature is good enough for a step from the gating w on so many rows.
+func (c *gateCurvature) near(w []float64, rows float64) bool {
+	return c.taken && c.square(floats.SubTo(c.diff, w, c.at)) <= sameCurvature*sameCurvature*rows
 }
 
 // longestGateStep bounds one Newton step of the gating, in the norm of all its
@@ -120,14 +116,10 @@ const longestGateStep = 5
 // step adds one Newton step of that regression, whose score is given, to the
 // gating.
 func (c *gateCurvature) step(w, score []float64) {
-	if len(w) == 0 || c == nil {
+	if !c.taken {
 		return
 	}
-	step := mat.NewVecDense(len(w), nil)
-	if c.chol.SolveVecTo(step, mat.NewVecDense(len(w), score)) != nil {
-		return
-	}
-	d := step.RawVector().Data
+	d := c.solve(score)
 	if norm := floats.Norm(d, 2); norm > longestGateStep {
 		floats.Scale(longestGateStep/norm, d)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
 )
 
 // Likelihood is the mean negative log-likelihood of a mixture of experts,
@@ -32,7 +33,9 @@ type Likelihood struct {
 	unread error         // of rows that could not be read
 	tau    float64       // the ridge on the gate, see PenaliseGate
 	reuse  bool          // of held
-	held   *gateCurvature
+	held   gateCurvature
+	score  []float64 // room for that of the gate, and the places of a feature in it, see penalised
+	column []int
 }
 
 // NewLikelihood returns the likelihood of rows under mixtures of the shape of
@@ -257,14 +260,15 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 func (l *Likelihood) expectation(ctx context.Context, theta []float64) (*sums, error) {
 	const experts = ofGradient | ofExperts
 	gate := l.gating(theta)
-	if len(gate) == 0 || l.reuse && l.held.near(gate) {
+	if len(gate) == 0 || l.reuse && l.held.near(gate, l.n) {
 		return l.at(ctx, theta, experts)
 	}
 	s, err := l.at(ctx, theta, experts|ofGates)
 	if err == nil {
-		h := s.gates.hessian()
-		l.penaliseHessian(h, 1, l.atGate)
-		l.held = newGateCurvature(h, gate, l.n)
+		l.held.take(gate, func(h *mat.SymDense) {
+			s.gates.hessian(h)
+			l.penaliseHessian(h, 1, l.atGate)
+		})
 	}
 	return s, err
 }

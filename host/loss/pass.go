@@ -46,6 +46,15 @@ type sums struct {
 	products    *productSums
 	structure   *structureSums
 	shared      *sharedSums
+
+	parts []kept // those that are not nil
+}
+
+// kept is the sums of one quantity, and where their numbers are.
+type kept struct {
+	of     quantity
+	part   part
+	values [][]float64
 }
 
 // hold sees to room for what is wanted. Where more is needed what is not wanted
@@ -58,71 +67,57 @@ func (s *sums) hold(want quantity, o *layout) {
 	*s = sums{have: want}
 	if want&ofGradient != 0 {
 		s.gradient = newGradientSums(o)
+		s.keep(ofGradient, s.gradient)
 	}
 	if want&ofExperts != 0 {
-		s.experts = &expertGrams{newGrams(o, o.k), newOutputGrams(o)}
+		s.experts = &expertGrams{grams: newGrams(o, o.k), outputGrams: newOutputGrams(o)}
+		s.keep(ofExperts, s.experts)
 	}
 	if want&ofGates != 0 {
 		s.gates = &gateGrams{newGrams(o, o.gates*(o.gates+1)/2)}
+		s.keep(ofGates, s.gates)
 	}
 	if want&ofInformation != 0 {
 		s.information = newInformationSums(o)
+		s.keep(ofInformation, s.information)
 	}
 	if want&ofProducts != 0 {
 		s.products = newProductSums(o)
+		s.keep(ofProducts, s.products)
 	}
 	if want&ofStructure != 0 {
 		s.structure = newStructureSums(o)
+		s.keep(ofStructure, s.structure)
 	}
 	if want&ofShared != 0 {
 		s.shared = newSharedSums(o)
+		s.keep(ofShared, s.shared)
 	}
 }
 
-// each calls fn with every part that is wanted.
-func (s *sums) each(want quantity, fn func(part)) {
-	if want&ofGradient != 0 {
-		fn(s.gradient)
-	}
-	if want&ofExperts != 0 {
-		fn(s.experts)
-	}
-	if want&ofGates != 0 {
-		fn(s.gates)
-	}
-	if want&ofInformation != 0 {
-		fn(s.information)
-	}
-	if want&ofProducts != 0 {
-		fn(s.products)
-	}
-	if want&ofStructure != 0 {
-		fn(s.structure)
-	}
-	if want&ofShared != 0 {
-		fn(s.shared)
-	}
-}
+func (s *sums) keep(of quantity, p part) { s.parts = append(s.parts, kept{of, p, p.values()}) }
 
 func (s *sums) clear(want quantity) {
 	s.loglik = 0
-	s.each(want, func(p part) {
-		for _, v := range p.values() {
-			clear(v)
+	for _, p := range s.parts {
+		if p.of&want != 0 {
+			for _, v := range p.values {
+				clear(v)
+			}
 		}
-	})
+	}
 }
 
+// add adds o, which holds the same.
 func (s *sums) add(o *sums, want quantity) {
 	s.loglik += o.loglik
-	var from [][]float64
-	o.each(want, func(p part) { from = append(from, p.values()...) })
-	s.each(want, func(p part) {
-		for _, v := range p.values() {
-			floats.Add(v, from[0])
-			from = from[1:]
+	for i, p := range s.parts {
+		if p.of&want != 0 {
+			for j, v := range p.values {
+				floats.Add(v, o.parts[i].values[j])
+			}
 		}
-	})
+	}
 }
 
 // passes sums over the rows of a table, on several workers.
@@ -135,6 +130,7 @@ type passes struct {
 	kinks   []float64 // of g, where its second derivative is taken
 
 	work   []*work     // of each worker
+	room   model.Room  // of the only one
 	chunks []sums      // of each chunk of the rows
 	total  sums        // of them all
 	fixed  [][]float64 // residuals of each block, where the regressors are fixed; nil where rows are not in memory
@@ -154,25 +150,41 @@ func newPasses(o *layout, rows model.Rows, act model.Activation, mix mixture.Mix
 
 // sum returns the sums over all rows of what is wanted at p, valid until the next.
 func (s *passes) sum(ctx context.Context, p *model.Params, want quantity) (*sums, error) {
-	s.total.hold(want, s.layout)
+	s.total.hold(want, s.layout) // as the chunks do, whatever comes of the pass
 	for c := range s.chunks {
 		s.chunks[c].hold(want, s.layout)
 		s.chunks[c].clear(want)
 	}
-	err := model.Each(ctx, s.rows, s.workers, func(worker, chunk, block int, b *model.Block) error {
-		if s.work[worker] == nil {
-			s.work[worker] = s.newWork()
-		}
-		return s.block(ctx, s.work[worker], &s.chunks[chunk], p, block, b, want)
-	})
-	if err != nil {
+	if err := s.pass(ctx, p, want); err != nil {
 		return nil, err
+	}
+	if len(s.chunks) == 1 {
+		return &s.chunks[0], nil
 	}
 	s.total.clear(want)
 	for c := range s.chunks {
 		s.total.add(&s.chunks[c], want)
 	}
 	return &s.total, nil
+}
+
+// pass adds every block to the sums of its chunk.
+func (s *passes) pass(ctx context.Context, p *model.Params, want quantity) error {
+	if s.workers == 1 { // nothing is allocated
+		return model.InTurn(ctx, s.rows, &s.room, func(chunk, block int, b *model.Block) error {
+			return s.block(ctx, s.workOf(0), &s.chunks[chunk], p, block, b, want)
+		})
+	}
+	return model.Each(ctx, s.rows, s.workers, func(worker, chunk, block int, b *model.Block) error {
+		return s.block(ctx, s.workOf(worker), &s.chunks[chunk], p, block, b, want)
+	})
+}
+
+func (s *passes) workOf(worker int) *work {
+	if s.work[worker] == nil {
+		s.work[worker] = s.newWork()
+	}
+	return s.work[worker]
 }
 
 // work is what one worker knows of a block: k rows of N values where nothing else
@@ -250,7 +262,11 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 		}
 	}
 	w.take(b, s.d)
-	to.each(want, func(p part) { p.block(w) })
+	for _, q := range to.parts {
+		if q.of&want != 0 {
+			q.part.block(w)
+		}
+	}
 	return nil
 }
 

@@ -22,11 +22,13 @@ func TestSetsOfQuantities(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := []float64{sums.loglik}
-			sums.each(want, func(p part) {
-				for _, v := range p.values() {
-					out = append(out, v...)
+			for _, p := range sums.parts {
+				if p.of&want != 0 {
+					for _, v := range p.values {
+						out = append(out, v...)
+					}
 				}
-			})
+			}
 			return out
 		}
 		kinds := []quantity{0, ofGradient, ofExperts, ofGates, ofInformation, ofProducts, ofStructure}

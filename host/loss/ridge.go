@@ -18,7 +18,7 @@ import (
 // apart with certainty the likelihood alone has no maximum at a finite gate; with the
 // ridge it has.
 func (l *Likelihood) PenaliseGate(tau float64) {
-	l.tau, l.held = tau, nil
+	l.tau, l.held.taken = tau, false
 }
 
 // GatePenalty returns (τ/2)·Σ_i ‖w_i − w̄‖² at θ: what the ridge takes off the total
@@ -93,7 +93,8 @@ func (l *Likelihood) eachPenalised(fn func(column []int)) {
 		return
 	}
 	for _, rows := range l.nodes {
-		column := make([]int, len(rows))
+		l.column = append(l.column[:0], rows...)
+		column := l.column
 		for c, feature := range l.gate {
 			if feature == l.d {
 				continue
@@ -108,10 +109,13 @@ func (l *Likelihood) eachPenalised(fn func(column []int)) {
 
 // penalised returns the score of the gate's rows, less that of the penalty at θ.
 func (l *Likelihood) penalised(score, theta []float64) []float64 {
-	if l.tau == 0 {
+	if l.tau == 0 || !l.free.Gating {
 		return score
 	}
-	full := make([]float64, l.Dim())
-	l.penaliseGradient(full, theta, -1)
-	return floats.AddTo(l.gating(full), l.gating(full), score)
+	if l.score == nil {
+		l.score = make([]float64, l.Dim())
+	}
+	clear(l.score)
+	l.penaliseGradient(l.score, theta, -1)
+	return floats.AddTo(l.gating(l.score), l.gating(l.score), score)
 }

@@ -78,12 +78,7 @@ func Each(ctx context.Context, rows Rows, workers int, fn func(worker, chunk, bl
 	workers = max(1, min(workers, chunks))
 	if workers == 1 {
 		var room Room
-		for c := range chunks {
-			if err := eachOf(ctx, rows, 0, c, &room, fn); err != nil {
-				return err
-			}
-		}
-		return nil
+		return InTurn(ctx, rows, &room, func(chunk, block int, b *Block) error { return fn(0, chunk, block, b) })
 	}
 	errs := make([]error, chunks)
 	var next atomic.Int64
@@ -97,7 +92,7 @@ func Each(ctx context.Context, rows Rows, workers int, fn func(worker, chunk, bl
 				if c >= chunks || failed.Load() {
 					return
 				}
-				if errs[c] = eachOf(ctx, rows, w, c, &room, fn); errs[c] != nil {
+				if errs[c] = eachOf(ctx, rows, c, &room, func(chunk, block int, b *Block) error { return fn(w, chunk, block, b) }); errs[c] != nil {
 					failed.Store(true)
 				}
 			}
@@ -112,7 +107,17 @@ func Each(ctx context.Context, rows Rows, workers int, fn func(worker, chunk, bl
 	return nil
 }
 
-func eachOf(ctx context.Context, rows Rows, worker, chunk int, room *Room, fn func(worker, chunk, block int, b *Block) error) error {
+// InTurn is [Each] with one worker, in room that the caller has.
+func InTurn(ctx context.Context, rows Rows, room *Room, fn func(chunk, block int, b *Block) error) error {
+	for c := range Chunks(rows) {
+		if err := eachOf(ctx, rows, c, room, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachOf(ctx context.Context, rows Rows, chunk int, room *Room, fn func(chunk, block int, b *Block) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -122,7 +127,7 @@ func eachOf(ctx context.Context, rows Rows, worker, chunk int, room *Room, fn fu
 		if err != nil {
 			return err
 		}
-		if err := fn(worker, chunk, i, b); err != nil {
+		if err := fn(chunk, i, b); err != nil {
 			return err
 		}
 	}

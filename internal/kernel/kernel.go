@@ -157,23 +157,19 @@ func AddTiled(dst []float64, a, b [][]float64) {
 // of each, the last again where there are fewer, to the rows of dst, stride apart.
 func addTile(dst []float64, stride int, a, b [][]float64) {
 	if n := len(a[0]); n > 0 {
-		assembly.tile(dst[:3*stride+4], stride, four(a, n), four(b, n), n)
+		var as, bs [4][]float64
+		four(&as, a, n)
+		four(&bs, b, n)
+		assembly.tile(dst[:3*stride+4], stride, as[:], bs[:], n)
 	}
 }
 
-// four returns the first four rows, of n values each, the last again where there are
+// four writes the first four rows, of n values each, the last again where there are
 // fewer.
-func four(rows [][]float64, n int) [][]float64 {
-	if len(rows) >= 4 {
-		rows = rows[:4]
-		_, _, _, _ = rows[0][:n], rows[1][:n], rows[2][:n], rows[3][:n]
-		return rows
-	}
-	var all [4][]float64
+func four(all *[4][]float64, rows [][]float64, n int) {
 	for i := range all {
 		all[i] = rows[min(i, len(rows)-1)][:n]
 	}
-	return all[:]
 }
 
 // Gather writes the rows named of each of the columns src to dst: dst_j[i] =
