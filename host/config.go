@@ -58,6 +58,9 @@ type Config struct {
 	// Robust makes the standard errors those of the sandwich, which hold where
 	// the noise is not what the model says; see infer.Robust.
 	Robust bool
+	// HAC adds standard errors that hold where the rows follow each other in time and
+	// are not independent; see infer.Dependent.
+	HAC bool
 	// Start, if given, is one of the starts, in the units of the data.
 	Start *model.Params
 	// Truth, if given, is compared with the fit.
@@ -333,6 +336,9 @@ func (c Config) noStart() error {
 func (c Config) noRobust() error {
 	if c.Robust {
 		return c.noEffect("robust", "auto, moments, em")
+	}
+	if c.HAC {
+		return c.noEffect("hac", "auto, moments, em")
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ const mostCovariance = 300
 // uncertainty adds to the model the standard errors and the covariance of the
 // best of the outcome, whose experts the model has in the given order, or a note
 // why there are none.
-func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int, robust bool) error {
+func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int, cfg Config) error {
 	note := func(why string) {
 		m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+why)
 	}
@@ -35,18 +35,15 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		note("an expert collapsed onto a few rows")
 		return nil
 	}
-	free := p.Shape.Estimated()
-	q := out.best.Params.Relabel(order)
+	at := optimum{
+		p: p, params: out.best.Params.Relabel(order), groups: search.Regroup(out.best.Groups, order),
+	}
+	at.l = loss.NewLikelihood(p.Given, p.G, at.params, p.Shape.Estimated(), p.Threads)
 	kind := infer.Observed
-	if robust {
+	if cfg.Robust {
 		kind = infer.Robust
 	}
-	l := loss.NewLikelihood(p.Given, p.G, q, free, p.Threads)
-	groups := search.Regroup(out.best.Groups, order)
-	c, err := infer.EstimateGiven(ctx, l, q, kind, p.Kinks(), func(q loss.Parameter) bool {
-		// The last of a group goes to infinity; the others stay where they are beside it.
-		return infinite(groups, q) && groups[q.Index] == q.Index
-	})
+	c, err := at.covariance(ctx, kind)
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		if none.Singular {
 			warn(m, "no standard errors: %s", none.Reason)
@@ -58,26 +55,16 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	if err != nil {
 		return err
 	}
-	c.Without(func(q loss.Parameter) bool { return infinite(groups, q) })
-	if u := p.Units; u != nil {
-		c.Convert(u.Mean, u.SD)
-	}
-	se := c.Errors(q)
-	for _, q := range l.Parameters() {
-		switch {
-		case !infinite(groups, q):
-		case q.Feature == p.Shape.D:
-			se.GatingIntercepts[q.Index] = math.NaN()
-		default:
-			se.Gate(q.Index)[q.Feature] = math.NaN()
-		}
-	}
-	m.SetErrors(string(kind), se, free.Sigma)
-	if free.FixedScale {
-		m.StandardErrors.OutputScale.Scale = nil
-	}
-	if free.Sigma {
+	m.StandardErrors = at.standardErrors(c)
+	if p.Shape.Sigma == 0 {
 		noiseIntervals(p, m, c.Parameters)
+	}
+	if cfg.HAC {
+		dependent, err := at.covariance(ctx, infer.Dependent)
+		if err != nil { // the information has been inverted
+			return err
+		}
+		m.HAC = &fitted.HAC{Kernel: "bartlett", Bandwidth: dependent.Bandwidth, StandardErrors: at.standardErrors(dependent)}
 	}
 	if n := len(c.Parameters); n > mostCovariance {
 		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; their standard errors are there", n, mostCovariance))
@@ -85,6 +72,56 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	}
 	m.Covariance = &fitted.Covariance{Parameters: c.Names(p.Schema.Features), Matrix: rowsOf(c.Matrix)}
 	return nil
+}
+
+// optimum is where a fit has ended, with its experts in the model's order.
+type optimum struct {
+	p      *problem.Problem
+	l      *loss.Likelihood
+	params *model.Params
+	groups []int // of experts between which the gate separates; nil where it does not
+}
+
+// covariance is that of the parameters that have a finite optimum, in the user's units.
+func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covariance, error) {
+	c, err := infer.EstimateGiven(ctx, o.l, o.params, kind, o.p.Kinks(), func(q loss.Parameter) bool {
+		// The last of a group goes to infinity; the others stay where they are beside it.
+		return infinite(o.groups, q) && o.groups[q.Index] == q.Index
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Without(func(q loss.Parameter) bool { return infinite(o.groups, q) })
+	if u := o.p.Units; u != nil {
+		c.Convert(u.Mean, u.SD)
+	}
+	return c, nil
+}
+
+// errors are the standard errors of a covariance, NaN for coefficients without a finite
+// optimum.
+func (o *optimum) errors(c *infer.Covariance) *model.Params {
+	se := c.Errors(o.params)
+	for _, q := range o.l.Parameters() {
+		switch {
+		case !infinite(o.groups, q):
+		case q.Feature == o.p.Shape.D:
+			se.GatingIntercepts[q.Index] = math.NaN()
+		default:
+			se.Gate(q.Index)[q.Feature] = math.NaN()
+		}
+	}
+	return se
+}
+
+// standardErrors are those of a covariance as files state them.
+func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
+	free := o.p.Shape.Estimated()
+	out := fitted.NewStandardErrors(string(c.Kind), o.errors(c), free.Sigma)
+	if free.FixedScale {
+		out.OutputScale.Scale = nil
+	}
+	return out
 }
 
 // infinite says whether a coefficient has no finite optimum: whether it is the gate's,

@@ -62,7 +62,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if m.Fit.Separation, err = separation(ctx, p, best, order); err != nil {
 		return nil, err
 	}
-	if err := uncertainty(ctx, m, p, out, order, cfg.Robust); err != nil {
+	if err := uncertainty(ctx, m, p, out, order, cfg); err != nil {
 		return nil, err
 	}
 	if err := warnOfTooMany(ctx, m, p, out, order); err != nil {

@@ -129,6 +129,10 @@ experts (shared) or of each (per-expert), fitted with the rest: a sigmoid, which
 from 0 to 1, fits a target of any size. Where g(tz) = t*g(z) the scale's size is in the
 regressors' norms, and s is 1 or -1; where g(-z) = const - g(z) it is above 0.
 
+With --hac come second standard errors beside the first, which hold where rows follow each
+other in time: the sandwich with the Bartlett kernel (Newey and West 1987), whose bandwidth is
+told from the data (Andrews 1991).
+
 With --k FROM:TO every number of experts in the range is fitted and compared by
 log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),
 less being better; the model of the least BIC is written.
@@ -178,6 +182,7 @@ says so.`,
 	flags.StringSliceVar(&f.targets, "targets", nil, "several targets' column `NAMES`: each its gate and experts, in one model file")
 	flags.StringVar(&f.moments, "moments", "", "fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
 	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
+	flags.BoolVar(&f.config.HAC, "hac", false, "standard errors beside the others that hold where rows follow each other in time")
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
 	flags.StringVar(&f.start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
 	flags.BoolVar(&f.resume, "resume", false, "go on from the checkpoint that an interrupted fit left beside its output")
@@ -318,6 +323,9 @@ func (f *fitFlags) checkMoments(cmd *cobra.Command) error {
 		if cmd.Flags().Changed(name) {
 			return usagef("--%s has no effect beside --moments: the sums have been made", name)
 		}
+	}
+	if f.config.HAC {
+		return usagef("--hac has no effect beside --moments: the likelihood is that of a random subsample, whose rows do not follow each other")
 	}
 	if !cmd.Flags().Changed("method") {
 		f.method.name = host.Moments{}.Name()

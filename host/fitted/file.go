@@ -205,8 +205,8 @@ func noNulls(path string, data []byte) error {
 			lists = append(lists, true)
 		case json.Delim('{'):
 			lists = append(lists, false)
-			if depth := len(lists); last == "standard_errors" && (depth == 2 || depth == 4) { // of a model, of an output
-				within = depth
+			if last == "standard_errors" && within == 0 { // of a model, of an output, by a kernel
+				within = len(lists)
 			}
 		case json.Delim(']'), json.Delim('}'):
 			lists = lists[:len(lists)-1]

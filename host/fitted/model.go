@@ -68,6 +68,7 @@ type Model struct {
 	Fit            Fit             `json:"fit"`
 	StandardErrors *StandardErrors `json:"standard_errors"` // null where there are none; a note says why
 	Covariance     *Covariance     `json:"covariance"`      // null where there is none, and for many parameters
+	HAC            *HAC            `json:"hac,omitempty"`   // where standard errors for dependent rows were asked for
 	Truth          *Recovery       `json:"truth,omitempty"` // where the true parameters were given
 
 	// Approximation is g as the fit evaluated it, where the activation ran in
@@ -503,7 +504,7 @@ func (m *Model) Validate() error {
 	if err := m.StandardErrors.validate(m); err != nil {
 		return err
 	}
-	if err := m.Covariance.validate(); err != nil {
+	if err := firstError(m.Covariance.validate(), m.HAC.validate(m)); err != nil {
 		return err
 	}
 	return m.Fit.validate(m.K, m.D)

@@ -13,7 +13,7 @@ import (
 // parameters themselves; 0 where the model holds a parameter fixed at 0, NaN, which is
 // null in JSON, where the gate separates rows and a coefficient has no finite optimum.
 type StandardErrors struct {
-	Kind                string       `json:"kind"` // observed, or robust; see infer.Kind
+	Kind                string       `json:"kind"` // observed, robust or hac; see infer.Kind
 	Regressors          [][]float64  `json:"regressors"`
 	Gating              [][]float64  `json:"gating"`
 	RegressorIntercepts []float64    `json:"regressor_intercepts"`   // K, or null
@@ -112,11 +112,32 @@ type Covariance struct {
 	Matrix     [][]float64 `json:"matrix"`
 }
 
-// SetErrors copies standard errors, given in the shape of parameters, into the
-// model; noise says whether those of the noise levels are there.
-func (m *Model) SetErrors(kind string, se *model.Params, noise bool) {
+// HAC are standard errors that hold where rows follow each other in time, by the sandwich
+// with the long-run covariance of the scores; see infer.Dependent.
+type HAC struct {
+	Kernel         string          `json:"kernel"`          // bartlett
+	Bandwidth      int             `json:"bandwidth"`       // in rows: those that far apart count as independent
+	StandardErrors *StandardErrors `json:"standard_errors"` // of kind hac; null for intervals of sigma
+}
+
+func (h *HAC) validate(m *Model) error {
+	switch {
+	case h == nil:
+		return nil
+	case h.Bandwidth < 1 || h.StandardErrors == nil:
+		return fmt.Errorf("hac has bandwidth %d, or no standard errors", h.Bandwidth)
+	}
+	if err := h.StandardErrors.validate(m); err != nil {
+		return fmt.Errorf("hac: %w", err)
+	}
+	return nil
+}
+
+// NewStandardErrors are the standard errors of a kind, given in the shape of parameters;
+// noise says whether those of the noise levels are there.
+func NewStandardErrors(kind string, se *model.Params, noise bool) *StandardErrors {
 	se = se.Clone()
-	m.StandardErrors = &StandardErrors{
+	out := &StandardErrors{
 		Kind:                kind,
 		Regressors:          rows(se.Regressors, se.K, se.D),
 		Gating:              rows(se.Gating, se.Gates(), se.D),
@@ -124,9 +145,10 @@ func (m *Model) SetErrors(kind string, se *model.Params, noise bool) {
 		GatingIntercepts:    se.GatingIntercepts,
 	}
 	if noise {
-		m.StandardErrors.Sigma = Sigma(se.Sigma)
+		out.Sigma = Sigma(se.Sigma)
 	}
-	m.StandardErrors.OutputScale = outputScaleOf(se)
+	out.OutputScale = outputScaleOf(se)
+	return out
 }
 
 // validate reports the first thing that does not fit the model or is not

@@ -46,6 +46,7 @@ type Output struct {
 	Fit            *Fit            `json:"fit,omitempty"`         // absent where the output was not fitted
 	StandardErrors *StandardErrors `json:"standard_errors,omitempty"`
 	Covariance     *Covariance     `json:"covariance,omitempty"`
+	HAC            *HAC            `json:"hac,omitempty"`
 	Truth          *Recovery       `json:"truth,omitempty"` // where the true parameters were given
 }
 
@@ -65,7 +66,7 @@ func NewVector(fits []*Model) *Vector {
 		v.Outputs = append(v.Outputs, Output{
 			Target: m.Target, Regressors: m.Regressors, Gating: m.withoutNils().Gating,
 			RegressorIntercepts: m.RegressorIntercepts, GatingIntercepts: m.GatingIntercepts, Sigma: m.Sigma,
-			Proportions: m.Proportions, Fit: &m.withoutNils().Fit, StandardErrors: m.StandardErrors, Covariance: m.Covariance, Truth: m.Truth,
+			Proportions: m.Proportions, Fit: &m.withoutNils().Fit, StandardErrors: m.StandardErrors, Covariance: m.Covariance, HAC: m.HAC, Truth: m.Truth,
 		})
 	}
 	return v
@@ -77,7 +78,7 @@ func (v *Vector) Model(j int) *Model {
 	m := &Model{
 		Activation: v.Leaves[0], D: v.D, K: v.K, Features: v.Features, Target: o.Target, Design: v.Design,
 		Regressors: o.Regressors, Gating: o.Gating, RegressorIntercepts: o.RegressorIntercepts, GatingIntercepts: o.GatingIntercepts,
-		Sigma: o.Sigma, Proportions: o.Proportions, StandardErrors: o.StandardErrors, Covariance: o.Covariance, Truth: o.Truth,
+		Sigma: o.Sigma, Proportions: o.Proportions, StandardErrors: o.StandardErrors, Covariance: o.Covariance, HAC: o.HAC, Truth: o.Truth,
 		Approximation: v.Approximation,
 	}
 	if shape := shapeOf(v.Hierarchy); shape.Depth() > 1 {

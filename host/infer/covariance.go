@@ -26,6 +26,11 @@ const (
 	// not of equal variance. The parameters are then those of the closest mixture
 	// (in Kullback–Leibler divergence). No small-sample factor is applied (HC0).
 	Robust Kind = "robust"
+	// Dependent is the sandwich with M the long-run covariance of the scores by the
+	// Bartlett kernel (Newey & West 1987), its bandwidth by the data (Andrews 1991): right
+	// also where rows follow each other in time and their scores are correlated. See
+	// loss.Likelihood.LongRunProducts and loss.Likelihood.Bandwidth.
+	Dependent Kind = "hac"
 )
 
 // MaxParameters is the most parameters that a covariance is computed for: it
@@ -64,6 +69,7 @@ type Covariance struct {
 	Kind       Kind
 	Parameters []loss.Parameter // what the rows and columns of Matrix belong to; noise levels are σ, not log σ
 	Matrix     *mat.SymDense
+	Bandwidth  int // of the kernel of [Dependent], in rows; 0 elsewhere
 	d          int
 }
 
@@ -110,16 +116,29 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	if err != nil {
 		return nil, err
 	}
-	if kind == Robust {
+	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, d: p.D}
+	if kind != Observed {
 		m := mat.NewSymDense(n, nil)
-		if err := l.ScoreProducts(ctx, m, p); err != nil {
+		if c.Bandwidth, err = scoreProducts(ctx, m, l, p, kind); err != nil {
 			return nil, err
 		}
-		v = sandwich(v, submatrix(m, left))
+		c.Matrix = sandwich(v, submatrix(m, left))
 	}
-	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, d: p.D}
 	c.noiseFromLog(p)
 	return c, c.check()
+}
+
+// scoreProducts writes the middle of the sandwich to m, and returns the bandwidth of its
+// kernel, 0 where it has none.
+func scoreProducts(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *model.Params, kind Kind) (int, error) {
+	if kind == Robust {
+		return 0, l.ScoreProducts(ctx, m, p)
+	}
+	bandwidth, err := l.Bandwidth(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	return bandwidth, l.LongRunProducts(ctx, m, p, bandwidth)
 }
 
 // FromInformation is [Estimate] of kind [Observed] for parameters of which the observed

@@ -234,15 +234,36 @@ func (w *work) termsOf(many int) [][]float64 {
 
 // block adds one block to the sums.
 func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, block int, b *model.Block, want quantity) error {
+	if err := s.observe(ctx, w, p, block, b); err != nil {
+		return err
+	}
+	to.loglik += w.LogLikelihood(b.W)
+	if want == 0 {
+		return nil
+	}
+	if err := s.slopes(ctx, w, b, want); err != nil {
+		return err
+	}
+	for _, q := range to.parts {
+		if q.of&want != 0 {
+			q.part.block(w)
+		}
+	}
+	return nil
+}
+
+// observe takes a block under p.
+func (s *passes) observe(ctx context.Context, w *work, p *model.Params, block int, b *model.Block) error {
 	w.Given(p, b)
 	if err := s.residuals(ctx, w, p, block, b); err != nil {
 		return err
 	}
 	w.Observe(w.res, 0)
-	to.loglik += w.LogLikelihood(b.W)
-	if want == 0 {
-		return nil
-	}
+	return nil
+}
+
+// slopes readies the derivatives of a block that has been observed.
+func (s *passes) slopes(ctx context.Context, w *work, b *model.Block, want quantity) error {
 	w.dg, w.bend = nil, nil
 	if s.free.Regressors {
 		w.dg = w.dgs[:s.k*b.N]
@@ -262,11 +283,6 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 		}
 	}
 	w.take(b, s.d)
-	for _, q := range to.parts {
-		if q.of&want != 0 {
-			q.part.block(w)
-		}
-	}
 	return nil
 }
 

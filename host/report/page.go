@@ -102,6 +102,13 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 		out = append(out, indexSection(m, d))
 	}
 	out = append(out, coefficientSection(m))
+	if m.HAC != nil {
+		s := section{Title: "Dependence of rows", Reading: dependence(m)}
+		for _, t := range dependentErrors(m, maxFeatures) {
+			s.Tables = append(s.Tables, asTable(t))
+		}
+		out = append(out, s)
+	}
 	out = append(out,
 		section{
 			Title: "Residuals",

@@ -63,6 +63,12 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	if m.K > 1 {
 		writeTable(out, gates(m, most))
 	}
+	if m.HAC != nil {
+		fmt.Fprintf(out, "\n%s\n", dependence(m))
+		for _, table := range dependentErrors(m, most) {
+			writeTable(out, table)
+		}
+	}
 	if m.D > most {
 		fmt.Fprintln(out, "\n--all shows all features")
 	}

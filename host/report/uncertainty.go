@@ -25,6 +25,30 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 	return line
 }
 
+// dependence is the line on the standard errors for rows that follow each other.
+func dependence(m *fitted.Model) string {
+	line := fmt.Sprintf("Standard errors with dependence of rows: the sandwich by the Bartlett kernel, bandwidth %s (Newey and West 1987, Andrews 1991).", plural(m.HAC.Bandwidth, "row"))
+	if s := m.HAC.StandardErrors; len(s.Sigma) == 1 {
+		line += fmt.Sprintf(" Sigma %s ± %s.", significant(m.Sigma[0]), twoDigits(s.Sigma[0]))
+	}
+	return line
+}
+
+// dependentErrors are the tables of the coefficients with the standard errors for rows that
+// follow each other; none where there is no room for errors.
+func dependentErrors(m *fitted.Model, most int) (tables [][][]string) {
+	if m.K > maxErrors {
+		return nil
+	}
+	with := *m
+	with.StandardErrors = m.HAC.StandardErrors
+	tables = append(tables, experts(&with, most))
+	if m.K > 1 {
+		tables = append(tables, gates(&with, most))
+	}
+	return tables
+}
+
 // sharedNoise is the sentence on the shared noise level: the likelihood's maximum,
 // then the corrected estimate with its interval, which need not hold the maximum.
 func sharedNoise(m *fitted.Model, s *fitted.StandardErrors) string {

@@ -270,7 +270,7 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 			m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+err.Error())
 			return s, nil
 		}
-		m.SetErrors(string(infer.Observed), c.Errors(after), true)
+		m.StandardErrors = fitted.NewStandardErrors(string(infer.Observed), c.Errors(after), true)
 	}
 	return s, nil
 }

@@ -1,0 +1,119 @@
+package loss
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// rowScores are the scores of the rows at p, each from the gradient of a table of one row.
+func rowScores(t *testing.T, data *model.Data, act model.Activation, p *model.Params, free Free) (out []*mat.VecDense) {
+	t.Helper()
+	for _, b := range data.Blocks {
+		for r := range b.N {
+			row := model.Block{N: 1, Y: b.Y[r : r+1]}
+			for j := range data.D {
+				row.X = append(row.X, b.Col(j)[r])
+			}
+			if b.W != nil {
+				row.W = b.W[r : r+1]
+			}
+			one := NewLikelihood(&model.Data{N: 1, D: data.D, Blocks: []model.Block{row}}, act, p, free, 1)
+			grad := make([]float64, one.Dim())
+			if _, err := one.Grad(t.Context(), grad, one.Theta(p)); err != nil {
+				t.Fatal(err)
+			}
+			s := mat.NewVecDense(len(grad), grad)
+			s.ScaleVec(-one.Rows(), s) // the row's weight, which Grad divides by
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// TestLongRunProducts compares them with the sum over all lags written out, for
+// bandwidths of one row, of several, of more than a block and of more than all rows.
+func TestLongRunProducts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 1))
+	for _, s := range shapes {
+		n := min(s.n, 300)
+		data := s.data(rng, randomParams(rng, s.k, s.d, 0.7, s.general), n)
+		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		l := NewLikelihood(data, s.act, p, s.free, 2)
+		scores := rowScores(t, data, s.act, p, s.free)
+		for _, bandwidth := range []int{1, 2, 7, 270, 2 * n} {
+			got, want := mat.NewSymDense(l.Dim(), nil), mat.NewSymDense(l.Dim(), nil)
+			if err := l.LongRunProducts(t.Context(), got, p, bandwidth); err != nil {
+				t.Fatal(err)
+			}
+			for at, score := range scores {
+				want.SymRankOne(want, 1, score)
+				for lag := 1; lag < bandwidth && lag <= at; lag++ {
+					want.RankTwo(want, 1-float64(lag)/float64(bandwidth), score, scores[at-lag])
+				}
+			}
+			// Sums of n·b products in another order, relative to the largest.
+			if tolerance := 1e-10 * math.Max(1, mat.Max(want)); !mat.EqualApprox(got, want, tolerance) {
+				t.Errorf("%s, bandwidth %d: differs from the sum over the lags", s.name, bandwidth)
+			}
+		}
+	}
+}
+
+// autoregression are n values of an autoregression of order 1 with unit variance.
+func autoregression(rng *rand.Rand, n int, rho float64) []float64 {
+	out, last := make([]float64, n), rng.NormFloat64()
+	for t := range out {
+		out[t] = last
+		last = rho*last + math.Sqrt(1-rho*rho)*rng.NormFloat64()
+	}
+	return out
+}
+
+// TestBandwidth: of a line through rows whose feature and noise are autoregressions with
+// coefficients √ρ the scores x·e have the autocorrelations ρ^l, and the long-run variance
+// of the kernel is a sum that can be written down.
+func TestBandwidth(t *testing.T) {
+	const n = 40_000
+	for _, rho := range []float64{0, 0.25, 0.64} {
+		rng := rand.New(rand.NewPCG(22, uint64(100*rho)))
+		x, e := autoregression(rng, n, math.Sqrt(rho)), autoregression(rng, n, math.Sqrt(rho))
+		data := &model.Data{N: n, D: 1}
+		for at := 0; at < n; at += model.BlockRows {
+			to := min(at+model.BlockRows, n)
+			data.Blocks = append(data.Blocks, model.Block{N: to - at, X: x[at:to], Y: e[at:to]})
+		}
+		p := model.NewParams(1, 1)
+		p.Sigma[0] = 1
+		l := NewLikelihood(data, identity, p, Free{Regressors: true}, 1)
+		b, err := l.Bandwidth(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Of one series: α = 4ρ²/((1−ρ)²(1+ρ)²). The estimate of ρ is off by about 1/√n, twice
+		// that for its product's kurtosis; 4 of those are 0.04.
+		bandwidth := func(rho float64) float64 {
+			return 1.1447 * math.Cbrt(4*rho*rho/math.Pow((1-rho)*(1+rho), 2)*n)
+		}
+		if lo, hi := math.Floor(bandwidth(max(rho-0.04, 0))), math.Ceil(bandwidth(rho+0.04)); float64(b) < max(lo, 1) || float64(b) > hi {
+			t.Errorf("rho = %v: bandwidth %d, want between %v and %v", rho, b, lo, hi)
+		}
+		m, want := mat.NewSymDense(1, nil), 1.0
+		if err := l.LongRunProducts(t.Context(), m, p, b); err != nil {
+			t.Fatal(err)
+		}
+		for lag := 1; lag < b; lag++ {
+			want += 2 * (1 - float64(lag)/float64(b)) * math.Pow(rho, float64(lag))
+		}
+		// The relative standard error of a kernel estimate is √(4b/(3n)) (Priestley 1981); a
+		// half more for the scores' heavy tails, and 4 of those: one false alarm in 10,000.
+		bound := 6*math.Sqrt(4*float64(b)/(3*n)) + 6*math.Sqrt(8.0/n)
+		if got := m.At(0, 0) / n; math.Abs(got/want-1) > bound {
+			t.Errorf("rho = %v: long-run variance %.3f, want %.3f within %.2g", rho, got, want, bound)
+		}
+	}
+}
