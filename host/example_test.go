@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/sdk"
@@ -53,6 +54,32 @@ func Example_matrix() {
 	// a_2 = [1 0.002329 0.002815 0.0001386 -0.001087]
 	// w_1 = [-0.01265 -0.02057 -0.9842 0.01562 0.01733]
 	// σ = 0.05069
+}
+
+// A tree of experts: a gate over an expert and a second gate over two, of activations of
+// their own.
+func Example_tree() {
+	shape, err := model.ParseHierarchy("2x(1,2)")
+	check(err)
+	identity, err := catalog.Open(context.Background(), "identity", nil)
+	check(err)
+	tanh, err := catalog.Open(context.Background(), "tanh", nil)
+	check(err)
+	line, curve := identity.Activation, tanh.Activation
+	data, err := sample.New(sample.Config{
+		Tree: shape, Leaves: model.PerExpert{line, curve, curve}, K: 3, D: 4, N: 2000,
+		Sigma: 0.1, Design: sample.Separated, Seed: 1,
+	})
+	check(err)
+	m, err := host.Fit(context.Background(), nil, data, host.Config{
+		K: 3, Hierarchy: shape, Leaves: []sdk.Activation{line, curve, curve}, Truth: data.Truth,
+	})
+	check(err)
+	fmt.Println(m.Hierarchy, m.Fit.Certificate.Optimum)
+	fmt.Printf("σ = %.4g, E_reg below 0.001: %v\n", m.Sigma[0], m.Truth.EReg < 0.001)
+	// Output:
+	// 2x(1,2) pass
+	// σ = 0.1044, E_reg below 0.001: true
 }
 
 // A fitted model predicts: the mean, the experts' probabilities before and after y

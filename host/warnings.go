@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
@@ -49,10 +50,27 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 	for _, pair := range pairs {
 		a, b := q.SigmaOf(pair.I), q.SigmaOf(pair.J)
 		if pair.Distance < nearlyEqual && max(a, b) < sameNoise*min(a, b) {
-			warn(m, "k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart", pair.I+1, pair.J+1, pair.Distance)
+			twins := ""
+			if twinLeaves(q, pair.I, pair.J) {
+				twins = ": they are twin leaves, and have no gate to estimate between them"
+			}
+			warn(m, "k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s", pair.I+1, pair.J+1, pair.Distance, twins)
 		}
 	}
 	return nil
+}
+
+// twinLeaves says whether experts i and j are leaves of one gate of a tree.
+func twinLeaves(p *model.Params, i, j int) bool {
+	leafOf := func(g model.GateNode, i int) bool {
+		c := slices.Index(g.Ends, i+1)
+		if c < 0 {
+			return false
+		}
+		from, to := g.Branch(c)
+		return to == from+1
+	}
+	return p.Tree.Depth() > 1 && slices.ContainsFunc(p.Tree.Gates(), func(g model.GateNode) bool { return leafOf(g, i) && leafOf(g, j) })
 }
 
 // warnOfTwoValues warns of a target of two classes.

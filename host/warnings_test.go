@@ -58,6 +58,47 @@ func TestWarningsOfTooManyExperts(t *testing.T) {
 	}
 }
 
+// TestWarningOfTwinLeaves: experts that are nearly equal are said to have no gate to
+// estimate where they are leaves of one gate of the tree, and not where they are not.
+func TestWarningOfTwinLeaves(t *testing.T) {
+	g := groupDesign{act: ident, k: 2, d: 3, n: 400, sigma: 0.3}
+	src, _ := g.draw(t, 1)
+	for _, c := range []struct {
+		shape string
+		first [3]float64 // the first coefficients of the experts
+		pair  string
+		twins bool
+	}{
+		{"2x(1,2)", [3]float64{-1, 1, 1}, "2 and 3", true},
+		{"2x(1,2)", [3]float64{1, 1, -1}, "1 and 2", false},
+		{"2x(2,1)", [3]float64{1, 1, -1}, "1 and 2", true},
+		{"2x(2,1)", [3]float64{-1, 1, 1}, "2 and 3", false},
+		{"3", [3]float64{-1, 1, 1}, "2 and 3", false},
+	} {
+		shape, err := model.ParseHierarchy(c.shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, p, err := load(t.Context(), g.act, src, Config{K: 3, Hierarchy: shape})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := p.Shape.Blank(0.3)
+		for i, a := range c.first {
+			q.Regressor(i)[0] = a
+		}
+		m := &fitted.Model{Proportions: []float64{0.4, 0.3, 0.3}}
+		m.SetParams(q)
+		if err := warnOfTooMany(t.Context(), m, p, &outcome{best: &search.Candidate{Params: q}, joint: true}, []int{0, 1, 2}); err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Fit.Warnings) != 1 || !strings.Contains(m.Fit.Warnings[0], "experts "+c.pair+" are nearly equal") ||
+			strings.HasSuffix(m.Fit.Warnings[0], "no gate to estimate between them") != c.twins {
+			t.Errorf("%s, %v: %q", c.shape, c.first, m.Fit.Warnings)
+		}
+	}
+}
+
 // TestWarningAtTheEdgeOfARange: of two experts, with ranges of k that end and begin
 // at the best, and one that holds it inside.
 func TestWarningAtTheEdgeOfARange(t *testing.T) {
