@@ -42,8 +42,9 @@ type Output struct {
 	GatingIntercepts    []float64   `json:"gating_intercepts"`    // K−1, or null
 	Sigma               Sigma       `json:"sigma"`                // null where the mixture's mean is all there is
 
-	Proportions    []float64       `json:"proportions,omitempty"` // K means of P(z=i|x) over the rows
-	Fit            *Fit            `json:"fit,omitempty"`         // absent where the output was not fitted
+	OutputScale    *OutputScale    `json:"output_scale,omitempty"` // as of [Model]
+	Proportions    []float64       `json:"proportions,omitempty"`  // K means of P(z=i|x) over the rows
+	Fit            *Fit            `json:"fit,omitempty"`          // absent where the output was not fitted
 	StandardErrors *StandardErrors `json:"standard_errors,omitempty"`
 	Covariance     *Covariance     `json:"covariance,omitempty"`
 	HAC            *HAC            `json:"hac,omitempty"`
@@ -65,7 +66,7 @@ func NewVector(fits []*Model) *Vector {
 	for _, m := range fits {
 		v.Outputs = append(v.Outputs, Output{
 			Target: m.Target, Regressors: m.Regressors, Gating: m.withoutNils().Gating,
-			RegressorIntercepts: m.RegressorIntercepts, GatingIntercepts: m.GatingIntercepts, Sigma: m.Sigma,
+			RegressorIntercepts: m.RegressorIntercepts, GatingIntercepts: m.GatingIntercepts, Sigma: m.Sigma, OutputScale: m.OutputScale,
 			Proportions: m.Proportions, Fit: &m.withoutNils().Fit, StandardErrors: m.StandardErrors, Covariance: m.Covariance, HAC: m.HAC, Truth: m.Truth,
 		})
 	}
@@ -78,7 +79,7 @@ func (v *Vector) Model(j int) *Model {
 	m := &Model{
 		Activation: v.Leaves[0], D: v.D, K: v.K, Features: v.Features, Target: o.Target, Design: v.Design,
 		Regressors: o.Regressors, Gating: o.Gating, RegressorIntercepts: o.RegressorIntercepts, GatingIntercepts: o.GatingIntercepts,
-		Sigma: o.Sigma, Proportions: o.Proportions, StandardErrors: o.StandardErrors, Covariance: o.Covariance, HAC: o.HAC, Truth: o.Truth,
+		Sigma: o.Sigma, OutputScale: o.OutputScale, Proportions: o.Proportions, StandardErrors: o.StandardErrors, Covariance: o.Covariance, HAC: o.HAC, Truth: o.Truth,
 		Approximation: v.Approximation,
 	}
 	if shape := shapeOf(v.Hierarchy); shape.Depth() > 1 {
@@ -118,6 +119,9 @@ func (v *Vector) Params(j int) *model.Params {
 	fill(p.Regressors, o.Regressors)
 	fill(p.Gating, o.Gating)
 	p.RegressorIntercepts, p.GatingIntercepts = o.RegressorIntercepts, o.GatingIntercepts
+	if o.OutputScale != nil {
+		p.Offset, p.Scale = o.OutputScale.Offset, o.OutputScale.Scale
+	}
 	if o.Sigma != nil {
 		p.Sigma = o.Sigma
 	}

@@ -192,7 +192,7 @@ func (l *Likelihood) eachScore(ctx context.Context, p *model.Params, fn func(sco
 			return err
 		}
 		block++
-		if err := l.slopes(ctx, w, b, ofProducts); err != nil {
+		if err := l.slopes(ctx, w, l.cur, b, ofProducts); err != nil {
 			return err
 		}
 		fn(w.scoresOf(l.parameters))

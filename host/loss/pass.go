@@ -241,7 +241,7 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 	if want == 0 {
 		return nil
 	}
-	if err := s.slopes(ctx, w, b, want); err != nil {
+	if err := s.slopes(ctx, w, p, b, want); err != nil {
 		return err
 	}
 	for _, q := range to.parts {
@@ -263,7 +263,7 @@ func (s *passes) observe(ctx context.Context, w *work, p *model.Params, block in
 }
 
 // slopes readies the derivatives of a block that has been observed.
-func (s *passes) slopes(ctx context.Context, w *work, b *model.Block, want quantity) error {
+func (s *passes) slopes(ctx context.Context, w *work, p *model.Params, b *model.Block, want quantity) error {
 	w.dg, w.bend = nil, nil
 	if s.free.Regressors {
 		w.dg = w.dgs[:s.k*b.N]
