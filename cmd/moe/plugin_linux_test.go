@@ -16,16 +16,27 @@ import (
 )
 
 // TestPluginScripts runs the scripts in testdata/plugin. They find the binaries
-// of the plugins relu and leakyrelu in their work directory, and this checkout
+// of the plugins relu, leakyrelu and softplus in their work directory, and plugins of
+// activations that are even, constant, and constant on most of the line; and this checkout
 // at $CHECKOUT; the condition [python-grpc] holds where Debian's python3 has
 // what a plugin in Python needs.
 func TestPluginScripts(t *testing.T) {
 	built := t.TempDir()
 	const plugins = "github.com/gatedlearning/moe/plugins"
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", built,
-		plugins+"/relu/moe-plugin-relu", plugins+"/leakyrelu/moe-plugin-leakyrelu")
+		plugins+"/relu/moe-plugin-relu", plugins+"/leakyrelu/moe-plugin-leakyrelu",
+		"../../examples/plugins/moe-plugin-softplus", "../../internal/pluginproc/testdata/badplugin")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
+	}
+	modes := filepath.Join(built, "badplugin")
+	for _, mode := range []string{"even", "constant", "flat"} {
+		if err := os.Link(modes, filepath.Join(built, "plugin-"+mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(modes); err != nil {
+		t.Fatal(err)
 	}
 	checkout, err := filepath.Abs("../..")
 	if err != nil {

@@ -41,7 +41,8 @@ type Test struct {
 	DF        int
 	PValue    float64
 	Verdict   string // suspect where PValue times the number of tests is below Level
-	Cause     string // what a failure suggests; "" where it passes
+	Suggests  string // what a failure suggests besides too few experts; where "" that of its name in a mixture
+	Cause     string // what a failure suggests, all told; "" where it passes
 	// Robust tests do not depend on the shape of the noise, only on its being
 	// the same at every x.
 	Robust bool
@@ -102,6 +103,9 @@ func Judge(tests []Test, e Evidence) *Certificate {
 			robust = min(robust, m*t.PValue)
 		}
 		t.Verdict, t.Cause = Pass, ""
+		if t.Suggests == "" {
+			t.Suggests = suggests[t.Name]
+		}
 		if m*t.PValue < Level {
 			t.Verdict, c.Model = Suspect, Suspect
 		}
@@ -116,8 +120,8 @@ const (
 	noiseCause = "noise that is not Gaussian or not of equal variance"
 )
 
-// causes are what the failure of each test suggests besides fewCause.
-var causes = map[string]string{
+// suggests are what the failure of each test of a mixture suggests besides fewCause.
+var suggests = map[string]string{
 	testResiduals:          noiseCause,
 	testNonlinearity:       "another nonlinearity",
 	testGate:               "a gate that is not linear in its features",
@@ -139,8 +143,8 @@ func (c *Certificate) explain(robust bool) {
 			c.Cause = noiseCause
 			continue
 		}
-		all = append(all, causes[t.Name])
-		t.Cause = fewCause + ", or " + causes[t.Name]
+		all = append(all, t.Suggests)
+		t.Cause = fewCause + ", or " + t.Suggests
 	}
 	if len(all) > 0 {
 		c.Cause = strings.Join(append([]string{fewCause}, all...), ", or ")

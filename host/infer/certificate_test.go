@@ -49,10 +49,18 @@ func TestCauseIsSaidOnce(t *testing.T) {
 		tests = append(tests, Test{Name: name, PValue: 1e-9, Robust: name != testResiduals})
 	}
 	got := Judge(tests, Evidence{Starts: 1, Kinds: 1, Agreeing: 1}).Cause
-	for _, cause := range append(slices.Collect(maps.Values(causes)), fewCause) {
+	for _, cause := range append(slices.Collect(maps.Values(suggests)), fewCause) {
 		if strings.Count(got, cause) != 1 {
 			t.Errorf("%q is said %d times: %s", cause, strings.Count(got, cause), got)
 		}
+	}
+}
+
+// TestCauseOfAnotherSystem: a test that is none of a mixture's brings what it suggests.
+func TestCauseOfAnotherSystem(t *testing.T) {
+	got := Judge([]Test{{Name: "units", Suggests: "merged units", PValue: 1e-9, Robust: true}, {Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{})
+	if want := fewCause + ", or merged units, or " + suggests[testGate]; got.Cause != want || got.Tests[0].Cause != fewCause+", or merged units" {
+		t.Errorf("%q and %q, want %q", got.Cause, got.Tests[0].Cause, want)
 	}
 }
 

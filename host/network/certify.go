@@ -47,37 +47,27 @@ func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *mode
 	}
 	var tests []infer.Test
 	for _, c := range []struct {
-		name       string
-		directions [][]float64
-	}{{missingUnits, other}, {nonlinearity, own}} {
+		name, suggests string
+		directions     [][]float64
+	}{{missingUnits, "units that are merged", other}, {nonlinearity, "another nonlinearity", own}} {
 		t, err := residualTest(ctx, &alternate{residuals, 1}, act, n, c.directions)
 		if err != nil {
 			return nil, err
 		}
 		if t.DF > 0 {
-			t.Name, t.Robust = c.name, true
+			t.Name, t.Suggests, t.Robust = c.name, c.suggests, true
 			tests = append(tests, t)
 		}
 	}
 	certificate := infer.Judge(tests, e)
-	for i := range certificate.Tests {
-		if t := &certificate.Tests[i]; t.Verdict == infer.Suspect {
-			t.Cause = causes[t.Name]
-		}
-	}
 	if certificate.PValue >= infer.Doubt {
 		certificate.Reason = "the residuals show no sign of missing or merged units"
 	}
 	return certificate, nil
 }
 
-// Names of the tests, and what the failure of each suggests.
+// Names of the tests.
 const missingUnits, nonlinearity = "missing units", "nonlinearity"
-
-var causes = map[string]string{
-	missingUnits: "k too small, or units that are merged",
-	nonlinearity: "another nonlinearity, or k too small",
-}
 
 // alternate is every other block of rows, from the first or the second on.
 type alternate struct {

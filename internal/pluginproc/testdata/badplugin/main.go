@@ -61,6 +61,20 @@ var modes = map[string]func(){
 	"leakyrelu": func() { serve.Family(leakyrelu.Family) },
 	"sigmoid":   func() { serve.Family(sigmoid.Family) },
 	"double":    func() { serveDouble(nil) },
+	"even": func() {
+		serve.Activation(sdk.Func{Name: "even", G: math.Abs, DG: func(z float64) float64 { return math.Copysign(1, z) }, Kinks: []float64{0}})
+	},
+	"constant": func() {
+		serve.Activation(sdk.Func{Name: "constant", G: func(float64) float64 { return 1 }, DG: func(float64) float64 { return 0 }})
+	},
+	"flat": func() { // constant on most of the line
+		serve.Activation(sdk.Func{Name: "flat", G: func(z float64) float64 { return max(z-1.8, 0) }, DG: func(z float64) float64 {
+			if z > 1.8 {
+				return 1
+			}
+			return 0
+		}, Kinks: []float64{1.8}})
+	},
 
 	// Faults before the handshake.
 	"silent-exit": func() {},
