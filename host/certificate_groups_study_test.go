@@ -47,11 +47,16 @@ type groupFit struct {
 	FromTruth      float64 // log-likelihood of the maximum that the truth leads to
 	Known          float64 // the greatest known: of the fit, from the truth, from random starts
 	Optimum, Model string
+	Reason         string  // for the verdict on the optimum
+	Survey         *survey // what was seen of the optima, nil where there was none
 	PValue         float64
 	PValues        map[string]float64 // of the tests
 	Starts         int
 	Converged      bool
 }
+
+// survey is a [search.Survey] without its optima.
+type survey struct{ Starts, Moves, Optima, Singles, Met int }
 
 // missed says whether a better optimum is known, by more than 1.
 func (f groupFit) missed() bool { return f.Known > f.LogLikelihood+1 }
@@ -101,8 +106,11 @@ func (g groupDesign) try(t *testing.T, seed uint64) groupFit {
 		Group: g.group, Name: g.name, Seed: seed, LogLikelihood: m.Fit.LogLikelihood,
 		Starts: len(m.Fit.Starts), Converged: m.Fit.Converged, PValues: map[string]float64{},
 	}
+	if s := out.survey; s != nil {
+		f.Survey = &survey{s.Starts, s.Moves, s.Optima, s.Singles, s.Met}
+	}
 	if c := out.certificate; c != nil {
-		f.Optimum, f.Model, f.PValue = c.Optimum, c.Model, c.PValue
+		f.Optimum, f.Model, f.PValue, f.Reason = c.Optimum, c.Model, c.PValue, c.Reason
 		for _, x := range c.Tests {
 			f.PValues[x.Name] = x.PValue
 		}

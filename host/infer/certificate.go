@@ -11,7 +11,7 @@ const (
 	Pass    = "pass"
 	Suspect = "suspect"
 	// NotJudged is a model's of which no test could be made, and an optimum's that is
-	// none: see host/search.Certify.
+	// none (see host/search.Certify) or that hardly any of many starts have met.
 	NotJudged = "not judged"
 )
 
@@ -53,6 +53,9 @@ type Evidence struct {
 	Starts   int // ended at a local optimum
 	Kinds    int // of them
 	Agreeing int // of them at the best one
+	// Survey says that the starts were a survey, after which an optimum that fewer than
+	// three of them have met is likely to be one of many of its kind.
+	Survey bool
 }
 
 // StartsWanted is the least number of starts that is enough for an optimum for
@@ -69,7 +72,7 @@ func (e Evidence) Unseen(share float64) float64 {
 // Certificate says whether anything speaks for a better optimum, and whether
 // the model describes the data.
 type Certificate struct {
-	Optimum string // Pass, Suspect, or NotJudged where the likelihood has no maximum
+	Optimum string // Pass, Suspect, or NotJudged where the likelihood has no maximum, or too many
 	Model   string // Pass, Suspect or NotJudged
 	Reason  string // for the verdict on the optimum
 	Cause   string // what the failures suggest, together; "" where none fails
@@ -83,7 +86,8 @@ type Certificate struct {
 //
 // The model passes where every test does, at [Level], and is not judged where there
 // are none. The optimum passes where they do at [Doubt]: most local optima merge
-// experts, which the tests would see. Where they do not it passes
+// experts, which the tests would see. After a survey three starts must agree on it
+// besides, or it is not judged. Where the tests do not pass it passes
 //
 //   - if three starts agree on it and the robust tests pass, since then it is the
 //     noise that is not as assumed, or
@@ -155,6 +159,9 @@ func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
 	agreement := fmt.Sprintf("%d of %d starts agree on it", e.Agreeing, e.Starts)
 	improbable := fmt.Sprintf("a better one that %.0f %% of starts would reach has a probability of %.2g", 100*unseenShare, e.Unseen(unseenShare))
 	switch {
+	case c.PValue >= Doubt && e.Survey && e.Agreeing < agreeingStarts:
+		c.Optimum = NotJudged
+		c.Reason = fmt.Sprintf("%s, but %s: the likelihood has many optima, and there may be a better one", e.foundNothing(), e.whoMet())
 	case c.PValue >= Doubt:
 		c.Reason = "no sign of merged experts was seen, and " + e.foundNothing()
 	case e.Agreeing >= agreeingStarts && robust:
@@ -165,6 +172,14 @@ func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
 		c.Optimum = Suspect
 		c.Reason = fmt.Sprintf("the tests speak against it (p = %.2g), and %s; %s", c.PValue, agreement, improbable)
 	}
+}
+
+// whoMet says how few of the starts agree.
+func (e Evidence) whoMet() string {
+	if e.Agreeing == 0 {
+		return "none of them met it, only moves from other optima did"
+	}
+	return fmt.Sprintf("only %d of them met it", e.Agreeing)
 }
 
 // foundNothing says how much was tried.

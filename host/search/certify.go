@@ -127,6 +127,7 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, s *Survey
 	if reaches(s.Best[0]) {
 		e.Agreeing += s.Met
 	}
+	e.Survey = true
 	e.Starts += s.Starts
 	for _, kind := range s.Kinds {
 		kinds[kind] = true

@@ -5,6 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -19,14 +22,18 @@ const (
 	// surveyWork is what the survey of a table may cost: iterations of EM times rows
 	// times parameters, and iterationWork for each iteration. It is about half a second
 	// of one core.
-	surveyWork    = 120e6
-	iterationWork = 4096
+	surveyWork    = 240e6
+	iterationWork = 2048
 	// surveyWave runs are made before anyone looks at the result: a constant, so that
 	// the survey is the same at any number of threads.
 	surveyWave = 8
 	// leastSurveyed starts are made at least, and so many times the best optimum
 	// must have been met.
 	leastSurveyed, leastMet = 16, 3
+	// fewRows a parameter are so few that by chance some of them lie near a plane of
+	// their own: there are optima of small basins, and all the work is done, whatever the
+	// starts agree on.
+	fewRows = 20
 	// mostUnseen is the chance that another start ends at an optimum that none has
 	// met with which the starts end.
 	mostUnseen = 0.05
@@ -34,9 +41,11 @@ const (
 	startsShare = 0.5
 	// movesPerExpert moves without a gain end the survey, for every expert; a wave of
 	// them where all starts that were not given up have met the same optimum.
-	movesPerExpert = 10
+	movesPerExpert = 30
 	// mostElites optima of the survey are refined at most.
 	mostElites = 4
+	// within so many units of log-likelihood of the best no run is given up.
+	within = 3
 	// surveyed is the gain of an EM step, per row, with which a run of the survey ends.
 	surveyed = 1e-5
 	// surveyStream is the first of the streams of random numbers that it draws from.
@@ -84,6 +93,7 @@ type surveyor struct {
 	most    float64      // work
 	work    float64      // done
 	runs    int          // made
+	idle    sync.Pool    // of likelihoods, whose room is worth keeping
 	pool    []*Candidate // where runs ended, best first; given up ones apart
 	Survey
 }
@@ -97,13 +107,14 @@ func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts 
 		return nil, nil
 	}
 	s := &surveyor{problem: p, most: surveyWork * float64(starts) / DefaultStarts}
-	if !s.likelihood(p.Shape.Blank(1)).Dense() {
-		return nil, nil
-	}
 	var err error
 	if s.rows, err = newTable(ctx, p.Rows); err != nil {
 		return nil, err
 	}
+	if !s.likelihood().Dense() {
+		return nil, nil
+	}
+	s.idle.New = func() any { return s.likelihood() }
 	s.kinds = surveyStarts(p, e, s.rows)
 	if err := s.start(ctx); err != nil {
 		return nil, err
@@ -116,15 +127,19 @@ func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts 
 	return &s.Survey, s.refine(ctx)
 }
 
-// likelihood is that of all rows, with the shape of params.
-func (s *surveyor) likelihood(params *model.Params) *loss.Likelihood {
-	return loss.NewLikelihood(s.problem.Rows, s.problem.G, params, s.problem.Shape.Free(), 1)
+// likelihood is that of all rows.
+func (s *surveyor) likelihood() *loss.Likelihood {
+	shape := s.problem.Shape
+	return loss.NewLikelihood(s.rows.data, s.problem.G, shape.Blank(1), shape.Free(), 1)
 }
+
+// few says whether the rows are few for the parameters.
+func (s *surveyor) few() bool { return s.problem.N() < fewRows*s.problem.Shape.Parameters() }
 
 // start makes starts of the kinds in turn until they find nothing new, or the work is
 // done.
 func (s *surveyor) start(ctx context.Context) error {
-	for s.work < startsShare*s.most && !(s.Starts >= leastSurveyed && s.Met >= leastMet && s.Unseen() <= mostUnseen) {
+	for s.work < startsShare*s.most && !s.enough() {
 		wave := make([]*Candidate, surveyWave)
 		for i := range wave {
 			kind := s.kinds[(s.runs+i)%len(s.kinds)]
@@ -146,11 +161,16 @@ func (s *surveyor) start(ctx context.Context) error {
 	return nil
 }
 
+// enough says whether the starts have seen what there is to see.
+func (s *surveyor) enough() bool {
+	return !s.few() && s.Starts >= leastSurveyed && s.Met >= leastMet && s.Unseen() <= mostUnseen
+}
+
 // move makes moves from the best that was found until they gain nothing, or the work is
 // done.
 func (s *surveyor) move(ctx context.Context) error {
 	patience := movesPerExpert * s.problem.Shape.K
-	if s.Optima == 1 && s.Met > 1 {
+	if s.Optima == 1 && s.Met > 1 && !s.few() {
 		patience = surveyWave
 	}
 	for idle := 0; s.work < s.most && len(s.pool) > 0 && idle < patience; {
@@ -208,7 +228,26 @@ func (s *surveyor) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best
 	if err != nil {
 		return err
 	}
+	if c.Kind != KindMove {
+		vary(rng, q)
+	}
 	return s.climb(ctx, c, q, crawls[0], best)
+}
+
+// coldStart is the part of its noise with which every second start begins.
+const coldStart = 0.3
+
+// vary lets every second start begin with little noise, and every third with experts of
+// unlike sizes: some optima are reached in no other way.
+func vary(rng *rand.Rand, q *model.Params) {
+	if rng.IntN(2) == 0 {
+		floats.Scale(coldStart, q.Sigma)
+	}
+	if rng.IntN(3) == 0 {
+		for i := range q.K {
+			floats.Scale(math.Exp(rng.NormFloat64()), q.Regressor(i))
+		}
+	}
 }
 
 // complete runs a candidate on, unless it cannot catch up with the best.
@@ -216,7 +255,7 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 	if c.Failed() || c.Run.Status != optim.Converged {
 		return nil
 	}
-	if c.Run.Value-best > 100*crawls[0] {
+	if c.Run.Value-best > max(100*crawls[0], within/float64(s.problem.N())) {
 		c.Run.Status = optim.Stopped
 		return nil
 	}
@@ -225,9 +264,12 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 
 // climb runs EM from q until a step gains less than this per row.
 func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gain, best float64) error {
-	l := s.likelihood(q)
+	l := s.idle.Get().(*loss.Likelihood)
+	defer s.idle.Put(l)
+	l.PenaliseGate(0) // which forgets the curvature of another run
 	l.ReuseCurvature()
-	run, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: gain, Stop: tooFarBehind(best)})
+	stop := tooFarBehind(best + within/float64(s.problem.N()))
+	run, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: gain, Stop: stop})
 	if err != nil {
 		return err
 	}
