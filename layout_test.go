@@ -55,7 +55,7 @@ var imports = map[string][]string{
 	"host/mixture": {"internal/kernel", "host/model", gonum},
 	"host/optim":   {"internal/numeric", gonum},
 	"host/metric":  {"host/model", gonum},
-	"host/tensor":  {"internal/kernel", "solver", "host/model", "internal/memory", gonum},
+	"host/tensor":  {"internal/kernel", "solver", "host/model", "internal/memory", "internal/numeric", gonum},
 	"host/dataset": {"host/model", "internal/atomicfile", "internal/kernel", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/parquet-go/parquet-go",
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
 	"host/gru":     {"host/model", "internal/npy", "internal/numeric", gonum},

@@ -24,6 +24,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/internal/claims"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // CheckpointFormat is the version of checkpoints that this package writes and
@@ -128,11 +129,7 @@ func (e exact) MarshalJSON() ([]byte, error) {
 	if e == nil {
 		return []byte("null"), nil
 	}
-	b := make([]byte, 0, 8*len(e))
-	for _, v := range e {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-	}
-	return json.Marshal(b)
+	return json.Marshal(numeric.AppendFloats(make([]byte, 0, 8*len(e)), e))
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -148,10 +145,8 @@ func (e *exact) UnmarshalJSON(data []byte) error {
 	if len(b)%8 != 0 {
 		return fmt.Errorf("%d bytes are no list of float64", len(b))
 	}
-	*e = make(exact, 0, len(b)/8)
-	for ; len(b) > 0; b = b[8:] {
-		*e = append(*e, math.Float64frombits(binary.LittleEndian.Uint64(b)))
-	}
+	*e = make(exact, len(b)/8)
+	numeric.ReadFloats(*e, b)
 	return nil
 }
 
@@ -423,9 +418,7 @@ func hash(rows model.Rows, threads int) (string, error) {
 	err := model.Each(context.Background(), rows, len(room), func(worker, _, block int, b *model.Block) error {
 		buf := room[worker][:0]
 		for _, values := range [][]float64{b.X, b.Y, b.W} {
-			for _, v := range values {
-				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v))
-			}
+			buf = numeric.AppendFloats(buf, values)
 		}
 		room[worker] = buf
 		binary.LittleEndian.PutUint32(sums[4*block:], crc32.Checksum(buf, table))

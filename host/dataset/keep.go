@@ -3,14 +3,13 @@ package dataset
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 	"os"
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/memory"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // Room is how many bytes of memory the rows of a table may take; 0: half of what is
@@ -140,9 +139,7 @@ func (s *spool) failed(err error) error {
 func (s *spool) write(b *model.Block) error {
 	s.buf = s.buf[:0]
 	for _, values := range [][]float64{b.X, b.Y, b.W} {
-		for _, v := range values {
-			s.buf = binary.LittleEndian.AppendUint64(s.buf, math.Float64bits(v))
-		}
+		s.buf = numeric.AppendFloats(s.buf, values)
 	}
 	s.n += b.N
 	if _, err := s.out.Write(s.buf); err != nil {
@@ -161,11 +158,7 @@ func (s *spool) end() (*Kept, error) {
 	}
 	rows := newStored(s.schema, s.n, s.f, 8*int64(len(s.schema.Columns())))
 	rows.ahead = func(from, size int64) { readAhead(s.f, from, size) }
-	rows.decode = func(dst []float64, from []byte, _ int) {
-		for i := range dst {
-			dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(from[8*i:]))
-		}
-	}
+	rows.decode = func(dst []float64, from []byte, _ int) { numeric.ReadFloats(dst, from) }
 	s.kept.Rows = rows
 	return &s.kept, nil
 }

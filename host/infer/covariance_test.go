@@ -250,9 +250,9 @@ func BenchmarkEstimate(b *testing.B) {
 
 func weightOf(t *testing.T, rows model.Rows) float64 {
 	t.Helper()
-	w, err := model.Weight(rows)
+	totals, err := model.TotalsOf(rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return totals.Weight
 }

@@ -101,38 +101,3 @@ func (s *system) square(x []float64) float64 {
 	blas64.Trmv(blas.NoTrans, s.upper, v)
 	return blas64.Dot(v, v)
 }
-
-// solveRidge returns h⁻¹·b with the ridge of factorize; nil if there is none.
-func solveRidge(h *mat.SymDense, b []float64) []float64 {
-	var chol mat.Cholesky
-	if !factorize(&chol, h) {
-		return nil
-	}
-	out := mat.NewVecDense(len(b), nil)
-	if chol.SolveVecTo(out, mat.NewVecDense(len(b), b)) != nil {
-		return nil
-	}
-	return out.RawVector().Data
-}
-
-// factorize factorises h with the least ridge, from relativeRidge of the mean
-// diagonal up, that makes it positive definite; false if none does.
-func factorize(chol *mat.Cholesky, h *mat.SymDense) bool {
-	n := h.SymmetricDim()
-	mean := mat.Trace(h) / float64(n)
-	// Where g is saturated g′² may be so small that no ridge is smaller.
-	if !(relativeRidge*mean > 0) || math.IsInf(mean, 0) {
-		return false
-	}
-	was := 0.0
-	for ridge := relativeRidge * mean; ridge < 1e3*mean; ridge *= 100 {
-		for i := range n {
-			h.SetSym(i, i, h.At(i, i)+ridge-was)
-		}
-		was = ridge
-		if chol.Factorize(h) && chol.Cond() <= mat.ConditionTolerance {
-			return true
-		}
-	}
-	return false
-}

@@ -76,57 +76,58 @@ func (s *outputGrams) ownAt(i, h, l int) float64 { return s.own[3*i+h+l] }
 func (s *expertGrams) stepOutputs(theta []float64, p *model.Params, g *gradientSums, family mixture.Family) {
 	q := s.moved
 	type expert struct {
-		h     *mat.SymDense
-		solve mat.Dense // H⁻¹ of b, then of the columns of C
+		*system
+		solved [][]float64 // H⁻¹ of b, then of the columns of C
 	}
 	experts := make([]expert, s.k)
 	for m := range s.outputs {
-		schur, rhs := mat.NewSymDense(q, nil), make([]float64, q)
+		schur, rhs := newSystem(q), make([]float64, q)
 		for i := range s.k {
 			if s.pair(i) != m {
 				continue
 			}
-			e := &experts[i]
-			e.h = mat.NewSymDense(s.da, nil)
+			e := expert{system: newSystem(s.da)}
 			s.put(e.h, i, 0, 0, s.expert, s.expert, 1)
-			right := mat.NewDense(s.da, 1+q, nil)
-			right.SetCol(0, g.ofExpert(i))
+			ok := e.factorize()
+			solve := func(b []float64) {
+				x := make([]float64, s.da) // its coefficients stay, unless
+				if ok {
+					copy(x, e.solve(b))
+				}
+				e.solved = append(e.solved, x)
+			}
+			solve(g.ofExpert(i))
 			for h := range q {
-				right.SetCol(1+h, s.outputGrams.ofPair(h, i))
+				solve(s.outputGrams.ofPair(h, i))
 			}
-			var chol mat.Cholesky
-			ridged := mat.NewSymDense(s.da, nil)
-			ridged.CopySym(e.h)
-			if !factorize(&chol, ridged) || chol.SolveTo(&e.solve, right) != nil {
-				e.solve = *mat.NewDense(s.da, 1+q, nil) // its coefficients stay
-			}
+			experts[i] = e
 			inv := 1 / mixture.Power(family, p.SigmaOf(i))
 			for h := range q {
 				c := s.outputGrams.ofPair(h, i)
-				rhs[h] += inv * (g.output[2*i+h] - floats.Dot(c, mat.Col(nil, 0, &e.solve)))
+				rhs[h] += inv * (g.output[2*i+h] - floats.Dot(c, e.solved[0]))
 				for l := h; l < q; l++ {
-					schur.SetSym(h, l, schur.At(h, l)+inv*(s.outputGrams.ownAt(i, h, l)-floats.Dot(c, mat.Col(nil, 1+l, &e.solve))))
+					schur.h.SetSym(h, l, schur.h.At(h, l)+inv*(s.outputGrams.ownAt(i, h, l)-floats.Dot(c, e.solved[1+l])))
 				}
 			}
 		}
-		step := solveRidge(schur, rhs)
-		if step == nil {
-			step = make([]float64, q)
+		step := make([]float64, q)
+		if schur.factorize() {
+			copy(step, schur.solve(rhs))
 		}
 		for h, v := range step {
 			theta[s.output(h, m)] += v
 		}
-		for i := range s.k {
+		for i, e := range experts {
 			if s.pair(i) != m {
 				continue
 			}
-			move := mat.Col(nil, 0, &experts[i].solve)
+			move := e.solved[0]
 			for h, v := range step {
-				floats.AddScaled(move, -v, mat.Col(nil, 1+h, &experts[i].solve))
+				floats.AddScaled(move, -v, e.solved[1+h])
 			}
 			at := s.regressor(i)
 			floats.Add(theta[at:at+s.da], move)
-			g.deviance[i] = max(0, g.deviance[i]-s.gain(i, experts[i].h, move, step, g))
+			g.deviance[i] = max(0, g.deviance[i]-s.gain(i, e.h, move, step, g))
 		}
 	}
 }

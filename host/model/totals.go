@@ -64,23 +64,3 @@ func totals(rows Rows) (t Totals, err error) {
 	t.RMS, t.Deviation = math.Sqrt(squares/n), math.Sqrt(max(0, sumSquares/n-sum/n*(sum/n)))
 	return t, nil
 }
-
-// Weight returns the sum of the observations' weights, n where there are none.
-func Weight(rows Rows) (float64, error) {
-	n, _ := rows.Dims()
-	sum := 0.0
-	var room Room
-	for i := range Blocks(rows) {
-		b, err := rows.Block(i, &room)
-		if err != nil {
-			return 0, err
-		}
-		if b.W == nil {
-			return float64(n), nil
-		}
-		for _, w := range b.W {
-			sum += w
-		}
-	}
-	return sum, nil
-}

@@ -43,8 +43,8 @@ func NewLoss(act model.Activation, rows model.Rows, k int, v []float64, workers 
 	if v != nil && len(v) != k {
 		panic(fmt.Sprintf("network: %d output weights for %d units", len(v), k))
 	}
-	n, err := model.Weight(rows)
-	return &Loss{act: act, rows: rows, k: k, d: d, output: v, n: n, workers: model.Workers(workers)}, err
+	t, err := model.TotalsOf(rows)
+	return &Loss{act: act, rows: rows, k: k, d: d, output: v, n: t.Weight, workers: model.Workers(workers)}, err
 }
 
 // Dim returns k·d, and k more where v is free.

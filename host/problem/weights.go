@@ -30,10 +30,11 @@ func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
 	if err != nil || first.W == nil {
 		return w, err
 	}
-	if w.Total, err = model.Weight(rows); err != nil {
+	t, err := model.TotalsOf(rows)
+	if err != nil {
 		return w, err
 	}
-	w.Given, w.Rows = true, 0
+	w.Given, w.Rows, w.Total = true, 0, t.Weight
 	least := w.Total * 0x1p-53 // less changes no digit of a sum
 	err = model.InOrder(ctx, rows, func(b *model.Block) error {
 		w.Rows += floats.Count(func(v float64) bool { return v > least }, b.W)

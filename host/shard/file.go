@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -144,9 +143,7 @@ func readAs[T any, P interface {
 // numbers reads a body of numbers, all of which must be finite.
 func numbers(data []byte) ([]float64, error) {
 	out := make([]float64, len(data)/8)
-	for i := range out {
-		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
-	}
+	numeric.ReadFloats(out, data)
 	if !numeric.Finite(out...) {
 		return nil, errDamaged
 	}

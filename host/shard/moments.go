@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/bits"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -17,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -519,11 +518,7 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 type values []float64
 
 func (f values) MarshalBinary() ([]byte, error) {
-	out := make([]byte, 0, 8*len(f))
-	for _, v := range f {
-		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(v))
-	}
-	return out, nil
+	return numeric.AppendFloats(make([]byte, 0, 8*len(f)), f), nil
 }
 
 // UnmarshalBinary reads what [Moments.MarshalBinary] wrote.

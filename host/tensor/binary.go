@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/internal/numeric"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -177,9 +178,7 @@ func encode(name string, sizes []int, values [][]float64) []byte {
 		out = binary.LittleEndian.AppendUint64(out, uint64(size))
 	}
 	for _, v := range values {
-		for _, x := range v {
-			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(x))
-		}
+		out = numeric.AppendFloats(out, v)
 	}
 	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out))
 }
@@ -214,12 +213,10 @@ func fill(rest []byte, values [][]float64) error {
 		return errSums
 	}
 	for _, v := range values {
-		for i := range v {
-			v[i] = math.Float64frombits(binary.LittleEndian.Uint64(rest))
-			rest = rest[8:]
-			if math.IsNaN(v[i]) || math.IsInf(v[i], 0) {
-				return fmt.Errorf("%w: %v is among them", errSums, v[i])
-			}
+		numeric.ReadFloats(v, rest)
+		rest = rest[8*len(v):]
+		if !numeric.Finite(v...) {
+			return fmt.Errorf("%w: a number is not finite", errSums)
 		}
 	}
 	return nil

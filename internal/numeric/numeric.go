@@ -3,7 +3,9 @@
 package numeric
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -16,6 +18,22 @@ func Finite(values ...float64) bool {
 		}
 	}
 	return true
+}
+
+// AppendFloats appends the bytes of v to b: little-endian, eight for each.
+func AppendFloats(b []byte, v []float64) []byte {
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	}
+	return b
+}
+
+// ReadFloats fills dst from as many little-endian bytes as it needs, the first of b. It
+// panics if those are fewer.
+func ReadFloats(dst []float64, b []byte) {
+	for i := range dst {
+		dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+	}
 }
 
 // NotFiniteError reports a value of a function of one number that is infinite or

@@ -1,6 +1,7 @@
 package numeric
 
 import (
+	"bytes"
 	"math"
 	"testing"
 
@@ -18,6 +19,27 @@ func TestFinite(t *testing.T) {
 			t.Errorf("%v is finite", v)
 		}
 	}
+}
+
+func TestFloatsAsBytes(t *testing.T) {
+	v := []float64{1, math.Copysign(0, -1), math.Inf(-1), math.NaN()}
+	b := AppendFloats([]byte{7}, v)
+	if want := []byte{7, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f}; !bytes.Equal(b[:9], want) || len(b) != 33 {
+		t.Errorf("%x", b)
+	}
+	got := make([]float64, 4)
+	ReadFloats(got, b[1:])
+	for i := range v {
+		if math.Float64bits(got[i]) != math.Float64bits(v[i]) {
+			t.Errorf("%v came back as %v", v[i], got[i])
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("seven bytes are a number")
+		}
+	}()
+	ReadFloats(got[:1], b[:7])
 }
 
 func TestSymmetric(t *testing.T) {

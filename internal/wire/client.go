@@ -130,7 +130,7 @@ func (m Member) batches(ctx context.Context, name string, call batchCall, dst, z
 	buf := make([]byte, 0, 8*min(len(z), Chunk))
 	for lo := 0; lo < len(z); lo += Chunk {
 		hi := min(lo+Chunk, len(z))
-		buf = appendFloats(buf[:0], z[lo:hi])
+		buf = numeric.AppendFloats(buf[:0], z[lo:hi])
 		resp, err := call(ctx, &pb.BatchRequest{Params: m.Params, Z: buf})
 		if err != nil {
 			return callError(ctx, name, err)

@@ -1,18 +1,11 @@
 package wire
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
-)
 
-// appendFloats appends the little-endian bytes of v to b.
-func appendFloats(b []byte, v []float64) []byte {
-	for _, x := range v {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-	}
-	return b
-}
+	"github.com/gatedlearning/moe/internal/numeric"
+)
 
 // decodeFloats fills dst from its little-endian bytes, which must be as many
 // as dst needs.
@@ -20,9 +13,7 @@ func decodeFloats(dst []float64, b []byte) error {
 	if len(b) != 8*len(dst) {
 		return fmt.Errorf("%d bytes, want %d for %d values", len(b), 8*len(dst), len(dst))
 	}
-	for i := range dst {
-		dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
-	}
+	numeric.ReadFloats(dst, b)
 	return nil
 }
 

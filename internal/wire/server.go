@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gatedlearning/moe/internal/numeric"
 	pb "github.com/gatedlearning/moe/internal/wire/activationpb"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -117,7 +118,7 @@ func (s *server) batch(ctx context.Context, req *pb.BatchRequest, method func(sd
 	if err := method(act, ctx, values, z); err != nil {
 		return nil, fault(err)
 	}
-	return &pb.BatchResponse{Values: appendFloats(req.Z[:0], values)}, nil
+	return &pb.BatchResponse{Values: numeric.AppendFloats(req.Z[:0], values)}, nil
 }
 
 // fault is an error of the activation's own, as a status.

@@ -186,7 +186,7 @@ func TestChunks(t *testing.T) {
 func TestLongRequest(t *testing.T) {
 	z := make([]float64, 1<<20)
 	z[len(z)-1] = 3
-	resp, err := loop(t, family(plain)).rpc.Eval(t.Context(), &pb.BatchRequest{Z: appendFloats(nil, z)},
+	resp, err := loop(t, family(plain)).rpc.Eval(t.Context(), &pb.BatchRequest{Z: numeric.AppendFloats(nil, z)},
 		grpc.MaxCallRecvMsgSize(MaxRequest))
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestSpecialValues(t *testing.T) {
 	nan := math.Float64frombits(0x7ff8dead_beef0001)
 	in := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), nan, 5e-324, math.MaxFloat64}
 	out := make([]float64, len(in))
-	if err := decodeFloats(out, appendFloats(nil, in)); err != nil {
+	if err := decodeFloats(out, numeric.AppendFloats(nil, in)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range in {
@@ -371,7 +371,7 @@ func FuzzDecode(f *testing.F) {
 		if (err == nil) != (len(b) == 8*len(dst)) {
 			t.Fatalf("%d bytes for %d values: %v", len(b), len(dst), err)
 		}
-		if err == nil && string(appendFloats(nil, dst)) != string(b) {
+		if err == nil && string(numeric.AppendFloats(nil, dst)) != string(b) {
 			t.Fatal("the bytes did not come back")
 		}
 	})
