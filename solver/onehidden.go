@@ -27,9 +27,10 @@ type OneHiddenLayer struct {
 	Rho        float64 // ρ at the σ given
 }
 
-// RhoTolerance separates ρ from 0, relative to the size of its terms: for a linear
-// φ it is a difference of equal numbers and comes out at 1e−16.
-const RhoTolerance = 1e-12
+// rhoTolerance separates ρ from 0, relative to the size of its terms: a mean of squares
+// of numbers that are rounded at 1e−16 comes out below 1e−30, and where g′ is computed to
+// no more than 1e−13 below 1e−25.
+const rhoTolerance = 1e-24
 
 // OneHiddenLayerOf checks the conditions at scale sigma > 0: the length of a
 // hidden unit's weights, not the noise level.
@@ -38,9 +39,9 @@ func OneHiddenLayerOf(ctx context.Context, act sdk.Activation, sigma float64) (O
 	if err != nil {
 		return OneHiddenLayer{}, err
 	}
-	rho, scale := rhoOn(grid)
+	rho, _ := rhoOn(grid)
 	if sigma != 1 {
-		if rho, scale, err = RhoOf(ctx, act, sigma); err != nil {
+		if rho, _, err = RhoOf(ctx, act, sigma); err != nil {
 			return OneHiddenLayer{}, err
 		}
 	}
@@ -52,7 +53,7 @@ func OneHiddenLayerOf(ctx context.Context, act sdk.Activation, sigma float64) (O
 	}
 	return OneHiddenLayer{
 		P1:  nonNegative(dg) && polynomiallyBounded(z, dg),
-		P2:  rho > RhoTolerance*scale,
+		P2:  rho > 0,
 		P3:  boundedSlope(z, dg, jumps) || piecewiseConstant(z, dg, kinks),
 		Rho: rho,
 	}, nil
@@ -78,14 +79,14 @@ const (
 func RhoRangeOf(ctx context.Context, act sdk.Activation) (*RhoRange, error) {
 	r := &RhoRange{P2: true, Min: math.Inf(1), Max: math.Inf(-1)}
 	for i := range rhoScales {
-		v, scale, err := RhoOf(ctx, act, LeastScale*math.Pow(MostScale/LeastScale, float64(i)/(rhoScales-1)))
+		v, _, err := RhoOf(ctx, act, LeastScale*math.Pow(MostScale/LeastScale, float64(i)/(rhoScales-1)))
 		if errors.Is(err, gauss.ErrGrowth) {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		r.P2 = r.P2 && v > RhoTolerance*scale
+		r.P2 = r.P2 && v > 0
 		r.Min, r.Max = min(r.Min, v), max(r.Max, v)
 	}
 	return r, nil
@@ -115,7 +116,8 @@ func derivativeGrid(ctx context.Context, act sdk.Activation, sigma float64) (*ga
 //
 //	ρ(σ) = min{β_0 − α_0² − α_1², β_2 − α_1² − α_2², α_0·α_2 − α_1²}
 //
-// at scale sigma > 0 (003 slide 13), and the size of its terms, β_0 + β_2.
+// at scale sigma > 0 (003 slide 13), and the size of its terms, β_0 + β_2; 0 where it is
+// nothing but rounding, as for a linear φ.
 func RhoOf(ctx context.Context, act sdk.Activation, sigma float64) (rho, scale float64, err error) {
 	grid, err := derivativeGrid(ctx, act, sigma)
 	if err != nil {
@@ -125,15 +127,26 @@ func RhoOf(ctx context.Context, act sdk.Activation, sigma float64) (rho, scale f
 	return rho, scale, nil
 }
 
-// rhoOn is [RhoOf] from φ′(σZ) on a grid.
+// rhoOn is [RhoOf] from φ′(σZ) on a grid. The three are differences of numbers that may be
+// nearly equal, and are taken as what they are: the means of the squares of what 1 and Z
+// leave of φ′ and of φ′·Z, and α_0 times the variance of Z weighted by φ′.
 func rhoOn(grid *gauss.Grid) (rho, scale float64) {
 	e := func(f func(z, d float64) float64) float64 { v, _ := grid.Expect(f); return v }
 	a0 := e(func(_, d float64) float64 { return d })
 	a1 := e(func(z, d float64) float64 { return d * z })
 	a2 := e(func(z, d float64) float64 { return d * z * z })
-	b0 := e(func(_, d float64) float64 { return d * d })
-	b2 := e(func(z, d float64) float64 { return d * d * z * z })
-	return min(b0-a0*a0-a1*a1, b2-a1*a1-a2*a2, a0*a2-a1*a1), b0 + b2
+	scale = e(func(z, d float64) float64 { return d * d * (1 + z*z) })
+	spread := a0*a2 - a1*a1
+	if mean := a1 / a0; math.Abs(mean) <= gauss.Range { // as it is where φ′ ≥ 0
+		spread = a0 * e(func(z, d float64) float64 { return d * (z - mean) * (z - mean) })
+	}
+	rho = min(spread,
+		e(func(z, d float64) float64 { r := d - a0 - a1*z; return r * r }),
+		e(func(z, d float64) float64 { r := d*z - a1 - a2*z; return r * r }))
+	if math.Abs(rho) <= rhoTolerance*scale {
+		rho = 0
+	}
+	return rho, scale
 }
 
 // jumps returns by how much φ′ jumps at each kink.

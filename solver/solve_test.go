@@ -419,6 +419,19 @@ func TestOneHiddenLayer(t *testing.T) {
 	}
 }
 
+// TestSmallRho: where φ is nearly linear ρ is 1e−14 of the terms whose difference it is. The
+// oracle is the series of softplus: what 1 and Z leave of φ′(σZ) is −σ³/48·(1 − σ²)·He3(Z) and
+// terms in σ⁵·He5, in all 6·(σ³/48)²·(1 − 2σ² + O(σ⁴)).
+func TestSmallRho(t *testing.T) {
+	for _, sigma := range []float64{.003, .01, .03} {
+		want := 6 * math.Pow(math.Pow(sigma, 3)/48, 2) * (1 - 2*sigma*sigma)
+		rho, _, err := solver.RhoOf(t.Context(), softplus, sigma)
+		if tol := 30*math.Pow(sigma, 4) + 1e-7; err != nil || math.Abs(rho/want-1) > tol {
+			t.Errorf("ρ(%v) = %v (%v), want %v within %v of it", sigma, rho, err, want, tol)
+		}
+	}
+}
+
 // TestRhoRange: what 003's P2 asks at every scale, at those from 0.1 to 10. The least
 // ρ of tanh and erf is at 10.
 func TestRhoRange(t *testing.T) {

@@ -71,21 +71,12 @@ func rhoTable() *Figure {
 
 var rhoScales = []float64{0.1, 1, 10}
 
-// rhoAt is ρ at a scale, 0 where it is 0 to rounding.
-func rhoAt(ctx context.Context, act sdk.Activation, sigma float64) (float64, error) {
-	rho, scale, err := solver.RhoOf(ctx, act, sigma)
-	if math.Abs(rho) <= solver.RhoTolerance*scale {
-		rho = 0
-	}
-	return rho, err
-}
-
 func rhoUnit(ctx context.Context, _ uint64) (*output, error) {
 	out := new(output)
 	for _, h := range hidden {
 		row := []string{h.Name}
 		for _, s := range rhoScales {
-			rho, err := rhoAt(ctx, h.Func, s)
+			rho, _, err := solver.RhoOf(ctx, h.Func, s)
 			if err != nil {
 				return nil, err
 			}
@@ -95,7 +86,7 @@ func rhoUnit(ctx context.Context, _ uint64) (*output, error) {
 		t := new(trace)
 		for i := range 21 {
 			s := 0.1 * math.Pow(100, float64(i)/20)
-			rho, err := rhoAt(ctx, h.Func, s)
+			rho, _, err := solver.RhoOf(ctx, h.Func, s)
 			if err != nil {
 				return nil, err
 			}
@@ -163,7 +154,7 @@ func rhoOf(name string) string { return "ρ(1) of " + name }
 func hessianUnit(name string, most int) unit {
 	return unit{key: fmt.Sprintf("hessian %s d to %d", name, most), run: func(ctx context.Context, _ uint64) (*output, error) {
 		act, out := hiddenNamed(name), new(output)
-		rho, err := rhoAt(ctx, act, 1)
+		rho, _, err := solver.RhoOf(ctx, act, 1)
 		if err != nil {
 			return nil, err
 		}

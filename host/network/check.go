@@ -31,9 +31,6 @@ type Rho struct {
 	Scale float64 // of the terms that it is the difference of
 }
 
-// positive says whether ρ is not 0 to rounding.
-func (r Rho) positive() bool { return r.Rho > solver.RhoTolerance*r.Scale }
-
 // RangePoints is the number of scales at which a range is looked at.
 const RangePoints = 25
 
@@ -58,7 +55,7 @@ func CheckOf(ctx context.Context, act sdk.Activation, sigmas []float64, lo, hi f
 	}
 	c.P2, c.Worst = c.Conditions.P2, c.Range[0]
 	for _, r := range append(append([]Rho(nil), c.Rho...), c.Range...) {
-		c.P2 = c.P2 && r.positive()
+		c.P2 = c.P2 && r.Rho > 0
 	}
 	for _, r := range c.Range {
 		if r.Rho/r.Scale < c.Worst.Rho/c.Worst.Scale {
