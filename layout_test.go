@@ -36,6 +36,7 @@ var imports = map[string][]string{
 	"internal/npy":               {},
 	"internal/numeric":           {gonum},
 	"internal/shown":             {},
+	"internal/suggest":           {},
 	"internal/textfile":          {},
 	"internal/tablefile":         {},
 	"internal/sandbox":           {"golang.org/x/sys"},
@@ -77,7 +78,7 @@ var imports = map[string][]string{
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", "host/shard", "host/terms", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", gonum},
-	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/wire", "internal/atomicfile",
+	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/suggest", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "solver", "host/network", "host/diverse", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",
@@ -89,7 +90,7 @@ var imports = map[string][]string{
 	"internal/benchmark": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/loss", "host/tensor", "host/infer", "internal/kernel", gonum},
 
 	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
-		"host/experiment", "host/report", "host/sample", "host/shard", "internal/benchmark", "internal/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
+		"host/experiment", "host/report", "host/sample", "host/shard", "internal/benchmark", "internal/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 

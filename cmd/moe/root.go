@@ -2,13 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gatedlearning/moe/internal/shown"
+	"github.com/gatedlearning/moe/internal/suggest"
 )
 
 // newRoot builds the command tree. began is set when a subcommand's own code
@@ -43,7 +46,12 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; %s --help lists the flags", err, cmd.CommandPath())
+		hint := ""
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+			hint = nearestFlag(cmd, unknown.GetSpecifiedName())
+		}
+		return usagef("%w%s; %s --help lists the flags", err, hint, cmd.CommandPath())
 	})
 	root.AddCommand(
 		newValidateCmd(),
@@ -67,6 +75,20 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 	)
 	markBegin(root, began)
 	return root
+}
+
+// nearestFlag asks whether a flag was meant that the command has; "" if none is near.
+func nearestFlag(cmd *cobra.Command, name string) string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := suggest.Nearest(name, names); near != "" {
+		return "; did you mean --" + near + "?"
+	}
+	return ""
 }
 
 // noSuchCommand is the root's check of arguments: what is left over there is

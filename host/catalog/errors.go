@@ -2,8 +2,11 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gatedlearning/moe/internal/pluginproc"
+	"github.com/gatedlearning/moe/internal/suggest"
 )
 
 // UnknownError reports a name that is neither a built-in nor a trusted plugin.
@@ -27,7 +30,7 @@ func (e *UnknownError) Error() string {
 	if other := elsewhere[e.Name]; other != "" {
 		return msg + ": " + other
 	}
-	if near := nearest(e.Name, e.Known); near != "" {
+	if near := suggest.Nearest(e.Name, e.Known); near != "" {
 		msg += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return msg + " (there are " + join(e.Known) + "; a plugin's file is named by its path, such as ./moe-plugin-NAME)"
@@ -90,4 +93,14 @@ type UnsupportedError struct {
 
 func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("plugin %s: plugins run on Linux, not on %s; the built-in activations run here", e.Plugin, e.OS)
+}
+
+// join lists names as in "a, b and c".
+func join(names []string) string {
+	names = slices.Clone(names)
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

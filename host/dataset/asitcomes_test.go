@@ -95,12 +95,17 @@ func TestMissing(t *testing.T) {
 	if got, _, err = read(Selection{Optional: true, Target: "y", Absent: Drop}); err != nil || len(got.Rows) != 3 || !math.IsNaN(got.Rows[1][2]) {
 		t.Errorf("an optional target, dropping: %v, error %v", got, err)
 	}
-	src, err = NewReader("data.csv", strings.NewReader("a,y\nNA,1\n2,\n"), Selection{Absent: Drop})
-	if err == nil {
-		_, err = readAll(src)
-	}
-	if err == nil || err.Error() != "data.csv: each of the 2 rows has a missing cell: none is left" {
-		t.Errorf("all rows dropped: %v", err)
+	for text, want := range map[string]string{
+		"a,y\nNA,1\n2,\n":        "data.csv: each of the 2 rows has a missing cell: none is left",
+		"a,b,y\n1,NA,1\n2,,NA\n": `data.csv: column "b" has no value in any row; leave it out with --drop b`,
+	} {
+		src, err = NewReader("data.csv", strings.NewReader(text), Selection{Absent: Drop})
+		if err == nil {
+			_, err = readAll(src)
+		}
+		if err == nil || err.Error() != want {
+			t.Errorf("all rows dropped: %v, want %s", err, want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/gonum/floats"
@@ -32,6 +33,7 @@ type blocks struct {
 	leave   bool   // the current row is to be left out
 	unseen  []cell // of the current row: faults only if it stays
 	dropped int    // rows left out
+	missing []int  // cells missing in them, by column
 	partial bool   // it is not all rows of the table that are read
 }
 
@@ -42,7 +44,7 @@ func newBlocks(schema Schema, fn func(*model.Block) error) *blocks {
 	}
 	return &blocks{
 		schema: schema, fn: fn, d: len(schema.Features), columns: columns, weights: weights,
-		values: make([]float64, columns*model.BlockRows),
+		values: make([]float64, columns*model.BlockRows), missing: make([]int, columns),
 	}
 }
 
@@ -113,6 +115,7 @@ func (b *blocks) none(line, field, column int, text string) {
 		b.set(column, math.NaN())
 	case b.absent == Drop:
 		b.leave = true
+		b.missing[column]++
 	default:
 		b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Missing, "", "", false})
 	}
@@ -134,6 +137,9 @@ func (b *blocks) flush(ctx context.Context) error {
 		msg := "no rows"
 		if b.dropped > 0 {
 			msg = fmt.Sprintf("each of the %s has a missing cell: none is left", count(b.dropped, "row"))
+		}
+		if j := slices.Index(b.missing, b.total); j >= 0 && b.total > 0 {
+			msg = fmt.Sprintf("column %q has no value in any row; leave it out with --drop %s", b.name(j), b.name(j))
 		}
 		return &Error{File: b.schema.Name, Msg: msg}
 	}

@@ -1,13 +1,11 @@
-package catalog
+// Package suggest finds what somebody may have meant by a name that there is not.
+package suggest
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-// nearest returns the candidate at the smallest edit distance from name, or ""
+// Nearest returns the candidate at the smallest edit distance from name, or ""
 // if none is within half of its length.
-func nearest(name string, candidates []string) string {
+func Nearest(name string, candidates []string) string {
 	best, bestDist := "", len(name)/2+1
 	for _, c := range candidates {
 		if d := editDistance(strings.ToLower(name), c); d < bestDist {
@@ -36,14 +34,4 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
-}
-
-// join lists names as in "a, b and c".
-func join(names []string) string {
-	names = slices.Clone(names)
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
