@@ -27,15 +27,10 @@ import (
 // Likelihood keeps scratch space: it is not safe for concurrent use.
 type Likelihood struct {
 	*passes
+	gateRidge
 	base   *model.Params
 	cur    *model.Params // where the last pass was
-	n      float64       // rows, or the sum of their weights
 	unread error         // of rows that could not be read
-	tau    float64       // the ridge on the gate, see PenaliseGate
-	reuse  bool          // of held
-	held   gateCurvature
-	score  []float64 // room for that of the gate, and the places of a feature in it, see penalised
-	column []int
 }
 
 // NewLikelihood returns the likelihood of rows under mixtures of the shape of
@@ -57,8 +52,8 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 	t, err := model.TotalsOf(rows)
 	o := newLayout(base, free, math.Log(sigmaFloor(t.RMS, t.Deviation, len(base.Sigma))))
 	return &Likelihood{
-		passes: newPasses(o, rows, act, mix.WithDefaults(), workers),
-		base:   base.Clone(), cur: base.Clone(), n: t.Weight, unread: err,
+		passes: newPasses(o, rows, act, mix.WithDefaults(), workers), gateRidge: gateRidge{of: o, n: t.Weight},
+		base: base.Clone(), cur: base.Clone(), unread: err,
 	}
 }
 
@@ -75,8 +70,8 @@ func (l *Likelihood) WithGate(p *model.Params) *Likelihood {
 	free.Gating = false
 	o := newLayout(p, free, l.logFloor)
 	return &Likelihood{
-		passes: newPasses(o, l.rows, l.act, l.mix, l.passes.workers),
-		base:   p.Clone(), cur: p.Clone(), n: l.n, unread: l.unread,
+		passes: newPasses(o, l.rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: o, n: l.n},
+		base: p.Clone(), cur: p.Clone(), unread: l.unread,
 	}
 }
 
@@ -222,12 +217,6 @@ func (l *Likelihood) Shared(ctx context.Context, p *model.Params) ([]float64, er
 	}
 	return slices.Clone(s.shared.prior), nil
 }
-
-// ReuseCurvature lets EM steps use the curvature of the gating from a step
-// before while the gate is near to where it was: its Gram matrices, (k−1)k/2 of
-// them, are most of what a step costs where there are many experts. EM then has
-// the same fixed points and about the same speed.
-func (l *Likelihood) ReuseCurvature() { l.reuse = true }
 
 // EMStep writes the next EM iterate after θ to dst and returns L(θ). The
 // M-step is weighted least squares for the regressors (one Gauss–Newton step

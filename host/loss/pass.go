@@ -276,7 +276,7 @@ func (s *passes) slopes(ctx context.Context, w *work, p *model.Params, b *model.
 		}
 		p.Slopes(w.dg)
 		if want&withBend != 0 {
-			if err := s.curvature(ctx, w); err != nil {
+			if err := w.curvature(ctx, s.act, s.kinks); err != nil {
 				return err
 			}
 			p.Slopes(w.bend)
@@ -317,7 +317,7 @@ func (s *passes) residuals(ctx context.Context, w *work, p *model.Params, block 
 
 // curvature sets w.bend to g″ at the predictors, from central differences of g′
 // that do not reach across kinks.
-func (s *passes) curvature(ctx context.Context, w *work) error {
+func (w *work) curvature(ctx context.Context, act model.Activation, kinks []float64) error {
 	if w.bends == nil {
 		w.bends, w.ahead = make([]float64, len(w.zs)), make([]float64, len(w.zs))
 	}
@@ -327,13 +327,13 @@ func (s *passes) curvature(ctx context.Context, w *work) error {
 	bend, ahead := w.bends[:len(w.z)], w.ahead[:len(w.z)]
 	for t, z := range w.z {
 		h := step(z)
-		z = offKinks(z, h, s.kinks)
+		z = offKinks(z, h, kinks)
 		bend[t], ahead[t] = z-h, z+h
 	}
-	if err := s.act.Deriv(ctx, bend, bend); err != nil {
+	if err := act.Deriv(ctx, bend, bend); err != nil {
 		return err
 	}
-	if err := s.act.Deriv(ctx, ahead, ahead); err != nil {
+	if err := act.Deriv(ctx, ahead, ahead); err != nil {
 		return err
 	}
 	for t, z := range w.z {

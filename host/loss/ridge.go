@@ -5,6 +5,18 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
+// gateRidge is the ridge on the gate of a likelihood of n rows. It is embedded in the
+// likelihoods that may have one.
+type gateRidge struct {
+	of     *layout
+	n      float64       // rows, or the sum of their weights
+	tau    float64       // 0: no ridge
+	held   gateCurvature // of the gate's M-step, with the ridge
+	reuse  bool          // of held
+	score  []float64     // room for that of the gate, and the places of a feature in it, see penalised
+	column []int
+}
+
 // PenaliseGate adds a ridge on the gate to what is minimised,
 //
 //	L(θ) + (τ/2n)·Σ_i ‖w_i − w̄‖²
@@ -17,13 +29,13 @@ import (
 // Information and what else is reported stay without it. Where experts are told
 // apart with certainty the likelihood alone has no maximum at a finite gate; with the
 // ridge it has.
-func (l *Likelihood) PenaliseGate(tau float64) {
+func (l *gateRidge) PenaliseGate(tau float64) {
 	l.tau, l.held.taken = tau, false
 }
 
 // GatePenalty returns (τ/2)·Σ_i ‖w_i − w̄‖² at θ: what the ridge takes off the total
 // log-likelihood. It writes the gradient to grad if that is not nil.
-func (l *Likelihood) GatePenalty(grad, theta []float64) float64 {
+func (l *gateRidge) GatePenalty(grad, theta []float64) float64 {
 	if grad != nil {
 		clear(grad)
 		l.penaliseGradient(grad, theta, 1)
@@ -44,12 +56,12 @@ func (l *Likelihood) GatePenalty(grad, theta []float64) float64 {
 }
 
 // objective is what is minimised at θ, of which the rows' log-likelihood is given.
-func (l *Likelihood) objective(loglik float64, theta []float64) float64 {
+func (l *gateRidge) objective(loglik float64, theta []float64) float64 {
 	return (l.GatePenalty(nil, theta) - loglik) / l.n
 }
 
 // penaliseGradient adds scale times the gradient of the penalty at θ to dst.
-func (l *Likelihood) penaliseGradient(dst, theta []float64, scale float64) {
+func (l *gateRidge) penaliseGradient(dst, theta []float64, scale float64) {
 	if l.tau == 0 {
 		return
 	}
@@ -66,7 +78,7 @@ func (l *Likelihood) penaliseGradient(dst, theta []float64, scale float64) {
 
 // penaliseHessian adds scale times the Hessian of the penalty, τ(δ_ij − 1/k) for
 // every feature of every gate, to h, whose first row is that of place from in θ.
-func (l *Likelihood) penaliseHessian(h *mat.SymDense, scale float64, from int) {
+func (l *gateRidge) penaliseHessian(h *mat.SymDense, scale float64, from int) {
 	if l.tau == 0 {
 		return
 	}
@@ -88,19 +100,19 @@ func branches(column []int) float64 { return float64(len(column) + 1) }
 
 // eachPenalised calls fn with the places in θ of every feature's free coefficients in
 // the rows of every gate.
-func (l *Likelihood) eachPenalised(fn func(column []int)) {
-	if !l.free.Gating {
+func (l *gateRidge) eachPenalised(fn func(column []int)) {
+	if !l.of.free.Gating {
 		return
 	}
-	for _, rows := range l.nodes {
+	for _, rows := range l.of.nodes {
 		l.column = append(l.column[:0], rows...)
 		column := l.column
-		for c, feature := range l.gate {
-			if feature == l.d {
+		for c, feature := range l.of.gate {
+			if feature == l.of.d {
 				continue
 			}
 			for i, j := range rows {
-				column[i] = l.row(j) + c
+				column[i] = l.of.row(j) + c
 			}
 			fn(column)
 		}
@@ -108,14 +120,20 @@ func (l *Likelihood) eachPenalised(fn func(column []int)) {
 }
 
 // penalised returns the score of the gate's rows, less that of the penalty at θ.
-func (l *Likelihood) penalised(score, theta []float64) []float64 {
-	if l.tau == 0 || !l.free.Gating {
+func (l *gateRidge) penalised(score, theta []float64) []float64 {
+	if l.tau == 0 || !l.of.free.Gating {
 		return score
 	}
 	if l.score == nil {
-		l.score = make([]float64, l.Dim())
+		l.score = make([]float64, len(l.of.parameters))
 	}
 	clear(l.score)
 	l.penaliseGradient(l.score, theta, -1)
-	return floats.AddTo(l.gating(l.score), l.gating(l.score), score)
+	return floats.AddTo(l.of.gating(l.score), l.of.gating(l.score), score)
 }
+
+// ReuseCurvature lets EM steps use the curvature of the gating from a step
+// before while the gate is near to where it was: its Gram matrices, (k−1)k/2 of
+// them, are most of what a step costs where there are many experts. EM then has
+// the same fixed points and about the same speed.
+func (l *gateRidge) ReuseCurvature() { l.reuse = true }

@@ -21,7 +21,7 @@ const BlockRows = 256
 type Block struct {
 	N int
 	X []float64 // d columns of N values
-	Y []float64 // N targets; nil where there is no target
+	Y []float64 // N targets, of several M columns of N values, see [Beside]; nil where there is no target
 	W []float64 // N weights of observations; nil where all are 1
 }
 

@@ -35,32 +35,44 @@ func TotalsOf(rows Rows) (Totals, error) {
 	return kept.totals, kept.err
 }
 
-func totals(rows Rows) (t Totals, err error) {
+func totals(rows Rows) (Totals, error) {
+	of, err := TotalsOfEach(rows, 1)
+	return of[0], err
+}
+
+// TotalsOfEach returns the totals of every one of m targets.
+func TotalsOfEach(rows Rows, m int) ([]Totals, error) {
 	// Differences from the first value keep their digits where all values are far from 0.
-	var squares, sum, sumSquares, first float64
+	type sums struct{ squares, sum, sumSquares, first float64 }
+	of, out, weight := make([]sums, m), make([]Totals, m), 0.0
 	var room Room
 	for i := range Blocks(rows) {
 		b, err := rows.Block(i, &room)
 		if err != nil {
-			return t, err
+			return out, err
 		}
-		if i == 0 && b.N > 0 {
-			first = b.Y[0]
-		}
-		squares += floats.Dot(b.Y, b.Y)
-		for _, y := range b.Y {
-			sum += y - first
-			sumSquares += (y - first) * (y - first)
+		for c := range of {
+			s, column := &of[c], b.Y[c*b.N:(c+1)*b.N]
+			if i == 0 && b.N > 0 {
+				s.first = column[0]
+			}
+			s.squares += floats.Dot(column, column)
+			for _, y := range column {
+				s.sum += y - s.first
+				s.sumSquares += (y - s.first) * (y - s.first)
+			}
 		}
 		if b.W == nil {
-			t.Weight += float64(b.N)
+			weight += float64(b.N)
 		}
 		for _, w := range b.W {
-			t.Weight += w
+			weight += w
 		}
 	}
 	count, _ := rows.Dims()
 	n := float64(count)
-	t.RMS, t.Deviation = math.Sqrt(squares/n), math.Sqrt(max(0, sumSquares/n-sum/n*(sum/n)))
-	return t, nil
+	for c, s := range of {
+		out[c] = Totals{Weight: weight, RMS: math.Sqrt(s.squares / n), Deviation: math.Sqrt(max(0, s.sumSquares/n-s.sum/n*(s.sum/n)))}
+	}
+	return out, nil
 }

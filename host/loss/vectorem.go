@@ -1,0 +1,273 @@
+package loss
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
+)
+
+// vectorGradient are the sums behind the gradient, and what EM needs of them.
+type vectorGradient struct {
+	*vectorLayout
+	mass    []float64 // k: Σ r_i
+	prior   []float64 // k: Σ p_i
+	score   []float64 // k·m coordinates: Σ r_i·∂log f_i/∂z_ic·x; then the gate's rows
+	scatter []float64 // k × m×m, its upper triangle: Σ r_i·t_a·t_b of the residuals t
+}
+
+func newVectorGradient(o *vectorLayout) *vectorGradient {
+	k := func(n int) []float64 { return make([]float64, o.k*n) }
+	return &vectorGradient{vectorLayout: o, mass: k(1), prior: k(1), score: make([]float64, o.atNoise), scatter: k(o.m * o.m)}
+}
+
+func (s *vectorGradient) values() [][]float64 {
+	return [][]float64{s.mass, s.prior, s.score, s.scatter}
+}
+
+// ofGate returns the scores of all rows of the gate.
+func (s *vectorGradient) ofGate() []float64 { return s.score[s.atGate:] }
+
+func (s *vectorGradient) block(w *vectorWork) {
+	terms := w.columnsOf(s.k * s.m)
+	for i := range s.k {
+		s.mass[i] += w.sum(w.PostOf(i))
+		s.prior[i] += w.sum(w.PriorOf(i))
+		for a := range s.m {
+			wt := terms[i*s.m+a]
+			kernel.Mul(wt, w.PostOf(i), w.row(w.res, i*s.m+a))
+			w.weigh(wt)
+			for b := a; b < s.m; b++ {
+				s.scatter[(i*s.m+a)*s.m+b] += kernel.Dot(wt, w.row(w.res, i*s.m+b))
+			}
+			kernel.Mul(wt, w.PostOf(i), w.row(w.score, i*s.m+a))
+			w.weigh(wt)
+		}
+	}
+	w.addColumns(s.score[:s.atGate], terms, s.expert)
+	if s.gates == 0 {
+		return
+	}
+	terms = w.columnsOf(s.gates)
+	for j, wt := range terms {
+		w.GateScore(wt, j)
+		w.weigh(wt)
+	}
+	w.addColumns(s.ofGate(), terms, s.gate)
+}
+
+// ofLevel returns the scatter of the experts that share noise level s, and their mass.
+func (s *vectorGradient) ofLevel(level int) (scatter *mat.SymDense, mass float64) {
+	scatter = mat.NewSymDense(s.m, nil)
+	for i := range s.k {
+		if s.levels > 1 && i != level {
+			continue
+		}
+		mass += s.mass[i]
+		for a := range s.m {
+			for b := a; b < s.m; b++ {
+				scatter.SetSym(a, b, scatter.At(a, b)+s.scatter[(i*s.m+a)*s.m+b])
+			}
+		}
+	}
+	return scatter, mass
+}
+
+// write writes the gradient, times factor, to dst. With S the scatter of a level
+//
+//	∂/∂log s_c = (U·S·Uᵀ)_cc/s_c² − Σ r,   ∂/∂u_cb = −(U·S)_cb/s_c²
+func (s *vectorGradient) write(dst []float64, factor float64, p *model.VectorParams) {
+	floats.ScaleTo(dst[:s.atNoise], factor, s.score)
+	for level, n := range p.Noise {
+		scatter, mass := s.ofLevel(level)
+		unit := mat.NewDense(s.m, s.m, n.Unit())
+		var left, both mat.Dense
+		left.Mul(unit, scatter)
+		both.Mul(&left, unit.T())
+		for l := range s.shape {
+			at := s.noiseAt(level, l)
+			if l < s.m {
+				dst[at] = factor * (both.At(l, l)/n.Scale[l]/n.Scale[l] - mass)
+				continue
+			}
+			c, b := s.pairOf(l)
+			dst[at] = -factor * left.At(c, b) / n.Scale[c] / n.Scale[c]
+		}
+	}
+}
+
+// stepNoise writes the noise of the scatter, which the experts' step has lowered, to its
+// part of θ: none of its scales less than half of what it was (see [gradientSums.stepNoise]).
+func (s *vectorGradient) stepNoise(theta []float64, level int, was vectorFactor) {
+	const slowest = 0.5
+	scatter, mass := s.ofLevel(level)
+	if mass <= 0 {
+		return
+	}
+	// In the coordinates that whiten the noise as it was.
+	white := mat.NewDense(s.m, s.m, nil)
+	for c := range s.m {
+		for b := range c + 1 {
+			white.Set(c, b, was.unit[c*s.m+b]/was.Scale[c])
+		}
+	}
+	var left, both mat.Dense
+	left.Mul(white, scatter)
+	both.Mul(&left, white.T())
+	now := mat.NewSymDense(s.m, nil)
+	for c := range s.m {
+		for b := c; b < s.m; b++ {
+			now.SetSym(c, b, both.At(c, b)/mass)
+		}
+	}
+	step, ok := model.VectorNoiseOf(now, s.full)
+	if !ok { // residuals of nothing but rounding
+		step = model.NewVectorNoise(s.m, s.full)
+		for c := range step.Scale {
+			step.Scale[c] = math.Sqrt(max(0, now.At(c, c)))
+		}
+	}
+	for c, scale := range step.Scale {
+		theta[c] = max(math.Log(was.Scale[c]*max(scale, slowest)), s.floors[c])
+	}
+	if !s.full {
+		return
+	}
+	// diag(s)·U_step·diag(s)⁻¹·U is unit lower triangular and makes the noise diagonal.
+	next := mat.NewDense(s.m, s.m, step.Unit())
+	next.Apply(func(c, b int, v float64) float64 { return v * was.Scale[c] / was.Scale[b] }, next)
+	var unit mat.Dense
+	unit.Mul(next, mat.NewDense(s.m, s.m, was.unit))
+	for l := s.m; l < s.shape; l++ {
+		c, b := s.pairOf(l)
+		theta[l] = unit.At(c, b)
+	}
+}
+
+// vectorExperts are the curvatures of the experts' M-step and what its residuals pull at,
+// for the pairs of coordinates that the noise may join.
+type vectorExperts struct {
+	grams // of every expert, for its pairs a ≤ b: Σ r_i·g′_a·g′_b·x·xᵀ
+	o     *vectorLayout
+	cross []float64 // of every expert, for a and b: Σ r_i·g′_a·t_b·x
+
+	apart, joint *system // of one coordinate's step, and of all
+}
+
+// pairs lists the coordinates a ≤ b whose products an M-step needs.
+func (o *vectorLayout) pairs() (out [][2]int) {
+	for a := range o.m {
+		out = append(out, [2]int{a, a})
+		for b := a + 1; b < o.m && o.full; b++ {
+			out = append(out, [2]int{a, b})
+		}
+	}
+	return out
+}
+
+func newVectorExperts(o *vectorLayout) *vectorExperts {
+	return &vectorExperts{grams: newGrams(o.layout, o.k*len(o.pairs())), o: o, cross: make([]float64, o.k*o.m*o.m*o.da)}
+}
+
+func (s *vectorExperts) values() [][]float64 { return append(s.grams.values(), s.cross) }
+
+func (s *vectorExperts) crossOf(i, a, b int) []float64 {
+	at := ((i*s.o.m+a)*s.o.m + b) * s.da
+	return s.cross[at : at+s.da]
+}
+
+func (s *vectorExperts) block(w *vectorWork) {
+	m, at := s.o.m, 0
+	pairs := s.o.pairs()
+	wt, lever := w.terms[:w.N], w.more[:w.N]
+	for i := range s.k {
+		for _, p := range pairs {
+			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+p[0]))
+			kernel.Mul(wt, lever, w.row(w.dg, i*m+p[1]))
+			w.addGram(s.gram(at), wt)
+			at++
+		}
+		for a := range m {
+			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+a))
+			for b := range m {
+				if a == b || s.o.full {
+					kernel.Mul(wt, lever, w.row(w.res, i*m+b))
+					w.addWeighted(s.crossOf(i, a, b), wt, s.expert)
+				}
+			}
+		}
+	}
+}
+
+// step adds the weighted least squares step of expert i to its coefficients, and takes what
+// it gains, exactly where g is linear, off the scatter.
+func (s *vectorExperts) step(coef []float64, i int, f vectorFactor, g *vectorGradient) {
+	if s.o.full {
+		s.stepJoint(coef, i, f, g)
+		return
+	}
+	if s.apart == nil {
+		s.apart = newSystem(s.da)
+	}
+	m := s.o.m
+	for a := range m {
+		s.put(s.apart.h, i*m+a, 0, 0, s.expert, s.expert, 1)
+		if !s.apart.factorize() {
+			continue
+		}
+		step := s.apart.solve(s.crossOf(i, a, a))
+		floats.Add(coef[a*s.da:(a+1)*s.da], step)
+		at := (i*m+a)*m + a
+		g.scatter[at] = max(0, g.scatter[at]-floats.Dot(step, s.crossOf(i, a, a)))
+	}
+}
+
+// stepJoint is step of all coordinates together, each in units of its own precision.
+func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vectorGradient) {
+	m, da, n := s.o.m, s.da, len(s.o.pairs())
+	if s.joint == nil {
+		s.joint = newSystem(m * da)
+	}
+	unit := func(a int) float64 { return 1 / math.Sqrt(f.precision[a*m+a]) }
+	for p, of := range s.o.pairs() {
+		a, b := of[0], of[1]
+		s.put(s.joint.h, i*n+p, a*da, b*da, s.expert, s.expert, f.precision[a*m+b]*unit(a)*unit(b))
+	}
+	if !s.joint.factorize() {
+		return
+	}
+	pull := make([]float64, m*da)
+	for a := range m {
+		for b := range m {
+			floats.AddScaled(pull[a*da:(a+1)*da], f.precision[a*m+b]*unit(a), s.crossOf(i, a, b))
+		}
+	}
+	step := s.joint.solve(pull)
+	for a := range m {
+		floats.Scale(unit(a), step[a*da:(a+1)*da])
+	}
+	floats.Add(coef, step)
+	of := func(a int) []float64 { return step[a*da : (a+1)*da] }
+	for p, pair := range s.o.pairs() {
+		a, b := pair[0], pair[1]
+		at := (i*m+a)*m + b
+		g.scatter[at] += s.inner(i*n+p, of(a), of(b)) - floats.Dot(of(a), s.crossOf(i, a, b)) - floats.Dot(of(b), s.crossOf(i, b, a))
+		if a == b {
+			g.scatter[at] = max(0, g.scatter[at])
+		}
+	}
+}
+
+// inner returns xᵀ·G·y of Gram matrix i over an expert's columns.
+func (s *vectorExperts) inner(i int, x, y []float64) (sum float64) {
+	g := s.gram(i)
+	for a, j := range s.expert {
+		for b, l := range s.expert {
+			sum += x[a] * y[b] * g[kernel.TiledAt(s.width, min(j, l), max(j, l))]
+		}
+	}
+	return sum
+}
