@@ -71,6 +71,13 @@ func (o *Outcome) means(series string, mean func([]float64) float64) (x, y []flo
 	return x, y
 }
 
+// everywhere returns the geometric mean of a series at each x, x ascending, whether it is
+// drawn or not.
+func (o *Outcome) everywhere(series string) (x, y []float64) {
+	all := Outcome{Figure: o.Figure, Curves: slices.Concat(o.Curves, o.aside)}
+	return all.geometric(series)
+}
+
 // recovered is the error at which regressors count as found: the correlation of
 // the worst of them with the truth is 0.99 (002 Section 4).
 const recovered = 0.01

@@ -52,7 +52,7 @@ func paper000(z size) []*Figure {
 		sameRows(z),
 		manyStarts(z),
 		oblique(z, "000-3a", regressors), oblique(z, "000-3b", gating),
-		mixtureInputs(z),
+		mixtureInputs(z), inputLaw(z),
 	}
 }
 

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/tensor"
 )
 
 // Names of the series.
@@ -227,4 +230,37 @@ func (s *study) measured(ctx context.Context, seed uint64) (*problem.Problem, *m
 	}
 	e, err := moment.Measure(ctx, p, moment.Want{Transform: moment.Polynomial})
 	return p, e, err
+}
+
+// byTensors is E_reg of L4 on the tensors that the parts add up to, and 1 where there
+// is no estimate.
+func (s *study) byTensors(ctx context.Context, parts []tensorPart) (float64, error) {
+	t2 := mat.NewSymDense(s.d, nil)
+	for _, part := range parts {
+		sums, err := tensor.SumSecond(ctx, part.rows, 1)
+		if err != nil {
+			return 0, err
+		}
+		of := sums.T2(s.out.Delta, part.centre)
+		of.ScaleSym(part.share/s.out.C2, of)
+		t2.AddSym(t2, of)
+	}
+	estimate, err := moment.FromTensors(t2, func(basis *mat.Dense) (*tensor.Sym4, error) {
+		_, m := basis.Dims()
+		t4 := tensor.NewSym4(m)
+		for _, part := range parts {
+			sums, err := tensor.SumFourth(ctx, part.rows, basis, part.centre, 1)
+			if err != nil {
+				return nil, err
+			}
+			for i, v := range sums.T4(s.out).Data {
+				t4.Data[i] += part.share / s.out.C4 * v
+			}
+		}
+		return t4, nil
+	}, s.k, s.seed)
+	if err != nil || estimate == nil {
+		return 1, err
+	}
+	return s.ereg(estimate.Params), nil
 }

@@ -63,6 +63,22 @@ func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence, mu flo
 	return est, "", nil
 }
 
+// FromTensors is the estimate from T2/c2 over standard inputs and from T4/c4 in the
+// coordinates z = Uᵀx of a basis U (D×k) of its leading eigenvectors, whoever made them:
+// L4 over orthonormal rows, the regressors' signs left open. It is nil where T2 has fewer
+// than k positive eigenvalues.
+func FromTensors(t2 *mat.SymDense, fourth func(basis *mat.Dense) (*tensor.Sym4, error), k int, seed uint64) (*Estimate, error) {
+	s, err := leadingSubspace(t2, new(problem.Inputs), k)
+	if err != nil || !s.positive() {
+		return nil, err
+	}
+	t4, err := fourth(s.Basis)
+	if err != nil {
+		return nil, err
+	}
+	return orthogonal(t4, s, rand.New(rand.NewPCG(seed, stream))), nil
+}
+
 // orthogonal minimises L4 on the reduced problem over orthonormal rows.
 func orthogonal(t4 *tensor.Sym4, s *Subspace, rng *rand.Rand) *Estimate {
 	t4.ScaleModes(s.whitening())

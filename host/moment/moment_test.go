@@ -239,6 +239,47 @@ func TestErrorsToFirstOrder(t *testing.T) {
 	}
 }
 
+// TestFromTensors: the population's tensors of regressors that are neither orthogonal nor
+// in equal proportions give them back, to what rounding leaves of cosines; a T2 of too few
+// positive eigenvalues gives nothing.
+func TestFromTensors(t *testing.T) {
+	p, regressors := []float64{.6, .4}, mat.NewDense(2, 3, []float64{.6, 0, .8, .6, .8, 0})
+	t2, full := tensor.Population(p, regressors)
+	pairs := full.Pairs()
+	fourth := func(u *mat.Dense) (*tensor.Sym4, error) {
+		var coordinates mat.Dense
+		coordinates.Mul(regressors, u)
+		_, t4 := tensor.Population(p, &coordinates)
+		v := mat.Col(nil, 0, u)
+		var sum float64 // T4(u_1, u_1, u_1, u_1) by the whole tensor
+		for ab := range 9 {
+			for cd := range 9 {
+				sum += pairs.At(ab, cd) * v[ab/3] * v[ab%3] * v[cd/3] * v[cd%3]
+			}
+		}
+		if math.Abs(sum-t4.Data[0]) > 1e-12 {
+			t.Errorf("the basis' first column sees %v of T4, want %v", t4.Data[0], sum)
+		}
+		return t4, nil
+	}
+	est, err := FromTensors(t2, fourth, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth := model.NewParams(2, 3)
+	copy(truth.Regressors, regressors.RawMatrix().Data)
+	if e, _ := metric.Ereg(est.Params, truth); e > 1e-12 {
+		t.Errorf("E_reg %.3g", e)
+	}
+	if got := slices.Max(est.Proportions); math.Abs(got-.6) > 1e-9 {
+		t.Errorf("proportions %v", est.Proportions)
+	}
+	t2.ScaleSym(-1, t2)
+	if est, err := FromTensors(t2, fourth, 2, 1); est != nil || err != nil {
+		t.Errorf("a negative T2: %v, %v", est, err)
+	}
+}
+
 // TestRowsApart: with many experts the rows of L4 that are held at unit norm only end
 // up in one direction, in which T̂4 errs most, and there is no estimate or a useless one; held
 // orthonormal they find the regressors.

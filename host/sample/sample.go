@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -111,6 +112,9 @@ func checkSize(k, d, n int, sigma float64) error {
 	}
 	return nil
 }
+
+// Mean returns μ of the inputs' mixture, nil where they are N(0, I).
+func (s *Sampler) Mean() []float64 { return slices.Clone(s.mean) }
 
 // Schema names the columns x1 … xd and y.
 func (s *Sampler) Schema() dataset.Schema { return dataset.Names(s.cfg.D, true) }
