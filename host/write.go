@@ -9,7 +9,6 @@ import (
 
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -119,7 +118,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Iterations:    best.Run.Iterations,
 		Descent:       descentOf(out.descended, out.radius),
 		Survey:        surveyOf(out.survey),
-		Certificate:   CertificateOf(out.certificate),
+		Certificate:   fitted.NewCertificate(out.certificate),
 		Notes:         slices.Concat(p.Notes, e.Notes),
 	}
 	if e.Optimal != nil {
@@ -137,21 +136,6 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		}
 	}
 	return f
-}
-
-// CertificateOf is how files state a certificate; nil for nil.
-func CertificateOf(c *infer.Certificate) *fitted.Certificate {
-	if c == nil {
-		return nil
-	}
-	out := &fitted.Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, Cause: c.Cause, PValue: c.PValue, Tests: []fitted.CertificateTest{}}
-	for _, t := range c.Tests {
-		out.Tests = append(out.Tests, fitted.CertificateTest{Name: t.Name, Statistic: t.Statistic, DF: t.DF, PValue: t.PValue, Verdict: t.Verdict, Cause: t.Cause})
-	}
-	for _, u := range c.Untested {
-		out.Untested = append(out.Untested, fitted.UntestedExpert{Expert: u.Expert + 1, Rows: u.Rows, Coefficients: u.Coefficients})
-	}
-	return out
 }
 
 // surveyOf is how files state a survey; nil for nil.

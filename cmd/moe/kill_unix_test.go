@@ -58,6 +58,87 @@ func TestKilledWhileWriting(t *testing.T) {
 	}
 }
 
+// A shard that is killed leaves no part, or that of the pass before; merging without it
+// names it or says that it is of another model, and rerun it gives what it would have.
+func TestKilledShard(t *testing.T) {
+	dir := t.TempDir()
+	run := func(want int, says string, args ...string) {
+		t.Helper()
+		cmd, stderr := command(t, dir, args...)
+		if code := exitOf(cmd.Run()); code != want || !strings.Contains(stderr.String(), says) {
+			t.Fatalf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+	run(exitYes, "", "sample", "--activation", "identity", "--k", "2", "--d", "10", "--n", "200000", "-o", "data.npy")
+	shard := func(i string) []string {
+		return []string{"moments", "data.npy", "--subsample", "1000", "--shard", i + "/2", "-o", "first-" + i + ".moments"}
+	}
+	run(exitYes, "", shard("1")...)
+	killed(t, dir, 40*time.Millisecond, shard("2")...)
+	if left := temporary(t, dir); runtime.GOOS == "linux" && len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "first-2.moments")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a shard that was killed has a part: %v", err)
+	}
+	run(exitData, "of the 2 parts one is missing: 2", "merge", "first-1.moments", "-o", "first.moments")
+	run(exitYes, "", shard("2")...)
+	run(exitYes, "", "merge", "first-1.moments", "first-2.moments", "-o", "first.moments")
+	run(exitYes, "", "moments", "data.npy", "--subsample", "1000", "-o", "one.moments")
+	run(exitYes, "", "merge", "one.moments", "-o", "whole.moments")
+	if read(t, dir, "first.moments") != read(t, dir, "whole.moments") {
+		t.Error("the sums of all parts are others where one was killed and rerun")
+	}
+
+	run(exitYes, "", "fit", "--moments", "first.moments", "--method", "auto", "--activation", "identity", "--k", "2", "-o", "at.json")
+	newton := func(i string) []string {
+		return []string{"newton", "data.npy", "--shard", i + "/2", "--at", "at.json", "-o", "part-" + i + ".newton"}
+	}
+	merge := []string{"merge", "part-1.newton", "part-2.newton", "-o", "at.json"}
+	run(exitYes, "", newton("1")...)
+	run(exitYes, "", newton("2")...)
+	run(exitYes, "", merge...)
+	old, at := read(t, dir, "part-2.newton"), read(t, dir, "at.json")
+	run(exitYes, "", newton("1")...)
+	killed(t, dir, 40*time.Millisecond, newton("2")...)
+	if read(t, dir, "part-2.newton") != old {
+		t.Error("the part of the pass before is another")
+	}
+	run(exitData, "part-2.newton: it does not go with part-1.newton: they are at different models", merge...)
+	if read(t, dir, "at.json") != at {
+		t.Error("a merge that failed has changed the model")
+	}
+	run(exitYes, "", newton("2")...)
+	run(exitYes, "", merge...)
+}
+
+// killed starts a command and kills it after a while, before which it must not be over:
+// one that is begins again with less time.
+func killed(t *testing.T, dir string, after time.Duration, args ...string) {
+	t.Helper()
+	out := filepath.Join(dir, args[len(args)-1])
+	before, old := os.ReadFile(out)
+	for ; after > time.Millisecond; after /= 2 {
+		cmd, _ := command(t, dir, args...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(after)
+		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Fatal(err)
+		}
+		if cmd.Wait() != nil {
+			return
+		}
+		if old != nil {
+			os.Remove(out)
+		} else if err := os.WriteFile(out, before, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the command is always over before it is killed")
+}
+
 // Two fits that write one model file leave the whole model of one of them.
 func TestTwoFitsOfOneFile(t *testing.T) {
 	dir := t.TempDir()

@@ -17,7 +17,9 @@ activations are refused.
 
 Of parts that moe newton wrote it makes a step of Newton's method, and FILE is the
 model after it. The exit code is 1 where the step of the eighth pass is still above
-1e-9 and the maximum at no kink of the likelihood; the model is written all the same.`,
+1e-9 and the maximum at no kink of the likelihood; the model is written all the same.
+Of the parts of the pass behind those that converged it makes the certificate of the
+model. The exit code is 1 where its optimum is not passed, as that of moe fit.`,
 		Example: `  moe merge first-*.moments -o first.moments
   moe merge part-*.newton -o next.json`,
 		Args: cobra.MinimumNArgs(1),

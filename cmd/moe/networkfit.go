@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -223,7 +222,7 @@ func (f *networkFitFlags) file(r *network.Result, act fitted.Activation, truth *
 	fit := &fitted.NetworkFit{
 		Method: "fit", Output: f.request.Output.String(), Seed: f.request.Seed, N: r.N, Loss: r.Loss,
 		Converged: r.Converged(), Status: optim.Converged.String(), Starts: []fitted.NetworkStart{},
-		Certificate: host.CertificateOf(r.Certificate), Notes: append([]string{}, r.Notes...),
+		Certificate: fitted.NewCertificate(r.Certificate), Notes: append([]string{}, r.Notes...),
 	}
 	if f.selection.Weights != "" {
 		fit.Weight = r.Weight

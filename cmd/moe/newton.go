@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/shard"
 )
@@ -28,7 +31,8 @@ func newNewtonCmd() *cobra.Command {
 log-likelihood at the parameters of MODEL, of its score and of its observed
 information. moe merge puts those of all parts together, makes a step of Newton's
 method and writes the model there, from which the next pass begins, until a step
-is below 1e-9: at most 8 passes.`,
+is below 1e-9: at most 8 passes. At the model where they have converged newton sums what
+its certificate needs, which merge makes: one pass more.`,
 		Example: `  moe newton data.npy --shard 1/2 --at start.json -o part-1.newton
   moe newton data.npy --shard 2/2 --at start.json -o part-2.newton
   moe merge part-*.newton -o next.json`,
@@ -117,6 +121,9 @@ type stepReport struct {
 	Converged     bool    `json:"converged"`
 	AtKink        bool    `json:"at_kink"`        // converged next to a kink of the likelihood, where steps stay larger than 1e-9
 	LogLikelihood float64 `json:"log_likelihood"` // before the step
+	GoOn          bool    `json:"go_on"`          // another pass is to be made, if only for the certificate
+
+	Certificate *fitted.Certificate `json:"certificate"` // of the pass behind those that have converged; null before
 }
 
 func mergeNewton(cmd *cobra.Command, files []string, out string) error {
@@ -124,29 +131,59 @@ func mergeNewton(cmd *cobra.Command, files []string, out string) error {
 	if err != nil {
 		return err
 	}
-	s, err := shard.MergeNewton(files, parts)
+	s, err := merged(cmd.Context(), files, parts)
 	if err != nil {
 		return err
 	}
 	if err := s.Model.Write(cmd.Context(), out); err != nil {
 		return err
 	}
+	c := s.Model.Fit.Certificate
 	if wantsJSON(cmd) {
-		err = printJSON(cmd, stepReport{out, s.Pass, s.Size, s.Converged, s.AtKink, s.Model.Fit.LogLikelihood})
+		err = printJSON(cmd, stepReport{out, s.Pass, s.Size, s.Converged, s.AtKink, s.Model.Fit.LogLikelihood, s.GoOn(), c})
+	} else if s.Certified {
+		err = say(cmd, "%s: certificate: optimum %s, model %s, p = %.2g", out, c.Optimum, c.Model, c.PValue)
 	} else {
-		what := "go on"
-		switch {
-		case s.AtKink:
-			what = "at a kink of the likelihood: converged"
-		case s.Converged:
-			what = "converged"
-		case s.Pass >= shard.MostPasses:
-			what = "not converged"
-		}
-		err = say(cmd, "%s: pass %d, step %.2g, log-likelihood %.2f before it: %s", out, s.Pass, s.Size, s.Model.Fit.LogLikelihood, what)
+		err = say(cmd, "%s: pass %d, step %.2g, log-likelihood %.2f before it: %s", out, s.Pass, s.Size, s.Model.Fit.LogLikelihood, outcome(s))
 	}
-	if err == nil && !s.Converged && s.Pass >= shard.MostPasses {
+	if err == nil && (!s.Converged && !s.GoOn() || c != nil && c.Optimum != infer.Pass) {
 		return errNo
 	}
 	return err
+}
+
+// merged makes the step of a pass, or the certificate behind the last.
+func merged(ctx context.Context, files []string, parts []*shard.Newton) (*shard.Step, error) {
+	if !parts[0].Certificate() {
+		return shard.MergeNewton(files, parts)
+	}
+	m, err := parts[0].At()
+	if err != nil {
+		return nil, &dataset.Error{File: files[0], Msg: err.Error()}
+	}
+	plugin, err := catalog.Catalog{}.Open(ctx, m.Activation.Name, m.Activation.Params)
+	if err != nil {
+		return nil, err
+	}
+	defer plugin.Close()
+	return shard.Certify(ctx, files, parts, plugin.Activation, 0)
+}
+
+// outcome says how a pass ended.
+func outcome(s *shard.Step) string {
+	var text string
+	switch {
+	case s.AtKink:
+		text = "at a kink of the likelihood: converged"
+	case s.Converged:
+		text = "converged"
+	case s.GoOn():
+		return "go on"
+	default:
+		return "not converged"
+	}
+	if s.GoOn() {
+		text += ", go on for the certificate"
+	}
+	return text
 }

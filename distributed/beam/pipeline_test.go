@@ -156,6 +156,9 @@ func TestMaximise(t *testing.T) {
 			t.Errorf("%v, on one machine %v", a[i], b[i])
 		}
 	}
+	if c, ref := m.Fit.Certificate, want.Fit.Certificate; c == nil || c.Optimum != ref.Optimum || c.Model != ref.Model || math.Abs(c.PValue-ref.PValue) > 1e-9 {
+		t.Errorf("certificate %+v, on one machine %+v", c, ref)
+	}
 }
 
 // TestMessages: joins are as large as their ranges need, whatever order the sums come in, and

@@ -193,7 +193,7 @@ func (p Pass) write(ctx context.Context, acc []byte) error {
 		if err != nil {
 			return err
 		}
-		s, err := shard.MergeNewton(names(all, func(n *shard.Newton) shard.Place { return n.Place }), all)
+		s, err := step(ctx, names(all, func(n *shard.Newton) shard.Place { return n.Place }), all)
 		if err != nil {
 			return err
 		}
@@ -208,6 +208,23 @@ func (p Pass) write(ctx context.Context, acc []byte) error {
 		return err
 	}
 	return m.Write(ctx, p.Out)
+}
+
+// step is the step of a pass, or the certificate behind the last.
+func step(ctx context.Context, names []string, all []*shard.Newton) (*shard.Step, error) {
+	if !all[0].Certificate() {
+		return shard.MergeNewton(names, all)
+	}
+	m, err := all[0].At()
+	if err != nil {
+		return nil, err
+	}
+	g, err := catalog.Catalog{}.Open(ctx, m.Activation.Name, m.Activation.Params)
+	if err != nil {
+		return nil, err
+	}
+	defer g.Close()
+	return shard.Certify(ctx, names, all, g.Activation, 1)
 }
 
 func names[P any](all []P, at func(P) shard.Place) []string {

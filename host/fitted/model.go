@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
@@ -209,6 +210,10 @@ type Fit struct {
 	// Warnings are what speaks against relying on the result as it stands.
 	Warnings []string `json:"warnings,omitempty"`
 
+	// Passes is what passes over shards know for the certificate, which they end with;
+	// absent elsewhere.
+	Passes *Passes `json:"passes,omitempty"`
+
 	Certificate     *Certificate     `json:"certificate"`      // null where there is none: see the notes
 	MomentsEstimate *MomentsEstimate `json:"moments_estimate"` // null where none was made
 	Notes           []string         `json:"notes"`            // what the fit could not use, and what it did instead
@@ -323,6 +328,21 @@ type Certificate struct {
 	Tests   []CertificateTest `json:"tests"`
 	// Untested are the experts with too few rows for tests of their own.
 	Untested []UntestedExpert `json:"untested,omitempty"`
+}
+
+// NewCertificate is how files state a certificate; nil for nil.
+func NewCertificate(c *infer.Certificate) *Certificate {
+	if c == nil {
+		return nil
+	}
+	out := &Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, Cause: c.Cause, PValue: c.PValue, Tests: []CertificateTest{}}
+	for _, t := range c.Tests {
+		out.Tests = append(out.Tests, CertificateTest{Name: t.Name, Statistic: t.Statistic, DF: t.DF, PValue: t.PValue, Verdict: t.Verdict, Cause: t.Cause})
+	}
+	for _, u := range c.Untested {
+		out.Untested = append(out.Untested, UntestedExpert{Expert: u.Expert + 1, Rows: u.Rows, Coefficients: u.Coefficients})
+	}
+	return out
 }
 
 // UntestedExpert is an expert that a certificate's tests leave out.
@@ -608,6 +628,9 @@ func (f *Fit) validate(k, d int) error {
 				return err
 			}
 		}
+	}
+	if err := f.Passes.validate(k, d); err != nil {
+		return err
 	}
 	for i, s := range f.Separation {
 		if err := s.validate(fmt.Sprintf("fit.separation[%d]", i), k, d); err != nil {

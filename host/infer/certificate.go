@@ -3,7 +3,10 @@ package infer
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+
+	"github.com/gatedlearning/moe/host/model"
 )
 
 // Verdicts of a certificate and of its tests.
@@ -192,4 +195,33 @@ func plural(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// exactNoise is the noise level, relative to the target's rms, below which
+// residuals are rounding, and say nothing.
+const exactNoise = 1e-6
+
+// Exact says whether an expert's residuals are nothing but rounding, for a target of that
+// root mean square.
+func Exact(p *model.Params, rms float64) bool { return slices.Min(p.Sigma) < exactNoise*rms }
+
+// leastNoise is the ratio of an expert's σ to the largest below which a fit rests on it.
+const leastNoise = 0.01
+
+// RestsOnLittle says which expert of p has too few rows, of which mass has Σ r_i, for so
+// many coefficients, or too little noise, for a maximum to mean much; "" where none has.
+func RestsOnLittle(p *model.Params, mass []float64, coefficients int) string {
+	if p.K == 1 {
+		return ""
+	}
+	noise := slices.Max(p.Sigma)
+	for i, rows := range mass {
+		switch {
+		case rows < float64(coefficients+2):
+			return fmt.Sprintf("it rests on expert %d, which has %.1f rows for %d coefficients", i+1, rows, coefficients)
+		case p.SigmaOf(i) < leastNoise*noise:
+			return fmt.Sprintf("it rests on expert %d, whose sigma is %.2g of the largest: with noise per expert the likelihood has no bound as a sigma falls to 0", i+1, p.SigmaOf(i)/noise)
+		}
+	}
+	return ""
 }

@@ -54,36 +54,39 @@ const (
 // The statistics do not depend on the number of workers. Errors: those of the
 // activation and of ctx, or [*TooManyError].
 func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64, workers int) (tests []Test, untested []Untested, err error) {
-	m := newTerms(act, p, free)
-	if m.at[atEnd] > MostTerms {
-		return nil, nil, &TooManyError{m.at[atEnd]}
-	}
-	draws := drawsFor(m.at[atEnd])
-	if err := m.measure(ctx, model.Part(rows, draws)); err != nil {
-		return nil, nil, err
-	}
-	s, err := m.sums(ctx, rows, workers)
+	s, err := NewSpecification(act, p, free)
 	if err != nil {
 		return nil, nil, err
 	}
-	drawn, err := m.sample(ctx, rows, draws, s, seed, workers)
+	squares, err := s.Squares(ctx, model.Part(rows, s.Draws()))
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := m.covariance(ctx, drawn, seed, workers)
+	s.Scale(squares)
+	sums, err := s.Sums(ctx, rows, workers)
 	if err != nil {
 		return nil, nil, err
 	}
+	drawn, err := s.Draw(ctx, rows, 0, sums, seed, workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.Tests(ctx, sums, drawn, seed, workers)
+}
+
+// tests makes the tests of sums over the rows, given the covariance of a row's terms,
+// which was taken over so many draws. The sums are used up.
+func (m *terms) tests(s *RowSums, c *mat.SymDense, draws float64) (tests []Test, untested []Untested) {
 	m.allowForCoefficients(s)
 	untested = m.untested(s)
-	q := &quadraticForms{cov: c, sums: s.terms, n: s.weight}
+	q := &quadraticForms{cov: c, sums: s.Terms, n: s.Weight}
 	for _, u := range untested {
 		q.omit(m.at[atResiduals]+3*u.Expert, 3)
 		q.omit(m.at[atNonlinearity]+3*u.Expert, 3)
 	}
 	q.standardise()
 	// Regressing on terms by as many draws leaves that much less variance.
-	q.project(0, m.at[atResiduals], float64(draws))
+	q.project(0, m.at[atResiduals], draws)
 	add := func(name string, from, to int, robust bool) {
 		if t := q.test(m.at[from], m.at[to]); t.DF > 0 {
 			t.Name, t.Robust = name, robust
@@ -91,12 +94,12 @@ func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.
 		}
 	}
 	add(testResiduals, atResiduals, atNonlinearity, false)
-	q.project(m.at[atResiduals], m.at[atNonlinearity], float64(draws))
+	q.project(m.at[atResiduals], m.at[atNonlinearity], draws)
 	add(testNonlinearity, atNonlinearity, atGate, true)
 	add(testGate, atGate, atHeteroscedasticity, true)
 	add(testHeteroscedasticity, atHeteroscedasticity, atInteractions, true)
 	add(testInteractions, atInteractions, atEnd, true)
-	return tests, untested, nil
+	return tests, untested
 }
 
 // drawsFor is how many targets the covariance of so many terms is taken over.
@@ -118,8 +121,8 @@ type Untested struct {
 const rowsPerCoefficient = 2
 
 // untested returns the experts with too few rows.
-func (m *terms) untested(s *rowSums) (out []Untested) {
-	for i, mass := range s.mass {
+func (m *terms) untested(s *RowSums) (out []Untested) {
+	for i, mass := range s.Mass {
 		if mass < float64(rowsPerCoefficient*len(m.expert)) {
 			out = append(out, Untested{i, mass, len(m.expert)})
 		}
@@ -134,45 +137,46 @@ func (e *TooManyError) Error() string {
 	return fmt.Sprintf("the certificate needs %d terms for each row, more than %d", e.Terms, MostTerms)
 }
 
-// rowSums are sums over the rows.
-type rowSums struct {
-	terms       []float64
-	prior, mass []float64 // Σ p_i and Σ r_i
-	weight      float64   // rows, or the sum of their weights
+// RowSums are sums over rows of what the specification tests of a mixture of k experts
+// need of them.
+type RowSums struct {
+	Terms       []float64
+	Prior, Mass []float64 // Σ p_i and Σ r_i, k each
+	Weight      float64   // rows, or the sum of their weights
 }
 
-func (m *terms) newSums() *rowSums {
+func (m *terms) newSums() *RowSums {
 	k := func() []float64 { return make([]float64, m.p.K) }
-	return &rowSums{terms: make([]float64, m.at[atEnd]), prior: k(), mass: k()}
+	return &RowSums{Terms: make([]float64, m.at[atEnd]), Prior: k(), Mass: k()}
 }
 
 // add adds a block's.
-func (s *rowSums) add(w *termRows, weight []float64) {
+func (s *RowSums) add(w *termRows, weight []float64) {
 	sum := kernel.Sum
 	if weight != nil {
 		sum = func(v []float64) float64 { return kernel.Dot(v, weight) }
 	}
 	for i, v := range w.out {
-		s.terms[i] += sum(v[:w.N])
+		s.Terms[i] += sum(v[:w.N])
 	}
-	for i := range s.prior {
-		s.prior[i] += sum(w.PriorOf(i))
-		s.mass[i] += sum(w.PostOf(i))
+	for i := range s.Prior {
+		s.Prior[i] += sum(w.PriorOf(i))
+		s.Mass[i] += sum(w.PostOf(i))
 	}
-	s.weight += sum(w.ones[:w.N])
+	s.Weight += sum(w.ones[:w.N])
 }
 
-// merge adds those of later rows.
-func (s *rowSums) merge(o *rowSums) {
-	floats.Add(s.terms, o.terms)
-	floats.Add(s.prior, o.prior)
-	floats.Add(s.mass, o.mass)
-	s.weight += o.weight
+// Merge adds those of later rows.
+func (s *RowSums) Merge(o *RowSums) {
+	floats.Add(s.Terms, o.Terms)
+	floats.Add(s.Prior, o.Prior)
+	floats.Add(s.Mass, o.Mass)
+	s.Weight += o.Weight
 }
 
 // sums returns the sums over the data.
-func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*rowSums, error) {
-	chunks := make([]*rowSums, model.Chunks(data))
+func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*RowSums, error) {
+	chunks := make([]*RowSums, model.Chunks(data))
 	rows := make([]*termRows, model.Workers(workers))
 	err := model.Each(ctx, data, len(rows), func(worker, chunk, _ int, b *model.Block) error {
 		if rows[worker] == nil {
@@ -193,7 +197,7 @@ func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*rowSum
 		return nil, err
 	}
 	for _, c := range chunks[1:] {
-		chunks[0].merge(c)
+		chunks[0].Merge(c)
 	}
 	return chunks[0], nil
 }
@@ -205,19 +209,19 @@ func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*rowSum
 // the experts that share it: so those of expert i have a mean of 1 + δ_i, where
 // δ_i = (coefficients that share σ_i)/(their rows) − p/m_i, or −p/m_i alone for a
 // given σ, and its terms ψ one of δ_i·dEψ(sZ)/ds² for each row.
-func (m *terms) allowForCoefficients(s *rowSums) {
+func (m *terms) allowForCoefficients(s *RowSums) {
 	if m.noise && len(m.p.Sigma) == m.p.K {
 		return
 	}
 	own := float64(len(m.expert)) + float64(len(m.outputs))/float64(m.p.K)
-	for i, mass := range s.mass {
+	for i, mass := range s.Mass {
 		excess := -min(own, mass)
 		if m.noise {
-			excess += mass * own * float64(m.p.K) / s.weight
+			excess += mass * own * float64(m.p.K) / s.Weight
 		}
 		at := m.at[atResiduals] + 3*i
-		s.terms[at] -= excess * slopeWide
-		s.terms[at+1] -= excess * slopeNarrow
+		s.Terms[at] -= excess * slopeWide
+		s.Terms[at+1] -= excess * slopeNarrow
 	}
 }
 

@@ -18,12 +18,17 @@ const (
 	targetStream = 1 << 35
 )
 
-// draws are rows drawn from a table, each with the expert that its target is to
+// Draws are rows drawn from a table, each with the expert that its target is to
 // be drawn from.
-type draws struct {
-	x      []float64 // row-major
-	weight []float64 // make up for experts that were drawn more often than the model would
-	expert []int
+type Draws struct {
+	X      []float64 // row-major
+	Weight []float64 // make up for experts that were drawn more often than the model would
+	Expert []int
+}
+
+// Append adds those of later rows.
+func (s *Draws) Append(o *Draws) {
+	s.X, s.Weight, s.Expert = append(s.X, o.X...), append(s.Weight, o.Weight...), append(s.Expert, o.Expert...)
 }
 
 // sample draws about so many rows, row x with expert i in proportion to
@@ -31,13 +36,14 @@ type draws struct {
 // expert rarer than 1/k is drawn as if its proportion were that, with a weight of
 // 1/boost_i, since the terms of a rare expert are as many as those of any other.
 // The draws are at most 2 − 1/k times as many as wanted. Each block is gone through
-// systematically, so that its rows are drawn as evenly as they can be.
-func (m *terms) sample(ctx context.Context, rows model.Rows, wanted int, data *rowSums, seed uint64, workers int) (*draws, error) {
+// systematically, so that its rows are drawn as evenly as they can be. The rows are those
+// of a table from its block first on; its Σ p_i and weight are in data.
+func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, data *RowSums, seed uint64, workers int) (*Draws, error) {
 	boost := make([]float64, m.p.K)
-	for i, prior := range data.prior {
-		boost[i] = max(1, data.weight/(float64(m.p.K)*max(prior, 1)))
+	for i, prior := range data.Prior {
+		boost[i] = max(1, data.Weight/(float64(m.p.K)*max(prior, 1)))
 	}
-	chunks := make([]draws, model.Chunks(rows))
+	chunks := make([]Draws, model.Chunks(rows))
 	room := make([]*mixture.Posterior, model.Workers(workers))
 	err := model.Each(ctx, rows, len(room), func(worker, chunk, block int, b *model.Block) error {
 		if room[worker] == nil {
@@ -45,9 +51,9 @@ func (m *terms) sample(ctx context.Context, rows model.Rows, wanted int, data *r
 		}
 		given := room[worker]
 		given.Given(m.p, b)
-		rng := rand.New(rand.NewPCG(seed, rowStream+uint64(block)))
+		rng := rand.New(rand.NewPCG(seed, rowStream+uint64(first+block)))
 		for i, boosted := range boost {
-			at, rate := rng.Float64(), boosted*float64(wanted)/data.weight
+			at, rate := rng.Float64(), boosted*float64(wanted)/data.Weight
 			for r, prior := range given.PriorOf(i) {
 				if b.W != nil {
 					prior *= b.W[r]
@@ -59,29 +65,29 @@ func (m *terms) sample(ctx context.Context, rows model.Rows, wanted int, data *r
 		}
 		return nil
 	})
-	out := new(draws)
+	out := new(Draws)
 	for _, c := range chunks {
-		out.x, out.weight, out.expert = append(out.x, c.x...), append(out.weight, c.weight...), append(out.expert, c.expert...)
+		out.Append(&c)
 	}
 	return out, err
 }
 
 // add draws row r of a block.
-func (s *draws) add(b *model.Block, r, expert int, weight float64) {
+func (s *Draws) add(b *model.Block, r, expert int, weight float64) {
 	for at := r; at < len(b.X); at += b.N {
-		s.x = append(s.x, b.X[at])
+		s.X = append(s.X, b.X[at])
 	}
-	s.weight, s.expert = append(s.weight, weight), append(s.expert, expert)
+	s.Weight, s.Expert = append(s.Weight, weight), append(s.Expert, expert)
 }
 
 // rows returns the rows drawn, with their weights and without targets.
-func (s *draws) rows(d int) *model.Data {
-	out := &model.Data{N: len(s.expert), D: d}
+func (s *Draws) rows(d int) *model.Data {
+	out := &model.Data{N: len(s.Expert), D: d}
 	for from := 0; from < out.N; from += model.BlockRows {
 		b := model.Block{N: min(model.BlockRows, out.N-from)}
-		b.X, b.W = make([]float64, d*b.N), s.weight[from:from+b.N]
+		b.X, b.W = make([]float64, d*b.N), s.Weight[from:from+b.N]
 		for r := range b.N {
-			for j, v := range s.x[(from+r)*d : (from+r+1)*d] {
+			for j, v := range s.X[(from+r)*d : (from+r+1)*d] {
 				b.X[j*b.N+r] = v
 			}
 		}
@@ -92,7 +98,7 @@ func (s *draws) rows(d int) *model.Data {
 
 // covariance returns the upper triangle of E[term·termᵀ] under the fitted model:
 // of targets drawn from it for these rows and experts.
-func (m *terms) covariance(ctx context.Context, s *draws, seed uint64, workers int) (*mat.SymDense, error) {
+func (m *terms) covariance(ctx context.Context, s *Draws, seed uint64, workers int) (*mat.SymDense, error) {
 	size, data := m.at[atEnd], s.rows(m.p.D)
 	chunks := make([][]float64, model.Chunks(data))
 	room := make([]*termRows, model.Workers(workers))
@@ -108,7 +114,7 @@ func (m *terms) covariance(ctx context.Context, s *draws, seed uint64, workers i
 			return err
 		}
 		rng := rand.New(rand.NewPCG(seed, targetStream+uint64(block)))
-		for r, i := range s.expert[block*model.BlockRows:][:b.N] {
+		for r, i := range s.Expert[block*model.BlockRows:][:b.N] {
 			w.y[r] = w.g[i*b.N+r] + m.p.SigmaOf(i)*rng.NormFloat64()
 		}
 		m.fill(w, w.y[:b.N])
@@ -121,7 +127,7 @@ func (m *terms) covariance(ctx context.Context, s *draws, seed uint64, workers i
 	for _, c := range chunks[1:] {
 		floats.Add(chunks[0], c)
 	}
-	floats.Scale(1/floats.Sum(s.weight), chunks[0])
+	floats.Scale(1/floats.Sum(s.Weight), chunks[0])
 	return symmetric(chunks[0], size), nil
 }
 

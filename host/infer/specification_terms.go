@@ -304,10 +304,29 @@ func (m *terms) fillTimes(w *termRows, at int, a []float64, functions ...[]float
 	}
 }
 
-// measure sets the rms over the rows of what the bounded functions are taken of.
-func (m *terms) measure(ctx context.Context, rows model.Rows) error {
+// Squares are the sums of the squares of what the bounded functions are taken of.
+type Squares struct {
+	Rows         int
+	Z, Logits, X []float64 // of the experts' predictors, of the gate's logits, of the features
+}
+
+// Like returns those of no rows.
+func (s *Squares) Like() *Squares {
+	return &Squares{Z: make([]float64, len(s.Z)), Logits: make([]float64, len(s.Logits)), X: make([]float64, len(s.X))}
+}
+
+// Merge adds those of other rows.
+func (s *Squares) Merge(o *Squares) {
+	s.Rows += o.Rows
+	floats.Add(s.Z, o.Z)
+	floats.Add(s.Logits, o.Logits)
+	floats.Add(s.X, o.X)
+}
+
+// squares returns those of rows.
+func (m *terms) squares(ctx context.Context, rows model.Rows) (*Squares, error) {
 	k, d := m.p.K, m.p.D
-	m.zRMS, m.lRMS, m.xRMS = make([]float64, k), make([]float64, k), make([]float64, d)
+	out := &Squares{Z: make([]float64, k), Logits: make([]float64, k), X: make([]float64, d)}
 	values := make([]float64, k*model.BlockRows)
 	add := func(dst, values []float64, n int) {
 		for i := range dst {
@@ -317,23 +336,26 @@ func (m *terms) measure(ctx context.Context, rows model.Rows) error {
 	}
 	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		m.p.Predictors(values[:k*b.N], b)
-		add(m.zRMS, values, b.N)
+		add(out.Z, values, b.N)
 		m.p.GateLogits(values[:k*b.N], b)
-		add(m.lRMS, values, b.N)
-		add(m.xRMS, b.X, b.N)
+		add(out.Logits, values, b.N)
+		add(out.X, b.X, b.N)
+		out.Rows += b.N
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	n, _ := rows.Dims()
-	for _, rms := range [][]float64{m.zRMS, m.lRMS, m.xRMS} {
-		for i, sum := range rms {
-			rms[i] = math.Sqrt(sum / float64(n))
-			if !(rms[i] > 0) {
-				rms[i] = 1
+	return out, err
+}
+
+// scale sets the rms of what the bounded functions are taken of.
+func (m *terms) scale(q *Squares) {
+	rms := func(sums []float64) []float64 {
+		out := make([]float64, len(sums))
+		for i, sum := range sums {
+			if out[i] = math.Sqrt(sum / float64(q.Rows)); !(out[i] > 0) {
+				out[i] = 1
 			}
 		}
+		return out
 	}
-	return nil
+	m.zRMS, m.lRMS, m.xRMS = rms(q.Z), rms(q.Logits), rms(q.X)
 }

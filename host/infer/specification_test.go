@@ -58,7 +58,7 @@ func drawn(t *testing.T, n int, act model.Activation, p *model.Params) *model.Da
 		data.Blocks = append(data.Blocks, b)
 		data.N += b.N
 	}
-	m.measure(t.Context(), data)
+	measure(t, m, data)
 	w := m.newRows()
 	for i := range data.Blocks {
 		if err := m.given(t.Context(), w, &data.Blocks[i]); err != nil {
@@ -80,7 +80,7 @@ func drawn(t *testing.T, n int, act model.Activation, p *model.Params) *model.Da
 func TestTermsHaveMeanZero(t *testing.T) {
 	data, p := twoExperts(t, 5, softsign{})
 	m := newTerms(softsign{}, p, loss.All)
-	m.measure(t.Context(), data)
+	measure(t, m, data)
 	for r := range data.N {
 		// One x in every row of a block, y on a grid: the trapezoidal rule is exact
 		// to rounding for smooth integrands that vanish at both ends.
@@ -154,12 +154,12 @@ func TestScoresAreTheGradient(t *testing.T) {
 			free := loss.All
 			change(data, p, &free)
 			m := newTerms(softsign{}, p, free)
-			m.measure(t.Context(), data)
+			measure(t, m, data)
 			sums, err := m.sums(t.Context(), data, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := sums.terms
+			got := sums.Terms
 			l := loss.NewLikelihood(data, softsign{}, p, free, 1)
 			want := make([]float64, l.Dim())
 			if _, err := l.Grad(t.Context(), want, l.Theta(p)); err != nil {
@@ -261,7 +261,7 @@ func TestSampleGivesRareExpertsTheirDraws(t *testing.T) {
 	const wanted, share, k = 9000, 0.004, 3
 	data, p := rare(t, 5000, share)
 	m := newTerms(identity{}, p, loss.All)
-	m.measure(t.Context(), data)
+	measure(t, m, data)
 	for name, weighted := range map[string]bool{"": false, "weights": true} {
 		if weighted {
 			weigh(data, p, nil)
@@ -270,14 +270,14 @@ func TestSampleGivesRareExpertsTheirDraws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := m.sample(t.Context(), data, wanted, sums, 1, 2)
+		s, err := m.sample(t.Context(), data, 0, wanted, sums, 1, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
 		count, weight := make([]float64, k), make([]float64, k)
-		for r, i := range s.expert {
+		for r, i := range s.Expert {
 			count[i]++
-			weight[i] += s.weight[r]
+			weight[i] += s.Weight[r]
 		}
 		blocks := float64(len(data.Blocks))
 		for i, want := range []float64{share, (1 - share) / 2, (1 - share) / 2} {
@@ -298,12 +298,12 @@ func TestSampleGivesRareExpertsTheirDraws(t *testing.T) {
 func TestCovarianceOfRareExperts(t *testing.T) {
 	data, p := rare(t, 200, 0.004)
 	m := newTerms(identity{}, p, loss.All)
-	m.measure(t.Context(), data)
+	measure(t, m, data)
 	sums, err := m.sums(t.Context(), data, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := m.sample(t.Context(), data, 40000, sums, 1, 1)
+	s, err := m.sample(t.Context(), data, 0, 40000, sums, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,10 +417,10 @@ func TestSharedNoiseAllowsForCoefficients(t *testing.T) {
 		}
 		floats.Add(mean, terms)
 		s := m.newSums()
-		copy(s.terms[m.at[atResiduals]:], terms)
-		s.mass, s.weight = []float64{few, many}, few+many
+		copy(s.Terms[m.at[atResiduals]:], terms)
+		s.Mass, s.Weight = []float64{few, many}, few+many
 		m.allowForCoefficients(s)
-		floats.Add(allowed, s.terms[m.at[atResiduals]:m.at[atNonlinearity]])
+		floats.Add(allowed, s.Terms[m.at[atResiduals]:m.at[atNonlinearity]])
 	}
 	for _, i := range []int{0, 1, 3, 4} {
 		before, after := mean[i]/times, allowed[i]/times
@@ -447,4 +447,14 @@ func leastSquaresResiduals(t *testing.T, n, d int, rng *rand.Rand) []float64 {
 	fit.MulVec(x, &coef)
 	y.SubVec(y, &fit)
 	return y.RawVector().Data
+}
+
+// measure sets the scales of the bounded functions by these rows.
+func measure(t *testing.T, m *terms, data *model.Data) {
+	t.Helper()
+	squares, err := m.squares(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.scale(squares)
 }

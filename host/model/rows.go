@@ -156,28 +156,37 @@ func InOrder(ctx context.Context, rows Rows, fn func(b *Block) error) error {
 // to the last so that sorted rows are all represented; or rows itself if it has
 // not many more than n.
 func Part(rows Rows, n int) Rows {
-	take, have := (n+BlockRows-1)/BlockRows, Blocks(rows)
-	if take >= have {
+	blocks := Spaced(Blocks(rows), n)
+	if len(blocks) == Blocks(rows) {
 		return rows
 	}
-	return &part{rows: rows, take: take, have: have}
+	return &part{rows: rows, blocks: blocks}
 }
 
-// part is every have/take-th block of rows, all of them whole: the last block,
-// which may be short, is not among them.
+// Spaced returns the blocks of a table of so many that [Part] takes for n rows.
+func Spaced(blocks, n int) []int {
+	out := make([]int, min((n+BlockRows-1)/BlockRows, blocks))
+	for i := range out {
+		out[i] = i * blocks / len(out)
+	}
+	return out
+}
+
+// part is some blocks of rows, all of them whole: the last block, which may be short, is
+// not among them.
 type part struct {
 	Memo
-	rows       Rows
-	take, have int
+	rows   Rows
+	blocks []int
 }
 
 func (p *part) Dims() (n, d int) {
 	_, d = p.rows.Dims()
-	return p.take * BlockRows, d
+	return len(p.blocks) * BlockRows, d
 }
 
 func (p *part) Block(i int, room *Room) (*Block, error) {
-	return p.rows.Block(i*p.have/p.take, room)
+	return p.rows.Block(p.blocks[i], room)
 }
 
 // Map returns rows seen through fn, which writes the features of a block, d

@@ -16,6 +16,16 @@ import (
 // values each. Where experts and gate have no intercept nothing is taken off.
 type Units struct{ Mean, SD []float64 }
 
+// Units returns the units of a fit of this shape to features with these sums, nil for
+// the user's own.
+func (s Shape) Units(second *tensor.Second) (*Units, error) {
+	inputs, err := InputsOf(second)
+	if err != nil || inputs.Standard() && !s.Intercept {
+		return nil, err
+	}
+	return unitsOf(second, s.takesMeans()), nil
+}
+
 // unitsOf returns the units that bring features with these sums to unit variance
 // and, where intercepts can take it up, mean 0.
 func unitsOf(second *tensor.Second, intercept bool) *Units {

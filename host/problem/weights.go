@@ -17,7 +17,7 @@ type Weights struct {
 	Given bool
 	Rows  int     // of a weight that is not nothing beside the total
 	Total float64 // sum of the weights, the number of rows where there are none
-	unit  float64 // a power of two near the mean weight
+	unit  float64 // [WeightUnit]
 }
 
 func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
@@ -40,9 +40,15 @@ func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
 		w.Rows += floats.Count(func(v float64) bool { return v > least }, b.W)
 		return nil
 	})
-	_, exponent := math.Frexp(w.Total / float64(n))
-	w.unit = math.Ldexp(1, max(-1000, min(exponent-1, 1000)))
+	w.unit = WeightUnit(w.Total, n)
 	return w, err
+}
+
+// WeightUnit is what the weights of n rows are divided by in a fit: a power of two near
+// their mean.
+func WeightUnit(total float64, n int) float64 {
+	_, exponent := math.Frexp(total / float64(n))
+	return math.Ldexp(1, max(-1000, min(exponent-1, 1000)))
 }
 
 // even returns the rows with weights divided by their unit, which changes no

@@ -123,7 +123,7 @@ func TestNetworkPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := fitted.NewNetwork(fitted.ActivationOf(act.Info()), r.Network, r.Schema)
-		file.Fit = &fitted.NetworkFit{Method: "fit", N: r.N, Loss: r.Loss, Converged: true, Notes: []string{"<note>"}, Certificate: host.CertificateOf(r.Certificate)}
+		file.Fit = &fitted.NetworkFit{Method: "fit", N: r.N, Loss: r.Loss, Converged: true, Notes: []string{"<note>"}, Certificate: fitted.NewCertificate(r.Certificate)}
 		for _, s := range r.Starts {
 			file.Fit.Starts = append(file.Fit.Starts, fitted.NetworkStart{Kind: s.Kind, LossAtStart: s.AtStart, Loss: s.Result.Value, Agrees: s.Agrees})
 		}

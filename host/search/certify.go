@@ -20,18 +20,12 @@ func wanted(c *infer.Certificate) int {
 	return infer.StartsWanted
 }
 
-// exactNoise is the noise level, relative to the target's rms, below which
-// residuals are rounding, and say nothing.
-const exactNoise = 1e-6
-
 // Certify judges the optimum best, one of all or of a survey, if there was one. Where
 // it cannot the certificate is nil and the note says why.
 func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate, s *Survey) (c *infer.Certificate, note string, err error) {
 	evidence := evidenceOf(p, best, all, s)
-	for i := range best.Params.K {
-		if best.Params.SigmaOf(i) < exactNoise*p.RMS() {
-			return exact(p, evidence)
-		}
+	if infer.Exact(best.Params, p.RMS()) {
+		return exact(p, evidence)
 	}
 	// The tests look at the gates against the last expert's: the order is that of
 	// the result, whatever it was in the run.
@@ -70,11 +64,7 @@ func exact(p *problem.Problem, e infer.Evidence) (*infer.Certificate, string, er
 	return c, "", err
 }
 
-// leastNoise is the ratio of an expert's σ to the largest below which a fit rests on it.
-const leastNoise = 0.01
-
-// restsOnLittle says which expert of p has too few rows or too little noise for a maximum
-// to mean much; "" where none has.
+// restsOnLittle is [infer.RestsOnLittle] of the rows of p.
 func restsOnLittle(ctx context.Context, p *problem.Problem, q *model.Params) (string, error) {
 	if q.K == 1 {
 		return "", nil
@@ -85,16 +75,7 @@ func restsOnLittle(ctx context.Context, p *problem.Problem, q *model.Params) (st
 		return "", err
 	}
 	columns, _ := p.Shape.Estimated().Columns(q)
-	noise := slices.Max(q.Sigma)
-	for i, rows := range s.Mass {
-		switch {
-		case rows < float64(len(columns)+2):
-			return fmt.Sprintf("it rests on expert %d, which has %.1f rows for %d coefficients", i+1, rows, len(columns)), nil
-		case q.SigmaOf(i) < leastNoise*noise:
-			return fmt.Sprintf("it rests on expert %d, whose sigma is %.2g of the largest: with noise per expert the likelihood has no bound as a sigma falls to 0", i+1, q.SigmaOf(i)/noise), nil
-		}
-	}
-	return "", nil
+	return infer.RestsOnLittle(q, s.Mass, len(columns)), nil
 }
 
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.

@@ -3,7 +3,9 @@ package shard
 import (
 	"bytes"
 	"context"
+	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -17,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/textfile"
 	"github.com/gatedlearning/moe/sdk"
@@ -42,9 +45,13 @@ const (
 
 // Newton are the sums of one pass of Newton's method over a part of a table: the
 // log-likelihood at the parameters of a model, its score and its observed information.
+// At a model where the passes have converged they are those of its certificate.
 type Newton struct {
 	newtonHeader
-	sums []float64 // log-likelihood, weight, Σ p_i, score, upper triangle of the information
+	sums    []float64      // log-likelihood, weight, Σ p_i, score, upper triangle of the information
+	second  *tensor.Second // of the features and the target, of the first pass
+	squares *infer.Squares // of the passes behind it
+	tests   *tests         // of the certificate, which has nothing else
 }
 
 type newtonHeader struct {
@@ -55,8 +62,8 @@ type newtonHeader struct {
 	Bodies []body          `json:"bodies"`
 }
 
-// SumNewton makes a pass over a part of the table at the parameters of m. The part is
-// held in memory.
+// SumNewton makes a pass over a part of the table at the parameters of m, or sums what
+// the certificate needs where the passes have converged there. The part is held in memory.
 func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation, workers int) (*Newton, error) {
 	text, err := m.JSON()
 	if err != nil {
@@ -67,10 +74,6 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 		return nil, err
 	}
 	out := &Newton{newtonHeader: newtonHeader{Table: t, Place: at, Model: compact.Bytes(), Kinks: act.Info().Kinks}}
-	p := m.Params()
-	free := freeOf(p)
-	q := likelihoodOf(p, free).Dim()
-	out.sums = make([]float64, 2+p.K+q+q*(q+1)/2)
 	from, to := at.Blocks(t.Blocks())
 	data := &model.Data{D: len(t.Features)}
 	err = dataset.ReadRange(ctx, src, from, to, func(_ int, b *model.Block) error {
@@ -78,15 +81,34 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 		data.N += b.N
 		return nil
 	})
-	if err != nil || data.N == 0 {
+	if err != nil {
+		return nil, err
+	}
+	if certifies(m) {
+		out.tests, err = sumTests(ctx, m, act, data, from, workers)
 		return out, err
+	}
+	if err := out.pass(ctx, m, act, data, workers); err != nil {
+		return nil, err
+	}
+	return out, out.scales(ctx, m, data, from)
+}
+
+// pass sums what the step needs.
+func (n *Newton) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, workers int) error {
+	p := m.Params()
+	free := freeOf(p)
+	q := likelihoodOf(p, free).Dim()
+	n.sums = make([]float64, 2+p.K+q+q*(q+1)/2)
+	if data.N == 0 {
+		return nil
 	}
 	l := loss.NewLikelihood(data, act, p, free, workers)
 	h := mat.NewSymDense(q, nil)
-	if err := l.Information(ctx, h, out.score(p.K, q), p, act.Info().Kinks); err != nil {
-		return nil, err
+	if err := l.Information(ctx, h, n.score(p.K, q), p, n.Kinks); err != nil {
+		return err
 	}
-	packed := out.sums[2+p.K+q:]
+	packed := n.sums[2+p.K+q:]
 	for i := range q {
 		for j := i; j < q; j++ {
 			packed[0] = h.At(i, j)
@@ -95,19 +117,19 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 	}
 	priors, err := l.Proportions(ctx, p)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out.sums[1] = l.Rows()
+	n.sums[1] = l.Rows()
 	for i, v := range priors {
-		out.sums[2+i] = v * l.Rows()
+		n.sums[2+i] = v * l.Rows()
 	}
-	if out.sums[0], err = l.LogLikelihood(ctx, p); err != nil {
-		return nil, err
+	if n.sums[0], err = l.LogLikelihood(ctx, p); err != nil {
+		return err
 	}
-	if !numeric.Finite(out.sums...) {
-		return nil, &dataset.Error{File: t.Target, Msg: "the log-likelihood of the model is not finite on these rows"}
+	if !numeric.Finite(n.sums...) {
+		return &dataset.Error{File: n.Table.Target, Msg: "the log-likelihood of the model is not finite on these rows"}
 	}
-	return out, nil
+	return nil
 }
 
 func (n *Newton) score(k, q int) []float64 { return n.sums[2+k : 2+k+q] }
@@ -147,29 +169,58 @@ type Step struct {
 	Model     *fitted.Model // after the step
 	Pass      int           // from 1
 	Size      float64       // of the step: the most that a parameter moves, relative to the larger of 1 and its size
-	Converged bool          // Size is at most SmallStep, or AtKink
+	Converged bool          // Size is at most SmallStep and the largest expert is the first, or AtKink
 	AtKink    bool          // the maximum is at a kink of the likelihood, and Model as near to it as matters
+	Certified bool          // it was no pass but the certificate behind them: Model has it, and Size says nothing
+}
+
+// GoOn says whether another pass is to be made at Model.
+func (s *Step) GoOn() bool {
+	if s.Converged {
+		return s.Model.Fit.Passes != nil
+	}
+	return s.Pass < MostPasses
 }
 
 // MergeNewton puts the parts of a pass together and makes its step,
 // θ + H⁻¹·s with the score s and the observed information H. Where H is not positive
-// definite its diagonal is raised until it is. What does not fit together is a
-// *dataset.Error.
+// definite its diagonal is raised until it is. What does not fit together, and parts of a
+// certificate, which [Certify] merges, are a *dataset.Error.
 func MergeNewton(files []string, parts []*Newton) (*Step, error) {
-	places, err := newtonPlaces(files, parts)
+	m, all, err := mergeNewton(files, parts)
 	if err != nil {
 		return nil, err
+	}
+	if all.sums == nil {
+		return nil, &dataset.Error{File: files[0], Msg: "it is of no pass but of the certificate behind them"}
+	}
+	return step(m, all)
+}
+
+// mergeNewton returns the sums of all parts, and the model that they are at.
+func mergeNewton(files []string, parts []*Newton) (*fitted.Model, *Newton, error) {
+	places, err := newtonPlaces(files, parts)
+	if err != nil {
+		return nil, nil, err
 	}
 	order, err := complete(files, places)
 	if err != nil {
+		return nil, nil, err
+	}
+	m, err := parts[0].At()
+	if err != nil {
+		return nil, nil, &dataset.Error{File: files[0], Msg: "the model in it cannot be read: " + err.Error()}
+	}
+	return m, addNewton(parts, order), nil
+}
+
+// At returns the model at which the sums are.
+func (n *Newton) At() (*fitted.Model, error) {
+	m := new(fitted.Model)
+	if err := json.Unmarshal(n.Model, m); err != nil {
 		return nil, err
 	}
-	sums := addNewton(parts, order)
-	m := new(fitted.Model)
-	if err := json.Unmarshal(parts[0].Model, m); err != nil {
-		return nil, &dataset.Error{File: files[0], Msg: "the model in it cannot be read: " + err.Error()}
-	}
-	return step(m, &Newton{newtonHeader: parts[0].newtonHeader, sums: sums})
+	return m, m.Validate()
 }
 
 // JoinNewton makes one part of parts of one pass that follow one another in this order,
@@ -179,15 +230,16 @@ func JoinNewton(files []string, parts []*Newton) (*Newton, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Newton{newtonHeader: parts[0].newtonHeader}
-	if out.Place, err = joined(files, places); err != nil {
+	at, err := joined(files, places)
+	if err != nil {
 		return nil, err
 	}
 	order := make([]int, len(parts))
 	for i := range order {
 		order[i] = i
 	}
-	out.sums = addNewton(parts, order)
+	out := addNewton(parts, order)
+	out.Place = at
 	return out, nil
 }
 
@@ -207,12 +259,39 @@ func newtonPlaces(files []string, parts []*Newton) ([]Place, error) {
 }
 
 // addNewton adds the sums of parts up in this order.
-func addNewton(parts []*Newton, order []int) []float64 {
-	sums := make([]float64, len(parts[0].sums))
-	for _, i := range order {
-		floats.Add(sums, parts[i].sums)
+func addNewton(parts []*Newton, order []int) *Newton {
+	first := parts[0]
+	out := &Newton{newtonHeader: first.newtonHeader}
+	if first.sums != nil {
+		out.sums = make([]float64, len(first.sums))
 	}
-	return sums
+	if first.second != nil {
+		out.second = tensor.NewSecond(first.second.D)
+	}
+	if first.squares != nil {
+		out.squares = first.squares.Like()
+	}
+	if first.tests != nil {
+		out.tests = first.tests.like()
+	}
+	for _, i := range order {
+		out.add(parts[i])
+	}
+	return out
+}
+
+// add adds the sums of a part at the same model.
+func (n *Newton) add(o *Newton) {
+	floats.Add(n.sums, o.sums)
+	if n.second != nil {
+		n.second.Merge(o.second)
+	}
+	if n.squares != nil {
+		n.squares.Merge(o.squares)
+	}
+	if n.tests != nil {
+		n.tests.add(o.tests)
+	}
 }
 
 func step(m *fitted.Model, all *Newton) (*Step, error) {
@@ -231,6 +310,7 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 	if m.Fit.Method == NewtonMethod {
 		s.Pass = m.Fit.Iterations + 1
 	}
+	passes, uncertified := all.passes(m)
 	move, damped, err := newtonStep(h, score)
 	if err != nil {
 		return nil, err
@@ -238,23 +318,27 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 	n, loglik := all.sums[1], all.sums[0]
 	theta := l.Theta(p)
 	s.Size = optim.Largest(move, theta)
+	for i := range m.Proportions {
+		m.Proportions[i] = all.sums[2+i] / all.sums[1]
+	}
 	fell := m.Fit.LogLikelihood - loglik
-	s.AtKink = len(all.Kinks) > 0 && s.Pass > 1 && !damped && fell >= 0 && fell < kinkSlack && floats.Dot(move, score) < kinkDecrement
-	s.Converged = s.Size <= SmallStep || s.AtKink
+	ordered := inOrder(m.Proportions)
+	s.AtKink = ordered && len(all.Kinks) > 0 && s.Pass > 1 && !damped && fell >= 0 && fell < kinkSlack && floats.Dot(move, score) < kinkDecrement
 	s.Model = m
+	s.Converged = ordered && s.Size <= SmallStep || s.AtKink
 	if !s.AtKink {
 		floats.Add(theta, move)
 	}
 	after := l.Params(theta)
 	m.SetParams(after)
-	for i := range m.Proportions {
-		m.Proportions[i] = all.sums[2+i] / all.sums[1]
-	}
 	m.Fit = fitted.Fit{
 		Method: NewtonMethod, Seed: m.Fit.Seed, N: all.Table.Rows, LogLikelihood: loglik,
 		BIC: float64(q)*math.Log(n) - 2*loglik, AIC: 2*float64(q) - 2*loglik,
 		Converged: s.Converged, Status: fmt.Sprintf("the step of pass %d is %.2g", s.Pass, s.Size), Iterations: s.Pass,
-		Starts: []fitted.Start{}, Notes: []string{"no certificate: its sums are not among those of the parts"},
+		Starts: []fitted.Start{}, Notes: []string{}, Passes: passes,
+	}
+	if uncertified != "" {
+		m.Fit.Notes = append(m.Fit.Notes, "no certificate: "+uncertified)
 	}
 	m.StandardErrors, m.Covariance, m.Truth = nil, nil, nil
 	if all.Table.Weights != "" {
@@ -263,8 +347,14 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 	if s.AtKink {
 		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the maximum is at a kink of the likelihood: the last step lowered its logarithm by %.2g", fell))
 	}
+	if !s.Converged {
+		sortExperts(m)
+	}
 	if s.Converged {
 		m.Fit.Status = "converged"
+		if passes != nil {
+			m.Fit.Notes = append(m.Fit.Notes, notYet)
+		}
 		c, err := infer.FromInformation(h, score, l.Parameters(), after, n, all.Kinks)
 		if err != nil {
 			m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+err.Error())
@@ -312,11 +402,28 @@ func newtonStep(h *mat.SymDense, score []float64) (move []float64, damped bool, 
 // MarshalBinary writes the sums with all that they are of.
 func (n *Newton) MarshalBinary() ([]byte, error) {
 	h := n.newtonHeader
-	b, err := bodyOf("sums", 0, 0, values(n.sums))
+	h.Bodies = nil
+	put := func(name string, v encoding.BinaryMarshaler) error {
+		b, err := bodyOf(name, 0, 0, v)
+		h.Bodies = append(h.Bodies, b)
+		return err
+	}
+	var err error
+	if n.sums != nil {
+		err = put("sums", values(n.sums))
+	}
+	if n.second != nil && err == nil {
+		err = put("second", n.second)
+	}
+	if n.squares != nil && err == nil {
+		err = put("squares", values(squaresValues(n.squares)))
+	}
+	if n.tests != nil && err == nil {
+		err = errors.Join(put("tests", values(n.tests.sumsValues())), put("draws", values(n.tests.drawnValues())))
+	}
 	if err != nil {
 		return nil, err
 	}
-	h.Bodies = []body{b}
 	return seal(NewtonFormat, h, h.Bodies)
 }
 
@@ -330,25 +437,67 @@ func (n *Newton) UnmarshalBinary(data []byte) error {
 	if err := cut(rest, out.Bodies); err != nil {
 		return err
 	}
-	m := new(fitted.Model)
-	if err := json.Unmarshal(out.Model, m); err != nil {
+	m, err := out.At()
+	if err != nil {
 		return err
 	}
-	if err := m.Validate(); err != nil {
-		return err
-	}
-	p := m.Params()
-	q := likelihoodOf(p, freeOf(p)).Dim()
-	if !out.Place.valid() || out.Table.Rows < 1 || len(out.Table.Features) != p.D ||
-		len(out.Bodies) != 1 || len(out.Bodies[0].data) != 8*(2+p.K+q+q*(q+1)/2) {
+	if !out.Place.valid() || out.Table.Rows < 1 || len(out.Table.Features) != m.D {
 		return errDamaged
 	}
-	if out.sums, err = numbers(out.Bodies[0].data); err != nil {
+	bodies := make(map[string][]byte)
+	for _, b := range out.Bodies {
+		bodies[b.Name] = b.data
+	}
+	if len(bodies) != len(out.Bodies) {
+		return errDamaged
+	}
+	if err := out.load(m, bodies); err != nil {
 		return err
 	}
 	out.Bodies = nil
 	*n = *out
 	return nil
+}
+
+// load reads the bodies that sums at the model have, and refuses any other.
+func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
+	if certifies(m) {
+		n.tests, err = loadTests(m, bodies)
+		return err
+	}
+	p := m.Params()
+	q := likelihoodOf(p, freeOf(p)).Dim()
+	if n.sums, err = exactly(bodies["sums"], 2+p.K+q+q*(q+1)/2); err != nil {
+		return err
+	}
+	want := 2
+	switch spec, err := specificationOf(m, nil); {
+	case err != nil || spec == nil:
+		want = 1
+	case m.Fit.Passes == nil:
+		n.second = new(tensor.Second)
+		if err := n.second.UnmarshalBinary(bodies["second"]); err != nil || n.second.D != p.D {
+			return errDamaged
+		}
+	default:
+		v, err := exactly(bodies["squares"], 1+2*p.K+p.D)
+		if err != nil {
+			return err
+		}
+		n.squares = squaresOf(v, p.K)
+	}
+	if len(bodies) != want {
+		return errDamaged
+	}
+	return nil
+}
+
+// exactly reads a body of so many numbers.
+func exactly(data []byte, count int) ([]float64, error) {
+	if len(data) != 8*count {
+		return nil, errDamaged
+	}
+	return numbers(data)
 }
 
 // Write writes the file of a part.

@@ -46,7 +46,13 @@ func pass(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.
 			t.Fatal("a damaged part is read")
 		}
 	}
-	s, err := shard.MergeNewton(files, list)
+	merge := shard.MergeNewton
+	if list[0].Certificate() {
+		merge = func(files []string, parts []*shard.Newton) (*shard.Step, error) {
+			return shard.Certify(t.Context(), files, parts, act, 1)
+		}
+	}
+	s, err := merge(files, list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,28 +75,35 @@ func far(a, b []float64) float64 {
 // all rows on one machine do, whatever the number of shards: parameters to 1e-9, standard
 // errors, which are smooth functions of them, to 1e-6 of their size. The sigmoids with
 // intercepts are so many for so few rows that the terms in g″ matter; of the ReLUs the
-// maximum is at no kink of the likelihood.
+// maximum is at no kink of the likelihood. The certificate behind the last pass is that
+// of the fit, its statistics to 1e-9 of their size: also where the features have units of
+// their own, rows have weights, and an expert is so rare that it is drawn more often than
+// it comes.
 func TestNewton(t *testing.T) {
 	const d = 3
 	for name, c := range map[string]struct {
 		family sdk.Family
 		n      int
 		cfg    host.Config
+		table  func(x *mat.Dense, y []float64) *dataset.Table
 	}{
-		"identity, intercepts": {identity.Family, 6000, host.Config{K: 2, Intercept: true, Noise: host.PerExpert{}}},
-		"sigmoid":              {sigmoid.Family, 6000, host.Config{K: 2}},
-		"sigmoid, intercepts":  {sigmoid.Family, 1500, host.Config{K: 2, Intercept: true, Noise: host.PerExpert{}}},
-		"relu":                 {relu.Family, 6000, host.Config{K: 2}},
+		"identity, intercepts": {identity.Family, 6000, host.Config{K: 2, Intercept: true, Noise: host.PerExpert{}}, dataset.Matrix},
+		"sigmoid":              {sigmoid.Family, 6000, host.Config{K: 2}, dataset.Matrix},
+		"sigmoid, intercepts":  {sigmoid.Family, 1500, host.Config{K: 2, Intercept: true, Noise: host.PerExpert{}}, dataset.Matrix},
+		"relu":                 {relu.Family, 6000, host.Config{K: 2}, dataset.Matrix},
+		"units":                {identity.Family, 3000, host.Config{K: 2, Intercept: true}, inUnits},
+		"weights":              {identity.Family, 3000, host.Config{K: 2}, weighted},
+		"rare":                 {identity.Family, 6000, host.Config{K: 2, Intercept: true}, rare},
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := open(t, c.family), t.Context()
 			x, y := gated(t, act, c.n, d, 0.1, 3)
-			src := dataset.Matrix(x, y)
+			src := c.table(x, y)
 			want, err := host.Fit(ctx, act, src, c.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			start, err := host.Fit(ctx, act, dataset.Matrix(x.Slice(0, c.n/3, 0, d).(*mat.Dense), y[:c.n/3]), c.cfg)
+			start, err := host.Fit(ctx, act, c.table(x.Slice(0, c.n/3, 0, d).(*mat.Dense), y[:c.n/3]), c.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,6 +147,20 @@ func TestNewton(t *testing.T) {
 						if got := m.StandardErrors.Regressors[i][j]; math.Abs(got-se) > 1e-6*se {
 							t.Errorf("%d parts: standard error %v, of the fit %v", parts, got, se)
 						}
+					}
+				}
+				s = pass(t, src, parts, m, act)
+				if !s.Certified || s.Model.Fit.Passes != nil {
+					t.Fatalf("%d parts: no certificate behind the last pass: %v", parts, s.Model.Fit.Notes)
+				}
+				got, ref := s.Model.Fit.Certificate, want.Fit.Certificate
+				if got.Optimum != ref.Optimum || got.Model != ref.Model || len(got.Tests) != len(ref.Tests) {
+					t.Fatalf("%d parts: certificate %+v, of the fit %+v", parts, got, ref)
+				}
+				for i, a := range got.Tests {
+					b := ref.Tests[i]
+					if a.Name != b.Name || a.DF != b.DF || a.Verdict != b.Verdict || math.Abs(a.Statistic-b.Statistic) > 1e-9*b.Statistic || math.Abs(a.PValue-b.PValue) > 1e-9 {
+						t.Errorf("%d parts: test %+v, of the fit %+v: %v of it", parts, a, b, a.Statistic/b.Statistic-1)
 					}
 				}
 			}
@@ -206,6 +233,40 @@ func gated(t *testing.T, act sdk.Activation, n, d int, sigma float64, seed uint6
 		y[i] = z[0] + sigma*rng.NormFloat64()
 	}
 	return x, y
+}
+
+// inUnits is a table whose features are far from 0 and of sizes of their own.
+func inUnits(x *mat.Dense, y []float64) *dataset.Table {
+	n, d := x.Dims()
+	out := mat.NewDense(n, d, nil)
+	out.Apply(func(_, j int, v float64) float64 { return float64(100*j) + math.Pow(10, float64(j-1))*v }, x)
+	return dataset.Matrix(out, y)
+}
+
+// weighted is a table with weights far from 1.
+func weighted(x *mat.Dense, y []float64) *dataset.Table {
+	w := make([]float64, len(y))
+	for i := range w {
+		w[i] = 0.01 * float64(1+i%4)
+	}
+	return dataset.WeightedMatrix(x, y, w)
+}
+
+// rare is a table in which three of four rows of the second expert are gone to the first.
+func rare(x *mat.Dense, y []float64) *dataset.Table {
+	n, d := x.Dims()
+	kept, target := mat.NewDense(n, d, nil), make([]float64, n)
+	at := 0
+	for i := range y {
+		second := math.Abs(y[i]+3*x.At(i, 1)) < math.Abs(y[i]-3*x.At(i, 0))
+		if second && i%8 > 0 {
+			continue
+		}
+		kept.SetRow(at, x.RawRowView(i))
+		target[at] = y[i]
+		at++
+	}
+	return dataset.Matrix(kept.Slice(0, at, 0, d).(*mat.Dense), target[:at])
 }
 
 // matching is the place in want of every expert of m.

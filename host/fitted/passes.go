@@ -1,0 +1,67 @@
+package fitted
+
+import "fmt"
+
+// Passes is what passes over the shards of a table have told that its certificate needs,
+// until that is made: see package host/shard.
+type Passes struct {
+	// Mean and SD are the units in which the certificate sees the features, D each: what
+	// is taken off and what they are divided by. Absent: those of the columns.
+	Mean   []float64 `json:"mean,omitempty"`
+	SD     []float64 `json:"sd,omitempty"`
+	Target float64   `json:"target"` // root mean square of the target
+	Weight float64   `json:"weight"` // unit of the rows' weights, 1 where there are none
+
+	// Squares are sums over some of the rows at the parameters before the last step;
+	// absent behind the first pass.
+	Squares *Squares `json:"squares,omitempty"`
+
+	// Of the fit that the passes began at.
+	Rows     int  `json:"rows"`
+	Starts   int  `json:"starts"`
+	Kinds    int  `json:"kinds"`    // of them
+	Agreeing int  `json:"agreeing"` // of them at the best optimum
+	Survey   bool `json:"survey"`   // the starts were a survey
+}
+
+// Squares are sums of squares over rows: see infer.Squares.
+type Squares struct {
+	Rows     int       `json:"rows"`
+	Z        []float64 `json:"z"`        // K, of the experts' predictors
+	Logits   []float64 `json:"logits"`   // K, of the gate's
+	Features []float64 `json:"features"` // D
+}
+
+func (p *Passes) validate(k, d int) error {
+	if p == nil {
+		return nil
+	}
+	if err := firstError(
+		checkOptional("fit.passes.mean", p.Mean, d),
+		checkOptional("fit.passes.sd", p.SD, d),
+		checkVector("fit.passes.target", []float64{p.Target}, 1),
+		checkVector("fit.passes.weight", []float64{p.Weight}, 1),
+	); err != nil {
+		return err
+	}
+	for _, v := range append([]float64{p.Weight}, p.SD...) {
+		if !(v > 0) {
+			return fmt.Errorf("fit.passes has a unit of %v, want one above 0", v)
+		}
+	}
+	if (p.Mean == nil) != (p.SD == nil) {
+		return fmt.Errorf("fit.passes has one of mean and sd")
+	}
+	s := p.Squares
+	if s == nil {
+		return nil
+	}
+	if s.Rows < 1 {
+		return fmt.Errorf("fit.passes.squares.rows = %d, want at least 1", s.Rows)
+	}
+	return firstError(
+		checkVector("fit.passes.squares.z", s.Z, k),
+		checkVector("fit.passes.squares.logits", s.Logits, k),
+		checkVector("fit.passes.squares.features", s.Features, d),
+	)
+}

@@ -1,0 +1,315 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// The certificate of passes over shards is that of a fit of all rows on one machine: the
+// specification tests (infer.Tests) at the maximum. Their sums need the units of the fit, which the
+// first pass tells, the scales of their bounded functions, which the last one tells, and
+// the proportions at the maximum. So they are summed in a pass of their own, at the model
+// where the others have converged; between the passes fitted.Passes has what is known.
+// The covariance of the terms is taken from targets drawn from the model for a sample of
+// rows, which travel with the sums: the drawing is the merger's, by the seed of the fit.
+
+// notYet is the note of a model whose certificate is still to be made.
+const notYet = "no certificate yet: another pass at this model makes it"
+
+// certifies says whether sums at m are those of its certificate.
+func certifies(m *fitted.Model) bool {
+	return m.Fit.Method == NewtonMethod && m.Fit.Converged && m.Fit.Passes != nil && m.Fit.Passes.Squares != nil
+}
+
+// specificationOf begins the tests of m in the units of its fit; act may be nil where
+// nothing is evaluated. Of too many terms there is no test and an error.
+func specificationOf(m *fitted.Model, act sdk.Activation) (*infer.Specification, error) {
+	p := m.Params()
+	spec, err := infer.NewSpecification(act, unitsOf(m).Into(p), freeOf(p))
+	if err == nil && certifies(m) {
+		s := m.Fit.Passes.Squares
+		spec.Scale(&infer.Squares{Rows: s.Rows, Z: s.Z, Logits: s.Logits, X: s.Features})
+	}
+	return spec, err
+}
+
+// unitsOf are the units of the fit, as far as they are known.
+func unitsOf(m *fitted.Model) *problem.Units {
+	if p := m.Fit.Passes; p != nil && p.Mean != nil {
+		return &problem.Units{Mean: p.Mean, SD: p.SD}
+	}
+	return nil
+}
+
+// scales sums what the certificate needs before its own pass: in the first pass what the
+// units of the fit are told from, then the squares over some blocks of the table, of
+// which data begins at from.
+func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, from int) error {
+	spec, err := specificationOf(m, nil)
+	if err != nil {
+		return nil // too many terms: there will be no certificate
+	}
+	if m.Fit.Passes == nil {
+		n.second = tensor.NewSecond(m.D)
+		var room tensor.Scratch
+		for i := range data.Blocks {
+			n.second.Add(&data.Blocks[i], &room)
+		}
+		return nil
+	}
+	some := &model.Data{D: data.D}
+	for _, i := range model.Spaced(n.Table.Blocks(), spec.Draws()) {
+		if i >= from && i < from+len(data.Blocks) {
+			some.Blocks = append(some.Blocks, data.Blocks[i-from])
+			some.N += data.Blocks[i-from].N
+		}
+	}
+	n.squares, err = spec.Squares(ctx, unitsOf(m).View(some))
+	return err
+}
+
+// passes is what is known for the certificate behind the pass whose sums n are, or why there
+// will be none.
+func (n *Newton) passes(m *fitted.Model) (p *fitted.Passes, uncertified string) {
+	spec, err := specificationOf(m, nil)
+	if spec == nil {
+		return nil, err.Error()
+	}
+	if s := n.squares; s != nil {
+		known := *m.Fit.Passes
+		known.Squares = &fitted.Squares{Rows: s.Rows, Z: s.Z, Logits: s.Logits, Features: s.X}
+		return &known, ""
+	}
+	free := freeOf(m.Params())
+	shape := problem.Shape{
+		K: m.K, D: m.D, Experts: free.ExpertColumns, Gate: free.GateColumns,
+		Intercept: m.RegressorIntercepts != nil, GateIntercept: m.GatingIntercepts != nil,
+	}
+	units, err := shape.Units(n.second)
+	if err != nil {
+		return nil, err.Error()
+	}
+	p = evidenceOf(m)
+	p.Target, p.Weight = math.Sqrt(n.second.MeanY(2)), 1
+	if n.Table.Weights != "" {
+		p.Weight = problem.WeightUnit(n.second.Y[0], n.Table.Rows)
+	}
+	if units != nil {
+		p.Mean, p.SD = units.Mean, units.SD
+	}
+	if infer.Exact(m.Params(), p.Target) {
+		return nil, "the fit is exact to rounding"
+	}
+	return p, ""
+}
+
+// evidenceOf is what the starts of a fit are evidence of.
+func evidenceOf(m *fitted.Model) *fitted.Passes {
+	p := &fitted.Passes{Rows: m.Fit.N}
+	kinds := map[string]bool{}
+	for _, s := range m.Fit.Starts {
+		if s.Agrees {
+			p.Agreeing++
+		}
+		if numeric.Finite(s.LogLikelihood) {
+			p.Starts++
+			kinds[s.Kind] = true
+		}
+	}
+	if s := m.Fit.Survey; s != nil {
+		p.Survey = true
+		p.Starts += s.Starts
+		p.Agreeing += s.Met
+		for _, kind := range s.Kinds {
+			kinds[kind] = true
+		}
+	}
+	p.Kinds = len(kinds)
+	return p
+}
+
+// inOrder says whether the largest expert is the first, and so on, to rounding.
+func inOrder(proportions []float64) bool {
+	return slices.IsSortedFunc(proportions, func(a, b float64) int {
+		if math.Abs(a-b) <= SmallStep {
+			return 0
+		}
+		return cmp.Compare(b, a)
+	})
+}
+
+// sortExperts puts the largest expert first, and so on.
+func sortExperts(m *fitted.Model) {
+	if inOrder(m.Proportions) {
+		return
+	}
+	from := make([]int, m.K)
+	for i := range from {
+		from[i] = i
+	}
+	slices.SortStableFunc(from, func(i, j int) int { return cmp.Compare(m.Proportions[j], m.Proportions[i]) })
+	to, proportions := make([]int, m.K), make([]float64, m.K)
+	for rank, i := range from {
+		to[i], proportions[rank] = rank, m.Proportions[i]
+	}
+	m.SetParams(m.Params().Relabel(to))
+	m.Proportions = proportions
+}
+
+// tests are the sums of a certificate over rows, and the rows drawn of them.
+type tests struct {
+	sums  *infer.RowSums
+	drawn *infer.Draws
+}
+
+// sumTests sums the certificate of m over data, which begins at block from of its table.
+func sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from, workers int) (*tests, error) {
+	spec, err := specificationOf(m, act)
+	if err != nil {
+		return nil, err
+	}
+	t := newTests(m.K, spec.Terms())
+	if data.N == 0 {
+		return t, nil
+	}
+	for _, b := range data.Blocks {
+		floats.Scale(1/m.Fit.Passes.Weight, b.W)
+	}
+	rows := unitsOf(m).View(data)
+	if t.sums, err = spec.Sums(ctx, rows, workers); err != nil {
+		return nil, err
+	}
+	t.drawn, err = spec.Draw(ctx, rows, from, priorOf(m), m.Fit.Seed, workers)
+	if err == nil && !numeric.Finite(t.sumsValues()...) {
+		err = &dataset.Error{File: m.Target, Msg: "the tests of the model are not finite on these rows"}
+	}
+	return t, err
+}
+
+func newTests(k, terms int) *tests {
+	return &tests{&infer.RowSums{Terms: make([]float64, terms), Prior: make([]float64, k), Mass: make([]float64, k)}, new(infer.Draws)}
+}
+
+// priorOf is what the draws need to know of all rows.
+func priorOf(m *fitted.Model) *infer.RowSums {
+	all := &infer.RowSums{Weight: float64(m.Fit.N)}
+	if m.Fit.Weight > 0 {
+		all.Weight = m.Fit.Weight / m.Fit.Passes.Weight
+	}
+	for _, v := range m.Proportions {
+		all.Prior = append(all.Prior, v*all.Weight)
+	}
+	return all
+}
+
+func (t *tests) like() *tests { return newTests(len(t.sums.Prior), len(t.sums.Terms)) }
+
+// add adds those of the next part.
+func (t *tests) add(o *tests) {
+	t.sums.Merge(o.sums)
+	t.drawn.Append(o.drawn)
+}
+
+// Certify puts the parts of a certificate together: its tests, and what the starts of the
+// fit that the passes began at are evidence of. What does not fit together, and parts of
+// a pass, which [MergeNewton] merges, are a *dataset.Error.
+func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activation, workers int) (*Step, error) {
+	m, all, err := mergeNewton(files, parts)
+	if err != nil {
+		return nil, err
+	}
+	if all.tests == nil {
+		return nil, &dataset.Error{File: files[0], Msg: "it is of a pass, not of the certificate behind them"}
+	}
+	if err := m.Activation.Verify(ctx, files[0], act); err != nil {
+		return nil, err
+	}
+	spec, err := specificationOf(m, act)
+	if err != nil {
+		return nil, err
+	}
+	mass := slices.Clone(all.tests.sums.Mass)
+	made, untested, err := spec.Tests(ctx, all.tests.sums, all.tests.drawn, m.Fit.Seed, workers)
+	if err != nil {
+		return nil, err
+	}
+	e := m.Fit.Passes
+	c := infer.Judge(made, infer.Evidence{Starts: e.Starts, Kinds: e.Kinds, Agreeing: e.Agreeing, Survey: e.Survey})
+	c.Untested = untested
+	p := m.Params()
+	columns, _ := freeOf(p).Columns(p)
+	if weak := infer.RestsOnLittle(p, mass, len(columns)); weak != "" && c.Optimum == infer.Pass {
+		c.Optimum, c.Reason = infer.Suspect, weak
+	}
+	m.Fit.Certificate, m.Fit.Passes = fitted.NewCertificate(c), nil
+	m.Fit.Notes = slices.DeleteFunc(m.Fit.Notes, func(note string) bool { return note == notYet })
+	m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the starts that the certificate counts are those of the fit to %d rows that the passes began at", e.Rows))
+	return &Step{Model: m, Pass: m.Fit.Iterations, Converged: true, Certified: true}, nil
+}
+
+// Certificate says whether the sums are of a certificate, which [Certify] merges.
+func (n *Newton) Certificate() bool { return n.tests != nil }
+
+func squaresValues(s *infer.Squares) []float64 {
+	return slices.Concat([]float64{float64(s.Rows)}, s.Z, s.Logits, s.X)
+}
+
+// squaresOf is what squaresValues wrote, of k experts.
+func squaresOf(v []float64, k int) *infer.Squares {
+	return &infer.Squares{Rows: int(v[0]), Z: v[1 : 1+k], Logits: v[1+k : 1+2*k], X: v[1+2*k:]}
+}
+
+func (t *tests) sumsValues() []float64 {
+	return slices.Concat([]float64{t.sums.Weight}, t.sums.Prior, t.sums.Mass, t.sums.Terms)
+}
+
+// drawnValues are features, weight and expert of every row drawn.
+func (t *tests) drawnValues() []float64 {
+	n := len(t.drawn.Expert)
+	out := make([]float64, 0, len(t.drawn.X)+2*n)
+	for r, i := range t.drawn.Expert {
+		out = append(out, t.drawn.X[r*len(t.drawn.X)/n:(r+1)*len(t.drawn.X)/n]...)
+		out = append(out, t.drawn.Weight[r], float64(i))
+	}
+	return out
+}
+
+// loadTests reads the bodies of a certificate of m.
+func loadTests(m *fitted.Model, bodies map[string][]byte) (*tests, error) {
+	spec, err := specificationOf(m, nil)
+	if err != nil {
+		return nil, err
+	}
+	k, width := m.K, m.D+2
+	sums, err := exactly(bodies["tests"], 1+2*k+spec.Terms())
+	if err != nil {
+		return nil, err
+	}
+	rows, err := numbers(bodies["draws"])
+	if err != nil || len(bodies) != 2 || len(bodies["draws"])%(8*width) != 0 {
+		return nil, errDamaged
+	}
+	t := &tests{&infer.RowSums{Weight: sums[0], Prior: sums[1 : 1+k], Mass: sums[1+k : 1+2*k], Terms: sums[1+2*k:]}, new(infer.Draws)}
+	for ; len(rows) > 0; rows = rows[width:] {
+		weight, expert := rows[m.D], rows[m.D+1]
+		if !(weight > 0) || expert < 0 || expert >= float64(k) || expert != math.Trunc(expert) {
+			return nil, errDamaged
+		}
+		t.drawn.Append(&infer.Draws{X: rows[:m.D], Weight: []float64{weight}, Expert: []int{int(expert)}})
+	}
+	return t, nil
+}
