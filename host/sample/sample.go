@@ -158,6 +158,7 @@ type draw struct {
 	b                       model.Block
 	z                       []int
 	x, pick, noise          []float64
+	others                  [][]float64 // noise of further targets
 	logits, predictor, mean []float64
 
 	gate  mixture.Mixture
@@ -208,6 +209,9 @@ func (d *draw) random(rng *rand.Rand) {
 		}
 		d.pick[i] = rng.Float64()
 		d.noise[i] = rng.NormFloat64()
+		for _, noise := range d.others {
+			noise[i] = rng.NormFloat64()
+		}
 		for j, m := range d.s.mean {
 			d.b.X[j*d.b.N+i] += sign * m
 		}

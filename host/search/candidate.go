@@ -31,13 +31,14 @@ type Candidate struct {
 	Kind       string
 	Run        *optim.Result
 	Params     *model.Params
-	Rows       int      // on which it ran
-	Agrees     bool     // with the best on its optimum
-	Degenerate bool     // an expert shrank onto a few rows: never the best
-	Loss       *float64 // of all rows, where a method minimises another than the likelihood
-	Whole      *float64 // the mean negative log-likelihood of all rows at Params, where Run is on others or has a ridge
-	Groups     []int    // of the experts, where the gate separates the rows of some from those of others; see [separated]
-	Ridge      float64  // on the gate, which Run.Value has; see [loss.Likelihood.PenaliseGate]
+	Vector     *model.VectorParams // of several targets under one gate, in the place of Params
+	Rows       int                 // on which it ran
+	Agrees     bool                // with the best on its optimum
+	Degenerate bool                // an expert shrank onto a few rows: never the best
+	Loss       *float64            // of all rows, where a method minimises another than the likelihood
+	Whole      *float64            // the mean negative log-likelihood of all rows at Params, where Run is on others or has a ridge
+	Groups     []int               // of the experts, where the gate separates the rows of some from those of others; see [separated]
+	Ridge      float64             // on the gate, which Run.Value has; see [loss.Likelihood.PenaliseGate]
 
 	draw    func(context.Context, *rand.Rand) (*model.Params, error)
 	refined *Candidate // what became of it on more rows

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 )
 
@@ -16,11 +15,21 @@ const slack = 0.01
 // after the other.
 var crawls = []float64{1e-4, 1e-5, 1e-6, 1e-8}
 
+// Climber is a likelihood that [Climb] goes up.
+type Climber interface {
+	optim.EMStepper
+	optim.Curved
+	Dense() bool // whether its Hessian is worth its cost
+	ReuseCurvature()
+	Rows() float64
+	StepsPerHessian() float64
+}
+
 // Climb takes θ to a local maximum of the likelihood: EM until it crawls, then
 // Newton, which ends the last mile in a few steps; again where Newton was called
 // too early. Problems too large for a Hessian take L-BFGS. A stop that is not
 // nil may end it after any iteration.
-func Climb(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(iteration int, value float64) bool) (*optim.Result, error) {
+func Climb(ctx context.Context, l Climber, theta []float64, stop func(iteration int, value float64) bool) (*optim.Result, error) {
 	r, err := approach(ctx, l, theta, stop)
 	if err != nil || r.Status == optim.Stopped {
 		return r, err
@@ -30,7 +39,7 @@ func Climb(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(i
 
 // approach is the first part of Climb: EM until it crawls for the first time,
 // or all of L-BFGS. It has converged only if nothing is left to sharpen.
-func approach(ctx context.Context, l *loss.Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
+func approach(ctx context.Context, l Climber, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
 	if !l.Dense() {
 		return optim.LBFGS(ctx, l, theta, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
 	}
@@ -43,7 +52,7 @@ func approach(ctx context.Context, l *loss.Likelihood, theta []float64, stop fun
 }
 
 // sharpen is the rest of Climb, from where approach ended.
-func sharpen(ctx context.Context, l *loss.Likelihood, r *optim.Result, stop func(int, float64) bool) (*optim.Result, error) {
+func sharpen(ctx context.Context, l Climber, r *optim.Result, stop func(int, float64) bool) (*optim.Result, error) {
 	if !l.Dense() {
 		return r, nil
 	}

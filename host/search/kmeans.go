@@ -24,10 +24,14 @@ func KMeans(p *problem.Problem, rows model.Rows) Start {
 	}}
 }
 
-// standardised returns the rows (x, y) with every column at mean 0 and unit
-// variance; a column that is constant stays constant.
+// standardised returns the rows (x, y), of one target or several, with every column at mean 0
+// and unit variance; a column that is constant stays constant.
 func standardised(data *model.Data) *mat.Dense {
-	m := mat.NewDense(data.N, data.D+1, nil)
+	columns := data.D
+	if data.N > 0 {
+		columns += len(data.Blocks[0].Y) / data.Blocks[0].N
+	}
+	m := mat.NewDense(data.N, columns, nil)
 	at := 0
 	for i := range data.Blocks {
 		b := &data.Blocks[i]
@@ -35,11 +39,13 @@ func standardised(data *model.Data) *mat.Dense {
 			for j := range data.D {
 				m.Set(at+r, j, b.Col(j)[r])
 			}
-			m.Set(at+r, data.D, b.Y[r])
+			for j := data.D; j < columns; j++ {
+				m.Set(at+r, j, b.Y[(j-data.D)*b.N+r])
+			}
 		}
 		at += b.N
 	}
-	for j := range data.D + 1 {
+	for j := range columns {
 		mean, squares := 0.0, 0.0
 		for r := range data.N {
 			mean += m.At(r, j) / float64(data.N)
