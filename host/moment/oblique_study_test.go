@@ -18,7 +18,7 @@ import (
 
 // TestObliqueGatesOfAMillionRows: the errors that TestObliqueGates finds by quadrature
 // are those of samples of a million rows: each within three standard errors, which the
-// spread of the data sets tells. Some ten seconds for each data set:
+// spread of the data sets tells. Some three seconds:
 //
 //	MOE_STUDY=10 go test ./host/moment -run TestObliqueGatesOfAMillionRows -v
 func TestObliqueGatesOfAMillionRows(t *testing.T) {
