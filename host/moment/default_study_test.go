@@ -40,45 +40,54 @@ func slope(z, below, above float64) float64 {
 // TestDefaultStudy: over twelve activations, three noise levels and k = 2, 3 and 6, on
 // 20,000 rows of d = 2k + 4 features and with σ estimated, the median E_reg of the default
 // is at most 1.15 times that of the better transform, for the spectral estimate and for
-// L4. Cells in which both medians are above a half say nothing and are not judged. Some
+// L4. Cells in which both medians are above a half say nothing and are not judged. Medians
+// over 40 data sets of some 200 cells differ by more than that here and there where
+// nothing differs: a cell that is worse is judged by five times as many others. Some
 // 20 minutes of one core with 40 data sets a cell:
 //
 //	MOE_STUDY=40 go test ./host/moment -run TestDefaultStudy -v -timeout 2h
 func TestDefaultStudy(t *testing.T) {
 	sets := studySets(t)
 	for _, order := range []int{3, 4} {
-		cells, judged, worse := 0, 0, 0
+		cells, judged, again, worse := 0, 0, 0, 0
 		for _, act := range shapes {
 			for _, sigma := range []float64{.05, .3, 1} {
 				for _, k := range []int{2, 3, 6} {
-					var errs [3][]float64 // default, polynomial, optimal
-					for seed := range uint64(sets) {
-						e := byTransform(t, act, sigma, k, order, seed+1)
-						for i := range errs {
-							errs[i] = append(errs[i], e[i])
+					look := func(from, sets int) (ratio, better float64) {
+						var errs [3][]float64 // default, polynomial, optimal
+						for seed := range uint64(sets) {
+							for i, e := range byTransform(t, act, sigma, k, order, uint64(from)+seed) {
+								errs[i] = append(errs[i], e)
+							}
 						}
+						better = min(median(errs[1]), median(errs[2]))
+						return median(errs[0]) / better, better
 					}
 					cells++
-					m := [3]float64{median(errs[0]), median(errs[1]), median(errs[2])}
-					if better := min(m[1], m[2]); better < .5 {
-						judged++
-						if m[0] > 1.15*better {
-							worse++
-							t.Logf("order %d, %s σ=%v k=%d: default %.4f, polynomial %.4f, optimal %.4f", order, act.Name, sigma, k, m[0], m[1], m[2])
-						}
+					ratio, better := look(1, sets)
+					if better >= .5 {
+						continue
+					}
+					judged++
+					if ratio <= 1.15 {
+						continue
+					}
+					again++
+					more, better := look(1001, 5*sets)
+					t.Logf("order %d, %s σ=%v k=%d: the default's median is %.3f times the better, over %d others %.3f times %.4f", order, act.Name, sigma, k, ratio, 5*sets, more, better)
+					if more > 1.15 {
+						worse++
 					}
 				}
 			}
 		}
-		t.Logf("order %d: of %d cells %d are judged, and in %d the default is worse than 1.15 times the better", order, cells, judged, worse)
+		t.Logf("order %d: of %d cells %d are judged, %d of them twice", order, cells, judged, again)
 		if worse > 0 {
 			t.Errorf("order %d: the default is worse than 1.15 times the better transform in %d of %d cells", order, worse, judged)
 		}
 	}
 }
 
-// byTransform is E_reg with the default, the polynomials and the transforms of minimum
-// variance on the same data, 1 where there is no estimate.
 func byTransform(t *testing.T, act sdk.Activation, sigma float64, k, order int, seed uint64) (out [3]float64) {
 	t.Helper()
 	s, err := sample.New(sample.Config{Activation: act, K: k, D: 2*k + 4, N: 20_000, Sigma: sigma, Design: sample.Paper, Seed: seed})
