@@ -42,7 +42,7 @@ type Checkpoint struct {
 	Others    []*claims.Values  `json:"others,omitempty"`  // of the others
 	K         int               `json:"k"`                 // being fitted
 	Best      *model.Params     `json:"best"`              // of the starts so far, in the user's units
-	Chosen    *chosen           `json:"chosen"`            // of a range of k, the fits that are done
+	Chosen    *chosen           `json:"chosen"`            // of a range of k or a tree that grows, the fits that are done
 	Targets   []doneTarget      `json:"targets,omitempty"` // of several, those that are done
 	Screening screening         `json:"race"`
 }
@@ -162,7 +162,7 @@ func damaged(what string) error { return &CheckpointError{"the checkpoint is dam
 // range of k has come where there is one.
 type request struct {
 	Config
-	chosen chosen                 // From is 0 where there is no range
+	chosen chosen                 // From is 0 where there is one fit
 	values []*claims.Values       // of the activations, taken before the search: a checkpoint is written when they may be gone
 	data   func() (string, error) // the hash of the rows, made once
 	given  *atomic.Bool           // a checkpoint has been offered
@@ -204,11 +204,11 @@ func (c Config) started(ctx context.Context, p *problem.Problem, asked request) 
 	if from == nil {
 		return r, nil
 	}
-	if asked.chosen.From == 0 { // a range has admitted it
+	if asked.chosen.From == 0 { // a series has admitted it
 		if err := asked.admit(ctx, from, p); err != nil {
 			return r, err
 		}
-	} else if from.K != c.K {
+	} else if len(from.Chosen.Selection) != len(asked.chosen.Selection) {
 		return r, nil
 	}
 	var err error
@@ -216,7 +216,7 @@ func (c Config) started(ctx context.Context, p *problem.Problem, asked request) 
 	return r, err
 }
 
-// resumed is what a range had come to.
+// resumed is what a series had come to.
 func (r request) resumed(ctx context.Context, p *problem.Problem) (chosen, error) {
 	c, done := r.Config, r.chosen
 	if c.Resume == nil {
@@ -225,7 +225,7 @@ func (r request) resumed(ctx context.Context, p *problem.Problem) (chosen, error
 	if err := r.admit(ctx, c.Resume, p); err != nil {
 		return done, err
 	}
-	if s := c.Resume.Chosen; s == nil || s.From+len(s.Selection) != c.Resume.K || len(s.Selection) > 0 && s.Model == nil {
+	if s := c.Resume.Chosen; s == nil || !s.Grown && s.From+len(s.Selection) != c.Resume.K || len(s.Selection) > 0 && s.Model == nil {
 		return done, damaged("it does not say how far the range of k had come")
 	}
 	if m := c.Resume.Chosen.Model; m != nil {
@@ -272,7 +272,7 @@ func saveCandidate(c *search.Candidate) savedCandidate {
 // candidate is the inverse of saveCandidate, for parameters of the shape of blank.
 func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, error) {
 	p := &model.Params{
-		K: blank.K, D: blank.D, Regressors: s.Regressors, Gating: s.Gating,
+		K: blank.K, D: blank.D, Tree: blank.Tree, Regressors: s.Regressors, Gating: s.Gating,
 		RegressorIntercepts: s.RegressorIntercepts, GatingIntercepts: s.GatingIntercepts, Sigma: s.Sigma,
 		Offset: s.Offset, Scale: s.Scale,
 	}
@@ -370,7 +370,9 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 		"features": p.Schema.Features, "target": p.Schema.Target, "weights": p.Schema.Weights,
 		"expert features": c.ExpertFeatures, "design": c.Design, "start": c.Start, "truth": c.Truth,
 	}
-	if p.Shape.Tree.Depth() > 1 {
+	if r.chosen.Grown {
+		values["hierarchy"] = "auto"
+	} else if p.Shape.Tree.Depth() > 1 {
 		values["hierarchy"] = p.Shape.Tree.String()
 	}
 	if len(names) > 1 {

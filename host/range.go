@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/sdk"
@@ -33,52 +34,86 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
 	}
 	cfg.K = to
-	cfg, p, err := load(ctx, act, src, cfg)
+	s, err := openSeries(ctx, act, src, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer p.Close()
-	if s := cfg.Start; s != nil && (s.K < from || s.K > to || s.D != p.Shape.D) {
-		return nil, refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", s.K, s.D, from, to, p.Shape.D)
+	defer s.p.Close()
+	if start, d := cfg.Start, s.p.Shape.D; start != nil && (start.K < from || start.K > to || start.D != d) {
+		return nil, refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", start.K, start.D, from, to, d)
 	}
-	e, err := measure(ctx, p, cfg.want())
-	if err != nil {
+	if err := s.begin(ctx, chosen{From: from, To: to}); err != nil {
 		return nil, err
 	}
-	asked, err := cfg.requested(ctx, p)
-	if err != nil {
-		return nil, err
+	defer s.asked.leave(ctx)
+	for k := from + len(s.asked.chosen.Selection); k <= to; k++ {
+		if err := s.fit(ctx, s.p.With(k), s.cfg.of(k), fitted.Candidate{}); err != nil {
+			return nil, err
+		}
 	}
-	defer asked.leave(ctx)
-	asked.chosen = chosen{From: from, To: to}
-	if asked.chosen, err = asked.resumed(ctx, p); err != nil {
-		return nil, err
-	}
-	for k := from + len(asked.chosen.Selection); k <= to; k++ {
-		pk := p.With(k)
-		ek, err := e.With(ctx, pk.Plain())
-		if err != nil {
-			return nil, err
-		}
-		r, err := cfg.of(k).started(ctx, pk, asked)
-		if err != nil {
-			return nil, err
-		}
-		m, err := fit(ctx, pk, ek, r)
-		if err != nil {
-			return nil, err
-		}
-		c, err := candidate(ctx, pk, m)
-		if err != nil {
-			return nil, err
-		}
-		asked.chosen = asked.chosen.with(c, m)
-	}
-	best := asked.chosen.Model
-	best.Fit.Selection = asked.chosen.Selection
+	best := s.best()
 	warnOfEdge(best, from, to)
-	best.Fit.EigengapK, err = e.EigengapK(p.Plain())
+	best.Fit.EigengapK, err = s.e.EigengapK(s.p.Plain())
 	return best, err
+}
+
+// series is the data that several fits are made of, one after the other, and what has
+// come of them.
+type series struct {
+	cfg   Config
+	p     *problem.Problem // as loaded
+	e     *moment.Evidence
+	asked request
+}
+
+// openSeries reads the data; the problem is to be closed.
+func openSeries(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (*series, error) {
+	cfg, p, err := load(ctx, act, src, cfg)
+	return &series{cfg: cfg, p: p}, err
+}
+
+// begin measures the data and goes on where a checkpoint stood, if there is one.
+func (s *series) begin(ctx context.Context, from chosen) (err error) {
+	if s.e, err = measure(ctx, s.p, s.cfg.want()); err != nil {
+		return err
+	}
+	if s.asked, err = s.cfg.requested(ctx, s.p); err != nil {
+		return err
+	}
+	s.asked.chosen = from
+	if s.asked.chosen, err = s.asked.resumed(ctx, s.p); err != nil {
+		s.asked.leave(ctx)
+	}
+	return err
+}
+
+// fit makes the next fit; as says how it came about.
+func (s *series) fit(ctx context.Context, p *problem.Problem, cfg Config, as fitted.Candidate) error {
+	e, err := s.e.With(ctx, p.Plain())
+	if err != nil {
+		return err
+	}
+	r, err := cfg.started(ctx, p, s.asked)
+	if err != nil {
+		return err
+	}
+	m, err := fit(ctx, p, e, r)
+	if err != nil {
+		return err
+	}
+	c, err := candidate(ctx, p, m, as)
+	if err != nil {
+		return err
+	}
+	s.asked.chosen = s.asked.chosen.with(c, m)
+	return nil
+}
+
+// best is the model of the best fit so far, with all of them.
+func (s *series) best() *fitted.Model {
+	best := s.asked.chosen.Model
+	best.Fit.Selection = s.asked.chosen.Selection
+	return best
 }
 
 // of is the configuration for k experts of a range.
@@ -90,22 +125,41 @@ func (c Config) of(k int) Config {
 	if t := c.Truth; t != nil && t.K != k {
 		c.Truth = nil
 	}
+	return c.showing(fmt.Sprintf("k = %d", k))
+}
+
+// under is the configuration for the tree h.
+func (c Config) under(h model.Hierarchy) Config {
+	c.K, c.Hierarchy = h.Leaves(), h
+	if s := c.Start; s != nil && !s.Hierarchy().Equal(h) {
+		c.Start = nil
+	}
+	if t := c.Truth; t != nil && !t.Hierarchy().Equal(h) {
+		c.Truth = nil
+	}
+	return c.showing(h.String())
+}
+
+// showing is the configuration with stages that name what is being fitted.
+func (c Config) showing(what string) Config {
 	if show := c.Progress; show != nil {
 		c.Progress = func(stage Stage, done, total int) {
-			show(Stage(fmt.Sprintf("k = %d, %s", k, stage)), done, total)
+			show(Stage(fmt.Sprintf("%s, %s", what, stage)), done, total)
 		}
 	}
 	return c
 }
 
-// chosen is what a range has come to: all fits so far and the best of them.
+// chosen is what a series has come to: all fits so far and the best of them. From and To
+// are the least and the most experts.
 type chosen struct {
 	From, To  int
+	Grown     bool `json:",omitempty"` // a tree
 	Selection []fitted.Candidate
 	Model     *fitted.Model
 }
 
-// with returns what a range has come to after another fit.
+// with returns what a series has come to after another fit.
 func (s chosen) with(c fitted.Candidate, m *fitted.Model) chosen {
 	s.Selection = append(s.Selection[:len(s.Selection):len(s.Selection)], c)
 	best := s.Model
@@ -116,13 +170,12 @@ func (s chosen) with(c fitted.Candidate, m *fitted.Model) chosen {
 	return s
 }
 
-// candidate measures a fit for the table of all k.
-func candidate(ctx context.Context, p *problem.Problem, m *fitted.Model) (fitted.Candidate, error) {
+// candidate measures a fit, which came about as it says, for the table of all.
+func candidate(ctx context.Context, p *problem.Problem, m *fitted.Model, as fitted.Candidate) (fitted.Candidate, error) {
 	e, err := entropy(ctx, p, m)
-	return fitted.Candidate{
-		K: m.K, LogLikelihood: m.Fit.LogLikelihood, AIC: m.Fit.AIC, BIC: m.Fit.BIC,
-		ICL: m.Fit.BIC + 2*e, Converged: m.Fit.Converged,
-	}, err
+	as.K, as.LogLikelihood, as.AIC, as.BIC = m.K, m.Fit.LogLikelihood, m.Fit.AIC, m.Fit.BIC
+	as.ICL, as.Converged = m.Fit.BIC+2*e, m.Fit.Converged
+	return as, err
 }
 
 // entropy is that of the posteriors of m, −Σ_rows w·Σ_i r_i·log r_i.

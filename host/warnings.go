@@ -158,6 +158,13 @@ func (r residuals) offScale(bounded bool) bool {
 	return bounded && slope > max(steeper, errors*sd/(spread*math.Sqrt(r.n)))
 }
 
+// warnOfMost warns of a tree that could not grow any further.
+func warnOfMost(m *fitted.Model, most int) {
+	if m.K == most {
+		warn(m, "the tree has %d leaves, as many as it may have (--max-leaves): a larger one may have less BIC", most)
+	}
+}
+
 // warnOfEdge warns of a choice of k at an end of the range that was fitted.
 func warnOfEdge(m *fitted.Model, from, to int) {
 	switch {

@@ -120,6 +120,10 @@ two gates over two experts each, 2x(1,2) one whose first branch is an expert. Wi
 method auto, whose starts are then the best of a search under one gate and others,
 arranged in the tree, or by method em.
 
+With --hierarchy auto the tree is grown: from one expert, by making a leaf a gate of two as
+long as that lowers BIC, then by making branches leaves again as long as that does. All
+trees on the way are printed; --max-leaves bounds it.
+
 With --targets every one of several targets gets a mixture of its own, with its gate and its
 experts, over the same features: the fits side by side, one after the other, in one file of
 format moe-model/v2, which predict and evaluate read.
@@ -162,6 +166,7 @@ says so.`,
   moe fit curve.csv --activation sigmoid --k 1 --intercept --output-scale shared -o curve.json
   moe fit data.csv --hierarchy 2x2 --leaves relu -o tree.json
   moe fit states.csv --hierarchy '2x(1,2)' --leaves identity,tanh,tanh -o unit.json
+  moe fit data.csv --hierarchy auto --activation identity -o grown.json
   moe fit states.csv --targets next1,next2 --activation tanh --k 3 -o states.json
   zcat trial.csv.gz | moe fit - --missing drop --activation identity --k 2 --intercept`,
 		Args: cobra.MaximumNArgs(1),
@@ -178,6 +183,7 @@ says so.`,
 		},
 	}
 	f.registerModel(cmd)
+	f.tree.registerGrowth(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.targets, "targets", nil, "several targets' column `NAMES`: each its gate and experts, in one model file")
 	flags.StringVar(&f.moments, "moments", "", "fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
@@ -294,6 +300,9 @@ func (f *fitFlags) configure(keeper *keeper, bar *bar, e *experts) (act sdk.Acti
 }
 
 func (f *fitFlags) fit(ctx context.Context, act sdk.Activation, src dataset.Source) (*fitted.Model, error) {
+	if f.tree.grows {
+		return host.FitTree(ctx, act, src, f.tree.most, f.config)
+	}
 	if f.sums != nil && f.tensors() {
 		if f.to > 0 {
 			return nil, usagef("--k %s: the sums are made for one number of experts", f.k)
@@ -473,6 +482,9 @@ func (f *fitFlags) parseTerms(cmd *cobra.Command) (err error) {
 
 // parseK reads --k, a number or a range FROM:TO.
 func (f *fitFlags) parseK(cmd *cobra.Command) error {
+	if err := f.tree.parseGrowth(cmd); err != nil {
+		return err
+	}
 	if !cmd.Flags().Changed("k") {
 		return f.parseTree(cmd)
 	}
@@ -497,7 +509,10 @@ func (f *fitFlags) parseK(cmd *cobra.Command) error {
 // parseTree reads --hierarchy and --leaves.
 func (f *fitFlags) parseTree(cmd *cobra.Command) (err error) {
 	f.config.K, err = f.tree.parse(cmd, f.config.K, &f.activation)
-	if f.k == "" {
+	switch {
+	case f.tree.grows:
+		f.k = fmt.Sprintf("%d:%d", f.config.K, f.tree.most)
+	case f.k == "":
 		f.k = strconv.Itoa(f.config.K)
 	}
 	return err
@@ -568,7 +583,7 @@ func (f *fitFlags) sameShape(path string, p *model.Params) error {
 
 // sameTree refuses parameters of another tree than that of the fit.
 func (f *fitFlags) sameTree(path string, p *model.Params) error {
-	if p.Tree.Equal(f.tree.shape) {
+	if f.tree.grows || p.Tree.Equal(f.tree.shape) {
 		return nil
 	}
 	of := p.Clone()
@@ -586,7 +601,9 @@ func sameActivation(path string, truth *fitted.Reference, act fitted.Activation,
 }
 
 // covers says whether k is, or is among, those fitted.
-func (f *fitFlags) covers(k int) bool { return k >= f.config.K && k <= max(f.to, f.config.K) }
+func (f *fitFlags) covers(k int) bool {
+	return k >= f.config.K && k <= max(f.to, f.config.K) || f.tree.grows && k <= f.tree.most
+}
 
 // readStart reads the parameters of --start. Those of a model are matched to the
 // data's columns by name. A start may be of an activation of another name, but not

@@ -196,7 +196,8 @@ type Fit struct {
 	Survey *Survey `json:"survey,omitempty"`
 
 	// Where a range of k was fitted: every k, and the one that the eigenvalues of
-	// T̂2 suggest, absent where there is no such suggestion.
+	// T̂2 suggest, absent where there is no such suggestion. Where a tree was grown: every
+	// tree, in the order in which they were fitted.
 	Selection []Candidate `json:"selection,omitempty"`
 	EigengapK int         `json:"eigengap_k,omitempty"`
 
@@ -307,7 +308,8 @@ func (s *Start) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Candidate is a fit of one number of experts in a range.
+// Candidate is a fit of one number of experts in a range, or of one tree on the way of a
+// tree that was grown.
 type Candidate struct {
 	K             int     `json:"k"`
 	LogLikelihood float64 `json:"log_likelihood"`
@@ -315,6 +317,13 @@ type Candidate struct {
 	BIC           float64 `json:"bic"`
 	ICL           float64 `json:"icl"` // BIC + 2·entropy of the posteriors
 	Converged     bool    `json:"converged"`
+
+	// Of trees alone: the shape, as model.ParseHierarchy reads it, that which it came of by
+	// which move, and whether it was grown on from.
+	Hierarchy string `json:"hierarchy,omitempty"`
+	From      string `json:"from,omitempty"` // absent for the first
+	Move      string `json:"move,omitempty"` // split or merge; absent for the first
+	Kept      bool   `json:"kept,omitempty"`
 }
 
 // Certificate says whether anything speaks for a better optimum and whether the

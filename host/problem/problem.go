@@ -335,6 +335,15 @@ func (p *Problem) With(k int) *Problem {
 	return &q
 }
 
+// Under returns the same data with experts that are the leaves of the tree h.
+func (p *Problem) Under(h model.Hierarchy) *Problem {
+	q := p.With(h.Leaves())
+	if q.Shape.Tree = h; h.Depth() <= 1 {
+		q.Shape = q.Shape.Flat()
+	}
+	return q
+}
+
 // Flat returns the same data with one gate over the same experts.
 func (p *Problem) Flat() *Problem {
 	q := *p

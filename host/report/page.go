@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -132,7 +133,10 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 	if s, ok := certificateSection(m.Fit.Certificate); ok {
 		out = append(out, s)
 	}
-	if len(m.Fit.Selection) > 1 {
+	switch {
+	case isGrown(m):
+		out = append(out, growthSection(m))
+	case len(m.Fit.Selection) > 1:
 		out = append(out, selectionSection(m))
 	}
 	return out
@@ -167,6 +171,36 @@ func selectionSection(m *fitted.Model) section {
 	}
 	s.Pictures = []template.HTML{c.svg()}
 	return s
+}
+
+// growthSection shows the trees that were fitted while the model's grew.
+func growthSection(m *fitted.Model) section {
+	var leaves, bic, kept, keptBIC []float64
+	for _, c := range m.Fit.Selection {
+		leaves, bic = append(leaves, float64(c.K)), append(bic, c.BIC)
+		if c.Kept {
+			kept, keptBIC = append(kept, float64(c.K)), append(keptBIC, c.BIC)
+		}
+	}
+	lo, hi := extent(bic)
+	c := newChart("BIC by leaves", slices.Min(leaves)-0.3, slices.Max(leaves)+0.3, lo-0.05*(hi-lo), hi+0.05*(hi-lo))
+	c.height = 220
+	c.xLabel, c.yLabel = "leaves", "BIC (line: trees kept)"
+	c.line(kept, keptBIC, "ink")
+	for i, candidate := range m.Fit.Selection {
+		class := "ink"
+		if isChosen(m, candidate) {
+			class = "good"
+		}
+		c.dot(leaves[i], bic[i], 4.5, 1, class)
+	}
+	return section{
+		Title: "How the tree was grown",
+		Reading: "From one expert a leaf became a gate of two as long as that lowered BIC, then a branch a leaf again. " +
+			"Trees are in the order in which they were fitted; the lower the criteria the better.",
+		Tables:   []table{asTable(growth(m))},
+		Pictures: []template.HTML{c.svg()},
+	}
 }
 
 // traceChart draws the path of every start: the mean log-likelihood of its rows

@@ -75,7 +75,10 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	for _, line := range separation(m) {
 		fmt.Fprintln(out, shown.Line(line))
 	}
-	if len(m.Fit.Selection) > 0 {
+	switch {
+	case isGrown(m):
+		writeTable(out, growth(m))
+	case len(m.Fit.Selection) > 0:
 		writeTable(out, selection(m))
 	}
 	if len(m.Fit.Starts) > 0 {
@@ -343,9 +346,9 @@ func likelihood(s fitted.Start) string {
 func hundredths(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 // selection compares the numbers of experts that were fitted; less is better in
-// all columns but the first.
+// all columns but the first and the likelihood.
 func selection(m *fitted.Model) [][]string {
-	table := [][]string{{"Experts", "log-likelihood", "AIC", "BIC", "ICL", "converged", ""}}
+	table := [][]string{append([]string{"Experts"}, criteria...)}
 	for _, c := range m.Fit.Selection {
 		remarks := ""
 		if c.K == m.K {
@@ -354,11 +357,47 @@ func selection(m *fitted.Model) [][]string {
 		if c.K == m.Fit.EigengapK {
 			remarks = strings.TrimLeft(remarks+", eigenvalues of T2", ", ")
 		}
-		table = append(table, []string{
-			strconv.Itoa(c.K), hundredths(c.LogLikelihood), hundredths(c.AIC), hundredths(c.BIC), hundredths(c.ICL), yesNo(c.Converged), remarks,
-		})
+		table = append(table, append([]string{strconv.Itoa(c.K)}, compared(c, remarks)...))
 	}
 	return table
+}
+
+// growth is the way of a tree that was grown: every tree that was fitted, in turn, with the
+// move that led there.
+func growth(m *fitted.Model) [][]string {
+	table := [][]string{append([]string{"Tree grown", "by"}, criteria...)}
+	for _, c := range m.Fit.Selection {
+		by, remark := "", ""
+		if c.Move != "" {
+			by = c.Move + " of " + c.From
+		}
+		switch {
+		case isChosen(m, c):
+			remark = "chosen"
+		case c.Kept:
+			remark = "kept"
+		}
+		table = append(table, append([]string{c.Hierarchy, by}, compared(c, remark)...))
+	}
+	return table
+}
+
+// criteria head the columns of [compared].
+var criteria = []string{"log-likelihood", "AIC", "BIC", "ICL", "converged", ""}
+
+// compared is what is told of a candidate beside the others, and a remark.
+func compared(c fitted.Candidate, remark string) []string {
+	return []string{hundredths(c.LogLikelihood), hundredths(c.AIC), hundredths(c.BIC), hundredths(c.ICL), yesNo(c.Converged), remark}
+}
+
+// isGrown says whether the model is a tree that was grown.
+func isGrown(m *fitted.Model) bool {
+	return len(m.Fit.Selection) > 0 && m.Fit.Selection[0].Hierarchy != ""
+}
+
+// isChosen says whether the model, which was grown, is that candidate.
+func isChosen(m *fitted.Model, c fitted.Candidate) bool {
+	return c.Hierarchy == m.Params().Hierarchy().String()
 }
 
 func yesNo(yes bool) string {
