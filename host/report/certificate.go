@@ -61,19 +61,15 @@ func badges(c *fitted.Certificate) (out []map[string]string) {
 	return out
 }
 
-// certificateSection shows the verdicts and the tests behind them; false where
-// there is no certificate.
-func certificateSection(c *fitted.Certificate) (section, bool) {
+// certificateSections shows the verdicts, what their tests mean, and the tests; none
+// where there is no certificate.
+func certificateSections(c *fitted.Certificate, meaning string) []section {
 	if c == nil {
-		return section{}, false
+		return nil
 	}
-	s := section{
-		Title: "Certificate",
-		Reading: strings.Join(verdicts(c), " ") + " Each test adds up terms whose mean is 0 if the model is right; p is the probability of a sum " +
-			"as far from 0. A fit that merged experts fails them; a better optimum that does not part merged experts can go unseen.",
-	}
+	s := section{Title: "Certificate", Reading: strings.Join(verdicts(c), " ") + " " + meaning}
 	if len(c.Tests) > 0 {
 		s.Tables = []table{asTable(tests(c))}
 	}
-	return s, true
+	return []section{s}
 }

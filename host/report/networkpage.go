@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"io"
 	"math"
-	"strings"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -111,17 +110,8 @@ func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings [
 	if len(n.Fit.Starts) > 0 {
 		sections = append(sections, networkStartSection(n.Fit))
 	}
-	if c := n.Fit.Certificate; c != nil {
-		s := section{
-			Title: "Certificate",
-			Reading: strings.Join(verdicts(c), " ") + " The residuals of the right network have mean 0 along every direction. Where they have not, " +
-				"units are missing, or one stands for two.",
-		}
-		if len(c.Tests) > 0 {
-			s.Tables = []table{asTable(tests(c))}
-		}
-		sections = append(sections, s)
-	}
+	sections = append(sections, certificateSections(n.Fit.Certificate, "The residuals of the right network have mean 0 along every direction. "+
+		"Where they have not, units are missing, or one stands for two.")...)
 	title := fmt.Sprintf("%s, %s", plural(n.K, n.Activation.String()+" unit"), plural(n.Fit.N, "row"))
 	return pageTemplate.Execute(w, map[string]any{
 		"Title": title, "Settings": settings,

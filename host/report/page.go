@@ -130,9 +130,8 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 		},
 		startSection(m),
 	)
-	if s, ok := certificateSection(m.Fit.Certificate); ok {
-		out = append(out, s)
-	}
+	out = append(out, certificateSections(m.Fit.Certificate, "Each test adds up terms whose mean is 0 if the model is right; p is the probability of a sum "+
+		"as far from 0. A fit that merged experts fails them; a better optimum that does not part merged experts can go unseen.")...)
 	switch {
 	case isGrown(m):
 		out = append(out, growthSection(m))
