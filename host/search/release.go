@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
@@ -89,33 +90,48 @@ func (t *Task) anneal(ctx context.Context, c *Candidate) error {
 	return c.finish(ctx, l)
 }
 
-// thaws are the ridges with which a gate that separates is made soft again, one after
-// the other until none of them has led any higher.
-var thaws = []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7}
+const (
+	// mostExchanged is rows times parameters up to which rows are exchanged: of more, those
+	// on the wrong side of a boundary are few of many.
+	mostExchanged = mostSurveyed
+	// exchangeTries lines for every group of experts that gain nothing, one after the other, end a round, after
+	// which the experts are refitted; of such rounds there are exchangeRounds at most.
+	exchangeTries, exchangeRounds = 500, 20
+	// exchangeStream is the stream of random numbers that exchanges of the best draw from;
+	// those of a survey's optima draw from the next.
+	exchangeStream = 1 << 34
+)
 
-// mostThawed is rows times parameters up to which gates are thawed: on more, rows on
-// the wrong side of a boundary are few of many.
-const mostThawed = mostSurveyed
-
-// thaw looks for a better arrangement of the rows on the two sides of each boundary of
-// a candidate whose gate separates: it puts a ridge back, climbs, and lets it fall.
-func (t *Task) thaw(ctx context.Context, c *Candidate) error {
-	n := t.Problem.N()
-	if c.Groups == nil || n*t.Problem.Shape.Parameters() > mostThawed {
+// exchange looks for a better arrangement of the rows in the cells of a candidate whose
+// gate separates. There the likelihood is a step function of the gate, which has no gradient
+// to follow; but along a line it has n steps at most, and can be maximised by looking at them all. So one
+// group's gate after the other moves along lines of random directions, and then the
+// experts are refitted.
+func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+	p := t.Problem
+	if c.Groups == nil || p.Shape.ConstantGate || p.N()*p.Shape.Parameters() > mostExchanged {
 		return nil
 	}
-	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
-	for failures, i := 0, 0; failures < len(thaws); failures, i = failures+1, i+1 {
+	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
+	for range exchangeRounds {
+		s, err := newCells(ctx, p, c.Params, c.Groups)
+		if err != nil {
+			return err
+		}
+		if s.improve(rng) <= slack {
+			return nil
+		}
 		trial := *c
-		if err := trial.climbWith(ctx, l, thaws[i%len(thaws)], n); err != nil {
+		if trial.Params = s.hard(); trial.Params == nil {
+			return nil
+		}
+		if err := trial.finish(ctx, l); err != nil {
 			return err
 		}
-		if err := trial.fall(ctx, l, falls[i%len(falls)], n); err != nil {
-			return err
+		if trial.Degenerate || !(trial.Run.Value < c.Run.Value-slack/float64(p.N())) {
+			return nil
 		}
-		if trial.Run.Value < c.Run.Value-slack/float64(n) && compare(&trial, c) < 0 {
-			*c, failures = trial, -1
-		}
+		*c = trial
 	}
 	return nil
 }
@@ -273,17 +289,21 @@ func together(k int, edge func(i, j int) bool) (groups []int, several bool) {
 
 // harden returns p with the gates of the groups so far apart that each row has one
 // group for certain, and the gates within a group as they are.
-func harden(p *model.Params, groups []int) *model.Params {
+func harden(p *model.Params, groups []int) *model.Params { return steepen(p, groups, hardness) }
+
+// steepen returns p with what parts the gates of the groups multiplied, and the gates
+// within a group as they are.
+func steepen(p *model.Params, groups []int, by float64) *model.Params {
 	q := p.Clone()
 	for i, g := range groups {
 		if g == p.K-1 {
 			continue
 		}
 		for j, v := range p.Gate(g) {
-			q.Gate(i)[j] += (hardness - 1) * v
+			q.Gate(i)[j] += (by - 1) * v
 		}
 		if p.GatingIntercepts != nil {
-			q.GatingIntercepts[i] += (hardness - 1) * p.GatingIntercepts[g]
+			q.GatingIntercepts[i] += (by - 1) * p.GatingIntercepts[g]
 		}
 	}
 	return q

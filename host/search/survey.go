@@ -42,8 +42,9 @@ const (
 	// movesPerExpert moves without a gain end the survey, for every expert; a wave of
 	// them where all starts that were not given up have met the same optimum.
 	movesPerExpert = 30
-	// mostElites optima of the survey are refined at most.
-	mostElites = 4
+	// mostElites optima of the survey are refined at most, those that are so far apart in
+	// log-likelihood: runs that end that near to each other may become hard in different ways.
+	mostElites, elitesApart = 4, 0.1
 	// within so many units of log-likelihood of the best no run is given up.
 	within = 3
 	// surveyed is the gain of an EM step, per row, with which a run of the survey ends.
@@ -175,7 +176,7 @@ func (s *surveyor) move(ctx context.Context) error {
 	}
 	for idle := 0; s.work < s.most && len(s.pool) > 0 && idle < patience; {
 		wave, best := make([]*Candidate, surveyWave), s.pool[0].Run.Value
-		from := s.distinct(mostElites)
+		from := s.distinct(mostElites, sameOptimum)
 		for i := range wave {
 			wave[i] = &Candidate{Kind: KindMove, draw: s.fromOneOf(from)}
 		}
@@ -305,13 +306,13 @@ func (s *surveyor) count() {
 	}
 }
 
-// distinct returns the best so many distinct optima.
-func (s *surveyor) distinct(most int) (out []*Candidate) {
+// distinct returns the best so many optima that are so far apart in log-likelihood.
+func (s *surveyor) distinct(most int, apart float64) (out []*Candidate) {
 	for _, c := range s.pool {
 		if len(out) == most {
 			break
 		}
-		if len(out) == 0 || c.Run.Value > out[len(out)-1].Run.Value+SameOptimum(s.problem.N()) {
+		if len(out) == 0 || c.Run.Value > out[len(out)-1].Run.Value+apart/float64(s.problem.N()) {
 			out = append(out, c)
 		}
 	}
@@ -320,7 +321,7 @@ func (s *surveyor) distinct(most int) (out []*Candidate) {
 
 // elites are the distinct optima that may be the best when they have been refined.
 func (s *surveyor) elites() (out []*Candidate) {
-	for _, c := range s.distinct(mostElites) {
+	for _, c := range s.distinct(mostElites, elitesApart) {
 		if c.Run.Value <= s.pool[0].Run.Value+contenderGap {
 			out = append(out, c)
 		}
@@ -332,8 +333,11 @@ func (s *surveyor) elites() (out []*Candidate) {
 // as matters.
 func (s *surveyor) refine(ctx context.Context) error {
 	t := &Task{Problem: s.problem, Part: s.problem.Rows}
-	err := Each(ctx, s.problem, s.Best, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
-		return t.anneal(ctx, c)
+	err := Each(ctx, s.problem, s.Best, exchangeStream+1, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+		if err := t.anneal(ctx, c); err != nil {
+			return err
+		}
+		return t.exchange(ctx, c, rng)
 	})
 	if err != nil || len(s.Best) == 0 {
 		return err

@@ -1,0 +1,158 @@
+package search
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+)
+
+// TestHighest against sorting and adding up, places and gains on a grid so that there are ties.
+func TestHighest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	for range 2000 {
+		c := make([]crossing, rng.IntN(12))
+		for i := range c {
+			c[i] = crossing{float64(1 + rng.IntN(9)), float64(rng.IntN(9) - 4)}
+		}
+		sorted := slices.Clone(c)
+		slices.SortFunc(sorted, func(a, b crossing) int { return int(a.at - b.at) })
+		lo, hi, gain, sum := 0.0, 0.0, 0.0, 0.0
+		if len(sorted) > 0 {
+			hi = sorted[0].at
+		}
+		for i := 0; i+1 < len(sorted); i++ {
+			sum += sorted[i].gain
+			if sum > gain && sorted[i+1].at > sorted[i].at {
+				lo, hi, gain = sorted[i].at, sorted[i+1].at, sum
+			}
+		}
+		if a, b, g := highest(c); a != lo || b != hi || g != gain {
+			t.Fatalf("%v: (%v, %v) gains %v, want (%v, %v) and %v", sorted, a, b, g, lo, hi, gain)
+		}
+	}
+}
+
+// TestAlong: no place along a random line has a larger likelihood, at a gate that is hard, than
+// the interval, in which it is larger by the gain. Two of the four experts share their
+// cell by a soft gate, and rows have weights.
+func TestAlong(t *testing.T) {
+	const steep, rounding = 1e7, 2e-3 // logits are up to 1e12, and sums of them are off by 1e-3
+	rng := rand.New(rand.NewPCG(6, 6))
+	p := quadrants(t, 120, 1)
+	data, err := model.InMemory(t.Context(), p.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range data.Blocks {
+		data.Blocks[i].W = normal(rng, data.Blocks[i].N)
+		for r, w := range data.Blocks[i].W {
+			data.Blocks[i].W[r] = math.Abs(w)
+		}
+	}
+	weighted := *p
+	weighted.Rows = data
+	groups := []int{0, 2, 2, 3}
+	for range 20 {
+		q := p.Shape.Blank(0.5)
+		copy(q.Regressors, normal(rng, len(q.Regressors)))
+		copy(q.RegressorIntercepts, normal(rng, q.K))
+		copy(q.Gating, normal(rng, len(q.Gating)))
+		floats.Scale(50, q.Gating)
+		floats.AddTo(q.Gate(1), q.Gate(2), normal(rng, q.D))
+		v, g := normal(rng, 4), rng.IntN(3)
+		cells := func() *cells {
+			s, err := newCells(t.Context(), &weighted, q, groups)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		at := func(x float64) float64 {
+			s := cells()
+			s.along(g, v) // for the slopes
+			s.move(g, v, x)
+			hard := steepen(s.params(), groups, steep)
+			l, err := loss.Log(data, p.G, hard, 1).LogLikelihood(t.Context(), hard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		s, here := cells(), at(0)
+		lo, hi, gain := s.along(g, v)
+		if got := at((lo+hi)/2) - here; math.Abs(got-gain) > rounding {
+			t.Errorf("group %d: the middle of (%v, %v) gains %v, want %v", g, lo, hi, got, gain)
+		}
+		first, last := 0.0, 0.0 // rows that change their cell
+		for r, slope := range s.slope {
+			next := math.Inf(-1)
+			for h, logit := range s.logit {
+				if h != g {
+					next = max(next, logit[r])
+				}
+			}
+			x := (next - s.logit[g][r]) / slope
+			first, last = min(first, x), max(last, x)
+		}
+		for range 100 {
+			x := 50 * rng.NormFloat64()
+			if x < first || x > last {
+				continue // where all rows that can have gone over
+			}
+			if got := at(x) - here; got > gain+rounding {
+				t.Fatalf("group %d: %v gains %v, and (%v, %v) %v", g, x, got, lo, hi, gain)
+			}
+		}
+	}
+}
+
+func normal(rng *rand.Rand, n int) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = rng.NormFloat64()
+	}
+	return v
+}
+
+// TestExchange: a gate that is hard, and wrong by the rows between its boundary and the
+// right one, stays as it is where it is released, and reaches the supremum by exchanges.
+func TestExchange(t *testing.T) {
+	const n = 500
+	p, start := halves(t, n, 1e9)
+	start.Gating[0], start.Gating[1] = 2e5, 1e6
+	task := &Task{Problem: p, Part: p.Rows}
+	l := loss.NewLikelihood(p.Rows, p.G, start, p.Shape.Free(), 1)
+	c := &Candidate{Run: &optim.Result{}, Params: start, Rows: n}
+	if err := c.settle(t.Context(), l, n); err != nil {
+		t.Fatal(err)
+	}
+	top := supremum(t, p)
+	stuck := -c.Run.Value * n
+	if c.Groups == nil || !(stuck < top-10) {
+		t.Fatalf("without exchanges: groups %v, log-likelihood %v, the supremum is %v", c.Groups, stuck, top)
+	}
+	var first *model.Params
+	for range 2 {
+		trial := *c
+		if err := task.exchange(t.Context(), &trial, rand.New(rand.NewPCG(1, 1))); err != nil {
+			t.Fatal(err)
+		}
+		if got := -trial.Run.Value * n; got < top-slack || trial.Run.Status != optim.Converged || trial.Groups == nil {
+			t.Errorf("log-likelihood %v (%v), the supremum is %v", got, trial.Run.Status, top)
+		}
+		if v, err := l.LogLikelihood(t.Context(), trial.Params); err != nil || math.Abs(v+trial.Run.Value*n) > slack {
+			t.Errorf("log-likelihood %v at parameters that are said to have %v", v, -trial.Run.Value*n)
+		}
+		if first != nil && !slices.Equal(first.Gating, trial.Params.Gating) {
+			t.Error("the same draws lead to different gates")
+		}
+		first = trial.Params
+	}
+}
