@@ -10,9 +10,9 @@ import (
 )
 
 // FitSums fits by method [Moments] or [Spectral] to a table that is known by the sums of
-// both rounds over its shards, which the file of that name holds. The tensors, and so
-// the regressors with their signs, are those that [Fit] with the transform [Polynomial]
-// makes of all rows, to the byte; the gate, the noise level and the likelihood are those
+// all rounds over its shards, which the file of that name holds. The tensors, and so
+// the regressors with their signs, are those that [Fit] with the transforms that the sums
+// are made for, [Polynomial] or [Optimal], makes of all rows, to the byte; the gate, the noise level and the likelihood are those
 // of the random subsample in the file. Errors: [*RequestError], *dataset.Error where
 // the sums are made for something else, those of act and of ctx.
 func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string, cfg Config) (*fitted.Model, error) {
@@ -25,10 +25,7 @@ func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 	default:
 		return nil, refuse("method %s has no use for sums; methods moments and spectral do", cfg.Method.Name())
 	}
-	if cfg.Transform == Optimal {
-		return nil, refuse("transform = optimal: the sums are those of the polynomials")
-	}
-	p, e, err := sums.Evidence(ctx, file, act, cfg.request())
+	p, e, err := sums.Evidence(ctx, file, act, cfg.request(), cfg.Transform)
 	if err != nil {
 		return nil, err
 	}

@@ -108,6 +108,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Method:        cfg.Method.Name(),
 		Seed:          cfg.Seed,
 		N:             p.N(),
+		SigmaGiven:    p.Shape.Sigma > 0,
 		Dropped:       p.Dropped,
 		LogLikelihood: loglik,
 		Weight:        p.Weights.Reported(),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/shard"
 )
@@ -61,6 +62,7 @@ type momentsFlags struct {
 	given      string
 	k          int
 	sigma      string
+	transform  string
 	sample     shard.Subsample
 }
 
@@ -71,7 +73,7 @@ func newMomentsCmd() *cobra.Command {
 		Short: "Sum the moments of one part of a data set",
 		Long: `moments reads part I of N of DATA and writes the sums that the moment tensors are
 made of. moe merge puts those of all parts together, moe fit --moments estimates the
-regressors from them: to the byte what fit --method moments --transform polynomial
+regressors from them: to the byte what fit --method moments with the same --transform
 makes of all rows, whatever N is and wherever the parts were computed.
 
 DATA is all of the data for every part: one file, or several that are read one
@@ -81,7 +83,9 @@ of others what stands before is read too.
 There are two rounds. The first needs no activation: the second moments with the
 powers of the target, and a random subsample of the rows. The second, --given the
 merged first, sums the third and fourth moments in the span of the regressors that
---activation and --k imply.`,
+--activation and --k imply. With --transform optimal the second round sums the second
+moments of that transform, which needs the noise level that the first tells, and a
+third, --given the merged second, the others in their span.`,
 		Example: `  moe moments data.npy --shard 1/2 -o first-1.moments
   moe moments data.npy --shard 2/2 -o first-2.moments
   moe merge first-*.moments -o first.moments
@@ -104,6 +108,7 @@ merged first, sums the third and fourth moments in the span of the regressors th
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("activation", completeActivation))
 	flags.IntVar(&f.k, "k", 0, "second round: number of experts")
 	flags.StringVar(&f.sigma, "sigma", "auto", "second round: noise level where it is known, or auto to estimate it")
+	flags.StringVar(&f.transform, "transform", string(host.Polynomial), "second and third round: `NAME` of the transform: polynomial, or optimal, which takes a third round")
 	flags.IntVar(&f.sample.Rows, "subsample", 1<<16, "first round: about as many rows are taken for the subsample")
 	addSeed(cmd, &f.sample.Seed)
 	return cmd
@@ -111,7 +116,7 @@ merged first, sums the third and fourth moments in the span of the regressors th
 
 // second are the flags of the second round, first those of the first.
 var (
-	momentsSecond = []string{"activation", "param", "k", "sigma"}
+	momentsSecond = []string{"activation", "param", "k", "sigma", "transform"}
 	momentsFirst  = []string{"subsample", "seed"}
 )
 
@@ -134,6 +139,8 @@ func (f *momentsFlags) check(cmd *cobra.Command, data []string) error {
 	switch {
 	case f.given != "" && (f.activation.name == "" || f.k < 1):
 		return usagef("--given needs --activation NAME and --k K, at least 1: the span of T2 depends on them")
+	case f.transform != string(host.Polynomial) && f.transform != string(host.Optimal):
+		return usagef("--transform %s: want polynomial or optimal", f.transform)
 	case f.sample.Rows < 1:
 		return usagef("--subsample %d: want at least 1", f.sample.Rows)
 	}
@@ -182,7 +189,7 @@ func (f *momentsFlags) sum(ctx context.Context, src dataset.Source) (*shard.Mome
 		return nil, err
 	}
 	defer plugin.Close()
-	return shard.SumSpan(ctx, src, t, f.at, f.given, first, plugin.Activation, f.k, sigma)
+	return shard.SumSpan(ctx, src, t, f.at, f.given, first, plugin.Activation, f.k, sigma, host.Transform(f.transform))
 }
 
 // print says what was summed.

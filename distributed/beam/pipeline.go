@@ -68,6 +68,7 @@ type Span struct {
 	Params     map[string]float64
 	K          int
 	Sigma      float64 // 0: to be estimated
+	Transform  string  // "" is polynomial; optimal takes a third pass, Second given the file of the second
 }
 
 // Runner executes a pipeline: beamx.Run, or one runner's Execute.

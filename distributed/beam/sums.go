@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -44,7 +45,7 @@ func (p Pass) sum(ctx context.Context, at shard.Place) ([]byte, error) {
 		return nil, err
 	}
 	defer g.Close()
-	return bounded(shard.SumSpan(ctx, src, t, at, p.Given, first, g.Activation, p.Second.K, p.Second.Sigma))
+	return bounded(shard.SumSpan(ctx, src, t, at, p.Given, first, g.Activation, p.Second.K, p.Second.Sigma, host.Transform(p.Second.Transform)))
 }
 
 func (p Pass) sumNewton(ctx context.Context, at shard.Place) ([]byte, error) {

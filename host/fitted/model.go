@@ -181,9 +181,10 @@ type Fit struct {
 	Transform     string  `json:"transform,omitempty"` // "optimal" where the moment tensors are made of transforms of minimum variance
 	Seed          uint64  `json:"seed"`
 	N             int     `json:"n"`
-	Dropped       int     `json:"dropped,omitempty"` // rows that were left out for missing cells
-	Weight        float64 `json:"weight,omitempty"`  // sum of the observations' weights, where there are any
-	LogLikelihood float64 `json:"log_likelihood"`    // natural log of the density of y given x, summed over rows
+	SigmaGiven    bool    `json:"sigma_given,omitempty"` // the noise level was given, not estimated
+	Dropped       int     `json:"dropped,omitempty"`     // rows that were left out for missing cells
+	Weight        float64 `json:"weight,omitempty"`      // sum of the observations' weights, where there are any
+	LogLikelihood float64 `json:"log_likelihood"`        // natural log of the density of y given x, summed over rows
 	BIC           float64 `json:"bic"`
 	AIC           float64 `json:"aic"`
 	Converged     bool    `json:"converged"`

@@ -99,7 +99,7 @@ func byTransform(t *testing.T, act sdk.Activation, sigma float64, k, order int, 
 		t.Fatal(err)
 	}
 	for i, transform := range []Transform{"", Polynomial, Optimal} {
-		e, err := Measure(t.Context(), p, Want{transform, order})
+		e, err := Measure(t.Context(), p, Want{Transform: transform, Order: order})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,8 +33,8 @@ type Evidence struct {
 	unit  bool          // regressors are of unit norm, as far as y tells
 	t2    *mat.SymDense // T̂2 by Optimal; nil without
 
-	sums3 *tensor.Transformed // see Knowing
-	sums4 *tensor.Fourth
+	sums3, fourths *tensor.Transformed // see Knowing
+	sums4          *tensor.Fourth
 }
 
 // Measure takes the transforms of the activation at the noise level that the
@@ -79,11 +79,11 @@ func (e *Evidence) Outputs() solver.Outputs {
 // With returns the evidence on the same data for the number of experts of p.
 func (e *Evidence) With(ctx context.Context, p *problem.Problem) (*Evidence, error) {
 	f := *e
-	f.Subspace, f.sums3, f.sums4 = nil, nil, nil
+	f.Subspace, f.sums3, f.fourths, f.sums4 = nil, nil, nil, nil
 	if err := f.choose(ctx, p, e.want); err != nil {
 		return nil, err
 	}
-	if !f.Outputs().Has(2) || p.Shape.D < p.Shape.K {
+	if !f.Outputs().Has(2) || p.Shape.D < p.Shape.K || f.Optimal != nil && f.t2 == nil {
 		return &f, nil
 	}
 	s, err := leadingSubspace(f.whitenedT2(p), p.Inputs, p.Shape.K)
@@ -96,12 +96,13 @@ func (e *Evidence) With(ctx context.Context, p *problem.Problem) (*Evidence, err
 	return &f, nil
 }
 
-// Knowing returns the evidence with sums of the polynomials over all rows, in its
-// subspace, that stand already: no estimate of it then makes a pass over the rows. Of
-// nil sums a pass is made.
-func (e *Evidence) Knowing(third *tensor.Transformed, fourth *tensor.Fourth) *Evidence {
+// Knowing returns the evidence with sums over all rows, in its subspace, that stand
+// already: no estimate of it then makes a pass over the rows. Those of order 4 are powers
+// of the target for the polynomials, and transformed for the transforms of minimum
+// variance. Of nil sums a pass is made.
+func (e *Evidence) Knowing(third, fourth *tensor.Transformed, powers *tensor.Fourth) *Evidence {
 	f := *e
-	f.sums3, f.sums4 = third, fourth
+	f.sums3, f.fourths, f.sums4 = third, fourth, powers
 	return &f
 }
 

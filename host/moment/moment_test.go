@@ -287,10 +287,10 @@ func TestRowsApart(t *testing.T) {
 	r := spectralRow{identity.Family, nil, 8, 20, 20_000, .05, 0}
 	alone := 0
 	for seed := range uint64(5) {
-		if e := r.errorOf(t, seed+1, Want{Optimal, 4}, true); e > .12 {
+		if e := r.errorOf(t, seed+1, Want{Transform: Optimal, Order: 4}, true); e > .12 {
 			t.Errorf("data set %d: E_reg %.3f with orthonormal rows", seed+1, e)
 		}
-		if r.errorBy(t, seed+1, Want{Optimal, 4}, true, UnitMu) > .5 {
+		if r.errorBy(t, seed+1, Want{Transform: Optimal, Order: 4}, true, UnitMu) > .5 {
 			alone++
 		}
 	}

@@ -163,8 +163,8 @@ func TestGridlockStudy(t *testing.T) {
 	for _, r := range gridlock {
 		var e, least []float64
 		for seed := range uint64(sets) {
-			e = append(e, r.errorOf(t, seed+1, Want{Polynomial, 3}, true))
-			least = append(least, r.errorOf(t, seed+1, Want{Optimal, 3}, true))
+			e = append(e, r.errorOf(t, seed+1, Want{Transform: Polynomial, Order: 3}, true))
+			least = append(least, r.errorOf(t, seed+1, Want{Transform: Optimal, Order: 3}, true))
 		}
 		ratio := median(e) / r.printed
 		logs += math.Log(ratio) / float64(len(gridlock))

@@ -126,11 +126,11 @@ func TestSpectralStudy(t *testing.T) {
 	for _, r := range spectralRows {
 		var all [6][]float64
 		for seed := range uint64(sets) {
-			for i, w := range []Want{{Polynomial, 4}, {Optimal, 4}, {Polynomial, 3}, {Optimal, 3}} {
+			for i, w := range []Want{{Transform: Polynomial, Order: 4}, {Transform: Optimal, Order: 4}, {Transform: Polynomial, Order: 3}, {Transform: Optimal, Order: 3}} {
 				all[i] = append(all[i], r.errorOf(t, seed+1, w, true))
 			}
-			all[4] = append(all[4], r.errorOf(t, seed+1, Want{Optimal, 3}, false))
-			all[5] = append(all[5], r.errorOf(t, seed+1, Want{Optimal, 4}, false))
+			all[4] = append(all[4], r.errorOf(t, seed+1, Want{Transform: Optimal, Order: 3}, false))
+			all[5] = append(all[5], r.errorOf(t, seed+1, Want{Transform: Optimal, Order: 4}, false))
 		}
 		m := func(i int) float64 { return median(all[i]) }
 		ratio := m(3) / r.printed
@@ -200,7 +200,7 @@ func TestWrongNoiseStudy(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, transform := range Transforms() {
-				e, err := Measure(t.Context(), p, Want{transform, 3})
+				e, err := Measure(t.Context(), p, Want{Transform: transform, Order: 3})
 				if err != nil {
 					t.Fatal(err)
 				}

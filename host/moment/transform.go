@@ -34,7 +34,8 @@ func Transforms() []Transform { return []Transform{Polynomial, Optimal} }
 // Want is what evidence is to be made for.
 type Want struct {
 	Transform Transform
-	Order     int // of the tensor beside T̂2: 4 for L4, 3 for the spectral decomposition; 0: 4
+	Order     int    // of the tensor beside T̂2: 4 for L4, 3 for the spectral decomposition; 0: 4
+	Known     *Known // nil: passes over the rows tell it
 }
 
 func (w Want) order() int {
@@ -44,8 +45,16 @@ func (w Want) order() int {
 	return 4
 }
 
-// levelRows is the most values of y that the noise level is told from.
-const levelRows = 1 << 16
+// LevelRows is the most values of y that the noise level is told from: those of
+// [model.Part] of the rows.
+const LevelRows = 1 << 16
+
+// Known is what is known of all rows of a table, where those of the problem are a sample.
+type Known struct {
+	Y, W  []float64           // of the rows that the noise level is told from; W nil without weights
+	Total float64             // sum of all weights
+	T2    *tensor.Transformed // sums of order 2 by the transforms of minimum variance; nil: they are to be made
+}
 
 // choose sets the transforms for the number of experts of p, and T̂2.
 func (e *Evidence) choose(ctx context.Context, p *problem.Problem, w Want) (err error) {
@@ -71,6 +80,12 @@ func (e *Evidence) choose(ctx context.Context, p *problem.Problem, w Want) (err 
 	}
 	e.Optimal = o
 	if !o.Has(2) {
+		return nil
+	}
+	if known := w.Known; known != nil {
+		if known.T2 != nil {
+			e.t2 = known.T2.T2()
+		}
 		return nil
 	}
 	sums, err := tensor.SumTransformed(ctx, p.Rows, o, 2, nil, p.Inputs.Centre, p.Threads)
@@ -110,19 +125,22 @@ func (e *Evidence) target(ctx context.Context, p *problem.Problem) (err error) {
 	if e.level > 0 && e.unit {
 		return nil
 	}
-	var y, w []float64
-	err = model.InOrder(ctx, model.Part(p.Rows, levelRows), func(b *model.Block) error {
-		y, w = append(y, b.Y...), append(w, b.W...)
-		return nil
-	})
-	if err != nil {
-		return err
+	known := e.want.Known
+	if known == nil {
+		known = &Known{Total: p.Weights.Total}
+		err = model.InOrder(ctx, model.Part(p.Rows, LevelRows), func(b *model.Block) error {
+			known.Y, known.W = append(known.Y, b.Y...), append(known.W, b.W...)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if e.level == 0 {
-		e.level = e.law.NoiseLevel(y, w, p.Weights.Total)
+		e.level = e.law.NoiseLevel(known.Y, known.W, known.Total)
 	}
 	if !e.unit {
-		e.unit = e.law.Fits(y, w, min(p.Weights.Total, float64(len(y))))
+		e.unit = e.law.Fits(known.Y, known.W, min(known.Total, float64(len(known.Y))))
 	}
 	return nil
 }
@@ -168,9 +186,12 @@ func (e *Evidence) whitenedT2(p *problem.Problem) *mat.SymDense {
 func (e *Evidence) fourth(ctx context.Context, p *problem.Problem) (*tensor.Sym4, error) {
 	s := e.Subspace
 	if e.Optimal != nil {
-		sums, err := tensor.SumTransformed(ctx, p.Rows, e.Optimal, 4, s.Basis, s.Centre, p.Threads)
-		if err != nil {
-			return nil, err
+		sums := e.fourths
+		if sums == nil {
+			var err error
+			if sums, err = tensor.SumTransformed(ctx, p.Rows, e.Optimal, 4, s.Basis, s.Centre, p.Threads); err != nil {
+				return nil, err
+			}
 		}
 		return sums.T4(), nil
 	}

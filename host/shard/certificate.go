@@ -39,7 +39,7 @@ func certifies(m *fitted.Model) bool {
 // nothing is evaluated. Of too many terms there is no test and an error.
 func specificationOf(m *fitted.Model, act sdk.Activation) (*infer.Specification, error) {
 	p := m.Params()
-	spec, err := infer.NewSpecification(act, unitsOf(m).Into(p), freeOf(p))
+	spec, err := infer.NewSpecification(act, unitsOf(m).Into(p), freeOf(m))
 	if err == nil && certifies(m) {
 		s := m.Fit.Passes.Squares
 		spec.Scale(&infer.Squares{Rows: s.Rows, Z: s.Z, Logits: s.Logits, X: s.Features})
@@ -94,7 +94,7 @@ func (n *Newton) passes(m *fitted.Model) (p *fitted.Passes, uncertified string) 
 		known.Squares = &fitted.Squares{Rows: s.Rows, Z: s.Z, Logits: s.Logits, Features: s.X}
 		return &known, ""
 	}
-	free := freeOf(m.Params())
+	free := freeOf(m)
 	shape := problem.Shape{
 		K: m.K, D: m.D, Experts: free.ExpertColumns, Gate: free.GateColumns,
 		Intercept: m.RegressorIntercepts != nil, GateIntercept: m.GatingIntercepts != nil,
@@ -251,7 +251,7 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 	c := infer.Judge(made, infer.Evidence{Starts: e.Starts, Kinds: e.Kinds, Agreeing: e.Agreeing, Survey: e.Survey})
 	c.Untested = untested
 	p := m.Params()
-	columns, _ := freeOf(p).Columns(p)
+	columns, _ := freeOf(m).Columns(p)
 	if weak := infer.RestsOnLittle(p, mass, len(columns)); weak != "" && c.Optimum == infer.Pass {
 		c.Optimum, c.Reason = infer.Suspect, weak
 	}

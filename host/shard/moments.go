@@ -2,12 +2,16 @@ package shard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math/bits"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -22,17 +26,22 @@ import (
 // MomentsFormat is the format of the files of moment sums.
 const MomentsFormat = "moe-moments/v1"
 
-// Moments are the sums of one of the two rounds over a part of a table, or over all of
-// it. The first round knows nothing of g: it sums what σ̂ and T̂2 by the polynomials are
-// made of, the powers of y, and takes a random subsample. The second sums T̂4 and,
-// where g has one, T̂3 in the span of T̂2.
+// Moments are the sums of one of the rounds over a part of a table, or over all of it. The
+// first round knows nothing of g: it sums what σ̂ and T̂2 by the polynomials are made of,
+// the powers of y, and takes a random subsample and the targets that a noise level is told
+// from. The last sums T̂4 and, where g has one, T̂3 in the span of T̂2. It is the second
+// for the polynomials; for the transforms of minimum variance, which need the noise level
+// before they are made, it is the third, and the second sums their T̂2.
 type Moments struct {
 	momentsHeader
-	second *model.Tree[*tensor.Second] // of the first round
-	sample []float64                   // rows of the subsample, in order: features, target, weight
-	fourth *model.Tree[*tensor.Fourth] // of the second round
-	third  *model.Tree[*tensor.Transformed]
-	first  *Moments // all of the first round: of the second's whole and of its part 1
+	second  *model.Tree[*tensor.Second] // of the first round
+	sample  []float64                   // rows of the subsample, in order: features, target, weight
+	targets []float64                   // target and weight of the rows of moment.LevelRows, in order
+	squares *model.Tree[*tensor.Transformed]
+	fourth  *model.Tree[*tensor.Fourth] // of the last round, by the polynomials
+	fourths *model.Tree[*tensor.Transformed]
+	third   *model.Tree[*tensor.Transformed]
+	given   *Moments // all of the round before: of a later round's whole and of its part 1
 }
 
 // momentsHeader is what the file says of the sums.
@@ -71,13 +80,14 @@ func mixed(v uint64) uint64 {
 	return v ^ v>>31
 }
 
-// Span is what the second round's sums are made for. The transforms of y are the
-// polynomials.
+// Span is what the sums of later rounds are made for.
 type Span struct {
 	Activation fitted.Activation `json:"activation"`
 	K          int               `json:"k"`
-	Sigma      float64           `json:"sigma,omitempty"` // the noise level where it is known; 0: told by the sums
-	First      string            `json:"first"`           // SHA-256 of the first round's sums
+	Sigma      float64           `json:"sigma,omitempty"`     // the noise level where it is known; 0: told by the sums
+	Transform  moment.Transform  `json:"transform,omitempty"` // [moment.Optimal]; "" is [moment.Polynomial]
+	First      string            `json:"first"`               // SHA-256 of the first round's sums
+	Second     string            `json:"second,omitempty"`    // of the second of three
 }
 
 func (s *Span) equals(o *Span) bool {
@@ -91,12 +101,16 @@ func Sum(ctx context.Context, src dataset.Source, t Table, at Place, take Subsam
 	d := len(t.Features)
 	m := &Moments{momentsHeader: momentsHeader{Table: t, Place: at, Columns: problem.NewColumns(d), Sample: take}}
 	m.second = model.NewTree(func() *tensor.Second { return tensor.NewSecond(d) })
+	level := model.Spaced(t.Blocks(), moment.LevelRows)
 	var room tensor.Scratch
 	err := m.read(ctx, src, func(i int, b *model.Block) error {
 		s := m.second.Empty()
 		s.Add(b, &room)
 		m.second.Put(model.Node{Index: i}, s)
 		m.take(i, b)
+		if _, ok := slices.BinarySearch(level, i); ok {
+			m.targets = append(append(m.targets, b.Y...), b.W...)
+		}
 		return nil
 	})
 	m.Dropped = dataset.Dropped(src)
@@ -131,54 +145,116 @@ func (m *Moments) take(i int, b *model.Block) {
 	}
 }
 
-// SumSpan makes the second round over a part of the table, given all of the first, for
-// k experts and the noise level sigma, 0 where it is not known.
-// file is what errors call that.
-func SumSpan(ctx context.Context, src dataset.Source, t Table, at Place, file string, first *Moments, act sdk.Activation, k int, sigma float64) (*Moments, error) {
+// SumSpan makes a later round over a part of the table, given all of the one before, for
+// k experts, the noise level sigma, 0 where it is not known, and the transforms of that
+// name. file is what errors call what is given.
+func SumSpan(ctx context.Context, src dataset.Source, t Table, at Place, file string, given *Moments, act sdk.Activation, k int, sigma float64, transform moment.Transform) (*Moments, error) {
 	r := problem.Request{K: k, Noise: problem.Shared{Sigma: sigma}}
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	if why := first.unfit(t); why != "" {
+	if why := given.unfit(t); why != "" {
 		return nil, &dataset.Error{File: file, Msg: why}
 	}
-	p, e, err := first.evidence(ctx, file, act, r)
+	span, err := given.next(ctx, file, act, r, transform)
 	if err != nil {
 		return nil, err
 	}
-	if why := e.Obstacle(p, 4); why != "" && e.Obstacle(p, 3) != "" {
-		return nil, &problem.RequestError{Msg: "there is no moment estimate: " + why}
-	}
-	m := &Moments{momentsHeader: momentsHeader{Table: t, Place: at, Columns: problem.NewColumns(len(t.Features)), Sample: first.Sample}}
-	if m.Span, err = first.span(ctx, act, r); err != nil {
+	p, e, err := given.evidence(ctx, file, act, r, transform)
+	if err != nil {
 		return nil, err
 	}
+	m := &Moments{momentsHeader: momentsHeader{Table: t, Place: at, Columns: problem.NewColumns(len(t.Features)), Sample: given.Sample, Span: span}}
 	if at.I == 1 {
-		m.first = first
+		m.given = given
 	}
-	basis, centre := e.Subspace.Basis, e.Subspace.Centre
-	m.fourth = model.NewTree(func() *tensor.Fourth { return tensor.NewFourth(basis, centre) })
-	if e.Transform.Has(3) {
-		m.third = model.NewTree(func() *tensor.Transformed {
-			return tensor.NewTransformed(e.Transform, 3, len(t.Features), basis, centre)
-		})
+	if m.Round() < m.Rounds() {
+		return m, m.sumSquares(ctx, src, p, e)
 	}
+	return m, m.sumSpan(ctx, src, p, e)
+}
+
+// next names the round behind the given one, or says why there is none.
+func (m *Moments) next(ctx context.Context, file string, act sdk.Activation, r problem.Request, transform moment.Transform) (*Span, error) {
+	span, err := m.span(ctx, act, r, transform)
+	if err != nil || m.Span == nil {
+		return span, err
+	}
+	if m.Round() == m.Rounds() {
+		return nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it has the last of %d rounds", m.Rounds())}
+	}
+	if !m.Span.same(span) {
+		return nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it was made for %s, this round is for %s", m.Span, span)}
+	}
+	span.Second, err = m.sum()
+	return span, err
+}
+
+// sumSquares sums T̂2 of the transforms of minimum variance.
+func (m *Moments) sumSquares(ctx context.Context, src dataset.Source, p *problem.Problem, e *moment.Evidence) error {
+	if e.Optimal == nil || !e.Optimal.Has(2) {
+		return noEstimate(p, e)
+	}
+	d := len(m.Table.Features)
+	m.squares = model.NewTree(func() *tensor.Transformed { return tensor.NewTransformed(e.Optimal, 2, d, nil, p.Inputs.Centre) })
+	return m.sumBlocks(ctx, src, p, func(at model.Node, b *model.Block, room *tensor.Scratch) {
+		put(m.squares, at, b, room)
+	})
+}
+
+// sumSpan sums T̂4 and T̂3 in the span of T̂2.
+func (m *Moments) sumSpan(ctx context.Context, src dataset.Source, p *problem.Problem, e *moment.Evidence) error {
+	if e.Obstacle(p, 4) != "" && e.Obstacle(p, 3) != "" {
+		return noEstimate(p, e)
+	}
+	d, basis, centre := len(m.Table.Features), e.Subspace.Basis, e.Subspace.Centre
+	of := func(order int) *model.Tree[*tensor.Transformed] {
+		if !e.Outputs().Has(order) {
+			return nil
+		}
+		return model.NewTree(func() *tensor.Transformed { return tensor.NewTransformed(e.Outputs(), order, d, basis, centre) })
+	}
+	m.third = of(3)
+	if e.Optimal != nil {
+		m.fourths = of(4)
+	} else {
+		m.fourth = model.NewTree(func() *tensor.Fourth { return tensor.NewFourth(basis, centre) })
+	}
+	return m.sumBlocks(ctx, src, p, func(at model.Node, b *model.Block, room *tensor.Scratch) {
+		put(m.fourth, at, b, room)
+		put(m.fourths, at, b, room)
+		put(m.third, at, b, room)
+	})
+}
+
+// noEstimate says why there is nothing to sum.
+func noEstimate(p *problem.Problem, e *moment.Evidence) error {
+	return &problem.RequestError{Msg: "there is no moment estimate: " + e.Obstacle(p, 4)}
+}
+
+// put puts the sums over a block into a tree; nil has no room for them.
+func put[T interface {
+	model.Sums[T]
+	Add(*model.Block, *tensor.Scratch)
+}](tree *model.Tree[T], at model.Node, b *model.Block, room *tensor.Scratch) {
+	if tree != nil {
+		s := tree.Empty()
+		s.Add(b, room)
+		tree.Put(at, s)
+	}
+}
+
+// sumBlocks calls fn with the blocks of the part in the units of the fit.
+func (m *Moments) sumBlocks(ctx context.Context, src dataset.Source, p *problem.Problem, fn func(at model.Node, b *model.Block, room *tensor.Scratch)) error {
 	var room tensor.Scratch
 	var back model.Room
-	return m, m.read(ctx, src, func(i int, b *model.Block) error {
-		one := &model.Data{N: b.N, D: len(t.Features), Blocks: []model.Block{*b}}
+	return m.read(ctx, src, func(i int, b *model.Block) error {
+		one := &model.Data{N: b.N, D: len(m.Table.Features), Blocks: []model.Block{*b}}
 		in, err := p.Units.View(one).Block(0, &back)
 		if err != nil {
 			return err
 		}
-		f := m.fourth.Empty()
-		f.Add(in, &room)
-		m.fourth.Put(model.Node{Index: i}, f)
-		if m.third != nil {
-			s := m.third.Empty()
-			s.Add(in, &room)
-			m.third.Put(model.Node{Index: i}, s)
-		}
+		fn(model.Node{Index: i}, in, &room)
 		return nil
 	})
 }
@@ -195,36 +271,57 @@ func (m *Moments) unfit(t Table) string {
 	return ""
 }
 
-// Round is 1 or 2.
+// Round is 1, 2 or 3.
 func (m *Moments) Round() int {
-	if m.Span == nil {
+	switch {
+	case m.Span == nil:
 		return 1
+	case m.Span.Second == "":
+		return 2
+	}
+	return 3
+}
+
+// Rounds is the number of rounds: 2, or 3 for the transforms of minimum variance. The
+// first round does not tell and says 2.
+func (m *Moments) Rounds() int {
+	if m.Span != nil && m.Span.Transform == moment.Optimal {
+		return 3
 	}
 	return 2
 }
 
 // span names the second round over the table of m.
-func (m *Moments) span(ctx context.Context, act sdk.Activation, r problem.Request) (*Span, error) {
+func (m *Moments) span(ctx context.Context, act sdk.Activation, r problem.Request, transform moment.Transform) (*Span, error) {
 	named, err := fitted.Describe(ctx, act)
 	if err != nil {
 		return nil, err
 	}
-	data, err := m.firstRound().MarshalBinary()
-	if err != nil {
-		return nil, err
+	s := &Span{Activation: named, K: r.K}
+	if transform == moment.Optimal {
+		s.Transform = transform
 	}
-	sum := sha256.Sum256(data)
-	s := &Span{Activation: named, K: r.K, First: hex.EncodeToString(sum[:])}
 	if r.Noise != nil {
 		s.Sigma = problem.KnownSigma(r.Noise)
 	}
-	return s, nil
+	s.First, err = m.firstRound().sum()
+	return s, err
 }
 
-// firstRound is the first round behind sums of either.
+// sum is the SHA-256 of the file of m.
+func (m *Moments) sum() (string, error) {
+	data, err := m.MarshalBinary()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// firstRound is the first round behind sums of any.
 func (m *Moments) firstRound() *Moments {
-	if m.first != nil {
-		return m.first
+	for m.given != nil {
+		m = m.given
 	}
 	return m
 }
@@ -236,52 +333,96 @@ func (m *Moments) Rows() (all, sampled int) {
 }
 
 // Evidence returns the problem of fitting the table that whole sums are of, whose rows
-// are the subsample, and what the moments tell of all rows. Sums of the second round
-// must be made for the same activation, k and noise level.
-func (m *Moments) Evidence(ctx context.Context, file string, act sdk.Activation, r problem.Request) (*problem.Problem, *moment.Evidence, error) {
+// are the subsample, and what the moments tell of all rows. Sums of the last round
+// must be made for the same activation, k, noise level and transforms, where transform
+// is not "".
+func (m *Moments) Evidence(ctx context.Context, file string, act sdk.Activation, r problem.Request, transform moment.Transform) (*problem.Problem, *moment.Evidence, error) {
 	if m.Place.N > 0 {
 		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it is part %d of %d: merge the parts first", m.Place.I, m.Place.N)}
 	}
-	switch asked, err := m.span(ctx, act, r); {
+	if m.Round() < m.Rounds() {
+		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it has the %s: moe moments --given makes the %s", []string{"first of two rounds", "second of three rounds"}[m.Round()-1], []string{"second", "third"}[m.Round()-1])}
+	}
+	if transform == "" {
+		transform = m.Span.Transform
+	}
+	switch asked, err := m.span(ctx, act, r, transform); {
 	case err != nil:
 		return nil, nil, err
-	case m.Span == nil:
-		return nil, nil, &dataset.Error{File: file, Msg: "it has the first of two rounds: moe moments --given makes the second"}
-	case !m.Span.Activation.Same(asked.Activation) || m.Span.K != asked.K || m.Span.Sigma != asked.Sigma:
-		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("its second round was made for %s, the fit is of %s", m.Span, asked)}
+	case !m.Span.same(asked):
+		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("its last round was made for %s, the fit is of %s", m.Span, asked)}
 	}
 	if err := m.Span.Activation.Verify(ctx, file, act); err != nil {
 		return nil, nil, err
 	}
-	p, e, err := m.evidence(ctx, file, act, r)
+	p, e, err := m.evidence(ctx, file, act, r, m.Span.Transform)
 	if err != nil {
 		return nil, nil, err
 	}
-	e = e.Knowing(nil, m.fourth.Total())
-	if m.third != nil {
-		e = e.Knowing(m.third.Total(), m.fourth.Total())
-	}
-	return p, e, nil
+	return p, e.Knowing(total(m.third), total(m.fourths), total(m.fourth)), nil
 }
 
-// String names what a second round is made for.
+// total is what a tree comes to; nil for nil.
+func total[T model.Sums[T]](tree *model.Tree[T]) (sums T) {
+	if tree != nil {
+		return tree.Total()
+	}
+	return sums
+}
+
+// same says whether rounds are made for the same model.
+func (s *Span) same(o *Span) bool {
+	return s.Activation.Same(o.Activation) && s.K == o.K && s.Sigma == o.Sigma && s.Transform == o.Transform
+}
+
+// String names what a later round is made for.
 func (s *Span) String() string {
 	text := fmt.Sprintf("%s, k = %d", s.Activation, s.K)
 	if s.Sigma > 0 {
 		text += fmt.Sprintf(", sigma = %v", s.Sigma)
 	}
+	if s.Transform != "" {
+		text += fmt.Sprintf(", transform = %s", s.Transform)
+	}
 	return text
 }
 
-func (m *Moments) evidence(ctx context.Context, file string, act sdk.Activation, r problem.Request) (*problem.Problem, *moment.Evidence, error) {
+// evidence is what the rounds up to m tell.
+func (m *Moments) evidence(ctx context.Context, file string, act sdk.Activation, r problem.Request, transform moment.Transform) (*problem.Problem, *moment.Evidence, error) {
 	first := m.firstRound()
 	all := problem.Sums{Schema: first.Table.Schema(file), Second: first.second.Total(), Columns: first.Columns, Dropped: first.Dropped}
 	p, err := problem.FromSums(ctx, all, first.SampleData(), act, r)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := moment.Measure(ctx, p, moment.Want{Transform: moment.Polynomial})
+	w := moment.Want{Transform: moment.Polynomial}
+	if transform == moment.Optimal {
+		if first.targets == nil {
+			return nil, nil, &dataset.Error{File: file, Msg: "its first round has no values of the target, which the optimal transform needs: make the rounds again"}
+		}
+		w = moment.Want{Transform: transform, Known: first.known()}
+		for round := m; round != nil; round = round.given {
+			if round.squares != nil {
+				w.Known.T2 = round.squares.Total()
+			}
+		}
+	}
+	e, err := moment.Measure(ctx, p, w)
 	return p, e, err
+}
+
+// known is what the first round tells of the noise level.
+func (m *Moments) known() *moment.Known {
+	k := &moment.Known{Total: m.second.Total().Y[0]}
+	left := m.targets
+	for _, i := range model.Spaced(m.Table.Blocks(), moment.LevelRows) {
+		n := min(model.BlockRows, m.Table.Rows-i*model.BlockRows)
+		k.Y, left = append(k.Y, left[:n]...), left[n:]
+		if m.Table.Weights != "" {
+			k.W, left = append(k.W, left[:n]...), left[n:]
+		}
+	}
+	return k
 }
 
 // SampleData returns the rows of the subsample.
@@ -340,8 +481,8 @@ func MergeMoments(files []string, parts []*Moments) (*Moments, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.first != nil && !equalPrints(m.first.Columns, m.Columns) {
-		return nil, &dataset.Error{File: files[0], Msg: "the second round has read other values than the first"}
+	if m.given != nil && !equalPrints(m.given.Columns, m.Columns) {
+		return nil, &dataset.Error{File: files[0], Msg: "this round has read other values than the one before"}
 	}
 	return m, nil
 }
@@ -395,7 +536,7 @@ func (m *Moments) mixes(o *Moments) string {
 		return why
 	}
 	switch {
-	case (m.Span == nil) != (o.Span == nil):
+	case m.Round() != o.Round():
 		return "they are of different rounds"
 	case m.Sample != o.Sample:
 		return fmt.Sprintf("a sample of %d rows by seed %d, not of %d by %d", m.Sample.Rows, m.Sample.Seed, o.Sample.Rows, o.Sample.Seed)
@@ -403,6 +544,8 @@ func (m *Moments) mixes(o *Moments) string {
 		return ""
 	case m.Span.First != o.Span.First:
 		return "they are given different first rounds"
+	case m.Span.Second != o.Span.Second:
+		return "they are given different second rounds"
 	case !m.Span.equals(o.Span):
 		return fmt.Sprintf("it is made for %s, not for %s", m.Span, o.Span)
 	}
@@ -414,21 +557,20 @@ func (m *Moments) add(o *Moments) error {
 	m.Columns.Merge(o.Columns)
 	m.Dropped = max(m.Dropped, o.Dropped)
 	m.sample = append(m.sample, o.sample...)
-	if o.first != nil {
-		m.first = o.first
+	m.targets = append(m.targets, o.targets...)
+	if o.given != nil {
+		m.given = o.given
 	}
 	if m.Span == nil {
 		m.second = grafted(m.second, o.second, func() *tensor.Second { return tensor.NewSecond(len(m.Table.Features)) })
 		return nil
 	}
-	var err error
-	if m.fourth, err = graftedAlike(m.fourth, o.fourth); err != nil {
-		return err
-	}
-	if o.third != nil {
-		m.third, err = graftedAlike(m.third, o.third)
-	}
-	return err
+	var errs [4]error
+	m.squares, errs[0] = graftedAlike(m.squares, o.squares)
+	m.fourth, errs[1] = graftedAlike(m.fourth, o.fourth)
+	m.fourths, errs[2] = graftedAlike(m.fourths, o.fourths)
+	m.third, errs[3] = graftedAlike(m.third, o.third)
+	return cmp.Or(errs[:]...)
 }
 
 // grafted is a tree with the nodes of another.
@@ -486,7 +628,7 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 	h := m.momentsHeader
 	h.Bodies = nil
 	var failed error
-	put := func(name string, at model.Node, s interface{ MarshalBinary() ([]byte, error) }) {
+	put := func(name string, at model.Node, s encoding.BinaryMarshaler) {
 		b, err := bodyOf(name, at.Level, at.Index, s)
 		if err != nil {
 			failed = err
@@ -494,19 +636,24 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 		h.Bodies = append(h.Bodies, b)
 	}
 	if m.second != nil {
-		m.second.Each(func(at model.Node, s *tensor.Second) { put("second", at, s) })
+		m.second.Each(func(at model.Node, s *tensor.Second) { put(bodySecond, at, s) })
 	}
 	if m.fourth != nil {
-		m.fourth.Each(func(at model.Node, s *tensor.Fourth) { put("fourth", at, s) })
+		m.fourth.Each(func(at model.Node, s *tensor.Fourth) { put(bodyFourth, at, s) })
 	}
-	if m.third != nil {
-		m.third.Each(func(at model.Node, s *tensor.Transformed) { put("third", at, s) })
+	for name, tree := range m.transformed() {
+		if *tree != nil {
+			(*tree).Each(func(at model.Node, s *tensor.Transformed) { put(name, at, s) })
+		}
 	}
-	if m.first != nil {
-		put("first", model.Node{}, m.first)
+	if m.given != nil {
+		put("first", model.Node{}, m.given)
 	}
 	if len(m.sample) > 0 {
 		put("sample", model.Node{}, values(m.sample))
+	}
+	if len(m.targets) > 0 {
+		put("targets", model.Node{}, values(m.targets))
 	}
 	if failed != nil {
 		return nil, failed
@@ -530,7 +677,7 @@ func (m *Moments) unmarshal(data []byte, depth int) error {
 	if err != nil {
 		return err
 	}
-	if err := out.momentsHeader.check(); err != nil {
+	if err := out.check(); err != nil {
 		return err
 	}
 	if err := cut(rest, out.Bodies); err != nil {
@@ -539,7 +686,7 @@ func (m *Moments) unmarshal(data []byte, depth int) error {
 	if err := out.load(out.Bodies, depth); err != nil {
 		return err
 	}
-	if (out.Span != nil && out.Place.I < 2) != (out.first != nil) || out.first != nil && (out.first.Place.N > 0 || out.first.Span != nil) {
+	if (out.Span != nil && out.Place.I < 2) != (out.given != nil) || out.given != nil && (out.given.Place.N > 0 || out.given.Round() != out.Round()-1) {
 		return errDamaged
 	}
 	out.Bodies = nil
@@ -548,12 +695,15 @@ func (m *Moments) unmarshal(data []byte, depth int) error {
 }
 
 // check refuses a header that no sums of ours have.
-func (h *momentsHeader) check() error {
+func (h *Moments) check() error {
 	d := len(h.Table.Features)
 	p := h.Place
 	whole := p == Place{}
 	if d < 1 || h.Table.Target == "" || h.Table.Rows < 1 || !whole && !p.valid() ||
-		len(h.Columns.Least) != d+1 || len(h.Columns.Most) != d+1 || len(h.Columns.Prints) != d+1 || h.Sample.Rows < 1 {
+		len(h.Columns.Least) != d+1 || len(h.Columns.Most) != d+1 || len(h.Columns.Prints) != d+1 || h.Sample.Rows < 1 || h.Round() > h.Rounds() {
+		return errDamaged
+	}
+	if s := h.Span; s != nil && s.Transform != "" && s.Transform != moment.Optimal {
 		return errDamaged
 	}
 	return nil
@@ -567,57 +717,93 @@ func (h *momentsHeader) blocks() (from, to int) {
 	return h.Place.Blocks(h.Table.Blocks())
 }
 
+// Names of the bodies with nodes of sums.
+const (
+	bodySecond  = "second"
+	bodySquares = "squares"
+	bodyFourth  = "fourth"
+	bodyFourths = "fourths"
+	bodyThird   = "third"
+)
+
+// transformed are the sums of transforms by the names of their bodies.
+func (m *Moments) transformed() iter.Seq2[string, **model.Tree[*tensor.Transformed]] {
+	return func(yield func(string, **model.Tree[*tensor.Transformed]) bool) {
+		_ = yield(bodyThird, &m.third) && yield(bodySquares, &m.squares) && yield(bodyFourths, &m.fourths)
+	}
+}
+
 // load gives m what the bodies hold.
 func (m *Moments) load(bodies []body, depth int) error {
-	next := make(map[string]int)
+	next := make(map[string]int) // block behind those of each kind of sums
+	from, to := m.blocks()
 	for _, b := range bodies {
-		at := model.Node{Level: b.Level, Index: b.Index}
-		from, to := m.blocks()
-		if _, ok := next[b.Name]; !ok {
-			next[b.Name] = from
-		}
 		var err error
 		switch b.Name {
-		case "second", "fourth", "third":
+		case "first":
+			if depth > 1 || m.Span == nil {
+				return errDamaged
+			}
+			m.given = new(Moments)
+			err = m.given.unmarshal(b.data, depth+1)
+		case "sample":
+			err = m.loadSample(b.data)
+		case "targets":
+			m.targets, err = exactly(b.data, m.levelValues())
+		default:
+			at := model.Node{Level: b.Level, Index: b.Index}
+			if _, ok := next[b.Name]; !ok {
+				next[b.Name] = from
+			}
 			if b.Level < 0 || b.Level > 50 || b.Index < 0 || at.First() != next[b.Name] || b.Index >= (to+1<<b.Level-1)>>b.Level {
 				return errDamaged
 			}
 			next[b.Name] = min((b.Index+1)<<b.Level, to)
 			err = m.loadSums(b, at)
-		case "first":
-			if depth > 0 || m.Span == nil {
-				return errDamaged
-			}
-			m.first = new(Moments)
-			err = m.first.unmarshal(b.data, depth+1)
-		case "sample":
-			err = m.loadSample(b.data)
-		default:
-			return errDamaged
 		}
 		if err != nil {
 			return err
 		}
 	}
-	from, to := m.blocks()
-	for _, name := range m.sums() {
-		if at, ok := next[name]; from < to && (!ok || at != to) {
+	must, may := m.sums()
+	for name, at := range next {
+		if at != to || !slices.Contains(must, name) && !slices.Contains(may, name) {
 			return errDamaged
 		}
-		delete(next, name)
 	}
-	if len(next) > 0 && (next["fourth"] > 0 || next["second"] > 0) {
-		return errDamaged
+	for _, name := range must {
+		if _, ok := next[name]; !ok && from < to {
+			return errDamaged
+		}
 	}
 	return nil
 }
 
-// sums names the sums that a round has in any case.
-func (m *Moments) sums() []string {
-	if m.Span == nil {
-		return []string{"second"}
+// levelValues is how many numbers the part has of the rows that a noise level is told from.
+func (m *Moments) levelValues() (n int) {
+	from, to := m.blocks()
+	for _, i := range model.Spaced(m.Table.Blocks(), moment.LevelRows) {
+		if i >= from && i < to {
+			n += min(model.BlockRows, m.Table.Rows-i*model.BlockRows)
+		}
 	}
-	return []string{"fourth"}
+	if m.Table.Weights != "" {
+		n *= 2
+	}
+	return n
+}
+
+// sums names the sums that a round must and may have.
+func (m *Moments) sums() (must, may []string) {
+	switch {
+	case m.Span == nil:
+		return []string{bodySecond}, nil
+	case m.Round() < m.Rounds():
+		return []string{bodySquares}, nil
+	case m.Rounds() == 3:
+		return nil, []string{bodyThird, bodyFourths}
+	}
+	return []string{bodyFourth}, []string{bodyThird}
 }
 
 // loadSums reads a node.
@@ -625,7 +811,7 @@ func (m *Moments) loadSums(b body, at model.Node) error {
 	d := len(m.Table.Features)
 	rows := min((at.First()+1<<at.Level)*model.BlockRows, m.Table.Rows) - at.First()*model.BlockRows
 	switch b.Name {
-	case "second":
+	case bodySecond:
 		s := new(tensor.Second)
 		if err := s.UnmarshalBinary(b.data); err != nil {
 			return err
@@ -634,7 +820,8 @@ func (m *Moments) loadSums(b body, at model.Node) error {
 			return errDamaged
 		}
 		m.second = planted(m.second, at, s, func() *tensor.Second { return tensor.NewSecond(d) })
-	case "fourth":
+		return nil
+	case bodyFourth:
 		f := new(tensor.Fourth)
 		if err := f.UnmarshalBinary(b.data); err != nil {
 			return err
@@ -643,17 +830,24 @@ func (m *Moments) loadSums(b body, at model.Node) error {
 			return errDamaged
 		}
 		m.fourth = planted(m.fourth, at, f, f.Like)
-	case "third":
+		return nil
+	}
+	order := map[string]int{bodySquares: 2, bodyThird: 3, bodyFourths: 4}[b.Name]
+	for name, tree := range m.transformed() {
+		if name != b.Name {
+			continue
+		}
 		s := new(tensor.Transformed)
 		if err := s.UnmarshalBinary(b.data); err != nil {
 			return err
 		}
-		if s.Order != 3 || s.N != rows {
+		if s.Order != order || s.N != rows || order == 2 && s.M != d {
 			return errDamaged
 		}
-		m.third = planted(m.third, at, s, s.Like)
+		*tree = planted(*tree, at, s, s.Like)
+		return nil
 	}
-	return nil
+	return errDamaged
 }
 
 // planted is a tree with one node more.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
@@ -154,12 +155,18 @@ func TestJoin(t *testing.T) {
 		return shard.Sum(ctx, src, table, at, shard.Subsample{Seed: 1, Rows: 800})
 	})
 	round(func(at shard.Place) (*shard.Moments, error) {
-		return shard.SumSpan(ctx, src, table, at, "first", first, act, 2, 0)
+		return shard.SumSpan(ctx, src, table, at, "first", first, act, 2, 0, host.Polynomial)
+	})
+	squares := round(func(at shard.Place) (*shard.Moments, error) {
+		return shard.SumSpan(ctx, src, table, at, "first", first, act, 2, 0, host.Optimal)
+	})
+	round(func(at shard.Place) (*shard.Moments, error) {
+		return shard.SumSpan(ctx, src, table, at, "squares", squares, act, 2, 0, host.Optimal)
 	})
 }
 
-// both makes both rounds over a source.
-func both(t *testing.T, src dataset.Source, parts int, act sdk.Activation, take int) *shard.Moments {
+// rounds makes all rounds over a source.
+func rounds(t *testing.T, src dataset.Source, parts int, act sdk.Activation, take int, transform host.Transform) *shard.Moments {
 	t.Helper()
 	ctx := t.Context()
 	table, err := shard.Open(ctx, src)
@@ -169,9 +176,19 @@ func both(t *testing.T, src dataset.Source, parts int, act sdk.Activation, take 
 	first := merged(t, parts, func(at shard.Place) (*shard.Moments, error) {
 		return shard.Sum(ctx, src, table, at, shard.Subsample{Seed: 1, Rows: take})
 	})
-	return merged(t, parts+1, func(at shard.Place) (*shard.Moments, error) {
-		return shard.SumSpan(ctx, src, table, at, "first", first, act, 2, 0)
+	last := merged(t, parts+1, func(at shard.Place) (*shard.Moments, error) {
+		return shard.SumSpan(ctx, src, table, at, "first", first, act, 2, 0, transform)
 	})
+	if transform == host.Optimal {
+		second := last
+		last = merged(t, parts+2, func(at shard.Place) (*shard.Moments, error) {
+			return shard.SumSpan(ctx, src, table, at, "second", second, act, 2, 0, transform)
+		})
+	}
+	if last.Round() != last.Rounds() {
+		t.Fatalf("round %d of %d is the last", last.Round(), last.Rounds())
+	}
+	return last
 }
 
 // TestToTheByte: a fit to sums of shards is the fit to all rows: where the subsample is
@@ -190,28 +207,42 @@ func TestToTheByte(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := open(t, c.family), t.Context()
-			for _, method := range []host.Method{host.Moments{}, host.Spectral{}} {
-				cfg := host.Config{K: 2, Method: method, Transform: host.Polynomial, Seed: 3}
-				want, err := host.Fit(ctx, act, c.src, cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, parts := range []int{1, 2, 7, 40} { // 40 parts of some 20 blocks: some have none
-					got, err := host.FitSums(ctx, act, both(t, c.src, parts, act, 1<<16), "all", cfg)
+			for transform, many := range map[host.Transform][]int{
+				host.Polynomial: {1, 2, 7, 40}, // 40 parts of some 20 blocks: some have none
+				host.Optimal:    {1, 7},        // which each make transforms of their own
+			} {
+				want := make(map[host.Method]*fitted.Model)
+				cfg := host.Config{K: 2, Transform: transform, Seed: 3}
+				for _, cfg.Method = range []host.Method{host.Moments{}, host.Spectral{}} {
+					m, err := host.Fit(ctx, act, c.src, cfg)
 					if err != nil {
 						t.Fatal(err)
 					}
-					equalJSON(t, fmt.Sprintf("%s in %d parts", method.Name(), parts), got, want)
+					want[cfg.Method] = m
 				}
-				part, err := host.FitSums(ctx, act, both(t, c.src, 3, act, 900), "all", cfg)
-				if err != nil {
-					t.Fatal(err)
+				for _, parts := range many {
+					sums := rounds(t, c.src, parts, act, 1<<16, transform)
+					for cfg.Method = range want {
+						got, err := host.FitSums(ctx, act, sums, "all", cfg)
+						if err != nil {
+							t.Fatal(err)
+						}
+						equalJSON(t, fmt.Sprintf("%s, %s, in %d parts", cfg.Method.Name(), transform, parts), got, want[cfg.Method])
+					}
 				}
-				if !reflect.DeepEqual(part.Fit.MomentsEstimate, want.Fit.MomentsEstimate) {
-					t.Errorf("%s: another estimate %v where the subsample is not all rows, want %v", method.Name(), part.Fit.MomentsEstimate, want.Fit.MomentsEstimate)
-				}
-				if part.Fit.N == want.Fit.N || !strings.Contains(strings.Join(part.Fit.Notes, "\n"), "random subsample") {
-					t.Errorf("%s: %d rows, notes %q", method.Name(), part.Fit.N, part.Fit.Notes)
+				sums := rounds(t, c.src, 3, act, 900, transform)
+				for cfg.Method = range want {
+					part, err := host.FitSums(ctx, act, sums, "all", cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := want[cfg.Method]
+					if !reflect.DeepEqual(part.Fit.MomentsEstimate, want.Fit.MomentsEstimate) {
+						t.Errorf("%s, %s: another estimate %v where the subsample is not all rows, want %v", cfg.Method.Name(), transform, part.Fit.MomentsEstimate, want.Fit.MomentsEstimate)
+					}
+					if part.Fit.N == want.Fit.N || !strings.Contains(strings.Join(part.Fit.Notes, "\n"), "random subsample") {
+						t.Errorf("%s, %s: %d rows, notes %q", cfg.Method.Name(), transform, part.Fit.N, part.Fit.Notes)
+					}
 				}
 			}
 		})
@@ -382,7 +413,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return shard.SumSpan(ctx, src, table, shard.Place{I: i, N: n}, "first", first, act, k, sigma)
+		return shard.SumSpan(ctx, src, table, shard.Place{I: i, N: n}, "first", first, act, k, sigma, host.Polynomial)
 	}
 	second := func(i, k int, act sdk.Activation, sigma float64) *shard.Moments {
 		m, err := span(src, i, 2, k, act, sigma, whole(src))
@@ -426,25 +457,62 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := shard.MergeMoments([]string{"a"}, []*shard.Moments{m}); err == nil || !strings.Contains(err.Error(), "other values than the first") {
+	if _, err := shard.MergeMoments([]string{"a"}, []*shard.Moments{m}); err == nil || !strings.Contains(err.Error(), "this round has read other values than the one before") {
 		t.Errorf("data that have changed between the rounds: %v", err)
 	}
 	all, err := shard.MergeMoments([]string{"a", "b"}, []*shard.Moments{second(1, 2, act, 0), second(2, 2, act, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Rounds in the wrong order, and of other transforms.
+	table, err := shard.Open(ctx, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	optimal := func(given *shard.Moments, k int) (*shard.Moments, error) {
+		m, err := shard.SumSpan(ctx, src, table, shard.Place{I: 1, N: 1}, "given", given, act, k, 0, host.Optimal)
+		if err != nil {
+			return nil, err
+		}
+		return shard.MergeMoments([]string{"a"}, []*shard.Moments{m})
+	}
+	squares, err := optimal(whole(src), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, err := optimal(squares, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]struct {
+		given *shard.Moments
+		k     int
+	}{
+		"given: it has the last of 2 rounds": {all, 2},
+		"given: it has the last of 3 rounds": {third, 2},
+		"given: it was made for relu, k = 2, transform = optimal, this round is for relu, k = 1, transform = optimal": {squares, 1},
+	} {
+		if _, err := optimal(c.given, c.k); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := span(src, 1, 1, 2, act, 0, squares); err == nil || !strings.Contains(err.Error(), "this round is for relu, k = 2") {
+		t.Errorf("the polynomials behind the optimal transform: %v", err)
+	}
 	for want, c := range map[string]struct {
 		sums *shard.Moments
 		cfg  host.Config
 		act  sdk.Activation
 	}{
-		"made for relu, k = 2, the fit is of relu, k = 3": {all, host.Config{K: 3}, act},
-		"made for relu, k = 2, the fit is of leakyrelu":   {all, host.Config{K: 2}, leaky},
-		"the fit is of relu, k = 2, sigma = 0.1":          {all, host.Config{K: 2, Noise: host.Shared{Sigma: 0.1}}, act},
-		"it has the first of two rounds":                  {whole(src), host.Config{K: 2}, act},
-		"it is part 1 of 2: merge the parts first":        {second(1, 2, act, 0), host.Config{K: 2}, act},
-		"transform = optimal: the sums are those":         {all, host.Config{K: 2, Transform: host.Optimal}, act},
-		"method moments has no intercepts":                {all, host.Config{K: 2, Intercept: true}, act},
+		"made for relu, k = 2, the fit is of relu, k = 3":             {all, host.Config{K: 3}, act},
+		"made for relu, k = 2, the fit is of leakyrelu":               {all, host.Config{K: 2}, leaky},
+		"the fit is of relu, k = 2, sigma = 0.1":                      {all, host.Config{K: 2, Noise: host.Shared{Sigma: 0.1}}, act},
+		"it has the first of two rounds":                              {whole(src), host.Config{K: 2}, act},
+		"it has the second of three rounds":                           {squares, host.Config{K: 2}, act},
+		"the fit is of relu, k = 2":                                   {third, host.Config{K: 2, Transform: host.Polynomial}, act},
+		"it is part 1 of 2: merge the parts first":                    {second(1, 2, act, 0), host.Config{K: 2}, act},
+		"relu, k = 2, the fit is of relu, k = 2, transform = optimal": {all, host.Config{K: 2, Transform: host.Optimal}, act},
+		"method moments has no intercepts":                            {all, host.Config{K: 2, Intercept: true}, act},
 	} {
 		c.cfg.Method = host.Moments{}
 		if _, err := host.FitSums(ctx, c.act, c.sums, "all", c.cfg); err == nil || !strings.Contains(err.Error(), want) {
@@ -466,18 +534,20 @@ func (s inMemory) Read(ctx context.Context, fn func(*model.Block) error) error {
 // TestDamagedFiles: a file that is cut or has a bit flipped is refused.
 func TestDamagedFiles(t *testing.T) {
 	src := rows(600, 0, 1, false)
-	good, err := both(t, src, 2, open(t, relu.Family), 50).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(good); i += 7 {
-		bad := bytes.Clone(good)
-		bad[i] ^= 4
-		if new(shard.Moments).UnmarshalBinary(bad) == nil {
-			t.Fatalf("a bit of byte %d is flipped, and the file is read", i)
+	for transform, step := range map[host.Transform]int{host.Polynomial: 7, host.Optimal: 61} {
+		good, err := rounds(t, src, 2, open(t, relu.Family), 50, transform).MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if new(shard.Moments).UnmarshalBinary(good[:i]) == nil {
-			t.Fatalf("%d of %d bytes are read", i, len(good))
+		for i := 0; i < len(good); i += step {
+			bad := bytes.Clone(good)
+			bad[i] ^= 4
+			if new(shard.Moments).UnmarshalBinary(bad) == nil {
+				t.Fatalf("a bit of byte %d is flipped, and the file is read", i)
+			}
+			if new(shard.Moments).UnmarshalBinary(good[:i]) == nil {
+				t.Fatalf("%d of %d bytes are read", i, len(good))
+			}
 		}
 	}
 }

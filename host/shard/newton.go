@@ -97,7 +97,7 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 // pass sums what the step needs.
 func (n *Newton) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, workers int) error {
 	p := m.Params()
-	free := freeOf(p)
+	free := freeOf(m)
 	q := likelihoodOf(p, free).Dim()
 	n.sums = make([]float64, 2+p.K+q+q*(q+1)/2)
 	if data.N == 0 {
@@ -135,8 +135,9 @@ func (n *Newton) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, 
 func (n *Newton) score(k, q int) []float64 { return n.sums[2+k : 2+k+q] }
 
 // freeOf says which parameters of a model are estimated: all, but for the coefficients
-// of features that no expert, or no gate, has.
-func freeOf(p *model.Params) loss.Free {
+// of features that no expert, or no gate, has, and a noise level that was given.
+func freeOf(m *fitted.Model) loss.Free {
+	p := m.Params()
 	seen := func(rows []float64) []int {
 		columns, all := []int{}, true
 		for j := range p.D {
@@ -154,6 +155,7 @@ func freeOf(p *model.Params) loss.Free {
 		return columns
 	}
 	free := loss.All
+	free.Sigma = !m.Fit.SigmaGiven
 	free.ExpertColumns, free.GateColumns = seen(p.Regressors), seen(p.Gating)
 	return free
 }
@@ -295,8 +297,8 @@ func (n *Newton) add(o *Newton) {
 }
 
 func step(m *fitted.Model, all *Newton) (*Step, error) {
-	p := m.Params()
-	l := likelihoodOf(p, freeOf(p))
+	p, free := m.Params(), freeOf(m)
+	l := likelihoodOf(p, free)
 	q := l.Dim()
 	score, h := all.score(p.K, q), mat.NewSymDense(q, nil)
 	packed := all.sums[2+p.K+q:]
@@ -332,7 +334,7 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 	after := l.Params(theta)
 	m.SetParams(after)
 	m.Fit = fitted.Fit{
-		Method: NewtonMethod, Seed: m.Fit.Seed, N: all.Table.Rows, LogLikelihood: loglik,
+		Method: NewtonMethod, Seed: m.Fit.Seed, SigmaGiven: m.Fit.SigmaGiven, N: all.Table.Rows, LogLikelihood: loglik,
 		BIC: float64(q)*math.Log(n) - 2*loglik, AIC: 2*float64(q) - 2*loglik,
 		Converged: s.Converged, Status: fmt.Sprintf("the step of pass %d is %.2g", s.Pass, s.Size), Iterations: s.Pass,
 		Starts: []fitted.Start{}, Notes: []string{}, Passes: passes,
@@ -360,7 +362,7 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 			m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+err.Error())
 			return s, nil
 		}
-		m.StandardErrors = fitted.NewStandardErrors(string(infer.Observed), c.Errors(after), true)
+		m.StandardErrors = fitted.NewStandardErrors(string(infer.Observed), c.Errors(after), free.Sigma)
 	}
 	return s, nil
 }
@@ -466,7 +468,7 @@ func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 		return err
 	}
 	p := m.Params()
-	q := likelihoodOf(p, freeOf(p)).Dim()
+	q := likelihoodOf(p, freeOf(m)).Dim()
 	if n.sums, err = exactly(bodies["sums"], 2+p.K+q+q*(q+1)/2); err != nil {
 		return err
 	}

@@ -92,6 +92,7 @@ func TestNewton(t *testing.T) {
 		"sigmoid, intercepts":  {sigmoid.Family, 1500, host.Config{K: 2, Intercept: true, Noise: host.PerExpert{}}, dataset.Matrix},
 		"relu":                 {relu.Family, 6000, host.Config{K: 2}, dataset.Matrix},
 		"units":                {identity.Family, 3000, host.Config{K: 2, Intercept: true}, inUnits},
+		"sigma given":          {sigmoid.Family, 3000, host.Config{K: 2, Noise: host.Shared{Sigma: 0.1}}, dataset.Matrix},
 		"weights":              {identity.Family, 3000, host.Config{K: 2}, weighted},
 		"rare":                 {identity.Family, 6000, host.Config{K: 2, Intercept: true}, rare},
 	} {
@@ -304,10 +305,15 @@ func TestPassesThatDoNotFit(t *testing.T) {
 		}
 		return out
 	}
+	first := part(1, 2, 0)
+	table.Kernel = "another"
+	elsewhere := part(2, 2, 0)
+	table.Kernel = ""
 	for want, parts := range map[string][]*shard.Newton{
-		"b: it does not go with a: they are at different models": {part(1, 2, 0), part(2, 2, 1e-9)},
-		"a: of the 2 parts one is missing: 1":                    {part(2, 2, 0)},
-		"b: part 1 of 2 is there already, in a":                  {part(1, 2, 0), part(1, 2, 0)},
+		"b: it does not go with a: sums by the kernels of another": {first, elsewhere},
+		"b: it does not go with a: they are at different models":   {part(1, 2, 0), part(2, 2, 1e-9)},
+		"a: of the 2 parts one is missing: 1":                      {part(2, 2, 0)},
+		"b: part 1 of 2 is there already, in a":                    {part(1, 2, 0), part(1, 2, 0)},
 	} {
 		var bad *dataset.Error
 		if _, err := shard.MergeNewton([]string{"a", "b"}[:len(parts)], parts); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), want) {

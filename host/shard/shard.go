@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,12 +79,16 @@ type Table struct {
 	Weights  string   `json:"weights,omitempty"`
 	Rows     int      `json:"rows"`
 	Head     uint64   `json:"head"` // fingerprint of the first block
+
+	// Kernel is the kind of processor that sums: all of one kind sum to the same bytes.
+	// Absent in files of before it was written.
+	Kernel string `json:"kernel,omitempty"`
 }
 
 // Open counts the rows of a source and looks at the first.
 func Open(ctx context.Context, src dataset.Source) (Table, error) {
 	s := src.Schema()
-	t := Table{Features: s.Features, Target: s.Target, Weights: s.Weights}
+	t := Table{Features: s.Features, Target: s.Target, Weights: s.Weights, Kernel: runtime.GOARCH}
 	var err error
 	if t.Rows, err = dataset.Count(ctx, src); err != nil {
 		return t, err
@@ -112,6 +117,8 @@ func (t Table) differs(o Table) string {
 		return fmt.Sprintf("%d rows, not %d", t.Rows, o.Rows)
 	case t.Head != o.Head:
 		return "other values in the first rows"
+	case t.Kernel != o.Kernel && t.Kernel != "" && o.Kernel != "":
+		return fmt.Sprintf("sums by the kernels of %s, not of %s", t.Kernel, o.Kernel)
 	}
 	return ""
 }
