@@ -31,6 +31,7 @@ type fitFlags struct {
 	data       string
 	moments    string // the file of sums, "" for data
 	targets    []string
+	shared     sharedGateFlags
 	sums       *shard.Moments
 	input      *input
 	selection  dataset.Selection
@@ -126,7 +127,12 @@ trees on the way are printed; --max-leaves bounds it.
 
 With --targets every one of several targets gets a mixture of its own, with its gate and its
 experts, over the same features: the fits side by side, one after the other, in one file of
-format moe-model/v2, which predict and evaluate read.
+format moe-model/v2, which predict and evaluate read. With --gate-shared beside it the
+targets share one gate: a row's expert is that of all targets, each expert has a regressor for
+every target, and the noise of a row's targets is independent, or with --noise-covariance full
+correlated, the same for all experts unless --noise says otherwise. Such a fit starts from
+random and clustered starts of all targets together; its optimum is not judged by a
+certificate, whose tests are for one target.
 
 With --output-scale the experts' means are c + s*g(<a,x>), an offset and a scale of all
 experts (shared) or of each (per-expert), fitted with the rest: a sigmoid, which goes
@@ -168,6 +174,7 @@ says so.`,
   moe fit states.csv --hierarchy '2x(1,2)' --leaves identity,tanh,tanh -o unit.json
   moe fit data.csv --hierarchy auto --activation identity -o grown.json
   moe fit states.csv --targets next1,next2 --activation tanh --k 3 -o states.json
+  moe fit states.csv --targets next1,next2 --gate-shared --noise-covariance full --activation tanh --k 3 -o states.json
   zcat trial.csv.gz | moe fit - --missing drop --activation identity --k 2 --intercept`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -186,6 +193,7 @@ says so.`,
 	f.tree.registerGrowth(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.targets, "targets", nil, "several targets' column `NAMES`: each its gate and experts, in one model file")
+	f.shared.register(cmd)
 	flags.StringVar(&f.moments, "moments", "", "fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
 	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
 	flags.BoolVar(&f.config.HAC, "hac", false, "standard errors beside the others that hold where rows follow each other in time")

@@ -33,6 +33,9 @@ With --experts come mean1 ... meank (the expected y under each expert), with
 --interval LEVEL lower and upper: y lies between them with that probability,
 given the model. They are exact quantiles of the mixture; that the parameters are
 estimates is not in them.
+Of a model of several targets the means are written, a column for each by its name, and
+with --interval lower_NAME and upper_NAME for each: each target's own interval, whatever
+the others are.
 Of a network's file only mean is written, with --experts unit1 ... unitk (what each
 unit adds to it), and the interval is that of its normal noise.
 A plugin that the model was fitted with is not needed where the model file
@@ -110,8 +113,13 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 	if err != nil {
 		return err
 	}
-	if f.extras != (predict.Extras{}) {
-		return usagef("--experts and --interval: %s has %d targets, of which predict writes the means", modelPath, len(v.Outputs))
+	if f.extras.Experts {
+		return usagef("--experts: %s has %d targets, of which predict writes means and intervals", modelPath, len(v.Outputs))
+	}
+	for _, o := range v.Outputs {
+		if f.extras.Interval > 0 && o.Sigma == nil {
+			return usagef("--interval: target %q of %s has no sigma, and its mean is all there is", o.Target, modelPath)
+		}
 	}
 	first := mixtureFile{v.Model(0)}
 	act, err := openModel(cmd, first.named(), modelPath, f.limits)
@@ -123,7 +131,7 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 	if err != nil {
 		return err
 	}
-	predictions, err := predict.Outputs(v, act, src)
+	predictions, err := predict.Outputs(v, act, src, f.extras.Interval)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,8 @@ type sampleFlags struct {
 	config     sample.Config
 	design     string
 	inputs     string
+	targets    int
+	correlated float64
 	out, truth string
 }
 
@@ -44,9 +47,15 @@ with a random unit vector m, times R where ,norm=R follows.
 With --hierarchy the experts are the leaves of a tree of gates, and with --leaves they
 have activations of their own. Row i of the gating belongs to the gate at which leaves
 i and i+1 part. With --recurrent the rows are a trajectory: the last feature is the y of
-the row before, 0 at first, so that y is the state of a noisy gated recurrence.`,
+the row before, 0 at first, so that y is the state of a noisy gated recurrence.
+
+With --targets M every expert has M outputs, y1 ... yM, each with regressors of its own,
+under one gate, and noise that is correlated between them by --correlation. The truth is
+then a model file of format moe-model/v2, which moe fit --targets y1,...,yM --gate-shared
+and moe evaluate compare with.`,
 		Example: `  moe sample --activation relu --k 2 --d 10 --n 10000 --sigma 0.05 -o data.csv --truth truth.json
   moe sample --activation leakyrelu --param slope=0.1 --k 3 --d 12 --n 3000 --design random -o data.npy --seed 7
+  moe sample --activation tanh --k 2 --d 4 --n 5000 --targets 2 --correlation 0.6 --design separated -o pairs.csv --truth truth.json
   moe sample --hierarchy '2x(1,2)' --leaves identity,tanh,tanh --d 6 --n 10000 --design separated -o tree.csv --truth truth.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -61,6 +70,8 @@ the row before, 0 at first, so that y is the state of a noisy gated recurrence.`
 	flags.StringVar(&f.design, "design", string(sample.Paper), "true parameters: "+strings.Join(sample.Designs(), ", "))
 	flags.StringVar(&f.inputs, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P[,norm=R]")
 	flags.BoolVar(&f.config.Recurrent, "recurrent", false, "make the last feature of every row the y of the row before")
+	flags.IntVar(&f.targets, "targets", 1, "number of targets, under one gate")
+	flags.Float64Var(&f.correlated, "correlation", 0, "correlation of the noise of any two of the targets")
 	flags.StringVarP(&f.out, "output", "o", "", "data `FILE`, .csv, .npy or .parquet (required)")
 	flags.StringVar(&f.truth, "truth", "", "write the true parameters to this JSON `FILE`")
 	addSeed(cmd, &f.config.Seed)
@@ -85,6 +96,9 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 	for _, g := range own {
 		f.config.Leaves = append(f.config.Leaves, g)
 	}
+	if f.targets > 1 {
+		return f.runTargets(cmd, experts)
+	}
 	sampler, err := sample.New(f.config)
 	if err != nil {
 		return usagef("%w", err)
@@ -101,6 +115,34 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 	return f.report(cmd, fitted.NewTruth(named, sampler.Truth, leaves...))
 }
 
+// runTargets is run for several targets under one gate.
+func (f *sampleFlags) runTargets(cmd *cobra.Command, e *experts) error {
+	ctx := cmd.Context()
+	sampler, err := sample.NewVector(f.config, f.targets, f.correlated)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	named, leaves, err := e.described(ctx)
+	if err != nil {
+		return err
+	}
+	if leaves == nil {
+		leaves = slices.Repeat([]fitted.Activation{named}, f.config.K)
+	}
+	truth := fitted.NewSharedGate(sampler.Truth, sampler.Schema().Features[:f.config.D], sampler.Targets(), leaves)
+	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, e.Recheck}); err != nil {
+		return err
+	}
+	if wantsJSON(cmd) {
+		named, leaves = e.named()
+		out := f.described(fitted.NewTruth(named, sampler.Truth.Coordinate(0), leaves...))
+		out.Targets, out.Correlation = f.targets, &f.correlated
+		return printJSON(cmd, out)
+	}
+	return say(cmd, "%s: %d rows of x1 to x%d and y1 to y%d, from %d experts under one gate with sigma %v, correlation %v (design %s, inputs %s, seed %d)",
+		f.out, f.config.N, f.config.D, f.targets, f.config.K, f.config.Sigma, f.correlated, f.design, f.inputs, f.config.Seed)
+}
+
 // check looks at the flags and at whether the outputs can be created, before
 // anything is started.
 func (f *sampleFlags) check(cmd *cobra.Command) (err error) {
@@ -113,6 +155,14 @@ func (f *sampleFlags) check(cmd *cobra.Command) (err error) {
 	}
 	if !(f.config.Sigma > 0) || math.IsInf(f.config.Sigma, 0) {
 		return usagef("--sigma %v: want a finite number above 0", f.config.Sigma)
+	}
+	switch {
+	case f.targets < 1:
+		return usagef("--targets %d: want at least 1", f.targets)
+	case f.targets == 1 && cmd.Flags().Changed("correlation"):
+		return usagef("--correlation has no effect on one target")
+	case f.targets > 1 && f.config.Recurrent:
+		return usagef("--recurrent has no effect beside --targets: a recurrent sample has one target")
 	}
 	return checkSampled(f.out, f.truth)
 }
@@ -171,14 +221,22 @@ type sampleJSON struct {
 	Design     string              `json:"design"`
 	Inputs     string              `json:"inputs"`
 	Seed       uint64              `json:"seed"`
+
+	Targets     int      `json:"targets,omitempty"` // where there are several
+	Correlation *float64 `json:"correlation,omitempty"`
+}
+
+// described is the JSON of a sample from this truth.
+func (f *sampleFlags) described(truth *fitted.Truth) sampleJSON {
+	return sampleJSON{
+		Output: f.out, Truth: f.truth, Activation: truth.Activation, Hierarchy: truth.Hierarchy, Leaves: truth.Leaves,
+		K: f.config.K, D: f.config.D, N: f.config.N, Sigma: f.config.Sigma, Design: f.design, Inputs: f.inputs, Seed: f.config.Seed,
+	}
 }
 
 func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
 	if wantsJSON(cmd) {
-		return printJSON(cmd, sampleJSON{
-			Output: f.out, Truth: f.truth, Activation: truth.Activation, Hierarchy: truth.Hierarchy, Leaves: truth.Leaves,
-			K: f.config.K, D: f.config.D, N: f.config.N, Sigma: f.config.Sigma, Design: f.design, Inputs: f.inputs, Seed: f.config.Seed,
-		})
+		return printJSON(cmd, f.described(truth))
 	}
 	of, under := truth.Activation.Name, ""
 	if truth.Leaves != nil {

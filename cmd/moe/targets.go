@@ -27,8 +27,45 @@ var beside = map[string]string{
 	"output-scale": "an offset and a scale are of one target",
 }
 
+// sharedGate are the flags of several targets under one gate.
+type sharedGateFlags struct {
+	on    bool
+	noise string
+}
+
+func (f *sharedGateFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.on, "gate-shared", false, "give the --targets one gate, under which every expert has a regressor for each of them")
+	cmd.Flags().StringVar(&f.noise, "noise-covariance", string(host.Diagonal), "with --gate-shared, noise of the targets: diagonal, full")
+}
+
+// check looks at the flags and what stands beside them.
+func (f *sharedGateFlags) check(cmd *cobra.Command, targets []string) error {
+	switch {
+	case !f.on && cmd.Flags().Changed("noise-covariance"):
+		return usagef("--noise-covariance has no effect without --gate-shared: targets with gates of their own have noise of their own")
+	case !f.on:
+		return nil
+	case targets == nil:
+		return usagef("--gate-shared has no effect without --targets, which share the gate")
+	case f.noise != string(host.Diagonal) && f.noise != string(host.Full):
+		return usagef("--noise-covariance %s: want %s or %s", f.noise, host.Diagonal, host.Full)
+	}
+	for _, name := range []string{"robust", "hac", "resume", "sigma", "mu", "transform", "report"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s has no effect beside --gate-shared", name)
+		}
+	}
+	if flag := cmd.Flags().Lookup("method"); flag != nil && flag.Changed && flag.Value.String() != (host.Auto{}).Name() {
+		return usagef("--method %s: targets under one gate are fitted by method auto", flag.Value)
+	}
+	return nil
+}
+
 // checkTargets looks at --targets and what stands beside it.
 func (f *fitFlags) checkTargets(cmd *cobra.Command) error {
+	if err := f.shared.check(cmd, f.targets); err != nil {
+		return err
+	}
 	if f.targets == nil {
 		return nil
 	}
@@ -145,7 +182,13 @@ func (f *fitFlags) runTargets(cmd *cobra.Command, began time.Time) error {
 	}
 	bar := newBar(cmd)
 	act := f.configure(keeper, bar, experts)
-	v, err := host.FitTargets(ctx, act, targets, f.config)
+	var v *fitted.Vector
+	if f.shared.on {
+		f.config.Checkpoint = nil
+		v, err = host.FitSharedGate(ctx, act, targets, host.NoiseCovariance(f.shared.noise), f.config)
+	} else {
+		v, err = host.FitTargets(ctx, act, targets, f.config)
+	}
 	bar.done()
 	if err != nil {
 		return keeper.keep(ctx, err)
@@ -170,6 +213,12 @@ func (f *fitFlags) runTargets(cmd *cobra.Command, began time.Time) error {
 	}
 	if err := f.printTargets(cmd, v, time.Since(began)); err != nil {
 		return err
+	}
+	if v.SharedGate != nil {
+		if !v.SharedGate.Fit.Converged {
+			return errNo
+		}
+		return nil
 	}
 	for j := range v.Outputs {
 		if fit := v.Outputs[j].Fit; !fit.Converged || f.doubts(fit.Certificate) {
@@ -197,7 +246,9 @@ func (f *fitFlags) printTargets(cmd *cobra.Command, v *fitted.Vector, took time.
 // outputsEvaluation is the JSON of moe evaluate of a model of several targets.
 type outputsEvaluation struct {
 	Outputs       []outputEvaluation `json:"outputs"`
-	LogLikelihood *float64           `json:"log_likelihood,omitempty"` // the sum of the targets'
+	LogLikelihood *float64           `json:"log_likelihood,omitempty"` // the sum of the targets', or that of their joint density under one gate
+
+	joint bool // whether it is that
 }
 
 type outputEvaluation struct {
@@ -244,6 +295,7 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 	}
 	defer in.close()
 	sum := 0.0
+	var tables []dataset.Source
 	for j := range v.Outputs {
 		if v.Outputs[j].Sigma == nil {
 			return nil, &dataset.Error{File: modelPath, Msg: fmt.Sprintf("its target %q has no sigma: predict writes its mean, and there is no density to measure", v.Outputs[j].Target)}
@@ -257,8 +309,14 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 			return nil, err
 		}
 		sum += out.Outputs[j].LogLikelihood
+		tables = append(tables, src)
 	}
-	out.LogLikelihood = &sum
+	if v.SharedGate != nil {
+		if sum, err = predict.JointLogLikelihood(ctx, v, act, tables); err != nil {
+			return nil, err
+		}
+	}
+	out.LogLikelihood, out.joint = &sum, v.SharedGate != nil
 	return out, act.Recheck(ctx)
 }
 
@@ -275,7 +333,11 @@ func (e *outputsEvaluation) print(cmd *cobra.Command) error {
 		}
 	}
 	if e.LogLikelihood != nil {
-		_, err := fmt.Fprintf(w, "\nlog-likelihood  %.6g of all targets\n", *e.LogLikelihood)
+		of := "all targets"
+		if e.joint {
+			of += ", by their joint density"
+		}
+		_, err := fmt.Fprintf(w, "\nlog-likelihood  %.6g of %s\n", *e.LogLikelihood, of)
 		return err
 	}
 	return nil

@@ -28,6 +28,10 @@ type Vector struct {
 	Design    *terms.Design `json:"design,omitempty"` // as of [Model]
 	Outputs   []Output      `json:"outputs"`
 
+	// SharedGate is what the outputs have together where one gate is that of all; nil where
+	// every output is a mixture of its own.
+	SharedGate *SharedGate `json:"shared_gate,omitempty"`
+
 	// Approximation is as of [Model].
 	Approximation *native.Coefficients `json:"approximation,omitempty"`
 }
@@ -90,6 +94,9 @@ func (v *Vector) Model(j int) *Model {
 	}
 	if o.Fit != nil {
 		m.Fit = *o.Fit
+	}
+	if v.SharedGate != nil {
+		m.Proportions = v.SharedGate.Proportions
 	}
 	m.Format = m.formatOf()
 	return m
@@ -182,13 +189,16 @@ func (v *Vector) Validate() error {
 			return fmt.Errorf("outputs[%d].%w", j, err)
 		}
 		if o.Fit == nil {
+			if err := o.StandardErrors.validate(v.Model(j)); err != nil {
+				return fmt.Errorf("outputs[%d].%w", j, err)
+			}
 			continue
 		}
 		if err := v.Model(j).Validate(); err != nil {
 			return fmt.Errorf("outputs[%d]: %w", j, err)
 		}
 	}
-	return nil
+	return v.SharedGate.validate(v)
 }
 
 func (v *Vector) validateOutput(o *Output) error {

@@ -53,7 +53,7 @@ func TestOutputs(t *testing.T) {
 	for i := range 300 {
 		x.SetRow(i, []float64{math.Sin(float64(3 * i)), 2 * math.Cos(float64(i))})
 	}
-	table, err := predict.Outputs(v, model.PerExpert{id, th, th}, dataset.Matrix(x, nil))
+	table, err := predict.Outputs(v, model.PerExpert{id, th, th}, dataset.Matrix(x, nil), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,8 +99,12 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	return out.Flush()
 }
 
-// Outputs writes the fits of several targets for a terminal, one below the other.
+// Outputs writes the fits of several targets for a terminal, one below the other; those that
+// share a gate together.
 func Outputs(w io.Writer, v *fitted.Vector, all bool) error {
+	if v.SharedGate != nil && v.SharedGate.Fit != nil {
+		return sharedGate(w, v, all)
+	}
 	for j := range v.Outputs {
 		if j > 0 {
 			fmt.Fprintln(w)

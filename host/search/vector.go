@@ -119,8 +119,28 @@ func Vector(ctx context.Context, t *VectorTask) (best *Candidate, all []*Candida
 	if all[0].Failed() {
 		return nil, nil, NoneFinite(t.one().Schema)
 	}
-	best, err = t.refine(ctx, all, n)
-	return best, all, err
+	if best, err = t.refine(ctx, all, n); err != nil {
+		return nil, nil, err
+	}
+	return best, all, t.measure(ctx, all)
+}
+
+// measure sets the value on all rows of the candidates whose run was on others, or with a
+// ridge.
+func (t *VectorTask) measure(ctx context.Context, all []*Candidate) error {
+	for _, c := range all {
+		if c.Failed() || c.Rows == t.one().N() && c.Ridge == 0 {
+			continue
+		}
+		l := t.likelihood(t.Rows, c.Vector, t.one().Threads)
+		loglik, err := l.LogLikelihood(ctx, c.Vector)
+		if err != nil {
+			return err
+		}
+		whole := -loglik / l.Rows()
+		c.Whole = &whole
+	}
+	return nil
 }
 
 // part returns the rows of the screening, see [ScreeningPart].

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"flag"
 	"math"
 	"slices"
 	"testing"
@@ -56,24 +57,34 @@ func vectorTask(t testing.TB, s *sample.VectorSampler, act sdk.Activation, full 
 	return task
 }
 
+var vectorSeeds = flag.Int("vectorseeds", 3, "data sets of every cell of TestVectorReachesTheTruth; more than 3 make cells of four experts as well")
+
 // TestVectorReachesTheTruth: over several data sets of every cell the search ends at or above
 // the fit that is started at the truth, less 0.05 of log-likelihood, and beside the truth; full
 // noise is recovered with its correlation, and is worth more than diagonal noise where there is
 // one. The result is the same bytes at any number of threads.
 func TestVectorReachesTheTruth(t *testing.T) {
 	ctx := t.Context()
-	for _, cell := range []struct {
+	type cell struct {
 		name  string
 		of    sdk.Family
 		k, m  int
 		rho   float64
 		noise bool // of every expert
-	}{
+	}
+	cells := []cell{
 		{"identity", identity.Family, 3, 2, 0.6, false},
 		{"relu", relu.Family, 2, 2, 0, false},
 		{"tanh", tanh.Family, 3, 3, -0.3, true},
-	} {
-		for seed := range uint64(3) {
+	}
+	if *vectorSeeds > 3 {
+		cells = append(cells,
+			cell{"four of identity", identity.Family, 4, 2, 0.6, false},
+			cell{"four of relu", relu.Family, 4, 2, 0.6, false},
+			cell{"four of tanh", tanh.Family, 4, 3, 0.3, false})
+	}
+	for _, cell := range cells {
+		for seed := range uint64(*vectorSeeds) {
 			act := activation(t, cell.of)
 			s, err := sample.NewVector(sample.Config{Activation: act, K: cell.k, D: 4, N: 2000, Sigma: 0.1, Design: sample.Separated, Seed: 100 + seed}, cell.m, cell.rho)
 			if err != nil {

@@ -1,0 +1,159 @@
+package fitted
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// NoiseCovariance says whether the noise of a row's targets may be correlated.
+type NoiseCovariance string
+
+// The kinds of noise of several targets.
+const (
+	Diagonal NoiseCovariance = "diagonal"
+	Full     NoiseCovariance = "full"
+)
+
+// SharedGate is what the outputs of a [Vector] have together where they share a gate, which
+// stands with every one of them: the row's expert is then that of all targets, whose noise
+// may be correlated. The levels of the noise are the outputs' Sigma.
+type SharedGate struct {
+	Noise NoiseCovariance `json:"noise_covariance"`
+	// Correlations of the noise of the M outputs, M×M: one matrix of all experts, or K.
+	Correlations      [][][]float64 `json:"correlations"`
+	CorrelationErrors [][][]float64 `json:"correlation_standard_errors,omitempty"` // where the noise is full and there are any
+
+	Proportions []float64   `json:"proportions,omitempty"` // K means of P(z=i|x) over the rows
+	Fit         *Fit        `json:"fit,omitempty"`         // of all outputs together; absent where they were not fitted
+	Covariance  *Covariance `json:"covariance,omitempty"`
+}
+
+// NewSharedGate returns the model of parameters with one gate, without what a fit adds.
+func NewSharedGate(p *model.VectorParams, features, targets []string, leaves []Activation) *Vector {
+	v := &Vector{
+		Format: FormatV2, Hierarchy: p.Gate().Hierarchy().String(), Leaves: leaves, D: p.D, K: p.K, Features: features,
+		SharedGate: &SharedGate{Noise: Diagonal},
+	}
+	if p.Noise[0].Lower != nil {
+		v.SharedGate.Noise = Full
+	}
+	for _, n := range p.Noise {
+		v.SharedGate.Correlations = append(v.SharedGate.Correlations, correlationsOf(n.Covariance()))
+	}
+	for c, target := range targets {
+		q := p.Coordinate(c)
+		o := NewOutput(target, q)
+		o.Sigma = q.Sigma
+		v.Outputs = append(v.Outputs, o)
+	}
+	return v
+}
+
+func correlationsOf(cov *mat.SymDense) [][]float64 {
+	m := cov.SymmetricDim()
+	out := make([][]float64, m)
+	for c := range out {
+		out[c] = make([]float64, m)
+		for b := range out[c] {
+			if out[c][b] = cov.At(c, b) / math.Sqrt(cov.At(c, c)*cov.At(b, b)); b == c {
+				out[c][b] = 1
+			}
+		}
+	}
+	return out
+}
+
+// VectorParams returns a copy of the parameters of outputs that share a gate. It panics
+// where they do not.
+func (v *Vector) VectorParams() *model.VectorParams {
+	if v.SharedGate == nil {
+		panic("fitted: outputs with gates of their own")
+	}
+	coordinates := make([]*model.Params, len(v.Outputs))
+	for c := range coordinates {
+		coordinates[c] = v.Params(c)
+	}
+	noise, err := v.noise()
+	if err != nil {
+		panic("fitted: " + err.Error())
+	}
+	return model.JoinCoordinates(coordinates, noise)
+}
+
+// noise returns the noise of outputs that share a gate.
+func (v *Vector) noise() (out []model.VectorNoise, err error) {
+	m := len(v.Outputs)
+	for s, rho := range v.SharedGate.Correlations {
+		cov := mat.NewSymDense(m, nil)
+		for c := range m {
+			for b := range c + 1 {
+				cov.SetSym(c, b, rho[c][b]*v.Outputs[c].Sigma[s]*v.Outputs[b].Sigma[s])
+			}
+		}
+		n, ok := model.VectorNoiseOf(cov, v.SharedGate.Noise == Full)
+		if !ok {
+			return nil, fmt.Errorf("shared_gate.correlations[%d] is not positive definite", s)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// validate reports the first thing that does not go with the outputs of v.
+func (s *SharedGate) validate(v *Vector) error {
+	if s == nil {
+		return nil
+	}
+	m, first := len(v.Outputs), &v.Outputs[0]
+	switch {
+	case s.Noise != Diagonal && s.Noise != Full:
+		return fmt.Errorf("shared_gate.noise_covariance = %q, want %s or %s", s.Noise, Diagonal, Full)
+	case len(s.Correlations) != len(first.Sigma):
+		return fmt.Errorf("shared_gate.correlations has %d matrices, the outputs %d levels of noise", len(s.Correlations), len(first.Sigma))
+	}
+	for j := range v.Outputs {
+		o := &v.Outputs[j]
+		switch {
+		case len(o.Sigma) == 0 || len(o.Sigma) != len(first.Sigma):
+			return fmt.Errorf("outputs[%d].sigma has %d levels, want those of outputs[0], which shares its gate", j, len(o.Sigma))
+		case !slices.EqualFunc(o.Gating, first.Gating, slices.Equal) || !slices.Equal(o.GatingIntercepts, first.GatingIntercepts):
+			return fmt.Errorf("outputs[%d].gating is not that of outputs[0], which shares it", j)
+		case (o.RegressorIntercepts == nil) != (first.RegressorIntercepts == nil):
+			return fmt.Errorf("outputs[%d] has intercepts where outputs[0] has none, or none where it has", j)
+		case o.Fit != nil || o.Proportions != nil || o.OutputScale != nil:
+			return fmt.Errorf("outputs[%d] has a fit, proportions or an output scale of its own beside a shared gate", j)
+		}
+	}
+	for i, rho := range s.Correlations {
+		name := fmt.Sprintf("shared_gate.correlations[%d]", i)
+		if err := checkMatrix(name, rho, m, m); err != nil {
+			return err
+		}
+		for c := range m {
+			for b := range c + 1 {
+				if v := rho[c][b]; v != rho[b][c] || b == c && v != 1 || b < c && s.Noise == Diagonal && v != 0 {
+					return fmt.Errorf("%s is not a matrix of correlations of %s noise", name, s.Noise)
+				}
+			}
+		}
+	}
+	for i, se := range s.CorrelationErrors {
+		if err := checkMatrix(fmt.Sprintf("shared_gate.correlation_standard_errors[%d]", i), se, m, m); err != nil {
+			return err
+		}
+	}
+	if _, err := v.noise(); err != nil {
+		return err
+	}
+	if s.Fit != nil {
+		if err := s.Fit.validate(v.K, v.D); err != nil {
+			return fmt.Errorf("shared_gate.%w", err)
+		}
+	}
+	return firstError(checkOptional("shared_gate.proportions", s.Proportions, v.K), s.Covariance.validate())
+}

@@ -1,0 +1,162 @@
+package infer
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
+)
+
+// VectorCovariance is that of the estimates of a mixture with vector outputs, of which the
+// observed information and the score at p are known ([loss.Vector.Information]). The
+// parameters are θ's; those of a noise are its levels σ_c = √Σ_cc and, where it is full, its
+// correlations Σ_cb/(σ_c·σ_b) in the places of u_cb, by the delta method.
+func VectorCovariance(h *mat.SymDense, score []float64, parameters []loss.Parameter, p *model.VectorParams, rows float64, kinks []float64) (*Covariance, error) {
+	v, err := inverseAt(h, score, rows, kinks)
+	if err != nil {
+		return nil, err
+	}
+	n := len(parameters)
+	jacobian := mat.NewDense(n, n, nil)
+	for i := range n {
+		jacobian.Set(i, i, 1)
+	}
+	shape := noiseShape(p)
+	first := n - len(p.Noise)*shape
+	for s, noise := range p.Noise {
+		at := first + s*shape
+		jacobian.Slice(at, at+shape, at, at+shape).(*mat.Dense).Copy(noiseJacobian(noise))
+	}
+	var left, both mat.Dense
+	left.Mul(jacobian, v)
+	both.Mul(&left, jacobian.T())
+	c := &Covariance{Kind: Observed, Parameters: parameters, Matrix: numeric.Symmetric(&both), d: p.D}
+	return c, c.check()
+}
+
+// noiseShape is the number of parameters of one noise of p.
+func noiseShape(p *model.VectorParams) int {
+	return len(p.Noise[0].Scale) + len(p.Noise[0].Lower)
+}
+
+// noiseJacobian is ∂(σ, ρ)/∂(log s, u) of a noise. With L = U⁻¹, l_c its column c,
+//
+//	∂Σ/∂log s_c = 2s_c²·l_c·l_cᵀ,   ∂Σ/∂u_cb = −(l_c·Σ_b·ᵀ + Σ_b·l_cᵀ)
+func noiseJacobian(noise model.VectorNoise) *mat.Dense {
+	m := len(noise.Scale)
+	shape := m + len(noise.Lower)
+	cov := noise.Covariance()
+	var inverse mat.Dense
+	if err := inverse.Inverse(mat.NewDense(m, m, noise.Unit())); err != nil {
+		if _, ill := err.(mat.Condition); !ill {
+			panic("infer: " + err.Error()) // unit lower triangular
+		}
+	}
+	out := mat.NewDense(shape, shape, nil)
+	derivative := func(l int) func(a, b int) float64 {
+		if l < m {
+			return func(a, b int) float64 {
+				return 2 * noise.Scale[l] * noise.Scale[l] * inverse.At(a, l) * inverse.At(b, l)
+			}
+		}
+		c, at := pairOf(l - m)
+		return func(a, b int) float64 { return -(inverse.At(a, c)*cov.At(at, b) + inverse.At(b, c)*cov.At(at, a)) }
+	}
+	for l := range shape {
+		d := derivative(l)
+		for c := range m {
+			out.Set(c, l, d(c, c)/2/math.Sqrt(cov.At(c, c)))
+		}
+		for r := m; r < shape; r++ {
+			c, b := pairOf(r - m)
+			size := math.Sqrt(cov.At(c, c) * cov.At(b, b))
+			out.Set(r, l, d(c, b)/size-cov.At(c, b)/size/2*(d(c, c)/cov.At(c, c)+d(b, b)/cov.At(b, b)))
+		}
+	}
+	return out
+}
+
+// pairOf returns c and b of the entry at of a strict lower triangle in rows.
+func pairOf(at int) (c, b int) {
+	for c, b = 1, at; b >= c; c++ {
+		b -= c
+	}
+	return c, b
+}
+
+// VectorErrors writes the standard errors of a [VectorCovariance] to their parameters'
+// places: of coordinate c to se[c], and of the correlations of noise level s to
+// correlations[s], M×M.
+func VectorErrors(c *Covariance, se []*model.Params, correlations [][][]float64) {
+	m, levels := len(se), len(correlations)
+	shape := 0
+	for _, q := range c.Parameters {
+		if q.Part == loss.Noise {
+			shape++
+		}
+	}
+	shape /= levels
+	for at, q := range c.Parameters {
+		v := math.Sqrt(c.Matrix.At(at, at))
+		switch {
+		case q.Part == loss.Noise && q.Index%shape < m:
+			se[q.Index%shape].Sigma[q.Index/shape] = v
+		case q.Part == loss.Noise:
+			a, b := pairOf(q.Index%shape - m)
+			correlations[q.Index/shape][a][b], correlations[q.Index/shape][b][a] = v, v
+		case q.Part == loss.Expert && q.Feature == c.d:
+			se[q.Index%m].RegressorIntercepts[q.Index/m] = v
+		case q.Part == loss.Expert:
+			se[q.Index%m].Regressor(q.Index / m)[q.Feature] = v
+		default:
+			for _, p := range se {
+				if q.Feature == c.d {
+					p.GatingIntercepts[q.Index] = v
+				} else {
+					p.Gate(q.Index)[q.Feature] = v
+				}
+			}
+		}
+	}
+}
+
+// VectorNames are the names of the parameters of a [VectorCovariance] with so many noise
+// levels, as of [Covariance.Names]: those of a target begin with its name.
+func VectorNames(c *Covariance, features, targets []string, levels int) []string {
+	m, noises := len(targets), 0
+	for _, q := range c.Parameters {
+		if q.Part == loss.Noise {
+			noises++
+		}
+	}
+	shape := noises / levels
+	level := func(s int) string {
+		if levels == 1 {
+			return ""
+		}
+		return fmt.Sprint(s + 1)
+	}
+	names := make([]string, len(c.Parameters))
+	for at, q := range c.Parameters {
+		feature := "(intercept)"
+		if q.Feature >= 0 && q.Feature < c.d {
+			feature = features[q.Feature]
+		}
+		switch {
+		case q.Part == loss.Noise && q.Index%shape < m:
+			names[at] = targets[q.Index%shape] + ":sigma" + level(q.Index/shape)
+		case q.Part == loss.Noise:
+			a, b := pairOf(q.Index%shape - m)
+			names[at] = targets[b] + ":" + targets[a] + ":correlation" + level(q.Index/shape)
+		case q.Part == loss.Expert:
+			names[at] = fmt.Sprintf("%s:expert%d:%s", targets[q.Index%m], q.Index/m+1, feature)
+		default:
+			names[at] = fmt.Sprintf("gate%d:%s", q.Index+1, feature)
+		}
+	}
+	return names
+}

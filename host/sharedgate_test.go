@@ -1,0 +1,260 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/plugins/identity"
+)
+
+// TestSharedGateOfOneTarget: one target under a shared gate is the fit of that target, with its
+// standard errors, whatever the units.
+func TestSharedGateOfOneTarget(t *testing.T) {
+	truths := []*model.Params{apart(2, 3, 0.1, 1)}
+	x, y := severalTargets(truths, 1200, mat.NewDense(1, 1, []float64{0.1}), false, 3)
+	x.Apply(func(_, j int, v float64) float64 { return 2 + v*float64(j+1) }, x)
+	targets := targetsOf(x, y, truths)
+	targets[0].Truth = nil
+	cfg := Config{K: 2, Intercept: true, Seed: 1}
+	act := activation(identity.Family, nil)
+	one, err := Fit(t.Context(), act, targets[0].Source, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, noise := range []NoiseCovariance{Diagonal, Full} {
+		v, err := FitSharedGate(t.Context(), act, targets, noise, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := v.Params(0), one.Params()
+		se, wantSE := v.Outputs[0].StandardErrors, one.StandardErrors
+		// The maxima are found to 1e−10 of a parameter, where g is linear.
+		for name, pair := range map[string][2][]float64{
+			"regressors": {got.Regressors, want.Regressors}, "intercepts": {got.RegressorIntercepts, want.RegressorIntercepts},
+			"gating": {got.Gating, want.Gating}, "gating intercepts": {got.GatingIntercepts, want.GatingIntercepts}, "sigma": {got.Sigma, want.Sigma},
+			"log-likelihood":        {{v.SharedGate.Fit.LogLikelihood}, {one.Fit.LogLikelihood}},
+			"bic":                   {{v.SharedGate.Fit.BIC}, {one.Fit.BIC}},
+			"proportions":           {v.SharedGate.Proportions, one.Proportions},
+			"errors of regressors":  {se.Regressors[1], wantSE.Regressors[1]},
+			"errors of the gate":    {se.Gating[0], wantSE.Gating[0]},
+			"errors of sigma":       {se.Sigma, wantSE.Sigma},
+			"error of an intercept": {se.RegressorIntercepts, wantSE.RegressorIntercepts},
+			"interval of sigma":     {se.SigmaInterval[0], wantSE.SigmaInterval[0]},
+		} {
+			for i, v := range pair[0] {
+				if math.Abs(v-pair[1][i]) > 1e-6 {
+					t.Errorf("%s: %s %v, want %v", noise, name, pair[0], pair[1])
+				}
+			}
+		}
+	}
+}
+
+// TestSharedGate: two targets with correlated noise under one gate are recovered within
+// five standard errors each, their correlation as well; the noise's own parameters have the
+// errors of the delta method; the file is read as it was written, the same bytes at any number
+// of threads, and has the joint log-likelihood that an evaluation finds.
+func TestSharedGate(t *testing.T) {
+	root := mat.NewDense(2, 2, []float64{0.1, 0, 0.12, 0.16}) // σ = 0.1 and 0.2, correlation 0.6
+	truths := []*model.Params{apart(2, 3, 0.1, 5), apart(2, 3, 0.2, 6)}
+	copy(truths[1].Gating, truths[0].Gating)
+	truths[1].Sigma[0] = 0.2
+	x, y := severalTargets(truths, 3000, root, true, 9)
+	targets := targetsOf(x, y, truths)
+	act := activation(identity.Family, nil)
+	v, err := FitSharedGate(t.Context(), act, targets, Full, Config{K: 2, Seed: 1, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := []int{0, 1}
+	if v.Outputs[0].Truth.EReg > 0.01 || v.Outputs[1].Truth.EReg > 0.01 {
+		t.Fatalf("E_reg %v and %v", v.Outputs[0].Truth.EReg, v.Outputs[1].Truth.EReg)
+	}
+	if a := v.Outputs[0].Regressors[0]; math.Abs(a[0]-truths[0].Regressor(0)[0]) > math.Abs(a[0]-truths[0].Regressor(1)[0]) {
+		order = []int{1, 0}
+	}
+	near := func(what string, got, want, se float64) {
+		t.Helper()
+		// Five standard errors of 17 estimates: one false alarm in 100,000.
+		if !(se > 0) || math.Abs(got-want) > 5*se {
+			t.Errorf("%s is %v ± %v, want %v", what, got, se, want)
+		}
+	}
+	for c := range 2 {
+		truth := truths[c].Relabel(order)
+		o := v.Outputs[c]
+		for i := range 2 {
+			for j := range 3 {
+				near("a coefficient", o.Regressors[i][j], truth.Regressor(i)[j], o.StandardErrors.Regressors[i][j])
+			}
+		}
+		for j := range 3 {
+			near("the gate", o.Gating[0][j], truth.Gating[j], o.StandardErrors.Gating[0][j])
+		}
+		near("sigma", o.Sigma[0], truths[c].Sigma[0], o.StandardErrors.Sigma[0])
+		// The rows tell σ as if the experts were known, but for those that both may have made.
+		if want := o.Sigma[0] / math.Sqrt(2*3000); math.Abs(o.StandardErrors.Sigma[0]/want-1) > 0.15 {
+			t.Errorf("the standard error of sigma is %v, want about %v", o.StandardErrors.Sigma[0], want)
+		}
+	}
+	rho, se := v.SharedGate.Correlations[0][1][0], v.SharedGate.CorrelationErrors[0][1][0]
+	near("the correlation", rho, 0.6, se)
+	if want := (1 - rho*rho) / math.Sqrt(3000); math.Abs(se/want-1) > 0.15 {
+		t.Errorf("the standard error of the correlation is %v, want about %v", se, want)
+	}
+
+	one, err := FitSharedGate(t.Context(), act, targets, Full, Config{K: 2, Seed: 1, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := v.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := one.JSON(); err != nil || !bytes.Equal(text, same) {
+		t.Errorf("other bytes with one thread, error %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "m.json")
+	if err := v.Write(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	read, err := fitted.ReadVector(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loglik, err := predict.JointLogLikelihood(t.Context(), read, act, []dataset.Source{targets[0].Source, targets[1].Source})
+	if err != nil || math.Abs(loglik-v.SharedGate.Fit.LogLikelihood) > 1e-6 {
+		t.Errorf("the file has the log-likelihood %v, its fit %v, error %v", loglik, v.SharedGate.Fit.LogLikelihood, err)
+	}
+
+	diagonal, err := FitSharedGate(t.Context(), act, targets, Diagonal, Config{K: 2, Seed: 1})
+	// −n/2·log(1 − 0.36) is 669 and √n·0.6 its standard deviation.
+	if err != nil || v.SharedGate.Fit.LogLikelihood-diagonal.SharedGate.Fit.LogLikelihood < 500 || diagonal.SharedGate.CorrelationErrors != nil {
+		t.Errorf("diagonal noise has %v, full %v, error %v", diagonal.SharedGate.Fit.LogLikelihood, v.SharedGate.Fit.LogLikelihood, err)
+	}
+	side, err := FitTargets(t.Context(), act, targets, Config{K: 2, Seed: 1})
+	if err != nil || side.Outputs[0].Fit.LogLikelihood+side.Outputs[1].Fit.LogLikelihood > diagonal.SharedGate.Fit.LogLikelihood {
+		t.Errorf("targets with gates of their own have more than with the one that they share, error %v", err)
+	}
+
+	// A file that says what cannot be is refused.
+	for spoil, want := range map[string]string{
+		`"noise_covariance": "full"`:  `"noise_covariance": "round"`,
+		`"correlations": [[[1, `:      `"correlations": [[[2, `,
+		`"noise_covariance": "full",`: `"noise_covariance": "diagonal",`,
+	} {
+		var m fitted.Vector
+		if spoiled := strings.Replace(string(compact(t, text)), strings.ReplaceAll(spoil, " ", ""), strings.ReplaceAll(want, " ", ""), 1); json.Unmarshal([]byte(spoiled), &m) != nil || m.Validate() == nil {
+			t.Errorf("%s is read for %s", want, spoil)
+		}
+	}
+	for want, ask := range map[string]func(*Config, *[]Target, *NoiseCovariance){
+		"noise covariance":   func(_ *Config, _ *[]Target, n *NoiseCovariance) { *n = "round" },
+		"by method auto":     func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Method = EM{} },
+		"for one target":     func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Output = SharedScale },
+		"robust":             func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.HAC = true },
+		"sigma is estimated": func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Noise = Shared{Sigma: 0.1} },
+		"no targets":         func(_ *Config, to *[]Target, _ *NoiseCovariance) { *to = nil },
+		"gates of their own": func(_ *Config, to *[]Target, _ *NoiseCovariance) {
+			(*to)[0].Start, (*to)[1].Start = truths[0], apart(2, 3, 1, 8)
+		},
+		"1 of 2 targets": func(_ *Config, to *[]Target, _ *NoiseCovariance) { (*to)[0].Start = truths[0] },
+		"the rows with all cells are others for target v than for u": func(_ *Config, to *[]Target, _ *NoiseCovariance) {
+			other := mat.DenseCopyOf(x)
+			other.Set(0, 0, 5)
+			(*to)[1] = targetsOf(other, y, truths)[1]
+		},
+	} {
+		cfg, to, noise := Config{K: 2, Seed: 1}, targetsOf(x, y, truths), Full
+		ask(&cfg, &to, &noise)
+		_, err := FitSharedGate(t.Context(), act, to, noise, cfg)
+		if refused := (*RequestError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that says %q", err, want)
+		}
+	}
+}
+
+func compact(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Compact(&out, text); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestSharedGateErrors: the covariance of noise levels and correlations is that of the delta
+// method with derivatives by differences.
+func TestSharedGateErrors(t *testing.T) {
+	root := mat.NewDense(3, 3, []float64{0.1, 0, 0, 0.05, 0.2, 0, -0.1, 0.1, 0.3})
+	truths := []*model.Params{apart(2, 2, 1, 1), apart(2, 2, 1, 2), apart(2, 2, 1, 3)}
+	x, y := severalTargets(truths, 600, root, true, 2)
+	var rows []model.Rows
+	for _, target := range targetsOf(x, y, truths) {
+		kept, err := dataset.Rows(t.Context(), target.Source, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, kept.Rows)
+	}
+	act := activation(identity.Family, nil)
+	p := model.NewVectorParams(2, 2, 3, true)
+	copy(p.Regressors, []float64{1, 0, 0, 1, 1, 1, -1, 0, 0, -1, 1, -1})
+	copy(p.Noise[0].Scale, []float64{0.5, 1, 2})
+	copy(p.Noise[0].Lower, []float64{0.3, -0.4, 0.5})
+	l := loss.NewVector(model.Beside(rows), act, p, loss.All, 1)
+	n := l.Dim()
+	h := mat.NewSymDense(n, nil)
+	for i := range n {
+		h.SetSym(i, i, 1)
+	}
+	c, err := infer.VectorCovariance(h, make([]float64, n), l.Parameters(), p, l.Rows(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theta := l.Theta(p)
+	derived := func(theta []float64) (out []float64) {
+		cov := l.Params(theta).NoiseOf(0).Covariance()
+		for c := range 3 {
+			out = append(out, math.Sqrt(cov.At(c, c)))
+		}
+		for _, pair := range [][2]int{{1, 0}, {2, 0}, {2, 1}} {
+			out = append(out, cov.At(pair[0], pair[1])/out[pair[0]]/out[pair[1]])
+		}
+		return out
+	}
+	const step = 1e-5
+	jacobian := mat.NewDense(6, 6, nil)
+	for j := range 6 {
+		up, down := append([]float64(nil), theta...), append([]float64(nil), theta...)
+		up[n-6+j] += step
+		down[n-6+j] -= step
+		above, below := derived(up), derived(down)
+		for i := range 6 {
+			jacobian.Set(i, j, (above[i]-below[i])/(2*step))
+		}
+	}
+	var want mat.Dense
+	want.Mul(jacobian, jacobian.T())
+	for i := range 6 {
+		for j := range 6 {
+			// Truncation of 1e−10 and rounding of 1e−11.
+			if got := c.Matrix.At(n-6+i, n-6+j); math.Abs(got-want.At(i, j)) > 1e-8 {
+				t.Errorf("entry (%d, %d) is %v, want %v", i, j, got, want.At(i, j))
+			}
+		}
+	}
+}
