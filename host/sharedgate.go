@@ -43,7 +43,7 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 	if len(targets) == 0 {
 		return nil, refuse("there are no targets")
 	}
-	if err := cfg.checkSharedGate(noise); err != nil {
+	if err := checkSharedGate(cfg, noise); err != nil {
 		return nil, err
 	}
 	s := &sharedGate{cfg: cfg, targets: targets, noise: noise}
@@ -68,7 +68,7 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 }
 
 // checkSharedGate refuses what a fit under one gate has no use for.
-func (c Config) checkSharedGate(noise NoiseCovariance) error {
+func checkSharedGate(c Config, noise NoiseCovariance) error {
 	_, auto := c.Method.(Auto)
 	switch {
 	case noise != Diagonal && noise != Full:
