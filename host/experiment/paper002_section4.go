@@ -78,7 +78,7 @@ func judge2a(o *Outcome) Verdict {
 	case away(l2)+away(adam) == 0:
 		v.Because = "ℓ2 did not get stuck"
 	case max(large, small) < plateau002:
-		v.Because = fmt.Sprintf("the plateau, which the source sees around %d epochs, is not seen: L4 recovers the regressors and ℓ2 gets stuck, but the error of L4 falls all the time", plateau002)
+		v.Because = fmt.Sprintf("the plateau, which the source sees around %d epochs, is not seen: L4 recovers the regressors and ℓ2 gets stuck, but the error of L4 stalls for %.0f mini-batches at most in the median", plateau002, max(large, small))
 	default:
 		v.Agrees = true
 		if large < plateau002 {

@@ -212,7 +212,7 @@ func judgeRay(o *Outcome) Verdict {
 		}
 	}
 	if v.Agrees = falls == 0; !v.Agrees {
-		v.Because = fmt.Sprintf("at %d of the %d n tried the empirical L4 has a ray on which it falls like −t⁴: outside the regressors' span T2 is about 0 and T4 is noise of either sign. The coefficient shrinks with n but keeps its sign", falls, len(o.Rows)-1)
+		v.Because = fmt.Sprintf("at %d of the %d n tried the empirical L4 has a ray on which it falls like −t⁴: outside the regressors' span T2 is about 0 and T4 is noise of either sign", falls, len(o.Rows)-1)
 	}
 	return v
 }

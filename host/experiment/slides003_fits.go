@@ -348,7 +348,7 @@ func judgeDescents(o *Outcome) Verdict {
 	}
 	v := Verdict{Measured: strings.Join(measured, "; "), Agrees: len(wrong) == 0, Because: strings.Join(wrong, "; ")}
 	if v.Agrees && held > 0 {
-		v.Because = fmt.Sprintf("but stuck in %d of %d runs, where the tensors' start is not near enough", held, all)
+		v.Because = fmt.Sprintf("but %d of %d runs end above an error of %g", held, all, stuck)
 	}
 	return v
 }

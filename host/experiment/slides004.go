@@ -80,8 +80,8 @@ func judgeGram(o *Outcome) Verdict {
 		v.Because = "Weyl's inequality is a theorem: the eigenvalues are wrong"
 	case positive < 0:
 		v.Because = "the bound is below 0 at every n"
-	default:
-		v.Because = fmt.Sprintf("but the bound is below 0 up to n = %g in the median, where λ_m(G_n) has long been near λ_m(G)", n[positive-1])
+	case positive > 0:
+		v.Because = fmt.Sprintf("but the bound is below 0 up to n = %g in the median, where that of λ_m(G_n) is %.2g of that of λ_m(G)", n[positive-1], y[positive-1]/ideal[positive-1])
 	}
 	return v
 }
@@ -313,7 +313,7 @@ func judgeBound(o *Outcome) Verdict {
 	if v.Agrees {
 		c := boundCases[1]
 		l2 := c.half() / c.fitted(o)
-		v.Because = fmt.Sprintf("but cρ grows with m, and the second bound is above 0 at %s from L2 below %.2g on alone, n of some %.2g random weights; the second holds without it where λ_m(G_n) ≥ mγ_m/2", c.series(), l2, 3.0/16/(l2*l2))
+		v.Because = fmt.Sprintf("but the second bound is above 0 at %s from L2 below %.2g on alone, n of some %.2g random weights; the second holds without it where λ_m(G_n) ≥ mγ_m/2", c.series(), l2, 3.0/16/(l2*l2))
 	} else {
 		v.Because = "with one constant for all n they hold in " + strings.Join(rare, ", ") + " only"
 	}
@@ -393,7 +393,7 @@ func judgeDiscrepancy(o *Outcome) Verdict {
 	}
 	v.Measured = strings.Join(measured, "; ")
 	if v.Agrees {
-		v.Because = "as an upper bound, with a constant of 1: L2 falls as n^{−1/2}, and hardly depends on d"
+		v.Because = "as an upper bound, with a constant of 1"
 	} else {
 		v.Because = "L2 is above n^{−1/4}d^{−1/4} in some draws"
 	}

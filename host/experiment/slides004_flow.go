@@ -146,7 +146,7 @@ func judgeRegulariser(o *Outcome) Verdict {
 	}
 	v := Verdict{Measured: "mean test error, " + strings.Join(measured, "; ") + fmt.Sprintf("; L2 is lower with R in %d of %d pairs", diverser, all), Agrees: len(not) == 0}
 	if !v.Agrees {
-		v.Because = fmt.Sprintf("the test error is not lower with R at n = %s in these settings, though the weights are more diverse; the slides' are not stated", strings.Join(not, ", "))
+		v.Because = fmt.Sprintf("the test error is not lower with R at n = %s in these settings; the slides' are not stated", strings.Join(not, ", "))
 	}
 	return v
 }
