@@ -148,7 +148,7 @@ func Figures(quick bool) []*Figure {
 	s := size{quick}
 	all := slices.Concat(section4(s), paper000(s), slides001(s), []*Figure{
 		conjecture(s),
-		appendixB(), landscape(s), samples(s, sampledBuiltins(s)), samplesOverD(s), rates(s), gateError(s, "n"), gateError(s, "d"), gateErrorOverT(s), perturbation(s), deviation(s),
+		appendixB(), landscape(s), samples(s, sampledBuiltins(s)), samplesOverD(s), rates(s), ratesOverD(s), ratesOverDistance(s), gateFloor(s), gateError(s, "n"), gateError(s, "d"), gateErrorOverT(s), perturbation(s), deviation(s),
 		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6),
 	}, slides003(s), slides004(s))
