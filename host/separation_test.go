@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search"
@@ -283,6 +284,93 @@ func TestSeparationIsSaid(t *testing.T) {
 	}
 	if c := m.Fit.Certificate; c == nil || c.Model != infer.Pass || c.Optimum != infer.Pass {
 		t.Errorf("certificate %+v of a right model", c)
+	}
+}
+
+// TestSeparationInATree: of a tree 2x(1,2) the gate of the pair is a threshold and the first
+// is soft, or the other way round. The model names the one boundary by the branches it
+// parts, with the coefficients of that gate alone without errors; those of the soft gate
+// have errors, and intervals of four of them hold the truth.
+func TestSeparationInATree(t *testing.T) {
+	const n = 1500
+	h, err := model.ParseHierarchy("2x(1,2)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		draw         func(rng *rand.Rand, u, v float64) float64 // the mean of y
+		parted, soft int                                        // rows of the gating
+		sides        [2][]int                                   // of the boundary, which is at u = 12
+	}{
+		"threshold below": {func(rng *rand.Rand, u, v float64) float64 {
+			switch {
+			case rng.Float64() < 1/(1+math.Exp(-2*v)):
+				return 100 + u + v
+			case u > 12:
+				return 20 + v
+			}
+			return -u
+		}, 1, 0, [2][]int{{2}, {3}}},
+		"threshold above": {func(rng *rand.Rand, u, v float64) float64 {
+			switch {
+			case u > 12:
+				return 20 + v
+			case rng.Float64() < 1/(1+math.Exp(-2*v)):
+				return u - v
+			}
+			return -u
+		}, 0, 1, [2][]int{{1}, {2, 3}}},
+	} {
+		rng := rand.New(rand.NewPCG(4, 4))
+		x, y := mat.NewDense(n, 2, nil), make([]float64, n)
+		for r := range y {
+			u, v := 10+3*rng.NormFloat64(), rng.NormFloat64()
+			x.SetRow(r, []float64{u, v})
+			y[r] = c.draw(rng, u, v) + 0.3*rng.NormFloat64()
+		}
+		m, err := Fit(t.Context(), activation(identity.Family, nil), dataset.Matrix(x, y), Config{K: 3, Hierarchy: h, Seed: 1, Intercept: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Fit.Separation) != 1 || !m.Fit.Converged || m.StandardErrors == nil {
+			t.Fatalf("%s: separation %+v, %s, notes %q", name, m.Fit.Separation, m.Fit.Status, m.Fit.Notes)
+		}
+		s := m.Fit.Separation[0]
+		// Of 1,500 rows those next to the boundary are some hundredths away at most.
+		if at := -s.Intercept / s.Coefficients[0]; math.Abs(at-12) > 0.05 || math.Abs(s.Coefficients[1]/s.Coefficients[0]) > 0.05 {
+			t.Errorf("%s: boundary %+v, want x1 = 12", name, s)
+		}
+		if sides := [2][]int{s.Above, s.Below}; !cmp.Equal(sides, c.sides) && !cmp.Equal(sides, [2][]int{c.sides[1], c.sides[0]}) {
+			t.Errorf("%s: boundary between %v and %v", name, s.Above, s.Below)
+		}
+		for j, se := range append(m.StandardErrors.Gating[c.parted], m.StandardErrors.GatingIntercepts[c.parted]) {
+			if !math.IsNaN(se) {
+				t.Errorf("%s: standard error %v of coefficient %d of the gate that parts", name, se, j+1)
+			}
+		}
+		for j, se := range m.StandardErrors.Gating[c.soft] {
+			if !(se > 0 && se < 1) {
+				t.Errorf("%s: standard error %v of coefficient %d of the soft gate", name, se, j+1)
+			}
+		}
+		// Branches may have changed places, and the predictor its sign with them.
+		if got, se := math.Abs(m.Gating[c.soft][1]), m.StandardErrors.Gating[c.soft][1]; math.Abs(got-2) > 4*se {
+			t.Errorf("%s: the soft gate has %v ± %v, want 2", name, got, se)
+		}
+		if q := m.Fit.Certificate; q == nil || q.Optimum != infer.Pass {
+			t.Errorf("%s: certificate %+v", name, q)
+		}
+		path := filepath.Join(t.TempDir(), "model.json")
+		if err := m.Write(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		back, err := fitted.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(m.StandardErrors, back.StandardErrors, cmpopts.EquateNaNs()); diff != "" {
+			t.Errorf("%s: standard errors read back differ: %s", name, diff)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return nil
 	}
 	at := optimum{
-		p: p, params: out.best.Params.Relabel(order), groups: search.Regroup(out.best.Groups, order),
+		p: p, params: out.best.Params.Relabel(order), groups: out.best.Groups.Relabel(out.best.Params.Hierarchy(), order),
 	}
 	at.l = loss.NewLikelihood(p.Given, p.G, at.params, p.Shape.Estimated(), p.Threads)
 	kind := infer.Observed
@@ -79,14 +79,13 @@ type optimum struct {
 	p      *problem.Problem
 	l      *loss.Likelihood
 	params *model.Params
-	groups []int // of experts between which the gate separates; nil where it does not
+	groups *search.Groups // of branches between which gates separate rows; nil where none does
 }
 
 // covariance is that of the parameters that have a finite optimum, in the user's units.
 func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covariance, error) {
 	c, err := infer.EstimateGiven(ctx, o.l, o.params, kind, o.p.Kinks(), func(q loss.Parameter) bool {
-		// The last of a group goes to infinity; the others stay where they are beside it.
-		return infinite(o.groups, q) && o.groups[q.Index] == q.Index
+		return q.Part == loss.Gate && o.groups.Leads(q.Index)
 	})
 	if err != nil {
 		return nil, err
@@ -124,10 +123,9 @@ func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 	return out
 }
 
-// infinite says whether a coefficient has no finite optimum: whether it is the gate's,
-// of an expert whose rows are separated from those of the last, where the gate is 0.
-func infinite(groups []int, q loss.Parameter) bool {
-	return groups != nil && q.Part == loss.Gate && groups[q.Index] != groups[len(groups)-1]
+// infinite says whether a coefficient has no finite optimum.
+func infinite(groups *search.Groups, q loss.Parameter) bool {
+	return q.Part == loss.Gate && groups.Infinite(q.Index)
 }
 
 // separation states the boundaries of the best, whose experts the model has in the given
@@ -136,7 +134,7 @@ func separation(ctx context.Context, p *problem.Problem, best *search.Candidate,
 	if best.Groups == nil {
 		return nil, nil
 	}
-	boundaries, err := search.Boundaries(ctx, p, best.Params.Relabel(order), search.Regroup(best.Groups, order))
+	boundaries, err := search.Boundaries(ctx, p, best.Params.Relabel(order), best.Groups.Relabel(best.Params.Hierarchy(), order))
 	if err != nil {
 		return nil, err
 	}

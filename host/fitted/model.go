@@ -253,7 +253,8 @@ type Survey struct {
 
 // Separation is the hyperplane ⟨coefficients, x⟩ + intercept = 0, in the columns of the
 // data, between the rows of two groups of experts. Of all that separate them its
-// nearest rows are the farthest away, by features of unit variance.
+// nearest rows are the farthest away, by features of unit variance. In a tree the groups are
+// those under branches of one gate, and the rows those of that gate by their posterior.
 type Separation struct {
 	Above        []int     `json:"above"` // experts, from 1, where the expression is positive
 	Below        []int     `json:"below"`

@@ -209,7 +209,9 @@ func (l *Likelihood) Structure(ctx context.Context, p *model.Params) (*Structure
 	return s.structure.read(s.gradient), nil
 }
 
-// Shared returns Σ p_i·p_j of the gate's probabilities over the data at p, k×k.
+// Shared returns Σ p_i·p_j of the gate's probabilities over the data at p, k×k, of which
+// the entries above the diagonal are used. Under a tree they are, for leaves that part at a
+// node, those among the rows that are the node's by their posterior.
 func (l *Likelihood) Shared(ctx context.Context, p *model.Params) ([]float64, error) {
 	s, err := l.under(ctx, p, ofShared)
 	if err != nil {

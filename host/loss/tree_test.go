@@ -188,3 +188,44 @@ func TestTreeOfOneGate(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestSharedUnderATree: what leaves share of the rows of the gate at which they part, with
+// the posterior and the probabilities written out.
+func TestSharedUnderATree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 13))
+	p := randomParams(rng, 3, 2, 0.7, true)
+	p.Tree = parse(t, "2x(1,2)")
+	act := leaves(3)
+	data := draw(rng, tanh, p, 300)
+	got, err := NewLikelihood(data, act, p, All, 2).Shared(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want01, want02, want12 float64
+	for _, b := range data.Blocks {
+		for r := range b.N {
+			x := []float64{b.Col(0)[r], b.Col(1)[r]}
+			branch := func(row int) float64 {
+				return 1 / (1 + math.Exp(-floats.Dot(p.Gate(row), x)-p.GatingIntercepts[row]))
+			}
+			density := func(i int) float64 {
+				e := (b.Y[r] - act[i].(fn).g(floats.Dot(p.Regressor(i), x)+p.RegressorIntercepts[i])) / p.SigmaOf(i)
+				return math.Exp(-e*e/2) / p.SigmaOf(i)
+			}
+			first, second := branch(0), branch(1)
+			joint := []float64{first * density(0), (1 - first) * second * density(1), (1 - first) * (1 - second) * density(2)}
+			weight := 1.0
+			if b.W != nil {
+				weight = b.W[r]
+			}
+			want01 += weight * first * (1 - first) * second
+			want02 += weight * first * (1 - first) * (1 - second)
+			want12 += weight * (joint[1] + joint[2]) / floats.Sum(joint) * second * (1 - second)
+		}
+	}
+	for at, want := range map[int]float64{1: want01, 2: want02, 5: want12} {
+		if math.Abs(got[at]-want) > 1e-9*want { // sums of 300 rows in two orders
+			t.Errorf("entry %d: %v, want %v", at, got[at], want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -22,10 +23,25 @@ func separation(m *fitted.Model) []string {
 	}
 	lines := []string{"The gate separates rows: coefficients across a boundary have no finite optimum (standard error –), and the log-likelihood is within 0.01 of its supremum as they grow. Boundaries:"}
 	for _, s := range m.Fit.Separation {
-		lines = append(lines, fmt.Sprintf("%s where %s > %s, %s where it is less; the nearest rows are %s away, by features of unit variance.",
-			numbersOf(s.Above), terms(m.Features, s.Coefficients), significant(-s.Intercept), numbersOf(s.Below), significant(s.Margin)))
+		lines = append(lines, fmt.Sprintf("%s%s where %s > %s, %s where it is less; the nearest rows are %s away, by features of unit variance.",
+			rowsOf(m, s), numbersOf(s.Above), terms(m.Features, s.Coefficients), significant(-s.Intercept), numbersOf(s.Below), significant(s.Margin)))
 	}
 	return lines
+}
+
+// rowsOf says among which rows a boundary is: those of its gate, "" where that is the only
+// one or the first of a tree.
+func rowsOf(m *fitted.Model, s fitted.Separation) string {
+	own := model.GateNode{To: m.K}
+	for _, v := range m.Params().Hierarchy().Gates() { // parents come first
+		if under := func(i int) bool { return v.From < i && i <= v.To }; !slices.ContainsFunc(slices.Concat(s.Above, s.Below), func(i int) bool { return !under(i) }) {
+			own = v
+		}
+	}
+	if own.To-own.From == m.K {
+		return ""
+	}
+	return "Among the rows of experts " + leavesOf(own.From, own.To) + ": "
 }
 
 // numbersOf is "expert 1" or "experts 1, 2".

@@ -8,12 +8,13 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 )
 
 // Boundary is the hyperplane ⟨normal, x⟩ + offset = 0 between the rows of two groups of
-// experts that the gate separates: the one whose nearest rows, on both sides, are as
+// branches that a gate separates: the one whose nearest rows, on both sides, are as
 // far away as they can be.
 type Boundary struct {
 	Above, Below []int     // the experts of the groups where that is positive and negative, ascending
@@ -22,31 +23,84 @@ type Boundary struct {
 	Margin       float64   // distance of the nearest rows
 }
 
-// Boundaries returns the boundaries between the groups of experts of q, in the units of
-// the fit: of every two groups that are, for some row, the gate's first and second
-// choice.
-func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups []int) ([]Boundary, error) {
-	s := sides{rows: p.Rows, seen: p.Shape.Gate, offset: q.GatingIntercepts != nil, groups: groups, gate: harden(q, groups)}
+// ofNode is the posterior from which on a row is among those of a gate of a tree.
+const ofNode = slack
+
+// Boundaries returns the boundaries between the groups of branches of q, in the units of
+// the fit: of every two of a gate that are, for some row, its first and second
+// choice. The rows of a gate below another are those that are its own by their posterior.
+func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups *Groups) ([]Boundary, error) {
+	seen := p.Shape.Gate
+	if seen == nil {
+		for j := range q.D {
+			seen = append(seen, j)
+		}
+	}
+	var out []Boundary
+	for at, v := range groups.gates {
+		if groups.of[at] == nil {
+			continue
+		}
+		s := sides{rows: p.Rows, seen: seen, offset: q.GatingIntercepts != nil, node: v, groups: groups.of[at], gate: harden(q, groups)}
+		var err error
+		if s.own, err = rowsOf(ctx, p, q, v); err != nil {
+			return nil, err
+		}
+		all, err := s.boundaries(ctx, q.D)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, all...)
+	}
+	return out, nil
+}
+
+// rowsOf says which rows are those of a gate, nil for all.
+func rowsOf(ctx context.Context, p *problem.Problem, q *model.Params, v model.GateNode) (own []bool, err error) {
+	if v.To-v.From == q.K {
+		return nil, nil
+	}
+	means, post, res := q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K), make([]float64, q.K*model.BlockRows)
+	err = model.InOrder(ctx, p.Rows, func(b *model.Block) error {
+		g := res[:q.K*b.N]
+		q.Predictors(g, b)
+		if err := means.Eval(ctx, g, g); err != nil {
+			return err
+		}
+		for i := range q.K {
+			floats.SubTo(g[i*b.N:(i+1)*b.N], b.Y, g[i*b.N:(i+1)*b.N])
+		}
+		post.Given(q, b)
+		post.Observe(g, 0)
+		for t := range b.N {
+			mass := 0.0
+			for i := v.From; i < v.To; i++ {
+				mass += post.PostOf(i)[t]
+			}
+			own = append(own, mass > ofNode)
+		}
+		return nil
+	})
+	return own, err
+}
+
+// boundaries are those between the groups of one gate.
+func (s sides) boundaries(ctx context.Context, d int) (out []Boundary, err error) {
 	neighbours, err := s.neighbours(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s.seen == nil {
-		for j := range q.D {
-			s.seen = append(s.seen, j)
-		}
-	}
-	var out []Boundary
-	for g := range q.K {
-		for h := g + 1; h < q.K; h++ {
-			if !neighbours[g*q.K+h] {
+	n := len(s.groups)
+	for g := range n {
+		for h := g + 1; h < n; h++ {
+			if !neighbours[g*n+h] {
 				continue
 			}
-			b, err := s.between(ctx, g, h, q.D)
+			b, err := s.between(ctx, g, h, d)
 			if err != nil {
 				return nil, err
 			}
-			b.Above, b.Below = membersOf(groups, g), membersOf(groups, h)
+			b.Above, b.Below = s.expertsOf(g), s.expertsOf(h)
 			if b.Margin > 0 {
 				out = append(out, b)
 			}
@@ -55,6 +109,7 @@ func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups
 	return out, nil
 }
 
+// membersOf are those of group g.
 func membersOf(groups []int, g int) (out []int) {
 	for i, of := range groups {
 		if of == g {
@@ -64,42 +119,65 @@ func membersOf(groups []int, g int) (out []int) {
 	return out
 }
 
-// choices calls fn with every block and, for each of its rows, the groups whose gates are
-// the largest and the second.
+// expertsOf are those under the branches of group g.
+func (s sides) expertsOf(g int) (out []int) {
+	for _, c := range membersOf(s.groups, g) {
+		from, to := s.node.Branch(c)
+		for i := from; i < to; i++ {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// choices calls fn with every block and, for each of its rows, the groups whose predictors
+// are the largest and the second; −1 for a row that is not the gate's.
 func (s sides) choices(ctx context.Context, fn func(b *model.Block, first, second []int)) error {
 	var first, second [model.BlockRows]int
-	logits := make([]float64, s.gate.K*model.BlockRows)
+	logits, at, last := make([]float64, s.gate.K*model.BlockRows), 0, len(s.groups)-1
 	return model.InOrder(ctx, s.rows, func(b *model.Block) error {
 		s.gate.GateLogits(logits[:s.gate.K*b.N], b)
+		logit := func(c, r int) float64 {
+			if c == last {
+				return 0
+			}
+			return logits[s.node.Row(c)*b.N+r]
+		}
 		for r := range b.N {
+			if first[r], second[r] = -1, -1; s.own != nil && !s.own[at+r] {
+				continue
+			}
 			best, next := -1, -1
 			for i, g := range s.groups {
-				v := logits[i*b.N+r]
+				v := logit(i, r)
 				switch {
-				case best < 0 || v > logits[best*b.N+r]:
+				case best < 0 || v > logit(best, r):
 					if best >= 0 && s.groups[best] != g {
 						next = best
 					}
 					best = i
-				case g != s.groups[best] && (next < 0 || v > logits[next*b.N+r]):
+				case g != s.groups[best] && (next < 0 || v > logit(next, r)):
 					next = i
 				}
 			}
 			first[r], second[r] = s.groups[best], s.groups[next]
 		}
+		at += b.N
 		fn(b, first[:b.N], second[:b.N])
 		return nil
 	})
 }
 
-// neighbours says which groups are for some row the first and the second, in a k×k
+// neighbours says which groups are for some row the first and the second, in a square
 // table of which the entries above the diagonal are used.
 func (s sides) neighbours(ctx context.Context) ([]bool, error) {
-	k := s.gate.K
-	neighbours := make([]bool, k*k)
+	n := len(s.groups)
+	neighbours := make([]bool, n*n)
 	err := s.choices(ctx, func(_ *model.Block, first, second []int) {
 		for r, g := range first {
-			neighbours[min(g, second[r])*k+max(g, second[r])] = true
+			if g >= 0 {
+				neighbours[min(g, second[r])*n+max(g, second[r])] = true
+			}
 		}
 	})
 	return neighbours, err
@@ -108,9 +186,11 @@ func (s sides) neighbours(ctx context.Context) ([]bool, error) {
 // sides are rows that are to be separated.
 type sides struct {
 	rows   model.Rows
-	seen   []int // features
-	offset bool  // the hyperplane need not go through 0
-	groups []int // of the experts
+	own    []bool // which of them are the gate's; nil: all
+	seen   []int  // features
+	offset bool   // the hyperplane need not go through 0
+	node   model.GateNode
+	groups []int // of its branches
 	gate   *model.Params
 }
 
@@ -259,21 +339,4 @@ func affineNearest(points [][]float64) []float64 {
 	w := u.RawVector().Data
 	floats.Scale(1/floats.Sum(w), w)
 	return w
-}
-
-// Regroup returns the groups of experts after expert i has become order[i], each named
-// by its last; nil for nil.
-func Regroup(groups, order []int) []int {
-	if groups == nil {
-		return nil
-	}
-	name := make([]int, len(groups))
-	for i, g := range groups {
-		name[g] = max(name[g], order[i])
-	}
-	out := make([]int, len(groups))
-	for i, g := range groups {
-		out[order[i]] = name[g]
-	}
-	return out
 }

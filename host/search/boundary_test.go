@@ -60,7 +60,7 @@ func TestBoundaries(t *testing.T) {
 	copy(q.Gating, []float64{600, -800, 600, -800})
 	copy(q.GatingIntercepts, []float64{-1000, -1000.5})
 	q = p.Units.Into(q)
-	got, err := Boundaries(t.Context(), p, q, []int{1, 1, 2})
+	got, err := Boundaries(t.Context(), p, q, underOne([]int{1, 1, 2}))
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%+v, error %v", got, err)
 	}
@@ -103,7 +103,7 @@ func TestBoundaryThrough0(t *testing.T) {
 	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2})
 	q := p.Shape.Blank(1)
 	copy(q.Gating, []float64{0, 1e3})
-	got, err := Boundaries(t.Context(), p, p.Units.Into(q), []int{0, 1})
+	got, err := Boundaries(t.Context(), p, p.Units.Into(q), underOne([]int{0, 1}))
 	if err != nil || len(got) != 1 || got[0].Offset != 0 || !(got[0].Margin > 0) {
 		t.Fatalf("%+v, error %v", got, err)
 	}

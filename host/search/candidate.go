@@ -37,7 +37,7 @@ type Candidate struct {
 	Degenerate bool                // an expert shrank onto a few rows: never the best
 	Loss       *float64            // of all rows, where a method minimises another than the likelihood
 	Whole      *float64            // the mean negative log-likelihood of all rows at Params, where Run is on others or has a ridge
-	Groups     []int               // of the experts, where the gate separates the rows of some from those of others; see [separated]
+	Groups     *Groups             // of branches, where a gate separates rows; see [separated]
 	Ridge      float64             // on the gate, which Run.Value has; see [loss.Likelihood.PenaliseGate]
 
 	draw    func(context.Context, *rand.Rand) (*model.Params, error)

@@ -274,7 +274,7 @@ func (s *cells) hard() *model.Params {
 	if gap < leastGap*largest {
 		return nil
 	}
-	return steepen(s.params(), s.groups, max(1, hardGap/gap))
+	return steepen(s.params(), underOne(s.groups), max(1, hardGap/gap))
 }
 
 // gap returns by how much at least the logit of a row's cell is above the next, and the

@@ -78,7 +78,7 @@ func TestAlong(t *testing.T) {
 			s := cells()
 			s.along(g, v) // for the slopes
 			s.move(g, v, x)
-			hard := steepen(s.params(), groups, steep)
+			hard := steepen(s.params(), underOne(groups), steep)
 			l, err := loss.Log(data, p.G, hard, 1).LogLikelihood(t.Context(), hard)
 			if err != nil {
 				t.Fatal(err)

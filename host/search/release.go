@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss"
-	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 )
 
@@ -106,15 +105,15 @@ const (
 // gate separates. There the likelihood is a step function of the gate, which has no gradient
 // to follow; but along a line it has n steps at most, and can be maximised by looking at them all. So one
 // group's gate after the other moves along lines of random directions, and then the
-// experts are refitted.
+// experts are refitted. Under a tree there are no such cells, and nothing is exchanged.
 func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error {
 	p := t.Problem
-	if c.Groups == nil || p.Shape.ConstantGate || p.N()*p.Shape.Parameters() > mostExchanged {
+	if !c.Groups.oneGate() || p.Shape.ConstantGate || p.N()*p.Shape.Parameters() > mostExchanged {
 		return nil
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
 	for range exchangeRounds {
-		s, err := newCells(ctx, p, c.Params, c.Groups)
+		s, err := newCells(ctx, p, c.Params, c.Groups.of[0])
 		if err != nil {
 			return err
 		}
@@ -168,10 +167,8 @@ func (c *Candidate) finish(ctx context.Context, l *loss.Likelihood) error {
 	run.X = l.Theta(c.Params)
 	run.Iterations += c.Run.Iterations
 	run.Trace = slices.Concat(c.Run.Trace, run.Trace)
-	for i, g := range c.Groups {
-		if g != i && c.Run.Status != optim.Converged { // the gate within a group
-			run.Status = c.Run.Status
-		}
+	if !c.Groups.all() && c.Run.Status != optim.Converged { // what is left of the gates
+		run.Status = c.Run.Status
 	}
 	c.Run = run
 	return c.markDegenerate(ctx, l)
@@ -225,86 +222,4 @@ func holds(ctx context.Context, l *loss.Likelihood, theta []float64) (bool, erro
 		return true, nil
 	}
 	return mat.Dot(&step, pull)/2 > heldBack/2, nil
-}
-
-// hardness multiplies what parts the gates of two groups where their probabilities
-// are to be those of an infinite gate. They share no more than slack of a row: logits
-// that are at least 4 apart there become 40,000, and rounding is still no matter.
-const hardness = 1e4
-
-// separated returns the group of each expert where the gate of p separates the rows
-// of some experts from those of others, nil where it does not: where no more than
-// slack of the total log-likelihood is between p and what it tends to as the
-// gates of the groups go apart along the line from their mean, to infinity.
-// Experts that share rows by the gate's probabilities are of one group.
-func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) ([]int, error) {
-	if p.K == 1 || p.Tree.Depth() > 1 {
-		return nil, nil
-	}
-	shared, err := l.Shared(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	groups, several := together(p.K, func(i, j int) bool { return shared[i*p.K+j] > slack })
-	if !several {
-		return nil, nil
-	}
-	here, err := l.LogLikelihood(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := l.LogLikelihood(ctx, harden(p, groups))
-	if err != nil {
-		return nil, err
-	}
-	if !(limit >= here-slack && limit <= here+slack) {
-		return nil, nil
-	}
-	return groups, nil
-}
-
-// together returns the components of the graph over k nodes with the given edges, each
-// named by its last node, and says whether there are several.
-func together(k int, edge func(i, j int) bool) (groups []int, several bool) {
-	groups = make([]int, k)
-	for i := range groups {
-		groups[i] = i
-	}
-	for i := range k {
-		for j := i + 1; j < k; j++ {
-			if from, to := min(groups[i], groups[j]), max(groups[i], groups[j]); edge(i, j) && from != to {
-				for m := range groups {
-					if groups[m] == from {
-						groups[m] = to
-					}
-				}
-			}
-		}
-	}
-	for _, g := range groups {
-		several = several || g != k-1
-	}
-	return groups, several
-}
-
-// harden returns p with the gates of the groups so far apart that each row has one
-// group for certain, and the gates within a group as they are.
-func harden(p *model.Params, groups []int) *model.Params { return steepen(p, groups, hardness) }
-
-// steepen returns p with what parts the gates of the groups multiplied, and the gates
-// within a group as they are.
-func steepen(p *model.Params, groups []int, by float64) *model.Params {
-	q := p.Clone()
-	for i, g := range groups {
-		if g == p.K-1 {
-			continue
-		}
-		for j, v := range p.Gate(g) {
-			q.Gate(i)[j] += (by - 1) * v
-		}
-		if p.GatingIntercepts != nil {
-			q.GatingIntercepts[i] += (by - 1) * p.GatingIntercepts[g]
-		}
-	}
-	return q
 }

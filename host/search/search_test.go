@@ -122,7 +122,7 @@ func run(t testing.TB, task *Task, s State) (*Candidate, []*Candidate) {
 
 // same compares candidates bit by bit, but for what they leave to a search that
 // goes on.
-var same = cmp.Options{cmpopts.IgnoreUnexported(Candidate{}), cmp.Comparer(func(a, b float64) bool {
+var same = cmp.Options{cmpopts.IgnoreUnexported(Candidate{}), cmp.AllowUnexported(Groups{}), cmp.Comparer(func(a, b float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b)
 })}
 

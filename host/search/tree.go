@@ -90,7 +90,7 @@ func Splits(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
 			if err != nil {
 				return nil, err
 			}
-			q = grown(q, s, p.Shape.PerExpert)
+			q = grown(q, s, p.Shape)
 		}
 	}})
 }
@@ -109,8 +109,9 @@ func someOf(act model.Activation, experts []int) model.Activation {
 }
 
 // grown returns p with one expert more, the last: a half of the one with the largest sum
-// of squared residuals.
-func grown(p *model.Params, s *loss.Structure, perExpert bool) *model.Params {
+// of squared residuals. One expert has no gate, so that the shape says whether gates have
+// intercepts.
+func grown(p *model.Params, s *loss.Structure, shape problem.Shape) *model.Params {
 	m := move{split: floats.MaxIdx(s.RSS), drop: p.K}
 	q := model.NewParams(p.K+1, p.D)
 	copy(q.Regressors, p.Regressors)
@@ -118,11 +119,11 @@ func grown(p *model.Params, s *loss.Structure, perExpert bool) *model.Params {
 		q.RegressorIntercepts = append(slices.Clone(p.RegressorIntercepts), 0)
 	}
 	q.Sigma = slices.Clone(p.Sigma)
-	if perExpert {
+	if shape.PerExpert {
 		q.Sigma = append(q.Sigma, p.Sigma[m.split])
 	}
 	copy(q.Gating, p.Gating)
-	if p.GatingIntercepts != nil {
+	if shape.GateIntercept {
 		q.GatingIntercepts = append(slices.Clone(p.GatingIntercepts), 0)
 	}
 	m.halve(q, p.Clone(), s)
@@ -241,7 +242,15 @@ func rework(ctx context.Context, t *Task, c *Candidate) error {
 		}
 		better.Trace = slices.Concat(c.Run.Trace, better.Trace)
 		c.Run, c.Params, c.Rows = better, l.Params(better.X), n
-		if err := c.markDegenerate(ctx, l); err != nil {
+		if c.Groups, err = separated(ctx, l, c.Params); err != nil {
+			return err
+		}
+		if c.Groups != nil {
+			err = c.finish(ctx, l)
+		} else {
+			err = c.markDegenerate(ctx, l)
+		}
+		if err != nil {
 			return err
 		}
 	}

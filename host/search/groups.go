@@ -1,0 +1,233 @@
+package search
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Groups are the groups of branches between which gates separate rows: those of each gate
+// of the tree, each named by its last branch; nil for a gate that separates none. Under one
+// gate the branches are the experts. A nil *Groups is of a gate, or a tree, that separates
+// nothing.
+type Groups struct {
+	gates []model.GateNode
+	of    [][]int // branches of gates
+}
+
+// underOne are groups of experts under one gate.
+func underOne(groups []int) *Groups {
+	return &Groups{gates: model.FlatHierarchy(len(groups)).Gates(), of: [][]int{groups}}
+}
+
+// oneGate says whether there are groups, of one gate.
+func (g *Groups) oneGate() bool { return g != nil && len(g.gates) == 1 }
+
+// named returns the gate and the branch that row j of the gating is the predictor of.
+func (g *Groups) named(j int) (gate, branch int) {
+	for gate, v := range g.gates {
+		for c := range len(v.Ends) - 1 {
+			if v.Row(c) == j {
+				return gate, c
+			}
+		}
+	}
+	panic("search: no such row of the gating")
+}
+
+// Infinite says whether the coefficients of row j of the gating have no finite optimum:
+// those of a branch that is separated from the last of its gate, where the predictor is 0.
+func (g *Groups) Infinite(j int) bool {
+	if g == nil {
+		return false
+	}
+	gate, c := g.named(j)
+	of := g.of[gate]
+	return of != nil && of[c] != of[len(of)-1]
+}
+
+// Leads says whether row j of the gating is the one of its group that goes to infinity;
+// the others of the group stay where they are beside it.
+func (g *Groups) Leads(j int) bool {
+	if !g.Infinite(j) {
+		return false
+	}
+	gate, c := g.named(j)
+	return g.of[gate][c] == c
+}
+
+// all says whether every coefficient of the gates is infinite.
+func (g *Groups) all() bool {
+	for gate, of := range g.of {
+		for c := range len(g.gates[gate].Ends) {
+			if of == nil || of[c] != c {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Relabel returns the groups after leaf i of the tree h has become leaf order[i], as
+// [model.Params.Relabel] does; nil for nil.
+func (g *Groups) Relabel(h model.Hierarchy, order []int) *Groups {
+	if g == nil {
+		return nil
+	}
+	out := &Groups{gates: h.Relabel(order).Gates()}
+	for _, v := range out.gates {
+		out.of = append(out.of, nil)
+		at := slices.IndexFunc(g.gates, func(o model.GateNode) bool {
+			leaves := order[o.From:o.To]
+			return slices.Min(leaves) == v.From && slices.Max(leaves) == v.To-1
+		})
+		if g.of[at] == nil {
+			continue
+		}
+		// The branch that each has become, by one of its leaves.
+		became := make([]int, len(v.Ends))
+		for c := range became {
+			from, _ := g.gates[at].Branch(c)
+			became[c], _ = slices.BinarySearch(v.Ends, order[from]+1)
+		}
+		of, name := make([]int, len(v.Ends)), make([]int, len(v.Ends))
+		for c, group := range g.of[at] {
+			name[group] = max(name[group], became[c])
+		}
+		for c, group := range g.of[at] {
+			of[became[c]] = name[group]
+		}
+		out.of[len(out.of)-1] = of
+	}
+	return out
+}
+
+// only returns the groups of one gate; the others separate nothing.
+func (g *Groups) only(gate int) *Groups {
+	out := &Groups{gates: g.gates, of: make([][]int, len(g.of))}
+	out.of[gate] = g.of[gate]
+	return out
+}
+
+// separated returns the groups of branches where a gate of p separates the rows of some
+// from those of others, nil where none does: where no more than slack of the total
+// log-likelihood is between p and what it tends to as the predictors of the groups go apart
+// along the line from their mean, to infinity. Branches that share rows by the gates'
+// probabilities are of one group.
+func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, error) {
+	if p.K == 1 {
+		return nil, nil
+	}
+	shared, err := l.Shared(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	g := &Groups{gates: p.Hierarchy().Gates()}
+	var apart []int // gates
+	for at, v := range g.gates {
+		of, several := together(len(v.Ends), func(a, b int) bool { return branchesShare(shared, p.K, v, a, b) > slack })
+		if !several {
+			of = nil
+		} else {
+			apart = append(apart, at)
+		}
+		g.of = append(g.of, of)
+	}
+	if apart == nil {
+		return nil, nil
+	}
+	here, err := l.LogLikelihood(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	near := func(g *Groups) (bool, error) {
+		limit, err := l.LogLikelihood(ctx, harden(p, g))
+		return limit >= here-slack && limit <= here+slack, err
+	}
+	if yes, err := near(g); yes || err != nil || len(apart) == 1 {
+		if !yes {
+			g = nil
+		}
+		return g, err
+	}
+	for _, at := range apart { // one that does not is no reason to give up the others
+		if yes, err := near(g.only(at)); err != nil {
+			return nil, err
+		} else if !yes {
+			g.of[at] = nil
+		}
+	}
+	if yes, err := near(g); !yes || err != nil || !slices.ContainsFunc(g.of, func(of []int) bool { return of != nil }) {
+		return nil, err
+	}
+	return g, nil
+}
+
+// branchesShare is what branches a < b of a gate share of its rows, of k×k values of leaves.
+func branchesShare(shared []float64, k int, v model.GateNode, a, b int) (sum float64) {
+	fromA, toA := v.Branch(a)
+	fromB, toB := v.Branch(b)
+	for i := fromA; i < toA; i++ {
+		for j := fromB; j < toB; j++ {
+			sum += shared[i*k+j]
+		}
+	}
+	return sum
+}
+
+// hardness multiplies what parts the predictors of two groups where their probabilities
+// are to be those of an infinite gate. They share no more than slack of a row: logits
+// that are at least 4 apart there become 40,000, and rounding is still no matter.
+const hardness = 1e4
+
+// harden returns p with the predictors of the groups so far apart that each row has one
+// group for certain, and the gates within a group as they are.
+func harden(p *model.Params, g *Groups) *model.Params { return steepen(p, g, hardness) }
+
+// steepen returns p with what parts the predictors of the groups multiplied, and the gates
+// within a group as they are.
+func steepen(p *model.Params, g *Groups, by float64) *model.Params {
+	q := p.Clone()
+	for at, v := range g.gates {
+		last := len(v.Ends) - 1
+		for c, group := range g.of[at] {
+			if c == last || group == last {
+				continue
+			}
+			to, from := v.Row(c), v.Row(group)
+			for j, w := range p.Gate(from) {
+				q.Gate(to)[j] += (by - 1) * w
+			}
+			if p.GatingIntercepts != nil {
+				q.GatingIntercepts[to] += (by - 1) * p.GatingIntercepts[from]
+			}
+		}
+	}
+	return q
+}
+
+// together returns the components of the graph over k nodes with the given edges, each
+// named by its last node, and says whether there are several.
+func together(k int, edge func(i, j int) bool) (groups []int, several bool) {
+	groups = make([]int, k)
+	for i := range groups {
+		groups[i] = i
+	}
+	for i := range k {
+		for j := i + 1; j < k; j++ {
+			if from, to := min(groups[i], groups[j]), max(groups[i], groups[j]); edge(i, j) && from != to {
+				for m := range groups {
+					if groups[m] == from {
+						groups[m] = to
+					}
+				}
+			}
+		}
+	}
+	for _, g := range groups {
+		several = several || g != k-1
+	}
+	return groups, several
+}
