@@ -21,7 +21,8 @@ type Passes struct {
 	Starts   int  `json:"starts"`
 	Kinds    int  `json:"kinds"`    // of them
 	Agreeing int  `json:"agreeing"` // of them at the best optimum
-	Survey   bool `json:"survey"`   // the starts were a survey
+	Survey   bool `json:"survey"`   // there was a survey
+	Met      int  `json:"met"`      // of its starts, at the best optimum
 }
 
 // Squares are sums of squares over rows: see infer.Squares.

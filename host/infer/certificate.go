@@ -56,9 +56,11 @@ type Evidence struct {
 	Starts   int // ended at a local optimum
 	Kinds    int // of them
 	Agreeing int // of them at the best one
-	// Survey says that the starts were a survey, after which an optimum that fewer than
-	// three of them have met is likely to be one of many of its kind.
+	// Survey says that there was a survey, of whose starts Met ended at the best optimum. One that
+	// fewer than three of them have met is likely to be one of many of its kind, whatever
+	// moves of other starts have come to it.
 	Survey bool
+	Met    int
 }
 
 // StartsWanted is the least number of starts that is enough for an optimum for
@@ -162,7 +164,7 @@ func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
 	agreement := fmt.Sprintf("%d of %d starts agree on it", e.Agreeing, e.Starts)
 	improbable := fmt.Sprintf("a better one that %.0f %% of starts would reach has a probability of %.2g", 100*unseenShare, e.Unseen(unseenShare))
 	switch {
-	case c.PValue >= Doubt && e.Survey && e.Agreeing < agreeingStarts:
+	case c.PValue >= Doubt && e.Survey && e.Met < agreeingStarts:
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s, but %s: the likelihood has many optima, and there may be a better one", e.foundNothing(), e.whoMet())
 	case c.PValue >= Doubt:
@@ -177,12 +179,12 @@ func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
 	}
 }
 
-// whoMet says how few of the starts agree.
+// whoMet says how few of a survey's starts agree.
 func (e Evidence) whoMet() string {
-	if e.Agreeing == 0 {
-		return "none of them met it, only moves from other optima did"
+	if e.Met == 0 {
+		return "none of the survey's met it"
 	}
-	return fmt.Sprintf("only %d of them met it", e.Agreeing)
+	return fmt.Sprintf("only %d of the survey's met it", e.Met)
 }
 
 // foundNothing says how much was tried.

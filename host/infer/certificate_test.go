@@ -19,9 +19,9 @@ func TestJudge(t *testing.T) {
 		cause          string // of the first test
 	}{
 		{"all pass, one start", tests(0.1, 0.02), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Pass, Pass, ""},
-		{"all pass, a survey of which two agree", tests(0.1, 0.02), Evidence{Starts: 400, Kinds: 6, Agreeing: 2, Survey: true}, NotJudged, Pass, ""},
-		{"all pass, a survey of which three agree", tests(0.1, 0.02), Evidence{Starts: 400, Kinds: 6, Agreeing: 3, Survey: true}, Pass, Pass, ""},
-		{"all fail, a survey of which two agree", tests(1e-9, 1e-9), Evidence{Starts: 400, Kinds: 6, Agreeing: 2, Survey: true}, Suspect, Suspect, fewCause + ", or " + noiseCause},
+		{"all pass, a survey of which two agree", tests(0.1, 0.02), Evidence{Starts: 404, Kinds: 6, Agreeing: 5, Survey: true, Met: 2}, NotJudged, Pass, ""},
+		{"all pass, a survey of which three agree", tests(0.1, 0.02), Evidence{Starts: 404, Kinds: 6, Agreeing: 3, Survey: true, Met: 3}, Pass, Pass, ""},
+		{"all fail, a survey of which two agree", tests(1e-9, 1e-9), Evidence{Starts: 404, Kinds: 6, Agreeing: 2, Survey: true, Met: 2}, Suspect, Suspect, fewCause + ", or " + noiseCause},
 		{"no tests", nil, Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Pass, NotJudged, ""},
 		{"residuals fail, one start", tests(1e-9, 0.5), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Suspect, Suspect, noiseCause},
 		{"residuals fail, three agree", tests(1e-9, 0.5), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Pass, Suspect, noiseCause},
@@ -78,10 +78,10 @@ func TestReasons(t *testing.T) {
 	}{
 		{pass, Evidence{Starts: 8, Kinds: 3, Agreeing: 3}, "no sign of merged experts was seen, and 8 starts of 3 kinds found nothing better"},
 		{pass, Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, "no sign of merged experts was seen, and 1 start of 1 kind found nothing better"},
-		{pass, Evidence{Starts: 400, Kinds: 6, Agreeing: 2, Survey: true},
-			"400 starts of 6 kinds found nothing better, but only 2 of them met it: the likelihood has many optima, and there may be a better one"},
-		{pass, Evidence{Starts: 400, Kinds: 6, Survey: true},
-			"400 starts of 6 kinds found nothing better, but none of them met it, only moves from other optima did: the likelihood has many optima, and there may be a better one"},
+		{pass, Evidence{Starts: 404, Kinds: 6, Agreeing: 5, Survey: true, Met: 2},
+			"404 starts of 6 kinds found nothing better, but only 2 of the survey's met it: the likelihood has many optima, and there may be a better one"},
+		{pass, Evidence{Starts: 404, Kinds: 6, Agreeing: 4, Survey: true},
+			"404 starts of 6 kinds found nothing better, but none of the survey's met it: the likelihood has many optima, and there may be a better one"},
 		{[]Test{{Name: testResiduals, PValue: 1e-9}}, Evidence{Starts: 4, Kinds: 2, Agreeing: 3},
 			"4 starts of 2 kinds found nothing better; the tests that do not depend on the noise's shape pass"},
 		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 16, Kinds: 2, Agreeing: 3},

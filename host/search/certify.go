@@ -107,6 +107,7 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, s *Survey
 	}
 	if reaches(s.Best[0]) {
 		e.Agreeing += s.Met
+		e.Met = s.Met
 	}
 	e.Survey = true
 	e.Starts += s.Starts

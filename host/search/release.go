@@ -92,7 +92,7 @@ func (t *Task) anneal(ctx context.Context, c *Candidate) error {
 const (
 	// mostExchanged is rows times parameters up to which rows are exchanged: of more, those
 	// on the wrong side of a boundary are few of many.
-	mostExchanged = mostSurveyed
+	mostExchanged = 150_000
 	// exchangeTries lines for every group of experts that gain nothing, one after the other, end a round, after
 	// which the experts are refitted; of such rounds there are exchangeRounds at most.
 	exchangeTries, exchangeRounds = 500, 20

@@ -20,7 +20,7 @@ const (
 	screenRowsPerParam = 20
 	// smallTable is rows times parameters up to which a part saves too little to be
 	// noticed.
-	smallTable = 300_000
+	smallTable = 400_000
 	// waveSize starts run before anyone looks at the result: a constant, so that
 	// the search is the same at any number of threads.
 	waveSize = 4

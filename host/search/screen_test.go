@@ -22,13 +22,13 @@ import (
 )
 
 // TestScreeningPart: 2000 rows in whole blocks, or 20 for each parameter, where
-// the data have twice as many, and more than 300,000 rows times parameters; else all.
+// the data have twice as many, and more than 400,000 rows times parameters; else all.
 func TestScreeningPart(t *testing.T) {
 	for _, c := range []struct{ n, k, d, want int }{
 		{500, 2, 3, 500},
 		{3999, 2, 3, 3999},
-		{30_000, 2, 3, 30_000},
-		{30_001, 2, 3, 8 * 256},
+		{40_000, 2, 3, 40_000},
+		{40_001, 2, 3, 8 * 256},
 		{100_000, 2, 3, 8 * 256},
 		{100_000, 5, 50, 36 * 256}, // 451 parameters
 		{18_039, 5, 50, 18_039},

@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// mostSurveyed is rows times parameters up to which there is a survey.
-	mostSurveyed = 150_000
 	// surveyWork is what the survey of a table may cost: iterations of EM times rows
 	// times parameters, and iterationWork for each iteration. It is about half a second
 	// of one core.
@@ -30,10 +28,6 @@ const (
 	// leastSurveyed starts are made at least, and so many times the best optimum
 	// must have been met.
 	leastSurveyed, leastMet = 16, 3
-	// fewRows a parameter are so few that by chance some of them lie near a plane of
-	// their own: there are optima of small basins, and all the work is done, whatever the
-	// starts agree on.
-	fewRows = 20
 	// mostUnseen is the chance that another start ends at an optimum that none has
 	// met with which the starts end.
 	mostUnseen = 0.05
@@ -52,6 +46,32 @@ const (
 	// surveyStream is the first of the streams of random numbers that it draws from.
 	surveyStream = 1 << 33
 )
+
+// scope is which tables a survey is made of, and how much of it.
+type scope struct {
+	// largest is rows times parameters up to which there is one.
+	largest int
+	// fewRows a parameter are so few that there are optima of small basins, and all the work is
+	// done, whatever the starts agree on: by chance some rows lie near a plane of their own, or
+	// on the other side of a kink.
+	fewRows int
+	// iterations are what it may cost at least.
+	iterations float64
+}
+
+// surveys are the scope of a survey, where g is smooth and where it has kinks: which rows are on which side
+// of them makes for optima in larger tables as well.
+var surveys = struct{ smooth, kinked scope }{
+	smooth: scope{largest: 150_000, fewRows: 20},
+	kinked: scope{largest: 200_000, fewRows: 60, iterations: 5000},
+}
+
+func scopeOf(p *problem.Problem) scope {
+	if len(p.Kinks()) > 0 {
+		return surveys.kinked
+	}
+	return surveys.smooth
+}
 
 // Survey is what was seen of the optima of a table that is small enough to look at
 // many: by starts of several kinds, each run by EM on all rows without a ridge, and by
@@ -89,6 +109,7 @@ func (s *Survey) optima() []*Candidate {
 // surveyor makes a survey.
 type surveyor struct {
 	problem *problem.Problem
+	scope   scope
 	rows    *table
 	kinds   []Start
 	most    float64      // work
@@ -104,10 +125,12 @@ type surveyor struct {
 // one gate, suit no tree. starts is the budget of the
 // search, to which the work is proportional.
 func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
-	if p.Shape.K == 1 || p.Shape.Tree.Depth() > 1 || p.N()*p.Shape.Parameters() > mostSurveyed || starts < waveSize {
+	size, scope := p.N()*p.Shape.Parameters(), scopeOf(p)
+	if p.Shape.K == 1 || p.Shape.Tree.Depth() > 1 || size > scope.largest || starts < waveSize {
 		return nil, nil
 	}
-	s := &surveyor{problem: p, most: surveyWork * float64(starts) / DefaultStarts}
+	work := max(surveyWork, scope.iterations*float64(size+iterationWork))
+	s := &surveyor{problem: p, scope: scope, most: work * float64(starts) / DefaultStarts}
 	var err error
 	if s.rows, err = newTable(ctx, p.Rows); err != nil {
 		return nil, err
@@ -135,7 +158,7 @@ func (s *surveyor) likelihood() *loss.Likelihood {
 }
 
 // few says whether the rows are few for the parameters.
-func (s *surveyor) few() bool { return s.problem.N() < fewRows*s.problem.Shape.Parameters() }
+func (s *surveyor) few() bool { return s.problem.N() < s.scope.fewRows*s.problem.Shape.Parameters() }
 
 // start makes starts of the kinds in turn until they find nothing new, or the work is
 // done.

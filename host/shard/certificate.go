@@ -131,7 +131,7 @@ func evidenceOf(m *fitted.Model) *fitted.Passes {
 		}
 	}
 	if s := m.Fit.Survey; s != nil {
-		p.Survey = true
+		p.Survey, p.Met = true, s.Met
 		p.Starts += s.Starts
 		p.Agreeing += s.Met
 		for _, kind := range s.Kinds {
@@ -248,7 +248,7 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 		return nil, err
 	}
 	e := m.Fit.Passes
-	c := infer.Judge(made, infer.Evidence{Starts: e.Starts, Kinds: e.Kinds, Agreeing: e.Agreeing, Survey: e.Survey})
+	c := infer.Judge(made, infer.Evidence{Starts: e.Starts, Kinds: e.Kinds, Agreeing: e.Agreeing, Survey: e.Survey, Met: e.Met})
 	c.Untested = untested
 	p := m.Params()
 	columns, _ := freeOf(m).Columns(p)
