@@ -77,8 +77,8 @@ func checkSharedGate(c Config, noise NoiseCovariance) error {
 		return refuse("method %s: targets under one gate are fitted by method auto", c.Method.Name())
 	case c.Output != "":
 		return refuse("output scale %s is for one target", c.Output)
-	case c.Robust || c.HAC:
-		return refuse("robust standard errors, and those of dependent rows, are for targets with gates of their own")
+	case c.HAC:
+		return refuse("standard errors of dependent rows are for targets with gates of their own")
 	case c.Resume != nil:
 		return refuse("a fit under one gate keeps no checkpoints; start it anew")
 	}
@@ -286,8 +286,8 @@ func (s *sharedGate) summary(best *search.Candidate, all []*search.Candidate, pa
 	return f
 }
 
-// uncertainty adds standard errors by the observed information at the parameters, in the
-// units of the fit and with the model's order of experts, or a note why there are none.
+// uncertainty adds standard errors at the parameters, in the units of the fit and with the
+// model's order of experts, or a note why there are none.
 func (s *sharedGate) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vector, params *model.VectorParams, best *search.Candidate) error {
 	p, fit := s.problems[0], v.SharedGate.Fit
 	switch {
@@ -305,7 +305,14 @@ func (s *sharedGate) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.
 	if err := l.Information(ctx, h, score, params, p.Kinks()); err != nil {
 		return err
 	}
-	c, err := infer.VectorCovariance(h, score, l.Parameters(), params, l.Rows(), p.Kinks())
+	var products *mat.SymDense
+	if s.cfg.Robust {
+		products = mat.NewSymDense(l.Dim(), nil)
+		if err := l.ScoreProducts(ctx, products, params); err != nil {
+			return err
+		}
+	}
+	c, err := infer.VectorCovariance(h, products, score, l.Parameters(), params, l.Rows(), p.Kinks())
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		fit.Notes = append(fit.Notes, "no standard errors: "+none.Reason)
 		return nil
@@ -339,7 +346,7 @@ func (s *sharedGate) noteErrors(v *fitted.Vector, c *infer.Covariance, params *m
 	}
 	infer.VectorErrors(c, se, correlations)
 	for j := range m {
-		out := fitted.NewStandardErrors(string(infer.Observed), se[j], true)
+		out := fitted.NewStandardErrors(string(c.Kind), se[j], true)
 		for i, sigma := range v.Outputs[j].Sigma {
 			rows, coefficients := p.Weights.Total, float64(len(expert))
 			if len(v.Outputs[j].Sigma) > 1 {

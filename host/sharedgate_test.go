@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -34,6 +35,21 @@ func TestSharedGateOfOneTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Robust = true
+	robust, err := Fit(t.Context(), act, targets[0].Source, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := FitSharedGate(t.Context(), act, targets, Diagonal, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range robust.StandardErrors.Regressors {
+		if got := v.Outputs[0].StandardErrors; got.Kind != "robust" || !floats.EqualApprox(got.Regressors[i], row, 1e-6) {
+			t.Errorf("%s standard errors %v, want %v", got.Kind, got.Regressors[i], row)
+		}
+	}
+	cfg.Robust = false
 	for _, noise := range []NoiseCovariance{Diagonal, Full} {
 		v, err := FitSharedGate(t.Context(), act, targets, noise, cfg)
 		if err != nil {
@@ -221,7 +237,7 @@ func TestSharedGateErrors(t *testing.T) {
 	for i := range n {
 		h.SetSym(i, i, 1)
 	}
-	c, err := infer.VectorCovariance(h, make([]float64, n), l.Parameters(), p, l.Rows(), nil)
+	c, err := infer.VectorCovariance(h, nil, make([]float64, n), l.Parameters(), p, l.Rows(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

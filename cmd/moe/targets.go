@@ -50,7 +50,7 @@ func (f *sharedGateFlags) check(cmd *cobra.Command, targets []string) error {
 	case f.noise != string(host.Diagonal) && f.noise != string(host.Full):
 		return usagef("--noise-covariance %s: want %s or %s", f.noise, host.Diagonal, host.Full)
 	}
-	for _, name := range []string{"robust", "hac", "resume", "sigma", "mu", "transform", "report"} {
+	for _, name := range []string{"hac", "resume", "sigma", "mu", "transform", "report"} {
 		if cmd.Flags().Changed(name) {
 			return usagef("--%s has no effect beside --gate-shared", name)
 		}

@@ -14,11 +14,17 @@ import (
 // VectorCovariance is that of the estimates of a mixture with vector outputs, of which the
 // observed information and the score at p are known ([loss.Vector.Information]). The
 // parameters are θ's; those of a noise are its levels σ_c = √Σ_cc and, where it is full, its
-// correlations Σ_cb/(σ_c·σ_b) in the places of u_cb, by the delta method.
-func VectorCovariance(h *mat.SymDense, score []float64, parameters []loss.Parameter, p *model.VectorParams, rows float64, kinks []float64) (*Covariance, error) {
+// correlations Σ_cb/(σ_c·σ_b) in the places of u_cb, by the delta method. Its kind is
+// [Observed], or [Robust] where the sums of the products of the rows' scores are given
+// ([loss.Vector.ScoreProducts]).
+func VectorCovariance(h, products *mat.SymDense, score []float64, parameters []loss.Parameter, p *model.VectorParams, rows float64, kinks []float64) (*Covariance, error) {
 	v, err := inverseAt(h, score, rows, kinks)
 	if err != nil {
 		return nil, err
+	}
+	kind := Observed
+	if products != nil {
+		kind, v = Robust, sandwich(v, products)
 	}
 	n := len(parameters)
 	jacobian := mat.NewDense(n, n, nil)
@@ -34,7 +40,7 @@ func VectorCovariance(h *mat.SymDense, score []float64, parameters []loss.Parame
 	var left, both mat.Dense
 	left.Mul(jacobian, v)
 	both.Mul(&left, jacobian.T())
-	c := &Covariance{Kind: Observed, Parameters: parameters, Matrix: numeric.Symmetric(&both), d: p.D}
+	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: numeric.Symmetric(&both), d: p.D}
 	return c, c.check()
 }
 

@@ -277,6 +277,17 @@ func (l *Vector) Information(ctx context.Context, h *mat.SymDense, score []float
 	return nil
 }
 
+// ScoreProducts writes Σ_rows w²·s·sᵀ of the rows' scores s = ∂log p(y|x)/∂θ at p, with their
+// weights, to m, as [Likelihood.ScoreProducts] does.
+func (l *Vector) ScoreProducts(ctx context.Context, m *mat.SymDense, p *model.VectorParams) error {
+	s, err := l.under(ctx, p, ofProducts)
+	if err != nil {
+		return err
+	}
+	s.products.write(m)
+	return nil
+}
+
 // Proportions returns the mean gate probabilities E[p_i(x)] over the data.
 func (l *Vector) Proportions(ctx context.Context, p *model.VectorParams) ([]float64, error) {
 	s, err := l.under(ctx, p, ofGradient)

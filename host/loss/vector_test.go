@@ -312,3 +312,43 @@ func TestVectorEM(t *testing.T) {
 		}
 	}
 }
+
+// TestVectorScoreProducts: the products of scores are those of the rows one by one.
+func TestVectorScoreProducts(t *testing.T) {
+	ctx := t.Context()
+	for _, c := range vectorCases {
+		rng := rand.New(rand.NewPCG(5, 51))
+		p := c.params(rng, 0.7)
+		data := drawVector(rng, c.act, p, 300, c.general)
+		l := NewVector(data, c.act, p, All, 2)
+		n := l.Dim()
+		got, want := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
+		if err := l.ScoreProducts(ctx, got, p); err != nil {
+			t.Fatal(err)
+		}
+		h, score := mat.NewSymDense(n, nil), make([]float64, n)
+		for _, b := range data.Blocks {
+			for r := range b.N {
+				one := model.Block{N: 1}
+				for j := range p.D {
+					one.X = append(one.X, b.X[j*b.N+r])
+				}
+				for j := range p.M {
+					one.Y = append(one.Y, b.Y[j*b.N+r])
+				}
+				if b.W != nil {
+					one.W = b.W[r : r+1]
+				}
+				row := &model.Data{N: 1, D: p.D, Blocks: []model.Block{one}}
+				if err := NewVector(row, c.act, p, All, 1).Information(ctx, h, score, p, nil); err != nil {
+					t.Fatal(err)
+				}
+				want.SymRankOne(want, 1, mat.NewVecDense(n, score))
+			}
+		}
+		// Rounding of sums of 300 terms of order 1 to 100.
+		if !mat.EqualApprox(got, want, 1e-9) {
+			t.Errorf("%s: other products of scores", c.name)
+		}
+	}
+}

@@ -93,8 +93,8 @@ func (s *vectorInformation) expertExpert(w *vectorWork, dst []float64, p, q int)
 
 // noiseBlock adds the rows of the information that belong to the noise.
 func (s *vectorInformation) noiseBlock(w *vectorWork, wt []float64) {
-	s.noiseScores(w)
 	o := s.o
+	o.noiseScores(w)
 	for level := range s.levels {
 		for l := range o.shape {
 			row := level*o.shape + l
@@ -118,14 +118,13 @@ func (s *vectorInformation) noiseBlock(w *vectorWork, wt []float64) {
 }
 
 // noiseScores sets w.noise and w.mean.
-func (s *vectorInformation) noiseScores(w *vectorWork) {
-	o := s.o
+func (o *vectorLayout) noiseScores(w *vectorWork) {
 	if w.noise == nil {
-		w.noise = columnsOf(o.shape, len(w.Post)/w.N*len(w.more))
-		w.mean = columnsOf(s.levels*o.shape, len(w.more))
+		w.noise = columnsOf(o.shape, o.k*len(w.more))
+		w.mean = columnsOf(o.levels*o.shape, len(w.more))
 	}
 	for l := range o.shape {
-		for i := range s.k {
+		for i := range o.k {
 			psi, scale := w.of(w.noise[l], i), w.factorOf(i).Scale
 			if l < o.m {
 				for t, e := range w.row(w.std, i*o.m+l) {
@@ -137,10 +136,10 @@ func (s *vectorInformation) noiseScores(w *vectorWork) {
 			kernel.Mul(psi, w.row(w.std, i*o.m+c), w.row(w.res, i*o.m+b))
 			floats.Scale(-1/scale[c], psi)
 		}
-		for level := range s.levels {
+		for level := range o.levels {
 			mean := w.mean[level*o.shape+l][:w.N]
 			clear(mean)
-			s.eachOf(level, func(i int) {
+			o.eachOf(level, func(i int) {
 				psi := w.of(w.noise[l], i)
 				for t, r := range w.PostOf(i) {
 					mean[t] += r * psi[t]
@@ -151,12 +150,12 @@ func (s *vectorInformation) noiseScores(w *vectorWork) {
 }
 
 // eachOf calls fn with the experts of a noise level.
-func (s *vectorInformation) eachOf(level int, fn func(i int)) {
-	if s.levels > 1 {
+func (o *vectorLayout) eachOf(level int, fn func(i int)) {
+	if o.levels > 1 {
 		fn(level)
 		return
 	}
-	for i := range s.k {
+	for i := range o.k {
 		fn(i)
 	}
 }
@@ -215,7 +214,7 @@ func (s *vectorInformation) noiseGate(w *vectorWork, dst []float64, level, l, j 
 // dst.
 func (s *vectorInformation) noiseTerms(w *vectorWork, dst []float64, level, l, other, n int) {
 	kernel.Mul(dst, w.mean[level*s.o.shape+l][:w.N], w.mean[other*s.o.shape+n][:w.N])
-	s.eachOf(level, func(i int) {
+	s.o.eachOf(level, func(i int) {
 		if !s.has(other, i) {
 			return
 		}
@@ -286,6 +285,53 @@ func (s *vectorInformation) write(h *mat.SymDense, factor float64) {
 		}
 		for b := a; b < noises; b++ {
 			h.SetSym(o.atNoise+a, o.atNoise+b, factor*s.noiseNoise[a*noises+b])
+		}
+	}
+}
+
+// vectorProducts are the sums of the products of all pairs of a row's scores, see
+// [productSums].
+type vectorProducts struct {
+	*vectorLayout
+	packed []float64 // the upper triangle, in rows
+}
+
+func newVectorProducts(o *vectorLayout) *vectorProducts {
+	n := len(o.parameters)
+	return &vectorProducts{vectorLayout: o, packed: make([]float64, n*(n+1)/2)}
+}
+
+func (s *vectorProducts) block(w *vectorWork) {
+	s.noiseScores(w)
+	if w.scores == nil {
+		w.scores = columnsOf(len(s.parameters), len(w.more))
+	}
+	rows := make([][]float64, len(s.parameters))
+	for at, q := range s.parameters {
+		dst := w.scores[at][:w.N]
+		switch q.Part {
+		case Expert:
+			kernel.Mul(dst, w.PostOf(q.Index/s.m), w.row(w.score, q.Index))
+			kernel.Mul(dst, dst, w.cols[q.Feature])
+		case Gate:
+			w.GateScore(dst, q.Index)
+			kernel.Mul(dst, dst, w.cols[q.Feature])
+		case Noise:
+			copy(dst, w.mean[q.Index][:w.N])
+		}
+		w.weigh(dst)
+		rows[at] = dst
+	}
+	kernel.AddGram(s.packed, rows, rows)
+}
+
+// write writes the sums to m.
+func (s *vectorProducts) write(m *mat.SymDense) {
+	at := 0
+	for i := range s.parameters {
+		for j := i; j < len(s.parameters); j++ {
+			m.SetSym(i, j, s.packed[at])
+			at++
 		}
 	}
 }

@@ -64,6 +64,7 @@ type vectorSums struct {
 	experts     *vectorExperts
 	gates       *gateGrams
 	information *vectorInformation
+	products    *vectorProducts
 	parts       []vectorKept
 }
 
@@ -98,6 +99,10 @@ func (s *vectorSums) hold(want quantity, o *vectorLayout) {
 	if want&ofInformation != 0 {
 		s.information = newVectorInformation(o)
 		keep(ofInformation, s.information.block, s.information.values())
+	}
+	if want&ofProducts != 0 {
+		s.products = newVectorProducts(o)
+		keep(ofProducts, s.products.block, [][]float64{s.products.packed})
 	}
 }
 
