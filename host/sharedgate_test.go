@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"math"
 	"path/filepath"
 	"strings"
@@ -16,9 +17,14 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/relu"
+	tanhplugin "github.com/gatedlearning/moe/plugins/tanh"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // TestSharedGateOfOneTarget: one target under a shared gate is the fit of that target, with its
@@ -181,7 +187,7 @@ func TestSharedGate(t *testing.T) {
 		"noise covariance":   func(_ *Config, _ *[]Target, n *NoiseCovariance) { *n = "round" },
 		"by method auto":     func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Method = EM{} },
 		"for one target":     func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Output = SharedScale },
-		"robust":             func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.HAC = true },
+		"of dependent rows":  func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.HAC = true },
 		"sigma is estimated": func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Noise = Shared{Sigma: 0.1} },
 		"no targets":         func(_ *Config, to *[]Target, _ *NoiseCovariance) { *to = nil },
 		"gates of their own": func(_ *Config, to *[]Target, _ *NoiseCovariance) {
@@ -273,4 +279,97 @@ func TestSharedGateErrors(t *testing.T) {
 			}
 		}
 	}
+}
+
+var sharedGateSeeds = flag.Int("sharedgate", 4, "data sets of every cell of TestSharedGateCoverage")
+
+// TestSharedGateCoverage: over data sets of linear, ReLU and tanh experts, two and three of
+// them, every fit converges and its 95 % intervals hold the regressors, the gate, σ and the
+// correlation of the noise about as often as they say.
+//
+//	go test ./host -run TestSharedGateCoverage -sharedgate 20 -v
+func TestSharedGateCoverage(t *testing.T) {
+	held, of := map[string]int{}, map[string]int{}
+	count := func(what string, lower, v, upper float64) {
+		of[what]++
+		if lower <= v && v <= upper {
+			held[what]++
+		}
+	}
+	around := func(what string, estimate, truth, se float64) {
+		lower, upper := infer.Interval(estimate, se, 0.95)
+		count(what, lower, truth, upper)
+	}
+	fits := 0
+	for cell, family := range []sdk.Family{identity.Family, relu.Family, tanhplugin.Family} {
+		for k := 2; k <= 3; k++ {
+			for seed := range uint64(*sharedGateSeeds) {
+				s, err := sample.NewVector(sample.Config{Activation: activation(family, nil), K: k, D: 4, N: 3000, Sigma: 0.1, Design: sample.Separated, Seed: 1000*uint64(3*k+cell) + seed}, 2, 0.5)
+				if err != nil {
+					t.Fatal(err)
+				}
+				v, err := FitSharedGate(t.Context(), activation(family, nil), sampledTargets(t, s), Full, Config{K: k, Seed: 1})
+				if err != nil || !v.SharedGate.Fit.Converged || v.Outputs[0].StandardErrors == nil {
+					t.Fatalf("%v, k = %d, seed %d: no fit with standard errors, error %v", family.Name, k, seed, err)
+				}
+				fits++
+				_, perm := metric.Ereg(s.Truth.Coordinate(0), v.Params(0))
+				for c := range 2 {
+					truth, o := s.Truth.Coordinate(c).Relabel(perm), v.Outputs[c]
+					for i := range k {
+						for j := range 4 {
+							around("regressors", o.Regressors[i][j], truth.Regressor(i)[j], o.StandardErrors.Regressors[i][j])
+						}
+					}
+					for i := range k - 1 {
+						for j := range 4 {
+							if c == 0 { // the other's is the same
+								around("gate", o.Gating[i][j], truth.Gate(i)[j], o.StandardErrors.Gating[i][j])
+							}
+						}
+					}
+					interval := o.StandardErrors.SigmaInterval[0]
+					count("sigma", interval[0], 0.1, interval[1])
+				}
+				around("correlation", v.SharedGate.Correlations[0][1][0], 0.5, v.SharedGate.CorrelationErrors[0][1][0])
+			}
+		}
+	}
+	for what, n := range of {
+		share := float64(held[what]) / float64(n)
+		t.Logf("%s: %.1f %% of %d, in %d fits", what, 100*share, n, fits)
+		// Five binomial standard errors, and half as many again for estimates of one fit, which
+		// are not independent: well below one false alarm in 10,000.
+		if math.Abs(share-0.95) > 7.5*math.Sqrt(0.95*0.05/float64(n)) {
+			t.Errorf("%s: 95 %% intervals hold %.1f %% of %d", what, 100*share, n)
+		}
+	}
+}
+
+// sampledTargets are the targets of a sample.
+func sampledTargets(t *testing.T, s *sample.VectorSampler) []Target {
+	t.Helper()
+	d, m := s.Truth.D, s.Truth.M
+	var x []float64
+	y := make([][]float64, m)
+	err := s.Read(t.Context(), func(b *model.Block) error {
+		for r := range b.N {
+			for j := range d {
+				x = append(x, b.Col(j)[r])
+			}
+			for c := range m - 1 {
+				y[c] = append(y[c], b.Col(d + c)[r])
+			}
+			y[m-1] = append(y[m-1], b.Y[r])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]Target, m)
+	for c := range out {
+		out[c].Source = dataset.Matrix(mat.NewDense(len(x)/d, d, x), y[c])
+	}
+	return out
 }
