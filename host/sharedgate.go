@@ -324,8 +324,23 @@ func (s *sharedGate) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.
 		c.Convert(u.Mean, u.SD)
 	}
 	s.noteErrors(v, c, params)
+	for _, row := range v.Outputs[0].StandardErrors.Gating {
+		for j, se := range row {
+			if p.Units != nil {
+				se *= p.Units.SD[j]
+			}
+			if se > mostGateError {
+				fit.Warnings = append(fit.Warnings, "the gate nearly separates the rows of some experts from those of others: the data say little of its coefficients")
+				return nil
+			}
+		}
+	}
 	return nil
 }
+
+// mostGateError is the standard error of a gate's coefficient, of a feature of unit
+// variance, from which on odds of e to that power are as likely as their inverse.
+const mostGateError = 100
 
 // noteErrors writes the standard errors of a covariance to the model.
 func (s *sharedGate) noteErrors(v *fitted.Vector, c *infer.Covariance, params *model.VectorParams) {

@@ -252,9 +252,10 @@ func (t *VectorTask) refine(ctx context.Context, all []*Candidate, screened int)
 	return best, t.finish(ctx, best)
 }
 
-// release takes a candidate to a maximum of all rows and lets the ridge fall after each
-// climb until it costs less than anybody could see. Then it comes off, unless the gate has
-// no maximum at a finite place: such a candidate keeps it.
+// release takes a candidate to a maximum of all rows without the ridge: at once where that
+// costs little, else after climbs between which it falls until it costs less than anybody
+// could see. A gate that separates has no maximum at a finite place; such a candidate keeps
+// the last ridge.
 func (t *VectorTask) release(ctx context.Context, c *Candidate) error {
 	n := t.one().N()
 	l := t.likelihood(t.Rows, c.Vector, t.one().Threads)
@@ -262,19 +263,47 @@ func (t *VectorTask) release(ctx context.Context, c *Candidate) error {
 		if err := t.climb(ctx, c, l, n, tau); err != nil {
 			return err
 		}
-		if cost := l.GatePenalty(nil, c.Run.X); cost <= slack || tau == screenRidge && cost <= heldBack {
-			break
+		cost := l.GatePenalty(nil, c.Run.X)
+		if cost > slack && (tau < screenRidge || cost > heldBack) {
+			continue
+		}
+		free := *c
+		if err := t.climb(ctx, &free, l, n, 0); err != nil {
+			return err
+		}
+		hard, err := t.separates(ctx, l, &free)
+		if err != nil {
+			return err
+		}
+		if !hard {
+			*c = free
+		}
+		if !hard || cost <= slack {
+			return nil
 		}
 	}
-	free := *c
-	if err := t.climb(ctx, &free, l, n, 0); err != nil {
-		return err
+}
+
+// separates says whether the gate of a candidate separates the rows of its experts: whether
+// it is steep, and twice as steep costs no more than slack of the log-likelihood. One that
+// separates some experts and not others is not seen.
+func (t *VectorTask) separates(ctx context.Context, l *loss.Vector, c *Candidate) (bool, error) {
+	const steep = 10 // √Σ‖w_i − w̄‖², in units of the fit
+	l.PenaliseGate(2)
+	squares := l.GatePenalty(nil, c.Run.X)
+	l.PenaliseGate(0)
+	if squares < steep*steep {
+		return false, nil
 	}
-	l.PenaliseGate(c.Ridge)
-	if free.Run.Status == optim.Converged && l.GatePenalty(nil, free.Run.X) <= max(heldBack, slack*screenRidge/c.Ridge) {
-		*c = free
+	twice := c.Vector.Clone()
+	floats.Scale(2, twice.Gating)
+	floats.Scale(2, twice.GatingIntercepts)
+	at, err := l.LogLikelihood(ctx, c.Vector)
+	if err != nil {
+		return false, err
 	}
-	return nil
+	then, err := l.LogLikelihood(ctx, twice)
+	return then > at-slack, err
 }
 
 // perturb looks for the highest of the maxima next to each other, as [Task.perturb] does.

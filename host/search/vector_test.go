@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -181,5 +183,42 @@ func TestVectorOfOneTarget(t *testing.T) {
 	}
 	if p := flat.Best.Params; !near(q.Regressors, p.Regressors) || !near(q.Gating, p.Gating) || math.Abs(q.Sigma[0]-p.Sigma[0]) > 1e-6 {
 		t.Errorf("parameters %+v, want %+v", q, p)
+	}
+}
+
+// TestVectorSeparation: where the sign of x tells the expert for certain the gate keeps a ridge
+// that costs less than 0.01 of the log-likelihood, and where rows of both experts overlap it
+// has none, however steep it is.
+func TestVectorSeparation(t *testing.T) {
+	act := activation(t, identity.Family)
+	for overlap, want := range map[float64]bool{0: true, 0.1: false} {
+		rng := rand.New(rand.NewPCG(6, 1))
+		var x, u, v []float64
+		for range 600 {
+			z := 2*rng.Float64() - 1
+			side := 1.0
+			if z+overlap*rng.NormFloat64() < 0 {
+				side = -1
+			}
+			x, u, v = append(x, z), append(u, side+z+0.05*rng.NormFloat64()), append(v, 3*z-side+0.05*rng.NormFloat64())
+		}
+		task := &VectorTask{Starts: DefaultStarts}
+		var rows []model.Rows
+		for _, y := range [][]float64{u, v} {
+			p := load(t, dataset.Matrix(mat.NewDense(600, 1, x), y), act, problem.Request{K: 2, Intercept: true})
+			task.Problems, task.Evidence = append(task.Problems, p), append(task.Evidence, measure(t, p))
+			rows = append(rows, p.Rows)
+		}
+		task.Rows = model.Beside(rows)
+		best, _, err := Vector(t.Context(), task)
+		if err != nil || best.Run.Status != optim.Converged {
+			t.Fatal(best.Run.Status, err)
+		}
+		if (best.Ridge > 0) != want {
+			t.Errorf("overlap %v: a ridge of %v", overlap, best.Ridge)
+		}
+		if best.Ridge > 0 && 600*(best.Run.Value-*best.Whole) > 0.01 {
+			t.Errorf("overlap %v: the ridge costs %v", overlap, 600*(best.Run.Value-*best.Whole))
+		}
 	}
 }
