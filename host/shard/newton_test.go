@@ -73,7 +73,7 @@ func far(a, b []float64) float64 {
 
 // TestNewton: from the fit of a part of the rows, passes over shards end where fits of
 // all rows on one machine do, whatever the number of shards: parameters to 1e-9, standard
-// errors, which are smooth functions of them, to 1e-6 of their size. The sigmoids with
+// errors, which are smooth functions of them, to 1e-9 of their size. The sigmoids with
 // intercepts are so many for so few rows that the terms in g″ matter; of the ReLUs the
 // maximum is at no kink of the likelihood. The certificate behind the last pass is that
 // of the fit, its statistics to 1e-9 of their size: also where the features have units of
@@ -145,7 +145,7 @@ func TestNewton(t *testing.T) {
 				order := matching(m, want)
 				for i := range order {
 					for j, se := range want.StandardErrors.Regressors[order[i]] {
-						if got := m.StandardErrors.Regressors[i][j]; math.Abs(got-se) > 1e-6*se {
+						if got := m.StandardErrors.Regressors[i][j]; math.Abs(got-se) > 1e-9*se {
 							t.Errorf("%d parts: standard error %v, of the fit %v", parts, got, se)
 						}
 					}
