@@ -55,6 +55,7 @@ type vectorLayout struct {
 	m      int       // coordinates
 	full   bool      // whether noise is
 	shape  int       // parameters of one noise
+	pairs  [][2]int  // coordinates a ≤ b that the noise may join, whose products an M-step needs
 	floors []float64 // of log s_c
 }
 
@@ -66,6 +67,12 @@ func newVectorLayout(p *model.VectorParams, free Free) *vectorLayout {
 	}
 	if o.full {
 		o.shape += p.M * (p.M - 1) / 2
+	}
+	for a := range o.m {
+		o.pairs = append(o.pairs, [2]int{a, a})
+		for b := a + 1; b < o.m && o.full; b++ {
+			o.pairs = append(o.pairs, [2]int{a, b})
+		}
 	}
 	o.atGate = o.k * o.m * o.da
 	o.atNoise = o.atGate + o.gates*o.dw
@@ -90,7 +97,7 @@ func (o *vectorLayout) coefficients(i, c int) int { return (i*o.m + c) * o.da }
 // noiseAt returns the place of parameter l of noise level s: log s_l for l < M.
 func (o *vectorLayout) noiseAt(s, l int) int { return o.atNoise + s*o.shape + l }
 
-// pair returns c and b of the u_cb that is parameter l ≥ M of a noise.
+// pairOf returns c and b of the u_cb that is parameter l ≥ M of a noise.
 func (o *vectorLayout) pairOf(l int) (c, b int) {
 	for c, b = 1, l-o.m; b >= c; c++ {
 		b -= c
@@ -162,7 +169,7 @@ func (l *Vector) Dense() bool {
 // matrices of both.
 func (l *Vector) StepsPerHessian() float64 {
 	rows := l.k*l.m + l.gates
-	return float64(rows*(rows+1)/2) / float64(l.k*len(l.pairs()))
+	return float64(rows*(rows+1)/2) / float64(l.k*len(l.pairs))
 }
 
 // under returns the sums of what is wanted at p.

@@ -157,19 +157,8 @@ type vectorExperts struct {
 	apart, joint *system // of one coordinate's step, and of all
 }
 
-// pairs lists the coordinates a ≤ b whose products an M-step needs.
-func (o *vectorLayout) pairs() (out [][2]int) {
-	for a := range o.m {
-		out = append(out, [2]int{a, a})
-		for b := a + 1; b < o.m && o.full; b++ {
-			out = append(out, [2]int{a, b})
-		}
-	}
-	return out
-}
-
 func newVectorExperts(o *vectorLayout) *vectorExperts {
-	return &vectorExperts{grams: newGrams(o.layout, o.k*len(o.pairs())), o: o, cross: make([]float64, o.k*o.m*o.m*o.da)}
+	return &vectorExperts{grams: newGrams(o.layout, o.k*len(o.pairs)), o: o, cross: make([]float64, o.k*o.m*o.m*o.da)}
 }
 
 func (s *vectorExperts) values() [][]float64 { return append(s.grams.values(), s.cross) }
@@ -181,10 +170,9 @@ func (s *vectorExperts) crossOf(i, a, b int) []float64 {
 
 func (s *vectorExperts) block(w *vectorWork) {
 	m, at := s.o.m, 0
-	pairs := s.o.pairs()
 	wt, lever := w.terms[:w.N], w.more[:w.N]
 	for i := range s.k {
-		for _, p := range pairs {
+		for _, p := range s.o.pairs {
 			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+p[0]))
 			kernel.Mul(wt, lever, w.row(w.dg, i*m+p[1]))
 			w.addGram(s.gram(at), wt)
@@ -227,12 +215,12 @@ func (s *vectorExperts) step(coef []float64, i int, f vectorFactor, g *vectorGra
 
 // stepJoint is step of all coordinates together, each in units of its own precision.
 func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vectorGradient) {
-	m, da, n := s.o.m, s.da, len(s.o.pairs())
+	m, da, n := s.o.m, s.da, len(s.o.pairs)
 	if s.joint == nil {
 		s.joint = newSystem(m * da)
 	}
 	unit := func(a int) float64 { return 1 / math.Sqrt(f.precision[a*m+a]) }
-	for p, of := range s.o.pairs() {
+	for p, of := range s.o.pairs {
 		a, b := of[0], of[1]
 		s.put(s.joint.h, i*n+p, a*da, b*da, s.expert, s.expert, f.precision[a*m+b]*unit(a)*unit(b))
 	}
@@ -251,7 +239,7 @@ func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vect
 	}
 	floats.Add(coef, step)
 	of := func(a int) []float64 { return step[a*da : (a+1)*da] }
-	for p, pair := range s.o.pairs() {
+	for p, pair := range s.o.pairs {
 		a, b := pair[0], pair[1]
 		at := (i*m+a)*m + b
 		g.scatter[at] += s.inner(i*n+p, of(a), of(b)) - floats.Dot(of(a), s.crossOf(i, a, b)) - floats.Dot(of(b), s.crossOf(i, b, a))
