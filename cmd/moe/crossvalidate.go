@@ -50,6 +50,9 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, folds int) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
+	if f.tree.parsed != nil {
+		return usagef("--leaves %s: crossvalidate takes one activation for all experts", f.tree.leaves)
+	}
 	ctx := cmd.Context()
 	plugin, err := f.activation.open(ctx)
 	if err != nil {
@@ -63,6 +66,7 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, folds int) error {
 	defer f.input.close()
 	bar := newBar(cmd)
 	cfg := f.config
+	cfg.Hierarchy = f.tree.shape
 	cfg.Progress, cfg.Approximate = bar.show, plugin.Source() != catalog.SourceBuiltin && !f.exact
 	found, err := host.CrossValidate(ctx, plugin.Activation, table.Source, cfg.K, max(f.to, cfg.K), folds, cfg)
 	bar.done()
