@@ -70,7 +70,10 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	if err := rework(ctx, t, best); err != nil {
 		return nil, err
 	}
-	if err := t.exchange(ctx, best, rand.New(rand.NewPCG(t.Problem.Seed, exchangeStream))); err != nil {
+	if err := t.thaw(ctx, best); err != nil {
+		return nil, err
+	}
+	if best, err = t.exchanged(ctx, best); err != nil {
 		return nil, err
 	}
 	if err := t.perturb(ctx, best); err != nil {

@@ -89,17 +89,55 @@ func (t *Task) anneal(ctx context.Context, c *Candidate) error {
 	return c.finish(ctx, l)
 }
 
+// thaws are the ridges with which a gate that separates is made soft again, one after
+// the other until none of them has led any higher.
+var thaws = []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7}
+
+// thaw looks for a better arrangement of the rows on the two sides of each boundary of
+// a candidate whose gate separates: it puts a ridge back, climbs, and lets it fall.
+func (t *Task) thaw(ctx context.Context, c *Candidate) error {
+	n := t.Problem.N()
+	if c.Groups == nil || n*t.Problem.Shape.Parameters() > mostExchanged {
+		return nil
+	}
+	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+	for failures, i := 0, 0; failures < len(thaws); failures, i = failures+1, i+1 {
+		trial := *c
+		if err := trial.climbWith(ctx, l, thaws[i%len(thaws)], n); err != nil {
+			return err
+		}
+		if err := trial.fall(ctx, l, falls[i%len(falls)], n); err != nil {
+			return err
+		}
+		if trial.Run.Value < c.Run.Value-slack/float64(n) && compare(&trial, c) < 0 {
+			*c, failures = trial, -1
+		}
+	}
+	return nil
+}
+
 const (
-	// mostExchanged is rows times parameters up to which rows are exchanged: of more, those
-	// on the wrong side of a boundary are few of many.
+	// mostExchanged is rows times parameters up to which gates are thawed and rows exchanged: of
+	// more, those on the wrong side of a boundary are few of many.
 	mostExchanged = 150_000
 	// exchangeTries lines for every group of experts that gain nothing, one after the other, end a round, after
 	// which the experts are refitted; of such rounds there are exchangeRounds at most.
 	exchangeTries, exchangeRounds = 500, 20
-	// exchangeStream is the stream of random numbers that exchanges of the best draw from;
-	// those of a survey's optima draw from the next.
+	// exchangeStream is the first of the streams of random numbers that exchanges draw from.
 	exchangeStream = 1 << 34
 )
+
+// exchanged returns the best of a candidate and what was found otherwise after exchanges.
+func (t *Task) exchanged(ctx context.Context, best *Candidate) (*Candidate, error) {
+	all := []*Candidate{best}
+	for _, c := range t.Others {
+		if c.refined != best {
+			all = append(all, c.refined)
+		}
+	}
+	err := Each(ctx, t.Problem, all, exchangeStream, t.exchange)
+	return slices.MinFunc(all, compare), err
+}
 
 // exchange looks for a better arrangement of the rows in the cells of a candidate whose
 // gate separates. There the likelihood is a step function of the gate, which has no gradient

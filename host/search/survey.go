@@ -36,7 +36,7 @@ const (
 	// movesPerExpert moves without a gain end the survey, for every expert; a wave of
 	// them where all starts that were not given up have met the same optimum.
 	movesPerExpert = 30
-	// mostElites optima of the survey are refined at most, those that are so far apart in
+	// mostElites optima of the survey are refined at most, and as many that are elitesApart in
 	// log-likelihood: runs that end that near to each other may become hard in different ways.
 	mostElites, elitesApart = 4, 0.1
 	// within so many units of log-likelihood of the best no run is given up.
@@ -342,10 +342,11 @@ func (s *surveyor) distinct(most int, apart float64) (out []*Candidate) {
 	return out
 }
 
-// elites are the distinct optima that may be the best when they have been refined.
+// elites are the distinct optima that may be the best when they have been refined, and the
+// best of those that are nearer to each other.
 func (s *surveyor) elites() (out []*Candidate) {
-	for _, c := range s.distinct(mostElites, elitesApart) {
-		if c.Run.Value <= s.pool[0].Run.Value+contenderGap {
+	for _, c := range slices.Concat(s.distinct(mostElites, sameOptimum), s.distinct(mostElites, elitesApart)) {
+		if c.Run.Value <= s.pool[0].Run.Value+contenderGap && !slices.Contains(out, c) {
 			out = append(out, c)
 		}
 	}
@@ -356,11 +357,8 @@ func (s *surveyor) elites() (out []*Candidate) {
 // as matters.
 func (s *surveyor) refine(ctx context.Context) error {
 	t := &Task{Problem: s.problem, Part: s.problem.Rows}
-	err := Each(ctx, s.problem, s.Best, exchangeStream+1, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
-		if err := t.anneal(ctx, c); err != nil {
-			return err
-		}
-		return t.exchange(ctx, c, rng)
+	err := Each(ctx, s.problem, s.Best, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+		return t.anneal(ctx, c)
 	})
 	if err != nil || len(s.Best) == 0 {
 		return err
