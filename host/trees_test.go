@@ -200,25 +200,26 @@ func TestTrees(t *testing.T) {
 	}
 	var all treeFit
 	fits, suspects, missed := 0, 0, 0
-	for _, c := range cells {
+	for i, c := range cells {
 		if !strings.Contains(c.String(), *treeOnly) {
 			continue
 		}
+		from := *treeFrom + 1000*uint64(i) // cells of one seed would share their noise
 		behind, suspect, below, bic, over := math.Inf(-1), 0, 0, 0, math.Inf(1)
 		var cell treeFit
 		for seed := range uint64(sets) {
-			f := c.fit(t, *treeFrom+seed, *treeSets > 0 && c.n == 20000)
+			f := c.fit(t, from+seed, *treeSets > 0 && c.n == 20000)
 			fits++
 			behind = max(behind, f.behind)
 			if f.behind > 0.05 {
 				below++
-				t.Errorf("%s, data set %d: %.2f below the fit from the truth, suspect %v, %d starts", c, *treeFrom+seed, f.behind, f.suspect, f.starts)
+				t.Errorf("%s, data set %d: %.2f below the fit from the truth, suspect %v, %d starts", c, from+seed, f.behind, f.suspect, f.starts)
 				if !f.suspect {
 					missed++
 				}
 			} else if f.suspect {
 				suspect++
-				t.Logf("%s, data set %d: suspect at the best", c, *treeFrom+seed)
+				t.Logf("%s, data set %d: suspect at the best", c, from+seed)
 			}
 			cell.regressors.add(f.regressors)
 			cell.gates.add(f.gates)
