@@ -169,6 +169,40 @@ func TestFaultsAtStart(t *testing.T) {
 	}
 }
 
+// closing is a handshake's end that calls a function when it comes.
+type closing struct {
+	io.Writer
+	close func()
+}
+
+func (c closing) Close() error { c.close(); return nil }
+
+// TestRefusalComesFirst asks, when go-plugin is about to see the end of the
+// handshake, why there is none: the answer must be there by then.
+func TestRefusalComesFirst(t *testing.T) {
+	for name, words := range map[string][]string{"a word too much": {"2|1|unix|/x|grpc|"}, "no word": nil} {
+		r := newRunner(nil, "plugin", testLimits)
+		close(r.done) // no process: one that was killed
+		line := make(chan string, 1)
+		for _, w := range words {
+			line <- w
+		}
+		close(line)
+		ends := 0
+		r.check(line, closing{io.Discard, func() {
+			ends++
+			select {
+			case <-r.lineDone:
+			default:
+				t.Errorf("%s: the handshake ends before it is said why", name)
+			}
+		}})
+		if ends != 1 || r.refusal() == nil {
+			t.Errorf("%s: %d ends, refusal %v", name, ends, r.refusal())
+		}
+	}
+}
+
 // checkFault checks that err is a fault that names the plugin and says what is
 // wanted, in one line that is safe to print.
 func checkFault(t *testing.T, err error, path, says string) {

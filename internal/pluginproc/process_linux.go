@@ -173,7 +173,7 @@ func whyNot(err error) string {
 // startFault says why a plugin did not start, from what it printed and how it
 // ended rather than from the library's error.
 func (p *process) startFault(shown string, err error, hung bool, limit time.Duration) error {
-	reason := fmt.Sprint(err)
+	reason := printable(fmt.Sprint(err)) // go-plugin's can have several lines
 	r := p.runner
 	switch {
 	case !r.runs():

@@ -385,18 +385,20 @@ func (r *runner) confinement() sandbox.Kernel {
 }
 
 // check passes the first line on to go-plugin if it is a handshake as we want
-// it, and otherwise says why not and ends the plugin.
-func (r *runner) check(line <-chan string, pass *io.PipeWriter) {
-	defer close(r.lineDone)
+// it, and otherwise says why not and ends the plugin. What it says stands before
+// go-plugin sees an end.
+func (r *runner) check(line <-chan string, pass io.WriteCloser) {
 	defer pass.Close()
 	first, ok := <-line
 	if !ok {
 		r.refused = errors.New("it ended without a word of the handshake on stdout: is it a plugin for moe?")
+		close(r.lineDone)
 		r.ended(endGrace) // go-plugin kills it next, and how it ended is lost
 		return
 	}
-	if err := checkHandshake(first, r.socketDir); err != nil {
-		r.refused = err
+	r.refused = checkHandshake(first, r.socketDir)
+	close(r.lineDone)
+	if r.refused != nil {
 		r.kill()
 		return
 	}
@@ -537,13 +539,14 @@ func (r *runner) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
 
-// refusal returns why the first line was refused, or nil.
+// refusal returns why the first line was refused, or nil. It waits for the line:
+// of a plugin that runs no more it ends with the plugin's output.
 func (r *runner) refusal() error {
 	select {
 	case <-r.lineDone:
 		return r.refused
-	default:
-		return nil
+	case <-time.After(endGrace):
+		return nil // somebody else holds its output open
 	}
 }
 
