@@ -49,22 +49,8 @@ func newArrangement(ctx context.Context, p *problem.Problem, rows model.Rows, q 
 		tree: p.Shape.Tree, nodes: p.Shape.Tree.Gates(), kinds: p.Shape.Kinds,
 		x: mat.NewDense(n, max(len(columns), 1), nil), r: mat.NewDense(n, q.K, nil), fitted: map[string]*branching{},
 	}
-	means := q.Output(p.G)
-	post, res, at := mixture.NewPosterior(mixture.Mixture{}, q.K), make([]float64, q.K*model.BlockRows), 0
-	err := model.InOrder(ctx, part, func(b *model.Block) error {
-		g := res[:q.K*b.N]
-		q.Predictors(g, b)
-		if err := means.Eval(ctx, g, g); err != nil {
-			return err
-		}
-		for i := range q.K {
-			floats.SubTo(g[i*b.N:(i+1)*b.N], b.Y, g[i*b.N:(i+1)*b.N])
-		}
-		post.Given(q, b)
-		if change != nil {
-			change(post)
-		}
-		post.Observe(g, 0)
+	at := 0
+	err := eachPosterior(ctx, p, part, q, change, func(b *model.Block, post *mixture.Posterior) {
 		for t := range b.N {
 			for c, j := range columns {
 				v := 1.0
@@ -82,9 +68,40 @@ func newArrangement(ctx context.Context, p *problem.Problem, rows model.Rows, q 
 			}
 		}
 		at += b.N
-		return nil
 	})
 	return a, err
+}
+
+// eachPosterior calls fn with every block of rows and the posteriors of its experts under q,
+// after change, if there is one, has been at the gate's scores log P(z|x).
+func eachPosterior(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, change func(*mixture.Posterior), fn func(*model.Block, *mixture.Posterior)) error {
+	means, post, res := q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K), make([]float64, q.K*model.BlockRows)
+	return model.InOrder(ctx, rows, func(b *model.Block) error {
+		if err := residuals(ctx, means, q, res[:q.K*b.N], b); err != nil {
+			return err
+		}
+		post.Given(q, b)
+		if change != nil {
+			change(post)
+		}
+		post.Observe(res[:q.K*b.N], 0)
+		fn(b, post)
+		return nil
+	})
+}
+
+// residuals writes those of every expert of q to dst, K rows of b.N; the means are
+// [model.Params.Output] of q.
+func residuals(ctx context.Context, means model.Activation, q *model.Params, dst []float64, b *model.Block) error {
+	q.Predictors(dst, b)
+	if err := means.Eval(ctx, dst, dst); err != nil {
+		return err
+	}
+	for i := range q.K {
+		r := dst[i*b.N : (i+1)*b.N]
+		floats.SubTo(r, b.Y, r)
+	}
+	return nil
 }
 
 // gate returns the gate v fitted to the experts under its branches: places[i] is the

@@ -30,12 +30,7 @@ const ofNode = slack
 // the fit: of every two of a gate that are, for some row, its first and second
 // choice. The rows of a gate below another are those that are its own by their posterior.
 func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups *Groups) ([]Boundary, error) {
-	seen := p.Shape.Gate
-	if seen == nil {
-		for j := range q.D {
-			seen = append(seen, j)
-		}
-	}
+	seen := gateFeatures(p)
 	var out []Boundary
 	for at, v := range groups.gates {
 		if groups.of[at] == nil {
@@ -55,23 +50,23 @@ func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups
 	return out, nil
 }
 
+// gateFeatures are the features that the gate sees.
+func gateFeatures(p *problem.Problem) []int {
+	seen := p.Shape.Gate
+	if seen == nil {
+		for j := range p.Shape.D {
+			seen = append(seen, j)
+		}
+	}
+	return seen
+}
+
 // rowsOf says which rows are those of a gate, nil for all.
 func rowsOf(ctx context.Context, p *problem.Problem, q *model.Params, v model.GateNode) (own []bool, err error) {
 	if v.To-v.From == q.K {
 		return nil, nil
 	}
-	means, post, res := q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K), make([]float64, q.K*model.BlockRows)
-	err = model.InOrder(ctx, p.Rows, func(b *model.Block) error {
-		g := res[:q.K*b.N]
-		q.Predictors(g, b)
-		if err := means.Eval(ctx, g, g); err != nil {
-			return err
-		}
-		for i := range q.K {
-			floats.SubTo(g[i*b.N:(i+1)*b.N], b.Y, g[i*b.N:(i+1)*b.N])
-		}
-		post.Given(q, b)
-		post.Observe(g, 0)
+	err = eachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
 		for t := range b.N {
 			mass := 0.0
 			for i := v.From; i < v.To; i++ {
@@ -79,7 +74,6 @@ func rowsOf(ctx context.Context, p *problem.Problem, q *model.Params, v model.Ga
 			}
 			own = append(own, mass > ofNode)
 		}
-		return nil
 	})
 	return own, err
 }

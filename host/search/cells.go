@@ -36,12 +36,7 @@ type crossing struct{ at, gain float64 }
 // newCells are the cells of a gate that separates these groups.
 func newCells(ctx context.Context, p *problem.Problem, q *model.Params, groups []int) (*cells, error) {
 	n := p.N()
-	s := &cells{from: q, groups: groups, columns: p.Shape.Gate, slope: make([]float64, n)}
-	if s.columns == nil {
-		for j := range q.D {
-			s.columns = append(s.columns, j)
-		}
-	}
+	s := &cells{from: q, groups: groups, columns: gateFeatures(p), slope: make([]float64, n)}
 	for i, g := range groups {
 		if g == i {
 			s.names = append(s.names, g)
@@ -89,18 +84,8 @@ func newGroupValues(q *model.Params) *groupValues {
 
 // take takes a block.
 func (v *groupValues) take(ctx context.Context, g model.Activation, b *model.Block) error {
-	means := v.res[:v.q.K*b.N]
 	v.q.GateLogits(v.logits, b)
-	v.q.Predictors(means, b)
-	if err := g.Eval(ctx, means, means); err != nil {
-		return err
-	}
-	v.q.Means(means)
-	for i := range v.q.K {
-		r := means[i*b.N : (i+1)*b.N]
-		floats.SubTo(r, b.Y, r)
-	}
-	return nil
+	return residuals(ctx, v.q.Output(g), v.q, v.res[:v.q.K*b.N], b)
 }
 
 // of returns log Σ_i P(z=i|x, group)·f_i(y) over the experts of a group, up to a constant,

@@ -34,14 +34,19 @@ const (
 // ScreeningPart returns the rows on which candidates are screened: all of them
 // where a part would not save much. They are in memory.
 func ScreeningPart(ctx context.Context, p *problem.Problem) (model.Rows, error) {
-	part := p.Rows
-	if rows := max(screenRows, screenRowsPerParam*p.Shape.Parameters()); 2*rows <= p.N() && p.N()*p.Shape.Parameters() > smallTable {
-		part = model.Part(p.Rows, rows)
+	return screeningPart(ctx, p.Rows, p.Shape.Parameters())
+}
+
+// screeningPart is [ScreeningPart] of rows, for so many parameters.
+func screeningPart(ctx context.Context, rows model.Rows, parameters int) (model.Rows, error) {
+	n, _ := rows.Dims()
+	if most := max(screenRows, screenRowsPerParam*parameters); 2*most <= n && n*parameters > smallTable {
+		rows = model.Part(rows, most)
 	}
-	if model.Held(part) {
-		return part, nil
+	if model.Held(rows) {
+		return rows, nil
 	}
-	return model.InMemory(ctx, part)
+	return model.InMemory(ctx, rows)
 }
 
 // State is where a search stands between waves of starts.

@@ -307,14 +307,8 @@ func soften(p *model.Params) *model.Params {
 func (s *surveyor) part(rng *rand.Rand, t *table, q *model.Params, a, b int) {
 	x := t.rowOf(rng, q, a, b)
 	w := make([]float64, q.D)
-	if seen := s.problem.Shape.Gate; seen != nil {
-		for _, j := range seen {
-			w[j] = rng.NormFloat64()
-		}
-	} else {
-		for j := range w {
-			w[j] = rng.NormFloat64()
-		}
+	for _, j := range gateFeatures(s.problem) {
+		w[j] = rng.NormFloat64()
 	}
 	norm := floats.Norm(w, 2)
 	if norm == 0 {

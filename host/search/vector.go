@@ -37,7 +37,7 @@ type VectorStart struct {
 func (t *VectorTask) one() *problem.Problem { return t.Problems[0] }
 
 // Parameters counts the parameters of the mixture.
-func (t *VectorTask) Parameters() int { return t.likelihood(t.Rows, t.blank(), 1).Dim() }
+func (t *VectorTask) Parameters() int { return loss.VectorDim(t.blank(), t.one().Shape.Free()) }
 
 // likelihood is that of rows, with the ridge of the screening.
 func (t *VectorTask) likelihood(rows model.Rows, p *model.VectorParams, workers int) *loss.Vector {
@@ -79,7 +79,7 @@ func (t *VectorTask) join(coordinates []*model.Params) *model.VectorParams {
 // with a ridge on the gate until several agree on the best, as [Run] does, and the best
 // refined on all rows, where the ridge comes off. The candidates come back best first.
 func Vector(ctx context.Context, t *VectorTask) (best *Candidate, all []*Candidate, err error) {
-	part, err := t.part(ctx)
+	part, err := screeningPart(ctx, t.Rows, t.Parameters())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,19 +141,6 @@ func (t *VectorTask) measure(ctx context.Context, all []*Candidate) error {
 		c.Whole = &whole
 	}
 	return nil
-}
-
-// part returns the rows of the screening, see [ScreeningPart].
-func (t *VectorTask) part(ctx context.Context) (model.Rows, error) {
-	n, q := t.one().N(), t.Parameters()
-	part := t.Rows
-	if rows := max(screenRows, screenRowsPerParam*q); 2*rows <= n && n*q > smallTable {
-		part = model.Part(t.Rows, rows)
-	}
-	if model.Held(part) {
-		return part, nil
-	}
-	return model.InMemory(ctx, part)
 }
 
 // starts returns those that are made once and those that are made in turn.
@@ -317,17 +304,21 @@ func (t *VectorTask) perturb(ctx context.Context, c *Candidate) error {
 	l.PenaliseGate(0)
 	rng := rand.New(rand.NewPCG(p.Seed, restartStream))
 	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
+	var chol mat.Cholesky
+	var lower mat.TriDense
+	moved := true // since the Hessian was made
 	for failures := 0; failures < restarts; failures++ {
-		if _, err := l.Hessian(ctx, h, grad, l.Theta(c.Vector)); err != nil {
-			return err
+		if moved {
+			if _, err := l.Hessian(ctx, h, grad, l.Theta(c.Vector)); err != nil {
+				return err
+			}
+			h.ScaleSym(float64(n), h)
+			if !chol.Factorize(h) {
+				return nil
+			}
+			chol.LTo(&lower)
+			moved = false
 		}
-		h.ScaleSym(float64(n), h)
-		var chol mat.Cholesky
-		var lower mat.TriDense
-		if !chol.Factorize(h) {
-			return nil
-		}
-		chol.LTo(&lower)
 		step := errorStep(&lower, rng)
 		if step == nil {
 			return nil
@@ -338,7 +329,7 @@ func (t *VectorTask) perturb(ctx context.Context, c *Candidate) error {
 			return err
 		}
 		if gain := c.Run.Value - trial.Run.Value; gain > 0 {
-			*c = trial
+			*c, moved = trial, true
 			if gain > slack/float64(n) {
 				failures = -1
 			}
