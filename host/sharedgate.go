@@ -156,24 +156,13 @@ func (s *sharedGate) sameRows(p *problem.Problem) error {
 		return nil
 	}
 	other := refuse("the rows with all cells are others for target %s than for %s: leave out those without a target beforehand, and name the references of factors", p.Schema.Target, first.Schema.Target)
-	if !slices.Equal(p.Schema.Features, first.Schema.Features) || p.N() != first.N() {
+	if !slices.Equal(p.Schema.Features, first.Schema.Features) {
 		return other
 	}
-	var room, own model.Room
-	for i := range model.Blocks(p.Rows) {
-		a, err := first.Rows.Block(i, &room)
-		if err != nil {
-			return err
-		}
-		b, err := p.Rows.Block(i, &own)
-		if err != nil {
-			return err
-		}
-		if !slices.Equal(a.X, b.X) || !slices.Equal(a.W, b.W) {
-			return other
-		}
+	if same, err := model.SameFeatures(first.Rows, p.Rows); same || err != nil {
+		return err
 	}
-	return nil
+	return other
 }
 
 // joined are the parameters that every target has, as one mixture; nil where they have none.

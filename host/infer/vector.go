@@ -69,7 +69,7 @@ func noiseJacobian(noise model.VectorNoise) *mat.Dense {
 				return 2 * noise.Scale[l] * noise.Scale[l] * inverse.At(a, l) * inverse.At(b, l)
 			}
 		}
-		c, at := pairOf(l - m)
+		c, at := model.LowerAt(l - m)
 		return func(a, b int) float64 { return -(inverse.At(a, c)*cov.At(at, b) + inverse.At(b, c)*cov.At(at, a)) }
 	}
 	for l := range shape {
@@ -78,7 +78,7 @@ func noiseJacobian(noise model.VectorNoise) *mat.Dense {
 			out.Set(c, l, d(c, c)/2/math.Sqrt(cov.At(c, c)))
 		}
 		for r := m; r < shape; r++ {
-			c, b := pairOf(r - m)
+			c, b := model.LowerAt(r - m)
 			size := math.Sqrt(cov.At(c, c) * cov.At(b, b))
 			out.Set(r, l, d(c, b)/size-cov.At(c, b)/size/2*(d(c, c)/cov.At(c, c)+d(b, b)/cov.At(b, b)))
 		}
@@ -86,33 +86,28 @@ func noiseJacobian(noise model.VectorNoise) *mat.Dense {
 	return out
 }
 
-// pairOf returns c and b of the entry at of a strict lower triangle in rows.
-func pairOf(at int) (c, b int) {
-	for c, b = 1, at; b >= c; c++ {
-		b -= c
+// noiseParameters is the number of those of all noises.
+func noiseParameters(c *Covariance) (n int) {
+	for _, q := range c.Parameters {
+		if q.Part == loss.Noise {
+			n++
+		}
 	}
-	return c, b
+	return n
 }
 
 // VectorErrors writes the standard errors of a [VectorCovariance] to their parameters'
 // places: of coordinate c to se[c], and of the correlations of noise level s to
 // correlations[s], M×M.
 func VectorErrors(c *Covariance, se []*model.Params, correlations [][][]float64) {
-	m, levels := len(se), len(correlations)
-	shape := 0
-	for _, q := range c.Parameters {
-		if q.Part == loss.Noise {
-			shape++
-		}
-	}
-	shape /= levels
+	m, shape := len(se), noiseParameters(c)/len(correlations)
 	for at, q := range c.Parameters {
 		v := math.Sqrt(c.Matrix.At(at, at))
 		switch {
 		case q.Part == loss.Noise && q.Index%shape < m:
 			se[q.Index%shape].Sigma[q.Index/shape] = v
 		case q.Part == loss.Noise:
-			a, b := pairOf(q.Index%shape - m)
+			a, b := model.LowerAt(q.Index%shape - m)
 			correlations[q.Index/shape][a][b], correlations[q.Index/shape][b][a] = v, v
 		case q.Part == loss.Expert && q.Feature == c.d:
 			se[q.Index%m].RegressorIntercepts[q.Index/m] = v
@@ -133,13 +128,7 @@ func VectorErrors(c *Covariance, se []*model.Params, correlations [][][]float64)
 // VectorNames are the names of the parameters of a [VectorCovariance] with so many noise
 // levels, as of [Covariance.Names]: those of a target begin with its name.
 func VectorNames(c *Covariance, features, targets []string, levels int) []string {
-	m, noises := len(targets), 0
-	for _, q := range c.Parameters {
-		if q.Part == loss.Noise {
-			noises++
-		}
-	}
-	shape := noises / levels
+	m, shape := len(targets), noiseParameters(c)/levels
 	level := func(s int) string {
 		if levels == 1 {
 			return ""
@@ -156,7 +145,7 @@ func VectorNames(c *Covariance, features, targets []string, levels int) []string
 		case q.Part == loss.Noise && q.Index%shape < m:
 			names[at] = targets[q.Index%shape] + ":sigma" + level(q.Index/shape)
 		case q.Part == loss.Noise:
-			a, b := pairOf(q.Index%shape - m)
+			a, b := model.LowerAt(q.Index%shape - m)
 			names[at] = targets[b] + ":" + targets[a] + ":correlation" + level(q.Index/shape)
 		case q.Part == loss.Expert:
 			names[at] = fmt.Sprintf("%s:expert%d:%s", targets[q.Index%m], q.Index/m+1, feature)

@@ -90,8 +90,8 @@ func (s *expertGrams) stepOutputs(theta []float64, p *model.Params, g *gradientS
 			s.put(e.h, i, 0, 0, s.expert, s.expert, 1)
 			ok := e.factorize()
 			solve := func(b []float64) {
-				x := make([]float64, s.da) // its coefficients stay, unless
-				if ok {
+				x := make([]float64, s.da)
+				if ok { // else its coefficients stay
 					copy(x, e.solve(b))
 				}
 				e.solved = append(e.solved, x)

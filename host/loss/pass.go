@@ -47,14 +47,48 @@ type sums struct {
 	structure   *structureSums
 	shared      *sharedSums
 
-	parts []kept // those that are not nil
+	parts parts[*work] // those that are not nil
 }
 
-// kept is the sums of one quantity, and where their numbers are.
-type kept struct {
+// kept is the sums of one quantity, what adds to them what a block of rows contributes, of
+// which a worker knows W, and where their numbers are.
+type kept[W any] struct {
 	of     quantity
-	part   part
+	block  func(w W)
 	values [][]float64
+}
+
+type parts[W any] []kept[W]
+
+// clear takes those that are wanted back to 0.
+func (s parts[W]) clear(want quantity) {
+	for _, p := range s {
+		if p.of&want != 0 {
+			for _, v := range p.values {
+				clear(v)
+			}
+		}
+	}
+}
+
+// add adds those of o that are wanted, which has the same parts.
+func (s parts[W]) add(o parts[W], want quantity) {
+	for i, p := range s {
+		if p.of&want != 0 {
+			for j, v := range p.values {
+				floats.Add(v, o[i].values[j])
+			}
+		}
+	}
+}
+
+// block adds a block to those that are wanted.
+func (s parts[W]) block(w W, want quantity) {
+	for _, p := range s {
+		if p.of&want != 0 {
+			p.block(w)
+		}
+	}
 }
 
 // hold sees to room for what is wanted. Where more is needed what is not wanted
@@ -95,29 +129,19 @@ func (s *sums) hold(want quantity, o *layout) {
 	}
 }
 
-func (s *sums) keep(of quantity, p part) { s.parts = append(s.parts, kept{of, p, p.values()}) }
+func (s *sums) keep(of quantity, p part) {
+	s.parts = append(s.parts, kept[*work]{of, p.block, p.values()})
+}
 
 func (s *sums) clear(want quantity) {
 	s.loglik = 0
-	for _, p := range s.parts {
-		if p.of&want != 0 {
-			for _, v := range p.values {
-				clear(v)
-			}
-		}
-	}
+	s.parts.clear(want)
 }
 
 // add adds o, which holds the same.
 func (s *sums) add(o *sums, want quantity) {
 	s.loglik += o.loglik
-	for i, p := range s.parts {
-		if p.of&want != 0 {
-			for j, v := range p.values {
-				floats.Add(v, o.parts[i].values[j])
-			}
-		}
-	}
+	s.parts.add(o.parts, want)
 }
 
 // passes sums over the rows of a table, on several workers.
@@ -244,11 +268,7 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 	if err := s.slopes(ctx, w, p, b, want); err != nil {
 		return err
 	}
-	for _, q := range to.parts {
-		if q.of&want != 0 {
-			q.part.block(w)
-		}
-	}
+	to.parts.block(w, want)
 	return nil
 }
 

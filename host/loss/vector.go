@@ -98,12 +98,7 @@ func (o *vectorLayout) coefficients(i, c int) int { return (i*o.m + c) * o.da }
 func (o *vectorLayout) noiseAt(s, l int) int { return o.atNoise + s*o.shape + l }
 
 // pairOf returns c and b of the u_cb that is parameter l ≥ M of a noise.
-func (o *vectorLayout) pairOf(l int) (c, b int) {
-	for c, b = 1, l-o.m; b >= c; c++ {
-		b -= c
-	}
-	return c, b
-}
+func (o *vectorLayout) pairOf(l int) (c, b int) { return model.LowerAt(l - o.m) }
 
 // each calls fn with every parameter of p and its place in θ; scale with the s_c.
 func (o *vectorLayout) each(p *model.VectorParams, fn, scale func(at int, v *float64, floor float64)) {
@@ -133,6 +128,9 @@ func (o *vectorLayout) unpack(p *model.VectorParams, theta []float64) {
 		*v = math.Exp(min(max(theta[at], floor), 300))
 	})
 }
+
+// VectorDim returns the number of parameters of [NewVector] of the shape of p.
+func VectorDim(p *model.VectorParams, free Free) int { return len(newVectorLayout(p, free).parameters) }
 
 // Dim returns the number of parameters.
 func (l *Vector) Dim() int { return len(l.parameters) }

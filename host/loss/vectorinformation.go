@@ -125,7 +125,7 @@ func (o *vectorLayout) noiseScores(w *vectorWork) {
 	}
 	for l := range o.shape {
 		for i := range o.k {
-			psi, scale := w.of(w.noise[l], i), w.factorOf(i).Scale
+			psi, scale := w.row(w.noise[l], i), w.factorOf(i).Scale
 			if l < o.m {
 				for t, e := range w.row(w.std, i*o.m+l) {
 					psi[t] = e*e - 1
@@ -140,7 +140,7 @@ func (o *vectorLayout) noiseScores(w *vectorWork) {
 			mean := w.mean[level*o.shape+l][:w.N]
 			clear(mean)
 			o.eachOf(level, func(i int) {
-				psi := w.of(w.noise[l], i)
+				psi := w.row(w.noise[l], i)
 				for t, r := range w.PostOf(i) {
 					mean[t] += r * psi[t]
 				}
@@ -175,7 +175,7 @@ func (s *vectorInformation) noiseExpert(w *vectorWork, dst []float64, level, l, 
 	if !s.has(level, i) {
 		return
 	}
-	psi, dg, f := w.of(w.noise[l], i), w.row(w.dg, p), w.factorOf(i)
+	psi, dg, f := w.row(w.noise[l], i), w.row(w.dg, p), w.factorOf(i)
 	for t := range dst {
 		dst[t] -= r[t] * score[t] * psi[t]
 	}
@@ -207,7 +207,7 @@ func (s *vectorInformation) noiseGate(w *vectorWork, dst []float64, level, l, j 
 		gate.Across(dst, j, w.noise[l], w.mean[l][:w.N], w.Posterior)
 		return
 	}
-	gate.Cross(dst, level, j, w.of(w.noise[l], level), w.Posterior)
+	gate.Cross(dst, level, j, w.row(w.noise[l], level), w.Posterior)
 }
 
 // noiseTerms writes minus the second derivative by parameters l and n of two noise levels to
@@ -218,7 +218,7 @@ func (s *vectorInformation) noiseTerms(w *vectorWork, dst []float64, level, l, o
 		if !s.has(other, i) {
 			return
 		}
-		r, psi, psi2 := w.PostOf(i), w.of(w.noise[l], i), w.of(w.noise[n], i)
+		r, psi, psi2 := w.PostOf(i), w.row(w.noise[l], i), w.row(w.noise[n], i)
 		for t := range dst {
 			dst[t] -= r[t] * psi[t] * psi2[t]
 		}

@@ -65,14 +65,7 @@ type vectorSums struct {
 	gates       *gateGrams
 	information *vectorInformation
 	products    *vectorProducts
-	parts       []vectorKept
-}
-
-// vectorKept is the sums of one quantity, what adds a block to them, and their numbers.
-type vectorKept struct {
-	of     quantity
-	block  func(w *vectorWork)
-	values [][]float64
+	parts       parts[*vectorWork]
 }
 
 func (s *vectorSums) hold(want quantity, o *vectorLayout) {
@@ -82,7 +75,7 @@ func (s *vectorSums) hold(want quantity, o *vectorLayout) {
 	}
 	*s = vectorSums{have: want}
 	keep := func(of quantity, block func(w *vectorWork), values [][]float64) {
-		s.parts = append(s.parts, vectorKept{of, block, values})
+		s.parts = append(s.parts, kept[*vectorWork]{of, block, values})
 	}
 	if want&ofGradient != 0 {
 		s.gradient = newVectorGradient(o)
@@ -108,25 +101,13 @@ func (s *vectorSums) hold(want quantity, o *vectorLayout) {
 
 func (s *vectorSums) clear(want quantity) {
 	s.loglik = 0
-	for _, p := range s.parts {
-		if p.of&want != 0 {
-			for _, v := range p.values {
-				clear(v)
-			}
-		}
-	}
+	s.parts.clear(want)
 }
 
 // add adds o, which holds the same.
 func (s *vectorSums) add(o *vectorSums, want quantity) {
 	s.loglik += o.loglik
-	for i, p := range s.parts {
-		if p.of&want != 0 {
-			for j, v := range p.values {
-				floats.Add(v, o.parts[i].values[j])
-			}
-		}
-	}
+	s.parts.add(o.parts, want)
 }
 
 // sum returns the sums over all rows of what is wanted at p, valid until the next.
@@ -198,11 +179,7 @@ func (s *vectorPasses) block(ctx context.Context, w *vectorWork, to *vectorSums,
 	if err := s.differentiate(ctx, w, b, want); err != nil {
 		return err
 	}
-	for _, q := range to.parts {
-		if q.of&want != 0 {
-			q.block(w)
-		}
-	}
+	to.parts.block(w, want)
 	return nil
 }
 
@@ -253,14 +230,11 @@ func (w *vectorWork) exponents(dst []float64, i, m int) {
 			squares[t] += v * v
 		}
 	}
-	scores := w.of(w.Scores, i)
+	scores := w.row(w.Scores, i)
 	for t, v := range squares {
 		dst[t] = scores[t] + (f.constant - 0.5*min(v, most))
 	}
 }
-
-// of returns expert i's row of K rows of values.
-func (w *vectorWork) of(v []float64, i int) []float64 { return v[i*w.N : (i+1)*w.N] }
 
 // differentiate readies the derivatives of a block that has been observed.
 func (s *vectorPasses) differentiate(ctx context.Context, w *vectorWork, b *model.Block, want quantity) error {

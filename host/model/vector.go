@@ -157,6 +157,14 @@ func (n VectorNoise) lower(c, b int) float64 {
 	return n.Lower[c*(c-1)/2+b]
 }
 
+// LowerAt returns c and b of the u_cb that stands in that place of Lower.
+func LowerAt(place int) (c, b int) {
+	for c, b = 1, place; b >= c; c++ {
+		b -= c
+	}
+	return c, b
+}
+
 // Unit returns U, unit lower triangular, M×M in rows.
 func (n VectorNoise) Unit() []float64 {
 	m := len(n.Scale)
@@ -239,6 +247,27 @@ func VectorNoiseOf(cov mat.Symmetric, full bool) (VectorNoise, bool) {
 		}
 	}
 	return n, true
+}
+
+// SameFeatures says whether two tables have the same features, and the same weights, in the
+// same rows.
+func SameFeatures(a, b Rows) (bool, error) {
+	n, d := a.Dims()
+	if m, e := b.Dims(); m != n || e != d {
+		return false, nil
+	}
+	var room, own Room
+	for i := range Blocks(a) {
+		one, err := a.Block(i, &room)
+		if err != nil {
+			return false, err
+		}
+		other, err := b.Block(i, &own)
+		if err != nil || !slices.Equal(one.X, other.X) || !slices.Equal(one.W, other.W) {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // Beside returns the rows of tables whose features and weights are the same, with the targets

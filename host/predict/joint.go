@@ -3,7 +3,6 @@ package predict
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -29,7 +28,7 @@ func JointLogLikelihood(ctx context.Context, v *fitted.Vector, act model.Activat
 		}
 		defer table.Close()
 		rows = append(rows, table.Rows)
-		same, err := sameFeatures(rows[0], table.Rows)
+		same, err := model.SameFeatures(rows[0], table.Rows)
 		if err != nil {
 			return 0, err
 		}
@@ -38,24 +37,4 @@ func JointLogLikelihood(ctx context.Context, v *fitted.Vector, act model.Activat
 		}
 	}
 	return loss.NewVector(model.Beside(rows), act, p, loss.All, 0).LogLikelihood(ctx, p)
-}
-
-// sameFeatures says whether two tables have the same features in the same rows.
-func sameFeatures(a, b model.Rows) (bool, error) {
-	n, d := a.Dims()
-	if m, e := b.Dims(); m != n || e != d {
-		return false, nil
-	}
-	var room, own model.Room
-	for i := range model.Blocks(a) {
-		one, err := a.Block(i, &room)
-		if err != nil {
-			return false, err
-		}
-		other, err := b.Block(i, &own)
-		if err != nil || !slices.Equal(one.X, other.X) || !slices.Equal(one.W, other.W) {
-			return false, err
-		}
-	}
-	return true, nil
 }
