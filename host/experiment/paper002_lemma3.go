@@ -43,8 +43,9 @@ func perturbation(z size) *Figure {
 // kappaBound is the bound on κ, of two experts.
 func kappaBound(sigma float64) float64 { return math.Sqrt(6*(2+sigma*sigma)) / 2 }
 
-func perturbationUnit(s setting, n, draws int) unit {
-	return unit{key: fmt.Sprintf("perturbation %s n %d draws %d", s.g, n, draws), run: func(ctx context.Context, seed uint64) (*output, error) {
+// kappaUnit is κ against σ, of a data set of n rows at each.
+func kappaUnit(s setting, key, series string, n int, kappa func(context.Context, *study, *model.Data) (float64, error)) unit {
+	return unit{key: key, run: func(ctx context.Context, seed uint64) (*output, error) {
 		t := new(trace)
 		for _, sigma := range rateSigmas {
 			s.sigma = sigma
@@ -52,28 +53,51 @@ func perturbationUnit(s setting, n, draws int) unit {
 			if err != nil {
 				return nil, err
 			}
-			kappa := 0.0
-			for i := range draws {
-				epsilon := []float64{0.1, 1}[i%2]
-				w, off := st.unitRows(1), st.unitRows(2)
-				floats.Scale(math.Pow(st.rng.Float64(), 1/float64(s.d)), w)
-				moved := st.truth.Clone()
-				floats.AddScaled(moved.Regressors, sigma*sigma*epsilon, off)
-				g, gTrue := make([]float64, s.d), make([]float64, s.d)
-				if _, err := loss.NewGateOn(st.act, moved).GradOn(ctx, g, w, data); err != nil {
-					return nil, err
-				}
-				if _, err := loss.NewGateOn(st.act, st.truth).GradOn(ctx, gTrue, w, data); err != nil {
-					return nil, err
-				}
-				kappa = max(kappa, floats.Distance(g, gTrue, 2)/epsilon)
+			k, err := kappa(ctx, st, data)
+			if err != nil {
+				return nil, err
 			}
-			t.add(sigma, kappa)
+			t.add(sigma, k)
 		}
 		out := new(output)
-		out.add("", s.g, 0, t)
+		out.add("", series, 0, t)
 		return out, nil
 	}}
+}
+
+func perturbationUnit(s setting, n, draws int) unit {
+	key := fmt.Sprintf("perturbation %s n %d draws %d", s.g, n, draws)
+	return kappaUnit(s, key, s.g, n, func(ctx context.Context, st *study, data *model.Data) (kappa float64, err error) {
+		for i := range draws {
+			epsilon := []float64{0.1, 1}[i%2]
+			w, off := st.unitRows(1), st.unitRows(2)
+			intoBall(st, w)
+			moved := st.truth.Clone()
+			floats.AddScaled(moved.Regressors, st.sigma*st.sigma*epsilon, off)
+			g, err := gateGradient(ctx, st, data, moved, w)
+			if err != nil {
+				return 0, err
+			}
+			gTrue, err := gateGradient(ctx, st, data, st.truth, w)
+			if err != nil {
+				return 0, err
+			}
+			kappa = max(kappa, floats.Distance(g, gTrue, 2)/epsilon)
+		}
+		return kappa, nil
+	})
+}
+
+// intoBall brings a unit vector to a random length, so that it is uniform in the ball.
+func intoBall(st *study, w []float64) {
+	floats.Scale(math.Pow(st.rng.Float64(), 1/float64(st.d)), w)
+}
+
+// gateGradient is G(W,A) over a table, for the regressors of p.
+func gateGradient(ctx context.Context, st *study, data *model.Data, p *model.Params, w []float64) ([]float64, error) {
+	g := make([]float64, st.d)
+	_, err := loss.NewGateOn(st.act, p).GradOn(ctx, g, w, data)
+	return g, err
 }
 
 func directed(g string) string { return g + ", directed" }
@@ -81,51 +105,35 @@ func directed(g string) string { return g + ", directed" }
 // directedUnit is perturbationUnit for errors in directions that the mixture has, and in
 // the worst to first order.
 func directedUnit(s setting, n, draws int) unit {
-	return unit{key: fmt.Sprintf("perturbation directed %s n %d draws %d", s.g, n, draws), run: func(ctx context.Context, seed uint64) (*output, error) {
-		t := new(trace)
-		for _, sigma := range rateSigmas {
-			s.sigma = sigma
-			st, data, err := s.openTable(ctx, seed, n)
-			if err != nil {
-				return nil, err
-			}
-			gates := [][]float64{make([]float64, s.d), slices.Clone(st.truth.Gating)}
-			for range draws {
-				w := st.unitRows(1)
-				floats.Scale(math.Pow(st.rng.Float64(), 1/float64(s.d)), w)
-				gates = append(gates, w)
-			}
-			kappa := 0.0
-			for _, w := range gates {
-				k, err := directedKappa(ctx, st, data, w)
-				if err != nil {
-					return nil, err
-				}
-				kappa = max(kappa, k)
-			}
-			t.add(sigma, kappa)
+	key := fmt.Sprintf("perturbation directed %s n %d draws %d", s.g, n, draws)
+	return kappaUnit(s, key, directed(s.g), n, func(ctx context.Context, st *study, data *model.Data) (kappa float64, err error) {
+		gates := [][]float64{make([]float64, s.d), slices.Clone(st.truth.Gating)}
+		for range draws {
+			w := st.unitRows(1)
+			intoBall(st, w)
+			gates = append(gates, w)
 		}
-		out := new(output)
-		out.add("", directed(s.g), 0, t)
-		return out, nil
-	}}
+		for _, w := range gates {
+			k, err := directedKappa(ctx, st, data, w)
+			if err != nil {
+				return 0, err
+			}
+			kappa = max(kappa, k)
+		}
+		return kappa, nil
+	})
 }
 
 // directedKappa is the largest ‖G(W,A) − G(W,A*)‖/ε over directed errors, at one W.
 func directedKappa(ctx context.Context, st *study, data *model.Data, w []float64) (float64, error) {
-	gradient := func(p *model.Params) ([]float64, error) {
-		g := make([]float64, st.d)
-		_, err := loss.NewGateOn(st.act, p).GradOn(ctx, g, w, data)
-		return g, err
-	}
-	base, err := gradient(st.truth)
+	base, err := gateGradient(ctx, st, data, st.truth, w)
 	if err != nil {
 		return 0, err
 	}
 	change := func(direction []float64, epsilon float64) ([]float64, error) {
 		moved := st.truth.Clone()
 		floats.AddScaled(moved.Regressors, st.sigma*st.sigma*epsilon, direction)
-		g, err := gradient(moved)
+		g, err := gateGradient(ctx, st, data, moved, w)
 		if err != nil {
 			return nil, err
 		}
