@@ -19,15 +19,14 @@ import (
 )
 
 // beside are the flags that have no effect beside --targets, and why.
-var beside = map[string]string{
-	"target":  "they are the targets",
-	"formula": "a formula has one target",
-	"moments": "the sums are made for one target",
-
-	"output-scale": "an offset and a scale are of one target",
+var beside = []struct{ flag, why string }{
+	{"target", "they are the targets"},
+	{"formula", "a formula has one target"},
+	{"moments", "the sums are made for one target"},
+	{"output-scale", "an offset and a scale are of one target"},
 }
 
-// sharedGate are the flags of several targets under one gate.
+// sharedGateFlags are the flags of several targets under one gate.
 type sharedGateFlags struct {
 	on    bool
 	noise string
@@ -69,9 +68,9 @@ func (f *fitFlags) checkTargets(cmd *cobra.Command) error {
 	if f.targets == nil {
 		return nil
 	}
-	for _, name := range []string{"target", "formula", "moments", "output-scale"} {
-		if cmd.Flags().Changed(name) {
-			return usagef("--%s has no effect beside --targets: %s", name, beside[name])
+	for _, b := range beside {
+		if cmd.Flags().Changed(b.flag) {
+			return usagef("--%s has no effect beside --targets: %s", b.flag, b.why)
 		}
 	}
 	if f.to > 0 {
