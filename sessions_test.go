@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -50,21 +51,22 @@ func TestSessions(t *testing.T) {
 			now := consoles.ReplaceAllFunc(text, func(block []byte) []byte { return replay(t, dir, block) })
 			rewrite(t, page, text, now)
 			for _, picture := range pictures.FindAllSubmatch(text, -1) {
-				if strings.HasPrefix(string(picture[1]), "docs/results/") {
+				at := path.Join(path.Dir(page), string(picture[1])) // a page names it by where it stands itself
+				if strings.HasPrefix(at, "docs/results/") {
 					continue
 				}
-				drawn, err := os.ReadFile(filepath.Join(dir, filepath.Base(string(picture[1]))))
+				drawn, err := os.ReadFile(filepath.Join(dir, path.Base(at)))
 				if err != nil {
 					t.Fatal(err)
 				}
-				shown, err := os.ReadFile(string(picture[1]))
+				shown, err := os.ReadFile(at)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if !bytes.Equal(drawn, shown) && !*update {
-					t.Errorf("%s is not what the commands draw", picture[1])
+					t.Errorf("%s is not what the commands draw", at)
 				}
-				rewrite(t, string(picture[1]), shown, drawn)
+				rewrite(t, at, shown, drawn)
 			}
 		})
 	}

@@ -24,8 +24,9 @@ var (
 //	go test ./host/experiment -run TestClaims -figures all
 //
 // which .ci/run does. 002-2a is shown by TestSessions to the last digit, and 002-2b
-// is made of the same runs; of the others TestClaimsInSmall has a part.
-var longest = []string{"002-2a", "002-2b", "002-3a", "002-3b", "000-3a", "000-3b", "efficiency-2", "efficiency-3"}
+// is made of the same runs; of the others TestClaimsInSmall has a part, but for those of trees, whose fits
+// host.TestTrees has.
+var longest = []string{"002-2a", "002-2b", "002-3a", "002-3b", "000-3a", "000-3b", "efficiency-2", "efficiency-3", "trees", "trees-flat"}
 
 // number is a number of a figure with the bounds that it must keep.
 type number struct {
@@ -261,6 +262,18 @@ var claims = map[string]claim{
 	"transforms-6": {agrees: true, spoil: replace("identity, cubic optimal", "relu, cubic polynomial"), numbers: transformsNumbers(.02, .6)},
 	"efficiency-2": {agrees: true, spoil: scale("refined, relu", 1.5), numbers: efficiencyNumbers(0.25)},
 	"efficiency-3": {agrees: true, spoil: scale("refined, leakyrelu", 1.5), numbers: efficiencyNumbers(0.25)},
+	"trees": {agrees: true, spoil: reverse, numbers: []number{
+		{"error of regressors, 2x2 relu, n = 4000", medianAt("2x2 relu, regressors", 4000), 0.005, 0.06},
+		{"error of gates, 2x(1,2) mixed, n = 4000", medianAt("2x(1,2) mixed, gates", 4000), 0.04, 0.5},
+	}},
+	"trees-flat": {agrees: true, spoil: replace("2x(1,2) mixed, tree", "2x(1,2) mixed, flat"), numbers: []number{
+		{"divergence of the tree, 2x(1,2) mixed", medianAt("2x(1,2) mixed, tree", 4000), 0.0015, 0.007},
+		{"divergence of the flat fit, 2x(1,2) mixed", medianAt("2x(1,2) mixed, flat", 4000), 0.04, 0.065},
+	}},
+	"trees-recurrent": {agrees: true, spoil: reverse, numbers: []number{
+		{"error of the identity's regressor, n = 4000", medianAt("identity, regressors", 4000), 0.0015, 0.015},
+		{"error of the inner gate, n = 4000", medianAt("tanh against tanh, gates", 4000), 0.03, 0.5},
+	}},
 }
 
 func lawShare(p float64) func(*Outcome) float64 {

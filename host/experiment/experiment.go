@@ -151,6 +151,7 @@ func Figures(quick bool) []*Figure {
 		appendixB(), landscape(s), samples(s, sampledBuiltins(s)), samplesOverD(s), rates(s), ratesOverD(s), ratesOverDistance(s), gateFloor(s), gateError(s, "n"), gateError(s, "d"), gateErrorOverT(s), perturbation(s), deviation(s),
 		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6),
+		trees(s), treesFlat(s), treesRecurrent(s),
 	}, slides003(s), slides004(s))
 	s.finish(all)
 	return all
