@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 )
 
 // badplugins builds the plugin with every fault and draws the data that the
@@ -166,15 +168,15 @@ func (s *stage) command(t *testing.T, ctx context.Context, args ...string) (cmd 
 	return cmd, stdout, stderr
 }
 
-// run runs moe on the stage and returns its exit code and how long it took.
-func (s *stage) run(t *testing.T, args ...string) (code int, stdout, stderr string, took time.Duration) {
+// run runs moe on the stage and returns its exit code. A command that hangs is ended
+// after some minutes, and its exit code is −1.
+func (s *stage) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cmd, out, errs := s.command(t, ctx, args...)
-	began := time.Now()
 	err := cmd.Run()
-	return exitOf(err), out.String(), errs.String(), time.Since(began)
+	return exitOf(err), out.String(), errs.String()
 }
 
 // files lists the work directory's files with their contents' checksums.
@@ -206,18 +208,35 @@ func (s *stage) processes() []string {
 	return found
 }
 
-// checkLeft gives processes that are ending a second to be gone, and looks for
+// pausing waits until the plugin, and nothing else of it, stands in the middle of a
+// fit, and returns its process.
+func (s *stage) pausing(t *testing.T) (pid int) {
+	t.Helper()
+	waitFor(t, "the plugin's tenth batch", func() bool {
+		list := s.processes()
+		if len(list) != 1 {
+			return false
+		}
+		pid, _ = strconv.Atoi(list[0])
+		return plugintest.Pauses(pid)
+	})
+	return pid
+}
+
+// goOn lets the plugin go on that stands.
+func (s *stage) goOn(t *testing.T) {
+	t.Helper()
+	if err := os.WriteFile(s.plugin+".on", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkLeft waits until the processes that are ending are gone, and looks for
 // sockets.
 func (s *stage) checkLeft(t *testing.T) {
 	t.Helper()
-	for range 100 {
-		if len(s.processes()) == 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if left := s.processes(); len(left) > 0 {
-		t.Errorf("processes left behind: %v", left)
+	if !plugintest.Await(func() bool { return len(s.processes()) == 0 }) {
+		t.Errorf("processes left behind: %v", s.processes())
 	}
 	base := filepath.Join(s.sockets, "moe")
 	entries, _ := os.ReadDir(base)
@@ -235,20 +254,19 @@ type fault struct {
 	code  int    // 0: 69
 	args  func(*stage, ...string) []string
 	flags []string
-	limit time.Duration // 0: five seconds
 }
 
-// Modes that hang at their start are given up after the ten seconds that every
-// plugin has; those that hang in a call after --plugin-timeout.
-const startLimit = 13 * time.Second
+// callLimit is the --plugin-timeout of plugins that hang in a call; those that hang at
+// their start are given up after the ten seconds that every plugin has.
+const callLimit = "4s"
 
 // faults are the modes by their place in a plugin's life. Those without args are
 // run by moe fit.
 var faults = []fault{
 	// Before the handshake.
-	{mode: "silent-hang", says: "start: it did not answer within 10s", limit: startLimit},
+	{mode: "silent-hang", says: "start: it did not answer within 10s"},
 	{mode: "endless-line", says: "start: it printed \"xxx"},
-	{mode: "deaf", says: "start: it did not answer within 10s", limit: startLimit},
+	{mode: "deaf", says: "start: it did not answer within 10s"},
 	{mode: "silent-exit", says: "start: it ended without a word of the handshake.*is it a plugin"},
 	{mode: "no-such-mode", says: `start: .*exit status 99\); it last printed: "no such mode"`},
 	{mode: "crash-at-start", says: `start: .*exit status 3\); it last printed: "cannot find my licence"`},
@@ -268,28 +286,28 @@ var faults = []fault{
 	{mode: "escape-in-name", says: "Describe: name .* is not lower case"},
 	{mode: "other-name", says: `Configure: it is called "double", and its activation "other"`},
 	{mode: "nan-kink", says: "Configure: kinks .*NaN"},
-	{mode: "describe-hangs", says: "Describe: no answer within 2s"},
-	{mode: "configure-hangs", says: "Configure: no answer within 2s"},
+	{mode: "describe-hangs", says: "Describe: no answer within 4s"},
+	{mode: "configure-hangs", says: "Configure: no answer within 4s"},
 
 	// Calls.
 	{mode: "short", says: "Eval: reply of [0-9]+ bytes, want [0-9]+"},
 	{mode: "long", says: "Eval: reply of [0-9]+ bytes, want [0-9]+"},
 	{mode: "huge", says: "Eval: its reply is too large"},
 	{mode: "claims-2gib", says: "Eval: its reply is too large"},
-	{mode: "drips", says: "Eval: no answer within 2s"},
+	{mode: "drips", says: "Eval: no answer within 4s"},
 	{mode: "nan", says: "Eval: row [0-9]+: NaN at z = -"},
 	{mode: "inf", says: "Eval: row [0-9]+: .Inf at z = [0-9]"},
 	{mode: "errors", says: "Eval: it says .*out of cheese"},
 	{mode: "refuses", says: `Eval: it says "no"`},
 	{mode: "canceled", says: `Eval: it says "no"`},
-	{mode: "deadline", says: "Eval: no answer within 2s"},
+	{mode: "deadline", says: "Eval: no answer within 4s"},
 	{mode: "unavailable", says: "Eval: it closed the connection.*after 3 restarts"},
 	{mode: "panics", says: "Eval: it says .*boom"},
 	{mode: "crash", says: "Eval: it ended: exit status 4, and did so again after 3 restarts"},
 	{mode: "dies-always", flags: []string{"--sandbox", "off"}, says: "it ended: exit status 5, and did so again after 3 restarts"},
 	{mode: "crash-in-goroutine", says: "Eval: it ended: exit status 2.*last printed: .*lost a thread"},
 	{mode: "null-pointer", says: "Eval: it ended: exit status 2.*nil pointer"},
-	{mode: "hang", says: "Eval: no answer within 2s; it hangs, or needs more time"},
+	{mode: "hang", says: "Eval: no answer within 4s; it hangs, or needs more time"},
 	{mode: "grows", says: "Eval: it used more than 100 MiB of memory and was ended", flags: []string{"--plugin-max-rss", "100"}},
 	{mode: "drifts", says: "Eval: row [0-9]+: .* but .* when it was asked again"},
 	{mode: "position", says: "Eval: row [0-9]+: .* but .* when it was asked again"},
@@ -309,13 +327,13 @@ var faults = []fault{
 	{mode: "lies-late", code: 1, says: "System: the system offered at σ = .* is wrong: entry 1 of the row for c4 is "},
 
 	// The same through other commands.
-	{mode: "hang", args: validateCommand, says: "Eval: no answer within 2s"},
+	{mode: "hang", args: validateCommand, says: "Eval: no answer within 4s"},
 	{mode: "crash", args: validateCommand, says: "Eval: it ended: exit status 4"},
 	{mode: "nan", args: validateCommand, says: "Eval: row [0-9]+: NaN"},
-	{mode: "drips", args: verifyCommand, says: "Eval: no answer within 2s"},
+	{mode: "drips", args: verifyCommand, says: "Eval: no answer within 4s"},
 	{mode: "panic-at-start", args: verifyCommand, says: "start: .*no table"},
 	{mode: "position", args: verifyCommand, says: "Eval: row [0-9]+: .* when it was asked again"},
-	{mode: "hang", args: sampleCommand, says: "Eval: no answer within 2s"},
+	{mode: "hang", args: sampleCommand, says: "Eval: no answer within 4s"},
 	{mode: "crash-at-start", args: trustCommand, says: "start: .*exit status 3"},
 	{mode: "nan", args: trustCommand, says: "Eval: row 0: NaN at z = -4"},
 }
@@ -355,8 +373,8 @@ func together[T any](t *testing.T, list []T, name func(T) string, test func(*tes
 
 // TestBadPlugins runs commands with plugins that have every fault. Whatever the
 // fault: the exit code is 69, or 1 for a lie; stderr has one line that names the
-// plugin, the call and the fault; it ends in time; no file is new or changed, and
-// no process and no socket is left.
+// plugin, the call and the fault, and the limit where it hangs; no file is new or
+// changed, and no process and no socket is left.
 func TestBadPlugins(t *testing.T) {
 	name := func(f fault) string {
 		if f.args == nil {
@@ -366,20 +384,21 @@ func TestBadPlugins(t *testing.T) {
 	}
 	together(t, faults, name, func(t *testing.T, f fault) {
 		s := newStage(t, f.mode)
-		args, code, limit := s.fit, f.code, f.limit
+		args, code := s.fit, f.code
 		if f.args != nil {
 			args = func(flags ...string) []string { return f.args(s, flags...) }
 		}
 		if code == 0 {
 			code = exitPlugin
 		}
-		if limit == 0 {
-			limit = 6 * time.Second // two for a call that hangs, three to end, and a busy machine
+		limit := "1h"
+		if strings.Contains(f.says, " within ") {
+			limit = callLimit
 		}
 		before := s.files(t)
-		got, stdout, stderr, took := s.run(t, args(append(f.flags, "--plugin-timeout", "2s")...)...)
-		if got != code || took > limit {
-			t.Errorf("exit code %d after %v, want %d within %v", got, took, code, limit)
+		got, stdout, stderr := s.run(t, args(append(f.flags, "--plugin-timeout", limit)...)...)
+		if got != code {
+			t.Errorf("exit code %d, want %d", got, code)
 		}
 		if f.code == 0 && stdout != "" && f.args == nil {
 			t.Errorf("stdout %q", stdout)
@@ -428,9 +447,9 @@ func TestBadManners(t *testing.T) {
 	want := make(map[string]string)
 	model := func(t *testing.T, m manners) string {
 		s := newStage(t, m.mode)
-		code, _, stderr, took := s.run(t, s.fit(m.flags...)...)
-		if code > 1 || took > 20*time.Second {
-			t.Errorf("exit code %d after %v: %s", code, took, stderr)
+		code, _, stderr := s.run(t, s.fit(m.flags...)...)
+		if code > 1 {
+			t.Errorf("exit code %d: %s", code, stderr)
 		}
 		s.checkLeft(t)
 		if files := slices.Sorted(maps.Keys(s.files(t))); !slices.Equal(files, []string{"data.csv", "model.json"}) {
@@ -458,32 +477,22 @@ func TestBadManners(t *testing.T) {
 // TestPluginKilled kills the plugin in the middle of a fit, from outside.
 func TestPluginKilled(t *testing.T) {
 	want := newStage(t, "double")
-	if code, _, stderr, _ := want.run(t, want.fit("--exact-activation", "--starts", "4")...); code > 1 {
+	if code, _, stderr := want.run(t, want.fit("--exact-activation", "--starts", "4")...); code > 1 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	s := newStage(t, "slow")
-	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "4")...)
+	s := newStage(t, "pauses")
+	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "4", "--plugin-timeout", "1h")...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		var victim string
-		waitFor(t, "the plugin", func() bool {
-			list := s.processes()
-			listens, _ := filepath.Glob(filepath.Join(s.sockets, "moe", "*", "*", "*"))
-			if len(list) != 1 || len(listens) != 1 {
-				return false
-			}
-			victim = list[0]
-			return true
-		})
-		time.Sleep(200 * time.Millisecond) // the handshake, and a few batches
-		pid, _ := strconv.Atoi(victim)
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatalf("the fit was over before its plugin was killed: %v", err)
+		victim := s.pausing(t)
+		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
 		}
-		waitFor(t, "its end", func() bool { return !slices.Contains(s.processes(), victim) })
+		waitFor(t, "its end", func() bool { return !slices.Contains(s.processes(), strconv.Itoa(victim)) })
 	}
+	s.goOn(t)
 	if code := exitOf(cmd.Wait()); code > 1 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -493,25 +502,32 @@ func TestPluginKilled(t *testing.T) {
 	s.checkLeft(t)
 }
 
-// TestInterruptFits interrupts fits whatever state their plugins are in: they end
-// within five seconds, with everything.
+// TestInterruptFits interrupts fits whatever state their plugins are in: they end,
+// with everything.
 func TestInterruptFits(t *testing.T) {
-	modes := []string{"silent-hang", "deaf", "describe-hangs", "configure-hangs", "hang", "drips", "grows", "slow"}
+	modes := []string{"silent-hang", "deaf", "describe-hangs", "configure-hangs", "hang", "drips", "grows", "pauses", "snail"}
 	together(t, modes, func(mode string) string { return mode }, func(t *testing.T, mode string) {
 		s := newStage(t, mode)
-		cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--plugin-timeout", "1m", "--plugin-max-rss", "100000")...)
+		cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--plugin-timeout", "1h", "--plugin-max-rss", "100000")...)
 		before := s.files(t)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, "the plugin", func() bool { return len(s.processes()) > 0 })
-		time.Sleep(300 * time.Millisecond)
-		began := time.Now()
+		switch mode {
+		case "snail":
+			s.pausing(t)
+			s.goOn(t)
+		case "pauses":
+			s.pausing(t)
+		default:
+			waitFor(t, "the plugin", func() bool { return len(s.processes()) > 0 })
+			time.Sleep(300 * time.Millisecond) // most often it hangs by then
+		}
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		if code := exitOf(cmd.Wait()); code != 130 || time.Since(began) > 5*time.Second {
-			t.Errorf("exit code %d after %v, want 130 within 5 s", code, time.Since(began))
+		if code := exitOf(cmd.Wait()); code != 130 {
+			t.Errorf("exit code %d, want 130", code)
 		}
 		if line := stderr.String(); strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "moe: ended by ") {
 			t.Errorf("stderr %q", line)
@@ -526,28 +542,28 @@ func TestInterruptFits(t *testing.T) {
 // TestStoppedPlugin stops the plugin by SIGSTOP in the middle of a fit: the fit
 // ends by itself after --plugin-timeout, and at once when it is interrupted.
 func TestStoppedPlugin(t *testing.T) {
-	for _, timeout := range []string{"1s", "1m"} {
-		s := newStage(t, "slow")
+	t.Parallel()
+	for _, timeout := range []string{callLimit, "1h"} {
+		s := newStage(t, "snail")
 		cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--plugin-timeout", timeout)...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, "the plugin", func() bool { return len(s.processes()) > 0 })
-		time.Sleep(300 * time.Millisecond)
-		pid, _ := strconv.Atoi(s.processes()[0])
+		pid := s.pausing(t)
+		s.goOn(t)
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		began, code := time.Now(), exitPlugin
-		if timeout == "1m" {
+		code := exitPlugin
+		if timeout != callLimit {
 			time.Sleep(100 * time.Millisecond)
 			cmd.Process.Signal(os.Interrupt)
 			code = 130
 		} else {
-			defer func() { checkLine(t, s, stderr.String(), "no answer within 1s") }()
+			defer func() { checkLine(t, s, stderr.String(), "no answer within "+callLimit) }()
 		}
-		if got := exitOf(cmd.Wait()); got != code || time.Since(began) > 5*time.Second {
-			t.Errorf("exit code %d after %v, want %d within 5 s: %s", got, time.Since(began), code, stderr)
+		if got := exitOf(cmd.Wait()); got != code {
+			t.Errorf("exit code %d, want %d: %s", got, code, stderr)
 		}
 		if s.read(t, "model.json") != "old\n" {
 			t.Error("model.json has changed")
@@ -558,8 +574,8 @@ func TestStoppedPlugin(t *testing.T) {
 
 var killedCommands = flag.Int("killed-commands", 10, "how many fits TestKilledFits kills")
 
-// TestKilledFits kills fits by SIGKILL while a plugin works: it is gone within a
-// second, and no output has changed.
+// TestKilledFits kills fits by SIGKILL while a plugin works: it is gone, and no
+// output has changed.
 func TestKilledFits(t *testing.T) {
 	s := newStage(t, "hang")
 	before := s.files(t)
@@ -572,17 +588,13 @@ func TestKilledFits(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		cmd.Process.Kill()
 		cmd.Wait()
-		began := time.Now()
 		waitFor(t, "the plugin's end", func() bool { return len(s.processes()) == 0 })
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("it lived on for %v", took)
-		}
 	}
 	if after := s.files(t); !maps.Equal(before, after) {
 		t.Errorf("files before %v and after %v", before, after)
 	}
 	// The next command takes away what the killed ones have left.
-	if code, _, stderr, _ := s.run(t, s.fit("--plugin-timeout", "100ms")...); code != exitPlugin {
+	if code, _, stderr := s.run(t, s.fit("--plugin-timeout", "100ms")...); code != exitPlugin {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	s.checkLeft(t)
@@ -596,7 +608,7 @@ func TestStandardInput(t *testing.T) {
 		s.fit("--exact-activation", "--starts", "2"),
 		{"predict", "model.json", "data.csv", "-o", "file.csv"},
 	} {
-		if code, _, stderr, _ := s.run(t, args...); code > 1 {
+		if code, _, stderr := s.run(t, args...); code > 1 {
 			t.Fatalf("%s: exit code %d: %s", args[0], code, stderr)
 		}
 	}
@@ -631,11 +643,11 @@ func TestGivenToPlugins(t *testing.T) {
 // TestVerifyFarOut: verify says where a plugin overflows, which is no failure.
 func TestVerifyFarOut(t *testing.T) {
 	s := newStage(t, "mish")
-	code, stdout, stderr, _ := s.run(t, verifyCommand(s)...)
+	code, stdout, stderr := s.run(t, verifyCommand(s)...)
 	if code != 0 || !strings.Contains(stdout, "All checks passed") || !strings.Contains(stdout, "Eval at z = 1000 is NaN") || !strings.Contains(stdout, "Deriv at z = 1e+06 is NaN") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
-	code, stdout, _, _ = s.run(t, verifyCommand(s, "--json")...)
+	code, stdout, _ = s.run(t, verifyCommand(s, "--json")...)
 	if code != 0 || !strings.Contains(stdout, `"warning": "Eval at z = 1000 is NaN`) {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
@@ -645,12 +657,12 @@ func TestVerifyFarOut(t *testing.T) {
 // fit is the same in each.
 func TestSandboxFlag(t *testing.T) {
 	s := newStage(t, "relu")
-	if code, _, stderr, _ := s.run(t, s.fit("--sandbox", "loose")...); code != exitUsage || !strings.Contains(stderr, `--sandbox: no sandbox "loose"; there are default, strict and off`) {
+	if code, _, stderr := s.run(t, s.fit("--sandbox", "loose")...); code != exitUsage || !strings.Contains(stderr, `--sandbox: no sandbox "loose"; there are default, strict and off`) {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	models := map[string]string{}
 	for _, mode := range []string{"default", "off"} {
-		if code, _, stderr, _ := s.run(t, s.fit("--sandbox", mode)...); code > 1 {
+		if code, _, stderr := s.run(t, s.fit("--sandbox", mode)...); code > 1 {
 			t.Errorf("%s: exit code %d: %s", mode, code, stderr)
 		}
 		models[mode] = s.read(t, "model.json")
@@ -658,12 +670,12 @@ func TestSandboxFlag(t *testing.T) {
 	if models["default"] != models["off"] {
 		t.Error("another model without the sandbox")
 	}
-	code, stdout, stderr, _ := s.run(t, verifyCommand(s)...)
+	code, stdout, stderr := s.run(t, verifyCommand(s)...)
 	if code != 0 || strings.Count(stdout, "\nsandbox: ") != 1 {
 		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	whole := strings.Contains(stdout, "sandbox: whole")
-	code, _, stderr, _ = s.run(t, validateCommand(s, "--sandbox", "strict")...)
+	code, _, stderr = s.run(t, validateCommand(s, "--sandbox", "strict")...)
 	if whole && code != 0 || !whole && (code != exitPlugin || !strings.Contains(stderr, "the sandbox is not whole here")) {
 		t.Errorf("a sandbox that is whole: %v; strict: exit code %d: %s", whole, code, stderr)
 	}
@@ -722,20 +734,20 @@ func openTerminal(t *testing.T) (master *os.File, name string) {
 // TestStoppedHost stops a fit, as Ctrl-Z does, for longer than a call of its plugin
 // may take: it goes on when it is woken.
 func TestStoppedHost(t *testing.T) {
-	s := newStage(t, "slow")
-	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "3", "--plugin-timeout", "500ms")...)
+	t.Parallel()
+	s := newStage(t, "pauses")
+	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "3", "--plugin-timeout", "3s")...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		waitFor(t, "the plugin", func() bool { return len(s.processes()) > 0 })
-		time.Sleep(150 * time.Millisecond)
-		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatalf("the fit was over before it was stopped: %v", err)
-		}
-		time.Sleep(1200 * time.Millisecond)
-		cmd.Process.Signal(syscall.SIGCONT)
+	pid := s.pausing(t)
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
 	}
+	s.goOn(t)
+	waitFor(t, "the plugin's answer", func() bool { return !plugintest.Pauses(pid) })
+	time.Sleep(4 * time.Second)
+	cmd.Process.Signal(syscall.SIGCONT)
 	if code := exitOf(cmd.Wait()); code > 1 {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}

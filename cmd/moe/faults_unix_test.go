@@ -26,18 +26,28 @@ import (
 )
 
 // The environment of a moe whose n-th operation on an output is to fail, or to be
-// the last before the process is killed, and where it lists its operations.
+// the last before the process is killed or stops itself, or that stops itself when it
+// has offered to keep something for the n-th time; and where it lists its operations.
 const (
-	failAt = "MOE_TEST_FAIL"
-	killAt = "MOE_TEST_KILL"
-	listTo = "MOE_TEST_OPERATIONS"
+	failAt       = "MOE_TEST_FAIL"
+	killAt       = "MOE_TEST_KILL"
+	standAt      = "MOE_TEST_STAND"
+	standOffered = "MOE_TEST_STAND_OFFERED"
+	listTo       = "MOE_TEST_OPERATIONS"
 )
 
 // faulty is main with the faults that the environment asks for.
 func faulty() {
-	fail, _ := strconv.Atoi(os.Getenv(failAt))
-	kill, _ := strconv.Atoi(os.Getenv(killAt))
-	if list, err := os.OpenFile(os.Getenv(listTo), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err == nil {
+	ask := func(name string) int {
+		n, _ := strconv.Atoi(os.Getenv(name))
+		return n
+	}
+	fail, kill, stand, offer := ask(failAt), ask(killAt), ask(standAt), ask(standOffered)
+	list, err := os.OpenFile(os.Getenv(listTo), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		list = nil // which takes nothing
+	}
+	if fail+kill+stand > 0 || list != nil {
 		n := 0
 		atomicfile.Fault(func(op atomicfile.Op, path string) error {
 			n++
@@ -48,9 +58,17 @@ func faulty() {
 			case kill:
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
+			case stand:
+				syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 			}
 			return nil
 		})
+	}
+	offers := 0
+	offered = func() {
+		if offers++; offers == offer {
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		}
 	}
 	main()
 }
@@ -295,6 +313,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		switch got, err := os.ReadFile(filepath.Join(dir, "out.json")); {
 		case code == exitYes || code == exitNo:
 			finished++
+			took = took * 9 / 10 // the first may have stood still for a while
 			if string(got) != whole {
 				t.Fatalf("the finished fit is another file: %v", err)
 			}

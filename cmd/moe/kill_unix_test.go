@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
 // Killed while it writes, a command leaves the old output whole, whatever the
@@ -58,7 +61,8 @@ func TestKilledWhileWriting(t *testing.T) {
 	}
 }
 
-// A shard that is killed leaves no part, or that of the pass before; merging without it
+// A shard that is killed, before it has anything to write or when all is written but the
+// name, leaves no part, or that of the pass before; merging without it
 // names it or says that it is of another model, and rerun it gives what it would have.
 func TestKilledShard(t *testing.T) {
 	dir := t.TempDir()
@@ -74,7 +78,7 @@ func TestKilledShard(t *testing.T) {
 		return []string{"moments", "data.npy", "--subsample", "1000", "--shard", i + "/2", "-o", "first-" + i + ".moments"}
 	}
 	run(exitYes, "", shard("1")...)
-	killed(t, dir, 40*time.Millisecond, shard("2")...)
+	killed(t, dir, shard("2")...)
 	if left := temporary(t, dir); runtime.GOOS == "linux" && len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
@@ -100,7 +104,7 @@ func TestKilledShard(t *testing.T) {
 	run(exitYes, "", merge...)
 	old, at := read(t, dir, "part-2.newton"), read(t, dir, "at.json")
 	run(exitYes, "", newton("1")...)
-	killed(t, dir, 40*time.Millisecond, newton("2")...)
+	killed(t, dir, newton("2")...)
 	if read(t, dir, "part-2.newton") != old {
 		t.Error("the part of the pass before is another")
 	}
@@ -112,31 +116,27 @@ func TestKilledShard(t *testing.T) {
 	run(exitYes, "", merge...)
 }
 
-// killed starts a command and kills it after a while, before which it must not be over:
-// one that is begins again with less time.
-func killed(t *testing.T, dir string, after time.Duration, args ...string) {
+// killed runs a command that is killed before its first operation on its output, the
+// last of its arguments, and again when all is written and synced that the name is to
+// stand for.
+func killed(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	out := filepath.Join(dir, args[len(args)-1])
-	before, old := os.ReadFile(out)
-	for ; after > time.Millisecond; after /= 2 {
-		cmd, _ := command(t, dir, args...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(after)
-		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			t.Fatal(err)
-		}
-		if cmd.Wait() != nil {
-			return
-		}
-		if old != nil {
-			os.Remove(out)
-		} else if err := os.WriteFile(out, before, 0o666); err != nil {
-			t.Fatal(err)
+	out := args[len(args)-1]
+	other := append(slices.Clone(args[:len(args)-1]), "other-"+out)
+	_, _, operations := broken(t, dir, failAt, 0, other)
+	if err := os.Remove(filepath.Join(dir, "other-"+out)); err != nil {
+		t.Fatal(err)
+	}
+	written := 1 + slices.IndexFunc(operations, func(op string) bool { return strings.HasPrefix(op, string(atomicfile.Link)) })
+	if written == 0 { // where files have names from their beginning
+		written = len(operations)
+	}
+	for _, n := range []int{1, written} {
+		code, line, made := broken(t, dir, killAt, n, args)
+		if code != -1 || len(made) != n {
+			t.Fatalf("%v: exit code %d after %d operations, want it killed before number %d of %d: %s", args, code, len(made), n, len(operations), line)
 		}
 	}
-	t.Fatal("the command is always over before it is killed")
 }
 
 // Two fits that write one model file leave the whole model of one of them.
@@ -186,30 +186,20 @@ func read(t *testing.T, dir, name string) string {
 	return string(data)
 }
 
-// interrupted runs a command, sends it SIGINT after a while, and returns what it
-// says; where it is by then does not matter. One that is over before is run
-// again with less time.
-func interrupted(t *testing.T, dir string, after time.Duration, args ...string) string {
+// interrupted runs a fit, sends it SIGINT when it has something to keep, and returns
+// what it says.
+func interrupted(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	for ; after > time.Millisecond; after /= 2 {
-		cmd, stderr := command(t, dir, args...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(after)
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			t.Fatal(err)
-		}
-		switch code := exitOf(cmd.Wait()); code {
-		case exitSignal + int(syscall.SIGINT):
-			return stderr.String()
-		case exitYes: // it was over
-		default:
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
+	cmd, stderr := command(t, dir, args...)
+	cmd.Env = append(cmd.Env, standOffered+"=2")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("the command is always over before the signal")
-	return ""
+	standing(t, cmd)
+	if code := woken(t, cmd, syscall.SIGINT); code != exitSignal+int(syscall.SIGINT) {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	return stderr.String()
 }
 
 // An interrupted fit leaves a checkpoint and says where; resumed it ends in the
@@ -226,16 +216,14 @@ func TestInterruptedFitResumes(t *testing.T) {
 		return append([]string{"fit", "data.npy", "--activation", "identity", "--k", "2:4", "--quiet"}, more...)
 	}
 	whole, _ := command(t, dir, fit("-o", "whole.json")...)
-	began := time.Now()
 	if err := whole.Run(); err != nil {
 		t.Fatal(err)
 	}
-	took := time.Since(began)
 	if code, line := run(fit("-o", "out.json", "--resume")...); code != exitIO || !strings.Contains(line, "out.json.checkpoint: no such file or directory; nothing to resume") {
 		t.Errorf("without a checkpoint: exit code %d, %s", code, line)
 	}
 
-	line := interrupted(t, dir, took/2, fit("-o", "out.json")...)
+	line := interrupted(t, dir, fit("-o", "out.json")...)
 	if strings.Count(line, "\n") != 1 || !strings.Contains(line, "out.json.checkpoint, --resume goes on") {
 		t.Fatalf("stderr %q", line)
 	}
@@ -279,15 +267,13 @@ func TestHangUpAndForeignCheckpoint(t *testing.T) {
 	hangUp := func(before func()) string {
 		t.Helper()
 		cmd, stderr := command(t, dir, fit...)
+		cmd.Env = append(cmd.Env, standOffered+"=1")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
+		standing(t, cmd)
 		before()
-		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
-		if code := exitOf(cmd.Wait()); code != exitSignal+int(syscall.SIGHUP) {
+		if code := woken(t, cmd, syscall.SIGHUP); code != exitSignal+int(syscall.SIGHUP) {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		return stderr.String()
@@ -320,6 +306,7 @@ func TestInterruptedReproduction(t *testing.T) {
 		return []string{"reproduce", "002-T4n", "002-L3", "--quick", "--threads", "1", "-o", out}
 	}
 	cmd, stderr := command(t, dir, reproduce("out")...)
+	cmd.Env = append(cmd.Env, standAt+"=20") // where it has begun to write one of its runs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -330,11 +317,11 @@ func TestInterruptedReproduction(t *testing.T) {
 		}
 		return files
 	}
-	waitFor(t, "a finished run", func() bool { return len(runs("out")) > 0 })
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
+	standing(t, cmd)
+	if len(runs("out")) == 0 {
+		t.Error("no run is finished by then")
 	}
-	if code := exitOf(cmd.Wait()); code != exitSignal+int(syscall.SIGINT) || !strings.Contains(stderr.String(), "the same command goes on where this one stopped") {
+	if code := woken(t, cmd, syscall.SIGINT); code != exitSignal+int(syscall.SIGINT) || !strings.Contains(stderr.String(), "the same command goes on where this one stopped") {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
 	kept := map[string]time.Time{}

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,11 +25,11 @@ func main() {
 // run executes one command line and returns its exit code.
 func run(args []string) int {
 	ctx, stop := withSignals(context.Background(), os.Stderr)
-	defer stop()
 	err := execute(ctx, args)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	stop()
 	printError(os.Stderr, err)
 	return exitCode(err)
 }
@@ -100,9 +101,11 @@ func caught() []os.Signal {
 
 // withSignals returns a context that SIGINT, SIGTERM and SIGHUP end with a
 // *[signalError] as its cause. A second signal, or the end of grace, ends the
-// process; temporary files are gone by then, for they watch the same context.
-func withSignals(parent context.Context, stderr io.Writer) (context.Context, func()) {
+// process, unless stop was called first: only one of the two says why it ends.
+// Temporary files are gone by then, for they watch the same context.
+func withSignals(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
+	var last sync.Mutex // held for good by who has the last word
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, caught()...)
 	finished := make(chan struct{})
@@ -121,10 +124,12 @@ func withSignals(parent context.Context, stderr io.Writer) (context.Context, fun
 		case <-finished:
 			return
 		}
+		last.Lock()
 		printError(stderr, cause)
 		os.Exit(exitCode(cause))
 	}()
 	return ctx, func() {
+		last.Lock()
 		signal.Stop(signals)
 		close(finished)
 		cancel(errors.New("finished"))

@@ -106,7 +106,7 @@ func (b *bar) show(stage host.Stage, done, total int) {
 }
 
 // lineEvery is how often a command says where it is, where no bar can.
-const lineEvery = 10 * time.Second
+var lineEvery = 10 * time.Second
 
 // progressLines say where a command is, off a terminal: a line every lineEvery, of what
 // was shown last.

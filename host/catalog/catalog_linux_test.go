@@ -16,10 +16,10 @@ import (
 
 func TestMain(m *testing.M) { plugintest.Main(m) }
 
-// testCatalog is an empty catalog with times short enough for tests and long
-// enough for a busy machine.
+// testCatalog is an empty catalog with times that are longer than any plugin takes, on
+// a busy machine too.
 func testCatalog(t testing.TB) Catalog {
-	return Catalog{Dir: t.TempDir(), StartTimeout: 5 * time.Second, CallTimeout: 2 * time.Second}
+	return Catalog{Dir: t.TempDir(), StartTimeout: plugintest.Patience, CallTimeout: plugintest.Patience}
 }
 
 // admit records path without running it, so that a bad plugin can be opened.
@@ -408,7 +408,7 @@ func TestTrustIsWhole(t *testing.T) {
 	path := plugintest.Install(t, "silent-hang")
 	half := make(chan []Record, 1)
 	go func() {
-		time.Sleep(150 * time.Millisecond) // while it hangs
+		plugintest.Await(func() bool { return len(plugintest.Running(path)) > 0 }) // it hangs
 		records, _ := c.Trusted()
 		half <- records
 	}()

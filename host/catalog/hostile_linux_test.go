@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -74,7 +73,7 @@ func TestTrapsInsteadOfFiles(t *testing.T) {
 				if err := set(file); err != nil {
 					t.Fatal(err)
 				}
-				plugintest.Within(t, 2*time.Second, "opening", func() {
+				plugintest.Within(t, "opening", func() {
 					_, err := c.Open(t.Context(), path, nil)
 					var untrusted *UntrustedError
 					if !errors.As(err, &untrusted) || !strings.Contains(err.Error(), file) {
@@ -126,7 +125,7 @@ func TestStoreHeld(t *testing.T) {
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	plugintest.Within(t, 2*lockPatience, "recording", func() {
+	plugintest.Within(t, "recording", func() {
 		if err := c.record(t.Context(), Record{Path: "/x"}); err == nil || !strings.Contains(err.Error(), "lock") {
 			t.Errorf("error %v, want one about the lock", err)
 		}

@@ -104,7 +104,7 @@ func (g *cgroup) bound(limits Limits) error {
 		g.limit("memory.max", limits.RSS),
 		g.limit("memory.swap.max", 0),
 		g.limit("memory.oom.group", 1),
-		g.limit("pids.max", maxTasks+64),
+		g.limit("pids.max", 2*maxTasks),
 	)
 }
 
@@ -157,7 +157,7 @@ func (g *cgroup) remove() {
 		return
 	}
 	g.dir.Close()
-	for range 20 {
+	for range 100 {
 		if err := os.Remove(g.path); !errors.Is(err, unix.EBUSY) {
 			return
 		}

@@ -35,7 +35,7 @@ func TestWhatPluginsLeave(t *testing.T) {
 			base := privateRuntime(t)
 			p, _ := open(t, testLimits, mode, nil)
 			p.Close()
-			plugintest.Within(t, 5*time.Second, "the next start", func() {
+			plugintest.Within(t, "the next start", func() {
 				p, err := openFile(t.Context(), plugintest.Install(t, "relu"), testLimits, nil)
 				if err != nil {
 					t.Error(err)

@@ -34,5 +34,31 @@ func patient(ctx context.Context, d time.Duration) (context.Context, context.Can
 	return ctx, func() { cancel(context.Canceled) }
 }
 
+// within waits for ch to be closed, for at most d of time in which this program
+// ran: one that was kept from running finds what it waits for done. It reports
+// whether it was.
+func within(ch <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		if d <= 0 {
+			return false
+		}
+	}
+	patience, done := patient(context.Background(), d)
+	defer done()
+	select {
+	case <-ch:
+	case <-patience.Done():
+	}
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
 // impatient reports whether ctx ended because its time was over.
 func impatient(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errImpatient) }

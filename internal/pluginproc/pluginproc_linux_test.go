@@ -32,8 +32,11 @@ import (
 
 func TestMain(m *testing.M) { plugintest.Main(m) }
 
-// testLimits are short enough for tests and long enough for a busy machine.
-var testLimits = Limits{Start: 5 * time.Second, Call: 2 * time.Second, RSS: 4 << 30}
+// testLimits are longer than any plugin takes, on a busy machine too. Where one
+// hangs the limit is short; what is asked of it before must be done by then.
+var testLimits = Limits{Start: plugintest.Patience, Call: plugintest.Patience, RSS: 4 << 30}
+
+const shortCall = 5 * time.Second
 
 // opened is a session and one activation of its family.
 type opened struct {
@@ -135,7 +138,7 @@ func TestFaultsAtStart(t *testing.T) {
 		"panic-at-start":   {"no table", 0},
 		"silent-hang":      {"did not answer within", slow},
 		"prints-first":     {"loading tables", 0},
-		"endless-line":     {"xxx", slow},
+		"endless-line":     {"xxx", 0},
 		"future-core":      {"before the handshake", 0},
 		"future-protocol":  {"version \"2\" of the protocol", 0},
 		"tcp":              {"tcp", 0},
@@ -158,12 +161,10 @@ func TestFaultsAtStart(t *testing.T) {
 				limits.Start = tc.timeout
 			}
 			path := plugintest.Install(t, mode)
-			begin := time.Now()
-			_, err := openFile(t.Context(), path, limits, nil)
-			checkFault(t, err, path, tc.says)
-			if d := time.Since(begin); d > 4*time.Second {
-				t.Errorf("it took %v", d)
-			}
+			plugintest.Within(t, "the start", func() {
+				_, err := openFile(t.Context(), path, limits, nil)
+				checkFault(t, err, path, tc.says)
+			})
 			plugintest.CheckNothingLeft(t, path)
 		})
 	}
@@ -209,7 +210,8 @@ func checkFault(t *testing.T, err error, path, says string) {
 	t.Helper()
 	var fault *FaultError
 	if !errors.As(err, &fault) {
-		t.Fatalf("error %v, want a FaultError", err)
+		t.Errorf("error %v, want a FaultError", err)
+		return
 	}
 	msg := err.Error()
 	if !strings.Contains(msg, path) || !strings.Contains(msg, says) {
@@ -237,7 +239,7 @@ func TestFaultsOfCalls(t *testing.T) {
 		"crash":              {[]float64{1}, "exit status 4"},
 		"crash-in-goroutine": {[]float64{1}, "lost a thread"},
 		"null-pointer":       {[]float64{1}, "nil pointer"},
-		"hang":               {[]float64{1}, "no answer within 2s"},
+		"hang":               {[]float64{1}, "no answer within 5s"},
 		"grows":              {[]float64{1}, "it used more than 100 MiB of memory and was ended; it leaks, or needs more (--plugin-max-rss)"},
 		"drifts":             {[]float64{1, 2}, "row 1: 4.000000000000001 at z = 2, but 4.000000000000002 when it was asked again"},
 		"position":           {[]float64{1, 2}, "row 1: 5 at z = 2, but 4 when"},
@@ -245,35 +247,28 @@ func TestFaultsOfCalls(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			limits := testLimits
-			if mode == "grows" {
-				limits.RSS, limits.Call = 100<<20, 10*time.Second
+			switch mode {
+			case "grows":
+				limits.RSS = 100 << 20
+			case "hang":
+				limits.Call = shortCall
 			}
 			p, path := open(t, limits, mode, nil)
 			dst := make([]float64, len(tc.z))
-			begin := time.Now()
 			err := p.act.Eval(t.Context(), dst, tc.z)
 			checkFault(t, err, path, tc.says)
 			if !strings.Contains(err.Error(), "Eval") {
 				t.Errorf("error %q does not name the call", err)
 			}
-			if d := time.Since(begin); d > 5*time.Second {
-				t.Errorf("it took %v", d)
-			}
-			if mode == "hang" || mode == "crash" { // what has failed for good fails at once
-				begin = time.Now()
-				again := p.act.Eval(t.Context(), dst, tc.z)
-				if d := time.Since(begin); again == nil || again.Error() != err.Error() || d > 100*time.Millisecond {
-					t.Errorf("the next call: %v after %v", again, d)
+			if mode == "hang" || mode == "crash" { // what has failed for good is not asked again
+				if again := p.act.Eval(t.Context(), dst, tc.z); again != err {
+					t.Errorf("the next call: %v, want the very error of the last", again)
 				}
 			}
 			if slices.ContainsFunc(dst, func(v float64) bool { return v != 0 }) {
 				t.Errorf("dst was written: %v", dst)
 			}
-			begin = time.Now()
-			p.Close()
-			if d := time.Since(begin); d > 4*time.Second {
-				t.Errorf("closing took %v", d)
-			}
+			plugintest.Within(t, "closing", p.Close)
 			plugintest.CheckNothingLeft(t, path)
 		})
 	}
@@ -333,14 +328,8 @@ func TestBadManners(t *testing.T) {
 					t.Fatalf("values %v", dst)
 				}
 			}
-			if n := len(plugintest.Running(path)); n < map[string]int{"child": 2, "children": 2}[mode] {
-				t.Fatalf("%d processes: there are no children to leave behind", n)
-			}
-			begin := time.Now()
-			p.Close()
-			if d := time.Since(begin); d > 4*time.Second {
-				t.Errorf("closing took %v", d)
-			}
+			plugintest.CheckRunning(t, path, map[string]int{"child": 2, "children": 2}[mode])
+			plugintest.Within(t, "closing", p.Close)
 			plugintest.CheckNothingLeft(t, path)
 		})
 	}
@@ -348,19 +337,19 @@ func TestBadManners(t *testing.T) {
 
 // TestStopped stops a plugin by SIGSTOP: calls and closing end all the same.
 func TestStopped(t *testing.T) {
+	t.Parallel()
+	if most := stopGrace + killGrace + endGrace; most > 3*time.Second {
+		t.Errorf("closing takes up to %v, and three seconds are promised", most)
+	}
 	limits := testLimits
-	limits.Call = 500 * time.Millisecond
+	limits.Call = shortCall
 	p, path := open(t, limits, "relu", nil)
 	stop(t, pidOf(t, path))
 	err := p.act.Eval(t.Context(), make([]float64, 1), make([]float64, 1))
 	checkFault(t, err, path, "no answer within")
 	p, path = open(t, limits, "relu", nil)
 	stop(t, pidOf(t, path))
-	begin := time.Now()
-	p.Close()
-	if d := time.Since(begin); d > 3*time.Second {
-		t.Errorf("closing took %v", d)
-	}
+	plugintest.Within(t, "closing", p.Close)
 	plugintest.CheckNothingLeft(t, path)
 }
 
@@ -370,14 +359,12 @@ func stop(t *testing.T, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for range 100 {
+	if !plugintest.Await(func() bool {
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if bytes.Contains(status, []byte("T (stopped)")) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+		return bytes.Contains(status, []byte("T (stopped)"))
+	}) {
+		t.Fatal("it does not stop")
 	}
-	t.Fatal("it does not stop")
 }
 
 func pidOf(t *testing.T, path string) int {
@@ -396,11 +383,10 @@ func pidOf(t *testing.T, path string) int {
 // TestCancel ends calls and starts by their context.
 func TestCancel(t *testing.T) {
 	limits := testLimits
-	limits.Call = time.Minute
+	limits.Start, limits.Call = time.Hour, time.Hour
 	p, path := open(t, limits, "hang", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	begin := time.Now()
 	if err := p.act.Eval(ctx, make([]float64, 1), make([]float64, 1)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want that of the context", err)
 	}
@@ -412,9 +398,6 @@ func TestCancel(t *testing.T) {
 	defer cancel()
 	if _, err := openFile(ctx, path, limits, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want that of the context", err)
-	}
-	if d := time.Since(begin); d > 5*time.Second {
-		t.Errorf("it took %v", d)
 	}
 	plugintest.CheckNothingLeft(t, path)
 }
@@ -462,19 +445,18 @@ func TestNoLeak(t *testing.T) {
 		cycle()
 	}
 	var g, f int
-	for range 50 { // the last ones are ending
-		if g, f = count(); g <= g0+2 && f <= f0+2 {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
+	if !plugintest.Await(func() bool { // the last ones are ending
+		g, f = count()
+		return g <= g0+2 && f <= f0+2
+	}) {
+		t.Errorf("%d goroutines and %d open files became %d and %d", g0, f0, g, f)
 	}
-	t.Errorf("%d goroutines and %d open files became %d and %d", g0, f0, g, f)
 }
 
 var killedHosts = flag.Int("killed-hosts", 20, "how many hosts TestHostKilled kills")
 
 // TestHostKilled kills hosts by SIGKILL: their plugins, with all children, are
-// gone within a second, also those that refuse the parent-death signal, and the
+// gone, also those that refuse the parent-death signal, and the
 // next start sweeps their sockets away.
 func TestHostKilled(t *testing.T) {
 	base := privateRuntime(t)
@@ -501,6 +483,11 @@ func killHost(t *testing.T, path string, processes int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stdin, err := host.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
 	if err := host.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -508,16 +495,15 @@ func killHost(t *testing.T, path string, processes int) {
 	if _, err := io.ReadFull(stdout, line); err != nil || string(line) != "ready" {
 		t.Fatalf("the host said %q, %v", line, err)
 	}
-	if n := len(plugintest.Running(path)); n < processes {
-		t.Errorf("%d processes, want the plugin and its children, %d", n, processes)
-	}
+	plugintest.CheckRunning(t, path, processes)
 	host.Process.Kill()
 	host.Wait()
 	plugintest.CheckNothingLeft(t, path)
 }
 
-// TestHost is the host of TestHostKilled: it opens a plugin and waits for its
-// death.
+// TestHost is the host of TestHostKilled and TestSurvivors: it opens a plugin and
+// waits for its death, or closes the plugin when it may. It stays while it is
+// looked for what is left: until its standard input ends.
 func TestHost(t *testing.T) {
 	path := os.Getenv("PLUGIN_OF_HOST")
 	if path == "" {
@@ -531,12 +517,12 @@ func TestHost(t *testing.T) {
 	}
 	defer p.Close()
 	fmt.Print("ready")
-	if os.Getenv("HOST_ENDS") != "close" {
-		time.Sleep(time.Minute)
-		return
+	if os.Getenv("HOST_ENDS") == "close" {
+		os.Stdin.Read(make([]byte, 1))
+		p.Close()
+		fmt.Print("closed")
 	}
-	p.Close()
-	time.Sleep(2 * time.Second) // what is left is looked for while it lives
+	io.Copy(io.Discard, os.Stdin)
 }
 
 // FuzzHandshake: whatever a plugin prints, the only addresses that pass are

@@ -22,9 +22,11 @@ import (
 const (
 	// stopGrace is how long a plugin may take to end when asked to.
 	stopGrace = time.Second
+	// killGrace is how long it may take to be gone when it was killed.
+	killGrace = time.Second
 	// endGrace is how long a plugin may take to end after its output or its
-	// connection has.
-	endGrace = 200 * time.Millisecond
+	// connection has, and its output after it.
+	endGrace = 500 * time.Millisecond
 	// noTimeout is longer than any plugin runs.
 	noTimeout = 10000 * time.Hour
 )
@@ -150,10 +152,7 @@ func (p *process) stop() {
 		defer close(asked)
 		p.manager.Kill()
 	}()
-	select {
-	case <-asked:
-	case <-time.After(stopGrace):
-	}
+	within(asked, stopGrace)
 	p.abort()
 	p.dir.remove()
 }

@@ -439,14 +439,14 @@ func (r *runner) Wait(context.Context) error {
 	return errors.New(r.state.String())
 }
 
-// Kill ends the plugin and its session, waiting at most a second, and closes its
+// Kill ends the plugin and its session, waiting at most killGrace, and closes its
 // output, which a process that left the session may still hold open.
 // A plugin that does not run yet ends as soon as it does.
 func (r *runner) Kill(context.Context) error {
 	if !r.kill() {
 		return nil
 	}
-	r.ended(time.Second)
+	r.ended(killGrace)
 	r.close.Do(func() {
 		r.drain()
 		r.mu.Lock()
@@ -542,28 +542,14 @@ func (r *runner) HostToPlugin(network, addr string) (string, string, error) {
 // refusal returns why the first line was refused, or nil. It waits for the line:
 // of a plugin that runs no more it ends with the plugin's output.
 func (r *runner) refusal() error {
-	select {
-	case <-r.lineDone:
+	if within(r.lineDone, endGrace) {
 		return r.refused
-	case <-time.After(endGrace):
-		return nil // somebody else holds its output open
 	}
+	return nil // somebody else holds its output open
 }
 
 // ended waits up to d for the plugin's end and reports it.
-func (r *runner) ended(d time.Duration) bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-	}
-	select {
-	case <-r.done:
-		return true
-	case <-time.After(d):
-		return false
-	}
-}
+func (r *runner) ended(d time.Duration) bool { return within(r.done, d) }
 
 // lastWords returns the last lines that the plugin wrote: of one that has ended
 // all that it wrote, unless somebody else holds its stderr open.
@@ -576,12 +562,7 @@ func (r *runner) lastWords() string {
 
 // drain waits until all of the plugin's stderr has been read, or somebody else
 // holds it open.
-func (r *runner) drain() {
-	select {
-	case <-r.drained:
-	case <-time.After(endGrace):
-	}
-}
+func (r *runner) drain() { within(r.drained, endGrace) }
 
 // endedBy returns how the plugin ended, such as "exit status 2", or "" if it
 // has not or was killed by us.

@@ -27,7 +27,14 @@ func (r *runner) watch() {
 	leader := r.pid
 	r.mu.Unlock()
 	members := []int{leader}
-	for look := 1; !r.ended(watchInterval); look++ {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for look := 1; ; look++ {
+		select {
+		case <-r.done:
+			return
+		case <-ticker.C:
+		}
 		if look%searchEvery == 0 {
 			members = append([]int{leader}, session(leader)...)
 		}

@@ -80,20 +80,57 @@ func Running(path string) []string {
 	return found
 }
 
-// CheckNothingLeft gives processes that are ending a second to be gone.
-func CheckNothingLeft(t testing.TB, path string) {
-	t.Helper()
-	for range 50 {
-		if len(Running(path)) == 0 {
-			return
+// Patience is how long tests wait for what comes in a moment, on a machine that
+// has other things to do; what does not come at all stays away for an hour.
+const Patience = 30 * time.Second
+
+// Await polls until ok, for as long as [Patience], and reports whether it came.
+func Await(ok func() bool) bool {
+	for end := time.Now().Add(Patience); ; time.Sleep(5 * time.Millisecond) {
+		late := time.Now().After(end)
+		if ok() {
+			return true
 		}
-		time.Sleep(20 * time.Millisecond)
+		if late {
+			return false
+		}
 	}
-	t.Errorf("left behind: %q", Running(path))
 }
 
-// Within fails the test where fn takes longer than limit.
-func Within(t testing.TB, limit time.Duration, what string, fn func()) {
+// CheckNothingLeft waits until the processes that are ending are gone.
+func CheckNothingLeft(t testing.TB, path string) {
+	t.Helper()
+	if !Await(func() bool { return len(Running(path)) == 0 }) {
+		t.Errorf("left behind: %q", Running(path))
+	}
+}
+
+// CheckRunning waits until at least n processes run that were started from the
+// directory of path: a plugin answers before its children are under way.
+func CheckRunning(t testing.TB, path string, n int) {
+	t.Helper()
+	if !Await(func() bool { return len(Running(path)) >= n }) {
+		t.Errorf("%q run, want %d", Running(path), n)
+	}
+}
+
+// Pausing is what a thread of the plugin "pauses" is called in its tenth batch, where
+// it stands until there is a file beside its own whose name has .on added.
+const Pausing = "pausing"
+
+// Pauses says whether the process is the plugin "pauses", and stands.
+func Pauses(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
+	for _, file := range threads {
+		if name, _ := os.ReadFile(file); string(name) == Pausing+"\n" {
+			return true
+		}
+	}
+	return false
+}
+
+// Within fails the test where fn takes longer than [Patience].
+func Within(t testing.TB, what string, fn func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -102,7 +139,7 @@ func Within(t testing.TB, limit time.Duration, what string, fn func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(limit):
-		t.Fatalf("%s takes longer than %v", what, limit)
+	case <-time.After(Patience):
+		t.Fatalf("%s takes longer than %v", what, Patience)
 	}
 }

@@ -20,9 +20,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -283,6 +285,8 @@ var modes = map[string]func(){
 	"slow": func() {
 		serveDouble(func(z float64) float64 { return 2 * z }, func() { time.Sleep(3 * time.Millisecond) })
 	},
+	"pauses": func() { serveDouble(nil, pausing(0)) },
+	"snail":  func() { serveDouble(nil, pausing(100*time.Millisecond)) }, // no fit with it is over before somebody ends it
 	"leaves-fifo": func() { // where the next host looks for what was left behind
 		base := filepath.Dir(filepath.Dir(os.Getenv(plugin.EnvUnixSocketDir)))
 		syscall.Mkfifo(filepath.Join(base, "fifo"), 0o600)
@@ -546,6 +550,32 @@ func (badMoments) Moments(context.Context) (sdk.Moments, error) {
 	var m sdk.Moments
 	m.Value[4][4] = math.NaN()
 	return m, nil
+}
+
+// pausing stands in the tenth batch, says so by a thread's name, and goes on when it
+// may; every batch after that takes so long.
+func pausing(later time.Duration) func() {
+	var batches atomic.Int32
+	call := func(name string) {
+		unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(unsafe.StringData(name+"\x00"))), 0, 0, 0)
+	}
+	return func() {
+		switch n := batches.Add(1); {
+		case n > 10:
+			time.Sleep(later)
+		case n == 10:
+			runtime.LockOSThread()
+			call(plugintest.Pausing)
+			for {
+				if _, err := os.Stat(os.Args[0] + ".on"); err == nil {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			call("badplugin")
+			runtime.UnlockOSThread()
+		}
+	}
 }
 
 // crashOnce doubles, but the first n processes crash at the value 77.
