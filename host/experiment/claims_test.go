@@ -322,7 +322,7 @@ func efficiencyNumbers(within float64) []number {
 	for _, g := range []string{"identity", "relu", "sigmoid", "leakyrelu"} {
 		mean := func(kind string) func(o *Outcome) float64 {
 			return func(o *Outcome) float64 {
-				sum, v := 0.0, append(o.at(kind+", "+g, 10000), o.besideAt(kind+", "+g, 10000)...)
+				sum, v := 0.0, o.at(kind+", "+g, 10000)
 				for _, x := range v {
 					sum += x
 				}

@@ -19,6 +19,8 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 )
 
+var axisRatio = Axis{Label: "MSE / bound", Log: true}
+
 // efficiencyBuiltins are the built-ins of the figure with k experts, in the order of
 // the table.
 func efficiencyBuiltins(k int) []setting {
@@ -44,7 +46,8 @@ func efficiency(z size, of []setting) *Figure {
 		ID: fmt.Sprintf("efficiency-%d", k), Title: fmt.Sprintf("Mean squared error over the Cramér–Rao bound, k = %d", k), Source: "beyond the papers",
 		Claim: "The likelihood refinement reaches the Cramér–Rao bound, which the moment estimate is far from.", Own: true,
 		Settings: fmt.Sprintf("d = 10, σ = 0.05, %s%d data sets of each size. Σ‖â_i − a_i*‖² over the trace of the regressors' block of the inverse Fisher information at the truth, all parameters unknown, its mean taken over %d rows. The moment estimate has unit norm, the refined one does not.", leaky, sets, rows),
-		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "MSE / bound, refined", Min: 0.8, Max: 1.3}, Plain: true, Errors: true, Level: 1, measure: regressors, judge: judgeEfficiency(z, of),
+		X:        Axis{Label: "n", Log: true}, Y: axisRatio, Plain: true, Errors: true, Level: 1, judge: judgeEfficiency(z, of),
+		Views:   []View{{Title: "both estimates", Y: axisRatio}, {Title: "close to the bound", Y: Axis{Label: axisRatio.Label, Min: 0.8, Max: 1.3}}},
 		Columns: []string{"g", "n", "refined: MSE / bound", "standard error", "data sets", "moments: MSE / bound", "data sets with moments"}, table: efficiencyTable(of),
 	}
 	order := slices.Clone(of)
@@ -158,7 +161,7 @@ func (s setting) bound(ctx context.Context, rows int) (float64, error) {
 func (o *Outcome) ratios(g string, n float64) (refined, se, moments float64) {
 	all := o.at("refined, "+g, n)
 	refined, sd := stat.MeanStdDev(all, nil)
-	return refined, sd / math.Sqrt(float64(len(all))), stat.Mean(o.besideAt("moments, "+g, n), nil)
+	return refined, sd / math.Sqrt(float64(len(all))), stat.Mean(o.at("moments, "+g, n), nil)
 }
 
 func efficiencyTable(of []setting) func(*Outcome) [][]string {
@@ -168,7 +171,7 @@ func efficiencyTable(of []setting) func(*Outcome) [][]string {
 			for _, n := range x {
 				refined, se, moments := o.ratios(s.g, n)
 				rows = append(rows, []string{s.g, fmt.Sprint(n), fmt.Sprintf("%.3f", refined), fmt.Sprintf("%.3f", se), fmt.Sprint(len(o.at("refined, "+s.g, n))),
-					fmt.Sprintf("%.3g", moments), fmt.Sprint(len(o.besideAt("moments, "+s.g, n)))})
+					fmt.Sprintf("%.3g", moments), fmt.Sprint(len(o.at("moments, "+s.g, n)))})
 			}
 		}
 		return rows

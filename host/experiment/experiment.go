@@ -69,6 +69,7 @@ type Figure struct {
 	Plain     bool     // the runs' mean is the arithmetic one, on a logarithmic axis too
 	Errors    bool     // the band is two standard errors of the mean, not the runs' spread
 	Level     float64  // a value of Y that the claim is about, drawn as a line; 0 for none
+	Views     []View   // the panels of its picture, from the top; none: one with all series
 	Columns   []string // of the table that goes with it, if any
 
 	measure string                    // of the units' curves, "" for all
@@ -76,6 +77,21 @@ type Figure struct {
 	cost    float64                   // of all its units, in seconds of one core
 	units   []unit
 	judge   func(*Outcome) Verdict
+}
+
+// View is a panel of a figure's picture.
+type View struct {
+	Title string
+	Part  string // shows the series of which this is a part, as "relu" is of "relu, cubic"; "" for all
+	Y     Axis   // its own, spanning what it shows; without a label the figure's, spanning all
+}
+
+// views are panels for parts of the series' names.
+func views(parts ...string) (out []View) {
+	for _, p := range parts {
+		out = append(out, View{Title: p, Part: p})
+	}
+	return out
 }
 
 // Source is where figures come from.

@@ -19,6 +19,7 @@ func fixedTable(z size) *Figure {
 		Claim:    "Stochastic gradient descent on the empirical L4 converges to an approximate local minimum close to a global one.",
 		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05, %d mini-batches of 1024 with constant step 2e−3, μ = 0.01; λ = 50 with ridge 0.001, as 002 Remark 2 asks for k = 2, and λ = 20 with ridge 1, as in 002-2a. A table's rows are visited in a new random order in every epoch. A run ends as diverged when an entry of A passes 100.", steps),
 		X:        axisBatches, Y: axisReg, measure: regressors, judge: judgeFixed,
+		Views: views("λ = 50", "λ = 20"),
 	}
 	for _, ours := range []bool{false, true} {
 		how := descent{batch: 1024, steps: steps, size: 2e-3, mu: 0.01, lambda: 50, ridge: 1e-3, points: 100}

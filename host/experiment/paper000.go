@@ -47,7 +47,7 @@ func paper000(z size) []*Figure {
 		{
 			ID: "000-1b", Title: "Gating by EM, ℓ2 and L_log after L4", Source: "000 Figure 1b",
 			Claim:    "L_log after L4 learns the gating considerably better than ℓ2, which learns it jointly.",
-			Settings: settings + gateSettings + "Its rows are counted from its own start. EM, of which the source says the same, is drawn, with its 10000 rows; on the same rows it is judged in 000-1b-em.", X: axisRows, Y: axisGating, measure: gating, units: units, judge: judge1b,
+			Settings: settings + gateSettings + "Its rows are counted from its own start. EM, of which the source says the same, is drawn, with its 10000 rows; on the same rows it is judged in 000-1b-em.", X: axisRows, Y: axisGating, Level: stuck, measure: gating, units: units, judge: judge1b,
 		},
 		sameRows(z),
 		manyStarts(z),
@@ -229,6 +229,7 @@ func mixtureInputs(z size) *Figure {
 		Claim:    "With x ~ p·N(μ, I) + (1−p)·N(−μ, I) L4 learns the regressors at all mixing proportions p.",
 		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05; μ a random vector, another one in every run, of length 1, 2 and √d (the source has one fixed random vector; its length, if given, and the p do not survive in its text); p = 0.1, 0.3 and 0.5, of which 1 − p gives the same law up to the sign of μ, with %d runs each. The transforms are those for N(0, I), as in the source. ", runs) + l4Settings,
 		X:        axisBatches, Y: axisReg, measure: regressors, judge: judge3c,
+		Views: views("p = 0.1", "p = 0.3", "p = 0.5"),
 	}
 	for _, length := range mixtureLengths() {
 		for _, p := range []float64{0.1, 0.3, 0.5} {

@@ -40,7 +40,7 @@ func section4(z size) []*Figure {
 			ID: "002-2b", Title: "Gating by L_log at three sets of regressors", Source: "002 Figure 2b; the slides of 001 (Empirical performance, b)",
 			Claim:    "SGD on L_log with the regressors that L4 found recovers the gating and operates very close to the true regressors; those of ℓ2 are set beside.",
 			Settings: "As 002-2a, with the regressors of its runs. " + gateSettings,
-			X:        axisBatches, Y: axisGating, measure: gating, units: append(a[:len(a):len(a)], b...), judge: judge2b,
+			X:        axisBatches, Y: axisGating, Level: stuck, measure: gating, units: append(a[:len(a):len(a)], b...), judge: judge2b,
 		},
 		oblique(z, "002-3a", regressors), oblique(z, "002-3b", gating), obliqueReLU(z),
 		smallBatch(z),

@@ -158,7 +158,7 @@ func flowFigure(z size) *Figure {
 		ID: "004-flow", Title: "Gradient flow against the bounds as printed and as corrected", Source: "004, Continuous time analysis; Self-consistent argument",
 		Claim:    "‖r(t)‖² ≤ e^{−λ₀t}·‖r(0)‖², every weight moves by at most 2√m·‖r(0)‖/(√n·λ₀), λ_min(nG_n(t)) stays above λ₀/2, and the discrepancy is maintained.",
 		Settings: fmt.Sprintf("m = %d points on the sphere of ℝ²⁰, n = %d, targets N(0, 1), λ₀ = λ_min(DᵀD) at the start, r = (f − y)/m; dW/dt = −∂L/∂W to λ₀t = 10m, by Heun's method with so many steps that more of them move no W(t) by more than 1e−3 of the largest ‖W(t) − W(0)‖; %d draws. As corrected, from L = (1/2m)Σ: ‖r‖² ≤ e^{−λ₀t/m}·‖r(0)‖², and weights move by at most 2m^{3/2}·‖r(0)‖/λ₀, with no 1/√n. The n that the slides ask for, of order m⁵, is out of reach.", m, n, runs),
-		X:        Axis{Label: "λ₀t"}, Y: Axis{Label: "log ‖r(t)‖²/‖r(0)‖²", Min: -35, Max: 1}, measure: "decay", judge: judgeFlow,
+		X:        Axis{Label: "λ_0·t"}, Y: Axis{Label: "log ‖r(t)‖²/‖r(0)‖²", Min: -35, Max: 1}, measure: "decay", judge: judgeFlow,
 		Columns: []string{"", "measured, worst", "as printed", "holds", "as corrected", "holds"}, table: flowRows,
 	}
 	for run := range runs {

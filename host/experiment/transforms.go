@@ -23,6 +23,7 @@ func transforms(z size, k int) *Figure {
 		Claim: "By transforms of minimum variance the regressors are found from no more rows than by the papers' polynomials, for ReLU from several times fewer.", Own: true,
 		Settings: fmt.Sprintf("d = %d, σ = 0.05 and not given, %d data sets of each size, leaky ReLU with slope 0.1. Cubic: the spectral estimate. Quartic: L4 on the reduced problem with μ = 1. E_reg is 1 where there is no estimate.", 2*k+6, sets),
 		X:        Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: func(o *Outcome) Verdict { return judgeTransforms(z, o) },
+		Views: views("relu", "leakyrelu", "identity", "sigmoid"),
 	}
 	for _, g := range []string{"relu", "leakyrelu", "identity", "sigmoid"} {
 		s := paper(g, k)

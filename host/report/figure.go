@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -26,10 +27,19 @@ import (
 // Figure is a figure of a source with its data, to be drawn and listed.
 type Figure struct{ *experiment.Outcome }
 
+// A picture is as wide as it is shown on a page; printed at half a page's width,
+// 8.5 cm, it has 0.71 of its size.
 const (
-	figureWidth  = 25 * vg.Centimeter
-	figureHeight = 12 * vg.Centimeter
-	legendWidth  = 6.2 * vg.Centimeter
+	figureWidth = 12 * vg.Centimeter
+	margin      = 7
+)
+
+// Sizes of type, in points. At half a page's width they are 8, 7.5 and 6.5 points, and
+// scripts (scriptSize) 6.
+const (
+	typeTitle = 11.3
+	typeText  = 10.6
+	typeNote  = 9.2
 )
 
 // CSV writes every run as rows series, kind (run or reference), run, status, x,
@@ -61,49 +71,185 @@ func (f Figure) HasTable() bool { return len(f.Columns) > 0 && len(f.Rows) > 0 }
 
 // Draw writes the picture in the given format, "svg" or "png": single runs thin,
 // their mean thick with a band that holds 80 % of them. On a logarithmic axis the
-// mean is the geometric one, unless the figure is Plain. The same outcome gives
-// the same bytes.
+// mean is the geometric one, unless the figure is Plain. Views are panels, one above
+// another. The same outcome gives the same bytes.
 func (f Figure) Draw(w io.Writer, format string) error {
-	canvas, err := figureCanvas(format)
+	panels, looks := f.panels(), f.looks()
+	var notes []string
+	for _, p := range panels {
+		for _, s := range p.key() {
+			notes = appendNew(notes, s)
+		}
+	}
+	const width = figureWidth - 2*margin
+	blocks := []block{titleBlock(f.Title, width)}
+	blocks = append(blocks, panelBlocks(panels, looks)...)
+	blocks = append(blocks, f.legendBlock(looks, width), noteBlock(notes, width))
+	height := vg.Length(2 * margin)
+	for _, b := range blocks {
+		height += b.height
+	}
+	canvas, err := figureCanvas(format, height)
 	if err != nil {
 		return err
 	}
 	page := draw.New(canvas)
 	page.SetColor(color.White)
 	page.Fill(page.Rectangle.Path())
-	page = draw.Crop(page, 10, -10, 8, -10)
-	p := newPlot(f.Title, "")
-	looks := f.looks()
-	switch {
-	case f.Apart:
-		for i, l := range looks {
-			f.apart(p, l, i, len(looks))
-		}
-	default:
-		for _, l := range looks { // all bands lie below all lines
-			f.runs(p, l)
-		}
-		for _, l := range looks {
-			f.mean(p, l)
-		}
+	page = draw.Crop(page, margin, -margin, margin, -margin)
+	for _, b := range blocks {
+		b.draw(draw.Crop(page, 0, 0, page.Max.Y-page.Min.Y-b.height, 0))
+		page.Max.Y -= b.height
 	}
-	f.scale(p)
-	f.draw(p, draw.Crop(page, 0, -legendWidth, 0, 0))
-	f.legend(draw.Crop(page, page.Max.X-page.Min.X-legendWidth+14, 0, 0, 0), looks)
 	_, err = canvas.WriteTo(w)
 	return err
 }
 
-func figureCanvas(format string) (vg.CanvasWriterTo, error) {
+func figureCanvas(format string, height vg.Length) (vg.CanvasWriterTo, error) {
 	if format == "png" {
-		const dotsPerInch = 160
-		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(dotsPerInch))}, nil
+		const dotsPerInch = 300
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(figureWidth, height), vgimg.UseDPI(dotsPerInch))}, nil
 	}
-	canvas, err := draw.NewFormattedCanvas(figureWidth, figureHeight, format)
+	canvas, err := draw.NewFormattedCanvas(figureWidth, height, format)
 	if err != nil {
 		return nil, fmt.Errorf("plot format %q: want svg or png", format)
 	}
 	return canvas, nil
+}
+
+// block is a part of the picture that takes its whole width.
+type block struct {
+	height vg.Length
+	draw   func(draw.Canvas)
+}
+
+// textBlock has lines of text from its upper end on, each leading points high, and
+// gap points below them.
+func textBlock(lines []string, size float64, col color.Color, leading, gap vg.Length) block {
+	return block{vg.Length(len(lines))*leading + gap, func(c draw.Canvas) {
+		for i, s := range lines {
+			scripted(c, c.Min.X, c.Max.Y-vg.Length(i+1)*leading+3, s, size, col)
+		}
+	}}
+}
+
+// scripted writes a line of text with its scripts.
+func scripted(c draw.Canvas, x, y vg.Length, s string, size float64, col color.Color) {
+	style := draw.TextStyle{Color: col, Font: sans(size), XAlign: draw.XLeft, YAlign: draw.YBottom, Handler: newScripts()}
+	c.FillText(style, vg.Point{X: x, Y: y}, s)
+}
+
+func titleBlock(title string, width vg.Length) block {
+	return textBlock(flow(strings.Fields(title), " ", sans(typeTitle), width), typeTitle, ink, 14, 3)
+}
+
+func noteBlock(notes []string, width vg.Length) block {
+	return textBlock(flow(notes, " · ", sans(typeNote), width), typeNote, seriesColors[4], 12, 0)
+}
+
+// flow joins pieces to lines that are at most so wide.
+func flow(pieces []string, between string, f font.Font, width vg.Length) (lines []string) {
+	for _, s := range pieces {
+		if last := len(lines) - 1; last >= 0 && newScripts().width(lines[last]+between+s, f) <= width {
+			lines[last] += between + s
+			continue
+		}
+		lines = append(lines, s)
+	}
+	return lines
+}
+
+// panel is one of the pictures that a figure has one above another: the curves that
+// it shows, under the names that the legend has for them.
+type panel struct {
+	Figure
+	title string
+	all   Figure // what its axes span
+}
+
+func (f Figure) panels() []panel {
+	if len(f.Views) == 0 {
+		return []panel{{f, "", f}}
+	}
+	var out []panel
+	for _, v := range f.Views {
+		p := panel{Figure: f.seen(v), title: v.Title, all: f}
+		if v.Y.Label != "" {
+			p.all = p.Figure
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// seen is the figure as a view shows it: only the series that have its part in their
+// names, without it.
+func (f Figure) seen(v experiment.View) Figure {
+	o, g := *f.Outcome, *f.Outcome.Figure
+	o.Figure, o.Curves = &g, nil
+	if v.Y.Label != "" {
+		g.Y = v.Y
+	}
+	for _, c := range f.Curves {
+		parts := strings.Split(c.Series, ", ")
+		if i := slices.Index(parts, v.Part); i >= 0 {
+			c.Series = strings.Join(slices.Delete(parts, i, i+1), ", ")
+		} else if v.Part != "" {
+			continue
+		}
+		o.Curves = append(o.Curves, c)
+	}
+	return Figure{&o}
+}
+
+// panelBlocks draws the panels, with what they plot one below another.
+func panelBlocks(panels []panel, looks []look) (out []block) {
+	height := 6.6 * vg.Centimeter
+	switch {
+	case len(panels) > 2:
+		height = 4.6 * vg.Centimeter
+	case len(panels) > 1:
+		height = 5.8 * vg.Centimeter
+	}
+	left := vg.Length(0) // room for the widest tick labels
+	plots := make([]*plot.Plot, len(panels))
+	for i, p := range panels {
+		plots[i] = p.plot(looks)
+		c := draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: figureWidth, Y: height}}}
+		left = max(left, plots[i].DataCanvas(c).Min.X)
+	}
+	for i, p := range panels {
+		last := i == len(panels)-1
+		out = append(out, block{height, func(c draw.Canvas) { p.draw(plots[i], c, left, last) }})
+	}
+	return out
+}
+
+// plot is the panel's plot, but for its title and the names of its axes.
+func (p panel) plot(looks []look) *plot.Plot {
+	out := newPlot("", "")
+	shown := p.Series()
+	looks = slices.DeleteFunc(slices.Clone(looks), func(l look) bool { return !slices.Contains(shown, l.series) })
+	switch {
+	case p.Apart:
+		for i, l := range looks {
+			p.apart(out, l, i, len(looks))
+		}
+	default:
+		for _, l := range looks { // all bands lie below all lines
+			p.runs(out, l)
+		}
+		var all counts
+		for _, l := range looks {
+			all = append(all, p.mean(out, l)...)
+		}
+		out.Add(all)
+	}
+	p.scale(out)
+	for _, axis := range []*plot.Axis{&out.X, &out.Y} {
+		axis.Tick.Label.Font, axis.Tick.Length = sans(typeText), 5
+	}
+	return out
 }
 
 // look is how a series is drawn.
@@ -121,7 +267,7 @@ var (
 	seriesColors = []color.RGBA{
 		{0x12, 0x35, 0x5b, 0xff}, {0xe0, 0x8a, 0x1e, 0xff}, {0xa3, 0x24, 0x3b, 0xff}, {0x2a, 0x9d, 0x8f, 0xff}, {0x5f, 0x66, 0x70, 0xff},
 	}
-	seriesDashes = [][]vg.Length{nil, {8, 3}, {2.5, 2.5}, {9, 3, 2.5, 3}, {14, 4}}
+	seriesDashes = [][]vg.Length{nil, {6, 2.5}, {2, 2}, {7, 2.5, 2, 2.5}, {11, 3}}
 	seriesGlyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.RingGlyph{}, draw.CrossGlyph{}}
 )
 
@@ -129,7 +275,12 @@ var (
 // "moments, relu" … "refined, sigmoid", one part of the name chooses colour and
 // mark and the other the dashes, and the series are in the grid's order.
 func (f Figure) looks() []look {
-	names := f.Series()
+	var names []string
+	for _, p := range f.panels() {
+		for _, s := range p.Series() {
+			names = appendNew(names, s)
+		}
+	}
 	var hues, dashes []string // the values of the parts, in order of appearance
 	for _, name := range names {
 		hue, dash, _ := strings.Cut(name, ", ")
@@ -187,7 +338,9 @@ type dots struct {
 func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
 	tx, ty := p.Transforms(&c)
 	for _, at := range d.at {
-		c.DrawGlyph(d.style, vg.Point{X: tx(at.X), Y: ty(at.Y)})
+		if p := (vg.Point{X: tx(at.X), Y: ty(at.Y)}); c.Contains(p) {
+			c.DrawGlyph(d.style, p)
+		}
 	}
 }
 
@@ -214,11 +367,11 @@ func (f Figure) runs(p *plot.Plot, l look) {
 			if !f.Scatter {
 				alpha = 0.35
 			}
-			p.Add(dots{points(x, y), draw.GlyphStyle{Color: l.faint(alpha), Radius: 2.6, Shape: l.glyph}})
+			p.Add(dots{points(x, y), draw.GlyphStyle{Color: l.faint(alpha), Radius: 2, Shape: l.glyph}})
 		case part && len(x) > 1:
-			p.Add(line(x, y, l.color, 1.1, l.dashes...))
+			p.Add(line(x, y, l.color, 0.8, l.dashes...))
 		case len(x) > 1 && len(curves) > 1:
-			thin := line(x, y, nil, 0.5)
+			thin := line(x, y, nil, 0.4)
 			thin.Color = l.faint(0.45)
 			p.Add(thin)
 		}
@@ -244,10 +397,10 @@ func (f Figure) apart(p *plot.Plot, l look, i, n int) {
 			all = append(all, plotter.XY{X: place(x[j], math.Mod(float64(c.Run)*math.Phi, 1)), Y: y[j]})
 		}
 	}
-	p.Add(dots{all, draw.GlyphStyle{Color: l.faint(0.5), Radius: 2.2, Shape: l.glyph}})
+	p.Add(dots{all, draw.GlyphStyle{Color: l.faint(0.5), Radius: 1.7, Shape: l.glyph}})
 	for _, x := range slices.Sorted(maps.Keys(at)) {
 		m := experiment.Quantile(at[x], 0.5)
-		p.Add(line([]float64{place(x, 0), place(x, 1)}, []float64{m, m}, l.color, 2.2))
+		p.Add(line([]float64{place(x, 0), place(x, 1)}, []float64{m, m}, l.color, 1.6))
 	}
 }
 
@@ -264,15 +417,16 @@ func (f Figure) part(series string) bool {
 	return reached && not
 }
 
-// mean draws the thick line of a series: the mean of its runs, or the reference.
-func (f Figure) mean(p *plot.Plot, l look) {
+// mean draws the thick line of a series: the mean of its runs, or the reference. It
+// returns the numbers of runs that are to stand beside it.
+func (f Figure) mean(p *plot.Plot, l look) counts {
 	if f.Scatter || f.part(l.series) {
-		return
+		return nil
 	}
-	width := vg.Length(2.2)
+	width := vg.Length(1.6)
 	s := f.summary(l.series)
 	if len(s.x) == 0 { // a reference
-		width = 1.2
+		width = 0.9
 		for _, c := range f.Curves {
 			if c.Series == l.series {
 				s.x, s.y = f.drawable(c.X, c.Y)
@@ -280,12 +434,85 @@ func (f Figure) mean(p *plot.Plot, l look) {
 		}
 	}
 	if len(s.x) == 0 {
-		return
+		return nil
 	}
 	for _, part := range f.unbroken(s.y) {
 		p.Add(line(s.x[part[0]:part[1]], s.y[part[0]:part[1]], l.color, width, l.dashes...))
 	}
-	p.Add(dots{f.marks(s.x, s.y, l), draw.GlyphStyle{Color: l.color, Radius: 1 + 1.1*width, Shape: l.glyph}})
+	marks := f.marks(s.x, s.y, l)
+	p.Add(dots{marks, draw.GlyphStyle{Color: l.color, Radius: 1 + 1.1*width, Shape: l.glyph}})
+	return f.fewer(l, s, marks)
+}
+
+// counts are numbers of runs beside points of lines.
+type counts []count
+
+type count struct {
+	at    plotter.XY
+	runs  int
+	color color.Color
+}
+
+// Plot implements plot.Plotter. Numbers of points that lie close together are stacked
+// above the highest of them, in the order of the points.
+func (n counts) Plot(c draw.Canvas, p *plot.Plot) {
+	const wide, high = 16, 10 // room for a number
+	tx, ty := p.Transforms(&c)
+	left := slices.DeleteFunc(slices.Clone(n), func(v count) bool { return !c.Contains(vg.Point{X: tx(v.at.X), Y: ty(v.at.Y)}) })
+	slices.SortStableFunc(left, func(a, b count) int { return cmp.Compare(a.at.Y, b.at.Y) })
+	style := draw.TextStyle{Font: sans(typeNote), XAlign: draw.XCenter, YAlign: draw.YBottom, Handler: newScripts()}
+	for len(left) > 0 {
+		stack, rest := left[:1:1], counts(nil)
+		top := ty(left[0].at.Y)
+		for _, v := range left[1:] {
+			if far := tx(v.at.X) - tx(stack[0].at.X); far < wide && far > -wide && ty(v.at.Y) < top+high+4 {
+				stack, top = append(stack, v), ty(v.at.Y)
+				continue
+			}
+			rest = append(rest, v)
+		}
+		for i, v := range stack {
+			at, label := vg.Point{X: tx(v.at.X), Y: top + 4 + high*vg.Length(i)}, strconv.Itoa(v.runs)
+			c.SetColor(color.NRGBA{0xff, 0xff, 0xff, 0xc0})
+			halo := style.Rectangle(label).Add(at)
+			halo.Min.Y += 2
+			c.Fill(halo.Path())
+			style.Color = v.color
+			c.FillText(style, at, label)
+		}
+		left = rest
+	}
+}
+
+// fewer returns those of the marks of a series' mean from which on it is over another
+// number of runs, and one that is smaller than the series has elsewhere, or another
+// series at the same x.
+func (f Figure) fewer(l look, s summary, marks plotter.XYs) (out counts) {
+	if len(s.runs) == 0 { // a reference
+		return nil
+	}
+	most, before := slices.Max(s.runs), 0
+	for _, m := range marks {
+		here, there := s.runs[slices.Index(s.x, m.X)], 0
+		for _, other := range f.Series() {
+			there = max(there, f.runsAt(other, m.X))
+		}
+		if here < max(most, there) && here != before {
+			out = append(out, count{m, here, l.color})
+		}
+		before = here
+	}
+	return out
+}
+
+// runsAt counts the runs of a series that have a value at x.
+func (f Figure) runsAt(series string, x float64) (n int) {
+	for _, c := range f.Of(series) {
+		if slices.Contains(c.X, x) {
+			n++
+		}
+	}
+	return n
 }
 
 // unbroken returns the ranges of points that one line joins: it does not join a point
@@ -332,15 +559,21 @@ func (f Figure) short() bool {
 }
 
 // summary is the mean of a series' runs at each x where at least half of them
-// have a value, with its band.
-type summary struct{ x, y, low, high []float64 }
+// have a value, or any where the figure wants Errors, with its band and their number.
+type summary struct {
+	x, y, low, high []float64
+	runs            []int
+}
 
 func (f Figure) summary(series string) summary {
 	curves := f.Of(series)
-	at := map[float64][]float64{}
+	at, runs := map[float64][]float64{}, map[float64]int{}
 	var xs []float64
 	for _, c := range curves {
 		x, y := f.drawable(c.X, c.Y)
+		for _, v := range slices.Compact(slices.Clone(x)) {
+			runs[v]++
+		}
 		for i, v := range x {
 			if at[v] == nil {
 				xs = append(xs, v)
@@ -356,11 +589,12 @@ func (f Figure) summary(series string) summary {
 	var s summary
 	for _, x := range xs {
 		v := at[x]
-		if 2*len(v) < most {
+		if 2*len(v) < most && !f.Errors {
 			continue
 		}
 		mean, low, high := f.band(v)
 		s.x, s.y, s.low, s.high = append(s.x, x), append(s.y, mean), append(s.low, low), append(s.high, high)
+		s.runs = append(s.runs, runs[x])
 	}
 	return s
 }
@@ -407,23 +641,35 @@ func (f Figure) drawable(x, y []float64) (dx, dy []float64) {
 	return dx, dy
 }
 
-// draw draws the plot with the names of its axes. The plot itself would keep room
-// for them in the wrong place where an axis is logarithmic.
-func (f Figure) draw(p *plot.Plot, c draw.Canvas) {
-	inner := draw.Crop(c, 17, 0, 16, 0)
-	p.Draw(inner)
-	data := p.DataCanvas(inner)
-	style := draw.TextStyle{Color: ink, Font: sans(10), XAlign: draw.XCenter, YAlign: draw.YBottom, Handler: newScripts()}
-	c.FillText(style, vg.Point{X: data.Center().X, Y: c.Min.Y + 2}, f.X.Label)
+// draw draws the panel's plot with its title and the names of its axes, the one below
+// if it is the last. The plot itself would keep room for them in the wrong place where
+// an axis is logarithmic. Its data begin left of what the names leave.
+func (p panel) draw(plotted *plot.Plot, c draw.Canvas, left vg.Length, last bool) {
+	const name = 16 // room for an axis' name
+	if p.title != "" {
+		scripted(c, c.Min.X, c.Max.Y-12, p.title, typeText, ink)
+		c.Max.Y -= 16
+	}
+	inner := draw.Crop(c, name, -2, name, 0)
+	if !last {
+		inner.Min.Y = c.Min.Y + 6
+	}
+	inner.Min.X += left - plotted.DataCanvas(inner).Min.X + inner.Min.X
+	plotted.Draw(inner)
+	data := plotted.DataCanvas(inner)
+	style := draw.TextStyle{Color: ink, Font: sans(typeText), XAlign: draw.XCenter, YAlign: draw.YBottom, Handler: newScripts()}
+	if last {
+		c.FillText(style, vg.Point{X: data.Center().X, Y: c.Min.Y + 3}, p.X.Label)
+	}
 	style.Rotation, style.YAlign = math.Pi/2, draw.YTop
-	c.FillText(style, vg.Point{X: c.Min.X, Y: data.Center().Y}, f.Y.Label)
+	c.FillText(style, vg.Point{X: c.Min.X, Y: data.Center().Y}, p.Y.Label)
 }
 
-// scale sets the axes to what the curves reach, and draws the lines that are no
-// curves: the level, and 0.
-func (f Figure) scale(p *plot.Plot) {
+// scale sets the axes to what the curves reach that they span, and draws the lines
+// that are no curves: the level, and 0.
+func (f panel) scale(p *plot.Plot) {
 	var xs, ys []float64
-	for _, c := range f.Curves {
+	for _, c := range f.all.Curves {
 		x, y := f.drawable(c.X, c.Y)
 		xs, ys = append(xs, x...), append(ys, y...)
 	}
@@ -442,7 +688,7 @@ func (f Figure) scale(p *plot.Plot) {
 		p.X.Tick.Marker = ticks
 	}
 	if f.Level != 0 {
-		p.Add(line([]float64{x0, x1}, []float64{f.Level, f.Level}, ink, 0.7, 1.5, 2))
+		p.Add(line([]float64{x0, x1}, []float64{f.Level, f.Level}, ink, 0.6, 1.2, 1.6))
 	}
 	if !f.Y.Log && y0 < 0 && y1 > 0 {
 		p.Add(line([]float64{x0, x1}, []float64{0, 0}, ink, 0.5))
@@ -478,40 +724,42 @@ func reach(p *plot.Axis, a experiment.Axis, v []float64) (lo, hi float64) {
 
 // decades puts ticks at powers of ten, at most eight of them with labels, and
 // small ones between them; where there is a decade or less, labels at 2 and 5
-// times powers of ten too.
+// times powers of ten too, or at all between them.
 func decades(lo, hi float64) []plot.Tick {
 	first, last := int(math.Floor(math.Log10(lo))), int(math.Ceil(math.Log10(hi)))
 	whole := math.Floor(math.Log10(hi)) - math.Ceil(math.Log10(lo))
 	every := 1 + (last-first)/9
 	var list []plot.Tick
+	var labelled []float64
 	for e := first; e <= last; e++ {
 		for m := 1; m < 10; m++ {
 			v := float64(m) * math.Pow(10, float64(e))
-			label := ""
-			switch {
-			case whole < 1 && (m == 1 || m == 2 || m == 5):
-				label = shortest(v)
-			case m == 1 && e%every == 0:
-				label = power(e)
+			if v < lo || v > hi {
+				continue
 			}
-			if v >= lo && v <= hi && (label != "" || every == 1) {
-				list = append(list, plot.Tick{Value: v, Label: label})
+			label := whole < 1 && (m == 1 || m == 2 || m == 5 || hi < 5*lo) || m == 1 && e%every == 0
+			if label {
+				labelled = append(labelled, v)
 			}
+			if label || every == 1 {
+				list = append(list, plot.Tick{Value: v})
+			}
+		}
+	}
+	write := scientific
+	if whole < 1 {
+		write = oneStyle(labelled)
+	}
+	for i, t := range list {
+		if slices.Contains(labelled, t.Value) {
+			list[i].Label = write(t.Value)
 		}
 	}
 	return list
 }
 
 // power writes a power of ten for [scripts].
-func power(e int) string {
-	switch e {
-	case 0:
-		return "1"
-	case 1:
-		return "10"
-	}
-	return "10^" + strings.ReplaceAll(strconv.Itoa(e), "-", "−")
-}
+func power(e int) string { return "10^" + strings.ReplaceAll(strconv.Itoa(e), "-", "−") }
 
 // shortest writes a number to six digits, as a multiple of a power of ten
 // from 1e5 on and below 1e−4, for [scripts].
@@ -520,6 +768,11 @@ func shortest(v float64) string {
 	if v == 0 || a >= 1e-4 && a < 1e5 {
 		return strings.ReplaceAll(strconv.FormatFloat(v+0, 'g', 6, 64), "-", "−") // not −0
 	}
+	return scientific(v)
+}
+
+// scientific writes a number as a multiple of a power of ten, for [scripts].
+func scientific(v float64) string {
 	digits, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', -1, 64), "e")
 	e, _ := strconv.Atoi(exponent)
 	if digits == "1" {
@@ -528,52 +781,62 @@ func shortest(v float64) string {
 	return strings.ReplaceAll(digits, "-", "−") + "·" + power(e)
 }
 
+// oneStyle writes labels alike: as they are where all lie between 0.01 and 1000, to
+// three digits, and else as multiples of powers of ten.
+func oneStyle(labels []float64) func(float64) string {
+	outside := func(v float64) bool { return v < 0.00999 || v >= 999.5 }
+	if slices.ContainsFunc(labels, outside) {
+		return scientific
+	}
+	return func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+}
+
 // valuesOf puts ticks at the values that the runs have, where these are few.
 func valuesOf(v []float64) plot.Ticker {
 	v = slices.Compact(slices.Sorted(slices.Values(v)))
 	if len(v) < 2 || len(v) > 6 {
 		return nil
 	}
-	label := shortest
-	odd := func(x float64) bool { return !(x > 0) || math.Log10(x) != math.Round(math.Log10(x)) }
-	if v[len(v)-1] >= 1e5 && !slices.ContainsFunc(v, odd) {
-		label = func(x float64) string { return power(int(math.Log10(x))) } // all in one style
-	}
+	write := oneStyle(v)
 	var list plot.ConstantTicks
 	for _, x := range v {
-		list = append(list, plot.Tick{Value: x, Label: label(x)})
+		list = append(list, plot.Tick{Value: x, Label: write(x)})
 	}
 	return list
 }
 
-// legend names the series beside the picture and says what the lines are.
-func (f Figure) legend(c draw.Canvas, looks []look) {
-	y := c.Max.Y - 26
-	row := func(l look) {
-		middle := y + 3.5
-		left, right := c.Min.X, c.Min.X+28
-		if !f.Scatter && !f.Apart {
-			c.StrokeLine2(draw.LineStyle{Color: l.color, Width: 2.2, Dashes: l.dashes}, left, middle, right, middle)
-		}
-		c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 3.4, Shape: l.glyph}, vg.Point{X: (left + right) / 2, Y: middle})
-		text(c, right+7, y, l.series, 10, ink)
-		y -= 17
-	}
+// drawn replaces what the font does not have.
+var drawn = strings.NewReplacer("⟨", "<", "⟩", ">")
+
+// legendBlock names the series below the plots, column by column.
+func (f Figure) legendBlock(looks []look, width vg.Length) block {
+	const sample, leading = 22.0, 14.0 // of a line, and from line to line
+	widest := vg.Length(0)
 	for _, l := range looks {
-		row(l)
+		widest = max(widest, newScripts().width(l.series, sans(typeText)))
 	}
-	y -= 6
-	for _, s := range f.key(looks) {
-		text(c, c.Min.X, y, s, 8, seriesColors[4])
-		y -= 11.5
-	}
+	widest += sample + 5 + 12
+	columns := min(len(looks), max(1, int((width+12)/widest)))
+	rows := (len(looks) + columns - 1) / columns
+	return block{vg.Length(rows)*leading + 8, func(c draw.Canvas) {
+		for i, l := range looks {
+			left := c.Min.X + vg.Length(i/rows)*widest
+			right, y := left+sample, c.Max.Y-4-leading*vg.Length(i%rows+1)+3
+			middle := y + 4
+			if !f.Scatter && !f.Apart {
+				c.StrokeLine2(draw.LineStyle{Color: l.color, Width: 1.6, Dashes: l.dashes}, left, middle, right, middle)
+			}
+			c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 2.7, Shape: l.glyph}, vg.Point{X: (left + right) / 2, Y: middle})
+			scripted(c, right+5, y, drawn.Replace(l.series), typeText, ink)
+		}
+	}}
 }
 
 // key says what thick, thin and shaded mean.
-func (f Figure) key(looks []look) []string {
+func (f Figure) key() []string {
 	most, longest := 0, 0
-	for _, l := range looks {
-		curves := f.Of(l.series)
+	for _, series := range f.Series() {
+		curves := f.Of(series)
 		most = max(most, len(curves))
 		for _, c := range curves {
 			longest = max(longest, len(c.X))
@@ -603,8 +866,14 @@ func (f Figure) key(looks []look) []string {
 	if !f.Errors {
 		out = append(out, thin)
 	}
-	if slices.ContainsFunc(looks, func(l look) bool { return f.part(l.series) }) {
+	if slices.ContainsFunc(f.Series(), f.part) {
 		out = append(out, "where runs part: all of them, no mean")
+	}
+	if slices.ContainsFunc(f.Series(), func(s string) bool {
+		sum := f.summary(s)
+		return !f.part(s) && len(f.fewer(look{}, sum, points(sum.x, sum.y))) > 0
+	}) {
+		out = append(out, "numbers: runs that the mean is over, where not all")
 	}
 	if f.Level != 0 {
 		out = append(out, fmt.Sprintf("dotted: %g", f.Level))

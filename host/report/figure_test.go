@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"html"
 	"image/color"
 	"image/png"
 	"math"
@@ -12,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
 
 	"github.com/gatedlearning/moe/host/experiment"
 )
@@ -267,6 +271,205 @@ func TestResults(t *testing.T) {
 			if !strings.Contains(buffer.String(), want) {
 				t.Errorf("%q is not in\n%.2000s", want, buffer)
 			}
+		}
+	}
+}
+
+// label is a text in a picture: its box in points, from the lower left corner up.
+type label struct {
+	text           string
+	size           float64
+	x0, x1, y0, y1 float64
+}
+
+func (l label) meets(m label) bool {
+	const slack = 0.3
+	return l.x0+slack < m.x1 && m.x0+slack < l.x1 && l.y0+slack < m.y1 && m.y0+slack < l.y1
+}
+
+var svgText = regexp.MustCompile(`(?s)<g transform="rotate\(90\)">|</g>|<text x="([^"]*)" y="([^"]*)"[^>]*font-size:([0-9.]*)px[^>]*>(.*?)</text>`)
+
+// labels reads the texts of a picture, and its size. Capitals are 0.73 of the type's
+// size high, and nothing hangs down by more than 0.22.
+func labels(t *testing.T, svg string) (list []label, width, height float64) {
+	t.Helper()
+	if _, err := fmt.Sscanf(svg[strings.Index(svg, "viewBox="):], `viewBox="0 0 %f %f"`, &width, &height); err != nil {
+		t.Fatal(err)
+	}
+	turned := false
+	for _, m := range svgText.FindAllStringSubmatch(svg, -1) {
+		if m[4] == "" {
+			turned = m[0] != "</g>"
+			continue
+		}
+		x, _ := strconv.ParseFloat(m[1], 64)
+		y, _ := strconv.ParseFloat(m[2], 64)
+		size, _ := strconv.ParseFloat(m[3], 64)
+		s := html.UnescapeString(m[4])
+		face := plot.DefaultTextHandler.Cache().Lookup(sans(size), vg.Length(size))
+		wide := float64(face.Width(s))
+		l := label{s, size, x, x + wide, -y - 0.22*size, -y + 0.73*size}
+		if turned { // a quarter to the left
+			l = label{s, size, y - 0.73*size, y + 0.22*size, x, x + wide}
+		}
+		list = append(list, l)
+	}
+	return list, width, height
+}
+
+// legible says what is wrong with the texts of a picture: type of less than 6 points
+// when it is printed 8.5 cm wide, what reaches over its edge, and what meets another.
+func legible(t *testing.T, svg string) (wrong []string) {
+	t.Helper()
+	list, width, height := labels(t, svg)
+	const printed = 8.5 / 2.54 * 72
+	for i, l := range list {
+		if size := l.size * printed / width; size < 6 {
+			wrong = append(wrong, fmt.Sprintf("%q is %.2f points high at 8.5 cm", l.text, size))
+		}
+		if l.x0 < 0 || l.x1 > width || l.y0 < 0 || l.y1 > height {
+			wrong = append(wrong, fmt.Sprintf("%q reaches over the edge: %.0f to %.0f of %.0f, %.0f to %.0f of %.0f", l.text, l.x0, l.x1, width, l.y0, l.y1, height))
+		}
+		for _, m := range list[:i] {
+			if l.meets(m) {
+				wrong = append(wrong, fmt.Sprintf("%q and %q overlap", l.text, m.text))
+			}
+		}
+	}
+	if len(list) == 0 {
+		wrong = append(wrong, "no text")
+	}
+	return wrong
+}
+
+// crowded is a figure with much to write: long names in a grid, panels, means over some
+// of the runs, many decades, scripts.
+func crowded() Figure {
+	f := Figure{&experiment.Outcome{Figure: &experiment.Figure{
+		Title: "A title of so many words that it takes more than one of the lines above a picture",
+		X:     experiment.Axis{Label: "n", Log: true}, Y: experiment.Axis{Label: "E_gating of λ_m(G_n)/2", Log: true}, Errors: true, Level: 1,
+		Views: []experiment.View{{Title: "all", Y: experiment.Axis{Label: "E_reg", Log: true}}, {Title: "close", Y: experiment.Axis{Label: "E_reg", Min: 0.8, Max: 1.3}}},
+	}}}
+	for i, g := range []string{"leakyrelu", "relu", "identity"} {
+		for run := range 5 {
+			f.Curves = append(f.Curves, experiment.Curve{Series: "refined, " + g, Run: run, X: []float64{1000, 3000, 10000, 30000}, Y: []float64{1.1, 1.04, 1, 0.99}})
+			if run > i {
+				high := math.Pow(10, 4+0.2*float64(i))
+				f.Curves = append(f.Curves, experiment.Curve{Series: "moments, " + g, Run: run, X: []float64{1000, 3000, 10000, 30000}, Y: []float64{high, 2 * high, high, high}})
+			}
+		}
+	}
+	return f
+}
+
+// Type is large enough at half a page's width, whole, and in nothing's way.
+func TestLegible(t *testing.T) {
+	wide := sketch()
+	wide.X.Log, wide.Title = true, "Contraction of the gating error in a step, against ‖a_1 − a_2‖"
+	wide.Curves = []experiment.Curve{
+		{Series: "λ_m(G) − ‖G − G_n‖", X: []float64{1e-12, 1, 1e9}, Y: []float64{1e-16, 1, 1e7}},
+		{Series: "the square of the error, of which there is much to say", X: []float64{1e-12, 1, 1e9}, Y: []float64{1e-15, 1, 1e7}},
+	}
+	roots := sketch()
+	roots.X = experiment.Axis{Label: "‖a_1 − a_2‖", Log: true}
+	roots.Curves = []experiment.Curve{{Series: "x", X: []float64{0.1, 0.2, 0.5, 1, math.Sqrt2}, Y: []float64{1e-5, 2e-5, 3e-5, 4e-5, 5e-5}}}
+	for name, f := range map[string]Figure{"sketch": sketch(), "wide": wide, "roots": roots, "crowded": crowded()} {
+		var b bytes.Buffer
+		if err := f.Draw(&b, "svg"); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range legible(t, b.String()) {
+			t.Errorf("%s: %s", name, w)
+		}
+	}
+}
+
+// A picture whose type is small, cut and crowded is seen to be so.
+func TestLegibleSees(t *testing.T) {
+	const bad = `<svg viewBox="0 0 340.16 100"><text x="10" y="-50" style="font-size:8px">small</text><text x="12" y="-50" style="font-size:12px">crowd</text><text x="330" y="-20" style="font-size:12px">cut off</text></svg>`
+	if wrong := legible(t, bad); len(wrong) != 3 {
+		t.Errorf("%d faults are seen: %q", len(wrong), wrong)
+	}
+}
+
+// A view shows the series with its part, without it; all panels have one legend, and
+// axes span all where a view has none of its own.
+func TestViews(t *testing.T) {
+	f := sketch()
+	f.Views = []experiment.View{{Title: "first", Part: "a"}, {Title: "second", Part: "b"}, {Title: "near", Y: experiment.Axis{Label: "y", Min: 1, Max: 2}}}
+	f.Curves = []experiment.Curve{{Series: "a, one", X: []float64{1}, Y: []float64{1}}, {Series: "two, a", X: []float64{1}, Y: []float64{2}}, {Series: "b, one", X: []float64{1}, Y: []float64{3}}}
+	for i, want := range []struct {
+		series []string
+		spans  int
+	}{{[]string{"one", "two"}, 3}, {[]string{"one"}, 3}, {[]string{"a, one", "two, a", "b, one"}, 3}} {
+		p := f.panels()[i]
+		if got := p.Series(); !slices.Equal(got, want.series) || len(p.all.Curves) != want.spans {
+			t.Errorf("panel %d shows %q of %d", i, got, len(p.all.Curves))
+		}
+	}
+	if f.Curves[0].Series != "a, one" {
+		t.Errorf("the figure's own series is %q", f.Curves[0].Series)
+	}
+	f.Views = f.Views[:2]
+	var names []string
+	for _, l := range f.looks() {
+		names = append(names, l.series)
+	}
+	if !slices.Equal(names, []string{"one", "two"}) {
+		t.Errorf("the legend has %q", names)
+	}
+}
+
+// Numbers stand where a mean is over fewer runs than there are, once until they change.
+func TestFewer(t *testing.T) {
+	f := sketch()
+	s := f.summary("L4")
+	got := f.fewer(look{}, s, points(s.x, s.y))
+	// Three runs at 0 and 1, two at 2.
+	if len(got) != 1 || got[0].at.X != 2 || got[0].runs != 2 {
+		t.Errorf("numbers %v", got)
+	}
+	c := crowded()
+	for series, want := range map[string][]int{"moments, leakyrelu": {4}, "moments, identity": {2}, "refined, relu": nil} {
+		s := c.summary(series)
+		var runs []int
+		for _, n := range c.fewer(look{}, s, points(s.x, s.y)) {
+			runs = append(runs, n.runs)
+		}
+		if !slices.Equal(runs, want) {
+			t.Errorf("%s: numbers %v, want %v", series, runs, want)
+		}
+	}
+}
+
+// The labels of an axis are in one style.
+func TestTickLabels(t *testing.T) {
+	written := func(list []plot.Tick) (out []string) {
+		for _, tick := range list {
+			if tick.Label != "" {
+				out = append(out, tick.Label)
+			}
+		}
+		return out
+	}
+	for name, c := range map[string]struct{ got, want []string }{
+		"decades":      {written(decades(0.05, 200)), []string{"10^−1", "10^0", "10^1", "10^2"}},
+		"one decade":   {written(decades(0.04, 0.3)), []string{"0.05", "0.1", "0.2"}},
+		"half of one":  {written(decades(2.5, 8.5)), []string{"3", "4", "5", "6", "7", "8"}},
+		"small":        {written(decades(4e-5, 3e-4)), []string{"5·10^−5", "10^−4", "2·10^−4"}},
+		"values":       {written(valuesOf([]float64{1e4, 3e4, 1e5, 3e5}).Ticks(0, 0)), []string{"10^4", "3·10^4", "10^5", "3·10^5"}},
+		"small values": {written(valuesOf([]float64{0.1, 1, math.Sqrt2}).Ticks(0, 0)), []string{"0.1", "1", "1.41"}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%s: %q, want %q", name, c.got, c.want)
+		}
+	}
+}
+
+func TestCutScript(t *testing.T) {
+	for in, want := range map[string][2]string{"reg": {"reg", ""}, "2‖": {"2", "‖"}, "m(G)": {"m", "(G)"}, "{1/19} x": {"1/19", " x"}, "−10": {"−10", ""}, "n − G": {"n", " − G"}} {
+		if script, rest := cutScript(in); script != want[0] || rest != want[1] {
+			t.Errorf("%q: %q and %q", in, script, rest)
 		}
 	}
 }

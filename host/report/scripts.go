@@ -3,6 +3,7 @@ package report
 import (
 	"math"
 	"strings"
+	"unicode"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -10,15 +11,15 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// scripts is the handler of text in one line in which what follows a _ or a ^, up to
-// the next space, is written as a subscript or a superscript.
+// scripts is the handler of text in one line in which what follows a _ or a ^, in
+// braces or as far as letters and digits go, is a subscript or a superscript.
 type scripts struct{ plottext.Plain }
 
 func newScripts() scripts { return scripts{plottext.Plain{Fonts: plot.DefaultTextHandler.Cache()}} }
 
 // Sizes of scripts and how far they stand from the base line, in units of the font's size.
 const (
-	scriptSize = 0.72
+	scriptSize = 0.8
 	subDrop    = -0.2
 	superRise  = 0.38
 )
@@ -46,22 +47,42 @@ func spans(txt string, fnt font.Font) []span {
 		if i > 0 {
 			out = append(out, span{txt[:i], fnt, 0})
 		}
-		script := txt[i+1:]
-		txt = ""
-		if end := strings.IndexByte(script, ' '); end >= 0 {
-			script, txt = script[:end], script[end:]
-		}
+		var script string
+		script, txt = cutScript(txt[i+1:])
 		out = append(out, span{script, small, rise})
 	}
 	return out
+}
+
+// cutScript cuts a script from what follows it: what stands in braces, or a sign with
+// the letters and digits behind it.
+func cutScript(s string) (script, rest string) {
+	if inner, found := strings.CutPrefix(s, "{"); found {
+		if script, rest, found = strings.Cut(inner, "}"); found {
+			return script, rest
+		}
+	}
+	digits := strings.TrimPrefix(s, "−")
+	end := strings.IndexFunc(digits, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	if end < 0 {
+		return s, ""
+	}
+	end += len(s) - len(digits)
+	return s[:end], s[end:]
+}
+
+// width is how wide the text is.
+func (h scripts) width(txt string, fnt font.Font) vg.Length {
+	w, _, _ := h.Box(txt, fnt)
+	return w
 }
 
 // Box implements text.Handler.
 func (h scripts) Box(txt string, fnt font.Font) (width, height, depth vg.Length) {
 	_, height, depth = h.Plain.Box(txt, fnt)
 	for _, s := range spans(txt, fnt) {
-		w, _, _ := h.Plain.Box(s.text, s.font)
-		width += w
+		w, up, down := h.Plain.Box(s.text, s.font)
+		width, height, depth = width+w, max(height, up+s.rise), max(depth, down-s.rise)
 	}
 	return width, height, depth
 }
