@@ -128,14 +128,15 @@ func regulariserRows(o *Outcome) (rows [][]string) {
 }
 
 func judgeRegulariser(o *Outcome) Verdict {
-	var measured, not []string
-	diverser, all := 0, 0
+	var measured, not, why []string
+	diverser, trained, all := 0, 0, 0
 	for _, n := range regulariserSizes {
 		p, x := regulariserAt(o, n), float64(n)
 		measured = append(measured, fmt.Sprintf("n = %d: %.3g without R and %.3g with, the difference %.2g ± %.1g, lower in %d of %d pairs, training error in %d", n, stat.Mean(p.without, nil), stat.Mean(p.with, nil), p.difference, p.spread, p.lower, len(p.with), p.trainedLower))
 		if n != 200 && p.difference > -2*p.spread {
 			not = append(not, fmt.Sprint(n))
 		}
+		trained += p.trainedLower
 		without, with := o.besideAt(seriesWithout+" L2", x), o.besideAt(seriesWith+" L2", x)
 		for i := range with {
 			all++
@@ -144,9 +145,15 @@ func judgeRegulariser(o *Outcome) Verdict {
 			}
 		}
 	}
-	v := Verdict{Measured: "mean test error, " + strings.Join(measured, "; ") + fmt.Sprintf("; L2 is lower with R in %d of %d pairs", diverser, all), Agrees: len(not) == 0}
-	if !v.Agrees {
-		v.Because = fmt.Sprintf("the test error is not lower with R at n = %s in these settings; the slides' are not stated", strings.Join(not, ", "))
+	v := Verdict{Measured: "mean test error, " + strings.Join(measured, "; ") + fmt.Sprintf("; L2 is lower with R in %d of %d pairs", diverser, all)}
+	if len(not) > 0 {
+		why = append(why, "the test error with R is not lower by two standard errors at n = "+strings.Join(not, ", "))
+	}
+	if 2*trained <= all {
+		why = append(why, fmt.Sprintf("the training error is lower with R in %d of %d pairs", trained, all))
+	}
+	if v.Agrees = len(why) == 0; !v.Agrees {
+		v.Because = strings.Join(why, ", and ") + ", in these settings; the slides' are not stated"
 	}
 	return v
 }
