@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
 
 	"github.com/gatedlearning/moe/solver"
 )
@@ -37,9 +38,9 @@ const (
 // and one of order 4, S2 none of order 1 and one of order 2. Below, the transforms
 // of minimum variance over the polynomials. The same input gives the same bytes.
 func (a Activation) Draw(w io.Writer, curves solver.Curves, format string) error {
-	canvas, err := draw.NewFormattedCanvas(plotWidth, plotHeight, format)
+	canvas, err := newCanvas(plotWidth, plotHeight, format, vgimg.DefaultDPI)
 	if err != nil {
-		return fmt.Errorf("plot format %q: want svg or png", format)
+		return err
 	}
 	t := a.Validation.Transform
 	page := draw.New(canvas)

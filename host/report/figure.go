@@ -19,7 +19,6 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 
 	"github.com/gatedlearning/moe/host/experiment"
 )
@@ -89,7 +88,7 @@ func (f Figure) Draw(w io.Writer, format string) error {
 	for _, b := range blocks {
 		height += b.height
 	}
-	canvas, err := figureCanvas(format, height)
+	canvas, err := newCanvas(figureWidth, height, format, 300)
 	if err != nil {
 		return err
 	}
@@ -103,18 +102,6 @@ func (f Figure) Draw(w io.Writer, format string) error {
 	}
 	_, err = canvas.WriteTo(w)
 	return err
-}
-
-func figureCanvas(format string, height vg.Length) (vg.CanvasWriterTo, error) {
-	if format == "png" {
-		const dotsPerInch = 300
-		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(figureWidth, height), vgimg.UseDPI(dotsPerInch))}, nil
-	}
-	canvas, err := draw.NewFormattedCanvas(figureWidth, height, format)
-	if err != nil {
-		return nil, fmt.Errorf("plot format %q: want svg or png", format)
-	}
-	return canvas, nil
 }
 
 // block is a part of the picture that takes its whole width.

@@ -287,7 +287,7 @@ func (l label) meets(m label) bool {
 	return l.x0+slack < m.x1 && m.x0+slack < l.x1 && l.y0+slack < m.y1 && m.y0+slack < l.y1
 }
 
-var svgText = regexp.MustCompile(`(?s)<g transform="rotate\(90\)">|</g>|<text x="([^"]*)" y="([^"]*)"[^>]*font-size:([0-9.]*)px[^>]*>(.*?)</text>`)
+var svgLabel = regexp.MustCompile(`(?s)<g transform="rotate\(90\)">|</g>|<text x="([^"]*)" y="([^"]*)"[^>]*font-size:([0-9.]*)px[^>]*>(.*?)</text>`)
 
 // labels reads the texts of a picture, and its size. Capitals are 0.73 of the type's
 // size high, and nothing hangs down by more than 0.22.
@@ -297,7 +297,7 @@ func labels(t *testing.T, svg string) (list []label, width, height float64) {
 		t.Fatal(err)
 	}
 	turned := false
-	for _, m := range svgText.FindAllStringSubmatch(svg, -1) {
+	for _, m := range svgLabel.FindAllStringSubmatch(svg, -1) {
 		if m[4] == "" {
 			turned = m[0] != "</g>"
 			continue
@@ -340,6 +340,27 @@ func legible(t *testing.T, svg string) (wrong []string) {
 		wrong = append(wrong, "no text")
 	}
 	return wrong
+}
+
+// Texts are as wide as they were measured in any font: the widths of Liberation Sans
+// are those of Arial, in thousandths of its size 556 for a digit and 278 for a space.
+func TestTextKeepsItsWidth(t *testing.T) {
+	f := sketch()
+	f.Title = "0 0"
+	var b bytes.Buffer
+	if err := f.Draw(&b, "svg"); err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`textLength="([0-9.]*)"[^>]*font-family:Liberation Sans,Arial[^>]*font-size:11.3px[^>]*>0 0<`).FindStringSubmatch(b.String())
+	if m == nil {
+		t.Fatal("the title has no width")
+	}
+	if width, _ := strconv.ParseFloat(m[1], 64); math.Abs(width-1.39*11.3) > 0.05 {
+		t.Errorf("the title is %g wide, want %g", width, 1.39*11.3)
+	}
+	if texts, wide := strings.Count(b.String(), "<text"), strings.Count(b.String(), "textLength="); wide != texts {
+		t.Errorf("%d of %d texts have a width", wide, texts)
+	}
 }
 
 // crowded is a figure with much to write: long names in a grid, panels, means over some
