@@ -1,6 +1,7 @@
 package solver_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -20,7 +21,7 @@ func sech2(z float64) float64 { return 1 - math.Pow(math.Tanh(z), 2) }
 
 func leaky(slope float64) sdk.Func {
 	return sdk.Func{
-		Name:  "leaky",
+		Name:  fmt.Sprintf("leaky(%v)", slope),
 		G:     func(z float64) float64 { return math.Max(z, slope*z) },
 		DG:    func(z float64) float64 { return slope + (1-slope)*unit(z) },
 		Kinks: []float64{0},

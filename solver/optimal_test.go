@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -16,12 +17,21 @@ import (
 	"github.com/gatedlearning/moe/solver"
 )
 
+// made are the transforms that tests have made, by what they are of.
+var made sync.Map
+
+// optimal are the transforms of an activation, which no other has the name of.
 func optimal(t testing.TB, act sdk.Activation, sigma float64, k int) *solver.Optimal {
 	t.Helper()
+	of := fmt.Sprint(act.Info().Name, sigma, k)
+	if o, ok := made.Load(of); ok {
+		return o.(*solver.Optimal)
+	}
 	o, err := solver.NewOptimal(t.Context(), act, sigma, k)
 	if err != nil {
 		t.Fatal(err)
 	}
+	made.Store(of, o)
 	return o
 }
 
@@ -73,12 +83,16 @@ type given struct {
 func givenY(act sdk.Func, sigma float64) given {
 	const reach, steps, rows = 8.5, 5100, 3000
 	z, w, g := make([]float64, steps+1), make([]float64, steps+1), make([]float64, steps+1)
+	hermite := make([][5]float64, steps+1)
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for i := range z {
 		z[i] = reach * (2*float64(i)/steps - 1) // 0 is a node between two panels of the rule
 		w[i] = float64(2+2*(i%2)) / 3 * 2 * reach / steps * math.Exp(-z[i]*z[i]/2) / math.Sqrt(2*math.Pi)
 		g[i] = act.G(z[i])
 		lo, hi = min(lo, g[i]), max(hi, g[i])
+		for q := range 5 {
+			hermite[i][q] = gauss.Hermite(q, z[i])
+		}
 	}
 	var d given
 	step := (hi - lo + 16*sigma) / rows
@@ -91,8 +105,7 @@ func givenY(act sdk.Func, sigma float64) given {
 				continue
 			}
 			f := w[j] * math.Exp(-u*u/2) / (sigma * math.Sqrt(2*math.Pi))
-			for q := range 5 {
-				h := gauss.Hermite(q, z[j])
+			for q, h := range &hermite[j] {
 				s[q] += f * h
 				s[5+q] += f * h * h
 			}
@@ -203,14 +216,18 @@ func TestOptimalConstraints(t *testing.T) {
 // constraints returns by how much T_r misses its constraints.
 func constraints(t testing.TB, act sdk.Func, o *solver.Optimal, r int) float64 {
 	const h = 1. / 4
+	var at, weight []float64
+	for u := -8.5; u <= 8.5; u += h {
+		at, weight = append(at, u), append(weight, h*math.Exp(-u*u/2)/math.Sqrt(2*math.Pi))
+	}
 	blurred := func(z float64) float64 {
 		g := act.G(z)
 		if o.Sigma == 0 {
 			return o.At(r, g)
 		}
 		var s float64
-		for u := -8.5; u <= 8.5; u += h {
-			s += h * math.Exp(-u*u/2) / math.Sqrt(2*math.Pi) * o.At(r, g+o.Sigma*u)
+		for i, u := range at {
+			s += weight[i] * o.At(r, g+o.Sigma*u)
 		}
 		return s
 	}
@@ -295,8 +312,9 @@ func TestOptimalWithoutPolynomial(t *testing.T) {
 	for _, c := range []struct{ lo, hi, near, want float64 }{{.80, .81, .806521, 2.38}, {2.37, 2.39, 2.379487, 6.73}} {
 		c4 := func(beta float64) float64 { tr, _ := solve(t, zPhi(beta), .05); return tr.C4 }
 		lo, hi := c.lo, c.hi
+		below := c4(lo) < 0
 		for range 45 {
-			if mid := (lo + hi) / 2; (c4(mid) < 0) == (c4(lo) < 0) {
+			if mid := (lo + hi) / 2; (c4(mid) < 0) == below {
 				lo = mid
 			} else {
 				hi = mid
@@ -514,7 +532,9 @@ func TestOptimalOfAnything(t *testing.T) {
 
 func BenchmarkNewOptimal(b *testing.B) {
 	for b.Loop() {
-		optimal(b, relu, .05, 2)
+		if _, err := solver.NewOptimal(b.Context(), relu, .05, 2); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

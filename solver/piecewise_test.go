@@ -32,14 +32,17 @@ func TestTableError(t *testing.T) {
 		for _, sigma := range []float64{.05, .5} {
 			noisy := law.Noisy(sigma)
 			c := newConditionals(noisy, 3, panelTol)
+			y, at := make([]float64, 4000), make([]gauss.Conditional, 4000)
+			for i := range y {
+				y[i] = noisy.Lo + rng.Float64()*(noisy.Hi-noisy.Lo)
+				at[i] = noisy.At(y[i])
+			}
 			for _, r := range Orders() {
 				s := c.solve(r, law.SD/math.Hypot(law.SD, sigma))
 				p := c.table(r, s.lambda)
 				size := 0.0
-				for range 4000 {
-					y := noisy.Lo + rng.Float64()*(noisy.Hi-noisy.Lo)
-					v := noisy.At(y)
-					want := s.value(&v)
+				for i, y := range y {
+					want := s.value(&at[i])
 					size = max(size, math.Abs(want))
 					if diff := math.Abs(p.at(y) - want); !(diff <= p.bound) {
 						t.Fatalf("%s at σ = %v: T%d(%v) is off by %v, bound %v", name, sigma, r, y, diff, p.bound)

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,13 +25,7 @@ import (
 //	parameters MODEL MODEL BOUND  the two models' parameters differ by at most BOUND
 //	values FILE                   takes the values of the activation out of the file
 func TestApproximationScripts(t *testing.T) {
-	built := t.TempDir()
-	const module = "github.com/gatedlearning/moe/"
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", built, module+"examples/plugins/moe-plugin-softplus",
-		module+"plugins/leakyrelu/moe-plugin-leakyrelu", module+"plugins/sigmoid/moe-plugin-sigmoid")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	built := builtPlugins(t, "softplus", "leakyrelu", "sigmoid")
 	buildAnother(t, filepath.Join(built, "another"))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/approximation",
@@ -47,6 +43,40 @@ func TestApproximationScripts(t *testing.T) {
 			"values":     cmdValues,
 		},
 	})
+}
+
+// pluginsBuilt is a directory with the plugins of [builtPlugins].
+var pluginsBuilt = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "plugins")
+	if err != nil {
+		return "", err
+	}
+	atExit = append(atExit, func() { os.RemoveAll(dir) })
+	const plugins = "github.com/gatedlearning/moe/plugins"
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, plugins+"/relu/moe-plugin-relu",
+		plugins+"/leakyrelu/moe-plugin-leakyrelu", plugins+"/sigmoid/moe-plugin-sigmoid",
+		"github.com/gatedlearning/moe/examples/plugins/moe-plugin-softplus").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return dir, nil
+})
+
+// builtPlugins returns a directory of the test's own with plugins, moe-plugin-NAME each.
+// They are links: what changes them copies them first.
+func builtPlugins(t *testing.T, names ...string) (dir string) {
+	t.Helper()
+	from, err := pluginsBuilt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	for _, name := range names {
+		if err := os.Link(filepath.Join(from, "moe-plugin-"+name), filepath.Join(dir, "moe-plugin-"+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // buildAnother builds a plugin that calls itself softplus, of the same version, and

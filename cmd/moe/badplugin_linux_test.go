@@ -34,7 +34,14 @@ var badplugins = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	atExit = func() { os.RemoveAll(dir) }
+	atExit = append(atExit, func() { os.RemoveAll(dir) })
+	exe, err := plugintest.Build()
+	if err == nil {
+		err = os.Link(exe, filepath.Join(dir, "badplugin"))
+	}
+	if err != nil {
+		return "", err
+	}
 	link := filepath.Join(dir, "moe")
 	self, err := os.Executable()
 	if err == nil {
@@ -44,7 +51,6 @@ var badplugins = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	for _, args := range [][]string{
-		{"go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "badplugin"), "../../internal/pluginproc/testdata/badplugin"},
 		{link, "sample", "--activation", "identity", "--k", "2", "--d", "4", "--n", "400", "-o", filepath.Join(dir, "linear.csv")},
 		{link, "sample", "--activation", "relu", "--k", "2", "--d", "4", "--n", "400", "-o", filepath.Join(dir, "relu.csv")},
 	} {
@@ -433,8 +439,8 @@ func TestBadManners(t *testing.T) {
 		mode, like string
 		flags      []string
 	}
-	counts := []string{"--sandbox", "off"} // for they count their deaths in a file
-	exact := []string{"--sandbox", "off", "--exact-activation"}
+	counts := []string{"--sandbox", "off"}                                       // for they count their deaths in a file
+	exact := []string{"--sandbox", "off", "--exact-activation", "--starts", "2"} // every start asks the plugin anew
 	list := []manners{
 		{"floods-stderr", "double", nil}, {"floods-stdout", "double", nil}, {"log-line-trap", "double", nil},
 		{"wont-stop", "double", nil}, {"child", "double", nil}, {"children", "double", nil}, {"stdin", "double", nil},

@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/experiment"
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 )
 
 func TestMain(m *testing.M) {
@@ -33,13 +34,17 @@ func started() {
 	faulty()
 }
 
-// tests runs atExit when all tests have ended.
+// tests runs what atExit has when all tests have ended.
 type tests struct{ m *testing.M }
 
-var atExit = func() {}
+var atExit = []func(){plugintest.Clean}
 
 func (t tests) Run() int {
-	defer func() { atExit() }()
+	defer func() {
+		for _, f := range atExit {
+			f()
+		}
+	}()
 	// A signal that is ignored here, as a shell's background jobs ignore some, would be
 	// in the commands that the tests start: one that is caught is not.
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 )
 
 // TestPluginScripts runs the scripts in testdata/plugin. They find the binaries
@@ -20,22 +21,15 @@ import (
 // at $CHECKOUT; the condition [python-grpc] holds where Debian's python3 has
 // what a plugin in Python needs.
 func TestPluginScripts(t *testing.T) {
-	built := t.TempDir()
-	const plugins = "github.com/gatedlearning/moe/plugins"
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", built,
-		plugins+"/relu/moe-plugin-relu", plugins+"/leakyrelu/moe-plugin-leakyrelu",
-		"../../examples/plugins/moe-plugin-softplus", "../../internal/pluginproc/testdata/badplugin")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	built := builtPlugins(t, "relu", "leakyrelu", "softplus")
+	modes, err := plugintest.Build()
+	if err != nil {
+		t.Fatal(err)
 	}
-	modes := filepath.Join(built, "badplugin")
 	for _, mode := range []string{"even", "constant", "flat"} {
 		if err := os.Link(modes, filepath.Join(built, "plugin-"+mode)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.Remove(modes); err != nil {
-		t.Fatal(err)
 	}
 	checkout, err := filepath.Abs("../..")
 	if err != nil {

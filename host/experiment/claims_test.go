@@ -16,12 +16,12 @@ import (
 //	for s in 2 3 4 5; do go test ./host/experiment -run TestClaims -v -seed $s; done
 var (
 	seed = flag.Uint64("seed", 1, "of the figures in TestClaims")
-	only = flag.String("figures", "", "those of TestClaims, separated by commas; all; or, if empty, all but the longest")
+	only = flag.String("figures", "", "those of TestClaims, separated by commas; all; longest; or, if empty, all but the longest")
 )
 
 // longest are the figures that TestClaims leaves to
 //
-//	go test ./host/experiment -run TestClaims -figures all
+//	go test ./host/experiment -run TestClaims -figures longest
 //
 // which .ci/run does. 002-2a is shown by TestSessions to the last digit, and 002-2b
 // is made of the same runs; of the others TestClaimsInSmall has a part, but for those of trees, whose fits
@@ -342,7 +342,11 @@ func TestClaims(t *testing.T) {
 	if testing.Short() {
 		ids = []string{"002-B", "002-T1", "002-L3", "001-3"}
 	}
-	if *only != "" && *only != "all" {
+	switch *only {
+	case "", "all":
+	case "longest":
+		ids = longest
+	default:
 		ids = strings.Split(*only, ",")
 	}
 	figures, err := Find(ids, true)

@@ -35,9 +35,12 @@ var Build = sync.OnceValues(func() (path string, err error) {
 // Main is the TestMain of a package whose tests use [Build].
 func Main(m *testing.M) {
 	code := m.Run()
-	os.RemoveAll(built)
+	Clean()
 	os.Exit(code)
 }
+
+// Clean removes what [Build] has built.
+func Clean() { os.RemoveAll(built) }
 
 // Install puts the plugin that plays mode into a directory of its own and
 // returns its path.
