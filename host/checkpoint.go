@@ -166,6 +166,7 @@ type request struct {
 	values []*claims.Values       // of the activations, taken before the search: a checkpoint is written when they may be gone
 	data   func() (string, error) // the hash of the rows, made once
 	given  *atomic.Bool           // a checkpoint has been offered
+	more   map[string]any         // settings besides, or in the place of those of one target
 }
 
 // leave sees to it that a checkpoint can be written when the rows' file is closed: that
@@ -253,20 +254,52 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 	for _, candidate := range s.Candidates {
 		c.Screening.Starts = append(c.Screening.Starts, saveCandidate(candidate))
 	}
-	if best := s.Candidates[0]; !best.Failed() {
+	if best := s.Candidates[0]; !best.Failed() && best.Params != nil {
 		c.Best = p.Units.OutOf(best.Params)
 	}
 	return c, nil
 }
 
+// saveCandidate writes down a candidate; of one with vector outputs its run says all.
 func saveCandidate(c *search.Candidate) savedCandidate {
-	p := c.Params
-	return savedCandidate{
+	s := savedCandidate{
 		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees, Degenerate: c.Degenerate, Ridge: c.Ridge,
 		Value: exact{c.Run.Value}, X: c.Run.X, Trace: c.Run.Trace,
-		Regressors: p.Regressors, Gating: p.Gating, RegressorIntercepts: p.RegressorIntercepts, GatingIntercepts: p.GatingIntercepts, Sigma: p.Sigma,
-		Offset: p.Offset, Scale: p.Scale,
 	}
+	if p := c.Params; p != nil {
+		s.Regressors, s.Gating, s.Sigma = p.Regressors, p.Gating, p.Sigma
+		s.RegressorIntercepts, s.GatingIntercepts = p.RegressorIntercepts, p.GatingIntercepts
+		s.Offset, s.Scale = p.Offset, p.Scale
+	}
+	return s
+}
+
+// run is the candidate without its parameters.
+func (s *savedCandidate) run() *search.Candidate {
+	return &search.Candidate{
+		Kind: s.Kind, Rows: s.Rows, Agrees: s.Agrees, Degenerate: s.Degenerate, Ridge: s.Ridge,
+		Run: &optim.Result{X: s.X, Value: s.Value[0], Status: s.Status, Iterations: s.Iterations, Trace: s.Trace},
+	}
+}
+
+// vectorState is where the search for a mixture of vector outputs with so many parameters
+// stood.
+func (s *screening) vectorState(parameters int) (search.State, error) {
+	out := search.State{Least: s.Least, Done: s.Done}
+	for i := range s.Starts {
+		if len(s.Starts[i].Value) != 1 || len(s.Starts[i].X) != parameters {
+			return out, damaged("parameters of another shape")
+		}
+		c := s.Starts[i].run()
+		if !c.Failed() && slices.ContainsFunc(c.Run.X, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+			return out, damaged("parameters that are not finite")
+		}
+		out.Candidates = append(out.Candidates, c)
+	}
+	if out.Done && len(out.Candidates) == 0 {
+		return out, damaged("it has no starts")
+	}
+	return out, nil
 }
 
 // candidate is the inverse of saveCandidate, for parameters of the shape of blank.
@@ -281,10 +314,8 @@ func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, erro
 		!same(p.RegressorIntercepts, blank.RegressorIntercepts) || len(p.GatingIntercepts) != len(blank.GatingIntercepts) || !same(p.Offset, blank.Offset) || !same(p.Scale, blank.Scale) || len(s.Value) != 1 {
 		return nil, damaged("parameters of another shape")
 	}
-	c := &search.Candidate{
-		Kind: s.Kind, Rows: s.Rows, Agrees: s.Agrees, Degenerate: s.Degenerate, Ridge: s.Ridge, Params: p,
-		Run: &optim.Result{X: s.X, Value: s.Value[0], Status: s.Status, Iterations: s.Iterations, Trace: s.Trace},
-	}
+	c := s.run()
+	c.Params = p
 	if !c.Failed() && !usable(p) {
 		return nil, damaged("parameters that are not finite, or noise that is not above 0")
 	}
@@ -387,6 +418,7 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	if m, ok := c.Method.(Auto); ok { // the one that writes checkpoints
 		values["mu"], values["starts"] = m.Mu, m.starts()
 	}
+	maps.Copy(values, r.more)
 	for key, v := range values {
 		text, err := json.Marshal(v)
 		if err != nil {

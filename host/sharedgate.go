@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -51,11 +52,16 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 	if err := s.load(ctx, act); err != nil {
 		return nil, err
 	}
-	best, all, err := search.Vector(ctx, s.task)
+	asked, err := s.resume(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.write(ctx, best, all)
+	defer asked.leave(ctx)
+	found, err := search.Vector(ctx, s.task)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.write(ctx, found)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +71,35 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 		}
 	}
 	return v, nil
+}
+
+// resume readies the search to go on from a checkpoint, if there is one, and to write the next.
+func (s *sharedGate) resume(ctx context.Context) (request, error) {
+	p := s.problems[0]
+	cfg, err := s.cfg.checked()
+	if err != nil {
+		return request{}, err
+	}
+	asked, err := cfg.requested(ctx, p)
+	if err != nil {
+		return asked, err
+	}
+	asked.data = sync.OnceValues(func() (string, error) { return hash(s.task.Rows, p.Threads) })
+	asked.more = map[string]any{"target": s.names(), "noise covariance": s.noise, "start": s.task.Own}
+	if keep := cfg.Checkpoint; keep != nil {
+		s.task.Checkpoint = func(at search.State) {
+			asked.given.Store(true)
+			keep(func() (*Checkpoint, error) { return asked.checkpoint(p, at) })
+		}
+	}
+	if cfg.Resume == nil {
+		return asked, nil
+	}
+	if err := asked.admit(ctx, cfg.Resume, p); err != nil {
+		return asked, err
+	}
+	s.task.Resume, err = cfg.Resume.Screening.vectorState(s.task.Parameters())
+	return asked, err
 }
 
 // checkSharedGate refuses what a fit under one gate has no use for.
@@ -79,8 +114,6 @@ func checkSharedGate(c Config, noise NoiseCovariance) error {
 		return refuse("output scale %s is for one target", c.Output)
 	case c.HAC:
 		return refuse("standard errors of dependent rows are for targets with gates of their own")
-	case c.Resume != nil:
-		return refuse("a fit under one gate keeps no checkpoints; start it anew")
 	}
 	if c.Noise != nil {
 		for _, known := range []Noise{Shared{}, PerExpert{}} {
@@ -203,8 +236,8 @@ func (s *sharedGate) joined(of func(Target) *model.Params, what string) (*model.
 
 // write writes down what the search came to, in the user's units and with the largest expert
 // first.
-func (s *sharedGate) write(ctx context.Context, best *search.Candidate, all []*search.Candidate) (*fitted.Vector, error) {
-	p := s.problems[0]
+func (s *sharedGate) write(ctx context.Context, found *search.VectorFound) (*fitted.Vector, error) {
+	p, best := s.problems[0], found.Best
 	proportions, order, err := search.ByProportion(ctx, p, p.Given, best.Vector.Coordinate(0))
 	if err != nil {
 		return nil, err
@@ -222,8 +255,8 @@ func (s *sharedGate) write(ctx context.Context, best *search.Candidate, all []*s
 	v.Design, v.Approximation = s.cfg.Design, p.G.Native
 	l := s.task.Likelihood(s.given, ordered)
 	v.SharedGate.Proportions = permuted(proportions, order)
-	v.SharedGate.Fit = s.summary(best, all, l.Dim())
-	if v.SharedGate.Fit.Starts, err = starts(ctx, p, nil, all); err != nil {
+	v.SharedGate.Fit = s.summary(found, l.Dim())
+	if v.SharedGate.Fit.Starts, err = starts(ctx, p, nil, found.All); err != nil {
 		return nil, err
 	}
 	if err := s.uncertainty(ctx, v, l, ordered, best); err != nil {
@@ -240,8 +273,8 @@ func (s *sharedGate) names() (out []string) {
 }
 
 // summary says how the parameters were found.
-func (s *sharedGate) summary(best *search.Candidate, all []*search.Candidate, parameters int) *fitted.Fit {
-	p := s.problems[0]
+func (s *sharedGate) summary(found *search.VectorFound, parameters int) *fitted.Fit {
+	p, best := s.problems[0], found.Best
 	loglik, q, n := -best.Run.Value*p.Weights.Total, float64(parameters), p.Weights.Total
 	if best.Whole != nil {
 		loglik = -*best.Whole * p.Weights.Total
@@ -250,6 +283,7 @@ func (s *sharedGate) summary(best *search.Candidate, all []*search.Candidate, pa
 		Method: Auto{}.Name(), Seed: p.Seed, N: p.N(), Dropped: p.Dropped, Weight: p.Weights.Reported(),
 		LogLikelihood: loglik, BIC: q*math.Log(n) - 2*loglik, AIC: 2*q - 2*loglik,
 		Converged: best.Run.Status == optim.Converged, Status: best.Run.Status.String(), Iterations: best.Run.Iterations,
+		Certificate: fitted.NewCertificate(found.Certificate), Notes: []string{},
 	}
 	for _, p := range s.problems {
 		for _, note := range p.Notes {
@@ -261,15 +295,17 @@ func (s *sharedGate) summary(best *search.Candidate, all []*search.Candidate, pa
 	if p.G.Note != "" {
 		f.Notes = append(f.Notes, p.G.Note)
 	}
-	agreeing := search.Count(all, func(c *search.Candidate) bool { return c.Agrees })
-	f.Notes = append(f.Notes, fmt.Sprintf("the certificate's verdicts are not judged: its tests are for one target; %d of %d starts ended at the best optimum of the screening", agreeing, len(all)))
+	if found.Note != "" {
+		f.Notes = append(f.Notes, found.Note)
+	}
 	if best.Degenerate {
 		f.Converged, f.Status = false, "degenerate: an expert shrank onto a few rows; use a smaller k or shared noise"
 	}
 	if best.Ridge > 0 {
 		f.Notes = append(f.Notes, fmt.Sprintf("the gate separates the rows of some experts from those of others, and its coefficients have no finite optimum: they are those under a ridge of %.3g, which costs less than 0.01 of the log-likelihood", best.Ridge))
 	}
-	if agreeing < 2 && len(all) > 1 {
+	agrees := func(c *search.Candidate) bool { return c.Agrees }
+	if search.Count(found.All, agrees) < 2 && len(found.All) > 1 && p.Shape.K > 1 {
 		f.Warnings = append(f.Warnings, "no other start reached the best optimum: a better one may exist")
 	}
 	return f

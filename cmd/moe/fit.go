@@ -122,7 +122,8 @@ method auto, whose starts are then the best of a search under one gate and other
 arranged in the tree, or by method em.
 
 With --hierarchy auto the tree is grown: from one expert, by making a leaf a gate of two as
-long as that lowers BIC, then by making branches leaves again as long as that does. All
+long as that lowers BIC, then by making branches leaves again as long as that does, then
+by joining a gate with the one above it. All
 trees on the way are printed; --max-leaves bounds it.
 
 With --targets every one of several targets gets a mixture of its own, with its gate and its
@@ -131,8 +132,7 @@ format moe-model/v2, which predict and evaluate read. With --gate-shared beside 
 targets share one gate: a row's expert is that of all targets, each expert has a regressor for
 every target, and the noise of a row's targets is independent, or with --noise-covariance full
 correlated, the same for all experts unless --noise says otherwise. Such a fit starts from
-random and clustered starts of all targets together; its optimum is not judged by a
-certificate, whose tests are for one target.
+random and clustered starts of all targets together, and has one certificate.
 
 With --output-scale the experts' means are c + s*g(<a,x>), an offset and a scale of all
 experts (shared) or of each (per-expert), fitted with the rest: a sigmoid, which goes

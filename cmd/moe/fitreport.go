@@ -38,6 +38,19 @@ func writeReport(cmd *cobra.Command, path string, act model.Activation, fits ...
 	return atomicfile.WriteFile(ctx, path, page.Bytes())
 }
 
+// writeSharedReport writes the page of a fit of several targets under one gate.
+func writeSharedReport(cmd *cobra.Command, path string, act model.Activation, v *fitted.Vector, tables []dataset.Source) error {
+	targets, err := report.DiagnoseSharedGate(cmd.Context(), v, act, tables)
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := report.SharedGatePage(&page, settings(cmd), v, targets); err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(cmd.Context(), path, page.Bytes())
+}
+
 // settings lists every flag of the command with its value, and the versions.
 func settings(cmd *cobra.Command) []report.Setting {
 	out := []report.Setting{

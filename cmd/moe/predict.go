@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +36,8 @@ given the model. They are exact quantiles of the mixture; that the parameters ar
 estimates is not in them.
 Of a model of several targets the means are written, a column for each by its name, and
 with --interval lower_NAME and upper_NAME for each: each target's own interval, whatever
-the others are.
+the others are. Where they share a gate p1 ... pk come after the means, and posterior1 ...
+posteriork, given x and all targets, where DATA has them all.
 Of a network's file only mean is written, with --experts unit1 ... unitk (what each
 unit adds to it), and the interval is that of its normal noise.
 A plugin that the model was fitted with is not needed where the model file
@@ -127,11 +129,42 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 		return err
 	}
 	defer act.Close()
+	if v.SharedGate != nil {
+		return f.joint(cmd, v, act, dataPath)
+	}
 	src, err := f.table.open(cmd, dataPath, first, true)
 	if err != nil {
 		return err
 	}
 	predictions, err := predict.Outputs(v, act, src, f.extras.Interval)
+	if err != nil {
+		return err
+	}
+	return f.write(cmd, rechecked{predictions, act.Recheck})
+}
+
+// joint predicts the targets of a model under whose one gate they are, with the experts'
+// probabilities given all targets where DATA has them.
+func (f *predictFlags) joint(cmd *cobra.Command, v *fitted.Vector, act *modelActivation, dataPath string) error {
+	in, err := openInput(cmd.Context(), cmd, dataPath)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	var tables []dataset.Source
+	for j := range v.Outputs {
+		src, err := f.table.openFrom(in, mixtureFile{v.Model(j)}, true)
+		if err != nil {
+			return err
+		}
+		tables = append(tables, src)
+	}
+	var predictions dataset.Source
+	if slices.ContainsFunc(tables, func(src dataset.Source) bool { return src.Schema().Target == "" }) {
+		predictions, err = predict.Outputs(v, act, tables[0], f.extras.Interval)
+	} else {
+		predictions, err = predict.JointOutputs(v, act, tables, f.extras.Interval)
+	}
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/terms"
@@ -49,7 +50,7 @@ func (f *sharedGateFlags) check(cmd *cobra.Command, targets []string) error {
 	case f.noise != string(host.Diagonal) && f.noise != string(host.Full):
 		return usagef("--noise-covariance %s: want %s or %s", f.noise, host.Diagonal, host.Full)
 	}
-	for _, name := range []string{"hac", "resume", "sigma", "mu", "transform", "report"} {
+	for _, name := range []string{"hac", "sigma", "mu", "transform"} {
 		if cmd.Flags().Changed(name) {
 			return usagef("--%s has no effect beside --gate-shared", name)
 		}
@@ -183,7 +184,6 @@ func (f *fitFlags) runTargets(cmd *cobra.Command, began time.Time) error {
 	act := f.configure(keeper, bar, experts)
 	var v *fitted.Vector
 	if f.shared.on {
-		f.config.Checkpoint = nil
 		v, err = host.FitSharedGate(ctx, act, targets, host.NoiseCovariance(f.shared.noise), f.config)
 	} else {
 		v, err = host.FitTargets(ctx, act, targets, f.config)
@@ -202,11 +202,7 @@ func (f *fitFlags) runTargets(cmd *cobra.Command, began time.Time) error {
 		keeper.drop()
 	}
 	if f.report != "" {
-		var pages []pageOf
-		for j, t := range targets {
-			pages = append(pages, pageOf{v.Model(j), t.Source})
-		}
-		if err := writeReport(cmd, f.report, experts.evaluator(), pages...); err != nil {
+		if err := f.reportTargets(cmd, v, targets, experts.evaluator()); err != nil {
 			return err
 		}
 	}
@@ -214,7 +210,7 @@ func (f *fitFlags) runTargets(cmd *cobra.Command, began time.Time) error {
 		return err
 	}
 	if v.SharedGate != nil {
-		if !v.SharedGate.Fit.Converged {
+		if fit := v.SharedGate.Fit; !fit.Converged || f.doubts(fit.Certificate) {
 			return errNo
 		}
 		return nil
@@ -225,6 +221,22 @@ func (f *fitFlags) runTargets(cmd *cobra.Command, began time.Time) error {
 		}
 	}
 	return nil
+}
+
+// reportTargets writes the page of the fits.
+func (f *fitFlags) reportTargets(cmd *cobra.Command, v *fitted.Vector, targets []host.Target, act model.Activation) error {
+	if v.SharedGate != nil {
+		var tables []dataset.Source
+		for _, t := range targets {
+			tables = append(tables, t.Source)
+		}
+		return writeSharedReport(cmd, f.report, act, v, tables)
+	}
+	var pages []pageOf
+	for j, t := range targets {
+		pages = append(pages, pageOf{v.Model(j), t.Source})
+	}
+	return writeReport(cmd, f.report, act, pages...)
 }
 
 func (f *fitFlags) printTargets(cmd *cobra.Command, v *fitted.Vector, took time.Duration) error {

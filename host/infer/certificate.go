@@ -39,7 +39,7 @@ const (
 
 // Test is one specification test: of the fitted model against the data.
 type Test struct {
-	Name      string  // "residuals", "nonlinearity", "gate", "spread", "interactions"
+	Name      string  // "residuals", "nonlinearity", "gate", "spread", "interactions"; of several targets "correlation" too
 	Statistic float64 // χ² with DF degrees of freedom under the fitted model
 	DF        int
 	PValue    float64

@@ -118,7 +118,7 @@ func (m *terms) covariance(ctx context.Context, s *Draws, seed uint64, workers i
 			w.y[r] = w.g[i*b.N+r] + m.p.SigmaOf(i)*rng.NormFloat64()
 		}
 		m.fill(w, w.y[:b.N])
-		addGram(chunks[chunk], w, b.W)
+		addGram(chunks[chunk], w.out, w.weighted, b.W)
 		return nil
 	})
 	if err != nil {
@@ -131,13 +131,15 @@ func (m *terms) covariance(ctx context.Context, s *Draws, seed uint64, workers i
 	return symmetric(chunks[0], size), nil
 }
 
-// addGram adds the products of all pairs of terms to dst, an upper triangle in rows.
-func addGram(dst []float64, w *termRows, weight []float64) {
-	for i, a := range w.out {
-		w.out[i], w.weighted[i] = a[:w.N], w.weighted[i][:w.N]
-		kernel.Mul(w.weighted[i], w.out[i], weight)
+// addGram adds the products of all pairs of terms, of rows with these weights, to dst, an
+// upper triangle in rows. Weighted is room for as many terms.
+func addGram(dst []float64, terms, weighted [][]float64, weight []float64) {
+	n := len(weight)
+	for i, a := range terms {
+		terms[i], weighted[i] = a[:n], weighted[i][:n]
+		kernel.Mul(weighted[i], terms[i], weight)
 	}
-	kernel.AddGram(dst, w.weighted, w.out)
+	kernel.AddGram(dst, weighted, terms)
 }
 
 // symmetric returns the matrix of an upper triangle in rows.

@@ -304,6 +304,15 @@ func (l *Vector) Proportions(ctx context.Context, p *model.VectorParams) ([]floa
 	return out, nil
 }
 
+// Mass returns how many rows each expert has by the posterior, Σ r_i.
+func (l *Vector) Mass(ctx context.Context, p *model.VectorParams) ([]float64, error) {
+	s, err := l.under(ctx, p, ofGradient)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(s.gradient.mass), nil
+}
+
 // Degenerate says whether an expert with noise of its own has shrunk onto so few rows, or to
 // so little noise, that the likelihood has no bound there.
 func (l *Vector) Degenerate(ctx context.Context, p *model.VectorParams) (bool, error) {

@@ -302,27 +302,36 @@ func newVectorProducts(o *vectorLayout) *vectorProducts {
 }
 
 func (s *vectorProducts) block(w *vectorWork) {
-	s.noiseScores(w)
 	if w.scores == nil {
 		w.scores = columnsOf(len(s.parameters), len(w.more))
 	}
 	rows := make([][]float64, len(s.parameters))
-	for at, q := range s.parameters {
-		dst := w.scores[at][:w.N]
-		switch q.Part {
-		case Expert:
-			kernel.Mul(dst, w.PostOf(q.Index/s.m), w.row(w.score, q.Index))
-			kernel.Mul(dst, dst, w.cols[q.Feature])
-		case Gate:
-			w.GateScore(dst, q.Index)
-			kernel.Mul(dst, dst, w.cols[q.Feature])
-		case Noise:
-			copy(dst, w.mean[q.Index][:w.N])
-		}
-		w.weigh(dst)
-		rows[at] = dst
+	for at := range rows {
+		rows[at] = w.scores[at][:w.N]
+	}
+	s.scores(w, rows)
+	for _, row := range rows {
+		w.weigh(row)
 	}
 	kernel.AddGram(s.packed, rows, rows)
+}
+
+// scores writes the scores of the rows to dst, N values for every parameter.
+func (o *vectorLayout) scores(w *vectorWork, dst [][]float64) {
+	o.noiseScores(w)
+	for at, q := range o.parameters {
+		to := dst[at][:w.N]
+		switch q.Part {
+		case Expert:
+			kernel.Mul(to, w.PostOf(q.Index/o.m), w.row(w.score, q.Index))
+			kernel.Mul(to, to, w.cols[q.Feature])
+		case Gate:
+			w.GateScore(to, q.Index)
+			kernel.Mul(to, to, w.cols[q.Feature])
+		case Noise:
+			copy(to, w.mean[q.Index][:w.N])
+		}
+	}
 }
 
 // write writes the sums to m.

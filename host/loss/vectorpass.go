@@ -112,10 +112,7 @@ func (s *vectorSums) add(o *vectorSums, want quantity) {
 
 // sum returns the sums over all rows of what is wanted at p, valid until the next.
 func (s *vectorPasses) sum(ctx context.Context, p *model.VectorParams, want quantity) (*vectorSums, error) {
-	s.factors = s.factors[:0]
-	for _, n := range p.Noise {
-		s.factors = append(s.factors, newVectorFactor(n))
-	}
+	s.factorise(p)
 	for c := range s.chunks {
 		s.chunks[c].hold(want, s.vectorLayout)
 		s.chunks[c].clear(want)
@@ -133,6 +130,14 @@ func (s *vectorPasses) sum(ctx context.Context, p *model.VectorParams, want quan
 		s.total.add(&s.chunks[c], want)
 	}
 	return &s.total, nil
+}
+
+// factorise readies the noise of p for a pass.
+func (s *vectorPasses) factorise(p *model.VectorParams) {
+	s.factors = s.factors[:0]
+	for _, n := range p.Noise {
+		s.factors = append(s.factors, newVectorFactor(n))
+	}
 }
 
 // vectorWork is what one worker knows of a block: values are K·M rows of N, expert by

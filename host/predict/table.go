@@ -118,7 +118,7 @@ const (
 
 // complete returns a block without missing values, and for every row what it is
 // without; nil, and b itself, where nothing is missing. A missing value is 0 in the
-// copy, of which the predictions are no use.
+// copy, of which the predictions are no use. There may be several columns of targets.
 func complete(b *model.Block) (*model.Block, []lack) {
 	isNaN := func(v float64) bool { return v != v }
 	if !slices.ContainsFunc(b.X, isNaN) && !slices.ContainsFunc(b.Y, isNaN) {
@@ -126,9 +126,9 @@ func complete(b *model.Block) (*model.Block, []lack) {
 	}
 	whole := &model.Block{N: b.N, X: slices.Clone(b.X), Y: slices.Clone(b.Y)}
 	lacks := make([]lack, b.N)
-	for r, y := range b.Y {
+	for at, y := range b.Y {
 		if isNaN(y) {
-			lacks[r], whole.Y[r] = target, 0
+			lacks[at%b.N], whole.Y[at] = target, 0
 		}
 	}
 	for at, v := range b.X {

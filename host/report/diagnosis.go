@@ -54,40 +54,100 @@ const (
 
 // Diagnose reads the rows of src once through the model.
 func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src dataset.Source) (*Diagnosis, error) {
-	p := m.Params()
-	d := &Diagnosis{Residuals: make([][]float64, p.K), Sharpness: make([]float64, sharpnessBins)}
-	for i := range d.Residuals {
-		d.Residuals[i] = make([]float64, residualBins)
+	d := newDiagnosing(m, act, src)
+	err := src.Read(ctx, func(b *model.Block) error { return d.block(ctx, b, nil) })
+	if err != nil {
+		return nil, err
 	}
-	predictor := predict.NewPredictor(p, act, src.Schema().Name)
-	stride := (m.Fit.N + maxPoints - 1) / maxPoints
-	if p.D > 1 {
-		d.Features = scattered(m)
+	return d.finish(ctx)
+}
+
+// DiagnoseSharedGate reads the rows of tables, one of every target of a model whose targets
+// share a gate, side by side through the model. The experts' probabilities are those given all
+// targets.
+func DiagnoseSharedGate(ctx context.Context, v *fitted.Vector, act model.Activation, tables []dataset.Source) (out []*Diagnosis, err error) {
+	var all []*diagnosing
+	for j, src := range tables {
+		m := v.Model(j)
+		m.Fit = *v.SharedGate.Fit
+		all = append(all, newDiagnosing(m, act, src))
 	}
-	lo, hi := math.Inf(1), math.Inf(-1)
-	err := src.Read(ctx, func(b *model.Block) error {
-		pred, err := predictor.Predict(ctx, b)
-		if err != nil {
-			return err
-		}
-		index := make([]float64, p.K*b.N)
-		p.Predictors(index, b)
-		for r := range b.N {
-			d.add(p, b, pred, index, r, stride)
-			lo, hi = min(lo, b.Col(0)[r]), max(hi, b.Col(0)[r])
+	err = predict.JointPosteriors(ctx, v, act, tables, func(blocks []*model.Block, posterior []float64) error {
+		for j, d := range all {
+			if err := d.block(ctx, blocks[j], posterior); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	d.share()
-	if p.D == 1 {
-		d.Curves, err = curves(ctx, p, act, lo, hi)
-	} else {
-		d.Index, err = d.along(ctx, p.K, p.Output(act))
+	for _, d := range all {
+		one, err := d.finish(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
 	}
-	return d, err
+	return out, nil
+}
+
+// diagnosing is a diagnosis while the rows are read.
+type diagnosing struct {
+	*Diagnosis
+	p         *model.Params
+	act       model.Activation
+	predictor *predict.Predictor
+	stride    int     // of the points among the rows
+	lo, hi    float64 // of the first feature
+}
+
+func newDiagnosing(m *fitted.Model, act model.Activation, src dataset.Source) *diagnosing {
+	p := m.Params()
+	d := &diagnosing{
+		Diagnosis: &Diagnosis{Residuals: make([][]float64, p.K), Sharpness: make([]float64, sharpnessBins)},
+		p:         p, act: act, predictor: predict.NewPredictor(p, act, src.Schema().Name),
+		stride: (m.Fit.N + maxPoints - 1) / maxPoints, lo: math.Inf(1), hi: math.Inf(-1),
+	}
+	for i := range d.Residuals {
+		d.Residuals[i] = make([]float64, residualBins)
+	}
+	if p.D > 1 {
+		d.Features = scattered(m)
+	}
+	return d
+}
+
+// block takes a block, with the experts' probabilities where they are not those that its
+// target gives.
+func (d *diagnosing) block(ctx context.Context, b *model.Block, posterior []float64) error {
+	pred, err := d.predictor.Predict(ctx, b)
+	if err != nil {
+		return err
+	}
+	if posterior != nil {
+		pred.Posterior = posterior
+	}
+	index := make([]float64, d.p.K*b.N)
+	d.p.Predictors(index, b)
+	for r := range b.N {
+		d.add(d.p, b, pred, index, r, d.stride)
+		d.lo, d.hi = min(d.lo, b.Col(0)[r]), max(d.hi, b.Col(0)[r])
+	}
+	return nil
+}
+
+// finish returns the diagnosis of the rows that were read.
+func (d *diagnosing) finish(ctx context.Context) (*Diagnosis, error) {
+	d.share()
+	var err error
+	if d.p.D == 1 {
+		d.Curves, err = curves(ctx, d.p, d.act, d.lo, d.hi)
+	} else {
+		d.Index, err = d.along(ctx, d.p.K, d.p.Output(d.act))
+	}
+	return d.Diagnosis, err
 }
 
 func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *predict.Prediction, index []float64, r, stride int) {

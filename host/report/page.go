@@ -48,7 +48,6 @@ type Fitted struct {
 // Page writes the report of a fit, or of those of several targets one below the other, as
 // one HTML file that needs nothing else: no network, no scripts.
 func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
-	page := map[string]any{"Settings": settings}
 	var shownFits []map[string]any
 	for _, f := range fits {
 		m := f.Model
@@ -68,11 +67,11 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 			"Sections": sections(m, f.Diagnosis),
 		})
 	}
-	page["Fits"], page["Title"] = shownFits, shownFits[0]["Title"]
+	title := shownFits[0]["Title"]
 	if len(fits) > 1 {
-		page["Title"] = fmt.Sprintf("%d targets", len(fits))
+		title = fmt.Sprintf("%d targets", len(fits))
 	}
-	return pageTemplate.Execute(w, page)
+	return pageTemplate.Execute(w, map[string]any{"Settings": settings, "Fits": shownFits, "Title": title})
 }
 
 // againstTruth says how far the model is from known parameters; "" where there are none.
@@ -110,28 +109,12 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 		}
 		out = append(out, s)
 	}
-	out = append(out,
-		section{
-			Title: "Residuals",
-			Reading: "Each expert's standardised residuals, weighted by the posterior, against the standard normal density that the model " +
-				"claims. Two humps are two experts in one; heavy tails are noise that is not Gaussian.",
-			Pictures: residualCharts(m, d),
-		},
-	)
+	out = append(out, residualSection(m, d))
 	if d.Index != nil {
 		out = append(out, featureSection(m, d))
 	}
-	out = append(out,
-		section{
-			Title: "How sure the assignment is",
-			Reading: "Rows by the posterior of their most probable expert. Far to the right the experts are told apart; near 1/k they overlap, " +
-				"and standard errors are larger than the number of rows suggests.",
-			Pictures: []template.HTML{sharpnessChart(d)},
-		},
-		startSection(m),
-	)
-	out = append(out, certificateSections(m.Fit.Certificate, "Each test adds up terms whose mean is 0 if the model is right; p is the probability of a sum "+
-		"as far from 0. A fit that merged experts fails them; a better optimum that does not part merged experts can go unseen.")...)
+	out = append(out, sharpnessSection(d), startSection(m))
+	out = append(out, certificateSections(m.Fit.Certificate, mixtureTests)...)
 	switch {
 	case isGrown(m):
 		out = append(out, growthSection(m))
@@ -139,6 +122,28 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 		out = append(out, selectionSection(m))
 	}
 	return out
+}
+
+// mixtureTests says what the tests of a mixture mean.
+const mixtureTests = "Each test adds up terms whose mean is 0 if the model is right; p is the probability of a sum " +
+	"as far from 0. A fit that merged experts fails them; a better optimum that does not part merged experts can go unseen."
+
+func residualSection(m *fitted.Model, d *Diagnosis) section {
+	return section{
+		Title: "Residuals",
+		Reading: "Each expert's standardised residuals, weighted by the posterior, against the standard normal density that the model " +
+			"claims. Two humps are two experts in one; heavy tails are noise that is not Gaussian.",
+		Pictures: residualCharts(m, d),
+	}
+}
+
+func sharpnessSection(d *Diagnosis) section {
+	return section{
+		Title: "How sure the assignment is",
+		Reading: "Rows by the posterior of their most probable expert. Far to the right the experts are told apart; near 1/k they overlap, " +
+			"and standard errors are larger than the number of rows suggests.",
+		Pictures: []template.HTML{sharpnessChart(d)},
+	}
 }
 
 // selectionSection shows the criteria by k.
@@ -195,7 +200,7 @@ func growthSection(m *fitted.Model) section {
 	}
 	return section{
 		Title: "How the tree was grown",
-		Reading: "From one expert a leaf became a gate of two as long as that lowered BIC, then a branch a leaf again. " +
+		Reading: "From one expert a leaf became a gate of two as long as that lowered BIC, then a branch a leaf again, then two gates one. " +
 			"Trees are in the order in which they were fitted; the lower the criteria the better.",
 		Tables:   []table{asTable(growth(m))},
 		Pictures: []template.HTML{c.svg()},
@@ -420,12 +425,20 @@ func coefficientSection(m *fitted.Model) section {
 	}
 	if se := m.StandardErrors; se != nil {
 		s.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full." + sharedNoise(m, se)
-		s.Pictures = append(s.Pictures, coefficientChart(m, "regressors", m.Regressors, se.Regressors, m.RegressorIntercepts, se.RegressorIntercepts))
+		s.Pictures = append(s.Pictures, regressorChart(m, se))
 		if m.K > 1 {
-			s.Pictures = append(s.Pictures, coefficientChart(m, "gate", m.Gating, se.Gating, m.GatingIntercepts, se.GatingIntercepts))
+			s.Pictures = append(s.Pictures, gatingChart(m, se))
 		}
 	}
 	return s
+}
+
+func regressorChart(m *fitted.Model, se *fitted.StandardErrors) template.HTML {
+	return coefficientChart(m, "regressors", m.Regressors, se.Regressors, m.RegressorIntercepts, se.RegressorIntercepts)
+}
+
+func gatingChart(m *fitted.Model, se *fitted.StandardErrors) template.HTML {
+	return coefficientChart(m, "gate", m.Gating, se.Gating, m.GatingIntercepts, se.GatingIntercepts)
 }
 
 // coefficientChart draws the coefficients of every expert with their 95 %

@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"fmt"
+	"html/template"
 	"io"
 
 	"github.com/gatedlearning/moe/host/fitted"
@@ -14,15 +15,11 @@ import (
 func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 	out := bufio.NewWriter(w)
 	s := v.SharedGate
-	first := v.Model(0)
-	first.Fit = *s.Fit
-	verdict := "Converged"
-	if !s.Fit.Converged {
-		verdict = "Not converged (" + s.Fit.Status + ")"
+	first := together(v)
+	fmt.Fprintln(out, sharedAnswer(v))
+	for _, line := range verdicts(s.Fit.Certificate) {
+		fmt.Fprintln(out, line)
 	}
-	fmt.Fprintf(out, "%s: %s with %s each under one gate, over %s, %s noise, log-likelihood %.2f on %s (BIC %.2f, AIC %.2f; method %s).\n",
-		verdict, howMany(first), plural(len(v.Outputs), "output"), plural(v.D, "feature"), s.Noise,
-		s.Fit.LogLikelihood, plural(s.Fit.N, "row"), s.Fit.BIC, s.Fit.AIC, s.Fit.Method)
 	for _, warning := range s.Fit.Warnings {
 		fmt.Fprintf(out, "Warning: %s.\n", warning)
 	}
@@ -57,6 +54,9 @@ func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 		fmt.Fprintln(out, "\n--all shows all features")
 	}
 	writeTable(out, starts(first))
+	if c := s.Fit.Certificate; c != nil && len(c.Tests) > 0 {
+		writeTable(out, tests(c))
+	}
 	for i, note := range s.Fit.Notes {
 		if i == 0 {
 			fmt.Fprintln(out, "\nNotes")
@@ -64,6 +64,101 @@ func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 		fmt.Fprintf(out, "  - %s\n", shown.Line(note))
 	}
 	return out.Flush()
+}
+
+// together is the first output as a model, with the fit of all.
+func together(v *fitted.Vector) *fitted.Model {
+	m := v.Model(0)
+	m.Fit = *v.SharedGate.Fit
+	return m
+}
+
+// underOneGate says what was fitted.
+func underOneGate(v *fitted.Vector) string {
+	return fmt.Sprintf("%s with %s each under one gate", howMany(v.Model(0)), plural(len(v.Outputs), "output"))
+}
+
+// sharedAnswer is [answer] of targets under one gate.
+func sharedAnswer(v *fitted.Vector) string {
+	s := v.SharedGate
+	verdict := "Converged"
+	if !s.Fit.Converged {
+		verdict = "Not converged (" + s.Fit.Status + ")"
+	}
+	return fmt.Sprintf("%s: %s, over %s, %s noise, log-likelihood %.2f on %s (BIC %.2f, AIC %.2f; method %s).",
+		verdict, underOneGate(v), plural(v.D, "feature"), s.Noise,
+		s.Fit.LogLikelihood, plural(s.Fit.N, "row"), s.Fit.BIC, s.Fit.AIC, s.Fit.Method)
+}
+
+// SharedGatePage writes the report of a fit of several targets under one gate as one HTML
+// file, as [Page] does: what they have together, then every target with its diagnosis.
+func SharedGatePage(w io.Writer, settings []Setting, v *fitted.Vector, targets []*Diagnosis) error {
+	m, s := together(v), v.SharedGate
+	whole := map[string]any{
+		"Title": fmt.Sprintf("%s, %s", underOneGate(v), plural(s.Fit.N, "row")), "Answer": sharedAnswer(v), "Good": s.Fit.Converged, "Badges": badges(s.Fit.Certificate),
+		"Warnings": s.Fit.Warnings, "Notes": s.Fit.Notes, "Legend": legend(m), "Sections": sharedSections(v, m, targets[0]),
+	}
+	parts := []map[string]any{whole}
+	for j, d := range targets {
+		m := v.Model(j)
+		sigma := "sigma per expert"
+		if len(m.Sigma) == 1 {
+			sigma = "sigma " + significant(m.Sigma[0])
+			if se := m.StandardErrors; se != nil {
+				sigma += " " + plusMinus(se.Sigma[0])
+			}
+		}
+		parts = append(parts, map[string]any{
+			"Title": "Target " + shown.Name(m.Target), "Answer": "Its " + sigma + ".", "Good": s.Fit.Converged,
+			"Truth": againstTruth(m), "Legend": legend(m), "Sections": targetSections(m, d),
+		})
+	}
+	return pageTemplate.Execute(w, map[string]any{"Settings": settings, "Fits": parts, "Title": whole["Title"]})
+}
+
+// sharedSections are what targets under one gate have together, of which m is the first.
+func sharedSections(v *fitted.Vector, m *fitted.Model, d *Diagnosis) (out []section) {
+	if tree, ok := treeSection(m); ok {
+		out = append(out, tree)
+	}
+	if m.K > 1 {
+		gate := section{Title: "Gate", Reading: "The gate of all targets, relative to the last expert, whose gate is 0.", Tables: []table{asTable(gates(m, maxFeatures))}}
+		if m.Hierarchy != "" {
+			gate.Reading = "The gates of all targets: every branch relative to the last of its gate, whose predictor is 0."
+		}
+		if se := m.StandardErrors; se != nil {
+			gate.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full."
+			gate.Pictures = []template.HTML{gatingChart(m, se)}
+		}
+		out = append(out, gate)
+	}
+	if v.SharedGate.Noise == fitted.Full {
+		noise := section{Title: "Noise", Reading: "The correlations of the noise of a row's targets."}
+		for i := range v.SharedGate.Correlations {
+			noise.Tables = append(noise.Tables, asTable(correlations(v, i)))
+		}
+		out = append(out, noise)
+	}
+	out = append(out, sharpnessSection(d), startSection(m))
+	return append(out, certificateSections(m.Fit.Certificate, mixtureTests)...)
+}
+
+// targetSections are what a target under the gate of several has of its own.
+func targetSections(m *fitted.Model, d *Diagnosis) []section {
+	out := []section{dataSection(m, d)}
+	if d.Index != nil {
+		out = append(out, indexSection(m, d))
+	}
+	of := section{Title: "Experts", Reading: "Regressors by expert.", Tables: []table{asTable(experts(m, maxFeatures))}}
+	if se := m.StandardErrors; se != nil {
+		of.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full."
+		of.Pictures = []template.HTML{regressorChart(m, se)}
+	}
+	out = append(out, of, residualSection(m, d))
+	if d.Index != nil {
+		out = append(out, featureSection(m, d))
+	}
+	return out
 }
 
 // correlations is the table of the noise's correlations of one level.

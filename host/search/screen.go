@@ -184,12 +184,17 @@ func (t *Task) checkpoint(all []*Candidate, least int, done bool) {
 	if t.Checkpoint == nil {
 		return
 	}
-	kept := make([]*Candidate, len(all)) // the search goes on to change its own
+	t.Checkpoint(State{Least: least, Done: done, Candidates: copied(all)})
+}
+
+// copied are candidates for a checkpoint: the search goes on to change its own.
+func copied(all []*Candidate) []*Candidate {
+	kept := make([]*Candidate, len(all))
 	for i, c := range all {
 		copied := *c
 		kept[i] = &copied
 	}
-	t.Checkpoint(State{Least: least, Done: done, Candidates: kept})
+	return kept
 }
 
 // wave returns the next candidates, of which from have been made.

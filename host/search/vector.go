@@ -2,12 +2,14 @@ package search
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
@@ -24,6 +26,7 @@ type VectorTask struct {
 	Full     bool               // whether the noise of a row's targets may be correlated
 	Starts   int                // at most
 	Own      *model.VectorParams
+	Resume   State // where an earlier search stood, of whose candidates Run is enough; zero for a new one
 	Follow
 }
 
@@ -75,20 +78,58 @@ func (t *VectorTask) join(coordinates []*model.Params) *model.VectorParams {
 	return model.JoinCoordinates(coordinates, noise)
 }
 
+// VectorFound is what a search for a mixture of several targets came to.
+type VectorFound struct {
+	Best        *Candidate
+	All         []*Candidate       // best of the screening first
+	Certificate *infer.Certificate // nil where there is none
+	Note        string             // why there is none
+}
+
 // Vector looks for the highest joint likelihood: starts are screened on part of the rows
 // with a ridge on the gate until several agree on the best, as [Run] does, and the best
-// refined on all rows, where the ridge comes off. The candidates come back best first.
-func Vector(ctx context.Context, t *VectorTask) (best *Candidate, all []*Candidate, err error) {
+// refined on all rows, where the ridge comes off, until the certificate of what was found
+// asks for no more starts.
+func Vector(ctx context.Context, t *VectorTask) (*VectorFound, error) {
 	part, err := screeningPart(ctx, t.Rows, t.Parameters())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	first, cycle, err := t.starts(ctx, part)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	n, _ := part.Dims()
-	k := t.one().Shape.K
+	out := &VectorFound{All: copied(t.Resume.Candidates)}
+	for _, c := range out.All {
+		c.Vector = t.likelihood(part, t.blank(), 1).Params(c.Run.X)
+	}
+	least, screened := max(len(first), t.Resume.Least), t.Resume.Done
+	for ; ; least, screened = max(wanted(out.Certificate), len(out.All)+1), false {
+		if !screened {
+			if out.All, err = t.screen(ctx, part, out.All, least, first, cycle); err != nil {
+				return nil, err
+			}
+		}
+		refined, err := t.refine(ctx, out.All, n)
+		if err != nil {
+			return nil, err
+		}
+		out.Best = slices.MinFunc(refined.all, compare)
+		if out.Certificate, out.Note, err = t.certify(ctx, out.Best, out.All); err != nil {
+			return nil, err
+		}
+		if wanted(out.Certificate) == 0 || len(out.All) >= t.Starts {
+			out.All = refined.in(out.All)
+			return out, t.measure(ctx, out.All)
+		}
+	}
+}
+
+// screen adds starts to those that there are until enough agree and at least so many were
+// made, or all.
+func (t *VectorTask) screen(ctx context.Context, part model.Rows, all []*Candidate, least int, first, cycle []VectorStart) ([]*Candidate, error) {
+	n, _ := part.Dims()
 	for len(all) < t.Starts {
 		if t.Screening != nil {
 			t.Screening(len(all), t.Starts)
@@ -109,20 +150,65 @@ func Vector(ctx context.Context, t *VectorTask) (best *Candidate, all []*Candida
 			return t.climb(ctx, c, t.likelihood(part, c.Vector, 1), n, screenRidge)
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		all = append(all, wave...)
-		if Agree(all, k, SameOptimum(n)) && len(all) >= len(first) {
+		if Agree(all, t.one().Shape.K, SameOptimum(n)) && len(all) >= least {
+			break
+		}
+		t.checkpoint(all, least, false)
+	}
+	if all[0].Failed() {
+		return nil, NoneFinite(t.one().Schema)
+	}
+	t.checkpoint(all, least, true)
+	return all, nil
+}
+
+func (t *VectorTask) checkpoint(all []*Candidate, least int, done bool) {
+	if t.Checkpoint != nil {
+		t.Checkpoint(State{Least: least, Done: done, Candidates: copied(all)})
+	}
+}
+
+// certify judges the optimum best, one of all, as [Certify] does.
+func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candidate) (c *infer.Certificate, note string, err error) {
+	p := t.one()
+	evidence := evidenceOf(p, best, all, nil)
+	for j, q := range t.Problems {
+		if infer.Exact(best.Vector.Coordinate(j), q.RMS()) {
+			return exact(q, evidence)
+		}
+	}
+	_, order, err := ByProportion(ctx, p, p.Rows, best.Vector.Coordinate(0))
+	if err != nil {
+		return nil, "", err
+	}
+	q := best.Vector.Each(func(q *model.Params) *model.Params { return q.Relabel(order) }, order)
+	tests, untested, err := infer.VectorTests(ctx, t.Rows, p.G, q, p.Shape.Free(), p.Seed, p.Threads)
+	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
+		return nil, "no certificate: " + many.Error(), nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	c = infer.Judge(tests, evidence)
+	c.Untested = untested
+	if c.Optimum != infer.Pass || q.K == 1 {
+		return c, "", nil
+	}
+	mass, err := t.Likelihood(t.Rows, q).Mass(ctx, q)
+	if err != nil {
+		return nil, "", err
+	}
+	columns, _ := p.Shape.Free().Columns(q.Coordinate(0))
+	for j := range t.Problems {
+		if weak := infer.RestsOnLittle(q.Coordinate(j), mass, len(columns)); weak != "" {
+			c.Optimum, c.Reason = infer.Suspect, weak
 			break
 		}
 	}
-	if all[0].Failed() {
-		return nil, nil, NoneFinite(t.one().Schema)
-	}
-	if best, err = t.refine(ctx, all, n); err != nil {
-		return nil, nil, err
-	}
-	return best, all, t.measure(ctx, all)
+	return c, "", nil
 }
 
 // measure sets the value on all rows of the candidates whose run was on others, or with a
@@ -220,23 +306,39 @@ func (t *VectorTask) climb(ctx context.Context, c *Candidate, l *loss.Vector, ro
 	return err
 }
 
-// refine takes the best candidates of the screening to all rows, without the ridge, and
-// returns the best of them.
-func (t *VectorTask) refine(ctx context.Context, all []*Candidate, screened int) (*Candidate, error) {
-	field := contenders(all, screened)
-	for i, c := range field {
+// refined are candidates of the screening, and what they became on all rows.
+type refined struct{ from, all []*Candidate }
+
+// in returns the candidates with those that were refined in their places.
+func (r refined) in(all []*Candidate) (out []*Candidate) {
+	for _, c := range all {
+		if i := slices.Index(r.from, c); i >= 0 {
+			c = r.all[i]
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// refine takes the best candidates of the screening to all rows, without the ridge, and the
+// best of them to the top. Those of the screening stay as they are.
+func (t *VectorTask) refine(ctx context.Context, all []*Candidate, screened int) (refined, error) {
+	r := refined{from: contenders(all, screened)}
+	for i, c := range r.from {
 		if t.Refining != nil {
-			t.Refining(i, len(field))
+			t.Refining(i, len(r.from))
 		}
-		if err := t.release(ctx, c); err != nil {
-			return nil, err
+		own := *c
+		r.all = append(r.all, &own)
+		if err := t.release(ctx, &own); err != nil {
+			return r, err
 		}
 	}
-	best := slices.MinFunc(field, compare)
+	best := slices.MinFunc(r.all, compare)
 	if err := t.perturb(ctx, best); err != nil {
-		return nil, err
+		return r, err
 	}
-	return best, t.finish(ctx, best)
+	return r, t.finish(ctx, best)
 }
 
 // release takes a candidate to a maximum of all rows without the ridge: at once where that

@@ -97,10 +97,11 @@ func TestVectorReachesTheTruth(t *testing.T) {
 				r.Noise = problem.PerExpert{}
 			}
 			task := vectorTask(t, s, act, true, r)
-			best, all, err := Vector(ctx, task)
+			found, err := Vector(ctx, task)
 			if err != nil {
 				t.Fatal(err)
 			}
+			best, all := found.Best, found.All
 			n := float64(task.one().N())
 			truth := task.blank()
 			for i := range truth.Noise {
@@ -127,19 +128,19 @@ func TestVectorReachesTheTruth(t *testing.T) {
 				continue
 			}
 			diagonal := vectorTask(t, s, act, false, r)
-			other, _, err := Vector(ctx, diagonal)
+			other, err := Vector(ctx, diagonal)
 			if err != nil {
 				t.Fatal(err)
 			}
 			// −n/2·log det of the correlations, 446 and 391 at the truths, and where there are
 			// none half a χ² of one degree, 8 of which is one in 16,000.
-			switch gain := n * (other.Run.Value - best.Run.Value); {
+			switch gain := n * (other.Best.Run.Value - best.Run.Value); {
 			case cell.rho != 0 && gain < 100, cell.rho == 0 && (gain > 8 || gain < -1e-6):
 				t.Errorf("%s: full noise is worth %v of log-likelihood", cell.name, gain)
 			}
 			again := vectorTask(t, s, act, true, problem.Request{Seed: 1, Threads: 1, Noise: r.Noise})
-			same, _, err := Vector(ctx, again)
-			if err != nil || !slices.Equal(same.Run.X, best.Run.X) {
+			same, err := Vector(ctx, again)
+			if err != nil || !slices.Equal(same.Best.Run.X, best.Run.X) {
 				t.Errorf("%s: other bytes with one thread, error %v", cell.name, err)
 			}
 		}
@@ -162,10 +163,11 @@ func TestVectorOfOneTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := vectorTask(t, s, act, true, problem.Request{Seed: 1})
-	best, _, err := Vector(t.Context(), task)
+	found, err := Vector(t.Context(), task)
 	if err != nil {
 		t.Fatal(err)
 	}
+	best := found.Best
 	flat, err := Auto(t.Context(), task.one(), measure(t, task.one()), Settings{Starts: DefaultStarts})
 	if err != nil {
 		t.Fatal(err)
@@ -210,10 +212,11 @@ func TestVectorSeparation(t *testing.T) {
 			rows = append(rows, p.Rows)
 		}
 		task.Rows = model.Beside(rows)
-		best, _, err := Vector(t.Context(), task)
-		if err != nil || best.Run.Status != optim.Converged {
-			t.Fatal(best.Run.Status, err)
+		found, err := Vector(t.Context(), task)
+		if err != nil || found.Best.Run.Status != optim.Converged {
+			t.Fatal(found, err)
 		}
+		best := found.Best
 		if (best.Ridge > 0) != want {
 			t.Errorf("overlap %v: a ridge of %v", overlap, best.Ridge)
 		}

@@ -1,0 +1,404 @@
+package infer
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
+)
+
+// testCorrelation asks whether the noise of a row's targets is correlated where it is
+// taken for independent.
+const testCorrelation = "correlation"
+
+// VectorTests are [Tests] of a mixture with vector outputs under one gate, fitted to rows
+// with their targets in M columns. With r_i the posterior given all targets and
+// e_ic = (U(y−μ_i))_c/s_c, which are N(0, I) where a row is expert i's, the terms of
+// every expert and coordinate are those of [Tests] with e_ic for e_i; those of the gate
+// have functions of every coordinate's z_ic, those of heteroscedasticity and interactions
+// are taken of every coordinate; and where the noise is diagonal there are besides
+//
+//	correlation   Σ_i r_i·h(e_ia)·h(e_ib) for every pair of coordinates,  h the identity held within ±2
+//
+// The scores are those of the joint likelihood.
+func VectorTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.VectorParams, free loss.Free, seed uint64, workers int) ([]Test, []Untested, error) {
+	m := newVectorTerms(act, p, free)
+	if m.end > MostTerms {
+		return nil, nil, &TooManyError{m.end}
+	}
+	if err := m.scale(ctx, model.Part(rows, drawsFor(m.end))); err != nil {
+		return nil, nil, err
+	}
+	sums, err := m.sums(ctx, rows, workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	of := terms{p: p.Gate()}
+	drawn, err := of.sample(ctx, rows, 0, drawsFor(m.end), sums, seed, workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := m.covariance(ctx, drawn, seed, workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	tests, untested := m.tests(sums, c)
+	return tests, untested, nil
+}
+
+// vectorTerms are the terms of a row of a mixture with vector outputs.
+type vectorTerms struct {
+	act                        model.Activation
+	p                          *model.VectorParams
+	free                       loss.Free
+	coefficients               int // of an expert for one coordinate
+	groups, pairs              int // as of terms
+	zRMS, lRMS, xRMS           []float64
+	residuals, correlation     int // where each kind of terms begins
+	nonlinearity, gate, spread int
+	interactions, end          int
+}
+
+func newVectorTerms(act model.Activation, p *model.VectorParams, free loss.Free) *vectorTerms {
+	m := &vectorTerms{act: act, p: p, free: free, groups: min(p.D, mostGroups), pairs: min(p.D*(p.D+1)/2, mostPairs)}
+	expert, _ := free.Columns(p.Coordinate(0))
+	m.coefficients = len(expert)
+	m.residuals = loss.VectorDim(p, free)
+	m.correlation = m.residuals + 3*p.K*p.M
+	m.nonlinearity = m.correlation
+	if p.Noise[0].Lower == nil {
+		m.nonlinearity += p.M * (p.M - 1) / 2
+	}
+	m.gate = m.nonlinearity + 3*p.K*p.M
+	m.spread = m.gate + (3+2*p.M)*p.Gate().Gates()
+	m.interactions = m.spread + m.groups*p.M
+	m.end = m.interactions + m.pairs*p.M
+	return m
+}
+
+// scale sets the rms of what the bounded functions are taken of, over rows.
+func (m *vectorTerms) scale(ctx context.Context, rows model.Rows) error {
+	of := terms{p: m.p.Gate()}
+	of.p.Regressors = make([]float64, m.p.K*m.p.D)
+	q, err := of.squares(ctx, rows)
+	if err != nil {
+		return err
+	}
+	q.Z = make([]float64, m.p.K*m.p.M)
+	values := make([]float64, len(q.Z)*model.BlockRows)
+	err = model.InOrder(ctx, rows, func(b *model.Block) error {
+		m.p.Predictors(values, b)
+		for at := range q.Z {
+			z := values[at*b.N : (at+1)*b.N]
+			q.Z[at] += floats.Dot(z, z)
+		}
+		return nil
+	})
+	of.scale(q)
+	m.zRMS, m.lRMS, m.xRMS = of.zRMS, of.lRMS, of.xRMS
+	return err
+}
+
+// vectorTermRows is room for the terms of a block of rows.
+type vectorTermRows struct {
+	*loss.VectorRows
+	features              *termRows // the bounded functions of the features
+	logits                []float64
+	bump, bend            []float64 // of one predictor
+	ones, one, two, three []float64
+	out, weighted         [][]float64
+	n                     int
+}
+
+func (m *vectorTerms) newRows() *vectorTermRows {
+	const n = model.BlockRows
+	of := terms{p: m.p.Gate(), groups: m.groups, pairs: m.pairs}
+	w := &vectorTermRows{
+		VectorRows: loss.NewVectorRows(m.act, m.p, m.free), features: of.newRows(), logits: make([]float64, m.p.K*n),
+		bump: make([]float64, n), bend: make([]float64, n), ones: make([]float64, n), one: make([]float64, n), two: make([]float64, n), three: make([]float64, n),
+		out: make([][]float64, m.end), weighted: make([][]float64, m.end),
+	}
+	for i := range w.ones {
+		w.ones[i] = 1
+	}
+	store := make([]float64, 2*m.end*n)
+	for i := range w.out {
+		w.out[i], w.weighted[i] = store[2*i*n:(2*i+1)*n], store[(2*i+1)*n:(2*i+2)*n]
+	}
+	return w
+}
+
+// fill writes the terms of a block with targets to w.out.
+func (m *vectorTerms) fill(ctx context.Context, w *vectorTermRows, b *model.Block) error {
+	if err := w.Observe(ctx, b); err != nil {
+		return err
+	}
+	if err := w.Scores(ctx, w.out[:m.residuals], b); err != nil {
+		return err
+	}
+	w.n = b.N
+	of := terms{p: m.p.Gate(), groups: m.groups, pairs: m.pairs, xRMS: m.xRMS}
+	of.features(w.features, b)
+	for at := m.spread; at < m.end; at++ {
+		clear(w.out[at][:b.N])
+	}
+	for at := m.correlation; at < m.nonlinearity; at++ {
+		clear(w.out[at][:b.N])
+	}
+	for i := range m.p.K {
+		for c := range m.p.M {
+			m.fillShape(w, i, c)
+			m.fillMeans(w, i, c)
+		}
+		m.fillCorrelation(w, i)
+	}
+	m.fillGate(w, b)
+	return nil
+}
+
+// fillShape writes the terms of expert i and coordinate c that depend on the residual's
+// shape, and adds to those of heteroscedasticity.
+func (m *vectorTerms) fillShape(w *vectorTermRows, i, c int) {
+	n := w.n
+	at := m.residuals + 3*(i*m.p.M+c)
+	std := w.Standard(i, c)
+	wide, narrow, skew := w.out[at][:n], w.out[at+1][:n], w.out[at+2][:n]
+	squares := w.one[:n]
+	for t, e := range std {
+		squares[t] = -e * e / 8
+	}
+	kernel.Exp(wide, squares)
+	for t, r := range w.Posterior(i) {
+		e, v := std[t], wide[t]
+		v2 := v * v
+		wide[t], narrow[t], skew[t] = r*(v-meanWide), r*(v2*v2-meanNarrow), r*e*v2
+	}
+	for g := range m.groups {
+		kernel.AddMul(w.out[m.spread+c*m.groups+g][:n], wide, w.features.xBump[g*n:(g+1)*n])
+	}
+}
+
+// fillMeans writes the terms of nonlinearity of expert i and coordinate c, and adds to those
+// of interactions.
+func (m *vectorTerms) fillMeans(w *vectorTermRows, i, c int) {
+	n := w.n
+	pull := w.one[:n] // r_i·e_ic
+	kernel.Mul(pull, w.Posterior(i), w.Standard(i, c))
+	m.bounded(w, i, c)
+	at := m.nonlinearity + 3*(i*m.p.M+c)
+	for l, h := range [][]float64{w.ones[:n], w.bump[:n], w.bend[:n]} {
+		kernel.Mul(w.out[at+l][:n], pull, h)
+	}
+	for g := range m.pairs {
+		kernel.AddMul(w.out[m.interactions+c*m.pairs+g][:n], pull, w.features.xPairs[g*n:(g+1)*n])
+	}
+}
+
+// bounded computes the bounded functions of z_ic.
+func (m *vectorTerms) bounded(w *vectorTermRows, i, c int) {
+	z, inv := w.Predictor(i, c), 1/m.zRMS[i*m.p.M+c]
+	kernel.Bump(w.bump[:w.n], z, inv)
+	kernel.Bend(w.bend[:w.n], z, inv)
+}
+
+// fillCorrelation adds to the terms of correlation those of expert i.
+func (m *vectorTerms) fillCorrelation(w *vectorTermRows, i int) {
+	at, n := m.correlation, w.n
+	if at == m.nonlinearity {
+		return
+	}
+	for a := range m.p.M {
+		first := w.two[:n]
+		kernel.Soft(first, w.Standard(i, a), 1)
+		kernel.Mul(first, first, w.Posterior(i))
+		for b := range a {
+			second := w.three[:n]
+			kernel.Soft(second, w.Standard(i, b), 1)
+			kernel.AddMul(w.out[at][:n], first, second)
+			at++
+		}
+	}
+}
+
+// fillGate writes the terms of the gate.
+func (m *vectorTerms) fillGate(w *vectorTermRows, b *model.Block) {
+	n := w.n
+	gate := m.p.Gate()
+	logits := w.logits[:m.p.K*n]
+	gate.GateLogits(logits, b)
+	per := 3 + 2*m.p.M
+	for j := range gate.Gates() {
+		diff, at := w.one[:n], m.gate+per*j
+		w.GateScore(diff, j)
+		copy(w.out[at][:n], diff)
+		logit, inv := logits[j*n:(j+1)*n], 1/m.lRMS[j]
+		kernel.Bump(w.bump[:n], logit, inv)
+		kernel.Bend(w.bend[:n], logit, inv)
+		for c := -1; c < m.p.M; c++ {
+			if c >= 0 {
+				m.bounded(w, j, c)
+			}
+			kernel.Mul(w.out[at+3+2*c][:n], diff, w.bump[:n])
+			kernel.Mul(w.out[at+4+2*c][:n], diff, w.bend[:n])
+		}
+	}
+}
+
+// addVector adds a block's.
+func (s *RowSums) addVector(w *vectorTermRows, weight []float64) {
+	sum := kernel.Sum
+	if weight != nil {
+		sum = func(v []float64) float64 { return kernel.Dot(v, weight) }
+	}
+	for i, v := range w.out {
+		s.Terms[i] += sum(v[:w.n])
+	}
+	for i := range s.Prior {
+		s.Prior[i] += sum(w.Prior(i))
+		s.Mass[i] += sum(w.Posterior(i))
+	}
+	s.Weight += sum(w.ones[:w.n])
+}
+
+// sums returns the sums over the data.
+func (m *vectorTerms) sums(ctx context.Context, data model.Rows, workers int) (*RowSums, error) {
+	chunks := make([]*RowSums, model.Chunks(data))
+	rows := make([]*vectorTermRows, model.Workers(workers))
+	err := model.Each(ctx, data, len(rows), func(worker, chunk, _ int, b *model.Block) error {
+		if rows[worker] == nil {
+			rows[worker] = m.newRows()
+		}
+		if chunks[chunk] == nil {
+			k := func() []float64 { return make([]float64, m.p.K) }
+			chunks[chunk] = &RowSums{Terms: make([]float64, m.end), Prior: k(), Mass: k()}
+		}
+		if err := m.fill(ctx, rows[worker], b); err != nil {
+			return err
+		}
+		chunks[chunk].addVector(rows[worker], b.W)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chunks[1:] {
+		chunks[0].Merge(c)
+	}
+	return chunks[0], nil
+}
+
+// covariance returns the upper triangle of E[term·termᵀ] under the fitted model: of targets
+// drawn from it for these rows and experts.
+func (m *vectorTerms) covariance(ctx context.Context, s *Draws, seed uint64, workers int) (*mat.SymDense, error) {
+	size, data := m.end, s.rows(m.p.D)
+	chunks := make([][]float64, model.Chunks(data))
+	rows := make([]*vectorTermRows, model.Workers(workers))
+	err := model.Each(ctx, data, len(rows), func(worker, chunk, block int, b *model.Block) error {
+		if rows[worker] == nil {
+			rows[worker] = m.newRows()
+		}
+		if chunks[chunk] == nil {
+			chunks[chunk] = make([]float64, size*(size+1)/2)
+		}
+		w := rows[worker]
+		drawn := *b
+		var err error
+		if drawn.Y, err = m.draw(ctx, b, s.Expert[block*model.BlockRows:][:b.N], rand.New(rand.NewPCG(seed, targetStream+uint64(block)))); err != nil {
+			return err
+		}
+		if err := m.fill(ctx, w, &drawn); err != nil {
+			return err
+		}
+		addGram(chunks[chunk], w.out, w.weighted, b.W)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chunks[1:] {
+		floats.Add(chunks[0], c)
+	}
+	floats.Scale(1/floats.Sum(s.Weight), chunks[0])
+	return symmetric(chunks[0], size), nil
+}
+
+// draw draws the targets of rows from these experts: M columns.
+func (m *vectorTerms) draw(ctx context.Context, b *model.Block, experts []int, rng *rand.Rand) ([]float64, error) {
+	means := make([]float64, m.p.K*m.p.M*b.N)
+	m.p.Predictors(means, b)
+	if err := m.act.Eval(ctx, means, means); err != nil {
+		return nil, err
+	}
+	units := make([][]float64, m.p.K)
+	for i := range units {
+		units[i] = m.p.NoiseOf(i).Unit()
+	}
+	y, noise := make([]float64, m.p.M*b.N), make([]float64, m.p.M)
+	for r, i := range experts {
+		for c, scale := range m.p.NoiseOf(i).Scale {
+			noise[c] = scale * rng.NormFloat64()
+			for a := range c {
+				noise[c] -= units[i][c*m.p.M+a] * noise[a]
+			}
+			y[c*b.N+r] = means[(i*m.p.M+c)*b.N+r] + noise[c]
+		}
+	}
+	return y, nil
+}
+
+// tests makes the tests of sums over the rows, given the covariance of a row's terms, as
+// [terms.tests] does. The sums are used up.
+func (m *vectorTerms) tests(s *RowSums, c *mat.SymDense) (tests []Test, untested []Untested) {
+	m.allowForCoefficients(s)
+	draws := float64(drawsFor(m.end))
+	q := &quadraticForms{cov: c, sums: s.Terms, n: s.Weight}
+	for i, mass := range s.Mass {
+		if mass < float64(rowsPerCoefficient*m.coefficients) {
+			untested = append(untested, Untested{i, mass, m.coefficients})
+			q.omit(m.residuals+3*i*m.p.M, 3*m.p.M)
+			q.omit(m.nonlinearity+3*i*m.p.M, 3*m.p.M)
+		}
+	}
+	q.standardise()
+	q.project(0, m.residuals, draws)
+	add := func(name string, from, to int, robust bool) {
+		if t := q.test(from, to); t.DF > 0 {
+			t.Name, t.Robust = name, robust
+			tests = append(tests, t)
+		}
+	}
+	add(testResiduals, m.residuals, m.correlation, false)
+	add(testCorrelation, m.correlation, m.nonlinearity, false)
+	for i := range tests {
+		if tests[i].Name == testCorrelation {
+			tests[i].Suggests = "noise that is correlated between the targets"
+		}
+	}
+	q.project(m.residuals, m.nonlinearity, draws)
+	add(testNonlinearity, m.nonlinearity, m.gate, true)
+	add(testGate, m.gate, m.spread, true)
+	add(testHeteroscedasticity, m.spread, m.interactions, true)
+	add(testInteractions, m.interactions, m.end, true)
+	return tests, untested
+}
+
+// allowForCoefficients is [terms.allowForCoefficients] for every coordinate.
+func (m *vectorTerms) allowForCoefficients(s *RowSums) {
+	if len(m.p.Noise) > 1 {
+		return
+	}
+	own := float64(m.coefficients)
+	for i, mass := range s.Mass {
+		excess := mass*own*float64(m.p.K)/s.Weight - min(own, mass)
+		for c := range m.p.M {
+			at := m.residuals + 3*(i*m.p.M+c)
+			s.Terms[at] -= excess * slopeWide
+			s.Terms[at+1] -= excess * slopeNarrow
+		}
+	}
+}
