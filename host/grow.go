@@ -19,9 +19,9 @@ const DefaultMaxLeaves = 8
 //	BIC = p·log n − 2ℓ
 //
 // with p and ℓ as in [FitRange]. Of all leaves that whose split has the least BIC is taken.
-// Where no split lowers BIC subtrees are made leaves again, as long as that does, after
-// which it may grow elsewhere. It has at most so many leaves, and its gates have two
-// branches each. Fit.Selection of the model has all trees on the way.
+// Where no split lowers BIC subtrees are made leaves again, and where that does not either a gate
+// is joined with the one above it, which then has the branches of both; after each it may grow
+// elsewhere. It has at most so many leaves. Fit.Selection of the model has all trees on the way.
 //
 // Every tree is fitted as [Fit] fits it alone: by a search of its own, so that what is
 // compared are the likelihoods of shapes, and not of the places where a split began. A
@@ -82,6 +82,7 @@ var growthMoves = []struct {
 }{
 	{"split", model.Hierarchy.Splits},
 	{"merge", model.Hierarchy.Merges},
+	{"join", model.Hierarchy.Joins},
 }
 
 // grow has trees fitted, from a leaf on, until no move leads to a better one: visit fits

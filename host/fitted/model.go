@@ -324,7 +324,7 @@ type Candidate struct {
 	// which move, and whether it was grown on from.
 	Hierarchy string `json:"hierarchy,omitempty"`
 	From      string `json:"from,omitempty"` // absent for the first
-	Move      string `json:"move,omitempty"` // split or merge; absent for the first
+	Move      string `json:"move,omitempty"` // split, merge or join; absent for the first
 	Kept      bool   `json:"kept,omitempty"`
 }
 

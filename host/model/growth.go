@@ -14,6 +14,10 @@ func (h Hierarchy) Splits() []Hierarchy { return distinct(h.splits()) }
 // a leaf, as [Hierarchy.Splits] does; none of a leaf.
 func (h Hierarchy) Merges() []Hierarchy { return distinct(h.merges()) }
 
+// Joins returns the shapes that h becomes when the branches of a gate under another one become
+// branches of that, as [Hierarchy.Splits] does; none of one gate.
+func (h Hierarchy) Joins() []Hierarchy { return distinct(h.joins()) }
+
 func (h Hierarchy) splits() []Hierarchy {
 	if len(h.Branches) == 0 {
 		return []Hierarchy{FlatHierarchy(2)}
@@ -26,6 +30,16 @@ func (h Hierarchy) merges() []Hierarchy {
 		return nil
 	}
 	return append(h.within(Hierarchy.merges), Hierarchy{})
+}
+
+func (h Hierarchy) joins() []Hierarchy {
+	out := h.within(Hierarchy.joins)
+	for c, b := range h.Branches {
+		if len(b.Branches) > 0 {
+			out = append(out, Hierarchy{slices.Concat(h.Branches[:c], b.Branches, h.Branches[c+1:])})
+		}
+	}
+	return out
 }
 
 // within returns h with one branch replaced by each of what it becomes.
