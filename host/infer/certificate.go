@@ -61,6 +61,9 @@ type Evidence struct {
 	// moves of other starts have come to it.
 	Survey bool
 	Met    int
+	// Flat says that the experts are under one gate. Of a tree's starts, which begin in different arrangements
+	// of the experts, fewer agree, and how much that says has not been measured.
+	Flat bool
 }
 
 // StartsWanted is the least number of starts that is enough for an optimum for
@@ -91,8 +94,8 @@ type Certificate struct {
 //
 // The model passes where every test does, at [Level], and is not judged where there
 // are none. The optimum passes where they do at [Doubt]: most local optima merge
-// experts, which the tests would see. After a survey three starts must agree on it
-// besides, or it is not judged. Where the tests do not pass it passes
+// experts, which the tests would see. After a survey, or where [StartsWanted] starts
+// have been made under one gate without one, three of them must agree on it besides, or it is not judged. Where the tests do not pass it passes
 //
 //   - if three starts agree on it and the robust tests pass, since then it is the
 //     noise that is not as assumed, or
@@ -167,6 +170,9 @@ func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
 	case c.PValue >= Doubt && e.Survey && e.Met < agreeingStarts:
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s, but %s: the likelihood has many optima, and there may be a better one", e.foundNothing(), e.whoMet())
+	case c.PValue >= Doubt && e.Flat && !e.Survey && e.Starts >= StartsWanted && e.Agreeing < agreeingStarts:
+		c.Optimum = NotJudged
+		c.Reason = fmt.Sprintf("%s, but only %d met it: the likelihood has many optima, and there may be a better one", e.foundNothing(), e.Agreeing)
 	case c.PValue >= Doubt:
 		c.Reason = "no sign of merged experts was seen, and " + e.foundNothing()
 	case e.Agreeing >= agreeingStarts && robust:

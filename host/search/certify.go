@@ -80,7 +80,7 @@ func restsOnLittle(ctx context.Context, p *problem.Problem, q *model.Params) (st
 
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.
 func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, s *Survey) infer.Evidence {
-	var e infer.Evidence
+	e := infer.Evidence{Flat: p.Shape.Tree.Depth() <= 1}
 	kinds := map[string]bool{}
 	for _, c := range all {
 		if c.Agrees {

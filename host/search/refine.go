@@ -79,6 +79,9 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	if err := t.perturb(ctx, best); err != nil {
 		return nil, err
 	}
+	if err := placeRare(ctx, t.Problem, best); err != nil {
+		return nil, err
+	}
 	if err := t.finishSmooth(ctx, best); err != nil {
 		return nil, err
 	}
