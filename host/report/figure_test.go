@@ -8,6 +8,8 @@ import (
 	"image/color"
 	"image/png"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -491,6 +493,23 @@ func TestCutScript(t *testing.T) {
 	for in, want := range map[string][2]string{"reg": {"reg", ""}, "2‖": {"2", "‖"}, "m(G)": {"m", "(G)"}, "{1/19} x": {"1/19", " x"}, "−10": {"−10", ""}, "n − G": {"n", " − G"}} {
 		if script, rest := cutScript(in); script != want[0] || rest != want[1] {
 			t.Errorf("%q: %q and %q", in, script, rest)
+		}
+	}
+}
+
+// So are the committed pictures of the papers' figures.
+func TestCommittedPicturesAreLegible(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "docs", "results", "*.svg"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d pictures: %v", len(files), err)
+	}
+	for _, f := range files {
+		svg, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range legible(t, string(svg)) {
+			t.Errorf("%s: %s", filepath.Base(f), w)
 		}
 	}
 }

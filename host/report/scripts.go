@@ -96,7 +96,8 @@ func (h scripts) Draw(c vg.Canvas, txt string, style plottext.Style, at vg.Point
 		defer c.Pop()
 		c.Rotate(style.Rotation)
 	}
-	width, height, depth := h.Box(txt, style.Font)
+	width, height, _ := h.Box(txt, style.Font)
+	_, _, depth := h.Plain.Box(txt, style.Font) // so that scripts do not lift the line
 	x := at.Y*vg.Length(sin) + at.X*vg.Length(cos) + vg.Length(style.XAlign)*width
 	y := at.Y*vg.Length(cos) - at.X*vg.Length(sin) + vg.Length(style.YAlign)*(height+depth) + depth
 	for _, s := range spans(txt, style.Font) {
