@@ -322,6 +322,7 @@ func BenchmarkLikelihood(b *testing.B) {
 			{"gradient", func() (float64, error) { return l.Grad(b.Context(), next, x) }},
 			{"em", func() (float64, error) { return l.EMStep(b.Context(), next, x) }},
 			{"hessian", func() (float64, error) { return l.Hessian(b.Context(), h, next, x) }},
+			{"times", func() (float64, error) { return 0, l.HessianTimes(b.Context(), next, x, x) }},
 		} {
 			b.Run(c.name+"/"+f.name, func(b *testing.B) {
 				b.ReportAllocs()

@@ -23,6 +23,8 @@ const (
 	ofProducts                         // productSums
 	ofStructure                        // structureSums
 	ofShared                           // sharedSums
+	ofTimes                            // timesSums
+	ofDiagonal                         // diagonalSums
 	withBend                           // the terms in g″ in ofInformation
 )
 
@@ -46,6 +48,8 @@ type sums struct {
 	products    *productSums
 	structure   *structureSums
 	shared      *sharedSums
+	times       *timesSums
+	diagonal    diagonalSums
 
 	parts parts[*work] // those that are not nil
 }
@@ -127,6 +131,14 @@ func (s *sums) hold(want quantity, o *layout) {
 		s.shared = newSharedSums(o)
 		s.keep(ofShared, s.shared)
 	}
+	if want&ofTimes != 0 {
+		s.times = newTimesSums(o)
+		s.keep(ofTimes, s.times)
+	}
+	if want&ofDiagonal != 0 {
+		s.diagonal = diagonalSums{newTimesSums(o)}
+		s.keep(ofDiagonal, s.diagonal)
+	}
 }
 
 func (s *sums) keep(of quantity, p part) {
@@ -151,7 +163,8 @@ type passes struct {
 	act     model.Activation
 	mix     mixture.Mixture
 	workers int
-	kinks   []float64 // of g, where its second derivative is taken
+	kinks   []float64  // of g, where its second derivative is taken
+	along   *direction // by which the information is multiplied; nil where it never was
 
 	work   []*work     // of each worker
 	room   model.Room  // of the only one
@@ -224,6 +237,9 @@ type work struct {
 	ofExperts  [][]float64 // K rows of values
 
 	scores [][]float64 // room for N values of every parameter
+
+	along  *direction // by which the information is multiplied
+	pushed *pushed    // nil where it never was
 
 	zs, ress, dgs, bends, ahead []float64 // room
 	gs, slopess, ones           []float64 // room, where there are outputs
@@ -303,6 +319,13 @@ func (s *passes) slopes(ctx context.Context, w *work, p *model.Params, b *model.
 		}
 	}
 	w.take(b, s.d)
+	if want&ofTimes != 0 {
+		if w.pushed == nil {
+			w.pushed = s.newPushed()
+		}
+		w.along = s.along
+		w.pushed.take(s.along, b, s.k)
+	}
 	return nil
 }
 

@@ -1,5 +1,5 @@
 // Package optim minimises objectives: EM, Newton with a trust region on its
-// damping, L-BFGS, and descent with fixed or scheduled steps. It knows an objective and an EM step and nothing of what
+// damping, truncated Newton, L-BFGS, and descent with fixed or scheduled steps. It knows an objective and an EM step and nothing of what
 // they stand for.
 package optim
 
@@ -67,7 +67,7 @@ func (s Settings) stop(iteration int, value float64) bool {
 
 // Result is where a run ended. X depends on the method:
 //
-//   - [EM], [Newton] and [LBFGS] go down: X is their best iterate, and Value its
+//   - [EM], [Newton], [TruncatedNewton] and [LBFGS] go down: X is their best iterate, and Value its
 //     value, the least of Trace up to rounding.
 //   - [Projected] takes steps of a fixed size, which may overshoot: X is its last
 //     iterate and Value its value, the last of Trace.

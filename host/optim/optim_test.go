@@ -32,6 +32,18 @@ func (r *rosenbrock) Hessian(ctx context.Context, h *mat.SymDense, grad, x []flo
 	return r.Grad(ctx, grad, x)
 }
 
+func (r *rosenbrock) HessianTimes(ctx context.Context, dst, v, x []float64) error {
+	h := mat.NewSymDense(2, nil)
+	r.Hessian(ctx, h, make([]float64, 2), x)
+	mat.NewVecDense(2, dst).MulVec(h, mat.NewVecDense(2, v))
+	return nil
+}
+
+func (r *rosenbrock) Diagonal(_ context.Context, dst, x []float64) error {
+	dst[0], dst[1] = math.Abs(2-400*(x[1]-3*x[0]*x[0])), 200
+	return nil
+}
+
 // bowl is |x − 1|² with an EM map that halves the distance, but overshoots in
 // its first step.
 type bowl struct {
@@ -56,7 +68,10 @@ func TestMinimisers(t *testing.T) {
 	x0 := []float64{-1.2, 1}
 	run := map[string]func(*rosenbrock) (*Result, error){
 		"Newton": func(r *rosenbrock) (*Result, error) { return Newton(ctx, r, x0, Settings{}) },
-		"LBFGS":  func(r *rosenbrock) (*Result, error) { return LBFGS(ctx, r, x0, Settings{}) },
+		"TruncatedNewton": func(r *rosenbrock) (*Result, error) {
+			return TruncatedNewton(ctx, r, x0, Settings{})
+		},
+		"LBFGS": func(r *rosenbrock) (*Result, error) { return LBFGS(ctx, r, x0, Settings{}) },
 		"EM": func(r *rosenbrock) (*Result, error) {
 			return EM(ctx, new(bowl), []float64{0, 0}, Settings{Tolerance: 1e-16})
 		},
@@ -95,6 +110,25 @@ func (k kinked) Grad(ctx context.Context, dst, x []float64) (float64, error) {
 func (k kinked) Hessian(ctx context.Context, h *mat.SymDense, grad, x []float64) (float64, error) {
 	h.SetSym(0, 0, 2)
 	return k.Grad(ctx, grad, x)
+}
+
+func (kinked) HessianTimes(_ context.Context, dst, v, _ []float64) error {
+	dst[0] = 2 * v[0]
+	return nil
+}
+func (kinked) Diagonal(_ context.Context, dst, _ []float64) error {
+	dst[0] = 2
+	return nil
+}
+
+func TestTruncatedNewtonEndsAtAKink(t *testing.T) {
+	r, err := TruncatedNewton(t.Context(), kinked{}, []float64{3}, Settings{Slack: 1e-6})
+	if err != nil || r.Status != Converged || math.Abs(r.X[0]-1) > 1e-3 {
+		t.Errorf("ended at %v, %v, error %v", r.X, r.Status, err)
+	}
+	if r, _ = TruncatedNewton(t.Context(), kinked{}, []float64{3}, Settings{Tolerance: 1e-300}); r.Status == Converged && math.Abs(r.X[0]-1) > 1e-9 {
+		t.Errorf("without slack: converged at %v", r.X)
+	}
 }
 
 func TestNewtonEndsAtAKink(t *testing.T) {

@@ -25,9 +25,17 @@ type Climber interface {
 	StepsPerHessian() float64
 }
 
+// multiplier is a likelihood whose Hessian can be multiplied with where it is not worth its
+// cost, if Products says so.
+type multiplier interface {
+	optim.Products
+	Products() bool
+}
+
 // Climb takes θ to a local maximum of the likelihood: EM until it crawls, then
 // Newton, which ends the last mile in a few steps; again where Newton was called
-// too early. Problems too large for a Hessian take L-BFGS. A stop that is not
+// too early. Problems too large for a Hessian take truncated Newton, or L-BFGS where there
+// are no products with it either. A stop that is not
 // nil may end it after any iteration.
 func Climb(ctx context.Context, l Climber, theta []float64, stop func(iteration int, value float64) bool) (*optim.Result, error) {
 	r, err := approach(ctx, l, theta, stop)
@@ -38,9 +46,12 @@ func Climb(ctx context.Context, l Climber, theta []float64, stop func(iteration 
 }
 
 // approach is the first part of Climb: EM until it crawls for the first time,
-// or all of L-BFGS. It has converged only if nothing is left to sharpen.
+// or all of truncated Newton or L-BFGS. It has converged only if nothing is left to sharpen.
 func approach(ctx context.Context, l Climber, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
 	if !l.Dense() {
+		if m, ok := l.(multiplier); ok && m.Products() {
+			return optim.TruncatedNewton(ctx, m, theta, optim.Settings{Iterations: 500, Slack: slack / l.Rows(), Stop: stop})
+		}
 		return optim.LBFGS(ctx, l, theta, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
 	}
 	l.ReuseCurvature()

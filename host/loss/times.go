@@ -1,0 +1,256 @@
+package loss
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
+)
+
+// direction is a direction v of θ, in the shape of the parameters.
+type direction struct {
+	coefficients *model.Params // regressors and gates; what is not free is 0
+	noise        []float64     // of log σ
+}
+
+func newDirection(o *layout, base *model.Params) *direction {
+	p := base.Clone()
+	for _, c := range [][]float64{p.Regressors, p.RegressorIntercepts, p.Gating, p.GatingIntercepts} {
+		clear(c)
+	}
+	return &direction{p, make([]float64, o.levels)}
+}
+
+// set makes it v.
+func (dir *direction) set(o *layout, v []float64) {
+	o.each(dir.coefficients, func(at int, c *float64) { *c = v[at] }, func(int, *float64) {})
+	if o.free.Sigma {
+		copy(dir.noise, v[o.noise(0):])
+	}
+}
+
+// timesSums are the sums of the information times a direction. With u_i = ⟨v_i, x⟩ and
+// q_j its predictors of expert i and of row j of the gate, s_m its noise levels and [· ·] the
+// second derivatives of [mixture.Posterior], they are for expert i
+//
+//	Σ_rows (Σ_j [z_i z_j]·u_j + Σ_j [z_i η_j]·q_j + Σ_m [log σ_m, z_i]·s_m)·x
+//
+// and likewise for the gate and the noise: every coefficient meets the rows twice, where in
+// the information every pair of them does.
+type timesSums struct {
+	*layout
+	score []float64 // k experts, then the gate's rows
+	level []float64 // noise levels
+}
+
+func newTimesSums(o *layout) *timesSums {
+	return &timesSums{layout: o, score: make([]float64, o.k*o.da+o.gates*o.dw), level: make([]float64, o.levels)}
+}
+
+func (s *timesSums) values() [][]float64 { return [][]float64{s.score, s.level} }
+
+// pushed is a direction's predictors of a block's rows, and what the information makes of
+// them: k rows of N values for the experts, and for the gate.
+type pushed struct {
+	u, q          []float64
+	expert, gates []float64
+	n             int
+}
+
+func (s *passes) newPushed() *pushed {
+	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
+	return &pushed{u: kn(), q: kn(), expert: kn(), gates: kn()}
+}
+
+func (p *pushed) of(v []float64, i int) []float64 { return v[i*p.n : (i+1)*p.n] }
+
+// take takes the rows of a block under a direction.
+func (p *pushed) take(dir *direction, b *model.Block, k int) {
+	p.n = b.N
+	dir.coefficients.Predictors(p.u[:k*b.N], b)
+	dir.coefficients.GateLogits(p.q[:k*b.N], b)
+	clear(p.expert)
+	clear(p.gates)
+}
+
+// add adds terms times a row of the direction's predictors to dst.
+func add(dst, terms, along []float64) {
+	along = along[:len(dst)]
+	for t, v := range terms[:len(dst)] {
+		dst[t] += v * along[t]
+	}
+}
+
+func (s *timesSums) block(w *work) {
+	p, wt := w.pushed, w.terms[:w.N]
+	w.Differentiate(w.dg)
+	for i := range s.k {
+		for j := i; j < s.k; j++ {
+			w.ExpertExpert(wt, i, j, nil)
+			add(p.of(p.expert, i), wt, p.of(p.u, j))
+			if i != j {
+				add(p.of(p.expert, j), wt, p.of(p.u, i))
+			}
+		}
+		for j := range s.gates {
+			w.ExpertGate(wt, i, j)
+			add(p.of(p.expert, i), wt, p.of(p.q, j))
+			add(p.of(p.gates, j), wt, p.of(p.u, i))
+		}
+	}
+	for j := range s.gates {
+		for m := j; m < s.gates; m++ {
+			w.GateGate(wt, j, m)
+			add(p.of(p.gates, j), wt, p.of(p.q, m))
+			if j != m {
+				add(p.of(p.gates, m), wt, p.of(p.q, j))
+			}
+		}
+	}
+	if s.free.Sigma {
+		s.noiseBlock(w, p, wt)
+	}
+	s.addRows(w, s.score[:s.k*s.da], p.expert, s.k, s.expert)
+	s.addRows(w, s.score[s.k*s.da:], p.gates, s.gates, s.gate)
+}
+
+// noiseBlock is block for log σ.
+func (s *timesSums) noiseBlock(w *work, p *pushed, wt []float64) {
+	w.DifferentiateNoise()
+	for m := range s.levels {
+		along := w.along.noise[m]
+		across := func(dst, predictors []float64) {
+			floats.AddScaled(dst, along, wt)
+			w.weigh(wt)
+			s.level[m] += kernel.Dot(wt, predictors)
+		}
+		for i := range s.k {
+			w.NoiseExpert(wt, m, i)
+			across(p.of(p.expert, i), p.of(p.u, i))
+		}
+		for j := range s.gates {
+			w.NoiseGate(wt, m, j)
+			across(p.of(p.gates, j), p.of(p.q, j))
+		}
+		for i := range s.levels {
+			w.NoiseNoise(wt, m, i)
+			s.level[m] += w.along.noise[i] * w.sum(wt)
+		}
+	}
+}
+
+// addRows adds Σ_t v_t·x_t over the columns named to dst, for so many rows v of values, which
+// it multiplies by the rows' weights.
+func (s *timesSums) addRows(w *work, dst, values []float64, many int, named []int) {
+	rows := w.ofExperts[:many]
+	for i := range rows {
+		rows[i] = values[i*w.N : (i+1)*w.N]
+		w.weigh(rows[i])
+	}
+	if many > 0 {
+		w.addColumns(dst, rows, named)
+	}
+}
+
+// write writes the information times the direction, times factor, to dst.
+func (s *timesSums) write(dst []float64, factor float64) {
+	if s.free.Regressors {
+		floats.ScaleTo(dst[:s.k*s.da], factor, s.score[:s.k*s.da])
+	}
+	if s.free.Gating {
+		floats.ScaleTo(s.gating(dst), factor, s.score[s.k*s.da:])
+	}
+	if s.free.Sigma {
+		floats.ScaleTo(dst[s.noise(0):s.noise(0)+s.levels], factor, s.level)
+	}
+}
+
+// diagonalSums are the diagonal of the complete-data information, which EM's M-step has and
+// which is never negative: Σ r_i·f_i²·x², Σ [η_j η_j]·x² and Σ r_i·2e_i².
+type diagonalSums struct{ *timesSums }
+
+func (s diagonalSums) block(w *work) {
+	n := w.N
+	w.Differentiate(w.dg)
+	for c, col := range w.cols {
+		w.weighted[c] = w.weighted[c][:n]
+		kernel.Mul(w.weighted[c], col, col)
+	}
+	squares := func(dst []float64, terms [][]float64, named []int) {
+		w.named = w.named[:0]
+		for _, c := range named {
+			w.named = append(w.named, w.weighted[c])
+		}
+		kernel.AddProducts(dst, terms, w.named)
+	}
+	if s.free.Regressors {
+		terms := w.termsOf(s.k)
+		for i, wt := range terms {
+			kernel.MulSquare(wt, w.PostOf(i), w.dg[i*n:(i+1)*n])
+			floats.Scale(1/(w.P.SigmaOf(i)*w.P.SigmaOf(i)), wt)
+			w.weigh(wt)
+		}
+		squares(s.score[:s.k*s.da], terms, s.expert)
+	}
+	terms := w.termsOf(s.gates)
+	for j, wt := range terms {
+		w.GateComplete(wt, j, j)
+		w.weigh(wt)
+	}
+	squares(s.score[s.k*s.da:], terms, s.gate)
+	for i := range min(s.k, s.k*s.levels) {
+		wt := w.terms[:n]
+		kernel.Mul(wt, w.StdOf(i), w.StdOf(i))
+		kernel.Mul(wt, wt, w.PostOf(i))
+		s.level[min(i, s.levels-1)] += 2 * w.sum(wt)
+	}
+}
+
+// Products says whether there is [Likelihood.HessianTimes].
+func (l *Likelihood) Products() bool { return l.mix.Curved() && l.outputs == 0 }
+
+// HessianTimes writes ∇²L(θ)·v to dst, with the Hessian of [Likelihood.Hessian]. It costs about
+// two gradients, whatever the number of parameters. There are no outputs of the experts; see
+// [Likelihood.Products].
+func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) error {
+	if l.along == nil {
+		l.along = newDirection(l.layout, l.base)
+	}
+	l.along.set(l.layout, v)
+	l.eachAtFloor(theta, func(m, _ int) { l.along.noise[m] = 0 })
+	s, err := l.at(ctx, theta, ofTimes)
+	if err != nil {
+		return err
+	}
+	s.times.write(dst, 1/l.n)
+	l.penaliseGradient(dst, v, 1/l.n) // which is linear
+	l.eachAtFloor(theta, func(_, at int) { dst[at] = v[at] })
+	return nil
+}
+
+// eachAtFloor calls fn with every noise level that stands at the floor, and its place in θ.
+func (o *layout) eachAtFloor(theta []float64, fn func(m, at int)) {
+	for m := range o.levels {
+		if at := o.noise(m); at >= 0 && theta[at] <= o.logFloor {
+			fn(m, at)
+		}
+	}
+}
+
+// Diagonal writes a positive diagonal in place of that of ∇²L(θ) to dst: the complete-data
+// information's, which EM's M-step has.
+func (l *Likelihood) Diagonal(ctx context.Context, dst, theta []float64) error {
+	s, err := l.at(ctx, theta, ofDiagonal)
+	if err != nil {
+		return err
+	}
+	s.diagonal.write(dst, 1/l.n)
+	l.eachPenalised(func(column []int) {
+		for _, at := range column {
+			dst[at] += l.tau * (1 - 1/branches(column)) / l.n
+		}
+	})
+	return nil
+}
