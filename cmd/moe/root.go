@@ -74,6 +74,7 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 		newVersionCmd(),
 	)
 	markBegin(root, began)
+	countArguments(root)
 	return root
 }
 
@@ -101,6 +102,40 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 		return usagef("unknown command %q: did you mean %s?", args[0], strings.Join(near, " or "))
 	}
 	return usagef("unknown command %q: moe --help lists the commands", args[0])
+}
+
+// countArguments has every command that takes arguments say which, where their number is wrong.
+func countArguments(cmd *cobra.Command) {
+	if inner := cmd.Args; inner != nil && cmd.HasParent() {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if inner(cmd, args) == nil {
+				return nil
+			}
+			given := "nothing"
+			if len(args) > 0 {
+				given = strings.Join(args, " ")
+			}
+			return usagef("%s takes %s; given: %s; %[1]s --help says more", cmd.CommandPath(), operands(cmd), given)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		countArguments(sub)
+	}
+}
+
+// operands are what a command's usage names before its flags, such as "MODEL and DATA".
+func operands(cmd *cobra.Command) string {
+	var names []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if strings.HasPrefix(word, "-") {
+			break
+		}
+		names = append(names, word)
+	}
+	if len(names) == 0 {
+		return "no arguments but flags"
+	}
+	return strings.Join(names, " and ")
 }
 
 // markBegin wraps every command's code so that it sets began first.
