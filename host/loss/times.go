@@ -208,13 +208,19 @@ func (s diagonalSums) block(w *work) {
 	}
 }
 
-// Products says whether there is [Likelihood.HessianTimes].
-func (l *Likelihood) Products() bool { return l.mix.Curved() && l.outputs == 0 }
+// Products says whether Newton's method by [Likelihood.HessianTimes] is worth its while: there
+// are second derivatives, and g does not say that it has kinks, across which they tell nothing.
+func (l *Likelihood) Products() bool {
+	g, ok := l.act.(interface{ Kinks() []float64 })
+	return l.mix.Curved() && l.outputs == 0 && !(ok && len(g.Kinks()) > 0)
+}
 
 // HessianTimes writes ∇²L(θ)·v to dst, with the Hessian of [Likelihood.Hessian]. It costs about
-// two gradients, whatever the number of parameters. There are no outputs of the experts; see
-// [Likelihood.Products].
+// two gradients, whatever the number of parameters. It panics where the experts have outputs.
 func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) error {
+	if l.outputs > 0 {
+		panic("loss: HessianTimes of experts with outputs")
+	}
 	if l.along == nil {
 		l.along = newDirection(l.layout, l.base)
 	}

@@ -26,7 +26,8 @@ type Products interface {
 //
 // It has converged as [Newton] has: when the fall that the quadratic model still promises is
 // below Tolerance (default 1e−12), of a system that is solved to a tenth, or a step that
-// promises less than Slack does not lower the value.
+// promises less than Slack does not lower the value. Where steps have to be cut again and
+// again, as at kinks, which the quadratic model does not see, it ends as without progress.
 func TruncatedNewton(ctx context.Context, f Products, x0 []float64, set Settings) (*Result, error) {
 	set = set.or(200, 1e-12)
 	r := newResult(x0)
@@ -41,7 +42,7 @@ func TruncatedNewton(ctx context.Context, f Products, x0 []float64, set Settings
 		return r.end(Diverged, nil)
 	}
 	r.step(x, value)
-	forcing, last := 0.5, 0.0
+	forcing, last, cut := 0.5, 0.0, 0
 	for r.Iterations < set.Iterations {
 		norm, err := c.begin(ctx, x, grad)
 		if err != nil {
@@ -71,6 +72,7 @@ func TruncatedNewton(ctx context.Context, f Products, x0 []float64, set Settings
 				break
 			}
 			size /= 4
+			cut++
 		}
 		switch {
 		case !fell && promised <= max(set.Tolerance, set.Slack, 1e-15*math.Abs(value)):
@@ -82,8 +84,12 @@ func TruncatedNewton(ctx context.Context, f Products, x0 []float64, set Settings
 		grad, nextGrad = nextGrad, grad
 		r.Iterations++
 		r.step(x, value)
-		if promised < set.Tolerance && forcing <= 0.1 {
+		again := cut > 10+2*r.Iterations
+		switch {
+		case promised < set.Tolerance && forcing <= 0.1, again && promised <= set.Slack:
 			return r.end(Converged, nil)
+		case again:
+			return r.end(Stalled, nil)
 		}
 		if set.stop(r.Iterations, value) {
 			return r.end(Stopped, nil)

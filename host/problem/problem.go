@@ -156,7 +156,7 @@ func (p *Problem) take(ctx context.Context, src dataset.Source, r Request) error
 	for i, g := range p.Leaves {
 		leaves[i] = g
 	}
-	p.G, p.Moments = Evaluator{Activation: leaves}, sdk.Moments{}
+	p.G, p.Moments = Evaluator{Activation: leaves, kinks: p.Kinks()}, sdk.Moments{}
 	return nil
 }
 
@@ -396,20 +396,25 @@ type Evaluator struct {
 	model.Activation
 	Native *native.Coefficients // of the approximation; nil where it is the activation itself
 	Note   string               // why there is no approximation though one was asked for
+	kinks  []float64
 }
+
+// Kinks are those of g, and of its approximation.
+func (e Evaluator) Kinks() []float64 { return e.kinks }
 
 // EvaluatorOf returns the activation itself, or a native approximation of it where
 // that was asked for and is good enough.
 func EvaluatorOf(ctx context.Context, act sdk.Activation, approximate bool) (Evaluator, error) {
+	kinks := act.Info().Kinks
 	if !approximate {
-		return Evaluator{Activation: act}, nil
+		return Evaluator{Activation: act, kinks: kinks}, nil
 	}
 	fn, err := native.Build(ctx, act)
 	if rough := (*native.RoughError)(nil); errors.As(err, &rough) {
-		return Evaluator{Activation: act, Note: rough.Error() + "; every value was asked of it"}, nil
+		return Evaluator{Activation: act, kinks: kinks, Note: rough.Error() + "; every value was asked of it"}, nil
 	}
 	if err != nil {
 		return Evaluator{}, err
 	}
-	return Evaluator{Activation: fn, Native: fn.Coefficients()}, nil
+	return Evaluator{Activation: fn, kinks: kinks, Native: fn.Coefficients()}, nil
 }

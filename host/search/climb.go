@@ -34,8 +34,8 @@ type multiplier interface {
 
 // Climb takes θ to a local maximum of the likelihood: EM until it crawls, then
 // Newton, which ends the last mile in a few steps; again where Newton was called
-// too early. Problems too large for a Hessian take truncated Newton, or L-BFGS where there
-// are no products with it either. A stop that is not
+// too early. Problems too large for a Hessian take truncated Newton, and L-BFGS where g
+// has kinks or there are no products with a Hessian either. A stop that is not
 // nil may end it after any iteration.
 func Climb(ctx context.Context, l Climber, theta []float64, stop func(iteration int, value float64) bool) (*optim.Result, error) {
 	r, err := approach(ctx, l, theta, stop)
@@ -49,10 +49,17 @@ func Climb(ctx context.Context, l Climber, theta []float64, stop func(iteration 
 // or all of truncated Newton or L-BFGS. It has converged only if nothing is left to sharpen.
 func approach(ctx context.Context, l Climber, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
 	if !l.Dense() {
-		if m, ok := l.(multiplier); ok && m.Products() {
-			return optim.TruncatedNewton(ctx, m, theta, optim.Settings{Iterations: 500, Slack: slack / l.Rows(), Stop: stop})
+		descend := func(x []float64) (*optim.Result, error) {
+			return optim.LBFGS(ctx, l, x, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
 		}
-		return optim.LBFGS(ctx, l, theta, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
+		if m, ok := l.(multiplier); ok && m.Products() {
+			r, err := optim.TruncatedNewton(ctx, m, theta, optim.Settings{Iterations: 500, Slack: slack / l.Rows(), Stop: stop})
+			if err != nil || r.Status != optim.Stalled {
+				return r, err
+			}
+			return goOn(r, descend) // among kinks, where gradients of many points say more
+		}
+		return descend(theta)
 	}
 	l.ReuseCurvature()
 	r, err := optim.EM(ctx, l, theta, optim.Settings{Iterations: 300, Tolerance: crawls[0], Stop: stop})
