@@ -156,3 +156,12 @@ func (o *layout) holdHessian(h *mat.SymDense, grad, theta []float64) {
 		h.SetSym(at, at, 1)
 	}
 }
+
+// eachAtFloor calls fn with every noise level that stands at the floor, and its place in θ.
+func (o *layout) eachAtFloor(theta []float64, fn func(m, at int)) {
+	for m := range o.levels {
+		if at := o.noise(m); at >= 0 && theta[at] <= o.logFloor {
+			fn(m, at)
+		}
+	}
+}

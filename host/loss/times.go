@@ -236,15 +236,6 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 	return nil
 }
 
-// eachAtFloor calls fn with every noise level that stands at the floor, and its place in θ.
-func (o *layout) eachAtFloor(theta []float64, fn func(m, at int)) {
-	for m := range o.levels {
-		if at := o.noise(m); at >= 0 && theta[at] <= o.logFloor {
-			fn(m, at)
-		}
-	}
-}
-
 // Diagonal writes a positive diagonal in place of that of ∇²L(θ) to dst: the complete-data
 // information's, which EM's M-step has.
 func (l *Likelihood) Diagonal(ctx context.Context, dst, theta []float64) error {
