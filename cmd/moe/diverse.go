@@ -21,12 +21,7 @@ func newDiverseCmd() *cobra.Command {
 
 on m points x uniform on the unit sphere, with weights w ~ N(0, I): where these are
 diverse, a small gradient of the loss means a small loss.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q: moe diverse --help lists the commands", args[0])
-			}
-			return nil
-		},
+		Args: noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDiverseGramCmd(), newDiverseTrainCmd())

@@ -23,12 +23,7 @@ func newNetworkCmd() *cobra.Command {
 for any nonlinearity phi: a built-in or a plugin, as everywhere. Networks are
 written to files of the format moe-network/v1, which predict and evaluate read as
 they read models.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q: moe network --help lists the commands", args[0])
-			}
-			return nil
-		},
+		Args: noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newNetworkSampleCmd(), newNetworkCheckCmd(), newNetworkInitCmd(), newNetworkFitCmd())

@@ -92,8 +92,8 @@ func nearestFlag(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// noSuchCommand is the root's check of arguments: what is left over there is
-// the name of a command that does not exist.
+// noSuchCommand checks the arguments of a command that has others below it: what is left
+// over there is the name of one that does not exist.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -101,12 +101,12 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return usagef("unknown command %q: did you mean %s?", args[0], strings.Join(near, " or "))
 	}
-	return usagef("unknown command %q: moe --help lists the commands", args[0])
+	return usagef("unknown command %q: %s --help lists the commands", args[0], cmd.CommandPath())
 }
 
 // countArguments has every command that takes arguments say which, where their number is wrong.
 func countArguments(cmd *cobra.Command) {
-	if inner := cmd.Args; inner != nil && cmd.HasParent() {
+	if inner := cmd.Args; inner != nil && !cmd.HasSubCommands() {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if inner(cmd, args) == nil {
 				return nil
@@ -115,7 +115,7 @@ func countArguments(cmd *cobra.Command) {
 			if len(args) > 0 {
 				given = strings.Join(args, " ")
 			}
-			return usagef("%s takes %s; given: %s; %[1]s --help says more", cmd.CommandPath(), operands(cmd), given)
+			return usagef("%s takes %s; given: %s; moe %[1]s --help says more", strings.TrimPrefix(cmd.CommandPath(), "moe "), operands(cmd), given)
 		}
 	}
 	for _, sub := range cmd.Commands() {
