@@ -331,16 +331,25 @@ func (s *treeStudy) divergences(ctx context.Context, fits ...*model.Params) ([]f
 	return out, nil
 }
 
-// judgeTrees asks that the geometric mean of every error falls like 1/√n: that its slope on
+// judgeTrees asks that the median of every error falls like 1/√n: that its slope on
 // n is within 0.2 of −½; at quick size, where few data sets leave more than that, that the
-// median of the slopes is within 0.35.
+// median of the slopes is within 0.35. Fits of few rows whose arrangement is another than the
+// truth's, an error above ½, are counted beside, and at the largest n there may be none.
 func judgeTrees(z size) func(*Outcome) Verdict {
 	return func(o *Outcome) Verdict {
 		v := Verdict{Agrees: true}
 		var measured []string
 		var slopes []float64
+		arranged, all := 0, 0
 		for _, s := range o.Series() {
-			x, y := o.geometric(s)
+			x, y := o.medians(s)
+			for _, c := range o.Of(s) {
+				all += len(c.Y)
+				arranged += below(c.Y, 0.5)
+				if !z.quick && c.Last() > 0.5 {
+					v.Agrees, v.Because = false, fmt.Sprintf("%s has an error of %s at the largest n", s, g2(c.Last()))
+				}
+			}
 			by := slope(x, y)
 			slopes = append(slopes, by)
 			measured = append(measured, fmt.Sprintf("%s %s (%.2f)", s, g2(y[len(y)-1]), by))
@@ -351,7 +360,8 @@ func judgeTrees(z size) func(*Outcome) Verdict {
 		if by := median(slopes); z.quick && !(math.Abs(by+0.5) <= 0.35) {
 			v.Agrees, v.Because = false, fmt.Sprintf("half of the errors go like n to the %.2f or less", by)
 		}
-		v.Measured = "geometric mean of the errors at the largest n, and its power of n: " + strings.Join(measured, "; ")
+		v.Measured = fmt.Sprintf("median error at the largest n, and its power of n: %s; %d of %d errors, of regressors or gates, are above 0.5",
+			strings.Join(measured, "; "), all-arranged, all)
 		return v
 	}
 }
