@@ -145,25 +145,34 @@ type RowSums struct {
 	Weight      float64   // rows, or the sum of their weights
 }
 
-func (m *terms) newSums() *RowSums {
-	k := func() []float64 { return make([]float64, m.p.K) }
-	return &RowSums{Terms: make([]float64, m.at[atEnd]), Prior: k(), Mass: k()}
+func (m *terms) newSums() *RowSums { return newRowSums(m.at[atEnd], m.p.K) }
+
+func newRowSums(terms, k int) *RowSums {
+	return &RowSums{Terms: make([]float64, terms), Prior: make([]float64, k), Mass: make([]float64, k)}
 }
 
-// add adds a block's.
-func (s *RowSums) add(w *termRows, weight []float64) {
+// blockTerms are the terms of a block of rows, and the gate's and the posterior
+// probabilities of its experts.
+type blockTerms struct {
+	out         [][]float64
+	ones        []float64
+	prior, post func(i int) []float64
+}
+
+// add adds a block's, of rows with these weights.
+func (s *RowSums) add(t blockTerms, weight []float64) {
 	sum := kernel.Sum
 	if weight != nil {
 		sum = func(v []float64) float64 { return kernel.Dot(v, weight) }
 	}
-	for i, v := range w.out {
-		s.Terms[i] += sum(v[:w.N])
+	for i, v := range t.out {
+		s.Terms[i] += sum(v[:len(t.ones)])
 	}
 	for i := range s.Prior {
-		s.Prior[i] += sum(w.PriorOf(i))
-		s.Mass[i] += sum(w.PostOf(i))
+		s.Prior[i] += sum(t.prior(i))
+		s.Mass[i] += sum(t.post(i))
 	}
-	s.Weight += sum(w.ones[:w.N])
+	s.Weight += sum(t.ones)
 }
 
 // Merge adds those of later rows.
@@ -176,21 +185,31 @@ func (s *RowSums) Merge(o *RowSums) {
 
 // sums returns the sums over the data.
 func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*RowSums, error) {
-	chunks := make([]*RowSums, model.Chunks(data))
-	rows := make([]*termRows, model.Workers(workers))
-	err := model.Each(ctx, data, len(rows), func(worker, chunk, _ int, b *model.Block) error {
-		if rows[worker] == nil {
-			rows[worker] = m.newRows()
-		}
-		if chunks[chunk] == nil {
-			chunks[chunk] = m.newSums()
-		}
-		w := rows[worker]
+	return sumsOf(ctx, data, workers, m.newSums, m.newRows, func(w *termRows, b *model.Block) (blockTerms, error) {
 		if err := m.given(ctx, w, b); err != nil {
-			return err
+			return blockTerms{}, err
 		}
 		m.fill(w, b.Y)
-		chunks[chunk].add(w, b.W)
+		return blockTerms{w.out, w.ones[:w.N], w.PriorOf, w.PostOf}, nil
+	})
+}
+
+// sumsOf adds up the terms of blocks, which fill computes in the room W of a worker.
+func sumsOf[W any](ctx context.Context, data model.Rows, workers int, none func() *RowSums, room func() *W, fill func(w *W, b *model.Block) (blockTerms, error)) (*RowSums, error) {
+	chunks := make([]*RowSums, model.Chunks(data))
+	rows := make([]*W, model.Workers(workers))
+	err := model.Each(ctx, data, len(rows), func(worker, chunk, _ int, b *model.Block) error {
+		if rows[worker] == nil {
+			rows[worker] = room()
+		}
+		if chunks[chunk] == nil {
+			chunks[chunk] = none()
+		}
+		t, err := fill(rows[worker], b)
+		if err != nil {
+			return err
+		}
+		chunks[chunk].add(t, b.W)
 		return nil
 	})
 	if err != nil {

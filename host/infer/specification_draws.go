@@ -96,29 +96,42 @@ func (s *Draws) rows(d int) *model.Data {
 	return out
 }
 
-// covariance returns the upper triangle of E[term·termᵀ] under the fitted model:
-// of targets drawn from it for these rows and experts.
+// covariance returns E[term·termᵀ] under the fitted model: of targets drawn from it for
+// these rows and experts.
 func (m *terms) covariance(ctx context.Context, s *Draws, seed uint64, workers int) (*mat.SymDense, error) {
-	size, data := m.at[atEnd], s.rows(m.p.D)
+	return covarianceOf(ctx, s, m.p.D, m.at[atEnd], seed, workers, m.newRows, func(w *termRows, b *model.Block, experts []int, rng *rand.Rand) (terms, weighted [][]float64, err error) {
+		if err := m.given(ctx, w, b); err != nil {
+			return nil, nil, err
+		}
+		for r, i := range experts {
+			w.y[r] = w.g[i*b.N+r] + m.p.SigmaOf(i)*rng.NormFloat64()
+		}
+		m.fill(w, w.y[:b.N])
+		return w.out, w.weighted, nil
+	})
+}
+
+// covarianceOf takes the mean of term·termᵀ over draws of d features. fill draws targets for a block's rows and
+// experts and computes so many terms of them, in the room W of a worker, which has room for as
+// many beside.
+func covarianceOf[W any](ctx context.Context, s *Draws, d, size int, seed uint64, workers int, room func() *W,
+	fill func(w *W, b *model.Block, experts []int, rng *rand.Rand) (terms, weighted [][]float64, err error)) (*mat.SymDense, error) {
+	data := s.rows(d)
 	chunks := make([][]float64, model.Chunks(data))
-	room := make([]*termRows, model.Workers(workers))
-	err := model.Each(ctx, data, len(room), func(worker, chunk, block int, b *model.Block) error {
-		if room[worker] == nil {
-			room[worker] = m.newRows()
+	rows := make([]*W, model.Workers(workers))
+	err := model.Each(ctx, data, len(rows), func(worker, chunk, block int, b *model.Block) error {
+		if rows[worker] == nil {
+			rows[worker] = room()
 		}
 		if chunks[chunk] == nil {
 			chunks[chunk] = make([]float64, size*(size+1)/2)
 		}
-		w := room[worker]
-		if err := m.given(ctx, w, b); err != nil {
+		rng := rand.New(rand.NewPCG(seed, targetStream+uint64(block)))
+		terms, weighted, err := fill(rows[worker], b, s.Expert[block*model.BlockRows:][:b.N], rng)
+		if err != nil {
 			return err
 		}
-		rng := rand.New(rand.NewPCG(seed, targetStream+uint64(block)))
-		for r, i := range s.Expert[block*model.BlockRows:][:b.N] {
-			w.y[r] = w.g[i*b.N+r] + m.p.SigmaOf(i)*rng.NormFloat64()
-		}
-		m.fill(w, w.y[:b.N])
-		addGram(chunks[chunk], w.out, w.weighted, b.W)
+		addGram(chunks[chunk], terms, weighted, b.W)
 		return nil
 	})
 	if err != nil {

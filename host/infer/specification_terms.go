@@ -276,24 +276,27 @@ var (
 // fillShape writes the terms of expert i that depend on the residual's shape,
 // and adds to those of heteroscedasticity.
 func (m *terms) fillShape(w *termRows, i int) {
-	n := w.N
-	at := m.at[atResiduals] + 3*i
-	std := w.StdOf(i)
-	wide, narrow, skew := w.out[at][:n], w.out[at+1][:n], w.out[at+2][:n]
-	squares := w.one[:n]
-	for t, e := range std {
+	wide := shape(w.out[m.at[atResiduals]+3*i:], w.one, w.StdOf(i), w.PostOf(i))
+	for g := range m.groups {
+		kernel.AddMul(w.out[m.at[atHeteroscedasticity]+g][:w.N], wide, w.xBump[g*w.N:(g+1)*w.N])
+	}
+}
+
+// shape writes the terms r·ψ(e) of a residual's shape to the first three columns of out and
+// returns the first, r·(exp(−e²/8) − its mean). Room is for as many values as there are rows.
+func shape(out [][]float64, room, e, r []float64) []float64 {
+	n := len(r)
+	wide, narrow, skew, squares := out[0][:n], out[1][:n], out[2][:n], room[:n]
+	for t, e := range e {
 		squares[t] = -e * e / 8
 	}
 	kernel.Exp(wide, squares)
-	for t, r := range w.PostOf(i) {
-		e, v := std[t], wide[t]
+	for t, r := range r {
+		e, v := e[t], wide[t]
 		v2 := v * v
 		wide[t], narrow[t], skew[t] = r*(v-meanWide), r*(v2*v2-meanNarrow), r*e*v2
 	}
-	for g := range m.groups {
-		out := w.out[m.at[atHeteroscedasticity]+g][:n]
-		kernel.AddMul(out, wide, w.xBump[g*n:(g+1)*n])
-	}
+	return wide
 }
 
 // fillTimes writes the products of a with each of the functions from the given

@@ -164,22 +164,9 @@ func (m *vectorTerms) fill(ctx context.Context, w *vectorTermRows, b *model.Bloc
 // fillShape writes the terms of expert i and coordinate c that depend on the residual's
 // shape, and adds to those of heteroscedasticity.
 func (m *vectorTerms) fillShape(w *vectorTermRows, i, c int) {
-	n := w.n
-	at := m.residuals + 3*(i*m.p.M+c)
-	std := w.Standard(i, c)
-	wide, narrow, skew := w.out[at][:n], w.out[at+1][:n], w.out[at+2][:n]
-	squares := w.one[:n]
-	for t, e := range std {
-		squares[t] = -e * e / 8
-	}
-	kernel.Exp(wide, squares)
-	for t, r := range w.Posterior(i) {
-		e, v := std[t], wide[t]
-		v2 := v * v
-		wide[t], narrow[t], skew[t] = r*(v-meanWide), r*(v2*v2-meanNarrow), r*e*v2
-	}
+	wide := shape(w.out[m.residuals+3*(i*m.p.M+c):], w.one, w.Standard(i, c), w.Posterior(i))
 	for g := range m.groups {
-		kernel.AddMul(w.out[m.spread+c*m.groups+g][:n], wide, w.features.xBump[g*n:(g+1)*n])
+		kernel.AddMul(w.out[m.spread+c*m.groups+g][:w.n], wide, w.features.xBump[g*w.n:(g+1)*w.n])
 	}
 }
 
@@ -249,82 +236,25 @@ func (m *vectorTerms) fillGate(w *vectorTermRows, b *model.Block) {
 	}
 }
 
-// addVector adds a block's.
-func (s *RowSums) addVector(w *vectorTermRows, weight []float64) {
-	sum := kernel.Sum
-	if weight != nil {
-		sum = func(v []float64) float64 { return kernel.Dot(v, weight) }
-	}
-	for i, v := range w.out {
-		s.Terms[i] += sum(v[:w.n])
-	}
-	for i := range s.Prior {
-		s.Prior[i] += sum(w.Prior(i))
-		s.Mass[i] += sum(w.Posterior(i))
-	}
-	s.Weight += sum(w.ones[:w.n])
-}
-
 // sums returns the sums over the data.
 func (m *vectorTerms) sums(ctx context.Context, data model.Rows, workers int) (*RowSums, error) {
-	chunks := make([]*RowSums, model.Chunks(data))
-	rows := make([]*vectorTermRows, model.Workers(workers))
-	err := model.Each(ctx, data, len(rows), func(worker, chunk, _ int, b *model.Block) error {
-		if rows[worker] == nil {
-			rows[worker] = m.newRows()
-		}
-		if chunks[chunk] == nil {
-			k := func() []float64 { return make([]float64, m.p.K) }
-			chunks[chunk] = &RowSums{Terms: make([]float64, m.end), Prior: k(), Mass: k()}
-		}
-		if err := m.fill(ctx, rows[worker], b); err != nil {
-			return err
-		}
-		chunks[chunk].addVector(rows[worker], b.W)
-		return nil
+	none := func() *RowSums { return newRowSums(m.end, m.p.K) }
+	return sumsOf(ctx, data, workers, none, m.newRows, func(w *vectorTermRows, b *model.Block) (blockTerms, error) {
+		err := m.fill(ctx, w, b)
+		return blockTerms{w.out, w.ones[:b.N], w.Prior, w.Posterior}, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range chunks[1:] {
-		chunks[0].Merge(c)
-	}
-	return chunks[0], nil
 }
 
-// covariance returns the upper triangle of E[term·termᵀ] under the fitted model: of targets
-// drawn from it for these rows and experts.
+// covariance returns E[term·termᵀ] under the fitted model: of targets drawn from it for
+// these rows and experts.
 func (m *vectorTerms) covariance(ctx context.Context, s *Draws, seed uint64, workers int) (*mat.SymDense, error) {
-	size, data := m.end, s.rows(m.p.D)
-	chunks := make([][]float64, model.Chunks(data))
-	rows := make([]*vectorTermRows, model.Workers(workers))
-	err := model.Each(ctx, data, len(rows), func(worker, chunk, block int, b *model.Block) error {
-		if rows[worker] == nil {
-			rows[worker] = m.newRows()
-		}
-		if chunks[chunk] == nil {
-			chunks[chunk] = make([]float64, size*(size+1)/2)
-		}
-		w := rows[worker]
+	return covarianceOf(ctx, s, m.p.D, m.end, seed, workers, m.newRows, func(w *vectorTermRows, b *model.Block, experts []int, rng *rand.Rand) (terms, weighted [][]float64, err error) {
 		drawn := *b
-		var err error
-		if drawn.Y, err = m.draw(ctx, b, s.Expert[block*model.BlockRows:][:b.N], rand.New(rand.NewPCG(seed, targetStream+uint64(block)))); err != nil {
-			return err
+		if drawn.Y, err = m.draw(ctx, b, experts, rng); err == nil {
+			err = m.fill(ctx, w, &drawn)
 		}
-		if err := m.fill(ctx, w, &drawn); err != nil {
-			return err
-		}
-		addGram(chunks[chunk], w.out, w.weighted, b.W)
-		return nil
+		return w.out, w.weighted, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range chunks[1:] {
-		floats.Add(chunks[0], c)
-	}
-	floats.Scale(1/floats.Sum(s.Weight), chunks[0])
-	return symmetric(chunks[0], size), nil
 }
 
 // draw draws the targets of rows from these experts: M columns.
