@@ -35,19 +35,27 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	}
 	q := best.Params.Relabel(order)
 	tests, untested, err := infer.Tests(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
+	if c, note, err = judged(tests, untested, err, evidence); c == nil {
+		return nil, note, err
+	}
+	weak, err := restsOnLittle(ctx, p, q)
+	if weak != "" && c.Optimum == infer.Pass {
+		c.Optimum, c.Reason = infer.Suspect, weak
+	}
+	return c, "", err
+}
+
+// judged is the certificate of tests, or the note why there is none: too many terms.
+func judged(tests []infer.Test, untested []infer.Untested, err error, e infer.Evidence) (*infer.Certificate, string, error) {
 	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
 		return nil, "no certificate: " + many.Error(), nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	c = infer.Judge(tests, evidence)
+	c := infer.Judge(tests, e)
 	c.Untested = untested
-	weak, err := restsOnLittle(ctx, p, q)
-	if weak != "" && c.Optimum == infer.Pass {
-		c.Optimum, c.Reason = infer.Suspect, weak
-	}
-	return c, "", err
+	return c, "", nil
 }
 
 // exact is the certificate of a fit whose residuals are rounding. Where the target takes

@@ -2,7 +2,6 @@ package search
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 
@@ -186,14 +185,9 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 	}
 	q := best.Vector.Each(func(q *model.Params) *model.Params { return q.Relabel(order) }, order)
 	tests, untested, err := infer.VectorTests(ctx, t.Rows, p.G, q, p.Shape.Free(), p.Seed, p.Threads)
-	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
-		return nil, "no certificate: " + many.Error(), nil
+	if c, note, err = judged(tests, untested, err, evidence); c == nil {
+		return nil, note, err
 	}
-	if err != nil {
-		return nil, "", err
-	}
-	c = infer.Judge(tests, evidence)
-	c.Untested = untested
 	if c.Optimum != infer.Pass || q.K == 1 {
 		return c, "", nil
 	}
