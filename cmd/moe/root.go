@@ -73,9 +73,19 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 		newManCmd(),
 		newVersionCmd(),
 	)
-	markBegin(root, began)
-	countArguments(root)
+	everyCommand(root, func(cmd *cobra.Command) {
+		markBegin(cmd, began)
+		countArguments(cmd)
+	})
 	return root
+}
+
+// everyCommand calls fn with cmd and all commands below it.
+func everyCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
+	fn(cmd)
+	for _, sub := range cmd.Commands() {
+		everyCommand(sub, fn)
+	}
 }
 
 // nearestFlag asks whether a flag was meant that the command has; "" if none is near.
@@ -104,7 +114,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	return usagef("unknown command %q: %s --help lists the commands", args[0], cmd.CommandPath())
 }
 
-// countArguments has every command that takes arguments say which, where their number is wrong.
+// countArguments has a command that takes arguments say which, where their number is wrong.
 func countArguments(cmd *cobra.Command) {
 	if inner := cmd.Args; inner != nil && !cmd.HasSubCommands() {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -117,9 +127,6 @@ func countArguments(cmd *cobra.Command) {
 			}
 			return usagef("%s takes %s; given: %s; moe %[1]s --help says more", strings.TrimPrefix(cmd.CommandPath(), "moe "), operands(cmd), given)
 		}
-	}
-	for _, sub := range cmd.Commands() {
-		countArguments(sub)
 	}
 }
 
@@ -138,16 +145,13 @@ func operands(cmd *cobra.Command) string {
 	return strings.Join(names, " and ")
 }
 
-// markBegin wraps every command's code so that it sets began first.
+// markBegin wraps a command's code so that it sets began first.
 func markBegin(cmd *cobra.Command, began *bool) {
 	if inner := cmd.RunE; inner != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			*began = true
 			return inner(cmd, args)
 		}
-	}
-	for _, sub := range cmd.Commands() {
-		markBegin(sub, began)
 	}
 }
 
