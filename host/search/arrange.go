@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -27,11 +26,17 @@ import (
 type arrangement struct {
 	tree  model.Hierarchy
 	nodes []model.GateNode
-	kinds []int      // of the places; nil: all the same
-	x     *mat.Dense // the gate's columns, a row each
-	r     *mat.Dense // posteriors of the experts
+	kinds []int       // of the places; nil: all the same
+	x     [][]float64 // the gate's columns
+	r     [][]float64 // posteriors of the experts
 
-	fitted map[string]*branching
+	fitted map[string]fittedGate
+}
+
+// fittedGate is a gate fitted to the experts under its branches.
+type fittedGate struct {
+	w    []float64 // predictors of all branches but the last, one after the other
+	gain float64   // the log-likelihood
 }
 
 // arrangedRows is the most rows that an arrangement looks at: trees that differ by the
@@ -47,29 +52,39 @@ func newArrangement(ctx context.Context, p *problem.Problem, rows model.Rows, q 
 	_, columns := p.Shape.Free().Columns(q)
 	a := &arrangement{
 		tree: p.Shape.Tree, nodes: p.Shape.Tree.Gates(), kinds: p.Shape.Kinds,
-		x: mat.NewDense(n, max(len(columns), 1), nil), r: mat.NewDense(n, q.K, nil), fitted: map[string]*branching{},
+		x: newColumns(max(len(columns), 1), n), r: newColumns(q.K, n), fitted: map[string]fittedGate{},
 	}
 	at := 0
 	err := eachPosterior(ctx, p, part, q, change, func(b *model.Block, post *mixture.Posterior) {
-		for t := range b.N {
-			for c, j := range columns {
-				v := 1.0
-				if j < q.D {
-					v = b.Col(j)[t]
-				}
-				a.x.Set(at+t, c, v)
+		for c, j := range columns {
+			dst := a.x[c][at : at+b.N]
+			if j < q.D {
+				copy(dst, b.Col(j))
+				continue
 			}
-			for i := range q.K {
-				v := post.PostOf(i)[t]
-				if b.W != nil {
-					v *= b.W[t]
-				}
-				a.r.Set(at+t, i, v)
+			for t := range dst {
+				dst[t] = 1
+			}
+		}
+		for i := range q.K {
+			dst := a.r[i][at : at+b.N]
+			copy(dst, post.PostOf(i))
+			if b.W != nil {
+				floats.Mul(dst, b.W)
 			}
 		}
 		at += b.N
 	})
 	return a, err
+}
+
+// newColumns returns d columns of n values.
+func newColumns(d, n int) [][]float64 {
+	columns := make([][]float64, d)
+	for j := range columns {
+		columns[j] = make([]float64, n)
+	}
+	return columns
 }
 
 // eachPosterior calls fn with every block of rows and the posteriors of its experts under q,
@@ -105,36 +120,54 @@ func residuals(ctx context.Context, means model.Activation, q *model.Params, dst
 }
 
 // gate returns the gate v fitted to the experts under its branches: places[i] is the
-// expert at leaf i.
-func (a *arrangement) gate(ctx context.Context, v model.GateNode, places []int) (*branching, error) {
-	key := ""
+// expert at leaf i. Gates whose branches only stand in another order are one fit.
+func (a *arrangement) gate(ctx context.Context, v model.GateNode, places []int) (fittedGate, error) {
 	branches := make([][]int, len(v.Ends))
 	for c := range v.Ends {
 		from, to := v.Branch(c)
 		branches[c] = slices.Sorted(slices.Values(places[from:to]))
 	}
-	key = fmt.Sprint(branches)
-	if b := a.fitted[key]; b != nil {
-		return b, nil
+	sorted := slices.SortedFunc(slices.Values(branches), slices.Compare)
+	key := fmt.Sprint(sorted)
+	g, ok := a.fitted[key]
+	if !ok {
+		b := newBranching(a.x, a.r, sorted)
+		run, err := optim.Newton(ctx, b, make([]float64, b.Dim()), optim.Settings{Iterations: 15, Tolerance: 1e-4 / b.n})
+		if err != nil {
+			return fittedGate{}, err
+		}
+		g = fittedGate{run.X, -run.Value * b.n}
+		a.fitted[key] = g
 	}
-	b := newBranching(a.x, a.r, branches)
-	run, err := optim.Newton(ctx, b, make([]float64, (len(branches)-1)*b.d), optim.Settings{Iterations: 15, Tolerance: 1e-4 / b.n})
-	if err != nil {
-		return nil, err
+	return fittedGate{reordered(g.w, len(a.x), sorted, branches), g.gain}, nil
+}
+
+// reordered returns the predictors w, d coefficients each, of the branches sorted for the
+// same branches in another order, the last of which is 0.
+func reordered(w []float64, d int, sorted, branches [][]int) []float64 {
+	predictor := func(branch []int) []float64 {
+		c := slices.IndexFunc(sorted, func(s []int) bool { return slices.Equal(s, branch) })
+		if c == len(sorted)-1 {
+			return make([]float64, d)
+		}
+		return w[c*d : (c+1)*d]
 	}
-	b.w, b.gain = run.X, -run.Value*b.n
-	a.fitted[key] = b
-	return b, nil
+	out := make([]float64, 0, len(w))
+	zero := predictor(branches[len(branches)-1])
+	for _, branch := range branches[:len(branches)-1] {
+		out = append(out, floats.SubTo(make([]float64, d), predictor(branch), zero)...)
+	}
+	return out
 }
 
 // value returns the gates' log-likelihood.
 func (a *arrangement) value(ctx context.Context, places []int) (sum float64, err error) {
 	for _, v := range a.nodes {
-		b, err := a.gate(ctx, v, places)
+		g, err := a.gate(ctx, v, places)
 		if err != nil {
 			return 0, err
 		}
-		sum += b.gain
+		sum += g.gain
 	}
 	return sum, nil
 }
@@ -279,14 +312,14 @@ func (a *arrangement) params(ctx context.Context, p *problem.Problem, q *model.P
 	}
 	_, columns := p.Shape.Free().Columns(out)
 	for _, v := range a.nodes {
-		b, err := a.gate(ctx, v, places)
+		g, err := a.gate(ctx, v, places)
 		if err != nil {
 			return nil, err
 		}
 		for c := range len(v.Ends) - 1 {
 			row := v.Row(c)
 			for l, j := range columns {
-				if w := b.w[c*b.d+l]; j < out.D {
+				if w := g.w[c*len(a.x)+l]; j < out.D {
 					out.Gate(row)[j] = w
 				} else {
 					out.GatingIntercepts[row] = w
@@ -295,152 +328,4 @@ func (a *arrangement) params(ctx context.Context, p *problem.Problem, q *model.P
 		}
 	}
 	return out, nil
-}
-
-// branching is minus the mean log-likelihood of a gate whose branches the rows have gone
-// by weights, with the ridge of the screening: an objective of optim that does not depend on which
-// branch is the last. Its argument is
-// the predictors of all branches but the last, d coefficients each.
-type branching struct {
-	x     *mat.Dense
-	mass  [][]float64 // of every branch, a value for each row
-	total []float64   // of all
-	d     int
-	n     float64
-
-	w    []float64 // where it is least
-	gain float64   // the log-likelihood there
-	prob []float64 // room
-}
-
-// leastMass is the weight below which a row says nothing of a gate.
-const leastMass = 1e-6
-
-func newBranching(x, r *mat.Dense, branches [][]int) *branching {
-	n, d := x.Dims()
-	b := &branching{x: x, d: d, total: make([]float64, n), n: float64(n), prob: make([]float64, len(branches))}
-	for _, experts := range branches {
-		mass := make([]float64, n)
-		for t := range mass {
-			for _, i := range experts {
-				mass[t] += r.At(t, i)
-			}
-		}
-		floats.Add(b.total, mass)
-		b.mass = append(b.mass, mass)
-	}
-	return b
-}
-
-// row computes the probabilities of row t at w and returns its log-likelihood.
-func (b *branching) row(w []float64, t int) float64 {
-	x, last, top := b.x.RawRowView(t), len(b.prob)-1, 0.0
-	b.prob[last] = 0
-	for c := range last {
-		b.prob[c] = floats.Dot(w[c*b.d:(c+1)*b.d], x)
-		top = max(top, b.prob[c])
-	}
-	sum := 0.0
-	for _, v := range b.prob {
-		sum += math.Exp(v - top)
-	}
-	norm, value := top+math.Log(sum), 0.0
-	for c, v := range b.prob {
-		value += b.mass[c][t] * (v - norm)
-		b.prob[c] = math.Exp(v - norm)
-	}
-	return value
-}
-
-// Dim implements optim.Objective.
-func (b *branching) Dim() int { return (len(b.prob) - 1) * b.d }
-
-// mean writes the mean of the predictors of all branches, the last of which is 0.
-func (b *branching) mean(w []float64) []float64 {
-	mean := make([]float64, b.d)
-	for c := range len(b.prob) - 1 {
-		floats.AddScaled(mean, 1/float64(len(b.prob)), w[c*b.d:(c+1)*b.d])
-	}
-	return mean
-}
-
-// penalty is the ridge, (τ/2)·Σ_c ‖w_c − w̄‖², as that of [loss.Likelihood.PenaliseGate].
-func (b *branching) penalty(w []float64) float64 {
-	mean := b.mean(w)
-	return screenRidge / 2 * (floats.Dot(w, w) - float64(len(b.prob))*floats.Dot(mean, mean))
-}
-
-// Value implements optim.Objective.
-func (b *branching) Value(_ context.Context, w []float64) (float64, error) {
-	value := -b.penalty(w)
-	for t, total := range b.total {
-		if total > leastMass {
-			value += b.row(w, t)
-		}
-	}
-	return -value / b.n, nil
-}
-
-// Grad implements optim.Objective.
-func (b *branching) Grad(ctx context.Context, dst, w []float64) (float64, error) {
-	return b.sums(nil, dst, w)
-}
-
-// Hessian implements optim.Curved.
-func (b *branching) Hessian(_ context.Context, h *mat.SymDense, grad, w []float64) (float64, error) {
-	return b.sums(h, grad, w)
-}
-
-func (b *branching) sums(h *mat.SymDense, grad, w []float64) (float64, error) {
-	value, last, mean := -b.penalty(w), len(b.prob)-1, b.mean(w)
-	floats.ScaleTo(grad, screenRidge/b.n, w)
-	for c := range last {
-		floats.AddScaled(grad[c*b.d:(c+1)*b.d], -screenRidge/b.n, mean)
-	}
-	if h != nil {
-		h.Zero()
-		for i := range w {
-			for j := i; j < len(w); j += b.d {
-				h.SetSym(i, j, -screenRidge/b.n/float64(last+1))
-			}
-			h.SetSym(i, i, h.At(i, i)+screenRidge/b.n)
-		}
-	}
-	for t, total := range b.total {
-		if !(total > leastMass) {
-			continue
-		}
-		value += b.row(w, t)
-		x := b.x.RawRowView(t)
-		for c := range last {
-			floats.AddScaled(grad[c*b.d:(c+1)*b.d], (total*b.prob[c]-b.mass[c][t])/b.n, x)
-			if h == nil {
-				continue
-			}
-			for e := c; e <= last-1; e++ {
-				weight := -total * b.prob[c] * b.prob[e] / b.n
-				if e == c {
-					weight += total * b.prob[c] / b.n
-				}
-				addOuter(h, c*b.d, e*b.d, weight, x)
-			}
-		}
-	}
-	return -value / b.n, nil
-}
-
-// addOuter adds weight·x·xᵀ to the block of h that begins at (r, c), r ≤ c, in the upper
-// triangle.
-func addOuter(h *mat.SymDense, r, c int, weight float64, x []float64) {
-	raw := h.RawSymmetric()
-	for i, v := range x {
-		from := 0
-		if r == c {
-			from = i
-		}
-		row := raw.Data[(r+i)*raw.Stride+c:]
-		for j := from; j < len(x); j++ {
-			row[j] += weight * v * x[j]
-		}
-	}
 }

@@ -67,10 +67,10 @@ func TestArrangement(t *testing.T) {
 				at[i] = (i + 2) % k
 			}
 		}
-		x, r := mat.NewDense(n, d, nil), mat.NewDense(n, k, nil)
+		x, r := newColumns(d, n), newColumns(k, n)
 		for t := range n {
 			for j := range d {
-				x.Set(t, j, 2*rng.NormFloat64())
+				x[j][t] = 2 * rng.NormFloat64()
 			}
 			leaf, branches := 0, h
 			for len(branches.Branches) > 0 {
@@ -80,7 +80,7 @@ func TestArrangement(t *testing.T) {
 					eta := 0.0
 					if last := from + b.Leaves() - 1; i < len(branches.Branches)-1 {
 						for j, w := range p.Gate(last) {
-							eta += w * x.At(t, j)
+							eta += w * x[j][t]
 						}
 					}
 					// The largest of logits with Gumbel noise is a draw from their softmax.
@@ -91,9 +91,9 @@ func TestArrangement(t *testing.T) {
 				}
 				branches = next
 			}
-			r.Set(t, slices.Index(at, leaf), 1)
+			r[slices.Index(at, leaf)][t] = 1
 		}
-		a := &arrangement{tree: h, nodes: h.Gates(), kinds: c.kinds, x: x, r: r, fitted: map[string]*branching{}}
+		a := &arrangement{tree: h, nodes: h.Gates(), kinds: c.kinds, x: x, r: r, fitted: map[string]fittedGate{}}
 		places, err := a.best(t.Context(), rng)
 		if err != nil {
 			t.Fatal(err)
@@ -112,11 +112,20 @@ func TestArrangement(t *testing.T) {
 			t.Errorf("%s: arranged as %v, better than the truth %v by %v", c.shape, places, truth, got-want)
 		}
 
-		b, err := a.gate(t.Context(), a.nodes[0], places)
+		var branches [][]int
+		for branch := range a.nodes[0].Ends {
+			from, to := a.nodes[0].Branch(branch)
+			branches = append(branches, places[from:to])
+		}
+		b := newBranching(a.x, a.r, branches)
+		g, err := a.gate(t.Context(), a.nodes[0], places)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := slices.Clone(b.w)
+		if v, _ := b.Value(t.Context(), g.w); math.Abs(-v*b.n-g.gain) > 1e-12*math.Abs(g.gain) {
+			t.Errorf("%s: the gate in the order of its branches has %v, fitted %v", c.shape, -v*b.n, g.gain)
+		}
+		w := slices.Clone(g.w)
 		for i := range w {
 			w[i] += 0.3
 		}
@@ -143,6 +152,36 @@ func TestArrangement(t *testing.T) {
 					t.Errorf("%s: entry (%d, %d) of the Hessian is %v, want %v", c.shape, i, j, hess.At(i, j), want)
 				}
 			}
+		}
+	}
+}
+
+// BenchmarkArrangement is the search for the places of six experts of random posteriors.
+func BenchmarkArrangement(b *testing.B) {
+	const n, d, k = 8192, 10, 6
+	h, err := model.ParseHierarchy("3x2")
+	if err != nil {
+		b.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(8, 6))
+	x, r := newColumns(d, n), newColumns(k, n)
+	for t := range n {
+		for j := range d {
+			x[j][t] = rng.NormFloat64()
+		}
+		sum := 0.0
+		for i := range k {
+			r[i][t] = math.Exp(3*rng.NormFloat64() + x[i%d][t])
+			sum += r[i][t]
+		}
+		for i := range k {
+			r[i][t] /= sum
+		}
+	}
+	for b.Loop() {
+		a := &arrangement{tree: h, nodes: h.Gates(), x: x, r: r, fitted: map[string]fittedGate{}}
+		if _, err := a.best(b.Context(), rand.New(rand.NewPCG(1, 2))); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
