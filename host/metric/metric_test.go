@@ -164,3 +164,78 @@ func TestUnits(t *testing.T) {
 		t.Errorf("odd φ: %+v", e)
 	}
 }
+
+// TestUnitsIsTheBestPermutation: the definition over all permutations, of networks that
+// have nothing to do with each other.
+func TestUnitsIsTheBestPermutation(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	network := func(k, d int) *model.Network {
+		n := model.NewNetwork(k, d)
+		for i := range k {
+			n.Output[i] = 2 * rng.NormFloat64()
+			size := math.Exp(rng.NormFloat64()) // so that the norms in the cost tell
+			for j := range n.Unit(i) {
+				n.Unit(i)[j] = size * rng.NormFloat64()
+			}
+		}
+		return n
+	}
+	for range 200 {
+		k, d := 1+rng.IntN(4), 1+rng.IntN(4)
+		est, truth := network(k, d), network(k, d)
+		best := math.Inf(1)
+		var want NetworkError
+		for _, perm := range combin.Permutations(k, k) {
+			var cost, w, v, directions float64
+			for i, j := range perm {
+				apart, dv, norm := floats.Distance(est.Unit(i), truth.Unit(j), 2), est.Output[i]-truth.Output[j], floats.Norm(truth.Unit(j), 2)
+				cost += math.Pow(apart, 2) + math.Pow(dv*norm, 2)
+				w += math.Pow(apart, 2)
+				v += math.Pow(dv, 2)
+				directions = max(directions, 1-cosine(est.Unit(i), truth.Unit(j)))
+			}
+			if cost < best {
+				best = cost
+				want = NetworkError{Weights: math.Sqrt(w) / floats.Norm(truth.Weights, 2), Output: math.Sqrt(v) / floats.Norm(truth.Output, 2), Directions: directions, Perm: perm}
+			}
+		}
+		got := Units(est, truth, false)
+		// Sums of a few terms, relative to their own size.
+		near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-12*(1+math.Abs(b)) }
+		if !slices.Equal(got.Perm, want.Perm) || !near(got.Weights, want.Weights) || !near(got.Output, want.Output) || !near(got.Directions, want.Directions) {
+			t.Fatalf("k = %d, d = %d: %+v, want %+v", k, d, got, want)
+		}
+		// Units turned around, some of both networks, are the same ones of an odd φ.
+		turned := est.Clone()
+		for _, n := range []*model.Network{turned, truth} {
+			for i := range k {
+				if rng.IntN(2) == 0 {
+					n.Output[i] *= -1
+					floats.Scale(-1, n.Unit(i))
+				}
+			}
+		}
+		if e := Units(turned, est, true); e.Weights != 0 || e.Output != 0 {
+			t.Fatalf("turned around: %+v", e)
+		}
+	}
+}
+
+// TestBottleneckForbids: a permutation with one entry above the level costs more than any
+// without, were all others nothing.
+func TestBottleneckForbids(t *testing.T) {
+	for k := 2; k <= 8; k++ {
+		cost := slices.Repeat([]float64{1}, k*k)
+		for i := range k {
+			cost[i*k+i] = 0.9 // all of these, for the sum of the others is far less
+			cost[i*k+(i+1)%k] = 0
+		}
+		cost[(k-1)*k] = 0.95
+		level, perm := bottleneck(k, cost)
+		for i, j := range perm {
+			if i != j || level != 0.9 {
+				t.Fatalf("k = %d: level %v by %v, want 0.9 by the diagonal", k, level, perm)
+			}
+		}
+	}
+}

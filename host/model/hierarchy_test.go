@@ -24,6 +24,7 @@ func TestParseHierarchy(t *testing.T) {
 		{"2x(3,1)", 4, 2, ""},
 		{"2x(2,2)", 4, 2, "2x2"},
 		{"3x(1,2x2,2x(1,3))", 9, 3, ""},
+		{"2x2048", 4096, 2, ""}, // as many as there may be
 	} {
 		h, err := model.ParseHierarchy(c.text)
 		if err != nil {

@@ -1,8 +1,14 @@
 package model
 
 import (
+	"math"
+	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 )
 
 // TestMap: a view of a view of a part has the values of the functions applied in
@@ -52,5 +58,62 @@ func TestMap(t *testing.T) {
 	}
 	if d.Blocks[1].X[0] != BlockRows || d.Blocks[1].W[0] != 2 {
 		t.Error("the view changed the rows")
+	}
+}
+
+// TestTotals: weight, root mean square and standard deviation by their definitions, of
+// targets of which one is far from 0.
+func TestTotals(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	const n, m = 2*BlockRows + 9, 2
+	for _, weighted := range []bool{false, true} {
+		d := &Data{N: n, D: 1}
+		var all [m][]float64
+		weight := 0.0
+		for left := n; left > 0; left -= BlockRows {
+			b := Block{N: min(left, BlockRows)}
+			b.X = make([]float64, b.N)
+			for c := range m {
+				for range b.N {
+					y := 3*rng.NormFloat64() + 1e3*float64(c)
+					b.Y, all[c] = append(b.Y, y), append(all[c], y)
+				}
+			}
+			for range b.N {
+				w := 1.0
+				if weighted {
+					w = rng.Float64()
+					b.W = append(b.W, w)
+				}
+				weight += w
+			}
+			d.Blocks = append(d.Blocks, b)
+		}
+		got, err := TotalsOfEach(d, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c, v := range all {
+			// Rounding of sums of 1e6's, n of them.
+			near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-11*math.Abs(b) }
+			if rms, sd := floats.Norm(v, 2)/math.Sqrt(n), stat.PopStdDev(v, nil); !near(got[c].Weight, weight) || !near(got[c].RMS, rms) || !near(got[c].Deviation, sd) {
+				t.Errorf("weighted %v, target %d: %+v, want %v, %v, %v", weighted, c, got[c], weight, rms, sd)
+			}
+		}
+	}
+}
+
+// TestWorkers: as many as are asked for, within reason; 0 are as many as there are
+// processors.
+func TestWorkers(t *testing.T) {
+	for threads, want := range map[int]int{-1: runtime.GOMAXPROCS(0), 0: runtime.GOMAXPROCS(0), 1: 1, 1 << 10: 1 << 10, 1 << 40: 1 << 10} {
+		if got := Workers(threads); got != want {
+			t.Errorf("%d threads: %d workers, want %d", threads, got, want)
+		}
+	}
+	// With one processor the first two would not differ from one thread.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	if got := Workers(0); got != 3 {
+		t.Errorf("%d workers on 3 processors", got)
 	}
 }

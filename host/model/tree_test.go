@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -88,6 +89,43 @@ func TestTree(t *testing.T) {
 	}
 	if !differs {
 		t.Error("in order the sums are the same: the test says nothing")
+	}
+}
+
+// inOrder is the blocks that were merged, in the order in which they were.
+type inOrder struct{ blocks []int }
+
+func (s *inOrder) Merge(o *inOrder) { s.blocks = append(s.blocks, o.blocks...) }
+func (s *inOrder) Reset()           { s.blocks = nil }
+
+// TestTreeMergesLeftToRight: sums that are not the same in another order of their halves
+// have theirs, in whatever order the blocks come.
+func TestTreeMergesLeftToRight(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 5))
+	for n := range 20 {
+		tree := NewTree(func() *inOrder { return new(inOrder) })
+		want := make([]int, n)
+		for _, i := range rng.Perm(n) {
+			want[i] = i
+			tree.Put(Node{0, i}, &inOrder{[]int{i}})
+		}
+		if got := tree.Total().blocks; !slices.Equal(got, want) {
+			t.Errorf("%d blocks are merged as %v", n, got)
+		}
+	}
+}
+
+// TestRun: as many blocks as go into a MiB with their targets, in powers of two, from one
+// to 32.
+func TestRun(t *testing.T) {
+	for d := range 2000 {
+		want := 32
+		for want > 1 && want*BlockRows*(d+1)*8 > 1<<20 {
+			want /= 2
+		}
+		if got := Run(d); got != want {
+			t.Errorf("%d features: %d blocks, want %d", d, got, want)
+		}
 	}
 }
 

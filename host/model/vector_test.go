@@ -1,6 +1,7 @@
 package model
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -43,7 +44,7 @@ func TestVectorNoise(t *testing.T) {
 			}
 		}
 		again, ok := VectorNoiseOf(cov, true)
-		near := func(a, b float64) bool { return a-b <= 1e-10*max(a, -a) && b-a <= 1e-10*max(a, -a) }
+		near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-10*math.Abs(b) }
 		if !ok || !slices.EqualFunc(again.Scale, n.Scale, near) || !slices.EqualFunc(again.Lower, n.Lower, near) {
 			t.Errorf("m = %d: %v, want %v", m, again, n)
 		}
@@ -52,6 +53,9 @@ func TestVectorNoise(t *testing.T) {
 		t.Error("a matrix that is no covariance has a noise")
 	}
 	if _, ok := VectorNoiseOf(mat.NewSymDense(2, []float64{1, 2, 2, 0}), false); ok {
+		t.Error("a variance below 0 has a noise")
+	}
+	if _, ok := VectorNoiseOf(mat.NewSymDense(2, []float64{1, 0, 0, 0}), true); ok {
 		t.Error("a variance of 0 has a noise")
 	}
 }
@@ -96,7 +100,7 @@ func TestBeside(t *testing.T) {
 		for left := 300; left > 0; left -= BlockRows {
 			b := Block{N: min(left, BlockRows)}
 			for i := range b.N {
-				b.X, b.Y, b.W = append(b.X, float64(i)), append(b.Y, scale*float64(i+left)), append(b.W, float64(i%2))
+				b.X, b.Y, b.W = append(b.X, scale+float64(i)), append(b.Y, scale*float64(i+left)), append(b.W, scale+float64(i%2))
 			}
 			d.Blocks = append(d.Blocks, b)
 		}
@@ -116,7 +120,9 @@ func TestBeside(t *testing.T) {
 		}
 		each, err := TotalsOfEach(rows, 2)
 		for c, one := range []Rows{a, b} {
-			if want, _ := TotalsOf(one); err != nil || each[c] != want {
+			want, _ := TotalsOf(one)
+			want.Weight = 150 + 300 // of the first table
+			if err != nil || each[c] != want {
 				t.Errorf("%s: totals %v, want %v, error %v", name, each[c], want, err)
 			}
 		}
