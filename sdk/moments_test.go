@@ -221,3 +221,18 @@ func BenchmarkQuadrature(b *testing.B) {
 		})
 	}
 }
+
+// TestHermiteError: errors of the moments count by the size of their coefficients, and so
+// does the rounding of the sum.
+func TestHermiteError(t *testing.T) {
+	var m sdk.Moments
+	for q := range m.Error[1] {
+		m.Error[1][q] = math.Pow(10, float64(q))
+		m.Value[1][q] = -math.Pow(10, float64(q)) * 0x1p52 / 2 // whose rounding is half its error
+	}
+	for q, want := range []float64{1, 10, 100 + 1, 1000 + 3*10, 10000 + 6*100 + 3} {
+		if got := m.HermiteError(1, q); math.Abs(got/want/1.5-1) > 1e-14 {
+			t.Errorf("E[g·He_%d]: ±%v, want %v", q, got, 1.5*want)
+		}
+	}
+}

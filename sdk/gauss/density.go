@@ -35,7 +35,7 @@ func (l *Law) Density(sigma float64) *Density {
 		q := &d.panels[i]
 		q.least, q.most, q.g = slices.Min(p.g[:]), slices.Max(p.g[:]), p.g
 		for j := range q.w {
-			q.w[j] = leg.w[j] * (p.hi - p.lo) / 2 * density(leg.z(p, j))
+			q.w[j] = leg.w[j] * (p.hi - p.lo) * density(leg.z(p, j)) // up to a factor, see scale
 			total += q.w[j]
 		}
 	}

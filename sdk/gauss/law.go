@@ -1,6 +1,7 @@
 package gauss
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -81,19 +82,9 @@ func NewLaw(ctx context.Context, g Func, kinks []float64) (*Law, error) {
 			edges = append(edges, split([][2]float64{{p.lo, p.hi}})...)
 		}
 	}
-	slices.SortFunc(l.pieces, func(a, b piece) int { return sign(a.lo - b.lo) })
+	slices.SortFunc(l.pieces, func(a, b piece) int { return cmp.Compare(a.lo, b.lo) })
 	l.measure(l.pieces, leg)
 	return l, nil
-}
-
-func sign(v float64) int {
-	switch {
-	case v < 0:
-		return -1
-	case v > 0:
-		return 1
-	}
-	return 0
 }
 
 func largest(v []float64) float64 { return max(slices.Max(v), -slices.Min(v)) }
@@ -116,7 +107,7 @@ func (l *Law) measure(pieces []piece, leg *legendre) {
 	for pass := range 2 {
 		m0, m1, m2 = 0, 0, 0
 		for _, p := range pieces {
-			if p.lo < -measureReach-epsilon || p.hi > measureReach+epsilon {
+			if p.lo < -measureReach || p.hi > measureReach { // [within] cuts there
 				continue
 			}
 			for i, v := range p.g {
@@ -242,12 +233,12 @@ func (l *Law) Noisy(sigma float64) *Noisy {
 	for _, p := range pieces {
 		for i, g := range p.g {
 			z := leg.z(p, i)
-			w := leg.w[i] * (p.hi - p.lo) / 2 * density(z)
+			w := leg.w[i] * (p.hi - p.lo) * density(z) // up to a factor, see total
 			total += w
 			all = append(all, node{g, z, w})
 		}
 	}
-	slices.SortFunc(all, func(a, b node) int { return sign(a.g - b.g) })
+	slices.SortFunc(all, func(a, b node) int { return cmp.Compare(a.g, b.g) })
 	for _, a := range all {
 		if last := len(n.g) - 1; last < 0 || a.g-n.g[last] > same*sigma {
 			n.g = append(n.g, a.g)

@@ -59,6 +59,69 @@ func TestPairOfPolynomials(t *testing.T) {
 	}
 }
 
+// TestPairMoments: U²V² with the weights Z^a·W^b, by the moments of Z and W; functions of
+// other sizes take the same number of batches.
+func TestPairMoments(t *testing.T) {
+	for _, c := range []float64{0, 0.5, -0.9} {
+		s2 := 1 - c*c
+		want := [3][3]float64{{1 + 2*c*c, 0, 3}, {0, 6 * c * math.Sqrt(s2)}, {15*c*c + 3*s2}}
+		batches := 0
+		for _, size := range []float64{1, 1e-6, 1e6} {
+			calls := 0
+			square := counted(func(z float64) float64 { return size * z * z }, &calls)
+			p, err := gauss.NewPair(t.Context(), square, nil, each(func(z float64) float64 { return z * z }), nil, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for a := range want {
+				for b := range 3 - a {
+					if got := p.Value[a][b] / size; math.Abs(got-want[a][b]) > 1e-11 || p.Error > 1e-10*size {
+						t.Errorf("c = %v: E[U²V²·Z^%d·W^%d] = %v ± %v, want %v", c, a, b, got, p.Error/size, want[a][b])
+					}
+				}
+			}
+			if batches == 0 {
+				batches = calls
+			}
+			if calls != batches || calls != 2 {
+				t.Errorf("c = %v, size %v: %d batches", c, size, calls)
+			}
+		}
+	}
+}
+
+// TestPairOfShiftedSteps: P(U > ½, V > −¼) = ∫_½ φ(z)·Φ((cz+¼)/s) dz, whose steep part is
+// where cz = −¼.
+func TestPairOfShiftedSteps(t *testing.T) {
+	x, w := gauss.Legendre(40)
+	shifted := func(at float64) gauss.Func {
+		return each(func(z float64) float64 { return step(z - at) })
+	}
+	for _, c := range []float64{0.2, -0.6, 0.95, -0.999} {
+		s := math.Sqrt((1 - c) * (1 + c))
+		calls := 0
+		p, err := gauss.NewPair(t.Context(), counted(func(z float64) float64 { return step(z - 0.5) }, &calls), []float64{0.5}, shifted(-0.25), []float64{-0.25}, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0.0
+		const panels = 4000
+		for i := range panels {
+			a, width := 0.5+11.5*float64(i)/panels, 11.5/panels
+			for j, x := range x {
+				z := a + width*(x+1)/2
+				want += w[j] * width / 2 * density(z) * math.Erfc(-(c*z+0.25)/s/math.Sqrt2) / 2
+			}
+		}
+		if math.Abs(p.Value[0][0]-want) > 1e-12 || p.Error > 1e-11 {
+			t.Errorf("c = %v: %v ± %v, want %v", c, p.Value[0][0], p.Error, want)
+		}
+		if calls > 3 {
+			t.Errorf("c = %v: %d batches", c, calls)
+		}
+	}
+}
+
 // TestSphere: E t² = 1/d, E t⁴ = 3/(d(d+2)), odd powers 0.
 func TestSphere(t *testing.T) {
 	for _, d := range []int{2, 3, 20, 300} {
