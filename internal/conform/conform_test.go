@@ -3,6 +3,7 @@ package conform
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -118,8 +119,14 @@ func TestRight(t *testing.T) {
 		},
 		"constant": sdk.Func{Name: "constant", G: func(float64) float64 { return 2 }, DG: func(float64) float64 { return 0 }},
 		"abs":      sdk.Func{Name: "abs", Kinks: []float64{0}, G: math.Abs, DG: func(z float64) float64 { return math.Copysign(1, z) }},
-		"moments":  withMoments{custom{}, func(*sdk.Moments) {}},
-		"system":   withSystem{custom{}, func(*sdk.System) {}},
+		"abs from the left": sdk.Func{Name: "abs", Kinks: []float64{0}, G: math.Abs, DG: func(z float64) float64 {
+			if z > 0 {
+				return 1
+			}
+			return -1
+		}},
+		"moments": withMoments{custom{}, func(*sdk.Moments) {}},
+		"system":  withSystem{custom{}, func(*sdk.System) {}},
 	}
 	for name, act := range right {
 		t.Run(name, func(t *testing.T) {
@@ -134,6 +141,7 @@ func TestRight(t *testing.T) {
 // in what it checks, and perhaps in more that follows from it.
 func TestWrong(t *testing.T) {
 	var flip, drift, calls atomic.Int64
+	last := points(50 * 51 / 2)[50*51/2-1] // of the batch of 50, after those of 1 to 49
 	for _, tc := range []struct {
 		name  string
 		check string // must fail
@@ -189,6 +197,14 @@ func TestWrong(t *testing.T) {
 			err := each(math.Tanh)(dst, z)
 			if len(z) > 0 {
 				z[0]++
+			}
+			return err
+		}}},
+		{"wrong at −1", "values", "z = -1 is", custom{eval: each(func(z float64) float64 { return math.Tanh(z) / math.Abs(z+1) * math.Abs(z+1) })}},
+		{"batches of 50", "batches", fmt.Sprintf("z = %v is %v, in a batch of 50 7", last, math.Tanh(last)), custom{eval: func(dst, z []float64) error {
+			err := each(math.Tanh)(dst, z)
+			if len(z) == 50 {
+				dst[49] = 7
 			}
 			return err
 		}}},
@@ -248,6 +264,18 @@ func TestWrong(t *testing.T) {
 		}},
 		{"undeclared jump", "kinks", "Eval jumps", sdk.Func{
 			Name: "custom", G: func(z float64) float64 { return math.Floor(z) }, DG: func(float64) float64 { return 0 },
+		}},
+		{"undeclared jump of a small g", "kinks", "Eval jumps", sdk.Func{
+			Name: "custom", G: func(z float64) float64 { return 1e-9 * math.Floor(z) }, DG: func(float64) float64 { return 0 },
+		}},
+		{"two-sided derivative of a small g", "kinks", "neither", sdk.Func{
+			Name: "custom", Kinks: []float64{0}, G: func(z float64) float64 { return 1e-3 * math.Abs(z) },
+			DG: func(z float64) float64 {
+				if z == 0 {
+					return 0
+				}
+				return math.Copysign(1e-3, z)
+			},
 		}},
 		{"two-sided derivative", "kinks", "neither", sdk.Func{
 			Name: "custom", Kinks: []float64{0}, G: math.Abs,
@@ -311,6 +339,8 @@ func TestWrongFamily(t *testing.T) {
 	if failed := Failed(Family(t.Context(), right, right.Activation)); len(failed) > 0 {
 		t.Fatalf("the right family fails: %v", failed)
 	}
+	below := right
+	below.Params = []sdk.Param{{Name: "c", Default: -1, Min: -3, Max: 0}}
 	defaultOut := right
 	defaultOut.Params = []sdk.Param{{Name: "c", Default: 5, Min: 1, Max: 3}}
 	for _, tc := range []struct {
@@ -333,6 +363,18 @@ func TestWrongFamily(t *testing.T) {
 			}
 			return scaled(p), nil
 		}), nil},
+		{"takes −Inf", "refusals", right, func(p sdk.Params) (sdk.Activation, error) {
+			if c, ok := p["c"]; ok && math.IsInf(c, -1) {
+				return scaled(p), nil
+			}
+			return right.Activation(p)
+		}},
+		{"takes what is above a maximum of 0", "refusals", below, func(p sdk.Params) (sdk.Activation, error) {
+			if p["c"] > 0 && p["c"] < 1 {
+				return scaled(p), nil
+			}
+			return below.Activation(p)
+		}},
 		{"takes any value", "refusals", right, func(p sdk.Params) (sdk.Activation, error) {
 			if p["no-such-parameter"] != 0 {
 				return nil, errBusy
@@ -362,5 +404,61 @@ func TestWrongFamily(t *testing.T) {
 				t.Errorf("check %q passed; failed: %v", tc.check, Failed(findings))
 			}
 		})
+	}
+}
+
+// TestFar: a value that is not finite, or cannot be had, is a warning that names its place.
+func TestFar(t *testing.T) {
+	for _, at := range []float64{-1e6, -1e3, -100, 100, 1e3, 1e6} {
+		for name, act := range map[string]sdk.Activation{
+			"Deriv at z = %v is +Inf": custom{deriv: each(func(z float64) float64 {
+				if z == at {
+					return math.Inf(1)
+				}
+				return dtanh(z)
+			})},
+			"Eval at z = %v fails: Eval of 1 values: busy": custom{eval: func(dst, z []float64) error {
+				if len(z) == 1 && z[0] == at {
+					return errBusy
+				}
+				return each(math.Tanh)(dst, z)
+			}},
+		} {
+			err := checkFar(t.Context(), act)
+			if want := fmt.Sprintf(name, at); err == nil || !strings.HasPrefix(err.Error(), want+": rows") {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := checkFar(ctx, custom{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestWrongOverWire: what is not the same a second time is seen.
+func TestWrongOverWire(t *testing.T) {
+	var times atomic.Int64
+	drifts := func(f func(float64) float64) func(dst, z []float64) error {
+		return func(dst, z []float64) error {
+			by := 1e-9 * float64(times.Add(1))
+			return each(func(z float64) float64 { return f(z) + by })(dst, z)
+		}
+	}
+	for _, c := range []struct {
+		says string
+		act  sdk.Activation
+	}{
+		{"became", custom{eval: drifts(math.Tanh)}},
+		{"became", custom{deriv: drifts(dtanh)}},
+		{"busy", custom{eval: func(dst, z []float64) error { return errBusy }}},
+		{"busy", custom{deriv: func(dst, z []float64) error { return errBusy }}},
+		{"moments", withMoments{custom{}, func(m *sdk.Moments) { m.Value[1][1] += float64(times.Add(1)) }}},
+		{"became", withSystem{custom{}, func(s *sdk.System) { s.C2[0] += float64(times.Add(1)) }}},
+	} {
+		if f := OverWire(t.Context(), c.act); f.OK() || !strings.Contains(f.Err.Error(), c.says) {
+			t.Errorf("%+v, want an error that says %q", f, c.says)
+		}
 	}
 }
