@@ -23,7 +23,7 @@ const module = "github.com/gatedlearning/moe"
 // plugins that ship with the project, which are what others will write.
 var imports = map[string][]string{
 	"sdk":                        {"sdk/gauss"},
-	"sdk/gauss":                  {gonum},
+	"sdk/gauss":                  {"internal/kernel", gonum},
 	"sdk/serve":                  {"sdk", "internal/wire", goPlugin, hclog},
 	"sdk/activationtest":         {"sdk", "internal/conform", "internal/wire"},
 	"internal/wire":              {"sdk", "internal/numeric", "internal/wire/activationpb", goPlugin, grpc, protobuf},

@@ -58,34 +58,35 @@ func (l *Law) NoiseLevel(y, w []float64, effective float64) float64 {
 	}
 	q := quantiles(y, w)
 	most := max(2*least, deviation(q))
+	at := make([]float64, len(q))
 	mean := func(logSigma float64) float64 {
-		law := l.law.Density(math.Exp(logSigma))
+		l.law.Density(math.Exp(logSigma)).Values(at, q)
 		var s float64
-		for _, v := range q {
-			s += math.Log(max(law.At(v), 1e-300))
+		for _, v := range at {
+			s += math.Log(max(v, 1e-300))
 		}
 		return s / float64(len(q))
 	}
 	step := math.Log(most/least) / (levelGrid - 1)
-	best, at := math.Inf(-1), 0.0
+	best, top := math.Inf(-1), 0.0
 	for i := range levelGrid {
 		x := math.Log(least) + float64(i)*step
 		if v := mean(x); v > best {
-			best, at = v, x
+			best, top = v, x
 		}
 	}
 	for h := step / 2; h > levelTol/2; h /= 2 {
-		for _, x := range []float64{at - h, at + h} {
+		for _, x := range []float64{top - h, top + h} {
 			if x < math.Log(least) || x > math.Log(most) {
 				continue
 			}
 			if v := mean(x); v > best {
-				best, at = v, x
+				best, top = v, x
 			}
 		}
 	}
 	within := func(x float64) bool { return effective*(best-mean(x)) <= 0.5 }
-	lo, hi := at, math.Log(most)
+	lo, hi := top, math.Log(most)
 	if within(hi) {
 		return most
 	}
@@ -144,30 +145,36 @@ func (l *Law) Fits(y, w []float64, effective float64) bool {
 
 // quantiles returns levelQuantiles values of y, evenly spaced in weight.
 func quantiles(y, w []float64) []float64 {
+	if w == nil {
+		return evenly(slices.Sorted(slices.Values(y)))
+	}
 	order := make([]int, len(y))
 	total := 0.0
 	for i := range order {
 		order[i] = i
-		total += weightOf(w, i)
+		total += w[i]
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(y[a], y[b]) })
 	out := make([]float64, 0, levelQuantiles)
-	sum, at := weightOf(w, order[0]), 0
+	sum, at := w[order[0]], 0
 	for q := range levelQuantiles {
 		for want := (float64(q) + 0.5) / levelQuantiles * total; sum < want && at < len(y)-1; {
 			at++
-			sum += weightOf(w, order[at])
+			sum += w[order[at]]
 		}
 		out = append(out, y[order[at]])
 	}
 	return out
 }
 
-func weightOf(w []float64, i int) float64 {
-	if w == nil {
-		return 1
+// evenly is quantiles of values in ascending order and of equal weight.
+func evenly(sorted []float64) []float64 {
+	out := make([]float64, levelQuantiles)
+	for q := range out {
+		place := math.Ceil((float64(q)+0.5)/levelQuantiles*float64(len(sorted))) - 1
+		out[q] = sorted[max(0, int(place))]
 	}
-	return w[i]
+	return out
 }
 
 func deviation(v []float64) float64 {

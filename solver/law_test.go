@@ -2,6 +2,7 @@ package solver_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gatedlearning/moe/sdk"
@@ -29,6 +30,10 @@ func TestNoiseLevel(t *testing.T) {
 					y[i] = act.G(rng.NormFloat64()) + sigma*rng.NormFloat64()
 				}
 				got := law.NoiseLevel(y, nil, n)
+				ones := slices.Repeat([]float64{1}, n)
+				if weighted := law.NoiseLevel(y, ones, n); weighted != got {
+					t.Errorf("%s: %v, with weights of 1 %v", act.Name, got, weighted)
+				}
 				lo, hi := .75*sigma, 1.25*sigma
 				if act.Name == identity.Name {
 					lo, hi = 0, 1.1*sigma+.37 // √(4·√(2/n)) for σ near 0

@@ -45,43 +45,48 @@ func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
 	if t.C4 == 0 || t.C2 == 0 {
 		return Noise{}, fmt.Errorf("noise of activation %q: c4 = %g and c2 = %g must not be 0", name, t.C4, t.C2)
 	}
-	mean, _ := grid.Expect(func(_, g float64) float64 { return g })
+	mean := grid.Mean(func(_, g float64) float64 { return g })
 	s := t.Sigma * t.Sigma
 	q4 := centred(grid, t, 4, mean)
 	q2 := centred(grid, t, 2, mean)
-	// e returns E[q·f(Z)] for a polynomial q in y − E g.
-	e := func(q polynomial, f func(z float64) float64) float64 {
-		q = q.smooth(s)
-		v, _ := grid.Expect(func(z, g float64) float64 { return q.at(g-mean) * f(z) })
-		return v
-	}
-	square := func(q int) func(float64) float64 {
-		return func(z float64) float64 { return math.Pow(gauss.Hermite(q, z), 2) }
-	}
-	q44, q24, q22 := q4.times(q4), q2.times(q4), q2.times(q2)
-	n := Noise{
-		V4:   e(q44, square(4)) - 1,
-		V2:   e(q22, square(2)) - 1,
-		q22:  e(q22, square(0)),
-		q22z: e(q22, square(1)),
-	}
-	for q := range n.q44 {
-		n.q44[q] = e(q44, square(q))
-	}
+	q44, q24, q22 := q4.times(q4).smooth(s), q2.times(q4).smooth(s), q2.times(q2).smooth(s)
+	var q33, q23 polynomial
 	if t.Has(3) {
 		q3 := centred(grid, t, 3, mean)
-		q33 := q3.times(q3)
-		for q := range n.q33 {
-			n.q33[q] = e(q33, square(q))
-		}
-		n.q23 = e(q2.times(q3), func(z float64) float64 { return z * gauss.Hermite(2, z) })
+		q33, q23 = q3.times(q3).smooth(s), q2.times(q3).smooth(s)
 	}
-	n.q24[2] = e(q24, func(z float64) float64 { return gauss.Hermite(2, z) })
-	n.q24[3] = e(q24, func(z float64) float64 { return z * gauss.Hermite(3, z) })
+	const at44, at33, at22, atMixed = 0, 5, 8, 11 // squares of He_q, q from 0
+	e := grid.Means(atMixed+3, func(e []float64, z, g float64) {
+		var h, square [5]float64
+		for q := range h {
+			h[q] = gauss.Hermite(q, z)
+			square[q] = h[q] * h[q]
+		}
+		u := g - mean
+		times(e[at44:at33], q44.at(u), square[:])
+		times(e[at33:at22], q33.at(u), square[:])
+		times(e[at22:atMixed], q22.at(u), square[:])
+		v24 := q24.at(u)
+		e[atMixed], e[atMixed+1], e[atMixed+2] = v24*h[2], v24*(z*h[3]), q23.at(u)*(z*h[2])
+	})
+	n := Noise{
+		V4: e[at44+4] - 1, V2: e[at22+2] - 1,
+		q22: e[at22], q22z: e[at22+1],
+		q33: [3]float64(e[at33:]), q44: [4]float64(e[at44:]),
+		q24: [4]float64{2: e[atMixed], 3: e[atMixed+1]},
+		q23: e[atMixed+2],
+	}
 	if math.IsInf(n.V4, 0) || math.IsNaN(n.V4) {
 		return Noise{}, fmt.Errorf("noise of activation %q: V4 is infinite: g %w", name, gauss.ErrGrowth)
 	}
 	return n, nil
+}
+
+// times writes by·v to dst.
+func times(dst []float64, by float64, v []float64) {
+	for i := range dst {
+		dst[i] = by * v[i]
+	}
 }
 
 // centred returns the polynomial in u = y − mean that differs from T_r by a constant
@@ -91,8 +96,7 @@ func centred(grid *gauss.Grid, t Transform, r int, mean float64) polynomial {
 	u := q.shift(mean)
 	u[0] = 0
 	smooth := u.smooth(t.Sigma * t.Sigma)
-	m, _ := grid.Expect(func(_, g float64) float64 { return smooth.at(g - mean) })
-	u[0] = -m
+	u[0] = -grid.Mean(func(_, g float64) float64 { return smooth.at(g - mean) })
 	return u.scale(1 / scale)
 }
 

@@ -3,6 +3,9 @@ package gauss
 import (
 	"math"
 	"slices"
+	"sort"
+
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // Density is the density of y = g(Z) + σN, by the panels of a [Noisy] alone: all
@@ -45,19 +48,53 @@ func (l *Law) Density(sigma float64) *Density {
 
 // At returns the density at y; 0 further than 13σ from every value of g.
 func (d *Density) At(y float64) float64 {
-	reach, inv := densityReach*d.sigma, 1/d.sigma
-	var s float64
+	var at [1]float64
+	d.Values(at[:], []float64{y})
+	return at[0]
+}
+
+// Values writes the densities at y, which ascends, to dst.
+func (d *Density) Values(dst, y []float64) {
+	clear(dst)
+	reach := densityReach * d.sigma
 	for i := range d.panels {
 		p := &d.panels[i]
-		if y+reach < p.least || y-reach > p.most {
-			continue
+		from := sort.SearchFloat64s(y, p.least-reach)
+		to := from
+		for to < len(y) && y[to] <= p.most+reach {
+			to++
 		}
-		for j, g := range p.g {
-			u := (y - g) * inv
-			s += p.w[j] * math.Exp(-0.5*u*u)
+		for ; from < to; from += abreast {
+			end := min(to, from+abreast)
+			p.addTo(dst[from:end], y[from:end], 1/d.sigma)
 		}
 	}
-	return s * d.scale
+	for i := range dst {
+		dst[i] *= d.scale
+	}
+}
+
+// abreast is for how many y a panel's exponentials are taken at a time.
+const abreast = 16
+
+// addTo adds Σ_j w_j·exp(−((y−g_j)·inv)²/2) to dst, of at most abreast y.
+func (p *densityPanel) addTo(dst, y []float64, inv float64) {
+	var room [abreast * order]float64
+	e := room[:order*len(y)]
+	for t, v := range y {
+		at := (*[order]float64)(e[t*order:])
+		for j, g := range p.g {
+			u := (v - g) * inv
+			at[j] = -0.5 * u * u
+		}
+	}
+	kernel.Exp(e, e)
+	for t := range dst {
+		at := (*[order]float64)(e[t*order:])
+		for j, w := range p.w {
+			dst[t] += w * at[j]
+		}
+	}
 }
 
 // CDF returns P(g(Z) + σN ≤ y).

@@ -137,6 +137,30 @@ func (g *Grid) Expect(f func(z, g float64) float64) (value, bound float64) {
 	return value, bound + agree*variation + 4*epsilon*size
 }
 
+// Mean returns the value of Expect without its bound.
+func (g *Grid) Mean(f func(z, g float64) float64) float64 {
+	return g.Means(1, func(at []float64, z, g float64) { at[0] = f(z, g) })[0]
+}
+
+// Means returns n expectations E[f_j(Z, g(Z))], of functions that f evaluates together:
+// each is the value of Expect, without its bound.
+func (g *Grid) Means(n int, f func(at []float64, z, g float64)) []float64 {
+	values, fine, at := make([]float64, n), make([]float64, n), make([]float64, n)
+	for c := 0; c < len(g.fine.z); c += order * children {
+		clear(fine)
+		for i := c; i < c+order*children; i++ {
+			f(at, g.fine.z[i], g.fine.g[i])
+			for j, v := range at {
+				fine[j] += g.fine.w[i] * v
+			}
+		}
+		for j, v := range fine {
+			values[j] += v
+		}
+	}
+	return values
+}
+
 // Points returns the nodes in ascending order and the values of g there.
 func (g *Grid) Points() (z, value []float64) {
 	order := make([]int, len(g.fine.z))

@@ -140,6 +140,21 @@ func TestExpect(t *testing.T) {
 	}
 }
 
+// TestMeans: means are the values of Expect, to the byte.
+func TestMeans(t *testing.T) {
+	grid, err := gauss.NewGrid(t.Context(), batch(math.Exp), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	square, cube := func(_, g float64) float64 { return g * g }, func(z, g float64) float64 { return g * z * z * z }
+	got := grid.Means(2, func(at []float64, z, g float64) { at[0], at[1] = square(z, g), cube(z, g) })
+	for i, f := range []func(z, g float64) float64{square, cube} {
+		if want, _ := grid.Expect(f); got[i] != want || grid.Mean(f) != want {
+			t.Errorf("mean %d is %v, and %v alone, want %v", i, got[i], grid.Mean(f), want)
+		}
+	}
+}
+
 // TestBatches: an activation may sit behind a connection, so calls are few.
 func TestBatches(t *testing.T) {
 	for _, c := range []struct {

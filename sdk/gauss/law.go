@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync"
 
 	"gonum.org/v1/gonum/integrate/quad"
 )
@@ -58,7 +59,7 @@ func NewLaw(ctx context.Context, g Func, kinks []float64) (*Law, error) {
 		return nil, err
 	}
 	l := &Law{Resolved: true}
-	leg := newLegendre()
+	leg := theLegendre()
 	for first := true; len(edges) > 0; first = false {
 		r, err := evaluate(ctx, g, nodes(edges))
 		if err != nil {
@@ -137,6 +138,9 @@ type legendre struct {
 	to   [order][order]float64 // to[n][i] = (2n+1)/2·w_i·P_n(x_i)
 }
 
+// theLegendre is the rule, made once.
+var theLegendre = sync.OnceValue(newLegendre)
+
 func newLegendre() *legendre {
 	l := new(legendre)
 	quad.Legendre{}.FixedLocations(l.x[:], l.w[:], -1, 1)
@@ -185,13 +189,32 @@ func (l *legendre) divide(p piece, n int) []piece {
 	parts := make([]piece, n)
 	for i, e := range divide(p.lo, p.hi, n) {
 		parts[i] = piece{lo: e[0], hi: e[1]}
-		for j := range l.x {
-			for m, v := range polynomials((l.z(parts[i], j) - mid) / half) {
-				parts[i].g[j] += c[m] * v
-			}
+		var x [order]float64
+		for j := range x {
+			x[j] = (l.z(parts[i], j) - mid) / half
 		}
+		parts[i].g = series(&c, &x)
 	}
 	return parts
+}
+
+// series returns Σ_n c_n·P_n(x_j). The recurrence of [polynomials] goes on for all j at
+// a time: its divisions then do not wait for each other.
+func series(c, x *[order]float64) (sum [order]float64) {
+	var last, p [order]float64 // P_{n−1} and P_n
+	for j, x := range x {
+		last[j], p[j] = 1, x
+		sum[j] = c[0] + c[1]*x
+	}
+	for n := 2; n < order; n++ {
+		a, b, by := float64(2*n-1), float64(n-1), float64(n)
+		for j, x := range x {
+			next := (a*x*p[j] - b*last[j]) / by
+			last[j], p[j] = p[j], next
+			sum[j] += c[n] * next
+		}
+	}
+	return sum
 }
 
 // Noisy is the joint law of Z and y = g(Z) + σN with N ~ N(0,1): a rule over Z
@@ -222,7 +245,7 @@ func (l *Law) Noisy(sigma float64) *Noisy {
 	if !(sigma > 0) {
 		panic("gauss: the noise level is not positive")
 	}
-	leg := newLegendre()
+	leg := theLegendre()
 	n := &Noisy{Sigma: sigma}
 	var pieces []piece
 	reach := far * math.Hypot(l.SD, sigma)

@@ -140,6 +140,25 @@ func TestLawFarOut(t *testing.T) {
 	}
 }
 
+// TestDensityOfMany: the densities of many y are those of each alone, to the byte.
+func TestDensityOfMany(t *testing.T) {
+	d := law(t, math.Tanh).Density(.02)
+	y := make([]float64, 301)
+	for i := range y {
+		y[i] = -1.5 + float64(i)*.01
+	}
+	all := make([]float64, len(y))
+	d.Values(all, y)
+	for i, v := range y {
+		if got := d.At(v); got != all[i] {
+			t.Fatalf("at %v: %v alone, %v among others", v, got, all[i])
+		}
+	}
+	if all[0] != 0 || !(all[150] > 0) {
+		t.Errorf("density %v far out, %v in the middle", all[0], all[150])
+	}
+}
+
 // TestLawRefuses: g that fails, is not finite, is constant or is noise.
 func TestLawRefuses(t *testing.T) {
 	fails := errors.New("no")
