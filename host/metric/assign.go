@@ -24,7 +24,7 @@ func bottleneck(k int, cost []float64) (float64, []int) {
 	allowed := slices.Clone(cost)
 	for i, c := range cost {
 		if c > level {
-			allowed[i] = float64(k+1) * (1 + level)
+			allowed[i] = float64(k) * (1 + level)
 		}
 	}
 	return level, Assign(k, allowed)

@@ -18,7 +18,11 @@ func bottleneckOf(h model.Hierarchy, cost []float64) (float64, []int) {
 	if h.Depth() <= 1 {
 		return bottleneck(k, cost)
 	}
-	level, _ := match(h, 0, h, 0, k, cost, bottleneck, func(a, b float64) float64 { return max(a, b) })
+	least := func(n int, cost []float64) []int {
+		_, perm := bottleneck(n, cost)
+		return perm
+	}
+	level, _ := match(h, 0, h, 0, k, cost, least, func(a, b float64) float64 { return max(a, b) })
 	// Of the permutations that attain it the one with the smallest sum.
 	allowed := slices.Clone(cost)
 	for i, c := range cost {
@@ -26,21 +30,14 @@ func bottleneckOf(h model.Hierarchy, cost []float64) (float64, []int) {
 			allowed[i] = unequal
 		}
 	}
-	total := func(n int, cost []float64) (sum float64, perm []int) {
-		perm = Assign(n, cost)
-		for i, j := range perm {
-			sum += cost[i*n+j]
-		}
-		return sum, perm
-	}
-	_, perm := match(h, 0, h, 0, k, allowed, total, func(a, b float64) float64 { return a + b })
+	_, perm := match(h, 0, h, 0, k, allowed, Assign, func(a, b float64) float64 { return a + b })
 	return level, perm
 }
 
 // match returns the least cost of matching the leaves of tree a, which begin at from, to
 // those of b, which begin at to, and for each of the former its partner. Trees of
 // different shapes do not match.
-func match(a model.Hierarchy, from int, b model.Hierarchy, to, k int, cost []float64, assign func(n int, cost []float64) (float64, []int), plus func(x, y float64) float64) (float64, []int) {
+func match(a model.Hierarchy, from int, b model.Hierarchy, to, k int, cost []float64, assign func(n int, cost []float64) []int, plus func(x, y float64) float64) (float64, []int) {
 	n := len(a.Branches)
 	if n != len(b.Branches) {
 		return unequal, nil
@@ -59,9 +56,8 @@ func match(a model.Hierarchy, from int, b model.Hierarchy, to, k int, cost []flo
 		}
 		at += branch.Leaves()
 	}
-	_, chosen := assign(n, costs)
 	sum, perm := 0.0, []int(nil)
-	for i, j := range chosen {
+	for i, j := range assign(n, costs) {
 		if perms[i*n+j] == nil {
 			return unequal, nil
 		}

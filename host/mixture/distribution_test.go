@@ -105,3 +105,65 @@ func TestQuantilesKnown(t *testing.T) {
 // near allows 1e−6 relative: the level's own rounding, 1e−16, moves the quantile
 // at a tail of 1e−10 by as much.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Abs(b) }
+
+// TestUnits: the scale of a mean deviance, its power, and densities in units of exp(u).
+func TestUnits(t *testing.T) {
+	if got := LogScale(Gaussian{}, 9); math.Abs(got-math.Log(3)) > 1e-15 || Power(Gaussian{}, 3) != 9 {
+		t.Errorf("log-scale %v and power %v, want log 3 and 9", got, Power(Gaussian{}, 3))
+	}
+	const sigma, unit = 0.4, 1.3
+	scores, res := []float64{-1, 0.5, 2}, []float64{0.3, -0.1, 4}
+	dst, std := make([]float64, 3), make([]float64, 3)
+	Gaussian{}.Exponents(dst, std, scores, res, sigma, unit)
+	for i, e := range res {
+		want := scores[i] + distuv.Normal{Sigma: sigma}.LogProb(e) + 0.5*math.Log(2*math.Pi) + unit
+		if math.Abs(dst[i]-want) > 1e-13*(1+math.Abs(want)) || math.Abs(std[i]-e/sigma) > 1e-15*math.Abs(std[i]) {
+			t.Errorf("exponent %v at %v, want %v at %v", dst[i], std[i], want, e/sigma)
+		}
+	}
+}
+
+// TestTreeFarOut: logits beyond what an exponential holds, and nodes whose probability is
+// 0 in float64, have the branches' probabilities that the logits say.
+func TestTreeFarOut(t *testing.T) {
+	shape, err := model.ParseHierarchy("2x3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := NewTree(shape)
+	const n = 4
+	b := &model.Block{N: n, X: []float64{-1, 1, 300, -300}}
+	p := model.NewParams(6, 1)
+	for i := range p.Gating {
+		p.Gating[i] = []float64{7, -5, 3, 4, 6}[i]
+	}
+	scores := make([]float64, 6*n)
+	g.Scores(scores, p, b)
+	post := &Posterior{N: n, Scores: scores, Prior: make([]float64, 6*n), Post: make([]float64, 6*n)}
+	for i, v := range scores {
+		post.Prior[i] = math.Exp(v)
+		post.Post[i] = post.Prior[i]
+	}
+	underflows := false
+	for t0 := range n {
+		all := make([]float64, 6)
+		for i := range all {
+			all[i] = scores[i*n+t0]
+		}
+		// 1e−13 of logits of up to 2100.
+		if sum := floats.LogSumExp(all); math.Abs(sum) > 1e-12 {
+			t.Errorf("row %d: the leaves' probabilities add up to exp %v", t0, sum)
+		}
+		for j, row := range g.rows {
+			node, branch := all[row.node.from:row.node.to], all[row.branch.from:row.branch.to]
+			want := math.Exp(floats.LogSumExp(branch) - floats.LogSumExp(node))
+			underflows = underflows || floats.LogSumExp(node) < -745
+			if got := g.masses(j, t0, post).q; math.Abs(got-want) > 1e-12 {
+				t.Errorf("row %d, branch %d: %v of its node, want %v", t0, j, got, want)
+			}
+		}
+	}
+	if !underflows {
+		t.Error("no node's probability is 0: the test says nothing")
+	}
+}

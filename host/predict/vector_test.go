@@ -142,6 +142,9 @@ func TestJointOutputs(t *testing.T) {
 			if got := b.Col(4)[r]; !(math.Abs(got-posterior) < 1e-12) && !(row == 5 && math.IsNaN(got)) {
 				t.Fatalf("row %d: posterior %v, want %v", row, got, posterior)
 			}
+			if got := b.Col(4)[r] + b.Col(5)[r]; !(math.Abs(got-1) < 1e-14) && row != 5 {
+				t.Fatalf("row %d: posteriors that add up to %v", row, got)
+			}
 			if mean := first*linear(p.Regressor(0, 1), row) + (1-first)*linear(p.Regressor(1, 1), row); math.Abs(b.Col(1)[r]-mean) > 1e-14 {
 				t.Fatalf("row %d: mean %v, want %v", row, b.Col(1)[r], mean)
 			}
