@@ -27,6 +27,7 @@ import (
 	"go/types"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -82,15 +83,20 @@ func main() {
 }
 
 func mutate(w io.Writer, dir, only, files, skip string, sample, part uint32) error {
+	scratch, err := os.MkdirTemp("", "mutate-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	dir, err = copyModule(dir, filepath.Join(scratch, "module"))
+	if err != nil {
+		return err
+	}
 	p, err := load(dir)
 	if err != nil {
 		return err
 	}
-	p.scratch, err = os.MkdirTemp("", "mutate-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(p.scratch)
+	p.scratch = scratch
 	p.find()
 	if err := p.build(); err != nil {
 		return err
@@ -165,12 +171,47 @@ type edit struct {
 	order int
 }
 
+// copyModule copies the module of a package to a directory, for tests that fail may write
+// where they stand, and returns where the package is then.
+func copyModule(dir, to string) (string, error) {
+	list := exec.Command("go", "list", "-f", "{{.Module.Dir}}\n{{.Dir}}", ".")
+	list.Dir, list.Stderr = dir, os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return "", err
+	}
+	root, dir, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(to, strings.TrimPrefix(path, root))
+		switch {
+		case e.Name() == ".git":
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case e.IsDir():
+			return os.MkdirAll(at, 0o755)
+		case !e.Type().IsRegular():
+			return nil
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(at, b, info.Mode())
+	})
+	return filepath.Join(to, strings.TrimPrefix(dir, root)), err
+}
+
 // load reads and checks a package, its tests apart.
 func load(dir string) (*target, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
 	list := exec.Command("go", "list", "-export", "-deps", "-json=Dir,Name,ImportPath,Export,GoFiles", ".")
 	list.Dir, list.Stderr = dir, os.Stderr
 	out, err := list.Output()
