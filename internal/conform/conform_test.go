@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -201,6 +203,42 @@ func TestWrong(t *testing.T) {
 			return err
 		}}},
 		{"wrong at −1", "values", "z = -1 is", custom{eval: each(func(z float64) float64 { return math.Tanh(z) / math.Abs(z+1) * math.Abs(z+1) })}},
+		{"wrong at −0", "values", "z = -0 is", custom{eval: each(func(z float64) float64 {
+			if z == 0 && math.Signbit(z) {
+				return math.NaN()
+			}
+			return math.Tanh(z)
+		})}},
+		{"longer than a message", "batches", "reversed", custom{eval: func(dst, z []float64) error {
+			err := each(math.Tanh)(dst, z)
+			if len(z) > wire.Chunk {
+				dst[0] = 7
+			}
+			return err
+		}}},
+		{"the first in place", "in-place", "in place 7", custom{eval: func(dst, z []float64) error {
+			err := each(math.Tanh)(dst, z)
+			if len(z) > 0 && &dst[0] == &z[0] {
+				dst[0] = 7
+			}
+			return err
+		}}},
+		{"refuses −Inf", "non-finite", "busy", custom{eval: func(dst, z []float64) error {
+			if slices.ContainsFunc(z, func(v float64) bool { return math.IsInf(v, -1) }) {
+				return errBusy
+			}
+			return each(math.Tanh)(dst, z)
+		}}},
+		{"the first of calls at the same time", "concurrency", "in calls at the same time 7", custom{eval: func(dst, z []float64) error {
+			defer calls.Add(-1)
+			at := calls.Add(1)
+			err := each(math.Tanh)(dst, z)
+			runtime.Gosched() // let another call come
+			if at > 1 {
+				dst[0] = 7
+			}
+			return err
+		}}},
 		{"batches of 50", "batches", fmt.Sprintf("z = %v is %v, in a batch of 50 7", last, math.Tanh(last)), custom{eval: func(dst, z []float64) error {
 			err := each(math.Tanh)(dst, z)
 			if len(z) == 50 {
@@ -341,6 +379,8 @@ func TestWrongFamily(t *testing.T) {
 	}
 	below := right
 	below.Params = []sdk.Param{{Name: "c", Default: -1, Min: -3, Max: 0}}
+	above := right
+	above.Params = []sdk.Param{{Name: "c", Default: 1, Min: 0, Max: 3}}
 	defaultOut := right
 	defaultOut.Params = []sdk.Param{{Name: "c", Default: 5, Min: 1, Max: 3}}
 	for _, tc := range []struct {
@@ -363,6 +403,23 @@ func TestWrongFamily(t *testing.T) {
 			}
 			return scaled(p), nil
 		}), nil},
+		{"the first value after others", "members", family(func(p sdk.Params) (sdk.Activation, error) {
+			global = p["c"]
+			f := scaled(p)
+			f.G = func(z float64) float64 {
+				if z == 0 {
+					return global
+				}
+				return p["c"] * z
+			}
+			return f, nil
+		}), nil},
+		{"takes what is above a range from 0", "refusals", above, func(p sdk.Params) (sdk.Activation, error) {
+			if p["c"] > 3 && p["c"] < 4 {
+				return scaled(p), nil
+			}
+			return above.Activation(p)
+		}},
 		{"takes −Inf", "refusals", right, func(p sdk.Params) (sdk.Activation, error) {
 			if c, ok := p["c"]; ok && math.IsInf(c, -1) {
 				return scaled(p), nil
@@ -460,5 +517,36 @@ func TestWrongOverWire(t *testing.T) {
 		if f := OverWire(t.Context(), c.act); f.OK() || !strings.Contains(f.Err.Error(), c.says) {
 			t.Errorf("%+v, want an error that says %q", f, c.says)
 		}
+	}
+}
+
+// TestMembers: the defaults, and every parameter at the ends of its range, or one either side
+// where it has none.
+func TestMembers(t *testing.T) {
+	f := sdk.Family{Params: []sdk.Param{{Name: "a", Default: 5}, {Name: "b", Default: -1, Min: -3, Max: 0}, {Name: "c", Default: 1, Min: 0, Max: 3}}}
+	want := []sdk.Params{
+		{"a": 5, "b": -1, "c": 1},
+		{"a": 4, "b": -1, "c": 1}, {"a": 6, "b": -1, "c": 1},
+		{"a": 5, "b": -3, "c": 1}, {"a": 5, "b": 0, "c": 1},
+		{"a": 5, "b": -1, "c": 0}, {"a": 5, "b": -1, "c": 3},
+	}
+	if got := Members(f); !slices.EqualFunc(got, want, func(a, b sdk.Params) bool { return maps.Equal(a, b) }) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestPoints: 0, −0 and ±1, then a sample of N(0, 3²).
+func TestPoints(t *testing.T) {
+	z := points(10000)
+	if len(z) != 10000 || z[0] != 0 || math.Signbit(z[0]) || z[1] != 0 || !math.Signbit(z[1]) || z[2] != 1 || z[3] != -1 {
+		t.Errorf("%d points, first %v", len(z), z[:4])
+	}
+	sum := 0.0
+	for _, v := range z {
+		sum += v * v
+	}
+	// Five standard errors of the variance.
+	if v := sum / 10000; math.Abs(v/9-1) > 5*math.Sqrt(2)/100 {
+		t.Errorf("variance %v, want 9", v)
 	}
 }

@@ -60,6 +60,39 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
+// TestFeaturesOfWeights: the scales are those of the weights' mass, and either outermost panel,
+// all of it, is looked at.
+func TestFeaturesOfWeights(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 9))
+	const part = order * children
+	n := 4 * part
+	r := rule{make([]float64, n), make([]float64, n), make([]float64, n)}
+	var mass, mean, variance float64
+	for i := range r.z {
+		r.z[i], r.g[i] = rng.NormFloat64(), 5+2*rng.NormFloat64()
+		if part <= i && i < n-part {
+			r.w[i] = rng.Float64()
+		}
+		mass += r.w[i]
+		mean += r.w[i] * r.g[i]
+	}
+	mean /= mass
+	for i, g := range r.g {
+		variance += r.w[i] * math.Pow(g-mean, 2) / mass
+	}
+	f, err := newFeatures(r)
+	if err != nil || math.Abs(f.mean-mean) > 1e-13 || math.Abs(f.sd-math.Sqrt(variance)) > 1e-13 {
+		t.Errorf("%+v, %v, want mean %v and sd %v", f, err, mean, math.Sqrt(variance))
+	}
+	for _, i := range []int{0, part / 2, part - 1, n - part, n - part/2, n - 1} {
+		r.w[i] = 1
+		if _, err := newFeatures(r); err != ErrGrowth {
+			t.Errorf("with weight at node %d of %d: %v", i, n, err)
+		}
+		r.w[i] = 0
+	}
+}
+
 // TestScales: mean, deviation and tolerance of g, and that it is refused for either of
 // its tails.
 func TestScales(t *testing.T) {
@@ -263,6 +296,19 @@ func TestNoisyNodes(t *testing.T) {
 		if c := n.At(y); y > 0 && math.Abs(c.M[1]-at) > 0.1 || math.IsNaN(c.M[1]) || c.Density != 0 {
 			t.Errorf("at y = %v: E[Z|y] = %v, want about %v", y, c.M[1], at)
 		}
+	}
+}
+
+// TestPiecesAreBounded: of a law that would take more panels than there may be, there are
+// not many more, and it is not resolved.
+func TestPiecesAreBounded(t *testing.T) {
+	l, err := NewLaw(t.Context(), of(math.Exp), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces, resolved := l.fine(1e-6, 1e6, newLegendre())
+	if resolved || len(pieces) > maxPieces || len(pieces) < maxPieces-8 {
+		t.Errorf("%d panels, resolved %v", len(pieces), resolved)
 	}
 }
 
