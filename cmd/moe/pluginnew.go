@@ -200,19 +200,24 @@ func packagesOf(sdk string, names ...string) ([]atomicfile.TreeFile, error) {
 	}
 	out := []atomicfile.TreeFile{{Name: path.Join(copiedTo, "LICENSE"), Data: licence, Mode: 0o644}}
 	for i := 0; i < len(names); i++ { // names grows by what these import
-		sources, err := filepath.Glob(filepath.Join(sdk, filepath.FromSlash(names[i]), "*.go"))
+		entries, err := os.ReadDir(filepath.Join(sdk, filepath.FromSlash(names[i])))
 		if err != nil {
 			return nil, err
 		}
-		for _, source := range sources {
-			if strings.HasSuffix(source, "_test.go") {
+		for _, e := range entries {
+			isGo := strings.HasSuffix(e.Name(), ".go") && !strings.HasSuffix(e.Name(), "_test.go")
+			if !isGo && !strings.HasSuffix(e.Name(), ".s") {
 				continue
 			}
-			text, err := os.ReadFile(source)
+			text, err := os.ReadFile(filepath.Join(sdk, filepath.FromSlash(names[i]), e.Name()))
 			if err != nil {
 				return nil, err
 			}
-			parsed, err := parser.ParseFile(token.NewFileSet(), source, text, parser.ImportsOnly)
+			out = append(out, atomicfile.TreeFile{Name: path.Join(copiedTo, names[i], e.Name()), Data: text, Mode: 0o644})
+			if !isGo {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), e.Name(), text, parser.ImportsOnly)
 			if err != nil {
 				return nil, err
 			}
@@ -222,7 +227,6 @@ func packagesOf(sdk string, names ...string) ([]atomicfile.TreeFile, error) {
 					names = append(names, name)
 				}
 			}
-			out = append(out, atomicfile.TreeFile{Name: path.Join(copiedTo, names[i], filepath.Base(source)), Data: text, Mode: 0o644})
 		}
 	}
 	return out, nil
