@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -75,6 +76,24 @@ func (b *blocks) next(ctx context.Context) error {
 		return b.emit(ctx)
 	}
 	return nil
+}
+
+// whole takes a whole block from little-endian rows of all columns in order, to be emitted.
+// It is false, and nothing has happened, where rows of another block wait, or a value may
+// not stand where it does.
+func (b *blocks) whole(from []byte) bool {
+	if b.n > 0 {
+		return false
+	}
+	kernel.Columns(b.values, from, model.BlockRows, b.columns)
+	if !numeric.Finite(kernel.Sum(b.values)) { // so is each then
+		return false
+	}
+	if b.weights >= 0 && slices.Min(b.values[b.weights*model.BlockRows:]) < 0 {
+		return false
+	}
+	b.n, b.total = model.BlockRows, b.total+model.BlockRows
+	return true
 }
 
 // add appends a whole row; line is its place in the source.

@@ -210,13 +210,20 @@ func (p *npyPass) read(ctx context.Context, r io.Reader, at io.ReaderAt) error {
 	return p.out.flush(ctx)
 }
 
-// held is the number of rows to hold at a time.
-func (p *npyPass) held() int64 { return max(1, min(p.h.rows, p.chunk/(p.h.cols*p.h.size))) }
+// held is the number of rows to hold at a time: whole blocks, where there is room for one.
+func (p *npyPass) held() int64 {
+	rows := max(1, min(p.h.rows, p.chunk/(p.h.cols*p.h.size)))
+	if rows > model.BlockRows {
+		rows -= rows % model.BlockRows
+	}
+	return rows
+}
 
 // byRow reads a row-major array, whole rows at a time.
 func (p *npyPass) byRow(ctx context.Context, r io.Reader) error {
 	width := p.h.cols * p.h.size
 	rows := p.held()
+	whole := p.h.native && p.layout.inOrder()
 	buf := make([]byte, rows*width)
 	for row := p.first; row < p.h.rows; row += rows {
 		rows = min(rows, p.h.rows-row)
@@ -224,7 +231,14 @@ func (p *npyPass) byRow(ctx context.Context, r io.Reader) error {
 		if err != nil {
 			return p.short(err, row+int64(n)/width)
 		}
-		for i := range rows {
+		for i := int64(0); i < rows; i++ {
+			if whole && rows-i >= model.BlockRows && p.out.whole(buf[i*width:]) {
+				if err := p.out.emit(ctx); err != nil {
+					return err
+				}
+				i += model.BlockRows - 1
+				continue
+			}
 			for c := range p.h.cols {
 				p.value(buf[i*width+c*p.h.size:], row+i, c)
 			}

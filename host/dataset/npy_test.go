@@ -139,6 +139,46 @@ func TestNPYBadCells(t *testing.T) {
 	}
 }
 
+// TestNPYBadCellsOfBlocks: rows that come by whole blocks are looked at as any others,
+// values and weights, and the blocks that come after a bad one as well.
+func TestNPYBadCellsOfBlocks(t *testing.T) {
+	const rows = 3*model.BlockRows + 5
+	for _, c := range []struct {
+		row, column int
+		v           float64
+		weights     string
+		want        string
+	}{
+		{300, 1, math.NaN(), "", `:301:2: NaN in column "x2" is missing`},
+		{300, 2, math.Inf(1), "", `:301:3: Inf in column "y" is not a finite decimal number`},
+		{rows - 1, 0, math.NaN(), "", fmt.Sprintf(`:%d:1: NaN in column "x1"`, rows)},
+		{300, 2, -1, "y", `:301:3: -1 in column "y" is a weight below 0`},
+		{300, 1, 1e300, "", ""},
+	} {
+		content := npyFile(fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': (%d, 3), }", rows), 24*rows)
+		table := content[len(content)-24*rows:]
+		for i := range 3 * rows {
+			binary.LittleEndian.PutUint64(table[8*i:], math.Float64bits(1))
+		}
+		binary.LittleEndian.PutUint64(table[8*(3*c.row+c.column):], math.Float64bits(c.v))
+		path := filepath.Join(t.TempDir(), "data.npy")
+		if err := os.WriteFile(path, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		sel := Selection{}
+		if c.weights != "" {
+			sel = Selection{Target: "x2", Weights: c.weights}
+		}
+		src, err := Open(path, sel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readAll(src); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), path+c.want)) {
+			t.Errorf("row %d, %v: error %v, want %s", c.row, c.v, err, c.want)
+		}
+	}
+}
+
 // A stream has no size to compare with: what is missing is found when it ends.
 func TestNPYStream(t *testing.T) {
 	content, err := os.ReadFile("testdata/v1.npy")

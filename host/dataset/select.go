@@ -112,6 +112,16 @@ type layout struct {
 	comma, point byte // of a CSV file
 }
 
+// inOrder says whether the columns of the table are those of the file, in its order.
+func (l *layout) inOrder() bool {
+	for c, column := range l.place {
+		if c != column {
+			return false
+		}
+	}
+	return true
+}
+
 // blocks gathers the rows of a table with this layout.
 func (l *layout) blocks(fn func(*model.Block) error) *blocks {
 	out := newBlocks(l.schema, fn)

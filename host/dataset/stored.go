@@ -181,7 +181,7 @@ func (s *npySource) inPlace(ctx context.Context) (*Kept, error) {
 		rows.ahead = func(from, size int64) { readAhead(disk.File, s.header.offset+from, size) }
 	}
 	rows.decode = s.columns
-	if s.header.native && s.inOrder() {
+	if s.header.native && s.layout.inOrder() {
 		columns := int(s.header.cols)
 		rows.decode = func(dst []float64, from []byte, rows int) { kernel.Columns(dst, from, rows, columns) }
 	}
@@ -217,14 +217,4 @@ func (s *npySource) columns(dst []float64, from []byte, rows int) {
 			from = from[s.header.size:]
 		}
 	}
-}
-
-// inOrder says whether the columns of the table are those of the file, in its order.
-func (s *npySource) inOrder() bool {
-	for c, column := range s.layout.place {
-		if c != column {
-			return false
-		}
-	}
-	return true
 }

@@ -53,25 +53,34 @@ const (
 //
 // The statistics do not depend on the number of workers. Errors: those of the
 // activation and of ctx, or [*TooManyError].
-func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64, workers int) (tests []Test, untested []Untested, err error) {
+func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64, workers int) (Tested, error) {
 	s, err := NewSpecification(act, p, free)
 	if err != nil {
-		return nil, nil, err
+		return Tested{}, err
 	}
 	squares, err := s.Squares(ctx, model.Part(rows, s.Draws()))
 	if err != nil {
-		return nil, nil, err
+		return Tested{}, err
 	}
 	s.Scale(squares)
 	sums, err := s.Sums(ctx, rows, workers)
 	if err != nil {
-		return nil, nil, err
+		return Tested{}, err
 	}
 	drawn, err := s.Draw(ctx, rows, 0, sums, seed, workers)
 	if err != nil {
-		return nil, nil, err
+		return Tested{}, err
 	}
-	return s.Tests(ctx, sums, drawn, seed, workers)
+	out := Tested{Mass: sums.Mass}
+	out.Tests, out.Untested, err = s.Tests(ctx, sums, drawn, seed, workers)
+	return out, err
+}
+
+// Tested is what [Tests] tell.
+type Tested struct {
+	Tests    []Test
+	Untested []Untested // experts of too few rows
+	Mass     []float64  // Σ r_i of every expert over the rows
 }
 
 // tests makes the tests of sums over the rows, given the covariance of a row's terms,

@@ -192,11 +192,11 @@ func weigh(data *model.Data, _ *model.Params, _ *loss.Free) {
 func TestTestsDoNotDependOnWorkers(t *testing.T) {
 	data, p := twoExperts(t, 5000, softsign{})
 	run := func(seed uint64, workers int) []Test {
-		tests, _, err := Tests(t.Context(), data, softsign{}, p, loss.All, seed, workers)
+		tested, err := Tests(t.Context(), data, softsign{}, p, loss.All, seed, workers)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tests
+		return tested.Tests
 	}
 	want := run(1, 1)
 	for _, workers := range []int{2, 7} {
@@ -215,12 +215,12 @@ func TestDegreesOfFreedom(t *testing.T) {
 	data, p := twoExperts(t, 3000, identity{})
 	p.Sigma = p.Sigma[:1]
 	dfs := func() []int {
-		tests, _, err := Tests(t.Context(), data, identity{}, p, loss.All, 1, 1)
+		tested, err := Tests(t.Context(), data, identity{}, p, loss.All, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var out []int
-		for _, x := range tests {
+		for _, x := range tested.Tests {
 			out = append(out, x.DF)
 		}
 		return out
@@ -238,7 +238,7 @@ func TestTooManyTerms(t *testing.T) {
 	data := &model.Data{N: 1, D: 600, Blocks: []model.Block{{N: 1, X: make([]float64, 600), Y: []float64{1}}}}
 	p := model.NewParams(2, 600)
 	p.Sigma[0] = 1
-	if _, _, err := Tests(t.Context(), data, identity{}, p, loss.All, 1, 1); err == nil {
+	if _, err := Tests(t.Context(), data, identity{}, p, loss.All, 1, 1); err == nil {
 		t.Error("1,800 parameters pass")
 	}
 }
@@ -369,19 +369,19 @@ func TestFewRowsAreNotTested(t *testing.T) {
 		df       int // of the residuals
 	}{{0.5, nil, 9}, {0.0003, []int{0}, 6}} {
 		data, p := rare(t, 2000, c.share)
-		tests, untested, err := Tests(t.Context(), data, identity{}, p, loss.All, 1, 1)
+		tested, err := Tests(t.Context(), data, identity{}, p, loss.All, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var experts []int
-		for _, u := range untested {
+		for _, u := range tested.Untested {
 			experts = append(experts, u.Expert)
 			if u.Coefficients != 4 || !(u.Rows > 0 && u.Rows < 8) {
 				t.Errorf("share %v: %+v", c.share, u)
 			}
 		}
-		if !reflect.DeepEqual(experts, c.untested) || tests[0].DF != c.df {
-			t.Errorf("share %v: untested %v, %d degrees of freedom, want %v, %d", c.share, experts, tests[0].DF, c.untested, c.df)
+		if !reflect.DeepEqual(experts, c.untested) || tested.Tests[0].DF != c.df {
+			t.Errorf("share %v: untested %v, %d degrees of freedom, want %v, %d", c.share, experts, tested.Tests[0].DF, c.untested, c.df)
 		}
 	}
 }

@@ -167,14 +167,37 @@ func (l *Likelihood) gradient(dst []float64, s *sums) {
 	s.gradient.write(dst, -1/l.n, l.cur, l.mix.Family)
 }
 
-// Proportions returns the mean gate probabilities E[p_i(x)] over the data.
+// Proportions returns the mean gate probabilities E[p_i(x)] over the data. It is a pass
+// over the features alone.
 func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float64, error) {
-	s, err := l.under(ctx, p, ofGradient)
+	if l.unread != nil {
+		return nil, l.unread
+	}
+	room := make([]*mixture.Posterior, l.passes.workers)
+	chunks := make([][]float64, len(l.chunks))
+	err := model.Each(ctx, l.rows, len(room), func(worker, chunk, _ int, b *model.Block) error {
+		if room[worker] == nil {
+			room[worker] = mixture.NewPosterior(l.mix, l.k)
+		}
+		if chunks[chunk] == nil {
+			chunks[chunk] = make([]float64, l.k)
+		}
+		given := room[worker]
+		given.Given(p, b)
+		rows := design{weight: b.W}
+		for i := range l.k {
+			chunks[chunk][i] += rows.sum(given.PriorOf(i))
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	out := make([]float64, l.k)
-	floats.ScaleTo(out, 1/l.n, s.gradient.prior)
+	for _, c := range chunks {
+		floats.Add(out, c)
+	}
+	floats.Scale(1/l.n, out)
 	return out, nil
 }
 

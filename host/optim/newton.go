@@ -53,9 +53,9 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 		case step == nil:
 			return r.end(Stalled, nil)
 		case promised < set.Tolerance && used <= 1e-6 && !at.kept:
-			return r.lastStep(ctx, c, step)
+			return r.lastStep(ctx, c, at, step)
 		case promised < set.Tolerance && at.kept && promised*at.fell < exact*set.Tolerance:
-			return r.lastStep(ctx, c, step)
+			return r.lastStep(ctx, c, at, step)
 		}
 		least := 0.0 // that the value has to fall by
 		if promised < set.Tolerance && at.kept {
@@ -127,19 +127,25 @@ func (set Settings) near(promised, was float64) bool {
 	return promised*math.Pow(promised/was, mostKept) < set.Tolerance
 }
 
-// lastStep takes the step whose promise ended the run: its cost is one value,
+// settled is how little the next step moves the variables where a run has settled.
+const settled = 1e-12
+
+// lastStep takes the step from at whose promise ended the run: its cost is one gradient,
 // and runs that come from different sides then end at the same point to nearly
 // all digits instead of to half of them. A rise within the rounding of the value,
-// which the promise may be below, does not count.
-func (r *Result) lastStep(ctx context.Context, c Curved, step []float64) (*Result, error) {
+// which the promise may be below, does not count. The gradient says whether the run has
+// settled there.
+func (r *Result) lastStep(ctx context.Context, c Curved, at *quadratic, step []float64) (*Result, error) {
 	x := floats.AddTo(make([]float64, len(r.X)), r.X, step)
-	v, err := c.Value(ctx, x)
+	v, err := c.Grad(ctx, at.grad, x)
 	if err != nil {
 		return r.end(NotRun, err)
 	}
 	if v <= r.Value+rounding*math.Abs(r.Value) {
 		r.step(x, v)
+		step = at.solve(at.grad)
 	}
+	r.Settled = step != nil && Largest(step, r.X) <= settled
 	return r.end(Converged, nil)
 }
 

@@ -84,6 +84,9 @@ type Result struct {
 	Status     Status
 	Iterations int
 	Trace      []float64 // the value at the start and after every iteration; of SGD and Adam, before every step
+	// Settled says that [Newton] has looked where the next step would lead: it would move
+	// no variable by more than 1e−12 times the larger of 1 and its size.
+	Settled bool
 }
 
 // step records an iterate.

@@ -272,6 +272,39 @@ func TestNewtonEndsWhereItIsNotWorthItsCost(t *testing.T) {
 	}
 }
 
+// overstated is gentle with a Hessian too large by a factor: steps leave what they fall
+// short of, ρ = 1 − 1/factor of the way.
+type overstated struct {
+	gentle
+	factor float64
+}
+
+func (o *overstated) Hessian(ctx context.Context, h *mat.SymDense, grad, x []float64) (float64, error) {
+	v, err := o.gentle.Hessian(ctx, h, grad, x)
+	h.ScaleSym(o.factor, h)
+	return v, err
+}
+
+// TestSettled: a run that has settled has no step left worth the name, by the right
+// Hessian either; one that ends by a loose tolerance has not.
+func TestSettled(t *testing.T) {
+	for _, c := range []struct {
+		factor, tolerance float64
+		settled           bool
+	}{{1, 0, true}, {1.001, 0, true}, {1.3, 0, true}, {1.3, 1e-3, false}} {
+		o := &overstated{factor: c.factor}
+		r, err := Newton(t.Context(), o, []float64{1.1, .95}, Settings{Tolerance: c.tolerance})
+		if err != nil || r.Status != Converged || r.Settled != c.settled {
+			t.Errorf("%+v: %+v, %v", c, r, err)
+			continue
+		}
+		p, err := Polish(t.Context(), new(gentle), r.X, Settings{})
+		if err != nil || r.Settled && p.Iterations > 0 || !r.Settled && p.Iterations == 0 {
+			t.Errorf("%+v: settled %v, and %d steps of Polish, %v", c, r.Settled, p.Iterations, err)
+		}
+	}
+}
+
 // TestPolish: from next to a minimum to its last digits, from the minimum not at all, and
 // nowhere from where the Hessian is not positive definite.
 func TestPolish(t *testing.T) {

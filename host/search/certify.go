@@ -34,15 +34,14 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 		return nil, "", err
 	}
 	q := best.Params.Relabel(order)
-	tests, untested, err := infer.Tests(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
-	if c, note, err = judged(tests, untested, err, evidence); c == nil {
+	tested, err := infer.Tests(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
+	if c, note, err = judged(tested.Tests, tested.Untested, err, evidence); c == nil {
 		return nil, note, err
 	}
-	weak, err := restsOnLittle(ctx, p, q)
-	if weak != "" && c.Optimum == infer.Pass {
+	if weak := restsOnLittle(p, q, tested.Mass); weak != "" && c.Optimum == infer.Pass {
 		c.Optimum, c.Reason = infer.Suspect, weak
 	}
-	return c, "", err
+	return c, "", nil
 }
 
 // judged is the certificate of tests, or the note why there is none: too many terms.
@@ -72,18 +71,10 @@ func exact(p *problem.Problem, e infer.Evidence) (*infer.Certificate, string, er
 	return c, "", err
 }
 
-// restsOnLittle is [infer.RestsOnLittle] of the rows of p.
-func restsOnLittle(ctx context.Context, p *problem.Problem, q *model.Params) (string, error) {
-	if q.K == 1 {
-		return "", nil
-	}
-	l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
-	s, err := l.Structure(ctx, q)
-	if err != nil {
-		return "", err
-	}
+// restsOnLittle is [infer.RestsOnLittle] of experts that have so many of the rows of p.
+func restsOnLittle(p *problem.Problem, q *model.Params, mass []float64) string {
 	columns, _ := p.Shape.Estimated().Columns(q)
-	return infer.RestsOnLittle(q, s.Mass, len(columns)), nil
+	return infer.RestsOnLittle(q, mass, len(columns))
 }
 
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.

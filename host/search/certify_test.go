@@ -72,10 +72,11 @@ func TestRestsOnLittle(t *testing.T) {
 		q    *model.Params
 		says string
 	}{{good, ""}, {quiet, "sigma is 0.001 of the largest"}, {few, "rows for 2 coefficients"}} {
-		got, err := restsOnLittle(t.Context(), p, c.q)
+		tested, err := infer.Tests(t.Context(), p.Rows, p.G, c.q, p.Shape.Estimated(), p.Seed, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
+		got := restsOnLittle(p, c.q, tested.Mass)
 		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
 			t.Errorf("%q, want %q", got, c.says)
 		}

@@ -217,10 +217,12 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 
 // finishSmooth takes the best to its maximum where the likelihood is smooth and the climb
 // gave up before: its Hessian has no terms in g″, and where they matter its steps are
-// soon too small to be worth their cost. A best that is there already stays as it is, to the byte.
+// soon too small to be worth their cost. A best that is there already stays as it is, to the byte;
+// one whose run has settled is: with the terms in g″ a step is longer by the factor by which
+// steps without them would go on to shrink, and those that settle shrink fast.
 func (t *Task) finishSmooth(ctx context.Context, c *Candidate) error {
 	p := t.Problem
-	if len(p.Kinks()) > 0 || c.Groups != nil || c.Ridge > 0 || c.Degenerate || c.Failed() || c.Rows != p.N() {
+	if len(p.Kinks()) > 0 || c.Groups != nil || c.Ridge > 0 || c.Degenerate || c.Failed() || c.Rows != p.N() || c.Run.Settled {
 		return nil
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)

@@ -170,7 +170,7 @@ func stages(ctx context.Context, sampler *sample.Sampler, act model.Activation, 
 		{"Hessian", row, 2*predictors + dense, func() error { _, err := l.Hessian(ctx, h, dst, theta); return err }},
 		{"information, for standard errors", row, 2*predictors + dense, func() error { return l.Information(ctx, h, dst, p, nil) }},
 		{"certificate's tests", 2 * row, 2 * predictors, func() error {
-			_, _, err := infer.Tests(ctx, rows, act, p, loss.All, 1, t)
+			_, err := infer.Tests(ctx, rows, act, p, loss.All, 1, t)
 			return err
 		}},
 		{"rows from a file", 2 * row, 0, func() error {
