@@ -323,6 +323,76 @@ func TestOrthogonal(t *testing.T) {
 	}
 }
 
+// TestPower: of an exact Σ_i λ_i·v_i⊗v_i⊗v_i a start u goes to the i with the largest |λ_i⟨v_i, u⟩|
+// (Anandkumar et al. 2014, Theorem 4.1): so the first vector is that of the largest |λ| among
+// those that a start goes to, as many starts agree as go there, and the others follow when it
+// is taken off. Values are not negative.
+func TestPower(t *testing.T) {
+	apart := false
+	for _, m := range []int{1, 2, 4, 7} {
+		for seed := range uint64(6) {
+			rng := rand.New(rand.NewPCG(seed, 21))
+			var qr mat.QR
+			qr.Factorize(mat.NewDense(m, m, randomRows(rng, m, m)))
+			var v mat.Dense
+			qr.QTo(&v)
+			s := tensor.NewSym3(m)
+			weight := make([]float64, m)
+			for i := range m {
+				weight[i] = math.Copysign(float64(i+1), rng.NormFloat64()) * 1e3
+				s.AddRankOne(weight[i], mat.Row(nil, i, &v))
+			}
+			const restarts = 12
+			reached := make([]int, m)
+			again := rand.New(rand.NewPCG(seed, 22))
+			for range restarts {
+				u := make([]float64, m)
+				for j := range u {
+					u[j] = again.NormFloat64()
+				}
+				to := 0
+				pull := func(i int) float64 { return math.Abs(weight[i] * floats.Dot(u, mat.Row(nil, i, &v))) }
+				for i := range m {
+					if pull(i) > pull(to) {
+						to = i
+					}
+				}
+				reached[to]++
+			}
+			first := m - 1 // of the largest weight that is reached
+			for reached[first] == 0 {
+				first--
+			}
+			apart = apart || reached[first] < restarts
+			d := s.Power(rand.New(rand.NewPCG(seed, 22)), restarts)
+			if d.Agreeing != reached[first] {
+				t.Errorf("m = %d, seed %d: %d starts agree, want %d", m, seed, d.Agreeing, reached[first])
+			}
+			left := make([]bool, m)
+			for r := range m {
+				u := d.Vectors.RawRowView(r)
+				if norm := floats.Norm(u, 2); math.Abs(norm-1) > 1e-12 {
+					t.Errorf("m = %d, seed %d: vector %d has norm %v", m, seed, r, norm)
+				}
+				best, cos := 0, 0.0
+				for i := range m {
+					if c := floats.Dot(u, mat.Row(nil, i, &v)); math.Abs(c) > math.Abs(cos) {
+						best, cos = i, c
+					}
+				}
+				// Steps end when they move by less than 3e−7.
+				if left[best] || math.Abs(cos*math.Copysign(1, weight[best])-1) > 1e-12 || math.Abs(d.Values[r]-math.Abs(weight[best])) > 1e-6*math.Abs(weight[best]) || r == 0 && best != first {
+					t.Errorf("m = %d, seed %d: vector %d is number %d with cosine %v and value %v; weights %v", m, seed, r, best, cos, d.Values[r], weight)
+				}
+				left[best] = true
+			}
+		}
+	}
+	if !apart {
+		t.Error("all starts go to the same vector: the test says nothing of those that do not")
+	}
+}
+
 // TestOrthogonalOfOrderFour: of an exact Σ_i λ_i·v_i⊗v_i⊗v_i⊗v_i the v_i are found to rounding
 // from every start, up to sign, and under a small symmetric noise E they turn by what
 // perturbation theory says, θ_ij = (E(v_j,v_i,v_i,v_i) − E(v_i,v_j,v_j,v_j))/(λ_i + λ_j), to
