@@ -32,7 +32,7 @@ func TestDistances(t *testing.T) {
 	}
 	want := []Pair{{0, 1, 0.3 / 0.2}, {0, 2, math.Sqrt(8) / 0.5}, {1, 2, math.Hypot(2, 1.7) / 0.2}}
 	for i, w := range want {
-		if got[i].I != w.I || got[i].J != w.J || math.Abs(got[i].Distance/w.Distance-1) > 0.03 {
+		if got[i].I != w.I || got[i].J != w.J || !(math.Abs(got[i].Distance/w.Distance-1) <= 0.03) {
 			t.Errorf("%+v, want %+v", got[i], w)
 		}
 	}
