@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // Tree is the gate of a hierarchical mixture (Jordan & Jacobs 1994): a softmax over
@@ -64,28 +65,50 @@ func (g *Tree) Scores(dst []float64, p *model.Params, b *model.Block) {
 	// and a node's own is at the last leaf of its last branch.
 	p.GateLogits(dst, b)
 	for _, v := range g.gates {
-		for t := range b.N {
-			descend(v, dst[t:], b.N)
+		for at := 0; at < b.N; at += strip {
+			descend(v, dst, b.N, at, min(at+strip, b.N))
 		}
 	}
 }
 
-// descend goes from the log-probability of a node to those of its branches, in the
-// row that v begins with, stride n apart.
-func descend(v model.GateNode, row []float64, n int) {
-	last := (v.To - 1) * n
-	inner := v.Ends[:len(v.Ends)-1]
-	top := 0.0
+// strip is the number of rows whose scores are taken at a time: what they need between
+// stays in the nearest cache.
+const strip = 128
+
+// descend goes from the log-probability of a node to those of its branches, in rows from
+// to to−1 of n: ℓ_c = ℓ_v + z_c − log Σ_c exp z_c, with 0 for the z of the last.
+func descend(v model.GateNode, dst []float64, n, from, to int) {
+	of := func(end int) []float64 { return dst[(end-1)*n+from : (end-1)*n+to] }
+	node, inner := of(v.To), v.Ends[:len(v.Ends)-1]
+	var tops, sums, terms [strip]float64
+	top, sum, term := tops[:to-from], sums[:to-from], terms[:to-from]
 	for _, end := range inner {
-		top = max(top, row[(end-1)*n])
+		for t, z := range of(end) {
+			top[t] = max(top[t], z)
+		}
 	}
-	sum := math.Exp(-top)
-	for _, end := range inner {
-		sum += math.Exp(row[(end-1)*n] - top)
+	for t, z := range top {
+		sum[t] = -z
 	}
-	row[last] -= top + math.Log(sum)
+	kernel.Exp(sum, sum)
 	for _, end := range inner {
-		row[(end-1)*n] += row[last]
+		for t, z := range of(end) {
+			term[t] = z - top[t]
+		}
+		kernel.Exp(term, term)
+		for t, e := range term {
+			sum[t] += e
+		}
+	}
+	kernel.Log(sum, sum)
+	for t := range node {
+		node[t] -= top[t] + sum[t]
+	}
+	for _, end := range inner {
+		branch := of(end)
+		for t, l := range node {
+			branch[t] += l
+		}
 	}
 }
 
