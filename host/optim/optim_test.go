@@ -75,6 +75,9 @@ func TestMinimisers(t *testing.T) {
 		"EM": func(r *rosenbrock) (*Result, error) {
 			return EM(ctx, new(bowl), []float64{0, 0}, Settings{Tolerance: 1e-16})
 		},
+		"SQUAREM": func(r *rosenbrock) (*Result, error) {
+			return SQUAREM(ctx, new(bowl), []float64{0, 0}, Settings{Tolerance: 1e-16})
+		},
 	}
 	for name, f := range run {
 		r, err := f(&rosenbrock{})
@@ -319,5 +322,41 @@ func TestPolish(t *testing.T) {
 	}
 	if r, err = Polish(ctx, &rosenbrock{}, []float64{0, 2}, Settings{}); err != nil || r.Status != Stalled || r.X[0] != 0 || r.X[1] != 2 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// creeping is a sum of squares whose EM map takes 1 %, 3 % and half of what is left of each variable.
+type creeping struct{ *rosenbrock }
+
+func (creeping) EMStep(_ context.Context, dst, x []float64) (value float64, err error) {
+	for i, rate := range []float64{0.99, 0.97, 0.5} {
+		value += x[i] * x[i]
+		dst[i] = rate * x[i]
+	}
+	return value, nil
+}
+
+// TestSQUAREMExtrapolates: where EM creeps at a rate of 0.99, ln(1e6)/−2·ln 0.99 = 687 steps
+// for a value 1e−6 of the first, extrapolated steps take a tenth, and never rise.
+func TestSQUAREMExtrapolates(t *testing.T) {
+	x0 := []float64{1, 1, 1}
+	reached := func(run func(context.Context, EMStepper, []float64, Settings) (*Result, error)) int {
+		r, err := run(t.Context(), creeping{}, x0, Settings{
+			Iterations: 10_000, Tolerance: 1e-30,
+			Stop: func(_ int, value float64) bool { return value < 3e-6 },
+		})
+		if err != nil || r.Status != Stopped {
+			t.Fatalf("%v, error %v", r.Status, err)
+		}
+		for i := 1; i < len(r.Trace); i++ {
+			if r.Trace[i] > r.Trace[i-1] {
+				t.Errorf("step %d rises from %v to %v", i, r.Trace[i-1], r.Trace[i])
+			}
+		}
+		return r.Iterations
+	}
+	plain, extrapolated := reached(EM), reached(SQUAREM)
+	if plain < 600 || extrapolated > plain/10 {
+		t.Errorf("%d steps of EM, %d extrapolated", plain, extrapolated)
 	}
 }
