@@ -107,6 +107,7 @@ type savedCandidate struct {
 	Agrees     bool         `json:"agrees"`
 	Degenerate bool         `json:"shrunk"`
 	Ridge      float64      `json:"ridge"`
+	Contended  bool         `json:"contended,omitempty"`
 	Value      exact        `json:"value"`
 	X          exact        `json:"x"`
 	Trace      exact        `json:"trace"`
@@ -263,7 +264,7 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 // saveCandidate writes down a candidate; of one with vector outputs its run says all.
 func saveCandidate(c *search.Candidate) savedCandidate {
 	s := savedCandidate{
-		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees, Degenerate: c.Degenerate, Ridge: c.Ridge,
+		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees, Degenerate: c.Degenerate, Ridge: c.Ridge, Contended: c.Contended,
 		Value: exact{c.Run.Value}, X: c.Run.X, Trace: c.Run.Trace,
 	}
 	if p := c.Params; p != nil {
@@ -277,7 +278,7 @@ func saveCandidate(c *search.Candidate) savedCandidate {
 // run is the candidate without its parameters.
 func (s *savedCandidate) run() *search.Candidate {
 	return &search.Candidate{
-		Kind: s.Kind, Rows: s.Rows, Agrees: s.Agrees, Degenerate: s.Degenerate, Ridge: s.Ridge,
+		Kind: s.Kind, Rows: s.Rows, Agrees: s.Agrees, Degenerate: s.Degenerate, Ridge: s.Ridge, Contended: s.Contended,
 		Run: &optim.Result{X: s.X, Value: s.Value[0], Status: s.Status, Iterations: s.Iterations, Trace: s.Trace},
 	}
 }

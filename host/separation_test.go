@@ -214,6 +214,19 @@ func TestSeparatingGates(t *testing.T) {
 	}
 }
 
+// TestSoftStarts: of a table with 7.8 rows a parameter, on which the best of 80 runs of EM
+// from random soft starts is at −221.84 and short runs lead to −224.40, the default fit is no worse than that.
+func TestSoftStarts(t *testing.T) {
+	s := piecesDesigns[0]
+	m, err := Fit(t.Context(), activation(s.family, nil), s.draw(1033), Config{K: s.k, Seed: 1, Intercept: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Fit.LogLikelihood < -221.84-0.01 {
+		t.Errorf("log-likelihood %.3f", m.Fit.LogLikelihood)
+	}
+}
+
 // TestSeparationIsSaid: three experts, of which two share their half by a soft gate, and
 // the third has the other half for certain. The model names the boundary, has errors
 // for the coefficients that exist and none for the others, says so in its file and in

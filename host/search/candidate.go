@@ -39,6 +39,7 @@ type Candidate struct {
 	Whole      *float64            // the mean negative log-likelihood of all rows at Params, where Run is on others or has a ridge
 	Groups     *Groups             // of branches, where a gate separates rows; see [separated]
 	Ridge      float64             // on the gate, which Run.Value has; see [loss.Likelihood.PenaliseGate]
+	Contended  bool                // it was refined before more starts were made, and will be again
 
 	draw    func(context.Context, *rand.Rand) (*model.Params, error)
 	refined *Candidate // what became of it on more rows

@@ -25,11 +25,11 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	}
 	n := t.Problem.N()
 	rows, _ := t.Part.Dims()
-	field := contenders(all, rows)
-	for i, c := range field {
+	var field []*Candidate
+	for _, c := range contenders(all, rows) {
 		refined := *c
 		c.refined = &refined
-		field[i] = &refined
+		field = append(field, &refined)
 	}
 	for rows < n {
 		if rows = levels * rows; 4*rows > n { // the rest would not save what this costs
@@ -44,6 +44,9 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 		}
 		slices.SortStableFunc(field, compare)
 		field = contenders(field, rows)
+	}
+	for _, c := range all {
+		c.Contended = slices.Contains(field, c.refined)
 	}
 	for i, c := range field {
 		if t.Refining != nil {
@@ -141,18 +144,20 @@ const (
 )
 
 // contenders returns those that could be the best on more rows than these:
-// distinct optima within a gap of the best.
+// distinct optima within a gap of the best, and all that have been contenders before, of
+// which one may have been the best.
 func contenders(sorted []*Candidate, rows int) []*Candidate {
-	var out []*Candidate
+	var out, again []*Candidate
 	for _, c := range sorted {
-		if len(out) == mostContenders || len(out) > 0 && c.Run.Value > out[0].Run.Value+contenderGap {
-			break
-		}
-		if len(out) == 0 || c.Run.Value > out[len(out)-1].Run.Value+SameOptimum(rows) {
+		switch {
+		case len(out) == 0, len(out) < mostContenders && c.Run.Value <= out[0].Run.Value+contenderGap &&
+			c.Run.Value > out[len(out)-1].Run.Value+SameOptimum(rows):
 			out = append(out, c)
+		case c.Contended:
+			again = append(again, c)
 		}
 	}
-	return out
+	return append(out, again...)
 }
 
 // restarts without a gain end the search for the top of a likelihood with kinks;

@@ -52,18 +52,31 @@ func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error 
 			*c = trial
 		}
 	}
+	if n*t.Problem.Shape.Parameters() > hardWork/leastHardening {
+		return nil
+	}
+	trial := from
+	if err := t.anneal(ctx, &trial, free); err != nil {
+		return err
+	}
+	if trial.Run.Value < c.Run.Value-slack/float64(n) && compare(&trial, c) < 0 {
+		*c = trial
+	}
 	return nil
 }
 
-// hardWork bounds what it may cost to harden a gate by EM, as [surveyWork] counts.
-const hardWork = 400e6
+const (
+	// hardWork bounds what it may cost to harden a gate by EM: steps times rows times parameters.
+	hardWork = 1e9
+	// leastHardening steps must be had for that.
+	leastHardening = 400
+)
 
-// anneal takes a candidate without a ridge to a maximum of the likelihood on all rows, or
-// to its supremum where the gate separates: there by EM alone, each step of which makes
-// the gate a little harder, a way of its own.
-func (t *Task) anneal(ctx context.Context, c *Candidate) error {
+// anneal takes a candidate to a maximum of the likelihood on all rows, or
+// to its supremum where the gate separates: there by EM alone, a way of its own.
+func (t *Task) anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	n := t.Problem.N()
-	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, free, t.Problem.Threads)
 	l.PenaliseGate(screenRidge)
 	if held, err := holds(ctx, l, l.Theta(c.Params)); err != nil {
 		return err
@@ -72,9 +85,9 @@ func (t *Task) anneal(ctx context.Context, c *Candidate) error {
 	}
 	l.PenaliseGate(0)
 	l.ReuseCurvature()
-	most := min(5000, int(hardWork/float64(n*t.Problem.Shape.Parameters())))
+	most := min(mostSteps, int(hardWork/float64(n*t.Problem.Shape.Parameters())))
 	run, err := goOn(c.Run, func([]float64) (*optim.Result, error) {
-		return optim.EM(ctx, l, l.Theta(c.Params), optim.Settings{Iterations: most, Tolerance: 1e-8})
+		return creep(ctx, l, l.Theta(c.Params), hardGain, most)
 	})
 	if err != nil {
 		return err

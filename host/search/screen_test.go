@@ -401,9 +401,9 @@ func TestJudgeIsAsked(t *testing.T) {
 	}
 }
 
-// TestContenderOfBefore: a candidate that was refined when it was the best, and is
-// out of the running once more starts have been made, comes back as it was on the
-// part.
+// TestContenderOfBefore: a candidate that was refined when it was the best is refined again
+// once more starts have been made, though it is out of the running on the part: what it came to on
+// all rows is not forgotten.
 func TestContenderOfBefore(t *testing.T) {
 	p, _, _ := stuck(t)
 	low, top := from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 0.3, -2, 2, 20))
@@ -415,10 +415,25 @@ func TestContenderOfBefore(t *testing.T) {
 	if best.Run.Value > 2 || all[0].Rows != 900 {
 		t.Errorf("best %v on %d rows", best.Run.Value, all[0].Rows)
 	}
+	again := 0
 	for _, c := range all[1:] {
-		if c.Rows != 512 {
+		switch {
+		case c.Contended && c.Rows == 900:
+			again++
+		case c.Contended || c.Rows != 512:
 			t.Errorf("a candidate at %v is of %d rows, want those of the part", c.Run.Value, c.Rows)
 		}
+	}
+	if again != 1 {
+		t.Errorf("%d candidates refined again, want the one that was the best of four alike", again)
+	}
+	// Of the same optimum the first goes on, and whoever went on before.
+	alike := make([]*Candidate, 4)
+	for i := range alike {
+		alike[i] = &Candidate{Run: &optim.Result{Value: 1 + 1e-9*float64(i)}, Contended: i == 2}
+	}
+	if got := contenders(alike, 900); !slices.Equal(got, []*Candidate{alike[0], alike[2]}) {
+		t.Errorf("%d contenders", len(got))
 	}
 }
 

@@ -146,8 +146,11 @@ func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts 
 	if err := s.move(ctx); err != nil {
 		return nil, err
 	}
+	s.Best = elites(s.pool, p.N())
+	if err := s.soften(ctx); err != nil {
+		return nil, err
+	}
 	s.count()
-	s.Best = s.elites()
 	return &s.Survey, s.refine(ctx)
 }
 
@@ -199,7 +202,7 @@ func (s *surveyor) move(ctx context.Context) error {
 	}
 	for idle := 0; s.work < s.most && len(s.pool) > 0 && idle < patience; {
 		wave, best := make([]*Candidate, surveyWave), s.pool[0].Run.Value
-		from := s.distinct(mostElites, sameOptimum)
+		from := distinct(s.pool, s.problem.N(), mostElites, sameOptimum)
 		for i := range wave {
 			wave[i] = &Candidate{Kind: KindMove, draw: s.fromOneOf(from)}
 		}
@@ -237,13 +240,18 @@ func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
 	}
 	s.runs += len(wave)
 	for _, c := range wave {
-		s.work += float64(c.Run.Iterations) * (float64(s.problem.N()*s.problem.Shape.Parameters()) + iterationWork)
+		s.work += s.cost(c)
 		if !c.Failed() && !c.Degenerate && c.Run.Status != optim.Stopped {
 			s.pool = append(s.pool, c)
 		}
 	}
 	slices.SortStableFunc(s.pool, compare)
 	return nil
+}
+
+// cost is the work that a run was.
+func (s *surveyor) cost(c *Candidate) float64 {
+	return float64(c.Run.Iterations) * (float64(s.problem.N()*s.problem.Shape.Parameters()) + iterationWork)
 }
 
 // begin runs a candidate by EM until it crawls.
@@ -329,24 +337,25 @@ func (s *surveyor) count() {
 	}
 }
 
-// distinct returns the best so many optima that are so far apart in log-likelihood.
-func (s *surveyor) distinct(most int, apart float64) (out []*Candidate) {
-	for _, c := range s.pool {
+// distinct returns the best so many of a sorted pool, on n rows, that are so far apart in
+// log-likelihood.
+func distinct(pool []*Candidate, n, most int, apart float64) (out []*Candidate) {
+	for _, c := range pool {
 		if len(out) == most {
 			break
 		}
-		if len(out) == 0 || c.Run.Value > out[len(out)-1].Run.Value+apart/float64(s.problem.N()) {
+		if len(out) == 0 || c.Run.Value > out[len(out)-1].Run.Value+apart/float64(n) {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// elites are the distinct optima that may be the best when they have been refined, and the
-// best of those that are nearer to each other.
-func (s *surveyor) elites() (out []*Candidate) {
-	for _, c := range slices.Concat(s.distinct(mostElites, sameOptimum), s.distinct(mostElites, elitesApart)) {
-		if c.Run.Value <= s.pool[0].Run.Value+contenderGap && !slices.Contains(out, c) {
+// elites are the distinct optima of a sorted pool, on n rows, that may be the best when they have been
+// refined, and the best of those that are nearer to each other.
+func elites(pool []*Candidate, n int) (out []*Candidate) {
+	for _, c := range slices.Concat(distinct(pool, n, mostElites, sameOptimum), distinct(pool, n, mostElites, elitesApart)) {
+		if c.Run.Value <= pool[0].Run.Value+contenderGap && !slices.Contains(out, c) {
 			out = append(out, c)
 		}
 	}
@@ -358,7 +367,7 @@ func (s *surveyor) elites() (out []*Candidate) {
 func (s *surveyor) refine(ctx context.Context) error {
 	t := &Task{Problem: s.problem, Part: s.problem.Rows}
 	err := Each(ctx, s.problem, s.Best, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
-		return t.anneal(ctx, c)
+		return t.anneal(ctx, c, s.problem.Shape.Free())
 	})
 	if err != nil || len(s.Best) == 0 {
 		return err
