@@ -241,6 +241,7 @@ func newConditionals(law *gauss.Noisy, k int, tol float64) *conditionals {
 	// are done in ascending order.
 	type pending struct{ lo, hi float64 }
 	var todo []pending
+	c.panels = make([]panelOfY, 0, 2*startPanels)
 	step := (law.Hi - law.Lo) / startPanels
 	for i := startPanels - 1; i >= 0; i-- {
 		todo = append(todo, pending{law.Lo + float64(i)*step, law.Lo + float64(i+1)*step})

@@ -3,6 +3,7 @@ package infer
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -44,10 +45,15 @@ func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, 
 		boost[i] = max(1, data.Weight/(float64(m.p.K)*max(prior, 1)))
 	}
 	chunks := make([]Draws, model.Chunks(rows))
+	n, d := rows.Dims()
+	each := wanted / len(chunks) * 3 / 2 // about as many as a chunk has
 	room := make([]*mixture.Posterior, model.Workers(workers))
 	err := model.Each(ctx, rows, len(room), func(worker, chunk, block int, b *model.Block) error {
 		if room[worker] == nil {
 			room[worker] = mixture.NewPosterior(mixture.Mixture{}, m.p.K)
+		}
+		if s := &chunks[chunk]; s.X == nil {
+			s.grow(min(each, 2*n), d)
 		}
 		given := room[worker]
 		given.Given(m.p, b)
@@ -65,11 +71,20 @@ func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, 
 		}
 		return nil
 	})
-	out := new(Draws)
+	out, total := new(Draws), 0
+	for _, c := range chunks {
+		total += len(c.Expert)
+	}
+	out.grow(total, d)
 	for _, c := range chunks {
 		out.Append(&c)
 	}
 	return out, err
+}
+
+// grow makes room for n more draws of d features.
+func (s *Draws) grow(n, d int) {
+	s.X, s.Weight, s.Expert = slices.Grow(s.X, n*d), slices.Grow(s.Weight, n), slices.Grow(s.Expert, n)
 }
 
 // add draws row r of a block.
@@ -83,9 +98,10 @@ func (s *Draws) add(b *model.Block, r, expert int, weight float64) {
 // rows returns the rows drawn, with their weights and without targets.
 func (s *Draws) rows(d int) *model.Data {
 	out := &model.Data{N: len(s.Expert), D: d}
+	x := make([]float64, len(s.X))
 	for from := 0; from < out.N; from += model.BlockRows {
 		b := model.Block{N: min(model.BlockRows, out.N-from)}
-		b.X, b.W = make([]float64, d*b.N), s.Weight[from:from+b.N]
+		b.X, b.W = x[from*d:(from+b.N)*d], s.Weight[from:from+b.N]
 		for r := range b.N {
 			for j, v := range s.X[(from+r)*d : (from+r+1)*d] {
 				b.X[j*b.N+r] = v

@@ -96,8 +96,10 @@ func (s *Second) Add(b *model.Block, w *Scratch) {
 		s.Y[p] += kernel.Sum(powers[p])
 	}
 	cols := w.columns(b.X, n)
+	means := w.sums(len(s.X) * s.D)
+	kernel.AddProducts(means, powers[:len(s.X)], cols) // all powers at a time, a tile's rows
 	for p := range s.X {
-		kernel.AddProducts(s.X[p], powers[p:p+1], cols)
+		floats.Add(s.X[p], means[p*s.D:(p+1)*s.D])
 	}
 	w.addSquares(s.XX[:], powers[:len(s.XX)], cols)
 	prod := w.buf(2 * n)

@@ -177,8 +177,8 @@ func (l *legendre) tail(g [order]float64) float64 {
 	return t
 }
 
-// divide returns the n parts of a panel, by its polynomial.
-func (l *legendre) divide(p piece, n int) []piece {
+// divide appends the n parts of a panel, by its polynomial.
+func (l *legendre) divide(to []piece, p piece, n int) []piece {
 	var c [order]float64
 	for j := range c {
 		for i, v := range p.g {
@@ -186,16 +186,16 @@ func (l *legendre) divide(p piece, n int) []piece {
 		}
 	}
 	mid, half := (p.lo+p.hi)/2, (p.hi-p.lo)/2
-	parts := make([]piece, n)
-	for i, e := range divide(p.lo, p.hi, n) {
-		parts[i] = piece{lo: e[0], hi: e[1]}
+	for _, e := range divide(p.lo, p.hi, n) {
+		part := piece{lo: e[0], hi: e[1]}
 		var x [order]float64
 		for j := range x {
-			x[j] = (l.z(parts[i], j) - mid) / half
+			x[j] = (l.z(part, j) - mid) / half
 		}
-		parts[i].g = series(&c, &x)
+		part.g = series(&c, &x)
+		to = append(to, part)
 	}
-	return parts
+	return to
 }
 
 // series returns Σ_n c_n·P_n(x_j). The recurrence of [polynomials] goes on for all j at
@@ -250,9 +250,9 @@ func (l *Law) Noisy(sigma float64) *Noisy {
 	var pieces []piece
 	reach := far * math.Hypot(l.SD, sigma)
 	type node struct{ g, z, w float64 }
-	var all []node
 	total := 0.0
 	pieces, n.Resolved = l.fine(sigma, reach+13*sigma, leg)
+	all := make([]node, 0, order*len(pieces))
 	for _, p := range pieces {
 		for i, g := range p.g {
 			z := leg.z(p, i)
@@ -282,9 +282,9 @@ func (l *Law) Noisy(sigma float64) *Noisy {
 
 // fine divides the panels within reach of the mean until g goes no further than
 // perNoise·sigma in any.
-func (l *Law) fine(sigma, reach float64, leg *legendre) (done []piece, resolved bool) {
+func (l *Law) fine(sigma, reach float64, leg *legendre) (_ []piece, resolved bool) {
 	resolved = l.Resolved
-	todo := slices.Clone(l.pieces)
+	todo, done := slices.Clone(l.pieces), make([]piece, 0, 4*len(l.pieces))
 	for len(todo) > 0 {
 		p := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -298,7 +298,7 @@ func (l *Law) fine(sigma, reach float64, leg *legendre) (done []piece, resolved 
 			continue
 		}
 		// Few parts at a time: of a g that grows fast most are out of reach.
-		todo = append(todo, leg.divide(p, int(min(parts, 8, float64(room))))...)
+		todo = leg.divide(todo, p, int(min(parts, 8, float64(room))))
 	}
 	return done, resolved
 }

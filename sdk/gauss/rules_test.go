@@ -229,7 +229,7 @@ func TestLawFollows(t *testing.T) {
 	}
 	leg := newLegendre()
 	for _, p := range l.pieces {
-		for _, part := range leg.divide(p, 3) {
+		for _, part := range leg.divide(nil, p, 3) {
 			for i, v := range part.g {
 				// The last four coefficients are below 1e−12 of a deviation of 1.2; a kink's
 				// panel is narrower than 1e−11.
