@@ -39,6 +39,7 @@ var imports = map[string][]string{
 	"internal/suggest":           {},
 	"internal/textfile":          {},
 	"internal/tablefile":         {},
+	"internal/testheap":          {},
 	"internal/sandbox":           {"golang.org/x/sys"},
 	"internal/pluginproc":        {"sdk", "internal/numeric", "internal/sandbox", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
 

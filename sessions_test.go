@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	_ "github.com/gatedlearning/moe/internal/testheap"
 )
 
 var update = flag.Bool("update", false, "write what the commands print into the pages")

@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/experiment"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
+	_ "github.com/gatedlearning/moe/internal/testheap"
 )
 
 func TestMain(m *testing.M) {

@@ -20,6 +20,7 @@ func TestMaxMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	fit, stderr := command(t, dir, "fit", "data.npy", "--activation", "identity", "--k", "2", "--threads", "2", "--max-memory", "64MiB", "-o", "model.json")
+	fit.Env = append(fit.Env, "GOGC=100") // as users have it
 	if err := fit.Start(); err != nil {
 		t.Fatal(err)
 	}

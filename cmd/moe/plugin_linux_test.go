@@ -36,6 +36,9 @@ func TestPluginScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	goEnv := []string{"GOPROXY=off", "GOFLAGS=-ldflags=-w"} // linking takes half the time without debug information
+	if set, ok := os.LookupEnv("GOGC"); ok {
+		goEnv = append(goEnv, "GOGC="+set)
+	}
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOTOOLCHAIN"} {
 		value, err := exec.Command("go", "env", name).Output()
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/internal/conform"
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
+	_ "github.com/gatedlearning/moe/internal/testheap"
 	"github.com/gatedlearning/moe/sdk"
 )
 

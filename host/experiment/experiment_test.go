@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	_ "github.com/gatedlearning/moe/internal/testheap"
 )
 
 // TestL4NeedsItsTransforms: with those of another activation, with the wrong

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/internal/kernel"
+	_ "github.com/gatedlearning/moe/internal/testheap"
 )
 
 // TestHessianTimes holds the product with a direction against the Hessian, with a ridge on

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
+	_ "github.com/gatedlearning/moe/internal/testheap"
 	"github.com/gatedlearning/moe/sdk"
 )
 

@@ -20,6 +20,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"github.com/gatedlearning/moe/host/experiment"
+	_ "github.com/gatedlearning/moe/internal/testheap"
 )
 
 // sketch is a figure that needs no experiment: two runs of a series, one of them

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 	"github.com/gatedlearning/moe/internal/sandbox"
+	_ "github.com/gatedlearning/moe/internal/testheap"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
