@@ -192,7 +192,7 @@ func (f *treeFit) cover(m *fitted.Model, truth *model.Params) {
 //
 //	go test ./host -run TestTrees -trees 10 -timeout 0 -v
 //
-// which takes hours; -treesonly takes the cells whose names hold a text.
+// which takes half an hour of a core; -treesonly takes the cells whose names hold a text.
 func TestTrees(t *testing.T) {
 	cells, sets := treeCells(), *treeSets
 	if sets == 0 {
