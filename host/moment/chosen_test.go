@@ -227,3 +227,45 @@ func TestEvenObstacles(t *testing.T) {
 		}
 	}
 }
+
+// TestAsManyExpertsAsFeatures: a subspace that is all of ℝ^d is one, of positive eigenvalues
+// alone, and transforms of minimum variance are made there.
+func TestAsManyExpertsAsFeatures(t *testing.T) {
+	p, e := withT2(t, 3, 0.5, 0.3, 0.2)
+	if got, err := e.With(t.Context(), p); err != nil || got.Subspace == nil {
+		t.Errorf("no subspace of three eigenvalues for three experts, error %v", err)
+	}
+	sigmoid := sdk.Func{Name: "logistic", G: logistic, DG: func(z float64) float64 { return logistic(z) * logistic(-z) }}
+	q := drawn(t, sigmoid, 1, 0.1, problem.Request{K: 4})
+	if e, err := Measure(t.Context(), q, Want{Transform: Optimal}); err != nil || e.Optimal == nil {
+		t.Errorf("no transforms of minimum variance for four experts in four dimensions, error %v", err)
+	}
+	for least, want := range map[float64]bool{1e-300: true, 0: false, -1: false} {
+		if got := (&Subspace{Values: []float64{1, least}}).positive(); got != want {
+			t.Errorf("a last eigenvalue of %v: positive %v", least, got)
+		}
+	}
+}
+
+// TestFourthIsOfUnitSize: of one regressor T̂4/c4 is (Uᵀa)⁴ = 1. Over 4000 rows it has a
+// standard error of a fifth or so; c4 is 24.
+func TestFourthIsOfUnitSize(t *testing.T) {
+	p := drawn(t, sdk.Func{Name: "one", G: func(z float64) float64 { return z }, DG: func(float64) float64 { return 1 }}, 1, 0.1, problem.Request{})
+	e, err := Measure(t.Context(), p, Want{Transform: Polynomial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c4 := e.Transform.C4; math.Abs(c4) < 2 {
+		t.Fatalf("c4 = %v: the test says nothing", c4)
+	}
+	fourth, err := e.fourth(t.Context(), p)
+	if err != nil || len(fourth.Data) != 1 || math.Abs(fourth.Data[0]-1) > 0.9 {
+		t.Errorf("T4/c4 is %v, error %v, want about 1", fourth, err)
+	}
+	// Without T2 there is no estimate of order 3 either.
+	f := *e
+	f.Transform.C2, f.Verdict = 0, solver.Verdict{Reasons: []string{"c2 is 0"}}
+	if why := f.Obstacle(p, 3); why != "one is not a valid nonlinearity: c2 is 0" {
+		t.Errorf("order 3 without T2: %q", why)
+	}
+}
