@@ -3,11 +3,15 @@ package infer
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
 )
 
 // TestConditionalMoments: the statistic is n·r̄ᵀV⁻¹r̄ with r̄ the mean of what the scores leave of
@@ -95,5 +99,112 @@ func TestDraws(t *testing.T) {
 	}
 	if drawsFor(1) != mostDraws || drawsFor(3000) != drawsPerTerm*3000 {
 		t.Errorf("%d and %d draws: one term takes most, 3000 no more than they must", drawsFor(1), drawsFor(3000))
+	}
+}
+
+// TestDecrementAllowed: p²/n more where g has kinks, 1 at most.
+func TestDecrementAllowed(t *testing.T) {
+	for _, c := range []struct {
+		p     int
+		rows  float64
+		kinks []float64
+		want  float64
+	}{{30, 9000, nil, 0.1}, {30, 9000, []float64{0}, 0.2}, {30, 90, []float64{0}, 1}} {
+		if got := decrementAllowed(c.p, c.rows, c.kinks); math.Abs(got-c.want) > 1e-15 {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestInverseOfAnyUnits: parameters in units that differ by 1e16 have the inverse that they have
+// in equal ones.
+func TestInverseOfAnyUnits(t *testing.T) {
+	unit := []float64{1e-8, 1, 1e8}
+	h := mat.NewSymDense(3, nil)
+	for i, u := range unit {
+		for j := i; j < 3; j++ {
+			c := 0.5
+			if i == j {
+				c = 1
+			}
+			h.SetSym(i, j, c*u*unit[j])
+		}
+	}
+	v, err := inverse(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, u := range unit { // (½I + ½11ᵀ)⁻¹ = 2I − ½·11ᵀ
+		for j, w := range unit {
+			want := -0.5
+			if i == j {
+				want = 1.5
+			}
+			if got := v.At(i, j) * u * w; math.Abs(got-want) > 1e-14 {
+				t.Errorf("entry (%d, %d) is %v, want %v", i, j, got, want)
+			}
+		}
+	}
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if _, err := inverse(mat.NewSymDense(2, []float64{1, 0, 0, bad})); err == nil {
+			t.Errorf("with %v on the diagonal there is an inverse", bad)
+		}
+	}
+}
+
+// TestNames: experts are counted from 1; a part of which there is one has no number.
+func TestNames(t *testing.T) {
+	c := &Covariance{d: 2, Parameters: []loss.Parameter{
+		{Part: loss.Expert, Index: 1, Feature: 0}, {Part: loss.Expert, Index: 1, Feature: 2}, {Part: loss.Gate, Index: 0, Feature: 1},
+		{Part: loss.Noise, Feature: -1}, {Part: loss.Offset, Index: 0, Feature: -1}, {Part: loss.Offset, Index: 1, Feature: -1}, {Part: loss.Scale, Feature: -1},
+	}}
+	want := []string{"expert2:a", "expert2:(intercept)", "gate1:b", "sigma", "offset1", "offset2", "scale"}
+	if got := c.Names([]string{"a", "b"}); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestScalesOfTerms: the bounded functions are of predictors, logits and features in units of
+// their rms; what is always 0 has the unit 1.
+func TestScalesOfTerms(t *testing.T) {
+	data, p := twoExperts(t, model.BlockRows+100, softsign{})
+	var want [3][]float64
+	want[0], want[1], want[2] = make([]float64, p.K), make([]float64, p.K), make([]float64, p.D)
+	for _, b := range data.Blocks {
+		for r := range b.N {
+			x := make([]float64, p.D)
+			for j := range x {
+				x[j] = b.X[j*b.N+r]
+				want[2][j] += x[j] * x[j]
+			}
+			for i := range p.K {
+				z := floats.Dot(p.Regressor(i), x) + p.RegressorIntercepts[i]
+				want[0][i] += z * z
+			}
+			for i := range p.Gates() {
+				g := floats.Dot(p.Gate(i), x) + p.GatingIntercepts[i]
+				want[1][i] += g * g
+			}
+		}
+	}
+	m := &terms{p: p}
+	q, err := m.squares(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.scale(q)
+	for i, got := range [][]float64{m.zRMS, m.lRMS, m.xRMS} {
+		for j, sum := range want[i] {
+			rms := math.Sqrt(sum / float64(data.N))
+			if rms == 0 {
+				rms = 1
+			}
+			if math.Abs(got[j]/rms-1) > 1e-12 {
+				t.Errorf("rms %d of kind %d is %v, want %v", j, i, got[j], rms)
+			}
+		}
+	}
+	if m.lRMS[p.K-1] != 1 {
+		t.Errorf("the last logit, which is 0, has the unit %v", m.lRMS[p.K-1])
 	}
 }
