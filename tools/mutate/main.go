@@ -137,7 +137,7 @@ func choose(only, files string, sample, part uint32) (func(mutant) bool, error) 
 			return nil, err
 		}
 		for line := range strings.Lines(string(b)) {
-			if at := regexp.MustCompile(`[A-Z_]+ at [^ ]+`).FindString(line); at != "" {
+			if at := regexp.MustCompile(`[A-Z_]+ at \S+`).FindString(line); at != "" {
 				lines[at] = true
 			}
 		}
