@@ -38,6 +38,12 @@ func TestJudge(t *testing.T) {
 		{"doubt, residuals alone, three agree", tests(Doubt/2*0.999, 1), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Pass, Pass, ""},
 		{"doubt, three agree", tests(1, Doubt/2*0.999), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Suspect, Pass, ""},
 		{"below the level", tests(Level/2*0.999, 1), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Suspect, Suspect, noiseCause},
+		{"on the level itself", tests(Level/2, 1), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Suspect, Pass, ""},
+		{"on the doubt itself", tests(Doubt/2, 1), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Pass, Pass, ""},
+		{"on the doubt itself, a survey of which two agree", tests(Doubt/2, 1), Evidence{Starts: 404, Kinds: 6, Agreeing: 5, Survey: true, Met: 2}, NotJudged, Pass, ""},
+		{"on the doubt itself, two of many agree", tests(Doubt/2, 1), Evidence{Starts: StartsWanted, Kinds: 4, Agreeing: 2, Flat: true}, NotJudged, Pass, ""},
+		{"robust on the doubt itself, three agree", tests(1e-9, Doubt/2), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Pass, Suspect, noiseCause},
+		{"robust on the level itself, three agree", tests(1e-9, Level/2), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Suspect, Suspect, noiseCause},
 	} {
 		got := Judge(c.tests, c.evidence)
 		if got.Optimum != c.optimum || got.Model != c.model {

@@ -365,10 +365,14 @@ func integrated(t *testing.T, data *model.Data, p *model.Params, m *terms, add f
 func TestFewRowsAreNotTested(t *testing.T) {
 	for _, c := range []struct {
 		share    float64
+		last     bool // the rare expert stands last
 		untested []int
 		df       int // of the residuals
-	}{{0.5, nil, 9}, {0.0003, []int{0}, 6}} {
+	}{{0.5, false, nil, 9}, {0.0003, false, []int{0}, 6}, {0.0003, true, []int{2}, 6}} {
 		data, p := rare(t, 2000, c.share)
+		if c.last {
+			p = p.Relabel([]int{2, 0, 1})
+		}
 		tested, err := Tests(t.Context(), data, identity{}, p, loss.All, 1, 1)
 		if err != nil {
 			t.Fatal(err)
