@@ -509,6 +509,13 @@ func TestWrongOverWire(t *testing.T) {
 	}{
 		{"became", custom{eval: drifts(math.Tanh)}},
 		{"became", custom{deriv: drifts(dtanh)}},
+		{"became", custom{eval: func(dst, z []float64) error { // what is longer than a message comes in parts
+			err := each(math.Tanh)(dst, z)
+			if len(z) > wire.Chunk {
+				dst[0] = 7
+			}
+			return err
+		}}},
 		{"busy", custom{eval: func(dst, z []float64) error { return errBusy }}},
 		{"busy", custom{deriv: func(dst, z []float64) error { return errBusy }}},
 		{"moments", withMoments{custom{}, func(m *sdk.Moments) { m.Value[1][1] += float64(times.Add(1)) }}},
@@ -548,5 +555,25 @@ func TestPoints(t *testing.T) {
 	// Five standard errors of the variance.
 	if v := sum / 10000; math.Abs(v/9-1) > 5*math.Sqrt(2)/100 {
 		t.Errorf("variance %v, want 9", v)
+	}
+}
+
+// TestConcurrencyLate: a call that goes wrong after many is seen, and the message has the place
+// and what is right there.
+func TestConcurrencyLate(t *testing.T) {
+	var calls atomic.Int64
+	err := checkConcurrency(t.Context(), custom{eval: func(dst, z []float64) error {
+		err := each(math.Tanh)(dst, z)
+		if calls.Add(1) == 40 {
+			dst[1] = 7
+		}
+		return err
+	}})
+	if err == nil {
+		t.Fatal("nothing seen")
+	}
+	var z, want, got float64
+	if _, err := fmt.Sscanf(err.Error(), "Eval at z = %g is %g, in calls at the same time %g", &z, &want, &got); err != nil || want != math.Tanh(z) || got != 7 {
+		t.Errorf("%v: tanh of %v is %v", err, z, math.Tanh(z))
 	}
 }
