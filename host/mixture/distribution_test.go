@@ -151,14 +151,14 @@ func TestTreeFarOut(t *testing.T) {
 			all[i] = scores[i*n+t0]
 		}
 		// 1e−13 of logits of up to 2100.
-		if sum := floats.LogSumExp(all); math.Abs(sum) > 1e-12 {
+		if sum := floats.LogSumExp(all); !(math.Abs(sum) <= 1e-12) {
 			t.Errorf("row %d: the leaves' probabilities add up to exp %v", t0, sum)
 		}
 		for j, row := range g.rows {
 			node, branch := all[row.node.from:row.node.to], all[row.branch.from:row.branch.to]
 			want := math.Exp(floats.LogSumExp(branch) - floats.LogSumExp(node))
 			underflows = underflows || floats.LogSumExp(node) < -745
-			if got := g.masses(j, t0, post).q; math.Abs(got-want) > 1e-12 {
+			if got := g.masses(j, t0, post).q; !(math.Abs(got-want) <= 1e-12) {
 				t.Errorf("row %d, branch %d: %v of its node, want %v", t0, j, got, want)
 			}
 		}
