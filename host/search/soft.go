@@ -35,7 +35,7 @@ func (s *surveyor) soften(ctx context.Context) error {
 		return err
 	}
 	var ends []*Candidate
-	for work, runs := 0.0, 0; work < softShare*s.most; runs += surveyWave {
+	for work, runs := 0.0, 0; work < softShare*s.most && !s.settled(ends); runs += surveyWave {
 		wave := make([]*Candidate, surveyWave)
 		for i := range wave {
 			wave[i] = &Candidate{Kind: s.kinds[0].Kind, draw: s.kinds[0].Draw}
@@ -54,12 +54,18 @@ func (s *surveyor) soften(ctx context.Context) error {
 				ends = append(ends, c)
 			}
 		}
+		slices.SortStableFunc(ends, compare)
 	}
-	slices.SortStableFunc(ends, compare)
 	s.Best = append(s.Best, elites(ends, s.problem.N())...)
 	s.pool = append(s.pool, ends...)
 	slices.SortStableFunc(s.pool, compare)
 	return nil
+}
+
+// settled says whether soft starts, best first, have seen what there is to see: where rows are not few,
+// there are leastSurveyed of them, and leastMet at the best.
+func (s *surveyor) settled(ends []*Candidate) bool {
+	return !s.few() && len(ends) >= leastSurveyed && ends[leastMet-1].Run.Value <= ends[0].Run.Value+SameOptimum(s.problem.N())
 }
 
 // hardens says whether the gate of a candidate becomes hard.
