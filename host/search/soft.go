@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// softShare is what soft starts may cost, as a multiple of the survey's work.
-	softShare = 2
+	// softShare is what soft starts may cost, as a multiple of the survey's work, and mostSoft
+	// how many there are at most.
+	softShare, mostSoft = 2, 128
 	// softGain is the gain of a step, per row, with which soft starts are compared: those more
 	// than softGap units of log-likelihood behind the best that has ended end there.
 	softGain, softGap = 1e-6, 4
@@ -35,7 +36,7 @@ func (s *surveyor) soften(ctx context.Context) error {
 		return err
 	}
 	var ends []*Candidate
-	for work, runs := 0.0, 0; work < softShare*s.most && !s.settled(ends); runs += surveyWave {
+	for work, runs := 0.0, 0; work < softShare*s.most && runs < mostSoft && !s.settled(ends); runs += surveyWave {
 		wave := make([]*Candidate, surveyWave)
 		for i := range wave {
 			wave[i] = &Candidate{Kind: s.kinds[0].Kind, draw: s.kinds[0].Draw}
@@ -62,10 +63,18 @@ func (s *surveyor) soften(ctx context.Context) error {
 	return nil
 }
 
-// settled says whether soft starts, best first, have seen what there is to see: where rows are not few,
-// there are leastSurveyed of them, and leastMet at the best.
+// settled says whether soft starts, best first, have seen what there is to see: leastSurveyed
+// of them, and leastMet at the best, or half of them where rows are few.
 func (s *surveyor) settled(ends []*Candidate) bool {
-	return !s.few() && len(ends) >= leastSurveyed && ends[leastMet-1].Run.Value <= ends[0].Run.Value+SameOptimum(s.problem.N())
+	if len(ends) < leastSurveyed {
+		return false
+	}
+	most := ends[0].Run.Value + SameOptimum(s.problem.N())
+	met := 0
+	for met < len(ends) && ends[met].Run.Value <= most {
+		met++
+	}
+	return met >= leastMet && (!s.few() || 2*met >= len(ends))
 }
 
 // hardens says whether the gate of a candidate becomes hard.
