@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"runtime"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -164,4 +165,74 @@ func (p *problem) centre() []float64 {
 		c[j] = 0.1 * float64(j)
 	}
 	return c
+}
+
+// TestSmallSumsTravel: sums in one dimension, over all dimensions, with no centre and of as many
+// rows as an int64 counts travel too. What is written is a name of 8 bytes, 8 for each size and each
+// number and 4 of the checksum, and the bytes are made at once.
+func TestSmallSumsTravel(t *testing.T) {
+	for _, m := range []int{1, 3} {
+		second, fourth := tensor.NewSecond(m), tensor.NewFourth(eye(m), nil)
+		second.N, fourth.N = math.MaxInt64, math.MaxInt64
+		s2, f2 := new(tensor.Second), new(tensor.Fourth)
+		travel(t, second, s2)
+		travel(t, fourth, f2)
+		if s2.N != second.N || f2.N != fourth.N || s2.D != m || f2.M != m || !f2.Alike(fourth) {
+			t.Errorf("%d and %d rows in %d and %d dimensions are read", s2.N, f2.N, s2.D, f2.M)
+		}
+		pairs := m * (m + 1) / 2
+		size := func(what string, s encoding.BinaryMarshaler, want int) {
+			if data := bytesOf(t, s); len(data) != want || cap(data) != want {
+				t.Errorf("%s over %d dimensions: %d bytes in room for %d, want %d", what, m, len(data), cap(data), want)
+			}
+		}
+		size("second sums", second, 8+8*2+8*(1+9+3*m+3*pairs+2*m)+4)
+		size("fourth sums", fourth, 8+8*3+8*(m*m+m+5+5*pairs+5*len(fourth.Four[0]))+4)
+		for _, order := range []int{2, 3, 4} {
+			given := tensor.NewTransformed(naive{}, order, m, nil, nil)
+			given.N = math.MaxInt64
+			read := new(tensor.Transformed)
+			travel(t, given, read)
+			if read.N != given.N || read.M != m || read.Order != order || !read.Alike(given) {
+				t.Errorf("order %d over %d dimensions: order %d over %d is read", order, m, read.Order, read.M)
+			}
+			size("sums of a transform", given, 8+8*5+8*(2+2*len(given.Low[0])+2*len(given.High[0]))+4)
+		}
+	}
+}
+
+// TestSizesThatAreNotThere: a few bytes that claim to be sums of sizes that no such bytes have are
+// refused before there is room made for them.
+func TestSizesThatAreNotThere(t *testing.T) {
+	const numbers, most = 10_000, 1 << 29
+	header := func(like encoding.BinaryMarshaler, numbers int, sizes ...uint64) []byte {
+		body := bytesOf(t, like)[:8:8]
+		for _, size := range sizes {
+			body = binary.LittleEndian.AppendUint64(body, size)
+		}
+		body = append(body, make([]byte, 8*numbers)...)
+		return binary.LittleEndian.AppendUint32(body, crc32.ChecksumIEEE(body))
+	}
+	second, fourth, given := tensor.NewSecond(1), tensor.NewFourth(eye(1), nil), tensor.NewTransformed(naive{}, 2, 1, nil, nil)
+	for name, c := range map[string]struct {
+		data []byte
+		to   encoding.BinaryUnmarshaler
+	}{
+		"more pairs than there may be":    {header(second, numbers, 7, 23_171), second},
+		"a larger basis than may be":      {header(fourth, numbers, 7, most/2+1, 2), fourth},
+		"more fours than there may be":    {header(fourth, numbers, 7, 153, 153), fourth},
+		"a larger projection than may be": {header(given, numbers, 7, most/2+1, 2, 2, 0), given},
+		"more entries than numbers":       {header(given, numbers, 7, 0, 20, 4, 0), given}, // 2·C(23, 4) = 17,710
+		"one size of second sums":         {header(second, 0, 7), second},
+		"two sizes of fourth sums":        {header(fourth, 0, 7, 1), fourth},
+		"four sizes of a transform":       {header(given, 0, 7, 0, 1, 2), given},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := c.to.UnmarshalBinary(c.data)
+		runtime.ReadMemStats(&after)
+		if made := after.TotalAlloc - before.TotalAlloc; err == nil || made > 1<<16 {
+			t.Errorf("%s: error %v after %d bytes of room", name, err, made)
+		}
+	}
 }

@@ -2,6 +2,8 @@ package tensor
 
 import (
 	"errors"
+	"math"
+	"math/big"
 	"testing"
 
 	"github.com/gatedlearning/moe/host/model"
@@ -12,21 +14,36 @@ import (
 // unread is a table of that many features that must not be read.
 type unread struct {
 	model.Rows
-	d int
+	blocks, d int
 }
 
-func (u unread) Dims() (n, d int) { return model.BlockRows, u.d }
+func (u unread) Dims() (n, d int) { return u.blocks * model.BlockRows, u.d }
 
-// Sums that no machine holds are refused before a row is read or room is made.
+// Sums that no machine holds are refused before a row is read or room is made, with what they
+// need: 8 bytes for each of C(d+1, 2) pairs times y⁰, y¹ and y², or of C(m+1, 2) pairs and C(m+3, 4)
+// fours times y⁰ … y⁴; for the block and the sums of each worker, the nodes of a binary tree over
+// the blocks that wait, and the total.
 func TestMoreThanTheMemory(t *testing.T) {
-	var short *memory.Error
 	const wide, dimensions = 300_000, 1500
-	if _, err := SumSecond(t.Context(), unread{d: wide}, 1); !errors.As(err, &short) || short.Need < 8*1.5*wide*wide {
-		t.Errorf("second moments of %d features: %v", wide, err)
+	choose := func(n, k int64) float64 {
+		v, _ := new(big.Float).SetInt(new(big.Int).Binomial(n, k)).Float64()
+		return v
 	}
-	short = nil
-	const entries = dimensions / 24. * dimensions * dimensions * dimensions
-	if _, err := SumFourth(t.Context(), unread{d: dimensions}, mat.NewDense(dimensions, dimensions, nil), nil, 1); !errors.As(err, &short) || short.Need < 8*5*entries {
-		t.Errorf("fourth moments in %d dimensions: %v", dimensions, err)
+	for _, c := range []struct {
+		blocks, workers int
+		copies          float64
+	}{{1, 1, 2 + 1 + 1}, {5, 3, 6 + 3 + 1}} {
+		check := func(what string, err error, entries float64) {
+			t.Helper()
+			var short *memory.Error
+			// To the rounding of a product.
+			if want := 8 * entries * c.copies; !errors.As(err, &short) || math.Abs(short.Need-want) > 1e-12*want {
+				t.Errorf("%s of %d blocks with %d workers: %v, want %v bytes", what, c.blocks, c.workers, err, want)
+			}
+		}
+		_, err := SumSecond(t.Context(), unread{blocks: c.blocks, d: wide}, c.workers)
+		check("second moments", err, 3*choose(wide+1, 2))
+		_, err = SumFourth(t.Context(), unread{blocks: c.blocks, d: dimensions}, mat.NewDense(dimensions, dimensions, nil), nil, c.workers)
+		check("fourth moments", err, 5*(choose(dimensions+1, 2)+choose(dimensions+3, 4)))
 	}
 }
