@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 )
 
@@ -77,10 +78,9 @@ const (
 func (t *Task) anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	n := t.Problem.N()
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, free, t.Problem.Threads)
-	l.PenaliseGate(screenRidge)
-	if held, err := holds(ctx, l, l.Theta(c.Params)); err != nil {
+	if hard, err := hardens(ctx, l, c.Params); err != nil {
 		return err
-	} else if !held {
+	} else if !hard {
 		return c.settle(ctx, l, n)
 	}
 	l.PenaliseGate(0)
@@ -248,6 +248,13 @@ func (c *Candidate) settle(ctx context.Context, l *loss.Likelihood, rows int) (e
 		return err
 	}
 	return c.finish(ctx, l)
+}
+
+// hardens says whether the gate of p becomes hard: the ridge of the screening, which l
+// has from here on, would hold it back.
+func hardens(ctx context.Context, l *loss.Likelihood, p *model.Params) (bool, error) {
+	l.PenaliseGate(screenRidge)
+	return holds(ctx, l, l.Theta(p))
 }
 
 // holds says whether the ridge of l holds the gate back at θ: whether it costs much,

@@ -32,7 +32,7 @@ func (s *surveyor) soften(ctx context.Context) error {
 	if len(s.pool) == 0 {
 		return nil
 	}
-	if hard, err := s.hardens(ctx, s.pool[0]); err != nil || !hard {
+	if hard, err := hardens(ctx, s.likelihood(), s.pool[0].Params); err != nil || !hard {
 		return err
 	}
 	var ends []*Candidate
@@ -77,23 +77,14 @@ func (s *surveyor) settled(ends []*Candidate) bool {
 	return met >= leastMet && (!s.few() || 2*met >= len(ends))
 }
 
-// hardens says whether the gate of a candidate becomes hard.
-func (s *surveyor) hardens(ctx context.Context, c *Candidate) (bool, error) {
-	l := loss.NewLikelihood(s.rows.data, s.problem.G, c.Params, s.problem.Shape.Free(), 1)
-	l.PenaliseGate(screenRidge)
-	return holds(ctx, l, l.Theta(c.Params))
-}
-
 // softRun runs a soft start as far as it may yet be the best.
 func (s *surveyor) softRun(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
 	q, err := c.draw(ctx, rng)
 	if err != nil {
 		return err
 	}
-	l := s.idle.Get().(*loss.Likelihood)
+	l := s.fresh()
 	defer s.idle.Put(l)
-	l.PenaliseGate(0) // which forgets the curvature of another run
-	l.ReuseCurvature()
 	if c.Run, err = creep(ctx, l, l.Theta(q), softGain, mostSteps); err != nil {
 		return err
 	}

@@ -160,6 +160,14 @@ func (s *surveyor) likelihood() *loss.Likelihood {
 	return loss.NewLikelihood(s.rows.data, s.problem.G, shape.Blank(1), shape.Free(), 1)
 }
 
+// fresh is an idle one, which remembers nothing of another run.
+func (s *surveyor) fresh() *loss.Likelihood {
+	l := s.idle.Get().(*loss.Likelihood)
+	l.PenaliseGate(0) // which forgets the curvature of another run
+	l.ReuseCurvature()
+	return l
+}
+
 // few says whether the rows are few for the parameters.
 func (s *surveyor) few() bool { return s.problem.N() < s.scope.fewRows*s.problem.Shape.Parameters() }
 
@@ -296,10 +304,8 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 
 // climb runs EM from q until a step gains less than this per row.
 func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gain, best float64) error {
-	l := s.idle.Get().(*loss.Likelihood)
+	l := s.fresh()
 	defer s.idle.Put(l)
-	l.PenaliseGate(0) // which forgets the curvature of another run
-	l.ReuseCurvature()
 	stop := tooFarBehind(best + within/float64(s.problem.N()))
 	run, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: gain, Stop: stop})
 	if err != nil {
