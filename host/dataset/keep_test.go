@@ -116,33 +116,41 @@ func TestRowsChanged(t *testing.T) {
 		"changed":   func(f *os.File) error { _, err := f.WriteAt([]byte{1}, 40000); return err },
 		"cut short": func(f *os.File) error { return f.Truncate(40000) },
 	} {
-		path := randomFile(t, "table.npy", 2000, 3, false)
-		src, err := Open(path, Selection{})
-		if err != nil {
-			t.Fatal(err)
+		_, err := passedAgain(t, change)
+		if bad := (*Error)(nil); !errors.As(err, &bad) || !strings.Contains(bad.Msg, "are not what they were") {
+			t.Errorf("%s: error %v", name, err)
 		}
-		kept, err := Rows(t.Context(), src, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pass := func() error {
-			return model.InOrder(t.Context(), kept.Rows, func(*model.Block) error { return nil })
-		}
-		if err := pass(); err != nil {
-			t.Fatal(err)
-		}
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(change(f), f.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if bad := (*Error)(nil); !errors.As(pass(), &bad) || !strings.Contains(bad.Msg, "are not what they were") {
-			t.Errorf("%s: error %v", name, pass())
-		}
-		kept.Close()
 	}
+}
+
+// passedAgain returns the path of a file of 2,000 rows and 3 features, and the error of a second pass over it,
+// before which it was changed.
+func passedAgain(t *testing.T, change func(f *os.File) error) (path string, err error) {
+	t.Helper()
+	path = randomFile(t, "table.npy", 2000, 3, false)
+	src, err := Open(path, Selection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := Rows(t.Context(), src, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	pass := func() error {
+		return model.InOrder(t.Context(), kept.Rows, func(*model.Block) error { return nil })
+	}
+	if err := pass(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(change(f), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path, pass()
 }
 
 // A cell that no table has is the error of a table in memory, whichever block it is in.
