@@ -112,6 +112,15 @@ func randomRows(rng *rand.Rand, k, d int) []float64 {
 	return a
 }
 
+// orthonormal returns a random orthonormal basis of d columns.
+func orthonormal(rng *rand.Rand, d int) *mat.Dense {
+	var qr mat.QR
+	qr.Factorize(mat.NewDense(d, d, randomRows(rng, d, d)))
+	q := new(mat.Dense)
+	qr.QTo(q)
+	return q
+}
+
 // TestTheorem5 is the identity behind the loss: 002 Eq. 7, summed row by row
 // with t1, t2 and t3, equals L4 of the tensors; and at the population tensors
 // L4 equals 002 Eq. 8.
@@ -251,10 +260,7 @@ func TestProjectionIsContraction(t *testing.T) {
 	const d, m = 5, 3
 	p := draw(t, relu.Family, 2, d, 3000, 5)
 	rng := rand.New(rand.NewPCG(5, 2))
-	var qr mat.QR
-	qr.Factorize(mat.NewDense(d, d, randomRows(rng, d, d)))
-	var q mat.Dense
-	qr.QTo(&q)
+	q := orthonormal(rng, d)
 	u := mat.DenseCopyOf(q.Slice(0, d, 0, m))
 	f, err := tensor.SumFourth(t.Context(), p.data, u, nil, 1)
 	if err != nil {

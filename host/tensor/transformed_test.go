@@ -259,15 +259,12 @@ func wanted(order, d int) []float64 {
 func TestOrthogonal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for _, m := range []int{1, 2, 3, 6, 10} {
-		var qr mat.QR
-		qr.Factorize(mat.NewDense(m, m, randomRows(rng, m, m)))
-		var v mat.Dense
-		qr.QTo(&v)
+		v := orthonormal(rng, m)
 		s := tensor.NewSym3(m)
 		weight := make([]float64, m)
 		for i := range m {
 			weight[i] = 1 + 2*rng.Float64()
-			s.AddRankOne(weight[i], mat.Row(nil, i, &v))
+			s.AddRankOne(weight[i], mat.Row(nil, i, v))
 		}
 		noise := tensor.NewSym3(m)
 		const eps = 1e-4
@@ -291,7 +288,7 @@ func TestOrthogonal(t *testing.T) {
 				return e
 			}
 			for i := range m {
-				vi := mat.Row(nil, i, &v)
+				vi := mat.Row(nil, i, v)
 				best := 0
 				for r := range m {
 					if floats.Dot(d.Vectors.RawRowView(r), vi) > floats.Dot(d.Vectors.RawRowView(best), vi) {
@@ -300,7 +297,7 @@ func TestOrthogonal(t *testing.T) {
 				}
 				u := d.Vectors.RawRowView(best)
 				for j := range m {
-					vj, want := mat.Row(nil, j, &v), 0.0
+					vj, want := mat.Row(nil, j, v), 0.0
 					if j == i {
 						want = 1
 					} else if noisy {
@@ -332,15 +329,12 @@ func TestPower(t *testing.T) {
 	for _, m := range []int{1, 2, 4, 7} {
 		for seed := range uint64(6) {
 			rng := rand.New(rand.NewPCG(seed, 21))
-			var qr mat.QR
-			qr.Factorize(mat.NewDense(m, m, randomRows(rng, m, m)))
-			var v mat.Dense
-			qr.QTo(&v)
+			v := orthonormal(rng, m)
 			s := tensor.NewSym3(m)
 			weight := make([]float64, m)
 			for i := range m {
 				weight[i] = math.Copysign(float64(i+1), rng.NormFloat64()) * 1e3
-				s.AddRankOne(weight[i], mat.Row(nil, i, &v))
+				s.AddRankOne(weight[i], mat.Row(nil, i, v))
 			}
 			const restarts = 12
 			reached := make([]int, m)
@@ -351,7 +345,7 @@ func TestPower(t *testing.T) {
 					u[j] = again.NormFloat64()
 				}
 				to := 0
-				pull := func(i int) float64 { return math.Abs(weight[i] * floats.Dot(u, mat.Row(nil, i, &v))) }
+				pull := func(i int) float64 { return math.Abs(weight[i] * floats.Dot(u, mat.Row(nil, i, v))) }
 				for i := range m {
 					if pull(i) > pull(to) {
 						to = i
@@ -376,7 +370,7 @@ func TestPower(t *testing.T) {
 				}
 				best, cos := 0, 0.0
 				for i := range m {
-					if c := floats.Dot(u, mat.Row(nil, i, &v)); math.Abs(c) > math.Abs(cos) {
+					if c := floats.Dot(u, mat.Row(nil, i, v)); math.Abs(c) > math.Abs(cos) {
 						best, cos = i, c
 					}
 				}
@@ -400,15 +394,12 @@ func TestPower(t *testing.T) {
 func TestOrthogonalOfOrderFour(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, m := range []int{1, 2, 3, 6, 10} {
-		var qr mat.QR
-		qr.Factorize(mat.NewDense(m, m, randomRows(rng, m, m)))
-		var v mat.Dense
-		qr.QTo(&v)
+		v := orthonormal(rng, m)
 		s, noise := tensor.NewSym4(m), tensor.NewSym4(m)
 		weight := make([]float64, m)
 		for i := range m {
 			weight[i] = 1 + 2*rng.Float64()
-			s.AddRankOne(weight[i], mat.Row(nil, i, &v))
+			s.AddRankOne(weight[i], mat.Row(nil, i, v))
 		}
 		const eps = 1e-4
 		for i := range noise.Data {
@@ -432,7 +423,7 @@ func TestOrthogonalOfOrderFour(t *testing.T) {
 				t.Errorf("m = %d, noisy %v: %d of 4 starts agree", m, noisy, agreeing)
 			}
 			for i := range m {
-				vi, best := mat.Row(nil, i, &v), 0
+				vi, best := mat.Row(nil, i, v), 0
 				for r := range m {
 					if math.Abs(floats.Dot(u.RawRowView(r), vi)) > math.Abs(floats.Dot(u.RawRowView(best), vi)) {
 						best = r
@@ -443,7 +434,7 @@ func TestOrthogonalOfOrderFour(t *testing.T) {
 					floats.Scale(-1, found)
 				}
 				for j := range m {
-					vj, want, tol := mat.Row(nil, j, &v), 0.0, 1e-10
+					vj, want, tol := mat.Row(nil, j, v), 0.0, 1e-10
 					if j == i {
 						want = 1
 					} else if noisy {
