@@ -12,6 +12,10 @@
 // A mutant is killed by a test that fails, and timed out where the tests take more than
 // ten times the processor time that they take without it. One that does not compile is
 // not viable. A minus counts twice, as gremlins has it. Linux only.
+//
+// A package that takes long is run in parts (-sample, -part) or by files, and those that
+// lived again after tests were added (-only). Of such outputs, one after the other in a file,
+// -survivors makes a table of those that lived, and the counts.
 package main
 
 import (
@@ -71,10 +75,18 @@ func main() {
 	skip := flag.String("skip", "", "tests that are not run, an `expression`")
 	sample := flag.Int("sample", 1, "one mutant in so many, by a hash of its line")
 	part := flag.Int("part", 0, "which of the samples, from 0")
+	table := flag.String("survivors", "", "run nothing: the rows of a Markdown table, one a line of code, of those that lived in this `file` of outputs")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		flag.Usage()
 		os.Exit(64)
+	}
+	if *table != "" {
+		if err := survivors(os.Stdout, flag.Arg(0), *table); err != nil {
+			fmt.Fprintln(os.Stderr, "mutate:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	if err := mutate(os.Stdout, flag.Arg(0), *only, *files, *skip, uint32(*sample), uint32(*part)); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -121,11 +133,16 @@ func mutate(w io.Writer, dir, only, files, skip string, sample, part uint32) err
 			fmt.Fprintf(w, "  %s -> %s  %s\n", m.from, m.to, by)
 		}
 	}
+	summary(w, counts)
+	return nil
+}
+
+// summary writes how many mutants there are of every status.
+func summary(w io.Writer, counts map[string]int) {
 	for _, s := range []string{"KILLED", "LIVED", "NOT COVERED", "TIMED OUT", "NOT VIABLE"} {
 		fmt.Fprintf(w, "%s: %d\n", s, counts[s])
 	}
 	fmt.Fprintf(w, "killed of killed and lived: %.2f%%\n", 100*float64(counts["KILLED"])/float64(counts["KILLED"]+counts["LIVED"]))
-	return nil
 }
 
 // choose makes the predicate of the flags -only, -files, -sample and -part.
