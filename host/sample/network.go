@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -87,7 +86,7 @@ func (c *NetworkConfig) check() error {
 }
 
 // conditioned fills the k×d matrix w as [NewNetwork] says.
-func conditioned(w []float64, k, d int, condition float64, rng *rand.Rand) {
+func conditioned(w []float64, k, d int, condition float64, rng *generator) {
 	s := make([]float64, k)
 	for i := range s {
 		s[i] = 1
@@ -104,7 +103,7 @@ func conditioned(w []float64, k, d int, condition float64, rng *rand.Rand) {
 }
 
 // orthogonal returns a d×k matrix of random orthonormal columns.
-func orthogonal(d, k int, rng *rand.Rand) *mat.Dense {
+func orthogonal(d, k int, rng *generator) *mat.Dense {
 	m := mat.NewDense(d, k, nil)
 	var span [][]float64
 	for i := range k {
