@@ -113,6 +113,87 @@ func TestAlong(t *testing.T) {
 	}
 }
 
+// TestMovesCount: what lines are said to have gained is by how much the rows' values in the cells that they are now in are
+// larger, every gain counted, and none is near the ends of its interval: no row is near a boundary.
+func TestMovesCount(t *testing.T) {
+	p := quadrants(t, 60, 1)
+	rng := rand.New(rand.NewPCG(4, 6))
+	q := p.Shape.Blank(1)
+	copy(q.Regressors, normal(rng, len(q.Regressors)))
+	copy(q.Gating, normal(rng, len(q.Gating)))
+	s, err := newCells(t.Context(), p, q, []int{0, 1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := func() (sum float64) {
+		for r := range s.slope {
+			cell := 0
+			for m := range s.logit {
+				if s.logit[m][r] > s.logit[cell][r] {
+					cell = m
+				}
+			}
+			sum += s.value[cell][r]
+		}
+		return sum
+	}
+	before := total()
+	gained := s.improve(rng)
+	// Gains of less than slack/1000 are not counted; there are some hundred lines.
+	if after := total(); gained < 1 || math.Abs(after-before-gained) > slack {
+		t.Errorf("gained %v, from %v to %v", gained, before, after)
+	}
+	hard := s.hard()
+	if hard == nil {
+		t.Fatal("a row is too near to a boundary")
+	}
+	same, err := newCells(t.Context(), p, hard, []int{0, 1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range s.slope {
+		for m := range s.logit {
+			for l := range s.logit {
+				if (s.logit[m][r] > s.logit[l][r]) != (same.logit[m][r] > same.logit[l][r]) {
+					t.Fatalf("row %d has another order of cells in the gate that is hard", r)
+				}
+			}
+		}
+	}
+	if was, _ := s.gap(); was >= hardGap {
+		t.Fatalf("the gap is %v already", was)
+	}
+	if gap, _ := same.gap(); math.Abs(gap-hardGap) > 1e-6 {
+		t.Errorf("the nearest row is %v from the next cell, want %v", gap, hardGap)
+	}
+}
+
+// TestGap by hand, and what is made of it: a gate is multiplied until the gap is hardGap, not at all where it is larger,
+// and there is none where the gap is rounding of the largest logit.
+func TestGap(t *testing.T) {
+	from := model.NewParams(2, 1)
+	for _, c := range []struct {
+		logit        [][]float64 // of two groups at two rows
+		gap, largest float64
+		by           float64 // 0: none
+	}{
+		{[][]float64{{1, -4}, {0, 2}}, 1, 4, hardGap},
+		{[][]float64{{1, -4}, {0.5, 2}}, 0.5, 4, 2 * hardGap},
+		{[][]float64{{100, -400}, {0, 0}}, 100, 400, 1},
+		{[][]float64{{2e9, 5}, {2e9 - 4, 0}}, 4, 2e9, 0},
+		{[][]float64{{2e9, 50}, {2e9 - 40, 0}}, 40, 2e9, 1},
+	} {
+		s := &cells{from: from, groups: []int{0, 1}, names: []int{0, 1}, columns: []int{0}, logit: c.logit, slope: make([]float64, 2), moved: [][]float64{{3}, {0}}}
+		if gap, largest := s.gap(); gap != c.gap || largest != c.largest {
+			t.Errorf("%v: gap %v of %v, want %v of %v", c.logit, gap, largest, c.gap, c.largest)
+		}
+		hard := s.hard()
+		if (hard == nil) != (c.by == 0) || hard != nil && math.Abs(hard.Gating[0]-3*c.by) > 1e-9 {
+			t.Errorf("%v: a gate %+v, want 3 times %v", c.logit, hard, c.by)
+		}
+	}
+}
+
 func normal(rng *rand.Rand, n int) []float64 {
 	v := make([]float64, n)
 	for i := range v {

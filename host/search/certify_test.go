@@ -1,6 +1,9 @@
 package search
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -80,5 +83,91 @@ func TestRestsOnLittle(t *testing.T) {
 		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
 			t.Errorf("%q, want %q", got, c.says)
 		}
+	}
+}
+
+// TestEvidence: what candidates made by hand, and those of a survey, are evidence of.
+func TestEvidence(t *testing.T) {
+	const n = 100
+	p := &problem.Problem{Rows: &model.Data{N: n}}
+	tolerance := SameOptimum(n)
+	made := func(kind string, c *Candidate, agrees bool) *Candidate {
+		c.Kind, c.Agrees = kind, agrees
+		return c
+	}
+	best := ended(-1, optim.Converged, false)
+	below := made(KindRandom, ended(-1+2*tolerance, optim.Converged, false), true) // of the part, refined to another optimum
+	back := made(KindRandom, ended(-1+2*tolerance, optim.Converged, false), true)
+	back.refined = best
+	others := []*Candidate{
+		made(KindKMeans, ended(-0.5, optim.Converged, false), false),
+		made(KindMoments, ended(-3, optim.Converged, true), false),
+		made(KindSpan, ended(math.NaN(), optim.Diverged, false), false),
+	}
+	at := func(value float64, degenerate bool) *Survey {
+		return &Survey{Starts: 10, Kinds: []string{KindRandom, KindRows}, Met: 4, Best: []*Candidate{ended(value, optim.Converged, degenerate)}}
+	}
+	screened := infer.Evidence{Starts: 3, Kinds: 2, Agreeing: 2, Flat: true}
+	for name, c := range map[string]struct {
+		agree []*Candidate
+		s     *Survey
+		want  infer.Evidence
+	}{
+		"no survey":                  {[]*Candidate{back, below}, nil, screened},
+		"one that saw nothing":       {[]*Candidate{back, below}, &Survey{Starts: 10, Met: 4}, screened},
+		"one that met it":            {[]*Candidate{back, below}, at(-1+tolerance, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 6, Survey: true, Met: 4, Flat: true}},
+		"one that did not":           {[]*Candidate{back, below}, at(-1+1.01*tolerance, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 2, Survey: true, Flat: true}},
+		"one that shrank":            {[]*Candidate{back, below}, at(-1, true), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 2, Survey: true, Flat: true}},
+		"one that alone met it":      {[]*Candidate{below, below}, at(-1, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 4, Survey: true, Met: 4, Flat: true}},
+		"the screening within reach": {[]*Candidate{below, made(KindRandom, ended(-1+tolerance, optim.Converged, false), true)}, at(-1, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 6, Survey: true, Met: 4, Flat: true}},
+	} {
+		if got := evidenceOf(p, best, append(c.agree, others...), c.s); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	for shape, flat := range map[string]bool{"4": true, "2x2": false} {
+		if got := evidenceOf(&problem.Problem{Rows: p.Rows, Shape: problem.Shape{Tree: tree(t, shape)}}, best, nil, nil); got.Flat != flat {
+			t.Errorf("a tree %s is flat: %v", shape, got.Flat)
+		}
+	}
+}
+
+// TestCertify: three that agree on the optimum of two lines pass, and on one that has an expert of three rows do not,
+// for that reason; experts are named in the order of their sizes.
+func TestCertify(t *testing.T) {
+	for _, rare := range []bool{false, true} {
+		k, levels := 2, []float64{0, 10}
+		if rare {
+			k, levels = 3, []float64{30, 0, 10}
+		}
+		p := parallels(t, 400, k, func(r int) float64 {
+			if rare && r < 3 {
+				return 30
+			}
+			return float64(r % 2 * 10)
+		}, problem.Request{})
+		run := climbed(t, p, p.Rows, at(p, 0.3, levels...))
+		c := &Candidate{Run: run, Params: likelihood(p, p.Rows).Params(run.X), Agrees: true}
+		got, note, err := Certify(t.Context(), p, c, []*Candidate{c, c, c}, nil)
+		if err != nil || got == nil || len(got.Tests) == 0 {
+			t.Fatalf("certificate %+v, note %q, error %v", got, note, err)
+		}
+		if want := map[bool]string{false: infer.Pass, true: infer.Suspect}[rare]; got.Optimum != want || strings.HasPrefix(got.Reason, "it rests on expert 3, which has 3.0 rows") != rare {
+			t.Errorf("rare %v: %s: %s", rare, got.Optimum, got.Reason)
+		}
+	}
+}
+
+// TestJudged: too many terms make a note, and any other failure is one.
+func TestJudged(t *testing.T) {
+	many, bad := &infer.TooManyError{Terms: 9}, errors.New("bad")
+	if c, note, err := judged(nil, nil, fmt.Errorf("tests: %w", many), infer.Evidence{}); c != nil || err != nil || note != "no certificate: "+many.Error() {
+		t.Errorf("%v, %q, %v", c, note, err)
+	}
+	if c, note, err := judged(nil, nil, bad, infer.Evidence{}); c != nil || note != "" || err != bad {
+		t.Errorf("%v, %q, %v", c, note, err)
+	}
+	if c, note, err := judged(nil, []infer.Untested{{}}, nil, infer.Evidence{}); err != nil || note != "" || c == nil || len(c.Untested) != 1 {
+		t.Errorf("%+v, %q, %v", c, note, err)
 	}
 }

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -196,5 +198,41 @@ func TestGoOn(t *testing.T) {
 		if fmt.Sprint(was.Trace) != fmt.Sprint(append([]float64{}, c.was...)) {
 			t.Errorf("the path before is now %v", was.Trace)
 		}
+	}
+}
+
+// flatter is the square of a number with the curvature of something much flatter: whatever goes by its
+// Hessian goes too far.
+type flatter struct{}
+
+func (flatter) Dim() int                                                      { return 1 }
+func (flatter) Value(_ context.Context, x []float64) (float64, error)         { return x[0] * x[0], nil }
+func (flatter) EMStep(context.Context, []float64, []float64) (float64, error) { panic("it has no EM") }
+func (flatter) Hessian(context.Context, *mat.SymDense, []float64, []float64) (float64, error) {
+	panic("it has no Hessian")
+}
+func (flatter) Grad(_ context.Context, dst, x []float64) (float64, error) {
+	dst[0] = 2 * x[0]
+	return x[0] * x[0], nil
+}
+func (flatter) HessianTimes(_ context.Context, dst, v, _ []float64) error {
+	dst[0] = 1e-12 * v[0]
+	return nil
+}
+func (flatter) Diagonal(_ context.Context, dst, _ []float64) error {
+	dst[0] = 1e-12
+	return nil
+}
+func (flatter) Dense() bool              { return false }
+func (flatter) Products() bool           { return true }
+func (flatter) ReuseCurvature()          {}
+func (flatter) Rows() float64            { return 1 }
+func (flatter) StepsPerHessian() float64 { return 1 }
+
+// TestClimbGoesOnWhereNewtonStalls: L-BFGS takes over where truncated Newton finds no step.
+func TestClimbGoesOnWhereNewtonStalls(t *testing.T) {
+	r, err := Climb(t.Context(), flatter{}, []float64{3}, nil)
+	if err != nil || r.Status != optim.Converged || math.Abs(r.X[0]) > 1e-6 {
+		t.Errorf("%v at %v, error %v", r.Status, r.X, err)
 	}
 }

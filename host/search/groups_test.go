@@ -5,8 +5,10 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/plugins/identity"
 )
 
 // tree is a shape.
@@ -70,6 +72,120 @@ func TestHardenATree(t *testing.T) {
 			if math.Abs(is[2*i+r]-v) > 1e-12 {
 				t.Errorf("row %d, expert %d: %v, want %v", r, i, is[2*i+r], v)
 			}
+		}
+	}
+}
+
+// TestAllInfinite: only where each branch of each gate stands alone nothing of the gates is left to fit.
+func TestAllInfinite(t *testing.T) {
+	h := tree(t, "2x(1,3)")
+	for _, c := range []struct {
+		g    *Groups
+		want bool
+	}{
+		{underOne([]int{0, 1, 2}), true},
+		{underOne([]int{1, 1, 2}), false},
+		{underOne([]int{0, 2, 2}), false},
+		{&Groups{gates: h.Gates(), of: [][]int{{0, 1}, {0, 1, 2}}}, true},
+		{&Groups{gates: h.Gates(), of: [][]int{{0, 1}, {0, 2, 2}}}, false},
+		{&Groups{gates: h.Gates(), of: [][]int{{0, 1}, nil}}, false},
+		{&Groups{gates: h.Gates(), of: [][]int{nil, {0, 1, 2}}}, false},
+	} {
+		if got := c.g.all(); got != c.want {
+			t.Errorf("%v: all %v", c.g.of, got)
+		}
+	}
+}
+
+// TestBranchesShare: what two branches share is what their leaves do, each of the one with each of the
+// other.
+func TestBranchesShare(t *testing.T) {
+	shared := []float64{ // above the diagonal
+		0, 1, 2, 4, 8,
+		0, 0, 16, 32, 64,
+		0, 0, 0, 128, 256,
+		0, 0, 0, 0, 512,
+		0, 0, 0, 0, 0,
+	}
+	gates := tree(t, "2x(2,3)").Gates()
+	for _, c := range []struct {
+		gate, a, b int
+		want       float64
+	}{{0, 0, 1, 2 + 4 + 8 + 16 + 32 + 64}, {1, 0, 1, 1}, {2, 0, 1, 128}, {2, 0, 2, 256}, {2, 1, 2, 512}} {
+		if got := branchesShare(shared, 5, gates[c.gate], c.a, c.b); got != c.want {
+			t.Errorf("gate %d: branches %d and %d share %v, want %v", c.gate, c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// quarters is a tree 2x2 whose gates cut the plane into quadrants of an expert each, whose mean is 10 times its number,
+// and the rows for it: 40 in the middle of each quadrant, and others at (x1, x2) that are an expert's.
+func quarters(t testing.TB) (p *model.Params, data func(others ...[3]float64) *model.Data) {
+	p = model.NewParams(4, 2)
+	p.Tree = tree(t, "2x2")
+	p.RegressorIntercepts, p.GatingIntercepts = []float64{0, 10, 20, 30}, make([]float64, 3)
+	p.Sigma[0] = 0.3
+	for at, v := range p.Tree.Gates() {
+		p.Gate(v.Row(0))[min(at, 1)] = -20 // branch 0 has what is below 0: of x1 by the first gate, of x2 by the others
+	}
+	return p, func(others ...[3]float64) *model.Data {
+		b := model.Block{N: 160 + len(others)}
+		b.X, b.Y = make([]float64, 2*b.N), make([]float64, b.N)
+		for r := range b.N {
+			x, expert := [2]float64{float64(r%2*2 - 1), float64(r/2%2*2 - 1)}, float64(r%2*2+r/2%2)
+			if r >= 160 {
+				o := others[r-160]
+				x, expert = [2]float64{o[0], o[1]}, o[2]
+			}
+			b.Col(0)[r], b.Col(1)[r], b.Y[r] = x[0], x[1], 10*expert+0.3*math.Sin(float64(r))
+		}
+		return &model.Data{N: b.N, D: 2, Blocks: []model.Block{b}}
+	}
+}
+
+// TestSeparated: a gate that shares rows separates none; nor does one that would lose some if it were hard, which is no
+// reason to give up the others.
+func TestSeparated(t *testing.T) {
+	p, data := quarters(t)
+	gates := p.Tree.Gates()
+	soft := p.Clone()
+	soft.Gate(gates[1].Row(0))[1] = -1
+	// At −0.3 the logit is 6, and the gate's probability for the other branch 1/400.
+	left, right, below := [3]float64{-1, -0.3, 1}, [3]float64{1, -0.3, 3}, [3]float64{-0.3, -1, 2}
+	two := []int{0, 1}
+	act := activation(t, identity.Family)
+	for name, c := range map[string]struct {
+		p    *model.Params
+		rows *model.Data
+		want [][]int
+	}{
+		"all hard":                    {p, data(), [][]int{two, two, two}},
+		"one is soft":                 {soft, data(), [][]int{two, nil, two}},
+		"one would lose a row":        {p, data(left), [][]int{two, nil, two}},
+		"two would":                   {p, data(left, right), [][]int{two, nil, nil}},
+		"all would":                   {p, data(left, right, below), nil},
+		"the others are soft, and it": {soft, data(right, below), nil},
+	} {
+		l := loss.NewLikelihood(c.rows, act, c.p, loss.All, 1)
+		got, err := separated(t.Context(), l, c.p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (got == nil) != (c.want == nil) || got != nil && !reflect.DeepEqual(got.of, c.want) {
+			t.Errorf("%s: %+v, want %v", name, got, c.want)
+		}
+	}
+	flat := model.NewParams(2, 1)
+	flat.RegressorIntercepts, flat.GatingIntercepts, flat.Sigma[0] = []float64{0, 10}, make([]float64, 1), 0.3
+	flat.Gating[0] = -20
+	for _, lost := range []bool{false, true} {
+		b := model.Block{N: 3, X: []float64{-1, 1, -0.3}, Y: []float64{0.1, 10.1, 0.1}}
+		if lost {
+			b.Y[2] = 10.1
+		}
+		got, err := separated(t.Context(), loss.NewLikelihood(&model.Data{N: 3, D: 1, Blocks: []model.Block{b}}, act, flat, loss.All, 1), flat)
+		if err != nil || (got == nil) != lost {
+			t.Errorf("two experts, a row is lost %v: %+v, error %v", lost, got, err)
 		}
 	}
 }

@@ -27,10 +27,7 @@ func KMeans(p *problem.Problem, rows model.Rows) Start {
 // standardised returns the rows (x, y), of one target or several, with every column at mean 0
 // and unit variance; a column that is constant stays constant.
 func standardised(data *model.Data) *mat.Dense {
-	columns := data.D
-	if data.N > 0 {
-		columns += len(data.Blocks[0].Y) / data.Blocks[0].N
-	}
+	columns := data.D + len(data.Blocks[0].Y)/data.Blocks[0].N
 	m := mat.NewDense(data.N, columns, nil)
 	at := 0
 	for i := range data.Blocks {

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
+	"github.com/gatedlearning/moe/plugins/tanh"
 )
 
 // TestContenders: the distinct optima within the gap of the best, three at most.
@@ -266,5 +267,116 @@ func TestErrorStep(t *testing.T) {
 	}
 	if step := errorStep(mat.NewTriDense(2, mat.Lower, []float64{1, 0, 1, 0}), rng); step != nil {
 		t.Errorf("a step of %v where the information is singular", step)
+	}
+}
+
+// TestOthersCompete: what was found otherwise is the best where it is higher, and only there.
+func TestOthersCompete(t *testing.T) {
+	p, top, merged := stuck(t)
+	candidate := func(r *optim.Result) *Candidate {
+		return &Candidate{Run: r, Params: likelihood(p, p.Rows).Params(r.X), Rows: 900}
+	}
+	for _, c := range []struct{ screened, other *optim.Result }{{merged, top}, {top, merged}} {
+		all, others := []*Candidate{candidate(c.screened)}, []*Candidate{candidate(c.other)}
+		best, err := (&Task{Problem: p, Part: p.Rows, Others: others}).refine(t.Context(), all)
+		if err != nil || math.Abs(best.Run.Value-top.Value) > 1e-9 || (best == others[0].refined) != (c.other == top) || others[0].refined == nil {
+			t.Errorf("best %v of %v and %v, error %v", best.Run.Value, c.screened.Value, c.other.Value, err)
+		}
+	}
+}
+
+// TestOverlooked: of those that were not refined, the ones that stand higher on all rows than the best are; neither those
+// that do not, nor any that failed or shrank.
+func TestOverlooked(t *testing.T) {
+	p, top, merged := stuck(t)
+	l := likelihood(p, p.Rows)
+	near := l.Params(top.X)
+	near.RegressorIntercepts[0] += 0.05
+	far := l.Params(merged.X)
+	far.RegressorIntercepts[0] += 0.05
+	candidate := func(q *model.Params, value float64) *Candidate {
+		return &Candidate{Run: &optim.Result{X: l.Theta(q), Value: value}, Params: q, Rows: 512}
+	}
+	best := &Candidate{Run: merged, Params: l.Params(merged.X), Rows: 900}
+	was := candidate(near, 0)
+	was.refined = best
+	higher, lower, shrunk, failed := candidate(near, 5), candidate(far, -5), candidate(near, 0), candidate(near, math.NaN())
+	shrunk.Degenerate = true
+	got, err := (&Task{Problem: p, Part: firstBlocks(p, 2)}).overlooked(t.Context(), []*Candidate{was, lower, shrunk, failed, higher}, best)
+	if err != nil || got != higher.refined || math.Abs(got.Run.Value-top.Value) > 1e-9 || got.Rows != 900 {
+		t.Fatalf("%+v, error %v", got, err)
+	}
+	if was.refined != best || lower.refined != nil || shrunk.refined != nil || failed.refined != nil || was.Whole != nil || shrunk.Whole != nil || failed.Whole != nil {
+		t.Error("others were looked at")
+	}
+	for _, c := range []*Candidate{higher, lower} {
+		v, err := l.Value(t.Context(), l.Theta(c.Params))
+		if err != nil || c.Whole == nil || *c.Whole != v {
+			t.Errorf("on all rows %v, want %v, error %v", c.Whole, v, err)
+		}
+	}
+	// The best stays where none is higher.
+	stays := &Candidate{Run: top, Params: l.Params(top.X), Rows: 900}
+	if got, err := (&Task{Problem: p, Part: firstBlocks(p, 2)}).overlooked(t.Context(), []*Candidate{candidate(far, 0)}, stays); err != nil || got != stays {
+		t.Errorf("%v, error %v", got, err)
+	}
+}
+
+// TestFinishSmooth: where g is smooth and the climb gave up before, the best goes on until the gradient is rounding.
+// Everything else stays as it is: what has kinks, or settled, or a gate that separates or is held, what shrank or
+// failed, and what is of other rows.
+func TestFinishSmooth(t *testing.T) {
+	p, truth := drawn(t, tanh.Family, 2, 4, 300, 0.3, 4, problem.Request{})
+	kinked, bent := drawn(t, relu.Family, 2, 4, 300, 0.3, 4, problem.Request{})
+	short := func(p *problem.Problem, q *model.Params) *Candidate {
+		l := likelihood(p, p.Rows)
+		r, err := approach(t.Context(), l, l.Theta(q), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Candidate{Run: r, Params: l.Params(r.X), Rows: 300}
+	}
+	norm := func(c *Candidate) float64 {
+		l := likelihood(p, p.Rows)
+		grad := make([]float64, l.Dim())
+		if _, err := l.Grad(t.Context(), grad, l.Theta(c.Params)); err != nil {
+			t.Fatal(err)
+		}
+		return floats.Norm(grad, 2)
+	}
+	for name, c := range map[string]struct {
+		p  *problem.Problem
+		q  *model.Params
+		is func(c *Candidate)
+	}{
+		"on its way":   {p, truth, nil},
+		"kinks":        {kinked, bent, func(*Candidate) {}},
+		"settled":      {p, truth, func(c *Candidate) { c.Run.Settled = true }},
+		"separates":    {p, truth, func(c *Candidate) { c.Groups = underOne([]int{0, 1}) }},
+		"held":         {p, truth, func(c *Candidate) { c.Ridge = 1e-3 }},
+		"degenerate":   {p, truth, func(c *Candidate) { c.Degenerate = true }},
+		"failed":       {p, truth, func(c *Candidate) { c.Run.Value = math.Inf(1) }},
+		"of some rows": {p, truth, func(c *Candidate) { c.Rows = 256 }},
+	} {
+		got := short(c.p, c.q)
+		if c.is != nil {
+			c.is(got)
+		}
+		was := *got
+		if err := (&Task{Problem: c.p, Part: c.p.Rows}).finishSmooth(t.Context(), got); err != nil {
+			t.Fatal(err)
+		}
+		if stays := got.Run == was.Run && got.Params == was.Params; stays != (c.is != nil) {
+			t.Errorf("%s: stays %v", name, stays)
+		}
+		if c.is != nil {
+			continue
+		}
+		if before, after := norm(&was), norm(got); after > 1e-9 || before < 1e-6 {
+			t.Errorf("gradient %v, was %v", after, before)
+		}
+		if got.Run.Iterations <= was.Run.Iterations || !slices.Equal(got.Run.Trace[:len(was.Run.Trace)], was.Run.Trace) || got.Run.Status != optim.Converged {
+			t.Errorf("%d iterations after %d, %v", got.Run.Iterations, was.Run.Iterations, got.Run.Status)
+		}
 	}
 }

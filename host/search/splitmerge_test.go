@@ -43,6 +43,12 @@ func TestMoves(t *testing.T) {
 			RSS:     []float64{1, 3, 60},
 			Overlap: overlap(3, map[[2]int]float64{{0, 1}: 9}),
 		}, "[{1 0 2} {2 0 1} {1 2 0}]"},
+		// Of equals the first is kept.
+		"of the same size": {loss.Structure{
+			Mass:    []float64{20, 20, 20},
+			RSS:     []float64{1, 3, 60},
+			Overlap: overlap(3, map[[2]int]float64{{0, 1}: 9}),
+		}, "[{0 1 2} {0 2 1} {1 2 0}]"},
 		"two experts": {loss.Structure{Mass: []float64{1, 1}, RSS: []float64{1, 1}, Overlap: overlap(2, nil)}, "[]"},
 		"one expert":  {loss.Structure{Mass: []float64{1}, RSS: []float64{1}, Overlap: overlap(1, nil)}, "[]"},
 		// An expert that lost all of its rows shares none with anybody, and stands by
@@ -123,6 +129,25 @@ func TestApply(t *testing.T) {
 			if d := (after[i] - after[m.keep]) - (before[centre] - before[m.keep]); math.Abs(d) > 1e-12 {
 				t.Errorf("%v: the gate of expert %d is off by %v", m, i, d)
 			}
+		}
+	}
+}
+
+// TestApplyScaled: of means c + s·g the halves are as far apart in units of y as they would be
+// of g, whatever the sign of s, and the dropped expert takes the output of the split one over. Where s
+// is 0 residuals have no such units.
+func TestApplyScaled(t *testing.T) {
+	s := &loss.Structure{Mass: []float64{4, 4, 4}, RSS: []float64{16, 36, 64}, Axes: [][]float64{{1}, {1}, {1}}}
+	for scale, apart := range map[float64]float64{2: 2, -0.5: 8, 0: 4} {
+		p := model.NewParams(3, 1)
+		p.Regressors = []float64{1, 2, 3}
+		p.Offset, p.Scale = []float64{5, 6, 7}, []float64{1, 1, scale}
+		q := move{keep: 0, drop: 1, split: 2}.apply(p, s)
+		if want := []float64{1, 3 - apart, 3 + apart}; !slices.Equal(q.Regressors, want) {
+			t.Errorf("scale %v: regressors %v, want %v", scale, q.Regressors, want)
+		}
+		if !slices.Equal(q.Scale, []float64{1, scale, scale}) || !slices.Equal(q.Offset, []float64{5, 7, 7}) {
+			t.Errorf("outputs %v and %v", q.Offset, q.Scale)
 		}
 	}
 }

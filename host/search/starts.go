@@ -131,17 +131,7 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 			o.Draw(rng, begin)
 			small.Offset, small.Scale, free.FixedScale = begin.Offset, begin.Scale, o.Fixed
 		}
-		u := moment.RandomOrthonormal(rng, k)
-		for i := range k {
-			a := small.Regressor(i)
-			for j := range a {
-				a[j] = u[i*k+j] * math.Sqrt(s.Values[j])
-			}
-			floats.Scale(e.Norm/floats.Norm(a, 2), a)
-			if rng.Uint64()&1 == 0 {
-				floats.Scale(-1, a)
-			}
-		}
+		small.Regressors = spread(rng, s.Values, e.Norm)
 		l := loss.NewLikelihood(projected, p.G, small, free, 1)
 		l.PenaliseGate(screenRidge)
 		l.ReuseCurvature()
@@ -158,4 +148,22 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 		q.Offset, q.Scale = small.Offset, small.Scale
 		return p.Shape.Adopt(q), nil
 	}}
+}
+
+// spread returns k random directions, one after the other, in the coordinates of a subspace with
+// these eigenvalues: orthogonal in the whitened ones, all of the same norm.
+func spread(rng *rand.Rand, values []float64, norm float64) []float64 {
+	k := len(values)
+	u := moment.RandomOrthonormal(rng, k)
+	for i := range k {
+		a := u[i*k : (i+1)*k]
+		for j, v := range values {
+			a[j] *= math.Sqrt(v)
+		}
+		floats.Scale(norm/floats.Norm(a, 2), a)
+		if rng.Uint64()&1 == 0 {
+			floats.Scale(-1, a)
+		}
+	}
+	return u
 }

@@ -16,11 +16,13 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/tanh"
+	"github.com/gatedlearning/moe/sdk"
 )
 
-// lines is a problem of two experts over d standard normal features with
+// lines is a problem, of the identity if no other is given, with two experts over d standard normal features with
 // regressors ±size·e_1 and noise size/10.
-func lines(t *testing.T, d, k int, size float64, r problem.Request) *problem.Problem {
+func lines(t *testing.T, d, k int, size float64, r problem.Request, of ...sdk.Family) *problem.Problem {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 7))
 	x, y := mat.NewDense(800, d, nil), make([]float64, 800)
@@ -31,7 +33,7 @@ func lines(t *testing.T, d, k int, size float64, r problem.Request) *problem.Pro
 		y[i] = size * (float64(1-2*(i%2))*x.At(i, 0) + 0.1*rng.NormFloat64())
 	}
 	r.K = k
-	return load(t, dataset.Matrix(x, y), activation(t, identity.Family), r)
+	return load(t, dataset.Matrix(x, y), activation(t, append(of, identity.Family)[0]), r)
 }
 
 // TestRandom: norms about the evidence's, e^{z/4} times as large with
@@ -290,5 +292,51 @@ func TestSubspaceStart(t *testing.T) {
 	// once in some 300 times.
 	if near < 5 {
 		t.Errorf("%d of 10 starts are near the truth", near)
+	}
+}
+
+// TestRandomOutput: of means c + s·g intercepts are in units of the predictor, which the
+// regressors' norm tells, and not of y. The bound is four standard errors.
+func TestRandomOutput(t *testing.T) {
+	const draws, k = 300, 2
+	p := lines(t, 2, k, 30, problem.Request{Intercept: true, Output: problem.SharedScale}, tanh.Family)
+	e := measure(t, p)
+	if ratio := p.RMS() / e.Norm; math.Abs(ratio-1) < 0.3 {
+		t.Fatalf("rms %v, norm %v: the units decide nothing", p.RMS(), e.Norm)
+	}
+	squares := 0.0
+	for seed := range uint64(draws) {
+		q, err := Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		squares += floats.Dot(q.RegressorIntercepts, q.RegressorIntercepts) / (e.Norm * e.Norm)
+	}
+	if mean := squares / (draws * k); math.Abs(mean-1) > 4*math.Sqrt(2./(draws*k)) {
+		t.Errorf("intercepts of mean square %v, in units of the norm", mean)
+	}
+}
+
+// TestSpread: directions are orthogonal where the subspace is whitened, and have the norm that is asked for.
+func TestSpread(t *testing.T) {
+	const k, norm = 4, 2.5
+	values := []float64{9, 4, 1, 0.01}
+	for seed := range uint64(3) {
+		rows := mat.NewDense(k, k, spread(rand.New(rand.NewPCG(seed, 0)), values, norm))
+		for i := range k {
+			if got := floats.Norm(rows.RawRowView(i), 2); math.Abs(got-norm) > 1e-12 {
+				t.Errorf("direction %d is of norm %v, want %v", i, got, norm)
+			}
+			for other := range i {
+				dot, a, b := 0.0, 0.0, 0.0
+				for j, v := range values {
+					x, y := rows.At(i, j), rows.At(other, j)
+					dot, a, b = dot+x*y/v, a+x*x/v, b+y*y/v
+				}
+				if math.Abs(dot) > 1e-10*math.Sqrt(a*b) {
+					t.Errorf("whitened directions %d and %d have the product %v", i, other, dot)
+				}
+			}
+		}
 	}
 }

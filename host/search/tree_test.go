@@ -21,6 +21,7 @@ func TestOrder(t *testing.T) {
 		want        []int // the expert that stands at each place
 	}{
 		{"4", nil, []float64{0.1, 0.4, 0.3, 0.2}, []int{1, 2, 3, 0}},
+		{"4", nil, []float64{0.2, 0.3, 0.2, 0.3}, []int{1, 3, 0, 2}}, // equals stay in their order
 		{"3", []int{0, 1, 0}, []float64{0.1, 0.5, 0.4}, []int{2, 1, 0}},
 		{"2x2", nil, []float64{0.1, 0.2, 0.3, 0.4}, []int{3, 2, 1, 0}},
 		{"2x2", []int{0, 1, 0, 1}, []float64{0.1, 0.2, 0.3, 0.4}, []int{2, 3, 0, 1}},

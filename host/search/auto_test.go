@@ -1,0 +1,171 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/relu"
+	"github.com/gatedlearning/moe/plugins/tanh"
+)
+
+// TestJoin: the survey's optima agree if they are within the tolerance of the best of all,
+// and what the screening agreed on does no more where that is another optimum. Where there
+// was no survey the screening has the last word.
+func TestJoin(t *testing.T) {
+	const within = 0.25
+	agreed := func(value float64) *Candidate {
+		c := ended(value, optim.Converged, false)
+		c.Agrees = true
+		return c
+	}
+	type candidates = []*Candidate
+	for name, c := range map[string]struct {
+		best        float64
+		all, others candidates
+		want        string // what agrees of all
+	}{
+		"both at the best": {-1, candidates{agreed(-1), ended(3, optim.Converged, false)},
+			candidates{ended(-1, optim.Converged, false), ended(-0.75, optim.Converged, false), ended(-0.7, optim.Converged, false)}, "[true false true true false]"},
+		"what cannot agree":          {-1, candidates{agreed(-1)}, candidates{ended(-1, optim.Converged, true), ended(-1, optim.IterationLimit, false)}, "[true false false]"},
+		"the survey's is higher":     {-2, candidates{agreed(-1.5), agreed(-1.5)}, candidates{ended(-2, optim.Converged, false)}, "[false false true]"},
+		"just within":                {-2, candidates{agreed(-1.75), agreed(-1.5)}, candidates{ended(-2, optim.Converged, false)}, "[true true true]"},
+		"refined after it, no other": {-2, candidates{agreed(-1.5), agreed(-1.5)}, nil, "[true true]"},
+	} {
+		f := &Found{Best: ended(c.best, optim.Converged, false), All: c.all}
+		f.join(c.others, within)
+		var got []bool
+		for _, c := range f.All {
+			got = append(got, c.Agrees)
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%s: agree %v, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestKindsOfStarts: which starts are made once and which in turn. Clusters are tried where
+// there are intercepts or the inputs are not standard normal, the subspace where several
+// experts have one, the spectral estimate beside transforms of minimum variance, and the user's
+// start before all others.
+func TestKindsOfStarts(t *testing.T) {
+	plain, truth := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{})
+	both, _ := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{Intercept: true})
+	gate, _ := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{GateOnly: true})
+	constant, _ := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{GateOnly: true, Gate: problem.Constant{}})
+	one, _ := drawn(t, relu.Family, 1, 5, 3000, 0.1, 2, problem.Request{})
+	leaves, _ := drawn(t, relu.Family, 4, 8, 3000, 0.1, 2, problem.Request{Tree: tree(t, "2x2")})
+	flat := *plain
+	flat.Shape.Tree = tree(t, "2")
+	odd := *plain
+	odd.Inputs = &problem.Inputs{Far: "something"}
+	for name, c := range map[string]struct {
+		p         *problem.Problem
+		transform moment.Transform
+		s         Settings
+		nowhere   bool // there is no subspace
+		want      string
+	}{
+		"plain":               {p: plain, want: "moments; span span random"},
+		"a tree of one gate":  {p: &flat, want: "moments; span span random"},
+		"minimum variance":    {p: plain, transform: moment.Optimal, want: "moments spectral; span span random"},
+		"the user's":          {p: plain, s: Settings{Own: truth}, want: "own moments; span span random"},
+		"intercepts":          {p: both, want: "moments; kmeans span random"},
+		"in the gate":         {p: gate, want: "moments; kmeans span random"},
+		"a constant gate":     {p: constant, want: "moments; span span random"},
+		"odd inputs":          {p: &odd, want: "moments; kmeans span random"},
+		"no subspace":         {p: plain, nowhere: true, want: "moments; random"},
+		"intercepts, nowhere": {p: both, nowhere: true, want: "moments; kmeans random"},
+		"one expert":          {p: one, want: "moments; random"},
+		"a tree":              {p: leaves, want: "flat moments; splits flat random"},
+	} {
+		e, err := moment.Measure(t.Context(), c.p, moment.Want{Transform: cmp.Or(c.transform, moment.Polynomial)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		estimate, obstacle, err := moment.EstimateParams(t.Context(), c.p, e, 0)
+		if err != nil || estimate == nil {
+			t.Fatalf("%s: no estimate: %s, error %v", name, obstacle, err)
+		}
+		if c.nowhere {
+			e.Subspace = nil
+		}
+		task, err := newTask(t.Context(), c.p, e, estimate, c.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds := func(starts []Start) string {
+			var out []string
+			for _, s := range starts {
+				out = append(out, s.Kind)
+			}
+			return strings.Join(out, " ")
+		}
+		if got := kinds(task.First) + "; " + kinds(task.Cycle); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	e := measure(t, plain)
+	task, err := newTask(t.Context(), plain, e, nil, Settings{})
+	if err != nil || len(task.First) != 0 {
+		t.Errorf("without an estimate: %+v first, error %v", task.First, err)
+	}
+}
+
+// TestAutoNotes: inputs that are not standard normal are noted, those that are are not, and
+// no note is empty.
+func TestAutoNotes(t *testing.T) {
+	const n = 256
+	for _, odd := range []bool{false, true} {
+		rng := rand.New(rand.NewPCG(4, 4))
+		x, y := mat.NewDense(n, 1, nil), make([]float64, n)
+		for r := range y {
+			x.Set(r, 0, rng.NormFloat64())
+			if odd {
+				x.Set(r, 0, 10*rng.ExpFloat64())
+			}
+			y[r] = x.At(r, 0)*float64(1-2*(r%2)) + 0.1*rng.NormFloat64()
+		}
+		p := load(t, dataset.Matrix(x, y), activation(t, tanh.Family), problem.Request{K: 1})
+		found, err := Auto(t.Context(), p, measure(t, p), Settings{Starts: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		noted := slices.ContainsFunc(found.Notes, func(s string) bool { return strings.HasPrefix(s, "the inputs are not N(0, I)") })
+		if noted != odd || slices.Contains(found.Notes, "") {
+			t.Errorf("odd inputs %v: notes %q", odd, found.Notes)
+		}
+	}
+}
+
+// TestWanted: only a suspect optimum asks for more starts.
+func TestWanted(t *testing.T) {
+	if got := wanted(nil); got != 0 {
+		t.Errorf("no certificate asks for %d", got)
+	}
+	for verdict, want := range map[string]int{infer.Pass: 0, infer.NotJudged: 0, infer.Suspect: infer.StartsWanted} {
+		if got := wanted(&infer.Certificate{Optimum: verdict}); got != want {
+			t.Errorf("%s asks for %d starts, want %d", verdict, got, want)
+		}
+	}
+}
+
+// TestOneExpertAlone begins with two starts a wave, and they are enough.
+func TestOneExpertAlone(t *testing.T) {
+	p, _ := drawn(t, identity.Family, 1, 3, 300, 0.1, 2, problem.Request{})
+	found, err := Auto(t.Context(), p, measure(t, p), Settings{Starts: DefaultStarts})
+	if err != nil || len(found.All) != 2 || found.Survey != nil {
+		t.Fatalf("%+v, error %v", found, err)
+	}
+}
