@@ -30,9 +30,11 @@ func TestNoiseLevel(t *testing.T) {
 					y[i] = act.G(rng.NormFloat64()) + sigma*rng.NormFloat64()
 				}
 				got := law.NoiseLevel(y, nil, n)
-				ones := slices.Repeat([]float64{1}, n)
-				if weighted := law.NoiseLevel(y, ones, n); weighted != got {
-					t.Errorf("%s: %v, with weights of 1 %v", act.Name, got, weighted)
+				if seed == 0 {
+					ones := slices.Repeat([]float64{1}, n)
+					if weighted := law.NoiseLevel(y, ones, n); weighted != got {
+						t.Errorf("%s: %v, with weights of 1 %v", act.Name, got, weighted)
+					}
 				}
 				lo, hi := .75*sigma, 1.25*sigma
 				if act.Name == identity.Name {

@@ -263,59 +263,6 @@ func TestPrintedReLUMatrixIsFoundOut(t *testing.T) {
 	}
 }
 
-// TestEveryEntryIsCompared: one wrong entry anywhere in a system, or among an
-// activation's own moments, is found.
-func TestEveryEntryIsCompared(t *testing.T) {
-	m := quadrature(t, sigmoid)
-	const off = 1e-6
-	s := m.System(0.3)
-	numbers := []*float64{&s.Delta[0], &s.Delta[1], &s.C2[0], &s.C2[1]}
-	for i := range 3 {
-		numbers = append(numbers, &s.RHS[i], &s.Matrix[i][0], &s.Matrix[i][1], &s.Matrix[i][2], &s.Cubic.C3[i])
-	}
-	for i := range 2 {
-		numbers = append(numbers, &s.Cubic.RHS[i], &s.Cubic.Matrix[i][0], &s.Cubic.Matrix[i][1])
-	}
-	for i := range 4 {
-		numbers = append(numbers, &s.C4[i])
-	}
-	if reason, check := solver.CompareSystem(s, m); !check.Holds {
-		t.Fatal(reason)
-	}
-	for i, x := range numbers {
-		*x += off
-		if reason, check := solver.CompareSystem(s, m); check.Holds || reason == "" {
-			t.Errorf("number %d of the system is wrong and passes", i)
-		}
-		*x = math.NaN()
-		if _, check := solver.CompareSystem(s, m); check.Holds {
-			t.Errorf("number %d of the system is NaN and passes", i)
-		}
-		*x = numbersOf(m.System(0.3))[i]
-	}
-	for p := range m.Value {
-		for q := range m.Value[p] {
-			own := m
-			own.Value[p][q] += 1e-7
-			if reason, check := solver.CompareMoments(own, m); check.Holds || reason == "" {
-				t.Errorf("moment %d, %d is wrong and passes", p, q)
-			}
-		}
-	}
-}
-
-// numbersOf lists the entries in the order of TestEveryEntryIsCompared.
-func numbersOf(s sdk.System) []float64 {
-	list := []float64{s.Delta[0], s.Delta[1], s.C2[0], s.C2[1]}
-	for i := range 3 {
-		list = append(list, s.RHS[i], s.Matrix[i][0], s.Matrix[i][1], s.Matrix[i][2], s.Cubic.C3[i])
-	}
-	for i := range 2 {
-		list = append(list, s.Cubic.RHS[i], s.Cubic.Matrix[i][0], s.Cubic.Matrix[i][1])
-	}
-	return append(list, s.C4[:]...)
-}
-
 // mistaken is sigmoid with wrong moments.
 type mistaken struct{ sdk.Func }
 
