@@ -15,6 +15,8 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/relu"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // quadrants is a small table of four planes, one to a quadrant of the first two of
@@ -327,5 +329,232 @@ func TestSoften(t *testing.T) {
 	}
 	if again := soften(q); !slices.Equal(again.Gating, q.Gating) {
 		t.Errorf("a soft gate became %v", again.Gating)
+	}
+}
+
+// TestScope: where g has kinks a survey is made of larger tables, and rows count as few up to more of them.
+func TestScope(t *testing.T) {
+	for _, c := range []struct {
+		family sdk.Family
+		few    int // rows for each parameter up to which they are few
+	}{{identity.Family, 20}, {relu.Family, 60}} {
+		p, _ := drawn(t, c.family, 2, 3, 100, 0.1, 1, problem.Request{})
+		got := scopeOf(p)
+		if got.fewRows != c.few || (got.largest > 150_000) != (c.few > 20) {
+			t.Errorf("%+v", got)
+		}
+		most := c.few * p.Shape.Parameters()
+		for n, want := range map[int]bool{most - 1: true, most: false} {
+			of := *p
+			of.Rows = &model.Data{N: n, D: 3}
+			if few := (&surveyor{problem: &of, scope: got}).few(); few != want {
+				t.Errorf("%d rows of %d parameters are few: %v", n, p.Shape.Parameters(), few)
+			}
+		}
+	}
+}
+
+// TestEnough: sixteen starts of which three have met the best and no more than a twentieth an optimum alone, unless
+// rows are few.
+func TestEnough(t *testing.T) {
+	p := &problem.Problem{Rows: &model.Data{N: 10_000}, Shape: problem.Shape{K: 2, D: 1}}
+	for _, c := range []struct {
+		starts, met, singles int
+		few                  int
+		want                 bool
+	}{
+		{16, 3, 0, 20, true}, {15, 3, 0, 20, false}, {16, 2, 0, 20, false}, {16, 3, 1, 20, false}, {20, 3, 1, 20, true}, {40, 3, 2, 20, true},
+		{40, 3, 3, 20, false}, {16, 3, 0, 1_000_000, false},
+	} {
+		s := &surveyor{problem: p, scope: scope{fewRows: c.few}, Survey: Survey{Starts: c.starts, Met: c.met, Singles: c.singles}}
+		if got := s.enough(); got != c.want {
+			t.Errorf("%+v: enough %v", c, got)
+		}
+	}
+	s := &surveyor{problem: p}
+	if got, want := s.cost(&Candidate{Run: &optim.Result{Iterations: 7}}), 7*(10_000*float64(p.Shape.Parameters())+2048); got != want {
+		t.Errorf("seven iterations cost %v, want %v", got, want)
+	}
+}
+
+// TestElites: four optima that are half a unit of log-likelihood apart and four that are a tenth, of those within the gap
+// of the best: two units for 100 rows.
+func TestElites(t *testing.T) {
+	for _, c := range []struct{ below, want []float64 }{
+		{[]float64{0, 0.05, 0.15, 0.3, 0.6, 0.9, 1.2, 1.9}, []float64{0, 0.6, 1.2, 1.9, 0.15, 0.3}},
+		{[]float64{0, 0.6, 1.2, 1.8, 1.95}, []float64{0, 0.6, 1.2, 1.8}},
+		{[]float64{0, 1.5, 2.1}, []float64{0, 1.5}},
+		{[]float64{0, 0.12, 0.2, 0.23, 0.36, 0.48}, []float64{0, 0.12, 0.23, 0.36}},
+		{nil, nil},
+	} {
+		var pool []*Candidate
+		for _, v := range c.below {
+			pool = append(pool, ended(v/100-7, optim.Converged, false))
+		}
+		var got []float64
+		for _, c := range elites(pool, 100) {
+			got = append(got, math.Round((c.Run.Value+7)*1e4)/100)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.below, got, c.want)
+		}
+	}
+}
+
+// TestSurveyEnds: starts that all meet one optimum end after sixteen, of all kinds, and moves after eight. Where rows are
+// few, starts go on for half of the work, and moves until thirty for each expert have gained nothing.
+func TestSurveyEnds(t *testing.T) {
+	for _, c := range []struct{ n, starts, moves int }{{400, 16, 8}, {100, 17, 64}} {
+		p := parallels(t, c.n, 2, func(r int) float64 { return float64(r%2) * 9 }, problem.Request{})
+		s, err := survey(t.Context(), p, measure(t, p), 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds := slices.Sorted(slices.Values(s.Kinds))
+		want := []string{KindKMeans, KindPartition, KindRandom, KindResiduals, KindRows, KindTrimmed}
+		if s.Moves != c.moves || (s.Starts == 16) != (c.starts == 16) || s.Starts < c.starts || s.Optima != 1 || s.Met < leastMet || !slices.Equal(kinds, want) {
+			t.Errorf("%d rows: %+v", c.n, s)
+		}
+	}
+}
+
+// TestSurveyRuns: a run goes on unless it is behind the best by what a hundred of its iterations would gain, or 3 units of
+// log-likelihood; then its path is carried on.
+func TestSurveyRuns(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		ahead float64
+		ends  bool
+	}{{100, 0.02, false}, {100, 0.04, true}, {1000, 0.009, false}, {1000, 0.02, true}, {100, math.Inf(-1), false}} {
+		p := parallels(t, c.n, 2, func(r int) float64 { return float64(r % 2) }, problem.Request{})
+		rows, err := newTable(t.Context(), p.Rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &surveyor{problem: p, rows: rows}
+		s.idle.New = func() any { return s.likelihood() }
+		begun := &Candidate{Kind: KindMove, draw: from(at(p, 0.5, -0.5, 0.7)).Draw}
+		if err := s.begin(t.Context(), begun, nil, math.Inf(1)); err != nil || begun.Run.Status != optim.Converged || begun.Rows != c.n {
+			t.Fatalf("%+v, error %v", begun.Run, err)
+		}
+		was := *begun.Run
+		was.Trace = slices.Clone(was.Trace)
+		if err := s.complete(t.Context(), begun, was.Value-c.ahead); err != nil {
+			t.Fatal(err)
+		}
+		run := begun.Run
+		if ended := run.Status == optim.Stopped; ended != c.ends {
+			t.Errorf("%d rows, %v behind: %v", c.n, c.ahead, run.Status)
+		}
+		more := len(run.Trace) - len(was.Trace)
+		if more < 0 || !slices.Equal(run.Trace[:len(was.Trace)], was.Trace) || run.Iterations != was.Iterations+more || (more == 0) != c.ends {
+			t.Errorf("%d iterations by %v, after %d by %v", run.Iterations, run.Trace, was.Iterations, was.Trace)
+		}
+		for i := 1; i < len(run.Trace); i++ {
+			if run.Trace[i] >= run.Trace[i-1] {
+				t.Errorf("point %d of %d is no lower: %v", i, len(run.Trace), run.Trace)
+			}
+		}
+	}
+	s := &surveyor{}
+	for _, c := range []*Candidate{ended(math.NaN(), optim.Converged, false), ended(1, optim.Stopped, false), ended(1, optim.IterationLimit, false)} {
+		was := *c.Run
+		if err := s.complete(t.Context(), c, 1); err != nil || c.Run.Status != was.Status || c.Params != nil {
+			t.Errorf("%+v went on, error %v", c.Run, err)
+		}
+	}
+}
+
+// TestVary: half of the starts begin with three tenths of their noise, and a third with regressors of unlike sizes. Bounds are
+// four standard errors.
+func TestVary(t *testing.T) {
+	const draws = 900
+	cold, unlike := 0, 0
+	logs, squares := 0.0, 0.0
+	for seed := range uint64(draws) {
+		q := model.NewParams(2, 1)
+		copy(q.Regressors, []float64{2, -2})
+		q.Sigma[0] = 2
+		vary(rand.New(rand.NewPCG(seed, 0)), q)
+		if q.Sigma[0] != 2 {
+			cold++
+			if q.Sigma[0] != 0.6 {
+				t.Fatalf("noise %v", q.Sigma[0])
+			}
+		}
+		if q.Regressors[0] != 2 {
+			unlike++
+			for _, a := range []float64{q.Regressors[0] / 2, q.Regressors[1] / -2} {
+				logs += math.Log(a)
+				squares += math.Log(a) * math.Log(a)
+			}
+		}
+	}
+	if math.Abs(float64(cold)-draws/2) > 4*math.Sqrt(draws)/2 || math.Abs(float64(unlike)-draws/3) > 4*math.Sqrt(draws*2./9) {
+		t.Errorf("%d cold and %d unlike of %d", cold, unlike, draws)
+	}
+	n := float64(2 * unlike)
+	if math.Abs(logs/n) > 4/math.Sqrt(n) || math.Abs(squares/n-1) > 4*math.Sqrt(2/n) {
+		t.Errorf("logs of sizes: mean %v, mean square %v", logs/n, squares/n)
+	}
+}
+
+// TestSettled: soft starts have seen enough when there are sixteen and three have met the best of them; half of them where
+// rows are few.
+func TestSettled(t *testing.T) {
+	p := &problem.Problem{Rows: &model.Data{N: 100}, Shape: problem.Shape{K: 2, D: 1}}
+	for _, c := range []struct {
+		all, met int
+		few      bool
+		want     bool
+	}{
+		{0, 0, false, false}, {15, 15, false, false}, {16, 2, false, false}, {16, 3, false, true}, {16, 16, false, true},
+		{16, 3, true, false}, {16, 7, true, false}, {16, 8, true, true}, {40, 19, true, false}, {40, 20, true, true},
+	} {
+		s := &surveyor{problem: p}
+		if c.few {
+			s.scope.fewRows = 1000
+		}
+		var ends []*Candidate
+		for i := range c.all {
+			v := 0.4 // of half a unit that two may be apart
+			if i == 0 {
+				v = 0
+			}
+			if i >= c.met {
+				v = 0.6 + float64(i)
+			}
+			ends = append(ends, ended(3+v/100, optim.Converged, false))
+		}
+		if got := s.settled(ends); got != c.want {
+			t.Errorf("%+v: settled %v", c, got)
+		}
+	}
+}
+
+// TestSoftRun: a soft start that is within 4 units of the best when its steps gain little goes on until they gain less.
+func TestSoftRun(t *testing.T) {
+	const n = 60
+	p := quadrants(t, n, 1)
+	rows, err := newTable(t.Context(), p.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &surveyor{problem: p, rows: rows}
+	s.idle.New = func() any { return s.likelihood() }
+	start := Random(p, measure(t, p))
+	end := func(best float64) *Candidate {
+		c := &Candidate{Kind: start.Kind, draw: start.Draw}
+		if err := s.softRun(t.Context(), c, rand.New(rand.NewPCG(2, 0)), best); err != nil || c.Rows != n {
+			t.Fatalf("%+v, error %v", c, err)
+		}
+		return c
+	}
+	short := end(math.Inf(-1))
+	for behind, far := range map[float64]bool{-1: true, 3.9: true, 4.1: false} {
+		c := end(short.Run.Value - behind/n)
+		if went := c.Run.Iterations > short.Run.Iterations; went != far || (c.Run.Value < short.Run.Value) != far {
+			t.Errorf("%v behind: %v after %d, %v after %d when steps gain little", behind, c.Run.Value, c.Run.Iterations, short.Run.Value, short.Run.Iterations)
+		}
 	}
 }
