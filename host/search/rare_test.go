@@ -1,17 +1,22 @@
 package search
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
+	"github.com/gatedlearning/moe/plugins/tanh"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // farKink is a problem of two ReLU experts, too large for a survey, with its truth. The second has one row
@@ -100,5 +105,197 @@ func TestPlaceRare(t *testing.T) {
 	}
 	if !slices.Equal(was, best.Run.X) && !(best.Run.Value < c.Run.Value) {
 		t.Error("the best has moved and gained nothing")
+	}
+}
+
+// openRows is an opening of expert 0 of an identity or another g: rows of two features and ones, with weights, and odds
+// from −3 to 3.
+func openRows(n int, seed uint64) *opening {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	o := &opening{columns: []int{0, 1, 2}, sigma: 0.5}
+	x := mat.NewDense(n, 3, nil)
+	for r := range n {
+		x.SetRow(r, []float64{rng.NormFloat64(), rng.NormFloat64(), 1})
+		o.y = append(o.y, x.At(r, 0)/2+0.4*rng.NormFloat64())
+		o.weight, o.odds = append(o.weight, 0.5+rng.Float64()), append(o.odds, 6*rng.Float64()-3)
+	}
+	o.prepare(x)
+	return o
+}
+
+// ridgedLines are the coefficients of least squares of rows times root on right, with the ridge of an opening, by QR.
+func ridgedLines(t *testing.T, x *mat.Dense, root, right []float64) []float64 {
+	t.Helper()
+	n, d := x.Dims()
+	rows, target := mat.NewDense(n+d, d, nil), mat.NewVecDense(n+d, nil)
+	trace := 0.0
+	for r := range n {
+		for j := range d {
+			v := root[r] * x.At(r, j)
+			rows.Set(r, j, v)
+			trace += v * v
+		}
+		target.SetVec(r, right[r])
+	}
+	for j := range d {
+		rows.Set(n+j, j, math.Sqrt(placingRidge*trace/float64(d)))
+	}
+	var out mat.VecDense
+	if err := out.SolveVec(rows, target); err != nil {
+		t.Fatal(err)
+	}
+	return out.RawVector().Data
+}
+
+// TestOpeningSteps: the posteriors are those of two, the expert and the rest, the step is that of least squares with g as
+// its tangent, and a climb ends at the best of its path, where a step gains nothing that counts.
+func TestOpeningSteps(t *testing.T) {
+	const n = 40
+	for _, family := range []sdk.Family{identity.Family, tanh.Family} {
+		act := activation(t, family)
+		for seed := range uint64(4) {
+			o := openRows(n, seed)
+			a := []float64{0.4, -0.3, 0.2}
+			before, err := o.value(t.Context(), act, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			root, right, sum := make([]float64, n), make([]float64, n), 0.0
+			for r := range n {
+				z := floats.Dot(a, o.x.RawRowView(r))
+				g, slope := []float64{z}, []float64{1}
+				if err := errors.Join(act.Eval(t.Context(), g, []float64{z}), act.Deriv(t.Context(), slope, []float64{z})); err != nil {
+					t.Fatal(err)
+				}
+				e := (o.y[r] - g[0]) / o.sigma
+				post := math.Exp(o.odds[r]-e*e/2) / (1 + math.Exp(o.odds[r]-e*e/2))
+				if math.Abs(o.post[r]-post) > 1e-12 {
+					t.Errorf("posterior %v of row %d, want %v", o.post[r], r, post)
+				}
+				root[r] = math.Sqrt(o.weight[r]*post) * slope[0]
+				right[r] = math.Sqrt(o.weight[r]*post) * (o.y[r] - g[0])
+				sum += o.weight[r] / (1 + math.Exp(-o.odds[r]))
+				if math.Abs(o.chance[r]-sum) > 1e-12 {
+					t.Errorf("chances up to row %d are %v, want %v", r, o.chance[r], sum)
+				}
+			}
+			if len(o.chance) != n {
+				t.Errorf("%d chances", len(o.chance))
+			}
+			if none, err := o.maximise(t.Context(), act); none || err != nil {
+				t.Fatalf("none %v, error %v", none, err)
+			}
+			if got, want := o.step.RawVector().Data, ridgedLines(t, o.x, root, right); !floats.EqualApprox(got, want, 1e-10) {
+				t.Errorf("step %v, want %v", got, want)
+			}
+			top, err := o.climb(t.Context(), act, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			there, err := o.value(t.Context(), act, a)
+			if err != nil || there != top || top <= before {
+				t.Errorf("from %v to %v, said %v, error %v", before, there, top, err)
+			}
+			if none, err := o.maximise(t.Context(), act); none || err != nil {
+				t.Fatalf("none %v, error %v", none, err)
+			}
+			floats.Add(a, o.step.RawVector().Data)
+			if next, err := o.value(t.Context(), act, a); err != nil || next-top >= placingGain {
+				t.Errorf("another step leads from %v to %v, error %v", top, next, err)
+			}
+		}
+	}
+	flat := openRows(n, 1)
+	flat.x.Zero()
+	if _, err := flat.value(t.Context(), activation(t, identity.Family), []float64{1, 1, 1}); err != nil {
+		t.Fatal(err)
+	}
+	if none, err := flat.maximise(t.Context(), activation(t, identity.Family)); !none || err != nil {
+		t.Errorf("a step where no feature varies, error %v", err)
+	}
+}
+
+// TestOpeningDraws: over one feature and ones a draw is the line of the rows from one row on, to one of both sides, each with
+// its chance; the row is never one that has none, and that with half of all in half of the draws, within four standard errors.
+func TestOpeningDraws(t *testing.T) {
+	const n, draws = 12, 200
+	rng := rand.New(rand.NewPCG(3, 7))
+	o := &opening{columns: []int{0, 1}, sigma: 0.5}
+	x := mat.NewDense(n, 2, nil)
+	for r := range n {
+		x.SetRow(r, []float64{float64(r) + 0.3*rng.Float64(), 1})
+		o.y = append(o.y, rng.NormFloat64())
+		o.weight, o.odds = append(o.weight, 1), append(o.odds, 40)
+	}
+	o.odds[3], o.odds[7] = -60, -60
+	o.weight[5] = n - 3
+	o.prepare(x)
+	sides := map[[2]int][]float64{}
+	for r := range n {
+		for _, up := range []int{0, 1} {
+			root, right := make([]float64, n), make([]float64, n)
+			for i := range n {
+				if (up == 1 && i >= r || up == 0 && i <= r) && i != 3 && i != 7 {
+					root[i] = math.Sqrt(o.weight[i])
+					right[i] = root[i] * o.y[i]
+				}
+			}
+			sides[[2]int{r, up}] = ridgedLines(t, x, root, right)
+		}
+	}
+	heavy := 0
+	for range draws {
+		a := o.draw(rng)
+		found := [2]int{-1, -1}
+		for side, want := range sides {
+			if side[0] != 3 && side[0] != 7 && floats.EqualApprox(a, want, 1e-6) {
+				found = side
+			}
+		}
+		if found[0] < 0 {
+			t.Fatalf("%v is the line of no side", a)
+		}
+		if found[0] == 5 {
+			heavy++
+		}
+	}
+	if math.Abs(float64(heavy)-draws/2) > 4*math.Sqrt(draws)/2 {
+		t.Errorf("the heavy row was drawn %d times of %d", heavy, draws)
+	}
+}
+
+// TestPlaces of an expert whose open rows lie on two lines: both are found, the one of more rows first, and no two places
+// are the same optimum.
+func TestPlaces(t *testing.T) {
+	const n = 60
+	rng := rand.New(rand.NewPCG(4, 7))
+	o := &opening{columns: []int{0, 1}, sigma: 0.1}
+	x := mat.NewDense(n, 2, nil)
+	for r := range n {
+		x.SetRow(r, []float64{1.2*rng.Float64() - 1, 1})
+		y := 3 + x.At(r, 0)
+		if r%3 == 0 {
+			x.Set(r, 0, 0.4+0.6*rng.Float64())
+			y = -3 - 2*x.At(r, 0)
+		}
+		o.y = append(o.y, y+0.1*rng.NormFloat64())
+		o.weight, o.odds = append(o.weight, 1), append(o.odds, 4)
+	}
+	o.prepare(x)
+	places, err := o.places(t.Context(), activation(t, identity.Family), rng)
+	if err != nil || len(places) < 2 || len(places) > mostPlaced {
+		t.Fatalf("%v, error %v", places, err)
+	}
+	for i, p := range places {
+		if v, err := o.value(t.Context(), activation(t, identity.Family), p.a); err != nil || v != p.value {
+			t.Errorf("place %d has %v, said %v, error %v", i, v, p.value, err)
+		}
+		if i > 0 && p.value >= places[i-1].value-placesApart {
+			t.Errorf("place %d at %v after %v", i, p.value, places[i-1].value)
+		}
+	}
+	// Four standard errors of slope and level from 20 rows over 0.6 are 0.5 and 0.4, from 40 over 1.2 less.
+	if !floats.EqualApprox(places[0].a, []float64{1, 3}, 0.5) || !slices.ContainsFunc(places, func(p place) bool { return floats.EqualApprox(p.a, []float64{-2, -3}, 0.5) }) {
+		t.Errorf("places %+v", places)
 	}
 }

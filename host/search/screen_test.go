@@ -368,6 +368,7 @@ func TestJudgeIsAsked(t *testing.T) {
 	}{
 		"content":          {12, []int{0}, "[4]"},
 		"two more":         {12, []int{6, 0}, "[4 8]"},
+		"a wave more":      {12, []int{8, 0}, "[4 8]"},
 		"many more":        {16, []int{11, 0}, "[4 12]"},
 		"fewer than there": {12, []int{2, 0}, "[4 8]"},
 		"never content":    {10, []int{5}, "[4 8 10]"},

@@ -157,6 +157,14 @@ func TestArrangement(t *testing.T) {
 	}
 }
 
+// TestHeavy: rows of which a gate has next to nothing say nothing of it.
+func TestHeavy(t *testing.T) {
+	r := [][]float64{{0.5, 0, 1e-7, 0, 2e-6}, {0, 0, 1e-7, 1e-6, 0}, {9, 9, 9, 9, 9}, {0, 0.25, 1e-7, 1e-6, 0}}
+	if got := heavy(r, [][]int{{0, 1}, {3}}); !slices.Equal(got, []int{0, 1, 3, 4}) {
+		t.Errorf("rows %v", got)
+	}
+}
+
 // BenchmarkArrangement is the search for the places of six experts of random posteriors.
 func BenchmarkArrangement(b *testing.B) {
 	const n, d, k = 8192, 10, 6
