@@ -204,11 +204,9 @@ func (s *stage) files(t *testing.T) map[string]string {
 // plugin, and children that it started there.
 func (s *stage) processes() []string {
 	var found []string
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range lines {
-		data, _ := os.ReadFile(file)
-		if bytes.HasPrefix(data, []byte(filepath.Dir(s.plugin)+"/")) {
-			found = append(found, strings.Split(file, "/")[2])
+	for pid, line := range plugintest.Processes() {
+		if strings.HasPrefix(line, filepath.Dir(s.plugin)+"/") {
+			found = append(found, strconv.Itoa(pid))
 		}
 	}
 	return found

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -116,11 +115,12 @@ func TestInterruptPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	child := func() bool {
-		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-		return slices.ContainsFunc(lines, func(file string) bool {
-			data, _ := os.ReadFile(file)
-			return string(data) == "sleep\x00"+long+"\x00"
-		})
+		for _, line := range plugintest.Processes() {
+			if line == "sleep\x00"+long+"\x00" {
+				return true
+			}
+		}
+		return false
 	}
 	waitFor(t, "the plugin's child", child)
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {

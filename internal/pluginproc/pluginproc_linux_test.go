@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -370,10 +369,8 @@ func stop(t *testing.T, pid int) {
 
 func pidOf(t *testing.T, path string) int {
 	t.Helper()
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range lines {
-		if data, _ := os.ReadFile(file); string(bytes.TrimRight(data, "\x00")) == path {
-			pid, _ := strconv.Atoi(strings.Split(file, "/")[2])
+	for pid, line := range plugintest.Processes() {
+		if strings.TrimRight(line, "\x00") == path {
 			return pid
 		}
 	}

@@ -195,14 +195,10 @@ func survives(t *testing.T, name string, cmd *exec.Cmd, path string, processes i
 // TestGuardKilled: the end of the guard is that of the plugin, and it is said.
 func TestGuardKilled(t *testing.T) {
 	p, path := open(t, testLimits, "relu", nil)
-	guards, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	killed := false
-	for _, file := range guards {
-		data, _ := os.ReadFile(file)
-		status, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "status"))
-		if string(data) == "moe-guard\x00" && strings.Contains(string(status), fmt.Sprintf("PPid:\t%d\n", os.Getpid())) {
-			var pid int
-			fmt.Sscanf(file, "/proc/%d/", &pid)
+	for pid, line := range plugintest.Processes() {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if line == "moe-guard\x00" && strings.Contains(string(status), fmt.Sprintf("PPid:\t%d\n", os.Getpid())) {
 			killed = syscall.Kill(pid, syscall.SIGKILL) == nil || killed
 		}
 	}
