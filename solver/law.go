@@ -146,7 +146,9 @@ func (l *Law) Fits(y, w []float64, effective float64) bool {
 // quantiles returns levelQuantiles values of y, evenly spaced in weight.
 func quantiles(y, w []float64) []float64 {
 	if w == nil {
-		return evenly(slices.Sorted(slices.Values(y)))
+		sorted := slices.Clone(y)
+		slices.Sort(sorted)
+		return evenly(sorted)
 	}
 	order := make([]int, len(y))
 	total := 0.0

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/template"
 
 	"github.com/spf13/cobra"
@@ -80,7 +81,7 @@ type pluginProject struct {
 	Descriptor string                // the protocol's, in lines of base64
 }
 
-var activationName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
+var activationName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`) })
 
 func (f *newPluginFlags) run(cmd *cobra.Command) error {
 	project, err := f.project()
@@ -111,7 +112,7 @@ func (f *newPluginFlags) project() (*pluginProject, error) {
 	if f.copy && (f.sdk == "" || f.lang != "go") {
 		return nil, usagef("--copy needs --sdk PATH, and a plugin in Go: it copies packages of that checkout")
 	}
-	if !activationName.MatchString(f.name) {
+	if !activationName().MatchString(f.name) {
 		return nil, usagef("name %q: want lower case letters, digits and dashes, a letter first", f.name)
 	}
 	if slices.ContainsFunc(catalog.Builtins(), func(b sdk.Family) bool { return b.Name == f.name }) {
@@ -144,14 +145,16 @@ func (f *newPluginFlags) findSDK(p *pluginProject) error {
 }
 
 // pseudoVersion is what the go command calls a commit without a tag.
-var pseudoVersion = regexp.MustCompile(`^v[0-9]+\.(0\.0-|[0-9]+\.[0-9]+-([^+]*\.)?0\.)[0-9]{14}-[0-9a-z]+$`)
+var pseudoVersion = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^v[0-9]+\.(0\.0-|[0-9]+\.[0-9]+-([^+]*\.)?0\.)[0-9]{14}-[0-9a-z]+$`)
+})
 
 // published reports whether others can get the module m, as a program's build
 // has recorded it. What has a checksum was got like that. Of a checkout the go
 // command says which commit it is, and whether files have changed since (+dirty),
 // but not whether anybody else has it: then only a tag counts.
 func published(m debug.Module) bool {
-	return m.Sum != "" || strings.HasPrefix(m.Version, "v") && !strings.Contains(m.Version, "+") && !pseudoVersion.MatchString(m.Version)
+	return m.Sum != "" || strings.HasPrefix(m.Version, "v") && !strings.Contains(m.Version, "+") && !pseudoVersion().MatchString(m.Version)
 }
 
 // findCheckout sets the checkout that a Go plugin is built against. The project
@@ -172,7 +175,7 @@ func (f *newPluginFlags) findCheckout(p *pluginProject) error {
 	if err != nil {
 		return err
 	}
-	if !plainPath.MatchString(checkout) {
+	if !plainPath().MatchString(checkout) {
 		checkout = strconv.Quote(checkout)
 	}
 	p.SDK, p.GoMod, p.GoSum = checkout, strings.TrimSpace(requires), string(sum)
@@ -233,7 +236,7 @@ func packagesOf(sdk string, names ...string) ([]atomicfile.TreeFile, error) {
 }
 
 // plainPath is a path that needs no quotes in go.mod.
-var plainPath = regexp.MustCompile(`^[\pL\pN._~@+/:-]+$`)
+var plainPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN._~@+/:-]+$`) })
 
 // pathFrom returns the path of target from dir, which is to be made in the
 // working directory: relative, so that both can be moved together, or absolute

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -59,10 +60,12 @@ func (k Kind) hint() string {
 
 // spelled are numbers as people and programs write them that are not plain
 // decimals: digits in groups, decimal commas, per cent.
-var spelled = regexp.MustCompile(`^[+-]?[$€£]?(\d[\d.,_' ]*|[.,]\d[\d.,_' ]*)([eE][+-]?\d+)?\s*[%$€£]?$`)
+var spelled = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[+-]?[$€£]?(\d[\d.,_' ]*|[.,]\d[\d.,_' ]*)([eE][+-]?\d+)?\s*[%$€£]?$`)
+})
 
 func isSpelled(text string) bool {
-	if spelled.MatchString(text) {
+	if spelled().MatchString(text) {
 		return true
 	}
 	// Hexadecimal, Inf, infinity; numbers too large for a float64. What strconv

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -67,8 +68,8 @@ type arrayNames struct {
 }
 
 var (
-	torchWeights = regexp.MustCompile(`^(.*)weight_ih((?:_l\d+(?:_reverse)?)?)$`)
-	kerasKernel  = regexp.MustCompile(`^((?:.*\W)?)kernel((?::0)?)$`)
+	torchWeights = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.*)weight_ih((?:_l\d+(?:_reverse)?)?)$`) })
+	kerasKernel  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^((?:.*\W)?)kernel((?::0)?)$`) })
 )
 
 // choose finds the layers among the arrays of a file and returns the one meant.
@@ -77,9 +78,9 @@ func choose(names []string, layer string) (arrayNames, error) {
 	var layers []string
 	for _, name := range names {
 		var a arrayNames
-		if m := torchWeights.FindStringSubmatch(name); m != nil {
+		if m := torchWeights().FindStringSubmatch(name); m != nil {
 			a = arrayNames{false, name, m[1] + "weight_hh" + m[2], m[1] + "bias_ih" + m[2], m[1] + "bias_hh" + m[2]}
-		} else if m := kerasKernel.FindStringSubmatch(name); m != nil {
+		} else if m := kerasKernel().FindStringSubmatch(name); m != nil {
 			a = arrayNames{true, name, m[1] + "recurrent_kernel" + m[2], m[1] + "bias" + m[2], ""}
 		}
 		if a.weights == "" || !slices.Contains(names, a.recurrent) {

@@ -128,7 +128,10 @@ func (e *Evidence) target(ctx context.Context, p *problem.Problem) (err error) {
 	known := e.want.Known
 	if known == nil {
 		known = &Known{Total: p.Weights.Total}
-		err = model.InOrder(ctx, model.Part(p.Rows, LevelRows), func(b *model.Block) error {
+		rows := model.Part(p.Rows, LevelRows)
+		n, _ := rows.Dims()
+		known.Y = make([]float64, 0, n)
+		err = model.InOrder(ctx, rows, func(b *model.Block) error {
 			known.Y, known.W = append(known.Y, b.Y...), append(known.W, b.W...)
 			return nil
 		})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -32,7 +33,9 @@ func newCanvas(width, height vg.Length, format string, dotsPerInch int) (vg.Canv
 type svgCanvas struct{ vg.CanvasWriterTo }
 
 var (
-	svgText   = regexp.MustCompile(`(?s)(<text [^>]*?)( style=|\s+style=)("[^"]*font-size:([0-9.]+)px[^"]*")>([^<]*)</text>`)
+	svgText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?s)(<text [^>]*?)( style=|\s+style=)("[^"]*font-size:([0-9.]+)px[^"]*")>([^<]*)</text>`)
+	})
 	svgFamily = []byte("font-family:Liberation Sans;")
 )
 
@@ -42,8 +45,8 @@ func (c svgCanvas) WriteTo(w io.Writer) (int64, error) {
 	if _, err := c.CanvasWriterTo.WriteTo(&b); err != nil {
 		return 0, err
 	}
-	out := svgText.ReplaceAllFunc(b.Bytes(), func(text []byte) []byte {
-		m := svgText.FindSubmatch(text)
+	out := svgText().ReplaceAllFunc(b.Bytes(), func(text []byte) []byte {
+		m := svgText().FindSubmatch(text)
 		size, err := strconv.ParseFloat(string(m[4]), 64)
 		if err != nil || len(m[5]) == 0 {
 			return text

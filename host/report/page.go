@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/internal/shown"
@@ -17,7 +18,7 @@ import (
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageText)) })
 
 // Setting is a line of a page's table of settings.
 type Setting struct {
@@ -71,7 +72,7 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 	if len(fits) > 1 {
 		title = fmt.Sprintf("%d targets", len(fits))
 	}
-	return pageTemplate.Execute(w, map[string]any{"Settings": settings, "Fits": shownFits, "Title": title})
+	return pageTemplate().Execute(w, map[string]any{"Settings": settings, "Fits": shownFits, "Title": title})
 }
 
 // againstTruth says how far the model is from known parameters; "" where there are none.

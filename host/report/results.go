@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/gatedlearning/moe/host/experiment"
@@ -16,7 +17,7 @@ import (
 //go:embed results.html
 var resultsText string
 
-var resultsTemplate = template.Must(template.New("results").Parse(resultsText))
+var resultsTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("results").Parse(resultsText)) })
 
 // Results are the papers' figures and tables, made at a seed.
 type Results struct {
@@ -180,7 +181,7 @@ func markdownTable(b *bytes.Buffer, columns []string, rows [][]string) {
 }
 
 // Page writes all figures as one HTML file that needs nothing else.
-func (r Results) Page(w io.Writer) error { return resultsTemplate.Execute(w, r) }
+func (r Results) Page(w io.Writer) error { return resultsTemplate().Execute(w, r) }
 
 // Picture is the figure's SVG as a part of a page.
 func (f Figure) Picture() (template.HTML, error) {

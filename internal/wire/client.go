@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -219,7 +220,7 @@ const (
 	maxNames = 64
 )
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`) })
 
 // CheckFamily checks what a family says about itself: names, and defaults
 // within their ranges.
@@ -235,7 +236,7 @@ func CheckFamily(f sdk.Family) error {
 	}
 	seen := map[string]bool{}
 	for _, p := range f.Params {
-		if !nameForm.MatchString(p.Name) || seen[p.Name] || len(p.Doc) > maxText {
+		if !nameForm().MatchString(p.Name) || seen[p.Name] || len(p.Doc) > maxText {
 			return fmt.Errorf("parameter %.80q: names are lower case letters, digits and dashes, each once", p.Name)
 		}
 		seen[p.Name] = true
@@ -259,7 +260,7 @@ func CheckInfo(info sdk.Info) error {
 		return fmt.Errorf("%d parameters; %d are allowed", len(info.Params), maxNames)
 	}
 	for _, name := range info.Params.Names() {
-		if !nameForm.MatchString(name) || !numeric.Finite(info.Params[name]) {
+		if !nameForm().MatchString(name) || !numeric.Finite(info.Params[name]) {
 			return fmt.Errorf("parameter %.80q = %v", name, info.Params[name])
 		}
 	}
@@ -273,7 +274,7 @@ func CheckInfo(info sdk.Info) error {
 }
 
 func checkNames(name, version string) error {
-	if !nameForm.MatchString(name) {
+	if !nameForm().MatchString(name) {
 		return fmt.Errorf("name %.80q is not lower case letters, digits and dashes, a letter first", name)
 	}
 	if len(version) > 64 || !printable(version) {

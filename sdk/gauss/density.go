@@ -30,7 +30,7 @@ func (l *Law) Density(sigma float64) *Density {
 	if !(sigma > 0) {
 		panic("gauss: the noise level is not positive")
 	}
-	leg := newLegendre()
+	leg := theLegendre()
 	pieces, _ := l.fine(sigma, far*math.Hypot(l.SD, sigma)+densityReach*sigma, leg)
 	d := &Density{sigma: sigma, panels: make([]densityPanel, len(pieces))}
 	total := 0.0

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"gonum.org/v1/gonum/integrate/quad"
+
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 const (
@@ -262,10 +264,11 @@ func (l *Law) Noisy(sigma float64) *Noisy {
 		}
 	}
 	slices.SortFunc(all, func(a, b node) int { return cmp.Compare(a.g, b.g) })
+	n.g, n.f = make([]float64, 0, len(all)), make([]float64, 0, conditions*len(all))
 	for _, a := range all {
 		if last := len(n.g) - 1; last < 0 || a.g-n.g[last] > same*sigma {
 			n.g = append(n.g, a.g)
-			n.f = append(n.f, make([]float64, conditions)...)
+			n.f = n.f[:len(n.f)+conditions]
 		}
 		f := n.f[len(n.f)-conditions:]
 		w := a.w / total
@@ -345,23 +348,47 @@ func (n *Noisy) At(y float64) Conditional {
 	// weights alone nodes differ by e^32.
 	reach := math.Sqrt(near*near + window*n.Sigma*n.Sigma)
 	shift := 0.5 * near * near * inv * inv
-	var s [conditions]float64
 	first := sort.SearchFloat64s(n.g, y-reach)
-	for i = first; i < len(n.g) && n.g[i] <= y+reach; i++ {
-		d := (y - n.g[i]) * inv
-		e := math.Exp(shift - 0.5*d*d)
-		f := (*[conditions]float64)(n.f[i*conditions:])
-		for j, v := range f {
-			s[j] += e * v
-		}
+	end := first
+	for end < len(n.g) && n.g[end] <= y+reach {
+		end++
 	}
+	s := n.weighted(first, end, y, shift)
 	c := Conditional{Density: s[0] * math.Exp(-shift) * inv / math.Sqrt(2*math.Pi)}
-	c.Nodes = i - first
+	c.Nodes = end - first
 	c.M[0], c.E[0] = 1, 1
 	for q := 1; q <= He4; q++ {
 		c.M[q], c.E[q] = s[q]/s[0], s[He4+q]/s[0]
 	}
 	return c
+}
+
+// weighted returns the sums of the features of the nodes from first to end−1 times
+// exp(shift − ((y−g)/σ)²/2).
+func (n *Noisy) weighted(first, end int, y, shift float64) [conditions]float64 {
+	var room [64]float64
+	var s0, s1, s2, s3, s4, s5, s6, s7, s8 float64 // in registers
+	for inv := 1 / n.Sigma; first < end; first += len(room) {
+		e := room[:min(len(room), end-first)]
+		for i := range e {
+			d := (y - n.g[first+i]) * inv
+			e[i] = shift - 0.5*d*d
+		}
+		kernel.Exp(e, e)
+		for i, e := range e {
+			f := (*[conditions]float64)(n.f[(first+i)*conditions:])
+			s0 += e * f[0]
+			s1 += e * f[1]
+			s2 += e * f[2]
+			s3 += e * f[3]
+			s4 += e * f[4]
+			s5 += e * f[5]
+			s6 += e * f[6]
+			s7 += e * f[7]
+			s8 += e * f[8]
+		}
+	}
+	return [conditions]float64{s0, s1, s2, s3, s4, s5, s6, s7, s8}
 }
 
 // Beyond returns E[He_q(Z)·1{y < Lo}] and E[He_q(Z)²·1{y < Lo}] for q ≤ 4, and
