@@ -139,10 +139,14 @@ func (w *Scratch) pairs(cols [][]float64) [][]float64 {
 }
 
 // addSquares adds to dst[p], an upper triangle in rows, the sums of terms[p] times the
-// products of all pairs of columns.
+// products of all pairs of columns. A term of nil is 1.
 func (w *Scratch) addSquares(dst, terms, cols [][]float64) {
 	for p := range dst {
-		kernel.AddGram(dst[p], w.timesEach(terms[p:p+1], cols), cols)
+		times := cols
+		if terms[p] != nil {
+			times = w.timesEach(terms[p:p+1], cols)
+		}
+		kernel.AddGram(dst[p], times, cols)
 	}
 }
 

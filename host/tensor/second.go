@@ -92,16 +92,17 @@ func (s *Second) Add(b *model.Block, w *Scratch) {
 	s.N += n
 	powers := w.powers(b, len(s.Y)-1)
 	s.W2 += kernel.Dot(powers[0], powers[0])
-	for p := range s.Y {
-		s.Y[p] += kernel.Sum(powers[p])
-	}
 	cols := w.columns(b.X, n)
-	means := w.sums(len(s.X) * s.D)
-	kernel.AddProducts(means, powers[:len(s.X)], cols) // all powers at a time, a tile's rows
-	for p := range s.X {
-		floats.Add(s.X[p], means[p*s.D:(p+1)*s.D])
+	s.addMeans(w, powers, cols)
+	terms := powers[:len(s.XX)]
+	if b.W == nil {
+		terms[0] = nil
 	}
-	w.addSquares(s.XX[:], powers[:len(s.XX)], cols)
+	w.addSquares(s.XX[:], terms, cols)
+	if b.W == nil {
+		kernel.AddCubes(s.Cubes, s.Fours, cols)
+		return
+	}
 	prod := w.buf(2 * n)
 	square, weighted := prod[:n], prod[n:]
 	for j, x := range cols {
@@ -109,6 +110,25 @@ func (s *Second) Add(b *model.Block, w *Scratch) {
 		kernel.Mul(weighted, square, powers[0])
 		s.Cubes[j] += kernel.Dot(weighted, x)
 		s.Fours[j] += kernel.Dot(weighted, square)
+	}
+}
+
+// addMeans adds the sums of the powers, and of the first of them times the columns: a
+// tile's rows at a time, with ones beside the columns.
+func (s *Second) addMeans(w *Scratch, powers, cols [][]float64) {
+	const rows = 4
+	cols = append(cols, w.allOnes(len(powers[0])))
+	sums := w.sums(rows * len(cols))
+	kernel.AddProducts(sums, powers[:rows], cols)
+	for p := range rows {
+		row := sums[p*len(cols) : (p+1)*len(cols)]
+		s.Y[p] += row[s.D]
+		if p < len(s.X) {
+			floats.Add(s.X[p], row[:s.D])
+		}
+	}
+	for p := rows; p < len(s.Y); p++ {
+		s.Y[p] += kernel.Sum(powers[p])
 	}
 }
 
@@ -121,6 +141,15 @@ type Scratch struct {
 	weighted        [][]float64
 	store           []float64 // of weighted
 	total           []float64
+	ones            []float64
+}
+
+// allOnes returns so many ones, to be read only.
+func (w *Scratch) allOnes(n int) []float64 {
+	for len(w.ones) < n {
+		w.ones = append(w.ones, 1)
+	}
+	return w.ones[:n]
 }
 
 // columns returns columns of n values.
@@ -139,25 +168,21 @@ func (w *Scratch) buf(n int) []float64 {
 	return w.prod[:n]
 }
 
-// powers returns y⁰ … y^top for the rows of b, times their weights.
+// powers returns y⁰ … y^top for the rows of b, times their weights, to be read only.
 func (w *Scratch) powers(b *model.Block, top int) [][]float64 {
 	y, n := b.Y, b.N
 	if len(w.pow) < (top+1)*n {
 		w.pow = make([]float64, (top+1)*n)
 	}
 	w.out = w.out[:0]
-	for p := range top + 1 {
+	if b.W == nil {
+		w.out = append(w.out, w.allOnes(n), y)
+	} else {
+		w.out = append(w.out, b.W)
+	}
+	for p := len(w.out); p <= top; p++ {
 		v := w.pow[p*n : (p+1)*n]
-		switch {
-		case p > 0:
-			kernel.Mul(v, w.out[p-1], y)
-		case b.W != nil:
-			copy(v, b.W)
-		default:
-			for i := range v {
-				v[i] = 1
-			}
-		}
+		kernel.Mul(v, w.out[p-1], y)
 		w.out = append(w.out, v)
 	}
 	return w.out

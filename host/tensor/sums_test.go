@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -38,6 +39,26 @@ func each(b *model.Block, fn func(w, y float64, x []float64)) {
 			w = b.W[r]
 		}
 		fn(w, b.Y[r], x)
+	}
+}
+
+// TestUnitWeights: rows of weight 1 have the same sums as rows without weights, to the last
+// bit, though these are not multiplied by it.
+func TestUnitWeights(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 2))
+	for _, d := range []int{1, 2, 3, 4, 5, 11} {
+		var room tensor.Scratch
+		none, ones := tensor.NewSecond(d), tensor.NewSecond(d)
+		for _, n := range []int{256, 1, 13} {
+			b := few(rng, n, d, false)
+			none.Add(b, &room)
+			b.W = make([]float64, n)
+			floats.AddConst(1, b.W)
+			ones.Add(b, &room)
+		}
+		if !reflect.DeepEqual(none, ones) {
+			t.Errorf("d = %d: %+v without weights, %+v of ones", d, none, ones)
+		}
 	}
 }
 

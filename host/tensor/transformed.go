@@ -118,10 +118,9 @@ func (s *Transformed) Add(b *model.Block, w *Scratch) {
 	room := w.buf(2 * n * s.Order) // products of up to Order − 1 columns
 	one, y := room[:n], room[n:2*n]
 	s.outputs.Apply(s.Order, y, b.Y)
-	for i := range one {
-		one[i] = 1
-	}
-	if b.W != nil {
+	if b.W == nil {
+		copy(one, w.allOnes(n))
+	} else {
 		copy(one, b.W)
 		floats.Mul(y, b.W)
 	}
@@ -130,6 +129,9 @@ func (s *Transformed) Add(b *model.Block, w *Scratch) {
 	cols := w.columns(z, n)
 	switch terms := [2][]float64{one, y}; s.Order {
 	case 2:
+		if b.W == nil {
+			terms[0] = nil
+		}
 		w.addSquares(s.High[:], terms[:], cols)
 		s.Low[0][0], s.Low[1][0] = s.Y[0], s.Y[1]
 	case 4:

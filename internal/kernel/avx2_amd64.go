@@ -109,6 +109,11 @@ func softAVX2(dst *float64, a *float64, n int, inv float64)
 //go:noescape
 func gaussianAVX2(dst *float64, std *float64, score *float64, res *float64, n int, inv float64, norm float64)
 
+// cubesAVX2 writes Σ a³, Σ a⁴, Σ b³ and Σ b⁴ over n values to out.
+//
+//go:noescape
+func cubesAVX2(out *float64, a *float64, b *float64, n int)
+
 // gatherAVX2 writes the n rows named of four slices from src on to four from dst on.
 //
 //go:noescape

@@ -1571,6 +1571,102 @@ done63:
 	VZEROUPPER
 	RET
 
+// func cubesAVX2(out *float64, a *float64, b *float64, n int)
+// Requires: AVX, FMA3
+TEXT ·cubesAVX2(SB), NOSPLIT, $0-32
+	MOVQ   a+8(FP), AX
+	MOVQ   b+16(FP), CX
+	MOVQ   n+24(FP), DX
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	XORQ   BX, BX
+	MOVQ   DX, SI
+	ANDQ   $-8, SI
+	ANDQ   $0x07, DX
+	CMPQ   SI, $0x00
+	JE     tail65
+
+groups64:
+	VMOVUPD     (AX)(BX*8), Y8
+	VMULPD      Y8, Y8, Y9
+	VFMADD231PD Y8, Y9, Y0
+	VFMADD231PD Y9, Y9, Y2
+	VMOVUPD     32(AX)(BX*8), Y8
+	VMULPD      Y8, Y8, Y9
+	VFMADD231PD Y8, Y9, Y1
+	VFMADD231PD Y9, Y9, Y3
+	VMOVUPD     (CX)(BX*8), Y8
+	VMULPD      Y8, Y8, Y9
+	VFMADD231PD Y8, Y9, Y4
+	VFMADD231PD Y9, Y9, Y6
+	VMOVUPD     32(CX)(BX*8), Y8
+	VMULPD      Y8, Y8, Y9
+	VFMADD231PD Y8, Y9, Y5
+	VFMADD231PD Y9, Y9, Y7
+	ADDQ        $0x08, BX
+	CMPQ        BX, SI
+	JL          groups64
+
+tail65:
+	CMPQ        DX, $0x00
+	JE          done66
+	LEAQ        avx2constants<>+2624(SB), SI
+	SHLQ        $0x03, DX
+	SUBQ        DX, SI
+	VMOVUPD     (SI), Y8
+	VMOVUPD     32(SI), Y9
+	VMASKMOVPD  (AX)(BX*8), Y8, Y10
+	VMULPD      Y10, Y10, Y11
+	VFMADD231PD Y10, Y11, Y0
+	VFMADD231PD Y11, Y11, Y2
+	VMASKMOVPD  32(AX)(BX*8), Y9, Y10
+	VMULPD      Y10, Y10, Y11
+	VFMADD231PD Y10, Y11, Y1
+	VFMADD231PD Y11, Y11, Y3
+	VMASKMOVPD  (CX)(BX*8), Y8, Y8
+	VMULPD      Y8, Y8, Y10
+	VFMADD231PD Y8, Y10, Y4
+	VFMADD231PD Y10, Y10, Y6
+	VMASKMOVPD  32(CX)(BX*8), Y9, Y8
+	VMULPD      Y8, Y8, Y9
+	VFMADD231PD Y8, Y9, Y5
+	VFMADD231PD Y9, Y9, Y7
+
+done66:
+	MOVQ         out+0(FP), AX
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X1
+	VPERMILPD    $0x01, X1, X0
+	VADDSD       X0, X1, X0
+	VMOVSD       X0, (AX)
+	VADDPD       Y3, Y2, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X1
+	VPERMILPD    $0x01, X1, X0
+	VADDSD       X0, X1, X0
+	VMOVSD       X0, 8(AX)
+	VADDPD       Y5, Y4, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X1
+	VPERMILPD    $0x01, X1, X0
+	VADDSD       X0, X1, X0
+	VMOVSD       X0, 16(AX)
+	VADDPD       Y7, Y6, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X1
+	VPERMILPD    $0x01, X1, X0
+	VADDSD       X0, X1, X0
+	VMOVSD       X0, 24(AX)
+	VZEROUPPER
+	RET
+
 // func gatherAVX2(dst *[]float64, src *[]float64, rows *int, n int)
 TEXT ·gatherAVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), AX
@@ -1587,7 +1683,7 @@ TEXT ·gatherAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), R11
 	XORQ R12, R12
 
-rows64:
+rows67:
 	MOVQ (R10)(R12*8), R13
 	MOVQ (DI)(R13*8), R14
 	MOVQ R14, (CX)(R12*8)
@@ -1599,7 +1695,7 @@ rows64:
 	MOVQ R13, (AX)(R12*8)
 	INCQ R12
 	CMPQ R12, R11
-	JL   rows64
+	JL   rows67
 	RET
 
 // func columnsAVX2(dst *float64, src *byte, n int, stride int, rows int)
@@ -1615,9 +1711,9 @@ TEXT ·columnsAVX2(SB), NOSPLIT, $0-40
 	LEAQ (DX)(DX*2), R8
 	LEAQ (BX)(BX*2), R9
 
-rows65:
+rows68:
 	CMPQ       SI, $0x04
-	JL         done66
+	JL         done69
 	VMOVUPD    (CX), Y0
 	VMOVUPD    (CX)(BX*1), Y1
 	VMOVUPD    (CX)(BX*2), Y2
@@ -1637,8 +1733,8 @@ rows65:
 	LEAQ       (CX)(BX*4), CX
 	ADDQ       $0x20, AX
 	SUBQ       $0x04, SI
-	JMP        rows65
+	JMP        rows68
 
-done66:
+done69:
 	VZEROUPPER
 	RET

@@ -108,3 +108,8 @@ func softAVX512(dst *float64, a *float64, n int, inv float64)
 //
 //go:noescape
 func gaussianAVX512(dst *float64, std *float64, score *float64, res *float64, n int, inv float64, norm float64)
+
+// cubesAVX512 writes Σ a³, Σ a⁴, Σ b³ and Σ b⁴ over n values to out.
+//
+//go:noescape
+func cubesAVX512(out *float64, a *float64, b *float64, n int)

@@ -1381,3 +1381,83 @@ rows53:
 done54:
 	VZEROUPPER
 	RET
+
+// func cubesAVX512(out *float64, a *float64, b *float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·cubesAVX512(SB), NOSPLIT, $0-32
+	MOVQ   a+8(FP), AX
+	MOVQ   b+16(FP), CX
+	MOVQ   n+24(FP), DX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	XORQ   BX, BX
+	MOVQ   DX, SI
+	ANDQ   $-8, SI
+	ANDQ   $0x07, DX
+	CMPQ   SI, $0x00
+	JE     tail56
+
+groups55:
+	VMOVUPD     (AX)(BX*8), Z4
+	VMULPD      Z4, Z4, Z5
+	VFMADD231PD Z4, Z5, Z0
+	VFMADD231PD Z5, Z5, Z1
+	VMOVUPD     (CX)(BX*8), Z4
+	VMULPD      Z4, Z4, Z5
+	VFMADD231PD Z4, Z5, Z2
+	VFMADD231PD Z5, Z5, Z3
+	ADDQ        $0x08, BX
+	CMPQ        BX, SI
+	JL          groups55
+
+tail56:
+	CMPQ        DX, $0x00
+	JE          done57
+	LEAQ        avx512constants<>+2624(SB), SI
+	SHLQ        $0x03, DX
+	SUBQ        DX, SI
+	VMOVUPD     (SI), Z4
+	VPMOVQ2M    Z4, K1
+	VMOVUPD.Z   (AX)(BX*8), K1, Z4
+	VMULPD      Z4, Z4, Z5
+	VFMADD231PD Z4, Z5, Z0
+	VFMADD231PD Z5, Z5, Z1
+	VMOVUPD.Z   (CX)(BX*8), K1, Z4
+	VMULPD      Z4, Z4, Z5
+	VFMADD231PD Z4, Z5, Z2
+	VFMADD231PD Z5, Z5, Z3
+
+done57:
+	MOVQ          out+0(FP), AX
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPD        Y4, Y0, Y4
+	VEXTRACTF64X2 $0x01, Y4, X0
+	VADDPD        X0, X4, X0
+	VPERMILPD     $0x01, X0, X4
+	VADDSD        X4, X0, X4
+	VMOVSD        X4, (AX)
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPD        Y0, Y1, Y0
+	VEXTRACTF64X2 $0x01, Y0, X1
+	VADDPD        X1, X0, X1
+	VPERMILPD     $0x01, X1, X0
+	VADDSD        X0, X1, X0
+	VMOVSD        X0, 8(AX)
+	VEXTRACTF64X4 $0x01, Z2, Y0
+	VADDPD        Y0, Y2, Y0
+	VEXTRACTF64X2 $0x01, Y0, X1
+	VADDPD        X1, X0, X1
+	VPERMILPD     $0x01, X1, X0
+	VADDSD        X0, X1, X0
+	VMOVSD        X0, 16(AX)
+	VEXTRACTF64X4 $0x01, Z3, Y0
+	VADDPD        Y0, Y3, Y0
+	VEXTRACTF64X2 $0x01, Y0, X1
+	VADDPD        X1, X0, X1
+	VPERMILPD     $0x01, X1, X0
+	VADDSD        X0, X1, X0
+	VMOVSD        X0, 24(AX)
+	VZEROUPPER
+	RET

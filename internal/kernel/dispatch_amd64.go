@@ -275,6 +275,19 @@ func (s instructions) dot(a, b []float64) float64 {
 	return dot(a, b)
 }
 
+// cubes returns Σ a³, Σ a⁴, Σ b³ and Σ b⁴.
+func (s instructions) cubes(a, b []float64) (sums [4]float64) {
+	switch s {
+	case avx512:
+		cubesAVX512(&sums[0], &a[0], &b[0], len(a))
+	case avx2:
+		cubesAVX2(&sums[0], &a[0], &b[0], len(a))
+	default:
+		return cubesPortable(a, b)
+	}
+	return sums
+}
+
 // tile is of four rows by four.
 func (s instructions) tile(dst []float64, stride int, a, b [][]float64, n int) {
 	switch s {

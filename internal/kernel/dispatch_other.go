@@ -27,6 +27,7 @@ func (instructions) soft(_, _ []float64, _ float64) int              { return 0 
 func (instructions) softmax(_, _, _ []float64, _, _ int) int         { return 0 }
 func (instructions) sum(a []float64) float64                         { return sum(a) }
 func (instructions) dot(a, b []float64) float64                      { return dot(a, b) }
+func (instructions) cubes(a, b []float64) [4]float64                 { return cubesPortable(a, b) }
 func (instructions) tile(dst []float64, stride int, a, b [][]float64, n int) {
 	tilePortable(dst, stride, a, b, n)
 }

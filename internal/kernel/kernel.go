@@ -82,6 +82,24 @@ func Dot(a, b []float64) float64 {
 	return assembly.dot(a, b)
 }
 
+// AddCubes adds Σ_t x_j[t]³ to cubes_j and Σ_t x_j[t]⁴ to fours_j for each of the columns
+// x, of equal length: as [Dot] of the squares with x and with themselves.
+func AddCubes(cubes, fours []float64, x [][]float64) {
+	d := len(x)
+	cubes, fours = cubes[:d], fours[:d]
+	if d == 0 || len(x[0]) == 0 {
+		return
+	}
+	for j := 0; j < d; j += 2 {
+		l := min(j+1, d-1) // the last again
+		sums := assembly.cubes(x[j], x[l][:len(x[j])])
+		for i := j; i <= l; i++ {
+			cubes[i] += sums[2*(i-j)]
+			fours[i] += sums[2*(i-j)+1]
+		}
+	}
+}
+
 // AddProducts adds Σ_t a_i[t]·b_j[t] to dst[i·len(b)+j] for every pair of rows.
 func AddProducts(dst []float64, a, b [][]float64) {
 	dst = dst[:len(a)*len(b)]

@@ -90,6 +90,9 @@ func everything(rng *rand.Rand, n, k, d int, some bool) (out []float64) {
 		out = append(out, std...)
 	})
 	out = append(out, Sum(a), Dot(a, b))
+	threes, fours := values(rng, k, some), values(rng, k, some)
+	AddCubes(threes, fours, rows(rng, k, n, some))
+	out = append(append(out, threes...), fours...)
 	logits, lse := values(rng, k*n, some), make([]float64, n)
 	p := make([]float64, k*n)
 	Softmax(p, lse, logits, n)
@@ -319,6 +322,13 @@ func TestSums(t *testing.T) {
 		}
 		close("Sum", Sum(a[0]), a[0], ones)
 		close("Dot", Dot(a[0], b[0]), a[0], b[0])
+		cubes, fours, squares := make([]float64, d), make([]float64, d), make([]float64, n)
+		AddCubes(cubes, fours, a)
+		for j, x := range a {
+			Mul(squares, x, x)
+			close("AddCubes, 3", cubes[j], squares, x)
+			close("AddCubes, 4", fours[j], squares, squares)
+		}
 		products, gram, tiled := make([]float64, d*k), make([]float64, d*(d+1)/2), make([]float64, TiledSize(d))
 		AddProducts(products, a, b)
 		AddGram(gram, a, a)
@@ -502,6 +512,8 @@ func Benchmark(b *testing.B) {
 		run("Exp", n, func() { Exp(y, x) })
 		run("Log", n, func() { Log(y, x) })
 		run("Dot", n, func() { Dot(y, x) })
+		cubes, fours, both := make([]float64, 2), make([]float64, 2), [][]float64{x, y}
+		run("Cubes", 2*n, func() { AddCubes(cubes, fours, both) })
 		logits, p := values(rng, 3*n, false), make([]float64, 3*n)
 		run("Softmax", 3*n, func() { Softmax(p, y, logits, n) })
 		for _, d := range []int{10, 30, 100} {

@@ -191,6 +191,29 @@ func gaussian(score, res, inv, norm float64) (e, v float64) {
 	return e, math.FMA(-float64(e*0.5), e, score) - norm
 }
 
+// cubesPortable returns Σ a³, Σ a⁴, Σ b³ and Σ b⁴.
+func cubesPortable(a, b []float64) (sums [4]float64) {
+	for i, x := range [2][]float64{a, b} {
+		var cube, four laneSums
+		for ; len(x) >= lanes; x = x[lanes:] {
+			for l, v := range x[:lanes] {
+				square := float64(v * v)
+				cube[l], four[l] = math.FMA(square, v, cube[l]), math.FMA(square, square, four[l])
+			}
+		}
+		for l := range cube {
+			v := 0.0
+			if l < len(x) {
+				v = x[l]
+			}
+			square := float64(v * v)
+			cube[l], four[l] = math.FMA(square, v, cube[l]), math.FMA(square, square, four[l])
+		}
+		sums[2*i], sums[2*i+1] = cube.total(), four.total()
+	}
+	return sums
+}
+
 // tilePortable adds Σ a_i·b_j over n values to dst[i·stride+j].
 func tilePortable(dst []float64, stride int, a, b [][]float64, n int) {
 	for i, x := range a[:4] {

@@ -38,6 +38,7 @@ func main() {
 		g.linear(m)
 	}
 	g.elementwise()
+	g.cubes()
 	if g.arch == "avx2" {
 		g.gather() // the same for both
 		g.columns()

@@ -103,12 +103,17 @@ func (g *gen) overGroups(n reg.GPVirtual, halves []int, body func(load func(p re
 	Label(done)
 }
 
+// allHalves lists the vectors of a group.
+func (g *gen) allHalves() (halves []int) {
+	for h := range lanes / g.width {
+		halves = append(halves, h)
+	}
+	return halves
+}
+
 // reductions writes the kernels of Sum and Dot.
 func (g *gen) reductions() {
-	halves := make([]int, lanes/g.width)
-	for h := range halves {
-		halves[h] = h
-	}
+	halves := g.allHalves()
 	g.begin("sum", "func(a *float64, n int) float64", "returns Σ a over n values.")
 	a, n := param("a"), param("n")
 	acc := g.zeros()
@@ -129,6 +134,32 @@ func (g *gen) reductions() {
 		}
 	})
 	g.reduce(acc, func(sum reg.VecVirtual) { Store(sum, ReturnIndex(0)) })
+	g.end()
+}
+
+// cubes writes the kernel of AddCubes for two columns.
+func (g *gen) cubes() {
+	g.begin("cubes", "func(out, a, b *float64, n int)", "writes Σ a³, Σ a⁴, Σ b³ and Σ b⁴ over n values to out.")
+	columns, n := []reg.GPVirtual{param("a"), param("b")}, param("n")
+	var acc [4]lane8
+	for i := range acc {
+		acc[i] = g.zeros()
+	}
+	halves := g.allHalves()
+	g.overGroups(n, halves, func(load func(reg.GPVirtual, int) reg.VecVirtual) {
+		for i, column := range columns {
+			for _, h := range halves {
+				x := load(column, h)
+				square := g.mul(x, x)
+				VFMADD231PD(x, square, acc[2*i][h])
+				VFMADD231PD(square, square, acc[2*i+1][h])
+			}
+		}
+	})
+	out := param("out")
+	for i, v := range acc {
+		g.reduce(v, func(sum reg.VecVirtual) { VMOVSD(sum.AsX(), Mem{Base: out, Disp: 8 * i}) })
+	}
 	g.end()
 }
 
