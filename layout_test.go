@@ -22,7 +22,7 @@ const module = "github.com/gatedlearning/moe"
 // below it. Tests may import what they like, and so may the mains of the
 // plugins that ship with the project, which are what others will write.
 var imports = map[string][]string{
-	"sdk":                        {"sdk/gauss"},
+	"sdk":                        {"sdk/gauss", "internal/kernel"},
 	"sdk/gauss":                  {"internal/kernel", gonum},
 	"sdk/serve":                  {"sdk", "internal/wire", goPlugin, hclog},
 	"sdk/activationtest":         {"sdk", "internal/conform", "internal/wire"},
