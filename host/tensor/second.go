@@ -117,7 +117,8 @@ func (s *Second) Add(b *model.Block, w *Scratch) {
 // tile's rows at a time, with ones beside the columns.
 func (s *Second) addMeans(w *Scratch, powers, cols [][]float64) {
 	const rows = 4
-	cols = append(cols, w.allOnes(len(powers[0])))
+	w.cols = append(cols, w.allOnes(len(powers[0])))
+	cols = w.cols
 	sums := w.sums(rows * len(cols))
 	kernel.AddProducts(sums, powers[:rows], cols)
 	for p := range rows {
