@@ -22,7 +22,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/plugins/identity"
-	"github.com/gatedlearning/moe/sdk"
 )
 
 // counting counts the passes over a source.
@@ -199,51 +198,18 @@ func TestPaths(t *testing.T) {
 // A fit that is taken up at any of its checkpoints, through JSON, ends in the
 // same file; one of another request or other data is refused.
 func TestResume(t *testing.T) {
-	ctx, act := context.Background(), activation(t, identity.Family)
+	act := activation(t, identity.Family)
 	x, y := drawn(t, identity.Family, 400, 8, 4, 5)
-	type request func(cfg host.Config, act sdk.Activation) (*fitted.Model, error)
-	for name, fit := range map[string]request{
-		"one k": func(cfg host.Config, act sdk.Activation) (*fitted.Model, error) {
+	for name, fit := range map[string]func(ctx context.Context, cfg host.Config) (*fitted.Model, error){
+		"one k": func(ctx context.Context, cfg host.Config) (*fitted.Model, error) {
 			cfg.K = 5
 			return host.Fit(ctx, act, dataset.Matrix(x, y), cfg)
 		},
-		"range": func(cfg host.Config, act sdk.Activation) (*fitted.Model, error) {
+		"range": func(ctx context.Context, cfg host.Config) (*fitted.Model, error) {
 			return host.FitRange(ctx, act, dataset.Matrix(x, y), 1, 3, cfg)
 		},
 	} {
-		var kept []string
-		keep := func(save func() (*host.Checkpoint, error)) {
-			c, err := save()
-			if err != nil {
-				t.Fatal(err)
-			}
-			data, err := json.Marshal(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			kept = append(kept, string(data))
-		}
-		whole, err := fit(host.Config{Seed: 2, Checkpoint: keep}, act)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := fileOf(t, whole)
-		if len(kept) < 2 {
-			t.Fatalf("%s: %d checkpoints", name, len(kept))
-		}
-		for i, text := range kept {
-			c := new(host.Checkpoint)
-			if err := json.Unmarshal([]byte(text), c); err != nil {
-				t.Fatal(err)
-			}
-			m, err := fit(host.Config{Seed: 2, Resume: c, Threads: 1 + i%3}, act)
-			if err != nil {
-				t.Fatalf("%s, checkpoint %d: %v", name, i, err)
-			}
-			if got := fileOf(t, m); got != want {
-				t.Errorf("%s: from checkpoint %d of %d another file:\n%s", name, i+1, len(kept), cmp.Diff(want, got))
-			}
-		}
+		_, kept := host.Resumed(t, host.Config{Seed: 2}, fit)
 		for what, change := range map[string]func(c *host.Checkpoint, cfg *host.Config){
 			"seed":    func(_ *host.Checkpoint, cfg *host.Config) { cfg.Seed = 3 },
 			"data":    func(c *host.Checkpoint, _ *host.Config) { c.Data = "0" },
@@ -259,13 +225,13 @@ func TestResume(t *testing.T) {
 			"above 0":     func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Sigma[0] = -1 },
 		} {
 			c := new(host.Checkpoint)
-			if err := json.Unmarshal([]byte(kept[0]), c); err != nil {
+			if err := json.Unmarshal(kept[0], c); err != nil {
 				t.Fatal(err)
 			}
 			cfg := host.Config{Seed: 2, Resume: c}
 			change(c, &cfg)
 			var refused *host.CheckpointError
-			if _, err := fit(cfg, act); !errors.As(err, &refused) || !strings.Contains(err.Error(), what) {
+			if _, err := fit(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s, another %s: %v", name, what, err)
 			}
 		}

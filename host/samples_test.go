@@ -6,13 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
-	"gonum.org/v1/gonum/mat"
-
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/metric"
-	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
@@ -27,10 +22,11 @@ import (
 // number of rows at which the median E_reg of the moment estimate over 40 data
 // sets of the papers' design is 0.01 lies, by either transform and from T̂3 or T̂4, within a factor 2.5 of the prediction.
 // E_reg is about a scaled χ² with one degree of freedom or more, so a median of 40
-// has a relative standard error of at most 0.37; the seeds are fixed.
+// has a relative standard error of at most 0.37; the seeds are fixed. What the median is
+// is decided when 21 data sets are on one side of 0.01: the others are left out.
 //
 // ReLU by T̂4 of the polynomials, and at k = 3, takes half a minute and runs only in the
-// study, with any number of data sets:
+// study, with any number of data sets, which prints the medians:
 //
 //	MOE_STUDY=40 go test ./host -run TestPredictedSampleSize -v
 func TestPredictedSampleSize(t *testing.T) {
@@ -56,20 +52,36 @@ func TestPredictedSampleSize(t *testing.T) {
 		if c.study && study == "" {
 			continue
 		}
-		start := time.Now()
 		act, err := c.family.Activation(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		predicted := predictedSize(t, act, c.k, c.want)
-		sizes := []int{int(predicted / 2.5), int(predicted), int(2.5 * predicted)}
-		medians := medianErrors(t, act, c.k, c.want, sizes, sets)
-		t.Logf("%s, k = %d, %v: predicted %.3g rows, found %.3g (median E_reg %.4f at %v rows; %v)",
-			c.family.Name, c.k, c.want, predicted, crossing(sizes, medians), medians, sizes, time.Since(start).Round(time.Millisecond))
-		if !(medians[0] > 0.01 && medians[2] < 0.01) {
-			t.Errorf("%s, k = %d, %v: median E_reg %.4f at %v rows does not cross 0.01", c.family.Name, c.k, c.want, medians, sizes)
+		few, many := int(predicted/2.5), int(2.5*predicted)
+		if !mostErrors(t, act, c.k, c.want, few, sets, func(e float64) bool { return e > 0.01 }) ||
+			!mostErrors(t, act, c.k, c.want, many, sets, func(e float64) bool { return e < 0.01 }) {
+			t.Errorf("%s, k = %d, %v: the median E_reg at %d and %d rows does not cross 0.01", c.family.Name, c.k, c.want, few, many)
+		}
+		if study != "" {
+			sizes := []int{few, int(predicted), many}
+			medians := medianErrors(t, act, c.k, c.want, sizes, sets)
+			t.Logf("%s, k = %d, %v: predicted %.3g rows, found %.3g (median E_reg %.4f at %v rows)", c.family.Name, c.k, c.want, predicted, crossing(sizes, medians), medians, sizes)
 		}
 	}
+}
+
+// mostErrors says whether more than half of the data sets of n rows have an error that
+// holds: their median does too. It ends when that is decided.
+func mostErrors(t *testing.T, act sdk.Activation, k int, w moment.Want, n, sets int, holds func(float64) bool) bool {
+	most, yes, no := sets/2+1, 0, 0
+	for seed := uint64(0); yes < most && no <= sets-most; seed++ {
+		if holds(momentError(t, act, k, w, n, seed)) {
+			yes++
+		} else {
+			no++
+		}
+	}
+	return yes == most
 }
 
 func predictedSize(t *testing.T, act sdk.Activation, k int, w moment.Want) float64 {
@@ -90,45 +102,29 @@ func predictedSize(t *testing.T, act sdk.Activation, k int, w moment.Want) float
 
 // medianErrors returns the median E_reg of the moment estimate at each size.
 func medianErrors(t *testing.T, act sdk.Activation, k int, w moment.Want, sizes []int, sets int) []float64 {
-	errors := make([][]float64, len(sizes))
-	for seed := range sets {
-		s, err := sample.New(sample.Config{Activation: act, K: k, D: 10, N: slices.Max(sizes), Sigma: 0.05, Design: sample.Paper, Seed: uint64(seed)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := dataset.Load(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, n := range sizes {
-			errors[i] = append(errors[i], momentError(t, act, w, head(data, n), s.Truth))
-		}
-	}
 	medians := make([]float64, len(sizes))
-	for i, e := range errors {
+	for i, n := range sizes {
+		e := make([]float64, sets)
+		for seed := range e {
+			e[seed] = momentError(t, act, k, w, n, uint64(seed))
+		}
 		slices.Sort(e)
 		medians[i] = (e[(len(e)-1)/2] + e[len(e)/2]) / 2
 	}
 	return medians
 }
 
-// momentError returns E_reg of the moment estimate; 1 where there is none.
-func momentError(t *testing.T, act sdk.Activation, w moment.Want, data *model.Data, truth *model.Params) float64 {
-	x, y := mat.NewDense(data.N, data.D, nil), make([]float64, 0, data.N)
-	for i := range data.Blocks {
-		b := &data.Blocks[i]
-		for r := range b.N {
-			for j := range data.D {
-				x.Set(len(y), j, b.Col(j)[r])
-			}
-			y = append(y, b.Y[r])
-		}
+// momentError returns E_reg of the moment estimate from n rows; 1 where there is none.
+func momentError(t *testing.T, act sdk.Activation, k int, w moment.Want, n int, seed uint64) float64 {
+	s, err := sample.New(sample.Config{Activation: act, K: k, D: 10, N: n, Sigma: 0.05, Design: sample.Paper, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
 	}
-	request := problem.Request{K: truth.K}
+	request := problem.Request{K: k}
 	if w.Transform == moment.Optimal {
 		request.Noise = problem.Shared{Sigma: 0.05} // that they are made for
 	}
-	p, err := problem.Load(t.Context(), dataset.Matrix(x, y), act, request)
+	p, err := problem.Load(t.Context(), s, act, request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +145,7 @@ func momentError(t *testing.T, act sdk.Activation, w moment.Want, data *model.Da
 	if est == nil {
 		return 1
 	}
-	e, _ := metric.Ereg(est.Params, truth)
+	e, _ := metric.Ereg(est.Params, s.Truth)
 	return e
 }
 
@@ -163,14 +159,4 @@ func crossing(sizes []int, errors []float64) float64 {
 		}
 	}
 	return math.NaN()
-}
-
-// head returns the first n rows of the data, rounded up to whole blocks.
-func head(data *model.Data, n int) *model.Data {
-	h := &model.Data{D: data.D}
-	for i := 0; i < len(data.Blocks) && h.N < n; i++ {
-		h.Blocks = append(h.Blocks, data.Blocks[i])
-		h.N += data.Blocks[i].N
-	}
-	return h
 }
