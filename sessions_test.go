@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 	_ "github.com/gatedlearning/moe/internal/testheap"
 )
 
@@ -149,7 +150,7 @@ func shell(t *testing.T, dir, line string) string {
 // build builds a main package of the module into a directory.
 func build(t *testing.T, pkg, dir string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir+string(filepath.Separator), pkg).CombinedOutput(); err != nil {
-		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+	if err := plugintest.Program(pkg, filepath.Join(dir, path.Base(pkg))); err != nil {
+		t.Fatal(err)
 	}
 }

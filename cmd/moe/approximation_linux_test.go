@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 )
 
 // TestApproximationScripts runs the scripts in testdata/approximation. They find
@@ -52,12 +52,10 @@ var pluginsBuilt = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	atExit = append(atExit, func() { os.RemoveAll(dir) })
-	const plugins = "github.com/gatedlearning/moe/plugins"
-	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, plugins+"/relu/moe-plugin-relu",
-		plugins+"/leakyrelu/moe-plugin-leakyrelu", plugins+"/sigmoid/moe-plugin-sigmoid",
-		"github.com/gatedlearning/moe/examples/plugins/moe-plugin-softplus").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
+	for _, of := range []string{"plugins/relu/moe-plugin-relu", "plugins/leakyrelu/moe-plugin-leakyrelu", "plugins/sigmoid/moe-plugin-sigmoid", "examples/plugins/moe-plugin-softplus"} {
+		if err := plugintest.Program("github.com/gatedlearning/moe/"+of, filepath.Join(dir, filepath.Base(of))); err != nil {
+			return "", err
+		}
 	}
 	return dir, nil
 })

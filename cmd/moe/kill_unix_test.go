@@ -303,7 +303,7 @@ func TestHangUpAndForeignCheckpoint(t *testing.T) {
 func TestInterruptedReproduction(t *testing.T) {
 	dir := t.TempDir()
 	reproduce := func(out string) []string {
-		return []string{"reproduce", "002-T4n", "002-L3", "--quick", "--threads", "1", "-o", out}
+		return []string{"reproduce", "004-gamma", "002-L3", "--quick", "--threads", "1", "-o", out}
 	}
 	cmd, stderr := command(t, dir, reproduce("out")...)
 	cmd.Env = append(cmd.Env, standAt+"=20") // where it has begun to write one of its runs
@@ -343,7 +343,7 @@ func TestInterruptedReproduction(t *testing.T) {
 			t.Errorf("%s was made again: %v", file, err)
 		}
 	}
-	for _, name := range []string{"index.html", "results.md", "002-T4n.csv", "002-T4n.png", "002-L3.svg"} {
+	for _, name := range []string{"index.html", "results.md", "004-gamma.csv", "004-gamma.png", "002-L3.svg"} {
 		if read(t, dir, filepath.Join("out", name)) != read(t, dir, filepath.Join("whole", name)) {
 			t.Errorf("%s differs after an interruption", name)
 		}

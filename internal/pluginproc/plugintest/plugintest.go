@@ -27,11 +27,18 @@ var Build = sync.OnceValues(func() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(built, "badplugin")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, badplugin).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
+	return path, Program(badplugin, path)
 })
+
+// Program builds a main package as the file path, without debug information. The go
+// command keeps what it links for go run, and nothing else that it links: where an earlier run
+// has built the same the program is copied, and linked once only.
+func Program(pkg, path string) error {
+	if out, err := exec.Command("go", "run", "-ldflags=-s -w", "-exec=cp", pkg, path).CombinedOutput(); err != nil {
+		return fmt.Errorf("go run -exec=cp %s: %w: %s", pkg, err, out)
+	}
+	return nil
+}
 
 // Main is the TestMain of a package whose tests use [Build].
 func Main(m *testing.M) {
