@@ -44,7 +44,7 @@ func compareNoise(t *testing.T, name string, got, want Noise, tol float64) {
 	t.Helper()
 	w := want.named()
 	for what, v := range got.named() {
-		if math.Abs(v-w[what]) > tol*max(1, math.Abs(w[what])) {
+		if !(math.Abs(v-w[what]) <= tol*max(1, math.Abs(w[what]))) {
 			t.Errorf("%s: %s = %.12g, want %.12g", name, what, v, w[what])
 		}
 	}
@@ -118,7 +118,7 @@ func TestExpectationsOfLeast(t *testing.T) {
 			3: p*(want.q33[2]+2*want.q33[1]) + 2*(1-2*p)*want.q33[0],
 			4: p*(want.q44[3]+6*want.q44[1]) + 6*(1-2*p)*want.q44[0],
 		} {
-			if got := o.Variance(r); math.Abs(got/w-1) > 1e-7 {
+			if got := o.Variance(r); !(math.Abs(got/w-1) <= 1e-7) {
 				t.Errorf("σ = %v: variance %v of order %d, want %v", sigma, got, r, w)
 			}
 		}
@@ -139,7 +139,7 @@ func TestPolynomials(t *testing.T) {
 			"at": {p.at(x), direct}, "times": {p.times(q).at(x), direct * (-.5 + 4*x + 2*x*x)}, "scale": {p.scale(-3).at(x), -3 * direct},
 			"shift": {p.shift(1.5).at(x - 1.5), direct}, "smooth": {p.smooth(.49).at(x), blurred},
 		} {
-			if math.Abs(v[0]-v[1]) > 1e-12*(1+math.Abs(v[1])) {
+			if !(math.Abs(v[0]-v[1]) <= 1e-12*(1+math.Abs(v[1]))) {
 				t.Errorf("%s at %v: %v, want %v", name, x, v[0], v[1])
 			}
 		}

@@ -150,7 +150,7 @@ func TestRhoOfSigns(t *testing.T) {
 			want := epsilon*epsilon - 4*sigma*sigma
 			// β_0 + β_2 = (4σ² + ε²) + (12σ² + ε²).
 			size := 16*sigma*sigma + 2*epsilon*epsilon
-			if err != nil || math.Abs(rho/want-1) > 1e-11 || math.Abs(scale/size-1) > 1e-12 {
+			if err != nil || !(math.Abs(rho/want-1) <= 1e-11) || !(math.Abs(scale/size-1) <= 1e-12) {
 				t.Errorf("ε = %v, σ = %v: %v of %v (%v), want %v of %v", epsilon, sigma, rho, scale, err, want, size)
 			}
 		}
@@ -172,7 +172,7 @@ func TestRhoOfKinks(t *testing.T) {
 		a1 := math.Exp(-a*a/2) / math.Sqrt(2*math.Pi)
 		a2 := a0 + a*a1
 		want := min(a0-a0*a0-a1*a1, a2-a1*a1-a2*a2, a0*a2-a1*a1)
-		if rho, _, err := RhoOf(t.Context(), act, sigma); err != nil || math.Abs(rho/want-1) > 1e-9 {
+		if rho, _, err := RhoOf(t.Context(), act, sigma); err != nil || !(math.Abs(rho/want-1) <= 1e-9) {
 			t.Errorf("σ = %v: %v (%v), want %v", sigma, rho, err, want)
 		}
 	}

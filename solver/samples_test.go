@@ -113,7 +113,7 @@ func TestErrorsByDefinition(t *testing.T) {
 		sum := 0.0
 		for i, v := range got.outside {
 			want := mean(func(x []float64, q2, _, _ float64) float64 { return q2 * q2 * x[i] * x[i] / (p[i] * p[i]) })
-			if math.Abs(v/want-1) > 1e-12 {
+			if !(math.Abs(v/want-1) <= 1e-12) {
 				t.Errorf("%s: variance %v of expert %d outside the span, want %v", c.name, v, i, want)
 			}
 			sum += 3 * want
@@ -125,12 +125,12 @@ func TestErrorsByDefinition(t *testing.T) {
 				})
 			}
 			vi, vm, both := product(v.i, v.m, v.i, v.m), product(v.m, v.i, v.m, v.i), product(v.i, v.m, v.m, v.i)
-			if math.Abs(v.vi/vi-1) > 1e-12 || math.Abs(v.vm/vm-1) > 1e-12 || math.Abs(v.both-both) > 1e-12*vi {
+			if !(math.Abs(v.vi/vi-1) <= 1e-12) || !(math.Abs(v.vm/vm-1) <= 1e-12) || !(math.Abs(v.both-both) <= 1e-12*vi) {
 				t.Errorf("%s: experts %d and %d have %v, %v and %v, want %v, %v and %v", c.name, v.i, v.m, v.vi, v.vm, v.both, vi, vm, both)
 			}
 			sum += vi + vm
 		}
-		if got := n.MeanError(c.design); math.Abs(got/(sum/2)-1) > 1e-12 {
+		if got := n.MeanError(c.design); !(math.Abs(got/(sum/2)-1) <= 1e-12) {
 			t.Errorf("%s: mean error %v, want %v", c.name, got, sum/2)
 		}
 	}
@@ -171,7 +171,7 @@ func TestDrawsOfPairs(t *testing.T) {
 			xx, yy, xy = xx+x*x/n, yy+y*y/n, xy+x*y/n
 		}
 		se := math.Sqrt(2. / n)
-		if math.Abs(xx-p.vi) > 5*se*p.vi || math.Abs(yy-p.vm) > 5*se*p.vm || math.Abs(xy-p.both) > 5*se*math.Sqrt(p.vi*p.vm) {
+		if !(math.Abs(xx-p.vi) <= 5*se*p.vi) || !(math.Abs(yy-p.vm) <= 5*se*p.vm) || !(math.Abs(xy-p.both) <= 5*se*math.Sqrt(p.vi*p.vm)) {
 			t.Errorf("%+v: %v, %v, %v", p, xx, yy, xy)
 		}
 	}
@@ -197,7 +197,7 @@ func TestMedianLargest(t *testing.T) {
 		if len(c.law.pairs) > 200 {
 			tol = .09
 		}
-		if got := medianLargest(c.law); math.Abs(got/c.want-1) > tol {
+		if got := medianLargest(c.law); !(math.Abs(got/c.want-1) <= tol) {
 			t.Errorf("median %v, want %v", got, c.want)
 		}
 	}

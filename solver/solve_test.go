@@ -397,17 +397,18 @@ func TestRhoRange(t *testing.T) {
 		act sdk.Func
 		p2  bool
 		min float64
+		max float64
 		tol float64
 	}{
-		{relu, true, quarter, 1e-12}, {tanh, true, 5.1263e-5, 1e-4}, {erf, true, 2.4752e-5, 1e-4},
-		{identity, false, 0, 1e-12}, {square, false, -400, 1e-12}, // −4σ²
+		{relu, true, quarter, quarter, 1e-12}, {tanh, true, 5.1263e-5, math.NaN(), 1e-4}, {erf, true, 2.4752e-5, math.NaN(), 1e-4},
+		{identity, false, 0, 0, 1e-12}, {square, false, -400, -.04, 1e-12}, // −4σ²
 	} {
 		r, err := solver.RhoRangeOf(t.Context(), c.act)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.P2 != c.p2 || math.Abs(r.Min-c.min) > c.tol*math.Max(math.Abs(c.min), 1e-3) || r.Max < r.Min {
-			t.Errorf("%s: %+v, want P2 %v and %v", c.act.Name, r, c.p2, c.min)
+		if r.P2 != c.p2 || math.Abs(r.Min-c.min) > c.tol*math.Max(math.Abs(c.min), 1e-3) || r.Max < r.Min || math.Abs(r.Max-c.max) > c.tol {
+			t.Errorf("%s: %+v, want P2 %v, from %v to %v", c.act.Name, r, c.p2, c.min, c.max)
 		}
 	}
 	wild := fn("exp(z²/8)", nil, func(z float64) float64 { return z / 4 * math.Exp(z*z/8) })

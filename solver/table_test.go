@@ -51,10 +51,10 @@ func TestErrorsOfScale(t *testing.T) {
 	rounded := a.of(values)
 	for p := 1; p <= sdk.MaxOrder; p++ {
 		for q := 1; q <= sdk.MaxOrder; q++ {
-			if math.Abs(got.err[p][q]/want.err[p][q]-1) > 1e-13 {
+			if !(math.Abs(got.err[p][q]/want.err[p][q]-1) <= 1e-13) {
 				t.Errorf("error %d, %d is %v, want %v", p, q, got.err[p][q], want.err[p][q])
 			}
-			if math.Abs(rounded.err[p][q]/rounding.err[p][q]-1) > 1e-13 {
+			if !(math.Abs(rounded.err[p][q]/rounding.err[p][q]-1) <= 1e-13) {
 				t.Errorf("rounding %d, %d is %v, want %v", p, q, rounded.err[p][q], rounding.err[p][q])
 			}
 		}
@@ -67,12 +67,12 @@ func TestErrorOfVariance(t *testing.T) {
 	m.Value[0][0], m.Value[1][0], m.Value[2][0] = 1, -3, 13
 	m.Error[1][0], m.Error[2][0] = 1e-5, 1e-4
 	a, got := standardise(m)
-	if a.mean != -3 || a.sd != 2 || math.Abs(got-1.6e-4) > 1e-12 {
+	if a.mean != -3 || a.sd != 2 || !(math.Abs(got-1.6e-4) <= 1e-12) {
 		t.Errorf("%+v ± %v", a, got)
 	}
 	m.Error = [5][5]float64{}
 	// 2⁻⁵² of each moment, and 8·2⁻⁵³ of E[g²].
-	if _, got := standardise(m); math.Abs(got/(0x1p-52*(13+2*3*3)+8*0x1p-53*13)-1) > 1e-12 {
+	if _, got := standardise(m); !(math.Abs(got/(0x1p-52*(13+2*3*3)+8*0x1p-53*13)-1) <= 1e-12) {
 		t.Errorf("rounding %v", got)
 	}
 	m.Value[2][0] = 9 - 1e-15 // below the square of the mean: no NaN
@@ -106,7 +106,7 @@ func TestErrorsOfEquations(t *testing.T) {
 				t.Errorf("degree %d: row %d of %+v", degree, q, e)
 			}
 		}
-		if math.Abs(e.aerr/floats.Norm(a, 2)-1) > 1e-14 || math.Abs(e.berr/floats.Norm(b, 2)-1) > 1e-14 ||
+		if !(math.Abs(e.aerr/floats.Norm(a, 2)-1) <= 1e-14) || !(math.Abs(e.berr/floats.Norm(b, 2)-1) <= 1e-14) ||
 			e.c0 != tab.h[degree][degree] || e.c0err != tab.err[degree][degree] || len(e.a) != degree-1 || len(e.c) != degree-1 {
 			t.Errorf("degree %d: %+v", degree, e)
 		}
@@ -121,16 +121,16 @@ func TestTolerances(t *testing.T) {
 	}
 	s := e.solve()
 	norm := math.Sqrt(5)
-	if want := 1e-9*4*math.Sqrt2 + 2*(3e-5+1e-5*norm); math.Abs(s.tolerance/want-1) > 1e-12 || s.rank != 2 || math.Abs(s.cond-2) > 1e-14 || math.Abs(s.smallest-2) > 1e-14 {
+	if want := 1e-9*4*math.Sqrt2 + 2*(3e-5+1e-5*norm); !(math.Abs(s.tolerance/want-1) <= 1e-12) || s.rank != 2 || !(math.Abs(s.cond-2) <= 1e-14) || !(math.Abs(s.smallest-2) <= 1e-14) {
 		t.Errorf("%+v, want a tolerance of %v", s, want)
 	}
 	x := []float64{-1, 2} // the error of a coefficient takes no sign
 	xerr := (3e-5 + 1e-5*norm) / 2
-	if got, want := e.coefficientTol(s, x), 10*(2e-4+5*xerr+1e-4+2*5e-4); math.Abs(got/want-1) > 1e-12 {
+	if got, want := e.coefficientTol(s, x), 10*(2e-4+5*xerr+1e-4+2*5e-4); !(math.Abs(got/want-1) <= 1e-12) {
 		t.Errorf("tolerance of the coefficient %v, want %v", got, want)
 	}
 	s.rank = 0
-	if got, want := e.coefficientTol(s, x), 10*(2e-4+1e-4+2*5e-4); math.Abs(got/want-1) > 1e-12 {
+	if got, want := e.coefficientTol(s, x), 10*(2e-4+1e-4+2*5e-4); !(math.Abs(got/want-1) <= 1e-12) {
 		t.Errorf("tolerance of the coefficient without a rank %v, want %v", got, want)
 	}
 	if got := (equations{c: []float64{1, 1}, cerr: []float64{0, 0}}).coefficientTol(s, x); got != 1e-9 {
@@ -139,6 +139,16 @@ func TestTolerances(t *testing.T) {
 	small := equations{a: [][]float64{{1e-3, 0}, {0, 1}}, b: []float64{0, 1}, c: []float64{0, 0}, cerr: []float64{0, 0}, aerr: 2e-3}
 	if s := small.solve(); s.rank != 1 || len(s.free) != 1 {
 		t.Errorf("a singular value within the error of the matrix counts: %+v", s)
+	}
+	// 1e−8 of the largest, or of 1.
+	for i, c := range []struct {
+		large, small float64
+		rank         int
+	}{{1e3, .9e-5, 1}, {1e3, 1.1e-5, 2}, {1e-3, .9e-8, 1}, {1e-3, 1.1e-8, 2}} {
+		e := equations{a: [][]float64{{c.large, 0}, {0, c.small}}, b: []float64{1, 0}}
+		if s := e.solve(); s.rank != c.rank {
+			t.Errorf("case %d: %+v", i, s)
+		}
 	}
 }
 
@@ -151,7 +161,7 @@ func TestAway(t *testing.T) {
 		x := e.away(s, []float64{0, 0, 0})
 		// One unit of the coefficient along (3, 4): |c along free| = 5, in steps of 1/5·(3, 4).
 		sign := math.Copysign(1, c0)
-		if math.Abs(x[0]-sign*.6) > 1e-15 || math.Abs(x[1]-sign*.8) > 1e-15 || x[2] != 0 {
+		if !(math.Abs(x[0]-sign*.6) <= 1e-15) || !(math.Abs(x[1]-sign*.8) <= 1e-15) || x[2] != 0 {
 			t.Errorf("from %v to %v", c0, x)
 		}
 	}
@@ -167,7 +177,7 @@ func TestLeast(t *testing.T) {
 	raw := a.raw(got)
 	for _, f := range [][]float64{free[0], free[2]} {
 		moved := a.raw(floats.AddTo(make([]float64, 3), got, f))
-		if d := floats.Dot(raw, floats.SubTo(make([]float64, 3), moved, raw)); math.Abs(d) > 1e-12 {
+		if d := floats.Dot(raw, floats.SubTo(make([]float64, 3), moved, raw)); !(math.Abs(d) <= 1e-12) {
 			t.Errorf("the norm falls along %v: %v", f, d)
 		}
 	}

@@ -41,7 +41,7 @@ func TestPiecewise(t *testing.T) {
 			for j, c := range p.coef[piece] {
 				want += c * math.Pow(u, float64(j))
 			}
-			if got := p.at(y); math.Abs(got-want) > 1e-13*terms*4 {
+			if got := p.at(y); !(math.Abs(got-want) <= 1e-13*terms*4) {
 				t.Errorf("%d pieces: %v at %v, want %v", n, got, y, want)
 			}
 		}
@@ -65,7 +65,7 @@ func TestPanelRule(t *testing.T) {
 		}
 	}
 	for j, want := range [half]float64{0: 2, 1: -1, 4: 3, 7: -.5} {
-		if math.Abs(at[j]-want) > 1e-12 {
+		if !(math.Abs(at[j]-want) <= 1e-12) {
 			t.Errorf("coefficient %d is %v, want %v", j, at[j], want)
 		}
 	}
@@ -82,11 +82,11 @@ func TestPanelRule(t *testing.T) {
 		for j, o := range own {
 			v += r.toSub[i][j] * o
 		}
-		if math.Abs(v-f(x)) > 1e-12 {
+		if !(math.Abs(v-f(x)) <= 1e-12) {
 			t.Errorf("%v at %v, want %v", v, x, f(x))
 		}
 	}
-	if math.Abs(all-2./3) > 1e-14 || math.Abs(upper-1./16) > 1e-14 {
+	if !(math.Abs(all-2./3) <= 1e-14) || !(math.Abs(upper-1./16) <= 1e-14) {
 		t.Errorf("∫x² = %v, ∫₀x¹⁵ = %v", all, upper)
 	}
 }
@@ -111,7 +111,7 @@ func TestBoundOfTable(t *testing.T) {
 	}
 	p := &piecewise{knots: []float64{-1}}
 	p.add(r, 1, &own, &sub)
-	if math.Abs(p.bound-worst) > 1e-12 || p.knots[1] != 1 || len(p.coef) != 1 {
+	if !(math.Abs(p.bound-worst) <= 1e-12) || p.knots[1] != 1 || len(p.coef) != 1 {
 		t.Errorf("%v, want %v", p.bound, worst)
 	}
 	// Of two where there should be nothing, 8 and the rounding of 2; a piece without error does not make
@@ -144,7 +144,7 @@ func TestSmoothed(t *testing.T) {
 			c.p.index()
 			got := smoothed(c.p, tau)
 			lo, hi := got.knots[0], got.knots[len(got.knots)-1]
-			if math.Abs(lo+1+9*tau) > 1e-14 || math.Abs(hi-1-9*tau) > 1e-14 {
+			if !(math.Abs(lo+1+9*tau) <= 1e-14) || !(math.Abs(hi-1-9*tau) <= 1e-14) {
 				t.Errorf("%s over ±%v: from %v to %v", name, tau, lo, hi)
 			}
 			for i := range 201 {
@@ -182,7 +182,7 @@ func TestAverageOfCells(t *testing.T) {
 			}
 			want += v * (cdf((hi-y)/tau) - cdf((lo-y)/tau))
 		}
-		if got := p.average(y, tau, x, w); math.Abs(got-want) > 1e-11 {
+		if got := p.average(y, tau, x, w); !(math.Abs(got-want) <= 1e-11) {
 			t.Errorf("%v at %v, want %v", got, y, want)
 		}
 	}
