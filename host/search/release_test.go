@@ -94,6 +94,79 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// TestReleaseFromElsewhere: what ran on other rows, or without a ridge, or with a gate that is hard already, ends within slack
+// of the supremum as well.
+func TestReleaseFromElsewhere(t *testing.T) {
+	const n = 500
+	p, start := halves(t, n, 1e9)
+	top := supremum(t, p)
+	hard := start.Clone()
+	hard.Gating[1] = 50
+	for name, c := range map[string]*Candidate{
+		"other rows":      {Params: start, Rows: 256, Ridge: screenRidge},
+		"no ridge":        {Params: start, Rows: n},
+		"hard":            {Params: hard, Rows: n},
+		"hard, elsewhere": {Params: hard, Rows: 256},
+	} {
+		c.Run = &optim.Result{}
+		if err := (&Task{Problem: p, Part: p.Rows}).release(t.Context(), c, p.Shape.Free()); err != nil {
+			t.Fatal(err)
+		}
+		if got := -c.Run.Value * n; math.Abs(got-top) > slack || c.Rows != n || c.Groups == nil || c.Ridge != 0 {
+			t.Errorf("%s: %v on %d rows, the supremum is %v; groups %v, ridge %v", name, got, c.Rows, top, c.Groups, c.Ridge)
+		}
+	}
+}
+
+// TestFinish: the experts and the noise end at their maximum and the gate stays as it is. The run has converged where nothing is left
+// of the gates, and else as it had before.
+func TestFinish(t *testing.T) {
+	const n = 300
+	p, _ := halves(t, n, 1e9)
+	q := lopsided(p, 1e9)
+	q.Regressors[0] += 0.1
+	l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), 1)
+	for _, c := range []struct {
+		groups *Groups
+		was    optim.Status
+		want   optim.Status
+	}{
+		{underOne([]int{0, 1}), optim.IterationLimit, optim.Converged},
+		{underOne([]int{0, 1}), optim.Converged, optim.Converged},
+		{underOne([]int{1, 1}), optim.IterationLimit, optim.IterationLimit},
+		{underOne([]int{1, 1}), optim.Converged, optim.Converged},
+	} {
+		got := &Candidate{Params: q, Groups: c.groups, Ridge: 0.1, Run: &optim.Result{Status: c.was, Iterations: 5, Trace: []float64{9, 8}}}
+		if err := got.finish(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		if got.Run.Status != c.want || got.Run.Iterations <= 5 || !slices.Equal(got.Run.Trace[:2], []float64{9, 8}) || len(got.Run.Trace) < 3 || got.Ridge != 0 {
+			t.Errorf("%+v: %+v", c, got.Run)
+		}
+		if value := -got.Run.Value * n; math.Abs(value-supremum(t, p)) > 1e-6 || !slices.Equal(got.Params.Gating, q.Gating) {
+			t.Errorf("log-likelihood %v, want %v; gate %v, was %v", value, supremum(t, p), got.Params.Gating, q.Gating)
+		}
+	}
+}
+
+// TestThawLeavesAlone what separates nothing, and tables that are too large for it.
+func TestThawLeavesAlone(t *testing.T) {
+	p, start := halves(t, 100, 1)
+	run := climbed(t, p, p.Rows, start)
+	c := &Candidate{Run: run, Params: likelihood(p, p.Rows).Params(run.X), Rows: 100}
+	task := &Task{Problem: p, Part: p.Rows}
+	if err := task.thaw(t.Context(), c); err != nil || c.Run != run {
+		t.Errorf("%+v, error %v", c.Run, err)
+	}
+	large := *p
+	large.Rows = &model.Data{N: 1_000_000, D: 2}
+	c.Groups = underOne([]int{0, 1})
+	task.Problem = &large
+	if err := task.thaw(t.Context(), c); err != nil || c.Run != run {
+		t.Errorf("of many rows: %+v, error %v", c.Run, err)
+	}
+}
+
 // TestTogether are components worked out by hand.
 func TestTogether(t *testing.T) {
 	for _, c := range []struct {

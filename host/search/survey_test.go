@@ -558,3 +558,51 @@ func TestSoftRun(t *testing.T) {
 		}
 	}
 }
+
+// TestSoftStarts are made where the gate of the best becomes hard, and nowhere else; for twice the work of the survey, of which
+// the waves are counted. They count as starts, and the best of them come into question.
+func TestSoftStarts(t *testing.T) {
+	const n = 60
+	surveyed := func(slope, most float64) (*surveyor, float64) {
+		p, truth := halves(t, n, slope)
+		rows, err := newTable(t.Context(), p.Rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &surveyor{problem: p, scope: scopeOf(p), rows: rows, most: most}
+		s.idle.New = func() any { return s.likelihood() }
+		s.kinds = surveyStarts(p, measure(t, p), rows)
+		l := s.likelihood()
+		run, err := creep(t.Context(), l, l.Theta(truth), 1e-6, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.pool = []*Candidate{{Kind: KindRandom, Run: run, Params: l.Params(run.X), Rows: n}}
+		s.Starts = 1
+		if err := s.soften(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		work := 0.0
+		for _, c := range s.pool {
+			if c.Run != run {
+				work += s.cost(c)
+			}
+		}
+		return s, work
+	}
+	if s, _ := surveyed(1, 1e12); s.Starts != 1 || len(s.pool) != 1 || s.Best != nil {
+		t.Errorf("a gate that stays soft: %d starts", s.Starts)
+	}
+	one, work := surveyed(1e9, 1)
+	// One or two of eight may end degenerate, and count for nothing.
+	if one.Starts < 1+surveyWave/2 || one.Starts > 1+surveyWave || len(one.pool) != one.Starts || len(one.Best) == 0 || !slices.IsSortedFunc(one.pool, compare) {
+		t.Errorf("%d starts of one wave, %d in the pool", one.Starts, len(one.pool))
+	}
+	if two, _ := surveyed(1e9, 0.75*work); two.Starts <= 1+surveyWave || two.Starts > 1+2*surveyWave {
+		t.Errorf("%d starts for 1.5 times the work of one wave", two.Starts)
+	}
+	none := &surveyor{}
+	if err := none.soften(t.Context()); err != nil || none.Starts != 0 {
+		t.Errorf("%d starts where nothing was found, error %v", none.Starts, err)
+	}
+}

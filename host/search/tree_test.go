@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -8,7 +9,13 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/tanh"
 )
 
 // TestOrder: branches come in the order of their proportions, as far as they may stand for
@@ -162,6 +169,302 @@ func TestHeavy(t *testing.T) {
 	r := [][]float64{{0.5, 0, 1e-7, 0, 2e-6}, {0, 0, 1e-7, 1e-6, 0}, {9, 9, 9, 9, 9}, {0, 0.25, 1e-7, 1e-6, 0}}
 	if got := heavy(r, [][]int{{0, 1}, {3}}); !slices.Equal(got, []int{0, 1, 3, 4}) {
 		t.Errorf("rows %v", got)
+	}
+}
+
+// TestExchanges: of two branches of the same shape and kinds neither is below the other, and to exchange them twice is nothing.
+func TestExchanges(t *testing.T) {
+	for _, c := range []struct {
+		shape string
+		kinds []int
+		want  []exchange
+	}{
+		{"3", nil, []exchange{{0, 1, 1}, {0, 2, 1}, {1, 2, 1}}},
+		{"2x2", []int{0, 1, 0, 1}, []exchange{{0, 2, 1}, {0, 2, 2}, {1, 3, 1}}},
+		{"2x2", []int{0, 1, 1, 0}, []exchange{{0, 3, 1}, {1, 2, 1}}},
+		{"2x(1,2)", nil, []exchange{{0, 1, 1}, {0, 2, 1}, {1, 2, 1}}},
+		{"2x2", nil, []exchange{{0, 1, 1}, {0, 2, 1}, {0, 2, 2}, {0, 3, 1}, {1, 2, 1}, {1, 3, 1}, {2, 3, 1}}},
+	} {
+		got := exchanges(tree(t, c.shape), c.kinds)
+		slices.SortFunc(got, func(a, b exchange) int { return cmp.Or(a.i-b.i, a.j-b.j, a.leaves-b.leaves) })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s %v: %v, want %v", c.shape, c.kinds, got, c.want)
+		}
+	}
+	places := []int{4, 5, 6, 7}
+	pair := exchange{0, 2, 2}
+	if pair.apply(places); !slices.Equal(places, []int{6, 7, 4, 5}) {
+		t.Errorf("exchanged: %v", places)
+	}
+	if pair.apply(places); !slices.Equal(places, []int{4, 5, 6, 7}) {
+		t.Errorf("exchanged twice: %v", places)
+	}
+}
+
+// TestShuffle: every order of experts of one kind is as likely, within four standard errors, and an expert goes to places of its
+// kind only.
+func TestShuffle(t *testing.T) {
+	const draws = 1200
+	rng := rand.New(rand.NewPCG(1, 8))
+	seen := map[[3]int]int{}
+	for range draws {
+		places := []int{0, 1, 2}
+		(&arrangement{}).shuffle(rng, places)
+		seen[[3]int(places)]++
+	}
+	for order, n := range seen {
+		if math.Abs(float64(n)-draws/6.) > 4*math.Sqrt(draws*5./36) {
+			t.Errorf("order %v %d times of %d", order, n, draws)
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("orders %v", seen)
+	}
+	kinds, moved := []int{0, 1, 0, 1}, false
+	for range 50 {
+		places := []int{0, 1, 2, 3}
+		(&arrangement{kinds: kinds}).shuffle(rng, places)
+		for at, i := range places {
+			if kinds[at] != kinds[i] {
+				t.Fatalf("expert %d stands at place %d", i, at)
+			}
+		}
+		moved = moved || places[0] == 2
+	}
+	if !moved {
+		t.Error("nothing has moved")
+	}
+}
+
+// TestReordered: the predictors of branches in another order have the same differences, and the last is 0.
+func TestReordered(t *testing.T) {
+	const d = 2
+	w := []float64{1, 2, -3, 5} // of the first two branches, the third is 0
+	all := [][]int{{0, 3}, {1}, {2}}
+	of := func(w []float64, c int) []float64 {
+		if c == len(all)-1 {
+			return make([]float64, d)
+		}
+		return w[c*d : (c+1)*d]
+	}
+	for _, perm := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}} {
+		var branches [][]int
+		for _, c := range perm {
+			branches = append(branches, all[c])
+		}
+		got := reordered(w, d, all, branches)
+		for a, was := range perm {
+			for b, other := range perm {
+				for j := range d {
+					if of(got, a)[j]-of(got, b)[j] != of(w, was)[j]-of(w, other)[j] {
+						t.Errorf("order %v: %v", perm, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestNewArrangement: the columns that the gate sees, and ones for its intercept, and the posteriors times the weights, over
+// more than one block.
+func TestNewArrangement(t *testing.T) {
+	q, data := quarters(t)
+	others := make([][3]float64, model.BlockRows-160)
+	for i := range others {
+		others[i] = [3]float64{1, 1, 3}
+	}
+	one := data(others...)
+	rows := &model.Data{N: one.N + 60, D: 2, Blocks: []model.Block{one.Blocks[0].Clone(), one.Blocks[0].Clone()}}
+	last := &rows.Blocks[1]
+	last.X = slices.Concat(last.X[:60], last.X[last.N:last.N+60])
+	last.Y, last.N = last.Y[:60], 60
+	for i := range rows.Blocks {
+		b := &rows.Blocks[i]
+		for r := range b.N {
+			b.W = append(b.W, 1+float64(r+i)/100)
+		}
+	}
+	p := &problem.Problem{Rows: rows, Shape: problem.Shape{K: 4, D: 2, Gate: []int{1}, Intercept: true, GateIntercept: true, Tree: q.Tree}}
+	p.G.Activation = activation(t, identity.Family)
+	a, err := newArrangement(t.Context(), p, rows, q, nil)
+	if err != nil || len(a.x) != 2 || len(a.r) != 4 {
+		t.Fatalf("%d columns of %d experts, error %v", len(a.x), len(a.r), err)
+	}
+	at := 0
+	for i := range rows.Blocks {
+		b := &rows.Blocks[i]
+		for r := range b.N {
+			if a.x[0][at] != b.Col(1)[r] || a.x[1][at] != 1 {
+				t.Errorf("row %d of the gate is %v and %v", at, a.x[0][at], a.x[1][at])
+			}
+			for e := range 4 { // the levels are 33 standard deviations apart: each row is an expert's
+				want := 0.0
+				if math.Abs(b.Y[r]-10*float64(e)) < 5 {
+					want = b.W[r]
+				}
+				if math.Abs(a.r[e][at]-want) > 1e-9 {
+					t.Errorf("expert %d has %v of row %d, want %v", e, a.r[e][at], at, want)
+				}
+			}
+			at++
+		}
+	}
+}
+
+// TestArranged: experts under a gate that says nothing, in an order that is no tree's, come to the places of the quadrants, with
+// their noise and gates that tell nearly all of their rows.
+func TestArranged(t *testing.T) {
+	q, data := quarters(t)
+	rows := data()
+	p := &problem.Problem{Rows: rows, Shape: problem.Shape{K: 4, D: 2, Intercept: true, GateIntercept: true, PerExpert: true, Tree: q.Tree}}
+	p.G.Activation = activation(t, identity.Family)
+	flat := model.NewParams(4, 2)
+	flat.GatingIntercepts = make([]float64, 3)
+	flat.RegressorIntercepts, flat.Sigma = []float64{30, 0, 10, 20}, []float64{0.33, 0.3, 0.31, 0.32} // 3, 0, 1, 2
+	got, err := arranged(t.Context(), p, rows, flat, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &rows.Blocks[0]
+	prior := make([]float64, 4*b.N)
+	mixture.Mixture{}.Prior(prior, got, b)
+	for i, level := range got.RegressorIntercepts {
+		if want := 0.3 + level/1000; math.Abs(got.Sigma[i]-want) > 1e-12 {
+			t.Errorf("the expert at %v has noise %v, want %v", level, got.Sigma[i], want)
+		}
+		for r, y := range b.Y {
+			if v := prior[i*b.N+r]; (v > 0.9) != (math.Abs(y-level) < 5) {
+				t.Fatalf("row %d at %v, the expert at %v has %v of it", r, y, level, v)
+			}
+		}
+	}
+	if got.Tree.Depth() != 2 {
+		t.Errorf("a tree of depth %d", got.Tree.Depth())
+	}
+}
+
+// TestChanges: after the moves come exchanges of experts of different kinds, those of the largest residuals per row first,
+// six at most.
+func TestChanges(t *testing.T) {
+	s := &loss.Structure{Mass: []float64{10, 20, 0}, RSS: []float64{30, 20, 2}, Overlap: overlap(3, nil)} // 3, 1 and 2 a row
+	moved := moves(s)
+	if len(moved) == 0 {
+		t.Fatal("no moves")
+	}
+	got := changes([]int{0, 1, 1}, s)
+	want := []change{{move{split: 2, drop: 0}, true}, {move{split: 1, drop: 0}, true}}
+	if len(got) != len(moved)+2 || !slices.Equal(got[len(moved):], want) {
+		t.Errorf("%+v, want %+v in the end", got, want)
+	}
+	for i, m := range moved {
+		if got[i] != (change{move: m}) {
+			t.Errorf("change %d is %+v, want %+v", i, got[i], m)
+		}
+	}
+	if got := changes(nil, s); len(got) != len(moved) {
+		t.Errorf("of one kind: %+v", got)
+	}
+	many := &loss.Structure{Mass: make([]float64, 6), RSS: make([]float64, 6), Overlap: overlap(6, nil)}
+	if got := changes([]int{0, 1, 0, 1, 0, 1}, many); len(got) != len(moves(many))+mostExchanges {
+		t.Errorf("%d changes", len(got))
+	}
+}
+
+// TestSwap exchanges what is the experts' own.
+func TestSwap(t *testing.T) {
+	q := model.NewParams(3, 2)
+	q.Regressors = []float64{1, 2, 3, 4, 5, 6}
+	q.RegressorIntercepts, q.Sigma = []float64{7, 8, 9}, []float64{0.1, 0.2, 0.3}
+	change{move: move{split: 2, drop: 0}, exchange: true}.swap(q)
+	if !slices.Equal(q.Regressors, []float64{5, 6, 3, 4, 1, 2}) || !slices.Equal(q.RegressorIntercepts, []float64{9, 8, 7}) || !slices.Equal(q.Sigma, []float64{0.3, 0.2, 0.1}) {
+		t.Errorf("%+v", q)
+	}
+	q.RegressorIntercepts, q.Sigma = nil, []float64{0.4}
+	change{move: move{split: 1, drop: 2}, exchange: true}.swap(q)
+	if !slices.Equal(q.Regressors, []float64{5, 6, 1, 2, 3, 4}) || q.RegressorIntercepts != nil || !slices.Equal(q.Sigma, []float64{0.4}) {
+		t.Errorf("%+v", q)
+	}
+}
+
+// TestRescore: the rows of the expert that is dropped go to the one that is kept, and those of the one that is split to its
+// halves alike; after an exchange each of the two has the other's. The others keep theirs.
+func TestRescore(t *testing.T) {
+	const k, n = 4, 3
+	share := []float64{0.5, 0.125, 0.2, 0.25, 1e-5, 0.3, 0.125, 0.5, 0.1, 0.125, 0.49999, 0.4}
+	for _, exchanged := range []bool{false, true} {
+		r := &mixture.Posterior{K: k, N: n}
+		for _, v := range share {
+			r.Scores = append(r.Scores, math.Log(v)-800) // sums of their exponentials are 0
+		}
+		change{move{keep: 0, drop: 1, split: 3}, exchanged}.rescore(r)
+		for t0 := range n {
+			was := func(i int) float64 { return share[i*n+t0] }
+			want := []float64{was(0) + was(1), was(3) / 2, was(2), was(3) / 2}
+			if exchanged {
+				want = []float64{was(0), was(3), was(2), was(1)}
+			}
+			for i, v := range want {
+				if got := math.Exp(r.Scores[i*n+t0] + 800); math.Abs(got-v) > 1e-12 {
+					t.Errorf("exchanged %v: expert %d has %v of row %d, want %v", exchanged, i, got, t0, v)
+				}
+			}
+		}
+	}
+}
+
+// TestGrown: one expert more, a half of the one with the largest sum of squared residuals, under a gate that does not tell
+// the halves apart and the others as before.
+func TestGrown(t *testing.T) {
+	s := &loss.Structure{Mass: []float64{4, 1}, RSS: []float64{16, 9}, Axes: [][]float64{{1, 0}, {0, 1}}}
+	p := model.NewParams(2, 1)
+	p.Regressors, p.RegressorIntercepts, p.Sigma = []float64{1, 5}, []float64{2, 6}, []float64{0.1, 0.2}
+	p.Gating, p.GatingIntercepts = []float64{3}, []float64{-1}
+	q := grown(p, s, problem.Shape{PerExpert: true, GateIntercept: true})
+	if !slices.Equal(q.Regressors, []float64{3, 5, -1}) || !slices.Equal(q.RegressorIntercepts, []float64{2, 6, 2}) || !slices.Equal(q.Sigma, []float64{0.1, 0.2, 0.1}) {
+		t.Errorf("%+v", q)
+	}
+	for _, x := range []float64{-1, 2} {
+		at := []float64{x}
+		if a, b, c := logitOf(q, 0, at), logitOf(q, 1, at), logitOf(q, 2, at); math.Abs(a-c) > 1e-12 || math.Abs(a-b-(3*x-1)) > 1e-12 {
+			t.Errorf("at %v: logits %v, %v and %v", x, a, b, c)
+		}
+	}
+	first := model.NewParams(1, 1)
+	first.Regressors, first.Sigma = []float64{1}, []float64{0.1}
+	if q := grown(first, &loss.Structure{Mass: []float64{4}, RSS: []float64{16}, Axes: [][]float64{{1}}}, problem.Shape{}); !slices.Equal(q.Regressors, []float64{3, -1}) || q.GatingIntercepts != nil || len(q.Sigma) != 1 || q.RegressorIntercepts != nil {
+		t.Errorf("from one: %+v", q)
+	}
+}
+
+// TestReworkLeavesAlone what is under one gate, shrank, or has not converged.
+func TestReworkLeavesAlone(t *testing.T) {
+	p, top, _ := stuck(t)
+	under := *p
+	under.Shape.Tree = tree(t, "2x(1,2)")
+	for name, c := range map[string]struct {
+		p *problem.Problem
+		c *Candidate
+	}{
+		"one gate":   {p, &Candidate{Run: top}},
+		"degenerate": {&under, &Candidate{Run: top, Degenerate: true}},
+		"on its way": {&under, &Candidate{Run: &optim.Result{Status: optim.IterationLimit}}},
+	} {
+		was := c.c.Run
+		if err := rework(t.Context(), &Task{Problem: c.p, Part: p.Rows}, c.c); err != nil || c.c.Run != was {
+			t.Errorf("%s: %+v, error %v", name, c.c.Run, err)
+		}
+	}
+}
+
+// TestSomeOf: the activations of some experts in their order, and one that all have as it is.
+func TestSomeOf(t *testing.T) {
+	a, b := activation(t, identity.Family), activation(t, tanh.Family)
+	got, ok := someOf(model.PerExpert{a, b, a}, []int{1, 2}).(model.PerExpert)
+	if !ok || len(got) != 2 || got[0] != b || got[1] != a {
+		t.Errorf("%v", got)
+	}
+	if got := someOf(b, []int{1, 2}); got != b {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -223,5 +224,174 @@ func TestVectorSeparation(t *testing.T) {
 		if best.Ridge > 0 && 600*(best.Run.Value-*best.Whole) > 0.01 {
 			t.Errorf("overlap %v: the ridge costs %v", overlap, 600*(best.Run.Value-*best.Whole))
 		}
+	}
+}
+
+// TestColumnsOf: tables of each target, with the features of all.
+func TestColumnsOf(t *testing.T) {
+	data := &model.Data{N: 5, D: 1, Blocks: []model.Block{
+		{N: 3, X: []float64{1, 2, 3}, Y: []float64{4, 5, 6, 7, 8, 9}}, {N: 2, X: []float64{10, 11}, Y: []float64{12, 13, 14, 15}},
+	}}
+	got := columnsOf(data, 2)
+	for c, want := range [][]float64{{4, 5, 6, 12, 13}, {7, 8, 9, 14, 15}} {
+		if y := slices.Concat(got[c].Blocks[0].Y, got[c].Blocks[1].Y); !slices.Equal(y, want) || got[c].N != 5 || !slices.Equal(got[c].Blocks[1].X, []float64{10, 11}) {
+			t.Errorf("target %d: %v, want %v", c, y, want)
+		}
+	}
+	if len(data.Blocks[0].Y) != 6 {
+		t.Error("the data have changed")
+	}
+}
+
+// TestRefinedIn: what was refined stands in the places of what it came from.
+func TestRefinedIn(t *testing.T) {
+	all := []*Candidate{{Kind: "a"}, {Kind: "b"}, {Kind: "c"}}
+	x, y := &Candidate{Kind: "x"}, &Candidate{Kind: "y"}
+	got := refined{from: []*Candidate{all[2], all[0]}, all: []*Candidate{x, y}}.in(all)
+	if !slices.Equal(got, []*Candidate{y, all[1], x}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// twoTargets is the search on targets ±(3 + x1/2) and ±2, of which the sign is that of a logit of so many times x2.
+func twoTargets(t *testing.T, n int, slope float64, full bool) *VectorTask {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(8, 6))
+	x := mat.NewDense(n, 2, nil)
+	u, v := make([]float64, n), make([]float64, n)
+	for r := range n {
+		x.SetRow(r, []float64{rng.NormFloat64(), rng.NormFloat64()})
+		sign := 1.0
+		if rng.Float64() > 1/(1+math.Exp(-slope*x.At(r, 1))) {
+			sign = -1
+		}
+		u[r], v[r] = sign*(3+x.At(r, 0)/2)+0.3*rng.NormFloat64(), 2*sign+0.3*rng.NormFloat64()
+	}
+	task := &VectorTask{Full: full, Starts: DefaultStarts}
+	var rows []model.Rows
+	for _, y := range [][]float64{u, v} {
+		p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercept: true})
+		task.Problems, task.Evidence = append(task.Problems, p), append(task.Evidence, measure(t, p))
+		rows = append(rows, p.Rows)
+	}
+	task.Rows = model.Beside(rows)
+	return task
+}
+
+// at are the experts of twoTargets, with a gate of this slope.
+func (t *VectorTask) at(slope float64) *model.VectorParams {
+	coordinates := make([]*model.Params, 2)
+	for c, p := range t.Problems {
+		q := p.Shape.Blank(0.3)
+		if c == 0 {
+			q.Regressors[0], q.Regressors[2] = 0.5, -0.5
+		}
+		q.RegressorIntercepts[0], q.RegressorIntercepts[1] = float64(3-c), float64(c-3)
+		q.Gating[1] = slope
+		coordinates[c] = p.Units.Into(q)
+	}
+	return t.join(coordinates)
+}
+
+// TestVectorRelease: a gate that separates ends with a ridge that costs less than slack, as near to the supremum, which two times the
+// slope shows, as that; one that is steep where rows overlap ends at the maximum without one. Candidates go on their path.
+func TestVectorRelease(t *testing.T) {
+	const n = 300
+	for slope, hard := range map[float64]bool{1: false, 15: false, 1e9: true} {
+		task := twoTargets(t, n, slope, true)
+		c := &Candidate{Vector: task.at(min(slope, 3)), Run: &optim.Result{Iterations: 3, Trace: []float64{9}}, Rows: n}
+		if err := task.release(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		l := task.likelihood(task.Rows, c.Vector, 1)
+		l.PenaliseGate(c.Ridge)
+		cost := l.GatePenalty(nil, c.Run.X)
+		l.PenaliseGate(0)
+		if (c.Ridge > 0) != hard || cost > slack || c.Run.Iterations < 4 || c.Run.Trace[0] != 9 || c.Run.Status != optim.Converged {
+			t.Errorf("slope %v: a ridge of %v costs %v, %v after %d", slope, c.Ridge, cost, c.Run.Status, c.Run.Iterations)
+		}
+		if got, err := task.separates(t.Context(), l, c); err != nil || got != hard {
+			t.Errorf("slope %v: separates %v, error %v", slope, got, err)
+		}
+		grad := make([]float64, l.Dim())
+		l.PenaliseGate(c.Ridge)
+		if v, err := l.Grad(t.Context(), grad, c.Run.X); err != nil || math.Abs(v-c.Run.Value) > 1e-12 || floats.Norm(grad, 2) > 1e-5 {
+			t.Errorf("slope %v: value %v of gradient %v, said %v, error %v", slope, v, floats.Norm(grad, 2), c.Run.Value, err)
+		}
+	}
+}
+
+// TestVectorSeparatesNot: a gate that is not steep separates nothing, though there be few rows; nor one that is, where steeper
+// costs more than slack.
+func TestVectorSeparatesNot(t *testing.T) {
+	task := twoTargets(t, 300, 1e9, true)
+	for slope, want := range map[float64]bool{5: false, 40: true, 400: true} {
+		c := &Candidate{Vector: task.at(slope)}
+		l := task.likelihood(task.Rows, c.Vector, 1)
+		c.Run = &optim.Result{X: l.Theta(c.Vector)}
+		norm := slope * task.one().Units.SD[1] / math.Sqrt2 // √Σ‖w_i − w̄‖² of w and 0
+		if (norm >= 10) != want {
+			t.Fatalf("a norm of %v", norm)
+		}
+		if got, err := task.separates(t.Context(), l, c); err != nil || got != want {
+			t.Errorf("slope %v: %v, error %v", slope, got, err)
+		}
+	}
+}
+
+// TestVectorMeasure: candidates of other rows, and with a ridge, have their value on all rows without it; those that have
+// it already, and those that failed, do not have it twice.
+func TestVectorMeasure(t *testing.T) {
+	const n = 200
+	task := twoTargets(t, n, 2, false)
+	q := task.at(2)
+	made := func(rows int, ridge, value float64) *Candidate {
+		return &Candidate{Vector: q, Rows: rows, Ridge: ridge, Run: &optim.Result{Value: value}}
+	}
+	all := []*Candidate{made(n, 0, 1), made(n, 0.1, 1), made(100, 0, 1), made(100, 0.1, math.NaN())}
+	if err := task.measure(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	l := task.Likelihood(task.Rows, q)
+	want, err := l.Value(t.Context(), l.Theta(q))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range all {
+		if has := i == 1 || i == 2; (c.Whole != nil) != has || has && math.Abs(*c.Whole-want) > 1e-12 {
+			t.Errorf("candidate %d: %v on all rows, want %v", i, c.Whole, want)
+		}
+	}
+}
+
+// TestVectorScreening is told of every wave, in fours up to the budget, the first starts once, and hands out where it can be
+// taken up.
+func TestVectorScreening(t *testing.T) {
+	task := twoTargets(t, 60, 2, false)
+	task.Starts = 6
+	var told, least []int
+	var done []bool
+	task.Screening = func(done, total int) { told = append(told, done, total) }
+	task.Checkpoint = func(s State) { done, least = append(done, s.Done), append(least, len(s.Candidates)) }
+	start := func(kind string) VectorStart {
+		return VectorStart{kind, func(context.Context, *rand.Rand) (*model.VectorParams, error) { return task.at(2), nil }}
+	}
+	all, err := task.screen(t.Context(), task.Rows, nil, 6, []VectorStart{start("a"), start("b")}, []VectorStart{start("u"), start("v"), start("w")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, c := range all {
+		kinds[c.Kind]++
+	}
+	if len(all) != 6 || kinds["a"] != 1 || kinds["b"] != 1 || kinds["u"] != 1 || kinds["v"] != 1 || kinds["w"] != 2 {
+		t.Errorf("%v", kinds)
+	}
+	if !slices.Equal(told, []int{0, 6, 4, 6}) || !slices.Equal(least, []int{4, 6}) && !slices.Equal(least, []int{4, 6, 6}) || !done[len(done)-1] {
+		t.Errorf("told %v; states of %v, done %v", told, least, done)
+	}
+	// Three that agree are enough where no more are asked for.
+	if all, err := task.screen(t.Context(), task.Rows, nil, 4, nil, []VectorStart{start("u")}); err != nil || len(all) != 4 {
+		t.Errorf("%d starts, error %v", len(all), err)
 	}
 }
