@@ -177,3 +177,22 @@ func TestRhoOfKinks(t *testing.T) {
 		}
 	}
 }
+
+// TestRhoOfMultiples: ρ of c·φ is c² times that of φ, however small both are, and 0 of a line however steep.
+func TestRhoOfMultiples(t *testing.T) {
+	logistic := func(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
+	want, _, err := RhoOf(t.Context(), sdk.Func{Name: "softplus", DG: logistic}, .01)
+	if err != nil || !(want > 0) {
+		t.Fatal(want, err)
+	}
+	for _, c := range []float64{1e-9, 1e9} {
+		rho, _, err := RhoOf(t.Context(), sdk.Func{Name: "softplus", DG: func(z float64) float64 { return c * logistic(z) }}, .01)
+		if err != nil || !(math.Abs(rho/(c*c*want)-1) <= 1e-6) {
+			t.Errorf("%v times: %v (%v), want %v", c, rho, err, c*c*want)
+		}
+		rho, _, err = RhoOf(t.Context(), sdk.Func{Name: "line", DG: func(float64) float64 { return c / 3 }}, .01)
+		if err != nil || rho != 0 {
+			t.Errorf("a line of slope %v/3: %v (%v)", c, rho, err)
+		}
+	}
+}

@@ -107,7 +107,7 @@ func TestNoiseLevelByScan(t *testing.T) {
 			}
 		}
 		// The search stops at .1 of log σ, and the scan has steps of .03.
-		if got := law.NoiseLevel(y, nil, float64(c.effective)); !(math.Abs(math.Log(got/want)) <= .15) {
+		if got := law.NoiseLevel(y, nil, float64(c.effective)); !(math.Abs(math.Log(got/want)) <= .15) || !(got >= least) || !(got <= most) {
 			t.Errorf("case %d: σ = %v, want %v", i, got, want)
 		}
 	}

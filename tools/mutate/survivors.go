@@ -48,7 +48,7 @@ func survivors(w io.Writer, dir, kept string) error {
 	}
 	all := judged(output)
 	counts := map[string]int{}
-	changes := map[string][]string{} // by row
+	changes := map[string][]string{} // of each row
 	var lived []verdict
 	for _, v := range all {
 		counts[v.status]++
@@ -65,7 +65,8 @@ func survivors(w io.Writer, dir, kept string) error {
 		}
 		return a.column - b.column
 	})
-	var rows []string
+	rows := map[string]string{} // by file and line of code: what stands there twice is one row
+	var order []string
 	for _, v := range lived {
 		source, err := os.ReadFile(filepath.Join(dir, v.file))
 		if err != nil {
@@ -75,16 +76,17 @@ func survivors(w io.Writer, dir, kept string) error {
 		if v.line > len(lines) || v.column > len(lines[v.line-1]) {
 			return fmt.Errorf("%s:%d:%d: there is no such place: the code has changed since %s was made", v.file, v.line, v.column, kept)
 		}
-		row := fmt.Sprintf("| `%s` | `%s` |", v.file, excerpt(lines[v.line-1], v.column))
-		if !slices.Contains(rows, row) {
-			rows = append(rows, row)
+		code := v.file + ": " + strings.TrimSpace(lines[v.line-1])
+		if rows[code] == "" {
+			rows[code] = fmt.Sprintf("| `%s` | `%s` |", v.file, excerpt(lines[v.line-1], v.column))
+			order = append(order, code)
 		}
-		if !slices.Contains(changes[row], v.change) {
-			changes[row] = append(changes[row], v.change)
+		if !slices.Contains(changes[code], v.change) {
+			changes[code] = append(changes[code], v.change)
 		}
 	}
-	for _, row := range rows {
-		fmt.Fprintf(w, "%s %s | |\n", row, strings.Join(changes[row], ", "))
+	for _, code := range order {
+		fmt.Fprintf(w, "%s %s | |\n", rows[code], strings.Join(changes[code], ", "))
 	}
 	summary(w, counts)
 	return nil
