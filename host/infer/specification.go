@@ -93,6 +93,9 @@ func (m *terms) tests(s *RowSums, c *mat.SymDense, draws float64) (tests []Test,
 		q.omit(m.at[atResiduals]+3*u.Expert, 3)
 		q.omit(m.at[atNonlinearity]+3*u.Expert, 3)
 	}
+	for _, j := range q.omitHardGates(m.p.K*len(m.expert), m.p.Gates(), gateScale(m.gate, m.xRMS), draws) {
+		q.omit(m.at[atGate]+5*j, 5)
+	}
 	q.standardise()
 	// Regressing on terms by as many draws leaves that much less variance.
 	q.project(0, m.at[atResiduals], draws)

@@ -362,3 +362,15 @@ func (m *terms) scale(q *Squares) {
 	}
 	m.zRMS, m.lRMS, m.xRMS = rms(q.Z), rms(q.Logits), rms(q.X)
 }
+
+// gateScale is the rms of what a gate's coefficients are of, given that of the features.
+func gateScale(columns []int, rms []float64) []float64 {
+	out := make([]float64, len(columns))
+	for i, c := range columns {
+		out[i] = 1
+		if c < len(rms) {
+			out[i] = rms[c]
+		}
+	}
+	return out
+}

@@ -294,6 +294,11 @@ func (m *vectorTerms) tests(s *RowSums, c *mat.SymDense) (tests []Test, untested
 			q.omit(m.nonlinearity+3*i*m.p.M, 3*m.p.M)
 		}
 	}
+	_, gate := m.free.Columns(m.p.Coordinate(0))
+	per := 3 + 2*m.p.M
+	for _, j := range q.omitHardGates(m.p.K*m.p.M*m.coefficients, m.p.Gate().Gates(), gateScale(gate, m.xRMS), draws) {
+		q.omit(m.gate+per*j, per)
+	}
 	q.standardise()
 	q.project(0, m.residuals, draws)
 	add := func(name string, from, to int, robust bool) {
