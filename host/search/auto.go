@@ -57,6 +57,9 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 		return nil, err
 	}
 	t.Others = out.Survey.optima()
+	if out.Survey != nil {
+		t.Soft = Start{} // it has made them
+	}
 	var none string // why there is no certificate
 	out.Best, out.All, err = Run(ctx, t, s.Resume, func(ctx context.Context, best *Candidate, all []*Candidate) (int, error) {
 		var err error
@@ -116,6 +119,7 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		}
 	}
 	random := Random(p, e)
+	t.Soft = random
 	var subspace Start
 	within := e.Subspace != nil && p.Shape.K > 1
 	if within {

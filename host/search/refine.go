@@ -63,6 +63,11 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	if best, err = t.overlooked(ctx, all, best); err != nil {
 		return nil, err
 	}
+	if t.Others == nil {
+		if t.Others, err = t.softened(ctx, best); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range t.Others {
 		refined := *c
 		c.refined = &refined

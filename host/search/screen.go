@@ -65,6 +65,9 @@ type Task struct {
 	Starts  int        // at most so many in all
 	// Others are maxima on all rows that were found otherwise and compete for the best.
 	Others []*Candidate
+	// Soft, if given, are starts that are added to Others where the gate of the best becomes hard
+	// and there are none.
+	Soft Start
 	Follow
 }
 

@@ -5,9 +5,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
 )
 
 const (
@@ -24,10 +26,7 @@ const (
 	softStream = 1 << 35
 )
 
-// soften adds to the survey, where the gate of its best becomes hard, random starts with a soft gate
-// and as much noise as y has, each of which goes all the way by EM: where a gate becomes
-// hard, which rows end on which side of it is decided late, and short runs do not tell which
-// will be the best.
+// soften adds soft starts to the survey, where the gate of its best becomes hard.
 func (s *surveyor) soften(ctx context.Context) error {
 	if len(s.pool) == 0 {
 		return nil
@@ -35,38 +34,105 @@ func (s *surveyor) soften(ctx context.Context) error {
 	if hard, err := hardens(ctx, s.likelihood(), s.pool[0].Params); err != nil || !hard {
 		return err
 	}
-	var ends []*Candidate
-	for work, runs := 0.0, 0; work < softShare*s.most && runs < mostSoft && !s.settled(ends); runs += surveyWave {
-		wave := make([]*Candidate, surveyWave)
-		for i := range wave {
-			wave[i] = &Candidate{Kind: s.kinds[0].Kind, draw: s.kinds[0].Draw}
-		}
-		best := bestOf(ends, math.Inf(1))
-		err := Each(ctx, s.problem, wave, softStream+runs, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
-			return s.softRun(ctx, c, rng, best)
-		})
-		if err != nil {
-			return err
-		}
-		for _, c := range wave {
-			work += s.cost(c)
-			if !c.Failed() && !c.Degenerate {
-				s.Starts++
-				ends = append(ends, c)
-			}
-		}
-		slices.SortStableFunc(ends, compare)
+	soft := &softStarts{
+		problem: s.problem, start: s.kinds[0], fresh: s.fresh, idle: &s.idle,
+		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps, few: s.few(),
 	}
+	ends, err := soft.run(ctx)
+	if err != nil {
+		return err
+	}
+	s.Starts += len(ends)
 	s.Best = append(s.Best, elites(ends, s.problem.N())...)
 	s.pool = append(s.pool, ends...)
 	slices.SortStableFunc(s.pool, compare)
 	return nil
 }
 
-// settled says whether soft starts, best first, have seen what there is to see: leastSurveyed
+// softWork is what soft starts may cost where there was no survey: steps of EM times rows times
+// parameters, some ten seconds of one core.
+const softWork = 1e10
+
+// softened are the maxima on all rows that soft starts lead to, where the gate of the best becomes hard, the table
+// is too large for a survey, and not so large that a gate cannot be hardened by EM.
+func (t *Task) softened(ctx context.Context, best *Candidate) ([]*Candidate, error) {
+	p := t.Problem
+	size := p.N() * p.Shape.Parameters()
+	if t.Soft.Draw == nil || size > hardWork/leastHardening {
+		return nil, nil
+	}
+	likelihood := func() *loss.Likelihood {
+		return loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), 1)
+	}
+	if hard, err := hardens(ctx, likelihood(), best.Params); err != nil || !hard {
+		return nil, err
+	}
+	idle := sync.Pool{New: func() any { return likelihood() }}
+	work := softWork * float64(t.Starts) / DefaultStarts
+	soft := &softStarts{
+		problem: p, start: t.Soft, fresh: func() *loss.Likelihood { return fresh(&idle) }, idle: &idle,
+		wave: waveSize, least: waveSize, most: mostSoft, work: work,
+		steps: min(mostSteps, max(leastHardening, int(work/float64(waveSize*size)))),
+	}
+	ends, err := soft.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ends = elites(ends, p.N())
+	err = Each(ctx, p, ends, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+		return t.anneal(ctx, c, p.Shape.Free())
+	})
+	// What has not converged is worth no more than what is as good and has.
+	return slices.DeleteFunc(ends, func(c *Candidate) bool {
+		return c.Run.Status != optim.Converged && !(c.Run.Value < best.Run.Value-slack/float64(p.N()))
+	}), err
+}
+
+// softStarts are random starts with a soft gate and as much noise as y has, each of which goes
+// all the way by EM: where a gate becomes hard, which rows end on which side of it is decided
+// late, and short runs do not tell which will be the best.
+type softStarts struct {
+	problem *problem.Problem
+	start   Start
+	fresh   func() *loss.Likelihood
+	idle    *sync.Pool // where those that are done with go
+	wave    int        // starts before anyone looks at the result
+	least   int        // starts at least
+	most    int        // and at most
+	work    float64    // at most, but for what the last wave goes beyond it
+	steps   int        // of a start, at most
+	few     bool       // rows for the parameters
+}
+
+// run returns where the starts ended, best first, failed and degenerate ones apart.
+func (s *softStarts) run(ctx context.Context) (ends []*Candidate, err error) {
+	for work, runs := 0.0, 0; work < s.work && runs < s.most && !s.settled(ends); runs += s.wave {
+		wave := make([]*Candidate, s.wave)
+		for i := range wave {
+			wave[i] = &Candidate{Kind: s.start.Kind, draw: s.start.Draw}
+		}
+		best := bestOf(ends, math.Inf(1))
+		err := Each(ctx, s.problem, wave, softStream+runs, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+			return s.creep(ctx, c, rng, best)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range wave {
+			work += costOf(s.problem, c)
+			if !c.Failed() && !c.Degenerate {
+				ends = append(ends, c)
+			}
+		}
+		slices.SortStableFunc(ends, compare)
+	}
+	return ends, nil
+}
+
+// settled says whether soft starts, best first, have seen what there is to see: enough
 // of them, and leastMet at the best, or half of them where rows are few.
-func (s *surveyor) settled(ends []*Candidate) bool {
-	if len(ends) < leastSurveyed {
+func (s *softStarts) settled(ends []*Candidate) bool {
+	if len(ends) < s.least {
 		return false
 	}
 	most := ends[0].Run.Value + SameOptimum(s.problem.N())
@@ -74,22 +140,22 @@ func (s *surveyor) settled(ends []*Candidate) bool {
 	for met < len(ends) && ends[met].Run.Value <= most {
 		met++
 	}
-	return met >= leastMet && (!s.few() || 2*met >= len(ends))
+	return met >= leastMet && (!s.few || 2*met >= len(ends))
 }
 
-// softRun runs a soft start as far as it may yet be the best.
-func (s *surveyor) softRun(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
+// creep runs a start as far as it may yet be the best.
+func (s *softStarts) creep(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
 	q, err := c.draw(ctx, rng)
 	if err != nil {
 		return err
 	}
 	l := s.fresh()
 	defer s.idle.Put(l)
-	if c.Run, err = creep(ctx, l, l.Theta(q), softGain, mostSteps); err != nil {
+	if c.Run, err = creep(ctx, l, l.Theta(q), softGain, s.steps); err != nil {
 		return err
 	}
 	if c.Run.Status == optim.Converged && c.Run.Value < best+softGap/float64(s.problem.N()) {
-		c.Run, err = goOn(c.Run, func(x []float64) (*optim.Result, error) { return creep(ctx, l, x, hardGain, mostSteps) })
+		c.Run, err = goOn(c.Run, func(x []float64) (*optim.Result, error) { return creep(ctx, l, x, hardGain, s.steps) })
 		if err != nil {
 			return err
 		}

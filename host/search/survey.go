@@ -160,9 +160,12 @@ func (s *surveyor) likelihood() *loss.Likelihood {
 	return loss.NewLikelihood(s.rows.data, s.problem.G, shape.Blank(1), shape.Free(), 1)
 }
 
-// fresh is an idle one, which remembers nothing of another run.
-func (s *surveyor) fresh() *loss.Likelihood {
-	l := s.idle.Get().(*loss.Likelihood)
+// fresh is an idle one.
+func (s *surveyor) fresh() *loss.Likelihood { return fresh(&s.idle) }
+
+// fresh is an idle likelihood, which remembers nothing of another run.
+func fresh(idle *sync.Pool) *loss.Likelihood {
+	l := idle.Get().(*loss.Likelihood)
 	l.PenaliseGate(0) // which forgets the curvature of another run
 	l.ReuseCurvature()
 	return l
@@ -248,7 +251,7 @@ func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
 	}
 	s.runs += len(wave)
 	for _, c := range wave {
-		s.work += s.cost(c)
+		s.work += costOf(s.problem, c)
 		if !c.Failed() && !c.Degenerate && c.Run.Status != optim.Stopped {
 			s.pool = append(s.pool, c)
 		}
@@ -257,9 +260,9 @@ func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
 	return nil
 }
 
-// cost is the work that a run was.
-func (s *surveyor) cost(c *Candidate) float64 {
-	return float64(c.Run.Iterations) * (float64(s.problem.N()*s.problem.Shape.Parameters()) + iterationWork)
+// costOf is the work that a run of EM on all rows was.
+func costOf(p *problem.Problem, c *Candidate) float64 {
+	return float64(c.Run.Iterations) * (float64(p.N()*p.Shape.Parameters()) + iterationWork)
 }
 
 // begin runs a candidate by EM until it crawls.

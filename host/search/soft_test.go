@@ -1,0 +1,50 @@
+package search
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/optim"
+)
+
+// TestSoftened: where the gate of the best is hard, in another arrangement than the rows', soft starts
+// lead to the supremum, and the search returns it; where it is soft, or there are no such starts,
+// none are made.
+func TestSoftened(t *testing.T) {
+	p, truth := halves(t, 500, 1e9)
+	wrong := lopsided(p, 0)
+	wrong.Gating[0], wrong.Gating[1] = 1e4, 1e3 // the boundary is nearly x1 = 0
+	l := likelihood(p, p.Rows)
+	value, err := l.Value(t.Context(), l.Theta(wrong))
+	if err != nil {
+		t.Fatal(err)
+	}
+	worst := &Candidate{Run: &optim.Result{Value: value, X: l.Theta(wrong), Status: optim.Converged}, Params: wrong, Rows: p.N()}
+	random := Random(p, measure(t, p))
+	task := &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: random}
+	ends, err := task.softened(t.Context(), worst)
+	if err != nil || len(ends) == 0 {
+		t.Fatal(ends, err)
+	}
+	top := supremum(t, p)
+	if got := -ends[0].Run.Value * float64(p.N()); math.Abs(got-top) > 0.01 || ends[0].Groups == nil {
+		t.Errorf("log-likelihood %.4f (groups %v), the supremum is %.4f", got, ends[0].Groups, top)
+	}
+	best, err := task.refine(t.Context(), []*Candidate{worst})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := -best.Run.Value * float64(p.N()); got < top-0.01 || len(task.Others) == 0 {
+		t.Errorf("the search returns %.4f of %d others, the supremum is %.4f", got, len(task.Others), top)
+	}
+
+	task = &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts}
+	if ends, err := task.softened(t.Context(), worst); len(ends) > 0 || err != nil {
+		t.Errorf("%v, %v of no starts", ends, err)
+	}
+	p, truth = halves(t, 500, 1)
+	task = &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: Random(p, measure(t, p))}
+	if ends, err := task.softened(t.Context(), &Candidate{Run: &optim.Result{}, Params: truth}); len(ends) > 0 || err != nil {
+		t.Errorf("%v, %v with a soft gate", ends, err)
+	}
+}
