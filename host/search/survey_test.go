@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -371,8 +373,7 @@ func TestEnough(t *testing.T) {
 			t.Errorf("%+v: enough %v", c, got)
 		}
 	}
-	s := &surveyor{problem: p}
-	if got, want := s.cost(&Candidate{Run: &optim.Result{Iterations: 7}}), 7*(10_000*float64(p.Shape.Parameters())+2048); got != want {
+	if got, want := costOf(p, &Candidate{Run: &optim.Result{Iterations: 7}}), 7*(10_000*float64(p.Shape.Parameters())+2048); got != want {
 		t.Errorf("seven iterations cost %v, want %v", got, want)
 	}
 }
@@ -511,10 +512,7 @@ func TestSettled(t *testing.T) {
 		{0, 0, false, false}, {15, 15, false, false}, {16, 2, false, false}, {16, 3, false, true}, {16, 16, false, true},
 		{16, 3, true, false}, {16, 7, true, false}, {16, 8, true, true}, {40, 19, true, false}, {40, 20, true, true},
 	} {
-		s := &surveyor{problem: p}
-		if c.few {
-			s.scope.fewRows = 1000
-		}
+		s := &softStarts{problem: p, least: leastSurveyed, few: c.few}
 		var ends []*Candidate
 		for i := range c.all {
 			v := 0.4 // of half a unit that two may be apart
@@ -532,20 +530,16 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestSoftRun: a soft start that is within 4 units of the best when its steps gain little goes on until they gain less.
-func TestSoftRun(t *testing.T) {
+// TestCreep: a soft start that is within 4 units of the best when its steps gain little goes on until they gain less.
+func TestCreep(t *testing.T) {
 	const n = 60
 	p := quadrants(t, n, 1)
-	rows, err := newTable(t.Context(), p.Rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &surveyor{problem: p, rows: rows}
-	s.idle.New = func() any { return s.likelihood() }
+	idle := sync.Pool{New: func() any { return likelihood(p, p.Rows) }}
+	s := &softStarts{problem: p, fresh: func() *loss.Likelihood { return fresh(&idle) }, idle: &idle, steps: mostSteps}
 	start := Random(p, measure(t, p))
 	end := func(best float64) *Candidate {
 		c := &Candidate{Kind: start.Kind, draw: start.Draw}
-		if err := s.softRun(t.Context(), c, rand.New(rand.NewPCG(2, 0)), best); err != nil || c.Rows != n {
+		if err := s.creep(t.Context(), c, rand.New(rand.NewPCG(2, 0)), best); err != nil || c.Rows != n {
 			t.Fatalf("%+v, error %v", c, err)
 		}
 		return c
