@@ -64,7 +64,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 		return nil, err
 	}
 	if t.Others == nil {
-		if t.Others, err = t.softened(ctx, best); err != nil {
+		if t.Others, err = softened(ctx, t, best); err != nil {
 			return nil, err
 		}
 	}

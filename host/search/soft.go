@@ -55,7 +55,7 @@ const softWork = 1e10
 
 // softened are the maxima on all rows that soft starts lead to, where the gate of the best becomes hard, the table
 // is too large for a survey, and not so large that a gate cannot be hardened by EM.
-func (t *Task) softened(ctx context.Context, best *Candidate) ([]*Candidate, error) {
+func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, error) {
 	p := t.Problem
 	size := p.N() * p.Shape.Parameters()
 	if t.Soft.Draw == nil || size > hardWork/leastHardening {

@@ -22,7 +22,7 @@ func TestSoftened(t *testing.T) {
 	worst := &Candidate{Run: &optim.Result{Value: value, X: l.Theta(wrong), Status: optim.Converged}, Params: wrong, Rows: p.N()}
 	random := Random(p, measure(t, p))
 	task := &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: random}
-	ends, err := task.softened(t.Context(), worst)
+	ends, err := softened(t.Context(), task, worst)
 	if err != nil || len(ends) == 0 {
 		t.Fatal(ends, err)
 	}
@@ -39,12 +39,12 @@ func TestSoftened(t *testing.T) {
 	}
 
 	task = &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts}
-	if ends, err := task.softened(t.Context(), worst); len(ends) > 0 || err != nil {
+	if ends, err := softened(t.Context(), task, worst); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v of no starts", ends, err)
 	}
 	p, truth = halves(t, 500, 1)
 	task = &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: Random(p, measure(t, p))}
-	if ends, err := task.softened(t.Context(), &Candidate{Run: &optim.Result{}, Params: truth}); len(ends) > 0 || err != nil {
+	if ends, err := softened(t.Context(), task, &Candidate{Run: &optim.Result{}, Params: truth}); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v with a soft gate", ends, err)
 	}
 }
