@@ -579,7 +579,7 @@ func TestSoftStarts(t *testing.T) {
 		work := 0.0
 		for _, c := range s.pool {
 			if c.Run != run {
-				work += s.cost(c)
+				work += costOf(s.problem, c)
 			}
 		}
 		return s, work
