@@ -98,6 +98,7 @@ func TestNewton(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := open(t, c.family), t.Context()
+			c.cfg.Method = host.Auto{Starts: 8}
 			x, y := gated(t, act, c.n, d, 0.1, 3)
 			src := c.table(x, y)
 			want, err := host.Fit(ctx, act, src, c.cfg)
