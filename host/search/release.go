@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
@@ -31,11 +29,7 @@ func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error 
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, free, t.Problem.Threads)
 	tau := max(c.Ridge, screenRidge)
 	l.PenaliseGate(tau)
-	held, err := holds(ctx, l, l.Theta(c.Params))
-	if err != nil {
-		return err
-	}
-	if !held {
+	if !holds(l, l.Theta(c.Params)) {
 		return c.settle(ctx, l, n)
 	}
 	if c.Rows != n || c.Ridge == 0 {
@@ -78,9 +72,7 @@ const (
 func (t *Task) anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	n := t.Problem.N()
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, free, t.Problem.Threads)
-	if hard, err := hardens(ctx, l, c.Params); err != nil {
-		return err
-	} else if !hard {
+	if !hardens(l, c.Params) {
 		return c.settle(ctx, l, n)
 	}
 	l.PenaliseGate(0)
@@ -252,32 +244,10 @@ func (c *Candidate) settle(ctx context.Context, l *loss.Likelihood, rows int) (e
 
 // hardens says whether the gate of p becomes hard: the ridge of the screening, which l
 // has from here on, would hold it back.
-func hardens(ctx context.Context, l *loss.Likelihood, p *model.Params) (bool, error) {
+func hardens(l *loss.Likelihood, p *model.Params) bool {
 	l.PenaliseGate(screenRidge)
-	return holds(ctx, l, l.Theta(p))
+	return holds(l, l.Theta(p))
 }
 
-// holds says whether the ridge of l holds the gate back at θ: whether it costs much,
-// and the likelihood would gain much without it. The gain is that of the quadratic
-// where there is a Hessian.
-func holds(ctx context.Context, l *loss.Likelihood, theta []float64) (bool, error) {
-	n := l.Dim()
-	pull := mat.NewVecDense(n, nil)
-	if !(l.GatePenalty(pull.RawVector().Data, theta) > heldBack) {
-		return false, nil
-	}
-	if !l.Dense() {
-		return true, nil
-	}
-	h := mat.NewSymDense(n, nil)
-	if _, err := l.Hessian(ctx, h, make([]float64, n), theta); err != nil {
-		return false, err
-	}
-	h.ScaleSym(l.Rows(), h)
-	var chol mat.Cholesky
-	var step mat.VecDense
-	if !chol.Factorize(h) || chol.SolveVecTo(&step, pull) != nil {
-		return true, nil
-	}
-	return mat.Dot(&step, pull)/2 > heldBack/2, nil
-}
+// holds says whether the ridge of l holds the gate back at θ: whether it costs much.
+func holds(l *loss.Likelihood, theta []float64) bool { return l.GatePenalty(nil, theta) > heldBack }

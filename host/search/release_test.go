@@ -149,6 +149,88 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+// TestHolds: a ridge holds a gate back where it costs more than a unit of log-likelihood, and a gate that does not depend on the
+// features is not held by any.
+func TestHolds(t *testing.T) {
+	p, truth := halves(t, 200, 3)
+	l := likelihood(p, p.Rows)
+	theta := l.Theta(truth)
+	l.PenaliseGate(1)
+	unit := 1 / l.GatePenalty(nil, theta) // the ridge that costs one
+	for by, want := range map[float64]bool{0.1: false, 0.99: false, 1.01: true, 2: true, 100: true} {
+		l.PenaliseGate(by * unit)
+		if got := holds(l, theta); got != want {
+			t.Errorf("a cost of %v: held %v", by, got)
+		}
+	}
+	// At a slope of w a ridge of τ costs τ/4·w²: that of the screening a unit at 6.3.
+	for slope, want := range map[float64]bool{0: false, 6.2: false, 6.4: true, 1e6: true} {
+		q := p.Shape.Blank(1)
+		q.Gating[1] = -slope
+		if got := hardens(l, q); got != want {
+			t.Errorf("slope %v: hardens %v", slope, got)
+		}
+	}
+}
+
+// TestReleaseTakesTheBest of several ways to take a ridge off where it holds a gate back: of ridges that fall by each of the
+// factors, and of EM alone. Which of them is the best differs from one start to another.
+func TestReleaseTakesTheBest(t *testing.T) {
+	const n = 60
+	p := quadrants(t, n, 1)
+	e := measure(t, p)
+	task := &Task{Problem: p, Part: p.Rows}
+	won := make([]int, len(falls)+1)
+	for seed := range uint64(10) {
+		q, err := Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: screenRidge}
+		if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
+			t.Fatal(err)
+		}
+		l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), 1)
+		if !hardens(l, c.Params) {
+			continue
+		}
+		var ways []*Candidate
+		for _, by := range falls {
+			trial := *c
+			if err := trial.fall(t.Context(), l, by, n); err != nil {
+				t.Fatal(err)
+			}
+			ways = append(ways, &trial)
+		}
+		alone := *c
+		if err := task.anneal(t.Context(), &alone, p.Shape.Free()); err != nil {
+			t.Fatal(err)
+		}
+		ways = append(ways, &alone)
+		best := slices.MinFunc(ways, compare)
+		for i, way := range ways {
+			clear := true
+			for j, other := range ways {
+				clear = clear && (i == j || compare(way, other) < 0 && way.Run.Value < other.Run.Value-slack/n)
+			}
+			if clear {
+				won[i]++
+			}
+		}
+		if err := task.release(t.Context(), c, p.Shape.Free()); err != nil {
+			t.Fatal(err)
+		}
+		if compare(c, best) > 0 && (c.Degenerate != best.Degenerate || c.Run.Value > best.Run.Value+slack/n) {
+			t.Errorf("seed %d: released %v, degenerate %v; the best of all ways is %v", seed, c.Run.Value, c.Degenerate, best.Run.Value)
+		}
+		t.Log(seed, c.Run.Value*n, ways[0].Run.Value*n, ways[1].Run.Value*n, ways[2].Run.Value*n, ways[3].Run.Value*n, ways[0].Degenerate, ways[1].Degenerate, ways[2].Degenerate, ways[3].Degenerate)
+	}
+	t.Log(won)
+	if won[0]+won[1]+won[2] == 0 || won[1]+won[2] == 0 || won[3] == 0 {
+		t.Errorf("alone the best were %v: the starts decide nothing", won)
+	}
+}
+
 // TestThawLeavesAlone what separates nothing, and tables that are too large for it.
 func TestThawLeavesAlone(t *testing.T) {
 	p, start := halves(t, 100, 1)

@@ -28,11 +28,8 @@ const (
 
 // soften adds soft starts to the survey, where the gate of its best becomes hard.
 func (s *surveyor) soften(ctx context.Context) error {
-	if len(s.pool) == 0 {
+	if len(s.pool) == 0 || !hardens(s.likelihood(), s.pool[0].Params) {
 		return nil
-	}
-	if hard, err := hardens(ctx, s.likelihood(), s.pool[0].Params); err != nil || !hard {
-		return err
 	}
 	soft := &softStarts{
 		problem: s.problem, start: s.kinds[0], fresh: s.fresh, idle: &s.idle,
@@ -64,8 +61,8 @@ func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, erro
 	likelihood := func() *loss.Likelihood {
 		return loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), 1)
 	}
-	if hard, err := hardens(ctx, likelihood(), best.Params); err != nil || !hard {
-		return nil, err
+	if !hardens(likelihood(), best.Params) {
+		return nil, nil
 	}
 	idle := sync.Pool{New: func() any { return likelihood() }}
 	work := softWork * float64(t.Starts) / DefaultStarts
