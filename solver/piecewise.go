@@ -17,20 +17,33 @@ const terms = 8
 type piecewise struct {
 	knots []float64        // ascending
 	coef  [][terms]float64 // one less: of t = 2(y−a)/(b−a) − 1, constant first
-	first []int            // of equal parts of the range: the last knot at or below where one begins
+	first []int            // of equal parts of the range: a knot at or below any y of one
+	reach int              // so many knots from there on, the last knot at or below y is among them
 	inv   float64          // parts for a unit of y
 	bound float64          // on the distance from what it stands for, within the range
 }
 
-// index cuts the range into as many equal parts as there are polynomials.
+// partsEach is how many parts of the range there are to a polynomial.
+const partsEach = 4
+
+// index cuts the range into equal parts. The knot looked for is between the last ones at or
+// below both ends of a part, or one more on either side for what rounding does to the part.
 func (p *piecewise) index() {
 	n := len(p.coef)
 	lo, hi := p.knots[0], p.knots[n]
-	p.inv = float64(n) / (hi - lo)
-	p.first = make([]int, n+1)
-	for i := range p.first {
+	parts := partsEach * n
+	p.inv = float64(parts) / (hi - lo)
+	p.first, p.reach = make([]int, parts), 1
+	before := func(i int) int { // the last knot at or below where part i begins
 		y := lo + float64(i)/p.inv
-		p.first[i] = max(0, sort.Search(n, func(j int) bool { return p.knots[j] > y })-1)
+		return max(0, sort.Search(n, func(j int) bool { return p.knots[j] > y })-1)
+	}
+	for i := range p.first {
+		p.first[i] = max(0, before(i)-1)
+		p.reach = max(p.reach, min(n-1, before(i+1)+1)-p.first[i]+1)
+	}
+	for i, first := range p.first {
+		p.first[i] = min(first, n-p.reach)
 	}
 }
 
@@ -44,16 +57,15 @@ func (p *piecewise) at(y float64) float64 {
 	if y > hi {
 		y = hi
 	}
-	part := min(int((y-lo)*p.inv), n-1)
-	// The knot is between those of this part and the next; one more on either side
-	// for what rounding does to part.
-	a, b := max(0, p.first[part]-1), min(n-1, p.first[part+1]+1)
-	for a < b {
-		if mid := (a + b + 1) / 2; p.knots[mid] <= y {
-			a = mid
-		} else {
-			b = mid - 1
-		}
+	a := p.first[min(int((y-lo)*p.inv), len(p.first)-1)]
+	// Halving takes as many steps for every y, and a step no branch, which would be
+	// mispredicted at half of them: the sign of the distance tells the side, and adding
+	// 0 makes that of −0 to 0 positive.
+	for left := p.reach; left > 1; {
+		half := left / 2
+		below := int(math.Float64bits(y-p.knots[a+half]+0) >> 63)
+		a += half * (1 - below)
+		left -= half
 	}
 	t := 2*(y-p.knots[a])/(p.knots[a+1]-p.knots[a]) - 1
 	c := &p.coef[a]
