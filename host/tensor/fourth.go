@@ -90,18 +90,20 @@ func (f *Fourth) Add(b *model.Block, w *Scratch) {
 	for p := range f.Y {
 		f.Y[p] += kernel.Sum(powers[p])
 	}
-	pairs := w.pairs(w.columns(f.project(b, w), n))
-	for p := range f.Two {
-		kernel.AddProducts(f.Two[p], powers[p:p+1], pairs)
+	pairs := w.pairs(w.columns(w.project(f.basis, f.shift, b), n))
+	if b.W == nil {
+		powers[0] = nil
 	}
-	w.addFourths(f.Four[:], powers, pairs)
+	w.addFourths(f.Four[:], f.Two[:], powers, pairs)
 }
 
-// addFourths adds to dst[p] the sums of terms[p] times the products of four columns, of
-// which the products of two are given. It takes the pairs (a, c) … (a, c+3) at once,
-// times all terms, against the pairs from (c, c) on.
-func (w *Scratch) addFourths(dst, terms, pairs [][]float64) {
+// addFourths adds to four[p] the sums of terms[p] times the products of four columns, and to
+// two[p] those of two, of which the products of two are given. It takes the pairs (a, c) …
+// (a, c+3) at once, times all terms, against the pairs from (c, c) on and ones.
+func (w *Scratch) addFourths(four, two, terms, pairs [][]float64) {
 	m, at := len(w.cols), 0
+	pairs = append(pairs, w.allOnes(len(pairs[0])))
+	w.products = pairs
 	for a := range m {
 		for c := a; c < m; c += 4 {
 			first := pairs[pair(m, a, c) : pair(m, a, min(c+4, m)-1)+1]
@@ -109,12 +111,15 @@ func (w *Scratch) addFourths(dst, terms, pairs [][]float64) {
 			rows := w.timesEach(terms, first)
 			sums := w.sums(len(rows) * len(second))
 			kernel.AddProducts(sums, rows, second)
+			last := len(second) - 1
 			for s := range first {
 				from := pair(m, c+s, c+s) - pair(m, c, c)
-				for p := range dst {
-					floats.Add(dst[p][at:at+len(second)-from], sums[(p*len(first)+s)*len(second):][from:len(second)])
+				for p := range four {
+					row := sums[(p*len(first)+s)*len(second):]
+					floats.Add(four[p][at:at+last-from], row[from:last])
+					two[p][pair(m, a, c+s)] += row[last]
 				}
-				at += len(second) - from
+				at += last - from
 			}
 		}
 	}
@@ -142,15 +147,12 @@ func (w *Scratch) pairs(cols [][]float64) [][]float64 {
 // products of all pairs of columns. A term of nil is 1.
 func (w *Scratch) addSquares(dst, terms, cols [][]float64) {
 	for p := range dst {
-		times := cols
-		if terms[p] != nil {
-			times = w.timesEach(terms[p:p+1], cols)
-		}
-		kernel.AddGram(dst[p], times, cols)
+		kernel.AddGram(dst[p], w.timesEach(terms[p:p+1], cols), cols)
 	}
 }
 
-// timesEach returns the columns times each of the terms, one of these after the other.
+// timesEach returns the columns times each of the terms, one of these after the other. A
+// term of nil is 1.
 func (w *Scratch) timesEach(terms, cols [][]float64) [][]float64 {
 	n := len(cols[0])
 	if need := len(terms) * len(cols) * n; len(w.store) < need {
@@ -158,6 +160,10 @@ func (w *Scratch) timesEach(terms, cols [][]float64) [][]float64 {
 	}
 	w.weighted = w.weighted[:0]
 	for _, t := range terms {
+		if t == nil {
+			w.weighted = append(w.weighted, cols...)
+			continue
+		}
 		for _, col := range cols {
 			at := len(w.weighted) * n
 			v := w.store[at : at+n]
@@ -180,29 +186,27 @@ func (w *Scratch) sums(n int) []float64 {
 // pair is the index of the entry (a, b), a ≤ b, of a packed upper triangle of m rows.
 func pair(m, a, b int) int { return a*m - a*(a-1)/2 + b - a }
 
-// project writes z = Uᵀ(x − m) to the scratch, m columns of b.N values.
-func (f *Fourth) project(b *model.Block, w *Scratch) []float64 {
-	n := b.N
-	need := f.M * n
-	if cap(w.rest) < need {
-		w.rest = make([]float64, need)
-	}
-	w.rest = w.rest[:need]
-	z := w.rest[:f.M*n]
-	for a, v := range f.shift {
-		for i := range n {
-			z[a*n+i] = -v
+// project returns z = Uᵀx − s, a column of b.N values for each column of u.
+func (w *Scratch) project(u *mat.Dense, s []float64, b *model.Block) []float64 {
+	d, m := u.Dims()
+	if w.basis != u {
+		w.basis, w.coef = u, make([]float64, m*d)
+		for a := range m {
+			mat.Col(w.coef[a*d:(a+1)*d], a, u)
 		}
 	}
-	d, _ := f.basis.Dims()
-	for j := range d {
-		x := b.Col(j)
-		for a := range f.M {
-			if u := f.basis.At(j, a); u != 0 {
-				floats.AddScaled(z[a*n:(a+1)*n], u, x)
-			}
-		}
+	if cap(w.rest) < m*b.N {
+		w.rest = make([]float64, m*b.N)
 	}
+	if cap(w.from) < m {
+		w.from = make([]float64, m)
+	}
+	z, from := w.rest[:m*b.N], w.from[:m]
+	clear(from)
+	if s != nil {
+		floats.Sub(from, s)
+	}
+	kernel.Linear(z, w.coef, from, b.X, d, b.N)
 	return z
 }
 

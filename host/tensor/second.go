@@ -143,6 +143,8 @@ type Scratch struct {
 	store           []float64 // of weighted
 	total           []float64
 	ones            []float64
+	basis           *mat.Dense // that coef is the transpose of, in rows
+	coef, from      []float64
 }
 
 // allOnes returns so many ones, to be read only.

@@ -127,16 +127,16 @@ func (s *Transformed) Add(b *model.Block, w *Scratch) {
 	s.Y[0] += kernel.Sum(one)
 	s.Y[1] += kernel.Sum(y)
 	cols := w.columns(z, n)
-	switch terms := [2][]float64{one, y}; s.Order {
+	terms := [2][]float64{one, y}
+	if b.W == nil {
+		terms[0] = nil
+	}
+	switch s.Order {
 	case 2:
-		if b.W == nil {
-			terms[0] = nil
-		}
 		w.addSquares(s.High[:], terms[:], cols)
 		s.Low[0][0], s.Low[1][0] = s.Y[0], s.Y[1]
 	case 4:
-		w.addFourths(s.High[:], terms[:], w.pairs(cols))
-		w.addSquares(s.Low[:], terms[:], cols)
+		w.addFourths(s.High[:], s.Low[:], terms[:], w.pairs(cols))
 	default:
 		at := 0
 		addMonomials(&s.High, &at, room, z, n, 0, s.Order)
@@ -170,33 +170,18 @@ func (s *Transformed) project(b *model.Block, w *Scratch) []float64 {
 	if s.basis == nil && s.shift == nil {
 		return b.X[:s.M*n]
 	}
+	if s.basis != nil {
+		return w.project(s.basis, s.shift, b)
+	}
 	if cap(w.rest) < s.M*n {
 		w.rest = make([]float64, s.M*n)
 	}
 	z := w.rest[:s.M*n]
-	if s.basis == nil {
-		copy(z, b.X)
-	} else {
-		projectOn(z, s.basis, b)
-	}
+	copy(z, b.X)
 	for a, v := range s.shift {
 		floats.AddConst(-v, z[a*n:(a+1)*n])
 	}
 	return z
-}
-
-// projectOn writes Uᵀx to z, a column for each column of u.
-func projectOn(z []float64, u *mat.Dense, b *model.Block) {
-	d, m := u.Dims()
-	clear(z)
-	for j := range d {
-		x := b.Col(j)
-		for a := range m {
-			if v := u.At(j, a); v != 0 {
-				floats.AddScaled(z[a*b.N:(a+1)*b.N], v, x)
-			}
-		}
-	}
 }
 
 // means returns the means of (T_r(y) − its sample mean) times every monomial of
