@@ -89,7 +89,6 @@ type spool struct {
 	data   *model.Data // of the blocks in memory
 	most   float64     // bytes
 	asked  float64     // bytes in memory that there is room for, see [Load]
-	slab   []float64   // the last one, up to where it is taken
 
 	n   int // rows written
 	f   *os.File
@@ -109,7 +108,7 @@ func (s *spool) add(b *model.Block) error {
 			}
 			s.asked = max(s.asked, loadStep) + loadStep
 		}
-		s.data.Blocks = append(s.data.Blocks, s.clone(b))
+		s.data.Blocks = append(s.data.Blocks, b.Clone())
 		s.data.N += b.N
 		return nil
 	}
@@ -129,25 +128,6 @@ func (s *spool) add(b *model.Block) error {
 	}
 	s.data = nil
 	return s.write(b)
-}
-
-// slab is how many values of rows are allocated together where there are as many before
-// them, 8 MiB: in pages of 4 KiB the first pass over 88 MB faults 20,000 times.
-const slab = 1 << 20
-
-// clone returns a copy of a block, in a slab behind the first rows.
-func (s *spool) clone(b *model.Block) model.Block {
-	need := b.Values()
-	if s.data.N/b.N*need < slab || need > slab {
-		return b.Clone()
-	}
-	if cap(s.slab)-len(s.slab) < need {
-		s.slab = make([]float64, 0, slab)
-		memory.Huge(s.slab[:slab])
-	}
-	at := len(s.slab)
-	s.slab = s.slab[:at+need]
-	return b.CloneIn(s.slab[:at])
 }
 
 func (s *spool) failed(err error) error {

@@ -197,57 +197,6 @@ func TestRowsNowhere(t *testing.T) {
 	}
 }
 
-// ascending is a table of n rows of d features whose values, of all columns, are 0, 1, 2, …
-// from block to block.
-type ascending struct{ n, d int }
-
-func (c ascending) Schema() Schema { return Schema{Features: make([]string, c.d), Target: "y"} }
-
-func (c ascending) Read(_ context.Context, fn func(*model.Block) error) error {
-	var values []float64
-	for from, at := 0, 0; from < c.n; from += model.BlockRows {
-		b := model.Block{N: min(model.BlockRows, c.n-from)}
-		values = values[:0]
-		for range b.N * (c.d + 1) {
-			values = append(values, float64(at))
-			at++
-		}
-		b.X, b.Y = values[:b.N*c.d], values[b.N*c.d:]
-		if err := fn(&b); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// TestSlabs: rows that take several slabs are kept whole, and none of the blocks has room that
-// reaches into the next.
-func TestSlabs(t *testing.T) {
-	src := ascending{n: 45_001, d: 60}
-	kept, err := Rows(t.Context(), src, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, at := 0, 0.0
-	for _, b := range kept.Rows.(*model.Data).Blocks {
-		for _, values := range [][]float64{b.X, b.Y} {
-			if cap(values) != len(values) {
-				t.Fatalf("block %d: %d values in room for %d", i, len(values), cap(values))
-			}
-			for _, v := range values {
-				if v != at {
-					t.Fatalf("block %d: %v, want %v", i, v, at)
-				}
-				at++
-			}
-		}
-		i++
-	}
-	if want := float64(src.n * (src.d + 1)); at != want {
-		t.Errorf("%v values, want %v", at, want)
-	}
-}
-
 // BenchmarkStored is a pass over rows in a file that the system has in memory.
 func BenchmarkStored(b *testing.B) {
 	const n = 200_000

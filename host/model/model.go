@@ -26,15 +26,8 @@ type Block struct {
 }
 
 // Clone returns a copy of the block with memory of its own.
-func (b *Block) Clone() Block { return b.CloneIn(make([]float64, 0, b.Values())) }
-
-// Values is the number of values of a block.
-func (b *Block) Values() int { return len(b.X) + len(b.Y) + len(b.W) }
-
-// CloneIn returns a copy of the block in room, which has the capacity for its values behind
-// its end.
-func (b *Block) CloneIn(room []float64) Block {
-	values := room[len(room):]
+func (b *Block) Clone() Block {
+	values := make([]float64, 0, len(b.X)+len(b.Y)+len(b.W))
 	keep := func(from []float64) []float64 {
 		if from == nil {
 			return nil

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unsafe"
 )
 
 // available is the least of what the machine, the control groups of the process
@@ -62,20 +61,6 @@ func ofAddresses() float64 {
 		return unknown
 	}
 	return max(0, float64(limit.Cur)-1024*taken)
-}
-
-// Huge asks the system to back values with pages of 2 MiB where it can: fewer faults when
-// they are first written, and fewer misses of the address tables in passes over them. Nothing
-// comes of it where there are too few values, or the system has no such pages.
-func Huge(values []float64) {
-	page := uintptr(os.Getpagesize())
-	from := uintptr(unsafe.Pointer(unsafe.SliceData(values)))
-	skip := (page - from%page) % page // to where a page begins
-	if size := uintptr(8*len(values)) &^ (page - 1); size > skip+page {
-		size = (uintptr(8*len(values)) - skip) &^ (page - 1)
-		at := (*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(values)), skip))
-		_ = syscall.Madvise(unsafe.Slice(at, size), syscall.MADV_HUGEPAGE)
-	}
 }
 
 // number reads a file that holds one number; "max" is none.
