@@ -330,7 +330,7 @@ func TestOutputScaleRefused(t *testing.T) {
 // bytes, at any number of threads.
 func TestOutputScaleResumed(t *testing.T) {
 	table, cfg := dnase(t)
-	cfg.Output = PerExpertScale
+	cfg.Output, cfg.Method = PerExpertScale, Auto{Starts: 8}
 	var kept [][]byte
 	cfg.Checkpoint = func(save func() (*Checkpoint, error)) {
 		c, err := save()

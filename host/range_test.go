@@ -209,7 +209,7 @@ func TestResume(t *testing.T) {
 			return host.FitRange(ctx, act, dataset.Matrix(x, y), 1, 3, cfg)
 		},
 	} {
-		_, kept := host.Resumed(t, host.Config{Seed: 2}, fit)
+		_, kept := host.Resumed(t, host.Config{Seed: 2, Method: host.Auto{Starts: 12}}, fit)
 		for what, change := range map[string]func(c *host.Checkpoint, cfg *host.Config){
 			"seed":    func(_ *host.Checkpoint, cfg *host.Config) { cfg.Seed = 3 },
 			"data":    func(c *host.Checkpoint, _ *host.Config) { c.Data = "0" },
@@ -228,7 +228,7 @@ func TestResume(t *testing.T) {
 			if err := json.Unmarshal(kept[0], c); err != nil {
 				t.Fatal(err)
 			}
-			cfg := host.Config{Seed: 2, Resume: c}
+			cfg := host.Config{Seed: 2, Method: host.Auto{Starts: 12}, Resume: c}
 			change(c, &cfg)
 			var refused *host.CheckpointError
 			if _, err := fit(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), what) {
