@@ -160,12 +160,9 @@ func (s *surveyor) likelihood() *loss.Likelihood {
 	return loss.NewLikelihood(s.rows.data, s.problem.G, shape.Blank(1), shape.Free(), 1)
 }
 
-// fresh is an idle one.
-func (s *surveyor) fresh() *loss.Likelihood { return fresh(&s.idle) }
-
-// fresh is an idle likelihood, which remembers nothing of another run.
-func fresh(idle *sync.Pool) *loss.Likelihood {
-	l := idle.Get().(*loss.Likelihood)
+// fresh is an idle one, which remembers nothing of another run.
+func (s *surveyor) fresh() *loss.Likelihood {
+	l := s.idle.Get().(*loss.Likelihood)
 	l.PenaliseGate(0) // which forgets the curvature of another run
 	l.ReuseCurvature()
 	return l

@@ -535,7 +535,7 @@ func TestCreep(t *testing.T) {
 	const n = 60
 	p := quadrants(t, n, 1)
 	idle := sync.Pool{New: func() any { return likelihood(p, p.Rows) }}
-	s := &softStarts{problem: p, fresh: func() *loss.Likelihood { return fresh(&idle) }, idle: &idle, steps: mostSteps}
+	s := &softStarts{problem: p, fresh: func() *loss.Likelihood { return idle.Get().(*loss.Likelihood) }, idle: &idle, steps: mostSteps}
 	start := Random(p, measure(t, p))
 	end := func(best float64) *Candidate {
 		c := &Candidate{Kind: start.Kind, draw: start.Draw}
