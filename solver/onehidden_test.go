@@ -106,11 +106,11 @@ func TestSlopeBound(t *testing.T) {
 		}
 	}
 	// A jump that was not declared, between nodes that are near each other.
-	if boundedSlope([]float64{-1, 0, 1e-7, 1}, []float64{0, 0, 1, 1}, nil) {
-		t.Error("a slope of 10⁷ is bounded")
+	if boundedSlope([]float64{-1, 0, .5e-6, 1}, []float64{0, 0, 3, 3}, nil) {
+		t.Error("a slope of 2·10⁶ times φ′ is bounded")
 	}
-	if !boundedSlope([]float64{-1, 0, 1e-5, 1}, []float64{0, 0, 1, 1}, nil) {
-		t.Error("a slope of 10⁵ is not bounded")
+	if !boundedSlope([]float64{-1, 0, 2e-6, 1}, []float64{0, 0, 3, 3}, nil) {
+		t.Error("a slope of 5·10⁵ times φ′ is not bounded")
 	}
 }
 
@@ -193,6 +193,30 @@ func TestRhoOfMultiples(t *testing.T) {
 		rho, _, err = RhoOf(t.Context(), sdk.Func{Name: "line", DG: func(float64) float64 { return c / 3 }}, .01)
 		if err != nil || rho != 0 {
 			t.Errorf("a line of slope %v/3: %v (%v)", c, rho, err)
+		}
+	}
+}
+
+// TestRhoOfGap: φ′ = 1 but for 0 in (0, .3) is the nearest to a line where it is weighted by Z, so that the second
+// of ρ's terms is the least: in closed form by the moments of the gap.
+func TestRhoOfGap(t *testing.T) {
+	act := sdk.Func{Name: "gap", DG: func(z float64) float64 {
+		if z > 0 && z < .3 {
+			return 0
+		}
+		return 1
+	}, Kinks: []float64{0, .3}}
+	for _, sigma := range []float64{.7, 1} {
+		a := .3 / sigma
+		density := math.Exp(-a*a/2) / math.Sqrt(2*math.Pi)
+		w0, w1 := math.Erf(a/math.Sqrt2)/2, 1/math.Sqrt(2*math.Pi)-density
+		a0, a1, a2 := 1-w0, -w1, 1-(w0-a*density)
+		want := a2 - a1*a1 - a2*a2
+		if want > min(a0-a0*a0-a1*a1, a0*a2-a1*a1) {
+			t.Fatal("the second is not the least")
+		}
+		if rho, _, err := RhoOf(t.Context(), act, sigma); err != nil || !(math.Abs(rho/want-1) <= 1e-9) {
+			t.Errorf("σ = %v: %v (%v), want %v", sigma, rho, err, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package solver
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gatedlearning/moe/sdk/gauss"
@@ -129,6 +130,7 @@ func TestSmoothed(t *testing.T) {
 	ramp := &piecewise{knots: []float64{-1, .3, 1}} // y in two pieces, by their middles and half-lengths
 	ramp.coef = [][terms]float64{{-.35, .65}, {.65, .35}}
 	step := &piecewise{knots: []float64{-1, 0, .1, 1}, coef: [][terms]float64{{-1}, {1}, {1}}}
+	shifted := &piecewise{knots: []float64{1, 2, 2.1, 3}, coef: step.coef}
 	// E max(y + τN, 0) = y·Φ(y/τ) + τφ(y/τ).
 	relu := func(y, tau float64) float64 {
 		return y*math.Erfc(-y/tau/math.Sqrt2)/2 + tau*math.Exp(-y*y/(2*tau*tau))/math.Sqrt(2*math.Pi)
@@ -138,14 +140,16 @@ func TestSmoothed(t *testing.T) {
 			p    *piecewise
 			want func(y float64) float64
 		}{
-			"ramp": {ramp, func(y float64) float64 { return relu(y+1, tau) - relu(y-1, tau) - 1 }},
-			"step": {step, func(y float64) float64 { return math.Erf(y / tau / math.Sqrt2) }},
+			"ramp":    {ramp, func(y float64) float64 { return relu(y+1, tau) - relu(y-1, tau) - 1 }},
+			"step":    {step, func(y float64) float64 { return math.Erf(y / tau / math.Sqrt2) }},
+			"shifted": {shifted, func(y float64) float64 { return math.Erf((y - 2) / tau / math.Sqrt2) }},
 		} {
 			c.p.index()
 			got := smoothed(c.p, tau)
 			lo, hi := got.knots[0], got.knots[len(got.knots)-1]
-			if !(math.Abs(lo+1+9*tau) <= 1e-14) || !(math.Abs(hi-1-9*tau) <= 1e-14) {
-				t.Errorf("%s over ±%v: from %v to %v", name, tau, lo, hi)
+			from, to := c.p.knots[0]-9*tau, c.p.knots[len(c.p.knots)-1]+9*tau
+			if !(math.Abs(lo-from) <= 1e-14) || !(math.Abs(hi-to) <= 1e-14) || !slices.IsSorted(got.knots) {
+				t.Errorf("%s over ±%v: from %v to %v, want %v to %v; sorted %v", name, tau, lo, hi, from, to, slices.IsSorted(got.knots))
 			}
 			for i := range 201 {
 				y := lo + (hi-lo)*float64(i)/200
@@ -168,9 +172,9 @@ func TestAverageOfCells(t *testing.T) {
 	x, w := gauss.Legendre(half)
 	p := &piecewise{knots: []float64{-3, -.5, -.5 + 1e-6, .25, 3}, coef: [][terms]float64{{0}, {5}, {1}, {2}}}
 	p.index()
-	const tau = .5
 	cdf := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
-	for _, y := range []float64{-4, -.5, 0, .2, 1, 6} {
+	for i, y := range []float64{-4, -.5, 0, .2, 1, 6, -4, -.5, 0, .2, 1, 6} {
+		tau := []float64{.5, 3}[i/6]
 		var want float64
 		for i, v := range []float64{0, 5, 1, 2} {
 			lo, hi := p.knots[i], p.knots[i+1]
@@ -184,6 +188,40 @@ func TestAverageOfCells(t *testing.T) {
 		}
 		if got := p.average(y, tau, x, w); !(math.Abs(got-want) <= 1e-11) {
 			t.Errorf("%v at %v, want %v", got, y, want)
+		}
+	}
+}
+
+// TestPanelIsFine: a panel is not cut again where its polynomials miss nothing by more than tol of their
+// largest; of the density also where what is missed has next to no probability.
+func TestPanelIsFine(t *testing.T) {
+	c := &conditionals{k: 4, tol: 1e-6, rule: newPanelRule()}
+	for i, at := range []struct {
+		lo, hi       float64
+		density, he4 float64 // by which one node is off: of 2, and of 8
+		fine         bool
+	}{
+		{.25, .75, 0, 0, true},
+		{.25, .75, 1e-6, 0, true},
+		{.25, .75, -1e-6, 0, true},
+		{.25, .75, 3e-6, 0, false},
+		{.25, .75, -3e-6, 0, false},
+		{.25, .25 + 1e-7, 3e-6, 0, true}, // 3e−13 of probability
+		{.25, .25 + 1e-6, 3e-6, 0, false},
+		{.25, .75, 0, 4e-6, true},
+		{.25, .75, 0, 1.2e-5, false},
+	} {
+		p := panelOfY{lo: at.lo, hi: at.hi}
+		for j := range p.own {
+			p.own[j].Density, p.own[j].M[4] = 2, 8
+		}
+		for j := range p.sub {
+			p.sub[j].Density, p.sub[j].M[4] = 2, 8
+		}
+		p.sub[3].Density += at.density
+		p.sub[5].M[4] += at.he4
+		if got := c.resolved(&p); got != at.fine {
+			t.Errorf("case %d: fine %v", i, got)
 		}
 	}
 }
