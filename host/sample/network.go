@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -86,7 +87,7 @@ func (c *NetworkConfig) check() error {
 }
 
 // conditioned fills the k×d matrix w as [NewNetwork] says.
-func conditioned(w []float64, k, d int, condition float64, rng *generator) {
+func conditioned(w []float64, k, d int, condition float64, rng *rand.Rand) {
 	s := make([]float64, k)
 	for i := range s {
 		s[i] = 1
@@ -103,7 +104,7 @@ func conditioned(w []float64, k, d int, condition float64, rng *generator) {
 }
 
 // orthogonal returns a d×k matrix of random orthonormal columns.
-func orthogonal(d, k int, rng *generator) *mat.Dense {
+func orthogonal(d, k int, rng *rand.Rand) *mat.Dense {
 	m := mat.NewDense(d, k, nil)
 	var span [][]float64
 	for i := range k {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -193,7 +194,7 @@ func (d *draw) block(ctx context.Context, at, n int) error {
 }
 
 // random draws what is random of the rows, in the documented order.
-func (d *draw) random(rng *generator) {
+func (d *draw) random(rng *rand.Rand) {
 	cfg := &d.s.cfg
 	for i := range d.b.N {
 		sign := 0.0
@@ -283,9 +284,9 @@ const truthStream = math.MaxUint64
 // stream returns the generator of one stream of a seed. The state of a PCG is
 // drawn from seed and number by a mixing function, because generators whose
 // states differ little are not independent.
-func stream(seed, number uint64) *generator {
+func stream(seed, number uint64) *rand.Rand {
 	hi := mix(seed)
-	return newGenerator(mix(hi^number), mix(hi+mix(number)))
+	return rand.New(rand.NewPCG(mix(hi^number), mix(hi+mix(number))))
 }
 
 // mix is the output function of SplitMix64 (Steele, Lea & Flood 2014), a
