@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -74,12 +75,25 @@ func sealedCopy(src io.Reader) (*os.File, error) {
 		err = errTooLarge
 	}
 	if err == nil {
-		_, err = unix.FcntlInt(dst.Fd(), unix.F_ADD_SEALS,
-			unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+		err = seal(dst)
 	}
 	if err != nil {
 		dst.Close()
 		return nil, err
 	}
 	return dst, nil
+}
+
+// seal lets nobody change a copy any more. The kernel refuses that, with EBUSY, while somebody has a hold on a page,
+// as its own reclaim has for a moment on a machine short of time: then it is tried again, for two seconds at most.
+func seal(f *os.File) error {
+	const tries, pause = 100, 20 * time.Millisecond
+	for try := 1; ; try++ {
+		_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
+			unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+		if err != unix.EBUSY || try == tries {
+			return err
+		}
+		time.Sleep(pause)
+	}
 }
