@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 )
 
@@ -41,6 +42,12 @@ func TestSoftened(t *testing.T) {
 	task = &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts}
 	if ends, err := softened(t.Context(), task, worst); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v of no starts", ends, err)
+	}
+	large := *p
+	large.Rows = &model.Data{N: 1_000_000, D: 2}
+	task = &Task{Problem: &large, Part: p.Rows, Starts: DefaultStarts, Soft: random}
+	if ends, err := softened(t.Context(), task, worst); len(ends) > 0 || err != nil {
+		t.Errorf("%v, %v of a table on which no gate is hardened by EM", ends, err)
 	}
 	p, truth = halves(t, 500, 1)
 	task = &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: Random(p, measure(t, p))}
