@@ -12,7 +12,7 @@ import (
 // lead to the supremum, and the search returns it; where it is soft, or there are no such starts,
 // none are made.
 func TestSoftened(t *testing.T) {
-	p, truth := halves(t, 500, 1e9)
+	p, _ := halves(t, 500, 1e9)
 	wrong := lopsided(p, 0)
 	wrong.Gating[0], wrong.Gating[1] = 1e4, 1e3 // the boundary is nearly x1 = 0
 	l := likelihood(p, p.Rows)
@@ -49,7 +49,7 @@ func TestSoftened(t *testing.T) {
 	if ends, err := softened(t.Context(), task, worst); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v of a table on which no gate is hardened by EM", ends, err)
 	}
-	p, truth = halves(t, 500, 1)
+	p, truth := halves(t, 500, 1)
 	task = &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: Random(p, measure(t, p))}
 	if ends, err := softened(t.Context(), task, &Candidate{Run: &optim.Result{}, Params: truth}); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v with a soft gate", ends, err)
