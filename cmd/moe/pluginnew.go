@@ -81,8 +81,6 @@ type pluginProject struct {
 	Descriptor string                // the protocol's, in lines of base64
 }
 
-var activationName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`) })
-
 func (f *newPluginFlags) run(cmd *cobra.Command) error {
 	project, err := f.project()
 	if err != nil {
@@ -112,7 +110,7 @@ func (f *newPluginFlags) project() (*pluginProject, error) {
 	if f.copy && (f.sdk == "" || f.lang != "go") {
 		return nil, usagef("--copy needs --sdk PATH, and a plugin in Go: it copies packages of that checkout")
 	}
-	if !activationName().MatchString(f.name) {
+	if !wire.ValidName(f.name) {
 		return nil, usagef("name %q: want lower case letters, digits and dashes, a letter first", f.name)
 	}
 	if slices.ContainsFunc(catalog.Builtins(), func(b sdk.Family) bool { return b.Name == f.name }) {

@@ -222,6 +222,10 @@ const (
 
 var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`) })
 
+// ValidName says whether a family or a parameter may be called this: lower case letters,
+// digits and dashes, at most 64 of them, a letter first.
+func ValidName(name string) bool { return nameForm().MatchString(name) }
+
 // CheckFamily checks what a family says about itself: names, and defaults
 // within their ranges.
 func CheckFamily(f sdk.Family) error {
@@ -236,7 +240,7 @@ func CheckFamily(f sdk.Family) error {
 	}
 	seen := map[string]bool{}
 	for _, p := range f.Params {
-		if !nameForm().MatchString(p.Name) || seen[p.Name] || len(p.Doc) > maxText {
+		if !ValidName(p.Name) || seen[p.Name] || len(p.Doc) > maxText {
 			return fmt.Errorf("parameter %.80q: names are lower case letters, digits and dashes, each once", p.Name)
 		}
 		seen[p.Name] = true
@@ -260,7 +264,7 @@ func CheckInfo(info sdk.Info) error {
 		return fmt.Errorf("%d parameters; %d are allowed", len(info.Params), maxNames)
 	}
 	for _, name := range info.Params.Names() {
-		if !nameForm().MatchString(name) || !numeric.Finite(info.Params[name]) {
+		if !ValidName(name) || !numeric.Finite(info.Params[name]) {
 			return fmt.Errorf("parameter %.80q = %v", name, info.Params[name])
 		}
 	}
@@ -274,7 +278,7 @@ func CheckInfo(info sdk.Info) error {
 }
 
 func checkNames(name, version string) error {
-	if !nameForm().MatchString(name) {
+	if !ValidName(name) {
 		return fmt.Errorf("name %.80q is not lower case letters, digits and dashes, a letter first", name)
 	}
 	if len(version) > 64 || !printable(version) {
