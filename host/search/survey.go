@@ -115,8 +115,8 @@ type surveyor struct {
 	most    float64      // work
 	work    float64      // done
 	runs    int          // made
-	idle    sync.Pool    // of likelihoods, whose room is worth keeping
 	pool    []*Candidate // where runs ended, best first; given up ones apart
+	*likelihoods
 	Survey
 }
 
@@ -138,7 +138,7 @@ func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts 
 	if !s.likelihood().Dense() {
 		return nil, nil
 	}
-	s.idle.New = func() any { return s.likelihood() }
+	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
 	s.kinds = surveyStarts(p, e, s.rows)
 	if err := s.start(ctx); err != nil {
 		return nil, err
@@ -160,13 +160,28 @@ func (s *surveyor) likelihood() *loss.Likelihood {
 	return loss.NewLikelihood(s.rows.data, s.problem.G, shape.Blank(1), shape.Free(), 1)
 }
 
-// fresh is an idle one, which remembers nothing of another run.
-func (s *surveyor) fresh() *loss.Likelihood {
-	l := s.idle.Get().(*loss.Likelihood)
-	l.PenaliseGate(0) // which forgets the curvature of another run
-	l.ReuseCurvature()
+// likelihoods are those of runs on all rows, whose room is worth keeping.
+type likelihoods struct {
+	new   func() *loss.Likelihood
+	reuse bool // the gate's curvature from step to step
+	idle  sync.Pool
+}
+
+// take returns one that remembers nothing of another run.
+func (s *likelihoods) take() *loss.Likelihood {
+	l, ok := s.idle.Get().(*loss.Likelihood)
+	if !ok {
+		l = s.new()
+	}
+	l.PenaliseGate(0) // which forgets the curvature
+	if s.reuse {
+		l.ReuseCurvature()
+	}
 	return l
 }
+
+// put gives one back.
+func (s *likelihoods) put(l *loss.Likelihood) { s.idle.Put(l) }
 
 // few says whether the rows are few for the parameters.
 func (s *surveyor) few() bool { return s.problem.N() < s.scope.fewRows*s.problem.Shape.Parameters() }
@@ -304,8 +319,8 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 
 // climb runs EM from q until a step gains less than this per row.
 func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gain, best float64) error {
-	l := s.fresh()
-	defer s.idle.Put(l)
+	l := s.take()
+	defer s.put(l)
 	stop := tooFarBehind(best + within/float64(s.problem.N()))
 	run, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: gain, Stop: stop})
 	if err != nil {

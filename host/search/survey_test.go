@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -433,7 +432,7 @@ func TestSurveyRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &surveyor{problem: p, rows: rows}
-		s.idle.New = func() any { return s.likelihood() }
+		s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
 		begun := &Candidate{Kind: KindMove, draw: from(at(p, 0.5, -0.5, 0.7)).Draw}
 		if err := s.begin(t.Context(), begun, nil, math.Inf(1)); err != nil || begun.Run.Status != optim.Converged || begun.Rows != c.n {
 			t.Fatalf("%+v, error %v", begun.Run, err)
@@ -534,8 +533,7 @@ func TestSettled(t *testing.T) {
 func TestCreep(t *testing.T) {
 	const n = 60
 	p := quadrants(t, n, 1)
-	idle := sync.Pool{New: func() any { return likelihood(p, p.Rows) }}
-	s := &softStarts{problem: p, fresh: func() *loss.Likelihood { return idle.Get().(*loss.Likelihood) }, idle: &idle, steps: mostSteps}
+	s := &softStarts{problem: p, likelihoods: &likelihoods{new: func() *loss.Likelihood { return likelihood(p, p.Rows) }}, steps: mostSteps}
 	start := Random(p, measure(t, p))
 	end := func(best float64) *Candidate {
 		c := &Candidate{Kind: start.Kind, draw: start.Draw}
@@ -553,26 +551,67 @@ func TestCreep(t *testing.T) {
 	}
 }
 
+// ofHalves is a surveyor of that many rows of two halves, where only the end of a run that begins at the truth has been seen.
+func ofHalves(t *testing.T, n int, slope, most float64) *surveyor {
+	t.Helper()
+	p, truth := halves(t, n, slope)
+	rows, err := newTable(t.Context(), p.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &surveyor{problem: p, scope: scopeOf(p), rows: rows, most: most}
+	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
+	s.kinds = surveyStarts(p, measure(t, p), rows)
+	l := s.likelihood()
+	run, err := creep(t.Context(), l, l.Theta(truth), 1e-6, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pool = []*Candidate{{Kind: KindRandom, Run: run, Params: l.Params(run.X), Rows: n}}
+	s.Starts = 1
+	return s
+}
+
+// TestSoftCurvature: soft starts go by the exact curvature of the gate, but where rows are few.
+func TestSoftCurvature(t *testing.T) {
+	for n, few := range map[int]bool{60: true, 400: false} {
+		s := ofHalves(t, n, 1e9, 1)
+		if s.few() != few {
+			t.Fatalf("%d rows are few: %v", n, !few)
+		}
+		seen := s.pool[0]
+		runs := func(reuse bool) []*Candidate {
+			soft := &softStarts{
+				problem: s.problem, start: s.kinds[0], likelihoods: &likelihoods{new: s.likelihood, reuse: reuse},
+				wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps, few: few,
+			}
+			ends, err := soft.run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ends
+		}
+		if err := s.soften(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		same := func(a, b *Candidate) bool { return a.Run.Value == b.Run.Value && a.Run.Iterations == b.Run.Iterations }
+		got := slices.DeleteFunc(s.pool, func(c *Candidate) bool { return c == seen })
+		if len(got) == 0 || !slices.EqualFunc(got, runs(few), same) {
+			t.Errorf("%d rows: not the runs with curvature reused: %v", n, few)
+		}
+		if slices.EqualFunc(got, runs(!few), same) {
+			t.Errorf("%d rows: the curvature makes no difference", n)
+		}
+	}
+}
+
 // TestSoftStarts are made where the gate of the best becomes hard, and nowhere else; for twice the work of the survey, of which
 // the waves are counted. They count as starts, and the best of them come into question.
 func TestSoftStarts(t *testing.T) {
 	const n = 60
 	surveyed := func(slope, most float64) (*surveyor, float64) {
-		p, truth := halves(t, n, slope)
-		rows, err := newTable(t.Context(), p.Rows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &surveyor{problem: p, scope: scopeOf(p), rows: rows, most: most}
-		s.idle.New = func() any { return s.likelihood() }
-		s.kinds = surveyStarts(p, measure(t, p), rows)
-		l := s.likelihood()
-		run, err := creep(t.Context(), l, l.Theta(truth), 1e-6, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.pool = []*Candidate{{Kind: KindRandom, Run: run, Params: l.Params(run.X), Rows: n}}
-		s.Starts = 1
+		s := ofHalves(t, n, slope, most)
+		run := s.pool[0].Run
 		if err := s.soften(t.Context()); err != nil {
 			t.Fatal(err)
 		}
