@@ -194,10 +194,10 @@ func exchanges(h model.Hierarchy, kinds []int) (out []exchange) {
 	list(h, 0)
 	for n, b := range all {
 		for _, a := range all[:n] {
-			leaves := b.h.Leaves()
-			if a.from+leaves > b.from || !a.h.Equal(b.h) {
+			if !a.h.Equal(b.h) { // nor above it
 				continue
 			}
+			leaves := b.h.Leaves()
 			if kinds == nil || slices.Equal(kinds[a.from:a.from+leaves], kinds[b.from:b.from+leaves]) {
 				out = append(out, exchange{a.from, b.from, leaves})
 			}

@@ -63,6 +63,11 @@ func compare(a, b *Candidate) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Run.Value, b.Run.Value))
 }
 
+// beats says whether c comes before another candidate on n rows, and its value is superior.
+func (c *Candidate) beats(other *Candidate, n int) bool {
+	return superior(c.Run.Value, other.Run.Value, float64(n)) && compare(c, other) < 0
+}
+
 // Agree sorts the candidates, best first, marks those that agree with the best,
 // which are within tolerance of its mean log-likelihood, and says whether they
 // are enough for k experts.

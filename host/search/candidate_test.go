@@ -247,3 +247,27 @@ func TestDegenerateWhereverTheZeroIs(t *testing.T) {
 		}
 	}
 }
+
+// TestBeats: a candidate beats another that it comes before, by more than slack of the total.
+func TestBeats(t *testing.T) {
+	const n = 50
+	of := func(loglik float64, degenerate bool) *Candidate { return ended(-loglik/n, optim.Converged, degenerate) }
+	for name, c := range map[string]struct {
+		c, other *Candidate
+		want     bool
+	}{
+		"higher":             {of(3+2*slack, false), of(3, false), true},
+		"not by enough":      {of(3+slack/2, false), of(3, false), false},
+		"lower":              {of(3-2*slack, false), of(3, false), false},
+		"itself":             {of(3, false), of(3, false), false},
+		"degenerate":         {of(9, true), of(3, false), false},
+		"both are":           {of(9, true), of(3, true), true},
+		"failed":             {of(math.Inf(1), false), of(3, false), false},
+		"not degenerate":     {of(9, false), of(3, true), true},
+		"lower than a spike": {of(1, false), of(3, true), false},
+	} {
+		if got := c.c.beats(c.other, n); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -121,7 +122,7 @@ func (s *cells) along(g int, v []float64) (lo, hi, gain float64) {
 		if slope == 0 {
 			continue
 		}
-		next, top := -1, math.Inf(-1)
+		next, top := 0, math.Inf(-1)
 		for h, logit := range s.logit {
 			if h != g && logit[r] > top {
 				next, top = h, logit[r]
@@ -159,7 +160,7 @@ func highest(c []crossing) (lo, hi, gain float64) {
 	for _, e := range c {
 		hope += max(e.gain, 0)
 	}
-	for i := len(c)/2 - 1; i >= 0; i-- {
+	for i := range slices.Backward(c) {
 		sift(c, i)
 	}
 	sum, last := 0.0, 0.0
@@ -220,7 +221,7 @@ func (s *cells) improve(rng *rand.Rand) (gained float64) {
 		if lo == hi {
 			continue
 		}
-		s.move(g, v, lo+(hi-lo)*(1+2*rng.Float64())/4)
+		s.move(g, v, inside(rng, lo, hi))
 		if gain > slack/1000 { // more than rounding
 			gained += gain
 			idle = -1
@@ -228,6 +229,9 @@ func (s *cells) improve(rng *rand.Rand) (gained float64) {
 	}
 	return gained
 }
+
+// inside is a random place of the middle half of an interval.
+func inside(rng *rand.Rand, lo, hi float64) float64 { return lo + (hi-lo)*(1+2*rng.Float64())/4 }
 
 // hardGap is by how much the logit of a row's cell is to be above the next, and leastGap the
 // least part of the largest logit that it may be to begin with: with larger ones sums are rounded.

@@ -11,6 +11,10 @@ import (
 // kinks so has the likelihood, and its maximum may lie at one.
 const slack = 0.01
 
+// superior says whether a mean negative log-likelihood of so many rows is below another by more than
+// slack in total.
+func superior(value, than, rows float64) bool { return value < than-slack/rows }
+
 // crawls are the gains of an EM step, per row, below which Newton is tried, one
 // after the other.
 var crawls = []float64{1e-4, 1e-5, 1e-6, 1e-8}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/loss"
@@ -144,7 +145,7 @@ func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Group
 	}
 	near := func(g *Groups) (bool, error) {
 		limit, err := l.LogLikelihood(ctx, harden(p, g))
-		return limit >= here-slack && limit <= here+slack, err
+		return math.Abs(limit-here) <= slack, err
 	}
 	if yes, err := near(g); yes || err != nil || len(apart) == 1 {
 		if !yes {

@@ -273,9 +273,8 @@ func (o *opening) with(q *model.Params, a []float64) *model.Params {
 // starts on all rows seldom come to another: what an expert of 1 % of the rows gains or loses
 // is nothing beside the rest. A best to which no place is superior stays as it is, to the byte.
 func placeRare(ctx context.Context, p *problem.Problem, c *Candidate) error {
-	n := p.N()
 	one := p.Shape.K > 1 && p.Shape.Tree.Depth() <= 1 && p.Shape.Kinds == nil && p.Shape.Output == nil
-	if !one || len(p.Kinks()) == 0 || n > restartRows || n*p.Shape.Parameters() <= surveys.kinked.largest {
+	if !one || !perturbable(p) || sizeOf(p) <= surveys.kinked.largest {
 		return nil
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
@@ -309,7 +308,7 @@ func placeAnew(ctx context.Context, p *problem.Problem, c *Candidate, l *loss.Li
 			if err != nil {
 				return false, err
 			}
-			if !(run.Value < c.Run.Value-slack/l.Rows()) {
+			if !superior(run.Value, c.Run.Value, l.Rows()) {
 				continue
 			}
 			trial := *c

@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
 )
 
 // levels is by how much the rows grow from one refinement to the next.
@@ -71,9 +72,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	for _, c := range t.Others {
 		refined := *c
 		c.refined = &refined
-		if compare(c.refined, best) < 0 {
-			best = c.refined
-		}
+		best = slices.MinFunc([]*Candidate{best, c.refined}, compare)
 	}
 	if err := rework(ctx, t, best); err != nil {
 		return nil, err
@@ -125,9 +124,7 @@ func (t *Task) overlooked(ctx context.Context, all []*Candidate, best *Candidate
 		if err := t.release(ctx, &refined, t.Problem.Shape.Free()); err != nil {
 			return nil, err
 		}
-		if compare(&refined, best) < 0 {
-			best = &refined
-		}
+		best = slices.MinFunc([]*Candidate{best, c.refined}, compare)
 	}
 	return best, nil
 }
@@ -174,13 +171,16 @@ const (
 	restartStream = 1 << 32
 )
 
+// perturbable says whether maxima lie next to each other and matter.
+func perturbable(p *problem.Problem) bool { return len(p.Kinks()) > 0 && p.N() <= restartRows }
+
 // perturb looks for the highest of the maxima that lie next to each other where
 // g, and with it the likelihood, has kinks: steps of about one standard error
 // from the best, refined again.
 func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 	p := t.Problem
 	n := p.N()
-	if len(p.Kinks()) == 0 || n > restartRows {
+	if !perturbable(p) {
 		return nil
 	}
 	free := p.Shape.Free()

@@ -380,3 +380,19 @@ func TestFinishSmooth(t *testing.T) {
 		}
 	}
 }
+
+// TestPerturbable: where g has kinks, of up to restartRows rows.
+func TestPerturbable(t *testing.T) {
+	kinked, _ := drawn(t, relu.Family, 2, 3, 50, 0.1, 1, problem.Request{})
+	smooth, _ := drawn(t, tanh.Family, 2, 3, 50, 0.1, 1, problem.Request{})
+	for n, want := range map[int]bool{50: true, restartRows: true, restartRows + 1: false} {
+		of := *kinked
+		of.Rows = &model.Data{N: n, D: 3}
+		if got := perturbable(&of); got != want {
+			t.Errorf("%d rows: %v", n, got)
+		}
+	}
+	if perturbable(smooth) {
+		t.Error("maxima next to each other where g is smooth")
+	}
+}

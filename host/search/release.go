@@ -38,23 +38,23 @@ func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error 
 		}
 	}
 	from := *c
-	for i, by := range falls {
+	var ways []*Candidate
+	for _, by := range falls {
 		trial := from
 		if err := trial.fall(ctx, l, by, n); err != nil {
 			return err
 		}
-		if i == 0 || compare(&trial, c) < 0 {
-			*c = trial
-		}
+		ways = append(ways, &trial)
 	}
-	if n*t.Problem.Shape.Parameters() > hardWork/leastHardening {
+	*c = *slices.MinFunc(ways, compare)
+	if sizeOf(t.Problem) > mostHardened {
 		return nil
 	}
 	trial := from
 	if err := t.anneal(ctx, &trial, free); err != nil {
 		return err
 	}
-	if trial.Run.Value < c.Run.Value-slack/float64(n) && compare(&trial, c) < 0 {
+	if trial.beats(c, n) {
 		*c = trial
 	}
 	return nil
@@ -65,7 +65,14 @@ const (
 	hardWork = 1e9
 	// leastHardening steps must be had for that.
 	leastHardening = 400
+	// mostHardened is rows times parameters up to which they are.
+	mostHardened = 2_500_000
 )
+
+// stepsFor are the steps of EM that so much work buys on rows times parameters.
+func stepsFor(work float64, size int) int {
+	return min(mostSteps, max(leastHardening, int(work/float64(size))))
+}
 
 // anneal takes a candidate to a maximum of the likelihood on all rows, or
 // to its supremum where the gate separates: there by EM alone, a way of its own.
@@ -77,7 +84,7 @@ func (t *Task) anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	}
 	l.PenaliseGate(0)
 	l.ReuseCurvature()
-	most := min(mostSteps, int(hardWork/float64(n*t.Problem.Shape.Parameters())))
+	most := stepsFor(hardWork, sizeOf(t.Problem))
 	run, err := goOn(c.Run, func([]float64) (*optim.Result, error) {
 		return creep(ctx, l, l.Theta(c.Params), hardGain, most)
 	})
@@ -102,7 +109,7 @@ var thaws = []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7}
 // a candidate whose gate separates: it puts a ridge back, climbs, and lets it fall.
 func (t *Task) thaw(ctx context.Context, c *Candidate) error {
 	n := t.Problem.N()
-	if c.Groups == nil || n*t.Problem.Shape.Parameters() > mostExchanged {
+	if c.Groups == nil || sizeOf(t.Problem) > mostExchanged {
 		return nil
 	}
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
@@ -114,7 +121,7 @@ func (t *Task) thaw(ctx context.Context, c *Candidate) error {
 		if err := trial.fall(ctx, l, falls[i%len(falls)], n); err != nil {
 			return err
 		}
-		if trial.Run.Value < c.Run.Value-slack/float64(n) && compare(&trial, c) < 0 {
+		if trial.beats(c, n) {
 			*c, failures = trial, -1
 		}
 	}
@@ -151,7 +158,7 @@ func (t *Task) exchanged(ctx context.Context, best *Candidate) (*Candidate, erro
 // experts are refitted. Under a tree there are no such cells, and nothing is exchanged.
 func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error {
 	p := t.Problem
-	if !c.Groups.oneGate() || p.Shape.ConstantGate || p.N()*p.Shape.Parameters() > mostExchanged {
+	if !c.Groups.oneGate() || p.Shape.ConstantGate || sizeOf(p) > mostExchanged {
 		return nil
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
@@ -170,7 +177,7 @@ func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error
 		if err := trial.finish(ctx, l); err != nil {
 			return err
 		}
-		if trial.Degenerate || !(trial.Run.Value < c.Run.Value-slack/float64(p.N())) {
+		if trial.Degenerate || !superior(trial.Run.Value, c.Run.Value, float64(p.N())) {
 			return nil
 		}
 		*c = trial

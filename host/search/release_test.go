@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -289,6 +290,132 @@ func TestHarden(t *testing.T) {
 		want := was[i*2+row] / (was[i*2+row] + was[j*2+row])
 		if got := is[i*2+row]; math.Abs(got-want) > 1e-6 || math.Abs(is[i*2+row]+is[j*2+row]-1) > 1e-12 {
 			t.Errorf("row %d: probabilities %v, expert %d had %v of its group", row, is, i, want)
+		}
+	}
+}
+
+// wrongGate is a candidate on halves whose gate is hard and wrong by the rows between its boundary and the right one: a climb
+// leaves it there.
+func wrongGate(t testing.TB, p *problem.Problem) *Candidate {
+	t.Helper()
+	q := lopsided(p, 1)
+	q.Gating[0], q.Gating[1] = 2e5, 1e6
+	c := &Candidate{Run: &optim.Result{}, Params: q, Rows: p.N()}
+	if err := c.settle(t.Context(), likelihood(p, p.Rows), p.N()); err != nil {
+		t.Fatal(err)
+	}
+	if got, top := -c.Run.Value*float64(p.N()), supremum(t, p); c.Groups == nil || !(got < top-10) {
+		t.Fatalf("groups %v, log-likelihood %v, the supremum is %v", c.Groups, got, top)
+	}
+	return c
+}
+
+// TestThaw: a gate that is hard and wrong reaches the supremum once ridges have made it soft again, and one that is right stays as it is.
+func TestThaw(t *testing.T) {
+	const n = 300
+	p, _ := halves(t, n, 1e9)
+	task := &Task{Problem: p, Part: p.Rows}
+	c := wrongGate(t, p)
+	for range 2 {
+		was := c.Run
+		if err := task.thaw(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if got, top := -c.Run.Value*n, supremum(t, p); math.Abs(got-top) > slack || c.Groups == nil || c.Ridge != 0 || c.Run.Status != optim.Converged {
+			t.Errorf("log-likelihood %v (%v), groups %v, ridge %v; the supremum is %v", got, c.Run.Status, c.Groups, c.Ridge, top)
+		}
+		if right := math.Abs(was.Value*n+supremum(t, p)) < slack; right != (c.Run == was) {
+			t.Errorf("it was right: %v, and is as it was: %v", right, c.Run == was)
+		}
+	}
+}
+
+// TestExchanged: of the best and what was found otherwise that is the best which is so after exchanges; the best is not looked at twice.
+func TestExchanged(t *testing.T) {
+	const n = 300
+	p, start := halves(t, n, 1e9)
+	wrong := wrongGate(t, p)
+	run := climbed(t, p, p.Rows, lopsided(p, 0)) // soft: nothing is exchanged
+	soft := &Candidate{Run: run, Params: likelihood(p, p.Rows).Params(run.X), Rows: n}
+	soft.Run.Value = wrong.Run.Value - 1e-3
+	other := &Candidate{Params: start, refined: wrong}
+	itself := &Candidate{Params: start, refined: soft}
+	got, err := (&Task{Problem: p, Part: p.Rows, Others: []*Candidate{itself, other}}).exchanged(t.Context(), soft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value, top := -got.Run.Value*n, supremum(t, p); got != wrong || math.Abs(value-top) > slack {
+		t.Errorf("the best has %v, the supremum is %v", value, top)
+	}
+	if got, err := (&Task{Problem: p, Part: p.Rows, Others: []*Candidate{itself}}).exchanged(t.Context(), soft); err != nil || got != soft || got.Run != run {
+		t.Errorf("%+v, error %v", got, err)
+	}
+}
+
+// TestAnneal: a gate that separates ends at the supremum by EM alone, with its groups, and nothing is left to converge; one that does not
+// ends at the maximum.
+func TestAnneal(t *testing.T) {
+	const n = 300
+	for _, slope := range []float64{1e9, 30, 1} {
+		p, start := halves(t, n, slope)
+		start.Gating[1] = min(slope, 30)
+		c := &Candidate{Run: &optim.Result{X: likelihood(p, p.Rows).Theta(start)}, Params: start, Rows: n}
+		if err := (&Task{Problem: p, Part: p.Rows}).anneal(t.Context(), c, p.Shape.Free()); err != nil {
+			t.Fatal(err)
+		}
+		hard, want := slope > 100, 0.0
+		if hard {
+			want = supremum(t, p)
+		} else {
+			want = -climbed(t, p, p.Rows, start).Value * n
+		}
+		if got := -c.Run.Value * n; got > want+1e-6 || got < want-slack || (c.Groups != nil) != hard || c.Ridge != 0 || c.Run.Status != optim.Converged {
+			t.Errorf("slope %v: %v (%v), want %v; groups %v, ridge %v", slope, got, c.Run.Status, want, c.Groups, c.Ridge)
+		}
+		l := likelihood(p, p.Rows).WithGate(c.Params)
+		grad := make([]float64, l.Dim())
+		if _, err := l.Grad(t.Context(), grad, l.Theta(c.Params)); err != nil || floats.Norm(grad, 2) > 1e-6 {
+			t.Errorf("slope %v: a gradient of %v in the experts, error %v", slope, floats.Norm(grad, 2), err)
+		}
+	}
+}
+
+// TestSizes: up to which rows times parameters gates are hardened by EM, thawed and exchanged, and for how many steps: exactly those sizes
+// and no more. Two experts of two features and intercepts have ten parameters.
+func TestSizes(t *testing.T) {
+	p, start := halves(t, 100, 1)
+	run := climbed(t, p, p.Rows, start)
+	of := func(n int) *problem.Problem {
+		large := *p
+		large.Rows = &model.Data{N: n, D: 2}
+		return &large
+	}
+	if got := sizeOf(of(123)); got != 1230 {
+		t.Fatalf("123 rows of ten parameters are %d", got)
+	}
+	if mostHardened != hardWork/leastHardening {
+		t.Errorf("%d rows times parameters are not %d steps for the work", mostHardened, leastHardening)
+	}
+	for size, want := range map[int]int{10: mostSteps, hardWork / mostSteps: mostSteps, hardWork / 1000: 1000, 1e6 + 1: 999, mostHardened: 400, 10 * mostHardened: 400} {
+		if got := stepsFor(hardWork, size); got != want {
+			t.Errorf("%d steps on %d, want %d", got, size, want)
+		}
+	}
+	// What is too large is left alone, and what is not is read, which these rows cannot be.
+	for n, left := range map[int]bool{mostExchanged / 10: false, mostExchanged/10 + 1: true} {
+		touched := func(fn func(task *Task, c *Candidate) error) (yes bool) {
+			defer func() { yes = recover() != nil || yes }()
+			c := &Candidate{Run: run, Params: start, Rows: n, Groups: underOne([]int{0, 1})}
+			err := fn(&Task{Problem: of(n)}, c)
+			return err != nil || c.Run != run
+		}
+		if got := touched(func(task *Task, c *Candidate) error { return task.thaw(t.Context(), c) }); got == left {
+			t.Errorf("%d rows: thawed %v", n, got)
+		}
+		if got := touched(func(task *Task, c *Candidate) error {
+			return task.exchange(t.Context(), c, rand.New(rand.NewPCG(1, 1)))
+		}); got == left {
+			t.Errorf("%d rows: exchanged %v", n, got)
 		}
 	}
 }

@@ -56,8 +56,7 @@ const softWork = 1e10
 // is too large for a survey, and not so large that a gate cannot be hardened by EM.
 func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, error) {
 	p := t.Problem
-	size := p.N() * p.Shape.Parameters()
-	if t.Soft.Draw == nil || size > hardWork/leastHardening {
+	if t.Soft.Draw == nil || sizeOf(p) > mostHardened {
 		return nil, nil
 	}
 	likelihood := func() *loss.Likelihood {
@@ -66,11 +65,11 @@ func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, erro
 	if !hardens(likelihood(), best.Params) {
 		return nil, nil
 	}
-	work := softWork * float64(t.Starts) / DefaultStarts
+	work := budget(softWork, t.Starts)
 	soft := &softStarts{
 		problem: p, start: t.Soft, likelihoods: &likelihoods{new: likelihood},
 		wave: waveSize, least: waveSize, most: mostSoft, work: work,
-		steps: min(mostSteps, max(leastHardening, int(work/float64(waveSize*size)))),
+		steps: stepsFor(work/waveSize, sizeOf(p)),
 	}
 	ends, err := soft.run(ctx)
 	if err != nil {
@@ -80,10 +79,13 @@ func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, erro
 	err = Each(ctx, p, ends, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
 		return t.anneal(ctx, c, p.Shape.Free())
 	})
-	// What has not converged is worth no more than what is as good and has.
-	return slices.DeleteFunc(ends, func(c *Candidate) bool {
-		return c.Run.Status != optim.Converged && !(c.Run.Value < best.Run.Value-slack/float64(p.N()))
-	}), err
+	return slices.DeleteFunc(ends, func(c *Candidate) bool { return idleBeside(c, best, p.N()) }), err
+}
+
+// idleBeside says whether c has nothing over the best: what has not converged is worth no more than what is
+// as good and has.
+func idleBeside(c, best *Candidate, n int) bool {
+	return c.Run.Status != optim.Converged && !superior(c.Run.Value, best.Run.Value, float64(n))
 }
 
 // softStarts are random starts with a soft gate and as much noise as y has, each of which goes

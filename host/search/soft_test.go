@@ -55,3 +55,21 @@ func TestSoftened(t *testing.T) {
 		t.Errorf("%v, %v with a soft gate", ends, err)
 	}
 }
+
+// TestIdleBeside: what has not converged has to be superior.
+func TestIdleBeside(t *testing.T) {
+	const n = 100
+	best := ended(1, optim.Converged, false)
+	for _, c := range []struct {
+		ahead  float64 // in total log-likelihood
+		status optim.Status
+		want   bool
+	}{
+		{2 * slack, optim.IterationLimit, false}, {slack / 2, optim.IterationLimit, true}, {-1, optim.IterationLimit, true},
+		{-1, optim.Converged, false}, {2 * slack, optim.Converged, false},
+	} {
+		if got := idleBeside(ended(1-c.ahead/n, c.status, false), best, n); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

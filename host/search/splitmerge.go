@@ -102,17 +102,6 @@ var clearGain = 100 * crawls[0]
 // promising first. An error is the last.
 type proposals func(ctx context.Context, p *model.Params, s *loss.Structure) iter.Seq2[*model.Params, error]
 
-// splitMerges proposes the moves of one gate.
-func splitMerges(_ context.Context, p *model.Params, s *loss.Structure) iter.Seq2[*model.Params, error] {
-	return func(yield func(*model.Params, error) bool) {
-		for _, m := range moves(s) {
-			if !yield(m.apply(p, s), nil) {
-				return
-			}
-		}
-	}
-}
-
 // improve tries moves from where r ended and returns the first run that gains,
 // or nil if none does. The run ends where EM crawls if its gain is clear there.
 // Where it is not the run is refined, if r is an optimum: if it is not, a small
@@ -143,7 +132,7 @@ func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result, propose p
 				return nil, err
 			}
 		}
-		if tried.Value < r.Value-slack/l.Rows() {
+		if superior(tried.Value, r.Value, l.Rows()) {
 			tried.Iterations += r.Iterations
 			return tried, nil
 		}

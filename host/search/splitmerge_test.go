@@ -278,11 +278,11 @@ func TestSplitMergeLeavesAlone(t *testing.T) {
 func TestImprove(t *testing.T) {
 	p, top, merged := stuck(t)
 	l := likelihood(p, p.Rows)
-	better, err := improve(t.Context(), l, merged, splitMerges)
+	better, err := improve(t.Context(), l, merged, proposalsOf(&Task{Problem: p}, nil))
 	if err != nil || better == nil || better.Value > merged.Value-1 || better.Iterations <= merged.Iterations {
 		t.Errorf("from the merged maximum: %+v, error %v", better, err)
 	}
-	if better, err := improve(t.Context(), l, top, splitMerges); err != nil || better != nil {
+	if better, err := improve(t.Context(), l, top, proposalsOf(&Task{Problem: p}, nil)); err != nil || better != nil {
 		t.Errorf("from the top: %+v, error %v", better, err)
 	}
 
@@ -314,7 +314,7 @@ func TestImprove(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]*optim.Result{"the top": best, "the slope": &slope} {
-		if better, err := improve(t.Context(), l, r, splitMerges); err != nil || better != nil {
+		if better, err := improve(t.Context(), l, r, proposalsOf(&Task{Problem: p}, nil)); err != nil || better != nil {
 			t.Errorf("from %s: a move gained %v, error %v", name, r.Value-better.Value, err)
 		}
 	}

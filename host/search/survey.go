@@ -66,6 +66,9 @@ var surveys = struct{ smooth, kinked scope }{
 	kinked: scope{largest: 200_000, fewRows: 60, iterations: 5000},
 }
 
+// sizeOf is the size of a table: rows times parameters.
+func sizeOf(p *problem.Problem) int { return p.N() * p.Shape.Parameters() }
+
 func scopeOf(p *problem.Problem) scope {
 	if len(p.Kinks()) > 0 {
 		return surveys.kinked
@@ -125,12 +128,10 @@ type surveyor struct {
 // one gate, suit no tree. starts is the budget of the
 // search, to which the work is proportional.
 func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
-	size, scope := p.N()*p.Shape.Parameters(), scopeOf(p)
-	if p.Shape.K == 1 || p.Shape.Tree.Depth() > 1 || size > scope.largest || starts < waveSize {
+	if !surveyable(p) || starts < waveSize {
 		return nil, nil
 	}
-	work := max(surveyWork, scope.iterations*float64(size+iterationWork))
-	s := &surveyor{problem: p, scope: scope, most: work * float64(starts) / DefaultStarts}
+	s := &surveyor{problem: p, scope: scopeOf(p), most: surveyBudget(p, starts)}
 	var err error
 	if s.rows, err = newTable(ctx, p.Rows); err != nil {
 		return nil, err
@@ -153,6 +154,19 @@ func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts 
 	s.count()
 	return &s.Survey, s.refine(ctx)
 }
+
+// surveyable says whether the table of a problem is small, and its moves are those of one gate.
+func surveyable(p *problem.Problem) bool {
+	return p.Shape.K > 1 && p.Shape.Tree.Depth() <= 1 && sizeOf(p) <= scopeOf(p).largest
+}
+
+// surveyBudget is the work of a survey.
+func surveyBudget(p *problem.Problem, starts int) float64 {
+	return budget(max(surveyWork, scopeOf(p).iterations*float64(sizeOf(p)+iterationWork)), starts)
+}
+
+// budget is the share of some work that so many starts are worth.
+func budget(work float64, starts int) float64 { return work * float64(starts) / DefaultStarts }
 
 // likelihood is that of all rows.
 func (s *surveyor) likelihood() *loss.Likelihood {
@@ -216,14 +230,18 @@ func (s *surveyor) enough() bool {
 	return !s.few() && s.Starts >= leastSurveyed && s.Met >= leastMet && s.Unseen() <= mostUnseen
 }
 
+// patience is how many moves without a gain end the survey.
+func (s *surveyor) patience() int {
+	if s.Optima == 1 && s.Met > 1 && !s.few() {
+		return surveyWave
+	}
+	return movesPerExpert * s.problem.Shape.K
+}
+
 // move makes moves from the best that was found until they gain nothing, or the work is
 // done.
 func (s *surveyor) move(ctx context.Context) error {
-	patience := movesPerExpert * s.problem.Shape.K
-	if s.Optima == 1 && s.Met > 1 && !s.few() {
-		patience = surveyWave
-	}
-	for idle := 0; s.work < s.most && len(s.pool) > 0 && idle < patience; {
+	for idle, most := 0, s.patience(); s.work < s.most && len(s.pool) > 0 && idle < most; {
 		wave, best := make([]*Candidate, surveyWave), s.pool[0].Run.Value
 		from := distinct(s.pool, s.problem.N(), mostElites, sameOptimum)
 		for i := range wave {
@@ -234,7 +252,7 @@ func (s *surveyor) move(ctx context.Context) error {
 		}
 		s.Moves += len(wave)
 		idle += len(wave)
-		if s.pool[0].Run.Value < best-slack/float64(s.problem.N()) {
+		if superior(s.pool[0].Run.Value, best, float64(s.problem.N())) {
 			idle = 0
 		}
 	}
@@ -274,7 +292,7 @@ func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
 
 // costOf is the work that a run of EM on all rows was.
 func costOf(p *problem.Problem, c *Candidate) float64 {
-	return float64(c.Run.Iterations) * (float64(p.N()*p.Shape.Parameters()) + iterationWork)
+	return float64(c.Run.Iterations) * (float64(sizeOf(p)) + iterationWork)
 }
 
 // begin runs a candidate by EM until it crawls.
@@ -399,9 +417,7 @@ func (s *surveyor) refine(ctx context.Context) error {
 		if err := t.release(ctx, &released, s.problem.Shape.Free()); err != nil {
 			return err
 		}
-		if compare(&released, s.Best[0]) < 0 {
-			s.Best[0] = &released
-		}
+		s.Best[0] = slices.MinFunc([]*Candidate{s.Best[0], &released}, compare)
 	}
 	return nil
 }

@@ -1,9 +1,12 @@
 package search
 
 import (
+	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -437,6 +440,11 @@ func TestSurveyRuns(t *testing.T) {
 		if err := s.begin(t.Context(), begun, nil, math.Inf(1)); err != nil || begun.Run.Status != optim.Converged || begun.Rows != c.n {
 			t.Fatalf("%+v, error %v", begun.Run, err)
 		}
+		// Beside a best a unit a row ahead it is given up on its way.
+		behind := &Candidate{Kind: KindMove, draw: begun.draw}
+		if err := s.begin(t.Context(), behind, nil, begun.Run.Value-1); err != nil || behind.Run.Status != optim.Stopped || behind.Run.Iterations >= begun.Run.Iterations {
+			t.Errorf("%v after %d iterations of %d, error %v", behind.Run.Status, behind.Run.Iterations, begun.Run.Iterations, err)
+		}
 		was := *begun.Run
 		was.Trace = slices.Clone(was.Trace)
 		if err := s.complete(t.Context(), begun, was.Value-c.ahead); err != nil {
@@ -637,5 +645,148 @@ func TestSoftStarts(t *testing.T) {
 	none := &surveyor{}
 	if err := none.soften(t.Context()); err != nil || none.Starts != 0 {
 		t.Errorf("%d starts where nothing was found, error %v", none.Starts, err)
+	}
+}
+
+// TestSurveyable: tables of one gate up to the size of their scope, exactly.
+func TestSurveyable(t *testing.T) {
+	for size, family := range map[int]sdk.Family{150_000: identity.Family, 200_000: relu.Family} {
+		p, _ := drawn(t, family, 2, 3, 50, 0.1, 1, problem.Request{}) // of ten parameters
+		of := *p
+		for n, want := range map[int]bool{50: true, size / 10: true, size/10 + 1: false} {
+			of.Rows = &model.Data{N: n, D: 3}
+			if got := surveyable(&of); got != want {
+				t.Errorf("%d rows, at most %d: %v", n, size/10, got)
+			}
+		}
+	}
+	p, _ := drawn(t, identity.Family, 2, 3, 50, 0.1, 1, problem.Request{})
+	for shape, want := range map[string]bool{"2": true, "4": true, "2x2": false} {
+		p.Shape = problem.Shape{K: 4, D: 2, Tree: tree(t, shape)}
+		if got := surveyable(p); got != want {
+			t.Errorf("a tree %s: %v", shape, got)
+		}
+	}
+	if p.Shape = (problem.Shape{K: 1, D: 3}); surveyable(p) {
+		t.Error("one expert")
+	}
+}
+
+// TestSurveyBudget: as much as the starts are of the usual ones, of half a second, or of 5000 iterations where g has kinks and that is more.
+func TestSurveyBudget(t *testing.T) {
+	smooth, _ := drawn(t, identity.Family, 2, 3, 50, 0.1, 1, problem.Request{})
+	kinked, _ := drawn(t, relu.Family, 2, 3, 50, 0.1, 1, problem.Request{})
+	large := *kinked
+	large.Rows = &model.Data{N: 20_000, D: 3}
+	for _, c := range []struct {
+		p      *problem.Problem
+		starts int
+		want   float64
+	}{
+		{smooth, DefaultStarts, 240e6}, {smooth, 2 * DefaultStarts, 480e6}, {smooth, DefaultStarts / 2, 120e6},
+		{kinked, DefaultStarts, 240e6}, {&large, DefaultStarts, 5000 * (200_000 + 2048)},
+	} {
+		if got := surveyBudget(c.p, c.starts); got != c.want {
+			t.Errorf("%d rows, %d starts: work of %v, want %v", c.p.N(), c.starts, got, c.want)
+		}
+	}
+}
+
+// TestPatience: a wave of moves where all starts have met one optimum, more than once, and rows are not few; thirty for each expert else.
+func TestPatience(t *testing.T) {
+	p := &problem.Problem{Rows: &model.Data{N: 10_000}, Shape: problem.Shape{K: 3, D: 1}}
+	for _, c := range []struct{ optima, met, few, want int }{{1, 2, 20, 8}, {1, 1, 20, 90}, {2, 2, 20, 90}, {1, 2, 1_000_000, 90}} {
+		s := &surveyor{problem: p, scope: scope{fewRows: c.few}, Survey: Survey{Optima: c.optima, Met: c.met}}
+		if got := s.patience(); got != c.want {
+			t.Errorf("%+v: %d moves", c, got)
+		}
+	}
+}
+
+// numbered is a start that notes the first number of every draw, and stays at q.
+func numbered(q *model.Params, to map[uint64]bool) Start {
+	var mu sync.Mutex
+	return Start{KindRandom, func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		to[rng.Uint64()] = true
+		return q.Clone(), nil
+	}}
+}
+
+// streams are the first numbers of so many streams of seed 1.
+func streams(from, n int) map[uint64]bool {
+	out := map[uint64]bool{}
+	for i := range n {
+		out[rand.New(rand.NewPCG(1, uint64(from+i))).Uint64()] = true
+	}
+	return out
+}
+
+// TestStreamsOfASurvey: run i of a survey draws from stream i of its own, and so do soft starts, of which there are as many as are
+// allowed where nothing settles, and none without work.
+func TestStreamsOfASurvey(t *testing.T) {
+	p, truth := halves(t, 60, 1)
+	rows, err := newTable(t.Context(), p.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := map[uint64]bool{}
+	s := &surveyor{problem: p, rows: rows, scope: scope{fewRows: 1_000_000}, kinds: []Start{numbered(truth, drawn)}}
+	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
+	s.most = 1e5 // two waves, as each of their iterations costs 60 times ten and 2048
+	for range 2 {
+		s.work = 0
+		if err := s.start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !maps.Equal(drawn, streams(surveyStream, s.runs)) || s.runs < 2*surveyWave {
+		t.Errorf("%d draws of %d runs", len(drawn), s.runs)
+	}
+	for work, want := range map[float64]int{0: 0, math.Inf(1): 8} {
+		drawn = map[uint64]bool{}
+		soft := &softStarts{problem: p, start: numbered(truth, drawn), likelihoods: s.likelihoods, wave: 4, least: 100, most: 8, work: work, steps: 3}
+		ends, err := soft.run(t.Context())
+		if err != nil || len(ends) != want || !maps.Equal(drawn, streams(softStream, want)) {
+			t.Errorf("work %v: %d ends of %d draws, want %d, error %v", work, len(ends), len(drawn), want, err)
+		}
+	}
+}
+
+// TestMoveLeavesAlone what has no work left, and where nothing was found.
+func TestMoveLeavesAlone(t *testing.T) {
+	s, c := threeCells(t, problem.Request{Intercept: true})
+	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
+	c.Run = &optim.Result{}
+	for name, of := range map[string]struct {
+		work float64
+		pool []*Candidate
+		want int
+	}{"no work": {1, []*Candidate{c}, 0}, "no optimum": {0, nil, 0}, "both": {0, []*Candidate{c}, surveyWave}} {
+		s.work, s.most, s.pool, s.Moves = of.work, 1, of.pool, 0
+		if err := s.move(t.Context()); err != nil || s.Moves != of.want {
+			t.Errorf("%s: %d moves, error %v", name, s.Moves, err)
+		}
+	}
+}
+
+// TestRefineOptima: the best of a survey that separates is released as well, and the better of the two stays.
+func TestRefineOptima(t *testing.T) {
+	const n = 300
+	p, _ := halves(t, n, 1e9)
+	wrong, run := wrongGate(t, p), climbed(t, p, p.Rows, lopsided(p, 0))
+	run.Value += 10 // as if it were far behind
+	s := &surveyor{problem: p}
+	s.Best = []*Candidate{{Kind: "soft", Run: run, Params: likelihood(p, p.Rows).Params(run.X), Rows: n}, {Kind: "hard", Run: wrong.Run, Params: wrong.Params, Rows: n}}
+	before := wrong.Run.Value
+	if err := s.refine(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, top := -s.Best[0].Run.Value*n, supremum(t, p); !slices.IsSortedFunc(s.Best, compare) || len(s.Best) != 2 || math.Abs(got-top) > slack || -before*n > top-10 {
+		t.Errorf("best %v, was %v; the supremum is %v", got, -before*n, top)
+	}
+	if err := (&surveyor{problem: p}).refine(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -117,12 +118,7 @@ func cuts(rng *rand.Rand, t *table, k int) []int {
 	label, size := make([]int, n), make([]int, k)
 	size[0] = n
 	for next := 1; next < k; next++ {
-		of := 0
-		for i, m := range size {
-			if m > size[of] {
-				of = i
-			}
-		}
+		of := slices.Index(size, slices.Max(size))
 		w := directions(rng, columns-1)
 		through := rng.IntN(n)
 		for label[through] != of {
@@ -149,14 +145,14 @@ func directions(rng *rand.Rand, n int) []float64 {
 	return w
 }
 
+// unlabelled are n rows without a label.
+func unlabelled(n int) []int { return slices.Repeat([]int{-1}, n) }
+
 // neighbourhoods are the rows near k random ones, those that fit the line of the others
 // worst left out.
 func neighbourhoods(rng *rand.Rand, t *table, k int) []int {
 	n, _ := t.z.Dims()
-	label := make([]int, n)
-	for r := range label {
-		label[r] = -1
-	}
+	label := unlabelled(n)
 	for i := range k {
 		for _, r := range t.near(rng.IntN(n), max(n/(2*k), 1)) {
 			label[r] = i
@@ -208,14 +204,7 @@ func (t *table) trim(label []int, k int) {
 		at += b.N
 	}
 	for _, rows := range of {
-		slices.SortStableFunc(rows, func(a, b row) int {
-			if a.miss < b.miss {
-				return -1
-			} else if a.miss > b.miss {
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.miss, b.miss) })
 		for _, r := range rows[int(math.Ceil((1-trimmed)*float64(len(rows)))):] {
 			label[r.at] = -1
 		}
@@ -225,10 +214,7 @@ func (t *table) trim(label []int, k int) {
 // handfuls are so few random rows each that their lines differ much.
 func handfuls(rng *rand.Rand, t *table, k int) []int {
 	n, columns := t.z.Dims()
-	label := make([]int, n)
-	for r := range label {
-		label[r] = -1
-	}
+	label := unlabelled(n)
 	order := rng.Perm(n)
 	m := min(columns+2, n/k)
 	for i := range k {
@@ -275,10 +261,7 @@ func (s *surveyor) fromOneOf(from []*Candidate) func(context.Context, *rand.Rand
 			return q, nil
 		}
 		n, columns := t.z.Dims()
-		label := make([]int, n)
-		for r := range label {
-			label[r] = -1
-		}
+		label := unlabelled(n)
 		for _, r := range t.near(rng.IntN(n), max(2*columns, n/(2*q.K))) {
 			label[r] = drop
 		}

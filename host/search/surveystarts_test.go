@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/tanh"
 )
 
 // tableOf are rows as a survey has them.
@@ -458,6 +459,88 @@ func TestFromOneOf(t *testing.T) {
 		about("halves", halves, 0.5)
 		for _, m := range split {
 			about("halves of an expert", m, 1./6)
+		}
+	}
+}
+
+// TestDirections are of norm 1, and to all sides.
+func TestDirections(t *testing.T) {
+	rng, sum := rand.New(rand.NewPCG(1, 8)), make([]float64, 3)
+	for range 400 {
+		w := directions(rng, 3)
+		if norm := floats.Norm(w, 2); math.Abs(norm-1) > 1e-12 {
+			t.Fatalf("norm %v", norm)
+		}
+		floats.Add(sum, w)
+	}
+	if norm := floats.Norm(sum, 2); norm > 6*20 { // six times √400, of which the mean square is
+		t.Errorf("a sum of norm %v", norm)
+	}
+}
+
+// TestLinesOfAnOutput: of means c + s·g of a random sign the lines are those of (y − c)/s, bent.
+func TestLinesOfAnOutput(t *testing.T) {
+	const n = 60
+	rng := rand.New(rand.NewPCG(3, 9))
+	x, y := mat.NewDense(n, 1, normal(rng, n)), make([]float64, n)
+	for r := range y {
+		y[r] = 7 + 2*x.At(r, 0)
+	}
+	p := load(t, dataset.Matrix(x, y), activation(t, tanh.Family), problem.Request{K: 2, Intercept: true, Output: problem.SharedScale})
+	rows, err := newTable(t.Context(), p.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scales := map[float64]bool{}
+	for seed := range uint64(5) {
+		q := linesOf(p, rand.New(rand.NewPCG(seed, 1)), rows.data, make([]int, n))
+		plain := p.Shape.Blank(1)
+		copy(plain.Offset, q.Offset)
+		copy(plain.Scale, q.Scale)
+		leastSquares(plain, 0, rows.data, make([]int, n))
+		p.Shape.Output.Bend(plain, 0)
+		if !floats.Equal(plain.Regressor(0), q.Regressor(0)) || plain.RegressorIntercepts[0] != q.RegressorIntercepts[0] {
+			t.Errorf("%v and %v, want %v and %v", q.Regressor(0), q.RegressorIntercepts[0], plain.Regressor(0), plain.RegressorIntercepts[0])
+		}
+		scales[q.Scale[0]] = true
+	}
+	if len(scales) != 5 {
+		t.Errorf("scales %v", scales)
+	}
+}
+
+// TestMoveToARow: an expert that moves to the rows near one becomes the line of those, the worst left out: of n/2K, or twice the columns
+// where those are more. Which row it was is not known: it is that of one of them.
+func TestMoveToARow(t *testing.T) {
+	s, c := threeCells(t, problem.Request{Intercept: true, Gate: problem.Constant{}}) // without halves of a cell
+	full := s.rows.data
+	few := &model.Data{N: 24, D: 2, Blocks: []model.Block{{N: 24, X: slices.Concat(full.Blocks[0].Col(0)[:24], full.Blocks[0].Col(1)[:24]), Y: full.Blocks[0].Y[:24]}}}
+	for _, of := range []struct {
+		rows *table
+		near int
+	}{{s.rows, 100}, {&table{few, standardised(few)}, 6}} {
+		s.rows = of.rows
+		draw := s.fromOneOf([]*Candidate{c})
+		for seed := range uint64(3) {
+			q, err := draw(t.Context(), rand.New(rand.NewPCG(seed, 3)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			moved := slices.IndexFunc([]int{0, 1, 2}, func(i int) bool { return !floats.Equal(q.Regressor(i), c.Params.Regressor(i)) })
+			found := false
+			for row := range of.rows.data.N {
+				label := slices.Repeat([]int{-1}, of.rows.data.N)
+				for _, r := range of.rows.near(row, of.near) {
+					label[r] = moved
+				}
+				of.rows.trim(label, 3)
+				line := q.Clone()
+				leastSquares(line, moved, of.rows.data, label)
+				found = found || floats.EqualApprox(line.Regressor(moved), q.Regressor(moved), 1e-12)
+			}
+			if !found {
+				t.Errorf("expert %d is the line of no row's %d nearest", moved, of.near)
+			}
 		}
 	}
 }

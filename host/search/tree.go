@@ -136,9 +136,6 @@ func grown(p *model.Params, s *loss.Structure, shape problem.Shape) *model.Param
 // two of different ones may change places too.
 func proposalsOf(t *Task, rng *rand.Rand) proposals {
 	p := t.Problem
-	if p.Shape.Tree.Depth() <= 1 && p.Shape.Kinds == nil {
-		return splitMerges
-	}
 	return func(ctx context.Context, q *model.Params, s *loss.Structure) iter.Seq2[*model.Params, error] {
 		return func(yield func(*model.Params, error) bool) {
 			tree := p.Shape.Tree.Depth() > 1

@@ -361,6 +361,10 @@ func TestChanges(t *testing.T) {
 			t.Errorf("change %d is %+v, want %+v", i, got[i], m)
 		}
 	}
+	want = []change{{move{split: 2, drop: 0}, true}, {move{split: 1, drop: 0}, true}, {move{split: 2, drop: 1}, true}} // 5, 4 and 3 a row
+	if got := changes([]int{0, 1, 2}, s); !slices.Equal(got[len(moved):], want) {
+		t.Errorf("%+v, want %+v in the end", got, want)
+	}
 	if got := changes(nil, s); len(got) != len(moved) {
 		t.Errorf("of one kind: %+v", got)
 	}
@@ -396,10 +400,10 @@ func TestRescore(t *testing.T) {
 		for _, v := range share {
 			r.Scores = append(r.Scores, math.Log(v)-800) // sums of their exponentials are 0
 		}
-		change{move{keep: 0, drop: 1, split: 3}, exchanged}.rescore(r)
+		change{move{keep: 2, drop: 1, split: 3}, exchanged}.rescore(r)
 		for t0 := range n {
 			was := func(i int) float64 { return share[i*n+t0] }
-			want := []float64{was(0) + was(1), was(3) / 2, was(2), was(3) / 2}
+			want := []float64{was(0), was(3) / 2, was(2) + was(1), was(3) / 2}
 			if exchanged {
 				want = []float64{was(0), was(3), was(2), was(1)}
 			}

@@ -394,7 +394,7 @@ func (t *VectorTask) perturb(ctx context.Context, c *Candidate) error {
 	p := t.one()
 	n := p.N()
 	l := t.likelihood(t.Rows, c.Vector, p.Threads)
-	if len(p.Kinks()) == 0 || n > restartRows || c.Ridge > 0 || !l.Dense() {
+	if !perturbable(p) || c.Ridge > 0 || !l.Dense() {
 		return nil
 	}
 	l.PenaliseGate(0)

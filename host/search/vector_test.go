@@ -6,12 +6,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -393,5 +395,232 @@ func TestVectorScreening(t *testing.T) {
 	// Three that agree are enough where no more are asked for.
 	if all, err := task.screen(t.Context(), task.Rows, nil, 4, nil, []VectorStart{start("u")}); err != nil || len(all) != 4 {
 		t.Errorf("%d starts, error %v", len(all), err)
+	}
+}
+
+// alone is the search for the mixture of one target, that of p.
+func alone(p *problem.Problem) *VectorTask {
+	return &VectorTask{Problems: []*problem.Problem{p}, Rows: model.Beside([]model.Rows{p.Rows}), Starts: DefaultStarts}
+}
+
+// ofOne is a candidate of alone where q leads to.
+func (t *VectorTask) ofOne(tb testing.TB, q *model.Params) *Candidate {
+	tb.Helper()
+	c := &Candidate{Vector: t.join([]*model.Params{q})}
+	l := t.likelihood(t.Rows, c.Vector, 1)
+	if err := t.climb(tb.Context(), c, l, t.one().N(), 0); err != nil || c.Run.Status != optim.Converged {
+		tb.Fatal(c.Run, err)
+	}
+	return c
+}
+
+// TestVectorPerturb: where g has kinks restarts lead higher, by as much as those of a search for one target (TestPerturb), and the path
+// goes on only where they do. Where g has none, the gate is held, or rows are many, nothing is tried.
+func TestVectorPerturb(t *testing.T) {
+	const n, gain = 200, 0.2 / 200
+	p, truth := drawn(t, relu.Family, 2, 4, n, 0.5, 4, problem.Request{})
+	smooth, other := drawn(t, identity.Family, 2, 4, n, 0.5, 4, problem.Request{})
+	large := *p
+	large.Rows = &model.Data{N: restartRows + 1, D: 4}
+	held := alone(p).ofOne(t, truth)
+	held.Ridge = 1e-6
+	for name, c := range map[string]struct {
+		task  *VectorTask
+		c     *Candidate
+		tried bool
+	}{
+		"kinks":     {alone(p), alone(p).ofOne(t, truth), true},
+		"smooth":    {alone(smooth), alone(smooth).ofOne(t, other), false},
+		"held":      {alone(p), held, false},
+		"many rows": {&VectorTask{Problems: []*problem.Problem{&large}, Rows: alone(p).Rows}, alone(p).ofOne(t, truth), false},
+	} {
+		was := *c.c
+		if err := c.task.perturb(t.Context(), c.c); err != nil {
+			t.Fatal(err)
+		}
+		if tried := c.c.Run != was.Run; tried != c.tried {
+			t.Errorf("%s: another run: %v", name, tried)
+		}
+		if !c.tried {
+			continue
+		}
+		if c.c.Run.Value > was.Run.Value-gain || c.c.Run.Iterations <= was.Run.Iterations || !slices.Equal(c.c.Run.Trace[:len(was.Run.Trace)], was.Run.Trace) {
+			t.Errorf("%v after %d iterations, was %v after %d", c.c.Run.Value, c.c.Run.Iterations, was.Run.Value, was.Run.Iterations)
+		}
+		// Once more from the same draws: none may lead lower, and one that gains nothing stays.
+		top := c.c.Run.Value
+		if err := c.task.perturb(t.Context(), c.c); err != nil || c.c.Run.Value > top {
+			t.Errorf("%v, was %v, error %v", c.c.Run.Value, top, err)
+		}
+	}
+}
+
+// TestVectorFinish: where g is smooth and the climb gave up before, the best goes on until the gradient is rounding; one that is there, has
+// kinks, is held, shrank or failed stays as it is.
+func TestVectorFinish(t *testing.T) {
+	const n = 300
+	p, truth := drawn(t, tanh.Family, 2, 4, n, 0.3, 4, problem.Request{})
+	kinked, bent := drawn(t, relu.Family, 2, 4, n, 0.3, 4, problem.Request{})
+	for name, c := range map[string]struct {
+		p  *problem.Problem
+		q  *model.Params
+		is func(c *Candidate)
+	}{
+		"on its way": {p, truth, nil},
+		"kinks":      {kinked, bent, func(*Candidate) {}},
+		"held":       {p, truth, func(c *Candidate) { c.Ridge = 1e-3 }},
+		"degenerate": {p, truth, func(c *Candidate) { c.Degenerate = true }},
+		"failed":     {p, truth, func(c *Candidate) { c.Run.Value = math.Inf(1) }},
+	} {
+		task := alone(c.p)
+		q := task.join([]*model.Params{c.q})
+		l := task.Likelihood(task.Rows, q)
+		r, err := approach(t.Context(), l, l.Theta(q), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := &Candidate{Run: r, Vector: l.Params(r.X), Rows: n}
+		if c.is != nil {
+			c.is(got)
+		}
+		was := *got
+		if err := task.finish(t.Context(), got); err != nil {
+			t.Fatal(err)
+		}
+		if stays := got.Run == was.Run && got.Vector == was.Vector; stays != (c.is != nil) {
+			t.Errorf("%s: stays %v", name, stays)
+		}
+		if c.is != nil {
+			continue
+		}
+		grad := make([]float64, l.Dim())
+		if _, err := l.Grad(t.Context(), grad, l.Theta(got.Vector)); err != nil || floats.Norm(grad, 2) > 1e-9 {
+			t.Errorf("a gradient of %v, error %v", floats.Norm(grad, 2), err)
+		}
+		if got.Run.Iterations <= was.Run.Iterations || !slices.Equal(got.Run.Trace[:len(was.Run.Trace)], was.Run.Trace) || got.Run.Status != optim.Converged {
+			t.Errorf("%d iterations after %d, %v", got.Run.Iterations, was.Run.Iterations, got.Run.Status)
+		}
+		there := *got
+		if err := task.finish(t.Context(), &there); err != nil || there.Run != got.Run {
+			t.Errorf("what is there goes on: %+v, error %v", there.Run, err)
+		}
+	}
+}
+
+// TestVectorRefine: contenders of the screening end on all rows without its ridge, the best of them at the top; they stay as they were where
+// they were screened, and the caller is told of each.
+func TestVectorRefine(t *testing.T) {
+	const n = 600
+	task := twoTargets(t, n, 2, true)
+	part := model.Part(task.Rows, 512)
+	var all []*Candidate
+	for _, shift := range []float64{0, 3} { // from the truth, and from where both experts are on one side
+		q := task.at(2)
+		if shift > 0 {
+			q = task.at(0)
+			for c := range task.Problems {
+				coordinate := q.Coordinate(c)
+				coordinate.RegressorIntercepts[0], coordinate.RegressorIntercepts[1] = 0.1, 0
+			}
+		}
+		c := &Candidate{Vector: q}
+		if err := task.climb(t.Context(), c, task.likelihood(part, q, 1), 512, screenRidge); err != nil {
+			t.Fatal(err)
+		}
+		c.Contended = true
+		all = append(all, c)
+	}
+	slices.SortStableFunc(all, compare)
+	kept := []Candidate{*all[0], *all[1]}
+	var told []int
+	task.Refining = func(done, total int) { told = append(told, done, total) }
+	got, err := task.refine(t.Context(), all, 512)
+	if err != nil || len(got.all) != 2 || !slices.Equal(got.from, all) || !slices.Equal(told, []int{0, 2, 1, 2}) {
+		t.Fatalf("%+v, told %v, error %v", got, told, err)
+	}
+	for i, c := range got.all {
+		if c.Rows != n || c.Ridge != 0 || all[i].Run != kept[i].Run || all[i].Rows != 512 || all[i].Vector != kept[i].Vector {
+			t.Errorf("candidate %d: %d rows, ridge %v; was on %d", i, c.Rows, c.Ridge, all[i].Rows)
+		}
+	}
+	l := task.Likelihood(task.Rows, got.all[0].Vector)
+	grad := make([]float64, l.Dim())
+	if _, err := l.Grad(t.Context(), grad, l.Theta(got.all[0].Vector)); err != nil || floats.Norm(grad, 2) > 1e-9 {
+		t.Errorf("the best has a gradient of %v, error %v", floats.Norm(grad, 2), err)
+	}
+}
+
+// TestVectorCertify: three that agree pass where experts have rows enough, and on an expert of three rows do not; one expert rests on
+// all rows.
+func TestVectorCertify(t *testing.T) {
+	const n = 400
+	levels := func(k int, rare bool) *VectorTask {
+		task := &VectorTask{Starts: DefaultStarts}
+		var rows []model.Rows
+		for c := range 2 {
+			p := parallels(t, n, k, func(r int) float64 {
+				if rare && r < 3 {
+					return 30
+				}
+				return float64(r % min(k, 2) * (10 - 4*c))
+			}, problem.Request{})
+			task.Problems, rows = append(task.Problems, p), append(rows, p.Rows)
+		}
+		task.Rows = model.Beside(rows)
+		return task
+	}
+	for name, c := range map[string]struct {
+		k       int
+		levels  [2][]float64
+		rare    bool
+		optimum string
+		says    string
+	}{
+		"two":  {2, [2][]float64{{0, 10}, {0, 6}}, false, infer.Pass, ""},
+		"one":  {1, [2][]float64{{0}, {0}}, false, infer.Pass, ""},
+		"rare": {3, [2][]float64{{0, 10, 30}, {0, 6, 30}}, true, infer.Suspect, "it rests on expert 3, which has 3.0 rows"},
+	} {
+		task := levels(c.k, c.rare)
+		var coordinates []*model.Params
+		for i, p := range task.Problems {
+			coordinates = append(coordinates, at(p, 0.3, c.levels[i]...))
+		}
+		best := &Candidate{Vector: task.join(coordinates), Agrees: true}
+		if err := task.climb(t.Context(), best, task.likelihood(task.Rows, best.Vector, 1), n, 0); err != nil {
+			t.Fatal(err)
+		}
+		got, note, err := task.certify(t.Context(), best, []*Candidate{best, best, best})
+		if err != nil || got == nil || note != "" || len(got.Tests) == 0 {
+			t.Fatalf("%s: certificate %+v, note %q, error %v", name, got, note, err)
+		}
+		if got.Optimum != c.optimum || !strings.HasPrefix(got.Reason, c.says) || strings.HasPrefix(got.Reason, "it rests on") != c.rare {
+			t.Errorf("%s: %s: %s", name, got.Optimum, got.Reason)
+		}
+	}
+}
+
+// TestVectorGoesOn: where the tests of the best reject the model more starts are asked for, and made up to the budget.
+func TestVectorGoesOn(t *testing.T) {
+	const n = 120
+	for starts, want := range map[int]int{4: 4, 8: 8, 20: infer.StartsWanted} {
+		task := &VectorTask{Starts: starts}
+		rng := rand.New(rand.NewPCG(7, 7))
+		x, y := mat.NewDense(n, 1, normal(rng, n)), make([]float64, n)
+		var rows []model.Rows
+		for c := range 2 { // parabolas, which are no experts of ours
+			for r := range y {
+				y[r] = float64(r%2*9) + float64(1+c)*x.At(r, 0)*x.At(r, 0) + 0.3*rng.NormFloat64()
+			}
+			p := load(t, dataset.Matrix(x, slices.Clone(y)), activation(t, identity.Family), problem.Request{K: 2, Intercept: true})
+			task.Problems, task.Evidence, rows = append(task.Problems, p), append(task.Evidence, measure(t, p)), append(rows, p.Rows)
+		}
+		task.Rows = model.Beside(rows)
+		found, err := Vector(t.Context(), task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found.All) != want || found.Certificate == nil || (found.Certificate.Optimum == infer.Suspect) != (want < infer.StartsWanted) {
+			t.Errorf("%d starts of %d: %+v", len(found.All), starts, found.Certificate)
+		}
 	}
 }
