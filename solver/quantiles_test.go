@@ -162,3 +162,11 @@ func TestFitsByScan(t *testing.T) {
 		}
 	}
 }
+
+// TestDeviation keeps its digits where the mean is large: at 1e17 numbers lie 16 apart.
+func TestDeviation(t *testing.T) {
+	v := []float64{1e17 - 48, 1e17 - 16, 1e17 + 16, 1e17 + 48}
+	if got, want := deviation(v), 16*math.Sqrt(5); math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -90,33 +90,35 @@ func newColumns(d, n int) [][]float64 {
 // eachPosterior calls fn with every block of rows and the posteriors of its experts under q,
 // after change, if there is one, has been at the gate's scores log P(z|x).
 func eachPosterior(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, change func(*mixture.Posterior), fn func(*model.Block, *mixture.Posterior)) error {
-	means, post, res := q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K), make([]float64, q.K*model.BlockRows)
+	means, post, room := q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K), make([]float64, q.K*model.BlockRows)
 	return model.InOrder(ctx, rows, func(b *model.Block) error {
-		if err := residuals(ctx, means, q, res[:q.K*b.N], b); err != nil {
+		res, err := residuals(ctx, means, q, room, b)
+		if err != nil {
 			return err
 		}
 		post.Given(q, b)
 		if change != nil {
 			change(post)
 		}
-		post.Observe(res[:q.K*b.N], 0)
+		post.Observe(res, 0)
 		fn(b, post)
 		return nil
 	})
 }
 
-// residuals writes those of every expert of q to dst, K rows of b.N; the means are
-// [model.Params.Output] of q.
-func residuals(ctx context.Context, means model.Activation, q *model.Params, dst []float64, b *model.Block) error {
+// residuals writes those of every expert of q to the beginning of room, which it returns: K rows of b.N.
+// The means are [model.Params.Output] of q.
+func residuals(ctx context.Context, means model.Activation, q *model.Params, room []float64, b *model.Block) ([]float64, error) {
+	dst := room[:q.K*b.N]
 	q.Predictors(dst, b)
 	if err := means.Eval(ctx, dst, dst); err != nil {
-		return err
+		return nil, err
 	}
 	for i := range q.K {
 		r := dst[i*b.N : (i+1)*b.N]
 		floats.SubTo(r, b.Y, r)
 	}
-	return nil
+	return dst, nil
 }
 
 // gate returns the gate v fitted to the experts under its branches: places[i] is the

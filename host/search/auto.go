@@ -102,7 +102,7 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 	if s.Own != nil {
 		t.First = append(t.First, Own(p, s.Own))
 	}
-	if p.Shape.Tree.Depth() > 1 {
+	if !flat(p) {
 		addTree(t, e, estimate)
 		return t, nil
 	}

@@ -86,7 +86,8 @@ func newGroupValues(q *model.Params) *groupValues {
 // take takes a block.
 func (v *groupValues) take(ctx context.Context, g model.Activation, b *model.Block) error {
 	v.q.GateLogits(v.logits, b)
-	return residuals(ctx, v.q.Output(g), v.q, v.res[:v.q.K*b.N], b)
+	_, err := residuals(ctx, v.q.Output(g), v.q, v.res, b)
+	return err
 }
 
 // of returns log Σ_i P(z=i|x, group)·f_i(y) over the experts of a group, up to a constant,
@@ -212,7 +213,7 @@ func (s *cells) move(g int, v []float64, t float64) {
 // its ends, where some row is near a boundary.
 func (s *cells) improve(rng *rand.Rand) (gained float64) {
 	v := make([]float64, len(s.x))
-	for idle := 0; idle < exchangeTries*len(s.names); idle++ {
+	for try := (attempts{most: exchangeTries * len(s.names)}); try.more(); {
 		g := rng.IntN(len(s.names))
 		for j := range v {
 			v[j] = rng.NormFloat64()
@@ -224,7 +225,7 @@ func (s *cells) improve(rng *rand.Rand) (gained float64) {
 		s.move(g, v, inside(rng, lo, hi))
 		if gain > slack/1000 { // more than rounding
 			gained += gain
-			idle = -1
+			try.gained()
 		}
 	}
 	return gained

@@ -79,7 +79,7 @@ func restsOnLittle(p *problem.Problem, q *model.Params, mass []float64) string {
 
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.
 func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, s *Survey) infer.Evidence {
-	e := infer.Evidence{Flat: p.Shape.Tree.Depth() <= 1}
+	e := infer.Evidence{Flat: flat(p)}
 	kinds := map[string]bool{}
 	for _, c := range all {
 		if c.Agrees {

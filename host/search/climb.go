@@ -19,6 +19,21 @@ func superior(value, than, rows float64) bool { return value < than-slack/rows }
 // after the other.
 var crawls = []float64{1e-4, 1e-5, 1e-6, 1e-8}
 
+// attempts end after so many in a row that have gained nothing.
+type attempts struct{ most, idle int }
+
+// more says whether there is another, and counts it.
+func (a *attempts) more() bool {
+	a.idle++
+	return a.idle <= a.most
+}
+
+// first says whether the one that goes on is the first, or the first after a gain.
+func (a *attempts) first() bool { return a.idle == 1 }
+
+// gained says that it has gained something.
+func (a *attempts) gained() { a.idle = 0 }
+
 // Climber is a likelihood that [Climb] goes up.
 type Climber interface {
 	optim.EMStepper

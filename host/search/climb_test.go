@@ -236,3 +236,36 @@ func TestClimbGoesOnWhereNewtonStalls(t *testing.T) {
 		t.Errorf("%v at %v, error %v", r.Status, r.X, err)
 	}
 }
+
+// TestAttempts: four that gain nothing end them, counted anew after a gain.
+func TestAttempts(t *testing.T) {
+	for name, c := range map[string]struct {
+		gains []int // attempts that gain
+		made  int
+		first []int
+	}{
+		"no gain":      {nil, 4, []int{1}},
+		"the first":    {[]int{1}, 5, []int{1, 2}},
+		"the last":     {[]int{4}, 8, []int{1, 5}},
+		"two":          {[]int{3, 4}, 8, []int{1, 4, 5}},
+		"one too late": {[]int{5}, 4, []int{1}},
+	} {
+		made := 0
+		var first []int
+		for try := (attempts{most: 4}); try.more(); {
+			made++
+			if try.first() {
+				first = append(first, made)
+			}
+			if slices.Contains(c.gains, made) {
+				try.gained()
+			}
+		}
+		if made != c.made || !slices.Equal(first, c.first) {
+			t.Errorf("%s: %d made, of which %v first, want %d and %v", name, made, first, c.made, c.first)
+		}
+	}
+	if none := (attempts{}); none.more() {
+		t.Error("an attempt of none")
+	}
+}

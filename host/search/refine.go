@@ -194,8 +194,8 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
 	var chol mat.Cholesky
 	var lower mat.TriDense
-	for failures := 0; failures < restarts; failures++ {
-		if failures == 0 {
+	for try := (attempts{most: restarts}); try.more(); {
+		if try.first() {
 			if _, err := l.Hessian(ctx, h, grad, x); err != nil {
 				return err
 			}
@@ -213,13 +213,13 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 		if err != nil {
 			return err
 		}
-		if gain := c.Run.Value - run.Value; gain > 0 {
+		if superior(run.Value, c.Run.Value, float64(n)) {
+			try.gained()
+		}
+		if run.Value < c.Run.Value {
 			run.Iterations += c.Run.Iterations
 			run.Trace = slices.Concat(c.Run.Trace, run.Trace)
 			x, c.Run, c.Params = run.X, run, l.Params(run.X)
-			if gain > slack/float64(n) {
-				failures = -1
-			}
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
 )
 
 // heldBack is what the ridge of the screening may cost of the total log-likelihood for
@@ -47,7 +48,7 @@ func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error 
 		ways = append(ways, &trial)
 	}
 	*c = *slices.MinFunc(ways, compare)
-	if sizeOf(t.Problem) > mostHardened {
+	if !hardenable(t.Problem) {
 		return nil
 	}
 	trial := from
@@ -68,6 +69,9 @@ const (
 	// mostHardened is rows times parameters up to which they are.
 	mostHardened = 2_500_000
 )
+
+// hardenable says whether a table is not too large to harden gates by EM.
+func hardenable(p *problem.Problem) bool { return sizeOf(p) <= mostHardened }
 
 // stepsFor are the steps of EM that so much work buys on rows times parameters.
 func stepsFor(work float64, size int) int {
@@ -113,7 +117,8 @@ func (t *Task) thaw(ctx context.Context, c *Candidate) error {
 		return nil
 	}
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
-	for failures, i := 0, 0; failures < len(thaws); failures, i = failures+1, i+1 {
+	try := attempts{most: len(thaws)}
+	for i := 0; try.more(); i++ {
 		trial := *c
 		if err := trial.climbWith(ctx, l, thaws[i%len(thaws)], n); err != nil {
 			return err
@@ -122,7 +127,8 @@ func (t *Task) thaw(ctx context.Context, c *Candidate) error {
 			return err
 		}
 		if trial.beats(c, n) {
-			*c, failures = trial, -1
+			*c = trial
+			try.gained()
 		}
 	}
 	return nil

@@ -393,6 +393,11 @@ func TestSizes(t *testing.T) {
 	if got := sizeOf(of(123)); got != 1230 {
 		t.Fatalf("123 rows of ten parameters are %d", got)
 	}
+	for n, want := range map[int]bool{mostHardened / 10: true, mostHardened/10 + 1: false} {
+		if got := hardenable(of(n)); got != want {
+			t.Errorf("%d rows: hardened %v", n, got)
+		}
+	}
 	if mostHardened != hardWork/leastHardening {
 		t.Errorf("%d rows times parameters are not %d steps for the work", mostHardened, leastHardening)
 	}

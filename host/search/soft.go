@@ -56,7 +56,7 @@ const softWork = 1e10
 // is too large for a survey, and not so large that a gate cannot be hardened by EM.
 func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, error) {
 	p := t.Problem
-	if t.Soft.Draw == nil || sizeOf(p) > mostHardened {
+	if t.Soft.Draw == nil || !hardenable(p) {
 		return nil, nil
 	}
 	likelihood := func() *loss.Likelihood {

@@ -161,7 +161,7 @@ func spread(rng *rand.Rand, values []float64, norm float64) []float64 {
 			a[j] *= math.Sqrt(v)
 		}
 		floats.Scale(norm/floats.Norm(a, 2), a)
-		if rng.Uint64()&1 == 0 {
+		if coin(rng) {
 			floats.Scale(-1, a)
 		}
 	}

@@ -69,6 +69,9 @@ var surveys = struct{ smooth, kinked scope }{
 // sizeOf is the size of a table: rows times parameters.
 func sizeOf(p *problem.Problem) int { return p.N() * p.Shape.Parameters() }
 
+// flat says whether there is one gate.
+func flat(p *problem.Problem) bool { return p.Shape.Tree.Depth() <= 1 }
+
 func scopeOf(p *problem.Problem) scope {
 	if len(p.Kinks()) > 0 {
 		return surveys.kinked
@@ -157,7 +160,7 @@ func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts 
 
 // surveyable says whether the table of a problem is small, and its moves are those of one gate.
 func surveyable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && p.Shape.Tree.Depth() <= 1 && sizeOf(p) <= scopeOf(p).largest
+	return p.Shape.K > 1 && flat(p) && sizeOf(p) <= scopeOf(p).largest
 }
 
 // surveyBudget is the work of a survey.

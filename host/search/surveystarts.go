@@ -238,7 +238,7 @@ const (
 func (s *surveyor) fromOneOf(from []*Candidate) func(context.Context, *rand.Rand) (*model.Params, error) {
 	return func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 		at := 0
-		for at < len(from)-1 && rng.Uint64()&1 == 0 {
+		for at < len(from)-1 && coin(rng) {
 			at++
 		}
 		t, q := s.rows, soften(from[at].Params)
@@ -252,7 +252,7 @@ func (s *surveyor) fromOneOf(from []*Candidate) func(context.Context, *rand.Rand
 			q.Sigma[drop] = q.Sigma[split]
 		}
 		q.CopyOutput(drop, split)
-		if rng.Uint64()&1 == 0 && !s.problem.Shape.ConstantGate {
+		if coin(rng) && !s.problem.Shape.ConstantGate {
 			copy(q.Regressor(drop), q.Regressor(split))
 			if q.RegressorIntercepts != nil {
 				q.RegressorIntercepts[drop] = q.RegressorIntercepts[split]
@@ -271,6 +271,9 @@ func (s *surveyor) fromOneOf(from []*Candidate) func(context.Context, *rand.Rand
 		return q, nil
 	}
 }
+
+// coin is true in half of the draws.
+func coin(rng *rand.Rand) bool { return rng.Uint64()&1 == 0 }
 
 // soften returns p with a gate that is no steeper than softest.
 func soften(p *model.Params) *model.Params {

@@ -544,3 +544,26 @@ func TestMoveToARow(t *testing.T) {
 		}
 	}
 }
+
+// TestCutOfTwo: the row that a cut goes through stays on its side.
+func TestCutOfTwo(t *testing.T) {
+	rows := tableOf(t, mat.NewDense(2, 1, []float64{1, 2}), []float64{3, 4})
+	for seed := range uint64(10) {
+		if label := cuts(rand.New(rand.NewPCG(seed, 1)), rows, 2); !slices.Contains(label, 0) {
+			t.Errorf("seed %d: labels %v", seed, label)
+		}
+	}
+}
+
+// TestCoin: of 1000 draws half are true, to four standard errors.
+func TestCoin(t *testing.T) {
+	rng, heads := rand.New(rand.NewPCG(1, 1)), 0
+	for range 1000 {
+		if coin(rng) {
+			heads++
+		}
+	}
+	if math.Abs(float64(heads-500)) > 4*math.Sqrt(250) {
+		t.Errorf("%d of 1000", heads)
+	}
+}

@@ -138,7 +138,7 @@ func proposalsOf(t *Task, rng *rand.Rand) proposals {
 	p := t.Problem
 	return func(ctx context.Context, q *model.Params, s *loss.Structure) iter.Seq2[*model.Params, error] {
 		return func(yield func(*model.Params, error) bool) {
-			tree := p.Shape.Tree.Depth() > 1
+			tree := !flat(p)
 			if tree {
 				others, err := rearranged(ctx, p, t.Part, q, rng)
 				if err != nil {
@@ -219,7 +219,7 @@ func rearranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *mod
 // rework looks for a better tree than the best on all rows, by the proposals of the
 // screening: two trees that are close on a part need not be so on all.
 func rework(ctx context.Context, t *Task, c *Candidate) error {
-	if t.Problem.Shape.Tree.Depth() <= 1 || c.Degenerate || c.Run.Status != optim.Converged {
+	if flat(t.Problem) || c.Degenerate || c.Run.Status != optim.Converged {
 		return nil
 	}
 	n := t.Problem.N()

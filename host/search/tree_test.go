@@ -314,9 +314,16 @@ func TestNewArrangement(t *testing.T) {
 // TestArranged: experts under a gate that says nothing, in an order that is no tree's, come to the places of the quadrants, with
 // their noise and gates that tell nearly all of their rows.
 func TestArranged(t *testing.T) {
-	q, data := quarters(t)
+	for _, shape := range []string{"2x2", "4"} {
+		testArranged(t, tree(t, shape))
+	}
+}
+
+func testArranged(t *testing.T, shape model.Hierarchy) {
+	t.Helper()
+	_, data := quarters(t)
 	rows := data()
-	p := &problem.Problem{Rows: rows, Shape: problem.Shape{K: 4, D: 2, Intercept: true, GateIntercept: true, PerExpert: true, Tree: q.Tree}}
+	p := &problem.Problem{Rows: rows, Shape: problem.Shape{K: 4, D: 2, Intercept: true, GateIntercept: true, PerExpert: true, Tree: shape}}
 	p.G.Activation = activation(t, identity.Family)
 	flat := model.NewParams(4, 2)
 	flat.GatingIntercepts = make([]float64, 3)
@@ -338,7 +345,7 @@ func TestArranged(t *testing.T) {
 			}
 		}
 	}
-	if got.Tree.Depth() != 2 {
+	if got.Tree.Depth() != shape.Depth() {
 		t.Errorf("a tree of depth %d", got.Tree.Depth())
 	}
 }

@@ -403,7 +403,7 @@ func (t *VectorTask) perturb(ctx context.Context, c *Candidate) error {
 	var chol mat.Cholesky
 	var lower mat.TriDense
 	moved := true // since the Hessian was made
-	for failures := 0; failures < restarts; failures++ {
+	for try := (attempts{most: restarts}); try.more(); {
 		if moved {
 			if _, err := l.Hessian(ctx, h, grad, l.Theta(c.Vector)); err != nil {
 				return err
@@ -424,11 +424,11 @@ func (t *VectorTask) perturb(ctx context.Context, c *Candidate) error {
 		if err := t.climb(ctx, &trial, l, n, 0); err != nil {
 			return err
 		}
-		if gain := c.Run.Value - trial.Run.Value; gain > 0 {
+		if superior(trial.Run.Value, c.Run.Value, float64(n)) {
+			try.gained()
+		}
+		if trial.Run.Value < c.Run.Value {
 			*c, moved = trial, true
-			if gain > slack/float64(n) {
-				failures = -1
-			}
 		}
 	}
 	return nil
