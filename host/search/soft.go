@@ -132,18 +132,18 @@ func (s *softStarts) run(ctx context.Context) (ends []*Candidate, err error) {
 	return ends, nil
 }
 
-// settled says whether soft starts, best first, have seen what there is to see: enough
-// of them, and leastMet at the best, or half of them where rows are few.
+// settled says whether soft starts, best first, have seen what there is to see: enough of them, leastMet
+// at the best, and few at optima that were met once; where rows are few, half of them at the best.
 func (s *softStarts) settled(ends []*Candidate) bool {
 	if len(ends) < s.least {
 		return false
 	}
-	most := ends[0].Run.Value + SameOptimum(s.problem.N())
-	met := 0
-	for met < len(ends) && ends[met].Run.Value <= most {
-		met++
+	seen := Survey{Starts: len(ends)}
+	seen.count(ends, s.problem.N())
+	if s.few {
+		return seen.Met >= leastMet && 2*seen.Met >= len(ends)
 	}
-	return met >= leastMet && (!s.few || 2*met >= len(ends))
+	return seen.Met >= leastMet && seen.Unseen() <= mostUnseen
 }
 
 // creep runs a start as far as it may yet be the best.

@@ -154,7 +154,7 @@ func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts 
 	if err := s.soften(ctx); err != nil {
 		return nil, err
 	}
-	s.count()
+	s.count(s.pool, s.problem.N())
 	return &s.Survey, s.refine(ctx)
 }
 
@@ -223,7 +223,7 @@ func (s *surveyor) start(ctx context.Context) error {
 				}
 			}
 		}
-		s.count()
+		s.count(s.pool, s.problem.N())
 	}
 	return nil
 }
@@ -355,15 +355,15 @@ func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gai
 	return c.markDegenerate(ctx, l)
 }
 
-// count counts the optima at which starts have ended.
-func (s *surveyor) count() {
+// count counts the optima at which starts have ended, of a sorted pool on n rows.
+func (s *Survey) count(pool []*Candidate, n int) {
 	s.Optima, s.Singles, s.Met = 0, 0, 0
-	tolerance := SameOptimum(s.problem.N())
-	for i := 0; i < len(s.pool); {
-		starts, at := 0, s.pool[i].Run.Value
+	tolerance := SameOptimum(n)
+	for i := 0; i < len(pool); {
+		starts, at := 0, pool[i].Run.Value
 		best := i == 0
-		for ; i < len(s.pool) && s.pool[i].Run.Value <= at+tolerance; i++ {
-			if s.pool[i].Kind != KindMove {
+		for ; i < len(pool) && pool[i].Run.Value <= at+tolerance; i++ {
+			if pool[i].Kind != KindMove {
 				starts++
 			}
 		}

@@ -119,7 +119,7 @@ func TestSurveyCounts(t *testing.T) {
 			}
 			s.pool = append(s.pool, one)
 		}
-		s.count()
+		s.count(s.pool, p.N())
 		if s.Optima != c.optima || s.Singles != c.singles || s.Met != c.met || math.Abs(s.Unseen()-c.unseen) > 1e-12 {
 			t.Errorf("%v: %+v, unseen %v, want %+v", c.below, s.Survey, s.Unseen(), c)
 		}
@@ -513,11 +513,14 @@ func TestSettled(t *testing.T) {
 	p := &problem.Problem{Rows: &model.Data{N: 100}, Shape: problem.Shape{K: 2, D: 1}}
 	for _, c := range []struct {
 		all, met int
+		pairs    bool // the others, but an odd one, two at each optimum
 		few      bool
 		want     bool
 	}{
-		{0, 0, false, false}, {15, 15, false, false}, {16, 2, false, false}, {16, 3, false, true}, {16, 16, false, true},
-		{16, 3, true, false}, {16, 7, true, false}, {16, 8, true, true}, {40, 19, true, false}, {40, 20, true, true},
+		{0, 0, true, false, false}, {15, 15, true, false, false}, {16, 16, false, false, true},
+		{16, 2, true, false, false}, {17, 3, true, false, true}, {16, 3, true, false, false}, {20, 3, true, false, true},
+		{19, 18, false, false, false}, {20, 19, false, false, true}, {40, 37, false, false, false}, {40, 38, false, false, true},
+		{16, 3, false, true, false}, {16, 7, false, true, false}, {16, 8, false, true, true}, {40, 19, false, true, false}, {40, 20, false, true, true},
 	} {
 		s := &softStarts{problem: p, least: leastSurveyed, few: c.few}
 		var ends []*Candidate
@@ -526,8 +529,10 @@ func TestSettled(t *testing.T) {
 			if i == 0 {
 				v = 0
 			}
-			if i >= c.met {
-				v = 0.6 + float64(i)
+			if other := i - c.met; other >= 0 && c.pairs {
+				v = 1 + float64(other/2)
+			} else if other >= 0 {
+				v = 1 + float64(other)
 			}
 			ends = append(ends, ended(3+v/100, optim.Converged, false))
 		}
