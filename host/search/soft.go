@@ -14,7 +14,7 @@ import (
 const (
 	// softShare is what soft starts may cost, as a multiple of the survey's work, and mostSoft
 	// how many there are at most.
-	softShare, mostSoft = 2, 128
+	softShare, mostSoft = 3, 128
 	// softGain is the gain of a step, per row, with which soft starts are compared: those more
 	// than softGap units of log-likelihood behind the best that has ended end there.
 	softGain, softGap = 1e-6, 4
@@ -31,11 +31,8 @@ func (s *surveyor) soften(ctx context.Context) error {
 		return nil
 	}
 	soft := &softStarts{
-		problem: s.problem, start: s.kinds[0], likelihoods: s.likelihoods,
+		problem: s.problem, start: s.kinds[0], likelihoods: &likelihoods{new: s.likelihood},
 		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps, few: s.few(),
-	}
-	if !soft.few {
-		soft.likelihoods = &likelihoods{new: s.likelihood}
 	}
 	ends, err := soft.run(ctx)
 	if err != nil {
@@ -92,9 +89,9 @@ func idleBeside(c, best *Candidate, n int) bool {
 // all the way by EM: where a gate becomes hard, which rows end on which side of it is decided
 // late, and short runs do not tell which will be the best.
 //
-// Their likelihoods do not reuse the gate's curvature, but where rows are few: steps that depend on
-// those before them cannot be extrapolated for long, and of runs on 2,600 rows half ended tens of units
-// too low, on 34,400 most of them thousands. On 360 rows they lead to more optima than exact ones.
+// Their likelihoods do not reuse the gate's curvature: steps that depend on those before them cannot be
+// extrapolated for long. Of runs on 2,600 rows half ended tens of units too low, on 34,400 most of them
+// thousands, and on 78 rows four of five steps were halvings of others.
 type softStarts struct {
 	problem *problem.Problem
 	start   Start
@@ -109,7 +106,7 @@ type softStarts struct {
 
 // run returns where the starts ended, best first, failed and degenerate ones apart.
 func (s *softStarts) run(ctx context.Context) (ends []*Candidate, err error) {
-	for work, runs := 0.0, 0; work < s.work && runs < s.most && !s.settled(ends); runs += s.wave {
+	for work, runs := 0.0, 0; work < s.work && runs < s.most && !s.settled(ends, runs); runs += s.wave {
 		wave := make([]*Candidate, s.wave)
 		for i := range wave {
 			wave[i] = &Candidate{Kind: s.start.Kind, draw: s.start.Draw}
@@ -132,11 +129,12 @@ func (s *softStarts) run(ctx context.Context) (ends []*Candidate, err error) {
 	return ends, nil
 }
 
-// settled says whether soft starts, best first, have seen what there is to see: enough of them, leastMet
-// at the best, and few at optima that were met once; where rows are few, half of them at the best.
-func (s *softStarts) settled(ends []*Candidate) bool {
+// settled says whether where soft starts have ended, best first, shows what there is to see: enough of them, leastMet
+// at the best, and few at optima that were met once; where rows are few, half of them at the best. Where all
+// of enough runs failed or ended degenerate there is nothing.
+func (s *softStarts) settled(ends []*Candidate, runs int) bool {
 	if len(ends) < s.least {
-		return false
+		return len(ends) == 0 && runs >= s.least
 	}
 	seen := Survey{Starts: len(ends)}
 	seen.count(ends, s.problem.N())

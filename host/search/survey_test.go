@@ -517,7 +517,7 @@ func TestSettled(t *testing.T) {
 		few      bool
 		want     bool
 	}{
-		{0, 0, true, false, false}, {15, 15, true, false, false}, {16, 16, false, false, true},
+		{15, 15, true, false, false}, {16, 16, false, false, true},
 		{16, 2, true, false, false}, {17, 3, true, false, true}, {16, 3, true, false, false}, {20, 3, true, false, true},
 		{19, 18, false, false, false}, {20, 19, false, false, true}, {40, 37, false, false, false}, {40, 38, false, false, true},
 		{16, 3, false, true, false}, {16, 7, false, true, false}, {16, 8, false, true, true}, {40, 19, false, true, false}, {40, 20, false, true, true},
@@ -536,9 +536,13 @@ func TestSettled(t *testing.T) {
 			}
 			ends = append(ends, ended(3+v/100, optim.Converged, false))
 		}
-		if got := s.settled(ends); got != c.want {
+		if got := s.settled(ends, len(ends)+2); got != c.want {
 			t.Errorf("%+v: settled %v", c, got)
 		}
+	}
+	s, one := &softStarts{problem: p, least: leastSurveyed}, []*Candidate{ended(3, optim.Converged, false)}
+	if s.settled(nil, leastSurveyed-1) || !s.settled(nil, leastSurveyed) || s.settled(one, 2*leastSurveyed) {
+		t.Error("runs of which all are inadmissible are not those that end a search")
 	}
 }
 
@@ -585,18 +589,15 @@ func ofHalves(t *testing.T, n int, slope, most float64) *surveyor {
 	return s
 }
 
-// TestSoftCurvature: soft starts go by the exact curvature of the gate, but where rows are few.
+// TestSoftCurvature: soft starts go by the exact curvature of the gate.
 func TestSoftCurvature(t *testing.T) {
-	for n, few := range map[int]bool{60: true, 400: false} {
+	for _, n := range []int{60, 400} {
 		s := ofHalves(t, n, 1e9, 1)
-		if s.few() != few {
-			t.Fatalf("%d rows are few: %v", n, !few)
-		}
 		seen := s.pool[0]
 		runs := func(reuse bool) []*Candidate {
 			soft := &softStarts{
 				problem: s.problem, start: s.kinds[0], likelihoods: &likelihoods{new: s.likelihood, reuse: reuse},
-				wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps, few: few,
+				wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps, few: s.few(),
 			}
 			ends, err := soft.run(t.Context())
 			if err != nil {
@@ -609,16 +610,16 @@ func TestSoftCurvature(t *testing.T) {
 		}
 		same := func(a, b *Candidate) bool { return a.Run.Value == b.Run.Value && a.Run.Iterations == b.Run.Iterations }
 		got := slices.DeleteFunc(s.pool, func(c *Candidate) bool { return c == seen })
-		if len(got) == 0 || !slices.EqualFunc(got, runs(few), same) {
-			t.Errorf("%d rows: not the runs with curvature reused: %v", n, few)
+		if len(got) == 0 || !slices.EqualFunc(got, runs(false), same) {
+			t.Errorf("%d rows: not the runs with exact curvature", n)
 		}
-		if slices.EqualFunc(got, runs(!few), same) {
+		if slices.EqualFunc(got, runs(true), same) {
 			t.Errorf("%d rows: the curvature makes no difference", n)
 		}
 	}
 }
 
-// TestSoftStarts are made where the gate of the best becomes hard, and nowhere else; for twice the work of the survey, of which
+// TestSoftStarts are made where the gate of the best becomes hard, and nowhere else; for three times the work of the survey, of which
 // the waves are counted. They count as starts, and the best of them come into question.
 func TestSoftStarts(t *testing.T) {
 	const n = 60
@@ -644,7 +645,7 @@ func TestSoftStarts(t *testing.T) {
 	if one.Starts < 1+surveyWave/2 || one.Starts > 1+surveyWave || len(one.pool) != one.Starts || len(one.Best) == 0 || !slices.IsSortedFunc(one.pool, compare) {
 		t.Errorf("%d starts of one wave, %d in the pool", one.Starts, len(one.pool))
 	}
-	if two, _ := surveyed(1e9, 0.75*work); two.Starts <= 1+surveyWave || two.Starts > 1+2*surveyWave {
+	if two, _ := surveyed(1e9, 0.5*work); two.Starts <= 1+surveyWave || two.Starts > 1+2*surveyWave {
 		t.Errorf("%d starts for 1.5 times the work of one wave", two.Starts)
 	}
 	none := &surveyor{}
