@@ -203,6 +203,32 @@ func TestChosenTransform(t *testing.T) {
 	}
 }
 
+// TestTarget: the noise level is that known, and else the one that the law of y tells; whether y is what regressors of unit norm
+// give is asked where the moments say otherwise.
+func TestTarget(t *testing.T) {
+	act := sdk.Func{Name: "logistic", G: logistic, DG: func(z float64) float64 { return logistic(z) * logistic(-z) }}
+	law, err := solver.NewLaw(t.Context(), act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []float64{1, 3} {
+		for _, known := range []float64{0, 0.1} {
+			for _, norm := range []float64{1, 2} {
+				p := drawn(t, act, size, 0.1, problem.Request{Noise: problem.Shared{Sigma: known}})
+				y := column(t, p)
+				level, unit := known, norm == 1 || law.Fits(y, nil, float64(len(y)))
+				if known == 0 {
+					level = law.NoiseLevel(y, nil, float64(len(y)))
+				}
+				e := &Evidence{Norm: norm}
+				if err := e.target(t.Context(), p); err != nil || e.level != level || e.unit != unit {
+					t.Errorf("size %v, σ = %v, norm %v: level %v, want %v; unit %v, want %v; error %v", size, known, norm, e.level, level, e.unit, unit, err)
+				}
+			}
+		}
+	}
+}
+
 func column(t *testing.T, p *problem.Problem) (y []float64) {
 	t.Helper()
 	if err := model.InOrder(t.Context(), p.Rows, func(b *model.Block) error { y = append(y, b.Y...); return nil }); err != nil {
