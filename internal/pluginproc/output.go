@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	maxLine   = 4096 // bytes of a line that are kept; an AutoMTLS handshake has about 900
+	maxLine   = 4096 // bytes of a line that are kept; a handshake with a certificate has about 900
 	keptLines = 64   // lines that are kept
 	saidLines = 3    // lines that an error quotes
 	saidChars = 160  // characters of each

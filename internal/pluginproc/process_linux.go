@@ -2,6 +2,7 @@ package pluginproc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -43,6 +44,10 @@ type process struct {
 // start starts the plugin in img and connects to it. An error is a *FaultError
 // or the context's.
 func start(ctx context.Context, img *Image, shown string, limits Limits) (*process, error) {
+	own, public, err := certificate()
+	if err != nil {
+		return nil, fmt.Errorf("no certificate for plugin %s: %w", shown, err)
+	}
 	dir, err := newRuntimeDir()
 	if err != nil {
 		return nil, &FaultError{
@@ -51,7 +56,10 @@ func start(ctx context.Context, img *Image, shown string, limits Limits) (*proce
 		}
 	}
 	p := &process{dir: dir}
-	p.manager = plugin.NewClient(p.config(img, shown, limits))
+	config := p.config(img, shown, limits)
+	config.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*own}, MinVersion: tls.VersionTLS12, ServerName: localhost}
+	p.runner.certificate = public
+	p.manager = plugin.NewClient(config)
 	connected := make(chan error, 1)
 	go func() { connected <- p.connect() }()
 	patience, done := patient(ctx, limits.Start)
@@ -86,7 +94,6 @@ func (p *process) config(img *Image, shown string, limits Limits) *plugin.Client
 			return p.runner, nil
 		},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		AutoMTLS:         true,
 		SkipHostEnv:      true,
 		StartTimeout:     noTimeout, // start has a deadline
 		SyncStdout:       &p.runner.words,

@@ -28,11 +28,12 @@ import (
 // a sandbox; it dies with the host; what it prints is always read, and only a
 // proper first line reaches go-plugin.
 type runner struct {
-	image     *Image
-	shown     string // the file's path as the user wrote it
-	limits    Limits
-	env       []string
-	socketDir string
+	image       *Image
+	shown       string // the file's path as the user wrote it
+	limits      Limits
+	certificate []byte // the host's, in PEM
+	env         []string
+	socketDir   string
 
 	words     words
 	handshake io.ReadCloser // the plugin's first line, once checked, and the end
@@ -83,7 +84,7 @@ func (r *runner) setUp(env []string, socketDir string) {
 		}
 	}
 	r.env = append(r.env, env...)
-	r.env = append(r.env, fmt.Sprintf("%s=%d", wire.EnvLifeline, lifelineFD))
+	r.env = append(r.env, fmt.Sprintf("%s=%d", wire.EnvLifeline, lifelineFD), fmt.Sprintf("%s=%s", envCertificate, r.certificate))
 	r.socketDir = socketDir
 }
 
