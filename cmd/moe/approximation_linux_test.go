@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,7 +30,7 @@ func TestApproximationScripts(t *testing.T) {
 		Dir: "testdata/approximation",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("MOE_CONFIG_DIR", filepath.Join(env.WorkDir, ".config"))
-			return os.CopyFS(env.WorkDir, os.DirFS(built))
+			return links(env.WorkDir, built)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":      cmdExits,
@@ -103,9 +102,12 @@ func buildAnother(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", filepath.Join(work, "overlay.json"), "-o", dir+string(filepath.Separator), "github.com/gatedlearning/moe/examples/plugins/moe-plugin-softplus")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	err = plugintest.Program("github.com/gatedlearning/moe/examples/plugins/moe-plugin-softplus", filepath.Join(dir, "moe-plugin-softplus"), "-overlay="+filepath.Join(work, "overlay.json"))
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,9 +33,10 @@ var Build = sync.OnceValues(func() (path string, err error) {
 
 // Program builds a main package as the file path, without debug information. The go
 // command keeps what it links for go run, and nothing else that it links: where an earlier run
-// has built the same the program is copied, and linked once only.
-func Program(pkg, path string) error {
-	if out, err := exec.Command("go", "run", "-ldflags=-s -w", "-exec=cp", pkg, path).CombinedOutput(); err != nil {
+// has built the same the program is copied, and linked once only. The flags are the go command's.
+func Program(pkg, path string, flags ...string) error {
+	args := slices.Concat([]string{"run", "-ldflags=-s -w", "-exec=cp"}, flags, []string{pkg, path})
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("go run -exec=cp %s: %w: %s", pkg, err, out)
 	}
 	return nil
