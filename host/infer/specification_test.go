@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // softsign is a curved nonlinearity with g(z) = z/(1+|z|).
@@ -461,4 +462,75 @@ func measure(t *testing.T, m *terms, data *model.Data) {
 		t.Fatal(err)
 	}
 	m.scale(squares)
+}
+
+// TestTermsAreOfTheirExperts: the bounded functions of predictors, logits and features are of each one's own values in units of its own rms,
+// and with the names of two experts exchanged their terms are exchanged and nothing else.
+func TestTermsAreOfTheirExperts(t *testing.T) {
+	data, p := twoExperts(t, 300, softsign{})
+	for i := range data.Blocks { // features in units of 1, 3 and 9
+		b := &data.Blocks[i]
+		for j := range p.D {
+			floats.Scale(math.Pow(3, float64(j)), b.X[j*b.N:(j+1)*b.N])
+		}
+	}
+	perm := []int{1, 0, 2}
+	termsOf := func(p *model.Params) (*terms, *termRows) {
+		m := newTerms(softsign{}, p, loss.All)
+		measure(t, m, data)
+		w := m.newRows()
+		b := &data.Blocks[0]
+		if err := m.given(t.Context(), w, b); err != nil {
+			t.Fatal(err)
+		}
+		m.fill(w, b.Y)
+		return m, w
+	}
+	m, w := termsOf(p)
+	rms := func(of func(b *model.Block) []float64) float64 {
+		sum := 0.0
+		for i := range data.Blocks {
+			v := of(&data.Blocks[i])
+			sum += floats.Dot(v, v)
+		}
+		return math.Sqrt(sum / float64(data.N))
+	}
+	b, n := &data.Blocks[0], data.Blocks[0].N
+	want := make([]float64, n)
+	for i := range p.K {
+		z := func(b *model.Block) []float64 {
+			all := make([]float64, p.K*b.N)
+			p.Predictors(all, b)
+			return all[i*b.N : (i+1)*b.N]
+		}
+		if kernel.Bump(want, z(b), 1/rms(z)); !floats.EqualApprox(want, w.zBump[i*n:(i+1)*n], 1e-12) {
+			t.Errorf("bumps of expert %d's predictor are others", i)
+		}
+		if kernel.Bend(want, z(b), 1/rms(z)); !floats.EqualApprox(want, w.zBend[i*n:(i+1)*n], 1e-12) {
+			t.Errorf("bends of expert %d's predictor are others", i)
+		}
+	}
+	for j := range p.D {
+		x := func(b *model.Block) []float64 { return b.Col(j) }
+		if kernel.Soft(want, b.Col(j), 1/rms(x)); !floats.EqualApprox(want, w.xSoft[j*n:(j+1)*n], 1e-12) {
+			t.Errorf("softened feature %d is another", j)
+		}
+	}
+	m2, w2 := termsOf(p.Relabel(perm))
+	if m2.at != m.at {
+		t.Fatalf("places %v and %v", m2.at, m.at)
+	}
+	for i, to := range perm {
+		for part, each := range map[int]int{atNonlinearity: 3, atGate: 5} {
+			for c := range each {
+				if part == atGate && i == p.K-1 { // the last has no gate
+					continue
+				}
+				a, b := w.out[m.at[part]+each*i+c][:n], w2.out[m.at[part]+each*to+c][:n]
+				if !floats.EqualApprox(a, b, 1e-12) {
+					t.Errorf("term %d of part %d: expert %d's is not that of expert %d renamed", c, part, to, i)
+				}
+			}
+		}
+	}
 }

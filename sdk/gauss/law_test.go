@@ -57,11 +57,44 @@ func TestLawOfIdentity(t *testing.T) {
 					t.Fatalf("σ = %v: E[He%d|y = %v] = %v, want %v", sigma, q, y, c.M[q], want)
 				}
 			}
-			if want := mean*mean + variance; math.Abs(c.E[1]-want) > 1e-10*(1+want) {
-				t.Fatalf("σ = %v: E[Z²|y = %v] = %v, want %v", sigma, y, c.E[1], want)
+			for q := range c.E {
+				// He_q² = Σ_j j!·C(q, j)²·He_{2q−2j}.
+				want, weight := 0., 1.
+				for j := 0; j <= q; j++ {
+					want += weight * hermiteOf(2*q-2*j, mean, variance)
+					weight *= float64((q-j)*(q-j)) / float64(j+1)
+				}
+				if math.Abs(c.E[q]-want) > 1e-9*(1+want) {
+					t.Fatalf("σ = %v: E[He%d²|y = %v] = %v, want %v", sigma, q, y, c.E[q], want)
+				}
 			}
 		}
 	}
+}
+
+// TestDensityOfMultiples: the density of c·Z + σN is that of N(0, c² + σ²), out to four deviations, however large c is beside σ.
+func TestDensityOfMultiples(t *testing.T) {
+	for _, c := range []float64{.1, 10} {
+		l := law(t, func(z float64) float64 { return c * z })
+		for _, sigma := range []float64{.1, 1} {
+			d, s := l.Density(sigma), math.Hypot(c, sigma)
+			for u := -4.; u <= 4; u += .37 {
+				if got, want := d.At(u*s), math.Exp(-u*u/2)/math.Sqrt(2*math.Pi)/s; math.Abs(got/want-1) > 1e-10 {
+					t.Fatalf("%v·Z, σ = %v: density at %v is %v, want %v", c, sigma, u*s, got, want)
+				}
+			}
+		}
+	}
+}
+
+// hermiteOf is E[He_n(Z)] of a normal Z: Σ_k n!/(k!(n−2k)!2ᵏ)·(variance − 1)ᵏ·meanⁿ⁻²ᵏ.
+func hermiteOf(n int, mean, variance float64) (sum float64) {
+	factor := 1.
+	for k := 0; 2*k <= n; k++ {
+		sum += factor * math.Pow(variance-1, float64(k)) * math.Pow(mean, float64(n-2*k))
+		factor *= float64((n-2*k)*(n-2*k-1)) / float64(2*(k+1))
+	}
+	return sum
 }
 
 // TestLawBySimpson: g with kinks, declared or not, steps, plateaus and steep growth
