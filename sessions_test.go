@@ -48,7 +48,7 @@ func TestSessions(t *testing.T) {
 			if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("examples")); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.CopyFS(dir, os.DirFS(built)); err != nil {
+			if err := os.Link(filepath.Join(built, "moe"), filepath.Join(dir, "moe")); err != nil {
 				t.Fatal(err)
 			}
 			now := consoles.ReplaceAllFunc(text, func(block []byte) []byte { return replay(t, dir, block) })

@@ -345,29 +345,47 @@ var nullEntries = func() map[string]object {
 
 // commentsOf returns the comments of a named struct's fields by their names.
 func commentsOf(t *testing.T, s reflect.Type) map[string]string {
-	out := map[string]string{}
 	path, ours := strings.CutPrefix(s.PkgPath(), "github.com/gatedlearning/moe/")
 	if !ours || s.Name() == "" {
-		return out
+		return nil
 	}
+	of, ok := comments[path]
+	if !ok {
+		of = commentsIn(t, path)
+		comments[path] = of
+	}
+	return of[s.Name()]
+}
+
+// comments are what commentsIn has returned, by package.
+var comments = map[string]map[string]map[string]string{}
+
+// commentsIn returns the comments in a package on the fields of structs, by the names of both.
+func commentsIn(t *testing.T, path string) map[string]map[string]string {
 	files, err := filepath.Glob(filepath.Join("../..", path, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	out := map[string]map[string]string{}
 	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)
-			if !ok || spec.Name.Name != s.Name() {
+			if !ok {
 				return true
 			}
 			if fields, ok := spec.Type.(*ast.StructType); ok {
+				of := out[spec.Name.Name]
+				if of == nil {
+					of = map[string]string{}
+					out[spec.Name.Name] = of
+				}
 				for _, f := range fields.Fields.List {
 					for _, name := range f.Names {
-						out[name.Name] = strings.Join(strings.Fields(f.Doc.Text()+" "+f.Comment.Text()), " ")
+						of[name.Name] = strings.Join(strings.Fields(f.Doc.Text()+" "+f.Comment.Text()), " ")
 					}
 				}
 			}
