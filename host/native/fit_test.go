@@ -61,7 +61,7 @@ func file(t testing.TB, m *fitted.Model) []byte {
 // would be a call of the activation.
 func TestFit(t *testing.T) {
 	methods := []host.Method{
-		host.Auto{Starts: 4}, host.Moments{}, host.EM{Starts: 2},
+		host.Auto{Starts: 2}, host.Moments{}, host.EM{Starts: 2},
 		host.L2{Starts: 2, MiniBatches: host.MiniBatches{Epochs: 20}}, host.L4{MiniBatches: host.MiniBatches{Epochs: 200}},
 	}
 	byName := map[string]sdk.Func{}
