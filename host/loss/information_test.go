@@ -95,7 +95,7 @@ func TestCurvatureNextToKinks(t *testing.T) {
 		}
 		want := x * x * (dg*dg - (2-g)*ddg) / 0.25
 		// Off a kink the difference is taken 2e−5 to the side.
-		if got := h.At(0, 0); math.Abs(got-want) > 1e-4*x*x {
+		if got := h.At(0, 0); !(math.Abs(got-want) <= 1e-4*x*x) {
 			t.Errorf("x = %v: information %v, want %v", x, got, want)
 		}
 	}

@@ -43,7 +43,7 @@ func TestL4GradientByDifferences(t *testing.T) {
 			x[i] -= 2 * h
 			down, _ := l.Value(t.Context(), x)
 			x[i] += h
-			if want := (up - down) / (2 * h); math.Abs(grad[i]-want) > 1e-7*(1+math.Abs(want)) {
+			if want := (up - down) / (2 * h); !(math.Abs(grad[i]-want) <= 1e-7*(1+math.Abs(want))) {
 				t.Errorf("%s: gradient[%d] = %v, differences give %v", name, i, grad[i], want)
 			}
 		}
@@ -104,7 +104,7 @@ func TestUnboundedBelow(t *testing.T) {
 	unit := NewUnitL4(1, t4, 0.1)
 	near, _ = unit.Value(t.Context(), []float64{0, 10})
 	far, _ = unit.Value(t.Context(), []float64{0, 1000})
-	if math.Abs(near-far) > 1e-15 {
+	if !(math.Abs(near-far) <= 1e-15) {
 		t.Errorf("with unit rows L4 is %v at 10 and %v at 1000 along the ray", near, far)
 	}
 }

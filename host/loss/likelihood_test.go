@@ -178,7 +178,7 @@ func TestLogLikelihoodIsTheDensity(t *testing.T) {
 			t.Fatal(err)
 		}
 		// 1e−12 relative: both sum n terms of size 1.
-		if want := logDensity(s.act, p, data); math.Abs(got-want) > 1e-12*float64(s.n) {
+		if want := logDensity(s.act, p, data); !(math.Abs(got-want) <= 1e-12*float64(s.n)) {
 			t.Errorf("%s: log-likelihood %v, want %v", s.name, got, want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestGradientsByDifferences(t *testing.T) {
 			down, _ := l.Value(ctx, x)
 			want := (up - down) / (2 * h)
 			// ReLU: a row may cross its kink inside the step, worth h/n.
-			if math.Abs(grad[i]-want) > 1e-7 {
+			if !(math.Abs(grad[i]-want) <= 1e-7) {
 				t.Errorf("%s: gradient[%d] = %v, differences give %v", s.name, i, grad[i], want)
 			}
 		}
@@ -390,7 +390,7 @@ func TestGramOfFewRows(t *testing.T) {
 		for j := range dx {
 			for m := j; m < dx; m++ {
 				// Rounding of 256 terms of order 1 in another order.
-				if got := tiled[kernel.TiledAt(dx, j, m)]; math.Abs(got-want.At(j, m)) > 1e-12 {
+				if got := tiled[kernel.TiledAt(dx, j, m)]; !(math.Abs(got-want.At(j, m)) <= 1e-12) {
 					t.Errorf("share %v: entry (%d, %d) is %v, want %v", share, j, m, got, want.At(j, m))
 				}
 			}

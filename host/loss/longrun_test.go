@@ -112,7 +112,7 @@ func TestBandwidth(t *testing.T) {
 		// The relative standard error of a kernel estimate is √(4b/(3n)) (Priestley 1981); a
 		// half more for the scores' heavy tails, and 4 of those: one false alarm in 10,000.
 		bound := 6*math.Sqrt(4*float64(b)/(3*n)) + 6*math.Sqrt(8.0/n)
-		if got := m.At(0, 0) / n; math.Abs(got/want-1) > bound {
+		if got := m.At(0, 0) / n; !(math.Abs(got/want-1) <= bound) {
 			t.Errorf("rho = %v: long-run variance %.3f, want %.3f within %.2g", rho, got, want, bound)
 		}
 	}

@@ -48,7 +48,7 @@ func differences(t *testing.T, name string, f OnData, theta []float64, data *mod
 		up, _ := f.GradOn(t.Context(), scratch, x, data)
 		x[i] -= 2 * h
 		down, _ := f.GradOn(t.Context(), scratch, x, data)
-		if got := (up - down) / (2 * h); math.Abs(got-grad[i]) > 1e-6*(1+scale) {
+		if got := (up - down) / (2 * h); !(math.Abs(got-grad[i]) <= 1e-6*(1+scale)) {
 			t.Errorf("%s: ∂/∂θ_%d = %v, differences say %v", name, i, grad[i], got)
 		}
 	}

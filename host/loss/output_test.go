@@ -80,11 +80,11 @@ func TestOutputDerivatives(t *testing.T) {
 			above, _ := l.Grad(t.Context(), up, x)
 			x[i] -= 2 * step
 			below, _ := l.Grad(t.Context(), down, x)
-			if want := (above - below) / (2 * step); math.Abs(grad[i]-want) > 1e-8*math.Max(1, math.Abs(want)) {
+			if want := (above - below) / (2 * step); !(math.Abs(grad[i]-want) <= 1e-8*math.Max(1, math.Abs(want))) {
 				t.Errorf("gradient %d is %v, differences say %v", i, grad[i], want)
 			}
 			for j := range theta {
-				if want := (up[j] - down[j]) / (2 * step); math.Abs(h.At(i, j)/l.Rows()-want) > 1e-7*math.Max(1, math.Abs(want)) {
+				if want := (up[j] - down[j]) / (2 * step); !(math.Abs(h.At(i, j)/l.Rows()-want) <= 1e-7*math.Max(1, math.Abs(want))) {
 					t.Errorf("information (%d, %d) is %v, differences say %v", i, j, h.At(i, j)/l.Rows(), want)
 				}
 			}
@@ -115,7 +115,7 @@ func TestOutputDerivatives(t *testing.T) {
 		}
 		for i := range n {
 			for j := range n {
-				if got := products.At(i, j); math.Abs(got-want.At(i, j)) > 1e-10*math.Max(1, math.Abs(got)) {
+				if got := products.At(i, j); !(math.Abs(got-want.At(i, j)) <= 1e-10*math.Max(1, math.Abs(got))) {
 					t.Errorf("score product (%d, %d) is %v, want %v", i, j, got, want.At(i, j))
 				}
 			}
@@ -175,7 +175,7 @@ func TestOneExpertStep(t *testing.T) {
 	}
 	got := []float64{next[0], next[1], next[2], next[l.atOutput]}
 	for i, v := range got {
-		if math.Abs(v-want.AtVec(i)) > 1e-8 { // the M-step's relative ridge of 1e−10
+		if !(math.Abs(v-want.AtVec(i)) <= 1e-8) { // the M-step's relative ridge of 1e−10
 			t.Errorf("coefficient %d is %v, least squares say %v", i, v, want.AtVec(i))
 		}
 	}

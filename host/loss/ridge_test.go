@@ -57,7 +57,7 @@ func TestRidge(t *testing.T) {
 		if s.free.Gating {
 			want += ridgeOf(p, tau, s.free.GateColumns) / l.Rows()
 		}
-		if got, _ := l.Value(ctx, theta); math.Abs(got-want) > 1e-12 { // rounding
+		if got, _ := l.Value(ctx, theta); !(math.Abs(got-want) <= 1e-12) { // rounding
 			t.Errorf("%s: value %v, want %v", s.name, got, want)
 		}
 		a, _ := l.LogLikelihood(ctx, p)
@@ -82,12 +82,12 @@ func TestRidge(t *testing.T) {
 		}
 		for i := range dim {
 			want := (ridge(i, h, 0, 0) - ridge(i, -h, 0, 0)) / (2 * h)
-			if math.Abs(grad[i]-off[i]-want) > 1e-10 {
+			if !(math.Abs(grad[i]-off[i]-want) <= 1e-10) {
 				t.Errorf("%s: the ridge adds %v to gradient[%d], differences give %v", s.name, grad[i]-off[i], i, want)
 			}
 			for j := range dim {
 				want := (ridge(i, h, j, h) - ridge(i, h, j, -h) - ridge(i, -h, j, h) + ridge(i, -h, j, -h)) / (4 * h * h)
-				if got := hess.At(i, j) - offHess.At(i, j); math.Abs(got-want) > 1e-8 {
+				if got := hess.At(i, j) - offHess.At(i, j); !(math.Abs(got-want) <= 1e-8) {
 					t.Errorf("%s: the ridge adds %v to the Hessian at %d, %d, differences give %v", s.name, got, i, j, want)
 				}
 			}
@@ -140,7 +140,7 @@ func TestEMWithARidge(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, g := range grad {
-			if math.Abs(g) > 1e-6 { // EM's linear convergence over 400 steps
+			if !(math.Abs(g) <= 1e-6) { // EM's linear convergence over 400 steps
 				t.Errorf("reuse %v: gradient[%d] = %v where EM ends", reuse, i, g)
 			}
 		}
