@@ -63,6 +63,9 @@ func compare(a, b *Candidate) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Run.Value, b.Run.Value))
 }
 
+// better is the one of two that comes first, a where neither does.
+func better(a, b *Candidate) *Candidate { return slices.MinFunc([]*Candidate{a, b}, compare) }
+
 // beats says whether c comes before another candidate on n rows, and its value is superior.
 func (c *Candidate) beats(other *Candidate, n int) bool {
 	return superior(c.Run.Value, other.Run.Value, float64(n)) && compare(c, other) < 0

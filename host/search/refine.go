@@ -72,7 +72,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	for _, c := range t.Others {
 		refined := *c
 		c.refined = &refined
-		best = slices.MinFunc([]*Candidate{best, c.refined}, compare)
+		best = better(best, c.refined)
 	}
 	if err := rework(ctx, t, best); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (t *Task) overlooked(ctx context.Context, all []*Candidate, best *Candidate
 		if err := t.release(ctx, &refined, t.Problem.Shape.Free()); err != nil {
 			return nil, err
 		}
-		best = slices.MinFunc([]*Candidate{best, c.refined}, compare)
+		best = better(best, c.refined)
 	}
 	return best, nil
 }

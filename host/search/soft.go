@@ -33,14 +33,7 @@ func (s *surveyor) soften(ctx context.Context) error {
 	if len(s.pool) == 0 || !hardens(s.likelihood(), s.pool[0].Params) {
 		return nil
 	}
-	soft := &softStarts{
-		problem: s.problem, start: s.kinds[0], likelihoods: &likelihoods{new: s.likelihood},
-		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps, few: s.few(),
-	}
-	if s.problem.N() >= reusingRows*s.problem.Shape.Parameters() {
-		soft.reusing = s.likelihoods
-	}
-	ends, err := soft.run(ctx)
+	ends, err := s.softStarts().run(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,6 +42,18 @@ func (s *surveyor) soften(ctx context.Context) error {
 	s.pool = append(s.pool, ends...)
 	slices.SortStableFunc(s.pool, compare)
 	return nil
+}
+
+// softStarts are those of the survey.
+func (s *surveyor) softStarts() *softStarts {
+	soft := &softStarts{
+		problem: s.problem, start: s.kinds[0], likelihoods: &likelihoods{new: s.likelihood},
+		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps, few: s.few(),
+	}
+	if s.problem.N() >= reusingRows*s.problem.Shape.Parameters() {
+		soft.reusing = s.likelihoods
+	}
+	return soft
 }
 
 // softWork is what soft starts may cost where there was no survey: steps of EM times rows times
@@ -149,7 +154,7 @@ func (s *softStarts) settled(ends []*Candidate, runs int) bool {
 	if s.few {
 		return seen.Met >= leastMet && 2*seen.Met >= len(ends)
 	}
-	return seen.Met >= leastMet && seen.Unseen() <= mostUnseen
+	return seen.conclusive(s.least)
 }
 
 // creep runs a start as far as it may yet be the best.

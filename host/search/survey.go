@@ -104,6 +104,11 @@ func (s *Survey) Unseen() float64 {
 	return min(1, float64(singles)/float64(max(s.Starts, 1)))
 }
 
+// conclusive says whether starts, at least so many, have met the best often enough and leave little unseen.
+func (s *Survey) conclusive(least int) bool {
+	return s.Starts >= least && s.Met >= leastMet && s.Unseen() <= mostUnseen
+}
+
 // optima are those of a survey, none where there was none.
 func (s *Survey) optima() []*Candidate {
 	if s == nil {
@@ -230,7 +235,7 @@ func (s *surveyor) start(ctx context.Context) error {
 
 // enough says whether the starts have seen what there is to see.
 func (s *surveyor) enough() bool {
-	return !s.few() && s.Starts >= leastSurveyed && s.Met >= leastMet && s.Unseen() <= mostUnseen
+	return !s.few() && s.conclusive(leastSurveyed)
 }
 
 // patience is how many moves without a gain end the survey.
@@ -420,7 +425,7 @@ func (s *surveyor) refine(ctx context.Context) error {
 		if err := t.release(ctx, &released, s.problem.Shape.Free()); err != nil {
 			return err
 		}
-		s.Best[0] = slices.MinFunc([]*Candidate{s.Best[0], &released}, compare)
+		s.Best[0] = better(s.Best[0], &released)
 	}
 	return nil
 }

@@ -599,16 +599,15 @@ func TestSoftCurvature(t *testing.T) {
 		}
 		seen := s.pool[0]
 		runs := func(reuse bool) []*Candidate {
-			soft := &softStarts{
-				problem: s.problem, start: s.kinds[0], likelihoods: &likelihoods{new: s.likelihood, reuse: reuse},
-				wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps, few: s.few(),
-			}
+			soft := s.softStarts()
+			soft.likelihoods, soft.reusing = &likelihoods{new: s.likelihood, reuse: reuse}, nil
 			ends, err := soft.run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			return ends
 		}
+		byExact, byReusing := runs(false), runs(true)
 		if err := s.soften(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -619,7 +618,7 @@ func TestSoftCurvature(t *testing.T) {
 			})
 		}
 		for _, c := range s.pool {
-			switch e, r := contains(runs(false), c), contains(runs(true), c); {
+			switch e, r := contains(byExact, c), contains(byReusing, c); {
 			case c == seen:
 			case e && r:
 				both++
