@@ -46,7 +46,7 @@ type process struct {
 func start(ctx context.Context, img *Image, shown string, limits Limits) (*process, error) {
 	own, public, err := certificate()
 	if err != nil {
-		return nil, fmt.Errorf("no certificate for plugin %s: %w", shown, err)
+		return nil, &FaultError{Plugin: shown, Call: "start", Reason: "no certificate for its connection: " + err.Error()}
 	}
 	dir, err := newRuntimeDir()
 	if err != nil {
@@ -56,10 +56,9 @@ func start(ctx context.Context, img *Image, shown string, limits Limits) (*proce
 		}
 	}
 	p := &process{dir: dir}
-	config := p.config(img, shown, limits)
-	config.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*own}, MinVersion: tls.VersionTLS12, ServerName: localhost}
+	p.runner = newRunner(img, shown, limits)
 	p.runner.certificate = public
-	p.manager = plugin.NewClient(config)
+	p.manager = plugin.NewClient(p.config(limits, own))
 	connected := make(chan error, 1)
 	go func() { connected <- p.connect() }()
 	patience, done := patient(ctx, limits.Start)
@@ -84,8 +83,7 @@ func start(ctx context.Context, img *Image, shown string, limits Limits) (*proce
 	return nil, p.startFault(shown, err, hung, limits.Start)
 }
 
-func (p *process) config(img *Image, shown string, limits Limits) *plugin.ClientConfig {
-	p.runner = newRunner(img, shown, limits)
+func (p *process) config(limits Limits, own *tls.Certificate) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
 		HandshakeConfig: wire.Handshake(),
 		Plugins:         plugin.PluginSet{wire.Name: wire.Plugin{}},
@@ -94,6 +92,7 @@ func (p *process) config(img *Image, shown string, limits Limits) *plugin.Client
 			return p.runner, nil
 		},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		TLSConfig:        &tls.Config{Certificates: []tls.Certificate{*own}, MinVersion: tls.VersionTLS12, ServerName: localhost},
 		SkipHostEnv:      true,
 		StartTimeout:     noTimeout, // start has a deadline
 		SyncStdout:       &p.runner.words,
