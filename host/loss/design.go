@@ -16,6 +16,8 @@ type design struct {
 	rows     []int       // whose terms are not 0
 	few      [][]float64 // their columns
 	named    [][]float64 // those that a sum is over
+	held     [][]float64 // terms of several matrices; nil where there never were any
+	products [][]float64 // of columns
 }
 
 func newDesign(width int) design {
@@ -37,6 +39,14 @@ func columnsOf(columns, n int) [][]float64 {
 		out[j] = store[j*n : (j+1)*n]
 	}
 	return out
+}
+
+// hold sees to room for the terms of matrices: with four products of columns they
+// take up most of a core's nearest cache, and no more.
+func (x *design) hold() {
+	if x.held == nil {
+		x.held, x.products = columnsOf(16, model.BlockRows), columnsOf(4, model.BlockRows)
+	}
 }
 
 // take points the design at a block of rows with d features.

@@ -26,10 +26,10 @@ func (s *expertGrams) block(w *work) {
 	}
 	s.outputGrams.block(w)
 	n := w.N
-	wt := w.terms[:n]
+	g := s.begin(&w.design, n)
 	for i := range s.k {
-		kernel.MulSquare(wt, w.PostOf(i), w.dg[i*n:(i+1)*n])
-		w.addGram(s.gram(i), wt)
+		kernel.MulSquare(g.terms, w.PostOf(i), w.dg[i*n:(i+1)*n])
+		g.next()
 	}
 }
 
@@ -56,12 +56,11 @@ func (s *gateGrams) block(w *work) {
 	if !s.free.Gating {
 		return
 	}
-	wt, at := w.terms[:w.N], 0
+	g := s.begin(&w.design, w.N)
 	for j := range s.gates {
 		for m := j; m < s.gates; m++ {
-			w.GateComplete(wt, j, m)
-			w.addGram(s.gram(at), wt)
-			at++
+			w.GateComplete(g.terms, j, m)
+			g.next()
 		}
 	}
 }

@@ -10,35 +10,99 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// grams are sums of weighted products x·xᵀ of the design's columns.
+// grams are sums of weighted products x·xᵀ of the design's columns, a matrix for every
+// weight.
 type grams struct {
 	*layout
-	tiled []float64 // in tiles, as [kernel.AddTiled] has them
+	n    int
+	sums []float64 // in rows of upper triangles where once says so, else in tiles, as [kernel.AddTiled] has them
 }
 
 func newGrams(o *layout, n int) grams {
-	return grams{layout: o, tiled: make([]float64, n*kernel.TiledSize(o.width))}
+	s := grams{layout: o, n: n}
+	s.sums = make([]float64, n*s.size())
+	return s
 }
 
-func (s *grams) values() [][]float64 { return [][]float64{s.tiled} }
+// Up to so many columns, and from so many matrices on, the products of columns are made
+// once for all matrices: each then costs less than looking for its rows that are not 0.
+const (
+	fewColumns   = 12
+	manyMatrices = 6
+)
 
-// gram returns matrix i.
+func (s *grams) once() bool { return s.width <= fewColumns && s.n >= manyMatrices }
+
+// size is the number of values of a matrix.
+func (s *grams) size() int {
+	if s.once() {
+		return s.width * (s.width + 1) / 2
+	}
+	return kernel.TiledSize(s.width)
+}
+
+func (s *grams) values() [][]float64 { return [][]float64{s.sums} }
+
+// gram returns the values of matrix i.
 func (s *grams) gram(i int) []float64 {
-	q := kernel.TiledSize(s.width)
-	return s.tiled[i*q : (i+1)*q]
+	q := s.size()
+	return s.sums[i*q : (i+1)*q]
+}
+
+// entry returns that of columns j and l of matrix i.
+func (s *grams) entry(i, j, l int) float64 {
+	j, l = min(j, l), max(j, l)
+	at := j*s.width - j*(j+1)/2 + l
+	if !s.once() {
+		at = kernel.TiledAt(s.width, j, l)
+	}
+	return s.gram(i)[at]
+}
+
+// gramTerms are the weights of a block's rows in one matrix after the other.
+type gramTerms struct {
+	terms []float64 // of the matrix that comes next
+	to    *grams
+	x     *design
+	at    int // of that matrix
+	held  int // whose weights wait
+}
+
+// begin readies the weights of the first matrix of a block of n rows.
+func (s *grams) begin(x *design, n int) gramTerms {
+	x.hold()
+	return gramTerms{terms: x.held[0][:n], to: s, x: x}
+}
+
+// next adds Σ_t w_t·x_t·x_tᵀ, w the terms times the rows' weights, to their matrix, at the
+// latest with the last matrix, and turns to the one behind it.
+func (g *gramTerms) next() {
+	n := len(g.terms)
+	if g.at++; !g.to.once() {
+		g.x.addGram(g.to.gram(g.at-1), g.terms)
+		return
+	}
+	g.x.weigh(g.terms)
+	if g.held++; g.held == len(g.x.held) || g.at == g.to.n {
+		q := g.to.size()
+		for i := range g.x.held {
+			g.x.held[i] = g.x.held[i][:n]
+		}
+		kernel.AddGrams(g.to.sums[(g.at-g.held)*q:g.at*q], g.x.held[:g.held], g.x.cols, g.x.products)
+		g.held = 0
+	}
+	g.terms = g.x.held[g.held][:n]
 }
 
 // put writes factor times the rows and columns named of matrix i to the block of
 // h whose first entry is (r, c), r ≤ c.
 func (s *grams) put(h *mat.SymDense, i, r, c int, rows, cols []int, factor float64) {
-	g := s.gram(i)
 	for a, j := range rows {
 		for b, l := range cols {
 			if r == c && b < a {
 				continue
 			}
-			lo, hi := min(j, l), max(j, l)
-			h.SetSym(r+a, c+b, factor*g[kernel.TiledAt(s.width, lo, hi)])
+			h.SetSym(r+a, c+b, factor*s.entry(i, j, l))
 		}
 	}
 }

@@ -22,7 +22,7 @@ func newInformationSums(o *layout) *informationSums {
 }
 
 func (s *informationSums) values() [][]float64 {
-	return append([][]float64{s.tiled, s.noiseCoef, s.noiseNoise}, s.output.values()...)
+	return append([][]float64{s.sums, s.noiseCoef, s.noiseNoise}, s.output.values()...)
 }
 
 // noiseExpert returns the sums of log σ_m with expert i, noiseGate those with row
@@ -40,30 +40,29 @@ func (s *informationSums) noiseGate(m, j int) []float64 {
 func (s *informationSums) block(w *work) {
 	n := w.N
 	w.Differentiate(w.dg)
-	wt, at := w.terms[:n], 0
-	next := func() { w.addGram(s.gram(at), wt); at++ }
+	g := s.begin(&w.design, n)
 	for i := range s.k {
 		var bend []float64
 		if w.bend != nil {
 			bend = w.bend[i*n : (i+1)*n]
 		}
 		for j := i; j < s.k; j++ {
-			w.ExpertExpert(wt, i, j, bend)
-			next()
+			w.ExpertExpert(g.terms, i, j, bend)
+			g.next()
 		}
 		for j := range s.gates {
-			w.ExpertGate(wt, i, j)
-			next()
+			w.ExpertGate(g.terms, i, j)
+			g.next()
 		}
 	}
 	for j := range s.gates {
 		for m := j; m < s.gates; m++ {
-			w.GateGate(wt, j, m)
-			next()
+			w.GateGate(g.terms, j, m)
+			g.next()
 		}
 	}
 	if s.free.Sigma {
-		s.noiseBlock(w, wt)
+		s.noiseBlock(w, w.terms[:n])
 	}
 	s.output.block(w)
 }

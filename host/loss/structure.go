@@ -34,21 +34,21 @@ func newStructureSums(o *layout) *structureSums {
 	return &structureSums{grams: newGrams(o, 2*o.k), overlap: make([]float64, o.k*o.k)}
 }
 
-func (s *structureSums) values() [][]float64 { return [][]float64{s.tiled, s.overlap} }
+func (s *structureSums) values() [][]float64 { return [][]float64{s.sums, s.overlap} }
 
 func (s *structureSums) block(w *work) {
 	n := w.N
-	wt := w.terms[:n]
+	g := s.begin(&w.design, n)
 	w.addOverlap(s.overlap, w.Post)
 	for i := range s.k {
 		ri := w.PostOf(i)
 		dg, res := w.dg[i*n:(i+1)*n], w.res[i*n:(i+1)*n]
-		kernel.MulSquare(wt, ri, dg)
-		w.addGram(s.gram(2*i), wt)
+		kernel.MulSquare(g.terms, ri, dg)
+		g.next()
 		for t, e := range res {
-			wt[t] = ri[t] * dg[t] * dg[t] * e * e
+			g.terms[t] = ri[t] * dg[t] * dg[t] * e * e
 		}
-		w.addGram(s.gram(2*i+1), wt)
+		g.next()
 	}
 }
 

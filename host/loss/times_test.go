@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/internal/kernel"
 	_ "github.com/gatedlearning/moe/internal/testheap"
 )
 
@@ -62,7 +61,7 @@ func TestDiagonal(t *testing.T) {
 		want := make([]float64, l.Dim())
 		for at, q := range l.parameters {
 			if q.Part == Expert {
-				want[at] = sums.experts.gram(q.Index)[kernel.TiledAt(l.width, q.Feature, q.Feature)] / (p.SigmaOf(q.Index) * p.SigmaOf(q.Index))
+				want[at] = sums.experts.entry(q.Index, q.Feature, q.Feature) / (p.SigmaOf(q.Index) * p.SigmaOf(q.Index))
 			}
 		}
 		if gate := l.gating(want); len(gate) > 0 {

@@ -169,14 +169,14 @@ func (s *vectorExperts) crossOf(i, a, b int) []float64 {
 }
 
 func (s *vectorExperts) block(w *vectorWork) {
-	m, at := s.o.m, 0
+	m := s.o.m
+	g := s.begin(&w.design, w.N)
 	wt, lever := w.terms[:w.N], w.more[:w.N]
 	for i := range s.k {
 		for _, p := range s.o.pairs {
 			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+p[0]))
-			kernel.Mul(wt, lever, w.row(w.dg, i*m+p[1]))
-			w.addGram(s.gram(at), wt)
-			at++
+			kernel.Mul(g.terms, lever, w.row(w.dg, i*m+p[1]))
+			g.next()
 		}
 		for a := range m {
 			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+a))
@@ -251,10 +251,9 @@ func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vect
 
 // inner returns xᵀ·G·y of Gram matrix i over an expert's columns.
 func (s *vectorExperts) inner(i int, x, y []float64) (sum float64) {
-	g := s.gram(i)
 	for a, j := range s.expert {
 		for b, l := range s.expert {
-			sum += x[a] * y[b] * g[kernel.TiledAt(s.width, min(j, l), max(j, l))]
+			sum += x[a] * y[b] * s.entry(i, j, l)
 		}
 	}
 	return sum

@@ -44,26 +44,25 @@ func (s *vectorInformation) values() [][]float64 {
 
 func (s *vectorInformation) block(w *vectorWork) {
 	w.Differentiate(nil) // for the gate's second derivatives
-	wt, at := w.terms[:w.N], 0
-	next := func() { w.addGram(s.gram(at), wt); at++ }
+	g := s.begin(&w.design, w.N)
 	km := s.k * s.o.m
 	for p := range km {
 		for q := p; q < km; q++ {
-			s.expertExpert(w, wt, p, q)
-			next()
+			s.expertExpert(w, g.terms, p, q)
+			g.next()
 		}
 		for j := range s.gates {
-			w.Gate.(mixture.CurvedGate).Cross(wt, p/s.o.m, j, w.row(w.score, p), w.Posterior)
-			next()
+			w.Gate.(mixture.CurvedGate).Cross(g.terms, p/s.o.m, j, w.row(w.score, p), w.Posterior)
+			g.next()
 		}
 	}
 	for j := range s.gates {
 		for l := j; l < s.gates; l++ {
-			w.GateGate(wt, j, l)
-			next()
+			w.GateGate(g.terms, j, l)
+			g.next()
 		}
 	}
-	s.noiseBlock(w, wt)
+	s.noiseBlock(w, w.terms[:w.N])
 }
 
 // expertExpert writes −∂²log p/∂z_p∂z_q to dst, p ≤ q counting coordinates of experts.

@@ -143,6 +143,45 @@ func AddGram(dst []float64, a, b [][]float64) {
 	}
 }
 
+// AddGrams adds Σ_t w_i[t]·x_j[t]·x_l[t], j ≤ l, to the rows of dst, one for each of the
+// weights w: d(d+1)/2 values, the upper triangle of a Gram matrix of the d columns x in rows. room is four columns, in which
+// the products of columns are made once for all weights: with many of them, and few columns, it is faster than
+// [AddTiled].
+func AddGrams(dst []float64, w, x, room [][]float64) {
+	d := len(x)
+	size := d * (d + 1) / 2
+	dst = dst[:len(w)*size]
+	for at, j, l := 0, 0, 0; at < size; at += 4 {
+		held := min(4, size-at)
+		for s := range held {
+			room[s] = room[s][:len(x[j])]
+			Mul(room[s], x[j], x[l])
+			if l++; l == d {
+				j++
+				l = j
+			}
+		}
+		addRows(dst[at:], size, w, room[:held])
+	}
+}
+
+// addRows is [AddProducts] of at most four b, to rows of dst that are stride apart.
+func addRows(dst []float64, stride int, a, b [][]float64) {
+	for i := 0; i < len(a); i += 4 {
+		if i+4 <= len(a) && len(b) == 4 {
+			addTile(dst[i*stride:], stride, a[i:i+4], b)
+			continue
+		}
+		var out [16]float64
+		addTile(out[:], 4, a[i:], b)
+		for s := range min(4, len(a)-i) {
+			for t := range b {
+				dst[(i+s)*stride+t] += out[4*s+t]
+			}
+		}
+	}
+}
+
 // TiledSize returns the number of values of a symmetric matrix of d columns in tiles of
 // 4×4, those on the diagonal and above it, in rows of tiles.
 func TiledSize(d int) int {

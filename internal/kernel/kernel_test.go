@@ -349,6 +349,44 @@ func TestSums(t *testing.T) {
 	}
 }
 
+// TestAddGrams: for every number of weights and of columns, the Gram matrix of each weight, added to what is there.
+func TestAddGrams(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	for d := 1; d <= 9; d++ {
+		for k := 1; k <= 9; k++ {
+			for _, n := range []int{1, 8, 100, 256} {
+				x, w, room := rows(rng, d, n, false), rows(rng, k, n, false), rows(rng, 4, 256, false)
+				size := d * (d + 1) / 2
+				got, want := make([]float64, k*size+1), make([]float64, k*size+1)
+				for i := range got {
+					got[i] = float64(i)
+					want[i] = got[i]
+				}
+				AddGrams(got[:k*size], w, x, room)
+				scale := make([]float64, len(want))
+				for i := range w {
+					at := i * size
+					for j := range d {
+						for l := j; l < d; l++ {
+							for r := range n {
+								want[at] += w[i][r] * x[j][r] * x[l][r]
+								scale[at] += math.Abs(w[i][r] * x[j][r] * x[l][r])
+							}
+							at++
+						}
+					}
+				}
+				for i := range got {
+					// Each of n terms and sums is rounded.
+					if bound := float64(n+3) * 0x1p-53 * (scale[i] + float64(i)); !(math.Abs(got[i]-want[i]) <= bound) {
+						t.Fatalf("%d weights, %d columns, %d rows: %v at %d, want %v ± %v", k, d, n, got[i], i, want[i], bound)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestSoftmax holds Softmax to the definition, taken to some 150 bits.
 func TestSoftmax(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
