@@ -3,6 +3,7 @@ package optim
 import (
 	"context"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -21,8 +22,8 @@ type Curved interface {
 // step solves (H + damping·D)·δ = −∇ with D = |diag H|, the damping raised until
 // the matrix is positive definite and the value falls, and lowered when the
 // quadratic model was right. Where a step without damping shows that a few more
-// with the same Hessian would do, the Hessian is kept: a gradient costs a small
-// part of one.
+// with the same Hessian would do, the Hessian is kept, and what the gradients say of it
+// since is added (BFGS): a gradient costs a small part of one.
 //
 // It has converged when the Newton decrement ∇ᵀH⁻¹∇/2, the fall that the
 // quadratic model still promises, is below Tolerance (default 1e−12) with no
@@ -199,10 +200,18 @@ type quadratic struct {
 	h       *mat.SymDense
 	slope   bool    // grad is that at x
 	kept    bool    // h is not that at x, but from a point before
-	fell    float64 // by what factor the promise fell in the last step, where h is kept
+	last    float64 // by what factor the promise fell in the last step; 1 where h is not kept
+	fell    float64 // the larger of the last two
 
 	chol  mat.Cholesky // of h scaled, and damped by the last newtonStep
 	scale []float64
+	moves []secant // since
+}
+
+// secant is what a step s showed of the Hessian: that H·s is near the change y of the gradient.
+type secant struct {
+	s, y []float64
+	sy   float64 // s·y
 }
 
 func newQuadratic(n int) *quadratic {
@@ -211,7 +220,7 @@ func newQuadratic(n int) *quadratic {
 
 func (q *quadratic) fill(ctx context.Context, c Curved) (err error) {
 	q.value, err = c.Hessian(ctx, q.h, q.grad, q.x)
-	q.slope, q.kept = true, false
+	q.slope, q.kept, q.last = true, false, 1
 	return err
 }
 
@@ -231,14 +240,21 @@ func (q *quadratic) try(ctx context.Context, c Curved, failing bool) (err error)
 func (q *quadratic) moveTo(o *quadratic, fell float64) {
 	q.x, o.x = o.x, q.x
 	q.grad, o.grad = o.grad, q.grad
-	q.value, q.kept, q.fell = o.value, true, fell
+	q.value, q.kept = o.value, true
+	q.fell, q.last = max(fell, q.last), fell
 }
 
-// promiseOf returns the Newton decrement where o is, with the Hessian factorised last;
-// infinite where that was damped, or o has no gradient.
+// promiseOf returns the Newton decrement where o is, with the Hessian factorised last and
+// what the step to there shows of it; infinite where that was damped, or o has no gradient.
 func (q *quadratic) promiseOf(o *quadratic, damping float64) float64 {
 	if damping > 0 || !o.slope {
 		return math.Inf(1)
+	}
+	s, y := make([]float64, len(q.x)), make([]float64, len(q.x))
+	floats.SubTo(s, o.x, q.x)
+	floats.SubTo(y, o.grad, q.grad)
+	if sy := floats.Dot(s, y); sy > 0 {
+		q.moves = append(q.moves, secant{s, y, sy})
 	}
 	step := q.solve(o.grad)
 	if step == nil {
@@ -247,17 +263,28 @@ func (q *quadratic) promiseOf(o *quadratic, damping float64) float64 {
 	return floats.Dot(step, o.grad) / 2
 }
 
-// solve returns H⁻¹·grad with the Hessian factorised last, nil if it is
-// singular.
+// solve returns H⁻¹·grad with the Hessian factorised last, nil if it is singular, brought up
+// to date by the moves since: the two loops of L-BFGS about it (Nocedal and Wright 2006,
+// Algorithm 7.4).
 func (q *quadratic) solve(grad []float64) []float64 {
 	n := len(grad)
 	scaled, out := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
-	floats.MulTo(scaled.RawVector().Data, q.scale, grad)
+	rest := scaled.RawVector().Data
+	copy(rest, grad)
+	along := make([]float64, len(q.moves))
+	for i, m := range slices.Backward(q.moves) {
+		along[i] = floats.Dot(m.s, rest) / m.sy
+		floats.AddScaled(rest, -along[i], m.y)
+	}
+	floats.Mul(rest, q.scale)
 	if q.chol.SolveVecTo(out, scaled) != nil {
 		return nil
 	}
 	step := out.RawVector().Data
 	floats.Mul(step, q.scale)
+	for i, m := range q.moves {
+		floats.AddScaled(step, along[i]-floats.Dot(m.y, step)/m.sy, m.s)
+	}
 	return step
 }
 
@@ -271,7 +298,7 @@ func (q *quadratic) newtonStep(damping float64) (step []float64, promised, used 
 		return q.stepWith(0)
 	}
 	n := len(q.x)
-	q.scale = q.scales()
+	q.scale, q.moves = q.scales(), nil
 	damped, scaled := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
 	for i, s := range q.scale {
 		for j := i; j < n; j++ {
