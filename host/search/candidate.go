@@ -151,9 +151,13 @@ func firstCause(errs []error) error {
 
 // climb takes c to a local maximum of l from its parameters, and says whether it
 // is degenerate there. A candidate that ran on the same rows before keeps its
-// path.
+// path; one that converged on fewer rows, but enough, is too near for EM.
 func (c *Candidate) climb(ctx context.Context, l *loss.Likelihood, rows int) error {
-	run, err := Climb(ctx, l, l.Theta(c.Params), nil)
+	climb := Climb
+	if c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= nearRows*l.Dim() {
+		climb = climbNear
+	}
+	run, err := climb(ctx, l, l.Theta(c.Params), nil)
 	if err != nil {
 		return err
 	}

@@ -211,6 +211,34 @@ func TestCandidateClimbs(t *testing.T) {
 	}
 }
 
+// TestCandidateGoesOnByNewton: one that has converged on enough rows takes no step of EM on more.
+func TestCandidateGoesOnByNewton(t *testing.T) {
+	p := parallels(t, 1024, 2, func(row int) float64 { return []float64{-2, 2}[row%2] }, problem.Request{})
+	l := likelihood(p, p.Rows)
+	start := at(p, 1, -1, 1)
+	near, err := climbNear(t.Context(), l, l.Theta(start), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := climbed(t, p, p.Rows, start)
+	if slices.Equal(near.Trace, far.Trace) || math.Abs(near.Value-far.Value) > 1e-12 {
+		t.Fatalf("by %v, and with EM by %v", near.Trace, far.Trace)
+	}
+	enough := nearRows * l.Dim()
+	for _, c := range []struct {
+		rows   int
+		status optim.Status
+		want   *optim.Result
+	}{
+		{enough, optim.Converged, near}, {enough - 1, optim.Converged, far}, {enough, optim.Stalled, far}, {1024, optim.Converged, far},
+	} {
+		one := &Candidate{Run: &optim.Result{Status: c.status}, Params: start, Rows: c.rows}
+		if err := one.climb(t.Context(), l, 1024); err != nil || !slices.Equal(one.Run.Trace, c.want.Trace) {
+			t.Errorf("%v on %d rows, then by %v, want %v, error %v", c.status, c.rows, one.Run.Trace, c.want.Trace, err)
+		}
+	}
+}
+
 // TestDegenerateWhereverTheZeroIs: two crossing lines with noise 0.2, far from 0 by 1,000
 // times their spread, are as admissible as at 0; an expert of three rows is not, nor
 // one whose noise is 0.001 of the target's deviation.

@@ -64,6 +64,18 @@ func Climb(ctx context.Context, l Climber, theta []float64, stop func(iteration 
 	return sharpen(ctx, l, r, stop)
 }
 
+// nearRows is the number of rows for each parameter whose optimum is next to that of more
+// rows: the mean log-likelihood of those is there some half of 1/nearRows below its maximum.
+const nearRows = 20
+
+// climbNear is [Climb] from a θ next to the maximum: it begins with Newton's method.
+func climbNear(ctx context.Context, l Climber, theta []float64, stop func(iteration int, value float64) bool) (*optim.Result, error) {
+	if !l.Dense() {
+		return approach(ctx, l, theta, stop)
+	}
+	return sharpen(ctx, l, &optim.Result{X: theta}, stop)
+}
+
 // approach is the first part of Climb: EM until it crawls for the first time,
 // or all of truncated Newton or L-BFGS. It has converged only if nothing is left to sharpen.
 func approach(ctx context.Context, l Climber, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
