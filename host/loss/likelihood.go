@@ -75,6 +75,22 @@ func (l *Likelihood) WithGate(p *model.Params) *Likelihood {
 	}
 }
 
+// Part returns the likelihood of about n of the rows, see [model.Part], without a ridge; l where they are all.
+func (l *Likelihood) Part(n int) *Likelihood {
+	rows := model.Part(l.rows, n)
+	if rows == l.rows {
+		return l
+	}
+	t, err := model.TotalsOf(rows)
+	if l.unread != nil {
+		err = l.unread
+	}
+	return &Likelihood{
+		passes: newPasses(l.layout, rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: l.layout, n: t.Weight},
+		base: l.base.Clone(), cur: l.cur.Clone(), unread: err,
+	}
+}
+
 // Rows returns the number of rows of the data, or the sum of their weights.
 func (l *Likelihood) Rows() float64 { return l.n }
 

@@ -121,23 +121,14 @@ func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Group
 	if p.K == 1 {
 		return nil, nil
 	}
-	shared, err := l.Shared(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	g := &Groups{gates: p.Hierarchy().Gates()}
-	var apart []int // gates
-	for at, v := range g.gates {
-		of, several := together(len(v.Ends), func(a, b int) bool { return branchesShare(shared, p.K, v, a, b) > slack })
-		if !several {
-			of = nil
-		} else {
-			apart = append(apart, at)
+	if some := l.Part(someRows); some != l { // who shares these rows shares all
+		if _, apart, err := parted(ctx, some, p); err != nil || apart == nil {
+			return nil, err
 		}
-		g.of = append(g.of, of)
 	}
-	if apart == nil {
-		return nil, nil
+	g, apart, err := parted(ctx, l, p)
+	if err != nil || apart == nil {
+		return nil, err
 	}
 	here, err := l.LogLikelihood(ctx, p)
 	if err != nil {
@@ -164,6 +155,30 @@ func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Group
 		return nil, err
 	}
 	return g, nil
+}
+
+// someRows are mostly enough to see that no gate separates.
+const someRows = 2048
+
+// parted returns the groups of branches that share rows by the gates' probabilities, and the
+// gates that have several.
+func parted(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, []int, error) {
+	shared, err := l.Shared(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := &Groups{gates: p.Hierarchy().Gates()}
+	var apart []int
+	for at, v := range g.gates {
+		of, several := together(len(v.Ends), func(a, b int) bool { return branchesShare(shared, p.K, v, a, b) > slack })
+		if !several {
+			of = nil
+		} else {
+			apart = append(apart, at)
+		}
+		g.of = append(g.of, of)
+	}
+	return g, apart, nil
 }
 
 // branchesShare is what branches a < b of a gate share of its rows, of k×k values of leaves.

@@ -189,3 +189,29 @@ func TestSeparated(t *testing.T) {
 		}
 	}
 }
+
+// TestSeparatedInManyRows: a gate that separates some of the rows is looked at on all: one that shares a block among
+// those that are not looked at first separates none.
+func TestSeparatedInManyRows(t *testing.T) {
+	flat := model.NewParams(2, 1)
+	flat.RegressorIntercepts, flat.GatingIntercepts, flat.Sigma[0] = []float64{0, 10}, make([]float64, 1), 0.3
+	flat.Gating[0] = -20
+	act := activation(t, identity.Family)
+	for _, shared := range []int{-1, 0, 1, 15} { // block
+		data := &model.Data{N: 16 * model.BlockRows, D: 1}
+		for i := range 16 {
+			b := model.Block{N: model.BlockRows, X: make([]float64, model.BlockRows), Y: make([]float64, model.BlockRows)}
+			for r := range b.N {
+				b.X[r], b.Y[r] = float64(r%2*2-1), float64(10*(r%2))
+				if i == shared {
+					b.X[r] /= 100
+				}
+			}
+			data.Blocks = append(data.Blocks, b)
+		}
+		got, err := separated(t.Context(), loss.NewLikelihood(data, act, flat, loss.All, 1), flat)
+		if err != nil || (got == nil) != (shared >= 0) {
+			t.Errorf("block %d shared: %+v, error %v", shared, got, err)
+		}
+	}
+}
