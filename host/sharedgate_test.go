@@ -227,7 +227,7 @@ func TestSharedGateErrors(t *testing.T) {
 	x, y := severalTargets(truths, 600, root, true, 2)
 	var rows []model.Rows
 	for _, target := range targetsOf(x, y, truths) {
-		kept, err := dataset.Rows(t.Context(), target.Source, 0)
+		kept, err := dataset.Rows(t.Context(), target.Source, 0, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

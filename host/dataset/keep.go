@@ -68,11 +68,17 @@ func (e *SpoolError) Unwrap() error { return e.Err }
 // their file where that is a row-major array, and are elsewhere written once to a
 // temporary file, which has no name where the system allows that. Passes over them give
 // the same blocks as in memory. A file that changes between passes is an *[Error], and a
-// lack of room for the temporary one a *[SpoolError].
-func Rows(ctx context.Context, src Source, room Room) (*Kept, error) {
+// lack of room for the temporary one a *[SpoolError]. Workers read such an array side by
+// side where it is to be in memory.
+func Rows(ctx context.Context, src Source, room Room, workers int) (*Kept, error) {
 	most := room.bytes()
-	if s, ok := src.(*npySource); ok && s.direct() && 8*float64(s.rows())*float64(len(s.layout.schema.Columns())) > most {
-		return s.inPlace(ctx)
+	if s, ok := src.(*npySource); ok && s.direct() {
+		if 8*float64(s.rows())*float64(len(s.layout.schema.Columns())) > most {
+			return s.inPlace(ctx)
+		}
+		if rows := s.inMemory(ctx, workers); rows != nil {
+			return &Kept{Rows: rows}, nil
+		}
 	}
 	s := &spool{data: &model.Data{D: len(src.Schema().Features)}, schema: src.Schema(), most: most}
 	if err := src.Read(ctx, s.add); err != nil {

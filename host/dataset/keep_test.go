@@ -79,7 +79,7 @@ func TestRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept, err := Rows(t.Context(), open(), 1)
+		kept, err := Rows(t.Context(), open(), 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,10 +103,39 @@ func TestRows(t *testing.T) {
 			rand.New(rand.NewPCG(3, 4)).Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		}
 		kept.Close()
-		inMemory, err := Rows(t.Context(), open(), 1e9)
-		if err != nil || !model.Held(inMemory.Rows) {
-			t.Errorf("%s: not in memory: %v", test.name, err)
+		for _, workers := range []int{1, 3} {
+			inMemory, err := Rows(t.Context(), open(), 1e9, workers)
+			if err != nil || !reflect.DeepEqual(inMemory.Rows, want) {
+				t.Errorf("%s: not the same in memory: %v", test.name, err)
+			}
 		}
+	}
+}
+
+// What workers side by side cannot take is refused as by one in order.
+func TestRowsSideBySide(t *testing.T) {
+	path := randomFile(t, "table.npy", 5000, 3, false)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	infinite := []byte{0, 0, 0, 0, 0, 0, 0xf0, 0x7f}
+	for _, at := range []int64{128 + 8*4*700, 128 + 8*4*4990} {
+		if _, err := f.WriteAt(infinite, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func() Source {
+		src, err := Open(path, Selection{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return src
+	}
+	_, want := Load(t.Context(), open())
+	if _, err := Rows(t.Context(), open(), 1e9, 3); want == nil || err == nil || err.Error() != want.Error() || !strings.Contains(err.Error(), "701") {
+		t.Errorf("error %v, want %v", err, want)
 	}
 }
 
@@ -132,7 +161,7 @@ func passedAgain(t *testing.T, change func(f *os.File) error) (path string, err 
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := Rows(t.Context(), src, 1)
+	kept, err := Rows(t.Context(), src, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +201,7 @@ func TestRowsBad(t *testing.T) {
 		return src
 	}
 	_, want := Load(t.Context(), open())
-	kept, err := Rows(t.Context(), open(), 1)
+	kept, err := Rows(t.Context(), open(), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +220,7 @@ func TestRowsNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Rows(t.Context(), src, 1)
+	_, err = Rows(t.Context(), src, 1, 1)
 	if failed := (*SpoolError)(nil); !errors.As(err, &failed) {
 		t.Errorf("error %v", err)
 	}
@@ -205,7 +234,7 @@ func BenchmarkStored(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	kept, err := Rows(context.Background(), src, 1)
+	kept, err := Rows(context.Background(), src, 1, 1)
 	if err != nil {
 		b.Fatal(err)
 	}

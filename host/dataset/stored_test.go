@@ -104,7 +104,7 @@ func TestRoomForRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept, err := Rows(t.Context(), src, room)
+			kept, err := Rows(t.Context(), src, room, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func TestNegativeBesideWeights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept, err := Rows(t.Context(), src, 1)
+		kept, err := Rows(t.Context(), src, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

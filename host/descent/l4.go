@@ -201,5 +201,5 @@ func whitened(ctx context.Context, p *problem.Problem) (model.Rows, error) {
 			}
 			floats.AddConst(-shift, dst.Col(j))
 		}
-	}))
+	}), p.Threads)
 }

@@ -170,11 +170,10 @@ func (l *pair) parts(data *model.Data) []tensorPart {
 
 // withWeights returns the rows, which are not copied, with weights.
 func withWeights(data *model.Data, weights func(*model.Block) []float64) *model.Data {
-	out := *data
-	out.Blocks = make([]model.Block, len(data.Blocks))
+	out := &model.Data{N: data.N, D: data.D, Blocks: make([]model.Block, len(data.Blocks))}
 	for t := range data.Blocks {
 		out.Blocks[t] = data.Blocks[t]
 		out.Blocks[t].W = weights(&data.Blocks[t])
 	}
-	return &out
+	return out
 }

@@ -47,7 +47,12 @@ func (b *Block) Col(j int) []float64 { return b.X[j*b.N : (j+1)*b.N] }
 type Data struct {
 	N, D   int
 	Blocks []Block
+
+	Memo *Memo // of what is summed of them; nil where blocks may change
 }
+
+// Settled returns d for passes over rows that will not change: what is summed of them is kept.
+func (d *Data) Settled() *Data { return &Data{N: d.N, D: d.D, Blocks: d.Blocks, Memo: new(Memo)} }
 
 // Dims implements [Rows].
 func (d *Data) Dims() (n, features int) { return d.N, d.D }

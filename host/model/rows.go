@@ -224,11 +224,11 @@ func (m *mapped) Block(i int, room *Room) (*Block, error) {
 }
 
 // InMemory returns rows as a table of its own memory, whatever they are.
-func InMemory(ctx context.Context, rows Rows) (*Data, error) {
+func InMemory(ctx context.Context, rows Rows, workers int) (*Data, error) {
 	n, d := rows.Dims()
-	out := &Data{N: n, D: d, Blocks: make([]Block, 0, Blocks(rows))}
-	err := InOrder(ctx, rows, func(b *Block) error {
-		out.Blocks = append(out.Blocks, b.Clone())
+	out := &Data{N: n, D: d, Blocks: make([]Block, Blocks(rows))}
+	err := Each(ctx, rows, workers, func(_, _, block int, b *Block) error {
+		out.Blocks[block] = b.Clone()
 		return nil
 	})
 	return out, err

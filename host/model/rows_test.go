@@ -36,7 +36,7 @@ func TestMap(t *testing.T) {
 		if gotN, gotD := view.Dims(); gotN != n || gotD != 2 {
 			t.Fatalf("%d rows and %d features, want %d and 2", gotN, gotD, n)
 		}
-		kept, err := InMemory(t.Context(), view)
+		kept, err := InMemory(t.Context(), view, 2)
 		if err != nil {
 			t.Fatal(err)
 		}

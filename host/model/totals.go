@@ -14,8 +14,8 @@ type Totals struct {
 	Deviation float64 // standard deviation of the target, weights apart
 }
 
-// Memo keeps the totals of rows that are not in memory, where they cost a pass: rows
-// that embed one have them summed once. The zero value is ready.
+// Memo keeps the totals of rows, which cost a pass: rows that embed one and are not in memory,
+// and those of [Data.Settled], have them summed once. The zero value is ready.
 type Memo struct {
 	once   sync.Once
 	totals Totals
@@ -26,11 +26,15 @@ func (m *Memo) memo() *Memo { return m }
 
 // TotalsOf returns the totals of rows. The error is of rows that cannot be read.
 func TotalsOf(rows Rows) (Totals, error) {
-	m, ok := rows.(interface{ memo() *Memo })
-	if !ok || Held(rows) {
+	var kept *Memo
+	if d, ok := rows.(*Data); ok {
+		kept = d.Memo
+	} else if m, ok := rows.(interface{ memo() *Memo }); ok && !Held(rows) {
+		kept = m.memo()
+	}
+	if kept == nil {
 		return totals(rows)
 	}
-	kept := m.memo()
 	kept.once.Do(func() { kept.totals, kept.err = totals(rows) })
 	return kept.totals, kept.err
 }

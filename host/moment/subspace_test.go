@@ -207,7 +207,7 @@ func TestLift(t *testing.T) {
 	s := &Subspace{Basis: mat.NewDense(d, k, normal(d*k)), Values: []float64{2, 1}}
 	small, lifted := normal(3*k), make([]float64, 3*d)
 	s.Lift(lifted, small)
-	projected, err := model.InMemory(t.Context(), s.Project(rows))
+	projected, err := model.InMemory(t.Context(), s.Project(rows), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

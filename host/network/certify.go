@@ -91,7 +91,7 @@ func (a *alternate) Block(i int, _ *model.Room) (*model.Block, error) {
 // residualsOf returns the rows with r = y − f(x) in the place of y, the sum of r²
 // and that of y².
 func residualsOf(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network) (out *model.Data, squares, total float64, err error) {
-	if out, err = model.InMemory(ctx, rows); err != nil {
+	if out, err = model.InMemory(ctx, rows, 1); err != nil {
 		return nil, 0, 0, err
 	}
 	mean, units := make([]float64, model.BlockRows), make([]float64, n.K*model.BlockRows)

@@ -22,7 +22,7 @@ func JointLogLikelihood(ctx context.Context, v *fitted.Vector, act model.Activat
 		if err := fits(s, v.D); err != nil {
 			return 0, err
 		}
-		table, err := dataset.Rows(ctx, src, 0)
+		table, err := dataset.Rows(ctx, src, 0, 1)
 		if err != nil {
 			return 0, err
 		}

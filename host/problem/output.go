@@ -296,7 +296,7 @@ func (o *Output) open(ctx context.Context, p *Problem, act sdk.Activation) error
 	})
 	if model.Held(p.Rows) {
 		var err error
-		if rows, err = model.InMemory(ctx, rows); err != nil {
+		if rows, err = model.InMemory(ctx, rows, model.Workers(p.Threads)); err != nil {
 			return err
 		}
 	}

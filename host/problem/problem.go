@@ -108,7 +108,7 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	if err != nil {
 		return nil, err
 	}
-	table, err := dataset.Rows(ctx, src, room)
+	table, err := dataset.Rows(ctx, src, room, model.Workers(r.Threads))
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, rows m
 	}
 	if !inputs.Standard() || p.Shape.Intercept {
 		p.Units = unitsOf(second, p.Shape.takesMeans())
-		if even, err = p.Units.convert(ctx, even); err != nil {
+		if even, err = p.Units.convert(ctx, even, model.Workers(p.Threads)); err != nil {
 			return err
 		}
 		if p.Shape.takesMeans() {
@@ -295,6 +295,9 @@ func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, rows m
 		if far != "" {
 			inputs.Far = far
 		}
+	}
+	if data, ok := even.(*model.Data); ok {
+		even = data.Settled()
 	}
 	p.Rows, p.Given = even, p.Weights.given(even, rows, p.Units)
 	p.Second, p.Inputs = second, inputs

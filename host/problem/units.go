@@ -47,7 +47,7 @@ func unitsOf(second *tensor.Second, intercept bool) *Units {
 
 // convert returns the rows with their features in these units: in memory where they
 // are.
-func (u *Units) convert(ctx context.Context, rows model.Rows) (model.Rows, error) {
+func (u *Units) convert(ctx context.Context, rows model.Rows, workers int) (model.Rows, error) {
 	if !model.Held(rows) {
 		return u.View(rows), nil
 	}
@@ -55,7 +55,7 @@ func (u *Units) convert(ctx context.Context, rows model.Rows) (model.Rows, error
 	if err := memory.Check(fmt.Sprintf("%d rows in units of their own", n), 8*float64(n)*float64(d)); err != nil {
 		return nil, err
 	}
-	return model.InMemory(ctx, u.View(rows))
+	return model.InMemory(ctx, u.View(rows), workers)
 }
 
 // View returns rows seen with their features in these units; nil units are the

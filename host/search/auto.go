@@ -123,7 +123,7 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 	var subspace Start
 	within := e.Subspace != nil && p.Shape.K > 1
 	if within {
-		projected, err := model.InMemory(ctx, e.Subspace.Project(part))
+		projected, err := model.InMemory(ctx, e.Subspace.Project(part), 1)
 		if err != nil {
 			return nil, err
 		}

@@ -46,7 +46,7 @@ func TestAlong(t *testing.T) {
 	const steep, rounding = 1e7, 2e-3 // logits are up to 1e12, and sums of them are off by 1e-3
 	rng := rand.New(rand.NewPCG(6, 6))
 	p := quadrants(t, 120, 1)
-	data, err := model.InMemory(t.Context(), p.Rows)
+	data, err := model.InMemory(t.Context(), p.Rows, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // k-means++ seeds, and fits a least squares line of y on x to each cluster.
 func KMeans(p *problem.Problem, rows model.Rows) Start {
 	return Start{KindKMeans, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
-		data, err := model.InMemory(ctx, rows)
+		data, err := model.InMemory(ctx, rows, 1)
 		if err != nil {
 			return nil, err
 		}

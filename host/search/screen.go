@@ -46,7 +46,7 @@ func screeningPart(ctx context.Context, rows model.Rows, parameters int) (model.
 	if model.Held(rows) {
 		return rows, nil
 	}
-	return model.InMemory(ctx, rows)
+	return model.InMemory(ctx, rows, 1)
 }
 
 // State is where a search stands between waves of starts.

@@ -104,7 +104,7 @@ func trap(t *testing.T) (p *problem.Problem, top *optim.Result, hopeless, good *
 // partOf is a search in which the rows of p are a part of twice as many.
 func partOf(t *testing.T, p *problem.Problem) *Task {
 	t.Helper()
-	data, err := model.InMemory(t.Context(), p.Rows)
+	data, err := model.InMemory(t.Context(), p.Rows, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func hard(t *testing.T, threads int) *Task {
 	p, _ := drawn(t, relu.Family, 5, 10, 3000, 0.1, 3, problem.Request{Threads: threads})
 	part := model.Part(p.Rows, 1024)
 	e := measure(t, p)
-	projected, err := model.InMemory(t.Context(), e.Subspace.Project(part))
+	projected, err := model.InMemory(t.Context(), e.Subspace.Project(part), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -243,7 +243,7 @@ func TestSubspaceStart(t *testing.T) {
 	p, truth := drawn(t, identity.Family, k, d, 4000, 0.1, 3, problem.Request{Intercept: true})
 	e := measure(t, p)
 	part := model.Part(p.Rows, 1500)
-	projected, err := model.InMemory(t.Context(), e.Subspace.Project(part))
+	projected, err := model.InMemory(t.Context(), e.Subspace.Project(part), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ type table struct {
 }
 
 func newTable(ctx context.Context, rows model.Rows) (*table, error) {
-	data, err := model.InMemory(ctx, rows)
+	data, err := model.InMemory(ctx, rows, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -228,7 +228,7 @@ func (t *VectorTask) starts(ctx context.Context, part model.Rows) (first, cycle 
 	if own := t.Own; own != nil {
 		first = append(first, t.together(KindOwn, func(c int) Start { return Own(t.Problems[c], own.Coordinate(c)) }))
 	}
-	data, err := model.InMemory(ctx, part)
+	data, err := model.InMemory(ctx, part, 1)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -272,12 +272,11 @@ func (t *VectorTask) together(kind string, of func(c int) Start) VectorStart {
 func columnsOf(data *model.Data, m int) []*model.Data {
 	out := make([]*model.Data, m)
 	for c := range out {
-		one := *data
-		one.Blocks = slices.Clone(data.Blocks)
+		one := &model.Data{N: data.N, D: data.D, Blocks: slices.Clone(data.Blocks)}
 		for i, b := range data.Blocks {
 			one.Blocks[i].Y = b.Y[c*b.N : (c+1)*b.N]
 		}
-		out[c] = &one
+		out[c] = one
 	}
 	return out
 }

@@ -141,7 +141,7 @@ func stages(ctx context.Context, sampler *sample.Sampler, act model.Activation, 
 	if err != nil {
 		return nil, nil, err
 	}
-	file, err := dataset.Rows(ctx, src, 1)
+	file, err := dataset.Rows(ctx, src, 1, 1)
 	if err != nil {
 		return nil, nil, err
 	}
