@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 // on how long it takes.
 func started() {
 	lineEvery = time.Hour
+	if os.Getenv(servesEnv) != "" {
+		serve()
+	}
 	doWithout()
 	faulty()
 }

@@ -31,7 +31,8 @@ import (
 //	exits CODE PROGRAM ARGS…     runs it and compares the exit code; 0|1 is either
 //	refuses CODE REGEXP ARGS…    runs moe with the arguments: the exit code is
 //	                             CODE, stderr is one line that matches REGEXP,
-//	                             stdout is empty and no file is new or changed
+//	                             stdout is empty and no file is new or changed;
+//	                             most of a script's run in one process, its [server]
 //	schema NAME [FILE]           stdout or a file is what docs/schema/NAME.json says
 //	json KEY…                    stdout is one JSON object that has the keys
 //	replace FILE OLD NEW         replaces OLD by NEW in a file, also a binary one
@@ -43,6 +44,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
+			hasServer(env)
 			env.Setenv("MOE_CONFIG_DIR", filepath.Join(env.WorkDir, ".config"))
 			examples, err := filepath.Abs("../../examples")
 			env.Setenv("EXAMPLES", examples)
@@ -102,8 +104,7 @@ func exitCodeOf(ts *testscript.TestScript, command []string) int {
 func cmdRefuses(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, neg, len(args) >= 2, "refuses CODE REGEXP ARGS…")
 	before := snapshot(ts)
-	code := exitCodeOf(ts, append([]string{"moe"}, args[2:]...))
-	stderr := ts.ReadFile("stderr")
+	code, stdout, stderr := refusedBy(ts, args[2:])
 	switch {
 	case strconv.Itoa(code) != args[0]:
 		ts.Fatalf("exit code %d, want %s; stderr: %s", code, args[0], stderr)
@@ -111,12 +112,25 @@ func cmdRefuses(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("stderr is not one line of moe's: %q", stderr)
 	case !regexp.MustCompile(args[1]).MatchString(stderr):
 		ts.Fatalf("stderr %q does not match %q", stderr, args[1])
-	case ts.ReadFile("stdout") != "":
-		ts.Fatalf("stdout is not empty: %q", ts.ReadFile("stdout"))
+	case stdout != "":
+		ts.Fatalf("stdout is not empty: %q", stdout)
 	}
 	if after := snapshot(ts); after != before {
 		ts.Fatalf("files before:\n%s\nand after:\n%s", before, after)
 	}
+}
+
+// refusedBy runs moe with the arguments, in the script's server where it has one for them.
+func refusedBy(ts *testscript.TestScript, args []string) (code int, stdout, stderr string) {
+	if s, _ := ts.Value(serverKey{}).(*server); s.serves(ts, args) {
+		code, stdout, stderr, err := s.run(args)
+		ts.Check(err)
+		fmt.Fprint(ts.Stdout(), stdout)
+		fmt.Fprint(ts.Stderr(), stderr)
+		return code, stdout, stderr
+	}
+	code = exitCodeOf(ts, append([]string{"moe"}, args...))
+	return code, ts.ReadFile("stdout"), ts.ReadFile("stderr")
 }
 
 // snapshotSeed is that of the sums of snapshots, which are compared with one another
