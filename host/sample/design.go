@@ -2,7 +2,6 @@ package sample
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 
@@ -55,7 +54,7 @@ func (d Design) least(k int) (int, error) {
 }
 
 // draw returns true parameters of k experts over d features.
-func (d Design) draw(k, dim int, rng *rand.Rand) (*model.Params, error) {
+func (d Design) draw(k, dim int, rng *stream) (*model.Params, error) {
 	p := model.NewParams(k, dim)
 	for i := range k {
 		if d == Paper {
@@ -101,7 +100,7 @@ func nearAnother(p *model.Params, i int) bool {
 
 // unitVector fills dst with a point of the unit sphere of the orthogonal
 // complement of the orthonormal vectors of span.
-func unitVector(dst []float64, span [][]float64, rng *rand.Rand) {
+func unitVector(dst []float64, span [][]float64, rng *stream) {
 	for {
 		for i := range dst {
 			dst[i] = rng.NormFloat64()
