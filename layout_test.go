@@ -65,7 +65,7 @@ var imports = map[string][]string{
 	"host/terms":   {"host/model", "host/dataset", "internal/numeric"},
 	"host/loss":    {"internal/kernel", "solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
 	"host/infer":   {"internal/kernel", "solver", "host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
-	"host/native":  {"sdk", "host/model", "internal/numeric", gonum},
+	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
 	"host/fitted":  {"sdk", "internal/claims", "host/model", "host/dataset", "host/infer", "host/metric", "host/native", "host/terms", "internal/atomicfile", "internal/numeric", "internal/textfile", gonum},
 	"host/predict": {"sdk", "host/model", "host/mixture", "host/loss", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
 	"host/report":  {"solver", "host/experiment", "host/network", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum, gonumPlot},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -150,7 +151,7 @@ type draft struct {
 	c      []float64 // as in Table
 }
 
-func (d *draft) panel() panel { return newPanel(d.lo, d.hi, d.c) }
+func (d *draft) panel() kernel.Piece { return piece(d.lo, d.hi, d.c) }
 
 // tail says whether the draft is a line that continues f beyond its panels.
 func (b *builder) tail(d *draft) bool { return d.lo >= b.reach || d.hi <= -b.reach }

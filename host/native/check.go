@@ -69,11 +69,11 @@ func (b *builder) check(ctx context.Context, attempt int) (passed bool, halves [
 	if err != nil {
 		return false, nil, err
 	}
-	compiled := b.table.compile()
+	compiled := b.table.piecewise()
 	bad := map[int]bool{}
 	worst := 0.0
 	for i, v := range z {
-		e := b.excess(compiled.find(v).at(v), f[i])
+		e := b.excess(compiled.At(v), f[i])
 		if e > suspect {
 			bad[b.draftOf(v)] = true
 		}

@@ -57,12 +57,13 @@ func (c *Coefficients) Describes(ctx context.Context, act model.Activation) (boo
 		return false, err
 	}
 	scale := rms(z[:numScalePoints], f)
-	t := c.Value.compile()
+	t := c.Value.piecewise()
+	lo, hi := c.Value.Range()
 	for i, v := range z {
-		if v < t.lo || v >= t.hi {
+		if v < lo || v >= hi {
 			continue
 		}
-		if e := excess(t.find(v).at(v), f[i], scale); e > 1e-9 {
+		if e := excess(t.At(v), f[i], scale); e > 1e-9 {
 			return false, nil
 		}
 	}

@@ -13,9 +13,10 @@ package native
 import (
 	"context"
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // Function is g and g′ by piecewise polynomials. A value depends on its z alone.
@@ -72,79 +73,55 @@ func (e *OutsideError) Error() string {
 // batch is one of an activation's two methods.
 type batch func(ctx context.Context, dst, z []float64) error
 
-const (
-	// terms is the number of coefficients of a panel: degree 7. A panel is then
-	// about a cache line, and sigmoid takes a hundred of them.
-	terms = 8
-	// perUnit cells of equal width to a unit of z lead to the panel; a power of
-	// two, so that z·perUnit is exact and no z is taken for its neighbour's cell.
-	perUnit = 64
-	// cells reach from −widest to widest; beyond stand two more, one on each side.
-	cells = 2 * widest * perUnit
-)
-
-// panel is p(t) = Σ c_j·t^j with t = (z − centre)·slope, up to the next panel at
-// right. A panel of at most two terms has t = z: lines keep their exact
-// coefficients.
-type panel struct {
-	right, centre, slope float64
-	c                    [terms]float64
-}
-
-// at returns p(z).
-func (p *panel) at(z float64) float64 {
-	t := (z - p.centre) * p.slope
-	t2 := t * t
-	c := &p.c
-	return (c[0] + c[1]*t) + t2*((c[2]+c[3]*t)+t2*((c[4]+c[5]*t)+t2*(c[6]+c[7]*t)))
-}
+// terms is the number of coefficients of a panel: degree 7. A panel is then about a
+// cache line, and sigmoid takes a hundred of them.
+const terms = 8
 
 // table is one function ready for evaluation on lo ≤ z < hi.
 type table struct {
 	lo, hi float64
-	lines  bool // no panel has more than two terms
-	panels []panel
-	index  []uint16 // the panel in which each cell begins
+	pieces interface {
+		// Eval writes the values at z, up to the first that is out of the range, and
+		// returns how many there are.
+		Eval(dst, z []float64) int
+	}
 }
 
-// compile lays out a valid table for evaluation.
+// compile lays out a valid table for evaluation. One line or two, such as those of
+// ReLU, need no search.
 func (c *Table) compile() *table {
-	n := len(c.Terms)
-	t := &table{lo: c.Edges[0], hi: c.Edges[n], lines: true, panels: make([]panel, n), index: make([]uint16, cells+2)}
-	coefficients := c.Coefficients
+	lo, hi := c.Range()
+	if n := len(c.Terms); n > 2 || slices.Max(c.Terms) > 2 {
+		return &table{lo, hi, c.piecewise()}
+	}
+	var first, last [2]float64
+	m := c.Terms[0]
+	copy(first[:], c.Coefficients[:m])
+	if last = first; len(c.Terms) == 2 {
+		last = [2]float64{}
+		copy(last[:], c.Coefficients[m:])
+	}
+	return &table{lo, hi, &kernel.Hinge{Lo: lo, Hi: hi, Edge: c.Edges[1], Below: first, Above: last}}
+}
+
+// piecewise lays out any valid table.
+func (c *Table) piecewise() *kernel.Piecewise {
+	pieces, coefficients := make([]kernel.Piece, len(c.Terms)), c.Coefficients
 	for i, m := range c.Terms {
-		t.panels[i] = newPanel(c.Edges[i], c.Edges[i+1], coefficients[:m])
+		pieces[i] = piece(c.Edges[i], c.Edges[i+1], coefficients[:m])
 		coefficients = coefficients[m:]
-		t.lines = t.lines && m <= 2
 	}
-	p := 0
-	for i := 1; i < len(t.index); i++ {
-		z := float64(i-1-cells/2) / perUnit
-		for p < n-1 && z >= t.panels[p].right {
-			p++
-		}
-		t.index[i] = uint16(p)
-	}
-	return t
+	return kernel.NewPiecewise(c.Edges[0], pieces)
 }
 
-func newPanel(lo, hi float64, c []float64) panel {
-	p := panel{right: hi, slope: 1}
+// piece is the panel from lo to hi, as [Table] has it.
+func piece(lo, hi float64, c []float64) kernel.Piece {
+	p := kernel.Piece{Right: hi, Slope: 1}
 	if len(c) > 2 {
-		p.centre, p.slope = (lo+hi)/2, 2/(hi-lo)
+		p.Centre, p.Slope = (lo+hi)/2, 2/(hi-lo)
 	}
-	copy(p.c[:], c)
+	copy(p.C[:], c)
 	return p
-}
-
-// find returns the panel of z, lo ≤ z < hi.
-func (t *table) find(z float64) *panel {
-	cell := int(math.Floor(z * perUnit))
-	p := int(t.index[min(max(cell, -cells/2-1), cells/2)+cells/2+1])
-	for z >= t.panels[p].right {
-		p++
-	}
-	return &t.panels[p]
 }
 
 // eval writes the function's values to dst, those outside the range by a single
@@ -153,75 +130,23 @@ func (t *table) eval(ctx context.Context, dst, z []float64, beyond batch) error 
 	if len(dst) != len(z) {
 		return fmt.Errorf("native: %d places for %d values", len(dst), len(z))
 	}
-	var out strays
-	switch {
-	case t.lines && len(t.panels) <= 2:
-		t.evalHinge(dst, z, &out)
-	case t.lines:
-		t.evalLines(dst, z, &out)
-	default:
-		t.evalCurves(dst, z, &out)
+	var at []int // where arguments outside the range stand
+	var out []float64
+	for i := t.pieces.Eval(dst, z); i < len(z); i += t.pieces.Eval(dst[i:], z[i:]) {
+		at, out = append(at, i), append(out, z[i])
+		i++
 	}
-	if len(out.z) == 0 {
+	if len(out) == 0 {
 		return nil
 	}
 	if beyond == nil {
-		return &OutsideError{Z: out.z[0], Lo: t.lo, Hi: t.hi}
+		return &OutsideError{Z: out[0], Lo: t.lo, Hi: t.hi}
 	}
-	if err := beyond(ctx, out.z, out.z); err != nil {
+	if err := beyond(ctx, out, out); err != nil {
 		return err
 	}
-	for i, at := range out.at {
-		dst[at] = out.z[i]
+	for i, at := range at {
+		dst[at] = out[i]
 	}
 	return nil
-}
-
-// strays are the arguments outside the range and where they stood.
-type strays struct {
-	at []int
-	z  []float64
-}
-
-func (s *strays) add(i int, z float64) { s.at, s.z = append(s.at, i), append(s.z, z) }
-
-// evalHinge is for one line or two, such as those of ReLU, of which it chooses by
-// the sign of the distance to the edge between them: a branch would be mispredicted
-// at half of all z. Adding 0 makes the distance of −0 to 0 positive.
-func (t *table) evalHinge(dst, z []float64, out *strays) {
-	lo, hi, edge := t.lo, t.hi, t.panels[0].right
-	first, last := &t.panels[0].c, &t.panels[len(t.panels)-1].c
-	intercept, slope := [2]float64{last[0], first[0]}, [2]float64{last[1], first[1]}
-	dst = dst[:len(z)]
-	for i, v := range z {
-		if !(v >= lo && v < hi) {
-			out.add(i, v)
-			continue
-		}
-		below := math.Float64bits(v-edge+0) >> 63
-		dst[i] = intercept[below] + slope[below]*v
-	}
-}
-
-func (t *table) evalLines(dst, z []float64, out *strays) {
-	lo, hi := t.lo, t.hi
-	for i, v := range z {
-		if !(v >= lo && v < hi) {
-			out.add(i, v)
-			continue
-		}
-		p := t.find(v)
-		dst[i] = p.c[0] + p.c[1]*v
-	}
-}
-
-func (t *table) evalCurves(dst, z []float64, out *strays) {
-	lo, hi := t.lo, t.hi
-	for i, v := range z {
-		if !(v >= lo && v < hi) {
-			out.add(i, v)
-			continue
-		}
-		dst[i] = t.find(v).at(v)
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"slices"
+
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // pieces returns the range cut at the kinks.
@@ -165,7 +167,7 @@ func (b *builder) straight(d *draft, z, f []float64, i int) bool {
 	least := math.Inf(1)
 	for _, s := range []float64{slope, math.Ldexp(math.Round(math.Ldexp(mantissa, 45)), exponent-45)} {
 		c := line(z, f, s)
-		p := newPanel(d.lo, d.hi, c)
+		p := piece(d.lo, d.hi, c)
 		if e := b.worst(p, z, f); e < least {
 			least, d.c = e, c
 		}
@@ -173,10 +175,10 @@ func (b *builder) straight(d *draft, z, f []float64, i int) bool {
 	return least <= aim
 }
 
-func (b *builder) worst(p panel, z, f []float64) float64 {
+func (b *builder) worst(p kernel.Piece, z, f []float64) float64 {
 	e := 0.0
 	for i, v := range z {
-		e = max(e, b.excess(p.at(v), f[i]))
+		e = max(e, b.excess(p.At(v), f[i]))
 	}
 	return e
 }
@@ -298,8 +300,8 @@ func (b *builder) chooseSides(ctx context.Context) error {
 	for j, i := range at {
 		left, right := b.done[i].panel(), b.done[i+1].panel()
 		switch {
-		case b.excess(right.at(z[j]), f[j]) <= promise:
-		case b.excess(left.at(z[j]), f[j]) <= promise:
+		case b.excess(right.At(z[j]), f[j]) <= promise:
+		case b.excess(left.At(z[j]), f[j]) <= promise:
 			edge := math.Nextafter(z[j], math.Inf(1))
 			b.done[i].hi, b.done[i+1].lo = edge, edge
 		case !b.loose:

@@ -114,6 +114,21 @@ func gaussianAVX2(dst *float64, std *float64, score *float64, res *float64, n in
 //go:noescape
 func cubesAVX2(out *float64, a *float64, b *float64, n int)
 
+// placesAVX2 writes what the index has of the first z, whole vectors of n, a multiple of 8, up to one that is not in the range, and returns how many.
+//
+//go:noescape
+func placesAVX2(dst *uint16, z *float64, n int, index *uint16, lo float64, hi float64) int
+
+// piecewiseAVX2 writes the values at z, n of them, a multiple of 8, each in the piece of its place or in a later one.
+//
+//go:noescape
+func piecewiseAVX2(dst *float64, z *float64, n int, pieces *float64, places *uint16)
+
+// hingeAVX2 writes the values at the first z, whole vectors of n, a multiple of 8, up to one that is not in the range, and returns how many.
+//
+//go:noescape
+func hingeAVX2(dst *float64, z *float64, n int, hinge *float64) int
+
 // gatherAVX2 writes the n rows named of four slices from src on to four from dst on.
 //
 //go:noescape

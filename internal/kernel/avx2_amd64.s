@@ -260,87 +260,111 @@ DATA avx2constants<>+2016(SB)/8, $0x404b000000000000
 DATA avx2constants<>+2024(SB)/8, $0x404b000000000000
 DATA avx2constants<>+2032(SB)/8, $0x404b000000000000
 DATA avx2constants<>+2040(SB)/8, $0x404b000000000000
-DATA avx2constants<>+2048(SB)/8, $0x00000000000003ff
-DATA avx2constants<>+2056(SB)/8, $0x00000000000003ff
-DATA avx2constants<>+2064(SB)/8, $0x00000000000003ff
-DATA avx2constants<>+2072(SB)/8, $0x00000000000003ff
-DATA avx2constants<>+2080(SB)/8, $0x00000000000003ff
-DATA avx2constants<>+2088(SB)/8, $0x00000000000003ff
-DATA avx2constants<>+2096(SB)/8, $0x00000000000003ff
-DATA avx2constants<>+2104(SB)/8, $0x00000000000003ff
-DATA avx2constants<>+2112(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx2constants<>+2120(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx2constants<>+2128(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx2constants<>+2136(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx2constants<>+2144(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx2constants<>+2152(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx2constants<>+2160(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx2constants<>+2168(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx2constants<>+2176(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2184(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2192(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2200(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2208(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2216(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2224(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2232(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2240(SB)/8, $0x3ff0000000000000
-DATA avx2constants<>+2248(SB)/8, $0x3ff0000000000000
-DATA avx2constants<>+2256(SB)/8, $0x3ff0000000000000
-DATA avx2constants<>+2264(SB)/8, $0x3ff0000000000000
-DATA avx2constants<>+2272(SB)/8, $0x3ff0000000000000
-DATA avx2constants<>+2280(SB)/8, $0x3ff0000000000000
-DATA avx2constants<>+2288(SB)/8, $0x3ff0000000000000
-DATA avx2constants<>+2296(SB)/8, $0x3ff0000000000000
-DATA avx2constants<>+2304(SB)/8, $0x4330000000000000
-DATA avx2constants<>+2312(SB)/8, $0x4330000000000000
-DATA avx2constants<>+2320(SB)/8, $0x4330000000000000
-DATA avx2constants<>+2328(SB)/8, $0x4330000000000000
-DATA avx2constants<>+2336(SB)/8, $0x4330000000000000
-DATA avx2constants<>+2344(SB)/8, $0x4330000000000000
-DATA avx2constants<>+2352(SB)/8, $0x4330000000000000
-DATA avx2constants<>+2360(SB)/8, $0x4330000000000000
-DATA avx2constants<>+2368(SB)/8, $0x7ff0000000000000
-DATA avx2constants<>+2376(SB)/8, $0x7ff0000000000000
-DATA avx2constants<>+2384(SB)/8, $0x7ff0000000000000
-DATA avx2constants<>+2392(SB)/8, $0x7ff0000000000000
-DATA avx2constants<>+2400(SB)/8, $0x7ff0000000000000
-DATA avx2constants<>+2408(SB)/8, $0x7ff0000000000000
-DATA avx2constants<>+2416(SB)/8, $0x7ff0000000000000
-DATA avx2constants<>+2424(SB)/8, $0x7ff0000000000000
-DATA avx2constants<>+2432(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2440(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2448(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2456(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2464(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2472(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2480(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2488(SB)/8, $0xfff0000000000000
-DATA avx2constants<>+2496(SB)/8, $0x7ff8000000000001
-DATA avx2constants<>+2504(SB)/8, $0x7ff8000000000001
-DATA avx2constants<>+2512(SB)/8, $0x7ff8000000000001
-DATA avx2constants<>+2520(SB)/8, $0x7ff8000000000001
-DATA avx2constants<>+2528(SB)/8, $0x7ff8000000000001
-DATA avx2constants<>+2536(SB)/8, $0x7ff8000000000001
-DATA avx2constants<>+2544(SB)/8, $0x7ff8000000000001
-DATA avx2constants<>+2552(SB)/8, $0x7ff8000000000001
-DATA avx2constants<>+2560(SB)/8, $0xffffffffffffffff
-DATA avx2constants<>+2568(SB)/8, $0xffffffffffffffff
-DATA avx2constants<>+2576(SB)/8, $0xffffffffffffffff
-DATA avx2constants<>+2584(SB)/8, $0xffffffffffffffff
-DATA avx2constants<>+2592(SB)/8, $0xffffffffffffffff
-DATA avx2constants<>+2600(SB)/8, $0xffffffffffffffff
-DATA avx2constants<>+2608(SB)/8, $0xffffffffffffffff
-DATA avx2constants<>+2616(SB)/8, $0xffffffffffffffff
-DATA avx2constants<>+2624(SB)/8, $0x0000000000000000
-DATA avx2constants<>+2632(SB)/8, $0x0000000000000000
-DATA avx2constants<>+2640(SB)/8, $0x0000000000000000
-DATA avx2constants<>+2648(SB)/8, $0x0000000000000000
-DATA avx2constants<>+2656(SB)/8, $0x0000000000000000
-DATA avx2constants<>+2664(SB)/8, $0x0000000000000000
-DATA avx2constants<>+2672(SB)/8, $0x0000000000000000
-DATA avx2constants<>+2680(SB)/8, $0x0000000000000000
-GLOBL avx2constants<>(SB), RODATA|NOPTR, $2688
+DATA avx2constants<>+2048(SB)/8, $0x4050000000000000
+DATA avx2constants<>+2056(SB)/8, $0x4050000000000000
+DATA avx2constants<>+2064(SB)/8, $0x4050000000000000
+DATA avx2constants<>+2072(SB)/8, $0x4050000000000000
+DATA avx2constants<>+2080(SB)/8, $0x4050000000000000
+DATA avx2constants<>+2088(SB)/8, $0x4050000000000000
+DATA avx2constants<>+2096(SB)/8, $0x4050000000000000
+DATA avx2constants<>+2104(SB)/8, $0x4050000000000000
+DATA avx2constants<>+2112(SB)/8, $0xc0a0020000000000
+DATA avx2constants<>+2120(SB)/8, $0xc0a0020000000000
+DATA avx2constants<>+2128(SB)/8, $0xc0a0020000000000
+DATA avx2constants<>+2136(SB)/8, $0xc0a0020000000000
+DATA avx2constants<>+2144(SB)/8, $0xc0a0020000000000
+DATA avx2constants<>+2152(SB)/8, $0xc0a0020000000000
+DATA avx2constants<>+2160(SB)/8, $0xc0a0020000000000
+DATA avx2constants<>+2168(SB)/8, $0xc0a0020000000000
+DATA avx2constants<>+2176(SB)/8, $0x40a0000000000000
+DATA avx2constants<>+2184(SB)/8, $0x40a0000000000000
+DATA avx2constants<>+2192(SB)/8, $0x40a0000000000000
+DATA avx2constants<>+2200(SB)/8, $0x40a0000000000000
+DATA avx2constants<>+2208(SB)/8, $0x40a0000000000000
+DATA avx2constants<>+2216(SB)/8, $0x40a0000000000000
+DATA avx2constants<>+2224(SB)/8, $0x40a0000000000000
+DATA avx2constants<>+2232(SB)/8, $0x40a0000000000000
+DATA avx2constants<>+2240(SB)/8, $0x00000000000003ff
+DATA avx2constants<>+2248(SB)/8, $0x00000000000003ff
+DATA avx2constants<>+2256(SB)/8, $0x00000000000003ff
+DATA avx2constants<>+2264(SB)/8, $0x00000000000003ff
+DATA avx2constants<>+2272(SB)/8, $0x00000000000003ff
+DATA avx2constants<>+2280(SB)/8, $0x00000000000003ff
+DATA avx2constants<>+2288(SB)/8, $0x00000000000003ff
+DATA avx2constants<>+2296(SB)/8, $0x00000000000003ff
+DATA avx2constants<>+2304(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx2constants<>+2312(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx2constants<>+2320(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx2constants<>+2328(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx2constants<>+2336(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx2constants<>+2344(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx2constants<>+2352(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx2constants<>+2360(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx2constants<>+2368(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2376(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2384(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2392(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2400(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2408(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2416(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2424(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2432(SB)/8, $0x3ff0000000000000
+DATA avx2constants<>+2440(SB)/8, $0x3ff0000000000000
+DATA avx2constants<>+2448(SB)/8, $0x3ff0000000000000
+DATA avx2constants<>+2456(SB)/8, $0x3ff0000000000000
+DATA avx2constants<>+2464(SB)/8, $0x3ff0000000000000
+DATA avx2constants<>+2472(SB)/8, $0x3ff0000000000000
+DATA avx2constants<>+2480(SB)/8, $0x3ff0000000000000
+DATA avx2constants<>+2488(SB)/8, $0x3ff0000000000000
+DATA avx2constants<>+2496(SB)/8, $0x4330000000000000
+DATA avx2constants<>+2504(SB)/8, $0x4330000000000000
+DATA avx2constants<>+2512(SB)/8, $0x4330000000000000
+DATA avx2constants<>+2520(SB)/8, $0x4330000000000000
+DATA avx2constants<>+2528(SB)/8, $0x4330000000000000
+DATA avx2constants<>+2536(SB)/8, $0x4330000000000000
+DATA avx2constants<>+2544(SB)/8, $0x4330000000000000
+DATA avx2constants<>+2552(SB)/8, $0x4330000000000000
+DATA avx2constants<>+2560(SB)/8, $0x7ff0000000000000
+DATA avx2constants<>+2568(SB)/8, $0x7ff0000000000000
+DATA avx2constants<>+2576(SB)/8, $0x7ff0000000000000
+DATA avx2constants<>+2584(SB)/8, $0x7ff0000000000000
+DATA avx2constants<>+2592(SB)/8, $0x7ff0000000000000
+DATA avx2constants<>+2600(SB)/8, $0x7ff0000000000000
+DATA avx2constants<>+2608(SB)/8, $0x7ff0000000000000
+DATA avx2constants<>+2616(SB)/8, $0x7ff0000000000000
+DATA avx2constants<>+2624(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2632(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2640(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2648(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2656(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2664(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2672(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2680(SB)/8, $0xfff0000000000000
+DATA avx2constants<>+2688(SB)/8, $0x7ff8000000000001
+DATA avx2constants<>+2696(SB)/8, $0x7ff8000000000001
+DATA avx2constants<>+2704(SB)/8, $0x7ff8000000000001
+DATA avx2constants<>+2712(SB)/8, $0x7ff8000000000001
+DATA avx2constants<>+2720(SB)/8, $0x7ff8000000000001
+DATA avx2constants<>+2728(SB)/8, $0x7ff8000000000001
+DATA avx2constants<>+2736(SB)/8, $0x7ff8000000000001
+DATA avx2constants<>+2744(SB)/8, $0x7ff8000000000001
+DATA avx2constants<>+2752(SB)/8, $0xffffffffffffffff
+DATA avx2constants<>+2760(SB)/8, $0xffffffffffffffff
+DATA avx2constants<>+2768(SB)/8, $0xffffffffffffffff
+DATA avx2constants<>+2776(SB)/8, $0xffffffffffffffff
+DATA avx2constants<>+2784(SB)/8, $0xffffffffffffffff
+DATA avx2constants<>+2792(SB)/8, $0xffffffffffffffff
+DATA avx2constants<>+2800(SB)/8, $0xffffffffffffffff
+DATA avx2constants<>+2808(SB)/8, $0xffffffffffffffff
+DATA avx2constants<>+2816(SB)/8, $0x0000000000000000
+DATA avx2constants<>+2824(SB)/8, $0x0000000000000000
+DATA avx2constants<>+2832(SB)/8, $0x0000000000000000
+DATA avx2constants<>+2840(SB)/8, $0x0000000000000000
+DATA avx2constants<>+2848(SB)/8, $0x0000000000000000
+DATA avx2constants<>+2856(SB)/8, $0x0000000000000000
+DATA avx2constants<>+2864(SB)/8, $0x0000000000000000
+DATA avx2constants<>+2872(SB)/8, $0x0000000000000000
+GLOBL avx2constants<>(SB), RODATA|NOPTR, $2880
 
 // func expAVX2(dst *float64, src *float64, n int)
 // Requires: AVX, AVX2, FMA3
@@ -382,10 +406,10 @@ rows1:
 	VSUBPD       avx2constants<>+512(SB), Y0, Y3
 	VSUBPD       Y3, Y1, Y1
 	VADDPD       avx2constants<>+512(SB), Y1, Y1
-	VPADDQ       avx2constants<>+2048(SB), Y0, Y0
+	VPADDQ       avx2constants<>+2240(SB), Y0, Y0
 	VPSLLQ       $0x34, Y0, Y0
 	VMULPD       Y0, Y2, Y0
-	VPADDQ       avx2constants<>+2048(SB), Y1, Y1
+	VPADDQ       avx2constants<>+2240(SB), Y1, Y1
 	VPSLLQ       $0x34, Y1, Y1
 	VMULPD       Y1, Y0, Y0
 	VMOVUPD      Y0, (AX)(BX*8)
@@ -417,12 +441,12 @@ rows3:
 	VXORPD      Y4, Y4, Y4
 	VCMPPD      $0x11, Y1, Y0, Y1
 	VBLENDVPD   Y1, Y3, Y4, Y1
-	VPSUBQ      avx2constants<>+2112(SB), Y2, Y3
-	VPAND       avx2constants<>+2176(SB), Y3, Y4
+	VPSUBQ      avx2constants<>+2304(SB), Y2, Y3
+	VPAND       avx2constants<>+2368(SB), Y3, Y4
 	VPSUBQ      Y4, Y2, Y2
-	VPADDQ      avx2constants<>+2240(SB), Y3, Y3
+	VPADDQ      avx2constants<>+2432(SB), Y3, Y3
 	VPSRLQ      $0x34, Y3, Y3
-	VPOR        avx2constants<>+2304(SB), Y3, Y3
+	VPOR        avx2constants<>+2496(SB), Y3, Y3
 	VSUBPD      avx2constants<>+1792(SB), Y3, Y3
 	VSUBPD      Y1, Y3, Y1
 	VSUBPD      avx2constants<>+0(SB), Y2, Y2
@@ -446,15 +470,15 @@ rows3:
 	VSUBPD      Y2, Y3, Y2
 	VMULPD      avx2constants<>+384(SB), Y1, Y1
 	VSUBPD      Y2, Y1, Y1
-	VMOVUPD     avx2constants<>+2368(SB), Y2
+	VMOVUPD     avx2constants<>+2560(SB), Y2
 	VCMPPD      $0x00, Y2, Y0, Y2
 	VBLENDVPD   Y2, Y0, Y1, Y1
 	VXORPD      Y2, Y2, Y2
-	VMOVUPD     avx2constants<>+2432(SB), Y3
+	VMOVUPD     avx2constants<>+2624(SB), Y3
 	VCMPPD      $0x00, Y2, Y0, Y2
 	VBLENDVPD   Y2, Y3, Y1, Y1
 	VXORPD      Y2, Y2, Y2
-	VMOVUPD     avx2constants<>+2496(SB), Y3
+	VMOVUPD     avx2constants<>+2688(SB), Y3
 	VCMPPD      $0x15, Y2, Y0, Y2
 	VBLENDVPD   Y2, Y1, Y3, Y1
 	VCMPPD      $0x04, Y0, Y0, Y2
@@ -526,7 +550,7 @@ exp9:
 	VFMADD213PD  avx2constants<>+640(SB), Y7, Y6
 	VFMADD213PD  avx2constants<>+0(SB), Y7, Y6
 	VFMADD213PD  avx2constants<>+0(SB), Y7, Y6
-	VPADDQ       avx2constants<>+2048(SB), Y5, Y5
+	VPADDQ       avx2constants<>+2240(SB), Y5, Y5
 	VPSLLQ       $0x34, Y5, Y5
 	VMULPD       Y5, Y6, Y5
 	VCMPPD       $0x12, Y3, Y2, Y2
@@ -550,12 +574,12 @@ mul10:
 	JNZ         mul10
 	CMPQ        CX, $0x00
 	JE          noLog11
-	VPSUBQ      avx2constants<>+2112(SB), Y1, Y2
-	VPAND       avx2constants<>+2176(SB), Y2, Y3
+	VPSUBQ      avx2constants<>+2304(SB), Y1, Y2
+	VPAND       avx2constants<>+2368(SB), Y2, Y3
 	VPSUBQ      Y3, Y1, Y3
-	VPADDQ      avx2constants<>+2240(SB), Y2, Y2
+	VPADDQ      avx2constants<>+2432(SB), Y2, Y2
 	VPSRLQ      $0x34, Y2, Y2
-	VPOR        avx2constants<>+2304(SB), Y2, Y2
+	VPOR        avx2constants<>+2496(SB), Y2, Y2
 	VSUBPD      avx2constants<>+1792(SB), Y2, Y2
 	VSUBPD      avx2constants<>+0(SB), Y3, Y3
 	VADDPD      avx2constants<>+128(SB), Y3, Y4
@@ -618,7 +642,7 @@ groups12:
 tail13:
 	CMPQ       CX, $0x00
 	JE         done14
-	LEAQ       avx2constants<>+2624(SB), BX
+	LEAQ       avx2constants<>+2816(SB), BX
 	SHLQ       $0x03, CX
 	SUBQ       CX, BX
 	VMOVUPD    (BX), Y2
@@ -667,7 +691,7 @@ groups15:
 tail16:
 	CMPQ        DX, $0x00
 	JE          done17
-	LEAQ        avx2constants<>+2624(SB), SI
+	LEAQ        avx2constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
 	VMOVUPD     (SI), Y2
@@ -739,7 +763,7 @@ groups18:
 tail19:
 	CMPQ        R11, $0x00
 	JE          done20
-	LEAQ        avx2constants<>+2624(SB), R10
+	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, R11
 	SUBQ        R11, R10
 	VMOVUPD     (R10), Y8
@@ -806,7 +830,7 @@ groups21:
 tail22:
 	CMPQ        R11, $0x00
 	JE          done23
-	LEAQ        avx2constants<>+2624(SB), R10
+	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, R11
 	SUBQ        R11, R10
 	VMOVUPD     (R10), Y8
@@ -917,7 +941,7 @@ groups24:
 tail25:
 	CMPQ        R11, $0x00
 	JE          done26
-	LEAQ        avx2constants<>+2624(SB), R10
+	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, R11
 	SUBQ        R11, R10
 	VMOVUPD     (R10), Y8
@@ -983,7 +1007,7 @@ groups27:
 tail28:
 	CMPQ        AX, $0x00
 	JE          done29
-	LEAQ        avx2constants<>+2624(SB), R10
+	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, AX
 	SUBQ        AX, R10
 	VMOVUPD     (R10), Y8
@@ -1616,7 +1640,7 @@ groups64:
 tail65:
 	CMPQ        DX, $0x00
 	JE          done66
-	LEAQ        avx2constants<>+2624(SB), SI
+	LEAQ        avx2constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
 	VMOVUPD     (SI), Y8
@@ -1667,6 +1691,214 @@ done66:
 	VZEROUPPER
 	RET
 
+// func placesAVX2(dst *uint16, z *float64, n int, index *uint16, lo float64, hi float64) int
+// Requires: AVX, AVX2, SSE2
+TEXT ·placesAVX2(SB), NOSPLIT, $16-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         z+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         index+24(FP), BX
+	MOVSD        lo+32(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVSD        hi+40(FP), X1
+	VBROADCASTSD X1, Y1
+	XORQ         SI, SI
+
+rows67:
+	CMPQ        SI, DX
+	JGE         done68
+	VMOVUPD     (CX)(SI*8), Y2
+	VCMPPD      $0x1d, Y0, Y2, Y3
+	VCMPPD      $0x11, Y1, Y2, Y4
+	VANDPD      Y3, Y4, Y4
+	VMOVMSKPD   Y4, DI
+	CMPL        DI, $0x0000000f
+	JNE         done68
+	VMULPD      avx2constants<>+2048(SB), Y2, Y2
+	VMAXPD      avx2constants<>+2112(SB), Y2, Y2
+	VMINPD      avx2constants<>+2176(SB), Y2, Y2
+	VROUNDPD    $0x01, Y2, Y2
+	VCVTTPD2DQY Y2, X2
+	VMOVDQU     X2, (SP)
+	MOVLQSX     (SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, (AX)(SI*2)
+	MOVLQSX     4(SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, 2(AX)(SI*2)
+	MOVLQSX     8(SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, 4(AX)(SI*2)
+	MOVLQSX     12(SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, 6(AX)(SI*2)
+	ADDQ        $0x04, SI
+	JMP         rows67
+
+done68:
+	MOVQ SI, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func piecewiseAVX2(dst *float64, z *float64, n int, pieces *float64, places *uint16)
+// Requires: AVX, FMA3
+TEXT ·piecewiseAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ z+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ pieces+24(FP), BX
+	MOVQ places+32(FP), SI
+	XORQ DI, DI
+	CMPQ DX, $0x00
+	JE   done70
+
+rows69:
+	VMOVUPD (CX)(DI*8), Y0
+	MOVWQZX (SI)(DI*2), R8
+	MOVWQZX 2(SI)(DI*2), R9
+	MOVWQZX 4(SI)(DI*2), R10
+	MOVWQZX 6(SI)(DI*2), R11
+
+turn71:
+	VBROADCASTF128 64(BX)(R8*8), Y1
+	VINSERTF128    $0x01, 64(BX)(R10*8), Y1, Y1
+	VBROADCASTF128 64(BX)(R9*8), Y2
+	VINSERTF128    $0x01, 64(BX)(R11*8), Y2, Y2
+	VUNPCKLPD      Y2, Y1, Y3
+	VUNPCKHPD      Y2, Y1, Y1
+	VBROADCASTF128 80(BX)(R8*8), Y2
+	VINSERTF128    $0x01, 80(BX)(R10*8), Y2, Y2
+	VBROADCASTF128 80(BX)(R9*8), Y4
+	VINSERTF128    $0x01, 80(BX)(R11*8), Y4, Y4
+	VUNPCKLPD      Y4, Y2, Y5
+	VUNPCKHPD      Y4, Y2, Y2
+	VCMPPD         $0x1d, Y3, Y0, Y2
+	VANDPD         Y2, Y2, Y2
+	VMOVMSKPD      Y2, R12
+	CMPL           R12, $0x00
+	JEQ            on72
+	VMOVSD         (CX)(DI*8), X1
+
+next73:
+	VUCOMISD 64(BX)(R8*8), X1
+	JCS      found74
+	ADDQ     $0x0c, R8
+	JMP      next73
+
+found74:
+	VMOVSD 8(CX)(DI*8), X1
+
+next75:
+	VUCOMISD 64(BX)(R9*8), X1
+	JCS      found76
+	ADDQ     $0x0c, R9
+	JMP      next75
+
+found76:
+	VMOVSD 16(CX)(DI*8), X1
+
+next77:
+	VUCOMISD 64(BX)(R10*8), X1
+	JCS      found78
+	ADDQ     $0x0c, R10
+	JMP      next77
+
+found78:
+	VMOVSD 24(CX)(DI*8), X1
+
+next79:
+	VUCOMISD 64(BX)(R11*8), X1
+	JCS      found80
+	ADDQ     $0x0c, R11
+	JMP      next79
+
+found80:
+	JMP turn71
+
+on72:
+	VSUBPD         Y1, Y0, Y0
+	VMULPD         Y5, Y0, Y0
+	VMULPD         Y0, Y0, Y1
+	VBROADCASTF128 32(BX)(R8*8), Y2
+	VINSERTF128    $0x01, 32(BX)(R10*8), Y2, Y2
+	VBROADCASTF128 32(BX)(R9*8), Y3
+	VINSERTF128    $0x01, 32(BX)(R11*8), Y3, Y3
+	VUNPCKLPD      Y3, Y2, Y4
+	VUNPCKHPD      Y3, Y2, Y2
+	VBROADCASTF128 48(BX)(R8*8), Y3
+	VINSERTF128    $0x01, 48(BX)(R10*8), Y3, Y3
+	VBROADCASTF128 48(BX)(R9*8), Y5
+	VINSERTF128    $0x01, 48(BX)(R11*8), Y5, Y5
+	VUNPCKLPD      Y5, Y3, Y6
+	VUNPCKHPD      Y5, Y3, Y3
+	VFMADD231PD    Y0, Y3, Y6
+	VFMADD231PD    Y0, Y2, Y4
+	VFMADD231PD    Y1, Y6, Y4
+	VBROADCASTF128 (BX)(R8*8), Y2
+	VINSERTF128    $0x01, (BX)(R10*8), Y2, Y2
+	VBROADCASTF128 (BX)(R9*8), Y3
+	VINSERTF128    $0x01, (BX)(R11*8), Y3, Y3
+	VUNPCKLPD      Y3, Y2, Y5
+	VUNPCKHPD      Y3, Y2, Y2
+	VBROADCASTF128 16(BX)(R8*8), Y3
+	VINSERTF128    $0x01, 16(BX)(R10*8), Y3, Y3
+	VBROADCASTF128 16(BX)(R9*8), Y6
+	VINSERTF128    $0x01, 16(BX)(R11*8), Y6, Y6
+	VUNPCKLPD      Y6, Y3, Y7
+	VUNPCKHPD      Y6, Y3, Y3
+	VFMADD231PD    Y0, Y3, Y7
+	VFMADD231PD    Y0, Y2, Y5
+	VFMADD231PD    Y1, Y4, Y7
+	VFMADD231PD    Y1, Y7, Y5
+	VMOVUPD        Y5, (AX)(DI*8)
+	ADDQ           $0x04, DI
+	CMPQ           DI, DX
+	JL             rows69
+
+done70:
+	VZEROUPPER
+	RET
+
+// func hingeAVX2(dst *float64, z *float64, n int, hinge *float64) int
+// Requires: AVX, FMA3
+TEXT ·hingeAVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         z+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         hinge+24(FP), BX
+	VBROADCASTSD (BX), Y0
+	VBROADCASTSD 8(BX), Y1
+	VBROADCASTSD 16(BX), Y2
+	VBROADCASTSD 24(BX), Y3
+	VBROADCASTSD 32(BX), Y4
+	VBROADCASTSD 40(BX), Y5
+	VBROADCASTSD 48(BX), Y6
+	XORQ         BX, BX
+
+rows81:
+	CMPQ        BX, DX
+	JGE         done82
+	VMOVUPD     (CX)(BX*8), Y7
+	VCMPPD      $0x1d, Y0, Y7, Y8
+	VCMPPD      $0x11, Y1, Y7, Y9
+	VANDPD      Y8, Y9, Y9
+	VMOVMSKPD   Y9, SI
+	CMPL        SI, $0x0000000f
+	JNE         done82
+	VCMPPD      $0x11, Y2, Y7, Y8
+	VBLENDVPD   Y8, Y3, Y5, Y8
+	VCMPPD      $0x11, Y2, Y7, Y9
+	VBLENDVPD   Y9, Y4, Y6, Y9
+	VFMADD231PD Y7, Y9, Y8
+	VMOVUPD     Y8, (AX)(BX*8)
+	ADDQ        $0x04, BX
+	JMP         rows81
+
+done82:
+	MOVQ BX, ret+32(FP)
+	VZEROUPPER
+	RET
+
 // func gatherAVX2(dst *[]float64, src *[]float64, rows *int, n int)
 TEXT ·gatherAVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), AX
@@ -1683,7 +1915,7 @@ TEXT ·gatherAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), R11
 	XORQ R12, R12
 
-rows67:
+rows83:
 	MOVQ (R10)(R12*8), R13
 	MOVQ (DI)(R13*8), R14
 	MOVQ R14, (CX)(R12*8)
@@ -1695,7 +1927,7 @@ rows67:
 	MOVQ R13, (AX)(R12*8)
 	INCQ R12
 	CMPQ R12, R11
-	JL   rows67
+	JL   rows83
 	RET
 
 // func columnsAVX2(dst *float64, src *byte, n int, stride int, rows int)
@@ -1711,9 +1943,9 @@ TEXT ·columnsAVX2(SB), NOSPLIT, $0-40
 	LEAQ (DX)(DX*2), R8
 	LEAQ (BX)(BX*2), R9
 
-rows68:
+rows84:
 	CMPQ       SI, $0x04
-	JL         done69
+	JL         done85
 	VMOVUPD    (CX), Y0
 	VMOVUPD    (CX)(BX*1), Y1
 	VMOVUPD    (CX)(BX*2), Y2
@@ -1733,8 +1965,8 @@ rows68:
 	LEAQ       (CX)(BX*4), CX
 	ADDQ       $0x20, AX
 	SUBQ       $0x04, SI
-	JMP        rows68
+	JMP        rows84
 
-done69:
+done85:
 	VZEROUPPER
 	RET

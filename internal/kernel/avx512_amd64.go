@@ -113,3 +113,18 @@ func gaussianAVX512(dst *float64, std *float64, score *float64, res *float64, n 
 //
 //go:noescape
 func cubesAVX512(out *float64, a *float64, b *float64, n int)
+
+// placesAVX512 writes what the index has of the first z, whole vectors of n, a multiple of 8, up to one that is not in the range, and returns how many.
+//
+//go:noescape
+func placesAVX512(dst *uint16, z *float64, n int, index *uint16, lo float64, hi float64) int
+
+// piecewiseAVX512 writes the values at z, n of them, a multiple of 8, each in the piece of its place or in a later one.
+//
+//go:noescape
+func piecewiseAVX512(dst *float64, z *float64, n int, pieces *float64, places *uint16)
+
+// hingeAVX512 writes the values at the first z, whole vectors of n, a multiple of 8, up to one that is not in the range, and returns how many.
+//
+//go:noescape
+func hingeAVX512(dst *float64, z *float64, n int, hinge *float64) int

@@ -260,87 +260,111 @@ DATA avx512constants<>+2016(SB)/8, $0x404b000000000000
 DATA avx512constants<>+2024(SB)/8, $0x404b000000000000
 DATA avx512constants<>+2032(SB)/8, $0x404b000000000000
 DATA avx512constants<>+2040(SB)/8, $0x404b000000000000
-DATA avx512constants<>+2048(SB)/8, $0x00000000000003ff
-DATA avx512constants<>+2056(SB)/8, $0x00000000000003ff
-DATA avx512constants<>+2064(SB)/8, $0x00000000000003ff
-DATA avx512constants<>+2072(SB)/8, $0x00000000000003ff
-DATA avx512constants<>+2080(SB)/8, $0x00000000000003ff
-DATA avx512constants<>+2088(SB)/8, $0x00000000000003ff
-DATA avx512constants<>+2096(SB)/8, $0x00000000000003ff
-DATA avx512constants<>+2104(SB)/8, $0x00000000000003ff
-DATA avx512constants<>+2112(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx512constants<>+2120(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx512constants<>+2128(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx512constants<>+2136(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx512constants<>+2144(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx512constants<>+2152(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx512constants<>+2160(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx512constants<>+2168(SB)/8, $0x3fe6a09e667f3bcd
-DATA avx512constants<>+2176(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2184(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2192(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2200(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2208(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2216(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2224(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2232(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2240(SB)/8, $0x3ff0000000000000
-DATA avx512constants<>+2248(SB)/8, $0x3ff0000000000000
-DATA avx512constants<>+2256(SB)/8, $0x3ff0000000000000
-DATA avx512constants<>+2264(SB)/8, $0x3ff0000000000000
-DATA avx512constants<>+2272(SB)/8, $0x3ff0000000000000
-DATA avx512constants<>+2280(SB)/8, $0x3ff0000000000000
-DATA avx512constants<>+2288(SB)/8, $0x3ff0000000000000
-DATA avx512constants<>+2296(SB)/8, $0x3ff0000000000000
-DATA avx512constants<>+2304(SB)/8, $0x4330000000000000
-DATA avx512constants<>+2312(SB)/8, $0x4330000000000000
-DATA avx512constants<>+2320(SB)/8, $0x4330000000000000
-DATA avx512constants<>+2328(SB)/8, $0x4330000000000000
-DATA avx512constants<>+2336(SB)/8, $0x4330000000000000
-DATA avx512constants<>+2344(SB)/8, $0x4330000000000000
-DATA avx512constants<>+2352(SB)/8, $0x4330000000000000
-DATA avx512constants<>+2360(SB)/8, $0x4330000000000000
-DATA avx512constants<>+2368(SB)/8, $0x7ff0000000000000
-DATA avx512constants<>+2376(SB)/8, $0x7ff0000000000000
-DATA avx512constants<>+2384(SB)/8, $0x7ff0000000000000
-DATA avx512constants<>+2392(SB)/8, $0x7ff0000000000000
-DATA avx512constants<>+2400(SB)/8, $0x7ff0000000000000
-DATA avx512constants<>+2408(SB)/8, $0x7ff0000000000000
-DATA avx512constants<>+2416(SB)/8, $0x7ff0000000000000
-DATA avx512constants<>+2424(SB)/8, $0x7ff0000000000000
-DATA avx512constants<>+2432(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2440(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2448(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2456(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2464(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2472(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2480(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2488(SB)/8, $0xfff0000000000000
-DATA avx512constants<>+2496(SB)/8, $0x7ff8000000000001
-DATA avx512constants<>+2504(SB)/8, $0x7ff8000000000001
-DATA avx512constants<>+2512(SB)/8, $0x7ff8000000000001
-DATA avx512constants<>+2520(SB)/8, $0x7ff8000000000001
-DATA avx512constants<>+2528(SB)/8, $0x7ff8000000000001
-DATA avx512constants<>+2536(SB)/8, $0x7ff8000000000001
-DATA avx512constants<>+2544(SB)/8, $0x7ff8000000000001
-DATA avx512constants<>+2552(SB)/8, $0x7ff8000000000001
-DATA avx512constants<>+2560(SB)/8, $0xffffffffffffffff
-DATA avx512constants<>+2568(SB)/8, $0xffffffffffffffff
-DATA avx512constants<>+2576(SB)/8, $0xffffffffffffffff
-DATA avx512constants<>+2584(SB)/8, $0xffffffffffffffff
-DATA avx512constants<>+2592(SB)/8, $0xffffffffffffffff
-DATA avx512constants<>+2600(SB)/8, $0xffffffffffffffff
-DATA avx512constants<>+2608(SB)/8, $0xffffffffffffffff
-DATA avx512constants<>+2616(SB)/8, $0xffffffffffffffff
-DATA avx512constants<>+2624(SB)/8, $0x0000000000000000
-DATA avx512constants<>+2632(SB)/8, $0x0000000000000000
-DATA avx512constants<>+2640(SB)/8, $0x0000000000000000
-DATA avx512constants<>+2648(SB)/8, $0x0000000000000000
-DATA avx512constants<>+2656(SB)/8, $0x0000000000000000
-DATA avx512constants<>+2664(SB)/8, $0x0000000000000000
-DATA avx512constants<>+2672(SB)/8, $0x0000000000000000
-DATA avx512constants<>+2680(SB)/8, $0x0000000000000000
-GLOBL avx512constants<>(SB), RODATA|NOPTR, $2688
+DATA avx512constants<>+2048(SB)/8, $0x4050000000000000
+DATA avx512constants<>+2056(SB)/8, $0x4050000000000000
+DATA avx512constants<>+2064(SB)/8, $0x4050000000000000
+DATA avx512constants<>+2072(SB)/8, $0x4050000000000000
+DATA avx512constants<>+2080(SB)/8, $0x4050000000000000
+DATA avx512constants<>+2088(SB)/8, $0x4050000000000000
+DATA avx512constants<>+2096(SB)/8, $0x4050000000000000
+DATA avx512constants<>+2104(SB)/8, $0x4050000000000000
+DATA avx512constants<>+2112(SB)/8, $0xc0a0020000000000
+DATA avx512constants<>+2120(SB)/8, $0xc0a0020000000000
+DATA avx512constants<>+2128(SB)/8, $0xc0a0020000000000
+DATA avx512constants<>+2136(SB)/8, $0xc0a0020000000000
+DATA avx512constants<>+2144(SB)/8, $0xc0a0020000000000
+DATA avx512constants<>+2152(SB)/8, $0xc0a0020000000000
+DATA avx512constants<>+2160(SB)/8, $0xc0a0020000000000
+DATA avx512constants<>+2168(SB)/8, $0xc0a0020000000000
+DATA avx512constants<>+2176(SB)/8, $0x40a0000000000000
+DATA avx512constants<>+2184(SB)/8, $0x40a0000000000000
+DATA avx512constants<>+2192(SB)/8, $0x40a0000000000000
+DATA avx512constants<>+2200(SB)/8, $0x40a0000000000000
+DATA avx512constants<>+2208(SB)/8, $0x40a0000000000000
+DATA avx512constants<>+2216(SB)/8, $0x40a0000000000000
+DATA avx512constants<>+2224(SB)/8, $0x40a0000000000000
+DATA avx512constants<>+2232(SB)/8, $0x40a0000000000000
+DATA avx512constants<>+2240(SB)/8, $0x00000000000003ff
+DATA avx512constants<>+2248(SB)/8, $0x00000000000003ff
+DATA avx512constants<>+2256(SB)/8, $0x00000000000003ff
+DATA avx512constants<>+2264(SB)/8, $0x00000000000003ff
+DATA avx512constants<>+2272(SB)/8, $0x00000000000003ff
+DATA avx512constants<>+2280(SB)/8, $0x00000000000003ff
+DATA avx512constants<>+2288(SB)/8, $0x00000000000003ff
+DATA avx512constants<>+2296(SB)/8, $0x00000000000003ff
+DATA avx512constants<>+2304(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx512constants<>+2312(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx512constants<>+2320(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx512constants<>+2328(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx512constants<>+2336(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx512constants<>+2344(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx512constants<>+2352(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx512constants<>+2360(SB)/8, $0x3fe6a09e667f3bcd
+DATA avx512constants<>+2368(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2376(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2384(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2392(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2400(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2408(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2416(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2424(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2432(SB)/8, $0x3ff0000000000000
+DATA avx512constants<>+2440(SB)/8, $0x3ff0000000000000
+DATA avx512constants<>+2448(SB)/8, $0x3ff0000000000000
+DATA avx512constants<>+2456(SB)/8, $0x3ff0000000000000
+DATA avx512constants<>+2464(SB)/8, $0x3ff0000000000000
+DATA avx512constants<>+2472(SB)/8, $0x3ff0000000000000
+DATA avx512constants<>+2480(SB)/8, $0x3ff0000000000000
+DATA avx512constants<>+2488(SB)/8, $0x3ff0000000000000
+DATA avx512constants<>+2496(SB)/8, $0x4330000000000000
+DATA avx512constants<>+2504(SB)/8, $0x4330000000000000
+DATA avx512constants<>+2512(SB)/8, $0x4330000000000000
+DATA avx512constants<>+2520(SB)/8, $0x4330000000000000
+DATA avx512constants<>+2528(SB)/8, $0x4330000000000000
+DATA avx512constants<>+2536(SB)/8, $0x4330000000000000
+DATA avx512constants<>+2544(SB)/8, $0x4330000000000000
+DATA avx512constants<>+2552(SB)/8, $0x4330000000000000
+DATA avx512constants<>+2560(SB)/8, $0x7ff0000000000000
+DATA avx512constants<>+2568(SB)/8, $0x7ff0000000000000
+DATA avx512constants<>+2576(SB)/8, $0x7ff0000000000000
+DATA avx512constants<>+2584(SB)/8, $0x7ff0000000000000
+DATA avx512constants<>+2592(SB)/8, $0x7ff0000000000000
+DATA avx512constants<>+2600(SB)/8, $0x7ff0000000000000
+DATA avx512constants<>+2608(SB)/8, $0x7ff0000000000000
+DATA avx512constants<>+2616(SB)/8, $0x7ff0000000000000
+DATA avx512constants<>+2624(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2632(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2640(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2648(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2656(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2664(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2672(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2680(SB)/8, $0xfff0000000000000
+DATA avx512constants<>+2688(SB)/8, $0x7ff8000000000001
+DATA avx512constants<>+2696(SB)/8, $0x7ff8000000000001
+DATA avx512constants<>+2704(SB)/8, $0x7ff8000000000001
+DATA avx512constants<>+2712(SB)/8, $0x7ff8000000000001
+DATA avx512constants<>+2720(SB)/8, $0x7ff8000000000001
+DATA avx512constants<>+2728(SB)/8, $0x7ff8000000000001
+DATA avx512constants<>+2736(SB)/8, $0x7ff8000000000001
+DATA avx512constants<>+2744(SB)/8, $0x7ff8000000000001
+DATA avx512constants<>+2752(SB)/8, $0xffffffffffffffff
+DATA avx512constants<>+2760(SB)/8, $0xffffffffffffffff
+DATA avx512constants<>+2768(SB)/8, $0xffffffffffffffff
+DATA avx512constants<>+2776(SB)/8, $0xffffffffffffffff
+DATA avx512constants<>+2784(SB)/8, $0xffffffffffffffff
+DATA avx512constants<>+2792(SB)/8, $0xffffffffffffffff
+DATA avx512constants<>+2800(SB)/8, $0xffffffffffffffff
+DATA avx512constants<>+2808(SB)/8, $0xffffffffffffffff
+DATA avx512constants<>+2816(SB)/8, $0x0000000000000000
+DATA avx512constants<>+2824(SB)/8, $0x0000000000000000
+DATA avx512constants<>+2832(SB)/8, $0x0000000000000000
+DATA avx512constants<>+2840(SB)/8, $0x0000000000000000
+DATA avx512constants<>+2848(SB)/8, $0x0000000000000000
+DATA avx512constants<>+2856(SB)/8, $0x0000000000000000
+DATA avx512constants<>+2864(SB)/8, $0x0000000000000000
+DATA avx512constants<>+2872(SB)/8, $0x0000000000000000
+GLOBL avx512constants<>(SB), RODATA|NOPTR, $2880
 
 // func expAVX512(dst *float64, src *float64, n int)
 // Requires: AVX, AVX512F
@@ -382,10 +406,10 @@ rows1:
 	VSUBPD       avx512constants<>+512(SB), Z0, Z3
 	VSUBPD       Z3, Z1, Z1
 	VADDPD       avx512constants<>+512(SB), Z1, Z1
-	VPADDQ       avx512constants<>+2048(SB), Z0, Z0
+	VPADDQ       avx512constants<>+2240(SB), Z0, Z0
 	VPSLLQ       $0x34, Z0, Z0
 	VMULPD       Z0, Z2, Z0
-	VPADDQ       avx512constants<>+2048(SB), Z1, Z1
+	VPADDQ       avx512constants<>+2240(SB), Z1, Z1
 	VPSLLQ       $0x34, Z1, Z1
 	VMULPD       Z1, Z0, Z0
 	VMOVUPD      Z0, (AX)(BX*8)
@@ -417,12 +441,12 @@ rows3:
 	VPXORQ      Z4, Z4, Z4
 	VCMPPD      $0x11, Z1, Z0, K1
 	VBLENDMPD   Z2, Z4, K1, Z5
-	VPSUBQ      avx512constants<>+2112(SB), Z3, Z1
-	VPANDQ      avx512constants<>+2176(SB), Z1, Z2
+	VPSUBQ      avx512constants<>+2304(SB), Z3, Z1
+	VPANDQ      avx512constants<>+2368(SB), Z1, Z2
 	VPSUBQ      Z2, Z3, Z2
-	VPADDQ      avx512constants<>+2240(SB), Z1, Z1
+	VPADDQ      avx512constants<>+2432(SB), Z1, Z1
 	VPSRLQ      $0x34, Z1, Z1
-	VPORQ       avx512constants<>+2304(SB), Z1, Z1
+	VPORQ       avx512constants<>+2496(SB), Z1, Z1
 	VSUBPD      avx512constants<>+1792(SB), Z1, Z1
 	VSUBPD      Z5, Z1, Z1
 	VSUBPD      avx512constants<>+0(SB), Z2, Z2
@@ -446,15 +470,15 @@ rows3:
 	VSUBPD      Z2, Z12, Z2
 	VMULPD      avx512constants<>+384(SB), Z1, Z1
 	VSUBPD      Z2, Z1, Z1
-	VMOVUPD     avx512constants<>+2368(SB), Z2
+	VMOVUPD     avx512constants<>+2560(SB), Z2
 	VCMPPD      $0x00, Z2, Z0, K1
 	VBLENDMPD   Z0, Z1, K1, Z6
 	VPXORQ      Z7, Z7, Z7
-	VMOVUPD     avx512constants<>+2432(SB), Z1
+	VMOVUPD     avx512constants<>+2624(SB), Z1
 	VCMPPD      $0x00, Z7, Z0, K1
 	VBLENDMPD   Z1, Z6, K1, Z8
 	VPXORQ      Z9, Z9, Z9
-	VMOVUPD     avx512constants<>+2496(SB), Z1
+	VMOVUPD     avx512constants<>+2688(SB), Z1
 	VCMPPD      $0x15, Z9, Z0, K1
 	VBLENDMPD   Z8, Z1, K1, Z10
 	VCMPPD      $0x04, Z0, Z0, K1
@@ -526,7 +550,7 @@ exp9:
 	VFMADD213PD  avx512constants<>+640(SB), Z9, Z8
 	VFMADD213PD  avx512constants<>+0(SB), Z9, Z8
 	VFMADD213PD  avx512constants<>+0(SB), Z9, Z8
-	VPADDQ       avx512constants<>+2048(SB), Z7, Z7
+	VPADDQ       avx512constants<>+2240(SB), Z7, Z7
 	VPSLLQ       $0x34, Z7, Z7
 	VMULPD       Z7, Z8, Z7
 	VCMPPD       $0x12, Z6, Z1, K1
@@ -550,12 +574,12 @@ mul10:
 	JNZ         mul10
 	CMPQ        CX, $0x00
 	JE          noLog11
-	VPSUBQ      avx512constants<>+2112(SB), Z2, Z1
-	VPANDQ      avx512constants<>+2176(SB), Z1, Z6
+	VPSUBQ      avx512constants<>+2304(SB), Z2, Z1
+	VPANDQ      avx512constants<>+2368(SB), Z1, Z6
 	VPSUBQ      Z6, Z2, Z6
-	VPADDQ      avx512constants<>+2240(SB), Z1, Z1
+	VPADDQ      avx512constants<>+2432(SB), Z1, Z1
 	VPSRLQ      $0x34, Z1, Z1
-	VPORQ       avx512constants<>+2304(SB), Z1, Z1
+	VPORQ       avx512constants<>+2496(SB), Z1, Z1
 	VSUBPD      avx512constants<>+1792(SB), Z1, Z1
 	VSUBPD      avx512constants<>+0(SB), Z6, Z6
 	VADDPD      avx512constants<>+128(SB), Z6, Z7
@@ -615,7 +639,7 @@ groups12:
 tail13:
 	CMPQ      CX, $0x00
 	JE        done14
-	LEAQ      avx512constants<>+2624(SB), BX
+	LEAQ      avx512constants<>+2816(SB), BX
 	SHLQ      $0x03, CX
 	SUBQ      CX, BX
 	VMOVUPD   (BX), Z1
@@ -659,7 +683,7 @@ groups15:
 tail16:
 	CMPQ        DX, $0x00
 	JE          done17
-	LEAQ        avx512constants<>+2624(SB), SI
+	LEAQ        avx512constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
 	VMOVUPD     (SI), Z1
@@ -748,7 +772,7 @@ groups18:
 tail19:
 	CMPQ        R10, $0x00
 	JE          done20
-	LEAQ        avx512constants<>+2624(SB), R12
+	LEAQ        avx512constants<>+2816(SB), R12
 	SHLQ        $0x03, R10
 	SUBQ        R10, R12
 	VMOVUPD     (R12), Z16
@@ -1415,7 +1439,7 @@ groups55:
 tail56:
 	CMPQ        DX, $0x00
 	JE          done57
-	LEAQ        avx512constants<>+2624(SB), SI
+	LEAQ        avx512constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
 	VMOVUPD     (SI), Z4
@@ -1459,5 +1483,277 @@ done57:
 	VPERMILPD     $0x01, X1, X0
 	VADDSD        X0, X1, X0
 	VMOVSD        X0, 24(AX)
+	VZEROUPPER
+	RET
+
+// func placesAVX512(dst *uint16, z *float64, n int, index *uint16, lo float64, hi float64) int
+// Requires: AVX, AVX512DQ, AVX512F, SSE2
+TEXT ·placesAVX512(SB), NOSPLIT, $32-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         z+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         index+24(FP), BX
+	MOVSD        lo+32(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVSD        hi+40(FP), X1
+	VBROADCASTSD X1, Z1
+	XORQ         SI, SI
+
+rows58:
+	CMPQ        SI, DX
+	JGE         done59
+	VMOVUPD     (CX)(SI*8), Z2
+	VCMPPD      $0x1d, Z0, Z2, K1
+	VCMPPD      $0x11, Z1, Z2, K2
+	KANDB       K1, K2, K2
+	KMOVB       K2, DI
+	CMPL        DI, $0x000000ff
+	JNE         done59
+	VMULPD      avx512constants<>+2048(SB), Z2, Z2
+	VMAXPD      avx512constants<>+2112(SB), Z2, Z2
+	VMINPD      avx512constants<>+2176(SB), Z2, Z2
+	VRNDSCALEPD $0x01, Z2, Z2
+	VCVTTPD2DQ  Z2, Y2
+	VMOVDQU     Y2, (SP)
+	MOVLQSX     (SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, (AX)(SI*2)
+	MOVLQSX     4(SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, 2(AX)(SI*2)
+	MOVLQSX     8(SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, 4(AX)(SI*2)
+	MOVLQSX     12(SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, 6(AX)(SI*2)
+	MOVLQSX     16(SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, 8(AX)(SI*2)
+	MOVLQSX     20(SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, 10(AX)(SI*2)
+	MOVLQSX     24(SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, 12(AX)(SI*2)
+	MOVLQSX     28(SP), DI
+	MOVWLZX     4098(BX)(DI*2), DI
+	MOVW        DI, 14(AX)(SI*2)
+	ADDQ        $0x08, SI
+	JMP         rows58
+
+done59:
+	MOVQ SI, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func piecewiseAVX512(dst *float64, z *float64, n int, pieces *float64, places *uint16)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·piecewiseAVX512(SB), NOSPLIT, $8-40
+	MOVQ dst+0(FP), AX
+	MOVQ z+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ pieces+24(FP), BX
+	MOVQ places+32(FP), SI
+	XORQ DI, DI
+	CMPQ DX, $0x00
+	JE   done61
+
+rows60:
+	VMOVUPD (CX)(DI*8), Z0
+	MOVWQZX (SI)(DI*2), R8
+	MOVWQZX 2(SI)(DI*2), R9
+	MOVWQZX 4(SI)(DI*2), R10
+	MOVWQZX 6(SI)(DI*2), R11
+	MOVWQZX 8(SI)(DI*2), R12
+	MOVWQZX 10(SI)(DI*2), R13
+	MOVWQZX 12(SI)(DI*2), R14
+	MOVWQZX 14(SI)(DI*2), R15
+
+turn62:
+	VBROADCASTF64X4 64(BX)(R8*8), Z1
+	VINSERTF64X4    $0x01, 64(BX)(R10*8), Z1, Z1
+	VBROADCASTF64X4 64(BX)(R9*8), Z2
+	VINSERTF64X4    $0x01, 64(BX)(R11*8), Z2, Z2
+	VBROADCASTF64X4 64(BX)(R12*8), Z3
+	VINSERTF64X4    $0x01, 64(BX)(R14*8), Z3, Z3
+	VBROADCASTF64X4 64(BX)(R13*8), Z4
+	VINSERTF64X4    $0x01, 64(BX)(R15*8), Z4, Z4
+	VUNPCKLPD       Z2, Z1, Z5
+	VUNPCKLPD       Z4, Z3, Z6
+	VSHUFF64X2      $0x88, Z6, Z5, Z7
+	VSHUFF64X2      $0xdd, Z6, Z5, Z5
+	VUNPCKHPD       Z2, Z1, Z1
+	VUNPCKHPD       Z4, Z3, Z2
+	VSHUFF64X2      $0x88, Z2, Z1, Z3
+	VSHUFF64X2      $0xdd, Z2, Z1, Z1
+	VCMPPD          $0x1d, Z7, Z0, K1
+	KANDB           K1, K1, K1
+	KMOVB           K1, BP
+	CMPL            BP, $0x00
+	JEQ             on63
+	VMOVSD          (CX)(DI*8), X1
+
+next64:
+	VUCOMISD 64(BX)(R8*8), X1
+	JCS      found65
+	ADDQ     $0x0c, R8
+	JMP      next64
+
+found65:
+	VMOVSD 8(CX)(DI*8), X1
+
+next66:
+	VUCOMISD 64(BX)(R9*8), X1
+	JCS      found67
+	ADDQ     $0x0c, R9
+	JMP      next66
+
+found67:
+	VMOVSD 16(CX)(DI*8), X1
+
+next68:
+	VUCOMISD 64(BX)(R10*8), X1
+	JCS      found69
+	ADDQ     $0x0c, R10
+	JMP      next68
+
+found69:
+	VMOVSD 24(CX)(DI*8), X1
+
+next70:
+	VUCOMISD 64(BX)(R11*8), X1
+	JCS      found71
+	ADDQ     $0x0c, R11
+	JMP      next70
+
+found71:
+	VMOVSD 32(CX)(DI*8), X1
+
+next72:
+	VUCOMISD 64(BX)(R12*8), X1
+	JCS      found73
+	ADDQ     $0x0c, R12
+	JMP      next72
+
+found73:
+	VMOVSD 40(CX)(DI*8), X1
+
+next74:
+	VUCOMISD 64(BX)(R13*8), X1
+	JCS      found75
+	ADDQ     $0x0c, R13
+	JMP      next74
+
+found75:
+	VMOVSD 48(CX)(DI*8), X1
+
+next76:
+	VUCOMISD 64(BX)(R14*8), X1
+	JCS      found77
+	ADDQ     $0x0c, R14
+	JMP      next76
+
+found77:
+	VMOVSD 56(CX)(DI*8), X1
+
+next78:
+	VUCOMISD 64(BX)(R15*8), X1
+	JCS      found79
+	ADDQ     $0x0c, R15
+	JMP      next78
+
+found79:
+	JMP turn62
+
+on63:
+	VSUBPD          Z3, Z0, Z0
+	VMULPD          Z5, Z0, Z0
+	VMULPD          Z0, Z0, Z1
+	VBROADCASTF64X4 32(BX)(R8*8), Z2
+	VINSERTF64X4    $0x01, 32(BX)(R10*8), Z2, Z2
+	VBROADCASTF64X4 32(BX)(R9*8), Z3
+	VINSERTF64X4    $0x01, 32(BX)(R11*8), Z3, Z3
+	VBROADCASTF64X4 32(BX)(R12*8), Z4
+	VINSERTF64X4    $0x01, 32(BX)(R14*8), Z4, Z4
+	VBROADCASTF64X4 32(BX)(R13*8), Z5
+	VINSERTF64X4    $0x01, 32(BX)(R15*8), Z5, Z5
+	VUNPCKLPD       Z3, Z2, Z6
+	VUNPCKLPD       Z5, Z4, Z7
+	VSHUFF64X2      $0x88, Z7, Z6, Z8
+	VSHUFF64X2      $0xdd, Z7, Z6, Z6
+	VUNPCKHPD       Z3, Z2, Z2
+	VUNPCKHPD       Z5, Z4, Z3
+	VSHUFF64X2      $0x88, Z3, Z2, Z4
+	VSHUFF64X2      $0xdd, Z3, Z2, Z2
+	VFMADD231PD     Z0, Z2, Z6
+	VFMADD231PD     Z0, Z4, Z8
+	VFMADD231PD     Z1, Z6, Z8
+	VBROADCASTF64X4 (BX)(R8*8), Z2
+	VINSERTF64X4    $0x01, (BX)(R10*8), Z2, Z2
+	VBROADCASTF64X4 (BX)(R9*8), Z3
+	VINSERTF64X4    $0x01, (BX)(R11*8), Z3, Z3
+	VBROADCASTF64X4 (BX)(R12*8), Z4
+	VINSERTF64X4    $0x01, (BX)(R14*8), Z4, Z4
+	VBROADCASTF64X4 (BX)(R13*8), Z5
+	VINSERTF64X4    $0x01, (BX)(R15*8), Z5, Z5
+	VUNPCKLPD       Z3, Z2, Z6
+	VUNPCKLPD       Z5, Z4, Z7
+	VSHUFF64X2      $0x88, Z7, Z6, Z9
+	VSHUFF64X2      $0xdd, Z7, Z6, Z6
+	VUNPCKHPD       Z3, Z2, Z2
+	VUNPCKHPD       Z5, Z4, Z3
+	VSHUFF64X2      $0x88, Z3, Z2, Z4
+	VSHUFF64X2      $0xdd, Z3, Z2, Z2
+	VFMADD231PD     Z0, Z2, Z6
+	VFMADD231PD     Z0, Z4, Z9
+	VFMADD231PD     Z1, Z8, Z6
+	VFMADD231PD     Z1, Z6, Z9
+	VMOVUPD         Z9, (AX)(DI*8)
+	ADDQ            $0x08, DI
+	CMPQ            DI, DX
+	JL              rows60
+
+done61:
+	VZEROUPPER
+	RET
+
+// func hingeAVX512(dst *float64, z *float64, n int, hinge *float64) int
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·hingeAVX512(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         z+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         hinge+24(FP), BX
+	VBROADCASTSD (BX), Z0
+	VBROADCASTSD 8(BX), Z1
+	VBROADCASTSD 16(BX), Z2
+	VBROADCASTSD 24(BX), Z3
+	VBROADCASTSD 32(BX), Z4
+	VBROADCASTSD 40(BX), Z5
+	VBROADCASTSD 48(BX), Z6
+	XORQ         BX, BX
+
+rows80:
+	CMPQ        BX, DX
+	JGE         done81
+	VMOVUPD     (CX)(BX*8), Z7
+	VCMPPD      $0x1d, Z0, Z7, K1
+	VCMPPD      $0x11, Z1, Z7, K2
+	KANDB       K1, K2, K2
+	KMOVB       K2, SI
+	CMPL        SI, $0x000000ff
+	JNE         done81
+	VCMPPD      $0x11, Z2, Z7, K1
+	VBLENDMPD   Z3, Z5, K1, Z8
+	VCMPPD      $0x11, Z2, Z7, K1
+	VBLENDMPD   Z4, Z6, K1, Z9
+	VFMADD231PD Z7, Z9, Z8
+	VMOVUPD     Z8, (AX)(BX*8)
+	ADDQ        $0x08, BX
+	JMP         rows80
+
+done81:
+	MOVQ BX, ret+32(FP)
 	VZEROUPPER
 	RET

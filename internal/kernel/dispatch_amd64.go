@@ -235,6 +235,39 @@ func (s instructions) gaussian(dst, std, score, res []float64, inv, norm float64
 	return n
 }
 
+func (s instructions) piecewise(dst, z []float64, f *Piecewise) (done int) {
+	var places [256]uint16
+	for n := whole(len(z)); done < n; {
+		block, in := min(n-done, len(places)), 0
+		switch s {
+		case avx512:
+			in = placesAVX512(&places[0], &z[done], block, &f.index[0], f.lo, f.hi)
+			piecewiseAVX512(&dst[done], &z[done], in, &f.pieces[0].C[0], &places[0])
+		case avx2:
+			in = placesAVX2(&places[0], &z[done], block, &f.index[0], f.lo, f.hi)
+			piecewiseAVX2(&dst[done], &z[done], in, &f.pieces[0].C[0], &places[0])
+		}
+		if done += in; in < block {
+			break
+		}
+	}
+	return done
+}
+
+func (s instructions) hinge(dst, z []float64, h *Hinge) int {
+	n := whole(len(z))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		return hingeAVX512(&dst[0], &z[0], n, &h.Lo)
+	case avx2:
+		return hingeAVX2(&dst[0], &z[0], n, &h.Lo)
+	}
+	return 0
+}
+
 func (s instructions) softmax(dst, lse, logits []float64, n, k int) int {
 	rows := whole(n)
 	if rows == 0 || k == 0 {

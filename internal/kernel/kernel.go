@@ -1,7 +1,7 @@
 // Package kernel has the inner loops of the likelihood and of the moments: exp, log,
-// softmax, sums of products, functions of slices value by value. Each is Go and, on
-// amd64, assembly for AVX2 and for AVX-512 (written by the program in tools/kernels),
-// which is chosen when the program starts.
+// softmax, sums of products, functions of slices value by value, piecewise polynomials.
+// Each is Go and, on amd64, assembly for AVX2 and for AVX-512 (written by the program in
+// tools/kernels), which is chosen when the program starts.
 //
 // All give the same bytes. Functions of single values take the same operations in the
 // same order. Sums go by eight lanes: lane l adds up the products of the values l, l+8,

@@ -89,6 +89,11 @@ func everything(rng *rand.Rand, n, k, d int, some bool) (out []float64) {
 		Gaussian(dst, std, a, b, 1.7, 0.3)
 		out = append(out, std...)
 	})
+	slice(func(dst []float64) { out = append(out, float64(piecewise(rng).Eval(dst, a))) })
+	slice(func(dst []float64) {
+		hinge := Hinge{Lo: -20, Hi: 20, Edge: 0.3, Below: [2]float64{0.5, -2}, Above: [2]float64{-0.1, 3}}
+		out = append(out, float64(hinge.Eval(dst, a)))
+	})
 	out = append(out, Sum(a), Dot(a, b))
 	threes, fours := values(rng, k, some), values(rng, k, some)
 	AddCubes(threes, fours, rows(rng, k, n, some))
@@ -550,6 +555,14 @@ func Benchmark(b *testing.B) {
 		run("Exp", n, func() { Exp(y, x) })
 		run("Log", n, func() { Log(y, x) })
 		run("Dot", n, func() { Dot(y, x) })
+		f := sines()
+		z := values(rng, n, false)
+		for i := range z {
+			z[i] = rng.NormFloat64()
+		}
+		run("Piecewise", n, func() { f.Eval(y, z) })
+		hinge := Hinge{Lo: -20, Hi: 20, Above: [2]float64{0, 1}}
+		run("Hinge", n, func() { hinge.Eval(y, z) })
 		cubes, fours, both := make([]float64, 2), make([]float64, 2), [][]float64{x, y}
 		run("Cubes", 2*n, func() { AddCubes(cubes, fours, both) })
 		logits, p := values(rng, 3*n, false), make([]float64, 3*n)

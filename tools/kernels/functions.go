@@ -28,6 +28,7 @@ var floatConstants = []floatConstant{
 	{"l7", 1.479819860511658591e-01},
 	{"exponent", 0x1p52 + 1023}, // what the exponent is read with
 	{"leastNormal", 0x1p-1022}, {"toNormal", 0x1p54}, {"taken", 54},
+	{"perUnit", 64}, {"firstCell", -32*64 - 1}, {"lastCell", 32 * 64},
 }
 
 type bitConstant struct {

@@ -39,6 +39,9 @@ func main() {
 	}
 	g.elementwise()
 	g.cubes()
+	g.places()
+	g.piecewise()
+	g.hinge()
 	if g.arch == "avx2" {
 		g.gather() // the same for both
 		g.columns()
@@ -179,6 +182,7 @@ const (
 	notLess = 0x15 // true of NaN
 	greater = 0x1e
 	unlike  = 0x04 // not equal, true of NaN
+	atLeast = 0x1d
 )
 
 // choose is yes where a compares with b, else no.
