@@ -56,7 +56,7 @@ func TestErrorsInTheUsersUnits(t *testing.T) {
 	} {
 		act, draw, _ := cell{c.family, nil, c.cfg.K, 6, 1500, 0.3, sample.Random}.draw(t, 3)
 		src := inOddUnits(t, draw)
-		c.cfg.Method = Auto{Starts: 3} // too few for a survey: any maximum will do
+		c.cfg.Method = EM{Starts: 2} // any maximum will do
 		m, err := Fit(t.Context(), act, src, c.cfg)
 		if err != nil {
 			t.Fatal(err)
