@@ -69,7 +69,7 @@ var imports = map[string][]string{
 	"host/fitted":  {"sdk", "internal/claims", "host/model", "host/dataset", "host/infer", "host/metric", "host/native", "host/terms", "internal/atomicfile", "internal/numeric", "internal/textfile", gonum},
 	"host/predict": {"sdk", "host/model", "host/mixture", "host/loss", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
 	"host/report":  {"solver", "host/experiment", "host/network", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum, gonumPlot},
-	"host/problem": {"sdk", "internal/claims", "internal/memory", "host/model", "host/dataset", "host/tensor", "host/loss", "host/native", gonum},
+	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/dataset", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":  {"sdk", "solver", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", gonum},
 	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", gonum},
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", gonum},

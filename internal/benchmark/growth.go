@@ -50,7 +50,7 @@ type Growth struct {
 
 // Axes are what grows, each with the sizes along it.
 func Axes(quick bool) map[string][]Size {
-	n, d, k := []int{1e4, 3e4, 1e5, 3e5, 1e6}, []int{10, 20, 50, 100, 200}, []int{2, 4, 8, 16}
+	n, d, k := []int{1e4, 1e5, 1e6, 1e7, 1e8}, []int{10, 20, 50, 100, 200, 500}, []int{2, 4, 8, 16, 32}
 	if quick {
 		n, d, k = n[:2], d[:2], k[:2]
 	}
