@@ -5,6 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 )
@@ -37,7 +38,7 @@ func (dir *direction) set(o *layout, v []float64) {
 //
 //	Σ_rows (Σ_j [z_i z_j]·u_j + Σ_j [z_i η_j]·q_j + Σ_m [log σ_m, z_i]·s_m)·x
 //
-// and likewise for the gate and the noise: every coefficient meets the rows twice, where in
+// and likewise for the gate and the noise, under one gate by [mixture.Posterior.Times]: every coefficient meets the rows twice, where in
 // the information every pair of them does.
 type timesSums struct {
 	*layout
@@ -56,12 +57,13 @@ func (s *timesSums) values() [][]float64 { return [][]float64{s.score, s.level} 
 type pushed struct {
 	u, q          []float64
 	expert, gates []float64
+	levels        []float64 // N values for each noise level
 	n             int
 }
 
 func (s *passes) newPushed() *pushed {
 	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
-	return &pushed{u: kn(), q: kn(), expert: kn(), gates: kn()}
+	return &pushed{u: kn(), q: kn(), expert: kn(), gates: kn(), levels: make([]float64, s.levels*model.BlockRows)}
 }
 
 func (p *pushed) of(v []float64, i int) []float64 { return v[i*p.n : (i+1)*p.n] }
@@ -71,8 +73,6 @@ func (p *pushed) take(dir *direction, b *model.Block, k int) {
 	p.n = b.N
 	dir.coefficients.Predictors(p.u[:k*b.N], b)
 	dir.coefficients.GateLogits(p.q[:k*b.N], b)
-	clear(p.expert)
-	clear(p.gates)
 }
 
 // add adds terms times a row of the direction's predictors to dst.
@@ -84,8 +84,26 @@ func add(dst, terms, along []float64) {
 }
 
 func (s *timesSums) block(w *work) {
-	p, wt := w.pushed, w.terms[:w.N]
+	p := w.pushed
 	w.Differentiate(w.dg)
+	if _, flat := w.Gate.(mixture.Flat); flat {
+		levels := p.levels[:s.levels*w.N]
+		w.Times(p.expert, p.gates, levels, p.u, p.q, w.along.noise)
+		for m := range s.level {
+			s.level[m] += w.sum(p.of(levels, m))
+		}
+	} else {
+		s.pairs(w, p)
+	}
+	s.addRows(w, s.score[:s.k*s.da], p.expert, s.k, s.expert)
+	s.addRows(w, s.score[s.k*s.da:], p.gates, s.gates, s.gate)
+}
+
+// pairs is block for any gate, a pair of derivatives after the other.
+func (s *timesSums) pairs(w *work, p *pushed) {
+	wt := w.terms[:w.N]
+	clear(p.expert)
+	clear(p.gates)
 	for i := range s.k {
 		for j := i; j < s.k; j++ {
 			w.ExpertExpert(wt, i, j, nil)
@@ -112,8 +130,6 @@ func (s *timesSums) block(w *work) {
 	if s.free.Sigma {
 		s.noiseBlock(w, p, wt)
 	}
-	s.addRows(w, s.score[:s.k*s.da], p.expert, s.k, s.expert)
-	s.addRows(w, s.score[s.k*s.da:], p.gates, s.gates, s.gate)
 }
 
 // noiseBlock is block for log σ.

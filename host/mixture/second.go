@@ -101,6 +101,50 @@ func (r *Posterior) GateGate(dst []float64, j, m int) {
 	floats.Sub(dst, missing)
 }
 
+// Times writes minus the second derivatives of log p(y|x) times a direction, under the gate
+// [Flat] and without the terms in g″, after Differentiate: in a number of steps that grows as K where that of their
+// pairs grows as K². With u_i, q_i and s_i the direction's z_i, η_i (0 for the last) and log σ_i,
+// t_i = e_i f_i·u_i + q_i + s_i·(e_i²−1) the directional score of the complete data, t̄ its
+// posterior mean and q̄ the prior mean of q, they are
+//
+//	z_i:      r_i·f_i·(f_i·u_i + 2e_i·s_i) − r_i(t_i − t̄)·e_i f_i
+//	η_i:      p_i(q_i − q̄) − r_i(t_i − t̄)
+//	log σ_i:  r_i·2e_i·(f_i·u_i + e_i·s_i) − r_i(t_i − t̄)·(e_i²−1)
+//
+// the last summed over i where the noise is shared. expert, gates, u and q are K rows of N values,
+// levels as many as noise has.
+func (r *Posterior) Times(expert, gates, levels, u, q, noise []float64) {
+	n := r.N
+	mean, drift := r.mean[:n], r.room[:n]
+	clear(mean)
+	clear(drift)
+	clear(levels[:len(noise)*n])
+	for i := range r.K {
+		s := noise[min(i, len(noise)-1)]
+		along, post, prior := r.of(gates, i), r.PostOf(i), r.PriorOf(i)
+		score, e, ui, qi := r.of(r.score, i), r.StdOf(i), r.of(u, i), r.of(q, i)
+		for t := range along {
+			v := score[t]*ui[t] + qi[t] + s*(e[t]*e[t]-1)
+			along[t] = v
+			mean[t] += post[t] * v
+			drift[t] += prior[t] * qi[t]
+		}
+	}
+	for i := range r.K {
+		m := min(i, len(noise)-1)
+		s, level := noise[m], levels[m*n:(m+1)*n]
+		along, post, prior := r.of(gates, i), r.PostOf(i), r.PriorOf(i)
+		score, lever, e, ui, qi := r.of(r.score, i), r.of(r.lever, i), r.StdOf(i), r.of(u, i), r.of(q, i)
+		dst := r.of(expert, i)
+		for t, f := range lever {
+			missing := post[t] * (along[t] - mean[t])
+			dst[t] = post[t]*f*(f*ui[t]+2*e[t]*s) - missing*score[t]
+			level[t] += post[t]*2*e[t]*(f*ui[t]+e[t]*s) - missing*(e[t]*e[t]-1)
+			along[t] = prior[t]*(qi[t]-drift[t]) - missing
+		}
+	}
+}
+
 // DifferentiateNoise readies the derivatives by log σ, after Differentiate.
 func (r *Posterior) DifferentiateNoise() {
 	q := r.q[:r.K*r.N]
