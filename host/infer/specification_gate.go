@@ -61,17 +61,17 @@ func (q *quadraticForms) turn(from int, by *mat.Dense) {
 	size, _ := by.Dims()
 	sums := mat.NewVecDense(size, q.sums[from:from+size])
 	sums.MulVec(by, mat.VecDenseCopyOf(sums))
-	whole := mat.NewDense(len(q.sums), len(q.sums), nil)
-	for i := range q.sums {
-		whole.Set(i, i, 1)
-	}
-	whole.Slice(from, from+size, from, from+size).(*mat.Dense).Copy(by)
-	var half, out mat.Dense
-	half.Mul(whole, q.cov)
-	out.Mul(&half, whole.T())
+	cov, all := mat.DenseCopyOf(q.cov), len(q.sums) // products with a SymDense are slow
+	rows, columns := cov.Slice(from, from+size, 0, all).(*mat.Dense), cov.Slice(0, all, from, from+size).(*mat.Dense)
+	var turned mat.Dense
+	turned.Mul(by, rows)
+	rows.Copy(&turned)
+	turned.Reset()
+	turned.Mul(columns, by.T())
+	columns.Copy(&turned)
 	for i := range q.sums {
 		for j := i; j < len(q.sums); j++ {
-			q.cov.SetSym(i, j, out.At(i, j))
+			q.cov.SetSym(i, j, cov.At(i, j))
 		}
 	}
 }

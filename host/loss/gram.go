@@ -15,23 +15,31 @@ import (
 type grams struct {
 	*layout
 	n    int
+	full bool      // hardly any weight is 0
 	sums []float64 // in rows of upper triangles where once says so, else in tiles, as [kernel.AddTiled] has them
 }
 
-func newGrams(o *layout, n int) grams {
-	s := grams{layout: o, n: n}
-	s.sums = make([]float64, n*s.size())
+func newGrams(o *layout, n int) grams { return grams{layout: o, n: n}.withRoom() }
+
+func newFullGrams(o *layout, n int) grams { return grams{layout: o, n: n, full: true}.withRoom() }
+
+func (s grams) withRoom() grams {
+	s.sums = make([]float64, s.n*s.size())
 	return s
 }
 
 // Up to so many columns, and from so many matrices on, the products of columns are made
 // once for all matrices: each then costs less than looking for its rows that are not 0.
+// With twice as many matrices whose weights are hardly ever 0 it does up to more columns.
 const (
 	fewColumns   = 12
+	someColumns  = 32
 	manyMatrices = 6
 )
 
-func (s *grams) once() bool { return s.width <= fewColumns && s.n >= manyMatrices }
+func (s *grams) once() bool {
+	return s.n >= manyMatrices && s.width <= fewColumns || s.full && s.n >= 2*manyMatrices && s.width <= someColumns
+}
 
 // size is the number of values of a matrix.
 func (s *grams) size() int {

@@ -112,7 +112,7 @@ func (s *sums) hold(want quantity, o *layout) {
 		s.keep(ofExperts, s.experts)
 	}
 	if want&ofGates != 0 {
-		s.gates = &gateGrams{newGrams(o, o.gates*(o.gates+1)/2)}
+		s.gates = &gateGrams{newFullGrams(o, o.gates*(o.gates+1)/2)}
 		s.keep(ofGates, s.gates)
 	}
 	if want&ofInformation != 0 {

@@ -86,7 +86,7 @@ func (s *vectorSums) hold(want quantity, o *vectorLayout) {
 		keep(ofExperts, s.experts.block, s.experts.values())
 	}
 	if want&ofGates != 0 {
-		s.gates = &gateGrams{newGrams(o.layout, o.gates*(o.gates+1)/2)}
+		s.gates = &gateGrams{newFullGrams(o.layout, o.gates*(o.gates+1)/2)}
 		keep(ofGates, func(w *vectorWork) { s.gates.block(&w.work) }, s.gates.values())
 	}
 	if want&ofInformation != 0 {
