@@ -50,7 +50,7 @@ type Growth struct {
 
 // Axes are what grows, each with the sizes along it.
 func Axes(quick bool) map[string][]Size {
-	n, d, k := []int{1e4, 1e5, 1e6, 1e7, 1e8}, []int{10, 20, 50, 100, 200, 500}, []int{2, 4, 8, 16, 32}
+	n, d, k := []int{1e4, 1e5, 1e6, 1e7, 1e8}, []int{10, 20, 50, 100, 200, 500}, []int{2, 4, 8, 16}
 	if quick {
 		n, d, k = n[:2], d[:2], k[:2]
 	}
@@ -62,7 +62,7 @@ func Axes(quick bool) map[string][]Size {
 		out["d"] = append(out["d"], Size{20_000, v, 3})
 	}
 	for _, v := range k {
-		out["k"] = append(out["k"], Size{20_000, 40, v})
+		out["k"] = append(out["k"], Size{100_000, 40, v})
 	}
 	return out
 }
