@@ -2,6 +2,7 @@ package sample
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 
@@ -54,7 +55,7 @@ func (d Design) least(k int) (int, error) {
 }
 
 // draw returns true parameters of k experts over d features.
-func (d Design) draw(k, dim int, rng *stream) (*model.Params, error) {
+func (d Design) draw(k, dim int, rng *rand.Rand) (*model.Params, error) {
 	p := model.NewParams(k, dim)
 	for i := range k {
 		if d == Paper {
@@ -100,7 +101,7 @@ func nearAnother(p *model.Params, i int) bool {
 
 // unitVector fills dst with a point of the unit sphere of the orthogonal
 // complement of the orthonormal vectors of span.
-func unitVector(dst []float64, span [][]float64, rng *stream) {
+func unitVector(dst []float64, span [][]float64, rng *rand.Rand) {
 	for {
 		for i := range dst {
 			dst[i] = rng.NormFloat64()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -47,7 +48,7 @@ func NewNetwork(cfg NetworkConfig) (*NetworkSampler, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	rng := newStream(cfg.Seed, truthStream)
+	rng := stream(cfg.Seed, truthStream)
 	s := &NetworkSampler{cfg: cfg, Truth: model.NewNetwork(cfg.K, cfg.D)}
 	s.Truth.Sigma = cfg.Sigma
 	conditioned(s.Truth.Weights, cfg.K, cfg.D, cfg.Condition, rng)
@@ -86,7 +87,7 @@ func (c *NetworkConfig) check() error {
 }
 
 // conditioned fills the k×d matrix w as [NewNetwork] says.
-func conditioned(w []float64, k, d int, condition float64, rng *stream) {
+func conditioned(w []float64, k, d int, condition float64, rng *rand.Rand) {
 	s := make([]float64, k)
 	for i := range s {
 		s[i] = 1
@@ -103,7 +104,7 @@ func conditioned(w []float64, k, d int, condition float64, rng *stream) {
 }
 
 // orthogonal returns a d×k matrix of random orthonormal columns.
-func orthogonal(d, k int, rng *stream) *mat.Dense {
+func orthogonal(d, k int, rng *rand.Rand) *mat.Dense {
 	m := mat.NewDense(d, k, nil)
 	var span [][]float64
 	for i := range k {
@@ -127,9 +128,11 @@ func (s *NetworkSampler) Read(ctx context.Context, fn func(*model.Block) error) 
 	noise, units := make([]float64, rows), make([]float64, s.cfg.K*rows)
 	return blocks(ctx, s.cfg.N, func(at, n int) error {
 		b := &model.Block{N: n, X: x[:s.cfg.D*n], Y: y[:n]}
-		rng := newStream(s.cfg.Seed, uint64(at/rows))
+		rng := stream(s.cfg.Seed, uint64(at/rows))
 		for i := range n {
-			rng.normals(b.X[i:], n)
+			for j := range s.cfg.D {
+				b.X[j*n+i] = rng.NormFloat64()
+			}
 			noise[i] = rng.NormFloat64()
 		}
 		if err := s.Truth.Mean(ctx, b.Y, units, s.cfg.Activation, b); err != nil {

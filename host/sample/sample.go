@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -55,7 +56,7 @@ func New(cfg Config) (*Sampler, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	rng := newStream(cfg.Seed, truthStream)
+	rng := stream(cfg.Seed, truthStream)
 	s := &Sampler{cfg: cfg}
 	var err error
 	if s.Truth, err = cfg.Design.draw(cfg.K, cfg.D, rng); err != nil {
@@ -178,7 +179,7 @@ func newDraw(s *Sampler) *draw {
 // block draws n rows, the first of them row at of the sample.
 func (d *draw) block(ctx context.Context, at, n int) error {
 	d.b = model.Block{N: n, X: d.x[:d.s.cfg.D*n], Y: d.mean[:n]}
-	d.random(newStream(d.s.cfg.Seed, uint64(at/model.BlockRows)))
+	d.random(stream(d.s.cfg.Seed, uint64(at/model.BlockRows)))
 	if d.s.cfg.Recurrent {
 		if err := d.recur(ctx); err != nil {
 			return err
@@ -193,7 +194,7 @@ func (d *draw) block(ctx context.Context, at, n int) error {
 }
 
 // random draws what is random of the rows, in the documented order.
-func (d *draw) random(rng *stream) {
+func (d *draw) random(rng *rand.Rand) {
 	cfg := &d.s.cfg
 	for i := range d.b.N {
 		sign := 0.0
@@ -203,7 +204,9 @@ func (d *draw) random(rng *stream) {
 				sign = 1
 			}
 		}
-		rng.normals(d.b.X[i:], d.b.N)
+		for j := range cfg.D {
+			d.b.X[j*d.b.N+i] = rng.NormFloat64()
+		}
 		d.pick[i] = rng.Float64()
 		d.noise[i] = rng.NormFloat64()
 		for _, noise := range d.others {
@@ -277,3 +280,20 @@ func (d *draw) recur(ctx context.Context) error {
 // truthStream is the number of the stream of the parameters; blocks of rows
 // count from 0.
 const truthStream = math.MaxUint64
+
+// stream returns the generator of one stream of a seed. The state of a PCG is
+// drawn from seed and number by a mixing function, because generators whose
+// states differ little are not independent.
+func stream(seed, number uint64) *rand.Rand {
+	hi := mix(seed)
+	return rand.New(rand.NewPCG(mix(hi^number), mix(hi+mix(number))))
+}
+
+// mix is the output function of SplitMix64 (Steele, Lea & Flood 2014), a
+// bijection whose every output bit depends on every input bit.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -250,7 +250,7 @@ func TestMomentsOfTheRows(t *testing.T) {
 func TestStreamsAreIndependent(t *testing.T) {
 	const n = 4096
 	draw := func(seed, number uint64) []float64 {
-		rng := newStream(seed, number)
+		rng := stream(seed, number)
 		out := make([]float64, n)
 		for i := range out {
 			out[i] = rng.NormFloat64()
