@@ -100,7 +100,7 @@ on where it stopped. The same seed gives the same files, to the byte.
 
 scaling, which is made by its name alone, is how time and memory of a fit grow with
 the rows (1e4 to 1e8), features (10 to 500) and experts (2 to 16), on this machine: a
-table, scaling.csv, and three pictures in results-scaling, in a quarter of an hour. The
+table, scaling.csv, and three pictures in results-scaling, in some five minutes. The
 largest table takes 9 GB of memory, or of TMPDIR where less than twice that is free; with
 --quick all are small. It measures time, so that it is kept nowhere else and no two
 runs are the same.
