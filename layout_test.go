@@ -36,12 +36,13 @@ var imports = map[string][]string{
 	"internal/npy":               {},
 	"internal/numeric":           {gonum},
 	"internal/shown":             {},
+	"internal/spotcheck":         {},
 	"internal/suggest":           {},
 	"internal/textfile":          {},
 	"internal/tablefile":         {},
 	"internal/testheap":          {},
 	"internal/sandbox":           {"golang.org/x/sys"},
-	"internal/pluginproc":        {"sdk", "internal/numeric", "internal/sandbox", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
+	"internal/pluginproc":        {"sdk", "internal/numeric", "internal/sandbox", "internal/spotcheck", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
 
 	"internal/pluginproc/plugintest": {"golang.org/x/sys"},
 
@@ -79,7 +80,7 @@ var imports = map[string][]string{
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", "host/shard", "host/terms", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", gonum},
-	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/suggest", "internal/wire", "internal/atomicfile",
+	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "solver", "host/network", "host/diverse", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",

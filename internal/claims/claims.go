@@ -61,6 +61,7 @@ type Claims struct {
 	mu         sync.Mutex
 	quadrature *sdk.Moments // nil until it is needed
 	derivative bool         // g′ has been compared
+	scale      float64      // the largest |g′| where it was
 }
 
 // Of returns the claims of act.
@@ -77,10 +78,11 @@ func (c *Claims) Derivative(ctx context.Context) error {
 	if c.derivative {
 		return nil
 	}
-	if err := c.DerivativeAt(ctx, quantiles(derivativePoints)); err != nil {
+	scale, err := c.derivativeAt(ctx, quantiles(derivativePoints))
+	if err != nil {
 		return err
 	}
-	c.derivative = true
+	c.derivative, c.scale = true, scale
 	return nil
 }
 

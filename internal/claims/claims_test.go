@@ -3,7 +3,10 @@ package claims_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -202,5 +205,55 @@ func TestCost(t *testing.T) {
 	once = *o.evaluations
 	if err := c.Derivative(t.Context()); err != nil || *o.evaluations != once {
 		t.Errorf("the derivative was compared twice (%v)", err)
+	}
+}
+
+// TestRows: at any points of the fit, beside kinks that are not declared too, right
+// values of g′ pass; 1.3·g′ in one row of 64 is found at every one where g′ is not small.
+func TestRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 30))
+	steep := func(by float64) sdk.Func {
+		return sdk.Func{G: func(z float64) float64 { return math.Tanh(by * z) }, DG: func(z float64) float64 { return by / math.Pow(math.Cosh(by*z), 2) }}
+	}
+	functions := maps.Clone(honest)
+	functions["steeper"], functions["cliff"] = steep(3000), steep(1e5)
+	functions["softplus of log"] = sdk.Func{G: func(z float64) float64 { return math.Log(1 + math.Exp(z)) }, DG: logistic}
+	for name, f := range functions {
+		f.Name = "rows"
+		c := claims.Of(f)
+		if err := c.Derivative(t.Context()); err != nil && name != "steeper" && name != "cliff" {
+			t.Fatalf("%s: %v", name, err)
+		} else if err != nil {
+			continue // so steep that the fixed points refuse it: no plugin gets here
+		}
+		for _, sd := range []float64{1e-4, 1, 5} {
+			z, d := make([]float64, 3000), make([]float64, 3000)
+			for i := range z {
+				z[i] = sd * rng.NormFloat64()
+			}
+			z[0], z[1], z[2], z[3] = 0, math.Nextafter(0, 1), 1.0/3, 100
+			for i, v := range z {
+				d[i] = f.DG(v)
+			}
+			if err := c.Rows(t.Context(), z, d); err != nil {
+				t.Errorf("%s, sd %v: %v", name, sd, err)
+			}
+			missed, tried := 0, 0
+			for i := range 300 {
+				if math.Abs(z[i]) > 30 || math.Abs(d[i]) < 0.01 || sd < 1 {
+					continue
+				}
+				row := slices.Clone(d[i : i+64])
+				row[0] *= 1.3
+				tried++
+				err := c.Rows(t.Context(), z[i:i+64], row)
+				if wrong := (*claims.Error)(nil); !errors.As(err, &wrong) || wrong.Call != "Deriv" {
+					missed++
+				}
+			}
+			if tried >= 10 && missed > tried/20 { // the cliffs are steep at a few rows only, where the differences do not tell
+				t.Errorf("%s, sd %v: of %d wrong rows %d were not found", name, sd, tried, missed)
+			}
+		}
 	}
 }

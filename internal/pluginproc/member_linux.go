@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/spotcheck"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -19,7 +20,10 @@ type member struct {
 }
 
 func newMember(s *Session, params sdk.Params) member {
-	return member{s, params, &method{name: "Eval", of: wire.Member.Eval}, &method{name: "Deriv", of: wire.Member.Deriv}}
+	sample := func() spotcheck.Sample { return spotcheck.Sample{First: askedFirst, Later: askedLater} }
+	return member{s, params,
+		&method{name: "Eval", of: wire.Member.Eval, sample: sample()},
+		&method{name: "Deriv", of: wire.Member.Deriv, sample: sample()}}
 }
 
 // method is g or g′ of a member, and what it has said so far.
@@ -27,8 +31,9 @@ type method struct {
 	name string
 	of   func(m wire.Member, ctx context.Context, dst, z []float64) error
 
+	sample spotcheck.Sample // of its batches
+
 	mu       sync.Mutex
-	batches  int       // asked for so far
 	canaries []float64 // arguments from the first batches
 	sang     []float64 // the values there
 }
@@ -43,10 +48,11 @@ func (m member) Deriv(ctx context.Context, dst, z []float64) error {
 	return m.ask(ctx, m.deriv, dst, z)
 }
 
-// Recheck asks for the canaries of both methods again.
+// Recheck asks again for what has been drawn of the last batches of both methods,
+// and for their canaries.
 func (m member) Recheck(ctx context.Context) error {
 	for _, f := range []*method{m.eval, m.deriv} {
-		if err := m.recheck(ctx, f, nil, nil, 0); err != nil {
+		if err := m.recheck(ctx, f, f.sample.Rest()); err != nil {
 			return err
 		}
 	}
@@ -73,13 +79,8 @@ func (m member) ask(ctx context.Context, f *method, dst, z []float64) error {
 				return &FaultError{Plugin: m.s.shown, Call: f.name, Reason: fmt.Sprintf("row %d: %v", lo+i, cause), Err: cause}
 			}
 		}
-		if n := f.count(); n&(n-1) == 0 || n%recheckEvery == 0 {
-			if err := m.recheck(ctx, f, part, z[lo:hi], lo); err != nil {
-				return err
-			}
-			if n <= canaryBatches {
-				f.keep(part, z[lo:hi])
-			}
+		if err := m.draw(ctx, f, part, z[lo:hi], lo); err != nil {
+			return err
 		}
 		copy(dst[lo:hi], part)
 	}
@@ -93,32 +94,47 @@ func (m member) call(ctx context.Context, f *method, dst, z []float64) error {
 	})
 }
 
-// Of a method's batches the 1st, 2nd, 4th, 8th … and every 64th are checked
-// again, at most recheckValues of each: less than a fiftieth of the work. With
-// them go the canaries, some values of the first batches: a plugin that has
-// become another function agrees with itself in every batch.
+// Of a method's first 64 batches askedFirst values each are asked for again, of every
+// later one askedLater: at the 1st, 2nd, 4th, 8th … and every 64th batch those of the
+// batches since, and at the end the rest. That is less than a fiftieth of the work. Which
+// they are the plugin cannot know. With them go the canaries, some values of the
+// first batches: a plugin that has become another function agrees with itself in
+// every batch.
 const (
-	recheckEvery  = 64
-	recheckValues = 64
+	askedFirst = 64
+	askedLater = 2
 
 	canaryBatches = 8 // the last batch of which canaries are kept
 	canaryValues  = 16
 )
 
-// count counts a batch.
-func (f *method) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.batches++
-	return f.batches
+// draw draws some values of a batch whose first row is the given one of the call,
+// and asks again for what is due.
+func (m member) draw(ctx context.Context, f *method, values, z []float64, first int) error {
+	at, batch := f.sample.Draw(len(z))
+	rows := make([]spotcheck.Row, len(at))
+	for j, i := range at {
+		rows[j] = spotcheck.Row{At: first + i, Z: z[i], Value: values[i]}
+	}
+	due := f.sample.Keep(batch, rows)
+	if due == nil {
+		return nil
+	}
+	if err := m.recheck(ctx, f, due); err != nil {
+		return err
+	}
+	if batch <= canaryBatches {
+		f.keep(due[:min(len(due), canaryValues)])
+	}
+	return nil
 }
 
-// keep makes canaries of some values of a batch.
-func (f *method) keep(values, z []float64) {
+// keep makes canaries of rows.
+func (f *method) keep(rows []spotcheck.Row) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, i := range some(len(z), canaryValues) {
-		f.canaries, f.sang = append(f.canaries, z[i]), append(f.sang, values[i])
+	for _, r := range rows {
+		f.canaries, f.sang = append(f.canaries, r.Z), append(f.sang, r.Value)
 	}
 }
 
@@ -129,25 +145,13 @@ func (f *method) kept() (z, values []float64) {
 	return f.canaries, f.sang
 }
 
-// some returns at most k indices of n, descending and evenly spread.
-func some(n, k int) []int {
-	step := max(1, (n+k-1)/k)
-	var indices []int
-	for i := n - 1; i >= 0; i -= step {
-		indices = append(indices, i)
-	}
-	return indices
-}
-
-// recheck asks again for some values of a batch, in another order and without
-// the others, and for the canaries. The bits must be the same: a value depends on
-// its z alone.
-func (m member) recheck(ctx context.Context, f *method, values, z []float64, first int) error {
-	rows := some(len(z), recheckValues)
+// recheck asks again for rows, without the others of their batches, and for the
+// canaries. The bits must be the same: a value depends on its z alone.
+func (m member) recheck(ctx context.Context, f *method, rows []spotcheck.Row) error {
 	canaries, sang := f.kept()
 	again := make([]float64, 0, len(rows)+len(canaries))
-	for _, i := range rows {
-		again = append(again, z[i])
+	for _, r := range rows {
+		again = append(again, r.Z)
 	}
 	again = append(again, canaries...)
 	if len(again) == 0 {
@@ -156,14 +160,14 @@ func (m member) recheck(ctx context.Context, f *method, values, z []float64, fir
 	if err := m.call(ctx, f, again, again); err != nil {
 		return err
 	}
-	for j, i := range rows {
-		if math.Float64bits(again[j]) != math.Float64bits(values[i]) {
-			return m.s.faultf(f.name, "row %d: %v at z = %v, but %v when it was asked again", first+i, values[i], z[i], again[j])
-		}
-	}
 	for j, now := range again[len(rows):] {
 		if math.Float64bits(now) != math.Float64bits(sang[j]) {
 			return m.s.faultf(f.name, "%v at z = %v, but %v when it was first asked: it has become another function", now, canaries[j], sang[j])
+		}
+	}
+	for j, r := range rows {
+		if math.Float64bits(again[j]) != math.Float64bits(r.Value) {
+			return m.s.faultf(f.name, "row %d: %v at z = %v, but %v when it was asked again", r.At, r.Value, r.Z, again[j])
 		}
 	}
 	return nil

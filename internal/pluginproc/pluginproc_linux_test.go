@@ -598,8 +598,19 @@ func BenchmarkOpen(b *testing.B) {
 
 // TestTurncoat: a plugin that agrees with itself in every batch and becomes
 // another function after a hundred is found at the next check, and at the end
-// where there is none.
+// where there is none; after the first 64 there is a check every 64th.
 func TestTurncoat(t *testing.T) {
+	late, path := open(t, testLimits, "turns-late", nil)
+	for i := range 192 {
+		z := []float64{1 + float64(i), 2}
+		err := late.act.Eval(t.Context(), z, z)
+		if i+1 < 192 && err != nil {
+			t.Fatalf("batch %d: %v", i+1, err)
+		}
+		if i+1 == 192 {
+			checkFault(t, err, path, "it has become another function")
+		}
+	}
 	for mode, name := range map[string]string{"turns": "Eval", "turns-derivative": "Deriv"} {
 		ask := func(act sdk.Activation, calls int) error {
 			for i := range calls {

@@ -159,10 +159,13 @@ var modes = map[string]func(){
 		}})
 	},
 	"turns": func() { // becomes another function after a hundred batches
-		serve.Activation(&turncoat{eval: 1.5, deriv: 1})
+		serve.Activation(&turncoat{eval: 1.5, deriv: 1, after: 100})
+	},
+	"turns-late": func() { // after a hundred and fifty
+		serve.Activation(&turncoat{eval: 1.5, deriv: 1, after: 150})
 	},
 	"turns-derivative": func() { // whose derivative grows by half
-		serve.Activation(&turncoat{eval: 1, deriv: 1.5})
+		serve.Activation(&turncoat{eval: 1, deriv: 1.5, after: 100})
 	},
 	"relu-that-is-tanh": func() {
 		serve.Activation(sdk.Func{
@@ -234,6 +237,32 @@ var modes = map[string]func(){
 			Name: "double", Version: "1",
 			G: func(z float64) float64 { return 2 * z }, DG: func(float64) float64 { return 2.001 },
 		})
+	},
+	"lies-between": func() { // about g′ in long batches, where rows asked for again by a rule would not show it
+		serve.Activation(lyingDerivative{func(dst, _ []float64) {
+			n := len(dst)
+			if n <= 256 {
+				return
+			}
+			for i := range dst {
+				if (n-1-i)%((n+63)/64) != 0 {
+					dst[i] *= 1.3
+				}
+			}
+		}})
+	},
+	"lies-beside": func() { // about g′ everywhere but at the points where a host compares it before a fit
+		points := make(map[float64]bool)
+		for i := range 96 {
+			points[3*math.Sqrt2*math.Erfinv((2*float64(i)+1)/96-1)] = true
+		}
+		serve.Activation(lyingDerivative{func(dst, z []float64) {
+			for i, v := range z {
+				if !points[v] {
+					dst[i] *= 1.3
+				}
+			}
+		}})
 	},
 	"lies-moments": func() {
 		serve.Activation(liar{moments: func(m *sdk.Moments) { m.Value[1][1] *= 1 + 1e-6 }})
@@ -486,6 +515,24 @@ func (l lyingSystem) System(ctx context.Context, sigma float64) (sdk.System, err
 	return s, err
 }
 
+// lyingDerivative is a ReLU whose values of g′ are changed by the batch.
+type lyingDerivative struct{ change func(dst, z []float64) }
+
+func (l lyingDerivative) Info() sdk.Info {
+	return sdk.Info{Name: "half", Version: "1", Kinks: []float64{0}}
+}
+
+func (l lyingDerivative) Eval(ctx context.Context, dst, z []float64) error {
+	return honest().Eval(ctx, dst, z)
+}
+
+func (l lyingDerivative) Deriv(ctx context.Context, dst, z []float64) error {
+	z = append([]float64(nil), z...) // dst may be z
+	err := honest().Deriv(ctx, dst, z)
+	l.change(dst, z)
+	return err
+}
+
 func honest() sdk.Activation {
 	act, err := relu.Family.Activation(nil)
 	if err != nil {
@@ -519,24 +566,25 @@ func more(n int) bool {
 	return os.WriteFile(count, append(done, 'x'), 0o600) == nil
 }
 
-// turncoat is a ReLU that is scaled from its hundredth batch on.
+// turncoat is a ReLU that is scaled after some batches.
 type turncoat struct {
 	liar
+	after             int32
 	eval, deriv       float64
 	evals, derivative atomic.Int32
 }
 
 func (c *turncoat) Eval(ctx context.Context, dst, z []float64) error {
-	return turned(ctx, honest().Eval, &c.evals, c.eval, dst, z)
+	return c.turned(ctx, honest().Eval, &c.evals, c.eval, dst, z)
 }
 
 func (c *turncoat) Deriv(ctx context.Context, dst, z []float64) error {
-	return turned(ctx, honest().Deriv, &c.derivative, c.deriv, dst, z)
+	return c.turned(ctx, honest().Deriv, &c.derivative, c.deriv, dst, z)
 }
 
-func turned(ctx context.Context, of func(context.Context, []float64, []float64) error, calls *atomic.Int32, by float64, dst, z []float64) error {
+func (c *turncoat) turned(ctx context.Context, of func(context.Context, []float64, []float64) error, calls *atomic.Int32, by float64, dst, z []float64) error {
 	err := of(ctx, dst, z)
-	if calls.Add(1) > 100 {
+	if calls.Add(1) > c.after {
 		for i := range dst {
 			dst[i] *= by
 		}
