@@ -45,6 +45,8 @@ type Config struct {
 	// nil where the columns are the features. See [Config.For].
 	Design *terms.Design
 
+	beside bool // the rows are some of a table: optima that may be the best on all are kept
+
 	Seed    uint64 // of everything random
 	Threads int    // 0: one per processor; the result does not depend on it
 

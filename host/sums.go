@@ -1,19 +1,29 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// FitSums fits by method [Moments] or [Spectral] to a table that is known by the sums of
-// all rounds over its shards, which the file of that name holds. The tensors, and so
-// the regressors with their signs, are those that [Fit] with the transforms that the sums
+// FitSums fits to a table that is known by the sums of rounds over its shards, which the file of
+// that name holds. Methods [Moments] and [Spectral] take their tensors from the sums of all rounds:
+// these, and so the regressors with their signs, are those that [Fit] with the transforms that the sums
 // are made for, [Polynomial] or [Optimal], makes of all rows, to the byte; the gate, the noise level and the likelihood are those
-// of the random subsample in the file. Errors: [*RequestError], *dataset.Error where
+// of the random subsample in the file. Other methods fit that subsample; [Auto] from the estimate by
+// the moments of all rows too, where the sums are made for the same model. Its near-best optima, which
+// may be the best on all rows, are in the model for passes over those. Errors: [*RequestError], *dataset.Error where
 // the sums are made for something else, those of act and of ctx.
 func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string, cfg Config) (*fitted.Model, error) {
 	cfg, err := cfg.checked()
@@ -22,15 +32,92 @@ func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 	}
 	switch cfg.Method.(type) {
 	case Moments, Spectral:
-	default:
-		return nil, refuse("method %s has no use for sums; methods moments and spectral do", cfg.Method.Name())
+		return fitTensors(ctx, act, sums, file, cfg)
 	}
+	all, taken := sums.Rows()
+	cfg.beside = taken < all
+	if _, ok := cfg.Method.(Auto); ok && cfg.Start == nil && cfg.beside {
+		if cfg.Start, err = startOf(ctx, act, sums, file, cfg); err != nil {
+			return nil, err
+		}
+	}
+	m, err := Fit(ctx, act, sums.SampleSource(file), cfg)
+	if err == nil {
+		m.Fit.Prints = sums.Prints()
+	}
+	return m, err
+}
+
+// startOf is the estimate by the moments of all rows, nil where there is none for what cfg asks.
+func startOf(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string, cfg Config) (*model.Params, error) {
+	if act == nil || !sums.Complete() {
+		return nil, nil
+	}
+	cfg.Method, cfg.Truth, cfg.beside, cfg.Robust, cfg.HAC = Moments{}, nil, false, false, false
+	cfg, err := cfg.checked()
+	var m *fitted.Model
+	if err == nil {
+		m, err = fitTensors(ctx, act, sums, file, cfg)
+	}
+	var none *RequestError
+	var other *dataset.Error
+	switch {
+	case errors.As(err, &none) || errors.As(err, &other):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return m.Params(), nil
+}
+
+// fitTensors fits by a method that takes its tensors from the sums.
+func fitTensors(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string, cfg Config) (*fitted.Model, error) {
 	p, e, err := sums.Evidence(ctx, file, act, cfg.request(), cfg.Transform)
 	if err != nil {
 		return nil, err
 	}
-	if all, taken := sums.Rows(); taken < all {
+	all, taken := sums.Rows()
+	if taken < all {
 		p.Notes = append(p.Notes, fmt.Sprintf("the regressors are those of all %d rows; the gate, the noise level and the likelihood those of a random subsample of %d", all, taken))
 	}
-	return fit(ctx, p, e, run{Config: cfg})
+	m, err := fit(ctx, p, e, run{Config: cfg})
+	if err == nil && taken < all {
+		m.Fit.Prints = sums.Prints()
+	}
+	return m, err
+}
+
+// nearGap is the difference of mean log-likelihoods over nearRows rows that says nothing of which is
+// the larger on all rows; it falls with the root of the rows. host/search screens by the same.
+const (
+	nearGap  = 0.02
+	nearRows = 2048
+)
+
+// beside adds to m the optima of a search on some of the rows that may be the best on all: of
+// those within nearGap of the best, each with how many starts ended at it.
+func beside(m *fitted.Model, p *problem.Problem, out *outcome) {
+	n := float64(p.N())
+	gap := nearGap * math.Sqrt(nearRows/n)
+	value := func(c *search.Candidate) float64 {
+		if c.Whole != nil {
+			return *c.Whole
+		}
+		return c.Run.Value
+	}
+	var others []shard.Optimum
+	last := out.best.Run.Value
+	sorted := slices.SortedStableFunc(slices.Values(out.all), func(a, b *search.Candidate) int { return cmp.Compare(value(a), value(b)) })
+	for _, c := range sorted {
+		v := value(c)
+		switch same := v <= last+search.SameOptimum(p.N()); {
+		case c.Degenerate || c.Failed() || c.Agrees || c.Groups != nil || c.Rows != p.N() && c.Whole == nil || v > out.best.Run.Value+gap:
+		case same && len(others) > 0:
+			others[len(others)-1].Agreeing++
+		case !same:
+			others = append(others, shard.Optimum{Params: p.Units.OutOf(c.Params), Agreeing: 1})
+			last = v
+		}
+	}
+	shard.SideBySide(m, others)
 }

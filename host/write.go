@@ -73,6 +73,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if err := warnOfTwoValues(m, p); err != nil {
 		return nil, err
 	}
+	if cfg.beside {
+		beside(m, p, out)
+	}
 	if cfg.Truth != nil {
 		r, err := fitted.Compare(m.Params(), cfg.Truth, m.Leaves...)
 		if err != nil {

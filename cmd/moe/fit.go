@@ -147,10 +147,11 @@ With --k FROM:TO every number of experts in the range is fitted and compared by
 log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),
 less being better; the model of the least BIC is written.
 
-With --moments FILE the data are the merged sums of moe moments. Method moments, the
-default there, and spectral take their tensors from the sums of all rows, and the
-gate, the noise level and the likelihood from the random subsample beside them; the
-other methods fit the subsample.
+With --moments FILE the data are the merged sums of moe moments. Methods moments and
+spectral take their tensors from the sums of all rows, and the gate, the noise level
+and the likelihood from the random subsample beside them; the other methods, and auto
+by default, fit the subsample, auto from the moment estimate of all rows too. What auto finds
+is where moe newton begins on all rows, with its near-best optima.
 
 Rows that would take more than half of the memory that is free, or do not fit into
 --max-memory, stay in their file and are read again by every pass: an NPY file in
@@ -311,11 +312,11 @@ func (f *fitFlags) fit(ctx context.Context, act sdk.Activation, src dataset.Sour
 	if f.tree.grows {
 		return host.FitTree(ctx, act, src, f.tree.most, f.config)
 	}
-	if f.sums != nil && f.tensors() {
-		if f.to > 0 {
-			return nil, usagef("--k %s: the sums are made for one number of experts", f.k)
-		}
+	if f.sums != nil && f.to == 0 {
 		return host.FitSums(ctx, act, f.sums, f.moments, f.config)
+	}
+	if f.sums != nil && f.tensors() {
+		return nil, usagef("--k %s: the sums are made for one number of experts", f.k)
 	}
 	if f.to > 0 {
 		return host.FitRange(ctx, act, src, f.config.K, f.to, f.config)
@@ -343,9 +344,6 @@ func (f *fitFlags) checkMoments(cmd *cobra.Command) error {
 	}
 	if f.config.HAC {
 		return usagef("--hac has no effect beside --moments: the likelihood is that of a random subsample, whose rows do not follow each other")
-	}
-	if !cmd.Flags().Changed("method") {
-		f.method.name = host.Moments{}.Name()
 	}
 	return nil
 }

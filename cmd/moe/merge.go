@@ -16,8 +16,10 @@ All of them must be there once, in any order; parts of different data, rounds or
 activations are refused.
 
 Of parts that moe newton wrote it makes a step of Newton's method, and FILE is the
-model after it. The exit code is 1 where the step of the eighth pass is still above
-1e-9 and the maximum at no kink of the likelihood; the model is written all the same.
+best model so far with what the next pass needs. Its log-likelihood never falls from
+one pass to the next. The exit code is 1 where the step of the twelfth pass is still above
+1e-9 and the maximum at no kink of the likelihood, or no step leads higher; the line says
+why, and the model is written all the same.
 Of the parts of the pass behind those that converged it makes the certificate of the
 model. The exit code is 1 where its optimum is not passed, as that of moe fit.`,
 		Example: `  moe merge first-*.moments -o first.moments

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -29,10 +30,15 @@ func newNewtonCmd() *cobra.Command {
 		Short: "Sum score and information of one part of a data set",
 		Long: `newton reads part I of N of DATA, as moe moments does, and writes the sums of the
 log-likelihood at the parameters of MODEL, of its score and of its observed
-information. moe merge puts those of all parts together, makes a step of Newton's
-method and writes the model there, from which the next pass begins, until a step
-is below 1e-9: at most 8 passes. At the model where they have converged newton sums what
-its certificate needs, which merge makes: one pass more.`,
+information. moe merge puts those of all parts together, chooses a step of Newton's
+method, shortened where the last one led down, and writes the best model so far with what
+the next pass needs, until a step is below 1e-9: at most 12 passes. Where MODEL is the fit of a
+subsample that found several optima, up to four are followed side by side and the best on all
+rows is taken. At the model where the passes have converged newton sums what
+its certificate needs, which merge makes: one pass more.
+
+The parts carry digests of their rows: a pass over other rows than those of the pass
+before, or of the sums of moe moments, is refused.`,
 		Example: `  moe newton data.npy --shard 1/2 --at start.json -o part-1.newton
   moe newton data.npy --shard 2/2 --at start.json -o part-2.newton
   moe merge part-*.newton -o next.json`,
@@ -120,8 +126,10 @@ type stepReport struct {
 	Step          float64 `json:"step"`
 	Converged     bool    `json:"converged"`
 	AtKink        bool    `json:"at_kink"`        // converged next to a kink of the likelihood, where steps stay larger than 1e-9
-	LogLikelihood float64 `json:"log_likelihood"` // before the step
+	LogLikelihood float64 `json:"log_likelihood"` // of the model, before the step
 	GoOn          bool    `json:"go_on"`          // another pass is to be made, if only for the certificate
+	SideBySide    int     `json:"side_by_side"`   // points from which the next pass goes on
+	Reason        string  `json:"reason"`         // why the passes end without having converged; "" elsewhere
 
 	Certificate *fitted.Certificate `json:"certificate"` // of the pass behind those that have converged; null before
 }
@@ -140,7 +148,7 @@ func mergeNewton(cmd *cobra.Command, files []string, out string) error {
 	}
 	c := s.Model.Fit.Certificate
 	if wantsJSON(cmd) {
-		err = printJSON(cmd, stepReport{out, s.Pass, s.Size, s.Converged, s.AtKink, s.Model.Fit.LogLikelihood, s.GoOn(), c})
+		err = printJSON(cmd, stepReport{out, s.Pass, s.Size, s.Converged, s.AtKink, s.Model.Fit.LogLikelihood, s.GoOn(), s.Climbs, s.Reason, c})
 	} else if s.Certified {
 		err = say(cmd, "%s: certificate: optimum %s, model %s, p = %.2g", out, c.Optimum, c.Model, c.PValue)
 	} else {
@@ -177,10 +185,12 @@ func outcome(s *shard.Step) string {
 		text = "at a kink of the likelihood: converged"
 	case s.Converged:
 		text = "converged"
+	case s.GoOn() && s.Climbs > 1:
+		return fmt.Sprintf("go on, from %d side by side", s.Climbs)
 	case s.GoOn():
 		return "go on"
 	default:
-		return "not converged"
+		return "not converged: " + s.Reason
 	}
 	if s.GoOn() {
 		text += ", go on for the certificate"

@@ -251,6 +251,9 @@ func (r *reflector) of(t reflect.Type) object {
 	if t == reflect.TypeFor[fitted.Sigma]() {
 		return object{"anyOf": []any{object{"type": "number"}, object{"type": "array", "items": object{"type": "number"}}}}
 	}
+	if t == reflect.TypeFor[[]byte]() { // in base64
+		return object{"type": "string"}
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return orNullSchema(r.of(t.Elem()))

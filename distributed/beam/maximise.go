@@ -10,10 +10,10 @@ import (
 )
 
 // Maximise makes passes of Newton's method from the model p.Given until they have
-// converged, at most [shard.MostPasses], and one more for the certificate, and writes the
+// converged or end for another reason, at most [shard.MostPasses], and one more for the certificate, and writes the
 // last model to p.Out. The models
-// between are in dir, which all workers see. Whether they have converged, and after how
-// many passes, is in the model's Fit.
+// between are in dir, which all workers see. Whether they have converged, after how
+// many passes, and why not, is in the model's Fit.
 func (p Pass) Maximise(ctx context.Context, run Runner, again int, dir string) (*fitted.Model, error) {
 	next := p
 	next.Kind = Newton
@@ -26,7 +26,7 @@ func (p Pass) Maximise(ctx context.Context, run Runner, again int, dir string) (
 		if err != nil {
 			return nil, err
 		}
-		if m.Fit.Converged && m.Fit.Passes == nil || !m.Fit.Converged && i >= shard.MostPasses {
+		if !shard.GoOn(m) {
 			return m, m.Write(ctx, p.Out)
 		}
 		next.Given = next.Out

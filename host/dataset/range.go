@@ -35,6 +35,19 @@ func Count(ctx context.Context, src Source) (int, error) {
 	return n, err
 }
 
+// Enters says whether [ReadRange] enters src at a block, without what stands before it.
+func Enters(src Source) bool {
+	if c, ok := src.(*concatenated); ok {
+		return !slices.ContainsFunc(c.parts, func(p Source) bool { return !Enters(p) })
+	}
+	c, ok := src.(counted)
+	if !ok {
+		return false
+	}
+	_, known := c.count()
+	return known
+}
+
 // ReadRange calls fn with the blocks from ≤ i < to of src and their numbers, in order.
 // What stands before them is passed over where the format allows that, and read
 // where it does not.
@@ -139,8 +152,9 @@ func (c *concatenated) readFrom(ctx context.Context, row int, fn func(*model.Blo
 			row -= c.rows[i]
 			continue
 		}
-		skip := row % model.BlockRows
+		skip, whole, read := row%model.BlockRows, row == 0, 0
 		err := ReadRange(ctx, p, row/model.BlockRows, maxBlocks, func(_ int, b *model.Block) error {
+			read += b.N
 			if out.n == 0 && skip == 0 && b.N == model.BlockRows {
 				out.total += b.N
 				for _, w := range b.W {
@@ -159,6 +173,9 @@ func (c *concatenated) readFrom(ctx context.Context, row int, fn func(*model.Blo
 		})
 		if err != nil {
 			return err
+		}
+		if whole {
+			c.rows[i] = read
 		}
 		row = 0
 	}

@@ -216,6 +216,11 @@ type Fit struct {
 	// absent elsewhere.
 	Passes *Passes `json:"passes,omitempty"`
 
+	// Climbs is where passes over shards stand, or are to begin: at this model, and at others that
+	// may be better on all rows. Absent elsewhere. Prints are of the rows that were read so far.
+	Climbs []Climb `json:"climbs,omitempty"`
+	Prints *Prints `json:"prints,omitempty"`
+
 	Certificate     *Certificate     `json:"certificate"`      // null where there is none: see the notes
 	MomentsEstimate *MomentsEstimate `json:"moments_estimate"` // null where none was made
 	Notes           []string         `json:"notes"`            // what the fit could not use, and what it did instead
@@ -640,8 +645,13 @@ func (f *Fit) validate(k, d int) error {
 			}
 		}
 	}
-	if err := f.Passes.validate(k, d); err != nil {
+	if err := firstError(f.Passes.validate(k, d), f.Prints.validate()); err != nil {
 		return err
+	}
+	for i := range f.Climbs {
+		if err := f.Climbs[i].validate(fmt.Sprintf("fit.climbs[%d]", i), k, d); err != nil {
+			return err
+		}
 	}
 	for i, s := range f.Separation {
 		if err := s.validate(fmt.Sprintf("fit.separation[%d]", i), k, d); err != nil {

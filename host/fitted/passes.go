@@ -53,16 +53,19 @@ func (p *Passes) validate(k, d int) error {
 	if (p.Mean == nil) != (p.SD == nil) {
 		return fmt.Errorf("fit.passes has one of mean and sd")
 	}
-	s := p.Squares
+	return p.Squares.validate("fit.passes.squares", k, d)
+}
+
+func (s *Squares) validate(name string, k, d int) error {
 	if s == nil {
 		return nil
 	}
 	if s.Rows < 1 {
-		return fmt.Errorf("fit.passes.squares.rows = %d, want at least 1", s.Rows)
+		return fmt.Errorf("%s.rows = %d, want at least 1", name, s.Rows)
 	}
 	return firstError(
-		checkVector("fit.passes.squares.z", s.Z, k),
-		checkVector("fit.passes.squares.logits", s.Logits, k),
-		checkVector("fit.passes.squares.features", s.Features, d),
+		checkVector(name+".z", s.Z, k),
+		checkVector(name+".logits", s.Logits, k),
+		checkVector(name+".features", s.Features, d),
 	)
 }

@@ -56,7 +56,7 @@ func unitsOf(m *fitted.Model) *problem.Units {
 }
 
 // scales sums what the certificate needs before its own pass: in the first pass what the
-// units of the fit are told from, then the squares over some blocks of the table, of
+// units of the fit are told from, then the squares at the parameters of m over some blocks of the table, of
 // which data begins at from.
 func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, from int) error {
 	spec, err := specificationOf(m, nil)
@@ -64,6 +64,9 @@ func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, 
 		return nil // too many terms: there will be no certificate
 	}
 	if m.Fit.Passes == nil {
+		if n.second != nil {
+			return nil
+		}
 		n.second = tensor.NewSecond(m.D)
 		var room tensor.Scratch
 		for i := range data.Blocks {
@@ -78,20 +81,20 @@ func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, 
 			some.N += data.Blocks[i-from].N
 		}
 	}
-	n.squares, err = spec.Squares(ctx, unitsOf(m).View(some))
+	n.points[len(n.points)-1].squares, err = spec.Squares(ctx, unitsOf(m).View(some))
 	return err
 }
 
-// passes is what is known for the certificate behind the pass whose sums n are, or why there
-// will be none.
-func (n *Newton) passes(m *fitted.Model) (p *fitted.Passes, uncertified string) {
+// passes is what is known for the certificate behind the pass whose sums n are, where the best
+// climb of m is, or why there will be none.
+func (n *Newton) passes(m *fitted.Model, best *climb) (p *fitted.Passes, uncertified string) {
 	spec, err := specificationOf(m, nil)
 	if spec == nil {
 		return nil, err.Error()
 	}
-	if s := n.squares; s != nil {
+	if n.second == nil {
 		known := *m.Fit.Passes
-		known.Squares = &fitted.Squares{Rows: s.Rows, Z: s.Z, Logits: s.Logits, Features: s.X}
+		known.Squares, known.Agreeing, known.Met = best.Squares, best.Agreeing, best.Met
 		return &known, ""
 	}
 	free := freeOf(m)
@@ -104,6 +107,7 @@ func (n *Newton) passes(m *fitted.Model) (p *fitted.Passes, uncertified string) 
 		return nil, err.Error()
 	}
 	p = evidenceOf(m)
+	p.Agreeing, p.Met = best.Agreeing, best.Met
 	p.Target, p.Weight = math.Sqrt(n.second.MeanY(2)), 1
 	if n.Table.Weights != "" {
 		p.Weight = problem.WeightUnit(n.second.Y[0], n.Table.Rows)
@@ -150,24 +154,6 @@ func inOrder(proportions []float64) bool {
 		}
 		return cmp.Compare(b, a)
 	})
-}
-
-// sortExperts puts the largest expert first, and so on.
-func sortExperts(m *fitted.Model) {
-	if inOrder(m.Proportions) {
-		return
-	}
-	from := make([]int, m.K)
-	for i := range from {
-		from[i] = i
-	}
-	slices.SortStableFunc(from, func(i, j int) int { return cmp.Compare(m.Proportions[j], m.Proportions[i]) })
-	to, proportions := make([]int, m.K), make([]float64, m.K)
-	for rank, i := range from {
-		to[i], proportions[rank] = rank, m.Proportions[i]
-	}
-	m.SetParams(m.Params().Relabel(to))
-	m.Proportions = proportions
 }
 
 // tests are the sums of a certificate over rows, and the rows drawn of them.
@@ -255,7 +241,7 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 	if weak := infer.RestsOnLittle(p, mass, len(columns)); weak != "" && c.Optimum == infer.Pass {
 		c.Optimum, c.Reason = infer.Suspect, weak
 	}
-	m.Fit.Certificate, m.Fit.Passes = fitted.NewCertificate(c), nil
+	m.Fit.Certificate, m.Fit.Passes, m.Fit.Prints = fitted.NewCertificate(c), nil, nil
 	m.Fit.Notes = slices.DeleteFunc(m.Fit.Notes, func(note string) bool { return note == notYet })
 	m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the starts that the certificate counts are those of the fit to %d rows that the passes began at", e.Rows))
 	return &Step{Model: m, Pass: m.Fit.Iterations, Converged: true, Certified: true}, nil

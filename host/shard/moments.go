@@ -41,6 +41,7 @@ type Moments struct {
 	fourth  *model.Tree[*tensor.Fourth] // of the last round, by the polynomials
 	fourths *model.Tree[*tensor.Transformed]
 	third   *model.Tree[*tensor.Transformed]
+	prints  *prints  // of the blocks of the part; nil in files of before they were written
 	given   *Moments // all of the round before: of a later round's whole and of its part 1
 }
 
@@ -120,11 +121,13 @@ func Sum(ctx context.Context, src dataset.Source, t Table, at Place, take Subsam
 // read calls fn with the blocks of the part, and keeps what they tell of the columns.
 func (m *Moments) read(ctx context.Context, src dataset.Source, fn func(i int, b *model.Block) error) error {
 	from, to := m.Place.Blocks(m.Table.Blocks())
+	m.prints = newPrints(m.Table, from, to)
 	return dataset.ReadRange(ctx, src, from, to, func(i int, b *model.Block) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		m.Columns.Add(i, b)
+		m.prints.add(i, b)
 		return fn(i, b)
 	})
 }
@@ -169,9 +172,14 @@ func SumSpan(ctx context.Context, src dataset.Source, t Table, at Place, file st
 		m.given = given
 	}
 	if m.Round() < m.Rounds() {
-		return m, m.sumSquares(ctx, src, p, e)
+		err = m.sumSquares(ctx, src, p, e)
+	} else {
+		err = m.sumSpan(ctx, src, p, e)
 	}
-	return m, m.sumSpan(ctx, src, p, e)
+	if rows := m.prints.changed(t, given.prints); rows != "" && err == nil {
+		err = &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("part %d of %d: %s", at.I, at.N, changedRows(rows, file))}
+	}
+	return m, err
 }
 
 // next names the round behind the given one, or says why there is none.
@@ -282,6 +290,9 @@ func (m *Moments) Round() int {
 	return 3
 }
 
+// Complete says whether m is the whole of the last round.
+func (m *Moments) Complete() bool { return m.Place.N == 0 && m.Span != nil && m.Round() == m.Rounds() }
+
 // Rounds is the number of rounds: 2, or 3 for the transforms of minimum variance. The
 // first round does not tell and says 2.
 func (m *Moments) Rounds() int {
@@ -331,6 +342,10 @@ func (m *Moments) Rows() (all, sampled int) {
 	first := m.firstRound()
 	return m.Table.Rows, len(first.sample) / first.Table.width()
 }
+
+// Prints is what a model fitted to the sums keeps of the rows that they were made of; nil of
+// sums of an older version.
+func (m *Moments) Prints() *fitted.Prints { return m.prints.kept(m.Table) }
 
 // Evidence returns the problem of fitting the table that whole sums are of, whose rows
 // are the subsample, and what the moments tell of all rows. Sums of the last round
@@ -481,7 +496,15 @@ func MergeMoments(files []string, parts []*Moments) (*Moments, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.given != nil && !equalPrints(m.given.Columns, m.Columns) {
+	if m.given == nil {
+		return m, nil
+	}
+	for i, p := range parts {
+		if rows := p.prints.changed(m.Table, m.given.prints); rows != "" {
+			return nil, &dataset.Error{File: files[i], Msg: changedRows(rows, "the round before")}
+		}
+	}
+	if m.prints.changed(m.Table, m.given.prints) != "" || !equalPrints(m.given.Columns, m.Columns) {
 		return nil, &dataset.Error{File: files[0], Msg: "this round has read other values than the one before"}
 	}
 	return m, nil
@@ -532,7 +555,7 @@ func addMoments(files []string, parts []*Moments, order []int, at Place) (*Momen
 
 // mixes says why parts are not of one round over one table, "" if they are.
 func (m *Moments) mixes(o *Moments) string {
-	if why := m.Table.differs(o.Table); why != "" {
+	if why := m.Table.differsInRound(o.Table); why != "" {
 		return why
 	}
 	switch {
@@ -558,6 +581,7 @@ func (m *Moments) add(o *Moments) error {
 	m.Dropped = max(m.Dropped, o.Dropped)
 	m.sample = append(m.sample, o.sample...)
 	m.targets = append(m.targets, o.targets...)
+	m.prints = m.prints.merged(o.prints)
 	if o.given != nil {
 		m.given = o.given
 	}
@@ -655,6 +679,9 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 	if len(m.targets) > 0 {
 		put("targets", model.Node{}, values(m.targets))
 	}
+	if m.prints != nil {
+		put(bodyPrints, model.Node{}, m.prints)
+	}
 	if failed != nil {
 		return nil, failed
 	}
@@ -687,6 +714,9 @@ func (m *Moments) unmarshal(data []byte, depth int) error {
 		return err
 	}
 	if (out.Span != nil && out.Place.I < 2) != (out.given != nil) || out.given != nil && (out.given.Place.N > 0 || out.given.Round() != out.Round()-1) {
+		return errDamaged
+	}
+	if out.Table.Print != 0 && out.prints == nil {
 		return errDamaged
 	}
 	out.Bodies = nil
@@ -726,6 +756,9 @@ const (
 	bodyThird   = "third"
 )
 
+// bodyPrints names the body with the digests of the part's blocks.
+const bodyPrints = "prints"
+
 // transformed are the sums of transforms by the names of their bodies.
 func (m *Moments) transformed() iter.Seq2[string, **model.Tree[*tensor.Transformed]] {
 	return func(yield func(string, **model.Tree[*tensor.Transformed]) bool) {
@@ -750,6 +783,8 @@ func (m *Moments) load(bodies []body, depth int) error {
 			err = m.loadSample(b.data)
 		case "targets":
 			m.targets, err = exactly(b.data, m.levelValues())
+		case bodyPrints:
+			m.prints, err = loadPrints(m.Table, from, to, b.data)
 		default:
 			at := model.Node{Level: b.Level, Index: b.Index}
 			if _, ok := next[b.Name]; !ok {

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -18,7 +18,6 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/textfile"
@@ -30,53 +29,55 @@ const (
 	NewtonFormat = "moe-newton/v1"
 	// NewtonMethod is what the models of these passes call their method.
 	NewtonMethod = "newton"
-	// MostPasses bounds the passes, SmallStep ends them: no parameter then moves by
+	// MostPasses bounds the passes of a loop, SmallStep ends them: no parameter then moves by
 	// more than that times the larger of 1 and its size.
-	MostPasses = 8
+	MostPasses = 12
 	SmallStep  = 1e-9
-	// Where g has kinks the likelihood has some too, and its maximum may be at one, which
-	// steps leap over. There passes end if the last step lowered the log-likelihood by
-	// less than kinkSlack, the slack of fits on one machine too, and the decrement of the
-	// next is below kinkDecrement: it bounds the square of every parameter's distance to
-	// the maximum in standard errors.
-	kinkSlack     = 0.01
-	kinkDecrement = 0.1
 )
 
 // Newton are the sums of one pass of Newton's method over a part of a table: the
-// log-likelihood at the parameters of a model, its score and its observed information.
+// log-likelihood at the points that the climbs of a model are at, its score and its observed information.
 // At a model where the passes have converged they are those of its certificate.
 type Newton struct {
 	newtonHeader
+	points []point        // of the climbs that go on, in order
+	second *tensor.Second // of the features and the target, of the first pass
+	tests  *tests         // of the certificate, which has nothing else
+	prints *prints        // of the blocks of the part; nil in files of before they were written
+}
+
+// point are the sums at the parameters of one climb.
+type point struct {
 	sums    []float64      // log-likelihood, weight, Σ p_i, score, upper triangle of the information
-	second  *tensor.Second // of the features and the target, of the first pass
-	squares *infer.Squares // of the passes behind it
-	tests   *tests         // of the certificate, which has nothing else
+	squares *infer.Squares // of the passes behind the first
 }
 
 type newtonHeader struct {
 	Table  Table           `json:"table"`
 	Place  Place           `json:"place"`
-	Model  json.RawMessage `json:"model"` // at whose parameters the sums are
-	Kinks  []float64       `json:"kinks"` // of its activation
+	Model  json.RawMessage `json:"model"`          // at whose parameters the sums are, without what only the merge needs
+	Full   json.RawMessage `json:"full,omitempty"` // all of it, of part 1, where it has more
+	Kinks  []float64       `json:"kinks"`          // of its activation
 	Bodies []body          `json:"bodies"`
 }
 
-// SumNewton makes a pass over a part of the table at the parameters of m, or sums what
+// SumNewton makes a pass over a part of the table at the points of m, or sums what
 // the certificate needs where the passes have converged there. The part is held in memory.
+// Rows that are not those that m was made of are a *dataset.Error.
 func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation, workers int) (*Newton, error) {
-	text, err := m.JSON()
-	if err != nil {
+	out := &Newton{newtonHeader: newtonHeader{Table: t, Place: at, Kinks: act.Info().Kinks}}
+	if err := out.embed(m); err != nil {
 		return nil, err
 	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, text); err != nil {
-		return nil, err
+	known, why := recalled(m.Fit.Prints, t)
+	if why != "" {
+		return nil, &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("not the rows that the model was made of: %s", why)}
 	}
-	out := &Newton{newtonHeader: newtonHeader{Table: t, Place: at, Model: compact.Bytes(), Kinks: act.Info().Kinks}}
 	from, to := at.Blocks(t.Blocks())
+	out.prints = newPrints(t, from, to)
 	data := &model.Data{D: len(t.Features)}
-	err = dataset.ReadRange(ctx, src, from, to, func(_ int, b *model.Block) error {
+	err := dataset.ReadRange(ctx, src, from, to, func(i int, b *model.Block) error {
+		out.prints.add(i, b)
 		data.Blocks = append(data.Blocks, b.Clone())
 		data.N += b.N
 		return nil
@@ -84,31 +85,93 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 	if err != nil {
 		return nil, err
 	}
+	if rows := out.prints.changed(t, known); rows != "" {
+		return nil, &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("part %d of %d: %s", at.I, at.N, changedRows(rows, "the model"))}
+	}
 	if certifies(m) {
 		out.tests, err = sumTests(ctx, m, act, data, from, workers)
 		return out, err
 	}
-	if err := out.pass(ctx, m, act, data, workers); err != nil {
-		return nil, err
-	}
-	return out, out.scales(ctx, m, data, from)
+	return out, out.pass(ctx, m, act, data, from, workers)
 }
 
-// pass sums what the step needs.
-func (n *Newton) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, workers int) error {
+// embed writes the model into the header: all of it into that of part 1.
+func (n *Newton) embed(m *fitted.Model) (err error) {
+	light := lightOf(m)
+	if n.Model, err = compact(light); err != nil || n.Place.I > 1 {
+		return err
+	}
+	full, err := compact(m)
+	if !bytes.Equal(full, n.Model) {
+		n.Full = full
+	}
+	return err
+}
+
+// lightOf is a model without what only the merge needs.
+func lightOf(m *fitted.Model) *fitted.Model {
+	light := *m
+	light.Fit.Prints = nil
+	light.Fit.Climbs = slices.Clone(m.Fit.Climbs)
+	for i := range light.Fit.Climbs {
+		light.Fit.Climbs[i].Curvature = nil
+	}
+	return &light
+}
+
+func compact(m *fitted.Model) ([]byte, error) {
+	text, err := m.JSON()
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = json.Compact(&out, text)
+	return out.Bytes(), err
+}
+
+// pass sums what the steps of the climbs need.
+func (n *Newton) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from, workers int) error {
+	climbs, err := climbsOf(m)
+	if err != nil {
+		return err
+	}
+	for _, c := range climbs {
+		if c.Ended != "" {
+			continue
+		}
+		at := moved(m, c.Point())
+		sums, err := n.sumPoint(ctx, at, c.Trial == nil, act, data, workers)
+		if err != nil {
+			return err
+		}
+		n.points = append(n.points, point{sums: sums})
+		if err := n.scales(ctx, at, data, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nowhere is the log-likelihood of rows at a point where it is not finite: sums of as many
+// as there can be parts are.
+const nowhere = -1e300
+
+// sumPoint sums the log-likelihood of data at the parameters of m, its score and information. At
+// a point that must do it has to be finite.
+func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act sdk.Activation, data *model.Data, workers int) ([]float64, error) {
 	p := m.Params()
 	free := freeOf(m)
 	q := likelihoodOf(p, free).Dim()
-	n.sums = make([]float64, 2+p.K+q+q*(q+1)/2)
+	sums := make([]float64, sumsOf(p.K, q))
 	if data.N == 0 {
-		return nil
+		return sums, nil
 	}
 	l := loss.NewLikelihood(data, act, p, free, workers)
 	h := mat.NewSymDense(q, nil)
-	if err := l.Information(ctx, h, n.score(p.K, q), p, n.Kinks); err != nil {
-		return err
+	if err := l.Information(ctx, h, scoreOf(sums, p.K, q), p, n.Kinks); err != nil {
+		return nil, err
 	}
-	packed := n.sums[2+p.K+q:]
+	packed := sums[2+p.K+q:]
 	for i := range q {
 		for j := i; j < q; j++ {
 			packed[0] = h.At(i, j)
@@ -117,22 +180,30 @@ func (n *Newton) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, 
 	}
 	priors, err := l.Proportions(ctx, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.sums[1] = l.Rows()
+	sums[1] = l.Rows()
 	for i, v := range priors {
-		n.sums[2+i] = v * l.Rows()
+		sums[2+i] = v * l.Rows()
 	}
-	if n.sums[0], err = l.LogLikelihood(ctx, p); err != nil {
-		return err
+	if sums[0], err = l.LogLikelihood(ctx, p); err != nil {
+		return nil, err
 	}
-	if !numeric.Finite(n.sums...) {
-		return &dataset.Error{File: n.Table.Target, Msg: "the log-likelihood of the model is not finite on these rows"}
+	switch {
+	case numeric.Finite(sums...):
+		return sums, nil
+	case must:
+		return nil, &dataset.Error{File: n.Table.Target, Msg: "the log-likelihood of the model is not finite on these rows"}
 	}
-	return nil
+	clear(sums)
+	sums[0], sums[1] = nowhere, l.Rows()
+	return sums, nil
 }
 
-func (n *Newton) score(k, q int) []float64 { return n.sums[2+k : 2+k+q] }
+// sumsOf is how many sums there are at a point of k experts and q free parameters.
+func sumsOf(k, q int) int { return 2 + k + q + q*(q+1)/2 }
+
+func scoreOf(sums []float64, k, q int) []float64 { return sums[2+k : 2+k+q] }
 
 // freeOf says which parameters of a model are estimated: all, but for the coefficients
 // of features that no expert, or no gate, has, and a noise level that was given.
@@ -168,32 +239,39 @@ func likelihoodOf(p *model.Params, free loss.Free) *loss.Likelihood {
 
 // Step is what a pass over all rows came to.
 type Step struct {
-	Model     *fitted.Model // after the step
+	Model     *fitted.Model // the best point so far, and what the next pass needs
 	Pass      int           // from 1
-	Size      float64       // of the step: the most that a parameter moves, relative to the larger of 1 and its size
-	Converged bool          // Size is at most SmallStep and the largest expert is the first, or AtKink
+	Size      float64       // of the next step: the most that a parameter moves, relative to the larger of 1 and its size
+	Converged bool          // Size is at most SmallStep, or AtKink, and nothing that may be better is left
 	AtKink    bool          // the maximum is at a kink of the likelihood, and Model as near to it as matters
 	Certified bool          // it was no pass but the certificate behind them: Model has it, and Size says nothing
+	Climbs    int           // points from which the next pass goes on, side by side
+	Reason    string        // why the passes end without having converged
 }
 
 // GoOn says whether another pass is to be made at Model.
-func (s *Step) GoOn() bool {
-	if s.Converged {
-		return s.Model.Fit.Passes != nil
+func (s *Step) GoOn() bool { return GoOn(s.Model) }
+
+// GoOn says whether another pass is to be made at a model that one has left.
+func GoOn(m *fitted.Model) bool {
+	if m.Fit.Converged {
+		return m.Fit.Passes != nil
 	}
-	return s.Pass < MostPasses
+	return m.Fit.Climbs != nil && m.Fit.Iterations%MostPasses != 0
 }
 
-// MergeNewton puts the parts of a pass together and makes its step,
-// θ + H⁻¹·s with the score s and the observed information H. Where H is not positive
-// definite its diagonal is raised until it is. What does not fit together, and parts of a
+// MergeNewton puts the parts of a pass together. Every climb takes its step,
+// (H + λD)⁻¹·s with the score s, the observed information H and its diagonal D, from the best
+// point that it has seen: a pass in which the log-likelihood fell only makes the next step
+// shorter. Climbs that lead to the same maximum, or cannot come up to the best any more, are given
+// up. What does not fit together, and parts of a
 // certificate, which [Certify] merges, are a *dataset.Error.
 func MergeNewton(files []string, parts []*Newton) (*Step, error) {
 	m, all, err := mergeNewton(files, parts)
 	if err != nil {
 		return nil, err
 	}
-	if all.sums == nil {
+	if all.tests != nil {
 		return nil, &dataset.Error{File: files[0], Msg: "it is of no pass but of the certificate behind them"}
 	}
 	return step(m, all)
@@ -209,11 +287,41 @@ func mergeNewton(files []string, parts []*Newton) (*fitted.Model, *Newton, error
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := parts[0].At()
+	first := order[0]
+	m, err := parts[first].full()
 	if err != nil {
-		return nil, nil, &dataset.Error{File: files[0], Msg: "the model in it cannot be read: " + err.Error()}
+		return nil, nil, &dataset.Error{File: files[first], Msg: "the model in it cannot be read: " + err.Error()}
 	}
-	return m, addNewton(parts, order), nil
+	all := addNewton(parts, order)
+	known, why := recalled(m.Fit.Prints, all.Table)
+	if why != "" {
+		return nil, nil, &dataset.Error{File: files[first], Msg: "its rows are not those that the model was made of: " + why}
+	}
+	for i, p := range parts {
+		if rows := p.prints.changed(all.Table, known); rows != "" {
+			return nil, nil, &dataset.Error{File: files[i], Msg: changedRows(rows, "the model")}
+		}
+	}
+	if all.prints.changed(all.Table, known) != "" {
+		return nil, nil, &dataset.Error{File: files[first], Msg: "this pass has read other values than the one before"}
+	}
+	if m.Fit.Prints == nil {
+		m.Fit.Prints = all.prints.kept(all.Table)
+	}
+	return m, all, nil
+}
+
+// full returns the model at which the sums are, with what the merge needs where the part
+// has it.
+func (n *Newton) full() (*fitted.Model, error) {
+	if n.Full == nil {
+		return n.At()
+	}
+	m := new(fitted.Model)
+	if err := json.Unmarshal(n.Full, m); err != nil {
+		return nil, err
+	}
+	return m, m.Validate()
 }
 
 // At returns the model at which the sums are.
@@ -250,7 +358,7 @@ func newtonPlaces(files []string, parts []*Newton) ([]Place, error) {
 	places := make([]Place, len(parts))
 	for i, p := range parts {
 		places[i] = p.Place
-		if why := p.Table.differs(parts[0].Table); why != "" {
+		if why := p.Table.differsInRound(parts[0].Table); why != "" {
 			return nil, &dataset.Error{File: files[i], Msg: fmt.Sprintf("it does not go with %s: %s", files[0], why)}
 		}
 		if !bytes.Equal(p.Model, parts[0].Model) {
@@ -262,16 +370,17 @@ func newtonPlaces(files []string, parts []*Newton) ([]Place, error) {
 
 // addNewton adds the sums of parts up in this order.
 func addNewton(parts []*Newton, order []int) *Newton {
-	first := parts[0]
+	first := parts[order[0]]
 	out := &Newton{newtonHeader: first.newtonHeader}
-	if first.sums != nil {
-		out.sums = make([]float64, len(first.sums))
+	for _, p := range first.points {
+		empty := point{sums: make([]float64, len(p.sums))}
+		if p.squares != nil {
+			empty.squares = p.squares.Like()
+		}
+		out.points = append(out.points, empty)
 	}
 	if first.second != nil {
 		out.second = tensor.NewSecond(first.second.D)
-	}
-	if first.squares != nil {
-		out.squares = first.squares.Like()
 	}
 	if first.tests != nil {
 		out.tests = first.tests.like()
@@ -284,121 +393,19 @@ func addNewton(parts []*Newton, order []int) *Newton {
 
 // add adds the sums of a part at the same model.
 func (n *Newton) add(o *Newton) {
-	floats.Add(n.sums, o.sums)
+	for i, p := range n.points {
+		floats.Add(p.sums, o.points[i].sums)
+		if p.squares != nil {
+			p.squares.Merge(o.points[i].squares)
+		}
+	}
 	if n.second != nil {
 		n.second.Merge(o.second)
 	}
-	if n.squares != nil {
-		n.squares.Merge(o.squares)
-	}
+	n.prints = n.prints.merged(o.prints)
 	if n.tests != nil {
 		n.tests.add(o.tests)
 	}
-}
-
-func step(m *fitted.Model, all *Newton) (*Step, error) {
-	p, free := m.Params(), freeOf(m)
-	l := likelihoodOf(p, free)
-	q := l.Dim()
-	score, h := all.score(p.K, q), mat.NewSymDense(q, nil)
-	packed := all.sums[2+p.K+q:]
-	for i := range q {
-		for j := i; j < q; j++ {
-			h.SetSym(i, j, packed[0])
-			packed = packed[1:]
-		}
-	}
-	s := &Step{Pass: 1}
-	if m.Fit.Method == NewtonMethod {
-		s.Pass = m.Fit.Iterations + 1
-	}
-	passes, uncertified := all.passes(m)
-	move, damped, err := newtonStep(h, score)
-	if err != nil {
-		return nil, err
-	}
-	n, loglik := all.sums[1], all.sums[0]
-	theta := l.Theta(p)
-	s.Size = optim.Largest(move, theta)
-	for i := range m.Proportions {
-		m.Proportions[i] = all.sums[2+i] / all.sums[1]
-	}
-	fell := m.Fit.LogLikelihood - loglik
-	ordered := inOrder(m.Proportions)
-	s.AtKink = ordered && len(all.Kinks) > 0 && s.Pass > 1 && !damped && fell >= 0 && fell < kinkSlack && floats.Dot(move, score) < kinkDecrement
-	s.Model = m
-	s.Converged = ordered && s.Size <= SmallStep || s.AtKink
-	if !s.AtKink {
-		floats.Add(theta, move)
-	}
-	after := l.Params(theta)
-	m.SetParams(after)
-	m.Fit = fitted.Fit{
-		Method: NewtonMethod, Seed: m.Fit.Seed, SigmaGiven: m.Fit.SigmaGiven, N: all.Table.Rows, LogLikelihood: loglik,
-		BIC: float64(q)*math.Log(n) - 2*loglik, AIC: 2*float64(q) - 2*loglik,
-		Converged: s.Converged, Status: fmt.Sprintf("the step of pass %d is %.2g", s.Pass, s.Size), Iterations: s.Pass,
-		Starts: []fitted.Start{}, Notes: []string{}, Passes: passes,
-	}
-	if uncertified != "" {
-		m.Fit.Notes = append(m.Fit.Notes, "no certificate: "+uncertified)
-	}
-	m.StandardErrors, m.Covariance, m.Truth = nil, nil, nil
-	if all.Table.Weights != "" {
-		m.Fit.Weight = n
-	}
-	if s.AtKink {
-		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the maximum is at a kink of the likelihood: the last step lowered its logarithm by %.2g", fell))
-	}
-	if !s.Converged {
-		sortExperts(m)
-	}
-	if s.Converged {
-		m.Fit.Status = "converged"
-		if passes != nil {
-			m.Fit.Notes = append(m.Fit.Notes, notYet)
-		}
-		c, err := infer.FromInformation(h, score, l.Parameters(), after, n, all.Kinks)
-		if err != nil {
-			m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+err.Error())
-			return s, nil
-		}
-		m.StandardErrors = fitted.NewStandardErrors(string(infer.Observed), c.Errors(after), free.Sigma)
-	}
-	return s, nil
-}
-
-// newtonStep returns h⁻¹·score, by h scaled to unit diagonal with as much on its
-// diagonal as makes it positive definite; damped says that there was need of any.
-func newtonStep(h *mat.SymDense, score []float64) (move []float64, damped bool, err error) {
-	q := len(score)
-	scale, right := make([]float64, q), mat.NewVecDense(q, nil)
-	for i := range q {
-		scale[i] = 1
-		if v := math.Abs(h.At(i, i)); v > 0 {
-			scale[i] = 1 / math.Sqrt(v)
-		}
-		right.SetVec(i, scale[i]*score[i])
-	}
-	for damping := 0.0; damping < 1e6; damping = max(1e-6, 10*damping) {
-		scaled := mat.NewSymDense(q, nil)
-		for i := range q {
-			for j := i; j < q; j++ {
-				scaled.SetSym(i, j, scale[i]*h.At(i, j)*scale[j])
-			}
-			scaled.SetSym(i, i, scaled.At(i, i)+damping)
-		}
-		var chol mat.Cholesky
-		var x mat.VecDense
-		if !chol.Factorize(scaled) || chol.SolveVecTo(&x, right) != nil {
-			continue
-		}
-		out := make([]float64, q)
-		for i := range q {
-			out[i] = scale[i] * x.AtVec(i)
-		}
-		return out, damping > 0, nil
-	}
-	return nil, false, fmt.Errorf("shard: no step: the information has no positive diagonal")
 }
 
 // MarshalBinary writes the sums with all that they are of.
@@ -411,14 +418,17 @@ func (n *Newton) MarshalBinary() ([]byte, error) {
 		return err
 	}
 	var err error
-	if n.sums != nil {
-		err = put("sums", values(n.sums))
+	for i, p := range n.points {
+		err = errors.Join(err, put(nth("sums", i), values(p.sums)))
+		if p.squares != nil {
+			err = errors.Join(err, put(nth("squares", i), values(squaresValues(p.squares))))
+		}
 	}
 	if n.second != nil && err == nil {
 		err = put("second", n.second)
 	}
-	if n.squares != nil && err == nil {
-		err = put("squares", values(squaresValues(n.squares)))
+	if n.prints != nil && err == nil {
+		err = put(bodyPrints, n.prints)
 	}
 	if n.tests != nil && err == nil {
 		err = errors.Join(put("tests", values(n.tests.sumsValues())), put("draws", values(n.tests.drawnValues())))
@@ -427,6 +437,14 @@ func (n *Newton) MarshalBinary() ([]byte, error) {
 		return nil, err
 	}
 	return seal(NewtonFormat, h, h.Bodies)
+}
+
+// nth names the body of the climb of that number.
+func nth(name string, i int) string {
+	if i == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, i)
 }
 
 // UnmarshalBinary reads what [Newton.MarshalBinary] wrote.
@@ -453,6 +471,23 @@ func (n *Newton) UnmarshalBinary(data []byte) error {
 	if len(bodies) != len(out.Bodies) {
 		return errDamaged
 	}
+	if out.Full != nil {
+		full, err := out.full()
+		if err != nil {
+			return err
+		}
+		if light, err := compact(lightOf(full)); err != nil || !bytes.Equal(light, out.Model) {
+			return errDamaged
+		}
+	}
+	if out.Table.Print != 0 {
+		from, to := out.Place.Blocks(out.Table.Blocks())
+		data, ok := bodies[bodyPrints]
+		if out.prints, err = loadPrints(out.Table, from, to, data); err != nil || !ok {
+			return errDamaged
+		}
+		delete(bodies, bodyPrints)
+	}
 	if err := out.load(m, bodies); err != nil {
 		return err
 	}
@@ -467,28 +502,40 @@ func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 		n.tests, err = loadTests(m, bodies)
 		return err
 	}
-	p := m.Params()
-	q := likelihoodOf(p, freeOf(m)).Dim()
-	if n.sums, err = exactly(bodies["sums"], 2+p.K+q+q*(q+1)/2); err != nil {
+	climbs, err := climbsOf(m)
+	if err != nil {
 		return err
 	}
-	want := 2
-	switch spec, err := specificationOf(m, nil); {
-	case err != nil || spec == nil:
-		want = 1
-	case m.Fit.Passes == nil:
-		n.second = new(tensor.Second)
-		if err := n.second.UnmarshalBinary(bodies["second"]); err != nil || n.second.D != p.D {
-			return errDamaged
+	spec, err := specificationOf(m, nil)
+	tested := err == nil && spec != nil
+	want := 0
+	for _, c := range climbs {
+		if c.Ended != "" {
+			continue
 		}
-	default:
-		v, err := exactly(bodies["squares"], 1+2*p.K+p.D)
-		if err != nil {
+		p, i := point{}, len(n.points)
+		if p.sums, err = exactly(bodies[nth("sums", i)], sumsOf(m.K, len(c.At))); err != nil {
 			return err
 		}
-		n.squares = squaresOf(v, p.K)
+		want++
+		if tested && m.Fit.Passes != nil {
+			v, err := exactly(bodies[nth("squares", i)], 1+2*m.K+m.D)
+			if err != nil {
+				return err
+			}
+			p.squares = squaresOf(v, m.K)
+			want++
+		}
+		n.points = append(n.points, p)
 	}
-	if len(bodies) != want {
+	if tested && m.Fit.Passes == nil {
+		n.second = new(tensor.Second)
+		if err := n.second.UnmarshalBinary(bodies["second"]); err != nil || n.second.D != m.D {
+			return errDamaged
+		}
+		want++
+	}
+	if len(bodies) != want || len(n.points) == 0 {
 		return errDamaged
 	}
 	return nil

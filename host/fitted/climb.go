@@ -1,0 +1,98 @@
+package fitted
+
+import (
+	"fmt"
+
+	"github.com/gatedlearning/moe/internal/numeric"
+)
+
+// Climb is a way up the likelihood of all rows that passes over shards follow, as it stands
+// between two of them: see package host/shard. Points are the free parameters of the model as
+// host/loss.Likelihood orders them.
+type Climb struct {
+	At    []float64 `json:"at"`              // the best point so far, or where it begins
+	Trial []float64 `json:"trial,omitempty"` // where the next pass sums; absent: it sums at the point itself
+
+	// Of At, where passes have summed there.
+	LogLikelihood float64   `json:"log_likelihood,omitempty"`
+	Proportions   []float64 `json:"proportions,omitempty"` // K
+	Squares       *Squares  `json:"squares,omitempty"`     // absent behind the first pass
+
+	Promise float64 `json:"promise,omitempty"` // of Trial: by how much the log-likelihood is to rise
+	Damping float64 `json:"damping,omitempty"` // of the step to Trial
+	Refused int     `json:"refused,omitempty"` // steps from At that led down
+	Fell    float64 `json:"fell,omitempty"`    // by how much it fell in the step that ended the climb at a kink
+
+	// Curvature is the score at At and the upper triangle of the observed information, 8 bytes
+	// a number, little-endian: what a shorter step needs where the one to Trial led down.
+	Curvature []byte `json:"curvature,omitempty"`
+
+	Ended string `json:"ended,omitempty"` // why there is no further step: converged, kink, stalled
+
+	// Of the fit that the passes began at: its starts that ended here, and those of its survey.
+	Agreeing int `json:"agreeing"`
+	Met      int `json:"met"`
+}
+
+// Why a climb ended.
+const (
+	ClimbConverged = "converged" // the step is too small to matter
+	ClimbAtKink    = "kink"      // at a kink of the likelihood
+	ClimbStalled   = "stalled"   // no step leads higher
+)
+
+// Point is where the next pass sums.
+func (c *Climb) Point() []float64 {
+	if c.Trial != nil {
+		return c.Trial
+	}
+	return c.At
+}
+
+func (c *Climb) validate(name string, k, d int) error {
+	if err := firstError(
+		checkVector(name+".at", c.At, len(c.At)),
+		checkVector(name+".trial", c.Trial, len(c.Trial)),
+		checkVector(name, []float64{c.LogLikelihood, c.Promise, c.Damping, c.Fell}, 4),
+		checkOptional(name+".proportions", c.Proportions, k),
+		c.Squares.validate(name+".squares", k, d),
+	); err != nil {
+		return err
+	}
+	q := len(c.At)
+	switch {
+	case q == 0, len(c.Trial) != 0 && len(c.Trial) != q:
+		return fmt.Errorf("%s has points of %d and %d numbers", name, q, len(c.Trial))
+	case len(c.Trial) != 0 && c.Proportions == nil:
+		return fmt.Errorf("%s has a trial and nothing of the point before", name)
+	case c.Ended != "" && c.Ended != ClimbConverged && c.Ended != ClimbAtKink && c.Ended != ClimbStalled:
+		return fmt.Errorf("%s.ended is %q", name, c.Ended)
+	case len(c.Curvature) != 0 && len(c.Curvature) != 8*(q+q*(q+1)/2):
+		return fmt.Errorf("%s.curvature has %d bytes, want %d", name, len(c.Curvature), 8*(q+q*(q+1)/2))
+	case !(c.Damping >= 0) || c.Agreeing < 0 || c.Met < 0 || c.Refused < 0 || c.Refused > 64:
+		return fmt.Errorf("%s has a number below 0", name)
+	}
+	v := make([]float64, len(c.Curvature)/8)
+	numeric.ReadFloats(v, c.Curvature)
+	return checkVector(name+".curvature", v, len(v))
+}
+
+// Prints tell whether the rows of a table are those that were read before: see package
+// host/shard.
+type Prints struct {
+	Rows  int    `json:"rows"`            // of the table
+	Whole uint64 `json:"whole"`           // fingerprint of its rows, columns and 64 of its blocks
+	Level int    `json:"level,omitempty"` // a digest is of 2^Level blocks of 256 rows
+
+	Blocks []byte `json:"blocks"` // the digests, 8 bytes each, little-endian
+}
+
+func (p *Prints) validate() error {
+	if p == nil {
+		return nil
+	}
+	if p.Rows < 1 || p.Level < 0 || p.Level > 62 || len(p.Blocks)%8 != 0 {
+		return fmt.Errorf("fit.prints are of %d rows, level %d, %d bytes", p.Rows, p.Level, len(p.Blocks))
+	}
+	return nil
+}

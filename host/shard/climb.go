@@ -1,0 +1,452 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/internal/numeric"
+)
+
+// A pass over all rows is one evaluation of the likelihood with its derivatives, and is
+// dear. So a climb keeps the best point that it has seen, with score and information: where a
+// step has led down the next pass takes a shorter one from there (Levenberg and Marquardt, as
+// optim.Newton does it on one machine). All of that is in the model's file (fitted.Climb).
+
+const (
+	// Where g has kinks the likelihood has some too, and its maximum may be at one, which
+	// steps leap over. There a climb ends if a step lowered the log-likelihood by
+	// less than kinkSlack, the slack of fits on one machine too, and promised less than kinkPromise:
+	// twice that bounds the square of every parameter's distance to the maximum in standard errors.
+	kinkSlack   = 0.01
+	kinkPromise = 0.05
+	// leastDamping is the first where the information is not positive definite, or a step
+	// without led down; below tenths of it there is none. From mostDamping on no step leads higher.
+	leastDamping, mostDamping = 1e-3, 1e9
+	// undamped is a damping that does not matter.
+	undamped = 1e-6
+	// rounding is that of a log-likelihood, relative to its size, between parts of different numbers.
+	rounding = 1e-12
+	// sameOptimum is a difference in log-likelihood below which no test could tell two optima
+	// apart, samePoint the distance of parameters, as of a step, below which they are one.
+	sameOptimum, samePoint = 0.5, 1e-3
+	// mostClimbs are followed side by side.
+	mostClimbs = 4
+)
+
+// climbsOf are the climbs of a model: those in its file, or the one that begins at it.
+func climbsOf(m *fitted.Model) ([]fitted.Climb, error) {
+	p := m.Params()
+	l := likelihoodOf(p, freeOf(m))
+	if m.Fit.Climbs == nil {
+		e := evidenceOf(m)
+		if m.Fit.Passes != nil { // of the fit that they began at
+			e = m.Fit.Passes
+		}
+		return []fitted.Climb{{At: l.Theta(p), Agreeing: e.Agreeing, Met: e.Met}}, nil
+	}
+	going := 0
+	for i, c := range m.Fit.Climbs {
+		if len(c.At) != l.Dim() {
+			return nil, fmt.Errorf("fit.climbs[%d].at has %d parameters, the model %d", i, len(c.At), l.Dim())
+		}
+		if c.Ended == "" {
+			going++
+		}
+	}
+	if going == 0 || going > mostClimbs {
+		return nil, fmt.Errorf("fit.climbs has %d that go on, want 1 to %d", going, mostClimbs)
+	}
+	return slices.Clone(m.Fit.Climbs), nil
+}
+
+// Optimum is one that a search on some of the rows has found beside the best.
+type Optimum struct {
+	Params   *model.Params // in the units of the data
+	Agreeing int           // starts that ended at it
+}
+
+// SideBySide has the passes from m begin at other optima too, at most three, the first of others
+// first. Trees and experts with an output scale have no passes.
+func SideBySide(m *fitted.Model, others []Optimum) {
+	if len(others) == 0 || m.Hierarchy != "" || m.Leaves != nil || m.OutputScale != nil {
+		return
+	}
+	l, e := likelihoodOf(m.Params(), freeOf(m)), evidenceOf(m)
+	m.Fit.Climbs = []fitted.Climb{{At: l.Theta(m.Params()), Agreeing: e.Agreeing, Met: e.Met}}
+	for _, o := range others[:min(len(others), mostClimbs-1)] {
+		m.Fit.Climbs = append(m.Fit.Climbs, fitted.Climb{At: l.Theta(o.Params), Agreeing: o.Agreeing})
+	}
+}
+
+// moved is the model with its free parameters at theta.
+func moved(m *fitted.Model, theta []float64) *fitted.Model {
+	out := *m
+	out.SetParams(likelihoodOf(m.Params(), freeOf(m)).Params(theta))
+	return &out
+}
+
+// climb is a climb in the middle of a step.
+type climb struct {
+	fitted.Climb
+	score []float64
+	h     *mat.SymDense
+	size  float64 // of the step to the trial
+}
+
+// ascend is the climb behind a pass that has summed at its point: the damping falls and
+// rises with the share of the promise that the step has kept (Nielsen 1999), and rises where it led
+// down.
+func ascend(c fitted.Climb, at point, m *fitted.Model, kinks []float64) (*climb, error) {
+	out := &climb{Climb: c}
+	gain, noise := at.sums[0]-c.LogLikelihood, rounding*math.Abs(at.sums[0])
+	switch first := c.Trial == nil; {
+	case first:
+		out.accept(at, m)
+	case gain >= -noise:
+		out.accept(at, m)
+		out.LogLikelihood = max(c.LogLikelihood, out.LogLikelihood) // the same but for rounding
+		kept := 1.0
+		if c.Promise > noise {
+			kept = gain / c.Promise
+		}
+		out.Damping *= max(0.1, min(10, 1-math.Pow(2*kept-1, 3)))
+		if kept > 0.9 {
+			out.Damping = 0.03 * c.Damping
+		}
+		if out.Damping < leastDamping/10 {
+			out.Damping = 0
+		}
+	case len(kinks) > 0 && -gain < kinkSlack && c.Promise < kinkPromise && c.Damping <= leastDamping:
+		out.unpack()
+		out.size = optim.Largest(floats.SubTo(make([]float64, len(c.At)), c.Trial, c.At), c.At)
+		out.Fell, out.Squares = -gain, cmp.Or(out.Squares, squaresAt(at))
+		out.end(fitted.ClimbAtKink)
+		return out, nil
+	default:
+		out.unpack()
+		out.Damping = max(leastDamping, c.Damping*math.Exp2(float64(2+c.Refused)))
+		out.Refused++
+	}
+	return out, out.step()
+}
+
+// accept makes the point that was summed the best.
+func (c *climb) accept(at point, m *fitted.Model) {
+	p := m.Params()
+	l := likelihoodOf(p, freeOf(m))
+	c.At = c.Point()
+	c.LogLikelihood, c.Refused = at.sums[0], 0
+	c.Proportions = slices.Clone(at.sums[2 : 2+p.K])
+	floats.Scale(1/at.sums[1], c.Proportions)
+	c.Squares = squaresAt(at)
+	c.load(at.sums[2+p.K:])
+	c.sort(l)
+}
+
+// squaresAt are the squares that were summed at a point; nil for none.
+func squaresAt(at point) *fitted.Squares {
+	if s := at.squares; s != nil {
+		return &fitted.Squares{Rows: s.Rows, Z: s.Z, Logits: s.Logits, Features: s.X}
+	}
+	return nil
+}
+
+// pack and unpack write score and information as the file has them.
+func (c *climb) pack() {
+	q := len(c.score)
+	v := slices.Clone(c.score)
+	for i := range q {
+		for j := i; j < q; j++ {
+			v = append(v, c.h.At(i, j))
+		}
+	}
+	c.Curvature = numeric.AppendFloats(nil, v)
+}
+
+func (c *climb) unpack() {
+	v := make([]float64, len(c.Curvature)/8)
+	numeric.ReadFloats(v, c.Curvature)
+	c.load(v)
+}
+
+// load reads score and upper triangle of the information.
+func (c *climb) load(v []float64) {
+	q := len(c.At)
+	c.score, c.h = slices.Clone(v[:q]), mat.NewSymDense(q, nil)
+	v = v[q:]
+	for i := range q {
+		for j := i; j < q; j++ {
+			c.h.SetSym(i, j, v[0])
+			v = v[1:]
+		}
+	}
+}
+
+// sort puts the largest expert first, and so on: the parameters are then others, linear in
+// those before, θ = Mθ′, of which score and information are Mᵀs and MᵀHM.
+func (c *climb) sort(l *loss.Likelihood) {
+	if inOrder(c.Proportions) {
+		return
+	}
+	k, q := len(c.Proportions), len(c.At)
+	from := make([]int, k)
+	for i := range from {
+		from[i] = i
+	}
+	slices.SortStableFunc(from, func(i, j int) int { return cmp.Compare(c.Proportions[j], c.Proportions[i]) })
+	to, proportions := make([]int, k), make([]float64, k)
+	for rank, i := range from {
+		to[i], proportions[rank] = rank, c.Proportions[i]
+	}
+	squares := *cmp.Or(c.Squares, new(fitted.Squares))
+	if c.Squares != nil {
+		squares.Z, squares.Logits = permuted(squares.Z, to), permuted(squares.Logits, to)
+		c.Squares = &squares
+	}
+	linear := func(theta []float64, to []int) []float64 { return l.Theta(l.Params(theta).Relabel(to)) }
+	back := mat.NewDense(q, q, nil)
+	origin := linear(make([]float64, q), from)
+	for j := range q {
+		unit := make([]float64, q)
+		unit[j] = 1
+		for i, v := range linear(unit, from) {
+			back.Set(i, j, math.Round(v-origin[i]))
+		}
+	}
+	var score mat.VecDense
+	score.MulVec(back.T(), mat.NewVecDense(q, c.score))
+	var half, h mat.Dense
+	half.Mul(c.h, back)
+	h.Mul(back.T(), &half)
+	c.At, c.Proportions, c.score, c.h = linear(c.At, to), proportions, score.RawVector().Data, numeric.Symmetric(&h)
+}
+
+// permuted has value i of v at to[i].
+func permuted(v []float64, to []int) []float64 {
+	out := make([]float64, len(v))
+	for i, j := range to {
+		out[j] = v[i]
+	}
+	return out
+}
+
+// step chooses the point of the next pass, or ends the climb.
+func (c *climb) step() error {
+	move, used := c.newton(c.Damping)
+	if move == nil {
+		c.end(fitted.ClimbStalled)
+		return nil
+	}
+	c.size = optim.Largest(move, c.At)
+	c.Damping = used
+	trial := floats.AddTo(make([]float64, len(c.At)), c.At, move)
+	switch {
+	case !numeric.Finite(trial...):
+		return fmt.Errorf("shard: no step: the information of the rows is not finite")
+	case c.size <= SmallStep && used <= undamped:
+		c.At = trial
+		c.end(fitted.ClimbConverged)
+	case c.size <= SmallStep:
+		c.end(fitted.ClimbStalled)
+	default:
+		var hm mat.VecDense
+		hm.MulVec(c.h, mat.NewVecDense(len(move), move))
+		c.Trial, c.Promise = trial, floats.Dot(move, c.score)-floats.Dot(move, hm.RawVector().Data)/2
+		c.pack()
+	}
+	return nil
+}
+
+func (c *climb) end(why string) {
+	c.Ended, c.Trial, c.Promise = why, nil, 0
+	c.pack() // for the standard errors
+}
+
+// newton returns (h + damping·D)⁻¹·score with D the diagonal of h, and the damping that was
+// needed for a matrix that is positive definite; nil where mostDamping was not enough.
+func (c *climb) newton(damping float64) (move []float64, used float64) {
+	q := len(c.score)
+	most := 0.0
+	for i := range q {
+		most = max(most, math.Abs(c.h.At(i, i)))
+	}
+	scale, right := make([]float64, q), mat.NewVecDense(q, nil)
+	for i := range q {
+		scale[i] = 1 / math.Sqrt(max(math.Abs(c.h.At(i, i)), 1e-24*most, math.SmallestNonzeroFloat64))
+		right.SetVec(i, scale[i]*c.score[i])
+	}
+	scaled := mat.NewSymDense(q, nil)
+	for i := range q {
+		for j := i; j < q; j++ {
+			scaled.SetSym(i, j, scale[i]*c.h.At(i, j)*scale[j])
+		}
+	}
+	damped := mat.NewSymDense(q, nil)
+	for ; damping < mostDamping; damping = max(leastDamping, 10*damping) {
+		damped.CopySym(scaled)
+		for i := range q {
+			damped.SetSym(i, i, scaled.At(i, i)+damping)
+		}
+		var chol mat.Cholesky
+		var x mat.VecDense
+		if !chol.Factorize(damped) || chol.SolveVecTo(&x, right) != nil {
+			continue
+		}
+		out := slices.Clone(x.RawVector().Data)
+		floats.Mul(out, scale)
+		return out, damping
+	}
+	return nil, damping
+}
+
+// step makes the steps of all climbs behind a pass.
+func step(m *fitted.Model, all *Newton) (*Step, error) {
+	l := likelihoodOf(m.Params(), freeOf(m))
+	before, err := climbsOf(m)
+	if err != nil {
+		return nil, err
+	}
+	var climbs []*climb
+	points := all.points
+	for _, c := range before {
+		if c.Ended != "" {
+			climbs = append(climbs, &climb{Climb: c})
+			continue
+		}
+		next, err := ascend(c, points[0], m, all.Kinks)
+		if err != nil {
+			return nil, err
+		}
+		climbs, points = append(climbs, next), points[1:]
+	}
+	s := &Step{Model: m, Pass: 1}
+	if m.Fit.Method == NewtonMethod {
+		s.Pass = m.Fit.Iterations + 1
+	}
+	climbs = standing(climbs, s.Pass%MostPasses == 0)
+	s.Size = climbs[0].size
+	for _, c := range climbs {
+		if c.Ended == "" {
+			s.Climbs++
+		}
+	}
+	s.Converged = s.Climbs == 0 && climbs[0].Ended != fitted.ClimbStalled
+	s.AtKink = s.Converged && climbs[0].Ended == fitted.ClimbAtKink
+	return s, s.write(m, l, climbs, all)
+}
+
+// standing are the climbs that may still lead to the highest maximum, the best first: of those to one
+// maximum the first, and none that converges below the best. Behind one that has converged
+// the others are given up where as many passes as there are would not bring them there, as
+// their next step promises; in the last pass all are.
+func standing(climbs []*climb, last bool) []*climb {
+	slices.SortStableFunc(climbs, func(a, b *climb) int { return cmp.Compare(b.LogLikelihood, a.LogLikelihood) })
+	best := climbs[0]
+	there := best.Ended == fitted.ClimbConverged || best.Ended == fitted.ClimbAtKink
+	out := climbs[:1]
+	for _, c := range climbs[1:] {
+		apart := make([]float64, len(c.At))
+		floats.SubTo(apart, c.At, best.At)
+		behind := best.LogLikelihood - c.LogLikelihood - sameOptimum
+		switch {
+		case behind < 0 && (best.Ended != "" && c.Ended != "" || optim.Largest(apart, best.At) < samePoint):
+			best.Agreeing += c.Agreeing
+			best.Met += c.Met
+		case c.Ended != "", c.Damping <= undamped && behind > 4*c.Promise, there && (last || behind > MostPasses*c.Promise):
+		default:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// write writes the best point and what the next pass needs into the model.
+func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *Newton) error {
+	best := climbs[0]
+	passes, uncertified := all.passes(moved(m, best.At), best)
+	n, q, loglik := all.points[0].sums[1], float64(l.Dim()), best.LogLikelihood
+	after := l.Params(best.At)
+	m.SetParams(after)
+	m.Proportions = best.Proportions
+	m.Fit = fitted.Fit{
+		Method: NewtonMethod, Seed: m.Fit.Seed, SigmaGiven: m.Fit.SigmaGiven, N: all.Table.Rows, LogLikelihood: loglik,
+		BIC: q*math.Log(n) - 2*loglik, AIC: 2*q - 2*loglik,
+		Converged: s.Converged, Status: fmt.Sprintf("the step of pass %d is %.2g", s.Pass, s.Size), Iterations: s.Pass,
+		Starts: []fitted.Start{}, Notes: []string{}, Passes: passes, Prints: m.Fit.Prints,
+	}
+	if uncertified != "" {
+		m.Fit.Notes = append(m.Fit.Notes, "no certificate: "+uncertified)
+	}
+	m.StandardErrors, m.Covariance, m.HAC, m.Truth = nil, nil, nil, nil
+	if all.Table.Weights != "" {
+		m.Fit.Weight = n
+	}
+	if s.AtKink {
+		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the maximum is at a kink of the likelihood: the last step would lower its logarithm by %.2g", best.Fell))
+	}
+	if s.Converged {
+		m.Fit.Status = "converged"
+		return s.conclude(m, l, best, n, all.Kinks)
+	}
+	if s.Climbs > 0 {
+		for _, c := range climbs {
+			m.Fit.Climbs = append(m.Fit.Climbs, c.Climb)
+		}
+	}
+	if !s.GoOn() {
+		s.Reason = reason(climbs[0], l)
+		m.Fit.Status = fmt.Sprintf("not converged after %d passes: %s", s.Pass, s.Reason)
+	}
+	return nil
+}
+
+// conclude adds to a model that has converged its standard errors.
+func (s *Step) conclude(m *fitted.Model, l *loss.Likelihood, best *climb, n float64, kinks []float64) error {
+	if m.Fit.Passes == nil {
+		m.Fit.Prints = nil // no further pass
+	} else {
+		m.Fit.Notes = append(m.Fit.Notes, notYet)
+	}
+	if best.h == nil { // it had converged before others were given up
+		best.unpack()
+	}
+	after := m.Params()
+	c, err := infer.FromInformation(best.h, best.score, l.Parameters(), after, n, kinks)
+	if err != nil {
+		m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+err.Error())
+		return nil
+	}
+	m.StandardErrors = fitted.NewStandardErrors(string(infer.Observed), c.Errors(after), freeOf(m).Sigma)
+	return nil
+}
+
+// reason says why passes from a climb have not converged.
+func reason(c *climb, l *loss.Likelihood) string {
+	if c.Ended == fitted.ClimbStalled {
+		return "no step from there raises the log-likelihood, and the information is not that of a maximum; begin at a fit of more rows, or with fewer experts"
+	}
+	gate, most := 0.0, 0.0
+	for i, p := range l.Parameters() {
+		move := math.Abs(c.Trial[i]-c.At[i]) / max(1, math.Abs(c.At[i]))
+		if most = max(most, move); p.Part == loss.Gate {
+			gate = max(gate, move)
+		}
+	}
+	switch {
+	case gate == most && c.Promise < 1 && most > 0.01:
+		return fmt.Sprintf("the gate's coefficients grow, for %.2g of log-likelihood in the next step: it may separate the rows, and then there is no finite maximum", c.Promise)
+	case c.Promise >= 1:
+		return fmt.Sprintf("the next step still promises %.3g of log-likelihood: make more passes from this model, or begin at a fit of more rows", c.Promise)
+	}
+	return fmt.Sprintf("steps are still above %.0e, for %.2g of log-likelihood in the next one: make more passes from this model", SmallStep, c.Promise)
+}

@@ -1,0 +1,188 @@
+package shard
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// A table is known again in two ways. Its fingerprint, which every part has, is of its rows,
+// its columns and wholeBlocks of its blocks, evenly spaced: the parts of a round are of one
+// table as far as those tell. And every part has digests of all of its own blocks, which the
+// next round or pass is compared with, whatever its parts: what has changed between two readings is
+// told by its rows.
+
+const (
+	// wholeBlocks of a table are in its fingerprint.
+	wholeBlocks = 64
+	// mostPrints bounds the digests of a table. Of a table with more blocks a digest is of as many
+	// neighbours, a power of two, as make it so many: half a megabyte.
+	mostPrints = 1 << 16
+)
+
+// The first 64 fractional bits of √2 and √3, odd.
+const root2, root3 = 0x6a09e667f3bcc909, 0xbb67ae8584caa73b
+
+// folded takes one value's bits into a hash: by both halves of a product, as wyhash does (Wang
+// Yi 2019), since in FNV-1a over values changes of sign cancel each other.
+func folded(h, v uint64) uint64 {
+	hi, lo := bits.Mul64(h^root2, v^root3)
+	return hi ^ lo ^ bits.RotateLeft64(h, 23)
+}
+
+// digestOf is the digest of block i of a table; −0 and 0 are the same.
+func digestOf(i int, b *model.Block) uint64 {
+	h := folded(uint64(i), uint64(b.N))
+	for _, values := range [][]float64{b.X, b.Y, b.W} {
+		h = folded(h, uint64(len(values)))
+		for _, v := range values {
+			h = folded(h, math.Float64bits(v+0))
+		}
+	}
+	return mixed(h)
+}
+
+// fingerprint is that of a table with these digests of its blocks model.Spaced(t.Blocks(),
+// wholeBlocks·model.BlockRows). It is never 0.
+func (t Table) fingerprint(digests []uint64) uint64 {
+	h := uint64(t.Rows)
+	for _, name := range t.Schema("").Columns() {
+		h = folded(h, uint64(len(name)))
+		for _, c := range []byte(name) {
+			h = folded(h, uint64(c))
+		}
+	}
+	for _, d := range digests {
+		h = folded(h, d)
+	}
+	return mixed(h) | 1
+}
+
+// wholeBlocks are those in the fingerprint.
+func (t Table) wholeBlocks() []int { return model.Spaced(t.Blocks(), wholeBlocks*model.BlockRows) }
+
+// prints are digests of the blocks from ≤ i < to of a table: sums over 2^level neighbours, so
+// that those of two parts that have a run in common add up.
+type prints struct {
+	from, to, level int
+	sums            []uint64
+}
+
+// newPrints are those of no blocks yet.
+func newPrints(t Table, from, to int) *prints {
+	p := &prints{from: from, to: to}
+	for t.Blocks()>>p.level > mostPrints {
+		p.level++
+	}
+	if from < to {
+		p.sums = make([]uint64, p.runs())
+	}
+	return p
+}
+
+// runs is the number of runs of blocks that the prints are of.
+func (p *prints) runs() int {
+	if p.from >= p.to {
+		return 0
+	}
+	return (p.to-1)>>p.level - p.from>>p.level + 1
+}
+
+// add adds block i.
+func (p *prints) add(i int, b *model.Block) { p.sums[i>>p.level-p.from>>p.level] += digestOf(i, b) }
+
+// merged are those of two neighbouring ranges, the first before the second; nil has none.
+func (p *prints) merged(o *prints) *prints {
+	switch {
+	case o == nil || o.from == o.to:
+		return p
+	case p == nil || p.from == p.to:
+		return o
+	}
+	out := &prints{from: p.from, to: o.to, level: p.level, sums: slices.Clone(p.sums)}
+	out.sums = append(out.sums, make([]uint64, out.runs()-len(out.sums))...)
+	for i, v := range o.sums {
+		out.sums[o.from>>p.level-p.from>>p.level+i] += v
+	}
+	return out
+}
+
+// changed returns the first rows of the table, counted from 1, that p and all have other
+// digests of, where p has all blocks of a run; "" where there are none.
+func (p *prints) changed(t Table, all *prints) string {
+	if p == nil || all == nil || p.level != all.level {
+		return ""
+	}
+	size := 1 << p.level
+	for i, v := range p.sums {
+		run := p.from>>p.level + i
+		first, last := run*size, min((run+1)*size, t.Blocks())
+		at := run - all.from>>all.level
+		if first < p.from || last > p.to || first < all.from || last > all.to || at >= len(all.sums) {
+			continue
+		}
+		if v != all.sums[at] {
+			return fmt.Sprintf("rows %d to %d", first*model.BlockRows+1, min(last*model.BlockRows, t.Rows))
+		}
+	}
+	return ""
+}
+
+// changedRows says that rows are not those of a reading before, which the file named given is
+// of.
+func changedRows(rows, given string) string {
+	return fmt.Sprintf("its %s are not those that %s was made of: the data have changed between the two", rows, given)
+}
+
+// MarshalBinary writes the digests.
+func (p *prints) MarshalBinary() ([]byte, error) { return p.bytes(), nil }
+
+func (p *prints) bytes() []byte {
+	out := make([]byte, 0, 8*len(p.sums))
+	for _, v := range p.sums {
+		out = binary.LittleEndian.AppendUint64(out, v)
+	}
+	return out
+}
+
+// loadPrints reads the digests of the blocks from ≤ i < to.
+func loadPrints(t Table, from, to int, data []byte) (*prints, error) {
+	p := newPrints(t, from, to)
+	if len(data) != 8*len(p.sums) {
+		return nil, errDamaged
+	}
+	for i := range p.sums {
+		p.sums[i] = binary.LittleEndian.Uint64(data[8*i:])
+	}
+	return p, nil
+}
+
+// kept is what a model keeps of the digests of all rows; nil for nil.
+func (p *prints) kept(t Table) *fitted.Prints {
+	if p == nil || t.Print == 0 {
+		return nil
+	}
+	return &fitted.Prints{Rows: t.Rows, Whole: t.Print, Level: p.level, Blocks: p.bytes()}
+}
+
+// recalled is what a model has kept of the rows of a table, nil where it has nothing. why
+// says in what its rows are others.
+func recalled(kept *fitted.Prints, t Table) (p *prints, why string) {
+	switch {
+	case kept == nil:
+		return nil, ""
+	case kept.Rows != t.Rows:
+		return nil, fmt.Sprintf("%d rows, not %d", t.Rows, kept.Rows)
+	case kept.Whole != t.Print && t.Print != 0:
+		return nil, "other columns or other values"
+	}
+	if p, err := loadPrints(t, 0, t.Blocks(), kept.Blocks); err == nil && p.level == kept.Level {
+		return p, ""
+	}
+	return nil, "" // digests of a later version
+}
