@@ -319,6 +319,9 @@ func (r *runner) startOn(k sandbox.Kernel, stdout, stderr, lifeline *os.File) (*
 	}
 	if k.Namespaces {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID
+		if r.limits.Sandbox != sandbox.Off { // no abstract name of its sockets is one to others
+			cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET
+		}
 		if os.Geteuid() != 0 {
 			cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
 			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}

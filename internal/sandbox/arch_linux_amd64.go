@@ -12,11 +12,20 @@ const (
 	machine   = 62         // EM_X86_64
 )
 
-// legacy are refused system calls that newer processors have no more.
-var legacy = []uint32{
-	unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT,
-	unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB, unix.SYS_KEXEC_FILE_LOAD,
-}
+// Calls that newer processors have no more, among which those that pass, that are
+// looked at, and that are refused.
+var (
+	legacy = []uint32{
+		unix.SYS_EPOLL_WAIT, unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_EPOLL_CREATE, unix.SYS_EVENTFD, unix.SYS_SIGNALFD, unix.SYS_STAT, unix.SYS_LSTAT,
+		unix.SYS_ACCESS, unix.SYS_READLINK, unix.SYS_UNLINK, unix.SYS_GETDENTS, unix.SYS_PIPE, unix.SYS_DUP2, unix.SYS_FORK, unix.SYS_VFORK,
+		unix.SYS_GETPGRP, unix.SYS_ARCH_PRCTL, unix.SYS_TIME, unix.SYS_PAUSE, unix.SYS_ALARM,
+	}
+	legacyChecked = []check{{unix.SYS_OPEN, opening(1)}}
+	legacyRefused = []uint32{
+		unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT,
+		unix.SYS_CREAT, unix.SYS_MKDIR, unix.SYS_MKNOD, unix.SYS_LINK, unix.SYS_SYMLINK, unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_RMDIR,
+	}
+)
 
 var encoder = amd64Code
 

@@ -12,7 +12,12 @@ const (
 	machine   = 183 // EM_AARCH64
 )
 
-var legacy = []uint32{unix.SYS_KEXEC_FILE_LOAD}
+// There are no calls that this processor has no more, but for one.
+var (
+	legacy        []uint32
+	legacyChecked []check
+	legacyRefused = []uint32{unix.SYS_RENAMEAT}
+)
 
 var encoder = arm64Code
 

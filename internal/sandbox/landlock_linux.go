@@ -20,8 +20,9 @@ const (
 )
 
 // devices are those of /dev that a plugin may open. Terminals are not among them:
-// who can read one reads what is typed there.
-var devices = []string{"null", "zero", "full", "random", "urandom"}
+// who can read one reads what is typed there. Nor is zero, of which a shared mapping is
+// memory that no page table needs to have.
+var devices = []string{"null", "full", "random", "urandom"}
 
 // NewRuleset returns a Landlock ruleset under which files can be read and run,
 // devices but for a few harmless ones excepted, and none written but in socketDir

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -58,11 +59,14 @@ type Files struct {
 // Limits on a plugin's process; those on all of its session are watched by the
 // host.
 const (
-	// MaxFiles is the number of files that a process has open.
-	MaxFiles = 1024
-	// reserve is the address space beyond 16 times the memory that a plugin may
-	// use up: runtimes reserve far more than they use.
-	reserve = 64 << 30
+	// MaxFiles is the number of files that a process has open. A plugin in Python has
+	// about twenty; the buffers of each, if it is a socket, are memory that no process owns.
+	MaxFiles = 64
+	// reserve is the address space beyond twice the memory that a plugin may use up, and
+	// reserveCPU that for each processor: runtimes reserve more than they use. Those in Go
+	// and Python reserve 1 to 2 GiB, the C library 0.5 GiB for the threads of a processor.
+	reserve    = 4 << 30
+	reserveCPU = 1 << 29
 )
 
 // NewStage returns the program that confines its process as far as the kernel
@@ -109,7 +113,7 @@ func addressSpace(memory int64) uint64 {
 	if memory > 1<<55 {
 		return unix.RLIM_INFINITY
 	}
-	return uint64(16*memory + reserve)
+	return uint64(2*memory + reserve + int64(runtime.NumCPU())*reserveCPU)
 }
 
 // NewGuard returns a program that waits until its standard input ends and then

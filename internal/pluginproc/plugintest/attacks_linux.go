@@ -1,37 +1,102 @@
 package plugintest
 
 import (
+	"crypto/sha256"
 	"errors"
-	"net"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // Attack is something that a plugin may try and must not get. Try returns nil
-// where it succeeds. At is the path of the plugin's file; beside it stand what
-// [Stand] has put there.
+// where it succeeds, and otherwise the kernel's answer. At is the path of the plugin's
+// file; beside it stand what [Stand] has put there.
 type Attack struct {
 	Name string
 	Try  func(at string) error
 }
 
-// Stand puts what is attacked beside the plugin at path: a file, a socket of
-// somebody else's, and the host's process id. It returns what closes the socket.
-func Stand(path string) (done func() error, err error) {
-	lis, err := net.Listen("unix", path+".socket")
-	if err != nil {
-		return nil, err
+// Refused is the answer of an attack that failed in another way than by an answer of the kernel.
+const Refused syscall.Errno = 4095
+
+// Answer returns the kernel's answer to an attack: 0 where it succeeded.
+func (a Attack) Answer(at string) syscall.Errno {
+	err := a.Try(at)
+	var errno syscall.Errno
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &errno):
+		return errno
 	}
-	return lis.Close, errors.Join(
+	return Refused
+}
+
+// Stand puts what is attacked beside the plugin at path: a file, sockets of every kind of
+// somebody else's, with paths and with abstract names, the host's process id; and somebody who
+// tries for as long to reach the plugin by an abstract name. It returns what ends all that.
+func Stand(path string) (done func() error, err error) {
+	var fds []int
+	stop, gone := make(chan struct{}), make(chan struct{})
+	done = func() error {
+		close(stop)
+		<-gone
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		return nil
+	}
+	for kind, name := range kinds {
+		for _, address := range []string{path + "." + name, abstract(path, name)} {
+			fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				return nil, err
+			}
+			fds = append(fds, fd)
+			if err := unix.Bind(fd, &unix.SockaddrUnix{Name: address}); err != nil {
+				return nil, fmt.Errorf("%q: %w", address, err)
+			}
+			if kind != unix.SOCK_DGRAM {
+				if err := unix.Listen(fd, 8); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	go func() {
+		defer close(gone)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			if fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err == nil {
+				unix.Connect(fd, &unix.SockaddrUnix{Name: abstract(path, "plugin")})
+				unix.Close(fd)
+			}
+		}
+	}()
+	return done, errors.Join(
 		os.WriteFile(path+".victim", []byte("mine"), 0o600),
 		os.WriteFile(path+".host", []byte(strconv.Itoa(os.Getpid())), 0o644))
+}
+
+// kinds are the sockets that [Stand] has, by their type.
+var kinds = map[int]string{unix.SOCK_STREAM: "socket", unix.SOCK_DGRAM: "datagrams", unix.SOCK_SEQPACKET: "packets"}
+
+// abstract is the name of a socket that is in no file system.
+func abstract(at, name string) string {
+	return fmt.Sprintf("@moe-%.20x-%s", sha256.Sum256([]byte(at)), name)
 }
 
 func host(at string) int {
@@ -56,7 +121,17 @@ func failed(errno syscall.Errno) error {
 }
 
 // Attacks are all that are tried.
-var Attacks = []Attack{
+var Attacks = slices.Concat(general, sockets, attributes, others, memory)
+
+// Chance are those whose answer without a sandbox is up to this machine's kernel, user or
+// file system.
+var Chance = []string{
+	"be kept from /dev/null", "have capabilities", "make a user namespace", "make an io_uring", "open a terminal",
+	"open the host's memory", "open a hundred files", "freeze a file (FS_IOC_ENABLE_VERITY)", "change a file's attributes (call 469)",
+	"map large pages", "make a secret file in memory", "set an attribute of a file (setxattr)",
+}
+
+var general = []Attack{
 	{"open an internet socket", func(string) error { return socket(unix.AF_INET, unix.SOCK_STREAM) }},
 	{"open a version 6 socket", func(string) error { return socket(unix.AF_INET6, unix.SOCK_DGRAM) }},
 	{"open a netlink socket", func(string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW) }},
@@ -154,14 +229,14 @@ var Attacks = []Attack{
 		}
 		return err
 	}},
-	{"open two thousand files", func(string) error {
+	{"open a hundred files", func(string) error {
 		var files []*os.File
 		defer func() {
 			for _, f := range files {
 				f.Close()
 			}
 		}()
-		for range 2000 {
+		for range 100 {
 			f, err := os.Open("/")
 			if err != nil {
 				return err

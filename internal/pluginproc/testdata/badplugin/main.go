@@ -356,18 +356,14 @@ var modes = map[string]func(){
 		child("escaped", true)
 		serveDouble(nil)
 	},
-	"attacks": func() { // g(i) is 1 where the i-th attack succeeds
-		tried := map[float64]float64{}
+	"attacks": func() { // g(i) is the kernel's answer to the i-th attack, 0 where it succeeds
+		answers := map[float64]float64{}
 		serveDouble(func(z float64) float64 {
 			i := int(z)
-			if _, ok := tried[z]; !ok && i >= 0 && i < len(plugintest.Attacks) && z == float64(i) {
-				if plugintest.Attacks[i].Try(os.Args[0]) == nil {
-					tried[z] = 1
-				} else {
-					tried[z] = 0
-				}
+			if _, ok := answers[z]; !ok && i >= 0 && i < len(plugintest.Attacks) && z == float64(i) {
+				answers[z] = float64(plugintest.Attacks[i].Answer(os.Args[0]))
 			}
-			return tried[z]
+			return answers[z]
 		})
 	},
 	"leaves-group": func() { // kill(−pid) would find nobody
