@@ -81,7 +81,11 @@ func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, 
 			some.N += data.Blocks[i-from].N
 		}
 	}
-	n.points[len(n.points)-1].squares, err = spec.Squares(ctx, unitsOf(m).View(some))
+	squares, err := spec.Squares(ctx, unitsOf(m).View(some))
+	if err == nil && !numeric.Finite(squaresValues(squares)...) { // at a point that will not be taken
+		squares = squares.Like()
+	}
+	n.points[len(n.points)-1].squares = squares
 	return err
 }
 

@@ -24,9 +24,10 @@ import (
 
 const (
 	// Where g has kinks the likelihood has some too, and its maximum may be at one, which
-	// steps leap over. There a climb ends if a step lowered the log-likelihood by
-	// less than kinkSlack, the slack of fits on one machine too, and promised less than kinkPromise:
-	// twice that bounds the square of every parameter's distance to the maximum in standard errors.
+	// steps leap over. There a climb ends if a step changed the log-likelihood by less than
+	// kinkSlack and kept less than half of a promise below that, as fits on one machine do; or
+	// it lowered it by less, and an undamped one promised less than kinkPromise: twice that bounds the square
+	// of every parameter's distance to the maximum in standard errors.
 	kinkSlack   = 0.01
 	kinkPromise = 0.05
 	// leastDamping is the first where the information is not positive definite, or a step
@@ -101,24 +102,36 @@ type climb struct {
 	score []float64
 	h     *mat.SymDense
 	size  float64 // of the step to the trial
+	gain  float64 // of the step to the best point; 0 where that is the one before
 }
 
 // ascend is the climb behind a pass that has summed at its point: the damping falls and
-// rises with the share of the promise that the step has kept (Nielsen 1999), and rises where it led
-// down.
+// rises with the share of the promise that the step has kept (Nielsen 1999), and rises to where
+// the step is shorter where it led down.
 func ascend(c fitted.Climb, at point, m *fitted.Model, kinks []float64) (*climb, error) {
 	out := &climb{Climb: c}
-	gain, noise := at.sums[0]-c.LogLikelihood, rounding*math.Abs(at.sums[0])
-	switch first := c.Trial == nil; {
+	first, noise := c.Trial == nil, rounding*math.Abs(at.sums[0])
+	gain, kept := at.sums[0]-c.LogLikelihood, 1.0
+	if c.Promise > noise {
+		kept = gain / c.Promise
+	}
+	up := first || gain >= -noise
+	if up {
+		out.accept(at, m)
+	} else {
+		out.unpack()
+	}
+	if !first && len(kinks) > 0 && math.Abs(gain) < kinkSlack && kept < 0.5 && (c.Promise < kinkSlack || !up && c.Promise < kinkPromise && c.Damping <= leastDamping) {
+		out.size = optim.Largest(floats.SubTo(make([]float64, len(c.At)), c.Trial, c.At), c.At)
+		out.Fell, out.Squares = max(0, -gain), cmp.Or(out.Squares, squaresAt(at))
+		out.end(fitted.ClimbAtKink)
+		return out, nil
+	}
+	switch {
 	case first:
-		out.accept(at, m)
-	case gain >= -noise:
-		out.accept(at, m)
+	case up:
+		out.gain = gain
 		out.LogLikelihood = max(c.LogLikelihood, out.LogLikelihood) // the same but for rounding
-		kept := 1.0
-		if c.Promise > noise {
-			kept = gain / c.Promise
-		}
 		out.Damping *= max(0.1, min(10, 1-math.Pow(2*kept-1, 3)))
 		if kept > 0.9 {
 			out.Damping = 0.03 * c.Damping
@@ -126,18 +139,29 @@ func ascend(c fitted.Climb, at point, m *fitted.Model, kinks []float64) (*climb,
 		if out.Damping < leastDamping/10 {
 			out.Damping = 0
 		}
-	case len(kinks) > 0 && -gain < kinkSlack && c.Promise < kinkPromise && c.Damping <= leastDamping:
-		out.unpack()
-		out.size = optim.Largest(floats.SubTo(make([]float64, len(c.At)), c.Trial, c.At), c.At)
-		out.Fell, out.Squares = -gain, cmp.Or(out.Squares, squaresAt(at))
-		out.end(fitted.ClimbAtKink)
-		return out, nil
 	default:
-		out.unpack()
-		out.Damping = max(leastDamping, c.Damping*math.Exp2(float64(2+c.Refused)))
-		out.Refused++
+		return out, out.shorten(gain)
 	}
-	return out, out.step()
+	return out, out.step(math.Inf(1))
+}
+
+// shorten takes a shorter step from the best point, behind one that has led down: the
+// length at which the parabola through the slope there and the fall is highest, a tenth to a half of it.
+func (c *climb) shorten(gain float64) error {
+	move := floats.SubTo(make([]float64, len(c.At)), c.Trial, c.At)
+	slope := floats.Dot(move, c.score)
+	c.Refused++
+	c.Damping = max(leastDamping, 4*c.Damping)
+	return c.step(max(0.1, min(0.5, slope/(2*(slope-gain)))) * c.length(move))
+}
+
+// length is the length of a step in units of the information's diagonal.
+func (c *climb) length(move []float64) float64 {
+	sum := 0.0
+	for i, s := range c.scales() {
+		sum += move[i] / s * move[i] / s
+	}
+	return math.Sqrt(sum)
 }
 
 // accept makes the point that was summed the best.
@@ -240,9 +264,12 @@ func permuted(v []float64, to []int) []float64 {
 	return out
 }
 
-// step chooses the point of the next pass, or ends the climb.
-func (c *climb) step() error {
+// step chooses the point of the next pass, no farther than that length, or ends the climb.
+func (c *climb) step(most float64) error {
 	move, used := c.newton(c.Damping)
+	for move != nil && c.length(move) > most {
+		move, used = c.newton(max(leastDamping, 4*used))
+	}
 	if move == nil {
 		c.end(fitted.ClimbStalled)
 		return nil
@@ -251,12 +278,10 @@ func (c *climb) step() error {
 	c.Damping = used
 	trial := floats.AddTo(make([]float64, len(c.At)), c.At, move)
 	switch {
-	case !numeric.Finite(trial...):
-		return fmt.Errorf("shard: no step: the information of the rows is not finite")
 	case c.size <= SmallStep && used <= undamped:
 		c.At = trial
 		c.end(fitted.ClimbConverged)
-	case c.size <= SmallStep:
+	case c.size <= SmallStep, !numeric.Finite(trial...):
 		c.end(fitted.ClimbStalled)
 	default:
 		var hm mat.VecDense
@@ -272,18 +297,26 @@ func (c *climb) end(why string) {
 	c.pack() // for the standard errors
 }
 
+// scales are 1/√|h_ii|, bounded where a diagonal entry is next to nothing.
+func (c *climb) scales() []float64 {
+	most := 0.0
+	for i := range c.score {
+		most = max(most, math.Abs(c.h.At(i, i)))
+	}
+	scale := make([]float64, len(c.score))
+	for i := range scale {
+		scale[i] = 1 / math.Sqrt(max(math.Abs(c.h.At(i, i)), 1e-24*most, math.SmallestNonzeroFloat64))
+	}
+	return scale
+}
+
 // newton returns (h + damping·D)⁻¹·score with D the diagonal of h, and the damping that was
 // needed for a matrix that is positive definite; nil where mostDamping was not enough.
 func (c *climb) newton(damping float64) (move []float64, used float64) {
-	q := len(c.score)
-	most := 0.0
-	for i := range q {
-		most = max(most, math.Abs(c.h.At(i, i)))
-	}
-	scale, right := make([]float64, q), mat.NewVecDense(q, nil)
-	for i := range q {
-		scale[i] = 1 / math.Sqrt(max(math.Abs(c.h.At(i, i)), 1e-24*most, math.SmallestNonzeroFloat64))
-		right.SetVec(i, scale[i]*c.score[i])
+	q, scale := len(c.score), c.scales()
+	right := mat.NewVecDense(q, nil)
+	for i, v := range scale {
+		right.SetVec(i, v*c.score[i])
 	}
 	scaled := mat.NewSymDense(q, nil)
 	for i := range q {
@@ -333,7 +366,11 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 	if m.Fit.Method == NewtonMethod {
 		s.Pass = m.Fit.Iterations + 1
 	}
-	climbs = standing(climbs, s.Pass%MostPasses == 0)
+	last := s.Pass%MostPasses == 0
+	if c := climbs[0]; last && len(all.Kinks) > 0 && c.Ended == "" && c.gain < kinkSlack && c.Promise < kinkPromise && c.size < samePoint {
+		c.end(fitted.ClimbAtKink)
+	}
+	climbs = standing(climbs, last)
 	s.Size = climbs[0].size
 	for _, c := range climbs {
 		if c.Ended == "" {
@@ -392,7 +429,7 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 		m.Fit.Weight = n
 	}
 	if s.AtKink {
-		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the maximum is at a kink of the likelihood: the last step would lower its logarithm by %.2g", best.Fell))
+		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the maximum is at a kink of the likelihood: the last step lowered its logarithm by %.2g", best.Fell))
 	}
 	if s.Converged {
 		m.Fit.Status = "converged"

@@ -35,16 +35,23 @@ func folded(h, v uint64) uint64 {
 	return hi ^ lo ^ bits.RotateLeft64(h, 23)
 }
 
-// digestOf is the digest of block i of a table; −0 and 0 are the same.
+// digestOf is the digest of block i of a table; −0 and 0 are the same. Four hashes take turns, so
+// that no product waits for the one before.
 func digestOf(i int, b *model.Block) uint64 {
-	h := folded(uint64(i), uint64(b.N))
-	for _, values := range [][]float64{b.X, b.Y, b.W} {
-		h = folded(h, uint64(len(values)))
-		for _, v := range values {
-			h = folded(h, math.Float64bits(v+0))
+	h := [4]uint64{folded(uint64(i), uint64(b.N)), 1, 2, 3}
+	for _, v := range [][]float64{b.X, b.Y, b.W} {
+		h[0] = folded(h[0], uint64(len(v)))
+		for ; len(v) >= 4; v = v[4:] {
+			h[0] = folded(h[0], math.Float64bits(v[0]+0))
+			h[1] = folded(h[1], math.Float64bits(v[1]+0))
+			h[2] = folded(h[2], math.Float64bits(v[2]+0))
+			h[3] = folded(h[3], math.Float64bits(v[3]+0))
+		}
+		for _, last := range v {
+			h[0] = folded(h[0], math.Float64bits(last+0))
 		}
 	}
-	return mixed(h)
+	return mixed(folded(folded(folded(h[0], h[1]), h[2]), h[3]))
 }
 
 // fingerprint is that of a table with these digests of its blocks model.Spaced(t.Blocks(),
