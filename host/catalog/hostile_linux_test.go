@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,24 +113,81 @@ func TestTrustTogether(t *testing.T) {
 	}
 }
 
-// TestStoreHeld: somebody who holds the store's lock for ever, such as a plugin
-// that is being trusted, does not hold up the command for ever.
+// TestStoreHeld: who holds the store's lock for ever does not hold up the command for ever; who locks what else
+// is there, as a plugin can that is not in a sandbox, or on a kernel without filters, does not at all.
 func TestStoreHeld(t *testing.T) {
 	c := testCatalog(t)
 	admit(t, c, plugintest.Install(t, "relu"))
-	dir, err := os.Open(c.Dir)
-	if err != nil {
-		t.Fatal(err)
+	hold := func(path string, mode int) {
+		t.Helper()
+		fd, err := unix.Open(path, mode|unix.O_CLOEXEC, 0)
+		if err == nil {
+			t.Cleanup(func() { unix.Close(fd) })
+			err = unix.Flock(fd, unix.LOCK_EX)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	defer dir.Close()
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
+	hold(c.Dir, unix.O_RDONLY)
+	hold(filepath.Join(c.Dir, storeName), unix.O_RDONLY)
+	if err := c.record(t.Context(), Record{Path: "/x"}); err != nil {
+		t.Errorf("with the directory and the store locked: %v", err)
 	}
+	hold(filepath.Join(c.Dir, storeLock), unix.O_WRONLY)
 	plugintest.Within(t, "recording", func() {
-		if err := c.record(t.Context(), Record{Path: "/x"}); err == nil || !strings.Contains(err.Error(), "lock") {
+		if err := c.record(t.Context(), Record{Path: "/y"}); err == nil || !strings.Contains(err.Error(), "lock") {
 			t.Errorf("error %v, want one about the lock", err)
 		}
 	})
+}
+
+// TestStoreLockUnread: a plugin that runs and locks all that it can open in the directory of the store does not keep
+// others from being trusted.
+func TestStoreLockUnread(t *testing.T) {
+	c := testCatalog(t)
+	path := plugintest.Install(t, "locks")
+	if err := os.WriteFile(path+".dir", []byte(c.Dir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Trust(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(c.Dir, storeLock)
+	mode := func() fs.FileMode {
+		t.Helper()
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode()
+	}
+	if mode() != 0o200 {
+		t.Errorf("the lock's mode is %v: it can be opened to be read", mode())
+	}
+	// A mode by which a plugin could open it is mended before that is used.
+	if err := os.Chmod(name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.record(t.Context(), Record{Path: "/x"}); err != nil || mode() != 0o200 {
+		t.Errorf("the lock's mode is %v (%v)", mode(), err)
+	}
+	while := func(of Sandbox) (locks string, err error) {
+		t.Helper()
+		c.Sandbox = of
+		p, err := c.Open(t.Context(), path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		return p.Family.Version, c.record(t.Context(), Record{Path: "/y"})
+	}
+	if locks, err := while(SandboxDefault); err != nil || locks != "0 locks" {
+		t.Errorf("in the sandbox it has %s, and recording: %v", locks, err)
+	}
+	if locks, err := while(SandboxOff); err == nil || locks != "3 locks" {
+		t.Errorf("without the sandbox it has %s, and recording: %v: the attack is none", locks, err)
+	}
 }
 
 // TestOtherName: a plugin that calls itself something else than it did when it

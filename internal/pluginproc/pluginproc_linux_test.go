@@ -311,6 +311,25 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRestartedAsAnother: a plugin that calls itself something else when it is started afresh, or is of
+// another version, is not gone on with.
+func TestRestartedAsAnother(t *testing.T) {
+	limits := testLimits
+	limits.Sandbox = sandbox.Off // they count their deaths in a file
+	for _, mode := range []string{"other-version", "renamed"} {
+		t.Run(mode, func(t *testing.T) {
+			p, path := open(t, limits, mode, nil)
+			var err error
+			for range 5 {
+				if err = p.act.Eval(t.Context(), []float64{1}, []float64{1}); err != nil {
+					break
+				}
+			}
+			checkFault(t, err, path, "started afresh it says that it is something else")
+		})
+	}
+}
+
 // TestBadManners opens plugins that flood, log traps, hold on or have children;
 // they work, and nothing of them stays.
 func TestBadManners(t *testing.T) {

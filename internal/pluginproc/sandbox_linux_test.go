@@ -363,6 +363,93 @@ func TestSessionLimits(t *testing.T) {
 	}
 }
 
+// TestHiddenMemory: what a plugin holds where no page table has it is little beside the limit, and
+// what is in none that the kernel tells of with the process is found all the same.
+func TestHiddenMemory(t *testing.T) {
+	limits := testLimits
+	limits.RSS = 200 << 20
+	limits.lacks.Groups = true // they bound it all
+	for mode, most := range map[string]float64{"hoards-shared": 0, "hoards-sockets": 14, "hoards-flights": 66, "hoards-pipes": 4} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p, _ := open(t, limits, mode, nil)
+			z := []float64{1}
+			if err := p.act.Eval(t.Context(), z, z); err != nil {
+				t.Fatal(err)
+			}
+			if z[0] > most {
+				t.Errorf("it holds %v MiB, want at most %v", z[0], most)
+			}
+			t.Logf("%v MiB", z[0])
+		})
+	}
+	t.Run("leader-ends", func(t *testing.T) {
+		t.Parallel()
+		p, path := open(t, limits, "leader-ends", nil)
+		err := p.act.Eval(t.Context(), []float64{1}, []float64{1})
+		checkFault(t, err, path, "it used more than 200 MiB of memory and was ended")
+	})
+}
+
+// TestPageTables: the page tables of a process count, also where all that is mapped is the
+// kernel's one page of zeros, which is not resident.
+func TestPageTables(t *testing.T) {
+	self, ok := usageOf(os.Getpid())
+	if !ok {
+		t.Fatal("no usage of this process")
+	}
+	before := besides(self.path)
+	const size = 4 << 30
+	data, err := unix.Mmap(-1, 0, size, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(data)
+	unix.Madvise(data, unix.MADV_NOHUGEPAGE)
+	sum := byte(0)
+	for i := 0; i < size; i += 2 << 20 {
+		sum += data[i]
+	}
+	// A table of 4096 bytes for each of 2048 stretches of 2 MiB.
+	if grown := besides(self.path) - before; grown < 8<<20 || sum != 0 {
+		t.Errorf("%d bytes of page tables, want 8 MiB", grown)
+	}
+}
+
+// TestLocks: what of a directory a plugin can lock: nothing where there is a filter, and with Landlock
+// alone nothing that it may not read.
+func TestLocks(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"readable": 0o600, "unreadable": 0o200} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for lacks, want := range map[string]string{"": "0 locks", "landlock": "0 locks", "seccomp": "2 locks", "seccomp landlock": "3 locks"} {
+		limits := testLimits
+		limits.lacks = lacksOf(lacks)
+		path := plugintest.Install(t, "locks")
+		if err := os.WriteFile(path+".dir", []byte(dir), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := openFile(t.Context(), path, limits, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Family().Version; got != want {
+			t.Errorf("without %q it has %s, want %s", lacks, got, want)
+		}
+		p.Close()
+	}
+}
+
+// TestManyNames: names in the directory of the socket are counted.
+func TestManyNames(t *testing.T) {
+	p, path := open(t, testLimits, "makes-names", nil)
+	err := p.act.Eval(t.Context(), []float64{1}, []float64{1})
+	checkFault(t, err, path, "it made more than 64 files in its socket's directory and was ended")
+}
+
 // TestPatience: time in which the host does not run is not the plugin's.
 func TestPatience(t *testing.T) {
 	ctx, cancel := patient(t.Context(), 50*time.Millisecond)

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -16,7 +17,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -51,7 +54,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "no such mode")
 		os.Exit(99)
 	}
-	if mode != "immortal" {
+	if mode != "immortal" && mode != "leader-ends" {
 		runtime.UnlockOSThread()
 	}
 	play()
@@ -130,18 +133,15 @@ var modes = map[string]func(){
 	"null-pointer": func() {
 		serveDouble(func(float64) float64 { go func() { *(*int)(nil) = 1 }(); time.Sleep(time.Hour); return 0 })
 	},
-	"hang": func() { serveDouble(func(float64) float64 { select {} }) },
-	"grows": func() {
-		serveDouble(func(float64) float64 {
-			var hoard [][]byte
-			for {
-				page := make([]byte, 1<<20)
-				for i := range page {
-					page[i] = 1
-				}
-				hoard = append(hoard, page)
-			}
-		})
+	"hang":  func() { serveDouble(func(float64) float64 { select {} }) },
+	"grows": func() { serveDouble(func(z float64) float64 { keep(1 << 40); return z }) },
+	// Those that hold memory where no page table has it; g is how many MiB they got.
+	"hoards-shared": func() { hoard(plugintest.HoardShared) }, "hoards-sockets": func() { hoard(plugintest.HoardSockets) },
+	"hoards-flights": func() { hoard(plugintest.HoardFlights) }, "hoards-pipes": func() { hoard(plugintest.HoardPipes) },
+	"leader-ends": func() { // its first thread, with which the kernel's word of its memory goes
+		go func() { serveDouble(func(z float64) float64 { keep(300); return 2 * z }) }()
+		time.Sleep(100 * time.Millisecond)
+		syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
 	},
 	"crash-once":   func() { serveDouble(crashOnce(1)) },
 	"crash-thrice": func() { serveDouble(crashOnce(3)) },
@@ -149,6 +149,9 @@ var modes = map[string]func(){
 	"dies-once":   func() { serve.Activation(&mortal{deaths: 1}) },
 	"dies-thrice": func() { serve.Activation(&mortal{deaths: 3}) },
 	"dies-always": func() { serve.Activation(&mortal{deaths: 99}) },
+	// Those that are another plugin after their first death.
+	"other-version": func() { serve.Activation(&mortal{deaths: 1, version: lives()}) },
+	"renamed":       func() { serve.Activation(&mortal{deaths: 1, name: "relu" + lives()}) },
 	"drifts": func() { // by one unit in the last place, at each call
 		var calls float64
 		serve.Activation(double{g: func(z float64) float64 { return 2 * z }, after: func(dst []float64) {
@@ -327,6 +330,31 @@ var modes = map[string]func(){
 		os.Chmod(dir, 0)
 		serveDouble(nil)
 	},
+	"locks": func() { // all that it can open in a directory; its version says how many it got
+		dir, _ := os.ReadFile(os.Args[0] + ".dir")
+		held := 0
+		names, _ := filepath.Glob(filepath.Join(string(dir), "*"))
+		for _, name := range append(names, string(dir)) {
+			for _, mode := range []int{unix.O_RDONLY, unix.O_WRONLY} {
+				if fd, err := unix.Open(name, mode, 0); err == nil && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+					held++
+					break
+				}
+			}
+		}
+		serve.Activation(sdk.Func{Name: "locks", Version: fmt.Sprintf("%d locks", held), G: func(z float64) float64 { return 2 * z }, DG: func(float64) float64 { return 2 }})
+	},
+	"makes-names": func() {
+		serveDouble(func(z float64) float64 {
+			for i := range 1000 {
+				if f, err := os.Create(filepath.Join(os.Getenv(plugin.EnvUnixSocketDir), strconv.Itoa(i))); err == nil {
+					f.Close()
+				}
+			}
+			time.Sleep(time.Minute)
+			return z
+		})
+	},
 	"immortal": func() { // neither the parent's death nor the lifeline ends it
 		syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, 0, 0)
 		os.Unsetenv(wire.EnvLifeline)
@@ -428,6 +456,30 @@ var modes = map[string]func(){
 	"environment": func() {
 		serve.Activation(double{eval: func() error { return fmt.Errorf("%q", os.Environ()) }})
 	},
+}
+
+// keep takes so many MiB of memory, and a second.
+func keep(mebibytes int) {
+	var hoard [][]byte
+	for range mebibytes {
+		page := make([]byte, 1<<20)
+		for i := range page {
+			page[i] = 1
+		}
+		hoard = append(hoard, page)
+	}
+	time.Sleep(time.Second)
+	runtime.KeepAlive(hoard)
+}
+
+// hoard serves how many MiB are held in a way.
+func hoard(way func(most int) int) {
+	held := sync.OnceValue(func() int {
+		n := way(400)
+		time.Sleep(300 * time.Millisecond) // a few looks of the watch
+		return n
+	})
+	serveDouble(func(float64) float64 { return float64(held()) })
 }
 
 // double is 2z, with what may go wrong in it.
@@ -541,8 +593,21 @@ func honest() sdk.Activation {
 // counts them is a file beside the plugin's.
 type mortal struct {
 	liar
-	deaths int
-	calls  atomic.Int32
+	deaths        int
+	name, version string // instead of the ReLU's
+	calls         atomic.Int32
+}
+
+func (m *mortal) Info() sdk.Info {
+	info := honest().Info()
+	info.Name, info.Version = cmp.Or(m.name, info.Name), cmp.Or(m.version, info.Version)
+	return info
+}
+
+// lives counts the processes of the plugin so far, this one included.
+func lives() string {
+	died, _ := os.ReadFile(os.Args[0] + ".crashes")
+	return strconv.Itoa(1 + len(died))
 }
 
 func (m *mortal) Eval(ctx context.Context, dst, z []float64) error {
