@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/gatedlearning/moe/internal/pluginproc"
 )
 
 // openPlugin opens a plugin's file by its absolute path without symbolic links,
@@ -111,6 +113,9 @@ func fileFault(path string, err error) error {
 	reason := err.Error()
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		reason = pe.Err.Error()
+	}
+	if pluginproc.TooManyFiles(err) {
+		return &FaultError{Plugin: path, Call: "open", Reason: reason, Advice: pluginproc.CloseFiles}
 	}
 	return badFile(path, reason)
 }

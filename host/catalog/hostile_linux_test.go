@@ -190,6 +190,69 @@ func TestStoreLockUnread(t *testing.T) {
 	}
 }
 
+// TestOutOfFiles opens a good plugin with ever more descriptors left: until there are enough the error says
+// that there are none, and blames nobody.
+func TestOutOfFiles(t *testing.T) {
+	c := testCatalog(t)
+	good := plugintest.Install(t, "relu")
+	admit(t, c, good)
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	few := unix.Rlimit{Cur: min(200, was.Cur), Max: was.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &was)
+	for free := range 40 {
+		release := exhaust(t, free)
+		p, err := c.Open(t.Context(), good, nil)
+		release()
+		if err == nil {
+			p.Close()
+			if free < 10 {
+				t.Errorf("it opens with %d descriptors: they were not the last", free)
+			}
+			t.Logf("%d descriptors are enough", free)
+			return
+		}
+		says := err.Error()
+		if !strings.Contains(says, "too many open files") {
+			t.Errorf("with %d descriptors: %v", free, err)
+		}
+		for _, blame := range []string{"the fault is the plugin's", "trusts nothing", "allows nothing", "name the executable"} {
+			if strings.Contains(says, blame) {
+				t.Errorf("with %d descriptors it is said %q: %v", free, blame, err)
+			}
+		}
+	}
+	t.Error("40 descriptors are not enough")
+}
+
+// exhaust opens files until so many descriptors are free.
+func exhaust(t *testing.T, free int) (release func()) {
+	t.Helper()
+	var fds []int
+	for {
+		fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		fds = append(fds, fd)
+	}
+	if len(fds) < free {
+		t.Fatalf("%d descriptors are free, want %d", len(fds), free)
+	}
+	closeAll := func(list []int) {
+		for _, fd := range list {
+			unix.Close(fd)
+		}
+	}
+	closeAll(fds[:free])
+	return func() { closeAll(fds[free:]) }
+}
+
 // TestOtherName: a plugin that calls itself something else than it did when it
 // was trusted does not run as what it was.
 func TestOtherName(t *testing.T) {

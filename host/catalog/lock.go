@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/pluginproc"
 )
 
 // DefaultLock is the name of a project's lock file in its directory.
@@ -41,8 +42,11 @@ func (l lock) path() string { return cmp.Or(string(l), DefaultLock) }
 // read returns the lock file's entries, and whether there is a lock file.
 func (l lock) read() ([]Locked, bool, error) {
 	f, err := openRegular(l.path())
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, nil
+	case pluginproc.TooManyFiles(err):
+		return nil, true, err
 	}
 	var file lockFile
 	var data []byte

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/pluginproc"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -95,6 +96,9 @@ func (c Catalog) Trusted() ([]Record, error) {
 		return nil, err
 	}
 	records, err := readStore(path)
+	if pluginproc.TooManyFiles(err) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, &UntrustedError{Path: path, Reason: "the trust store trusts nothing: " + err.Error()}
 	}

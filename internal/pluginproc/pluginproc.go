@@ -5,8 +5,10 @@
 package pluginproc
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 )
 
 // FaultError is a failure of a plugin: it could not be started, it crashed, it
@@ -36,3 +38,12 @@ func (e *FaultError) Error() string {
 	}
 	return b.String()
 }
+
+// TooManyFiles says whether err is that of this program having as many files open as it may: no plugin
+// is to blame then. Of what goes through other libraries the text is all there is.
+func TooManyFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || err != nil && strings.Contains(err.Error(), syscall.EMFILE.Error())
+}
+
+// CloseFiles is what to do then.
+const CloseFiles = "this program has as many files open as it may: raise the limit (ulimit -n); the plugin is not at fault"

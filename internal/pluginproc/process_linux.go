@@ -50,10 +50,14 @@ func start(ctx context.Context, img *Image, shown string, limits Limits) (*proce
 	}
 	dir, err := newRuntimeDir()
 	if err != nil {
-		return nil, &FaultError{
+		fault := &FaultError{
 			Plugin: shown, Call: "start", Reason: "no directory for its socket: " + err.Error(),
 			Advice: "remove it, or set XDG_RUNTIME_DIR to a directory that only you can use",
 		}
+		if TooManyFiles(err) {
+			fault.Advice = CloseFiles
+		}
+		return nil, fault
 	}
 	p := &process{dir: dir}
 	p.runner = newRunner(img, shown, limits)
@@ -181,6 +185,8 @@ func (p *process) startFault(shown string, err error, hung bool, limit time.Dura
 	reason := printable(fmt.Sprint(err)) // go-plugin's can have several lines
 	r := p.runner
 	switch {
+	case TooManyFiles(err):
+		return &FaultError{Plugin: shown, Call: "start", Reason: reason, Advice: CloseFiles}
 	case !r.runs():
 		if refused := (*unconfinedError)(nil); errors.As(err, &refused) {
 			return &FaultError{Plugin: shown, Call: "start", Reason: refused.Error(), Advice: "--sandbox default goes without"}

@@ -156,7 +156,15 @@ func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 		return
 	}
 	pid := cmd.Process.Pid
-	dismiss := r.guard(pid)
+	dismiss, err := r.guard(pid)
+	if TooManyFiles(err) { // of other faults only the guard is missing
+		cmd.Process.Kill()
+		cmd.Wait()
+		r.group.remove()
+		unix.Close(r.pidfd)
+		started <- err
+		return
+	}
 	r.run(pid)
 	started <- nil
 	for {
@@ -182,10 +190,10 @@ func (r *runner) hold(stdout, stderr, lifeline *os.File, started chan<- error) {
 // guard starts a program that kills the plugin when the host has gone: a plugin
 // can refuse the parent-death signal and the lifeline. Should the guard itself be
 // killed, the plugin ends. The returned function ends it.
-func (r *runner) guard(pid int) (dismiss func()) {
+func (r *runner) guard(pid int) (dismiss func(), err error) {
 	cmd, alive, err := startGuard(pid, r.pidfd)
 	if err != nil {
-		return func() {}
+		return func() {}, err
 	}
 	dismissed := make(chan struct{})
 	go func() {
@@ -201,7 +209,7 @@ func (r *runner) guard(pid int) (dismiss func()) {
 		cmd.Process.Kill()
 		alive.Close()
 		// Its end is not waited for under the lock that the goroutine may want.
-	}
+	}, nil
 }
 
 // startGuard starts a guard of the process. It lives until the returned pipe ends.

@@ -243,6 +243,8 @@ func (s *Session) fault(proc *process, name string, err error) error {
 	var call *wire.CallError
 	if excess := proc.runner.exceeded(); excess != nil {
 		reason, advice = excess.reason, excess.advice
+	} else if TooManyFiles(err) && (!errors.As(err, &call) || call.Code == codes.Unavailable) {
+		advice = CloseFiles
 	} else if errors.As(err, &call) {
 		reason = "it says " + quote(call.Message)
 		switch {

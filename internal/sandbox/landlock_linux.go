@@ -83,7 +83,7 @@ func addRules(ruleset *os.File, handled uint64, socketDir string) error {
 	}
 	for path, access := range rules {
 		err := addRule(ruleset, path, access&handled)
-		if err != nil && path == socketDir {
+		if err != nil && (path == socketDir || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)) {
 			return err
 		}
 		// What cannot be opened cannot be read either.
