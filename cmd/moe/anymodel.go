@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,13 +35,31 @@ type measured interface {
 }
 
 // readAs reads a model's or a network's file, whose head is known.
-func readAs(path string, head fitted.Head) (anyModel, error) {
+func readAs(cmd *cobra.Command, path string, head fitted.Head) (anyModel, error) {
 	if head.Format == fitted.NetworkFormat {
 		n, err := fitted.ReadNetwork(path)
+		if err == nil {
+			remarkUnread(cmd, path, n.Unknown)
+		}
 		return networkFile{n}, err
 	}
 	m, err := fitted.Read(path)
+	if err == nil {
+		remarkUnread(cmd, path, m.Unknown)
+	}
 	return mixtureFile{m}, err
+}
+
+// remarkUnread names the members of a file that nobody reads, where there are any.
+func remarkUnread(cmd *cobra.Command, path string, unknown []string) {
+	const most = 6
+	names := strings.Join(unknown[:min(len(unknown), most)], ", ")
+	if n := len(unknown) - most; n > 0 {
+		names += fmt.Sprintf(" and %d more", n)
+	}
+	if len(unknown) > 0 {
+		remark(cmd, "moe: %s has members that this version does not know, and passes over: %s", path, names)
+	}
 }
 
 type mixtureFile struct{ *fitted.Model }

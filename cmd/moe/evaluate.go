@@ -94,7 +94,7 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 
 // judgeOne opens a model and what it is to be measured on, and measures it.
 func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataFlags, truthPath string, limits limitFlags) (measured, error) {
-	m, err := readAs(modelPath, head)
+	m, err := readAs(cmd, modelPath, head)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strconv"
@@ -562,6 +563,7 @@ func (f *fitFlags) readTruth(cmd *cobra.Command, features []string, e *experts) 
 	if err != nil {
 		return err
 	}
+	remarkUnread(cmd, f.truth, truth.Unknown)
 	f.config.Truth, err = f.admitTruth(cmd, truth, e)
 	return err
 }
@@ -622,6 +624,7 @@ func (f *fitFlags) readStart(cmd *cobra.Command, features []string, e *experts) 
 	if err != nil {
 		return err
 	}
+	remarkUnread(cmd, f.start, start.Unknown)
 	f.config.Start, err = f.admitStart(cmd, start, e)
 	return err
 }
@@ -630,6 +633,9 @@ func (f *fitFlags) readStart(cmd *cobra.Command, features []string, e *experts) 
 func (f *fitFlags) admitStart(cmd *cobra.Command, start *fitted.Reference, e *experts) (*model.Params, error) {
 	if err := f.sameShape(f.start, start.Params); err != nil {
 		return nil, err
+	}
+	if len(start.Params.Sigma) == 0 {
+		return nil, &dataset.Error{File: f.start, Msg: "its target has no sigma: its mean is all there is, and no fit can start there"}
 	}
 	act, leaves := e.named()
 	if !start.Same(act, leaves) {
@@ -671,6 +677,16 @@ func printWithSeconds(cmd *cobra.Command, object []byte, took time.Duration) err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s,\n  \"seconds\": %s\n}\n", strings.TrimRight(strings.TrimSuffix(body, "}"), " \n"), seconds)
 	return err
+}
+
+// onTerminal says whether what is written to w goes to a device such as a terminal.
+func onTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // interactive says whether stderr is a terminal on which a bar can move.

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/gru"
+	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -169,16 +170,16 @@ func (f *gruFlags) print(cmd *cobra.Command, layer *gru.Layer, gaps []gap) error
 			Hierarchy: gru.Shape.String(), Leaves: leafNames, Steps: f.steps, Gaps: gaps, Output: f.out,
 		})
 	}
-	out := cmd.OutOrStdout()
+	out := textOut(cmd)
 	fmt.Fprintf(out, "%s: %d gated recurrent units over %d inputs, %s.\nEach is the tree %s with leaves %s over %d features.\n",
-		layer.Name, layer.Hidden(), layer.Inputs(), layer.Form, gru.Shape, strings.Join(leafNames, ", "), layer.Inputs()+layer.Hidden())
+		shown.Name(layer.Name), layer.Hidden(), layer.Inputs(), layer.Form, gru.Shape, strings.Join(leafNames, ", "), layer.Inputs()+layer.Hidden())
 	fmt.Fprintf(out, "\nnext states of the trees against the layer's, %d steps from N(0, I)\n", f.steps)
 	if err := printGaps(out, gaps); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\n%s\n", verdictOnGaps(layer, gaps))
 	if f.out != "" {
-		fmt.Fprintf(out, "%s: %d trees\n", f.out, layer.Hidden())
+		fmt.Fprintf(out, "%s: %d trees\n", shown.Name(f.out), layer.Hidden())
 	}
 	return nil
 }

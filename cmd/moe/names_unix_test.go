@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -17,6 +18,11 @@ import (
 // of ours.
 const hostile = "\x1b[2J\u009b31m\nmoe: trusted \u202e\x07"
 
+// control is where the first character stands that is not printable; −1 for none.
+func control(text string) int {
+	return strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) })
+}
+
 // printed runs moe in dir and returns its exit code and all that it prints, which
 // is nothing that steers a terminal.
 func printed(t *testing.T, dir string, args ...string) (code int, out string) {
@@ -26,7 +32,7 @@ func printed(t *testing.T, dir string, args ...string) (code int, out string) {
 	cmd.Stdout = &stdout
 	code = exitOf(cmd.Run())
 	out = stdout.String() + stderr.String()
-	if at := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {
+	if at := control(out); at >= 0 {
 		t.Errorf("%q prints %q", args, out[at:min(len(out), at+20)])
 	}
 	if strings.Contains(out, "\nmoe: trusted") || strings.HasPrefix(out, "moe: trusted") {
@@ -80,6 +86,35 @@ func TestHostileNames(t *testing.T) {
 	shows(exitData, "fit", "bad.csv", "--activation", "relu", "--k", "1")
 	shows(exitData, "fit", "same.csv", "--activation", "relu", "--k", "1")
 	shows(exitData, "predict", "columns.json", table)
+
+	// The page about it, whose settings have the file's name too, and a layer's arrays.
+	if code, out := printed(t, dir, "fit", "columns.csv", "--activation", "relu", "--k", "1", "--report", hostile+".html"); code != exitYes {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, hostile+".html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if control(string(page)) >= 0 || !strings.Contains(string(page), `\x1b[2J`) {
+		t.Error("the page has control characters in it, or not the names of its columns")
+	}
+	header = `{"\u001b[2Jweight_ih_l0":{"dtype":"F32","shape":[3,1],"data_offsets":[0,12]},"\u001b[2Jweight_hh_l0":{"dtype":"F32","shape":[3,1],"data_offsets":[12,24]}}`
+	layer := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	layer = append(append(layer, header...), make([]byte, 24)...)
+	if err := os.WriteFile(filepath.Join(dir, "layer.safetensors"), layer, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	shows(exitYes, "gru", "layer.safetensors")
+	shows(exitYes, "gru", "layer.safetensors", "--json")
+	shows(exitData, "gru", "layer.safetensors", "--layer", "other")
+	for _, in := range []string{"a\x00b,y\n1,2\n", "\"a\",\"y\x00\"\n1,2\n"} {
+		if err := os.WriteFile(filepath.Join(dir, "nul.csv"), []byte(in), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if code, out := printed(t, dir, "fit", "nul.csv", "--activation", "relu", "--k", "1"); code != exitData || !strings.Contains(out, "NUL") {
+			t.Errorf("exit code %d for a NUL in a name: %s", code, out)
+		}
+	}
 
 	// Entries of the store, which somebody with the user's rights has written.
 	if runtime.GOOS != "linux" {

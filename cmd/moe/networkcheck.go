@@ -87,6 +87,7 @@ func (f *networkCheckFlags) run(cmd *cobra.Command) error {
 		if file, err = fitted.ReadNetwork(f.network); err != nil {
 			return err
 		}
+		remarkUnread(cmd, f.network, file.Unknown)
 		n = file.Model()
 		where = "the weights of " + f.network
 	}

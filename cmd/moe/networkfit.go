@@ -281,7 +281,7 @@ func (f *networkFitFlags) print(cmd *cobra.Command, file *fitted.Network, took t
 	if wantsJSON(cmd) {
 		return printWithSeconds(cmd, data, took)
 	}
-	if err := report.Network(cmd.OutOrStdout(), file); err != nil {
+	if err := report.Network(textOut(cmd), file); err != nil {
 		return err
 	}
 	if f.out != "" {

@@ -67,6 +67,7 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 	if err != nil {
 		return err
 	}
+	remarkUnread(cmd, f.model, m.Unknown)
 	if m.Leaves != nil || m.Hierarchy != "" {
 		return &dataset.Error{File: f.model, Msg: "a tree of experts; passes over shards are for flat mixtures"}
 	}

@@ -93,7 +93,7 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	if head.Several {
 		return f.outputs(cmd, modelPath, dataPath)
 	}
-	m, err := readAs(modelPath, head)
+	m, err := readAs(cmd, modelPath, head)
 	if err != nil {
 		return err
 	}
@@ -115,6 +115,7 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 	if err != nil {
 		return err
 	}
+	remarkUnread(cmd, modelPath, v.Unknown)
 	if f.extras.Experts {
 		return usagef("--experts: %s has %d targets, of which predict writes means and intervals", modelPath, len(v.Outputs))
 	}
@@ -183,7 +184,11 @@ func (f *predictFlags) write(cmd *cobra.Command, table dataset.Source) error {
 	case wantsJSON(cmd):
 		return predictionsJSON(ctx, cmd.OutOrStdout(), predictions)
 	}
-	return dataset.WriteCSV(ctx, cmd.OutOrStdout(), predictions)
+	to := cmd.OutOrStdout()
+	if onTerminal(to) { // names of targets are the model's
+		to = textOut(cmd)
+	}
+	return dataset.WriteCSV(ctx, to, predictions)
 }
 
 // counted counts the rows of a source's pass.

@@ -132,6 +132,7 @@ func (f *fitFlags) startsAndTruths(cmd *cobra.Command, targets []host.Target, e 
 			return err
 		}
 		for j, truth := range truths {
+			remarkUnread(cmd, f.truth, truth.Unknown)
 			if targets[j].Truth, err = f.admitTruth(cmd, truth, e); err != nil {
 				return err
 			}
@@ -145,6 +146,7 @@ func (f *fitFlags) startsAndTruths(cmd *cobra.Command, targets []host.Target, e 
 		return err
 	}
 	for j, start := range starts {
+		remarkUnread(cmd, f.start, start.Unknown)
 		if targets[j].Start, err = f.admitStart(cmd, start, e); err != nil {
 			return err
 		}
@@ -275,6 +277,7 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 	if err != nil {
 		return nil, err
 	}
+	remarkUnread(cmd, modelPath, v.Unknown)
 	out := new(outputsEvaluation)
 	var targets []string
 	for _, o := range v.Outputs {

@@ -200,6 +200,9 @@ func checkNames(file string, line int, names []string) error {
 		if name == "" {
 			return &Error{file, line, i + 1, "the column has no name"}
 		}
+		if strings.ContainsRune(name, 0) {
+			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q holds a NUL character", name)}
+		}
 		if !utf8.ValidString(name) {
 			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q is not UTF-8; save the file as UTF-8", name)}
 		}

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/strictjson"
 	"github.com/gatedlearning/moe/internal/textfile"
 )
 
@@ -17,7 +19,8 @@ import (
 // *dataset.Error that names file, line and column.
 func Read(path string) (*Model, error) {
 	m := new(Model)
-	if err := readJSON(path, m); err != nil {
+	var err error
+	if m.Unknown, err = readSized(path, m, func() (k, d int) { return m.K, m.D }); err != nil {
 		return nil, err
 	}
 	if err := m.Validate(); err != nil {
@@ -125,19 +128,45 @@ func flatList(data []byte) (list []byte, n int) {
 	return data[:1], 1
 }
 
-// readJSON reads one JSON object into v. Faults are a *dataset.Error with the
-// line and column, in bytes, where they stand.
-func readJSON(path string, v any) error {
-	data, err := readObject(path)
+// readSized reads a file of k rows of d numbers, the sizes that v has when it is
+// read, and returns the members of it that nobody reads. Sizes that the file is too short for are a fault before
+// anything is made of them: a number takes two bytes at least.
+func readSized(path string, v any, sizes func() (k, d int)) (unknown []string, err error) {
+	data, unknown, err := readJSON(path, v)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	if k, d := sizes(); 2*float64(k)*float64(d) > float64(len(data)) {
+		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("k = %d, d = %d: %d bytes have no room for k times d numbers", k, d, len(data))}
+	}
+	return unknown, nil
+}
+
+// readJSON reads one JSON object into v, and returns the members of it that nobody
+// reads beside its text. Faults are a *dataset.Error with the line and column, in bytes, where
+// they stand.
+func readJSON(path string, v any) (data []byte, unknown []string, err error) {
+	if data, err = readObject(path); err != nil {
+		return nil, nil, err
+	}
+	if err := decode(path, data, v); err != nil {
+		return nil, nil, err
+	}
+	unknown, err = strictjson.Members(data, reflect.TypeOf(v), "standard_errors") // where null says that there is none
+	if fault := (*strictjson.Fault)(nil); errors.As(err, &fault) {
+		err = jsonFault(path, data, fault.Offset, fault.Msg)
+	}
+	return data, unknown, err
+}
+
+// decode reads the JSON object that a file holds into v.
+func decode(path string, data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
-	err = dec.Decode(v)
+	err := dec.Decode(v)
 	offset := dec.InputOffset()
 	if err == nil {
 		if _, err = dec.Token(); err == io.EOF {
-			return noNulls(path, data)
+			return nil
 		}
 		err = errors.New("something follows the object")
 	}
@@ -186,38 +215,4 @@ func jsonFault(path string, data []byte, offset int64, msg string) error {
 	line := 1 + bytes.Count(before, []byte{'\n'})
 	col := len(before) - bytes.LastIndexByte(before, '\n') - 1
 	return &dataset.Error{File: path, Line: line, Col: max(col, 1), Msg: "not the JSON expected: " + msg}
-}
-
-// noNulls refuses null inside a list, which would be read as 0, but among standard
-// errors, where it says that there is none.
-func noNulls(path string, data []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	var lists []bool // of the open brackets: is it a list?
-	within := 0      // of the brackets of the standard errors
-	var last json.Token
-	for {
-		token, err := dec.Token()
-		if err != nil {
-			return nil
-		}
-		switch token {
-		case json.Delim('['):
-			lists = append(lists, true)
-		case json.Delim('{'):
-			lists = append(lists, false)
-			if last == "standard_errors" && within == 0 { // of a model, of an output, by a kernel
-				within = len(lists)
-			}
-		case json.Delim(']'), json.Delim('}'):
-			lists = lists[:len(lists)-1]
-			if len(lists) < within {
-				within = 0
-			}
-		case nil:
-			if len(lists) > 0 && lists[len(lists)-1] && within == 0 {
-				return jsonFault(path, data, dec.InputOffset(), "null in a list")
-			}
-		}
-		last = token
-	}
 }

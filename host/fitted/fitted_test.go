@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,15 +124,25 @@ func TestModelFaults(t *testing.T) {
 		{"\n}\n", "\n} {}", "something follows the object"},
 		{`"d": 2`, `"d": 2,,`, ":10:10: not the JSON expected: invalid character ','"},
 		{`"d": 2`, `"d": "2"`, "d is a string, want a int"},
+		{`"d": 2`, `"d": 2, "d": 2`, `:10:13: not the JSON expected: member "d" stands twice in its object`},
+		{`"d": 2`, `"D": 2, "d": 2`, `:10:5: not the JSON expected: member "D": want "d"`},
+		{`"k": 2`, `"\u212a": 2`, `: want "k"`}, // a Kelvin sign, which json takes for k
+		{`"name": "leakyrelu"`, `"Name": "leakyrelu"`, `member "Name": want "name"`},
+		{`"n": 100`, `"n": 100, "later": {"x": 1, "x": 1}`, `member "x" stands twice`},
 		{`"d": 2`, `"d": 3`, ": features has 2 names, want d = 3"},
 		{`"d": 2`, `"d": -1`, ": k = 2, d = -1"},
-		{`"d": 2`, `"d": 1000000000000`, ": features has 2 names"},
+		{`"d": 2`, `"d": 1000000000000`, ": k = 2, d = 1000000000000: 1356 bytes have no room for k times d numbers"},
+		{`"d": 2`, `"d": 9223372036854775807`, " bytes have no room for k times d numbers"},
+		{`"k": 2`, `"k": 9223372036854775807`, " bytes have no room for k times d numbers"},
+		{`"d": 2`, `"d": 300`, ": features has 2 names"},
 		{`"k": 2`, `"k": 0`, ": k = 0, d = 2"},
 		{`"k": 2`, `"k": 3`, ": regressors has 2 rows, want 3"},
 		{`moe-model/v1`, `moe-model/v2`, `: format is "moe-model/v2", want "moe-model/v1"`},
 		{`"leakyrelu"`, `"../evil"`, `: activation.name "../evil"`},
 		{`"leakyrelu"`, `""`, `: activation.name is missing`},
 		{`"target": "y"`, `"target": ""`, ": target is missing"},
+		{`"target": "y"`, `"target": "y\u0000"`, `: the name "y\x00" holds a NUL character`},
+		{`"x1"`, `"x\u00001"`, `: the name "x\x001" holds a NUL character`},
 		{`"target": "y"`, `"target": "x1"`, `: features[0] = "x1" is empty or named twice`},
 		{`[1, -0.3333333333333333]`, `[1, null]`, "null in a list"},
 		{`[1, -0.3333333333333333]`, `[1]`, ": regressors[0] has 1 values, want 2"},
@@ -159,13 +170,25 @@ func TestModelFaults(t *testing.T) {
 			t.Errorf("%s → %.30s: error %v, want …%s", test.old[:min(20, len(test.old))], test.new, err, test.want)
 		}
 	}
-	// Keys that a later version adds are passed over.
+	// Members that a later version adds are passed over, and named.
 	path := filepath.Join(t.TempDir(), "model.json")
 	if err := os.WriteFile(path, []byte(strings.Replace(good, `"d": 2`, `"later": [{"x": null}], "d": 2`, 1)), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(path); err != nil {
-		t.Error(err)
+	if m, err := Read(path); err != nil || !slices.Equal(m.Unknown, []string{"later"}) {
+		t.Errorf("%v, unknown %v", err, m.Unknown)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(good, `"n": 100`, `"later": 1, "n": 100, "Later": 1`, 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := Read(path); err != nil || !slices.Equal(m.Unknown, []string{"fit.later", "fit.Later"}) {
+		t.Errorf("%v, unknown %v", err, m.Unknown)
+	}
+	if err := os.WriteFile(path, []byte(good), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := Read(path); err != nil || m.Unknown != nil {
+		t.Errorf("%v, unknown %v in our own file", err, m.Unknown)
 	}
 }
 

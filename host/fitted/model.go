@@ -75,6 +75,10 @@ type Model struct {
 	// Approximation is g as the fit evaluated it, where the activation ran in
 	// another process: enough to predict without it.
 	Approximation *native.Coefficients `json:"approximation,omitempty"`
+
+	// Unknown are the members of the file that was read which nobody reads, as those that a
+	// later version adds.
+	Unknown []string `json:"-"`
 }
 
 // Mixed is what stands for the activation of experts that have several.
@@ -610,11 +614,25 @@ func checkNames(features []string, target string, d int) error {
 	if target == "" {
 		return fmt.Errorf("target is missing")
 	}
+	if err := checkName(target); err != nil {
+		return err
+	}
 	for i, name := range features {
 		if name == "" || seen[name] {
 			return fmt.Errorf("features[%d] = %q is empty or named twice", i, name)
 		}
 		seen[name] = true
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkName refuses a name that no column of a table has.
+func checkName(name string) error {
+	if strings.ContainsRune(name, 0) {
+		return fmt.Errorf("the name %q holds a NUL character", name)
 	}
 	return nil
 }

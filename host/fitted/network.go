@@ -38,6 +38,8 @@ type Network struct {
 	// Approximation is φ as the fit evaluated it, where the activation ran in
 	// another process.
 	Approximation *native.Coefficients `json:"approximation,omitempty"`
+
+	Unknown []string `json:"-"` // as of [Model]
 }
 
 // NetworkFit says how a network was found.
@@ -103,7 +105,8 @@ func NewNetwork(act Activation, n *model.Network, schema dataset.Schema) *Networ
 // *dataset.Error.
 func ReadNetwork(path string) (*Network, error) {
 	n := new(Network)
-	if err := readJSON(path, n); err != nil {
+	var err error
+	if n.Unknown, err = readSized(path, n, func() (k, d int) { return n.K, n.D }); err != nil {
 		return nil, err
 	}
 	if err := n.Validate(); err != nil {
@@ -124,7 +127,7 @@ func HeadOf(path string) (Head, error) {
 		Format  *string          `json:"format"`
 		Outputs *json.RawMessage `json:"outputs"`
 	}
-	if err := readJSON(path, &head); err != nil {
+	if _, _, err := readJSON(path, &head); err != nil {
 		return Head{}, err
 	}
 	out := Head{Several: head.Outputs != nil}
@@ -182,8 +185,10 @@ func (n *Network) Validate() error {
 		checkMatrix("weights", n.Weights, n.K, n.D),
 		checkVector("output_weights", n.OutputWeights, n.K),
 		checkVector("sigma", []float64{n.Sigma}, 1),
-		CheckUnits(n.Model()),
 	); err != nil {
+		return err
+	}
+	if err := CheckUnits(n.Model()); err != nil {
 		return err
 	}
 	if n.Sigma < 0 {

@@ -15,6 +15,7 @@ type Reference struct {
 	Activation Activation
 	Leaves     []Activation // of the experts, where they have several
 	Params     *model.Params
+	Unknown    []string // as of [Model]
 }
 
 // ReadReference reads the parameters in a model file or a truth file, told apart by
@@ -34,7 +35,7 @@ func ReadReference(path string, features []string) (*Reference, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Reference{t.Activation, t.Leaves, t.Params()}, fitting(path, t.D, features)
+		return &Reference{t.Activation, t.Leaves, t.Params(), t.Unknown}, fitting(path, t.D, features)
 	}
 	m, err := Read(path)
 	if err != nil {
@@ -67,6 +68,9 @@ func ReadReferences(path string, features, targets []string) ([]*Reference, erro
 			return nil, err
 		}
 	}
+	if len(out) > 0 {
+		out[0].Unknown = v.Unknown // once
+	}
 	return out, nil
 }
 
@@ -81,7 +85,7 @@ func referenceOf(path string, m *Model, features []string) (*Reference, error) {
 			return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the model has no feature %q, which the data have", name)}
 		}
 	}
-	return &Reference{m.Activation, m.Leaves, m.Params().Select(from)}, nil
+	return &Reference{m.Activation, m.Leaves, m.Params().Select(from), m.Unknown}, nil
 }
 
 // Same says whether the experts have these activations: act, or leaves where they have

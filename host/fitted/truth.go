@@ -25,6 +25,8 @@ type Truth struct {
 	Leaves     []Activation `json:"leaves,omitempty"`
 	Regressors [][]float64  `json:"regressors"`
 	Gating     [][]float64  `json:"gating"`
+
+	Unknown []string `json:"-"` // as of [Model]
 }
 
 // NewTruth is the truth file of parameters without intercepts whose noise is
@@ -63,10 +65,11 @@ func (t *Truth) checkFormat() error {
 // *dataset.Error.
 func ReadTruth(path string) (*Truth, error) {
 	t := new(Truth)
-	if err := readJSON(path, t); err != nil {
+	var err error
+	if t.Unknown, err = readSized(path, t, func() (k, d int) { return t.K, t.D }); err != nil {
 		return nil, err
 	}
-	err := firstError(
+	err = firstError(
 		t.checkFormat(),
 		checkSizes(t.K, t.D),
 		checkTree(t.Hierarchy, t.Activation, t.Leaves, t.K),

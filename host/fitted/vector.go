@@ -34,6 +34,8 @@ type Vector struct {
 
 	// Approximation is as of [Model].
 	Approximation *native.Coefficients `json:"approximation,omitempty"`
+
+	Unknown []string `json:"-"` // as of [Model]
 }
 
 // Output is the tree of one target. Rows of the gating are those of
@@ -177,12 +179,18 @@ func (v *Vector) Validate() error {
 		if name == "" || seen[name] {
 			return fmt.Errorf("feature %q is empty or named twice", name)
 		}
+		if err := checkName(name); err != nil {
+			return err
+		}
 		seen[name] = true
 	}
 	for j := range v.Outputs {
 		o := &v.Outputs[j]
 		if o.Target == "" || seen[o.Target] {
 			return fmt.Errorf("outputs[%d].target = %q is empty or named twice", j, o.Target)
+		}
+		if err := checkName(o.Target); err != nil {
+			return err
 		}
 		seen[o.Target] = true
 		if err := v.validateOutput(o); err != nil {
@@ -236,7 +244,8 @@ func (v *Vector) JSON() ([]byte, error) {
 // ReadVector reads and validates a file of a [Vector]. Faults are as of [Read].
 func ReadVector(path string) (*Vector, error) {
 	v := new(Vector)
-	if err := readJSON(path, v); err != nil {
+	var err error
+	if v.Unknown, err = readSized(path, v, func() (k, d int) { return v.K, v.D }); err != nil {
 		return nil, err
 	}
 	if err := v.Validate(); err != nil {

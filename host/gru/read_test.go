@@ -115,6 +115,17 @@ func TestFaults(t *testing.T) {
 		"not finite":      {bytes.Replace(safetensorsFile(torch), []byte{0, 0, 128, 63}, []byte{0, 0, 128, 127}, 1), Selection{}, "the reset gate's bias: value 1 is +Inf"},
 		"offsets":         {rawSafetensors(`{"weight_ih_l0":{"dtype":"F32","shape":[6,3],"data_offsets":[0,0]},"weight_hh_l0":{"dtype":"F32","shape":[6,2],"data_offsets":[-8,40]}}`, nil), Selection{}, "weight_hh_l0 is at bytes -8 to 40 of 0"},
 		"overflow":        {rawSafetensors(`{"weight_ih_l0":{"dtype":"F32","shape":[6,3],"data_offsets":[0,0]},"weight_hh_l0":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, nil), Selection{}, "weight_hh_l0 of shape 4294967296×4294967296 is too large"},
+		"three offsets":   {rawSafetensors(`{"weight_ih_l0":{"dtype":"F32","shape":[1],"data_offsets":[0,4,4]}}`, make([]byte, 4)), Selection{}, `array "weight_ih_l0" has 3 data_offsets, want 2`},
+		"one offset":      {rawSafetensors(`{"weight_ih_l0":{"dtype":"F32","shape":[1],"data_offsets":[4]}}`, make([]byte, 4)), Selection{}, `array "weight_ih_l0" has 1 data_offsets, want 2`},
+		"no offsets":      {rawSafetensors(`{"weight_ih_l0":{"dtype":"F32","shape":[1]}}`, make([]byte, 4)), Selection{}, `array "weight_ih_l0" has 0 data_offsets, want 2`},
+		"null offset":     {rawSafetensors(`{"weight_ih_l0":{"dtype":"F32","shape":[1],"data_offsets":[null,4]}}`, make([]byte, 4)), Selection{}, `the header is not the JSON expected: null in a list`},
+		"capitals":        {rawSafetensors(`{"weight_ih_l0":{"DType":"F32","shape":[1],"data_offsets":[0,4]}}`, make([]byte, 4)), Selection{}, `member "DType": want "dtype"`},
+		"overlapping":     {rawSafetensors(`{"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, make([]byte, 12)), Selection{}, `arrays "a" and "b" overlap: bytes 4 to 8 belong to both`},
+		"within another":  {rawSafetensors(`{"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"c":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, make([]byte, 16)), Selection{}, `arrays "a" and "c" overlap: bytes 4 to 8`},
+		"the same bytes":  {rawSafetensors(`{"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, make([]byte, 4)), Selection{}, `arrays "a" and "b" overlap`},
+		"doubled":         {rawSafetensors(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, make([]byte, 8)), Selection{}, `member "a" stands twice`},
+		"doubled dtype":   {rawSafetensors(`{"a":{"dtype":"F32","dtype":"F64","shape":[1],"data_offsets":[0,4]}}`, make([]byte, 8)), Selection{}, `member "dtype" stands twice`},
+		"doubled entry":   {npzFile("weight_hh_l0.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 2), }", 96), Selection{}, `array "weight_hh_l0" is in the archive twice`},
 		"archive cut":     {[]byte("PK\x03\x04 and no more"), Selection{}, "the archive cannot be read"},
 		"array cut":       {npzFile("weight_ih_l0.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 2), }", 8), Selection{}, "weight_hh_l0: 0 values, want 12"},
 		"declared array":  {npzFile("weight_ih_l0.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (100000000, 1), }", 8), Selection{}, "weight_hh_l0: 0 values, want 100000000"},
@@ -216,5 +227,63 @@ func FuzzRead(f *testing.F) {
 		if err == nil && l.Hidden() < 1 {
 			t.Fatal("a layer without units")
 		}
+	})
+}
+
+// readBack reads a fuzzed file, all of whose faults must be an *Error.
+func readBack(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Read(path, Selection{})
+	if fault := (*Error)(nil); err != nil && !errors.As(err, &fault) {
+		t.Fatalf("%v is no *Error", err)
+	}
+	if err == nil && (l.Hidden() < 1 || l.check() != nil) {
+		t.Fatal("a layer without units, or that is none")
+	}
+}
+
+// FuzzSafetensors looks behind the length of the header, which FuzzRead seldom meets.
+func FuzzSafetensors(f *testing.F) {
+	for _, arrays := range []shapes{torch, keras} {
+		content := safetensorsFile(arrays)
+		n := 8 + int(binary.LittleEndian.Uint64(content))
+		f.Add(string(content[8:n]), content[n:])
+	}
+	f.Add(`{"kernel":{"dtype":"F16","shape":[1,3],"data_offsets":[0,6]},"recurrent_kernel":{"dtype":"BF16","shape":[1,3],"data_offsets":[6,12]},"bias":{"dtype":"F64","shape":[3],"data_offsets":[12,36]},"__metadata__":{"format":"pt"}}`, make([]byte, 36))
+	path := filepath.Join(f.TempDir(), "layer")
+	f.Fuzz(func(t *testing.T, header string, values []byte) {
+		readBack(t, path, rawSafetensors(header, values))
+	})
+}
+
+// FuzzNPZ looks behind the archive and its checksums, which FuzzRead seldom meets: the
+// headers and values of the arrays of a layer, and a name that one of them has.
+func FuzzNPZ(f *testing.F) {
+	f.Add("bias_ih_l0", "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 2), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1), }", make([]byte, 48), make([]byte, 12))
+	f.Add("weight_hh_l0", "{'descr': '>i2', 'fortran_order': True, 'shape': (3,), }", "{'descr': '|b1', 'fortran_order': False, 'shape': (4294967296, 1), }", make([]byte, 6), make([]byte, 3))
+	path := filepath.Join(f.TempDir(), "layer")
+	f.Fuzz(func(t *testing.T, name, inputs, recurrent string, a, b []byte) {
+		var out bytes.Buffer
+		w := zip.NewWriter(&out)
+		for _, member := range []struct {
+			name, header string
+			values       []byte
+		}{{"weight_ih_l0", inputs, a}, {"weight_hh_l0", recurrent, b}, {name, recurrent, b}} {
+			to, err := w.Create(member.name + ".npy")
+			if err != nil || len(member.header) > 1<<15 {
+				return
+			}
+			head := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(member.header)))
+			if _, err := to.Write(append(append(head, member.header...), member.values...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		readBack(t, path, out.Bytes())
 	})
 }

@@ -3,6 +3,7 @@ package gru
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -11,10 +12,12 @@ import (
 	"maps"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/gatedlearning/moe/internal/npy"
+	"github.com/gatedlearning/moe/internal/strictjson"
 )
 
 // Error is what is wrong with a file of weights.
@@ -96,9 +99,9 @@ type safetensors struct {
 }
 
 type safetensor struct {
-	DType   string   `json:"dtype"`
-	Shape   []int64  `json:"shape"`
-	Offsets [2]int64 `json:"data_offsets"`
+	DType   string  `json:"dtype"`
+	Shape   []int64 `json:"shape"`
+	Offsets []int64 `json:"data_offsets"`
 }
 
 func openSafetensors(f io.ReaderAt, size int64) (*safetensors, error) {
@@ -118,6 +121,9 @@ func openSafetensors(f io.ReaderAt, size int64) (*safetensors, error) {
 	if err := json.Unmarshal(header, &entries); err != nil {
 		return nil, fmt.Errorf("the header is not the JSON expected: %v", err)
 	}
+	if _, err := strictjson.Members(header, nil, ""); err != nil {
+		return nil, fmt.Errorf("the header is not the JSON expected: %v", err)
+	}
 	delete(entries, "__metadata__")
 	s := &safetensors{file: f, start: 8 + int64(n), size: size - 8 - int64(n), arrays: map[string]safetensor{}}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
@@ -125,9 +131,33 @@ func openSafetensors(f io.ReaderAt, size int64) (*safetensors, error) {
 		if err := json.Unmarshal(entries[name], &a); err != nil {
 			return nil, fmt.Errorf("array %q of the header is not the JSON expected: %v", name, err)
 		}
+		if _, err := strictjson.Members(entries[name], reflect.TypeOf(a), ""); err != nil {
+			return nil, fmt.Errorf("array %q of the header is not the JSON expected: %v", name, err)
+		}
+		if len(a.Offsets) != 2 {
+			return nil, fmt.Errorf("array %q has %d data_offsets, want 2", name, len(a.Offsets))
+		}
 		s.arrays[name] = a
 	}
-	return s, nil
+	return s, s.apart()
+}
+
+// apart refuses arrays that share bytes.
+func (s *safetensors) apart() error {
+	names := slices.SortedFunc(maps.Keys(s.arrays), func(a, b string) int {
+		return cmp.Or(slices.Compare(s.arrays[a].Offsets, s.arrays[b].Offsets), cmp.Compare(a, b))
+	})
+	behind, last := int64(0), ""
+	for _, name := range names {
+		from, to := s.arrays[name].Offsets[0], s.arrays[name].Offsets[1]
+		if 0 <= from && from < to && from < behind {
+			return fmt.Errorf("arrays %q and %q overlap: bytes %d to %d belong to both", last, name, from, min(to, behind))
+		}
+		if to > behind {
+			behind, last = to, name
+		}
+	}
+	return nil
 }
 
 func (s *safetensors) names() []string { return slices.Sorted(maps.Keys(s.arrays)) }
@@ -201,9 +231,14 @@ func openNPZ(f io.ReaderAt, size int64) (*npz, error) {
 	}
 	a := &npz{members: map[string]*zip.File{}}
 	for _, member := range r.File {
-		if name, ok := strings.CutSuffix(member.Name, ".npy"); ok {
-			a.members[name] = member
+		name, ok := strings.CutSuffix(member.Name, ".npy")
+		if !ok {
+			continue
 		}
+		if a.members[name] != nil {
+			return nil, fmt.Errorf("array %q is in the archive twice", name)
+		}
+		a.members[name] = member
 	}
 	return a, nil
 }

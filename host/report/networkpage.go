@@ -113,7 +113,7 @@ func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings [
 	sections = append(sections, certificateSections(n.Fit.Certificate, "The residuals of the right network have mean 0 along every direction. "+
 		"Where they have not, units are missing, or one stands for two.")...)
 	title := fmt.Sprintf("%s, %s", plural(n.K, n.Activation.String()+" unit"), plural(n.Fit.N, "row"))
-	return pageTemplate().Execute(w, map[string]any{
+	return pageTemplate().Execute(shown.Writer(w), map[string]any{
 		"Title": title, "Settings": settings,
 		"Fits": []map[string]any{{
 			"Title":    title,

@@ -72,7 +72,7 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 	if len(fits) > 1 {
 		title = fmt.Sprintf("%d targets", len(fits))
 	}
-	return pageTemplate().Execute(w, map[string]any{"Settings": settings, "Fits": shownFits, "Title": title})
+	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": shownFits, "Title": title})
 }
 
 // againstTruth says how far the model is from known parameters; "" where there are none.

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/gatedlearning/moe/host/experiment"
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 //go:embed results.html
@@ -181,7 +182,7 @@ func markdownTable(b *bytes.Buffer, columns []string, rows [][]string) {
 }
 
 // Page writes all figures as one HTML file that needs nothing else.
-func (r Results) Page(w io.Writer) error { return resultsTemplate().Execute(w, r) }
+func (r Results) Page(w io.Writer) error { return resultsTemplate().Execute(shown.Writer(w), r) }
 
 // Picture is the figure's SVG as a part of a page.
 func (f Figure) Picture() (template.HTML, error) {

@@ -113,7 +113,7 @@ func SharedGatePage(w io.Writer, settings []Setting, v *fitted.Vector, targets [
 			"Truth": againstTruth(m), "Legend": legend(m), "Sections": targetSections(m, d),
 		})
 	}
-	return pageTemplate().Execute(w, map[string]any{"Settings": settings, "Fits": parts, "Title": whole["Title"]})
+	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": parts, "Title": whole["Title"]})
 }
 
 // sharedSections are what targets under one gate have together, of which m is the first.

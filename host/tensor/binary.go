@@ -21,9 +21,6 @@ const (
 	givenName  = "moesumt\x01"
 )
 
-// mostSums bounds the numbers that are read: 4 GiB of them.
-const mostSums = 1 << 29
-
 var errSums = errors.New("tensor: not sums of this kind, or damaged")
 
 // MarshalBinary writes the sums, to the last bit.
@@ -39,7 +36,7 @@ func (s *Second) UnmarshalBinary(data []byte) error {
 		return err
 	}
 	d := sizes[1]
-	if d < 1 || d > mostSums/d {
+	if d < 1 || float64(len(s.XX))*products(d, 2) > float64(len(rest)/8) {
 		return errSums
 	}
 	out, w2 := NewSecond(d), make([]float64, 1)
@@ -76,7 +73,7 @@ func (f *Fourth) UnmarshalBinary(data []byte) error {
 		return err
 	}
 	d, m := sizes[1], sizes[2]
-	if d < 1 || m < 1 || m > d || d > mostSums/m || m > 512 || m*m*m > mostSums/m {
+	if d < 1 || m < 1 || m > d || float64(d)*float64(m) > float64(len(rest)/8) || float64(len(f.Four))*products(m, 4) > float64(len(rest)/8) {
 		return errSums
 	}
 	out := NewFourth(mat.NewDense(d, m, nil), nil)
@@ -113,14 +110,7 @@ func (s *Transformed) UnmarshalBinary(data []byte) error {
 		return err
 	}
 	d, m, order, shift := sizes[1], sizes[2], sizes[3], sizes[4]
-	if m < 1 || m > 1<<16 || order < 2 || order > 4 || d > mostSums/m || shift != 0 && shift != m {
-		return errSums
-	}
-	entries := 2.0
-	for i := range order {
-		entries *= float64(m+i) / float64(i+1)
-	}
-	if entries > float64(len(rest)/8) {
+	if m < 1 || order < 2 || order > 4 || shift != 0 && shift != m || float64(d)*float64(m) > float64(len(rest)/8) || float64(len(s.High))*products(m, order) > float64(len(rest)/8) {
 		return errSums
 	}
 	out := &Transformed{N: sizes[0], M: m, Order: order}
@@ -201,6 +191,17 @@ func decode(name string, data []byte, count int) (sizes []int, rest []byte, err 
 		sizes = append(sizes, int(v))
 	}
 	return sizes, body[head:], nil
+}
+
+// products is how many products of r factors there are among m: what sums of that order have
+// at least. It is a float64, in which nothing overflows, for it is held against the
+// length of what there is before anything is made.
+func products(m, r int) float64 {
+	n := 1.0
+	for i := range r {
+		n *= float64(m+i) / float64(i+1)
+	}
+	return n
 }
 
 // fill reads exactly the given values. Sums that are not finite have no use.

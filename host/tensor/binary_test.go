@@ -90,7 +90,7 @@ type codec interface {
 	encoding.BinaryUnmarshaler
 }
 
-func bytesOf(t *testing.T, s encoding.BinaryMarshaler) []byte {
+func bytesOf(t testing.TB, s encoding.BinaryMarshaler) []byte {
 	t.Helper()
 	data, err := s.MarshalBinary()
 	if err != nil {

@@ -320,3 +320,35 @@ func FuzzParse(f *testing.F) {
 		parsed.expand([]string{"y", "x"}, []string{"x"})
 	})
 }
+
+// FuzzFormula: any formula makes features of a table, which its design makes again, or is an
+// error that names what is wrong.
+func FuzzFormula(f *testing.F) {
+	for _, seed := range []string{"y ~ x + g | log(x)", "y ~ (x + g)^2 - 1", "y ~ poly(x, 2):I(-x^2) + 0", "y ~ factor(x)*g", "y ~ .", "`a b` ~ x", "y ~ I(x^1e300) + sqrt(x - 1)", "y ~ poly(x, 99)"} {
+		f.Add(seed)
+	}
+	table := text("g,x,y,a b\na,1,2,3\nb,2,3,5\na,1,5,1\nb,4,1,0\nc,3,2,2\n")
+	f.Fuzz(func(t *testing.T, formula string) {
+		parsed, err := Parse(formula)
+		if err != nil {
+			return
+		}
+		ctx := context.Background()
+		out, err := Open(ctx, table, Request{Formula: parsed})
+		if err == nil {
+			err = out.Source.Read(ctx, func(*model.Block) error { return nil })
+		}
+		selection, data, place := (*dataset.SelectionError)(nil), (*dataset.Error)(nil), (*Error)(nil)
+		switch {
+		case errors.As(err, &selection), errors.As(err, &data), errors.As(err, &place):
+			return
+		case err != nil:
+			t.Fatalf("%q: %v is none of the errors that Open promises", formula, err)
+		case out.Design == nil:
+			return
+		}
+		if err := out.Design.Validate(); err != nil {
+			t.Errorf("%q: a design that is none: %v", formula, err)
+		}
+	})
+}

@@ -1,0 +1,47 @@
+package fitted
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/dataset"
+)
+
+// smallNetwork is the file of a network of k units over d features, as it says itself,
+// that has two of each.
+func smallNetwork(k, d int) string {
+	return fmt.Sprintf(`{"format": "moe-network/v1", "activation": {"name": "relu", "params": {}, "version": "1"}, "d": %d, "k": %d,
+		"features": ["x1", "x2"], "target": "y", "weights": [[1, 0], [0, 1]], "output_weights": [1, 1], "sigma": 0.1, "fit": null}`, d, k)
+}
+
+// TestNetworkOfOtherSizes: sizes that a network's file has not are refused before anything is made of
+// them: the Go runtime ends a process that asks for too much.
+func TestNetworkOfOtherSizes(t *testing.T) {
+	read := func(k, d int) error {
+		path := filepath.Join(t.TempDir(), "network.json")
+		if err := os.WriteFile(path, []byte(smallNetwork(k, d)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadNetwork(path)
+		return err
+	}
+	if err := read(2, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		k, d int
+		want string
+	}{
+		{2, 1 << 40, "no room for k times d numbers"}, {1 << 40, 2, "no room"}, {2, 1 << 50, "no room"}, {1 << 50, 1 << 50, "no room"},
+		{2, 50, "features has 2 names"}, {50, 2, "weights has 2 rows"}, {-1 << 40, -1 << 40, "no room"}, {-1, 2, "k = -1"}, {2, 0, "d = 0"},
+	} {
+		err := read(c.k, c.d)
+		if bad := (*dataset.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("k = %d, d = %d: %v, want %s", c.k, c.d, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package strictjson_test
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/gatedlearning/moe/internal/strictjson"
+)
+
+type inner struct {
+	N     int `json:"n"`
+	Plain string
+	None  int `json:"-"`
+}
+
+type outer struct {
+	inner
+	D    int                `json:"d,omitempty"`
+	List []*inner           `json:"list"`
+	Maps map[string]inner   `json:"maps"`
+	Any  map[string]float64 `json:"any"`
+}
+
+// TestMembers: what encoding/json would take for something else is refused, and what it passes
+// over is named.
+func TestMembers(t *testing.T) {
+	for text, want := range map[string]struct {
+		unknown []string
+		fault   string
+	}{
+		`{"d": 1, "n": 2, "Plain": "x", "list": [{"n": 1}], "maps": {"a": {}, "A": {}}, "any": {"x": null}}`: {},
+		`{"e": 1, "list": [{"m": [{"d": 1}]}, {"none": 2}], "maps": {"d": {"x": {}}}}`:                       {unknown: []string{"e", "list.m", "list.none", "maps.d.x"}},
+		`{"d": 1, "d": 1}`:                       {fault: `member "d" stands twice in its object`},
+		`{"e": {"x": 1, "\u0078": 2}}`:           {unknown: []string{"e"}, fault: `member "x" stands twice in its object`},
+		`{"D": 1}`:                               {fault: `member "D": want "d"`},
+		`{"list": [{"N": 1}]}`:                   {fault: `member "N": want "n"`},
+		`{"li\u017ft": []}`:                      {fault: "member \"li\u017ft\": want \"list\""},
+		`{"list": [null]}`:                       {fault: "null in a list"},
+		`{"e": [[1, null]]}`:                     {unknown: []string{"e"}, fault: "null in a list"},
+		`{"e": {"gaps": [null, {"x": [null]}]}}`: {unknown: []string{"e"}},
+		`{"e": {"gaps": 1, "x": [null]}}`:        {unknown: []string{"e"}, fault: "null in a list"},
+		`[1, [2], {"a": 1}]`:                     {},
+		`7`:                                      {},
+	} {
+		unknown, err := strictjson.Members([]byte(text), reflect.TypeFor[*outer](), "gaps")
+		if fault := want.fault; (err == nil) != (fault == "") || err != nil && err.Error() != fault || !slices.Equal(unknown, want.unknown) {
+			t.Errorf("%s: unknown %q, %v; want %q, %q", text, unknown, err, want.unknown, fault)
+		}
+	}
+}
