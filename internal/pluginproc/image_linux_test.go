@@ -1,7 +1,11 @@
 package pluginproc
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -41,5 +45,42 @@ func TestSealWaits(t *testing.T) {
 	}
 	if _, err := f.WriteAt([]byte("b"), 0); !errors.Is(err, unix.EPERM) {
 		t.Errorf("writing to a sealed copy: %v, want EPERM", err)
+	}
+}
+
+// TestImageIsSealed: what was hashed stays what it is, whatever is done to the file that it was copied from or
+// to the copy itself.
+func TestImageIsSealed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plugin")
+	if err := os.WriteFile(path, []byte("as it was hashed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	img, err := NewImage(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer img.Close()
+	if err := os.WriteFile(path, []byte("something else!!"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"written": func() error { _, err := img.file.WriteAt([]byte("x"), 0); return err }(), "cut": img.file.Truncate(1), "made longer": img.file.Truncate(1 << 20),
+		"mapped": func() error {
+			_, err := unix.Mmap(int(img.file.Fd()), 0, 16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+			return err
+		}(),
+	} {
+		if !errors.Is(err, unix.EPERM) {
+			t.Errorf("it can be %s: %v", name, err)
+		}
+	}
+	head, err := img.Head()
+	if sum := sha256.Sum256([]byte("as it was hashed")); err != nil || string(head) != "as it was hashed" || img.SHA256() != hex.EncodeToString(sum[:]) {
+		t.Errorf("%q, %s, %v", head, img.SHA256(), err)
 	}
 }

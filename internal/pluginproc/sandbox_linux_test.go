@@ -363,6 +363,29 @@ func TestSessionLimits(t *testing.T) {
 	}
 }
 
+// TestDescriptorsStayIn: descriptors that a plugin sends to its host by their connection arrive nowhere: the
+// host reads, and takes none.
+func TestDescriptorsStayIn(t *testing.T) {
+	p, path := open(t, testLimits, "hands-over", nil)
+	open := func() (n int) {
+		fds, _ := filepath.Glob("/proc/self/fd/*")
+		for _, fd := range fds {
+			if link, _ := os.Readlink(fd); link == path {
+				n++
+			}
+		}
+		return n
+	}
+	before := open()
+	err := p.act.Eval(t.Context(), []float64{1}, []float64{1})
+	if err == nil {
+		t.Error("the plugin's word in between went unnoticed: it sent nothing")
+	}
+	if after := open(); after != before {
+		t.Errorf("the host has the plugin's file open %d times, %d before: %v", after, before, err)
+	}
+}
+
 // TestHiddenMemory: what a plugin holds where no page table has it is little beside the limit, and
 // what is in none that the kernel tells of with the process is found all the same.
 func TestHiddenMemory(t *testing.T) {

@@ -58,7 +58,7 @@ func (k Kernel) Without(l Lacks) Kernel {
 func (k Kernel) Missing() []string {
 	var out []string
 	if !k.Namespaces {
-		out = append(out, "no PID namespace: it sees the processes of others")
+		out = append(out, "no PID namespace: it sees the processes of others, and others can connect to it")
 		if !k.Seccomp {
 			out = append(out, "a child that leaves its session is not ended with it")
 		}
