@@ -41,6 +41,9 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	if folds < 2 || folds > data.N {
 		return nil, refuse("%d folds of %d rows, want 2 to %d", folds, data.N, data.N)
 	}
+	if rows := data.N - (data.N+folds-1)/folds; to > rows {
+		return nil, refuse("k = %d experts for the %d rows of a part's fit; choose a smaller k", to, rows)
+	}
 	if src.Schema().Target == "" {
 		return nil, refuse("the data have no target column")
 	}

@@ -217,6 +217,9 @@ func (f *networkFitFlags) readTruth(cmd *cobra.Command, named fitted.Activation,
 // file puts the result into the form of its file, with its distance to the truth,
 // unless that is nil.
 func (f *networkFitFlags) file(r *network.Result, act fitted.Activation, truth *model.Network) (*fitted.Network, error) {
+	if err := fitted.CheckUnits(r.Network); err != nil {
+		return nil, &dataset.Error{File: r.Schema.Name, Msg: "no network of these output weights is found: " + err.Error()}
+	}
 	out := fitted.NewNetwork(act, r.Network, r.Schema)
 	out.Approximation = r.Native.Native
 	fit := &fitted.NetworkFit{

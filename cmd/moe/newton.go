@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/shard"
 )
 
@@ -153,7 +154,7 @@ func mergeNewton(cmd *cobra.Command, files []string, out string) error {
 	} else if s.Certified {
 		err = say(cmd, "%s: certificate: optimum %s, model %s, p = %.2g", out, c.Optimum, c.Model, c.PValue)
 	} else {
-		err = say(cmd, "%s: pass %d, step %.2g, log-likelihood %.2f before it: %s", out, s.Pass, s.Size, s.Model.Fit.LogLikelihood, outcome(s))
+		err = say(cmd, "%s: pass %d, step %.2g, log-likelihood %s before it: %s", out, s.Pass, s.Size, report.Likelihood(s.Model.Fit.LogLikelihood), outcome(s))
 	}
 	if err == nil && (!s.Converged && !s.GoOn() || c != nil && c.Optimum != infer.Pass) {
 		return errNo

@@ -177,6 +177,9 @@ func (f *sweepFlags) check(cmd *cobra.Command) (err error) {
 	if f.grid.Seeds < 1 {
 		return usagef("--seeds %d: want at least 1", f.grid.Seeds)
 	}
+	if fits := float64(len(f.grid.K)) * float64(len(f.grid.N)) * float64(len(f.grid.Sigma)) * float64(f.grid.Seeds); fits > mostFits {
+		return usagef("%.3g settings and seeds: want at most %d fits", fits, mostFits)
+	}
 	if cmd.Flags().Changed("threads") && f.threads < 1 {
 		return usagef("--threads %d: want at least 1", f.threads)
 	}
@@ -193,6 +196,9 @@ func (f *sweepFlags) check(cmd *cobra.Command) (err error) {
 	return creatable(f.out, f.plot)
 }
 
+// mostFits bounds a sweep: its list is made before the first fit.
+const mostFits = 1_000_000
+
 // expertCounts reads numbers of experts and ranges of them.
 func expertCounts(list []string) (out []int, err error) {
 	for _, text := range list {
@@ -204,6 +210,9 @@ func expertCounts(list []string) (out []int, err error) {
 		}
 		if err != nil || from < 1 || to < from {
 			return nil, usagef("--k %s: want a number of experts, or a range such as 2:4", text)
+		}
+		if to-from >= mostFits-len(out) {
+			return nil, usagef("--k %s: more than %d fits", text, mostFits)
 		}
 		for k := from; k <= to; k++ {
 			out = append(out, k)

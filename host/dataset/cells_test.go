@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -269,6 +271,35 @@ func TestNPYColumnMajorPlaces(t *testing.T) {
 		want := fmt.Sprintf(`data.npy:%d:2: NaN in column "x2" is missing; 1 missing cell`, row+1)
 		if err := src.Read(context.Background(), func(*model.Block) error { return nil }); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %s…", err, want)
+		}
+	}
+}
+
+// TestGzipPadded: a gzip file with zeros behind it, as tapes leave them, and one of several
+// members, are read as gzip reads them; anything else behind it is damage.
+func TestGzipPadded(t *testing.T) {
+	head, tail := compressed(t, "gzip", "x,y\n1,2\n"), compressed(t, "gzip", "3,5\n4,1\n")
+	zeros := make([]byte, 70_000)
+	for name, c := range map[string]struct {
+		data []byte
+		rows int // −1: refused
+	}{
+		"plain":         {head, 1},
+		"zeros":         {slices.Concat(head, zeros), 1},
+		"one zero":      {slices.Concat(head, zeros[:1]), 1},
+		"members":       {slices.Concat(head, tail), 3},
+		"members apart": {slices.Concat(head, zeros, tail, zeros), 3},
+		"garbage":       {slices.Concat(head, []byte("garbage")), -1},
+		"cut":           {slices.Concat(head, tail[:len(tail)-3]), -1},
+		"damaged":       {slices.Concat(head, tail[:len(tail)-8], zeros[:8]), -1},
+	} {
+		rows := 0
+		src, err := NewReader("data.csv.gz", bytes.NewReader(c.data), Selection{})
+		if err == nil {
+			err = src.Read(t.Context(), func(b *model.Block) error { rows += b.N; return nil })
+		}
+		if bad := (*Error)(nil); c.rows >= 0 && (err != nil || rows != c.rows) || c.rows < 0 && !errors.As(err, &bad) {
+			t.Errorf("%s: %d rows, %v; want %d", name, rows, err, c.rows)
 		}
 	}
 }

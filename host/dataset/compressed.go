@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ var compressions = map[string]struct {
 	name string
 	open func(io.Reader) (io.ReadCloser, error)
 }{
-	"\x1f\x8b": {"gzip", func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }},
+	"\x1f\x8b": {"gzip", func(r io.Reader) (io.ReadCloser, error) { return openGzip(r) }},
 	"\x28\xb5\x2f\xfd": {"zstd", func(r io.Reader) (io.ReadCloser, error) {
 		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxWindow))
 		if err != nil {
@@ -35,6 +36,59 @@ var compressions = map[string]struct {
 		}
 		return d.IOReadCloser(), nil
 	}},
+}
+
+// gzipped reads a gzip file's members one after another, as gzip itself does: zeros behind the
+// last, with which tapes and blocks are filled up, are passed over.
+type gzipped struct {
+	*gzip.Reader
+	in *bufio.Reader
+}
+
+func openGzip(r io.Reader) (*gzipped, error) {
+	in := bufio.NewReader(r) // of which no member reads more than is its own
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	z.Multistream(false)
+	return &gzipped{z, in}, nil
+}
+
+func (g *gzipped) Read(p []byte) (int, error) {
+	for {
+		n, err := g.Reader.Read(p)
+		if n > 0 && errors.Is(err, io.EOF) {
+			err = nil // and again at the next call
+		}
+		if n > 0 || !errors.Is(err, io.EOF) {
+			return n, err
+		}
+		if err := g.next(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// next goes on to the next member, io.EOF where there is none.
+func (g *gzipped) next() error {
+	for {
+		b, err := g.in.ReadByte()
+		if err != nil {
+			return err
+		}
+		if b != 0 {
+			break
+		}
+	}
+	if err := g.in.UnreadByte(); err != nil {
+		return err
+	}
+	if err := g.Reader.Reset(g.in); err != nil {
+		return err
+	}
+	g.Reader.Multistream(false)
+	return nil
 }
 
 // compression is the name of the format that begins with these bytes, or "".

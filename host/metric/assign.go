@@ -61,8 +61,10 @@ func canMatch(k int, cost []float64, level float64) bool {
 
 // Assign returns the permutation that minimises the sum of cost[i*k+perm[i]],
 // by the Hungarian method with potentials u, v: shortest augmenting paths in
-// O(k³). Index 0 of the work arrays stands for "none".
+// O(k³). Index 0 of the work arrays stands for "none". Costs that are not finite count as more
+// than any sum of the others.
 func Assign(k int, cost []float64) []int {
+	cost = bounded(k, cost)
 	u, v := make([]float64, k+1), make([]float64, k+1)
 	row := make([]int, k+1) // matched to each column
 	for i := 1; i <= k; i++ {
@@ -73,6 +75,35 @@ func Assign(k int, cost []float64) []int {
 		perm[row[j]-1] = j - 1
 	}
 	return perm
+}
+
+// bounded returns costs whose sums are finite, in the same order: those given, where none is
+// larger than 1e300.
+func bounded(k int, cost []float64) []float64 {
+	const large = 1e300
+	most, within := 0.0, true
+	for _, c := range cost {
+		if finite := !math.IsNaN(c) && !math.IsInf(c, 0); finite {
+			most = max(most, math.Abs(c))
+		} else {
+			within = false
+		}
+	}
+	if within && most <= large {
+		return cost
+	}
+	out := make([]float64, len(cost))
+	for i, c := range cost {
+		switch {
+		case math.IsNaN(c) || math.IsInf(c, 1):
+			out[i] = 3 * float64(k)
+		case math.IsInf(c, -1):
+			out[i] = -3 * float64(k)
+		case most > 0:
+			out[i] = c / most
+		}
+	}
+	return out
 }
 
 // augmentShortest adds row i to the matching along a shortest path.

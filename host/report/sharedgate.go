@@ -85,9 +85,9 @@ func sharedAnswer(v *fitted.Vector) string {
 	if !s.Fit.Converged {
 		verdict = "Not converged (" + s.Fit.Status + ")"
 	}
-	return fmt.Sprintf("%s: %s, over %s, %s noise, log-likelihood %.2f on %s (BIC %.2f, AIC %.2f; method %s).",
+	return fmt.Sprintf("%s: %s, over %s, %s noise, log-likelihood %s on %s (BIC %s, AIC %s; method %s).",
 		verdict, underOneGate(v), plural(v.D, "feature"), s.Noise,
-		s.Fit.LogLikelihood, plural(s.Fit.N, "row"), s.Fit.BIC, s.Fit.AIC, s.Fit.Method)
+		Likelihood(s.Fit.LogLikelihood), plural(s.Fit.N, "row"), Likelihood(s.Fit.BIC), Likelihood(s.Fit.AIC), s.Fit.Method)
 }
 
 // SharedGatePage writes the report of a fit of several targets under one gate as one HTML

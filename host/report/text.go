@@ -127,9 +127,18 @@ func answer(m *fitted.Model) string {
 	if len(m.Sigma) == 1 {
 		noise = "sigma " + significant(m.Sigma[0])
 	}
-	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %.2f on %s (BIC %.2f, AIC %.2f; method %s).",
+	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s (BIC %s, AIC %s; method %s).",
 		verdict, howMany(m), plural(m.D, "feature"), noise,
-		m.Fit.LogLikelihood, plural(m.Fit.N, "row"), m.Fit.BIC, m.Fit.AIC, m.Fit.Method)
+		Likelihood(m.Fit.LogLikelihood), plural(m.Fit.N, "row"), Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC), m.Fit.Method)
+}
+
+// Likelihood is a log-likelihood, or a criterion made of one, with two decimals, or with the 17
+// digits that a float64 has where these would be more.
+func Likelihood(v float64) string {
+	if math.Abs(v) >= 1e15 {
+		return strconv.FormatFloat(v, 'g', 17, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
 // design says what the features are made of, where they are not columns.
