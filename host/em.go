@@ -54,7 +54,7 @@ func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	}
 	search.Agree(all, p.Shape.K, search.SameOptimum(p.N()))
 	if all[0].Failed() {
-		return nil, search.NoneFinite(p.Schema)
+		return nil, search.NoneFinite(p)
 	}
 	certificate, note, err := search.Certify(ctx, p, all[0], all, nil)
 	if err != nil {

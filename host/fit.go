@@ -105,6 +105,12 @@ func measure(ctx context.Context, p *problem.Problem, w moment.Want) (*moment.Ev
 
 // fit fits a problem of one number of experts.
 func fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, r run) (*fitted.Model, error) {
+	switch r.Method.(type) {
+	case Auto, EM:
+		if err := possible(ctx, p, r.Start); err != nil {
+			return nil, err
+		}
+	}
 	out, err := r.Method.fit(ctx, p, e, r)
 	if err != nil {
 		return nil, err

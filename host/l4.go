@@ -64,7 +64,7 @@ func (m L4) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	}
 	out.note(held)
 	if candidate.Failed() {
-		return nil, search.NoneFinite(p.Schema)
+		return nil, search.NoneFinite(p)
 	}
 	if d.Status != optim.Converged {
 		candidate.Run.Status, candidate.Agrees = d.Status, false

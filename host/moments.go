@@ -58,7 +58,7 @@ func fromTensors(ctx context.Context, p *problem.Problem, estimate *moment.Estim
 		return nil, err
 	}
 	if candidate.Failed() {
-		return nil, search.NoneFinite(p.Schema)
+		return nil, search.NoneFinite(p)
 	}
 	out.note(held, noCertificate(m))
 	return out.alone(candidate), nil

@@ -57,6 +57,9 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 		return nil, err
 	}
 	defer asked.leave(ctx)
+	if err := possibleVector(ctx, s.task); err != nil {
+		return nil, err
+	}
 	found, err := search.Vector(ctx, s.task)
 	if err != nil {
 		return nil, err
@@ -256,6 +259,16 @@ func (s *sharedGate) write(ctx context.Context, found *search.VectorFound) (*fit
 	l := s.task.Likelihood(s.given, ordered)
 	v.SharedGate.Proportions = permuted(proportions, order)
 	v.SharedGate.Fit = s.summary(found, l.Dim())
+	if err := checkedVector(ctx, v, p, s.given, l, ordered); err != nil {
+		return nil, err
+	}
+	held, err := vectorBoundNote(ctx, l, ordered)
+	if err != nil {
+		return nil, err
+	}
+	if held != "" {
+		v.SharedGate.Fit.Notes = append(v.SharedGate.Fit.Notes, held)
+	}
 	if v.SharedGate.Fit.Starts, err = starts(ctx, p, nil, found.All); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -46,8 +48,22 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		m.Format = fitted.FormatV2
 	}
 	m.Fit = summary(p, e, out, cfg)
+	if err := checked(ctx, m, p, l, best.Params.Relabel(order)); err != nil {
+		return nil, err
+	}
+	held, err := boundNote(ctx, p, best.Params)
+	if err != nil {
+		return nil, err
+	}
+	if held != "" {
+		m.Fit.Notes = append(m.Fit.Notes, held)
+	}
 	if p.Shape.Sigma == 0 && l.AtFloor(best.Params) {
-		m.Fit.Notes = append(m.Fit.Notes, "sigma stands at its floor, 1e-8 of the target's root mean square: the experts fit their rows to the last digits, and the likelihood of such data has no maximum")
+		note, err := floorNote(p, best.Params)
+		if err != nil {
+			return nil, err
+		}
+		m.Fit.Notes = append(m.Fit.Notes, note)
 	}
 	if n := search.Count(out.all, func(c *search.Candidate) bool { return c.Degenerate }); n > 0 {
 		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("%d of %d starts were degenerate and were set aside: an expert had collapsed onto a few rows", n, len(out.all)))
@@ -84,6 +100,16 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		m.Truth = &r
 	}
 	return m, nil
+}
+
+// floorNote says what a noise level at its floor means.
+func floorNote(p *problem.Problem, q *model.Params) (string, error) {
+	const floor = "sigma stands at its floor, 1e-8 of the target's root mean square: "
+	far, err := p.Outlier()
+	if far != nil && !infer.Exact(q, far.Others) {
+		return fmt.Sprintf("%sthat is row %d alone", floor, far.Row), err
+	}
+	return floor + "the experts fit their rows to the last digits, and the likelihood of such data has no maximum", err
 }
 
 // described is how files name the activation of all experts, [fitted.Mixed] where they

@@ -92,7 +92,7 @@ func (l L2) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, all
 	slices.SortStableFunc(all, byLoss)
 	best := all[0]
 	if best.Failed() {
-		return nil, nil, search.NoneFinite(p.Schema)
+		return nil, nil, search.NoneFinite(p)
 	}
 	for _, c := range all {
 		turned, _ := metric.Ereg(c.Params, best.Params)

@@ -106,7 +106,7 @@ type termRows struct {
 	xBump                 []float64 // h of the features, by group
 	xSoft                 []float64 // another h of the features
 	xPairs                []float64 // its products, by group
-	logits                []float64 // the gate's predictors, under a tree
+	logits                []float64 // the gate's predictors
 	ones, score, one, two []float64
 	out, weighted         [][]float64
 }
@@ -155,11 +155,8 @@ func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
 		m.p.Means(w.g[:kn])
 		m.p.Slopes(w.dg[:kn])
 	}
-	logits := w.Scores
-	if m.p.Tree.Depth() > 1 {
-		logits = w.logits
-		m.p.GateLogits(logits, b)
-	}
+	logits := w.logits
+	m.p.GateLogits(logits, b)
 	for i := range m.p.K {
 		z, inv := w.z[i*n:(i+1)*n], 1/m.zRMS[i]
 		kernel.Bump(w.zBump[i*n:(i+1)*n], z, inv)

@@ -40,9 +40,11 @@ func (l *Likelihood) hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 		return math.NaN(), err
 	}
 	l.gradient(grad, s)
+	l.boundGradient(grad, theta)
 	l.penaliseGradient(grad, theta, 1/l.n)
 	l.holdGradient(grad, theta)
 	s.information.write(h, 1/l.n)
+	l.boundHessian(h)
 	l.penaliseHessian(h, 1/l.n, 0)
 	l.holdHessian(h, grad, theta)
 	return l.objective(s.loglik, theta), nil

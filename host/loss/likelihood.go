@@ -51,6 +51,7 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 	}
 	t, err := model.TotalsOf(rows)
 	o := newLayout(base, free, math.Log(sigmaFloor(t.RMS, t.Deviation, len(base.Sigma))))
+	o.gateBound = newGateBound(o, t.Largest)
 	return &Likelihood{
 		passes: newPasses(o, rows, act, mix.WithDefaults(), workers), gateRidge: gateRidge{of: o, n: t.Weight},
 		base: base.Clone(), cur: base.Clone(), unread: err,
@@ -64,14 +65,16 @@ func Log(rows model.Rows, act model.Activation, p *model.Params, workers int) *L
 }
 
 // WithGate returns the likelihood of the same rows with the gate of p, which stays
-// as it is, and no ridge.
+// as it is but for its bound, and no ridge.
 func (l *Likelihood) WithGate(p *model.Params) *Likelihood {
+	p = l.bounded(p)
 	free := l.free
 	free.Gating = false
 	o := newLayout(p, free, l.logFloor)
+	o.gateBound = l.on(o, 1)
 	return &Likelihood{
 		passes: newPasses(o, l.rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: o, n: l.n},
-		base: p.Clone(), cur: p.Clone(), unread: l.unread,
+		base: p, cur: p.Clone(), unread: l.unread,
 	}
 }
 
@@ -85,8 +88,10 @@ func (l *Likelihood) Part(n int) *Likelihood {
 	if l.unread != nil {
 		err = l.unread
 	}
+	o := *l.layout
+	o.gateBound = newGateBound(&o, t.Largest)
 	return &Likelihood{
-		passes: newPasses(l.layout, rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: l.layout, n: t.Weight},
+		passes: newPasses(&o, rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: &o, n: t.Weight},
 		base: l.base.Clone(), cur: l.cur.Clone(), unread: err,
 	}
 }
@@ -173,6 +178,7 @@ func (l *Likelihood) Grad(ctx context.Context, dst, theta []float64) (float64, e
 		return math.NaN(), err
 	}
 	l.gradient(dst, s)
+	l.boundGradient(dst, theta)
 	l.penaliseGradient(dst, theta, 1/l.n)
 	l.holdGradient(dst, theta)
 	return l.objective(s.loglik, theta), nil
@@ -265,6 +271,7 @@ func (l *Likelihood) Shared(ctx context.Context, p *model.Params) ([]float64, er
 // at most half a step, and one Newton step of the weighted multinomial logistic
 // regression for the gating. dst may not be θ.
 func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
+	theta = l.within(theta)
 	copy(dst, theta)
 	gate := l.gating(dst)
 	s, err := l.expectation(ctx, theta)
@@ -280,6 +287,7 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 		}
 	}
 	l.held.step(gate, l.penalised(s.gradient.ofGate(), theta))
+	l.Project(dst)
 	if l.free.Sigma {
 		s.gradient.stepNoise(dst, l.cur, l.mix.Family)
 	}
@@ -301,4 +309,37 @@ func (l *Likelihood) expectation(ctx context.Context, theta []float64) (*sums, e
 		})
 	}
 	return s, err
+}
+
+// bounded returns p with its gates within the bound of these rows.
+func (l *Likelihood) bounded(p *model.Params) *model.Params {
+	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, 0)
+	o.gateBound = l.on(o, 1)
+	theta, q := make([]float64, len(o.parameters)), p.Clone()
+	o.pack(theta, p)
+	o.unpack(q, theta)
+	return q
+}
+
+// AtBound says whether a gate of p is at its bound, which may then cost likelihood.
+func (l *Likelihood) AtBound(p *model.Params) bool {
+	if p.K == 1 {
+		return false
+	}
+	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, 0)
+	o.gateBound = l.on(o, 1)
+	theta := make([]float64, len(o.parameters))
+	o.pack(theta, p)
+	return o.atBound(theta)
+}
+
+// Loosened returns the likelihood of the same rows whose gates have so many times as large a bound,
+// and no ridge.
+func (l *Likelihood) Loosened(times float64) *Likelihood {
+	o := *l.layout
+	o.gateBound = l.on(&o, times)
+	return &Likelihood{
+		passes: newPasses(&o, l.rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: &o, n: l.n},
+		base: l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
+	}
 }

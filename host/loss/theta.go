@@ -76,6 +76,7 @@ type layout struct {
 	moved           int     // how many of a pair are free: none, c, or both
 	logFloor        float64
 	parameters      []Parameter // in the order of θ
+	gateBound
 }
 
 func newLayout(p *model.Params, free Free, logFloor float64) *layout {
@@ -169,8 +170,10 @@ func (o *layout) pack(theta []float64, p *model.Params) {
 	o.each(p, func(at int, v *float64) { theta[at] = *v }, func(at int, sigma *float64) { theta[at] = math.Log(*sigma) })
 }
 
-// unpack writes θ to the free parameters of p and leaves the others alone.
+// unpack writes θ, its gates within their bounds, to the free parameters of p and leaves the
+// others alone.
 func (o *layout) unpack(p *model.Params, theta []float64) {
+	theta = o.within(theta)
 	o.each(p, func(at int, v *float64) { *v = theta[at] }, func(at int, sigma *float64) {
 		*sigma = math.Exp(min(max(theta[at], o.logFloor), 300))
 	})

@@ -240,6 +240,11 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 	if l.along == nil {
 		l.along = newDirection(l.layout, l.base)
 	}
+	given := v
+	if len(l.outward) > 0 {
+		v = make([]float64, len(v))
+		l.boundTimes(v, given)
+	}
 	l.along.set(l.layout, v)
 	l.eachAtFloor(theta, func(m, _ int) { l.along.noise[m] = 0 })
 	s, err := l.at(ctx, theta, ofTimes)
@@ -247,6 +252,8 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 		return err
 	}
 	s.times.write(dst, 1/l.n)
+	l.boundProduct(dst, given)
+	v = given
 	l.penaliseGradient(dst, v, 1/l.n) // which is linear
 	l.eachAtFloor(theta, func(_, at int) { dst[at] = v[at] })
 	return nil

@@ -39,6 +39,7 @@ func NewVector(rows model.Rows, act model.Activation, base *model.VectorParams, 
 	}
 	t, err := model.TotalsOfEach(rows, base.M)
 	o := newVectorLayout(base, free)
+	o.gateBound = newGateBound(o.layout, t[0].Largest)
 	for c := range o.floors {
 		o.floors[c] = math.Log(sigmaFloor(t[c].RMS, t[c].Deviation, len(base.Noise)))
 	}
@@ -124,6 +125,7 @@ func (o *vectorLayout) each(p *model.VectorParams, fn, scale func(at int, v *flo
 }
 
 func (o *vectorLayout) unpack(p *model.VectorParams, theta []float64) {
+	theta = o.within(theta)
 	o.each(p, func(at int, v *float64, _ float64) { *v = theta[at] }, func(at int, v *float64, floor float64) {
 		*v = math.Exp(min(max(theta[at], floor), 300))
 	})
@@ -214,6 +216,7 @@ func (l *Vector) Grad(ctx context.Context, dst, theta []float64) (float64, error
 
 func (l *Vector) gradient(dst []float64, s *vectorSums, theta []float64) {
 	s.gradient.write(dst, -1/l.n, l.cur)
+	l.boundGradient(dst, theta)
 	l.penaliseGradient(dst, theta, 1/l.n)
 	l.eachFloored(theta, func(at int) { dst[at] = min(dst[at], 0) })
 }
@@ -256,6 +259,7 @@ func (l *Vector) hessian(ctx context.Context, h *mat.SymDense, grad, theta []flo
 	}
 	l.gradient(grad, s, theta)
 	s.information.write(h, 1/l.n)
+	l.boundHessian(h)
 	l.penaliseHessian(h, 1/l.n, 0)
 	l.eachFloored(theta, func(at int) {
 		if grad[at] != 0 {
@@ -342,6 +346,7 @@ func (l *Vector) Degenerate(ctx context.Context, p *model.VectorParams) (bool, e
 // scales shrink by at most half a step, and the step of [Likelihood.EMStep] for the gate.
 // dst may not be θ.
 func (l *Vector) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
+	theta = l.within(theta)
 	copy(dst, theta)
 	gate := l.gating(theta)
 	want := ofGradient | ofExperts
@@ -364,9 +369,25 @@ func (l *Vector) EMStep(ctx context.Context, dst, theta []float64) (float64, err
 		s.experts.step(dst[at:at+l.m*l.da], i, l.factors[min(i, l.levels-1)], s.gradient)
 	}
 	l.held.step(l.gating(dst), l.penalised(s.gradient.ofGate(), theta))
+	l.Project(dst)
 	for level := range l.levels {
 		at := l.noiseAt(level, 0)
 		s.gradient.stepNoise(dst[at:at+l.shape], level, l.factors[level])
 	}
 	return l.objective(s.loglik, theta), nil
+}
+
+// AtBound says whether a gate of p is at its bound, which may then cost likelihood.
+func (l *Vector) AtBound(p *model.VectorParams) bool { return l.atBound(l.Theta(p)) }
+
+// Loosened returns the likelihood of the same rows whose gates have so many times as large a bound,
+// and no ridge.
+func (l *Vector) Loosened(times float64) *Vector {
+	inner, outer := *l.layout, *l.vectorLayout
+	inner.gateBound = l.on(&inner, times)
+	outer.layout = &inner
+	return &Vector{
+		vectorPasses: newVectorPasses(&outer, l.rows, l.act, l.vectorPasses.workers), gateRidge: gateRidge{of: &inner, n: l.n},
+		base: l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
+	}
 }

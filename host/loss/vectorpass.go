@@ -206,19 +206,26 @@ func (s *vectorPasses) observe(ctx context.Context, w *vectorWork, p *model.Vect
 	for i := range s.k {
 		w.exponents(w.PostOf(i), i, s.m)
 	}
-	model.Softmax(w.Post, w.LogJoint, w.Post, b.N)
+	w.Infer(w.furthest)
 	return nil
+}
+
+// furthest returns the largest |e_ic| of expert i in row t.
+func (w *vectorWork) furthest(i, t int) (most float64) {
+	m := len(w.factors[0].Scale)
+	for c := range m {
+		most = max(most, math.Abs(w.row(w.std, i*m+c)[t]))
+	}
+	return most
 }
 
 // factorOf returns the noise of expert i.
 func (w *vectorWork) factorOf(i int) *vectorFactor { return &w.factors[min(i, len(w.factors)-1)] }
 
 // exponents writes the log of expert i's probability times its density to dst, and its e.
-// Squares are held where densities that underflow still compare.
 func (w *vectorWork) exponents(dst []float64, i, m int) {
-	const most = 1e300
 	f := w.factorOf(i)
-	squares := w.more[:w.N]
+	squares := w.more[:w.N] // halves of them
 	clear(squares)
 	for c, scale := range f.Scale {
 		e := w.row(w.std, i*m+c)
@@ -232,12 +239,12 @@ func (w *vectorWork) exponents(dst []float64, i, m int) {
 		for t, v := range e {
 			v *= inv
 			e[t] = v
-			squares[t] += v * v
+			squares[t] += 0.5 * v * v
 		}
 	}
 	scores := w.row(w.Scores, i)
 	for t, v := range squares {
-		dst[t] = scores[t] + (f.constant - 0.5*min(v, most))
+		dst[t] = scores[t] + (f.constant - v)
 	}
 }
 

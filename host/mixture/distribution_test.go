@@ -138,7 +138,8 @@ func TestTreeFarOut(t *testing.T) {
 		p.Gating[i] = []float64{7, -5, 3, 4, 6}[i]
 	}
 	scores := make([]float64, 6*n)
-	g.Scores(scores, p, b)
+	p.GateLogits(scores, b)
+	g.Scores(scores, p, b.N)
 	post := &Posterior{N: n, Scores: scores, Prior: make([]float64, 6*n), Post: make([]float64, 6*n)}
 	for i, v := range scores {
 		post.Prior[i] = math.Exp(v)

@@ -76,17 +76,13 @@ func (Gaussian) AddNoiseScore(dst, r, std []float64) {
 	}
 }
 
-// maxSquare is where squared residuals are held, so that densities that
-// underflow still compare and none is NaN.
-const maxSquare = 1e300
-
 // LogDensity implements [Tails].
 func (Gaussian) LogDensity(dst, scores, y, mean []float64, sigma float64) {
 	constant := -0.5*math.Log(2*math.Pi) - math.Log(sigma)
 	dst, scores, mean = dst[:len(y)], scores[:len(y)], mean[:len(y)]
 	for t, v := range y {
 		e := (v - mean[t]) / sigma
-		dst[t] = scores[t] + (constant - 0.5*min(e*e, maxSquare))
+		dst[t] = scores[t] + (constant - 0.5*e*e)
 	}
 }
 
@@ -104,7 +100,7 @@ func (Gaussian) Density(p, mean, sigma []float64, y float64) float64 {
 	sum := 0.0
 	for i, v := range p {
 		e := (y - mean[i]) / sigma[i]
-		sum += v / sigma[i] * math.Exp(-0.5*min(e*e, maxSquare))
+		sum += v / sigma[i] * math.Exp(-0.5*e*e)
 	}
 	return sum / math.Sqrt(2*math.Pi)
 }

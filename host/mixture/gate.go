@@ -9,8 +9,9 @@ import (
 // predictors η_j = ⟨w_j,x⟩ + v_j: the rows of model.Params.Gating. Any tree of
 // softmaxes over K experts has as many.
 type Gate interface {
-	// Scores writes s_i(x) for the rows of a block, K rows of b.N values.
-	Scores(dst []float64, p *model.Params, b *model.Block)
+	// Scores replaces the linear predictors of n rows, K rows of n values of which the last is
+	// 0, by s_i(x).
+	Scores(dst []float64, p *model.Params, n int)
 	// Slope writes c̄_j = ∂log p(y|x)/∂η_j = Σ_i r_i·c_ij to dst, N values, with
 	// c_ij = ∂log P(z=i|x)/∂η_j and r the posterior.
 	Slope(dst []float64, j int, r *Posterior)
@@ -38,7 +39,7 @@ type CurvedGate interface {
 type Flat struct{}
 
 // Scores implements [Gate].
-func (Flat) Scores(dst []float64, p *model.Params, b *model.Block) { p.GateLogits(dst, b) }
+func (Flat) Scores([]float64, *model.Params, int) {}
 
 // Slope implements [Gate]: r_j − p_j.
 func (Flat) Slope(dst []float64, j int, r *Posterior) {

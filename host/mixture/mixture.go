@@ -9,6 +9,8 @@
 package mixture
 
 import (
+	"math"
+
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/model"
@@ -46,7 +48,8 @@ func (m Mixture) Prior(dst []float64, p *model.Params, b *model.Block) {
 	if gate == nil {
 		gate = GateOf(p.Tree)
 	}
-	gate.Scores(dst, p, b)
+	p.GateLogits(dst, b)
+	gate.Scores(dst, p, b.N)
 	model.Softmax(dst, nil, dst, b.N)
 }
 
@@ -59,13 +62,14 @@ type Posterior struct {
 	Family Family
 	K, N   int
 	P      *model.Params
+	Exact  bool // the gate's logits to all digits, whatever the size of their terms
 
-	Scores   []float64 // s_i(x): P(z|x) is their softmax
+	Scores   []float64 // s_i(x): P(z|x) is their softmax; the largest of a row is 0
 	Prior    []float64 // P(z=i|x)
-	LogPrior []float64 // log Σ_i exp s_i, N values
+	LogPrior []float64 // log Σ_i exp s_i, N values from 0 to log K
 
 	Post     []float64 // P(z=i|x,y)
-	LogJoint []float64 // log Σ_i exp(s_i + log f_i), N values; up to Family.LogNorm after Observe
+	LogJoint []float64 // log Σ_i exp(s_i + log f_i), N values; up to Family.LogNorm after Observe, less LogPrior after Predict
 	Std      []float64 // e_i = (y − m_i)/σ_i, after Observe
 
 	second                  // after Differentiate
@@ -97,8 +101,13 @@ func (r *Posterior) Given(p *model.Params, b *model.Block) {
 	}
 	r.Scores, r.Prior, r.LogPrior = r.scores[:kn], r.prior[:kn], r.logPrior[:n]
 	r.Post, r.LogJoint, r.Std = r.post[:kn], r.logJoint[:n], r.std[:kn]
-	r.Gate.Scores(r.Scores, p, b)
-	model.Softmax(r.Prior, r.LogPrior, r.Scores, n)
+	if r.Exact {
+		p.ExactGateLogits(r.Scores, b)
+	} else {
+		p.GateLogits(r.Scores, b)
+	}
+	r.Gate.Scores(r.Scores, p, n)
+	model.SoftmaxShift(r.Prior, r.LogPrior, r.Scores, n)
 }
 
 // Observe takes the residuals y − m_i(x), K rows of N values. The densities are
@@ -109,31 +118,87 @@ func (r *Posterior) Observe(res []float64, logUnit float64) {
 		at, to := i*n, (i+1)*n
 		r.Family.Exponents(r.Post[at:to], r.Std[at:to], r.Scores[at:to], res[at:to], r.P.SigmaOf(i), logUnit)
 	}
+	r.Infer(func(i, t int) float64 { return r.Std[i*n+t] })
+}
+
+// Infer makes LogJoint and Post of the exponents s_i + log f_i, which stand in the place of
+// Post. Where the densities of all experts are below the smallest number LogJoint is −Inf, and
+// a row is that of the expert with the least |e_i|, the limit of the posterior; where several
+// have it they share the row as the gate says. e is asked for such rows alone.
+func (r *Posterior) Infer(e func(i, t int) float64) {
+	n := r.N
 	model.Softmax(r.Post, r.LogJoint, r.Post, n)
+	if !math.IsNaN(kernel.Sum(r.LogJoint)) {
+		return
+	}
+	for t, v := range r.LogJoint {
+		if math.IsNaN(v) {
+			r.inferFar(t, e)
+		}
+	}
+}
+
+// inferFar is Infer of row t, whose densities are all 0.
+func (r *Posterior) inferFar(t int, e func(i, t int) float64) {
+	least, share, nearest := math.Inf(1), 0.0, 0.0
+	for i := range r.K {
+		d := math.Abs(e(i, t))
+		switch {
+		case math.IsNaN(d): // a mean that is no number
+			return
+		case d < least:
+			least, share, nearest = d, 0, 0
+		}
+		if d == least {
+			share += r.Prior[i*r.N+t]
+			nearest++
+		}
+	}
+	r.LogJoint[t] = math.Inf(-1)
+	for i := range r.K {
+		at := i*r.N + t
+		switch {
+		case math.Abs(e(i, t)) != least:
+			r.Post[at] = 0
+		case share > 0:
+			r.Post[at] = r.Prior[at] / share
+		default: // the gate gives them nothing
+			r.Post[at] = 1 / nearest
+		}
+	}
 }
 
 // LogLikelihood returns Σ_rows log p(y|x) after Observe with logUnit 0, each term
-// times the row's weight unless weight is nil.
+// times the row's weight unless weight is nil. It is −Inf where that is below the smallest
+// number, or a row of some weight has a density that is.
 func (r *Posterior) LogLikelihood(weight []float64) float64 {
 	sum, rows := kernel.Sum, float64(r.N)
 	if weight != nil {
 		sum = func(v []float64) float64 { return kernel.Dot(v, weight) }
 		rows = kernel.Sum(weight)
 	}
-	return sum(r.LogJoint) - sum(r.LogPrior) - r.Family.LogNorm()*rows
+	joint := sum(r.LogJoint)
+	if math.IsNaN(joint) && weight != nil { // 0·−Inf
+		joint = 0
+		for t, w := range weight {
+			if w > 0 {
+				joint += w * r.LogJoint[t]
+			}
+		}
+	}
+	return joint - sum(r.LogPrior) - r.Family.LogNorm()*rows
 }
 
-// Predict takes targets y and the means m_i(x), K rows of N values, whatever they
-// are: no density is NaN, and those that underflow still compare. It is Observe in
-// another association, which predictions have been made in from the beginning:
-// their last digits are promised too. LogDensity is then log p(y|x).
+// Predict takes targets y and the means m_i(x), K rows of N values. It is Observe with y to
+// all digits where residuals are in units that make squares of them too large or too small.
+// LogJoint is then log p(y|x).
 func (r *Posterior) Predict(y, mean []float64) {
 	n := r.N
 	for i := range r.K {
 		at, to := i*n, (i+1)*n
 		r.Family.LogDensity(r.Post[at:to], r.Scores[at:to], y, mean[at:to], r.P.SigmaOf(i))
 	}
-	model.Softmax(r.Post, r.LogJoint, r.Post, n)
+	r.Infer(func(i, t int) float64 { return (y[t] - mean[i*n+t]) / r.P.SigmaOf(i) })
 	floats.Sub(r.LogJoint, r.LogPrior)
 }
 

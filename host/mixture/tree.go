@@ -57,16 +57,15 @@ func GateOf(shape model.Hierarchy) Gate {
 func (g *Tree) Shape() model.Hierarchy { return g.shape }
 
 // Scores implements [Gate]: log P(leaf), the sum of the branches' log-probabilities.
-func (g *Tree) Scores(dst []float64, p *model.Params, b *model.Block) {
+func (g *Tree) Scores(dst []float64, p *model.Params, n int) {
 	if p.K != len(g.rows)+1 {
 		panic(fmt.Sprintf("mixture: %d experts under the tree %s", p.K, g.shape))
 	}
 	// A branch's log-probability takes the place of its predictor, at its last leaf,
 	// and a node's own is at the last leaf of its last branch.
-	p.GateLogits(dst, b)
 	for _, v := range g.gates {
-		for at := 0; at < b.N; at += strip {
-			descend(v, dst, b.N, at, min(at+strip, b.N))
+		for at := 0; at < n; at += strip {
+			descend(v, dst, n, at, min(at+strip, n))
 		}
 	}
 }
@@ -76,7 +75,8 @@ func (g *Tree) Scores(dst []float64, p *model.Params, b *model.Block) {
 const strip = 128
 
 // descend goes from the log-probability of a node to those of its branches, in rows from
-// to to−1 of n: ℓ_c = ℓ_v + z_c − log Σ_c exp z_c, with 0 for the z of the last.
+// to to−1 of n: ℓ_c = ℓ_v + ((z_c − max z) − log Σ_c exp(z_c − max z)), with 0 for the z of the
+// last: the largest goes first, so that the branches likely have all digits whatever its size.
 func descend(v model.GateNode, dst []float64, n, from, to int) {
 	of := func(end int) []float64 { return dst[(end-1)*n+from : (end-1)*n+to] }
 	node, inner := of(v.To), v.Ends[:len(v.Ends)-1]
@@ -101,14 +101,14 @@ func descend(v model.GateNode, dst []float64, n, from, to int) {
 		}
 	}
 	kernel.Log(sum, sum)
-	for t := range node {
-		node[t] -= top[t] + sum[t]
-	}
 	for _, end := range inner {
 		branch := of(end)
 		for t, l := range node {
-			branch[t] += l
+			branch[t] = l + ((branch[t] - top[t]) - sum[t])
 		}
+	}
+	for t, l := range node {
+		node[t] = l - (top[t] + sum[t])
 	}
 }
 
@@ -148,6 +148,9 @@ func (g *Tree) fromScores(row branchRow, t int, r *Posterior) float64 {
 	top := math.Inf(-1)
 	for i := row.node.from; i < row.node.to; i++ {
 		top = max(top, r.Scores[i*r.N+t])
+	}
+	if math.IsInf(top, -1) { // so unlikely a node that nothing is left of its branches
+		return 0
 	}
 	in, all := 0.0, 0.0
 	for i := row.node.from; i < row.node.to; i++ {

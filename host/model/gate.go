@@ -1,6 +1,11 @@
 package model
 
-import "github.com/gatedlearning/moe/internal/kernel"
+import (
+	"math"
+	"math/big"
+
+	"github.com/gatedlearning/moe/internal/kernel"
+)
 
 // Linear writes ⟨c_i, x⟩ + b_i for each of the rows c_i of coef (m×d,
 // row-major) and each row x of the block: dst is m rows of b.N values.
@@ -17,6 +22,71 @@ func (p *Params) GateLogits(dst []float64, b *Block) {
 	clear(dst[rows : p.K*b.N])
 }
 
+// logitError is how far a logit of [Params.ExactGateLogits] may be from ⟨w,x⟩ + v, relative to
+// the larger of 1 and its size.
+const logitError = 1e-13
+
+// ExactGateLogits is [Params.GateLogits] to logitError, also where large terms cancel: where
+// their rounding could be seen a sum goes in twice the digits (Ogita, Rump & Oishi 2005), and
+// where that is not enough, in all. Logits beyond what numbers reach are held there.
+func (p *Params) ExactGateLogits(dst []float64, b *Block) {
+	const unit = 0x1p-53
+	p.GateLogits(dst, b)
+	most := make([]float64, p.D)
+	for j := range most {
+		for _, x := range b.Col(j) {
+			most[j] = max(most[j], math.Abs(x))
+		}
+	}
+	terms := float64(p.D + 1)
+	for i := range p.Gates() {
+		w, v := p.Gate(i), 0.0
+		if p.GatingIntercepts != nil {
+			v = p.GatingIntercepts[i]
+		}
+		size := math.Abs(v)
+		for j, c := range w {
+			size += math.Abs(c) * most[j]
+		}
+		if size*terms*unit <= logitError {
+			continue
+		}
+		for r := range b.N {
+			x := func(j int) float64 { return b.X[j*b.N+r] }
+			logit := twice(w, v, x)
+			if !(terms*terms*unit*unit*size <= logitError*max(1, math.Abs(logit))) {
+				logit = wholly(w, v, x)
+			}
+			dst[i*b.N+r] = logit
+		}
+	}
+}
+
+// twice returns v + Σ_j w_j·x_j as if summed in twice the digits.
+func twice(w []float64, v float64, x func(j int) float64) float64 {
+	sum, rest := v, 0.0
+	for j, c := range w {
+		p := c * x(j)
+		next := sum + p
+		back := next - sum
+		rest += math.FMA(c, x(j), -p) + ((sum - (next - back)) + (p - back))
+		sum = next
+	}
+	return sum + rest
+}
+
+// wholly returns v + Σ_j w_j·x_j rounded once, within a quarter of the largest number.
+func wholly(w []float64, v float64, x func(j int) float64) float64 {
+	const digits = 4300 // from the least product's last to the largest's first
+	sum := new(big.Float).SetPrec(digits).SetFloat64(v)
+	for j, c := range w {
+		var a, b big.Float
+		sum.Add(sum, a.SetPrec(106).Mul(b.SetFloat64(c), new(big.Float).SetFloat64(x(j))))
+	}
+	logit, _ := sum.Float64()
+	return min(max(logit, -math.MaxFloat64/4), math.MaxFloat64/4)
+}
+
 // Predictors writes ⟨a_i, x⟩ + b_i for every expert and each row of the block:
 // dst is k rows of b.N values.
 func (p *Params) Predictors(dst []float64, b *Block) {
@@ -26,3 +96,7 @@ func (p *Params) Predictors(dst []float64, b *Block) {
 // Softmax writes the softmax of each column of logits (k rows of n values) to dst and
 // the log of its normaliser to lse, which may be nil: [kernel.Softmax].
 func Softmax(dst, lse, logits []float64, n int) { kernel.Softmax(dst, lse, logits, n) }
+
+// SoftmaxShift is [Softmax] that takes the largest of each column off its logits, so that what
+// is added to them afterwards loses no digits: [kernel.SoftmaxShift].
+func SoftmaxShift(dst, lse, logits []float64, n int) { kernel.SoftmaxShift(dst, lse, logits, n) }

@@ -79,8 +79,10 @@ func TestSorted(t *testing.T) {
 		}
 		b := &model.Block{N: 1, X: []float64{0.3, -1.2}}
 		was, is := make([]float64, p.K), make([]float64, p.K)
-		mixture.GateOf(p.Tree).Scores(was, p, b)
-		mixture.GateOf(q.Tree).Scores(is, q, b)
+		p.GateLogits(was, b)
+		mixture.GateOf(p.Tree).Scores(was, p, b.N)
+		q.GateLogits(is, b)
+		mixture.GateOf(q.Tree).Scores(is, q, b.N)
 		moved := make([]float64, p.K)
 		for i, j := range perm {
 			moved[j] = was[i]

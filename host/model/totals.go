@@ -9,9 +9,10 @@ import (
 
 // Totals are sums over the rows of a table that every likelihood of them needs.
 type Totals struct {
-	Weight    float64 // sum of the observations' weights, n where there are none
-	RMS       float64 // root mean square of the target, weights apart
-	Deviation float64 // standard deviation of the target, weights apart
+	Weight    float64   // sum of the observations' weights, n where there are none
+	RMS       float64   // root mean square of the target, weights apart
+	Deviation float64   // standard deviation of the target, weights apart
+	Largest   []float64 // of every feature, in size
 }
 
 // Memo keeps the totals of rows, which cost a pass: rows that embed one and are not in memory,
@@ -29,7 +30,7 @@ func TotalsOf(rows Rows) (Totals, error) {
 	var kept *Memo
 	if d, ok := rows.(*Data); ok {
 		kept = d.Memo
-	} else if m, ok := rows.(interface{ memo() *Memo }); ok && !Held(rows) {
+	} else if m, ok := rows.(interface{ memo() *Memo }); ok && settled(rows) {
 		kept = m.memo()
 	}
 	if kept == nil {
@@ -37,6 +38,19 @@ func TotalsOf(rows Rows) (Totals, error) {
 	}
 	kept.once.Do(func() { kept.totals, kept.err = totals(rows) })
 	return kept.totals, kept.err
+}
+
+// settled says whether rows that are in memory will not change.
+func settled(rows Rows) bool {
+	switch r := rows.(type) {
+	case *Data:
+		return r.Memo != nil
+	case *part:
+		return settled(r.rows)
+	case *mapped:
+		return settled(r.rows)
+	}
+	return true
 }
 
 func totals(rows Rows) (Totals, error) {
@@ -49,6 +63,8 @@ func TotalsOfEach(rows Rows, m int) ([]Totals, error) {
 	// Differences from the first value keep their digits where all values are far from 0.
 	type sums struct{ squares, sum, sumSquares, first float64 }
 	of, out, weight := make([]sums, m), make([]Totals, m), 0.0
+	count, d := rows.Dims()
+	largest := make([]float64, d)
 	var room Room
 	for i := range Blocks(rows) {
 		b, err := rows.Block(i, &room)
@@ -66,6 +82,14 @@ func TotalsOfEach(rows Rows, m int) ([]Totals, error) {
 				s.sumSquares += (y - s.first) * (y - s.first)
 			}
 		}
+		for j, most := range largest {
+			for _, x := range b.Col(j) {
+				if x = math.Abs(x); x > most {
+					most = x
+				}
+			}
+			largest[j] = most
+		}
 		if b.W == nil {
 			weight += float64(b.N)
 		}
@@ -73,10 +97,9 @@ func TotalsOfEach(rows Rows, m int) ([]Totals, error) {
 			weight += w
 		}
 	}
-	count, _ := rows.Dims()
 	n := float64(count)
 	for c, s := range of {
-		out[c] = Totals{Weight: weight, RMS: math.Sqrt(s.squares / n), Deviation: math.Sqrt(max(0, s.sumSquares/n-s.sum/n*(s.sum/n)))}
+		out[c] = Totals{Weight: weight, RMS: math.Sqrt(s.squares / n), Deviation: math.Sqrt(max(0, s.sumSquares/n-s.sum/n*(s.sum/n))), Largest: largest}
 	}
 	return out, nil
 }

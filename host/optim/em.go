@@ -18,7 +18,7 @@ type EMStepper interface {
 const maxHalvings = 12
 
 // EM iterates the map of s from x0 until the value falls by less than
-// Tolerance (default 1e−8) in an iteration. Where a generalised step overshoots
+// Tolerance (default 1e−8) in an iteration, or rises by no more than its rounding. Where a generalised step overshoots
 // and the value rises, the step is halved, up to maxHalvings times.
 func EM(ctx context.Context, s EMStepper, x0 []float64, set Settings) (*Result, error) {
 	set = set.or(1000, 1e-8)
@@ -45,7 +45,7 @@ func SQUAREM(ctx context.Context, s EMStepper, x0 []float64, set Settings) (*Res
 			r := e.x[i] - x
 			y[i] = x + 2*alpha*r + alpha*alpha*(e.next[i]-e.x[i]-r)
 		}
-		v, err := s.EMStep(ctx, image, y)
+		v, err := s.EMStep(ctx, image, project(s, y))
 		if err != nil || !(v <= e.value) {
 			return true, err
 		}
@@ -92,6 +92,10 @@ func expectationMaximisation(ctx context.Context, s EMStepper, x0 []float64, set
 		v, err := s.EMStep(ctx, e.before, e.next) // the place of the oldest point
 		if err != nil {
 			return r.end(NotRun, err)
+		}
+		if v > e.value && v-e.value <= min(set.Tolerance, lastRounding*max(1, math.Abs(e.value))) {
+			r.Iterations++
+			return r.end(Converged, nil) // a maximum, and a rise that is rounding
 		}
 		for h := 0; !(v <= e.value) && h < maxHalvings; h++ {
 			for i := range e.next {

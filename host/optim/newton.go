@@ -40,6 +40,7 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 	r := newResult(x0)
 	at, trial := newQuadratic(len(x0)), newQuadratic(len(x0))
 	copy(at.x, x0)
+	project(c, at.x)
 	if err := at.fill(ctx, c); err != nil {
 		return r.end(NotRun, err)
 	}
@@ -63,7 +64,7 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 			least = -rounding * math.Abs(at.value)
 		}
 		r.Iterations++
-		floats.AddTo(trial.x, at.x, step)
+		project(c, floats.AddTo(trial.x, at.x, step))
 		if err := trial.try(ctx, c, damping > 0 && used == damping); err != nil {
 			return r.end(NotRun, err)
 		}
@@ -137,7 +138,7 @@ const settled = 1e-12
 // which the promise may be below, does not count. The gradient says whether the run has
 // settled there.
 func (r *Result) lastStep(ctx context.Context, c Curved, at *quadratic, step []float64) (*Result, error) {
-	x := floats.AddTo(make([]float64, len(r.X)), r.X, step)
+	x := project(c, floats.AddTo(make([]float64, len(r.X)), r.X, step))
 	v, err := c.Grad(ctx, at.grad, x)
 	if err != nil {
 		return r.end(NotRun, err)
@@ -161,6 +162,7 @@ func Polish(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 	r, at := newResult(x0), newQuadratic(len(x0))
 	for next := x0; ; r.Iterations++ {
 		copy(at.x, next)
+		project(c, at.x)
 		if err := at.fill(ctx, c); err != nil {
 			return r.end(NotRun, err)
 		}

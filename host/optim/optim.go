@@ -19,6 +19,18 @@ type Objective interface {
 	Grad(ctx context.Context, dst, x []float64) (float64, error)
 }
 
+// Bounded is an objective that is the same at x and at what Project makes of it in place, where
+// x is out of bounds that it knows: methods go on from there. EM steps see to themselves.
+type Bounded interface{ Project(x []float64) }
+
+// project brings x into the bounds of f, if it has any, and returns it.
+func project(f Objective, x []float64) []float64 {
+	if b, ok := f.(Bounded); ok {
+		b.Project(x)
+	}
+	return x
+}
+
 // Status says why a run ended.
 type Status int
 

@@ -32,7 +32,7 @@ func TruncatedNewton(ctx context.Context, f Products, x0 []float64, set Settings
 	set = set.or(200, 1e-12)
 	r := newResult(x0)
 	c := newConjugate(f, len(x0))
-	x, grad := append([]float64(nil), x0...), make([]float64, len(x0))
+	x, grad := project(f, append([]float64(nil), x0...)), make([]float64, len(x0))
 	next, nextGrad := make([]float64, len(x0)), make([]float64, len(x0))
 	value, err := f.Grad(ctx, grad, x)
 	if err != nil {
@@ -59,7 +59,7 @@ func TruncatedNewton(ctx context.Context, f Products, x0 []float64, set Settings
 		slope := floats.Dot(c.step, grad)
 		size, fell := 1.0, false
 		for range 12 {
-			floats.AddScaledTo(next, x, size, c.step)
+			project(f, floats.AddScaledTo(next, x, size, c.step))
 			v, err := f.Grad(ctx, nextGrad, next)
 			if err != nil {
 				return r.end(NotRun, err)

@@ -55,9 +55,10 @@ func NewPredictor(p *model.Params, act model.Activation, table string) *Predicto
 	if act == nil {
 		panic("predict: no activation")
 	}
+	post := mixture.NewPosterior(mixture.Mixture{}, p.K)
+	post.Exact = true
 	return &Predictor{
-		params: p, act: p.Output(act), table: table,
-		post:   mixture.NewPosterior(mixture.Mixture{}, p.K),
+		params: p, act: p.Output(act), table: table, post: post,
 		expert: make([]float64, p.K*n), means: make([]float64, n),
 		row: mixture.NewDistribution(mixture.Mixture{}, p),
 	}

@@ -188,7 +188,7 @@ func TestEvaluateWeighted(t *testing.T) {
 }
 
 // Logits of ±800 and beyond, densities that underflow and squares that
-// overflow give finite numbers.
+// overflow give finite numbers, but for the log of a density that is below the least of them.
 func TestPredictAtTheEdges(t *testing.T) {
 	p := model.NewParams(2, 1)
 	copy(p.Regressors, []float64{1, -1})
@@ -203,10 +203,13 @@ func TestPredictAtTheEdges(t *testing.T) {
 			t.Errorf("%+v: %v", test, err)
 			continue
 		}
-		for _, v := range append(append([]float64{got.Mean[0], got.LogDens[0]}, got.Gate...), got.Posterior...) {
+		for _, v := range append(append(got.Mean, got.Gate...), got.Posterior...) {
 			if !numeric.Finite(v) {
 				t.Errorf("%+v: %+v", test, *got)
 			}
+		}
+		if reached := math.Abs(test.y) < 1e152; numeric.Finite(got.LogDens[0]) != reached || math.IsNaN(got.LogDens[0]) {
+			t.Errorf("%+v: log density %v", test, got.LogDens)
 		}
 		if got.Gate[0] != test.gate || math.Abs(got.Posterior[0]+got.Posterior[1]-1) > 1e-15 {
 			t.Errorf("%+v: gate %v, posterior %v", test, got.Gate, got.Posterior)

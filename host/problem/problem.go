@@ -369,6 +369,60 @@ func (p *Problem) RMS() float64 {
 	return math.Sqrt(p.Second.MeanY(2))
 }
 
+// farFromMost is the size of a target, relative to the largest, below which it is another matter.
+const farFromMost = 1e-4
+
+// Outlier is a row whose target is so far beyond most of the others that what is small beside it
+// may be all of them.
+type Outlier struct {
+	Row    int     // counted from 1, of those that are fitted
+	Y      float64 // its target, the largest in size
+	Others float64 // the root mean square of the targets below farFromMost of it
+}
+
+// Largest returns the row with the target that is the largest in size, counted from 1 of those that are fitted, and
+// that target.
+func (p *Problem) Largest() (row int, y float64, err error) {
+	at := 0
+	err = p.eachTarget(func(v float64) {
+		if at++; row == 0 || math.Abs(v) > math.Abs(y) {
+			row, y = at, v
+		}
+	})
+	return row, y, err
+}
+
+func (p *Problem) eachTarget(fn func(y float64)) error {
+	return model.InOrder(context.Background(), p.Rows, func(b *model.Block) error {
+		for _, y := range b.Y {
+			fn(y)
+		}
+		return nil
+	})
+}
+
+// Outlier returns the row with the largest target where most targets, half of them or more, are below farFromMost
+// of it; nil where they are not.
+func (p *Problem) Outlier() (*Outlier, error) {
+	row, largest, err := p.Largest()
+	if err != nil {
+		return nil, err
+	}
+	out := &Outlier{Row: row, Y: largest}
+	small, squares := 0, 0.0
+	err = p.eachTarget(func(y float64) {
+		if math.Abs(y) <= farFromMost*math.Abs(out.Y) {
+			small++
+			squares += y * y
+		}
+	})
+	if err != nil || largest == 0 || 2*small < p.N() {
+		return nil, err
+	}
+	out.Others = math.Sqrt(squares / float64(small))
+	return out, nil
+}
+
 // TwoValues returns the values of a target that takes exactly two, the smaller first.
 func (p *Problem) TwoValues() (a, b float64, two bool, err error) {
 	var values []float64

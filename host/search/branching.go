@@ -150,8 +150,8 @@ func (b *branching) scores(at *branchRows, w []float64) float64 {
 	free := logits[:(b.branches-1)*n]
 	kernel.Linear(free, w, nil, at.flat, b.d, n)
 	clear(logits[len(free):])
-	kernel.Softmax(b.prob[:len(logits)], b.lse[:n], logits, n)
-	return kernel.Dot(free, at.mass[:len(free)]) - kernel.Dot(b.lse[:n], at.total)
+	kernel.SoftmaxShift(b.prob[:len(logits)], b.lse[:n], logits, n)
+	return kernel.Dot(logits, at.mass[:len(logits)]) - kernel.Dot(b.lse[:n], at.total)
 }
 
 // addGrad adds Σ_t (total·q_c − mass_c)·x_t to every predictor's.

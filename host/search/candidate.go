@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -94,9 +95,14 @@ func Agree(all []*Candidate, k int, tolerance float64) bool {
 // which two optima count as one.
 func SameOptimum(rows int) float64 { return sameOptimum / float64(rows) }
 
-// NoneFinite is the error where all starts on the data failed.
-func NoneFinite(schema dataset.Schema) error {
-	return &dataset.Error{File: schema.Name, Msg: "no start reached a finite likelihood: the values are too large for it; rescale target or features"}
+// NoneFinite is the error where all starts on the data failed. It names the row with the largest
+// target, whose density is the first to be below the smallest number.
+func NoneFinite(p *problem.Problem) error {
+	row, y, err := p.Largest()
+	if err != nil {
+		return err
+	}
+	return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("no start reached a finite likelihood: the values are too large for it, the target of row %d, %.4g, most of all; rescale target or features", row, y)}
 }
 
 // Count counts the candidates of which is holds.

@@ -97,9 +97,12 @@ func (v *groupValues) of(b *model.Block, members []int, name int) []float64 {
 	for m, i := range members {
 		at, to := m*n, (m+1)*n
 		floats.SubTo(v.prior[at:to], v.logits[i*n:(i+1)*n], v.logits[name*n:(name+1)*n])
+	}
+	model.SoftmaxShift(v.post[:kn], v.norm[:n], v.prior[:kn], n)
+	for m, i := range members {
+		at, to := m*n, (m+1)*n
 		mixture.Gaussian{}.Exponents(v.post[at:to], v.std[:n], v.prior[at:to], v.res[i*n:(i+1)*n], v.q.SigmaOf(i), 0)
 	}
-	model.Softmax(v.prior[:kn], v.norm[:n], v.prior[:kn], n)
 	model.Softmax(v.post[:kn], v.sum[:n], v.post[:kn], n)
 	floats.Sub(v.sum[:n], v.norm[:n])
 	if b.W != nil {

@@ -25,7 +25,7 @@ func wanted(c *infer.Certificate) int {
 func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate, s *Survey) (c *infer.Certificate, note string, err error) {
 	evidence := evidenceOf(p, best, all, s)
 	if infer.Exact(best.Params, p.RMS()) {
-		return exact(p, evidence)
+		return exact(p, best.Params, evidence)
 	}
 	// The tests look at the gates against the last expert's: the order is that of
 	// the result, whatever it was in the run.
@@ -57,18 +57,32 @@ func judged(tests []infer.Test, untested []infer.Untested, err error, e infer.Ev
 	return c, "", nil
 }
 
-// exact is the certificate of a fit whose residuals are rounding. Where the target takes
+// exact is the certificate of a fit whose residuals are rounding beside the target's root mean square. Where the target takes
 // two values that says nothing about the optimum either: any two experts that are those
-// values fit it exactly, whatever the gate.
-func exact(p *problem.Problem, e infer.Evidence) (*infer.Certificate, string, error) {
+// values fit it exactly, whatever the gate. Where one row, or a few, is all of that root mean square it says nothing of
+// the others.
+func exact(p *problem.Problem, q *model.Params, e infer.Evidence) (*infer.Certificate, string, error) {
 	c := infer.Judge(nil, e)
 	c.Reason = "the fit is exact to rounding"
+	far, err := p.Outlier()
+	if err != nil {
+		return nil, "", err
+	}
+	if far != nil && !infer.Exact(q, far.Others) {
+		c.Optimum = infer.NotJudged
+		c.Reason = HiddenBy(far, q)
+	}
 	a, b, two, err := p.TwoValues()
 	if two {
 		c.Optimum = infer.NotJudged
 		c.Reason = fmt.Sprintf("the target takes two values, %g and %g, which experts fit exactly: the likelihood of normal noise has no maximum there, and a model of two classes is wanted", a, b)
 	}
 	return c, "", err
+}
+
+// HiddenBy says that a row hides the others from a fit at q: its noise is rounding beside that row alone.
+func HiddenBy(far *problem.Outlier, q *model.Params) string {
+	return fmt.Sprintf("row %d, whose target is %.4g, hides the others: sigma %.4g is next to nothing beside it, and not beside theirs, whose root mean square is %.4g; look at that row", far.Row, far.Y, slices.Min(q.Sigma), far.Others)
 }
 
 // restsOnLittle is [infer.RestsOnLittle] of experts that have so many of the rows of p.

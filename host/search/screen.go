@@ -171,7 +171,7 @@ func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 		t.checkpoint(all, least, false)
 	}
 	if all[0].Failed() {
-		return nil, NoneFinite(t.Problem.Schema)
+		return nil, NoneFinite(t.Problem)
 	}
 	t.checkpoint(all, least, true)
 	return all, nil

@@ -158,7 +158,7 @@ func (t *VectorTask) screen(ctx context.Context, part model.Rows, all []*Candida
 		t.checkpoint(all, least, false)
 	}
 	if all[0].Failed() {
-		return nil, NoneFinite(t.one().Schema)
+		return nil, NoneFinite(t.one())
 	}
 	t.checkpoint(all, least, true)
 	return all, nil
@@ -175,8 +175,8 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 	p := t.one()
 	evidence := evidenceOf(p, best, all, nil)
 	for j, q := range t.Problems {
-		if infer.Exact(best.Vector.Coordinate(j), q.RMS()) {
-			return exact(q, evidence)
+		if of := best.Vector.Coordinate(j); infer.Exact(of, q.RMS()) {
+			return exact(q, of, evidence)
 		}
 	}
 	_, order, err := ByProportion(ctx, p, p.Rows, best.Vector.Coordinate(0))

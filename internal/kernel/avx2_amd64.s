@@ -616,6 +616,130 @@ done6:
 	VZEROUPPER
 	RET
 
+// func softmaxShiftAVX2(dst *float64, lse *float64, logits *float64, n int, k int, rows int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·softmaxShiftAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ lse+8(FP), CX
+	MOVQ logits+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ k+32(FP), SI
+	MOVQ rows+40(FP), DI
+	SHLQ $0x03, BX
+	XORQ R8, R8
+	CMPQ DI, $0x00
+	JE   done13
+
+rows12:
+	LEAQ    (DX)(R8*8), R9
+	VMOVUPD (R9), Y0
+	MOVQ    SI, R10
+	DECQ    R10
+	JZ      maxDone15
+
+max14:
+	ADDQ    BX, R9
+	VMOVUPD (R9), Y1
+	VMAXPD  Y0, Y1, Y0
+	DECQ    R10
+	JNZ     max14
+
+maxDone15:
+	LEAQ   (DX)(R8*8), R9
+	LEAQ   (AX)(R8*8), R11
+	MOVQ   SI, R10
+	VXORPD Y1, Y1, Y1
+
+exp16:
+	VMOVUPD      (R9), Y2
+	VSUBPD       Y0, Y2, Y2
+	VMOVUPD      Y2, (R9)
+	VMOVUPD      avx2constants<>+576(SB), Y3
+	VXORPD       Y4, Y4, Y4
+	VMOVUPD      avx2constants<>+512(SB), Y5
+	VFMADD231PD  avx2constants<>+320(SB), Y2, Y5
+	VSUBPD       avx2constants<>+512(SB), Y5, Y6
+	VMOVUPD      Y2, Y7
+	VFNMADD231PD avx2constants<>+384(SB), Y6, Y7
+	VFNMADD231PD avx2constants<>+448(SB), Y6, Y7
+	VMOVUPD      avx2constants<>+1280(SB), Y6
+	VFMADD213PD  avx2constants<>+1216(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+1152(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+1088(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+1024(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+960(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+896(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+832(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+768(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+704(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+640(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+0(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+0(SB), Y7, Y6
+	VPADDQ       avx2constants<>+2240(SB), Y5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VMULPD       Y5, Y6, Y5
+	VCMPPD       $0x12, Y3, Y2, Y2
+	VBLENDVPD    Y2, Y4, Y5, Y2
+	VMOVUPD      Y2, (R11)
+	VADDPD       Y2, Y1, Y1
+	ADDQ         BX, R9
+	ADDQ         BX, R11
+	DECQ         R10
+	JNZ          exp16
+	VMOVUPD      avx2constants<>+0(SB), Y0
+	VDIVPD       Y1, Y0, Y0
+	LEAQ         (AX)(R8*8), R11
+	MOVQ         SI, R10
+
+mul17:
+	VMULPD      (R11), Y0, Y2
+	VMOVUPD     Y2, (R11)
+	ADDQ        BX, R11
+	DECQ        R10
+	JNZ         mul17
+	CMPQ        CX, $0x00
+	JE          noLog18
+	VPSUBQ      avx2constants<>+2304(SB), Y1, Y0
+	VPAND       avx2constants<>+2368(SB), Y0, Y2
+	VPSUBQ      Y2, Y1, Y2
+	VPADDQ      avx2constants<>+2432(SB), Y0, Y0
+	VPSRLQ      $0x34, Y0, Y0
+	VPOR        avx2constants<>+2496(SB), Y0, Y0
+	VSUBPD      avx2constants<>+1792(SB), Y0, Y0
+	VSUBPD      avx2constants<>+0(SB), Y2, Y2
+	VADDPD      avx2constants<>+128(SB), Y2, Y3
+	VDIVPD      Y3, Y2, Y3
+	VMULPD      Y3, Y3, Y4
+	VMOVUPD     avx2constants<>+1728(SB), Y5
+	VFMADD213PD avx2constants<>+1664(SB), Y4, Y5
+	VFMADD213PD avx2constants<>+1600(SB), Y4, Y5
+	VFMADD213PD avx2constants<>+1536(SB), Y4, Y5
+	VFMADD213PD avx2constants<>+1472(SB), Y4, Y5
+	VFMADD213PD avx2constants<>+1408(SB), Y4, Y5
+	VFMADD213PD avx2constants<>+1344(SB), Y4, Y5
+	VMULPD      Y4, Y5, Y4
+	VMULPD      avx2constants<>+64(SB), Y2, Y5
+	VMULPD      Y2, Y5, Y5
+	VADDPD      Y4, Y5, Y4
+	VMULPD      Y4, Y3, Y3
+	VFMADD231PD avx2constants<>+448(SB), Y0, Y3
+	VSUBPD      Y3, Y5, Y3
+	VSUBPD      Y2, Y3, Y2
+	VMULPD      avx2constants<>+384(SB), Y0, Y0
+	VSUBPD      Y2, Y0, Y0
+	VCMPPD      $0x04, Y1, Y1, Y2
+	VBLENDVPD   Y2, Y1, Y0, Y0
+	VMOVUPD     Y0, (CX)(R8*8)
+
+noLog18:
+	ADDQ $0x04, R8
+	CMPQ R8, DI
+	JL   rows12
+
+done13:
+	VZEROUPPER
+	RET
+
 // func sumAVX2(a *float64, n int) float64
 // Requires: AVX, SSE2
 TEXT ·sumAVX2(SB), NOSPLIT, $0-24
@@ -628,20 +752,20 @@ TEXT ·sumAVX2(SB), NOSPLIT, $0-24
 	ANDQ   $-8, BX
 	ANDQ   $0x07, CX
 	CMPQ   BX, $0x00
-	JE     tail13
+	JE     tail20
 
-groups12:
+groups19:
 	VMOVUPD (AX)(DX*8), Y2
 	VADDPD  Y2, Y0, Y0
 	VMOVUPD 32(AX)(DX*8), Y2
 	VADDPD  Y2, Y1, Y1
 	ADDQ    $0x08, DX
 	CMPQ    DX, BX
-	JL      groups12
+	JL      groups19
 
-tail13:
+tail20:
 	CMPQ       CX, $0x00
-	JE         done14
+	JE         done21
 	LEAQ       avx2constants<>+2816(SB), BX
 	SHLQ       $0x03, CX
 	SUBQ       CX, BX
@@ -652,7 +776,7 @@ tail13:
 	VMASKMOVPD 32(AX)(DX*8), Y3, Y2
 	VADDPD     Y2, Y1, Y1
 
-done14:
+done21:
 	VADDPD       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPD       X1, X0, X1
@@ -675,9 +799,9 @@ TEXT ·dotAVX2(SB), NOSPLIT, $0-32
 	ANDQ   $-8, SI
 	ANDQ   $0x07, DX
 	CMPQ   SI, $0x00
-	JE     tail16
+	JE     tail23
 
-groups15:
+groups22:
 	VMOVUPD     (CX)(BX*8), Y2
 	VMOVUPD     (AX)(BX*8), Y3
 	VFMADD231PD Y2, Y3, Y0
@@ -686,11 +810,11 @@ groups15:
 	VFMADD231PD Y2, Y3, Y1
 	ADDQ        $0x08, BX
 	CMPQ        BX, SI
-	JL          groups15
+	JL          groups22
 
-tail16:
+tail23:
 	CMPQ        DX, $0x00
-	JE          done17
+	JE          done24
 	LEAQ        avx2constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
@@ -703,7 +827,7 @@ tail16:
 	VMASKMOVPD  32(AX)(BX*8), Y3, Y3
 	VFMADD231PD Y2, Y3, Y1
 
-done17:
+done24:
 	VADDPD       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPD       X1, X0, X1
@@ -739,9 +863,9 @@ TEXT ·tileAVX2(SB), NOSPLIT, $256-40
 	ANDQ   $-8, R10
 	ANDQ   $0x07, R11
 	CMPQ   R10, $0x00
-	JE     tail19
+	JE     tail26
 
-groups18:
+groups25:
 	VMOVUPD     (R8)(R9*8), Y8
 	VMOVUPD     (DI)(R9*8), Y9
 	VMOVUPD     (DX)(R9*8), Y10
@@ -758,11 +882,11 @@ groups18:
 	VFMADD231PD Y9, Y10, Y7
 	ADDQ        $0x08, R9
 	CMPQ        R9, R10
-	JL          groups18
+	JL          groups25
 
-tail19:
+tail26:
 	CMPQ        R11, $0x00
-	JE          done20
+	JE          done27
 	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, R11
 	SUBQ        R11, R10
@@ -783,7 +907,7 @@ tail19:
 	VFMADD231PD Y9, Y8, Y6
 	VFMADD231PD Y10, Y8, Y7
 
-done20:
+done27:
 	VMOVUPD Y0, (SP)
 	VMOVUPD Y1, 32(SP)
 	VMOVUPD Y2, 64(SP)
@@ -806,9 +930,9 @@ done20:
 	ANDQ    $-8, R10
 	ANDQ    $0x07, R11
 	CMPQ    R10, $0x00
-	JE      tail22
+	JE      tail29
 
-groups21:
+groups28:
 	VMOVUPD     32(R8)(R9*8), Y8
 	VMOVUPD     32(DI)(R9*8), Y9
 	VMOVUPD     32(DX)(R9*8), Y10
@@ -825,11 +949,11 @@ groups21:
 	VFMADD231PD Y9, Y10, Y7
 	ADDQ        $0x08, R9
 	CMPQ        R9, R10
-	JL          groups21
+	JL          groups28
 
-tail22:
+tail29:
 	CMPQ        R11, $0x00
-	JE          done23
+	JE          done30
 	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, R11
 	SUBQ        R11, R10
@@ -850,7 +974,7 @@ tail22:
 	VFMADD231PD Y9, Y8, Y6
 	VFMADD231PD Y10, Y8, Y7
 
-done23:
+done30:
 	MOVQ         out+0(FP), DI
 	MOVQ         stride+8(FP), R8
 	VADDPD       (SP), Y0, Y0
@@ -917,9 +1041,9 @@ done23:
 	ANDQ         $-8, R10
 	ANDQ         $0x07, R11
 	CMPQ         R10, $0x00
-	JE           tail25
+	JE           tail32
 
-groups24:
+groups31:
 	VMOVUPD     (R8)(R9*8), Y8
 	VMOVUPD     (DI)(R9*8), Y9
 	VMOVUPD     (DX)(R9*8), Y10
@@ -936,11 +1060,11 @@ groups24:
 	VFMADD231PD Y9, Y10, Y7
 	ADDQ        $0x08, R9
 	CMPQ        R9, R10
-	JL          groups24
+	JL          groups31
 
-tail25:
+tail32:
 	CMPQ        R11, $0x00
-	JE          done26
+	JE          done33
 	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, R11
 	SUBQ        R11, R10
@@ -961,7 +1085,7 @@ tail25:
 	VFMADD231PD Y9, Y8, Y6
 	VFMADD231PD Y10, Y8, Y7
 
-done26:
+done33:
 	VMOVUPD Y0, (SP)
 	VMOVUPD Y1, 32(SP)
 	VMOVUPD Y2, 64(SP)
@@ -983,9 +1107,9 @@ done26:
 	ANDQ    $-8, R10
 	ANDQ    $0x07, AX
 	CMPQ    R10, $0x00
-	JE      tail28
+	JE      tail35
 
-groups27:
+groups34:
 	VMOVUPD     32(R8)(R9*8), Y8
 	VMOVUPD     32(DI)(R9*8), Y9
 	VMOVUPD     32(DX)(R9*8), Y10
@@ -1002,11 +1126,11 @@ groups27:
 	VFMADD231PD Y9, Y10, Y7
 	ADDQ        $0x08, R9
 	CMPQ        R9, R10
-	JL          groups27
+	JL          groups34
 
-tail28:
+tail35:
 	CMPQ        AX, $0x00
-	JE          done29
+	JE          done36
 	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, AX
 	SUBQ        AX, R10
@@ -1027,7 +1151,7 @@ tail28:
 	VFMADD231PD Y9, Y8, Y6
 	VFMADD231PD Y10, Y8, Y7
 
-done29:
+done36:
 	MOVQ         out+0(FP), AX
 	MOVQ         stride+8(FP), CX
 	VADDPD       (SP), Y0, Y0
@@ -1093,15 +1217,15 @@ TEXT ·linear1AVX2(SB), NOSPLIT, $0-56
 	SHLQ $0x03, SI
 	XORQ R9, R9
 
-rows30:
+rows37:
 	CMPQ         R9, R8
-	JGE          done31
+	JGE          done38
 	VBROADCASTSD (DX), Y0
 	VBROADCASTSD (DX), Y1
 	LEAQ         (BX)(R9*8), R10
 	XORQ         R11, R11
 
-columns32:
+columns39:
 	VMOVUPD      (R10), Y2
 	VMOVUPD      32(R10), Y3
 	VBROADCASTSD (CX)(R11*8), Y4
@@ -1110,14 +1234,14 @@ columns32:
 	ADDQ         SI, R10
 	INCQ         R11
 	CMPQ         R11, DI
-	JL           columns32
+	JL           columns39
 	LEAQ         (AX)(R9*8), R10
 	VMOVUPD      Y0, (R10)
 	VMOVUPD      Y1, 32(R10)
 	ADDQ         $0x08, R9
-	JMP          rows30
+	JMP          rows37
 
-done31:
+done38:
 	VZEROUPPER
 	RET
 
@@ -1135,9 +1259,9 @@ TEXT ·linear2AVX2(SB), NOSPLIT, $0-56
 	LEAQ (CX)(DI*8), R9
 	XORQ R10, R10
 
-rows33:
+rows40:
 	CMPQ         R10, R8
-	JGE          done34
+	JGE          done41
 	VBROADCASTSD (DX), Y0
 	VBROADCASTSD (DX), Y1
 	VBROADCASTSD 8(DX), Y2
@@ -1145,7 +1269,7 @@ rows33:
 	LEAQ         (BX)(R10*8), R11
 	XORQ         R12, R12
 
-columns35:
+columns42:
 	VMOVUPD      (R11), Y4
 	VMOVUPD      32(R11), Y5
 	VBROADCASTSD (CX)(R12*8), Y6
@@ -1157,7 +1281,7 @@ columns35:
 	ADDQ         SI, R11
 	INCQ         R12
 	CMPQ         R12, DI
-	JL           columns35
+	JL           columns42
 	LEAQ         (AX)(R10*8), R11
 	VMOVUPD      Y0, (R11)
 	VMOVUPD      Y1, 32(R11)
@@ -1165,9 +1289,9 @@ columns35:
 	VMOVUPD      Y2, (R11)
 	VMOVUPD      Y3, 32(R11)
 	ADDQ         $0x08, R10
-	JMP          rows33
+	JMP          rows40
 
-done34:
+done41:
 	VZEROUPPER
 	RET
 
@@ -1186,9 +1310,9 @@ TEXT ·linear3AVX2(SB), NOSPLIT, $0-56
 	LEAQ (R9)(DI*8), R10
 	XORQ R11, R11
 
-rows36:
+rows43:
 	CMPQ         R11, R8
-	JGE          done37
+	JGE          done44
 	VBROADCASTSD (DX), Y0
 	VBROADCASTSD (DX), Y1
 	VBROADCASTSD 8(DX), Y2
@@ -1198,7 +1322,7 @@ rows36:
 	LEAQ         (BX)(R11*8), R12
 	XORQ         R13, R13
 
-columns38:
+columns45:
 	VMOVUPD      (R12), Y6
 	VMOVUPD      32(R12), Y7
 	VBROADCASTSD (CX)(R13*8), Y8
@@ -1213,7 +1337,7 @@ columns38:
 	ADDQ         SI, R12
 	INCQ         R13
 	CMPQ         R13, DI
-	JL           columns38
+	JL           columns45
 	LEAQ         (AX)(R11*8), R12
 	VMOVUPD      Y0, (R12)
 	VMOVUPD      Y1, 32(R12)
@@ -1224,9 +1348,9 @@ columns38:
 	VMOVUPD      Y4, (R12)
 	VMOVUPD      Y5, 32(R12)
 	ADDQ         $0x08, R11
-	JMP          rows36
+	JMP          rows43
 
-done37:
+done44:
 	VZEROUPPER
 	RET
 
@@ -1246,9 +1370,9 @@ TEXT ·linear4AVX2(SB), NOSPLIT, $0-56
 	LEAQ (R10)(DI*8), R11
 	XORQ R12, R12
 
-rows39:
+rows46:
 	CMPQ         R12, R8
-	JGE          done40
+	JGE          done47
 	VBROADCASTSD (DX), Y0
 	VBROADCASTSD (DX), Y1
 	VBROADCASTSD 8(DX), Y2
@@ -1260,7 +1384,7 @@ rows39:
 	LEAQ         (BX)(R12*8), R13
 	XORQ         R14, R14
 
-columns41:
+columns48:
 	VMOVUPD      (R13), Y8
 	VMOVUPD      32(R13), Y9
 	VBROADCASTSD (CX)(R14*8), Y10
@@ -1278,7 +1402,7 @@ columns41:
 	ADDQ         SI, R13
 	INCQ         R14
 	CMPQ         R14, DI
-	JL           columns41
+	JL           columns48
 	LEAQ         (AX)(R12*8), R13
 	VMOVUPD      Y0, (R13)
 	VMOVUPD      Y1, 32(R13)
@@ -1292,9 +1416,9 @@ columns41:
 	VMOVUPD      Y6, (R13)
 	VMOVUPD      Y7, 32(R13)
 	ADDQ         $0x08, R12
-	JMP          rows39
+	JMP          rows46
 
-done40:
+done47:
 	VZEROUPPER
 	RET
 
@@ -1307,18 +1431,18 @@ TEXT ·mulAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done43
+	JE   done50
 
-rows42:
+rows49:
 	VMOVUPD (CX)(SI*8), Y0
 	VMOVUPD (DX)(SI*8), Y1
 	VMULPD  Y1, Y0, Y0
 	VMOVUPD Y0, (AX)(SI*8)
 	ADDQ    $0x04, SI
 	CMPQ    SI, BX
-	JL      rows42
+	JL      rows49
 
-done43:
+done50:
 	VZEROUPPER
 	RET
 
@@ -1331,18 +1455,18 @@ TEXT ·subAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done45
+	JE   done52
 
-rows44:
+rows51:
 	VMOVUPD (CX)(SI*8), Y0
 	VMOVUPD (DX)(SI*8), Y1
 	VSUBPD  Y1, Y0, Y0
 	VMOVUPD Y0, (AX)(SI*8)
 	ADDQ    $0x04, SI
 	CMPQ    SI, BX
-	JL      rows44
+	JL      rows51
 
-done45:
+done52:
 	VZEROUPPER
 	RET
 
@@ -1355,9 +1479,9 @@ TEXT ·mulSquareAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done47
+	JE   done54
 
-rows46:
+rows53:
 	VMOVUPD (CX)(SI*8), Y0
 	VMOVUPD (DX)(SI*8), Y1
 	VMULPD  Y1, Y0, Y0
@@ -1365,9 +1489,9 @@ rows46:
 	VMOVUPD Y0, (AX)(SI*8)
 	ADDQ    $0x04, SI
 	CMPQ    SI, BX
-	JL      rows46
+	JL      rows53
 
-done47:
+done54:
 	VZEROUPPER
 	RET
 
@@ -1379,9 +1503,9 @@ TEXT ·varianceAVX2(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 	XORQ BX, BX
 	CMPQ DX, $0x00
-	JE   done49
+	JE   done56
 
-rows48:
+rows55:
 	VMOVUPD (CX)(BX*8), Y0
 	VMOVUPD avx2constants<>+0(SB), Y1
 	VSUBPD  Y0, Y1, Y1
@@ -1389,9 +1513,9 @@ rows48:
 	VMOVUPD Y0, (AX)(BX*8)
 	ADDQ    $0x04, BX
 	CMPQ    BX, DX
-	JL      rows48
+	JL      rows55
 
-done49:
+done56:
 	VZEROUPPER
 	RET
 
@@ -1404,9 +1528,9 @@ TEXT ·minusMulAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done51
+	JE   done58
 
-rows50:
+rows57:
 	VMOVUPD (CX)(SI*8), Y0
 	VMOVUPD (DX)(SI*8), Y1
 	VXORPD  Y2, Y2, Y2
@@ -1415,9 +1539,9 @@ rows50:
 	VMOVUPD Y0, (AX)(SI*8)
 	ADDQ    $0x04, SI
 	CMPQ    SI, BX
-	JL      rows50
+	JL      rows57
 
-done51:
+done58:
 	VZEROUPPER
 	RET
 
@@ -1431,9 +1555,9 @@ TEXT ·minusMulMulAVX2(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), SI
 	XORQ DI, DI
 	CMPQ SI, $0x00
-	JE   done53
+	JE   done60
 
-rows52:
+rows59:
 	VMOVUPD (CX)(DI*8), Y0
 	VMOVUPD (DX)(DI*8), Y1
 	VMOVUPD (BX)(DI*8), Y2
@@ -1444,9 +1568,9 @@ rows52:
 	VMOVUPD Y0, (AX)(DI*8)
 	ADDQ    $0x04, DI
 	CMPQ    DI, SI
-	JL      rows52
+	JL      rows59
 
-done53:
+done60:
 	VZEROUPPER
 	RET
 
@@ -1460,9 +1584,9 @@ TEXT ·addMulAVX2(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), SI
 	XORQ DI, DI
 	CMPQ SI, $0x00
-	JE   done55
+	JE   done62
 
-rows54:
+rows61:
 	VMOVUPD     (CX)(DI*8), Y0
 	VMOVUPD     (DX)(DI*8), Y1
 	VMOVUPD     (BX)(DI*8), Y2
@@ -1471,9 +1595,9 @@ rows54:
 	VMOVUPD     Y0, (AX)(DI*8)
 	ADDQ        $0x04, DI
 	CMPQ        DI, SI
-	JL          rows54
+	JL          rows61
 
-done55:
+done62:
 	VZEROUPPER
 	RET
 
@@ -1487,9 +1611,9 @@ TEXT ·bumpAVX2(SB), NOSPLIT, $0-32
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 	CMPQ         DX, $0x00
-	JE           done57
+	JE           done64
 
-rows56:
+rows63:
 	VMOVUPD     (CX)(BX*8), Y1
 	VMULPD      Y0, Y1, Y1
 	VMOVUPD     avx2constants<>+0(SB), Y2
@@ -1499,9 +1623,9 @@ rows56:
 	VMOVUPD     Y1, (AX)(BX*8)
 	ADDQ        $0x04, BX
 	CMPQ        BX, DX
-	JL          rows56
+	JL          rows63
 
-done57:
+done64:
 	VZEROUPPER
 	RET
 
@@ -1515,9 +1639,9 @@ TEXT ·bendAVX2(SB), NOSPLIT, $0-32
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 	CMPQ         DX, $0x00
-	JE           done59
+	JE           done66
 
-rows58:
+rows65:
 	VMOVUPD     (CX)(BX*8), Y1
 	VMULPD      Y0, Y1, Y1
 	VMOVUPD     avx2constants<>+0(SB), Y2
@@ -1526,9 +1650,9 @@ rows58:
 	VMOVUPD     Y1, (AX)(BX*8)
 	ADDQ        $0x04, BX
 	CMPQ        BX, DX
-	JL          rows58
+	JL          rows65
 
-done59:
+done66:
 	VZEROUPPER
 	RET
 
@@ -1542,9 +1666,9 @@ TEXT ·softAVX2(SB), NOSPLIT, $0-32
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 	CMPQ         DX, $0x00
-	JE           done61
+	JE           done68
 
-rows60:
+rows67:
 	VMOVUPD     (CX)(BX*8), Y1
 	VMULPD      Y0, Y1, Y1
 	VMULPD      avx2constants<>+64(SB), Y1, Y2
@@ -1555,9 +1679,9 @@ rows60:
 	VMOVUPD     Y1, (AX)(BX*8)
 	ADDQ        $0x04, BX
 	CMPQ        BX, DX
-	JL          rows60
+	JL          rows67
 
-done61:
+done68:
 	VZEROUPPER
 	RET
 
@@ -1575,9 +1699,9 @@ TEXT ·gaussianAVX2(SB), NOSPLIT, $0-56
 	MOVQ         n+32(FP), SI
 	XORQ         DI, DI
 	CMPQ         SI, $0x00
-	JE           done63
+	JE           done70
 
-rows62:
+rows69:
 	VMOVUPD      (DX)(DI*8), Y2
 	VMOVUPD      (BX)(DI*8), Y3
 	VMULPD       Y0, Y3, Y3
@@ -1589,9 +1713,9 @@ rows62:
 	VMOVUPD      Y3, (CX)(DI*8)
 	ADDQ         $0x04, DI
 	CMPQ         DI, SI
-	JL           rows62
+	JL           rows69
 
-done63:
+done70:
 	VZEROUPPER
 	RET
 
@@ -1614,9 +1738,9 @@ TEXT ·cubesAVX2(SB), NOSPLIT, $0-32
 	ANDQ   $-8, SI
 	ANDQ   $0x07, DX
 	CMPQ   SI, $0x00
-	JE     tail65
+	JE     tail72
 
-groups64:
+groups71:
 	VMOVUPD     (AX)(BX*8), Y8
 	VMULPD      Y8, Y8, Y9
 	VFMADD231PD Y8, Y9, Y0
@@ -1635,11 +1759,11 @@ groups64:
 	VFMADD231PD Y9, Y9, Y7
 	ADDQ        $0x08, BX
 	CMPQ        BX, SI
-	JL          groups64
+	JL          groups71
 
-tail65:
+tail72:
 	CMPQ        DX, $0x00
-	JE          done66
+	JE          done73
 	LEAQ        avx2constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
@@ -1662,7 +1786,7 @@ tail65:
 	VFMADD231PD Y8, Y9, Y5
 	VFMADD231PD Y9, Y9, Y7
 
-done66:
+done73:
 	MOVQ         out+0(FP), AX
 	VADDPD       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
@@ -1704,16 +1828,16 @@ TEXT ·placesAVX2(SB), NOSPLIT, $16-56
 	VBROADCASTSD X1, Y1
 	XORQ         SI, SI
 
-rows67:
+rows74:
 	CMPQ        SI, DX
-	JGE         done68
+	JGE         done75
 	VMOVUPD     (CX)(SI*8), Y2
 	VCMPPD      $0x1d, Y0, Y2, Y3
 	VCMPPD      $0x11, Y1, Y2, Y4
 	VANDPD      Y3, Y4, Y4
 	VMOVMSKPD   Y4, DI
 	CMPL        DI, $0x0000000f
-	JNE         done68
+	JNE         done75
 	VMULPD      avx2constants<>+2048(SB), Y2, Y2
 	VMAXPD      avx2constants<>+2112(SB), Y2, Y2
 	VMINPD      avx2constants<>+2176(SB), Y2, Y2
@@ -1733,9 +1857,9 @@ rows67:
 	MOVWLZX     4098(BX)(DI*2), DI
 	MOVW        DI, 6(AX)(SI*2)
 	ADDQ        $0x04, SI
-	JMP         rows67
+	JMP         rows74
 
-done68:
+done75:
 	MOVQ SI, ret+48(FP)
 	VZEROUPPER
 	RET
@@ -1750,16 +1874,16 @@ TEXT ·piecewiseAVX2(SB), NOSPLIT, $0-40
 	MOVQ places+32(FP), SI
 	XORQ DI, DI
 	CMPQ DX, $0x00
-	JE   done70
+	JE   done77
 
-rows69:
+rows76:
 	VMOVUPD (CX)(DI*8), Y0
 	MOVWQZX (SI)(DI*2), R8
 	MOVWQZX 2(SI)(DI*2), R9
 	MOVWQZX 4(SI)(DI*2), R10
 	MOVWQZX 6(SI)(DI*2), R11
 
-turn71:
+turn78:
 	VBROADCASTF128 64(BX)(R8*8), Y1
 	VINSERTF128    $0x01, 64(BX)(R10*8), Y1, Y1
 	VBROADCASTF128 64(BX)(R9*8), Y2
@@ -1776,46 +1900,46 @@ turn71:
 	VANDPD         Y2, Y2, Y2
 	VMOVMSKPD      Y2, R12
 	CMPL           R12, $0x00
-	JEQ            on72
+	JEQ            on79
 	VMOVSD         (CX)(DI*8), X1
 
-next73:
+next80:
 	VUCOMISD 64(BX)(R8*8), X1
-	JCS      found74
+	JCS      found81
 	ADDQ     $0x0c, R8
-	JMP      next73
+	JMP      next80
 
-found74:
+found81:
 	VMOVSD 8(CX)(DI*8), X1
 
-next75:
+next82:
 	VUCOMISD 64(BX)(R9*8), X1
-	JCS      found76
+	JCS      found83
 	ADDQ     $0x0c, R9
-	JMP      next75
+	JMP      next82
 
-found76:
+found83:
 	VMOVSD 16(CX)(DI*8), X1
 
-next77:
+next84:
 	VUCOMISD 64(BX)(R10*8), X1
-	JCS      found78
+	JCS      found85
 	ADDQ     $0x0c, R10
-	JMP      next77
+	JMP      next84
 
-found78:
+found85:
 	VMOVSD 24(CX)(DI*8), X1
 
-next79:
+next86:
 	VUCOMISD 64(BX)(R11*8), X1
-	JCS      found80
+	JCS      found87
 	ADDQ     $0x0c, R11
-	JMP      next79
+	JMP      next86
 
-found80:
-	JMP turn71
+found87:
+	JMP turn78
 
-on72:
+on79:
 	VSUBPD         Y1, Y0, Y0
 	VMULPD         Y5, Y0, Y0
 	VMULPD         Y0, Y0, Y1
@@ -1853,9 +1977,9 @@ on72:
 	VMOVUPD        Y5, (AX)(DI*8)
 	ADDQ           $0x04, DI
 	CMPQ           DI, DX
-	JL             rows69
+	JL             rows76
 
-done70:
+done77:
 	VZEROUPPER
 	RET
 
@@ -1875,16 +1999,16 @@ TEXT ·hingeAVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSD 48(BX), Y6
 	XORQ         BX, BX
 
-rows81:
+rows88:
 	CMPQ        BX, DX
-	JGE         done82
+	JGE         done89
 	VMOVUPD     (CX)(BX*8), Y7
 	VCMPPD      $0x1d, Y0, Y7, Y8
 	VCMPPD      $0x11, Y1, Y7, Y9
 	VANDPD      Y8, Y9, Y9
 	VMOVMSKPD   Y9, SI
 	CMPL        SI, $0x0000000f
-	JNE         done82
+	JNE         done89
 	VCMPPD      $0x11, Y2, Y7, Y8
 	VBLENDVPD   Y8, Y3, Y5, Y8
 	VCMPPD      $0x11, Y2, Y7, Y9
@@ -1892,9 +2016,9 @@ rows81:
 	VFMADD231PD Y7, Y9, Y8
 	VMOVUPD     Y8, (AX)(BX*8)
 	ADDQ        $0x04, BX
-	JMP         rows81
+	JMP         rows88
 
-done82:
+done89:
 	MOVQ BX, ret+32(FP)
 	VZEROUPPER
 	RET
@@ -1915,7 +2039,7 @@ TEXT ·gatherAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), R11
 	XORQ R12, R12
 
-rows83:
+rows90:
 	MOVQ (R10)(R12*8), R13
 	MOVQ (DI)(R13*8), R14
 	MOVQ R14, (CX)(R12*8)
@@ -1927,7 +2051,7 @@ rows83:
 	MOVQ R13, (AX)(R12*8)
 	INCQ R12
 	CMPQ R12, R11
-	JL   rows83
+	JL   rows90
 	RET
 
 // func columnsAVX2(dst *float64, src *byte, n int, stride int, rows int)
@@ -1943,9 +2067,9 @@ TEXT ·columnsAVX2(SB), NOSPLIT, $0-40
 	LEAQ (DX)(DX*2), R8
 	LEAQ (BX)(BX*2), R9
 
-rows84:
+rows91:
 	CMPQ       SI, $0x04
-	JL         done85
+	JL         done92
 	VMOVUPD    (CX), Y0
 	VMOVUPD    (CX)(BX*1), Y1
 	VMOVUPD    (CX)(BX*2), Y2
@@ -1965,8 +2089,8 @@ rows84:
 	LEAQ       (CX)(BX*4), CX
 	ADDQ       $0x20, AX
 	SUBQ       $0x04, SI
-	JMP        rows84
+	JMP        rows91
 
-done85:
+done92:
 	VZEROUPPER
 	RET

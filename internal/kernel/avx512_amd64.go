@@ -19,6 +19,11 @@ func logAVX512(dst *float64, src *float64, n int)
 //go:noescape
 func softmaxAVX512(dst *float64, lse *float64, logits *float64, n int, k int, rows int)
 
+// softmaxShiftAVX512 is softmax that takes the largest of a column off its logits. lse is that of what is left.
+//
+//go:noescape
+func softmaxShiftAVX512(dst *float64, lse *float64, logits *float64, n int, k int, rows int)
+
 // sumAVX512 returns Σ a over n values.
 //
 //go:noescape

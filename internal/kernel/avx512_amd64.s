@@ -616,6 +616,130 @@ done6:
 	VZEROUPPER
 	RET
 
+// func softmaxShiftAVX512(dst *float64, lse *float64, logits *float64, n int, k int, rows int)
+// Requires: AVX, AVX512F
+TEXT ·softmaxShiftAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ lse+8(FP), CX
+	MOVQ logits+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ k+32(FP), SI
+	MOVQ rows+40(FP), DI
+	SHLQ $0x03, BX
+	XORQ R8, R8
+	CMPQ DI, $0x00
+	JE   done13
+
+rows12:
+	LEAQ    (DX)(R8*8), R9
+	VMOVUPD (R9), Z0
+	MOVQ    SI, R10
+	DECQ    R10
+	JZ      maxDone15
+
+max14:
+	ADDQ    BX, R9
+	VMOVUPD (R9), Z1
+	VMAXPD  Z0, Z1, Z0
+	DECQ    R10
+	JNZ     max14
+
+maxDone15:
+	LEAQ   (DX)(R8*8), R9
+	LEAQ   (AX)(R8*8), R11
+	MOVQ   SI, R10
+	VPXORQ Z2, Z2, Z2
+
+exp16:
+	VMOVUPD      (R9), Z1
+	VSUBPD       Z0, Z1, Z1
+	VMOVUPD      Z1, (R9)
+	VMOVUPD      avx512constants<>+576(SB), Z6
+	VPXORQ       Z3, Z3, Z3
+	VMOVUPD      avx512constants<>+512(SB), Z7
+	VFMADD231PD  avx512constants<>+320(SB), Z1, Z7
+	VSUBPD       avx512constants<>+512(SB), Z7, Z8
+	VMOVUPD      Z1, Z9
+	VFNMADD231PD avx512constants<>+384(SB), Z8, Z9
+	VFNMADD231PD avx512constants<>+448(SB), Z8, Z9
+	VMOVUPD      avx512constants<>+1280(SB), Z8
+	VFMADD213PD  avx512constants<>+1216(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+1152(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+1088(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+1024(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+960(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+896(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+832(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+768(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+704(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+640(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+0(SB), Z9, Z8
+	VFMADD213PD  avx512constants<>+0(SB), Z9, Z8
+	VPADDQ       avx512constants<>+2240(SB), Z7, Z7
+	VPSLLQ       $0x34, Z7, Z7
+	VMULPD       Z7, Z8, Z7
+	VCMPPD       $0x12, Z6, Z1, K1
+	VBLENDMPD    Z3, Z7, K1, Z4
+	VMOVUPD      Z4, (R11)
+	VADDPD       Z4, Z2, Z2
+	ADDQ         BX, R9
+	ADDQ         BX, R11
+	DECQ         R10
+	JNZ          exp16
+	VMOVUPD      avx512constants<>+0(SB), Z0
+	VDIVPD       Z2, Z0, Z0
+	LEAQ         (AX)(R8*8), R11
+	MOVQ         SI, R10
+
+mul17:
+	VMULPD      (R11), Z0, Z1
+	VMOVUPD     Z1, (R11)
+	ADDQ        BX, R11
+	DECQ        R10
+	JNZ         mul17
+	CMPQ        CX, $0x00
+	JE          noLog18
+	VPSUBQ      avx512constants<>+2304(SB), Z2, Z0
+	VPANDQ      avx512constants<>+2368(SB), Z0, Z1
+	VPSUBQ      Z1, Z2, Z1
+	VPADDQ      avx512constants<>+2432(SB), Z0, Z0
+	VPSRLQ      $0x34, Z0, Z0
+	VPORQ       avx512constants<>+2496(SB), Z0, Z0
+	VSUBPD      avx512constants<>+1792(SB), Z0, Z0
+	VSUBPD      avx512constants<>+0(SB), Z1, Z1
+	VADDPD      avx512constants<>+128(SB), Z1, Z6
+	VDIVPD      Z6, Z1, Z6
+	VMULPD      Z6, Z6, Z7
+	VMOVUPD     avx512constants<>+1728(SB), Z8
+	VFMADD213PD avx512constants<>+1664(SB), Z7, Z8
+	VFMADD213PD avx512constants<>+1600(SB), Z7, Z8
+	VFMADD213PD avx512constants<>+1536(SB), Z7, Z8
+	VFMADD213PD avx512constants<>+1472(SB), Z7, Z8
+	VFMADD213PD avx512constants<>+1408(SB), Z7, Z8
+	VFMADD213PD avx512constants<>+1344(SB), Z7, Z8
+	VMULPD      Z7, Z8, Z7
+	VMULPD      avx512constants<>+64(SB), Z1, Z8
+	VMULPD      Z1, Z8, Z8
+	VADDPD      Z7, Z8, Z7
+	VMULPD      Z7, Z6, Z6
+	VFMADD231PD avx512constants<>+448(SB), Z0, Z6
+	VSUBPD      Z6, Z8, Z6
+	VSUBPD      Z1, Z6, Z1
+	VMULPD      avx512constants<>+384(SB), Z0, Z0
+	VSUBPD      Z1, Z0, Z0
+	VCMPPD      $0x04, Z2, Z2, K1
+	VBLENDMPD   Z2, Z0, K1, Z5
+	VMOVUPD     Z5, (CX)(R8*8)
+
+noLog18:
+	ADDQ $0x08, R8
+	CMPQ R8, DI
+	JL   rows12
+
+done13:
+	VZEROUPPER
+	RET
+
 // func sumAVX512(a *float64, n int) float64
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, SSE2
 TEXT ·sumAVX512(SB), NOSPLIT, $0-24
@@ -627,18 +751,18 @@ TEXT ·sumAVX512(SB), NOSPLIT, $0-24
 	ANDQ   $-8, BX
 	ANDQ   $0x07, CX
 	CMPQ   BX, $0x00
-	JE     tail13
+	JE     tail20
 
-groups12:
+groups19:
 	VMOVUPD (AX)(DX*8), Z1
 	VADDPD  Z1, Z0, Z0
 	ADDQ    $0x08, DX
 	CMPQ    DX, BX
-	JL      groups12
+	JL      groups19
 
-tail13:
+tail20:
 	CMPQ      CX, $0x00
-	JE        done14
+	JE        done21
 	LEAQ      avx512constants<>+2816(SB), BX
 	SHLQ      $0x03, CX
 	SUBQ      CX, BX
@@ -647,7 +771,7 @@ tail13:
 	VMOVUPD.Z (AX)(DX*8), K1, Z1
 	VADDPD    Z1, Z0, Z0
 
-done14:
+done21:
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPD        Y1, Y0, Y1
 	VEXTRACTF64X2 $0x01, Y1, X0
@@ -670,19 +794,19 @@ TEXT ·dotAVX512(SB), NOSPLIT, $0-32
 	ANDQ   $-8, SI
 	ANDQ   $0x07, DX
 	CMPQ   SI, $0x00
-	JE     tail16
+	JE     tail23
 
-groups15:
+groups22:
 	VMOVUPD     (CX)(BX*8), Z1
 	VMOVUPD     (AX)(BX*8), Z2
 	VFMADD231PD Z1, Z2, Z0
 	ADDQ        $0x08, BX
 	CMPQ        BX, SI
-	JL          groups15
+	JL          groups22
 
-tail16:
+tail23:
 	CMPQ        DX, $0x00
-	JE          done17
+	JE          done24
 	LEAQ        avx512constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
@@ -692,7 +816,7 @@ tail16:
 	VMOVUPD.Z   (AX)(BX*8), K1, Z2
 	VFMADD231PD Z1, Z2, Z0
 
-done17:
+done24:
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPD        Y1, Y0, Y1
 	VEXTRACTF64X2 $0x01, Y1, X0
@@ -738,9 +862,9 @@ TEXT ·tileAVX512(SB), NOSPLIT, $0-40
 	ANDQ   $-8, R12
 	ANDQ   $0x07, R10
 	CMPQ   R12, $0x00
-	JE     tail19
+	JE     tail26
 
-groups18:
+groups25:
 	VMOVUPD     (CX)(R11*8), Z16
 	VMOVUPD     (DX)(R11*8), Z17
 	VMOVUPD     (BX)(R11*8), Z18
@@ -767,11 +891,11 @@ groups18:
 	VFMADD231PD Z20, Z19, Z15
 	ADDQ        $0x08, R11
 	CMPQ        R11, R12
-	JL          groups18
+	JL          groups25
 
-tail19:
+tail26:
 	CMPQ        R10, $0x00
-	JE          done20
+	JE          done27
 	LEAQ        avx512constants<>+2816(SB), R12
 	SHLQ        $0x03, R10
 	SUBQ        R10, R12
@@ -802,7 +926,7 @@ tail19:
 	VFMADD231PD Z20, Z18, Z11
 	VFMADD231PD Z20, Z19, Z15
 
-done20:
+done27:
 	MOVQ          out+0(FP), AX
 	MOVQ          stride+8(FP), CX
 	VEXTRACTF64X4 $0x01, Z0, Y16
@@ -904,15 +1028,15 @@ TEXT ·linear1AVX512(SB), NOSPLIT, $0-56
 	SHLQ $0x03, SI
 	XORQ R9, R9
 
-rows21:
+rows28:
 	CMPQ         R9, R8
-	JGE          done22
+	JGE          done29
 	VBROADCASTSD (DX), Z0
 	VBROADCASTSD (DX), Z1
 	LEAQ         (BX)(R9*8), R10
 	XORQ         R11, R11
 
-columns23:
+columns30:
 	VMOVUPD      (R10), Z2
 	VMOVUPD      64(R10), Z3
 	VBROADCASTSD (CX)(R11*8), Z4
@@ -921,14 +1045,14 @@ columns23:
 	ADDQ         SI, R10
 	INCQ         R11
 	CMPQ         R11, DI
-	JL           columns23
+	JL           columns30
 	LEAQ         (AX)(R9*8), R10
 	VMOVUPD      Z0, (R10)
 	VMOVUPD      Z1, 64(R10)
 	ADDQ         $0x10, R9
-	JMP          rows21
+	JMP          rows28
 
-done22:
+done29:
 	VZEROUPPER
 	RET
 
@@ -946,9 +1070,9 @@ TEXT ·linear2AVX512(SB), NOSPLIT, $0-56
 	LEAQ (CX)(DI*8), R9
 	XORQ R10, R10
 
-rows24:
+rows31:
 	CMPQ         R10, R8
-	JGE          done25
+	JGE          done32
 	VBROADCASTSD (DX), Z0
 	VBROADCASTSD (DX), Z1
 	VBROADCASTSD 8(DX), Z2
@@ -956,7 +1080,7 @@ rows24:
 	LEAQ         (BX)(R10*8), R11
 	XORQ         R12, R12
 
-columns26:
+columns33:
 	VMOVUPD      (R11), Z4
 	VMOVUPD      64(R11), Z5
 	VBROADCASTSD (CX)(R12*8), Z6
@@ -968,7 +1092,7 @@ columns26:
 	ADDQ         SI, R11
 	INCQ         R12
 	CMPQ         R12, DI
-	JL           columns26
+	JL           columns33
 	LEAQ         (AX)(R10*8), R11
 	VMOVUPD      Z0, (R11)
 	VMOVUPD      Z1, 64(R11)
@@ -976,9 +1100,9 @@ columns26:
 	VMOVUPD      Z2, (R11)
 	VMOVUPD      Z3, 64(R11)
 	ADDQ         $0x10, R10
-	JMP          rows24
+	JMP          rows31
 
-done25:
+done32:
 	VZEROUPPER
 	RET
 
@@ -997,9 +1121,9 @@ TEXT ·linear3AVX512(SB), NOSPLIT, $0-56
 	LEAQ (R9)(DI*8), R10
 	XORQ R11, R11
 
-rows27:
+rows34:
 	CMPQ         R11, R8
-	JGE          done28
+	JGE          done35
 	VBROADCASTSD (DX), Z0
 	VBROADCASTSD (DX), Z1
 	VBROADCASTSD 8(DX), Z2
@@ -1009,7 +1133,7 @@ rows27:
 	LEAQ         (BX)(R11*8), R12
 	XORQ         R13, R13
 
-columns29:
+columns36:
 	VMOVUPD      (R12), Z6
 	VMOVUPD      64(R12), Z7
 	VBROADCASTSD (CX)(R13*8), Z8
@@ -1024,7 +1148,7 @@ columns29:
 	ADDQ         SI, R12
 	INCQ         R13
 	CMPQ         R13, DI
-	JL           columns29
+	JL           columns36
 	LEAQ         (AX)(R11*8), R12
 	VMOVUPD      Z0, (R12)
 	VMOVUPD      Z1, 64(R12)
@@ -1035,9 +1159,9 @@ columns29:
 	VMOVUPD      Z4, (R12)
 	VMOVUPD      Z5, 64(R12)
 	ADDQ         $0x10, R11
-	JMP          rows27
+	JMP          rows34
 
-done28:
+done35:
 	VZEROUPPER
 	RET
 
@@ -1057,9 +1181,9 @@ TEXT ·linear4AVX512(SB), NOSPLIT, $0-56
 	LEAQ (R10)(DI*8), R11
 	XORQ R12, R12
 
-rows30:
+rows37:
 	CMPQ         R12, R8
-	JGE          done31
+	JGE          done38
 	VBROADCASTSD (DX), Z0
 	VBROADCASTSD (DX), Z1
 	VBROADCASTSD 8(DX), Z2
@@ -1071,7 +1195,7 @@ rows30:
 	LEAQ         (BX)(R12*8), R13
 	XORQ         R14, R14
 
-columns32:
+columns39:
 	VMOVUPD      (R13), Z8
 	VMOVUPD      64(R13), Z9
 	VBROADCASTSD (CX)(R14*8), Z10
@@ -1089,7 +1213,7 @@ columns32:
 	ADDQ         SI, R13
 	INCQ         R14
 	CMPQ         R14, DI
-	JL           columns32
+	JL           columns39
 	LEAQ         (AX)(R12*8), R13
 	VMOVUPD      Z0, (R13)
 	VMOVUPD      Z1, 64(R13)
@@ -1103,9 +1227,9 @@ columns32:
 	VMOVUPD      Z6, (R13)
 	VMOVUPD      Z7, 64(R13)
 	ADDQ         $0x10, R12
-	JMP          rows30
+	JMP          rows37
 
-done31:
+done38:
 	VZEROUPPER
 	RET
 
@@ -1118,18 +1242,18 @@ TEXT ·mulAVX512(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done34
+	JE   done41
 
-rows33:
+rows40:
 	VMOVUPD (CX)(SI*8), Z0
 	VMOVUPD (DX)(SI*8), Z1
 	VMULPD  Z1, Z0, Z0
 	VMOVUPD Z0, (AX)(SI*8)
 	ADDQ    $0x08, SI
 	CMPQ    SI, BX
-	JL      rows33
+	JL      rows40
 
-done34:
+done41:
 	VZEROUPPER
 	RET
 
@@ -1142,18 +1266,18 @@ TEXT ·subAVX512(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done36
+	JE   done43
 
-rows35:
+rows42:
 	VMOVUPD (CX)(SI*8), Z0
 	VMOVUPD (DX)(SI*8), Z1
 	VSUBPD  Z1, Z0, Z0
 	VMOVUPD Z0, (AX)(SI*8)
 	ADDQ    $0x08, SI
 	CMPQ    SI, BX
-	JL      rows35
+	JL      rows42
 
-done36:
+done43:
 	VZEROUPPER
 	RET
 
@@ -1166,9 +1290,9 @@ TEXT ·mulSquareAVX512(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done38
+	JE   done45
 
-rows37:
+rows44:
 	VMOVUPD (CX)(SI*8), Z0
 	VMOVUPD (DX)(SI*8), Z1
 	VMULPD  Z1, Z0, Z0
@@ -1176,9 +1300,9 @@ rows37:
 	VMOVUPD Z0, (AX)(SI*8)
 	ADDQ    $0x08, SI
 	CMPQ    SI, BX
-	JL      rows37
+	JL      rows44
 
-done38:
+done45:
 	VZEROUPPER
 	RET
 
@@ -1190,9 +1314,9 @@ TEXT ·varianceAVX512(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 	XORQ BX, BX
 	CMPQ DX, $0x00
-	JE   done40
+	JE   done47
 
-rows39:
+rows46:
 	VMOVUPD (CX)(BX*8), Z0
 	VMOVUPD avx512constants<>+0(SB), Z1
 	VSUBPD  Z0, Z1, Z1
@@ -1200,9 +1324,9 @@ rows39:
 	VMOVUPD Z0, (AX)(BX*8)
 	ADDQ    $0x08, BX
 	CMPQ    BX, DX
-	JL      rows39
+	JL      rows46
 
-done40:
+done47:
 	VZEROUPPER
 	RET
 
@@ -1215,9 +1339,9 @@ TEXT ·minusMulAVX512(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done42
+	JE   done49
 
-rows41:
+rows48:
 	VMOVUPD (CX)(SI*8), Z0
 	VMOVUPD (DX)(SI*8), Z1
 	VPXORQ  Z2, Z2, Z2
@@ -1226,9 +1350,9 @@ rows41:
 	VMOVUPD Z0, (AX)(SI*8)
 	ADDQ    $0x08, SI
 	CMPQ    SI, BX
-	JL      rows41
+	JL      rows48
 
-done42:
+done49:
 	VZEROUPPER
 	RET
 
@@ -1242,9 +1366,9 @@ TEXT ·minusMulMulAVX512(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), SI
 	XORQ DI, DI
 	CMPQ SI, $0x00
-	JE   done44
+	JE   done51
 
-rows43:
+rows50:
 	VMOVUPD (CX)(DI*8), Z0
 	VMOVUPD (DX)(DI*8), Z1
 	VMOVUPD (BX)(DI*8), Z2
@@ -1255,9 +1379,9 @@ rows43:
 	VMOVUPD Z0, (AX)(DI*8)
 	ADDQ    $0x08, DI
 	CMPQ    DI, SI
-	JL      rows43
+	JL      rows50
 
-done44:
+done51:
 	VZEROUPPER
 	RET
 
@@ -1271,9 +1395,9 @@ TEXT ·addMulAVX512(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), SI
 	XORQ DI, DI
 	CMPQ SI, $0x00
-	JE   done46
+	JE   done53
 
-rows45:
+rows52:
 	VMOVUPD     (CX)(DI*8), Z0
 	VMOVUPD     (DX)(DI*8), Z1
 	VMOVUPD     (BX)(DI*8), Z2
@@ -1282,9 +1406,9 @@ rows45:
 	VMOVUPD     Z0, (AX)(DI*8)
 	ADDQ        $0x08, DI
 	CMPQ        DI, SI
-	JL          rows45
+	JL          rows52
 
-done46:
+done53:
 	VZEROUPPER
 	RET
 
@@ -1298,9 +1422,9 @@ TEXT ·bumpAVX512(SB), NOSPLIT, $0-32
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 	CMPQ         DX, $0x00
-	JE           done48
+	JE           done55
 
-rows47:
+rows54:
 	VMOVUPD     (CX)(BX*8), Z1
 	VMULPD      Z0, Z1, Z1
 	VMOVUPD     avx512constants<>+0(SB), Z2
@@ -1310,9 +1434,9 @@ rows47:
 	VMOVUPD     Z1, (AX)(BX*8)
 	ADDQ        $0x08, BX
 	CMPQ        BX, DX
-	JL          rows47
+	JL          rows54
 
-done48:
+done55:
 	VZEROUPPER
 	RET
 
@@ -1326,9 +1450,9 @@ TEXT ·bendAVX512(SB), NOSPLIT, $0-32
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 	CMPQ         DX, $0x00
-	JE           done50
+	JE           done57
 
-rows49:
+rows56:
 	VMOVUPD     (CX)(BX*8), Z1
 	VMULPD      Z0, Z1, Z1
 	VMOVUPD     avx512constants<>+0(SB), Z2
@@ -1337,9 +1461,9 @@ rows49:
 	VMOVUPD     Z1, (AX)(BX*8)
 	ADDQ        $0x08, BX
 	CMPQ        BX, DX
-	JL          rows49
+	JL          rows56
 
-done50:
+done57:
 	VZEROUPPER
 	RET
 
@@ -1353,9 +1477,9 @@ TEXT ·softAVX512(SB), NOSPLIT, $0-32
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 	CMPQ         DX, $0x00
-	JE           done52
+	JE           done59
 
-rows51:
+rows58:
 	VMOVUPD     (CX)(BX*8), Z1
 	VMULPD      Z0, Z1, Z1
 	VMULPD      avx512constants<>+64(SB), Z1, Z2
@@ -1366,9 +1490,9 @@ rows51:
 	VMOVUPD     Z1, (AX)(BX*8)
 	ADDQ        $0x08, BX
 	CMPQ        BX, DX
-	JL          rows51
+	JL          rows58
 
-done52:
+done59:
 	VZEROUPPER
 	RET
 
@@ -1386,9 +1510,9 @@ TEXT ·gaussianAVX512(SB), NOSPLIT, $0-56
 	MOVQ         n+32(FP), SI
 	XORQ         DI, DI
 	CMPQ         SI, $0x00
-	JE           done54
+	JE           done61
 
-rows53:
+rows60:
 	VMOVUPD      (DX)(DI*8), Z2
 	VMOVUPD      (BX)(DI*8), Z3
 	VMULPD       Z0, Z3, Z3
@@ -1400,9 +1524,9 @@ rows53:
 	VMOVUPD      Z3, (CX)(DI*8)
 	ADDQ         $0x08, DI
 	CMPQ         DI, SI
-	JL           rows53
+	JL           rows60
 
-done54:
+done61:
 	VZEROUPPER
 	RET
 
@@ -1421,9 +1545,9 @@ TEXT ·cubesAVX512(SB), NOSPLIT, $0-32
 	ANDQ   $-8, SI
 	ANDQ   $0x07, DX
 	CMPQ   SI, $0x00
-	JE     tail56
+	JE     tail63
 
-groups55:
+groups62:
 	VMOVUPD     (AX)(BX*8), Z4
 	VMULPD      Z4, Z4, Z5
 	VFMADD231PD Z4, Z5, Z0
@@ -1434,11 +1558,11 @@ groups55:
 	VFMADD231PD Z5, Z5, Z3
 	ADDQ        $0x08, BX
 	CMPQ        BX, SI
-	JL          groups55
+	JL          groups62
 
-tail56:
+tail63:
 	CMPQ        DX, $0x00
-	JE          done57
+	JE          done64
 	LEAQ        avx512constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
@@ -1453,7 +1577,7 @@ tail56:
 	VFMADD231PD Z4, Z5, Z2
 	VFMADD231PD Z5, Z5, Z3
 
-done57:
+done64:
 	MOVQ          out+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y4
 	VADDPD        Y4, Y0, Y4
@@ -1499,16 +1623,16 @@ TEXT ·placesAVX512(SB), NOSPLIT, $32-56
 	VBROADCASTSD X1, Z1
 	XORQ         SI, SI
 
-rows58:
+rows65:
 	CMPQ        SI, DX
-	JGE         done59
+	JGE         done66
 	VMOVUPD     (CX)(SI*8), Z2
 	VCMPPD      $0x1d, Z0, Z2, K1
 	VCMPPD      $0x11, Z1, Z2, K2
 	KANDB       K1, K2, K2
 	KMOVB       K2, DI
 	CMPL        DI, $0x000000ff
-	JNE         done59
+	JNE         done66
 	VMULPD      avx512constants<>+2048(SB), Z2, Z2
 	VMAXPD      avx512constants<>+2112(SB), Z2, Z2
 	VMINPD      avx512constants<>+2176(SB), Z2, Z2
@@ -1540,9 +1664,9 @@ rows58:
 	MOVWLZX     4098(BX)(DI*2), DI
 	MOVW        DI, 14(AX)(SI*2)
 	ADDQ        $0x08, SI
-	JMP         rows58
+	JMP         rows65
 
-done59:
+done66:
 	MOVQ SI, ret+48(FP)
 	VZEROUPPER
 	RET
@@ -1557,9 +1681,9 @@ TEXT ·piecewiseAVX512(SB), NOSPLIT, $8-40
 	MOVQ places+32(FP), SI
 	XORQ DI, DI
 	CMPQ DX, $0x00
-	JE   done61
+	JE   done68
 
-rows60:
+rows67:
 	VMOVUPD (CX)(DI*8), Z0
 	MOVWQZX (SI)(DI*2), R8
 	MOVWQZX 2(SI)(DI*2), R9
@@ -1570,7 +1694,7 @@ rows60:
 	MOVWQZX 12(SI)(DI*2), R14
 	MOVWQZX 14(SI)(DI*2), R15
 
-turn62:
+turn69:
 	VBROADCASTF64X4 64(BX)(R8*8), Z1
 	VINSERTF64X4    $0x01, 64(BX)(R10*8), Z1, Z1
 	VBROADCASTF64X4 64(BX)(R9*8), Z2
@@ -1591,82 +1715,82 @@ turn62:
 	KANDB           K1, K1, K1
 	KMOVB           K1, BP
 	CMPL            BP, $0x00
-	JEQ             on63
+	JEQ             on70
 	VMOVSD          (CX)(DI*8), X1
 
-next64:
+next71:
 	VUCOMISD 64(BX)(R8*8), X1
-	JCS      found65
+	JCS      found72
 	ADDQ     $0x0c, R8
-	JMP      next64
+	JMP      next71
 
-found65:
+found72:
 	VMOVSD 8(CX)(DI*8), X1
 
-next66:
+next73:
 	VUCOMISD 64(BX)(R9*8), X1
-	JCS      found67
+	JCS      found74
 	ADDQ     $0x0c, R9
-	JMP      next66
+	JMP      next73
 
-found67:
+found74:
 	VMOVSD 16(CX)(DI*8), X1
 
-next68:
+next75:
 	VUCOMISD 64(BX)(R10*8), X1
-	JCS      found69
+	JCS      found76
 	ADDQ     $0x0c, R10
-	JMP      next68
+	JMP      next75
 
-found69:
+found76:
 	VMOVSD 24(CX)(DI*8), X1
 
-next70:
+next77:
 	VUCOMISD 64(BX)(R11*8), X1
-	JCS      found71
+	JCS      found78
 	ADDQ     $0x0c, R11
-	JMP      next70
+	JMP      next77
 
-found71:
+found78:
 	VMOVSD 32(CX)(DI*8), X1
 
-next72:
+next79:
 	VUCOMISD 64(BX)(R12*8), X1
-	JCS      found73
+	JCS      found80
 	ADDQ     $0x0c, R12
-	JMP      next72
+	JMP      next79
 
-found73:
+found80:
 	VMOVSD 40(CX)(DI*8), X1
 
-next74:
+next81:
 	VUCOMISD 64(BX)(R13*8), X1
-	JCS      found75
+	JCS      found82
 	ADDQ     $0x0c, R13
-	JMP      next74
+	JMP      next81
 
-found75:
+found82:
 	VMOVSD 48(CX)(DI*8), X1
 
-next76:
+next83:
 	VUCOMISD 64(BX)(R14*8), X1
-	JCS      found77
+	JCS      found84
 	ADDQ     $0x0c, R14
-	JMP      next76
+	JMP      next83
 
-found77:
+found84:
 	VMOVSD 56(CX)(DI*8), X1
 
-next78:
+next85:
 	VUCOMISD 64(BX)(R15*8), X1
-	JCS      found79
+	JCS      found86
 	ADDQ     $0x0c, R15
-	JMP      next78
+	JMP      next85
 
-found79:
-	JMP turn62
+found86:
+	JMP turn69
 
-on63:
+on70:
 	VSUBPD          Z3, Z0, Z0
 	VMULPD          Z5, Z0, Z0
 	VMULPD          Z0, Z0, Z1
@@ -1712,9 +1836,9 @@ on63:
 	VMOVUPD         Z9, (AX)(DI*8)
 	ADDQ            $0x08, DI
 	CMPQ            DI, DX
-	JL              rows60
+	JL              rows67
 
-done61:
+done68:
 	VZEROUPPER
 	RET
 
@@ -1734,16 +1858,16 @@ TEXT ·hingeAVX512(SB), NOSPLIT, $0-40
 	VBROADCASTSD 48(BX), Z6
 	XORQ         BX, BX
 
-rows80:
+rows87:
 	CMPQ        BX, DX
-	JGE         done81
+	JGE         done88
 	VMOVUPD     (CX)(BX*8), Z7
 	VCMPPD      $0x1d, Z0, Z7, K1
 	VCMPPD      $0x11, Z1, Z7, K2
 	KANDB       K1, K2, K2
 	KMOVB       K2, SI
 	CMPL        SI, $0x000000ff
-	JNE         done81
+	JNE         done88
 	VCMPPD      $0x11, Z2, Z7, K1
 	VBLENDMPD   Z3, Z5, K1, Z8
 	VCMPPD      $0x11, Z2, Z7, K1
@@ -1751,9 +1875,9 @@ rows80:
 	VFMADD231PD Z7, Z9, Z8
 	VMOVUPD     Z8, (AX)(BX*8)
 	ADDQ        $0x08, BX
-	JMP         rows80
+	JMP         rows87
 
-done81:
+done88:
 	MOVQ BX, ret+32(FP)
 	VZEROUPPER
 	RET

@@ -268,7 +268,7 @@ func (s instructions) hinge(dst, z []float64, h *Hinge) int {
 	return 0
 }
 
-func (s instructions) softmax(dst, lse, logits []float64, n, k int) int {
+func (s instructions) softmax(dst, lse, logits []float64, n, k int, shift bool) int {
 	rows := whole(n)
 	if rows == 0 || k == 0 {
 		return 0
@@ -277,10 +277,14 @@ func (s instructions) softmax(dst, lse, logits []float64, n, k int) int {
 	if lse != nil {
 		l = &lse[0]
 	}
-	switch s {
-	case avx512:
+	switch {
+	case s == avx512 && shift:
+		softmaxShiftAVX512(&dst[0], l, &logits[0], n, k, rows)
+	case s == avx512:
 		softmaxAVX512(&dst[0], l, &logits[0], n, k, rows)
-	case avx2:
+	case s == avx2 && shift:
+		softmaxShiftAVX2(&dst[0], l, &logits[0], n, k, rows)
+	case s == avx2:
 		softmaxAVX2(&dst[0], l, &logits[0], n, k, rows)
 	default:
 		return 0

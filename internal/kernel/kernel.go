@@ -60,8 +60,22 @@ func Softmax(dst, lse, logits []float64, n int) {
 	if lse != nil {
 		lse = lse[:n]
 	}
-	for r := assembly.softmax(dst, lse, logits, n, k); r < n; r++ {
-		softmax(dst, lse, logits, n, k, r)
+	for r := assembly.softmax(dst, lse, logits, n, k, false); r < n; r++ {
+		softmax(dst, lse, logits, n, k, r, false)
+	}
+}
+
+// SoftmaxShift is [Softmax] that takes the largest of each column off its logits, and writes
+// the log of what is then the normaliser, between 0 and log k, to lse: what is added to the
+// logits afterwards loses no digits to their size. dst may not be logits.
+func SoftmaxShift(dst, lse, logits []float64, n int) {
+	if n == 0 {
+		return
+	}
+	k := len(logits) / n
+	dst, lse = dst[:k*n], lse[:n]
+	for r := assembly.softmax(dst, lse, logits, n, k, true); r < n; r++ {
+		softmax(dst, lse, logits, n, k, r, true)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -102,6 +103,9 @@ func everything(rng *rand.Rand, n, k, d int, some bool) (out []float64) {
 	p := make([]float64, k*n)
 	Softmax(p, lse, logits, n)
 	out = append(append(out, p...), lse...)
+	shifted := append([]float64(nil), logits...)
+	SoftmaxShift(p, lse, shifted, n)
+	out = append(append(append(out, p...), lse...), shifted...)
 	Softmax(logits, nil, logits, n)
 	out = append(out, logits...)
 	cols, others := rows(rng, d, n, some), rows(rng, k, n, some)
@@ -422,6 +426,36 @@ func TestSoftmax(t *testing.T) {
 	}
 }
 
+// TestSoftmaxShift: the same probabilities as Softmax to the bit, of logits less their
+// largest, exactly, and the log of their normaliser, whatever the logits' size.
+func TestSoftmaxShift(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 9))
+	const n, k = 37, 4
+	for _, size := range []float64{1, 1e9, 1e18, 1e300} {
+		logits := make([]float64, k*n)
+		for i := range logits {
+			logits[i] = size * (rng.NormFloat64() + 2)
+		}
+		small := make([]float64, k*n) // what is left of them, by another way
+		for r := range n {
+			top := math.Inf(-1)
+			for i := range k {
+				top = max(top, logits[i*n+r])
+			}
+			for i := range k {
+				small[i*n+r] = logits[i*n+r] - top
+			}
+		}
+		want, wantLSE := make([]float64, k*n), make([]float64, n)
+		Softmax(want, wantLSE, small, n)
+		p, lse := make([]float64, k*n), make([]float64, n)
+		SoftmaxShift(p, lse, logits, n)
+		if !slices.Equal(p, want) || !slices.Equal(lse, wantLSE) || !slices.Equal(logits, small) {
+			t.Errorf("logits of %g: not the softmax of what is left of them", size)
+		}
+	}
+}
+
 // TestLinear holds Linear to its definition.
 func TestLinear(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 11))
@@ -527,11 +561,12 @@ func TestColumns(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	a, gram, logits := rows(rng, 10, 256, false), make([]float64, 55), values(rng, 3*256, false)
-	tiled := make([]float64, TiledSize(10))
+	tiled, probabilities := make([]float64, TiledSize(10)), make([]float64, 3*256)
 	if n := testing.AllocsPerRun(10, func() {
 		AddGram(gram, a, a)
 		AddTiled(tiled, a, a)
 		Softmax(logits, a[0], logits, 256)
+		SoftmaxShift(probabilities, a[0], logits, 256)
 	}); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
@@ -567,6 +602,7 @@ func Benchmark(b *testing.B) {
 		run("Cubes", 2*n, func() { AddCubes(cubes, fours, both) })
 		logits, p := values(rng, 3*n, false), make([]float64, 3*n)
 		run("Softmax", 3*n, func() { Softmax(p, y, logits, n) })
+		run("SoftmaxShift", 3*n, func() { SoftmaxShift(p, y, logits, n) })
 		for _, d := range []int{10, 30, 100} {
 			a, gram := rows(rng, d, n, false), make([]float64, d*(d+1)/2)
 			run(fmt.Sprintf("Gram%d", d), d*(d+1)/2*n, func() { AddGram(gram, a, a) })

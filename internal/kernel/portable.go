@@ -101,8 +101,8 @@ func log(x float64) float64 {
 	return logNormal(x, 0)
 }
 
-// softmax is [Softmax] of column r.
-func softmax(dst, lse, logits []float64, n, k, r int) {
+// softmax is [Softmax] of column r, or with shift [SoftmaxShift].
+func softmax(dst, lse, logits []float64, n, k, r int, shift bool) {
 	top := logits[r]
 	for i := 1; i < k; i++ {
 		if v := logits[i*n+r]; v > top {
@@ -112,6 +112,9 @@ func softmax(dst, lse, logits []float64, n, k, r int) {
 	sum := 0.0
 	for i := range k {
 		t := logits[i*n+r] - top
+		if shift {
+			logits[i*n+r] = t
+		}
 		e := 0.0
 		if !(t <= negligible) {
 			p, shifted, _ := expReduced(t)
@@ -127,7 +130,10 @@ func softmax(dst, lse, logits []float64, n, k, r int) {
 	if lse != nil {
 		lse[r] = math.NaN()
 		if !math.IsNaN(sum) {
-			lse[r] = top + logNormal(sum, 0)
+			lse[r] = logNormal(sum, 0)
+			if !shift {
+				lse[r] += top
+			}
 		}
 	}
 }

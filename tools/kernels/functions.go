@@ -133,10 +133,13 @@ func (g *gen) log() {
 	g.end()
 }
 
-// softmax writes the kernel of Softmax.
-func (g *gen) softmax() {
-	g.begin("softmax", "func(dst, lse, logits *float64, n, k, rows int)",
-		"writes softmax and log-sum-exp of the first rows of k rows of n logits, a multiple of 8. lse may be nil.")
+// softmax writes the kernel of Softmax, or with shift that of SoftmaxShift.
+func (g *gen) softmax(shift bool) {
+	name, doc := "softmax", "writes softmax and log-sum-exp of the first rows of k rows of n logits, a multiple of 8. lse may be nil."
+	if shift {
+		name, doc = "softmaxShift", "is softmax that takes the largest of a column off its logits. lse is that of what is left."
+	}
+	g.begin(name, "func(dst, lse, logits *float64, n, k, rows int)", doc)
 	dst, lse, logits, n, k, rows := param("dst"), param("lse"), param("logits"), param("n"), param("k"), param("rows")
 	SHLQ(U8(3), n)
 	g.overRows(rows, func(row reg.GPVirtual) {
@@ -162,6 +165,9 @@ func (g *gen) softmax() {
 		expLoop := label("exp")
 		Label(expLoop)
 		t := g.sub(g.load(Mem{Base: p}), top)
+		if shift {
+			VMOVUPD(t, Mem{Base: p})
+		}
 		e := g.choose(atMost, t, g.constant("negligible"), g.zero(), g.expSmall(t))
 		VMOVUPD(e, Mem{Base: to})
 		VADDPD(e, sum, sum)
@@ -183,7 +189,10 @@ func (g *gen) softmax() {
 		noLog := label("noLog")
 		CMPQ(lse, U8(0))
 		JE(LabelRef(noLog))
-		l := g.add(top, g.logNormal(sum, nil))
+		l := g.logNormal(sum, nil)
+		if !shift {
+			l = g.add(top, l)
+		}
 		l = g.choose(unlike, sum, sum, sum, l)
 		VMOVUPD(l, at(lse, row, 0))
 		Label(noLog)

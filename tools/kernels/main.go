@@ -31,7 +31,8 @@ func main() {
 	g.constants()
 	g.exp()
 	g.log()
-	g.softmax()
+	g.softmax(false)
+	g.softmax(true)
 	g.reductions()
 	g.tile()
 	for m := 1; m <= 4; m++ {

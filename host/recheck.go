@@ -1,0 +1,135 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/recheck"
+	"github.com/gatedlearning/moe/host/search"
+)
+
+// checked returns a [*recheck.Error] where the log-likelihood that a model states is not that
+// of its parameters, as they are in its file. The passes of l had them as passes, with the
+// experts in the model's order.
+func checked(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.Likelihood, passes *model.Params) error {
+	return recheck.Fit{
+		Rows: p.Given, Act: p.G, Result: recheck.Of(p.Units.Into(m.Params())), Passes: recheck.Of(passes),
+		LogLikelihood: m.Fit.LogLikelihood, Shift: shiftOf(p.Units), Workers: p.Threads,
+		Widened: func(ctx context.Context, times float64) (float64, error) {
+			q := passes.Clone()
+			floats.Scale(times, q.Sigma)
+			return l.LogLikelihood(ctx, q)
+		},
+	}.Check(ctx)
+}
+
+// checkedVector is [checked] of several targets under one gate.
+func checkedVector(ctx context.Context, v *fitted.Vector, p *problem.Problem, rows model.Rows, l *loss.Vector, passes *model.VectorParams) error {
+	file := v.VectorParams()
+	result := file.Each(p.Units.Into, nil) // which leaves the noise
+	return recheck.Fit{
+		Rows: rows, Act: p.G, Result: recheck.OfVector(result), Passes: recheck.OfVector(passes),
+		LogLikelihood: v.SharedGate.Fit.LogLikelihood, Shift: shiftOf(p.Units), Workers: p.Threads,
+		Widened: func(ctx context.Context, times float64) (float64, error) {
+			q := passes.Clone()
+			for _, n := range q.Noise {
+				floats.Scale(times, n.Scale)
+			}
+			return l.LogLikelihood(ctx, q)
+		},
+	}.Check(ctx)
+}
+
+// possible refuses a start of the user's under which the density of a row is 0 in float64: no
+// step leads from a log-likelihood of −Inf.
+func possible(ctx context.Context, p *problem.Problem, start *model.Params) error {
+	if start == nil || start.K != p.Shape.K || start.D != p.Shape.D {
+		return nil // of another k in a range, which stands aside
+	}
+	q, err := search.Own(p, start).Draw(ctx, nil)
+	if err != nil {
+		return err
+	}
+	row, err := recheck.Impossible(ctx, p.Rows, p.G, recheck.Of(q))
+	if err != nil || row == 0 {
+		return err
+	}
+	return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("row %d has a density of 0 at the start, whose logarithm is -Inf: its target is too far from every expert's mean for the start's sigma; begin nearer, or with a larger sigma", row)}
+}
+
+// possibleVector is [possible] of several targets under one gate.
+func possibleVector(ctx context.Context, task *search.VectorTask) error {
+	if task.Own == nil {
+		return nil
+	}
+	for j, p := range task.Problems {
+		if err := possible(ctx, p, task.Own.Coordinate(j)); err != nil {
+			return fmt.Errorf("target %s: %w", p.Schema.Target, err)
+		}
+	}
+	return nil
+}
+
+// loosened is by how much the bound on the gate's logits is loosened to see what it costs, and
+// mostHeldBack what it may cost without a word.
+const (
+	loosened     = 1000
+	mostHeldBack = 1e-6
+)
+
+// heldBack says how much of the log-likelihood the bound on the gate's logits costs; "" where
+// that is next to nothing. Both climbs go on from the same point, the one within the bound as well as
+// the other: what either gains beside is no cost.
+func heldBack[L search.Climber](ctx context.Context, within, beyond L, theta []float64) (string, error) {
+	tight, err := search.Climb(ctx, within, theta, nil)
+	if err != nil {
+		return "", err
+	}
+	loose, err := search.Climb(ctx, beyond, theta, nil)
+	if err != nil {
+		return "", err
+	}
+	cost := (tight.Value - loose.Value) * within.Rows()
+	if !(cost > mostHeldBack) {
+		return "", nil
+	}
+	return fmt.Sprintf("the gate is held where the rounding of its logits stays below 1e-6: with logits %d times as large the log-likelihood is %.3g higher", loosened, cost), nil
+}
+
+// boundNote is [heldBack] of a fit with one target.
+func boundNote(ctx context.Context, p *problem.Problem, best *model.Params) (string, error) {
+	l := loss.NewLikelihood(p.Given, p.G, best, p.Shape.Estimated(), p.Threads)
+	if !l.AtBound(best) {
+		return "", nil
+	}
+	return heldBack(ctx, l, l.Loosened(loosened), l.Theta(best))
+}
+
+// vectorBoundNote is [heldBack] of a fit with several targets under one gate.
+func vectorBoundNote(ctx context.Context, l *loss.Vector, best *model.VectorParams) (string, error) {
+	if !l.AtBound(best) {
+		return "", nil
+	}
+	return heldBack(ctx, l, l.Loosened(loosened), l.Theta(best))
+}
+
+// shiftOf is how many of its units the mean of every feature is; nil where the units are the
+// user's.
+func shiftOf(u *problem.Units) []float64 {
+	if u == nil {
+		return nil
+	}
+	out := make([]float64, len(u.SD))
+	for j, sd := range u.SD {
+		out[j] = math.Abs(u.Mean[j]) / sd
+	}
+	return out
+}
