@@ -380,6 +380,8 @@ func together[T any](t *testing.T, list []T, name func(T) string, test func(*tes
 	})
 }
 
+var badSandbox = flag.String("bad-sandbox", "default", "the sandbox of TestBadPlugins")
+
 // TestBadPlugins runs commands with plugins that have every fault. Whatever the
 // fault: the exit code is 69, or 1 for a lie; stderr has one line that names the
 // plugin, the call and the fault, and the limit where it hangs; no file is new or
@@ -405,7 +407,8 @@ func TestBadPlugins(t *testing.T) {
 			limit = callLimit
 		}
 		before := s.files(t)
-		got, stdout, stderr := s.run(t, args(append(f.flags, "--plugin-timeout", limit)...)...)
+		flags := slices.Concat([]string{"--sandbox", *badSandbox}, f.flags, []string{"--plugin-timeout", limit})
+		got, stdout, stderr := s.run(t, args(flags...)...)
 		if got != code && (f.or == 0 || got != f.or) {
 			t.Errorf("exit code %d, want %d", got, code)
 		}
