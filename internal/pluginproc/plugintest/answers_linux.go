@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// send sends an address what a descriptor that opens the victim is worth.
+// send sends a descriptor of the victim to an address, or to the socket's peer where there is none.
 func send(fd int, at string, to unix.Sockaddr) error {
 	file, err := os.Open(at + ".victim")
 	if err != nil {
@@ -330,6 +330,13 @@ var memory = []Attack{
 	}},
 	{"map large pages", func(string) error {
 		data, err := unix.Mmap(-1, 0, 1<<21, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_HUGETLB)
+		if err == nil {
+			unix.Munmap(data)
+		}
+		return err
+	}},
+	{"reserve 64 GiB of addresses", func(string) error {
+		data, err := unix.Mmap(-1, 0, 64<<30, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 		if err == nil {
 			unix.Munmap(data)
 		}
