@@ -77,7 +77,7 @@ var imports = map[string][]string{
 	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", gonum},
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", gonum},
 	"host/shard": {"sdk", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/tensor", "host/fitted",
-		"host/loss", "host/infer", "host/optim", "host/problem", "host/moment", gonum},
+		"host/loss", "host/infer", "host/optim", "host/problem", "host/moment", "host/recheck", gonum},
 	"host": {"sdk", "internal/claims", "internal/numeric", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/terms", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", gonum},

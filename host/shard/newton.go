@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -18,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/recheck"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/textfile"
@@ -166,7 +168,8 @@ func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act s
 	if data.N == 0 {
 		return sums, nil
 	}
-	l := loss.NewLikelihood(data, act, p, free, workers)
+	// The parts have one gate, whatever bound the rows of each would have.
+	l := loss.NewLikelihood(data, act, p, free, workers).Loosened(math.Inf(1))
 	h := mat.NewSymDense(q, nil)
 	if err := l.Information(ctx, h, scoreOf(sums, p.K, q), p, n.Kinks); err != nil {
 		return nil, err
@@ -191,13 +194,27 @@ func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act s
 	}
 	switch {
 	case numeric.Finite(sums...):
-		return sums, nil
+		return sums, rechecked(ctx, p, l, act, data, sums[0], workers)
 	case must:
 		return nil, &dataset.Error{File: n.Table.Target, Msg: "the log-likelihood of the model is not finite on these rows"}
 	}
 	clear(sums)
 	sums[0], sums[1] = nowhere, l.Rows()
 	return sums, nil
+}
+
+// rechecked returns a [*recheck.Error] unless the log-likelihood of data at p is what the pass
+// has. Every pass says so of its part, and the last of what is returned.
+func rechecked(ctx context.Context, p *model.Params, l *loss.Likelihood, act sdk.Activation, data *model.Data, loglik float64, workers int) error {
+	of := recheck.Of(p)
+	return recheck.Fit{
+		Rows: data, Act: act, Result: of, Passes: of, LogLikelihood: loglik, Workers: workers,
+		Widened: func(ctx context.Context, times float64) (float64, error) {
+			q := p.Clone()
+			floats.Scale(times, q.Sigma)
+			return l.LogLikelihood(ctx, q)
+		},
+	}.Check(ctx)
 }
 
 // sumsOf is how many sums there are at a point of k experts and q free parameters.
