@@ -42,6 +42,23 @@ func TestOneRowHidesTheOthers(t *testing.T) {
 	}
 }
 
+// TestGivenSigmaIsNoExactFit: a noise level that was given far below the residuals does not make
+// them rounding.
+func TestGivenSigmaIsNoExactFit(t *testing.T) {
+	plugin, err := catalog.Open(t.Context(), "identity", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := matrices(t, plugin.Activation, 2, 6, 400, 0.3)
+	m, err := host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: 2, Noise: host.Shared{Sigma: 1e-20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := m.Fit.Certificate; c.Optimum != infer.NotJudged || !strings.Contains(c.Reason, "sigma was given as 1e-20") {
+		t.Errorf("optimum %s: %s", c.Optimum, c.Reason)
+	}
+}
+
 // TestImpossibleStart: a start under which a row's density is 0 is refused, and the row named,
 // of one target and of several under one gate; one that is merely bad is not.
 func TestImpossibleStart(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/infer"
@@ -25,7 +26,12 @@ func wanted(c *infer.Certificate) int {
 func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate, s *Survey) (c *infer.Certificate, note string, err error) {
 	evidence := evidenceOf(p, best, all, s)
 	if infer.Exact(best.Params, p.RMS()) {
-		return exact(p, best.Params, evidence)
+		c, note, err := exact(p, best.Params, evidence)
+		if away := residualsOver(p, best); away > mostOver && c != nil {
+			c.Optimum = infer.NotJudged
+			c.Reason = fmt.Sprintf("sigma was given as %.3g, and the residuals are %.2g times as large: beside them no fit is judged; leave sigma to be estimated", p.Shape.Sigma, away)
+		}
+		return c, note, err
 	}
 	// The tests look at the gates against the last expert's: the order is that of
 	// the result, whatever it was in the run.
@@ -55,6 +61,20 @@ func judged(tests []infer.Test, untested []infer.Untested, err error, e infer.Ev
 	c := infer.Judge(tests, e)
 	c.Untested = untested
 	return c, "", nil
+}
+
+// mostOver is how many times a noise level that was given the residuals may be of a fit that is
+// said to be exact.
+const mostOver = 100
+
+// residualsOver returns how many times the noise level that was given the residuals are, in the
+// root mean square, by the log-likelihood; 0 where it was estimated.
+func residualsOver(p *problem.Problem, best *Candidate) float64 {
+	sigma := p.Shape.Sigma
+	if sigma == 0 {
+		return 0
+	}
+	return math.Sqrt(max(0, 2*(best.Run.Value-math.Log(sigma)-0.5*math.Log(2*math.Pi))))
 }
 
 // exact is the certificate of a fit whose residuals are rounding beside the target's root mean square. Where the target takes
