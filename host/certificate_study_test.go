@@ -350,7 +350,7 @@ func fitInSteps(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config
 func certificate(t testing.TB, p *problem.Problem, q *model.Params) *infer.Certificate {
 	t.Helper()
 	c := &search.Candidate{Params: q, Run: new(optim.Result), Agrees: true}
-	got, _, err := search.Certify(t.Context(), p, c, []*search.Candidate{c}, nil)
+	got, _, err := search.Certify(t.Context(), p, c, []*search.Candidate{c}, search.Seen{})
 	if err != nil {
 		t.Fatal(err)
 	}

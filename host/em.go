@@ -56,7 +56,7 @@ func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	if all[0].Failed() {
 		return nil, search.NoneFinite(p)
 	}
-	certificate, note, err := search.Certify(ctx, p, all[0], all, nil)
+	certificate, note, err := search.Certify(ctx, p, all[0], all, search.Seen{})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 )
@@ -33,6 +34,9 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return nil
 	case out.best.Degenerate:
 		note("an expert collapsed onto a few rows")
+		return nil
+	case out.best.Run.Status != optim.Converged:
+		note("the search has not converged")
 		return nil
 	}
 	at := optimum{

@@ -61,9 +61,42 @@ type Evidence struct {
 	// moves of other starts have come to it.
 	Survey bool
 	Met    int
+	// Care is set where agreement of a few starts is no evidence.
+	Care Care
 	// Flat says that the experts are under one gate. Of a tree's starts, which begin in different arrangements
 	// of the experts, fewer agree, and how much that says has not been measured.
 	Flat bool
+}
+
+// Care is what is seen of an optimum where the agreement of a few starts is no evidence: where the data hardly ask for
+// some of the experts, whose places make for many optima, or a test fails and there was no survey. Then starts on all
+// rows are counted: how many there were, how many met the optimum, and the chance that another would see one that
+// none has seen (Good 1953, after Turing).
+type Care struct {
+	Taken       bool
+	Spares      int // experts that the data hardly ask for
+	Starts, Met int
+	Unseen      float64
+}
+
+// mostUnseen is the chance of an optimum that no start has seen with which an optimum passes that is looked at with care.
+const mostUnseen = 0.05
+
+// Conclusive says whether that is evidence for the optimum.
+func (c Care) Conclusive() bool {
+	return c.Starts >= StartsWanted && c.Met >= agreeingStarts && c.Unseen <= mostUnseen
+}
+
+// why says what is missing.
+func (c Care) why() string {
+	cause := "a test of the model fails"
+	if c.Spares > 0 {
+		cause = "k may be too large: the data hardly ask for " + plural(c.Spares, "expert")
+	}
+	if c.Starts == 0 {
+		return cause + ", and the table is too large to look for other optima on all its rows"
+	}
+	return fmt.Sprintf("%s, and of %s on all rows %d met this optimum; another would see one that none has seen with probability %.2g", cause, plural(c.Starts, "start"), c.Met, c.Unseen)
 }
 
 // StartsWanted is the least number of starts that is enough for an optimum for
@@ -124,6 +157,9 @@ func Judge(tests []Test, e Evidence) *Certificate {
 	}
 	c.explain(robust >= Level)
 	c.judgeOptimum(robust >= Doubt, e)
+	if c.Optimum == Pass && e.Care.Taken && !e.Care.Conclusive() {
+		c.Optimum, c.Reason = NotJudged, e.Care.why()
+	}
 	return c
 }
 
@@ -167,10 +203,10 @@ func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
 	agreement := fmt.Sprintf("%d of %d starts agree on it", e.Agreeing, e.Starts)
 	improbable := fmt.Sprintf("a better one that %.0f %% of starts would reach has a probability of %.2g", 100*unseenShare, e.Unseen(unseenShare))
 	switch {
-	case c.PValue >= Doubt && e.Survey && e.Met < agreeingStarts:
+	case c.PValue >= Doubt && !e.Care.Taken && e.Survey && e.Met < agreeingStarts:
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s, but %s: the likelihood has many optima, and there may be a better one", e.foundNothing(), e.whoMet())
-	case c.PValue >= Doubt && e.Flat && !e.Survey && e.Starts >= StartsWanted && e.Agreeing < agreeingStarts:
+	case c.PValue >= Doubt && !e.Care.Taken && e.Flat && !e.Survey && e.Starts >= StartsWanted && e.Agreeing < agreeingStarts:
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s, but only %d met it: the likelihood has many optima, and there may be a better one", e.foundNothing(), e.Agreeing)
 	case c.PValue >= Doubt:

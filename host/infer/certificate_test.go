@@ -11,6 +11,9 @@ func TestJudge(t *testing.T) {
 	tests := func(residuals, gate float64) []Test {
 		return []Test{{Name: testResiduals, PValue: residuals}, {Name: testGate, PValue: gate, Robust: true}}
 	}
+	care := func(starts, met int, unseen float64) Care {
+		return Care{Taken: true, Spares: 1, Starts: starts, Met: met, Unseen: unseen}
+	}
 	for _, c := range []struct {
 		name           string
 		tests          []Test
@@ -44,6 +47,13 @@ func TestJudge(t *testing.T) {
 		{"on the doubt itself, two of many agree", tests(Doubt/2, 1), Evidence{Starts: StartsWanted, Kinds: 4, Agreeing: 2, Flat: true}, NotJudged, Pass, ""},
 		{"robust on the doubt itself, three agree", tests(1e-9, Doubt/2), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Pass, Suspect, noiseCause},
 		{"robust on the level itself, three agree", tests(1e-9, Level/2), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Suspect, Suspect, noiseCause},
+		{"all pass, a spare expert, placed anew", tests(0.1, 0.02), Evidence{Starts: 4, Kinds: 2, Agreeing: 3, Care: care(StartsWanted, 3, 0.05)}, Pass, Pass, ""},
+		{"all pass, a spare expert, two met it", tests(0.1, 0.02), Evidence{Starts: 4, Kinds: 2, Agreeing: 3, Care: care(400, 2, 0.01)}, NotJudged, Pass, ""},
+		{"all pass, a spare expert, few starts", tests(0.1, 0.02), Evidence{Starts: 4, Kinds: 2, Agreeing: 3, Care: care(StartsWanted-1, 3, 0)}, NotJudged, Pass, ""},
+		{"all pass, a spare expert, much unseen", tests(0.1, 0.02), Evidence{Starts: 4, Kinds: 2, Agreeing: 3, Care: care(400, 3, 0.051)}, NotJudged, Pass, ""},
+		{"all pass, a spare expert that meets what a survey does not", tests(0.1, 0.02), Evidence{Starts: 60, Kinds: 2, Agreeing: 3, Survey: true, Met: 1, Flat: true, Care: care(48, 5, 0.02)}, Pass, Pass, ""},
+		{"all fail, two met it with care", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 3, Care: care(400, 2, 0.01)}, NotJudged, Suspect, fewCause + ", or " + noiseCause},
+		{"all fail, none agree, met with care", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 2, Care: care(400, 9, 0.01)}, Suspect, Suspect, fewCause + ", or " + noiseCause},
 	} {
 		got := Judge(c.tests, c.evidence)
 		if got.Optimum != c.optimum || got.Model != c.model {

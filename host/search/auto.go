@@ -29,6 +29,7 @@ type Found struct {
 	All         []*Candidate       // as they were refined, best of the screening first, those of the survey last
 	Estimate    *moment.Estimate   // nil where the tensors cannot give one
 	Survey      *Survey            // nil where none was made
+	Spare       *Spare             // nil where no expert is a spare one
 	Certificate *infer.Certificate // nil where there is none
 	Notes       []string           // for the user
 }
@@ -63,7 +64,7 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	var none string // why there is no certificate
 	out.Best, out.All, err = Run(ctx, t, s.Resume, func(ctx context.Context, best *Candidate, all []*Candidate) (int, error) {
 		var err error
-		out.Certificate, none, err = Certify(ctx, p, best, all, out.Survey)
+		out.Certificate, none, err = Certify(ctx, p, best, all, Seen{Survey: out.Survey})
 		return wanted(out.Certificate), err
 	})
 	if none != "" {
@@ -72,8 +73,53 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if err != nil {
 		return nil, err
 	}
+	if err := out.takeCare(ctx, p, e, t); err != nil {
+		return nil, err
+	}
 	out.join(t.Others, SameOptimum(p.N()))
 	return out, nil
+}
+
+// takeCare looks further where agreement of a few starts is no evidence: where the data hardly ask for an expert, or a
+// test fails and there was no survey.
+func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task) error {
+	if f.Certificate == nil || p.Shape.K == 1 || !flat(p) || f.Best.Failed() || f.Best.Degenerate {
+		return nil
+	}
+	which, _, err := spares(ctx, p, f.Best.Params)
+	if err != nil {
+		return err
+	}
+	seen := Seen{Survey: f.Survey}
+	if f.Survey == nil && (len(which) > 0 || f.Certificate.Optimum == infer.Pass && f.Certificate.PValue < infer.Doubt) {
+		if seen.Survey, err = lateSurvey(ctx, p, e, t.Starts); err != nil {
+			return err
+		}
+		seen.Late = true
+		for _, c := range seen.Survey.optima() {
+			if c.beats(f.Best, p.N()) && c.Run.Status == optim.Converged {
+				*f.Best = *c
+			}
+		}
+		if err := t.finish(ctx, f.Best); err != nil {
+			return err
+		}
+		t.Others = append(t.Others, seen.Survey.optima()...)
+		f.Survey = seen.Survey
+	}
+	if seen.Spare, err = placeSpares(ctx, t, f.Best, seen.Late); err != nil {
+		return err
+	}
+	f.Spare = seen.Spare
+	if !seen.Late && seen.Spare == nil {
+		return nil
+	}
+	var none string
+	f.Certificate, none, err = Certify(ctx, p, f.Best, f.All, seen)
+	if none != "" {
+		f.Notes = append(f.Notes, none)
+	}
+	return err
 }
 
 // join adds the optima of the survey to the candidates, and says which of all are the

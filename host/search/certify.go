@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 )
 
@@ -21,10 +22,18 @@ func wanted(c *infer.Certificate) int {
 	return infer.StartsWanted
 }
 
-// Certify judges the optimum best, one of all or of a survey, if there was one. Where
+// Seen is what else than its candidates a search has seen of the optima; the zero value is nothing.
+type Seen struct {
+	Survey *Survey // of a small table
+	Spare  *Spare  // of the places of experts that hardly count
+	// Late says that agreement was no evidence, and that a survey was made for that reason, if it could be.
+	Late bool
+}
+
+// Certify judges the optimum best, one of all or of what else was seen. Where
 // it cannot the certificate is nil and the note says why.
-func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate, s *Survey) (c *infer.Certificate, note string, err error) {
-	evidence := evidenceOf(p, best, all, s)
+func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate, seen Seen) (c *infer.Certificate, note string, err error) {
+	evidence := evidenceOf(p, best, all, seen)
 	if infer.Exact(best.Params, p.RMS()) {
 		c, note, err := exact(p, best.Params, evidence)
 		if away := residualsOver(p, best); away > mostOver && c != nil {
@@ -46,6 +55,9 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	}
 	if weak := restsOnLittle(p, q, tested.Mass); weak != "" && c.Optimum == infer.Pass {
 		c.Optimum, c.Reason = infer.Suspect, weak
+	}
+	if best.Run.Status != optim.Converged && c.Optimum == infer.Pass {
+		c.Optimum, c.Reason = infer.NotJudged, "the best of the starts has not converged"
 	}
 	return c, "", nil
 }
@@ -112,7 +124,8 @@ func restsOnLittle(p *problem.Problem, q *model.Params, mass []float64) string {
 }
 
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.
-func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, s *Survey) infer.Evidence {
+func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen) infer.Evidence {
+	s := seen.Survey
 	e := infer.Evidence{Flat: flat(p)}
 	kinds := map[string]bool{}
 	for _, c := range all {
@@ -124,6 +137,7 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, s *Survey
 			kinds[c.Kind] = true
 		}
 	}
+	e.Care = seen.care(0)
 	if s == nil || len(s.Best) == 0 {
 		e.Kinds = len(kinds)
 		return e
@@ -143,12 +157,34 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, s *Survey
 		e.Met = s.Met
 	}
 	e.Survey = true
+	e.Care = seen.care(e.Met)
 	e.Starts += s.Starts
 	for _, kind := range s.Kinds {
 		kinds[kind] = true
 	}
 	e.Kinds = len(kinds)
 	return e
+}
+
+// care is what starts on all rows are evidence of, of which so many of the survey's have met the best: those of the
+// survey or those that placed spare experts, whichever say more. It is the zero value where no more is asked than
+// that a few agree.
+func (s Seen) care(met int) infer.Care {
+	if !s.Late && s.Spare == nil {
+		return infer.Care{}
+	}
+	c := infer.Care{Taken: true}
+	if v := s.Survey; v != nil {
+		of := Survey{Starts: v.Starts, Singles: v.Singles, Met: met}
+		c.Starts, c.Met, c.Unseen = of.Starts, of.Met, of.Unseen()
+	}
+	if v := s.Spare; v != nil {
+		c.Spares = v.Experts
+		if placed := (infer.Care{Starts: v.Starts, Met: v.Met, Unseen: v.unseen()}); placed.Conclusive() || v.Met > c.Met && !c.Conclusive() {
+			c.Starts, c.Met, c.Unseen = placed.Starts, placed.Met, placed.Unseen
+		}
+	}
+	return c
 }
 
 // ByProportion returns the experts' proportions and the permutation that puts the

@@ -22,7 +22,7 @@ import (
 func certified(t *testing.T, p *problem.Problem, q *model.Params) *infer.Certificate {
 	t.Helper()
 	c := &Candidate{Run: &optim.Result{Status: optim.Converged}, Params: q}
-	got, note, err := Certify(t.Context(), p, c, []*Candidate{c}, nil)
+	got, note, err := Certify(t.Context(), p, c, []*Candidate{c}, Seen{})
 	if err != nil || got == nil {
 		t.Fatalf("certificate %v, note %q: %v", got, note, err)
 	}
@@ -121,12 +121,12 @@ func TestEvidence(t *testing.T) {
 		"one that alone met it":      {[]*Candidate{below, below}, at(-1, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 4, Survey: true, Met: 4, Flat: true}},
 		"the screening within reach": {[]*Candidate{below, made(KindRandom, ended(-1+tolerance, optim.Converged, false), true)}, at(-1, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 6, Survey: true, Met: 4, Flat: true}},
 	} {
-		if got := evidenceOf(p, best, append(c.agree, others...), c.s); got != c.want {
+		if got := evidenceOf(p, best, append(c.agree, others...), Seen{Survey: c.s}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 	for shape, flat := range map[string]bool{"4": true, "2x2": false} {
-		if got := evidenceOf(&problem.Problem{Rows: p.Rows, Shape: problem.Shape{Tree: tree(t, shape)}}, best, nil, nil); got.Flat != flat {
+		if got := evidenceOf(&problem.Problem{Rows: p.Rows, Shape: problem.Shape{Tree: tree(t, shape)}}, best, nil, Seen{}); got.Flat != flat {
 			t.Errorf("a tree %s is flat: %v", shape, got.Flat)
 		}
 	}
@@ -148,9 +148,14 @@ func TestCertify(t *testing.T) {
 		}, problem.Request{})
 		run := climbed(t, p, p.Rows, at(p, 0.3, levels...))
 		c := &Candidate{Run: run, Params: likelihood(p, p.Rows).Params(run.X), Agrees: true}
-		got, note, err := Certify(t.Context(), p, c, []*Candidate{c, c, c}, nil)
+		got, note, err := Certify(t.Context(), p, c, []*Candidate{c, c, c}, Seen{})
 		if err != nil || got == nil || len(got.Tests) == 0 {
 			t.Fatalf("certificate %+v, note %q, error %v", got, note, err)
+		}
+		slow := *c
+		slow.Run = ended(run.Value, optim.IterationLimit, false).Run
+		if not, _, err := Certify(t.Context(), p, &slow, []*Candidate{c, c, c}, Seen{}); err != nil || not.Optimum == infer.Pass {
+			t.Errorf("one that has not converged: %s, %v", not.Optimum, err)
 		}
 		if want := map[bool]string{false: infer.Pass, true: infer.Suspect}[rare]; got.Optimum != want || strings.HasPrefix(got.Reason, "it rests on expert 3, which has 3.0 rows") != rare {
 			t.Errorf("rare %v: %s: %s", rare, got.Optimum, got.Reason)

@@ -83,13 +83,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	if best, err = t.exchanged(ctx, best); err != nil {
 		return nil, err
 	}
-	if err := t.perturb(ctx, best); err != nil {
-		return nil, err
-	}
-	if err := placeRare(ctx, t.Problem, best); err != nil {
-		return nil, err
-	}
-	if err := t.finishSmooth(ctx, best); err != nil {
+	if err := t.finish(ctx, best); err != nil {
 		return nil, err
 	}
 	if sigma := t.Problem.Shape.Sigma; sigma > 0 {
@@ -99,6 +93,17 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 		}
 	}
 	return best, nil
+}
+
+// finish makes the last small steps of the best.
+func (t *Task) finish(ctx context.Context, best *Candidate) error {
+	if err := t.perturb(ctx, best); err != nil {
+		return err
+	}
+	if err := placeRare(ctx, t.Problem, best); err != nil {
+		return err
+	}
+	return t.finishSmooth(ctx, best)
 }
 
 // overlooked looks at the candidates that were not refined where they stand, on all

@@ -127,6 +127,7 @@ type surveyor struct {
 	work    float64      // done
 	runs    int          // made
 	pool    []*Candidate // where runs ended, best first; given up ones apart
+	sharp   bool         // runs that may yet be the best go on by Newton's method
 	*likelihoods
 	Survey
 }
@@ -139,8 +140,28 @@ func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts 
 	if !surveyable(p) || starts < waveSize {
 		return nil, nil
 	}
-	s := &surveyor{problem: p, scope: scopeOf(p), most: surveyBudget(p, starts)}
-	var err error
+	return (&surveyor{problem: p, scope: scopeOf(p), most: surveyBudget(p, starts)}).make(ctx, e)
+}
+
+const (
+	// lateSteps of EM on all rows are what a late survey may cost, but lateWork at most, and mostLate is rows times
+	// parameters up to which there is one.
+	lateSteps, lateWork, mostLate = 2000, 6e9, 10_000_000
+)
+
+// lateSurvey is a survey of a table that is too large for one, made where agreement of a few starts is no evidence. What
+// runs end at is counted when they have converged: of so many rows a step of EM that gains little a row gains much.
+func lateSurvey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
+	if p.Shape.K == 1 || !flat(p) || sizeOf(p) > mostLate || starts < waveSize {
+		return nil, nil
+	}
+	work := budget(min(lateSteps*float64(sizeOf(p)), lateWork), starts)
+	return (&surveyor{problem: p, scope: scopeOf(p), most: work, sharp: true}).make(ctx, e)
+}
+
+// make makes the survey; nil where its likelihood has no Hessian that is worth its cost.
+func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err error) {
+	p := s.problem
 	if s.rows, err = newTable(ctx, p.Rows); err != nil {
 		return nil, err
 	}
@@ -340,7 +361,17 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 		c.Run.Status = optim.Stopped
 		return nil
 	}
-	return s.climb(ctx, c, c.Params, surveyed, best)
+	if err := s.climb(ctx, c, c.Params, surveyed, best); err != nil || !s.sharp || c.Failed() || c.Run.Status == optim.Stopped {
+		return err
+	}
+	l := s.take()
+	defer s.put(l)
+	run, err := sharpen(ctx, l, c.Run, tooFarBehind(best+within/float64(s.problem.N())))
+	if err != nil {
+		return err
+	}
+	c.Run, c.Params = run, l.Params(run.X)
+	return c.markDegenerate(ctx, l)
 }
 
 // climb runs EM from q until a step gains less than this per row.

@@ -173,7 +173,7 @@ func (t *VectorTask) checkpoint(all []*Candidate, least int, done bool) {
 // certify judges the optimum best, one of all, as [Certify] does.
 func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candidate) (c *infer.Certificate, note string, err error) {
 	p := t.one()
-	evidence := evidenceOf(p, best, all, nil)
+	evidence := evidenceOf(p, best, all, Seen{})
 	for j, q := range t.Problems {
 		if of := best.Vector.Coordinate(j); infer.Exact(of, q.RMS()) {
 			return exact(q, of, evidence)

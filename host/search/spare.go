@@ -1,0 +1,362 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+// losses returns what the log-likelihood of q would lose were one expert left out and the others stayed as
+// they are,
+//
+//	Σ_rows w·(log(1 − p_i) − log(1 − r_i)),
+//
+// with p the gate's probabilities and r the posteriors, for each expert.
+func losses(ctx context.Context, p *problem.Problem, q *model.Params) ([]float64, error) {
+	out, gate, joint := make([]float64, q.K), make([]float64, q.K), make([]float64, q.K)
+	err := eachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
+		for t := range b.N {
+			for i := range q.K {
+				e := post.StdOf(i)[t]
+				gate[i] = post.Scores[i*b.N+t]
+				joint[i] = gate[i] - math.Log(q.SigmaOf(i)) - e*e/2
+			}
+			w := 1.0
+			if b.W != nil {
+				w = b.W[t]
+			}
+			all := floats.LogSumExp(joint) - floats.LogSumExp(gate)
+			for i := range q.K {
+				out[i] += w * (all - (logSumBut(joint, i) - logSumBut(gate, i)))
+			}
+		}
+	})
+	return out, err
+}
+
+// logSumBut is the log of the sum of the exponentials of all but one.
+func logSumBut(v []float64, but int) float64 {
+	most := math.Inf(-1)
+	for i, a := range v {
+		if i != but {
+			most = max(most, a)
+		}
+	}
+	sum := 0.0
+	for i, a := range v {
+		if i != but {
+			sum += math.Exp(a - most)
+		}
+	}
+	return most + math.Log(sum)
+}
+
+// leaveOut returns q without expert i.
+func leaveOut(q *model.Params, i int) *model.Params {
+	perm := make([]int, q.K)
+	for j := range perm {
+		switch {
+		case j < i:
+			perm[j] = j
+		case j == i:
+			perm[j] = q.K - 1
+		default:
+			perm[j] = j - 1
+		}
+	}
+	q = q.Relabel(perm)
+	out := model.NewParams(q.K-1, q.D)
+	copy(out.Regressors, q.Regressors)
+	if q.RegressorIntercepts != nil {
+		out.RegressorIntercepts = slices.Clone(q.RegressorIntercepts[:out.K])
+	}
+	if q.GatingIntercepts != nil {
+		out.GatingIntercepts = make([]float64, out.K-1)
+	}
+	if len(q.Sigma) > 1 {
+		out.Sigma = slices.Clone(q.Sigma[:out.K])
+	} else {
+		out.Sigma = slices.Clone(q.Sigma)
+	}
+	last := out.K - 1
+	for j := range out.K - 1 {
+		floats.SubTo(out.Gate(j), q.Gate(j), q.Gate(last))
+		if q.GatingIntercepts != nil {
+			out.GatingIntercepts[j] = q.GatingIntercepts[j] - q.GatingIntercepts[last]
+		}
+	}
+	return out
+}
+
+// Spare is what was seen of the places that experts may take of which the data hardly ask for one: those whose loss
+// would cost the likelihood less than crowdedLoss times what BIC takes for an expert's parameters. Starts were made in
+// each of their places; of them Met ended at the best optimum, and Singles at optima that no other met, in the place
+// where they say least.
+type Spare struct{ Experts, Starts, Optima, Met, Singles int }
+
+const (
+	// crowdedLoss times the parameters of an expert times log n is what its loss costs at most where
+	// it is a spare one. Of fits with k one or two too large it was .00 to .8, of right ones 8 and more.
+	crowdedLoss = 2
+	// spareWave joiners start before anyone looks at the result, leastJoiners at least and mostJoiners at most;
+	// all spare experts are placed anew spareSweeps times at most.
+	spareWave, leastJoiners, mostJoiners, spareSweeps = 16, 48, 400, 6
+	// spareWork is what placing one expert may cost: steps times rows times parameters.
+	spareWork = 1e9
+	// pursued of the distinct maxima of joiners go on to all parameters at most: those that gain
+	// pursuedWithin of the most, or that many units less.
+	pursued, pursuedWithin, pursuedUnits = 12, 0.5, 5
+	// spareStream is the first of the streams of random numbers of joiners.
+	spareStream = 1 << 36
+)
+
+// spareable says whether the places of experts are looked for one by one.
+func spareable(p *problem.Problem) bool {
+	return p.Shape.K > 1 && flat(p) && p.Shape.Kinds == nil && p.Shape.Output == nil
+}
+
+// spares are the experts of q of which the data hardly ask for one, those that are missed least first, and the one that
+// is missed least of all.
+func spares(ctx context.Context, p *problem.Problem, q *model.Params) (out []int, least int, err error) {
+	if !spareable(p) {
+		return nil, 0, nil
+	}
+	all, err := losses(ctx, p, q)
+	if err != nil {
+		return nil, 0, err
+	}
+	own := p.Shape.Parameters() - p.With(p.Shape.K-1).Shape.Parameters()
+	most := crowdedLoss * float64(own) * math.Log(float64(p.N()))
+	for i, v := range all {
+		if v < most {
+			out = append(out, i)
+		}
+	}
+	slices.SortStableFunc(out, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
+	return out, floats.MinIdx(all), nil
+}
+
+// placeSpares looks for better places of the spare experts of best, which it takes there, and returns what it
+// has seen; nil where there are none. Where a test of the model fails the expert that is missed least is placed
+// anew, spare or not.
+func placeSpares(ctx context.Context, t *Task, best *Candidate, failed bool) (seen *Spare, err error) {
+	p := t.Problem
+	if !spareable(p) {
+		return nil, nil
+	}
+	var rows *table
+	for sweep := range spareSweeps {
+		which, least, err := spares(ctx, p, best.Params)
+		if err != nil || len(which) == 0 && !failed {
+			return nil, err
+		}
+		seen = &Spare{Experts: len(which)}
+		if len(which) == 0 {
+			which = []int{least}
+		}
+		if !hardenable(p) {
+			return seen, nil
+		}
+		if rows == nil {
+			if rows, err = newTable(ctx, p.Rows); err != nil {
+				return nil, err
+			}
+		}
+		gained := false
+		for at, i := range which {
+			s := &sparing{task: t, rows: rows, best: best, stream: spareStream + (sweep*p.Shape.K+at)*mostJoiners, of: map[*joiner]*Candidate{}}
+			if gained, err = s.place(ctx, i); err != nil {
+				return nil, err
+			}
+			if gained {
+				break // experts have other numbers now
+			}
+			if at == 0 || s.survey.Unseen() > seen.unseen() {
+				*seen = Spare{seen.Experts, s.survey.Starts, s.survey.Optima, s.survey.Met, s.survey.Singles}
+			}
+		}
+		if !gained {
+			break
+		}
+	}
+	return seen, nil
+}
+
+// unseen is [Survey.Unseen] of the starts.
+func (s *Spare) unseen() float64 {
+	return (&Survey{Starts: s.Starts, Met: s.Met, Singles: s.Singles}).Unseen()
+}
+
+// sparing places one spare expert anew.
+type sparing struct {
+	task    *Task
+	rows    *table
+	best    *Candidate
+	stream  int
+	vacancy *vacancy
+	work    float64      // done
+	joined  []*joiner    // where starts ended, best first
+	climbed []*Candidate // what became of distinct ones, best first
+	groups  []group      // of joiners that gain the same, and are taken for the same maximum
+	of      map[*joiner]*Candidate
+	survey  Survey
+}
+
+// group is joiners with this gain, and what became of the first of them.
+type group struct {
+	gain float64
+	to   *Candidate
+}
+
+// place looks for a better place of expert i of the best, and says whether it has found one.
+func (s *sparing) place(ctx context.Context, i int) (gained bool, err error) {
+	p := s.task.Problem
+	from, free := leaveOut(s.best.Params, i), p.With(p.Shape.K-1).Shape.Free()
+	l := loss.NewLikelihood(s.rows.data, p.G, from, free, p.Threads)
+	l.PenaliseGate(screenRidge)
+	run, err := Climb(ctx, l, l.Theta(from), nil)
+	if err != nil {
+		return false, err
+	}
+	if s.vacancy, err = newVacancy(ctx, p, s.rows, l.Params(run.X)); err != nil {
+		return false, err
+	}
+	for s.survey.Starts < mostJoiners && s.work < budget(spareWork, s.task.Starts) && !s.survey.conclusive(leastJoiners) {
+		if err := s.wave(ctx); err != nil {
+			return false, err
+		}
+		if err := s.pursue(ctx); err != nil {
+			return false, err
+		}
+		s.count()
+	}
+	if len(s.climbed) == 0 {
+		return false, nil
+	}
+	top := s.climbed[0]
+	if top.Run.Status != optim.Converged {
+		if err := s.task.finishSmooth(ctx, top); err != nil {
+			return false, err
+		}
+	}
+	if top.Run.Status == optim.Converged && top.beats(s.best, p.N()) {
+		*s.best = *top
+		return true, s.task.finish(ctx, s.best)
+	}
+	if top.Run.Value > s.best.Run.Value+SameOptimum(p.N()) {
+		s.survey.Met = 0
+	}
+	return false, nil
+}
+
+// wave makes some joiners.
+func (s *sparing) wave(ctx context.Context) error {
+	all, ends := make([]*Candidate, spareWave), map[*Candidate]*joiner{}
+	for i := range all {
+		all[i] = &Candidate{Kind: KindSpare}
+		ends[all[i]] = new(joiner)
+	}
+	aim := math.Inf(-1)
+	if len(s.joined) > 0 {
+		aim = leastPursued(s.joined[0].gain)
+	}
+	err := Each(ctx, s.task.Problem, all, s.stream+s.survey.Starts, func(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
+		r := s.vacancy.room()
+		defer s.vacancy.rooms.Put(r)
+		s.vacancy.label(rng, r)
+		*ends[c], err = s.vacancy.join(ctx, r, s.vacancy.begin(r), aim)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.survey.Starts += len(all)
+	for _, c := range all {
+		j := ends[c]
+		s.work += float64(j.steps * len(s.vacancy.y) * (len(s.vacancy.experts) + len(s.vacancy.gate)))
+		if !math.IsInf(j.gain, 0) {
+			s.joined = append(s.joined, j)
+		}
+	}
+	slices.SortStableFunc(s.joined, func(a, b *joiner) int { return cmp.Compare(b.gain, a.gain) })
+	return nil
+}
+
+// leastPursued is the least gain that goes on to all parameters where the most is this.
+func leastPursued(most float64) float64 { return most - max(pursuedUnits, pursuedWithin*most) }
+
+// pursue takes the best distinct joiners to maxima over all parameters, by EM all the way where their gates become hard.
+func (s *sparing) pursue(ctx context.Context) error {
+	p := s.task.Problem
+	fresh := s.distinct()
+	best := min(bestOf(s.climbed, math.Inf(1)), s.best.Run.Value)
+	err := Each(ctx, p, fresh, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) (err error) {
+		l := loss.NewLikelihood(s.rows.data, p.G, c.Params, p.Shape.Free(), 1)
+		if c.Run, err = creep(ctx, l, l.Theta(c.Params), softGain, stepsFor(hardWork, sizeOf(p))); err != nil {
+			return err
+		}
+		c.Params, c.Rows = l.Params(c.Run.X), p.N()
+		if c.Failed() {
+			return nil
+		}
+		if c.Run.Value > best+2*softGap/float64(c.Rows) {
+			c.Run.Status = optim.Stopped
+			return nil
+		}
+		return s.task.anneal(ctx, c, p.Shape.Free())
+	})
+	for _, c := range fresh {
+		s.work += costOf(p, c)
+		if !c.Failed() && !c.Degenerate && c.Run.Status != optim.Stopped {
+			s.climbed = append(s.climbed, c)
+		}
+	}
+	slices.SortStableFunc(s.climbed, compare)
+	return err
+}
+
+// distinct returns candidates for those of the best maxima of joiners that have none.
+func (s *sparing) distinct() (fresh []*Candidate) {
+	seen, last := 0, math.Inf(1)
+	for _, j := range s.joined {
+		if last-j.gain >= joinApart {
+			seen, last = seen+1, j.gain
+		}
+		if seen > pursued || j.gain < leastPursued(s.joined[0].gain) {
+			break
+		}
+		if s.of[j] != nil {
+			continue
+		}
+		at := slices.IndexFunc(s.groups, func(g group) bool { return math.Abs(g.gain-j.gain) < joinApart })
+		if at < 0 {
+			at = len(s.groups)
+			s.groups = append(s.groups, group{j.gain, &Candidate{Kind: KindSpare, Params: s.vacancy.with(j)}})
+			fresh = append(fresh, s.groups[at].to)
+		}
+		s.of[j] = s.groups[at].to
+	}
+	return fresh
+}
+
+// count counts the optima where joiners have ended.
+func (s *sparing) count() {
+	var pool []*Candidate
+	for _, j := range s.joined {
+		if c := s.of[j]; c != nil && slices.Contains(s.climbed, c) {
+			pool = append(pool, c)
+		}
+	}
+	slices.SortStableFunc(pool, compare)
+	s.survey.count(pool, s.task.Problem.N())
+}
