@@ -320,7 +320,11 @@ func (f *fitFlags) fit(ctx context.Context, act sdk.Activation, src dataset.Sour
 		return nil, usagef("--k %s: the sums are made for one number of experts", f.k)
 	}
 	if f.to > 0 {
-		return host.FitRange(ctx, act, src, f.config.K, f.to, f.config)
+		m, err := host.FitRange(ctx, act, src, f.config.K, f.to, f.config)
+		if err == nil && f.sums != nil {
+			m.Fit.Prints = f.sums.Prints()
+		}
+		return m, err
 	}
 	return host.Fit(ctx, act, src, f.config)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,9 +20,13 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
+	"github.com/gatedlearning/moe/plugins/tanh"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 func TestMain(m *testing.M) { ptest.MainWithDefault(m, "prism") }
@@ -213,6 +218,69 @@ func TestFailures(t *testing.T) {
 		p.Out = filepath.Join(dir, "out")
 		if err := p.Run(t.Context(), prism, 0); err == nil || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestFromTheSubsample: sums of the first round, the fit of their subsample and the passes, all
+// but the fit as pipelines, end in at most shard.MostPasses passes where a fit of all rows on one machine
+// does that begins at the same start, to 1e-9 of the larger of 1 and a parameter. Twenty designs:
+//
+//	MOE_STUDY=20 go test . -run TestFromTheSubsample -v
+func TestFromTheSubsample(t *testing.T) {
+	designs, err := strconv.Atoi(os.Getenv("MOE_STUDY"))
+	if err != nil {
+		designs = 1
+	}
+	families := []sdk.Family{sigmoid.Family, identity.Family, tanh.Family, relu.Family}
+	for i := range designs {
+		act, err := families[i%4].Activation(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, dir, k := t.Context(), t.TempDir(), 2+i/4%2
+		src, err := sample.New(sample.Config{Activation: act, K: k, D: 2*k + i%3, N: 9000 + 100*i, Sigma: 0.1, Seed: uint64(i), Design: sample.Separated})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Pass{Kind: First, Data: []string{filepath.Join(dir, "rows.npy")}, Shards: 2 + 5*(i%2), Sample: shard.Subsample{Seed: 1, Rows: 2000}, Out: filepath.Join(dir, "first.moments")}
+		if err := dataset.Write(ctx, p.Data[0], src); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Run(ctx, prism, 0); err != nil {
+			t.Fatal(err)
+		}
+		first, err := shard.ReadMoments(p.Out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := host.Config{K: k}
+		start, err := host.FitSums(ctx, act, first, p.Out, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Given, p.Out = filepath.Join(dir, "start.json"), filepath.Join(dir, "end.json")
+		if err := start.Write(ctx, p.Given); err != nil {
+			t.Fatal(err)
+		}
+		m, err := p.Maximise(ctx, prism, 0, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Start, cfg.Method = start.Params(), host.Auto{Starts: 1}
+		want, err := host.Fit(ctx, act, src, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		off, off2 := 0.0, math.Abs(m.Fit.LogLikelihood-want.Fit.LogLikelihood)
+		a, b := m.Params(), want.Params()
+		for j, v := range slices.Concat(a.Regressors, a.Gating, a.Sigma) {
+			u := slices.Concat(b.Regressors, b.Gating, b.Sigma)[j]
+			off = max(off, math.Abs(v-u)/max(1, math.Abs(u)))
+		}
+		t.Logf("%s, k = %d, %d shards: %s after %d passes, off by %.1e, log-likelihood by %.1e", act.Info().Name, k, p.Shards, m.Fit.Status, m.Fit.Iterations, off, off2)
+		if !m.Fit.Converged || m.Fit.Iterations > shard.MostPasses || off2 > 0.01 || len(act.Info().Kinks) == 0 && off > 1e-9 {
+			t.Errorf("%s after %d passes, off by %v, log-likelihood by %v", m.Fit.Status, m.Fit.Iterations, off, off2)
 		}
 	}
 }

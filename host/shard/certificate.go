@@ -225,6 +225,9 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 	if all.tests == nil {
 		return nil, &dataset.Error{File: files[0], Msg: "it is of a pass, not of the certificate behind them"}
 	}
+	if len(all.tests.drawn.Expert) == 0 {
+		return nil, &dataset.Error{File: files[0], Msg: "no rows were drawn for the certificate: make the parts again"}
+	}
 	if err := m.Activation.Verify(ctx, files[0], act); err != nil {
 		return nil, err
 	}

@@ -277,16 +277,17 @@ func (c *climb) step(most float64) error {
 	c.size = optim.Largest(move, c.At)
 	c.Damping = used
 	trial := floats.AddTo(make([]float64, len(c.At)), c.At, move)
+	var hm mat.VecDense
+	hm.MulVec(c.h, mat.NewVecDense(len(move), move))
+	promise := floats.Dot(move, c.score) - floats.Dot(move, hm.RawVector().Data)/2
 	switch {
 	case c.size <= SmallStep && used <= undamped:
 		c.At = trial
 		c.end(fitted.ClimbConverged)
-	case c.size <= SmallStep, !numeric.Finite(trial...):
+	case c.size <= SmallStep, !numeric.Finite(trial...), !numeric.Finite(promise):
 		c.end(fitted.ClimbStalled)
 	default:
-		var hm mat.VecDense
-		hm.MulVec(c.h, mat.NewVecDense(len(move), move))
-		c.Trial, c.Promise = trial, floats.Dot(move, c.score)-floats.Dot(move, hm.RawVector().Data)/2
+		c.Trial, c.Promise = trial, promise
 		c.pack()
 	}
 	return nil

@@ -309,6 +309,11 @@ func mergeNewton(files []string, parts []*Newton) (*fitted.Model, *Newton, error
 	if err != nil {
 		return nil, nil, &dataset.Error{File: files[first], Msg: "the model in it cannot be read: " + err.Error()}
 	}
+	for i, c := range m.Fit.Climbs {
+		if c.Curvature == nil && (c.Trial != nil || c.Ended != "") {
+			return nil, nil, &dataset.Error{File: files[first], Msg: fmt.Sprintf("the model in it has no curvature of fit.climbs[%d]: make the part again", i)}
+		}
+	}
 	all := addNewton(parts, order)
 	known, why := recalled(m.Fit.Prints, all.Table)
 	if why != "" {
