@@ -31,7 +31,7 @@ type groupDesign struct {
 	sigma       float64
 	perExpert   bool    // noise of expert i is σ·(1 + i/2), and fitted per expert
 	intercept   bool    // in experts and gate
-	inputs      string  // "" for N(0, I), "correlated", "uniform", "binary", "counts", "mixed"
+	inputs      string  // "" for N(0, I), "correlated", "uniform", "binary", "levels" (rare ones), "counts", "mixed"
 	gate        float64 // norm of the gating vectors; 0 for 1
 	rare        int     // rows that expert 0 has in the mean; 0 for what comes
 	near        float64 // distance of the regressors of experts 0 and 1; 0 for what comes
@@ -141,6 +141,11 @@ func (g groupDesign) features(x []float64, rng *rand.Rand) {
 			x[j] = math.Sqrt(3) * (2*rng.Float64() - 1)
 		case g.inputs == "binary", g.inputs == "mixed" && j%3 == 0:
 			x[j] = float64(rng.IntN(2))
+		case g.inputs == "levels":
+			x[j] = 0
+			if rng.Float64() < []float64{0.4, 0.05, 0.04, 0.03}[j%4] {
+				x[j] = 1
+			}
 		case g.inputs == "counts", g.inputs == "mixed" && j%3 == 1:
 			x[j] = poisson(1.5, rng)
 		default:

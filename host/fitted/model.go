@@ -343,11 +343,20 @@ type Certificate struct {
 	Optimum string            `json:"optimum"`         // pass, suspect or not judged
 	Model   string            `json:"model"`           // pass, suspect or not judged
 	Reason  string            `json:"reason"`          // for the verdict on the optimum
-	Cause   string            `json:"cause,omitempty"` // what a suspect model suggests
+	Cause   string            `json:"cause,omitempty"` // what a suspect model suggests, the likeliest first
+	Try     string            `json:"try,omitempty"`   // flags that allow for that
 	PValue  float64           `json:"p_value"`         // smallest of the tests, times their number, at most 1
 	Tests   []CertificateTest `json:"tests"`
+	Overlap float64           `json:"overlap,omitempty"` // of the experts: the mean of the sum of r(1 − r), r their posterior probabilities
 	// Untested are the experts with too few rows for tests of their own.
 	Untested []UntestedExpert `json:"untested,omitempty"`
+	NotMade  []TestNotMade    `json:"not_made,omitempty"`
+}
+
+// TestNotMade is a test that the rows do not admit.
+type TestNotMade struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
 }
 
 // NewCertificate is how files state a certificate; nil for nil.
@@ -355,12 +364,15 @@ func NewCertificate(c *infer.Certificate) *Certificate {
 	if c == nil {
 		return nil
 	}
-	out := &Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, Cause: c.Cause, PValue: c.PValue, Tests: []CertificateTest{}}
+	out := &Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, Cause: c.Cause, PValue: c.PValue, Overlap: c.Overlap, Tests: []CertificateTest{}}
 	for _, t := range c.Tests {
-		out.Tests = append(out.Tests, CertificateTest{Name: t.Name, Statistic: t.Statistic, DF: t.DF, PValue: t.PValue, Verdict: t.Verdict, Cause: t.Cause})
+		out.Tests = append(out.Tests, CertificateTest{Name: t.Name, Statistic: t.Statistic, DF: t.DF, PValue: t.PValue, Verdict: t.Verdict, Cause: t.Cause, Robust: t.Held()})
 	}
 	for _, u := range c.Untested {
 		out.Untested = append(out.Untested, UntestedExpert{Expert: u.Expert + 1, Rows: u.Rows, Coefficients: u.Coefficients})
+	}
+	for _, t := range c.NotMade {
+		out.NotMade = append(out.NotMade, TestNotMade{t.Name, t.Why})
 	}
 	return out
 }
@@ -380,6 +392,7 @@ type CertificateTest struct {
 	PValue    float64 `json:"p_value"`
 	Verdict   string  `json:"verdict"` // pass or suspect
 	Cause     string  `json:"cause"`   // what a failure suggests
+	Robust    bool    `json:"robust"`  // it holds whatever the shape of the noise, as little as the experts of this fit overlap
 }
 
 // MomentsEstimate is the estimate by moment tensors that the likelihood

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -39,17 +40,36 @@ const (
 
 // Test is one specification test: of the fitted model against the data.
 type Test struct {
-	Name      string  // "residuals", "nonlinearity", "gate", "spread", "interactions"; of several targets "correlation" too
+	Name      string  // "residuals", "nonlinearity", "gate", "gate features", "spread", "interactions", "dependence"; of several targets "correlation" too
 	Statistic float64 // χ² with DF degrees of freedom under the fitted model
 	DF        int
 	PValue    float64
 	Verdict   string // suspect where PValue times the number of tests is below Level
 	Suggests  string // what a failure suggests besides too few experts; where "" that of its name in a mixture
-	Cause     string // what a failure suggests, all told; "" where it passes
-	// Robust tests do not depend on the shape of the noise, only on its being
-	// the same at every x.
+	Cause     string // what its failure suggests; "" where it passes
+	// Robust tests do not depend on the shape of the noise where no row may be of two experts, only
+	// on its being the same at every x. Where experts overlap a noise of another shape makes posterior
+	// probabilities wrong, and adds to the statistic: at most about Noise, what the residuals' shape shows times
+	// half the overlap. See [Test.Held].
 	Robust bool
+	Noise  float64
+	// Features are the two, or one twice, whose product tells most in a test of such; nil elsewhere.
+	Features []int
 }
+
+// Held says that a test holds in this fit whatever the noise's shape: it is robust, and what a noise
+// of another shape may add to it is small.
+func (t *Test) Held() bool { return t.Robust && t.Noise <= mostNoise }
+
+// mostNoise is the most that a noise of another shape may add to the statistic of a test
+// that counts as robust.
+const mostNoise = 2.5
+
+// excess is how far the statistic is above its mean under the model.
+func (t *Test) excess() float64 { return t.Statistic - float64(t.DF) }
+
+// beyondNoise says that it fails, by more than the shape of the noise explains.
+func (t *Test) beyondNoise() bool { return t.Verdict == Suspect && t.Robust && t.excess() > t.Noise }
 
 // Evidence is what the search for the optimum has seen.
 type Evidence struct {
@@ -117,16 +137,19 @@ type Certificate struct {
 	Model   string // Pass, Suspect or NotJudged
 	Reason  string // for the verdict on the optimum
 	Cause   string // what the failures suggest, together; "" where none fails
+	Causes  []Cause
 	PValue  float64
 	Tests   []Test
 	// Untested are the experts that the tests leave out.
 	Untested []Untested
+	NotMade  []NotMade // tests
+	Overlap  float64   // of the experts: the mean of Σ_i r_i·(1 − r_i)
 }
 
 // Judge puts tests and evidence together.
 //
 // The model passes where every test does, at [Level], and is not judged where there
-// are none. The optimum passes where they do at [Doubt]: most local optima merge
+// are none. That of dependence says nothing about the optimum. The optimum passes where they do at [Doubt]: most local optima merge
 // experts, which the tests would see. After a survey, or where [StartsWanted] starts
 // have been made under one gate without one, three of them must agree on it besides, or it is not judged. Where the tests do not pass it passes
 //
@@ -139,13 +162,17 @@ func Judge(tests []Test, e Evidence) *Certificate {
 	if len(tests) == 0 {
 		c.Model = NotJudged
 	}
-	robust := 1.0 // the smallest of the robust tests
+	// The smallest of those that merged experts would fail, and of these the robust ones.
+	against, robust := 1.0, 1.0
 	m := float64(len(tests))
 	for i := range tests {
 		t := &tests[i]
 		c.PValue = min(c.PValue, m*t.PValue)
-		if t.Robust {
-			robust = min(robust, m*t.PValue)
+		if t.Name != testDependence {
+			against = min(against, m*t.PValue)
+			if t.Robust {
+				robust = min(robust, m*t.PValue)
+			}
 		}
 		t.Verdict, t.Cause = Pass, ""
 		if t.Suggests == "" {
@@ -155,8 +182,8 @@ func Judge(tests []Test, e Evidence) *Certificate {
 			t.Verdict, c.Model = Suspect, Suspect
 		}
 	}
-	c.explain(robust >= Level)
-	c.judgeOptimum(robust >= Doubt, e)
+	c.explain()
+	c.judgeOptimum(against, robust >= Doubt, e)
 	if c.Optimum == Pass && e.Care.Taken && !e.Care.Conclusive() {
 		c.Optimum, c.Reason = NotJudged, e.Care.why()
 	}
@@ -164,52 +191,104 @@ func Judge(tests []Test, e Evidence) *Certificate {
 }
 
 const (
-	fewCause   = "k too small" // a failure of any test may come from that
+	fewCause   = "k too small"
 	noiseCause = "noise that is not Gaussian or not of equal variance"
+	gateCause  = "a gate that is not linear in its features"
 )
 
 // suggests are what the failure of each test of a mixture suggests besides fewCause.
 var suggests = map[string]string{
 	testResiduals:          noiseCause,
+	testCorrelation:        "noise that is correlated between the targets",
 	testNonlinearity:       "another nonlinearity",
-	testGate:               "a gate that is not linear in its features",
+	testGate:               gateCause,
+	testGateFeatures:       gateCause,
 	testHeteroscedasticity: "noise whose variance depends on the features",
 	testInteractions:       "experts that are not linear in their features",
+	testDependence:         "rows that depend on those before them",
 }
 
-// explain says what the failures suggest: each cause once, and where nothing
-// but the residuals' shape is amiss the noise alone.
-func (c *Certificate) explain(robust bool) {
-	var all []string
+// Cause is one of what failures suggest.
+type Cause struct {
+	Test     string // whose failure suggests it; "" for too few experts
+	Text     string
+	Features []int // of the test, where it says which
+}
+
+// explain says what the failures suggest: each cause once, that of the largest statistic first. A noise of another
+// shape explains what it may add to tests where experts overlap. Too few experts are suggested
+// where tests of the means or the gate fail, which experts of the right number would pass whatever the noise, and
+// those of the residuals' spread do besides: first where these have the largest statistic, else last.
+func (c *Certificate) explain() {
+	var failed []*Test
 	for i := range c.Tests {
-		t := &c.Tests[i]
-		if t.Verdict == Pass {
+		if t := &c.Tests[i]; t.Verdict == Suspect {
+			failed = append(failed, t)
+			if t.Cause = t.Suggests; t.Robust && !t.beyondNoise() {
+				t.Cause = noiseCause
+			}
+		}
+	}
+	slices.SortStableFunc(failed, func(a, b *Test) int { return cmp.Compare(b.excess(), a.excess()) })
+	means := slices.ContainsFunc(failed, func(t *Test) bool { return t.ofMeans() && t.beyondNoise() })
+	spread := slices.ContainsFunc(failed, func(t *Test) bool { return !t.ofMeans() && t.Name != testDependence })
+	few := means && (spread || slices.ContainsFunc(failed, (*Test).another))
+	first := len(failed) > 0 && (!failed[0].ofMeans() && failed[0].Name != testDependence || failed[0].another())
+	add := func(why Cause) {
+		i := slices.IndexFunc(c.Causes, func(o Cause) bool { return o.Text == why.Text })
+		if i < 0 {
+			c.Causes = append(c.Causes, why)
+		} else if c.Causes[i].Features == nil {
+			c.Causes[i].Features = why.Features
+		}
+	}
+	if few && first {
+		add(Cause{Text: fewCause})
+	}
+	for _, t := range failed {
+		if t.Cause == noiseCause && t.Robust {
+			add(Cause{Test: testResiduals, Text: noiseCause})
 			continue
 		}
-		if robust {
-			t.Cause = noiseCause
-			c.Cause = noiseCause
+		// Noise that is wider at some x is not Gaussian over all of them.
+		if t.Name == testResiduals && !few && slices.ContainsFunc(failed, func(o *Test) bool { return o.Name == testHeteroscedasticity && o.beyondNoise() }) {
 			continue
 		}
-		all = append(all, t.Suggests)
-		t.Cause = fewCause + ", or " + t.Suggests
+		add(Cause{Test: t.Name, Text: t.Suggests, Features: t.Features})
 	}
-	if len(all) > 0 {
-		c.Cause = strings.Join(append([]string{fewCause}, all...), ", or ")
+	if few && !first {
+		add(Cause{Text: fewCause})
 	}
+	var all []string
+	for _, why := range c.Causes {
+		all = append(all, why.Text)
+	}
+	c.Cause = strings.Join(all, ", or ")
 }
 
-func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
+// ofMeans says that a test is of the means or of the gate, not of the residuals' spread or order.
+func (t *Test) ofMeans() bool {
+	switch t.Name {
+	case testResiduals, testCorrelation, testHeteroscedasticity, testDependence:
+		return false
+	}
+	return true
+}
+
+// another says that it is no test of a mixture.
+func (t *Test) another() bool { return suggests[t.Name] == "" }
+
+func (c *Certificate) judgeOptimum(p float64, robust bool, e Evidence) {
 	agreement := fmt.Sprintf("%d of %d starts agree on it", e.Agreeing, e.Starts)
 	improbable := fmt.Sprintf("a better one that %.0f %% of starts would reach has a probability of %.2g", 100*unseenShare, e.Unseen(unseenShare))
 	switch {
-	case c.PValue >= Doubt && !e.Care.Taken && e.Survey && e.Met < agreeingStarts:
+	case p >= Doubt && !e.Care.Taken && e.Survey && e.Met < agreeingStarts:
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s, but %s: the likelihood has many optima, and there may be a better one", e.foundNothing(), e.whoMet())
-	case c.PValue >= Doubt && !e.Care.Taken && e.Flat && !e.Survey && e.Starts >= StartsWanted && e.Agreeing < agreeingStarts:
+	case p >= Doubt && !e.Care.Taken && e.Flat && !e.Survey && e.Starts >= StartsWanted && e.Agreeing < agreeingStarts:
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s, but only %d met it: the likelihood has many optima, and there may be a better one", e.foundNothing(), e.Agreeing)
-	case c.PValue >= Doubt:
+	case p >= Doubt:
 		c.Reason = "no sign of merged experts was seen, and " + e.foundNothing()
 	case e.Agreeing >= agreeingStarts && robust:
 		c.Reason = e.foundNothing() + "; the tests that do not depend on the noise's shape pass"
@@ -217,7 +296,7 @@ func (c *Certificate) judgeOptimum(robust bool, e Evidence) {
 		c.Reason = "the tests speak against it or the model, but " + e.foundNothing() + fmt.Sprintf(", and %d agree on it", e.Agreeing)
 	default:
 		c.Optimum = Suspect
-		c.Reason = fmt.Sprintf("the tests speak against it (p = %.2g), and %s; %s", c.PValue, agreement, improbable)
+		c.Reason = fmt.Sprintf("the tests speak against it (p = %.2g), and %s; %s", p, agreement, improbable)
 	}
 }
 

@@ -1,7 +1,7 @@
 package infer
 
 import (
-	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +9,7 @@ import (
 
 func TestJudge(t *testing.T) {
 	tests := func(residuals, gate float64) []Test {
-		return []Test{{Name: testResiduals, PValue: residuals}, {Name: testGate, PValue: gate, Robust: true}}
+		return []Test{failing(testResiduals, residuals), failing(testGate, gate)}
 	}
 	care := func(starts, met int, unseen float64) Care {
 		return Care{Taken: true, Spares: 1, Starts: starts, Met: met, Unseen: unseen}
@@ -28,14 +28,14 @@ func TestJudge(t *testing.T) {
 		{"all pass, two of many agree on a tree", tests(0.1, 0.02), Evidence{Starts: 32, Kinds: 4, Agreeing: 2}, Pass, Pass, ""},
 		{"all pass, two of a few agree", tests(0.1, 0.02), Evidence{Starts: StartsWanted - 1, Kinds: 4, Agreeing: 2, Flat: true}, Pass, Pass, ""},
 		{"all pass, three of many agree", tests(0.1, 0.02), Evidence{Starts: 32, Kinds: 4, Agreeing: 3, Flat: true}, Pass, Pass, ""},
-		{"all fail, a survey of which two agree", tests(1e-9, 1e-9), Evidence{Starts: 404, Kinds: 6, Agreeing: 2, Survey: true, Met: 2}, Suspect, Suspect, fewCause + ", or " + noiseCause},
+		{"all fail, a survey of which two agree", tests(1e-9, 1e-9), Evidence{Starts: 404, Kinds: 6, Agreeing: 2, Survey: true, Met: 2}, Suspect, Suspect, noiseCause},
 		{"no tests", nil, Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Pass, NotJudged, ""},
 		{"residuals fail, one start", tests(1e-9, 0.5), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Suspect, Suspect, noiseCause},
 		{"residuals fail, three agree", tests(1e-9, 0.5), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Pass, Suspect, noiseCause},
-		{"all fail, three agree", tests(1e-9, 1e-9), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Suspect, Suspect, fewCause + ", or " + noiseCause},
-		{"all fail, too few starts", tests(1e-9, 1e-9), Evidence{Starts: StartsWanted - 1, Kinds: 1, Agreeing: StartsWanted - 1}, Suspect, Suspect, fewCause + ", or " + noiseCause},
-		{"all fail, enough starts", tests(1e-9, 1e-9), Evidence{Starts: StartsWanted, Kinds: 1, Agreeing: 3}, Pass, Suspect, fewCause + ", or " + noiseCause},
-		{"all fail, few agree of many", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 2}, Suspect, Suspect, fewCause + ", or " + noiseCause},
+		{"all fail, three agree", tests(1e-9, 1e-9), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Suspect, Suspect, noiseCause},
+		{"all fail, too few starts", tests(1e-9, 1e-9), Evidence{Starts: StartsWanted - 1, Kinds: 1, Agreeing: StartsWanted - 1}, Suspect, Suspect, noiseCause},
+		{"all fail, enough starts", tests(1e-9, 1e-9), Evidence{Starts: StartsWanted, Kinds: 1, Agreeing: 3}, Pass, Suspect, noiseCause},
+		{"all fail, few agree of many", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 2}, Suspect, Suspect, noiseCause},
 		{"at the level", tests(Level/2*1.001, 1), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Suspect, Pass, ""},
 		{"at the doubt", tests(Doubt/2*1.001, 1), Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, Pass, Pass, ""},
 		{"doubt, residuals alone, three agree", tests(Doubt/2*0.999, 1), Evidence{Starts: 4, Kinds: 1, Agreeing: 3}, Pass, Pass, ""},
@@ -52,8 +52,8 @@ func TestJudge(t *testing.T) {
 		{"all pass, a spare expert, few starts", tests(0.1, 0.02), Evidence{Starts: 4, Kinds: 2, Agreeing: 3, Care: care(StartsWanted-1, 3, 0)}, NotJudged, Pass, ""},
 		{"all pass, a spare expert, much unseen", tests(0.1, 0.02), Evidence{Starts: 4, Kinds: 2, Agreeing: 3, Care: care(400, 3, 0.051)}, NotJudged, Pass, ""},
 		{"all pass, a spare expert that meets what a survey does not", tests(0.1, 0.02), Evidence{Starts: 60, Kinds: 2, Agreeing: 3, Survey: true, Met: 1, Flat: true, Care: care(48, 5, 0.02)}, Pass, Pass, ""},
-		{"all fail, two met it with care", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 3, Care: care(400, 2, 0.01)}, NotJudged, Suspect, fewCause + ", or " + noiseCause},
-		{"all fail, none agree, met with care", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 2, Care: care(400, 9, 0.01)}, Suspect, Suspect, fewCause + ", or " + noiseCause},
+		{"all fail, two met it with care", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 3, Care: care(400, 2, 0.01)}, NotJudged, Suspect, noiseCause},
+		{"all fail, none agree, met with care", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 2, Care: care(400, 9, 0.01)}, Suspect, Suspect, noiseCause},
 	} {
 		got := Judge(c.tests, c.evidence)
 		if got.Optimum != c.optimum || got.Model != c.model {
@@ -65,25 +65,75 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestCauseIsSaidOnce: what five failures suggest, together.
-func TestCauseIsSaidOnce(t *testing.T) {
-	var tests []Test
-	for _, name := range []string{testResiduals, testNonlinearity, testGate, testHeteroscedasticity, testInteractions} {
-		tests = append(tests, Test{Name: name, PValue: 1e-9, Robust: name != testResiduals})
-	}
-	got := Judge(tests, Evidence{Starts: 1, Kinds: 1, Agreeing: 1}).Cause
-	for _, cause := range append(slices.Collect(maps.Values(suggests)), fewCause) {
-		if strings.Count(got, cause) != 1 {
-			t.Errorf("%q is said %d times: %s", cause, strings.Count(got, cause), got)
-		}
+// failing is a test with this p-value: a χ² with two degrees of freedom, whose survival function is exp(−s/2).
+func failing(name string, p float64) Test {
+	return Test{Name: name, PValue: p, Statistic: -2 * math.Log(p), DF: 2, Robust: name != testResiduals && name != testCorrelation}
+}
+
+// TestDependenceSaysNothingOfTheOptimum: rows that depend on each other make the model suspect,
+// and send no search on.
+func TestDependenceSaysNothingOfTheOptimum(t *testing.T) {
+	got := Judge([]Test{failing(testResiduals, 0.5), failing(testGate, 0.5), failing(testDependence, 1e-9)}, Evidence{Starts: 1, Kinds: 1, Agreeing: 1})
+	if got.Optimum != Pass || got.Model != Suspect || got.Cause != suggests[testDependence] {
+		t.Errorf("optimum %s, model %s: %s", got.Optimum, got.Model, got.Cause)
 	}
 }
 
-// TestCauseOfAnotherSystem: a test that is none of a mixture's brings what it suggests.
-func TestCauseOfAnotherSystem(t *testing.T) {
-	got := Judge([]Test{{Name: "units", Suggests: "merged units", PValue: 1e-9, Robust: true}, {Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{})
-	if want := fewCause + ", or merged units, or " + suggests[testGate]; got.Cause != want || got.Tests[0].Cause != fewCause+", or merged units" {
-		t.Errorf("%q and %q, want %q", got.Cause, got.Tests[0].Cause, want)
+// TestCauses: the largest statistic names the cause; too few experts are named first where tests of the means and of the
+// residuals fail and one of the residuals has the largest; noise is what is left where its share of the
+// others explains them.
+func TestCauses(t *testing.T) {
+	const least, less, much = 1e-9, 1e-20, 1e-60
+	explained := func(t Test) Test {
+		t.Noise = t.Statistic + 1
+		return t
+	}
+	gate, experts, wide, rows := suggests[testGate], suggests[testInteractions], suggests[testHeteroscedasticity], suggests[testDependence]
+	for name, c := range map[string]struct {
+		tests []Test
+		want  []string
+	}{
+		"none":                           {[]Test{failing(testResiduals, 0.1), failing(testGate, 0.1)}, nil},
+		"the shape alone":                {[]Test{failing(testResiduals, less)}, []string{noiseCause}},
+		"the shape and what it adds":     {[]Test{failing(testResiduals, much), explained(failing(testInteractions, least)), explained(failing(testHeteroscedasticity, least))}, []string{noiseCause}},
+		"merged experts":                 {[]Test{failing(testResiduals, much), failing(testInteractions, less), failing(testHeteroscedasticity, least)}, []string{fewCause, noiseCause, experts, wide}},
+		"merged experts, by the spread":  {[]Test{failing(testHeteroscedasticity, much), failing(testInteractions, less)}, []string{fewCause, wide, experts}},
+		"a gate, seen twice":             {[]Test{failing(testGate, less), failing(testGateFeatures, much)}, []string{gate}},
+		"a gate, and the residuals less": {[]Test{failing(testGateFeatures, much), failing(testResiduals, least)}, []string{gate, noiseCause, fewCause}},
+		"a product of features":          {[]Test{failing(testInteractions, much), failing(testHeteroscedasticity, less)}, []string{experts, wide, fewCause}},
+		"noise that grows":               {[]Test{failing(testResiduals, much), failing(testHeteroscedasticity, less)}, []string{wide}},
+		"rows in time":                   {[]Test{failing(testDependence, much), failing(testResiduals, least)}, []string{rows, noiseCause}},
+		"a system that is none":          {[]Test{{Name: "units", Suggests: "merged units", PValue: much, Statistic: 500, DF: 2, Robust: true}, failing(testGate, least)}, []string{fewCause, "merged units", gate}},
+	} {
+		var got []string
+		judged := Judge(c.tests, Evidence{})
+		for _, why := range judged.Causes {
+			got = append(got, why.Text)
+		}
+		if !slices.Equal(got, c.want) || judged.Cause != strings.Join(c.want, ", or ") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	// Of two tests that suggest the same the features are those of the one that has some.
+	features := failing(testGateFeatures, least)
+	features.Features = []int{2, 3}
+	if got := Judge([]Test{failing(testGate, much), features}, Evidence{}).Causes; len(got) != 1 || !slices.Equal(got[0].Features, []int{2, 3}) {
+		t.Errorf("causes %+v, want one with features", got)
+	}
+}
+
+// TestHeld: a test that does not depend on the noise's shape holds as long as little may be added to it.
+func TestHeld(t *testing.T) {
+	for _, c := range []struct {
+		robust         bool
+		overlap, shape float64
+		want           bool
+	}{{true, 0, 1e6, true}, {true, 0.3, 7, true}, {true, 0.3, 300, false}, {false, 0, 0, false}} {
+		tests := []Test{{Name: testResiduals, Statistic: c.shape, DF: 0}, {Name: testGate, Robust: c.robust}}
+		allowForNoise(tests, c.overlap)
+		if got := tests[1].Held(); got != c.want {
+			t.Errorf("%+v: held %v", c, got)
+		}
 	}
 }
 

@@ -81,8 +81,8 @@ func TestConditionalMoments(t *testing.T) {
 		t.Errorf("of nothing: %+v", none)
 	}
 	// Of more scores than half the draws the widening ends at 2.
-	q := &quadraticForms{cov: mat.NewSymDense(2, []float64{1, 0, 0, 1}), sums: []float64{1, 6}, n: 4}
-	if q.project(0, 1, 1); math.Abs(q.cov.At(1, 1)-2) > 1e-9 || q.sums[1] != 6 {
+	q := &quadraticForms{cov: mat.NewSymDense(2, []float64{1, 0, 0, 1}), sums: []float64{1, 6}, n: 4, draws: 1, blocks: []int{1, 2}}
+	if q.project(0, 1); math.Abs(q.cov.At(1, 1)-2) > 1e-9 || q.sums[1] != 6 {
 		t.Errorf("%+v, want a variance of 2", q)
 	}
 }

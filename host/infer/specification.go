@@ -3,15 +3,13 @@ package infer
 import (
 	"context"
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
-	"github.com/gatedlearning/moe/internal/numeric"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 const (
@@ -71,47 +69,46 @@ func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.
 	if err != nil {
 		return Tested{}, err
 	}
-	out := Tested{Mass: sums.Mass}
-	out.Tests, out.Untested, err = s.Tests(ctx, sums, drawn, seed, workers)
-	return out, err
+	return s.Tests(ctx, sums, drawn, seed, workers)
 }
 
 // Tested is what [Tests] tell.
 type Tested struct {
 	Tests    []Test
 	Untested []Untested // experts of too few rows
+	NotMade  []NotMade  // tests
 	Mass     []float64  // Σ r_i of every expert over the rows
+	Overlap  float64    // of the experts: the mean of Σ_i r_i·(1 − r_i)
 }
 
-// tests makes the tests of sums over the rows, given the covariance of a row's terms,
-// which was taken over so many draws. The sums are used up.
-func (m *terms) tests(s *RowSums, c *mat.SymDense, draws float64) (tests []Test, untested []Untested) {
+// NotMade is a test that these rows do not admit.
+type NotMade struct{ Name, Why string }
+
+// quadratic makes the tests of sums over the rows that are quadratic forms in them, given the
+// covariance of a row's terms, which was taken over so many draws; along eigenvectors, if that is wanted. The sums are
+// used up.
+func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested) {
 	m.allowForCoefficients(s)
-	untested = m.untested(s)
-	q := &quadraticForms{cov: c, sums: s.Terms, n: s.Weight}
+	untested := m.untested(s)
+	q := &quadraticForms{cov: c, sums: s.Terms, n: s.Weight, draws: draws, blocks: m.at[atNonlinearity:], along: along}
 	for _, u := range untested {
 		q.omit(m.at[atResiduals]+3*u.Expert, 3)
 		q.omit(m.at[atNonlinearity]+3*u.Expert, 3)
 	}
+	of := m.gateGroups + m.gatePairs
 	for _, j := range q.omitHardGates(m.p.K*len(m.expert), m.p.Gates(), gateScale(m.gate, m.xRMS), draws) {
 		q.omit(m.at[atGate]+5*j, 5)
+		q.omit(m.at[atGateFeatures]+of*j, of)
 	}
 	q.standardise()
-	// Regressing on terms by as many draws leaves that much less variance.
-	q.project(0, m.at[atResiduals], draws)
-	add := func(name string, from, to int, robust bool) {
-		if t := q.test(m.at[from], m.at[to]); t.DF > 0 {
-			t.Name, t.Robust = name, robust
-			tests = append(tests, t)
-		}
+	q.project(0, m.at[atResiduals])
+	q.test(testResiduals, m.at[atResiduals], m.at[atNonlinearity])
+	q.project(m.at[atResiduals], m.at[atNonlinearity])
+	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity, testInteractions} {
+		q.test(name, m.at[atNonlinearity+i], m.at[atNonlinearity+i+1])
 	}
-	add(testResiduals, atResiduals, atNonlinearity, false)
-	q.project(m.at[atResiduals], m.at[atNonlinearity], draws)
-	add(testNonlinearity, atNonlinearity, atGate, true)
-	add(testGate, atGate, atHeteroscedasticity, true)
-	add(testHeteroscedasticity, atHeteroscedasticity, atInteractions, true)
-	add(testInteractions, atInteractions, atEnd, true)
-	return tests, untested
+	q.nameFeatures(m.p.D, m.pairs, m.gateGroups, m.gatePairs, m.at[atGateFeatures:atInteractions+2])
+	return q, untested
 }
 
 // drawsFor is how many targets the covariance of so many terms is taken over.
@@ -155,20 +152,33 @@ type RowSums struct {
 	Terms       []float64
 	Prior, Mass []float64 // Σ p_i and Σ r_i, k each
 	Weight      float64   // rows, or the sum of their weights
+	Shared      float64   // Σ r_i·(1 − r_i): how much the experts overlap
+	Neighbours  Neighbours
 }
 
-func (m *terms) newSums() *RowSums { return newRowSums(m.at[atEnd], m.p.K) }
+func (m *terms) newSums() *RowSums { return NewRowSums(m.at[atEnd], m.p.K, 1) }
 
-func newRowSums(terms, k int) *RowSums {
-	return &RowSums{Terms: make([]float64, terms), Prior: make([]float64, k), Mass: make([]float64, k)}
+// NewRowSums are those of no rows, of so many terms, experts and targets.
+func NewRowSums(terms, k, targets int) *RowSums {
+	return &RowSums{Terms: make([]float64, terms), Prior: make([]float64, k), Mass: make([]float64, k), Neighbours: newNeighbours(targets)}
 }
 
-// blockTerms are the terms of a block of rows, and the gate's and the posterior
-// probabilities of its experts.
+// clone returns a copy whose terms may be used up.
+func (s *RowSums) clone() *RowSums {
+	out := *s
+	out.Terms = slices.Clone(s.Terms)
+	return &out
+}
+
+// blockTerms are the terms of a block of rows, the gate's and the posterior
+// probabilities of its experts, and what [Neighbours] are of: u and y of every target, with
+// room for a row of them.
 type blockTerms struct {
-	out         [][]float64
-	ones        []float64
-	prior, post func(i int) []float64
+	out           [][]float64
+	ones          []float64
+	prior, post   func(i int) []float64
+	neighbours    [][]float64
+	row, products []float64
 }
 
 // add adds a block's, of rows with these weights.
@@ -183,8 +193,29 @@ func (s *RowSums) add(t blockTerms, weight []float64) {
 	for i := range s.Prior {
 		s.Prior[i] += sum(t.prior(i))
 		s.Mass[i] += sum(t.post(i))
+		s.Shared += s.shared(t.post(i), weight)
 	}
 	s.Weight += sum(t.ones)
+	for r := range t.ones {
+		if weight != nil && !(weight[r] > 0) {
+			continue
+		}
+		for c, v := range t.neighbours {
+			t.row[c] = v[r]
+		}
+		s.Neighbours.add(t.row, t.products)
+	}
+}
+
+// shared returns Σ r·(1 − r).
+func (s *RowSums) shared(post, weight []float64) (sum float64) {
+	if weight == nil {
+		return kernel.Sum(post) - kernel.Dot(post, post)
+	}
+	for r, v := range post {
+		sum += weight[r] * v * (1 - v)
+	}
+	return sum
 }
 
 // Merge adds those of later rows.
@@ -193,6 +224,8 @@ func (s *RowSums) Merge(o *RowSums) {
 	floats.Add(s.Prior, o.Prior)
 	floats.Add(s.Mass, o.Mass)
 	s.Weight += o.Weight
+	s.Shared += o.Shared
+	s.Neighbours.merge(&o.Neighbours)
 }
 
 // sums returns the sums over the data.
@@ -202,7 +235,8 @@ func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*RowSum
 			return blockTerms{}, err
 		}
 		m.fill(w, b.Y)
-		return blockTerms{w.out, w.ones[:w.N], w.PriorOf, w.PostOf}, nil
+		m.neighbours(w, b.Y)
+		return blockTerms{w.out, w.ones[:w.N], w.PriorOf, w.PostOf, w.near[:2], w.near[2], w.near[3]}, nil
 	})
 }
 
@@ -262,119 +296,8 @@ func (m *terms) allowForCoefficients(s *RowSums) {
 // taken over as many. The test has no name; its DF is 0 where nothing is left of the
 // terms.
 func ConditionalMoments(cov *mat.SymDense, sums []float64, scores int, n float64) Test {
-	q := &quadraticForms{cov: cov, sums: sums, n: n}
+	q := &quadraticForms{cov: cov, sums: sums, n: n, draws: n, blocks: []int{scores, len(sums)}}
 	q.standardise()
-	q.project(0, scores, n)
-	return q.test(scores, len(sums))
-}
-
-// quadraticForms holds the sums of terms and the covariance of one row's.
-type quadraticForms struct {
-	cov  *mat.SymDense
-	sums []float64
-	n    float64
-}
-
-// omit makes n of the terms 0.
-func (q *quadraticForms) omit(from, n int) {
-	for i := from; i < from+n; i++ {
-		q.sums[i] = 0
-		for j := range q.sums {
-			q.cov.SetSym(i, j, 0)
-		}
-	}
-}
-
-// standardise brings the terms to unit variance; those that are always 0 stay.
-func (q *quadraticForms) standardise() {
-	size := len(q.sums)
-	sd := make([]float64, size)
-	for i := range sd {
-		if sd[i] = math.Sqrt(q.cov.At(i, i)); !(sd[i] > 0) {
-			sd[i] = 1
-		}
-		q.sums[i] /= sd[i]
-	}
-	for i := range size {
-		for j := i; j < size; j++ {
-			q.cov.SetSym(i, j, q.cov.At(i, j)/(sd[i]*sd[j]))
-		}
-	}
-}
-
-// project takes off all later terms what the terms from lo to hi explain, and
-// widens the rest for having been estimated from so many draws.
-func (q *quadraticForms) project(lo, hi int, draws float64) {
-	size, m := len(q.sums), hi-lo
-	if m == 0 || hi == size {
-		return
-	}
-	known := mat.NewSymDense(m, nil)
-	cross := mat.NewDense(m, size-hi+1, nil) // the sums last
-	for i := range m {
-		for j := i; j < m; j++ {
-			known.SetSym(i, j, q.cov.At(lo+i, lo+j))
-		}
-		known.SetSym(i, i, known.At(i, i)+ridge)
-		for j := hi; j < size; j++ {
-			cross.Set(i, j-hi, q.cov.At(lo+i, j))
-		}
-		cross.Set(i, size-hi, q.sums[lo+i])
-	}
-	var chol mat.Cholesky
-	var coef mat.Dense
-	if !chol.Factorize(known) || chol.SolveTo(&coef, cross) != nil {
-		return
-	}
-	var taken mat.Dense
-	taken.Mul(cross.T(), &coef)
-	widen := draws / max(draws-float64(m), draws/2)
-	for i := hi; i < size; i++ {
-		q.sums[i] -= taken.At(i-hi, size-hi)
-		for j := i; j < size; j++ {
-			q.cov.SetSym(i, j, widen*(q.cov.At(i, j)-taken.At(i-hi, j-hi)))
-		}
-	}
-}
-
-// ridge keeps the correlations of collinear scores invertible.
-const ridge = 1e-10
-
-// test returns the χ² test of the terms from lo to hi.
-func (q *quadraticForms) test(lo, hi int) Test {
-	m := hi - lo
-	if m == 0 {
-		return Test{}
-	}
-	v := mat.NewSymDense(m, nil)
-	for i := range m {
-		for j := i; j < m; j++ {
-			v.SetSym(i, j, q.cov.At(lo+i, lo+j))
-		}
-	}
-	var eig mat.EigenSym
-	if !eig.Factorize(v, true) {
-		return Test{}
-	}
-	var vectors mat.Dense
-	eig.VectorsTo(&vectors)
-	t := Test{PValue: 1}
-	for i, value := range eig.Values(nil) {
-		if value < rankTolerance {
-			continue
-		}
-		u := 0.0
-		for j := range m {
-			u += vectors.At(j, i) * q.sums[lo+j]
-		}
-		t.Statistic += u * u / (q.n * value)
-		t.DF++
-	}
-	if !numeric.Finite(t.Statistic) {
-		return Test{} // g is not finite at some x
-	}
-	if t.DF > 0 {
-		t.PValue = distuv.ChiSquared{K: float64(t.DF)}.Survival(t.Statistic)
-	}
-	return t
+	q.project(0, scores)
+	return q.form(scores, len(sums)).chiSquared()
 }

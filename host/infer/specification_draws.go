@@ -112,42 +112,57 @@ func (s *Draws) rows(d int) *model.Data {
 	return out
 }
 
-// covariance returns E[term·termᵀ] under the fitted model: of targets drawn from it for
-// these rows and experts.
-func (m *terms) covariance(ctx context.Context, s *Draws, seed uint64, workers int) (*mat.SymDense, error) {
-	return covarianceOf(ctx, s, m.p.D, m.at[atEnd], seed, workers, m.newRows, func(w *termRows, b *model.Block, experts []int, rng *rand.Rand) (terms, weighted [][]float64, err error) {
+// times returns the draws so many times over, for as many targets of each.
+func (s *Draws) times(n int) *Draws {
+	return &Draws{X: slices.Repeat(s.X, n), Weight: slices.Repeat(s.Weight, n), Expert: slices.Repeat(s.Expert, n)}
+}
+
+// drawing draws targets from a fitted model for rows and experts drawn, and computes their terms, in the room
+// W of a worker.
+type drawing[W any] struct {
+	d, size int // features and terms
+	room    func() *W
+	// fill draws targets for a block's rows and experts and computes the terms of them.
+	fill func(ctx context.Context, w *W, b *model.Block, experts []int, rng *rand.Rand) (terms [][]float64, err error)
+}
+
+func (m *terms) drawing() drawing[termRows] {
+	return drawing[termRows]{m.p.D, m.at[atEnd], m.newRows, func(ctx context.Context, w *termRows, b *model.Block, experts []int, rng *rand.Rand) (terms [][]float64, err error) {
 		if err := m.given(ctx, w, b); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for r, i := range experts {
 			w.y[r] = w.g[i*b.N+r] + m.p.SigmaOf(i)*rng.NormFloat64()
 		}
 		m.fill(w, w.y[:b.N])
-		return w.out, w.weighted, nil
-	})
+		return w.out, nil
+	}}
 }
 
-// covarianceOf takes the mean of term·termᵀ over draws of d features. fill draws targets for a block's rows and
-// experts and computes so many terms of them, in the room W of a worker, which has room for as
-// many beside.
-func covarianceOf[W any](ctx context.Context, s *Draws, d, size int, seed uint64, workers int, room func() *W,
-	fill func(w *W, b *model.Block, experts []int, rng *rand.Rand) (terms, weighted [][]float64, err error)) (*mat.SymDense, error) {
-	data := s.rows(d)
+// each passes the terms of the draws, a block at a time, to fn, which adds what it takes of them to sums of so many
+// values; it returns the mean of all. Room is for as many terms.
+func (d drawing[W]) each(ctx context.Context, s *Draws, seed uint64, workers, values int, fn func(sums []float64, terms, room [][]float64, weight []float64)) ([]float64, error) {
+	data := s.rows(d.d)
 	chunks := make([][]float64, model.Chunks(data))
-	rows := make([]*W, model.Workers(workers))
+	rows, rooms := make([]*W, model.Workers(workers)), make([][][]float64, model.Workers(workers))
 	err := model.Each(ctx, data, len(rows), func(worker, chunk, block int, b *model.Block) error {
 		if rows[worker] == nil {
-			rows[worker] = room()
+			rows[worker], rooms[worker] = d.room(), make([][]float64, d.size)
+			columns(rooms[worker])
 		}
 		if chunks[chunk] == nil {
-			chunks[chunk] = make([]float64, size*(size+1)/2)
+			chunks[chunk] = make([]float64, values)
 		}
 		rng := rand.New(rand.NewPCG(seed, targetStream+uint64(block)))
-		terms, weighted, err := fill(rows[worker], b, s.Expert[block*model.BlockRows:][:b.N], rng)
+		room := rooms[worker]
+		terms, err := d.fill(ctx, rows[worker], b, s.Expert[block*model.BlockRows:][:b.N], rng)
 		if err != nil {
 			return err
 		}
-		addGram(chunks[chunk], terms, weighted, b.W)
+		for i := range terms {
+			terms[i], room[i] = terms[i][:b.N], room[i][:b.N]
+		}
+		fn(chunks[chunk], terms, room, b.W)
 		return nil
 	})
 	if err != nil {
@@ -157,27 +172,113 @@ func covarianceOf[W any](ctx context.Context, s *Draws, d, size int, seed uint64
 		floats.Add(chunks[0], c)
 	}
 	floats.Scale(1/floats.Sum(s.Weight), chunks[0])
-	return symmetric(chunks[0], size), nil
+	return chunks[0], nil
 }
 
-// addGram adds the products of all pairs of terms, of rows with these weights, to dst, an
-// upper triangle in rows. Weighted is room for as many terms.
-func addGram(dst []float64, terms, weighted [][]float64, weight []float64) {
-	n := len(weight)
-	for i, a := range terms {
-		terms[i], weighted[i] = a[:n], weighted[i][:n]
-		kernel.Mul(weighted[i], terms[i], weight)
+// covariance returns E[term·termᵀ] under the fitted model, of targets drawn from it, for the blocks of
+// [quadraticForms].
+func (d drawing[W]) covariance(ctx context.Context, s *Draws, blocks []int, seed uint64, workers int) (*mat.SymDense, error) {
+	packed, err := d.each(ctx, s, seed, workers, packedSize(blocks), func(sums []float64, terms, weighted [][]float64, weight []float64) {
+		addGram(sums, terms, weighted, weight, blocks)
+	})
+	if err != nil {
+		return nil, err
 	}
-	kernel.AddGram(dst, weighted, terms)
+	return symmetric(packed, blocks), nil
 }
 
-// symmetric returns the matrix of an upper triangle in rows.
-func symmetric(packed []float64, size int) *mat.SymDense {
-	m := mat.NewSymDense(size, nil)
-	for i := range size {
-		for j := i; j < size; j++ {
+// shape gives the forms the skewness and the kurtosis of a row's terms in their directions, under the fitted model.
+func (d drawing[W]) shape(ctx context.Context, s *Draws, q *quadraticForms, seed uint64, workers int) error {
+	directions := 0
+	for _, f := range q.forms {
+		directions += len(f.z)
+	}
+	sums, err := d.each(ctx, s, seed, workers, 2*directions, func(sums []float64, terms, _ [][]float64, weight []float64) {
+		all := mat.NewDense(len(terms), len(weight), nil)
+		for i, v := range terms {
+			all.SetRow(i, v)
+		}
+		for _, step := range q.steps {
+			step(all)
+		}
+		for _, f := range q.forms {
+			if len(f.z) == 0 {
+				continue
+			}
+			var along mat.Dense
+			along.Mul(f.vectors.T(), all.Slice(f.lo, f.hi, 0, len(weight)))
+			for i := range f.z {
+				for r, v := range along.RawRowView(i) {
+					cube := weight[r] * v * v * v
+					sums[i] += cube
+					sums[len(f.z)+i] += cube * v
+				}
+			}
+			sums = sums[2*len(f.z):]
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i := range q.forms {
+		f := &q.forms[i]
+		n := len(f.z)
+		f.skewness, f.kurtosis, sums = sums[:n], sums[n:2*n], sums[2*n:]
+	}
+	return nil
+}
+
+// packedSize is how many covariances of the blocks there are.
+func packedSize(blocks []int) int {
+	base := blocks[0]
+	size := base * (base + 1) / 2
+	for i, end := range blocks[1:] {
+		m := end - blocks[i]
+		size += base*m + m*(m+1)/2
+	}
+	return size
+}
+
+// addGram adds the products of pairs of terms, of rows with these weights, to dst: of the first block an upper
+// triangle in rows; of every other its products with the first, in rows of that, and an upper triangle. Weighted is
+// room for as many terms.
+func addGram(dst []float64, terms, weighted [][]float64, weight []float64, blocks []int) {
+	for i, a := range terms {
+		kernel.Mul(weighted[i], a, weight)
+	}
+	base := blocks[0]
+	kernel.AddGram(dst, weighted[:base], terms[:base])
+	dst = dst[base*(base+1)/2:]
+	for i, end := range blocks[1:] {
+		from := blocks[i]
+		m := end - from
+		kernel.AddProducts(dst, weighted[:base], terms[from:end])
+		dst = dst[base*m:]
+		kernel.AddGram(dst, weighted[from:end], terms[from:end])
+		dst = dst[m*(m+1)/2:]
+	}
+}
+
+// symmetric returns the matrix of what addGram adds up.
+func symmetric(packed []float64, blocks []int) *mat.SymDense {
+	base := blocks[0]
+	m := mat.NewSymDense(blocks[len(blocks)-1], nil)
+	set := func(i, from, to int) {
+		for j := from; j < to; j++ {
 			m.SetSym(i, j, packed[0])
 			packed = packed[1:]
+		}
+	}
+	for i := range base {
+		set(i, i, base)
+	}
+	for b, end := range blocks[1:] {
+		from := blocks[b]
+		for i := range base {
+			set(i, from, end)
+		}
+		for i := from; i < end; i++ {
+			set(i, i, end)
 		}
 	}
 	return m

@@ -59,8 +59,13 @@ func (q *quadraticForms) omitHardGates(from, gates int, scale []float64, draws f
 // turn replaces the terms from the given one on by their products with a square matrix.
 func (q *quadraticForms) turn(from int, by *mat.Dense) {
 	size, _ := by.Dims()
-	sums := mat.NewVecDense(size, q.sums[from:from+size])
-	sums.MulVec(by, mat.VecDenseCopyOf(sums))
+	step := func(terms *mat.Dense) {
+		_, columns := terms.Dims()
+		of := terms.Slice(from, from+size, 0, columns).(*mat.Dense)
+		of.Mul(by, mat.DenseCopyOf(of))
+	}
+	step(mat.NewDense(len(q.sums), 1, q.sums))
+	q.then(step)
 	cov, all := mat.DenseCopyOf(q.cov), len(q.sums) // products with a SymDense are slow
 	rows, columns := cov.Slice(from, from+size, 0, all).(*mat.Dense), cov.Slice(0, all, from, from+size).(*mat.Dense)
 	var turned mat.Dense

@@ -59,24 +59,24 @@ func TestOmitHardGates(t *testing.T) {
 		c.SetSym(0, 2, (0.5*s+0.9*d)/math.Sqrt2)
 		c.SetSym(1, 2, (0.5*s-0.9*d)/math.Sqrt2)
 		c.SetSym(2, 2, 2)
-		return &quadraticForms{cov: c, sums: []float64{3, 1, 7}, n: 100}
+		return &quadraticForms{cov: c, sums: []float64{3, 1, 7}, n: 100, draws: 1e9, blocks: []int{2, 3}}
 	}
 	q := forms(0.25, rare)
 	if hard := q.omitHardGates(0, 2, []float64{2}, 4096); hard != nil {
 		t.Errorf("gates %v, which are both in doubt", hard)
 	}
 	q.standardise()
-	q.project(0, 2, 1e9)
+	q.project(0, 2)
 	// s has the sum (3 + 1)/√2 and a variance of 1: U = 7 − 0.5·4/√2, of variance 2 − 0.25.
 	u := 7 - 0.5*4/math.Sqrt2
-	if got, want := q.test(2, 3).Statistic, u*u/(100*1.75); math.Abs(got-want) > 1e-7*want {
+	if got, want := q.form(2, 3).chiSquared().Statistic, u*u/(100*1.75); math.Abs(got-want) > 1e-7*want {
 		t.Errorf("χ² %v, want %v", got, want)
 	}
 	q, same := forms(0.25, 0.2), forms(0.25, 0.2)
 	if hard := q.omitHardGates(0, 2, []float64{2}, 4096); hard != nil || !mat.Equal(q.cov, same.cov) || !floats.Equal(q.sums, same.sums) {
 		t.Errorf("%v %v, of gates in doubt", hard, q)
 	}
-	q = &quadraticForms{cov: mat.NewSymDense(2, []float64{1, 0, 0, 4 * rare}), sums: []float64{1, 1}, n: 100}
+	q = &quadraticForms{cov: mat.NewSymDense(2, []float64{1, 0, 0, 4 * rare}), sums: []float64{1, 1}, n: 100, blocks: []int{2}}
 	if hard := q.omitHardGates(0, 2, []float64{2}, 4096); len(hard) != 1 || hard[0] != 1 || q.sums[0]*q.sums[1] != 0 {
 		t.Errorf("gates %v, want the second: %v", hard, q.sums)
 	}

@@ -3,6 +3,8 @@ package infer
 import (
 	"context"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -52,13 +54,81 @@ func (s *Specification) Draw(ctx context.Context, rows model.Rows, first int, al
 	return s.terms.sample(ctx, rows, first, s.Draws(), all, seed, workers)
 }
 
-// Tests draws targets for the rows drawn and makes the tests of the sums, which are used
-// up. Experts of too few rows are left out, and named.
-func (s *Specification) Tests(ctx context.Context, sums *RowSums, drawn *Draws, seed uint64, workers int) ([]Test, []Untested, error) {
-	c, err := s.terms.covariance(ctx, drawn, seed, workers)
+// Tests draws targets for the rows drawn and makes the tests of the sums. Where they are below
+// [Doubt] they are made again with moreTargets targets for each row drawn, allowing for the
+// skewness of the terms, without directions that a few rows make.
+func (s *Specification) Tests(ctx context.Context, sums *RowSums, drawn *Draws, seed uint64, workers int) (Tested, error) {
+	return testsOf(ctx, s.terms.drawing(), s.terms.at[atNonlinearity:], sums, drawn, float64(s.Draws()), seed, workers, s.terms.quadratic)
+}
+
+// moreTargets is how many targets are drawn of each row where tests are in doubt.
+const moreTargets = 8
+
+// testsOf makes tests from sums and draws, by the forms that quadratic makes of both.
+func testsOf[W any](ctx context.Context, d drawing[W], blocks []int, sums *RowSums, drawn *Draws, draws float64, seed uint64, workers int,
+	quadratic func(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested)) (Tested, error) {
+	out := Tested{Mass: sums.Mass, Overlap: sums.Shared / sums.Weight}
+	c, err := d.covariance(ctx, drawn, blocks, seed, workers)
 	if err != nil {
-		return nil, nil, err
+		return out, err
 	}
-	tests, untested := s.terms.tests(sums, c, float64(s.Draws()))
-	return tests, untested, nil
+	var q *quadraticForms
+	q, out.Untested = quadratic(sums.clone(), c, draws, false)
+	out.Tests = q.tests()
+	if least(out.Tests) < Doubt {
+		more := drawn.times(moreTargets)
+		if c, err = d.covariance(ctx, more, blocks, seed, workers); err != nil {
+			return out, err
+		}
+		q, _ = quadratic(sums.clone(), c, moreTargets*draws, true)
+		if err := d.shape(ctx, more, q, seed, workers); err != nil {
+			return out, err
+		}
+		out.Tests = q.tests()
+	}
+	t, why := sums.Neighbours.test()
+	if t.DF > 0 {
+		out.Tests = append(out.Tests, t)
+	}
+	if why != "" {
+		out.NotMade = []NotMade{{testDependence, why}}
+	}
+	allowForNoise(out.Tests, out.Overlap)
+	return out, nil
+}
+
+// allowForNoise says what a noise of another shape may add to the robust tests of experts that
+// overlap so much.
+func allowForNoise(tests []Test, overlap float64) {
+	shape := 0.0
+	for i := range tests {
+		if t := &tests[i]; t.Name == testResiduals {
+			shape = max(0, t.excess())
+		}
+	}
+	for i := range tests {
+		if t := &tests[i]; t.Robust {
+			t.Noise = overlap / 2 * shape
+		}
+	}
+}
+
+// tests are those of the forms of which anything is left.
+func (q *quadraticForms) tests() (out []Test) {
+	for _, f := range q.forms {
+		if t := f.hotelling(); t.DF > 0 {
+			t.Robust = t.Name != testResiduals && t.Name != testCorrelation
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// least is the smallest p-value of tests, times their number.
+func least(tests []Test) float64 {
+	p := 1.0
+	for _, t := range tests {
+		p = min(p, float64(len(tests))*t.PValue)
+	}
+	return p
 }

@@ -16,8 +16,10 @@ const (
 	testResiduals          = "residuals"
 	testNonlinearity       = "nonlinearity"
 	testGate               = "gate"
+	testGateFeatures       = "gate features"
 	testHeteroscedasticity = "spread"
 	testInteractions       = "interactions"
+	testDependence         = "dependence"
 )
 
 // Per-row terms of a fitted model, each of mean 0 given x under it. With r_i the
@@ -28,6 +30,7 @@ const (
 //	residuals           r_i·(ψ(e_i) − E ψ(Z)),  ψ = exp(−e²/8), exp(−e²/2), e·exp(−e²/4)
 //	nonlinearity        r_i·e_i·h(z_i),  z_i = ⟨a_i,x⟩ + b_i
 //	gate                (r_j−p_j)·h(x),  h of its logit and of the expert's z
+//	gate features       (r_j−p_j)·h(x_c) for every feature c, h bent, and ·h(x_c)·h(x_l) for every pair c ≤ l
 //	heteroscedasticity  Σ_i r_i·(ψ_1(e_i) − E ψ_1(Z))·h(x_c) for every feature c
 //	interactions        Σ_i r_i·e_i·h(x_c)·h(x_l) for every pair of features c ≤ l
 //
@@ -42,10 +45,12 @@ type terms struct {
 	outputs      []loss.Parameter // the free ones of the means c + s·g
 	groups       int              // of features, in the heteroscedasticity test
 	pairs        int              // groups of pairs of features, in that of interactions
+	gateGroups   int              // of features, for each gate
+	gatePairs    int              // of pairs of features, for each gate
 	// Rms of z_i, of the gate's logits and of the features.
 	zRMS, lRMS, xRMS []float64
 
-	at [7]int // where each kind of terms begins; the last is their number
+	at [8]int // where each kind of terms begins; the last is their number
 }
 
 const (
@@ -53,14 +58,15 @@ const (
 	atResiduals
 	atNonlinearity
 	atGate
+	atGateFeatures
 	atHeteroscedasticity
 	atInteractions
 	atEnd
 )
 
-// mostGroups bounds the degrees of freedom of the tests of heteroscedasticity and of
-// interactions; where there are more features, or pairs of them, they are added
-// up in groups.
+// mostGroups and mostPairs bound the degrees of freedom of the tests of heteroscedasticity and
+// of interactions, and those of all gates' features together; where there are more features, or
+// pairs of them, they are added up in groups.
 const (
 	mostGroups = 32
 	mostPairs  = 64
@@ -72,6 +78,7 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 		groups: min(p.D, mostGroups),
 		pairs:  min(p.D*(p.D+1)/2, mostPairs),
 	}
+	m.gateGroups, m.gatePairs = gateGroups(m.groups, m.pairs, p.Gates())
 	m.expert, m.gate = free.Columns(p)
 	scores := p.K*len(m.expert) + p.Gates()*len(m.gate)
 	if m.noise {
@@ -88,10 +95,18 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 	m.at[atResiduals] = scores
 	m.at[atNonlinearity] = m.at[atResiduals] + 3*p.K
 	m.at[atGate] = m.at[atNonlinearity] + 3*p.K
-	m.at[atHeteroscedasticity] = m.at[atGate] + 5*p.Gates()
+	m.at[atGateFeatures] = m.at[atGate] + 5*p.Gates()
+	m.at[atHeteroscedasticity] = m.at[atGateFeatures] + (m.gateGroups+m.gatePairs)*p.Gates()
 	m.at[atInteractions] = m.at[atHeteroscedasticity] + m.groups
 	m.at[atEnd] = m.at[atInteractions] + m.pairs
 	return m
+}
+
+// gateGroups are the groups of features and of pairs of them, of which there are so many for
+// the experts, for each of so many gates.
+func gateGroups(groups, pairs, gates int) (features, both int) {
+	gates = max(gates, 1)
+	return min(groups, max(1, mostGroups/gates)), min(pairs, max(1, mostPairs/gates))
 }
 
 // termRows is room for the terms of a block of rows.
@@ -106,9 +121,11 @@ type termRows struct {
 	xBump                 []float64 // h of the features, by group
 	xSoft                 []float64 // another h of the features
 	xPairs                []float64 // its products, by group
+	xGate                 []float64 // bends of the features and the products, by the gates' groups
 	logits                []float64 // the gate's predictors
 	ones, score, one, two []float64
-	out, weighted         [][]float64
+	near                  [][]float64 // u and y of [Neighbours], and room for a row of them
+	out                   [][]float64
 }
 
 func (m *terms) newRows() *termRows {
@@ -119,18 +136,26 @@ func (m *terms) newRows() *termRows {
 		z:         kn(), g: kn(), dg: kn(), res: kn(), raw: kn(),
 		zBump: kn(), zBend: kn(), lBump: kn(), lBend: kn(), logits: kn(),
 		xBump: make([]float64, m.groups*n), xSoft: make([]float64, m.p.D*n), xPairs: make([]float64, m.pairs*n),
-		y: make([]float64, n), ones: make([]float64, n),
+		xGate: make([]float64, (m.gateGroups+m.gatePairs)*n),
+		y:     make([]float64, n), ones: make([]float64, n),
 		score: make([]float64, n), one: make([]float64, n), two: make([]float64, n),
-		cols: make([][]float64, m.p.D+1), out: make([][]float64, m.at[atEnd]), weighted: make([][]float64, m.at[atEnd]),
+		cols: make([][]float64, m.p.D+1), out: make([][]float64, m.at[atEnd]),
 	}
 	for i := range w.ones {
 		w.ones[i] = 1
 	}
-	store := make([]float64, 2*m.at[atEnd]*n)
-	for i := range w.out {
-		w.out[i], w.weighted[i] = store[2*i*n:(2*i+1)*n], store[(2*i+1)*n:(2*i+2)*n]
-	}
+	w.near = [][]float64{make([]float64, n), make([]float64, n), make([]float64, 2), make([]float64, 1)}
+	columns(w.out)
 	return w
+}
+
+// columns makes them as long as a block.
+func columns(of [][]float64) {
+	const n = model.BlockRows
+	store := make([]float64, len(of)*n)
+	for i := range of {
+		of[i] = store[i*n : (i+1)*n]
+	}
 }
 
 // given computes what depends on x alone. The bounded functions of x are of the
@@ -189,6 +214,22 @@ func (m *terms) features(w *termRows, b *model.Block) {
 			kernel.AddMul(dst, w.xSoft[j*n:(j+1)*n], w.xSoft[l*n:(l+1)*n])
 			pair++
 		}
+	}
+	m.gateFeatures(w, b)
+}
+
+// gateFeatures computes what the gates' terms have of the features, by their groups.
+func (m *terms) gateFeatures(w *termRows, b *model.Block) {
+	n := b.N
+	clear(w.xGate)
+	for j := range m.p.D {
+		bends := w.score[:n]
+		kernel.Bend(bends, b.Col(j), 1/m.xRMS[j])
+		floats.Add(w.xGate[j%m.gateGroups*n:(j%m.gateGroups+1)*n], bends)
+	}
+	for g := range m.pairs {
+		at := m.gateGroups + g%m.gatePairs
+		floats.Add(w.xGate[at*n:(at+1)*n], w.xPairs[g*n:(g+1)*n])
 	}
 }
 
@@ -250,6 +291,10 @@ func (m *terms) fill(w *termRows, y []float64) {
 		}
 		m.fillTimes(w, m.at[atGate]+5*j, diff, w.ones[:n], w.lBump[j*n:(j+1)*n], w.lBend[j*n:(j+1)*n],
 			w.zBump[j*n:(j+1)*n], w.zBend[j*n:(j+1)*n])
+		of := m.gateGroups + m.gatePairs
+		for g := range of {
+			kernel.Mul(w.out[m.at[atGateFeatures]+of*j+g][:n], diff, w.xGate[g*n:(g+1)*n])
+		}
 	}
 }
 
@@ -260,6 +305,29 @@ func (m *terms) posterior(w *termRows, y []float64) {
 		kernel.Sub(w.res[i*n:(i+1)*n], y, w.g[i*n:(i+1)*n])
 	}
 	w.Observe(w.res[:m.p.K*n], 0)
+}
+
+// neighbours computes what [Neighbours] are of, of the targets whose terms are filled in.
+func (m *terms) neighbours(w *termRows, y []float64) {
+	n := w.N
+	u, held := w.near[0][:n], w.near[1][:n]
+	w.near[0], w.near[1] = u, held
+	clear(u)
+	lo, hi := w.one[:n], w.two[:n]
+	for t := range n {
+		lo[t], hi[t] = math.Inf(1), math.Inf(-1)
+	}
+	for i := range m.p.K {
+		soft, reach := w.score[:n], 3*m.p.SigmaOf(i)
+		kernel.Soft(soft, w.StdOf(i), 1)
+		kernel.AddMul(u, soft, w.PostOf(i))
+		for t, g := range w.g[i*n : (i+1)*n] {
+			lo[t], hi[t] = min(lo[t], g-reach), max(hi[t], g+reach)
+		}
+	}
+	for t, y := range y {
+		held[t] = min(max(y, lo[t]), hi[t])
+	}
 }
 
 var (

@@ -26,46 +26,45 @@ const testCorrelation = "correlation"
 //	correlation   Σ_i r_i·h(e_ia)·h(e_ib) for every pair of coordinates,  h the identity held within ±2
 //
 // The scores are those of the joint likelihood.
-func VectorTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.VectorParams, free loss.Free, seed uint64, workers int) ([]Test, []Untested, error) {
+func VectorTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.VectorParams, free loss.Free, seed uint64, workers int) (Tested, error) {
 	m := newVectorTerms(act, p, free)
 	if m.end > MostTerms {
-		return nil, nil, &TooManyError{m.end}
+		return Tested{}, &TooManyError{m.end}
 	}
-	if err := m.scale(ctx, model.Part(rows, drawsFor(m.end))); err != nil {
-		return nil, nil, err
+	draws := drawsFor(m.end)
+	if err := m.scale(ctx, model.Part(rows, draws)); err != nil {
+		return Tested{}, err
 	}
 	sums, err := m.sums(ctx, rows, workers)
 	if err != nil {
-		return nil, nil, err
+		return Tested{}, err
 	}
 	of := terms{p: p.Gate()}
-	drawn, err := of.sample(ctx, rows, 0, drawsFor(m.end), sums, seed, workers)
+	drawn, err := of.sample(ctx, rows, 0, draws, sums, seed, workers)
 	if err != nil {
-		return nil, nil, err
+		return Tested{}, err
 	}
-	c, err := m.covariance(ctx, drawn, seed, workers)
-	if err != nil {
-		return nil, nil, err
-	}
-	tests, untested := m.tests(sums, c)
-	return tests, untested, nil
+	return testsOf(ctx, m.drawing(), m.blocks(), sums, drawn, float64(draws), seed, workers, m.quadratic)
 }
 
 // vectorTerms are the terms of a row of a mixture with vector outputs.
 type vectorTerms struct {
-	act                        model.Activation
-	p                          *model.VectorParams
-	free                       loss.Free
-	coefficients               int // of an expert for one coordinate
-	groups, pairs              int // as of terms
-	zRMS, lRMS, xRMS           []float64
-	residuals, correlation     int // where each kind of terms begins
-	nonlinearity, gate, spread int
-	interactions, end          int
+	act                    model.Activation
+	p                      *model.VectorParams
+	free                   loss.Free
+	coefficients           int // of an expert for one coordinate
+	groups, pairs          int // as of terms
+	gateGroups, gatePairs  int
+	zRMS, lRMS, xRMS       []float64
+	residuals, correlation int // where each kind of terms begins
+	nonlinearity, gate     int
+	gateFeatures, spread   int
+	interactions, end      int
 }
 
 func newVectorTerms(act model.Activation, p *model.VectorParams, free loss.Free) *vectorTerms {
 	m := &vectorTerms{act: act, p: p, free: free, groups: min(p.D, mostGroups), pairs: min(p.D*(p.D+1)/2, mostPairs)}
+	m.gateGroups, m.gatePairs = gateGroups(m.groups, m.pairs, p.Gate().Gates())
 	expert, _ := free.Columns(p.Coordinate(0))
 	m.coefficients = len(expert)
 	m.residuals = loss.VectorDim(p, free)
@@ -75,10 +74,16 @@ func newVectorTerms(act model.Activation, p *model.VectorParams, free loss.Free)
 		m.nonlinearity += p.M * (p.M - 1) / 2
 	}
 	m.gate = m.nonlinearity + 3*p.K*p.M
-	m.spread = m.gate + (3+2*p.M)*p.Gate().Gates()
+	m.gateFeatures = m.gate + (3+2*p.M)*p.Gate().Gates()
+	m.spread = m.gateFeatures + (m.gateGroups+m.gatePairs)*p.Gate().Gates()
 	m.interactions = m.spread + m.groups*p.M
 	m.end = m.interactions + m.pairs*p.M
 	return m
+}
+
+// blocks are those of the covariance.
+func (m *vectorTerms) blocks() []int {
+	return []int{m.nonlinearity, m.gate, m.gateFeatures, m.spread, m.interactions, m.end}
 }
 
 // scale sets the rms of what the bounded functions are taken of, over rows.
@@ -104,6 +109,11 @@ func (m *vectorTerms) scale(ctx context.Context, rows model.Rows) error {
 	return err
 }
 
+// features are terms of which those of the features are the same.
+func (m *vectorTerms) features() *terms {
+	return &terms{p: m.p.Gate(), groups: m.groups, pairs: m.pairs, gateGroups: m.gateGroups, gatePairs: m.gatePairs, xRMS: m.xRMS}
+}
+
 // vectorTermRows is room for the terms of a block of rows.
 type vectorTermRows struct {
 	*loss.VectorRows
@@ -111,25 +121,28 @@ type vectorTermRows struct {
 	logits                []float64
 	bump, bend            []float64 // of one predictor
 	ones, one, two, three []float64
-	out, weighted         [][]float64
+	near                  [][]float64 // u and y of [Neighbours]
+	row, products         []float64   // room for a row of them
+	out                   [][]float64
 	n                     int
 }
 
 func (m *vectorTerms) newRows() *vectorTermRows {
 	const n = model.BlockRows
-	of := terms{p: m.p.Gate(), groups: m.groups, pairs: m.pairs}
+	of := m.features()
 	w := &vectorTermRows{
 		VectorRows: loss.NewVectorRows(m.act, m.p, m.free), features: of.newRows(), logits: make([]float64, m.p.K*n),
 		bump: make([]float64, n), bend: make([]float64, n), ones: make([]float64, n), one: make([]float64, n), two: make([]float64, n), three: make([]float64, n),
-		out: make([][]float64, m.end), weighted: make([][]float64, m.end),
+		out: make([][]float64, m.end),
 	}
 	for i := range w.ones {
 		w.ones[i] = 1
 	}
-	store := make([]float64, 2*m.end*n)
-	for i := range w.out {
-		w.out[i], w.weighted[i] = store[2*i*n:(2*i+1)*n], store[(2*i+1)*n:(2*i+2)*n]
+	for range 2 * m.p.M {
+		w.near = append(w.near, make([]float64, n))
 	}
+	w.row, w.products = make([]float64, 2*m.p.M), make([]float64, m.p.M)
+	columns(w.out)
 	return w
 }
 
@@ -142,7 +155,7 @@ func (m *vectorTerms) fill(ctx context.Context, w *vectorTermRows, b *model.Bloc
 		return err
 	}
 	w.n = b.N
-	of := terms{p: m.p.Gate(), groups: m.groups, pairs: m.pairs, xRMS: m.xRMS}
+	of := m.features()
 	of.features(w.features, b)
 	for at := m.spread; at < m.end; at++ {
 		clear(w.out[at][:b.N])
@@ -233,28 +246,49 @@ func (m *vectorTerms) fillGate(w *vectorTermRows, b *model.Block) {
 			kernel.Mul(w.out[at+3+2*c][:n], diff, w.bump[:n])
 			kernel.Mul(w.out[at+4+2*c][:n], diff, w.bend[:n])
 		}
+		of := m.gateGroups + m.gatePairs
+		for g := range of {
+			kernel.Mul(w.out[m.gateFeatures+of*j+g][:n], diff, w.features.xGate[g*n:(g+1)*n])
+		}
+	}
+}
+
+// neighbours computes what [Neighbours] are of.
+func (m *vectorTerms) neighbours(w *vectorTermRows, b *model.Block) {
+	n := b.N
+	for c := range m.p.M {
+		u, held := w.near[c][:n], w.near[m.p.M+c][:n]
+		w.near[c], w.near[m.p.M+c] = u, held
+		clear(u)
+		for i := range m.p.K {
+			soft := w.one[:n]
+			kernel.Soft(soft, w.Standard(i, c), 1)
+			kernel.AddMul(u, soft, w.Posterior(i))
+		}
+		copy(held, b.Y[c*n:(c+1)*n])
 	}
 }
 
 // sums returns the sums over the data.
 func (m *vectorTerms) sums(ctx context.Context, data model.Rows, workers int) (*RowSums, error) {
-	none := func() *RowSums { return newRowSums(m.end, m.p.K) }
+	none := func() *RowSums { return NewRowSums(m.end, m.p.K, m.p.M) }
 	return sumsOf(ctx, data, workers, none, m.newRows, func(w *vectorTermRows, b *model.Block) (blockTerms, error) {
 		err := m.fill(ctx, w, b)
-		return blockTerms{w.out, w.ones[:b.N], w.Prior, w.Posterior}, err
+		if err == nil {
+			m.neighbours(w, b)
+		}
+		return blockTerms{w.out, w.ones[:b.N], w.Prior, w.Posterior, w.near, w.row, w.products}, err
 	})
 }
 
-// covariance returns E[term·termᵀ] under the fitted model: of targets drawn from it for
-// these rows and experts.
-func (m *vectorTerms) covariance(ctx context.Context, s *Draws, seed uint64, workers int) (*mat.SymDense, error) {
-	return covarianceOf(ctx, s, m.p.D, m.end, seed, workers, m.newRows, func(w *vectorTermRows, b *model.Block, experts []int, rng *rand.Rand) (terms, weighted [][]float64, err error) {
+func (m *vectorTerms) drawing() drawing[vectorTermRows] {
+	return drawing[vectorTermRows]{m.p.D, m.end, m.newRows, func(ctx context.Context, w *vectorTermRows, b *model.Block, experts []int, rng *rand.Rand) (terms [][]float64, err error) {
 		drawn := *b
 		if drawn.Y, err = m.draw(ctx, b, experts, rng); err == nil {
 			err = m.fill(ctx, w, &drawn)
 		}
-		return w.out, w.weighted, err
-	})
+		return w.out, err
+	}}
 }
 
 // draw draws the targets of rows from these experts: M columns.
@@ -281,12 +315,11 @@ func (m *vectorTerms) draw(ctx context.Context, b *model.Block, experts []int, r
 	return y, nil
 }
 
-// tests makes the tests of sums over the rows, given the covariance of a row's terms, as
-// [terms.tests] does. The sums are used up.
-func (m *vectorTerms) tests(s *RowSums, c *mat.SymDense) (tests []Test, untested []Untested) {
+// quadratic is [terms.quadratic].
+func (m *vectorTerms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested) {
 	m.allowForCoefficients(s)
-	draws := float64(drawsFor(m.end))
-	q := &quadraticForms{cov: c, sums: s.Terms, n: s.Weight}
+	q := &quadraticForms{cov: c, sums: s.Terms, n: s.Weight, draws: draws, blocks: m.blocks(), along: along}
+	var untested []Untested
 	for i, mass := range s.Mass {
 		if mass < float64(rowsPerCoefficient*m.coefficients) {
 			untested = append(untested, Untested{i, mass, m.coefficients})
@@ -295,31 +328,22 @@ func (m *vectorTerms) tests(s *RowSums, c *mat.SymDense) (tests []Test, untested
 		}
 	}
 	_, gate := m.free.Columns(m.p.Coordinate(0))
-	per := 3 + 2*m.p.M
+	per, of := 3+2*m.p.M, m.gateGroups+m.gatePairs
 	for _, j := range q.omitHardGates(m.p.K*m.p.M*m.coefficients, m.p.Gate().Gates(), gateScale(gate, m.xRMS), draws) {
 		q.omit(m.gate+per*j, per)
+		q.omit(m.gateFeatures+of*j, of)
 	}
 	q.standardise()
-	q.project(0, m.residuals, draws)
-	add := func(name string, from, to int, robust bool) {
-		if t := q.test(from, to); t.DF > 0 {
-			t.Name, t.Robust = name, robust
-			tests = append(tests, t)
-		}
+	q.project(0, m.residuals)
+	q.test(testResiduals, m.residuals, m.correlation)
+	q.test(testCorrelation, m.correlation, m.nonlinearity)
+	q.project(m.residuals, m.nonlinearity)
+	blocks := m.blocks()
+	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity, testInteractions} {
+		q.test(name, blocks[i], blocks[i+1])
 	}
-	add(testResiduals, m.residuals, m.correlation, false)
-	add(testCorrelation, m.correlation, m.nonlinearity, false)
-	for i := range tests {
-		if tests[i].Name == testCorrelation {
-			tests[i].Suggests = "noise that is correlated between the targets"
-		}
-	}
-	q.project(m.residuals, m.nonlinearity, draws)
-	add(testNonlinearity, m.nonlinearity, m.gate, true)
-	add(testGate, m.gate, m.spread, true)
-	add(testHeteroscedasticity, m.spread, m.interactions, true)
-	add(testInteractions, m.interactions, m.end, true)
-	return tests, untested
+	q.nameFeatures(m.p.D, m.pairs, m.gateGroups, m.gatePairs, []int{m.gateFeatures, m.spread, m.interactions, m.end})
+	return q, untested
 }
 
 // allowForCoefficients is [terms.allowForCoefficients] for every coordinate.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // verdicts are the certificate's two answers, each a sentence; none without it.
@@ -20,7 +21,7 @@ func verdicts(c *fitted.Certificate) []string {
 	}
 }
 
-// modelReason says what the tests found, what that suggests, and whom they left out.
+// modelReason says what the tests found, what that suggests and what to try, whom they left out, and which were not made.
 func modelReason(c *fitted.Certificate) string {
 	reason := "no test could be made"
 	if len(c.Tests) > 0 {
@@ -29,8 +30,14 @@ func modelReason(c *fitted.Certificate) string {
 	if c.Cause != "" {
 		reason += ", which suggests " + c.Cause
 	}
+	if c.Try != "" {
+		reason += "; try " + shown.Line(c.Try)
+	}
 	for _, u := range c.Untested {
 		reason += fmt.Sprintf("; expert %d was not tested, having %.0f rows for %s", u.Expert, u.Rows, plural(u.Coefficients, "coefficient"))
+	}
+	for _, t := range c.NotMade {
+		reason += fmt.Sprintf("; the test of %s was not made: %s", t.Name, t.Why)
 	}
 	return reason
 }

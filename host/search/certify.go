@@ -50,7 +50,7 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	}
 	q := best.Params.Relabel(order)
 	tested, err := infer.Tests(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
-	if c, note, err = judged(tested.Tests, tested.Untested, err, evidence); c == nil {
+	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
 	}
 	if weak := restsOnLittle(p, q, tested.Mass); weak != "" && c.Optimum == infer.Pass {
@@ -63,15 +63,15 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 }
 
 // judged is the certificate of tests, or the note why there is none: too many terms.
-func judged(tests []infer.Test, untested []infer.Untested, err error, e infer.Evidence) (*infer.Certificate, string, error) {
+func judged(tested infer.Tested, err error, e infer.Evidence) (*infer.Certificate, string, error) {
 	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
 		return nil, "no certificate: " + many.Error(), nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	c := infer.Judge(tests, e)
-	c.Untested = untested
+	c := infer.Judge(tested.Tests, e)
+	c.Untested, c.NotMade, c.Overlap = tested.Untested, tested.NotMade, tested.Overlap
 	return c, "", nil
 }
 

@@ -184,8 +184,8 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 		return nil, "", err
 	}
 	q := best.Vector.Each(func(q *model.Params) *model.Params { return q.Relabel(order) }, order)
-	tests, untested, err := infer.VectorTests(ctx, t.Rows, p.G, q, p.Shape.Free(), p.Seed, p.Threads)
-	if c, note, err = judged(tests, untested, err, evidence); c == nil {
+	tested, err := infer.VectorTests(ctx, t.Rows, p.G, q, p.Shape.Free(), p.Seed, p.Threads)
+	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
 	}
 	if c.Optimum != infer.Pass || q.K == 1 {

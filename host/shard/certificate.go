@@ -191,7 +191,7 @@ func sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *mo
 }
 
 func newTests(k, terms int) *tests {
-	return &tests{&infer.RowSums{Terms: make([]float64, terms), Prior: make([]float64, k), Mass: make([]float64, k)}, new(infer.Draws)}
+	return &tests{infer.NewRowSums(terms, k, 1), new(infer.Draws)}
 }
 
 // priorOf is what the draws need to know of all rows.
@@ -235,20 +235,20 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 	if err != nil {
 		return nil, err
 	}
-	mass := slices.Clone(all.tests.sums.Mass)
-	made, untested, err := spec.Tests(ctx, all.tests.sums, all.tests.drawn, m.Fit.Seed, workers)
+	made, err := spec.Tests(ctx, all.tests.sums, all.tests.drawn, m.Fit.Seed, workers)
 	if err != nil {
 		return nil, err
 	}
 	e := m.Fit.Passes
-	c := infer.Judge(made, infer.Evidence{Starts: e.Starts, Kinds: e.Kinds, Agreeing: e.Agreeing, Survey: e.Survey, Met: e.Met})
-	c.Untested = untested
+	c := infer.Judge(made.Tests, infer.Evidence{Starts: e.Starts, Kinds: e.Kinds, Agreeing: e.Agreeing, Survey: e.Survey, Met: e.Met})
+	c.Untested, c.NotMade, c.Overlap = made.Untested, made.NotMade, made.Overlap
 	p := m.Params()
 	columns, _ := freeOf(m).Columns(p)
-	if weak := infer.RestsOnLittle(p, mass, len(columns)); weak != "" && c.Optimum == infer.Pass {
+	if weak := infer.RestsOnLittle(p, made.Mass, len(columns)); weak != "" && c.Optimum == infer.Pass {
 		c.Optimum, c.Reason = infer.Suspect, weak
 	}
 	m.Fit.Certificate, m.Fit.Passes, m.Fit.Prints = fitted.NewCertificate(c), nil, nil
+	m.Advise(c)
 	m.Fit.Notes = slices.DeleteFunc(m.Fit.Notes, func(note string) bool { return note == notYet })
 	m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the starts that the certificate counts are those of the fit to %d rows that the passes began at", e.Rows))
 	return &Step{Model: m, Pass: m.Fit.Iterations, Converged: true, Certified: true}, nil
@@ -267,7 +267,18 @@ func squaresOf(v []float64, k int) *infer.Squares {
 }
 
 func (t *tests) sumsValues() []float64 {
-	return slices.Concat([]float64{t.sums.Weight}, t.sums.Prior, t.sums.Mass, t.sums.Terms)
+	return slices.Concat([]float64{t.sums.Weight, t.sums.Shared}, t.sums.Neighbours.Values(), t.sums.Prior, t.sums.Mass, t.sums.Terms)
+}
+
+// set takes what sumsValues gave, of as many experts and terms.
+func (t *tests) set(values []float64) {
+	s, pairs := t.sums, len(t.sums.Neighbours.Values())
+	s.Weight, s.Shared = values[0], values[1]
+	s.Neighbours.Set(values[2 : 2+pairs])
+	values = values[2+pairs:]
+	for _, part := range [][]float64{s.Prior, s.Mass, s.Terms} {
+		values = values[copy(part, values):]
+	}
 }
 
 // drawnValues are features, weight and expert of every row drawn.
@@ -288,7 +299,8 @@ func loadTests(m *fitted.Model, bodies map[string][]byte) (*tests, error) {
 		return nil, err
 	}
 	k, width := m.K, m.D+2
-	sums, err := exactly(bodies["tests"], 1+2*k+spec.Terms())
+	t := newTests(k, spec.Terms())
+	sums, err := exactly(bodies["tests"], len(t.sumsValues()))
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +308,7 @@ func loadTests(m *fitted.Model, bodies map[string][]byte) (*tests, error) {
 	if err != nil || len(bodies) != 2 || len(bodies["draws"])%(8*width) != 0 {
 		return nil, errDamaged
 	}
-	t := &tests{&infer.RowSums{Weight: sums[0], Prior: sums[1 : 1+k], Mass: sums[1+k : 1+2*k], Terms: sums[1+2*k:]}, new(infer.Draws)}
+	t.set(sums)
 	for ; len(rows) > 0; rows = rows[width:] {
 		weight, expert := rows[m.D], rows[m.D+1]
 		if !(weight > 0) || expert < 0 || expert >= float64(k) || expert != math.Trunc(expert) {

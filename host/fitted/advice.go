@@ -1,0 +1,155 @@
+package fitted
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/terms"
+)
+
+// Advise says which flags of a fit allow for what the tests of c suggest first, in the
+// certificate of the model: nothing where they pass.
+func (m *Model) Advise(c *infer.Certificate) {
+	if c != nil && len(c.Causes) > 0 {
+		m.Fit.Certificate.Try = m.flagsFor(c.Causes[0])
+	}
+}
+
+func (m *Model) flagsFor(why infer.Cause) string {
+	switch why.Test {
+	case "":
+		if m.Hierarchy != "" {
+			return "--hierarchy auto"
+		}
+		return fmt.Sprintf("--k %d", m.K+1)
+	case "residuals":
+		if m.K > 1 && len(m.Sigma) == 1 {
+			return "--noise per-expert"
+		}
+		return m.robust()
+	case "spread":
+		return m.robust()
+	case "dependence":
+		return "--hac"
+	case "correlation":
+		return "--noise-covariance full"
+	case "nonlinearity":
+		return "another --activation"
+	case "gate", "gate features":
+		if !slices.ContainsFunc(m.Gating, func(w []float64) bool { return slices.ContainsFunc(w, func(v float64) bool { return v != 0 }) }) {
+			return "--gate softmax"
+		}
+		return m.formula(why.Features, true)
+	case "interactions":
+		return m.formula(why.Features, false)
+	}
+	return ""
+}
+
+// robust is what makes standard errors hold; nothing where they do.
+func (m *Model) robust() string {
+	if m.StandardErrors != nil && m.StandardErrors.Kind == string(infer.Robust) {
+		return ""
+	}
+	return "--robust"
+}
+
+// formula is one with the product of two features, or the square of one named twice, among the terms of the gate or
+// of the experts; without features, with all products.
+func (m *Model) formula(features []int, gate bool) string {
+	experts, gates := m.sides()
+	side := &experts
+	if gate {
+		side = &gates
+	}
+	switch {
+	case features != nil:
+		*side += " + " + m.product(features[0], features[1])
+	case strings.Contains(*side, "+"):
+		*side = "(" + *side + ")^2"
+	default:
+		*side += "^2"
+	}
+	return "--formula '" + strings.ReplaceAll(fmt.Sprintf("%s ~ %s | %s", term(m.Target), experts, gates), "'", `'\''`) + "'"
+}
+
+// mostNamed is how many columns a formula names; it has a point for more.
+const mostNamed = 8
+
+// sides are the terms of the experts and of the gate of the model's formula, or of one that it could have.
+func (m *Model) sides() (experts, gate string) {
+	if m.Design != nil && m.Design.Formula != "" {
+		_, right, _ := strings.Cut(m.Design.Formula, "~")
+		experts, gate, two := strings.Cut(right, "|")
+		if !two {
+			gate = experts
+		}
+		return strings.TrimSpace(experts), strings.TrimSpace(gate)
+	}
+	columns := m.Features
+	if m.Design != nil {
+		columns = m.Design.Columns
+	}
+	if len(columns) > mostNamed {
+		return ".", "."
+	}
+	seen := func(of [][]float64) string {
+		var out []string
+		for j, name := range columns {
+			if m.Design != nil || slices.ContainsFunc(of, func(a []float64) bool { return a[j] != 0 }) {
+				out = append(out, term(name))
+			}
+		}
+		if out == nil {
+			return "1"
+		}
+		return strings.Join(out, " + ")
+	}
+	return seen(m.Regressors), seen(m.Gating)
+}
+
+// product is the term of a formula that is the product of two features.
+func (m *Model) product(a, b int) string {
+	first, second := m.term(a), m.term(b)
+	if a != b {
+		return first + ":" + second
+	}
+	return "I(" + first + "^2)"
+}
+
+// term is a feature as formulas name it.
+func (m *Model) term(j int) string {
+	if m.Design == nil {
+		return term(m.Features[j])
+	}
+	var parts []string
+	for _, v := range m.Design.Terms[j].Product {
+		parts = append(parts, valueTerm(v))
+	}
+	return strings.Join(parts, ":")
+}
+
+func valueTerm(v terms.Value) string {
+	switch {
+	case v.Polynomial != nil:
+		return v.Polynomial.Expression
+	case v.Expression != "":
+		return v.Expression
+	case v.Factor != "":
+		return term(v.Factor)
+	}
+	return term(v.Column)
+}
+
+var plainName = regexp.MustCompile(`^[\pL.][\pL\pN._]*(\(.*\))?$`)
+
+// term is a column's name in a formula.
+func term(name string) string {
+	if plainName.MatchString(name) {
+		return name
+	}
+	return "`" + name + "`"
+}

@@ -1,0 +1,287 @@
+package infer
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// neighboursOf are those of rows of u and, behind them, y.
+func neighboursOf(rows [][]float64) *Neighbours {
+	targets := len(rows[0]) / 2
+	s := newNeighbours(targets)
+	for _, row := range rows {
+		s.add(row, make([]float64, targets))
+	}
+	return &s
+}
+
+// walk are random rows of so many targets, the y of which follow one another with this correlation.
+func walk(rng *rand.Rand, n, targets int, correlation float64) [][]float64 {
+	out := make([][]float64, n)
+	for r := range out {
+		out[r] = make([]float64, 2*targets)
+		for c := range out[r] {
+			out[r][c] = rng.NormFloat64()
+			if c >= targets && r > 0 {
+				out[r][c] = correlation*out[r-1][c] + math.Sqrt(1-correlation*correlation)*out[r][c]
+			}
+		}
+	}
+	return out
+}
+
+// TestNeighboursMerge: the sums of rows in parts, empty ones among them, are those of all rows
+// to rounding, and travel as numbers.
+func TestNeighboursMerge(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	rows := walk(rng, 300, 2, 0.3)
+	want := neighboursOf(rows).Values()
+	for _, cuts := range [][]int{{0, 300}, {0, 1, 300}, {0, 0, 120, 120, 299, 300}} {
+		all := newNeighbours(2)
+		for i, to := range cuts[1:] {
+			part := newNeighbours(2)
+			if to > cuts[i] {
+				part.Set(neighboursOf(rows[cuts[i]:to]).Values())
+			}
+			all.merge(&part)
+		}
+		if got := all.Values(); !floats.EqualApprox(got, want, 1e-9) {
+			t.Errorf("cuts %v: %v, want %v", cuts, got, want)
+		}
+	}
+}
+
+// TestDependenceByDefinition: the statistic of one target is (Σ u·u′ − n·ū²)²/Σ (u·u′)², and the likeness of
+// neighbours half of von Neumann's ratio below 1.
+func TestDependenceByDefinition(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	rows := walk(rng, 200, 1, 0.2)
+	var sum, products, squares, steps, y, yy float64
+	for r, row := range rows {
+		sum, y, yy = sum+row[0], y+row[1], yy+row[1]*row[1]
+		if r > 0 {
+			p := row[0] * rows[r-1][0]
+			products, squares = products+p, squares+p*p
+			steps += math.Pow(row[1]-rows[r-1][1], 2)
+		}
+	}
+	s := neighboursOf(rows)
+	want := math.Pow(products-sum*sum/200, 2) / squares
+	if got, why := s.test(); math.Abs(got.Statistic/want-1) > 1e-9 || got.DF != 1 || why != "" {
+		t.Errorf("%+v (%s), want %v", got, why, want)
+	}
+	if got, want := s.alikeness(), 1-steps/199/(2*(yy/200-y*y/40000)); math.Abs(got-want) > 1e-9 {
+		t.Errorf("likeness %v, want %v", got, want)
+	}
+}
+
+// TestDependenceOfOrder: neighbours with a correlation of .5 in 1,000 rows are seen and independent ones are not, of
+// one target and of two. Tables sorted by y, by two halves of it and by ten groups are not judged.
+func TestDependenceOfOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	for targets := 1; targets <= 2; targets++ {
+		rows := walk(rng, 1000, targets, 0)
+		if got, why := neighboursOf(rows).test(); got.PValue < 1e-4 || got.DF != targets || why != "" {
+			t.Errorf("independent: %+v, %q", got, why)
+		}
+		for r := 1; r < len(rows); r++ {
+			rows[r][0] = 0.5*rows[r-1][0] + math.Sqrt(0.75)*rows[r][0]
+		}
+		// 1,000 pairs: the sum is 13 of its standard errors at least.
+		if got, _ := neighboursOf(rows).test(); got.PValue > 1e-12 {
+			t.Errorf("dependent: %+v", got)
+		}
+		for name, group := range map[string]float64{"sorted": 0, "in halves": 2, "in tens": 10} {
+			sorted := slices.Clone(rows)
+			slices.SortFunc(sorted, func(a, b []float64) int {
+				if a[targets] < b[targets] {
+					return -1
+				}
+				return 1
+			})
+			if group > 0 {
+				each := int(1000 / group)
+				for from := 0; from < 1000; from += each {
+					rng.Shuffle(each, func(i, j int) { sorted[from+i], sorted[from+j] = sorted[from+j], sorted[from+i] })
+				}
+			}
+			if got, why := neighboursOf(sorted).test(); got.DF != 0 || why == "" {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+	}
+}
+
+// TestNeighboursOfRows: rows of weight 0 are none, and u and y are those of the definition.
+func TestNeighboursOfRows(t *testing.T) {
+	data, p := twoExperts(t, 400, identity{})
+	data.Blocks[0].Y[3] = 1e9 // held within three σ of the means
+	m := newTerms(identity{}, p, loss.All)
+	measure(t, m, data)
+	weigh(data, p, nil) // 0 to 3 in turn
+	sums, err := m.sums(t.Context(), data, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows [][]float64
+	for i := range data.Blocks {
+		b := &data.Blocks[i]
+		for r := range b.N {
+			if b.W[r] > 0 {
+				rows = append(rows, neighbourOf(p, b, r))
+			}
+		}
+	}
+	if got, want := sums.Neighbours.Values(), neighboursOf(rows).Values(); !floats.EqualApprox(got, want, 1e-7) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// neighbourOf is u and the held y of a row, by definition.
+func neighbourOf(p *model.Params, b *model.Block, r int) []float64 {
+	x := make([]float64, p.D)
+	for j := range x {
+		x[j] = b.Col(j)[r]
+	}
+	post, soft := make([]float64, p.K), make([]float64, p.K)
+	lo, hi := math.Inf(1), math.Inf(-1)
+	most := math.Inf(-1)
+	for i := range post {
+		z := floats.Dot(p.Regressor(i), x) + p.RegressorIntercepts[i]
+		e := (b.Y[r] - z) / p.Sigma[i]
+		post[i] = -e*e/2 - math.Log(p.Sigma[i])
+		if i < p.Gates() {
+			post[i] += floats.Dot(p.Gate(i), x) + p.GatingIntercepts[i]
+		}
+		most = max(most, post[i])
+		soft[i] = e / math.Sqrt(1+e*e/4)
+		lo, hi = min(lo, z-3*p.Sigma[i]), max(hi, z+3*p.Sigma[i])
+	}
+	total, u := 0.0, 0.0
+	for i, v := range post {
+		post[i] = math.Exp(v - most)
+		total += post[i]
+		u += post[i] * soft[i]
+	}
+	return []float64{u / total, min(max(b.Y[r], lo), hi)}
+}
+
+// TestHotelling: with two degrees of freedom and a covariance from N draws the statistic S has
+// P(T² > S) = (1 + S/N)^{−(N−1)/2}, also where that is far below rounding.
+func TestHotelling(t *testing.T) {
+	const draws = 4000
+	for _, s := range []float64{0.1, 3, 20, 500} {
+		f := form{z: []float64{math.Sqrt(s), 0}, n: 100, draws: draws}
+		want := -(draws - 1.) / 2 * math.Log1p(s/draws)
+		if got := math.Log(f.hotelling().PValue); math.Abs(got-want) > 1e-8*math.Max(1, -want) {
+			t.Errorf("statistic %v: log p %v, want %v", s, got, want)
+		}
+	}
+}
+
+// TestForms: what was done to the sums is done to any other rows; along eigenvectors or not the statistic is the
+// same where no direction is left out; the covariance in blocks is that of all terms where tests need it.
+func TestForms(t *testing.T) {
+	data, p := twoExperts(t, 3000, identity{})
+	m := newTerms(identity{}, p, loss.All)
+	measure(t, m, data)
+	sums, err := m.sums(t.Context(), data, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := m.sample(t.Context(), data, 0, 6000, sums, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	covariance := func(blocks []int) *mat.SymDense {
+		c, err := m.drawing().covariance(t.Context(), drawn, blocks, 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	blocks := m.at[atNonlinearity:]
+	all := covariance([]int{m.at[atEnd]})
+	c := covariance(blocks)
+	var statistics [2][]float64
+	for i, along := range []bool{false, true} {
+		raw := sums.clone()
+		m.allowForCoefficients(raw)
+		rows := mat.NewDense(len(raw.Terms), 1, raw.Terms)
+		q, _ := m.quadratic(sums.clone(), mat.NewSymDense(c.SymmetricDim(), slices.Clone(c.RawSymmetric().Data)), 6000, along)
+		for _, step := range q.steps {
+			step(rows)
+		}
+		// Sums of 3,000 terms of order 1.
+		if !floats.EqualApprox(rows.RawMatrix().Data, q.sums, 1e-8) {
+			t.Error("the steps do something else to other rows than to the sums")
+		}
+		for _, f := range q.forms {
+			s, _ := f.statistic()
+			statistics[i] = append(statistics[i], s)
+		}
+	}
+	whole := 0
+	for i, s := range statistics[0] {
+		if math.Abs(s/statistics[1][i]-1) < 1e-6 {
+			whole++
+		}
+	}
+	if whole != len(statistics[0]) {
+		t.Errorf("statistics %v, along eigenvectors %v", statistics[0], statistics[1])
+	}
+	q := &quadraticForms{sums: sums.Terms, blocks: blocks}
+	for i := range sums.Terms {
+		for j := i; j < q.until(i); j++ {
+			if got, want := c.At(i, j), all.At(i, j); math.Abs(got-want) > 1e-12*(1+math.Abs(want)) {
+				t.Fatalf("covariance %d, %d is %v, want %v", i, j, got, want)
+			}
+		}
+	}
+}
+
+// TestStatisticOfSkewedSums: a sum of χ² of n rows, whose skewness of a row is √8: the share of sums
+// above the normal 99.9 % point, nearly twice too many before, is within a half of what it should be. A direction that fewer
+// than one row makes does not count.
+func TestStatisticOfSkewedSums(t *testing.T) {
+	const n, times = 100, 200_000
+	rng := rand.New(rand.NewPCG(9, 9))
+	before, after := 0, 0
+	for range times {
+		sum := 0.0
+		for range n {
+			z := rng.NormFloat64()
+			sum += (z*z - 1) / math.Sqrt2
+		}
+		f := form{z: []float64{sum / math.Sqrt(n)}, n: n}
+		plain, _ := f.statistic()
+		f.skewness, f.kurtosis = []float64{math.Sqrt(8)}, []float64{15}
+		symmetric, df := f.statistic()
+		if df != 1 {
+			t.Fatal("a direction of seven rows does not count")
+		}
+		const point = 10.83 // of χ² with one degree of freedom, .001 above it
+		if plain > point {
+			before++
+		}
+		if symmetric > point {
+			after++
+		}
+	}
+	// The standard error of 200 is 14. The sum is a gamma's, so that the transformation is exact to its own error.
+	if want := times / 1000; before < want*3/2 || after < want/2 || after > want*3/2 {
+		t.Errorf("%d and %d of %d beyond the point of %d", before, after, times, want)
+	}
+	few := form{z: []float64{9}, n: n, skewness: []float64{0}, kurtosis: []float64{n/fewestRows + 1}}
+	if s, df := few.statistic(); s != 0 || df != 0 {
+		t.Errorf("a direction of few rows counts: %v, %d", s, df)
+	}
+}
