@@ -153,3 +153,16 @@ func sumSpare(t *testing.T, pattern string) {
 		fmt.Printf("| %s | %d | %d | %d of %d | %d | %.1f | %d |\n", filepath.Base(name), len(all[name]), passes, smallPasses, small, missed, worst, below)
 	}
 }
+
+// TestKnownSigmaStays: a level of noise that the user knows is that of the model, where an expert is spare too.
+func TestKnownSigmaStays(t *testing.T) {
+	g := groupDesign{act: ident, k: 1, d: 2, n: 400, sigma: 0.3}
+	src, _ := g.draw(t, 1)
+	m, err := Fit(t.Context(), g.act, src, Config{K: 2, Intercept: true, Noise: Shared{Sigma: 0.35}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Sigma) != 1 || m.Sigma[0] != 0.35 {
+		t.Errorf("sigma %v, want 0.35", m.Sigma)
+	}
+}

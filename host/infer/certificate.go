@@ -114,7 +114,7 @@ func (c Care) why() string {
 		cause = "k may be too large: the data hardly ask for " + plural(c.Spares, "expert")
 	}
 	if c.Starts == 0 {
-		return cause + ", and the table is too large to look for other optima on all its rows"
+		return cause + ", and no starts were made on all rows: the table is too large for them, or --starts too small"
 	}
 	return fmt.Sprintf("%s, and of %s on all rows %d met this optimum; another would see one that none has seen with probability %.2g", cause, plural(c.Starts, "start"), c.Met, c.Unseen)
 }

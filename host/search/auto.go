@@ -83,7 +83,8 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 // takeCare looks further where agreement of a few starts is no evidence: where the data hardly ask for an expert, or a
 // test fails and there was no survey.
 func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task) error {
-	if f.Certificate == nil || p.Shape.K == 1 || !flat(p) || f.Best.Failed() || f.Best.Degenerate {
+	alone := p.Shape.K == 1 || !flat(p) || p.Shape.Sigma > 0 // those that look further estimate σ
+	if f.Certificate == nil || alone || f.Best.Failed() || f.Best.Degenerate {
 		return nil
 	}
 	which, _, err := spares(ctx, p, f.Best.Params)
