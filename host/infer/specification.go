@@ -16,7 +16,7 @@ const (
 	// leastDraws is the least number of targets drawn from the fitted model for
 	// the covariance of the terms, drawsPerTerm what each term asks for: 12 per
 	// term leave the χ² statistics a relative error below 1/√(6·terms).
-	leastDraws   = 4096
+	leastDraws   = 3072
 	drawsPerTerm = 12
 	// A direction of which the scores leave little needs more. Where the terms are
 	// few they are cheap: up to mostDraws, as long as that costs less than

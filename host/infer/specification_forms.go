@@ -324,3 +324,14 @@ func (f form) hotelling() Test {
 	}
 	return t
 }
+
+// tests are those of the forms of which anything is left.
+func (q *quadraticForms) tests() (out []Test) {
+	for _, f := range q.forms {
+		if t := f.hotelling(); t.DF > 0 {
+			t.Robust = t.Name != testResiduals && t.Name != testCorrelation
+			out = append(out, t)
+		}
+	}
+	return out
+}

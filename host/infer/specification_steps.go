@@ -113,17 +113,6 @@ func allowForNoise(tests []Test, overlap float64) {
 	}
 }
 
-// tests are those of the forms of which anything is left.
-func (q *quadraticForms) tests() (out []Test) {
-	for _, f := range q.forms {
-		if t := f.hotelling(); t.DF > 0 {
-			t.Robust = t.Name != testResiduals && t.Name != testCorrelation
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
 // least is the smallest p-value of tests, times their number.
 func least(tests []Test) float64 {
 	p := 1.0
