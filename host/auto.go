@@ -44,7 +44,7 @@ func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c
 		return nil, err
 	}
 	return &outcome{
-		best: found.Best, all: found.All, estimate: found.Estimate, survey: found.Survey, spare: found.Spare, certificate: found.Certificate,
+		best: found.Best, all: found.All, estimate: found.Estimate, survey: found.Survey, certificate: found.Certificate,
 		joint: true, notes: found.Notes,
 	}, nil
 }

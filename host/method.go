@@ -47,7 +47,6 @@ type outcome struct {
 	estimate    *moment.Estimate    // nil where the tensors cannot give one
 	descended   *descent.Record     // of methods l2 and l4
 	survey      *search.Survey      // nil where none was made
-	spare       *search.Spare       // nil where no expert is a spare one
 	radius      float64             // of the gate, where the method descends it within one
 	certificate *infer.Certificate  // nil where there is none
 	joint       bool                // best is a maximum of the joint likelihood

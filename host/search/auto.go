@@ -29,7 +29,6 @@ type Found struct {
 	All         []*Candidate       // as they were refined, best of the screening first, those of the survey last
 	Estimate    *moment.Estimate   // nil where the tensors cannot give one
 	Survey      *Survey            // nil where none was made
-	Spare       *Spare             // nil where no expert is a spare one
 	Certificate *infer.Certificate // nil where there is none
 	Notes       []string           // for the user
 }
@@ -111,7 +110,6 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	if seen.Spare, err = placeSpares(ctx, t, f.Best, seen.Late); err != nil {
 		return err
 	}
-	f.Spare = seen.Spare
 	if !seen.Late && seen.Spare == nil {
 		return nil
 	}
