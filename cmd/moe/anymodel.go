@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -26,7 +25,7 @@ type anyModel interface {
 	predictions(act model.Activation, src dataset.Source, extras predict.Extras) dataset.Source
 	// judge measures the model on data, where src is not nil, and
 	// against the truth, where there is a file of it.
-	judge(ctx context.Context, act model.Activation, src dataset.Source, truthPath string) (measured, error)
+	judge(cmd *cobra.Command, act model.Activation, src dataset.Source, truthPath string) (measured, error)
 }
 
 // measured is what moe evaluate has to say, which is also its JSON.
@@ -78,16 +77,16 @@ func (m mixtureFile) predictions(act model.Activation, src dataset.Source, extra
 	return predict.Predictions(m.Params(), act, src, extras)
 }
 
-func (m mixtureFile) judge(ctx context.Context, act model.Activation, src dataset.Source, truthPath string) (measured, error) {
+func (m mixtureFile) judge(cmd *cobra.Command, act model.Activation, src dataset.Source, truthPath string) (measured, error) {
 	out := new(evaluation)
 	var err error
 	if truthPath != "" {
-		if out.Recovery, err = compare(m.Model, truthPath); err != nil {
+		if out.Recovery, err = compare(cmd, m.Model, truthPath); err != nil {
 			return nil, err
 		}
 	}
 	if src != nil {
-		out.Evaluation, err = predict.Evaluate(ctx, m.Params(), act, src)
+		out.Evaluation, err = predict.Evaluate(cmd.Context(), m.Params(), act, src)
 	}
 	return out, err
 }
@@ -114,27 +113,27 @@ type networkEvaluation struct {
 	*fitted.NetworkRecovery
 }
 
-func (n networkFile) judge(ctx context.Context, act model.Activation, src dataset.Source, truthPath string) (measured, error) {
+func (n networkFile) judge(cmd *cobra.Command, act model.Activation, src dataset.Source, truthPath string) (measured, error) {
 	out := new(networkEvaluation)
 	var err error
 	if truthPath != "" {
-		if out.NetworkRecovery, err = recovery(ctx, n.Network, act, truthPath); err != nil {
+		if out.NetworkRecovery, err = recovery(cmd, n.Network, act, truthPath); err != nil {
 			return nil, err
 		}
 	}
 	if src != nil {
-		out.NetworkEvaluation, err = predict.EvaluateNetwork(ctx, n.Model(), act, src)
+		out.NetworkEvaluation, err = predict.EvaluateNetwork(cmd.Context(), n.Model(), act, src)
 	}
 	return out, err
 }
 
 // recovery measures a network of an activation against the one in a file.
-func recovery(ctx context.Context, n *fitted.Network, act model.Activation, truthPath string) (*fitted.NetworkRecovery, error) {
-	truth, err := readTrueNetwork(truthPath, n.Activation, n.K, n.D)
+func recovery(cmd *cobra.Command, n *fitted.Network, act model.Activation, truthPath string) (*fitted.NetworkRecovery, error) {
+	truth, err := readTrueNetwork(cmd, truthPath, n.Activation, n.K, n.D)
 	if err != nil {
 		return nil, err
 	}
-	odd, err := network.Odd(ctx, act)
+	odd, err := network.Odd(cmd.Context(), act)
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +141,8 @@ func recovery(ctx context.Context, n *fitted.Network, act model.Activation, trut
 	return &fitted.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}, nil
 }
 
-// readTrueNetwork reads the truth of a network of the activation and size.
-func readTrueNetwork(path string, act fitted.Activation, k, d int) (*fitted.Network, error) {
+// readTrueNetwork reads the truth of a network of the activation and size, and says what of its file nobody reads.
+func readTrueNetwork(cmd *cobra.Command, path string, act fitted.Activation, k, d int) (*fitted.Network, error) {
 	truth, err := fitted.ReadNetwork(path)
 	switch {
 	case err != nil:
@@ -153,6 +152,7 @@ func readTrueNetwork(path string, act fitted.Activation, k, d int) (*fitted.Netw
 	case !truth.Activation.Same(act):
 		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the network is %s: their weights do not compare", truth.Activation, act)}
 	}
+	remarkUnread(cmd, path, truth.Unknown)
 	return truth, truth.Activation.Agree(path, act)
 }
 

@@ -100,7 +100,7 @@ func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataF
 	}
 	_, mixture := m.(mixtureFile)
 	if data.path == "" && mixture { // what is compared does not depend on the activation
-		return m.judge(cmd.Context(), nil, nil, truthPath)
+		return m.judge(cmd, nil, nil, truthPath)
 	}
 	act, err := openModel(cmd, m.named(), modelPath, limits)
 	if err != nil {
@@ -108,13 +108,13 @@ func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataF
 	}
 	defer act.Close()
 	if data.path == "" {
-		return m.judge(cmd.Context(), act, nil, truthPath)
+		return m.judge(cmd, act, nil, truthPath)
 	}
 	src, err := data.table.open(cmd, data.path, m, false)
 	if err != nil {
 		return nil, err
 	}
-	result, err := m.judge(cmd.Context(), act, src, truthPath)
+	result, err := m.judge(cmd, act, src, truthPath)
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +123,12 @@ func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataF
 
 // compare measures a model against the parameters of a truth file, or of another
 // model with the same features.
-func compare(m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
+func compare(cmd *cobra.Command, m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
 	truth, err := fitted.ReadReference(truthPath, m.Features)
 	if err != nil {
 		return nil, err
 	}
+	remarkUnread(cmd, truthPath, truth.Unknown)
 	return compareWith(m, truthPath, truth)
 }
 

@@ -206,7 +206,7 @@ func (f *networkFitFlags) readTruth(cmd *cobra.Command, named fitted.Activation,
 	if f.truth == "" {
 		return nil, nil
 	}
-	truth, err := readTrueNetwork(f.truth, named, f.request.K, d)
+	truth, err := readTrueNetwork(cmd, f.truth, named, f.request.K, d)
 	if err != nil {
 		return nil, err
 	}

@@ -290,6 +290,7 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 			return nil, err
 		}
 		for j, truth := range truths {
+			remarkUnread(cmd, truthPath, truth.Unknown)
 			if out.Outputs[j].Recovery, err = compareWith(v.Model(j), truthPath, truth); err != nil {
 				return nil, err
 			}
