@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/benchmark"
 	"github.com/gatedlearning/moe/host/catalog"
-	"github.com/gatedlearning/moe/internal/benchmark"
 	"github.com/gatedlearning/moe/sdk"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/experiment"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/figures"
 )
 
 // bar shows the stages of a fit on a terminal: none where stderr is not one, or
@@ -256,7 +256,7 @@ func (b *figureBars) left() string {
 }
 
 // finished says that a figure is done.
-func (b *figureBars) finished(f report.Figure) {
+func (b *figureBars) finished(f figures.Figure) {
 	b.made++
 	verdict := "agrees"
 	if !f.Verdict.Agrees {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/experiment"
+	"github.com/gatedlearning/moe/host/figures"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -52,15 +52,15 @@ func newReproduceCmd() *cobra.Command {
 			if slices.Contains(args, scaling) {
 				return f.grow(cmd)
 			}
-			figures, plugin, err := f.figures(cmd)
+			chosen, plugin, err := f.figures(cmd)
 			if err != nil {
 				return err
 			}
 			defer plugin.Close()
 			if f.list {
-				return printFigures(cmd, figures)
+				return printFigures(cmd, chosen)
 			}
-			return f.run(cmd, figures, plugin)
+			return f.run(cmd, chosen, plugin)
 		},
 	}
 	flags := cmd.Flags()
@@ -176,16 +176,16 @@ func figuresFor(ctx context.Context, act sdk.Activation, quick bool) ([]*experim
 }
 
 // printFigures lists the figures.
-func printFigures(cmd *cobra.Command, figures []*experiment.Figure) error {
+func printFigures(cmd *cobra.Command, chosen []*experiment.Figure) error {
 	if wantsJSON(cmd) {
-		list := make([]listedFigure, 0, len(figures))
-		for _, g := range figures {
+		list := make([]listedFigure, 0, len(chosen))
+		for _, g := range chosen {
 			list = append(list, listedFigure{g.ID, g.Title, g.Source, g.Claim, g.Own, g.Same})
 		}
 		return printJSON(cmd, map[string]any{"figures": list})
 	}
 	out := textOut(cmd)
-	for _, g := range figures {
+	for _, g := range chosen {
 		if _, err := fmt.Fprintf(out, "%-13s %s (%s)\n              %s\n", g.ID, g.Title, g.Source, g.Claim); err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func figureIDs(*cobra.Command, []string, string) (ids []string, _ cobra.ShellCom
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (f *reproduceFlags) run(cmd *cobra.Command, figures []*experiment.Figure, plugin *catalog.Plugin) error {
+func (f *reproduceFlags) run(cmd *cobra.Command, chosen []*experiment.Figure, plugin *catalog.Plugin) error {
 	began := time.Now()
 	if cmd.Flags().Changed("threads") && f.threads < 1 {
 		return usagef("--threads %d: want at least 1", f.threads)
@@ -219,15 +219,15 @@ func (f *reproduceFlags) run(cmd *cobra.Command, figures []*experiment.Figure, p
 	if err := creatable(filepath.Join(f.dir, "index.html")); err != nil {
 		return err
 	}
-	bars := newFigureBars(cmd, len(figures))
-	results := report.Results{Seed: f.seed, Quick: f.quick, Activation: strings.Join(append([]string{f.activation.name}, f.activation.params...), " --param ")}
-	_, err := experiment.Run(cmd.Context(), figures, experiment.Options{
+	bars := newFigureBars(cmd, len(chosen))
+	results := figures.Results{Seed: f.seed, Quick: f.quick, Activation: strings.Join(append([]string{f.activation.name}, f.activation.params...), " --param ")}
+	_, err := experiment.Run(cmd.Context(), chosen, experiment.Options{
 		Seed: f.seed, Threads: f.threads, Store: store, Progress: bars.show,
 		Finished: func(o *experiment.Outcome) error {
 			if err := recheck(cmd.Context(), plugin); err != nil {
 				return err
 			}
-			figure := report.Figure{Outcome: o}
+			figure := figures.Figure{Outcome: o}
 			results.Figures = append(results.Figures, figure)
 			bars.finished(figure)
 			return f.writeFigure(cmd, figure)
@@ -255,10 +255,10 @@ func recheck(ctx context.Context, plugin *catalog.Plugin) error {
 }
 
 // interrupted says of an error that a signal caused what there is already.
-func (f *reproduceFlags) interrupted(cmd *cobra.Command, err error, figures int) error {
+func (f *reproduceFlags) interrupted(cmd *cobra.Command, err error, finished int) error {
 	var signal *signalError
 	if errors.As(context.Cause(cmd.Context()), &signal) {
-		left := fmt.Sprintf("%d figures are finished in %s, and the same command goes on where this one stopped", figures, f.dir)
+		left := fmt.Sprintf("%d figures are finished in %s, and the same command goes on where this one stopped", finished, f.dir)
 		signal.left.Store(&left)
 	}
 	return err
@@ -271,7 +271,7 @@ type output struct {
 }
 
 // files are those of a figure.
-func (f *reproduceFlags) files(figure report.Figure) []output {
+func (f *reproduceFlags) files(figure figures.Figure) []output {
 	picture := func(format string) func(io.Writer) error {
 		return func(w io.Writer) error { return figure.Draw(w, format) }
 	}
@@ -282,7 +282,7 @@ func (f *reproduceFlags) files(figure report.Figure) []output {
 	return out
 }
 
-func (f *reproduceFlags) writeFigure(cmd *cobra.Command, figure report.Figure) error {
+func (f *reproduceFlags) writeFigure(cmd *cobra.Command, figure figures.Figure) error {
 	for _, out := range f.files(figure) {
 		if err := f.write(cmd, out); err != nil {
 			return err
@@ -326,7 +326,7 @@ type figureJSON struct {
 	Files    []string `json:"files"`
 }
 
-func (f *reproduceFlags) print(cmd *cobra.Command, results report.Results, took time.Duration) error {
+func (f *reproduceFlags) print(cmd *cobra.Command, results figures.Results, took time.Duration) error {
 	page := filepath.Join(f.dir, "index.html")
 	if !wantsJSON(cmd) {
 		if err := results.Text(textOut(cmd)); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/benchmark"
 	"github.com/gatedlearning/moe/host/experiment"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/figures"
 	"github.com/gatedlearning/moe/internal/atomicfile"
-	"github.com/gatedlearning/moe/internal/benchmark"
 )
 
 // scaling is the one FIGURE that measures time. It is of this machine, made when it is
@@ -68,7 +68,7 @@ func (f *reproduceFlags) grow(cmd *cobra.Command) error {
 	for _, axis := range benchmark.AxisNames() {
 		for _, format := range []string{"svg", "png"} {
 			files = append(files, output{scaling + "-" + axis + "." + format, func(w io.Writer) error {
-				return report.Figure{Outcome: growthPicture(g, axis)}.Draw(w, format)
+				return figures.Figure{Outcome: growthPicture(g, axis)}.Draw(w, format)
 			}})
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatedlearning/moe/internal/benchmark"
+	"github.com/gatedlearning/moe/host/benchmark"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"

@@ -16,10 +16,11 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/figures"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/sweep"
 	"github.com/gatedlearning/moe/internal/atomicfile"
-	"github.com/gatedlearning/moe/internal/sweep"
 )
 
 // sweepFlags are the flags of moe sweep.
@@ -144,7 +145,7 @@ func (f *sweepFlags) draw(ctx context.Context, t *sweep.Table) error {
 		return nil
 	}
 	var out bytes.Buffer
-	if err := (report.Figure{Outcome: t.Outcome(&f.grid)}).Draw(&out, pictureFormat(f.plot)); err != nil {
+	if err := (figures.Figure{Outcome: t.Outcome(&f.grid)}).Draw(&out, pictureFormat(f.plot)); err != nil {
 		return err
 	}
 	return atomicfile.WriteFile(ctx, f.plot, out.Bytes())

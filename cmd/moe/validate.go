@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/catalog"
+	"github.com/gatedlearning/moe/host/figures"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -141,7 +142,7 @@ func (f *validateFlags) draw(ctx context.Context, act sdk.Activation, answer rep
 		return err
 	}
 	defer file.Discard()
-	if err := answer.Draw(file, curves, f.format()); err != nil {
+	if err := figures.DrawActivation(file, answer.Name, answer.Validation, curves, f.format()); err != nil {
 		return err
 	}
 	return file.Commit()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/solver"
 )
 
@@ -129,9 +130,10 @@ func (a Activation) transforms(w io.Writer) {
 }
 
 // num writes a coefficient to ten digits.
-func num(v float64) string {
-	return strings.Replace(fmt.Sprintf("%.10g", clean(v)), "-", "−", 1)
-}
+func num(v float64) string { return shown.Number(v, 10) }
+
+// shortly writes one to four.
+func shortly(v float64) string { return shown.Number(v, 4) }
 
 func (a Activation) system(w io.Writer) {
 	s, v := a.Validation.System, a.Validation.Verdict
@@ -186,11 +188,11 @@ func (a Activation) least(w io.Writer) {
 	fmt.Fprintf(w, "\n  variance of one row\tpolynomial\tleast\tgain\n")
 	for _, r := range solver.Orders() {
 		if why := o.Reason(r); why != "" {
-			fmt.Fprintf(w, "  T%d\t%s\tnone: %s\n", r, countOr(polynomial.Variance(r, o.K), short), why)
+			fmt.Fprintf(w, "  T%d\t%s\tnone: %s\n", r, countOr(polynomial.Variance(r, o.K), shortly), why)
 			continue
 		}
 		p := polynomial.Variance(r, o.K)
-		fmt.Fprintf(w, "  T%d\t%s\t%.4g\t%s\n", r, countOr(p, short), o.Variance(r), countOr(p/o.Variance(r), short))
+		fmt.Fprintf(w, "  T%d\t%s\t%.4g\t%s\n", r, countOr(p, shortly), o.Variance(r), countOr(p/o.Variance(r), shortly))
 	}
 	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T4\t%s\t%s\n", countOr(a.Polynomial.L4, rounded), countOr(a.Least.L4, rounded))
 	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T3\t%s\t%s\n", countOr(a.Polynomial.Spectral, rounded), countOr(a.Least.Spectral, rounded))
@@ -215,7 +217,7 @@ func (a Activation) oneHiddenLayer(w io.Writer) {
 	fmt.Fprintf(w, "  P1  0 ≤ g′(z) ≤ L|z|^p\t%s\n", yes[o.P1])
 	fmt.Fprintf(w, "  P2  ρ > 0 (at scale 1 it is %s)\t%s\n", num(o.Rho), yes[o.P2])
 	if r := a.RhoRange; r != nil {
-		fmt.Fprintf(w, "  P2 at scales %g to %g (there ρ is %s to %s)\t%s\n", solver.LeastScale, solver.MostScale, short(r.Min), short(r.Max), yes[r.P2])
+		fmt.Fprintf(w, "  P2 at scales %g to %g (there ρ is %s to %s)\t%s\n", solver.LeastScale, solver.MostScale, shortly(r.Min), shortly(r.Max), yes[r.P2])
 	}
 	fmt.Fprintf(w, "  P3  g″ bounded, or g piecewise linear\t%s\n", yes[o.P3])
 }

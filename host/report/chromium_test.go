@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/experiment"
+	"github.com/gatedlearning/moe/host/figures"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -106,17 +107,17 @@ func writePage(t *testing.T, path string) {
 // writeResults runs two experiments and writes their page.
 func writeResults(t *testing.T, path string) {
 	t.Helper()
-	figures, err := experiment.Find([]string{"002-B", "002-L3"}, true)
+	chosen, err := experiment.Find([]string{"002-B", "002-L3"}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcomes, err := experiment.Run(t.Context(), figures, experiment.Options{Seed: 1})
+	outcomes, err := experiment.Run(t.Context(), chosen, experiment.Options{Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r report.Results
+	var r figures.Results
 	for _, o := range outcomes {
-		r.Figures = append(r.Figures, report.Figure{Outcome: o})
+		r.Figures = append(r.Figures, figures.Figure{Outcome: o})
 	}
 	f, err := os.Create(path)
 	if err != nil {

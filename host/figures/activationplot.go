@@ -1,4 +1,4 @@
-package report
+package figures
 
 import (
 	"fmt"
@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 
+	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/solver"
 )
 
@@ -32,22 +33,22 @@ const (
 	plotHeight = 27 * vg.Centimeter
 )
 
-// Draw writes the picture in the given format, "svg" or "png": on the left g
+// DrawActivation writes the picture of an activation and what was found of it in the given format, "svg" or "png": on the left g
 // and the conditional expectations S4 = E[Q4(y)|Z] and S2 = E[Q2(y)|Z], on the
 // right the conditions: S4 must have no Hermite coefficient of order 1, 2 and 3
 // and one of order 4, S2 none of order 1 and one of order 2. Below, the transforms
 // of minimum variance over the polynomials. The same input gives the same bytes.
-func (a Activation) Draw(w io.Writer, curves solver.Curves, format string) error {
+func DrawActivation(w io.Writer, name string, v *solver.Validation, curves solver.Curves, format string) error {
 	canvas, err := newCanvas(plotWidth, plotHeight, format, vgimg.DefaultDPI)
 	if err != nil {
 		return err
 	}
-	t := a.Validation.Transform
+	t := v.Transform
 	page := draw.New(canvas)
 	page.SetColor(color.White)
 	page.Fill(page.Rectangle.Path())
 	page = draw.Crop(page, 14, -14, 12, -14)
-	a.heading(page)
+	heading(page, name, v)
 	const below = 0.27
 	height := page.Max.Y - page.Min.Y - 60
 	body := draw.Crop(page, 0, 0, below*height, -60)
@@ -65,7 +66,7 @@ func (a Activation) Draw(w io.Writer, curves solver.Curves, format string) error
 			}
 		}
 	}
-	a.conditions(cells[0][1])
+	conditions(cells[0][1], v.Verdict.Checks)
 	transforms := [][]*plot.Plot{{}}
 	for _, t := range curves.T {
 		transforms[0] = append(transforms[0], transformPlot(curves.Y, t))
@@ -78,24 +79,16 @@ func (a Activation) Draw(w io.Writer, curves solver.Curves, format string) error
 }
 
 // heading writes the answer and the transforms over the panels.
-func (a Activation) heading(page draw.Canvas) {
-	t, v := a.Validation.Transform, a.Validation
+func heading(page draw.Canvas, name string, v *solver.Validation) {
+	t := v.Transform
 	verdict := "valid"
 	if !v.Verdict.Valid {
 		verdict = "NOT valid"
 	}
-	text(page, page.Min.X+6, page.Max.Y-14, fmt.Sprintf("%s is %s at σ = %g", a.Name, verdict, v.Sigma), 15, ink)
+	text(page, page.Min.X+6, page.Max.Y-14, fmt.Sprintf("%s is %s at σ = %g", name, verdict, v.Sigma), 15, ink)
 	text(page, page.Min.X+6, page.Max.Y-31, fmt.Sprintf("Q4(y) = y⁴ + αy³ + βy² + γy with α = %s, β = %s, γ = %s and c4 = %s",
-		short(t.Alpha), short(t.Beta), short(t.Gamma), short(t.C4)), 9.5, ink)
-	text(page, page.Min.X+6, page.Max.Y-44, fmt.Sprintf("Q2(y) = y² + δy with δ = %s and c2 = %s", short(t.Delta), short(t.C2)), 9.5, ink)
-}
-
-// clean makes 0 of what is only rounding.
-func clean(v float64) float64 {
-	if math.Abs(v) < 1e-11 {
-		return 0
-	}
-	return v
+		shown.Number(t.Alpha, 4), shown.Number(t.Beta, 4), shown.Number(t.Gamma, 4), shown.Number(t.C4, 4)), 9.5, ink)
+	text(page, page.Min.X+6, page.Max.Y-44, fmt.Sprintf("Q2(y) = y² + δy with δ = %s and c2 = %s", shown.Number(t.Delta, 4), shown.Number(t.C2, 4)), 9.5, ink)
 }
 
 // newPlot returns a plot in the house style: a title on the left, no frame, a
@@ -141,11 +134,6 @@ func ticks(lo, hi float64) []plot.Tick {
 		list = append(list, plot.Tick{Value: i * step, Label: shortest(i * step)})
 	}
 	return list
-}
-
-// short writes a number to four digits, with a proper minus sign.
-func short(v float64) string {
-	return strings.Replace(fmt.Sprintf("%.4g", clean(v)), "-", "−", 1)
 }
 
 func sans(size float64) font.Font {
@@ -337,11 +325,11 @@ func (r requirements) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 // conditions writes the conditions with their values.
-func (a Activation) conditions(c draw.Canvas) {
+func conditions(c draw.Canvas, checks []solver.Check) {
 	x, y := c.Min.X+8, c.Max.Y-12
 	text(c, x, y, "Conditions, after standardising g", 11, ink)
 	y -= 20
-	for _, check := range a.Validation.Verdict.Checks {
+	for _, check := range checks {
 		mark, col := "holds", color.Color(ink)
 		if !check.Holds {
 			mark, col = "fails", wrong

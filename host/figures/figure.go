@@ -1,4 +1,6 @@
-package report
+// Package figures draws experiments, and activations with their transforms, and writes the page of
+// the papers' results. The same input gives the same bytes.
+package figures
 
 import (
 	"cmp"
