@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
@@ -20,11 +19,14 @@ type Auto struct {
 // Name returns "auto".
 func (Auto) Name() string { return "auto" }
 
-func (m Auto) check(Config) error {
-	return firstError(checkPositive("mu", m.Mu), checkStarts(m.Starts))
+// Takes implements [Method].
+func (Auto) Takes() []Option {
+	return append([]Option{OptMu, OptTransform, OptSharedGate, OptCheckpoints}, likelihoodOptions...)
 }
 
-func (Auto) admit(dataset.Schema) error { return nil }
+func (m Auto) check() error {
+	return firstError(checkPositive("mu", m.Mu), checkStarts(m.Starts))
+}
 
 func (Auto) order() int { return 4 }
 

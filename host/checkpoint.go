@@ -416,7 +416,8 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	if g, ok := c.Gate.(Softmax); ok {
 		values["gate features"] = g.Features
 	}
-	if m, ok := c.Method.(Auto); ok { // the one that writes checkpoints
+	if Takes(c.Method, OptCheckpoints) {
+		m := c.Method.(Auto)
 		values["mu"], values["starts"] = m.Mu, m.starts()
 	}
 	maps.Copy(values, r.more)

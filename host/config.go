@@ -28,12 +28,12 @@ type Config struct {
 	ExpertFeatures []string // that the experts see; nil: all
 
 	// Output gives the experts' means an offset and a scale, c + s·g(⟨a,x⟩), fitted with
-	// the rest; "" is none. Methods auto and em take it.
+	// the rest; "" is none.
 	Output OutputScale
 
 	// Hierarchy is the shape of a tree of gates over the experts; the zero value is one
 	// gate. Leaves are the experts' own activations, from left to right; nil where all
-	// have the one that is fitted. Methods auto and em take them.
+	// have the one that is fitted.
 	Hierarchy model.Hierarchy
 	Leaves    []sdk.Activation
 
@@ -199,28 +199,12 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTree(), c.checkTransform(), c.checkMemory(), c.Method.check(c))
+	return c, firstError(c.checkTransform(), c.checkMemory(), admitted(c), c.Method.check())
 }
 
-// byMiniBatches says whether the method draws rows at random, for which they have to be
-// in memory.
-func (c Config) byMiniBatches() bool {
-	switch c.Method.(type) {
-	case L2, L4:
-		return true
-	}
-	return false
-}
-
-// checkMemory refuses a limit for a method that needs all rows in memory.
 func (c Config) checkMemory() error {
-	switch {
-	case c.MaxMemory == 0:
-		return nil
-	case c.MaxMemory < 0:
+	if c.MaxMemory < 0 {
 		return refuse("max memory = %d bytes, want more than 0", c.MaxMemory)
-	case c.byMiniBatches():
-		return refuse("method %s draws rows at random and needs them all in memory: max memory has no effect on it; it is for auto, moments, spectral, em", c.Method.Name())
 	}
 	return nil
 }
@@ -233,33 +217,9 @@ func RuntimeMemory(limit int64) int64 { return max(limit-programMemory, 1<<20) }
 // code for the most part: 24 MiB of the command were measured.
 const programMemory = 28 << 20
 
-// checkTree refuses a tree, leaves, or an output of their own for a method that fits one
-// gate over experts of one activation whose means are g.
-func (c Config) checkTree() error {
-	switch c.Method.(type) {
-	case Auto, EM:
-		return nil
-	}
-	if c.Hierarchy.Depth() > 1 {
-		return c.noEffect("hierarchy", "auto, em")
-	}
-	if c.Leaves != nil {
-		return c.noEffect("leaves", "auto, em")
-	}
-	if c.Output != "" {
-		return c.noEffect("output scale", "auto, em")
-	}
-	return nil
-}
-
 func (c Config) checkTransform() error {
-	switch {
-	case c.Transform == "":
-		return nil
-	case !slices.Contains(Transforms(), c.Transform):
+	if c.Transform != "" && !slices.Contains(Transforms(), c.Transform) {
 		return refuse("transform = %q; there are %v", c.Transform, Transforms())
-	case c.Method.order() == 0:
-		return c.noEffect("transform", "auto, moments, spectral, l4")
 	}
 	return nil
 }
@@ -291,9 +251,10 @@ func (c Config) request() problem.Request {
 	}
 }
 
-// room is what the rows may take where there is no limit.
+// room is what the rows may take where there is no limit: all that there is for a method
+// that draws rows at random.
 func (c Config) room() dataset.Room {
-	if c.byMiniBatches() {
+	if !Takes(c.Method, OptMaxMemory) {
 		return dataset.Room(math.MaxInt64)
 	}
 	return 0
@@ -311,36 +272,4 @@ func (c Config) shows(stage Stage) func(done, total int) {
 		return nil
 	}
 	return func(done, total int) { c.Progress(stage, done, total) }
-}
-
-// linearOnly refuses, for a method that fits the papers' model alone, intercepts
-// and experts or a gate that do not see all features.
-func (c Config) linearOnly() error {
-	gate, softmax := c.Gate.(Softmax)
-	if c.Intercept || c.ExpertOnly || c.GateOnly || !softmax || gate.Features != nil || c.ExpertFeatures != nil {
-		return refuse("method %s has no intercepts, constant gate or choice of features for experts and gate; method auto does", c.Method.Name())
-	}
-	return nil
-}
-
-// noEffect is the error of a setting that the method has no use for.
-func (c Config) noEffect(setting, methods string) error {
-	return refuse("%s has no effect on method %s; it is for %s", setting, c.Method.Name(), methods)
-}
-
-func (c Config) noStart() error {
-	if c.Start != nil {
-		return c.noEffect("start", "auto, em, l2")
-	}
-	return nil
-}
-
-func (c Config) noRobust() error {
-	if c.Robust {
-		return c.noEffect("robust", "auto, moments, em")
-	}
-	if c.HAC {
-		return c.noEffect("hac", "auto, moments, em")
-	}
-	return nil
 }

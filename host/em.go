@@ -3,8 +3,8 @@ package host
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -21,9 +21,10 @@ type EM struct {
 // Name returns "em".
 func (EM) Name() string { return "em" }
 
-func (m EM) check(Config) error { return checkStarts(m.Starts) }
+// Takes implements [Method].
+func (EM) Takes() []Option { return slices.Clone(likelihoodOptions) }
 
-func (EM) admit(dataset.Schema) error { return nil }
+func (m EM) check() error { return checkStarts(m.Starts) }
 
 func (EM) order() int { return 0 }
 

@@ -85,7 +85,7 @@ func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Confi
 			return cfg, nil, refuse("the model could not be written: %v", err)
 		}
 	}
-	if err := cfg.Method.admit(src.Schema()); err != nil {
+	if err := admits(cfg, src.Schema()); err != nil {
 		return cfg, nil, err
 	}
 	cfg.show(StageRead, 0, 0)
@@ -105,8 +105,7 @@ func measure(ctx context.Context, p *problem.Problem, w moment.Want) (*moment.Ev
 
 // fit fits a problem of one number of experts.
 func fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, r run) (*fitted.Model, error) {
-	switch r.Method.(type) {
-	case Auto, EM:
+	if Takes(r.Method, OptStrict) {
 		if err := possible(ctx, p, r.Start); err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
@@ -23,11 +22,12 @@ func (m L2) settings() descent.L2 {
 	return descent.L2{MiniBatches: m.MiniBatches, Optimiser: m.Optimiser}
 }
 
-func (m L2) check(c Config) error {
-	return firstError(c.noRobust(), c.linearOnly(), checkStarts(m.Starts), m.settings().Check())
+// Takes implements [Method].
+func (L2) Takes() []Option {
+	return append([]Option{OptStart, OptStarts, OptOptimiser}, batchOptions...)
 }
 
-func (m L2) admit(s dataset.Schema) error { return noWeights(m, s) }
+func (m L2) check() error { return firstError(checkStarts(m.Starts), m.settings().Check()) }
 
 func (L2) order() int { return 0 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -34,11 +33,12 @@ func (m L4) settings() descent.L4 {
 	return descent.L4{MiniBatches: m.MiniBatches, Penalty: m.Penalty, Mu: m.Mu, Lambda: m.Lambda, Ridge: m.Ridge}
 }
 
-func (m L4) check(c Config) error {
-	return firstError(c.noStart(), c.noRobust(), c.linearOnly(), checkPositive("radius", m.Radius), m.settings().Check())
+// Takes implements [Method].
+func (L4) Takes() []Option {
+	return append([]Option{OptMu, OptTransform, OptRadius, OptLambda, OptPenalty, OptRidge}, batchOptions...)
 }
 
-func (m L4) admit(s dataset.Schema) error { return noWeights(m, s) }
+func (m L4) check() error { return firstError(checkPositive("radius", m.Radius), m.settings().Check()) }
 
 func (L4) order() int { return 4 }
 

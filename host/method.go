@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/moment"
@@ -18,11 +17,10 @@ import (
 type Method interface {
 	// Name is what files and flags call it.
 	Name() string
-	// check refuses settings of the method, and of the configuration beside it,
-	// that no data could be fitted with.
-	check(c Config) error
-	// admit refuses data that the method cannot take.
-	admit(s dataset.Schema) error
+	// Takes lists the settings that it has a use for, of those that not every method has.
+	Takes() []Option
+	// check refuses settings of the method that no data could be fitted with.
+	check() error
 	// order is that of the tensor beside T2 that the method rests on; 0 for none.
 	order() int
 	// fit fits the problem; what it takes of c is the start, the way to show
@@ -111,12 +109,4 @@ func startsOr(n, byDefault int) int { return cmp.Or(n, byDefault) }
 // noCertificate says why a method without a joint likelihood has none.
 func noCertificate(m Method) string {
 	return "no certificate: it judges a maximum of the joint likelihood, which method " + m.Name() + " does not look for"
-}
-
-// noWeights refuses weights for a method that knows none.
-func noWeights(m Method, s dataset.Schema) error {
-	if s.Weights != "" {
-		return refuse("method %s takes no weights; methods auto, moments and em do", m.Name())
-	}
-	return nil
 }

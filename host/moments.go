@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -26,11 +25,12 @@ type Moments struct {
 // Name returns "moments".
 func (Moments) Name() string { return "moments" }
 
-func (m Moments) check(c Config) error {
-	return firstError(c.noStart(), c.linearOnly(), checkPositive("mu", m.Mu), checkPositive("radius", m.Radius))
-}
+// Takes implements [Method].
+func (Moments) Takes() []Option { return append([]Option{OptMu}, tensorOptions...) }
 
-func (Moments) admit(dataset.Schema) error { return nil }
+func (m Moments) check() error {
+	return firstError(checkPositive("mu", m.Mu), checkPositive("radius", m.Radius))
+}
 
 func (Moments) order() int { return 4 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"gonum.org/v1/gonum/mat"
@@ -107,12 +108,11 @@ func (s *sharedGate) resume(ctx context.Context) (request, error) {
 
 // checkSharedGate refuses what a fit under one gate has no use for.
 func checkSharedGate(c Config, noise NoiseCovariance) error {
-	_, auto := c.Method.(Auto)
 	switch {
 	case noise != Diagonal && noise != Full:
 		return refuse("noise covariance = %q; there are %s, %s", noise, Diagonal, Full)
-	case c.Method != nil && !auto:
-		return refuse("method %s: targets under one gate are fitted by method auto", c.Method.Name())
+	case c.Method != nil && !Takes(c.Method, OptSharedGate):
+		return refuse("method %s: targets under one gate are fitted by method %s", c.Method.Name(), strings.Join(Taking(OptSharedGate), ", "))
 	case c.Output != "":
 		return refuse("output scale %s is for one target", c.Output)
 	case c.HAC:

@@ -2,8 +2,8 @@ package host
 
 import (
 	"context"
+	"slices"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
@@ -18,11 +18,10 @@ type Spectral struct {
 // Name returns "spectral".
 func (Spectral) Name() string { return "spectral" }
 
-func (m Spectral) check(c Config) error {
-	return firstError(c.noStart(), c.noRobust(), c.linearOnly(), checkPositive("radius", m.Radius))
-}
+// Takes implements [Method].
+func (Spectral) Takes() []Option { return slices.Clone(tensorOptions) }
 
-func (Spectral) admit(dataset.Schema) error { return nil }
+func (m Spectral) check() error { return checkPositive("radius", m.Radius) }
 
 func (Spectral) order() int { return 3 }
 

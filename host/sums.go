@@ -30,13 +30,12 @@ func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 	if err != nil {
 		return nil, err
 	}
-	switch cfg.Method.(type) {
-	case Moments, Spectral:
+	if Takes(cfg.Method, OptSums) {
 		return fitTensors(ctx, act, sums, file, cfg)
 	}
 	all, taken := sums.Rows()
 	cfg.beside = taken < all
-	if _, ok := cfg.Method.(Auto); ok && cfg.Start == nil && cfg.beside {
+	if Takes(cfg.Method, OptTransform) && Takes(cfg.Method, OptStart) && cfg.Start == nil && cfg.beside {
 		if cfg.Start, err = startOf(ctx, act, sums, file, cfg); err != nil {
 			return nil, err
 		}

@@ -316,7 +316,7 @@ func (f *fitFlags) fit(ctx context.Context, act sdk.Activation, src dataset.Sour
 	if f.sums != nil && f.to == 0 {
 		return host.FitSums(ctx, act, f.sums, f.moments, f.config)
 	}
-	if f.sums != nil && f.tensors() {
+	if f.sums != nil && host.Takes(f.config.Method, host.OptSums) {
 		return nil, usagef("--k %s: the sums are made for one number of experts", f.k)
 	}
 	if f.to > 0 {
@@ -353,15 +353,6 @@ func (f *fitFlags) checkMoments(cmd *cobra.Command) error {
 	return nil
 }
 
-// tensors says whether the method takes its tensors from sums.
-func (f *fitFlags) tensors() bool {
-	switch f.config.Method.(type) {
-	case host.Moments, host.Spectral:
-		return true
-	}
-	return false
-}
-
 // check looks at the flags and at whether the output can be created, before
 // anything is started.
 func (f *fitFlags) check(cmd *cobra.Command) error {
@@ -376,9 +367,6 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	}
 	if f.resume && f.out == "" {
 		return usagef("--resume needs -o FILE: the checkpoint stands beside it")
-	}
-	if m := f.method.name; f.strict && (m == host.L2{}.Name() || m == host.L4{}.Name()) {
-		return usagef("--strict has no effect on method %s, which has no certificate", m)
 	}
 	if err := f.parseNoise(); err != nil {
 		return err
@@ -413,7 +401,7 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 // checkOutputs looks at the files that the fit writes, the checkpoint among them.
 func (f *fitFlags) checkOutputs() error {
 	checkpoint := checkpointOf(f.out)
-	if _, ok := f.config.Method.(host.Auto); !ok { // no other method writes one
+	if !host.Takes(f.config.Method, host.OptCheckpoints) {
 		checkpoint = ""
 	}
 	if err := distinct(f.out, f.data, f.truth, f.start, f.report); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,39 +26,25 @@ func (f *methodFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.name, "method", host.Auto{}.Name(), "method: "+strings.Join(namesOf(host.Methods()), ", "))
 	flags.Float64Var(&f.mu, "mu", 0, "weight of the fourth powers in the tensor loss L4 (default: its rows held orthonormal, where it does not matter; for method l4 1, or 0.01 with penalty moment)")
 	flags.IntVar(&f.starts, "starts", 0, "at most this many starts (default 32, or 8 for methods em and l2)")
-	flags.IntVar(&f.epochs, "epochs", 0, "methods l2, l4: passes over the rows (default as many as give 10000 mini-batches for l2, 4000 for l4)")
-	flags.IntVar(&f.batch, "batch", 0, "methods l2, l4: rows in a mini-batch (default 128 for l2, 1024 for l4, at most all rows)")
-	flags.Float64Var(&f.stepSize, "step-size", 0, "methods l2, l4: size of the first step (default 0.3 for l2, 0.01 for l2 by adam, 0.001 for l4, 0.02 for l4 with penalty norm)")
-	flags.StringVar(&f.schedule, "schedule", "", "methods l2, l4: schedule of the step size: "+strings.Join(namesOf(optim.Schedules()), ", ")+" (default cosine)")
-	flags.StringVar(&f.transform, "transform", "", "methods auto, moments, spectral, l4: transforms of y that the moment tensors are made of: "+strings.Join(namesOf(host.Transforms()), ", ")+" (default the one with the smaller predicted error)")
-	flags.StringVar(&f.optimiser, "optimiser", "", "method l2: optimiser: "+strings.Join(namesOf(descent.Optimisers()), ", ")+" (default sgd)")
-	flags.Float64Var(&f.lambda, "lambda", 0, "method l4: weight of the penalty in L4 (default 10, or 5 with penalty norm)")
-	flags.StringVar(&f.penalty, "penalty", "", "method l4: what L4 holds the rows' size by: "+strings.Join(namesOf(descent.Penalties()), ", ")+" (default moment)")
-	flags.Float64Var(&f.ridge, "ridge", 0, "method l4: weight of half the squared norm of A in L4; 0 is none (default 2, or 0 with penalty norm)")
-	flags.Float64Var(&f.radius, "radius", 0, "methods moments, spectral, l4: largest norm of a gating vector, in units of the features' rms where they are not standard (default none, or 10 for method l4)")
+	flags.IntVar(&f.epochs, "epochs", 0, of(host.OptEpochs)+"passes over the rows (default as many as give 10000 mini-batches for l2, 4000 for l4)")
+	flags.IntVar(&f.batch, "batch", 0, of(host.OptBatch)+"rows in a mini-batch (default 128 for l2, 1024 for l4, at most all rows)")
+	flags.Float64Var(&f.stepSize, "step-size", 0, of(host.OptStepSize)+"size of the first step (default 0.3 for l2, 0.01 for l2 by adam, 0.001 for l4, 0.02 for l4 with penalty norm)")
+	flags.StringVar(&f.schedule, "schedule", "", of(host.OptSchedule)+"schedule of the step size: "+strings.Join(namesOf(optim.Schedules()), ", ")+" (default cosine)")
+	flags.StringVar(&f.transform, "transform", "", of(host.OptTransform)+"transforms of y that the moment tensors are made of: "+strings.Join(namesOf(host.Transforms()), ", ")+" (default the one with the smaller predicted error)")
+	flags.StringVar(&f.optimiser, "optimiser", "", of(host.OptOptimiser)+"optimiser: "+strings.Join(namesOf(descent.Optimisers()), ", ")+" (default sgd)")
+	flags.Float64Var(&f.lambda, "lambda", 0, of(host.OptLambda)+"weight of the penalty in L4 (default 10, or 5 with penalty norm)")
+	flags.StringVar(&f.penalty, "penalty", "", of(host.OptPenalty)+"what L4 holds the rows' size by: "+strings.Join(namesOf(descent.Penalties()), ", ")+" (default moment)")
+	flags.Float64Var(&f.ridge, "ridge", 0, of(host.OptRidge)+"weight of half the squared norm of A in L4; 0 is none (default 2, or 0 with penalty norm)")
+	flags.Float64Var(&f.radius, "radius", 0, of(host.OptRadius)+"largest norm of a gating vector, in units of the features' rms where they are not standard (default none, or 10 for method l4)")
 }
 
-// methodFlag is a flag that not every method has a use for, with those that take
-// it. Auto, moments and em take mu, starts and robust whether they have a use
-// for them or not.
-var methodFlag = []struct {
-	name    string
-	methods []string
-}{
-	{"mu", []string{"auto", "moments", "em", "l4"}},
-	{"starts", []string{"auto", "moments", "em", "l2"}},
-	{"start", []string{"auto", "em", "l2"}},
-	{"robust", []string{"auto", "moments", "em"}},
-	{"transform", []string{"auto", "moments", "spectral", "l4"}},
-	{"radius", []string{"moments", "spectral", "l4"}},
-	{"optimiser", []string{"l2"}},
-	{"batch", []string{"l2", "l4"}},
-	{"step-size", []string{"l2", "l4"}},
-	{"schedule", []string{"l2", "l4"}},
-	{"epochs", []string{"l2", "l4"}},
-	{"lambda", []string{"l4"}},
-	{"penalty", []string{"l4"}},
-	{"ridge", []string{"l4"}},
+// of says in a flag's help which methods have a use for it.
+func of(o host.Option) string {
+	names := host.Taking(o)
+	if len(names) == 1 {
+		return "method " + names[0] + ": "
+	}
+	return "methods " + strings.Join(names, ", ") + ": "
 }
 
 // check looks at the values that were given, before anything is started.
@@ -91,9 +76,13 @@ func (f *methodFlags) method(cmd *cobra.Command) (host.Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, flag := range methodFlag {
-		if cmd.Flags().Changed(flag.name) && !slices.Contains(flag.methods, f.name) {
-			return nil, usagef("%s has no effect on method %s; it is for %s", flag.name, f.name, strings.Join(flag.methods, ", "))
+	for _, o := range host.Options() {
+		flag := cmd.Flags().Lookup(string(o))
+		if flag == nil || !flag.Changed || flag.Value.String() == "false" || o == host.OptHierarchy || o == host.OptLeaves { // one gate is no tree, and one leaf the activation of all
+			continue
+		}
+		if err := host.Admit(m, o); err != nil {
+			return nil, err
 		}
 	}
 	batches := host.MiniBatches{Batch: f.batch, StepSize: f.stepSize, Epochs: f.epochs}

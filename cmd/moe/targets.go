@@ -55,8 +55,9 @@ func (f *sharedGateFlags) check(cmd *cobra.Command, targets []string) error {
 			return usagef("--%s has no effect beside --gate-shared", name)
 		}
 	}
-	if flag := cmd.Flags().Lookup("method"); flag != nil && flag.Changed && flag.Value.String() != (host.Auto{}).Name() {
-		return usagef("--method %s: targets under one gate are fitted by method auto", flag.Value)
+	fitting := host.Taking(host.OptSharedGate)
+	if flag := cmd.Flags().Lookup("method"); flag != nil && !slices.Contains(fitting, flag.Value.String()) {
+		return usagef("--method %s: targets under one gate are fitted by method %s", flag.Value, strings.Join(fitting, ", "))
 	}
 	return nil
 }
