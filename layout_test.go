@@ -61,7 +61,8 @@ var imports = map[string][]string{
 	"host/recheck": {"host/model"},
 	"host/metric":  {"host/model", gonum},
 	"host/tensor":  {"internal/kernel", "solver", "host/model", "internal/memory", "internal/numeric", gonum},
-	"host/dataset": {"host/model", "internal/atomicfile", "internal/kernel", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/parquet-go/parquet-go",
+	"host/dataset": {"host/model", "internal/atomicfile", "internal/kernel", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/klauspost/compress"},
+	"host/dataset/parquet": {"host/model", "host/dataset", "internal/atomicfile", "github.com/parquet-go/parquet-go",
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
 	"host/gru":     {"host/model", "internal/npy", "internal/strictjson", "internal/numeric", gonum},
 	"host/sample":  {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", gonum},
@@ -94,7 +95,7 @@ var imports = map[string][]string{
 	// Whole fits are measured, and the stages of one.
 	"host/benchmark": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/loss", "host/tensor", "host/infer", "internal/kernel", gonum},
 
-	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
+	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
 		"host/experiment", "host/figures", "host/report", "host/sample", "host/shard", "host/benchmark", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
@@ -180,7 +181,7 @@ func TestReachable(t *testing.T) {
 	}
 	for _, from := range slices.Sorted(maps.Keys(packages)) {
 		without := map[string][]string{
-			"host/report": {"host/experiment", "host/catalog", "host/figures", "internal/pluginproc", gonumPlot, grpc},
+			"host/report": {"host/experiment", "host/catalog", "host/figures", "internal/pluginproc", gonumPlot, grpc, "github.com/parquet-go"},
 			"host":        {"host/experiment", "host/catalog", "host/report", "host/figures", "internal/pluginproc", gonumPlot, grpc},
 		}[from]
 		if within(from, "internal") {

@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	_ "github.com/gatedlearning/moe/host/dataset/parquet"
 	"github.com/gatedlearning/moe/sdk"
 )
 

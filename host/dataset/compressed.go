@@ -160,7 +160,7 @@ type expanded struct {
 }
 
 func (expanded) ReadAt([]byte, int64) (int, error) { return 0, errors.ErrUnsupported }
-func (expanded) size() (int64, error)              { return 0, errors.ErrUnsupported }
+func (expanded) Size() (int64, error)              { return 0, errors.ErrUnsupported }
 
 func (e expanded) Close() error {
 	e.ReadCloser.Close()
@@ -179,7 +179,7 @@ func newCompressed(name, magic string, r io.Reader, reopen func() (tableFile, er
 		return nil, err
 	}
 	head = head[:n]
-	if string(head) == npy.Magic || bytes.HasPrefix(head, []byte(parquetMagic)) || compression(head) != "" {
+	if _, _, binary := withMagic(head); binary || string(head) == npy.Magic || compression(head) != "" {
 		return nil, &Error{File: name, Msg: compressions[magic].name + ": it holds no CSV file; decompress it first"}
 	}
 	again := reopen

@@ -11,13 +11,13 @@ type tableFile interface {
 	io.Reader
 	io.ReaderAt
 	io.Closer
-	size() (int64, error)
+	Size() (int64, error)
 }
 
 // diskFile is a file on disk.
 type diskFile struct{ *os.File }
 
-func (f diskFile) size() (int64, error) {
+func (f diskFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
@@ -29,7 +29,7 @@ func (f diskFile) size() (int64, error) {
 type section struct{ *io.SectionReader }
 
 func (section) Close() error           { return nil }
-func (s section) size() (int64, error) { return s.Size(), nil }
+func (s section) Size() (int64, error) { return s.SectionReader.Size(), nil }
 
 // seekable returns what r holds from start, where it stands, or nil where r
 // cannot seek: files have the method, pipes and devices among them do not obey

@@ -65,7 +65,6 @@ func TestRows(t *testing.T) {
 		{"weighted.npy", 5000, 2, true, Selection{Target: "x2", Weights: "y"}},
 		{"plain.csv", 3000, 3, false, Selection{}},
 		{"weighted.csv", 3000, 2, true, Selection{Weights: "weight"}},
-		{"plain.parquet", 3000, 3, false, Selection{}},
 	} {
 		path := randomFile(t, test.name, test.n, test.d, test.weighted)
 		open := func() Source {

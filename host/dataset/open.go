@@ -11,8 +11,8 @@ import (
 	"github.com/gatedlearning/moe/internal/npy"
 )
 
-// Open opens a CSV, NPY or Parquet file, told apart by content: NPY files begin
-// with "\x93NUMPY", Parquet files with "PAR1". A CSV file may be compressed, by gzip
+// Open opens a CSV or NPY file, or one of a registered [Format], told apart by content: NPY files begin
+// with "\x93NUMPY". A CSV file may be compressed, by gzip
 // or zstd, and its fields parted by commas, semicolons or tabs. The columns of an NPY file are
 // called x1 … xd, y. Names, shapes and sizes are checked here, cells when they
 // are read.
@@ -65,15 +65,19 @@ func open(name string, r io.Reader, reopen func() (tableFile, error), size int64
 	}
 	head = head[:n]
 	r = io.MultiReader(bytes.NewReader(head), r)
+	if f, registered, found := withMagic(head); registered {
+		return newFormat(f, name, reopen, sel)
+	} else if found {
+		return nil, &Error{File: name, Msg: f.lacks()}
+	}
 	switch {
 	case string(head) == npy.Magic:
 		return newNPY(name, r, reopen, size, sel)
-	case strings.HasPrefix(string(head), parquetMagic):
-		return newParquet(name, reopen, sel)
 	case strings.EqualFold(filepath.Ext(name), ".npy"):
 		return nil, &Error{File: name, Msg: "not an NPY file: it does not begin with \\x93NUMPY"}
-	case strings.EqualFold(filepath.Ext(name), ".parquet"):
-		return nil, &Error{File: name, Msg: "not a Parquet file: it does not begin with PAR1"}
+	}
+	if f, _, found := withExtension(name); found {
+		return nil, &Error{File: name, Msg: fmt.Sprintf("not a %s file: it does not begin with %s", f.Name, f.Magic)}
 	}
 	if magic := compression(head); magic != "" {
 		return newCompressed(name, magic, r, reopen, sel)

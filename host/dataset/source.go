@@ -1,5 +1,5 @@
-// Package dataset reads and writes tables of finite numbers: CSV, NPY and Parquet
-// files and matrices in memory, all of them in blocks of rows, so that a table need
+// Package dataset reads and writes tables of finite numbers: CSV and NPY files, Parquet files where the
+// program has host/dataset/parquet, and matrices in memory, all of them in blocks of rows, so that a table need
 // not fit in memory and the same numbers give the same blocks from any format.
 //
 // A [Source] is what a fit reads: [Matrix] makes one of a matrix and its targets,

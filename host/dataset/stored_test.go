@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -194,4 +195,9 @@ func TestNegativeBesideWeights(t *testing.T) {
 	if got := fmt.Sprint(Room(7).bytes()); got != "7" {
 		t.Errorf("room of %s bytes", got)
 	}
+}
+
+func is[T error](err error) bool {
+	var target T
+	return errors.As(err, &target)
 }

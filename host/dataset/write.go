@@ -17,7 +17,7 @@ import (
 	"github.com/gatedlearning/moe/internal/tablefile"
 )
 
-// Write writes a table to path, as CSV, NPY or Parquet by its extension. CSV has a line
+// Write writes a table to path, as CSV, NPY or a registered [Format] by its extension. CSV has a line
 // of names and the shortest decimals that read back as the same float64, NPY
 // is version 1.0, little-endian float64, row-major, columns in the order of
 // Schema.Columns, Parquet has columns of doubles in pages with checksums; so all
@@ -42,11 +42,13 @@ func Write(ctx context.Context, path string, src Source) error {
 // WriteTo writes a table to f, which is to become path, as [Write] does, and leaves
 // it to the caller to commit it.
 func WriteTo(ctx context.Context, f *atomicfile.File, path string, src Source) error {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".npy":
+	if strings.EqualFold(filepath.Ext(path), ".npy") {
 		return writeNPY(ctx, f, whole{src})
-	case ".parquet":
-		return writeParquet(ctx, f, whole{src})
+	}
+	if format, registered, found := withExtension(path); registered {
+		return format.Write(ctx, f, whole{src})
+	} else if found {
+		return &SelectionError{fmt.Sprintf("output %s: %s", path, format.lacks())}
 	}
 	return WriteCSV(ctx, f, src)
 }

@@ -1,4 +1,4 @@
-package dataset
+package parquet
 
 import (
 	"bytes"
@@ -12,29 +12,31 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/gatedlearning/moe/host/dataset"
 )
 
 // claimed is a file that ends as a Parquet file does and holds zeros before.
 type claimed struct {
-	tableFile
+	dataset.File
 	bytes, footer int64
 }
 
-func (c claimed) size() (int64, error) { return c.bytes, nil }
+func (c claimed) Size() (int64, error) { return c.bytes, nil }
 
 func (c claimed) ReadAt(p []byte, at int64) (int, error) {
 	if at < 0 {
 		return 0, fmt.Errorf("read at %d", at)
 	}
-	if at == c.bytes-parquetTail {
-		copy(p, append(binary.LittleEndian.AppendUint32(nil, uint32(c.footer)), parquetMagic...))
+	if at == c.bytes-tail {
+		copy(p, append(binary.LittleEndian.AppendUint32(nil, uint32(c.footer)), magic...))
 	}
 	return len(p), nil
 }
 
 // A footer has what is between the magic and the tail, and at most 16 MiB.
-func TestParquetFooterLimits(t *testing.T) {
-	const much = maxParquetFooter
+func TestFooterLimits(t *testing.T) {
+	const much = maxFooter
 	for _, test := range []struct {
 		bytes, footer int64
 		want          string
@@ -48,7 +50,7 @@ func TestParquetFooterLimits(t *testing.T) {
 		{2 * much, much, "the metadata are damaged"},
 		{2 * much, much + 1, "a footer of 16777217 bytes in a file of 33554432; want at most 16777216"},
 	} {
-		if _, err := openParquet(claimed{bytes: test.bytes, footer: test.footer}); err == nil || err.Error() != test.want {
+		if _, err := openFile(claimed{bytes: test.bytes, footer: test.footer}); err == nil || err.Error() != test.want {
 			t.Errorf("%d bytes, a footer of %d: error %v, want %s", test.bytes, test.footer, err, test.want)
 		}
 	}
@@ -57,12 +59,12 @@ func TestParquetFooterLimits(t *testing.T) {
 // parquetParts are the pages of a file and its metadata.
 func parquetParts(t *testing.T, content []byte) (pages []byte, m *format.FileMetaData) {
 	t.Helper()
-	n := int(binary.LittleEndian.Uint32(content[len(content)-parquetTail:]))
+	n := int(binary.LittleEndian.Uint32(content[len(content)-tail:]))
 	m = new(format.FileMetaData)
-	if err := thrift.Unmarshal(&thrift.CompactProtocol{}, content[len(content)-parquetTail-n:len(content)-parquetTail], m); err != nil {
+	if err := thrift.Unmarshal(&thrift.CompactProtocol{}, content[len(content)-tail-n:len(content)-tail], m); err != nil {
 		t.Fatal(err)
 	}
-	return content[:len(content)-parquetTail-n], m
+	return content[:len(content)-tail-n], m
 }
 
 func marshalled(t *testing.T, v any) []byte {
@@ -75,7 +77,7 @@ func marshalled(t *testing.T, v any) []byte {
 }
 
 // A table may be a thousand times as large as its file and 64 KiB, and a row group empty.
-func TestParquetRowLimits(t *testing.T) {
+func TestRowLimits(t *testing.T) {
 	pages, m := parquetParts(t, written(t, randomTable(20, 2)))
 	declares := func(n int64) []byte {
 		m.NumRows, m.RowGroups[0].NumRows = n, n
@@ -84,7 +86,7 @@ func TestParquetRowLimits(t *testing.T) {
 		}
 		return withFooter(pages, marshalled(t, m))
 	}
-	sel := Selection{Target: "y", Drop: []string{"weight"}}
+	sel := dataset.Selection{Target: "y", Drop: []string{"weight"}}
 	most := int64(1000 * (len(declares(3e6)) + 1<<16) / 24) // the number takes as many bytes
 	_, _, err := loadParquet(t, declares(most), sel)
 	wantError(t, "most rows", err, fmt.Sprintf(`column "x1": pages of 20 values, want %d$`, most))
@@ -107,7 +109,7 @@ func TestParquetRowLimits(t *testing.T) {
 		X int64   `parquet:"x"`
 		Y float64 `parquet:"y"`
 	}
-	got, _, err = loadParquet(t, parquetFile(t, []row{{-3, 1}, {math.MinInt64, 2}}), Selection{})
+	got, _, err = loadParquet(t, parquetFile(t, []row{{-3, 1}, {math.MinInt64, 2}}), dataset.Selection{})
 	if err != nil || !slices.Equal(got[0], []float64{-3, math.MinInt64}) {
 		t.Errorf("integers below 0: %v, error %v", got, err)
 	}

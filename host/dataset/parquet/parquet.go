@@ -1,97 +1,87 @@
-package dataset
+// Package parquet reads and writes tables in Parquet files. Who imports it, by the blank name if
+// need be, has [dataset.Open] and [dataset.Write] know them. Files that claim what would take
+// gigabytes are refused before any of it is allocated.
+package parquet
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 )
 
 // Bounds on what a Parquet file may ask for before its content is seen. Writers
 // in use make pages of about 1 MiB and footers of some 100 bytes a column.
 const (
-	parquetMagic     = "PAR1"
-	parquetTail      = 8        // length of the footer, magic
-	maxParquetFooter = 16 << 20 // bytes
-	maxParquetPage   = 64 << 20 // bytes, uncompressed
-	maxPageValues    = 16 << 20
+	magic         = "PAR1"
+	tail          = 8        // length of the footer, magic
+	maxFooter     = 16 << 20 // bytes
+	maxPage       = 64 << 20 // bytes, uncompressed
+	maxPageValues = 16 << 20
 	// Of every column one page is held at a time; together they may take this.
-	maxParquetHeld = 1 << 30
+	maxHeld = 1 << 30
 	// A table may be this much larger than its file: more than any table whose
 	// columns say something.
-	maxParquetRatio = 1000
+	maxRatio = 1000
 )
 
-// parquetSource is the table in a Parquet file: top-level columns of numbers.
-type parquetSource struct {
-	layout *layout
-	tally
-	reopen func() (tableFile, error)
-	leaves []parquetLeaf // of the table's columns
+// columns are those of an open file: top-level columns of numbers.
+type columns struct {
+	f    dataset.File
+	file *parquet.File
 }
 
-// parquetLeaf is a column of numbers in a file.
-type parquetLeaf struct {
-	index, field int // among the leaves, and among all columns
-	nullable     bool
-	kind         parquet.Kind
-	decode       func(parquet.Value) float64
+// leaf is a column of numbers in a file.
+type leaf struct {
+	name     string
+	index    int // among the leaves
+	nullable bool
+	kind     parquet.Kind
+	decode   func(parquet.Value) float64
 }
 
-func newParquet(name string, reopen func() (tableFile, error), sel Selection) (Source, error) {
-	if reopen == nil {
-		return nil, &Error{File: name, Msg: "a Parquet file cannot be read from a stream, its index is at the end; write it to a file"}
+func init() {
+	dataset.Register(dataset.Format{Name: "Parquet", Magic: magic, Extension: ".parquet", Open: open, Write: write})
+}
+
+func open(f dataset.File) (dataset.Columns, error) {
+	file, err := openFile(f)
+	if err != nil {
+		return nil, said(err)
 	}
-	f, err := reopen()
+	return &columns{f, file}, nil
+}
+
+// openFile reads the footer, after a look at its size and its lists.
+func openFile(f dataset.File) (*parquet.File, error) {
+	size, err := f.Size()
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	file, err := openParquet(f)
-	if err != nil {
-		return nil, parquetError(name, 0, err)
-	}
-	lay, err := sel.apply(name, 0, parquetNames(file))
-	if err != nil {
-		return nil, err
-	}
-	s := &parquetSource{layout: lay, reopen: reopen}
-	if s.leaves, err = parquetLeaves(file, lay); err != nil {
-		return nil, parquetError(name, 0, err)
-	}
-	return s, s.plausible(file)
-}
-
-// openParquet reads the footer, after a look at its size and its lists.
-func openParquet(f tableFile) (*parquet.File, error) {
-	size, err := f.size()
-	if err != nil {
-		return nil, err
-	}
-	tail := make([]byte, parquetTail)
-	if size < int64(len(parquetMagic)+parquetTail) {
+	end := make([]byte, tail)
+	if size < int64(len(magic)+tail) {
 		return nil, fault("the file is cut short")
 	}
-	if _, err := f.ReadAt(tail, size-parquetTail); err != nil {
+	if _, err := f.ReadAt(end, size-tail); err != nil {
 		return nil, err
 	}
-	if string(tail[4:]) != parquetMagic {
+	if string(end[4:]) != magic {
 		return nil, fault("the file does not end in PAR1: it is cut short, or encrypted")
 	}
-	n := int64(binary.LittleEndian.Uint32(tail))
-	if n > size-int64(len(parquetMagic)+parquetTail) || n > maxParquetFooter {
-		return nil, faultf("a footer of %d bytes in a file of %d; want at most %d", n, size, maxParquetFooter)
+	n := int64(binary.LittleEndian.Uint32(end))
+	if n > size-int64(len(magic)+tail) || n > maxFooter {
+		return nil, faultf("a footer of %d bytes in a file of %d; want at most %d", n, size, maxFooter)
 	}
 	footer := make([]byte, n)
-	if _, err := f.ReadAt(footer, size-parquetTail-n); err != nil {
+	if _, err := f.ReadAt(footer, size-tail-n); err != nil {
 		return nil, err
 	}
 	if used, err := thriftLength(footer); err != nil || used != len(footer) {
@@ -116,48 +106,68 @@ func guarded(fn func() error) (err error) {
 	return fn()
 }
 
-// parquetError names the file, and the row where it is known, in a fault of the
-// content; an error of the file system stays what it is.
-func parquetError(name string, line int, err error) error {
+// fault is a message about the content of a file.
+type fault string
+
+func (f fault) Error() string { return string(f) }
+
+func faultf(format string, args ...any) error { return fault(fmt.Sprintf(format, args...)) }
+
+// cutShort is msg where the stream ended and the stream's own error elsewhere.
+func cutShort(err error, msg string) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fault(msg)
+	}
+	return err
+}
+
+// said returns an error as it is where it is one of ours or of the file system; what the library
+// says is a damage.
+func said(err error) error {
 	if path := (*fs.PathError)(nil); err == nil || errors.As(err, &path) {
 		return err
 	}
-	if known := (*Error)(nil); errors.As(err, &known) {
-		return err
-	}
 	if f := fault(""); errors.As(err, &f) {
-		return &Error{File: name, Line: line, Msg: "Parquet: " + string(f)}
+		return f
 	}
-	return &Error{File: name, Line: line, Msg: "Parquet: the file is damaged: " + err.Error()}
+	return faultf("the file is damaged: %v", err)
 }
 
-func parquetNames(file *parquet.File) []string {
+// Names implements [dataset.Columns].
+func (c *columns) Names() []string {
 	var names []string
-	for _, c := range file.Root().Columns() {
-		names = append(names, c.Name())
+	for _, column := range c.file.Root().Columns() {
+		names = append(names, column.Name())
 	}
 	return names
 }
 
-// parquetLeaves finds the columns of the table.
-func parquetLeaves(file *parquet.File, lay *layout) ([]parquetLeaf, error) {
-	leaves := make([]parquetLeaf, len(lay.schema.Columns()))
-	for field, c := range file.Root().Columns() {
-		column := lay.place[field]
-		if column < 0 {
-			continue
-		}
-		decode, err := parquetType(c)
+// leaves finds columns.
+func (c *columns) leaves(fields []int) ([]leaf, error) {
+	all := c.file.Root().Columns()
+	leaves := make([]leaf, len(fields))
+	for j, field := range fields {
+		column := all[field]
+		decode, err := decoder(column)
 		if err != nil {
 			return nil, err
 		}
-		leaves[column] = parquetLeaf{index: c.Index(), field: field, nullable: c.Optional(), kind: c.Type().Kind(), decode: decode}
+		leaves[j] = leaf{name: column.Name(), index: column.Index(), nullable: column.Optional(), kind: column.Type().Kind(), decode: decode}
 	}
 	return leaves, nil
 }
 
-// parquetType returns the reader of a column's values.
-func parquetType(c *parquet.Column) (func(parquet.Value) float64, error) {
+// Check implements [dataset.Columns].
+func (c *columns) Check(fields []int) error {
+	leaves, err := c.leaves(fields)
+	if err != nil {
+		return said(err)
+	}
+	return c.plausible(leaves)
+}
+
+// decoder returns the reader of a column's values.
+func decoder(c *parquet.Column) (func(parquet.Value) float64, error) {
 	if !c.Leaf() || c.Repeated() {
 		return nil, faultf("column %q holds lists or records, want one number in every row; drop it", c.Name())
 	}
@@ -198,103 +208,75 @@ func parquetType(c *parquet.Column) (func(parquet.Value) float64, error) {
 
 // plausible holds the declared numbers of rows and values against each other
 // and against the file's size.
-func (s *parquetSource) plausible(file *parquet.File) error {
-	name := s.layout.schema.Name
+func (c *columns) plausible(leaves []leaf) error {
 	rows := int64(0)
-	for _, g := range file.Metadata().RowGroups {
+	for _, g := range c.file.Metadata().RowGroups {
 		if g.NumRows < 0 || rows+g.NumRows < rows {
-			return parquetError(name, 0, errThriftDamaged)
+			return errThriftDamaged
 		}
 		rows += g.NumRows
-		for _, leaf := range s.leaves {
-			if leaf.index >= len(g.Columns) || g.Columns[leaf.index].MetaData.NumValues != g.NumRows {
-				return parquetError(name, 0, faultf("column %q does not have a value for each of the %d rows of a row group", s.layout.names[leaf.field], g.NumRows))
+		for _, l := range leaves {
+			if l.index >= len(g.Columns) || g.Columns[l.index].MetaData.NumValues != g.NumRows {
+				return faultf("column %q does not have a value for each of the %d rows of a row group", l.name, g.NumRows)
 			}
 		}
 	}
-	if rows != file.NumRows() {
-		return parquetError(name, 0, faultf("%d rows declared, %d in the row groups", file.NumRows(), rows))
+	if rows != c.file.NumRows() {
+		return faultf("%d rows declared, %d in the row groups", c.file.NumRows(), rows)
 	}
-	if rows > maxParquetRatio*(file.Size()+1<<16)/int64(8*len(s.leaves)) {
-		return parquetError(name, 0, faultf("%d rows and %d columns in %d bytes: the table would be more than %d times as large as its file", rows, len(s.leaves), file.Size(), maxParquetRatio))
+	if rows > maxRatio*(c.file.Size()+1<<16)/int64(8*len(leaves)) {
+		return faultf("%d rows and %d columns in %d bytes: the table would be more than %d times as large as its file", rows, len(leaves), c.file.Size(), maxRatio)
 	}
 	return nil
 }
 
-func (s *parquetSource) Schema() Schema { return s.layout.schema }
-
-func (s *parquetSource) Read(ctx context.Context, fn func(*model.Block) error) error {
-	f, err := s.reopen()
+// Read implements [dataset.Columns].
+func (c *columns) Read(fields []int, fn func(n int, values [][]float64, none [][]bool) error) error {
+	leaves, err := c.leaves(fields)
 	if err != nil {
-		return err
+		return said(err)
 	}
-	defer f.Close()
-	name := s.layout.schema.Name
-	file, err := openParquet(f)
-	if err != nil {
-		return parquetError(name, 0, err)
-	}
-	if !slices.Equal(parquetNames(file), s.layout.names) {
-		return &Error{File: name, Msg: "the columns have changed since the file was opened"}
-	}
-	if _, err := parquetLeaves(file, s.layout); err != nil {
-		return parquetError(name, 0, err)
-	}
-	if err := s.plausible(file); err != nil {
-		return err
-	}
-	p := &parquetPass{source: s, file: file, f: f, out: s.layout.blocks(fn)}
-	for i := range file.RowGroups() {
-		if err := p.rowGroup(ctx, i); err != nil {
+	for i := range c.file.RowGroups() {
+		if err := c.rowGroup(i, leaves, fn); err != nil {
 			return err
 		}
 	}
-	if err := p.out.flush(ctx); err != nil {
-		return err
-	}
-	s.dropped = p.out.dropped
 	return nil
-}
-
-// parquetPass is one reading of a file.
-type parquetPass struct {
-	source *parquetSource
-	file   *parquet.File
-	f      tableFile
-	out    *blocks
 }
 
 // rowGroup reads one row group, all columns side by side, so that no more than
 // a page of each is held.
-func (p *parquetPass) rowGroup(ctx context.Context, group int) error {
-	chunks := p.file.RowGroups()[group].ColumnChunks()
-	columns := make([]parquetColumn, len(p.source.leaves))
+func (c *columns) rowGroup(group int, leaves []leaf, fn func(n int, values [][]float64, none [][]bool) error) error {
+	chunks := c.file.RowGroups()[group].ColumnChunks()
+	read := make([]column, len(leaves))
 	defer func() {
-		for i := range columns {
-			columns[i].close()
+		for i := range read {
+			read[i].close()
 		}
 	}()
 	held, in := int64(0), new(pageInspector)
-	for i, leaf := range p.source.leaves {
-		meta := &p.file.Metadata().RowGroups[group].Columns[leaf.index]
-		in.codec, in.nullable, in.kind = meta.MetaData.Codec, leaf.nullable, leaf.kind
-		room, err := checkPages(p.f, p.file.Size(), meta, in)
+	for i, l := range leaves {
+		meta := &c.file.Metadata().RowGroups[group].Columns[l.index]
+		in.codec, in.nullable, in.kind = meta.MetaData.Codec, l.nullable, l.kind
+		room, err := checkPages(c.f, c.file.Size(), meta, in)
 		if err != nil {
-			return p.damaged(leaf, err)
+			return l.damaged(err)
 		}
-		if held += room; held > maxParquetHeld {
-			return p.damaged(leaf, faultf("its page and those of the columns before it take %d bytes side by side, want at most %d; write it with smaller pages, or drop columns", held, maxParquetHeld))
+		if held += room; held > maxHeld {
+			return l.damaged(faultf("its page and those of the columns before it take %d bytes side by side, want at most %d; write it with smaller pages, or drop columns", held, maxHeld))
 		}
-		columns[i] = parquetColumn{leaf: leaf, pages: chunks[leaf.index].Pages()}
+		read[i] = column{leaf: l, pages: chunks[l.index].Pages()}
 	}
-	for left := p.file.Metadata().RowGroups[group].NumRows; left > 0; {
+	values, none := make([][]float64, len(read)), make([][]bool, len(read))
+	for left := c.file.Metadata().RowGroups[group].NumRows; left > 0; {
 		n := int(min(left, model.BlockRows))
-		for i := range columns {
-			if err := columns[i].fill(n); err != nil {
-				return p.damaged(columns[i].leaf, err)
+		for i := range read {
+			if err := read[i].fill(n); err != nil {
+				return read[i].leaf.damaged(err)
 			}
+			values[i], none[i] = read[i].values[:n], read[i].null[:n]
 		}
-		if err := p.rows(ctx, columns, n); err != nil {
+		if err := fn(n, values, none); err != nil {
 			return err
 		}
 		left -= int64(n)
@@ -302,31 +284,11 @@ func (p *parquetPass) rowGroup(ctx context.Context, group int) error {
 	return nil
 }
 
-func (p *parquetPass) damaged(leaf parquetLeaf, err error) error {
+func (l leaf) damaged(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return err
 	}
-	return parquetError(p.source.layout.schema.Name, p.out.total+1, faultf("column %q: %v", p.source.layout.names[leaf.field], err))
-}
-
-func (p *parquetPass) rows(ctx context.Context, columns []parquetColumn, n int) error {
-	for r := range n {
-		for j := range columns {
-			c := &columns[j]
-			switch v := c.values[r]; {
-			case c.null[r]:
-				p.out.none(p.out.total+1, c.leaf.field, j, "null")
-			case !p.out.accepts(j, v):
-				p.out.refuse(p.out.total+1, c.leaf.field, j, v)
-			default:
-				p.out.set(j, v)
-			}
-		}
-		if err := p.out.next(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return faultf("column %q: %v", l.name, err)
 }
 
 // checkPages walks over a column's pages, all that the library may read: their
@@ -339,7 +301,7 @@ func checkPages(f io.ReaderAt, size int64, chunk *format.ColumnChunk, in *pageIn
 		at = dict
 	}
 	end := at + meta.TotalCompressedSize
-	if chunk.FilePath != "" || at < int64(len(parquetMagic)) || end < at || end > size-parquetTail {
+	if chunk.FilePath != "" || at < int64(len(magic)) || end < at || end > size-tail {
 		return 0, fault("its pages are not in the file")
 	}
 	var values, dictionary, largest int64
@@ -377,8 +339,8 @@ func checkPage(h *format.PageHeader, left int64) (values int32, err error) {
 		return 0, faultf("a page of %d bytes where %d are left", c, left)
 	}
 	for _, u := range []int32{h.UncompressedPageSize, h.CompressedPageSize} {
-		if u < 0 || u > maxParquetPage {
-			return 0, faultf("a page of %d bytes, want at most %d; write it with smaller pages", u, maxParquetPage)
+		if u < 0 || u > maxPage {
+			return 0, faultf("a page of %d bytes, want at most %d; write it with smaller pages", u, maxPage)
 		}
 	}
 	for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues} {
@@ -417,9 +379,9 @@ func pageHeader(f io.ReaderAt, at, end int64) (*format.PageHeader, int64, error)
 	}
 }
 
-// parquetColumn reads the values of one column in one row group.
-type parquetColumn struct {
-	leaf   parquetLeaf
+// column reads the values of one column in one row group.
+type column struct {
+	leaf   leaf
 	pages  parquet.Pages
 	page   parquet.Page
 	reader parquet.ValueReader // of page
@@ -429,7 +391,7 @@ type parquetColumn struct {
 }
 
 // fill reads the next n values.
-func (c *parquetColumn) fill(n int) error {
+func (c *column) fill(n int) error {
 	return guarded(func() error {
 		for have := 0; have < n; {
 			if c.page == nil {
@@ -452,7 +414,7 @@ func (c *parquetColumn) fill(n int) error {
 	})
 }
 
-func (c *parquetColumn) read(from, to int) (int, error) {
+func (c *column) read(from, to int) (int, error) {
 	if r, ok := c.reader.(parquet.DoubleReader); ok {
 		clear(c.null[from:to])
 		return r.ReadDoubles(c.values[from:to])
@@ -466,7 +428,7 @@ func (c *parquetColumn) read(from, to int) (int, error) {
 	return n, err
 }
 
-func (c *parquetColumn) close() {
+func (c *column) close() {
 	if c.page != nil {
 		parquet.Release(c.page)
 	}

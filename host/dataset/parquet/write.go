@@ -1,4 +1,4 @@
-package dataset
+package parquet
 
 import (
 	"context"
@@ -8,21 +8,22 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
-// parquetGroupSize is the size of a row group in bytes, of which one is held in
+// groupSize is the size of a row group in bytes, of which one is held in
 // memory; at least one block of rows.
-const parquetGroupSize = 16 << 20
+const groupSize = 16 << 20
 
-// writeParquet writes required columns of doubles, PLAIN and uncompressed, in
+// write writes required columns of doubles, PLAIN and uncompressed, in
 // pages with checksums.
-func writeParquet(ctx context.Context, out io.Writer, src Source) error {
+func write(ctx context.Context, out io.Writer, src dataset.Source) error {
 	names := src.Schema().Columns()
-	w := parquet.NewGenericWriter[any](out, parquetSchema(names),
+	w := parquet.NewGenericWriter[any](out, schemaOf(names),
 		parquet.CreatedBy("moe", "v1", ""), parquet.MaxRowsPerRowGroup(1<<40))
-	blocks := max(1, parquetGroupSize/(8*model.BlockRows*len(names)))
+	blocks := max(1, groupSize/(8*model.BlockRows*len(names)))
 	var values [model.BlockRows]parquet.Value
 	held := 0
 	err := src.Read(ctx, func(b *model.Block) error {
@@ -63,31 +64,31 @@ func blockColumn(b *model.Block, j int) []float64 {
 	return b.W
 }
 
-func parquetSchema(names []string) *parquet.Schema {
-	root := parquetRoot{}
+func schemaOf(names []string) *parquet.Schema {
+	r := root{}
 	for _, name := range names {
-		root.fields = append(root.fields, parquetField{
+		r.fields = append(r.fields, field{
 			Node: parquet.Encoded(parquet.Leaf(parquet.DoubleType), &parquet.Plain), name: name,
 		})
 	}
-	return parquet.NewSchema("table", root)
+	return parquet.NewSchema("table", r)
 }
 
-// parquetRoot is a group that keeps its columns in order, which parquet.Group
+// root is a group that keeps its columns in order, which parquet.Group
 // sorts by name.
-type parquetRoot struct {
+type root struct {
 	parquet.Group
 	fields []parquet.Field
 }
 
-func (r parquetRoot) Fields() []parquet.Field { return r.fields }
+func (r root) Fields() []parquet.Field { return r.fields }
 
-// parquetField is a column. It is never asked for a value of a Go struct: values
+// field is a column. It is never asked for a value of a Go struct: values
 // are written column by column.
-type parquetField struct {
+type field struct {
 	parquet.Node
 	name string
 }
 
-func (f parquetField) Name() string                      { return f.name }
-func (f parquetField) Value(reflect.Value) reflect.Value { return reflect.Value{} }
+func (f field) Name() string                      { return f.name }
+func (f field) Value(reflect.Value) reflect.Value { return reflect.Value{} }

@@ -1,10 +1,11 @@
-package dataset
+package parquet
 
 import (
 	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -22,6 +23,9 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
 )
 
 // parquetFile writes rows with the library's own writer.
@@ -39,23 +43,23 @@ func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption)
 }
 
 // loadParquet reads a file of the given content, column by column.
-func loadParquet(t testing.TB, content []byte, sel Selection) ([][]float64, Schema, error) {
+func loadParquet(t testing.TB, content []byte, sel dataset.Selection) ([][]float64, dataset.Schema, error) {
 	t.Helper()
 	return loadParquetAt(t, filepath.Join(t.TempDir(), "data.parquet"), content, sel)
 }
 
-func loadParquetAt(t testing.TB, path string, content []byte, sel Selection) ([][]float64, Schema, error) {
+func loadParquetAt(t testing.TB, path string, content []byte, sel dataset.Selection) ([][]float64, dataset.Schema, error) {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	src, err := Open(path, sel)
+	src, err := dataset.Open(path, sel)
 	if err != nil {
-		return nil, Schema{}, err
+		return nil, dataset.Schema{}, err
 	}
-	data, err := Load(context.Background(), src)
+	data, err := dataset.Load(context.Background(), src)
 	if err != nil {
-		return nil, Schema{}, err
+		return nil, dataset.Schema{}, err
 	}
 	columns := make([][]float64, len(src.Schema().Columns()))
 	for i := range data.Blocks {
@@ -68,8 +72,15 @@ func loadParquetAt(t testing.TB, path string, content []byte, sel Selection) ([]
 	return columns, schema, nil
 }
 
+// table is one in memory, and what it is of.
+type table struct {
+	dataset.Source
+	x    *mat.Dense
+	y, w []float64
+}
+
 // randomTable is a table in memory with names that do not sort as they stand.
-func randomTable(n, d int) *Table {
+func randomTable(n, d int) *table {
 	rng := rand.New(rand.NewPCG(1, 2))
 	x, y, w := mat.NewDense(n, d, nil), make([]float64, n), make([]float64, n)
 	for i := range n {
@@ -78,13 +89,13 @@ func randomTable(n, d int) *Table {
 		}
 		y[i], w[i] = rng.NormFloat64(), rng.Float64()
 	}
-	return WeightedMatrix(x, y, w)
+	return &table{dataset.WeightedMatrix(x, y, w), x, y, w}
 }
 
-func written(t testing.TB, src Source) []byte {
+func written(t testing.TB, src dataset.Source) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "out.parquet")
-	if err := Write(context.Background(), path, src); err != nil {
+	if err := dataset.Write(context.Background(), path, src); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
@@ -94,14 +105,14 @@ func written(t testing.TB, src Source) []byte {
 	return data
 }
 
-func TestParquetRoundTrip(t *testing.T) {
+func TestRoundTrip(t *testing.T) {
 	for _, n := range []int{1, 256, 257, 1000} {
 		src := randomTable(n, 12)
-		got, schema, err := loadParquet(t, written(t, src), Selection{Target: "y", Weights: "weight"})
+		got, schema, err := loadParquet(t, written(t, src), dataset.Selection{Target: "y", Weights: "weight"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(schema.Columns(), src.schema.Columns()) {
+		if !slices.Equal(schema.Columns(), src.Schema().Columns()) {
 			t.Errorf("columns %q", schema.Columns())
 		}
 		for j := range 12 {
@@ -117,7 +128,7 @@ func TestParquetRoundTrip(t *testing.T) {
 
 // Several row groups of a writer's whose sizes are no multiple of a block's, and
 // compressed columns of every type, nullable ones and dictionaries among them.
-func TestParquetTypes(t *testing.T) {
+func TestTypes(t *testing.T) {
 	type row struct {
 		F64  float64  `parquet:"f64,snappy"`
 		F32  float32  `parquet:"f32,zstd"`
@@ -149,7 +160,7 @@ func TestParquetTypes(t *testing.T) {
 	}
 	for _, version := range []int{1, 2} {
 		content := parquetFile(t, rows, parquet.MaxRowsPerRowGroup(123), parquet.PageBufferSize(256), parquet.DataPageVersion(version))
-		got, _, err := loadParquet(t, content, Selection{Drop: []string{"text", "list"}})
+		got, _, err := loadParquet(t, content, dataset.Selection{Drop: []string{"text", "list"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +168,7 @@ func TestParquetTypes(t *testing.T) {
 			t.Errorf("data pages of version %d:\n%s", version, diff)
 		}
 		for _, name := range []string{"text", "list"} {
-			_, _, err := loadParquet(t, content, Selection{Features: []string{name}})
+			_, _, err := loadParquet(t, content, dataset.Selection{Features: []string{name}})
 			wantError(t, name, err, `^.*data.parquet: Parquet: column "`+name+`" .*drop`)
 		}
 	}
@@ -165,13 +176,13 @@ func TestParquetTypes(t *testing.T) {
 
 func wantError(t *testing.T, name string, err error, pattern string) {
 	t.Helper()
-	var e *Error
+	var e *dataset.Error
 	if !errors.As(err, &e) || !regexp.MustCompile(pattern).MatchString(err.Error()) {
 		t.Errorf("%s: error %v (%T), want a dataset error that matches %s", name, err, err, pattern)
 	}
 }
 
-func TestParquetCells(t *testing.T) {
+func TestCells(t *testing.T) {
 	type row struct {
 		X *float64 `parquet:"x,optional"`
 		W float64  `parquet:"w"`
@@ -179,29 +190,84 @@ func TestParquetCells(t *testing.T) {
 	}
 	one := 1.0
 	rows := []row{{&one, 1, 1}, {nil, 1, 2}, {&one, -2, math.NaN()}, {&one, 1, math.Inf(1)}}
-	_, _, err := loadParquet(t, parquetFile(t, rows), Selection{Weights: "w"})
+	_, _, err := loadParquet(t, parquetFile(t, rows), dataset.Selection{Weights: "w"})
 	wantError(t, "cells", err, `data.parquet:2:1: null in column "x" is not .*; 4 such cells: 2:1 null, 3:3 NaN, 3:2 -2, 4:3 Inf;`)
 	type date struct {
 		X float64 `parquet:"x"`
 		D int64   `parquet:"d,timestamp"`
 		Y float64 `parquet:"y"`
 	}
-	_, _, err = loadParquet(t, parquetFile(t, []date{{1, 2, 3}}), Selection{})
+	_, _, err = loadParquet(t, parquetFile(t, []date{{1, 2, 3}}), dataset.Selection{})
 	wantError(t, "timestamp", err, `column "d" is of type .*TIMESTAMP`)
-	_, _, err = loadParquet(t, parquetFile(t, []row{}), Selection{})
+	_, _, err = loadParquet(t, parquetFile(t, []row{}), dataset.Selection{})
 	wantError(t, "no rows", err, `data.parquet: no rows`)
-	src, err := NewReader("stdin", bytes.NewBuffer(parquetFile(t, rows)), Selection{})
+	src, err := dataset.NewReader("stdin", bytes.NewBuffer(parquetFile(t, rows)), dataset.Selection{})
 	wantError(t, "stream", err, `stdin: a Parquet file cannot be read from a stream`)
 	if src != nil {
 		t.Error("a source beside an error")
 	}
 }
 
+// Whatever way a table is read by, it has the rows of the table that was written: from what can
+// be rewound, from where it stood; by ranges of blocks; for passes over its rows.
+func TestWays(t *testing.T) {
+	const before = "what the caller has read"
+	src := randomTable(768, 3)
+	all := append([]byte(before), written(t, src)...)
+	sel := dataset.Selection{Target: "y", Weights: "weight"}
+	for kind, r := range map[string]io.ReadSeeker{
+		"bytes.Reader": bytes.NewReader(all),
+		"seeker":       struct{ io.ReadSeeker }{bytes.NewReader(all)}, // and no io.ReaderAt
+	} {
+		if _, err := io.CopyN(io.Discard, r, int64(len(before))); err != nil {
+			t.Fatal(err)
+		}
+		got, err := dataset.NewReader("data", r, sel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pass := range 2 {
+			i := 0
+			err := got.Read(t.Context(), func(b *model.Block) error {
+				for r := range b.N {
+					if b.Y[r] != src.y[i] || b.W[r] != src.w[i] || b.X[2*b.N+r] != src.x.At(i, 2) {
+						return fmt.Errorf("row %d differs", i)
+					}
+					i++
+				}
+				return nil
+			})
+			if err != nil || i != 768 {
+				t.Errorf("%s, pass %d: %d rows, error %v", kind, pass, i, err)
+			}
+		}
+		err = dataset.ReadRange(t.Context(), got, 1, 3, func(i int, b *model.Block) error {
+			if b.N != 256 || b.Y[5] != src.y[256*i+5] {
+				return fmt.Errorf("block %d differs", i)
+			}
+			return nil
+		})
+		if n, errCount := dataset.Count(t.Context(), got); err != nil || errCount != nil || n != 768 {
+			t.Errorf("%s: a range: error %v; %d rows, error %v", kind, err, n, errCount)
+		}
+		kept, err := dataset.Rows(t.Context(), got, dataset.Room(1), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kept.Close()
+		var room model.Room
+		b, err := kept.Rows.Block(2, &room)
+		if err != nil || model.Held(kept.Rows) || b.Y[7] != src.y[519] {
+			t.Errorf("%s: rows that are kept elsewhere: error %v", kind, err)
+		}
+	}
+}
+
 // Cut anywhere, a file is refused.
-func TestParquetCutShort(t *testing.T) {
+func TestCutShort(t *testing.T) {
 	content, path := written(t, randomTable(20, 2)), filepath.Join(t.TempDir(), "data.parquet")
-	for n := len(parquetMagic); n < len(content); n += 3 { // shorter, it is no Parquet file
-		if _, _, err := loadParquetAt(t, path, content[:n], Selection{}); !is[*Error](err) {
+	for n := len(magic); n < len(content); n += 3 { // shorter, it is no Parquet file
+		if _, _, err := loadParquetAt(t, path, content[:n], dataset.Selection{}); !is[*dataset.Error](err) {
 			t.Fatalf("cut to %d of %d bytes: %v", n, len(content), err)
 		}
 	}
@@ -215,9 +281,9 @@ func is[T error](err error) bool {
 // A flipped bit, one in every byte: in a page it is found by its checksum; in the
 // headers or the footer, which have none, it gives an error, another table or
 // nothing that matters, but never a crash nor an error without a place.
-func TestParquetFlippedBits(t *testing.T) {
+func TestFlippedBits(t *testing.T) {
 	content, path := written(t, randomTable(8, 1)), filepath.Join(t.TempDir(), "data.parquet")
-	good, schema, err := loadParquet(t, content, Selection{})
+	good, schema, err := loadParquet(t, content, dataset.Selection{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,13 +305,13 @@ func TestParquetFlippedBits(t *testing.T) {
 		return false
 	}
 	found, others := 0, 0
-	for at := len(parquetMagic); at < len(content); at++ {
+	for at := len(magic); at < len(content); at++ {
 		bit := at % 8
 		damaged := slices.Clone(content)
 		damaged[at] ^= 1 << bit
-		got, gotSchema, err := loadParquetAt(t, path, damaged, Selection{})
+		got, gotSchema, err := loadParquetAt(t, path, damaged, dataset.Selection{})
 		switch {
-		case err != nil && !is[*Error](err):
+		case err != nil && !is[*dataset.Error](err):
 			t.Fatalf("bit %d of byte %d: %v (%T)", bit, at, err, err)
 		case err != nil:
 			found++
@@ -255,22 +321,22 @@ func TestParquetFlippedBits(t *testing.T) {
 			others++
 		}
 	}
-	t.Logf("of %d flips %d are errors and %d give another table", len(content)-len(parquetMagic), found, others)
+	t.Logf("of %d flips %d are errors and %d give another table", len(content)-len(magic), found, others)
 }
 
 // withFooter is a file with these bytes of pages and this footer.
 func withFooter(pages, footer []byte) []byte {
 	out := append(slices.Clone(pages), footer...)
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(footer)))
-	return append(out, parquetMagic...)
+	return append(out, magic...)
 }
 
 // Files that declare what would take gigabytes are refused before any of it is
 // allocated.
-func TestParquetBombs(t *testing.T) {
+func TestBombs(t *testing.T) {
 	content := written(t, randomTable(20, 2))
-	n := int(binary.LittleEndian.Uint32(content[len(content)-parquetTail:]))
-	pages, footer := content[:len(content)-parquetTail-n], content[len(content)-parquetTail-n:len(content)-parquetTail]
+	n := int(binary.LittleEndian.Uint32(content[len(content)-tail:]))
+	pages, footer := content[:len(content)-tail-n], content[len(content)-tail-n:len(content)-tail]
 	protocol := &thrift.CompactProtocol{}
 	edited := func(edit func(m *format.FileMetaData)) []byte {
 		var m format.FileMetaData
@@ -315,7 +381,7 @@ func TestParquetBombs(t *testing.T) {
 		content []byte
 		want    string
 	}{
-		"footer of 4 GiB":      {slices.Concat(content[:len(content)-parquetTail], []byte{0xff, 0xff, 0xff, 0xff}, []byte(parquetMagic)), "a footer of 4294967295 bytes"},
+		"footer of 4 GiB":      {slices.Concat(content[:len(content)-tail], []byte{0xff, 0xff, 0xff, 0xff}, []byte(magic)), "a footer of 4294967295 bytes"},
 		"list of 2 Gi structs": {withFooter(pages, []byte{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07}), "the metadata are damaged"},
 		"nested without end":   {withFooter(pages, bytes.Repeat([]byte{0x1c}, 1<<20)), "the metadata are damaged"},
 		"4e9 rows":             {edited(rows(4e9)), "4000000000 rows and 3 columns in [0-9]+ bytes: the table would be more than 1000 times"},
@@ -328,7 +394,7 @@ func TestParquetBombs(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, _, err := loadParquet(t, test.content, Selection{Target: "y", Weights: "", Drop: []string{"weight"}})
+		_, _, err := loadParquet(t, test.content, dataset.Selection{Target: "y", Weights: "", Drop: []string{"weight"}})
 		runtime.ReadMemStats(&after)
 		wantError(t, name, err, "data.parquet(:[0-9]+)?: Parquet: .*"+test.want)
 		if got := after.TotalAlloc - before.TotalAlloc; got > 8<<20 {
@@ -342,8 +408,8 @@ func TestParquetBombs(t *testing.T) {
 func repaged(t *testing.T, content []byte, edit func(h *format.PageHeader, body []byte) []byte) []byte {
 	t.Helper()
 	protocol := &thrift.CompactProtocol{}
-	n := int(binary.LittleEndian.Uint32(content[len(content)-parquetTail:]))
-	pages, footer := content[:len(content)-parquetTail-n], content[len(content)-parquetTail-n:len(content)-parquetTail]
+	n := int(binary.LittleEndian.Uint32(content[len(content)-tail:]))
+	pages, footer := content[:len(content)-tail-n], content[len(content)-tail-n:len(content)-tail]
 	var m format.FileMetaData
 	if err := thrift.Unmarshal(protocol, footer, &m); err != nil {
 		t.Fatal(err)
@@ -380,7 +446,7 @@ func repaged(t *testing.T, content []byte, edit func(h *format.PageHeader, body 
 // A page holds no more than its header declares, whatever its compression and
 // its encoding: a few hundred bytes that claim gigabytes are refused before any
 // of it is allocated, and a page that cannot be decompressed is tried once.
-func TestParquetPageBombs(t *testing.T) {
+func TestPageBombs(t *testing.T) {
 	const n = 1000
 	file := func(codec compress.Codec, values encoding.Encoding, kind parquet.Node) []byte {
 		var out bytes.Buffer
@@ -470,7 +536,7 @@ func TestParquetPageBombs(t *testing.T) {
 			return body
 		}, "a page of 2147483647 values"},
 	} {
-		sel := Selection{Features: []string{"x"}, Target: "z", Optional: true}
+		sel := dataset.Selection{Features: []string{"x"}, Target: "z", Optional: true}
 		if _, _, err := loadParquet(t, test.good, sel); err != nil {
 			t.Errorf("%s, before it: %v", name, err)
 		}
@@ -520,8 +586,8 @@ func FuzzParquet(f *testing.F) {
 		if len(content) < 4 {
 			return
 		}
-		content = append([]byte(parquetMagic), content[4:]...)
-		if _, _, err := loadParquet(t, content, Selection{}); err != nil && !is[*Error](err) && !is[*SelectionError](err) && err != io.EOF {
+		content = append([]byte(magic), content[4:]...)
+		if _, _, err := loadParquet(t, content, dataset.Selection{}); err != nil && !is[*dataset.Error](err) && !is[*dataset.SelectionError](err) && err != io.EOF {
 			t.Errorf("%v (%T)", err, err)
 		}
 	})

@@ -1,4 +1,4 @@
-package dataset
+package parquet
 
 import "encoding/binary"
 
