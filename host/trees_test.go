@@ -98,12 +98,15 @@ type intervals struct{ in, of int }
 
 func (c *intervals) add(o intervals) { c.in, c.of = c.in+o.in, c.of+o.of }
 
-func (c *intervals) count(est, se, truth float64) {
-	if !(se > 0) {
+func (c *intervals) count(est, se, truth float64) { c.within(est, 1.959964*se, truth) }
+
+// within counts an interval that goes as far as half to either side.
+func (c *intervals) within(est, half, truth float64) {
+	if !(half > 0) {
 		return
 	}
 	c.of++
-	if math.Abs(est-truth) <= 1.959964*se {
+	if math.Abs(est-truth) <= half {
 		c.in++
 	}
 }

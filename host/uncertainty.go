@@ -68,7 +68,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		if err != nil { // the information has been inverted
 			return err
 		}
-		m.HAC = &fitted.HAC{Kernel: "bartlett", Bandwidth: dependent.Bandwidth, StandardErrors: at.standardErrors(dependent)}
+		m.HAC = &fitted.HAC{Kernel: "bartlett", Bandwidth: dependent.Bandwidth, StandardErrors: at.standardErrors(dependent), CriticalValue: dependent.Critical()}
 	}
 	if n := len(c.Parameters); n > mostCovariance {
 		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; their standard errors are there", n, mostCovariance))

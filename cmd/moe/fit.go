@@ -142,7 +142,7 @@ regressors' norms, and s is 1 or -1; where g(-z) = const - g(z) it is above 0.
 
 With --hac come second standard errors beside the first, which hold where rows follow each
 other in time: the sandwich with the Bartlett kernel (Newey and West 1987), whose bandwidth is
-told from the data (Andrews 1991).
+told from the data (Andrews 1991), and how many of them a 95 % interval goes to either side.
 
 With --k FROM:TO every number of experts in the range is fitted and compared by
 log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),

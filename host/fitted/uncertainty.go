@@ -118,6 +118,9 @@ type HAC struct {
 	Kernel         string          `json:"kernel"`          // bartlett
 	Bandwidth      int             `json:"bandwidth"`       // in rows: those that far apart count as independent
 	StandardErrors *StandardErrors `json:"standard_errors"` // of kind hac; null for intervals of sigma
+	// CriticalValue is how many of these standard errors a 95 % interval goes to either side, see
+	// infer.Covariance.Critical; absent in files of before there was one, when it was 1.96.
+	CriticalValue float64 `json:"critical_value,omitempty"`
 }
 
 func (h *HAC) validate(m *Model) error {
@@ -126,6 +129,8 @@ func (h *HAC) validate(m *Model) error {
 		return nil
 	case h.Bandwidth < 1 || h.StandardErrors == nil:
 		return fmt.Errorf("hac has bandwidth %d, or no standard errors", h.Bandwidth)
+	case !(h.CriticalValue >= 0) || math.IsInf(h.CriticalValue, 0):
+		return fmt.Errorf("hac.critical_value = %v, want a finite number above 0", h.CriticalValue)
 	}
 	if err := h.StandardErrors.validate(m); err != nil {
 		return fmt.Errorf("hac: %w", err)

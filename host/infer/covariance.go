@@ -27,8 +27,10 @@ const (
 	// (in Kullback–Leibler divergence). No small-sample factor is applied (HC0).
 	Robust Kind = "robust"
 	// Dependent is the sandwich with M the long-run covariance of the scores by the
-	// Bartlett kernel (Newey & West 1987), its bandwidth by the data (Andrews 1991): right
-	// also where rows follow each other in time and their scores are correlated. See
+	// Bartlett kernel (Newey & West 1987), corrected for the scores' being those at the maximum, its
+	// bandwidth twice that which Andrews (1991) tells from the data: right
+	// also where rows follow each other in time and their scores are correlated. Its intervals take
+	// [Covariance.Critical] in the place of the normal quantile. See
 	// loss.Likelihood.LongRunProducts and loss.Likelihood.Bandwidth.
 	Dependent Kind = "hac"
 )
@@ -70,7 +72,7 @@ type Covariance struct {
 	Parameters []loss.Parameter // what the rows and columns of Matrix belong to; noise levels are σ, not log σ
 	Matrix     *mat.SymDense
 	Bandwidth  int // of the kernel of [Dependent], in rows; 0 elsewhere
-	d          int
+	rows, d    int
 }
 
 // Estimate returns the covariance of the free parameters of l at its maximum p.
@@ -116,10 +118,10 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	if err != nil {
 		return nil, err
 	}
-	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, d: p.D}
+	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, rows: l.N(), d: p.D}
 	if kind != Observed {
 		m := mat.NewSymDense(n, nil)
-		if c.Bandwidth, err = scoreProducts(ctx, m, l, p, kind); err != nil {
+		if c.Bandwidth, err = scoreProducts(ctx, m, l, p, kind, embedded(v, left, n)); err != nil {
 			return nil, err
 		}
 		c.Matrix = sandwich(v, submatrix(m, left))
@@ -128,9 +130,13 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	return c, c.check()
 }
 
-// scoreProducts writes the middle of the sandwich to m, and returns the bandwidth of its
+// widened is how many times the bandwidth of least mean squared error that of [Dependent] is: intervals
+// ask for less bias than that has, and [Covariance.Critical] knows what it costs in variance.
+const widened = 2
+
+// scoreProducts writes the middle of the sandwich around v to m, and returns the bandwidth of its
 // kernel, 0 where it has none.
-func scoreProducts(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *model.Params, kind Kind) (int, error) {
+func scoreProducts(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *model.Params, kind Kind, v *mat.SymDense) (int, error) {
 	if kind == Robust {
 		return 0, l.ScoreProducts(ctx, m, p)
 	}
@@ -138,7 +144,33 @@ func scoreProducts(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *
 	if err != nil {
 		return 0, err
 	}
-	return bandwidth, l.LongRunProducts(ctx, m, p, bandwidth)
+	bandwidth = min(widened*bandwidth, l.N())
+	return bandwidth, l.LongRunProducts(ctx, m, p, v, bandwidth)
+}
+
+// Critical returns how many standard errors a 95 % interval goes to either side: 1.96, and of [Dependent]
+//
+//	1.96 + 2.9694·b + 0.4160·b² − 0.5324·b³
+//
+// with b the bandwidth over the rows: the quantile where the share of the rows that a
+// window has stays the same as they grow in number (Kiefer & Vogelsang 2005, Table 1).
+func (c *Covariance) Critical() float64 {
+	if c.Kind != Dependent {
+		return quantile(0.95)
+	}
+	b := float64(c.Bandwidth) / float64(c.rows)
+	return 1.96 + b*(2.9694+b*(0.4160-b*0.5324))
+}
+
+// embedded is the n×n matrix with the rows and columns of v at the places named, and 0 elsewhere.
+func embedded(v *mat.SymDense, named []int, n int) *mat.SymDense {
+	out := mat.NewSymDense(n, nil)
+	for i, a := range named {
+		for j, b := range named[i:] {
+			out.SetSym(a, b, v.At(i, i+j))
+		}
+	}
+	return out
 }
 
 // FromInformation is [Estimate] of kind [Observed] for parameters of which the observed

@@ -88,62 +88,121 @@ func (l *Likelihood) ScoreProducts(ctx context.Context, m *mat.SymDense, p *mode
 
 // LongRunProducts writes to m what takes the place of [Likelihood.ScoreProducts] where the
 // rows follow each other in time: with s_t the score of row t, times its weight, and
-// Γ_l = Σ_t s_t·s_{t−l}ᵀ,
+// W_t = s_t + … + s_{t−b+1},
 //
-//	M = Σ_{|l|<b} (1 − |l|/b)·Γ_l
+//	M = (1/b)·Σ_t U_t·U_tᵀ,   U_t = (I + H_t·V)·W_t,   H_t = s_t·s_tᵀ/w_t + … + s_{t−b+1}·s_{t−b+1}ᵀ/w_{t−b+1}
 //
-// with the Bartlett kernel of bandwidth b, at least 1 (Newey & West 1987). It is never
-// indefinite: it is (1/b)·Σ_t W_t·W_tᵀ with W_t = s_t + … + s_{t−b+1}, which is how it is
-// computed. With b = 1 it is Σ_t s_t·s_tᵀ.
-func (l *Likelihood) LongRunProducts(ctx context.Context, m *mat.SymDense, p *model.Params, bandwidth int) error {
+// with w_t the weights, over all windows of b rows, at least 1, that have a row. With V = 0, as with a nil inverse, that is
+// Σ_{|l|<b} (1 − |l|/b)·Γ_l, Γ_l = Σ_t s_t·s_{t−l}ᵀ: the Bartlett kernel of bandwidth b (Newey & West
+// 1987), with b = 1 Σ_t s_t·s_tᵀ. With V the inverse of the information V·U_t is, to first order in
+// the window's share of the information, by how much the maximum moves when the window is left out,
+// (H − H_t)⁻¹·W_t, as in a jackknife by blocks (Künsch 1989): scores at the maximum are smaller than
+// those at the truth, most where a window says much of a parameter. M is never indefinite.
+func (l *Likelihood) LongRunProducts(ctx context.Context, m *mat.SymDense, p *model.Params, inverse *mat.SymDense, bandwidth int) error {
 	if bandwidth < 1 {
 		panic("loss: bandwidth below 1")
 	}
 	out := newProductSums(l.layout)
-	n := len(l.parameters)
-	window := columnsOf(n, model.BlockRows)
-	past := columnsOf(n, bandwidth) // the last scores of every parameter, in a ring
-	sum, at := make([]float64, n), 0
-	add := func(rows int, score func(i, t int) float64) {
-		for i := range n {
-			ring, w, here := past[i], sum[i], at
-			for t := range rows {
-				s := score(i, t)
-				w += s - ring[here]
-				ring[here] = s
-				window[i][t] = w
-				if here++; here == bandwidth {
-					here = 0
-				}
-			}
-			sum[i] = w
-		}
-		at = (at + rows) % bandwidth
-		columns := make([][]float64, n)
-		for i := range columns {
-			columns[i] = window[i][:rows]
-		}
-		kernel.AddGram(out.packed, columns, columns)
-	}
-	if err := l.eachScore(ctx, p, func(scores [][]float64) {
-		add(len(scores[0]), func(i, t int) float64 { return scores[i][t] })
+	w := newWindow(len(l.parameters), bandwidth, inverse)
+	if err := l.eachScore(ctx, p, func(scores [][]float64, weights []float64) {
+		sums := w.slide(scores, weights)
+		kernel.AddGram(out.packed, sums, sums)
 	}); err != nil {
 		return err
 	}
+	none := columnsOf(len(l.parameters), model.BlockRows)
 	for left := bandwidth - 1; left > 0; left -= model.BlockRows { // the windows that end behind the rows
-		add(min(left, model.BlockRows), func(int, int) float64 { return 0 })
+		sums := w.slide(firstOf(none, min(left, model.BlockRows)), nil)
+		kernel.AddGram(out.packed, sums, sums)
 	}
 	floats.Scale(1/float64(bandwidth), out.packed)
 	out.write(m)
 	return nil
 }
 
+// window is the last rows' scores, as [Likelihood.LongRunProducts] takes them.
+type window struct {
+	past     *mat.Dense    // the rows of scores, in a ring
+	weights  []float64     // of them
+	at       int           // the oldest of them
+	sum      *mat.VecDense // W
+	products *mat.SymDense // H_t; nil where there is no inverse
+	inverse  *mat.SymDense // V
+	step     *mat.VecDense // V·W
+	more     *mat.VecDense // H_t·V·W
+	columns  [][]float64   // U of the rows of a block
+}
+
+func newWindow(n, bandwidth int, inverse *mat.SymDense) *window {
+	w := &window{
+		past: mat.NewDense(bandwidth, n, nil), weights: make([]float64, bandwidth), sum: mat.NewVecDense(n, nil), inverse: inverse,
+		step: mat.NewVecDense(n, nil), more: mat.NewVecDense(n, nil), columns: columnsOf(n, model.BlockRows),
+	}
+	if inverse != nil {
+		w.products = mat.NewSymDense(n, nil)
+	}
+	return w
+}
+
+// slide goes on by the rows of a block, of which it is given the scores and the weights, nil where
+// all are 1, and returns U for each, a column for every parameter, valid until the next call.
+func (w *window) slide(scores [][]float64, weights []float64) [][]float64 {
+	out := firstOf(w.columns, len(scores[0]))
+	sum := w.sum.RawVector().Data
+	for t := range scores[0] {
+		weight := 1.0
+		if weights != nil {
+			weight = weights[t]
+		}
+		w.replace(scores, t, weight)
+		if w.products != nil {
+			w.step.MulVec(w.inverse, w.sum)
+			w.more.MulVec(w.products, w.step)
+		}
+		for i, s := range sum {
+			out[i][t] = s + w.more.AtVec(i)
+		}
+	}
+	return out
+}
+
+// replace puts row t of the scores in the place of the oldest.
+func (w *window) replace(scores [][]float64, t int, weight float64) {
+	row, sum := w.past.RawRowView(w.at), w.sum.RawVector().Data
+	w.count(-1, w.weights[w.at], row)
+	for i, s := range row {
+		row[i] = scores[i][t]
+		sum[i] += row[i] - s
+	}
+	w.weights[w.at] = weight
+	w.count(1, weight, row)
+	if w.at++; w.at == len(w.weights) {
+		w.at = 0
+	}
+}
+
+// count adds the products of a row's scores, or takes them off.
+func (w *window) count(sign, weight float64, row []float64) {
+	if w.products != nil && weight > 0 {
+		w.products.SymRankOne(w.products, sign/weight, mat.NewVecDense(len(row), row))
+	}
+}
+
+// firstOf are the first so many values of every column.
+func firstOf(columns [][]float64, rows int) [][]float64 {
+	out := make([][]float64, len(columns))
+	for i, c := range columns {
+		out[i] = c[:rows]
+	}
+	return out
+}
+
 // mostCorrelation bounds the autocorrelations from which a bandwidth is told.
 const mostCorrelation = 0.97
 
-// Bandwidth returns that of the Bartlett kernel at which [Likelihood.LongRunProducts] has the least
-// mean squared error where every parameter's scores are an autoregression of order 1
-// (Andrews 1991, Eq. 6.2 and 6.4):
+// Bandwidth returns that of the Bartlett kernel at which the long-run covariance of [Likelihood.LongRunProducts],
+// without an inverse, has the least mean squared error where every parameter's scores are an autoregression
+// of order 1 (Andrews 1991, Eq. 6.2 and 6.4):
 //
 //	b = 1.1447·(α·n)^(1/3),   α = Σ_i 4ρ_i²/((1−ρ_i)⁶(1+ρ_i)²) / Σ_i 1/(1−ρ_i)⁴
 //
@@ -154,7 +213,7 @@ func (l *Likelihood) Bandwidth(ctx context.Context, p *model.Params) (int, error
 	n := len(l.parameters)
 	squares, products, last := make([]float64, n), make([]float64, n), make([]float64, n)
 	rows := 0
-	err := l.eachScore(ctx, p, func(scores [][]float64) {
+	err := l.eachScore(ctx, p, func(scores [][]float64, _ []float64) {
 		for i, s := range scores {
 			squares[i] += kernel.Dot(s, s)
 			products[i] += last[i]*s[0] + kernel.Dot(s[1:], s[:len(s)-1])
@@ -182,8 +241,8 @@ func (l *Likelihood) Bandwidth(ctx context.Context, p *model.Params) (int, error
 }
 
 // eachScore calls fn with the scores of every block's rows at p, in order: N values for
-// every parameter, times the rows' weights, valid until fn returns.
-func (l *Likelihood) eachScore(ctx context.Context, p *model.Params, fn func(scores [][]float64)) error {
+// every parameter, times the rows' weights, valid until fn returns; and with the weights, nil where all are 1.
+func (l *Likelihood) eachScore(ctx context.Context, p *model.Params, fn func(scores [][]float64, weights []float64)) error {
 	if l.unread != nil {
 		return l.unread
 	}
@@ -197,7 +256,7 @@ func (l *Likelihood) eachScore(ctx context.Context, p *model.Params, fn func(sco
 		if err := l.slopes(ctx, w, l.cur, b, ofProducts); err != nil {
 			return err
 		}
-		fn(w.scoresOf(l.parameters))
+		fn(w.scoresOf(l.parameters), b.W)
 		return nil
 	})
 }

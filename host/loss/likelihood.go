@@ -99,6 +99,12 @@ func (l *Likelihood) Part(n int) *Likelihood {
 // Rows returns the number of rows of the data, or the sum of their weights.
 func (l *Likelihood) Rows() float64 { return l.n }
 
+// N returns the number of rows, whatever they weigh.
+func (l *Likelihood) N() int {
+	n, _ := l.rows.Dims()
+	return n
+}
+
 // Dim returns the number of free parameters.
 func (l *Likelihood) Dim() int { return len(l.parameters) }
 

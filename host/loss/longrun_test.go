@@ -45,9 +45,22 @@ func TestLongRunProducts(t *testing.T) {
 		p := randomParams(rng, s.k, s.d, 0.9, s.general)
 		l := NewLikelihood(data, s.act, p, s.free, 2)
 		scores := rowScores(t, data, s.act, p, s.free)
+		inverse := mat.NewSymDense(l.Dim(), nil)
+		for i := range l.Dim() {
+			for j := range i + 1 {
+				inverse.SetSym(i, j, (rng.NormFloat64()+float64(l.Dim())*float64((j+1)/(i+1)))/float64(n))
+			}
+		}
 		for _, bandwidth := range []int{1, 2, 7, 270, 2 * n} {
+			corrected, expected := mat.NewSymDense(l.Dim(), nil), windows(scores, data, inverse, bandwidth)
+			if err := l.LongRunProducts(t.Context(), corrected, p, inverse, bandwidth); err != nil {
+				t.Fatal(err)
+			}
+			if tolerance := 1e-9 * math.Max(1, mat.Max(expected)); !mat.EqualApprox(corrected, expected, tolerance) {
+				t.Errorf("%s, bandwidth %d: differs from the sum over the windows", s.name, bandwidth)
+			}
 			got, want := mat.NewSymDense(l.Dim(), nil), mat.NewSymDense(l.Dim(), nil)
-			if err := l.LongRunProducts(t.Context(), got, p, bandwidth); err != nil {
+			if err := l.LongRunProducts(t.Context(), got, p, nil, bandwidth); err != nil {
 				t.Fatal(err)
 			}
 			for at, score := range scores {
@@ -62,6 +75,37 @@ func TestLongRunProducts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// windows is the sum over all windows of LongRunProducts written out.
+func windows(scores []*mat.VecDense, data *model.Data, inverse *mat.SymDense, bandwidth int) *mat.SymDense {
+	var weights []float64
+	for _, b := range data.Blocks {
+		for r := range b.N {
+			w := 1.0
+			if b.W != nil {
+				w = b.W[r]
+			}
+			weights = append(weights, w)
+		}
+	}
+	p, n := inverse.SymmetricDim(), len(scores)
+	out := mat.NewSymDense(p, nil)
+	for end := range n + bandwidth - 1 {
+		sum, information := mat.NewVecDense(p, nil), mat.NewSymDense(p, nil)
+		for t := max(0, end-bandwidth+1); t <= min(end, n-1); t++ {
+			sum.AddVec(sum, scores[t])
+			if weights[t] > 0 {
+				information.SymRankOne(information, 1/weights[t], scores[t])
+			}
+		}
+		var moved, more mat.VecDense
+		moved.MulVec(inverse, sum)
+		more.MulVec(information, &moved)
+		sum.AddVec(sum, &more)
+		out.SymRankOne(out, 1/float64(bandwidth), sum)
+	}
+	return out
 }
 
 // autoregression are n values of an autoregression of order 1 with unit variance.
@@ -103,7 +147,7 @@ func TestBandwidth(t *testing.T) {
 			t.Errorf("rho = %v: bandwidth %d, want between %v and %v", rho, b, lo, hi)
 		}
 		m, want := mat.NewSymDense(1, nil), 1.0
-		if err := l.LongRunProducts(t.Context(), m, p, b); err != nil {
+		if err := l.LongRunProducts(t.Context(), m, p, nil, b); err != nil {
 			t.Fatal(err)
 		}
 		for lag := 1; lag < b; lag++ {

@@ -27,7 +27,11 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 
 // dependence is the line on the standard errors for rows that follow each other.
 func dependence(m *fitted.Model) string {
-	line := fmt.Sprintf("Standard errors with dependence of rows: the sandwich by the Bartlett kernel, bandwidth %s (Newey and West 1987, Andrews 1991).", plural(m.HAC.Bandwidth, "row"))
+	line := fmt.Sprintf("Standard errors with dependence of rows: the sandwich by the Bartlett kernel, bandwidth %s (Newey and West 1987, Andrews 1991)", plural(m.HAC.Bandwidth, "row"))
+	if c := m.HAC.CriticalValue; c > 0 {
+		line += fmt.Sprintf("; a 95 %% interval is %.3g of them to either side", c)
+	}
+	line += "."
 	if s := m.HAC.StandardErrors; len(s.Sigma) == 1 {
 		line += fmt.Sprintf(" Sigma %s ± %s.", significant(m.Sigma[0]), twoDigits(s.Sigma[0]))
 	}
