@@ -1,9 +1,12 @@
 package shard
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -63,5 +66,90 @@ func TestRunsOfBlocks(t *testing.T) {
 	}
 	if _, err := loadPrints(table, 0, 9, make([]byte, 8)); err == nil {
 		t.Error("too few digests are read")
+	}
+}
+
+// TestChangedBlocks: of a table with a digest of every block a change of any is found by a part that has it, and
+// by no other.
+func TestChangedBlocks(t *testing.T) {
+	const blocks = 9
+	table := Table{Rows: blocks*model.BlockRows - 100}
+	rng := rand.New(rand.NewPCG(2, 1))
+	made := func(from, to int, digests []uint64) *prints {
+		p := newPrints(table, from, to)
+		copy(p.sums, digests[from:to])
+		return p
+	}
+	digests := make([]uint64, blocks)
+	for i := range digests {
+		digests[i] = rng.Uint64()
+	}
+	for i := range digests {
+		other := slices.Clone(digests)
+		other[i]++
+		for from := range blocks {
+			for to := from + 1; to <= blocks; to++ {
+				want := ""
+				if i >= from && i < to {
+					want = fmt.Sprintf("rows %d to %d", i*model.BlockRows+1, min((i+1)*model.BlockRows, table.Rows))
+				}
+				part := made(from, to, other)
+				if got := part.changed(table, made(0, blocks, digests)); got != want {
+					t.Errorf("block %d, part %d to %d: %q, want %q", i, from, to, got, want)
+				}
+				if got := made(0, blocks, digests).changed(table, part); got != want {
+					t.Errorf("block %d, against part %d to %d: %q, want %q", i, from, to, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestRecalled: what a model keeps of its rows is known again, and says in what other rows differ.
+func TestRecalled(t *testing.T) {
+	table := Table{Rows: 700, Print: 5}
+	p := newPrints(table, 0, 3)
+	copy(p.sums, []uint64{1, 2, 3})
+	kept := p.kept(table)
+	if got, why := recalled(kept, table); why != "" || got == nil || !slices.Equal(got.sums, p.sums) || got.from != 0 || got.to != 3 {
+		t.Errorf("%+v, %q", got, why)
+	}
+	for name, c := range map[string]struct {
+		kept  *fitted.Prints
+		table Table
+		why   string
+	}{
+		"nothing kept": {nil, table, ""}, "more rows": {kept, Table{Rows: 701, Print: 5}, "701 rows, not 700"}, "other values": {kept, Table{Rows: 700, Print: 6}, "other columns or other values"},
+		"an old table": {kept, Table{Rows: 700}, "known"}, "another level": {&fitted.Prints{Rows: 700, Whole: 5, Level: 1, Blocks: kept.Blocks}, table, ""}, "too few": {&fitted.Prints{Rows: 700, Whole: 5, Blocks: kept.Blocks[8:]}, table, ""},
+	} {
+		got, why := recalled(c.kept, c.table)
+		if c.why == "known" {
+			if got == nil || why != "" {
+				t.Errorf("%s: %+v, %q", name, got, why)
+			}
+		} else if got != nil || why != c.why {
+			t.Errorf("%s: %+v, %q, want %q", name, got, why, c.why)
+		}
+	}
+	if p.kept(Table{Rows: 700}) != nil || (*prints)(nil).kept(table) != nil {
+		t.Error("what has no fingerprint is kept")
+	}
+}
+
+// TestBlocksOfTables: as many as rows in steps of a block's; of a sample of all rows each is taken.
+func TestBlocksOfTables(t *testing.T) {
+	for rows := 1; rows < 3*model.BlockRows; rows++ {
+		want := 0
+		for at := 0; at < rows; at += model.BlockRows {
+			want++
+		}
+		if got := (Table{Rows: rows}).Blocks(); got != want {
+			t.Fatalf("%d rows are %d blocks, want %d", rows, got, want)
+		}
+	}
+	for i := range 100 {
+		if !(Subsample{Seed: 3, Rows: 100}).takes(i, 100) || !(Subsample{Seed: 3, Rows: 101}).takes(i, 100) {
+			t.Fatalf("row %d of all is not taken", i)
+		}
 	}
 }
