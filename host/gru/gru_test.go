@@ -179,3 +179,48 @@ func TestGap(t *testing.T) {
 		t.Errorf("gap %v, from %v as the layer is", last, first)
 	}
 }
+
+// TestCompareWrittenOut: the gap is that between the layer's steps and the means of the
+// mixtures of experts, over the steps and units of a sequence with its inputs from the seed.
+func TestCompareWrittenOut(t *testing.T) {
+	const steps, inputs, hidden, sharpness, seed = 7, 2, 3, 1.5, 11
+	l := random(rand.New(rand.NewPCG(3, 1)), ResetAfter, inputs, hidden)
+	sharp := l.sharpened(sharpness)
+	rng, step := rand.New(rand.NewPCG(seed, 1)), sharp.NewStepper(Soft)
+	x, h := make([]float64, inputs), make([]float64, hidden)
+	var square, state, most float64
+	for range steps {
+		for i := range x {
+			x[i] = rng.NormFloat64()
+		}
+		mean := means(sharp, x, h)
+		step.Next(h, x, h)
+		for j, v := range h {
+			square += (mean[j] - v) * (mean[j] - v)
+			state += v * v
+			most = max(most, math.Abs(mean[j]-v))
+		}
+	}
+	got := l.Compare(steps, Soft, sharpness, seed)
+	// Rounding of a few sums.
+	for name, c := range map[string][2]float64{
+		"rms": {got.RMS, math.Sqrt(square / (steps * hidden))}, "state": {got.State, math.Sqrt(state / (steps * hidden))}, "max": {got.Max, most},
+	} {
+		if !(math.Abs(c[0]-c[1]) <= 1e-13*c[1]) {
+			t.Errorf("%s is %v, want %v", name, c[0], c[1])
+		}
+	}
+}
+
+// TestGatesAtZero: a soft gate is half open at 0, a binary one closed.
+func TestGatesAtZero(t *testing.T) {
+	for gates, want := range map[Gates]float64{Soft: 0.5, Binary: 0} {
+		if got := gates.open(0); got != want {
+			t.Errorf("gates %d are open by %v at 0, want %v", gates, got, want)
+		}
+		// 1/(1+e^−η) of both signs add up to 1.
+		if up, down := gates.open(2), gates.open(-2); math.Abs(up+down-1) > 1e-15 || !(up > 0.88) {
+			t.Errorf("gates %d are open by %v at 2 and %v at −2", gates, up, down)
+		}
+	}
+}

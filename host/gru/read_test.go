@@ -92,6 +92,12 @@ func TestFaults(t *testing.T) {
 		"header bomb":     {append(binary.LittleEndian.AppendUint64(nil, 1<<62), '{'), Selection{}, "a header of 4611686018427387904 bytes in a file of 9"},
 		"header of 1 GiB": {append(binary.LittleEndian.AppendUint64(nil, 1<<30), '{'), Selection{}, "a header of 1073741824 bytes in a file of 9"},
 		"header cut":      {safetensorsFile(torch)[:40], Selection{}, "a header of "},
+		"header too long": {binary.LittleEndian.AppendUint64(nil, 3), Selection{}, "neither"},
+		"one byte short":  {append(binary.LittleEndian.AppendUint64(nil, 3), "{}"...), Selection{}, "a header of 3 bytes in a file of 10"},
+		"header alone":    {rawSafetensors("{}", nil), Selection{}, "among its arrays, of which there are none"},
+		"six others":      {safetensorsFile(shapes{"a": {1}, "b": {1}, "c": {1}, "d": {1}, "e": {1}, "f": {1}}), Selection{}, "among a, b, c, d, e, f"},
+		"seven others":    {safetensorsFile(shapes{"a": {1}, "b": {1}, "c": {1}, "d": {1}, "e": {1}, "f": {1}, "g": {1}}), Selection{}, "among a, b, c, d, e, f and 1 more"},
+		"bytes too many":  {rawSafetensors(`{"weight_ih_l0":{"dtype":"F32","shape":[3,1],"data_offsets":[0,16]},"weight_hh_l0":{"dtype":"F32","shape":[3,1],"data_offsets":[16,28]}}`, make([]byte, 28)), Selection{}, "weight_ih_l0 of shape 3×1 and type F32 has 16 bytes, want 12"},
 		"no JSON":         {rawSafetensors("{]", nil), Selection{}, "the header is not the JSON expected"},
 		"deep JSON":       {rawSafetensors("{\"a\":"+strings.Repeat("[", 1<<20), nil), Selection{}, "the header is not the JSON expected"},
 		"array of words":  {rawSafetensors(`{"kernel":"x"}`, nil), Selection{}, `array "kernel" of the header is not the JSON expected`},
@@ -150,6 +156,60 @@ func TestFaults(t *testing.T) {
 	}
 	if _, err := Read(t.TempDir(), Selection{}); err == nil {
 		t.Error("a directory is read")
+	}
+}
+
+// TestSizes: the most values that an array may have, in any shape.
+func TestSizes(t *testing.T) {
+	for _, c := range []struct {
+		shape []int64
+		want  int64 // −1: refused
+	}{
+		{nil, 1}, {[]int64{0, 5}, 0}, {[]int64{3, 4, 5}, 60}, {[]int64{1 << 27}, 1 << 27}, {[]int64{1 << 14, 1 << 13}, 1 << 27},
+		{[]int64{1<<27 + 1}, -1}, {[]int64{1<<14 + 1, 1 << 13}, -1}, {[]int64{-1}, -1}, {[]int64{1 << 27, 1 << 40}, -1}, {[]int64{0, 1 << 40}, -1},
+	} {
+		if n, err := values("a", c.shape); (err != nil) != (c.want < 0) || err == nil && n != c.want {
+			t.Errorf("%v: %d values, error %v, want %d", c.shape, n, err, c.want)
+		}
+	}
+}
+
+// TestLongArrays: an array of more values than are read at a time, in a ZIP archive, and a
+// vector that numpy calls column-major, as it may.
+func TestLongArrays(t *testing.T) {
+	const n = 1<<16 + 1<<15 + 7
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	f, err := w.Create("long.npy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := fmt.Sprintf("{'descr': '<f8', 'fortran_order': True, 'shape': (%d,), }\n", n)
+	content := append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header))), header...)
+	for i := range n {
+		content = binary.LittleEndian.AppendUint64(content, math.Float64bits(float64(i)))
+	}
+	if _, err := f.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	in, err := openNPZ(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := in.read("long")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.values) != n {
+		t.Fatalf("%d values, want %d", len(a.values), n)
+	}
+	for i, v := range a.values {
+		if v != float64(i) {
+			t.Fatalf("value %d is %v", i, v)
+		}
 	}
 }
 
