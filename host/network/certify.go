@@ -3,7 +3,10 @@ package network
 import (
 	"context"
 	"math"
+	"slices"
 
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
@@ -88,8 +91,8 @@ func (a *alternate) Block(i int, _ *model.Room) (*model.Block, error) {
 	return &a.rows.Blocks[2*i+a.offset], nil
 }
 
-// residualsOf returns the rows with r = y − f(x) in the place of y, the sum of r²
-// and that of y².
+// residualsOf returns the rows with r = y − f(x) in the place of y, the sum of w·r²
+// and that of w·y².
 func residualsOf(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network) (out *model.Data, squares, total float64, err error) {
 	if out, err = model.InMemory(ctx, rows, 1); err != nil {
 		return nil, 0, 0, err
@@ -100,11 +103,23 @@ func residualsOf(ctx context.Context, rows model.Rows, act model.Activation, n *
 		if err := n.Mean(ctx, mean[:b.N], units, act, b); err != nil {
 			return nil, 0, 0, err
 		}
-		total += floats.Dot(b.Y, b.Y)
+		total += weighted(b)
 		floats.Sub(b.Y, mean[:b.N])
-		squares += floats.Dot(b.Y, b.Y)
+		squares += weighted(b)
 	}
 	return out, squares, total, nil
+}
+
+// weighted is Σ w·y² of a block.
+func weighted(b *model.Block) float64 {
+	if b.W == nil {
+		return floats.Dot(b.Y, b.Y)
+	}
+	sum := 0.0
+	for i, y := range b.Y {
+		sum += b.W[i] * y * y
+	}
+	return sum
 }
 
 // unitDirections are the ŵ_i.
@@ -160,7 +175,7 @@ func suspects(ctx context.Context, rows model.Rows, own [][]float64, threads int
 }
 
 // traceOfThird writes Σ_j E[r·S3(x)](e_j, e_j, ·) = E[r·x·(‖x‖² − d − 2)], up to the
-// number of rows.
+// sum of the weights.
 func traceOfThird(ctx context.Context, dst []float64, rows model.Rows) error {
 	return model.InOrder(ctx, rows, func(b *model.Block) error {
 		t := make([]float64, b.N)
@@ -171,6 +186,9 @@ func traceOfThird(ctx context.Context, dst []float64, rows model.Rows) error {
 		}
 		for i := range t {
 			t[i] = b.Y[i] * (t[i] - float64(len(dst)) - 2)
+			if b.W != nil {
+				t[i] *= b.W[i]
+			}
 		}
 		for j := range dst {
 			dst[j] += floats.Dot(t, b.Col(j))
@@ -180,52 +198,166 @@ func traceOfThird(ctx context.Context, dst []float64, rows model.Rows) error {
 }
 
 // functions of z that the residuals are tested against, bounded.
-func functions(z float64) [4]float64 {
+func functions(z float64) [perDirection]float64 {
 	e := math.Exp(-z * z / 4)
 	return [4]float64{e, (z*z - 1) * e, z * (z*z - 3) * e, (z*z*(z*z-6) + 3) * e}
 }
 
-// residualTest is the test of r against the functions along the directions.
+// residualTest is the test that the residuals r have nothing to do with the functions h
+// along the directions: over the rows Σ w·r·h̃ has mean 0, with h̃ what least squares on the
+// gradients J of a row's prediction leave of h,
+//
+//	h̃ = h − Bᵀ·J,  B = (Σ w·J·Jᵀ)⁻¹·Σ w·J·hᵀ
+//
+// so that to first order an error of the weights is not in it, whatever the noise's variance
+// is on each row (Wooldridge 1991). Its covariance is Σ w²·r²·h̃·h̃ᵀ, widened for the
+// weights that were estimated.
 func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, directions [][]float64) (infer.Test, error) {
-	scores := n.K * n.D
-	size := scores + 4*len(directions)
-	cov, sums := mat.NewSymDense(size, nil), make([]float64, size)
-	row := make([]float64, size)
-	z, slope := make([]float64, n.K*model.BlockRows), make([]float64, n.K*model.BlockRows)
-	along := make([]float64, len(directions)*model.BlockRows)
-	var flat []float64
-	for _, u := range directions {
-		flat = append(flat, u...)
+	t := newTerms(act, n, directions)
+	products, total, squares := newProducts(t.size), 0.0, 0.0
+	err := t.each(ctx, rows, func(b *model.Block, terms blas64.General) {
+		for _, w := range b.W {
+			total, squares = total+w, squares+w*w
+		}
+		if b.W == nil {
+			total, squares = total+float64(b.N), squares+float64(b.N)
+		}
+		eachRow(terms, func(_ int, row []float64) {
+			for i, w := range b.W {
+				row[i] *= math.Sqrt(w)
+			}
+		})
+		blas64.Syrk(blas.NoTrans, 1, terms, 1, products)
+	})
+	if err != nil || total == 0 {
+		return infer.Test{PValue: 1}, err
 	}
-	err := model.InOrder(ctx, rows, func(b *model.Block) error {
-		model.Linear(z[:n.K*b.N], n.Weights, nil, b)
-		if err := act.Deriv(ctx, slope[:n.K*b.N], z[:n.K*b.N]); err != nil {
-			return err
-		}
-		model.Linear(along[:len(directions)*b.N], flat, nil, b)
-		for t, r := range b.Y {
+	coef := regression(symmetricOf(products), t.gradients).RawMatrix()
+	cov, sums := newProducts(t.size-t.gradients), make([]float64, t.size-t.gradients)
+	err = t.each(ctx, rows, func(b *model.Block, terms blas64.General) {
+		known, rest := parts(terms, t.gradients)
+		blas64.Gemm(blas.Trans, blas.NoTrans, -1, coef, known, 1, rest)
+		eachRow(rest, func(i int, row []float64) {
+			floats.Mul(row, b.Y)
 			if b.W != nil {
-				r *= b.W[t]
+				floats.Mul(row, b.W)
 			}
-			for i := range n.K {
-				for j := range n.D {
-					row[i*n.D+j] = r * slope[i*b.N+t] * b.Col(j)[t]
-				}
-			}
-			for m := range directions {
-				for q, v := range functions(along[m*b.N+t]) {
-					row[scores+4*m+q] = r * v
-				}
-			}
-			floats.Add(sums, row)
-			cov.SymRankOne(cov, 1, mat.NewVecDense(size, row))
-		}
-		return nil
+			sums[i] += floats.Sum(row)
+		})
+		blas64.Syrk(blas.NoTrans, 1, rest, 1, cov)
 	})
 	if err != nil {
 		return infer.Test{}, err
 	}
-	count, _ := rows.Dims()
-	cov.ScaleSym(1/float64(count), cov)
-	return infer.ConditionalMoments(cov, sums, scores, float64(count)), nil
+	count := total * total / squares // rows of equal weight that say as much (Kish 1965)
+	wide := symmetricOf(cov)
+	wide.ScaleSym(1/max(count-float64(t.gradients), count/2), wide)
+	return infer.ConditionalMoments(wide, sums, 0, count), nil
 }
+
+// terms are those of rows: the gradients of their predictions by w, v apart, and by v, and
+// the functions along the directions.
+type terms struct {
+	act             model.Activation
+	n               *model.Network
+	along           []float64 // the directions
+	gradients, size int
+
+	z, value, slope []float64 // units × a block's rows
+	by              []float64 // directions × rows
+	out             []float64 // terms × rows
+}
+
+// perDirection is the number of functions along a direction.
+const perDirection = 4
+
+func newTerms(act model.Activation, n *model.Network, directions [][]float64) *terms {
+	units := func() []float64 { return make([]float64, n.K*model.BlockRows) }
+	t := &terms{act: act, n: n, along: slices.Concat(directions...), gradients: n.K * (n.D + 1), z: units(), value: units(), slope: units()}
+	t.size = t.gradients + perDirection*len(directions)
+	t.by, t.out = make([]float64, len(directions)*model.BlockRows), make([]float64, t.size*model.BlockRows)
+	return t
+}
+
+// each calls fn with every block and its terms, a row each, which fn may change.
+func (t *terms) each(ctx context.Context, rows model.Rows, fn func(b *model.Block, terms blas64.General)) error {
+	return model.InOrder(ctx, rows, func(b *model.Block) error {
+		n, k, d := b.N, t.n.K, t.n.D
+		z, value, slope, by := t.z[:k*n], t.value[:k*n], t.slope[:k*n], t.by[:len(t.along)/d*n]
+		model.Linear(z, t.n.Weights, nil, b)
+		if err := t.act.Eval(ctx, value, z); err != nil {
+			return err
+		}
+		if err := t.act.Deriv(ctx, slope, z); err != nil {
+			return err
+		}
+		model.Linear(by, t.along, nil, b)
+		for i := range k {
+			for j := range d {
+				floats.MulTo(t.out[(i*d+j)*n:(i*d+j+1)*n], slope[i*n:(i+1)*n], b.Col(j))
+			}
+		}
+		copy(t.out[k*d*n:], value)
+		for i, v := range by {
+			at := (t.gradients+i/n*perDirection)*n + i%n
+			for q, h := range functions(v) {
+				t.out[at+q*n] = h
+			}
+		}
+		fn(b, blas64.General{Rows: t.size, Cols: n, Stride: n, Data: t.out[:t.size*n]})
+		return nil
+	})
+}
+
+// parts are the first rows of a matrix and the others.
+func parts(m blas64.General, first int) (a, b blas64.General) {
+	a, b = m, m
+	a.Rows, a.Data = first, m.Data[:first*m.Stride]
+	b.Rows, b.Data = m.Rows-first, m.Data[first*m.Stride:]
+	return a, b
+}
+
+func eachRow(m blas64.General, fn func(i int, row []float64)) {
+	for i := range m.Rows {
+		fn(i, m.Data[i*m.Stride:i*m.Stride+m.Cols])
+	}
+}
+
+func newProducts(n int) blas64.Symmetric {
+	return blas64.Symmetric{N: n, Stride: n, Data: make([]float64, n*n), Uplo: blas.Upper}
+}
+
+func symmetricOf(s blas64.Symmetric) *mat.SymDense { return mat.NewSymDense(s.N, s.Data) }
+
+// regression returns the coefficients, m×rest, of least squares of the terms behind the first m
+// on those, from the sums of products. A ridge of 1e−10 of their squares bears what is
+// collinear, as the gradients by w and v of a homogeneous φ are.
+func regression(products *mat.SymDense, m int) *mat.Dense {
+	size := products.SymmetricDim()
+	known, cross := mat.NewSymDense(m, nil), mat.NewDense(m, size-m, nil)
+	scale := make([]float64, m)
+	for i := range scale {
+		if scale[i] = math.Sqrt(products.At(i, i)); scale[i] == 0 {
+			scale[i] = 1
+		}
+	}
+	for i := range m {
+		for j := i; j < m; j++ {
+			known.SetSym(i, j, products.At(i, j)/(scale[i]*scale[j]))
+		}
+		known.SetSym(i, i, known.At(i, i)+ridge)
+		for j := m; j < size; j++ {
+			cross.Set(i, j-m, products.At(i, j)/scale[i])
+		}
+	}
+	var chol mat.Cholesky
+	coef := mat.NewDense(m, size-m, nil)
+	if !chol.Factorize(known) || chol.SolveTo(coef, cross) != nil {
+		return mat.NewDense(m, size-m, nil)
+	}
+	coef.Apply(func(i, _ int, v float64) float64 { return v / scale[i] }, coef)
+	return coef
+}
+
+// ridge of correlations; rounding leaves 1e−16.
+const ridge = 1e-10
