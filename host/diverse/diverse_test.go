@@ -1,8 +1,10 @@
 package diverse
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -62,6 +64,33 @@ func TestGradientIsDTimesR(t *testing.T) {
 	least, err := Least(GramOf(w, x))
 	if err != nil || floats.Norm(r, 2) > floats.Norm(got, 2)/math.Sqrt(n*least)+tol {
 		t.Errorf("‖r‖ = %v above ‖∂L/∂W‖/s_m = %v", floats.Norm(r, 2), floats.Norm(got, 2)/math.Sqrt(n*least))
+	}
+}
+
+// TestManyPoints: more points than a block of rows has.
+func TestManyPoints(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const n, m, d = 3, 2*model.BlockRows + 40, 4
+	w, x, v, y := draw(rng, n, m, d)
+	o, err := NewObjective(x, y, v, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want mat.VecDense
+	want.MulVec(Extended(w, v, x), mat.NewVecDense(m, Residuals(w, v, x, y)))
+	want.ScaleVec(1.0/m, &want)
+	got := make([]float64, n*d)
+	if _, err := o.Grad(t.Context(), got, w.RawMatrix().Data); err != nil || !floats.EqualApprox(got, want.RawVector().Data, tol) {
+		t.Errorf("the gradient is not D·r (%v)", err)
+	}
+}
+
+// TestReLU: the derivative at 0 is 0.
+func TestReLU(t *testing.T) {
+	z := []float64{-2, 0, 3}
+	g, slope := make([]float64, 3), make([]float64, 3)
+	if err := errors.Join(ReLU{}.Eval(t.Context(), g, z), ReLU{}.Deriv(t.Context(), slope, z)); err != nil || !slices.Equal(g, []float64{0, 0, 3}) || !slices.Equal(slope, []float64{0, 0, 1}) {
+		t.Errorf("%v and %v, %v", g, slope, err)
 	}
 }
 
@@ -135,6 +164,14 @@ func TestExpectations(t *testing.T) {
 func TestLevels(t *testing.T) {
 	const d = 20
 	levels := Levels(d, 14)
+	if len(levels) != 15 || levels[3].Value != 0 || levels[13].Value != 0 || levels[2].Value == 0 {
+		t.Errorf("%d levels, of degree 2, 3 and 13 %v, %v and %v", len(levels), levels[2].Value, levels[3].Value, levels[13].Value)
+	}
+	for l, level := range Levels(3, 6) { // of the sphere in three dimensions, and in four
+		if four := Levels(4, 6)[l].Multiplicity; level.Multiplicity != float64(2*l+1) || four != float64((l+1)*(l+1)) {
+			t.Errorf("degree %d: %v and %v harmonics", l, level.Multiplicity, four)
+		}
+	}
 	var sum, squares float64
 	for _, l := range levels {
 		sum += l.Multiplicity * l.Value
@@ -170,7 +207,7 @@ func TestLevels(t *testing.T) {
 		a *= float64(2*i+1) / float64(2*i+2)
 	}
 	gamma := Gamma(d, 100)
-	if math.Abs(gamma[99]-series) > 1e-14 {
+	if len(gamma) != 100 || math.Abs(gamma[99]-series) > 1e-14 {
 		t.Errorf("γ_100 = %v, by its series %v", gamma[99], series)
 	}
 	for m, g := range gamma {

@@ -34,9 +34,41 @@ func TestSpectra(t *testing.T) {
 	if trace := floats.Sum(s.Own); math.Abs(trace-shares) > 1e-12 {
 		t.Errorf("trace of G_n %v, want %v", trace, shares)
 	}
+	var difference mat.Dense
+	difference.Sub(Gram(draw.X), GramOf(draw.W, draw.X))
+	if want := spectral(t, &difference); math.Abs(s.Apart-want) > 1e-12 {
+		t.Errorf("‖G − G_n‖ = %v, want %v", s.Apart, want)
+	}
 	ideal, own := s.Least()
 	if apart := max(math.Abs(ideal-own), math.Abs(s.Ideal[0]-s.Own[0])); apart > s.Apart+1e-12 {
 		t.Errorf("‖G − G_n‖ = %v, but eigenvalues are %v apart", s.Apart, apart)
+	}
+}
+
+// spectral is the largest singular value.
+func spectral(t *testing.T, m mat.Matrix) float64 {
+	t.Helper()
+	var svd mat.SVD
+	if !svd.Factorize(m, mat.SVDNone) {
+		t.Fatal("no singular values")
+	}
+	return svd.Values(nil)[0]
+}
+
+// TestDrawn: the signs are ±1, both of them, and the step is m/‖D‖², the inverse of the curvature of
+// L with D of [Extended].
+func TestDrawn(t *testing.T) {
+	const n, m, d = 40, 12, 5
+	draw := NewDraw(8, n, m, d)
+	if least, most := floats.Min(draw.V), floats.Max(draw.V); least != -1 || most != 1 || math.Abs(floats.Sum(draw.V)) > 26 { // four standard deviations of √n
+		t.Errorf("signs %v", draw.V)
+	}
+	step, err := draw.Step()
+	if norm := spectral(t, Extended(draw.W, draw.V, draw.X)); err != nil || math.Abs(step*norm*norm/m-1) > 1e-12 {
+		t.Errorf("step %v, want %v (%v)", step, m/(norm*norm), err)
+	}
+	if b := (State{Gradient: 3, Least: 0.25}).Bound(16); b != 1.5 { // 3/√(16·¼)
+		t.Errorf("bound %v, want 1.5", b)
 	}
 }
 
@@ -59,8 +91,12 @@ func TestTrain(t *testing.T) {
 			t.Errorf("λ = %v: from %+v to %+v", lambda, begins[i], e)
 		}
 	}
-	if begins[0] != begins[1] || begins[0].Test <= 0 {
-		t.Errorf("begins at %+v and at %+v", begins[0], begins[1])
+	want := 0.0
+	for _, r := range Residuals(draw.W, draw.V, test, teacher.Targets(test)) {
+		want += r * r / (2 * 50)
+	}
+	if begins[0] != begins[1] || math.Abs(begins[0].Test/want-1) > 1e-12 {
+		t.Errorf("begins at %+v and at %+v, with a loss on the test points of %v", begins[0], begins[1], want)
 	}
 	if !(ends[1].Discrepancy < 0.9*ends[0].Discrepancy) {
 		t.Errorf("L2 is %v with R and %v without", ends[1].Discrepancy, ends[0].Discrepancy)
