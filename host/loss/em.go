@@ -1,15 +1,16 @@
 package loss
 
 import (
+	"math"
+
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
-// expertGrams are the curvatures of the experts' M-step: Σ r_i·g′_i²·x·xᵀ for
-// every expert.
+// expertGrams are the curvatures of the experts' M-step, the weights of whose rows are
+// [mixture.Posterior.Complete]: Σ r_i·g′_i²·x·xᵀ for every expert, where the noise is normal.
 type expertGrams struct {
 	grams
 	outputGrams outputGrams
@@ -28,7 +29,7 @@ func (s *expertGrams) block(w *work) {
 	n := w.N
 	g := s.begin(&w.design, n)
 	for i := range s.k {
-		kernel.MulSquare(g.terms, w.PostOf(i), w.dg[i*n:(i+1)*n])
+		w.Complete(g.terms, i, w.dg[i*n:(i+1)*n])
 		g.next()
 	}
 }
@@ -125,17 +126,25 @@ func (c *gateCurvature) step(w, score []float64) {
 	floats.Add(w, d)
 }
 
-// stepNoise writes log σ after the experts' step, which has lowered the deviance.
-func (s *gradientSums) stepNoise(theta []float64, p *model.Params, family mixture.Family) {
+// stepNoise writes log σ after the experts' step, which has lowered the deviance. The own parameter of any other
+// density takes a step of Newton's method, of at most half of it.
+func (s *gradientSums) stepNoise(theta []float64, p *model.Params, density mixture.Density) {
 	// Annealing: a noise level that falls faster than by half a step freezes the
 	// posteriors before the experts have parted.
 	const slowest = 0.5
+	normal := mixture.Normal(density)
 	for m, sigma := range p.Sigma {
 		deviance, mass := s.ofLevel(m)
-		if mass <= 0 {
-			continue
+		switch {
+		case mass <= 0:
+		case normal:
+			least := mixture.Unit(density, slowest*sigma)
+			theta[s.noise(m)] = max(math.Log(max(deviance/mass, least))/2, s.logFloor)
+		default:
+			score, information := s.ownOf(m)
+			if step := score / math.Abs(information); !math.IsNaN(step) {
+				theta[s.noise(m)] = max(math.Log(sigma)+max(math.Log(slowest), min(step, -math.Log(slowest))), s.logFloor)
+			}
 		}
-		least := mixture.Power(family, slowest*sigma)
-		theta[s.noise(m)] = max(mixture.LogScale(family, max(deviance/mass, least)), s.logFloor)
 	}
 }

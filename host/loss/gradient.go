@@ -8,27 +8,32 @@ import (
 )
 
 // gradientSums are the sums behind the gradient, and what EM needs of them. u is
-// the family's residual, y − g_i where it is Gaussian.
+// ∂log f/∂m in units of 1/[mixture.Unit], y − g_i where the noise is normal.
 type gradientSums struct {
 	*layout
+	normal   bool
 	deviance []float64 // k: Σ r_i·u_i·(y−g_i), the residual sum of squares
+	own      []float64 // for every expert ∂log f_i/∂log s_i, and minus its second derivative; empty where the noise is normal
 	mass     []float64 // k: Σ r_i
 	prior    []float64 // k: Σ p_i
 	score    []float64 // k experts: Σ r_i·u_i·g′_i·x; then the gate's rows: Σ ∂log p/∂η_j·x
 	output   []float64 // where there are outputs, for every expert Σ r_i·u_i and Σ r_i·u_i·g_i
 }
 
-func newGradientSums(o *layout) *gradientSums {
+func newGradientSums(o *layout, normal bool) *gradientSums {
 	k := func() []float64 { return make([]float64, o.k) }
-	s := &gradientSums{layout: o, deviance: k(), mass: k(), prior: k(), score: make([]float64, o.k*o.da+o.gates*o.dw)}
+	s := &gradientSums{layout: o, normal: normal, deviance: k(), mass: k(), prior: k(), score: make([]float64, o.k*o.da+o.gates*o.dw)}
 	if o.outputs > 0 {
 		s.output = make([]float64, 2*o.k)
+	}
+	if !normal && o.levels > 0 {
+		s.own = make([]float64, 2*o.k)
 	}
 	return s
 }
 
 func (s *gradientSums) values() [][]float64 {
-	return [][]float64{s.deviance, s.mass, s.prior, s.score, s.output}
+	return [][]float64{s.deviance, s.mass, s.prior, s.score, s.output, s.own}
 }
 
 func (s *gradientSums) ofExpert(i int) []float64 { return s.score[i*s.da : (i+1)*s.da] }
@@ -40,12 +45,17 @@ func (s *gradientSums) block(w *work) {
 	n := w.N
 	terms := w.termsOf(s.k)
 	for i, wt := range terms {
-		r, res := w.PostOf(i), w.res[i*n:(i+1)*n]
-		s.mass[i] += w.sum(r)
+		s.mass[i] += w.sum(w.PostOf(i))
 		s.prior[i] += w.sum(w.PriorOf(i))
-		w.Family.Weigh(wt, r, res)
+		if s.own != nil {
+			w.OwnScore(wt, i)
+			s.own[2*i] += w.sum(wt)
+			w.OwnComplete(wt, i)
+			s.own[2*i+1] += w.sum(wt)
+		}
+		w.Weigh(wt, i)
 		w.weigh(wt)
-		s.deviance[i] += kernel.Dot(wt, res)
+		s.deviance[i] += kernel.Dot(wt, w.ResidualOf(i))
 		if s.outputs > 0 {
 			s.output[2*i] += kernel.Sum(wt)
 			s.output[2*i+1] += kernel.Dot(wt, w.gOf(i))
@@ -70,16 +80,16 @@ func (s *gradientSums) block(w *work) {
 
 // write writes the gradient, times factor, to dst:
 //
-//	∂/∂a_i = Σ r_i·u_i·g′_i·x/σ_i^p   ∂/∂w_j = Σ ∂log p/∂η_j·x
-//	∂/∂log σ_m = Σ Σ_i r_i·(|e_i|^p − 1), i over the experts of that level
-//	∂/∂c_m = Σ Σ_i r_i·u_i/σ_i^p   ∂/∂s_m = Σ Σ_i r_i·u_i·g_i/σ_i^p, i over those of that output
+//	∂/∂a_i = Σ r_i·u_i·g′_i·x/σ_i²   ∂/∂w_j = Σ ∂log p/∂η_j·x
+//	∂/∂log σ_m = Σ Σ_i r_i·(e_i² − 1), i over the experts of that level
+//	∂/∂c_m = Σ Σ_i r_i·u_i/σ_i²   ∂/∂s_m = Σ Σ_i r_i·u_i·g_i/σ_i², i over those of that output
 //
-// with p the family's degree: 2 where it is Gaussian.
-func (s *gradientSums) write(dst []float64, factor float64, p *model.Params, family mixture.Family) {
+// where the noise is normal; of other densities 1 stands for σ_i² and ∂log f_i/∂log s_i for e_i² − 1.
+func (s *gradientSums) write(dst []float64, factor float64, p *model.Params, density mixture.Density) {
 	if s.free.Regressors {
 		for i := range s.k {
 			at := s.regressor(i)
-			floats.ScaleTo(dst[at:at+s.da], factor/mixture.Power(family, p.SigmaOf(i)), s.ofExpert(i))
+			floats.ScaleTo(dst[at:at+s.da], factor/mixture.Unit(density, p.SigmaOf(i)), s.ofExpert(i))
 		}
 	}
 	if s.free.Gating {
@@ -87,14 +97,19 @@ func (s *gradientSums) write(dst []float64, factor float64, p *model.Params, fam
 	}
 	if s.free.Sigma {
 		for m := range s.levels {
+			if s.own != nil {
+				score, _ := s.ownOf(m)
+				dst[s.noise(m)] = factor * score
+				continue
+			}
 			deviance, mass := s.ofLevel(m)
-			dst[s.noise(m)] = factor * (deviance/mixture.Power(family, p.Sigma[m]) - mass)
+			dst[s.noise(m)] = factor * (deviance/mixture.Unit(density, p.Sigma[m]) - mass)
 		}
 	}
 	clear(dst[s.atOutput:])
 	for i := range min(s.k, s.k*s.outputs) {
 		for h := range s.moved {
-			dst[s.layout.output(h, s.pair(i))] += factor / mixture.Power(family, p.SigmaOf(i)) * s.output[2*i+h]
+			dst[s.layout.output(h, s.pair(i))] += factor / mixture.Unit(density, p.SigmaOf(i)) * s.output[2*i+h]
 		}
 	}
 }
@@ -105,6 +120,17 @@ func (s *gradientSums) ofLevel(m int) (deviance, mass float64) {
 		return floats.Sum(s.deviance), floats.Sum(s.mass)
 	}
 	return s.deviance[m], s.mass[m]
+}
+
+// ownOf returns the score of log s_m, and minus its second derivative, of the complete data.
+func (s *gradientSums) ownOf(m int) (score, information float64) {
+	for i := range s.k {
+		if s.levels == 1 || i == m {
+			score += s.own[2*i]
+			information += s.own[2*i+1]
+		}
+	}
+	return score, information
 }
 
 // holdGradient sets the gradient by log σ to 0 where σ stands at its floor and is
@@ -130,5 +156,8 @@ func sigmaFloor(rms, deviation float64, levels int) float64 {
 	if levels > 1 {
 		floor = max(floor, 1e-3*deviation)
 	}
-	return max(floor, 1e-300)
+	return max(floor, leastScale)
 }
+
+// leastScale is the smallest own parameter of an expert that is no scale of the target.
+const leastScale = 1e-300

@@ -42,18 +42,27 @@ func NewLikelihood(rows model.Rows, act model.Activation, base *model.Params, fr
 	return NewLikelihoodOf(mixture.Mixture{}, rows, act, base, free, workers)
 }
 
-// NewLikelihoodOf is [NewLikelihood] under another gate or noise. Where they have
+// NewLikelihoodOf is [NewLikelihood] under another gate or density than the parameters name. Where the gate has
 // no second derivatives ([mixture.Mixture.Curved]) the likelihood is not Dense: it
-// has a value and a gradient, and its other methods panic.
+// has a value and a gradient, and its other methods panic. It panics where the means are c + s·g
+// and the density is another than [mixture.Gaussian].
 func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation, base *model.Params, free Free, workers int) *Likelihood {
 	if _, d := rows.Dims(); d != base.D {
 		panic(fmt.Sprintf("loss: %d features, parameters for %d", d, base.D))
 	}
+	mix = mix.Of(base)
+	if base.HasOutput() && !mixture.Normal(mix.Density) {
+		panic("loss: means c + s·g of the density " + mix.Density.Name())
+	}
 	t, err := model.TotalsOf(rows)
-	o := newLayout(base, free, math.Log(sigmaFloor(t.RMS, t.Deviation, len(base.Sigma))))
+	floor := leastScale
+	if mix.Density.Domain().Scale {
+		floor = sigmaFloor(t.RMS, t.Deviation, len(base.Sigma))
+	}
+	o := newLayout(base, free, math.Log(floor))
 	o.gateBound = newGateBound(o, t.Largest)
 	return &Likelihood{
-		passes: newPasses(o, rows, act, mix.WithDefaults(), workers), gateRidge: gateRidge{of: o, n: t.Weight},
+		passes: newPasses(o, rows, act, mix, workers), gateRidge: gateRidge{of: o, n: t.Weight},
 		base: base.Clone(), cur: base.Clone(), unread: err,
 	}
 }
@@ -192,7 +201,7 @@ func (l *Likelihood) Grad(ctx context.Context, dst, theta []float64) (float64, e
 
 // gradient writes ∇L at l.cur to dst, of a noise level at its floor as any other.
 func (l *Likelihood) gradient(dst []float64, s *sums) {
-	s.gradient.write(dst, -1/l.n, l.cur, l.mix.Family)
+	s.gradient.write(dst, -1/l.n, l.cur, l.mix.Density)
 }
 
 // Proportions returns the mean gate probabilities E[p_i(x)] over the data. It is a pass
@@ -236,7 +245,7 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 // its σ is at least 0.002 of the target's standard deviation. With shared
 // noise the likelihood is bounded, as long as σ stays off its floor, and every maximum is admissible.
 func (l *Likelihood) Degenerate(ctx context.Context, p *model.Params) (bool, error) {
-	if l.levels == 1 {
+	if l.levels <= 1 {
 		return false, nil
 	}
 	s, err := l.under(ctx, p, ofGradient)
@@ -285,7 +294,7 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 		return math.NaN(), err
 	}
 	if l.outputs > 0 {
-		s.experts.stepOutputs(dst, l.cur, s.gradient, l.mix.Family)
+		s.experts.stepOutputs(dst, l.cur, s.gradient)
 	} else if l.free.Regressors {
 		for i := range l.k {
 			at := l.regressor(i)
@@ -295,7 +304,7 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	l.held.step(gate, l.penalised(s.gradient.ofGate(), theta))
 	l.Project(dst)
 	if l.free.Sigma {
-		s.gradient.stepNoise(dst, l.cur, l.mix.Family)
+		s.gradient.stepNoise(dst, l.cur, l.mix.Density)
 	}
 	return l.objective(s.loglik, theta), nil
 }

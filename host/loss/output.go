@@ -73,7 +73,7 @@ func (s *outputGrams) ownAt(i, h, l int) float64 { return s.own[3*i+h+l] }
 //	Σ_i (O_i − C_iᵀH_i⁻¹C_i)/σ_i²·δ = Σ_i (d_i − C_iᵀH_i⁻¹b_i)/σ_i²,  δa_i = H_i⁻¹(b_i − C_i·δ)
 //
 // over the experts that share the pair.
-func (s *expertGrams) stepOutputs(theta []float64, p *model.Params, g *gradientSums, family mixture.Family) {
+func (s *expertGrams) stepOutputs(theta []float64, p *model.Params, g *gradientSums) {
 	q := s.moved
 	type expert struct {
 		*system
@@ -101,7 +101,7 @@ func (s *expertGrams) stepOutputs(theta []float64, p *model.Params, g *gradientS
 				solve(s.outputGrams.ofPair(h, i))
 			}
 			experts[i] = e
-			inv := 1 / mixture.Power(family, p.SigmaOf(i))
+			inv := 1 / mixture.Unit(mixture.Gaussian{}, p.SigmaOf(i))
 			for h := range q {
 				c := s.outputGrams.ofPair(h, i)
 				rhs[h] += inv * (g.output[2*i+h] - floats.Dot(c, e.solved[0]))

@@ -97,14 +97,14 @@ func (s parts[W]) block(w W, want quantity) {
 
 // hold sees to room for what is wanted. Where more is needed what is not wanted
 // goes: matrices of many parameters are large.
-func (s *sums) hold(want quantity, o *layout) {
+func (s *sums) hold(want quantity, o *layout, normal bool) {
 	want &^= withBend
 	if s.have&want == want {
 		return
 	}
 	*s = sums{have: want}
 	if want&ofGradient != 0 {
-		s.gradient = newGradientSums(o)
+		s.gradient = newGradientSums(o, normal)
 		s.keep(ofGradient, s.gradient)
 	}
 	if want&ofExperts != 0 {
@@ -162,6 +162,7 @@ type passes struct {
 	rows    model.Rows
 	act     model.Activation
 	mix     mixture.Mixture
+	normal  bool // the density is [mixture.Gaussian]
 	workers int
 	kinks   []float64  // of g, where its second derivative is taken
 	along   *direction // by which the information is multiplied; nil where it never was
@@ -176,7 +177,7 @@ type passes struct {
 func newPasses(o *layout, rows model.Rows, act model.Activation, mix mixture.Mixture, workers int) *passes {
 	workers = min(model.Workers(workers), model.Chunks(rows))
 	s := &passes{
-		layout: o, rows: rows, act: act, mix: mix, workers: workers,
+		layout: o, rows: rows, act: act, mix: mix, normal: mixture.Normal(mix.Density), workers: workers,
 		work: make([]*work, workers), chunks: make([]sums, model.Chunks(rows)),
 	}
 	if !o.free.Regressors && model.Held(rows) {
@@ -187,9 +188,9 @@ func newPasses(o *layout, rows model.Rows, act model.Activation, mix mixture.Mix
 
 // sum returns the sums over all rows of what is wanted at p, valid until the next.
 func (s *passes) sum(ctx context.Context, p *model.Params, want quantity) (*sums, error) {
-	s.total.hold(want, s.layout) // as the chunks do, whatever comes of the pass
+	s.total.hold(want, s.layout, s.normal) // as the chunks do, whatever comes of the pass
 	for c := range s.chunks {
-		s.chunks[c].hold(want, s.layout)
+		s.chunks[c].hold(want, s.layout, s.normal)
 		s.chunks[c].clear(want)
 	}
 	if err := s.pass(ctx, p, want); err != nil {
@@ -229,7 +230,7 @@ func (s *passes) workOf(worker int) *work {
 type work struct {
 	*mixture.Posterior
 	design
-	z, res, dg []float64   // predictors; y − the means; their slopes, g′(z), nil where the regressors are fixed
+	z, res, dg []float64   // predictors; y − the means, or these where the noise is not normal; their slopes, g′(z), nil where the regressors are fixed
 	bend       []float64   // g″ likewise, nil where it is not wanted
 	g, slopes  []float64   // g(z) and g′(z), where the means are c + s·g; nil elsewhere
 	terms      []float64   // room for N values
@@ -294,7 +295,11 @@ func (s *passes) observe(ctx context.Context, w *work, p *model.Params, block in
 	if err := s.residuals(ctx, w, p, block, b); err != nil {
 		return err
 	}
-	w.Observe(w.res, 0)
+	if s.normal {
+		w.Observe(w.res, 0)
+	} else {
+		w.ObserveMeans(b.Y, w.res)
+	}
 	return nil
 }
 
@@ -329,7 +334,7 @@ func (s *passes) slopes(ctx context.Context, w *work, p *model.Params, b *model.
 	return nil
 }
 
-// residuals sets w.res to y − g(⟨a_i,x⟩), or y − c − s·g, and w.z to the predictors. Where the
+// residuals sets w.res to y − g(⟨a_i,x⟩), or y − c − s·g, or to the means where the noise is not normal, and w.z to the predictors. Where the
 // regressors are fixed and the rows in memory it does so once.
 func (s *passes) residuals(ctx context.Context, w *work, p *model.Params, block int, b *model.Block) error {
 	w.z, w.res = w.zs[:s.k*b.N], w.ress[:s.k*b.N]
@@ -348,9 +353,11 @@ func (s *passes) residuals(ctx context.Context, w *work, p *model.Params, block 
 		copy(w.g, w.res)
 	}
 	p.Means(w.res)
-	for i := range s.k {
-		r := w.res[i*b.N : (i+1)*b.N]
-		kernel.Sub(r, b.Y, r)
+	if s.normal {
+		for i := range s.k {
+			r := w.res[i*b.N : (i+1)*b.N]
+			kernel.Sub(r, b.Y, r)
+		}
 	}
 	if s.fixed != nil {
 		s.fixed[block] = w.res

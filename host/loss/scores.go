@@ -49,7 +49,7 @@ func (w *work) scoresOf(parameters []Parameter) [][]float64 {
 		switch q.Part {
 		case Expert:
 			w.MeanScore(dst, q.Index)
-			inv, dg := 1/w.P.SigmaOf(q.Index), w.dg[q.Index*n:(q.Index+1)*n]
+			inv, dg := 1/w.ScaleOf(q.Index), w.dg[q.Index*n:(q.Index+1)*n]
 			for t, x := range w.cols[q.Feature] {
 				dst[t] = dst[t] * dg[t] * inv * x
 			}
@@ -76,7 +76,7 @@ func (w *work) scoreOutput(dst []float64, q Parameter, outputs int) {
 			continue
 		}
 		w.MeanScore(each, i)
-		floats.Scale(1/w.P.SigmaOf(i), each)
+		floats.Scale(1/w.ScaleOf(i), each)
 		if q.Part == Scale {
 			kernel.Mul(each, each, w.gOf(i))
 		}

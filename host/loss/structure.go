@@ -6,7 +6,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -14,7 +13,7 @@ import (
 // and keeps two where one would do.
 type Structure struct {
 	Mass    []float64 // Σ r_i
-	RSS     []float64 // Σ r_i·(y−g_i)²
+	RSS     []float64 // Σ r_i·(y−g_i)²; of densities other than normal Σ r_i·u_i·e_i, e_i of [mixture.Posterior.ResidualOf]
 	Overlap []float64 // k×k: Σ r_i·r_j
 	// Axes holds, for each expert, the direction in which its squared residuals
 	// grow fastest: an expert that covers two true ones, a and a′, has
@@ -24,7 +23,8 @@ type Structure struct {
 }
 
 // structureSums are the posteriors that the experts have in common, and for each expert the Gram
-// matrices with weights r·g′² and r·g′²·(y−g)².
+// matrices with weights r·g′² and r·g′²·u²; u is y − g where the noise is normal, ∂log f/∂m of other densities, r·g′² then
+// that of [mixture.Posterior.Complete].
 type structureSums struct {
 	grams
 	overlap []float64 // k×k: Σ r_i·r_j
@@ -42,8 +42,8 @@ func (s *structureSums) block(w *work) {
 	w.addOverlap(s.overlap, w.Post)
 	for i := range s.k {
 		ri := w.PostOf(i)
-		dg, res := w.dg[i*n:(i+1)*n], w.res[i*n:(i+1)*n]
-		kernel.MulSquare(g.terms, ri, dg)
+		dg, res := w.dg[i*n:(i+1)*n], w.ScoreOf(i)
+		w.Complete(g.terms, i, dg)
 		g.next()
 		for t, e := range res {
 			g.terms[t] = ri[t] * dg[t] * dg[t] * e * e

@@ -2,6 +2,7 @@ package loss
 
 import (
 	"context"
+	"math"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -204,8 +205,8 @@ func (s diagonalSums) block(w *work) {
 	if s.free.Regressors {
 		terms := w.termsOf(s.k)
 		for i, wt := range terms {
-			kernel.MulSquare(wt, w.PostOf(i), w.dg[i*n:(i+1)*n])
-			floats.Scale(1/(w.P.SigmaOf(i)*w.P.SigmaOf(i)), wt)
+			w.Complete(wt, i, w.dg[i*n:(i+1)*n])
+			floats.Scale(1/mixture.Unit(w.Density, w.P.SigmaOf(i)), wt)
 			w.weigh(wt)
 		}
 		squares(s.score[:s.k*s.da], terms, s.expert)
@@ -218,9 +219,8 @@ func (s diagonalSums) block(w *work) {
 	squares(s.score[s.k*s.da:], terms, s.gate)
 	for i := range min(s.k, s.k*s.levels) {
 		wt := w.terms[:n]
-		kernel.Mul(wt, w.StdOf(i), w.StdOf(i))
-		kernel.Mul(wt, wt, w.PostOf(i))
-		s.level[min(i, s.levels-1)] += 2 * w.sum(wt)
+		w.OwnComplete(wt, i)
+		s.level[min(i, s.levels-1)] += math.Abs(w.sum(wt))
 	}
 }
 

@@ -3,6 +3,8 @@ package mixture
 import (
 	"math"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -13,7 +15,7 @@ import (
 // with p_i = P(z=i|x), which add up to 1.
 type Distribution struct {
 	P, Mean, Sigma []float64
-	tails          Tails
+	density        Density
 	mirror         []float64 // −Mean
 }
 
@@ -21,7 +23,7 @@ type Distribution struct {
 // P and Mean are to be filled in.
 func NewDistribution(m Mixture, p *model.Params) *Distribution {
 	k := func() []float64 { return make([]float64, p.K) }
-	d := &Distribution{P: k(), Mean: k(), Sigma: k(), tails: m.WithDefaults().Family, mirror: k()}
+	d := &Distribution{P: k(), Mean: k(), Sigma: k(), density: m.Of(p).Density, mirror: k()}
 	for i := range d.Sigma {
 		d.Sigma[i] = p.SigmaOf(i)
 	}
@@ -29,32 +31,105 @@ func NewDistribution(m Mixture, p *model.Params) *Distribution {
 }
 
 // CDF returns F(y).
-func (d *Distribution) CDF(y float64) float64 { return d.tails.CDF(d.P, d.Mean, d.Sigma, y) }
+func (d *Distribution) CDF(y float64) float64 {
+	if Normal(d.density) {
+		return normals(d.P, d.Mean, d.Sigma, y)
+	}
+	sum := 0.0
+	for i, p := range d.P {
+		if p > 0 {
+			sum += p * d.density.CDF(y, d.Mean[i], d.Sigma[i])
+		}
+	}
+	return min(sum, 1)
+}
 
-// Density returns F′(y).
-func (d *Distribution) Density(y float64) float64 { return d.tails.Density(d.P, d.Mean, d.Sigma, y) }
+// Density returns F′(y), or the probability of y where it takes whole numbers alone.
+func (d *Distribution) Density(y float64) float64 {
+	if Normal(d.density) {
+		return normalDensity(d.P, d.Mean, d.Sigma, y)
+	}
+	sum, log := 0.0, []float64{0}
+	for i, p := range d.P {
+		if p > 0 {
+			d.density.LogDensity(log, []float64{0}, []float64{y}, d.Mean[i:i+1], d.Sigma[i])
+			sum += p * math.Exp(log[0])
+		}
+	}
+	return sum
+}
+
+// CDFBefore returns P(Y < y), which is CDF(y) but where y has a probability of its own.
+func (d *Distribution) CDFBefore(y float64) float64 {
+	if d.density.Domain().Whole {
+		return d.CDF(math.Ceil(y) - 1)
+	}
+	return d.CDF(y)
+}
 
 // Quantile returns y with F(y) = q, 0 < q < 1, to about 14 digits of y. Where F is
 // level at q, between experts far apart, any y there is a quantile, and one is
-// returned.
-func (d *Distribution) Quantile(q float64) float64 { return d.quantile(d.Mean, q) }
+// returned; where y takes whole numbers alone the least with F(y) ≥ q is.
+func (d *Distribution) Quantile(q float64) float64 {
+	if !Normal(d.density) {
+		return d.bisected(q)
+	}
+	return d.quantile(d.Mean, q)
+}
 
-// Interval returns the central interval that y lies in with probability level,
-// between the quantiles at (1−level)/2 and (1+level)/2. The upper one is the
+// Interval returns the central interval that y lies in with probability level, or more where y takes
+// whole numbers alone,
+// between the quantiles at (1−level)/2 and (1+level)/2. The upper one of [Gaussian] is the
 // lower one of −y: so both are as accurate in the tails.
 func (d *Distribution) Interval(level float64) (lower, upper float64) {
 	tail := (1 - level) / 2
+	if !Normal(d.density) {
+		return d.bisected(tail), d.bisected(1 - tail)
+	}
 	for i, v := range d.Mean {
 		d.mirror[i] = -v
 	}
 	return d.quantile(d.Mean, tail), -d.quantile(d.mirror, tail)
 }
 
+// bisected is the least y with F(y) ≥ q, by bisection between the least and the largest of the experts' own quantiles, to the last
+// digit or the next whole number.
+func (d *Distribution) bisected(q float64) float64 {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for i, p := range d.P {
+		if p > 0 {
+			own := d.density.Quantile(q, d.Mean[i], d.Sigma[i])
+			lo, hi = min(lo, own), max(hi, own)
+		}
+	}
+	whole := d.density.Domain().Whole
+	if lo == hi || !whole && d.CDF(lo) >= q {
+		return lo
+	}
+	if whole {
+		lo-- // F(lo) < q, or the rounding of the sum
+	}
+	for {
+		y := lo/2 + hi/2
+		if whole {
+			y = math.Floor(y)
+		}
+		if !(y > lo && y < hi) {
+			return hi
+		}
+		if d.CDF(y) >= q {
+			hi = y
+		} else {
+			lo = y
+		}
+	}
+}
+
 // quantile takes Newton steps held inside a bracket that bisection halves wherever
 // they would leave it or are slow. The experts' own quantiles bracket it: below
 // the least of them every F_i is under q, above the greatest over it.
 func (d *Distribution) quantile(mean []float64, q float64) float64 {
-	z := d.tails.Quantile(q)
+	z := distuv.UnitNormal.Quantile(q)
 	lo, hi, least := math.Inf(1), math.Inf(-1), math.Inf(1)
 	for i, p := range d.P {
 		if p > 0 {
@@ -66,7 +141,7 @@ func (d *Distribution) quantile(mean []float64, q float64) float64 {
 	step, before := hi-lo, hi-lo
 	// Bisection alone crosses all of float64 in fewer iterations.
 	for range 2200 {
-		excess, slope := d.tails.CDF(d.P, mean, d.Sigma, y)-q, d.tails.Density(d.P, mean, d.Sigma, y)
+		excess, slope := normals(d.P, mean, d.Sigma, y)-q, normalDensity(d.P, mean, d.Sigma, y)
 		if excess == 0 {
 			return y
 		}

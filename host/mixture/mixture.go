@@ -3,7 +3,7 @@
 //	p(y|x) = Σ_i P(z=i|x)·f(y; m_i(x), σ_i),   m_i(x) = g(⟨a_i,x⟩ + b_i),
 //
 // its posterior P(z|x,y), and the derivatives of log p(y|x), a block of rows at a
-// time. A [Gate] is P(z|x), a [Family] is f; the nonlinearity is the caller's, who
+// time. A [Gate] is P(z|x), a [Density] is f; the nonlinearity is the caller's, who
 // brings the means. Values of a block are K rows of N values: expert i's are
 // v[i*N:(i+1)*N].
 package mixture
@@ -17,17 +17,17 @@ import (
 	"github.com/gatedlearning/moe/internal/kernel"
 )
 
-// Mixture is a gate and a family. The zero value is the gate whose shape the
-// parameters have, 002 Eq. 1 where that is flat, and [Gaussian].
+// Mixture is a gate and a density. The zero value is the gate whose shape the
+// parameters have, 002 Eq. 1 where that is flat, and the density that they name.
 type Mixture struct {
-	Gate   Gate   // nil is GateOf(p.Tree) of the parameters p
-	Family Family // nil is Gaussian
+	Gate    Gate    // nil is GateOf(p.Tree) of the parameters p
+	Density Density // nil is DensityOf(p.Family)
 }
 
-// WithDefaults returns m with its family in place.
-func (m Mixture) WithDefaults() Mixture {
-	if m.Family == nil {
-		m.Family = Gaussian{}
+// Of returns m with the density of the parameters p in place.
+func (m Mixture) Of(p *model.Params) Mixture {
+	if m.Density == nil {
+		m.Density = DensityOf(p.Family)
 	}
 	return m
 }
@@ -35,10 +35,8 @@ func (m Mixture) WithDefaults() Mixture {
 // Curved says whether the mixture has the second derivatives that EM, Newton
 // steps and standard errors need. One that has not is fitted by gradient.
 func (m Mixture) Curved() bool {
-	m = m.WithDefaults()
 	_, gate := m.Gate.(CurvedGate)
-	_, family := m.Family.(Gaussian)
-	return (gate || m.Gate == nil) && family
+	return gate || m.Gate == nil
 }
 
 // Prior writes P(z=i|x) for the rows of a block, K rows of b.N values.
@@ -58,35 +56,38 @@ func (m Mixture) Prior(dst []float64, p *model.Params, b *model.Block) {
 // on y. The memory is reused from block to block. It is not safe for concurrent
 // use.
 type Posterior struct {
-	Gate   Gate // after Given
-	Family Family
-	K, N   int
-	P      *model.Params
-	Exact  bool // the gate's logits to all digits, whatever the size of their terms
+	Gate    Gate    // after Given
+	Density Density // likewise
+	K, N    int
+	P       *model.Params
+	Exact   bool // the gate's logits to all digits, whatever the size of their terms
 
 	Scores   []float64 // s_i(x): P(z|x) is their softmax; the largest of a row is 0
 	Prior    []float64 // P(z=i|x)
 	LogPrior []float64 // log Σ_i exp s_i, N values from 0 to log K
 
 	Post     []float64 // P(z=i|x,y)
-	LogJoint []float64 // log Σ_i exp(s_i + log f_i), N values; up to Family.LogNorm after Observe, less LogPrior after Predict
+	LogJoint []float64 // log Σ_i exp(s_i + log f_i), N values; up to ½ log 2π after Observe, less LogPrior after Predict
 	Std      []float64 // e_i = (y − m_i)/σ_i, after Observe
+	res      []float64 // y − m_i, likewise
 
-	second                  // after Differentiate
+	second                          // after Differentiate
+	general                 general // of densities other than Gaussian
 	scores, prior, logPrior []float64
 	post, logJoint, std     []float64
+	residuals               []float64 // nil until ObserveMeans has made some
 
-	given bool            // Gate was, whatever the parameters' shape
-	shape model.Hierarchy // of Gate, where it was not
+	given, named bool            // Gate and Density were, whatever the parameters'
+	shape        model.Hierarchy // of Gate, where it was not
+	family       string          // of Density, likewise
 }
 
 // NewPosterior returns room for blocks of rows under mixtures of k experts.
 func NewPosterior(m Mixture, k int) *Posterior {
 	const n = model.BlockRows
 	kn := func() []float64 { return make([]float64, k*n) }
-	m = m.WithDefaults()
 	return &Posterior{
-		Gate: m.Gate, Family: m.Family, K: k, given: m.Gate != nil,
+		Gate: m.Gate, Density: m.Density, K: k, given: m.Gate != nil, named: m.Density != nil,
 		scores: kn(), prior: kn(), logPrior: make([]float64, n),
 		post: kn(), logJoint: make([]float64, n), std: kn(),
 	}
@@ -99,6 +100,9 @@ func (r *Posterior) Given(p *model.Params, b *model.Block) {
 	if !r.given && (r.Gate == nil || !p.Tree.Equal(r.shape)) {
 		r.Gate, r.shape = GateOf(p.Tree), p.Tree
 	}
+	if !r.named && (r.Density == nil || p.Family != r.family) {
+		r.Density, r.family, r.general = DensityOf(p.Family), p.Family, general{}
+	}
 	r.Scores, r.Prior, r.LogPrior = r.scores[:kn], r.prior[:kn], r.logPrior[:n]
 	r.Post, r.LogJoint, r.Std = r.post[:kn], r.logJoint[:n], r.std[:kn]
 	if r.Exact {
@@ -110,13 +114,18 @@ func (r *Posterior) Given(p *model.Params, b *model.Block) {
 	model.SoftmaxShift(r.Prior, r.LogPrior, r.Scores, n)
 }
 
-// Observe takes the residuals y − m_i(x), K rows of N values. The densities are
-// those of y in units of exp(logUnit), without the family's constant.
+// Observe takes the residuals y − m_i(x), K rows of N values, where the density is [Gaussian]. The densities are
+// those of y in units of exp(logUnit), without their constant. It panics for any other: see ObserveMeans.
 func (r *Posterior) Observe(res []float64, logUnit float64) {
+	normal, ok := r.Density.(Gaussian)
+	if !ok {
+		panic("mixture: residuals of the density " + r.Density.Name())
+	}
 	n := r.N
+	r.res = res
 	for i := range r.K {
 		at, to := i*n, (i+1)*n
-		r.Family.Exponents(r.Post[at:to], r.Std[at:to], r.Scores[at:to], res[at:to], r.P.SigmaOf(i), logUnit)
+		normal.Exponents(r.Post[at:to], r.Std[at:to], r.Scores[at:to], res[at:to], r.P.SigmaOf(i), logUnit)
 	}
 	r.Infer(func(i, t int) float64 { return r.Std[i*n+t] })
 }
@@ -168,7 +177,7 @@ func (r *Posterior) inferFar(t int, e func(i, t int) float64) {
 	}
 }
 
-// LogLikelihood returns Σ_rows log p(y|x) after Observe with logUnit 0, each term
+// LogLikelihood returns Σ_rows log p(y|x) after Observe with logUnit 0 or ObserveMeans, each term
 // times the row's weight unless weight is nil. It is −Inf where that is below the smallest
 // number, or a row of some weight has a density that is.
 func (r *Posterior) LogLikelihood(weight []float64) float64 {
@@ -186,7 +195,10 @@ func (r *Posterior) LogLikelihood(weight []float64) float64 {
 			}
 		}
 	}
-	return joint - sum(r.LogPrior) - r.Family.LogNorm()*rows
+	if !Normal(r.Density) {
+		return joint - sum(r.LogPrior)
+	}
+	return joint - sum(r.LogPrior) - logNorm*rows
 }
 
 // Predict takes targets y and the means m_i(x), K rows of N values. It is Observe with y to
@@ -196,7 +208,7 @@ func (r *Posterior) Predict(y, mean []float64) {
 	n := r.N
 	for i := range r.K {
 		at, to := i*n, (i+1)*n
-		r.Family.LogDensity(r.Post[at:to], r.Scores[at:to], y, mean[at:to], r.P.SigmaOf(i))
+		r.Density.LogDensity(r.Post[at:to], r.Scores[at:to], y, mean[at:to], r.P.SigmaOf(i))
 	}
 	r.Infer(func(i, t int) float64 { return (y[t] - mean[i*n+t]) / r.P.SigmaOf(i) })
 	floats.Sub(r.LogJoint, r.LogPrior)
@@ -214,22 +226,100 @@ func (r *Posterior) PriorOf(i int) []float64 { return r.of(r.Prior, i) }
 // StdOf returns e_i of the N rows.
 func (r *Posterior) StdOf(i int) []float64 { return r.of(r.Std, i) }
 
-// MeanScore writes σ_i·∂log p(y|x)/∂m_i to dst, N values: r_i·e_i for a Gaussian.
+// Weigh writes r_i·∂log f_i/∂m_i to dst, N values, in units of 1/[Unit]: r_i·(y − m_i) of [Gaussian].
+func (r *Posterior) Weigh(dst []float64, i int) {
+	kernel.Mul(dst, r.PostOf(i), r.ScoreOf(i))
+}
+
+// ScoreOf returns ∂log f_i/∂m_i of the N rows, in units of 1/[Unit]: y − m_i of [Gaussian].
+func (r *Posterior) ScoreOf(i int) []float64 {
+	if Normal(r.Density) {
+		return r.of(r.res, i)
+	}
+	return r.terms(i).Score
+}
+
+// Complete writes r_i·E[−∂²log f_i/∂z_i²] to dst, N values, in units of 1/[Unit]: what the M-step of expert i's
+// regressors weighs rows by, r_i·g′² of [Gaussian]. slope is g′.
+func (r *Posterior) Complete(dst []float64, i int, slope []float64) {
+	kernel.MulSquare(dst, r.PostOf(i), slope)
+	if !Normal(r.Density) {
+		kernel.Mul(dst, dst, r.terms(i).Expected)
+	}
+}
+
+// ResidualOf returns y − m_i of the N rows; of densities other than [Gaussian] the working residual
+// u/E[−∂²log f_i/∂m_i²], which is y − m_i where y's law is of an exponential family.
+func (r *Posterior) ResidualOf(i int) []float64 {
+	if Normal(r.Density) {
+		return r.of(r.res, i)
+	}
+	r.terms(i)
+	return r.of(r.general.working, i)
+}
+
+// MeanScore writes ∂log p(y|x)/∂m_i to dst, N values, times ScaleOf(i): r_i·e_i of [Gaussian].
 func (r *Posterior) MeanScore(dst []float64, i int) {
-	r.Family.Weigh(dst, r.PostOf(i), r.StdOf(i))
+	if Normal(r.Density) {
+		kernel.Mul(dst, r.PostOf(i), r.StdOf(i))
+		return
+	}
+	r.Weigh(dst, i)
+}
+
+// ScaleOf returns σ_i of [Gaussian], 1 of any other density.
+func (r *Posterior) ScaleOf(i int) float64 {
+	if Normal(r.Density) {
+		return r.P.SigmaOf(i)
+	}
+	return 1
 }
 
 // GateScore writes ∂log p(y|x)/∂η_j to dst, N values, with η_j = ⟨w_j,x⟩ + v_j the
 // gate's linear predictor j: r_j − p_j for a flat gate.
 func (r *Posterior) GateScore(dst []float64, j int) { r.Gate.Slope(dst, j, r) }
 
-// NoiseScore writes ∂log p(y|x)/∂log σ_m to dst, N values, for noise level m: that
-// of all experts, where they share one. Σ_i r_i·(e_i² − 1) for a Gaussian.
+// NoiseScore writes ∂log p(y|x)/∂log s_m to dst, N values, for level m: that
+// of all experts, where they share one. Σ_i r_i·(e_i² − 1) of [Gaussian].
 func (r *Posterior) NoiseScore(dst []float64, m int) {
 	clear(dst)
 	for i := range r.K {
 		if len(r.P.Sigma) == 1 || i == m {
-			r.Family.AddNoiseScore(dst, r.PostOf(i), r.StdOf(i))
+			r.addOwnScore(dst, i)
 		}
 	}
+}
+
+// addOwnScore adds r_i·∂log f_i/∂log s_i to dst.
+func (r *Posterior) addOwnScore(dst []float64, i int) {
+	post := r.PostOf(i)
+	if Normal(r.Density) {
+		for t, e := range r.StdOf(i) {
+			dst[t] += post[t] * (e*e - 1)
+		}
+		return
+	}
+	for t, q := range r.terms(i).OwnScore {
+		dst[t] += post[t] * q
+	}
+}
+
+// OwnScore writes r_i·∂log f_i/∂log s_i to dst, N values.
+func (r *Posterior) OwnScore(dst []float64, i int) {
+	clear(dst)
+	r.addOwnScore(dst, i)
+}
+
+// OwnComplete writes −r_i·∂²log f_i/∂log s_i² to dst, N values: 2r_i·e_i² of [Gaussian].
+func (r *Posterior) OwnComplete(dst []float64, i int) {
+	post := r.PostOf(i)
+	if Normal(r.Density) {
+		kernel.Mul(dst, r.StdOf(i), r.StdOf(i))
+		kernel.Mul(dst, dst, post)
+		for t := range dst {
+			dst[t] *= 2
+		}
+		return
+	}
+	kernel.Mul(dst, post, r.terms(i).OwnInformation)
 }

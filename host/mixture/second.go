@@ -4,10 +4,12 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
-// second is what the second derivatives are made of, for [Gaussian] and any
-// [CurvedGate]. With e = (y−m)/σ, f = g′/σ, q = e²−1, r the posterior, z_i the
+// second is what the second derivatives are made of, for any [Density] and any
+// [CurvedGate]: the posterior mean of the complete-data information less the posterior
+// covariance of the complete-data scores (Louis 1982). Of [Gaussian], with e = (y−m)/σ, f = g′/σ, q = e²−1, r the posterior, z_i the
 // expert's linear predictor and η_j the gate's, minus the second derivative of a
 // row's log p(y|x) is
 //
@@ -16,20 +18,20 @@ import (
 //	z_i η_j:  −r_i(c_ij − c̄_j)·e_i f_i                       [CurvedGate.Cross]
 //	η_j η_m:  complete information less posterior covariance  [CurvedGate]
 //
-// the posterior mean of the complete-data information less the posterior
-// covariance of the complete-data scores; with log σ_m, of own noise for every
-// expert, likewise
+// and with log σ_m, of own noise for every expert, likewise
 //
 //	log σ_m, z_i:      r_i r_m·e_i f_i·q_m + δ_im·r_i·e_i f_i·(2 − q_i)
 //	log σ_m, η_j:      −r_m(c_mj − c̄_j)·q_m
 //	log σ_m, log σ_i:  r_m r_i·q_m q_i + δ_im·r_m·(2e_m² − q_m²)
 //
 // and their sums over m where the noise is shared. For f(⟨a,x⟩) these are times
-// x xᵀ in a (Louis 1982).
+// x xᵀ in a. Of any other density e_i f_i is u_i·g′_i, f_i² is −∂²log f_i/∂m_i²·g′_i², e_i/σ_i at g″_i is u_i,
+// q_i is ∂log f_i/∂log s_i, 2e_i f_i and 2e_i² are minus the second derivatives ([Terms]).
 type second struct {
-	lever []float64 // f_i
+	lever []float64 // f_i, of Gaussian
 	score []float64 // e_i·f_i
 	q     []float64 // q_i
+	own   []float64 // 2e_i²
 	mean  []float64 // Σ_i r_i·q_i, N values, where the noise is shared
 	room  []float64 // N values
 }
@@ -40,13 +42,19 @@ func (r *Posterior) Differentiate(slopes []float64) {
 	if r.lever == nil {
 		kn := len(r.scores)
 		r.second = second{
-			lever: make([]float64, kn), score: make([]float64, kn), q: make([]float64, kn),
+			lever: make([]float64, kn), score: make([]float64, kn), q: make([]float64, kn), own: make([]float64, kn),
 			mean: make([]float64, model.BlockRows), room: make([]float64, model.BlockRows),
 		}
 	}
 	if slopes == nil {
 		clear(r.lever)
 		clear(r.score)
+		clear(r.general.info)
+		clear(r.general.cross)
+		return
+	}
+	if !Normal(r.Density) {
+		r.differentiateGeneral(slopes)
 		return
 	}
 	for i := range r.K {
@@ -70,15 +78,40 @@ func (r *Posterior) ExpertExpert(dst []float64, i, j int, bend []float64) {
 		}
 		return
 	}
-	fi := r.of(r.lever, i)
+	r.complete(dst, i)
 	for t, p := range ri {
-		dst[t] = p*fi[t]*fi[t] - p*(1-p)*si[t]*si[t]
+		dst[t] -= p * (1 - p) * si[t] * si[t]
 	}
 	if bend != nil {
-		inv, e := 1/r.P.SigmaOf(i), r.StdOf(i)
-		for t, p := range ri {
-			dst[t] -= p * e[t] * bend[t] * inv
+		r.addBend(dst, i, bend)
+	}
+}
+
+// complete writes r_i·f_i² to dst, or what it is of another density.
+func (r *Posterior) complete(dst []float64, i int) {
+	post := r.PostOf(i)
+	if !Normal(r.Density) {
+		kernel.Mul(dst, post, r.of(r.general.info, i))
+		return
+	}
+	fi := r.of(r.lever, i)
+	for t, p := range post {
+		dst[t] = p * fi[t] * fi[t]
+	}
+}
+
+// addBend takes r_i·e_i·g″_i/σ_i off dst, or what it is of another density.
+func (r *Posterior) addBend(dst []float64, i int, bend []float64) {
+	post := r.PostOf(i)
+	if !Normal(r.Density) {
+		for t, u := range r.terms(i).Score {
+			dst[t] -= post[t] * u * bend[t]
 		}
+		return
+	}
+	inv, e := 1/r.P.SigmaOf(i), r.StdOf(i)
+	for t, p := range post {
+		dst[t] -= p * e[t] * bend[t] * inv
 	}
 }
 
@@ -114,6 +147,10 @@ func (r *Posterior) GateGate(dst []float64, j, m int) {
 // the last summed over i where the noise is shared. expert, gates, u and q are K rows of N values,
 // levels as many as noise has.
 func (r *Posterior) Times(expert, gates, levels, u, q, noise []float64) {
+	if !Normal(r.Density) {
+		r.timesGeneral(expert, gates, levels, u, q, noise)
+		return
+	}
 	n := r.N
 	mean, drift := r.mean[:n], r.room[:n]
 	clear(mean)
@@ -148,8 +185,12 @@ func (r *Posterior) Times(expert, gates, levels, u, q, noise []float64) {
 // DifferentiateNoise readies the derivatives by log σ, after Differentiate.
 func (r *Posterior) DifferentiateNoise() {
 	q := r.q[:r.K*r.N]
-	for t, e := range r.Std {
-		q[t] = e*e - 1
+	if own := r.own[:r.K*r.N]; Normal(r.Density) {
+		for t, e := range r.Std {
+			q[t], own[t] = e*e-1, 2*(e*e)
+		}
+	} else {
+		r.differentiateOwn()
 	}
 	mean := r.mean[:r.N]
 	clear(mean)
@@ -163,6 +204,10 @@ func (r *Posterior) DifferentiateNoise() {
 
 // NoiseExpert writes −∂²log p(y|x)/∂log σ_m∂z_i to dst, N values.
 func (r *Posterior) NoiseExpert(dst []float64, m, i int) {
+	if !Normal(r.Density) {
+		r.ownExpert(dst, m, i)
+		return
+	}
 	si, qi := r.of(r.score, i), r.of(r.q, i)
 	if len(r.P.Sigma) == 1 {
 		mean := r.mean[:r.N]
@@ -196,12 +241,12 @@ func (r *Posterior) NoiseNoise(dst []float64, m, i int) {
 		r.sharedNoise(dst)
 		return
 	}
-	rm, em, qm, qi := r.PostOf(m), r.StdOf(m), r.of(r.q, m), r.of(r.q, i)
+	rm, own, qm, qi := r.PostOf(m), r.of(r.own, m), r.of(r.q, m), r.of(r.q, i)
 	for t, p := range r.PostOf(i) {
 		q := qm[t]
 		dst[t] = rm[t] * q * p * qi[t]
 		if i == m {
-			dst[t] += p * (2*em[t]*em[t] - q*q)
+			dst[t] += p * (own[t] - q*q)
 		}
 	}
 }
@@ -210,9 +255,9 @@ func (r *Posterior) NoiseNoise(dst []float64, m, i int) {
 func (r *Posterior) sharedNoise(dst []float64) {
 	clear(dst)
 	for i := range r.K {
-		e, q := r.StdOf(i), r.of(r.q, i)
+		own, q := r.of(r.own, i), r.of(r.q, i)
 		for t, p := range r.PostOf(i) {
-			dst[t] += p * (2*(e[t]*e[t]) - q[t]*q[t])
+			dst[t] += p * (own[t] - q[t]*q[t])
 		}
 	}
 	for t, m := range r.mean[:r.N] {

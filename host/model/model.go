@@ -73,7 +73,7 @@ type Params struct {
 	Gating              []float64 // (K−1)×D, row-major: w_i
 	RegressorIntercepts []float64 // K values b_i, or nil for none
 	GatingIntercepts    []float64 // K−1 values v_i, or nil for none; see Gates
-	Sigma               []float64 // one value shared by all experts, or K
+	Sigma               []float64 // one value shared by all experts, or K; none where the density of y has no parameter but its mean
 
 	// Tree is the shape of the gates, whose rows Gating then has; the zero value is one
 	// gate over all experts.
@@ -83,6 +83,10 @@ type Params struct {
 	// or K; nil where the means are g.
 	Offset []float64 `json:",omitempty"`
 	Scale  []float64 `json:",omitempty"`
+
+	// Family is the density of y under an expert, by its name among those of host/mixture, with the
+	// mean that N has here and Sigma its own parameter; "" is N.
+	Family string `json:",omitempty"`
 }
 
 // NewParams returns zero parameters of the given shape with a shared Sigma.
@@ -132,9 +136,12 @@ func (p *Params) Gates() int { return Gates(p.K) }
 // Gate returns row i of the gate, w_i, i < Gates(); the slice aliases p.
 func (p *Params) Gate(i int) []float64 { return p.Gating[i*p.D : (i+1)*p.D] }
 
-// SigmaOf returns the noise level of expert i.
+// SigmaOf returns the noise level of expert i; 1 where there is none.
 func (p *Params) SigmaOf(i int) float64 {
-	if len(p.Sigma) == 1 {
+	switch len(p.Sigma) {
+	case 0:
+		return 1
+	case 1:
 		return p.Sigma[0]
 	}
 	return p.Sigma[i]
