@@ -56,6 +56,7 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 	root.AddCommand(
 		newValidateCmd(),
 		newSampleCmd(),
+		newExploreCmd(),
 		newFitCmd(),
 		newCrossvalidateCmd(),
 		newMomentsCmd(),
