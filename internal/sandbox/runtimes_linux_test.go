@@ -18,6 +18,12 @@ import (
 // confined runs the program of args in the whole sandbox, as a plugin runs.
 func confined(t *testing.T, args []string, env ...string) (output string, err error) {
 	t.Helper()
+	return confinedBy(t, Files{Image: 3, Stage: 5, Status: 6, Ruleset: 7}, args, env...)
+}
+
+// confinedBy is confined with other files: without a ruleset there is no Landlock.
+func confinedBy(t *testing.T, files Files, args []string, env ...string) (output string, err error) {
+	t.Helper()
 	k := Running()
 	if !k.Seccomp || k.Landlock == 0 {
 		t.Skipf("this kernel has no sandbox: %+v", k)
@@ -37,7 +43,7 @@ func confined(t *testing.T, args []string, env ...string) (output string, err er
 		t.Fatal(err)
 	}
 	defer image.Close()
-	stage, err := Executable("stage", NewStage(k, Files{Image: 3, Stage: 5, Status: 6, Ruleset: 7}, 4<<30))
+	stage, err := Executable("stage", NewStage(k, files, stageMemory))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +66,8 @@ func confined(t *testing.T, args []string, env ...string) (output string, err er
 	}
 	return string(out), err
 }
+
+const stageMemory = 3 << 30
 
 // TestCalls makes every system call in the sandbox, with arguments that none takes: of the
 // kernel those that are in no list, the calls of kernels to come among them, do not exist,

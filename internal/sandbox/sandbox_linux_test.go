@@ -245,6 +245,10 @@ func TestMissing(t *testing.T) {
 	if got := strings.Join(old.Missing(), ""); !strings.Contains(got, "truncation") || !strings.Contains(got, "signals") {
 		t.Errorf("Landlock 2: %q", got)
 	}
+	old.Landlock = landlockTruncate
+	if got := strings.Join(old.Missing(), ""); strings.Contains(got, "truncation") || !strings.Contains(got, "signals") {
+		t.Errorf("Landlock 3: %q", got)
+	}
 }
 
 // TestLists: each system call is in one list.
