@@ -55,6 +55,16 @@ func spectral(t *testing.T, m mat.Matrix) float64 {
 	return svd.Values(nil)[0]
 }
 
+// TestLeastAndNorm: the least eigenvalue, which may be negative, and the largest in size.
+func TestLeastAndNorm(t *testing.T) {
+	m := mat.NewSymDense(3, []float64{2, 0, 0, 0, -4, 0, 0, 0, 3})
+	least, err := Least(m)
+	norm, errNorm := Norm(m)
+	if err != nil || errNorm != nil || math.Abs(least+4) > 1e-12 || math.Abs(norm-4) > 1e-12 {
+		t.Errorf("%v and %v, want -4 and 4 (%v, %v)", least, norm, err, errNorm)
+	}
+}
+
 // TestDrawn: the signs are ±1, both of them, and the step is m/‖D‖², the inverse of the curvature of
 // L with D of [Extended].
 func TestDrawn(t *testing.T) {
