@@ -75,6 +75,7 @@ func main() {
 	skip := flag.String("skip", "", "tests that are not run, an `expression`")
 	sample := flag.Int("sample", 1, "one mutant in so many, by a hash of its line")
 	part := flag.Int("part", 0, "which of the samples, from 0")
+	space := flag.Int("space", 16, "GiB of addresses that the tests may take; 0 for any number, where they ask for more")
 	table := flag.String("survivors", "", "run nothing: the rows of a Markdown table, one a line of code, of those that lived in this `file` of outputs")
 	flag.Parse()
 	if flag.NArg() != 1 {
@@ -88,13 +89,13 @@ func main() {
 		}
 		return
 	}
-	if err := mutate(os.Stdout, flag.Arg(0), *only, *files, *skip, uint32(*sample), uint32(*part)); err != nil {
+	if err := mutate(os.Stdout, flag.Arg(0), *only, *files, *skip, uint32(*sample), uint32(*part), *space); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func mutate(w io.Writer, dir, only, files, skip string, sample, part uint32) error {
+func mutate(w io.Writer, dir, only, files, skip string, sample, part uint32, space int) error {
 	scratch, err := os.MkdirTemp("", "mutate-")
 	if err != nil {
 		return err
@@ -108,7 +109,10 @@ func mutate(w io.Writer, dir, only, files, skip string, sample, part uint32) err
 	if err != nil {
 		return err
 	}
-	p.scratch = scratch
+	p.scratch, p.space = scratch, "unlimited"
+	if space > 0 {
+		p.space = strconv.Itoa(space << 20) // KiB
+	}
 	p.find()
 	if err := p.build(); err != nil {
 		return err
@@ -178,6 +182,7 @@ type target struct {
 	last      int // the greatest number
 	edits     map[string][]edit
 	scratch   string
+	space     string // that a run of tests may take, as ulimit has it
 }
 
 // An edit puts text in place of the n bytes at an offset. Those at the same place stand in
@@ -548,7 +553,7 @@ type result struct {
 
 // run runs tests on one processor, with at most some seconds of its time.
 func (p *target) run(binary string, names []string, seconds int, env ...string) result {
-	script := fmt.Sprintf(`ulimit -t %d -v 16000000; exec "$@"`, seconds)
+	script := fmt.Sprintf(`ulimit -t %d -v %s; exec "$@"`, seconds, p.space)
 	c := exec.Command("bash", "-c", script, "bash", binary, "-test.failfast", "-test.timeout", fmt.Sprint(time.Duration(60+20*seconds)*time.Second),
 		"-test.run", "^("+strings.Join(names, "|")+")$")
 	c.Dir = p.dir

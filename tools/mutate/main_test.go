@@ -12,7 +12,7 @@ import (
 // TestToy: what comes of every mutant of a package that can be read at a glance.
 func TestToy(t *testing.T) {
 	var out bytes.Buffer
-	if err := mutate(&out, "testdata/toy", "", "", "", 1, 0); err != nil {
+	if err := mutate(&out, "testdata/toy", "", "", "", 1, 0, 16); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
