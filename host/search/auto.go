@@ -2,7 +2,6 @@ package search
 
 import (
 	"context"
-	"slices"
 
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
@@ -64,7 +63,7 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	out.Best, out.All, err = Run(ctx, t, s.Resume, func(ctx context.Context, best *Candidate, all []*Candidate) (int, error) {
 		var err error
 		out.Certificate, none, err = Certify(ctx, p, best, all, Seen{Survey: out.Survey})
-		return wanted(out.Certificate), err
+		return max(wanted(out.Certificate), unmet(p, all, out.Certificate, out.Survey)), err
 	})
 	if none != "" {
 		out.Notes = append(out.Notes, none)
@@ -76,11 +75,22 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 		return nil, err
 	}
 	out.join(t.Others, SameOptimum(p.N()))
+	out.Survey = out.Survey.of(out.Best, p.N())
 	return out, nil
 }
 
-// takeCare looks further where agreement of a few starts is no evidence: where the data hardly ask for an expert, or a
-// test fails and there was no survey.
+// unmet is how many starts are made where the optimum would pass and so few have met it that they say nothing, and no
+// survey says more; 0 for no more.
+func unmet(p *problem.Problem, all []*Candidate, c *infer.Certificate, s *Survey) int {
+	few := Count(all, func(c *Candidate) bool { return c.Agrees }) < agreeing && len(all) < infer.StartsWanted
+	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.K == 1 || !flat(p) || !few {
+		return 0
+	}
+	return infer.StartsWanted
+}
+
+// takeCare looks further where agreement of a few starts is no evidence: where the data hardly ask for an expert, or there was no
+// survey and a test fails or the optimum does not pass.
 func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task) error {
 	alone := p.Shape.K == 1 || !flat(p) || p.Shape.Sigma > 0 // those that look further estimate σ
 	if f.Certificate == nil || alone || f.Best.Failed() || f.Best.Degenerate {
@@ -91,14 +101,14 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		return err
 	}
 	seen := Seen{Survey: f.Survey}
-	if f.Survey == nil && (len(which) > 0 || f.Certificate.Optimum == infer.Pass && f.Certificate.PValue < infer.Doubt) {
+	if f.Survey == nil && (len(which) > 0 || f.Certificate.PValue < infer.Doubt || f.Certificate.Optimum != infer.Pass && f.Certificate.Model != infer.NotJudged) {
 		if seen.Survey, err = lateSurvey(ctx, p, e, t.Starts); err != nil {
 			return err
 		}
 		seen.Late = true
 		for _, c := range seen.Survey.optima() {
 			if c.beats(f.Best, p.N()) && c.Run.Status == optim.Converged {
-				*f.Best = *c
+				f.turnTo(c, p.N())
 			}
 		}
 		if err := t.finish(ctx, f.Best); err != nil {
@@ -107,8 +117,13 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		t.Others = append(t.Others, seen.Survey.optima()...)
 		f.Survey = seen.Survey
 	}
-	if seen.Spare, err = placeSpares(ctx, t, f.Best, seen.Late); err != nil {
+	placed := *f.Best
+	if seen.Spare, err = placeSpares(ctx, t, &placed, seen.Late); err != nil {
 		return err
+	}
+	if placed.Run != f.Best.Run {
+		f.turnTo(&placed, p.N())
+		t.Others = append(t.Others, &placed)
 	}
 	if !seen.Late && seen.Spare == nil {
 		return nil
@@ -121,15 +136,19 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	return err
 }
 
-// join adds the optima of the survey to the candidates, and says which of all are the
-// best optimum: what the screening agrees on may be another.
-func (f *Found) join(others []*Candidate, tolerance float64) {
-	best := f.Best.Run.Value
-	if len(others) > 0 && !slices.ContainsFunc(f.All, func(c *Candidate) bool { return c.Agrees && c.Run.Value <= best+tolerance }) {
-		for _, c := range f.All {
-			c.Agrees = false
+// turnTo takes c for the best; the starts that have met the one before have met another optimum, if it is one.
+func (f *Found) turnTo(c *Candidate, n int) {
+	if c.Run.Value < f.Best.Run.Value-SameOptimum(n) {
+		for _, o := range f.All {
+			o.Agrees = false
 		}
 	}
+	f.Best = c
+}
+
+// join adds what was found otherwise to the candidates, and says which of it is the best optimum.
+func (f *Found) join(others []*Candidate, tolerance float64) {
+	best := f.Best.Run.Value
 	for _, c := range others {
 		c.Agrees = !c.Degenerate && c.Run.Status == optim.Converged && c.Run.Value <= best+tolerance
 	}

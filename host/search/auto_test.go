@@ -20,9 +20,8 @@ import (
 	"github.com/gatedlearning/moe/plugins/tanh"
 )
 
-// TestJoin: the survey's optima agree if they are within the tolerance of the best of all,
-// and what the screening agreed on does no more where that is another optimum. Where there
-// was no survey the screening has the last word.
+// TestJoin: what was found otherwise agrees if it is within the tolerance of the best of all, and
+// of the starts those that did.
 func TestJoin(t *testing.T) {
 	const within = 0.25
 	agreed := func(value float64) *Candidate {
@@ -38,10 +37,9 @@ func TestJoin(t *testing.T) {
 	}{
 		"both at the best": {-1, candidates{agreed(-1), ended(3, optim.Converged, false)},
 			candidates{ended(-1, optim.Converged, false), ended(-0.75, optim.Converged, false), ended(-0.7, optim.Converged, false)}, "[true false true true false]"},
-		"what cannot agree":          {-1, candidates{agreed(-1)}, candidates{ended(-1, optim.Converged, true), ended(-1, optim.IterationLimit, false)}, "[true false false]"},
-		"the survey's is higher":     {-2, candidates{agreed(-1.5), agreed(-1.5)}, candidates{ended(-2, optim.Converged, false)}, "[false false true]"},
-		"just within":                {-2, candidates{agreed(-1.75), agreed(-1.5)}, candidates{ended(-2, optim.Converged, false)}, "[true true true]"},
-		"refined after it, no other": {-2, candidates{agreed(-1.5), agreed(-1.5)}, nil, "[true true]"},
+		"what cannot agree": {-1, candidates{agreed(-1)}, candidates{ended(-1, optim.Converged, true), ended(-1, optim.IterationLimit, false)}, "[true false false]"},
+		"held by a ridge":   {-2, candidates{agreed(-1.75), agreed(-1.5)}, candidates{ended(-2, optim.Converged, false)}, "[true true true]"},
+		"nothing otherwise": {-2, candidates{agreed(-1.5), agreed(-1.5)}, nil, "[true true]"},
 	} {
 		f := &Found{Best: ended(c.best, optim.Converged, false), All: c.all}
 		f.join(c.others, within)
@@ -51,6 +49,24 @@ func TestJoin(t *testing.T) {
 		}
 		if fmt.Sprint(got) != c.want {
 			t.Errorf("%s: agree %v, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestTurnTo: starts that have met the best before have met no other optimum, unless that is the same.
+func TestTurnTo(t *testing.T) {
+	const n = 100
+	for _, c := range []struct {
+		value  float64
+		agrees bool
+	}{{-1 - SameOptimum(n), true}, {-1 - 1.01*SameOptimum(n), false}} {
+		met, missed := ended(-1, optim.Converged, false), ended(0, optim.Converged, false)
+		met.Agrees = true
+		f := &Found{Best: met, All: []*Candidate{met, missed}}
+		to := ended(c.value, optim.Converged, false)
+		f.turnTo(to, n)
+		if f.Best != to || met.Agrees != c.agrees || missed.Agrees {
+			t.Errorf("%v: agrees %v, want %v", c.value, met.Agrees, c.agrees)
 		}
 	}
 }
@@ -167,5 +183,34 @@ func TestOneExpertAlone(t *testing.T) {
 	found, err := Auto(t.Context(), p, measure(t, p), Settings{Starts: DefaultStarts})
 	if err != nil || len(found.All) != 2 || found.Survey != nil {
 		t.Fatalf("%+v, error %v", found, err)
+	}
+}
+
+// TestUnmet: an optimum that would pass, and that fewer than three starts have met, is given starts up to twelve; not after a survey.
+func TestUnmet(t *testing.T) {
+	p := parallels(t, 60, 2, func(r int) float64 { return float64(r%2) * 10 }, problem.Request{})
+	met := func(agree, of int) (all []*Candidate) {
+		for i := range of {
+			c := ended(-1, optim.Converged, false)
+			c.Agrees = i < agree
+			all = append(all, c)
+		}
+		return all
+	}
+	pass := &infer.Certificate{Optimum: infer.Pass}
+	for name, c := range map[string]struct {
+		got, want int
+	}{
+		"two":             {unmet(p, met(2, 4), pass, nil), 12},
+		"three":           {unmet(p, met(3, 4), pass, nil), 0},
+		"twelve":          {unmet(p, met(1, 12), pass, nil), 0},
+		"a survey":        {unmet(p, met(1, 4), pass, new(Survey)), 0},
+		"a single expert": {unmet(p.With(1), met(1, 4), pass, nil), 0},
+		"suspect":         {unmet(p, met(1, 4), &infer.Certificate{Optimum: infer.Suspect}, nil), 0},
+		"none":            {unmet(p, met(1, 4), nil, nil), 0},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d starts, want %d", name, c.got, c.want)
+		}
 	}
 }

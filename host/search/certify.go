@@ -149,9 +149,6 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen
 		}
 		return !c.Degenerate && c.Run.Value <= best.Run.Value+SameOptimum(p.N())
 	}
-	if !slices.ContainsFunc(all, func(c *Candidate) bool { return c.Agrees && reaches(c) }) {
-		e.Agreeing = 0
-	}
 	if reaches(s.Best[0]) {
 		e.Agreeing += s.Met
 		e.Met = s.Met

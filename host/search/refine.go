@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -29,7 +30,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	var field []*Candidate
 	for _, c := range contenders(all, rows) {
 		refined := *c
-		c.refined = &refined
+		c.refined, refined.Whole = &refined, nil
 		field = append(field, &refined)
 	}
 	for rows < n {
@@ -125,13 +126,72 @@ func (t *Task) overlooked(ctx context.Context, all []*Candidate, best *Candidate
 			continue
 		}
 		refined := *c
-		c.refined = &refined
+		c.refined, refined.Whole = &refined, nil
 		if err := t.release(ctx, &refined, t.Problem.Shape.Free()); err != nil {
 			return nil, err
 		}
 		best = better(best, c.refined)
 	}
 	return best, nil
+}
+
+// concur marks the candidates that have met the best of all rows, and no others: those that have become it, or as
+// good, and of those that were not taken to all rows the ones that have ended on the part where one of these did,
+// in value and in the likelihood of all rows.
+func (t *Task) concur(ctx context.Context, all []*Candidate, best *Candidate) error {
+	n := t.Problem.N()
+	part, _ := t.Part.Dims()
+	var there, open []*Candidate
+	for _, c := range all {
+		r := c.refined
+		whole := r != nil && r.Rows == n
+		c.Agrees = whole && r.Run.Value <= best.Run.Value+SameOptimum(n) && !r.Degenerate && r.Run.Status == optim.Converged
+		switch {
+		case c.Agrees:
+			there = append(there, c)
+		case !whole && !c.Degenerate && c.Run.Status == optim.Converged:
+			open = append(open, c)
+		}
+	}
+	for _, c := range open {
+		for _, o := range there {
+			if c.Agrees || !(math.Abs(c.Run.Value-o.Run.Value) <= SameOptimum(part)) {
+				continue
+			}
+			a, err := t.whole(ctx, c)
+			if err != nil {
+				return err
+			}
+			b, err := t.whole(ctx, o)
+			if err != nil {
+				return err
+			}
+			c.Agrees = math.Abs(a-b) <= SameOptimum(part)
+		}
+	}
+	for _, c := range all {
+		if c.refined != nil {
+			c.refined.Agrees = c.Agrees
+		}
+	}
+	return nil
+}
+
+// whole is the mean negative log-likelihood of all rows where a candidate stands on the part; 0 where the part is all
+// of them and the value says as much.
+func (t *Task) whole(ctx context.Context, c *Candidate) (float64, error) {
+	if part, _ := t.Part.Dims(); part == t.Problem.N() {
+		return 0, nil
+	}
+	if c.Whole == nil {
+		l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+		v, err := l.Value(ctx, l.Theta(c.Params))
+		if err != nil {
+			return 0, err
+		}
+		c.Whole = &v
+	}
+	return *c.Whole, nil
 }
 
 // climbOn takes a candidate to a maximum on these rows, with the ridge of the

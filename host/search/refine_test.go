@@ -396,3 +396,54 @@ func TestPerturbable(t *testing.T) {
 		t.Error("maxima next to each other where g is smooth")
 	}
 }
+
+// TestConcur: what agrees are those that became the best, or as good, on all rows, and those that ended on the part where
+// these did, by the likelihood of both; not those that ended there as high at another place.
+func TestConcur(t *testing.T) {
+	p, shareLeft, shareRight := pairs(t, 900, 300, 1, 1.3)
+	part := firstBlocks(p, 1)
+	task := &Task{Problem: p, Part: part}
+	n, _ := part.Dims()
+	on := func(q *model.Params, value float64) *Candidate {
+		return &Candidate{Params: q, Rows: n, Run: &optim.Result{Value: value, Status: optim.Converged}}
+	}
+	l := loss.NewLikelihood(p.Rows, p.G, shareLeft, p.Shape.Free(), 1)
+	best := ended(-2, optim.Converged, false)
+	first := on(shareLeft, 1)
+	first.refined = best
+	equal := on(shareRight, 3)
+	equal.refined = ended(-2+SameOptimum(p.N()), optim.Converged, false)
+	lower := on(shareRight, 1)
+	lower.refined = ended(-2+1.01*SameOptimum(p.N()), optim.Converged, false)
+	shrunk := on(shareLeft, 1)
+	shrunk.refined = ended(-2, optim.Converged, true)
+	again, elsewhere, above := on(shareLeft.Clone(), 1+SameOptimum(n)), on(anywhere(p, rand.New(rand.NewPCG(1, 1))), 1), on(shareLeft, 1+1.01*SameOptimum(n))
+	slow := on(shareLeft, 1)
+	slow.Run.Status = optim.IterationLimit
+	all := []*Candidate{first, equal, lower, shrunk, again, elsewhere, above, slow}
+	for _, c := range all[:4] {
+		c.refined.Rows = p.N()
+	}
+	dropped := on(shareLeft, 1) // on some of the rows, of which the value says nothing
+	dropped.refined = ended(5, optim.Converged, false)
+	all = append(all, dropped)
+	for _, c := range all {
+		c.Agrees = true // on the part
+	}
+	if err := task.concur(t.Context(), all, best); err != nil {
+		t.Fatal(err)
+	}
+	var got []bool
+	for _, c := range all {
+		got = append(got, c.Agrees)
+	}
+	if want := []bool{true, true, false, false, true, false, false, false, true}; !slices.Equal(got, want) {
+		t.Errorf("agree %v, want %v", got, want)
+	}
+	if !best.Agrees || lower.refined.Agrees {
+		t.Error("what became of them is not marked as they are")
+	}
+	if v, err := l.Value(t.Context(), l.Theta(shareLeft)); err != nil || again.Whole == nil || *again.Whole != v {
+		t.Errorf("of all rows %v, want %v, %v", again.Whole, v, err)
+	}
+}

@@ -100,6 +100,9 @@ func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Can
 		if best, err = t.refine(ctx, all); err != nil {
 			return nil, nil, err
 		}
+		if err = t.concur(ctx, all, best); err != nil {
+			return nil, nil, err
+		}
 		if wanted, err = rule(ctx, best, all); err != nil {
 			return nil, nil, err
 		}

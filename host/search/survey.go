@@ -109,6 +109,16 @@ func (s *Survey) conclusive(least int) bool {
 	return s.Starts >= least && s.Met >= leastMet && s.Unseen() <= mostUnseen
 }
 
+// of is a survey as it has seen the best of a search on n rows, which its starts have not met where it is another than its own; nil for nil.
+func (s *Survey) of(best *Candidate, n int) *Survey {
+	if s == nil || len(s.Best) == 0 || s.Best[0].Run.Value <= best.Run.Value+SameOptimum(n) {
+		return s
+	}
+	seen := *s
+	seen.Met = 0
+	return &seen
+}
+
 // optima are those of a survey, none where there was none.
 func (s *Survey) optima() []*Candidate {
 	if s == nil {
