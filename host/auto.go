@@ -35,7 +35,7 @@ func (m Auto) starts() int { return startsOr(m.Starts, search.DefaultStarts) }
 func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
 	c.show(StageMoments, 1, 2)
 	s := search.Settings{
-		Mu: m.Mu, Starts: m.starts(), Own: c.Start, Resume: c.resume,
+		Mu: m.Mu, Starts: m.starts(), Own: c.Start, Resume: c.resume, From: c.from,
 		Follow: search.Follow{Screening: c.shows(StageScreening), Refining: c.shows(StageRefining)},
 	}
 	if c.checkpoint != nil {
@@ -47,6 +47,6 @@ func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c
 	}
 	return &outcome{
 		best: found.Best, all: found.All, estimate: found.Estimate, survey: found.Survey, certificate: found.Certificate,
-		joint: true, notes: found.Notes,
+		joint: true, begun: found.Begun, notes: found.Notes,
 	}, nil
 }

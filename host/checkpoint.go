@@ -227,13 +227,8 @@ func (r request) resumed(ctx context.Context, p *problem.Problem) (chosen, error
 	if err := r.admit(ctx, c.Resume, p); err != nil {
 		return done, err
 	}
-	if s := c.Resume.Chosen; s == nil || !s.Grown && s.From+len(s.Selection) != c.Resume.K || len(s.Selection) > 0 && s.Model == nil {
+	if !c.Resume.Chosen.whole() {
 		return done, damaged("it does not say how far the range of k had come")
-	}
-	if m := c.Resume.Chosen.Model; m != nil {
-		if err := m.Validate(); err != nil {
-			return done, damaged(err.Error())
-		}
 	}
 	return *c.Resume.Chosen, nil
 }

@@ -117,7 +117,7 @@ func (s *series) tree(ctx context.Context, h model.Hierarchy, as fitted.Candidat
 	if slices.ContainsFunc(s.asked.chosen.Selection, func(c fitted.Candidate) bool { return c.Hierarchy == as.Hierarchy }) {
 		return nil
 	}
-	return s.fit(ctx, s.p.Under(h), s.cfg.under(h), as)
+	return s.fit(ctx, s.p.Under(h), s.cfg.under(h), nil, as)
 }
 
 // standing returns the best tree so far, and says of it that it was kept.

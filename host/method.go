@@ -35,6 +35,7 @@ func Methods() []Method { return []Method{Auto{}, Moments{}, Spectral{}, EM{}, L
 type run struct {
 	Config
 	resume     search.State                         // zero for a new search
+	from       []search.Neighbour                   // fits of one expert less or more
 	checkpoint func(*problem.Problem, search.State) // nil for nobody
 }
 
@@ -48,6 +49,7 @@ type outcome struct {
 	radius      float64             // of the gate, where the method descends it within one
 	certificate *infer.Certificate  // nil where there is none
 	joint       bool                // best is a maximum of the joint likelihood
+	begun       *search.Begun       // nil where the best came of no neighbour
 	notes       []string            // for the user
 }
 

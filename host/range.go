@@ -3,7 +3,9 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -11,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -29,6 +32,11 @@ import (
 // cfg.K is not looked at. A start or a truth of another k than is being fitted
 // stands aside. Each k is fitted as [Fit] would, save for refusals: too many
 // experts for the rows are refused at once.
+//
+// By method [Auto] each k begins from its neighbours too: from the fit of k − 1, of which one expert becomes two or is joined
+// by another, and from that of k + 1, of which one is left out or two become one. Where that leads
+// higher it is taken, and Fit.Selection says so; a fit to which nothing is better is that of its k alone, to the byte. Where a mixture of k experts is one of
+// k + 1 too, which intercepts in the gate make it, the log-likelihood does not fall with k.
 func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from, to int, cfg Config) (*fitted.Model, error) {
 	if from < 1 || to < from {
 		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
@@ -46,15 +54,155 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 		return nil, err
 	}
 	defer s.asked.leave(ctx)
-	for k := from + len(s.asked.chosen.Selection); k <= to; k++ {
-		if err := s.fit(ctx, s.p.With(k), s.cfg.of(k), fitted.Candidate{}); err != nil {
-			return nil, err
-		}
+	fits, err := s.ladder(ctx, from, to)
+	if err != nil {
+		return nil, err
 	}
-	best := s.best()
+	best := fits.best()
+	if search.Nested(s.p) {
+		best.Fit.Notes = append(best.Fit.Notes, fallsOf(best.Fit.Selection)...)
+	}
 	warnOfEdge(best, from, to)
 	best.Fit.EigengapK, err = s.e.EigengapK(s.p.Plain())
 	return best, err
+}
+
+// ladder fits every k, from its neighbours too where that helps.
+func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
+	fits, made := rungs{}, 0
+	_, auto := s.cfg.Method.(Auto)
+	helps := auto && search.NeighboursHelp(s.p)
+	fit := func(k int, beside []int) error {
+		if made == len(s.asked.chosen.Selection) {
+			var from []search.Neighbour
+			for _, o := range beside {
+				if n, ok := s.neighbour(fits[o]); ok && helps {
+					from = append(from, n)
+				}
+			}
+			if err := s.fit(ctx, s.p.With(k), s.cfg.of(k), from, fitted.Candidate{}); err != nil {
+				return err
+			}
+		}
+		c, m := s.asked.chosen.at(made)
+		if m.K != k || m.Params().D != s.p.Shape.D {
+			return damaged("it has the fits of a range of k in another order")
+		}
+		if was := fits[k].model; was == nil || m.Fit.LogLikelihood > was.Fit.LogLikelihood {
+			fits[k] = rung{c, m}
+		}
+		made++
+		return nil
+	}
+	beats := func(k, beside int) (bool, error) {
+		of, ok := s.neighbour(fits[k])
+		o, besides := s.neighbour(fits[beside])
+		if !ok || !besides {
+			return false, nil
+		}
+		found, _, err := search.Beat(ctx, s.p.With(k), of, []search.Neighbour{o})
+		return found != nil, err
+	}
+	if !helps {
+		beats = func(int, int) (bool, error) { return false, nil }
+	}
+	return fits, climb(from, to, fit, beats)
+}
+
+// mostSweeps are made at most over a range of k, down and up: each mends a k, or is the last.
+const mostSweeps = 4
+
+// climb has every k fitted: upwards, each from the one below, then downwards and upwards again as long as a k has a neighbour
+// that beats it, from which, and the one on its other side, it is fitted anew.
+func climb(from, to int, fit func(k int, beside []int) error, beats func(k, beside int) (bool, error)) error {
+	type side struct{ k, beside int }
+	version, seen := map[int]int{}, map[side]int{}
+	do := func(k int, beside ...int) error {
+		beside = slices.DeleteFunc(beside, func(o int) bool { return version[o] == 0 })
+		for _, o := range beside {
+			seen[side{k, o}] = version[o]
+		}
+		version[k]++
+		return fit(k, beside)
+	}
+	for k := from; k <= to; k++ {
+		if err := do(k, k-1); err != nil {
+			return err
+		}
+	}
+	for range mostSweeps {
+		mended := false
+		look := func(k, beside int) error {
+			if seen[side{k, beside}] == version[beside] {
+				return nil
+			}
+			seen[side{k, beside}] = version[beside]
+			better, err := beats(k, beside)
+			if err != nil || !better {
+				return err
+			}
+			mended = true
+			return do(k, k-1, k+1)
+		}
+		for k := to - 1; k >= from; k-- {
+			if err := look(k, k+1); err != nil {
+				return err
+			}
+		}
+		for k := from + 1; k <= to; k++ {
+			if err := look(k, k-1); err != nil {
+				return err
+			}
+		}
+		if !mended {
+			break
+		}
+	}
+	return nil
+}
+
+// rung is the fit of a k, and rungs the last of each.
+type (
+	rung struct {
+		candidate fitted.Candidate
+		model     *fitted.Model
+	}
+	rungs map[int]rung
+)
+
+// best is the preferred of all fits, with the table of them.
+func (r rungs) best() (best *fitted.Model) {
+	var all []fitted.Candidate
+	for _, k := range slices.Sorted(maps.Keys(r)) {
+		if all = append(all, r[k].candidate); best == nil || preferred(r[k].model, best) {
+			best = r[k].model
+		}
+	}
+	best.Fit.Selection = all
+	return best
+}
+
+// neighbour is a fit as the search for a k beside it takes it; false for none, and where an expert has shrunk onto a few rows.
+func (s *series) neighbour(r rung) (search.Neighbour, bool) {
+	m := r.model
+	if m == nil || m.Fit.Status == shrunk {
+		return search.Neighbour{}, false
+	}
+	p := s.p.With(m.K)
+	return search.Neighbour{Params: p.Shape.Adopt(p.Units.Into(m.Params())), Value: -m.Fit.LogLikelihood / p.Weights.Total}, true
+}
+
+// nestedRounding is by how much the log-likelihood of a mixture may be below that of one that it contains.
+const nestedRounding = 1e-6
+
+// fallsOf says where the log-likelihood falls with k, of mixtures that contain those before them.
+func fallsOf(all []fitted.Candidate) (notes []string) {
+	for i := 1; i < len(all); i++ {
+		if a, b := all[i-1], all[i]; a.Converged && b.LogLikelihood < a.LogLikelihood-nestedRounding {
+			notes = append(notes, fmt.Sprintf("k = %d has a log-likelihood %.3g below that of k = %d, which it contains: a better optimum of it exists; see --starts", b.K, a.LogLikelihood-b.LogLikelihood, a.K))
+		}
+	}
+	return notes
 }
 
 // series is the data that several fits are made of, one after the other, and what has
@@ -87,8 +235,8 @@ func (s *series) begin(ctx context.Context, from chosen) (err error) {
 	return err
 }
 
-// fit makes the next fit; as says how it came about.
-func (s *series) fit(ctx context.Context, p *problem.Problem, cfg Config, as fitted.Candidate) error {
+// fit makes the next fit, from neighbours too; as says how it came about.
+func (s *series) fit(ctx context.Context, p *problem.Problem, cfg Config, from []search.Neighbour, as fitted.Candidate) error {
 	e, err := s.e.With(ctx, p.Plain())
 	if err != nil {
 		return err
@@ -97,6 +245,7 @@ func (s *series) fit(ctx context.Context, p *problem.Problem, cfg Config, as fit
 	if err != nil {
 		return err
 	}
+	r.from = from
 	m, err := fit(ctx, p, e, r)
 	if err != nil {
 		return err
@@ -150,31 +299,51 @@ func (c Config) showing(what string) Config {
 	return c
 }
 
-// chosen is what a series has come to: all fits so far and the best of them. From and To
+// chosen is what a series has come to: all fits so far, in the order in which they were made. From and To
 // are the least and the most experts.
 type chosen struct {
 	From, To  int
 	Grown     bool `json:",omitempty"` // a tree
 	Selection []fitted.Candidate
-	Model     *fitted.Model
+	Model     *fitted.Model   // of trees, the best
+	Models    []*fitted.Model `json:",omitempty"` // of a range, of each fit
+}
+
+// at is the fit of a range that was made after so many others.
+func (s chosen) at(i int) (fitted.Candidate, *fitted.Model) { return s.Selection[i], s.Models[i] }
+
+// whole says whether it has all that it says.
+func (s *chosen) whole() bool {
+	if s == nil || s.Grown {
+		return s != nil && (len(s.Selection) == 0 || s.Model != nil && s.Model.Validate() == nil)
+	}
+	return len(s.Models) == len(s.Selection) && !slices.ContainsFunc(s.Models, func(m *fitted.Model) bool { return m == nil || m.Validate() != nil })
 }
 
 // with returns what a series has come to after another fit.
 func (s chosen) with(c fitted.Candidate, m *fitted.Model) chosen {
 	s.Selection = append(s.Selection[:len(s.Selection):len(s.Selection)], c)
-	best := s.Model
-	if best == nil || m.Fit.Converged && !best.Fit.Converged ||
-		m.Fit.Converged == best.Fit.Converged && m.Fit.BIC < best.Fit.BIC {
+	if !s.Grown {
+		s.Models = append(s.Models[:len(s.Models):len(s.Models)], m)
+	} else if s.Model == nil || preferred(m, s.Model) {
 		s.Model = m
 	}
 	return s
+}
+
+// preferred says whether a fit is chosen before another: it has converged, or its BIC is less.
+func preferred(m, other *fitted.Model) bool {
+	if m.Fit.Converged != other.Fit.Converged {
+		return m.Fit.Converged
+	}
+	return m.Fit.BIC < other.Fit.BIC
 }
 
 // candidate measures a fit, which came about as it says, for the table of all.
 func candidate(ctx context.Context, p *problem.Problem, m *fitted.Model, as fitted.Candidate) (fitted.Candidate, error) {
 	e, err := entropy(ctx, p, m)
 	as.K, as.LogLikelihood, as.AIC, as.BIC = m.K, m.Fit.LogLikelihood, m.Fit.AIC, m.Fit.BIC
-	as.ICL, as.Converged = m.Fit.BIC+2*e, m.Fit.Converged
+	as.ICL, as.Converged, as.Begun = m.Fit.BIC+2*e, m.Fit.Converged, m.Fit.Begun
 	return as, err
 }
 

@@ -312,7 +312,7 @@ func (s *sharedGate) summary(found *search.VectorFound, parameters int) *fitted.
 		f.Notes = append(f.Notes, found.Note)
 	}
 	if best.Degenerate {
-		f.Converged, f.Status = false, "degenerate: an expert shrank onto a few rows; use a smaller k or shared noise"
+		f.Converged, f.Status = false, shrunk
 	}
 	if best.Ridge > 0 {
 		f.Notes = append(f.Notes, fmt.Sprintf("the gate separates the rows of some experts from those of others, and its coefficients have no finite optimum: they are those under a ridge of %.3g, which costs less than 0.01 of the log-likelihood", best.Ridge))

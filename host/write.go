@@ -18,6 +18,9 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 )
 
+// shrunk is the status of a fit that is none.
+const shrunk = "degenerate: an expert shrank onto a few rows; use a smaller k or shared noise"
+
 // write writes down what a fit came to, in the user's units and with the largest
 // expert first.
 func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) (*fitted.Model, error) {
@@ -69,7 +72,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("%d of %d starts were degenerate and were set aside: an expert had collapsed onto a few rows", n, len(out.all)))
 	}
 	if best.Degenerate {
-		m.Fit.Converged, m.Fit.Status = false, "degenerate: an expert shrank onto a few rows; use a smaller k or shared noise"
+		m.Fit.Converged, m.Fit.Status = false, shrunk
 	}
 	if m.Fit.Starts, err = starts(ctx, p, l, out.all); err != nil {
 		return nil, err
@@ -149,6 +152,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Iterations:    best.Run.Iterations,
 		Descent:       descentOf(out.descended, out.radius),
 		Survey:        surveyOf(out.survey),
+		Begun:         begunOf(out.begun),
 		Certificate:   fitted.NewCertificate(out.certificate),
 		Notes:         slices.Concat(p.Notes, e.Notes),
 	}
@@ -175,6 +179,14 @@ func surveyOf(s *search.Survey) *fitted.Survey {
 		return nil
 	}
 	return &fitted.Survey{Starts: s.Starts, Kinds: s.Kinds, Moves: s.Moves, Optima: s.Optima, Met: s.Met, Singles: s.Singles, Unseen: s.Unseen()}
+}
+
+// begunOf is how files state what a best came of; nil for nil.
+func begunOf(b *search.Begun) *fitted.Begun {
+	if b == nil {
+		return nil
+	}
+	return &fitted.Begun{K: b.From, By: b.By, Gain: b.Gain}
 }
 
 // descentOf is how files state a descent; nil for nil.

@@ -200,6 +200,9 @@ type Fit struct {
 	// where there was none.
 	Survey *Survey `json:"survey,omitempty"`
 
+	// Begun says of which fit of a range this one came, of one expert less or more; absent where of none.
+	Begun *Begun `json:"begun,omitempty"`
+
 	// Where a range of k was fitted: every k, and the one that the eigenvalues of
 	// T̂2 suggest, absent where there is no such suggestion. Where a tree was grown: every
 	// tree, in the order in which they were fitted.
@@ -329,12 +332,28 @@ type Candidate struct {
 	ICL           float64 `json:"icl"` // BIC + 2·entropy of the posteriors
 	Converged     bool    `json:"converged"`
 
+	// Of ranges alone: of which other k it came.
+	Begun *Begun `json:"begun,omitempty"`
+
 	// Of trees alone: the shape, as model.ParseHierarchy reads it, that which it came of by
 	// which move, and whether it was grown on from.
 	Hierarchy string `json:"hierarchy,omitempty"`
 	From      string `json:"from,omitempty"` // absent for the first
 	Move      string `json:"move,omitempty"` // split, merge or join; absent for the first
 	Kept      bool   `json:"kept,omitempty"`
+}
+
+// Begun says that a fit of a range came of that of one expert less or more.
+type Begun struct {
+	K    int     `json:"k"`    // of the other
+	By   string  `json:"by"`   // join, split, loss or merge: what became of its experts
+	Gain float64 `json:"gain"` // of log-likelihood, over what the search had found without it
+}
+
+// String says where a fit began, and what that gained.
+func (b *Begun) String() string {
+	how := map[string]string{"join": "and one expert more", "split": "with one expert in two", "loss": "less one expert", "merge": "with two experts in one"}[b.By]
+	return fmt.Sprintf("begun from k = %d %s, log-likelihood %+.2f", b.K, how, b.Gain)
 }
 
 // Certificate says whether anything speaks for a better optimum and whether the

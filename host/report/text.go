@@ -370,6 +370,9 @@ func selection(m *fitted.Model) [][]string {
 		if c.K == m.Fit.EigengapK {
 			remarks = strings.TrimLeft(remarks+", eigenvalues of T2", ", ")
 		}
+		if c.Begun != nil {
+			remarks = strings.TrimLeft(remarks+", "+c.Begun.String(), ", ")
+		}
 		table = append(table, append([]string{strconv.Itoa(c.K)}, compared(c, remarks)...))
 	}
 	return table

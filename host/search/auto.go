@@ -19,6 +19,7 @@ type Settings struct {
 	Starts int           // at most
 	Own    *model.Params // a start of the user's, in the units of the data; nil for none
 	Resume State         // where an earlier search stood; zero for a new one
+	From   []Neighbour   // fits of one expert less or more, from which it begins too
 	Follow
 }
 
@@ -29,7 +30,10 @@ type Found struct {
 	Estimate    *moment.Estimate   // nil where the tensors cannot give one
 	Survey      *Survey            // nil where none was made
 	Certificate *infer.Certificate // nil where there is none
+	Begun       *Begun             // nil where the best came of no neighbour
 	Notes       []string           // for the user
+
+	late bool // the survey, if there is one, was made where agreement was no evidence
 }
 
 // Auto looks for the highest joint likelihood from the moment estimate and
@@ -74,6 +78,13 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if err := out.takeCare(ctx, p, e, t); err != nil {
 		return nil, err
 	}
+	if gained, err := out.visit(ctx, t, s.From); err != nil {
+		return nil, err
+	} else if gained {
+		if err := out.takeCare(ctx, p, e, t); err != nil {
+			return nil, err
+		}
+	}
 	out.join(t.Others, SameOptimum(p.N()))
 	out.Survey = out.Survey.of(out.Best, p.N())
 	return out, nil
@@ -89,6 +100,23 @@ func unmet(p *problem.Problem, all []*Candidate, c *infer.Certificate, s *Survey
 	return infer.StartsWanted
 }
 
+// visit begins from neighbours too, and judges what it finds there, if that is better.
+func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bool, err error) {
+	c, begun, err := visitor{t}.visit(ctx, f.Best, from)
+	if c == nil || err != nil {
+		return false, err
+	}
+	f.Begun = begun
+	f.turnTo(c, t.Problem.N())
+	t.Others = append(t.Others, c)
+	var none string
+	f.Certificate, none, err = Certify(ctx, t.Problem, c, f.All, Seen{Survey: f.Survey, Late: f.late})
+	if none != "" {
+		f.Notes = append(f.Notes, none)
+	}
+	return true, err
+}
+
 // takeCare looks further where agreement of a few starts is no evidence: where the data hardly ask for an expert, or there was no
 // survey and a test fails or the optimum does not pass.
 func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task) error {
@@ -100,12 +128,12 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	if err != nil {
 		return err
 	}
-	seen := Seen{Survey: f.Survey}
+	seen := Seen{Survey: f.Survey, Late: f.late}
 	if f.Survey == nil && (len(which) > 0 || f.Certificate.PValue < infer.Doubt || f.Certificate.Optimum != infer.Pass && f.Certificate.Model != infer.NotJudged) {
 		if seen.Survey, err = lateSurvey(ctx, p, e, t.Starts); err != nil {
 			return err
 		}
-		seen.Late = true
+		f.late, seen.Late = true, true
 		for _, c := range seen.Survey.optima() {
 			if c.beats(f.Best, p.N()) && c.Run.Status == optim.Converged {
 				f.turnTo(c, p.N())

@@ -261,28 +261,16 @@ func (s *sparing) place(ctx context.Context, i int) (gained bool, err error) {
 
 // wave makes some joiners.
 func (s *sparing) wave(ctx context.Context) error {
-	all, ends := make([]*Candidate, spareWave), map[*Candidate]*joiner{}
-	for i := range all {
-		all[i] = &Candidate{Kind: KindSpare}
-		ends[all[i]] = new(joiner)
-	}
 	aim := math.Inf(-1)
 	if len(s.joined) > 0 {
 		aim = leastPursued(s.joined[0].gain)
 	}
-	err := Each(ctx, s.task.Problem, all, s.stream+s.survey.Starts, func(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
-		r := s.vacancy.room()
-		defer s.vacancy.rooms.Put(r)
-		s.vacancy.label(rng, r)
-		*ends[c], err = s.vacancy.join(ctx, r, s.vacancy.begin(r), aim)
-		return err
-	})
+	all, err := s.vacancy.joiners(ctx, spareWave, s.stream+s.survey.Starts, aim)
 	if err != nil {
 		return err
 	}
 	s.survey.Starts += len(all)
-	for _, c := range all {
-		j := ends[c]
+	for _, j := range all {
 		s.work += float64(j.steps * len(s.vacancy.y) * (len(s.vacancy.experts) + len(s.vacancy.gate)))
 		if !math.IsInf(j.gain, 0) {
 			s.joined = append(s.joined, j)

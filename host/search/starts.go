@@ -25,7 +25,8 @@ const (
 	KindFlat     = "flat"     // of trees: the best of a search under one gate, arranged
 	KindSplits   = "splits"   // of trees: experts split one by one under one gate, arranged
 
-	KindSpare = "spare" // an optimum, with an expert that hardly counts placed anew
+	KindSpare     = "spare"     // an optimum, with an expert that hardly counts placed anew
+	KindNeighbour = "neighbour" // the fit of one expert less or more, in a range of them
 
 	// Kinds of a survey, see [Survey], beside random and kmeans.
 	KindPartition = "partition" // least squares lines of cells that random hyperplanes cut

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -153,6 +154,28 @@ func (v *vacancy) join(ctx context.Context, r *vacancyRoom, j *joiner, aim float
 	}
 	best.steps = j.steps
 	return best, nil
+}
+
+// joiners makes so many, with random numbers of the streams from the given one on, and returns them, those that gain most
+// first.
+func (v *vacancy) joiners(ctx context.Context, n, stream int, aim float64) (joined []*joiner, err error) {
+	all, ends := make([]*Candidate, n), map[*Candidate]*joiner{}
+	for i := range all {
+		all[i] = &Candidate{}
+		ends[all[i]] = new(joiner)
+	}
+	err = Each(ctx, v.problem, all, stream, func(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
+		r := v.room()
+		defer v.rooms.Put(r)
+		v.label(rng, r)
+		*ends[c], err = v.join(ctx, r, v.begin(r), aim)
+		return err
+	})
+	for _, c := range all {
+		joined = append(joined, ends[c])
+	}
+	slices.SortStableFunc(joined, func(a, b *joiner) int { return cmp.Compare(b.gain, a.gain) })
+	return joined, err
 }
 
 // means sets z, the slopes and the residuals.
@@ -320,10 +343,9 @@ func (v *vacancy) priors(r *vacancyRoom, j *joiner) {
 	copy(r.prior, r.two[:n])
 }
 
-// with returns the mixture with the expert that joins, before the others.
-func (v *vacancy) with(j *joiner) *model.Params {
-	q := v.mixture
-	out := v.problem.Shape.Blank(q.Sigma[0])
+// beside returns parameters of a shape with the experts of q, which has one less, behind a blank one.
+func beside(shape problem.Shape, q *model.Params) *model.Params {
+	out := shape.Blank(q.Sigma[0])
 	copy(out.Regressors[q.D:], q.Regressors)
 	copy(out.Gating[min(q.D, len(out.Gating)):], q.Gating)
 	if out.RegressorIntercepts != nil {
@@ -336,6 +358,15 @@ func (v *vacancy) with(j *joiner) *model.Params {
 		for i := range q.K {
 			out.Sigma[i+1] = q.SigmaOf(i)
 		}
+	}
+	return out
+}
+
+// with returns the mixture with the expert that joins, before the others.
+func (v *vacancy) with(j *joiner) *model.Params {
+	q := v.mixture
+	out := beside(v.problem.Shape, q)
+	if len(out.Sigma) > 1 {
 		out.Sigma[0] = j.sigma
 	}
 	for c, col := range v.experts {

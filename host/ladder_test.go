@@ -1,0 +1,189 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// TestClimb: the way over a range of k, by what begins where. Scores are what a fit comes to alone, and what it comes to from a
+// neighbour of a given score.
+func TestClimb(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to int
+		alone    map[int]int
+		led      func(k, beside, score int) int // the score to which a neighbour of this score leads k
+		want     []string                       // fits in turn
+		ends     map[int]int
+	}{
+		"one k":         {3, 3, map[int]int{3: 7}, nil, []string{"3[]"}, map[int]int{3: 7}},
+		"no help":       {1, 3, map[int]int{1: 1, 2: 2, 3: 3}, nil, []string{"1[]", "2[1]", "3[2]"}, map[int]int{1: 1, 2: 2, 3: 3}},
+		"from below":    {1, 3, map[int]int{1: 5, 2: 2, 3: 3}, func(k, beside, score int) int { return score * min(1, max(0, k-beside)) }, []string{"1[]", "2[1]", "3[2]"}, map[int]int{1: 5, 2: 5, 3: 5}},
+		"from above":    {1, 3, map[int]int{1: 1, 2: 2, 3: 9}, func(k, beside, score int) int { return (score - 3) * min(1, max(0, beside-k)) }, []string{"1[]", "2[1]", "3[2]", "2[1 3]", "1[2]"}, map[int]int{1: 3, 2: 6, 3: 9}},
+		"down and up":   {1, 4, map[int]int{1: 1, 2: 2, 3: 9, 4: 4}, func(k, beside, score int) int { return map[[2]int]int{{2, 3}: 8, {3, 2}: score + 2}[[2]int{k, beside}] }, []string{"1[]", "2[1]", "3[2]", "4[3]", "2[1 3]", "3[2 4]"}, map[int]int{1: 1, 2: 8, 3: 10, 4: 4}},
+		"never at rest": {1, 2, map[int]int{1: 1, 2: 2}, func(_, _, score int) int { return score + 1 }, []string{"1[]", "2[1]", "1[2]", "2[1]", "1[2]", "2[1]", "1[2]", "2[1]", "1[2]", "2[1]"}, map[int]int{1: 9, 2: 10}},
+	} {
+		score, fits := map[int]int{}, []string(nil)
+		led := func(k, beside int) int {
+			if c.led == nil {
+				return 0
+			}
+			return c.led(k, beside, score[beside])
+		}
+		err := climb(c.from, c.to, func(k int, beside []int) error {
+			fits = append(fits, fmt.Sprint(k, beside))
+			best := max(score[k], c.alone[k])
+			for _, o := range beside {
+				best = max(best, led(k, o))
+			}
+			score[k] = best
+			return nil
+		}, func(k, beside int) (bool, error) { return led(k, beside) > score[k], nil })
+		if err != nil || fmt.Sprint(score) != fmt.Sprint(c.ends) {
+			t.Errorf("%s: ends %v, want %v, error %v", name, score, c.ends, err)
+		}
+		if want := spaced(c.want); !slices.Equal(fits, want) {
+			t.Errorf("%s: fits %q, want %q", name, fits, want)
+		}
+	}
+}
+
+// spaced puts a blank before each bracket, as fmt does.
+func spaced(all []string) (out []string) {
+	for _, s := range all {
+		out = append(out, s[:1]+" "+s[1:])
+	}
+	return out
+}
+
+// overfitted is a table of one line to which a range of k is fitted that has k = 2 from k = 3.
+func overfitted(t *testing.T) (groupDesign, dataset.Source) {
+	g := groupDesign{act: ident, k: 1, d: 4, n: 200, sigma: 0.3, perExpert: true, intercept: true}
+	src, _ := g.draw(t, 4)
+	return g, src
+}
+
+// TestRangeMends: where a fit alone misses an optimum that the fit of one expert more, less one, leads to, the range has it and says so; log-likelihoods
+// rise with k.
+func TestRangeMends(t *testing.T) {
+	g, src := overfitted(t)
+	cfg := g.config()
+	m, err := FitRange(t.Context(), g.act, src, 1, 3, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.K = 2
+	alone, err := Fit(t.Context(), g.act, src, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := m.Fit.Selection[1]
+	if two.Begun == nil || two.Begun.K != 3 || two.Begun.Gain < 1 {
+		t.Fatalf("k = 2: %+v", two)
+	}
+	if gain := two.LogLikelihood - alone.Fit.LogLikelihood; gain < two.Begun.Gain-1e-6 { // what came of it may have gone on
+		t.Errorf("k = 2 gains %.6f over its fit alone, want %.6f", gain, two.Begun.Gain)
+	}
+	if notes := fallsOf(m.Fit.Selection); notes != nil {
+		t.Errorf("log-likelihoods fall: %v", notes)
+	}
+}
+
+// TestFallsOf: a fall is said, rounding is none, and neither is one after a fit that did not converge.
+func TestFallsOf(t *testing.T) {
+	of := func(k int, loglik float64, converged bool) fitted.Candidate {
+		return fitted.Candidate{K: k, LogLikelihood: loglik, Converged: converged}
+	}
+	if got := fallsOf([]fitted.Candidate{of(1, 5, true), of(2, 5-0.9e-6, true), of(3, 4, true), of(4, 9, false), of(5, 8, true)}); len(got) != 1 || !strings.HasPrefix(got[0], "k = 3 has a log-likelihood 1 below that of k = 2") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestResumeMended: a range whose k is fitted anew goes on from any of its checkpoints to the same bytes.
+func TestResumeMended(t *testing.T) {
+	g, src := overfitted(t)
+	cfg := g.config()
+	cfg.Method = Auto{Starts: 8}
+	m, kept := Resumed(t, cfg, func(ctx context.Context, cfg Config) (*fitted.Model, error) {
+		return FitRange(ctx, g.act, src, 1, 3, cfg)
+	})
+	if !slices.ContainsFunc(m.Fit.Selection, func(c fitted.Candidate) bool { return c.Begun != nil && c.Begun.K > c.K }) {
+		t.Fatalf("no k was fitted anew: %+v", m.Fit.Selection)
+	}
+	var c Checkpoint
+	if err := json.Unmarshal(kept[len(kept)-1], &c); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(){
+		"a fit is missing":  func() { c.Chosen.Models = c.Chosen.Models[1:] },
+		"in another order":  func() { c.Chosen.Models[0], c.Chosen.Models[1] = c.Chosen.Models[1], c.Chosen.Models[0] },
+		"a model is no one": func() { c.Chosen.Models[0] = nil },
+	} {
+		c = Checkpoint{}
+		if err := json.Unmarshal(kept[len(kept)-1], &c); err != nil {
+			t.Fatal(err)
+		}
+		change()
+		cfg.Resume, cfg.Checkpoint = &c, nil
+		var refused *CheckpointError
+		if _, err := FitRange(t.Context(), g.act, src, 1, 3, cfg); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// rangeSets are tables of the study of ranges, from the first of them on:
+//
+//	go test ./host -run TestRangeStudy -rangesets 40 -v -timeout 0
+var (
+	rangeSets = flag.Uint64("rangesets", 0, "tables of the study of ranges of k")
+	rangeFrom = flag.Uint64("rangefrom", 1, "the first of them")
+)
+
+// TestRangeStudy fits k = 1 to 5 to tables of one to three experts, half of them with hard cells, and counts the fits that came of another
+// k, what that gained, and where log-likelihoods fall. docs/search.md reports it.
+func TestRangeStudy(t *testing.T) {
+	if *rangeSets == 0 {
+		t.Skip("a study of minutes; see its flags")
+	}
+	by, fits, falls, largest := map[string]int{}, 0, 0, 0.0
+	for seed := *rangeFrom; seed < *rangeFrom+*rangeSets; seed++ {
+		rng := rand.New(rand.NewPCG(seed, 141))
+		act := []sdk.Activation{ident, ident, rectify, tanh}[rng.IntN(4)]
+		g := groupDesign{act: act, k: 1 + rng.IntN(3), d: 1 + rng.IntN(4), n: 200 << rng.IntN(4), sigma: []float64{.1, .3, .5}[rng.IntN(3)], intercept: true, perExpert: rng.IntN(3) == 0}
+		g.cells = []string{"", "argmax"}[rng.IntN(2)]
+		src, _ := g.draw(t, seed)
+		m, err := FitRange(t.Context(), g.act, src, 1, 5, g.config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := m.Fit.Selection
+		falls += len(fallsOf(all))
+		for _, c := range all {
+			fits++
+			if b := c.Begun; b != nil {
+				way := "from k − 1"
+				if b.K > c.K {
+					way = "from k + 1"
+				}
+				by[way]++
+				if b.Gain > 0.5 {
+					by[way+", by more than .5"]++
+				}
+				largest = max(largest, b.Gain)
+				t.Logf("table %d, %s k=%d d=%d n=%d, k = %d: %v", seed, act.Info().Name, g.k, g.d, g.n, c.K, b)
+			}
+		}
+	}
+	t.Logf("%d fits, %v, at most by %.1f; %d fall", fits, by, largest, falls)
+}

@@ -1,0 +1,352 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+// Neighbour is a fit of one expert less or more, from which a search begins too.
+type Neighbour struct {
+	Params *model.Params // in the units of the problem
+	Value  float64       // the mean negative log-likelihood
+}
+
+// Begun says that a best came of a neighbour.
+type Begun struct {
+	From int     // the neighbour's experts
+	By   string  // ByJoin, BySplit, ByLoss or ByMerge
+	Gain float64 // of log-likelihood, over what was found without it
+}
+
+// Moves from a neighbour.
+const (
+	ByJoin  = "join"  // an expert joins the others
+	BySplit = "split" // one becomes two
+	ByLoss  = "loss"  // one is left out
+	ByMerge = "merge" // two become one
+)
+
+const (
+	// mostLost experts are left out at most, those that are missed least, mostMerged pairs merged, those that share
+	// most rows, and mostJoined of the distinct maxima of joiners begin.
+	mostLost, mostMerged, mostJoined = 4, 3, 3
+	// mostNeighbours of the distinct maxima that neighbours lead to on the part go on to all rows.
+	mostNeighbours = 2
+	// rising is a log-likelihood by which a mixture may be below one that it contains: rounding.
+	rising = 1e-6
+	// nearlyOne is how far apart the halves of an expert are, in rms of the residuals, that are next to it.
+	nearlyOne = 0.03
+	// neighbourStream is the first of the streams of random numbers of neighbours.
+	neighbourStream = 1 << 37
+)
+
+// NeighboursHelp says whether fits of one expert less or more are places to begin: under one gate, where g is
+// that of all experts and σ is estimated.
+func NeighboursHelp(p *problem.Problem) bool {
+	return flat(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Shape.Sigma == 0
+}
+
+// Nested says whether a mixture of k experts is one of k + 1 too: two of these are then the same expert, between which
+// the gate's intercepts share its rows.
+func Nested(p *problem.Problem) bool { return p.Shape.GateIntercept && NeighboursHelp(p) }
+
+// Beat looks for a better maximum than best, from neighbours of p, and returns it with what it came of; nil where there is
+// none.
+func Beat(ctx context.Context, p *problem.Problem, best Neighbour, from []Neighbour) (*Candidate, *Begun, error) {
+	part, err := ScreeningPart(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &Candidate{Params: best.Params, Rows: p.N(), Run: &optim.Result{Value: best.Value, Status: optim.Converged}}
+	return visitor{&Task{Problem: p, Part: part, Starts: DefaultStarts}}.visit(ctx, c, from)
+}
+
+// visitor begins a search from neighbours.
+type visitor struct{ *Task }
+
+// beginning is where a candidate begins that comes of a neighbour.
+type beginning struct {
+	by string
+	at *model.Params
+}
+
+// visit begins from neighbours: on the part, of which the best go on to all rows. It returns the best of what beats best, nil where
+// nothing does, and what that came of.
+func (t visitor) visit(ctx context.Context, best *Candidate, from []Neighbour) (found *Candidate, begun *Begun, err error) {
+	p := t.Problem
+	if !NeighboursHelp(p) || best.Failed() {
+		return nil, nil, nil
+	}
+	was := best.Run.Value
+	for _, n := range from {
+		all, err := t.beginnings(ctx, n.Params)
+		if err != nil {
+			return nil, nil, err
+		}
+		top, by, err := t.rise(ctx, best, all)
+		if err != nil {
+			return nil, nil, err
+		}
+		if top == nil && n.Params.K < p.Shape.K && Nested(p) && best.Run.Value > n.Value+rising/float64(p.N()) {
+			if top, by, err = t.contain(ctx, best, n.Params, all); err != nil {
+				return nil, nil, err
+			}
+		}
+		if top != nil {
+			best, found, begun = top, top, &Begun{From: n.Params.K, By: by}
+		}
+	}
+	if found == nil {
+		return nil, nil, nil
+	}
+	if err := t.thaw(ctx, found); err != nil {
+		return nil, nil, err
+	}
+	if err := t.exchange(ctx, found, rand.New(rand.NewPCG(p.Seed, neighbourStream))); err != nil {
+		return nil, nil, err
+	}
+	if err := t.finish(ctx, found); err != nil {
+		return nil, nil, err
+	}
+	begun.Gain = (was - found.Run.Value) * p.Weights.Total
+	return found, begun, nil
+}
+
+// beginnings are those from a maximum of one expert less or more.
+func (t visitor) beginnings(ctx context.Context, q *model.Params) ([]beginning, error) {
+	s, err := t.structure(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if q.K > t.Problem.Shape.K {
+		return t.fewer(ctx, q, s)
+	}
+	return t.more(ctx, q, s)
+}
+
+// structure is that of q on the part.
+func (t visitor) structure(ctx context.Context, q *model.Params) (*loss.Structure, error) {
+	return loss.NewLikelihood(t.Part, t.Problem.G, q, t.Problem.Shape.Free(), 1).Structure(ctx, q)
+}
+
+// fewer are q without one of the experts that are missed least, or with two in one that share rows.
+func (t visitor) fewer(ctx context.Context, q *model.Params, s *loss.Structure) (all []beginning, err error) {
+	missed, err := losses(ctx, t.Problem, q)
+	if err != nil {
+		return nil, err
+	}
+	least := make([]int, q.K)
+	for i := range least {
+		least[i] = i
+	}
+	slices.SortStableFunc(least, func(i, j int) int { return cmp.Compare(missed[i], missed[j]) })
+	for _, i := range least[:min(mostLost, q.K)] {
+		all = append(all, beginning{ByLoss, leaveOut(q, i)})
+	}
+	type pair struct {
+		i, j  int
+		share float64
+	}
+	var pairs []pair
+	for i := range q.K {
+		for j := range i {
+			pairs = append(pairs, pair{i, j, s.Overlap[j*q.K+i] / max(min(s.Mass[i], s.Mass[j]), 1e-300)})
+		}
+	}
+	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(b.share, a.share) })
+	for _, o := range pairs[:min(mostMerged, len(pairs))] {
+		all = append(all, beginning{ByMerge, merged(q, o.i, o.j, s.Mass)})
+	}
+	return all, nil
+}
+
+// merged returns q with the experts i and j in one, their mean by these masses. Its logit is the mean of theirs and the entropy of
+// their shares, which is the logarithm of the sum of their exponentials where these are as the shares.
+func merged(q *model.Params, i, j int, mass []float64) *model.Params {
+	total := mass[i] + mass[j]
+	a, b := mass[i]/total, mass[j]/total
+	if !(total > 0) {
+		a, b = 0.5, 0.5
+	}
+	perm, at := make([]int, q.K), 2
+	for e := range perm {
+		switch e {
+		case i:
+			perm[e] = 0
+		case j:
+			perm[e] = 1
+		default:
+			perm[e], at = at, at+1
+		}
+	}
+	q = q.Relabel(perm)
+	mean := func(x, y []float64) {
+		floats.Scale(a, x)
+		floats.AddScaled(x, b, y)
+	}
+	mean(q.Regressor(0), q.Regressor(1))
+	if v := q.RegressorIntercepts; v != nil {
+		mean(v[:1], v[1:2])
+	}
+	if len(q.Sigma) > 1 {
+		mean(q.Sigma[:1], q.Sigma[1:2])
+	}
+	if q.K > 2 { // else there is no gate left
+		mean(q.Gate(0), q.Gate(1))
+		if v := q.GatingIntercepts; v != nil {
+			mean(v[:1], v[1:2])
+			for _, share := range []float64{a, b} {
+				if share > 0 {
+					v[0] -= share * math.Log(share)
+				}
+			}
+		}
+	}
+	return leaveOut(q, 1)
+}
+
+// more are q with one of its experts in two, and with one that joins it: of a wave of joiners those that gain most.
+func (t visitor) more(ctx context.Context, q *model.Params, s *loss.Structure) (all []beginning, err error) {
+	p := t.Problem
+	rows, err := newTable(ctx, t.Part)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newVacancy(ctx, p, rows, q)
+	if err != nil {
+		return nil, err
+	}
+	joined, err := v.joiners(ctx, spareWave, neighbourStream+q.K*spareWave, math.Inf(-1))
+	if err != nil {
+		return nil, err
+	}
+	last := math.Inf(1)
+	for _, j := range joined {
+		if j.gain > 0 && last-j.gain >= joinApart && len(all) < mostJoined {
+			all, last = append(all, beginning{ByJoin, v.with(j)}), j.gain
+		}
+	}
+	for i := range q.K {
+		all = append(all, beginning{BySplit, halved(p.Shape, q, i, s, 1)})
+	}
+	return all, nil
+}
+
+// halved returns q with an expert more: expert i and it are so many times the rms of the residuals apart, along their axis, under
+// the same gate, of which each has half where there are intercepts.
+func halved(shape problem.Shape, q *model.Params, i int, s *loss.Structure, apart float64) *model.Params {
+	shifted := &loss.Structure{
+		Mass: append([]float64{0}, s.Mass...), RSS: append([]float64{0}, s.RSS...), Axes: append([][]float64{nil}, s.Axes...),
+	}
+	i++
+	shifted.RSS[i] *= apart * apart
+	from := beside(shape, q)
+	out := from.Clone()
+	move{drop: 0, split: i}.halve(out, from, shifted)
+	out.ShareGate(0, i)
+	if v := out.GatingIntercepts; v != nil {
+		for e := range v {
+			switch {
+			case i < out.K-1 && (e == 0 || e == i):
+				v[e] -= math.Ln2
+			case i == out.K-1 && e > 0: // the last one's logit stays 0
+				v[e] += math.Ln2
+			}
+		}
+	}
+	return out
+}
+
+// rise takes beginnings to maxima on the part, the best distinct of these to all rows, and returns the best that beats best;
+// nil where none does.
+func (t visitor) rise(ctx context.Context, best *Candidate, from []beginning) (*Candidate, string, error) {
+	all, by := candidatesOf(from)
+	err := Each(ctx, t.Problem, all, neighbourStream, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+		return t.begin(ctx, c, rng, math.Inf(1))
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	on := bestOf(all, math.Inf(1))
+	err = Each(ctx, t.Problem, all, neighbourStream, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+		return t.complete(ctx, c, on)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	slices.SortStableFunc(all, compare)
+	part, _ := t.Part.Dims()
+	all = slices.DeleteFunc(distinct(all, part, mostNeighbours, sameOptimum), func(c *Candidate) bool { return c.Failed() || c.Run.Value > all[0].Run.Value+contenderGap })
+	n := t.Problem.N()
+	beats := func(c, best *Candidate) bool { return c.beats(best, n) }
+	top, err := t.bestFrom(ctx, best, all, beats, func(ctx context.Context, c *Candidate) error {
+		if hardenable(t.Problem) {
+			return t.anneal(ctx, c, t.Problem.Shape.Free())
+		}
+		return t.release(ctx, c, t.Problem.Shape.Free())
+	})
+	return top, by[top], err
+}
+
+// contain takes beginnings to maxima on all rows, without a ridge from the first step on: what begins above a likelihood, or as near
+// to it as rounding, ends above it.
+func (t visitor) contain(ctx context.Context, best *Candidate, q *model.Params, from []beginning) (*Candidate, string, error) {
+	p := t.Problem
+	s, err := t.structure(ctx, q)
+	if err != nil {
+		return nil, "", err
+	}
+	for i := range q.K {
+		from = append(from, beginning{BySplit, halved(p.Shape, q, i, s, nearlyOne)})
+	}
+	all, by := candidatesOf(from)
+	above := func(c, best *Candidate) bool { return compare(c, best) < 0 }
+	top, err := t.bestFrom(ctx, best, all, above, func(ctx context.Context, c *Candidate) (err error) {
+		if c.Params, err = c.draw(ctx, nil); err != nil {
+			return err
+		}
+		l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), 1)
+		if hardenable(p) {
+			c.Run, err = creep(ctx, l, l.Theta(c.Params), softGain, stepsFor(hardWork, sizeOf(p)))
+		} else {
+			c.Run, err = approach(ctx, l, l.Theta(c.Params), nil)
+		}
+		if err != nil || c.Failed() {
+			return err
+		}
+		c.Params, c.Rows = l.Params(c.Run.X), p.N()
+		return c.settle(ctx, l, c.Rows)
+	})
+	return top, by[top], err
+}
+
+// candidatesOf are candidates that begin there, and by which move each came.
+func candidatesOf(from []beginning) (all []*Candidate, by map[*Candidate]string) {
+	by = map[*Candidate]string{}
+	for _, b := range from {
+		c := &Candidate{Kind: KindNeighbour, draw: func(context.Context, *rand.Rand) (*model.Params, error) { return b.at, nil }}
+		all, by[c] = append(all, c), b.by
+	}
+	return all, by
+}
+
+// bestFrom takes candidates up, and returns the best of those that are then better than best; nil where none is.
+func (t visitor) bestFrom(ctx context.Context, best *Candidate, all []*Candidate, better func(c, best *Candidate) bool, up func(context.Context, *Candidate) error) (top *Candidate, err error) {
+	err = Each(ctx, t.Problem, all, neighbourStream, func(ctx context.Context, c *Candidate, _ *rand.Rand) error { return up(ctx, c) })
+	for _, c := range all {
+		if err == nil && !c.Failed() && c.Run.Status == optim.Converged && better(c, best) {
+			best, top = c, c
+		}
+	}
+	return top, err
+}
