@@ -98,7 +98,7 @@ var groupDesigns = []groupDesign{
 }
 
 func (g groupDesign) config() Config {
-	cfg := Config{K: g.k, Seed: 1, Intercept: g.intercept}
+	cfg := Config{K: g.k, Seed: 1, Intercepts: InterceptsOf(g.intercept, g.intercept)}
 	if g.perExpert {
 		cfg.Noise = PerExpert{}
 	}

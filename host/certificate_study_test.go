@@ -289,7 +289,7 @@ func (n *tally) hold(t *testing.T, what string, gaussian bool) {
 
 // try fits one data set and counts the verdicts.
 func (s studyDesign) try(t *testing.T, seed uint64, n *tally) {
-	cfg := Config{K: s.k, Seed: 1, Intercept: s.intercepts}
+	cfg := Config{K: s.k, Seed: 1, Intercepts: InterceptsOf(s.intercepts, s.intercepts)}
 	if *studySets == 0 && s.starts > 0 {
 		cfg.Method = Auto{Starts: s.starts}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
@@ -20,9 +21,7 @@ type Config struct {
 	K      int    // number of experts
 	Method Method // nil is [Auto]
 
-	Intercept      bool     // in experts and gate
-	ExpertOnly     bool     // an intercept in the experts and none in the gate
-	GateOnly       bool     // an intercept in the gate and none in the experts
+	Intercepts     Intercepts
 	Gate           Gate     // nil is [Softmax]
 	Noise          Noise    // nil is [Shared]
 	ExpertFeatures []string // that the experts see; nil: all
@@ -57,12 +56,9 @@ type Config struct {
 	// it tells the runtime as well (runtime/debug.SetMemoryLimit, [RuntimeMemory]).
 	MaxMemory int64
 
-	// Robust makes the standard errors those of the sandwich, which hold where
-	// the noise is not what the model says; see infer.Robust.
-	Robust bool
-	// HAC adds standard errors that hold where the rows follow each other in time and
-	// are not independent; see infer.Dependent.
-	HAC bool
+	// Errors are the kinds of standard errors; nil is [Observed]. [Robust] takes the place of
+	// Observed, and [Dependent] adds a second set beside the first.
+	Errors []ErrorKind
 	// Start, if given, is one of the starts, in the units of the data.
 	Start *model.Params
 	// Truth, if given, is compared with the fit.
@@ -97,8 +93,7 @@ const UsualPasses = 30
 func (c Config) For(t *terms.Table) Config {
 	c.Design, c.ExpertFeatures = t.Design, t.Experts
 	if t.Design != nil && t.Design.Formula != "" {
-		c.Intercept = t.ExpertIntercept && t.GateIntercept
-		c.ExpertOnly, c.GateOnly = t.ExpertIntercept && !c.Intercept, t.GateIntercept && !c.Intercept
+		c.Intercepts = InterceptsOf(t.ExpertIntercept, t.GateIntercept)
 		c.Gate = Softmax{Features: t.Gate}
 		if len(t.Gate) == 0 {
 			c.Gate = Constant{}
@@ -108,6 +103,24 @@ func (c Config) For(t *terms.Table) Config {
 	}
 	return c
 }
+
+// Intercepts says who has intercepts: [NoIntercepts], [BothIntercepts],
+// [ExpertIntercepts] or [GateIntercepts].
+type Intercepts = problem.Intercepts
+
+// The kinds of intercepts.
+const (
+	NoIntercepts     = problem.NoIntercepts
+	BothIntercepts   = problem.BothIntercepts
+	ExpertIntercepts = problem.ExpertIntercepts
+	GateIntercepts   = problem.GateIntercepts
+)
+
+// AllIntercepts lists the kinds of intercepts.
+func AllIntercepts() []Intercepts { return problem.AllIntercepts() }
+
+// InterceptsOf are intercepts of the experts, of the gate, of both or of nobody.
+func InterceptsOf(experts, gate bool) Intercepts { return problem.InterceptsOf(experts, gate) }
 
 // Gate is how the gate depends on the features: [Softmax] or [Constant].
 type Gate = problem.Gate
@@ -145,6 +158,19 @@ const (
 
 // OutputScales lists the kinds of output.
 func OutputScales() []OutputScale { return problem.OutputScales() }
+
+// ErrorKind is how standard errors are estimated: [Observed], [Robust] or [Dependent].
+type ErrorKind = infer.Kind
+
+// The kinds of standard errors.
+const (
+	Observed  = infer.Observed  // by the inverse of the information
+	Robust    = infer.Robust    // by the sandwich, which holds where the noise is not what the model says
+	Dependent = infer.Dependent // by the sandwich that holds also where rows follow each other in time
+)
+
+// ErrorKinds lists the kinds of standard errors.
+func ErrorKinds() []ErrorKind { return []ErrorKind{Observed, Robust, Dependent} }
 
 // Transform is that of the moment tensors: [Polynomial] or [Optimal].
 type Transform = moment.Transform
@@ -199,7 +225,7 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTransform(), c.checkMemory(), admitted(c), c.Method.check())
+	return c, firstError(c.checkTransform(), c.checkErrors(), c.checkMemory(), admitted(c), c.Method.check())
 }
 
 func (c Config) checkMemory() error {
@@ -224,6 +250,24 @@ func (c Config) checkTransform() error {
 	return nil
 }
 
+func (c Config) checkErrors() error {
+	for i, kind := range c.Errors {
+		switch {
+		case !slices.Contains(ErrorKinds(), kind):
+			return refuse("standard errors = %q; there are %v", kind, ErrorKinds())
+		case slices.Contains(c.Errors[:i], kind):
+			return refuse("standard errors: %s stands twice", kind)
+		}
+	}
+	if c.wants(Observed) && c.wants(Robust) {
+		return refuse("standard errors: a model has those of kind %s or %s", Observed, Robust)
+	}
+	return nil
+}
+
+// wants says whether standard errors of the kind were asked for.
+func (c Config) wants(kind ErrorKind) bool { return slices.Contains(c.Errors, kind) }
+
 // want is what the method wants of the moments. Those that make no use of tensors
 // get the polynomials, which cost no pass.
 func (c Config) want() moment.Want {
@@ -244,7 +288,7 @@ func (c Config) activations(act sdk.Activation) []sdk.Activation {
 // request is what the data are loaded for.
 func (c Config) request() problem.Request {
 	return problem.Request{
-		K: c.K, Intercept: c.Intercept, ExpertOnly: c.ExpertOnly, GateOnly: c.GateOnly, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
+		K: c.K, Intercepts: c.Intercepts, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
 		Output: c.Output, Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
 		Room: c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
 		Loaded: func() { c.show(StageMoments, 0, 2) },

@@ -216,7 +216,7 @@ func TestRobustCoversUnequalNoise(t *testing.T) {
 		start := truth.Clone()
 		start.Sigma[0] = 0.05
 		noisy := dataset.Matrix(x, y)
-		m, err := Fit(t.Context(), act, noisy, Config{K: 2, Method: Auto{Starts: 1}, Start: start, Robust: true, Transform: Polynomial})
+		m, err := Fit(t.Context(), act, noisy, Config{K: 2, Method: Auto{Starts: 1}, Start: start, Errors: []ErrorKind{Robust}, Transform: Polynomial})
 		if err != nil || m.StandardErrors == nil {
 			t.Fatalf("no standard errors: %v", err)
 		}

@@ -59,7 +59,7 @@ func TestCrossValidate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := host.CrossValidate(context.Background(), identity.Activation, dataset.Matrix(x, y), 1, 1, n, host.Config{Intercept: true, Seed: 1})
+	got, err := host.CrossValidate(context.Background(), identity.Activation, dataset.Matrix(x, y), 1, 1, n, host.Config{Intercepts: host.BothIntercepts, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

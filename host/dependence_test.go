@@ -46,7 +46,7 @@ func TestShortSeries(t *testing.T) {
 		var d dependence
 		for seed := range *hacSets {
 			m, err := Fit(t.Context(), activation(identity.Family, nil), correlatedRows(truth, c.n, c.rho, uint64(9001+seed)),
-				Config{K: 2, Method: Auto{Starts: 1}, Start: truth.Clone(), Transform: Polynomial, HAC: true})
+				Config{K: 2, Method: Auto{Starts: 1}, Start: truth.Clone(), Transform: Polynomial, Errors: []ErrorKind{Dependent}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func (d *dependence) add(m *fitted.Model, truth *model.Params) {
 func TestDependentRows(t *testing.T) {
 	fit := func(act sdk.Activation, src dataset.Source, cfg Config) *fitted.Model {
 		t.Helper()
-		cfg.HAC = true
+		cfg.Errors = []ErrorKind{Dependent}
 		m, err := Fit(t.Context(), act, src, cfg)
 		if err != nil {
 			t.Fatal(err)

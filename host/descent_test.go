@@ -449,10 +449,10 @@ func TestDescentsRefuse(t *testing.T) {
 		"ridge = NaN":                              {Method: L4{Ridge: &nan}},
 		"radius = NaN":                             {Method: L4{Radius: nan}},
 		"starts = -1":                              {Method: L2{Starts: -1}},
-		"robust has no effect on method l4":        {Method: L4{}, Robust: true},
-		"robust has no effect on method l2":        {Method: L2{}, Robust: true},
+		"robust has no effect on method l4":        {Method: L4{}, Errors: []ErrorKind{Robust}},
+		"robust has no effect on method l2":        {Method: L2{}, Errors: []ErrorKind{Robust}},
 		"start has no effect on method l4":         {Method: L4{}, Start: model.NewParams(2, 10)},
-		"intercept has no effect on method l2":     {Method: L2{}, Intercept: true},
+		"intercept has no effect on method l2":     {Method: L2{}, Intercepts: BothIntercepts},
 		"constant gate has no effect on method l4": {Method: L4{}, Gate: Constant{}},
 		"d = 10 is not above 2k-1 = 11":            {Method: L4{}, K: 6},
 	} {

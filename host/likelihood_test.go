@@ -25,7 +25,7 @@ func TestOneRowHidesTheOthers(t *testing.T) {
 	for _, sigma := range []float64{0.3, 0} {
 		x, y := matrices(t, plugin.Activation, 2, 6, 400, sigma)
 		fit := func() (optimum, reason string) {
-			m, err := host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: 2, Intercept: true})
+			m, err := host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: 2, Intercepts: host.BothIntercepts})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,11 +104,11 @@ func TestModelsOfRunawayGates(t *testing.T) {
 	}
 	x, y := matrices(t, plugin.Activation, 1, 3, 300, 0.3)
 	src := dataset.Matrix(x, y)
-	one, err := host.Fit(t.Context(), plugin.Activation, src, host.Config{K: 1, Intercept: true})
+	one, err := host.Fit(t.Context(), plugin.Activation, src, host.Config{K: 1, Intercepts: host.BothIntercepts})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := host.Fit(t.Context(), plugin.Activation, src, host.Config{K: 4, Intercept: true, Gate: host.Constant{}})
+	m, err := host.Fit(t.Context(), plugin.Activation, src, host.Config{K: 4, Intercepts: host.BothIntercepts, Gate: host.Constant{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,9 +71,9 @@ func TestMaxMemory(t *testing.T) {
 		cfg   Config
 	}{
 		{"standard", "a.npy", 1, false, ident, dataset.Selection{Target: "x5", Drop: []string{"y"}}, Config{K: 2}},
-		{"units and weights", "a.npy", 3, false, ident, dataset.Selection{Target: "x5", Weights: "y"}, Config{K: 2, Intercept: true}},
+		{"units and weights", "a.npy", 3, false, ident, dataset.Selection{Target: "x5", Weights: "y"}, Config{K: 2, Intercepts: BothIntercepts}},
 		{"per expert, text", "a.csv", 1, false, ident, dataset.Selection{Target: "y", Weights: "weight"}, Config{K: 2, Noise: PerExpert{}}},
-		{"ReLU, Parquet", "a.parquet", 1, false, rectify, dataset.Selection{Target: "y", Weights: "weight"}, Config{K: 2, Robust: true}},
+		{"ReLU, Parquet", "a.parquet", 1, false, rectify, dataset.Selection{Target: "y", Weights: "weight"}, Config{K: 2, Errors: []ErrorKind{Robust}}},
 		{"separated", "a.npy", 1, true, ident, dataset.Selection{Target: "x5", Drop: []string{"y"}}, Config{K: 2}},
 		{"moments", "a.npy", 1, false, ident, dataset.Selection{Target: "x5", Drop: []string{"y"}}, Config{K: 2, Method: Moments{}}},
 	} {

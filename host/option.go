@@ -93,9 +93,9 @@ func admitted(c Config) error {
 	}{
 		{OptStart, c.Start != nil},
 		{OptTransform, c.Transform != ""},
-		{OptRobust, c.Robust},
-		{OptHAC, c.HAC},
-		{OptIntercepts, c.Intercept || c.ExpertOnly || c.GateOnly},
+		{OptRobust, c.wants(Robust)},
+		{OptHAC, c.wants(Dependent)},
+		{OptIntercepts, c.Intercepts != NoIntercepts},
 		{OptConstantGate, !softmax},
 		{OptGateFeatures, gate.Features != nil},
 		{OptExpertFeatures, c.ExpertFeatures != nil},

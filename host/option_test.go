@@ -61,11 +61,11 @@ var asks = []struct {
 }{
 	{OptStart, "Start", func(r *trial) { r.cfg.Start = r.started }},
 	{OptTransform, "Transform", func(r *trial) { r.cfg.Transform = Polynomial }},
-	{OptRobust, "Robust", func(r *trial) { r.cfg.Robust = true }},
-	{OptHAC, "HAC", func(r *trial) { r.cfg.HAC = true }},
-	{OptIntercepts, "Intercept", func(r *trial) { r.cfg.Intercept = true }},
-	{OptIntercepts, "ExpertOnly", func(r *trial) { r.cfg.ExpertOnly = true }},
-	{OptIntercepts, "GateOnly", func(r *trial) { r.cfg.GateOnly = true }},
+	{OptRobust, "Errors", func(r *trial) { r.cfg.Errors = []ErrorKind{Robust} }},
+	{OptHAC, "Errors", func(r *trial) { r.cfg.Errors = []ErrorKind{Dependent} }},
+	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = BothIntercepts }},
+	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = ExpertIntercepts }},
+	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = GateIntercepts }},
 	{OptConstantGate, "Gate", func(r *trial) { r.cfg.Gate = Constant{} }},
 	{OptGateFeatures, "Gate", func(r *trial) { r.cfg.Gate = Softmax{Features: []string{"x2"}} }},
 	{OptExpertFeatures, "ExpertFeatures", func(r *trial) { r.cfg.ExpertFeatures = []string{"x1", "x3"} }},
@@ -218,6 +218,24 @@ func TestAsks(t *testing.T) {
 	for _, o := range Options() {
 		if len(Taking(o)) == 0 {
 			t.Errorf("no method takes %q", o)
+		}
+	}
+}
+
+// TestListsRefused: kinds of intercepts and standard errors that there are not, or that
+// contradict each other.
+func TestListsRefused(t *testing.T) {
+	act, src, _ := cell{identity.Family, nil, 2, 5, 250, 0.3, sample.Random}.draw(t, 1)
+	for want, cfg := range map[string]Config{
+		`intercepts = "none"; there are both, experts, gate, and "" for none`: {Intercepts: "none"},
+		`standard errors = "bootstrap"; there are [observed robust hac]`:      {Errors: []ErrorKind{Robust, "bootstrap"}},
+		"standard errors: hac stands twice":                                   {Errors: []ErrorKind{Dependent, Robust, Dependent}},
+		"standard errors: a model has those of kind observed or robust":       {Errors: []ErrorKind{Observed, Robust}},
+	} {
+		cfg.K = 2
+		var request *RequestError
+		if _, err := Fit(t.Context(), act, src, cfg); !errors.As(err, &request) || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 }

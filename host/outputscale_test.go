@@ -263,7 +263,7 @@ func TestOutputScaleOfUnits(t *testing.T) {
 		}
 	}
 	fit := func() *fitted.Model {
-		m, err := Fit(t.Context(), sigmoidOf(t), dataset.Matrix(x, y), Config{K: 2, Intercept: true, Output: SharedScale})
+		m, err := Fit(t.Context(), sigmoidOf(t), dataset.Matrix(x, y), Config{K: 2, Intercepts: BothIntercepts, Output: SharedScale})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,14 +302,14 @@ func TestOutputScaleRefused(t *testing.T) {
 		want string // "" where it is fitted
 	}{
 		{actOf(t, identity.Family), Config{}, "the scale of identity cannot be told from the regressors' norms; leave it out, and give the experts an intercept"},
-		{actOf(t, identity.Family), Config{Intercept: true}, "nor its offset from the intercepts"},
-		{affine, Config{ExpertOnly: true}, "the scale of affine cannot be told"},
+		{actOf(t, identity.Family), Config{Intercepts: BothIntercepts}, "nor its offset from the intercepts"},
+		{affine, Config{Intercepts: ExpertIntercepts}, "the scale of affine cannot be told"},
 		{actOf(t, tanhs.Family), Config{ExpertFeatures: []string{}}, "no feature"},
 		{actOf(t, tanhs.Family), Config{Method: Moments{}}, "no effect on method moments"},
 		{actOf(t, tanhs.Family), Config{Method: L2{}}, "no effect on method l2"},
 		{actOf(t, tanhs.Family), Config{Output: "each"}, `output scale "each"`},
-		{actOf(t, leakyrelu.Family), Config{Intercept: true}, ""},
-		{exponential, Config{Intercept: true}, ""}, // exp(z + b): the size of s is in b
+		{actOf(t, leakyrelu.Family), Config{Intercepts: BothIntercepts}, ""},
+		{exponential, Config{Intercepts: BothIntercepts}, ""}, // exp(z + b): the size of s is in b
 	} {
 		if c.cfg.K = 1; c.cfg.Output == "" {
 			c.cfg.Output = SharedScale

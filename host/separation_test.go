@@ -206,7 +206,7 @@ func TestSeparatingGates(t *testing.T) {
 		{pieces{relu.Family, 3, 2, 400, 0.1, true}, 347.2808},
 	} {
 		s, want := c.pieces, c.em
-		act, src, cfg := activation(s.family, nil), s.draw(77), Config{K: s.k, Seed: 1, Intercept: true}
+		act, src, cfg := activation(s.family, nil), s.draw(77), Config{K: s.k, Seed: 1, Intercepts: BothIntercepts}
 		m, err := Fit(t.Context(), act, src, cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -230,7 +230,7 @@ func TestSeparatingGates(t *testing.T) {
 // from random soft starts is at −221.84 and short runs lead to −224.40, the default fit is no worse than that.
 func TestSoftStarts(t *testing.T) {
 	s := piecesDesigns[0]
-	m, err := Fit(t.Context(), activation(s.family, nil), s.draw(1033), Config{K: s.k, Seed: 1, Intercept: true})
+	m, err := Fit(t.Context(), activation(s.family, nil), s.draw(1033), Config{K: s.k, Seed: 1, Intercepts: BothIntercepts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestSeparationIsSaid(t *testing.T) {
 		}
 		y[r] += 0.3 * rng.NormFloat64()
 	}
-	m, err := Fit(t.Context(), activation(identity.Family, nil), dataset.Matrix(x, y), Config{K: 3, Seed: 1, Intercept: true})
+	m, err := Fit(t.Context(), activation(identity.Family, nil), dataset.Matrix(x, y), Config{K: 3, Seed: 1, Intercepts: BothIntercepts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +353,7 @@ func TestSeparationInATree(t *testing.T) {
 			x.SetRow(r, []float64{u, v})
 			y[r] = c.draw(rng, u, v) + 0.3*rng.NormFloat64()
 		}
-		m, err := Fit(t.Context(), activation(identity.Family, nil), dataset.Matrix(x, y), Config{K: 3, Hierarchy: h, Seed: 1, Intercept: true})
+		m, err := Fit(t.Context(), activation(identity.Family, nil), dataset.Matrix(x, y), Config{K: 3, Hierarchy: h, Seed: 1, Intercepts: BothIntercepts})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,7 +412,7 @@ func TestPiecesStudy(t *testing.T) {
 		behind, ahead, worst, fit, em := 0, 0, 0.0, time.Duration(0), time.Duration(0)
 		for seed := range uint64(*piecesSeeds) {
 			act, src := activation(s.family, nil), s.draw(*piecesFrom+seed)
-			cfg := Config{K: s.k, Seed: 1, Intercept: true}
+			cfg := Config{K: s.k, Seed: 1, Intercepts: BothIntercepts}
 			began := time.Now()
 			m, err := Fit(t.Context(), act, src, cfg)
 			if err != nil {

@@ -115,7 +115,7 @@ func checkSharedGate(c Config, noise NoiseCovariance) error {
 		return refuse("method %s: targets under one gate are fitted by method %s", c.Method.Name(), strings.Join(Taking(OptSharedGate), ", "))
 	case c.Output != "":
 		return refuse("output scale %s is for one target", c.Output)
-	case c.HAC:
+	case c.wants(Dependent):
 		return refuse("standard errors of dependent rows are for targets with gates of their own")
 	}
 	if c.Noise != nil {
@@ -344,7 +344,7 @@ func (s *sharedGate) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.
 		return err
 	}
 	var products *mat.SymDense
-	if s.cfg.Robust {
+	if s.cfg.wants(Robust) {
 		products = mat.NewSymDense(l.Dim(), nil)
 		if err := l.ScoreProducts(ctx, products, params); err != nil {
 			return err

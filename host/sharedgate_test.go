@@ -36,13 +36,13 @@ func TestSharedGateOfOneTarget(t *testing.T) {
 	x.Apply(func(_, j int, v float64) float64 { return 2 + v*float64(j+1) }, x)
 	targets := targetsOf(x, y, truths)
 	targets[0].Truth = nil
-	cfg := Config{K: 2, Intercept: true, Seed: 1}
+	cfg := Config{K: 2, Intercepts: BothIntercepts, Seed: 1}
 	act := activation(identity.Family, nil)
 	one, err := Fit(t.Context(), act, targets[0].Source, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Robust = true
+	cfg.Errors = []ErrorKind{Robust}
 	robust, err := Fit(t.Context(), act, targets[0].Source, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestSharedGateOfOneTarget(t *testing.T) {
 			t.Errorf("%s standard errors %v, want %v", got.Kind, got.Regressors[i], row)
 		}
 	}
-	cfg.Robust = false
+	cfg.Errors = nil
 	for _, noise := range []NoiseCovariance{Diagonal, Full} {
 		v, err := FitSharedGate(t.Context(), act, targets, noise, cfg)
 		if err != nil {
@@ -188,7 +188,7 @@ func TestSharedGate(t *testing.T) {
 		"noise covariance":   func(_ *Config, _ *[]Target, n *NoiseCovariance) { *n = "round" },
 		"by method auto":     func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Method = EM{} },
 		"for one target":     func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Output = SharedScale },
-		"of dependent rows":  func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.HAC = true },
+		"of dependent rows":  func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Errors = []ErrorKind{Dependent} },
 		"sigma is estimated": func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Noise = Shared{Sigma: 0.1} },
 		"no targets":         func(_ *Config, to *[]Target, _ *NoiseCovariance) { *to = nil },
 		"gates of their own": func(_ *Config, to *[]Target, _ *NoiseCovariance) {

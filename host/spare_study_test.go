@@ -158,7 +158,7 @@ func sumSpare(t *testing.T, pattern string) {
 func TestKnownSigmaStays(t *testing.T) {
 	g := groupDesign{act: ident, k: 1, d: 2, n: 400, sigma: 0.3}
 	src, _ := g.draw(t, 1)
-	m, err := Fit(t.Context(), g.act, src, Config{K: 2, Intercept: true, Noise: Shared{Sigma: 0.35}})
+	m, err := Fit(t.Context(), g.act, src, Config{K: 2, Intercepts: BothIntercepts, Noise: Shared{Sigma: 0.35}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	}
 	at.l = loss.NewLikelihood(p.Given, p.G, at.params, p.Shape.Estimated(), p.Threads)
 	kind := infer.Observed
-	if cfg.Robust {
+	if cfg.wants(Robust) {
 		kind = infer.Robust
 	}
 	c, err := at.covariance(ctx, kind)
@@ -63,7 +63,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	if p.Shape.Sigma == 0 {
 		noiseIntervals(p, m, c.Parameters)
 	}
-	if cfg.HAC {
+	if cfg.wants(Dependent) {
 		dependent, err := at.covariance(ctx, infer.Dependent)
 		if err != nil { // the information has been inverted
 			return err

@@ -46,13 +46,13 @@ func TestErrorsInTheUsersUnits(t *testing.T) {
 		cfg    Config
 		free   loss.Free
 	}{
-		{identity.Family, Config{K: 3, Intercept: true, Noise: PerExpert{}}, loss.All},
-		{sigmoid.Family, Config{K: 2, Intercept: true, Robust: true}, loss.All},
-		{identity.Family, Config{K: 2, Intercept: true, Gate: Constant{}}, loss.Free{Regressors: true, Gating: true, Sigma: true, GateColumns: []int{}}},
-		{identity.Family, Config{K: 2, Intercept: true, Noise: Shared{Sigma: 0.3}}, loss.Free{Regressors: true, Gating: true}},
+		{identity.Family, Config{K: 3, Intercepts: BothIntercepts, Noise: PerExpert{}}, loss.All},
+		{sigmoid.Family, Config{K: 2, Intercepts: BothIntercepts, Errors: []ErrorKind{Robust}}, loss.All},
+		{identity.Family, Config{K: 2, Intercepts: BothIntercepts, Gate: Constant{}}, loss.Free{Regressors: true, Gating: true, Sigma: true, GateColumns: []int{}}},
+		{identity.Family, Config{K: 2, Intercepts: BothIntercepts, Noise: Shared{Sigma: 0.3}}, loss.Free{Regressors: true, Gating: true}},
 		{identity.Family, Config{K: 3}, loss.All},
 		{tanhs.Family, Config{K: 2, Output: SharedScale}, loss.All},
-		{tanhs.Family, Config{K: 2, Output: PerExpertScale, Robust: true}, loss.All},
+		{tanhs.Family, Config{K: 2, Output: PerExpertScale, Errors: []ErrorKind{Robust}}, loss.All},
 	} {
 		act, draw, _ := cell{c.family, nil, c.cfg.K, 6, 1500, 0.3, sample.Random}.draw(t, 3)
 		src := inOddUnits(t, draw)
@@ -74,7 +74,7 @@ func TestErrorsInTheUsersUnits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (kind == infer.Robust) != c.cfg.Robust {
+		if (kind == infer.Robust) != c.cfg.wants(Robust) {
 			t.Errorf("%+v: kind %s", c.cfg, kind)
 		}
 		worst := 0.0
@@ -133,7 +133,7 @@ func TestCorrectedNoiseInItsInterval(t *testing.T) {
 		k, d, n int
 		cfg     Config
 	}{
-		{2, 100, 2000, Config{}}, {3, 5, 500, Config{Intercept: true, Noise: PerExpert{}}}, {1, 60, 600, Config{}},
+		{2, 100, 2000, Config{}}, {3, 5, 500, Config{Intercepts: BothIntercepts, Noise: PerExpert{}}}, {1, 60, 600, Config{}},
 	} {
 		act, src, _ := cell{identity.Family, nil, c.k, c.d, c.n, 0.05, sample.Random}.draw(t, 2)
 		c.cfg.K = c.k

@@ -141,7 +141,7 @@ func TestWarningOfTwoValues(t *testing.T) {
 		if third {
 			y[0] = 0.4
 		}
-		m, err := Fit(t.Context(), ident, dataset.Matrix(x, y), Config{K: 2, Seed: 1, Intercept: true})
+		m, err := Fit(t.Context(), ident, dataset.Matrix(x, y), Config{K: 2, Seed: 1, Intercepts: BothIntercepts})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func TestWeightsCountRows(t *testing.T) {
 		cfg    host.Config
 	}{
 		"identity":            {identity.Family, host.Config{K: 2, Seed: 1}},
-		"sigmoid, intercepts": {sigmoid.Family, host.Config{K: 2, Seed: 1, Intercept: true, Noise: host.PerExpert{}}},
+		"sigmoid, intercepts": {sigmoid.Family, host.Config{K: 2, Seed: 1, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}},
 		"em":                  {identity.Family, host.Config{K: 2, Seed: 1, Method: host.EM{}}},
 		"moments":             {identity.Family, host.Config{K: 2, Seed: 1, Method: host.Moments{}}},
 	} {

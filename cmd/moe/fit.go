@@ -53,6 +53,9 @@ type fitFlags struct {
 	resume     bool
 	memory     memorySize
 	exact      bool
+	intercept  bool
+	robust     bool
+	hac        bool
 	strict     bool
 	all        bool
 	sigma      string
@@ -197,8 +200,8 @@ says so.`,
 	flags.StringSliceVar(&f.targets, "targets", nil, "several targets' column `NAMES`: each its gate and experts, in one model file")
 	f.shared.register(cmd)
 	flags.StringVar(&f.moments, "moments", "", "fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
-	flags.BoolVar(&f.config.Robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
-	flags.BoolVar(&f.config.HAC, "hac", false, "standard errors beside the others that hold where rows follow each other in time")
+	flags.BoolVar(&f.robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
+	flags.BoolVar(&f.hac, "hac", false, "standard errors beside the others that hold where rows follow each other in time")
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
 	flags.StringVar(&f.start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
 	flags.BoolVar(&f.resume, "resume", false, "go on from the checkpoint that an interrupted fit left beside its output")
@@ -222,7 +225,7 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	flags.StringVar(&f.selection.Weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
 	f.method.register(cmd)
-	flags.BoolVar(&f.config.Intercept, "intercept", false, "give experts and gate an intercept")
+	flags.BoolVar(&f.intercept, "intercept", false, "give experts and gate an intercept")
 	flags.StringVar(&f.gate, "gate", host.Softmax{}.Name(), "gate: "+strings.Join(namesOf(host.Gates()), ", "))
 	flags.StringVar(&f.formula, "formula", "", "target, experts' terms and, after a bar, the gate's: 'y ~ x1 + sex | x1'")
 	flags.StringSliceVar(&f.terms.Categorical, "categorical", nil, "column `NAMES` that are factors whatever stands in them")
@@ -347,7 +350,7 @@ func (f *fitFlags) checkMoments(cmd *cobra.Command) error {
 			return usagef("--%s has no effect beside --moments: the sums have been made", name)
 		}
 	}
-	if f.config.HAC {
+	if f.hac {
 		return usagef("--hac has no effect beside --moments: the likelihood is that of a random subsample, whose rows do not follow each other")
 	}
 	return nil
@@ -376,6 +379,13 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	}
 	if err := f.method.check(cmd); err != nil {
 		return err
+	}
+	f.config.Intercepts = host.InterceptsOf(f.intercept, f.intercept)
+	if f.robust {
+		f.config.Errors = append(f.config.Errors, host.Robust)
+	}
+	if f.hac {
+		f.config.Errors = append(f.config.Errors, host.Dependent)
 	}
 	var err error
 	if f.config.Method, err = f.method.method(cmd); err != nil {

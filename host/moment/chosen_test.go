@@ -169,7 +169,7 @@ func TestChosenTransform(t *testing.T) {
 			for _, intercept := range []bool{false, true} {
 				for _, want := range []Want{{}, {Order: 3}, {Transform: Polynomial}, {Transform: Optimal}} {
 					name := fmt.Sprintf("%s, size %v, intercept %v, %+v", act.Info().Name, size, intercept, want)
-					p := drawn(t, act, size, 0.1, problem.Request{Intercept: intercept})
+					p := drawn(t, act, size, 0.1, problem.Request{Intercepts: problem.InterceptsOf(intercept, intercept)})
 					e, err := Measure(t.Context(), p, want)
 					if err != nil {
 						t.Fatalf("%s: %v", name, err)

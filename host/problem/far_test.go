@@ -27,8 +27,8 @@ func TestNoteOfFeaturesFarFromZero(t *testing.T) {
 		{"near", [3]float64{0, 2, -2}, Request{}, ""},
 		{"far", [3]float64{4, 0, -9}, Request{}, "feature x3 is 8.78 of"},
 		{"far, the first", [3]float64{-9, 0, 4}, Request{}, "feature x1 is"},
-		{"an intercept", [3]float64{4, 0, -9}, Request{Intercept: true}, ""},
-		{"of the gate alone", [3]float64{4, 0, -9}, Request{GateOnly: true}, "feature x3"},
+		{"an intercept", [3]float64{4, 0, -9}, Request{Intercepts: BothIntercepts}, ""},
+		{"of the gate alone", [3]float64{4, 0, -9}, Request{Intercepts: GateIntercepts}, "feature x3"},
 		{"not seen", [3]float64{0, 0, -9}, Request{ExpertFeatures: []string{"x1", "x2"}}, ""},
 	} {
 		rng := rand.New(rand.NewPCG(3, 15))

@@ -1,6 +1,10 @@
 package problem
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Gate is how the gate depends on the features: [Softmax] or [Constant].
 type Gate interface {
@@ -30,6 +34,38 @@ func (g Softmax) columns(features []string) ([]int, bool, error) {
 }
 
 func (Constant) columns([]string) ([]int, bool, error) { return []int{}, true, nil }
+
+// Intercepts says who has intercepts: the experts, the gate, both or nobody.
+type Intercepts string
+
+// The kinds of intercepts.
+const (
+	NoIntercepts     Intercepts = ""
+	BothIntercepts   Intercepts = "both"
+	ExpertIntercepts Intercepts = "experts"
+	GateIntercepts   Intercepts = "gate"
+)
+
+// AllIntercepts lists the kinds of intercepts.
+func AllIntercepts() []Intercepts {
+	return []Intercepts{NoIntercepts, BothIntercepts, ExpertIntercepts, GateIntercepts}
+}
+
+// InterceptsOf are intercepts of the experts, of the gate, of both or of nobody.
+func InterceptsOf(experts, gate bool) Intercepts {
+	for _, i := range AllIntercepts() {
+		if i.experts() == experts && i.gate() == gate {
+			return i
+		}
+	}
+	panic("problem: no such intercepts")
+}
+
+// Name is what files call it: "none" for nobody's.
+func (i Intercepts) Name() string { return cmp.Or(string(i), "none") }
+
+func (i Intercepts) experts() bool { return i == BothIntercepts || i == ExpertIntercepts }
+func (i Intercepts) gate() bool    { return i == BothIntercepts || i == GateIntercepts }
 
 // Noise is the noise of the experts: [Shared] or [PerExpert].
 type Noise interface {
@@ -83,6 +119,9 @@ func (r Request) Check() error {
 	}
 	if r.Output != "" && (r.Leaves != nil || r.Tree.Depth() > 1) {
 		return refuse("output scale %s is for one gate over experts of one activation, not for a tree or leaves", r.Output)
+	}
+	if !slices.Contains(AllIntercepts(), r.Intercepts) {
+		return refuse("intercepts = %q; there are both, experts, gate, and \"\" for none", string(r.Intercepts))
 	}
 	if r.Threads < 0 {
 		return refuse("threads = %d, want at least 1", r.Threads)

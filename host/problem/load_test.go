@@ -80,7 +80,7 @@ func TestLoadStandard(t *testing.T) {
 	if got, want := p.RMS(), floats.Norm(y, 2)/math.Sqrt(700); math.Abs(got-want) > 1e-12*want {
 		t.Errorf("rms %v, want %v", got, want)
 	}
-	if p := loaded(t, dataset.Matrix(x, y), Request{K: 2, Intercept: true}); p.Units == nil || !p.Inputs.Standard() {
+	if p := loaded(t, dataset.Matrix(x, y), Request{K: 2, Intercepts: BothIntercepts}); p.Units == nil || !p.Inputs.Standard() {
 		t.Errorf("with intercepts: units %v, inputs %q", p.Units, p.Inputs.Far)
 	}
 }
@@ -93,7 +93,7 @@ func TestLoadUnits(t *testing.T) {
 	mean, size := []float64{0, 1000, -3}, []float64{7, 5, 1e-4}
 	for _, intercept := range []bool{false, true} {
 		x, y := table(n, mean, size)
-		p := loaded(t, dataset.Matrix(x, y), Request{K: 2, Intercept: intercept})
+		p := loaded(t, dataset.Matrix(x, y), Request{K: 2, Intercepts: InterceptsOf(intercept, intercept)})
 		if p.Inputs.Standard() || p.Rows != p.Given {
 			t.Errorf("intercept %v: inputs %q", intercept, p.Inputs.Far)
 		}
@@ -195,7 +195,7 @@ func TestUnitsOfConstantFeature(t *testing.T) {
 // of two, so that they are near 1 and no digit changes; features and target are
 // shared with the rows as given, whose weights are bit for bit the user's.
 func TestWeights(t *testing.T) {
-	for name, r := range map[string]Request{"as they are": {K: 2}, "other units": {K: 2, Intercept: true}} {
+	for name, r := range map[string]Request{"as they are": {K: 2}, "other units": {K: 2, Intercepts: BothIntercepts}} {
 		for _, scale := range []float64{1, 1e-300, 1e-7, 0.3, 5, 1e12, 1e250} {
 			x, y := table(600, []float64{0, 0}, []float64{1, 1})
 			w := make([]float64, 600)

@@ -21,10 +21,8 @@ import (
 
 // Request says what is to be fitted. Only K must be set.
 type Request struct {
-	K              int      // number of experts
-	Intercept      bool     // in experts and gate
-	ExpertOnly     bool     // an intercept in the experts and none in the gate
-	GateOnly       bool     // an intercept in the gate and none in the experts
+	K              int // number of experts
+	Intercepts     Intercepts
 	Gate           Gate     // nil is [Softmax]
 	Noise          Noise    // nil is [Shared]
 	ExpertFeatures []string // that the experts see; nil: all

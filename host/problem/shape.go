@@ -30,7 +30,7 @@ type Shape struct {
 
 // shape finds the features that the request names.
 func (r Request) shape(features []string) (Shape, error) {
-	s := Shape{K: r.K, D: len(features), Intercept: r.Intercept || r.ExpertOnly, GateIntercept: r.Intercept || r.GateOnly}
+	s := Shape{K: r.K, D: len(features), Intercept: r.Intercepts.experts(), GateIntercept: r.Intercepts.gate()}
 	if r.Noise != nil {
 		s.PerExpert, s.Sigma = r.Noise.level()
 	}

@@ -25,7 +25,7 @@ func shapes(t *testing.T) map[string]Request {
 		for noise, n := range map[string]Noise{"shared": Shared{}, "per expert": PerExpert{}, "known": Shared{Sigma: 2}, "known per expert": PerExpert{Sigma: 2}} {
 			for experts, e := range map[string][]string{"all": nil, "x1 and x3": {"x3", "x1", "x3"}} {
 				for _, intercept := range []bool{false, true} {
-					out[fmt.Sprintf("%s, %s, experts of %s, intercept %v", gate, noise, experts, intercept)] = Request{K: 2, Gate: g, Noise: n, ExpertFeatures: e, Intercept: intercept}
+					out[fmt.Sprintf("%s, %s, experts of %s, intercept %v", gate, noise, experts, intercept)] = Request{K: 2, Gate: g, Noise: n, ExpertFeatures: e, Intercepts: InterceptsOf(intercept, intercept)}
 				}
 			}
 		}

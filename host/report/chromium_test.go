@@ -86,7 +86,7 @@ func writePage(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	src := rows(400, 12)
-	m, err := host.Fit(t.Context(), act, src, host.Config{K: 3, Intercept: true, Noise: host.PerExpert{}})
+	m, err := host.Fit(t.Context(), act, src, host.Config{K: 3, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}})
 	if err != nil {
 		t.Fatal(err)
 	}

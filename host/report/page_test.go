@@ -42,7 +42,7 @@ func TestPage(t *testing.T) {
 	}
 	for _, d := range []int{1, 3} {
 		src := rows(400, d)
-		m, err := host.Fit(t.Context(), act, src, host.Config{K: 2, Intercept: true, Noise: host.PerExpert{}})
+		m, err := host.Fit(t.Context(), act, src, host.Config{K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}})
 		if err != nil {
 			t.Fatal(err)
 		}

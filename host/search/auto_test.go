@@ -77,9 +77,9 @@ func TestTurnTo(t *testing.T) {
 // start before all others.
 func TestKindsOfStarts(t *testing.T) {
 	plain, truth := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{})
-	both, _ := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{Intercept: true})
-	gate, _ := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{GateOnly: true})
-	constant, _ := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{GateOnly: true, Gate: problem.Constant{}})
+	both, _ := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{Intercepts: problem.BothIntercepts})
+	gate, _ := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{Intercepts: problem.GateIntercepts})
+	constant, _ := drawn(t, relu.Family, 2, 5, 3000, 0.1, 2, problem.Request{Intercepts: problem.GateIntercepts, Gate: problem.Constant{}})
 	one, _ := drawn(t, relu.Family, 1, 5, 3000, 0.1, 2, problem.Request{})
 	leaves, _ := drawn(t, relu.Family, 4, 8, 3000, 0.1, 2, problem.Request{Tree: tree(t, "2x2")})
 	flat := *plain

@@ -59,7 +59,7 @@ func TestBoundaries(t *testing.T) {
 		x.SetRow(i, []float64{0.6*at + 0.8*along, -0.8*at + 0.6*along})
 		y[i] = 5*side + rng.NormFloat64()
 	}
-	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 3, Intercept: true})
+	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 3, Intercepts: problem.BothIntercepts})
 	q := p.Shape.Blank(1)
 	copy(q.Gating, []float64{600, -800, 600, -800})
 	copy(q.GatingIntercepts, []float64{-1000, -1000.5})

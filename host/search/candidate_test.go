@@ -91,7 +91,7 @@ func TestDegenerateNeverBest(t *testing.T) {
 		x.Set(i, 0, 0.3+float64(i)/1000)
 		y[i] = 0.85 + 0.3*float64(i)
 	}
-	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 3, Intercept: true, Gate: problem.Constant{}, Noise: problem.PerExpert{}})
+	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 3, Intercepts: problem.BothIntercepts, Gate: problem.Constant{}, Noise: problem.PerExpert{}})
 	good, shrunk := at(p, 0.5, -1, 0.5, 1.5), at(p, 0.3, -1, 1, 0)
 	shrunk.Regressor(2)[0], shrunk.RegressorIntercepts[2], shrunk.Sigma[2] = 300, 0.85-300*0.3, 0.003
 	shrunk = p.Units.Into(shrunk)
@@ -251,7 +251,7 @@ func TestDegenerateWhereverTheZeroIs(t *testing.T) {
 			x.Set(r, 0, rng.NormFloat64())
 			y[r] = zero + x.At(r, 0)*float64(1-2*(r%2)) + 0.2*rng.NormFloat64()
 		}
-		p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercept: true, Noise: problem.PerExpert{}})
+		p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}})
 		q := p.Shape.Blank(0.2)
 		q.Regressors[0], q.Regressors[1] = 1, -1
 		q.RegressorIntercepts[0], q.RegressorIntercepts[1] = zero, zero

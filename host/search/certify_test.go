@@ -49,7 +49,7 @@ func TestExactFits(t *testing.T) {
 		{classes, 0, 0.5, infer.NotJudged, "the target takes two values, 3 and 4"},
 		{lines, 1, 0, infer.Pass, "exact to rounding"},
 	} {
-		p := load(t, dataset.Matrix(x, c.y), activation(t, identity.Family), problem.Request{K: 2, Intercept: true})
+		p := load(t, dataset.Matrix(x, c.y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
 		q := p.Shape.Blank(1e-9)
 		q.Regressors[0], q.Regressors[1] = c.slope, -c.slope
 		if c.apart > 0 {

@@ -53,7 +53,7 @@ func TestTooFarBehind(t *testing.T) {
 // moved, and ends at the result.
 func TestClimb(t *testing.T) {
 	for name, r := range map[string]problem.Request{
-		"plain": {}, "intercepts": {Intercept: true}, "noise per expert": {Noise: problem.PerExpert{}},
+		"plain": {}, "intercepts": {Intercepts: problem.BothIntercepts}, "noise per expert": {Noise: problem.PerExpert{}},
 	} {
 		p, truth := drawn(t, identity.Family, 3, 5, 1500, 0.2, 2, r)
 		e := measure(t, p)

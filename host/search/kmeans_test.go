@@ -204,7 +204,7 @@ func TestKMeansStart(t *testing.T) {
 			y[i] = unit * (side*x.At(i, 1) + 0.1*rng.NormFloat64())
 		}
 		for _, seen := range [][]string{nil, {"x2"}} {
-			p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercept: true, ExpertFeatures: seen})
+			p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, ExpertFeatures: seen})
 			start := KMeans(p, p.Rows)
 			slopes := 0
 			for seed := range uint64(10) {

@@ -51,7 +51,7 @@ func TestHalved(t *testing.T) {
 // TestMerged: two experts that are the same become one, and the likelihood is that of before, wherever they stand and
 // whatever their shares; of others the mean by mass.
 func TestMerged(t *testing.T) {
-	p, _ := drawn(t, identity.Family, 3, 5, 500, 0.3, 4, problem.Request{K: 3, Intercept: true, Noise: problem.PerExpert{}})
+	p, _ := drawn(t, identity.Family, 3, 5, 500, 0.3, 4, problem.Request{K: 3, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}})
 	q := anywhere(p, rand.New(rand.NewPCG(6, 6)))
 	want := logLikelihood(t, p, q)
 	task := visitor{&Task{Problem: p.With(4), Part: p.Rows}}

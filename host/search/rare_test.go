@@ -34,7 +34,7 @@ func farKink(t testing.TB, n int) (p *problem.Problem, truth *model.Params) {
 		}
 		y[r] = max(z, 0) + 0.1*rng.NormFloat64()
 	}
-	p = load(t, dataset.Matrix(x, y), activation(t, relu.Family), problem.Request{K: 2, Intercept: true})
+	p = load(t, dataset.Matrix(x, y), activation(t, relu.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
 	q := p.Shape.Blank(0.1)
 	copy(q.Regressors, []float64{1, 0, 0, 3})
 	copy(q.RegressorIntercepts, []float64{1, -2.5})

@@ -32,7 +32,7 @@ func halves(t testing.TB, n int, slope float64) (p *problem.Problem, truth *mode
 		}
 		y[i] = sign*(3+x.At(i, 0)/2) + 0.3*rng.NormFloat64()
 	}
-	p = load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercept: true})
+	p = load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
 	return p, lopsided(p, min(slope, 1))
 }
 

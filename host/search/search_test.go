@@ -73,7 +73,7 @@ func parallels(t testing.TB, n, k int, level func(row int) float64, r problem.Re
 		x.Set(i, 0, rng.NormFloat64())
 		y[i] = level(i) + x.At(i, 0)/2 + 0.3*rng.NormFloat64()
 	}
-	r.K, r.Intercept, r.Gate = k, true, problem.Constant{}
+	r.K, r.Intercepts, r.Gate = k, problem.BothIntercepts, problem.Constant{}
 	return load(t, dataset.Matrix(x, y), activation(t, identity.Family), r)
 }
 

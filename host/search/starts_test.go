@@ -52,7 +52,7 @@ func TestRandom(t *testing.T) {
 		"another scale":   {1, 30, problem.Request{}},
 		"four features":   {4, 1, problem.Request{}},
 		"part of them":    {4, 30, problem.Request{ExpertFeatures: []string{"x1", "x3"}}},
-		"with intercepts": {2, 30, problem.Request{Intercept: true, Noise: problem.PerExpert{}}},
+		"with intercepts": {2, 30, problem.Request{Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}}},
 	} {
 		p := lines(t, c.d, k, c.size, c.r)
 		e := measure(t, p)
@@ -100,7 +100,7 @@ func TestRandom(t *testing.T) {
 		if math.Abs(sign/n) > 4/math.Sqrt(n) {
 			t.Errorf("%s: signs are %v on average", name, sign/n)
 		}
-		if c.r.Intercept && math.Abs(squares/n-1) > 4*math.Sqrt(2./n) {
+		if c.r.Intercepts == problem.BothIntercepts && math.Abs(squares/n-1) > 4*math.Sqrt(2./n) {
 			t.Errorf("%s: intercepts of mean square %v, in units of the rms", name, squares/n)
 		}
 	}
@@ -116,7 +116,7 @@ func TestOwn(t *testing.T) {
 		x.SetRow(i, []float64{50 + 7*rng.NormFloat64(), 1e-3 * rng.ExpFloat64()})
 		y[i] = x.At(i, 0) + rng.NormFloat64()
 	}
-	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercept: true, Noise: problem.PerExpert{}, Gate: problem.Softmax{Features: []string{"x2"}}})
+	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}, Gate: problem.Softmax{Features: []string{"x2"}}})
 	own := p.Shape.Blank(0)
 	copy(own.Regressors, []float64{1, -200, 0.5, 300})
 	copy(own.Gating, []float64{9, 400})
@@ -240,7 +240,7 @@ func TestFitGate(t *testing.T) {
 // it is far above a start that is not, and regressors are near the truth in some.
 func TestSubspaceStart(t *testing.T) {
 	const k, d = 3, 9
-	p, truth := drawn(t, identity.Family, k, d, 4000, 0.1, 3, problem.Request{Intercept: true})
+	p, truth := drawn(t, identity.Family, k, d, 4000, 0.1, 3, problem.Request{Intercepts: problem.BothIntercepts})
 	e := measure(t, p)
 	part := model.Part(p.Rows, 1500)
 	projected, err := model.InMemory(t.Context(), e.Subspace.Project(part), 1)
@@ -299,7 +299,7 @@ func TestSubspaceStart(t *testing.T) {
 // regressors' norm tells, and not of y. The bound is four standard errors.
 func TestRandomOutput(t *testing.T) {
 	const draws, k = 300, 2
-	p := lines(t, 2, k, 30, problem.Request{Intercept: true, Output: problem.SharedScale}, tanh.Family)
+	p := lines(t, 2, k, 30, problem.Request{Intercepts: problem.BothIntercepts, Output: problem.SharedScale}, tanh.Family)
 	e := measure(t, p)
 	if ratio := p.RMS() / e.Norm; math.Abs(ratio-1) < 0.3 {
 		t.Fatalf("rms %v, norm %v: the units decide nothing", p.RMS(), e.Norm)

@@ -45,7 +45,7 @@ func quadrants(t testing.TB, n, threads int) *problem.Problem {
 		}
 		y[r] = floats.Dot(plane[cell][:], x.RawRowView(r)) + float64(cell) + 0.3*rng.NormFloat64()
 	}
-	return load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 4, Intercept: true, Threads: threads})
+	return load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 4, Intercepts: problem.BothIntercepts, Threads: threads})
 }
 
 // TestSurveyIsTheSame at any number of threads, and its best is at least as good as
@@ -262,7 +262,7 @@ func TestTrimLeavesOutliersOut(t *testing.T) {
 			y[r] += 50
 		}
 	}
-	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 1, Intercept: true})
+	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 1, Intercepts: problem.BothIntercepts})
 	rows, err := newTable(t.Context(), p.Rows)
 	if err != nil {
 		t.Fatal(err)
@@ -779,7 +779,7 @@ func TestStreamsOfASurvey(t *testing.T) {
 
 // TestMoveLeavesAlone what has no work left, and where nothing was found.
 func TestMoveLeavesAlone(t *testing.T) {
-	s, c := threeCells(t, problem.Request{Intercept: true})
+	s, c := threeCells(t, problem.Request{Intercepts: problem.BothIntercepts})
 	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
 	c.Run = &optim.Result{}
 	for name, of := range map[string]struct {

@@ -266,7 +266,9 @@ func threeCells(t testing.TB, r problem.Request) (*surveyor, *Candidate) {
 		y[r] = 3 * rng.NormFloat64()
 	}
 	r.K = 3
-	r.GateOnly = !r.Intercept
+	if r.Intercepts != problem.BothIntercepts {
+		r.Intercepts = problem.GateIntercepts
+	}
 	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), r)
 	rows, err := newTable(t.Context(), p.Rows)
 	if err != nil {
@@ -338,7 +340,7 @@ func TestRowOf(t *testing.T) {
 // TestPart: two experts of one gate are told apart by a hyperplane through a row of theirs, of the slope that a split has,
 // in the features that the gate sees; what both have of the gate together stays, and so do the odds of the others.
 func TestPart(t *testing.T) {
-	for _, r := range []problem.Request{{}, {Gate: problem.Softmax{Features: []string{"x2"}}, Intercept: true}} {
+	for _, r := range []problem.Request{{}, {Gate: problem.Softmax{Features: []string{"x2"}}, Intercepts: problem.BothIntercepts}} {
 		s, c := threeCells(t, r)
 		for seed := range uint64(8) {
 			for _, pair := range [][2]int{{0, 1}, {1, 2}, {2, 0}} {
@@ -381,7 +383,7 @@ func TestPart(t *testing.T) {
 func TestFromOneOf(t *testing.T) {
 	const draws = 400
 	for name, r := range map[string]problem.Request{
-		"intercepts": {Intercept: true, Noise: problem.PerExpert{}}, "a constant gate": {Intercept: true, Gate: problem.Constant{}}, "part": {ExpertFeatures: []string{"x2"}},
+		"intercepts": {Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}}, "a constant gate": {Intercepts: problem.BothIntercepts, Gate: problem.Constant{}}, "part": {ExpertFeatures: []string{"x2"}},
 	} {
 		s, c := threeCells(t, r)
 		rms := s.problem.RMS()
@@ -486,7 +488,7 @@ func TestLinesOfAnOutput(t *testing.T) {
 	for r := range y {
 		y[r] = 7 + 2*x.At(r, 0)
 	}
-	p := load(t, dataset.Matrix(x, y), activation(t, tanh.Family), problem.Request{K: 2, Intercept: true, Output: problem.SharedScale})
+	p := load(t, dataset.Matrix(x, y), activation(t, tanh.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, Output: problem.SharedScale})
 	rows, err := newTable(t.Context(), p.Rows)
 	if err != nil {
 		t.Fatal(err)
@@ -512,7 +514,7 @@ func TestLinesOfAnOutput(t *testing.T) {
 // TestMoveToARow: an expert that moves to the rows near one becomes the line of those, the worst left out: of n/2K, or twice the columns
 // where those are more. Which row it was is not known: it is that of one of them.
 func TestMoveToARow(t *testing.T) {
-	s, c := threeCells(t, problem.Request{Intercept: true, Gate: problem.Constant{}}) // without halves of a cell
+	s, c := threeCells(t, problem.Request{Intercepts: problem.BothIntercepts, Gate: problem.Constant{}}) // without halves of a cell
 	full := s.rows.data
 	few := &model.Data{N: 24, D: 2, Blocks: []model.Block{{N: 24, X: slices.Concat(full.Blocks[0].Col(0)[:24], full.Blocks[0].Col(1)[:24]), Y: full.Blocks[0].Y[:24]}}}
 	for _, of := range []struct {

@@ -37,9 +37,9 @@ func anywhere(p *problem.Problem, rng *rand.Rand) *model.Params {
 func vacant(t *testing.T, each func(name string, p *problem.Problem, two *model.Params, rng *rand.Rand)) {
 	shapes := map[string]problem.Request{
 		"bare":            {},
-		"intercepts":      {Intercept: true, Noise: problem.PerExpert{}},
-		"a constant gate": {Gate: problem.Constant{}, ExpertOnly: true},
-		"some features":   {ExpertFeatures: []string{"x2", "x3"}, Gate: problem.Softmax{Features: []string{"x1"}}, GateOnly: true},
+		"intercepts":      {Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}},
+		"a constant gate": {Gate: problem.Constant{}, Intercepts: problem.ExpertIntercepts},
+		"some features":   {ExpertFeatures: []string{"x2", "x3"}, Gate: problem.Softmax{Features: []string{"x1"}}, Intercepts: problem.GateIntercepts},
 	}
 	for name, r := range shapes {
 		for _, f := range []sdk.Family{identity.Family, tanh.Family} {
@@ -101,7 +101,7 @@ func logLikelihood(t *testing.T, p *problem.Problem, q *model.Params) float64 {
 // TestLeaveOut: without an expert the others have their odds against each other, and what the log-likelihood
 // loses is what losses says.
 func TestLeaveOut(t *testing.T) {
-	p, _ := drawn(t, identity.Family, 3, 5, 600, 0.3, 4, problem.Request{K: 3, Intercept: true, Noise: problem.PerExpert{}})
+	p, _ := drawn(t, identity.Family, 3, 5, 600, 0.3, 4, problem.Request{K: 3, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}})
 	q := anywhere(p, rand.New(rand.NewPCG(3, 3)))
 	all, err := losses(t.Context(), p, q)
 	if err != nil {
@@ -147,7 +147,7 @@ func threeLines(t *testing.T, f sdk.Family) (p *problem.Problem, lines [][]float
 		}
 		y[r] = z[0] + sigma*rng.NormFloat64()
 	}
-	p = load(t, dataset.Matrix(x, y), g, problem.Request{K: 3, Intercept: true})
+	p = load(t, dataset.Matrix(x, y), g, problem.Request{K: 3, Intercepts: problem.BothIntercepts})
 	two = p.With(2).Shape.Blank(sigma)
 	for i := range 2 {
 		copy(two.Regressor(i), lines[i][:2])

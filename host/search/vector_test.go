@@ -210,7 +210,7 @@ func TestVectorSeparation(t *testing.T) {
 		task := &VectorTask{Starts: DefaultStarts}
 		var rows []model.Rows
 		for _, y := range [][]float64{u, v} {
-			p := load(t, dataset.Matrix(mat.NewDense(600, 1, x), y), act, problem.Request{K: 2, Intercept: true})
+			p := load(t, dataset.Matrix(mat.NewDense(600, 1, x), y), act, problem.Request{K: 2, Intercepts: problem.BothIntercepts})
 			task.Problems, task.Evidence = append(task.Problems, p), append(task.Evidence, measure(t, p))
 			rows = append(rows, p.Rows)
 		}
@@ -272,7 +272,7 @@ func twoTargets(t *testing.T, n int, slope float64, full bool) *VectorTask {
 	task := &VectorTask{Full: full, Starts: DefaultStarts}
 	var rows []model.Rows
 	for _, y := range [][]float64{u, v} {
-		p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercept: true})
+		p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
 		task.Problems, task.Evidence = append(task.Problems, p), append(task.Evidence, measure(t, p))
 		rows = append(rows, p.Rows)
 	}
@@ -611,7 +611,7 @@ func TestVectorGoesOn(t *testing.T) {
 			for r := range y {
 				y[r] = float64(r%2*9) + float64(1+c)*x.At(r, 0)*x.At(r, 0) + 0.3*rng.NormFloat64()
 			}
-			p := load(t, dataset.Matrix(x, slices.Clone(y)), activation(t, identity.Family), problem.Request{K: 2, Intercept: true})
+			p := load(t, dataset.Matrix(x, slices.Clone(y)), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
 			task.Problems, task.Evidence, rows = append(task.Problems, p), append(task.Evidence, measure(t, p)), append(rows, p.Rows)
 		}
 		task.Rows = model.Beside(rows)

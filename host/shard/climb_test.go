@@ -140,7 +140,7 @@ func TestExpertsInOrder(t *testing.T) {
 	act := open(t, sigmoid.Family)
 	rows := drawn(t, sample.Config{Activation: act, K: 3, D: 6, N: 8000, Sigma: 0.05, Seed: 4, Design: sample.Separated})
 	part := inMemory{rows, &model.Data{N: 2048, D: 6, Blocks: rows.data.Blocks[:8]}}
-	start, err := host.Fit(t.Context(), act, part, host.Config{K: 3, Intercept: true, Noise: host.PerExpert{}})
+	start, err := host.Fit(t.Context(), act, part, host.Config{K: 3, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestFromTheSubsample(t *testing.T) {
 			Activation: act, K: k, D: 2*k + rng.IntN(4), N: 12000 + rng.IntN(8000), Sigma: []float64{0.05, 0.1, 0.3}[rng.IntN(3)],
 			Design: []sample.Design{sample.Paper, sample.Separated}[rng.IntN(2)], Seed: uint64(i),
 		}
-		cfg := host.Config{K: k, Intercept: i%3 == 1}
+		cfg := host.Config{K: k, Intercepts: host.InterceptsOf(i%3 == 1, i%3 == 1)}
 		if i%5 == 2 {
 			cfg.Noise = host.PerExpert{}
 		}
@@ -289,7 +289,7 @@ func TestFromTheSubsample(t *testing.T) {
 				off = max(off, far(v[0], v[1]))
 			}
 			higher := s.Model.Fit.LogLikelihood - want.Fit.LogLikelihood
-			t.Logf("%s k=%d d=%d n=%d sigma=%v %s intercept %v: %d parts, %d passes, kink %v, off by %.1e, log-likelihood higher by %.1e", act.Info().Name, k, c.D, c.N, c.Sigma, c.Design, cfg.Intercept, parts, s.Pass, s.AtKink, off, higher)
+			t.Logf("%s k=%d d=%d n=%d sigma=%v %s intercept %v: %d parts, %d passes, kink %v, off by %.1e, log-likelihood higher by %.1e", act.Info().Name, k, c.D, c.N, c.Sigma, c.Design, cfg.Intercepts, parts, s.Pass, s.AtKink, off, higher)
 			switch {
 			case !s.Converged:
 				t.Errorf("not converged: %s", s.Reason)

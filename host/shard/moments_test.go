@@ -509,7 +509,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		"the fit is of relu, k = 2":                                   {third, host.Config{K: 2, Transform: host.Polynomial}, act},
 		"it is part 1 of 2: merge the parts first":                    {second(1, 2, act, 0), host.Config{K: 2}, act},
 		"relu, k = 2, the fit is of relu, k = 2, transform = optimal": {all, host.Config{K: 2, Transform: host.Optimal}, act},
-		"intercept has no effect on method moments":                   {all, host.Config{K: 2, Intercept: true}, act},
+		"intercept has no effect on method moments":                   {all, host.Config{K: 2, Intercepts: host.BothIntercepts}, act},
 	} {
 		c.cfg.Method = host.Moments{}
 		if _, err := host.FitSums(ctx, c.act, c.sums, "all", c.cfg); err == nil || !strings.Contains(err.Error(), want) {

@@ -87,14 +87,14 @@ func TestNewton(t *testing.T) {
 		cfg    host.Config
 		table  func(x *mat.Dense, y []float64) *dataset.Table
 	}{
-		"identity, intercepts": {identity.Family, 6000, host.Config{K: 2, Intercept: true, Noise: host.PerExpert{}}, dataset.Matrix},
+		"identity, intercepts": {identity.Family, 6000, host.Config{K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, dataset.Matrix},
 		"sigmoid":              {sigmoid.Family, 6000, host.Config{K: 2}, dataset.Matrix},
-		"sigmoid, intercepts":  {sigmoid.Family, 1500, host.Config{K: 2, Intercept: true, Noise: host.PerExpert{}}, dataset.Matrix},
+		"sigmoid, intercepts":  {sigmoid.Family, 1500, host.Config{K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, dataset.Matrix},
 		"relu":                 {relu.Family, 6000, host.Config{K: 2}, dataset.Matrix},
-		"units":                {identity.Family, 3000, host.Config{K: 2, Intercept: true}, inUnits},
+		"units":                {identity.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts}, inUnits},
 		"sigma given":          {sigmoid.Family, 3000, host.Config{K: 2, Noise: host.Shared{Sigma: 0.1}}, dataset.Matrix},
 		"weights":              {identity.Family, 3000, host.Config{K: 2}, weighted},
-		"rare":                 {identity.Family, 6000, host.Config{K: 2, Intercept: true}, rare},
+		"rare":                 {identity.Family, 6000, host.Config{K: 2, Intercepts: host.BothIntercepts}, rare},
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := open(t, c.family), t.Context()
@@ -176,7 +176,7 @@ func TestNewton(t *testing.T) {
 func TestNewtonAtKinks(t *testing.T) {
 	const n, d = 6000, 3
 	act, ctx := open(t, relu.Family), t.Context()
-	for seed, cfg := range map[uint64]host.Config{1: {K: 2, Intercept: true, Noise: host.PerExpert{}}, 2: {K: 2}} {
+	for seed, cfg := range map[uint64]host.Config{1: {K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, 2: {K: 2}} {
 		x, y := gated(t, act, n, d, 1, seed)
 		src := dataset.Matrix(x, y)
 		want, err := host.Fit(ctx, act, src, cfg)
