@@ -31,6 +31,7 @@ var imports = map[string][]string{
 	"internal/claims":            {"sdk", "sdk/gauss", "solver", "internal/numeric"},
 	"internal/conform":           {"sdk", "internal/claims", "internal/numeric", "internal/wire"},
 	"internal/atomicfile":        {"golang.org/x/sys"},
+	"internal/digits":            {},
 	"internal/kernel":            {"golang.org/x/sys"},
 	"internal/memory":            {},
 	"internal/npy":               {},
@@ -55,10 +56,14 @@ var imports = map[string][]string{
 
 	"solver": {"sdk", "sdk/gauss", gonum},
 
+	// An expression is an activation like any other; its tanh and sigmoid are those of the
+	// built-ins, to the bit.
+	"expression": {"sdk", "internal/kernel", "internal/suggest", "plugins/sigmoid", "plugins/tanh"},
+
 	"host/model":   {"internal/kernel", gonum},
 	"host/mixture": {"internal/kernel", "host/model", gonum},
 	"host/optim":   {"internal/numeric", gonum},
-	"host/recheck": {"host/model"},
+	"host/recheck": {"internal/digits", "host/model"},
 	"host/metric":  {"host/model", gonum},
 	"host/tensor":  {"internal/kernel", "solver", "host/model", "internal/memory", "internal/numeric", gonum},
 	"host/dataset": {"host/model", "internal/atomicfile", "internal/kernel", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/klauspost/compress"},
@@ -71,7 +76,7 @@ var imports = map[string][]string{
 	"host/loss":    {"internal/kernel", "solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
 	"host/infer":   {"internal/kernel", "solver", "host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
-	"host/fitted":  {"sdk", "internal/claims", "host/model", "host/dataset", "host/infer", "host/metric", "host/native", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
+	"host/fitted":  {"sdk", "expression", "internal/claims", "host/model", "host/dataset", "host/infer", "host/metric", "host/native", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
 	"host/predict": {"sdk", "host/model", "host/mixture", "host/loss", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
 	"host/report":  {"solver", "host/network", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum},
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
@@ -85,7 +90,7 @@ var imports = map[string][]string{
 		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/terms", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", gonum},
-	"host/catalog": {"sdk", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wire", "internal/atomicfile",
+	"host/catalog": {"sdk", "expression", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "solver", "host/network", "host/diverse", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",
@@ -96,7 +101,7 @@ var imports = map[string][]string{
 	// Whole fits are measured, and the stages of one.
 	"host/benchmark": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/loss", "host/tensor", "host/infer", "internal/kernel", gonum},
 
-	"cmd/moe": {"sdk", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
+	"cmd/moe": {"sdk", "expression", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
 		"host/experiment", "host/explore", "host/figures", "host/report", "host/sample", "host/shard", "host/benchmark", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }

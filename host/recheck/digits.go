@@ -7,15 +7,16 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/digits"
 )
 
-// digits is the precision, in bits, of what is computed in many of them.
-const digits = 128
+// bits is the precision of what is computed in many digits.
+const bits = 128
 
 // all is a precision in which sums of products of any float64 are exact: those of any size may cancel.
 const all = 4400
 
-func number(v float64) *big.Float { return new(big.Float).SetPrec(digits).SetFloat64(v) }
+func number(v float64) *big.Float { return new(big.Float).SetPrec(bits).SetFloat64(v) }
 
 func zero() *big.Float { return number(0) }
 
@@ -120,79 +121,20 @@ func exactLogSumExp(v []*big.Float) *big.Float {
 	return sum.Add(logOf(sum), top)
 }
 
-// expOf returns exp x of an x ≤ 0, 0 where that is nothing beside 1: by Taylor's series of
-// x·2⁻¹⁶, squared as many times.
+// expOf returns exp x of an x ≤ 0, 0 where that is nothing beside 1.
 func expOf(x *big.Float) *big.Float {
-	const halvings = 16
-	if x.Cmp(number(-digits)) < 0 { // e⁻¹²⁸ = 2⁻¹⁸⁴
+	if x.Cmp(number(-bits)) < 0 { // e⁻¹²⁸ = 2⁻¹⁸⁴
 		return zero()
 	}
-	const wide = digits + 2*halvings // a squaring doubles the error
-	small := new(big.Float).SetPrec(wide).SetMantExp(x, -halvings)
-	sum, term := new(big.Float).SetPrec(wide).SetInt64(1), new(big.Float).SetPrec(wide).SetInt64(1)
-	for n := int64(1); ; n++ {
-		term.Mul(term, small)
-		term.Quo(term, new(big.Float).SetInt64(n))
-		sum.Add(sum, term)
-		if term.Sign() == 0 || term.MantExp(nil) < -wide {
-			break
-		}
-	}
-	for range halvings {
-		sum.Mul(sum, sum)
-	}
-	return sum.SetPrec(digits)
+	const spare = 32 // x may have many more digits, of which those before the point cost as many
+	return digits.Exp(new(big.Float).SetPrec(bits + spare).Set(x)).SetPrec(bits)
 }
 
-// logOf returns log x of an x > 0: with x = m·2ⁿ, ½ ≤ m < 1, n·log 2 + 8·log m^⅛, and
-// log r = 2·artanh((r−1)/(r+1)) by its series.
-func logOf(x *big.Float) *big.Float {
-	m := new(big.Float).SetPrec(digits + 32)
-	n := x.MantExp(m)
-	for range 3 {
-		m.Sqrt(m)
-	}
-	sum := artanhLog(m)
-	sum.SetMantExp(sum, 3)
-	two := new(big.Float).SetPrec(digits+32).Mul(logTwo, new(big.Float).SetInt64(int64(n)))
-	return sum.Add(sum, two).SetPrec(digits)
-}
+// logOf returns log x of an x > 0.
+func logOf(x *big.Float) *big.Float { return digits.Log(zero().Set(x)) }
 
-// artanhLog returns log r = 2·Σ q^(2j+1)/(2j+1), q = (r−1)/(r+1).
-func artanhLog(r *big.Float) *big.Float {
-	const wide = digits + 32
-	one := big.NewFloat(1)
-	wideZero := func() *big.Float { return new(big.Float).SetPrec(wide) }
-	q := wideZero().Quo(wideZero().Sub(r, one), wideZero().Add(r, one))
-	square, power, sum := wideZero().Mul(q, q), wideZero().Set(q), wideZero()
-	for j := int64(1); power.Sign() != 0 && power.MantExp(nil) > -wide-16; j += 2 {
-		sum.Add(sum, wideZero().Quo(power, new(big.Float).SetInt64(j)))
-		power.Mul(power, square)
-	}
-	return sum.SetMantExp(sum, 1)
-}
-
-var (
-	logTwo = artanhLog(new(big.Float).SetPrec(digits + 32).SetInt64(2))
-	// ½·log 2π, π by Machin's formula.
-	halfLogTwoPi = func() *big.Float {
-		v := logOf(zero().Mul(number(2), pi()))
-		return v.Quo(v, number(2))
-	}()
-)
-
-// pi returns π = 16·arctan(1/5) − 4·arctan(1/239) (Machin 1706).
-func pi() *big.Float {
-	arctan := func(inverse int64) *big.Float {
-		x := zero().Quo(number(1), new(big.Float).SetInt64(inverse))
-		square, power, sum := zero().Mul(x, x), zero().Set(x), zero()
-		for j := int64(1); power.MantExp(nil) > -digits-8; j += 2 {
-			sum.Add(sum, zero().Quo(power, new(big.Float).SetInt64(j)))
-			power.Mul(power, square)
-			power.Neg(power)
-		}
-		return sum
-	}
-	a, b := arctan(5), arctan(239)
-	return a.Sub(a.Mul(a, number(16)), b.Mul(b, number(4)))
-}
+// halfLogTwoPi is ½·log 2π.
+var halfLogTwoPi = func() *big.Float {
+	v := logOf(zero().Mul(number(2), digits.Pi(bits)))
+	return v.Quo(v, number(2))
+}()

@@ -7,37 +7,10 @@ import (
 	"testing"
 )
 
-// known is a number by its digits.
-func known(t *testing.T, digits string) *big.Float {
-	t.Helper()
-	v, _, err := big.ParseFloat(digits, 10, 240, big.ToNearestEven)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 // within says whether two numbers agree to 2^−bits of the second.
 func within(got, want *big.Float, bits int) bool {
 	diff := new(big.Float).Sub(got, want)
 	return diff.Sign() == 0 || diff.MantExp(nil) <= want.MantExp(nil)-bits
-}
-
-// TestSeries holds exp, log and π to the digits that tables have, to 124 bits.
-func TestSeries(t *testing.T) {
-	for _, c := range []struct {
-		name, digits string
-		got          *big.Float
-	}{
-		{"log 2", "0.693147180559945309417232121458176568075500134360255254120680", logOf(number(2))},
-		{"log 10", "2.302585092994045684017991454684364207601101488628772976033328", logOf(number(10))},
-		{"1/e", "0.367879441171442321595523770161460867445811131031767834507837", expOf(number(-1))},
-		{"π", "3.14159265358979323846264338327950288419716939937510582097494", pi()},
-	} {
-		if want := known(t, c.digits); !within(c.got, want, 124) {
-			t.Errorf("%s = %.60g, want %.60g", c.name, c.got, want)
-		}
-	}
 }
 
 // TestSeriesEverywhere: log and exp are those of math to its rounding, and each other's
