@@ -28,7 +28,7 @@ type Activation interface {
 
 // Info describes an activation.
 type Info struct {
-	Name    string    // lower case letters, digits and dashes, a letter first
+	Name    string    // lower case letters, digits and dashes, a letter first; of an expression expr: and its text
 	Version string    // of the implementation; "" if it has none
 	Params  Params    // the parameters in force; nil if there are none
 	Kinks   []float64 // where g or g′ is not smooth, ascending

@@ -60,7 +60,7 @@ func (f *limitFlags) within(c catalog.Catalog) catalog.Catalog {
 
 // register adds --activation and what goes with it to cmd, which needs one.
 func (f *activationFlags) register(cmd *cobra.Command) {
-	f.registerOptional(cmd, "the nonlinearity `NAME`: a built-in, a trusted plugin's name or path (required)")
+	f.registerOptional(cmd, "the nonlinearity `NAME`: a built-in, an expression such as 'expr: z*tanh(softplus(z))', or a trusted plugin's name or path (required)")
 	cobra.CheckErr(cmd.MarkFlagRequired("activation"))
 }
 

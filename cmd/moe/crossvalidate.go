@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
-	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/report"
 )
 
@@ -67,7 +66,7 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, folds int) error {
 	bar := newBar(cmd)
 	cfg := f.config
 	cfg.Hierarchy = f.tree.shape
-	cfg.Progress, cfg.Approximate = bar.show, plugin.Source() != catalog.SourceBuiltin && !f.exact
+	cfg.Progress, cfg.Approximate = bar.show, !plugin.InProcess() && !f.exact
 	found, err := host.CrossValidate(ctx, plugin.Activation, table.Source, cfg.K, max(f.to, cfg.K), folds, cfg)
 	bar.done()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
@@ -87,7 +88,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case is[*dataset.Error](err), is[*gru.Error](err):
 		return exitData
-	case is[*catalog.LieError](err), is[*experiment.UnfitError](err):
+	case is[*catalog.LieError](err), is[*experiment.UnfitError](err), is[*expression.NotFiniteError](err):
 		return exitNo
 	case is[*catalog.UntrustedError](err):
 		return exitUntrusted

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
-	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
@@ -306,7 +305,7 @@ func (f *fitFlags) run(cmd *cobra.Command) error {
 // activation of all experts, nil where they have their own.
 func (f *fitFlags) configure(keeper *keeper, bar *bar, e *experts) (act sdk.Activation) {
 	f.config.Checkpoint, f.config.Progress, f.config.Reading = keeper.offer, bar.show, bar.passes.reading
-	f.config.Approximate = e.one != nil && e.one.Source() != catalog.SourceBuiltin && !f.exact
+	f.config.Approximate = e.one != nil && !e.one.InProcess() && !f.exact
 	f.config.Hierarchy = f.tree.shape
 	act, f.config.Leaves = e.activation()
 	return act

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -62,7 +63,7 @@ func (a *modelActivation) Recheck(ctx context.Context) error {
 // resolve opens the activation of that name.
 func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) (model.Activation, error) {
 	plugin, err := a.limits.within(catalog.Catalog{}).Open(ctx, named.Name, named.Params)
-	if is[*catalog.UnknownError](err) || is[*catalog.ParamsError](err) {
+	if is[*catalog.UnknownError](err) || is[*catalog.ParamsError](err) || is[*expression.NotFiniteError](err) {
 		return nil, &dataset.Error{File: a.path, Msg: err.Error()}
 	}
 	if err != nil {
@@ -79,7 +80,7 @@ func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) 
 // remarkUnverified says of a file without values that nothing tells whether a plugin
 // is the function that the file is about. Of built-ins the name tells.
 func remarkUnverified(cmd *cobra.Command, path string, named fitted.Activation, plugin *catalog.Plugin) {
-	if named.Values == nil && plugin.Source() != catalog.SourceBuiltin {
+	if named.Values == nil && !plugin.InProcess() {
 		remark(cmd, "moe: %s has no values of its activation %s: whether %s is the same function cannot be told", path, named.String(), plugin.Source())
 	}
 }

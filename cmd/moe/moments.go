@@ -103,7 +103,7 @@ third, --given the merged second, the others in their span.`,
 	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
 	flags.StringVar(&f.selection.Weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.StringVar(&f.given, "given", "", "make the second round, given this merged `FILE` of the first")
-	flags.StringVar(&f.activation.name, "activation", "", "second round: the nonlinearity `NAME`: a built-in, a trusted plugin's name or path")
+	flags.StringVar(&f.activation.name, "activation", "", "second round: the nonlinearity `NAME`: a built-in, 'expr: TEXT', a trusted plugin's name or path")
 	f.activation.registerParams(cmd)
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("activation", completeActivation))
 	flags.IntVar(&f.k, "k", 0, "second round: number of experts")

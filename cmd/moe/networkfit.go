@@ -135,7 +135,7 @@ func (f *networkFitFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	f.request.Approximate = plugin.Source() != catalog.SourceBuiltin && !f.exact
+	f.request.Approximate = !plugin.InProcess() && !f.exact
 	r, err := network.Fit(ctx, src, plugin.Activation, f.request)
 	if err != nil {
 		return err

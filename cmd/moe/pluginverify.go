@@ -61,6 +61,9 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer plugin.Close()
+	if plugin.Source() == catalog.SourceExpression {
+		return usagef("%s is no plugin: moe validate-activation says what there is to say of an expression", f.activation.name)
+	}
 	sandbox := sandboxInfo{f.activation.limits.sandbox, append([]string{}, plugin.Unconfined()...)}
 	v := verification{Plugin: newVerifiedPlugin(plugin), Sandbox: sandbox, Groups: verify(ctx, plugin)}
 	if ctx.Err() != nil {

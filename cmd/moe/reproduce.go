@@ -69,7 +69,7 @@ func newReproduceCmd() *cobra.Command {
 	flags.StringVarP(&f.dir, "output", "o", "", "write into this directory `DIR` (default results, or results-quick with --quick)")
 	flags.IntVar(&f.threads, "threads", 0, "runs side by side (default one per processor); the results are the same")
 	addSeed(cmd, &f.seed)
-	f.activation.registerOptional(cmd, "make 002-T2, efficiency-2 and efficiency-3 for the nonlinearity `NAME`: a built-in, a trusted plugin's name or path")
+	f.activation.registerOptional(cmd, "make 002-T2, efficiency-2 and efficiency-3 for the nonlinearity `NAME`: a built-in, 'expr: TEXT', a trusted plugin's name or path")
 	// The figures are put together for who asks, not at the start of every command.
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		cmd.Long = reproduceLong()

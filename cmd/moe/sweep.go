@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
-	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/figures"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/sample"
@@ -82,7 +81,7 @@ func (f *sweepFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer plugin.Close()
-	f.grid.Activation, f.grid.Approximate = plugin.Activation, plugin.Source() != catalog.SourceBuiltin
+	f.grid.Activation, f.grid.Approximate = plugin.Activation, !plugin.InProcess()
 	if err := f.grid.Check(); err != nil {
 		return usagef("%w", err)
 	}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -34,7 +36,7 @@ type leafName struct {
 func (f *treeFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.hierarchy, "hierarchy", "", "tree of gates over the experts, such as `SHAPE` 2x2 or 2x(1,2), instead of --k")
-	flags.StringVar(&f.leaves, "leaves", "", "the experts' own activations `NAMES` from left to right, such as identity,relu or leakyrelu(slope=0.1),tanh, or one for all, instead of --activation")
+	flags.StringVar(&f.leaves, "leaves", "", "the experts' own activations `NAMES` from left to right, such as identity,relu, leakyrelu(slope=0.1),tanh or \"'expr: max(z, 0)',tanh\", or one for all, instead of --activation")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
 		f.relieve(cmd, "hierarchy", "k")
 		f.relieve(cmd, "leaves", "activation")
@@ -126,20 +128,16 @@ func (f *treeFlags) parse(cmd *cobra.Command, k int, act *activationFlags) (int,
 	return k, nil
 }
 
-// parseLeaves reads NAME,NAME(key=value,key=value),…
+// parseLeaves reads NAME,NAME(key=value,key=value),…; a name in quotes, as expressions are, is
+// what stands between them.
 func parseLeaves(text string) (out []leafName, err error) {
 	rest := text
 	for {
 		at := len(text) - len(rest) + 1
-		end := strings.IndexAny(rest, ",(")
-		if end < 0 {
-			end = len(rest)
+		var leaf leafName
+		if leaf.name, rest, err = cutName(rest); err != nil {
+			return nil, usagef("--leaves %q: character %d: %w", text, at, err)
 		}
-		leaf := leafName{name: strings.TrimSpace(rest[:end])}
-		if leaf.name == "" {
-			return nil, usagef("--leaves %q: character %d: want the name of an activation", text, at)
-		}
-		rest = rest[end:]
 		if strings.HasPrefix(rest, "(") {
 			params, after, ok := strings.Cut(rest[1:], ")")
 			if !ok {
@@ -159,6 +157,31 @@ func parseLeaves(text string) (out []leafName, err error) {
 		}
 		rest = rest[1:]
 	}
+}
+
+// cutName returns the name at the beginning of text and what follows it.
+func cutName(text string) (name, rest string, err error) {
+	text = strings.TrimLeft(text, " ")
+	for _, quote := range []string{"'", `"`} {
+		if inner, ok := strings.CutPrefix(text, quote); ok {
+			name, rest, ok = strings.Cut(inner, quote)
+			if !ok {
+				return "", "", fmt.Errorf("want another %s behind the name", quote)
+			}
+			return name, strings.TrimLeft(rest, " "), nil
+		}
+	}
+	if expression.Is(text) {
+		return "", "", fmt.Errorf("want an expression among leaves in quotes of its own, as in \"'expr: max(z, 0)',tanh\"")
+	}
+	end := strings.IndexAny(text, ",(")
+	if end < 0 {
+		end = len(text)
+	}
+	if name = strings.TrimSpace(text[:end]); name == "" {
+		return "", "", errors.New("want the name of an activation")
+	}
+	return name, text[end:], nil
 }
 
 // experts are the activations of a command's experts: one of all, or leaves.

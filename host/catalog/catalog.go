@@ -1,5 +1,6 @@
-// Package catalog opens activations by name: the built-ins, which run in the
-// process, and trusted plugins, which run in processes of their own.
+// Package catalog opens activations by name: the built-ins and expressions, whose name
+// is their text, which run in the process, and trusted plugins, which run in processes of
+// their own.
 //
 // A plugin is a program, and so nothing is run that the user has not trusted
 // by name and content. See [Catalog.Trust].
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/internal/sandbox"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -25,6 +27,9 @@ import (
 
 // SourceBuiltin is the source of activations that are part of the program.
 const SourceBuiltin = "built-in"
+
+// SourceExpression is the source of activations that are all in their name.
+const SourceExpression = "expression"
 
 // The default limits of a [Catalog]. A slow interpreter takes about a second
 // for a call.
@@ -97,11 +102,15 @@ type Plugin struct {
 	once    sync.Once
 }
 
-// Source returns "built-in", or the path of the plugin's file.
+// Source returns "built-in", "expression", or the path of the plugin's file.
 func (p *Plugin) Source() string { return p.source }
 
-// SHA256 returns the checksum of the plugin's file in hexadecimal, or "" for a
-// built-in.
+// InProcess says whether values come from this process, as those of built-ins and
+// expressions do.
+func (p *Plugin) InProcess() bool { return p.source == SourceBuiltin || p.source == SourceExpression }
+
+// SHA256 returns the checksum of the plugin's file in hexadecimal, or "" where there
+// is none.
 func (p *Plugin) SHA256() string { return p.sha256 }
 
 // Unconfined says what of the sandbox the plugin's process does without because
@@ -145,15 +154,20 @@ func Open(ctx context.Context, name string, params sdk.Params) (*Plugin, error) 
 // Open opens the activation with the given name and parameters; parameters
 // that are not given take their defaults. The name is that of a built-in or of
 // a trusted plugin, or the path of a trusted plugin's file, which contains a
-// separator, as in ./moe-plugin-softplus. PATH and the working directory are
-// never searched.
+// separator, as in ./moe-plugin-softplus, or [expression.Prefix] and a text. PATH and
+// the working directory are never searched.
 //
 // Unknown names are an [*UnknownError], parameters that the activation does not
-// take a [*ParamsError], files that are not trusted an [*UntrustedError], and
-// plugins that do not work a [*FaultError]. The context bounds the start only.
+// take and texts that are no expression a [*ParamsError], expressions that are not finite
+// everywhere an [*expression.NotFiniteError], files that are not trusted an
+// [*UntrustedError], and plugins that do not work a [*FaultError]. The context bounds the
+// start only.
 func (c Catalog) Open(ctx context.Context, name string, params sdk.Params) (*Plugin, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if expression.Is(name) {
+		return openExpression(name, params)
 	}
 	if isPath(name) {
 		return c.openFile(ctx, name, params)
@@ -179,6 +193,17 @@ func openBuiltin(f sdk.Family, params sdk.Params) (*Plugin, error) {
 		return nil, &ParamsError{Name: f.Name, Err: err}
 	}
 	return &Plugin{Activation: act, Family: f, source: SourceBuiltin}, nil
+}
+
+func openExpression(text string, params sdk.Params) (*Plugin, error) {
+	act, err := expression.Parse(text, params)
+	if err != nil {
+		return nil, &ParamsError{Name: text, Err: err}
+	}
+	if err := act.(*expression.Expression).Finite(); err != nil {
+		return nil, err
+	}
+	return &Plugin{Activation: act, Family: sdk.Single(act), source: SourceExpression}, nil
 }
 
 // Pin adds the plugin of r to the project's lock file, in the place of others of

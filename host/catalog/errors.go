@@ -20,13 +20,19 @@ var elsewhere = map[string]string{
 	"linear":   "it is called identity",
 	"none":     "it is called identity",
 	"logistic": "it is called sigmoid",
-	"softplus": "it is an example of a plugin: go build ./examples/plugins/moe-plugin-softplus, then moe plugin trust ./moe-plugin-softplus",
-	"swish":    "it is an example of a plugin in Python: moe plugin trust examples/plugins/moe-plugin-swish",
-	"silu":     "it is swish, an example of a plugin in Python: moe plugin trust examples/plugins/moe-plugin-swish",
+	"softplus": "it is the expression 'expr: softplus(z)', and an example of a plugin: go build ./examples/plugins/moe-plugin-softplus, then moe plugin trust ./moe-plugin-softplus",
+	"swish":    "it is the expression 'expr: z*sigmoid(z)', and an example of a plugin in Python: moe plugin trust examples/plugins/moe-plugin-swish",
+	"gelu":     "it is the expression 'expr: z*Phi(z)'",
+	"mish":     "it is the expression 'expr: z*tanh(softplus(z))'",
+	"elu":      "it is the expression 'expr: where(z < 0, expm1(z), z)'",
+	"silu":     "it is the expression 'expr: z*sigmoid(z)', and swish, an example of a plugin in Python: moe plugin trust examples/plugins/moe-plugin-swish",
 }
 
 func (e *UnknownError) Error() string {
 	msg := fmt.Sprintf("no activation %q", e.Name)
+	if strings.ContainsAny(e.Name, "()+*^ ") {
+		return msg + ": an expression begins with expr:, as in 'expr: max(z, 0)'"
+	}
 	if other := elsewhere[e.Name]; other != "" {
 		return msg + ": " + other
 	}

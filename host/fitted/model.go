@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
@@ -143,16 +144,21 @@ func (a Activation) Same(b Activation) bool {
 	return a.Name == b.Name && maps.Equal(a.Params, b.Params)
 }
 
-// String is the name with the parameters, as in "leakyrelu(slope=0.1)".
+// String is the name with the parameters, as in "leakyrelu(slope=0.1)"; an expression is
+// in quotes, as one types it: "'expr: beta*z'(beta=2)".
 func (a Activation) String() string {
+	name := a.Name
+	if expression.Is(name) {
+		name = "'" + name + "'"
+	}
 	if len(a.Params) == 0 {
-		return a.Name
+		return name
 	}
 	var params []string
 	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
 		params = append(params, fmt.Sprintf("%s=%v", name, a.Params[name]))
 	}
-	return a.Name + "(" + strings.Join(params, ", ") + ")"
+	return name + "(" + strings.Join(params, ", ") + ")"
 }
 
 // Sigma is the noise level: one number for all experts or one for each.
@@ -612,9 +618,19 @@ func (m *Model) validateDesign() error {
 	return nil
 }
 
-// Check refuses names that activations may not have, such as paths, and
-// parameters that are not finite.
+// Check refuses names that activations may not have, such as paths, texts that are no
+// expression or not as their own name has them, and parameters that are not finite.
 func (a *Activation) Check() error {
+	if expression.Is(a.Name) {
+		act, err := expression.Parse(a.Name, a.Params)
+		if err != nil {
+			return fmt.Errorf("activation.name: %w", err)
+		}
+		if name := act.Info().Name; name != a.Name {
+			return fmt.Errorf("activation.name is %q, want it as %q", a.Name, name)
+		}
+		return a.checkValues()
+	}
 	for i, c := range a.Name {
 		if !(c >= 'a' && c <= 'z') && !(i > 0 && (c >= '0' && c <= '9' || c == '-')) {
 			return fmt.Errorf("activation.name %q: want lower case letters, digits and dashes, a letter first", a.Name)
@@ -628,6 +644,10 @@ func (a *Activation) Check() error {
 			return fmt.Errorf("activation.params.%s = %v is not finite", name, v)
 		}
 	}
+	return a.checkValues()
+}
+
+func (a *Activation) checkValues() error {
 	if a.Values != nil {
 		if err := a.Values.Validate(); err != nil {
 			return fmt.Errorf("activation.values: %w", err)

@@ -13,7 +13,8 @@ import (
 
 // Activation is what there is to say about an activation without data.
 type Activation struct {
-	Name       string // with its parameters, as in "leakyrelu(slope=0.1)"
+	Name       string   // with its parameters, as in "leakyrelu(slope=0.1)"
+	Notes      []string // what was found of its text, where it is an expression
 	Validation *solver.Validation
 	Optimal    *solver.Optimal  // for Design.K experts
 	RhoRange   *solver.RhoRange // nil where φ′ grows too fast for ρ
@@ -46,6 +47,9 @@ func (a Activation) Text(w io.Writer) error {
 	v := a.Validation.Verdict
 	for _, r := range v.Reasons {
 		fmt.Fprintln(t, "  because", r)
+	}
+	for _, n := range a.Notes {
+		fmt.Fprintln(t, " ", n)
 	}
 	a.transforms(t)
 	a.system(t)
