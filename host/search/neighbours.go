@@ -98,7 +98,7 @@ func (t visitor) visit(ctx context.Context, best *Candidate, from []Neighbour) (
 			return nil, nil, err
 		}
 		if top == nil && n.Params.K < p.Shape.K && Nested(p) && best.Run.Value > n.Value+rising/float64(p.N()) {
-			if top, by, err = t.contain(ctx, best, n.Params, all); err != nil {
+			if top, by, err = t.contain(ctx, best, n, all); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -287,47 +287,53 @@ func (t visitor) rise(ctx context.Context, best *Candidate, from []beginning) (*
 	slices.SortStableFunc(all, compare)
 	part, _ := t.Part.Dims()
 	all = slices.DeleteFunc(distinct(all, part, mostNeighbours, sameOptimum), func(c *Candidate) bool { return c.Failed() || c.Run.Value > all[0].Run.Value+contenderGap })
-	n := t.Problem.N()
-	beats := func(c, best *Candidate) bool { return c.beats(best, n) }
-	top, err := t.bestFrom(ctx, best, all, beats, func(ctx context.Context, c *Candidate) error {
-		if hardenable(t.Problem) {
-			return t.anneal(ctx, c, t.Problem.Shape.Free())
-		}
-		return t.release(ctx, c, t.Problem.Shape.Free())
-	})
+	top, err := t.bestFrom(ctx, best, all)
 	return top, by[top], err
 }
 
-// contain takes beginnings to maxima on all rows, without a ridge from the first step on: what begins above a likelihood, or as near
-// to it as rounding, ends above it.
-func (t visitor) contain(ctx context.Context, best *Candidate, q *model.Params, from []beginning) (*Candidate, string, error) {
+// contain climbs on all rows, without a ridge from the first step on, from where an expert joins a neighbour and from where one of its is nearly two:
+// what begins above a likelihood, or as near to it as rounding, ends above it. The first that is above the neighbour is taken; else the best that is
+// above best, nil where none is.
+func (t visitor) contain(ctx context.Context, best *Candidate, n Neighbour, from []beginning) (top *Candidate, by string, err error) {
 	p := t.Problem
-	s, err := t.structure(ctx, q)
+	s, err := t.structure(ctx, n.Params)
 	if err != nil {
 		return nil, "", err
 	}
-	for i := range q.K {
-		from = append(from, beginning{BySplit, halved(p.Shape, q, i, s, nearlyOne)})
+	from = slices.DeleteFunc(slices.Clone(from), func(b beginning) bool { return b.by != ByJoin })
+	for i := range n.Params.K {
+		from = append(from, beginning{BySplit, halved(p.Shape, n.Params, i, s, nearlyOne)})
 	}
-	all, by := candidatesOf(from)
-	above := func(c, best *Candidate) bool { return compare(c, best) < 0 }
-	top, err := t.bestFrom(ctx, best, all, above, func(ctx context.Context, c *Candidate) (err error) {
-		if c.Params, err = c.draw(ctx, nil); err != nil {
-			return err
+	l := loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), p.Threads)
+	for _, b := range from {
+		c := &Candidate{Kind: KindNeighbour, Params: b.at, Rows: p.N()}
+		l.PenaliseGate(0) // which forgets the curvature
+		if c.Run, err = approach(ctx, l, l.Theta(b.at), nil); err != nil {
+			return nil, "", err
 		}
-		l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), 1)
-		if hardenable(p) {
-			c.Run, err = creep(ctx, l, l.Theta(c.Params), softGain, stepsFor(hardWork, sizeOf(p)))
-		} else {
-			c.Run, err = approach(ctx, l, l.Theta(c.Params), nil)
+		if c.Failed() {
+			continue
 		}
-		if err != nil || c.Failed() {
-			return err
+		c.Params = l.Params(c.Run.X)
+		if err := t.carry(ctx, c); err != nil {
+			return nil, "", err
 		}
-		c.Params, c.Rows = l.Params(c.Run.X), p.N()
-		return c.settle(ctx, l, c.Rows)
-	})
-	return top, by[top], err
+		if c.Run.Status == optim.Converged && compare(c, best) < 0 {
+			best, top, by = c, c, b.by
+		}
+		if top != nil && top.Run.Value <= n.Value {
+			break
+		}
+	}
+	return top, by, nil
+}
+
+// carry takes a candidate to a maximum on all rows.
+func (t visitor) carry(ctx context.Context, c *Candidate) error {
+	if hardenable(t.Problem) {
+		return t.anneal(ctx, c, t.Problem.Shape.Free())
+	}
+	return t.release(ctx, c, t.Problem.Shape.Free())
 }
 
 // candidatesOf are candidates that begin there, and by which move each came.
@@ -340,11 +346,11 @@ func candidatesOf(from []beginning) (all []*Candidate, by map[*Candidate]string)
 	return all, by
 }
 
-// bestFrom takes candidates up, and returns the best of those that are then better than best; nil where none is.
-func (t visitor) bestFrom(ctx context.Context, best *Candidate, all []*Candidate, better func(c, best *Candidate) bool, up func(context.Context, *Candidate) error) (top *Candidate, err error) {
-	err = Each(ctx, t.Problem, all, neighbourStream, func(ctx context.Context, c *Candidate, _ *rand.Rand) error { return up(ctx, c) })
+// bestFrom takes candidates to all rows, and returns the best of those that then beat best; nil where none does.
+func (t visitor) bestFrom(ctx context.Context, best *Candidate, all []*Candidate) (top *Candidate, err error) {
+	err = Each(ctx, t.Problem, all, neighbourStream, func(ctx context.Context, c *Candidate, _ *rand.Rand) error { return t.carry(ctx, c) })
 	for _, c := range all {
-		if err == nil && !c.Failed() && c.Run.Status == optim.Converged && better(c, best) {
+		if err == nil && !c.Failed() && c.Run.Status == optim.Converged && c.beats(best, t.Problem.N()) {
 			best, top = c, c
 		}
 	}

@@ -127,7 +127,7 @@ func TestContain(t *testing.T) {
 	two := climbed(t, p.With(2), p.Rows, at(p.With(2), 0.3, 0, 3))
 	below := &Candidate{Run: &optim.Result{Value: two.Value + 2*rising/float64(p.N()), Status: optim.Converged}}
 	task := visitor{&Task{Problem: p, Part: p.Rows, Starts: DefaultStarts}}
-	c, by, err := task.contain(t.Context(), below, likelihood(p.With(2), p.Rows).Params(two.X), nil)
+	c, by, err := task.contain(t.Context(), below, Neighbour{likelihood(p.With(2), p.Rows).Params(two.X), two.Value}, nil)
 	if err != nil || c == nil || by != BySplit || c.Run.Value > two.Value+rising/float64(p.N()) {
 		t.Errorf("%+v by %q, %v; want at most %v", c, by, err, two.Value)
 	}
