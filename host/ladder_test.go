@@ -151,7 +151,7 @@ var (
 )
 
 // TestRangeStudy fits k = 1 to 5 to tables of one to three experts, half of them with hard cells, and counts the fits that came of another
-// k, what that gained, and where log-likelihoods fall. docs/search.md reports it.
+// k, what that gained, and where log-likelihoods fall.
 func TestRangeStudy(t *testing.T) {
 	if *rangeSets == 0 {
 		t.Skip("a study of minutes; see its flags")
