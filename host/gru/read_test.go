@@ -95,9 +95,8 @@ func TestFaults(t *testing.T) {
 		"header too long": {binary.LittleEndian.AppendUint64(nil, 3), Selection{}, "neither"},
 		"one byte short":  {append(binary.LittleEndian.AppendUint64(nil, 3), "{}"...), Selection{}, "a header of 3 bytes in a file of 10"},
 		"header alone":    {rawSafetensors("{}", nil), Selection{}, "among its arrays, of which there are none"},
-		"six others":      {safetensorsFile(shapes{"a": {1}, "b": {1}, "c": {1}, "d": {1}, "e": {1}, "f": {1}}), Selection{}, "among a, b, c, d, e, f"},
 		"seven others":    {safetensorsFile(shapes{"a": {1}, "b": {1}, "c": {1}, "d": {1}, "e": {1}, "f": {1}, "g": {1}}), Selection{}, "among a, b, c, d, e, f and 1 more"},
-		"bytes too many":  {rawSafetensors(`{"weight_ih_l0":{"dtype":"F32","shape":[3,1],"data_offsets":[0,16]},"weight_hh_l0":{"dtype":"F32","shape":[3,1],"data_offsets":[16,28]}}`, make([]byte, 28)), Selection{}, "weight_ih_l0 of shape 3×1 and type F32 has 16 bytes, want 12"},
+		"bytes too many":  {rawSafetensors(`{"weight_ih_l0":{"dtype":"F32","shape":[3,1],"data_offsets":[0,12]},"weight_hh_l0":{"dtype":"F32","shape":[3,1],"data_offsets":[12,28]}}`, make([]byte, 28)), Selection{}, "weight_hh_l0 of shape 3×1 and type F32 has 16 bytes, want 12"},
 		"no JSON":         {rawSafetensors("{]", nil), Selection{}, "the header is not the JSON expected"},
 		"deep JSON":       {rawSafetensors("{\"a\":"+strings.Repeat("[", 1<<20), nil), Selection{}, "the header is not the JSON expected"},
 		"array of words":  {rawSafetensors(`{"kernel":"x"}`, nil), Selection{}, `array "kernel" of the header is not the JSON expected`},
@@ -170,6 +169,16 @@ func TestSizes(t *testing.T) {
 	} {
 		if n, err := values("a", c.shape); (err != nil) != (c.want < 0) || err == nil && n != c.want {
 			t.Errorf("%v: %d values, error %v, want %d", c.shape, n, err, c.want)
+		}
+	}
+}
+
+// TestList: up to six names, and how many more.
+func TestList(t *testing.T) {
+	names := strings.Fields("a b c d e f g h")
+	for n, want := range map[int]string{0: "its arrays, of which there are none", 1: "a", 6: "a, b, c, d, e, f", 7: "a, b, c, d, e, f and 1 more", 8: "a, b, c, d, e, f and 2 more"} {
+		if got := list(names[:n]); got != want {
+			t.Errorf("%d names: %s, want %s", n, got, want)
 		}
 	}
 }

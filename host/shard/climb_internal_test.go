@@ -11,7 +11,9 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // modelOf has k experts over one feature; its free parameters are as many as dim says.
@@ -76,7 +78,7 @@ func TestClimbUp(t *testing.T) {
 			if math.Abs(got.gain-kept*promise) > 1e-12 || math.Abs(got.Damping-damping) > 1e-15 || !floats.EqualApprox(got.Trial, next, 1e-14) || math.Abs(got.Promise-promised) > 1e-13 {
 				t.Errorf("%s: damping %v, trial %v, promise %v, gain %v; want %v, %v, %v", what, got.Damping, got.Trial, got.Promise, got.gain, damping, next, promised)
 			}
-			if want := max(move[0]/next[0]*next[0]/1.5, move[1]); math.Abs(got.size-want) > 1e-14 {
+			if want := max(move[0]/1.5, move[1]); math.Abs(got.size-want) > 1e-14 {
 				t.Errorf("%s: a step of %v, want %v", what, got.size, want)
 			}
 			v := make([]float64, 5)
@@ -385,5 +387,42 @@ func TestLength(t *testing.T) {
 	want := math.Sqrt(4*1 + 9*4 + 9e-24*1e24)
 	if got := c.length([]float64{1, -2, 1e12}); math.Abs(got-want) > 1e-12 {
 		t.Errorf("length %v, want %v", got, want)
+	}
+}
+
+// TestPointsWithoutDensity: where the log-likelihood is not finite a pass cannot begin, and a step that leads there is
+// one far down.
+func TestPointsWithoutDensity(t *testing.T) {
+	m, dim := modelOf(2)
+	line := sdk.Func{Name: "line", G: func(z float64) float64 { return z }, DG: func(float64) float64 { return 1 }}
+	data := &model.Data{N: 3, D: 1, Blocks: []model.Block{{N: 3, X: []float64{1, 2, 3}, Y: []float64{1, 2, 4}}}}
+	n := &Newton{newtonHeader: newtonHeader{Table: Table{Features: []string{"x"}, Target: "y", Rows: 3}}}
+	for _, must := range []bool{true, false} {
+		v, err := n.sumPoint(t.Context(), m, must, line, data, 1)
+		if err != nil || len(v) != sumsOf(2, dim) || !numeric.Finite(v...) || v[0] == nowhere || v[1] != 3 {
+			t.Errorf("%v, error %v", v, err)
+		}
+	}
+	m.Sigma = fitted.Sigma{1e-200}
+	if _, err := n.sumPoint(t.Context(), m, true, line, data, 1); err == nil || !strings.Contains(err.Error(), "the log-likelihood of the model is not finite on these rows") {
+		t.Errorf("where a pass begins: %v", err)
+	}
+	v, err := n.sumPoint(t.Context(), m, false, line, data, 1)
+	if err != nil || v[0] != nowhere || v[1] != 3 || floats.Norm(v[2:], 1) != 0 {
+		t.Errorf("where a step leads: %v, error %v", v, err)
+	}
+	// A pass must have its first point, and no trial.
+	for _, trial := range [][]float64{nil, {0.5, -0.5, 1, -460}} {
+		m, _ := modelOf(2)
+		c := fitted.Climb{At: []float64{0.5, -0.5, 1, 0}, Trial: trial}
+		if trial == nil {
+			c.At[3] = -460 // log σ: σ is 1e−200
+		}
+		m.Fit.Climbs = []fitted.Climb{c}
+		pass := &Newton{newtonHeader: n.newtonHeader}
+		err := pass.pass(t.Context(), m, line, data, 0, 1)
+		if (err == nil) != (trial != nil) || err == nil && (len(pass.points) != 1 || pass.points[0].sums[0] != nowhere) {
+			t.Errorf("trial %v: error %v", trial, err)
+		}
 	}
 }

@@ -2,12 +2,14 @@ package shard
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // TestRunsOfBlocks: of a table with more blocks than there are digests a digest is of several; those of two
@@ -150,6 +152,59 @@ func TestBlocksOfTables(t *testing.T) {
 	for i := range 100 {
 		if !(Subsample{Seed: 3, Rows: 100}).takes(i, 100) || !(Subsample{Seed: 3, Rows: 101}).takes(i, 100) {
 			t.Fatalf("row %d of all is not taken", i)
+		}
+	}
+}
+
+// TestDigests: the digest of a block is that of its rows as numbers, −0 being 0, and of its place; the least change of
+// any value, and the exchange of any two, makes another.
+func TestDigests(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for n := 1; n <= 6; n++ {
+		b := &model.Block{N: n, X: make([]float64, 2*n), Y: make([]float64, n), W: make([]float64, n)}
+		columns := [][]float64{b.X, b.Y, b.W}
+		for i := range b.X {
+			b.X[i] = math.Copysign(0, -1)
+		}
+		minus := digestOf(7, b)
+		clear(b.X)
+		if digestOf(7, b) != minus {
+			t.Errorf("%d rows: −0 is not 0", n)
+		}
+		var values []*float64
+		for _, col := range columns {
+			for i := range col {
+				col[i] = rng.NormFloat64()
+				values = append(values, &col[i])
+			}
+		}
+		seen := map[uint64]bool{digestOf(7, b): true, digestOf(8, b): true}
+		for i, v := range values {
+			was := *v
+			*v = math.Nextafter(was, 9)
+			seen[digestOf(7, b)] = true
+			*v = was
+			for _, w := range values[:i] {
+				*v, *w = *w, *v
+				seen[digestOf(7, b)] = true
+				*v, *w = *w, *v
+			}
+		}
+		if want := 2 + len(values)*(len(values)+1)/2; len(seen) != want {
+			t.Errorf("%d rows: %d digests, want %d", n, len(seen), want)
+		}
+	}
+}
+
+// TestSamplesOfFiles: the rows of a sample are whole.
+func TestSamplesOfFiles(t *testing.T) {
+	for weights, width := range map[string]int{"": 3, "w": 4} {
+		m := &Moments{momentsHeader: momentsHeader{Table: Table{Features: []string{"a", "b"}, Target: "y", Weights: weights, Rows: 700}, Sample: Subsample{Rows: 50}}}
+		for n := range 4*width + 1 {
+			err := m.loadSample(numeric.AppendFloats(nil, slices.Repeat([]float64{0.5}, n)))
+			if whole := n%width == 0; (err == nil) != whole || whole && len(m.sample) != n {
+				t.Errorf("%d numbers of rows of %d: %v", n, width, err)
+			}
 		}
 	}
 }

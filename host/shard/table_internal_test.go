@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/tensor"
 )
 
 // TestTablesDiffer: tables that differ in any one of their fields are two, and their parts do
@@ -97,6 +99,88 @@ func TestParsePlace(t *testing.T) {
 		p, err := ParsePlace(text)
 		if p != want || (err == nil) != (want != Place{}) || err == nil && !p.valid() {
 			t.Errorf("%q is %+v, error %v, want %+v", text, p, err, want)
+		}
+	}
+}
+
+// TestJoined: parts that follow one another are one of all their blocks, one alone is itself, and others are refused.
+func TestJoined(t *testing.T) {
+	files := []string{"a", "b", "c", "d", "e"}
+	for n := 1; n <= 5; n++ {
+		for from := 1; from <= n; from++ {
+			var parts []Place
+			for to := from; to <= n; to++ {
+				parts = append(parts, Place{I: to, N: n})
+				want := Place{I: from, N: n, To: to}
+				if to == from {
+					want.To = 0
+				}
+				got, err := joined(files, parts)
+				if err != nil || got != want || !got.valid() {
+					t.Errorf("parts %d to %d of %d: %+v, error %v", from, to, n, got, err)
+				}
+				if to > from { // joined in two steps
+					if again, err := joined(files, []Place{want, {I: to + 1, N: n + 1}}); err == nil {
+						t.Errorf("with a part of %d: %+v", n+1, again)
+					}
+					rest := Place{I: from + 1, N: n, To: to}
+					if to == from+1 {
+						rest.To = 0
+					}
+					if again, err := joined(files, []Place{{I: from, N: n}, rest}); err != nil || again != want {
+						t.Errorf("part %d and those to %d: %+v, error %v", from, to, again, err)
+					}
+				}
+			}
+		}
+	}
+	for _, parts := range [][]Place{{{I: 1, N: 3}, {I: 3, N: 3}}, {{I: 2, N: 3}, {I: 1, N: 3}}, {{I: 1, N: 3}, {I: 1, N: 3}}, {{I: 1, N: 3, To: 2}, {I: 2, N: 3}}, {{I: 0, N: 3}}, {{I: 1, N: 3, To: 1}}, {{}}} {
+		if got, err := joined(files, parts); err == nil {
+			t.Errorf("%+v are joined as %+v", parts, got)
+		}
+	}
+}
+
+// TestNodesOfFiles: the nodes of a part's sums are those of its blocks, in order, and no others.
+func TestNodesOfFiles(t *testing.T) {
+	empty := func(n int) body {
+		s := tensor.NewSecond(1)
+		s.N, s.W2, s.Y[0] = n, float64(n), float64(n)
+		b, err := bodyOf(bodySecond, 0, 0, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	at := func(level, index, rows int) body {
+		b := empty(rows)
+		b.Level, b.Index = level, index
+		return b
+	}
+	const block = model.BlockRows
+	for name, c := range map[string]struct {
+		bodies []body
+		good   bool
+	}{
+		"three":            {[]body{at(0, 0, block), at(0, 1, block), at(0, 2, block)}, true},
+		"a pair and one":   {[]body{at(1, 0, 2*block), at(0, 2, block)}, true},
+		"all":              {[]body{at(2, 0, 3*block)}, true},
+		"one too many":     {[]body{at(0, 0, block), at(0, 1, block), at(0, 2, block), at(0, 3, 0)}, false},
+		"two too many":     {[]body{at(2, 0, 3*block), at(0, 3, 0)}, false},
+		"one is missing":   {[]body{at(0, 0, block), at(0, 2, block)}, false},
+		"the last is":      {[]body{at(0, 0, block), at(0, 1, block)}, false},
+		"another order":    {[]body{at(0, 1, block), at(0, 0, block), at(0, 2, block)}, false},
+		"twice":            {[]body{at(0, 0, block), at(0, 0, block), at(0, 1, block), at(0, 2, block)}, false},
+		"below the first":  {[]body{at(0, -1, block), at(0, 0, block), at(0, 1, block), at(0, 2, block)}, false},
+		"a level below":    {[]body{at(-1, 0, block)}, false},
+		"too high a level": {[]body{at(51, 0, 3*block)}, false},
+		"of other rows":    {[]body{at(0, 0, block), at(0, 1, block), at(0, 2, block-1)}, false},
+		"of another name":  {[]body{at(2, 0, 3*block), {Name: "other"}}, false},
+		"none":             {nil, false},
+	} {
+		m := &Moments{momentsHeader: momentsHeader{Table: Table{Features: []string{"x"}, Target: "y", Rows: 3 * block}, Sample: Subsample{Rows: 5}}}
+		if err := m.load(c.bodies, 0); (err == nil) != c.good {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

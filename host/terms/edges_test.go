@@ -354,7 +354,7 @@ func TestLevels(t *testing.T) {
 // TestCellsOfAFactor: a column that is named is a factor whatever kinds of cells stand in it, in
 // whatever numbers; one without rows is none.
 func TestCellsOfAFactor(t *testing.T) {
-	kinds := []string{"1 2", "0x1 1_0", "2020-01-02 2021-01-02", "a b"}
+	kinds := []string{"1 2", "0x1p3 1_000", "2020-01-02 2021-01-02", "a b"}
 	for i := range kinds {
 		for j := range i {
 			data := "v,y\n"
