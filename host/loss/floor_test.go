@@ -8,8 +8,12 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
+
+// anyDensity is the normal one, not known as such.
+type anyDensity struct{ mixture.Gaussian }
 
 // TestNoiseFloorOfEM: of data without noise, from the truth with a σ of 5 floors, every step
 // of EM halves σ, and the third and all after it leave it at the floor: 1e−8 of the target's
@@ -18,16 +22,17 @@ import (
 func TestNoiseFloorOfEM(t *testing.T) {
 	const n = 300
 	for _, c := range []struct {
-		name string
-		own  bool // noise of every expert
-	}{{"shared", false}, {"per expert", true}} {
+		name    string
+		own     bool // noise of every expert
+		density mixture.Density
+	}{{"shared", false, nil}, {"per expert", true, nil}, {"shared, of any density", false, anyDensity{}}, {"per expert, of any density", true, anyDensity{}}} {
 		rng := rand.New(rand.NewPCG(30, 10))
 		p := randomParams(rng, 2, 3, 0, c.own)
 		data := draw(rng, identity, p, n)
 		for i := range p.Sigma {
 			p.Sigma[i] = 5 * floorOf(data, 0, c.own)
 		}
-		l := NewLikelihood(data, identity, p, All, 1)
+		l := NewLikelihoodOf(mixture.Mixture{Density: c.density}, data, identity, p, All, 1)
 		var at []int
 		for m := range p.Sigma {
 			at = append(at, l.noise(m))
