@@ -22,6 +22,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -73,6 +74,8 @@ type Expression struct {
 	first  *program // g′
 	second *program // g″
 
+	points func() []float64 // where g is looked at
+
 	right []float64 // kinks at which the text's derivative is that of neither side
 }
 
@@ -116,6 +119,7 @@ func newExpression(t *term, params sdk.Params) (*Expression, error) {
 	e.value, e.first, e.second = compile(e.graph, g), compile(e.graph, first), compile(e.graph, second)
 	e.kinks = findKinks(e.graph.clone(), g)
 	e.right = e.neither()
+	e.points = sync.OnceValue(e.findPoints)
 	return e, nil
 }
 

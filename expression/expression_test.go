@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatedlearning/moe/internal/conform"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -258,6 +259,7 @@ func TestFinite(t *testing.T) {
 		"1/(3*z - 1)":                     "1/(3*z - 1) ",
 		"sinh(z)/z":                       "sinh(z)/z is NaN at z = 0",
 		"log1p(z)":                        "log1p(z) is ",
+		"exp(-exp(2*z^2))":                "its derivative ",
 		"tanh(1/z)":                       "", // which is bounded, and jumps
 		"exp(z^4)":                        "exp(z^4) is +Inf at z = -5.1",
 		"z + 1/0":                         "1/0 is +Inf at z = 0",
@@ -448,6 +450,28 @@ func TestNoAllocation(t *testing.T) {
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(20, func() { _ = e.Eval(ctx, z, z); _ = e.Deriv(ctx, z, z) }); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestLarge: texts as large as they may be, with as many kinks as they can have, take less than
+// a second each, on a busy machine ten.
+func TestLarge(t *testing.T) {
+	bends, powers, scales := "z", "z", "z"
+	for i := range 45 {
+		bends = fmt.Sprintf("abs(%s-%d)", bends, i%9)
+		powers = fmt.Sprintf("abs(%s^2-3)", powers)
+		scales = fmt.Sprintf("abs(1e99*%s-1)", scales)
+	}
+	for name, text := range map[string]string{"bends": bends, "powers": powers, "scales": scales, "sums": strings.Repeat("abs(exp(z)-3)+", 50) + "z", "halves": strings.Repeat("abs(z*z-", 45) + "z" + strings.Repeat(")", 45)} {
+		began := time.Now()
+		e := parsed(t, text, nil)
+		_ = e.Finite()
+		_ = e.Notes()
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%s: %v", name, took)
+		} else {
+			t.Logf("%s: %v, %d kinks", name, took, len(e.kinks.at))
+		}
 	}
 }
 

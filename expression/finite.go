@@ -29,13 +29,31 @@ const momentRange = 20
 
 // Finite returns a [*NotFiniteError] where g has no finite value somewhere between ±1e6: at
 // some 7,000 points, at the roots of what it divides by and takes logarithms and roots of,
-// and beside its kinks. Values that only overflow are allowed beyond ±20, where no moment
+// and at its kinks, and where g′ as it is computed has none within ±20 but at kinks. Values that only overflow are allowed beyond ±20, where no moment
 // looks; [Expression.Notes] says where.
 func (e *Expression) Finite() error {
 	if z, at, bad := e.unbounded(); bad {
 		return e.notFinite(z, at)
 	}
-	return e.pole()
+	if err := e.pole(); err != nil {
+		return err
+	}
+	return e.slopes()
+}
+
+// slopes returns an error where g′, as it is computed, is not finite within ±20 and not at a kink.
+func (e *Expression) slopes() error {
+	points := slices.DeleteFunc(slices.Clone(e.points()), func(z float64) bool {
+		return math.Abs(z) > momentRange || slices.Contains(e.kinks.at, z)
+	})
+	d := make([]float64, len(points))
+	e.first.run(d, points)
+	for i, v := range d {
+		if !finite(v) {
+			return &NotFiniteError{Text: e.text, Part: "its derivative " + shown(e.graph, e.slope), Z: points[i], Value: v}
+		}
+	}
+	return nil
 }
 
 // unbounded finds the z nearest to 0 at which g is not finite for another reason than its
@@ -56,8 +74,8 @@ func (e *Expression) unbounded() (z float64, at ref, bad bool) {
 	return z, at, bad
 }
 
-// points are where g is looked at.
-func (e *Expression) points() []float64 {
+// findPoints lists where g is looked at.
+func (e *Expression) findPoints() []float64 {
 	points := append(grid(), e.kinks.at...)
 	f := newRoots(e.graph.clone())
 	for _, r := range e.graph.reached(e.root) {

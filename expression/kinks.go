@@ -17,12 +17,15 @@ const (
 	bracketRatio = 1.01
 	bracketRange = 1e6
 	maxKinks     = 256
+	maxBracketed = 4000 // operations of all functions that are bracketed
+	maxRoots     = 512  // of all of them
 )
 
 // kinks are where g is not smooth.
 type kinks struct {
 	at        []float64 // ascending
 	bracketed []string  // arguments of which the roots were bracketed
+	unseen    int       // arguments whose roots were not all looked for
 	left      int       // the outermost, beyond maxKinks, that were not looked at
 }
 
@@ -71,10 +74,13 @@ type rootsOf struct {
 	analyst *analyst
 	grid    []float64
 	found   map[ref][]float64
+	steps   int // of what was bracketed
+	roots   int // that were found
+	skipped int // functions that were not looked at, or not to the end
 }
 
 func newRoots(g *graph) *rootsOf {
-	return &rootsOf{g, &analyst{g, map[ref]*piecewise{}}, grid(), map[ref][]float64{}}
+	return &rootsOf{g, &analyst{g: g, known: map[ref]*piecewise{}}, grid(), map[ref][]float64{}, 0, 0, 0}
 }
 
 // of returns the roots of u, and whether they are all of them.
@@ -98,10 +104,20 @@ func (f *rootsOf) of(u ref) (at []float64, exact bool) {
 // bracket looks for the roots of u between the points of the grid: where it changes its
 // sign, and where u² turns upwards and u is 0 but for rounding.
 func (f *rootsOf) bracket(u ref) (at []float64) {
+	if f.steps > maxBracketed || f.roots > maxRoots {
+		f.skipped++
+		return nil
+	}
 	p, d := compile(f.g, u), compile(f.g, f.g.derivative(u))
+	f.steps += len(p.steps)
+	defer func() { f.roots += len(at) }()
 	v := make([]float64, len(f.grid))
 	p.run(v, f.grid)
 	for i, z := range f.grid {
+		if len(at)+f.roots > maxRoots {
+			f.skipped++
+			break
+		}
 		switch {
 		case v[i] == 0: // one root, or an end of many
 			if i == 0 || i == len(v)-1 || v[i-1] != 0 || v[i+1] != 0 {
@@ -192,6 +208,7 @@ func findKinks(g *graph, r ref) kinks {
 			}
 		}
 	}
+	k.unseen = f.skipped
 	candidates := slices.SortedFunc(maps.Keys(at), func(a, b float64) int {
 		return cmp.Or(cmp.Compare(math.Abs(a), math.Abs(b)), cmp.Compare(a, b))
 	})
@@ -299,7 +316,16 @@ func listed(v []float64) string {
 // shown is a node as a text of bounded length.
 func shown(g *graph, r ref) string {
 	const most = 160
-	if len(g.reached(r)) > MaxTerms {
+	sizes := map[ref]float64{} // as texts, in which nothing is shared: of |u|′ twice that of u′
+	for _, at := range g.reached(r) {
+		sizes[at] = 1
+		for _, a := range g.nodes[at].args {
+			if a != none {
+				sizes[at] += sizes[a]
+			}
+		}
+	}
+	if sizes[r] > MaxTerms {
 		return "an expression of many terms"
 	}
 	text := []rune(g.term(r).String())
@@ -326,6 +352,9 @@ func (e *Expression) Notes() (notes []string) {
 	}
 	for _, u := range e.kinks.bracketed {
 		notes = append(notes, fmt.Sprintf("where %s is 0 was bracketed on |z| <= %.0e, in steps of 1/128 to 20 and 1 %% beyond: a kink between two roots that are closer is not seen", u, bracketRange))
+	}
+	if e.kinks.unseen > 0 {
+		notes = append(notes, fmt.Sprintf("of %d arguments of abs, min, max, sign and where kinks were not all looked for: there are too many", e.kinks.unseen))
 	}
 	if e.kinks.left > 0 {
 		notes = append(notes, fmt.Sprintf("there may be %d more kinks, further out, that are not declared", e.kinks.left))

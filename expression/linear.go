@@ -23,7 +23,8 @@ type piecewise struct {
 // The bounds of piecewise linear functions. What goes beyond them is bracketed.
 const (
 	maxPieces = 256
-	maxBits   = 1 << 14 // of a break, slope or offset
+	maxBits   = 1 << 12 // of a break, slope or offset
+	maxLines  = 4000    // of all functions of an expression
 )
 
 func constant(v *big.Rat) *piecewise {
@@ -128,6 +129,7 @@ func (p *piecewise) zero(i int) bool {
 type analyst struct {
 	g     *graph
 	known map[ref]*piecewise
+	lines int // that were made
 }
 
 // linear returns r as a piecewise linear function, or nil where it is none, or too large
@@ -136,9 +138,14 @@ func (a *analyst) linear(r ref) *piecewise {
 	if p, ok := a.known[r]; ok {
 		return p
 	}
+	if a.lines > maxLines {
+		return nil
+	}
 	p := a.build(r)
-	if p != nil && !p.small() {
-		p = nil
+	if p != nil {
+		if a.lines += len(p.lines); !p.small() {
+			p = nil
+		}
 	}
 	a.known[r] = p
 	return p
