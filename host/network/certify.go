@@ -217,10 +217,12 @@ func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n 
 	products, total, squares := newProducts(t.size), 0.0, 0.0
 	err := t.each(ctx, rows, func(b *model.Block, terms blas64.General) {
 		for _, w := range b.W {
-			total, squares = total+w, squares+w*w
+			total += w
+			squares += w * w
 		}
 		if b.W == nil {
-			total, squares = total+float64(b.N), squares+float64(b.N)
+			total += float64(b.N)
+			squares += float64(b.N)
 		}
 		eachRow(terms, func(_ int, row []float64) {
 			for i, w := range b.W {
@@ -233,7 +235,7 @@ func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n 
 		return infer.Test{PValue: 1}, err
 	}
 	coef := regression(symmetricOf(products), t.gradients).RawMatrix()
-	cov, sums := newProducts(t.size-t.gradients), make([]float64, t.size-t.gradients)
+	cov, sums := newProducts(coef.Cols), make([]float64, coef.Cols)
 	err = t.each(ctx, rows, func(b *model.Block, terms blas64.General) {
 		known, rest := parts(terms, t.gradients)
 		blas64.Gemm(blas.Trans, blas.NoTrans, -1, coef, known, 1, rest)

@@ -57,6 +57,15 @@ func TestCurves(t *testing.T) {
 			t.Errorf("%s: odd by its moments %v, by its values %v (%v), want %v", x.act.Name, got, said, err, x.odd)
 		}
 	}
+	for by, want := range map[float64]bool{0: true, 1e-12: true, 1e-7: false} { // rounding is allowed, and no more
+		near := sdk.Func{Name: "near", G: func(z float64) float64 { return z + by*z*z }}
+		if got, err := Odd(t.Context(), near); got != want || err != nil {
+			t.Errorf("z + %v·z²: %v, %v", by, got, err)
+		}
+	}
+	if odd, err := Odd(t.Context(), sdk.Func{Name: "zero", G: func(float64) float64 { return 0 }}); !odd || err != nil {
+		t.Errorf("0: %v, %v", odd, err)
+	}
 	// exp(z²/16) has moments where s² < 4.
 	growing := sdk.Func{Name: "growing", G: func(z float64) float64 { return z * math.Exp(z*z/16) }, DG: func(z float64) float64 { return (1 + z*z/8) * math.Exp(z*z/16) }}
 	if c := curvesFor(t, growing); c.most > 2 || c.most < 1 {
