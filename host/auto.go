@@ -21,7 +21,7 @@ func (Auto) Name() string { return "auto" }
 
 // Takes implements [Method].
 func (Auto) Takes() []Option {
-	return append([]Option{OptMu, OptTransform, OptSharedGate, OptCheckpoints}, likelihoodOptions...)
+	return append([]Option{OptMu, OptTransform, OptArrangements, OptSharedGate, OptCheckpoints}, likelihoodOptions...)
 }
 
 func (m Auto) check() error {
@@ -45,8 +45,12 @@ func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c
 	if err != nil {
 		return nil, err
 	}
+	near, err := found.Near(ctx, p, c.Arrangements)
+	if err != nil {
+		return nil, err
+	}
 	return &outcome{
-		best: found.Best, all: found.All, estimate: found.Estimate, survey: found.Survey, certificate: found.Certificate,
+		near: near, best: found.Best, all: found.All, estimate: found.Estimate, survey: found.Survey, certificate: found.Certificate,
 		joint: true, begun: found.Begun, notes: found.Notes,
 	}, nil
 }

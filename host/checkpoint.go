@@ -393,7 +393,7 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	values := map[string]any{
 		"activation": names[0], "method": c.Method.Name(), "transform": c.Transform,
 		"seed": c.Seed, "intercept": []bool{p.Shape.Intercept, p.Shape.GateIntercept}, "gate": c.Gate.Name(), "noise": c.Noise.Name(), "sigma": p.Shape.Sigma,
-		"robust": c.wants(Robust), "hac": c.wants(Dependent), "approximate": c.Approximate,
+		"robust": c.wants(Robust), "hac": c.wants(Dependent), "arrangements": c.Arrangements, "approximate": c.Approximate,
 		"features": p.Schema.Features, "target": p.Schema.Target, "weights": p.Schema.Weights,
 		"expert features": c.ExpertFeatures, "design": c.Design, "start": c.Start, "truth": c.Truth,
 	}

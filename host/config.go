@@ -59,6 +59,9 @@ type Config struct {
 	// Errors are the kinds of standard errors; nil is [Observed]. [Robust] takes the place of
 	// Observed, and [Dependent] adds a second set beside the first.
 	Errors []ErrorKind
+	// Arrangements has method auto refine what it has seen of other optima near the best, and
+	// weigh them: see fitted.Arrangements.
+	Arrangements bool
 	// Start, if given, is one of the starts, in the units of the data.
 	Start *model.Params
 	// Truth, if given, is compared with the fit.

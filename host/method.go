@@ -48,6 +48,7 @@ type outcome struct {
 	survey      *search.Survey      // nil where none was made
 	radius      float64             // of the gate, where the method descends it within one
 	certificate *infer.Certificate  // nil where there is none
+	near        []*search.Candidate // other optima near the best
 	joint       bool                // best is a maximum of the joint likelihood
 	begun       *search.Begun       // nil where the best came of no neighbour
 	notes       []string            // for the user

@@ -29,6 +29,7 @@ const (
 	OptRidge          Option = "ridge"
 	OptRobust         Option = "robust"
 	OptHAC            Option = "hac"
+	OptArrangements   Option = "arrangements"
 	OptStrict         Option = "strict" // to be judged by a certificate, at a maximum of the joint likelihood
 	OptIntercepts     Option = "intercept"
 	OptConstantGate   Option = "constant gate"
@@ -48,7 +49,7 @@ const (
 func Options() []Option {
 	return []Option{
 		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptOptimiser, OptBatch, OptStepSize, OptSchedule, OptEpochs, OptLambda, OptPenalty, OptRidge,
-		OptRobust, OptHAC, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput,
+		OptRobust, OptHAC, OptArrangements, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput,
 		OptWeights, OptMaxMemory, OptSharedGate, OptSums, OptCheckpoints,
 	}
 }
@@ -95,6 +96,7 @@ func admitted(c Config) error {
 		{OptTransform, c.Transform != ""},
 		{OptRobust, c.wants(Robust)},
 		{OptHAC, c.wants(Dependent)},
+		{OptArrangements, c.Arrangements},
 		{OptIntercepts, c.Intercepts != NoIntercepts},
 		{OptConstantGate, !softmax},
 		{OptGateFeatures, gate.Features != nil},

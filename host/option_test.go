@@ -63,6 +63,7 @@ var asks = []struct {
 	{OptTransform, "Transform", func(r *trial) { r.cfg.Transform = Polynomial }},
 	{OptRobust, "Errors", func(r *trial) { r.cfg.Errors = []ErrorKind{Robust} }},
 	{OptHAC, "Errors", func(r *trial) { r.cfg.Errors = []ErrorKind{Dependent} }},
+	{OptArrangements, "Arrangements", func(r *trial) { r.cfg.Arrangements = true }},
 	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = BothIntercepts }},
 	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = ExpertIntercepts }},
 	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = GateIntercepts }},

@@ -115,6 +115,8 @@ func checkSharedGate(c Config, noise NoiseCovariance) error {
 		return refuse("method %s: targets under one gate are fitted by method %s", c.Method.Name(), strings.Join(Taking(OptSharedGate), ", "))
 	case c.Output != "":
 		return refuse("output scale %s is for one target", c.Output)
+	case c.Arrangements:
+		return refuse("arrangements are those of targets with gates of their own")
 	case c.wants(Dependent):
 		return refuse("standard errors of dependent rows are for targets with gates of their own")
 	}

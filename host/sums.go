@@ -52,7 +52,7 @@ func startOf(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 	if act == nil || !sums.Complete() {
 		return nil, nil
 	}
-	cfg.Method, cfg.Truth, cfg.beside, cfg.Errors = Moments{}, nil, false, nil
+	cfg.Method, cfg.Truth, cfg.beside, cfg.Errors, cfg.Arrangements = Moments{}, nil, false, nil, false
 	cfg, err := cfg.checked()
 	var m *fitted.Model
 	if err == nil {

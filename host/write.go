@@ -83,6 +83,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if err := uncertainty(ctx, m, p, out, order, cfg); err != nil {
 		return nil, err
 	}
+	if err := arrangements(ctx, m, p, out, order, cfg); err != nil {
+		return nil, err
+	}
 	m.Advise(out.certificate)
 	if err := warnOfTooMany(ctx, m, p, out, order); err != nil {
 		return nil, err

@@ -74,6 +74,7 @@ func (m mixtureFile) features(src dataset.Source, unseen bool) dataset.Source {
 }
 
 func (m mixtureFile) predictions(act model.Activation, src dataset.Source, extras predict.Extras) dataset.Source {
+	extras.Uncertainty = predict.UncertaintyOf(m.Model)
 	return predict.Predictions(m.Params(), act, src, extras)
 }
 
@@ -86,7 +87,7 @@ func (m mixtureFile) judge(cmd *cobra.Command, act model.Activation, src dataset
 		}
 	}
 	if src != nil {
-		out.Evaluation, err = predict.Evaluate(cmd.Context(), m.Params(), act, src)
+		out.Evaluation, err = predict.EvaluateWith(cmd.Context(), m.Params(), predict.UncertaintyOf(m.Model), act, src)
 	}
 	return out, err
 }

@@ -142,6 +142,10 @@ experts (shared) or of each (per-expert), fitted with the rest: a sigmoid, which
 from 0 to 1, fits a target of any size. Where g(tz) = t*g(z) the scale's size is in the
 regressors' norms, and s is 1 or -1; where g(-z) = const - g(z) it is above 0.
 
+A fit lists the optima that it has seen within 6 units of log-likelihood of the best and
+that share the rows out among the experts in another way: its intervals hold given its own.
+With --arrangements each has a weight, and intervals and predictions are over all of them.
+
 With --hac come second standard errors beside the first, which hold where rows follow each
 other in time: the sandwich with the Bartlett kernel (Newey and West 1987), whose bandwidth is
 told from the data (Andrews 1991), and how many of them a 95 % interval goes to either side.
@@ -200,6 +204,7 @@ says so.`,
 	f.shared.register(cmd)
 	flags.StringVar(&f.moments, "moments", "", "fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
 	flags.BoolVar(&f.robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
+	flags.BoolVar(&f.config.Arrangements, "arrangements", false, "weigh other optima near the best, and have intervals and predictions over them")
 	flags.BoolVar(&f.hac, "hac", false, "standard errors beside the others that hold where rows follow each other in time")
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
 	flags.StringVar(&f.start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
@@ -348,6 +353,9 @@ func (f *fitFlags) checkMoments(cmd *cobra.Command) error {
 		if cmd.Flags().Changed(name) {
 			return usagef("--%s has no effect beside --moments: the sums have been made", name)
 		}
+	}
+	if f.config.Arrangements {
+		return usagef("--arrangements has no effect beside --moments: the likelihood is that of a random subsample")
 	}
 	if f.hac {
 		return usagef("--hac has no effect beside --moments: the likelihood is that of a random subsample, whose rows do not follow each other")

@@ -32,8 +32,9 @@ target its posteriors are empty, and with --missing drop all predictions of a ro
 with another missing cell.
 With --experts come mean1 ... meank (the expected y under each expert), with
 --interval LEVEL lower and upper: y lies between them with that probability,
-given the model. They are exact quantiles of the mixture; that the parameters are
-estimates is not in them.
+given the model. They are exact quantiles of the mixture, in which the experts' means
+vary by the covariance that the model file has of their coefficients; where it has none
+that they are estimates is not in them, and standard error says so.
 Of a model of several targets the means are written, a column for each by its name, and
 with --interval lower_NAME and upper_NAME for each: each target's own interval, whatever
 the others are. Where they share a gate p1 ... pk come after the means, and posterior1 ...
@@ -106,7 +107,17 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	if err != nil {
 		return err
 	}
+	if mixture, ok := m.(mixtureFile); ok && f.extras.Interval > 0 {
+		remarkCertain(cmd, modelPath, mixture.Model)
+	}
 	return f.write(cmd, rechecked{m.predictions(act, src, f.extras), act.Recheck})
+}
+
+// remarkCertain says that intervals take the parameters of a model as they are, where its file says no more.
+func remarkCertain(cmd *cobra.Command, path string, m *fitted.Model) {
+	if m.Covariance == nil {
+		remark(cmd, "moe: the intervals take the parameters of %s as they are: it has no covariance of them", path)
+	}
 }
 
 // outputs predicts the targets of a model of several.
@@ -132,6 +143,9 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 	defer act.Close()
 	if v.SharedGate != nil {
 		return f.joint(cmd, v, act, dataPath)
+	}
+	if f.extras.Interval > 0 {
+		remarkCertain(cmd, modelPath, first.Model)
 	}
 	src, err := f.table.open(cmd, dataPath, first, true)
 	if err != nil {

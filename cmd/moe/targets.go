@@ -50,7 +50,7 @@ func (f *sharedGateFlags) check(cmd *cobra.Command, targets []string) error {
 	case f.noise != string(host.Diagonal) && f.noise != string(host.Full):
 		return usagef("--noise-covariance %s: want %s or %s", f.noise, host.Diagonal, host.Full)
 	}
-	for _, name := range []string{"hac", "sigma", "mu", "transform"} {
+	for _, name := range []string{"hac", "arrangements", "sigma", "mu", "transform"} {
 		if cmd.Flags().Changed(name) {
 			return usagef("--%s has no effect beside --gate-shared", name)
 		}
@@ -321,7 +321,7 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 		if err != nil {
 			return nil, err
 		}
-		if out.Outputs[j].Evaluation, err = predict.Evaluate(ctx, m.Params(), act, src); err != nil {
+		if out.Outputs[j].Evaluation, err = predict.EvaluateWith(ctx, m.Params(), predict.UncertaintyOf(m.Model), act, src); err != nil {
 			return nil, err
 		}
 		sum += out.Outputs[j].LogLikelihood

@@ -68,10 +68,11 @@ type Model struct {
 	Proportions         []float64    `json:"proportions"` // K means of P(z=i|x) over the rows
 
 	Fit            Fit             `json:"fit"`
-	StandardErrors *StandardErrors `json:"standard_errors"` // null where there are none; a note says why
-	Covariance     *Covariance     `json:"covariance"`      // null where there is none, and for many parameters
-	HAC            *HAC            `json:"hac,omitempty"`   // where standard errors for dependent rows were asked for
-	Truth          *Recovery       `json:"truth,omitempty"` // where the true parameters were given
+	StandardErrors *StandardErrors `json:"standard_errors"`        // null where there are none; a note says why
+	Covariance     *Covariance     `json:"covariance"`             // null where there is none, and for many parameters
+	HAC            *HAC            `json:"hac,omitempty"`          // where standard errors for dependent rows were asked for
+	Arrangements   *Arrangements   `json:"arrangements,omitempty"` // other optima near this one; absent where none was seen, unless they were asked for
+	Truth          *Recovery       `json:"truth,omitempty"`        // where the true parameters were given
 
 	// Approximation is g as the fit evaluated it, where the activation ran in
 	// another process: enough to predict without it.
@@ -582,7 +583,7 @@ func (m *Model) Validate() error {
 	if err := m.StandardErrors.validate(m); err != nil {
 		return err
 	}
-	if err := firstError(m.Covariance.validate(), m.HAC.validate(m)); err != nil {
+	if err := firstError(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m)); err != nil {
 		return err
 	}
 	return m.Fit.validate(m.K, m.D)

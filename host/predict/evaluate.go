@@ -33,7 +33,14 @@ type Evaluation struct {
 // features than the model, or if the target is constant, which leaves R2 without
 // meaning.
 func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src dataset.Source) (*Evaluation, error) {
-	predictor := NewPredictor(p, act, src.Schema().Name)
+	return EvaluateWith(ctx, p, nil, act, src)
+}
+
+// EvaluateWith is [Evaluate] with the parameters' uncertainty in the distributions whose calibration is
+// measured, as it is in the intervals; the log-likelihood is that of the parameters as they are, or of the mixture of arrangements
+// where u has them.
+func EvaluateWith(ctx context.Context, p *model.Params, u *Uncertainty, act model.Activation, src dataset.Source) (*Evaluation, error) {
+	predictor := NewPredictor(p, act, src.Schema().Name).With(u)
 	return evaluate(ctx, src, p.D, func(ctx context.Context, b *model.Block) (*described, error) {
 		pred, err := predictor.Predict(ctx, b)
 		if err != nil {

@@ -114,7 +114,8 @@ type Result struct {
 }
 
 // Matrix predicts the rows of x, n×D. y may be nil, else it has n targets. Where
-// level is not 0 it is that of prediction intervals, as of [Predictor.Intervals].
+// level is not 0 it is that of prediction intervals, as of [Predictor.Intervals], with the parameters'
+// uncertainty where the model has their covariance.
 // A value that is not finite is an error, and so is one of the activation. It panics
 // if x has another number of columns than the model has features, if y has another
 // length than x has rows, or if level is not between 0 and 1.
@@ -127,6 +128,9 @@ func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level flo
 	mustBeLevel(level)
 	out := newResult(n, m.K, y != nil, level > 0)
 	predictor, at := NewPredictor(m.params, m.act, ""), 0
+	if u := UncertaintyOf(m.Model); u != nil && (level > 0 || u.arrangements != nil) {
+		predictor.With(u)
+	}
 	err := dataset.Matrix(x, y).Read(ctx, func(b *model.Block) error {
 		p, err := predictor.Predict(ctx, b)
 		if err != nil {
@@ -199,9 +203,11 @@ func Features(m *fitted.Model, src dataset.Source, unseen bool) dataset.Source {
 
 // Table returns the predictions for a table as a table, see [Predictions].
 // The features of src are the model's by their place, not by name: open a file with
-// [Model.Selection]. It is an error of the first pass if src has another number of
+// [Model.Selection]. Intervals have the parameters' uncertainty where the model has their covariance.
+// It is an error of the first pass if src has another number of
 // them, or the same names in another order.
 func (m *Model) Table(src dataset.Source, extras Extras) dataset.Source {
+	extras.Uncertainty = UncertaintyOf(m.Model)
 	return &checked{Predictions(m.params, m.act, Features(m.Model, src, false), extras).(*predictions), m}
 }
 
@@ -218,14 +224,14 @@ func (c *checked) Read(ctx context.Context, fn func(*model.Block) error) error {
 	return c.predictions.Read(ctx, fn)
 }
 
-// Evaluate measures the model on a table with a target, see [Evaluate]. Features
+// Evaluate measures the model on a table with a target, see [EvaluateWith]. Features
 // are as in [Model.Table].
 func (m *Model) Evaluate(ctx context.Context, src dataset.Source) (*Evaluation, error) {
 	src = Features(m.Model, src, false)
 	if err := m.ordered(src.Schema()); err != nil {
 		return nil, err
 	}
-	return Evaluate(ctx, m.params, m.act, src)
+	return EvaluateWith(ctx, m.params, UncertaintyOf(m.Model), m.act, src)
 }
 
 // ordered refuses the model's own features in another order.

@@ -32,18 +32,26 @@ type Prediction struct {
 	Posterior []float64 // P(z=i|x,y); nil where the block has no y
 	LogDens   []float64 // log of the density of y given x; nil where there is no y
 	Experts   []float64 // m_i(x) = g(⟨a_i,x⟩), or c_i + s_i·g: the mean of y under each expert
+
+	deviation []float64 // of y under each expert, the parameters' uncertainty in it; nil where it is sigma alone
+	members   []member  // of several arrangements; nil of one
 }
 
 // Predictor predicts block by block, reusing its memory. It is not safe for
 // concurrent use.
 type Predictor struct {
 	params *model.Params
-	act    model.Activation
-	table  string // what errors call the table
-	seen   int    // rows predicted so far
+	act    model.Activation // what makes means of predictors
+	raw    model.Activation // g
+	table  string           // what errors call the table
+	seen   int              // rows predicted so far
+
+	uncertainty *Uncertainty // nil: the parameters are taken as they are
+	members     []member     // of several arrangements; nil of one
 
 	post          *mixture.Posterior
 	expert, means []float64
+	z, deviation  []float64 // nil without uncertainty
 	row           *mixture.Distribution
 }
 
@@ -58,10 +66,22 @@ func NewPredictor(p *model.Params, act model.Activation, table string) *Predicto
 	post := mixture.NewPosterior(mixture.Mixture{}, p.K)
 	post.Exact = true
 	return &Predictor{
-		params: p, act: p.Output(act), table: table, post: post,
+		params: p, act: p.Output(act), raw: act, table: table, post: post,
 		expert: make([]float64, p.K*n), means: make([]float64, n),
 		row: mixture.NewDistribution(mixture.Mixture{}, p),
 	}
+}
+
+// With has the intervals, and F(y|x), take in the parameters' uncertainty, and predictions the arrangements of a fit
+// that has weighed them; nil is none. It returns p.
+func (p *Predictor) With(u *Uncertainty) *Predictor {
+	p.uncertainty = u
+	if u != nil && u.arrangements != nil {
+		p.spreadOver(u.arrangements)
+	} else if n := len(p.expert); u != nil && p.z == nil {
+		p.z, p.deviation = make([]float64, n), make([]float64, n)
+	}
+	return p
 }
 
 // Predict predicts the rows of b; the result is valid until the next call. It
@@ -71,14 +91,25 @@ func NewPredictor(p *model.Params, act model.Activation, table string) *Predicto
 func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, error) {
 	n, k := b.N, p.params.K
 	mustHave(len(b.X)/max(n, 1), p.params.D)
+	if p.members != nil {
+		return p.over(ctx, b)
+	}
 	expert, mean := p.expert[:k*n], p.means[:n]
 	p.params.Predictors(expert, b)
+	copy(p.z, expert)
 	if err := p.act.Eval(ctx, expert, expert); err != nil {
 		return nil, err
 	}
+	var deviation []float64
+	if p.uncertainty != nil {
+		deviation = p.deviation[:k*n]
+		if err := p.uncertainty.deviations(ctx, deviation, p.params, p.act, b, p.z[:k*n], expert); err != nil {
+			return nil, err
+		}
+	}
 	p.post.Given(p.params, b)
 	gate := p.post.Prior
-	out := &Prediction{N: n, Mean: mean, Gate: gate, Experts: expert}
+	out := &Prediction{N: n, Mean: mean, Gate: gate, Experts: expert, deviation: deviation}
 	if b.Y != nil {
 		p.post.Predict(b.Y, expert)
 		out.Posterior, out.LogDens = p.post.Post, p.post.LogJoint
@@ -116,7 +147,7 @@ func count(n int, what string) string {
 // Intervals writes to lower and upper the central prediction intervals of the
 // rows of b, of which pred is the prediction: y lies in one with probability
 // level, between 0 and 1, if the parameters are right; their own uncertainty is
-// not in it. The ends are exact quantiles of the mixture. One that is not finite
+// in it where p has it ([Predictor.With]). The ends are exact quantiles of the mixture. One that is not finite
 // is a *dataset.Error.
 func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level float64) error {
 	for r := range pred.N {
@@ -130,8 +161,14 @@ func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level fl
 
 // distribution returns the predicted one of a row, valid until the next call.
 func (p *Predictor) distribution(pred *Prediction, row int) *mixture.Distribution {
+	if pred.members != nil {
+		return p.distributionOver(pred, row)
+	}
 	for i := range p.params.K {
 		p.row.P[i], p.row.Mean[i] = pred.Gate[i*pred.N+row], pred.Experts[i*pred.N+row]
+		if pred.deviation != nil {
+			p.row.Sigma[i] = pred.deviation[i*pred.N+row]
+		}
 	}
 	return p.row
 }

@@ -22,6 +22,10 @@ type predictions struct {
 type Extras struct {
 	Experts  bool    // mean1 … meank: g(⟨a_i,x⟩), the mean of y under each expert
 	Interval float64 // lower, upper: the central prediction interval of this level; 0: none
+
+	// Uncertainty is in the intervals; nil takes the parameters as they are. Where it has arrangements all
+	// predictions are over them.
+	Uncertainty *Uncertainty
 }
 
 // Predictions returns the predictions for a table as a table: columns mean,
@@ -79,6 +83,9 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 		return err
 	}
 	predictor := NewPredictor(t.params, t.act, t.src.Schema().Name)
+	if u := t.extras.Uncertainty; u != nil && (t.extras.Interval > 0 || u.arrangements != nil) {
+		predictor.With(t.extras.Uncertainty)
+	}
 	var x []float64
 	return t.src.Read(ctx, func(b *model.Block) error {
 		whole, lacks := complete(b)

@@ -102,7 +102,11 @@ type outputsWork struct {
 func newOutputsWork(t *outputs) *outputsWork {
 	w := &outputsWork{outputs: t, columns: len(t.Schema().Features)}
 	for j := range t.v.Outputs {
-		w.predictors = append(w.predictors, NewPredictor(t.v.Params(j), t.act, t.tables[0].Schema().Name))
+		predictor := NewPredictor(t.v.Params(j), t.act, t.tables[0].Schema().Name)
+		if t.interval > 0 {
+			predictor.With(UncertaintyOf(t.v.Model(j)))
+		}
+		w.predictors = append(w.predictors, predictor)
 	}
 	if t.joint {
 		w.posterior = loss.NewVectorRows(t.act, t.v.VectorParams(), loss.All)

@@ -90,6 +90,13 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	if c := m.Fit.Certificate; c != nil && len(c.Tests) > 0 {
 		writeTable(out, tests(c))
 	}
+	if s := m.Arrangements; s != nil {
+		line, table := arrangements(s)
+		fmt.Fprintf(out, "\n%s\n", line)
+		if table != nil {
+			writeTable(out, table)
+		}
+	}
 	for i, note := range m.Fit.Notes {
 		if i == 0 {
 			fmt.Fprintln(out, "\nNotes")

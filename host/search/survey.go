@@ -91,6 +91,7 @@ type Survey struct {
 	Met     int // starts at the best optimum that starts or moves have found
 
 	Best []*Candidate // distinct optima, refined, best first
+	pool []*Candidate // where runs ended, best first, as they ended
 }
 
 // Unseen estimates the chance that another start ends at an optimum that none of the
@@ -191,6 +192,13 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err
 		return nil, err
 	}
 	s.count(s.pool, s.problem.N())
+	s.Survey.pool = slices.Clone(s.pool)
+	for i, c := range s.pool { // those that are refined change
+		if slices.Contains(s.Best, c) {
+			ended := *c
+			s.Survey.pool[i] = &ended
+		}
+	}
 	return &s.Survey, s.refine(ctx)
 }
 

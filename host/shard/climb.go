@@ -425,7 +425,7 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 	if uncertified != "" {
 		m.Fit.Notes = append(m.Fit.Notes, "no certificate: "+uncertified)
 	}
-	m.StandardErrors, m.Covariance, m.HAC, m.Truth = nil, nil, nil, nil
+	m.StandardErrors, m.Covariance, m.HAC, m.Arrangements, m.Truth = nil, nil, nil, nil, nil
 	if all.Table.Weights != "" {
 		m.Fit.Weight = n
 	}

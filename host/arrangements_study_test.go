@@ -1,0 +1,120 @@
+package host
+
+import (
+	"flag"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/plugins/identity"
+)
+
+// arrangementSets is over how many data sets, and arrangementSeed from which seed on, intervals over arrangements are
+// compared with those of one; docs/inference.md has what it prints:
+//
+//	go test ./host -run TestArrangementsStudy -arrangementsets 300 -v -timeout 60m
+var (
+	arrangementSets = flag.Int("arrangementsets", 0, "data sets of the study of intervals over arrangements; 0: none")
+	arrangementSeed = flag.Uint64("arrangementseed", 20001, "the first of their seeds")
+)
+
+// arranged is a design of the study: experts of shares as the intercepts of the gate have them.
+type arranged struct {
+	name       string
+	d          int
+	sigma      float64
+	intercepts []float64 // of the gate, k−1
+	uniform    bool
+}
+
+// draw draws n rows of three experts.
+func (c arranged) draw(n int, seed uint64) (dataset.Source, *model.Params) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	p := model.NewParams(len(c.intercepts)+1, c.d)
+	p.RegressorIntercepts, p.GatingIntercepts = make([]float64, p.K), c.intercepts
+	for i := range p.Regressors {
+		p.Regressors[i] = rng.NormFloat64() / math.Sqrt(float64(c.d))
+	}
+	for i := range p.Gating {
+		p.Gating[i] = rng.NormFloat64()
+	}
+	p.Sigma[0] = c.sigma
+	x, y := mat.NewDense(n, c.d, nil), make([]float64, n)
+	for r := range n {
+		row := x.RawRowView(r)
+		for j := range row {
+			if row[j] = rng.NormFloat64(); c.uniform {
+				row[j] = math.Sqrt(3) * (2*rng.Float64() - 1)
+			}
+		}
+		z := expertOf(p, row, rng.Float64())
+		for j, a := range p.Regressor(z) {
+			y[r] += a * row[j]
+		}
+		y[r] += c.sigma * rng.NormFloat64()
+	}
+	return dataset.Matrix(x, y), p
+}
+
+// TestArrangementsStudy: 95 % intervals of the regressors given the best arrangement, and over all that were weighed.
+func TestArrangementsStudy(t *testing.T) {
+	if *arrangementSets == 0 {
+		t.Skip("a study: -arrangementsets 300")
+	}
+	for _, c := range []arranged{
+		{"uniform, uneven", 2, 0.5, []float64{1.5, 0.5}, true},
+		{"normal, even", 2, 0.2, []float64{0.3, 0}, false},
+	} {
+		var given, over, givenPass, overPass intervals
+		several, none := 0, 0
+		for seed := range uint64(*arrangementSets) {
+			src, truth := c.draw(1500, *arrangementSeed+seed)
+			m, err := Fit(t.Context(), activation(identity.Family, nil), src, Config{K: 3, Intercepts: BothIntercepts, Arrangements: true, Threads: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(m.Arrangements.Others) > 0 {
+				several++
+			}
+			if m.StandardErrors == nil && m.Arrangements.Intervals == nil {
+				none++
+				continue
+			}
+			var g, o intervals
+			countOver(&g, &o, m, truth)
+			given.add(g)
+			over.add(o)
+			if m.Fit.Certificate != nil && m.Fit.Certificate.Optimum == "pass" {
+				givenPass.add(g)
+				overPass.add(o)
+			}
+		}
+		t.Logf("%s: 95 %% intervals hold %v of regressors given the best, %v over arrangements; of passes %v and %v; %d of %d had several, %d no intervals",
+			c.name, given, over, givenPass, overPass, several, *arrangementSets, none)
+	}
+}
+
+// countOver counts the intervals of a fit's regressors given its arrangement, and over all.
+func countOver(given, over *intervals, m *fitted.Model, truth *model.Params) {
+	_, perm := metric.EregOf(m.Params(), truth, nil)
+	for i, j := range perm {
+		for f, a := range m.Regressors[i] {
+			want := truth.Regressor(j)[f]
+			if m.StandardErrors != nil {
+				given.count(a, m.StandardErrors.Regressors[i][f], want)
+			}
+			if s := m.Arrangements.Intervals; s != nil {
+				ends := s.Regressors[i][f]
+				over.within((ends[0]+ends[1])/2, (ends[1]-ends[0])/2, want)
+			} else {
+				over.count(a, m.StandardErrors.Regressors[i][f], want)
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package search
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+const (
+	// arrangementGap is within how many units of log-likelihood of the best another optimum is kept.
+	arrangementGap = 6
+	// mostRefinedMore optima are refined where all are asked for, of those that end within so many units more: EM that
+	// ends where a step gains little a row has not reached them.
+	mostRefinedMore, unreached = 12, 6
+	// sameValue is a difference in log-likelihood below which two runs have ended at one maximum.
+	sameValue = 1e-3
+)
+
+// Near returns the other optima of which the log-likelihood is within 6 units of the best's, best first:
+// those that the search has refined and that converged on all rows, without a ridge and admissible. more
+// refines what else it has seen there. There are none under a tree, where σ was given, or of one expert.
+func (f *Found) Near(ctx context.Context, p *problem.Problem, more bool) ([]*Candidate, error) {
+	if f.Best.Failed() || f.Best.Degenerate || p.Shape.K == 1 || !flat(p) || p.Shape.Sigma > 0 {
+		return nil, nil
+	}
+	var all []*Candidate
+	for _, c := range f.All {
+		if c.refined != nil {
+			c = c.refined
+		}
+		all = append(all, c)
+	}
+	if more {
+		refined, err := f.refineMore(ctx, p, all)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, refined...)
+	}
+	slices.SortStableFunc(all, compare)
+	n := float64(p.N())
+	found := []*Candidate{f.Best}
+	for _, c := range all {
+		switch v := c.Run.Value; {
+		case c.Failed() || c.Degenerate || c.Run.Status != optim.Converged || c.Rows != p.N() || c.Ridge > 0:
+		case v > f.Best.Run.Value+arrangementGap/n:
+		case slices.ContainsFunc(found, func(o *Candidate) bool { return v-o.Run.Value < sameValue/n && o.Run.Value-v < sameValue/n }):
+		default:
+			found = append(found, c)
+		}
+	}
+	return found[1:], nil
+}
+
+// refineMore takes what the search has seen near the best and has not refined to its maximum.
+func (f *Found) refineMore(ctx context.Context, p *problem.Problem, all []*Candidate) ([]*Candidate, error) {
+	var seen []*Candidate
+	for _, c := range all {
+		if c.Rows == p.N() && c.Ridge > 0 {
+			seen = append(seen, c)
+		}
+	}
+	if f.Survey != nil {
+		seen = append(seen, f.Survey.pool...)
+	}
+	limit := f.Best.Run.Value + (arrangementGap+unreached)/float64(p.N())
+	seen = slices.DeleteFunc(seen, func(c *Candidate) bool { return c.Failed() || c.Degenerate || c.Run.Value > limit })
+	slices.SortStableFunc(seen, compare)
+	var out []*Candidate
+	for _, c := range distinct(seen, p.N(), mostRefinedMore, elitesApart) {
+		refined := *c
+		refined.Ridge = 0
+		out = append(out, &refined)
+	}
+	t := &Task{Problem: p, Part: p.Rows}
+	return out, Each(ctx, p, out, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+		return t.anneal(ctx, c, p.Shape.Free())
+	})
+}
