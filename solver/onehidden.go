@@ -75,12 +75,12 @@ const (
 )
 
 // RhoRangeOf returns the range of ρ(σ) over scales, nil where φ′ grows too fast for ρ
-// at one of them. Errors are those of act.
+// at one of them, or has no finite value as it is computed. Errors are those of act.
 func RhoRangeOf(ctx context.Context, act sdk.Activation) (*RhoRange, error) {
 	r := &RhoRange{P2: true, Min: math.Inf(1), Max: math.Inf(-1)}
 	for i := range rhoScales {
 		v, _, err := RhoOf(ctx, act, LeastScale*math.Pow(MostScale/LeastScale, float64(i)/(rhoScales-1)))
-		if errors.Is(err, gauss.ErrGrowth) {
+		if none := (*gauss.ValueError)(nil); errors.Is(err, gauss.ErrGrowth) || errors.As(err, &none) {
 			return nil, nil
 		}
 		if err != nil {

@@ -415,6 +415,15 @@ func TestRhoRange(t *testing.T) {
 	if r, err := solver.RhoRangeOf(t.Context(), wild); r != nil || err != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
+	far := fn("NaN beyond 50", nil, func(z float64) float64 { // 0·Inf
+		if math.Abs(z) > 50 {
+			return math.NaN()
+		}
+		return math.Exp(-z)
+	})
+	if r, err := solver.RhoRangeOf(t.Context(), far); r != nil || err != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
 }
 
 func BenchmarkSolve(b *testing.B) {

@@ -239,13 +239,20 @@ func nodes(edges [][2]float64) rule {
 	return r
 }
 
+// ValueError is a value of the integrand that is no finite number.
+type ValueError struct{ Z, Value float64 }
+
+func (e *ValueError) Error() string {
+	return fmt.Sprintf("its value at z = %v is %v, not finite", e.Z, e.Value)
+}
+
 func evaluate(ctx context.Context, g Func, r rule) (rule, error) {
 	if err := g(ctx, r.g, r.z); err != nil {
 		return rule{}, err
 	}
 	for i, v := range r.g {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return rule{}, fmt.Errorf("its value at z = %v is %v, not finite", r.z[i], v)
+			return rule{}, &ValueError{r.z[i], v}
 		}
 	}
 	return r, nil
