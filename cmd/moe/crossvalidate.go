@@ -6,7 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/spec"
 )
 
 // crossValidation is the JSON of moe crossvalidate.
@@ -33,8 +35,7 @@ The exit code is 1 if a fit of the best number of experts did not converge.`,
   moe crossvalidate trial.csv --formula 'dose ~ age * sex | age' --activation identity --k 1:4 --folds 5 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.data = args[0]
-			return f.crossValidate(cmd, folds)
+			return f.crossValidate(cmd, args, folds)
 		},
 	}
 	f.registerModel(cmd)
@@ -42,32 +43,37 @@ The exit code is 1 if a fit of the best number of experts did not converge.`,
 	return cmd
 }
 
-func (f *fitFlags) crossValidate(cmd *cobra.Command, folds int) error {
+func (f *fitFlags) crossValidate(cmd *cobra.Command, args []string, folds int) error {
 	if folds < 2 {
 		return usagef("--folds %d: want at least 2", folds)
 	}
-	if err := f.check(cmd); err != nil {
+	s := &spec.Fit{}
+	if _, err := f.write(cmd, s, args); err != nil {
 		return err
 	}
-	if f.tree.parsed != nil {
+	if err := check(cmd, s); err != nil {
+		return err
+	}
+	if err := f.checkThreads(cmd); err != nil {
+		return err
+	}
+	if s.Leaves != nil {
 		return usagef("--leaves %s: crossvalidate takes one activation for all experts", f.tree.leaves)
 	}
-	ctx := cmd.Context()
-	plugin, err := f.activation.open(ctx)
+	if s.Grows() {
+		_, err := model.ParseHierarchy(s.Hierarchy)
+		return usagef("--%w", err)
+	}
+	j, err := f.open(cmd, s)
 	if err != nil {
 		return err
 	}
-	defer plugin.Close()
-	table, err := f.open(cmd)
-	if err != nil {
-		return err
-	}
-	defer f.input.close()
+	defer j.close()
 	bar := newBar(cmd)
-	cfg := f.config
-	cfg.Hierarchy = f.tree.shape
-	cfg.Progress, cfg.Approximate = bar.show, !plugin.InProcess() && !f.exact
-	found, err := host.CrossValidate(ctx, plugin.Activation, table.Source, cfg.K, max(f.to, cfg.K), folds, cfg)
+	j.config.Progress = bar.show
+	act, _ := j.experts.activation()
+	from, to := s.Numbers()
+	found, err := host.CrossValidate(cmd.Context(), act, j.targets[0].Source, from, to, folds, j.config)
 	bar.done()
 	if err != nil {
 		return err
@@ -78,7 +84,7 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, folds int) error {
 			best = h
 		}
 	}
-	out := crossValidation{Folds: folds, Seed: f.config.Seed, Candidates: found, Best: best.K}
+	out := crossValidation{Folds: folds, Seed: j.config.Seed, Candidates: found, Best: best.K}
 	if err := out.print(cmd); err != nil {
 		return err
 	}

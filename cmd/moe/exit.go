@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/experiment"
 	"github.com/gatedlearning/moe/host/gru"
+	"github.com/gatedlearning/moe/host/spec"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/memory"
@@ -83,7 +84,7 @@ func exitCode(err error) int {
 		return exitSignal
 	case errors.As(err, &known):
 		return known.code
-	case is[*host.RequestError](err), is[*dataset.SelectionError](err), is[*terms.Error](err), is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err),
+	case is[*host.RequestError](err), is[*spec.Error](err), is[*dataset.SelectionError](err), is[*terms.Error](err), is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err),
 		is[*memory.Error](err): // more was asked for than the machine holds
 		return exitUsage
 	case is[*dataset.Error](err), is[*gru.Error](err):

@@ -7,60 +7,32 @@ import (
 	"io"
 	"math"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
-	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
-	"github.com/gatedlearning/moe/host/shard"
-	"github.com/gatedlearning/moe/host/terms"
+	"github.com/gatedlearning/moe/host/spec"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/shown"
-	"github.com/gatedlearning/moe/sdk"
 )
 
-// fitFlags are the flags of moe fit.
+// fitFlags are the flags of moe fit: what is fitted, and how the command runs.
 type fitFlags struct {
-	data       string
-	moments    string // the file of sums, "" for data
-	targets    []string
-	shared     sharedGateFlags
-	sums       *shard.Moments
-	input      *input
-	selection  dataset.Selection
-	cells      cellFlags
-	formula    string
-	terms      terms.Request
-	references []string
-	activation activationFlags
-	tree       treeFlags
-	config     host.Config
-	method     methodFlags
-	gate       string
-	noise      string
-	output     string
-	k          string
-	to         int // the largest k of a range, 0 for a single k
-	start      string
-	resume     bool
-	memory     memorySize
-	exact      bool
-	intercept  bool
-	robust     bool
-	hac        bool
-	strict     bool
-	all        bool
-	sigma      string
-	truth      string
-	out        string
-	report     string
+	described
+	config  string // a file that describes the fit
+	print   bool   // describe it, and do no more
+	resume  bool
+	memory  memorySize
+	threads int
+	strict  bool
+	all     bool
+	out     string
+	report  string
 }
 
 func newFitCmd() *cobra.Command {
@@ -165,6 +137,10 @@ Rows that would take more than half of the memory that is free, or do not fit in
 place, others from a copy in the directory of temporary files (TMPDIR). The model is
 the same to the byte. Methods l2 and l4 need all rows in memory.
 
+With --config FILE the fit is what a JSON file says, but for what flags say beside it;
+--print-config prints such a file. It has all that the model depends on: fit with it makes
+the same bytes of model.
+
 An interrupted fit by method auto leaves FILE.checkpoint beside the output FILE,
 from which the same command with --resume goes on, to the same bytes.
 
@@ -183,37 +159,40 @@ says so.`,
   moe fit data.csv --hierarchy auto --activation identity -o grown.json
   moe fit states.csv --targets next1,next2 --activation tanh --k 3 -o states.json
   moe fit states.csv --targets next1,next2 --gate-shared --noise-covariance full --activation tanh --k 3 -o states.json
+  moe fit data.csv --activation relu --k 1:4 --print-config > fit.json
+  moe fit --config fit.json --seed 2 -o model.json
   zcat trial.csv.gz | moe fit - --missing drop --activation identity --k 2 --intercept`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 1 && f.moments == "":
-				f.data = args[0]
-			case len(args) == 0 && f.moments != "":
-				f.data = f.moments
-			default:
-				return usagef("want one of DATA and --moments FILE")
-			}
-			return f.run(cmd)
+			return f.run(cmd, args)
 		},
 	}
 	f.registerModel(cmd)
 	f.tree.registerGrowth(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.targets, "targets", nil, "several targets' column `NAMES`: each its gate and experts, in one model file")
-	f.shared.register(cmd)
-	flags.StringVar(&f.moments, "moments", "", "fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
+	flags.StringSliceVar(&f.flag.Targets, "targets", nil, "several targets' column `NAMES`: each its gate and experts, in one model file")
+	flags.BoolVar(&f.flag.GateShared, "gate-shared", false, "give the --targets one gate, under which every expert has a regressor for each of them")
+	flags.StringVar(&f.covariance, "noise-covariance", string(host.Diagonal), "with --gate-shared, noise of the targets: diagonal, full")
+	flags.StringVar(&f.flag.Moments, "moments", "", "fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
 	flags.BoolVar(&f.robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
-	flags.BoolVar(&f.config.Arrangements, "arrangements", false, "weigh other optima near the best, and have intervals and predictions over them")
+	flags.BoolVar(&f.flag.Arrangements, "arrangements", false, "weigh other optima near the best, and have intervals and predictions over them")
 	flags.BoolVar(&f.hac, "hac", false, "standard errors beside the others that hold where rows follow each other in time")
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
-	flags.StringVar(&f.start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
+	flags.StringVar(&f.flag.Start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
 	flags.BoolVar(&f.resume, "resume", false, "go on from the checkpoint that an interrupted fit left beside its output")
 	flags.Var(&f.memory, "max-memory", "keep the process within this `SIZE`, such as 512MiB: rows that do not fit stay in their file (default half of what is free for the rows)")
-	flags.StringVar(&f.truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
+	flags.StringVar(&f.flag.Truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
 	flags.StringVar(&f.report, "report", "", "write a page about the fit to this HTML `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
 	flags.BoolVar(&f.all, "all", false, "print the coefficients of all features, however many")
+	flags.StringVar(&f.config, "config", "", "take what no flag says from this JSON `FILE`, or from standard input for -")
+	flags.BoolVar(&f.print, "print-config", false, "print what would be fitted as a file for --config, and fit nothing")
+	inner := cmd.PreRun
+	cmd.PreRun = func(cmd *cobra.Command, args []string) {
+		inner(cmd, args)
+		f.tree.relieve(cmd, "config", "k")
+		f.tree.relieve(cmd, "config", "activation")
+	}
 	return cmd
 }
 
@@ -223,211 +202,149 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	f.tree.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.k, "k", "", "number of experts, or a range such as 1:6 (required)")
-	flags.StringVar(&f.selection.Target, "target", "", "the target's column `NAME` (default the last column)")
-	flags.StringSliceVar(&f.selection.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
-	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
-	flags.StringVar(&f.selection.Weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.StringVar(&f.flag.Target, "target", "", "the target's column `NAME` (default the last column)")
+	flags.StringSliceVar(&f.flag.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
+	flags.StringSliceVar(&f.flag.Drop, "drop", nil, "column `NAMES` to leave out")
+	flags.StringVar(&f.weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
 	f.method.register(cmd)
 	flags.BoolVar(&f.intercept, "intercept", false, "give experts and gate an intercept")
 	flags.StringVar(&f.gate, "gate", host.Softmax{}.Name(), "gate: "+strings.Join(namesOf(host.Gates()), ", "))
-	flags.StringVar(&f.formula, "formula", "", "target, experts' terms and, after a bar, the gate's: 'y ~ x1 + sex | x1'")
-	flags.StringSliceVar(&f.terms.Categorical, "categorical", nil, "column `NAMES` that are factors whatever stands in them")
+	flags.StringVar(&f.flag.Formula, "formula", "", "target, experts' terms and, after a bar, the gate's: 'y ~ x1 + sex | x1'")
+	flags.StringSliceVar(&f.flag.Categorical, "categorical", nil, "column `NAMES` that are factors whatever stands in them")
 	flags.StringArrayVar(&f.references, "reference", nil, "reference level of a factor, `COLUMN=LEVEL` (default the commonest)")
 	f.cells.register(cmd, "leave them out")
-	flags.StringSliceVar(&f.terms.Gate, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
+	flags.StringSliceVar(&f.flag.GateFeatures, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
 	flags.StringVar(&f.noise, "noise", host.Shared{}.Name(), "noise level: "+strings.Join(namesOf(host.Noises()), ", "))
 	flags.StringVar(&f.output, "output-scale", "", "fit y = c + s*g instead of y = g, with c and s: "+strings.Join(namesOf(host.OutputScales()), ", "))
-	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
-	flags.IntVar(&f.config.Threads, "threads", 0, "threads to use (default one per processor); the result is the same")
-	addSeed(cmd, &f.config.Seed)
+	flags.BoolVar(&f.flag.ExactActivation, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
+	flags.IntVar(&f.threads, "threads", 0, "threads to use (default one per processor); the result is the same")
+	addSeed(cmd, &f.seed)
 	cobra.CheckErr(cmd.MarkFlagRequired("k"))
 	completions(cmd)
 }
 
-func (f *fitFlags) run(cmd *cobra.Command) error {
+// run makes the fit.
+func (f *fitFlags) run(cmd *cobra.Command, args []string) error {
 	began := time.Now()
-	if err := f.check(cmd); err != nil {
-		return err
-	}
-	f.memory.apply(&f.config)
-	if f.targets != nil {
-		return f.runTargets(cmd, began)
-	}
-	ctx := cmd.Context()
-	experts, err := f.tree.open(ctx, &f.activation)
+	s, from, err := f.description(cmd, args)
 	if err != nil {
 		return err
 	}
-	defer experts.Close()
-	table, err := f.open(cmd)
+	if f.print {
+		return printConfig(cmd, s)
+	}
+	j, err := f.open(cmd, s)
 	if err != nil {
 		return err
 	}
-	defer f.input.close()
-	src := table.Source
-	if err := f.readTruth(cmd, src.Schema().Features, experts); err != nil {
-		return err
-	}
-	if err := f.readStart(cmd, src.Schema().Features, experts); err != nil {
-		return err
-	}
+	defer j.close()
 	keeper := newKeeper(f.out)
-	if f.config.Resume, err = keeper.read(f.resume); err != nil {
+	if j.config.Resume, err = keeper.read(f.resume); err != nil {
 		return err
 	}
 	bar := newBar(cmd)
-	act := f.configure(keeper, bar, experts)
-	m, err := f.fit(ctx, act, src)
+	j.config.Checkpoint, j.config.Progress, j.config.Reading = keeper.offer, bar.show, bar.passes.reading
+	made, err := j.fit(cmd.Context())
 	bar.done()
 	if err != nil {
-		return keeper.keep(ctx, err)
-	}
-	if m.Approximation, err = unknown(ctx, m.Activation, m.Approximation); err != nil {
-		return err
+		return keeper.keep(cmd.Context(), worded(cmd, err))
 	}
 	if f.out != "" {
-		if err := m.Write(ctx, f.out); err != nil {
+		if err := made.file.Write(cmd.Context(), f.out); err != nil {
 			return err
 		}
 		keeper.drop()
 	}
 	if f.report != "" {
-		if err := writeReport(cmd, f.report, experts.evaluator(), pageOf{m, src}); err != nil {
+		if err := j.report(cmd, f.report, made, from); err != nil {
 			return err
 		}
 	}
-	if err := f.print(cmd, m, time.Since(began)); err != nil {
+	if err := f.show(cmd, made, time.Since(began)); err != nil {
 		return err
 	}
-	if !m.Fit.Converged || f.doubts(m.Fit.Certificate) {
-		return errNo
+	for _, fit := range made.fits() {
+		if !fit.Converged || f.doubts(fit.Certificate) {
+			return errNo
+		}
 	}
 	return nil
 }
 
-// configure puts into the configuration what a run of the command has, and returns the
-// activation of all experts, nil where they have their own.
-func (f *fitFlags) configure(keeper *keeper, bar *bar, e *experts) (act sdk.Activation) {
-	f.config.Checkpoint, f.config.Progress, f.config.Reading = keeper.offer, bar.show, bar.passes.reading
-	f.config.Approximate = e.one != nil && !e.one.InProcess() && !f.exact
-	f.config.Hierarchy = f.tree.shape
-	act, f.config.Leaves = e.activation()
-	return act
-}
-
-func (f *fitFlags) fit(ctx context.Context, act sdk.Activation, src dataset.Source) (*fitted.Model, error) {
-	if f.tree.grows {
-		return host.FitTree(ctx, act, src, f.tree.most, f.config)
-	}
-	if f.sums != nil && f.to == 0 {
-		return host.FitSums(ctx, act, f.sums, f.moments, f.config)
-	}
-	if f.sums != nil && host.Takes(f.config.Method, host.OptSums) {
-		return nil, usagef("--k %s: the sums are made for one number of experts", f.k)
-	}
-	if f.to > 0 {
-		m, err := host.FitRange(ctx, act, src, f.config.K, f.to, f.config)
-		if err == nil && f.sums != nil {
-			m.Fit.Prints = f.sums.Prints()
-		}
-		return m, err
-	}
-	return host.Fit(ctx, act, src, f.config)
-}
-
-// doubts says whether a certificate is a reason to exit with 1.
-func (f *fitFlags) doubts(c *fitted.Certificate) bool {
-	return c != nil && (c.Optimum != infer.Pass || f.strict && c.Model == infer.Suspect)
-}
-
-// ofData are the flags that say how data are read, which sums have been told.
-var ofData = []string{"target", "features", "drop", "weights", "formula", "categorical", "reference", "missing", "decimal"}
-
-// checkMoments reads what goes with --moments.
-func (f *fitFlags) checkMoments(cmd *cobra.Command) error {
-	if f.moments == "" {
-		return nil
-	}
-	for _, name := range ofData {
-		if cmd.Flags().Changed(name) {
-			return usagef("--%s has no effect beside --moments: the sums have been made", name)
+// description is what is fitted, checked, and the text of the file that says it as far as the flags do
+// not; nil where there is none.
+func (f *fitFlags) description(cmd *cobra.Command, args []string) (s *spec.Fit, from []byte, err error) {
+	s = new(spec.Fit)
+	if cmd.Flags().Changed("config") {
+		if s, from, err = readConfig(cmd, f.config); err != nil {
+			return nil, nil, err
 		}
 	}
-	if f.config.Arrangements {
-		return usagef("--arrangements has no effect beside --moments: the likelihood is that of a random subsample")
+	instead, err := f.write(cmd, s, args)
+	if err != nil {
+		return nil, nil, err
 	}
-	if f.hac {
-		return usagef("--hac has no effect beside --moments: the likelihood is that of a random subsample, whose rows do not follow each other")
+	if s.Data == "" && s.Moments == "" {
+		return nil, nil, usagef("want one of DATA and --moments FILE")
 	}
-	return nil
+	if f.config == "-" && s.Data == "-" {
+		return nil, nil, usagef("--config -: DATA is standard input too")
+	}
+	if err := check(cmd, s); err != nil {
+		return nil, nil, err
+	}
+	if err := f.check(cmd, s); err != nil {
+		return nil, nil, err
+	}
+	if from != nil && len(instead) > 0 {
+		remark(cmd, "moe: %s instead of what --config says", strings.Join(instead, ", "))
+	}
+	return s, from, nil
 }
 
-// check looks at the flags and at whether the output can be created, before
+// check looks at how the command runs, and at whether its outputs can be created, before
 // anything is started.
-func (f *fitFlags) check(cmd *cobra.Command) error {
-	if err := f.checkMoments(cmd); err != nil {
-		return err
-	}
-	if err := f.parseK(cmd); err != nil {
-		return err
-	}
-	if err := f.parseTerms(cmd); err != nil {
-		return err
-	}
+func (f *fitFlags) check(cmd *cobra.Command, s *spec.Fit) error {
 	if f.resume && f.out == "" {
 		return usagef("--resume needs -o FILE: the checkpoint stands beside it")
 	}
-	if err := f.parseNoise(); err != nil {
+	cfg, err := s.Config()
+	if err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("threads") && f.config.Threads < 1 {
-		return usagef("--threads %d: want at least 1", f.config.Threads)
-	}
-	if err := f.method.check(cmd); err != nil {
-		return err
-	}
-	f.config.Intercepts = host.InterceptsOf(f.intercept, f.intercept)
-	if f.robust {
-		f.config.Errors = append(f.config.Errors, host.Robust)
-	}
-	if f.hac {
-		f.config.Errors = append(f.config.Errors, host.Dependent)
-	}
-	var err error
-	if f.config.Method, err = f.method.method(cmd); err != nil {
-		return err
-	}
-	if t := f.method.transform; t != "" {
-		if f.config.Transform, err = named("transform", host.Transforms(), t); err != nil {
+	if f.strict {
+		if err := host.Admit(cfg.Method, host.OptStrict); err != nil {
 			return err
 		}
 	}
-	if err := f.parseGate(); err != nil {
+	if err := f.checkThreads(cmd); err != nil {
 		return err
 	}
-	if err := f.checkTargets(cmd); err != nil {
-		return err
-	}
-	if err := f.selection.Check(); err != nil {
-		return err
-	}
-	return f.checkOutputs()
+	return f.checkOutputs(s, host.Takes(cfg.Method, host.OptCheckpoints))
 }
 
-// checkOutputs looks at the files that the fit writes, the checkpoint among them.
-func (f *fitFlags) checkOutputs() error {
-	checkpoint := checkpointOf(f.out)
-	if !host.Takes(f.config.Method, host.OptCheckpoints) {
-		checkpoint = ""
+func (f *fitFlags) checkThreads(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("threads") && f.threads < 1 {
+		return usagef("--threads %d: want at least 1", f.threads)
 	}
-	if err := distinct(f.out, f.data, f.truth, f.start, f.report); err != nil {
+	return nil
+}
+
+// checkOutputs looks at the files that the fit writes, the checkpoint among them where it keeps one.
+func (f *fitFlags) checkOutputs(s *spec.Fit, keeps bool) error {
+	checkpoint := ""
+	if keeps {
+		checkpoint = checkpointOf(f.out)
+	}
+	inputs := []string{s.Data, s.Moments, s.Truth, s.Start, f.config}
+	if err := distinct(f.out, append(inputs, f.report)...); err != nil {
 		return err
 	}
-	if err := distinct(f.report, f.data, f.truth, f.start); err != nil {
+	if err := distinct(f.report, inputs...); err != nil {
 		return err
 	}
-	if err := distinct(checkpoint, f.data, f.truth, f.start, f.report); err != nil {
+	if err := distinct(checkpoint, append(inputs, f.report)...); err != nil {
 		return fmt.Errorf("%w; an interrupted fit keeps its checkpoint there", err)
 	}
 	if err := creatable(f.out, f.report); err != nil {
@@ -442,239 +359,55 @@ func (f *fitFlags) checkOutputs() error {
 	return creatable(checkpoint)
 }
 
-// parseNoise reads --noise, --sigma and --output-scale.
-func (f *fitFlags) parseNoise() error {
-	sigma, err := parseSigma(f.sigma)
-	if err != nil {
-		return err
+// doubts says whether a certificate is a reason to exit with 1.
+func (f *fitFlags) doubts(c *fitted.Certificate) bool {
+	return c != nil && (c.Optimum != infer.Pass || f.strict && c.Model == infer.Suspect)
+}
+
+// made is what a fit has come to: a model of one target, or of several.
+type made struct {
+	file interface {
+		Write(context.Context, string) error
+		JSON() ([]byte, error)
 	}
-	if f.output != "" {
-		if f.config.Output, err = named("output-scale", host.OutputScales(), f.output); err != nil {
+	model  *fitted.Model
+	vector *fitted.Vector
+}
+
+// fits are those of all targets, one where they share a gate.
+func (m *made) fits() []*fitted.Fit {
+	switch {
+	case m.model != nil:
+		return []*fitted.Fit{&m.model.Fit}
+	case m.vector.SharedGate != nil:
+		return []*fitted.Fit{m.vector.SharedGate.Fit}
+	}
+	var out []*fitted.Fit
+	for j := range m.vector.Outputs {
+		out = append(out, m.vector.Outputs[j].Fit)
+	}
+	return out
+}
+
+// show prints what was fitted.
+func (f *fitFlags) show(cmd *cobra.Command, m *made, took time.Duration) error {
+	if wantsJSON(cmd) {
+		data, err := m.file.JSON()
+		if err != nil {
 			return err
 		}
+		return printWithSeconds(cmd, data, took)
 	}
-	noise, err := named("noise", host.Noises(), f.noise)
-	switch noise.(type) {
-	case host.Shared:
-		f.config.Noise = host.Shared{Sigma: sigma}
-	case host.PerExpert:
-		f.config.Noise = host.PerExpert{Sigma: sigma}
-	}
-	return err
-}
-
-// parseGate reads --gate and --gate-features.
-func (f *fitFlags) parseGate() (err error) {
-	if f.config.Gate, err = named("gate", host.Gates(), f.gate); err != nil || f.terms.Gate == nil {
-		return err
-	}
-	if _, ok := f.config.Gate.(host.Constant); ok {
-		return usagef("a constant gate has no features")
-	}
-	return nil
-}
-
-// parseTerms reads the flags that say how columns become features.
-func (f *fitFlags) parseTerms(cmd *cobra.Command) (err error) {
-	if err := f.cells.check(dataset.Drop); err != nil {
-		return err
-	}
-	if f.terms.Reference, err = references(f.references); err != nil || !cmd.Flags().Changed("formula") {
-		return err
-	}
-	if f.terms.Formula, err = terms.Parse(f.formula); err != nil {
-		return err
-	}
-	for _, name := range []string{"intercept", "features", "gate-features", "gate"} {
-		if cmd.Flags().Changed(name) {
-			return usagef("--%s has no effect beside --formula, which says it: y ~ experts | gate, each with an intercept unless - 1", name)
-		}
-	}
-	if t := f.selection.Target; t != "" && t != f.terms.Formula.Target {
-		return usagef("--target %s: the target of --formula is %s", t, f.terms.Formula.Target)
-	}
-	return nil
-}
-
-// parseK reads --k, a number or a range FROM:TO.
-func (f *fitFlags) parseK(cmd *cobra.Command) error {
-	if err := f.tree.parseGrowth(cmd); err != nil {
-		return err
-	}
-	if !cmd.Flags().Changed("k") {
-		return f.parseTree(cmd)
-	}
-	from, to, isRange := strings.Cut(f.k, ":")
 	var err error
-	if f.config.K, err = strconv.Atoi(from); err == nil && isRange {
-		f.to, err = strconv.Atoi(to)
+	if m.model != nil {
+		err = report.Text(textOut(cmd), m.model, f.all)
+	} else {
+		err = report.Outputs(textOut(cmd), m.vector, f.all)
 	}
-	switch {
-	case err != nil:
-		return usagef("--k %s: want a number of experts, or a range such as 1:6", f.k)
-	case f.config.K < 1:
-		return usagef("--k %s: want at least 1", f.k)
-	case isRange && f.to < f.config.K:
-		return usagef("--k %s: want the smaller number first", f.k)
-	case isRange && (cmd.Flags().Changed("hierarchy") || strings.Contains(f.tree.leaves, ",")):
-		return usagef("--k %s: a hierarchy, and leaves of their own, have one number of experts", f.k)
-	}
-	return f.parseTree(cmd)
-}
-
-// parseTree reads --hierarchy and --leaves.
-func (f *fitFlags) parseTree(cmd *cobra.Command) (err error) {
-	f.config.K, err = f.tree.parse(cmd, f.config.K, &f.activation)
-	switch {
-	case f.tree.grows:
-		f.k = fmt.Sprintf("%d:%d", f.config.K, f.tree.most)
-	case f.k == "":
-		f.k = strconv.Itoa(f.config.K)
-	}
-	return err
-}
-
-// open opens the input, which is to be closed, and makes the features of experts and
-// gate, which the settings then have.
-func (f *fitFlags) open(cmd *cobra.Command) (table *terms.Table, err error) {
-	if f.input, err = openInput(cmd.Context(), cmd, f.data); err != nil {
-		return nil, err
-	}
-	if table, err = f.table(cmd.Context()); err != nil {
-		f.input.close()
-		return nil, err
-	}
-	f.config = f.config.For(table)
-	return table, nil
-}
-
-// table reads the data as features, or the subsample beside the sums of moments.
-func (f *fitFlags) table(ctx context.Context) (*terms.Table, error) {
-	if f.moments != "" {
-		var err error
-		if f.sums, err = shard.ReadMoments(f.moments); err != nil {
-			return nil, err
-		}
-		return &terms.Table{Source: f.sums.SampleSource(f.moments)}, nil
-	}
-	r := f.terms
-	r.Selection = f.cells.on(f.selection)
-	return terms.Open(ctx, f.input.open, r)
-}
-
-// readTruth reads the parameters of --truth, of the activation that is fitted.
-// Those of a model are matched to the data's columns by name.
-func (f *fitFlags) readTruth(cmd *cobra.Command, features []string, e *experts) error {
-	if f.truth == "" {
-		return nil
-	}
-	truth, err := fitted.ReadReference(f.truth, features)
-	if err != nil {
-		return err
-	}
-	remarkUnread(cmd, f.truth, truth.Unknown)
-	f.config.Truth, err = f.admitTruth(cmd, truth, e)
-	return err
-}
-
-// admitTruth returns the parameters of --truth, which are those of what is fitted.
-func (f *fitFlags) admitTruth(cmd *cobra.Command, truth *fitted.Reference, e *experts) (*model.Params, error) {
-	act, leaves := e.named()
-	if err := sameActivation(f.truth, truth, act, leaves); err != nil {
-		return nil, err
-	}
-	if err := e.verify(cmd, f.truth, truth); err != nil {
-		return nil, err
-	}
-	return truth.Params, f.sameShape(f.truth, truth.Params)
-}
-
-// sameShape refuses parameters of another number of experts, or of another tree, than
-// that of the fit.
-func (f *fitFlags) sameShape(path string, p *model.Params) error {
-	if !f.covers(p.K) {
-		return &dataset.Error{File: path, Msg: fmt.Sprintf("k = %d, the fit has k = %s", p.K, f.k)}
-	}
-	return f.sameTree(path, p)
-}
-
-// sameTree refuses parameters of another tree than that of the fit.
-func (f *fitFlags) sameTree(path string, p *model.Params) error {
-	if f.tree.grows || p.Tree.Equal(f.tree.shape) {
-		return nil
-	}
-	of := p.Clone()
-	of.Tree = f.tree.shape
-	return &dataset.Error{File: path, Msg: fmt.Sprintf("its experts are the tree %s, those of the fit %s", p.Hierarchy(), of.Hierarchy())}
-}
-
-// sameActivation refuses parameters of another activation, and those of another function
-// under the name of this one, as far as there are values of both.
-func sameActivation(path string, truth *fitted.Reference, act fitted.Activation, leaves []fitted.Activation) error {
-	if truth.Same(act, leaves) {
-		return truth.Agree(path, act, leaves)
-	}
-	return &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the model is %s: their parameters do not compare", report.Activations(truth.Activation, truth.Leaves), report.Activations(act, leaves))}
-}
-
-// covers says whether k is, or is among, those fitted.
-func (f *fitFlags) covers(k int) bool {
-	return k >= f.config.K && k <= max(f.to, f.config.K) || f.tree.grows && k <= f.tree.most
-}
-
-// readStart reads the parameters of --start. Those of a model are matched to the
-// data's columns by name. A start may be of an activation of another name, but not
-// of another function under this one.
-func (f *fitFlags) readStart(cmd *cobra.Command, features []string, e *experts) error {
-	if f.start == "" {
-		return nil
-	}
-	start, err := fitted.ReadReference(f.start, features)
-	if err != nil {
-		return err
-	}
-	remarkUnread(cmd, f.start, start.Unknown)
-	f.config.Start, err = f.admitStart(cmd, start, e)
-	return err
-}
-
-// admitStart returns the parameters of --start, which are of the shape that is fitted.
-func (f *fitFlags) admitStart(cmd *cobra.Command, start *fitted.Reference, e *experts) (*model.Params, error) {
-	if err := f.sameShape(f.start, start.Params); err != nil {
-		return nil, err
-	}
-	if len(start.Params.Sigma) == 0 {
-		return nil, &dataset.Error{File: f.start, Msg: "its target has no sigma: its mean is all there is, and no fit can start there"}
-	}
-	act, leaves := e.named()
-	if !start.Same(act, leaves) {
-		remark(cmd, "moe: %s is of activation %s, the fit of %s", f.start, report.Activations(start.Activation, start.Leaves), report.Activations(act, leaves))
-	} else if err := e.verify(cmd, f.start, start); err != nil {
-		return nil, err
-	}
-	return start.Params, nil
-}
-
-func (f *fitFlags) print(cmd *cobra.Command, m *fitted.Model, took time.Duration) error {
-	if !wantsJSON(cmd) {
-		if err := report.Text(textOut(cmd), m, f.all); err != nil {
-			return err
-		}
-		f.remarkWritten(cmd, took)
-		return nil
-	}
-	data, err := m.JSON()
-	if err != nil {
-		return err
-	}
-	return printWithSeconds(cmd, data, took)
-}
-
-// remarkWritten says where the model is.
-func (f *fitFlags) remarkWritten(cmd *cobra.Command, took time.Duration) {
-	if f.out != "" {
+	if err == nil && f.out != "" {
 		remark(cmd, "moe: wrote %s after %.2f s", f.out, took.Seconds())
 	}
+	return err
 }
 
 // printWithSeconds prints the model file's object with the key seconds added.

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,7 +23,7 @@ type pageOf struct {
 }
 
 // writeReport writes the page of a fit, or of the fits of several targets.
-func writeReport(cmd *cobra.Command, path string, act model.Activation, fits ...pageOf) error {
+func writeReport(cmd *cobra.Command, path string, settings []report.Setting, act model.Activation, fits ...pageOf) error {
 	ctx := cmd.Context()
 	var on []report.Fitted
 	for _, f := range fits {
@@ -32,20 +34,20 @@ func writeReport(cmd *cobra.Command, path string, act model.Activation, fits ...
 		on = append(on, report.Fitted{Model: f.m, Diagnosis: d})
 	}
 	var page bytes.Buffer
-	if err := report.Page(&page, settings(cmd), on...); err != nil {
+	if err := report.Page(&page, settings, on...); err != nil {
 		return err
 	}
 	return atomicfile.WriteFile(ctx, path, page.Bytes())
 }
 
 // writeSharedReport writes the page of a fit of several targets under one gate.
-func writeSharedReport(cmd *cobra.Command, path string, act model.Activation, v *fitted.Vector, tables []dataset.Source) error {
+func writeSharedReport(cmd *cobra.Command, path string, settings []report.Setting, act model.Activation, v *fitted.Vector, tables []dataset.Source) error {
 	targets, err := report.DiagnoseSharedGate(cmd.Context(), v, act, tables)
 	if err != nil {
 		return err
 	}
 	var page bytes.Buffer
-	if err := report.SharedGatePage(&page, settings(cmd), v, targets); err != nil {
+	if err := report.SharedGatePage(&page, settings, v, targets); err != nil {
 		return err
 	}
 	return atomicfile.WriteFile(cmd.Context(), path, page.Bytes())
@@ -60,9 +62,20 @@ func settings(cmd *cobra.Command) []report.Setting {
 		{Name: "go", Value: runtime.Version()},
 	}
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Name != "help" {
+		if f.Name != "help" && f.Name != "print-config" && (f.Name != "config" || f.Changed) {
 			out = append(out, report.Setting{Name: "--" + f.Name, Value: f.Value.String(), Default: !f.Changed})
 		}
 	})
 	return out
+}
+
+// settingsOver are the settings over those in a file with this text, whose values are no flag's
+// default; nil for none.
+func settingsOver(cmd *cobra.Command, file []byte) []report.Setting {
+	all := settings(cmd)
+	if file == nil {
+		return all
+	}
+	given := slices.DeleteFunc(all, func(s report.Setting) bool { return s.Default })
+	return append(given, report.Setting{Name: "config", Value: strings.Join(strings.Fields(string(file)), " ")})
 }

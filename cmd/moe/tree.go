@@ -21,7 +21,6 @@ type treeFlags struct {
 	hierarchy string
 	leaves    string
 
-	grows  bool            // the shape is to be found
 	most   int             // leaves of a tree that grows
 	shape  model.Hierarchy // the zero value is one gate
 	parsed []leafName      // nil where all experts have --activation
@@ -50,39 +49,16 @@ func (f *treeFlags) relieve(cmd *cobra.Command, given, required string) {
 	}
 }
 
-// growing is the value of --hierarchy that leaves the shape to the fit.
-const growing = "auto"
-
 // registerGrowth adds the flags of a tree that grows.
 func (f *treeFlags) registerGrowth(cmd *cobra.Command) {
 	cmd.Flags().Lookup("hierarchy").Usage = "tree of gates over the experts, such as `SHAPE` 2x2 or 2x(1,2), instead of --k; auto grows one"
 	cmd.Flags().IntVar(&f.most, "max-leaves", host.DefaultMaxLeaves, "most leaves of a tree that grows")
 }
 
-// parseGrowth reads the flags of a tree that grows, and refuses what stands beside them.
-func (f *treeFlags) parseGrowth(cmd *cobra.Command) error {
-	changed := cmd.Flags().Changed
-	f.grows = cmd.Flags().Lookup("max-leaves") != nil && f.hierarchy == growing
-	switch {
-	case !f.grows && changed("max-leaves"):
-		return usagef("--max-leaves %d: it bounds the tree of --hierarchy auto", f.most)
-	case !f.grows:
-	case f.most < 1:
-		return usagef("--max-leaves %d: want at least 1", f.most)
-	case changed("k"):
-		return usagef("--k %s: --hierarchy auto finds the number of experts, and --max-leaves bounds it", cmd.Flag("k").Value)
-	case changed("targets"):
-		return usagef("--hierarchy auto: it grows the tree of one target, and --targets names several")
-	}
-	return nil
-}
-
 // parse reads the flags. It returns the number of experts that they name, k where they
 // name none; one name of --leaves for all goes to act.
 func (f *treeFlags) parse(cmd *cobra.Command, k int, act *activationFlags) (int, error) {
-	if f.grows {
-		k = 1
-	} else if cmd.Flags().Changed("hierarchy") {
+	if cmd.Flags().Changed("hierarchy") {
 		shape, err := model.ParseHierarchy(f.hierarchy)
 		if err != nil {
 			return k, usagef("--%w", err)
@@ -110,9 +86,6 @@ func (f *treeFlags) parse(cmd *cobra.Command, k int, act *activationFlags) (int,
 			act.params = append(act.params, fmt.Sprintf("%s=%v", key, v))
 		}
 		return k, nil
-	}
-	if f.grows {
-		return k, usagef("--leaves %s: a tree that grows has one activation for all its leaves", f.leaves)
 	}
 	if len(act.params) > 0 {
 		return k, usagef("--param %s: parameters of leaves stand with their names, as in leakyrelu(slope=0.1)", act.params[0])

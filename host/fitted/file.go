@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -161,30 +160,11 @@ func readJSON(path string, v any) (data []byte, unknown []string, err error) {
 
 // decode reads the JSON object that a file holds into v.
 func decode(path string, data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	err := dec.Decode(v)
-	offset := dec.InputOffset()
-	if err == nil {
-		if _, err = dec.Token(); err == io.EOF {
-			return nil
-		}
-		err = errors.New("something follows the object")
+	err := strictjson.Decode(data, v)
+	if fault := (*strictjson.Fault)(nil); errors.As(err, &fault) {
+		return jsonFault(path, data, fault.Offset, fault.Msg)
 	}
-	var (
-		syntax *json.SyntaxError
-		typed  *json.UnmarshalTypeError
-	)
-	switch {
-	case errors.As(err, &syntax):
-		offset = syntax.Offset
-	case errors.As(err, &typed):
-		offset = typed.Offset
-		err = fmt.Errorf("%s is a %s, want a %s", typed.Field, typed.Value, typed.Type)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		offset = int64(len(data))
-		err = errors.New("the file is empty or cut short")
-	}
-	return jsonFault(path, data, offset, err.Error())
+	return err
 }
 
 // maxFile bounds what is read: a matrix of a hundred million numbers fits.
@@ -211,8 +191,6 @@ func readObject(path string) ([]byte, error) {
 }
 
 func jsonFault(path string, data []byte, offset int64, msg string) error {
-	before := data[:min(max(offset, 0), int64(len(data)))]
-	line := 1 + bytes.Count(before, []byte{'\n'})
-	col := len(before) - bytes.LastIndexByte(before, '\n') - 1
-	return &dataset.Error{File: path, Line: line, Col: max(col, 1), Msg: "not the JSON expected: " + msg}
+	line, col := strictjson.Place(data, offset)
+	return &dataset.Error{File: path, Line: line, Col: col, Msg: "not the JSON expected: " + msg}
 }

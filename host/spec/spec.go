@@ -1,0 +1,428 @@
+// Package spec describes a fit as a value: which columns of which table, what model, by
+// which method. The flags of moe fit are one spelling of it, a JSON file is another:
+//
+//	{"format": "moe-fit/v1", "data": "trial.csv", "activation": {"name": "relu"}, "k": 3, "roles": {"weights": "w"}}
+//
+// It has all that the model depends on, and nothing that it does not depend on, such as
+// threads, memory and the names of outputs.
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/descent"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/terms"
+)
+
+// Format is that of the files.
+const Format = "moe-fit/v1"
+
+// Fit describes a fit. Data, or Moments, is needed, Activation or Leaves, and K or Hierarchy; what
+// is absent has the default that moe fit --help names.
+type Fit struct {
+	Format string `json:"format"` // "moe-fit/v1"
+
+	Data    string `json:"data,omitzero"`    // the table's file; "-" is standard input
+	Moments string `json:"moments,omitzero"` // a file of merged sums of moe moments, in the place of data
+
+	Target   string   `json:"target,omitzero"`   // column; the last where none is named
+	Targets  []string `json:"targets,omitzero"`  // several columns: each its gate and experts
+	Features []string `json:"features,omitzero"` // columns; all but the target
+	Drop     []string `json:"drop,omitzero"`     // columns to leave out
+
+	Roles map[string]string `json:"roles,omitzero"` // columns that are neither, by what they are: "weights"
+
+	Formula      string            `json:"formula,omitzero"`       // target, experts' terms and, after a bar, the gate's
+	GateFeatures []string          `json:"gate_features,omitzero"` // columns that the gate sees; those of the experts
+	Categorical  []string          `json:"categorical,omitzero"`   // columns that are factors whatever stands in them
+	Reference    map[string]string `json:"reference,omitzero"`     // reference levels by column; the commonest
+	Missing      string            `json:"missing,omitzero"`       // rows with missing cells: "refuse" or "drop"
+	Decimal      string            `json:"decimal,omitzero"`       // between a number's digits in a CSV file: "." or ","
+
+	Activation Activation   `json:"activation,omitzero"` // of all experts
+	Leaves     []Activation `json:"leaves,omitzero"`     // the experts' own, from left to right
+	K          int          `json:"k,omitzero"`          // number of experts, or the least of a range
+	KTo        int          `json:"k_to,omitzero"`       // the most of a range
+	Hierarchy  string       `json:"hierarchy,omitzero"`  // tree of gates over the experts, such as "2x(1,2)"; "auto" grows one
+	MaxLeaves  int          `json:"max_leaves,omitzero"` // most leaves of a tree that grows; 8
+
+	Intercepts      host.Intercepts      `json:"intercepts,omitzero"`       // "both", "experts" or "gate"; absent: nobody's
+	Gate            string               `json:"gate,omitzero"`             // "softmax" or "constant"
+	Noise           string               `json:"noise,omitzero"`            // level of the noise: "shared" or "per-expert"
+	Sigma           float64              `json:"sigma,omitzero"`            // the level where it is known
+	OutputScale     host.OutputScale     `json:"output_scale,omitzero"`     // means c + s*g: "shared" or "per-expert"
+	GateShared      bool                 `json:"gate_shared,omitzero"`      // one gate for all targets
+	NoiseCovariance host.NoiseCovariance `json:"noise_covariance,omitzero"` // of targets under one gate: "diagonal" or "full"
+
+	Method       Method           `json:"method,omitzero"`
+	Transform    host.Transform   `json:"transform,omitzero"`    // of y, for the moment tensors: "polynomial" or "optimal"
+	Errors       []host.ErrorKind `json:"errors,omitzero"`       // kinds of standard errors: "observed" or "robust", and "hac"
+	Arrangements bool             `json:"arrangements,omitzero"` // intervals and predictions over other optima near the best
+	Start        string           `json:"start,omitzero"`        // a model's or truth's file, one of the starts
+	Truth        string           `json:"truth,omitzero"`        // file of the true parameters
+
+	Seed            *uint64 `json:"seed,omitempty"`            // of everything random; 1
+	ExactActivation bool    `json:"exact_activation,omitzero"` // every value from the plugin
+}
+
+// Activation is a nonlinearity by name.
+type Activation struct {
+	Name   string             `json:"name"`            // a built-in, a trusted plugin's name or path
+	Params map[string]float64 `json:"params,omitzero"` // such as the slope of leakyrelu
+}
+
+// Method is a method of fitting and its settings, of which those that are absent, or 0,
+// have the method's defaults.
+type Method struct {
+	Name      string          `json:"name,omitzero"`      // "auto" where it is absent
+	Starts    int             `json:"starts,omitzero"`    // at most so many
+	Mu        float64         `json:"mu,omitzero"`        // weight of the fourth powers in L4
+	Radius    float64         `json:"radius,omitzero"`    // largest norm of a gating vector
+	Epochs    int             `json:"epochs,omitzero"`    // passes over the rows
+	Batch     int             `json:"batch,omitzero"`     // rows in a mini-batch
+	StepSize  float64         `json:"step_size,omitzero"` // of the first step
+	Schedule  string          `json:"schedule,omitzero"`  // of the step size: "constant", "inverse" or "cosine"
+	Optimiser string          `json:"optimiser,omitzero"` // "sgd" or "adam"
+	Lambda    float64         `json:"lambda,omitzero"`    // weight of the penalty in L4
+	Penalty   descent.Penalty `json:"penalty,omitzero"`   // what L4 holds the rows' size by: "moment" or "norm"
+	Ridge     *float64        `json:"ridge,omitempty"`    // weight of half the squared norm of A in L4
+}
+
+// RoleWeights is the role of a column of observation weights.
+const RoleWeights = "weights"
+
+// Roles lists the roles of columns that are neither features nor targets.
+func Roles() []string { return []string{RoleWeights} }
+
+// Default is a description with nothing in it.
+func Default() *Fit { return &Fit{Format: Format} }
+
+// Growing is the Hierarchy of a tree that is to be found.
+const Growing = "auto"
+
+// Grows says whether the tree is to be found.
+func (f *Fit) Grows() bool { return f.Hierarchy == Growing }
+
+// Leaf is an upper bound of the leaves of a tree that grows.
+func (f *Fit) mostLeaves() int {
+	if f.MaxLeaves == 0 {
+		return host.DefaultMaxLeaves
+	}
+	return f.MaxLeaves
+}
+
+// Numbers are the least and the most experts that are fitted.
+func (f *Fit) Numbers() (from, to int) {
+	switch shape, err := f.Shape(); {
+	case f.Grows():
+		return 1, f.mostLeaves()
+	case f.Hierarchy != "" && err == nil:
+		return shape.Leaves(), shape.Leaves()
+	}
+	return f.K, max(f.K, f.KTo)
+}
+
+// Shape is the tree of gates that Hierarchy names; the zero value where it names none, or
+// one that is to be found.
+func (f *Fit) Shape() (model.Hierarchy, error) {
+	if f.Hierarchy == "" || f.Grows() {
+		return model.Hierarchy{}, nil
+	}
+	return model.ParseHierarchy(f.Hierarchy)
+}
+
+// Key is a part of a description as moe's flags call it.
+type Key string
+
+// String is the key as it stands in files.
+func (k Key) String() string {
+	switch k {
+	case "intercept":
+		return "intercepts"
+	case "hac":
+		return "errors hac"
+	case RoleWeights:
+		return "roles.weights"
+	}
+	return strings.ReplaceAll(string(k), "-", "_")
+}
+
+// Error is a description that contradicts itself. [Error.Error] has its keys as they stand in
+// files, [Error.Worded] as somebody else says them.
+type Error struct {
+	format string
+	args   []any // a [Key] among them is one
+}
+
+func (e *Error) Error() string { return e.Worded(Key.String) }
+
+// Worded is the error with another name for every key.
+func (e *Error) Worded(as func(Key) string) string {
+	args := slices.Clone(e.args)
+	for i, a := range args {
+		if k, ok := a.(Key); ok {
+			args[i] = as(k)
+		}
+	}
+	return fmt.Sprintf(e.format, args...)
+}
+
+func refuse(format string, args ...any) error { return &Error{format, args} }
+
+// Check refuses what contradicts itself, whatever the data. Errors: [*Error],
+// [*host.RequestError], *dataset.SelectionError, *terms.Error.
+func (f *Fit) Check() error {
+	for _, check := range []func() error{f.checkRoles, f.checkMoments, f.checkExperts, f.checkTerms, f.checkValues, f.checkMethod, f.checkSharedGate, f.checkTargets} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return f.selection().Check()
+}
+
+func (f *Fit) checkRoles() error {
+	for role := range f.Roles {
+		if !slices.Contains(Roles(), role) {
+			return refuse("%s: no role %q; there are %v", Key("roles"), role, Roles())
+		}
+	}
+	return nil
+}
+
+// checkMoments refuses what says how data are read beside sums, which have been told.
+func (f *Fit) checkMoments() error {
+	switch {
+	case f.Moments == "":
+		return nil
+	case f.Data != "":
+		return refuse("want one of DATA and %s FILE", Key("moments"))
+	case f.Arrangements:
+		return refuse("%s has no effect beside %s: the likelihood is that of a random subsample", Key("arrangements"), Key("moments"))
+	case slices.Contains(f.Errors, host.Dependent):
+		return refuse("%s has no effect beside %s: the likelihood is that of a random subsample, whose rows do not follow each other", Key("hac"), Key("moments"))
+	}
+	for _, k := range f.given([]string{"target", "features", "drop", RoleWeights, "formula", "categorical", "reference", "missing", "decimal"}) {
+		return refuse("%s has no effect beside %s: the sums have been made", Key(k), Key("moments"))
+	}
+	return nil
+}
+
+// given are those of the keys that have a value; what is a role goes by its name.
+func (f *Fit) given(keys []string) (out []string) {
+	is := map[string]bool{
+		"target": f.Target != "", "features": f.Features != nil, "drop": f.Drop != nil, RoleWeights: f.Roles[RoleWeights] != "", "formula": f.Formula != "",
+		"categorical": f.Categorical != nil, "reference": f.Reference != nil, "missing": f.Missing != "", "decimal": f.Decimal != "",
+		"intercept": f.Intercepts != "", "gate-features": f.GateFeatures != nil, "gate": f.Gate != "", "moments": f.Moments != "", "output-scale": f.OutputScale != "",
+		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "", "hac": slices.Contains(f.Errors, host.Dependent),
+		"arrangements": f.Arrangements,
+	}
+	for _, k := range keys {
+		if is[k] {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// checkExperts looks at the number of experts, the tree and the leaves.
+func (f *Fit) checkExperts() error {
+	switch {
+	case !f.Grows() && f.MaxLeaves != 0:
+		return refuse("%s %d: it bounds the tree of %s auto", Key("max-leaves"), f.MaxLeaves, Key("hierarchy"))
+	case f.MaxLeaves < 0:
+		return refuse("%s %d: want at least 1", Key("max-leaves"), f.MaxLeaves)
+	case f.Grows() && f.K != 0:
+		return refuse("%s %s: %s auto finds the number of experts, and %s bounds it", Key("k"), f.numbers(), Key("hierarchy"), Key("max-leaves"))
+	case f.Grows() && f.Targets != nil:
+		return refuse("%s auto: it grows the tree of one target, and %s names several", Key("hierarchy"), Key("targets"))
+	case f.Hierarchy == "" && f.K == 0:
+		return refuse("%s: want a number of experts, or a %s", Key("k"), Key("hierarchy"))
+	case f.K < 0 || f.K == 0 && f.KTo != 0:
+		return refuse("%s %s: want at least 1", Key("k"), f.numbers())
+	case f.KTo != 0 && f.KTo < f.K:
+		return refuse("%s %s: want the smaller number first", Key("k"), f.numbers())
+	case f.KTo != 0 && (f.Hierarchy != "" || len(f.Leaves) > 0):
+		return refuse("%s %s: a hierarchy, and leaves of their own, have one number of experts", Key("k"), f.numbers())
+	}
+	shape, err := f.Shape()
+	switch k, _ := f.Numbers(); {
+	case err != nil:
+		return refuse("%s%s", Key("hierarchy"), strings.TrimPrefix(err.Error(), "hierarchy"))
+	case f.Hierarchy != "" && !f.Grows() && f.K != 0 && f.K != shape.Leaves():
+		return refuse("%s %d: the hierarchy %s has %d leaves", Key("k"), f.K, shape, shape.Leaves())
+	case f.Leaves == nil && f.Activation.Name == "":
+		return refuse("%s: want the name of one, or %s", Key("activation"), Key("leaves"))
+	case f.Leaves == nil:
+		return nil
+	case f.Activation.Name != "" || f.Activation.Params != nil:
+		return refuse("%s %s: give it or %s", Key("leaves"), namesOf(f.Leaves), Key("activation"))
+	case f.Grows():
+		return refuse("%s %s: a tree that grows has one activation for all its leaves", Key("leaves"), namesOf(f.Leaves))
+	case len(f.Leaves) != k:
+		what := fmt.Sprintf("%d experts", k)
+		if f.Hierarchy != "" {
+			what = fmt.Sprintf("%d leaves of %s", k, f.Hierarchy)
+		}
+		return refuse("%s %s: %d names for the %s", Key("leaves"), namesOf(f.Leaves), len(f.Leaves), what)
+	}
+	return nil
+}
+
+// numbers is the number of experts, or the range.
+func (f *Fit) numbers() string {
+	if f.KTo != 0 {
+		return fmt.Sprintf("%d:%d", f.K, f.KTo)
+	}
+	return fmt.Sprint(f.K)
+}
+
+func namesOf(leaves []Activation) string {
+	var names []string
+	for _, l := range leaves {
+		names = append(names, l.Name)
+	}
+	return strings.Join(names, ",")
+}
+
+// checkTerms looks at what says how columns become features.
+func (f *Fit) checkTerms() error {
+	switch {
+	case f.Missing != "" && f.Missing != "refuse" && f.Missing != "drop":
+		return refuse("%s %s: want refuse or drop", Key("missing"), f.Missing)
+	case f.Decimal != "" && f.Decimal != "." && f.Decimal != ",":
+		return refuse("%s %s: want . or ,", Key("decimal"), f.Decimal)
+	case f.Formula == "":
+		return nil
+	}
+	formula, err := terms.Parse(f.Formula)
+	if err != nil {
+		return err
+	}
+	for _, k := range f.given([]string{"intercept", "features", "gate-features", "gate"}) {
+		return refuse("%s has no effect beside %s, which says it: y ~ experts | gate, each with an intercept unless - 1", Key(k), Key("formula"))
+	}
+	if f.Target != "" && f.Target != formula.Target {
+		return refuse("%s %s: the target of %s is %s", Key("target"), f.Target, Key("formula"), formula.Target)
+	}
+	return nil
+}
+
+// checkValues looks at values that are one of a few.
+func (f *Fit) checkValues() error {
+	if f.OutputScale != "" && !slices.Contains(host.OutputScales(), f.OutputScale) {
+		return unknown("output-scale", host.OutputScales(), string(f.OutputScale))
+	}
+	if f.Transform != "" && !slices.Contains(host.Transforms(), f.Transform) {
+		return unknown("transform", host.Transforms(), string(f.Transform))
+	}
+	if _, err := f.noise(); err != nil {
+		return err
+	}
+	gate, err := f.gate()
+	if _, constant := gate.(host.Constant); constant && f.GateFeatures != nil {
+		return refuse("a constant gate has no features")
+	}
+	return err
+}
+
+// checkMethod refuses settings that the method has no use for.
+func (f *Fit) checkMethod() error {
+	m, err := f.Method.build()
+	if err != nil {
+		return err
+	}
+	for _, asked := range []struct {
+		option host.Option
+		is     bool
+	}{
+		{host.OptStart, f.Start != ""}, {host.OptTransform, f.Transform != ""},
+		{host.OptRobust, slices.Contains(f.Errors, host.Robust)}, {host.OptHAC, slices.Contains(f.Errors, host.Dependent)},
+		{host.OptArrangements, f.Arrangements},
+	} {
+		if asked.is {
+			if err := host.Admit(m, asked.option); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkSharedGate looks at what goes with one gate for all targets.
+func (f *Fit) checkSharedGate() error {
+	switch {
+	case !f.GateShared && f.NoiseCovariance != "":
+		return refuse("%s has no effect without %s: targets with gates of their own have noise of their own", Key("noise-covariance"), Key("gate-shared"))
+	case !f.GateShared:
+		return nil
+	case f.Targets == nil:
+		return refuse("%s has no effect without %s, which share the gate", Key("gate-shared"), Key("targets"))
+	case f.NoiseCovariance != "" && f.NoiseCovariance != host.Diagonal && f.NoiseCovariance != host.Full:
+		return refuse("%s %s: want %s or %s", Key("noise-covariance"), f.NoiseCovariance, host.Diagonal, host.Full)
+	}
+	for _, k := range f.given([]string{"hac", "arrangements", "sigma", "mu", "transform"}) {
+		return refuse("%s has no effect beside %s", Key(k), Key("gate-shared"))
+	}
+	if m, fitting := f.Method.name(), host.Taking(host.OptSharedGate); !slices.Contains(fitting, m) {
+		return refuse("%s %s: targets under one gate are fitted by method %s", Key("method"), m, strings.Join(fitting, ", "))
+	}
+	return nil
+}
+
+// besides are the keys that have no effect beside targets, and why.
+var besides = []struct{ key, why string }{
+	{"target", "they are the targets"},
+	{"formula", "a formula has one target"},
+	{"moments", "the sums are made for one target"},
+	{"output-scale", "an offset and a scale are of one target"},
+}
+
+// checkTargets looks at several targets and what stands beside them.
+func (f *Fit) checkTargets() error {
+	if f.Targets == nil {
+		return nil
+	}
+	for _, b := range besides {
+		if f.given([]string{b.key}) != nil {
+			return refuse("%s has no effect beside %s: %s", Key(b.key), Key("targets"), b.why)
+		}
+	}
+	if f.KTo != 0 {
+		return refuse("%s %s: several targets have one number of experts", Key("k"), f.numbers())
+	}
+	if len(f.Targets) == 0 {
+		return refuse("%s: want the names of columns", Key("targets"))
+	}
+	for i, name := range f.Targets {
+		switch {
+		case name == "":
+			return refuse("%s %s: name %d is empty", Key("targets"), strings.Join(f.Targets, ","), i+1)
+		case slices.Contains(f.Targets[:i], name):
+			return refuse("%s: column %q is named twice", Key("targets"), name)
+		case slices.Contains(f.Features, name), slices.Contains(f.GateFeatures, name):
+			return refuse("%s: column %q is both a feature and a target", Key("targets"), name)
+		case slices.Contains(f.Drop, name):
+			return refuse("%s: column %q is both a target and dropped", Key("targets"), name)
+		case name == f.Roles[RoleWeights]:
+			return refuse("%s: column %q is both a target and the weights", Key("targets"), name)
+		}
+	}
+	return nil
+}
+
+// selection is that of the columns for one target.
+func (f *Fit) selection() dataset.Selection {
+	sel := dataset.Selection{Target: f.Target, Features: f.Features, Drop: f.Drop, Weights: f.Roles[RoleWeights], Decimal: '.'}
+	if f.Decimal == "," {
+		sel.Decimal = ','
+	}
+	if f.Missing == "drop" {
+		sel.Absent = dataset.Drop
+	}
+	return sel
+}
