@@ -303,7 +303,7 @@ func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, erro
 	p := &model.Params{
 		K: blank.K, D: blank.D, Tree: blank.Tree, Regressors: s.Regressors, Gating: s.Gating,
 		RegressorIntercepts: s.RegressorIntercepts, GatingIntercepts: s.GatingIntercepts, Sigma: s.Sigma,
-		Offset: s.Offset, Scale: s.Scale,
+		Offset: s.Offset, Scale: s.Scale, Family: blank.Family,
 	}
 	same := func(a, b []float64) bool { return len(a) == len(b) && (a == nil) == (b == nil) }
 	if !same(p.Regressors, blank.Regressors) || len(p.Gating) != len(blank.Gating) || !same(p.Sigma, blank.Sigma) ||
@@ -325,7 +325,7 @@ func usable(p *model.Params) bool {
 			return false
 		}
 	}
-	return slices.Min(p.Sigma) > 0
+	return len(p.Sigma) == 0 || slices.Min(p.Sigma) > 0
 }
 
 // state is where the search stood.
@@ -407,6 +407,9 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	}
 	if c.Output != "" {
 		values["output scale"] = c.Output
+	}
+	if p.Shape.Family != "" {
+		values["density"] = p.Shape.Family
 	}
 	if g, ok := c.Gate.(Softmax); ok {
 		values["gate features"] = g.Features

@@ -1,12 +1,14 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
@@ -29,6 +31,10 @@ type Config struct {
 	// Output gives the experts' means an offset and a scale, c + s·g(⟨a,x⟩), fitted with
 	// the rest; "" is none.
 	Output OutputScale
+
+	// Family is the density of the target around the experts' means, by its name in host/mixture; "" is
+	// normal noise. Others are fitted from starts that know nothing of moments, and have no certificate.
+	Family string
 
 	// Hierarchy is the shape of a tree of gates over the experts; the zero value is one
 	// gate. Leaves are the experts' own activations, from left to right; nil where all
@@ -246,9 +252,36 @@ func RuntimeMemory(limit int64) int64 { return max(limit-programMemory, 1<<20) }
 // code for the most part: 24 MiB of the command were measured.
 const programMemory = 28 << 20
 
+// normal says whether the noise is normal.
+func (c Config) normal() bool { return c.Family == "" || c.Family == fitted.Normal }
+
+// onlyNormal refuses a density for what knows normal noise alone.
+func (c Config) onlyNormal(what string) error {
+	if c.normal() {
+		return nil
+	}
+	return refuse("%s knows normal noise alone, not the density %s", what, c.Family)
+}
+
+// sameFamily refuses a start or a truth of another density than is fitted.
+func (c Config) sameFamily(p *problem.Problem) error {
+	for i, q := range []*model.Params{c.Start, c.Truth} {
+		if q != nil && q.Family != p.Shape.Family {
+			return refuse("the %s is of the density %s, the fit of %s", [...]string{"start", "truth"}[i], cmp.Or(q.Family, fitted.Normal), cmp.Or(p.Shape.Family, fitted.Normal))
+		}
+	}
+	return nil
+}
+
 func (c Config) checkTransform() error {
 	if c.Transform != "" && !slices.Contains(Transforms(), c.Transform) {
 		return refuse("transform = %q; there are %v", c.Transform, Transforms())
+	}
+	if c.Transform != "" {
+		return c.onlyNormal("the moment tensors' transform")
+	}
+	if c.Arrangements {
+		return c.onlyNormal("the weighing of arrangements")
 	}
 	return nil
 }
@@ -292,7 +325,7 @@ func (c Config) activations(act sdk.Activation) []sdk.Activation {
 func (c Config) request() problem.Request {
 	return problem.Request{
 		K: c.K, Intercepts: c.Intercepts, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
-		Output: c.Output, Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
+		Output: c.Output, Family: c.Family, Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
 		Room: c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
 		Loaded: func() { c.show(StageMoments, 0, 2) },
 	}

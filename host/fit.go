@@ -48,6 +48,9 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 	if s, k, d := cfg.Start, p.Shape.K, p.Shape.D; s != nil && (s.K != k || s.D != d) {
 		return nil, refuse("the start has k = %d and d = %d, the fit k = %d and d = %d", s.K, s.D, k, d)
 	}
+	if err := cfg.sameFamily(p); err != nil {
+		return nil, err
+	}
 	e, err := measure(ctx, p, cfg.want())
 	if err != nil {
 		return nil, err

@@ -35,6 +35,9 @@ func FitTree(ctx context.Context, act sdk.Activation, src dataset.Source, most i
 	if most < 1 {
 		return nil, refuse("at most %d leaves, want 1 or more", most)
 	}
+	if err := cfg.onlyNormal("a tree that grows"); err != nil {
+		return nil, err
+	}
 	if cfg.Leaves != nil {
 		return nil, refuse("a tree that grows has one activation for all its leaves")
 	}

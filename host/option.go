@@ -38,6 +38,7 @@ const (
 	OptHierarchy      Option = "hierarchy"
 	OptLeaves         Option = "leaves"
 	OptOutput         Option = "output scale"
+	OptFamily         Option = "density of the target"
 	OptWeights        Option = "column of weights"
 	OptMaxMemory      Option = "max memory"   // rows stay in their file
 	OptSharedGate     Option = "shared gate"  // of several targets
@@ -49,7 +50,7 @@ const (
 func Options() []Option {
 	return []Option{
 		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptOptimiser, OptBatch, OptStepSize, OptSchedule, OptEpochs, OptLambda, OptPenalty, OptRidge,
-		OptRobust, OptHAC, OptArrangements, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput,
+		OptRobust, OptHAC, OptArrangements, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily,
 		OptWeights, OptMaxMemory, OptSharedGate, OptSums, OptCheckpoints,
 	}
 }
@@ -58,7 +59,7 @@ func Options() []Option {
 var (
 	likelihoodOptions = []Option{
 		OptStart, OptStarts, OptRobust, OptHAC, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures,
-		OptHierarchy, OptLeaves, OptOutput, OptWeights, OptMaxMemory,
+		OptHierarchy, OptLeaves, OptOutput, OptFamily, OptWeights, OptMaxMemory,
 	}
 	tensorOptions = []Option{OptTransform, OptRadius, OptWeights, OptMaxMemory, OptSums}
 	batchOptions  = []Option{OptBatch, OptStepSize, OptSchedule, OptEpochs}
@@ -104,6 +105,7 @@ func admitted(c Config) error {
 		{OptHierarchy, c.Hierarchy.Depth() > 1},
 		{OptLeaves, c.Leaves != nil},
 		{OptOutput, c.Output != ""},
+		{OptFamily, !c.normal()},
 		{OptMaxMemory, c.MaxMemory != 0},
 	} {
 		if asked.is {

@@ -75,6 +75,7 @@ var asks = []struct {
 	}},
 	{OptLeaves, "Leaves", func(r *trial) { r.cfg.Leaves, r.act = []sdk.Activation{r.act, activation(relu.Family, nil)}, nil }},
 	{OptOutput, "Output", func(r *trial) { r.act, r.cfg.Output = activation(relu.Family, nil), SharedScale }},
+	{OptFamily, "Family", func(r *trial) { r.cfg.Family = "logistic" }},
 	{"", "K", func(r *trial) { r.cfg.K = 1 }},
 	{"", "Noise", func(r *trial) { r.cfg.Noise = PerExpert{} }},
 	{"", "Noise", func(r *trial) { r.cfg.Noise = Shared{Sigma: 0.3} }},

@@ -50,6 +50,9 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if start, d := cfg.Start, s.p.Shape.D; start != nil && (start.K < from || start.K > to || start.D != d) {
 		return nil, refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", start.K, start.D, from, to, d)
 	}
+	if err := s.cfg.sameFamily(s.p); err != nil {
+		return nil, err
+	}
 	if err := s.begin(ctx, chosen{From: from, To: to}); err != nil {
 		return nil, err
 	}

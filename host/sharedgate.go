@@ -45,7 +45,7 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 	if len(targets) == 0 {
 		return nil, refuse("there are no targets")
 	}
-	if err := checkSharedGate(cfg, noise); err != nil {
+	if err := firstError(checkSharedGate(cfg, noise), cfg.onlyNormal("a fit of several targets")); err != nil {
 		return nil, err
 	}
 	s := &sharedGate{cfg: cfg, targets: targets, noise: noise}

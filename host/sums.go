@@ -30,6 +30,9 @@ func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.onlyNormal("a fit to sums of parts"); err != nil {
+		return nil, err
+	}
 	if Takes(cfg.Method, OptSums) {
 		return fitTensors(ctx, act, sums, file, cfg)
 	}

@@ -28,6 +28,9 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 	if len(targets) == 0 {
 		return nil, refuse("there are no targets")
 	}
+	if err := cfg.onlyNormal("a fit of several targets"); err != nil {
+		return nil, err
+	}
 	if cfg.Output != "" {
 		return nil, refuse("output scale %s is for one target", cfg.Output)
 	}

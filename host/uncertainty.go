@@ -60,7 +60,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return err
 	}
 	m.StandardErrors = at.standardErrors(c)
-	if p.Shape.Sigma == 0 {
+	if p.Shape.Sigma == 0 && p.Shape.Normal() {
 		noiseIntervals(p, m, c.Parameters)
 	}
 	if cfg.wants(Dependent) {

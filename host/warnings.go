@@ -75,6 +75,9 @@ func twinLeaves(p *model.Params, i, j int) bool {
 
 // warnOfTwoValues warns of a target of two classes.
 func warnOfTwoValues(m *fitted.Model, p *problem.Problem) error {
+	if p.Link != nil {
+		return nil
+	}
 	a, b, two, err := p.TwoValues()
 	if two && m.K > 1 {
 		warn(m, "the target takes two values, %g and %g, which two experts fit exactly whatever the gate: noise about them is not normal, and a model of two classes is wanted", a, b)
@@ -86,7 +89,7 @@ func warnOfTwoValues(m *fitted.Model, p *problem.Problem) error {
 // of the rows lie outside its range, and what they leave is no noise about the fitted
 // means, since its mean is not 0, or rises with them.
 func warnOfRange(ctx context.Context, m *fitted.Model, p *problem.Problem) error {
-	if p.Shape.Output != nil || p.Leaves != nil {
+	if p.Shape.Output != nil || p.Leaves != nil || p.Link != nil {
 		return nil
 	}
 	lo, hi, err := problem.Range(ctx, p.G)

@@ -50,6 +50,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if m.Hierarchy != "" || m.Leaves != nil || m.OutputScale != nil {
 		m.Format = fitted.FormatV2
 	}
+	if m.Family != "" {
+		m.Format = fitted.FormatV3
+	}
 	m.Fit = summary(p, e, out, cfg)
 	if err := checked(ctx, m, p, l, best.Params.Relabel(order)); err != nil {
 		return nil, err
@@ -61,7 +64,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if held != "" {
 		m.Fit.Notes = append(m.Fit.Notes, held)
 	}
-	if p.Shape.Sigma == 0 && l.AtFloor(best.Params) {
+	if p.Shape.Sigma == 0 && p.Shape.Normal() && l.AtFloor(best.Params) {
 		note, err := floorNote(p, best.Params)
 		if err != nil {
 			return nil, err

@@ -51,6 +51,7 @@ func (m *Model) JSON() ([]byte, error) {
 func (m *Model) withoutNils() *Model {
 	c := *m
 	c.Gating = append([][]float64{}, m.Gating...)
+	c.Sigma = append(Sigma{}, m.Sigma...)
 	c.Fit.Starts = append([]Start{}, m.Fit.Starts...)
 	c.Fit.Notes = append([]string{}, m.Fit.Notes...)
 	if c.Activation.Params == nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/terms"
@@ -30,8 +31,14 @@ import (
 )
 
 // Format is the version of the model file where the features are columns of a table
-// and the mixture is flat, of one activation; elsewhere it is [FormatV2].
+// and the mixture is flat, of one activation and normal noise; elsewhere it is [FormatV2] or [FormatV3].
 const Format = "moe-model/v1"
+
+// FormatV3 is the version of the files of models whose noise is not normal.
+const FormatV3 = "moe-model/v3"
+
+// Normal is the name of the density of normal noise, which files leave out.
+var Normal = mixture.Gaussian{}.Name()
 
 // DesignFormat is the format of a model with this design, which may be nil.
 func DesignFormat(design *terms.Design) string {
@@ -56,6 +63,10 @@ type Model struct {
 	// right; nil where all have Activation, which is else [Mixed].
 	Hierarchy string       `json:"hierarchy,omitempty"`
 	Leaves    []Activation `json:"leaves,omitempty"`
+
+	// Family is the density of the target around the experts' means, by its name in host/mixture, with
+	// Sigma its own parameter, an empty list where it has none; "" is normal noise.
+	Family string `json:"family,omitempty"`
 
 	Design *terms.Design `json:"design,omitempty"` // how the features are made of raw columns; nil where they are columns
 
@@ -466,6 +477,7 @@ func (m *Model) SetParams(p *model.Params) {
 	m.RegressorIntercepts, m.GatingIntercepts = p.RegressorIntercepts, p.GatingIntercepts
 	m.Sigma = Sigma(p.Sigma)
 	m.OutputScale = outputScaleOf(p)
+	m.Family = p.Family
 	m.Hierarchy = ""
 	if p.Tree.Depth() > 1 {
 		m.Hierarchy = p.Tree.String()
@@ -478,7 +490,7 @@ func (m *Model) Params() *model.Params {
 	fill(p.Regressors, m.Regressors)
 	fill(p.Gating, m.Gating)
 	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = m.RegressorIntercepts, m.GatingIntercepts, m.Sigma
-	p.Tree = shapeOf(m.Hierarchy)
+	p.Tree, p.Family = shapeOf(m.Hierarchy), m.Family
 	if m.OutputScale != nil {
 		p.Offset, p.Scale = m.OutputScale.Offset, m.OutputScale.Scale
 	}
@@ -566,7 +578,7 @@ func (m *Model) Validate() error {
 		checkOptional("gating_intercepts", m.GatingIntercepts, model.Gates(m.K)),
 		m.OutputScale.validate("output_scale", m.K),
 		checkVector("proportions", m.Proportions, m.K),
-		checkSigma(m.Sigma, m.K),
+		checkFamily(m.Family, m.Sigma, m.K),
 	); err != nil {
 		return err
 	}
@@ -591,6 +603,9 @@ func (m *Model) Validate() error {
 
 // formatOf is the format of a model of what m has.
 func (m *Model) formatOf() string {
+	if m.Family != "" {
+		return FormatV3
+	}
 	if m.Hierarchy != "" || m.Leaves != nil || m.OutputScale != nil {
 		return FormatV2
 	}
@@ -600,10 +615,10 @@ func (m *Model) formatOf() string {
 // validateDesign holds the format and the features against the design.
 func (m *Model) validateDesign() error {
 	switch {
-	case m.Format != Format && m.Format != FormatV2:
-		return fmt.Errorf("format is %q, want %q or %q", m.Format, Format, FormatV2)
+	case m.Format != Format && m.Format != FormatV2 && m.Format != FormatV3:
+		return fmt.Errorf("format is %q, want %q, %q or %q", m.Format, Format, FormatV2, FormatV3)
 	case m.Format != m.formatOf():
-		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy, leaves or an output scale", m.Format, m.formatOf())
+		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy, leaves, an output scale or a family", m.Format, m.formatOf())
 	case m.Design == nil:
 		return nil
 	}
@@ -753,6 +768,20 @@ func checkSigma(sigma []float64, k int) error {
 		if !(v > 0) || !numeric.Finite(v) {
 			return fmt.Errorf("sigma = %v, want a finite number above 0", v)
 		}
+	}
+	return nil
+}
+
+// checkFamily refuses a density that is not known here, and own parameters that are not its.
+func checkFamily(family string, sigma []float64, k int) error {
+	if !mixture.Known(family) {
+		return fmt.Errorf("family is %q, a density that is not known here; there are %s", family, strings.Join(mixture.Densities(), ", "))
+	}
+	if mixture.DensityOf(family).Own() > 0 {
+		return checkSigma(sigma, k)
+	}
+	if len(sigma) > 0 {
+		return fmt.Errorf("sigma is %v, the density %s has none", sigma, family)
 	}
 	return nil
 }

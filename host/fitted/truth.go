@@ -9,8 +9,8 @@ import (
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
-// TruthFormat is the version of truth files of trees and of experts with several
-// activations; those of flat mixtures of one name none.
+// TruthFormat is the version of truth files of trees, of experts with several
+// activations and of noise that is not normal; those of flat mixtures of one name none.
 const TruthFormat = "moe-truth/v2"
 
 // Truth is the truth file: the parameters that a sample was drawn from. Hierarchy and
@@ -20,6 +20,7 @@ type Truth struct {
 	K          int          `json:"k"`
 	D          int          `json:"d"`
 	Sigma      float64      `json:"sigma"`
+	Family     string       `json:"family,omitempty"` // the density of y, as of [Model], whose own parameter Sigma is; 0 where it has none
 	Activation Activation   `json:"activation"`
 	Hierarchy  string       `json:"hierarchy,omitempty"`
 	Leaves     []Activation `json:"leaves,omitempty"`
@@ -33,8 +34,11 @@ type Truth struct {
 // the same for all experts, whose own activations are leaves where they have several.
 func NewTruth(act Activation, p *model.Params, leaves ...Activation) *Truth {
 	t := &Truth{
-		K: p.K, D: p.D, Sigma: p.Sigma[0], Activation: act,
+		K: p.K, D: p.D, Family: p.Family, Activation: act,
 		Regressors: rows(p.Regressors, p.K, p.D), Gating: rows(p.Gating, p.Gates(), p.D),
+	}
+	if len(p.Sigma) > 0 {
+		t.Sigma = p.Sigma[0]
 	}
 	if p.Tree.Depth() > 1 {
 		t.Hierarchy = p.Tree.String()
@@ -47,7 +51,7 @@ func NewTruth(act Activation, p *model.Params, leaves ...Activation) *Truth {
 }
 
 func (t *Truth) formatOf() string {
-	if t.Hierarchy != "" || t.Leaves != nil {
+	if t.Hierarchy != "" || t.Leaves != nil || t.Family != "" {
 		return TruthFormat
 	}
 	return ""
@@ -56,7 +60,7 @@ func (t *Truth) formatOf() string {
 // checkFormat refuses another format than that of what t has.
 func (t *Truth) checkFormat() error {
 	if t.Format != t.formatOf() {
-		return fmt.Errorf("format is %q, want %q for a truth file with or without a hierarchy or leaves", t.Format, t.formatOf())
+		return fmt.Errorf("format is %q, want %q for a truth file with or without a hierarchy, leaves or a family", t.Format, t.formatOf())
 	}
 	return nil
 }
@@ -76,7 +80,7 @@ func ReadTruth(path string) (*Truth, error) {
 		t.Activation.Check(),
 		checkMatrix("regressors", t.Regressors, t.K, t.D),
 		checkMatrix("gating", t.Gating, model.Gates(t.K), t.D),
-		checkSigma([]float64{t.Sigma}, 1),
+		checkFamily(t.Family, t.sigma(), 1),
 	)
 	if err != nil {
 		return nil, &dataset.Error{File: path, Msg: err.Error()}
@@ -101,6 +105,14 @@ func (t *Truth) Params() *model.Params {
 	p := model.NewParams(t.K, t.D)
 	fill(p.Regressors, t.Regressors)
 	fill(p.Gating, t.Gating)
-	p.Sigma[0], p.Tree = t.Sigma, shapeOf(t.Hierarchy)
+	p.Sigma, p.Tree, p.Family = t.sigma(), shapeOf(t.Hierarchy), t.Family
 	return p
+}
+
+// sigma is the noise as parameters have it: none where it is 0 and the density has none.
+func (t *Truth) sigma() []float64 {
+	if t.Sigma == 0 && t.Family != "" {
+		return nil
+	}
+	return []float64{t.Sigma}
 }

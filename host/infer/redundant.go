@@ -14,7 +14,7 @@ import (
 type Pair struct {
 	I, J int
 	// Distance is the rms of (g_i − g_j)/σ over the rows that are theirs, σ the
-	// smaller of their noise levels.
+	// smaller of their noise levels; of densities other than normal 1/σ² is the mean of Fisher's information at both.
 	Distance float64
 }
 
@@ -38,12 +38,16 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 	type room struct {
 		given *mixture.Posterior
 		g     []float64
+
+		terms     mixture.Terms // of densities other than normal
+		precision []float64
 	}
 	rooms := make([]*room, model.Workers(workers))
-	means := p.Output(act)
+	means, density := p.Output(act), mixture.DensityOf(p.Family)
+	normal := mixture.Normal(density)
 	err := model.Each(ctx, rows, len(rooms), func(worker, chunk, _ int, b *model.Block) error {
 		if rooms[worker] == nil {
-			rooms[worker] = &room{mixture.NewPosterior(mixture.Mixture{}, p.K), make([]float64, p.K*model.BlockRows)}
+			rooms[worker] = &room{mixture.NewPosterior(mixture.Mixture{}, p.K), make([]float64, p.K*model.BlockRows), mixture.NewTerms(density.Own()), make([]float64, p.K*model.BlockRows)}
 		}
 		r := rooms[worker]
 		r.given.Given(p, b)
@@ -51,6 +55,9 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 		p.Predictors(g, b)
 		if err := means.Eval(ctx, g, g); err != nil {
 			return err
+		}
+		if !normal {
+			precisions(r.precision, r.terms.First(b.N), density, p, g)
 		}
 		for at, pair := range out {
 			pi, pj := r.given.PriorOf(pair.I), r.given.PriorOf(pair.J)
@@ -60,8 +67,11 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 				if b.W != nil {
 					w *= b.W[t]
 				}
-				chunks[chunk].square[at] += w * (gi[t] - gj[t]) * (gi[t] - gj[t])
 				chunks[chunk].weight[at] += w
+				if !normal {
+					w *= (r.precision[pair.I*b.N+t] + r.precision[pair.J*b.N+t]) / 2
+				}
+				chunks[chunk].square[at] += w * (gi[t] - gj[t]) * (gi[t] - gj[t])
 			}
 		}
 		return nil
@@ -75,7 +85,20 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 	}
 	for at := range out {
 		pair := &out[at]
-		pair.Distance = math.Sqrt(chunks[0].square[at]/chunks[0].weight[at]) / min(p.SigmaOf(pair.I), p.SigmaOf(pair.J))
+		pair.Distance = math.Sqrt(chunks[0].square[at] / chunks[0].weight[at])
+		if normal {
+			pair.Distance /= min(p.SigmaOf(pair.I), p.SigmaOf(pair.J))
+		}
 	}
 	return out, nil
+}
+
+// precisions writes E[−∂²log f/∂m²] at the means of a block's rows, K rows of equal length, to dst: 1/σ² of normal noise.
+func precisions(dst []float64, t mixture.Terms, d mixture.Density, p *model.Params, mean []float64) {
+	n := len(t.Expected)
+	for i := range p.K {
+		m := mean[i*n : (i+1)*n]
+		d.Derive(t, m, m, p.SigmaOf(i))
+		copy(dst[i*n:], t.Expected)
+	}
 }

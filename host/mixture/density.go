@@ -3,7 +3,6 @@ package mixture
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -35,8 +34,6 @@ type Law interface {
 	CDF(y, mean, s float64) float64
 	// Quantile returns the least y with P(Y ≤ y) ≥ q, 0 < q < 1.
 	Quantile(q, mean, s float64) float64
-	// Rand draws a y.
-	Rand(rng *rand.Rand, mean, s float64) float64
 }
 
 // Domain is where means and targets may be.
@@ -121,7 +118,8 @@ func Unit(d Density, s float64) float64 {
 	return 1
 }
 
-func newTerms(own int) Terms {
+// NewTerms returns room for the derivatives of a block's rows under a density with so many own parameters.
+func NewTerms(own int) Terms {
 	n := func() []float64 { return make([]float64, model.BlockRows) }
 	t := Terms{Score: n(), Information: n(), Expected: n()}
 	if own > 0 {
@@ -130,8 +128,8 @@ func newTerms(own int) Terms {
 	return t
 }
 
-// first returns the first n values of all.
-func (t Terms) first(n int) Terms {
+// First returns the first n values of all.
+func (t Terms) First(n int) Terms {
 	t.Score, t.Information, t.Expected = t.Score[:n], t.Information[:n], t.Expected[:n]
 	if t.OwnScore != nil {
 		t.OwnScore, t.OwnInformation, t.Cross = t.OwnScore[:n], t.OwnInformation[:n], t.Cross[:n]

@@ -2,7 +2,6 @@ package mixture
 
 import (
 	"math"
-	"math/rand/v2"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -62,11 +61,6 @@ func (Gaussian) CDF(y, mean, sigma float64) float64 {
 // Quantile implements [Law].
 func (Gaussian) Quantile(q, mean, sigma float64) float64 {
 	return mean + distuv.UnitNormal.Quantile(q)*sigma
-}
-
-// Rand implements [Law].
-func (Gaussian) Rand(rng *rand.Rand, mean, sigma float64) float64 {
-	return mean + sigma*rng.NormFloat64()
 }
 
 // normals is Σ_i p_i·N(mean_i, sigma_i²) and its density, in fewer steps than the sum over the experts' own.

@@ -53,11 +53,11 @@ func (r *Posterior) derive() {
 		r.general.room, r.general.of = make([]Terms, r.K), make([]Terms, r.K)
 		r.general.working = make([]float64, len(r.scores))
 		for i := range r.K {
-			r.general.room[i] = newTerms(r.Density.Own())
+			r.general.room[i] = NewTerms(r.Density.Own())
 		}
 	}
 	for i := range r.K {
-		r.general.of[i] = r.general.room[i].first(r.N)
+		r.general.of[i] = r.general.room[i].First(r.N)
 		t := r.general.of[i]
 		r.Density.Derive(t, r.general.y, r.of(r.general.mean, i), r.P.SigmaOf(i))
 		for at, u := range t.Score {
@@ -71,6 +71,12 @@ func (r *Posterior) derive() {
 func (r *Posterior) differentiateGeneral(slopes []float64) {
 	if r.general.info == nil {
 		r.general.info, r.general.cross = make([]float64, len(r.scores)), make([]float64, len(r.scores))
+	}
+	if slopes == nil {
+		clear(r.score)
+		clear(r.general.info)
+		clear(r.general.cross)
+		return
 	}
 	for i := range r.K {
 		terms, slope := r.terms(i), r.of(slopes, i)

@@ -46,15 +46,13 @@ func (r *Posterior) Differentiate(slopes []float64) {
 			mean: make([]float64, model.BlockRows), room: make([]float64, model.BlockRows),
 		}
 	}
+	if !Normal(r.Density) {
+		r.differentiateGeneral(slopes)
+		return
+	}
 	if slopes == nil {
 		clear(r.lever)
 		clear(r.score)
-		clear(r.general.info)
-		clear(r.general.cross)
-		return
-	}
-	if !Normal(r.Density) {
-		r.differentiateGeneral(slopes)
 		return
 	}
 	for i := range r.K {

@@ -41,11 +41,14 @@ type Evidence struct {
 // target's second moment implies, or those of minimum variance, and the subspace of
 // the regressors from T̂2.
 //
-// Where experts have activations of their own there is no transform for them all: the
+// Where experts have activations of their own, or the noise is not normal, there is no transform for them all: the
 // evidence is the target's rms, as noise level and norm.
 func Measure(ctx context.Context, p *problem.Problem, w Want) (*Evidence, error) {
 	if p.Leaves != nil {
 		return &Evidence{Sigma: p.RMS(), Norm: p.RMS(), want: w}, nil
+	}
+	if p.Link != nil {
+		return &Evidence{Sigma: p.RMS(), Norm: p.Link.Spread, want: w}, nil
 	}
 	sigma, z := sigmaFromNorms(p.Second, p.Moments)
 	if p.Shape.Sigma > 0 {
@@ -131,6 +134,9 @@ func (e *Evidence) Obstacle(p *problem.Problem, order int) string {
 func (e *Evidence) obstacle(p *problem.Problem) string {
 	if p.Leaves != nil {
 		return "the experts have activations of their own"
+	}
+	if p.Link != nil {
+		return "the moment tensors are of normal noise, not of the density " + p.Shape.Family
 	}
 	if why := e.Unidentified(p); why != "" {
 		return why

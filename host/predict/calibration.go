@@ -22,14 +22,22 @@ type calibration struct {
 	bins   [pitBins]float64
 }
 
-// add counts one row of weight w.
-func (c *calibration) add(u, w float64) {
+// add counts one row of weight w with P(Y < y) = before and P(Y ≤ y) = u. Where y has a probability of its own the row
+// is spread evenly from one to the other (Czado, Gneiting & Held 2009).
+func (c *calibration) add(before, u, w float64) {
 	for i, level := range levels {
-		if tail := (1 - level) / 2; u >= tail && u <= 1-tail {
+		if tail := (1 - level) / 2; u >= tail && before <= 1-tail {
 			c.inside[i] += w
 		}
 	}
-	c.bins[min(int(u*pitBins), pitBins-1)] += w
+	if before == u {
+		c.bins[min(int(u*pitBins), pitBins-1)] += w
+		return
+	}
+	for bin := range c.bins {
+		from, to := float64(bin)/pitBins, float64(bin+1)/pitBins
+		c.bins[bin] += w * max(0, min(to, u)-max(from, before)) / (u - before)
+	}
 }
 
 // coverage returns the shares of rows of the given total weight.

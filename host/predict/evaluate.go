@@ -46,17 +46,21 @@ func EvaluateWith(ctx context.Context, p *model.Params, u *Uncertainty, act mode
 		if err != nil {
 			return nil, err
 		}
-		return &described{mean: pred.Mean, logDens: pred.LogDens, cdf: func(r int, y float64) float64 {
+		out := &described{mean: pred.Mean, logDens: pred.LogDens, cdf: func(r int, y float64) float64 {
 			return predictor.distribution(pred, r).CDF(y)
-		}}, nil
+		}}
+		if p.Family != "" {
+			out.before = func(r int, y float64) float64 { return predictor.distribution(pred, r).CDFBefore(y) }
+		}
+		return out, nil
 	})
 }
 
 // described is what a model says of the rows of a block with targets: their
-// means, the logs of their densities, and F(y|x).
+// means, the logs of their densities, and F(y|x), before P(Y < y|x) where that may be another; nil where it is not.
 type described struct {
 	mean, logDens []float64
-	cdf           func(row int, y float64) float64
+	cdf, before   func(row int, y float64) float64
 }
 
 // evaluate is [Evaluate] for whatever describes blocks of d features.
@@ -91,7 +95,12 @@ func evaluate(ctx context.Context, src dataset.Source, d int, describe func(cont
 			rows += w
 			logLikelihood += w * pred.logDens[r]
 			s += w * (y - pred.mean[r]) * (y - pred.mean[r])
-			calibration.add(pred.cdf(r, y), w)
+			u := pred.cdf(r, y)
+			before := u
+			if pred.before != nil {
+				before = pred.before(r, y)
+			}
+			calibration.add(before, u, w)
 		}
 		e.LogLikelihood += logLikelihood
 		sse += s

@@ -16,6 +16,9 @@ package predict
 import (
 	"context"
 	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/mixture"
@@ -157,6 +160,21 @@ func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level fl
 		}
 	}
 	return nil
+}
+
+// Standardised returns the residual of a target under expert i, whose mean is given: (y − mean)/σ_i of normal noise, and
+// of any density the normal number with as much below it as y has, Φ⁻¹(F(y)), in the middle of its step where y has a
+// probability of its own (the quantile residual of Dunn & Smyth 1996, not randomised).
+func Standardised(p *model.Params, i int, y, mean float64) float64 {
+	d := mixture.DensityOf(p.Family)
+	if mixture.Normal(d) {
+		return (y - mean) / p.SigmaOf(i)
+	}
+	q, s := 0.0, p.SigmaOf(i)
+	if q = d.CDF(y, mean, s); d.Domain().Whole {
+		q = (q + d.CDF(y-1, mean, s)) / 2
+	}
+	return distuv.UnitNormal.Quantile(min(max(q, math.SmallestNonzeroFloat64), 1-0x1p-53))
 }
 
 // distribution returns the predicted one of a row, valid until the next call.

@@ -41,12 +41,12 @@ const (
 )
 
 // UncertaintyOf is that of a model's parameters, and of its arrangements where they have weights; nil where the model
-// has no covariance and none of them.
+// has no covariance, or noise that is not normal, and none of them.
 func UncertaintyOf(m *fitted.Model) *Uncertainty {
 	if all := arrangementsOf(m); all != nil {
 		return &Uncertainty{arrangements: all}
 	}
-	if m.Covariance == nil {
+	if m.Covariance == nil || m.Family != "" { // their variances add up for normal noise alone
 		return nil
 	}
 	u := &Uncertainty{sigma: make([]float64, m.K), experts: make([]spread, m.K)}

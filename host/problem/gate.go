@@ -123,6 +123,9 @@ func (r Request) Check() error {
 	if !slices.Contains(AllIntercepts(), r.Intercepts) {
 		return refuse("intercepts = %q; there are both, experts, gate, and \"\" for none", string(r.Intercepts))
 	}
+	if err := checkFamily(r); err != nil {
+		return err
+	}
 	if r.Threads < 0 {
 		return refuse("threads = %d, want at least 1", r.Threads)
 	}

@@ -30,6 +30,7 @@ type Request struct {
 	Tree    model.Hierarchy  // of the gates; the zero value is one gate
 	Leaves  []sdk.Activation // the experts' own; nil: all have one
 	Output  OutputScale      // "": the experts' means are g
+	Family  string           // the density of the target, by its name in host/mixture; "" is normal noise
 	Seed    uint64           // of everything random
 	Threads int              // 0: one per processor; nothing depends on it
 	// Approximate puts a native approximation in the place of the activation in
@@ -60,6 +61,7 @@ type Problem struct {
 	Inputs  *Inputs        // how far the features are from N(0, I)
 	Second  *tensor.Second // the sums of a first pass over Rows
 
+	Link    *Link // where starts begin; nil where the noise is normal
 	Shape   Shape
 	Seed    uint64
 	Threads int
@@ -102,6 +104,11 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 			return nil, err
 		}
 	}
+	if !p.Shape.Normal() {
+		if p.Link, err = newLink(ctx, p); err != nil {
+			return nil, err
+		}
+	}
 	room, err := p.Shape.rowsRoom(r)
 	if err != nil {
 		return nil, err
@@ -137,12 +144,22 @@ func (p *Problem) take(ctx context.Context, src dataset.Source, r Request) error
 		n, _ := rows.Dims()
 		p.Notes = append(p.Notes, fmt.Sprintf("%d of %d rows have missing cells and were left out", p.Dropped, p.Dropped+n))
 	}
+	if p.Link != nil {
+		if err := p.admitTargets(ctx, rows); err != nil {
+			return err
+		}
+	}
 	if r.Loaded != nil {
 		r.Loaded()
 	}
 	err := p.measure(ctx, rows)
 	if err != nil {
 		return err
+	}
+	if p.Link != nil {
+		if err := p.Link.begin(ctx, p.Rows); err != nil {
+			return err
+		}
 	}
 	if p.Leaves == nil {
 		if p.G, err = EvaluatorOf(ctx, p.Activation, r.Approximate); err != nil || p.Shape.Output == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/memory"
 )
@@ -22,6 +23,7 @@ type Shape struct {
 	PerExpert     bool    // a noise level for every expert
 	Sigma         float64 // the noise level where it is known; 0: estimated
 
+	Family string  // the density of y, see [model.Params]
 	Output *Output // of the experts' means; nil: they are g
 
 	Tree  model.Hierarchy // of the gates; the zero value is one gate
@@ -36,6 +38,9 @@ func (r Request) shape(features []string) (Shape, error) {
 	}
 	if r.Tree.Depth() > 1 {
 		s.Tree = r.Tree
+	}
+	if !mixture.Normal(mixture.DensityOf(r.Family)) {
+		s.Family = r.Family
 	}
 	s.Kinds = r.kinds()
 	var err error
@@ -82,14 +87,17 @@ func (s Shape) Flat() Shape {
 // Blank returns zero parameters of this shape with noise level sigma.
 func (s Shape) Blank(sigma float64) *model.Params {
 	p := model.NewParams(s.K, s.D)
-	p.Tree = s.Tree
+	p.Tree, p.Family = s.Tree, s.Family
 	if s.Intercept {
 		p.RegressorIntercepts = make([]float64, p.K)
 	}
 	if s.GateIntercept {
 		p.GatingIntercepts = make([]float64, p.K-1)
 	}
-	if s.PerExpert {
+	switch {
+	case s.Density().Own() == 0:
+		p.Sigma = nil
+	case s.PerExpert:
 		p.Sigma = make([]float64, p.K)
 	}
 	s.setNoise(p, sigma)
@@ -99,7 +107,11 @@ func (s Shape) Blank(sigma float64) *model.Params {
 	return p
 }
 
-func (Shape) setNoise(p *model.Params, sigma float64) {
+// setNoise sets the noise levels to sigma, own parameters of densities that are no scale of y to 1.
+func (s Shape) setNoise(p *model.Params, sigma float64) {
+	if !s.Density().Domain().Scale {
+		sigma = 1
+	}
 	for i := range p.Sigma {
 		p.Sigma[i] = sigma
 	}
@@ -142,13 +154,7 @@ func (s Shape) Parameters() int {
 		return n
 	}
 	p := s.K*width(s.Experts, s.Intercept) + (s.K-1)*width(s.Gate, s.GateIntercept)
-	switch {
-	case s.Sigma > 0:
-	case s.PerExpert:
-		p += s.K
-	default:
-		p++
-	}
+	p += s.own()
 	if o := s.Output; o != nil {
 		pairs, free := 1, 2
 		if o.Of == PerExpertScale {
@@ -164,7 +170,7 @@ func (s Shape) Parameters() int {
 
 // Adopt copies what this shape has of p.
 func (s Shape) Adopt(p *model.Params) *model.Params {
-	q := s.Blank(p.Sigma[0])
+	q := s.Blank(p.SigmaOf(0))
 	if len(p.Sigma) == len(q.Sigma) {
 		copy(q.Sigma, p.Sigma)
 	}

@@ -17,6 +17,7 @@ type Mixture struct {
 	regressors, intercepts []float64 // K·M rows
 	output                 func(i int) (offset, scale float64)
 	noise                  []model.VectorNoise // one, or K
+	law                    func(y, mean, s float64) float64
 }
 
 // Of returns the mixture of parameters with one target.
@@ -27,6 +28,17 @@ func Of(p *model.Params) Mixture {
 	}
 	for _, sigma := range p.Sigma {
 		m.noise = append(m.noise, model.VectorNoise{Scale: []float64{sigma}})
+	}
+	return m
+}
+
+// Under returns the mixture of parameters with one target, whose density at one y under one expert has this logarithm
+// in place of the normal one. Beside it, what rounding explains is not known, and there is no computation in many digits.
+func Under(p *model.Params, law func(y, mean, s float64) float64) Mixture {
+	m := Of(p)
+	m.law = law
+	if len(m.noise) == 0 {
+		m.noise = []model.VectorNoise{{Scale: []float64{1}}}
 	}
 	return m
 }
@@ -199,6 +211,10 @@ func (r *room) logDensity(b *model.Block, t int) float64 {
 	r.logProbabilities(t)
 	for i := range m.k {
 		n, v := m.noiseOf(i), r.constant[i]
+		if m.law != nil {
+			r.joint[i] = r.logP[i] + m.law(b.Y[t], r.mean[i*r.n+t], n.Scale[0])
+			continue
+		}
 		for c, s := range n.Scale {
 			e := b.Y[c*r.n+t] - r.mean[(i*m.m+c)*r.n+t]
 			for a := range c {

@@ -193,6 +193,9 @@ func (r *room) block(ctx context.Context, to *sums, act model.Activation, b *mod
 			to.rounding.add(w * r.rounding(b, t, v))
 		}
 	}
+	if r.m.law != nil {
+		return nil
+	}
 	for _, t := range sample {
 		w := 1.0
 		if b.W != nil {

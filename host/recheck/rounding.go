@@ -18,6 +18,9 @@ func (r *room) rounding(b *model.Block, t int, v float64) float64 {
 		return 0
 	}
 	m := r.m
+	if m.law != nil {
+		return 0
+	}
 	for j := range m.k - 1 {
 		r.logitError[j] = r.size(m.gating, m.gateIntercepts, j, b, t)
 	}

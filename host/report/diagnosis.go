@@ -16,7 +16,7 @@ type Diagnosis struct {
 	Rows   int
 	Points []Point
 	// Residuals are, for each expert, the posterior-weighted shares of rows by
-	// their standardised residual (y − g(⟨a_i,x⟩))/σ_i, in residualBins bins on
+	// their standardised residual (y − g(⟨a_i,x⟩))/σ_i, [predict.Standardised] of any density, in residualBins bins on
 	// [−residualRange, residualRange]; the outer bins take what lies beyond.
 	Residuals [][]float64
 	// Sharpness are the shares of rows by their largest posterior, in
@@ -33,7 +33,7 @@ type Point struct {
 	Expert     int     // the most probable given x and y
 	Posterior  float64 // its probability
 	Index      float64 // ⟨a,x⟩ + b of that expert
-	Residual   float64 // (y − g(⟨a,x⟩ + b))/σ of that expert
+	Residual   float64 // (y − g(⟨a,x⟩ + b))/σ of that expert, or [predict.Standardised]
 	Features   []float64
 }
 
@@ -154,7 +154,7 @@ func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *predict.Predictio
 	point := Point{X: b.Col(0)[r], Y: b.Y[r], Mean: pred.Mean[r]}
 	for i := range p.K {
 		post := pred.Posterior[i*b.N+r]
-		e := (b.Y[r] - pred.Experts[i*b.N+r]) / p.SigmaOf(i)
+		e := predict.Standardised(p, i, b.Y[r], pred.Experts[i*b.N+r])
 		d.Residuals[i][bin((e+residualRange)/(2*residualRange), residualBins)] += post
 		if post > point.Posterior {
 			point.Expert, point.Posterior, point.Residual, point.Index = i, post, e, index[i*b.N+r]

@@ -131,8 +131,14 @@ func answer(m *fitted.Model) string {
 		verdict = "Not converged (" + m.Fit.Status + ")"
 	}
 	noise := "sigma per expert"
-	if len(m.Sigma) == 1 {
+	switch {
+	case len(m.Sigma) == 1:
 		noise = "sigma " + significant(m.Sigma[0])
+	case len(m.Sigma) == 0:
+		noise = "density " + shown.Name(m.Family)
+	}
+	if m.Family != "" && len(m.Sigma) > 0 {
+		noise = "density " + shown.Name(m.Family) + ", " + noise
 	}
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s (BIC %s, AIC %s; method %s).",
 		verdict, howMany(m), plural(m.D, "feature"), noise,

@@ -30,6 +30,7 @@ type Config struct {
 	Tree       model.Hierarchy // of their gates; the zero value is one gate
 	K, D, N    int             // experts, features, rows
 	Sigma      float64         // of the noise, ≥ 0
+	Family     string          // the density of y, by its name in host/mixture, whose own parameter Sigma then is; "" is normal noise
 	Design     Design          // "" is Paper
 	Inputs     Inputs
 	// Recurrent makes the last feature of every row the target of the row before, 0 for
@@ -43,8 +44,9 @@ type Config struct {
 type Sampler struct {
 	Truth *model.Params // the parameters that the rows are drawn from
 
-	cfg  Config
-	mean []float64 // μ of the inputs; nil where it is 0
+	cfg     Config
+	density mixture.Density // nil where the noise is normal
+	mean    []float64       // μ of the inputs; nil where it is 0
 }
 
 // New returns the sampler of cfg. The error is one of cfg: k, d, n or σ out of
@@ -63,6 +65,12 @@ func New(cfg Config) (*Sampler, error) {
 		return nil, err
 	}
 	s.Truth.Sigma[0], s.Truth.Tree = cfg.Sigma, cfg.Tree
+	if d := mixture.DensityOf(cfg.Family); !mixture.Normal(d) {
+		s.density, s.Truth.Family = d, cfg.Family
+		if d.Own() == 0 {
+			s.Truth.Sigma = nil
+		}
+	}
 	if cfg.Inputs.Mixture {
 		s.mean = make([]float64, cfg.D)
 		unitVector(s.mean, nil, rng)
@@ -73,6 +81,9 @@ func New(cfg Config) (*Sampler, error) {
 
 func (c *Config) check() error {
 	if err := checkSize(c.K, c.D, c.N, c.Sigma); err != nil {
+		return err
+	}
+	if err := c.checkFamily(); err != nil {
 		return err
 	}
 	switch {
@@ -122,7 +133,8 @@ func (s *Sampler) Schema() dataset.Schema { return dataset.Names(s.cfg.D, true) 
 // Read draws the rows. Block b comes from a random stream of its own, which
 // gives for every row in turn: with a mixture of inputs a uniform number (its
 // sign of μ is + below p), d normal numbers (x, the last unused where it is a state), a uniform number (z, by the
-// cumulated gate probabilities), and a normal number (the noise).
+// cumulated gate probabilities), and a normal number (the noise; of another density the quantile of y at
+// the share of smaller ones).
 func (s *Sampler) Read(ctx context.Context, fn func(*model.Block) error) error {
 	return s.ReadLabelled(ctx, func(b *model.Block, _ []int) error { return fn(b) })
 }
@@ -189,7 +201,13 @@ func (d *draw) block(ctx context.Context, at, n int) error {
 	if err := d.choose(ctx); err != nil {
 		return err
 	}
-	floats.AddScaled(d.b.Y, d.s.cfg.Sigma, d.noise[:n])
+	if d.s.density == nil {
+		floats.AddScaled(d.b.Y, d.s.cfg.Sigma, d.noise[:n])
+		return finite(d.b.Y, at)
+	}
+	for t, mean := range d.b.Y {
+		d.b.Y[t] = target(d.s.density, mean, d.s.cfg.Sigma, d.noise[t])
+	}
 	return finite(d.b.Y, at)
 }
 
@@ -271,7 +289,11 @@ func (d *draw) recur(ctx context.Context) error {
 			return err
 		}
 		d.z[i] = classOf(p, 1, cfg.K, d.pick[i])
-		d.state = g[d.z[i]] + cfg.Sigma*d.noise[i]
+		if d.s.density == nil {
+			d.state = g[d.z[i]] + cfg.Sigma*d.noise[i]
+		} else {
+			d.state = target(d.s.density, g[d.z[i]], cfg.Sigma, d.noise[i])
+		}
 		d.b.Y[i] = d.state
 	}
 	return nil

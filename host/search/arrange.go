@@ -92,15 +92,16 @@ func newColumns(d, n int) [][]float64 {
 func eachPosterior(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, change func(*mixture.Posterior), fn func(*model.Block, *mixture.Posterior)) error {
 	means, post, room := q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K), make([]float64, q.K*model.BlockRows)
 	return model.InOrder(ctx, rows, func(b *model.Block) error {
-		res, err := residuals(ctx, means, q, room, b)
-		if err != nil {
+		mean := room[:q.K*b.N]
+		q.Predictors(mean, b)
+		if err := means.Eval(ctx, mean, mean); err != nil {
 			return err
 		}
 		post.Given(q, b)
 		if change != nil {
 			change(post)
 		}
-		post.Observe(res, 0)
+		post.ObserveMeans(b.Y, mean)
 		fn(b, post)
 		return nil
 	})

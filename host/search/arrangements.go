@@ -21,9 +21,9 @@ const (
 
 // Near returns the other optima of which the log-likelihood is within 6 units of the best's, best first:
 // those that the search has refined and that converged on all rows, without a ridge and admissible. more
-// refines what else it has seen there. There are none under a tree, where σ was given, or of one expert.
+// refines what else it has seen there. There are none under a tree, where σ was given, of noise that is not normal, or of one expert.
 func (f *Found) Near(ctx context.Context, p *problem.Problem, more bool) ([]*Candidate, error) {
-	if f.Best.Failed() || f.Best.Degenerate || p.Shape.K == 1 || !flat(p) || p.Shape.Sigma > 0 {
+	if f.Best.Failed() || f.Best.Degenerate || p.Shape.K == 1 || !flat(p) || p.Shape.Sigma > 0 || p.Link != nil {
 		return nil, nil
 	}
 	var all []*Candidate

@@ -211,7 +211,9 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		}
 	}
 	random := Random(p, e)
-	t.Soft = random
+	if p.Link == nil { // they begin with noise as large as y
+		t.Soft = random
+	}
 	var subspace Start
 	within := e.Subspace != nil && p.Shape.K > 1
 	if within {
@@ -221,7 +223,7 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		}
 		subspace = Subspace(p, e, projected)
 	}
-	switch general := p.Shape.Intercept || p.Shape.GateIntercept && !p.Shape.ConstantGate || !p.Inputs.Standard(); {
+	switch general := p.Shape.Intercept || p.Shape.GateIntercept && !p.Shape.ConstantGate || !p.Inputs.Standard() || p.Link != nil; {
 	case within && general:
 		t.Cycle = []Start{KMeans(p, part), subspace, random}
 	case within:

@@ -33,6 +33,9 @@ type Seen struct {
 // Certify judges the optimum best, one of all or of what else was seen. Where
 // it cannot the certificate is nil and the note says why.
 func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate, seen Seen) (c *infer.Certificate, note string, err error) {
+	if p.Link != nil {
+		return nil, "no certificate: its tests are of normal noise, not of the density " + p.Shape.Family, nil
+	}
 	evidence := evidenceOf(p, best, all, seen)
 	if infer.Exact(best.Params, p.RMS()) {
 		c, note, err := exact(p, best.Params, evidence)

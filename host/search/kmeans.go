@@ -13,9 +13,13 @@ import (
 )
 
 // KMeans clusters the rows (x, y), each column at unit variance, by k-means with
-// k-means++ seeds, and fits a least squares line of y on x to each cluster.
+// k-means++ seeds, and fits a least squares line of y on x to each cluster. Where the noise is not normal
+// y is the working predictor, see [problem.Link].
 func KMeans(p *problem.Problem, rows model.Rows) Start {
 	return Start{KindKMeans, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+		if p.Link != nil {
+			rows = p.Link.Working(rows)
+		}
 		data, err := model.InMemory(ctx, rows, 1)
 		if err != nil {
 			return nil, err

@@ -273,7 +273,7 @@ func (o *opening) with(q *model.Params, a []float64) *model.Params {
 // starts on all rows seldom come to another: what an expert of 1 % of the rows gains or loses
 // is nothing beside the rest. A best to which no place is superior stays as it is, to the byte.
 func placeRare(ctx context.Context, p *problem.Problem, c *Candidate) error {
-	one := p.Shape.K > 1 && flat(p) && p.Shape.Kinds == nil && p.Shape.Output == nil
+	one := p.Shape.K > 1 && flat(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil
 	if !one || !perturbable(p) || surveyable(p) {
 		return nil
 	}

@@ -49,6 +49,10 @@ type Start struct {
 func Random(p *problem.Problem, e *moment.Evidence) Start {
 	return Start{KindRandom, func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 		q := p.Shape.Blank(p.RMS())
+		centre, spread := 0.0, p.RMS()
+		if p.Link != nil { // in units of the predictor, not of y
+			centre, spread = p.Link.Centre, p.Link.Spread
+		}
 		for i := range q.K {
 			a := q.Regressor(i)
 			for j := range a {
@@ -58,7 +62,7 @@ func Random(p *problem.Problem, e *moment.Evidence) Start {
 			floats.Scale(e.Norm*math.Exp(rng.NormFloat64()/4)/floats.Norm(a, 2), a)
 		}
 		for i := range q.RegressorIntercepts {
-			q.RegressorIntercepts[i] = p.RMS() * rng.NormFloat64()
+			q.RegressorIntercepts[i] = centre + spread*rng.NormFloat64()
 		}
 		if o := p.Shape.Output; o != nil {
 			o.Draw(rng, q)
@@ -79,8 +83,10 @@ const mostOwnPrecision = 10
 func Own(p *problem.Problem, start *model.Params) Start {
 	return Start{KindOwn, func(context.Context, *rand.Rand) (*model.Params, error) {
 		q := p.Units.Into(start.Clone())
-		for i, s := range q.Sigma {
-			q.Sigma[i] = max(s, p.RMS()/mostOwnPrecision)
+		if p.Shape.Density().Domain().Scale {
+			for i, s := range q.Sigma {
+				q.Sigma[i] = max(s, p.RMS()/mostOwnPrecision)
+			}
 		}
 		return p.Shape.Adopt(q), nil
 	}}

@@ -145,7 +145,7 @@ type surveyor struct {
 
 // survey looks at many optima of a small table and refines the best of them; nil where
 // the table is not small, the work would buy no survey, or the moves, which are those of
-// one gate, suit no tree. starts is the budget of the
+// one gate and normal noise, suit no tree and no other density. starts is the budget of the
 // search, to which the work is proportional.
 func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
 	if !surveyable(p) || starts < waveSize {
@@ -204,7 +204,7 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err
 
 // surveyable says whether the table of a problem is small, and its moves are those of one gate.
 func surveyable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && flat(p) && sizeOf(p) <= scopeOf(p).largest
+	return p.Shape.K > 1 && flat(p) && p.Link == nil && sizeOf(p) <= scopeOf(p).largest
 }
 
 // surveyBudget is the work of a survey.

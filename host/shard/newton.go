@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/recheck"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -67,6 +68,9 @@ type newtonHeader struct {
 // the certificate needs where the passes have converged there. The part is held in memory.
 // Rows that are not those that m was made of are a *dataset.Error.
 func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation, workers int) (*Newton, error) {
+	if m.Family != "" {
+		return nil, &problem.RequestError{Msg: fmt.Sprintf("a pass over parts knows normal noise alone, not the density %s of the model", m.Family)}
+	}
 	out := &Newton{newtonHeader: newtonHeader{Table: t, Place: at, Kinks: act.Info().Kinks}}
 	if err := out.embed(m); err != nil {
 		return nil, err

@@ -1,0 +1,470 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/diff/fd"
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+func init() {
+	mixture.Register(poissonLaw{})
+	mixture.Register(logisticLaw{})
+}
+
+// poissonLaw is the law of counts y of mean m: log f = y·log m − m − log y!.
+type poissonLaw struct{}
+
+func (poissonLaw) Name() string { return "poisson" }
+func (poissonLaw) Own() int     { return 0 }
+
+func (poissonLaw) Domain() mixture.Domain {
+	return mixture.Domain{Most: math.Inf(1), Whole: true, MostMean: math.Inf(1)}
+}
+
+func (poissonLaw) LogDensity(dst, scores, y, mean []float64, _ float64) {
+	for t, v := range y {
+		lg, _ := math.Lgamma(v + 1)
+		dst[t] = scores[t] + v*math.Log(mean[t]) - mean[t] - lg
+	}
+}
+
+func (poissonLaw) Derive(d mixture.Terms, y, mean []float64, _ float64) {
+	for t, v := range y {
+		m := mean[t]
+		d.Score[t], d.Information[t], d.Expected[t] = v/m-1, v/(m*m), 1/m
+	}
+}
+
+func (poissonLaw) CDF(y, mean, _ float64) float64 {
+	if y < 0 {
+		return 0
+	}
+	return mathext.GammaIncRegComp(math.Floor(y)+1, mean)
+}
+
+func (p poissonLaw) Quantile(q, mean, s float64) float64 {
+	y := 0.0
+	for p.CDF(y, mean, s) < q {
+		y++
+	}
+	return y
+}
+
+// logisticLaw is the logistic law of mean m and scale s: F(y) = 1/(1 + exp(−(y − m)/s)).
+type logisticLaw struct{}
+
+func (logisticLaw) Name() string           { return "logistic" }
+func (logisticLaw) Own() int               { return 1 }
+func (logisticLaw) Domain() mixture.Domain { return mixture.Gaussian{}.Domain() }
+
+func (logisticLaw) LogDensity(dst, scores, y, mean []float64, s float64) {
+	for t, v := range y {
+		e := math.Abs(v-mean[t]) / s
+		dst[t] = scores[t] - e - 2*math.Log1p(math.Exp(-e)) - math.Log(s)
+	}
+}
+
+func (logisticLaw) Derive(d mixture.Terms, y, mean []float64, s float64) {
+	for t, v := range y {
+		e := (v - mean[t]) / s
+		h := math.Tanh(e / 2)
+		slope := (1 - h*h) / 2
+		d.Score[t], d.Information[t], d.Expected[t] = h/s, slope/(s*s), 1/(3*s*s)
+		d.OwnScore[t], d.OwnInformation[t], d.Cross[t] = e*h-1, e*h+e*e*slope, (h+e*slope)/s
+	}
+}
+
+func (logisticLaw) CDF(y, mean, s float64) float64      { return 1 / (1 + math.Exp((mean-y)/s)) }
+func (logisticLaw) Quantile(q, mean, s float64) float64 { return mean + s*(math.Log(q)-math.Log1p(-q)) }
+
+// exponential is g = exp.
+var exponential = sdk.Func{Name: "exp", G: math.Exp, DG: math.Exp}
+
+// TestPoissonGLM: one Poisson expert with g = exp is R's example of glm (Dobson 1990, ?glm): counts by outcome and
+// treatment, whose coefficients, standard errors and AIC R 4.2 prints to the digits held here.
+func TestPoissonGLM(t *testing.T) {
+	counts := []float64{18, 17, 15, 20, 10, 20, 25, 13, 12}
+	x := mat.NewDense(9, 4, nil)
+	for r := range 9 {
+		if o := r % 3; o > 0 {
+			x.Set(r, o-1, 1)
+		}
+		if of := r / 3; of > 0 {
+			x.Set(r, 1+of, 1)
+		}
+	}
+	m, err := Fit(t.Context(), exponential, dataset.Matrix(x, counts), Config{K: 1, Family: "poisson", Intercepts: ExpertIntercepts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !m.Fit.Converged || m.StandardErrors == nil {
+		t.Fatalf("status %s, notes %q", m.Fit.Status, m.Fit.Notes)
+	}
+	for _, c := range []struct {
+		what              string
+		got, want, within float64
+	}{
+		{"intercept", m.RegressorIntercepts[0], 3.045, 5e-4},
+		{"outcome2", m.Regressors[0][0], -0.4543, 5e-5},
+		{"outcome3", m.Regressors[0][1], -0.2930, 5e-5},
+		{"treatment2", m.Regressors[0][2], 0, 1e-6},
+		{"treatment3", m.Regressors[0][3], 0, 1e-6},
+		{"error of the intercept", m.StandardErrors.RegressorIntercepts[0], 0.1709, 5e-5},
+		{"error of outcome2", m.StandardErrors.Regressors[0][0], 0.2022, 5e-5},
+		{"error of outcome3", m.StandardErrors.Regressors[0][1], 0.1927, 5e-5},
+		{"error of treatment2", m.StandardErrors.Regressors[0][2], 0.2, 5e-5},
+		{"AIC", m.Fit.AIC, 56.76, 5e-3},
+	} {
+		if !(math.Abs(c.got-c.want) <= c.within) {
+			t.Errorf("%s is %v, R has %v", c.what, c.got, c.want)
+		}
+	}
+	if m.Sigma != nil || m.StandardErrors.Sigma != nil {
+		t.Errorf("sigma %v ± %v of a density that has none", m.Sigma, m.StandardErrors.Sigma)
+	}
+}
+
+// densityCase is data under a density, drawn and fitted.
+type densityCase struct {
+	family string
+	act    sdk.Activation
+	sigma  float64
+	noise  Noise
+	log    func(y, mean, s float64) float64 // log f, from gonum
+}
+
+var densityCases = map[string]densityCase{
+	"poisson":              {"poisson", exponential, 0, nil, func(y, mean, _ float64) float64 { return distuv.Poisson{Lambda: mean}.LogProb(y) }},
+	"logistic":             {"logistic", activation(identity.Family, nil), 0.3, nil, logisticLog},
+	"logistic, per expert": {"logistic", activation(identity.Family, nil), 0.3, PerExpert{}, logisticLog},
+}
+
+func logisticLog(y, mean, s float64) float64 {
+	return math.Log(distuv.Logistic{Mu: mean, S: s}.Prob(y))
+}
+
+func (c densityCase) draw(t *testing.T, k, d, n int) (dataset.Source, *model.Params) {
+	t.Helper()
+	s, err := sample.New(sample.Config{Activation: c.act, K: k, D: d, N: n, Sigma: c.sigma, Family: c.family, Design: sample.Random, Seed: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, s.Truth
+}
+
+// likelihood is the log-likelihood of the rows written out, as a function of the regressors, the gate and log s.
+func (c densityCase) likelihood(m *fitted.Model, data *model.Data) (f func(theta []float64) float64, at []float64) {
+	at = slices.Concat(slices.Concat(m.Regressors...), slices.Concat(m.Gating...))
+	for _, s := range m.Sigma {
+		at = append(at, math.Log(s))
+	}
+	k, d := m.K, m.D
+	return func(theta []float64) float64 {
+		total := 0.0
+		for b := range data.Blocks {
+			b := &data.Blocks[b]
+			for r, y := range b.Y {
+				linear := func(row int) (sum float64) {
+					for j := range d {
+						sum += theta[row*d+j] * b.Col(j)[r]
+					}
+					return sum
+				}
+				norm, density := 0.0, 0.0
+				for i := range k {
+					odds, s := 1.0, 1.0
+					if i < k-1 {
+						odds = math.Exp(linear(k + i))
+					}
+					if own := theta[(2*k-1)*d:]; len(own) > 0 {
+						s = math.Exp(own[min(i, len(own)-1)])
+					}
+					mean := []float64{0}
+					c.act.Eval(context.Background(), mean, []float64{linear(i)})
+					norm += odds
+					density += odds * math.Exp(c.log(y, mean[0], s))
+				}
+				total += math.Log(density / norm)
+			}
+		}
+		return total
+	}, at
+}
+
+// TestDensities: a density that is registered here, and nowhere else, goes through fit, standard errors, file,
+// predictions, evaluation, checkpoints and held-out rows. Likelihood and information are held against the densities of gonum, written
+// out.
+func TestDensities(t *testing.T) {
+	const k, d, n = 2, 4, 800
+	for name, c := range densityCases {
+		t.Run(name, func(t *testing.T) {
+			src, truth := c.draw(t, k, d, n)
+			data, err := dataset.Load(t.Context(), src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := Config{K: k, Family: c.family, Noise: c.noise, Method: Auto{Starts: 8}, Threads: 1}
+			if c.noise == nil {
+				cfg.Truth = truth
+			}
+			var kept [][]byte
+			keeping := cfg
+			keeping.Checkpoint = func(save func() (*Checkpoint, error)) {
+				state, err := save()
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := json.Marshal(state)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept = append(kept, text)
+			}
+			m, err := Fit(t.Context(), c.act, src, keeping)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !m.Fit.Converged || m.Fit.Certificate != nil || m.Family != c.family || m.Format != fitted.FormatV3 {
+				t.Fatalf("status %s, certificate %v, family %q, format %q, notes %q", m.Fit.Status, m.Fit.Certificate, m.Family, m.Format, m.Fit.Notes)
+			}
+			if m.Truth != nil && m.Truth.EReg > 0.2 { // an error of ten standard errors of a coefficient of unit regressors
+				t.Errorf("E_reg %v", m.Truth.EReg)
+			}
+			whole := c.checkOptimum(t, m, data)
+			c.checkFile(t, m, src, data)
+			for _, text := range kept {
+				again := cfg
+				again.Resume, again.Threads = new(Checkpoint), 2
+				if err := json.Unmarshal(text, again.Resume); err != nil {
+					t.Fatal(err)
+				}
+				if again.Resume.Best == nil || again.Resume.Best.Family != c.family {
+					t.Error("a checkpoint without the density of its best")
+				}
+				resumed, err := Fit(t.Context(), c.act, src, again)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := resumed.JSON(); err != nil || string(got) != string(whole) {
+					t.Errorf("resumed to another model, error %v", err)
+				}
+			}
+			if len(kept) == 0 {
+				t.Error("no checkpoint")
+			}
+			held, err := CrossValidate(t.Context(), c.act, src, k, k, 2, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// By Akaike some 15 parameters below the fit; by normal noise far below.
+			if lost := m.Fit.LogLikelihood - held[0].LogLikelihood; lost < 0 || lost > 60 {
+				t.Errorf("held out rows have %v, the fit %v", held[0].LogLikelihood, m.Fit.LogLikelihood)
+			}
+		})
+	}
+}
+
+// TestDensityRange: a range of k is fitted under a density that is registered here, each k alone, and BIC tells two Poisson experts
+// from one.
+func TestDensityRange(t *testing.T) {
+	c := densityCases["poisson"]
+	src, _ := c.draw(t, 2, 4, 800)
+	m, err := FitRange(t.Context(), c.act, src, 1, 2, Config{Family: c.family, Method: Auto{Starts: 8}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := m.Fit.Selection
+	if len(all) != 2 || m.K != 2 || m.Family != c.family || !(all[1].ICL >= all[1].BIC) {
+		t.Errorf("k = %d of family %q of %+v", m.K, m.Family, all)
+	}
+}
+
+// checkOptimum holds the log-likelihood, the score and the standard errors of m against the likelihood written out. It
+// returns the file of m.
+func (c densityCase) checkOptimum(t *testing.T, m *fitted.Model, data *model.Data) []byte {
+	t.Helper()
+	f, at := c.likelihood(m, data)
+	if v := f(at); math.Abs(v-m.Fit.LogLikelihood) > 1e-9*math.Abs(v) {
+		t.Errorf("log-likelihood %v, written out %v", m.Fit.LogLikelihood, v)
+	}
+	h := mat.NewSymDense(len(at), nil)
+	fd.Hessian(h, f, at, &fd.Settings{Formula: fd.Central, Step: 1e-3})
+	score := fd.Gradient(nil, f, at, &fd.Settings{Formula: fd.Central, Step: 1e-4})
+	var inverse mat.Dense
+	if err := inverse.Inverse(h); err != nil {
+		t.Fatal(err)
+	}
+	stated := slices.Concat(slices.Concat(m.StandardErrors.Regressors...), slices.Concat(m.StandardErrors.Gating...))
+	for i, s := range m.StandardErrors.Sigma {
+		stated = append(stated, s/m.Sigma[i])
+	}
+	if len(stated) != len(at) {
+		t.Fatalf("%d standard errors of %d parameters", len(stated), len(at))
+	}
+	for i, got := range stated {
+		want := math.Sqrt(-inverse.At(i, i))
+		if math.Abs(score[i])*want > 1e-2 { // of a standard error from the maximum
+			t.Errorf("score %v at parameter %d of standard error %v", score[i], i, want)
+		}
+		if math.Abs(got-want) > 1e-3*want { // second differences of a sum of some 2,000
+			t.Errorf("standard error %d is %v, differences say %v", i, got, want)
+		}
+	}
+	text, err := m.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// checkFile: the model read back is the same, predicts and evaluates; under a name that is not known it is refused.
+func (c densityCase) checkFile(t *testing.T, m *fitted.Model, src dataset.Source, data *model.Data) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.json")
+	if err := m.Write(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	back, err := predict.Open(path, c.act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := back.Evaluate(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(e.LogLikelihood-m.Fit.LogLikelihood) > 1e-9*math.Abs(e.LogLikelihood) {
+		t.Errorf("evaluated to %v, fitted to %v", e.LogLikelihood, m.Fit.LogLikelihood)
+	}
+	within := 4 * math.Sqrt(0.1*0.9/float64(data.N)) // 1 in 16,000 for one bin, 1 in 1,600 for them all
+	for bin, rows := range e.PITHistogram {
+		share := rows / float64(data.N)
+		if math.Abs(share-0.1) > within {
+			t.Errorf("bin %d of F(y|x) has %v of the rows", bin, share)
+		}
+	}
+	x, y := mat.NewDense(data.N, data.D, nil), []float64(nil)
+	for b := range data.Blocks {
+		b := &data.Blocks[b]
+		for r := range b.N {
+			for j := range data.D {
+				x.Set(len(y), j, b.Col(j)[r])
+			}
+			y = append(y, b.Y[r])
+		}
+	}
+	p, err := back.Matrix(t.Context(), x, y, 0.9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range y {
+		if !mixture.DensityOf(c.family).Domain().Whole || r == 100 {
+			break
+		}
+		least := func(q float64) (v float64) { // the least count with so much of the law up to it
+			for ; ; v++ {
+				sum := 0.0
+				for i := range m.K {
+					sum += p.Gate.At(r, i) * distuv.Poisson{Lambda: p.Experts.At(r, i)}.CDF(v)
+				}
+				if sum >= q {
+					return v
+				}
+			}
+		}
+		if lower, upper := least(0.05), least(0.95); p.Lower[r] != lower || p.Upper[r] != upper {
+			t.Fatalf("row %d has the interval %v to %v, want %v to %v", r, p.Lower[r], p.Upper[r], lower, upper)
+		}
+	}
+	inside, sum := 0, 0.0
+	for r, v := range y {
+		sum += p.LogDensity[r]
+		if v >= p.Lower[r] && v <= p.Upper[r] {
+			inside++
+		}
+	}
+	share := float64(inside) / float64(len(y))
+	most := 0.9 + within
+	if mixture.DensityOf(c.family).Domain().Whole {
+		most = 1 // an interval between counts holds more
+	}
+	if share < 0.9-within || share > most {
+		t.Errorf("%v of the rows in intervals of 90 %%", share)
+	}
+	if math.Abs(sum-m.Fit.LogLikelihood) > 1e-9*math.Abs(sum) {
+		t.Errorf("log-densities add up to %v, the fit has %v", sum, m.Fit.LogLikelihood)
+	}
+	text, err := m.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := strings.Replace(string(text), `"family": "`+c.family+`"`, `"family": "cauchy-of-mars"`, 1)
+	if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fitted.Read(path); err == nil || !strings.Contains(err.Error(), "cauchy-of-mars") {
+		t.Errorf("a model of an unknown density is read with error %v", err)
+	}
+}
+
+// TestDensityRefusals: what does not take a density says so in one line.
+func TestDensityRefusals(t *testing.T) {
+	counts, _ := densityCases["poisson"].draw(t, 2, 5, 200)
+	real, started := densityCases["logistic"].draw(t, 2, 5, 200)
+	id := activation(identity.Family, nil)
+	for what, c := range map[string]struct {
+		act  sdk.Activation
+		src  dataset.Source
+		cfg  Config
+		want string
+	}{
+		"an unknown name":           {id, real, Config{Family: "nosuch"}, `there is no density "nosuch"`},
+		"means below 0":             {id, counts, Config{Family: "poisson"}, "identity is -8 at -8, and the density poisson has means above 0"},
+		"targets that are no count": {exponential, real, Config{Family: "poisson"}, "row 1: the target is "},
+		"sigma":                     {exponential, counts, Config{Family: "poisson", Noise: Shared{Sigma: 1}}, "the density poisson has no parameter but its mean"},
+		"noise per expert":          {exponential, counts, Config{Family: "poisson", Noise: PerExpert{}}, "the density poisson has no parameter but its mean"},
+		"output scale":              {exponential, counts, Config{Family: "poisson", Output: SharedScale}, "is for normal noise"},
+		"a tree":                    {exponential, counts, Config{Family: "poisson", K: 4, Hierarchy: model.Hierarchy{Branches: []model.Hierarchy{model.FlatHierarchy(2), model.FlatHierarchy(2)}}}, "is for one gate"},
+		"method moments":            {exponential, counts, Config{Family: "poisson", Method: Moments{}}, "has no effect on method moments; it is for auto, em"},
+		"a transform":               {exponential, counts, Config{Family: "poisson", Transform: Polynomial}, "knows normal noise alone"},
+		"a start of normal noise":   {id, real, Config{Family: "logistic", Start: &model.Params{K: 2, D: 5}}, "the start is of the density gaussian, the fit of logistic"},
+		"a start for normal noise":  {id, real, Config{Start: started}, "the start is of the density logistic, the fit of gaussian"},
+	} {
+		if c.cfg.K == 0 {
+			c.cfg.K = 2
+		}
+		_, err := Fit(t.Context(), c.act, c.src, c.cfg)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want %q", what, err, c.want)
+		}
+	}
+	several := []Target{{Source: counts}}
+	if _, err := FitTargets(t.Context(), exponential, several, Config{K: 2, Family: "poisson"}); err == nil || !strings.Contains(err.Error(), "knows normal noise alone") {
+		t.Errorf("several targets: error %v", err)
+	}
+	if _, err := shard.SumNewton(t.Context(), counts, shard.Table{}, shard.Place{}, &fitted.Model{Family: "poisson"}, exponential, 1); err == nil || !strings.Contains(err.Error(), "knows normal noise alone") {
+		t.Errorf("a pass over parts: error %v", err)
+	}
+	if _, err := FitTree(t.Context(), exponential, counts, 3, Config{Family: "poisson"}); err == nil || !strings.Contains(err.Error(), "knows normal noise alone") {
+		t.Errorf("a tree that grows: error %v", err)
+	}
+}

@@ -1,0 +1,182 @@
+package problem
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Normal says whether the noise is normal: what is written out for that alone asks.
+func (s Shape) Normal() bool { return mixture.Normal(s.Density()) }
+
+// Density is the law of y under an expert.
+func (s Shape) Density() mixture.Density { return mixture.DensityOf(s.Family) }
+
+// own is how many parameters of the density are estimated.
+func (s Shape) own() int {
+	switch {
+	case s.Sigma > 0 || s.Density().Own() == 0:
+		return 0
+	case s.PerExpert:
+		return s.K
+	}
+	return 1
+}
+
+// checkFamily refuses a density that is not known, and what stands beside one that is not normal and
+// does not know it.
+func checkFamily(r Request) error {
+	if !mixture.Known(r.Family) {
+		return refuse("there is no density %q of the target; there are %s", r.Family, strings.Join(mixture.Densities(), ", "))
+	}
+	d := mixture.DensityOf(r.Family)
+	if mixture.Normal(d) {
+		return nil
+	}
+	switch {
+	case r.Output != "":
+		return refuse("output scale %s is for normal noise, not for the density %s", r.Output, d.Name())
+	case r.Tree.Depth() > 1 || r.Leaves != nil:
+		return refuse("the density %s is for one gate over experts of one activation, not for a tree or leaves", d.Name())
+	}
+	if r.Noise != nil && d.Own() == 0 {
+		if perExpert, sigma := r.Noise.level(); perExpert || sigma != 0 {
+			return refuse("the density %s has no parameter but its mean: it takes no sigma, and no noise per expert", d.Name())
+		}
+	}
+	return nil
+}
+
+// Link is where the starts of a fit begin whose density is not normal: at predictors z at which g(z) is near y.
+type Link struct {
+	z, g           []float64 // g on a grid, ascending in g
+	mean           float64   // of the targets
+	Centre, Spread float64   // mean and twice the standard deviation of the working predictors, which the middle halves
+}
+
+// Of returns the working predictor of a target: z with g(z) nearest to the middle between y and
+// the targets' mean, which is inside of the range of means where y is at its end.
+func (l *Link) Of(y float64) float64 {
+	v := (y + l.mean) / 2
+	at, found := slices.BinarySearch(l.g, v)
+	if !found && (at == len(l.g) || at > 0 && v-l.g[at-1] < l.g[at]-v) {
+		at--
+	}
+	return l.z[at]
+}
+
+const (
+	linkEnd  = 8.0 // of the grid
+	linkStep = 1.0 / 64
+)
+
+// newLink returns that of g, and refuses a g whose values are no means of the density.
+func newLink(ctx context.Context, p *Problem) (*Link, error) {
+	var z []float64
+	for v := -linkEnd; v <= linkEnd; v += linkStep {
+		z = append(z, v)
+	}
+	g := make([]float64, len(z))
+	if err := p.Activation.Eval(ctx, g, z); err != nil {
+		return nil, err
+	}
+	d := p.Shape.Density()
+	domain := d.Domain()
+	for i, v := range g {
+		if !(v > domain.LeastMean && v < domain.MostMean) {
+			return nil, refuse("%s is %.4g at %.4g, and the density %s has means %s: it wants another activation",
+				p.Activation.Info().Name, v, z[i], d.Name(), between(domain.LeastMean, domain.MostMean))
+		}
+	}
+	order := make([]int, len(z))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(g[a], g[b]) })
+	l := new(Link)
+	for _, i := range order {
+		l.z, l.g = append(l.z, z[i]), append(l.g, g[i])
+	}
+	return l, nil
+}
+
+// between says which numbers lie between two, in words.
+func between(least, most float64) string {
+	switch {
+	case math.IsInf(most, 1):
+		return fmt.Sprintf("above %g", least)
+	case math.IsInf(least, -1):
+		return fmt.Sprintf("below %g", most)
+	}
+	return fmt.Sprintf("between %g and %g", least, most)
+}
+
+// admitTargets refuses rows whose target the density does not take.
+func (p *Problem) admitTargets(ctx context.Context, rows model.Rows) error {
+	d := p.Shape.Density()
+	domain, row := d.Domain(), 0
+	wants := "numbers"
+	if domain.Whole {
+		wants = "whole numbers"
+	}
+	switch low, high := !math.IsInf(domain.Least, -1), !math.IsInf(domain.Most, 1); {
+	case low && high:
+		wants += fmt.Sprintf(" from %g to %g", domain.Least, domain.Most)
+	case low:
+		wants += fmt.Sprintf(", %g or more", domain.Least)
+	case high:
+		wants += fmt.Sprintf(", %g or less", domain.Most)
+	}
+	return model.InOrder(ctx, rows, func(b *model.Block) error {
+		for _, y := range b.Y {
+			row++
+			if y < domain.Least || y > domain.Most || domain.Whole && y != math.Trunc(y) {
+				return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("row %d: the target is %v, and the density %s takes %s", row, y, d.Name(), wants)}
+			}
+		}
+		return nil
+	})
+}
+
+// begin takes the targets of the rows.
+func (l *Link) begin(ctx context.Context, rows model.Rows) error {
+	each := func(fn func(y float64)) error {
+		return model.InOrder(ctx, rows, func(b *model.Block) error {
+			for _, y := range b.Y {
+				fn(y)
+			}
+			return nil
+		})
+	}
+	n, _ := rows.Dims()
+	if err := each(func(y float64) { l.mean += y / float64(n) }); err != nil {
+		return err
+	}
+	squares := 0.0
+	err := each(func(y float64) {
+		z := l.Of(y)
+		l.Centre += z / float64(n)
+		squares += z * z / float64(n)
+	})
+	l.Spread = 2 * math.Sqrt(max(0, squares-l.Centre*l.Centre))
+	return err
+}
+
+// Working returns rows whose targets are the working predictors.
+func (l *Link) Working(rows model.Rows) model.Rows {
+	_, d := rows.Dims()
+	return model.Map(rows, d, func(dst, src *model.Block) {
+		copy(dst.X, src.X)
+		dst.Y = make([]float64, src.N)
+		for t, y := range src.Y {
+			dst.Y[t] = l.Of(y)
+		}
+	})
+}
