@@ -209,6 +209,9 @@ func weigh(ctx context.Context, m *fitted.Model, all []*optimum, found []*fitted
 		}
 	}
 	weights := infer.Weights(logs)
+	if all[0].groups != nil {
+		weights = nil // against a supremum at infinity no optimum weighs
+	}
 	for i := range found {
 		w := 0.0
 		if weights != nil {
