@@ -61,7 +61,7 @@ func TestSurveyIsTheSame(t *testing.T) {
 		if first == nil {
 			first = s
 		}
-		if diff := cmp.Diff(first, s, same); diff != "" {
+		if diff := cmp.Diff(first, s, same, cmp.AllowUnexported(Survey{})); diff != "" {
 			t.Fatalf("%d threads: %s", threads, diff)
 		}
 	}
