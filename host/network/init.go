@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -178,7 +179,7 @@ func leading(m *mat.SymDense, k int) (*mat.Dense, []float64, error) {
 		order[i] = i
 		values[i] = math.Abs(values[i])
 	}
-	slices.SortFunc(order, func(a, b int) int { return -compare(values[a], values[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(values[b], values[a]) })
 	v := mat.NewDense(len(values), k, nil)
 	sorted := make([]float64, len(values))
 	for i, at := range order {
@@ -188,16 +189,6 @@ func leading(m *mat.SymDense, k int) (*mat.Dense, []float64, error) {
 		}
 	}
 	return v, sorted, nil
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // thirdSubspace is V where m2 = 0: the leading left singular vectors of M3(·,·,α)
