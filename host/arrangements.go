@@ -10,12 +10,10 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
 )
 
 // leastMoved rows must be of another expert for an optimum to be another arrangement.
@@ -69,14 +67,6 @@ func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out 
 		m.Arrangements.Others = append(m.Arrangements.Others, *a)
 	}
 	return nil
-}
-
-// optimumOf is where a candidate has ended, its parameters in another order.
-func optimumOf(p *problem.Problem, c *search.Candidate, params *model.Params, order []int) *optimum {
-	return &optimum{
-		p: p, params: params, groups: c.Groups.Relabel(c.Params.Hierarchy(), order),
-		l: loss.NewLikelihood(p.Given, p.G, params, p.Shape.Estimated(), p.Threads),
-	}
 }
 
 // nearest is the permutation that gives each expert of q the place of the one of best whose regressor, with its intercept, is

@@ -39,10 +39,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		note("the search has not converged")
 		return nil
 	}
-	at := optimum{
-		p: p, params: out.best.Params.Relabel(order), groups: out.best.Groups.Relabel(out.best.Params.Hierarchy(), order),
-	}
-	at.l = loss.NewLikelihood(p.Given, p.G, at.params, p.Shape.Estimated(), p.Threads)
+	at := optimumOf(p, out.best, out.best.Params.Relabel(order), order)
 	kind := infer.Observed
 	if cfg.wants(Robust) {
 		kind = infer.Robust
@@ -84,6 +81,14 @@ type optimum struct {
 	l      *loss.Likelihood
 	params *model.Params
 	groups *search.Groups // of branches between which gates separate rows; nil where none does
+}
+
+// optimumOf is where a candidate has ended, its parameters in another order.
+func optimumOf(p *problem.Problem, c *search.Candidate, params *model.Params, order []int) *optimum {
+	return &optimum{
+		p: p, params: params, groups: c.Groups.Relabel(c.Params.Hierarchy(), order),
+		l: loss.NewLikelihood(p.Given, p.G, params, p.Shape.Estimated(), p.Threads),
+	}
 }
 
 // covariance is that of the parameters that have a finite optimum, in the user's units.
