@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/badfile"
 	"github.com/gatedlearning/moe/internal/npy"
 )
 
@@ -32,9 +33,6 @@ func (h *npyHeader) bytes() int64 { return h.rows * h.cols * h.size }
 // without the file's name.
 func parseNPYHeader(r io.Reader) (*npyHeader, error) {
 	array, err := npy.ReadHeader(r)
-	if f := npy.Fault(""); errors.As(err, &f) {
-		return nil, fault(f)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -46,32 +44,20 @@ func parseNPYHeader(r io.Reader) (*npyHeader, error) {
 }
 
 // fault is a message about a file that does not name it yet.
-type fault string
-
-func (f fault) Error() string { return string(f) }
-
-func faultf(format string, args ...any) error { return fault(fmt.Sprintf(format, args...)) }
-
-// cutShort is msg where the stream ended and the stream's own error elsewhere.
-func cutShort(err error, msg string) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fault(msg)
-	}
-	return err
-}
+type fault = badfile.Fault
 
 // setShape takes that of a table and refuses what overflows.
 func (h *npyHeader) setShape(dims []int64) error {
 	if len(dims) != 2 {
-		return faultf("an array of %d dimensions, want rows × columns", len(dims))
+		return badfile.Faultf("an array of %d dimensions, want rows × columns", len(dims))
 	}
 	h.rows, h.cols = dims[0], dims[1]
 	const most = math.MaxInt64 / 8
 	if h.rows == 0 || h.cols == 0 {
-		return faultf("an array of %d rows and %d columns", h.rows, h.cols)
+		return badfile.Faultf("an array of %d rows and %d columns", h.rows, h.cols)
 	}
 	if h.cols > MaxColumns || h.rows > most/h.cols {
-		return faultf("an array of %d rows and %d columns is too large; want at most %d columns", h.rows, h.cols, MaxColumns)
+		return badfile.Faultf("an array of %d rows and %d columns is too large; want at most %d columns", h.rows, h.cols, MaxColumns)
 	}
 	return nil
 }
@@ -123,7 +109,7 @@ func openNPY(name string, r io.Reader, size int64, sel Selection) (*npySource, e
 		return nil, err
 	}
 	if want := h.offset + h.bytes(); size >= 0 && size != want {
-		return nil, faultf("%d bytes, want %d for %d rows and %d columns: the file is cut short or has something behind the array",
+		return nil, badfile.Faultf("%d bytes, want %d for %d rows and %d columns: the file is cut short or has something behind the array",
 			size, want, h.rows, h.cols)
 	}
 	if size < 0 && h.fortran {
@@ -292,7 +278,7 @@ func (p *npyPass) value(b []byte, row, col int64) {
 }
 
 func (p *npyPass) short(err error, row int64) error {
-	err = cutShort(err, fmt.Sprintf("the file ends in row %d of %d", row+1, p.h.rows))
+	err = badfile.CutShort(err, fmt.Sprintf("the file ends in row %d of %d", row+1, p.h.rows))
 	if f := fault(""); errors.As(err, &f) {
 		return &Error{File: p.layout.schema.Name, Line: int(row) + 1, Msg: string(f)}
 	}

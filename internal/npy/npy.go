@@ -4,12 +4,13 @@ package npy
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gatedlearning/moe/internal/badfile"
 )
 
 // Magic begins an NPY file.
@@ -18,11 +19,7 @@ const Magic = "\x93NUMPY"
 const maxHeader = 1 << 20 // numpy itself writes a few hundred bytes at most
 
 // Fault says what is wrong with a file, without its name.
-type Fault string
-
-func (f Fault) Error() string { return string(f) }
-
-func faultf(format string, args ...any) error { return Fault(fmt.Sprintf(format, args...)) }
+type Fault = badfile.Fault
 
 // Header describes the array of an NPY file.
 type Header struct {
@@ -50,7 +47,7 @@ func ReadHeader(r io.Reader) (*Header, error) {
 		lengthSize = 2
 	case 2, 3:
 	default:
-		return nil, faultf("NPY version %d, want 1, 2 or 3", major)
+		return nil, badfile.Faultf("NPY version %d, want 1, 2 or 3", major)
 	}
 	length, err := readBytes(r, lengthSize)
 	if err != nil {
@@ -58,7 +55,7 @@ func ReadHeader(r io.Reader) (*Header, error) {
 	}
 	n := int64(binary.LittleEndian.Uint32(append(length, 0, 0)))
 	if n > maxHeader {
-		return nil, faultf("a header of %d bytes, want at most %d", n, maxHeader)
+		return nil, badfile.Faultf("a header of %d bytes, want at most %d", n, maxHeader)
 	}
 	text, err := readBytes(r, n)
 	if err != nil {
@@ -97,11 +94,11 @@ func parse(text string) (*Header, error) {
 	case descr == nil || fortran == nil || shape == nil:
 		const most = 20
 		if len(text) > most {
-			return nil, faultf("the header lacks descr, fortran_order or shape: %q…", text[:most])
+			return nil, badfile.Faultf("the header lacks descr, fortran_order or shape: %q…", text[:most])
 		}
-		return nil, faultf("the header lacks descr, fortran_order or shape: %q", text)
+		return nil, badfile.Faultf("the header lacks descr, fortran_order or shape: %q", text)
 	case descr[3] != "":
-		return nil, faultf("an array of records, want one number type for all columns")
+		return nil, badfile.Faultf("an array of records, want one number type for all columns")
 	}
 	h := &Header{Fortran: fortran[1] == "True"}
 	var err error
@@ -124,7 +121,7 @@ func dimensions(text string) (dims []int64, err error) {
 		}
 		v, err := strconv.ParseInt(part, 10, 64)
 		if err != nil {
-			return nil, faultf("shape (%s) is out of range", text)
+			return nil, badfile.Faultf("shape (%s) is out of range", text)
 		}
 		dims = append(dims, v)
 	}
@@ -163,5 +160,5 @@ func numberType(descr string) (int64, func([]byte) float64, error) {
 	case "u1", "b1":
 		return 1, func(b []byte) float64 { return float64(b[0]) }, nil
 	}
-	return 0, nil, faultf("values of type %q, want float64, float32, integers or bool", descr)
+	return 0, nil, badfile.Faultf("values of type %q, want float64, float32, integers or bool", descr)
 }

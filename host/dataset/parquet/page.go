@@ -14,6 +14,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 	"github.com/pierrec/lz4/v4"
+
+	"github.com/gatedlearning/moe/internal/badfile"
 )
 
 // The library's decoders make room for whatever a page's bytes claim: a damaged
@@ -34,14 +36,14 @@ type pageInspector struct {
 // inspect looks into the page behind a header whose sizes are in bounds.
 func (p *pageInspector) inspect(f io.ReaderAt, at int64, h *format.PageHeader) error {
 	if n := int64(h.DictionaryPageHeader.V.NumValues); n*p.bits() > 8*int64(h.UncompressedPageSize) {
-		return faultf("a dictionary of %d values in %d bytes", n, h.UncompressedPageSize)
+		return badfile.Faultf("a dictionary of %d values in %d bytes", n, h.UncompressedPageSize)
 	}
 	if !p.claims(h) {
 		return nil
 	}
 	p.body = room(p.body, int(h.CompressedPageSize))
 	if _, err := f.ReadAt(p.body, at); err != nil {
-		return cutShort(err, "the file is cut short")
+		return badfile.CutShort(err, "the file is cut short")
 	}
 	if h.CRC != 0 && uint32(h.CRC) != crc32.ChecksumIEEE(p.body) {
 		return fault("checksum mismatch in a page")
@@ -145,7 +147,7 @@ func (p *pageInspector) values(data []byte, encoding format.Encoding, n int32) e
 	case format.DeltaBinaryPacked:
 		return inspectDelta(data, n)
 	}
-	return faultf("values in the encoding %s, which no column of numbers has", encoding)
+	return badfile.Faultf("values in the encoding %s, which no column of numbers has", encoding)
 }
 
 const errPageDamaged = fault("a page is damaged")
@@ -222,7 +224,9 @@ func inspectDelta(b []byte, n int32) error {
 	return nil
 }
 
-func errTooManyValues(n int32) error { return faultf("a page holds more than its %d values", n) }
+func errTooManyValues(n int32) error {
+	return badfile.Faultf("a page holds more than its %d values", n)
+}
 
 // decompressed returns what a page decompresses to: no more than its declared
 // size.
@@ -234,9 +238,9 @@ func (p *pageInspector) decompressed(b []byte, declared int32) ([]byte, error) {
 	n, err := p.decompress(p.plain, b)
 	switch {
 	case errors.Is(err, errLonger):
-		return nil, faultf("a page is larger than the %d bytes that it declares", declared)
+		return nil, badfile.Faultf("a page is larger than the %d bytes that it declares", declared)
 	case err != nil:
-		return nil, faultf("a page cannot be decompressed: %v", err)
+		return nil, badfile.Faultf("a page cannot be decompressed: %v", err)
 	}
 	return p.plain[:n], nil
 }

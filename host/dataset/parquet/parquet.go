@@ -6,7 +6,6 @@ package parquet
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/badfile"
 )
 
 // Bounds on what a Parquet file may ask for before its content is seen. Writers
@@ -78,7 +78,7 @@ func openFile(f dataset.File) (*parquet.File, error) {
 	}
 	n := int64(binary.LittleEndian.Uint32(end))
 	if n > size-int64(len(magic)+tail) || n > maxFooter {
-		return nil, faultf("a footer of %d bytes in a file of %d; want at most %d", n, size, maxFooter)
+		return nil, badfile.Faultf("a footer of %d bytes in a file of %d; want at most %d", n, size, maxFooter)
 	}
 	footer := make([]byte, n)
 	if _, err := f.ReadAt(footer, size-tail-n); err != nil {
@@ -100,26 +100,14 @@ func openFile(f dataset.File) (*parquet.File, error) {
 func guarded(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = faultf("%v", p)
+			err = badfile.Faultf("%v", p)
 		}
 	}()
 	return fn()
 }
 
-// fault is a message about the content of a file.
-type fault string
-
-func (f fault) Error() string { return string(f) }
-
-func faultf(format string, args ...any) error { return fault(fmt.Sprintf(format, args...)) }
-
-// cutShort is msg where the stream ended and the stream's own error elsewhere.
-func cutShort(err error, msg string) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fault(msg)
-	}
-	return err
-}
+// fault is a message about a file that does not name it yet.
+type fault = badfile.Fault
 
 // said returns an error as it is where it is one of ours or of the file system; what the library
 // says is a damage.
@@ -130,7 +118,7 @@ func said(err error) error {
 	if f := fault(""); errors.As(err, &f) {
 		return f
 	}
-	return faultf("the file is damaged: %v", err)
+	return badfile.Faultf("the file is damaged: %v", err)
 }
 
 // Names implements [dataset.Columns].
@@ -169,18 +157,18 @@ func (c *columns) Check(fields []int) error {
 // decoder returns the reader of a column's values.
 func decoder(c *parquet.Column) (func(parquet.Value) float64, error) {
 	if !c.Leaf() || c.Repeated() {
-		return nil, faultf("column %q holds lists or records, want one number in every row; drop it", c.Name())
+		return nil, badfile.Faultf("column %q holds lists or records, want one number in every row; drop it", c.Name())
 	}
 	t := c.Type()
 	signed := true
 	if l := t.LogicalType(); l != nil && l.Value != nil {
 		integer, ok := l.Value.(*format.IntType)
 		if !ok {
-			return nil, faultf("column %q is of type %s, want float, double, integer or boolean; drop or convert it", c.Name(), t)
+			return nil, badfile.Faultf("column %q is of type %s, want float, double, integer or boolean; drop or convert it", c.Name(), t)
 		}
 		signed = integer.IsSigned
 	} else if ct := t.ConvertedType(); ct != nil {
-		return nil, faultf("column %q is of type %s, want float, double, integer or boolean; drop or convert it", c.Name(), t)
+		return nil, badfile.Faultf("column %q is of type %s, want float, double, integer or boolean; drop or convert it", c.Name(), t)
 	}
 	switch kind := t.Kind(); {
 	case kind == parquet.Double:
@@ -203,7 +191,7 @@ func decoder(c *parquet.Column) (func(parquet.Value) float64, error) {
 	case kind == parquet.Int64:
 		return func(v parquet.Value) float64 { return float64(v.Uint64()) }, nil
 	}
-	return nil, faultf("column %q is of type %s, want float, double, integer or boolean; drop or convert it", c.Name(), t)
+	return nil, badfile.Faultf("column %q is of type %s, want float, double, integer or boolean; drop or convert it", c.Name(), t)
 }
 
 // plausible holds the declared numbers of rows and values against each other
@@ -217,15 +205,15 @@ func (c *columns) plausible(leaves []leaf) error {
 		rows += g.NumRows
 		for _, l := range leaves {
 			if l.index >= len(g.Columns) || g.Columns[l.index].MetaData.NumValues != g.NumRows {
-				return faultf("column %q does not have a value for each of the %d rows of a row group", l.name, g.NumRows)
+				return badfile.Faultf("column %q does not have a value for each of the %d rows of a row group", l.name, g.NumRows)
 			}
 		}
 	}
 	if rows != c.file.NumRows() {
-		return faultf("%d rows declared, %d in the row groups", c.file.NumRows(), rows)
+		return badfile.Faultf("%d rows declared, %d in the row groups", c.file.NumRows(), rows)
 	}
 	if rows > maxRatio*(c.file.Size()+1<<16)/int64(8*len(leaves)) {
-		return faultf("%d rows and %d columns in %d bytes: the table would be more than %d times as large as its file", rows, len(leaves), c.file.Size(), maxRatio)
+		return badfile.Faultf("%d rows and %d columns in %d bytes: the table would be more than %d times as large as its file", rows, len(leaves), c.file.Size(), maxRatio)
 	}
 	return nil
 }
@@ -263,7 +251,7 @@ func (c *columns) rowGroup(group int, leaves []leaf, fn func(n int, values [][]f
 			return l.damaged(err)
 		}
 		if held += room; held > maxHeld {
-			return l.damaged(faultf("its page and those of the columns before it take %d bytes side by side, want at most %d; write it with smaller pages, or drop columns", held, maxHeld))
+			return l.damaged(badfile.Faultf("its page and those of the columns before it take %d bytes side by side, want at most %d; write it with smaller pages, or drop columns", held, maxHeld))
 		}
 		read[i] = column{leaf: l, pages: chunks[l.index].Pages()}
 	}
@@ -288,7 +276,7 @@ func (l leaf) damaged(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return err
 	}
-	return faultf("column %q: %v", l.name, err)
+	return badfile.Faultf("column %q: %v", l.name, err)
 }
 
 // checkPages walks over a column's pages, all that the library may read: their
@@ -327,7 +315,7 @@ func checkPages(f io.ReaderAt, size int64, chunk *format.ColumnChunk, in *pageIn
 		}
 	}
 	if values != meta.NumValues {
-		return 0, faultf("pages of %d values, want %d", values, meta.NumValues)
+		return 0, badfile.Faultf("pages of %d values, want %d", values, meta.NumValues)
 	}
 	return dictionary + largest, nil
 }
@@ -336,16 +324,16 @@ func checkPages(f io.ReaderAt, size int64, chunk *format.ColumnChunk, in *pageIn
 // and against bounds, and returns the number of values in a page of data.
 func checkPage(h *format.PageHeader, left int64) (values int32, err error) {
 	if c := h.CompressedPageSize; c < 0 || int64(c) > left {
-		return 0, faultf("a page of %d bytes where %d are left", c, left)
+		return 0, badfile.Faultf("a page of %d bytes where %d are left", c, left)
 	}
 	for _, u := range []int32{h.UncompressedPageSize, h.CompressedPageSize} {
 		if u < 0 || u > maxPage {
-			return 0, faultf("a page of %d bytes, want at most %d; write it with smaller pages", u, maxPage)
+			return 0, badfile.Faultf("a page of %d bytes, want at most %d; write it with smaller pages", u, maxPage)
 		}
 	}
 	for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues} {
 		if n < 0 || n > maxPageValues {
-			return 0, faultf("a page of %d values, want at most %d; write it with smaller pages", n, maxPageValues)
+			return 0, badfile.Faultf("a page of %d values, want at most %d; write it with smaller pages", n, maxPageValues)
 		}
 	}
 	switch {
@@ -364,7 +352,7 @@ func pageHeader(f io.ReaderAt, at, end int64) (*format.PageHeader, int64, error)
 	for room := int64(512); ; room *= 16 {
 		b := make([]byte, min(room, end-at))
 		if _, err := f.ReadAt(b, at); err != nil {
-			return nil, 0, cutShort(err, "the file is cut short")
+			return nil, 0, badfile.CutShort(err, "the file is cut short")
 		}
 		n, err := thriftLength(b)
 		if err == errThriftShort && room < 1<<20 && room < end-at {
@@ -397,7 +385,7 @@ func (c *column) fill(n int) error {
 			if c.page == nil {
 				page, err := c.pages.ReadPage()
 				if err != nil {
-					return cutShort(err, "its pages end too early")
+					return badfile.CutShort(err, "its pages end too early")
 				}
 				c.page, c.reader = page, page.Values()
 			}
