@@ -29,7 +29,7 @@ var imports = map[string][]string{
 	"internal/wire":              {"sdk", "internal/numeric", "internal/wire/activationpb", goPlugin, grpc, protobuf},
 	"internal/wire/activationpb": {grpc, protobuf},
 	"internal/claims":            {"sdk", "sdk/gauss", "solver", "internal/numeric"},
-	"internal/conform":           {"sdk", "internal/claims", "internal/numeric", "internal/wire"},
+	"internal/conform":           {"sdk", "internal/claims", "internal/numeric", "internal/stream", "internal/wire"},
 	"internal/atomicfile":        {"golang.org/x/sys"},
 	"internal/digits":            {},
 	"internal/kernel":            {"golang.org/x/sys"},
@@ -38,13 +38,15 @@ var imports = map[string][]string{
 	"internal/npy":               {"internal/badfile"},
 	"internal/numeric":           {gonum},
 	"internal/shown":             {},
-	"internal/spotcheck":         {},
+	"internal/spotcheck":         {"sdk", "internal/numeric"},
+	"internal/stream":            {},
 	"internal/strictjson":        {},
 	"internal/suggest":           {},
 	"internal/textfile":          {},
 	"internal/tablefile":         {},
 	"internal/testheap":          {},
 	"internal/sandbox":           {"golang.org/x/sys"},
+	"internal/wasm":              {"sdk", "internal/numeric", "internal/pluginproc", "internal/spotcheck", "internal/wire", wazero},
 	"internal/pluginproc":        {"sdk", "internal/numeric", "internal/sandbox", "internal/spotcheck", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
 
 	"internal/pluginproc/plugintest": {"golang.org/x/sys"},
@@ -55,7 +57,7 @@ var imports = map[string][]string{
 	"plugins/sigmoid":   {"sdk", "sdk/gauss"},
 	"plugins/tanh":      {"sdk"},
 
-	"solver": {"sdk", "sdk/gauss", gonum},
+	"solver": {"sdk", "sdk/gauss", "internal/stream", gonum},
 
 	// An expression is an activation like any other; its tanh and sigmoid are those of the
 	// built-ins, to the bit.
@@ -63,6 +65,10 @@ var imports = map[string][]string{
 
 	"host/model":   {"internal/kernel", gonum},
 	"host/mixture": {"internal/kernel", "host/model", gonum},
+
+	// What tests register.
+	"host/mixture/mixturetest": {"host/mixture", gonum},
+
 	"host/optim":   {"internal/numeric", gonum},
 	"host/recheck": {"internal/digits", "host/model"},
 	"host/metric":  {"host/model", gonum},
@@ -70,32 +76,34 @@ var imports = map[string][]string{
 	"host/dataset": {"host/model", "internal/atomicfile", "internal/badfile", "internal/kernel", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/klauspost/compress"},
 	"host/dataset/parquet": {"host/model", "host/dataset", "internal/atomicfile", "internal/badfile", "github.com/parquet-go/parquet-go",
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
-	"host/gru":     {"host/model", "internal/npy", "internal/strictjson", "internal/numeric", gonum},
-	"host/explore": {"host/model", "host/dataset"},
-	"host/sample":  {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", gonum},
-	"host/terms":   {"host/model", "host/dataset", "internal/numeric"},
-	"host/loss":    {"internal/kernel", "solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
-	"host/infer":   {"internal/kernel", "solver", "host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
-	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
-	"host/fitted":  {"sdk", "expression", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
-	"host/predict": {"sdk", "host/model", "host/mixture", "host/loss", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
-	"host/report":  {"solver", "host/network", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum},
-	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
-	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/tensor", "host/loss", "host/native", gonum},
-	"host/moment":  {"sdk", "solver", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", gonum},
-	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", gonum},
-	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", gonum},
+	"host/gru":          {"host/model", "internal/npy", "internal/strictjson", "internal/numeric", "internal/stream", gonum},
+	"host/explore":      {"host/model", "host/dataset"},
+	"host/sample":       {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
+	"host/terms":        {"host/model", "host/dataset", "internal/numeric"},
+	"host/loss":         {"internal/kernel", "solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
+	"host/infer":        {"internal/kernel", "solver", "host/model", "host/mixture", "host/loss", "internal/numeric", "internal/stream", gonum},
+	"host/native":       {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
+	"host/fitted":       {"sdk", "expression", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
+	"host/predict":      {"sdk", "host/model", "host/mixture", "host/loss", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
+	"host/report":       {"solver", "host/network", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum},
+	"host/figures":      {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
+	"host/problem":      {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/tensor", "host/loss", "host/native", gonum},
+	"host/moment":       {"sdk", "solver", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
+	"host/search":       {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "internal/stream", gonum},
+	"host/search/rare":  {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "internal/stream", gonum},
+	"host/search/steps": {"host/search", "host/search/rare"},
+	"host/descent":      {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", "internal/stream", gonum},
 	"host/shard": {"sdk", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/tensor", "host/fitted",
 		"host/loss", "host/infer", "host/optim", "host/problem", "host/moment", "host/recheck", gonum},
-	"host": {"sdk", "internal/claims", "internal/numeric", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
-		"host/problem", "host/moment", "host/search", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/terms", gonum},
-	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", gonum},
-	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", gonum},
-	"host/catalog": {"sdk", "expression", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wire", "internal/atomicfile",
+	"host": {"sdk", "internal/claims", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
+		"host/problem", "host/moment", "host/search", "host/search/steps", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/terms", "internal/stream", gonum},
+	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", "host/recheck", "internal/stream", gonum},
+	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
+	"host/catalog": {"sdk", "expression", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", "golang.org/x/sys"},
 
-	"host/experiment": {"sdk", "solver", "host/network", "host/diverse", "host/model", "host/problem", "host/moment", "host/search", "host/optim", "host/metric", "host/tensor",
-		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", gonum},
+	"host/experiment": {"sdk", "solver", "host/network", "host/diverse", "host/model", "host/problem", "host/moment", "host/search", "host/search/steps", "host/optim", "host/metric", "host/tensor",
+		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", "internal/stream", gonum},
 
 	// A fit is described, for the command and for other programs.
 	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/model", "host/optim", "host/shard", "host/terms", "internal/strictjson", "internal/suggest"},
@@ -105,7 +113,8 @@ var imports = map[string][]string{
 	// Whole fits are measured, and the stages of one.
 	"host/benchmark": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/loss", "host/tensor", "host/infer", "internal/kernel", gonum},
 
-	"cmd/moe": {"sdk", "expression", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
+	"examples": {},
+	"cmd/moe": {"sdk", "examples", "expression", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
 		"host/experiment", "host/explore", "host/figures", "host/report", "host/sample", "host/shard", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
@@ -117,6 +126,7 @@ const (
 	hclog     = "github.com/hashicorp/go-hclog"
 	grpc      = "google.golang.org/grpc"
 	protobuf  = "google.golang.org/protobuf"
+	wazero    = "github.com/tetratelabs/wazero"
 )
 
 // onlyIn says of packages which packages alone may import them, wherever the
@@ -126,6 +136,7 @@ var onlyIn = map[string][]string{
 	gonum + "/integrate": {"sdk/gauss"},                                                          // quadrature has one home
 	goPlugin:             {"internal/wire", "sdk/serve", "internal/pluginproc"},                  // the protocol stays
 	grpc:                 {"internal/wire", "internal/wire/activationpb", "internal/pluginproc"}, // behind them
+	wazero:               {"internal/wasm"},                                                      // modules run in one place
 	"os/exec":            {"internal/pluginproc", "internal/pluginproc/plugintest"},              // nothing else starts a process
 	"net":                {"internal/wire", "internal/pluginproc/plugintest"},                    // or opens a connection
 }

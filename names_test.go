@@ -18,9 +18,13 @@ var named = regexp.MustCompile("`([a-z0-9/-]+)\\.([A-Za-z]\\w*)(?:\\.(\\w+))?(?:
 // TestNamesOnPages: every function, type, method, field, constant and test that a
 // page names exists in the package that it names, by its directory.
 func TestNamesOnPages(t *testing.T) {
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	var pages []string
+	for _, below := range []string{"docs/*.md", "docs/theory/*.md", "docs/studies/*.md"} {
+		found, err := filepath.Glob(below)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
 	}
 	found := 0
 	packages := make(map[string]map[string]bool)

@@ -8,12 +8,16 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // leastMoved rows must be of another expert for an optimum to be another arrangement.
@@ -164,75 +168,158 @@ func compareFloat(a, b float64) int {
 	return 0
 }
 
-// weigh gives the arrangements weights, and the model the intervals over them.
+// weigh gives the arrangements their shares of the posterior under infer.WeakPrior, and the model the intervals of its draws.
 func weigh(ctx context.Context, m *fitted.Model, all []*optimum, found []*fitted.Arrangement, cfg Config) error {
-	logs, errs := make([]float64, len(all)), make([]*model.Params, len(all))
-	for i, o := range all {
-		c, why, err := o.weighable(ctx, found[i].Rows)
-		if err != nil {
+	for i, o := range all[1:] {
+		if err := o.describe(ctx, m, found[i+1], cfg); err != nil {
 			return err
 		}
-		volume, ok := 0.0, false
-		if c != nil {
-			if volume, ok = c.LogVolume(); !ok {
-				why = "its information is singular"
-			}
-		}
-		if logs[i] = found[i].LogLikelihood + volume; !ok {
-			logs[i], found[i].Unweighted = math.Inf(-1), why
-			continue
-		}
-		if cfg.wants(Robust) {
-			if c, err = o.covariance(ctx, infer.Robust); err != nil {
-				return err
-			}
-		}
-		errs[i] = o.errors(c)
-		if i > 0 {
-			found[i].StandardErrors = o.standardErrors(c)
-			if len(c.Parameters) <= mostCovariance {
-				found[i].Covariance = &fitted.Covariance{Parameters: c.Names(o.p.Schema.Features), Matrix: rowsOf(c.Matrix)}
-			}
-			as := found[i].Of(m)
-			as.Proportions = normalised(found[i].Rows)
-			noiseIntervals(o.p, as, c.Parameters)
-		}
 	}
-	weights := infer.Weights(logs)
-	if all[0].groups != nil {
-		weights = nil // against a supremum at infinity no optimum weighs
+	for _, a := range found {
+		a.Weight = new(float64)
 	}
-	for i := range found {
-		w := 0.0
-		if weights != nil {
-			w = weights[i]
-		}
-		found[i].Weight = &w
-	}
-	if weights == nil {
-		m.Fit.Notes = append(m.Fit.Notes, "no arrangement has a weight: "+found[0].Unweighted)
+	if why := all[0].unsampled(); why != "" {
+		found[0].Unweighted = why
+		m.Fit.Notes = append(m.Fit.Notes, "no arrangement has a weight: "+why)
 		return nil
 	}
-	m.Arrangements.Intervals = intervalsOver(weights, all, errs)
+	density := infer.Penalised{Likelihood: all[0].l, Prior: all[0].prior(found[0].Rows)}
+	modes, whose, err := modesOf(ctx, density, all)
+	if err != nil {
+		return err
+	}
+	if len(modes) == 0 {
+		found[0].Unweighted = "no maximum of the posterior was found"
+		return nil
+	}
+	draws, err := infer.Sample(density.Log(ctx), modes, stream.New(cfg.Seed, stream.Posterior, 0))
+	if err != nil {
+		return err
+	}
+	taken := make([]bool, len(modes))
+	for i, mode := range whose {
+		switch {
+		case mode < 0:
+			found[i].Unweighted = "no maximum of the posterior was found near it"
+		case taken[mode]:
+			found[i].Unweighted = "its maximum of the posterior is that of one above"
+		default:
+			taken[mode], *found[i].Weight = true, draws.Shares[mode]
+		}
+	}
+	m.Arrangements.Intervals = all[0].intervals(draws.Draws)
 	return nil
 }
 
-// weighable is the observed covariance of an optimum that may have a weight, or why it may not.
-func (o *optimum) weighable(ctx context.Context, rows []float64) (*infer.Covariance, string, error) {
-	expert, _ := o.p.Shape.Estimated().Columns(o.params)
-	for i, r := range rows {
-		if r < float64(len(expert)) {
-			return nil, fmt.Sprintf("expert %d has %.1f rows for %d coefficients", i+1, r, len(expert)), nil
-		}
+// describe adds standard errors and covariance to an arrangement beside the model's own, where its optimum has them.
+func (o *optimum) describe(ctx context.Context, m *fitted.Model, a *fitted.Arrangement, cfg Config) error {
+	kind := infer.Observed
+	if cfg.wants(Robust) {
+		kind = infer.Robust
 	}
-	if o.groups != nil {
-		return nil, "its gate separates rows, and has no finite optimum", nil
-	}
-	c, err := o.covariance(ctx, infer.Observed)
+	c, err := o.covariance(ctx, kind)
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
-		return nil, none.Reason, nil
+		return nil
 	}
-	return c, "", err
+	if err != nil {
+		return err
+	}
+	a.StandardErrors = o.standardErrors(c)
+	if len(c.Parameters) <= mostCovariance {
+		a.Covariance = &fitted.Covariance{Parameters: c.Names(o.p.Schema.Features), Matrix: rowsOf(c.Matrix)}
+	}
+	as := a.Of(m)
+	as.Proportions = normalised(a.Rows)
+	noiseIntervals(o.p, as, c.Parameters)
+	return nil
+}
+
+// unsampled says why there are no draws from the posterior.
+func (o *optimum) unsampled() string {
+	switch {
+	case !o.params.Tree.Equal(model.Hierarchy{}):
+		return "the prior is of experts under one gate"
+	case !o.p.Shape.Normal():
+		return "the prior is of normal noise"
+	case o.l.AtFloor(o.params):
+		return "the noise is at its floor"
+	case !o.l.Dense() || o.l.Dim() > infer.MaxParameters:
+		return fmt.Sprintf("%d parameters are too many", o.l.Dim())
+	}
+	return ""
+}
+
+// prior is infer.WeakPrior in the units of the fit, with the sizes that the optimum has, of which the experts have so many rows.
+func (o *optimum) prior(rows []float64) *infer.Prior {
+	q, size, variance := o.params, 0.0, 0.0
+	for i, share := range normalised(rows) {
+		size += share * floats.Dot(q.Regressor(i), q.Regressor(i))
+		if q.RegressorIntercepts != nil {
+			size += share * q.RegressorIntercepts[i] * q.RegressorIntercepts[i]
+		}
+		variance += share * q.SigmaOf(i) * q.SigmaOf(i)
+	}
+	if size == 0 {
+		size = 1
+	}
+	return infer.WeakPrior(o.l.Parameters(), q.K, math.Sqrt(size), math.Log(variance)/2)
+}
+
+// sameMode is a difference in the logarithm of the posterior density below which two climbs have ended at one maximum.
+const sameMode = 1e-3
+
+// modesOf climbs from every optimum to a maximum of the posterior, and says which of them is whose; −1 for none.
+func modesOf(ctx context.Context, density infer.Penalised, all []*optimum) (modes []infer.Mode, whose []int, err error) {
+	for _, o := range all {
+		r, err := optim.Newton(ctx, density, density.Likelihood.Theta(o.params), optim.Settings{Iterations: 300})
+		if err != nil {
+			return nil, nil, err
+		}
+		mode, err := density.ModeAt(ctx, r.X)
+		if err != nil {
+			return nil, nil, err
+		}
+		at := slices.IndexFunc(modes, func(other infer.Mode) bool { return math.Abs(other.Log-mode.Log) < sameMode })
+		if at < 0 && mode.Positive() {
+			at, modes = len(modes), append(modes, mode)
+		}
+		whose = append(whose, at)
+	}
+	return modes, whose, nil
+}
+
+// intervals are those of the coefficients, in the units of the data, that hold intervalLevel of draws of the parameters.
+func (o *optimum) intervals(draws [][]float64) *fitted.ArrangementIntervals {
+	all := make([]*model.Params, len(draws))
+	for i, theta := range draws {
+		all[i] = o.p.Units.OutOf(o.l.Params(theta))
+	}
+	each := func(of func(*model.Params) []float64) (out [][]float64) {
+		values := make([]float64, len(all))
+		for at := range of(all[0]) {
+			for i, p := range all {
+				values[i] = of(p)[at]
+			}
+			lower, upper := infer.SampleInterval(values, intervalLevel)
+			out = append(out, []float64{lower, upper})
+		}
+		return out
+	}
+	matrix := func(of func(*model.Params) []float64) [][][]float64 {
+		flat, d := each(of), all[0].D
+		out := [][][]float64{}
+		for at := 0; at < len(flat); at += d {
+			out = append(out, flat[at:at+d])
+		}
+		return out
+	}
+	return &fitted.ArrangementIntervals{
+		Level:               intervalLevel,
+		Regressors:          matrix(func(p *model.Params) []float64 { return p.Regressors }),
+		Gating:              matrix(func(p *model.Params) []float64 { return p.Gating }),
+		RegressorIntercepts: each(func(p *model.Params) []float64 { return p.RegressorIntercepts }),
+		GatingIntercepts:    each(func(p *model.Params) []float64 { return p.GatingIntercepts }),
+	}
 }
 
 // normalised is v over its sum.
@@ -250,40 +337,3 @@ func normalised(v []float64) []float64 {
 
 // intervalLevel is that of the intervals over arrangements.
 const intervalLevel = 0.95
-
-// intervalsOver are the intervals of the coefficients over optima with weights.
-func intervalsOver(weights []float64, all []*optimum, errs []*model.Params) *fitted.ArrangementIntervals {
-	params := make([]*model.Params, len(all))
-	for i, o := range all {
-		params[i] = o.p.Units.OutOf(o.params)
-		if errs[i] == nil {
-			errs[i] = params[i]
-		}
-	}
-	each := func(of func(*model.Params) []float64) (out [][]float64) {
-		for at := range of(params[0]) {
-			estimates, se := make([]float64, len(all)), make([]float64, len(all))
-			for i := range all {
-				estimates[i], se[i] = of(params[i])[at], of(errs[i])[at]
-			}
-			lower, upper := infer.MixtureInterval(weights, estimates, se, intervalLevel)
-			out = append(out, []float64{lower, upper})
-		}
-		return out
-	}
-	matrix := func(of func(*model.Params) []float64) [][][]float64 {
-		flat, d := each(of), params[0].D
-		out := [][][]float64{}
-		for at := 0; at < len(flat); at += d {
-			out = append(out, flat[at:at+d])
-		}
-		return out
-	}
-	return &fitted.ArrangementIntervals{
-		Level:               intervalLevel,
-		Regressors:          matrix(func(p *model.Params) []float64 { return p.Regressors }),
-		Gating:              matrix(func(p *model.Params) []float64 { return p.Gating }),
-		RegressorIntercepts: each(func(p *model.Params) []float64 { return p.RegressorIntercepts }),
-		GatingIntercepts:    each(func(p *model.Params) []float64 { return p.GatingIntercepts }),
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
@@ -15,8 +13,8 @@ import (
 )
 
 // TestArrangements: among data sets of uniform features and uneven shares are some with another optimum near the
-// best. Its likelihood is what a pass over the rows has, it is another mixture, its weight is e^ℓ·|I|^(−1/2) by the
-// information at its parameters in the file, written out here, and the fit itself is the same without the flag.
+// best. Its likelihood is what a pass over the rows has, it is another mixture, the weights add up to 1, the intervals
+// are near those of the best, and the fit itself is the same without the flag.
 func TestArrangements(t *testing.T) {
 	c := arranged{"uniform, uneven", 2, 0.5, []float64{1.5, 0.5}, true}
 	weighed := 0
@@ -43,22 +41,17 @@ func TestArrangements(t *testing.T) {
 			t.Fatal(err)
 		}
 		sameButArrangements(t, m, plain)
-		total, logs, weights := 0.0, []float64{}, []float64{}
+		total, several := 0.0, 0
 		add := func(of *fitted.Model, ll float64, w *float64, unweighted string) {
-			if w != nil {
-				total += *w
+			if w == nil || (*w > 0) == (unweighted != "") {
+				t.Fatalf("seed %d: no weight, or one above 0, beside %q", seed, unweighted)
 			}
-			if unweighted != "" {
-				if w == nil || *w != 0 {
-					t.Errorf("seed %d: a weight beside %q", seed, unweighted)
-				}
-				return
+			if total += *w; *w > 0.01 {
+				several++
 			}
-			got, volume := likelihoodAndVolume(t, src, of)
-			if math.Abs(got-ll) > 1e-6*math.Abs(ll) {
+			if got := logLikelihoodOf(t, src, of); math.Abs(got-ll) > 1e-6*math.Abs(ll) {
 				t.Errorf("seed %d: log-likelihood %v in the file, %v of the rows", seed, ll, got)
 			}
-			logs, weights = append(logs, got+volume), append(weights, *w)
 		}
 		add(m, m.Fit.LogLikelihood, s.Weight, s.Unweighted)
 		for i := range s.Others {
@@ -68,21 +61,10 @@ func TestArrangements(t *testing.T) {
 			}
 			add(a.Of(m), a.LogLikelihood, a.Weight, a.Unweighted)
 		}
-		if s.Intervals == nil { // the best itself has no weight that the others could be held against
-			if total != 0 {
-				t.Errorf("seed %d: weights of %v without intervals", seed, total)
-			}
-			continue
-		}
 		if math.Abs(total-1) > 1e-9 {
 			t.Errorf("seed %d: the weights add up to %v", seed, total)
 		}
-		for i := range logs { // of differences of numbers of 1e3, to 1e-6
-			if got, want := math.Log(weights[i]/weights[0]), logs[i]-logs[0]; math.Abs(got-want) > 1e-3 {
-				t.Errorf("seed %d: log of the ratio of weights %v, want %v", seed, got, want)
-			}
-		}
-		if len(logs) > 1 {
+		if several > 1 {
 			weighed++
 		}
 	}
@@ -108,23 +90,55 @@ func sameButArrangements(t *testing.T, a, b *fitted.Model) {
 	}
 }
 
-// likelihoodAndVolume are the log-likelihood at a model's parameters and −½·log|I| with the information there.
-func likelihoodAndVolume(t *testing.T, src dataset.Source, m *fitted.Model) (ll, volume float64) {
+// logLikelihoodOf is the log-likelihood at a model's parameters.
+func logLikelihoodOf(t *testing.T, src dataset.Source, m *fitted.Model) float64 {
 	t.Helper()
 	data, err := dataset.Load(t.Context(), src)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := m.Params()
-	var free loss.Free = loss.All
-	l := loss.NewLikelihood(model.Rows(data), activation(identity.Family, nil), p, free, 1)
-	h, score := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
-	if err := l.Information(t.Context(), h, score, p, nil); err != nil {
+	l := loss.NewLikelihood(model.Rows(data), activation(identity.Family, nil), p, loss.All, 1)
+	ll, err := l.LogLikelihood(t.Context(), p)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if ll, err = l.LogLikelihood(t.Context(), p); err != nil {
+	return ll
+}
+
+// TestPosteriorOfOneOptimum: of experts that the data tell apart the intervals of draws from the posterior are the normal ones around
+// the maximum: a quantile of 400 independent draws at 2.5 % has an error of 0.13 standard errors, of which an end may be four off, and the
+// mean size of that is 0.11.
+func TestPosteriorOfOneOptimum(t *testing.T) {
+	src, _ := arranged{"normal, even", 2, 0.1, []float64{0.3, 0}, false}.draw(4000, 1)
+	m, err := Fit(t.Context(), activation(identity.Family, nil), src, Config{K: 3, Intercepts: BothIntercepts, Arrangements: true})
+	if err != nil {
 		t.Fatal(err)
 	}
-	determinant, _ := mat.LogDet(h)
-	return ll, -determinant/2 + math.Log(p.Sigma[0]) // of σ, not log σ
+	if s := m.Arrangements; s == nil || s.Weight == nil || *s.Weight < 0.99 || s.Intervals == nil {
+		t.Fatal("no interval over one arrangement")
+	}
+	sum, ends := 0.0, 0.0
+	check := func(what string, at, se float64, got []float64) {
+		for side, sign := range []float64{-1, 1} {
+			off := math.Abs(got[side]-(at+sign*1.96*se)) / se
+			if sum, ends = sum+off, ends+1; off > 0.5 {
+				t.Errorf("%s: end %v is %.2f standard errors from the normal one", what, got[side], off)
+			}
+		}
+	}
+	for i, row := range m.Regressors {
+		for j, a := range row {
+			check("regressor", a, m.StandardErrors.Regressors[i][j], m.Arrangements.Intervals.Regressors[i][j])
+		}
+		check("intercept", m.RegressorIntercepts[i], m.StandardErrors.RegressorIntercepts[i], m.Arrangements.Intervals.RegressorIntercepts[i])
+	}
+	for i, row := range m.Gating {
+		for j, w := range row {
+			check("gate", w, m.StandardErrors.Gating[i][j], m.Arrangements.Intervals.Gating[i][j])
+		}
+	}
+	if sum/ends > 0.15 {
+		t.Errorf("ends are %.2f standard errors from the normal ones in the mean", sum/ends)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/steps"
 )
 
 // Auto looks for the highest joint likelihood: candidates from the moment
@@ -35,7 +36,7 @@ func (m Auto) starts() int { return startsOr(m.Starts, search.DefaultStarts) }
 func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
 	c.show(StageMoments, 1, 2)
 	s := search.Settings{
-		Mu: m.Mu, Starts: m.starts(), Own: c.Start, Resume: c.resume, From: c.from,
+		Mu: m.Mu, Starts: m.starts(), Own: c.Start, Resume: c.resume, From: c.from, Steps: steps.All(),
 		Follow: search.Follow{Screening: c.shows(StageScreening), Refining: c.shows(StageRefining)},
 	}
 	if c.checkpoint != nil {

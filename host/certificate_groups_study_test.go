@@ -61,7 +61,7 @@ type survey struct{ Starts, Moves, Optima, Singles, Met int }
 // missed says whether a better optimum is known, by more than 1.
 func (f groupFit) missed() bool { return f.Known > f.LogLikelihood+1 }
 
-// TestCertificateGroups is the study, which docs/certificate.md reports.
+// TestCertificateGroups is the study, which docs/studies/certificate.md reports.
 func TestCertificateGroups(t *testing.T) {
 	switch {
 	case *groupSum != "":

@@ -33,7 +33,7 @@ import (
 
 // studySets is how many data sets of each design the study of the certificate
 // draws; without it two of each quick design are. The table of
-// docs/certificate.md is what this prints:
+// docs/studies/certificate.md is what this prints:
 //
 //	go test ./host -run TestCertificateStudy -study 16 -timeout 60m
 var studySets = flag.Int("study", 0, "data sets of each design in the study of the certificate")
@@ -209,7 +209,7 @@ func (n *tally) add(o tally) {
 	n.tests += o.tests
 }
 
-// row is a line of the table of docs/certificate.md.
+// row is a line of the table of docs/studies/certificate.md.
 func (n *tally) row(name string) string {
 	locals := "–"
 	if n.locals > 0 {
@@ -231,7 +231,7 @@ func atMost(times, n int) float64 {
 }
 
 // TestCertificateStudy draws data sets of every design, fits them, and holds the
-// verdicts to what docs/certificate.md claims. The quick designs, which always
+// verdicts to what docs/studies/certificate.md claims. The quick designs, which always
 // run, have 10 right fits with Gaussian noise: a false alarm, which fails the
 // test, has probability at most 10·Level = 1 % for another seed.
 func TestCertificateStudy(t *testing.T) {

@@ -112,13 +112,7 @@ type savedCandidate struct {
 	X          exact        `json:"x"`
 	Trace      exact        `json:"trace"`
 
-	Regressors          exact `json:"regressors"`
-	Gating              exact `json:"gating"`
-	RegressorIntercepts exact `json:"regressor_intercepts"`
-	GatingIntercepts    exact `json:"gating_intercepts"`
-	Sigma               exact `json:"sigma"`
-	Offset              exact `json:"offset,omitempty"`
-	Scale               exact `json:"scale,omitempty"`
+	Params exact `json:"params"` // in the order of model.Params.Each
 }
 
 // exact are numbers of any kind, also infinite ones, to the last bit: base64 of
@@ -262,10 +256,8 @@ func saveCandidate(c *search.Candidate) savedCandidate {
 		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees, Degenerate: c.Degenerate, Ridge: c.Ridge, Contended: c.Contended,
 		Value: exact{c.Run.Value}, X: c.Run.X, Trace: c.Run.Trace,
 	}
-	if p := c.Params; p != nil {
-		s.Regressors, s.Gating, s.Sigma = p.Regressors, p.Gating, p.Sigma
-		s.RegressorIntercepts, s.GatingIntercepts = p.RegressorIntercepts, p.GatingIntercepts
-		s.Offset, s.Scale = p.Offset, p.Scale
+	if c.Params != nil {
+		c.Params.Each(func(_ model.ParamPart, values []float64) { s.Params = append(s.Params, values...) })
 	}
 	return s
 }
@@ -300,14 +292,12 @@ func (s *screening) vectorState(parameters int) (search.State, error) {
 
 // candidate is the inverse of saveCandidate, for parameters of the shape of blank.
 func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, error) {
-	p := &model.Params{
-		K: blank.K, D: blank.D, Tree: blank.Tree, Regressors: s.Regressors, Gating: s.Gating,
-		RegressorIntercepts: s.RegressorIntercepts, GatingIntercepts: s.GatingIntercepts, Sigma: s.Sigma,
-		Offset: s.Offset, Scale: s.Scale, Family: blank.Family,
-	}
-	same := func(a, b []float64) bool { return len(a) == len(b) && (a == nil) == (b == nil) }
-	if !same(p.Regressors, blank.Regressors) || len(p.Gating) != len(blank.Gating) || !same(p.Sigma, blank.Sigma) ||
-		!same(p.RegressorIntercepts, blank.RegressorIntercepts) || len(p.GatingIntercepts) != len(blank.GatingIntercepts) || !same(p.Offset, blank.Offset) || !same(p.Scale, blank.Scale) || len(s.Value) != 1 {
+	p, at := blank.Like(), 0
+	p.Each(func(_ model.ParamPart, values []float64) {
+		copy(values, s.Params[min(at, len(s.Params)):])
+		at += len(values)
+	})
+	if at != len(s.Params) || len(s.Value) != 1 {
 		return nil, damaged("parameters of another shape")
 	}
 	c := s.run()
@@ -320,12 +310,9 @@ func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, erro
 
 // usable says whether a likelihood of finite value can have these parameters.
 func usable(p *model.Params) bool {
-	for _, values := range [][]float64{p.Regressors, p.Gating, p.RegressorIntercepts, p.GatingIntercepts, p.Sigma, p.Offset, p.Scale} {
-		if slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
-			return false
-		}
-	}
-	return len(p.Sigma) == 0 || slices.Min(p.Sigma) > 0
+	finite := true
+	p.Each(func(_ model.ParamPart, values []float64) { finite = finite && numeric.Finite(values...) })
+	return finite && (len(p.Sigma) == 0 || slices.Min(p.Sigma) > 0)
 }
 
 // state is where the search stood.

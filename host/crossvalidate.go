@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -28,8 +29,8 @@ type HeldOut struct {
 
 // CrossValidate fits every number of experts from from to to without each of folds
 // parts of the rows in turn, and measures it on the part that was left out. The parts
-// are random, as equal as can be, and those of every k the same. cfg.Truth and
-// checkpoints are not looked at. Errors are those of [Fit].
+// are random, as equal as can be, and those of every k the same. Without a part each k begins from its neighbours too, as those
+// of [FitRange] do. cfg.Truth and checkpoints are not looked at. Errors are those of [FitRange].
 func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int, cfg Config) ([]HeldOut, error) {
 	if from < 1 || to < from {
 		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
@@ -49,9 +50,25 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	}
 	cfg.Truth, cfg.Checkpoint, cfg.Resume = nil, nil, nil
 	part := parts(data.N, folds, cfg.Seed)
+	scores := make([]score, to-from+1)
+	for fold := range folds {
+		of := fmt.Sprintf("part %d of %d", fold+1, folds)
+		table := memoryTable{src.Schema(), data}
+		rest := table.where(func(row int) bool { return part[row] != fold })
+		fits, err := everyK(ctx, act, rest, from, to, cfg.showing(of))
+		if err != nil {
+			return nil, fmt.Errorf("without %s: %w", of, err)
+		}
+		left := table.where(func(row int) bool { return part[row] == fold })
+		for i := range scores {
+			if err := scores[i].add(ctx, act, fits[from+i].model, left); err != nil {
+				return nil, err
+			}
+		}
+	}
 	var out []HeldOut
-	for k := from; k <= to; k++ {
-		h, err := heldOut(ctx, act, memoryTable{src.Schema(), data}, part, folds, cfg.of(k))
+	for i := range scores {
+		h, err := scores[i].heldOut(from+i, src.Schema().Name)
 		if err != nil {
 			return nil, err
 		}
@@ -60,62 +77,69 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	return out, nil
 }
 
+// everyK fits every number of experts to a table, each from its neighbours too as [FitRange] does.
+func everyK(ctx context.Context, act sdk.Activation, rows memoryTable, from, to int, cfg Config) (rungs, error) {
+	s, err := openRange(ctx, act, rows, from, to, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close(ctx)
+	return s.ladder(ctx, from, to)
+}
+
 // parts assigns every row to a fold, at random.
 func parts(n, folds int, seed uint64) []int {
 	part := make([]int, n)
 	for i := range part {
 		part[i] = i % folds
 	}
-	rng := rand.New(rand.NewPCG(seed, 0x666f6c6473)) // "folds": a stream of its own
+	rng := stream.New(seed, stream.Folds, 0)
 	rng.Shuffle(n, func(i, j int) { part[i], part[j] = part[j], part[i] })
 	return part
 }
 
-// heldOut cross-validates one number of experts.
-func heldOut(ctx context.Context, act sdk.Activation, all memoryTable, part []int, folds int, cfg Config) (HeldOut, error) {
-	h := HeldOut{K: cfg.K}
-	var sse, weight, squares float64
-	for fold := range folds {
-		c := cfg
-		if show := cfg.Progress; show != nil {
-			c.Progress = func(stage Stage, done, total int) {
-				show(Stage(fmt.Sprintf("fold %d of %d, %s", fold+1, folds, stage)), done, total)
-			}
-		}
-		m, err := Fit(ctx, act, all.where(func(row int) bool { return part[row] != fold }), c)
-		if err != nil {
-			return h, fmt.Errorf("k = %d without part %d of %d: %w", cfg.K, fold+1, folds, err)
-		}
-		if m.Fit.Converged {
-			h.Converged++
-		}
-		predictor := predict.NewPredictor(m.Params(), act, all.schema.Name)
-		err = all.where(func(row int) bool { return part[row] == fold }).Read(ctx, func(b *model.Block) error {
-			p, err := predictor.Predict(ctx, b)
-			if err != nil {
-				return err
-			}
-			for r, y := range b.Y {
-				w := 1.0
-				if b.W != nil {
-					w = b.W[r]
-				}
-				h.LogLikelihood += w * p.LogDens[r]
-				squares += w * p.LogDens[r] * p.LogDens[r]
-				sse += w * (y - p.Mean[r]) * (y - p.Mean[r])
-				weight += w
-			}
-			return nil
-		})
-		if err != nil {
-			return h, err
-		}
+// score sums up how well fits of one number of experts describe the rows that they have not seen.
+type score struct {
+	logLikelihood, squares, sse, weight float64
+	converged                           int
+}
+
+// add measures a fit on the rows that were left out.
+func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, left memoryTable) error {
+	if m.Fit.Converged {
+		s.converged++
 	}
-	mean := h.LogLikelihood / weight
-	h.StandardError = math.Sqrt(max(squares-weight*mean*mean, 0))
-	h.RMSE = math.Sqrt(sse / weight)
+	predictor := predict.NewPredictor(m.Params(), act, left.schema.Name)
+	return left.Read(ctx, func(b *model.Block) error {
+		p, err := predictor.Predict(ctx, b)
+		if err != nil {
+			return err
+		}
+		for r, y := range b.Y {
+			w := 1.0
+			if b.W != nil {
+				w = b.W[r]
+			}
+			s.logLikelihood += w * p.LogDens[r]
+			s.squares += w * p.LogDens[r] * p.LogDens[r]
+			s.sse += w * (y - p.Mean[r]) * (y - p.Mean[r])
+			s.weight += w
+		}
+		return nil
+	})
+}
+
+// heldOut is the score of k experts on the table of that name.
+func (s *score) heldOut(k int, name string) (HeldOut, error) {
+	mean := s.logLikelihood / s.weight
+	h := HeldOut{
+		K: k, Converged: s.converged,
+		LogLikelihood: s.logLikelihood,
+		StandardError: math.Sqrt(max(s.squares-s.weight*mean*mean, 0)),
+		RMSE:          math.Sqrt(s.sse / s.weight),
+	}
 	if !numeric.Finite(h.LogLikelihood, h.StandardError, h.RMSE) {
-		return h, &dataset.Error{File: all.schema.Name, Msg: fmt.Sprintf("k = %d: held-out log-likelihood %.3g and rmse %.3g are not finite: a fit's predictions are too far from the rows that it has not seen to be squared", cfg.K, h.LogLikelihood, h.RMSE)}
+		return h, &dataset.Error{File: name, Msg: fmt.Sprintf("k = %d: held-out log-likelihood %.3g and rmse %.3g are not finite: a fit's predictions are too far from the rows that it has not seen to be squared", k, h.LogLikelihood, h.RMSE)}
 	}
 	return h, nil
 }

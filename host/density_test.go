@@ -12,12 +12,13 @@ import (
 
 	"gonum.org/v1/gonum/diff/fd"
 	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
@@ -27,75 +28,9 @@ import (
 )
 
 func init() {
-	mixture.Register(poissonLaw{})
-	mixture.Register(logisticLaw{})
+	mixture.Register(mixturetest.Poisson{})
+	mixture.Register(mixturetest.Logistic{})
 }
-
-// poissonLaw is the law of counts y of mean m: log f = y·log m − m − log y!.
-type poissonLaw struct{}
-
-func (poissonLaw) Name() string { return "poisson" }
-func (poissonLaw) Own() int     { return 0 }
-
-func (poissonLaw) Domain() mixture.Domain {
-	return mixture.Domain{Most: math.Inf(1), Whole: true, MostMean: math.Inf(1)}
-}
-
-func (poissonLaw) LogDensity(dst, scores, y, mean []float64, _ float64) {
-	for t, v := range y {
-		lg, _ := math.Lgamma(v + 1)
-		dst[t] = scores[t] + v*math.Log(mean[t]) - mean[t] - lg
-	}
-}
-
-func (poissonLaw) Derive(d mixture.Terms, y, mean []float64, _ float64) {
-	for t, v := range y {
-		m := mean[t]
-		d.Score[t], d.Information[t], d.Expected[t] = v/m-1, v/(m*m), 1/m
-	}
-}
-
-func (poissonLaw) CDF(y, mean, _ float64) float64 {
-	if y < 0 {
-		return 0
-	}
-	return mathext.GammaIncRegComp(math.Floor(y)+1, mean)
-}
-
-func (p poissonLaw) Quantile(q, mean, s float64) float64 {
-	y := 0.0
-	for p.CDF(y, mean, s) < q {
-		y++
-	}
-	return y
-}
-
-// logisticLaw is the logistic law of mean m and scale s: F(y) = 1/(1 + exp(−(y − m)/s)).
-type logisticLaw struct{}
-
-func (logisticLaw) Name() string           { return "logistic" }
-func (logisticLaw) Own() int               { return 1 }
-func (logisticLaw) Domain() mixture.Domain { return mixture.Gaussian{}.Domain() }
-
-func (logisticLaw) LogDensity(dst, scores, y, mean []float64, s float64) {
-	for t, v := range y {
-		e := math.Abs(v-mean[t]) / s
-		dst[t] = scores[t] - e - 2*math.Log1p(math.Exp(-e)) - math.Log(s)
-	}
-}
-
-func (logisticLaw) Derive(d mixture.Terms, y, mean []float64, s float64) {
-	for t, v := range y {
-		e := (v - mean[t]) / s
-		h := math.Tanh(e / 2)
-		slope := (1 - h*h) / 2
-		d.Score[t], d.Information[t], d.Expected[t] = h/s, slope/(s*s), 1/(3*s*s)
-		d.OwnScore[t], d.OwnInformation[t], d.Cross[t] = e*h-1, e*h+e*e*slope, (h+e*slope)/s
-	}
-}
-
-func (logisticLaw) CDF(y, mean, s float64) float64      { return 1 / (1 + math.Exp((mean-y)/s)) }
-func (logisticLaw) Quantile(q, mean, s float64) float64 { return mean + s*(math.Log(q)-math.Log1p(-q)) }
 
 // exponential is g = exp.
 var exponential = sdk.Func{Name: "exp", G: math.Exp, DG: math.Exp}
@@ -212,7 +147,7 @@ func (c densityCase) likelihood(m *fitted.Model, data *model.Data) (f func(theta
 }
 
 // TestDensities: a density that is registered here, and nowhere else, goes through fit, standard errors, file,
-// predictions, evaluation, checkpoints and held-out rows. Likelihood and information are held against the densities of gonum, written
+// certificate, predictions, evaluation, checkpoints and held-out rows. Likelihood and information are held against the densities of gonum, written
 // out.
 func TestDensities(t *testing.T) {
 	const k, d, n = 2, 4, 800
@@ -244,8 +179,11 @@ func TestDensities(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !m.Fit.Converged || m.Fit.Certificate != nil || m.Family != c.family || m.Format != fitted.FormatV3 {
+			if !m.Fit.Converged || m.Fit.Certificate == nil || m.Family != c.family || m.Format != fitted.FormatV3 {
 				t.Fatalf("status %s, certificate %v, family %q, format %q, notes %q", m.Fit.Status, m.Fit.Certificate, m.Family, m.Format, m.Fit.Notes)
+			}
+			if v := m.Fit.Certificate; v.Optimum != infer.Pass || v.Model != infer.Pass || len(v.Tests) != 7 {
+				t.Errorf("the right model is judged %+v", v)
 			}
 			if m.Truth != nil && m.Truth.EReg > 0.2 { // an error of ten standard errors of a coefficient of unit regressors
 				t.Errorf("E_reg %v", m.Truth.EReg)
@@ -297,6 +235,82 @@ func TestDensityRange(t *testing.T) {
 	if len(all) != 2 || m.K != 2 || m.Family != c.family || !(all[1].ICL >= all[1].BIC) {
 		t.Errorf("k = %d of family %q of %+v", m.K, m.Family, all)
 	}
+}
+
+// TestDensityOfTooFewExperts: one Poisson expert fitted to the counts of two, some 40 of log-likelihood below them, is suspect, with more
+// experts first among what that suggests.
+func TestDensityOfTooFewExperts(t *testing.T) {
+	c := densityCases["poisson"]
+	src, _ := c.draw(t, 2, 4, 5000)
+	var models []*fitted.Model
+	for k := 1; k <= 2; k++ {
+		m, err := Fit(t.Context(), c.act, src, Config{K: k, Family: c.family, Method: Auto{Starts: 4}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		models = append(models, m)
+	}
+	few, right := models[0].Fit, models[1].Fit
+	if gain := right.LogLikelihood - few.LogLikelihood; gain < 40 {
+		t.Errorf("two experts have %v more", gain)
+	}
+	if few.Certificate.Model != infer.Suspect || !strings.Contains(few.Certificate.Cause, "k too small") || few.Certificate.Try != "--k 2" {
+		t.Errorf("one expert is %+v", few.Certificate)
+	}
+	if right.Certificate.Model != infer.Pass || right.Certificate.Optimum != infer.Pass {
+		t.Errorf("two experts are %+v", right.Certificate)
+	}
+}
+
+// TestDensityCertificateStudy: of right Poisson and logistic models p-values are uniform. With
+//
+//	go test ./host -run TestDensityCertificateStudy -study 200 -v -timeout 0
+//
+// it fits so many data sets of each, of 2,000 rows, and holds the p-values of each test against the uniform law by Kolmogorov's statistic, at
+// 1e−3 over all fourteen. Without the flag it does nothing.
+func TestDensityCertificateStudy(t *testing.T) {
+	if *studySets == 0 {
+		t.Skip("with -study")
+	}
+	for _, name := range []string{"poisson", "logistic"} {
+		c := densityCases[name]
+		byTest, suspect := map[string][]float64{}, 0
+		for seed := range uint64(*studySets) {
+			s, err := sample.New(sample.Config{Activation: c.act, K: 2, D: 3, N: 2000, Sigma: c.sigma, Family: c.family, Design: sample.Random, Seed: *studyFrom + seed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := Fit(t.Context(), c.act, s, Config{K: 2, Family: c.family, Start: s.Truth, Method: Auto{Starts: 1}, Seed: seed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, test := range m.Fit.Certificate.Tests {
+				byTest[test.Name] = append(byTest[test.Name], test.PValue)
+			}
+			if m.Fit.Certificate.Model != infer.Pass {
+				suspect++
+			}
+		}
+		for test, p := range byTest {
+			slices.Sort(p)
+			most, n := 0.0, float64(len(p))
+			for i, v := range p {
+				most = max(most, v-float64(i)/n, float64(i+1)/n-v)
+			}
+			// P(√n·D > 2.25) is 2·exp(−2·2.25²) = 8e−5, and 1e−3 over all.
+			t.Logf("%s, %s: %d tests, √n·D = %.2f, %.3f below 0.05", name, test, len(p), math.Sqrt(n)*most, shareBelow(p, 0.05))
+			if math.Sqrt(n)*most > 2.25 {
+				t.Errorf("%s, %s: p-values are not uniform", name, test)
+			}
+		}
+		t.Logf("%s: %d of %d suspect", name, suspect, *studySets)
+	}
+}
+
+// shareBelow is the share of sorted values below v.
+func shareBelow(sorted []float64, v float64) float64 {
+	i, _ := slices.BinarySearch(sorted, v)
+	return float64(i) / float64(len(sorted))
 }
 
 // checkOptimum holds the log-likelihood, the score and the standard errors of m against the likelihood written out. It

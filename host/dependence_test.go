@@ -19,14 +19,14 @@ import (
 )
 
 // hacSets is how many data sets the standard errors for dependent rows are compared over;
-// docs/inference.md has what this prints:
+// docs/studies/inference.md has what this prints:
 //
 //	go test ./host -run TestDependentRows -v
 var hacSets = flag.Int("hacsets", 12, "data sets of the study of standard errors for rows that follow each other")
 
 // TestShortSeries: of 1,500 rows whose features and noise are autoregressions with coefficient .8 the intervals
 // for dependent rows hold nearly what they say, and of rows in no order no less than those for independent
-// rows. docs/inference.md has what it prints over 200 data sets:
+// rows. docs/studies/inference.md has what it prints over 200 data sets:
 //
 //	go test ./host -run TestShortSeries -hacsets 200 -v
 func TestShortSeries(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // EM is joint EM from random starts, the paper's baseline: with σ fixed where it
@@ -28,10 +29,12 @@ func (m EM) check() error { return checkStarts(m.Starts) }
 
 func (EM) order() int { return 0 }
 
+func (m EM) starts() int { return startsOr(m.Starts, 8) }
+
 func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
-	all := randomStarts(c.Config, startsOr(m.Starts, 8))
+	all := randomStarts(c.Config, m.starts())
 	random := search.Random(p, e)
-	err := search.Each(ctx, p, all, 0, func(ctx context.Context, candidate *search.Candidate, rng *rand.Rand) error {
+	err := search.Draw(ctx, p, all, stream.Start, 0, func(ctx context.Context, candidate *search.Candidate, rng *rand.Rand) error {
 		start := random
 		if candidate.Kind == search.KindOwn {
 			start = search.Own(p, c.Start)

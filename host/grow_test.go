@@ -194,7 +194,7 @@ var (
 )
 
 // TestGrowStudy prints how often the shape that data were drawn from is found. The table of
-// docs/trees.md is that of
+// docs/studies/trees.md is that of
 //
 //	go test ./host -run TestGrowStudy -grow 5 -timeout 0 -v
 //

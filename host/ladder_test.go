@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -186,4 +188,48 @@ func TestRangeStudy(t *testing.T) {
 		}
 	}
 	t.Logf("%d fits, %v, at most by %.1f; %d fall", fits, by, largest, falls)
+}
+
+// TestCrossValidateMends: without each part the fits are those of a range, of which some come of neighbours, and what is told of a k is
+// how well these describe the rows of the part.
+func TestCrossValidateMends(t *testing.T) {
+	g, src := overfitted(t)
+	cfg := g.config()
+	cfg.Method = Auto{Starts: 8}
+	const folds, from, to = 2, 1, 3
+	held, err := CrossValidate(t.Context(), g.act, src, from, to, folds, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := dataset.Load(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, part := memoryTable{src.Schema(), data}, parts(data.N, folds, cfg.Seed)
+	want, mended := make([]float64, to+1), 0
+	for fold := range folds {
+		rest := table.where(func(row int) bool { return part[row] != fold })
+		fits, err := everyK(t.Context(), g.act, rest, from, to, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := from; k <= to; k++ {
+			if fits[k].candidate.Begun != nil {
+				mended++
+			}
+			e, err := predict.Evaluate(t.Context(), fits[k].model.Params(), g.act, table.where(func(row int) bool { return part[row] == fold }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[k] += e.LogLikelihood
+		}
+	}
+	if mended == 0 {
+		t.Error("no fit begins from a neighbour: the table shows nothing")
+	}
+	for _, h := range held {
+		if math.Abs(h.LogLikelihood-want[h.K]) > 1e-9*math.Abs(want[h.K]) { // the order of the sum
+			t.Errorf("k = %d: held-out log-likelihood %.9f, want %.9f", h.K, h.LogLikelihood, want[h.K])
+		}
+	}
 }

@@ -3,9 +3,11 @@ package host
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/gatedlearning/moe/host/descent"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
@@ -104,6 +106,20 @@ func checkPositive(name string, v float64) error {
 		return refuse("%s = %v, want a finite number above 0", name, v)
 	}
 	return nil
+}
+
+// adviseStarts says in c, a certificate as files state it, how many starts are to be tried where more of
+// them may change the verdict on the optimum: 100, 1000 and so on, at least ten times as many as were allowed.
+func adviseStarts(c *fitted.Certificate, judged *infer.Certificate, m Method) {
+	starting, ok := m.(interface{ starts() int })
+	if c == nil || judged == nil || !judged.More || !ok {
+		return
+	}
+	n := 100
+	for n < 10*starting.starts() {
+		n *= 10
+	}
+	c.OptimumTry = fmt.Sprintf("--starts %d", n)
 }
 
 // startsOr is the number of starts that were asked for, or the default.

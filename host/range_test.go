@@ -216,19 +216,23 @@ func TestResume(t *testing.T) {
 		},
 	} {
 		_, kept := host.Resumed(t, host.Config{Seed: 2, Method: host.Auto{Starts: 12}}, fit)
+		sigmaOf := func(c *host.Checkpoint) *float64 { // the last number
+			numbers := c.Screening.Starts[0].Params
+			return &numbers[len(numbers)-1]
+		}
 		for what, change := range map[string]func(c *host.Checkpoint, cfg *host.Config){
 			"seed":    func(_ *host.Checkpoint, cfg *host.Config) { cfg.Seed = 3 },
 			"data":    func(c *host.Checkpoint, _ *host.Config) { c.Data = "0" },
 			"program": func(c *host.Checkpoint, _ *host.Config) { c.Settings["program"] = "v0" },
-			"damaged": func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Regressors = nil },
+			"damaged": func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Params = nil },
 			"values":  func(c *host.Checkpoint, _ *host.Config) { c.Values = nil },
 			// An activation of the same name and version that is another function far
 			// out; a checkpoint that a fit with it would go on from.
 			"another function": func(c *host.Checkpoint, _ *host.Config) { c.Values.G[len(c.Values.G)-1] *= 1 + 1e-8 },
 			// What no checkpoint of ours holds, with a checksum that is right.
-			"not finite":  func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Regressors[0] = math.NaN() },
-			"not above 0": func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Sigma[0] = 0 },
-			"above 0":     func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Sigma[0] = -1 },
+			"not finite":  func(c *host.Checkpoint, _ *host.Config) { c.Screening.Starts[0].Params[0] = math.NaN() },
+			"not above 0": func(c *host.Checkpoint, _ *host.Config) { *sigmaOf(c) = 0 },
+			"above 0":     func(c *host.Checkpoint, _ *host.Config) { *sigmaOf(c) = -1 },
 		} {
 			c := new(host.Checkpoint)
 			if err := json.Unmarshal(kept[0], c); err != nil {

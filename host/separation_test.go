@@ -23,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -141,7 +142,7 @@ var piecesDesigns = []pieces{
 // piecesSeeds is how many data sets of each design the study of gates that separate
 // draws, piecesDesign the one design that it is to run, −1 for all, piecesFrom the number
 // of the first data set. The table of
-// docs/search.md is what this prints:
+// docs/studies/search.md is what this prints:
 //
 //	go test ./host -run TestPiecesStudy -pieces 10 -timeout 0
 var (
@@ -168,8 +169,8 @@ func bestOfEM(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config, 
 	for i := range all {
 		all[i] = &search.Candidate{}
 	}
-	const stream = 1 << 40 // of random numbers, which no search draws from
-	err = search.Each(ctx, p, all, stream, func(ctx context.Context, c *search.Candidate, rng *rand.Rand) error {
+	// No search draws from that use.
+	err = search.Draw(ctx, p, all, stream.Use(1<<8), 0, func(ctx context.Context, c *search.Candidate, rng *rand.Rand) error {
 		q, err := random.Draw(ctx, rng)
 		if err != nil {
 			return err

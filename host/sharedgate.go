@@ -300,6 +300,7 @@ func (s *sharedGate) summary(found *search.VectorFound, parameters int) *fitted.
 		Converged: best.Run.Status == optim.Converged, Status: best.Run.Status.String(), Iterations: best.Run.Iterations,
 		Certificate: fitted.NewCertificate(found.Certificate), Notes: []string{},
 	}
+	adviseStarts(f.Certificate, found.Certificate, s.cfg.Method)
 	for _, p := range s.problems {
 		for _, note := range p.Notes {
 			if !slices.Contains(f.Notes, note) {
@@ -321,7 +322,7 @@ func (s *sharedGate) summary(found *search.VectorFound, parameters int) *fitted.
 	}
 	agrees := func(c *search.Candidate) bool { return c.Agrees }
 	if search.Count(found.All, agrees) < 2 && len(found.All) > 1 && p.Shape.K > 1 {
-		f.Warnings = append(f.Warnings, "no other start reached the best optimum: a better one may exist")
+		f.Warn(fitted.WarnStarts, "no other start reached the best optimum: a better one may exist")
 	}
 	return f
 }
@@ -370,7 +371,7 @@ func (s *sharedGate) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.
 				se *= p.Units.SD[j]
 			}
 			if se > mostGateError {
-				fit.Warnings = append(fit.Warnings, "the gate nearly separates the rows of some experts from those of others: the data say little of its coefficients")
+				fit.Warn(fitted.WarnGate, "the gate nearly separates the rows of some experts from those of others: the data say little of its coefficients")
 				return nil
 			}
 		}
@@ -389,11 +390,7 @@ func (s *sharedGate) noteErrors(v *fitted.Vector, c *infer.Covariance, params *m
 	expert, _ := p.Shape.Free().Columns(params.Coordinate(0))
 	var se []*model.Params
 	for j := range m {
-		q := params.Coordinate(j)
-		for _, values := range [][]float64{q.Regressors, q.RegressorIntercepts, q.Gating, q.GatingIntercepts, q.Sigma} {
-			clear(values)
-		}
-		se = append(se, q)
+		se = append(se, params.Coordinate(j).Like())
 	}
 	correlations := make([][][]float64, len(params.Noise))
 	for i := range correlations {

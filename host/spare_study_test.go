@@ -59,7 +59,7 @@ type spareFit struct {
 	Converged              bool
 }
 
-// TestSpareStudy is the study, which docs/certificate.md reports.
+// TestSpareStudy is the study, which docs/studies/certificate.md reports.
 func TestSpareStudy(t *testing.T) {
 	switch {
 	case *spareSum != "":

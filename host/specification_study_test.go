@@ -210,7 +210,7 @@ type specTest struct {
 	Robust    bool
 }
 
-// TestSpecificationStudy is the study, which docs/certificate.md reports.
+// TestSpecificationStudy is the study, which docs/studies/certificate.md reports.
 func TestSpecificationStudy(t *testing.T) {
 	switch {
 	case *specSum != "":

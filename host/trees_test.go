@@ -190,7 +190,7 @@ func (f *treeFit) cover(m *fitted.Model, truth *model.Params) {
 }
 
 // TestTrees fits trees to their own data: no fit ends below the one that is started at the
-// truth by 0.05 of log-likelihood, and none is suspect. The tables of docs/trees.md are
+// truth by 0.05 of log-likelihood, and none is suspect. The tables of docs/studies/trees.md are
 // those of
 //
 //	go test ./host -run TestTrees -trees 10 -timeout 0 -v

@@ -47,7 +47,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	c, err := at.covariance(ctx, kind)
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		if none.Singular {
-			warn(m, "no standard errors: %s", none.Reason)
+			m.Fit.Warn(fitted.WarnErrors, "no standard errors: %s", none.Reason)
 		} else {
 			note(none.Reason)
 		}
@@ -94,7 +94,7 @@ func optimumOf(p *problem.Problem, c *search.Candidate, params *model.Params, or
 // covariance is that of the parameters that have a finite optimum, in the user's units.
 func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covariance, error) {
 	c, err := infer.EstimateGiven(ctx, o.l, o.params, kind, o.p.Kinks(), func(q loss.Parameter) bool {
-		return q.Part == loss.Gate && o.groups.Leads(q.Index)
+		return q.Part == model.Gate && o.groups.Leads(q.Index)
 	})
 	if err != nil {
 		return nil, err
@@ -111,12 +111,8 @@ func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covar
 func (o *optimum) errors(c *infer.Covariance) *model.Params {
 	se := c.Errors(o.params)
 	for _, q := range o.l.Parameters() {
-		switch {
-		case !infinite(o.groups, q):
-		case q.Feature == o.p.Shape.D:
-			se.GatingIntercepts[q.Index] = math.NaN()
-		default:
-			se.Gate(q.Index)[q.Feature] = math.NaN()
+		if infinite(o.groups, q) {
+			*q.In(se) = math.NaN()
 		}
 	}
 	return se
@@ -134,7 +130,7 @@ func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 
 // infinite says whether a coefficient has no finite optimum.
 func infinite(groups *search.Groups, q loss.Parameter) bool {
-	return q.Part == loss.Gate && groups.Infinite(q.Index)
+	return q.Part == model.Gate && groups.Infinite(q.Index)
 }
 
 // separation states the boundaries of the best, whose experts the model has in the given
@@ -179,12 +175,12 @@ func noiseIntervals(p *problem.Problem, m *fitted.Model, parameters []loss.Param
 			rows *= m.Proportions[i]
 		}
 		for _, q := range parameters {
-			ofExperts := q.Part == loss.Expert || q.Part == loss.Offset || q.Part == loss.Scale
+			ofExperts := q.Part == model.Expert || q.Part == model.Offset || q.Part == model.Scale
 			switch {
 			case !ofExperts:
-			case len(m.Sigma) == 1 || q.Index == i && (q.Part == loss.Expert || len(m.OutputScale.Offset) > 1):
+			case len(m.Sigma) == 1 || q.Index == i && (q.Part == model.Expert || len(m.OutputScale.Offset) > 1):
 				coefficients++
-			case q.Part != loss.Expert && len(m.OutputScale.Offset) == 1: // a share of what all have
+			case q.Part != model.Expert && len(m.OutputScale.Offset) == 1: // a share of what all have
 				coefficients += m.Proportions[i]
 			}
 		}

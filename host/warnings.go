@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/explore"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
@@ -25,11 +26,6 @@ const (
 	sameNoise   = 1.5
 )
 
-// warn adds a warning to the model.
-func warn(m *fitted.Model, format string, args ...any) {
-	m.Fit.Warnings = append(m.Fit.Warnings, fmt.Sprintf(format, args...))
-}
-
 // warnOfTooMany warns of experts that suggest a k too large: one of few rows, or
 // two that are nearly the same.
 func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int) error {
@@ -40,7 +36,7 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 	columns, _ := p.Shape.Estimated().Columns(q)
 	for i, share := range m.Proportions {
 		if rows := share * p.Weights.Total; rows < float64(fewRowsPerCoefficient*len(columns)) {
-			warn(m, "k may be too large: expert %d has %.0f rows for %d coefficients", i+1, rows, len(columns))
+			m.Fit.Warn(fitted.WarnTooMany, "k may be too large: expert %d has %.0f rows for %d coefficients", i+1, rows, len(columns))
 		}
 	}
 	pairs, err := infer.Distances(ctx, p.Given, p.G, q, p.Threads)
@@ -54,7 +50,7 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 			if twinLeaves(q, pair.I, pair.J) {
 				twins = ": they are twin leaves, and have no gate to estimate between them"
 			}
-			warn(m, "k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s", pair.I+1, pair.J+1, pair.Distance, twins)
+			m.Fit.Warn(fitted.WarnTooMany, "k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s", pair.I+1, pair.J+1, pair.Distance, twins)
 		}
 	}
 	return nil
@@ -73,16 +69,36 @@ func twinLeaves(p *model.Params, i, j int) bool {
 	return p.Tree.Depth() > 1 && slices.ContainsFunc(p.Tree.Gates(), func(g model.GateNode) bool { return leafOf(g, i) && leafOf(g, j) })
 }
 
-// warnOfTwoValues warns of a target of two classes.
-func warnOfTwoValues(m *fitted.Model, p *problem.Problem) error {
-	if p.Link != nil {
+// warnOfTarget warns of a target of two classes, of few values, and of many rows at one value: experts may sit on these.
+func warnOfTarget(ctx context.Context, m *fitted.Model, p *problem.Problem) error {
+	if p.Link != nil || m.K == 1 {
 		return nil
 	}
 	a, b, two, err := p.TwoValues()
-	if two && m.K > 1 {
-		warn(m, "the target takes two values, %g and %g, which two experts fit exactly whatever the gate: noise about them is not normal, and a model of two classes is wanted", a, b)
+	if err != nil {
+		return err
 	}
-	return err
+	if two {
+		m.Fit.Warn(fitted.WarnTarget, "the target takes two values, %g and %g, which two experts fit exactly whatever the gate: noise about them is not normal, and a model of two classes is wanted", a, b)
+		return nil
+	}
+	c, err := explore.OfNumbers(m.Target, func(add func(float64)) error {
+		return model.InOrder(ctx, p.Given, func(b *model.Block) error {
+			for _, y := range b.Y {
+				add(y)
+			}
+			return nil
+		})
+	})
+	switch {
+	case err != nil:
+		return err
+	case c.Has(explore.FewValues):
+		m.Fit.Warn(fitted.WarnTarget, "the target takes %d values only, and an expert may sit on one of them, as normal noise cannot: --k 1 models its mean", *c.Distinct)
+	case c.Has(explore.Massed):
+		m.Fit.Warn(fitted.WarnTarget, "%.1f %% of the targets are %s, and an expert may sit there: fit the rows of other targets apart", 100*float64(c.Common.Rows)/float64(p.N()), c.Common.Value)
+	}
+	return nil
 }
 
 // warnOfRange warns where g does not reach much of the target: where more than a twentieth
@@ -108,7 +124,7 @@ func warnOfRange(ctx context.Context, m *fitted.Model, p *problem.Problem) error
 	case math.IsInf(hi, 0):
 		reaches = fmt.Sprintf("is at least %.4g", lo)
 	}
-	warn(m, "%s %s, and %d of %d targets, which go from %.4g to %.4g, lie beyond: --output-scale shared fits c + s*%s in its place",
+	m.Fit.Warn(fitted.WarnRange, "%s %s, and %d of %d targets, which go from %.4g to %.4g, lie beyond: --output-scale shared fits c + s*%s in its place",
 		m.Activation.Name, reaches, r.outside, p.N(), r.least, r.most, m.Activation.Name)
 	return nil
 }
@@ -164,7 +180,7 @@ func (r residuals) offScale(bounded bool) bool {
 // warnOfMost warns of a tree that could not grow any further.
 func warnOfMost(m *fitted.Model, most int) {
 	if m.K == most {
-		warn(m, "the tree has %d leaves, as many as it may have (--max-leaves): a larger one may have less BIC", most)
+		m.Fit.Warn(fitted.WarnLargerK, "the tree has %d leaves, as many as it may have (--max-leaves): a larger one may have less BIC", most)
 	}
 }
 
@@ -173,8 +189,8 @@ func warnOfEdge(m *fitted.Model, from, to int) {
 	switch {
 	case from == to:
 	case m.K == to:
-		warn(m, "k = %d, the largest that was fitted, has the least BIC: a larger k may have less", m.K)
+		m.Fit.Warn(fitted.WarnLargerK, "k = %d, the largest that was fitted, has the least BIC: a larger k may have less", m.K)
 	case m.K == from && from > 1:
-		warn(m, "k = %d, the smallest that was fitted, has the least BIC: a smaller k may have less", m.K)
+		m.Fit.Warn(fitted.WarnSmallerK, "k = %d, the smallest that was fitted, has the least BIC: a smaller k may have less", m.K)
 	}
 }

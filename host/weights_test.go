@@ -82,6 +82,12 @@ func TestWeightsCountRows(t *testing.T) {
 				return m
 			}
 			weighted := fit(dataset.WeightedMatrix(x, y, w))
+			if test.cfg.Noise != nil {
+				// With a noise of its own an expert may shrink onto a few rows, to an optimum that one search of the
+				// two finds and the other does not: so both go on from where the one ended.
+				test.cfg.Method, test.cfg.Start = host.Auto{Starts: 1}, weighted.Params()
+				weighted = fit(dataset.WeightedMatrix(x, y, w))
+			}
 			repeated := fit(dataset.Matrix(mat.NewDense(len(target), d, rows), target))
 			if got, want := weighted.Fit.LogLikelihood, repeated.Fit.LogLikelihood; math.Abs(got-want) > 1e-8*math.Abs(want) {
 				t.Errorf("log-likelihood %v, of the repeated rows %v", got, want)

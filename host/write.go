@@ -3,6 +3,9 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -54,6 +57,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		m.Format = fitted.FormatV3
 	}
 	m.Fit = summary(p, e, out, cfg)
+	if m.Fit.RowsDigest, err = digest(ctx, p.Given); err != nil {
+		return nil, err
+	}
 	if err := checked(ctx, m, p, l, best.Params.Relabel(order)); err != nil {
 		return nil, err
 	}
@@ -90,13 +96,17 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		return nil, err
 	}
 	m.Advise(out.certificate)
+	adviseStarts(m.Fit.Certificate, out.certificate, cfg.Method)
 	if err := warnOfTooMany(ctx, m, p, out, order); err != nil {
 		return nil, err
 	}
 	if err := warnOfRange(ctx, m, p); err != nil {
 		return nil, err
 	}
-	if err := warnOfTwoValues(m, p); err != nil {
+	if p.Collinear != "" {
+		m.Fit.Warn(fitted.WarnCollinear, "%s", p.Collinear)
+	}
+	if err := warnOfTarget(ctx, m, p); err != nil {
 		return nil, err
 	}
 	if cfg.beside {
@@ -110,6 +120,24 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		m.Truth = &r
 	}
 	return m, nil
+}
+
+// digest is the SHA-256 of the targets, and of the weights where there are any, in the rows' order.
+func digest(ctx context.Context, rows model.Rows) (string, error) {
+	sum := sha256.New()
+	var buffer []byte
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
+		buffer = buffer[:0]
+		for t, y := range b.Y {
+			buffer = binary.LittleEndian.AppendUint64(buffer, math.Float64bits(y))
+			if b.W != nil {
+				buffer = binary.LittleEndian.AppendUint64(buffer, math.Float64bits(b.W[t]))
+			}
+		}
+		sum.Write(buffer)
+		return nil
+	})
+	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // floorNote says what a noise level at its floor means.
@@ -159,6 +187,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Descent:       descentOf(out.descended, out.radius),
 		Survey:        surveyOf(out.survey),
 		Begun:         begunOf(out.begun),
+		Steps:         stepsOf(best.Gains),
 		Certificate:   fitted.NewCertificate(out.certificate),
 		Notes:         slices.Concat(p.Notes, e.Notes),
 	}
@@ -193,6 +222,14 @@ func begunOf(b *search.Begun) *fitted.Begun {
 		return nil
 	}
 	return &fitted.Begun{K: b.From, By: b.By, Gain: b.Gain}
+}
+
+// stepsOf is how files state what steps have gained; nil for none.
+func stepsOf(gains []search.Gain) (out []fitted.Step) {
+	for _, g := range gains {
+		out = append(out, fitted.Step{Name: g.Step, Gain: g.LogLikelihood})
+	}
+	return out
 }
 
 // descentOf is how files state a descent; nil for nil.

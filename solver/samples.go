@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // Design is the mixture for which [Noise.Samples] predicts: K experts with
@@ -226,7 +228,7 @@ func (n Noise) covariance(p []float64, i, m int, a, b share) float64 {
 // fewer where there are more than 200 pairs, so that the work stays bounded.
 func medianLargest(s errorLaw) float64 {
 	draws := max(400, 20000*200/max(200, len(s.pairs)))
-	rng := rand.New(rand.NewPCG(1, 0))
+	rng := stream.New(1, stream.Study, 0)
 	chi := distuv.ChiSquared{K: float64(s.outer), Src: rng}
 	largest := make([]float64, draws)
 	sums := make([]float64, len(s.outside))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -69,6 +70,29 @@ func (f *activationFlags) registerOptional(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&f.name, "activation", "", usage)
 	f.registerParams(cmd)
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("activation", completeActivation))
+}
+
+// registerNamed is register for a command whose argument NAME is the activation, and may stand in the flag instead.
+func (f *activationFlags) registerNamed(cmd *cobra.Command) {
+	f.registerOptional(cmd, "the activation `NAME`, in the place of the argument")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 && !cmd.Flags().Changed("activation") {
+			return errors.New("want a name")
+		}
+		return activationArg(cmd, args)
+	}
+	cmd.ValidArgsFunction = completeActivation
+}
+
+// activationArg takes an argument, if there is one, for --activation.
+func activationArg(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case len(args) > 1 || cmd.Flags().Changed("activation"):
+		return errors.New("want one name")
+	}
+	return cmd.Flags().Set("activation", args[0])
 }
 
 // registerParams adds --param and the limits, for a command that names its

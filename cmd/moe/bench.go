@@ -27,7 +27,7 @@ if a stage were nothing but reading the rows, at the speed of a loop that copies
 nothing but multiply-adds, at the speed of dot products of what is in the cache,
 whichever takes longer; exp, log and the rest count nothing.
 
-Beside them stand the committed figures, those of docs/performance.md, which are of
+Beside them stand the committed figures, those of docs/studies/performance.md, which are of
 one thread: --threads 1 compares like with like.`,
 		Example: `  moe bench --threads 1
   moe bench --json`,

@@ -22,7 +22,7 @@ type crossValidation struct {
 func newCrossvalidateCmd() *cobra.Command {
 	f, folds := new(fitFlags), 0
 	cmd := &cobra.Command{
-		Use:   "crossvalidate DATA --activation NAME --k K",
+		Use:   "crossvalidate DATA",
 		Short: "Compare numbers of experts on rows that the fits have not seen",
 		Long: `crossvalidate parts the rows of DATA at random, fits every number of experts
 without each part in turn, and measures it on the part that was left out: the
@@ -51,6 +51,7 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, args []string, folds int) e
 	if _, err := f.write(cmd, s, args); err != nil {
 		return err
 	}
+	f.complete(cmd, s)
 	if err := check(cmd, s); err != nil {
 		return err
 	}
@@ -85,6 +86,7 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, args []string, folds int) e
 		}
 	}
 	out := crossValidation{Folds: folds, Seed: j.config.Seed, Candidates: found, Best: best.K}
+	f.remarkUnsaid(cmd)
 	if err := out.print(cmd); err != nil {
 		return err
 	}

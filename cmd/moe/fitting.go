@@ -25,6 +25,7 @@ type fitting struct {
 	input   *input
 	sums    *shard.Moments
 	targets []host.Target
+	modules map[string]*fitted.Module // that go into the model's file
 }
 
 // open opens what a description names. The fit is to be closed.
@@ -36,7 +37,11 @@ func (f *fitFlags) open(cmd *cobra.Command, s *spec.Fit) (*fitting, error) {
 	config.Threads = f.threads
 	f.memory.apply(&config)
 	j := &fitting{Fit: s, config: config}
-	if err := j.open(cmd, f.activation.limits); err != nil {
+	err = j.open(cmd, f.activation.limits)
+	if err == nil && f.embed {
+		j.modules, err = j.experts.modules()
+	}
+	if err != nil {
 		j.close()
 		return nil, err
 	}
@@ -148,10 +153,20 @@ func (j *fitting) fit(ctx context.Context) (*made, error) {
 		return nil, err
 	case m != nil:
 		m.Approximation, err = unknown(ctx, m.Activation, m.Approximation)
+		m.Activation.Module = j.modules[m.Activation.Name]
+		j.embed(m.Leaves)
 		return &made{file: m, model: m}, err
 	}
 	v.Approximation, err = unknown(ctx, v.Leaves[0], v.Approximation)
+	j.embed(v.Leaves)
 	return &made{file: v, vector: v}, err
+}
+
+// embed puts modules into what a file says of its leaves.
+func (j *fitting) embed(leaves []fitted.Activation) {
+	for i := range leaves {
+		leaves[i].Module = j.modules[leaves[i].Name]
+	}
 }
 
 // report writes the page about the fit, which a file with this text describes as far as the flags do not.

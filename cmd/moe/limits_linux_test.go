@@ -19,7 +19,7 @@ func TestMoreThanTheMemory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "long.npy"), []byte(header), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(filepath.Join(dir, "long.npy"), int64(len(header)+long*3*8)); err != nil {
+	if err := os.Truncate(filepath.Join(dir, "long.npy"), int64(len(header))+long*3*8); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

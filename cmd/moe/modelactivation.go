@@ -62,7 +62,12 @@ func (a *modelActivation) Recheck(ctx context.Context) error {
 
 // resolve opens the activation of that name.
 func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) (model.Activation, error) {
-	plugin, err := a.limits.within(catalog.Catalog{}).Open(ctx, named.Name, named.Params)
+	from := a.limits.within(catalog.Catalog{})
+	open := func() (*catalog.Plugin, error) { return from.Open(ctx, named.Name, named.Params) }
+	if named.Module != nil {
+		open = func() (*catalog.Plugin, error) { return from.OpenModule(ctx, named.Module.Code, a.path, named.Params) }
+	}
+	plugin, err := open()
 	if is[*catalog.UnknownError](err) || is[*catalog.ParamsError](err) || is[*expression.NotFiniteError](err) {
 		return nil, &dataset.Error{File: a.path, Msg: err.Error()}
 	}

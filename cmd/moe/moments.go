@@ -87,10 +87,8 @@ merged first, sums the third and fourth moments in the span of the regressors th
 moments of that transform, which needs the noise level that the first tells, and a
 third, --given the merged second, the others in their span.`,
 		Example: `  moe moments data.npy --shard 1/2 -o first-1.moments
-  moe moments data.npy --shard 2/2 -o first-2.moments
   moe merge first-*.moments -o first.moments
   moe moments data.npy --given first.moments --activation relu --k 3 --shard 1/2 -o second-1.moments
-  moe moments data.npy --given first.moments --activation relu --k 3 --shard 2/2 -o second-2.moments
   moe merge second-*.moments -o all.moments
   moe fit --moments all.moments --activation relu --k 3 -o start.json`,
 		Args: cobra.MinimumNArgs(1),

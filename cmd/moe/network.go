@@ -50,7 +50,7 @@ weights v are random signs unless --output-weights gives them. The same seed giv
 the same numbers in all formats.`,
 		Example: `  moe network sample --activation relu --k 3 --d 10 --n 20000 --sigma 0.1 --condition 2 -o data.csv --truth truth.json
   moe network sample --activation sigmoid --k 2 --d 5 --n 3000 --output-weights 1,-2 -o data.npy`,
-		Args: cobra.NoArgs,
+		Args: activationArg,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.activation.register(cmd)

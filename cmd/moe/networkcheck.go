@@ -45,13 +45,9 @@ where not.`,
 		Example: `  moe network check relu
   moe network check leakyrelu --param slope=0.1 --sigma 0.1,1,10 --d 6
   moe network check relu --network truth.json --json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f.activation.name = args[0]
-			return f.run(cmd)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	f.activation.registerParams(cmd)
+	f.activation.registerNamed(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.sigmas, "sigma", "0.1,1,10", "scales `S1,S2,...` at which rho is shown")
 	flags.StringVar(&f.between, "range", "0.01:100", "scales `FROM:TO` over which P2 is judged")

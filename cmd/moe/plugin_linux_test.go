@@ -97,7 +97,7 @@ func init() {
 		if time.Since(time.Unix(s.Ctim.Unix())) < time.Second {
 			return nil
 		}
-		return [5]int64{int64(s.Dev), int64(s.Ino), s.Size, s.Ctim.Sec, s.Ctim.Nsec}
+		return [5]int64{int64(s.Dev), int64(s.Ino), s.Size, int64(s.Ctim.Sec), int64(s.Ctim.Nsec)}
 	}
 }
 

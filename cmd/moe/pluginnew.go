@@ -34,7 +34,11 @@ type newPluginFlags struct {
 	lang string
 	sdk  string
 	copy bool
+	wasm bool
 }
+
+// moduleLanguages are those in which what is written is a WebAssembly module and no program.
+var moduleLanguages = []string{"assemblyscript", "c", "rust"}
 
 func newPluginNewCmd() *cobra.Command {
 	f := new(newPluginFlags)
@@ -47,18 +51,22 @@ your own function in the place of the one that is there.
 
 A Go plugin needs the packages of moe: a published version of them, those of the
 checkout that --sdk names, where it is, or with --copy a copy of those in the project,
-which others can then build wherever they have it.`,
-		Example: "  moe plugin new softsign --sdk ../moe --copy\n  moe plugin new softsign --lang python",
+which others can then build wherever they have it.
+
+In AssemblyScript, C or Rust, and with --wasm in Go, it is a WebAssembly module, which runs
+wherever moe does, needs no trust and can go into a model's file (docs/modules.md).`,
+		Example: "  moe plugin new softsign --sdk ../moe --copy\n  moe plugin new softsign --lang python\n  moe plugin new softsign --lang c",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.name = args[0]
 			return f.run(cmd)
 		},
 	}
-	cmd.Flags().StringVar(&f.lang, "lang", "go", "the plugin's `LANGUAGE`: go or python")
+	cmd.Flags().StringVar(&f.lang, "lang", "go", "the plugin's `LANGUAGE`: go, python, assemblyscript, c, rust")
+	cmd.Flags().BoolVar(&f.wasm, "wasm", false, "with --lang go, a WebAssembly module in the place of a program")
 	cmd.Flags().StringVar(&f.sdk, "sdk", "", "build against the checkout of moe at this `PATH`, not against a published version")
 	cmd.Flags().BoolVar(&f.copy, "copy", false, "with --sdk, copy the packages that the plugin needs into the project")
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions([]string{"go", "python"}, cobra.ShellCompDirectiveNoFileComp)))
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(append([]string{"go", "python"}, moduleLanguages...), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
@@ -66,7 +74,7 @@ which others can then build wherever they have it.`,
 type newPluginJSON struct {
 	Directory string   `json:"directory"`
 	Files     []string `json:"files"`
-	Language  string   `json:"language"` // go or python
+	Language  string   `json:"language"` // as --lang has it
 }
 
 // pluginProject is what the templates know.
@@ -86,7 +94,7 @@ func (f *newPluginFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	files, err := project.render(f.lang)
+	files, err := project.render(f.template())
 	if err != nil {
 		return err
 	}
@@ -107,6 +115,9 @@ func (f *newPluginFlags) run(cmd *cobra.Command) error {
 }
 
 func (f *newPluginFlags) project() (*pluginProject, error) {
+	if f.wasm && (f.lang != "go" || f.sdk != "") {
+		return nil, usagef("--wasm goes with --lang go, without --sdk: such a module is built from nothing of moe")
+	}
 	if f.copy && (f.sdk == "" || f.lang != "go") {
 		return nil, usagef("--copy needs --sdk PATH, and a plugin in Go: it copies packages of that checkout")
 	}
@@ -117,6 +128,9 @@ func (f *newPluginFlags) project() (*pluginProject, error) {
 		return nil, usagef("%s is built in: choose another name", f.name)
 	}
 	p := &pluginProject{Name: f.name, File: "moe-plugin-" + f.name}
+	if f.wasm || slices.Contains(moduleLanguages, f.lang) {
+		return p, nil
+	}
 	switch f.lang {
 	case "python":
 		var err error
@@ -125,7 +139,15 @@ func (f *newPluginFlags) project() (*pluginProject, error) {
 	case "go":
 		return p, f.findSDK(p)
 	}
-	return nil, usagef("--lang %s: want go or python", f.lang)
+	return nil, usagef("--lang %s: want go, python, assemblyscript, c or rust", f.lang)
+}
+
+// template is the directory of the project's templates.
+func (f *newPluginFlags) template() string {
+	if f.wasm {
+		return f.lang + "-wasm"
+	}
+	return f.lang
 }
 
 // findSDK sets the checkout or the version that a Go plugin is built against.
@@ -297,6 +319,9 @@ func (p *pluginProject) render(lang string) ([]atomicfile.TreeFile, error) {
 			file.Name = ".gitignore"
 		case "main":
 			file.Name, file.Mode = p.File, 0o755
+		}
+		if kind, ok := strings.CutPrefix(file.Name, "source."); ok {
+			file.Name = p.Name + "." + kind
 		}
 		if len(file.Data) > 0 {
 			files = append(files, file)

@@ -64,7 +64,7 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 	if plugin.Source() == catalog.SourceExpression {
 		return usagef("%s is no plugin: moe validate-activation says what there is to say of an expression", f.activation.name)
 	}
-	sandbox := sandboxInfo{f.activation.limits.sandbox, append([]string{}, plugin.Unconfined()...)}
+	sandbox := sandboxInfo{f.activation.limits.sandbox, append([]string{}, plugin.Unconfined()...), plugin.Module() != nil}
 	v := verification{Plugin: newVerifiedPlugin(plugin), Sandbox: sandbox, Groups: verify(ctx, plugin)}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -104,10 +104,14 @@ type verification struct {
 type sandboxInfo struct {
 	Mode    string   `json:"mode"`
 	Missing []string `json:"missing"` // what the kernel does not have, and what follows
+
+	module bool // there is no process
 }
 
 func (s sandboxInfo) String() string {
 	switch {
+	case s.module:
+		return "a WebAssembly module: it can do nothing but compute"
 	case s.Mode == string(catalog.SandboxOff):
 		return "sandbox: off"
 	case len(s.Missing) == 0:
@@ -189,6 +193,19 @@ func (v *verification) failed() int {
 	return n
 }
 
+// warned counts what is to be known though it is no fault.
+func (v *verification) warned() int {
+	n := 0
+	for _, g := range v.Groups {
+		for _, f := range g.Findings {
+			if f.Warning != "" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // fault returns the first failure of the plugin itself, as against an answer
 // that is wrong, or nil.
 func (v *verification) fault() error {
@@ -232,9 +249,12 @@ func (v *verification) text(w io.Writer, p *catalog.Plugin) error {
 		}
 	}
 	fmt.Fprintln(w)
-	if n := v.failed(); n > 0 {
-		fmt.Fprintf(w, "%d of the checks failed.\n", n)
-	} else {
+	switch failed, warned := v.failed(), v.warned(); {
+	case failed > 0:
+		fmt.Fprintf(w, "%d of the checks failed.\n", failed)
+	case warned > 0:
+		fmt.Fprintf(w, "No check failed; to be known: the %d marked warn.\n", warned)
+	default:
 		fmt.Fprintln(w, "All checks passed.")
 	}
 	if v.verdict == nil {

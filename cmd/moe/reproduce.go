@@ -40,6 +40,7 @@ func newReproduceCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce [FIGURE...]",
 		Short: "Make the papers' figures and tables, and say what holds",
+		Long:  reproduceLong,
 		Example: `  moe reproduce --quick
   moe reproduce 002-2a 002-2b -o figures
   moe reproduce --list
@@ -70,20 +71,13 @@ func newReproduceCmd() *cobra.Command {
 	flags.IntVar(&f.threads, "threads", 0, "runs side by side (default one per processor); the results are the same")
 	addSeed(cmd, &f.seed)
 	f.activation.registerOptional(cmd, "make 002-T2, efficiency-2 and efficiency-3 for the nonlinearity `NAME`: a built-in, 'expr: TEXT', a trusted plugin's name or path")
-	// The figures are put together for who asks, not at the start of every command.
-	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		cmd.Long = reproduceLong()
-		cmd.Root().HelpFunc()(cmd, args)
-	})
 	return cmd
 }
 
-func reproduceLong() string {
-	return `reproduce runs the papers' experiments, and some that question them, and says of
+const reproduceLong = `reproduce runs the papers' experiments, and some that question them, and says of
 each what the paper says, what was measured, and whether they agree. All of them
-are made where no FIGURE is named:
+are made where no FIGURE is named; --list names them.
 
-` + figureList() + `
 Into the directory DIR go, for each figure, FIGURE.csv with every run, FIGURE.svg
 and FIGURE.png, and for those asked for together index.html, one page that needs
 no network, and results.md. The full set takes less than an hour on two
@@ -106,16 +100,6 @@ largest table takes 9 GB of memory, or of TMPDIR where less than twice that is f
 runs are the same.
 
 The exit code is 0 when everything was made, whether or not the papers are right.`
-}
-
-// figureList names all figures, a line each.
-func figureList() string {
-	var b strings.Builder
-	for _, f := range experiment.Figures(false) {
-		fmt.Fprintf(&b, "  %-13s %s\n", f.ID, f.Title)
-	}
-	return b.String()
-}
 
 // listedFigure is a figure of moe reproduce --list --json.
 type listedFigure struct {

@@ -56,6 +56,7 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 	root.AddCommand(
 		newValidateCmd(),
 		newSampleCmd(),
+		newDataCmd(),
 		newExploreCmd(),
 		newFitCmd(),
 		newCrossvalidateCmd(),
@@ -64,6 +65,8 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 		newMergeCmd(),
 		newPredictCmd(),
 		newEvaluateCmd(),
+		newExplainCmd(),
+		newCompareCmd(),
 		newNetworkCmd(),
 		newDiverseCmd(),
 		newReproduceCmd(),
@@ -74,6 +77,7 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 		newManCmd(),
 		newVersionCmd(),
 	)
+	useHelp(root)
 	everyCommand(root, func(cmd *cobra.Command) {
 		markBegin(cmd, began)
 		countArguments(cmd)

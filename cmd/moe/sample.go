@@ -57,7 +57,7 @@ and moe evaluate compare with.`,
   moe sample --activation leakyrelu --param slope=0.1 --k 3 --d 12 --n 3000 --design random -o data.npy --seed 7
   moe sample --activation tanh --k 2 --d 4 --n 5000 --targets 2 --correlation 0.6 --design separated -o pairs.csv --truth truth.json
   moe sample --hierarchy '2x(1,2)' --leaves identity,tanh,tanh --d 6 --n 10000 --design separated -o tree.csv --truth truth.json`,
-		Args: cobra.NoArgs,
+		Args: activationArg,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.activation.register(cmd)

@@ -48,7 +48,7 @@ rows, the seconds apart. A sample that no mixture can be fitted to, such as one 
 rows, is a row whose status says why.`,
 		Example: `  moe sweep --activation sigmoid --k 2:4 --n 1e3,1e4,1e5 --sigma 0.05,0.3 --seeds 20 -o sweep.csv --plot sweep.svg
   moe sweep --activation relu --k 3 --n 500,1000,2000 --d 8 --design random -o relu.csv`,
-		Args: cobra.NoArgs,
+		Args: activationArg,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.activation.register(cmd)

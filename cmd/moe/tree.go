@@ -256,6 +256,26 @@ func (e *experts) activation() (act sdk.Activation, own []sdk.Activation) {
 	return nil, own
 }
 
+// modules returns the WebAssembly modules among the activations as files have them, by name.
+func (e *experts) modules() (map[string]*fitted.Module, error) {
+	out := map[string]*fitted.Module{}
+	err := e.each(func(p *catalog.Plugin) error {
+		if p.Module() == nil {
+			return nil
+		}
+		m, err := fitted.NewModule(p.Module())
+		if err != nil {
+			return usagef("--embed: %s: %w", p.Source(), err)
+		}
+		out[p.Family.Name] = m
+		return nil
+	})
+	if err == nil && len(out) == 0 {
+		return nil, usagef("--embed: no activation of this fit is a WebAssembly module, and nothing else goes into a model's file")
+	}
+	return out, err
+}
+
 // evaluator evaluates the activation of all experts, or the leaves'.
 func (e *experts) evaluator() model.Activation {
 	if e.one != nil {

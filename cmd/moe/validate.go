@@ -50,13 +50,9 @@ The exit code is 0 for a valid activation and 1 for an invalid one.`,
   moe validate-activation leakyrelu --param slope=0.1 --sigma 0.3 --k 3 --d 20
   moe validate-activation sigmoid --plot sigmoid.svg
   moe validate-activation ./moe-plugin-softplus --json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f.activation.name = args[0]
-			return f.run(cmd)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	f.activation.registerParams(cmd)
+	f.activation.registerNamed(cmd)
 	flags := cmd.Flags()
 	flags.Float64Var(&f.sigma, "sigma", 0.05, "standard deviation of the noise in y")
 	flags.IntVar(&f.design.K, "k", 2, "number of experts that the sample size is predicted for")

@@ -63,7 +63,7 @@ type Stages struct {
 }
 
 // committed.json is what moe bench --threads 1 --json printed where the figures of
-// docs/performance.md were made.
+// docs/studies/performance.md were made.
 //
 //go:embed committed.json
 var committedJSON []byte

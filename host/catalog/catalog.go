@@ -1,12 +1,13 @@
 // Package catalog opens activations by name: the built-ins and expressions, whose name
-// is their text, which run in the process, and trusted plugins, which run in processes of
-// their own.
+// is their text, which run in the process, WebAssembly modules, which run there confined, and trusted
+// plugins, which run in processes of their own.
 //
 // A plugin is a program, and so nothing is run that the user has not trusted
-// by name and content. See [Catalog.Trust].
+// by name and content. See [Catalog.Trust]. A module can do nothing but compute, and needs no trust.
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/internal/sandbox"
+	"github.com/gatedlearning/moe/internal/wasm"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -97,6 +99,7 @@ type Plugin struct {
 
 	source  string
 	sha256  string
+	module  []byte // the code of a WebAssembly module
 	missing func() []string
 	close   func()
 	once    sync.Once
@@ -112,6 +115,9 @@ func (p *Plugin) InProcess() bool { return p.source == SourceBuiltin || p.source
 // SHA256 returns the checksum of the plugin's file in hexadecimal, or "" where there
 // is none.
 func (p *Plugin) SHA256() string { return p.sha256 }
+
+// Module returns the code of the WebAssembly module that the activation is, or nil where it is none.
+func (p *Plugin) Module() []byte { return p.module }
 
 // Unconfined says what of the sandbox the plugin's process does without because
 // the kernel does not have it, and what it can do therefore; nil where there is
@@ -153,7 +159,7 @@ func Open(ctx context.Context, name string, params sdk.Params) (*Plugin, error) 
 
 // Open opens the activation with the given name and parameters; parameters
 // that are not given take their defaults. The name is that of a built-in or of
-// a trusted plugin, or the path of a trusted plugin's file, which contains a
+// a trusted plugin, or the path of a WebAssembly module or of a trusted plugin's file, which contains a
 // separator, as in ./moe-plugin-softplus, or [expression.Prefix] and a text. PATH and
 // the working directory are never searched.
 //
@@ -170,7 +176,7 @@ func (c Catalog) Open(ctx context.Context, name string, params sdk.Params) (*Plu
 		return openExpression(name, params)
 	}
 	if isPath(name) {
-		return c.openFile(ctx, name, params)
+		return c.openPath(ctx, name, params, nil)
 	}
 	families := Builtins()
 	if i := slices.IndexFunc(families, func(f sdk.Family) bool { return f.Name == name }); i >= 0 {
@@ -180,7 +186,7 @@ func (c Catalog) Open(ctx context.Context, name string, params sdk.Params) (*Plu
 	if err != nil {
 		return nil, err
 	}
-	return c.openFile(ctx, record.Path, params)
+	return c.openPath(ctx, record.Path, params, &record)
 }
 
 func isPath(name string) bool {
@@ -241,4 +247,99 @@ func (c Catalog) find(name string, builtins []sdk.Family) (Record, error) {
 		paths[i] = r.Path
 	}
 	return Record{}, &AmbiguousError{Name: name, Paths: paths}
+}
+
+// Trust runs the file at path, as it now is, and records that it may run, with
+// what it says about itself. Where that shows that it is no plugin, or a broken
+// one, the error is a [*FaultError]; where it has the name of a built-in that is
+// another function, an [*UntrustedError]. Then, and where it is interrupted,
+// nothing is recorded and the record of an earlier file stays. Of a WebAssembly module, which needs no trust,
+// it makes the name known.
+func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
+	code, err := readModule(path)
+	if err != nil {
+		return Record{}, err
+	}
+	if code != nil {
+		return c.trustModule(ctx, path, code)
+	}
+	return c.trustFile(ctx, path)
+}
+
+// openPath opens the module or the plugin at path. A module is part of no decision about trust: it can
+// do nothing but compute. Where it was found by its name, record says what it must be.
+func (c Catalog) openPath(ctx context.Context, path string, params sdk.Params, record *Record) (*Plugin, error) {
+	code, err := readModule(path)
+	if err != nil {
+		return nil, err
+	}
+	if code == nil {
+		return c.openFile(ctx, path, params)
+	}
+	if record != nil {
+		if err := recorded(path, code, *record, lock(c.Lock)); err != nil {
+			return nil, err
+		}
+	}
+	return c.OpenModule(ctx, code, path, params)
+}
+
+// OpenModule opens the module code, such as a model's file has in it; errors call it shown.
+func (c Catalog) OpenModule(ctx context.Context, code []byte, shown string, params sdk.Params) (*Plugin, error) {
+	m, err := wasm.Open(ctx, code, shown, c.moduleLimits())
+	if err != nil {
+		return nil, err
+	}
+	family := c.comparing(m.Family(), shown)
+	act, err := family.Activation(params)
+	if err != nil {
+		err = ofParams(ctx, shown, err)
+	} else {
+		err = impostor(ctx, shown, family)
+	}
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	return &Plugin{Activation: act, Family: family, source: shown, sha256: m.SHA256(), module: code, close: m.Close}, nil
+}
+
+// comparing returns the family of the plugin shown, of which what members say of their g is compared with it, unless
+// the caller does that.
+func (c Catalog) comparing(f sdk.Family, shown string) sdk.Family {
+	if c.Unchecked {
+		return f
+	}
+	raw := f.New
+	f.New = func(p sdk.Params) (sdk.Activation, error) {
+		act, err := raw(p)
+		if err != nil {
+			return nil, err
+		}
+		return compared(act, shown), nil
+	}
+	return f
+}
+
+// trustModule records a name for the module code at path.
+func (c Catalog) trustModule(ctx context.Context, path string, code []byte) (Record, error) {
+	resolved, err := resolve(path)
+	if err != nil {
+		return Record{}, err
+	}
+	p, err := c.OpenModule(ctx, code, path, nil)
+	if err != nil {
+		return Record{}, err
+	}
+	defer p.Close()
+	r := Record{Path: resolved, SHA256: p.SHA256(), Protocol: wasm.Version}
+	if err := r.describe(ctx, p.Family); err != nil {
+		return Record{}, err
+	}
+	return r, c.record(ctx, r)
+}
+
+func (c Catalog) moduleLimits() wasm.Limits {
+	return wasm.Limits{
+		Start: cmp.Or(c.StartTimeout, DefaultStartTimeout), Call: cmp.Or(c.CallTimeout, DefaultCallTimeout), Memory: cmp.Or(c.MaxRSS, DefaultMaxRSS)}
 }

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,6 +52,15 @@ type ParamsError struct {
 
 func (e *ParamsError) Error() string { return e.Err.Error() }
 func (e *ParamsError) Unwrap() error { return e.Err }
+
+// ofParams is the error of an activation that could not be made: that of its parameters, unless the plugin or the end of
+// ctx is to blame.
+func ofParams(ctx context.Context, shown string, err error) error {
+	if fault := (*FaultError)(nil); errors.As(err, &fault) || ctx.Err() != nil {
+		return err
+	}
+	return &ParamsError{Name: shown, Err: err}
+}
 
 // UntrustedError refuses a file. Where the reason is not in the file itself but in
 // what it does, it has been run to find that out, and the reason says so; else

@@ -12,6 +12,16 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
+// describe adds to the record what the family says of itself, and checksums of its g.
+func (r *Record) describe(ctx context.Context, f sdk.Family) (err error) {
+	r.Name, r.Version, r.Parameters = f.Name, f.Version, ParametersOf(f)
+	if r.Fingerprint, err = fingerprint(ctx, f); err != nil {
+		return err
+	}
+	r.WideFingerprint, err = wideFingerprint(ctx, f)
+	return err
+}
+
 // fingerprint returns the checksum of the values of the family's default
 // member at −4, −3.75, …, 4, to 12 digits: fewer than a double has, for the
 // last may differ between processors. It shows a change of g that the checksum

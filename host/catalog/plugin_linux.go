@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -31,10 +30,7 @@ func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (
 	act, err := family.Activation(params)
 	if err != nil {
 		s.Close()
-		if fault := (*FaultError)(nil); errors.As(err, &fault) || ctx.Err() != nil {
-			return nil, err
-		}
-		return nil, &ParamsError{Name: path, Err: err}
+		return nil, ofParams(ctx, path, err)
 	}
 	err = sameFunction(ctx, path, family, record)
 	if err == nil {
@@ -48,18 +44,11 @@ func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (
 	return &Plugin{Activation: act, Family: family, source: path, sha256: img.SHA256(), missing: s.Missing, close: s.Close}, nil
 }
 
-// family returns the family of the plugin shown. What its members say of their
-// g is compared with it, unless the caller does that.
+// family returns the family of the plugin shown, asked under ctx.
 func (c Catalog) family(ctx context.Context, s *pluginproc.Session, shown string) sdk.Family {
 	f := s.Family()
-	f.New = func(p sdk.Params) (sdk.Activation, error) {
-		act, err := s.Activation(ctx, p)
-		if err != nil || c.Unchecked {
-			return act, err
-		}
-		return compared(act, shown), nil
-	}
-	return f
+	f.New = func(p sdk.Params) (sdk.Activation, error) { return s.Activation(ctx, p) }
+	return c.comparing(f, shown)
 }
 
 // sameFunction reports whether the plugin's name and g are those that were
@@ -108,12 +97,8 @@ func (c Catalog) trusted(shown string, img *pluginproc.Image) (Record, error) {
 	return records[i], lock(c.Lock).allows(shown, img.SHA256())
 }
 
-// Trust runs the file at path, as it now is, and records that it may run, with
-// what it says about itself. Where that shows that it is no plugin, or a broken
-// one, the error is a [*FaultError]; where it has the name of a built-in that is
-// another function, an [*UntrustedError]. Then, and where it is interrupted,
-// nothing is recorded and the record of an earlier file stays.
-func (c Catalog) Trust(ctx context.Context, path string) (Record, error) {
+// trustFile records that the plugin at path may run.
+func (c Catalog) trustFile(ctx context.Context, path string) (Record, error) {
 	img, err := openImage(path)
 	if err != nil {
 		return Record{}, err
@@ -141,12 +126,8 @@ func (c Catalog) describe(ctx context.Context, img *pluginproc.Image, path strin
 	}
 	defer s.Close()
 	family := s.Family()
-	r.Name, r.Version, r.Protocol = family.Name, family.Version, wire.Version
-	r.Parameters = ParametersOf(family)
-	if r.Fingerprint, err = fingerprint(ctx, family); err != nil {
-		return err
-	}
-	if r.WideFingerprint, err = wideFingerprint(ctx, family); err != nil {
+	r.Protocol = wire.Version
+	if err := r.describe(ctx, family); err != nil {
 		return err
 	}
 	return impostor(ctx, path, family)

@@ -116,7 +116,7 @@ func TestCSVLineNumbers(t *testing.T) {
 	sel := Selection{Drop: []string{"id"}}
 	for _, size := range readSizes {
 		_, err := parseCSV(text, sel, size)
-		want := `data.csv:5:2: "bad" in column "a" is not a finite decimal number; correct or remove them`
+		want := `data.csv:5:2: "bad" in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with --categorical a`
 		if err == nil || err.Error() != want {
 			t.Errorf("reads of %d: error %v, want %s", size, err, want)
 		}

@@ -124,6 +124,10 @@ func (b *badCells) err(file string, rows int, target string) error {
 			remedy = "it is the target, which must be a number; --target names another"
 		}
 		return &Error{File: file, Line: c.line, Col: c.col, Msg: msg + "; " + remedy}
+	case c.kind == Word && c.column != target:
+		remedy = fmt.Sprintf("correct or remove them, or take all that stands in the column as levels with --categorical %s", c.column)
+	case c.comma && isGrouped(strings.Trim(c.text, `"`)):
+		msg += "; a comma between thousands? write " + strings.ReplaceAll(strings.Trim(c.text, `"`), ",", "") + "; a decimal comma? give --decimal ,"
 	case c.comma:
 		msg += "; a decimal comma? write 1.5, or give --decimal ,"
 	default:

@@ -64,6 +64,12 @@ var spelled = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[+-]?[$€£]?(\d[\d.,_' ]*|[.,]\d[\d.,_' ]*)([eE][+-]?\d+)?\s*[%$€£]?$`)
 })
 
+// grouped are numbers with commas between their thousands.
+var grouped = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?$`) })
+
+// isGrouped says whether the commas of a number may stand between its thousands.
+func isGrouped(text string) bool { return grouped().MatchString(text) }
+
 func isSpelled(text string) bool {
 	if spelled().MatchString(text) {
 		return true

@@ -225,7 +225,7 @@ func TestDescend(t *testing.T) {
 			t.Fatal(err)
 		}
 		x0 := l.theta(truth)
-		tr, err := descend(t.Context(), how, optim.SGD, l, p.Rows, x0, rand.New(rand.NewPCG(1, 1)), 0, func() { told++ })
+		tr, err := descend(t.Context(), how, optim.SGD, l, p.Rows, x0, rand.New(rand.NewPCG(1, 1)), 0, nil, func() { told++ })
 		if err != nil {
 			t.Fatal(err)
 		}

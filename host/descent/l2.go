@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // Optimiser is how ℓ2 is descended: [SGD] or [Adam].
@@ -77,7 +78,7 @@ func (l L2) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, all
 	epoch := show.epochs(len(all) * l.Epochs)
 	early := make([]string, len(all))
 	at := func(c *search.Candidate) int { return slices.Index(all, c) }
-	err = search.Each(ctx, p, all, 0, func(ctx context.Context, c *search.Candidate, rng *rand.Rand) error {
+	err = search.Draw(ctx, p, all, stream.Start, 0, func(ctx context.Context, c *search.Candidate, rng *rand.Rand) error {
 		why, err := l.descend(ctx, p, e, c, minimise, own, rng, epoch)
 		if err != nil {
 			return err
@@ -133,7 +134,10 @@ func (l L2) descend(ctx context.Context, p *problem.Problem, e *moment.Evidence,
 		}
 		x0 = loss2.theta(q)
 	}
-	t, err := descend(ctx, l.MiniBatches, minimise, loss2, p.Rows, x0, rng, 0, epoch)
+	gate := loss.Log(p.Rows, p.G, model.NewParams(k, d), 1)
+	project := func(x []float64) { gate.Project(x[k*d:]) } // to logits that are not rounded more than those of any fit
+	project(x0)
+	t, err := descend(ctx, l.MiniBatches, minimise, loss2, p.Rows, x0, rng, 0, project, epoch)
 	if err != nil {
 		return "", err
 	}

@@ -310,3 +310,33 @@ func TestGateIsDescended(t *testing.T) {
 		}
 	}
 }
+
+// TestBoundOfDescent: logits of the user's own start are brought to where those of every fit are held, and stay there: also of
+// a descent that diverges, of which the best point on record is kept.
+func TestBoundOfDescent(t *testing.T) {
+	p, e, truth := drawn(t, identity.Family, 1000, problem.Request{})
+	start := truth.Clone()
+	floats.Scale(1e18, start.Gating)
+	most := 0.0
+	for j, w := range start.Gating {
+		largest := 0.0
+		for _, b := range p.Rows.(*model.Data).Blocks {
+			largest = max(largest, floats.Norm(b.Col(j), math.Inf(1)))
+		}
+		most += math.Abs(w) * largest
+	}
+	bound := 1e-6 / 0x1p-53 / 5 // five terms, of which each is rounded by 2⁻⁵³ of r(W)
+	for _, step := range []float64{1e-9, 1e6} {
+		l := L2{MiniBatches: MiniBatches{Batch: 100, StepSize: step, Schedule: optim.Constant{}, Epochs: 2}}
+		c := &search.Candidate{Kind: search.KindOwn}
+		if _, err := l.descend(t.Context(), p, e, c, optim.SGD, start, rand.New(rand.NewPCG(1, 1)), func() {}); err != nil {
+			t.Fatal(err)
+		}
+		// The start in the direction that it had, at the bound.
+		for j, w := range start.Gating {
+			if want := w / most * bound; math.Abs(c.Params.Gating[j]-want) > 1e-6*math.Abs(want) {
+				t.Errorf("step %g: gate %v, want %v at %d", step, c.Params.Gating[j], want, j)
+			}
+		}
+	}
+}

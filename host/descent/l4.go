@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // L4 is the settings of a descent of L4 (002 Eq. 7) in ℝ^d.
@@ -65,9 +66,6 @@ const (
 // diverged. Minima of L4 have rows of norm 1/√p where the regressors are
 // orthogonal.
 const l4Bound = 100
-
-// l4Stream separates the random numbers of the descent from those of a search.
-const l4Stream = 1 << 34
 
 // Check refuses what no data could be fitted with.
 func (l L4) Check() error {
@@ -137,8 +135,8 @@ func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, sho
 	}
 	objective := loss.NewOnlineL4(k, d, e.Outputs(), l.Mu, l.Lambda, *l.Ridge)
 	objective.UnitNorm = l.Penalty == UnitNorm
-	rng := rand.New(rand.NewPCG(p.Seed, l4Stream))
-	t, err := descend(ctx, how, optim.SGD, objective, rows, l.start(p, e, rng), rng, l4Bound, show.epochs(how.Epochs))
+	rng := stream.New(p.Seed, stream.Descent, 0)
+	t, err := descend(ctx, how, optim.SGD, objective, rows, l.start(p, e, rng), rng, l4Bound, nil, show.epochs(how.Epochs))
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // Draw are points of the unit sphere and a network, as 004 has them.
@@ -24,7 +25,7 @@ type Draw struct {
 
 // NewDraw draws m points, then n weights and signs, in d dimensions.
 func NewDraw(seed uint64, n, m, d int) *Draw {
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := stream.New(seed, stream.Study, 1)
 	s := &Draw{X: mat.NewDense(m, d, model.RandomDirections(rng, m, d)), W: mat.NewDense(n, d, nil), V: make([]float64, n), Rng: rng}
 	s.W.Apply(func(int, int, float64) float64 { return rng.NormFloat64() }, s.W)
 	for k := range s.V {

@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/steps"
 )
 
 var axisRatio = Axis{Label: "MSE / bound", Log: true}
@@ -81,7 +82,7 @@ func efficiencyUnit(b *bound, first, sets int, ns []int) unit {
 				if err != nil {
 					return nil, err
 				}
-				found, err := search.Auto(ctx, p, e, search.Settings{Mu: moment.UnitMu, Starts: search.DefaultStarts})
+				found, err := search.Auto(ctx, p, e, search.Settings{Mu: moment.UnitMu, Starts: search.DefaultStarts, Steps: steps.All()})
 				if err != nil {
 					return nil, err
 				}

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -15,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // landscape is Theorem 1: stationary points of the population L4.
@@ -65,7 +65,7 @@ type landscapeMix struct {
 // the bounds of 002 Remark 2, the ridge's with the larger condition number for its κ.
 func landscapeMixture() landscapeMix {
 	const k, d, c = 3, 7, 0.01
-	rng := rand.New(rand.NewPCG(20, 1))
+	rng := stream.New(20, stream.Study, 1)
 	rows := mat.NewDense(k, d, nil)
 	for i := range k {
 		row := rows.RawRowView(i)
@@ -98,7 +98,7 @@ func (m landscapeMix) loss() *loss.L4 {
 
 func (m landscapeMix) run(ctx context.Context, run int, seed uint64) (*output, error) {
 	l, k := m.loss(), len(m.p)
-	rng := rand.New(rand.NewPCG(seed, 2))
+	rng := stream.New(seed, stream.Study, 2)
 	minimum, err := lowest(ctx, l)
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func distinct(v []float64) int { return len(slices.Compact(slices.Sorted(slices.
 
 // lowest is the least value of L4 over 30 starts of its own.
 func lowest(ctx context.Context, l *loss.L4) (float64, error) {
-	rng := rand.New(rand.NewPCG(21, 1))
+	rng := stream.New(21, stream.Study, 1)
 	value := math.Inf(1)
 	for range 30 {
 		x := make([]float64, l.Dim())

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 )
@@ -71,7 +72,7 @@ func (s setting) open(ctx context.Context, seed uint64, rows int) (*study, error
 	if err != nil {
 		return nil, err
 	}
-	st := &study{setting: s, act: act, seed: seed, rng: rand.New(rand.NewPCG(seed, 1))}
+	st := &study{setting: s, act: act, seed: seed, rng: stream.New(seed, stream.Study, 1)}
 	if st.moments, err = sdk.MomentsOf(ctx, st.act); err != nil {
 		return nil, err
 	}

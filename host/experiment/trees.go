@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/steps"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -282,7 +283,7 @@ func (s *treeStudy) fit(ctx context.Context, h model.Hierarchy) (*treeFit, error
 	if err != nil {
 		return nil, err
 	}
-	found, err := search.Auto(ctx, p, e, search.Settings{Starts: treeStarts})
+	found, err := search.Auto(ctx, p, e, search.Settings{Starts: treeStarts, Steps: steps.All()})
 	if err != nil {
 		return nil, err
 	}

@@ -185,6 +185,26 @@ type counting struct {
 	up           bool // each is the one before and 1
 }
 
+func newCounting(of *Column) counting {
+	return counting{of: of, rows: make(map[float64]int), min: math.Inf(1), max: math.Inf(-1), whole: true, up: true}
+}
+
+// OfNumbers says what stands in a column of numbers, which read hands to add in the order of the rows, NaN for a missing one.
+func OfNumbers(name string, read func(add func(v float64)) error) (*Column, error) {
+	c := &Column{Name: name, Kind: Numbers, Notes: []Note{}}
+	counted, rows := newCounting(c), 0
+	err := read(func(v float64) {
+		rows++
+		counted.add(v)
+	})
+	if err != nil {
+		return nil, err
+	}
+	counted.finish(rows)
+	c.annotate(rows)
+	return c, nil
+}
+
 // count reads the columns of numbers.
 func (t *Table) count(ctx context.Context, open Opener, columns []*Column) error {
 	if len(columns) == 0 {
@@ -198,7 +218,7 @@ func (t *Table) count(ctx context.Context, open Opener, columns []*Column) error
 		} else {
 			sel.Features = append(sel.Features, c.Name)
 		}
-		list[i] = counting{of: c, rows: make(map[float64]int), min: math.Inf(1), max: math.Inf(-1), whole: true, up: true}
+		list[i] = newCounting(c)
 	}
 	sel.Optional = sel.Target == ""
 	src, err := open(sel)

@@ -9,15 +9,15 @@ import (
 
 // Arrangements are what a fit has seen of other optima within 6 units of log-likelihood of the model's,
 // which share the rows out among the experts in another way: standard errors and intervals
-// hold given the model's own. With weights, e^ℓ·|I|^(−1/2) over their sum, I the observed information, they are
-// Laplace's approximations of the arrangements' probabilities under a flat prior.
+// hold given the model's own. Weights are shares of draws from the posterior under a weak prior (infer.WeakPrior,
+// infer.Sample), and add up to 1.
 type Arrangements struct {
 	Rows       []float64     `json:"rows"`                 // K: sums of the experts' posterior probabilities in the model
 	Weight     *float64      `json:"weight,omitempty"`     // of the model's own; absent where none were asked for
-	Unweighted string        `json:"unweighted,omitempty"` // why that is 0 whatever its likelihood
+	Unweighted string        `json:"unweighted,omitempty"` // why that is 0
 	Others     []Arrangement `json:"others"`               // best first
 
-	// Intervals are those of the coefficients over all that have a weight; absent where none has.
+	// Intervals are those of the coefficients over all; absent where there were no draws.
 	Intervals *ArrangementIntervals `json:"intervals,omitempty"`
 }
 
@@ -38,13 +38,12 @@ type Arrangement struct {
 	OutputScale         *OutputScale `json:"output_scale,omitempty"`
 	Sigma               Sigma        `json:"sigma"`
 
-	// As in the model; absent where there is no weight.
+	// As in the model; absent where no weights were asked for, or the information has no inverse.
 	StandardErrors *StandardErrors `json:"standard_errors,omitempty"`
 	Covariance     *Covariance     `json:"covariance,omitempty"`
 }
 
-// ArrangementIntervals are quantiles of the mixture of the arrangements' normal distributions of each coefficient: two
-// ends each, null for a coefficient without a finite optimum.
+// ArrangementIntervals are quantiles of the draws of each coefficient: two ends each.
 type ArrangementIntervals struct {
 	Level               float64       `json:"level"`
 	Regressors          [][][]float64 `json:"regressors"` // K×D

@@ -106,6 +106,10 @@ type Activation struct {
 	// Values are g at fixed nodes, which tell whether an activation of that name is
 	// the same function; nil in files of before there were any.
 	Values *claims.Values `json:"values,omitempty"`
+
+	// Module is the WebAssembly module that the activation is, where it was asked for: who has the
+	// file needs nothing else.
+	Module *Module `json:"module,omitempty"`
 }
 
 // ActivationOf is how files name the activation with this description.
@@ -206,6 +210,7 @@ type Fit struct {
 	SigmaGiven    bool    `json:"sigma_given,omitempty"` // the noise level was given, not estimated
 	Dropped       int     `json:"dropped,omitempty"`     // rows that were left out for missing cells
 	Weight        float64 `json:"weight,omitempty"`      // sum of the observations' weights, where there are any
+	RowsDigest    string  `json:"rows_digest,omitempty"` // SHA-256 of targets and weights in the rows' order, for fits of the same rows to be compared
 	LogLikelihood float64 `json:"log_likelihood"`        // natural log of the density of y given x, summed over rows
 	BIC           float64 `json:"bic"`
 	AIC           float64 `json:"aic"`
@@ -220,6 +225,10 @@ type Fit struct {
 
 	// Begun says of which fit of a range this one came, of one expert less or more; absent where of none.
 	Begun *Begun `json:"begun,omitempty"`
+
+	// Steps are those of the search that have gained something on all rows after its starts were climbed there; absent
+	// where none did.
+	Steps []Step `json:"steps,omitempty"`
 
 	// Where a range of k was fitted: every k, and the one that the eigenvalues of
 	// T̂2 suggest, absent where there is no such suggestion. Where a tree was grown: every
@@ -236,6 +245,8 @@ type Fit struct {
 
 	// Warnings are what speaks against relying on the result as it stands.
 	Warnings []string `json:"warnings,omitempty"`
+	// WarningKinds say what each of them is of, in their order.
+	WarningKinds []WarningKind `json:"warning_kinds,omitempty"`
 
 	// Passes is what passes over shards know for the certificate, which they end with;
 	// absent elsewhere.
@@ -267,6 +278,12 @@ type Start struct {
 	// Loss is that of all rows where the method minimises another than the
 	// likelihood; absent elsewhere and where it is not finite.
 	Loss *float64 `json:"loss,omitempty"`
+}
+
+// Step is what a step of a search has gained.
+type Step struct {
+	Name string  `json:"name"`
+	Gain float64 `json:"gain"` // of log-likelihood; more than 0.01
 }
 
 // Survey counts the optima at which starts ended that were run on all rows of a small
@@ -377,14 +394,16 @@ func (b *Begun) String() string {
 // Certificate says whether anything speaks for a better optimum and whether the
 // model describes the data. See infer.Certificate.
 type Certificate struct {
-	Optimum string            `json:"optimum"`         // pass, suspect or not judged
-	Model   string            `json:"model"`           // pass, suspect or not judged
-	Reason  string            `json:"reason"`          // for the verdict on the optimum
-	Cause   string            `json:"cause,omitempty"` // what a suspect model suggests, the likeliest first
-	Try     string            `json:"try,omitempty"`   // flags that allow for that
-	PValue  float64           `json:"p_value"`         // smallest of the tests, times their number, at most 1
-	Tests   []CertificateTest `json:"tests"`
-	Overlap float64           `json:"overlap,omitempty"` // of the experts: the mean of the sum of r(1 − r), r their posterior probabilities
+	Optimum string `json:"optimum"`         // pass, suspect or not judged
+	Model   string `json:"model"`           // pass, suspect or not judged
+	Reason  string `json:"reason"`          // for the verdict on the optimum
+	Cause   string `json:"cause,omitempty"` // what a suspect model suggests, the likeliest first
+	Try     string `json:"try,omitempty"`   // flags that allow for that
+	// OptimumTry are flags of a further search, where one may change the verdict on the optimum.
+	OptimumTry string            `json:"optimum_try,omitempty"`
+	PValue     float64           `json:"p_value"` // smallest of the tests, times their number, at most 1
+	Tests      []CertificateTest `json:"tests"`
+	Overlap    float64           `json:"overlap,omitempty"` // of the experts: the mean of the sum of r(1 − r), r their posterior probabilities
 	// Untested are the experts with too few rows for tests of their own.
 	Untested []UntestedExpert `json:"untested,omitempty"`
 	NotMade  []TestNotMade    `json:"not_made,omitempty"`
@@ -664,6 +683,11 @@ func (a *Activation) Check() error {
 }
 
 func (a *Activation) checkValues() error {
+	if a.Module != nil {
+		if err := a.Module.validate(); err != nil {
+			return fmt.Errorf("activation.module: %w", err)
+		}
+	}
 	if a.Values != nil {
 		if err := a.Values.Validate(); err != nil {
 			return fmt.Errorf("activation.values: %w", err)

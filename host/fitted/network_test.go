@@ -3,6 +3,7 @@ package fitted
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,8 +37,8 @@ func TestNetworkOfOtherSizes(t *testing.T) {
 		k, d int
 		want string
 	}{
-		{2, 1 << 40, "no room for k times d numbers"}, {1 << 40, 2, "no room"}, {2, 1 << 50, "no room"}, {1 << 50, 1 << 50, "no room"},
-		{2, 50, "features has 2 names"}, {50, 2, "weights has 2 rows"}, {-1 << 40, -1 << 40, "no room"}, {-1, 2, "k = -1"}, {2, 0, "d = 0"},
+		{2, math.MaxInt / 4, "no room for k times d numbers"}, {math.MaxInt / 4, 2, "no room"}, {2, math.MaxInt, "no room"}, {math.MaxInt, math.MaxInt, "no room"},
+		{2, 50, "features has 2 names"}, {50, 2, "weights has 2 rows"}, {math.MinInt / 4, math.MinInt / 4, "no room"}, {-1, 2, "k = -1"}, {2, 0, "d = 0"},
 	} {
 		err := read(c.k, c.d)
 		if bad := (*dataset.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {

@@ -141,18 +141,15 @@ func (h *HAC) validate(m *Model) error {
 // NewStandardErrors are the standard errors of a kind, given in the shape of parameters;
 // noise says whether those of the noise levels are there.
 func NewStandardErrors(kind string, se *model.Params, noise bool) *StandardErrors {
-	se = se.Clone()
+	var m Model
+	m.SetParams(se)
 	out := &StandardErrors{
-		Kind:                kind,
-		Regressors:          rows(se.Regressors, se.K, se.D),
-		Gating:              rows(se.Gating, se.Gates(), se.D),
-		RegressorIntercepts: se.RegressorIntercepts,
-		GatingIntercepts:    se.GatingIntercepts,
+		Kind: kind, Regressors: m.Regressors, Gating: m.Gating,
+		RegressorIntercepts: m.RegressorIntercepts, GatingIntercepts: m.GatingIntercepts, OutputScale: m.OutputScale,
 	}
 	if noise {
-		out.Sigma = Sigma(se.Sigma)
+		out.Sigma = m.Sigma
 	}
-	out.OutputScale = outputScaleOf(se)
 	return out
 }
 

@@ -112,10 +112,11 @@ func (v *Vector) Output(target string) int {
 
 // NewOutput returns the output with parameters p, without noise.
 func NewOutput(target string, p *model.Params) Output {
-	p = p.Clone()
+	var m Model
+	m.SetParams(p)
 	return Output{
-		Target: target, Regressors: rows(p.Regressors, p.K, p.D), Gating: rows(p.Gating, p.Gates(), p.D),
-		RegressorIntercepts: p.RegressorIntercepts, GatingIntercepts: p.GatingIntercepts,
+		Target: target, Regressors: m.Regressors, Gating: m.Gating,
+		RegressorIntercepts: m.RegressorIntercepts, GatingIntercepts: m.GatingIntercepts,
 	}
 }
 
@@ -124,19 +125,13 @@ func (v *Vector) Shape() (model.Hierarchy, error) { return model.ParseHierarchy(
 
 // Params returns a copy of the parameters of output j.
 func (v *Vector) Params(j int) *model.Params {
-	o := &v.Outputs[j]
-	p := model.NewParams(v.K, v.D)
-	fill(p.Regressors, o.Regressors)
-	fill(p.Gating, o.Gating)
-	p.RegressorIntercepts, p.GatingIntercepts = o.RegressorIntercepts, o.GatingIntercepts
-	if o.OutputScale != nil {
-		p.Offset, p.Scale = o.OutputScale.Offset, o.OutputScale.Scale
+	m := v.Model(j)
+	if m.Sigma == nil {
+		m.Sigma = Sigma{0}
 	}
-	if o.Sigma != nil {
-		p.Sigma = o.Sigma
-	}
+	p := m.Params()
 	p.Tree = shapeOf(v.Hierarchy)
-	return p.Clone()
+	return p
 }
 
 // Validate reports the first thing that is wrong with the model, as [Model.Validate]

@@ -2,10 +2,11 @@ package gru
 
 import (
 	"math"
-	"math/rand/v2"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // Gap is how far the next state of a layer's trees is from that of the layer, over the
@@ -21,7 +22,7 @@ func (l *Layer) Compare(steps int, gates Gates, sharpness float64, seed uint64) 
 	l = l.sharpened(sharpness)
 	unit := l.NewStepper(gates)
 	trees := &Trees{unit} // at the same predictors
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := stream.New(seed, stream.Sequence, 0)
 	x, h := make([]float64, l.Inputs()), make([]float64, l.Hidden())
 	own, mean := make([]float64, len(h)), make([]float64, len(h))
 	var gap Gap

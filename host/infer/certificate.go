@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -83,6 +84,8 @@ type Evidence struct {
 	Met    int
 	// Care is set where agreement of a few starts is no evidence.
 	Care Care
+	// Parts are what a local optimum merges; "" for experts.
+	Parts string
 	// Flat says that the experts are under one gate. Of a tree's starts, which begin in different arrangements
 	// of the experts, fewer agree, and how much that says has not been measured.
 	Flat bool
@@ -111,12 +114,15 @@ func (c Care) Conclusive() bool {
 func (c Care) why() string {
 	cause := "a test of the model fails"
 	if c.Spares > 0 {
-		cause = "k may be too large: the data hardly ask for " + plural(c.Spares, "expert")
+		cause = "the data hardly ask for " + plural(c.Spares, "expert")
+	}
+	if c.Starts > 0 && c.Met >= agreeingStarts {
+		return fmt.Sprintf("%s, and %s on all rows were too few: another would see an optimum that none has seen with probability %.2g", cause, plural(c.Starts, "start"), c.Unseen)
 	}
 	if c.Starts == 0 {
 		return cause + ", and no starts were made on all rows: the table is too large for them, or --starts too small"
 	}
-	return fmt.Sprintf("%s, and of %s on all rows %d met this optimum; another would see one that none has seen with probability %.2g", cause, plural(c.Starts, "start"), c.Met, c.Unseen)
+	return fmt.Sprintf("%s, and %s of %s on all rows reached this optimum; better ones may exist", cause, few(c.Met), plural(c.Starts, "start"))
 }
 
 // StartsWanted is the least number of starts that is enough for an optimum for
@@ -136,6 +142,7 @@ type Certificate struct {
 	Optimum string // Pass, Suspect, or NotJudged where the likelihood has no maximum, or too many
 	Model   string // Pass, Suspect or NotJudged
 	Reason  string // for the verdict on the optimum
+	More    bool   // more starts may change that verdict
 	Cause   string // what the failures suggest, together; "" where none fails
 	Causes  []Cause
 	PValue  float64
@@ -170,7 +177,7 @@ func Judge(tests []Test, e Evidence) *Certificate {
 		c.PValue = min(c.PValue, m*t.PValue)
 		if t.Name != testDependence {
 			against = min(against, m*t.PValue)
-			if t.Robust {
+			if t.Robust || t.shaped() {
 				robust = min(robust, m*t.PValue)
 			}
 		}
@@ -185,7 +192,7 @@ func Judge(tests []Test, e Evidence) *Certificate {
 	c.explain()
 	c.judgeOptimum(against, robust >= Doubt, e)
 	if c.Optimum == Pass && e.Care.Taken && !e.Care.Conclusive() {
-		c.Optimum, c.Reason = NotJudged, e.Care.why()
+		c.Optimum, c.Reason, c.More = NotJudged, e.Care.why(), true
 	}
 	return c
 }
@@ -230,7 +237,7 @@ func (c *Certificate) explain() {
 		}
 	}
 	slices.SortStableFunc(failed, func(a, b *Test) int { return cmp.Compare(b.excess(), a.excess()) })
-	means := slices.ContainsFunc(failed, func(t *Test) bool { return t.ofMeans() && t.beyondNoise() })
+	means := slices.ContainsFunc(failed, func(t *Test) bool { return t.ofMeans() && (t.beyondNoise() || t.shaped()) })
 	spread := slices.ContainsFunc(failed, func(t *Test) bool { return !t.ofMeans() && t.Name != testDependence })
 	few := means && (spread || slices.ContainsFunc(failed, (*Test).another))
 	first := len(failed) > 0 && (!failed[0].ofMeans() && failed[0].Name != testDependence || failed[0].another())
@@ -275,42 +282,55 @@ func (t *Test) ofMeans() bool {
 	return true
 }
 
+// shaped says that it is of the means of a mixture, or of its gate, and that another density of the target fails it too.
+func (t *Test) shaped() bool { return t.ofMeans() && !t.another() && !t.Robust }
+
 // another says that it is no test of a mixture.
 func (t *Test) another() bool { return suggests[t.Name] == "" }
 
 func (c *Certificate) judgeOptimum(p float64, robust bool, e Evidence) {
-	agreement := fmt.Sprintf("%d of %d starts agree on it", e.Agreeing, e.Starts)
-	improbable := fmt.Sprintf("a better one that %.0f %% of starts would reach has a probability of %.2g", 100*unseenShare, e.Unseen(unseenShare))
 	switch {
 	case p >= Doubt && !e.Care.Taken && e.Survey && e.Met < agreeingStarts:
 		c.Optimum = NotJudged
-		c.Reason = fmt.Sprintf("%s, but %s: the likelihood has many optima, and there may be a better one", e.foundNothing(), e.whoMet())
+		c.Reason = fmt.Sprintf("%s, but %s; better ones may exist", e.foundNothing(), e.whoMet())
 	case p >= Doubt && !e.Care.Taken && e.Flat && !e.Survey && e.Starts >= StartsWanted && e.Agreeing < agreeingStarts:
 		c.Optimum = NotJudged
-		c.Reason = fmt.Sprintf("%s, but only %d met it: the likelihood has many optima, and there may be a better one", e.foundNothing(), e.Agreeing)
+		c.Reason = fmt.Sprintf("%s of %s reached it; better ones may exist", few(e.Agreeing), plural(e.Starts, "start"))
 	case p >= Doubt:
-		c.Reason = "no sign of merged experts was seen, and " + e.foundNothing()
-	case e.Agreeing >= agreeingStarts && robust:
-		c.Reason = e.foundNothing() + "; the tests that do not depend on the noise's shape pass"
-	case e.Agreeing >= agreeingStarts && e.Unseen(unseenShare) <= unseenLevel:
-		c.Reason = "the tests speak against it or the model, but " + e.foundNothing() + fmt.Sprintf(", and %d agree on it", e.Agreeing)
+		c.Reason = fmt.Sprintf("no sign of merged %s was seen, and %s", cmp.Or(e.Parts, "experts"), e.foundNothing())
+	case e.Agreeing >= agreeingStarts && (robust || e.Unseen(unseenShare) <= unseenLevel):
+		c.Reason = fmt.Sprintf("%s, and %d reached it", e.foundNothing(), e.Agreeing)
+	case e.Agreeing >= agreeingStarts:
+		c.Optimum = Suspect
+		c.Reason = fmt.Sprintf("%s are too few while tests of the model fail; better ones may exist", plural(e.Starts, "start"))
+	case e.Starts == 1:
+		c.Optimum = Suspect
+		c.Reason = "only 1 start was made, and tests of the model fail; better ones are likely"
 	default:
 		c.Optimum = Suspect
-		c.Reason = fmt.Sprintf("the tests speak against it (p = %.2g), and %s; %s", p, agreement, improbable)
+		c.Reason = fmt.Sprintf("%s of %s reached it, and tests of the model fail; better ones are likely", few(e.Agreeing), plural(e.Starts, "start"))
 	}
+	c.More = c.Optimum != Pass
 }
 
 // whoMet says how few of a survey's starts agree.
-func (e Evidence) whoMet() string {
-	if e.Met == 0 {
-		return "none of the survey's met it"
+func (e Evidence) whoMet() string { return few(e.Met) + " of the survey's reached it" }
+
+// few is how a reason says that no more than n did so.
+func few(n int) string {
+	if n == 0 {
+		return "none"
 	}
-	return fmt.Sprintf("only %d of the survey's met it", e.Met)
+	return fmt.Sprintf("only %d", n)
 }
 
 // foundNothing says how much was tried.
 func (e Evidence) foundNothing() string {
-	return fmt.Sprintf("%s of %s found nothing better", plural(e.Starts, "start"), plural(e.Kinds, "kind"))
+	of := plural(e.Starts, "start")
+	if e.Kinds > 0 {
+		of += " of " + plural(e.Kinds, "kind")
+	}
+	return of + " found nothing better"
 }
 
 func plural(n int, what string) string {
@@ -326,7 +346,9 @@ const exactNoise = 1e-6
 
 // Exact says whether an expert's residuals are nothing but rounding, for a target of that
 // root mean square.
-func Exact(p *model.Params, rms float64) bool { return slices.Min(p.Sigma) < exactNoise*rms }
+func Exact(p *model.Params, rms float64) bool {
+	return mixture.DensityOf(p.Family).Domain().Scale && slices.Min(p.Sigma) < exactNoise*rms
+}
 
 // leastNoise is the ratio of an expert's σ to the largest below which a fit rests on it.
 const leastNoise = 0.01
@@ -337,7 +359,10 @@ func RestsOnLittle(p *model.Params, mass []float64, coefficients int) string {
 	if p.K == 1 {
 		return ""
 	}
-	noise := slices.Max(p.Sigma)
+	noise := 0.0
+	if mixture.DensityOf(p.Family).Domain().Scale {
+		noise = slices.Max(p.Sigma)
+	}
 	for i, rows := range mass {
 		switch {
 		case rows < float64(coefficients+2):

@@ -149,18 +149,27 @@ func TestReasons(t *testing.T) {
 		{pass, Evidence{Starts: 8, Kinds: 3, Agreeing: 3}, "no sign of merged experts was seen, and 8 starts of 3 kinds found nothing better"},
 		{pass, Evidence{Starts: 1, Kinds: 1, Agreeing: 1}, "no sign of merged experts was seen, and 1 start of 1 kind found nothing better"},
 		{pass, Evidence{Starts: 404, Kinds: 6, Agreeing: 5, Survey: true, Met: 2},
-			"404 starts of 6 kinds found nothing better, but only 2 of the survey's met it: the likelihood has many optima, and there may be a better one"},
+			"404 starts of 6 kinds found nothing better, but only 2 of the survey's reached it; better ones may exist"},
 		{pass, Evidence{Starts: 404, Kinds: 6, Agreeing: 4, Survey: true},
-			"404 starts of 6 kinds found nothing better, but none of the survey's met it: the likelihood has many optima, and there may be a better one"},
+			"404 starts of 6 kinds found nothing better, but none of the survey's reached it; better ones may exist"},
 		{[]Test{{Name: testResiduals, PValue: 1e-9}}, Evidence{Starts: 4, Kinds: 2, Agreeing: 3},
-			"4 starts of 2 kinds found nothing better; the tests that do not depend on the noise's shape pass"},
+			"4 starts of 2 kinds found nothing better, and 3 reached it"},
 		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 16, Kinds: 2, Agreeing: 3},
-			"the tests speak against it or the model, but 16 starts of 2 kinds found nothing better, and 3 agree on it"},
+			"16 starts of 2 kinds found nothing better, and 3 reached it"},
 		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 1, Kinds: 1, Agreeing: 1},
-			"the tests speak against it (p = 1e-09), and 1 of 1 starts agree on it; a better one that 25 % of starts would reach has a probability of 0.56"},
+			"only 1 start was made, and tests of the model fail; better ones are likely"},
+		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 184, Kinds: 3, Agreeing: 1},
+			"only 1 of 184 starts reached it, and tests of the model fail; better ones are likely"},
+		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 4, Kinds: 3, Agreeing: 4},
+			"4 starts are too few while tests of the model fail; better ones may exist"},
+		{pass, Evidence{Starts: 4, Agreeing: 3, Parts: "units"}, "no sign of merged units was seen, and 4 starts found nothing better"},
 	} {
-		if got := Judge(c.tests, c.e).Reason; got != c.want {
-			t.Errorf("%+v: %s, want %s", c.e, got, c.want)
+		got := Judge(c.tests, c.e)
+		if got.Reason != c.want {
+			t.Errorf("%+v: %s, want %s", c.e, got.Reason, c.want)
+		}
+		if got.More != (got.Optimum != Pass) {
+			t.Errorf("%+v: optimum %s, more starts %v", c.e, got.Optimum, got.More)
 		}
 	}
 }

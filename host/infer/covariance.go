@@ -279,7 +279,7 @@ func sandwich(v, m *mat.SymDense) *mat.SymDense {
 func (c *Covariance) noiseFromLog(p *model.Params) {
 	n := len(c.Parameters)
 	for at, q := range c.Parameters {
-		if q.Part != loss.Noise {
+		if q.Part != model.Noise {
 			continue
 		}
 		sigma := p.Sigma[q.Index]
@@ -338,28 +338,9 @@ func (c *Covariance) convertRows(m *mat.Dense, mean, sd []float64) *mat.Dense {
 // Errors returns the standard errors of the parameters, each in the place of the
 // parameter itself in a copy of p's shape; 0 where a parameter was not free.
 func (c *Covariance) Errors(p *model.Params) *model.Params {
-	out := p.Clone()
-	for _, v := range [][]float64{out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts, out.Sigma, out.Offset, out.Scale} {
-		clear(v)
-	}
+	out := p.Like()
 	for at, q := range c.Parameters {
-		se := math.Sqrt(c.Matrix.At(at, at))
-		switch {
-		case q.Part == loss.Noise:
-			out.Sigma[q.Index] = se
-		case q.Part == loss.Offset:
-			out.Offset[q.Index] = se
-		case q.Part == loss.Scale:
-			out.Scale[q.Index] = se
-		case q.Part == loss.Expert && q.Feature == c.d:
-			out.RegressorIntercepts[q.Index] = se
-		case q.Part == loss.Expert:
-			out.Regressor(q.Index)[q.Feature] = se
-		case q.Feature == c.d:
-			out.GatingIntercepts[q.Index] = se
-		default:
-			out.Gate(q.Index)[q.Feature] = se
-		}
+		*q.In(out) = math.Sqrt(c.Matrix.At(at, at))
 	}
 	return out
 }
@@ -368,13 +349,13 @@ func (c *Covariance) Errors(p *model.Params) *model.Params {
 // expert1:FEATURE, expert1:(intercept), gate1:FEATURE, sigma or sigma1, and likewise
 // offset and scale.
 func (c *Covariance) Names(features []string) []string {
-	var several [loss.Scale + 1]int
+	var several [model.Scale + 1]int
 	for _, q := range c.Parameters {
 		several[q.Part]++
 	}
 	names := make([]string, len(c.Parameters))
 	for at, q := range c.Parameters {
-		whose := [...]string{loss.Expert: "expert", loss.Gate: "gate", loss.Noise: "sigma", loss.Offset: "offset", loss.Scale: "scale"}[q.Part]
+		whose := [...]string{model.Expert: "expert", model.Gate: "gate", model.Noise: "sigma", model.Offset: "offset", model.Scale: "scale"}[q.Part]
 		if q.Feature >= 0 || several[q.Part] > 1 {
 			whose += fmt.Sprint(q.Index + 1)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// TestConditionalMoments: the statistic is n·r̄ᵀV⁻¹r̄ with r̄ the mean of what the scores leave of
+// TestConditionalMoments: the statistic of terms behind scores that were estimated is n·r̄ᵀV⁻¹r̄ with r̄ the mean of what the scores leave of
 // the terms and V its covariance, widened for the scores that were estimated, whatever the
 // terms' sizes; terms that are always 0, or the same as others, have no degree of freedom.
 func TestConditionalMoments(t *testing.T) {
@@ -70,14 +70,17 @@ func TestConditionalMoments(t *testing.T) {
 		out.Mul(mean.T(), &left)
 		want := out.At(0, 0) / n
 
-		got := ConditionalMoments(cov, sums, scores, n)
+		q := &quadraticForms{cov: cov, sums: sums, n: n, draws: n, blocks: []int{scores, len(sums)}}
+		q.standardise()
+		q.project(0, scores)
+		got := q.form(scores, len(sums)).chiSquared()
 		p := distuv.ChiSquared{K: terms}.Survival(want)
 		// A ridge of 1e−10 on correlations whose inverse may be some 1e4.
 		if got.DF != terms || math.Abs(got.Statistic/want-1) > 1e-5 || math.Abs(got.PValue-p) > 1e-5 {
 			t.Errorf("%+v, want %v on %d degrees of freedom, p = %v", got, want, terms, p)
 		}
 	}
-	if none := ConditionalMoments(mat.NewSymDense(2, nil), make([]float64, 2), 0, 10); none.DF != 0 || none.PValue != 1 || none.Statistic != 0 {
+	if none := ConditionalMoments(mat.NewSymDense(2, nil), make([]float64, 2), 10); none.DF != 0 || none.PValue != 1 || none.Statistic != 0 {
 		t.Errorf("of nothing: %+v", none)
 	}
 	// Of more scores than half the draws the widening ends at 2.
@@ -155,8 +158,8 @@ func TestInverseOfAnyUnits(t *testing.T) {
 // TestNames: experts are counted from 1; a part of which there is one has no number.
 func TestNames(t *testing.T) {
 	c := &Covariance{d: 2, Parameters: []loss.Parameter{
-		{Part: loss.Expert, Index: 1, Feature: 0}, {Part: loss.Expert, Index: 1, Feature: 2}, {Part: loss.Gate, Index: 0, Feature: 1},
-		{Part: loss.Noise, Feature: -1}, {Part: loss.Offset, Index: 0, Feature: -1}, {Part: loss.Offset, Index: 1, Feature: -1}, {Part: loss.Scale, Feature: -1},
+		{Part: model.Expert, Index: 1, Feature: 0}, {Part: model.Expert, Index: 1, Feature: 2}, {Part: model.Gate, Index: 0, Feature: 1},
+		{Part: model.Noise, Feature: -1}, {Part: model.Offset, Index: 0, Feature: -1}, {Part: model.Offset, Index: 1, Feature: -1}, {Part: model.Scale, Feature: -1},
 	}}
 	want := []string{"expert2:a", "expert2:(intercept)", "gate1:b", "sigma", "offset1", "offset2", "scale"}
 	if got := c.Names([]string{"a", "b"}); !slices.Equal(got, want) {

@@ -290,14 +290,11 @@ func (m *terms) allowForCoefficients(s *RowSums) {
 	}
 }
 
-// ConditionalMoments is the χ² test that the terms behind the first scores of them
-// have mean 0, adjusted for the estimation that made the scores 0 (outer-product
-// form): sums are those over n rows, cov the mean of the products of a row's terms,
+// ConditionalMoments is the χ² test that terms have mean 0: sums are those over n rows, cov the mean of the products of a row's terms,
 // taken over as many. The test has no name; its DF is 0 where nothing is left of the
 // terms.
-func ConditionalMoments(cov *mat.SymDense, sums []float64, scores int, n float64) Test {
-	q := &quadraticForms{cov: cov, sums: sums, n: n, draws: n, blocks: []int{scores, len(sums)}}
+func ConditionalMoments(cov *mat.SymDense, sums []float64, n float64) Test {
+	q := &quadraticForms{cov: cov, sums: sums, n: n, draws: n, blocks: []int{0, len(sums)}}
 	q.standardise()
-	q.project(0, scores)
-	return q.form(scores, len(sums)).chiSquared()
+	return q.form(0, len(sums)).chiSquared()
 }

@@ -8,15 +8,9 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/stream"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
-)
-
-const (
-	// rowStream and targetStream separate these random numbers from those of a
-	// fit: of which rows and experts are drawn, and of the targets.
-	rowStream    = 1 << 34
-	targetStream = 1 << 35
 )
 
 // Draws are rows drawn from a table, each with the expert that its target is to
@@ -57,7 +51,7 @@ func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, 
 		}
 		given := room[worker]
 		given.Given(m.p, b)
-		rng := rand.New(rand.NewPCG(seed, rowStream+uint64(first+block)))
+		rng := stream.New(seed, stream.CertificateRow, first+block)
 		for i, boosted := range boost {
 			at, rate := rng.Float64(), boosted*float64(wanted)/data.Weight
 			for r, prior := range given.PriorOf(i) {
@@ -132,7 +126,7 @@ func (m *terms) drawing() drawing[termRows] {
 			return nil, err
 		}
 		for r, i := range experts {
-			w.y[r] = w.g[i*b.N+r] + m.p.SigmaOf(i)*rng.NormFloat64()
+			w.y[r] = mixture.FromNormal(w.Density, w.g[i*b.N+r], m.p.SigmaOf(i), rng.NormFloat64())
 		}
 		m.fill(w, w.y[:b.N])
 		return w.out, nil
@@ -153,7 +147,7 @@ func (d drawing[W]) each(ctx context.Context, s *Draws, seed uint64, workers, va
 		if chunks[chunk] == nil {
 			chunks[chunk] = make([]float64, values)
 		}
-		rng := rand.New(rand.NewPCG(seed, targetStream+uint64(block)))
+		rng := stream.New(seed, stream.CertificateTarget, block)
 		room := rooms[worker]
 		terms, err := d.fill(ctx, rows[worker], b, s.Expert[block*model.BlockRows:][:b.N], rng)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -58,7 +59,24 @@ func (s *Specification) Draw(ctx context.Context, rows model.Rows, first int, al
 // [Doubt] they are made again with moreTargets targets for each row drawn, allowing for the
 // skewness of the terms, without directions that a few rows make.
 func (s *Specification) Tests(ctx context.Context, sums *RowSums, drawn *Draws, seed uint64, workers int) (Tested, error) {
-	return testsOf(ctx, s.terms.drawing(), s.terms.at[atNonlinearity:], sums, drawn, float64(s.Draws()), seed, workers, s.terms.quadratic)
+	out, err := testsOf(ctx, s.terms.drawing(), s.terms.at[atNonlinearity:], sums, drawn, float64(s.Draws()), seed, workers, s.terms.quadratic)
+	if law := mixture.DensityOf(s.terms.p.Family); !mixture.Normal(law) {
+		out.under(law)
+	}
+	return out, err
+}
+
+// under says of tests of a mixture of another density than the normal one what they suggest, and that none is robust: no free noise
+// level makes the variance of e_i 1 whatever the density.
+func (t Tested) under(law mixture.Density) {
+	for i := range t.Tests {
+		of := &t.Tests[i]
+		of.Noise = 0
+		of.Robust = of.Name == testDependence
+		if !of.Robust && !of.ofMeans() {
+			of.Suggests = "targets of another density than " + law.Name()
+		}
+	}
 }
 
 // moreTargets is how many targets are drawn of each row where tests are in doubt.

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Names of the specification tests. Files call the heteroscedasticity test "spread".
@@ -74,7 +75,7 @@ const (
 
 func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 	m := &terms{
-		act: act, p: p, noise: free.Sigma,
+		act: act, p: p, noise: free.Sigma && len(p.Sigma) > 0,
 		groups: min(p.D, mostGroups),
 		pairs:  min(p.D*(p.D+1)/2, mostPairs),
 	}
@@ -84,7 +85,7 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 	if m.noise {
 		scores += len(p.Sigma)
 	}
-	for h, part := range []loss.Part{loss.Offset, loss.Scale} {
+	for h, part := range []model.ParamPart{model.Offset, model.Scale} {
 		for i := range p.Offset {
 			if h == 0 || !free.FixedScale {
 				m.outputs = append(m.outputs, loss.Parameter{Part: part, Index: i, Feature: -1})
@@ -254,15 +255,17 @@ func (m *terms) fill(w *termRows, y []float64) {
 	clear(all)
 	for i := range k {
 		score := w.score[:n]
-		m.fillShape(w, i)
-		inv := 1 / m.p.SigmaOf(i)
-		w.MeanScore(score, i)
+		m.fillShape(w, y, i)
+		w.Standardised(score, i)
 		floats.Add(all, score)
+		m.fillTimes(w, m.at[atNonlinearity]+3*i, score, w.ones[:n], w.zBump[i*n:(i+1)*n], w.zBend[i*n:(i+1)*n])
+		inv := 1 / w.ScaleOf(i)
+		w.MeanScore(score, i)
 		for o, q := range m.outputs {
 			if q.Index != i && len(m.p.Offset) > 1 {
 				continue
 			}
-			if q.Part == loss.Offset {
+			if q.Part == model.Offset {
 				floats.AddScaled(outputs[o][:n], inv, score)
 				continue
 			}
@@ -270,7 +273,6 @@ func (m *terms) fill(w *termRows, y []float64) {
 				outputs[o][t] += inv * score[t] * g
 			}
 		}
-		m.fillTimes(w, m.at[atNonlinearity]+3*i, score, w.ones[:n], w.zBump[i*n:(i+1)*n], w.zBend[i*n:(i+1)*n])
 		for t, dg := range w.dg[i*n : (i+1)*n] {
 			score[t] *= dg * inv
 		}
@@ -301,6 +303,10 @@ func (m *terms) fill(w *termRows, y []float64) {
 // posterior computes e_i and r_i of targets y.
 func (m *terms) posterior(w *termRows, y []float64) {
 	n := w.N
+	if !mixture.Normal(w.Density) {
+		w.ObserveMeans(y, w.g[:m.p.K*n])
+		return
+	}
 	for i := range m.p.K {
 		kernel.Sub(w.res[i*n:(i+1)*n], y, w.g[i*n:(i+1)*n])
 	}
@@ -318,10 +324,16 @@ func (m *terms) neighbours(w *termRows, y []float64) {
 		lo[t], hi[t] = math.Inf(1), math.Inf(-1)
 	}
 	for i := range m.p.K {
-		soft, reach := w.score[:n], 3*m.p.SigmaOf(i)
-		kernel.Soft(soft, w.StdOf(i), 1)
-		kernel.AddMul(u, soft, w.PostOf(i))
+		room := w.score[:n]
+		if mixture.Normal(w.Density) {
+			kernel.Soft(room, w.StdOf(i), 1)
+			kernel.AddMul(u, room, w.PostOf(i))
+		} else { // h is e·exp(−e²/4), whose mean is 0 whatever the density
+			floats.Add(u, w.out[m.at[atResiduals]+3*i+2][:n])
+		}
+		w.Spread(room, i)
 		for t, g := range w.g[i*n : (i+1)*n] {
+			reach := 3 * room[t]
 			lo[t], hi[t] = min(lo[t], g-reach), max(hi[t], g+reach)
 		}
 	}
@@ -340,8 +352,14 @@ var (
 
 // fillShape writes the terms of expert i that depend on the residual's shape,
 // and adds to those of heteroscedasticity.
-func (m *terms) fillShape(w *termRows, i int) {
-	wide := shape(w.out[m.at[atResiduals]+3*i:], w.one, w.StdOf(i), w.PostOf(i))
+func (m *terms) fillShape(w *termRows, y []float64, i int) {
+	out := w.out[m.at[atResiduals]+3*i:]
+	var wide []float64
+	if mixture.Normal(w.Density) {
+		wide = shape(out, w.one, w.StdOf(i), w.PostOf(i))
+	} else {
+		wide = shapeUnder(w.Density, out, w.one, w.PostOf(i), y, w.g[i*w.N:(i+1)*w.N], m.p.SigmaOf(i))
+	}
 	for g := range m.groups {
 		kernel.AddMul(w.out[m.at[atHeteroscedasticity]+g][:w.N], wide, w.xBump[g*w.N:(g+1)*w.N])
 	}
@@ -360,6 +378,44 @@ func shape(out [][]float64, room, e, r []float64) []float64 {
 		e, v := e[t], wide[t]
 		v2 := v * v
 		wide[t], narrow[t], skew[t] = r*(v-meanWide), r*(v2*v2-meanNarrow), r*e*v2
+	}
+	return wide
+}
+
+// shapeUnder is shape of a density other than the normal one: ψ of the quantile residual e = Φ⁻¹(F(y)), which is N(0,1)
+// (Dunn & Smyth 1996). Where y takes whole numbers its probability F(y) − F(y−1) goes over all e between, and ψ is their mean, so that
+// that of the term is 0 in any case.
+func shapeUnder(law mixture.Density, out [][]float64, room, r, y, mean []float64, s float64) []float64 {
+	const farthest = 8 // where ψ is 0 but for rounding
+	n := len(r)
+	e, whole := make([]float64, n), law.Domain().Whole
+	normal := func(q float64) float64 { return min(max(distuv.UnitNormal.Quantile(q), -farthest), farthest) }
+	from := make([]float64, n) // F(y−1)
+	for t, v := range y {
+		at := law.CDF(v, mean[t], s)
+		from[t] = at
+		if whole {
+			from[t] = law.CDF(v-1, mean[t], s)
+		}
+		e[t] = normal((from[t] + at) / 2)
+	}
+	wide := shape(out, room, e, r)
+	const leastMass = 1e-9 // below it differences have few digits, and ψ hardly differs between
+	for t, v := range y {
+		if !whole {
+			break
+		}
+		to := law.CDF(v, mean[t], s)
+		if mass := to - from[t]; mass > leastMass {
+			lo, hi := normal(from[t]), normal(to)
+			between := func(c float64) float64 { // ∫ exp(−(c²−1)e²/2)·φ(e) de
+				return (distuv.UnitNormal.CDF(c*hi) - distuv.UnitNormal.CDF(c*lo)) / (c * mass)
+			}
+			ends := math.Exp(-0.75*lo*lo) - math.Exp(-0.75*hi*hi)
+			out[0][t] = r[t] * (between(math.Sqrt(1.25)) - meanWide)
+			out[1][t] = r[t] * (between(math.Sqrt2) - meanNarrow)
+			out[2][t] = r[t] * ends / (1.5 * math.Sqrt(2*math.Pi) * mass)
+		}
 	}
 	return wide
 }

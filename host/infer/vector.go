@@ -89,7 +89,7 @@ func noiseJacobian(noise model.VectorNoise) *mat.Dense {
 // noiseParameters is the number of those of all noises.
 func noiseParameters(c *Covariance) (n int) {
 	for _, q := range c.Parameters {
-		if q.Part == loss.Noise {
+		if q.Part == model.Noise {
 			n++
 		}
 	}
@@ -104,14 +104,14 @@ func VectorErrors(c *Covariance, se []*model.Params, correlations [][][]float64)
 	for at, q := range c.Parameters {
 		v := math.Sqrt(c.Matrix.At(at, at))
 		switch {
-		case q.Part == loss.Noise && q.Index%shape < m:
+		case q.Part == model.Noise && q.Index%shape < m:
 			se[q.Index%shape].Sigma[q.Index/shape] = v
-		case q.Part == loss.Noise:
+		case q.Part == model.Noise:
 			a, b := model.LowerAt(q.Index%shape - m)
 			correlations[q.Index/shape][a][b], correlations[q.Index/shape][b][a] = v, v
-		case q.Part == loss.Expert && q.Feature == c.d:
+		case q.Part == model.Expert && q.Feature == c.d:
 			se[q.Index%m].RegressorIntercepts[q.Index/m] = v
-		case q.Part == loss.Expert:
+		case q.Part == model.Expert:
 			se[q.Index%m].Regressor(q.Index / m)[q.Feature] = v
 		default:
 			for _, p := range se {
@@ -142,12 +142,12 @@ func VectorNames(c *Covariance, features, targets []string, levels int) []string
 			feature = features[q.Feature]
 		}
 		switch {
-		case q.Part == loss.Noise && q.Index%shape < m:
+		case q.Part == model.Noise && q.Index%shape < m:
 			names[at] = targets[q.Index%shape] + ":sigma" + level(q.Index/shape)
-		case q.Part == loss.Noise:
+		case q.Part == model.Noise:
 			a, b := model.LowerAt(q.Index%shape - m)
 			names[at] = targets[b] + ":" + targets[a] + ":correlation" + level(q.Index/shape)
-		case q.Part == loss.Expert:
+		case q.Part == model.Expert:
 			names[at] = fmt.Sprintf("%s:expert%d:%s", targets[q.Index%m], q.Index/m+1, feature)
 		default:
 			names[at] = fmt.Sprintf("gate%d:%s", q.Index+1, feature)

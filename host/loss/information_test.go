@@ -154,11 +154,11 @@ func TestParameters(t *testing.T) {
 		for at, q := range list {
 			want := 0.0
 			switch {
-			case q.Part == Noise:
+			case q.Part == model.Noise:
 				want = math.Log(p.Sigma[q.Index])
-			case q.Part == Expert && q.Feature == s.d:
+			case q.Part == model.Expert && q.Feature == s.d:
 				want = p.RegressorIntercepts[q.Index]
-			case q.Part == Expert:
+			case q.Part == model.Expert:
 				want = p.Regressor(q.Index)[q.Feature]
 			case q.Feature == s.d:
 				want = p.GatingIntercepts[q.Index]

@@ -348,6 +348,13 @@ func (l *Likelihood) AtBound(p *model.Params) bool {
 	return o.atBound(theta)
 }
 
+// Hold takes what points beyond the bounds of the gates out of the gradient and the Hessian at θ of −L, of sums over
+// the rows without any bound, in place: [Likelihood.Project] holds θ itself.
+func (l *Likelihood) Hold(grad []float64, h *mat.SymDense, theta []float64) {
+	l.boundGradient(grad, theta)
+	l.boundHessian(h)
+}
+
 // Loosened returns the likelihood of the same rows whose gates have so many times as large a bound,
 // and no ridge.
 func (l *Likelihood) Loosened(times float64) *Likelihood {

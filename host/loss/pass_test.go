@@ -77,8 +77,8 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s: %d parameters moved of %d, θ is read back as %v", s.name, moved, l.Dim(), l.Theta(q))
 		}
 		for at, v := range l.Parameters() {
-			want := map[Part]int{Expert: l.regressor(v.Index), Gate: l.row(v.Index), Noise: l.noise(v.Index)}[v.Part]
-			if at < want || v.Part == Noise && at != want {
+			want := map[model.ParamPart]int{model.Expert: l.regressor(v.Index), model.Gate: l.row(v.Index), model.Noise: l.noise(v.Index)}[v.Part]
+			if at < want || v.Part == model.Noise && at != want {
 				t.Errorf("%s: %+v at %d, its block begins at %d", s.name, v, at, want)
 			}
 		}

@@ -47,18 +47,18 @@ func (w *work) scoresOf(parameters []Parameter) [][]float64 {
 	for at, q := range parameters {
 		dst := w.scores[at][:n]
 		switch q.Part {
-		case Expert:
+		case model.Expert:
 			w.MeanScore(dst, q.Index)
 			inv, dg := 1/w.ScaleOf(q.Index), w.dg[q.Index*n:(q.Index+1)*n]
 			for t, x := range w.cols[q.Feature] {
 				dst[t] = dst[t] * dg[t] * inv * x
 			}
-		case Gate:
+		case model.Gate:
 			w.GateScore(dst, q.Index)
 			kernel.Mul(dst, dst, w.cols[q.Feature])
-		case Noise:
+		case model.Noise:
 			w.NoiseScore(dst, q.Index)
-		case Offset, Scale:
+		case model.Offset, model.Scale:
 			w.scoreOutput(dst, q, len(w.P.Offset))
 		}
 		w.weigh(dst)
@@ -77,7 +77,7 @@ func (w *work) scoreOutput(dst []float64, q Parameter, outputs int) {
 		}
 		w.MeanScore(each, i)
 		floats.Scale(1/w.ScaleOf(i), each)
-		if q.Part == Scale {
+		if q.Part == model.Scale {
 			kernel.Mul(each, each, w.gOf(i))
 		}
 		floats.Add(dst, each)

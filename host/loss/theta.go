@@ -41,23 +41,30 @@ func (f Free) Columns(p *model.Params) (expert, gate []int) {
 	return columns(f.ExpertColumns, p.RegressorIntercepts), columns(f.GateColumns, p.GatingIntercepts)
 }
 
-// Part is the part of a mixture that a parameter belongs to.
-type Part int
-
-// The parts, in the order in which θ lists them.
-const (
-	Expert Part = iota // a_i and b_i
-	Gate               // w_i and v_i
-	Noise              // log σ_i
-	Offset             // c_i
-	Scale              // s_i
-)
-
-// Parameter says which free parameter a place of θ holds.
+// Parameter says which free parameter a place of θ holds; of [model.Noise] θ has the logarithm.
 type Parameter struct {
-	Part    Part
+	Part    model.ParamPart
 	Index   int // of the expert, the gate, the noise level or the output
 	Feature int // the coefficient's; D for an intercept, −1 for what is no coefficient
+}
+
+// In returns the parameter's place in p, which must have it.
+func (q Parameter) In(p *model.Params) *float64 {
+	switch {
+	case q.Part == model.Noise:
+		return &p.Sigma[q.Index]
+	case q.Part == model.Offset:
+		return &p.Offset[q.Index]
+	case q.Part == model.Scale:
+		return &p.Scale[q.Index]
+	case q.Part == model.Expert && q.Feature == p.D:
+		return &p.RegressorIntercepts[q.Index]
+	case q.Part == model.Expert:
+		return &p.Regressor(q.Index)[q.Feature]
+	case q.Feature == p.D:
+		return &p.GatingIntercepts[q.Index]
+	}
+	return &p.Gate(q.Index)[q.Feature]
 }
 
 // layout is where in θ the free parameters stand: for every expert a_i (and b_i),
@@ -116,7 +123,7 @@ func newLayout(p *model.Params, free Free, logFloor float64) *layout {
 
 // list lists the free parameters.
 func (o *layout) list() (out []Parameter) {
-	add := func(part Part, n int, columns []int) {
+	add := func(part model.ParamPart, n int, columns []int) {
 		for i := range n {
 			for _, j := range columns {
 				out = append(out, Parameter{part, i, j})
@@ -124,16 +131,16 @@ func (o *layout) list() (out []Parameter) {
 		}
 	}
 	if o.free.Regressors {
-		add(Expert, o.k, o.expert)
+		add(model.Expert, o.k, o.expert)
 	}
 	if o.free.Gating {
-		add(Gate, o.gates, o.gate)
+		add(model.Gate, o.gates, o.gate)
 	}
 	if o.free.Sigma {
-		add(Noise, o.levels, []int{-1})
+		add(model.Noise, o.levels, []int{-1})
 	}
 	for h := range o.moved {
-		add(Offset+Part(h), o.outputs, []int{-1})
+		add(model.Offset+model.ParamPart(h), o.outputs, []int{-1})
 	}
 	return out
 }
@@ -183,21 +190,10 @@ func (o *layout) unpack(p *model.Params, theta []float64) {
 // noise with those of every free noise level.
 func (o *layout) each(p *model.Params, coef, noise func(at int, v *float64)) {
 	for at, q := range o.parameters {
-		switch {
-		case q.Part == Noise:
-			noise(at, &p.Sigma[q.Index])
-		case q.Part == Offset:
-			coef(at, &p.Offset[q.Index])
-		case q.Part == Scale:
-			coef(at, &p.Scale[q.Index])
-		case q.Part == Expert && q.Feature == o.d:
-			coef(at, &p.RegressorIntercepts[q.Index])
-		case q.Part == Expert:
-			coef(at, &p.Regressor(q.Index)[q.Feature])
-		case q.Feature == o.d:
-			coef(at, &p.GatingIntercepts[q.Index])
-		default:
-			coef(at, &p.Gate(q.Index)[q.Feature])
+		if q.Part == model.Noise {
+			noise(at, q.In(p))
+		} else {
+			coef(at, q.In(p))
 		}
 	}
 }

@@ -18,11 +18,7 @@ type direction struct {
 }
 
 func newDirection(o *layout, base *model.Params) *direction {
-	p := base.Clone()
-	for _, c := range [][]float64{p.Regressors, p.RegressorIntercepts, p.Gating, p.GatingIntercepts} {
-		clear(c)
-	}
-	return &direction{p, make([]float64, o.levels)}
+	return &direction{base.Like(), make([]float64, o.levels)}
 }
 
 // set makes it v.

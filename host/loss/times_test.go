@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/model"
 	_ "github.com/gatedlearning/moe/internal/testheap"
 )
 
@@ -60,7 +61,7 @@ func TestDiagonal(t *testing.T) {
 		}
 		want := make([]float64, l.Dim())
 		for at, q := range l.parameters {
-			if q.Part == Expert {
+			if q.Part == model.Expert {
 				want[at] = sums.experts.entry(q.Index, q.Feature, q.Feature) / (p.SigmaOf(q.Index) * p.SigmaOf(q.Index))
 			}
 		}

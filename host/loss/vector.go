@@ -79,16 +79,16 @@ func newVectorLayout(p *model.VectorParams, free Free) *vectorLayout {
 	o.atNoise = o.atGate + o.gates*o.dw
 	o.atOutput = o.atNoise + o.levels*o.shape
 	o.parameters = nil
-	list := func(part Part, n int, columns []int) {
+	list := func(part model.ParamPart, n int, columns []int) {
 		for i := range n {
 			for _, j := range columns {
 				o.parameters = append(o.parameters, Parameter{part, i, j})
 			}
 		}
 	}
-	list(Expert, o.k*o.m, o.expert)
-	list(Gate, o.gates, o.gate)
-	list(Noise, o.levels*o.shape, []int{-1})
+	list(model.Expert, o.k*o.m, o.expert)
+	list(model.Gate, o.gates, o.gate)
+	list(model.Noise, o.levels*o.shape, []int{-1})
 	return o
 }
 
@@ -105,16 +105,16 @@ func (o *vectorLayout) pairOf(l int) (c, b int) { return model.LowerAt(l - o.m) 
 func (o *vectorLayout) each(p *model.VectorParams, fn, scale func(at int, v *float64, floor float64)) {
 	for at, q := range o.parameters {
 		switch {
-		case q.Part == Noise:
+		case q.Part == model.Noise:
 			n, l := p.Noise[q.Index/o.shape], q.Index%o.shape
 			if l < o.m {
 				scale(at, &n.Scale[l], o.floors[l])
 			} else {
 				fn(at, &n.Lower[l-o.m], 0)
 			}
-		case q.Part == Expert && q.Feature == o.d:
+		case q.Part == model.Expert && q.Feature == o.d:
 			fn(at, &p.RegressorIntercepts[q.Index], 0)
-		case q.Part == Expert:
+		case q.Part == model.Expert:
 			fn(at, &p.Regressors[q.Index*p.D+q.Feature], 0)
 		case q.Feature == o.d:
 			fn(at, &p.GatingIntercepts[q.Index], 0)

@@ -5,6 +5,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 )
 
@@ -321,13 +322,13 @@ func (o *vectorLayout) scores(w *vectorWork, dst [][]float64) {
 	for at, q := range o.parameters {
 		to := dst[at][:w.N]
 		switch q.Part {
-		case Expert:
+		case model.Expert:
 			kernel.Mul(to, w.PostOf(q.Index/o.m), w.row(w.score, q.Index))
 			kernel.Mul(to, to, w.cols[q.Feature])
-		case Gate:
+		case model.Gate:
 			w.GateScore(to, q.Index)
 			kernel.Mul(to, to, w.cols[q.Feature])
-		case Noise:
+		case model.Noise:
 			copy(to, w.mean[q.Index][:w.N])
 		}
 	}

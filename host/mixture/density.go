@@ -3,8 +3,11 @@ package mixture
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
+
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -116,6 +119,15 @@ func Unit(d Density, s float64) float64 {
 		return s * s
 	}
 	return 1
+}
+
+// FromNormal returns the target of a mean that a normal number z stands for, m + s·z of [Gaussian]: of any density the quantile at Φ(z).
+// Of numbers drawn from N(0,1) it makes targets drawn from the density.
+func FromNormal(d Density, mean, s, z float64) float64 {
+	if Normal(d) {
+		return mean + s*z
+	}
+	return d.Quantile(min(max(distuv.UnitNormal.CDF(z), math.SmallestNonzeroFloat64), 1-0x1p-53), mean, s)
 }
 
 // NewTerms returns room for the derivatives of a block's rows under a density with so many own parameters.

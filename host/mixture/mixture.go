@@ -267,6 +267,30 @@ func (r *Posterior) MeanScore(dst []float64, i int) {
 	r.Weigh(dst, i)
 }
 
+// Standardised writes r_i·e_i to dst, N values, with e_i = ∂log f_i/∂m_i times SpreadOf: of mean 0 and variance 1 under
+// expert i at any x.
+func (r *Posterior) Standardised(dst []float64, i int) {
+	r.MeanScore(dst, i)
+	if !Normal(r.Density) {
+		for t, expected := range r.terms(i).Expected {
+			dst[t] /= math.Sqrt(expected)
+		}
+	}
+}
+
+// Spread writes 1/√E[(∂log f_i/∂m_i)²] to dst, N values: σ_i of [Gaussian], and about the standard deviation of y of others.
+func (r *Posterior) Spread(dst []float64, i int) {
+	if Normal(r.Density) {
+		for t := range dst {
+			dst[t] = r.P.SigmaOf(i)
+		}
+		return
+	}
+	for t, expected := range r.terms(i).Expected {
+		dst[t] = 1 / math.Sqrt(expected)
+	}
+}
+
 // ScaleOf returns σ_i of [Gaussian], 1 of any other density.
 func (r *Posterior) ScaleOf(i int) float64 {
 	if Normal(r.Density) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 )
@@ -26,55 +27,21 @@ func treeOf(shape string) *mixture.Tree {
 	return mixture.NewTree(h)
 }
 
-// logistic is the density of a logistic variable of mean m and scale s: with e = (y−m)/s and h = tanh(e/2),
-// log f = −|e| − 2·log(1+exp(−|e|)) − log s. It is registered under its name.
-type logistic struct{}
-
-// plain is the normal density without its kernels: what any density goes through.
-type plain struct{ mixture.Gaussian }
-
-func (plain) Name() string { return "plain" }
-
 func init() {
-	mixture.Register(logistic{})
-	mixture.Register(plain{})
+	mixture.Register(mixturetest.Logistic{})
+	mixture.Register(mixturetest.Plain{})
 }
-
-func (logistic) Name() string           { return "logistic" }
-func (logistic) Own() int               { return 1 }
-func (logistic) Domain() mixture.Domain { return mixture.Gaussian{}.Domain() }
-
-func (logistic) LogDensity(dst, scores, y, mean []float64, s float64) {
-	for t, v := range y {
-		e := math.Abs(v-mean[t]) / s
-		dst[t] = scores[t] - e - 2*math.Log1p(math.Exp(-e)) - math.Log(s)
-	}
-}
-
-func (logistic) Derive(d mixture.Terms, y, mean []float64, s float64) {
-	for t, v := range y {
-		e := (v - mean[t]) / s
-		h := math.Tanh(e / 2)
-		slope := (1 - h*h) / 2
-		d.Score[t], d.Information[t], d.Expected[t] = h/s, slope/(s*s), 1/(3*s*s)
-		d.OwnScore[t], d.OwnInformation[t], d.Cross[t] = e*h-1, e*h+e*e*slope, (h+e*slope)/s
-	}
-}
-
-func (logistic) CDF(y, mean, s float64) float64 { return 1 / (1 + math.Exp((mean-y)/s)) }
-
-func (logistic) Quantile(q, mean, s float64) float64 { return mean + s*(math.Log(q)-math.Log1p(-q)) }
 
 // seams are the mixtures that the tests go through: those of the program, and a
 // second one behind either seam.
 var seams = map[string]mixture.Mixture{
 	"flat, gaussian": {},
-	"flat, logistic": {Density: logistic{}},
-	"flat, plain":    {Density: plain{}},
+	"flat, logistic": {Density: mixturetest.Logistic{}},
+	"flat, plain":    {Density: mixturetest.Plain{}},
 	"6":              {Gate: treeOf("6")},
 	"2x3":            {Gate: treeOf("2x3")},
 	"deep":           {Gate: treeOf("2x(2x(1,3x(1,2,1)),1)")},
-	"tree, logistic": {Gate: treeOf("3x(2,1,3)"), Density: logistic{}},
+	"tree, logistic": {Gate: treeOf("3x(2,1,3)"), Density: mixturetest.Logistic{}},
 }
 
 const experts, features = 6, 3
@@ -169,7 +136,7 @@ func density(mix mixture.Mixture, p *model.Params, x []float64, y float64) (floa
 	walk(shape, 1)
 	for i := range prior {
 		e := (y - math.Tanh(linear(p.Regressor(i), p.RegressorIntercepts[i]))) / p.SigmaOf(i)
-		if mix.Density == (logistic{}) {
+		if mix.Density == (mixturetest.Logistic{}) {
 			prior[i] *= math.Pow(math.Cosh(e/2), -2) / (4 * p.SigmaOf(i))
 		} else {
 			prior[i] *= math.Exp(-e*e/2) / (p.SigmaOf(i) * math.Sqrt(2*math.Pi))
@@ -411,7 +378,7 @@ func TestPlain(t *testing.T) {
 				keep(err)
 				return append(out, v)
 			}
-			fused, plain := of(mixture.Gaussian{}), of(plain{})
+			fused, plain := of(mixture.Gaussian{}), of(mixturetest.Plain{})
 			for i, want := range fused {
 				// 400 rows of up to some thousands, summed in other orders.
 				if math.Abs(plain[i]-want) > 1e-10*(1+math.Abs(want)) {

@@ -110,17 +110,65 @@ func (p *Params) Hierarchy() Hierarchy {
 	return p.Tree
 }
 
+// ParamPart is the part of a mixture that a parameter belongs to.
+type ParamPart int
+
+// The parts, in the order in which [Params.Each] has them and θ lists them.
+const (
+	Expert ParamPart = iota // a_i and b_i
+	Gate                    // w_i and v_i
+	Noise                   // σ_i
+	Offset                  // c_i
+	Scale                   // s_i
+)
+
+// slot is a slice of p's numbers, as a field of p.
+type slot struct {
+	part   ParamPart
+	values *[]float64
+}
+
+// slots lists all slices of p: one that is added is a line here.
+func (p *Params) slots() []slot {
+	return []slot{
+		{Expert, &p.Regressors}, {Expert, &p.RegressorIntercepts},
+		{Gate, &p.Gating}, {Gate, &p.GatingIntercepts},
+		{Noise, &p.Sigma}, {Offset, &p.Offset}, {Scale, &p.Scale},
+	}
+}
+
+// Each calls fn with every slice of p's numbers, which aliases p and may be empty. Of parts other than [Gate] it has one
+// value of all experts, or as many for each, in their order.
+func (p *Params) Each(fn func(part ParamPart, values []float64)) {
+	for _, s := range p.slots() {
+		fn(s.part, *s.values)
+	}
+}
+
 // Clone returns a deep copy of p.
 func (p *Params) Clone() *Params {
 	c := *p
-	c.Regressors = append([]float64(nil), p.Regressors...)
-	c.Gating = append([]float64(nil), p.Gating...)
-	c.RegressorIntercepts = append([]float64(nil), p.RegressorIntercepts...)
-	c.GatingIntercepts = append([]float64(nil), p.GatingIntercepts...)
-	c.Sigma = append([]float64(nil), p.Sigma...)
-	c.Offset = append([]float64(nil), p.Offset...)
-	c.Scale = append([]float64(nil), p.Scale...)
+	for _, s := range c.slots() {
+		*s.values = append([]float64(nil), *s.values...)
+	}
 	return &c
+}
+
+// Like returns parameters of p's shape and density, all 0.
+func (p *Params) Like() *Params {
+	c := p.Clone()
+	c.Each(func(_ ParamPart, values []float64) { clear(values) })
+	return c
+}
+
+// CopyFrom copies to p what from has of it: slices of as many values.
+func (p *Params) CopyFrom(from *Params) {
+	source := from.slots()
+	for i, s := range p.slots() {
+		if values := *source[i].values; len(values) == len(*s.values) {
+			copy(*s.values, values)
+		}
+	}
 }
 
 // Regressor returns a_i; the slice aliases p.
@@ -192,16 +240,14 @@ func (p *Params) ShareGate(i, j int) {
 // the order of their leaves. It panics where they do not.
 func (p *Params) Relabel(perm []int) *Params {
 	out := p.Clone()
-	for i, j := range perm {
-		copy(out.Regressor(j), p.Regressor(i))
-		if p.RegressorIntercepts != nil {
-			out.RegressorIntercepts[j] = p.RegressorIntercepts[i]
+	source := p.slots()
+	for at, s := range out.slots() {
+		width := len(*s.values) / p.K // 0 of a value that all share
+		if s.part == Gate {
+			continue
 		}
-		if len(p.Sigma) == p.K {
-			out.Sigma[j] = p.Sigma[i]
-		}
-		if len(p.Offset) == p.K {
-			out.Offset[j], out.Scale[j] = p.Offset[i], p.Scale[i]
+		for i, j := range perm {
+			copy((*s.values)[j*width:(j+1)*width], (*source[at].values)[i*width:])
 		}
 	}
 	if len(p.Tree.Branches) > 0 {

@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -159,4 +160,40 @@ func leafProbabilities(p *Params, b *Block) []float64 {
 		}
 	}
 	return leaf
+}
+
+// TestEachSlice: every slice of numbers that Params has is walked over, cloned, and there in parameters of its shape.
+func TestEachSlice(t *testing.T) {
+	p := &Params{K: 2, D: 1, Tree: FlatHierarchy(2), Family: "law"}
+	var want []float64
+	fields := reflect.ValueOf(p).Elem()
+	for i := range fields.NumField() {
+		if _, ok := fields.Field(i).Interface().([]float64); ok {
+			values := []float64{float64(i) + 0.5, -float64(i)}
+			fields.Field(i).Set(reflect.ValueOf(values))
+			want = append(want, values...)
+		}
+	}
+	numbers := func(p *Params) (out []float64) {
+		p.Each(func(_ ParamPart, values []float64) { out = append(out, values...) })
+		slices.Sort(out)
+		return out
+	}
+	slices.Sort(want)
+	clone, like := p.Clone(), p.Like()
+	copied := p.Like()
+	copied.CopyFrom(p)
+	p.Each(func(_ ParamPart, values []float64) { clear(values) })
+	if len(want) == 0 || !slices.Equal(numbers(clone), want) || !slices.Equal(numbers(copied), want) {
+		t.Errorf("a clone has %v, a copy %v, want %v", numbers(clone), numbers(copied), want)
+	}
+	if !reflect.DeepEqual(like, p) {
+		t.Errorf("Like is %+v, want %+v", like, p)
+	}
+	// What another shape does not have stays: it has one noise level, and no intercepts.
+	other := NewParams(2, 1)
+	other.CopyFrom(clone)
+	if other.RegressorIntercepts != nil || !slices.Equal(other.Sigma, []float64{0}) || !slices.Equal(other.Regressors, clone.Regressors) {
+		t.Errorf("copied to another shape: %+v", other)
+	}
 }

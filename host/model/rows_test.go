@@ -106,7 +106,7 @@ func TestTotals(t *testing.T) {
 // TestWorkers: as many as are asked for, within reason; 0 are as many as there are
 // processors.
 func TestWorkers(t *testing.T) {
-	for threads, want := range map[int]int{-1: runtime.GOMAXPROCS(0), 0: runtime.GOMAXPROCS(0), 1: 1, 1 << 10: 1 << 10, 1 << 40: 1 << 10} {
+	for threads, want := range map[int]int{-1: runtime.GOMAXPROCS(0), 0: runtime.GOMAXPROCS(0), 1: 1, 1 << 10: 1 << 10, math.MaxInt: 1 << 10} {
 		if got := Workers(threads); got != want {
 			t.Errorf("%d threads: %d workers, want %d", threads, got, want)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // Estimate is what the two tensors say: unit regressors, with their signs, and
@@ -35,9 +36,6 @@ const UnitMu = 1
 // them reach the same optimum on good data.
 const starts = 4
 
-// stream separates the random numbers of the estimate from those of a search.
-const stream = 1 << 33
-
 // EstimateParams takes T̂4 in the subspace, minimises L4 there, and gives the
 // regressors their signs. At mu = 0 the rows are held orthonormal in the whitened
 // coordinates, as those sought are, and the weight μ does not matter
@@ -53,7 +51,7 @@ func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence, mu flo
 	if err != nil {
 		return nil, "", err
 	}
-	rng := rand.New(rand.NewPCG(p.Seed, stream))
+	rng := stream.New(p.Seed, stream.Moments, 0)
 	if mu == 0 {
 		est = orthogonal(fourth, e.Subspace, rng)
 	} else if est, err = regressors(ctx, fourth, e.Subspace, mu, rng); err != nil {
@@ -76,7 +74,7 @@ func FromTensors(t2 *mat.SymDense, fourth func(basis *mat.Dense) (*tensor.Sym4, 
 	if err != nil {
 		return nil, err
 	}
-	return orthogonal(t4, s, rand.New(rand.NewPCG(seed, stream))), nil
+	return orthogonal(t4, s, stream.New(seed, stream.Moments, 0)), nil
 }
 
 // orthogonal minimises L4 on the reduced problem over orthonormal rows.

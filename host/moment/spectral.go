@@ -2,17 +2,14 @@ package moment
 
 import (
 	"context"
-	"math/rand/v2"
 
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // restarts is the number of random starts of the power iterations for each expert.
 const restarts = 30
-
-// spectralStream separates the random numbers of the decomposition from those of L4.
-const spectralStream = 1 << 35
 
 // EstimateSpectral is the estimate of 001, method 1: T̂3 in the subspace of T̂2,
 // whitened by it, is near Σ_i v_i⊗v_i⊗v_i/√p_i with orthonormal v_i, which
@@ -32,6 +29,6 @@ func EstimateSpectral(ctx context.Context, p *problem.Problem, e *Evidence) (est
 	}
 	t3 := sums.T3()
 	t3.ScaleModes(s.whitening())
-	found := t3.Orthogonal(rand.New(rand.NewPCG(p.Seed, spectralStream)), restarts)
+	found := t3.Orthogonal(stream.New(p.Seed, stream.Spectral, 0), restarts)
 	return s.estimate(found.Vectors, found.Agreeing), "", nil
 }

@@ -33,6 +33,7 @@ const (
 // ([infer.ConditionalMoments]); the verdicts are [infer.Judge]'s. None of the tests
 // depends on the noise's shape.
 func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, e infer.Evidence, threads int) (*infer.Certificate, error) {
+	e.Parts = "units"
 	residuals, squares, total, err := residualsOf(ctx, rows, act, n)
 	if err != nil {
 		return nil, err
@@ -254,7 +255,7 @@ func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n 
 	count := total * total / squares // rows of equal weight that say as much (Kish 1965)
 	wide := symmetricOf(cov)
 	wide.ScaleSym(1/max(count-float64(t.gradients), count/2), wide)
-	return infer.ConditionalMoments(wide, sums, 0, count), nil
+	return infer.ConditionalMoments(wide, sums, count), nil
 }
 
 // terms are those of rows: the gradients of their predictions by w, v apart, and by v, and

@@ -14,8 +14,10 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/recheck"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -71,7 +73,6 @@ const (
 	// precision of Levenberg–Marquardt, relative to the mean square of y: the fall
 	// of the loss that is still promised.
 	precision = 1e-14
-	randoms   = 1 << 33 // separates the random numbers of starts
 )
 
 // Fit learns a network from the rows of src: the tensors' estimate and random
@@ -98,7 +99,7 @@ func Fit(ctx context.Context, src dataset.Source, act sdk.Activation, r Request)
 		return f.out, f.finish(ctx, f.out.Tensors.Network)
 	}
 	for i := range r.Starts {
-		f.from = append(f.from, f.random(rand.New(rand.NewPCG(r.Seed, randoms+uint64(i)))))
+		f.from = append(f.from, f.random(stream.New(r.Seed, stream.NetworkStart, i)))
 	}
 	if len(f.from) == 0 {
 		return nil, refuse("no starts: ask for tensors or for random starts")
@@ -220,7 +221,7 @@ func (f *fit) tensors(ctx context.Context) error {
 	_, d := f.rows.Dims()
 	e := &estimator{
 		rows: f.rows, curves: f.curves, k: f.K, d: d, output: f.Output, given: f.V,
-		rng: rand.New(rand.NewPCG(f.Seed, randoms-1)), workers: f.Threads,
+		rng: stream.New(f.Seed, stream.NetworkTensors, 0), workers: f.Threads,
 	}
 	if f.out.Tensors, err = e.estimate(ctx, subspace, terms); err != nil {
 		return err
@@ -345,13 +346,17 @@ func (f *fit) compare() {
 	}
 }
 
-// finish takes the network, with the loss and the residuals' rms as its noise.
+// finish takes the network, with the loss, computed twice, and the residuals' rms as its noise.
 func (f *fit) finish(ctx context.Context, n *model.Network) error {
 	l, err := NewLoss(f.out.Native, f.rows, f.K, n.Output, f.Threads)
 	if err != nil {
 		return err
 	}
 	if f.out.Loss, err = l.Value(ctx, n.Weights); err != nil {
+		return err
+	}
+	second := recheck.NetworkFit{Rows: f.rows, Act: f.out.Native, Network: n, Loss: f.out.Loss, Workers: f.Threads}
+	if err := second.Check(ctx); err != nil {
 		return err
 	}
 	f.out.Network = n.Clone()

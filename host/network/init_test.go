@@ -1,6 +1,7 @@
 package network
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/recheck"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/sdk"
@@ -201,5 +203,34 @@ func TestRefusals(t *testing.T) {
 		if !errors.As(err, &request) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want a request error with %q", c.act.Name, err, c.want)
 		}
+	}
+}
+
+// wavering is another function from one of its batches on, if that is one.
+type wavering struct {
+	sdk.Activation
+	calls, wrong int
+}
+
+func (w *wavering) Eval(ctx context.Context, dst, z []float64) error {
+	err := w.Activation.Eval(ctx, dst, z)
+	if w.calls++; w.wrong > 0 && w.calls >= w.wrong {
+		dst[0] += 1e-3
+	}
+	return err
+}
+
+// TestLossTwice: a loss that a second computation of it does not give is not returned. The last batch that a fit asks for is
+// one of its rows; what is another from there on is so when it is computed once more.
+func TestLossTwice(t *testing.T) {
+	_, data := draw(t, tanh, sample.NetworkConfig{K: 2, D: 3, N: 3000, Sigma: 0.1, Seed: 1})
+	honest := &wavering{Activation: tanh}
+	request := Request{K: 2, Output: Signs, TensorsOnly: true, Threads: 1}
+	if _, err := fitOf(t, honest, data, request); err != nil {
+		t.Fatal(err)
+	}
+	_, err := fitOf(t, &wavering{Activation: tanh, wrong: honest.calls}, data, request)
+	if !errors.As(err, new(*recheck.Error)) {
+		t.Errorf("error %v, want that of a defect", err)
 	}
 }

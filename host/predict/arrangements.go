@@ -118,10 +118,10 @@ func (p *Predictor) distributionOver(pred *Prediction, row int) *mixture.Distrib
 // spreadOver gives the predictor arrangements to predict over.
 func (p *Predictor) spreadOver(all []arrangement) {
 	p.members = nil
+	components := 0
 	for _, a := range all {
 		member := member{weight: a.weight, Predictor: NewPredictor(a.params, p.raw, p.table).With(a.uncertainty)}
-		p.members = append(p.members, member)
+		p.members, components = append(p.members, member), components+len(member.Predictor.row.P)
 	}
-	k := len(all) * p.params.K
-	p.row = mixture.NewDistribution(mixture.Mixture{}, &model.Params{K: k, D: 1, Sigma: make([]float64, k)})
+	p.row = roomFor(components)
 }

@@ -36,8 +36,8 @@ type Prediction struct {
 	LogDens   []float64 // log of the density of y given x; nil where there is no y
 	Experts   []float64 // m_i(x) = g(⟨a_i,x⟩), or c_i + s_i·g: the mean of y under each expert
 
-	deviation []float64 // of y under each expert, the parameters' uncertainty in it; nil where it is sigma alone
-	members   []member  // of several arrangements; nil of one
+	around  *around  // the parameters' uncertainty; nil: they are taken as they are
+	members []member // of several arrangements; nil of one
 }
 
 // Predictor predicts block by block, reusing its memory. It is not safe for
@@ -54,7 +54,8 @@ type Predictor struct {
 
 	post          *mixture.Posterior
 	expert, means []float64
-	z, deviation  []float64 // nil without uncertainty
+	z             []float64 // nil without uncertainty
+	around        *around   // likewise
 	row           *mixture.Distribution
 }
 
@@ -82,9 +83,14 @@ func (p *Predictor) With(u *Uncertainty) *Predictor {
 	if u != nil && u.arrangements != nil {
 		p.spreadOver(u.arrangements)
 	} else if n := len(p.expert); u != nil && p.z == nil {
-		p.z, p.deviation = make([]float64, n), make([]float64, n)
+		p.z, p.around, p.row = make([]float64, n), newAround(u), roomFor(p.params.K*u.points())
 	}
 	return p
+}
+
+// roomFor is a distribution of n normal ones.
+func roomFor(n int) *mixture.Distribution {
+	return mixture.NewDistribution(mixture.Mixture{}, &model.Params{K: n, Sigma: make([]float64, n)})
 }
 
 // Predict predicts the rows of b; the result is valid until the next call. It
@@ -103,16 +109,14 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 	if err := p.act.Eval(ctx, expert, expert); err != nil {
 		return nil, err
 	}
-	var deviation []float64
-	if p.uncertainty != nil {
-		deviation = p.deviation[:k*n]
-		if err := p.uncertainty.deviations(ctx, deviation, p.params, p.act, b, p.z[:k*n], expert); err != nil {
+	if p.around != nil {
+		if err := p.uncertainty.at(ctx, p.around, p.params, p.act, b, p.z[:k*n], expert); err != nil {
 			return nil, err
 		}
 	}
 	p.post.Given(p.params, b)
 	gate := p.post.Prior
-	out := &Prediction{N: n, Mean: mean, Gate: gate, Experts: expert, deviation: deviation}
+	out := &Prediction{N: n, Mean: mean, Gate: gate, Experts: expert, around: p.around}
 	if b.Y != nil {
 		p.post.Predict(b.Y, expert)
 		out.Posterior, out.LogDens = p.post.Post, p.post.LogJoint
@@ -182,11 +186,12 @@ func (p *Predictor) distribution(pred *Prediction, row int) *mixture.Distributio
 	if pred.members != nil {
 		return p.distributionOver(pred, row)
 	}
+	if pred.around != nil {
+		p.uncertainty.distribution(p.row, p.params, p.post.Gate, pred, row)
+		return p.row
+	}
 	for i := range p.params.K {
 		p.row.P[i], p.row.Mean[i] = pred.Gate[i*pred.N+row], pred.Experts[i*pred.N+row]
-		if pred.deviation != nil {
-			p.row.Sigma[i] = pred.deviation[i*pred.N+row]
-		}
 	}
 	return p.row
 }

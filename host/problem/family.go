@@ -169,8 +169,11 @@ func (l *Link) begin(ctx context.Context, rows model.Rows) error {
 	return err
 }
 
-// Working returns rows whose targets are the working predictors.
+// Working returns rows whose targets are the working predictors; those given where there is no link.
 func (l *Link) Working(rows model.Rows) model.Rows {
+	if l == nil {
+		return rows
+	}
 	_, d := rows.Dims()
 	return model.Map(rows, d, func(dst, src *model.Block) {
 		copy(dst.X, src.X)

@@ -67,6 +67,8 @@ type Problem struct {
 	Threads int
 	Dropped int      // rows with missing cells that were left out
 	Notes   []string // for the user
+	// Collinear says which feature the others tell; "" where none.
+	Collinear string
 
 	plain *Problem // see Plain; nil: the problem itself
 
@@ -261,10 +263,25 @@ func (p *Problem) enoughExperts(n int) error {
 	return nil
 }
 
+// FewRowsError refuses more parameters than rows. They determine those of K experts; 0 for not even one.
+type FewRowsError struct {
+	K    int
+	Data *dataset.Error // what it says
+}
+
+func (e *FewRowsError) Error() string { return e.Data.Error() }
+
+// Unwrap returns what it says of the data.
+func (e *FewRowsError) Unwrap() error { return e.Data }
+
 // enoughRows refuses more parameters than rows.
 func (p *Problem) enoughRows(n int) error {
 	if q := p.Shape.Parameters(); q >= n {
-		return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use more rows, fewer features or a smaller k", n, q, p.Shape.K, p.Shape.D)}
+		fits := p.Shape
+		for fits.K > 0 && fits.Parameters() >= n {
+			fits.K--
+		}
+		return &FewRowsError{fits.K, &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use more rows, fewer features or a smaller k", n, q, p.Shape.K, p.Shape.D)}}
 	}
 	return nil
 }
@@ -289,6 +306,9 @@ func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, rows m
 	}
 	if note := p.farFromZero(second); note != "" {
 		p.Notes = append(p.Notes, note)
+	}
+	if p.Collinear, err = collinear(ctx, p.Schema.Features, p.Shape.Intercept, second, rows); err != nil {
+		return err
 	}
 	if !inputs.Standard() || p.Shape.Intercept {
 		p.Units = unitsOf(second, p.Shape.takesMeans())

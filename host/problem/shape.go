@@ -171,21 +171,7 @@ func (s Shape) Parameters() int {
 // Adopt copies what this shape has of p.
 func (s Shape) Adopt(p *model.Params) *model.Params {
 	q := s.Blank(p.SigmaOf(0))
-	if len(p.Sigma) == len(q.Sigma) {
-		copy(q.Sigma, p.Sigma)
-	}
-	copy(q.Regressors, p.Regressors)
-	copy(q.Gating, p.Gating)
-	if p.RegressorIntercepts != nil && q.RegressorIntercepts != nil {
-		copy(q.RegressorIntercepts, p.RegressorIntercepts)
-	}
-	if p.GatingIntercepts != nil && q.GatingIntercepts != nil {
-		copy(q.GatingIntercepts, p.GatingIntercepts)
-	}
-	if len(p.Offset) > 0 && len(p.Offset) == len(q.Offset) {
-		copy(q.Offset, p.Offset)
-		copy(q.Scale, p.Scale)
-	}
+	q.CopyFrom(p)
 	s.MaskExperts(q.Regressors)
 	mask(q.Gating, s.D, s.Gate)
 	return q

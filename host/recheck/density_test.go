@@ -125,7 +125,7 @@ func TestDensitiesEverywhere(t *testing.T) {
 		if err := r.take(ctx, identity{}, b, false); err != nil {
 			t.Fatal(err)
 		}
-		check("second computation", r.logDensity(b, 0))
+		check("second computation", r.term(b, 0))
 		post := mixture.NewPosterior(mixture.Mixture{}, p.K)
 		post.Given(p, b)
 		post.Predict(b.Y, p.RegressorIntercepts)

@@ -47,6 +47,15 @@ func (m Mixture) exactly(ctx context.Context, act model.Activation, b *model.Blo
 	return v, nil
 }
 
+// exactly is that of the mixture.
+func (r *room) exactly(ctx context.Context, act model.Activation, b *model.Block, t int) (v float64, ok bool, err error) {
+	if r.m.law != nil {
+		return 0, false, nil
+	}
+	v, err = r.m.exactly(ctx, act, b, t)
+	return v, true, err
+}
+
 // exactDot returns ⟨row at of coef, x⟩ + its intercept for row t, with all digits.
 func exactDot(coef, intercepts []float64, at, d int, b *model.Block, t int) *big.Float {
 	sum := new(big.Float).SetPrec(all)

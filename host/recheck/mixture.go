@@ -205,8 +205,8 @@ func (r *room) take(ctx context.Context, act model.Activation, b *model.Block, s
 	return nil
 }
 
-// logDensity returns log p(y|x) of row t.
-func (r *room) logDensity(b *model.Block, t int) float64 {
+// term returns log p(y|x) of row t.
+func (r *room) term(b *model.Block, t int) float64 {
 	m := r.m
 	r.logProbabilities(t)
 	for i := range m.k {

@@ -1,4 +1,4 @@
-// Package recheck computes the log-likelihood of a result a second time, before it is
+// Package recheck computes the log-likelihood of a result, or the loss of a network, a second time, before it is
 // returned: by plain sums in another order than the passes of a fit have, and on some of the
 // rows in numbers of many digits, with exp and log by series of its own. It has nothing in
 // common with the passes but the parameters, g and the rows: what they do to be fast, or to
@@ -31,11 +31,20 @@ type Fit struct {
 	Workers int // 0: one per processor; nothing depends on it
 }
 
-// Error is a result whose log-likelihood is not what was stated: a defect of the program.
-type Error struct{ Stated, Second float64 }
+// Error is a result whose log-likelihood, or loss, is not what was stated: a defect of the program.
+type Error struct {
+	What           string
+	Stated, Second float64
+}
+
+// What is checked.
+const (
+	ofMixture = "log-likelihood"
+	ofNetwork = "loss"
+)
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("the fit has a log-likelihood of %.10g, and a second computation of it gives %.10g: this is a defect of moe, and nothing was written; please report it with the data", e.Stated, e.Second)
+	return fmt.Sprintf("the fit has a %s of %.10g, and a second computation of it gives %.10g: this is a defect of moe, and nothing was written; please report it with the data", e.What, e.Stated, e.Second)
 }
 
 const (
@@ -64,7 +73,7 @@ func (f Fit) Check(ctx context.Context) error {
 		return err
 	}
 	if !s.agrees(f.LogLikelihood) {
-		return &Error{f.LogLikelihood, s.loglik.value()}
+		return &Error{ofMixture, f.LogLikelihood, s.loglik.value()}
 	}
 	if f.Widened == nil || s.exact() {
 		return nil
@@ -78,7 +87,7 @@ func (f Fit) Check(ctx context.Context) error {
 		}
 		stated, err := f.Widened(ctx, times)
 		if err == nil && !s.agrees(stated) {
-			err = &Error{stated, s.loglik.value()}
+			err = &Error{ofMixture, stated, s.loglik.value()}
 		}
 		return err
 	}
@@ -97,7 +106,7 @@ func Impossible(ctx context.Context, rows model.Rows, act model.Activation, m Mi
 			return err
 		}
 		for t := range b.N {
-			if v := r.logDensity(b, t); math.IsInf(v, -1) || math.IsNaN(v) {
+			if v := r.term(b, t); math.IsInf(v, -1) || math.IsNaN(v) {
 				row = at + t + 1
 				break
 			}
@@ -123,11 +132,12 @@ func (f Fit) explained(ctx context.Context, times float64) (sums, error) {
 	return s, err
 }
 
-// sums are those of a pass.
+// sums are those of a pass: of terms a row, log p or, of a network, −(y − f)²/2.
 type sums struct {
-	loglik, size neumaier // Σ w·log p, Σ w·|log p|
+	loglik, size neumaier // Σ w·term, Σ w·|term|
 	rounding     neumaier // what rounding explains of the first
-	// Of the sampled rows Σ w·|log p − that in many digits|, Σ w·|log p|, and what rounding explains.
+	weight       neumaier // Σ w
+	// Of the sampled rows Σ w·|term − that in many digits|, Σ w·|term|, and what rounding explains.
 	apart, sampleSize, sampleRounding float64
 }
 
@@ -145,26 +155,42 @@ func (s *sums) add(o *sums) {
 	s.loglik.join(o.loglik)
 	s.size.join(o.size)
 	s.rounding.join(o.rounding)
+	s.weight.join(o.weight)
 	s.apart += o.apart
 	s.sampleSize += o.sampleSize
 	s.sampleRounding += o.sampleRounding
 }
 
+// terms are those of the rows of one block after the other.
+type terms interface {
+	take(ctx context.Context, act model.Activation, b *model.Block, rounding bool) error
+	term(b *model.Block, t int) float64
+	// rounding is by how much two computations of a term that is v may differ. It follows on term of the row.
+	rounding(b *model.Block, t int, v float64) float64
+	// exactly is the term in many digits, where there is such a computation.
+	exactly(ctx context.Context, act model.Activation, b *model.Block, t int) (v float64, ok bool, err error)
+}
+
 // sum passes over the rows.
 func (f Fit) sum(ctx context.Context, m Mixture, rounding bool) (sums, error) {
-	n, _ := f.Rows.Dims()
+	return sumOf(ctx, f.Rows, f.Act, f.Workers, rounding, func() terms { return newRoom(m, f.Shift) })
+}
+
+// sumOf passes over rows, each worker with terms of its own.
+func sumOf(ctx context.Context, rows model.Rows, act model.Activation, workers int, rounding bool, room func() terms) (sums, error) {
+	n, _ := rows.Dims()
 	of := map[int][]int{} // the sampled rows of each block
 	for s := range min(sampled, n) {
 		row := (2*s + 1) * n / (2 * min(sampled, n))
 		of[row/model.BlockRows] = append(of[row/model.BlockRows], row%model.BlockRows)
 	}
-	workers := model.Workers(f.Workers)
-	rooms, chunks := make([]*room, workers), make([]sums, model.Chunks(f.Rows))
-	err := model.Each(ctx, f.Rows, workers, func(worker, chunk, block int, b *model.Block) error {
+	workers = model.Workers(workers)
+	rooms, chunks := make([]terms, workers), make([]sums, model.Chunks(rows))
+	err := model.Each(ctx, rows, workers, func(worker, chunk, block int, b *model.Block) error {
 		if rooms[worker] == nil {
-			rooms[worker] = newRoom(m, f.Shift)
+			rooms[worker] = room()
 		}
-		return rooms[worker].block(ctx, &chunks[chunk], f.Act, b, of[block], rounding)
+		return chunks[chunk].block(ctx, rooms[worker], act, b, of[block], rounding)
 	})
 	var total sums
 	for c := len(chunks) - 1; c >= 0; c-- {
@@ -174,50 +200,49 @@ func (f Fit) sum(ctx context.Context, m Mixture, rounding bool) (sums, error) {
 }
 
 // block adds a block's rows.
-func (r *room) block(ctx context.Context, to *sums, act model.Activation, b *model.Block, sample []int, rounding bool) error {
+func (s *sums) block(ctx context.Context, r terms, act model.Activation, b *model.Block, sample []int, rounding bool) error {
 	if err := r.take(ctx, act, b, rounding); err != nil {
 		return err
 	}
 	for t := b.N - 1; t >= 0; t-- {
-		w := 1.0
-		if b.W != nil {
-			w = b.W[t]
-		}
+		w := weightOf(b, t)
 		if w == 0 {
 			continue
 		}
-		v := r.logDensity(b, t)
-		to.loglik.add(w * v)
-		to.size.add(w * math.Abs(v))
+		v := r.term(b, t)
+		s.loglik.add(w * v)
+		s.size.add(w * math.Abs(v))
+		s.weight.add(w)
 		if rounding {
-			to.rounding.add(w * r.rounding(b, t, v))
+			s.rounding.add(w * r.rounding(b, t, v))
 		}
-	}
-	if r.m.law != nil {
-		return nil
 	}
 	for _, t := range sample {
-		w := 1.0
-		if b.W != nil {
-			w = b.W[t]
-		}
+		w := weightOf(b, t)
 		if w == 0 {
 			continue
 		}
-		exact, err := r.m.exactly(ctx, act, b, t)
-		if err != nil {
+		exact, ok, err := r.exactly(ctx, act, b, t)
+		if err != nil || !ok {
 			return err
 		}
-		v := r.logDensity(b, t)
+		v := r.term(b, t)
 		if v != exact { // both may be −Inf
-			to.apart += w * math.Abs(v-exact)
+			s.apart += w * math.Abs(v-exact)
 		}
-		to.sampleSize += w * math.Abs(exact)
+		s.sampleSize += w * math.Abs(exact)
 		if rounding {
-			to.sampleRounding += w * r.rounding(b, t, v)
+			s.sampleRounding += w * r.rounding(b, t, v)
 		}
 	}
 	return nil
+}
+
+func weightOf(b *model.Block, t int) float64 {
+	if b.W == nil {
+		return 1
+	}
+	return b.W[t]
 }
 
 // neumaier is a sum and what its additions have lost (Neumaier 1974).

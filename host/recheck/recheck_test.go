@@ -211,7 +211,7 @@ func TestRoundingExplains(t *testing.T) {
 			}
 		}
 		for row := range b.N {
-			v, w := one.logDensity(b, row), other.logDensity(b, row)
+			v, w := one.term(b, row), other.term(b, row)
 			exact, err := Of(p).exactly(ctx, identity{}, b, row)
 			if err != nil {
 				t.Fatal(err)

@@ -12,7 +12,7 @@ const unit = 0x1p-53
 // rounding returns by how much two computations of log p(y|x) of row t, which is v, may differ for nothing but the
 // rounding of y, means and logits: log Σ_i r_i·exp(Δ_i), r the posterior and Δ_i what rounding
 // does to the log of P(z=i|x)·f_i(y). With e = (y − μ)/σ, and δ the rounding of e in units of
-// its own, Δ_i is Σ_c(|e|·δ + δ²/2) and what the gate adds. It follows on logDensity of the row.
+// its own, Δ_i is Σ_c(|e|·δ + δ²/2) and what the gate adds. It follows on term of the row.
 func (r *room) rounding(b *model.Block, t int, v float64) float64 {
 	if math.IsInf(v, 0) {
 		return 0

@@ -14,7 +14,11 @@ func arrangements(s *fitted.Arrangements) (line string, table [][]string) {
 	}
 	switch {
 	case len(s.Others) == 0:
-		return "Arrangements: no other optimum was seen within 6 units of log-likelihood.", nil
+		line = "Arrangements: no other optimum was seen within 6 units of log-likelihood."
+		if s.Intervals != nil {
+			line += " The model file has the intervals of draws from the posterior."
+		}
+		return line, nil
 	case s.Intervals != nil:
 		line = fmt.Sprintf("Arrangements: %d, this one with weight %s; the model file has the intervals over all, and predictions are over them.", len(s.Others)+1, weightOf(s.Weight, s.Unweighted))
 	case s.Weight != nil:

@@ -16,23 +16,23 @@ func verdicts(c *fitted.Certificate) []string {
 		return nil
 	}
 	return []string{
-		fmt.Sprintf("Optimum: %s; %s.", c.Optimum, c.Reason),
+		optimumVerdict(c),
 		fmt.Sprintf("Model: %s; %s.", c.Model, modelReason(c)),
 	}
 }
 
+// optimumVerdict is that on the optimum, with what to try.
+func optimumVerdict(c *fitted.Certificate) string {
+	reason := c.Reason
+	if c.OptimumTry != "" {
+		reason += "; try " + c.OptimumTry
+	}
+	return fmt.Sprintf("Optimum: %s; %s.", c.Optimum, reason)
+}
+
 // modelReason says what the tests found, what that suggests and what to try, whom they left out, and which were not made.
 func modelReason(c *fitted.Certificate) string {
-	reason := "no test could be made"
-	if len(c.Tests) > 0 {
-		reason = fmt.Sprintf("p = %.2g", c.PValue)
-	}
-	if c.Cause != "" {
-		reason += ", which suggests " + c.Cause
-	}
-	if c.Try != "" {
-		reason += "; try " + shown.Line(c.Try)
-	}
+	reason := found(c, c.Cause, c.Try)
 	for _, u := range c.Untested {
 		reason += fmt.Sprintf("; expert %d was not tested, having %.0f rows for %s", u.Expert, u.Rows, plural(u.Coefficients, "coefficient"))
 	}
@@ -42,12 +42,28 @@ func modelReason(c *fitted.Certificate) string {
 	return reason
 }
 
+// found is what the tests found beside the bound that they are held to, what that suggests, and what to try.
+func found(c *fitted.Certificate, cause, try string) string {
+	reason := "no test could be made"
+	if len(c.Tests) > 0 {
+		reason = fmt.Sprintf("p = %.2g (suspect below %g)", c.PValue, infer.Level)
+	}
+	if cause != "" {
+		reason += ", which suggests " + cause
+	}
+	if try != "" {
+		reason += "; try " + shown.Line(try)
+	}
+	return reason
+}
+
 // tests is the table of the certificate's tests of the model.
 func tests(c *fitted.Certificate) [][]string {
-	table := [][]string{{"Certificate", "chi-squared", "df", "p", "verdict"}}
+	table := [][]string{{"Certificate", "chi-squared", "df", "p", "", "verdict"}}
+	bound := fmt.Sprintf("(suspect below %.2g)", infer.Level/float64(len(c.Tests)))
 	for _, t := range c.Tests {
 		table = append(table, []string{
-			t.Name, strconv.FormatFloat(t.Statistic, 'f', 1, 64), strconv.Itoa(t.DF), strconv.FormatFloat(t.PValue, 'g', 2, 64), t.Verdict,
+			t.Name, strconv.FormatFloat(t.Statistic, 'f', 1, 64), strconv.Itoa(t.DF), strconv.FormatFloat(t.PValue, 'g', 2, 64), bound, t.Verdict,
 		})
 	}
 	return table

@@ -15,7 +15,6 @@ import (
 func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 	out := bufio.NewWriter(w)
 	s := v.SharedGate
-	first := together(v)
 	fmt.Fprintln(out, sharedAnswer(v))
 	for _, line := range verdicts(s.Fit.Certificate) {
 		fmt.Fprintln(out, line)
@@ -23,7 +22,32 @@ func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 	for _, warning := range s.Fit.Warnings {
 		fmt.Fprintf(out, "Warning: %s.\n", warning)
 	}
-	most := maxFeatures
+	writeShared(out, v, maxFeatures, all)
+	writeTable(out, starts(together(v)))
+	if c := s.Fit.Certificate; c != nil && len(c.Tests) > 0 {
+		writeTable(out, tests(c))
+	}
+	writeNotes(out, s.Fit.Notes)
+	return out.Flush()
+}
+
+// sharedGateScreen is the [Screen] of several targets under one gate.
+func sharedGateScreen(w io.Writer, v *fitted.Vector, file string, all bool) error {
+	out := bufio.NewWriter(w)
+	f := v.SharedGate.Fit
+	fmt.Fprintln(out, sharedAnswer(v))
+	for _, line := range shortVerdicts(f) {
+		fmt.Fprintln(out, line)
+	}
+	writeShared(out, v, screenFeatures, all)
+	writeDoubts(out, f, file)
+	return out.Flush()
+}
+
+// writeShared writes the experts of every target, the gate, and the correlations of the noise, with at
+// most so many features, or all of them.
+func writeShared(out io.Writer, v *fitted.Vector, most int, all bool) {
+	s := v.SharedGate
 	if all {
 		most = v.D
 	}
@@ -43,7 +67,7 @@ func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 		writeTable(out, experts(m, most))
 	}
 	if v.K > 1 {
-		writeTable(out, gates(first, most))
+		writeTable(out, gates(together(v), most))
 	}
 	if s.Noise == fitted.Full {
 		for i := range s.Correlations {
@@ -53,17 +77,6 @@ func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 	if v.D > most {
 		fmt.Fprintln(out, "\n--all shows all features")
 	}
-	writeTable(out, starts(first))
-	if c := s.Fit.Certificate; c != nil && len(c.Tests) > 0 {
-		writeTable(out, tests(c))
-	}
-	for i, note := range s.Fit.Notes {
-		if i == 0 {
-			fmt.Fprintln(out, "\nNotes")
-		}
-		fmt.Fprintf(out, "  - %s\n", shown.Line(note))
-	}
-	return out.Flush()
 }
 
 // together is the first output as a model, with the fit of all.

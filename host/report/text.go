@@ -20,11 +20,37 @@ import (
 // model file has them all.
 const maxFeatures = 40
 
-// Text writes a fitted model for a terminal: the answer in one line, then a
+// Text writes all of a fitted model for a terminal: the answer in one line, then a
 // column for every expert and for every gate, the starts, and the notes. Of more than
-// 40 features it shows those with the largest |t|, unless all are asked for.
+// 40 features it shows those with the largest |t|, unless all are asked for. [Screen] is
+// the short of it.
 func Text(w io.Writer, m *fitted.Model, all bool) error {
 	out := bufio.NewWriter(w)
+	writeAnswer(out, m)
+	for _, line := range verdicts(m.Fit.Certificate) {
+		fmt.Fprintln(out, line)
+	}
+	for _, warning := range m.Fit.Warnings {
+		fmt.Fprintf(out, "Warning: %s.\n", warning)
+	}
+	if m.Approximation != nil {
+		fmt.Fprintln(out, approximation(m))
+	}
+	writeEstimates(out, m, design(m), maxFeatures, all)
+	for _, line := range separation(m) {
+		fmt.Fprintln(out, shown.Line(line))
+	}
+	writeStarts(out, m)
+	if c := m.Fit.Certificate; c != nil && len(c.Tests) > 0 {
+		writeTable(out, tests(c))
+	}
+	writeArrangements(out, m.Arrangements)
+	writeNotes(out, m.Fit.Notes)
+	return out.Flush()
+}
+
+// writeAnswer writes what was fitted and how well.
+func writeAnswer(out io.Writer, m *fitted.Model) {
 	fmt.Fprintln(out, answer(m))
 	if against := againstTruth(m); against != "" {
 		fmt.Fprintln(out, against)
@@ -32,30 +58,25 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	if d := m.Fit.Descent; d != nil {
 		fmt.Fprintln(out, descent(d))
 	}
-	for _, line := range verdicts(m.Fit.Certificate) {
-		fmt.Fprintln(out, line)
-	}
-	for _, warning := range m.Fit.Warnings {
-		fmt.Fprintf(out, "Warning: %s.\n", warning)
-	}
-	if a := m.Approximation; a != nil {
-		lo, hi := a.Value.Range()
-		fmt.Fprintf(out, "Values of %s by a native approximation on %.6g <= z < %.6g: relative error at most %.2g, of its derivative %.2g.\n",
-			m.Activation.Name, lo, hi, a.Value.Error, a.Derivative.Error)
-	}
+}
+
+// writeEstimates writes the parameters and what they are of: how sure they are, what the features were made of, in these
+// lines, the tree and the output's scale, and the coefficients of at most so many features, or all of them.
+func writeEstimates(out io.Writer, m *fitted.Model, design []string, most int, all bool) {
 	if s := m.StandardErrors; s != nil {
 		fmt.Fprintln(out, uncertainty(m, s))
 	}
-	for _, line := range design(m) {
-		fmt.Fprintln(out, line)
-	}
-	for _, line := range drawnTree(m) {
+	for _, line := range slices.Concat(design, drawnTree(m)) {
 		fmt.Fprintln(out, line)
 	}
 	if line := output(m); line != "" {
 		fmt.Fprintln(out, line)
 	}
-	most := maxFeatures
+	writeCoefficients(out, m, most, all)
+}
+
+// writeCoefficients writes the tables of experts and gate with at most so many features, or all of them.
+func writeCoefficients(out io.Writer, m *fitted.Model, most int, all bool) {
 	if all {
 		most = m.D
 	}
@@ -72,9 +93,10 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	if m.D > most {
 		fmt.Fprintln(out, "\n--all shows all features")
 	}
-	for _, line := range separation(m) {
-		fmt.Fprintln(out, shown.Line(line))
-	}
+}
+
+// writeStarts writes what was compared, and what the search has seen.
+func writeStarts(out io.Writer, m *fitted.Model) {
 	switch {
 	case isGrown(m):
 		writeTable(out, growth(m))
@@ -87,23 +109,27 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	if s := m.Fit.Survey; s != nil {
 		fmt.Fprintln(out, survey(s))
 	}
-	if c := m.Fit.Certificate; c != nil && len(c.Tests) > 0 {
-		writeTable(out, tests(c))
+}
+
+// writeArrangements writes the other optima near the model's; nothing for nil.
+func writeArrangements(out io.Writer, s *fitted.Arrangements) {
+	if s == nil {
+		return
 	}
-	if s := m.Arrangements; s != nil {
-		line, table := arrangements(s)
-		fmt.Fprintf(out, "\n%s\n", line)
-		if table != nil {
-			writeTable(out, table)
-		}
+	line, table := arrangements(s)
+	fmt.Fprintf(out, "\n%s\n", line)
+	if table != nil {
+		writeTable(out, table)
 	}
-	for i, note := range m.Fit.Notes {
+}
+
+func writeNotes(out io.Writer, notes []string) {
+	for i, note := range notes {
 		if i == 0 {
 			fmt.Fprintln(out, "\nNotes")
 		}
 		fmt.Fprintf(out, "  - %s\n", shown.Line(note))
 	}
-	return out.Flush()
 }
 
 // Outputs writes the fits of several targets for a terminal, one below the other; those that
@@ -112,16 +138,15 @@ func Outputs(w io.Writer, v *fitted.Vector, all bool) error {
 	if v.SharedGate != nil && v.SharedGate.Fit != nil {
 		return sharedGate(w, v, all)
 	}
-	for j := range v.Outputs {
-		if j > 0 {
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintf(w, "Target %s\n", shown.Name(v.Outputs[j].Target))
-		if err := Text(w, v.Model(j), all); err != nil {
-			return err
-		}
-	}
-	return nil
+	return eachOutput(w, v, func(m *fitted.Model) error { return Text(w, m, all) })
+}
+
+// approximation says how g was evaluated, of a model with a native approximation of it.
+func approximation(m *fitted.Model) string {
+	a := m.Approximation
+	lo, hi := a.Value.Range()
+	return fmt.Sprintf("Values of %s by a native approximation on %.6g <= z < %.6g: relative error at most %.2g, of its derivative %.2g.",
+		m.Activation.Name, lo, hi, a.Value.Error, a.Derivative.Error)
 }
 
 // answer is the first line: did it work, what was found, how good is it.
@@ -140,9 +165,13 @@ func answer(m *fitted.Model) string {
 	if m.Family != "" && len(m.Sigma) > 0 {
 		noise = "density " + shown.Name(m.Family) + ", " + noise
 	}
-	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s (BIC %s, AIC %s; method %s).",
+	left := ""
+	if m.Fit.Dropped > 0 {
+		left = fmt.Sprintf(" (%d left out for missing cells)", m.Fit.Dropped)
+	}
+	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s%s (BIC %s, AIC %s; method %s).",
 		verdict, howMany(m), plural(m.D, "feature"), noise,
-		Likelihood(m.Fit.LogLikelihood), plural(m.Fit.N, "row"), Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC), m.Fit.Method)
+		Likelihood(m.Fit.LogLikelihood), plural(m.Fit.N, "row"), left, Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC), m.Fit.Method)
 }
 
 // Likelihood is a log-likelihood, or a criterion made of one, with two decimals, or with the 17
@@ -222,19 +251,19 @@ func experts(m *fitted.Model, most int) [][]string {
 	}
 	table = append(table, coefficients(m, m.Regressors, knownErrors(m).Regressors, s.Regressors, most)...)
 	if m.RegressorIntercepts != nil {
-		table = append(table, beside("intercept", each(m.RegressorIntercepts, fixed), each(s.RegressorIntercepts, plusMinus)))
+		table = append(table, withErrors("intercept", m.RegressorIntercepts, s.RegressorIntercepts))
 	}
 	if o := m.OutputScale; o != nil && len(o.Offset) == m.K && m.K > 1 {
 		var se fitted.OutputScale
 		if s.OutputScale != nil {
 			se = *s.OutputScale
 		}
-		table = append(table, beside("offset", each(o.Offset, fixed), each(se.Offset, plusMinus)))
-		errors := each(se.Scale, plusMinus)
+		table = append(table, withErrors("offset", o.Offset, se.Offset))
 		if se.Scale == nil {
-			errors = blanks(m.K, s)
+			table = append(table, beside("scale", each(o.Scale, fixed), blanks(m.K, s)))
+		} else {
+			table = append(table, withErrors("scale", o.Scale, se.Scale))
 		}
-		table = append(table, beside("scale", each(o.Scale, fixed), errors))
 	}
 	return table
 }
@@ -248,9 +277,9 @@ func output(m *fitted.Model) string {
 	}
 	offset, scale := fixed(o.Offset[0]), fixed(o.Scale[0])
 	if se := shownErrors(m).OutputScale; se != nil {
-		offset += " " + plusMinus(se.Offset[0])
+		offset = estimate(o.Offset[0], se.Offset[0])
 		if se.Scale != nil {
-			scale += " " + plusMinus(se.Scale[0])
+			scale = estimate(o.Scale[0], se.Scale[0])
 		}
 	}
 	return fmt.Sprintf("Output: the experts' means are c + s*%s with c = %s and s = %s.", m.Activation.Name, offset, scale)
@@ -263,7 +292,7 @@ func gates(m *fitted.Model, most int) [][]string {
 	table := [][]string{beside(gateTitle(m), branchLabels(m), blanks(m.K-1, s))}
 	table = append(table, coefficients(m, m.Gating, knownErrors(m).Gating, s.Gating, most)...)
 	if m.GatingIntercepts != nil {
-		table = append(table, beside("intercept", each(m.GatingIntercepts, fixed), each(s.GatingIntercepts, plusMinus)))
+		table = append(table, withErrors("intercept", m.GatingIntercepts, s.GatingIntercepts))
 	}
 	return table
 }
@@ -275,7 +304,7 @@ func coefficients(m *fitted.Model, matrix, errors, shownErrors [][]float64, most
 	var table [][]string
 	features, more := shownFeatures(m, matrix, errors, most)
 	for _, j := range features {
-		table = append(table, beside(shown.Name(m.Features[j]), each(column(matrix, j), fixed), each(column(shownErrors, j), plusMinus)))
+		table = append(table, withErrors(shown.Name(m.Features[j]), column(matrix, j), column(shownErrors, j)))
 	}
 	if more > 0 {
 		by := "|t|"

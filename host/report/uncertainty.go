@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
 )
@@ -97,6 +98,56 @@ func beside(name string, cells, errors []string) []string {
 		}
 	}
 	return row
+}
+
+// withErrors is a row of a table: its name, then numbers, each with its standard error beside it where there are any.
+func withErrors(name string, values, errors []float64) []string {
+	row := []string{name}
+	for i, v := range values {
+		if len(errors) == 0 {
+			row = append(row, fixed(v))
+		} else {
+			value, se := byError(v, errors[i])
+			row = append(row, value, se)
+		}
+	}
+	return row
+}
+
+// estimate is a number with its standard error, as in "0.0324 ± 0.0112".
+func estimate(v, se float64) string {
+	value, plusMinus := byError(v, se)
+	return strings.TrimSpace(value + " " + plusMinus)
+}
+
+// byError shows a number to the second digit of its standard error, or to the unit where that is larger, as in
+// 16917 ± 319 and -0.00030 ± 0.00011. A standard error of 0 is that of a parameter that was held, and
+// not shown; one that is NaN, of a parameter without a finite optimum, is a dash.
+func byError(v, se float64) (value, plusMinus string) {
+	const mostDecimals, mostDigits, large = 8, 12, 1e6
+	switch {
+	case se == 0:
+		return fixed(v), ""
+	case math.IsNaN(se) || math.IsInf(se, 0):
+		return fixed(v), "–"
+	}
+	size := exponent(se, 1)
+	if decimals := max(0, 1-size); decimals <= mostDecimals && math.Abs(v) < large && se < large {
+		value = strconv.FormatFloat(v, 'f', decimals, 64)
+		if strings.Trim(value, "-0.") == "" {
+			value = strings.TrimPrefix(value, "-")
+		}
+		return value, "± " + strconv.FormatFloat(se, 'f', decimals, 64)
+	}
+	digits := min(max(1, exponent(v, mostDigits)-size+1), mostDigits)
+	return strconv.FormatFloat(v, 'e', digits, 64), "± " + strconv.FormatFloat(se, 'e', 1, 64)
+}
+
+// exponent is the decimal exponent of a number that has been rounded to so many digits after the first.
+func exponent(v float64, digits int) int {
+	_, e, _ := strings.Cut(strconv.FormatFloat(v, 'e', digits, 64), "e")
+	n, _ := strconv.Atoi(e)
+	return n
 }
 
 // blanks are n empty cells where there are standard errors.

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/memory"
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // NetworkConfig describes a sample from a network with one hidden layer.
@@ -48,7 +49,7 @@ func NewNetwork(cfg NetworkConfig) (*NetworkSampler, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	rng := stream(cfg.Seed, truthStream)
+	rng := stream.Sample(cfg.Seed, stream.Parameters)
 	s := &NetworkSampler{cfg: cfg, Truth: model.NewNetwork(cfg.K, cfg.D)}
 	s.Truth.Sigma = cfg.Sigma
 	conditioned(s.Truth.Weights, cfg.K, cfg.D, cfg.Condition, rng)
@@ -128,7 +129,7 @@ func (s *NetworkSampler) Read(ctx context.Context, fn func(*model.Block) error) 
 	noise, units := make([]float64, rows), make([]float64, s.cfg.K*rows)
 	return blocks(ctx, s.cfg.N, func(at, n int) error {
 		b := &model.Block{N: n, X: x[:s.cfg.D*n], Y: y[:n]}
-		rng := stream(s.cfg.Seed, uint64(at/rows))
+		rng := stream.Sample(s.cfg.Seed, uint64(at/rows))
 		for i := range n {
 			for j := range s.cfg.D {
 				b.X[j*n+i] = rng.NormFloat64()

@@ -80,7 +80,7 @@ func TestNetworkRefusals(t *testing.T) {
 		"n = 0":                {K: 1, D: 3},
 		"k = 0":                {D: 3, N: 1},
 		"sigma":                {K: 1, D: 3, N: 1, Sigma: -1},
-		"more than a file":     {K: 1, D: 3, N: math.MaxInt64},
+		"more than a file":     {K: 1, D: 3, N: math.MaxInt},
 	} {
 		if _, err := NewNetwork(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", c, err, want)

@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/memory"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // Config describes a sample.
@@ -45,8 +46,8 @@ type Sampler struct {
 	Truth *model.Params // the parameters that the rows are drawn from
 
 	cfg     Config
-	density mixture.Density // nil where the noise is normal
-	mean    []float64       // μ of the inputs; nil where it is 0
+	density mixture.Density
+	mean    []float64 // μ of the inputs; nil where it is 0
 }
 
 // New returns the sampler of cfg. The error is one of cfg: k, d, n or σ out of
@@ -58,18 +59,18 @@ func New(cfg Config) (*Sampler, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	rng := stream(cfg.Seed, truthStream)
+	rng := stream.Sample(cfg.Seed, stream.Parameters)
 	s := &Sampler{cfg: cfg}
 	var err error
 	if s.Truth, err = cfg.Design.draw(cfg.K, cfg.D, rng); err != nil {
 		return nil, err
 	}
 	s.Truth.Sigma[0], s.Truth.Tree = cfg.Sigma, cfg.Tree
-	if d := mixture.DensityOf(cfg.Family); !mixture.Normal(d) {
-		s.density, s.Truth.Family = d, cfg.Family
-		if d.Own() == 0 {
-			s.Truth.Sigma = nil
-		}
+	if s.density = mixture.DensityOf(cfg.Family); !mixture.Normal(s.density) {
+		s.Truth.Family = cfg.Family
+	}
+	if s.density.Own() == 0 {
+		s.Truth.Sigma = nil
 	}
 	if cfg.Inputs.Mixture {
 		s.mean = make([]float64, cfg.D)
@@ -108,7 +109,7 @@ func (c *Config) check() error {
 
 // checkSize refuses sizes and noise that no sample has.
 func checkSize(k, d, n int, sigma float64) error {
-	const most = math.MaxInt64 / 8 / dataset.MaxColumns
+	const most int64 = math.MaxInt64 / 8 / dataset.MaxColumns
 	switch {
 	case k < 1:
 		return fmt.Errorf("k = %d, want at least 1", k)
@@ -116,7 +117,7 @@ func checkSize(k, d, n int, sigma float64) error {
 		return fmt.Errorf("n = %d, want at least 1", n)
 	case d >= dataset.MaxColumns:
 		return fmt.Errorf("d = %d, want less than %d", d, dataset.MaxColumns)
-	case n > most:
+	case int64(n) > most:
 		return fmt.Errorf("n = %d rows are more than a file holds, want at most %d", n, most)
 	case !(sigma >= 0) || math.IsInf(sigma, 0):
 		return fmt.Errorf("sigma = %v, want a finite number that is not negative", sigma)
@@ -191,7 +192,7 @@ func newDraw(s *Sampler) *draw {
 // block draws n rows, the first of them row at of the sample.
 func (d *draw) block(ctx context.Context, at, n int) error {
 	d.b = model.Block{N: n, X: d.x[:d.s.cfg.D*n], Y: d.mean[:n]}
-	d.random(stream(d.s.cfg.Seed, uint64(at/model.BlockRows)))
+	d.random(stream.Sample(d.s.cfg.Seed, uint64(at/model.BlockRows)))
 	if d.s.cfg.Recurrent {
 		if err := d.recur(ctx); err != nil {
 			return err
@@ -201,12 +202,12 @@ func (d *draw) block(ctx context.Context, at, n int) error {
 	if err := d.choose(ctx); err != nil {
 		return err
 	}
-	if d.s.density == nil {
+	if mixture.Normal(d.s.density) {
 		floats.AddScaled(d.b.Y, d.s.cfg.Sigma, d.noise[:n])
 		return finite(d.b.Y, at)
 	}
 	for t, mean := range d.b.Y {
-		d.b.Y[t] = target(d.s.density, mean, d.s.cfg.Sigma, d.noise[t])
+		d.b.Y[t] = mixture.FromNormal(d.s.density, mean, d.s.cfg.Sigma, d.noise[t])
 	}
 	return finite(d.b.Y, at)
 }
@@ -289,33 +290,8 @@ func (d *draw) recur(ctx context.Context) error {
 			return err
 		}
 		d.z[i] = classOf(p, 1, cfg.K, d.pick[i])
-		if d.s.density == nil {
-			d.state = g[d.z[i]] + cfg.Sigma*d.noise[i]
-		} else {
-			d.state = target(d.s.density, g[d.z[i]], cfg.Sigma, d.noise[i])
-		}
+		d.state = mixture.FromNormal(d.s.density, g[d.z[i]], cfg.Sigma, d.noise[i])
 		d.b.Y[i] = d.state
 	}
 	return nil
-}
-
-// truthStream is the number of the stream of the parameters; blocks of rows
-// count from 0.
-const truthStream = math.MaxUint64
-
-// stream returns the generator of one stream of a seed. The state of a PCG is
-// drawn from seed and number by a mixing function, because generators whose
-// states differ little are not independent.
-func stream(seed, number uint64) *rand.Rand {
-	hi := mix(seed)
-	return rand.New(rand.NewPCG(mix(hi^number), mix(hi+mix(number))))
-}
-
-// mix is the output function of SplitMix64 (Steele, Lea & Flood 2014), a
-// bijection whose every output bit depends on every input bit.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // relu is max(z, 0), or an error.
@@ -85,17 +86,17 @@ func checkUnit(t *testing.T, v []float64) {
 func TestConfigFaults(t *testing.T) {
 	good := Config{Activation: relu{}, K: 2, D: 3, N: 10, Sigma: 0.1}
 	for want, change := range map[string]func(*Config){
-		"k = 0":                             func(c *Config) { c.K = 0 },
-		"n = 0":                             func(c *Config) { c.N = 0 },
-		"d = 1000000000000, want less than": func(c *Config) { c.D = 1e12 },
-		"sigma = NaN":                       func(c *Config) { c.Sigma = math.NaN() },
-		"sigma = -1":                        func(c *Config) { c.Sigma = -1 },
-		"sigma = +Inf":                      func(c *Config) { c.Sigma = math.Inf(1) },
-		"p = 1.5":                           func(c *Config) { c.Inputs = Inputs{Mixture: true, P: 1.5} },
-		"unknown design":                    func(c *Config) { c.Design = "other" },
-		"d = 2 is too small: design p":      func(c *Config) { c.D = 2 },
-		"d = 2 is too small: design o":      func(c *Config) { c.D, c.Design = 2, OrthogonalGating },
-		"d = 1 is too small: design r":      func(c *Config) { c.D, c.Design = 1, Random },
+		"k = 0":                          func(c *Config) { c.K = 0 },
+		"n = 0":                          func(c *Config) { c.N = 0 },
+		"d = 1000000000, want less than": func(c *Config) { c.D = 1e9 },
+		"sigma = NaN":                    func(c *Config) { c.Sigma = math.NaN() },
+		"sigma = -1":                     func(c *Config) { c.Sigma = -1 },
+		"sigma = +Inf":                   func(c *Config) { c.Sigma = math.Inf(1) },
+		"p = 1.5":                        func(c *Config) { c.Inputs = Inputs{Mixture: true, P: 1.5} },
+		"unknown design":                 func(c *Config) { c.Design = "other" },
+		"d = 2 is too small: design p":   func(c *Config) { c.D = 2 },
+		"d = 2 is too small: design o":   func(c *Config) { c.D, c.Design = 2, OrthogonalGating },
+		"d = 1 is too small: design r":   func(c *Config) { c.D, c.Design = 1, Random },
 	} {
 		cfg := good
 		change(&cfg)
@@ -250,7 +251,7 @@ func TestMomentsOfTheRows(t *testing.T) {
 func TestStreamsAreIndependent(t *testing.T) {
 	const n = 4096
 	draw := func(seed, number uint64) []float64 {
-		rng := stream(seed, number)
+		rng := stream.Sample(seed, number)
 		out := make([]float64, n)
 		for i := range out {
 			out[i] = rng.NormFloat64()
@@ -258,7 +259,7 @@ func TestStreamsAreIndependent(t *testing.T) {
 		return out
 	}
 	base := draw(1, 0)
-	for _, other := range [][]float64{draw(1, 1), draw(2, 0), draw(0, 1), draw(1, truthStream), draw(1, 1<<32), draw(1<<32, 0)} {
+	for _, other := range [][]float64{draw(1, 1), draw(2, 0), draw(0, 1), draw(1, stream.Parameters), draw(1, 1<<32), draw(1<<32, 0)} {
 		if r := floats.Dot(base, other) / n; math.Abs(r) > 5/math.Sqrt(n) {
 			t.Errorf("correlation %v", r)
 		}

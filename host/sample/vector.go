@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // VectorSampler draws rows of several targets y1 … yM from experts with vector outputs under
@@ -41,7 +42,7 @@ func NewVector(cfg Config, targets int, correlation float64) (*VectorSampler, er
 	}
 	coordinates := []*model.Params{first.Truth}
 	for c := 1; c < targets; c++ {
-		next, err := first.cfg.Design.draw(cfg.K, cfg.D, stream(cfg.Seed, truthStream-uint64(c)))
+		next, err := first.cfg.Design.draw(cfg.K, cfg.D, stream.Sample(cfg.Seed, stream.Parameters-uint64(c)))
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +100,7 @@ func (s *VectorSampler) Read(ctx context.Context, fn func(*model.Block) error) e
 	columns := make([]float64, (p.D+p.M)*model.BlockRows)
 	return blocks(ctx, s.of.cfg.N, func(at, n int) error {
 		d.b = model.Block{N: n, X: d.x[:p.D*n], Y: d.mean[:n]}
-		d.random(stream(s.of.cfg.Seed, uint64(at/model.BlockRows)))
+		d.random(stream.Sample(s.of.cfg.Seed, uint64(at/model.BlockRows)))
 		if err := d.choose(ctx); err != nil {
 			return err
 		}

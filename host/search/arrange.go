@@ -55,7 +55,7 @@ func newArrangement(ctx context.Context, p *problem.Problem, rows model.Rows, q 
 		x: newColumns(max(len(columns), 1), n), r: newColumns(q.K, n), fitted: map[string]fittedGate{},
 	}
 	at := 0
-	err := eachPosterior(ctx, p, part, q, change, func(b *model.Block, post *mixture.Posterior) {
+	err := EachPosterior(ctx, p, part, q, change, func(b *model.Block, post *mixture.Posterior) {
 		for c, j := range columns {
 			dst := a.x[c][at : at+b.N]
 			if j < q.D {
@@ -87,9 +87,9 @@ func newColumns(d, n int) [][]float64 {
 	return columns
 }
 
-// eachPosterior calls fn with every block of rows and the posteriors of its experts under q,
+// EachPosterior calls fn with every block of rows and the posteriors of its experts under q,
 // after change, if there is one, has been at the gate's scores log P(z|x).
-func eachPosterior(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, change func(*mixture.Posterior), fn func(*model.Block, *mixture.Posterior)) error {
+func EachPosterior(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, change func(*mixture.Posterior), fn func(*model.Block, *mixture.Posterior)) error {
 	means, post, room := q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K), make([]float64, q.K*model.BlockRows)
 	return model.InOrder(ctx, rows, func(b *model.Block) error {
 		mean := room[:q.K*b.N]

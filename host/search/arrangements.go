@@ -2,7 +2,6 @@ package search
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/optim"
@@ -23,7 +22,7 @@ const (
 // those that the search has refined and that converged on all rows, without a ridge and admissible. more
 // refines what else it has seen there. There are none under a tree, where σ was given, of noise that is not normal, or of one expert.
 func (f *Found) Near(ctx context.Context, p *problem.Problem, more bool) ([]*Candidate, error) {
-	if f.Best.Failed() || f.Best.Degenerate || p.Shape.K == 1 || !flat(p) || p.Shape.Sigma > 0 || p.Link != nil {
+	if f.Best.Failed() || f.Best.Degenerate || p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Link != nil {
 		return nil, nil
 	}
 	var all []*Candidate
@@ -76,7 +75,7 @@ func (f *Found) refineMore(ctx context.Context, p *problem.Problem, all []*Candi
 		out = append(out, &refined)
 	}
 	t := &Task{Problem: p, Part: p.Rows}
-	return out, Each(ctx, p, out, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+	return out, Each(ctx, p, out, func(ctx context.Context, c *Candidate) error {
 		return t.anneal(ctx, c, p.Shape.Free())
 	})
 }

@@ -20,6 +20,7 @@ type Settings struct {
 	Own    *model.Params // a start of the user's, in the units of the data; nil for none
 	Resume State         // where an earlier search stood; zero for a new one
 	From   []Neighbour   // fits of one expert less or more, from which it begins too
+	Steps  Steps         // made of the best on all rows
 	Follow
 }
 
@@ -75,13 +76,13 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if err != nil {
 		return nil, err
 	}
-	if err := out.takeCare(ctx, p, e, t); err != nil {
+	if err := out.takeCare(ctx, p, e, t, 0); err != nil {
 		return nil, err
 	}
 	if gained, err := out.visit(ctx, t, s.From); err != nil {
 		return nil, err
 	} else if gained {
-		if err := out.takeCare(ctx, p, e, t); err != nil {
+		if err := out.takeCare(ctx, p, e, t, 1); err != nil {
 			return nil, err
 		}
 	}
@@ -94,7 +95,7 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 // survey says more; 0 for no more.
 func unmet(p *problem.Problem, all []*Candidate, c *infer.Certificate, s *Survey) int {
 	few := Count(all, func(c *Candidate) bool { return c.Agrees }) < agreeing && len(all) < infer.StartsWanted
-	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.K == 1 || !flat(p) || !few {
+	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.K == 1 || !OneGate(p) || !few {
 		return 0
 	}
 	return infer.StartsWanted
@@ -107,7 +108,7 @@ func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bo
 		return false, err
 	}
 	f.Begun = begun
-	f.turnTo(c, t.Problem.N())
+	f.turnTo(c, "fits of fewer or more experts", t.Problem)
 	t.Others = append(t.Others, c)
 	var none string
 	f.Certificate, none, err = Certify(ctx, t.Problem, c, f.All, Seen{Survey: f.Survey, Late: f.late})
@@ -118,9 +119,9 @@ func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bo
 }
 
 // takeCare looks further where agreement of a few starts is no evidence: where the data hardly ask for an expert, or there was no
-// survey and a test fails or the optimum does not pass.
-func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task) error {
-	alone := p.Shape.K == 1 || !flat(p) || p.Shape.Sigma > 0 // those that look further estimate σ
+// survey and a test fails or the optimum does not pass. It was done so many times before.
+func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task, before int) error {
+	alone := p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Link != nil // those that look further estimate σ of normal noise
 	if f.Certificate == nil || alone || f.Best.Failed() || f.Best.Degenerate {
 		return nil
 	}
@@ -136,21 +137,21 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		f.late, seen.Late = true, true
 		for _, c := range seen.Survey.optima() {
 			if c.beats(f.Best, p.N()) && c.Run.Status == optim.Converged {
-				f.turnTo(c, p.N())
+				f.turnTo(c, "survey", p)
 			}
 		}
-		if err := t.finish(ctx, f.Best); err != nil {
+		if f.Best, err = Make(ctx, t, t.Steps.Last, f.Best, atSurvey); err != nil {
 			return err
 		}
 		t.Others = append(t.Others, seen.Survey.optima()...)
 		f.Survey = seen.Survey
 	}
 	placed := *f.Best
-	if seen.Spare, err = placeSpares(ctx, t, &placed, seen.Late); err != nil {
+	if seen.Spare, err = placeSpares(ctx, t, &placed, seen.Late, before); err != nil {
 		return err
 	}
 	if placed.Run != f.Best.Run {
-		f.turnTo(&placed, p.N())
+		f.turnTo(&placed, "spare experts", p)
 		t.Others = append(t.Others, &placed)
 	}
 	if !seen.Late && seen.Spare == nil {
@@ -164,9 +165,10 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	return err
 }
 
-// turnTo takes c for the best; the starts that have met the one before have met another optimum, if it is one.
-func (f *Found) turnTo(c *Candidate, n int) {
-	if c.Run.Value < f.Best.Run.Value-SameOptimum(n) {
+// turnTo takes c for the best, to which a step has led; the starts that have met the one before have met another optimum, if it is one.
+func (f *Found) turnTo(c *Candidate, step string, p *problem.Problem) {
+	c.Gains = withGain(f.Best.Gains, step, (f.Best.Run.Value-c.Run.Value)*p.Weights.Total)
+	if c.Run.Value < f.Best.Run.Value-SameOptimum(p.N()) {
 		for _, o := range f.All {
 			o.Agrees = false
 		}
@@ -190,11 +192,11 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 	if err != nil {
 		return nil, err
 	}
-	t := &Task{Problem: p, Part: part, Starts: s.Starts, Follow: s.Follow}
+	t := &Task{Problem: p, Part: part, Starts: s.Starts, Steps: s.Steps, Follow: s.Follow}
 	if s.Own != nil {
 		t.First = append(t.First, Own(p, s.Own))
 	}
-	if !flat(p) {
+	if !OneGate(p) {
 		addTree(t, e, estimate)
 		return t, nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -64,7 +65,10 @@ func TestTurnTo(t *testing.T) {
 		met.Agrees = true
 		f := &Found{Best: met, All: []*Candidate{met, missed}}
 		to := ended(c.value, optim.Converged, false)
-		f.turnTo(to, n)
+		f.turnTo(to, "step", &problem.Problem{Rows: &model.Data{N: n, D: 1}, Weights: problem.Weights{Total: 2 * n}})
+		if want := []Gain{{"step", -2 * n * (1 + c.value)}}; !slices.Equal(to.Gains, want) {
+			t.Errorf("%v: gains %+v, want %+v", c.value, to.Gains, want)
+		}
 		if f.Best != to || met.Agrees != c.agrees || missed.Agrees {
 			t.Errorf("%v: agrees %v, want %v", c.value, met.Agrees, c.agrees)
 		}
@@ -154,7 +158,7 @@ func TestAutoNotes(t *testing.T) {
 			y[r] = x.At(r, 0)*float64(1-2*(r%2)) + 0.1*rng.NormFloat64()
 		}
 		p := load(t, dataset.Matrix(x, y), activation(t, tanh.Family), problem.Request{K: 1})
-		found, err := Auto(t.Context(), p, measure(t, p), Settings{Starts: 2})
+		found, err := Auto(t.Context(), p, measure(t, p), Settings{Starts: 2, Steps: coreSteps()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +184,7 @@ func TestWanted(t *testing.T) {
 // TestOneExpertAlone begins with two starts a wave, and they are enough.
 func TestOneExpertAlone(t *testing.T) {
 	p, _ := drawn(t, identity.Family, 1, 3, 300, 0.1, 2, problem.Request{})
-	found, err := Auto(t.Context(), p, measure(t, p), Settings{Starts: DefaultStarts})
+	found, err := Auto(t.Context(), p, measure(t, p), Settings{Starts: DefaultStarts, Steps: coreSteps()})
 	if err != nil || len(found.All) != 2 || found.Survey != nil {
 		t.Fatalf("%+v, error %v", found, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // sameOptimum is a difference in total log-likelihood below which two
@@ -40,6 +41,7 @@ type Candidate struct {
 	Whole      *float64            // the mean negative log-likelihood of all rows at Params, where Run is on others or has a ridge
 	Groups     *Groups             // of branches, where a gate separates rows; see [separated]
 	Ridge      float64             // on the gate, which Run.Value has; see [loss.Likelihood.PenaliseGate]
+	Gains      []Gain              // what steps have gained on the way to it
 	Contended  bool                // it was refined before more starts were made, and will be again
 
 	draw    func(context.Context, *rand.Rand) (*model.Params, error)
@@ -69,7 +71,7 @@ func better(a, b *Candidate) *Candidate { return slices.MinFunc([]*Candidate{a, 
 
 // beats says whether c comes before another candidate on n rows, and its value is superior.
 func (c *Candidate) beats(other *Candidate, n int) bool {
-	return superior(c.Run.Value, other.Run.Value, float64(n)) && compare(c, other) < 0
+	return Superior(c.Run.Value, other.Run.Value, float64(n)) && compare(c, other) < 0
 }
 
 // Agree sorts the candidates, best first, marks those that agree with the best,
@@ -115,9 +117,20 @@ func Count(all []*Candidate, is func(*Candidate) bool) (n int) {
 	return n
 }
 
-// Each runs fn for every candidate, side by side on the problem's threads, each
-// with random numbers of its own: those of the streams from the given one on.
-func Each(ctx context.Context, p *problem.Problem, all []*Candidate, stream int, fn func(context.Context, *Candidate, *rand.Rand) error) error {
+// Draw runs fn for every candidate as [Each] does, each with random numbers of its own: those of a use's streams from
+// the given index on.
+func Draw(ctx context.Context, p *problem.Problem, all []*Candidate, use stream.Use, first int, fn func(context.Context, *Candidate, *rand.Rand) error) error {
+	return each(ctx, p, all, func(ctx context.Context, i int, c *Candidate) error {
+		return fn(ctx, c, stream.New(p.Seed, use, first+i))
+	})
+}
+
+// Each runs fn for every candidate, side by side on the problem's threads.
+func Each(ctx context.Context, p *problem.Problem, all []*Candidate, fn func(context.Context, *Candidate) error) error {
+	return each(ctx, p, all, func(ctx context.Context, _ int, c *Candidate) error { return fn(ctx, c) })
+}
+
+func each(ctx context.Context, p *problem.Problem, all []*Candidate, fn func(ctx context.Context, i int, c *Candidate) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make([]error, len(all))
@@ -127,8 +140,7 @@ func Each(ctx context.Context, p *problem.Problem, all []*Candidate, stream int,
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			rng := rand.New(rand.NewPCG(p.Seed, uint64(stream+i)))
-			if errs[i] = fn(ctx, c, rng); errs[i] != nil {
+			if errs[i] = fn(ctx, i, c); errs[i] != nil {
 				cancel()
 			}
 		})
@@ -172,11 +184,11 @@ func (c *Candidate) climb(ctx context.Context, l *loss.Likelihood, rows int) err
 		run.Trace = slices.Concat(c.Run.Trace, run.Trace)
 	}
 	c.Run, c.Params, c.Rows = run, l.Params(run.X), rows
-	return c.markDegenerate(ctx, l)
+	return c.MarkDegenerate(ctx, l)
 }
 
-// markDegenerate marks a candidate with an expert that shrank onto a few rows.
-func (c *Candidate) markDegenerate(ctx context.Context, l *loss.Likelihood) (err error) {
+// MarkDegenerate marks a candidate with an expert that shrank onto a few rows.
+func (c *Candidate) MarkDegenerate(ctx context.Context, l *loss.Likelihood) (err error) {
 	c.Degenerate, err = l.Degenerate(ctx, c.Params)
 	return err
 }

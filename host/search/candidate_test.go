@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -95,7 +96,7 @@ func TestDegenerateNeverBest(t *testing.T) {
 	good, shrunk := at(p, 0.5, -1, 0.5, 1.5), at(p, 0.3, -1, 1, 0)
 	shrunk.Regressor(2)[0], shrunk.RegressorIntercepts[2], shrunk.Sigma[2] = 300, 0.85-300*0.3, 0.003
 	shrunk = p.Units.Into(shrunk)
-	task := &Task{Problem: p, Part: p.Rows, First: []Start{from(good), from(shrunk), from(good), from(good)}, Starts: 4}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, First: []Start{from(good), from(shrunk), from(good), from(good)}, Starts: 4}
 	best, all := run(t, task, State{})
 	last := all[3]
 	if !last.Degenerate || last.Agrees || last.Run.Status != optim.Converged {
@@ -123,13 +124,13 @@ func TestDegenerateNeverBest(t *testing.T) {
 	}
 }
 
-// TestEach: every candidate has the random numbers of its own stream, whatever
+// TestDraw: every candidate has the random numbers of its own stream, whatever
 // the threads, and no more run at once than there are threads.
-func TestEach(t *testing.T) {
-	const stream, n = 7, 9
+func TestDraw(t *testing.T) {
+	const first, n = 7, 9
 	want := make([]uint64, n)
 	for i := range want {
-		want[i] = rand.New(rand.NewPCG(3, uint64(stream+i))).Uint64()
+		want[i] = stream.New(3, stream.Survey, first+i).Uint64()
 	}
 	for _, threads := range []int{1, 2, 5} {
 		all := make([]*Candidate, n)
@@ -138,7 +139,7 @@ func TestEach(t *testing.T) {
 		}
 		got := make([]uint64, n)
 		var running, most atomic.Int64
-		err := Each(t.Context(), &problem.Problem{Seed: 3, Threads: threads}, all, stream, func(_ context.Context, c *Candidate, rng *rand.Rand) error {
+		err := Draw(t.Context(), &problem.Problem{Seed: 3, Threads: threads}, all, stream.Survey, first, func(_ context.Context, c *Candidate, rng *rand.Rand) error {
 			if now := running.Add(1); now > most.Load() {
 				most.Store(now)
 			}
@@ -173,7 +174,7 @@ func TestFirstCause(t *testing.T) {
 		}
 	}
 	all := []*Candidate{{Kind: "waits"}, {Kind: "waits"}, {Kind: "fails"}, {Kind: "waits"}}
-	err := Each(t.Context(), &problem.Problem{Threads: 4}, all, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+	err := Each(t.Context(), &problem.Problem{Threads: 4}, all, func(ctx context.Context, c *Candidate) error {
 		if c.Kind == "fails" {
 			return bad
 		}

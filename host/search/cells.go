@@ -73,19 +73,24 @@ func newCells(ctx context.Context, p *problem.Problem, q *model.Params, groups [
 // groupValues are the log-likelihoods of a block's rows in the cells of groups.
 type groupValues struct {
 	q              *model.Params
-	logits, res    []float64 // K rows
+	density        mixture.Density
+	logits, res    []float64 // K rows; res has residuals of normal noise, means of any other density
 	prior, post    []float64 // of the experts of a group
 	std, norm, sum []float64
 }
 
 func newGroupValues(q *model.Params) *groupValues {
 	room := func(rows int) []float64 { return make([]float64, rows*model.BlockRows) }
-	return &groupValues{q, room(q.K), room(q.K), room(q.K), room(q.K), room(1), room(1), room(1)}
+	return &groupValues{q, mixture.DensityOf(q.Family), room(q.K), room(q.K), room(q.K), room(q.K), room(1), room(1), room(1)}
 }
 
 // take takes a block.
 func (v *groupValues) take(ctx context.Context, g model.Activation, b *model.Block) error {
 	v.q.GateLogits(v.logits, b)
+	if !mixture.Normal(v.density) {
+		v.q.Predictors(v.res, b)
+		return g.Eval(ctx, v.res[:v.q.K*b.N], v.res[:v.q.K*b.N])
+	}
 	_, err := residuals(ctx, v.q.Output(g), v.q, v.res, b)
 	return err
 }
@@ -101,7 +106,11 @@ func (v *groupValues) of(b *model.Block, members []int, name int) []float64 {
 	model.SoftmaxShift(v.post[:kn], v.norm[:n], v.prior[:kn], n)
 	for m, i := range members {
 		at, to := m*n, (m+1)*n
-		mixture.Gaussian{}.Exponents(v.post[at:to], v.std[:n], v.prior[at:to], v.res[i*n:(i+1)*n], v.q.SigmaOf(i), 0)
+		if res, sigma := v.res[i*n:(i+1)*n], v.q.SigmaOf(i); mixture.Normal(v.density) {
+			mixture.Gaussian{}.Exponents(v.post[at:to], v.std[:n], v.prior[at:to], res, sigma, 0)
+		} else {
+			v.density.LogDensity(v.post[at:to], v.prior[at:to], b.Y, res, sigma)
+		}
 	}
 	model.Softmax(v.post[:kn], v.sum[:n], v.post[:kn], n)
 	floats.Sub(v.sum[:n], v.norm[:n])

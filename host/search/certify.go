@@ -33,9 +33,6 @@ type Seen struct {
 // Certify judges the optimum best, one of all or of what else was seen. Where
 // it cannot the certificate is nil and the note says why.
 func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate, seen Seen) (c *infer.Certificate, note string, err error) {
-	if p.Link != nil {
-		return nil, "no certificate: its tests are of normal noise, not of the density " + p.Shape.Family, nil
-	}
 	evidence := evidenceOf(p, best, all, seen)
 	if infer.Exact(best.Params, p.RMS()) {
 		c, note, err := exact(p, best.Params, evidence)
@@ -98,7 +95,7 @@ func residualsOver(p *problem.Problem, best *Candidate) float64 {
 // the others.
 func exact(p *problem.Problem, q *model.Params, e infer.Evidence) (*infer.Certificate, string, error) {
 	c := infer.Judge(nil, e)
-	c.Reason = "the fit is exact to rounding"
+	c.Reason, c.More = "the fit is exact to rounding", false
 	far, err := p.Outlier()
 	if err != nil {
 		return nil, "", err
@@ -129,7 +126,7 @@ func restsOnLittle(p *problem.Problem, q *model.Params, mass []float64) string {
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.
 func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen) infer.Evidence {
 	s := seen.Survey
-	e := infer.Evidence{Flat: flat(p)}
+	e := infer.Evidence{Flat: OneGate(p)}
 	kinds := map[string]bool{}
 	for _, c := range all {
 		if c.Agrees {

@@ -11,9 +11,9 @@ import (
 // kinks so has the likelihood, and its maximum may lie at one.
 const slack = 0.01
 
-// superior says whether a mean negative log-likelihood of so many rows is below another by more than
+// Superior says whether a mean negative log-likelihood of so many rows is below another by more than
 // slack in total.
-func superior(value, than, rows float64) bool { return value < than-slack/rows }
+func Superior(value, than, rows float64) bool { return value < than-slack/rows }
 
 // crawls are the gains of an EM step, per row, below which Newton is tried, one
 // after the other.
@@ -138,10 +138,10 @@ func goOn(r *optim.Result, run func(x []float64) (*optim.Result, error)) (*optim
 	return next, err
 }
 
-// tooFarBehind returns a test that ends a run which is not worth going on with:
+// TooFarBehind returns a test that ends a run which is not worth going on with:
 // it is behind the best value by more than a hundred iterations as good as the
 // last would gain.
-func tooFarBehind(best float64) func(iteration int, value float64) bool {
+func TooFarBehind(best float64) func(iteration int, value float64) bool {
 	last := math.Inf(1)
 	return func(iteration int, value float64) bool {
 		gain := last - value

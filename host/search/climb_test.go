@@ -35,7 +35,7 @@ func TestTooFarBehind(t *testing.T) {
 		"better than the best, still": {1, []float64{0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, 0},
 		"rises":                       {1, []float64{2, 2, 2, 2, 1.5, 1.6}, 6},
 	} {
-		stop, ends := tooFarBehind(c.best), 0
+		stop, ends := TooFarBehind(c.best), 0
 		for i, v := range c.values {
 			if stop(i+1, v) {
 				ends = i + 1

@@ -17,10 +17,7 @@ import (
 // y is the working predictor, see [problem.Link].
 func KMeans(p *problem.Problem, rows model.Rows) Start {
 	return Start{KindKMeans, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
-		if p.Link != nil {
-			rows = p.Link.Working(rows)
-		}
-		data, err := model.InMemory(ctx, rows, 1)
+		data, err := model.InMemory(ctx, p.Link.Working(rows), 1)
 		if err != nil {
 			return nil, err
 		}

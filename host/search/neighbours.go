@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // Neighbour is a fit of one expert less or more, from which a search begins too.
@@ -46,14 +47,12 @@ const (
 	rising = 1e-6
 	// nearlyOne is how far apart the halves of an expert are, in rms of the residuals, that are next to it.
 	nearlyOne = 0.03
-	// neighbourStream is the first of the streams of random numbers of neighbours.
-	neighbourStream = 1 << 37
 )
 
 // NeighboursHelp says whether fits of one expert less or more are places to begin: under one gate, where g is
 // that of all experts, the noise normal and σ estimated.
 func NeighboursHelp(p *problem.Problem) bool {
-	return flat(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil && p.Shape.Sigma == 0
+	return OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil && p.Shape.Sigma == 0
 }
 
 // Nested says whether a mixture of k experts is one of k + 1 too: two of these are then the same expert, between which
@@ -61,14 +60,14 @@ func NeighboursHelp(p *problem.Problem) bool {
 func Nested(p *problem.Problem) bool { return p.Shape.GateIntercept && NeighboursHelp(p) }
 
 // Beat looks for a better maximum than best, from neighbours of p, and returns it with what it came of; nil where there is
-// none.
-func Beat(ctx context.Context, p *problem.Problem, best Neighbour, from []Neighbour) (*Candidate, *Begun, error) {
+// none. The steps are made of what beats it.
+func Beat(ctx context.Context, p *problem.Problem, best Neighbour, from []Neighbour, steps Steps) (*Candidate, *Begun, error) {
 	part, err := ScreeningPart(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
 	c := &Candidate{Params: best.Params, Rows: p.N(), Run: &optim.Result{Value: best.Value, Status: optim.Converged}}
-	return visitor{&Task{Problem: p, Part: part, Starts: DefaultStarts}}.visit(ctx, c, from)
+	return visitor{&Task{Problem: p, Part: part, Starts: DefaultStarts, Steps: steps}}.visit(ctx, c, from)
 }
 
 // visitor begins a search from neighbours.
@@ -112,10 +111,10 @@ func (t visitor) visit(ctx context.Context, best *Candidate, from []Neighbour) (
 	if err := t.thaw(ctx, found); err != nil {
 		return nil, nil, err
 	}
-	if err := t.exchange(ctx, found, rand.New(rand.NewPCG(p.Seed, neighbourStream))); err != nil {
+	if err := t.exchange(ctx, found, stream.New(p.Seed, stream.NeighbourExchange, begun.From)); err != nil {
 		return nil, nil, err
 	}
-	if err := t.finish(ctx, found); err != nil {
+	if found, err = Make(ctx, t.Task, t.Steps.Last, found, besideFit(begun.From)); err != nil {
 		return nil, nil, err
 	}
 	begun.Gain = (was - found.Run.Value) * p.Weights.Total
@@ -226,7 +225,7 @@ func (t visitor) more(ctx context.Context, q *model.Params, s *loss.Structure) (
 	if err != nil {
 		return nil, err
 	}
-	joined, err := v.joiners(ctx, spareWave, neighbourStream+q.K*spareWave, math.Inf(-1))
+	joined, err := v.joiners(ctx, spareWave, stream.NeighbourJoiner, q.K*spareWave, math.Inf(-1))
 	if err != nil {
 		return nil, err
 	}
@@ -271,14 +270,14 @@ func halved(shape problem.Shape, q *model.Params, i int, s *loss.Structure, apar
 // nil where none does.
 func (t visitor) rise(ctx context.Context, best *Candidate, from []beginning) (*Candidate, string, error) {
 	all, by := candidatesOf(from)
-	err := Each(ctx, t.Problem, all, neighbourStream, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
-		return t.begin(ctx, c, rng, math.Inf(1))
+	err := Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error {
+		return t.begin(ctx, c, nil, math.Inf(1))
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	on := bestOf(all, math.Inf(1))
-	err = Each(ctx, t.Problem, all, neighbourStream, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+	err = Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error {
 		return t.complete(ctx, c, on)
 	})
 	if err != nil {
@@ -348,7 +347,7 @@ func candidatesOf(from []beginning) (all []*Candidate, by map[*Candidate]string)
 
 // bestFrom takes candidates to all rows, and returns the best of those that then beat best; nil where none does.
 func (t visitor) bestFrom(ctx context.Context, best *Candidate, all []*Candidate) (top *Candidate, err error) {
-	err = Each(ctx, t.Problem, all, neighbourStream, func(ctx context.Context, c *Candidate, _ *rand.Rand) error { return t.carry(ctx, c) })
+	err = Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error { return t.carry(ctx, c) })
 	for _, c := range all {
 		if err == nil && !c.Failed() && c.Run.Status == optim.Converged && c.beats(best, t.Problem.N()) {
 			best, top = c, c

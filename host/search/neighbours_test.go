@@ -18,7 +18,7 @@ func TestHalved(t *testing.T) {
 		if !Nested(p) {
 			return
 		}
-		task := visitor{&Task{Problem: p, Part: p.Rows}}
+		task := visitor{&Task{Steps: coreSteps(), Problem: p, Part: p.Rows}}
 		s, err := task.structure(t.Context(), two)
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestMerged(t *testing.T) {
 	p, _ := drawn(t, identity.Family, 3, 5, 500, 0.3, 4, problem.Request{K: 3, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}})
 	q := anywhere(p, rand.New(rand.NewPCG(6, 6)))
 	want := logLikelihood(t, p, q)
-	task := visitor{&Task{Problem: p.With(4), Part: p.Rows}}
+	task := visitor{&Task{Steps: coreSteps(), Problem: p.With(4), Part: p.Rows}}
 	s, err := task.structure(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestBeat(t *testing.T) {
 		return Neighbour{likelihood(p, p.Rows).Params(run.X), run.Value}
 	}
 	two, three, four := of(1.5, 6), of(0, 3, 6), of(0, 3, 5.7, 6.3)
-	task := visitor{&Task{Problem: p, Part: p.Rows}}
+	task := visitor{&Task{Steps: coreSteps(), Problem: p, Part: p.Rows}}
 	s, err := task.structure(t.Context(), two.Params)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestBeat(t *testing.T) {
 	q := halved(p.Shape, two.Params, 0, s, 0)
 	poor := Neighbour{q, -logLikelihood(t, p, q) / float64(p.N())}
 	for name, from := range map[string]Neighbour{ByJoin: two, ByLoss: four} {
-		c, begun, err := Beat(t.Context(), p, poor, []Neighbour{from})
+		c, begun, err := Beat(t.Context(), p, poor, []Neighbour{from}, coreSteps())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestBeat(t *testing.T) {
 		} else if want := (poor.Value - c.Run.Value) * float64(p.N()); math.Abs(begun.Gain-want) > 1e-6*want {
 			t.Errorf("%s: gains %v, want %v", name, begun.Gain, want)
 		}
-		if c, begun, err := Beat(t.Context(), p, Neighbour{three.Params, three.Value - 1}, []Neighbour{from}); c != nil || begun != nil || err != nil {
+		if c, begun, err := Beat(t.Context(), p, Neighbour{three.Params, three.Value - 1}, []Neighbour{from}, coreSteps()); c != nil || begun != nil || err != nil {
 			t.Errorf("%s beats the best: %+v, %+v, %v", name, c, begun, err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestContain(t *testing.T) {
 	p := parallels(t, 600, 3, func(r int) float64 { return float64(3 * (r % 2)) }, problem.Request{})
 	two := climbed(t, p.With(2), p.Rows, at(p.With(2), 0.3, 0, 3))
 	below := &Candidate{Run: &optim.Result{Value: two.Value + 2*rising/float64(p.N()), Status: optim.Converged}}
-	task := visitor{&Task{Problem: p, Part: p.Rows, Starts: DefaultStarts}}
+	task := visitor{&Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: DefaultStarts}}
 	c, by, err := task.contain(t.Context(), below, Neighbour{likelihood(p.With(2), p.Rows).Params(two.X), two.Value}, nil)
 	if err != nil || c == nil || by != BySplit || c.Run.Value > two.Value+rising/float64(p.N()) {
 		t.Errorf("%+v by %q, %v; want at most %v", c, by, err, two.Value)

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // levels is by how much the rows grow from one refinement to the next.
@@ -65,26 +66,10 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	if best, err = t.overlooked(ctx, all, best); err != nil {
 		return nil, err
 	}
-	if t.Others == nil {
-		if t.Others, err = softened(ctx, t, best); err != nil {
-			return nil, err
-		}
-	}
-	for _, c := range t.Others {
-		refined := *c
-		c.refined = &refined
-		best = better(best, c.refined)
-	}
-	if err := rework(ctx, t, best); err != nil {
+	if best, err = Make(ctx, t, t.Steps.Refined, best, atRefinement); err != nil {
 		return nil, err
 	}
-	if err := t.thaw(ctx, best); err != nil {
-		return nil, err
-	}
-	if best, err = t.exchanged(ctx, best); err != nil {
-		return nil, err
-	}
-	if err := t.finish(ctx, best); err != nil {
+	if best, err = Make(ctx, t, t.Steps.Last, best, atRefinement); err != nil {
 		return nil, err
 	}
 	if sigma := t.Problem.Shape.Sigma; sigma > 0 {
@@ -94,17 +79,6 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 		}
 	}
 	return best, nil
-}
-
-// finish makes the last small steps of the best.
-func (t *Task) finish(ctx context.Context, best *Candidate) error {
-	if err := t.perturb(ctx, best); err != nil {
-		return err
-	}
-	if err := placeRare(ctx, t.Problem, best); err != nil {
-		return err
-	}
-	return t.finishSmooth(ctx, best)
 }
 
 // overlooked looks at the candidates that were not refined where they stand, on all
@@ -231,23 +205,24 @@ func contenders(sorted []*Candidate, rows int) []*Candidate {
 // it is left out where the data have more than restartRows rows: there the
 // maxima next to each other differ by less than anybody could see.
 const (
-	restarts      = 6
-	restartRows   = 100_000
-	restartStream = 1 << 32
+	restarts    = 6
+	restartRows = 100_000
 )
 
-// perturbable says whether maxima lie next to each other and matter.
-func perturbable(p *problem.Problem) bool { return len(p.Kinks()) > 0 && p.N() <= restartRows }
+// Kinked says whether maxima lie next to each other and matter.
+func Kinked(p *problem.Problem) bool { return len(p.Kinks()) > 0 && p.N() <= restartRows }
 
-// perturb looks for the highest of the maxima that lie next to each other where
+// Perturbation looks for the highest of the maxima that lie next to each other where
 // g, and with it the likelihood, has kinks: steps of about one standard error
-// from the best, refined again.
-func (t *Task) perturb(ctx context.Context, c *Candidate) error {
+// from the best, refined again (iterated local search, Lourenço, Martin & Stützle 2003).
+func Perturbation() Step {
+	applies := func(t *Task, _ *Candidate) bool { return Kinked(t.Problem) }
+	return inPlace("perturbation", applies, func(ctx context.Context, t *Task, c *Candidate, when Occasion) error { return t.perturb(ctx, c, when) })
+}
+
+func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 	p := t.Problem
 	n := p.N()
-	if !perturbable(p) {
-		return nil
-	}
 	free := p.Shape.Free()
 	free.Gating = c.Groups == nil // a gate that separates has no standard error
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, free, p.Threads)
@@ -255,7 +230,7 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 		return nil
 	}
 	x := l.Theta(c.Params)
-	rng := rand.New(rand.NewPCG(p.Seed, restartStream))
+	rng := stream.New(p.Seed, stream.Perturbation, int(when))
 	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
 	var chol mat.Cholesky
 	var lower mat.TriDense
@@ -278,7 +253,7 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 		if err != nil {
 			return err
 		}
-		if superior(run.Value, c.Run.Value, float64(n)) {
+		if Superior(run.Value, c.Run.Value, float64(n)) {
 			try.gained()
 		}
 		if run.Value < c.Run.Value {
@@ -288,6 +263,11 @@ func (t *Task) perturb(ctx context.Context, c *Candidate) error {
 		}
 	}
 	return nil
+}
+
+// Polish is Newton's method with the exact Hessian.
+func Polish() Step {
+	return inPlace("exact Newton", nil, func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return t.finishSmooth(ctx, c) })
 }
 
 // finishSmooth takes the best to its maximum where the likelihood is smooth and the climb
@@ -311,7 +291,7 @@ func (t *Task) finishSmooth(ctx context.Context, c *Candidate) error {
 	run.Iterations += c.Run.Iterations
 	run.Trace = slices.Concat(c.Run.Trace, run.Trace[1:])
 	c.Run, c.Params = run, l.Params(run.X)
-	return c.markDegenerate(ctx, l)
+	return c.MarkDegenerate(ctx, l)
 }
 
 // errorStep draws a step from N(0, (LLᵀ)⁻¹), nil if L is singular: of about one

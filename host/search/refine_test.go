@@ -85,7 +85,7 @@ func TestRefineTakesTheBestOfAllRows(t *testing.T) {
 		all = append(all, &Candidate{Run: r, Params: l.Params(r.X), Rows: part.N})
 	}
 	kept := copies(all)
-	task := &Task{Problem: p, Part: part}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: part}
 	var told []string
 	task.Refining = func(done, total int) { told = append(told, fmt.Sprintf("%d of %d", done, total)) }
 	best, err := task.refine(t.Context(), all)
@@ -115,7 +115,7 @@ func TestRefineByLevels(t *testing.T) {
 	p, shareLeft, shareRight := pairs(t, n, part, 0.42, 0.56)
 	on := firstBlocks(p, 1)
 	l := likelihood(p, on)
-	task := &Task{Problem: p, Part: on}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: on}
 	var all []*Candidate
 	for _, q := range []*model.Params{shareLeft, shareRight} {
 		r := climbed(t, p, on, q)
@@ -158,7 +158,7 @@ func TestRefineOnThePart(t *testing.T) {
 		was := *r
 		was.Status = status
 		c := &Candidate{Run: &was, Params: l.Params(r.X), Rows: 600}
-		best, err := (&Task{Problem: p, Part: p.Rows}).refine(t.Context(), []*Candidate{c})
+		best, err := (&Task{Steps: coreSteps(), Problem: p, Part: p.Rows}).refine(t.Context(), []*Candidate{c})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestRefineWithKnownNoise(t *testing.T) {
 		p, truth := drawn(t, identity.Family, 2, 4, 600, 0.2, 1, problem.Request{Noise: noise})
 		r := climbed(t, p, p.Rows, p.Shape.Adopt(truth))
 		l := likelihood(p, p.Rows)
-		best, err := (&Task{Problem: p, Part: p.Rows}).refine(t.Context(), []*Candidate{{Run: r, Params: l.Params(r.X), Rows: 600}})
+		best, err := (&Task{Steps: coreSteps(), Problem: p, Part: p.Rows}).refine(t.Context(), []*Candidate{{Run: r, Params: l.Params(r.X), Rows: 600}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestPerturb(t *testing.T) {
 		t.Fatalf("the highest maximum nearby is %v, that next to the truth %v", highest, r.Value)
 	}
 	all := []*Candidate{{Run: r, Params: l.Params(r.X), Rows: 200}}
-	best, err := (&Task{Problem: p, Part: p.Rows}).refine(t.Context(), all)
+	best, err := (&Task{Steps: coreSteps(), Problem: p, Part: p.Rows}).refine(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestPerturb(t *testing.T) {
 	l = likelihood(smooth, smooth.Rows)
 	r = climbed(t, smooth, smooth.Rows, truth)
 	all = []*Candidate{{Run: r, Params: l.Params(r.X), Rows: 200}}
-	if best, err = (&Task{Problem: smooth, Part: smooth.Rows}).refine(t.Context(), all); err != nil || best.Run != r {
+	if best, err = (&Task{Steps: coreSteps(), Problem: smooth, Part: smooth.Rows}).refine(t.Context(), all); err != nil || best.Run != r {
 		t.Errorf("a likelihood without kinks: %+v, error %v", best.Run, err)
 	}
 }
@@ -278,7 +278,7 @@ func TestOthersCompete(t *testing.T) {
 	}
 	for _, c := range []struct{ screened, other *optim.Result }{{merged, top}, {top, merged}} {
 		all, others := []*Candidate{candidate(c.screened)}, []*Candidate{candidate(c.other)}
-		best, err := (&Task{Problem: p, Part: p.Rows, Others: others}).refine(t.Context(), all)
+		best, err := (&Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Others: others}).refine(t.Context(), all)
 		if err != nil || math.Abs(best.Run.Value-top.Value) > 1e-9 || (best == others[0].refined) != (c.other == top) || others[0].refined == nil {
 			t.Errorf("best %v of %v and %v, error %v", best.Run.Value, c.screened.Value, c.other.Value, err)
 		}
@@ -302,7 +302,7 @@ func TestOverlooked(t *testing.T) {
 	was.refined = best
 	higher, lower, shrunk, failed := candidate(near, 5), candidate(far, -5), candidate(near, 0), candidate(near, math.NaN())
 	shrunk.Degenerate = true
-	got, err := (&Task{Problem: p, Part: firstBlocks(p, 2)}).overlooked(t.Context(), []*Candidate{was, lower, shrunk, failed, higher}, best)
+	got, err := (&Task{Steps: coreSteps(), Problem: p, Part: firstBlocks(p, 2)}).overlooked(t.Context(), []*Candidate{was, lower, shrunk, failed, higher}, best)
 	if err != nil || got != higher.refined || math.Abs(got.Run.Value-top.Value) > 1e-9 || got.Rows != 900 {
 		t.Fatalf("%+v, error %v", got, err)
 	}
@@ -317,7 +317,7 @@ func TestOverlooked(t *testing.T) {
 	}
 	// The best stays where none is higher.
 	stays := &Candidate{Run: top, Params: l.Params(top.X), Rows: 900}
-	if got, err := (&Task{Problem: p, Part: firstBlocks(p, 2)}).overlooked(t.Context(), []*Candidate{candidate(far, 0)}, stays); err != nil || got != stays {
+	if got, err := (&Task{Steps: coreSteps(), Problem: p, Part: firstBlocks(p, 2)}).overlooked(t.Context(), []*Candidate{candidate(far, 0)}, stays); err != nil || got != stays {
 		t.Errorf("%v, error %v", got, err)
 	}
 }
@@ -363,7 +363,7 @@ func TestFinishSmooth(t *testing.T) {
 			c.is(got)
 		}
 		was := *got
-		if err := (&Task{Problem: c.p, Part: c.p.Rows}).finishSmooth(t.Context(), got); err != nil {
+		if err := (&Task{Steps: coreSteps(), Problem: c.p, Part: c.p.Rows}).finishSmooth(t.Context(), got); err != nil {
 			t.Fatal(err)
 		}
 		if stays := got.Run == was.Run && got.Params == was.Params; stays != (c.is != nil) {
@@ -388,11 +388,11 @@ func TestPerturbable(t *testing.T) {
 	for n, want := range map[int]bool{50: true, restartRows: true, restartRows + 1: false} {
 		of := *kinked
 		of.Rows = &model.Data{N: n, D: 3}
-		if got := perturbable(&of); got != want {
+		if got := Kinked(&of); got != want {
 			t.Errorf("%d rows: %v", n, got)
 		}
 	}
-	if perturbable(smooth) {
+	if Kinked(smooth) {
 		t.Error("maxima next to each other where g is smooth")
 	}
 }
@@ -402,7 +402,7 @@ func TestPerturbable(t *testing.T) {
 func TestConcur(t *testing.T) {
 	p, shareLeft, shareRight := pairs(t, 900, 300, 1, 1.3)
 	part := firstBlocks(p, 1)
-	task := &Task{Problem: p, Part: part}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: part}
 	n, _ := part.Dims()
 	on := func(q *model.Params, value float64) *Candidate {
 		return &Candidate{Params: q, Rows: n, Run: &optim.Result{Value: value, Status: optim.Converged}}

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // heldBack is what the ridge of the screening may cost of the total log-likelihood for
@@ -105,15 +106,25 @@ func (t *Task) anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	return c.finish(ctx, l)
 }
 
+// Reheating looks for a better arrangement of the rows on the two sides of each boundary of
+// a candidate whose gate separates: it puts a ridge back, climbs, and lets it fall.
+func Reheating() Step {
+	return inPlace("reheating", separatedSmall, func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return t.thaw(ctx, c) })
+}
+
+// separatedSmall says whether the gate of a candidate separates, on a table whose rows are looked at one by one.
+func separatedSmall(t *Task, c *Candidate) bool {
+	return c.Groups != nil && sizeOf(t.Problem) <= mostExchanged
+}
+
 // thaws are the ridges with which a gate that separates is made soft again, one after
 // the other until none of them has led any higher.
 var thaws = []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7}
 
-// thaw looks for a better arrangement of the rows on the two sides of each boundary of
-// a candidate whose gate separates: it puts a ridge back, climbs, and lets it fall.
+// thaw is [Reheating].
 func (t *Task) thaw(ctx context.Context, c *Candidate) error {
 	n := t.Problem.N()
-	if c.Groups == nil || sizeOf(t.Problem) > mostExchanged {
+	if !separatedSmall(t, c) {
 		return nil
 	}
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
@@ -141,9 +152,14 @@ const (
 	// exchangeTries lines for every group of experts that gain nothing, one after the other, end a round, after
 	// which the experts are refitted; of such rounds there are exchangeRounds at most.
 	exchangeTries, exchangeRounds = 500, 20
-	// exchangeStream is the first of the streams of random numbers that exchanges draw from.
-	exchangeStream = 1 << 34
 )
+
+// RowExchange moves rows between the cells of the best, and of what was found otherwise, where their gates separate.
+func RowExchange() Step {
+	return Step{"row exchange", nil, func(ctx context.Context, t *Task, best *Candidate, _ Occasion) (*Candidate, error) {
+		return t.exchanged(ctx, best)
+	}}
+}
 
 // exchanged returns the best of a candidate and what was found otherwise after exchanges.
 func (t *Task) exchanged(ctx context.Context, best *Candidate) (*Candidate, error) {
@@ -153,7 +169,7 @@ func (t *Task) exchanged(ctx context.Context, best *Candidate) (*Candidate, erro
 			all = append(all, c.refined)
 		}
 	}
-	err := Each(ctx, t.Problem, all, exchangeStream, t.exchange)
+	err := Draw(ctx, t.Problem, all, stream.Exchange, 0, t.exchange)
 	return slices.MinFunc(all, compare), err
 }
 
@@ -183,7 +199,7 @@ func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error
 		if err := trial.finish(ctx, l); err != nil {
 			return err
 		}
-		if trial.Degenerate || !superior(trial.Run.Value, c.Run.Value, float64(p.N())) {
+		if trial.Degenerate || !Superior(trial.Run.Value, c.Run.Value, float64(p.N())) {
 			return nil
 		}
 		*c = trial
@@ -227,7 +243,7 @@ func (c *Candidate) finish(ctx context.Context, l *loss.Likelihood) error {
 		run.Status = c.Run.Status
 	}
 	c.Run = run
-	return c.markDegenerate(ctx, l)
+	return c.MarkDegenerate(ctx, l)
 }
 
 // held is what the ridge costs the candidate.

@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 const (
@@ -67,7 +68,8 @@ type Task struct {
 	Others []*Candidate
 	// Soft, if given, are starts that are added to Others where the gate of the best becomes hard
 	// and there are none.
-	Soft Start
+	Soft  Start
+	Steps Steps // made of the best on all rows
 	Follow
 }
 
@@ -138,14 +140,14 @@ func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 		var mu sync.Mutex // of done
 		done := len(all)
 		t.screening(done)
-		err := Each(ctx, t.Problem, wave, len(all), func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+		err := Draw(ctx, t.Problem, wave, stream.Start, len(all), func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
 			return t.begin(ctx, c, rng, best)
 		})
 		if err != nil {
 			return nil, err
 		}
 		best = bestOf(wave, best)
-		err = Each(ctx, t.Problem, wave, len(all), func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+		err = Each(ctx, t.Problem, wave, func(ctx context.Context, c *Candidate) error {
 			err := t.complete(ctx, c, best)
 			mu.Lock()
 			defer mu.Unlock()
@@ -156,13 +158,13 @@ func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 		if err != nil {
 			return nil, err
 		}
-		stream := len(all)
+		first := len(all)
 		all = append(all, wave...)
 		if enough() {
 			break
 		}
 		best = all[0].Run.Value
-		err = Each(ctx, t.Problem, wave, stream, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+		err = Draw(ctx, t.Problem, wave, stream.SplitMerge, first, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
 			return t.splitMerge(ctx, c, rng, best, tolerance)
 		})
 		if err != nil {
@@ -241,7 +243,7 @@ func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
 	if n, _ := t.Part.Dims(); n == t.Problem.N() {
 		return nil
 	}
-	return tooFarBehind(t.asGood(best))
+	return TooFarBehind(t.asGood(best))
 }
 
 // begin takes one start up to where EM crawls on the part.
@@ -256,7 +258,7 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 	}
 	c.Params, c.Ridge = l.Params(c.Run.X), screenRidge
 	c.Rows, _ = t.Part.Dims()
-	return c.markDegenerate(ctx, l)
+	return c.MarkDegenerate(ctx, l)
 }
 
 // bestOf returns the least of best and of where the wave stands.
@@ -286,7 +288,7 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 		return err
 	}
 	c.Run, c.Params = run, l.Params(run.X)
-	return c.markDegenerate(ctx, l)
+	return c.MarkDegenerate(ctx, l)
 }
 
 // splitMerge tries moves from where a candidate ended, until it reaches the best
@@ -311,7 +313,7 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 		}
 		better.Trace = slices.Concat(c.Run.Trace, better.Trace)
 		c.Run, c.Params = better, l.Params(better.X)
-		if err := c.markDegenerate(ctx, l); err != nil {
+		if err := c.MarkDegenerate(ctx, l); err != nil {
 			return err
 		}
 		if math.Abs(c.Run.Value-best) <= clearGain {

@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 	_ "github.com/gatedlearning/moe/internal/testheap"
 	"github.com/gatedlearning/moe/plugins/relu"
 )
@@ -52,6 +53,7 @@ func TestScreeningPart(t *testing.T) {
 func TestWaves(t *testing.T) {
 	start := func(kind string) Start { return Start{Kind: kind} }
 	task := &Task{
+		Steps:   coreSteps(),
 		Problem: &problem.Problem{Shape: problem.Shape{K: 2}}, Starts: 10,
 		First: []Start{start("a"), start("b")}, Cycle: []Start{start("u"), start("v"), start("w")},
 	}
@@ -110,7 +112,7 @@ func partOf(t *testing.T, p *problem.Problem) *Task {
 	}
 	twice := *p
 	twice.Rows = &model.Data{N: 2 * data.N, D: data.D, Blocks: slices.Concat(data.Blocks, data.Blocks)}
-	return &Task{Problem: &twice, Part: p.Rows}
+	return &Task{Steps: coreSteps(), Problem: &twice, Part: p.Rows}
 }
 
 // ridged is the likelihood as the screening has it.
@@ -259,7 +261,7 @@ func hard(t *testing.T, threads int) *Task {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Task{Problem: p, Part: part, First: []Start{KMeans(p, part)}, Cycle: []Start{Random(p, e), Subspace(p, e, projected)}, Starts: 16}
+	return &Task{Steps: coreSteps(), Problem: p, Part: part, First: []Start{KMeans(p, part)}, Cycle: []Start{Random(p, e), Subspace(p, e, projected)}, Starts: 16}
 }
 
 // until is a rule that wants so many starts.
@@ -334,7 +336,7 @@ func TestStreams(t *testing.T) {
 	top := at(p, 0.3, -2, 2, 20)
 	var mu sync.Mutex
 	var got []uint64
-	task := &Task{Problem: p, Part: p.Rows, Starts: 11, Cycle: []Start{{Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: 11, Cycle: []Start{{Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		got = append(got, rng.Uint64())
@@ -342,7 +344,7 @@ func TestStreams(t *testing.T) {
 	}}}}
 	var want []uint64
 	for i := range task.Starts {
-		want = append(want, rand.New(rand.NewPCG(1, uint64(i))).Uint64())
+		want = append(want, stream.New(1, stream.Start, i).Uint64())
 	}
 	var states []State
 	task.Checkpoint = func(s State) { states = append(states, s) }
@@ -373,7 +375,7 @@ func TestJudgeIsAsked(t *testing.T) {
 		"fewer than there": {12, []int{2, 0}, "[4 8]"},
 		"never content":    {10, []int{5}, "[4 8 10]"},
 	} {
-		task := &Task{Problem: p, Part: firstBlocks(p, 2), Cycle: []Start{good}, Starts: c.starts}
+		task := &Task{Steps: coreSteps(), Problem: p, Part: firstBlocks(p, 2), Cycle: []Start{good}, Starts: c.starts}
 		var asked []int
 		best, all, err := Run(t.Context(), task, State{}, func(_ context.Context, best *Candidate, all []*Candidate) (int, error) {
 			if best.Rows != 2048 || all[0].Rows != 512 || all[0].refined != best {
@@ -397,7 +399,7 @@ func TestJudgeIsAsked(t *testing.T) {
 		}
 	}
 	bad := errors.New("bad")
-	task := &Task{Problem: p, Part: p.Rows, Cycle: []Start{good}, Starts: 4}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Cycle: []Start{good}, Starts: 4}
 	if _, _, err := Run(t.Context(), task, State{}, func(context.Context, *Candidate, []*Candidate) (int, error) { return 0, bad }); err != bad {
 		t.Errorf("error %v, want the rule's", err)
 	}
@@ -409,7 +411,7 @@ func TestJudgeIsAsked(t *testing.T) {
 func TestContenderOfBefore(t *testing.T) {
 	p, _, _ := stuck(t)
 	low, top := from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 0.3, -2, 2, 20))
-	task := &Task{Problem: p, Part: firstBlocks(p, 2), First: []Start{low, low, low, low}, Cycle: []Start{top}, Starts: 8}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: firstBlocks(p, 2), First: []Start{low, low, low, low}, Cycle: []Start{top}, Starts: 8}
 	best, all, err := Run(t.Context(), task, State{}, until(8))
 	if err != nil {
 		t.Fatal(err)
@@ -446,7 +448,7 @@ func TestScreeningEnds(t *testing.T) {
 	top := from(at(p, 0.3, -2, 2, 20))
 	var told []string
 	var state State
-	task := &Task{Problem: p, Part: p.Rows, Cycle: []Start{top}, Starts: 12}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Cycle: []Start{top}, Starts: 12}
 	task.Screening = func(done, total int) { told = append(told, fmt.Sprintf("%d of %d", done, total)) }
 	task.Checkpoint = func(s State) { state = s }
 	best, all := run(t, task, State{})
@@ -467,7 +469,7 @@ func TestScreeningEnds(t *testing.T) {
 func TestNoStartIsFinite(t *testing.T) {
 	p, _, _ := stuck(t)
 	hopeless := from(at(p, 1e-200, -2e200, 2e200, 2e200))
-	task := &Task{Problem: p, Part: p.Rows, Cycle: []Start{hopeless}, Starts: 6}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Cycle: []Start{hopeless}, Starts: 6}
 	_, _, err := Run(t.Context(), task, State{}, until(0))
 	if fault := (*dataset.Error)(nil); !errors.As(err, &fault) || !strings.Contains(err.Error(), "no start reached a finite likelihood") {
 		t.Errorf("error %v", err)
@@ -483,7 +485,7 @@ func TestNoStartIsFinite(t *testing.T) {
 func TestStartFails(t *testing.T) {
 	p, _, _ := stuck(t)
 	bad := errors.New("bad")
-	task := &Task{Problem: p, Part: p.Rows, Starts: 4, Cycle: []Start{{Kind: "bad", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return nil, bad }}}}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: 4, Cycle: []Start{{Kind: "bad", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return nil, bad }}}}
 	if _, _, err := Run(t.Context(), task, State{}, until(0)); err != bad {
 		t.Errorf("error %v, want the start's", err)
 	}

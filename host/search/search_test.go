@@ -110,6 +110,14 @@ func climbed(t testing.TB, p *problem.Problem, rows model.Rows, q *model.Params)
 	return r
 }
 
+// coreSteps are the steps of this package.
+func coreSteps() Steps {
+	return Steps{
+		Refined: []Step{OtherStarts(), SplitMerge(), Reheating(), RowExchange()},
+		Last:    []Step{Perturbation(), Polish()},
+	}
+}
+
 // run searches, and takes what it finds for good.
 func run(t testing.TB, task *Task, s State) (*Candidate, []*Candidate) {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 const (
@@ -24,8 +25,6 @@ const (
 	// reusingRows are the rows a parameter from which about every second soft start of a survey
 	// reuses the gate's curvature.
 	reusingRows = 20
-	// softStream is the first of the streams of random numbers that soft starts draw from.
-	softStream = 1 << 35
 )
 
 // soften adds soft starts to the survey, where the gate of its best becomes hard.
@@ -47,7 +46,7 @@ func (s *surveyor) soften(ctx context.Context) error {
 // softStarts are those of the survey.
 func (s *surveyor) softStarts() *softStarts {
 	soft := &softStarts{
-		problem: s.problem, start: s.kinds[0], likelihoods: &likelihoods{new: s.likelihood},
+		problem: s.problem, start: s.kinds[0], use: stream.SurveySoft, likelihoods: &likelihoods{new: s.likelihood},
 		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps, few: s.few(),
 	}
 	if s.problem.N() >= reusingRows*s.problem.Shape.Parameters() {
@@ -59,6 +58,23 @@ func (s *surveyor) softStarts() *softStarts {
 // softWork is what soft starts may cost where there was no survey: steps of EM times rows times
 // parameters, some ten seconds of one core.
 const softWork = 1e10
+
+// OtherStarts takes the best of what a survey has found, or soft starts where there was none.
+func OtherStarts() Step {
+	return Step{"other starts", nil, func(ctx context.Context, t *Task, best *Candidate, _ Occasion) (_ *Candidate, err error) {
+		if t.Others == nil {
+			if t.Others, err = softened(ctx, t, best); err != nil {
+				return nil, err
+			}
+		}
+		for _, c := range t.Others {
+			refined := *c
+			c.refined = &refined
+			best = better(best, c.refined)
+		}
+		return best, nil
+	}}
+}
 
 // softened are the maxima on all rows that soft starts lead to, where the gate of the best becomes hard, the table
 // is too large for a survey, and not so large that a gate cannot be hardened by EM.
@@ -75,7 +91,7 @@ func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, erro
 	}
 	work := budget(softWork, t.Starts)
 	soft := &softStarts{
-		problem: p, start: t.Soft, likelihoods: &likelihoods{new: likelihood},
+		problem: p, start: t.Soft, use: stream.Soft, likelihoods: &likelihoods{new: likelihood},
 		wave: waveSize, least: waveSize, most: mostSoft, work: work,
 		steps: stepsFor(work/waveSize, sizeOf(p)),
 	}
@@ -84,7 +100,7 @@ func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, erro
 		return nil, err
 	}
 	ends = elites(ends, p.N())
-	err = Each(ctx, p, ends, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+	err = Each(ctx, p, ends, func(ctx context.Context, c *Candidate) error {
 		return t.anneal(ctx, c, p.Shape.Free())
 	})
 	return slices.DeleteFunc(ends, func(c *Candidate) bool { return idleBeside(c, best, p.N()) }), err
@@ -93,7 +109,7 @@ func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, erro
 // idleBeside says whether c has nothing over the best: what has not converged is worth no more than what is
 // as good and has.
 func idleBeside(c, best *Candidate, n int) bool {
-	return c.Run.Status != optim.Converged && !superior(c.Run.Value, best.Run.Value, float64(n))
+	return c.Run.Status != optim.Converged && !Superior(c.Run.Value, best.Run.Value, float64(n))
 }
 
 // softStarts are random starts with a soft gate and as much noise as y has, each of which goes
@@ -107,6 +123,7 @@ func idleBeside(c, best *Candidate, n int) bool {
 type softStarts struct {
 	problem *problem.Problem
 	start   Start
+	use     stream.Use
 	*likelihoods
 	reusing *likelihoods // of about every second start, nil for none
 	wave    int          // starts before anyone looks at the result
@@ -125,7 +142,7 @@ func (s *softStarts) run(ctx context.Context) (ends []*Candidate, err error) {
 			wave[i] = &Candidate{Kind: s.start.Kind, draw: s.start.Draw}
 		}
 		best := bestOf(ends, math.Inf(1))
-		err := Each(ctx, s.problem, wave, softStream+runs, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+		err := Draw(ctx, s.problem, wave, s.use, runs, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
 			return s.creep(ctx, c, rng, best)
 		})
 		if err != nil {
@@ -179,7 +196,7 @@ func (s *softStarts) creep(ctx context.Context, c *Candidate, rng *rand.Rand, be
 		}
 	}
 	c.Params, c.Rows = l.Params(c.Run.X), s.problem.N()
-	return c.markDegenerate(ctx, l)
+	return c.MarkDegenerate(ctx, l)
 }
 
 // creep runs EM from θ, of which each step makes a gate that separates a little harder,

@@ -22,7 +22,7 @@ func TestSoftened(t *testing.T) {
 	}
 	worst := &Candidate{Run: &optim.Result{Value: value, X: l.Theta(wrong), Status: optim.Converged}, Params: wrong, Rows: p.N()}
 	random := Random(p, measure(t, p))
-	task := &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: random}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: random}
 	ends, err := softened(t.Context(), task, worst)
 	if err != nil || len(ends) == 0 {
 		t.Fatal(ends, err)
@@ -39,18 +39,18 @@ func TestSoftened(t *testing.T) {
 		t.Errorf("the search returns %.4f of %d others, the supremum is %.4f", got, len(task.Others), top)
 	}
 
-	task = &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts}
+	task = &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: DefaultStarts}
 	if ends, err := softened(t.Context(), task, worst); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v of no starts", ends, err)
 	}
 	large := *p
 	large.Rows = &model.Data{N: 1_000_000, D: 2}
-	task = &Task{Problem: &large, Part: p.Rows, Starts: DefaultStarts, Soft: random}
+	task = &Task{Steps: coreSteps(), Problem: &large, Part: p.Rows, Starts: DefaultStarts, Soft: random}
 	if ends, err := softened(t.Context(), task, worst); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v of a table on which no gate is hardened by EM", ends, err)
 	}
 	p, truth := halves(t, 500, 1)
-	task = &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: Random(p, measure(t, p))}
+	task = &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: Random(p, measure(t, p))}
 	if ends, err := softened(t.Context(), task, &Candidate{Run: &optim.Result{}, Params: truth}); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v with a soft gate", ends, err)
 	}

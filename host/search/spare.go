@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -14,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // losses returns what the log-likelihood of q would lose were one expert left out and the others stayed as
@@ -24,7 +24,7 @@ import (
 // with p the gate's probabilities and r the posteriors, for each expert.
 func losses(ctx context.Context, p *problem.Problem, q *model.Params) ([]float64, error) {
 	out, gate, joint := make([]float64, q.K), make([]float64, q.K), make([]float64, q.K)
-	err := eachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
+	err := EachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
 		for t := range b.N {
 			for i := range q.K {
 				e := post.StdOf(i)[t]
@@ -116,13 +116,11 @@ const (
 	// pursued of the distinct maxima of joiners go on to all parameters at most: those that gain
 	// pursuedWithin of the most, or that many units less.
 	pursued, pursuedWithin, pursuedUnits = 12, 0.5, 5
-	// spareStream is the first of the streams of random numbers of joiners.
-	spareStream = 1 << 36
 )
 
 // spareable says whether the places of experts are looked for one by one.
 func spareable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && flat(p) && p.Shape.Kinds == nil && p.Shape.Output == nil
+	return p.Shape.K > 1 && OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil
 }
 
 // spares are the experts of q of which the data hardly ask for one, those that are missed least first, and the one that
@@ -148,8 +146,8 @@ func spares(ctx context.Context, p *problem.Problem, q *model.Params) (out []int
 
 // placeSpares looks for better places of the spare experts of best, which it takes there, and returns what it
 // has seen; nil where there are none. Where a test of the model fails the expert that is missed least is placed
-// anew, spare or not.
-func placeSpares(ctx context.Context, t *Task, best *Candidate, failed bool) (seen *Spare, err error) {
+// anew, spare or not. It was done so many times before.
+func placeSpares(ctx context.Context, t *Task, best *Candidate, failed bool, before int) (seen *Spare, err error) {
 	p := t.Problem
 	if !spareable(p) {
 		return nil, nil
@@ -160,21 +158,28 @@ func placeSpares(ctx context.Context, t *Task, best *Candidate, failed bool) (se
 		if err != nil || len(which) == 0 && !failed {
 			return nil, err
 		}
-		seen = &Spare{Experts: len(which)}
-		if len(which) == 0 {
-			which = []int{least}
-		}
-		if !hardenable(p) {
-			return seen, nil
-		}
 		if rows == nil {
 			if rows, err = newTable(ctx, p.Rows); err != nil {
 				return nil, err
 			}
 		}
+		if leapt, err := leap(ctx, t, rows, best); err != nil {
+			return nil, err
+		} else if leapt {
+			if which, least, err = spares(ctx, p, best.Params); err != nil {
+				return nil, err
+			}
+		}
+		seen = &Spare{Experts: len(which)}
+		if !hardenable(p) {
+			return seen, nil
+		}
+		if len(which) == 0 {
+			which = []int{least}
+		}
 		gained := false
 		for at, i := range which {
-			s := &sparing{task: t, rows: rows, best: best, stream: spareStream + (sweep*p.Shape.K+at)*mostJoiners, of: map[*joiner]*Candidate{}}
+			s := &sparing{task: t, rows: rows, best: best, number: (before*spareSweeps+sweep)*p.Shape.K + at, of: map[*joiner]*Candidate{}}
 			if gained, err = s.place(ctx, i); err != nil {
 				return nil, err
 			}
@@ -202,7 +207,7 @@ type sparing struct {
 	task    *Task
 	rows    *table
 	best    *Candidate
-	stream  int
+	number  int // of the expert, of all that are placed
 	vacancy *vacancy
 	work    float64      // done
 	joined  []*joiner    // where starts ended, best first
@@ -250,8 +255,11 @@ func (s *sparing) place(ctx context.Context, i int) (gained bool, err error) {
 		}
 	}
 	if top.Run.Status == optim.Converged && top.beats(s.best, p.N()) {
-		*s.best = *top
-		return true, s.task.finish(ctx, s.best)
+		found, err := Make(ctx, s.task, s.task.Steps.Last, top, ofSpare(s.number))
+		if err == nil {
+			*s.best = *found
+		}
+		return true, err
 	}
 	if top.Run.Value > s.best.Run.Value+SameOptimum(p.N()) {
 		s.survey.Met = 0
@@ -265,7 +273,7 @@ func (s *sparing) wave(ctx context.Context) error {
 	if len(s.joined) > 0 {
 		aim = leastPursued(s.joined[0].gain)
 	}
-	all, err := s.vacancy.joiners(ctx, spareWave, s.stream+s.survey.Starts, aim)
+	all, err := s.vacancy.joiners(ctx, spareWave, stream.Spare, s.number*mostJoiners+s.survey.Starts, aim)
 	if err != nil {
 		return err
 	}
@@ -288,7 +296,7 @@ func (s *sparing) pursue(ctx context.Context) error {
 	p := s.task.Problem
 	fresh := s.distinct()
 	best := min(bestOf(s.climbed, math.Inf(1)), s.best.Run.Value)
-	err := Each(ctx, p, fresh, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) (err error) {
+	err := Each(ctx, p, fresh, func(ctx context.Context, c *Candidate) (err error) {
 		l := loss.NewLikelihood(s.rows.data, p.G, c.Params, p.Shape.Free(), 1)
 		if c.Run, err = creep(ctx, l, l.Theta(c.Params), softGain, stepsFor(hardWork, sizeOf(p))); err != nil {
 			return err

@@ -116,7 +116,7 @@ func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result, propose p
 		if err != nil {
 			return nil, err
 		}
-		stop := tooFarBehind(r.Value)
+		stop := TooFarBehind(r.Value)
 		tried, err := approach(ctx, l, l.Theta(from), stop)
 		if err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result, propose p
 				return nil, err
 			}
 		}
-		if superior(tried.Value, r.Value, l.Rows()) {
+		if Superior(tried.Value, r.Value, l.Rows()) {
 			tried.Iterations += r.Iterations
 			return tried, nil
 		}

@@ -170,7 +170,7 @@ func stuck(t testing.TB) (p *problem.Problem, top, merged *optim.Result) {
 // that agree would be taken for the top, and left to the certificate.
 func TestSplitMerge(t *testing.T) {
 	p, top, _ := stuck(t)
-	task := &Task{Problem: p, Part: p.Rows, First: []Start{from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 2, 0.3, 19, 20.1))}, Starts: 2}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, First: []Start{from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 2, 0.3, 19, 20.1))}, Starts: 2}
 	best, all := run(t, task, State{})
 	// Runs end with a Newton step that promised less than 1e−12.
 	if math.Abs(best.Run.Value-top.Value) > 1e-9 || best.Run.Status != optim.Converged {
@@ -246,8 +246,8 @@ func TestSplitMergeIsJudged(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &Candidate{Run: r, Params: q, Rows: 300}
-	task := &Task{Problem: p, Part: p.Rows}
-	if err := c.markDegenerate(t.Context(), l); err != nil || c.Degenerate {
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows}
+	if err := c.MarkDegenerate(t.Context(), l); err != nil || c.Degenerate {
 		t.Fatalf("degenerate before any move: %v, error %v", c.Degenerate, err)
 	}
 	if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), r.Value-9, SameOptimum(300)); err != nil || c.Run.Value > r.Value-0.1 || !c.Degenerate {
@@ -259,7 +259,7 @@ func TestSplitMergeIsJudged(t *testing.T) {
 // whose likelihood would gain by any move, and one that failed.
 func TestSplitMergeLeavesAlone(t *testing.T) {
 	p, top, merged := stuck(t)
-	task := &Task{Problem: p, Part: p.Rows}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows}
 	for name, c := range map[string]*Candidate{
 		"degenerate": {Run: merged, Degenerate: true},
 		"failed":     {Run: &optim.Result{X: merged.X, Value: math.Inf(1), Status: optim.Diverged}},
@@ -278,11 +278,11 @@ func TestSplitMergeLeavesAlone(t *testing.T) {
 func TestImprove(t *testing.T) {
 	p, top, merged := stuck(t)
 	l := likelihood(p, p.Rows)
-	better, err := improve(t.Context(), l, merged, proposalsOf(&Task{Problem: p}, nil))
+	better, err := improve(t.Context(), l, merged, proposalsOf(&Task{Steps: coreSteps(), Problem: p}, nil))
 	if err != nil || better == nil || better.Value > merged.Value-1 || better.Iterations <= merged.Iterations {
 		t.Errorf("from the merged maximum: %+v, error %v", better, err)
 	}
-	if better, err := improve(t.Context(), l, top, proposalsOf(&Task{Problem: p}, nil)); err != nil || better != nil {
+	if better, err := improve(t.Context(), l, top, proposalsOf(&Task{Steps: coreSteps(), Problem: p}, nil)); err != nil || better != nil {
 		t.Errorf("from the top: %+v, error %v", better, err)
 	}
 
@@ -314,7 +314,7 @@ func TestImprove(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]*optim.Result{"the top": best, "the slope": &slope} {
-		if better, err := improve(t.Context(), l, r, proposalsOf(&Task{Problem: p}, nil)); err != nil || better != nil {
+		if better, err := improve(t.Context(), l, r, proposalsOf(&Task{Steps: coreSteps(), Problem: p}, nil)); err != nil || better != nil {
 			t.Errorf("from %s: a move gained %v, error %v", name, r.Value-better.Value, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 const (
@@ -43,8 +44,6 @@ const (
 	within = 3
 	// surveyed is the gain of an EM step, per row, with which a run of the survey ends.
 	surveyed = 1e-5
-	// surveyStream is the first of the streams of random numbers that it draws from.
-	surveyStream = 1 << 33
 )
 
 // scope is which tables a survey is made of, and how much of it.
@@ -69,8 +68,8 @@ var surveys = struct{ smooth, kinked scope }{
 // sizeOf is the size of a table: rows times parameters.
 func sizeOf(p *problem.Problem) int { return p.N() * p.Shape.Parameters() }
 
-// flat says whether there is one gate.
-func flat(p *problem.Problem) bool { return p.Shape.Tree.Depth() <= 1 }
+// OneGate says whether there is one gate.
+func OneGate(p *problem.Problem) bool { return p.Shape.Tree.Depth() <= 1 }
 
 func scopeOf(p *problem.Problem) scope {
 	if len(p.Kinks()) > 0 {
@@ -148,7 +147,7 @@ type surveyor struct {
 // one gate and normal noise, suit no tree and no other density. starts is the budget of the
 // search, to which the work is proportional.
 func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
-	if !surveyable(p) || starts < waveSize {
+	if !Surveyable(p) || starts < waveSize {
 		return nil, nil
 	}
 	return (&surveyor{problem: p, scope: scopeOf(p), most: surveyBudget(p, starts)}).make(ctx, e)
@@ -163,7 +162,7 @@ const (
 // lateSurvey is a survey of a table that is too large for one, made where agreement of a few starts is no evidence. What
 // runs end at is counted when they have converged: of so many rows a step of EM that gains little a row gains much.
 func lateSurvey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
-	if p.Shape.K == 1 || !flat(p) || sizeOf(p) > mostLate || starts < waveSize {
+	if p.Shape.K == 1 || !OneGate(p) || sizeOf(p) > mostLate || starts < waveSize {
 		return nil, nil
 	}
 	work := budget(min(lateSteps*float64(sizeOf(p)), lateWork), starts)
@@ -202,9 +201,9 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err
 	return &s.Survey, s.refine(ctx)
 }
 
-// surveyable says whether the table of a problem is small, and its moves are those of one gate.
-func surveyable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && flat(p) && p.Link == nil && sizeOf(p) <= scopeOf(p).largest
+// Surveyable says whether the table of a problem is small, and its moves are those of one gate.
+func Surveyable(p *problem.Problem) bool {
+	return p.Shape.K > 1 && OneGate(p) && p.Link == nil && sizeOf(p) <= scopeOf(p).largest
 }
 
 // surveyBudget is the work of a survey.
@@ -299,7 +298,7 @@ func (s *surveyor) move(ctx context.Context) error {
 		}
 		s.Moves += len(wave)
 		idle += len(wave)
-		if superior(s.pool[0].Run.Value, best, float64(s.problem.N())) {
+		if Superior(s.pool[0].Run.Value, best, float64(s.problem.N())) {
 			idle = 0
 		}
 	}
@@ -312,15 +311,14 @@ func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
 	if len(s.pool) > 0 {
 		best = s.pool[0].Run.Value
 	}
-	stream := surveyStream + s.runs
-	err := Each(ctx, s.problem, wave, stream, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+	err := Draw(ctx, s.problem, wave, stream.Survey, s.runs, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
 		return s.begin(ctx, c, rng, best)
 	})
 	if err != nil {
 		return err
 	}
 	best = bestOf(wave, best)
-	err = Each(ctx, s.problem, wave, stream, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+	err = Each(ctx, s.problem, wave, func(ctx context.Context, c *Candidate) error {
 		return s.complete(ctx, c, best)
 	})
 	if err != nil {
@@ -384,19 +382,19 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 	}
 	l := s.take()
 	defer s.put(l)
-	run, err := sharpen(ctx, l, c.Run, tooFarBehind(best+within/float64(s.problem.N())))
+	run, err := sharpen(ctx, l, c.Run, TooFarBehind(best+within/float64(s.problem.N())))
 	if err != nil {
 		return err
 	}
 	c.Run, c.Params = run, l.Params(run.X)
-	return c.markDegenerate(ctx, l)
+	return c.MarkDegenerate(ctx, l)
 }
 
 // climb runs EM from q until a step gains less than this per row.
 func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gain, best float64) error {
 	l := s.take()
 	defer s.put(l)
-	stop := tooFarBehind(best + within/float64(s.problem.N()))
+	stop := TooFarBehind(best + within/float64(s.problem.N()))
 	run, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: gain, Stop: stop})
 	if err != nil {
 		return err
@@ -406,7 +404,7 @@ func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gai
 		run.Trace = slices.Concat(c.Run.Trace, run.Trace[1:])
 	}
 	c.Run, c.Params, c.Rows = run, l.Params(run.X), s.problem.N()
-	return c.markDegenerate(ctx, l)
+	return c.MarkDegenerate(ctx, l)
 }
 
 // count counts the optima at which starts have ended, of a sorted pool on n rows.
@@ -462,7 +460,7 @@ func elites(pool []*Candidate, n int) (out []*Candidate) {
 // as matters.
 func (s *surveyor) refine(ctx context.Context) error {
 	t := &Task{Problem: s.problem, Part: s.problem.Rows}
-	err := Each(ctx, s.problem, s.Best, 0, func(ctx context.Context, c *Candidate, _ *rand.Rand) error {
+	err := Each(ctx, s.problem, s.Best, func(ctx context.Context, c *Candidate) error {
 		return t.anneal(ctx, c, s.problem.Shape.Free())
 	})
 	if err != nil || len(s.Best) == 0 {

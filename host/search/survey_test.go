@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -678,7 +679,7 @@ func TestSurveyable(t *testing.T) {
 		of := *p
 		for n, want := range map[int]bool{50: true, size / 10: true, size/10 + 1: false} {
 			of.Rows = &model.Data{N: n, D: 3}
-			if got := surveyable(&of); got != want {
+			if got := Surveyable(&of); got != want {
 				t.Errorf("%d rows, at most %d: %v", n, size/10, got)
 			}
 		}
@@ -686,11 +687,11 @@ func TestSurveyable(t *testing.T) {
 	p, _ := drawn(t, identity.Family, 2, 3, 50, 0.1, 1, problem.Request{})
 	for shape, want := range map[string]bool{"2": true, "4": true, "2x2": false} {
 		p.Shape = problem.Shape{K: 4, D: 2, Tree: tree(t, shape)}
-		if got := surveyable(p); got != want {
+		if got := Surveyable(p); got != want {
 			t.Errorf("a tree %s: %v", shape, got)
 		}
 	}
-	if p.Shape = (problem.Shape{K: 1, D: 3}); surveyable(p) {
+	if p.Shape = (problem.Shape{K: 1, D: 3}); Surveyable(p) {
 		t.Error("one expert")
 	}
 }
@@ -737,11 +738,11 @@ func numbered(q *model.Params, to map[uint64]bool) Start {
 	}}
 }
 
-// streams are the first numbers of so many streams of seed 1.
-func streams(from, n int) map[uint64]bool {
+// streams are the first numbers of so many streams of a use, of seed 1.
+func streams(use stream.Use, n int) map[uint64]bool {
 	out := map[uint64]bool{}
 	for i := range n {
-		out[rand.New(rand.NewPCG(1, uint64(from+i))).Uint64()] = true
+		out[stream.New(1, use, i).Uint64()] = true
 	}
 	return out
 }
@@ -764,14 +765,14 @@ func TestStreamsOfASurvey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !maps.Equal(drawn, streams(surveyStream, s.runs)) || s.runs < 2*surveyWave {
+	if !maps.Equal(drawn, streams(stream.Survey, s.runs)) || s.runs < 2*surveyWave {
 		t.Errorf("%d draws of %d runs", len(drawn), s.runs)
 	}
 	for work, want := range map[float64]int{0: 0, math.Inf(1): 8} {
 		drawn = map[uint64]bool{}
-		soft := &softStarts{problem: p, start: numbered(truth, drawn), likelihoods: s.likelihoods, wave: 4, least: 100, most: 8, work: work, steps: 3}
+		soft := &softStarts{problem: p, start: numbered(truth, drawn), use: stream.SurveySoft, likelihoods: s.likelihoods, wave: 4, least: 100, most: 8, work: work, steps: 3}
 		ends, err := soft.run(t.Context())
-		if err != nil || len(ends) != want || !maps.Equal(drawn, streams(softStream, want)) {
+		if err != nil || len(ends) != want || !maps.Equal(drawn, streams(stream.SurveySoft, want)) {
 			t.Errorf("work %v: %d ends of %d draws, want %d, error %v", work, len(ends), len(drawn), want, err)
 		}
 	}

@@ -119,7 +119,7 @@ func cuts(rng *rand.Rand, t *table, k int) []int {
 	size[0] = n
 	for next := 1; next < k; next++ {
 		of := slices.Index(size, slices.Max(size))
-		w := directions(rng, columns-1)
+		w := model.RandomDirections(rng, 1, columns-1)
 		through := rng.IntN(n)
 		for label[through] != of {
 			through = rng.IntN(n)
@@ -134,15 +134,6 @@ func cuts(rng *rand.Rand, t *table, k int) []int {
 		}
 	}
 	return label
-}
-
-func directions(rng *rand.Rand, n int) []float64 {
-	w := make([]float64, n)
-	for j := range w {
-		w[j] = rng.NormFloat64()
-	}
-	floats.Scale(1/floats.Norm(w, 2), w)
-	return w
 }
 
 // unlabelled are n rows without a label.

@@ -469,7 +469,7 @@ func TestFromOneOf(t *testing.T) {
 func TestDirections(t *testing.T) {
 	rng, sum := rand.New(rand.NewPCG(1, 8)), make([]float64, 3)
 	for range 400 {
-		w := directions(rng, 3)
+		w := model.RandomDirections(rng, 1, 3)
 		if norm := floats.Norm(w, 2); math.Abs(norm-1) > 1e-12 {
 			t.Fatalf("norm %v", norm)
 		}

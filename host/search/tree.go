@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // addTree adds the starts of a tree.
@@ -138,7 +139,7 @@ func proposalsOf(t *Task, rng *rand.Rand) proposals {
 	p := t.Problem
 	return func(ctx context.Context, q *model.Params, s *loss.Structure) iter.Seq2[*model.Params, error] {
 		return func(yield func(*model.Params, error) bool) {
-			tree := !flat(p)
+			tree := !OneGate(p)
 			if tree {
 				others, err := rearranged(ctx, p, t.Part, q, rng)
 				if err != nil {
@@ -216,17 +217,21 @@ func rearranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *mod
 	return out, nil
 }
 
-// rework looks for a better tree than the best on all rows, by the proposals of the
+// SplitMerge looks for a better tree than the best on all rows, by the proposals of the
 // screening: two trees that are close on a part need not be so on all.
-func rework(ctx context.Context, t *Task, c *Candidate) error {
-	if flat(t.Problem) || c.Degenerate || c.Run.Status != optim.Converged {
-		return nil
+func SplitMerge() Step {
+	applies := func(t *Task, c *Candidate) bool {
+		return !OneGate(t.Problem) && !c.Degenerate && c.Run.Status == optim.Converged
 	}
+	return inPlace("split and merge", applies, func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return rework(ctx, t, c) })
+}
+
+func rework(ctx context.Context, t *Task, c *Candidate) error {
 	n := t.Problem.N()
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
 	whole := *t
 	whole.Part = t.Problem.Rows
-	propose := proposalsOf(&whole, rand.New(rand.NewPCG(t.Problem.Seed, reworkStream)))
+	propose := proposalsOf(&whole, stream.New(t.Problem.Seed, stream.Rework, 0))
 	for range mostReworked {
 		better, err := improve(ctx, l, c.Run, propose)
 		if better == nil || err != nil {
@@ -245,7 +250,7 @@ func rework(ctx context.Context, t *Task, c *Candidate) error {
 		if c.Groups != nil {
 			err = c.finish(ctx, l)
 		} else {
-			err = c.markDegenerate(ctx, l)
+			err = c.MarkDegenerate(ctx, l)
 		}
 		if err != nil {
 			return err
@@ -254,10 +259,7 @@ func rework(ctx context.Context, t *Task, c *Candidate) error {
 	return nil
 }
 
-const (
-	mostReworked = 6
-	reworkStream = 1 << 36
-)
+const mostReworked = 6
 
 // change is a move, or an exchange of the experts split and drop.
 type change struct {

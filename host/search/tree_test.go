@@ -461,7 +461,7 @@ func TestReworkLeavesAlone(t *testing.T) {
 		"on its way": {&under, &Candidate{Run: &optim.Result{Status: optim.IterationLimit}}},
 	} {
 		was := c.c.Run
-		if err := rework(t.Context(), &Task{Problem: c.p, Part: p.Rows}, c.c); err != nil || c.c.Run != was {
+		if got, err := Make(t.Context(), &Task{Problem: c.p, Part: p.Rows}, []Step{SplitMerge()}, c.c, 0); err != nil || got != c.c || c.c.Run != was {
 			t.Errorf("%s: %+v, error %v", name, c.c.Run, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // vacancy is a mixture that one more expert may join, the others and their gate as they are. With
@@ -52,7 +53,7 @@ func newVacancy(ctx context.Context, p *problem.Problem, rows *table, q *model.P
 	}
 	v.y, v.density, v.logSum, v.std = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	logits, at := make([]float64, q.K*model.BlockRows), 0
-	err := eachPosterior(ctx, p, rows.data, q, nil, func(b *model.Block, post *mixture.Posterior) {
+	err := EachPosterior(ctx, p, rows.data, q, nil, func(b *model.Block, post *mixture.Posterior) {
 		to := at + b.N
 		for j := range q.D {
 			copy(v.x[j][at:to], b.Col(j))
@@ -156,15 +157,15 @@ func (v *vacancy) join(ctx context.Context, r *vacancyRoom, j *joiner, aim float
 	return best, nil
 }
 
-// joiners makes so many, with random numbers of the streams from the given one on, and returns them, those that gain most
+// joiners makes so many, with random numbers of a use from an index on, and returns them, those that gain most
 // first.
-func (v *vacancy) joiners(ctx context.Context, n, stream int, aim float64) (joined []*joiner, err error) {
+func (v *vacancy) joiners(ctx context.Context, n int, use stream.Use, index int, aim float64) (joined []*joiner, err error) {
 	all, ends := make([]*Candidate, n), map[*Candidate]*joiner{}
 	for i := range all {
 		all[i] = &Candidate{}
 		ends[all[i]] = new(joiner)
 	}
-	err = Each(ctx, v.problem, all, stream, func(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
+	err = Draw(ctx, v.problem, all, use, index, func(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
 		r := v.room()
 		defer v.rooms.Put(r)
 		v.label(rng, r)
@@ -406,7 +407,7 @@ func (v *vacancy) label(rng *rand.Rand, r *vacancyRoom) {
 		return int(least * math.Exp(rng.Float64()*math.Log(max(float64(most)/least, 1))))
 	}
 	side := func() []float64 { // of a random hyperplane through the row
-		w := directions(rng, d)
+		w := model.RandomDirections(rng, 1, d)
 		if coin(rng) { // levels of factors
 			clear(w)
 			w[rng.IntN(d)] = 1 - 2*float64(rng.IntN(2))
@@ -451,7 +452,7 @@ func (v *vacancy) label(rng *rand.Rand, r *vacancyRoom) {
 			floats.Mul(r.post, side())
 		}
 	case 4: // the outermost in a random direction
-		w := directions(rng, d)
+		w := model.RandomDirections(rng, 1, d)
 		at, order := make([]float64, n), make([]int, n)
 		for t := range at {
 			at[t] = -floats.Dot(w, v.rows.z.RawRowView(t)[:d])

@@ -216,7 +216,7 @@ func TestPlaceSpares(t *testing.T) {
 	if which, least, err := spares(t.Context(), p, idle); err != nil || len(which) != 1 || which[0] != 0 || least != 0 {
 		t.Fatalf("spare are %v, the least missed is %d, %v", which, least, err)
 	}
-	seen, err := placeSpares(t.Context(), &Task{Problem: p, Starts: DefaultStarts}, best, false)
+	seen, err := placeSpares(t.Context(), &Task{Steps: coreSteps(), Problem: p, Starts: DefaultStarts}, best, false, 0)
 	if err != nil || seen != nil {
 		t.Errorf("where no expert is spare: %+v, %v", seen, err)
 	}
@@ -224,7 +224,7 @@ func TestPlaceSpares(t *testing.T) {
 		t.Errorf("mean negative log-likelihood %.6f, from the truth %.6f", best.Run.Value, want)
 	}
 	// Where a test fails the one that is missed least is placed anew all the same, and meets the best again.
-	seen, err = placeSpares(t.Context(), &Task{Problem: p, Starts: DefaultStarts}, best, true)
+	seen, err = placeSpares(t.Context(), &Task{Steps: coreSteps(), Problem: p, Starts: DefaultStarts}, best, true, 0)
 	if err != nil || seen == nil || seen.Experts != 0 || seen.Met < leastMet || seen.unseen() > mostUnseen {
 		t.Errorf("placed anew: %+v, %v", seen, err)
 	}

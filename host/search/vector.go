@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // VectorTask is the search for a mixture of several targets under one gate. Every target is
@@ -142,7 +143,7 @@ func (t *VectorTask) screen(ctx context.Context, part model.Rows, all []*Candida
 			}
 			wave, draws = append(wave, &Candidate{Kind: s.Kind}), append(draws, s)
 		}
-		err := Each(ctx, t.one(), wave, len(all), func(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
+		err := Draw(ctx, t.one(), wave, stream.Start, len(all), func(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
 			if c.Vector, err = draws[slices.Index(wave, c)].Draw(ctx, rng); err != nil {
 				return err
 			}
@@ -393,11 +394,11 @@ func (t *VectorTask) perturb(ctx context.Context, c *Candidate) error {
 	p := t.one()
 	n := p.N()
 	l := t.likelihood(t.Rows, c.Vector, p.Threads)
-	if !perturbable(p) || c.Ridge > 0 || !l.Dense() {
+	if !Kinked(p) || c.Ridge > 0 || !l.Dense() {
 		return nil
 	}
 	l.PenaliseGate(0)
-	rng := rand.New(rand.NewPCG(p.Seed, restartStream))
+	rng := stream.New(p.Seed, stream.Perturbation, int(atRefinement))
 	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
 	var chol mat.Cholesky
 	var lower mat.TriDense
@@ -423,7 +424,7 @@ func (t *VectorTask) perturb(ctx context.Context, c *Candidate) error {
 		if err := t.climb(ctx, &trial, l, n, 0); err != nil {
 			return err
 		}
-		if superior(trial.Run.Value, c.Run.Value, float64(n)) {
+		if Superior(trial.Run.Value, c.Run.Value, float64(n)) {
 			try.gained()
 		}
 		if trial.Run.Value < c.Run.Value {

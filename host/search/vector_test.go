@@ -171,7 +171,7 @@ func TestVectorOfOneTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	best := found.Best
-	flat, err := Auto(t.Context(), task.one(), measure(t, task.one()), Settings{Starts: DefaultStarts})
+	flat, err := Auto(t.Context(), task.one(), measure(t, task.one()), Settings{Starts: DefaultStarts, Steps: coreSteps()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ const (
 // climbsOf are the climbs of a model: those in its file, or the one that begins at it.
 func climbsOf(m *fitted.Model) ([]fitted.Climb, error) {
 	p := m.Params()
-	l := likelihoodOf(p, freeOf(m))
+	l := likelihoodOf(p, freeOf(m), nil)
 	if m.Fit.Climbs == nil {
 		e := evidenceOf(m)
 		if m.Fit.Passes != nil { // of the fit that they began at
@@ -82,7 +82,7 @@ func SideBySide(m *fitted.Model, others []Optimum) {
 	if len(others) == 0 || m.Hierarchy != "" || m.Leaves != nil || m.OutputScale != nil {
 		return
 	}
-	l, e := likelihoodOf(m.Params(), freeOf(m)), evidenceOf(m)
+	l, e := likelihoodOf(m.Params(), freeOf(m), nil), evidenceOf(m)
 	m.Fit.Climbs = []fitted.Climb{{At: l.Theta(m.Params()), Agreeing: e.Agreeing, Met: e.Met}}
 	for _, o := range others[:min(len(others), mostClimbs-1)] {
 		m.Fit.Climbs = append(m.Fit.Climbs, fitted.Climb{At: l.Theta(o.Params), Agreeing: o.Agreeing})
@@ -92,13 +92,14 @@ func SideBySide(m *fitted.Model, others []Optimum) {
 // moved is the model with its free parameters at theta.
 func moved(m *fitted.Model, theta []float64) *fitted.Model {
 	out := *m
-	out.SetParams(likelihoodOf(m.Params(), freeOf(m)).Params(theta))
+	out.SetParams(likelihoodOf(m.Params(), freeOf(m), nil).Params(theta))
 	return &out
 }
 
 // climb is a climb in the middle of a step.
 type climb struct {
 	fitted.Climb
+	l     *loss.Likelihood // that knows θ and the gate's bound
 	score []float64
 	h     *mat.SymDense
 	size  float64 // of the step to the trial
@@ -108,16 +109,17 @@ type climb struct {
 // ascend is the climb behind a pass that has summed at its point: the damping falls and
 // rises with the share of the promise that the step has kept (Nielsen 1999), and rises to where
 // the step is shorter where it led down.
-func ascend(c fitted.Climb, at point, m *fitted.Model, kinks []float64) (*climb, error) {
-	out := &climb{Climb: c}
+func ascend(c fitted.Climb, at point, l *loss.Likelihood, kinks []float64) (*climb, error) {
+	out := &climb{Climb: c, l: l}
 	first, noise := c.Trial == nil, rounding*math.Abs(at.sums[0])
 	gain, kept := at.sums[0]-c.LogLikelihood, 1.0
 	if c.Promise > noise {
 		kept = gain / c.Promise
 	}
-	up := first || gain >= -noise
+	up, beyond := first || gain >= -noise, false
 	if up {
-		out.accept(at, m)
+		out.accept(at)
+		beyond = out.project(out.At) // where it began, or as the experts' order has the gate
 	} else {
 		out.unpack()
 	}
@@ -128,6 +130,10 @@ func ascend(c fitted.Climb, at point, m *fitted.Model, kinks []float64) (*climb,
 		return out, nil
 	}
 	switch {
+	case first && beyond:
+		// It begins at its bound, of which the next pass has the sums.
+		out.size, out.Damping = optim.Largest(floats.SubTo(make([]float64, len(c.At)), out.At, c.At), out.At), leastDamping
+		return out, nil
 	case first:
 	case up:
 		out.gain = gain
@@ -165,16 +171,34 @@ func (c *climb) length(move []float64) float64 {
 }
 
 // accept makes the point that was summed the best.
-func (c *climb) accept(at point, m *fitted.Model) {
-	p := m.Params()
-	l := likelihoodOf(p, freeOf(m))
-	c.At = c.Point()
+func (c *climb) accept(at point) {
+	c.At = slices.Clone(c.Point())
+	k := c.l.Params(c.At).K
 	c.LogLikelihood, c.Refused = at.sums[0], 0
-	c.Proportions = slices.Clone(at.sums[2 : 2+p.K])
+	c.Proportions = slices.Clone(at.sums[2 : 2+k])
 	floats.Scale(1/at.sums[1], c.Proportions)
 	c.Squares = squaresAt(at)
-	c.load(at.sums[2+p.K:])
-	c.sort(l)
+	c.load(at.sums[2+k:])
+	c.sort()
+}
+
+// project brings θ within the gate's bound, and says whether it was beyond it.
+func (c *climb) project(theta []float64) bool {
+	before := slices.Clone(theta)
+	c.l.Project(theta)
+	return !slices.Equal(before, theta)
+}
+
+// held is the climb with the score and the information of a gate that is held at its bound, if it is there and
+// is pulled outwards.
+func (c *climb) held() *climb {
+	out := *c
+	out.score, out.h = slices.Clone(c.score), mat.NewSymDense(len(c.score), nil)
+	out.h.CopySym(c.h)
+	floats.Scale(-1, out.score)
+	c.l.Hold(out.score, out.h, c.At)
+	floats.Scale(-1, out.score)
+	return &out
 }
 
 // squaresAt are the squares that were summed at a point; nil for none.
@@ -218,7 +242,7 @@ func (c *climb) load(v []float64) {
 
 // sort puts the largest expert first, and so on: the parameters are then others, linear in
 // those before, θ = Mθ′, of which score and information are Mᵀs and MᵀHM.
-func (c *climb) sort(l *loss.Likelihood) {
+func (c *climb) sort() {
 	if inOrder(c.Proportions) {
 		return
 	}
@@ -237,7 +261,7 @@ func (c *climb) sort(l *loss.Likelihood) {
 		squares.Z, squares.Logits = permuted(squares.Z, to), permuted(squares.Logits, to)
 		c.Squares = &squares
 	}
-	linear := func(theta []float64, to []int) []float64 { return l.Theta(l.Params(theta).Relabel(to)) }
+	linear := func(theta []float64, to []int) []float64 { return c.l.Theta(c.l.Params(theta).Relabel(to)) }
 	back := mat.NewDense(q, q, nil)
 	origin := linear(make([]float64, q), from)
 	for j := range q {
@@ -266,20 +290,24 @@ func permuted(v []float64, to []int) []float64 {
 
 // step chooses the point of the next pass, no farther than that length, or ends the climb.
 func (c *climb) step(most float64) error {
-	move, used := c.newton(c.Damping)
-	for move != nil && c.length(move) > most {
-		move, used = c.newton(max(leastDamping, 4*used))
+	held := c.held()
+	move, used := held.newton(c.Damping)
+	for move != nil && held.length(move) > most {
+		move, used = held.newton(max(leastDamping, 4*used))
 	}
 	if move == nil {
 		c.end(fitted.ClimbStalled)
 		return nil
 	}
+	trial := floats.AddTo(make([]float64, len(c.At)), c.At, move)
+	if c.project(trial) {
+		floats.SubTo(move, trial, c.At)
+	}
 	c.size = optim.Largest(move, c.At)
 	c.Damping = used
-	trial := floats.AddTo(make([]float64, len(c.At)), c.At, move)
 	var hm mat.VecDense
-	hm.MulVec(c.h, mat.NewVecDense(len(move), move))
-	promise := floats.Dot(move, c.score) - floats.Dot(move, hm.RawVector().Data)/2
+	hm.MulVec(held.h, mat.NewVecDense(len(move), move))
+	promise := floats.Dot(move, held.score) - floats.Dot(move, hm.RawVector().Data)/2
 	switch {
 	case c.size <= SmallStep && used <= undamped:
 		c.At = trial
@@ -345,7 +373,7 @@ func (c *climb) newton(damping float64) (move []float64, used float64) {
 
 // step makes the steps of all climbs behind a pass.
 func step(m *fitted.Model, all *Newton) (*Step, error) {
-	l := likelihoodOf(m.Params(), freeOf(m))
+	l := likelihoodOf(m.Params(), freeOf(m), all.largest)
 	before, err := climbsOf(m)
 	if err != nil {
 		return nil, err
@@ -357,7 +385,7 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 			climbs = append(climbs, &climb{Climb: c})
 			continue
 		}
-		next, err := ascend(c, points[0], m, all.Kinks)
+		next, err := ascend(c, points[0], l, all.Kinks)
 		if err != nil {
 			return nil, err
 		}
@@ -408,6 +436,9 @@ func standing(climbs []*climb, last bool) []*climb {
 	return out
 }
 
+// heldNote is of a gate at its bound. What that costs takes passes of its own to tell.
+const heldNote = "the gate is held where the rounding of its logits stays below 1e-6; passes do not tell what that costs of the log-likelihood"
+
 // write writes the best point and what the next pass needs into the model.
 func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *Newton) error {
 	best := climbs[0]
@@ -424,6 +455,9 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 	}
 	if uncertified != "" {
 		m.Fit.Notes = append(m.Fit.Notes, "no certificate: "+uncertified)
+	}
+	if l.AtBound(after) {
+		m.Fit.Notes = append(m.Fit.Notes, heldNote)
 	}
 	m.StandardErrors, m.Covariance, m.HAC, m.Arrangements, m.Truth = nil, nil, nil, nil, nil
 	if all.Table.Weights != "" {
@@ -473,10 +507,13 @@ func reason(c *climb, l *loss.Likelihood) string {
 	if c.Ended == fitted.ClimbStalled {
 		return "no step from there raises the log-likelihood, and the information is not that of a maximum; begin at a fit of more rows, or with fewer experts"
 	}
+	if c.Trial == nil {
+		return "it was begun beyond the gate's bound: make more passes from this model"
+	}
 	gate, most := 0.0, 0.0
 	for i, p := range l.Parameters() {
 		move := math.Abs(c.Trial[i]-c.At[i]) / max(1, math.Abs(c.At[i]))
-		if most = max(most, move); p.Part == loss.Gate {
+		if most = max(most, move); p.Part == model.Gate {
 			gate = max(gate, move)
 		}
 	}

@@ -30,6 +30,10 @@ func modelOf(k int) (m *fitted.Model, dim int) {
 	return m, 2 * k
 }
 
+func layoutOf(m *fitted.Model) *loss.Likelihood {
+	return likelihoodOf(m.Params(), freeOf(m), nil)
+}
+
 // triangle are the entries of a diagonal matrix as sums and files have a symmetric one.
 func triangle(diagonal []float64) (v []float64) {
 	for i, h := range diagonal {
@@ -54,7 +58,7 @@ func TestClimbUp(t *testing.T) {
 		for _, kept := range []float64{0, 0.1, 0.5, 0.75, 0.9, 0.91, 1, 1.2, 2} {
 			const promise = 20.0
 			c := fitted.Climb{At: at, Trial: trial, LogLikelihood: -100, Promise: promise, Damping: was, Refused: 2, Proportions: []float64{1}}
-			got, err := ascend(c, pointOf(-100+kept*promise, 10, 1, score, h), m, nil)
+			got, err := ascend(c, pointOf(-100+kept*promise, 10, 1, score, h), layoutOf(m), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +105,7 @@ func TestClimbDown(t *testing.T) {
 			trial := []float64{1 + 0.5/(1+was), 1.0 / 3 / (1 + was)}
 			c := fitted.Climb{At: at, Trial: trial, LogLikelihood: -100, Promise: 1, Damping: was, Refused: 2, Proportions: []float64{1}}
 			c.Curvature = numeric.AppendFloats(nil, append(slices.Clone(score), triangle(h)...))
-			got, err := ascend(c, pointOf(-100-fall, 10, 1, []float64{9, 9}, []float64{1, 1}), m, nil)
+			got, err := ascend(c, pointOf(-100-fall, 10, 1, []float64{9, 9}, []float64{1, 1}), layoutOf(m), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +148,8 @@ func TestClimbEnds(t *testing.T) {
 		"larger":          {[]float64{1e-8, 1e-8}, []float64{1, 1}, 0, "", 0},
 	} {
 		at := []float64{1, 0}
-		got := &climb{Climb: fitted.Climb{At: at, Damping: c.damping}}
+		m, _ := modelOf(1)
+		got := &climb{Climb: fitted.Climb{At: at, Damping: c.damping}, l: layoutOf(m)}
 		got.load(append(slices.Clone(c.score), triangle(c.h)...))
 		if err := got.step(math.Inf(1)); err != nil {
 			t.Fatal(err)
@@ -178,7 +183,7 @@ func TestClimbAtKink(t *testing.T) {
 	} {
 		in := fitted.Climb{At: []float64{1, 0}, Trial: []float64{1.5, 3}, LogLikelihood: -1, Promise: c.promise, Damping: c.damping, Proportions: []float64{1}}
 		in.Curvature = numeric.AppendFloats(nil, append([]float64{2, 3}, triangle([]float64{4, 9})...))
-		got, err := ascend(in, pointOf(-1+c.gain, 10, 1, []float64{2, 3}, []float64{4, 9}), m, c.kinks)
+		got, err := ascend(in, pointOf(-1+c.gain, 10, 1, []float64{2, 3}, []float64{4, 9}), layoutOf(m), c.kinks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +191,7 @@ func TestClimbAtKink(t *testing.T) {
 			t.Errorf("%s: ended %q, a step of %v, fell %v", name, got.Ended, got.size, got.Fell)
 		}
 	}
-	first, err := ascend(fitted.Climb{At: []float64{1, 0}, Proportions: []float64{1}}, pointOf(-1, 10, 1, []float64{2, 3}, []float64{4, 9}), m, []float64{0})
+	first, err := ascend(fitted.Climb{At: []float64{1, 0}, Proportions: []float64{1}}, pointOf(-1, 10, 1, []float64{2, 3}, []float64{4, 9}), layoutOf(m), []float64{0})
 	if err != nil || first.Ended != "" || first.LogLikelihood != -1 || !floats.EqualApprox(first.Trial, []float64{1.5, 1. / 3}, 1e-15) {
 		t.Errorf("a first pass: %+v, error %v", first, err)
 	}
@@ -241,11 +246,11 @@ func TestStanding(t *testing.T) {
 // TestReason: why passes end, by what moves most and what the next step promises.
 func TestReason(t *testing.T) {
 	m, dim := modelOf(2)
-	l := likelihoodOf(m.Params(), freeOf(m))
+	l := likelihoodOf(m.Params(), freeOf(m), nil)
 	if l.Dim() != dim {
 		t.Fatalf("%d parameters, want %d", l.Dim(), dim)
 	}
-	gate := slices.IndexFunc(l.Parameters(), func(p loss.Parameter) bool { return p.Part == loss.Gate })
+	gate := slices.IndexFunc(l.Parameters(), func(p loss.Parameter) bool { return p.Part == model.Gate })
 	for name, c := range map[string]struct {
 		at, gate, other, promise float64
 		ended                    string
@@ -274,7 +279,7 @@ func TestReason(t *testing.T) {
 func TestClimbsOfModels(t *testing.T) {
 	m, dim := modelOf(2)
 	one, err := climbsOf(m)
-	if err != nil || len(one) != 1 || !slices.Equal(one[0].At, likelihoodOf(m.Params(), freeOf(m)).Theta(m.Params())) || one[0].Trial != nil {
+	if err != nil || len(one) != 1 || !slices.Equal(one[0].At, likelihoodOf(m.Params(), freeOf(m), nil).Theta(m.Params())) || one[0].Trial != nil {
 		t.Errorf("%+v, error %v", one, err)
 	}
 	for _, c := range []struct {

@@ -43,10 +43,11 @@ const (
 // At a model where the passes have converged they are those of its certificate.
 type Newton struct {
 	newtonHeader
-	points []point        // of the climbs that go on, in order
-	second *tensor.Second // of the features and the target, of the first pass
-	tests  *tests         // of the certificate, which has nothing else
-	prints *prints        // of the blocks of the part; nil in files of before they were written
+	points  []point        // of the climbs that go on, in order
+	second  *tensor.Second // of the features and the target, of the first pass
+	largest []float64      // of every feature, in size, which bounds the gate; nil in files of before it was written
+	tests   *tests         // of the certificate, which has nothing else
+	prints  *prints        // of the blocks of the part; nil in files of before they were written
 }
 
 // point are the sums at the parameters of one climb.
@@ -141,6 +142,11 @@ func (n *Newton) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, 
 	if err != nil {
 		return err
 	}
+	totals, err := model.TotalsOf(data)
+	if err != nil {
+		return err
+	}
+	n.largest = totals.Largest
 	for _, c := range climbs {
 		if c.Ended != "" {
 			continue
@@ -167,12 +173,12 @@ const nowhere = -1e300
 func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act sdk.Activation, data *model.Data, workers int) ([]float64, error) {
 	p := m.Params()
 	free := freeOf(m)
-	q := likelihoodOf(p, free).Dim()
+	q := likelihoodOf(p, free, nil).Dim()
 	sums := make([]float64, sumsOf(p.K, q))
 	if data.N == 0 {
 		return sums, nil
 	}
-	// The parts have one gate, whatever bound the rows of each would have.
+	// The parts have one gate, whatever bound the rows of each would have: the merge knows that of all.
 	l := loss.NewLikelihood(data, act, p, free, workers).Loosened(math.Inf(1))
 	h := mat.NewSymDense(q, nil)
 	if err := l.Information(ctx, h, scoreOf(sums, p.K, q), p, n.Kinks); err != nil {
@@ -252,9 +258,11 @@ func freeOf(m *fitted.Model) loss.Free {
 	return free
 }
 
-// likelihoodOf knows where in θ the parameters of p stand; it has a row of zeros.
-func likelihoodOf(p *model.Params, free loss.Free) *loss.Likelihood {
+// likelihoodOf knows where in θ the parameters of p stand, and holds its gate where the logits of rows are not
+// rounded by more than those of a fit, where the largest of every feature are known; it has one row, of these.
+func likelihoodOf(p *model.Params, free loss.Free, largest []float64) *loss.Likelihood {
 	row := model.Block{N: 1, X: make([]float64, p.D), Y: make([]float64, 1)}
+	copy(row.X, largest)
 	return loss.NewLikelihood(&model.Data{N: 1, D: p.D, Blocks: []model.Block{row}}, nil, p, free, 1)
 }
 
@@ -397,7 +405,7 @@ func newtonPlaces(files []string, parts []*Newton) ([]Place, error) {
 // addNewton adds the sums of parts up in this order.
 func addNewton(parts []*Newton, order []int) *Newton {
 	first := parts[order[0]]
-	out := &Newton{newtonHeader: first.newtonHeader}
+	out := &Newton{newtonHeader: first.newtonHeader, largest: slices.Clone(first.largest)}
 	for _, p := range first.points {
 		empty := point{sums: make([]float64, len(p.sums))}
 		if p.squares != nil {
@@ -428,6 +436,11 @@ func (n *Newton) add(o *Newton) {
 	if n.second != nil {
 		n.second.Merge(o.second)
 	}
+	if n.largest = n.largest[:min(len(n.largest), len(o.largest))]; len(n.largest) > 0 {
+		for j, v := range o.largest {
+			n.largest[j] = max(n.largest[j], v)
+		}
+	}
 	n.prints = n.prints.merged(o.prints)
 	if n.tests != nil {
 		n.tests.add(o.tests)
@@ -452,6 +465,9 @@ func (n *Newton) MarshalBinary() ([]byte, error) {
 	}
 	if n.second != nil && err == nil {
 		err = put("second", n.second)
+	}
+	if len(n.largest) > 0 && err == nil {
+		err = put("largest", values(n.largest))
 	}
 	if n.prints != nil && err == nil {
 		err = put(bodyPrints, n.prints)
@@ -557,6 +573,12 @@ func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 	if tested && m.Fit.Passes == nil {
 		n.second = new(tensor.Second)
 		if err := n.second.UnmarshalBinary(bodies["second"]); err != nil || n.second.D != m.D {
+			return errDamaged
+		}
+		want++
+	}
+	if data, ok := bodies["largest"]; ok {
+		if n.largest, err = exactly(data, m.D); err != nil || slices.ContainsFunc(n.largest, func(v float64) bool { return v < 0 }) {
 			return errDamaged
 		}
 		want++

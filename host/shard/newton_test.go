@@ -8,11 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -319,6 +321,64 @@ func TestPassesThatDoNotFit(t *testing.T) {
 		var bad *dataset.Error
 		if _, err := shard.MergeNewton([]string{"a", "b"}[:len(parts)], parts); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestBoundOfPasses: a gate that separates the rows, begun at with logits a hundred times as large as a fit lets
+// them be, is held where fits hold it, in every pass, whatever the number of parts, and the passes end with
+// the likelihood of the fit. One within the bound, which nothing pulls any more, stays as it is.
+func TestBoundOfPasses(t *testing.T) {
+	const n = 600
+	act, ctx := open(t, identity.Family), t.Context()
+	rng := rand.New(rand.NewPCG(5, 5))
+	x, y := mat.NewDense(n, 1, nil), make([]float64, n)
+	for i := range n { // lines that cross, left and right of a gap
+		v := (1 + rng.Float64()) * float64(1-2*(i%2))
+		x.Set(i, 0, v)
+		y[i] = v*float64(1-2*(i%2)) + 3 + 0.1*rng.NormFloat64()
+	}
+	src := dataset.Matrix(x, y)
+	m, err := host.Fit(ctx, act, src, host.Config{K: 2, Intercepts: host.BothIntercepts, Method: host.Auto{Starts: 8}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// r(W) of host/loss/bound.go and its bound, by its definition: two terms a logit.
+	const bound = 1e-6 / 0x1p-53 / 2
+	r := func(p *model.Params) float64 {
+		most := 0.0
+		for i := range n {
+			most = max(most, math.Abs(x.At(i, 0)))
+		}
+		return math.Abs(p.Gating[0])*most + math.Abs(p.GatingIntercepts[0])
+	}
+	for _, times := range []float64{100, 0.5} {
+		for _, parts := range []int{1, 4} {
+			p := m.Params()
+			scale := times * bound / r(p)
+			floats.Scale(scale, p.Gating)
+			floats.Scale(scale, p.GatingIntercepts)
+			start := *m
+			start.SetParams(p)
+			s := &shard.Step{Model: &start}
+			for range shard.MostPasses {
+				s = pass(t, src, parts, s.Model, act)
+				if got := r(s.Model.Params()); got > bound*(1+1e-8) {
+					t.Fatalf("%d parts, pass %d: logits up to %g, want at most %g", parts, s.Pass, got, bound)
+				}
+				if !s.GoOn() {
+					break
+				}
+			}
+			if s.GoOn() || math.Abs(s.Model.Fit.LogLikelihood-m.Fit.LogLikelihood) > 0.02 { // of which a fit leaves a gate that grows 0.01
+				t.Errorf("%d parts: %s, log-likelihood %v, of the fit %v", parts, s.Model.Fit.Status, s.Model.Fit.LogLikelihood, m.Fit.LogLikelihood)
+			}
+			if says := strings.Contains(strings.Join(s.Model.Fit.Notes, "\n"), "the gate is held"); says != (times > 1) {
+				t.Errorf("%d parts, a bound %g times exceeded: notes %q", parts, times, s.Model.Fit.Notes)
+			}
+			if got, want := r(s.Model.Params()), min(1, times)*bound; math.Abs(got-want) > 1e-8*want {
+				t.Errorf("%d parts: logits up to %g, want %g", parts, got, want)
+			}
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/tensor"
 )
 
-// TestTenBillionRows is the simulation of docs/scale.md: 1e10 rows of d = 20 features and
+// TestTenBillionRows is the simulation of docs/studies/scale.md: 1e10 rows of d = 20 features and
 // k = 4 ReLU experts on 1,000 workers. The numbers of nodes and bytes are those that the
 // files have; the costs of a row, of a read and of a merge, measured on one core, are
 // taken from the page, the speeds of disks and the deaths of workers are drawn.
@@ -80,9 +80,9 @@ func TestTenBillionRows(t *testing.T) {
 	t.Logf("8 passes over the rows, %.1f GB over the network, %.1f minutes in the median of 200 runs, %.1f to %.1f in 95 of 100; %.0f workers died in a run",
 		float64(total)/1e9, minutes[100], minutes[5], minutes[195], float64(died)/200)
 	if nodes != 3328 || most != 9 {
-		t.Errorf("%d nodes, %d of one part at most: docs/scale.md has 3328 and 9", nodes, most)
+		t.Errorf("%d nodes, %d of one part at most: docs/studies/scale.md has 3328 and 9", nodes, most)
 	}
-	if minutes[195] > 10 || total > 16e9 {
+	if minutes[195] > 10 || float64(total) > 16e9 {
 		t.Errorf("%v minutes, %d bytes", minutes[195], total)
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // TestStartStudy counts how often passes from the fit of a subsample end where the fit of
-// all rows does, by its size: the table of docs/scale.md.
+// all rows does, by its size: the table of docs/studies/scale.md.
 //
 //	MOE_STUDY=20 go test ./host/shard -run TestStartStudy -v
 func TestStartStudy(t *testing.T) {

@@ -22,8 +22,11 @@ import (
 // Format is that of the files.
 const Format = "moe-fit/v1"
 
-// Fit describes a fit. Data, or Moments, is needed, Activation or Leaves, and K or Hierarchy; what
-// is absent has the default that moe fit --help names.
+// Unsaid is what stands for a description that says nothing of its experts.
+const Unsaid = "--activation identity --k 1:4 --intercept"
+
+// Fit describes a fit. Data, or Moments, is needed, and K or Hierarchy; what is absent has the default that
+// moe fit --help names. One that says nothing of its experts is of identity experts, from 1 to 4, with intercepts.
 type Fit struct {
 	Format string `json:"format"` // "moe-fit/v1"
 
@@ -425,4 +428,23 @@ func (f *Fit) selection() dataset.Selection {
 		sel.Absent = dataset.Drop
 	}
 	return sel
+}
+
+// WithDefaults completes a description: without an activation or leaves the experts are linear, by the activation
+// identity. Where it says nothing of the experts at all, neither their activation nor their number, tree or intercepts, there are
+// 1 to 4 of them, with intercepts, and whole is true: that is [Unsaid]. A formula has its own intercepts. Several targets,
+// and sums of moments, have one number of experts, which is to be said. With said something is said of the experts elsewhere.
+func (f *Fit) WithDefaults(said bool) (whole bool) {
+	named := said || f.Activation.Name != "" || f.Activation.Params != nil || f.Leaves != nil
+	if f.Activation.Name == "" && f.Leaves == nil {
+		f.Activation.Name = "identity"
+	}
+	if named || f.K != 0 || f.KTo != 0 || f.Hierarchy != "" || f.MaxLeaves != 0 || f.Intercepts != "" || f.Targets != nil || f.Moments != "" {
+		return false
+	}
+	f.K, f.KTo = 1, 4
+	if f.Formula == "" {
+		f.Intercepts = host.BothIntercepts
+	}
+	return true
 }

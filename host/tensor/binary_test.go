@@ -168,12 +168,12 @@ func (p *problem) centre() []float64 {
 }
 
 // TestSmallSumsTravel: sums in one dimension, over all dimensions, with no centre and of as many
-// rows as an int64 counts travel too. What is written is a name of 8 bytes, 8 for each size and each
+// rows as an int counts travel too. What is written is a name of 8 bytes, 8 for each size and each
 // number and 4 of the checksum, and the bytes are made at once.
 func TestSmallSumsTravel(t *testing.T) {
 	for _, m := range []int{1, 3} {
 		second, fourth := tensor.NewSecond(m), tensor.NewFourth(eye(m), nil)
-		second.N, fourth.N = math.MaxInt64, math.MaxInt64
+		second.N, fourth.N = math.MaxInt, math.MaxInt
 		s2, f2 := new(tensor.Second), new(tensor.Fourth)
 		travel(t, second, s2)
 		travel(t, fourth, f2)
@@ -190,7 +190,7 @@ func TestSmallSumsTravel(t *testing.T) {
 		size("fourth sums", fourth, 8+8*3+8*(m*m+m+5+5*pairs+5*len(fourth.Four[0]))+4)
 		for _, order := range []int{2, 3, 4} {
 			given := tensor.NewTransformed(naive{}, order, m, nil, nil)
-			given.N = math.MaxInt64
+			given.N = math.MaxInt
 			read := new(tensor.Transformed)
 			travel(t, given, read)
 			if read.N != given.N || read.M != m || read.Order != order || !read.Alike(given) {

@@ -100,6 +100,28 @@ func TestCgroupSweep(t *testing.T) {
 	}
 }
 
+// TestMakeCgroup: a group is a directory in its parent that says whose it is, open until it is removed; where none can be
+// made there is an error.
+func TestMakeCgroup(t *testing.T) {
+	parent := t.TempDir()
+	g, err := makeCgroup(parent, testLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := g.dir.Stat()
+	name := filepath.Base(g.path)
+	if err != nil || !info.IsDir() || filepath.Dir(g.path) != parent || !strings.HasPrefix(name, fmt.Sprintf("moe-plugin-%d-", os.Getpid())) {
+		t.Errorf("the group %s: %v", g.path, err)
+	}
+	g.remove()
+	if _, err := os.Stat(g.path); !os.IsNotExist(err) {
+		t.Errorf("a group that was removed: %v", err)
+	}
+	if g, err := makeCgroup(filepath.Join(parent, "none"), testLimits); err == nil || g != nil {
+		t.Errorf("in no directory: %v, %v", g, err)
+	}
+}
+
 // TestCgroup: where a control group can be made, a plugin and the child that it has in
 // a session of its own are in it, with the limits that the hierarchy has, and both end
 // with it although there is neither a PID namespace nor a sandbox; the group goes too.
@@ -108,6 +130,12 @@ func TestCgroup(t *testing.T) {
 	limits.Sandbox, limits.lacks = sandbox.Off, sandbox.Lacks{Namespaces: true}
 	probe := newCgroup(limits)
 	if probe == nil {
+		for _, parent := range cgroupParents("/proc/self/mountinfo", "/proc/self/cgroup") {
+			if g, err := makeCgroup(parent, limits); err == nil {
+				g.remove()
+				t.Fatalf("a control group can be made in %s, and none was", parent)
+			}
+		}
 		t.Skip("no control group of version 2 can be made here")
 	}
 	_, err := os.Stat(filepath.Join(probe.path, "cgroup.kill"))
@@ -133,6 +161,9 @@ func TestCgroup(t *testing.T) {
 		} else if err != nil {
 			t.Logf("the hierarchy has no %s", name)
 		}
+	}
+	if _, err := g.dir.Stat(); err != nil {
+		t.Errorf("the group was given up while the plugin is in it: %v", err)
 	}
 	p.Close()
 	plugintest.CheckNothingLeft(t, path)

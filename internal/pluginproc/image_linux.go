@@ -33,7 +33,7 @@ func NewImage(f *os.File) (*Image, error) {
 	if info, err := f.Stat(); err == nil && info.Size() > maxImage {
 		return nil, fmt.Errorf("it has %d MiB, and %d are allowed", info.Size()>>20, maxImage>>20)
 	}
-	copied, err := sealedCopy(f)
+	copied, err := sealedCopy(f, maxImage)
 	if err != nil {
 		return nil, err
 	}
@@ -65,13 +65,14 @@ func (i *Image) Head() ([]byte, error) {
 // Close frees the copy.
 func (i *Image) Close() error { return i.file.Close() }
 
-func sealedCopy(src io.Reader) (*os.File, error) {
+// sealedCopy copies at most so many bytes; more are [errTooLarge].
+func sealedCopy(src io.Reader, most int64) (*os.File, error) {
 	dst, err := sandbox.Executable("moe-plugin", nil)
 	if err != nil {
 		return nil, fmt.Errorf("no memory for a copy of it: %w", err)
 	}
-	n, err := io.Copy(dst, io.LimitReader(src, maxImage+1))
-	if err == nil && n > maxImage {
+	n, err := io.Copy(dst, io.LimitReader(src, most+1))
+	if err == nil && n > most {
 		err = errTooLarge
 	}
 	if err == nil {

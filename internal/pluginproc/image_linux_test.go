@@ -4,13 +4,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 	"github.com/gatedlearning/moe/internal/sandbox"
 )
 
@@ -45,6 +48,61 @@ func TestSealWaits(t *testing.T) {
 	}
 	if _, err := f.WriteAt([]byte("b"), 0); !errors.Is(err, unix.EPERM) {
 		t.Errorf("writing to a sealed copy: %v, want EPERM", err)
+	}
+}
+
+// TestSealGivesUp: a copy of which somebody keeps hold of a page is refused after two seconds, with the kernel's word.
+func TestSealGivesUp(t *testing.T) {
+	t.Parallel()
+	f, err := sandbox.Executable("moe-test", []byte("a plugin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	held, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(held)
+	plugintest.Within(t, "sealing", func() {
+		if err := seal(f); err != unix.EBUSY {
+			t.Errorf("sealing: %v, want EBUSY", err)
+		}
+	})
+}
+
+// TestCopyIsBounded: as many bytes as are allowed are copied, and one more is too many, whatever a file's size
+// was said to be before it was read.
+func TestCopyIsBounded(t *testing.T) {
+	f, err := sealedCopy(strings.NewReader("a plugin"), 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got := make([]byte, 9)
+	if n, err := f.ReadAt(got, 0); string(got[:n]) != "a plugin" || err != io.EOF {
+		t.Errorf("%q, %v", got[:n], err)
+	}
+	if f, err := sealedCopy(strings.NewReader("a plugin!"), 8); err != errTooLarge {
+		t.Errorf("nine bytes of eight: %v, %v", f, err)
+	}
+}
+
+// TestTooLargeUnread: a file that is too large is refused by its size, before any of it is read.
+func TestTooLargeUnread(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "plugin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(3 << 30); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewImage(f); err == nil || err.Error() != "it has 3072 MiB, and 1024 are allowed" {
+		t.Errorf("%v", err)
+	}
+	if at, err := f.Seek(0, io.SeekCurrent); at != 0 || err != nil {
+		t.Errorf("%d bytes were read, %v", at, err)
 	}
 }
 

@@ -84,6 +84,11 @@ func TestFirstLine(t *testing.T) {
 	if got := <-line; got != full {
 		t.Errorf("%d bytes of a line without end", len(got))
 	}
+	line = make(chan string, 1)
+	firstLine(io.MultiReader(strings.NewReader(full[:3000]), strings.NewReader(full)), line, io.Discard)
+	if got := <-line; got != full {
+		t.Errorf("%d bytes of a line without end that comes in pieces", len(got))
+	}
 }
 
 // TestHandshakeLine: each part of the line by itself.
@@ -240,6 +245,22 @@ func TestRefusedStarts(t *testing.T) {
 	}
 }
 
+// TestWait: of a plugin that ended well, or was never there, nothing is said; of another how it ended.
+func TestWait(t *testing.T) {
+	for script, want := range map[string]string{"": "", "exit 0": "", "exit 3": "exit status 3", "kill -9 $$": "signal: killed"} {
+		r := newRunner(nil, "plugin", testLimits)
+		if script != "" {
+			cmd := exec.Command("/bin/sh", "-c", script)
+			cmd.Run()
+			r.state = cmd.ProcessState
+		}
+		close(r.done)
+		if err := r.Wait(t.Context()); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%q: %v, want %q", script, err, want)
+		}
+	}
+}
+
 // TestRuntimeBase: a directory of the session's if it is short enough and nobody else's, else one of the user's in /tmp.
 func TestRuntimeBase(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "m")
@@ -274,5 +295,24 @@ func TestRuntimeBase(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	if err := errors.Join(os.WriteFile(file, nil, 0o600), checkPrivate(file)); err == nil {
 		t.Error("a file is a private directory")
+	}
+}
+
+// TestNoProgram: of a file that cannot be executed the kernel's word is said, in the sandbox as without it.
+func TestNoProgram(t *testing.T) {
+	for text, says := range map[string]string{"no program": "it cannot be executed: exec format error", "#!/nowhere/interpreter\n": "it cannot be executed: no such file or directory"} {
+		for _, mode := range []sandbox.Mode{sandbox.Default, sandbox.Off} {
+			path := filepath.Join(t.TempDir(), "plugin")
+			if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			limits := testLimits
+			limits.Sandbox = mode
+			_, err := openFile(t.Context(), path, limits, nil)
+			if mode == sandbox.Off { // where the library says it of a file with a name
+				says = says[strings.LastIndex(says, ": ")+2:]
+			}
+			checkFault(t, err, path, says)
+		}
 	}
 }

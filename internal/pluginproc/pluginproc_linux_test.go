@@ -236,10 +236,11 @@ func TestFaultsOfCalls(t *testing.T) {
 		"inf":                {[]float64{1, 2, 3}, "row 2: +Inf at z = 3"},
 		"errors":             {[]float64{1}, "out of cheese"},
 		"panics":             {[]float64{1}, "boom"},
-		"crash":              {[]float64{1}, "exit status 4"},
+		"crash":              {[]float64{1}, "it ended: exit status 4, and did so again after 3 restarts"},
 		"crash-in-goroutine": {[]float64{1}, "lost a thread"},
 		"null-pointer":       {[]float64{1}, "nil pointer"},
 		"hang":               {[]float64{1}, "no answer within 5s"},
+		"page-tables":        {[]float64{1}, "it used more than 100 MiB of memory and was ended"},
 		"grows":              {[]float64{1}, "it used more than 100 MiB of memory and was ended; it leaks, or needs more (--plugin-max-rss)"},
 		"drifts":             {[]float64{1, 2}, "row 1: 4.000000000000001 at z = 2, but 4.000000000000002 when it was asked again"},
 		"position":           {[]float64{1, 2}, "row 1: 5 at z = 2, but 4 when"},
@@ -248,6 +249,9 @@ func TestFaultsOfCalls(t *testing.T) {
 			t.Parallel()
 			limits := testLimits
 			switch mode {
+			case "page-tables": // more addresses than the sandbox has
+				limits.Sandbox = sandbox.Off
+				fallthrough
 			case "grows":
 				limits.RSS = 100 << 20
 			case "hang":
@@ -613,6 +617,20 @@ func BenchmarkOpen(b *testing.B) {
 		}
 		p.Close()
 	}
+}
+
+// TestParameters: an activation has the parameters that were asked for, whatever becomes of the caller's, also
+// where the plugin says nothing of them; one that says another value is refused.
+func TestParameters(t *testing.T) {
+	params := sdk.Params{"slope": 0.3}
+	p, _ := open(t, testLimits, "silent-of-slope", params)
+	params["slope"] = 9
+	if got := p.act.Info().Params; len(got) != 1 || got["slope"] != 0.3 {
+		t.Errorf("parameters %v, want a slope of 0.3", got)
+	}
+	path := plugintest.Install(t, "other-slope")
+	_, err := openFile(t.Context(), path, testLimits, params)
+	checkFault(t, err, path, "asked for slope = 9, it answers for 7")
 }
 
 // TestTurncoat: a plugin that agrees with itself in every batch and becomes

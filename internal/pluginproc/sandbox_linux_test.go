@@ -258,6 +258,39 @@ func TestStrict(t *testing.T) {
 		}
 		checkFault(t, err, path, missing)
 	}
+	if k := sandbox.Running(); !k.Seccomp || k.Landlock < 6 {
+		t.Skipf("this kernel has no whole sandbox: %+v", k)
+	}
+	limits := testLimits
+	limits.Sandbox = sandbox.Strict
+	p, _ := open(t, limits, "relu", nil)
+	if missing := p.Missing(); len(missing) > 0 {
+		t.Errorf("a strict sandbox started without %q", missing)
+	}
+}
+
+// TestNamespaces: in a PID namespace a plugin has a network of its own in the sandbox, and the host's without it; it is
+// of the user that started it there as well.
+func TestNamespaces(t *testing.T) {
+	for _, mode := range []sandbox.Mode{sandbox.Default, sandbox.Off} {
+		limits := testLimits
+		limits.Sandbox = mode
+		p, path := open(t, limits, "relu", nil)
+		if !p.proc.runner.confinement().Namespaces {
+			t.Skip("no PID namespaces can be made here")
+		}
+		pid := pidOf(t, path)
+		for kind, want := range map[string]bool{"pid": true, "net": mode == sandbox.Default, "user": os.Geteuid() != 0} {
+			theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+			ours, ourErr := os.Readlink("/proc/self/ns/" + kind)
+			if err := errors.Join(err, ourErr); err != nil {
+				t.Fatal(err)
+			}
+			if (theirs != ours) != want {
+				t.Errorf("sandbox %s: %s and %s here, want others: %v", mode, theirs, ours, want)
+			}
+		}
+	}
 }
 
 // TestSurvivors: whoever starts it, with and without a PID namespace, nothing of a
@@ -422,7 +455,11 @@ func TestPageTables(t *testing.T) {
 		t.Fatal("no usage of this process")
 	}
 	before := besides(self.path)
-	const size = 4 << 30
+	if strconv.IntSize == 32 {
+		t.Skip("a process of 32 bits has not that many addresses")
+	}
+	size := 2 << 20 // 4 GiB, on systems that have them
+	size <<= 11
 	data, err := unix.Mmap(-1, 0, size, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		t.Fatal(err)

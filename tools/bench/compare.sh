@@ -4,7 +4,7 @@
 #
 #	tools/bench/compare.sh MOE [ROUNDS [CASE…]]
 #
-# MOE is the command; a case is N,D,K, by default those of docs/performance.md. A line for
+# MOE is the command; a case is N,D,K, by default those of docs/studies/performance.md. A line for
 # each has the medians over the rounds (default 3) of the CPU seconds, user and system: of
 # the whole `moe fit` from an NPY file, certificate and standard errors included, and of the
 # EM alone in its process, without reading; then their ratio, the EM's iterations, and both

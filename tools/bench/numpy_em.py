@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Joint EM of a mixture of linear experts with a softmax gate, in numpy on one thread:
-the yardstick of docs/performance.md.
+the yardstick of docs/studies/performance.md.
 
     numpy_em.py DATA.npy K [SEED]
 

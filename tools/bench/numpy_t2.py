@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""T2 = E[Q2(y)(xx' - I)] in numpy on one thread: the yardstick of docs/performance.md.
+"""T2 = E[Q2(y)(xx' - I)] in numpy on one thread: the yardstick of docs/studies/performance.md.
 
 One transform of y, the columns times it, one matrix product. Prints the least CPU
 nanoseconds a row of five runs, for n and d of BenchmarkSecondCPU in host/tensor.

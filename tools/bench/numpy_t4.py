@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""T4 = E[Q4(y)S4(z)], z = U'x, in numpy on one thread: the yardstick of docs/performance.md.
+"""T4 = E[Q4(y)S4(z)], z = U'x, in numpy on one thread: the yardstick of docs/studies/performance.md.
 
 One transform of y less its mean, the projection, the products of all pairs of columns, and
 one matrix product of them with themselves times the transform. Prints the least CPU nanoseconds a row of five runs, for n, d and k of

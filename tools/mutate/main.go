@@ -558,6 +558,7 @@ func (p *target) run(binary string, names []string, seconds int, env ...string) 
 		"-test.run", "^("+strings.Join(names, "|")+")$")
 	c.Dir = p.dir
 	c.Env = append(append(os.Environ(), "GOMAXPROCS=1"), env...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a mutant may kill its group
 	out, err := c.CombinedOutput()
 	r := result{passed: err == nil, output: string(out)}
 	r.cpu = c.ProcessState.UserTime() + c.ProcessState.SystemTime()

@@ -102,9 +102,14 @@ var modes = map[string]func(){
 	"deaf":             func() { handshake("1|1|unix|SOCKET|grpc|" + certificate) },
 
 	// Faults of descriptions.
-	"no-name":         func() { serveServer(server{describe: &pb.DescribeResponse{}}) },
-	"escape-in-name":  func() { serveServer(server{describe: &pb.DescribeResponse{Name: "a\x1b[2J"}}) },
-	"other-name":      func() { serveServer(server{configure: &pb.ConfigureResponse{Name: "other"}}) },
+	"no-name":        func() { serveServer(server{describe: &pb.DescribeResponse{}}) },
+	"escape-in-name": func() { serveServer(server{describe: &pb.DescribeResponse{Name: "a\x1b[2J"}}) },
+	"other-name":     func() { serveServer(server{configure: &pb.ConfigureResponse{Name: "other"}}) },
+	// Of a slope that they are asked for: nothing, and another one.
+	"silent-of-slope": func() { serveServer(server{describe: sloping, configure: &pb.ConfigureResponse{Name: "double"}}) },
+	"other-slope": func() {
+		serveServer(server{describe: sloping, configure: &pb.ConfigureResponse{Name: "double", Params: map[string]float64{"slope": 7}}})
+	},
 	"describe-hangs":  func() { serveServer(server{hang: "Describe"}) },
 	"configure-hangs": func() { serveServer(server{hang: "Configure"}) },
 	"nan-kink": func() {
@@ -142,6 +147,19 @@ var modes = map[string]func(){
 		go func() { serveDouble(func(z float64) float64 { keep(300); return 2 * z }) }()
 		time.Sleep(100 * time.Millisecond)
 		syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+	},
+	"page-tables": func() { // 256 MiB of them, for addresses of which all is the kernel's page of zeros
+		serveDouble(func(z float64) float64 {
+			const size = 128 << 30
+			data, err := unix.Mmap(-1, 0, size, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+			check(err)
+			check(unix.Madvise(data, unix.MADV_NOHUGEPAGE))
+			for i := 0; i < size; i += 2 << 20 {
+				z += float64(data[i])
+			}
+			time.Sleep(time.Minute)
+			return z
+		})
 	},
 	"crash-once":   func() { serveDouble(crashOnce(1)) },
 	"crash-thrice": func() { serveDouble(crashOnce(3)) },
@@ -754,6 +772,9 @@ func (s server) Deriv(_ context.Context, req *pb.BatchRequest) (*pb.BatchRespons
 	}
 	return &pb.BatchResponse{Values: two}, nil
 }
+
+// sloping describes a family with a parameter.
+var sloping = &pb.DescribeResponse{Name: "double", Parameters: []*pb.Parameter{{Name: "slope", Default: 1}}}
 
 func timesTwo(z []byte) []byte {
 	out := make([]byte, 0, len(z))

@@ -1,4 +1,4 @@
-package search
+package rare
 
 import (
 	"errors"
@@ -11,13 +11,29 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
 )
+
+func activation(t testing.TB, family sdk.Family) sdk.Activation {
+	t.Helper()
+	act, err := family.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return act
+}
+
+func likelihood(p *problem.Problem) *loss.Likelihood {
+	return loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), 1)
+}
 
 // farKink is a problem of two ReLU experts, too large for a survey, with its truth. The second has one row
 // in 200 and a kink that leaves a fifth of them on the side on which it is not 0.
@@ -34,7 +50,10 @@ func farKink(t testing.TB, n int) (p *problem.Problem, truth *model.Params) {
 		}
 		y[r] = max(z, 0) + 0.1*rng.NormFloat64()
 	}
-	p = load(t, dataset.Matrix(x, y), activation(t, relu.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
+	p, err := problem.Load(t.Context(), dataset.Matrix(x, y), activation(t, relu.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, Seed: 1, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	q := p.Shape.Blank(0.1)
 	copy(q.Regressors, []float64{1, 0, 0, 3})
 	copy(q.RegressorIntercepts, []float64{1, -2.5})
@@ -50,7 +69,7 @@ func TestOpeningIsTheLikelihood(t *testing.T) {
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%d openings, %v", len(all), err)
 	}
-	l := likelihood(p, p.Rows)
+	l := likelihood(p)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, o := range all {
 		constant := math.NaN()
@@ -84,27 +103,66 @@ func TestPlaceRare(t *testing.T) {
 	dead := truth.Clone()
 	clear(dead.Regressor(1))
 	dead.RegressorIntercepts[1] = -1
-	ends := func(q *model.Params) *Candidate {
-		run := climbed(t, p, p.Rows, q)
-		return &Candidate{Run: run, Params: likelihood(p, p.Rows).Params(run.X), Rows: p.N()}
+	l := likelihood(p)
+	ends := func(q *model.Params) *search.Candidate {
+		run, err := search.Climb(t.Context(), l, l.Theta(q), nil)
+		if err != nil || run.Status != optim.Converged {
+			t.Fatal(run.Status, err)
+		}
+		return &search.Candidate{Run: run, Params: l.Params(run.X), Rows: p.N()}
 	}
 	c, best := ends(dead), ends(truth)
 	n := float64(p.N())
 	if below := n * (c.Run.Value - best.Run.Value); below < 20 {
 		t.Fatalf("the dead expert is only %.3g below the best: the test shows nothing", below)
 	}
-	if err := placeRare(t.Context(), p, c); err != nil {
+	task, step, was := &search.Task{Problem: p}, []search.Step{Places()}, c.Run.Value
+	c, err := search.Make(t.Context(), task, step, c, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
+	if len(c.Gains) != 1 || c.Gains[0].Step != "rare experts" || c.Gains[0].LogLikelihood != n*(was-c.Run.Value) {
+		t.Errorf("from %v to %v the record is %+v", was, c.Run.Value, c.Gains)
+	}
+	const slack = 0.01 // of the total log-likelihood, to which a climb goes
 	if below := n * (c.Run.Value - best.Run.Value); below > slack {
 		t.Errorf("placed %.3g below the best", below)
 	}
-	was := slices.Clone(best.Run.X)
-	if err := placeRare(t.Context(), p, best); err != nil {
+	there := slices.Clone(best.Run.X)
+	if best, err = search.Make(t.Context(), task, step, best, 0); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(was, best.Run.X) && !(best.Run.Value < c.Run.Value) {
+	if !slices.Equal(there, best.Run.X) && !(best.Run.Value < c.Run.Value) {
 		t.Error("the best has moved and gained nothing")
+	}
+}
+
+// TestAppliesWhere there is one gate with normal noise, g has kinks, and the table is too large for a survey and not for places.
+func TestAppliesWhere(t *testing.T) {
+	p, _ := farKink(t, 20_500)
+	c := &search.Candidate{}
+	small, _ := farKink(t, 4000)
+	smooth, tree, one, scaled, linked := *p, *p, *p, *p, *p
+	smooth.Activation = activation(t, tanh.Family)
+	binary, err := model.ParseHierarchy("2x2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.Shape.Tree = binary
+	one.Shape.K = 1
+	scaled.Shape.Output = new(problem.Output)
+	linked.Link = new(problem.Link)
+	for name, of := range map[string]struct {
+		p    *problem.Problem
+		want bool
+	}{"kinks and rows": {p, true}, "few rows": {small, false}, "smooth": {&smooth, false}, "a tree": {&tree, false}, "one expert": {&one, false}, "an output": {&scaled, false}, "a density": {&linked, false}} {
+		if got := applies(&search.Task{Problem: of.p}, c); got != of.want {
+			t.Errorf("%s: %v, want %v", name, got, of.want)
+		}
+	}
+	c.Groups = new(search.Groups)
+	if applies(&search.Task{Problem: p}, c) {
+		t.Error("applies where a gate separates")
 	}
 }
 

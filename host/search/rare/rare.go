@@ -1,4 +1,5 @@
-package search
+// Package rare is the step of a search that looks for better places of experts of few rows, where the activation has kinks.
+package rare
 
 import (
 	"cmp"
@@ -14,6 +15,8 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 const (
@@ -26,8 +29,6 @@ const (
 	// placingSteps of EM are made on the open rows at most, until one gains less than
 	// placingGain units of log-likelihood. Optima that are placesApart count as two.
 	placingSteps, placingGain, placesApart = 40, 0.01, 0.1
-	// placingStream is the stream of random numbers of the places.
-	placingStream = 1 << 35
 )
 
 // opening is an expert and the rows that are open to it, the other experts and the gate as they are:
@@ -64,7 +65,7 @@ func openings(ctx context.Context, p *problem.Problem, q *model.Params, most int
 		all[i] = &opening{expert: i, columns: columns, sigma: q.SigmaOf(i)}
 	}
 	room := make([]float64, q.K)
-	err := eachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
+	err := search.EachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
 		for i, o := range all {
 			if len(o.y) > most {
 				continue
@@ -208,7 +209,7 @@ func (o *opening) solve(root, right []float64) bool {
 func (o *opening) draw(rng *rand.Rand) []float64 {
 	n, d := o.x.Dims()
 	through, _ := slices.BinarySearch(o.chance, rng.Float64()*o.chance[n-1])
-	w := directions(rng, d)
+	w := model.RandomDirections(rng, 1, d)
 	bar := floats.Dot(w, o.x.RawRowView(min(through, n-1)))
 	for r, odds := range o.odds {
 		chance := 0.0
@@ -268,20 +269,29 @@ func (o *opening) with(q *model.Params, a []float64) *model.Params {
 	return q
 }
 
-// placeRare looks for a better place of each expert that has few rows, where g has kinks and the table is
+// Places is the step that looks for a better place of each expert that has few rows, where g has kinks and the table is
 // too large for a survey. Which of its few rows are on which side of a kink makes for optima some units apart, and
 // starts on all rows seldom come to another: what an expert of 1 % of the rows gains or loses
-// is nothing beside the rest. A best to which no place is superior stays as it is, to the byte.
-func placeRare(ctx context.Context, p *problem.Problem, c *Candidate) error {
-	one := p.Shape.K > 1 && flat(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil
-	if !one || !perturbable(p) || surveyable(p) {
-		return nil
-	}
+// is nothing beside the rest.
+func Places() search.Step {
+	return search.Step{Name: "rare experts", Applies: applies, Try: func(ctx context.Context, t *search.Task, best *search.Candidate, when search.Occasion) (*search.Candidate, error) {
+		return best, improve(ctx, t.Problem, best, when)
+	}}
+}
+
+func applies(t *search.Task, c *search.Candidate) bool {
+	p := t.Problem
+	one := p.Shape.K > 1 && search.OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil
+	return one && search.Kinked(p) && !search.Surveyable(p) && c.Groups == nil
+}
+
+// improve takes c to better maxima as long as places lead to one.
+func improve(ctx context.Context, p *problem.Problem, c *search.Candidate, when search.Occasion) error {
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
-	if !l.Dense() || c.Groups != nil {
+	if !l.Dense() {
 		return nil
 	}
-	rng := rand.New(rand.NewPCG(p.Seed, placingStream))
+	rng := stream.New(p.Seed, stream.Placing, int(when))
 	for range placingRounds {
 		gained, err := placeAnew(ctx, p, c, l, rng)
 		if err != nil || !gained {
@@ -293,7 +303,7 @@ func placeRare(ctx context.Context, p *problem.Problem, c *Candidate) error {
 
 // placeAnew takes c to the first better maximum on all rows that places of its experts lead to, and says
 // whether there was one.
-func placeAnew(ctx context.Context, p *problem.Problem, c *Candidate, l *loss.Likelihood, rng *rand.Rand) (gained bool, err error) {
+func placeAnew(ctx context.Context, p *problem.Problem, c *search.Candidate, l *loss.Likelihood, rng *rand.Rand) (gained bool, err error) {
 	all, err := openings(ctx, p, c.Params, mostOpen, leastOdds)
 	if err != nil {
 		return false, err
@@ -304,18 +314,18 @@ func placeAnew(ctx context.Context, p *problem.Problem, c *Candidate, l *loss.Li
 			return false, err
 		}
 		for _, at := range places {
-			run, err := Climb(ctx, l, l.Theta(o.with(c.Params, at.a)), tooFarBehind(c.Run.Value))
+			run, err := search.Climb(ctx, l, l.Theta(o.with(c.Params, at.a)), search.TooFarBehind(c.Run.Value))
 			if err != nil {
 				return false, err
 			}
-			if !superior(run.Value, c.Run.Value, l.Rows()) {
+			if !search.Superior(run.Value, c.Run.Value, l.Rows()) {
 				continue
 			}
 			trial := *c
 			run.Iterations += c.Run.Iterations
 			run.Trace = slices.Concat(c.Run.Trace, run.Trace)
 			trial.Run, trial.Params = run, l.Params(run.X)
-			if err := trial.markDegenerate(ctx, l); err != nil {
+			if err := trial.MarkDegenerate(ctx, l); err != nil {
 				return false, err
 			}
 			if !trial.Degenerate {

@@ -1,0 +1,173 @@
+package fitted
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/host/metric"
+)
+
+// Comparison sets two fits of the same rows beside each other.
+type Comparison struct {
+	Rows     int         `json:"rows"`
+	A        Compared    `json:"a"`
+	B        Compared    `json:"b"`
+	Nested   *NestedTest `json:"nested"`             // null where neither contains the other
+	Untested string      `json:"untested,omitempty"` // why there is no test
+
+	// Matched are the experts that stand beside each other, from 1, 0 for one that has no other.
+	Matched [][2]int `json:"matched"`
+}
+
+// Compared is a fit as a comparison has it.
+type Compared struct {
+	Model         string  `json:"model"` // its file
+	Experts       string  `json:"experts"`
+	LogLikelihood float64 `json:"log_likelihood"`
+	Parameters    int     `json:"parameters"` // degrees of freedom
+	BIC           float64 `json:"bic"`
+	AIC           float64 `json:"aic"`
+}
+
+// NestedTest is the likelihood-ratio test of the smaller of two models, of which the other has it as a special case:
+// 2(ℓ − ℓ₀) is χ² with DF degrees of freedom where the smaller is right.
+type NestedTest struct {
+	Smaller   string  `json:"smaller"` // a or b
+	Statistic float64 `json:"statistic"`
+	DF        int     `json:"df"`
+	PValue    float64 `json:"p_value"`
+}
+
+// CompareFits sets fits of the same rows beside each other, those of files that are named so. An error says why they
+// cannot be compared: other rows, or a file that does not say which rows it is of.
+func CompareFits(nameA string, a *Model, nameB string, b *Model) (*Comparison, error) {
+	switch {
+	case a.Fit.RowsDigest == "" || b.Fit.RowsDigest == "":
+		without := nameA
+		if a.Fit.RowsDigest != "" {
+			without = nameB
+		}
+		return nil, fmt.Errorf("%s does not say which rows it is of: fit it again", without)
+	case a.Fit.RowsDigest != b.Fit.RowsDigest:
+		return nil, fmt.Errorf("the fits are of different rows: %d with the target %s, and %d with %s; likelihoods compare on the same targets and weights in the same order", a.Fit.N, a.Target, b.Fit.N, b.Target)
+	}
+	c := &Comparison{Rows: a.Fit.N, A: compared(nameA, a), B: compared(nameB, b), Matched: matched(a, b)}
+	var none error
+	switch {
+	case c.A.Parameters < c.B.Parameters:
+		c.Nested, none = nested("a", a, b, c.A, c.B)
+	case c.B.Parameters < c.A.Parameters:
+		c.Nested, none = nested("b", b, a, c.B, c.A)
+	default:
+		none = errors.New("they have as many parameters")
+	}
+	if none != nil {
+		c.Untested = none.Error()
+	}
+	return c, nil
+}
+
+func compared(name string, m *Model) Compared {
+	experts := fmt.Sprintf("%d %s", m.K, m.Activation)
+	if m.Hierarchy != "" {
+		experts += " in the tree " + m.Hierarchy
+	}
+	return Compared{
+		Model: name, Experts: experts, LogLikelihood: m.Fit.LogLikelihood, Parameters: int(math.Round(m.Fit.AIC/2 + m.Fit.LogLikelihood)), BIC: m.Fit.BIC, AIC: m.Fit.AIC,
+	}
+}
+
+// nested tests the smaller of two models within the larger, or says why it cannot.
+func nested(which string, small, large *Model, s, l Compared) (*NestedTest, error) {
+	switch {
+	case small.K != large.K:
+		return nil, errors.New("the numbers of experts differ, and at the smaller the larger has no one set of parameters: compare BIC")
+	case !small.Activation.Same(large.Activation) || small.Leaves != nil || large.Leaves != nil || small.Family != large.Family:
+		return nil, errors.New("the experts are of different kinds, so that neither model contains the other: compare BIC")
+	case small.Hierarchy != large.Hierarchy || (small.OutputScale == nil) != (large.OutputScale == nil) || small.Fit.SigmaGiven || large.Fit.SigmaGiven || len(small.Sigma) > len(large.Sigma):
+		return nil, errors.New("neither model contains the other: compare BIC")
+	case !small.Fit.Converged || !large.Fit.Converged:
+		return nil, errors.New("one of the fits has not converged")
+	case len(small.Fit.Separation)+len(large.Fit.Separation) > 0:
+		return nil, errors.New("a gate separates rows, and the statistic has no χ² distribution: compare BIC")
+	}
+	within := func(a, b [][]float64, interceptA, interceptB []float64) bool {
+		for j, name := range small.Features {
+			if !sees(a, j) {
+				continue
+			}
+			if other := slices.Index(large.Features, name); other < 0 || !sees(b, other) {
+				return false
+			}
+		}
+		return interceptA == nil || interceptB != nil
+	}
+	if !within(small.Regressors, large.Regressors, small.RegressorIntercepts, large.RegressorIntercepts) || !within(small.Gating, large.Gating, small.GatingIntercepts, large.GatingIntercepts) {
+		return nil, errors.New("each model has features that the other has not: compare BIC")
+	}
+	t := &NestedTest{Smaller: which, Statistic: 2 * (l.LogLikelihood - s.LogLikelihood), DF: l.Parameters - s.Parameters}
+	if t.Statistic < 0 {
+		return nil, fmt.Errorf("%s contains %s and has less likelihood: a better optimum of it exists; try --starts", l.Model, s.Model)
+	}
+	t.PValue = distuv.ChiSquared{K: float64(t.DF)}.Survival(t.Statistic)
+	return t, nil
+}
+
+// sees says whether a matrix has a coefficient of feature j.
+func sees(matrix [][]float64, j int) bool {
+	return slices.ContainsFunc(matrix, func(row []float64) bool { return row[j] != 0 })
+}
+
+// matched pairs the experts whose coefficients of the features that both models have are nearest, each in units of
+// its largest, by the least sum of squared distances.
+func matched(a, b *Model) (pairs [][2]int) {
+	type shared struct{ a, b int }
+	var features []shared
+	for j, name := range a.Features {
+		if other := slices.Index(b.Features, name); other >= 0 {
+			features = append(features, shared{j, other})
+		}
+	}
+	k := max(a.K, b.K)
+	cost := make([]float64, k*k) // one that has no other costs nothing, whichever it is
+	for i := range a.K {
+		for l := range b.K {
+			for _, f := range features {
+				size := 0.0
+				for _, row := range a.Regressors {
+					size = max(size, math.Abs(row[f.a]))
+				}
+				for _, row := range b.Regressors {
+					size = max(size, math.Abs(row[f.b]))
+				}
+				if size > 0 {
+					away := (a.Regressors[i][f.a] - b.Regressors[l][f.b]) / size
+					cost[i*k+l] += away * away
+				}
+			}
+			if a.RegressorIntercepts != nil && b.RegressorIntercepts != nil {
+				size := 0.0
+				for _, v := range slices.Concat(a.RegressorIntercepts, b.RegressorIntercepts) {
+					size = max(size, math.Abs(v))
+				}
+				if away := a.RegressorIntercepts[i] - b.RegressorIntercepts[l]; size > 0 {
+					cost[i*k+l] += away / size * away / size
+				}
+			}
+		}
+	}
+	place := func(i, k int) int {
+		if i >= k {
+			return 0
+		}
+		return i + 1
+	}
+	for i, l := range metric.Assign(k, cost) {
+		pairs = append(pairs, [2]int{place(i, a.K), place(l, b.K)})
+	}
+	return pairs
+}

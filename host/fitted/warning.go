@@ -1,0 +1,62 @@
+package fitted
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// WarningKind is what a warning is of.
+type WarningKind string
+
+// The kinds of warnings, those of the most weight first.
+const (
+	WarnTarget    WarningKind = "target"      // it is not what the noise of the model can be around
+	WarnRange     WarningKind = "range of g"  // much of the target lies beyond it
+	WarnStarts    WarningKind = "starts"      // too few have met the optimum
+	WarnTooMany   WarningKind = "k too large" // experts of few rows, or nearly equal ones
+	WarnGate      WarningKind = "gate"        // it separates rows, or nearly does
+	WarnCollinear WarningKind = "collinear features"
+	WarnErrors    WarningKind = "no errors" // there are no standard errors
+	WarnStopped   WarningKind = "stopped"   // at a k below the one that was asked for
+	WarnLargerK   WarningKind = "larger k"  // may have less BIC
+	WarnSmallerK  WarningKind = "smaller k" // may have less BIC
+	warnOtherwise WarningKind = ""          // of a file of before there were kinds
+)
+
+// byWeight are the kinds, the weightiest first.
+var byWeight = []WarningKind{WarnTarget, WarnRange, WarnStarts, WarnTooMany, WarnGate, WarnCollinear, WarnErrors, WarnStopped, warnOtherwise, WarnLargerK, WarnSmallerK}
+
+// Warn adds a warning.
+func (f *Fit) Warn(kind WarningKind, format string, args ...any) {
+	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
+	f.WarningKinds = append(f.WarningKinds, kind)
+}
+
+// Has says whether there is a warning of a kind.
+func (f *Fit) Has(kind WarningKind) bool { return slices.Contains(f.WarningKinds, kind) }
+
+// Weighed are the warnings, the weightiest first, without those that others contradict: where k may be
+// too large none says that a larger one may be better.
+func (f *Fit) Weighed() []string {
+	type weighed struct {
+		text   string
+		weight int
+	}
+	var list []weighed
+	for i, text := range f.Warnings {
+		kind := warnOtherwise
+		if len(f.WarningKinds) == len(f.Warnings) {
+			kind = f.WarningKinds[i]
+		}
+		if kind != WarnLargerK || !f.Has(WarnTooMany) {
+			list = append(list, weighed{text, slices.Index(byWeight, kind)})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b weighed) int { return cmp.Compare(a.weight, b.weight) })
+	var out []string
+	for _, w := range list {
+		out = append(out, w.text)
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package infer
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/mixture/mixturetest"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+func init() {
+	mixture.Register(mixturetest.Poisson{})
+	mixture.Register(mixturetest.Logistic{})
+	mixture.Register(mixturetest.Plain{})
+}
+
+// exponential is g = exp.
+type exponential struct{}
+
+func (exponential) Eval(_ context.Context, dst, z []float64) error {
+	for i, v := range z {
+		dst[i] = math.Exp(v)
+	}
+	return nil
+}
+
+func (e exponential) Deriv(ctx context.Context, dst, z []float64) error { return e.Eval(ctx, dst, z) }
+
+// TestTermsOfDensitiesHaveMeanZero: under a density that is registered the mean of every term given x is 0, and that of what the test of
+// dependence multiplies, at each of a few x: by the sum over counts, or an integral over y, with the densities of gonum. Means of counts
+// go from some 0.01 to some 30.
+func TestTermsOfDensitiesHaveMeanZero(t *testing.T) {
+	for name, c := range map[string]struct {
+		act        model.Activation
+		sigma      []float64
+		from, step float64
+		points     int
+		within     float64
+		density    func(y, mean, s float64) float64
+	}{
+		// A probability below 1e−9 stands for all e between.
+		"poisson": {exponential{}, nil, 0, 1, 400, 1e-8, func(y, mean, _ float64) float64 { return distuv.Poisson{Lambda: mean}.Prob(y) }},
+		"logistic": {softsign{}, []float64{0.2, 0.3, 0.5}, -30, 1e-3, 60000, 1e-9, func(y, mean, s float64) float64 {
+			return distuv.Logistic{Mu: mean, S: s}.Prob(y)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, p := twoExperts(t, 5, c.act)
+			p.Family, p.Sigma = name, c.sigma
+			m := newTerms(c.act, p, loss.All)
+			measure(t, m, data)
+			w := m.newRows()
+			for r := range data.N {
+				sums, total := make([]float64, m.at[atEnd]+1), 0.0
+				for from := 0; from < c.points; from += model.BlockRows {
+					n := min(model.BlockRows, c.points-from)
+					b := model.Block{N: n, X: make([]float64, n*p.D), Y: make([]float64, n)}
+					for i := range n {
+						for j := range p.D {
+							b.X[j*n+i] = data.Blocks[0].Col(j)[r]
+						}
+						b.Y[i] = c.from + c.step*float64(from+i)
+					}
+					if err := m.given(t.Context(), w, &b); err != nil {
+						t.Fatal(err)
+					}
+					m.fill(w, b.Y)
+					m.neighbours(w, b.Y)
+					f := make([]float64, n)
+					for at, y := range b.Y {
+						for i := range p.K {
+							f[at] += c.step * w.PriorOf(i)[at] * c.density(y, w.g[i*n+at], p.SigmaOf(i))
+						}
+					}
+					total += floats.Sum(f)
+					for i, v := range append(w.out[:len(w.out):len(w.out)], w.near[0]) {
+						sums[i] += floats.Dot(v[:n], f)
+					}
+				}
+				if math.Abs(total-1) > 1e-10 {
+					t.Fatalf("the density adds up to %v", total)
+				}
+				for i, v := range sums {
+					if !(math.Abs(v) <= c.within) {
+						t.Errorf("row %d, term %d: mean %.3g given x", r, i, v)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestTermsOfPlainNormal: the terms of the normal density without its kernels are those by them, but for the residuals beyond 6, whose
+// probability has few digits.
+func TestTermsOfPlainNormal(t *testing.T) {
+	data, p := twoExperts(t, 200, softsign{})
+	named := p.Clone()
+	named.Family = mixturetest.Plain{}.Name()
+	fused, plain := newTerms(softsign{}, p, loss.All), newTerms(softsign{}, named, loss.All)
+	measure(t, fused, data)
+	measure(t, plain, data)
+	a, b := fused.newRows(), plain.newRows()
+	for i := range data.Blocks {
+		block := &data.Blocks[i]
+		for w, m := range map[*termRows]*terms{a: fused, b: plain} {
+			if err := m.given(t.Context(), w, block); err != nil {
+				t.Fatal(err)
+			}
+			m.fill(w, block.Y)
+		}
+		for at := range a.out {
+			for r := range block.N {
+				// Φ⁻¹(Φ(e)) at 6 is e to 2e−8.
+				if want, got := a.out[at][r], b.out[at][r]; math.Abs(got-want) > 1e-7*max(1, math.Abs(want)) {
+					t.Fatalf("term %d of row %d is %v, by the kernels %v", at, r, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestTestsUnderADensity: of counts that a Poisson law is right for, no test fails; of counts twice as wide the tests of the law do, and
+// none is said to be robust but that of dependence. Parameters are the true ones, not fitted: the smallest p-value of seven is held
+// against 1e−4.
+func TestTestsUnderADensity(t *testing.T) {
+	p := model.NewParams(2, 2)
+	copy(p.Regressors, []float64{1, 0, -0.5, 1})
+	copy(p.Gating, []float64{0, 2})
+	p.RegressorIntercepts = []float64{1, 0.5}
+	p.Sigma, p.Family = nil, "poisson"
+	rng := rand.New(rand.NewPCG(3, 9))
+	right, wide := &model.Data{D: 2}, &model.Data{D: 2}
+	for range 12 {
+		b := model.Block{N: model.BlockRows, X: make([]float64, 2*model.BlockRows), Y: make([]float64, model.BlockRows)}
+		for i := range b.X {
+			b.X[i] = rng.NormFloat64()
+		}
+		other := b
+		other.Y = make([]float64, b.N)
+		for r := range b.N {
+			x := [2]float64{b.X[r], b.X[b.N+r]}
+			i := 0
+			if rng.Float64() > 1/(1+math.Exp(-2*x[1])) {
+				i = 1
+			}
+			mean := math.Exp(p.RegressorIntercepts[i] + p.Regressor(i)[0]*x[0] + p.Regressor(i)[1]*x[1])
+			b.Y[r] = distuv.Poisson{Lambda: mean, Src: rng}.Rand()
+			rate := distuv.Gamma{Alpha: 2, Beta: 2, Src: rng}.Rand() // of mean 1: a negative binomial count
+			other.Y[r] = distuv.Poisson{Lambda: mean * rate, Src: rng}.Rand()
+		}
+		right.Blocks, wide.Blocks = append(right.Blocks, b), append(wide.Blocks, other)
+		right.N, wide.N = right.N+b.N, wide.N+b.N
+	}
+	for name, data := range map[string]*model.Data{"right": right, "wide": wide} {
+		tested, err := Tests(t.Context(), data, exponential{}, p, loss.All, 1, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := Judge(tested.Tests, Evidence{Starts: 4, Kinds: 2, Agreeing: 4, Flat: true})
+		if len(c.Tests) != 7 {
+			t.Errorf("%s: %d tests", name, len(c.Tests))
+		}
+		for _, test := range c.Tests {
+			if test.Robust != (test.Name == testDependence) {
+				t.Errorf("%s: %s robust: %v", name, test.Name, test.Robust)
+			}
+			if name == "right" && test.PValue < 1e-4 || name == "wide" && test.Name == testResiduals && (test.PValue > 1e-6 || test.Cause != "targets of another density than poisson") {
+				t.Errorf("%s: %s has p = %.2g, cause %q", name, test.Name, test.PValue, test.Cause)
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/shown"
+)
+
+// Comparison writes two fits of the same rows beside each other: what they come to, the test of the smaller where there is one, and
+// a table of every pair of experts.
+func Comparison(w io.Writer, c *fitted.Comparison, a, b *fitted.Model) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "Two fits of the same %s, target %s.\n", plural(c.Rows, "row"), shown.Name(a.Target))
+	table := [][]string{{"Model", "experts", "log-likelihood", "parameters", "BIC", "AIC"}}
+	for _, m := range []fitted.Compared{c.A, c.B} {
+		table = append(table, []string{shown.Name(m.Model), m.Experts, Likelihood(m.LogLikelihood), fmt.Sprint(m.Parameters), Likelihood(m.BIC), Likelihood(m.AIC)})
+	}
+	writeTable(out, table)
+	less, by := c.A.Model, c.B.BIC-c.A.BIC
+	if by < 0 {
+		less, by = c.B.Model, -by
+	}
+	fmt.Fprintln(out)
+	if by == 0 {
+		fmt.Fprintln(out, "They have the same BIC.")
+	} else {
+		fmt.Fprintf(out, "%s has less BIC, by %s.\n", shown.Name(less), Likelihood(by))
+	}
+	if t := c.Nested; t != nil {
+		smaller := map[string]string{"a": c.A.Model, "b": c.B.Model}[t.Smaller]
+		fmt.Fprintf(out, "The other contains %s: the likelihood ratio speaks against it with p = %.2g (chi-squared %.1f, %d degrees of freedom).\n", shown.Name(smaller), t.PValue, t.Statistic, t.DF)
+	} else {
+		fmt.Fprintf(out, "No test: %s.\n", shown.Line(c.Untested))
+	}
+	for _, pair := range c.Matched {
+		writeTable(out, besideEachOther(c, a, b, pair[0]-1, pair[1]-1))
+	}
+	return out.Flush()
+}
+
+// besideEachOther is the table of an expert of a and one of b, either −1 for none.
+func besideEachOther(c *fitted.Comparison, a, b *fitted.Model, i, l int) [][]string {
+	title := func(name string, i int) string {
+		if i < 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s, expert %d", shown.Name(name), i+1)
+	}
+	table := [][]string{{"", title(c.A.Model, i), "", title(c.B.Model, l), ""}}
+	add := func(name, va, ea, vb, eb string) {
+		if va != "" || vb != "" {
+			table = append(table, []string{name, va, ea, vb, eb})
+		}
+	}
+	share := func(m *fitted.Model, i int) string {
+		if i < 0 {
+			return ""
+		}
+		return significant(m.Proportions[i])
+	}
+	add("proportion", share(a, i), "", share(b, l), "")
+	names := slices.Clone(a.Features)
+	for _, name := range b.Features {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		va, ea := coefficientOf(a, i, name)
+		vb, eb := coefficientOf(b, l, name)
+		add(shown.Name(name), va, ea, vb, eb)
+	}
+	intercept := func(m *fitted.Model, i int) (string, string) {
+		if i < 0 || m.RegressorIntercepts == nil {
+			return "", ""
+		}
+		return oneOf(m.RegressorIntercepts[i], knownErrors(m).RegressorIntercepts, i)
+	}
+	va, ea := intercept(a, i)
+	vb, eb := intercept(b, l)
+	add("intercept", va, ea, vb, eb)
+	return table
+}
+
+// coefficientOf is that of a feature in expert i with its standard error, "" for none.
+func coefficientOf(m *fitted.Model, i int, name string) (value, se string) {
+	j := slices.Index(m.Features, name)
+	if i < 0 || j < 0 {
+		return "", ""
+	}
+	var errors []float64
+	if known := knownErrors(m).Regressors; known != nil {
+		errors = known[i]
+	}
+	return oneOf(m.Regressors[i][j], errors, j)
+}
+
+func oneOf(v float64, errors []float64, j int) (value, se string) {
+	if errors == nil {
+		return fixed(v), ""
+	}
+	return byError(v, errors[j])
+}

@@ -1,0 +1,220 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/shown"
+)
+
+const (
+	// screenFeatures is the number of features up to which a screen shows all of them.
+	screenFeatures = 12
+	// screenWarnings is how many warnings it has at most.
+	screenWarnings = 3
+	// screenCompared is how many fits of a comparison it names.
+	screenCompared = 6
+)
+
+// Screen writes the first screen of a fitted model, at most 40 lines for 10 features and 3
+// experts: what was fitted and how well, the two verdicts, experts and gate, and at most three
+// warnings. What else there is [Explain] says, of the model's file; the screen names its path, or,
+// where that is "", none. [Text] has everything.
+func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
+	out := bufio.NewWriter(w)
+	writeAnswer(out, m)
+	if line := chosen(m); line != "" {
+		fmt.Fprintln(out, line)
+	}
+	for _, line := range shortVerdicts(&m.Fit) {
+		fmt.Fprintln(out, shown.Line(line))
+	}
+	writeEstimates(out, m, shortDesign(m), screenFeatures, all)
+	if s := m.Arrangements; s != nil && s.Weight != nil { // they were asked for
+		writeArrangements(out, s)
+	}
+	writeDoubts(out, &m.Fit, file)
+	return out.Flush()
+}
+
+// writeDoubts writes the weightiest warnings, and how much more there is to be read.
+func writeDoubts(out io.Writer, f *fitted.Fit, file string) {
+	warnings := f.Weighed()
+	if len(f.Separation) > 0 {
+		warnings = append(warnings, "the gate separates rows: its coefficients without a standard error (–) have no finite optimum")
+	}
+	shownNow := warnings[:min(len(warnings), screenWarnings)]
+	more := len(f.Warnings) + len(f.Notes) - len(shownNow)
+	if len(f.Separation) > 0 {
+		more++
+	}
+	if len(shownNow) > 0 || more > 0 {
+		fmt.Fprintln(out)
+	}
+	for _, warning := range shownNow {
+		fmt.Fprintf(out, "Warning: %s.\n", shown.Line(warning))
+	}
+	switch {
+	case more == 0:
+	case file == "":
+		fmt.Fprintf(out, "%d more: --verbose\n", more)
+	default:
+		fmt.Fprintf(out, "%d more: moe explain %s\n", more, shown.Name(file))
+	}
+}
+
+// shortVerdicts are the certificate's two answers without what was not tested, and without
+// what a warning contradicts: more experts where some are too many.
+func shortVerdicts(f *fitted.Fit) []string {
+	c := f.Certificate
+	if c == nil { // a note says why
+		i := slices.IndexFunc(f.Notes, func(note string) bool { return strings.HasPrefix(note, "no certificate: ") })
+		if i < 0 {
+			return nil
+		}
+		return []string{"Not judged: " + f.Notes[i] + "."}
+	}
+	cause, try := c.Cause, c.Try
+	if f.Has(fitted.WarnTooMany) && strings.HasPrefix(try, "--k ") {
+		cause, try = "experts of another kind, as k may be too large already", "other terms by --formula, or another --activation"
+	}
+	return []string{optimumVerdict(c), fmt.Sprintf("Model: %s; %s.", c.Model, found(c, cause, try))}
+}
+
+// chosen says in one line what the model was compared with; "" where with nothing.
+func chosen(m *fitted.Model) string {
+	list := m.Fit.Selection
+	switch {
+	case len(list) == 0:
+		return ""
+	case isGrown(m):
+		return fmt.Sprintf("Grown by BIC: the tree %s is the best of %d.", m.Params().Hierarchy(), len(list))
+	}
+	near := slices.Clone(list)
+	if len(near) > screenCompared { // those around the one that was chosen
+		i := slices.IndexFunc(near, func(c fitted.Candidate) bool { return c.K == m.K })
+		from := min(max(0, i-screenCompared/2), len(near)-screenCompared)
+		near = near[from : from+screenCompared]
+	}
+	var terms []string
+	for _, c := range near {
+		term := fmt.Sprintf("%s for %d", Likelihood(c.BIC), c.K)
+		if c.K == m.K {
+			term += " (chosen)"
+		}
+		terms = append(terms, term)
+	}
+	return fmt.Sprintf("BIC by k, of %d to %d: %s.", list[0].K, list[len(list)-1].K, strings.Join(terms, ", "))
+}
+
+// shortDesign names the formula, and the references of the factors, a line each.
+func shortDesign(m *fitted.Model) (lines []string) {
+	d := m.Design
+	if d == nil {
+		return nil
+	}
+	if d.Formula != "" {
+		lines = append(lines, "Formula: "+shown.Name(d.Formula)+".")
+	}
+	var factors []string
+	for _, f := range d.Factors {
+		factors = append(factors, shown.Name(f.Name)+" against "+shown.Name(f.Reference))
+	}
+	if len(factors) > 0 {
+		lines = append(lines, "Factors: "+strings.Join(factors, ", ")+".")
+	}
+	return lines
+}
+
+// Part is a part of what [Explain] says.
+type Part string
+
+// The parts of an explanation, in the order in which they are written.
+const (
+	PartStarts      Part = "starts"
+	PartCertificate Part = "certificate"
+	PartNotes       Part = "notes"
+)
+
+// Explain writes what a model's file knows beside [Screen]: these parts of it, all where none is named.
+func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
+	out := bufio.NewWriter(w)
+	wants := func(p Part) bool { return len(parts) == 0 || slices.Contains(parts, p) }
+	fmt.Fprintln(out, answer(m))
+	if wants(PartStarts) {
+		writeStarts(out, m)
+		writeArrangements(out, m.Arrangements)
+	}
+	if c := m.Fit.Certificate; wants(PartCertificate) && c != nil {
+		fmt.Fprintln(out)
+		for _, line := range verdicts(c) {
+			fmt.Fprintln(out, line)
+		}
+		if len(c.Tests) > 0 {
+			writeTable(out, tests(c))
+		}
+	} else if wants(PartCertificate) {
+		fmt.Fprintln(out, "\nThere is no certificate; the notes say why.")
+	}
+	if wants(PartNotes) {
+		writeAllNotes(out, m)
+	}
+	return out.Flush()
+}
+
+// writeAllNotes writes warnings, boundaries, how g was evaluated, factors and notes.
+func writeAllNotes(out io.Writer, m *fitted.Model) {
+	var lines []string
+	for _, warning := range m.Fit.Warnings {
+		lines = append(lines, "Warning: "+warning+".")
+	}
+	lines = append(lines, separation(m)...)
+	if m.Approximation != nil {
+		lines = append(lines, approximation(m))
+	}
+	lines = append(lines, design(m)...)
+	for i, line := range lines {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintln(out, shown.Line(line))
+	}
+	writeNotes(out, m.Fit.Notes)
+	if len(lines)+len(m.Fit.Notes) == 0 {
+		fmt.Fprintln(out, "\nThere are no warnings and no notes.")
+	}
+}
+
+// OutputsScreen is [Screen] of several targets; those that share a gate together.
+func OutputsScreen(w io.Writer, v *fitted.Vector, file string, all bool) error {
+	if v.SharedGate != nil && v.SharedGate.Fit != nil {
+		return sharedGateScreen(w, v, file, all)
+	}
+	return eachOutput(w, v, func(m *fitted.Model) error { return Screen(w, m, file, all) })
+}
+
+// ExplainOutputs is [Explain] of several targets.
+func ExplainOutputs(w io.Writer, v *fitted.Vector, parts ...Part) error {
+	if v.SharedGate != nil && v.SharedGate.Fit != nil {
+		return Explain(w, together(v), parts...)
+	}
+	return eachOutput(w, v, func(m *fitted.Model) error { return Explain(w, m, parts...) })
+}
+
+// eachOutput writes the targets one below the other, each below its name.
+func eachOutput(w io.Writer, v *fitted.Vector, write func(*fitted.Model) error) error {
+	for j := range v.Outputs {
+		if j > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "Target %s\n", shown.Name(v.Outputs[j].Target))
+		if err := write(v.Model(j)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,340 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/kernel"
+)
+
+// jumpable is an expert that may jump along a direction of the design, s = x_c − pivot, the others as they are: with
+// z = ⟨a,x⟩ + δ·s and ρ = ⟨w,x⟩ − L(x) + γ·s what it has of the log-likelihood is, as of a joiner of its [vacancy],
+//
+//	Σ_rows log(1 + exp(t)) − log(1 + exp(ρ)),  t = ρ + log f(y; g(z), σ) − log p(y|x),
+//
+// a function of two numbers. Rows of which s is 0 do not change: where the feature is a level of a factor, all others.
+// In δ it has many maxima: which rows of a level an expert of few rows goes through was decided where it began, and no
+// step of EM leads from one to another.
+type jumpable struct {
+	along         jump
+	gated         bool // γ is free
+	s, z, rho, y  []float64
+	density       []float64 // log p(y|x) − log of f's norming constant
+	weight        []float64
+	inv           float64   // 1/σ
+	at, mean, log []float64 // z, g(z) and log(1 + exp) of the last value
+	post, prior   []float64 // t and ρ as probabilities, in their first halves
+}
+
+// jump is a change of the coefficients of a feature.
+type jump struct {
+	column       int     // of the vacancy
+	pivot        float64 // where z stays
+	delta, gamma float64
+	gain         float64
+}
+
+const (
+	// jumpVotes places along a direction are tried. From each EM goes on while jumpPatience steps as good as the last would
+	// lead above where the expert is.
+	jumpVotes, jumpPatience = 16, 10
+	// mostJumps are made one after the other.
+	mostJumps = 12
+)
+
+// leap takes best to where jumps of its experts lead, and says whether that is anywhere.
+func leap(ctx context.Context, t *Task, rows *table, best *Candidate) (gained bool, err error) {
+	for range mostJumps {
+		q, err := jumped(ctx, t.Problem, rows, best.Params)
+		if q == nil || err != nil {
+			return gained, err
+		}
+		c, err := leadsTo(ctx, t, q)
+		if err != nil || c.Failed() || c.Run.Status != optim.Converged || !c.beats(best, t.Problem.N()) {
+			return gained, err
+		}
+		*best, gained = *c, true
+	}
+	return gained, nil
+}
+
+// leadsTo is the maximum on all rows to which q leads.
+func leadsTo(ctx context.Context, t *Task, q *model.Params) (*Candidate, error) {
+	p := t.Problem
+	c := &Candidate{Kind: KindSpare, Params: q, Rows: p.N()}
+	l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
+	run, err := approach(ctx, l, l.Theta(q), nil)
+	if err != nil {
+		return nil, err
+	}
+	if c.Run, c.Params = run, l.Params(run.X); c.Failed() {
+		return c, nil
+	}
+	return c, visitor{t}.carry(ctx, c)
+}
+
+// jumped is q after the jump of one expert that gains most; nil where none gains.
+func jumped(ctx context.Context, p *problem.Problem, rows *table, q *model.Params) (to *model.Params, err error) {
+	most := slack
+	for i := range q.K {
+		v, err := newVacancy(ctx, p, rows, leaveOut(q, i))
+		if err != nil {
+			return nil, err
+		}
+		j := v.occupant(q, i)
+		found, err := v.jump(ctx, j)
+		if err != nil {
+			return nil, err
+		}
+		if found.gain > most {
+			v.move(j, found)
+			to, most = v.with(j), found.gain
+		}
+	}
+	return to, nil
+}
+
+// occupant is expert i of q as one that joins the others, which are those of the vacancy.
+func (v *vacancy) occupant(q *model.Params, i int) *joiner {
+	last := q.K - 1 // of the others, whose logit is 0
+	if i == last {
+		last--
+	}
+	j := &joiner{a: make([]float64, len(v.experts)), w: make([]float64, len(v.gate)), sigma: q.SigmaOf(i)}
+	for c, col := range v.experts {
+		if col < q.D {
+			j.a[c] = q.Regressor(i)[col]
+		} else {
+			j.a[c] = q.RegressorIntercepts[i]
+		}
+	}
+	logit := func(e, col int) float64 {
+		switch {
+		case e == q.K-1:
+			return 0
+		case col < q.D:
+			return q.Gate(e)[col]
+		}
+		return q.GatingIntercepts[e]
+	}
+	for c, col := range v.gate {
+		j.w[c] = logit(i, col) - logit(last, col)
+	}
+	return j
+}
+
+// move adds a jump to the coefficients of j.
+func (v *vacancy) move(j *joiner, by jump) {
+	add := func(to []float64, columns []int, step float64) {
+		for c, col := range columns {
+			switch col {
+			case by.column:
+				to[c] += step
+			case v.mixture.D:
+				to[c] -= step * by.pivot
+			}
+		}
+	}
+	add(j.a, v.experts, by.delta)
+	add(j.w, v.gate, by.gamma)
+}
+
+// jump returns the jump of j that gains most.
+func (v *vacancy) jump(ctx context.Context, j *joiner) (best jump, err error) {
+	r := v.room()
+	defer v.rooms.Put(r)
+	if _, err := v.observe(ctx, r, j); err != nil {
+		return best, err
+	}
+	for _, along := range v.directions() {
+		found, err := v.jumpable(r, j, along).highest(ctx, v.problem.G)
+		if err != nil {
+			return best, err
+		}
+		if found.gain > best.gain {
+			best = found
+		}
+	}
+	return best, nil
+}
+
+// directions are those in which an expert jumps: each of its coefficients alone, and where there are intercepts about the
+// median, of a feature of two values about both.
+func (v *vacancy) directions() (out []jump) {
+	d := v.mixture.D
+	turns := slices.Contains(v.experts, d)
+	for _, col := range v.experts {
+		if !turns || col == d {
+			out = append(out, jump{column: col})
+			continue
+		}
+		x := slices.Sorted(slices.Values(v.x[col]))
+		n := len(x)
+		least, most := x[0], x[n-1]
+		if i, _ := slices.BinarySearch(x, most); x[max(i-1, 0)] == least {
+			out = append(out, jump{column: col, pivot: least}, jump{column: col, pivot: most})
+			continue
+		}
+		out = append(out, jump{column: col, pivot: x[n/2]})
+	}
+	return out
+}
+
+// jumpable readies the rows that change along a direction, after observe.
+func (v *vacancy) jumpable(r *vacancyRoom, j *joiner, along jump) *jumpable {
+	o := &jumpable{along: along, inv: 1 / j.sigma}
+	o.gated = slices.Contains(v.gate, along.column) && (along.pivot == 0 || slices.Contains(v.gate, v.mixture.D))
+	norm := math.Log(j.sigma)
+	for t, y := range v.y {
+		s := v.x[along.column][t] - along.pivot
+		if s == 0 {
+			continue
+		}
+		w := 1.0
+		if v.weight != nil {
+			w = v.weight[t]
+		}
+		o.s, o.z, o.rho, o.y = append(o.s, s), append(o.z, r.z[t]), append(o.rho, r.odds[t]), append(o.y, y)
+		o.density, o.weight = append(o.density, v.density[t]+norm), append(o.weight, w)
+	}
+	n := len(o.s)
+	o.at, o.mean, o.log = make([]float64, n), make([]float64, n), make([]float64, n)
+	o.post, o.prior = make([]float64, 2*n), make([]float64, 2*n)
+	return o
+}
+
+// softmax makes the odds in the first half of two probabilities, and returns Σ log(1 + exp(odds)).
+func (o *jumpable) softmax(two []float64) float64 {
+	clear(two[len(o.s):])
+	model.Softmax(two, o.log, two, len(o.s))
+	return kernel.Dot(o.weight, o.log)
+}
+
+// gates is Σ log(1 + exp(ρ)) at γ.
+func (o *jumpable) gates(gamma float64) float64 {
+	floats.AddScaledTo(o.prior[:len(o.s)], o.rho, gamma, o.s)
+	return o.softmax(o.prior)
+}
+
+// fits is Σ log(1 + exp(t)) at δ and γ.
+func (o *jumpable) fits(ctx context.Context, g model.Activation, delta, gamma float64) (float64, error) {
+	floats.AddScaledTo(o.at, o.z, delta, o.s)
+	if err := g.Eval(ctx, o.mean, o.at); err != nil {
+		return 0, err
+	}
+	odds := o.post[:len(o.s)]
+	floats.AddScaledTo(odds, o.rho, gamma, o.s)
+	floats.Sub(odds, o.density)
+	for t, m := range o.mean {
+		e := (o.y[t] - m) * o.inv
+		odds[t] -= e * e / 2
+	}
+	return o.softmax(o.post), nil
+}
+
+// highest climbs from the places for which rows vote to what gains most.
+func (o *jumpable) highest(ctx context.Context, g model.Activation) (best jump, err error) {
+	here, err := o.fits(ctx, g, 0, 0)
+	if err != nil {
+		return best, err
+	}
+	places, err := o.places(ctx, g)
+	if err != nil {
+		return best, err
+	}
+	here -= o.gates(0)
+	for _, delta := range places {
+		found, err := o.climb(ctx, g, delta, here)
+		if err != nil {
+			return best, err
+		}
+		if found.gain > best.gain {
+			best = found
+		}
+	}
+	return best, nil
+}
+
+// vote is a step that leads through a row, and what that row would gain by it.
+type vote struct{ delta, gain float64 }
+
+// places are those for which rows vote, after fits at 0.
+func (o *jumpable) places(ctx context.Context, g model.Activation) ([]float64, error) {
+	slope, now, n := make([]float64, len(o.s)), slices.Clone(o.log), len(o.s)
+	if err := g.Deriv(ctx, slope, o.at); err != nil {
+		return nil, err
+	}
+	floats.SubTo(o.post[:n], o.rho, o.density)
+	o.softmax(o.post)
+	votes := make([]vote, 0, n)
+	for t, s := range o.s {
+		if slope[t] != 0 {
+			votes = append(votes, vote{(o.y[t] - o.mean[t]) / (slope[t] * s), o.weight[t] * (o.log[t] - now[t])})
+		}
+	}
+	return quantiles(votes), nil
+}
+
+// quantiles are places that have equal parts of what all votes would gain between them, in order.
+func quantiles(votes []vote) (places []float64) {
+	slices.SortStableFunc(votes, func(a, b vote) int { return cmp.Compare(a.delta, b.delta) })
+	total, sum := 0.0, 0.0
+	for _, a := range votes {
+		total += a.gain
+	}
+	part := func() float64 { return math.Floor(sum/total*jumpVotes + 0.5) }
+	for _, a := range votes {
+		before := part()
+		if sum += a.gain; part() > before {
+			places = append(places, a.delta)
+		}
+	}
+	return places
+}
+
+// climb goes from δ to a maximum in δ and γ by EM, each a Newton step. It ends where so many steps as good as the last would not
+// lead above where the expert is, which has this value.
+func (o *jumpable) climb(ctx context.Context, g model.Activation, delta, here float64) (to jump, err error) {
+	slope, gamma := make([]float64, len(o.s)), 0.0
+	to = o.along
+	for to.gain = math.Inf(-1); ; {
+		gain, err := o.fits(ctx, g, delta, gamma)
+		if err != nil {
+			return to, err
+		}
+		gain -= o.gates(gamma) + here
+		more := gain - to.gain
+		if more > 0 {
+			to.delta, to.gamma, to.gain = delta, gamma, gain
+		}
+		if !(more >= joinGain) || gain+jumpPatience*more < 0 {
+			return to, nil
+		}
+		if err := g.Deriv(ctx, slope, o.at); err != nil {
+			return to, err
+		}
+		var h, score, hGate, scoreGate float64
+		for t, s := range o.s {
+			p, r, w := o.prior[t], o.post[t], o.weight[t]
+			b := slope[t] * s
+			h += w * r * b * b
+			score += w * r * b * (o.y[t] - o.mean[t])
+			hGate += w * p * (1 - p) * s * s
+			scoreGate += w * (r - p) * s
+		}
+		if h > 0 {
+			delta += score / h
+		}
+		if o.gated {
+			gamma += scoreGate / (hGate + joinGateRidge)
+		}
+	}
+}

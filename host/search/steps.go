@@ -1,0 +1,77 @@
+package search
+
+import (
+	"context"
+	"slices"
+)
+
+// Step is one way from the best of a search on all rows to a better maximum.
+type Step struct {
+	Name    string                              // as models' files have it
+	Applies func(t *Task, best *Candidate) bool // nil: always
+	// Try returns a better maximum, which may be best itself taken there, or best as it is, to the byte.
+	Try func(ctx context.Context, t *Task, best *Candidate, when Occasion) (*Candidate, error)
+}
+
+// Steps are those that a search makes, in their order; the zero value is none.
+type Steps struct {
+	Refined []Step // when the candidates have been refined
+	Last    []Step // after these, and of every better optimum that is found later
+}
+
+// Gain is what a step has gained.
+type Gain struct {
+	Step          string
+	LogLikelihood float64 // of all rows; more than 0.01
+}
+
+// Occasion is when steps are made, each time with random numbers of its own.
+type Occasion int
+
+const (
+	atRefinement Occasion = 0 // after each refinement: of more starts it finds again what it has found of fewer
+	atSurvey     Occasion = 1 // after a late survey
+)
+
+// ofSpare is when an expert that hardly counts has been placed anew, after so many others.
+func ofSpare(number int) Occasion { return Occasion(4*number + 2) }
+
+// besideFit is when a better optimum came of a fit of so many experts.
+func besideFit(k int) Occasion { return Occasion(4*k + 3) }
+
+// Make makes steps from the best, and records in it what they have gained.
+func Make(ctx context.Context, t *Task, steps []Step, best *Candidate, when Occasion) (*Candidate, error) {
+	for _, s := range steps {
+		if s.Applies != nil && !s.Applies(t, best) {
+			continue
+		}
+		was, gains := best.Run.Value, best.Gains
+		next, err := s.Try(ctx, t, best, when)
+		if err != nil {
+			return nil, err
+		}
+		best = next
+		best.Gains = withGain(gains, s.Name, (was-best.Run.Value)*t.Problem.Weights.Total)
+	}
+	return best, nil
+}
+
+// withGain returns gains with another, added to what the step has gained before, if it matters.
+func withGain(gains []Gain, step string, gain float64) []Gain {
+	if !(gain > slack) {
+		return gains
+	}
+	out := slices.Clone(gains)
+	if i := slices.IndexFunc(out, func(g Gain) bool { return g.Step == step }); i >= 0 {
+		out[i].LogLikelihood += gain
+		return out
+	}
+	return append(out, Gain{step, gain})
+}
+
+// inPlace is a step that takes the best higher where it stands; applies is nil for wherever try does something.
+func inPlace(name string, applies func(*Task, *Candidate) bool, try func(context.Context, *Task, *Candidate, Occasion) error) Step {
+	return Step{name, applies, func(ctx context.Context, t *Task, best *Candidate, when Occasion) (*Candidate, error) {
+		return best, try(ctx, t, best, when)
+	}}
+}
