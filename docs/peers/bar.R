@@ -1,7 +1,7 @@
 #!/usr/bin/env Rscript
 # Fits every table named, of k = 2 and 3, with flexmix from 20 starts and prints a line
 # each: the best log-likelihood of the starts that are admissible by the rule of
-# docs/search.md (no expert of fewer than p + 2 rows, nor with a sigma below 0.002 of the
+# docs/theory/search.md (no expert of fewer than p + 2 rows, nor with a sigma below 0.002 of the
 # target's standard deviation), how many are within 0.02 of it, how many are
 # admissible, how many failed, and the CPU time of all.
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env Rscript
-# Writes the public data sets of docs/peers.md to the working directory.
+# Writes the public data sets of docs/studies/peers.md to the working directory.
 suppressMessages(library(flexmix))
 write.table2 <- function(d, file) write.csv(d, file, row.names = FALSE, quote = FALSE)
 data(NPreg); write.table2(data.frame(x = NPreg$x, x2 = NPreg$x^2, y = NPreg$yn), "npreg.csv")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs flexmix and moe on the same data, one after the other, and prints the
-# table of docs/peers.md. From the root of a clone; needs R with flexmix and
+# table of docs/studies/peers.md. From the root of a clone; needs R with flexmix and
 # mixtools (Debian: r-cran-flexmix r-cran-mixtools) and Go.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

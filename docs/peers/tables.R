@@ -1,9 +1,9 @@
 #!/usr/bin/env Rscript
-# Writes the tables of the bar in docs/peers.md to the working directory, one CSV each with
+# Writes the tables of the bar in docs/studies/peers.md to the working directory, one CSV each with
 # the target last, and prints their names: the data frames of datasets, MASS, mlbench and
 # AER in alphabetical order (of the C locale) of which the numeric columns have 30 to
 # 1,000 complete rows and 1 to 13 features, the last of them the target, until there are
-# 40; none that docs/peers.md has already.
+# 40; none that docs/studies/peers.md has already.
 have <- c("faithful", "whiteside", "CO2", "NPreg")
 found <- list()
 for (package in c("datasets", "MASS", "mlbench", "AER")) {
