@@ -197,13 +197,15 @@ func Judge(tests []Test, e Evidence) *Certificate {
 	return c
 }
 
+// FewCause is the cause that more experts may cure.
+const FewCause = "k too small"
+
 const (
-	fewCause   = "k too small"
 	noiseCause = "noise that is not Gaussian or not of equal variance"
 	gateCause  = "a gate that is not linear in its features"
 )
 
-// suggests are what the failure of each test of a mixture suggests besides fewCause.
+// suggests are what the failure of each test of a mixture suggests besides FewCause.
 var suggests = map[string]string{
 	testResiduals:          noiseCause,
 	testCorrelation:        "noise that is correlated between the targets",
@@ -250,7 +252,7 @@ func (c *Certificate) explain() {
 		}
 	}
 	if few && first {
-		add(Cause{Text: fewCause})
+		add(Cause{Text: FewCause})
 	}
 	for _, t := range failed {
 		if t.Cause == noiseCause && t.Robust {
@@ -264,7 +266,7 @@ func (c *Certificate) explain() {
 		add(Cause{Test: t.Name, Text: t.Suggests, Features: t.Features})
 	}
 	if few && !first {
-		add(Cause{Text: fewCause})
+		add(Cause{Text: FewCause})
 	}
 	var all []string
 	for _, why := range c.Causes {

@@ -96,14 +96,14 @@ func TestCauses(t *testing.T) {
 		"none":                           {[]Test{failing(testResiduals, 0.1), failing(testGate, 0.1)}, nil},
 		"the shape alone":                {[]Test{failing(testResiduals, less)}, []string{noiseCause}},
 		"the shape and what it adds":     {[]Test{failing(testResiduals, much), explained(failing(testInteractions, least)), explained(failing(testHeteroscedasticity, least))}, []string{noiseCause}},
-		"merged experts":                 {[]Test{failing(testResiduals, much), failing(testInteractions, less), failing(testHeteroscedasticity, least)}, []string{fewCause, noiseCause, experts, wide}},
-		"merged experts, by the spread":  {[]Test{failing(testHeteroscedasticity, much), failing(testInteractions, less)}, []string{fewCause, wide, experts}},
+		"merged experts":                 {[]Test{failing(testResiduals, much), failing(testInteractions, less), failing(testHeteroscedasticity, least)}, []string{FewCause, noiseCause, experts, wide}},
+		"merged experts, by the spread":  {[]Test{failing(testHeteroscedasticity, much), failing(testInteractions, less)}, []string{FewCause, wide, experts}},
 		"a gate, seen twice":             {[]Test{failing(testGate, less), failing(testGateFeatures, much)}, []string{gate}},
-		"a gate, and the residuals less": {[]Test{failing(testGateFeatures, much), failing(testResiduals, least)}, []string{gate, noiseCause, fewCause}},
-		"a product of features":          {[]Test{failing(testInteractions, much), failing(testHeteroscedasticity, less)}, []string{experts, wide, fewCause}},
+		"a gate, and the residuals less": {[]Test{failing(testGateFeatures, much), failing(testResiduals, least)}, []string{gate, noiseCause, FewCause}},
+		"a product of features":          {[]Test{failing(testInteractions, much), failing(testHeteroscedasticity, less)}, []string{experts, wide, FewCause}},
 		"noise that grows":               {[]Test{failing(testResiduals, much), failing(testHeteroscedasticity, less)}, []string{wide}},
 		"rows in time":                   {[]Test{failing(testDependence, much), failing(testResiduals, least)}, []string{rows, noiseCause}},
-		"a system that is none":          {[]Test{{Name: "units", Suggests: "merged units", PValue: much, Statistic: 500, DF: 2, Robust: true}, failing(testGate, least)}, []string{fewCause, "merged units", gate}},
+		"a system that is none":          {[]Test{{Name: "units", Suggests: "merged units", PValue: much, Statistic: 500, DF: 2, Robust: true}, failing(testGate, least)}, []string{FewCause, "merged units", gate}},
 	} {
 		var got []string
 		judged := Judge(c.tests, Evidence{})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -79,8 +80,11 @@ func shortVerdicts(f *fitted.Fit) []string {
 		return []string{"Not judged: " + f.Notes[i] + "."}
 	}
 	cause, try := c.Cause, c.Try
-	if f.Has(fitted.WarnTooMany) && strings.HasPrefix(try, "--k ") {
-		cause, try = "experts of another kind, as k may be too large already", "other terms by --formula, or another --activation"
+	if f.Has(fitted.WarnTooMany) {
+		cause = strings.TrimSuffix(cause, ", or "+infer.FewCause)
+		if strings.HasPrefix(try, "--k ") {
+			cause, try = "experts of another kind, as k may be too large already", "other terms by --formula, or another --activation"
+		}
 	}
 	return []string{optimumVerdict(c), fmt.Sprintf("Model: %s; %s.", c.Model, found(c, cause, try))}
 }

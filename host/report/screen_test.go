@@ -26,7 +26,10 @@ func TestByError(t *testing.T) {
 		{2.5e9, 1.3e7, "2.500e+09 ± 1.3e+07"},
 		{3.17e-10, 1.1e-11, "3.17e-10 ± 1.1e-11"},
 		{0.25, 0, "0.2500"},
-		{8426.123, math.NaN(), "8426.1230 –"},
+		{8426.123, math.NaN(), "8426 –"},
+		{-41895.978, math.NaN(), "-41896 –"},
+		{8.42612, math.NaN(), "8.426 –"},
+		{-0.00004, math.NaN(), "0.0000 –"},
 	} {
 		if got := estimate(c.v, c.se); got != c.want {
 			t.Errorf("%v with a standard error of %v: %s, want %s", c.v, c.se, got, c.want)
@@ -113,6 +116,15 @@ func TestScreenFits(t *testing.T) {
 		if strings.Contains(text, not) {
 			t.Errorf("%q in\n%s", not, text)
 		}
+	}
+	other := crowded()
+	other.Fit.Certificate.Cause, other.Fit.Certificate.Try = "another gate, or k too small", "--formula 'y ~ . | .^2'"
+	out.Reset()
+	if err := Screen(&out, other, "", false); err != nil {
+		t.Fatal(err)
+	}
+	if want := "which suggests another gate; try --formula"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, out.String())
 	}
 	out.Reset()
 	if err := Explain(&out, m); err != nil {

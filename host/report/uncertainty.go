@@ -129,7 +129,7 @@ func byError(v, se float64) (value, plusMinus string) {
 	case se == 0:
 		return fixed(v), ""
 	case math.IsNaN(se) || math.IsInf(se, 0):
-		return fixed(v), "–"
+		return fourDigits(v), "–"
 	}
 	size := exponent(se, 1)
 	if decimals := max(0, 1-size); decimals <= mostDecimals && math.Abs(v) < large && se < large {
@@ -141,6 +141,16 @@ func byError(v, se float64) (value, plusMinus string) {
 	}
 	digits := min(max(1, exponent(v, mostDigits)-size+1), mostDigits)
 	return strconv.FormatFloat(v, 'e', digits, 64), "± " + strconv.FormatFloat(se, 'e', 1, 64)
+}
+
+// fourDigits shows a number whose digits mean little, as a coefficient's on its way to infinity: four of them, or all
+// before the point.
+func fourDigits(v float64) string {
+	size := exponent(v, 3)
+	if size < 0 || size >= 6 {
+		return fixed(v)
+	}
+	return strconv.FormatFloat(v, 'f', max(0, 3-size), 64)
 }
 
 // exponent is the decimal exponent of a number that has been rounded to so many digits after the first.
