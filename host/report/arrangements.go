@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/gatedlearning/moe/host/fitted"
 )
@@ -20,29 +22,53 @@ func arrangements(s *fitted.Arrangements) (line string, table [][]string) {
 		}
 		return line, nil
 	case s.Intervals != nil:
-		line = fmt.Sprintf("Arrangements: %d, this one with weight %s; the model file has the intervals over all, and predictions are over them.", len(s.Others)+1, weightOf(s.Weight, s.Unweighted))
+		line = fmt.Sprintf("Arrangements: %d, this one with weight %s; the model file has the intervals over all, and predictions are over them.", len(s.Others)+1, weightOf(s.Weight))
 	case s.Weight != nil:
 		line += " None has a weight: " + s.Unweighted + "."
 	}
-	head := []string{"Arrangements", "below", "differs"}
-	if s.Weight != nil {
-		head = []string{"Arrangements", "below", "weight", "differs"}
+	return line, arrangementRows(s)
+}
+
+// arrangementRows is the table of arrangements: rows of every expert, and how many rows are of another one than in the
+// model. What keeps one from having a weight stands below.
+func arrangementRows(s *fitted.Arrangements) [][]string {
+	head, first := []string{"Arrangements", "below"}, []string{"the model", hundredths(0)}
+	var reasons []string
+	weigh := func(w *float64, why string) string {
+		if w != nil && why == "" {
+			return weightOf(w)
+		}
+		if !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
+		return "–"
 	}
-	table = append(table, head)
+	if s.Weight != nil {
+		head, first = append(head, "weight"), append(first, weigh(s.Weight, s.Unweighted))
+	}
+	head, first = append(head, "moved"), append(first, "")
+	for i, n := range s.Rows {
+		head, first = append(head, fmt.Sprintf("expert %d", i+1)), append(first, wholeRows(n))
+	}
+	table := [][]string{head, first}
 	for i, a := range s.Others {
 		row := []string{fmt.Sprint(i + 1), hundredths(a.Below)}
 		if s.Weight != nil {
-			row = append(row, weightOf(a.Weight, a.Unweighted))
+			row = append(row, weigh(a.Weight, a.Unweighted))
 		}
-		table = append(table, append(row, a.Differs))
+		row = append(row, wholeRows(a.Moved))
+		for _, n := range a.Rows {
+			row = append(row, wholeRows(n))
+		}
+		table = append(table, row)
 	}
-	return line, table
+	for _, why := range reasons {
+		table = append(table, []string{"– no weight: " + why})
+	}
+	return table
 }
 
-// weightOf is a weight, or why there is none.
-func weightOf(w *float64, why string) string {
-	if why != "" || w == nil {
-		return "none: " + why
-	}
-	return fmt.Sprintf("%.3g", *w)
-}
+// wholeRows is a sum of posterior probabilities as a number of rows.
+func wholeRows(n float64) string { return strconv.FormatFloat(n, 'f', 0, 64) }
+
+func weightOf(w *float64) string { return fmt.Sprintf("%.3g", *w) }
