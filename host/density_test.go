@@ -358,7 +358,7 @@ func (c densityCase) checkFile(t *testing.T, m *fitted.Model, src dataset.Source
 	if err := m.Write(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
-	back, err := predict.Open(path, c.act)
+	back, err := predict.Open(t.Context(), path, c.act)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func Example_save() {
 	path := filepath.Join(dir, "model.json")
 	check(m.Write(ctx, path))
 
-	opened, err := predict.Open(path, relu.Activation)
+	opened, err := predict.Open(ctx, path, relu.Activation)
 	check(err)
 	newX, newY := rows(100)
 	e, err := opened.Evaluate(ctx, dataset.Matrix(newX, newY))

@@ -27,7 +27,7 @@ type Model struct {
 // predicts within the range of that. It panics if there is neither, or if act says
 // that it is another activation.
 func New(m *fitted.Model, act model.Activation) *Model {
-	p, err := with(m, "", act)
+	p, err := with(context.Background(), m, "", act)
 	if err == nil {
 		return p
 	}
@@ -41,13 +41,14 @@ func New(m *fitted.Model, act model.Activation) *Model {
 // fitted with. That may be nil where the file carries an approximation of it, as it
 // does where the activation was a plugin's; it then predicts within the range of
 // that. Faults of the file, another activation than act among them, are a
-// *dataset.Error.
-func Open(path string, act model.Activation) (*Model, error) {
+// *dataset.Error. What Open returns can be written again: [fitted.Model.Write] is its
+// counterpart.
+func Open(ctx context.Context, path string, act model.Activation) (*Model, error) {
 	m, err := fitted.Read(path)
 	if err != nil {
 		return nil, err
 	}
-	return with(m, path, act)
+	return with(ctx, m, path, act)
 }
 
 // OpenWith is [Open] with an activation found by its name in the file, where it is
@@ -66,7 +67,7 @@ func OpenWith(ctx context.Context, path string, resolve Resolver) (*Model, error
 
 // with returns the model read from file, or "", with the one activation act, or
 // without.
-func with(m *fitted.Model, file string, act model.Activation) (*Model, error) {
+func with(ctx context.Context, m *fitted.Model, file string, act model.Activation) (*Model, error) {
 	missing := &dataset.Error{File: file, Msg: fmt.Sprintf("the model was fitted with %s, which is not in its file and was not given", describe(m.Activation.Name, m.Activation.Params))}
 	resolve := func(context.Context, fitted.Activation) (model.Activation, error) {
 		if act == nil {
@@ -76,7 +77,7 @@ func with(m *fitted.Model, file string, act model.Activation) (*Model, error) {
 	}
 	if leaves, ok := act.(model.PerExpert); ok && len(leaves) == len(m.Leaves) {
 		for i, leaf := range leaves {
-			if err := firstError(sameName(leaf, m.Leaves[i]), m.Leaves[i].Verify(context.Background(), file, leaf)); err != nil {
+			if err := firstError(sameName(leaf, m.Leaves[i]), m.Leaves[i].Verify(ctx, file, leaf)); err != nil {
 				return nil, &dataset.Error{File: file, Msg: err.Error()}
 			}
 		}
@@ -87,7 +88,7 @@ func with(m *fitted.Model, file string, act model.Activation) (*Model, error) {
 			return nil, &dataset.Error{File: file, Msg: err.Error()}
 		}
 	}
-	g, err := ActivationOf(context.Background(), m, file, resolve)
+	g, err := ActivationOf(ctx, m, file, resolve)
 	if err != nil {
 		return nil, err
 	}
@@ -116,16 +117,20 @@ type Result struct {
 // Matrix predicts the rows of x, n×D. y may be nil, else it has n targets. Where
 // level is not 0 it is that of prediction intervals, as of [Predictor.Intervals], with the parameters'
 // uncertainty where the model has their covariance.
-// A value that is not finite is an error, and so is one of the activation. It panics
-// if x has another number of columns than the model has features, if y has another
-// length than x has rows, or if level is not between 0 and 1.
+// It is an error if x has another number of columns than the model has features, if y has
+// another length than x has rows, if level is not 0 or between 0 and 1, or if a value is not
+// finite; and so is one of the activation.
 func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level float64) (*Result, error) {
 	n, d := x.Dims()
-	mustHave(d, m.D)
-	if y != nil && len(y) != n {
-		panic(fmt.Sprintf("predict: %s for %s", count(len(y), "target"), count(n, "row")))
+	switch {
+	case d != m.D:
+		return nil, &dataset.Error{File: "matrix", Msg: fmt.Sprintf("%s, the model has %s", count(d, "column"), count(m.D, "feature"))}
+	case y != nil && len(y) != n:
+		return nil, &dataset.Error{File: "matrix", Msg: fmt.Sprintf("%s for %s", count(len(y), "target"), count(n, "row"))}
 	}
-	mustBeLevel(level)
+	if err := checkLevel(level); err != nil {
+		return nil, err
+	}
 	out := newResult(n, m.K, y != nil, level > 0)
 	predictor, at := NewPredictor(m.params, m.act, ""), 0
 	if u := UncertaintyOf(m.Model); u != nil && (level > 0 || u.arrangements != nil) {

@@ -74,18 +74,38 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
+// TestMatrixErrors: data that do not fit the model are errors, as they are of a fit.
+func TestMatrixErrors(t *testing.T) {
+	p, x, y := randomModel(10)
+	m := New(fittedModel(p), tanhNamed("tanh"))
+	for _, c := range []struct {
+		want  string
+		x     *mat.Dense
+		y     []float64
+		level float64
+	}{
+		{"matrix: 8 columns, the model has 2 features", mat.NewDense(10, 8, nil), y, 0},
+		{"matrix: 1 column, the model has 2 features", mat.NewDense(3, 1, nil), nil, 0},
+		{"matrix: 9 targets for 10 rows", x, y[1:], 0},
+		{"matrix: 0 targets for 10 rows", x, []float64{}, 0},
+		{"prediction interval of level 1, want 0 for none or one between 0 and 1", x, y, 1},
+		{"prediction interval of level NaN, want 0 for none or one between 0 and 1", x, y, math.NaN()},
+		{"prediction interval of level -0.5, want 0 for none or one between 0 and 1", x, nil, -0.5},
+	} {
+		if r, err := m.Matrix(t.Context(), c.x, c.y, c.level); r != nil || err == nil || err.Error() != c.want {
+			t.Errorf("error %v, want %s", err, c.want)
+		}
+	}
+}
+
 // TestProgrammersErrors: what is wrong in the program is a panic that says what.
 func TestProgrammersErrors(t *testing.T) {
 	p, x, y := randomModel(10)
 	m := New(fittedModel(p), tanhNamed("tanh"))
-	wide, ctx := mat.NewDense(3, 8, nil), context.Background()
+	ctx := context.Background()
 	for want, fn := range map[string]func(){
-		"predict: 8 columns, the model has 2 features":                                        func() { m.Matrix(ctx, wide, nil, 0) },
-		"predict: 1 column, the model has 2 features":                                         func() { m.Matrix(ctx, mat.NewDense(3, 1, nil), nil, 0) },
-		"predict: 9 targets for 10 rows":                                                      func() { m.Matrix(ctx, x, y[1:], 0) },
-		"predict: prediction interval of level 1, want 0 for none or one between 0 and 1":     func() { m.Matrix(ctx, x, y, 1) },
-		"predict: prediction interval of level NaN, want 0 for none or one between 0 and 1":   func() { m.Table(dataset.Matrix(x, y), Extras{Interval: math.NaN()}) },
-		"predict: no activation":                                                              func() { NewPredictor(p, nil, "") },
+		"predict: prediction interval of level NaN, want 0 for none or one between 0 and 1": func() { m.Table(dataset.Matrix(x, y), Extras{Interval: math.NaN()}) },
+		"predict: no activation": func() { NewPredictor(p, nil, "") },
 		"predict: the model was fitted with tanh, which is not in its file and was not given": func() { New(fittedModel(p), nil) },
 		"predict: the model was fitted with tanh, not with relu":                              func() { New(fittedModel(p), tanhNamed("relu")) },
 		"predict: 3 columns, the model has 2 features": func() {
@@ -155,14 +175,14 @@ func TestOpen(t *testing.T) {
 			t.Errorf("other predictions from the file, error %v", err)
 		}
 	}
-	same(Open(path, tanhNamed("tanh")))
-	same(Open(path, tanh{})) // one that does not say what it is
+	same(Open(t.Context(), path, tanhNamed("tanh")))
+	same(Open(t.Context(), path, tanh{})) // one that does not say what it is
 	same(OpenWith(t.Context(), path, func(_ context.Context, named fitted.Activation) (model.Activation, error) {
 		return tanhNamed(named.Name), nil
 	}))
 	for want, fn := range map[string]func() (*Model, error){
-		"the model was fitted with tanh, not with relu":                              func() (*Model, error) { return Open(path, tanhNamed("relu")) },
-		"the model was fitted with tanh, which is not in its file and was not given": func() (*Model, error) { return Open(path, nil) },
+		"the model was fitted with tanh, not with relu":                              func() (*Model, error) { return Open(t.Context(), path, tanhNamed("relu")) },
+		"the model was fitted with tanh, which is not in its file and was not given": func() (*Model, error) { return Open(t.Context(), path, nil) },
 	} {
 		_, err := fn()
 		if fault := (*dataset.Error)(nil); !errors.As(err, &fault) || fault.File != path || fault.Msg != want {
@@ -186,7 +206,7 @@ func TestOpenApproximated(t *testing.T) {
 	}
 	m.Approximation = f.Coefficients()
 	path := write(t, m)
-	alone, err := Open(path, nil)
+	alone, err := Open(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,9 +42,17 @@ func Predictions(p *model.Params, act model.Activation, src dataset.Source, extr
 
 // mustBeLevel panics unless level is 0 or that of an interval.
 func mustBeLevel(level float64) {
-	if !(level >= 0 && level < 1) {
-		panic(fmt.Sprintf("predict: prediction interval of level %v, want 0 for none or one between 0 and 1", level))
+	if err := checkLevel(level); err != nil {
+		panic("predict: " + err.Error())
 	}
+}
+
+// checkLevel returns an error unless level is 0 or that of an interval.
+func checkLevel(level float64) error {
+	if !(level >= 0 && level < 1) {
+		return fmt.Errorf("prediction interval of level %v, want 0 for none or one between 0 and 1", level)
+	}
+	return nil
 }
 
 // fits returns an error if a table has another number of features than the model.
