@@ -59,7 +59,7 @@ func (f *limitFlags) within(c catalog.Catalog) catalog.Catalog {
 	return c
 }
 
-// register adds --activation and what goes with it to cmd, which needs one.
+// register adds --activation and what goes with it to cmd, which needs one; it may stand among the arguments instead.
 func (f *activationFlags) register(cmd *cobra.Command) {
 	f.registerOptional(cmd, "the nonlinearity `NAME`: a built-in, an expression such as 'expr: z*tanh(softplus(z))', or a trusted plugin's name or path (required)")
 	cobra.CheckErr(cmd.MarkFlagRequired("activation"))
@@ -89,10 +89,22 @@ func activationArg(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
 		return nil
-	case len(args) > 1 || cmd.Flags().Changed("activation"):
+	case len(args) > 1:
 		return errors.New("want one name")
+	case cmd.Flags().Changed("activation"):
+		return usagef("%s and --activation %v: want one of them", args[0], cmd.Flags().Lookup("activation").Value)
 	}
 	return cmd.Flags().Set("activation", args[0])
+}
+
+// dataArg takes DATA, and behind it an activation for --activation, if there is one.
+func dataArg(inner cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < 2 {
+			return inner(cmd, args)
+		}
+		return activationArg(cmd, args[1:])
+	}
 }
 
 // registerParams adds --param and the limits, for a command that names its

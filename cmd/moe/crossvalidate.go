@@ -22,7 +22,7 @@ type crossValidation struct {
 func newCrossvalidateCmd() *cobra.Command {
 	f, folds := new(fitFlags), 0
 	cmd := &cobra.Command{
-		Use:   "crossvalidate DATA",
+		Use:   "crossvalidate DATA [NAME]",
 		Short: "Compare numbers of experts on rows that the fits have not seen",
 		Long: `crossvalidate parts the rows of DATA at random, fits every number of experts
 without each part in turn, and measures it on the part that was left out: the
@@ -33,9 +33,9 @@ factors and polynomials are those of all rows.
 The exit code is 1 if a fit of the best number of experts did not converge.`,
 		Example: `  moe crossvalidate data.csv --activation identity --k 1:6 --intercept
   moe crossvalidate trial.csv --formula 'dose ~ age * sex | age' --activation identity --k 1:4 --folds 5 --json`,
-		Args: cobra.ExactArgs(1),
+		Args: dataArg(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.crossValidate(cmd, args, folds)
+			return f.crossValidate(cmd, args[:1], folds)
 		},
 	}
 	f.registerModel(cmd)

@@ -43,7 +43,7 @@ type fitFlags struct {
 func newFitCmd() *cobra.Command {
 	f := new(fitFlags)
 	cmd := &cobra.Command{
-		Use:   "fit DATA",
+		Use:   "fit DATA [NAME]",
 		Short: "Fit a mixture of experts to a data set",
 		Long: `fit learns the regressors a_i, the gate w_i and the noise level of a mixture of
 k experts from the rows of DATA, a CSV, NPY or Parquet file, or - for standard
@@ -63,9 +63,9 @@ exit-codes.`,
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 1:4 -o model.json
   moe fit data.csv --activation relu --k 1:4 --print-config > fit.json
   zcat trial.csv.gz | moe fit - --missing drop --k 2 --intercept --json`,
-		Args: cobra.MaximumNArgs(1),
+		Args: dataArg(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd, args)
+			return f.run(cmd, args[:min(1, len(args))])
 		},
 	}
 	f.registerModel(cmd)

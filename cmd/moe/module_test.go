@@ -4,8 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // TestModuleLanguages builds what moe plugin new writes for every language of modules by the command in its
@@ -67,6 +70,76 @@ func TestModuleLanguages(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(project, "model.json")); err != nil {
 				t.Error(err)
 			}
+
+			// With parameters, at their defaults and given, it is the function that its comment says.
+			name += "-p"
+			run(t, dir, moe, append([]string{"plugin", "new", name, "--lang", c.lang, "--param", "slope=0.25,0,1", "--param", "tilt=2"}, c.flags...)...)
+			project = filepath.Join(dir, "moe-plugin-"+name)
+			run(t, project, "sh", "-c", strings.ReplaceAll(build, "soft-"+c.lang, name))
+			if out := run(t, project, moe, "plugin", "verify", "./"+name+".wasm"); !strings.Contains(out, "All checks passed.") || !strings.Contains(out, "(slope=1, tilt=2)") {
+				t.Error(out)
+			}
+			for given, linear := range map[string]string{"slope=0.25": "2.25", "slope=1": "3"} {
+				draw := []string{"--k", "2", "--d", "3", "--n", "50"}
+				run(t, project, moe, append([]string{"sample", "./" + name + ".wasm", "--param", given, "-o", "got.csv"}, draw...)...)
+				run(t, project, moe, append([]string{"sample", "expr: z/(1 + abs(z)) + " + linear + "*z", "-o", "want.csv"}, draw...)...)
+				if got, want := lastColumn(t, project, "got.csv"), lastColumn(t, project, "want.csv"); len(want) != 50 || !floats.EqualApprox(got, want, 1e-12) {
+					t.Errorf("%s: y = %v, want %v", given, got, want)
+				}
+			}
 		})
+	}
+}
+
+// lastColumn returns the last column of a CSV file with a head.
+func lastColumn(t *testing.T, dir, name string) (out []float64) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+		v, err := strconv.ParseFloat(line[strings.LastIndex(line, ",")+1:], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// TestPythonParameters runs the head of what moe plugin new --lang python writes, which needs nothing that
+// Python does not have itself.
+func TestPythonParameters(t *testing.T) {
+	if exec.Command("python3", "--version").Run() != nil {
+		t.Skip("no python3")
+	}
+	project, err := (&newPluginFlags{name: "steep", lang: "python", params: []string{"slope=0.25,0,1", "tilt=2"}}).project()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := project.render("python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(dir, strings.Replace(f.Name, project.File, "steep.py", 1)), f.Data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("python3", "-c", `
+from steep import complete, derivative, g
+print(complete({}), g(-1.0, complete({})), derivative(1.0, complete({"slope": 1.0})))
+for wrong in {"slope": 1.5}, {"slope": float("nan")}, {"steep": 1.0}:
+    try:
+        print("taken", complete(wrong))
+    except ValueError as error:
+        print("refused")
+`)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if want := "{'slope': 0.25, 'tilt': 2.0} -2.75 3.25\nrefused\nrefused\nrefused\n"; err != nil || string(out) != want {
+		t.Errorf("%v, %q, want %q", err, out, want)
 	}
 }

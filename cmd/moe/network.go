@@ -41,7 +41,7 @@ type networkSampleFlags struct {
 func newNetworkSampleCmd() *cobra.Command {
 	f := new(networkSampleFlags)
 	cmd := &cobra.Command{
-		Use:   "sample --activation NAME --k K --d D --n N -o FILE",
+		Use:   "sample [NAME] --k K --d D --n N -o FILE",
 		Short: "Draw a data set from a network with one hidden layer",
 		Long: `sample draws n rows with x ~ N(0, I) from a network of k units over d features
 and writes the columns x1 ... xd, y as CSV, NPY or Parquet. The weights W are

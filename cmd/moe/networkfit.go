@@ -40,7 +40,7 @@ phi(c*z) = c^p*phi(z) only v_i*|w_i|^p is identified.`
 func newNetworkInitCmd() *cobra.Command {
 	f := &networkFitFlags{request: network.Request{TensorsOnly: true}}
 	cmd := &cobra.Command{
-		Use:   "init DATA --activation NAME --k K",
+		Use:   "init DATA [NAME] --k K",
 		Short: "Estimate a network by moment tensors",
 		Long: `init estimates a network of k units from the moment tensors E[y*S_j(x)] of the
 rows of DATA, for x ~ N(0, I): the span of the weights from the second (the third
@@ -50,7 +50,7 @@ tensors say of each term.
 
 ` + outputHelp,
 		Example: `  moe network init data.csv --activation relu --k 3 --truth truth.json -o start.json`,
-		Args:    cobra.ExactArgs(1),
+		Args:    dataArg(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.data = args[0]
 			return f.run(cmd)
@@ -63,7 +63,7 @@ tensors say of each term.
 func newNetworkFitCmd() *cobra.Command {
 	f := new(networkFitFlags)
 	cmd := &cobra.Command{
-		Use:   "fit DATA --activation NAME --k K",
+		Use:   "fit DATA [NAME] --k K",
 		Short: "Fit a network with one hidden layer to a data set",
 		Long: `fit learns a network of k units by least squares. It starts from the moment
 tensors (see moe network init) and from random weights, goes down by gradient
@@ -79,7 +79,7 @@ in doubt as well; the network is written all the same.
   moe network fit data.csv --activation leakyrelu --param slope=0.1 --k 2 --output-weights 1,-1 --truth truth.json
   moe network fit data.csv --activation relu --k 3 --report network.html
   moe network fit data.npy --activation sigmoid --k 4 --output-weights unit-rows --starts 20 --json`,
-		Args: cobra.ExactArgs(1),
+		Args: dataArg(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.data = args[0]
 			return f.run(cmd)

@@ -35,6 +35,8 @@ type newPluginFlags struct {
 	sdk  string
 	copy bool
 	wasm bool
+	// params are the parameters, each NAME=DEFAULT or NAME=DEFAULT,MIN,MAX.
+	params []string
 }
 
 // moduleLanguages are those in which what is written is a WebAssembly module and no program.
@@ -49,13 +51,17 @@ func newPluginNewCmd() *cobra.Command {
 test as it is, its README saying how to build, trust, verify and use it. Put
 your own function in the place of the one that is there.
 
+--param gives it a parameter, with a default and the range that it may be in, both ends
+included; without a range every finite value is taken. The function that is written adds
+the parameters times z to the softsign, which shows how they arrive.
+
 A Go plugin needs the packages of moe: a published version of them, those of the
 checkout that --sdk names, where it is, or with --copy a copy of those in the project,
 which others can then build wherever they have it.
 
 In AssemblyScript, C or Rust, and with --wasm in Go, it is a WebAssembly module, which runs
 wherever moe does, needs no trust and can go into a model's file (docs/modules.md).`,
-		Example: "  moe plugin new softsign --sdk ../moe --copy\n  moe plugin new softsign --lang python\n  moe plugin new softsign --lang c",
+		Example: "  moe plugin new softsign --sdk ../moe --copy\n  moe plugin new softsign --lang python --param slope=0.1,0,1\n  moe plugin new softsign --lang c",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.name = args[0]
@@ -64,6 +70,7 @@ wherever moe does, needs no trust and can go into a model's file (docs/modules.m
 	}
 	cmd.Flags().StringVar(&f.lang, "lang", "go", "the plugin's `LANGUAGE`: go, python, assemblyscript, c, rust")
 	cmd.Flags().BoolVar(&f.wasm, "wasm", false, "with --lang go, a WebAssembly module in the place of a program")
+	cmd.Flags().StringArrayVar(&f.params, "param", nil, "a parameter of the activation as `NAME=DEFAULT[,MIN,MAX]`; may be repeated")
 	cmd.Flags().StringVar(&f.sdk, "sdk", "", "build against the checkout of moe at this `PATH`, not against a published version")
 	cmd.Flags().BoolVar(&f.copy, "copy", false, "with --sdk, copy the packages that the plugin needs into the project")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(append([]string{"go", "python"}, moduleLanguages...), cobra.ShellCompDirectiveNoFileComp)))
@@ -81,6 +88,7 @@ type newPluginJSON struct {
 type pluginProject struct {
 	Name       string                // of the activation
 	File       string                // of the plugin
+	Params     []pluginParam         // of the activation
 	SDK        string                // the path of a checkout from the project's directory, as go.mod has it, or ""
 	Copied     []atomicfile.TreeFile // of the checkout, in the project
 	GoMod      string                // the checkout's go.mod without its first line
@@ -127,19 +135,63 @@ func (f *newPluginFlags) project() (*pluginProject, error) {
 	if slices.ContainsFunc(catalog.Builtins(), func(b sdk.Family) bool { return b.Name == f.name }) {
 		return nil, usagef("%s is built in: choose another name", f.name)
 	}
-	p := &pluginProject{Name: f.name, File: "moe-plugin-" + f.name}
+	params, err := f.parameters()
+	if err != nil {
+		return nil, err
+	}
+	p := &pluginProject{Name: f.name, File: "moe-plugin-" + f.name, Params: params}
 	if f.wasm || slices.Contains(moduleLanguages, f.lang) {
 		return p, nil
 	}
 	switch f.lang {
 	case "python":
-		var err error
 		p.Descriptor, err = descriptorText()
 		return p, err
 	case "go":
 		return p, f.findSDK(p)
 	}
 	return nil, usagef("--lang %s: want go, python, assemblyscript, c or rust", f.lang)
+}
+
+// pluginParam is a parameter as the templates have it: its name, and numbers that all of the
+// languages read as reals.
+type pluginParam struct {
+	Name, Default, Min, Max string
+}
+
+// parameters reads those of --param.
+func (f *newPluginFlags) parameters() ([]pluginParam, error) {
+	family := sdk.Family{Name: f.name}
+	var out []pluginParam
+	for _, text := range f.params {
+		name, rest, ok := strings.Cut(text, "=")
+		numbers := strings.Split(rest, ",")
+		if !ok || len(numbers) != 1 && len(numbers) != 3 {
+			return nil, usagef("--param %s: want NAME=DEFAULT or NAME=DEFAULT,MIN,MAX", text)
+		}
+		var v [3]float64
+		for i, number := range numbers {
+			var err error
+			if v[i], err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil {
+				return nil, usagef("--param %s: %q is not a number", text, number)
+			}
+		}
+		family.Params = append(family.Params, sdk.Param{Name: name, Default: v[0], Min: v[1], Max: v[2]})
+		out = append(out, pluginParam{name, literal(v[0]), literal(v[1]), literal(v[2])})
+	}
+	if err := wire.CheckFamily(family); err != nil {
+		return nil, usagef("--param: %w", err)
+	}
+	return out, nil
+}
+
+// literal is v as a real number in any of the languages, and in JSON.
+func literal(v float64) string {
+	text := strconv.FormatFloat(v, 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return text
 }
 
 // template is the directory of the project's templates.

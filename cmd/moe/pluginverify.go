@@ -39,13 +39,9 @@ warnings: of places far out, up to |z| = 1e6, at which g or g′ is not finite. 
 is 1 where not, 69 where the plugin fails, and 77 where it is not trusted: nothing of it
 has run then.`,
 		Example: "  moe plugin trust ./moe-plugin-softplus\n  moe plugin verify ./moe-plugin-softplus",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f.activation.name = args[0]
-			return f.run(cmd)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	f.activation.registerParams(cmd)
+	f.activation.registerNamed(cmd)
 	cmd.Flags().Float64Var(&f.sigma, "sigma", 0.05, "standard deviation of the noise in y, for the verdict")
 	cmd.Flags().BoolVar(&f.runUntrusted, "run-untrusted", false, "run the file though it is not trusted: it is a program and can do all that you can")
 	return cmd

@@ -123,8 +123,8 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 func countArguments(cmd *cobra.Command) {
 	if inner := cmd.Args; inner != nil && !cmd.HasSubCommands() {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if inner(cmd, args) == nil {
-				return nil
+			if err := inner(cmd, args); err == nil || is[*exitError](err) {
+				return err
 			}
 			given := "nothing"
 			if len(args) > 0 {
@@ -137,17 +137,27 @@ func countArguments(cmd *cobra.Command) {
 
 // operands are what a command's usage names before its flags, such as "MODEL and DATA".
 func operands(cmd *cobra.Command) string {
-	var names []string
+	var names, perhaps []string
 	for _, word := range strings.Fields(cmd.Use)[1:] {
 		if strings.HasPrefix(word, "-") {
 			break
 		}
-		names = append(names, word)
+		if optional := strings.Trim(word, "[]"); optional != word {
+			perhaps = append(perhaps, optional)
+		} else {
+			names = append(names, word)
+		}
 	}
-	if len(names) == 0 {
+	switch all, more := strings.Join(names, " and "), strings.Join(perhaps, " and "); {
+	case all+more == "":
 		return "no arguments but flags"
+	case all == "":
+		return "no more than " + more
+	case more == "":
+		return all
+	default:
+		return all + " and perhaps " + more
 	}
-	return strings.Join(names, " and ")
 }
 
 // markBegin wraps a command's code so that it sets began first.

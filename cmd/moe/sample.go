@@ -31,7 +31,7 @@ type sampleFlags struct {
 func newSampleCmd() *cobra.Command {
 	f := new(sampleFlags)
 	cmd := &cobra.Command{
-		Use:   "sample --activation NAME --k K --d D --n N -o FILE",
+		Use:   "sample [NAME] --k K --d D --n N -o FILE",
 		Short: "Draw a data set from a mixture of experts",
 		Long: `sample draws n rows from a mixture of k experts over d features and writes
 the columns x1 ... xd, y as CSV, NPY or Parquet. The same seed gives the same

@@ -35,7 +35,7 @@ type sweepFlags struct {
 func newSweepCmd() *cobra.Command {
 	f := new(sweepFlags)
 	cmd := &cobra.Command{
-		Use:   "sweep --activation NAME --k K --n N -o FILE.csv",
+		Use:   "sweep [NAME] --k K --n N -o FILE.csv",
 		Short: "Fit samples over a grid of k, n and sigma, many times each",
 		Long: `sweep draws a sample of a known mixture for every k, n, sigma and seed, fits it as
 moe fit does, and writes a row of FILE.csv: e_reg and e_gating against the truth, the
