@@ -63,6 +63,9 @@ var imports = map[string][]string{
 	// built-ins, to the bit.
 	"expression": {"sdk", "internal/kernel", "internal/suggest", "plugins/sigmoid", "plugins/tanh"},
 
+	// A curve through points is another.
+	"table": {"sdk", "sdk/gauss"},
+
 	"host/model":   {"internal/kernel", gonum},
 	"host/mixture": {"internal/kernel", "host/model", gonum},
 
@@ -83,7 +86,7 @@ var imports = map[string][]string{
 	"host/loss":         {"internal/kernel", "solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
 	"host/infer":        {"internal/kernel", "solver", "host/model", "host/mixture", "host/loss", "internal/numeric", "internal/stream", gonum},
 	"host/native":       {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
-	"host/fitted":       {"sdk", "expression", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
+	"host/fitted":       {"sdk", "expression", "table", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
 	"host/predict":      {"sdk", "host/model", "host/mixture", "host/loss", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
 	"host/report":       {"solver", "host/network", "host/model", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum},
 	"host/figures":      {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
@@ -99,7 +102,7 @@ var imports = map[string][]string{
 		"host/problem", "host/moment", "host/search", "host/search/steps", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/terms", "internal/stream", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
-	"host/catalog": {"sdk", "expression", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
+	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
 		"plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "solver", "host/network", "host/diverse", "host/model", "host/problem", "host/moment", "host/search", "host/search/steps", "host/optim", "host/metric", "host/tensor",
@@ -114,7 +117,7 @@ var imports = map[string][]string{
 	"host/benchmark": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/loss", "host/tensor", "host/infer", "internal/kernel", gonum},
 
 	"examples": {},
-	"cmd/moe": {"sdk", "examples", "expression", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
+	"cmd/moe": {"sdk", "examples", "expression", "table", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
 		"host/experiment", "host/explore", "host/figures", "host/report", "host/sample", "host/shard", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }

@@ -61,7 +61,7 @@ func (f *limitFlags) within(c catalog.Catalog) catalog.Catalog {
 
 // register adds --activation and what goes with it to cmd, which needs one; it may stand among the arguments instead.
 func (f *activationFlags) register(cmd *cobra.Command) {
-	f.registerOptional(cmd, "the nonlinearity `NAME`: a built-in, an expression such as 'expr: z*tanh(softplus(z))', or a trusted plugin's name or path (required)")
+	f.registerOptional(cmd, "the nonlinearity `NAME`: a built-in, an expression such as 'expr: z*tanh(softplus(z))', a curve such as table:curve.csv, or a trusted plugin's name or path (required)")
 	cobra.CheckErr(cmd.MarkFlagRequired("activation"))
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/memory"
+	"github.com/gatedlearning/moe/table"
 )
 
 // Exit codes: the answer, then those of sysexits.h, then 128 + the signal.
@@ -87,7 +88,7 @@ func exitCode(err error) int {
 	case is[*host.RequestError](err), is[*spec.Error](err), is[*dataset.SelectionError](err), is[*terms.Error](err), is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err),
 		is[*memory.Error](err): // more was asked for than the machine holds
 		return exitUsage
-	case is[*dataset.Error](err), is[*gru.Error](err):
+	case is[*dataset.Error](err), is[*gru.Error](err), is[*table.Error](err):
 		return exitData
 	case is[*catalog.LieError](err), is[*experiment.UnfitError](err), is[*expression.NotFiniteError](err):
 		return exitNo

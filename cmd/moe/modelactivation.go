@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/table"
 )
 
 // modelActivation is the activation of a model: the approximation that the file
@@ -27,6 +29,7 @@ type modelActivation struct {
 	path   string
 	limits limitFlags
 	plugin *catalog.Plugin // the last that was opened; nil before
+	curves []*reached
 	opened []*catalog.Plugin
 }
 
@@ -39,7 +42,43 @@ func openModel(cmd *cobra.Command, m *fitted.Model, path string, limits limitFla
 	if a.Activation, err = predict.ActivationOf(cmd.Context(), m, path, a.resolve); err != nil {
 		return nil, err
 	}
+	if leaves, ok := a.Activation.(model.PerExpert); ok {
+		for i, g := range leaves {
+			leaves[i] = a.watch(g)
+		}
+	} else {
+		a.Activation = a.watch(a.Activation)
+	}
 	return a, nil
+}
+
+// watch returns g, and where it is a table one that knows how far out it was asked for values.
+func (a *modelActivation) watch(g model.Activation) model.Activation {
+	t, ok := g.(*table.Table)
+	if !ok {
+		return g
+	}
+	r := &reached{Table: t}
+	r.lo, r.hi = t.Range()
+	a.curves = append(a.curves, r)
+	return r
+}
+
+// reached is a table with the least and the largest argument of Eval, or the ends of its range where
+// those are within it.
+type reached struct {
+	*table.Table
+	mu     sync.Mutex
+	lo, hi float64
+}
+
+func (r *reached) Eval(ctx context.Context, dst, z []float64) error {
+	r.mu.Lock()
+	for _, v := range z {
+		r.lo, r.hi = min(r.lo, v), max(r.hi, v)
+	}
+	r.mu.Unlock()
+	return r.Table.Eval(ctx, dst, z)
 }
 
 // Close ends the activation's process, if one was started.
@@ -50,8 +89,14 @@ func (a *modelActivation) Close() {
 }
 
 // Recheck asks a plugin that was started whether it still is the function that it
-// was.
+// was, and says of a table whether it was asked for values beyond its points.
 func (a *modelActivation) Recheck(ctx context.Context) error {
+	for _, r := range a.curves {
+		if lo, hi := r.Range(); r.lo < lo || r.hi > hi {
+			remark(a.cmd, "moe: arguments of %s reach from %.4g to %.4g, and its points from %.4g to %.4g: beyond them g is taken for a line",
+				r.Info().Name, r.lo, r.hi, lo, hi)
+		}
+	}
 	for _, p := range a.opened {
 		if err := p.Recheck(ctx); err != nil {
 			return err
@@ -63,11 +108,7 @@ func (a *modelActivation) Recheck(ctx context.Context) error {
 // resolve opens the activation of that name.
 func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) (model.Activation, error) {
 	from := a.limits.within(catalog.Catalog{})
-	open := func() (*catalog.Plugin, error) { return from.Open(ctx, named.Name, named.Params) }
-	if named.Module != nil {
-		open = func() (*catalog.Plugin, error) { return from.OpenModule(ctx, named.Module.Code, a.path, named.Params) }
-	}
-	plugin, err := open()
+	plugin, err := openNamed(ctx, from, named, a.path)
 	if is[*catalog.UnknownError](err) || is[*catalog.ParamsError](err) || is[*expression.NotFiniteError](err) {
 		return nil, &dataset.Error{File: a.path, Msg: err.Error()}
 	}
@@ -80,6 +121,21 @@ func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) 
 	}
 	remarkUnverified(a.cmd, a.path, named, plugin)
 	return plugin.Activation, nil
+}
+
+// openNamed opens the activation that the file at path names, or has in it.
+func openNamed(ctx context.Context, from catalog.Catalog, named fitted.Activation, path string) (*catalog.Plugin, error) {
+	switch {
+	case named.Module != nil:
+		return from.OpenModule(ctx, named.Module.Code, path, named.Params)
+	case named.Table != nil:
+		t, err := named.Table.Open()
+		if err != nil {
+			return nil, &dataset.Error{File: path, Msg: err.Error()}
+		}
+		return catalog.OfTable(t), nil
+	}
+	return from.Open(ctx, named.Name, named.Params)
 }
 
 // remarkUnverified says of a file without values that nothing tells whether a plugin

@@ -75,7 +75,7 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 	if m.OutputScale != nil {
 		return &dataset.Error{File: f.model, Msg: "experts with an output scale; passes over shards are for means without"}
 	}
-	plugin, err := f.limits.within(catalog.Catalog{}).Open(ctx, m.Activation.Name, m.Activation.Params)
+	plugin, err := openNamed(ctx, f.limits.within(catalog.Catalog{}), m.Activation, f.model)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func merged(ctx context.Context, files []string, parts []*shard.Newton) (*shard.
 	if err != nil {
 		return nil, &dataset.Error{File: files[0], Msg: err.Error()}
 	}
-	plugin, err := catalog.Catalog{}.Open(ctx, m.Activation.Name, m.Activation.Params)
+	plugin, err := openNamed(ctx, catalog.Catalog{}, m.Activation, files[0])
 	if err != nil {
 		return nil, err
 	}

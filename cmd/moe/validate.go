@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/figures"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -47,6 +46,7 @@ for some activations that are not valid; validity is that of 002 Appendix B.
 The exit code is 0 for a valid activation and 1 for an invalid one.`,
 		Example: `  moe validate-activation relu
   moe validate-activation 'expr: z*tanh(log1p(exp(z)))'
+  moe validate-activation table:curve.csv
   moe validate-activation leakyrelu --param slope=0.1 --sigma 0.3 --k 3 --d 20
   moe validate-activation sigmoid --plot sigmoid.svg
   moe validate-activation ./moe-plugin-softplus --json`,
@@ -81,7 +81,7 @@ func (f *validateFlags) printVerdict(cmd *cobra.Command, plugin *catalog.Plugin)
 		return err
 	}
 	answer := report.Activation{Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Validation: v, Design: f.design}
-	if e, ok := plugin.Activation.(*expression.Expression); ok {
+	if e, ok := plugin.Activation.(interface{ Notes() []string }); ok {
 		answer.Notes = e.Notes()
 	}
 	if v.Noise != nil {
@@ -161,7 +161,7 @@ type validationJSON struct {
 	Sigma             float64         `json:"sigma"`
 	Valid             bool            `json:"valid"`
 	Reasons           []string        `json:"reasons"`
-	Notes             []string        `json:"notes,omitempty"` // of an expression: g′, kinks, where it overflows
+	Notes             []string        `json:"notes,omitempty"` // of an expression: g′, kinks, where it overflows; of a table: its range and error
 	SignsIdentifiable bool            `json:"signs_identifiable"`
 	Transform         transformJSON   `json:"transform"`
 	Cubic             cubicJSON       `json:"cubic"`

@@ -1,5 +1,5 @@
-// Package catalog opens activations by name: the built-ins and expressions, whose name
-// is their text, which run in the process, WebAssembly modules, which run there confined, and trusted
+// Package catalog opens activations by name: the built-ins, expressions, whose name
+// is their text, and tables, named by their file, which run in the process, WebAssembly modules, which run there confined, and trusted
 // plugins, which run in processes of their own.
 //
 // A plugin is a program, and so nothing is run that the user has not trusted
@@ -9,6 +9,9 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +28,7 @@ import (
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/table"
 )
 
 // SourceBuiltin is the source of activations that are part of the program.
@@ -32,6 +36,9 @@ const SourceBuiltin = "built-in"
 
 // SourceExpression is the source of activations that are all in their name.
 const SourceExpression = "expression"
+
+// SourceTable is the source of activations that are a curve through points.
+const SourceTable = "table"
 
 // The default limits of a [Catalog]. A slow interpreter takes about a second
 // for a call.
@@ -105,12 +112,14 @@ type Plugin struct {
 	once    sync.Once
 }
 
-// Source returns "built-in", "expression", or the path of the plugin's file.
+// Source returns "built-in", "expression", "table", or the path of the plugin's file.
 func (p *Plugin) Source() string { return p.source }
 
-// InProcess says whether values come from this process, as those of built-ins and
-// expressions do.
-func (p *Plugin) InProcess() bool { return p.source == SourceBuiltin || p.source == SourceExpression }
+// InProcess says whether values come from this process, as those of built-ins,
+// expressions and tables do.
+func (p *Plugin) InProcess() bool {
+	return p.source == SourceBuiltin || p.source == SourceExpression || p.source == SourceTable
+}
 
 // SHA256 returns the checksum of the plugin's file in hexadecimal, or "" where there
 // is none.
@@ -160,12 +169,13 @@ func Open(ctx context.Context, name string, params sdk.Params) (*Plugin, error) 
 // Open opens the activation with the given name and parameters; parameters
 // that are not given take their defaults. The name is that of a built-in or of
 // a trusted plugin, or the path of a WebAssembly module or of a trusted plugin's file, which contains a
-// separator, as in ./moe-plugin-softplus, or [expression.Prefix] and a text. PATH and
+// separator, as in ./moe-plugin-softplus, or [expression.Prefix] and a text, or [table.Prefix] and the path of a
+// table. PATH and
 // the working directory are never searched.
 //
 // Unknown names are an [*UnknownError], parameters that the activation does not
 // take and texts that are no expression a [*ParamsError], expressions that are not finite
-// everywhere an [*expression.NotFiniteError], files that are not trusted an
+// everywhere an [*expression.NotFiniteError], files that are no table a [*table.Error], files that are not trusted an
 // [*UntrustedError], and plugins that do not work a [*FaultError]. The context bounds the
 // start only.
 func (c Catalog) Open(ctx context.Context, name string, params sdk.Params) (*Plugin, error) {
@@ -174,6 +184,9 @@ func (c Catalog) Open(ctx context.Context, name string, params sdk.Params) (*Plu
 	}
 	if expression.Is(name) {
 		return openExpression(name, params)
+	}
+	if table.Is(name) {
+		return openTable(strings.TrimSpace(strings.TrimPrefix(name, table.Prefix)), params)
 	}
 	if isPath(name) {
 		return c.openPath(ctx, name, params, nil)
@@ -210,6 +223,31 @@ func openExpression(text string, params sdk.Params) (*Plugin, error) {
 		return nil, err
 	}
 	return &Plugin{Activation: act, Family: sdk.Single(act), source: SourceExpression}, nil
+}
+
+// openTable opens the table in the file at path.
+func openTable(path string, params sdk.Params) (*Plugin, error) {
+	if len(params) > 0 {
+		return nil, &ParamsError{Name: path, Err: fmt.Errorf("a table takes no parameters, and %s is given", params.Names()[0])}
+	}
+	f, err := openRegular(path)
+	if err != nil {
+		if pe := (*fs.PathError)(nil); !errors.As(err, &pe) {
+			err = &table.Error{File: path, Msg: err.Error()}
+		}
+		return nil, err
+	}
+	defer f.Close()
+	t, err := table.Read(f, path)
+	if err != nil {
+		return nil, err
+	}
+	return OfTable(t), nil
+}
+
+// OfTable is a table, such as a model's file has in it, as an open activation.
+func OfTable(t *table.Table) *Plugin {
+	return &Plugin{Activation: t, Family: sdk.Single(t), source: SourceTable}
 }
 
 // Pin adds the plugin of r to the project's lock file, in the place of others of

@@ -28,6 +28,7 @@ import (
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/table"
 )
 
 // Format is the version of the model file where the features are columns of a table
@@ -110,6 +111,9 @@ type Activation struct {
 	// Module is the WebAssembly module that the activation is, where it was asked for: who has the
 	// file needs nothing else.
 	Module *Module `json:"module,omitempty"`
+
+	// Table is the curve that the activation is, where it is one: who has the file needs nothing else.
+	Table *table.Data `json:"table,omitempty"`
 }
 
 // ActivationOf is how files name the activation with this description.
@@ -121,9 +125,13 @@ func ActivationOf(info sdk.Info) Activation {
 	return Activation{Name: info.Name, Params: params, Version: info.Version}
 }
 
-// Describe is how files name act, with its values.
+// Describe is how files name act, with its values, and with its points where it is a table.
 func Describe(ctx context.Context, act sdk.Activation) (Activation, error) {
 	a := ActivationOf(act.Info())
+	if t, ok := act.(*table.Table); ok {
+		data := t.Data()
+		a.Table = &data
+	}
 	var err error
 	a.Values, err = claims.ValuesOf(ctx, act)
 	return a, err
@@ -686,6 +694,15 @@ func (a *Activation) checkValues() error {
 	if a.Module != nil {
 		if err := a.Module.validate(); err != nil {
 			return fmt.Errorf("activation.module: %w", err)
+		}
+	}
+	if a.Table != nil {
+		t, err := a.Table.Open()
+		if err != nil {
+			return fmt.Errorf("activation.table: %w", err)
+		}
+		if name := t.Info().Name; name != a.Name || len(a.Params) > 0 {
+			return fmt.Errorf("activation.name is %q, and that of its table %q, without parameters", a.Name, name)
 		}
 	}
 	if a.Values != nil {

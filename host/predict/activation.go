@@ -49,12 +49,16 @@ func (e *BeyondError) Unwrap() error { return e.Err }
 // approximation, continued by what resolve finds, or that alone where it carries
 // none. Where there is an approximation resolve is not called before an argument
 // is out of its range; that it then finds nothing, or another function, is a
-// [*BeyondError] of that evaluation. Another function than that of the values in the
+// [*BeyondError] of that evaluation. Nor is it for a table, which is in the file. Another function than that of the values in the
 // file is a *dataset.Error. The result is safe for concurrent use where
 // what resolve returns is.
 func ActivationOf(ctx context.Context, m *fitted.Model, file string, resolve Resolver) (model.Activation, error) {
 	verified := func(ctx context.Context, named fitted.Activation) (model.Activation, error) {
-		act, err := resolve(ctx, named)
+		open := resolve
+		if named.Table != nil {
+			open = func(context.Context, fitted.Activation) (model.Activation, error) { return named.Table.Open() }
+		}
+		act, err := open(ctx, named)
 		if err != nil {
 			return nil, err
 		}
