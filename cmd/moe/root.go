@@ -75,6 +75,7 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 		newGRUCmd(),
 		newPluginCmd(),
 		newManCmd(),
+		newSkillCmd(),
 		newVersionCmd(),
 	)
 	useHelp(root)
