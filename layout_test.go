@@ -116,7 +116,8 @@ var imports = map[string][]string{
 	// Whole fits are measured, and the stages of one.
 	"host/benchmark": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/loss", "host/tensor", "host/infer", "internal/kernel", gonum},
 
-	"examples": {},
+	"docs/schema": {},
+	"examples":    {},
 	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
 		"host/experiment", "host/explore", "host/figures", "host/report", "host/sample", "host/shard", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
