@@ -25,6 +25,15 @@ type Diagnosis struct {
 	Curves    *Curves // where there is one feature
 	Index     *Index  // where there are more
 	Features  []int   // that the points have values of, where there are more
+
+	Members  []Members // who is in each expert: the columns, in their order
+	Target   Members   // the same of the target
+	Shares   []float64 // of the rows, by expert, as the sums of the members have them
+	SD       []float64 // of every feature
+	Profiles []Profile // along the columns that matter the most
+	Panels   []Panel   // where one column is of numbers, and at most one more a factor
+
+	kept [][]float64 // cells of some rows, evenly, for medians
 }
 
 // Point is one row.
@@ -55,7 +64,7 @@ const (
 // Diagnose reads the rows of src once through the model.
 func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src dataset.Source) (*Diagnosis, error) {
 	d := newDiagnosing(m, act, src)
-	err := src.Read(ctx, func(b *model.Block) error { return d.block(ctx, b, nil) })
+	err := d.source.Read(ctx, func(b *model.Block) error { return d.block(ctx, b, nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -67,12 +76,14 @@ func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src da
 // targets.
 func DiagnoseSharedGate(ctx context.Context, v *fitted.Vector, act model.Activation, tables []dataset.Source) (out []*Diagnosis, err error) {
 	var all []*diagnosing
+	var shown []dataset.Source
 	for j, src := range tables {
 		m := v.Model(j)
 		m.Fit = *v.SharedGate.Fit
 		all = append(all, newDiagnosing(m, act, src))
+		shown = append(shown, all[j].source)
 	}
-	err = predict.JointPosteriors(ctx, v, act, tables, func(blocks []*model.Block, posterior []float64) error {
+	err = predict.JointPosteriors(ctx, v, act, shown, func(blocks []*model.Block, posterior []float64) error {
 		for j, d := range all {
 			if err := d.block(ctx, blocks[j], posterior); err != nil {
 				return err
@@ -101,6 +112,15 @@ type diagnosing struct {
 	predictor *predict.Predictor
 	stride    int     // of the points among the rows
 	lo, hi    float64 // of the first feature
+
+	model            *fitted.Model
+	source           dataset.Source
+	columns          []rawColumn
+	raw              bool         // the columns are not the features
+	cells            *model.Block // of the columns, where they are not the features
+	keep             int          // every so many rows its cells are kept
+	members          *tally       // of the columns
+	target, features *tally
 }
 
 func newDiagnosing(m *fitted.Model, act model.Activation, src dataset.Source) *diagnosing {
@@ -116,6 +136,15 @@ func newDiagnosing(m *fitted.Model, act model.Activation, src dataset.Source) *d
 	if p.D > 1 {
 		d.Features = scattered(m)
 	}
+	d.model = m
+	d.columns, d.raw, d.source = columnsOf(m, src, func(raw *model.Block) { d.cells = raw })
+	d.keep = max(1, max(m.Fit.N*len(d.columns)/keptValues, d.stride))
+	d.members, d.target = newTally(p.K, d.columns), newTally(p.K, []rawColumn{{name: m.Target}})
+	var features []rawColumn
+	for _, name := range m.Features {
+		features = append(features, rawColumn{name: name})
+	}
+	d.features = newTally(0, features)
 	return d
 }
 
@@ -131,21 +160,60 @@ func (d *diagnosing) block(ctx context.Context, b *model.Block, posterior []floa
 	}
 	index := make([]float64, d.p.K*b.N)
 	d.p.Predictors(index, b)
+	cells := b
+	if d.raw {
+		cells = d.cells
+	}
+	d.members.add(cells, b.W, pred.Posterior)
+	d.target.add(&model.Block{N: b.N, X: b.Y}, b.W, pred.Posterior)
+	d.features.add(b, b.W, nil)
 	for r := range b.N {
+		if d.Rows%d.keep == 0 {
+			d.keepRow(cells, r)
+		}
 		d.add(d.p, b, pred, index, r, d.stride)
 		d.lo, d.hi = min(d.lo, b.Col(0)[r]), max(d.hi, b.Col(0)[r])
 	}
 	return nil
 }
 
+// keepRow keeps the cells of row r.
+func (d *diagnosing) keepRow(cells *model.Block, r int) {
+	row := make([]float64, len(d.columns))
+	for c := range row {
+		row[c] = cells.Col(c)[r]
+	}
+	d.kept = append(d.kept, row)
+}
+
 // finish returns the diagnosis of the rows that were read.
 func (d *diagnosing) finish(ctx context.Context) (*Diagnosis, error) {
 	d.share()
+	if d.Rows == 0 {
+		return nil, &dataset.Error{File: d.source.Schema().Name, Msg: "no rows to report on"}
+	}
+	d.Members, d.Target = d.members.members(), d.target.members()[0]
+	for _, mass := range d.members.mass[:d.p.K] {
+		d.Shares = append(d.Shares, mass/d.members.mass[d.p.K])
+	}
+	for j := range d.p.D {
+		_, sd := d.features.moments(0, j)
+		d.SD = append(d.SD, sd)
+	}
 	var err error
 	if d.p.D == 1 {
 		d.Curves, err = curves(ctx, d.p, d.act, d.lo, d.hi)
 	} else {
-		d.Index, err = d.along(ctx, d.p.K, d.p.Output(d.act))
+		d.Index, err = d.alongIndex(ctx, d.p.K, d.p.Output(d.act))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d.Profiles, err = d.profiles(ctx); err != nil {
+		return nil, err
+	}
+	if d.Curves == nil || d.raw {
+		d.Panels, err = d.panels(ctx)
 	}
 	return d.Diagnosis, err
 }

@@ -26,8 +26,8 @@ type Index struct {
 	Z, G [][]float64 // per expert
 }
 
-// along evaluates the experts over the ranges of their points.
-func (d *Diagnosis) along(ctx context.Context, k int, act model.Activation) (*Index, error) {
+// alongIndex evaluates the experts over the ranges of their points.
+func (d *Diagnosis) alongIndex(ctx context.Context, k int, act model.Activation) (*Index, error) {
 	z := make([]float64, k*curvePoints)
 	out := new(Index)
 	for i := range k {

@@ -100,30 +100,30 @@ func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings [
 	for i, v := range n.OutputWeights {
 		legend = append(legend, map[string]string{"Class": colour(i), "Text": fmt.Sprintf("unit %d, v = %s", i+1, significant(v))})
 	}
-	sections := []section{networkDataSection(n, d), unitSection(n, d), weightSection(n)}
+	doubts := []section{{Title: "What to doubt", Reading: networkTruth(n.Fit), Doubts: true}}
 	if d.Residuals != nil {
-		sections = append(sections, networkResidualSection(d))
+		doubts = append(doubts, networkResidualSection(d))
 	}
 	if n.Fit.Tensors != nil {
-		sections = append(sections, tensorSection(n))
+		doubts = append(doubts, tensorSection(n))
 	}
 	if len(n.Fit.Starts) > 0 {
-		sections = append(sections, networkStartSection(n.Fit))
+		doubts = append(doubts, networkStartSection(n.Fit))
 	}
-	sections = append(sections, certificateSections(n.Fit.Certificate, "The residuals of the right network have mean 0 along every direction. "+
+	doubts = append(doubts, certificateSections(n.Fit.Certificate, "The residuals of the right network have mean 0 along every direction. "+
 		"Where they have not, units are missing, or one stands for two.")...)
 	title := fmt.Sprintf("%s, %s", plural(n.K, n.Activation.String()+" unit"), plural(n.Fit.N, "row"))
 	return pageTemplate().Execute(shown.Writer(w), map[string]any{
-		"Title": title, "Settings": settings,
+		"Title": title, "Settings": settings, "Last": 0,
 		"Fits": []map[string]any{{
 			"Title":    title,
-			"Answer":   networkAnswer(n),
+			"Doubt":    0,
+			"Sentence": networkAnswer(n),
 			"Good":     n.Fit.Converged,
 			"Badges":   badges(n.Fit.Certificate),
-			"Truth":    networkTruth(n.Fit),
 			"Notes":    n.Fit.Notes,
 			"Legend":   legend,
-			"Sections": sections,
+			"Sections": append([]section{networkDataSection(n, d), unitSection(n, d), weightSection(n)}, under(doubts)...),
 		}},
 	})
 }

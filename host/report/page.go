@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -30,14 +31,20 @@ type Setting struct {
 // read them.
 type section struct {
 	Title, Reading string
-	Stack          bool // pictures below each other, large
+	Under          bool     // it belongs to the section before it
+	Doubts         bool     // it begins what to doubt
+	Items          []string // a list below the reading
+	Stack          bool     // pictures below each other, large
+	Wide           bool     // two pictures beside each other at most
 	Pictures       []template.HTML
 	Tables         []table
 }
 
 type table struct {
-	Head []string
-	Rows [][]string
+	Caption string
+	Fold    string // what is folded away; "" for nothing
+	Head    []string
+	Rows    [][]string
 }
 
 // Fitted is a fit as a page shows it.
@@ -58,11 +65,10 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 		}
 		shownFits = append(shownFits, map[string]any{
 			"Title":    title,
-			"Answer":   answer(m),
+			"Doubt":    len(shownFits),
+			"Sentence": sentence(m, f.Diagnosis),
 			"Good":     m.Fit.Converged,
 			"Badges":   badges(m.Fit.Certificate),
-			"Truth":    againstTruth(m),
-			"Warnings": m.Fit.Warnings,
 			"Notes":    m.Fit.Notes,
 			"Legend":   legend(m),
 			"Sections": sections(m, f.Diagnosis),
@@ -72,7 +78,7 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 	if len(fits) > 1 {
 		title = fmt.Sprintf("%d targets", len(fits))
 	}
-	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": shownFits, "Title": title})
+	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": shownFits, "Last": len(shownFits) - 1, "Title": title})
 }
 
 // againstTruth says how far the model is from known parameters; "" where there are none.
@@ -94,15 +100,18 @@ func legend(m *fitted.Model) (out []map[string]string) {
 	return out
 }
 
+// sections are the parts of a page in the order in which someone reads it who decides: the picture, who is in each
+// expert, the coefficients, and what to doubt.
 func sections(m *fitted.Model, d *Diagnosis) []section {
 	out := []section{dataSection(m, d)}
 	if tree, ok := treeSection(m); ok {
 		out = append(out, tree)
 	}
-	if d.Index != nil {
-		out = append(out, indexSection(m, d))
+	out = append(out, memberSection(m, d, d.Target))
+	if len(d.Profiles) > 0 {
+		out = append(out, profileSection(m, d))
 	}
-	out = append(out, coefficientSection(m))
+	out = append(out, coefficientSection(m, d))
 	if m.HAC != nil {
 		s := section{Title: "Dependence of rows", Reading: dependence(m)}
 		for _, t := range dependentErrors(m, maxFeatures) {
@@ -110,19 +119,54 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 		}
 		out = append(out, s)
 	}
-	out = append(out, residualSection(m, d))
+	return append(out, doubts(m, d)...)
+}
+
+// doubts are what to doubt: the verdicts and warnings, then the pictures and tables behind them.
+func doubts(m *fitted.Model, d *Diagnosis) []section {
+	out := []section{doubtSection(m, answer(m)), residualSection(m, d)}
 	if d.Index != nil {
-		out = append(out, featureSection(m, d))
+		out = append(out, indexSection(m, d), featureSection(m, d))
 	}
-	out = append(out, sharpnessSection(d), startSection(m))
+	out = append(out, sharpnessSection(d))
 	out = append(out, certificateSections(m.Fit.Certificate, mixtureTests)...)
+	out = append(out, startSection(m))
 	switch {
 	case isGrown(m):
 		out = append(out, growthSection(m))
 	case len(m.Fit.Selection) > 1:
 		out = append(out, selectionSection(m))
 	}
-	return out
+	return under(out)
+}
+
+// under has all sections but the first belong to that.
+func under(all []section) []section {
+	for i := range all {
+		all[i].Under = i > 0
+	}
+	return all
+}
+
+// doubtSection says what speaks for and against the fit, whose answer this is.
+func doubtSection(m *fitted.Model, answer string) section {
+	s := section{Title: "What to doubt", Reading: answer, Doubts: true}
+	s.Items = append(s.Items, shortVerdicts(&m.Fit)...)
+	for _, warning := range m.Fit.Weighed() {
+		s.Items = append(s.Items, "Warning: "+warning+".")
+	}
+	s.Items = append(s.Items, separation(m)...)
+	if against := againstTruth(m); against != "" {
+		s.Items = append(s.Items, against)
+	}
+	if m.Arrangements != nil {
+		line, rows := arrangements(m.Arrangements)
+		s.Items = append(s.Items, line)
+		if rows != nil {
+			s.Tables = append(s.Tables, asTable(rows))
+		}
+	}
+	return s
 }
 
 // mixtureTests says what the tests of a mixture mean.
@@ -247,18 +291,34 @@ func traceChart(m *fitted.Model) template.HTML {
 }
 
 // dataSection shows the rows with the experts: curves over the scatter where
-// there is one feature, observed against predicted otherwise.
+// there is one column of numbers, observed against predicted otherwise.
 func dataSection(m *fitted.Model, d *Diagnosis) section {
 	s := section{Title: "Data and experts"}
-	if d.Curves == nil {
-		s.Reading = "Each row's target against its prediction, the mean over the experts. Rows have the colour of their most probable expert, " +
-			"paler where that is less sure. The mean of a mixture is no expert's curve: rows need not lie on the diagonal."
-		s.Pictures = []template.HTML{predictedChart(m, d)}
-		return s
+	colours := "Rows have the colour of their most probable expert, paler where that is less sure."
+	if m.K == 1 {
+		colours = ""
 	}
-	s.Reading = "The experts over the rows, which have the colour of their most probable expert, paler where that is less sure. Below, the gate: " +
-		"the probability of each expert."
-	s.Pictures, s.Stack = []template.HTML{scatterChart(m, d), gateChart(m, d)}, true
+	switch {
+	case d.Panels != nil:
+		s.Reading = "The experts over the rows, dashed where hardly a row is their own. " + colours
+		s.Pictures, s.Stack = panelCharts(m, d), len(d.Panels) == 1
+	case d.Curves == nil:
+		s.Reading = "Each row's target against its prediction, the mean over the experts. " + colours
+		if m.K > 1 {
+			s.Reading += " The mean of a mixture is no expert's curve: rows need not lie on the diagonal."
+		}
+		s.Pictures, s.Stack = []template.HTML{predictedChart(m, d)}, true
+	default:
+		s.Reading = "The experts over the rows. " + colours
+		s.Pictures, s.Stack = []template.HTML{scatterChart(m, d)}, true
+		if m.K > 1 {
+			s.Reading += " Below, the gate: the probability of each expert."
+			s.Pictures = append(s.Pictures, gateChart(m, d))
+		}
+	}
+	if len(d.Points) < d.Rows {
+		s.Reading += fmt.Sprintf(" The picture has %d of the %d rows, evenly.", len(d.Points), d.Rows)
+	}
 	return s
 }
 
@@ -272,10 +332,10 @@ func scatterChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	c := newChart("rows and experts", d.Curves.X[0], d.Curves.X[curvePoints-1], lo-pad, hi+pad)
 	c.xLabel, c.yLabel = shown.Name(m.Features[0]), shown.Name(m.Target)
 	for _, p := range d.Points {
-		c.dot(p.X, p.Y, 2.4, 0.2+0.6*p.Posterior*p.Posterior, colour(p.Expert))
+		c.point(p.X, p)
 	}
 	for i, mean := range d.Curves.Means {
-		c.clipped(d.Curves.X, mean, "stroke "+colour(i))
+		c.named(fmt.Sprintf("expert %d", i+1), func() { c.parts(d.Curves.X, mean, d.Curves.Gate[i], "stroke "+colour(i)) })
 	}
 	return c.svg()
 }
@@ -406,67 +466,153 @@ func startSection(m *fitted.Model) section {
 
 // coefficientReading says what the coefficients are of.
 func coefficientReading(m *fitted.Model) string {
-	if m.Hierarchy != "" {
-		return "Regressors by expert, and the gates: every branch relative to the last of its gate, whose predictor is 0."
+	per := "Per standard deviation of a feature, so that they compare: what one more of it adds to an expert's "
+	if m.Leaves == nil && m.Activation.Name == "identity" {
+		per += "mean"
+	} else {
+		per += "predictor"
 	}
-	return "Regressors by expert, and the gate relative to the last expert, whose gate is 0."
+	if m.K == 1 {
+		return per + ". Intercepts are apart, where all features are 0."
+	}
+	per += ", and to the log of the gate's odds "
+	if m.Hierarchy != "" {
+		return per + "for a branch against the last of its gate. Intercepts are apart, where all features are 0."
+	}
+	return per + "for an expert against the last. Intercepts are apart, where all features are 0."
 }
 
-func coefficientSection(m *fitted.Model) section {
+func coefficientSection(m *fitted.Model, d *Diagnosis) section {
+	each := perSD(m, d.SD)
 	s := section{
-		Title:   "Experts and gate",
+		Title:   "Coefficients",
 		Reading: strings.TrimSpace(coefficientReading(m) + " " + output(m)),
-		Tables:  []table{asTable(experts(m, maxFeatures))},
+		Tables:  []table{asTable(experts(each, maxFeatures))},
 	}
 	if m.K > 1 {
-		s.Tables = append(s.Tables, asTable(gates(m, maxFeatures)))
+		s.Tables = append(s.Tables, asTable(gates(each, maxFeatures)))
 	}
-	for _, line := range separation(m) {
-		s.Reading += " " + line
+	s.Tables = append(s.Tables, interceptTables(m)...)
+	own := []table{asTable(experts(m, maxFeatures))}
+	if m.K > 1 {
+		own = append(own, asTable(gates(m, maxFeatures)))
 	}
+	for i := range own {
+		own[i].Fold = own[i].Head[0] + ", in the features' own units"
+	}
+	s.Tables = append(s.Tables, own...)
 	if se := m.StandardErrors; se != nil {
 		s.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full." + sharedNoise(m, se)
-		s.Pictures = append(s.Pictures, regressorChart(m, se))
-		if m.K > 1 {
-			s.Pictures = append(s.Pictures, gatingChart(m, se))
-		}
+	}
+	if len(m.Fit.Separation) > 0 {
+		s.Items = []string{separates(m)}
+	}
+	var more int
+	s.Wide = true
+	s.Pictures, more = coefficientCharts(each)
+	if more > 0 {
+		s.Reading += fmt.Sprintf(" The pictures have the %d features of the largest.", drawnFeatures)
 	}
 	return s
 }
 
-func regressorChart(m *fitted.Model, se *fitted.StandardErrors) template.HTML {
-	return coefficientChart(m, "regressors", m.Regressors, se.Regressors, m.RegressorIntercepts, se.RegressorIntercepts)
+// perSD is a model with its coefficients per standard deviation of their features, and without intercepts.
+func perSD(m *fitted.Model, sd []float64) *fitted.Model {
+	scaled := func(rows [][]float64) (out [][]float64) {
+		for _, row := range rows {
+			of := make([]float64, len(row))
+			for j, v := range row {
+				of[j] = v * sd[j]
+			}
+			out = append(out, of)
+		}
+		return out
+	}
+	out := *m
+	out.Features = make([]string, len(m.Features))
+	for j, name := range m.Features {
+		out.Features[j] = fmt.Sprintf("%s (SD %s)", shown.Name(name), twoDigits(sd[j]))
+	}
+	out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts = scaled(m.Regressors), scaled(m.Gating), nil, nil
+	if se := m.StandardErrors; se != nil {
+		errors := *se
+		errors.Regressors, errors.Gating = scaled(se.Regressors), scaled(se.Gating)
+		out.StandardErrors = &errors
+	}
+	return &out
 }
 
-func gatingChart(m *fitted.Model, se *fitted.StandardErrors) template.HTML {
-	return coefficientChart(m, "gate", m.Gating, se.Gating, m.GatingIntercepts, se.GatingIntercepts)
+// interceptTables are those of experts and gate.
+func interceptTables(m *fitted.Model) (out []table) {
+	s := shownErrors(m)
+	if m.RegressorIntercepts != nil {
+		out = append(out, asTable([][]string{
+			beside("Intercepts", numbers(m.K), blanks(m.K, s)), withErrors("experts", m.RegressorIntercepts, s.RegressorIntercepts),
+		}))
+	}
+	if m.GatingIntercepts != nil && m.K > 1 {
+		out = append(out, asTable([][]string{
+			beside("Intercepts of the "+strings.ToLower(gateTitle(m)[:1])+gateTitle(m)[1:], branchLabels(m), blanks(m.K-1, s)), withErrors("gate", m.GatingIntercepts, s.GatingIntercepts),
+		}))
+	}
+	return out
 }
 
-// coefficientChart draws the coefficients of every expert with their 95 %
-// intervals, a row for each feature and one for the intercept.
-func coefficientChart(m *fitted.Model, what string, value, se [][]float64, intercepts, interceptErrors []float64) template.HTML {
+// drawnFeatures is how many features a picture of coefficients has.
+const drawnFeatures = 24
+
+// coefficientCharts draw the coefficients of experts and gate, the largest first, and say how many features they leave out.
+func coefficientCharts(m *fitted.Model) (out []template.HTML, more int) {
+	var chart template.HTML
+	if chart, more = regressorChart(m); chart != "" {
+		out = append(out, chart)
+	}
+	if m.K > 1 {
+		chart, left := gatingChart(m)
+		if chart != "" {
+			out = append(out, chart)
+		}
+		more = max(more, left)
+	}
+	return out, more
+}
+
+func regressorChart(m *fitted.Model) (chart template.HTML, more int) {
+	return coefficientChart(m, "of the experts, per standard deviation", m.Regressors, knownErrors(m).Regressors)
+}
+
+func gatingChart(m *fitted.Model) (chart template.HTML, more int) {
+	return coefficientChart(m, "of the gate, per standard deviation", m.Gating, knownErrors(m).Gating)
+}
+
+// coefficientChart draws coefficients with their 95 % intervals where there are any, a row for each feature, the largest
+// first, and says how many features it leaves out; "" where there is nothing to draw.
+func coefficientChart(m *fitted.Model, what string, value, se [][]float64) (chart template.HTML, more int) {
 	const z95 = 1.959963984540054 // the 97.5 % point of the normal distribution
-	features, _ := shownFeatures(m, value, se, maxFeatures)
+	size := make([]float64, m.D)
+	for _, row := range value {
+		for j, v := range row {
+			size[j] = max(size[j], math.Abs(v))
+		}
+	}
+	features := seenFeatures(m, value)
+	slices.SortStableFunc(features, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
+	more = max(0, len(features)-drawnFeatures)
+	features = features[:len(features)-more]
+	if len(features) == 0 {
+		return "", 0
+	}
 	names := make([]string, len(features))
 	for row, j := range features {
 		names[row] = m.Features[j]
 	}
-	if intercepts != nil {
-		names = append(names, "intercept")
-	}
-	at := func(values [][]float64, extra []float64, i, row int) float64 {
-		v := extra
-		if row < len(features) {
-			v, i = values[i], features[row]
+	return dotChart("coefficients "+what, names, len(value), func(i, row int) (v, half float64) {
+		j := features[row]
+		if se != nil && !math.IsNaN(se[i][j]) {
+			half = z95 * se[i][j]
 		}
-		if math.IsNaN(v[i]) { // no error: no bar
-			return 0
-		}
-		return v[i]
-	}
-	return dotChart(what, names, len(value), func(i, row int) (v, half float64) {
-		return at(value, intercepts, i, row), z95 * at(se, interceptErrors, i, row)
-	})
+		return value[i][j], half
+	}), more
 }
 
 // dotChart draws k values with their intervals, where these have a length, beside each
@@ -480,27 +626,33 @@ func dotChart(what string, names []string, k int, at func(i, row int) (v, half f
 		}
 	}
 	pad := 0.04 * (hi - lo)
-	c := newChart(what, lo-pad, hi+pad, -float64(len(names))+0.5, 0.5)
-	c.height = top + bottom + 24*float64(len(names)) + 10
-	c.rows, c.xLabel = names, what
+	c := rowChart(what, what, names, lo-pad, hi+pad)
+	c.height = max(c.height, c.top+bottom+float64(len(names)*(8*k+8))) // room for all experts
 	c.segment(0, c.y0, 0, c.y1, "ink dashed")
 	for i := range k {
-		for row := range names {
-			v, e := at(i, row)
-			y := -float64(row) + 0.6*(float64(k-1)/2-float64(i))/float64(k)
-			opacity := 0.35
-			if math.Abs(v) > e {
-				opacity = 1
+		c.named(fmt.Sprintf("%d", i+1), func() {
+			for row := range names {
+				v, e := at(i, row)
+				y := offsetOf(row, i, k)
+				opacity := 0.35
+				if math.Abs(v) > e {
+					opacity = 1
+				}
+				if e > 0 {
+					c.segment(v-e, y, v+e, y, "stroke "+colour(i))
+				}
+				c.dot(v, y, 3.4, opacity, colour(i))
 			}
-			if e > 0 {
-				c.segment(v-e, y, v+e, y, "stroke "+colour(i))
-			}
-			c.dot(v, y, 3, opacity, colour(i))
-		}
+		})
 	}
 	return c.svg()
 }
 
 func asTable(rows [][]string) table { return table{Head: rows[0], Rows: rows[1:]} }
 
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
+func percent(share float64) string {
+	if math.IsNaN(share) {
+		return "–"
+	}
+	return strconv.FormatFloat(100*share, 'f', 1, 64) + " %"
+}

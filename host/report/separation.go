@@ -29,6 +29,19 @@ func separation(m *fitted.Model) []string {
 	return lines
 }
 
+// separates says in one line that the gate separates rows, and of which experts.
+func separates(m *fitted.Model) string {
+	var between []string
+	for _, s := range m.Fit.Separation {
+		between = append(between, rowsOf(m, s)+numbersOf(s.Above)+" from "+strings.TrimPrefix(numbersOf(s.Below), "expert "))
+	}
+	const most = 3
+	if more := len(between) - most; more > 0 {
+		between = append(between[:most], fmt.Sprintf("%d more", more))
+	}
+	return "The gate separates the rows of " + strings.Join(between, ", ") + ": across these boundaries its coefficients have no finite optimum, and say nothing but on which side a row is."
+}
+
 // rowsOf says among which rows a boundary is: those of its gate, "" where that is the only
 // one or the first of a tree.
 func rowsOf(m *fitted.Model, s fitted.Separation) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/internal/shown"
@@ -107,42 +108,81 @@ func sharedAnswer(v *fitted.Vector) string {
 // file, as [Page] does: what they have together, then every target with its diagnosis.
 func SharedGatePage(w io.Writer, settings []Setting, v *fitted.Vector, targets []*Diagnosis) error {
 	m, s := together(v), v.SharedGate
-	whole := map[string]any{
-		"Title": fmt.Sprintf("%s, %s", underOneGate(v), plural(s.Fit.N, "row")), "Answer": sharedAnswer(v), "Good": s.Fit.Converged, "Badges": badges(s.Fit.Certificate),
-		"Warnings": s.Fit.Warnings, "Notes": s.Fit.Notes, "Legend": legend(m), "Sections": sharedSections(v, m, targets[0]),
-	}
-	parts := []map[string]any{whole}
+	title := fmt.Sprintf("%s, %s", underOneGate(v), plural(s.Fit.N, "row"))
+	parts := []map[string]any{{
+		"Title": title, "Doubt": len(targets) + 1, "Sentence": sharedSentence(v, targets), "Good": s.Fit.Converged, "Badges": badges(s.Fit.Certificate),
+		"Legend": legend(m), "Sections": sharedSections(v, m, targets),
+	}}
 	for j, d := range targets {
 		m := v.Model(j)
-		sigma := "sigma per expert"
-		if len(m.Sigma) == 1 {
-			sigma = "sigma " + significant(m.Sigma[0])
-			if se := m.StandardErrors; se != nil {
-				sigma += " " + plusMinus(se.Sigma[0])
-			}
-		}
 		parts = append(parts, map[string]any{
-			"Title": "Target " + shown.Name(m.Target), "Answer": "Its " + sigma + ".", "Good": s.Fit.Converged,
-			"Truth": againstTruth(m), "Legend": legend(m), "Sections": targetSections(m, d),
+			"Title": "Target " + shown.Name(m.Target), "Sentence": ofTarget(m, d),
+			"Legend": legend(m), "Sections": targetSections(m, d),
 		})
 	}
-	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": parts, "Title": whole["Title"]})
+	parts = append(parts, map[string]any{"Title": "All targets", "Sections": sharedDoubts(v, m, targets), "Notes": s.Fit.Notes})
+	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": parts, "Last": len(parts) - 1, "Title": title})
+}
+
+// sharedSentence is [sentence] of targets under one gate.
+func sharedSentence(v *fitted.Vector, targets []*Diagnosis) string {
+	var names []string
+	for _, o := range v.Outputs {
+		names = append(names, shown.Name(o.Target))
+	}
+	out := fmt.Sprintf("%s of %s follow %s", plural(v.SharedGate.Fit.N, "row"), listed(names), plural(v.K, "expert"))
+	if v.K == 1 {
+		return out + "."
+	}
+	out += ": " + shares(targets[0]) + "."
+	if different := mostDifferent(targets[0]); len(different) > 0 {
+		out += fmt.Sprintf(" Their rows differ the most in %s.", listed(different))
+	}
+	return out
+}
+
+// ofTarget says how far off the experts of a target are.
+func ofTarget(m *fitted.Model, d *Diagnosis) string {
+	out := strings.TrimSpace(around(m, d))
+	if se := m.StandardErrors; se != nil && len(m.Sigma) == 1 {
+		out += fmt.Sprintf(" Its sigma is %s %s.", significant(m.Sigma[0]), plusMinus(se.Sigma[0]))
+	}
+	return strings.TrimSpace(out + " " + againstTruth(m))
 }
 
 // sharedSections are what targets under one gate have together, of which m is the first.
-func sharedSections(v *fitted.Vector, m *fitted.Model, d *Diagnosis) (out []section) {
+func sharedSections(v *fitted.Vector, m *fitted.Model, targets []*Diagnosis) (out []section) {
+	d := targets[0]
 	if tree, ok := treeSection(m); ok {
 		out = append(out, tree)
 	}
+	var all []Members
+	for _, of := range targets {
+		all = append(all, of.Target)
+	}
+	out = append(out, memberSection(m, d, all...))
 	if m.K > 1 {
-		gate := section{Title: "Gate", Reading: "The gate of all targets, relative to the last expert, whose gate is 0.", Tables: []table{asTable(gates(m, maxFeatures))}}
+		each := perSD(m, d.SD)
+		gate := section{
+			Title:   "Gate",
+			Reading: "The gate of all targets, per standard deviation of a feature: the log of the odds for an expert against the last.",
+			Tables:  []table{asTable(gates(each, maxFeatures))},
+		}
 		if m.Hierarchy != "" {
-			gate.Reading = "The gates of all targets: every branch relative to the last of its gate, whose predictor is 0."
+			gate.Reading = "The gates of all targets, per standard deviation of a feature: the log of the odds for a branch against the last of its gate."
 		}
 		if se := m.StandardErrors; se != nil {
 			gate.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full."
-			gate.Pictures = []template.HTML{gatingChart(m, se)}
 		}
+		if chart, _ := gatingChart(each); chart != "" {
+			gate.Pictures = []template.HTML{chart}
+		}
+		if len(m.Fit.Separation) > 0 {
+			gate.Items = []string{separates(m)}
+		}
+		own := asTable(gates(m, maxFeatures))
+		own.Fold = own.Head[0] + ", in the features' own units"
+		gate.Tables = append(gate.Tables, own)
 		out = append(out, gate)
 	}
 	if v.SharedGate.Noise == fitted.Full {
@@ -152,24 +192,35 @@ func sharedSections(v *fitted.Vector, m *fitted.Model, d *Diagnosis) (out []sect
 		}
 		out = append(out, noise)
 	}
-	out = append(out, sharpnessSection(d), startSection(m))
-	return append(out, certificateSections(m.Fit.Certificate, mixtureTests)...)
+	return out
+}
+
+// sharedDoubts are what to doubt of targets under one gate, of which m is the first.
+func sharedDoubts(v *fitted.Vector, m *fitted.Model, targets []*Diagnosis) []section {
+	out := []section{doubtSection(m, sharedAnswer(v)), sharpnessSection(targets[0])}
+	out = append(out, certificateSections(m.Fit.Certificate, mixtureTests)...)
+	return under(append(out, startSection(m)))
 }
 
 // targetSections are what a target under the gate of several has of its own.
 func targetSections(m *fitted.Model, d *Diagnosis) []section {
 	out := []section{dataSection(m, d)}
-	if d.Index != nil {
-		out = append(out, indexSection(m, d))
+	if len(d.Profiles) > 0 {
+		out = append(out, profileSection(m, d))
 	}
-	of := section{Title: "Experts", Reading: "Regressors by expert.", Tables: []table{asTable(experts(m, maxFeatures))}}
+	each := perSD(m, d.SD)
+	own := asTable(experts(m, maxFeatures))
+	own.Fold = own.Head[0] + ", in the features' own units"
+	of := section{Title: "Experts", Reading: "Regressors by expert, per standard deviation of a feature.", Tables: []table{asTable(experts(each, maxFeatures)), own}}
 	if se := m.StandardErrors; se != nil {
 		of.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full."
-		of.Pictures = []template.HTML{regressorChart(m, se)}
+	}
+	if chart, _ := regressorChart(each); chart != "" {
+		of.Pictures = []template.HTML{chart}
 	}
 	out = append(out, of, residualSection(m, d))
 	if d.Index != nil {
-		out = append(out, featureSection(m, d))
+		out = append(out, indexSection(m, d), featureSection(m, d))
 	}
 	return out
 }

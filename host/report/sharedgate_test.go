@@ -64,7 +64,7 @@ func TestDiagnoseSharedGate(t *testing.T) {
 	if err := SharedGatePage(&page, nil, v, together); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 identity experts with 2 outputs each under one gate, 700 rows", "<h2>Gate</h2>", "<h2>Starts</h2>", "<h1>Target u</h1>", "<h1>Target v</h1>", "<h2>Residuals</h2>"} {
+	for _, want := range []string{"2 identity experts with 2 outputs each under one gate, 700 rows", "<h2>Gate</h2>", "<h3>Starts</h3>", "<h1>Target u</h1>", "<h1>Target v</h1>", "<h2>Residuals</h2>"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gatedlearning/moe/internal/shown"
 )
@@ -18,16 +20,20 @@ type chart struct {
 	x0, x1, y0, y1 float64 // data range
 	xLabel, yLabel string
 	rows           []string // names of the rows at y = 0, −1, …, instead of numbers
+	left, top      float64  // margins: names of rows widen the one, and do without the other
 	body           strings.Builder
 }
 
 // Margins of a chart, in its own units.
 const (
-	left, right, top, bottom = 58.0, 12.0, 10.0, 40.0
+	left, right, top, bottom = 58.0, 14.0, 26.0, 42.0
+	// letter is the width of a letter as wide as small screens have it, lineHeight that of a line of text, and nameLetters the most letters
+	// in a line of a name of a row.
+	letter, lineHeight, nameLetters = 7.6, 15.0, 24
 )
 
 func newChart(title string, x0, x1, y0, y1 float64) *chart {
-	c := &chart{title: title, width: 520, height: 300}
+	c := &chart{title: title, width: 520, height: 300, left: left, top: top}
 	c.x0, c.x1 = widen(x0, x1)
 	c.y0, c.y1 = widen(y0, y1)
 	return c
@@ -43,11 +49,11 @@ func widen(lo, hi float64) (float64, float64) {
 }
 
 func (c *chart) px(x float64) float64 {
-	return left + (x-c.x0)/(c.x1-c.x0)*(c.width-left-right)
+	return c.left + (x-c.x0)/(c.x1-c.x0)*(c.width-c.left-right)
 }
 
 func (c *chart) py(y float64) float64 {
-	return c.height - bottom - (y-c.y0)/(c.y1-c.y0)*(c.height-top-bottom)
+	return c.height - bottom - (y-c.y0)/(c.y1-c.y0)*(c.height-c.top-bottom)
 }
 
 // n formats a coordinate to a tenth of a unit.
@@ -74,26 +80,91 @@ func (c *chart) bar(x0, x1, y float64, class string) {
 		n(c.px(x0)), n(c.py(y)), n(max(c.px(x1)-c.px(x0)-1, 0.5)), n(c.py(c.y0)-c.py(y)))
 }
 
+// named has a name shown where the pointer rests on what draw draws, and read to those who do not see it.
+func (c *chart) named(name string, draw func()) {
+	c.body.WriteString("<g><title>" + template.HTMLEscapeString(name) + "</title>")
+	draw()
+	c.body.WriteString("</g>")
+}
+
+// ticks draws values of rows at the foot of a chart.
+func (c *chart) ticks(x []float64) {
+	const length = 7
+	if len(x) == 0 {
+		return
+	}
+	c.body.WriteString(`<path class="ticks" d="`)
+	for _, v := range x {
+		fmt.Fprintf(&c.body, "M%s %sv-%d", n(c.px(v)), n(c.py(c.y0)), length)
+	}
+	c.body.WriteString(`"/>`)
+}
+
+// rowChart is a chart whose rows have names, whole and in as many lines as they take.
+func rowChart(title, xLabel string, names []string, lo, hi float64) *chart {
+	c := newChart(title, lo, hi, 0.5-float64(len(names)), 0.5)
+	c.rows, c.xLabel = make([]string, len(names)), xLabel
+	longest, most := 0, 1
+	for i, name := range names {
+		c.rows[i] = shown.Name(name)
+		lines := wrapped(c.rows[i])
+		most = max(most, len(lines))
+		for _, line := range lines {
+			longest = max(longest, utf8.RuneCountInString(line))
+		}
+	}
+	c.left = max(24, letter*float64(longest)+12)
+	c.top = 8
+	c.height = c.top + bottom + max(24, lineHeight*float64(most)+5)*float64(len(names)) + 6
+	return c
+}
+
+// wrapped breaks a name into lines, at blanks and signs where there are any.
+func wrapped(name string) (lines []string) {
+	r := []rune(name)
+	for len(r) > nameLetters {
+		cut := nameLetters
+		for i := nameLetters; i > nameLetters/2; i-- {
+			if !unicode.IsLetter(r[i-1]) && !unicode.IsDigit(r[i-1]) {
+				cut = i
+				break
+			}
+		}
+		lines = append(lines, string(r[:cut]))
+		r = r[cut:]
+	}
+	return append(lines, string(r))
+}
+
 // svg returns the finished picture.
 func (c *chart) svg() template.HTML {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s">`, n(c.width), n(c.height), template.HTMLEscapeString(c.title))
+	title := template.HTMLEscapeString(c.title)
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s"><title>%s</title>`, n(c.width), n(c.height), title, title)
 	for _, t := range axisTicks(c.x0, c.x1) {
 		fmt.Fprintf(&b, `<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="middle">%s</text>`,
-			n(c.px(t)), n(c.px(t)), n(top), n(c.height-bottom), n(c.px(t)), n(c.height-bottom+15), tick(t))
+			n(c.px(t)), n(c.px(t)), n(c.top), n(c.height-bottom), n(c.px(t)), n(c.height-bottom+16), tick(t))
 	}
 	for i, name := range c.rows {
-		fmt.Fprintf(&b, `<text x="%s" y="%s" text-anchor="end">%s</text>`, n(left-6), n(c.py(-float64(i))+4), template.HTMLEscapeString(abbreviated(shown.Name(name))))
+		lines := wrapped(name)
+		from := c.py(-float64(i)) + 4 - lineHeight*float64(len(lines)-1)/2
+		fmt.Fprintf(&b, `<text text-anchor="end">`)
+		for l, line := range lines {
+			fmt.Fprintf(&b, `<tspan x="%s" y="%s">%s</tspan>`, n(c.left-8), n(from+lineHeight*float64(l)), template.HTMLEscapeString(line))
+		}
+		b.WriteString("</text>")
 	}
 	for _, t := range axisTicks(c.y0, c.y1) {
 		if c.rows != nil {
 			break
 		}
 		fmt.Fprintf(&b, `<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="end">%s</text>`,
-			n(left), n(c.width-right), n(c.py(t)), n(c.py(t)), n(left-6), n(c.py(t)+4), tick(t))
+			n(c.left), n(c.width-right), n(c.py(t)), n(c.py(t)), n(c.left-6), n(c.py(t)+4), tick(t))
 	}
-	fmt.Fprintf(&b, `<text class="label" x="%s" y="%s" text-anchor="middle">%s</text>`, n((left+c.width-right)/2), n(c.height-4), template.HTMLEscapeString(c.xLabel))
-	fmt.Fprintf(&b, `<text class="label" transform="translate(13 %s) rotate(-90)" text-anchor="middle">%s</text>`, n((top+c.height-bottom)/2), template.HTMLEscapeString(c.yLabel))
+	fmt.Fprintf(&b, `<text class="label" x="%s" y="%s" text-anchor="middle">%s</text>`, n((c.left+c.width-right)/2), n(c.height-6), template.HTMLEscapeString(c.xLabel))
+	if c.rows == nil {
+		fmt.Fprintf(&b, `<text class="label" x="4" y="14">%s</text>`, template.HTMLEscapeString(c.yLabel))
+	}
 	fmt.Fprintf(&b, `<svg x="0" y="0" width="%s" height="%s"><g>%s</g></svg></svg>`, n(c.width), n(c.height), c.body.String())
 	return template.HTML(b.String())
 }
@@ -125,7 +196,7 @@ func tick(t float64) string {
 }
 
 // colour is the class of expert i.
-func colour(i int) string { return "e" + strconv.Itoa(i%8) }
+func colour(i int) string { return "e" + strconv.Itoa(i%10) }
 
 // extent returns the range of the values that are finite.
 func extent(lists ...[]float64) (lo, hi float64) {
@@ -141,13 +212,4 @@ func extent(lists ...[]float64) (lo, hi float64) {
 		return 0, 1
 	}
 	return lo, hi
-}
-
-// abbreviated cuts a name to what fits beside an axis.
-func abbreviated(name string) string {
-	const most = 9
-	if r := []rune(name); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return name
 }

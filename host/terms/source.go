@@ -42,6 +42,15 @@ type source struct {
 	design *Design
 	src    dataset.Source
 	unseen bool
+	see    func(raw *model.Block) // nil for none
+}
+
+// Watched is the same table, which shows what it makes features of: see gets every block of raw columns, in which words
+// are the places of their levels, before the block of features is read.
+func (s *source) Watched(see func(raw *model.Block)) dataset.Source {
+	out := *s
+	out.see = see
+	return &out
 }
 
 func (s *source) Schema() dataset.Schema {
@@ -78,6 +87,9 @@ func (s *source) Read(ctx context.Context, fn func(*model.Block) error) error {
 			return r.err
 		}
 		r.rows += b.N
+		if s.see != nil {
+			s.see(b)
+		}
 		return fn(&model.Block{N: b.N, X: x, Y: b.Y, W: b.W})
 	})
 }

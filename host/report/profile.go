@@ -1,0 +1,364 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/internal/shown"
+)
+
+// Profile is what experts and gate do along a column, with the others at their medians, factors at their commonest level.
+type Profile struct {
+	Name   string
+	Levels []string    // of a factor, or of a column of zeros and ones; the points below are then these
+	At     []float64   // values of the column
+	Means  [][]float64 // per expert
+	Gate   [][]float64 // per expert
+	Ticks  []float64   // values of rows, of a column of numbers
+}
+
+const (
+	maxProfiles   = 4    // columns with pictures
+	mostProfiled  = 400  // columns that are looked at for these
+	profilePoints = 61   // of a picture
+	probePoints   = 9    // of a column that is looked at
+	maxTicks      = 120  // rows
+	leastProfile  = 0.01 // the share of the rows to either side that a picture leaves out
+)
+
+// probe says how strongly the model depends on a column.
+type probe struct {
+	column        int
+	gate, experts float64
+}
+
+// profiles are those along the columns on which the gate depends the most, and, where these are few, the experts.
+func (d *diagnosing) profiles(ctx context.Context) (out []Profile, err error) {
+	base := d.base()
+	var probes []probe
+	for _, c := range d.probed() {
+		b, err := d.probe(ctx, base, c)
+		if err != nil {
+			return nil, err
+		}
+		if b.gate > 0 || b.experts > 0 {
+			probes = append(probes, b)
+		}
+	}
+	slices.SortStableFunc(probes, func(a, b probe) int {
+		return cmp.Or(cmp.Compare(b.gate, a.gate), cmp.Compare(b.experts, a.experts))
+	})
+	for _, b := range probes[:min(len(probes), maxProfiles)] {
+		p, _, err := d.along(ctx, base, b.column, d.points(b.column, profilePoints))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *p)
+	}
+	return out, nil
+}
+
+// probed are the columns that are looked at: all that vary, or those in which the experts' rows differ the most.
+func (d *diagnosing) probed() (out []int) {
+	for c := range d.columns {
+		if s := &d.Members[c]; s.Levels != nil || s.SD > 0 {
+			out = append(out, c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(d.Members[b].Differs, d.Members[a].Differs) })
+	return out[:min(len(out), mostProfiled)]
+}
+
+// base is a row of medians and commonest levels, as cells of the columns.
+func (d *diagnosing) base() []float64 {
+	out := make([]float64, len(d.columns))
+	for c := range out {
+		if s := &d.Members[c]; s.Levels != nil {
+			out[c] = d.columns[c].cell(float64(floats.MaxIdx(s.Shares)))
+			continue
+		}
+		out[c] = quantile(d.sorted(c), 0.5)
+	}
+	return out
+}
+
+// points are the values of a column at which it is looked at: levels, or so many over the range of the rows.
+func (d *diagnosing) points(c, n int) (out []float64) {
+	switch s := &d.Members[c]; {
+	case s.Levels != nil:
+		for l, share := range s.Shares {
+			if share > 0 {
+				out = append(out, d.columns[c].cell(float64(l)))
+			}
+		}
+		return out
+	case s.Binary:
+		return []float64{0, 1}
+	}
+	values := d.sorted(c)
+	if n == probePoints { // as the rows are spread
+		for i := range n {
+			out = append(out, quantile(values, (float64(i)+0.5)/float64(n)))
+		}
+		return out
+	}
+	lo, hi := quantile(values, leastProfile), quantile(values, 1-leastProfile)
+	if !(hi > lo) { // few rows have another value
+		lo, hi = extent(values)
+	}
+	return floats.Span(make([]float64, n), lo, hi)
+}
+
+// weights are the shares of the rows at the points of a probe.
+func (d *diagnosing) weights(c, n int) []float64 {
+	out := make([]float64, n)
+	s := &d.Members[c]
+	for i := range out {
+		out[i] = 1
+	}
+	switch {
+	case s.Levels != nil:
+		copy(out, slices.DeleteFunc(slices.Clone(s.Shares), func(share float64) bool { return !(share > 0) }))
+	case s.Binary:
+		copy(out, []float64{1 - s.Mean, s.Mean})
+	}
+	return out
+}
+
+// probe measures the dependence on a column: of the gate by the largest standard deviation, as the rows are spread over
+// the column, of the log of the odds of two branches of a gate, of the experts by that of their means.
+func (d *diagnosing) probe(ctx context.Context, base []float64, c int) (probe, error) {
+	out := probe{column: c}
+	at := d.points(c, probePoints)
+	p, logits, err := d.along(ctx, base, c, at)
+	if err != nil {
+		return out, err
+	}
+	w, odds := d.weights(c, len(at)), make([]float64, len(at))
+	for i := range logits {
+		for j := range i {
+			if d.model.Hierarchy == "" || i == d.p.K-1 { // of one gate any two; the last has logits of 0
+				floats.SubTo(odds, logits[i], logits[j])
+				out.gate = max(out.gate, spread(odds, w))
+			}
+		}
+	}
+	for i, means := range p.Means {
+		sd := spread(means, w)
+		out.experts += d.model.Proportions[i] * sd * sd
+	}
+	return out, nil
+}
+
+// spread is the standard deviation of values with weights, 0 for what is only rounding.
+func spread(values, weights []float64) float64 {
+	mean := stat.Mean(values, weights)
+	sum, total, size := 0.0, 0.0, 0.0
+	for i, v := range values {
+		sum, total, size = sum+weights[i]*(v-mean)*(v-mean), total+weights[i], max(size, math.Abs(v))
+	}
+	if sd := math.Sqrt(sum / total); sd > 1e-12*size {
+		return sd
+	}
+	return 0
+}
+
+// along evaluates the model at values of a column, the others at the base, with the gates' logits.
+func (d *diagnosing) along(ctx context.Context, base []float64, c int, at []float64) (*Profile, [][]float64, error) {
+	s := &d.Members[c]
+	out := &Profile{Name: s.Name, At: at, Means: make([][]float64, d.p.K), Gate: make([][]float64, d.p.K)}
+	logits := make([][]float64, d.p.K)
+	predictor := predict.NewPredictor(d.p, d.act, "")
+	for from := 0; from < len(at); from += model.BlockRows {
+		some := at[from:min(len(at), from+model.BlockRows)]
+		cells := &model.Block{N: len(some), X: make([]float64, len(some)*len(base))}
+		for j, v := range base {
+			for r := range some {
+				cells.Col(j)[r] = v
+			}
+		}
+		copy(cells.Col(c), some)
+		rows, err := d.featuresOf(ctx, cells)
+		if err != nil {
+			return nil, nil, err
+		}
+		pred, err := predictor.Predict(ctx, rows)
+		if err != nil {
+			return nil, nil, err
+		}
+		n := len(some)
+		all := make([]float64, d.p.K*n)
+		d.p.GateLogits(all, rows)
+		for i := range d.p.K {
+			out.Means[i] = append(out.Means[i], pred.Experts[i*n:(i+1)*n]...)
+			out.Gate[i] = append(out.Gate[i], pred.Gate[i*n:(i+1)*n]...)
+			logits[i] = append(logits[i], all[i*n:(i+1)*n]...)
+		}
+	}
+	switch {
+	case s.Levels != nil:
+		for _, v := range at {
+			out.Levels = append(out.Levels, s.Levels[int(d.columns[c].code(v))])
+		}
+	case s.Binary:
+		out.Levels = []string{"0", "1"}
+	default:
+		out.Ticks = thinned(d.sorted(c), at[0], at[len(at)-1])
+	}
+	return out, logits, nil
+}
+
+// thinned are at most maxTicks of sorted values from lo to hi, evenly.
+func thinned(sorted []float64, lo, hi float64) (out []float64) {
+	within := slices.DeleteFunc(sorted, func(v float64) bool { return v < lo || v > hi })
+	every := max(1, (len(within)+maxTicks-1)/maxTicks)
+	for i := every / 2; i < len(within); i += every {
+		out = append(out, within[i])
+	}
+	return out
+}
+
+// profileSection draws experts and gate along columns.
+func profileSection(m *fitted.Model, d *Diagnosis) section {
+	s := section{Title: "Along the columns that the gate depends on the most", Wide: true}
+	of := "above each expert's mean, dashed where hardly a row is its own, below the gate's probabilities"
+	if m.K == 1 {
+		s.Title, of = "Along the columns that the expert depends on the most", "the expert's mean"
+	}
+	s.Reading = fmt.Sprintf("One column at a time, the others at their median, factors at their commonest level: %s. Ticks are rows. "+
+		"Where columns go together no row may be near these lines.", of)
+	if kept := len(d.kept); kept < d.Rows {
+		s.Reading += fmt.Sprintf(" Medians and ticks are of %d of the %d rows, evenly.", kept, d.Rows)
+	}
+	y := make([]float64, len(d.Points))
+	for i, p := range d.Points {
+		y[i] = p.Y
+	}
+	lo, hi := extent(y)
+	for _, p := range d.Profiles {
+		if p.Levels != nil {
+			s.Pictures = append(s.Pictures, stacked(levelCharts(m, &p, lo, hi)))
+			continue
+		}
+		charts := []template.HTML{lineChart(m, &p, lo, hi)}
+		if m.K > 1 {
+			charts = append(charts, gateAlong(&p))
+		}
+		s.Pictures = append(s.Pictures, stacked(charts))
+	}
+	return s
+}
+
+// stacked are pictures one below the other.
+func stacked(charts []template.HTML) (out template.HTML) {
+	for _, c := range charts {
+		out += c
+	}
+	return out
+}
+
+// hardly is the gate's probability below which an expert's line is dashed.
+const hardly = 0.02
+
+// lineChart draws the experts' means along a column of numbers, as far as the target goes.
+func lineChart(m *fitted.Model, p *Profile, lo, hi float64) template.HTML {
+	pad := 0.05 * (hi - lo)
+	c := newChart("experts along "+shown.Name(p.Name), p.At[0], p.At[len(p.At)-1], lo-pad, hi+pad)
+	c.height = 220
+	c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(m.Target)
+	for i, means := range p.Means {
+		c.named(fmt.Sprintf("expert %d", i+1), func() { c.parts(p.At, means, p.Gate[i], "stroke "+colour(i)) })
+	}
+	c.ticks(p.Ticks)
+	return c.svg()
+}
+
+// parts draws a curve within the chart, dashed where its weight is small.
+func (c *chart) parts(x, y, weight []float64, class string) {
+	from := 0
+	for i := 1; i <= len(x); i++ {
+		if i < len(x) && (weight[i] < hardly) == (weight[from] < hardly) {
+			continue
+		}
+		of := class
+		if weight[from] < hardly {
+			of += " faint"
+		}
+		to := min(i+1, len(x)) // joined to the next part
+		c.clipped(x[from:to], y[from:to], of)
+		from = i
+	}
+}
+
+// gateAlong draws the gate's probabilities along a column of numbers.
+func gateAlong(p *Profile) template.HTML {
+	c := newChart("gate along "+shown.Name(p.Name), p.At[0], p.At[len(p.At)-1], 0, 1)
+	c.height = 160
+	c.xLabel, c.yLabel = shown.Name(p.Name), "probability"
+	for i, gate := range p.Gate {
+		c.named(fmt.Sprintf("expert %d", i+1), func() { c.line(p.At, gate, "stroke "+colour(i)) })
+	}
+	c.ticks(p.Ticks)
+	return c.svg()
+}
+
+// mostLevels is how many levels of a factor a picture has.
+const mostLevels = 20
+
+// levelCharts draw experts and gate by the levels of a factor, the first of them where these are many.
+func levelCharts(m *fitted.Model, p *Profile, lo, hi float64) (out []template.HTML) {
+	var names []string
+	for _, level := range p.Levels[:min(len(p.Levels), mostLevels)] {
+		names = append(names, shown.Name(p.Name)+": "+shown.Name(level))
+	}
+	if more := len(p.Levels) - len(names); more > 0 {
+		names[len(names)-1] += fmt.Sprintf(" (and %d more, not drawn)", more)
+	}
+	pad := 0.05 * (hi - lo)
+	means := rowChart("experts by "+shown.Name(p.Name), shown.Name(m.Target), names, lo-pad, hi+pad)
+	for i := range m.K {
+		means.dots(i, m.K, len(names), func(row int) (float64, bool) {
+			v := p.Means[i][row]
+			return v, v >= means.x0 && v <= means.x1
+		}, func(row int) bool { return p.Gate[i][row] < hardly })
+	}
+	out = append(out, means.svg())
+	if m.K > 1 {
+		gate := rowChart("gate by "+shown.Name(p.Name), "probability", names, 0, 1)
+		for i := range m.K {
+			gate.dots(i, m.K, len(names), func(row int) (float64, bool) { return p.Gate[i][row], true }, func(int) bool { return false })
+		}
+		out = append(out, gate.svg())
+	}
+	return out
+}
+
+// dots draws a value of expert i of k beside each of the rows of a chart that have one, pale where that is wanted.
+func (c *chart) dots(i, k, rows int, at func(row int) (v float64, ok bool), pale func(row int) bool) {
+	for row := range rows {
+		v, ok := at(row)
+		if !ok {
+			continue
+		}
+		opacity := 1.0
+		if pale(row) {
+			opacity = 0.3
+		}
+		c.dot(v, offsetOf(row, i, k), 3.4, opacity, colour(i))
+	}
+}
+
+// offsetOf is where expert i of k stands beside a row.
+func offsetOf(row, i, k int) float64 {
+	return -float64(row) + 0.6*(float64(k-1)/2-float64(i))/float64(k)
+}
