@@ -60,20 +60,6 @@ func columnsOf(m *fitted.Model, src dataset.Source, see func(raw *model.Block)) 
 	return columns, true, w.Watched(see)
 }
 
-// featuresOf are the features of rows of columns, n columns of cells each.
-func (d *diagnosing) featuresOf(ctx context.Context, rows *model.Block) (*model.Block, error) {
-	if !d.raw {
-		return rows, nil
-	}
-	var out *model.Block
-	err := d.model.Design.Source(&oneBlock{d.model.Design.Columns, rows}, true).Read(ctx, func(b *model.Block) error {
-		own := b.Clone()
-		out = &own
-		return nil
-	})
-	return out, err
-}
-
 // oneBlock is a table of one block.
 type oneBlock struct {
 	names []string
@@ -86,18 +72,6 @@ func (o *oneBlock) Read(_ context.Context, fn func(*model.Block) error) error { 
 
 // keptValues bounds what is kept of the rows for medians and pictures, in numbers: 8 MB.
 const keptValues = 1 << 20
-
-// sorted are the finite values of a column among the rows that are kept, ascending.
-func (d *diagnosing) sorted(c int) []float64 {
-	out := make([]float64, 0, len(d.kept))
-	for _, row := range d.kept {
-		if !math.IsNaN(row[c]) {
-			out = append(out, row[c])
-		}
-	}
-	slices.Sort(out)
-	return out
-}
 
 // quantile is that of sorted values, one of them.
 func quantile(sorted []float64, share float64) float64 {

@@ -373,7 +373,7 @@ func memberChart(m *fitted.Model, all []Members) template.HTML {
 	for i, r := range rows {
 		names[i] = r.name
 	}
-	return dotChart("mean of an expert's rows less that of all, in standard deviations", names, m.K, func(i, row int) (v, half float64) {
+	return dotChart("an expert's mean less that of all rows, in standard deviations", names, m.K, func(i, row int) (v, half float64) {
 		return rows[row].off[i], 0
 	})
 }

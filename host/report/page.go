@@ -70,7 +70,7 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 			"Good":     m.Fit.Converged,
 			"Badges":   badges(m.Fit.Certificate),
 			"Notes":    m.Fit.Notes,
-			"Legend":   legend(m),
+			"Legend":   legend(f.Diagnosis.Shares),
 			"Sections": sections(m, f.Diagnosis),
 		})
 	}
@@ -89,12 +89,12 @@ func againstTruth(m *fitted.Model) string {
 	return fmt.Sprintf("Against the truth: E_reg %.3g, E_gating %.3g.", m.Truth.EReg, m.Truth.EGating)
 }
 
-// legend names the experts' colours.
-func legend(m *fitted.Model) (out []map[string]string) {
-	for i := range m.K {
+// legend names the experts' colours, with their shares of the rows.
+func legend(shares []float64) (out []map[string]string) {
+	for i, share := range shares {
 		out = append(out, map[string]string{
 			"Class": colour(i),
-			"Text":  fmt.Sprintf("expert %d, %s of the rows", i+1, percent(m.Proportions[i])),
+			"Text":  fmt.Sprintf("expert %d, %s of the rows", i+1, percent(share)),
 		})
 	}
 	return out
@@ -108,7 +108,7 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 		out = append(out, tree)
 	}
 	out = append(out, memberSection(m, d, d.Target))
-	if len(d.Profiles) > 0 {
+	if len(d.Profiles) > 0 && d.Curves == nil { // of one feature the picture has them
 		out = append(out, profileSection(m, d))
 	}
 	out = append(out, coefficientSection(m, d))
@@ -338,21 +338,6 @@ func scatterChart(m *fitted.Model, d *Diagnosis) template.HTML {
 		c.named(fmt.Sprintf("expert %d", i+1), func() { c.parts(d.Curves.X, mean, d.Curves.Gate[i], "stroke "+colour(i)) })
 	}
 	return c.svg()
-}
-
-// clipped draws a curve where it lies within the chart.
-func (c *chart) clipped(x, y []float64, class string) {
-	from := -1
-	for i := range len(x) + 1 {
-		inside := i < len(x) && y[i] >= c.y0 && y[i] <= c.y1
-		switch {
-		case inside && from < 0:
-			from = i
-		case !inside && from >= 0:
-			c.line(x[from:i], y[from:i], class)
-			from = -1
-		}
-	}
 }
 
 func gateChart(m *fitted.Model, d *Diagnosis) template.HTML {

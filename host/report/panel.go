@@ -111,8 +111,3 @@ func panelCharts(m *fitted.Model, d *Diagnosis) (out []template.HTML) {
 	}
 	return out
 }
-
-// point draws a row over x, in the colour of its most probable expert, paler where that is less sure.
-func (c *chart) point(x float64, p Point) {
-	c.dot(x, p.Y, 2.4, 0.2+0.6*p.Posterior*p.Posterior, colour(p.Expert))
-}

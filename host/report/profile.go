@@ -173,6 +173,32 @@ func spread(values, weights []float64) float64 {
 	return 0
 }
 
+// featuresOf are the features of rows of columns, n columns of cells each.
+func (d *diagnosing) featuresOf(ctx context.Context, rows *model.Block) (*model.Block, error) {
+	if !d.raw {
+		return rows, nil
+	}
+	var out *model.Block
+	err := d.model.Design.Source(&oneBlock{d.model.Design.Columns, rows}, true).Read(ctx, func(b *model.Block) error {
+		own := b.Clone()
+		out = &own
+		return nil
+	})
+	return out, err
+}
+
+// sorted are the finite values of a column among the rows that are kept, ascending.
+func (d *diagnosing) sorted(c int) []float64 {
+	out := make([]float64, 0, len(d.kept))
+	for _, row := range d.kept {
+		if !math.IsNaN(row[c]) {
+			out = append(out, row[c])
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // along evaluates the model at values of a column, the others at the base, with the gates' logits.
 func (d *diagnosing) along(ctx context.Context, base []float64, c int, at []float64) (*Profile, [][]float64, error) {
 	s := &d.Members[c]
@@ -283,23 +309,6 @@ func lineChart(m *fitted.Model, p *Profile, lo, hi float64) template.HTML {
 	return c.svg()
 }
 
-// parts draws a curve within the chart, dashed where its weight is small.
-func (c *chart) parts(x, y, weight []float64, class string) {
-	from := 0
-	for i := 1; i <= len(x); i++ {
-		if i < len(x) && (weight[i] < hardly) == (weight[from] < hardly) {
-			continue
-		}
-		of := class
-		if weight[from] < hardly {
-			of += " faint"
-		}
-		to := min(i+1, len(x)) // joined to the next part
-		c.clipped(x[from:to], y[from:to], of)
-		from = i
-	}
-}
-
 // gateAlong draws the gate's probabilities along a column of numbers.
 func gateAlong(p *Profile) template.HTML {
 	c := newChart("gate along "+shown.Name(p.Name), p.At[0], p.At[len(p.At)-1], 0, 1)
@@ -341,21 +350,6 @@ func levelCharts(m *fitted.Model, p *Profile, lo, hi float64) (out []template.HT
 		out = append(out, gate.svg())
 	}
 	return out
-}
-
-// dots draws a value of expert i of k beside each of the rows of a chart that have one, pale where that is wanted.
-func (c *chart) dots(i, k, rows int, at func(row int) (v float64, ok bool), pale func(row int) bool) {
-	for row := range rows {
-		v, ok := at(row)
-		if !ok {
-			continue
-		}
-		opacity := 1.0
-		if pale(row) {
-			opacity = 0.3
-		}
-		c.dot(v, offsetOf(row, i, k), 3.4, opacity, colour(i))
-	}
 }
 
 // offsetOf is where expert i of k stands beside a row.

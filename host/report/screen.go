@@ -15,7 +15,7 @@ import (
 const (
 	// screenFeatures is the number of features up to which a screen shows all of them.
 	screenFeatures = 12
-	// screenWarnings is how many warnings it has at most.
+	// screenWarnings is how many warnings it has at most, beside that of a gate that separates.
 	screenWarnings = 3
 	// screenCompared is how many fits of a comparison it names.
 	screenCompared = 6
@@ -42,21 +42,19 @@ func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
 	return out.Flush()
 }
 
-// writeDoubts writes the weightiest warnings, and how much more there is to be read.
+// writeDoubts writes the weightiest warnings, always that the gate separates, and how much more there is to be read.
 func writeDoubts(out io.Writer, f *fitted.Fit, file string) {
 	warnings := f.Weighed()
+	warnings = warnings[:min(len(warnings), screenWarnings)]
+	more := len(f.Warnings) + len(f.Notes) - len(warnings) // and where it separates
 	if len(f.Separation) > 0 {
 		warnings = append(warnings, "the gate separates rows: its coefficients without a standard error (–) have no finite optimum")
+		more = max(more, 1)
 	}
-	shownNow := warnings[:min(len(warnings), screenWarnings)]
-	more := len(f.Warnings) + len(f.Notes) - len(shownNow)
-	if len(f.Separation) > 0 {
-		more++
-	}
-	if len(shownNow) > 0 || more > 0 {
+	if len(warnings) > 0 || more > 0 {
 		fmt.Fprintln(out)
 	}
-	for _, warning := range shownNow {
+	for _, warning := range warnings {
 		fmt.Fprintf(out, "Warning: %s.\n", shown.Line(warning))
 	}
 	switch {

@@ -111,13 +111,13 @@ func SharedGatePage(w io.Writer, settings []Setting, v *fitted.Vector, targets [
 	title := fmt.Sprintf("%s, %s", underOneGate(v), plural(s.Fit.N, "row"))
 	parts := []map[string]any{{
 		"Title": title, "Doubt": len(targets) + 1, "Sentence": sharedSentence(v, targets), "Good": s.Fit.Converged, "Badges": badges(s.Fit.Certificate),
-		"Legend": legend(m), "Sections": sharedSections(v, m, targets),
+		"Legend": legend(targets[0].Shares), "Sections": sharedSections(v, m, targets),
 	}}
 	for j, d := range targets {
 		m := v.Model(j)
 		parts = append(parts, map[string]any{
 			"Title": "Target " + shown.Name(m.Target), "Sentence": ofTarget(m, d),
-			"Legend": legend(m), "Sections": targetSections(m, d),
+			"Legend": legend(d.Shares), "Sections": targetSections(m, d),
 		})
 	}
 	parts = append(parts, map[string]any{"Title": "All targets", "Sections": sharedDoubts(v, m, targets), "Notes": s.Fit.Notes})
@@ -205,7 +205,7 @@ func sharedDoubts(v *fitted.Vector, m *fitted.Model, targets []*Diagnosis) []sec
 // targetSections are what a target under the gate of several has of its own.
 func targetSections(m *fitted.Model, d *Diagnosis) []section {
 	out := []section{dataSection(m, d)}
-	if len(d.Profiles) > 0 {
+	if len(d.Profiles) > 0 && d.Curves == nil {
 		out = append(out, profileSection(m, d))
 	}
 	each := perSD(m, d.SD)

@@ -136,6 +136,58 @@ func wrapped(name string) (lines []string) {
 	return append(lines, string(r))
 }
 
+// clipped draws a curve where it lies within the chart.
+func (c *chart) clipped(x, y []float64, class string) {
+	from := -1
+	for i := range len(x) + 1 {
+		inside := i < len(x) && y[i] >= c.y0 && y[i] <= c.y1
+		switch {
+		case inside && from < 0:
+			from = i
+		case !inside && from >= 0:
+			c.line(x[from:i], y[from:i], class)
+			from = -1
+		}
+	}
+}
+
+// point draws a row over x, in the colour of its most probable expert, paler where that is less sure.
+func (c *chart) point(x float64, p Point) {
+	c.dot(x, p.Y, 2.4, 0.2+0.6*p.Posterior*p.Posterior, colour(p.Expert))
+}
+
+// parts draws a curve within the chart, dashed where its weight is small.
+func (c *chart) parts(x, y, weight []float64, class string) {
+	from := 0
+	for i := 1; i <= len(x); i++ {
+		if i < len(x) && (weight[i] < hardly) == (weight[from] < hardly) {
+			continue
+		}
+		of := class
+		if weight[from] < hardly {
+			of += " faint"
+		}
+		to := min(i+1, len(x)) // joined to the next part
+		c.clipped(x[from:to], y[from:to], of)
+		from = i
+	}
+}
+
+// dots draws a value of expert i of k beside each of the rows of a chart that have one, pale where that is wanted.
+func (c *chart) dots(i, k, rows int, at func(row int) (v float64, ok bool), pale func(row int) bool) {
+	for row := range rows {
+		v, ok := at(row)
+		if !ok {
+			continue
+		}
+		opacity := 1.0
+		if pale(row) {
+			opacity = 0.3
+		}
+		c.dot(v, offsetOf(row, i, k), 3.4, opacity, colour(i))
+	}
+}
+
 // svg returns the finished picture.
 func (c *chart) svg() template.HTML {
 	var b strings.Builder
@@ -161,7 +213,11 @@ func (c *chart) svg() template.HTML {
 		fmt.Fprintf(&b, `<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="end">%s</text>`,
 			n(c.left), n(c.width-right), n(c.py(t)), n(c.py(t)), n(c.left-6), n(c.py(t)+4), tick(t))
 	}
-	fmt.Fprintf(&b, `<text class="label" x="%s" y="%s" text-anchor="middle">%s</text>`, n((c.left+c.width-right)/2), n(c.height-6), template.HTMLEscapeString(c.xLabel))
+	middle := (c.left + c.width - right) / 2
+	if half := letter * float64(utf8.RuneCountInString(c.xLabel)) / 2; middle+half > c.width {
+		middle = max(c.width/2, c.width-half)
+	}
+	fmt.Fprintf(&b, `<text class="label" x="%s" y="%s" text-anchor="middle">%s</text>`, n(middle), n(c.height-6), template.HTMLEscapeString(c.xLabel))
 	if c.rows == nil {
 		fmt.Fprintf(&b, `<text class="label" x="4" y="14">%s</text>`, template.HTMLEscapeString(c.yLabel))
 	}

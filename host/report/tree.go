@@ -84,6 +84,7 @@ type treeLine struct {
 	before string  // what is drawn before it
 	share  float64 // of the rows
 	text   string
+	toward string // where it gains on the last of its gate; "" for that
 	expert int // −1 for a branch with a gate of its own
 }
 
@@ -110,7 +111,7 @@ func treeLines(m *fitted.Model) (out []treeLine) {
 				line.text = "experts " + leavesOf(from, to)
 			}
 			if !last {
-				line.text += split(m, p.Gate(to-1))
+				line.toward = split(m, p.Gate(to-1))
 			}
 			out = append(out, line)
 			below(b, from, depth+1, next)
@@ -147,7 +148,7 @@ func toHundredths(v float64) float64 {
 // drawnTree is the tree for a terminal.
 func drawnTree(m *fitted.Model) (lines []string) {
 	for _, l := range treeLines(m) {
-		lines = append(lines, fmt.Sprintf("%s%s %s", l.before, percent(l.share), l.text))
+		lines = append(lines, fmt.Sprintf("%s%s %s", l.before, percent(l.share), l.text+l.toward))
 	}
 	if lines != nil {
 		lines = append([]string{"", "Tree (shares of the rows; the direction in which a branch gains on the last of its gate)"}, lines...)
@@ -161,13 +162,19 @@ func treeSection(m *fitted.Model) (section, bool) {
 	if lines == nil {
 		return section{}, false
 	}
-	return section{
+	s := section{
 		Title: "Tree",
-		Reading: "Branches of the gates from left to right, as thick as their shares of the rows; beside each the direction in which it gains on the " +
+		Reading: "Branches of the gates from left to right, as thick as their shares of the rows by the gates. Above, the direction in which each gains on the " +
 			"last branch of its gate, a unit vector, and the length of the gate's predictor.",
 		Stack:    true,
 		Pictures: []template.HTML{treePicture(m, lines)},
-	}, true
+	}
+	for _, l := range lines {
+		if l.toward != "" {
+			s.Items = append(s.Items, l.text+l.toward)
+		}
+	}
+	return s, true
 }
 
 // treePicture draws the tree: a row for every branch, indented by its depth, joined to
