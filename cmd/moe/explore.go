@@ -119,7 +119,7 @@ func quoted(word string) string {
 func printTable(cmd *cobra.Command, path string, t *explore.Table, first string) error {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s: %d rows, %d columns\n\ncolumn\tvalues\tmean\tsd\tskew\tdifferent\tmissing\tnotes\n", shown.Name(path), t.Rows, len(t.Columns))
+	fmt.Fprintf(w, "%s: %s, %s\n\ncolumn\tvalues\tmean\tsd\tskew\tdifferent\tmissing\tnotes\n", shown.Name(path), plural(t.Rows, "row"), plural(len(t.Columns), "column"))
 	for _, c := range t.Columns {
 		distinct := "many"
 		if c.Distinct != nil {

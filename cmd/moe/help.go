@@ -84,6 +84,24 @@ func useHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("flagHelp", flagHelp)
 	root.SetUsageTemplate(usageTemplate)
 	root.AddCommand(topics()...)
+	root.SetHelpCommand(&cobra.Command{
+		Use:   "help [COMMAND or TOPIC]",
+		Short: "Say what a command does, or what there is to know of a topic",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err == nil && len(rest) == 0 {
+				return of.Help()
+			}
+			if of == nil {
+				of = cmd.Root()
+			}
+			if len(rest) == 0 {
+				rest = args
+			}
+			return noSuchCommand(of, rest[:1])
+		},
+	})
 }
 
 // topics are what is to be read of more than one flag: moe help methods.

@@ -230,7 +230,11 @@ func reportPredictions(cmd *cobra.Command, out string, p *counted) error {
 	if wantsJSON(cmd) {
 		return printJSON(cmd, writtenJSON{Output: out, Rows: p.rows, Columns: columns})
 	}
-	return say(cmd, "%s: %d rows of %d columns, %s to %s", out, p.rows, len(columns), columns[0], columns[len(columns)-1])
+	span := plural(len(columns), "column") + ", " + columns[0]
+	if len(columns) > 1 {
+		span += " to " + columns[len(columns)-1]
+	}
+	return say(cmd, "%s: %s of %s", out, plural(p.rows, "row"), span)
 }
 
 // predictionsJSON streams {"columns": […], "rows": [[…], …]}.

@@ -43,13 +43,18 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 	root.PersistentFlags().Bool("json", false, "print one JSON object on stdout and nothing else there")
 	root.PersistentFlags().Bool("quiet", false, "no progress and no remarks on stderr; errors are still said")
 	root.SetVersionTemplate(versionLine() + "\n")
-	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		hint := ""
 		var unknown *pflag.NotExistError
 		if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
 			hint = nearestFlag(cmd, unknown.GetSpecifiedName())
+		}
+		var invalid *pflag.InvalidValueError
+		if errors.As(err, &invalid) {
+			if want := wanted[invalid.GetFlag().Value.Type()]; want != "" {
+				return usagef("--%s %s: want %s", invalid.GetFlag().Name, shown.Line(invalid.GetValue()), want)
+			}
 		}
 		return usagef("%w%s; %s --help lists the flags", err, hint, cmd.CommandPath())
 	})
@@ -80,10 +85,17 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 	)
 	useHelp(root)
 	everyCommand(root, func(cmd *cobra.Command) {
+		cmd.SuggestionsMinimumDistance = 2
 		markBegin(cmd, began)
 		countArguments(cmd)
 	})
 	return root
+}
+
+// wanted is what a flag of a type takes.
+var wanted = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number, 0 or above", "float64": "a number",
+	"bool": "true or false", "duration": "a duration, such as 30s",
 }
 
 // everyCommand calls fn with cmd and all commands below it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/descent"
@@ -213,5 +214,5 @@ func unknown[T interface{ Name() string }](key Key, all []T, name string) error 
 	for _, v := range all {
 		names = append(names, v.Name())
 	}
-	return refuse("unknown %s %q; there are %v", string(key), name, names)
+	return refuse("unknown %s %q; there are %s", string(key), name, strings.Join(names, ", "))
 }

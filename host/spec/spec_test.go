@@ -181,7 +181,7 @@ func TestCheckRefuses(t *testing.T) {
 		"leaves a,b: give it or activation":                                         func(f *Fit) { f.Leaves = []Activation{{Name: "a"}, {Name: "b"}} },
 		"intercepts has no effect beside formula":                                   func(f *Fit) { f.Formula, f.Intercepts = "y ~ x", host.GateIntercepts },
 		"missing keep: want refuse or drop":                                         func(f *Fit) { f.Missing = "keep" },
-		`unknown noise "each"; there are [shared per-expert]`:                       func(f *Fit) { f.Noise = "each" },
+		`unknown noise "each"; there are shared, per-expert`:                        func(f *Fit) { f.Noise = "each" },
 		`unknown method "em2"`:                                                      func(f *Fit) { f.Method.Name = "em2" },
 		"mu has no effect on method em; it is for auto, moments, l4":                func(f *Fit) { f.Method = Method{Name: "em", Mu: 1} },
 		"robust has no effect on method moments; it is for auto, em":                func(f *Fit) { f.Method.Name, f.Errors = "moments", []host.ErrorKind{host.Robust} },

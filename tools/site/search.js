@@ -45,7 +45,7 @@ function show() {
 		const item = document.createElement("li");
 		const link = document.createElement("a");
 		link.href = found.dataset.top + s.u;
-		link.textContent = s.h && s.h !== s.p ? s.p + ": " + s.h : s.p;
+		link.textContent = s.h && s.h !== s.p ? s.p + (s.p.endsWith("?") ? " " : ": ") + s.h : s.p;
 		const part = document.createElement("p");
 		const from = Math.max(0, place - 60);
 		part.textContent = (from ? "… " : "") + s.t.slice(from, from + 160) + " …";
