@@ -310,9 +310,11 @@ func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, erro
 
 // usable says whether a likelihood of finite value can have these parameters.
 func usable(p *model.Params) bool {
-	finite := true
-	p.Each(func(_ model.ParamPart, values []float64) { finite = finite && numeric.Finite(values...) })
-	return finite && (len(p.Sigma) == 0 || slices.Min(p.Sigma) > 0)
+	sound := true
+	p.Each(func(part model.ParamPart, values []float64) {
+		sound = sound && numeric.Finite(values...) && (part != model.Noise || len(values) == 0 || slices.Min(values) > 0)
+	})
+	return sound
 }
 
 // state is where the search stood.

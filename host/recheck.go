@@ -20,7 +20,7 @@ import (
 // of its parameters, as they are in its file. The passes of l had them as passes, with the
 // experts in the model's order.
 func checked(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.Likelihood, passes *model.Params) error {
-	of := mixtureOf(p)
+	of := func(q *model.Params) recheck.Mixture { return recheck.Under(q, problem.LawOf(q.Family)) }
 	return recheck.Fit{
 		Rows: p.Given, Act: p.G, Result: of(p.Units.Into(m.Params())), Passes: of(passes),
 		LogLikelihood: m.Fit.LogLikelihood, Shift: shiftOf(p.Units), Workers: p.Threads,
@@ -30,22 +30,6 @@ func checked(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.L
 			return l.LogLikelihood(ctx, q)
 		},
 	}.Check(ctx)
-}
-
-// mixtureOf is how a second computation knows parameters: with the log-density that they name, where the noise is not
-// normal, of one row after the other.
-func mixtureOf(p *problem.Problem) func(q *model.Params) recheck.Mixture {
-	if p.Link == nil {
-		return recheck.Of
-	}
-	d := p.Shape.Density()
-	return func(q *model.Params) recheck.Mixture {
-		return recheck.Under(q, func(y, mean, s float64) float64 {
-			out := []float64{0}
-			d.LogDensity(out, []float64{0}, []float64{y}, []float64{mean}, s)
-			return out[0]
-		})
-	}
 }
 
 // checkedVector is [checked] of several targets under one gate.
@@ -75,7 +59,7 @@ func possible(ctx context.Context, p *problem.Problem, start *model.Params) erro
 	if err != nil {
 		return err
 	}
-	row, err := recheck.Impossible(ctx, p.Rows, p.G, mixtureOf(p)(q))
+	row, err := recheck.Impossible(ctx, p.Rows, p.G, recheck.Under(q, problem.LawOf(q.Family)))
 	if err != nil || row == 0 {
 		return err
 	}

@@ -94,7 +94,7 @@ func optimumOf(p *problem.Problem, c *search.Candidate, params *model.Params, or
 // covariance is that of the parameters that have a finite optimum, in the user's units.
 func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covariance, error) {
 	c, err := infer.EstimateGiven(ctx, o.l, o.params, kind, o.p.Kinks(), func(q loss.Parameter) bool {
-		return q.Part == model.Gate && o.groups.Leads(q.Index)
+		return q.Part == model.Gate && o.groups.Leads(q.Index) || o.l.AtEnd(o.params, q)
 	})
 	if err != nil {
 		return nil, err

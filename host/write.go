@@ -77,6 +77,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		}
 		m.Fit.Notes = append(m.Fit.Notes, note)
 	}
+	m.Fit.Notes = append(m.Fit.Notes, endNotes(p, l, best.Params)...)
 	if n := search.Count(out.all, func(c *search.Candidate) bool { return c.Degenerate }); n > 0 {
 		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("%d of %d starts were degenerate and were set aside: an expert had collapsed onto a few rows", n, len(out.all)))
 	}
@@ -148,6 +149,20 @@ func floorNote(p *problem.Problem, q *model.Params) (string, error) {
 		return fmt.Sprintf("%sthat is row %d alone", floor, far.Row), err
 	}
 	return floor + "the experts fit their rows to the last digits, and the likelihood of such data has no maximum", err
+}
+
+// endNotes say which own parameters of a density stand at an end of what they may be.
+func endNotes(p *problem.Problem, l *loss.Likelihood, q *model.Params) (notes []string) {
+	d := p.Shape.Density()
+	for _, at := range l.Parameters() {
+		if l.AtEnd(q, at) {
+			note := fmt.Sprintf("%s stands at %.4g, an end of what the density %s lets it be, and has no standard error", d.Own()[at.Own].Name, *at.In(q), d.Name())
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+	}
+	return notes
 }
 
 // described is how files name the activation of all experts, [fitted.Mixed] where they

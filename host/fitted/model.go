@@ -66,7 +66,7 @@ type Model struct {
 	Leaves    []Activation `json:"leaves,omitempty"`
 
 	// Family is the density of the target around the experts' means, by its name in host/mixture, with
-	// Sigma its own parameter, an empty list where it has none; "" is normal noise.
+	// Sigma the first of its own parameters, an empty list where it has none, and Own the others by their names; "" is normal noise.
 	Family string `json:"family,omitempty"`
 
 	Design *terms.Design `json:"design,omitempty"` // how the features are made of raw columns; nil where they are columns
@@ -77,7 +77,8 @@ type Model struct {
 	GatingIntercepts    []float64    `json:"gating_intercepts"`      // K−1, or null
 	OutputScale         *OutputScale `json:"output_scale,omitempty"` // the means are c + s·g; nil: they are g
 	Sigma               Sigma        `json:"sigma"`
-	Proportions         []float64    `json:"proportions"` // K means of P(z=i|x) over the rows
+	Own                 Own          `json:"own,omitempty"` // of the family, beside sigma
+	Proportions         []float64    `json:"proportions"`   // K means of P(z=i|x) over the rows
 
 	Fit            Fit             `json:"fit"`
 	StandardErrors *StandardErrors `json:"standard_errors"`        // null where there are none; a note says why
@@ -183,6 +184,60 @@ func (a Activation) String() string {
 		params = append(params, fmt.Sprintf("%s=%v", name, a.Params[name]))
 	}
 	return name + "(" + strings.Join(params, ", ") + ")"
+}
+
+// Own are the own parameters of a family but sigma, by their names: as many values of each as of sigma.
+type Own map[string]Sigma
+
+// ownOf are those of parameters.
+func ownOf(p *model.Params) Own {
+	var out Own
+	for q, values := range p.Own {
+		if out == nil {
+			out = Own{}
+		}
+		out[mixture.DensityOf(p.Family).Own()[1+q].Name] = values
+	}
+	return out
+}
+
+// Names are theirs, in the order of a family that has all of them.
+func (o Own) Names(family string) (names []string) {
+	for _, own := range mixture.DensityOf(family).Own() {
+		if _, ok := o[own.Name]; ok {
+			names = append(names, own.Name)
+		}
+	}
+	return names
+}
+
+// of returns them in the order of a family that has all of them.
+func (o Own) of(family string) (out [][]float64) {
+	for _, name := range o.Names(family) {
+		out = append(out, o[name])
+	}
+	return out
+}
+
+// check refuses own parameters of other names than those of a family, which is known, of another number of values than sigma
+// has, and outside of what they may be.
+func (o Own) check(family string, levels int) error {
+	own := mixture.DensityOf(family).Own()
+	own = own[min(1, len(own)):]
+	if len(o) != len(own) {
+		return fmt.Errorf("own has %d parameters, want %d of the family %q", len(o), len(own), family)
+	}
+	for _, q := range own {
+		if err := checkVector("own."+q.Name, o[q.Name], levels); err != nil {
+			return err
+		}
+		for _, v := range o[q.Name] {
+			if !(v > 0 && v >= q.Least && v <= q.Most) {
+				return fmt.Errorf("own.%s = %v, want a number above 0 from %v to %v", q.Name, v, q.Least, q.Most)
+			}
+		}
+	}
+	return nil
 }
 
 // Sigma is the noise level: one number for all experts or one for each.
@@ -502,7 +557,7 @@ func (m *Model) SetParams(p *model.Params) {
 	m.Regressors = rows(p.Regressors, p.K, p.D)
 	m.Gating = rows(p.Gating, p.Gates(), p.D)
 	m.RegressorIntercepts, m.GatingIntercepts = p.RegressorIntercepts, p.GatingIntercepts
-	m.Sigma = Sigma(p.Sigma)
+	m.Sigma, m.Own = Sigma(p.Sigma), ownOf(p)
 	m.OutputScale = outputScaleOf(p)
 	m.Family = p.Family
 	m.Hierarchy = ""
@@ -517,7 +572,7 @@ func (m *Model) Params() *model.Params {
 	fill(p.Regressors, m.Regressors)
 	fill(p.Gating, m.Gating)
 	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = m.RegressorIntercepts, m.GatingIntercepts, m.Sigma
-	p.Tree, p.Family = shapeOf(m.Hierarchy), m.Family
+	p.Tree, p.Family, p.Own = shapeOf(m.Hierarchy), m.Family, m.Own.of(m.Family)
 	if m.OutputScale != nil {
 		p.Offset, p.Scale = m.OutputScale.Offset, m.OutputScale.Scale
 	}
@@ -605,7 +660,7 @@ func (m *Model) Validate() error {
 		checkOptional("gating_intercepts", m.GatingIntercepts, model.Gates(m.K)),
 		m.OutputScale.validate("output_scale", m.K),
 		checkVector("proportions", m.Proportions, m.K),
-		checkFamily(m.Family, m.Sigma, m.K),
+		checkFamily(m.Family, m.Sigma, m.Own, m.K),
 	); err != nil {
 		return err
 	}
@@ -814,15 +869,15 @@ func checkSigma(sigma []float64, k int) error {
 }
 
 // checkFamily refuses a density that is not known here, and own parameters that are not its.
-func checkFamily(family string, sigma []float64, k int) error {
+func checkFamily(family string, sigma []float64, own Own, k int) error {
 	if !mixture.Known(family) {
 		return fmt.Errorf("family is %q, a density that is not known here; there are %s", family, strings.Join(mixture.Densities(), ", "))
 	}
-	if mixture.DensityOf(family).Own() > 0 {
-		return checkSigma(sigma, k)
+	if len(mixture.DensityOf(family).Own()) > 0 {
+		return firstError(checkSigma(sigma, k), own.check(family, len(sigma)))
 	}
-	if len(sigma) > 0 {
-		return fmt.Errorf("sigma is %v, the density %s has none", sigma, family)
+	if len(sigma)+len(own) > 0 {
+		return fmt.Errorf("sigma is %v and own %v, the density %s has none", sigma, own, family)
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ type Truth struct {
 	K          int          `json:"k"`
 	D          int          `json:"d"`
 	Sigma      float64      `json:"sigma"`
-	Family     string       `json:"family,omitempty"` // the density of y, as of [Model], whose own parameter Sigma is; 0 where it has none
+	Family     string       `json:"family,omitempty"` // the density of y, as of [Model], whose first own parameter Sigma is; 0 where it has none
+	Own        Own          `json:"own,omitempty"`    // as of [Model]
 	Activation Activation   `json:"activation"`
 	Hierarchy  string       `json:"hierarchy,omitempty"`
 	Leaves     []Activation `json:"leaves,omitempty"`
@@ -34,7 +35,7 @@ type Truth struct {
 // the same for all experts, whose own activations are leaves where they have several.
 func NewTruth(act Activation, p *model.Params, leaves ...Activation) *Truth {
 	t := &Truth{
-		K: p.K, D: p.D, Family: p.Family, Activation: act,
+		K: p.K, D: p.D, Family: p.Family, Own: ownOf(p), Activation: act,
 		Regressors: rows(p.Regressors, p.K, p.D), Gating: rows(p.Gating, p.Gates(), p.D),
 	}
 	if len(p.Sigma) > 0 {
@@ -80,7 +81,7 @@ func ReadTruth(path string) (*Truth, error) {
 		t.Activation.Check(),
 		checkMatrix("regressors", t.Regressors, t.K, t.D),
 		checkMatrix("gating", t.Gating, model.Gates(t.K), t.D),
-		checkFamily(t.Family, t.sigma(), 1),
+		checkFamily(t.Family, t.sigma(), t.Own, 1),
 	)
 	if err != nil {
 		return nil, &dataset.Error{File: path, Msg: err.Error()}
@@ -105,7 +106,7 @@ func (t *Truth) Params() *model.Params {
 	p := model.NewParams(t.K, t.D)
 	fill(p.Regressors, t.Regressors)
 	fill(p.Gating, t.Gating)
-	p.Sigma, p.Tree, p.Family = t.sigma(), shapeOf(t.Hierarchy), t.Family
+	p.Sigma, p.Tree, p.Family, p.Own = t.sigma(), shapeOf(t.Hierarchy), t.Family, t.Own.of(t.Family)
 	return p
 }
 

@@ -20,6 +20,7 @@ type StandardErrors struct {
 	GatingIntercepts    []float64    `json:"gating_intercepts"`      // K−1, or null
 	OutputScale         *OutputScale `json:"output_scale,omitempty"` // nil where the model has none
 	Sigma               Sigma        `json:"sigma"`                  // null where sigma was given
+	Own                 Own          `json:"own,omitempty"`          // as of [Model]; 0 of one at an end of what it may be
 
 	// SigmaCorrected is for every noise level its estimate corrected for degrees of
 	// freedom, see infer.NoiseCorrected: Sigma of the model is the maximum of the
@@ -148,7 +149,7 @@ func NewStandardErrors(kind string, se *model.Params, noise bool) *StandardError
 		RegressorIntercepts: m.RegressorIntercepts, GatingIntercepts: m.GatingIntercepts, OutputScale: m.OutputScale,
 	}
 	if noise {
-		out.Sigma = m.Sigma
+		out.Sigma, out.Own = m.Sigma, m.Own
 	}
 	return out
 }
@@ -172,6 +173,14 @@ func (s *StandardErrors) validate(m *Model) error {
 		checkOptional("standard_errors.sigma_corrected", s.SigmaCorrected, len(m.Sigma)),
 	); err != nil {
 		return err
+	}
+	if s.Own != nil && len(s.Own) != len(m.Own) {
+		return fmt.Errorf("standard_errors.own has %d parameters, the model has %d", len(s.Own), len(m.Own))
+	}
+	for name, values := range s.Own {
+		if err := checkVector("standard_errors.own."+name, values, len(m.Own[name])); err != nil {
+			return err
+		}
 	}
 	if s.SigmaInterval != nil {
 		if err := checkMatrix("standard_errors.sigma_interval", s.SigmaInterval, len(m.Sigma), 2); err != nil {

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
@@ -73,6 +74,7 @@ type Covariance struct {
 	Matrix     *mat.SymDense
 	Bandwidth  int // of the kernel of [Dependent], in rows; 0 elsewhere
 	rows, d    int
+	own        []mixture.OwnParameter // of the density
 }
 
 // Estimate returns the covariance of the free parameters of l at its maximum p.
@@ -118,7 +120,7 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	if err != nil {
 		return nil, err
 	}
-	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, rows: l.N(), d: p.D}
+	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, rows: l.N(), d: p.D, own: mixture.DensityOf(p.Family).Own()}
 	if kind != Observed {
 		m := mat.NewSymDense(n, nil)
 		if c.Bandwidth, err = scoreProducts(ctx, m, l, p, kind, embedded(v, left, n)); err != nil {
@@ -275,14 +277,14 @@ func sandwich(v, m *mat.SymDense) *mat.SymDense {
 	return numeric.Symmetric(&both)
 }
 
-// noiseFromLog passes from log σ to σ: dσ = σ·d log σ.
+// noiseFromLog passes from log ψ to ψ: dψ = ψ·d log ψ.
 func (c *Covariance) noiseFromLog(p *model.Params) {
 	n := len(c.Parameters)
 	for at, q := range c.Parameters {
 		if q.Part != model.Noise {
 			continue
 		}
-		sigma := p.Sigma[q.Index]
+		sigma := *q.In(p)
 		for j := range n {
 			v := c.Matrix.At(at, j) * sigma
 			if j == at {
@@ -347,16 +349,23 @@ func (c *Covariance) Errors(p *model.Params) *model.Params {
 
 // Names returns the parameters' names, with experts counted from 1:
 // expert1:FEATURE, expert1:(intercept), gate1:FEATURE, sigma or sigma1, and likewise
-// offset and scale.
+// other own parameters of the density, offset and scale.
 func (c *Covariance) Names(features []string) []string {
-	var several [model.Scale + 1]int
+	type kind struct {
+		part model.ParamPart
+		own  int
+	}
+	several := map[kind]int{}
 	for _, q := range c.Parameters {
-		several[q.Part]++
+		several[kind{q.Part, q.Own}]++
 	}
 	names := make([]string, len(c.Parameters))
 	for at, q := range c.Parameters {
 		whose := [...]string{model.Expert: "expert", model.Gate: "gate", model.Noise: "sigma", model.Offset: "offset", model.Scale: "scale"}[q.Part]
-		if q.Feature >= 0 || several[q.Part] > 1 {
+		if q.Own > 0 {
+			whose = c.own[q.Own].Name
+		}
+		if q.Feature >= 0 || several[kind{q.Part, q.Own}] > 1 {
 			whose += fmt.Sprint(q.Index + 1)
 		}
 		switch {

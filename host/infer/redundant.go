@@ -47,7 +47,7 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 	normal := mixture.Normal(density)
 	err := model.Each(ctx, rows, len(rooms), func(worker, chunk, _ int, b *model.Block) error {
 		if rooms[worker] == nil {
-			rooms[worker] = &room{mixture.NewPosterior(mixture.Mixture{}, p.K), make([]float64, p.K*model.BlockRows), mixture.NewTerms(density.Own()), make([]float64, p.K*model.BlockRows)}
+			rooms[worker] = &room{mixture.NewPosterior(mixture.Mixture{}, p.K), make([]float64, p.K*model.BlockRows), mixture.NewTerms(len(density.Own())), make([]float64, p.K*model.BlockRows)}
 		}
 		r := rooms[worker]
 		r.given.Given(p, b)
@@ -98,7 +98,7 @@ func precisions(dst []float64, t mixture.Terms, d mixture.Density, p *model.Para
 	n := len(t.Expected)
 	for i := range p.K {
 		m := mean[i*n : (i+1)*n]
-		d.Derive(t, m, m, p.SigmaOf(i))
+		d.Derive(t, m, m, p.OwnOf(nil, i))
 		copy(dst[i*n:], t.Expected)
 	}
 }

@@ -126,7 +126,7 @@ func (m *terms) drawing() drawing[termRows] {
 			return nil, err
 		}
 		for r, i := range experts {
-			w.y[r] = mixture.FromNormal(w.Density, w.g[i*b.N+r], m.p.SigmaOf(i), rng.NormFloat64())
+			w.y[r] = mixture.FromNormal(w.Density, w.g[i*b.N+r], m.psi[i], rng.NormFloat64())
 		}
 		m.fill(w, w.y[:b.N])
 		return w.out, nil

@@ -26,7 +26,7 @@ const (
 // Per-row terms of a fitted model, each of mean 0 given x under it. With r_i the
 // posterior, p_i the gate, e_i = (y−g_i)/σ_i, and bounded functions h of x:
 //
-//	scores              r_i·e_i·g′_i/σ_i·x,  (r_j−p_j)·x,  r_i·(e_i²−1), and of means
+//	scores              r_i·e_i·g′_i/σ_i·x,  (r_j−p_j)·x,  r_i·(e_i²−1), or ∂/∂log ψ_i of another density, and of means
 //	                    c + s·g those of c and s, r_i·e_i/σ_i and r_i·e_i·g/σ_i
 //	residuals           r_i·(ψ(e_i) − E ψ(Z)),  ψ = exp(−e²/8), exp(−e²/2), e·exp(−e²/4)
 //	nonlinearity        r_i·e_i·h(z_i),  z_i = ⟨a_i,x⟩ + b_i
@@ -42,7 +42,9 @@ type terms struct {
 	act          model.Activation
 	p            *model.Params
 	expert, gate []int            // columns of the coefficients; D is the column of ones
-	noise        bool             // σ is free
+	psi          [][]float64      // own parameters of the experts
+	noise        bool             // σ is free, and the other own parameters with it
+	noises       int              // of those that are free
 	outputs      []loss.Parameter // the free ones of the means c + s·g
 	groups       int              // of features, in the heteroscedasticity test
 	pairs        int              // groups of pairs of features, in that of interactions
@@ -79,11 +81,15 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 		groups: min(p.D, mostGroups),
 		pairs:  min(p.D*(p.D+1)/2, mostPairs),
 	}
+	for i := range p.K {
+		m.psi = append(m.psi, p.OwnOf(nil, i))
+	}
 	m.gateGroups, m.gatePairs = gateGroups(m.groups, m.pairs, p.Gates())
 	m.expert, m.gate = free.Columns(p)
 	scores := p.K*len(m.expert) + p.Gates()*len(m.gate)
 	if m.noise {
-		scores += len(p.Sigma)
+		m.noises = len(p.Sigma) * (1 + len(p.Own))
+		scores += m.noises
 	}
 	for h, part := range []model.ParamPart{model.Offset, model.Scale} {
 		for i := range p.Offset {
@@ -240,7 +246,7 @@ func (m *terms) fill(w *termRows, y []float64) {
 	n, k := w.N, m.p.K
 	at, noiseAt := 0, k*len(m.expert)+m.p.Gates()*len(m.gate)
 	if m.noise {
-		for i := range m.p.Sigma {
+		for i := range m.noises {
 			w.NoiseScore(w.out[noiseAt+i][:n], i)
 		}
 	}
@@ -358,7 +364,7 @@ func (m *terms) fillShape(w *termRows, y []float64, i int) {
 	if mixture.Normal(w.Density) {
 		wide = shape(out, w.one, w.StdOf(i), w.PostOf(i))
 	} else {
-		wide = shapeUnder(w.Density, out, w.one, w.PostOf(i), y, w.g[i*w.N:(i+1)*w.N], m.p.SigmaOf(i))
+		wide = shapeUnder(w.Density, out, w.one, w.PostOf(i), y, w.g[i*w.N:(i+1)*w.N], m.psi[i])
 	}
 	for g := range m.groups {
 		kernel.AddMul(w.out[m.at[atHeteroscedasticity]+g][:w.N], wide, w.xBump[g*w.N:(g+1)*w.N])
@@ -385,17 +391,17 @@ func shape(out [][]float64, room, e, r []float64) []float64 {
 // shapeUnder is shape of a density other than the normal one: ψ of the quantile residual e = Φ⁻¹(F(y)), which is N(0,1)
 // (Dunn & Smyth 1996). Where y takes whole numbers its probability F(y) − F(y−1) goes over all e between, and ψ is their mean, so that
 // that of the term is 0 in any case.
-func shapeUnder(law mixture.Density, out [][]float64, room, r, y, mean []float64, s float64) []float64 {
+func shapeUnder(law mixture.Density, out [][]float64, room, r, y, mean, psi []float64) []float64 {
 	const farthest = 8 // where ψ is 0 but for rounding
 	n := len(r)
 	e, whole := make([]float64, n), law.Domain().Whole
 	normal := func(q float64) float64 { return min(max(distuv.UnitNormal.Quantile(q), -farthest), farthest) }
 	from := make([]float64, n) // F(y−1)
 	for t, v := range y {
-		at := law.CDF(v, mean[t], s)
+		at := law.CDF(v, mean[t], psi)
 		from[t] = at
 		if whole {
-			from[t] = law.CDF(v-1, mean[t], s)
+			from[t] = law.CDF(v-1, mean[t], psi)
 		}
 		e[t] = normal((from[t] + at) / 2)
 	}
@@ -405,7 +411,7 @@ func shapeUnder(law mixture.Density, out [][]float64, room, r, y, mean []float64
 		if !whole {
 			break
 		}
-		to := law.CDF(v, mean[t], s)
+		to := law.CDF(v, mean[t], psi)
 		if mass := to - from[t]; mass > leastMass {
 			lo, hi := normal(from[t]), normal(to)
 			between := func(c float64) float64 { // ∫ exp(−(c²−1)e²/2)·φ(e) de

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -126,8 +127,8 @@ func (c *gateCurvature) step(w, score []float64) {
 	floats.Add(w, d)
 }
 
-// stepNoise writes log σ after the experts' step, which has lowered the deviance. The own parameter of any other
-// density takes a step of Newton's method, of at most half of it.
+// stepNoise writes log σ after the experts' step, which has lowered the deviance. The own parameters of any other
+// density take a step of Newton's method together, of at most half of each.
 func (s *gradientSums) stepNoise(theta []float64, p *model.Params, density mixture.Density) {
 	// Annealing: a noise level that falls faster than by half a step freezes the
 	// posteriors before the experts have parted.
@@ -139,12 +140,46 @@ func (s *gradientSums) stepNoise(theta []float64, p *model.Params, density mixtu
 		case mass <= 0:
 		case normal:
 			least := mixture.Unit(density, slowest*sigma)
-			theta[s.noise(m)] = max(math.Log(max(deviance/mass, least))/2, s.logFloor)
+			theta[s.noise(m)] = max(math.Log(max(deviance/mass, least))/2, s.ends[0].least)
 		default:
-			score, information := s.ownOf(m)
-			if step := score / math.Abs(information); !math.IsNaN(step) {
-				theta[s.noise(m)] = max(math.Log(sigma)+max(math.Log(slowest), min(step, -math.Log(slowest))), s.logFloor)
+			step := upwards(s.ownOf(m))
+			longest := -math.Log(slowest)
+			if most := floats.Norm(step, math.Inf(1)); most > longest {
+				floats.Scale(longest/most, step)
+			}
+			for q, v := range step {
+				at := s.noise(q*s.levels + m)
+				theta[at] = s.ends[q].hold(math.Log(*s.parameters[at].In(p)) + v)
 			}
 		}
 	}
 }
+
+// upwards returns Newton's step for a score and minus its derivatives, packed as [mixture.Terms] has them, which goes up whether
+// or not these are positive definite: their eigenvalues are taken without their signs. It is 0 where there is none.
+func upwards(score, information []float64) []float64 {
+	n := len(score)
+	h := mat.NewSymDense(n, nil)
+	for q := range n {
+		for p := q; p < n; p++ {
+			h.SetSym(q, p, information[mixture.OwnAt(q, p)])
+		}
+	}
+	step := mat.NewVecDense(n, nil)
+	var eigen mat.EigenSym
+	if !numeric.Finite(information...) || !numeric.Finite(score...) || !eigen.Factorize(h, true) {
+		return step.RawVector().Data
+	}
+	var v mat.Dense
+	eigen.VectorsTo(&v)
+	for c, value := range eigen.Values(nil) {
+		axis := v.ColView(c)
+		if along := mat.Dot(axis, mat.NewVecDense(n, score)); along != 0 {
+			step.AddScaledVec(step, along/max(math.Abs(value), leastCurvature), axis)
+		}
+	}
+	return step.RawVector().Data
+}
+
+// leastCurvature keeps steps along which there is none finite.
+const leastCurvature = 1e-100

@@ -13,7 +13,7 @@ type gradientSums struct {
 	*layout
 	normal   bool
 	deviance []float64 // k: Σ r_i·u_i·(y−g_i), the residual sum of squares
-	own      []float64 // for every expert ∂log f_i/∂log s_i, and minus its second derivative; empty where the noise is normal
+	own      []float64 // for every expert ∂log f_i/∂log ψ_i, and minus its second derivatives; empty where the noise is normal
 	mass     []float64 // k: Σ r_i
 	prior    []float64 // k: Σ p_i
 	score    []float64 // k experts: Σ r_i·u_i·g′_i·x; then the gate's rows: Σ ∂log p/∂η_j·x
@@ -26,8 +26,8 @@ func newGradientSums(o *layout, normal bool) *gradientSums {
 	if o.outputs > 0 {
 		s.output = make([]float64, 2*o.k)
 	}
-	if !normal && o.levels > 0 {
-		s.own = make([]float64, 2*o.k)
+	if !normal && o.own > 0 {
+		s.own = make([]float64, o.k*(o.own+o.own*(o.own+1)/2))
 	}
 	return s
 }
@@ -48,10 +48,7 @@ func (s *gradientSums) block(w *work) {
 		s.mass[i] += w.sum(w.PostOf(i))
 		s.prior[i] += w.sum(w.PriorOf(i))
 		if s.own != nil {
-			w.OwnScore(wt, i)
-			s.own[2*i] += w.sum(wt)
-			w.OwnComplete(wt, i)
-			s.own[2*i+1] += w.sum(wt)
+			s.addOwn(w, wt, i)
 		}
 		w.Weigh(wt, i)
 		w.weigh(wt)
@@ -78,13 +75,33 @@ func (s *gradientSums) block(w *work) {
 	w.addColumns(s.ofGate(), terms, s.gate)
 }
 
+// addOwn adds the sums of expert i's own parameters.
+func (s *gradientSums) addOwn(w *work, wt []float64, i int) {
+	scores, information := s.ownOfExpert(i)
+	for q := range s.layout.own {
+		w.OwnScore(wt, i, q)
+		scores[q] += w.sum(wt)
+		for p := q; p < s.layout.own; p++ {
+			w.OwnComplete(wt, i, q, p)
+			information[mixture.OwnAt(q, p)] += w.sum(wt)
+		}
+	}
+}
+
+// ownOfExpert returns the scores of expert i's own parameters, and their information, packed as [mixture.Terms] has it.
+func (s *gradientSums) ownOfExpert(i int) (scores, information []float64) {
+	q := s.layout.own
+	v := s.own[i*(q+q*(q+1)/2):]
+	return v[:q], v[q : q+q*(q+1)/2]
+}
+
 // write writes the gradient, times factor, to dst:
 //
 //	∂/∂a_i = Σ r_i·u_i·g′_i·x/σ_i²   ∂/∂w_j = Σ ∂log p/∂η_j·x
 //	∂/∂log σ_m = Σ Σ_i r_i·(e_i² − 1), i over the experts of that level
 //	∂/∂c_m = Σ Σ_i r_i·u_i/σ_i²   ∂/∂s_m = Σ Σ_i r_i·u_i·g_i/σ_i², i over those of that output
 //
-// where the noise is normal; of other densities 1 stands for σ_i² and ∂log f_i/∂log s_i for e_i² − 1.
+// where the noise is normal; of other densities 1 stands for σ_i² and ∂log f_i/∂log ψ_i for e_i² − 1.
 func (s *gradientSums) write(dst []float64, factor float64, p *model.Params, density mixture.Density) {
 	if s.free.Regressors {
 		for i := range s.k {
@@ -98,8 +115,10 @@ func (s *gradientSums) write(dst []float64, factor float64, p *model.Params, den
 	if s.free.Sigma {
 		for m := range s.levels {
 			if s.own != nil {
-				score, _ := s.ownOf(m)
-				dst[s.noise(m)] = factor * score
+				scores, _ := s.ownOf(m)
+				for q, score := range scores {
+					dst[s.noise(q*s.levels+m)] = factor * score
+				}
 				continue
 			}
 			deviance, mass := s.ofLevel(m)
@@ -122,25 +141,29 @@ func (s *gradientSums) ofLevel(m int) (deviance, mass float64) {
 	return s.deviance[m], s.mass[m]
 }
 
-// ownOf returns the score of log s_m, and minus its second derivative, of the complete data.
-func (s *gradientSums) ownOf(m int) (score, information float64) {
+// ownOf returns the scores of log ψ at level m, and minus their second derivatives, packed, of the complete data.
+func (s *gradientSums) ownOf(m int) (scores, information []float64) {
+	q := s.layout.own
+	scores, information = make([]float64, q), make([]float64, q*(q+1)/2)
 	for i := range s.k {
 		if s.levels == 1 || i == m {
-			score += s.own[2*i]
-			information += s.own[2*i+1]
+			u, h := s.ownOfExpert(i)
+			floats.Add(scores, u)
+			floats.Add(information, h)
 		}
 	}
-	return score, information
+	return scores, information
 }
 
-// holdGradient sets the gradient by log σ to 0 where σ stands at its floor and is
-// pushed below it.
+// holdGradient sets the gradient by log σ, and by the other own parameters, to 0 where it stands at an end of what it may
+// be and is pushed beyond.
 func (o *layout) holdGradient(grad, theta []float64) {
 	if !o.free.Sigma {
 		return
 	}
-	for m := range o.levels {
-		if at := o.noise(m); theta[at] <= o.logFloor && grad[at] > 0 {
+	for m := range o.noises {
+		at := o.noise(m)
+		if e := o.endsOf(at); theta[at] <= e.least && grad[at] > 0 || theta[at] >= e.most && grad[at] < 0 {
 			grad[at] = 0
 		}
 	}

@@ -7,16 +7,16 @@ import "gonum.org/v1/gonum/mat"
 // whichever are free.
 type informationSums struct {
 	grams                // for every expert i: its own with experts j ≥ i, then with the gate's rows; then the gate's, j ≤ m
-	noiseCoef  []float64 // levels × (k experts and the gate's rows): log σ with every coefficient
-	noiseNoise []float64 // levels × levels
+	noiseCoef  []float64 // own parameters × (k experts and the gate's rows): log ψ with every coefficient
+	noiseNoise []float64 // own parameters × own parameters
 	output     outputInformation
 }
 
 func newInformationSums(o *layout) *informationSums {
 	return &informationSums{
 		grams:      newGrams(o, o.k*(o.k+1)/2+o.k*o.gates+o.gates*(o.gates+1)/2),
-		noiseCoef:  make([]float64, o.levels*(o.k*o.da+o.gates*o.dw)),
-		noiseNoise: make([]float64, o.levels*o.levels),
+		noiseCoef:  make([]float64, o.noises*(o.k*o.da+o.gates*o.dw)),
+		noiseNoise: make([]float64, o.noises*o.noises),
 		output:     newOutputInformation(o),
 	}
 }
@@ -25,7 +25,7 @@ func (s *informationSums) values() [][]float64 {
 	return append([][]float64{s.sums, s.noiseCoef, s.noiseNoise}, s.output.values()...)
 }
 
-// noiseExpert returns the sums of log σ_m with expert i, noiseGate those with row
+// noiseExpert returns the sums of log ψ_m with expert i, noiseGate those with row
 // j of the gate.
 func (s *informationSums) noiseExpert(m, i int) []float64 {
 	at := m*(s.k*s.da+s.gates*s.dw) + i*s.da
@@ -67,10 +67,10 @@ func (s *informationSums) block(w *work) {
 	s.output.block(w)
 }
 
-// noiseBlock adds the rows of the information that belong to log σ.
+// noiseBlock adds the rows of the information that belong to log ψ.
 func (s *informationSums) noiseBlock(w *work, wt []float64) {
 	w.DifferentiateNoise()
-	for m := range s.levels {
+	for m := range s.noises {
 		for i := range s.k {
 			w.NoiseExpert(wt, m, i)
 			w.addWeighted(s.noiseExpert(m, i), wt, s.expert)
@@ -79,9 +79,9 @@ func (s *informationSums) noiseBlock(w *work, wt []float64) {
 			w.NoiseGate(wt, m, j)
 			w.addWeighted(s.noiseGate(m, j), wt, s.gate)
 		}
-		for i := range s.levels {
+		for i := range s.noises {
 			w.NoiseNoise(wt, m, i)
-			s.noiseNoise[m*s.levels+i] += w.sum(wt)
+			s.noiseNoise[m*s.noises+i] += w.sum(wt)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (s *informationSums) write(h *mat.SymDense, factor float64) {
 }
 
 func (s *informationSums) writeNoise(h *mat.SymDense, factor float64) {
-	for m := range s.levels {
+	for m := range s.noises {
 		column := func(from int, v []float64) {
 			for t := range v {
 				if from >= 0 {
@@ -132,21 +132,21 @@ func (s *informationSums) writeNoise(h *mat.SymDense, factor float64) {
 		for j := range s.gates {
 			column(s.row(j), s.noiseGate(m, j))
 		}
-		for i := m; i < s.levels; i++ {
-			h.SetSym(s.noise(m), s.noise(i), factor*s.noiseNoise[m*s.levels+i])
+		for i := m; i < s.noises; i++ {
+			h.SetSym(s.noise(m), s.noise(i), factor*s.noiseNoise[m*s.noises+i])
 		}
 	}
 }
 
-// holdHessian takes the noise levels that stand at the floor and are pushed below
+// holdHessian takes the own parameters that stand at an end and are pushed beyond
 // it out of a Newton step: row and column of the identity.
 func (o *layout) holdHessian(h *mat.SymDense, grad, theta []float64) {
 	if !o.free.Sigma {
 		return
 	}
-	for m := range o.levels {
+	for m := range o.noises {
 		at := o.noise(m)
-		if theta[at] > o.logFloor || grad[at] != 0 {
+		if !o.atEnd(at, theta) || grad[at] != 0 {
 			continue
 		}
 		for j := range o.parameters {
@@ -156,10 +156,16 @@ func (o *layout) holdHessian(h *mat.SymDense, grad, theta []float64) {
 	}
 }
 
-// eachAtFloor calls fn with every noise level that stands at the floor, and its place in θ.
-func (o *layout) eachAtFloor(theta []float64, fn func(m, at int)) {
-	for m := range o.levels {
-		if at := o.noise(m); at >= 0 && theta[at] <= o.logFloor {
+// atEnd says whether place at of θ, which is one of ψ, stands at an end of what it may be.
+func (o *layout) atEnd(at int, theta []float64) bool {
+	e := o.endsOf(at)
+	return theta[at] <= e.least || theta[at] >= e.most
+}
+
+// eachAtEnd calls fn with every own parameter that stands at an end, and its place in θ.
+func (o *layout) eachAtEnd(theta []float64, fn func(m, at int)) {
+	for m := range o.noises {
+		if at := o.noise(m); at >= 0 && o.atEnd(at, theta) {
 			fn(m, at)
 		}
 	}

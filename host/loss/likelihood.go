@@ -20,7 +20,7 @@ import (
 // Where observations have weights each row's term is multiplied by its weight
 // and n is their sum.
 // Its argument θ lists the free parameters: for every expert a_i (and b_i), for
-// every gate but the last w_i (and v_i), then log σ. Where the parameters have an output
+// every gate but the last w_i (and v_i), then log σ, or log ψ of densities with other parameters of their own. Where the parameters have an output
 // of their own the means are c_i + s_i·g, and θ ends with all c, then all s.
 //
 // Besides value and gradient it offers an EM step and the Hessian. A
@@ -45,7 +45,7 @@ func NewLikelihood(rows model.Rows, act model.Activation, base *model.Params, fr
 // NewLikelihoodOf is [NewLikelihood] under another gate or density than the parameters name. Where the gate has
 // no second derivatives ([mixture.Mixture.Curved]) the likelihood is not Dense: it
 // has a value and a gradient, and its other methods panic. It panics where the means are c + s·g
-// and the density is another than [mixture.Gaussian].
+// and the density is another than [mixture.Gaussian], and where base has other own parameters than the density.
 func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation, base *model.Params, free Free, workers int) *Likelihood {
 	if _, d := rows.Dims(); d != base.D {
 		panic(fmt.Sprintf("loss: %d features, parameters for %d", d, base.D))
@@ -54,12 +54,15 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 	if base.HasOutput() && !mixture.Normal(mix.Density) {
 		panic("loss: means c + s·g of the density " + mix.Density.Name())
 	}
+	if own := len(mix.Density.Own()); own != min(1, len(base.Sigma))+len(base.Own) {
+		panic(fmt.Sprintf("loss: parameters of another density than %s, which has %d of its own", mix.Density.Name(), own))
+	}
 	t, err := model.TotalsOf(rows)
 	floor := leastScale
 	if mix.Density.Domain().Scale {
 		floor = sigmaFloor(t.RMS, t.Deviation, len(base.Sigma))
 	}
-	o := newLayout(base, free, math.Log(floor))
+	o := newLayout(base, free, spans(mix.Density.Own(), floor))
 	o.gateBound = newGateBound(o, t.Largest)
 	return &Likelihood{
 		passes: newPasses(o, rows, act, mix, workers), gateRidge: gateRidge{of: o, n: t.Weight},
@@ -79,7 +82,7 @@ func (l *Likelihood) WithGate(p *model.Params) *Likelihood {
 	p = l.bounded(p)
 	free := l.free
 	free.Gating = false
-	o := newLayout(p, free, l.logFloor)
+	o := newLayout(p, free, l.ends)
 	o.gateBound = l.on(o, 1)
 	return &Likelihood{
 		passes: newPasses(o, l.rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: o, n: l.n},
@@ -151,7 +154,17 @@ func (l *Likelihood) StepsPerHessian() float64 { return float64(2*l.k - 1) }
 // may reach: the experts then fit their rows to the last digits.
 func (l *Likelihood) AtFloor(p *model.Params) bool {
 	const rounding = 1e-9 // of exp and log
-	return l.levels == 1 && math.Log(p.Sigma[0]) <= l.logFloor+rounding
+	return l.levels == 1 && math.Log(p.Sigma[0]) <= l.ends[0].least+rounding
+}
+
+// AtEnd says whether a parameter is one of the density's own but normal noise's, and stands in p at an end of what it may be.
+func (l *Likelihood) AtEnd(p *model.Params, q Parameter) bool {
+	const rounding = 1e-9 // of exp and log
+	if q.Part != model.Noise || l.normal {
+		return false
+	}
+	v, ends := math.Log(*q.In(p)), l.ends[q.Own]
+	return v <= ends.least+rounding || v >= ends.most-rounding
 }
 
 // under returns the sums of what is wanted at p, at those at θ, where l.cur then is.
@@ -253,7 +266,7 @@ func (l *Likelihood) Degenerate(ctx context.Context, p *model.Params) (bool, err
 		return false, err
 	}
 	for i, mass := range s.gradient.mass {
-		if mass < float64(l.da+2) || math.Log(p.Sigma[i]) < l.logFloor+math.Ln2 {
+		if mass < float64(l.da+2) || math.Log(p.Sigma[i]) < l.ends[0].least+math.Ln2 {
 			return true, nil
 		}
 	}
@@ -328,7 +341,7 @@ func (l *Likelihood) expectation(ctx context.Context, theta []float64) (*sums, e
 
 // bounded returns p with its gates within the bound of these rows.
 func (l *Likelihood) bounded(p *model.Params) *model.Params {
-	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, 0)
+	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)
 	o.gateBound = l.on(o, 1)
 	theta, q := make([]float64, len(o.parameters)), p.Clone()
 	o.pack(theta, p)
@@ -341,7 +354,7 @@ func (l *Likelihood) AtBound(p *model.Params) bool {
 	if p.K == 1 {
 		return false
 	}
-	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, 0)
+	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)
 	o.gateBound = l.on(o, 1)
 	theta := make([]float64, len(o.parameters))
 	o.pack(theta, p)

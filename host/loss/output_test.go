@@ -105,7 +105,7 @@ func TestOutputDerivatives(t *testing.T) {
 					weight = b.W[r]
 				}
 				one := NewLikelihood(&model.Data{N: 1, D: p.D, Blocks: []model.Block{row}}, tanh, at, free, 1)
-				one.logFloor = math.Inf(-1)
+				one.ends[0].least = math.Inf(-1)
 				if _, err := one.Grad(t.Context(), up, theta); err != nil {
 					t.Fatal(err)
 				}

@@ -57,7 +57,7 @@ func (w *work) scoresOf(parameters []Parameter) [][]float64 {
 			w.GateScore(dst, q.Index)
 			kernel.Mul(dst, dst, w.cols[q.Feature])
 		case model.Noise:
-			w.NoiseScore(dst, q.Index)
+			w.NoiseScore(dst, q.Own*len(w.P.Sigma)+q.Index)
 		case model.Offset, model.Scale:
 			w.scoreOutput(dst, q, len(w.P.Offset))
 		}

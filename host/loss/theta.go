@@ -3,6 +3,7 @@ package loss
 import (
 	"math"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -46,11 +47,14 @@ type Parameter struct {
 	Part    model.ParamPart
 	Index   int // of the expert, the gate, the noise level or the output
 	Feature int // the coefficient's; D for an intercept, −1 for what is no coefficient
+	Own     int // of [model.Noise] which of the density's own parameters; 0 is σ
 }
 
 // In returns the parameter's place in p, which must have it.
 func (q Parameter) In(p *model.Params) *float64 {
 	switch {
+	case q.Part == model.Noise && q.Own > 0:
+		return &p.Own[q.Own-1][q.Index]
 	case q.Part == model.Noise:
 		return &p.Sigma[q.Index]
 	case q.Part == model.Offset:
@@ -68,26 +72,44 @@ func (q Parameter) In(p *model.Params) *float64 {
 }
 
 // layout is where in θ the free parameters stand: for every expert a_i (and b_i),
-// for every row of the gate w_j (and v_j), then log σ, then c and s.
+// for every row of the gate w_j (and v_j), then log ψ, log σ first of it, then c and s.
 type layout struct {
 	free            Free
-	k, d            int     // experts, features
-	gates, levels   int     // rows of the gate, noise levels
-	nodes           [][]int // the rows of each gate
-	expert, gate    []int   // columns of the free coefficients of an expert and of a gate; d is the column of ones
-	da, dw          int     // their numbers
-	width           int     // columns of the design, ones included
-	atGate, atNoise int     // where in θ the gate begins and the noise levels
-	atOutput        int     // where the outputs begin: all c, then all s
-	outputs         int     // pairs of c and s: none, one, or k
-	moved           int     // how many of a pair are free: none, c, or both
-	logFloor        float64
+	k, d            int         // experts, features
+	gates, levels   int         // rows of the gate, noise levels
+	own, noises     int         // parameters of the density's own, and how many they are at all levels
+	nodes           [][]int     // the rows of each gate
+	expert, gate    []int       // columns of the free coefficients of an expert and of a gate; d is the column of ones
+	da, dw          int         // their numbers
+	width           int         // columns of the design, ones included
+	atGate, atNoise int         // where in θ the gate begins and the noise levels
+	atOutput        int         // where the outputs begin: all c, then all s
+	outputs         int         // pairs of c and s: none, one, or k
+	moved           int         // how many of a pair are free: none, c, or both
+	ends            []span      // of each own parameter's logarithm; nil where they are not free
 	parameters      []Parameter // in the order of θ
 	gateBound
 }
 
-func newLayout(p *model.Params, free Free, logFloor float64) *layout {
-	o := &layout{free: free, k: p.K, d: p.D, gates: p.Gates(), levels: len(p.Sigma), width: p.D, logFloor: logFloor}
+// span is what a value may be, both ends included.
+type span struct{ least, most float64 }
+
+func (s span) hold(v float64) float64 { return min(max(v, s.least), s.most) }
+
+// spans are those of the logarithms of a density's own parameters, of which the first has another floor.
+func spans(own []mixture.OwnParameter, floor float64) []span {
+	const mostLog = 300
+	var out []span
+	for _, q := range own {
+		out = append(out, span{math.Log(max(q.Least, floor)), min(math.Log(q.Most), mostLog)})
+		floor = leastScale
+	}
+	return out
+}
+
+func newLayout(p *model.Params, free Free, ends []span) *layout {
+	o := &layout{free: free, k: p.K, d: p.D, gates: p.Gates(), levels: len(p.Sigma), own: min(1, len(p.Sigma)) + len(p.Own), width: p.D, ends: ends}
+	o.noises = o.levels * o.own
 	for _, g := range p.Hierarchy().Gates() {
 		rows := make([]int, len(g.Ends)-1)
 		for c := range rows {
@@ -109,7 +131,7 @@ func newLayout(p *model.Params, free Free, logFloor float64) *layout {
 	}
 	o.atOutput = o.atNoise
 	if free.Sigma {
-		o.atOutput += o.levels
+		o.atOutput += o.noises
 	}
 	if free.Regressors && p.HasOutput() {
 		o.outputs, o.moved = len(p.Offset), 2
@@ -126,7 +148,7 @@ func (o *layout) list() (out []Parameter) {
 	add := func(part model.ParamPart, n int, columns []int) {
 		for i := range n {
 			for _, j := range columns {
-				out = append(out, Parameter{part, i, j})
+				out = append(out, Parameter{Part: part, Index: i, Feature: j})
 			}
 		}
 	}
@@ -137,7 +159,9 @@ func (o *layout) list() (out []Parameter) {
 		add(model.Gate, o.gates, o.gate)
 	}
 	if o.free.Sigma {
-		add(model.Noise, o.levels, []int{-1})
+		for m := range o.noises {
+			out = append(out, Parameter{Part: model.Noise, Index: m % o.levels, Feature: -1, Own: m / o.levels})
+		}
 	}
 	for h := range o.moved {
 		add(model.Offset+model.ParamPart(h), o.outputs, []int{-1})
@@ -146,7 +170,7 @@ func (o *layout) list() (out []Parameter) {
 }
 
 // regressor returns the place of expert i's coefficients in θ, row that of row j of
-// the gate, noise that of level m; negative where they are not free.
+// the gate, noise that of place m of ψ; negative where they are not free.
 func (o *layout) regressor(i int) int { return o.place(o.free.Regressors, i*o.da) }
 func (o *layout) row(j int) int       { return o.place(o.free.Gating, o.atGate+j*o.dw) }
 func (o *layout) noise(m int) int     { return o.place(o.free.Sigma, o.atNoise+m) }
@@ -182,9 +206,12 @@ func (o *layout) pack(theta []float64, p *model.Params) {
 func (o *layout) unpack(p *model.Params, theta []float64) {
 	theta = o.within(theta)
 	o.each(p, func(at int, v *float64) { *v = theta[at] }, func(at int, sigma *float64) {
-		*sigma = math.Exp(min(max(theta[at], o.logFloor), 300))
+		*sigma = math.Exp(o.endsOf(at).hold(theta[at]))
 	})
 }
+
+// endsOf returns what place at of θ, which is one of ψ, may be.
+func (o *layout) endsOf(at int) span { return o.ends[(at-o.atNoise)/o.levels] }
 
 // each calls coef with the place in θ and in p of every free coefficient, and
 // noise with those of every free noise level.

@@ -14,11 +14,11 @@ import (
 // direction is a direction v of θ, in the shape of the parameters.
 type direction struct {
 	coefficients *model.Params // regressors and gates; what is not free is 0
-	noise        []float64     // of log σ
+	noise        []float64     // of log ψ
 }
 
 func newDirection(o *layout, base *model.Params) *direction {
-	return &direction{base.Like(), make([]float64, o.levels)}
+	return &direction{base.Like(), make([]float64, o.noises)}
 }
 
 // set makes it v.
@@ -40,11 +40,11 @@ func (dir *direction) set(o *layout, v []float64) {
 type timesSums struct {
 	*layout
 	score []float64 // k experts, then the gate's rows
-	level []float64 // noise levels
+	level []float64 // own parameters, at all levels
 }
 
 func newTimesSums(o *layout) *timesSums {
-	return &timesSums{layout: o, score: make([]float64, o.k*o.da+o.gates*o.dw), level: make([]float64, o.levels)}
+	return &timesSums{layout: o, score: make([]float64, o.k*o.da+o.gates*o.dw), level: make([]float64, o.noises)}
 }
 
 func (s *timesSums) values() [][]float64 { return [][]float64{s.score, s.level} }
@@ -54,13 +54,13 @@ func (s *timesSums) values() [][]float64 { return [][]float64{s.score, s.level} 
 type pushed struct {
 	u, q          []float64
 	expert, gates []float64
-	levels        []float64 // N values for each noise level
+	levels        []float64 // N values for each own parameter at each level
 	n             int
 }
 
 func (s *passes) newPushed() *pushed {
 	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
-	return &pushed{u: kn(), q: kn(), expert: kn(), gates: kn(), levels: make([]float64, s.levels*model.BlockRows)}
+	return &pushed{u: kn(), q: kn(), expert: kn(), gates: kn(), levels: make([]float64, s.noises*model.BlockRows)}
 }
 
 func (p *pushed) of(v []float64, i int) []float64 { return v[i*p.n : (i+1)*p.n] }
@@ -84,7 +84,7 @@ func (s *timesSums) block(w *work) {
 	p := w.pushed
 	w.Differentiate(w.dg)
 	if _, flat := w.Gate.(mixture.Flat); flat {
-		levels := p.levels[:s.levels*w.N]
+		levels := p.levels[:s.noises*w.N]
 		w.Times(p.expert, p.gates, levels, p.u, p.q, w.along.noise)
 		for m := range s.level {
 			s.level[m] += w.sum(p.of(levels, m))
@@ -129,10 +129,10 @@ func (s *timesSums) pairs(w *work, p *pushed) {
 	}
 }
 
-// noiseBlock is block for log σ.
+// noiseBlock is block for log ψ.
 func (s *timesSums) noiseBlock(w *work, p *pushed, wt []float64) {
 	w.DifferentiateNoise()
-	for m := range s.levels {
+	for m := range s.noises {
 		along := w.along.noise[m]
 		across := func(dst, predictors []float64) {
 			floats.AddScaled(dst, along, wt)
@@ -147,7 +147,7 @@ func (s *timesSums) noiseBlock(w *work, p *pushed, wt []float64) {
 			w.NoiseGate(wt, m, j)
 			across(p.of(p.gates, j), p.of(p.q, j))
 		}
-		for i := range s.levels {
+		for i := range s.noises {
 			w.NoiseNoise(wt, m, i)
 			s.level[m] += w.along.noise[i] * w.sum(wt)
 		}
@@ -176,7 +176,7 @@ func (s *timesSums) write(dst []float64, factor float64) {
 		floats.ScaleTo(s.gating(dst), factor, s.score[s.k*s.da:])
 	}
 	if s.free.Sigma {
-		floats.ScaleTo(dst[s.noise(0):s.noise(0)+s.levels], factor, s.level)
+		floats.ScaleTo(dst[s.noise(0):s.noise(0)+s.noises], factor, s.level)
 	}
 }
 
@@ -213,10 +213,12 @@ func (s diagonalSums) block(w *work) {
 		w.weigh(wt)
 	}
 	squares(s.score[s.k*s.da:], terms, s.gate)
-	for i := range min(s.k, s.k*s.levels) {
-		wt := w.terms[:n]
-		w.OwnComplete(wt, i)
-		s.level[min(i, s.levels-1)] += math.Abs(w.sum(wt))
+	for q := range s.own {
+		for i := range s.k {
+			wt := w.terms[:n]
+			w.OwnComplete(wt, i, q, q)
+			s.level[q*s.levels+min(i, s.levels-1)] += math.Abs(w.sum(wt))
+		}
 	}
 }
 
@@ -242,7 +244,7 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 		l.boundTimes(v, given)
 	}
 	l.along.set(l.layout, v)
-	l.eachAtFloor(theta, func(m, _ int) { l.along.noise[m] = 0 })
+	l.eachAtEnd(theta, func(m, _ int) { l.along.noise[m] = 0 })
 	s, err := l.at(ctx, theta, ofTimes)
 	if err != nil {
 		return err
@@ -251,7 +253,7 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 	l.boundProduct(dst, given)
 	v = given
 	l.penaliseGradient(dst, v, 1/l.n) // which is linear
-	l.eachAtFloor(theta, func(_, at int) { dst[at] = v[at] })
+	l.eachAtEnd(theta, func(_, at int) { dst[at] = v[at] })
 	return nil
 }
 

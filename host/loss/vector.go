@@ -63,7 +63,7 @@ type vectorLayout struct {
 func newVectorLayout(p *model.VectorParams, free Free) *vectorLayout {
 	of := p.Coordinate(0)
 	o := &vectorLayout{
-		layout: newLayout(of, Free{Gating: true, ExpertColumns: free.ExpertColumns, GateColumns: free.GateColumns}, 0),
+		layout: newLayout(of, Free{Gating: true, ExpertColumns: free.ExpertColumns, GateColumns: free.GateColumns}, nil),
 		m:      p.M, full: p.Noise[0].Lower != nil, shape: p.M, floors: make([]float64, p.M),
 	}
 	if o.full {
@@ -82,7 +82,7 @@ func newVectorLayout(p *model.VectorParams, free Free) *vectorLayout {
 	list := func(part model.ParamPart, n int, columns []int) {
 		for i := range n {
 			for _, j := range columns {
-				o.parameters = append(o.parameters, Parameter{part, i, j})
+				o.parameters = append(o.parameters, Parameter{Part: part, Index: i, Feature: j})
 			}
 		}
 	}

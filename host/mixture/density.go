@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"sync"
 
@@ -12,31 +13,39 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// Density is the law of y under one expert, f(y; m, s): m = g(z) is what g makes of the expert's
-// linear predictor z, s > 0 a parameter of its own where it has one. Values are rows of equal length; s is
-// [model.Params.SigmaOf] of the expert. A density is a value without state: parameters name it
+// Density is the law of y under one expert, f(y; m, ψ): m = g(z) is what g makes of the expert's
+// linear predictor z, ψ the Q parameters of its own, all above 0. Values are rows of equal length; ψ is
+// [model.Params.OwnOf] of the expert. A density is a value without state: parameters name it
 // ([model.Params].Family), and [Register] makes it known under that name.
 type Density interface {
 	// Name is what parameters and files call it.
 	Name() string
-	// Own is the number of parameters that an expert has beside its predictor: 0, or 1 that is s. θ holds
-	// log s.
-	Own() int
+	// Own lists ψ, the parameters that an expert has beside its predictor; the first, if there is one, is sigma. The list is
+	// not to be changed.
+	Own() []OwnParameter
 	// Domain says which means and targets there are.
 	Domain() Domain
-	// LogDensity writes scores + log f(y; mean, s), all constants included, to dst.
-	LogDensity(dst, scores, y, mean []float64, s float64)
-	// Derive writes the derivatives of log f(y; mean, s) to t.
-	Derive(t Terms, y, mean []float64, s float64)
+	// LogDensity writes scores + log f(y; mean, ψ), all constants included, to dst.
+	LogDensity(dst, scores, y, mean, psi []float64)
+	// Derive writes the derivatives of log f(y; mean, ψ) to t.
+	Derive(t Terms, y, mean, psi []float64)
 	Law
+}
+
+// OwnParameter is one of ψ: θ holds its logarithm.
+type OwnParameter struct {
+	// Name is what files and reports call it: "sigma" the first, of letters of ASCII, digits and underscores the others.
+	Name        string
+	Start       float64 // where a fit begins; that of a [Domain].Scale is as large as the targets instead
+	Least, Most float64 // what it may be, from 0 to +Inf
 }
 
 // Law is what a density says of y at one mean.
 type Law interface {
 	// CDF returns P(Y ≤ y).
-	CDF(y, mean, s float64) float64
+	CDF(y, mean float64, psi []float64) float64
 	// Quantile returns the least y with P(Y ≤ y) ≥ q, 0 < q < 1.
-	Quantile(q, mean, s float64) float64
+	Quantile(q, mean float64, psi []float64) float64
 }
 
 // Domain is where means and targets may be.
@@ -44,22 +53,27 @@ type Domain struct {
 	Least, Most         float64 // of targets, both included
 	Whole               bool    // targets are whole numbers
 	LeastMean, MostMean float64 // of means, neither included
-	// Scale says that s is in the units of y: starts take it about as large as the targets, and a fit has a
-	// floor below it. Any other s begins at 1.
+	// Scale says that sigma is in the units of y: starts take it about as large as the targets, and a fit has a
+	// floor below it.
 	Scale bool
 }
 
-// Terms are the derivatives of log f of one expert, N values each; those by log s are empty where it
-// has no s.
+// Terms are the derivatives of log f of one expert, N values each; those by log ψ are rows of them, empty where Q = 0.
 type Terms struct {
 	Score       []float64 // u = ∂log f/∂m
 	Information []float64 // −∂²log f/∂m²
 	// Expected is the mean over y of Information at these parameters, above 0: what Fisher's scoring, the M-step of
 	// the regressors, divides by.
 	Expected       []float64
-	OwnScore       []float64 // ∂log f/∂log s
-	OwnInformation []float64 // −∂²log f/∂log s²
-	Cross          []float64 // −∂²log f/∂m∂log s
+	OwnScore       [][]float64 // Q: ∂log f/∂log ψ_q
+	OwnInformation [][]float64 // Q(Q+1)/2, see OwnAt: −∂²log f/∂log ψ_q∂log ψ_p
+	Cross          [][]float64 // Q: −∂²log f/∂m∂log ψ_q
+}
+
+// OwnAt is the place of ψ_q and ψ_p, in either order, of q in OwnInformation: (0,0), (0,1), (1,1), (0,2), and so on.
+func OwnAt(q, p int) int {
+	q, p = min(q, p), max(q, p)
+	return p*(p+1)/2 + q
 }
 
 // densities are those that are registered, by name.
@@ -69,15 +83,25 @@ var densities = struct {
 }{of: map[string]Density{Gaussian{}.Name(): Gaussian{}}}
 
 // Register makes a density known by its name. It panics where the name is taken or empty, or
-// where the density has more than one parameter of its own.
+// where its own parameters are not as [OwnParameter] says.
 func Register(d Density) {
 	densities.Lock()
 	defer densities.Unlock()
-	if _, taken := densities.of[d.Name()]; taken || d.Name() == "" || d.Own() < 0 || d.Own() > 1 {
-		panic(fmt.Sprintf("mixture: density %q cannot be registered: the name is taken, or it has %d parameters of its own", d.Name(), d.Own()))
+	if _, taken := densities.of[d.Name()]; taken || d.Name() == "" {
+		panic(fmt.Sprintf("mixture: density %q cannot be registered: the name is taken, or none", d.Name()))
+	}
+	names := map[string]bool{}
+	for q, own := range d.Own() {
+		sound := ownName.MatchString(own.Name) && (own.Name == "sigma") == (q == 0) && !names[own.Name]
+		if !sound || !(own.Least >= 0 && own.Least < own.Start && own.Start < own.Most) {
+			panic(fmt.Sprintf("mixture: density %q cannot be registered: its own parameter %d is %+v", d.Name(), q+1, own))
+		}
+		names[own.Name] = true
 	}
 	densities.of[d.Name()] = d
 }
+
+var ownName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Densities lists the names of the densities that are known, in order.
 func Densities() []string {
@@ -123,28 +147,35 @@ func Unit(d Density, s float64) float64 {
 
 // FromNormal returns the target of a mean that a normal number z stands for, m + s·z of [Gaussian]: of any density the quantile at Φ(z).
 // Of numbers drawn from N(0,1) it makes targets drawn from the density.
-func FromNormal(d Density, mean, s, z float64) float64 {
+func FromNormal(d Density, mean float64, psi []float64, z float64) float64 {
 	if Normal(d) {
-		return mean + s*z
+		return mean + psi[0]*z
 	}
-	return d.Quantile(min(max(distuv.UnitNormal.CDF(z), math.SmallestNonzeroFloat64), 1-0x1p-53), mean, s)
+	return d.Quantile(min(max(distuv.UnitNormal.CDF(z), math.SmallestNonzeroFloat64), 1-0x1p-53), mean, psi)
 }
 
 // NewTerms returns room for the derivatives of a block's rows under a density with so many own parameters.
 func NewTerms(own int) Terms {
 	n := func() []float64 { return make([]float64, model.BlockRows) }
 	t := Terms{Score: n(), Information: n(), Expected: n()}
-	if own > 0 {
-		t.OwnScore, t.OwnInformation, t.Cross = n(), n(), n()
+	rows := func(many int) [][]float64 {
+		out := make([][]float64, many)
+		for i := range out {
+			out[i] = n()
+		}
+		return out
 	}
+	t.OwnScore, t.OwnInformation, t.Cross = rows(own), rows(own*(own+1)/2), rows(own)
 	return t
 }
 
-// First returns the first n values of all.
+// First returns the first n values of all, of rows that t shares: what t has then is as long.
 func (t Terms) First(n int) Terms {
 	t.Score, t.Information, t.Expected = t.Score[:n], t.Information[:n], t.Expected[:n]
-	if t.OwnScore != nil {
-		t.OwnScore, t.OwnInformation, t.Cross = t.OwnScore[:n], t.OwnInformation[:n], t.Cross[:n]
+	for _, rows := range [][][]float64{t.OwnScore, t.OwnInformation, t.Cross} {
+		for i := range rows {
+			rows[i] = rows[i][:n]
+		}
 	}
 	return t
 }

@@ -10,22 +10,23 @@ import (
 
 // Distribution is that of y at one row,
 //
-//	F(y) = Σ_i p_i·F_i(y),  F_i of mean m_i and scale σ_i,
+//	F(y) = Σ_i p_i·F_i(y),  F_i of mean m_i and own parameters ψ_i, of normal noise Sigma,
 //
 // with p_i = P(z=i|x), which add up to 1.
 type Distribution struct {
 	P, Mean, Sigma []float64
 	density        Density
-	mirror         []float64 // −Mean
+	psi            [][]float64 // of densities other than normal
+	mirror         []float64   // −Mean
 }
 
 // NewDistribution returns room for a row's distribution under p, with its noise;
 // P and Mean are to be filled in.
 func NewDistribution(m Mixture, p *model.Params) *Distribution {
 	k := func() []float64 { return make([]float64, p.K) }
-	d := &Distribution{P: k(), Mean: k(), Sigma: k(), density: m.Of(p).Density, mirror: k()}
+	d := &Distribution{P: k(), Mean: k(), Sigma: k(), density: m.Of(p).Density, psi: make([][]float64, p.K), mirror: k()}
 	for i := range d.Sigma {
-		d.Sigma[i] = p.SigmaOf(i)
+		d.Sigma[i], d.psi[i] = p.SigmaOf(i), p.OwnOf(nil, i)
 	}
 	return d
 }
@@ -38,7 +39,7 @@ func (d *Distribution) CDF(y float64) float64 {
 	sum := 0.0
 	for i, p := range d.P {
 		if p > 0 {
-			sum += p * d.density.CDF(y, d.Mean[i], d.Sigma[i])
+			sum += p * d.density.CDF(y, d.Mean[i], d.psi[i])
 		}
 	}
 	return min(sum, 1)
@@ -52,7 +53,7 @@ func (d *Distribution) Density(y float64) float64 {
 	sum, log := 0.0, []float64{0}
 	for i, p := range d.P {
 		if p > 0 {
-			d.density.LogDensity(log, []float64{0}, []float64{y}, d.Mean[i:i+1], d.Sigma[i])
+			d.density.LogDensity(log, []float64{0}, []float64{y}, d.Mean[i:i+1], d.psi[i])
 			sum += p * math.Exp(log[0])
 		}
 	}
@@ -98,7 +99,7 @@ func (d *Distribution) bisected(q float64) float64 {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for i, p := range d.P {
 		if p > 0 {
-			own := d.density.Quantile(q, d.Mean[i], d.Sigma[i])
+			own := d.density.Quantile(q, d.Mean[i], d.psi[i])
 			lo, hi = min(lo, own), max(hi, own)
 		}
 	}

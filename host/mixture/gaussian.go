@@ -18,8 +18,10 @@ var logNorm = 0.5 * math.Log(2*math.Pi)
 // Name returns "gaussian".
 func (Gaussian) Name() string { return "gaussian" }
 
-// Own returns 1: s is the noise level σ.
-func (Gaussian) Own() int { return 1 }
+// Own returns the noise level σ.
+func (Gaussian) Own() []OwnParameter { return ownSigma }
+
+var ownSigma = []OwnParameter{{Name: "sigma", Start: 1, Most: math.Inf(1)}}
 
 // Domain is all numbers.
 func (Gaussian) Domain() Domain {
@@ -34,7 +36,8 @@ func (Gaussian) Exponents(dst, std, scores, res []float64, sigma, logUnit float6
 }
 
 // LogDensity implements [Density].
-func (Gaussian) LogDensity(dst, scores, y, mean []float64, sigma float64) {
+func (Gaussian) LogDensity(dst, scores, y, mean, psi []float64) {
+	sigma := psi[0]
 	constant := -0.5*math.Log(2*math.Pi) - math.Log(sigma)
 	dst, scores, mean = dst[:len(y)], scores[:len(y)], mean[:len(y)]
 	for t, v := range y {
@@ -44,23 +47,23 @@ func (Gaussian) LogDensity(dst, scores, y, mean []float64, sigma float64) {
 }
 
 // Derive implements [Density]: e/σ, 1/σ²; e² − 1, 2e², 2e/σ.
-func (Gaussian) Derive(t Terms, y, mean []float64, sigma float64) {
-	inv := 1 / sigma
+func (Gaussian) Derive(t Terms, y, mean, psi []float64) {
+	inv := 1 / psi[0]
 	for r, v := range y {
 		e := (v - mean[r]) * inv
 		t.Score[r], t.Information[r], t.Expected[r] = e*inv, inv*inv, inv*inv
-		t.OwnScore[r], t.OwnInformation[r], t.Cross[r] = e*e-1, 2*e*e, 2*e*inv
+		t.OwnScore[0][r], t.OwnInformation[0][r], t.Cross[0][r] = e*e-1, 2*e*e, 2*e*inv
 	}
 }
 
 // CDF implements [Law].
-func (Gaussian) CDF(y, mean, sigma float64) float64 {
-	return 0.5 * math.Erfc((mean-y)/(sigma*math.Sqrt2))
+func (Gaussian) CDF(y, mean float64, psi []float64) float64 {
+	return 0.5 * math.Erfc((mean-y)/(psi[0]*math.Sqrt2))
 }
 
 // Quantile implements [Law].
-func (Gaussian) Quantile(q, mean, sigma float64) float64 {
-	return mean + distuv.UnitNormal.Quantile(q)*sigma
+func (Gaussian) Quantile(q, mean float64, psi []float64) float64 {
+	return mean + distuv.UnitNormal.Quantile(q)*psi[0]
 }
 
 // normals is Σ_i p_i·N(mean_i, sigma_i²) and its density, in fewer steps than the sum over the experts' own.

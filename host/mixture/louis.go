@@ -13,7 +13,7 @@ type general struct {
 	room    []Terms   // BlockRows values
 	working []float64 // u/E[−∂²log f/∂m²]
 	info    []float64 // −∂²log f/∂z², without the term in g″; after Differentiate
-	cross   []float64 // −∂²log f/∂z∂log s, after DifferentiateNoise
+	cross   []float64 // −∂²log f/∂z∂log ψ_q, Q times as many; likewise
 }
 
 // ObserveMeans takes targets y, N values, and the means m_i(x), K rows of N values: Observe, for
@@ -35,7 +35,7 @@ func (r *Posterior) ObserveMeans(y, mean []float64) {
 	}
 	r.general.y, r.general.mean, r.general.derived = y, mean, false
 	for i := range r.K {
-		r.Density.LogDensity(r.PostOf(i), r.of(r.Scores, i), y, r.of(mean, i), r.P.SigmaOf(i))
+		r.Density.LogDensity(r.PostOf(i), r.of(r.Scores, i), y, r.of(mean, i), r.psi[i])
 	}
 	r.Infer(func(i, t int) float64 { return y[t] - mean[i*n+t] })
 }
@@ -53,13 +53,13 @@ func (r *Posterior) derive() {
 		r.general.room, r.general.of = make([]Terms, r.K), make([]Terms, r.K)
 		r.general.working = make([]float64, len(r.scores))
 		for i := range r.K {
-			r.general.room[i] = NewTerms(r.Density.Own())
+			r.general.room[i] = NewTerms(len(r.Density.Own()))
 		}
 	}
 	for i := range r.K {
 		r.general.of[i] = r.general.room[i].First(r.N)
 		t := r.general.of[i]
-		r.Density.Derive(t, r.general.y, r.of(r.general.mean, i), r.P.SigmaOf(i))
+		r.Density.Derive(t, r.general.y, r.of(r.general.mean, i), r.psi[i])
 		for at, u := range t.Score {
 			r.general.working[i*r.N+at] = u / t.Expected[at]
 		}
@@ -70,7 +70,7 @@ func (r *Posterior) derive() {
 // differentiateGeneral is Differentiate of a density other than [Gaussian].
 func (r *Posterior) differentiateGeneral(slopes []float64) {
 	if r.general.info == nil {
-		r.general.info, r.general.cross = make([]float64, len(r.scores)), make([]float64, len(r.scores))
+		r.general.info, r.general.cross = make([]float64, len(r.scores)), make([]float64, len(r.Density.Own())*len(r.scores))
 	}
 	if slopes == nil {
 		clear(r.score)
@@ -82,33 +82,29 @@ func (r *Posterior) differentiateGeneral(slopes []float64) {
 		terms, slope := r.terms(i), r.of(slopes, i)
 		kernel.Mul(r.of(r.score, i), terms.Score, slope)
 		kernel.MulSquare(r.of(r.general.info, i), terms.Information, slope)
-		if terms.Cross != nil {
-			kernel.Mul(r.of(r.general.cross, i), terms.Cross, slope)
+		for q, cross := range terms.Cross {
+			kernel.Mul(r.crossOf(i, q), cross, slope)
 		}
 	}
 }
 
-// differentiateOwn writes ∂log f_i/∂log s_i and minus its second derivative.
-func (r *Posterior) differentiateOwn() {
-	for i := range r.K {
-		copy(r.of(r.q, i), r.terms(i).OwnScore)
-		copy(r.of(r.own, i), r.terms(i).OwnInformation)
-	}
-}
+// crossOf returns −∂²log f_i/∂z_i∂log ψ_iq of the N rows.
+func (r *Posterior) crossOf(i, q int) []float64 { return r.of(r.general.cross, q*r.K+i) }
 
-// ownExpert is NoiseExpert: with c_i = −∂²log f_i/∂log s_i∂z_i, s̃_i = ∂log f_i/∂z_i,
+// ownExpert is NoiseExpert: with c_i = −∂²log f_i/∂log ψ_i∂z_i, s̃_i = ∂log f_i/∂z_i,
 //
-//	r_i·(c_i − s̃_i(q_i − q̄)) where s is shared, r_i r_m·s̃_i q_m + δ_im·r_i·(c_i − s̃_i q_i) where it is not.
-func (r *Posterior) ownExpert(dst []float64, m, i int) {
-	score, cross := r.of(r.score, i), r.of(r.general.cross, i)
+//	r_i·(c_i − s̃_i(q_i − q̄)) where ψ is shared, r_i r_m·s̃_i q_m + δ_im·r_i·(c_i − s̃_i q_i) where it is not.
+func (r *Posterior) ownExpert(dst []float64, at, i int) {
+	own, m := r.level(at)
+	score, cross := r.of(r.score, i), r.crossOf(i, own)
 	if len(r.P.Sigma) == 1 {
-		q, mean := r.of(r.q, i), r.mean[:r.N]
+		q, mean := r.ownScoreOf(i, own), r.meanOf(own)
 		for t, p := range r.PostOf(i) {
 			dst[t] = p * (cross[t] - score[t]*(q[t]-mean[t]))
 		}
 		return
 	}
-	rm, qm := r.PostOf(m), r.of(r.q, m)
+	rm, qm := r.PostOf(m), r.ownScoreOf(m, own)
 	for t, p := range r.PostOf(i) {
 		dst[t] = p * score[t] * rm[t] * qm[t]
 		if i == m {
@@ -117,13 +113,13 @@ func (r *Posterior) ownExpert(dst []float64, m, i int) {
 	}
 }
 
-// timesGeneral is Times of a density other than [Gaussian]: with t_i = s̃_i·u_i + q_i + s_i·∂log f_i/∂log s_i,
+// timesGeneral is Times of a density other than [Gaussian]: with t_i = s̃_i·u_i + q_i + ⟨s_i, ∂log f_i/∂log ψ_i⟩,
 //
-//	z_i:      r_i·(ι_i·u_i + c_i·s_i) − r_i(t_i − t̄)·s̃_i
+//	z_i:      r_i·(ι_i·u_i + ⟨c_i,s_i⟩) − r_i(t_i − t̄)·s̃_i
 //	η_i:      p_i(q_i − q̄) − r_i(t_i − t̄)
-//	log s_i:  r_i·(c_i·u_i + o_i·s_i) − r_i(t_i − t̄)·∂log f_i/∂log s_i
+//	log ψ_i:  r_i·(c_i·u_i + O_i·s_i) − r_i(t_i − t̄)·∂log f_i/∂log ψ_i
 //
-// ι_i, c_i and o_i minus the second derivatives of log f_i by z_i, by z_i and log s_i, and by log s_i.
+// ι_i, c_i and O_i minus the second derivatives of log f_i by z_i, by z_i and log ψ_i, and by log ψ_i.
 func (r *Posterior) timesGeneral(expert, gates, levels, u, q, noise []float64) {
 	n := r.N
 	mean, drift := r.mean[:n], r.room[:n]
@@ -136,10 +132,11 @@ func (r *Posterior) timesGeneral(expert, gates, levels, u, q, noise []float64) {
 		for t := range along {
 			along[t] = score[t]*ui[t] + qi[t]
 		}
-		if len(noise) > 0 {
-			s := noise[min(i, len(noise)-1)]
-			for t, own := range r.terms(i).OwnScore {
-				along[t] += s * own
+		for m, s := range noise {
+			if own, whose := r.level(m); whose == min(i, len(r.P.Sigma)-1) {
+				for t, score := range r.terms(i).OwnScore[own] {
+					along[t] += s * score
+				}
 			}
 		}
 		for t, v := range along {
@@ -156,16 +153,31 @@ func (r *Posterior) timesGeneral(expert, gates, levels, u, q, noise []float64) {
 			dst[t] = post[t]*f*ui[t] - missing*score[t]
 			along[t] = missing
 		}
-		if len(noise) > 0 {
-			m := min(i, len(noise)-1)
-			s, level, terms, cross := noise[m], levels[m*n:(m+1)*n], r.terms(i), r.of(r.general.cross, i)
+		for m, s := range noise {
+			own, whose := r.level(m)
+			if whose != min(i, len(r.P.Sigma)-1) {
+				continue
+			}
+			level, cross, scores := r.of(levels, m), r.crossOf(i, own), r.terms(i).OwnScore[own]
 			for t, missing := range along {
 				dst[t] += post[t] * cross[t] * s
-				level[t] += post[t]*(cross[t]*ui[t]+terms.OwnInformation[t]*s) - missing*terms.OwnScore[t]
+				level[t] += post[t]*cross[t]*ui[t] - missing*scores[t]
 			}
+			r.addOwnTimes(level, i, own, noise)
 		}
 		for t, missing := range along {
 			along[t] = prior[t]*(qi[t]-drift[t]) - missing
+		}
+	}
+}
+
+// addOwnTimes adds r_i·Σ_p o_iqp·s_ip to dst.
+func (r *Posterior) addOwnTimes(dst []float64, i, q int, noise []float64) {
+	post, levels := r.PostOf(i), len(r.P.Sigma)
+	for p := range len(noise) / levels {
+		s := noise[p*levels+min(i, levels-1)]
+		for t, information := range r.ownInformationOf(i, q, p) {
+			dst[t] += post[t] * information * s
 		}
 	}
 }

@@ -71,8 +71,9 @@ type Posterior struct {
 	Std      []float64 // e_i = (y − m_i)/σ_i, after Observe
 	res      []float64 // y − m_i, likewise
 
-	second                          // after Differentiate
-	general                 general // of densities other than Gaussian
+	second                              // after Differentiate
+	general                 general     // of densities other than Gaussian
+	psi                     [][]float64 // of the experts
 	scores, prior, logPrior []float64
 	post, logJoint, std     []float64
 	residuals               []float64 // nil until ObserveMeans has made some
@@ -89,7 +90,7 @@ func NewPosterior(m Mixture, k int) *Posterior {
 	return &Posterior{
 		Gate: m.Gate, Density: m.Density, K: k, given: m.Gate != nil, named: m.Density != nil,
 		scores: kn(), prior: kn(), logPrior: make([]float64, n),
-		post: kn(), logJoint: make([]float64, n), std: kn(),
+		post: kn(), logJoint: make([]float64, n), std: kn(), psi: make([][]float64, k),
 	}
 }
 
@@ -101,7 +102,10 @@ func (r *Posterior) Given(p *model.Params, b *model.Block) {
 		r.Gate, r.shape = GateOf(p.Tree), p.Tree
 	}
 	if !r.named && (r.Density == nil || p.Family != r.family) {
-		r.Density, r.family, r.general = DensityOf(p.Family), p.Family, general{}
+		r.Density, r.family, r.general, r.second = DensityOf(p.Family), p.Family, general{}, second{}
+	}
+	for i := range r.psi {
+		r.psi[i] = p.OwnOf(r.psi[i][:0], i)
 	}
 	r.Scores, r.Prior, r.LogPrior = r.scores[:kn], r.prior[:kn], r.logPrior[:n]
 	r.Post, r.LogJoint, r.Std = r.post[:kn], r.logJoint[:n], r.std[:kn]
@@ -208,7 +212,7 @@ func (r *Posterior) Predict(y, mean []float64) {
 	n := r.N
 	for i := range r.K {
 		at, to := i*n, (i+1)*n
-		r.Density.LogDensity(r.Post[at:to], r.Scores[at:to], y, mean[at:to], r.P.SigmaOf(i))
+		r.Density.LogDensity(r.Post[at:to], r.Scores[at:to], y, mean[at:to], r.psi[i])
 	}
 	r.Infer(func(i, t int) float64 { return (y[t] - mean[i*n+t]) / r.P.SigmaOf(i) })
 	floats.Sub(r.LogJoint, r.LogPrior)
@@ -303,19 +307,23 @@ func (r *Posterior) ScaleOf(i int) float64 {
 // gate's linear predictor j: r_j − p_j for a flat gate.
 func (r *Posterior) GateScore(dst []float64, j int) { r.Gate.Slope(dst, j, r) }
 
-// NoiseScore writes ∂log p(y|x)/∂log s_m to dst, N values, for level m: that
-// of all experts, where they share one. Σ_i r_i·(e_i² − 1) of [Gaussian].
+// level returns which own parameter, q, and whose, that of all experts where they share one, place m of log ψ is: those
+// of one q stand beside each other.
+func (r *Posterior) level(m int) (q, whose int) { return m / len(r.P.Sigma), m % len(r.P.Sigma) }
+
+// NoiseScore writes ∂log p(y|x)/∂log ψ to dst, N values, for place m of ψ. Σ_i r_i·(e_i² − 1) of [Gaussian].
 func (r *Posterior) NoiseScore(dst []float64, m int) {
 	clear(dst)
+	q, whose := r.level(m)
 	for i := range r.K {
-		if len(r.P.Sigma) == 1 || i == m {
-			r.addOwnScore(dst, i)
+		if len(r.P.Sigma) == 1 || i == whose {
+			r.addOwnScore(dst, i, q)
 		}
 	}
 }
 
-// addOwnScore adds r_i·∂log f_i/∂log s_i to dst.
-func (r *Posterior) addOwnScore(dst []float64, i int) {
+// addOwnScore adds r_i·∂log f_i/∂log ψ_iq to dst.
+func (r *Posterior) addOwnScore(dst []float64, i, q int) {
 	post := r.PostOf(i)
 	if Normal(r.Density) {
 		for t, e := range r.StdOf(i) {
@@ -323,19 +331,19 @@ func (r *Posterior) addOwnScore(dst []float64, i int) {
 		}
 		return
 	}
-	for t, q := range r.terms(i).OwnScore {
-		dst[t] += post[t] * q
+	for t, score := range r.terms(i).OwnScore[q] {
+		dst[t] += post[t] * score
 	}
 }
 
-// OwnScore writes r_i·∂log f_i/∂log s_i to dst, N values.
-func (r *Posterior) OwnScore(dst []float64, i int) {
+// OwnScore writes r_i·∂log f_i/∂log ψ_iq to dst, N values.
+func (r *Posterior) OwnScore(dst []float64, i, q int) {
 	clear(dst)
-	r.addOwnScore(dst, i)
+	r.addOwnScore(dst, i, q)
 }
 
-// OwnComplete writes −r_i·∂²log f_i/∂log s_i² to dst, N values: 2r_i·e_i² of [Gaussian].
-func (r *Posterior) OwnComplete(dst []float64, i int) {
+// OwnComplete writes −r_i·∂²log f_i/∂log ψ_iq∂log ψ_ip to dst, N values: 2r_i·e_i² of [Gaussian].
+func (r *Posterior) OwnComplete(dst []float64, i, q, p int) {
 	post := r.PostOf(i)
 	if Normal(r.Density) {
 		kernel.Mul(dst, r.StdOf(i), r.StdOf(i))
@@ -345,5 +353,5 @@ func (r *Posterior) OwnComplete(dst []float64, i int) {
 		}
 		return
 	}
-	kernel.Mul(dst, post, r.terms(i).OwnInformation)
+	kernel.Mul(dst, post, r.terms(i).OwnInformation[OwnAt(q, p)])
 }

@@ -30,6 +30,7 @@ func treeOf(shape string) *mixture.Tree {
 func init() {
 	mixture.Register(mixturetest.Logistic{})
 	mixture.Register(mixturetest.Plain{})
+	mixture.Register(mixturetest.Student{})
 }
 
 // seams are the mixtures that the tests go through: those of the program, and a
@@ -38,15 +39,17 @@ var seams = map[string]mixture.Mixture{
 	"flat, gaussian": {},
 	"flat, logistic": {Density: mixturetest.Logistic{}},
 	"flat, plain":    {Density: mixturetest.Plain{}},
+	"flat, student":  {Density: mixturetest.Student{}},
 	"6":              {Gate: treeOf("6")},
 	"2x3":            {Gate: treeOf("2x3")},
 	"deep":           {Gate: treeOf("2x(2x(1,3x(1,2,1)),1)")},
 	"tree, logistic": {Gate: treeOf("3x(2,1,3)"), Density: mixturetest.Logistic{}},
+	"tree, student":  {Gate: treeOf("2x3"), Density: mixturetest.Student{}},
 }
 
 const experts, features = 6, 3
 
-func randomParams(rng *rand.Rand, perExpert bool) *model.Params {
+func randomParams(rng *rand.Rand, mix mixture.Mixture, perExpert bool) *model.Params {
 	p := model.NewParams(experts, features)
 	p.RegressorIntercepts, p.GatingIntercepts = make([]float64, experts), make([]float64, experts-1)
 	if perExpert {
@@ -59,6 +62,12 @@ func randomParams(rng *rand.Rand, perExpert bool) *model.Params {
 	}
 	for i := range p.Sigma {
 		p.Sigma[i] = 0.4 + rng.Float64()
+	}
+	if mix.Density == (mixturetest.Student{}) {
+		p.Own = [][]float64{make([]float64, len(p.Sigma))}
+		for i := range p.Sigma {
+			p.Own[0][i] = 5 + 10*rng.Float64()
+		}
 	}
 	return p
 }
@@ -81,7 +90,7 @@ func draw(rng *rand.Rand, mix mixture.Mixture, p *model.Params, n int) *model.Da
 			for u -= prior[t]; i < p.K-1 && u > 0; u -= prior[i*m+t] {
 				i++
 			}
-			b.Y[t] = density.Quantile(1-rng.Float64(), math.Tanh(z[i*m+t]), p.SigmaOf(i))
+			b.Y[t] = density.Quantile(1-rng.Float64(), math.Tanh(z[i*m+t]), p.OwnOf(nil, i))
 		}
 		data.Blocks = append(data.Blocks, b)
 		data.N += m
@@ -136,9 +145,13 @@ func density(mix mixture.Mixture, p *model.Params, x []float64, y float64) (floa
 	walk(shape, 1)
 	for i := range prior {
 		e := (y - math.Tanh(linear(p.Regressor(i), p.RegressorIntercepts[i]))) / p.SigmaOf(i)
-		if mix.Density == (mixturetest.Logistic{}) {
+		switch mix.Density {
+		case mixturetest.Logistic{}:
 			prior[i] *= math.Pow(math.Cosh(e/2), -2) / (4 * p.SigmaOf(i))
-		} else {
+		case mixturetest.Student{}:
+			nu := p.OwnOf(nil, i)[1]
+			prior[i] *= math.Gamma((nu+1)/2) / math.Gamma(nu/2) / math.Sqrt(nu*math.Pi) / p.SigmaOf(i) * math.Pow(1+e*e/nu, -(nu+1)/2)
+		default:
 			prior[i] *= math.Exp(-e*e/2) / (p.SigmaOf(i) * math.Sqrt(2*math.Pi))
 		}
 	}
@@ -151,7 +164,7 @@ func TestPosteriorAndDensity(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(seams)) {
 		mix := seams[name]
 		for _, perExpert := range []bool{false, true} {
-			p := randomParams(rng, perExpert)
+			p := randomParams(rng, mix, perExpert)
 			data := draw(rng, mix, p, 300)
 			r := mixture.NewPosterior(mix, p.K)
 			for b := range data.Blocks {
@@ -226,8 +239,8 @@ func TestDerivatives(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(seams)) {
 		mix := seams[name]
 		for _, perExpert := range []bool{false, true} {
-			data := draw(rng, mix, randomParams(rng, perExpert), 400)
-			p := randomParams(rng, perExpert)
+			data := draw(rng, mix, randomParams(rng, mix, perExpert), 400)
+			p := randomParams(rng, mix, perExpert)
 			l := loss.NewLikelihoodOf(mix, data, tanh{}, p, loss.All, 2)
 			x, dim := l.Theta(p), l.Dim()
 			grad, up, down := make([]float64, dim), make([]float64, dim), make([]float64, dim)
@@ -268,10 +281,12 @@ func TestFits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for _, name := range slices.Sorted(maps.Keys(seams)) {
 		mix := seams[name]
-		truth := randomParams(rng, false)
+		truth := randomParams(rng, mix, false)
 		truth.Sigma[0] = 0.1
 		data := draw(rng, mix, truth, 2000)
 		fit := func(mix mixture.Mixture) float64 {
+			truth := truth.Clone()
+			truth.Own = truth.Own[:max(0, len(mix.Of(truth).Density.Own())-1)]
 			l := loss.NewLikelihoodOf(mix, data, tanh{}, truth, loss.All, 2)
 			x := l.Theta(truth)
 			at, err := l.Value(t.Context(), x)
@@ -310,7 +325,7 @@ func TestTails(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	for _, name := range slices.Sorted(maps.Keys(seams)) {
 		mix := seams[name]
-		p := randomParams(rng, true)
+		p := randomParams(rng, mix, true)
 		d := mixture.NewDistribution(mix, p)
 		for i := range d.P {
 			d.P[i], d.Mean[i] = rng.ExpFloat64(), 3*rng.NormFloat64()
@@ -339,7 +354,7 @@ func TestPlain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	for _, gate := range []mixture.Gate{nil, treeOf("2x3")} {
 		for _, perExpert := range []bool{false, true} {
-			p := randomParams(rng, perExpert)
+			p := randomParams(rng, mixture.Mixture{}, perExpert)
 			data := draw(rng, mixture.Mixture{Gate: gate}, p, 400)
 			of := func(d mixture.Density) (out []float64) {
 				l := loss.NewLikelihoodOf(mixture.Mixture{Gate: gate, Density: d}, data, tanh{}, p, loss.All, 1)
@@ -393,48 +408,104 @@ func TestPlain(t *testing.T) {
 // draws and integrals.
 func TestDerive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
-	for _, name := range []string{"gaussian", "logistic", "plain"} {
+	for _, name := range []string{"gaussian", "logistic", "plain", "student"} {
 		d := mixture.DensityOf(name)
-		log := func(y, mean, s float64) float64 {
+		own := len(d.Own())
+		log := func(y, mean float64, psi []float64) float64 {
 			dst := make([]float64, 1)
-			d.LogDensity(dst, []float64{0}, []float64{y}, []float64{mean}, s)
+			d.LogDensity(dst, []float64{0}, []float64{y}, []float64{mean}, psi)
 			return dst[0]
 		}
-		one := func() []float64 { return make([]float64, 1) }
-		at := func(y, mean, s float64) mixture.Terms {
-			t := mixture.Terms{Score: one(), Information: one(), Expected: one(), OwnScore: one(), OwnInformation: one(), Cross: one()}
-			d.Derive(t, []float64{y}, []float64{mean}, s)
+		at := func(y, mean float64, psi []float64) mixture.Terms {
+			t := mixture.NewTerms(own).First(1)
+			d.Derive(t, []float64{y}, []float64{mean}, psi)
 			return t
 		}
 		for range 50 {
-			mean, s := rng.NormFloat64(), math.Exp(rng.NormFloat64()/2)
-			y := d.Quantile(0.01+0.98*rng.Float64(), mean, s)
+			mean, psi := rng.NormFloat64(), make([]float64, own)
+			for q := range psi {
+				psi[q] = d.Own()[q].Start * math.Exp(rng.NormFloat64()/2)
+			}
+			y := d.Quantile(0.01+0.98*rng.Float64(), mean, psi)
 			const h = 1e-5
-			got, left, right := at(y, mean, s), at(y, mean-h, s), at(y, mean+h, s)
-			less, more := at(y, mean, s*math.Exp(-h)), at(y, mean, s*math.Exp(h))
-			for what, pair := range map[string][2]float64{
-				"score":           {got.Score[0], (log(y, mean+h, s) - log(y, mean-h, s)) / (2 * h)},
-				"own score":       {got.OwnScore[0], (log(y, mean, s*math.Exp(h)) - log(y, mean, s*math.Exp(-h))) / (2 * h)},
-				"information":     {got.Information[0], (left.Score[0] - right.Score[0]) / (2 * h)},
-				"cross":           {got.Cross[0], (less.Score[0] - more.Score[0]) / (2 * h)},
-				"own information": {got.OwnInformation[0], (less.OwnScore[0] - more.OwnScore[0]) / (2 * h)},
-			} {
-				if math.Abs(pair[0]-pair[1]) > 1e-6*(1+math.Abs(pair[1])) { // h² and rounding over h
-					t.Errorf("%s: %s %v at y %v, mean %v, s %v; differences say %v", name, what, pair[0], y, mean, s, pair[1])
+			got, left, right := at(y, mean, psi), at(y, mean-h, psi), at(y, mean+h, psi)
+			check := func(what string, got, want float64) {
+				if math.Abs(got-want) > 1e-6*(1+math.Abs(want)) { // h² and rounding over h
+					t.Errorf("%s: %s %v at y %v, mean %v, ψ %v; differences say %v", name, what, got, y, mean, psi, want)
 				}
 			}
+			check("score", got.Score[0], (log(y, mean+h, psi)-log(y, mean-h, psi))/(2*h))
+			check("information", got.Information[0], (left.Score[0]-right.Score[0])/(2*h))
+			for q := range psi {
+				times := func(by float64) []float64 {
+					out := slices.Clone(psi)
+					out[q] *= math.Exp(by)
+					return out
+				}
+				less, more := at(y, mean, times(-h)), at(y, mean, times(h))
+				check("own score", got.OwnScore[q][0], (log(y, mean, times(h))-log(y, mean, times(-h)))/(2*h))
+				check("cross", got.Cross[q][0], (less.Score[0]-more.Score[0])/(2*h))
+				for p := range psi {
+					check("own information", got.OwnInformation[mixture.OwnAt(p, q)][0], (less.OwnScore[p][0]-more.OwnScore[p][0])/(2*h))
+				}
+			}
+			if q := d.Quantile(d.CDF(y, mean, psi), mean, psi); math.Abs(q-y) > 1e-6*(1+math.Abs(y)) {
+				t.Errorf("%s: quantile %v of F(%v)", name, q, y)
+			}
+			if own > 1 && psi[1] < 8 {
+				continue // tails beyond those that are integrated
+			}
 			expected, total := 0.0, 0.0
-			for v := -60.0; v < 60; v += 0.01 {
-				f := 0.01 * s * math.Exp(log(mean+s*v, mean, s))
-				total += f
-				expected += f * at(mean+s*v, mean, s).Information[0]
+			const rows, step = model.BlockRows, 120.0 / (50 * model.BlockRows)
+			room, zeros, ys, means, f := mixture.NewTerms(own), make([]float64, rows), make([]float64, rows), make([]float64, rows), make([]float64, rows)
+			for from := range 50 {
+				for t := range ys {
+					ys[t], means[t] = mean+psi[0]*(-60+step*float64(from*rows+t)), mean
+				}
+				d.LogDensity(f, zeros, ys, means, psi)
+				d.Derive(room, ys, means, psi)
+				for t, v := range f {
+					f[t] = step * psi[0] * math.Exp(v)
+					total += f[t]
+					expected += f[t] * room.Information[t]
+				}
 			}
 			if math.Abs(total-1) > 1e-9 || math.Abs(expected/got.Expected[0]-1) > 1e-9 {
 				t.Errorf("%s: the density integrates to %v, the information to %v, want 1 and %v", name, total, expected, got.Expected[0])
 			}
-			if q := d.Quantile(d.CDF(y, mean, s), mean, s); math.Abs(q-y) > 1e-6*(1+math.Abs(y)) {
-				t.Errorf("%s: quantile %v of F(%v)", name, q, y)
-			}
 		}
+	}
+}
+
+// badly is a density whose own parameters are these.
+type badly struct {
+	mixture.Gaussian
+	own []mixture.OwnParameter
+}
+
+func (badly) Name() string                  { return "badly" }
+func (b badly) Own() []mixture.OwnParameter { return b.own }
+
+// TestRegisterRefuses: own parameters without a name or with that of another, and where fits cannot begin.
+func TestRegisterRefuses(t *testing.T) {
+	sigma, inf := mixture.OwnParameter{Name: "sigma", Start: 1, Most: math.Inf(1)}, math.Inf(1)
+	for what, own := range map[string][]mixture.OwnParameter{
+		"the first is no sigma": {{Name: "scale", Start: 1, Most: inf}},
+		"a second sigma":        {sigma, sigma},
+		"one name twice":        {sigma, {Name: "a", Start: 1, Most: inf}, {Name: "a", Start: 1, Most: inf}},
+		"no name":               {sigma, {Start: 1, Most: inf}},
+		"a name of two words":   {sigma, {Name: "degrees of freedom", Start: 1, Most: inf}},
+		"no start":              {sigma, {Name: "a", Most: inf}},
+		"a start at the end":    {sigma, {Name: "a", Start: 1, Most: 1}},
+		"below 0":               {sigma, {Name: "a", Start: 1, Least: -1, Most: inf}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("registered")
+				}
+			}()
+			mixture.Register(badly{own: own})
+		})
 	}
 }

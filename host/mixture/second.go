@@ -26,13 +26,13 @@ import (
 //
 // and their sums over m where the noise is shared. For f(⟨a,x⟩) these are times
 // x xᵀ in a. Of any other density e_i f_i is u_i·g′_i, f_i² is −∂²log f_i/∂m_i²·g′_i², e_i/σ_i at g″_i is u_i,
-// q_i is ∂log f_i/∂log s_i, 2e_i f_i and 2e_i² are minus the second derivatives ([Terms]).
+// q_i is ∂log f_i/∂log ψ_i, for every ψ_q, and 2e_i f_i and 2e_i² are minus the second derivatives ([Terms]).
 type second struct {
 	lever []float64 // f_i, of Gaussian
 	score []float64 // e_i·f_i
-	q     []float64 // q_i
-	own   []float64 // 2e_i²
-	mean  []float64 // Σ_i r_i·q_i, N values, where the noise is shared
+	q     []float64 // q_i, K rows for every own parameter
+	own   []float64 // 2e_i², of Gaussian
+	mean  []float64 // Σ_i r_i·q_i, N values for every own parameter, where they are shared
 	room  []float64 // N values
 }
 
@@ -40,10 +40,10 @@ type second struct {
 // experts' means are fixed), after Observe. The mixture must be [Mixture.Curved].
 func (r *Posterior) Differentiate(slopes []float64) {
 	if r.lever == nil {
-		kn := len(r.scores)
+		kn, own := len(r.scores), max(1, len(r.Density.Own())) // Times has a mean of its own
 		r.second = second{
-			lever: make([]float64, kn), score: make([]float64, kn), q: make([]float64, kn), own: make([]float64, kn),
-			mean: make([]float64, model.BlockRows), room: make([]float64, model.BlockRows),
+			lever: make([]float64, kn), score: make([]float64, kn), q: make([]float64, own*kn), own: make([]float64, kn),
+			mean: make([]float64, own*model.BlockRows), room: make([]float64, model.BlockRows),
 		}
 	}
 	if !Normal(r.Density) {
@@ -180,27 +180,48 @@ func (r *Posterior) Times(expert, gates, levels, u, q, noise []float64) {
 	}
 }
 
-// DifferentiateNoise readies the derivatives by log σ, after Differentiate.
+// ownScoreOf returns ∂log f_i/∂log ψ_iq of the N rows, after DifferentiateNoise.
+func (r *Posterior) ownScoreOf(i, q int) []float64 { return r.of(r.q, q*r.K+i) }
+
+// ownInformationOf returns −∂²log f_i/∂log ψ_iq∂log ψ_ip of the N rows, likewise.
+func (r *Posterior) ownInformationOf(i, q, p int) []float64 {
+	if Normal(r.Density) {
+		return r.of(r.own, i)
+	}
+	return r.terms(i).OwnInformation[OwnAt(q, p)]
+}
+
+// meanOf returns Σ_i r_i·∂log f_i/∂log ψ_iq of the N rows, likewise.
+func (r *Posterior) meanOf(q int) []float64 { return r.of(r.mean, q) }
+
+// DifferentiateNoise readies the derivatives by log ψ, after Differentiate.
 func (r *Posterior) DifferentiateNoise() {
-	q := r.q[:r.K*r.N]
-	if own := r.own[:r.K*r.N]; Normal(r.Density) {
+	owns := len(r.Density.Own())
+	if Normal(r.Density) {
+		q, own := r.q[:r.K*r.N], r.own[:r.K*r.N]
 		for t, e := range r.Std {
 			q[t], own[t] = e*e-1, 2*(e*e)
 		}
 	} else {
-		r.differentiateOwn()
+		for q := range owns {
+			for i := range r.K {
+				copy(r.ownScoreOf(i, q), r.terms(i).OwnScore[q])
+			}
+		}
 	}
-	mean := r.mean[:r.N]
-	clear(mean)
-	for i := range r.K {
-		qi := r.of(q, i)
-		for t, p := range r.PostOf(i) {
-			mean[t] += p * qi[t]
+	for q := range owns {
+		mean := r.meanOf(q)
+		clear(mean)
+		for i := range r.K {
+			qi := r.ownScoreOf(i, q)
+			for t, p := range r.PostOf(i) {
+				mean[t] += p * qi[t]
+			}
 		}
 	}
 }
 
-// NoiseExpert writes −∂²log p(y|x)/∂log σ_m∂z_i to dst, N values.
+// NoiseExpert writes −∂²log p(y|x)/∂log ψ_m∂z_i to dst, N values, m a place as of [Posterior.NoiseScore].
 func (r *Posterior) NoiseExpert(dst []float64, m, i int) {
 	if !Normal(r.Density) {
 		r.ownExpert(dst, m, i)
@@ -223,42 +244,46 @@ func (r *Posterior) NoiseExpert(dst []float64, m, i int) {
 	}
 }
 
-// NoiseGate writes −∂²log p(y|x)/∂log σ_m∂η_j to dst, N values.
+// NoiseGate writes −∂²log p(y|x)/∂log ψ_m∂η_j to dst, N values.
 func (r *Posterior) NoiseGate(dst []float64, m, j int) {
 	gate := r.Gate.(CurvedGate)
+	q, whose := r.level(m)
 	if len(r.P.Sigma) == 1 {
-		gate.Across(dst, j, r.q, r.mean[:r.N], r)
+		gate.Across(dst, j, r.q[q*r.K*r.N:(q+1)*r.K*r.N], r.meanOf(q), r)
 		return
 	}
-	gate.Cross(dst, m, j, r.of(r.q, m), r)
+	gate.Cross(dst, whose, j, r.ownScoreOf(whose, q), r)
 }
 
-// NoiseNoise writes −∂²log p(y|x)/∂log σ_m∂log σ_i to dst, N values.
-func (r *Posterior) NoiseNoise(dst []float64, m, i int) {
+// NoiseNoise writes −∂²log p(y|x)/∂log ψ_a∂log ψ_b to dst, N values.
+func (r *Posterior) NoiseNoise(dst []float64, a, b int) {
+	q, m := r.level(a)
+	p, i := r.level(b)
 	if len(r.P.Sigma) == 1 {
-		r.sharedNoise(dst)
+		r.sharedNoise(dst, q, p)
 		return
 	}
-	rm, own, qm, qi := r.PostOf(m), r.of(r.own, m), r.of(r.q, m), r.of(r.q, i)
-	for t, p := range r.PostOf(i) {
+	rm, own, qm, pm, pi := r.PostOf(m), r.ownInformationOf(m, q, p), r.ownScoreOf(m, q), r.ownScoreOf(m, p), r.ownScoreOf(i, p)
+	for t, post := range r.PostOf(i) {
 		q := qm[t]
-		dst[t] = rm[t] * q * p * qi[t]
+		dst[t] = rm[t] * q * post * pi[t]
 		if i == m {
-			dst[t] += p * (own[t] - q*q)
+			dst[t] += post * (own[t] - q*pm[t])
 		}
 	}
 }
 
 // sharedNoise is NoiseNoise summed over all experts.
-func (r *Posterior) sharedNoise(dst []float64) {
+func (r *Posterior) sharedNoise(dst []float64, q, p int) {
 	clear(dst)
 	for i := range r.K {
-		own, q := r.of(r.own, i), r.of(r.q, i)
-		for t, p := range r.PostOf(i) {
-			dst[t] += p * (own[t] - q[t]*q[t])
+		own, qi, pi := r.ownInformationOf(i, q, p), r.ownScoreOf(i, q), r.ownScoreOf(i, p)
+		for t, post := range r.PostOf(i) {
+			dst[t] += post * (own[t] - qi[t]*pi[t])
 		}
 	}
-	for t, m := range r.mean[:r.N] {
-		dst[t] += m * m
+	mq, mp := r.meanOf(q), r.meanOf(p)
+	for t, m := range mq {
+		dst[t] += m * mp[t]
 	}
 }

@@ -85,8 +85,10 @@ type Params struct {
 	Scale  []float64 `json:",omitempty"`
 
 	// Family is the density of y under an expert, by its name among those of host/mixture, with the
-	// mean that N has here and Sigma its own parameter; "" is N.
-	Family string `json:",omitempty"`
+	// mean that N has here and Sigma the first of its own parameters ψ; "" is N. Own are those after the first, each with
+	// as many values as Sigma; nil where there are none.
+	Family string      `json:",omitempty"`
+	Own    [][]float64 `json:",omitempty"`
 }
 
 // NewParams returns zero parameters of the given shape with a shared Sigma.
@@ -117,7 +119,7 @@ type ParamPart int
 const (
 	Expert ParamPart = iota // a_i and b_i
 	Gate                    // w_i and v_i
-	Noise                   // σ_i
+	Noise                   // σ_i, and what else a density has of its own
 	Offset                  // c_i
 	Scale                   // s_i
 )
@@ -130,11 +132,15 @@ type slot struct {
 
 // slots lists all slices of p: one that is added is a line here.
 func (p *Params) slots() []slot {
-	return []slot{
+	out := []slot{
 		{Expert, &p.Regressors}, {Expert, &p.RegressorIntercepts},
 		{Gate, &p.Gating}, {Gate, &p.GatingIntercepts},
 		{Noise, &p.Sigma}, {Offset, &p.Offset}, {Scale, &p.Scale},
 	}
+	for q := range p.Own {
+		out = append(out, slot{Noise, &p.Own[q]})
+	}
+	return out
 }
 
 // Each calls fn with every slice of p's numbers, which aliases p and may be empty. Of parts other than [Gate] it has one
@@ -148,6 +154,7 @@ func (p *Params) Each(fn func(part ParamPart, values []float64)) {
 // Clone returns a deep copy of p.
 func (p *Params) Clone() *Params {
 	c := *p
+	c.Own = slices.Clone(p.Own)
 	for _, s := range c.slots() {
 		*s.values = append([]float64(nil), *s.values...)
 	}
@@ -165,6 +172,9 @@ func (p *Params) Like() *Params {
 func (p *Params) CopyFrom(from *Params) {
 	source := from.slots()
 	for i, s := range p.slots() {
+		if i == len(source) {
+			return
+		}
 		if values := *source[i].values; len(values) == len(*s.values) {
 			copy(*s.values, values)
 		}
@@ -193,6 +203,26 @@ func (p *Params) SigmaOf(i int) float64 {
 		return p.Sigma[0]
 	}
 	return p.Sigma[i]
+}
+
+// OwnOf appends ψ of expert i to dst: σ_i where there is one, and the further own parameters of the density.
+func (p *Params) OwnOf(dst []float64, i int) []float64 {
+	if len(p.Sigma) > 0 {
+		dst = append(dst, p.SigmaOf(i))
+	}
+	for _, v := range p.Own {
+		dst = append(dst, v[min(i, len(v)-1)])
+	}
+	return dst
+}
+
+// CopyOwn gives expert to the own parameters of expert from, where each has its own.
+func (p *Params) CopyOwn(to, from int) {
+	p.Each(func(part ParamPart, values []float64) {
+		if part == Noise && len(values) > 1 {
+			values[to] = values[from]
+		}
+	})
 }
 
 // branchOf returns the predictor of branch c of a gate, zeros for its last. It may

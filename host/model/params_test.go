@@ -50,6 +50,28 @@ func TestRelabelKeepsTheMixture(t *testing.T) {
 	}
 }
 
+// TestOwn: own parameters of the density go with their experts, and are those of all where there is one value.
+func TestOwn(t *testing.T) {
+	p := NewParams(2, 1)
+	p.Sigma, p.Own = []float64{1, 2}, [][]float64{{3, 4}, {5, 6}}
+	if q := p.Relabel([]int{1, 0}); !slices.Equal(q.OwnOf(nil, 0), []float64{2, 4, 6}) || !slices.Equal(p.OwnOf(nil, 0), []float64{1, 3, 5}) {
+		t.Errorf("ψ of expert 1 is %v, of the other order %v", p.OwnOf(nil, 0), q.OwnOf(nil, 0))
+	}
+	p.CopyOwn(1, 0)
+	if got := p.OwnOf([]float64{9}, 1); !slices.Equal(got, []float64{9, 1, 3, 5}) {
+		t.Errorf("copied to %v", got)
+	}
+	// More parameters than experts, shared by all: none belongs to an expert.
+	p.Sigma, p.Own = []float64{1}, [][]float64{{2}, {3}, {4}}
+	if q := p.Relabel([]int{1, 0}); !slices.Equal(q.OwnOf(nil, 1), []float64{1, 2, 3, 4}) {
+		t.Errorf("shared ψ is %v", q.OwnOf(nil, 1))
+	}
+	p.Sigma, p.Own = nil, nil
+	if got := p.OwnOf(nil, 0); got != nil {
+		t.Errorf("ψ of a density without is %v", got)
+	}
+}
+
 // TestShareGate: i becomes as probable as j, all others keep their odds against j.
 func TestShareGate(t *testing.T) {
 	const k, n = 4, 7
@@ -174,6 +196,8 @@ func TestEachSlice(t *testing.T) {
 			want = append(want, values...)
 		}
 	}
+	p.Own = [][]float64{{100, 101}, {102, 103}}
+	want = append(want, 100, 101, 102, 103)
 	numbers := func(p *Params) (out []float64) {
 		p.Each(func(_ ParamPart, values []float64) { out = append(out, values...) })
 		slices.Sort(out)
@@ -193,7 +217,7 @@ func TestEachSlice(t *testing.T) {
 	// What another shape does not have stays: it has one noise level, and no intercepts.
 	other := NewParams(2, 1)
 	other.CopyFrom(clone)
-	if other.RegressorIntercepts != nil || !slices.Equal(other.Sigma, []float64{0}) || !slices.Equal(other.Regressors, clone.Regressors) {
+	if other.RegressorIntercepts != nil || other.Own != nil || !slices.Equal(other.Sigma, []float64{0}) || !slices.Equal(other.Regressors, clone.Regressors) {
 		t.Errorf("copied to another shape: %+v", other)
 	}
 }

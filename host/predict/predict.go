@@ -174,9 +174,10 @@ func Standardised(p *model.Params, i int, y, mean float64) float64 {
 	if mixture.Normal(d) {
 		return (y - mean) / p.SigmaOf(i)
 	}
-	q, s := 0.0, p.SigmaOf(i)
-	if q = d.CDF(y, mean, s); d.Domain().Whole {
-		q = (q + d.CDF(y-1, mean, s)) / 2
+	psi := p.OwnOf(nil, i)
+	q := d.CDF(y, mean, psi)
+	if d.Domain().Whole {
+		q = (q + d.CDF(y-1, mean, psi)) / 2
 	}
 	return distuv.UnitNormal.Quantile(min(max(q, math.SmallestNonzeroFloat64), 1-0x1p-53))
 }

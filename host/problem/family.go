@@ -19,15 +19,28 @@ func (s Shape) Normal() bool { return mixture.Normal(s.Density()) }
 // Density is the law of y under an expert.
 func (s Shape) Density() mixture.Density { return mixture.DensityOf(s.Family) }
 
+// LawOf returns log f(y; mean, ψ) of the density of this name, nil of normal noise: what a second computation takes.
+func LawOf(family string) func(y, mean float64, psi []float64) float64 {
+	d := mixture.DensityOf(family)
+	if mixture.Normal(d) {
+		return nil
+	}
+	return func(y, mean float64, psi []float64) float64 {
+		out := []float64{0}
+		d.LogDensity(out, []float64{0}, []float64{y}, []float64{mean}, psi)
+		return out[0]
+	}
+}
+
 // own is how many parameters of the density are estimated.
 func (s Shape) own() int {
 	switch {
-	case s.Sigma > 0 || s.Density().Own() == 0:
+	case s.Sigma > 0:
 		return 0
 	case s.PerExpert:
-		return s.K
+		return s.K * len(s.Density().Own())
 	}
-	return 1
+	return len(s.Density().Own())
 }
 
 // checkFamily refuses a density that is not known, and what stands beside one that is not normal and
@@ -46,10 +59,14 @@ func checkFamily(r Request) error {
 	case r.Tree.Depth() > 1 || r.Leaves != nil:
 		return refuse("the density %s is for one gate over experts of one activation, not for a tree or leaves", d.Name())
 	}
-	if r.Noise != nil && d.Own() == 0 {
-		if perExpert, sigma := r.Noise.level(); perExpert || sigma != 0 {
-			return refuse("the density %s has no parameter but its mean: it takes no sigma, and no noise per expert", d.Name())
-		}
+	if r.Noise == nil {
+		return nil
+	}
+	switch perExpert, sigma := r.Noise.level(); {
+	case len(d.Own()) == 0 && (perExpert || sigma != 0):
+		return refuse("the density %s has no parameter but its mean: it takes no sigma, and no noise per expert", d.Name())
+	case len(d.Own()) > 1 && sigma != 0:
+		return refuse("the density %s has %d parameters of its own, and estimates them together: leave sigma out", d.Name(), len(d.Own()))
 	}
 	return nil
 }

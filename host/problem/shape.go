@@ -94,23 +94,36 @@ func (s Shape) Blank(sigma float64) *model.Params {
 	if s.GateIntercept {
 		p.GatingIntercepts = make([]float64, p.K-1)
 	}
-	switch {
-	case s.Density().Own() == 0:
-		p.Sigma = nil
-	case s.PerExpert:
+	own := s.Density().Own()
+	if s.PerExpert {
 		p.Sigma = make([]float64, p.K)
 	}
-	s.setNoise(p, sigma)
+	if len(own) == 0 {
+		p.Sigma = nil
+	}
+	for range own[min(1, len(own)):] {
+		p.Own = append(p.Own, make([]float64, len(p.Sigma)))
+	}
+	s.StartNoise(p, sigma)
 	if s.Output != nil {
 		s.Output.set(p)
 	}
 	return p
 }
 
-// setNoise sets the noise levels to sigma, own parameters of densities that are no scale of y to 1.
-func (s Shape) setNoise(p *model.Params, sigma float64) {
-	if !s.Density().Domain().Scale {
-		sigma = 1
+// StartNoise sets the noise levels to sigma, and own parameters of densities that are no scale of y to where fits begin.
+func (s Shape) StartNoise(p *model.Params, sigma float64) {
+	s.setSigma(p, sigma)
+	for q, values := range p.Own {
+		for i := range values {
+			values[i] = s.Density().Own()[1+q].Start
+		}
+	}
+}
+
+func (s Shape) setSigma(p *model.Params, sigma float64) {
+	if d := s.Density(); !d.Domain().Scale && len(p.Sigma) > 0 {
+		sigma = d.Own()[0].Start
 	}
 	for i := range p.Sigma {
 		p.Sigma[i] = sigma
@@ -124,7 +137,7 @@ func (s Shape) WithNoise(p *model.Params, sigma float64) *model.Params {
 		sigma = s.Sigma
 	}
 	p = p.Clone()
-	s.setNoise(p, sigma)
+	s.setSigma(p, sigma)
 	return p
 }
 

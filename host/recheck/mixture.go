@@ -17,7 +17,8 @@ type Mixture struct {
 	regressors, intercepts []float64 // K·M rows
 	output                 func(i int) (offset, scale float64)
 	noise                  []model.VectorNoise // one, or K
-	law                    func(y, mean, s float64) float64
+	law                    func(y, mean float64, psi []float64) float64
+	psi                    [][]float64 // of the experts, where there is a law
 }
 
 // Of returns the mixture of parameters with one target.
@@ -33,10 +34,16 @@ func Of(p *model.Params) Mixture {
 }
 
 // Under returns the mixture of parameters with one target, whose density at one y under one expert has this logarithm
-// in place of the normal one. Beside it, what rounding explains is not known, and there is no computation in many digits.
-func Under(p *model.Params, law func(y, mean, s float64) float64) Mixture {
+// in place of the normal one; nil is that. Beside it, what rounding explains is not known, and there is no computation in many digits.
+func Under(p *model.Params, law func(y, mean float64, psi []float64) float64) Mixture {
 	m := Of(p)
+	if law == nil {
+		return m
+	}
 	m.law = law
+	for i := range p.K {
+		m.psi = append(m.psi, p.OwnOf(nil, i))
+	}
 	if len(m.noise) == 0 {
 		m.noise = []model.VectorNoise{{Scale: []float64{1}}}
 	}
@@ -212,7 +219,7 @@ func (r *room) term(b *model.Block, t int) float64 {
 	for i := range m.k {
 		n, v := m.noiseOf(i), r.constant[i]
 		if m.law != nil {
-			r.joint[i] = r.logP[i] + m.law(b.Y[t], r.mean[i*r.n+t], n.Scale[0])
+			r.joint[i] = r.logP[i] + m.law(b.Y[t], r.mean[i*r.n+t], m.psi[i])
 			continue
 		}
 		for c, s := range n.Scale {

@@ -159,6 +159,9 @@ func answer(m *fitted.Model) string {
 	switch {
 	case len(m.Sigma) == 1:
 		noise = "sigma " + significant(m.Sigma[0])
+		for _, name := range m.Own.Names(m.Family) {
+			noise += ", " + name + " " + significant(m.Own[name][0])
+		}
 	case len(m.Sigma) == 0:
 		noise = "density " + shown.Name(m.Family)
 	}
@@ -247,7 +250,10 @@ func experts(m *fitted.Model, most int) [][]string {
 		table = append(table, beside("activation", names, blanks(m.K, s)))
 	}
 	if len(m.Sigma) > 1 {
-		table = append(table, beside("sigma", each(m.Sigma, significant), noiseErrors(m.K, s)))
+		table = append(table, beside("sigma", each(m.Sigma, significant), noiseErrors(m.K, s.Sigma, s)))
+		for _, name := range m.Own.Names(m.Family) {
+			table = append(table, beside(name, each(m.Own[name], significant), noiseErrors(m.K, s.Own[name], s)))
+		}
 	}
 	table = append(table, coefficients(m, m.Regressors, knownErrors(m).Regressors, s.Regressors, most)...)
 	if m.RegressorIntercepts != nil {

@@ -34,7 +34,7 @@ func dependence(m *fitted.Model) string {
 	}
 	line += "."
 	if s := m.HAC.StandardErrors; len(s.Sigma) == 1 {
-		line += fmt.Sprintf(" Sigma %s ± %s.", significant(m.Sigma[0]), twoDigits(s.Sigma[0]))
+		line += fmt.Sprintf(" Sigma %s ± %s%s.", significant(m.Sigma[0]), twoDigits(s.Sigma[0]), sharedOwn(m, s))
 	}
 	return line
 }
@@ -67,7 +67,18 @@ func sharedNoise(m *fitted.Model, s *fitted.StandardErrors) string {
 	if len(s.SigmaInterval) == 1 {
 		line += fmt.Sprintf(", %s to %s", significant(s.SigmaInterval[0][0]), significant(s.SigmaInterval[0][1]))
 	}
-	return line + "."
+	return line + sharedOwn(m, s) + "."
+}
+
+// sharedOwn is the end of a sentence on the shared noise level, of the other own parameters of the density.
+func sharedOwn(m *fitted.Model, s *fitted.StandardErrors) (line string) {
+	for _, name := range m.Own.Names(m.Family) {
+		line += fmt.Sprintf(", %s %s", name, significant(m.Own[name][0]))
+		if e := s.Own[name]; len(e) == 1 && e[0] > 0 {
+			line += " ± " + twoDigits(e[0])
+		}
+	}
+	return line
 }
 
 // shownErrors returns the standard errors that the tables show, none where there
@@ -168,12 +179,12 @@ func blanks(n int, s *fitted.StandardErrors) []string {
 	return make([]string, n)
 }
 
-// noiseErrors are the cells of k noise levels, blank where they were given.
-func noiseErrors(k int, s *fitted.StandardErrors) []string {
-	if s.Sigma == nil {
+// noiseErrors are the cells of the errors of k noise levels, or of another own parameter, blank where they were given.
+func noiseErrors(k int, errors fitted.Sigma, s *fitted.StandardErrors) []string {
+	if errors == nil {
 		return blanks(k, s)
 	}
-	return each(s.Sigma, plusMinus)
+	return each(errors, plusMinus)
 }
 
 // column returns column j of a matrix given by its rows.

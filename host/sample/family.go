@@ -2,6 +2,7 @@ package sample
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/gatedlearning/moe/host/mixture"
@@ -12,8 +13,18 @@ func (c *Config) checkFamily() error {
 	if !mixture.Known(c.Family) {
 		return fmt.Errorf("there is no density %q; there are %s", c.Family, strings.Join(mixture.Densities(), ", "))
 	}
-	if d := mixture.DensityOf(c.Family); d.Own() == 0 && c.Sigma != 0 {
+	d := mixture.DensityOf(c.Family)
+	own := d.Own()
+	if len(own) == 0 && c.Sigma != 0 {
 		return fmt.Errorf("sigma = %v, and the density %s has no parameter but its mean", c.Sigma, d.Name())
+	}
+	if rest := max(0, len(own)-1); len(c.Own) != rest {
+		return fmt.Errorf("%d own parameters beside sigma, and the density %s has %d", len(c.Own), d.Name(), rest)
+	}
+	for q, v := range c.Own {
+		if of := own[1+q]; !(v >= of.Least && v <= of.Most && v > 0) || math.IsInf(v, 0) {
+			return fmt.Errorf("%s = %v, want a number above 0 from %v to %v", of.Name, v, of.Least, of.Most)
+		}
 	}
 	return nil
 }

@@ -31,7 +31,8 @@ type Config struct {
 	Tree       model.Hierarchy // of their gates; the zero value is one gate
 	K, D, N    int             // experts, features, rows
 	Sigma      float64         // of the noise, ≥ 0
-	Family     string          // the density of y, by its name in host/mixture, whose own parameter Sigma then is; "" is normal noise
+	Family     string          // the density of y, by its name in host/mixture, whose first own parameter Sigma then is; "" is normal noise
+	Own        []float64       // its other own parameters
 	Design     Design          // "" is Paper
 	Inputs     Inputs
 	// Recurrent makes the last feature of every row the target of the row before, 0 for
@@ -47,6 +48,7 @@ type Sampler struct {
 
 	cfg     Config
 	density mixture.Density
+	psi     []float64 // its own parameters
 	mean    []float64 // μ of the inputs; nil where it is 0
 }
 
@@ -69,9 +71,13 @@ func New(cfg Config) (*Sampler, error) {
 	if s.density = mixture.DensityOf(cfg.Family); !mixture.Normal(s.density) {
 		s.Truth.Family = cfg.Family
 	}
-	if s.density.Own() == 0 {
+	if len(s.density.Own()) == 0 {
 		s.Truth.Sigma = nil
 	}
+	for _, v := range cfg.Own {
+		s.Truth.Own = append(s.Truth.Own, []float64{v})
+	}
+	s.psi = s.Truth.OwnOf(nil, 0)
 	if cfg.Inputs.Mixture {
 		s.mean = make([]float64, cfg.D)
 		unitVector(s.mean, nil, rng)
@@ -207,7 +213,7 @@ func (d *draw) block(ctx context.Context, at, n int) error {
 		return finite(d.b.Y, at)
 	}
 	for t, mean := range d.b.Y {
-		d.b.Y[t] = mixture.FromNormal(d.s.density, mean, d.s.cfg.Sigma, d.noise[t])
+		d.b.Y[t] = mixture.FromNormal(d.s.density, mean, d.s.psi, d.noise[t])
 	}
 	return finite(d.b.Y, at)
 }
@@ -290,7 +296,7 @@ func (d *draw) recur(ctx context.Context) error {
 			return err
 		}
 		d.z[i] = classOf(p, 1, cfg.K, d.pick[i])
-		d.state = mixture.FromNormal(d.s.density, g[d.z[i]], cfg.Sigma, d.noise[i])
+		d.state = mixture.FromNormal(d.s.density, g[d.z[i]], d.s.psi, d.noise[i])
 		d.b.Y[i] = d.state
 	}
 	return nil

@@ -74,6 +74,7 @@ func newCells(ctx context.Context, p *problem.Problem, q *model.Params, groups [
 type groupValues struct {
 	q              *model.Params
 	density        mixture.Density
+	psi            []float64
 	logits, res    []float64 // K rows; res has residuals of normal noise, means of any other density
 	prior, post    []float64 // of the experts of a group
 	std, norm, sum []float64
@@ -81,7 +82,7 @@ type groupValues struct {
 
 func newGroupValues(q *model.Params) *groupValues {
 	room := func(rows int) []float64 { return make([]float64, rows*model.BlockRows) }
-	return &groupValues{q, mixture.DensityOf(q.Family), room(q.K), room(q.K), room(q.K), room(q.K), room(1), room(1), room(1)}
+	return &groupValues{q, mixture.DensityOf(q.Family), nil, room(q.K), room(q.K), room(q.K), room(q.K), room(1), room(1), room(1)}
 }
 
 // take takes a block.
@@ -106,10 +107,11 @@ func (v *groupValues) of(b *model.Block, members []int, name int) []float64 {
 	model.SoftmaxShift(v.post[:kn], v.norm[:n], v.prior[:kn], n)
 	for m, i := range members {
 		at, to := m*n, (m+1)*n
-		if res, sigma := v.res[i*n:(i+1)*n], v.q.SigmaOf(i); mixture.Normal(v.density) {
-			mixture.Gaussian{}.Exponents(v.post[at:to], v.std[:n], v.prior[at:to], res, sigma, 0)
+		if res := v.res[i*n : (i+1)*n]; mixture.Normal(v.density) {
+			mixture.Gaussian{}.Exponents(v.post[at:to], v.std[:n], v.prior[at:to], res, v.q.SigmaOf(i), 0)
 		} else {
-			v.density.LogDensity(v.post[at:to], v.prior[at:to], b.Y, res, sigma)
+			v.psi = v.q.OwnOf(v.psi[:0], i)
+			v.density.LogDensity(v.post[at:to], v.prior[at:to], b.Y, res, v.psi)
 		}
 	}
 	model.Softmax(v.post[:kn], v.sum[:n], v.post[:kn], n)

@@ -89,9 +89,7 @@ func (m move) halve(q, p *model.Params, s *loss.Structure) {
 		b := p.RegressorIntercepts[m.split]
 		q.RegressorIntercepts[m.split], q.RegressorIntercepts[m.drop] = b+half[p.D], b-half[p.D]
 	}
-	if len(p.Sigma) > 1 {
-		q.Sigma[m.drop] = p.Sigma[m.split]
-	}
+	q.CopyOwn(m.drop, m.split)
 }
 
 // clearGain is a gain per row that needs no refining to be seen: runs that ended

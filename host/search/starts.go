@@ -107,9 +107,7 @@ func Moments(p *problem.Problem, e *moment.Evidence, kind string, est *moment.Es
 // (002 §3.2), with a ridge on the gate if it is not 0.
 func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, ridge float64, workers int) (*model.Params, *optim.Result, error) {
 	q = q.Clone()
-	for i := range q.Sigma {
-		q.Sigma[i] = p.RMS()
-	}
+	p.Shape.StartNoise(q, p.RMS())
 	l := loss.NewLikelihood(rows, p.G, q, loss.Free{Gating: true, Sigma: true, GateColumns: p.Shape.Gate}, workers)
 	l.PenaliseGate(ridge)
 	run, err := Climb(ctx, l, l.Theta(q), nil)

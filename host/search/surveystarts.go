@@ -239,9 +239,7 @@ func (s *surveyor) fromOneOf(from []*Candidate) func(context.Context, *rand.Rand
 		drop := rng.IntN(q.K)
 		split := (drop + 1 + rng.IntN(q.K-1)) % q.K
 		q.ShareGate(drop, split)
-		if len(q.Sigma) > 1 {
-			q.Sigma[drop] = q.Sigma[split]
-		}
+		q.CopyOwn(drop, split)
 		q.CopyOutput(drop, split)
 		if coin(rng) && !s.problem.Shape.ConstantGate {
 			copy(q.Regressor(drop), q.Regressor(split))

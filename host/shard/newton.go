@@ -69,9 +69,6 @@ type newtonHeader struct {
 // the certificate needs where the passes have converged there. The part is held in memory.
 // Rows that are not those that m was made of are a *dataset.Error.
 func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation, workers int) (*Newton, error) {
-	if m.Family != "" {
-		return nil, &problem.RequestError{Msg: fmt.Sprintf("a pass over parts knows normal noise alone, not the density %s of the model", m.Family)}
-	}
 	out := &Newton{newtonHeader: newtonHeader{Table: t, Place: at, Kinks: act.Info().Kinks}}
 	if err := out.embed(m); err != nil {
 		return nil, err
@@ -216,7 +213,7 @@ func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act s
 // rechecked returns a [*recheck.Error] unless the log-likelihood of data at p is what the pass
 // has. Every pass says so of its part, and the last of what is returned.
 func rechecked(ctx context.Context, p *model.Params, l *loss.Likelihood, act sdk.Activation, data *model.Data, loglik float64, workers int) error {
-	of := recheck.Of(p)
+	of := recheck.Under(p, problem.LawOf(p.Family))
 	return recheck.Fit{
 		Rows: data, Act: act, Result: of, Passes: of, LogLikelihood: loglik, Workers: workers,
 		Widened: func(ctx context.Context, times float64) (float64, error) {

@@ -5,15 +5,19 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -97,6 +101,8 @@ func TestNewton(t *testing.T) {
 		"sigma given":          {sigmoid.Family, 3000, host.Config{K: 2, Noise: host.Shared{Sigma: 0.1}}, dataset.Matrix},
 		"weights":              {identity.Family, 3000, host.Config{K: 2}, weighted},
 		"rare":                 {identity.Family, 6000, host.Config{K: 2, Intercepts: host.BothIntercepts}, rare},
+		"student":              {identity.Family, 3000, host.Config{K: 2, Family: "student"}, heavy},
+		"student, per expert":  {identity.Family, 6000, host.Config{K: 2, Family: "student", Noise: host.PerExpert{}}, heavy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := open(t, c.family), t.Context()
@@ -133,6 +139,7 @@ func TestNewton(t *testing.T) {
 				p, q, r := m.Params().Relabel(matching(m, want)), want.Params(), first.Params().Relabel(matching(first, want))
 				for what, v := range map[string][3][]float64{
 					"regressors": {p.Regressors, q.Regressors, r.Regressors}, "gating": {p.Gating, q.Gating, r.Gating}, "sigma": {p.Sigma, q.Sigma, r.Sigma},
+					"own":        {slices.Concat(p.Own...), slices.Concat(q.Own...), slices.Concat(r.Own...)},
 					"intercepts": {p.RegressorIntercepts, q.RegressorIntercepts, r.RegressorIntercepts},
 				} {
 					if a, b := far(v[0], v[1]), far(v[0], v[2]); a > 1e-9 || b > 1e-9 {
@@ -271,6 +278,18 @@ func rare(x *mat.Dense, y []float64) *dataset.Table {
 		at++
 	}
 	return dataset.Matrix(kept.Slice(0, at, 0, d).(*mat.Dense), target[:at])
+}
+
+func init() { mixture.Register(mixturetest.Student{}) }
+
+// heavy is a table whose targets have noise of a t law with 4 degrees of freedom besides.
+func heavy(x *mat.Dense, y []float64) *dataset.Table {
+	law := distuv.StudentsT{Sigma: 0.2, Nu: 4, Src: rand.NewPCG(8, 1)}
+	target := make([]float64, len(y))
+	for i, v := range y {
+		target[i] = v + law.Rand()
+	}
+	return dataset.Matrix(x, target)
 }
 
 // matching is the place in want of every expert of m.
