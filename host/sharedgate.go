@@ -318,7 +318,7 @@ func (s *sharedGate) summary(found *search.VectorFound, parameters int) *fitted.
 		f.Converged, f.Status = false, shrunk
 	}
 	if best.Ridge > 0 {
-		f.Notes = append(f.Notes, fmt.Sprintf("the gate separates the rows of some experts from those of others, and its coefficients have no finite optimum: they are those under a ridge of %.3g, which costs less than 0.01 of the log-likelihood", best.Ridge))
+		f.Warn(fitted.WarnGate, "the gate separates the rows of some experts from those of others, and its coefficients have no finite optimum: they are those under a ridge of %.3g, which costs less than 0.01 of the log-likelihood", best.Ridge)
 	}
 	agrees := func(c *search.Candidate) bool { return c.Agrees }
 	if search.Count(found.All, agrees) < 2 && len(found.All) > 1 && p.Shape.K > 1 {

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/explore"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
@@ -52,6 +53,52 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 			}
 			m.Fit.Warn(fitted.WarnTooMany, "k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s", pair.I+1, pair.J+1, pair.Distance, twins)
 		}
+	}
+	return nil
+}
+
+const (
+	// leastInDoubt is the number of rows in doubt between two experts, and leastOfBlind the share of those that a gate which
+	// knows nothing would leave, below both of which a gate nearly separates them.
+	leastInDoubt = 1
+	leastOfBlind = 0.05
+)
+
+// warnOfGate warns of one gate, of parameters q, that has a finite optimum and hardly a row in doubt between two groups of
+// experts: its coefficients are large, and rest on these rows.
+func warnOfGate(ctx context.Context, m *fitted.Model, l *loss.Likelihood, q *model.Params) error {
+	if m.K == 1 || m.Hierarchy != "" || len(m.Fit.Separation) > 0 {
+		return nil
+	}
+	shared, err := l.Shared(ctx, q)
+	if err != nil {
+		return err
+	}
+	rows := float64(m.Fit.N)
+	if m.Fit.Weight > 0 {
+		rows = m.Fit.Weight
+	}
+	groups, doubt := make([]int, m.K), 0.0
+	for i := range groups {
+		groups[i] = i
+	}
+	for i := range m.K {
+		for j := i + 1; j < m.K; j++ {
+			s := shared[i*m.K+j]
+			doubt += s
+			if s < leastInDoubt && s < leastOfBlind*rows*m.Proportions[i]*m.Proportions[j] {
+				continue
+			}
+			from, to := groups[i], groups[j]
+			for e, g := range groups {
+				if g == from {
+					groups[e] = to
+				}
+			}
+		}
+	}
+	if slices.ContainsFunc(groups, func(g int) bool { return g != groups[0] }) {
+		m.Fit.Warn(fitted.WarnGate, "the gate nearly separates the rows of some experts from those of others: in all %.2g of the %d are in doubt between two experts, and its coefficients rest on those", doubt, m.Fit.N)
 	}
 	return nil
 }

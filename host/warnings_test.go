@@ -1,6 +1,8 @@
 package host
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/plugins/identity"
 )
 
 // TestWarningsOfTooManyExperts: of parameters as given, on 400 rows, whether an
@@ -151,6 +154,43 @@ func TestWarningOfTwoValues(t *testing.T) {
 		}
 		if c := m.Fit.Certificate; !third && (c == nil || c.Optimum != infer.NotJudged || c.Model != infer.NotJudged) {
 			t.Errorf("certificate %+v", c)
+		}
+	}
+}
+
+// TestWarnOfGate: a gate that is a threshold but for two rows beside it is said to separate nearly, with Σ p_1·p_2 of its
+// probabilities, written out; one that leaves many rows in doubt is not.
+func TestWarnOfGate(t *testing.T) {
+	const n = 400
+	for name, soft := range map[string]bool{"threshold": false, "soft": true} {
+		rng := rand.New(rand.NewPCG(8, 8))
+		x, y := mat.NewDense(n, 1, nil), make([]float64, n)
+		for r := range y {
+			u := 4*(float64(r)+0.5)/n - 2
+			second := u > 0 != (r == n/2-1 || r == n/2) // the two beside 0 have changed places
+			if soft {
+				second = rng.Float64() < 1/(1+math.Exp(-u))
+			}
+			if y[r] = 3 - u; second {
+				y[r] = -3 + u
+			}
+			y[r] += 0.2 * rng.NormFloat64()
+			x.Set(r, 0, u)
+		}
+		m, err := Fit(t.Context(), activation(identity.Family, nil), dataset.Matrix(x, y), Config{K: 2, Seed: 1, Intercepts: BothIntercepts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		doubt := 0.0
+		for r := range y {
+			z := m.Gating[0][0]*x.At(r, 0) + m.GatingIntercepts[0]
+			doubt += 1 / (1 + math.Exp(z)) / (1 + math.Exp(-z))
+		}
+		if want := !soft; m.Fit.Has(fitted.WarnGate) != want || doubt < 1 != want || len(m.Fit.Separation) > 0 {
+			t.Errorf("%s: warnings %q, with %v rows in doubt, separation %v", name, m.Fit.Warnings, doubt, m.Fit.Separation)
+		}
+		if says := fmt.Sprintf("in all %.2g of the 400 are in doubt", doubt); !soft && !strings.Contains(strings.Join(m.Fit.Warnings, ""), says) {
+			t.Errorf("%q, want %q", m.Fit.Warnings, says)
 		}
 	}
 }

@@ -101,6 +101,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if err := warnOfTooMany(ctx, m, p, out, order); err != nil {
 		return nil, err
 	}
+	if err := warnOfGate(ctx, m, l, best.Params.Relabel(order)); err != nil {
+		return nil, err
+	}
 	if err := warnOfRange(ctx, m, p); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 const (
 	// screenFeatures is the number of features up to which a screen shows all of them.
 	screenFeatures = 12
-	// screenWarnings is how many warnings it has at most, beside that of a gate that separates.
+	// screenWarnings is how many warnings it has at most, beside that of the gate.
 	screenWarnings = 3
 	// screenCompared is how many fits of a comparison it names.
 	screenCompared = 6
@@ -42,10 +42,15 @@ func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
 	return out.Flush()
 }
 
-// writeDoubts writes the weightiest warnings, always that the gate separates, and how much more there is to be read.
+// writeDoubts writes the weightiest warnings, always that the gate separates or nearly does, and how much more there is to be read.
 func writeDoubts(out io.Writer, f *fitted.Fit, file string) {
 	warnings := f.Weighed()
-	warnings = warnings[:min(len(warnings), screenWarnings)]
+	warnings = slices.Clone(warnings[:min(len(warnings), screenWarnings)])
+	for i, kind := range f.WarningKinds {
+		if kind == fitted.WarnGate && i < len(f.Warnings) && !slices.Contains(warnings, f.Warnings[i]) {
+			warnings = append(warnings, f.Warnings[i])
+		}
+	}
 	more := len(f.Warnings) + len(f.Notes) - len(warnings) // and where it separates
 	if len(f.Separation) > 0 {
 		warnings = append(warnings, "the gate separates rows: its coefficients without a standard error (–) have no finite optimum")

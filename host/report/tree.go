@@ -85,7 +85,7 @@ type treeLine struct {
 	share  float64 // of the rows
 	text   string
 	toward string // where it gains on the last of its gate; "" for that
-	expert int // −1 for a branch with a gate of its own
+	expert int    // −1 for a branch with a gate of its own
 }
 
 // treeLines are the branches of a model's tree, those of every gate below each other,
