@@ -68,7 +68,7 @@ func New(z, g, dg []float64) (*Table, error) {
 	}
 	d := Data{Kind: Given, Z: slices.Clone(z), G: slices.Clone(g), Slopes: slices.Clone(dg)}
 	if dg == nil {
-		d.Slopes = natural(z, g)
+		d.Slopes = Natural(z, g)
 		d.Kind = Spline
 		if cut(d.Slopes, z, g) {
 			d.Kind = Monotone
@@ -145,13 +145,13 @@ func check(z, g, dg []float64) error {
 	return nil
 }
 
-// natural returns the slopes of the natural cubic spline: those with which g″ is continuous and 0 at the
+// Natural returns the slopes at z of the natural cubic spline: those with which g″ is continuous and 0 at the
 // ends,
 //
 //	(m_{i−1} + 2m_i)/h_{i−1} + (2m_i + m_{i+1})/h_i = 3(s_{i−1}/h_{i−1} + s_i/h_i),  2m_0 + m_1 = 3s_0,
 //
 // with h the widths and s the slopes of the chords.
-func natural(z, g []float64) []float64 {
+func Natural(z, g []float64) []float64 {
 	n := len(z)
 	m, ratio := make([]float64, n), make([]float64, n)
 	inverse := func(i int) float64 { return 1 / (z[i+1] - z[i]) }

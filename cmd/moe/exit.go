@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/experiment"
 	"github.com/gatedlearning/moe/host/gru"
+	"github.com/gatedlearning/moe/host/learn"
 	"github.com/gatedlearning/moe/host/spec"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -88,7 +89,7 @@ func exitCode(err error) int {
 	case is[*host.RequestError](err), is[*spec.Error](err), is[*dataset.SelectionError](err), is[*terms.Error](err), is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err),
 		is[*memory.Error](err): // more was asked for than the machine holds
 		return exitUsage
-	case is[*dataset.Error](err), is[*gru.Error](err), is[*table.Error](err):
+	case is[*dataset.Error](err), is[*gru.Error](err), is[*table.Error](err), is[*learn.Error](err):
 		return exitData
 	case is[*catalog.LieError](err), is[*experiment.UnfitError](err), is[*expression.NotFiniteError](err):
 		return exitNo

@@ -46,7 +46,6 @@ for some activations that are not valid; validity is that of 002 Appendix B.
 The exit code is 0 for a valid activation and 1 for an invalid one.`,
 		Example: `  moe validate-activation relu
   moe validate-activation 'expr: z*tanh(log1p(exp(z)))'
-  moe validate-activation table:curve.csv
   moe validate-activation leakyrelu --param slope=0.1 --sigma 0.3 --k 3 --d 20
   moe validate-activation ./moe-plugin-softplus --json --plot softplus.svg`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

@@ -42,6 +42,7 @@ const (
 	Sequence
 	Conformance
 	Posterior
+	Curve
 )
 
 // Entry is a row of the table.
@@ -79,6 +80,7 @@ func Table() []Entry {
 		{Sequence, "Sequence", "inputs on which a recurrent unit and its trees are compared", "0"},
 		{Conformance, "Conformance", "points at which activations are checked, whose seed is constant", "0"},
 		{Posterior, "Posterior", "the chain that draws from the posterior of a fit's arrangements", "0"},
+		{Curve, "Curve", "random regressors from which a curve is learned", "0"},
 	}
 }
 

@@ -1,0 +1,508 @@
+// Package learn estimates the activation of a mixture of experts with its regressors, gate and noise.
+package learn
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gatedlearning/moe/expression"
+	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/stream"
+	"github.com/gatedlearning/moe/table"
+	"gonum.org/v1/gonum/mat"
+)
+
+// free is the number of free parameters.
+func (s *state) free(d int) int {
+	_, f := s.tangent(d).Dims()
+	for _, w := range s.w {
+		f += len(w)
+	}
+	return f + 1
+}
+
+func (s *state) bic(r *rows) float64 {
+	return float64(s.free(r.d))*math.Log(float64(r.n)) - 2*s.loglik
+}
+
+// indices returns the rows' arguments under the experts that they are most likely of, ascending.
+func (s *state) indices(r *rows) []float64 {
+	out := make([]float64, 0, r.n)
+	prior := make([]float64, s.k)
+	row := make([]float64, s.g.size())
+	for t := range r.n {
+		x := r.x[t*r.d : (t+1)*r.d]
+		s.gateAt(x, prior)
+		best, at := math.Inf(-1), 0.0
+		for i := range s.k {
+			z := dot(s.a[i], x)
+			if s.b != nil {
+				z += s.b[i]
+			}
+			g, _ := s.g.at(z, row)
+			e := (r.y[t] - g) / s.sigma
+			if v := prior[i] - e*e/2; v > best {
+				best, at = v, z
+			}
+		}
+		out = append(out, at)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// respline gives s a spline of m knots with the values of its curve: half of them where the indices are,
+// spread by their quantiles and evenly, or, where it is bent, half of these where the curve is.
+func (s *state) respline(r *rows, m int, bent bool) *state {
+	z := s.indices(r)
+	out := s.clone()
+	lo, hi := z[int(.002*float64(len(z)))], z[min(int(.998*float64(len(z))), len(z)-1)]
+	var knots []float64
+	for i := range m {
+		at := float64(i) / float64(m-1)
+		knots = append(knots, (z[min(int((.002+.996*at)*float64(len(z))), len(z)-1)]+lo+(hi-lo)*at)/2)
+	}
+	knots = slices.Compact(knots)
+	if g, ok := s.g.(*spline); ok && bent {
+		knots = g.bends(lo, hi, m)
+	}
+	row := make([]float64, s.g.size())
+	var c []float64
+	for _, k := range knots {
+		g, _ := s.g.at(k, row)
+		c = append(c, g)
+	}
+	out.g = newSpline(knots, c, table.Natural)
+	return out
+}
+
+// bends returns m knots from lo to hi, between which the integral of a constant and of the root of |g″|, of
+// equal weight, is the same.
+func (s *spline) bends(lo, hi float64, m int) []float64 {
+	const cells = 400
+	step := (hi - lo) / cells
+	row := make([]float64, s.size())
+	density, sum := make([]float64, cells), 0.0
+	_, before := s.at(lo, row)
+	for i := range density {
+		_, after := s.at(lo+float64(i+1)*step, row)
+		density[i] = math.Sqrt(math.Abs(after-before) / step)
+		sum += density[i]
+		before = after
+	}
+	knots, total, next := []float64{lo}, 0.0, 1
+	for i, v := range density {
+		part := .3 / cells
+		if sum > 0 {
+			part += .7 * v / sum
+		} else {
+			part = 1.0 / cells
+		}
+		for next < m-1 && total+part >= float64(next)/float64(m-1) {
+			inside := (float64(next)/float64(m-1) - total) / part
+			knots = append(knots, lo+(float64(i)+inside)*step)
+			next++
+		}
+		total += part
+	}
+	return append(knots, hi)
+}
+
+// settle climbs with knots that follow the indices, then with knots that stand.
+func (s *state) settle(ctx context.Context, r *rows, m, rounds, iterations int, bent bool) (*state, error) {
+	var err error
+	for range rounds {
+		s = s.respline(r, m, bent)
+		if s, err = s.climb(ctx, r, 8, 1e-2); err != nil {
+			return nil, err
+		}
+	}
+	return s.respline(r, m, bent).climb(ctx, r, iterations, 1e-3)
+}
+
+// best returns the state of the highest likelihood.
+func best(all []*state) *state {
+	return slices.MaxFunc(all, func(a, b *state) int { return cmp.Compare(a.loglik, b.loglik) })
+}
+
+// Config says what is learnt.
+type Config struct {
+	K          int
+	UnitNorm   bool // every regressor has norm 1, not the first alone
+	Intercepts bool // of experts and gate
+	Knots      int  // 0: of 6, 8, 10 and 12 those of the least BIC
+	Seed       uint64
+}
+
+// The bounds of what can be learnt.
+const (
+	MinKnots  = 6
+	MaxKnots  = 12
+	startRows = 4000
+)
+
+// Learned is a curve with the mixture that it was learnt with.
+type Learned struct {
+	Table              *table.Table
+	Params             *model.Params // in the units of the data; norms are as held
+	N                  int
+	LogLikelihood, BIC float64
+	Knots              int
+	Middle             [2]float64 // where the middle 95 % of arguments are
+
+	Even  bool    // with experts, g(z) and g(−z) differ by less than 3 % of what g varies by there: every expert's sign is free
+	Named []Named // what else g may be, the least BIC first
+
+	sign float64 // of the indices, against those of the search
+}
+
+// starts are the activations whose fits the search begins from.
+var starts = []string{"expr: z", "expr: max(z, 0)", "expr: tanh(z)", "expr: exp(-z^2)"}
+
+// Learn estimates g with the mixture.
+func Learn(ctx context.Context, src dataset.Source, cfg Config) (*Learned, error) {
+	data, err := dataset.Load(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	r, mean, scale, err := rowsOf(data, cfg.K == 1 || cfg.Intercepts)
+	if err != nil {
+		return nil, err
+	}
+	if least := 4 * (MaxKnots + cfg.K*(r.d+1)*2); r.n < least {
+		return nil, &Error{fmt.Sprintf("%d rows for curves of up to %d knots, %d experts and %d features; want %d or more",
+			r.n, MaxKnots, cfg.K, r.d, least)}
+	}
+	if sd := spread(r.y); !(sd > 1e-12*math.Abs(r.y[0])) {
+		return nil, &Error{"the target is constant"}
+	}
+	few := r.thinned(startRows)
+	begun, err := begin(ctx, few, cfg, scale)
+	if err != nil {
+		return nil, err
+	}
+	var all []*state
+	for _, s := range begun {
+		if s, err = s.settle(ctx, few, 6, 3, 10, false); err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	slices.SortStableFunc(all, func(a, b *state) int { return cmp.Compare(b.loglik, a.loglik) })
+	all = all[:min(3, len(all))]
+	for i, s := range all {
+		if all[i], err = s.settle(ctx, few, 8, 2, 60, false); err != nil {
+			return nil, err
+		}
+	}
+	top := best(all)
+	knots := []int{6, 8, 10, 12}
+	if cfg.Knots > 0 {
+		knots = []int{cfg.Knots}
+	}
+	var chosen *state
+	for _, m := range knots {
+		for _, bent := range []bool{false, true} {
+			from, rounds := top, 1
+			if bent && chosen != nil {
+				from, rounds = chosen, 3
+			}
+			next, err := from.settle(ctx, r, m, rounds, 40, bent)
+			if err != nil {
+				return nil, err
+			}
+			if chosen == nil || next.bic(r) < chosen.bic(r) {
+				chosen = next
+			}
+		}
+	}
+	out, err := chosen.learned(r, mean, scale)
+	if err != nil {
+		return nil, err
+	}
+	out.Named, err = chosen.compare(ctx, r, out.sign)
+	return out, err
+}
+
+func rowsOf(data *model.Data, centred bool) (r *rows, mean, scale []float64, err error) {
+	n, d := data.N, data.D
+	r = &rows{n: n, d: d, x: make([]float64, n*d)}
+	first := 0
+	for _, block := range data.Blocks {
+		for t := range block.N {
+			for j := range d {
+				r.x[(first+t)*d+j] = block.X[j*block.N+t]
+			}
+		}
+		r.y = append(r.y, block.Y...)
+		first += block.N
+	}
+	mean, scale = make([]float64, d), make([]float64, d)
+	for j := range d {
+		m, v := 0.0, 0.0
+		for t := range n {
+			m += r.x[t*d+j] / float64(n)
+		}
+		for t := range n {
+			v += (r.x[t*d+j] - m) * (r.x[t*d+j] - m) / float64(n)
+		}
+		if !(v > 1e-24*m*m) { // but for rounding
+			return nil, nil, nil, &Error{fmt.Sprintf("feature %d is constant: an index along it has no spread", j+1)}
+		}
+		scale[j] = math.Sqrt(v)
+		if centred {
+			mean[j] = m
+		}
+		for t := range n {
+			r.x[t*d+j] = (r.x[t*d+j] - mean[j]) / scale[j]
+		}
+	}
+	return r, mean, scale, nil
+}
+
+// thinned returns at most so many of the rows, evenly spaced.
+func (r *rows) thinned(most int) *rows {
+	if r.n <= most {
+		return r
+	}
+	out := &rows{n: most, d: r.d}
+	for i := range most {
+		t := i * r.n / most
+		out.x, out.y = append(out.x, r.x[t*r.d:(t+1)*r.d]...), append(out.y, r.y[t])
+	}
+	return out
+}
+
+func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []*state, err error) {
+	hostCfg := host.Config{K: cfg.K, Seed: cfg.Seed, Method: host.Moments{}}
+	if cfg.Intercepts {
+		hostCfg.Intercepts = host.BothIntercepts
+	}
+	metric := make([]float64, r.d)
+	for j, v := range scale {
+		metric[j] = 1 / (v * v)
+	}
+	empty := func() *state {
+		return &state{k: cfg.K, unit: cfg.UnitNorm, metric: metric, intercept: cfg.Intercepts, sigma: spread(r.y)}
+	}
+	for i, text := range starts {
+		act, err := expression.Parse(text, nil)
+		if err != nil {
+			return nil, err
+		}
+		c := hostCfg
+		if i > 0 {
+			c.Output = host.SharedScale
+		}
+		m, err := host.Fit(ctx, act, dataset.Matrix(mat.NewDense(r.n, r.d, r.x), r.y), c)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			continue
+		}
+		out = append(out, empty().from(m, act, r.d))
+	}
+	rng := stream.New(cfg.Seed, stream.Curve, 0)
+	for range 6 {
+		s := empty()
+		for range cfg.K {
+			a := make([]float64, r.d)
+			for j := range a {
+				a[j] = rng.NormFloat64() * scale[j]
+			}
+			norm := s.norm(a)
+			for j := range a {
+				a[j] /= norm
+			}
+			s.a = append(s.a, a)
+		}
+		for range cfg.K - 1 {
+			w := make([]float64, r.d, r.d+1)
+			if cfg.Intercepts {
+				w = append(w, 0)
+			}
+			s.w = append(s.w, w)
+		}
+		if cfg.Intercepts {
+			s.b = make([]float64, cfg.K)
+		}
+		s.g = function(func(z float64) float64 { return z * spread(r.y) })
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func spread(y []float64) float64 {
+	m, v := 0.0, 0.0
+	for _, u := range y {
+		m += u / float64(len(y))
+	}
+	for _, u := range y {
+		v += (u - m) * (u - m) / float64(len(y))
+	}
+	return math.Sqrt(v)
+}
+
+// from takes a fit with another activation for a start.
+func (s *state) from(m *fitted.Model, act interface {
+	Eval(context.Context, []float64, []float64) error
+}, d int) *state {
+	p := m.Params()
+	one := 0.0
+	for i := range s.k {
+		a := slices.Clone(p.Regressors[i*d : (i+1)*d])
+		norm := s.norm(a)
+		if i == 0 {
+			one = norm
+		}
+		if i == 0 || s.unit {
+			for j := range a {
+				a[j] /= norm
+			}
+		} else {
+			for j := range a {
+				a[j] /= one
+			}
+		}
+		s.a = append(s.a, a)
+	}
+	for i := range s.k - 1 {
+		w := slices.Clone(p.Gating[i*d : (i+1)*d])
+		if s.intercept {
+			w = append(w, p.GatingIntercepts[i])
+		}
+		s.w = append(s.w, w)
+	}
+	if p.RegressorIntercepts != nil {
+		for _, b := range p.RegressorIntercepts {
+			s.b = append(s.b, b/one)
+		}
+	}
+	offset, factor := 0.0, 1.0
+	if p.Scale != nil {
+		offset, factor = p.Offset[0], p.Scale[0]
+	}
+	s.g = function(func(z float64) float64 {
+		v := []float64{one * z}
+		if act.Eval(context.Background(), v, v) != nil {
+			return math.NaN()
+		}
+		return offset + factor*v[0]
+	})
+	return s
+}
+
+func (s *state) learned(r *rows, mean, scale []float64) (*Learned, error) {
+	g := s.g.(*spline)
+	at := s.indices(r)
+	rising, row := 0.0, make([]float64, g.size())
+	for _, z := range at {
+		_, slope := g.at(z, row)
+		rising += slope
+	}
+	sign := 1.0
+	if rising < 0 {
+		sign = -1
+	}
+	out := &Learned{N: r.n, LogLikelihood: s.loglik, BIC: s.bic(r), Knots: len(g.knots), sign: sign}
+	p := model.NewParams(s.k, r.d)
+	shift := make([]float64, s.k) // of the index by the features' means
+	for i, a := range s.a {
+		for j, v := range a {
+			p.Regressors[i*r.d+j] = sign * v / scale[j]
+			shift[i] += sign * v / scale[j] * mean[j]
+		}
+	}
+	move := 0.0
+	if s.b == nil {
+		move = shift[0] // one expert; 0 where features are not centred
+	} else {
+		p.RegressorIntercepts = make([]float64, s.k)
+		for i, b := range s.b {
+			p.RegressorIntercepts[i] = sign*b - shift[i]
+		}
+		total, weighted := 0.0, 0.0
+		for i, e := range s.pass(r).expected {
+			total, weighted = total+e, weighted+e*p.RegressorIntercepts[i]
+		}
+		move = -weighted / total
+		for i := range p.RegressorIntercepts {
+			p.RegressorIntercepts[i] += move
+		}
+	}
+	if s.intercept {
+		p.GatingIntercepts = make([]float64, s.k-1)
+	}
+	for i, w := range s.w {
+		for j := range r.d {
+			p.Gating[i*r.d+j] = w[j] / scale[j]
+			if s.intercept {
+				p.GatingIntercepts[i] -= w[j] / scale[j] * mean[j]
+			}
+		}
+		if s.intercept {
+			p.GatingIntercepts[i] += w[r.d]
+		}
+	}
+	p.Sigma = []float64{s.sigma}
+	out.Params = p
+	var z, c, dg []float64
+	for i := range g.knots {
+		z, c, dg = append(z, sign*g.knots[i]+move), append(c, g.c[i]), append(dg, sign*g.slopes[i])
+	}
+	if sign < 0 {
+		slices.Reverse(z)
+		slices.Reverse(c)
+		slices.Reverse(dg)
+	}
+	lo, hi := sign*at[len(at)/40]+move, sign*at[len(at)-1-len(at)/40]+move
+	out.Middle = [2]float64{min(lo, hi), max(lo, hi)}
+	var err error
+	if out.Table, err = table.New(z, c, dg); err != nil {
+		return nil, err
+	}
+	return out, out.look(spread(r.y))
+}
+
+// look says of the curve whether it is even, and refuses one that is constant: whose values in the middle differ by
+// less than three standard errors of the mean of the noise that a knot has rows for.
+func (l *Learned) look(sd float64) error {
+	const points = 200
+	lo, hi := l.Middle[0], l.Middle[1]
+	z, mirrored := make([]float64, points+1), make([]float64, points+1)
+	for i := range z {
+		z[i] = lo + (hi-lo)*float64(i)/points
+		mirrored[i] = -z[i]
+	}
+	ctx := context.Background()
+	if err := l.Table.Eval(ctx, z, z); err != nil {
+		return err
+	}
+	if err := l.Table.Eval(ctx, mirrored, mirrored); err != nil {
+		return err
+	}
+	span := slices.Max(z) - slices.Min(z)
+	noise := l.Params.Sigma[0] * math.Sqrt(float64(l.Knots)/float64(l.N))
+	if span < 3*noise || span < 1e-6*sd {
+		return &Error{fmt.Sprintf("g comes out constant: its values differ by %.2g where the noise of each is %.2g", span, noise)}
+	}
+	l.Even = l.Params.K > 1 && lo < 0 && hi > 0
+	for i := range z {
+		if at := lo + (hi-lo)*float64(i)/points; math.Abs(at) < min(-lo, hi) {
+			l.Even = l.Even && math.Abs(z[i]-mirrored[i]) < .03*span
+		}
+	}
+	return nil
+}
+
+// Error is a table of which no curve can be learned.
+type Error struct{ Msg string }
+
+func (e *Error) Error() string { return e.Msg }
