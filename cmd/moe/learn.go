@@ -118,14 +118,15 @@ type learnedJSON struct {
 func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []string) error {
 	p := l.Params
 	if wantsJSON(cmd) {
-		j := learnedJSON{Output: out, Activation: l.Table.Info().Name, K: p.K, N: l.N, Features: features, Knots: l.Knots, Middle: l.Middle,
-			Even: l.Even, Sigma: p.Sigma[0], LogLikelihood: l.LogLikelihood, BIC: l.BIC, Named: l.Named}
+		j := learnedJSON{Output: out, Activation: l.Table.Info().Name, K: p.K, N: l.N, Features: features, Knots: l.Knots,
+			Middle: l.Middle, Even: l.Even, Sigma: p.Sigma[0], LogLikelihood: l.LogLikelihood, BIC: l.BIC, Named: l.Named}
 		for i := range p.K {
 			j.Regressors = append(j.Regressors, p.Regressors[i*p.D:(i+1)*p.D])
 		}
 		return printJSON(cmd, j)
 	}
-	if err := say(cmd, "%s: %d knots, %d experts, sigma %.4g, log-likelihood %.2f on %d rows (BIC %.2f); 95 %% of arguments are from %.4g to %.4g",
+	if err := say(cmd, "%s: %d knots, %d experts, sigma %.4g, log-likelihood %.2f on %d rows (BIC %.2f); "+
+		"95 %% of arguments are from %.4g to %.4g",
 		out, l.Knots, p.K, p.Sigma[0], l.LogLikelihood, l.N, l.BIC, l.Middle[0], l.Middle[1]); err != nil {
 		return err
 	}

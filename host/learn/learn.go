@@ -156,7 +156,7 @@ type Learned struct {
 	Knots              int
 	Middle             [2]float64 // where the middle 95 % of arguments are
 
-	Even  bool    // with experts, g(z) and g(−z) differ by less than 3 % of what g varies by there: every expert's sign is free
+	Even  bool    // k > 1, and g(z) and g(−z) differ by less than 3 % of what g varies by there
 	Named []Named // what else g may be, the least BIC first
 
 	sign float64 // of the indices, against those of the search
@@ -491,7 +491,8 @@ func (l *Learned) look(sd float64) error {
 	span := slices.Max(z) - slices.Min(z)
 	noise := l.Params.Sigma[0] * math.Sqrt(float64(l.Knots)/float64(l.N))
 	if span < 3*noise || span < 1e-6*sd {
-		return &Error{fmt.Sprintf("g comes out constant: its values differ by %.2g where the noise of each is %.2g", span, noise)}
+		return &Error{fmt.Sprintf("g comes out constant: its values differ by %.2g where the noise of each is %.2g",
+			span, noise)}
 	}
 	l.Even = l.Params.K > 1 && lo < 0 && hi > 0
 	for i := range z {
