@@ -392,7 +392,7 @@ func TestMethodsStandTogether(t *testing.T) {
 // withoutSystem is the name of a file without the system that it is for: of
 // x_linux.go and x_other.go a program has one.
 func withoutSystem(file string) string {
-	for _, system := range []string{"_linux.go", "_unix.go", "_other.go"} {
+	for _, system := range []string{"_linux.go", "_unix.go", "_windows.go", "_other.go"} {
 		if rest, ok := strings.CutSuffix(file, system); ok {
 			return rest + ".go"
 		}

@@ -95,7 +95,7 @@ func exitCode(err error) int {
 		return exitNo
 	case is[*catalog.UntrustedError](err):
 		return exitUntrusted
-	case is[*catalog.FaultError](err), is[*catalog.UnsupportedError](err):
+	case is[*catalog.FaultError](err):
 		return exitPlugin
 	case is[*atomicfile.CreateError](err):
 		return exitCreate

@@ -102,16 +102,6 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("several trusted plugins are called %q: name one of %s", e.Name, join(e.Paths))
 }
 
-// UnsupportedError reports an operating system on which no plugin runs.
-type UnsupportedError struct {
-	Plugin string
-	OS     string
-}
-
-func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("plugin %s: plugins run on Linux, not on %s; the built-in activations run here", e.Plugin, e.OS)
-}
-
 // join lists names as in "a, b and c".
 func join(names []string) string {
 	names = slices.Clone(names)

@@ -36,7 +36,7 @@ func checkPlugin(f *os.File, path string) error {
 	switch {
 	case err != nil:
 		return fileFault(path, err)
-	case info.Mode().Perm()&0o111 == 0:
+	case !executable(info):
 		return badFile(path, "it is not executable")
 	}
 	if err := checkWriters(f.Name(), info); err != nil {

@@ -19,6 +19,8 @@ import (
 // nonBlocking keeps the opening of a FIFO from waiting for its writer.
 const nonBlocking = unix.O_NONBLOCK
 
+func executable(info os.FileInfo) bool { return info.Mode().Perm()&0o111 != 0 }
+
 // checkWriters reports whether anybody but its owner and root may change what
 // is at path, of which info is known. In a directory with the sticky bit, such
 // as /tmp, others may add files but not replace ours.

@@ -1,7 +1,7 @@
 // Package pluginproc runs plugins in processes of their own: it starts, watches,
 // confines and stops them, and turns what goes wrong into a [FaultError]. Which
-// files may run is for its caller to say. Plugins run on Linux; elsewhere the
-// package has the error alone.
+// files may run is for its caller to say. Only Linux has a sandbox for them: what
+// confines them elsewhere, and what does not, is in the files of those systems.
 package pluginproc
 
 import (

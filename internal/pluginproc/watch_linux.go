@@ -66,11 +66,6 @@ func (r *runner) watch() {
 	}
 }
 
-// tooLarge is the reason for which a plugin is ended that uses too much memory.
-func (r *runner) tooLarge() *excess {
-	return &excess{fmt.Sprintf("it used more than %d MiB of memory and was ended", r.limits.RSS>>20), "it leaks, or needs more (--plugin-max-rss)"}
-}
-
 // usage is what the kernel says of a process.
 type usage struct {
 	path    string // of its directory in /proc, or of that of a thread that lives

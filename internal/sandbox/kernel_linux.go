@@ -39,12 +39,6 @@ func Running() Kernel {
 	return k
 }
 
-// Lacks is what a kernel is to do without, in tests of what is left then.
-type Lacks struct {
-	Namespaces, Seccomp, Landlock bool
-	Groups                        bool // control groups, which are no part of [Kernel]
-}
-
 // Without returns k without what l names.
 func (k Kernel) Without(l Lacks) Kernel {
 	if l.Landlock {

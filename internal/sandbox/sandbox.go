@@ -31,3 +31,9 @@ func Parse(name string) (Mode, error) {
 	}
 	return "", fmt.Errorf("no sandbox %q; there are default, strict and off", name)
 }
+
+// Lacks is what a kernel is to do without, in tests of what is left then.
+type Lacks struct {
+	Namespaces, Seccomp, Landlock bool
+	Groups                        bool // control groups, which are no part of [Kernel]
+}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package pluginproc
 
 import (
@@ -11,61 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runtimeDir is the private directory with one plugin's socket. Its holder
-// keeps a lock on it; a directory whose lock is free has been left behind by a
-// program that was killed, and is removed by the next one.
-type runtimeDir struct {
-	path string
-	lock *os.File
-}
-
 // maxBase bounds the path under which runtime directories are made: a socket's
 // path has at most 107 bytes, and go-plugin appends two random names.
 const maxBase = 48
-
-// newRuntimeDir creates a runtime directory, after sweeping.
-func newRuntimeDir() (*runtimeDir, error) {
-	base, err := runtimeBase()
-	if err != nil {
-		return nil, err
-	}
-	sweep(base)
-	for range 100 {
-		path, err := os.MkdirTemp(base, "")
-		if err != nil {
-			return nil, err
-		}
-		lock, err := tryLock(path)
-		if err == nil {
-			return &runtimeDir{path: path, lock: lock}, nil
-		}
-		// Another program's sweep took it before it was locked.
-		if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	return nil, fmt.Errorf("%s: some other program takes every directory in it", base)
-}
-
-func (d *runtimeDir) remove() {
-	removeAll(d.path)
-	d.lock.Close()
-}
-
-// removeAll removes a directory and what a plugin has put there, also where it
-// has taken permissions away.
-func removeAll(path string) {
-	if os.RemoveAll(path) == nil {
-		return
-	}
-	filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
-		if e != nil && e.IsDir() {
-			os.Chmod(p, 0o700)
-		}
-		return nil
-	})
-	os.RemoveAll(path)
-}
 
 // runtimeBase returns the user's own directory for runtime directories.
 func runtimeBase() (string, error) {
@@ -94,21 +44,6 @@ func checkPrivate(path string) error {
 	return nil
 }
 
-// sweep removes the runtime directories whose holders are gone.
-func sweep(base string) {
-	entries, err := os.ReadDir(base)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		path := filepath.Join(base, e.Name())
-		if lock, err := tryLock(path); err == nil {
-			removeAll(path)
-			lock.Close()
-		}
-	}
-}
-
 // tryLock takes the lock of a directory if it is free and the directory still
 // stands when it is taken. It does not wait, as opening a FIFO does.
 func tryLock(path string) (*os.File, error) {
@@ -125,4 +60,24 @@ func tryLock(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// remove removes the directory, and then lets go of it.
+func (d *runtimeDir) remove() {
+	removeAll(d.path)
+	d.lock.Close()
+}
+
+// held says whether err is that of a lock that somebody holds.
+func held(err error) bool { return errors.Is(err, unix.EWOULDBLOCK) }
+
+// checkAddress refuses what is no unix socket in dir.
+func checkAddress(network, address, dir string) error {
+	if network != "unix" || filepath.Dir(address) != dir {
+		return fmt.Errorf("it listens at %s %s, not at a unix socket in PLUGIN_UNIX_SOCKET_DIR", quote(network), quote(address))
+	}
+	if info, err := os.Lstat(address); err != nil || info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("there is no socket at %s, where it says that it listens", quote(address))
+	}
+	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gatedlearning/moe/internal/sandbox"
 	"github.com/gatedlearning/moe/internal/wire"
 )
 
@@ -165,18 +164,6 @@ func (p *process) stop() {
 	within(asked, stopGrace)
 	p.abort()
 	p.dir.remove()
-}
-
-// whyNot says why a plugin could not be executed.
-func whyNot(err error) string {
-	staged := (*sandbox.StatusError)(nil)
-	switch {
-	case !errors.As(err, &staged):
-		return fmt.Sprintf("it cannot be executed: %v", err)
-	case staged.Exec():
-		return fmt.Sprintf("it cannot be executed: %v", staged.Err)
-	}
-	return fmt.Sprintf("its sandbox cannot be made: %v", staged)
 }
 
 // startFault says why a plugin did not start, from what it printed and how it

@@ -32,9 +32,6 @@ type Limits struct {
 	lacks sandbox.Lacks // for tests: what the kernel is to do without
 }
 
-// without returns k without what tests take away.
-func (l Limits) without(k sandbox.Kernel) sandbox.Kernel { return k.Without(l.lacks) }
-
 // Session is a plugin that is open: its process, and another one if that dies.
 type Session struct {
 	limits Limits
@@ -81,7 +78,7 @@ func (s *Session) Missing() []string {
 	if s.proc == nil || s.limits.Sandbox == sandbox.Off {
 		return nil
 	}
-	return s.proc.runner.confinement().Missing()
+	return s.proc.runner.missing()
 }
 
 // Close ends the plugin's process and everything in its session, within
