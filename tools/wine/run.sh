@@ -46,6 +46,7 @@ both() {
 	local code=0 other=0
 	linux "$@" >"$work/linux/out" 2>"$work/linux/err" || code=$?
 	windows "$@" >"$work/windows/out" 2>"$work/windows/err" || other=$?
+	[ "$code" = 0 ] || fail "moe $*: exit code $code here: $(tail -1 "$work/linux/err")"
 	[ "$code" = "$other" ] || fail "moe $*: exit code $code here and $other there: $(tail -1 "$work/windows/err" | tr -d '\r')"
 	diff -r -q -x 'moe' -x 'moe.exe' -x err "$work/linux" "$work/windows" || fail "moe $*: other bytes"
 	say "the same bytes: moe $*"
@@ -55,12 +56,12 @@ cp examples/iris.csv examples/modules/swish.wasm "$work/linux"
 cp examples/iris.csv examples/modules/swish.wasm "$work/windows"
 say "$(wine --version 2>/dev/null), $(windows version | tr -d '\r')"
 both data tone -o tone.csv
-both fit tone.csv --target ratio --k 2 -o model.json
+both fit tone.csv --k 2 -o model.json
 both predict model.json tone.csv -o predictions.csv
-both fit tone.csv --target ratio --k 2 --activation 'expr: where(z < 0, expm1(z), z)' -o elu.json
+both fit tone.csv --k 2 --activation 'expr: where(z < 0, expm1(z), z)' -o elu.json
 both validate-activation 'expr: z*sigmoid(z)'
 both plugin verify ./swish.wasm
-both fit tone.csv --target ratio --k 2 --activation ./swish.wasm -o swish.json
+both fit tone.csv --k 2 --activation ./swish.wasm -o swish.json
 both predict swish.json tone.csv -o swish.csv
 
 # A plugin: the same program built for both is trusted and gives the same fit. What is said of its file differs.
@@ -69,7 +70,7 @@ go build -o "$work/linux/plugin.exe" ./examples/plugins/moe-plugin-softplus
 GOOS=windows GOARCH=amd64 go build -ldflags=-s -o "$work/windows/plugin.exe" ./examples/plugins/moe-plugin-softplus
 for where in linux windows; do
 	$where plugin trust ./plugin.exe >/dev/null
-	$where fit tone.csv --target ratio --k 2 --activation ./plugin.exe -o plugin.json >"$work/$where/out" 2>"$work/$where/err" ||
+	$where fit tone.csv --k 2 --activation ./plugin.exe -o plugin.json >"$work/$where/out" 2>"$work/$where/err" ||
 		fail "a fit with a plugin, $where: $(tail -1 "$work/$where/err")"
 done
 same() { sed -E 's/"sha256": *"[0-9a-f]{64}"//' "$work/$1/plugin.json"; }
