@@ -397,6 +397,9 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	if c.Output != "" {
 		values["output scale"] = c.Output
 	}
+	if p.Schema.Scale != "" {
+		values["target scale"] = p.Schema.Scale
+	}
 	if p.Shape.Family != "" {
 		values["density"] = p.Shape.Family
 	}

@@ -23,7 +23,7 @@ type HeldOut struct {
 	// the standard deviation of the rows' terms.
 	LogLikelihood float64 `json:"log_likelihood"`
 	StandardError float64 `json:"standard_error"`
-	RMSE          float64 `json:"rmse"`      // of the mean prediction, over all rows
+	RMSE          float64 `json:"rmse"`      // of the mean prediction, over all rows; of the median where the target has no mean
 	Converged     int     `json:"converged"` // fits, of as many as there are folds
 }
 
@@ -100,8 +100,9 @@ func parts(n, folds int, seed uint64) []int {
 
 // score sums up how well fits of one number of experts describe the rows that they have not seen.
 type score struct {
-	logLikelihood, squares, sse, weight float64
-	converged                           int
+	logLikelihood, squares, sse float64
+	weight, scored              float64 // of all rows, and of those with a mean, or a median
+	converged                   int
 }
 
 // add measures a fit on the rows that were left out.
@@ -109,20 +110,28 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 	if m.Fit.Converged {
 		s.converged++
 	}
-	predictor := predict.NewPredictor(m.Params(), act, left.schema.Name)
+	predictor, scale := predict.NewPredictor(m.Params(), act, left.schema.Name), left.schema.Scale
 	return left.Read(ctx, func(b *model.Block) error {
 		p, err := predictor.Predict(ctx, b)
 		if err != nil {
 			return err
 		}
-		for r, y := range b.Y {
-			w := 1.0
+		own := &predict.Own{Point: p.Mean, LogDens: p.LogDens}
+		if scale != "" {
+			if own, err = predictor.OwnScale(p, scale, b.Y); err != nil {
+				return err
+			}
+		}
+		for r, v := range b.Y {
+			w, y := 1.0, scale.Back(v)
 			if b.W != nil {
 				w = b.W[r]
 			}
-			s.logLikelihood += w * p.LogDens[r]
-			s.squares += w * p.LogDens[r] * p.LogDens[r]
-			s.sse += w * (y - p.Mean[r]) * (y - p.Mean[r])
+			s.logLikelihood += w * own.LogDens[r]
+			s.squares += w * own.LogDens[r] * own.LogDens[r]
+			if e := y - own.Point[r]; !math.IsNaN(e) { // there is a mean, or a median
+				s.sse, s.scored = s.sse+w*e*e, s.scored+w
+			}
 			s.weight += w
 		}
 		return nil
@@ -136,7 +145,7 @@ func (s *score) heldOut(k int, name string) (HeldOut, error) {
 		K: k, Converged: s.converged,
 		LogLikelihood: s.logLikelihood,
 		StandardError: math.Sqrt(max(s.squares-s.weight*mean*mean, 0)),
-		RMSE:          math.Sqrt(s.sse / s.weight),
+		RMSE:          math.Sqrt(s.sse / s.scored),
 	}
 	if !numeric.Finite(h.LogLikelihood, h.StandardError, h.RMSE) {
 		return h, &dataset.Error{File: name, Msg: fmt.Sprintf("k = %d: held-out log-likelihood %.3g and rmse %.3g are not finite: a fit's predictions are too far from the rows that it has not seen to be squared", k, h.LogLikelihood, h.RMSE)}

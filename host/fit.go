@@ -64,7 +64,11 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 	if err != nil {
 		return nil, err
 	}
-	return fit(ctx, p, e, r)
+	m, err := fit(ctx, p, e, r)
+	if err != nil {
+		return nil, err
+	}
+	return ofTarget(ctx, p, m)
 }
 
 // load reads the data of a configuration, which comes back complete.
@@ -93,7 +97,14 @@ func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Confi
 	}
 	cfg.show(StageRead, 0, 0)
 	p, err := problem.Load(ctx, src, act, cfg.request())
-	return cfg, p, err
+	if err != nil {
+		return cfg, nil, err
+	}
+	if err := p.Look(ctx, src); err != nil {
+		p.Close()
+		return cfg, nil, err
+	}
+	return cfg, p, nil
 }
 
 // measure takes the moments of the target; where the means are c + s·g those of

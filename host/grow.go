@@ -58,7 +58,7 @@ func FitTree(ctx context.Context, act sdk.Activation, src dataset.Source, most i
 	}
 	best := s.best()
 	warnOfMost(best, most)
-	return best, nil
+	return ofTarget(ctx, s.p, best)
 }
 
 // largest is a tree of so many leaves: what goes for it goes for all.

@@ -119,6 +119,11 @@ func admitted(c Config) error {
 
 // admits refuses data of a kind that the method has no use for.
 func admits(c Config, s dataset.Schema) error {
+	if !c.normal() {
+		if err := ofItself("a target of the density "+c.Family, s); err != nil {
+			return err
+		}
+	}
 	if s.Weights == "" {
 		return nil
 	}

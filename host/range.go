@@ -68,8 +68,10 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	} else {
 		warnOfEdge(best, from, to)
 	}
-	best.Fit.EigengapK, err = s.e.EigengapK(s.p.Plain())
-	return best, err
+	if best.Fit.EigengapK, err = s.e.EigengapK(s.p.Plain()); err != nil {
+		return nil, err
+	}
+	return ofTarget(ctx, s.p, best)
 }
 
 // openRange reads the data of fits from from to to experts and measures them; the series is to be closed.

@@ -152,6 +152,9 @@ func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
 	task := &search.VectorTask{Full: s.noise == Full}
 	var rows, given []model.Rows
 	for _, t := range s.targets {
+		if err := ofItself("each of several targets", t.Source.Schema()); err != nil {
+			return err
+		}
 		one := forTarget(s.cfg, t)
 		cfg, p, err := load(ctx, act, t.Source, one)
 		if err != nil {
@@ -260,6 +263,9 @@ func (s *sharedGate) write(ctx context.Context, found *search.VectorFound) (*fit
 	v.Design, v.Approximation = s.cfg.Design, p.G.Native
 	l := s.task.Likelihood(s.given, ordered)
 	v.SharedGate.Proportions = permuted(proportions, order)
+	for j := range v.Outputs {
+		v.Outputs[j].Baselines = baselinesOf(s.problems[j].Facts)
+	}
 	v.SharedGate.Fit = s.summary(found, l.Dim())
 	if err := checkedVector(ctx, v, p, s.given, l, ordered); err != nil {
 		return nil, err

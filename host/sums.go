@@ -46,6 +46,9 @@ func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 	m, err := Fit(ctx, act, sums.SampleSource(file), cfg)
 	if err == nil {
 		m.Fit.Prints = sums.Prints()
+		if cfg.beside {
+			m.Baselines = nil // of a part of the rows
+		}
 	}
 	return m, err
 }

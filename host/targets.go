@@ -34,6 +34,11 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 	if cfg.Output != "" {
 		return nil, refuse("output scale %s is for one target", cfg.Output)
 	}
+	for _, t := range targets {
+		if err := ofItself("each of several targets", t.Source.Schema()); err != nil {
+			return nil, err
+		}
+	}
 	first := targets[0].Source.Schema()
 	for _, t := range targets[1:] {
 		if s := t.Source.Schema(); !slices.Equal(s.Features, first.Features) {

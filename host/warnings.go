@@ -117,7 +117,7 @@ func twinLeaves(p *model.Params, i, j int) bool {
 }
 
 // warnOfTarget warns of a target of two classes, of few values, and of many rows at one value: experts may sit on these.
-func warnOfTarget(ctx context.Context, m *fitted.Model, p *problem.Problem) error {
+func warnOfTarget(m *fitted.Model, p *problem.Problem) error {
 	if p.Link != nil || m.K == 1 {
 		return nil
 	}
@@ -129,17 +129,7 @@ func warnOfTarget(ctx context.Context, m *fitted.Model, p *problem.Problem) erro
 		m.Fit.Warn(fitted.WarnTarget, "the target takes two values, %g and %g, which two experts fit exactly whatever the gate: noise about them is not normal, and a model of two classes is wanted", a, b)
 		return nil
 	}
-	c, err := explore.OfNumbers(m.Target, func(add func(float64)) error {
-		return model.InOrder(ctx, p.Given, func(b *model.Block) error {
-			for _, y := range b.Y {
-				add(y)
-			}
-			return nil
-		})
-	})
-	switch {
-	case err != nil:
-		return err
+	switch c := p.Facts.Values; {
 	case c.Has(explore.FewValues):
 		m.Fit.Warn(fitted.WarnTarget, "the target takes %d values only, and an expert may sit on one of them, as normal noise cannot: --k 1 models its mean", *c.Distinct)
 	case c.Has(explore.Massed):

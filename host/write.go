@@ -3,9 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -56,10 +53,17 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if m.Family != "" {
 		m.Format = fitted.FormatV3
 	}
-	m.Fit = summary(p, e, out, cfg)
-	if m.Fit.RowsDigest, err = digest(ctx, p.Given); err != nil {
-		return nil, err
+	if m.TargetScale = p.Schema.Scale; m.TargetScale != "" {
+		m.Format = fitted.FormatV4
 	}
+	m.Fit = summary(p, e, out, cfg)
+	if p.Facts == nil { // of sums
+		if err := p.Look(ctx, nil); err != nil {
+			return nil, err
+		}
+	}
+	m.Fit.RowsDigest = p.Facts.Digest
+	m.Baselines = baselinesOf(p.Facts)
 	if err := checked(ctx, m, p, l, best.Params.Relabel(order)); err != nil {
 		return nil, err
 	}
@@ -110,7 +114,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if p.Collinear != "" {
 		m.Fit.Warn(fitted.WarnCollinear, "%s", p.Collinear)
 	}
-	if err := warnOfTarget(ctx, m, p); err != nil {
+	if err := warnOfTarget(m, p); err != nil {
 		return nil, err
 	}
 	if cfg.beside {
@@ -126,22 +130,17 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	return m, nil
 }
 
-// digest is the SHA-256 of the targets, and of the weights where there are any, in the rows' order.
-func digest(ctx context.Context, rows model.Rows) (string, error) {
-	sum := sha256.New()
-	var buffer []byte
-	err := model.InOrder(ctx, rows, func(b *model.Block) error {
-		buffer = buffer[:0]
-		for t, y := range b.Y {
-			buffer = binary.LittleEndian.AppendUint64(buffer, math.Float64bits(y))
-			if b.W != nil {
-				buffer = binary.LittleEndian.AppendUint64(buffer, math.Float64bits(b.W[t]))
-			}
-		}
-		sum.Write(buffer)
+// baselinesOf is how files state the simpler models of the rows; nil where there is not even a mean.
+func baselinesOf(f *problem.Facts) *fitted.Baselines {
+	if f.Mean == nil {
 		return nil
-	})
-	return hex.EncodeToString(sum.Sum(nil)), err
+	}
+	out := &fitted.Baselines{Mean: fitted.Baseline(*f.Mean)}
+	if f.Linear != nil {
+		line := fitted.Baseline(*f.Linear)
+		out.Linear = &line
+	}
+	return out
 }
 
 // floorNote says what a noise level at its floor means.

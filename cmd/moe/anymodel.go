@@ -87,7 +87,7 @@ func (m mixtureFile) judge(cmd *cobra.Command, act model.Activation, src dataset
 		}
 	}
 	if src != nil {
-		out.Evaluation, err = predict.EvaluateWith(cmd.Context(), m.Params(), predict.UncertaintyOf(m.Model), act, src)
+		out.Evaluation, err = predict.EvaluateModel(cmd.Context(), m.Model, act, src)
 	}
 	return out, err
 }

@@ -13,7 +13,8 @@ func newCompareCmd() *cobra.Command {
 		Use:   "compare MODEL OTHER",
 		Short: "Set two fits of the same rows beside each other",
 		Long: `compare sets two models' files beside each other: log-likelihood, degrees of freedom,
-BIC and AIC, and the coefficients of the experts that are nearest to each other. The fits must
+BIC and AIC, and the coefficients of the experts that are nearest to each other, with their gates
+relative to a pair of them. The fits must
 be of the same rows: the same targets and weights in the same order, of which a file has a
 digest. Where one model contains the other it tests the smaller by the likelihood ratio.`,
 		Example: `  moe compare two.json three.json

@@ -27,8 +27,8 @@ func newEvaluateCmd() *cobra.Command {
 		Short: "Measure a fitted model on data and against known parameters",
 		Long: `evaluate measures a model on DATA and, with --truth, against the true
 parameters. On data: log-likelihood summed over the rows, root mean squared error
-and R2 of the mean prediction, beside them those of the mean and of a linear regression
-fitted to the same rows, the share of rows inside the prediction intervals
+and R2 of the mean prediction, beside them those of the mean and of a linear regression that
+were fitted to the rows of the fit and are in its file, the share of rows inside the prediction intervals
 of 50, 80, 90 and 95 %, and a histogram of F(y|x), which is level where the model
 is right; with --weights a row of weight w counts as w rows. Against the truth: e_reg = 1 - max over permutations of the smallest
 cosine between an estimated and a true regressor, and e_gating likewise for the
@@ -147,7 +147,17 @@ func compareWith(m *fitted.Model, truthPath string, truth *fitted.Reference) (*f
 func (e *evaluation) print(cmd *cobra.Command) error {
 	w := textOut(cmd)
 	if r := e.Evaluation; r != nil {
-		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g\nrmse            %.6g\nr2              %.6g\n", weighedRows(r.N, r.Weight)+leftOut(r.Dropped), r.LogLikelihood, r.RMSE, r.R2); err != nil {
+		of, point := "", ""
+		if v := r.LogLikelihoodTransformed; v != nil {
+			of = fmt.Sprintf(" (of the %s of the target: %.6g)", scaleWords[string(r.TargetScale)], *v)
+		}
+		if r.Point != "" {
+			point = " (of the medians: there is no mean)"
+			if r.WithoutMedian > 0 {
+				point = fmt.Sprintf(" (of the medians: there is no mean, and %d rows have no median)", r.WithoutMedian)
+			}
+		}
+		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g%s\nrmse            %.6g%s\nr2              %.6g\n", weighedRows(r.N, r.Weight)+leftOut(r.Dropped), r.LogLikelihood, of, r.RMSE, point, r.R2); err != nil {
 			return err
 		}
 		if err := printBaselines(w, r.Baselines); err != nil {
@@ -165,6 +175,9 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 	return nil
 }
 
+// scaleWords name scales of the target.
+var scaleWords = map[string]string{"log": "log", "sqrt": "square root", "reciprocal": "reciprocal"}
+
 // weighedRows is the number of rows, with their weight where they have any.
 func weighedRows(n int, weight float64) string {
 	if weight > 0 {
@@ -173,13 +186,14 @@ func weighedRows(n int, weight float64) string {
 	return fmt.Sprint(n)
 }
 
-// printBaselines prints what simpler models make of the same rows.
+// printBaselines prints what simpler models, of the rows of the fit, make of the rows.
 func printBaselines(w io.Writer, b *predict.Baselines) error {
 	if b == nil {
-		return nil
+		_, err := fmt.Fprintln(w, "the mean        not in the model's file, nor a regression: fit again to have them beside the model")
+		return err
 	}
 	line := func(name string, of predict.Baseline) error {
-		_, err := fmt.Fprintf(w, "%-15s log-likelihood %.6g, rmse %.6g, fitted to these rows\n", name, of.LogLikelihood, of.RMSE)
+		_, err := fmt.Fprintf(w, "%-15s log-likelihood %.6g, rmse %.6g, of the fit's rows\n", name, of.LogLikelihood, of.RMSE)
 		return err
 	}
 	if err := line("the mean", b.Mean); err != nil || b.Linear == nil {

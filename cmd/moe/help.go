@@ -189,6 +189,9 @@ sides of the bar have an intercept unless they take it away by - 1; without a ba
 the gate has the experts' terms. The model file keeps the terms, so that predict
 needs the columns only.
 
+The left side is the target's column, or log(y), sqrt(y) or 1/y of it, for y above 0. The
+mixture is then of that; likelihoods, BIC, predictions and intervals are of y.
+
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 2
   moe fit trial.csv --categorical ward --reference sex=F --missing drop --k 2 --intercept`
 

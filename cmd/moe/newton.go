@@ -75,6 +75,9 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 	if m.OutputScale != nil {
 		return &dataset.Error{File: f.model, Msg: "experts with an output scale; passes over shards are for means without"}
 	}
+	if m.TargetScale != "" {
+		return usagef("%s is of %s; passes over shards are for the target itself", f.model, m.ScaledTarget())
+	}
 	plugin, err := openNamed(ctx, f.limits.within(catalog.Catalog{}), m.Activation, f.model)
 	if err != nil {
 		return err

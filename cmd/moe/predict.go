@@ -107,8 +107,11 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	if err != nil {
 		return err
 	}
-	if mixture, ok := m.(mixtureFile); ok && f.extras.Interval > 0 {
-		remarkCertain(cmd, modelPath, mixture.Model)
+	if mixture, ok := m.(mixtureFile); ok {
+		if f.extras.Interval > 0 {
+			remarkCertain(cmd, modelPath, mixture.Model)
+		}
+		f.remarkScale(cmd, mixture.Model)
 	}
 	return f.write(cmd, rechecked{m.predictions(act, src, f.extras), act.Recheck})
 }
@@ -117,6 +120,16 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 func remarkCertain(cmd *cobra.Command, path string, m *fitted.Model) {
 	if m.Covariance == nil {
 		remark(cmd, "moe: the intervals take the parameters of %s as they are: it has no covariance of them", path)
+	}
+}
+
+// remarkScale says what a model of a scale of the target cannot say of the target.
+func (f *predictFlags) remarkScale(cmd *cobra.Command, m *fitted.Model) {
+	if !m.TargetScale.HasMean() {
+		remark(cmd, "moe: %s has no mean where %s is normal: the medians stand in its place", m.Target, m.ScaledTarget())
+		if f.extras.Interval > 0 {
+			remark(cmd, "moe: an empty end of an interval is beyond all values of %s, where the noise of %s is below 0", m.Target, m.ScaledTarget())
+		}
 	}
 }
 

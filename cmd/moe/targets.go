@@ -75,7 +75,7 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 		if err != nil {
 			return nil, err
 		}
-		if out.Outputs[j].Evaluation, err = predict.EvaluateWith(ctx, m.Params(), predict.UncertaintyOf(m.Model), act, src); err != nil {
+		if out.Outputs[j].Evaluation, err = predict.EvaluateModel(ctx, m.Model, act, src); err != nil {
 			return nil, err
 		}
 		sum += out.Outputs[j].LogLikelihood

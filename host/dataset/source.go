@@ -19,6 +19,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/scaling"
 	"github.com/gatedlearning/moe/internal/memory"
 )
 
@@ -29,6 +30,8 @@ type Schema struct {
 	Target   string   // "" where the table has no target
 	Weights  string   // the column of observation weights; "" for none
 	Notes    []string // for the user: what was done that was not asked for
+
+	Scale scaling.Scale // of the targets, which are h(y), y the column Target; see [Scaled]
 }
 
 // Columns returns the names of all columns: features, target, weights.

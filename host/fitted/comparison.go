@@ -21,6 +21,26 @@ type Comparison struct {
 
 	// Matched are the experts that stand beside each other, from 1, 0 for one that has no other.
 	Matched [][2]int `json:"matched"`
+
+	// GateReference are the experts, beside each other, that both gates are relative to; null where the gates do not compare.
+	GateReference *[2]int `json:"gate_reference"`
+
+	// Gates are the gates relative to those, in the order of Matched; absent where they do not compare.
+	Gates []ComparedGates `json:"gates,omitempty"`
+}
+
+// ComparedGates are the gates of two experts beside each other; null for one that there is not.
+type ComparedGates struct {
+	A *ComparedGate `json:"a"`
+	B *ComparedGate `json:"b"`
+}
+
+// ComparedGate is the gate of an expert relative to another, by the features of its model.
+type ComparedGate struct {
+	Coefficients   map[string]float64 `json:"coefficients"` // of the features that the gate sees
+	Intercept      *float64           `json:"intercept"`    // null where the gate has none
+	Errors         map[string]float64 `json:"standard_errors,omitempty"`
+	InterceptError *float64           `json:"intercept_standard_error,omitempty"`
 }
 
 // Compared is a fit as a comparison has it.
@@ -56,6 +76,20 @@ func CompareFits(nameA string, a *Model, nameB string, b *Model) (*Comparison, e
 		return nil, fmt.Errorf("the fits are of different rows: %d with the target %s, and %d with %s; likelihoods compare on the same targets and weights in the same order", a.Fit.N, a.Target, b.Fit.N, b.Target)
 	}
 	c := &Comparison{Rows: a.Fit.N, A: compared(nameA, a), B: compared(nameB, b), Matched: matched(a, b)}
+	c.GateReference = gateReference(a, b, c.Matched)
+	if ref := c.GateReference; ref != nil {
+		gatesA, gatesB := comparedGates(a, ref[0]-1), comparedGates(b, ref[1]-1)
+		for _, pair := range c.Matched {
+			var beside ComparedGates
+			if pair[0] > 0 {
+				beside.A = &gatesA[pair[0]-1]
+			}
+			if pair[1] > 0 {
+				beside.B = &gatesB[pair[1]-1]
+			}
+			c.Gates = append(c.Gates, beside)
+		}
+	}
 	var none error
 	switch {
 	case c.A.Parameters < c.B.Parameters:
@@ -88,6 +122,8 @@ func nested(which string, small, large *Model, s, l Compared) (*NestedTest, erro
 		return nil, errors.New("the numbers of experts differ, and at the smaller the larger has no one set of parameters: compare BIC")
 	case !small.Activation.Same(large.Activation) || small.Leaves != nil || large.Leaves != nil || small.Family != large.Family:
 		return nil, errors.New("the experts are of different kinds, so that neither model contains the other: compare BIC")
+	case small.TargetScale != large.TargetScale:
+		return nil, fmt.Errorf("one is of %s and the other of %s, so that neither model contains the other: compare BIC", small.ScaledTarget(), large.ScaledTarget())
 	case small.Hierarchy != large.Hierarchy || (small.OutputScale == nil) != (large.OutputScale == nil) || small.Fit.SigmaGiven || large.Fit.SigmaGiven || len(small.Sigma) > len(large.Sigma):
 		return nil, errors.New("neither model contains the other: compare BIC")
 	case !small.Fit.Converged || !large.Fit.Converged:

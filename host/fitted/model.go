@@ -24,6 +24,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
+	"github.com/gatedlearning/moe/host/scaling"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -37,6 +38,9 @@ const Format = "moe-model/v1"
 
 // FormatV3 is the version of the files of models whose noise is not normal.
 const FormatV3 = "moe-model/v3"
+
+// FormatV4 is the version of the files of models of a function of the target.
+const FormatV4 = "moe-model/v4"
 
 // Normal is the name of the density of normal noise, which files leave out.
 var Normal = mixture.Gaussian{}.Name()
@@ -58,6 +62,10 @@ type Model struct {
 	K          int        `json:"k"`
 	Features   []string   `json:"features"` // D names
 	Target     string     `json:"target"`
+
+	// TargetScale is what the mixture is of in the place of the target y itself: h(y), of which are the parameters, Sigma, the certificate
+	// and the paths of starts. Log-likelihoods, BIC and AIC are of y. "" is y.
+	TargetScale scaling.Scale `json:"target_scale,omitempty"`
 
 	// Hierarchy is the shape of the gates, as model.ParseHierarchy reads it, whose rows
 	// Gating has; "" is one gate. Leaves are the experts' own activations, from left to
@@ -86,6 +94,7 @@ type Model struct {
 	HAC            *HAC            `json:"hac,omitempty"`          // where standard errors for dependent rows were asked for
 	Arrangements   *Arrangements   `json:"arrangements,omitempty"` // other optima near this one; absent where none was seen, unless they were asked for
 	Truth          *Recovery       `json:"truth,omitempty"`        // where the true parameters were given
+	Baselines      *Baselines      `json:"baselines,omitempty"`    // of the rows that were fitted; absent in files of before there were any
 
 	// Approximation is g as the fit evaluated it, where the activation ran in
 	// another process: enough to predict without it.
@@ -94,6 +103,38 @@ type Model struct {
 	// Unknown are the members of the file that was read which nobody reads, as those that a
 	// later version adds.
 	Unknown []string `json:"-"`
+}
+
+// ScaledTarget is what the mixture is of: the target, or its scale of it, as log(wage).
+func (m *Model) ScaledTarget() string { return m.TargetScale.Title(m.Target) }
+
+// Baselines are simpler models of the rows that a model was fitted to, and of the same scale of the target.
+type Baselines struct {
+	Mean   Baseline  `json:"mean"`   // one normal distribution
+	Linear *Baseline `json:"linear"` // a linear regression on the features with an intercept; null for more than 100 of them
+}
+
+// Baseline is a normal regression by maximum likelihood.
+type Baseline struct {
+	Coefficients []float64 `json:"coefficients,omitempty"` // D; absent of the mean
+	Intercept    float64   `json:"intercept"`
+	Sigma        float64   `json:"sigma"`
+}
+
+func (b *Baselines) validate(d int) error {
+	if b == nil {
+		return nil
+	}
+	check := func(name string, l *Baseline, d int) error {
+		if l == nil {
+			return nil
+		}
+		if !(l.Sigma > 0) {
+			return fmt.Errorf("%s.sigma = %v, want a number above 0", name, l.Sigma)
+		}
+		return firstError(checkVector(name+".coefficients", l.Coefficients, d), checkVector(name, []float64{l.Intercept, l.Sigma}, 2))
+	}
+	return firstError(check("baselines.mean", &b.Mean, 0), check("baselines.linear", b.Linear, d))
 }
 
 // Mixed is what stands for the activation of experts that have several.
@@ -275,12 +316,16 @@ type Fit struct {
 	Weight        float64 `json:"weight,omitempty"`      // sum of the observations' weights, where there are any
 	RowsDigest    string  `json:"rows_digest,omitempty"` // SHA-256 of targets and weights in the rows' order, for fits of the same rows to be compared
 	LogLikelihood float64 `json:"log_likelihood"`        // natural log of the density of y given x, summed over rows
-	BIC           float64 `json:"bic"`
-	AIC           float64 `json:"aic"`
-	Converged     bool    `json:"converged"`
-	Status        string  `json:"status"`
-	Iterations    int     `json:"iterations"`
-	Starts        []Start `json:"starts"`
+	// Of models of a scale h(y) of the target: the same of the density of h(y), and the mean over the rows of the
+	// probability that the noise gives to values that no y has.
+	LogLikelihoodTransformed *float64 `json:"log_likelihood_transformed,omitempty"`
+	ProbabilityOutside       float64  `json:"probability_outside,omitempty"`
+	BIC                      float64  `json:"bic"`
+	AIC                      float64  `json:"aic"`
+	Converged                bool     `json:"converged"`
+	Status                   string   `json:"status"`
+	Iterations               int      `json:"iterations"`
+	Starts                   []Start  `json:"starts"`
 
 	// Survey is what many short starts on all rows of a small table have seen; absent
 	// where there was none.
@@ -677,7 +722,7 @@ func (m *Model) Validate() error {
 	if err := m.StandardErrors.validate(m); err != nil {
 		return err
 	}
-	if err := firstError(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m)); err != nil {
+	if err := firstError(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m), m.Baselines.validate(m.D)); err != nil {
 		return err
 	}
 	return m.Fit.validate(m.K, m.D)
@@ -685,6 +730,9 @@ func (m *Model) Validate() error {
 
 // formatOf is the format of a model of what m has.
 func (m *Model) formatOf() string {
+	if m.TargetScale != "" {
+		return FormatV4
+	}
 	if m.Family != "" {
 		return FormatV3
 	}
@@ -697,10 +745,12 @@ func (m *Model) formatOf() string {
 // validateDesign holds the format and the features against the design.
 func (m *Model) validateDesign() error {
 	switch {
-	case m.Format != Format && m.Format != FormatV2 && m.Format != FormatV3:
-		return fmt.Errorf("format is %q, want %q, %q or %q", m.Format, Format, FormatV2, FormatV3)
+	case m.Format != Format && m.Format != FormatV2 && m.Format != FormatV3 && m.Format != FormatV4:
+		return fmt.Errorf("format is %q, want %q, %q, %q or %q", m.Format, Format, FormatV2, FormatV3, FormatV4)
+	case !m.TargetScale.Known() || m.TargetScale != "" && m.Family != "":
+		return fmt.Errorf("target_scale is %q, want log, sqrt or reciprocal, of normal noise", m.TargetScale)
 	case m.Format != m.formatOf():
-		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy, leaves, an output scale or a family", m.Format, m.formatOf())
+		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy, leaves, an output scale, a family or a target scale", m.Format, m.formatOf())
 	case m.Design == nil:
 		return nil
 	}

@@ -56,6 +56,7 @@ type Output struct {
 	HAC            *HAC            `json:"hac,omitempty"`
 	Arrangements   *Arrangements   `json:"arrangements,omitempty"`
 	Truth          *Recovery       `json:"truth,omitempty"` // where the true parameters were given
+	Baselines      *Baselines      `json:"baselines,omitempty"`
 }
 
 // NewVector returns the model of several targets that fits of the same features and
@@ -75,6 +76,7 @@ func NewVector(fits []*Model) *Vector {
 			Target: m.Target, Regressors: m.Regressors, Gating: m.withoutNils().Gating,
 			RegressorIntercepts: m.RegressorIntercepts, GatingIntercepts: m.GatingIntercepts, Sigma: m.Sigma, OutputScale: m.OutputScale,
 			Proportions: m.Proportions, Fit: &m.withoutNils().Fit, StandardErrors: m.StandardErrors, Covariance: m.Covariance, HAC: m.HAC, Arrangements: m.Arrangements, Truth: m.Truth,
+			Baselines: m.Baselines,
 		})
 	}
 	return v
@@ -86,7 +88,7 @@ func (v *Vector) Model(j int) *Model {
 	m := &Model{
 		Activation: v.Leaves[0], D: v.D, K: v.K, Features: v.Features, Target: o.Target, Design: v.Design,
 		Regressors: o.Regressors, Gating: o.Gating, RegressorIntercepts: o.RegressorIntercepts, GatingIntercepts: o.GatingIntercepts,
-		Sigma: o.Sigma, OutputScale: o.OutputScale, Proportions: o.Proportions, StandardErrors: o.StandardErrors, Covariance: o.Covariance, HAC: o.HAC, Arrangements: o.Arrangements, Truth: o.Truth,
+		Sigma: o.Sigma, OutputScale: o.OutputScale, Proportions: o.Proportions, StandardErrors: o.StandardErrors, Covariance: o.Covariance, HAC: o.HAC, Arrangements: o.Arrangements, Truth: o.Truth, Baselines: o.Baselines,
 		Approximation: v.Approximation,
 	}
 	if shape := shapeOf(v.Hierarchy); shape.Depth() > 1 {

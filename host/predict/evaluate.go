@@ -9,7 +9,9 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/scaling"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -22,9 +24,16 @@ type Evaluation struct {
 	RMSE          float64 `json:"rmse"`              // root of the mean of (y − E[y|x])²
 	R2            float64 `json:"r2"`                // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
 
-	Calibration  []Coverage `json:"calibration"` // of the prediction intervals
-	Baselines    *Baselines `json:"baselines,omitempty"`
-	PITHistogram []float64  `json:"pit_histogram"` // rows by F(y|x), in ten bins of equal width from 0 to 1
+	// Of models of a scale h(y) of the target, all else being of y: which, Σ log p(h(y)|x), and, where y has no mean, that RMSE
+	// and R2 are of the medians.
+	TargetScale              scaling.Scale `json:"target_scale,omitempty"`
+	LogLikelihoodTransformed *float64      `json:"log_likelihood_transformed,omitempty"`
+	Point                    string        `json:"point,omitempty"`          // "median"
+	WithoutMedian            int           `json:"without_median,omitempty"` // rows that have none, and are left out of RMSE and R2
+
+	Calibration  []Coverage `json:"calibration"`         // of the prediction intervals
+	Baselines    *Baselines `json:"baselines,omitempty"` // absent where the model has none
+	PITHistogram []float64  `json:"pit_histogram"`       // rows by F(y|x), in ten bins of equal width from 0 to 1
 }
 
 // Evaluate reads the source once and measures the model with parameters p and
@@ -40,8 +49,18 @@ func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src da
 // measured, as it is in the intervals; the log-likelihood is that of the parameters as they are, or of the mixture of arrangements
 // where u has them.
 func EvaluateWith(ctx context.Context, p *model.Params, u *Uncertainty, act model.Activation, src dataset.Source) (*Evaluation, error) {
+	return evaluateBeside(ctx, p, u, nil, act, src)
+}
+
+// EvaluateModel is [EvaluateWith] of a model, whose [Features] src has, with its simpler models beside it.
+func EvaluateModel(ctx context.Context, m *fitted.Model, act model.Activation, src dataset.Source) (*Evaluation, error) {
+	return evaluateBeside(ctx, m.Params(), UncertaintyOf(m), m.Baselines, act, src)
+}
+
+func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside *fitted.Baselines, act model.Activation, src dataset.Source) (*Evaluation, error) {
 	predictor := NewPredictor(p, act, src.Schema().Name).With(u)
-	return evaluate(ctx, src, p.D, func(ctx context.Context, b *model.Block) (*described, error) {
+	scale := src.Schema().Scale
+	return evaluate(ctx, src, p.D, beside, func(ctx context.Context, b *model.Block) (*described, error) {
 		pred, err := predictor.Predict(ctx, b)
 		if err != nil {
 			return nil, err
@@ -49,6 +68,16 @@ func EvaluateWith(ctx context.Context, p *model.Params, u *Uncertainty, act mode
 		out := &described{mean: pred.Mean, logDens: pred.LogDens, cdf: func(r int, y float64) float64 {
 			return predictor.distribution(pred, r).CDF(y)
 		}}
+		if scale != "" {
+			own, err := predictor.OwnScale(pred, scale, b.Y)
+			if err != nil {
+				return nil, err
+			}
+			out.mean, out.logDens = own.Point, own.LogDens
+			if below := out.cdf; scale.Falls() {
+				out.cdf = func(r int, v float64) float64 { return 1 - below(r, v) }
+			}
+		}
 		if p.Family != "" {
 			out.before = func(r int, y float64) float64 { return predictor.distribution(pred, r).CDFBefore(y) }
 		}
@@ -57,14 +86,14 @@ func EvaluateWith(ctx context.Context, p *model.Params, u *Uncertainty, act mode
 }
 
 // described is what a model says of the rows of a block with targets: their
-// means, the logs of their densities, and F(y|x), before P(Y < y|x) where that may be another; nil where it is not.
+// means, the logs of their densities, and F(y|x) at the target as the block has it, before P(Y < y|x) where that may be another; nil where it is not.
 type described struct {
 	mean, logDens []float64
 	cdf, before   func(row int, y float64) float64
 }
 
 // evaluate is [Evaluate] for whatever describes blocks of d features.
-func evaluate(ctx context.Context, src dataset.Source, d int, describe func(context.Context, *model.Block) (*described, error)) (*Evaluation, error) {
+func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Baselines, describe func(context.Context, *model.Block) (*described, error)) (*Evaluation, error) {
 	schema := src.Schema()
 	if schema.Target == "" {
 		return nil, &dataset.Error{File: schema.Name, Msg: "no target column to evaluate against"}
@@ -72,13 +101,17 @@ func evaluate(ctx context.Context, src dataset.Source, d int, describe func(cont
 	if err := fits(schema, d); err != nil {
 		return nil, err
 	}
-	var e Evaluation
-	var sse, weight float64
+	e := Evaluation{TargetScale: schema.Scale}
+	var sse, weight, scored, slopes float64
 	var target deviations
-	var line *regression
-	if d <= maxRegressors {
-		line = newRegression(d)
+	var mean, line *against
+	if beside != nil {
+		mean = &against{Baseline: &beside.Mean, scale: schema.Scale}
+		if beside.Linear != nil {
+			line = &against{Baseline: beside.Linear, scale: schema.Scale}
+		}
 	}
+	own := make([]float64, 0, model.BlockRows)
 	var calibration calibration
 	err := src.Read(ctx, func(b *model.Block) error {
 		pred, err := describe(ctx, b)
@@ -87,27 +120,38 @@ func evaluate(ctx context.Context, src dataset.Source, d int, describe func(cont
 		}
 		e.N += b.N
 		var s, logLikelihood, rows float64
-		for r, y := range b.Y {
+		own = own[:0]
+		for r, v := range b.Y {
+			y := schema.Scale.Back(v)
+			own = append(own, y)
 			w := 1.0
 			if b.W != nil {
 				w = b.W[r]
 			}
 			rows += w
 			logLikelihood += w * pred.logDens[r]
-			s += w * (y - pred.mean[r]) * (y - pred.mean[r])
-			u := pred.cdf(r, y)
+			if point := pred.mean[r]; math.IsNaN(point) {
+				e.WithoutMedian++
+			} else {
+				s += w * (y - point) * (y - point)
+				scored += w
+			}
+			slopes += w * schema.Scale.LogSlope(v)
+			u := pred.cdf(r, v)
 			before := u
 			if pred.before != nil {
-				before = pred.before(r, y)
+				before = pred.before(r, v)
 			}
 			calibration.add(before, u, w)
 		}
 		e.LogLikelihood += logLikelihood
 		sse += s
 		weight += rows
-		target.add(b.Y, b.W)
-		if line != nil {
-			line.add(b)
+		target.add(own, b.W)
+		for _, a := range []*against{mean, line} {
+			if a != nil {
+				a.add(b)
+			}
 		}
 		return nil
 	})
@@ -118,22 +162,33 @@ func evaluate(ctx context.Context, src dataset.Source, d int, describe func(cont
 		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
 	}
 	e.Dropped = dataset.Dropped(src)
-	if mean := baseline(target.squares, target.squares, weight); mean != nil {
-		e.Baselines = &Baselines{Mean: *mean}
-		if line != nil {
-			e.Baselines.Linear = baseline(line.residual(), target.squares, weight)
-		}
+	if mean := mean.baseline(target.squares, weight); mean != nil {
+		e.Baselines = &Baselines{Mean: *mean, Linear: line.baseline(target.squares, weight)}
+	}
+	if schema.Scale != "" {
+		of := e.LogLikelihood - slopes
+		e.LogLikelihoodTransformed = &of
+	}
+	if !schema.Scale.HasMean() {
+		e.Point = "median"
 	}
 	if schema.Weights != "" {
 		e.Weight = weight
 	}
-	e.RMSE = math.Sqrt(sse / weight)
-	e.R2 = 1 - sse/target.squares
+	e.RMSE, e.R2 = errorsOf(sse, scored, target.squares, weight)
 	if !numeric.Finite(e.LogLikelihood, e.RMSE, e.R2) {
 		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("log-likelihood %.3g, rmse %.3g and r2 %.3g are not all finite: the model's predictions are too far from the data to be squared", e.LogLikelihood, e.RMSE, e.R2)}
 	}
 	e.Calibration, e.PITHistogram = calibration.coverage(weight), calibration.bins[:]
 	return &e, nil
+}
+
+// errorsOf are RMSE and R2 of squared errors over rows of one weight, where the target's squared deviations are over rows of another.
+func errorsOf(sse, scored, squares, weight float64) (rmse, r2 float64) {
+	if rmse = math.Sqrt(sse / scored); scored == weight {
+		return rmse, 1 - sse/squares
+	}
+	return rmse, 1 - sse/scored/(squares/weight)
 }
 
 // deviations accumulates Σw(y − ȳ)² over blocks, without the cancellation of

@@ -106,9 +106,10 @@ func firstError(errs ...error) error {
 
 // Result is what a model says of n rows.
 type Result struct {
-	Mean         []float64  // E[y|x]
+	Mean         []float64  // E[y|x]; nil where y has none
+	Median       []float64  // of models of a scale of the target; nil elsewhere
 	Gate         *mat.Dense // n×K: P(z=i|x)
-	Experts      *mat.Dense // n×K: the mean of y under each expert
+	Experts      *mat.Dense // n×K: the mean of y under each expert, or its median where y has no mean
 	Posterior    *mat.Dense // n×K: P(z=i|x,y); nil where no y was given
 	LogDensity   []float64  // log p(y|x); nil where no y was given
 	Lower, Upper []float64  // the prediction intervals; nil where none were asked for
@@ -136,28 +137,43 @@ func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level flo
 	if u := UncertaintyOf(m.Model); u != nil && (level > 0 || u.arrangements != nil) {
 		predictor.With(u)
 	}
-	err := dataset.Matrix(x, y).Read(ctx, func(b *model.Block) error {
+	scale := m.TargetScale
+	if scale != "" {
+		out.Median = make([]float64, n)
+	}
+	err := dataset.Scaled(dataset.Matrix(x, y), scale).Read(ctx, func(b *model.Block) error {
 		p, err := predictor.Predict(ctx, b)
 		if err != nil {
 			return err
 		}
-		copy(out.Mean[at:], p.Mean)
+		own := &Own{Point: p.Mean, Experts: p.Experts, LogDens: p.LogDens}
+		if scale != "" {
+			if own, err = predictor.OwnScale(p, scale, b.Y); err != nil {
+				return err
+			}
+			copy(out.Median[at:], own.Median)
+		}
+		copy(out.Mean[at:], own.Point)
 		turn(out.Gate, p.Gate, at, b.N)
-		turn(out.Experts, p.Experts, at, b.N)
+		turn(out.Experts, own.Experts, at, b.N)
 		if y != nil {
-			copy(out.LogDensity[at:], p.LogDens)
+			copy(out.LogDensity[at:], own.LogDens)
 			turn(out.Posterior, p.Posterior, at, b.N)
 		}
 		if level > 0 {
 			if err := predictor.Intervals(out.Lower[at:at+b.N], out.Upper[at:at+b.N], p, level); err != nil {
 				return err
 			}
+			onScale(scale, out.Lower[at:at+b.N], out.Upper[at:at+b.N])
 		}
 		at += b.N
 		return nil
 	})
 	if err != nil {
 		return nil, err
+	}
+	if !scale.HasMean() {
+		out.Mean = nil
 	}
 	return out, nil
 }
@@ -198,12 +214,12 @@ func Selection(m *fitted.Model, unseen bool) dataset.Selection {
 }
 
 // Features is the table of a model's features in a table that was opened by its
-// [Selection]; a table that has them already comes back as it is.
+// [Selection], with the target on the model's scale; a table that has them already comes back as it is.
 func Features(m *fitted.Model, src dataset.Source, unseen bool) dataset.Source {
-	if m.Design == nil || slices.Equal(src.Schema().Features, m.Features) && !slices.Equal(m.Features, m.Design.Columns) {
-		return src
+	if m.Design != nil && (!slices.Equal(src.Schema().Features, m.Features) || slices.Equal(m.Features, m.Design.Columns)) {
+		src = m.Design.Source(src, unseen)
 	}
-	return m.Design.Source(src, unseen)
+	return dataset.Scaled(src, m.TargetScale)
 }
 
 // Table returns the predictions for a table as a table, see [Predictions].
@@ -236,7 +252,7 @@ func (m *Model) Evaluate(ctx context.Context, src dataset.Source) (*Evaluation, 
 	if err := m.ordered(src.Schema()); err != nil {
 		return nil, err
 	}
-	return EvaluateWith(ctx, m.params, UncertaintyOf(m.Model), m.act, src)
+	return EvaluateModel(ctx, m.Model, m.act, src)
 }
 
 // ordered refuses the model's own features in another order.

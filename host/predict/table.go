@@ -20,7 +20,7 @@ type predictions struct {
 
 // Extras are columns of predictions that are there where they are asked for.
 type Extras struct {
-	Experts  bool    // mean1 … meank: g(⟨a_i,x⟩), the mean of y under each expert
+	Experts  bool    // mean1 … meank: g(⟨a_i,x⟩), the mean of y under each expert; median1 … where y has no mean
 	Interval float64 // lower, upper: the central prediction interval of this level; 0: none
 
 	// Uncertainty is in the intervals; nil takes the parameters as they are. Where it has arrangements all
@@ -28,7 +28,7 @@ type Extras struct {
 	Uncertainty *Uncertainty
 }
 
-// Predictions returns the predictions for a table as a table: columns mean,
+// Predictions returns the predictions for a table as a table: columns mean, of models of a scale of the target median too,
 // p1 … pk (P(z=i|x)) and, where src has a target, posterior1 … posteriork
 // (P(z=i|x,y)), then the extras. Where a row of src lacks a feature (NaN) all of its
 // predictions are NaN, where it lacks the target its posteriors. Rows correspond; a
@@ -65,17 +65,29 @@ func fits(s dataset.Schema, features int) error {
 
 // Schema names the columns; none of them is a target.
 func (t *predictions) Schema() dataset.Schema {
-	names := append([]string{"mean"}, numbered("p", t.params.K)...)
+	names := append(t.lead(), numbered("p", t.params.K)...)
 	if t.src.Schema().Target != "" {
 		names = append(names, numbered("posterior", t.params.K)...)
 	}
 	if t.extras.Experts {
-		names = append(names, numbered("mean", t.params.K)...)
+		names = append(names, numbered(t.lead()[0], t.params.K)...)
 	}
 	if t.extras.Interval > 0 {
 		names = append(names, "lower", "upper")
 	}
 	return dataset.Schema{Name: t.src.Schema().Name, Features: names}
+}
+
+// lead are the columns before the probabilities: the mean, of a scale of the target the median too, and that alone where there
+// is no mean.
+func (t *predictions) lead() []string {
+	switch s := t.src.Schema().Scale; {
+	case s == "":
+		return []string{"mean"}
+	case s.HasMean():
+		return []string{"mean", "median"}
+	}
+	return []string{"median"}
 }
 
 func numbered(prefix string, k int) []string {
@@ -95,17 +107,27 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 		predictor.With(t.extras.Uncertainty)
 	}
 	var x []float64
+	scale := t.src.Schema().Scale
 	return t.src.Read(ctx, func(b *model.Block) error {
 		whole, lacks := complete(b)
 		p, err := predictor.Predict(ctx, whole)
 		if err != nil {
 			return err
 		}
-		x = append(x[:0], p.Mean...)
+		own := &Own{Point: p.Mean, Experts: p.Experts}
+		if scale != "" {
+			if own, err = predictor.OwnScale(p, scale, nil); err != nil {
+				return err
+			}
+		}
+		x = append(x[:0], own.Point...)
+		if len(t.lead()) > 1 {
+			x = append(x, own.Median...)
+		}
 		x = append(x, p.Gate...)
 		x = append(x, p.Posterior...)
 		if t.extras.Experts {
-			x = append(x, p.Experts...)
+			x = append(x, own.Experts...)
 		}
 		if level := t.extras.Interval; level > 0 {
 			at := len(x)
@@ -113,6 +135,7 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 			if err := predictor.Intervals(x[at:at+b.N], x[at+b.N:], p, level); err != nil {
 				return err
 			}
+			onScale(scale, x[at:at+b.N], x[at+b.N:])
 		}
 		out := &model.Block{N: b.N, X: x}
 		if lacks != nil {
@@ -162,10 +185,10 @@ func complete(b *model.Block) (*model.Block, []lack) {
 // blank makes NaN of what cannot be predicted: all of a row without a feature, the
 // posteriors of one without a target.
 func (t *predictions) blank(out *model.Block, lacks []lack) {
-	k := t.params.K
+	k, before := t.params.K, len(t.lead())
 	for at := range out.X {
 		column := at / out.N
-		posterior := t.src.Schema().Target != "" && column > k && column <= 2*k
+		posterior := t.src.Schema().Target != "" && column >= before+k && column < before+2*k
 		if l := lacks[at%out.N]; l == feature || l == target && posterior {
 			out.X[at] = math.NaN()
 		}

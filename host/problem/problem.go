@@ -69,6 +69,7 @@ type Problem struct {
 	Notes   []string // for the user
 	// Collinear says which feature the others tell; "" where none.
 	Collinear string
+	Facts     *Facts // see Look; nil before
 
 	plain *Problem // see Plain; nil: the problem itself
 

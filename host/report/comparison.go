@@ -36,14 +36,25 @@ func Comparison(w io.Writer, c *fitted.Comparison, a, b *fitted.Model) error {
 	} else {
 		fmt.Fprintf(out, "No test: %s.\n", shown.Line(c.Untested))
 	}
-	for _, pair := range c.Matched {
-		writeTable(out, besideEachOther(c, a, b, pair[0]-1, pair[1]-1))
+	if a.TargetScale != b.TargetScale {
+		fmt.Fprintf(out, "%s is of %s, %s of %s: their coefficients are on different scales, their likelihoods on one.\n",
+			shown.Name(c.A.Model), shown.Name(a.ScaledTarget()), shown.Name(c.B.Model), shown.Name(b.ScaledTarget()))
+	}
+	if ref := c.GateReference; ref != nil {
+		fmt.Fprintf(out, "Gates are relative to expert %d of %s and expert %d of %s.\n", ref[0], shown.Name(c.A.Model), ref[1], shown.Name(c.B.Model))
+	}
+	for at, pair := range c.Matched {
+		var gates fitted.ComparedGates
+		if c.Gates != nil && pair != *c.GateReference {
+			gates = c.Gates[at]
+		}
+		writeTable(out, besideEachOther(c, a, b, pair[0]-1, pair[1]-1, gates))
 	}
 	return out.Flush()
 }
 
 // besideEachOther is the table of an expert of a and one of b, either −1 for none.
-func besideEachOther(c *fitted.Comparison, a, b *fitted.Model, i, l int) [][]string {
+func besideEachOther(c *fitted.Comparison, a, b *fitted.Model, i, l int, gates fitted.ComparedGates) [][]string {
 	title := func(name string, i int) string {
 		if i < 0 {
 			return ""
@@ -83,7 +94,40 @@ func besideEachOther(c *fitted.Comparison, a, b *fitted.Model, i, l int) [][]str
 	va, ea := intercept(a, i)
 	vb, eb := intercept(b, l)
 	add("intercept", va, ea, vb, eb)
+	for _, name := range names {
+		va, ea := gateOf(gates.A, name)
+		vb, eb := gateOf(gates.B, name)
+		add("gate "+shown.Name(name), va, ea, vb, eb)
+	}
+	va, ea = gateInterceptOf(gates.A)
+	vb, eb = gateInterceptOf(gates.B)
+	add("gate intercept", va, ea, vb, eb)
 	return table
+}
+
+// gateOf is the coefficient of a feature in a gate with its standard error, "" for none.
+func gateOf(g *fitted.ComparedGate, name string) (value, se string) {
+	if g == nil {
+		return "", ""
+	}
+	v, seen := g.Coefficients[name]
+	switch e, known := g.Errors[name]; {
+	case !seen:
+		return "", ""
+	case known:
+		return byError(v, e)
+	}
+	return fixed(v), ""
+}
+
+func gateInterceptOf(g *fitted.ComparedGate) (value, se string) {
+	switch {
+	case g == nil || g.Intercept == nil:
+		return "", ""
+	case g.InterceptError == nil:
+		return fixed(*g.Intercept), ""
+	}
+	return byError(*g.Intercept, *g.InterceptError)
 }
 
 // coefficientOf is that of a feature in expert i with its standard error, "" for none.

@@ -85,7 +85,7 @@ func indexSection(m *fitted.Model, d *Diagnosis) section {
 		pad := 0.05 * (hi - lo)
 		c := newChart(fmt.Sprintf("rows of expert %d along its index", i+1), d.Index.Z[i][0], d.Index.Z[i][curvePoints-1], lo-pad, hi+pad)
 		c.height = 260
-		c.xLabel, c.yLabel = fmt.Sprintf("index of expert %d", i+1), shown.Name(m.Target)
+		c.xLabel, c.yLabel = fmt.Sprintf("index of expert %d", i+1), shown.Name(m.ScaledTarget())
 		for _, p := range own {
 			c.dot(p.Index, p.Y, 2.2, 0.2+0.6*p.Posterior*p.Posterior, colour(i))
 		}

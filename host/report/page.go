@@ -174,9 +174,13 @@ const mixtureTests = "Each test adds up terms whose mean is 0 if the model is ri
 	"as far from 0. A fit that merged experts fails them; a better optimum that does not part merged experts can go unseen."
 
 func residualSection(m *fitted.Model, d *Diagnosis) section {
+	of := ""
+	if m.TargetScale != "" {
+		of = " of " + shown.Name(m.ScaledTarget())
+	}
 	return section{
 		Title: "Residuals",
-		Reading: "Each expert's standardised residuals, weighted by the posterior, against the standard normal density that the model " +
+		Reading: "Each expert's standardised residuals" + of + ", weighted by the posterior, against the standard normal density that the model " +
 			"claims. Two humps are two experts in one; heavy tails are noise that is not Gaussian.",
 		Pictures: residualCharts(m, d),
 	}
@@ -294,6 +298,9 @@ func traceChart(m *fitted.Model) template.HTML {
 // there is one column of numbers, observed against predicted otherwise.
 func dataSection(m *fitted.Model, d *Diagnosis) section {
 	s := section{Title: "Data and experts"}
+	if m.TargetScale != "" {
+		s.Title += ", on the scale " + shown.Name(m.ScaledTarget())
+	}
 	colours := "Rows have the colour of their most probable expert, paler where that is less sure."
 	if m.K == 1 {
 		colours = ""
@@ -330,7 +337,7 @@ func scatterChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	lo, hi := extent(y)
 	pad := 0.05 * (hi - lo)
 	c := newChart("rows and experts", d.Curves.X[0], d.Curves.X[curvePoints-1], lo-pad, hi+pad)
-	c.xLabel, c.yLabel = shown.Name(m.Features[0]), shown.Name(m.Target)
+	c.xLabel, c.yLabel = shown.Name(m.Features[0]), shown.Name(m.ScaledTarget())
 	for _, p := range d.Points {
 		c.point(p.X, p)
 	}
@@ -358,7 +365,7 @@ func predictedChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	x0, x1 := extent(x)
 	y0, y1 := extent(y)
 	c := newChart("observed against predicted", x0, x1, y0, y1)
-	c.xLabel, c.yLabel = "predicted mean", shown.Name(m.Target)
+	c.xLabel, c.yLabel = "predicted mean", shown.Name(m.ScaledTarget())
 	c.segment(max(x0, y0), max(x0, y0), min(x1, y1), min(x1, y1), "ink dashed")
 	for i, p := range d.Points {
 		c.dot(x[i], y[i], 2.2, 0.15+0.6*p.Posterior*p.Posterior, colour(p.Expert))

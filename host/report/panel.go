@@ -96,7 +96,7 @@ func panelCharts(m *fitted.Model, d *Diagnosis) (out []template.HTML) {
 	for _, p := range d.Panels {
 		title := "rows and experts"
 		c := newChart(title, p.At[0], p.At[len(p.At)-1], lo-pad, hi+pad)
-		c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(m.Target)
+		c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(m.ScaledTarget())
 		if p.Level != "" {
 			c.title += " of " + shown.Name(p.Level)
 			c.yLabel += ", " + shown.Name(p.Level)

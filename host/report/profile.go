@@ -301,7 +301,7 @@ func lineChart(m *fitted.Model, p *Profile, lo, hi float64) template.HTML {
 	pad := 0.05 * (hi - lo)
 	c := newChart("experts along "+shown.Name(p.Name), p.At[0], p.At[len(p.At)-1], lo-pad, hi+pad)
 	c.height = 220
-	c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(m.Target)
+	c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(m.ScaledTarget())
 	for i, means := range p.Means {
 		c.named(fmt.Sprintf("expert %d", i+1), func() { c.parts(p.At, means, p.Gate[i], "stroke "+colour(i)) })
 	}
@@ -334,7 +334,7 @@ func levelCharts(m *fitted.Model, p *Profile, lo, hi float64) (out []template.HT
 		names[len(names)-1] += fmt.Sprintf(" (and %d more, not drawn)", more)
 	}
 	pad := 0.05 * (hi - lo)
-	means := rowChart("experts by "+shown.Name(p.Name), shown.Name(m.Target), names, lo-pad, hi+pad)
+	means := rowChart("experts by "+shown.Name(p.Name), shown.Name(m.ScaledTarget()), names, lo-pad, hi+pad)
 	for i := range m.K {
 		means.dots(i, m.K, len(names), func(row int) (float64, bool) {
 			v := p.Means[i][row]

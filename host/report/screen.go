@@ -122,11 +122,12 @@ func chosen(m *fitted.Model) string {
 func shortDesign(m *fitted.Model) (lines []string) {
 	d := m.Design
 	if d == nil {
-		return nil
+		return onScale(m)
 	}
 	if d.Formula != "" {
 		lines = append(lines, "Formula: "+shown.Name(d.Formula)+".")
 	}
+	lines = append(lines, onScale(m)...)
 	var factors []string
 	for _, f := range d.Factors {
 		factors = append(factors, shown.Name(f.Name)+" against "+shown.Name(f.Reference))

@@ -172,6 +172,9 @@ func answer(m *fitted.Model) string {
 	if m.Fit.Dropped > 0 {
 		left = fmt.Sprintf(" (%d left out for missing cells)", m.Fit.Dropped)
 	}
+	if m.TargetScale != "" {
+		noise += " of " + shown.Name(m.ScaledTarget())
+	}
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s%s (BIC %s, AIC %s; method %s).",
 		verdict, howMany(m), plural(m.D, "feature"), noise,
 		Likelihood(m.Fit.LogLikelihood), plural(m.Fit.N, "row"), left, Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC), m.Fit.Method)
@@ -190,11 +193,12 @@ func Likelihood(v float64) string {
 func design(m *fitted.Model) (lines []string) {
 	d := m.Design
 	if d == nil {
-		return nil
+		return onScale(m)
 	}
 	if d.Formula != "" {
 		lines = append(lines, "Formula: "+shown.Name(d.Formula)+".")
 	}
+	lines = append(lines, onScale(m)...)
 	for _, f := range d.Factors {
 		var others []string
 		for _, level := range f.Levels {
@@ -206,6 +210,26 @@ func design(m *fitted.Model) (lines []string) {
 			others = append(others[:12], fmt.Sprintf("%d more", more))
 		}
 		lines = append(lines, fmt.Sprintf("Factor %s: %s against the reference %s.", shown.Name(f.Name), strings.Join(others, ", "), shown.Name(f.Reference)))
+	}
+	return lines
+}
+
+// onScale says what a model of a scale of the target is of, and what is of the target.
+func onScale(m *fitted.Model) []string {
+	if m.TargetScale == "" {
+		return nil
+	}
+	y, h := shown.Name(m.Target), shown.Name(m.ScaledTarget())
+	line := fmt.Sprintf("Target: %s. Coefficients, sigma and the tests are of it; log-likelihood, BIC and AIC are of %s", h, y)
+	if v := m.Fit.LogLikelihoodTransformed; v != nil {
+		line += fmt.Sprintf(" (log-likelihood of %s: %s)", h, Likelihood(*v))
+	}
+	lines := []string{line + "."}
+	if m.TargetScale.Bounded() {
+		lines = append(lines, fmt.Sprintf("Noise below 0, which %s never is: %.2g %% of the probability, a mean over the rows.", h, 100*m.Fit.ProbabilityOutside))
+	}
+	if !m.TargetScale.HasMean() {
+		lines = append(lines, fmt.Sprintf("Where %s is normal %s has no mean: predictions are medians.", h, y))
 	}
 	return lines
 }

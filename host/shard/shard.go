@@ -93,6 +93,9 @@ type Table struct {
 // format can be entered anywhere, a pass over the rows where it cannot.
 func Open(ctx context.Context, src dataset.Source) (Table, error) {
 	s := src.Schema()
+	if s.Scale != "" {
+		return Table{}, &dataset.Error{File: s.Name, Msg: fmt.Sprintf("its target is %s; sums over parts are of a target itself", s.Scale.Title(s.Target))}
+	}
 	t := Table{Features: s.Features, Target: s.Target, Weights: s.Weights, Kernel: runtime.GOARCH}
 	digests := map[int]uint64{}
 	see := func(i int, b *model.Block) error {

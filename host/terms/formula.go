@@ -4,12 +4,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gatedlearning/moe/host/scaling"
 )
 
-// Formula is a formula in two parts, y ~ experts | gate, as R writes them.
+// Formula is a formula in two parts, y ~ experts | gate, as R writes them, or with log(y), sqrt(y) or 1/y for y.
 type Formula struct {
 	Text    string
-	Target  string
+	Target  string        // the column
+	Scale   scaling.Scale // what is fitted of it
 	parser  *parser
 	experts *node
 	gate    *node // nil where there is no bar: the gate has the experts' terms
@@ -22,16 +25,18 @@ func Parse(text string) (*Formula, error) {
 		return nil, err
 	}
 	f := &Formula{Text: text, parser: p}
-	left := p.token
-	if left.kind != "name" || left.text == "." {
-		return nil, p.fail(left.at, "%s, want the target's column, then ~", p.found())
+	if first := p.token; first.kind != "name" && first.text != "1" || first.text == "." {
+		return nil, p.fail(first.at, "%s, want the target's column, then ~", p.found())
 	}
-	f.Target = left.text
-	if err := p.next(); err != nil {
+	left, err := p.binary(0)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.left(left); err != nil {
 		return nil, err
 	}
 	if !p.is("~") {
-		return nil, p.fail(p.token.at, "%s; the left side is one column, without functions or operators, then ~", p.found())
+		return nil, p.fail(p.token.at, "%s; want ~ behind the left side", p.found())
 	}
 	if err := p.next(); err != nil {
 		return nil, err
@@ -51,6 +56,24 @@ func Parse(text string) (*Formula, error) {
 		return nil, p.fail(p.token.at, "%s; a formula is y ~ experts or y ~ experts | gate", p.found())
 	}
 	return f, nil
+}
+
+// left reads the left side.
+func (f *Formula) left(n *node) error {
+	of := n
+	switch {
+	case n.op == "call" && len(n.args) == 1 && (n.text == "log" || n.text == "sqrt"):
+		f.Scale, of = scaling.Scale(n.text), n.args[0]
+	case n.op == "call" && len(n.args) == 1 && n.text == "I" && n.args[0].op == "/":
+		return f.left(n.args[0])
+	case n.op == "/" && n.args[0].op == "number" && n.args[0].text == "1":
+		f.Scale, of = scaling.Reciprocal, n.args[1]
+	}
+	if of.op != "name" {
+		return f.parser.fail(n.at, "the left side is a column, or log, sqrt or 1/ of one, then ~")
+	}
+	f.Target = of.text
+	return nil
 }
 
 // variable is what terms are products of.

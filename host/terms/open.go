@@ -112,6 +112,9 @@ func (b *builder) finish(t *Table, src dataset.Source) (*Table, error) {
 		return nil, &dataset.Error{File: src.Schema().Name, Msg: err.Error() + "; rename a column"}
 	}
 	t.Design, t.Source = &b.design, b.design.Source(src, false)
+	if f := b.request.Formula; f != nil {
+		t.Source = dataset.Scaled(t.Source, f.Scale)
+	}
 	return t, nil
 }
 
