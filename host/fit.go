@@ -100,7 +100,7 @@ func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Confi
 	if err != nil {
 		return cfg, nil, err
 	}
-	if err := p.Look(ctx, src); err != nil {
+	if p.Facts, err = problem.Look(ctx, p, src); err != nil {
 		p.Close()
 		return cfg, nil, err
 	}

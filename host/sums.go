@@ -87,7 +87,7 @@ func fitTensors(ctx context.Context, act sdk.Activation, sums *shard.Moments, fi
 	}
 	m, err := fit(ctx, p, e, run{Config: cfg})
 	if err == nil && taken < all {
-		m.Fit.Prints = sums.Prints()
+		m.Fit.Prints, m.Baselines = sums.Prints(), nil // those are of a part of the rows
 	}
 	return m, err
 }

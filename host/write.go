@@ -58,7 +58,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	}
 	m.Fit = summary(p, e, out, cfg)
 	if p.Facts == nil { // of sums
-		if err := p.Look(ctx, nil); err != nil {
+		if p.Facts, err = problem.Look(ctx, p, nil); err != nil {
 			return nil, err
 		}
 	}

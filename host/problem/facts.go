@@ -30,9 +30,9 @@ type Line struct {
 // maxRegressors bounds the normal equations of the regression.
 const maxRegressors = 100
 
-// Look reads the rows, which came from src, for the facts of them.
-func (p *Problem) Look(ctx context.Context, src dataset.Source) (err error) {
-	f := new(Facts)
+// Look reads the rows of p, which came from src, for the facts of them.
+func Look(ctx context.Context, p *Problem, src dataset.Source) (f *Facts, err error) {
+	f = new(Facts)
 	digest, sums := dataset.NewDigest(), newRegression(0)
 	if p.Shape.D <= maxRegressors {
 		sums = newRegression(p.Shape.D)
@@ -48,7 +48,7 @@ func (p *Problem) Look(ctx context.Context, src dataset.Source) (err error) {
 		})
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if f.Digest = digest.String(); src != nil && dataset.DigestOf(src) != "" {
 		f.Digest = dataset.DigestOf(src)
@@ -57,8 +57,7 @@ func (p *Problem) Look(ctx context.Context, src dataset.Source) (err error) {
 	if sums.d > 0 {
 		f.Linear = sums.line(sums.d, p)
 	}
-	p.Facts = f
-	return nil
+	return f, nil
 }
 
 // regression accumulates the sums of a linear regression of y on x and 1, of values

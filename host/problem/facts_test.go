@@ -47,10 +47,11 @@ func TestLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Look(t.Context(), nil); err != nil {
+	f, err := Look(t.Context(), p, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	l := p.Facts.Linear
+	l := f.Linear
 	// The sums of squares carry 1e−16 of themselves, some 1e−12 of the residual's.
 	if want := math.Sqrt(sse / total); math.Abs(l.Sigma-want) > 1e-8*want {
 		t.Errorf("the noise is %v, want %v", l.Sigma, want)
@@ -66,7 +67,7 @@ func TestLook(t *testing.T) {
 		}
 	}
 	mean, sd := stat.PopMeanStdDev(y, w)
-	if m := p.Facts.Mean; math.Abs(m.Intercept-mean) > 1e-9*mean || math.Abs(m.Sigma-sd) > 1e-9*sd || m.Coefficients != nil {
+	if m := f.Mean; math.Abs(m.Intercept-mean) > 1e-9*mean || math.Abs(m.Sigma-sd) > 1e-9*sd || m.Coefficients != nil {
 		t.Errorf("the mean is %+v, want %v ± %v", m, mean, sd)
 	}
 
@@ -81,7 +82,7 @@ func TestLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Look(t.Context(), nil); err != nil || q.Facts.Linear != nil || q.Facts.Mean == nil {
-		t.Errorf("of %d features: %+v, %v", maxRegressors+1, q.Facts, err)
+	if f, err := Look(t.Context(), q, nil); err != nil || f.Linear != nil || f.Mean == nil {
+		t.Errorf("of %d features: %+v, %v", maxRegressors+1, f, err)
 	}
 }

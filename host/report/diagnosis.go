@@ -138,7 +138,7 @@ func newDiagnosing(m *fitted.Model, act model.Activation, src dataset.Source) *d
 	}
 	d.model = m
 	d.columns, d.raw, d.source = columnsOf(m, src, func(raw *model.Block) { d.cells = raw })
-	d.keep = max(1, max(m.Fit.N*len(d.columns)/keptValues, d.stride))
+	d.keep = max(1, max((m.Fit.N*len(d.columns)+keptValues-1)/keptValues, d.stride))
 	d.members, d.target = newTally(p.K, d.columns), newTally(p.K, []rawColumn{{name: m.Target}})
 	var features []rawColumn
 	for _, name := range m.Features {

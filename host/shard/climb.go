@@ -444,6 +444,9 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 	best := climbs[0]
 	passes, uncertified := all.passes(moved(m, best.At), best)
 	n, q, loglik := all.points[0].sums[1], float64(l.Dim()), best.LogLikelihood
+	if m.Fit.N != all.Table.Rows {
+		m.Baselines = nil // of other rows
+	}
 	after := l.Params(best.At)
 	m.SetParams(after)
 	m.Proportions = best.Proportions
