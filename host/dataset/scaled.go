@@ -41,6 +41,18 @@ func (s *scaled) Schema() Schema {
 	return schema
 }
 
+// Watched is the same table, which shows the raw columns of src to see where src does, before the block is read; nil where
+// it does not.
+func (s *scaled) Watched(see func(raw *model.Block)) Source {
+	w, ok := s.src.(interface {
+		Watched(see func(raw *model.Block)) Source
+	})
+	if !ok {
+		return nil
+	}
+	return &scaled{src: w.Watched(see), scale: s.scale}
+}
+
 // Dropped returns how many rows with missing cells the last pass left out.
 func (s *scaled) Dropped() int { return Dropped(s.src) }
 

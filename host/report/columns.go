@@ -33,7 +33,7 @@ func (c *rawColumn) cell(code float64) float64 {
 	return code
 }
 
-// watched is a table that shows the raw columns of its features.
+// watched is a table that shows the raw columns of its features, or nil in its place if there are none.
 type watched interface {
 	Watched(see func(raw *model.Block)) dataset.Source
 }
@@ -41,8 +41,10 @@ type watched interface {
 // columnsOf are the columns of a table: the raw ones of a design where the table shows them, the features
 // elsewhere. The table that is returned shows them to see, before every block of features.
 func columnsOf(m *fitted.Model, src dataset.Source, see func(raw *model.Block)) (columns []rawColumn, raw bool, table dataset.Source) {
-	w, ok := src.(watched)
-	if m.Design == nil || !ok {
+	if w, ok := src.(watched); ok && m.Design != nil {
+		table = w.Watched(see)
+	}
+	if table == nil {
 		for _, name := range m.Features {
 			columns = append(columns, rawColumn{name: name})
 		}
@@ -57,7 +59,7 @@ func columnsOf(m *fitted.Model, src dataset.Source, see func(raw *model.Block)) 
 		}
 		columns = append(columns, c)
 	}
-	return columns, true, w.Watched(see)
+	return columns, true, table
 }
 
 // oneBlock is a table of one block.

@@ -139,7 +139,7 @@ func newDiagnosing(m *fitted.Model, act model.Activation, src dataset.Source) *d
 	d.model = m
 	d.columns, d.raw, d.source = columnsOf(m, src, func(raw *model.Block) { d.cells = raw })
 	d.keep = max(1, max((m.Fit.N*len(d.columns)+keptValues-1)/keptValues, d.stride))
-	d.members, d.target = newTally(p.K, d.columns), newTally(p.K, []rawColumn{{name: m.Target}})
+	d.members, d.target = newTally(p.K, d.columns), newTally(p.K, []rawColumn{{name: m.ScaledTarget()}})
 	var features []rawColumn
 	for _, name := range m.Features {
 		features = append(features, rawColumn{name: name})
