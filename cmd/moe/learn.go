@@ -140,7 +140,11 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 		if n.BIC < l.BIC {
 			verdict = "preferred to the curve"
 		}
-		if err := say(cmd, "  %-24s BIC %s, %s", n.String(), fmt.Sprintf("%+.1f", n.BIC-l.BIC), verdict); err != nil {
+		beta := ""
+		if n.Beta != 1 {
+			beta = fmt.Sprintf("beta %.3g", n.Beta)
+		}
+		if err := say(cmd, "  %-22s %-12s BIC %+.1f, %s", n.Name, beta, n.BIC-l.BIC, verdict); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package learn
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -75,12 +74,4 @@ func (s *state) like(shape shape, at []float64) *named {
 		best = &named{shape: shape, beta: 1}
 	}
 	return best
-}
-
-// String is n as one writes it.
-func (n Named) String() string {
-	if n.Beta == 1 {
-		return n.Name
-	}
-	return fmt.Sprintf("%s(%.3g z)", n.Name, n.Beta)
 }
