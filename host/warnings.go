@@ -126,7 +126,7 @@ func warnOfTarget(m *fitted.Model, p *problem.Problem) error {
 		return err
 	}
 	if two {
-		m.Fit.Warn(fitted.WarnTarget, "the target takes two values, %g and %g, which two experts fit exactly whatever the gate: noise about them is not normal, and a model of two classes is wanted", a, b)
+		m.Fit.Warn(fitted.WarnTarget, "the target takes two values, %g and %g, which two experts fit exactly whatever the gate: noise about them is not normal, and a model of two classes is wanted", p.Schema.Scale.Back(a), p.Schema.Scale.Back(b))
 		return nil
 	}
 	switch c := p.Facts.Values; {

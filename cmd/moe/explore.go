@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -148,6 +149,10 @@ func printTable(cmd *cobra.Command, path string, t *explore.Table, first string)
 	}
 	fmt.Fprintf(out, "\nA target may be %s. A first fit:\n\n", names(t.Targets))
 	_, err := fmt.Fprintf(out, "  %s\n", shown.Line(first))
+	i := slices.IndexFunc(t.Columns, func(c explore.Column) bool { return c.Name == t.Targets[0] })
+	if err == nil && i >= 0 && t.Columns[i].Has(explore.Skewed) {
+		_, err = fmt.Fprintf(out, "\nOr of its logarithm: --formula 'log(%s) ~ .' in the place of --target and --intercept.\n", shown.Name(t.Targets[0]))
+	}
 	return err
 }
 

@@ -36,24 +36,35 @@ func (f *Fit) Warn(kind WarningKind, format string, args ...any) {
 // Has says whether there is a warning of a kind.
 func (f *Fit) Has(kind WarningKind) bool { return slices.Contains(f.WarningKinds, kind) }
 
-// Weighed are the warnings, the weightiest first, without those that others contradict: where k may be
-// too large none says that a larger one may be better.
+// Weighed are the warnings, the weightiest first, one of every kind before the second of any, without those that others
+// contradict: where k may be too large none says that a larger one may be better.
 func (f *Fit) Weighed() []string {
 	type weighed struct {
 		text   string
+		second bool // of its kind
 		weight int
 	}
 	var list []weighed
+	met := make(map[WarningKind]bool)
 	for i, text := range f.Warnings {
 		kind := warnOtherwise
 		if len(f.WarningKinds) == len(f.Warnings) {
 			kind = f.WarningKinds[i]
 		}
 		if kind != WarnLargerK || !f.Has(WarnTooMany) {
-			list = append(list, weighed{text, slices.Index(byWeight, kind)})
+			list = append(list, weighed{text, met[kind] && kind != warnOtherwise, slices.Index(byWeight, kind)})
+			met[kind] = true
 		}
 	}
-	slices.SortStableFunc(list, func(a, b weighed) int { return cmp.Compare(a.weight, b.weight) })
+	slices.SortStableFunc(list, func(a, b weighed) int {
+		if a.second != b.second {
+			if a.second {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a.weight, b.weight)
+	})
 	var out []string
 	for _, w := range list {
 		out = append(out, w.text)

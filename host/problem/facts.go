@@ -37,12 +37,12 @@ func Look(ctx context.Context, p *Problem, src dataset.Source) (f *Facts, err er
 	if p.Shape.D <= maxRegressors {
 		sums = newRegression(p.Shape.D)
 	}
-	f.Values, err = explore.OfNumbers(p.Schema.Scale.Title(p.Schema.Target), func(add func(float64)) error {
+	f.Values, err = explore.OfNumbers(p.Schema.Target, func(add func(float64)) error {
 		return model.InOrder(ctx, p.Given, func(b *model.Block) error {
 			digest.Add(b)
 			sums.add(b)
 			for _, y := range b.Y {
-				add(y)
+				add(p.Schema.Scale.Back(y))
 			}
 			return nil
 		})

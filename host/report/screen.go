@@ -44,16 +44,21 @@ func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
 
 // writeDoubts writes the weightiest warnings, always that the gate separates or nearly does, and how much more there is to be read.
 func writeDoubts(out io.Writer, f *fitted.Fit, file string) {
-	warnings := f.Weighed()
-	warnings = slices.Clone(warnings[:min(len(warnings), screenWarnings)])
+	var gate []string
 	for i, kind := range f.WarningKinds {
-		if kind == fitted.WarnGate && i < len(f.Warnings) && !slices.Contains(warnings, f.Warnings[i]) {
-			warnings = append(warnings, f.Warnings[i])
+		if kind == fitted.WarnGate && i < len(f.Warnings) {
+			gate = append(gate, f.Warnings[i])
 		}
 	}
-	more := len(f.Warnings) + len(f.Notes) - len(warnings) // and where it separates
+	more := len(f.Warnings) + len(f.Notes)
 	if len(f.Separation) > 0 {
-		warnings = append(warnings, "the gate separates rows: its coefficients without a standard error (–) have no finite optimum")
+		gate = append(gate, "the gate separates rows: its coefficients without a standard error (–) have no finite optimum")
+		more++ // where it does
+	}
+	gate = gate[:min(len(gate), screenWarnings)]
+	warnings := slices.DeleteFunc(slices.Clone(f.Weighed()), func(w string) bool { return slices.Contains(gate, w) })
+	warnings = append(warnings[:min(len(warnings), screenWarnings-len(gate))], gate...)
+	if more -= len(warnings); len(f.Separation) > 0 {
 		more = max(more, 1)
 	}
 	if len(warnings) > 0 || more > 0 {
