@@ -281,7 +281,7 @@ func TestDensityOfTooFewExperts(t *testing.T) {
 // 1e−3 over all fourteen. Without the flag it does nothing.
 func TestDensityCertificateStudy(t *testing.T) {
 	if *studySets == 0 {
-		t.Skip("with -study")
+		t.Skip("a study: -study")
 	}
 	for _, name := range []string{"poisson", "logistic"} {
 		c := densityCases[name]
