@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/explore"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // Facts are what a pass over the rows tells that no fit of them changes.
@@ -66,14 +67,19 @@ func Look(ctx context.Context, p *Problem, src dataset.Source) (f *Facts, err er
 type regression struct {
 	d      int
 	origin []float64 // of the features and the target
-	gram   *mat.SymDense
-	row    []float64
-	vector *mat.VecDense // of row
+	gram   []float64 // of the features, 1 and the target: the upper triangle in rows
+	room   []float64
 }
 
 func newRegression(d int) *regression {
-	row := make([]float64, d+2)
-	return &regression{d: d, gram: mat.NewSymDense(d+2, nil), row: row, vector: mat.NewVecDense(d+2, row)}
+	m := d + 2
+	return &regression{d: d, gram: make([]float64, m*(m+1)/2)}
+}
+
+// at is an entry of the Gram matrix.
+func (s *regression) at(i, j int) float64 {
+	i, j = min(i, j), max(i, j)
+	return s.gram[i*(s.d+2)-i*(i+1)/2+j]
 }
 
 // add takes a block.
@@ -85,26 +91,41 @@ func (s *regression) add(b *model.Block) {
 		}
 		s.origin[s.d] = b.Y[0]
 	}
-	for r, y := range b.Y {
-		w := 1.0
-		if b.W != nil {
-			w = b.W[r]
-		}
-		for j := range s.d {
-			s.row[j] = b.X[j*b.N+r] - s.origin[j]
-		}
-		s.row[s.d], s.row[s.d+1] = 1, y-s.origin[s.d]
-		s.gram.SymRankOne(s.gram, w, s.vector)
+	m := s.d + 2
+	if len(s.room) < 2*m*b.N {
+		s.room = make([]float64, 2*m*b.N)
 	}
+	columns, weighted := make([][]float64, m), make([][]float64, m)
+	for j := range m {
+		c := s.room[j*b.N : (j+1)*b.N]
+		switch {
+		case j < s.d:
+			copy(c, b.Col(j))
+			floats.AddConst(-s.origin[j], c)
+		case j == s.d:
+			for t := range c {
+				c[t] = 1
+			}
+		default:
+			copy(c, b.Y)
+			floats.AddConst(-s.origin[s.d], c)
+		}
+		columns[j], weighted[j] = c, c
+		if b.W != nil {
+			weighted[j] = s.room[(m+j)*b.N : (m+j+1)*b.N]
+			kernel.Mul(weighted[j], c, b.W)
+		}
+	}
+	kernel.AddGram(s.gram, weighted, columns)
 }
 
 // line is the least squares fit on the first n features, in the user's units; nil where it leaves nothing. Features that others
 // determine change nothing: of directions without variance the coefficients are 0.
 func (s *regression) line(n int, p *Problem) *Line {
 	one := s.d // the place of the 1s
-	weight := s.gram.At(one, one)
-	mean := func(j int) float64 { return s.gram.At(j, one) / weight }
-	centred := func(i, j int) float64 { return s.gram.At(i, j) - s.gram.At(i, one)*mean(j) }
+	weight := s.at(one, one)
+	mean := func(j int) float64 { return s.at(j, one) / weight }
+	centred := func(i, j int) float64 { return s.at(i, j) - s.at(i, one)*mean(j) }
 	left := centred(one+1, one+1)
 	params := model.NewParams(1, p.Shape.D)
 	params.RegressorIntercepts = []float64{0}
@@ -113,7 +134,7 @@ func (s *regression) line(n int, p *Problem) *Line {
 		scale := make([]float64, n)
 		for j := range n {
 			scale[j] = math.Sqrt(max(centred(j, j), 0))
-			if scale[j] <= 1e-9*math.Sqrt(s.gram.At(j, j)) {
+			if scale[j] <= 1e-9*math.Sqrt(s.at(j, j)) {
 				scale[j] = math.Inf(1)
 			}
 		}
