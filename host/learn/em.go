@@ -3,6 +3,7 @@ package learn
 import (
 	"context"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -33,12 +34,12 @@ func (s *state) clone() *state {
 	c := *s
 	c.a, c.w = nil, nil
 	for _, r := range s.a {
-		c.a = append(c.a, append([]float64(nil), r...))
+		c.a = append(c.a, slices.Clone(r))
 	}
 	for _, r := range s.w {
-		c.w = append(c.w, append([]float64(nil), r...))
+		c.w = append(c.w, slices.Clone(r))
 	}
-	c.b = append([]float64(nil), s.b...)
+	c.b = slices.Clone(s.b)
 	return &c
 }
 
@@ -88,7 +89,8 @@ type sums struct {
 	expected []float64 // Σ r, by expert
 }
 
-// layout: of expert i the d regressors and, where there is one, the intercept; then the curve.
+// per is how many parameters an expert has: the d regressors and, where there is one, the intercept. The curve's
+// stand behind those of all experts.
 func (s *state) per(d int) int {
 	if s.b != nil {
 		return d + 1
@@ -205,7 +207,7 @@ func (s *state) tangent(d int) *mat.Dense {
 			}
 		}
 		for j := range per {
-			if j == skip {
+			if j == skip || i == 0 && j == d { // of intercepts the first: their mean is the curve's
 				continue
 			}
 			c := make([]float64, p)
@@ -221,21 +223,9 @@ func (s *state) tangent(d int) *mat.Dense {
 		c[s.k*per+j] = 1
 		columns = append(columns, c)
 	}
-	if s.b != nil { // the mean intercept is the curve's: hold the first
-		columns = append(columns[:0:0], dropIntercept(columns, d)...)
-	}
 	out := mat.NewDense(p, len(columns), nil)
 	for c, column := range columns {
 		out.SetCol(c, column)
-	}
-	return out
-}
-
-func dropIntercept(columns [][]float64, d int) (out [][]float64) {
-	for _, c := range columns {
-		if c[d] == 0 {
-			out = append(out, c)
-		}
 	}
 	return out
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
@@ -15,7 +17,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/table"
-	"gonum.org/v1/gonum/mat"
 )
 
 // free is the number of free parameters.
@@ -288,8 +289,9 @@ func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []*st
 	for j, v := range scale {
 		metric[j] = 1 / (v * v)
 	}
+	sd := spread(r.y)
 	empty := func() *state {
-		return &state{k: cfg.K, unit: cfg.UnitNorm, metric: metric, intercept: cfg.Intercepts, sigma: spread(r.y)}
+		return &state{k: cfg.K, unit: cfg.UnitNorm, metric: metric, intercept: cfg.Intercepts, sigma: sd}
 	}
 	for i, text := range starts {
 		act, err := expression.Parse(text, nil)
@@ -333,7 +335,7 @@ func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []*st
 		if cfg.Intercepts {
 			s.b = make([]float64, cfg.K)
 		}
-		s.g = function(func(z float64) float64 { return z * spread(r.y) })
+		s.g = function(func(z float64) float64 { return z * sd })
 		out = append(out, s)
 	}
 	return out, nil
