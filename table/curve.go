@@ -273,10 +273,7 @@ func (t *Table) value(v float64) float64 {
 	case v >= d.Z[last]:
 		return d.G[last] + d.Slopes[last]*(v-d.Z[last])
 	}
-	i := t.interval(v)
-	h := d.Z[i+1] - d.Z[i]
-	u, s := v-d.Z[i], (d.G[i+1]-d.G[i])/h
-	c, e := (3*s-2*d.Slopes[i]-d.Slopes[i+1])/h, (d.Slopes[i]+d.Slopes[i+1]-2*s)/(h*h)
+	i, u, c, e := t.cubic(v)
 	return d.G[i] + u*(d.Slopes[i]+u*(c+u*e))
 }
 
@@ -291,11 +288,17 @@ func (t *Table) slope(v float64) float64 {
 	case v >= d.Z[last]:
 		return d.Slopes[last]
 	}
-	i := t.interval(v)
-	h := d.Z[i+1] - d.Z[i]
-	u, s := v-d.Z[i], (d.G[i+1]-d.G[i])/h
-	c, e := (3*s-2*d.Slopes[i]-d.Slopes[i+1])/h, (d.Slopes[i]+d.Slopes[i+1]-2*s)/(h*h)
+	i, u, c, e := t.cubic(v)
 	return d.Slopes[i] + u*(2*c+3*u*e)
+}
+
+// cubic is the interval of v and, with u = v − z_i, the cubic G_i + u·(slope_i + u·(c + u·e)) there.
+func (t *Table) cubic(v float64) (i int, u, c, e float64) {
+	d := &t.data
+	i = t.interval(v)
+	h := d.Z[i+1] - d.Z[i]
+	s := (d.G[i+1] - d.G[i]) / h
+	return i, v - d.Z[i], (3*s - 2*d.Slopes[i] - d.Slopes[i+1]) / h, (d.Slopes[i] + d.Slopes[i+1] - 2*s) / (h * h)
 }
 
 // index lays cells of equal width over the range, some for each interval.

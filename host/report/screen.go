@@ -125,16 +125,12 @@ func chosen(m *fitted.Model) string {
 
 // shortDesign names the formula, and the references of the factors, a line each.
 func shortDesign(m *fitted.Model) (lines []string) {
-	d := m.Design
-	if d == nil {
-		return onScale(m)
+	lines = formula(m)
+	if m.Design == nil {
+		return lines
 	}
-	if d.Formula != "" {
-		lines = append(lines, "Formula: "+shown.Name(d.Formula)+".")
-	}
-	lines = append(lines, onScale(m)...)
 	var factors []string
-	for _, f := range d.Factors {
+	for _, f := range m.Design.Factors {
 		factors = append(factors, shown.Name(f.Name)+" against "+shown.Name(f.Reference))
 	}
 	if len(factors) > 0 {

@@ -189,17 +189,21 @@ func Likelihood(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// design says what the features are made of, where they are not columns.
-func design(m *fitted.Model) (lines []string) {
-	d := m.Design
-	if d == nil {
-		return onScale(m)
-	}
-	if d.Formula != "" {
+// formula names the formula, and the scale of the target.
+func formula(m *fitted.Model) (lines []string) {
+	if d := m.Design; d != nil && d.Formula != "" {
 		lines = append(lines, "Formula: "+shown.Name(d.Formula)+".")
 	}
-	lines = append(lines, onScale(m)...)
-	for _, f := range d.Factors {
+	return append(lines, onScale(m)...)
+}
+
+// design says what the features are made of, where they are not columns.
+func design(m *fitted.Model) (lines []string) {
+	lines = formula(m)
+	if m.Design == nil {
+		return lines
+	}
+	for _, f := range m.Design.Factors {
 		var others []string
 		for _, level := range f.Levels {
 			if level != f.Reference {
