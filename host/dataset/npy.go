@@ -20,6 +20,7 @@ const columnReadSize = 4 << 20
 type npyHeader struct {
 	offset     int64 // of the first value in the file
 	rows, cols int64
+	fields     []string // of an array of records
 	fortran    bool
 	size       int64 // bytes of a value
 	native     bool  // values are little-endian float64
@@ -36,7 +37,7 @@ func parseNPYHeader(r io.Reader) (*npyHeader, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &npyHeader{offset: array.Offset, fortran: array.Fortran, size: array.Size, native: array.Native, decode: array.Decode}
+	h := &npyHeader{offset: array.Offset, fields: array.Fields, fortran: array.Fortran, size: array.Size, native: array.Native, decode: array.Decode}
 	if err := h.setShape(array.Shape); err != nil {
 		return nil, err
 	}
@@ -115,20 +116,23 @@ func openNPY(name string, r io.Reader, size int64, sel Selection) (*npySource, e
 	if size < 0 && h.fortran {
 		return nil, fault("a column-major array cannot be read from a stream; write it to a file")
 	}
-	lay, err := sel.apply(name, 0, h.names(sel).Columns())
+	lay, err := sel.apply(name, 0, h.names(sel))
 	if err != nil {
 		return nil, err
 	}
 	return &npySource{layout: lay, header: h}, nil
 }
 
-// names are x1 … xd, y. An array with just the selected features' number of
+// names are those of an array of records, and of another x1 … xd, y. One with just the selected features' number of
 // columns has no target where the selection can do without.
-func (h *npyHeader) names(sel Selection) Schema {
-	if d := int(h.cols); sel.Optional && d == len(sel.Features) {
-		return Names(d, false)
+func (h *npyHeader) names(sel Selection) []string {
+	if h.fields != nil {
+		return h.fields
 	}
-	return Names(int(h.cols)-1, true)
+	if d := int(h.cols); sel.Optional && d == len(sel.Features) {
+		return Names(d, false).Columns()
+	}
+	return Names(int(h.cols)-1, true).Columns()
 }
 
 func (s *npySource) Schema() Schema { return s.layout.schema }

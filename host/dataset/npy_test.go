@@ -65,6 +65,37 @@ func TestNPYFromNumpy(t *testing.T) {
 	}
 }
 
+// Records of numbers of one type are a table whose columns have names, whatever stands in them.
+func TestNPYNames(t *testing.T) {
+	names := []string{"age", "it's, 'shape': (9, 9)"}
+	for _, file := range []string{"named", "named-float32"} {
+		src, err := Open(filepath.Join("testdata", file+".npy"), Selection{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readAll(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&table{names, "dose (mg)", [][]float64{{1.5, -2, 3}, {4, 5.25, -6}}}, got); diff != "" {
+			t.Errorf("%s: %s", file, diff)
+		}
+	}
+	for header, want := range map[string]string{
+		"{'descr': [('a', '<f8'), ('b', '<f4')], 'fortran_order': False, 'shape': (2,), }":          `an array of records, want one number type for all columns, not "<f8" and "<f4"`,
+		"{'descr': [('a', '<f8'), ('b', '<f8', (2,))], 'fortran_order': False, 'shape': (2,), }":    "an array of records",
+		"{'descr': [('a', '<f8'), ('a', '<f8')], 'fortran_order': False, 'shape': (2,), }":          `the column name "a" is that of field 1 already`,
+		"{'descr': [('a', '<f8'), ('b', '<f8')], 'fortran_order': False, 'shape': (2, 1), }":        "an array of 3 dimensions",
+		"{'descr': [('a', '<f8'), ('b', [('c', '<f8')])], 'fortran_order': False, 'shape': (2,), }": "an array of records",
+		"{'descr': [('a', '<c8'), ('b', '<c8')], 'fortran_order': False, 'shape': (2,), }":          `values of type "<c8"`,
+	} {
+		_, err := NewReader("t.npy", bytes.NewReader(npyFile(header, 32)), Selection{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", header, err, want)
+		}
+	}
+}
+
 // npyFile is a file of the given header and so many bytes of 0.
 func npyFile(header string, zeros int) []byte {
 	head := []byte(npy.Magic + "\x01\x00\x00\x00" + header + "\n")

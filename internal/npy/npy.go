@@ -29,6 +29,7 @@ type Header struct {
 	Size    int64   // bytes of a value
 	Native  bool    // values are little-endian float64
 	Decode  func(b []byte) float64
+	Fields  []string // the names of an array of records, whose last dimension they are; nil elsewhere
 }
 
 // ReadHeader reads the magic, version, length and dictionary of an NPY file,
@@ -84,9 +85,15 @@ var (
 	descrKey   = regexp.MustCompile(`['"]descr['"]\s*:\s*(?:'([^']*)'|"([^"]*)"|([\[(]))`)
 	fortranKey = regexp.MustCompile(`['"]fortran_order['"]\s*:\s*(True|False)`)
 	shapeKey   = regexp.MustCompile(`['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)`)
+	recordKey  = regexp.MustCompile(`['"]descr['"]\s*:\s*\[((?:\s*\(\s*(?:'[^'\\]*'|"[^"\\]*")\s*,\s*'[^'\\]*'\s*\)\s*,?)+)\s*\]`)
+	recordPart = regexp.MustCompile(`\(\s*(?:'([^'\\]*)'|"([^"\\]*)")\s*,\s*'([^'\\]*)'\s*\)`)
 )
 
 func parse(text string) (*Header, error) {
+	text, fields, number, err := records(text)
+	if err != nil {
+		return nil, err
+	}
 	descr := descrKey.FindStringSubmatch(text)
 	fortran := fortranKey.FindStringSubmatch(text)
 	shape := shapeKey.FindStringSubmatch(text)
@@ -97,19 +104,41 @@ func parse(text string) (*Header, error) {
 			return nil, badfile.Faultf("the header lacks descr, fortran_order or shape: %q…", text[:most])
 		}
 		return nil, badfile.Faultf("the header lacks descr, fortran_order or shape: %q", text)
-	case descr[3] != "":
+	case descr[3] != "" && fields == nil:
 		return nil, badfile.Faultf("an array of records, want one number type for all columns")
+	case fields == nil:
+		number = descr[1] + descr[2]
 	}
-	h := &Header{Fortran: fortran[1] == "True"}
-	var err error
-	if h.Size, h.Decode, err = numberType(descr[1] + descr[2]); err != nil {
+	h := &Header{Fortran: fortran[1] == "True", Fields: fields}
+	if h.Size, h.Decode, err = numberType(number); err != nil {
 		return nil, err
 	}
-	h.Native = descr[1]+descr[2] == "<f8"
+	h.Native = number == "<f8"
 	if h.Shape, err = dimensions(shape[1]); err != nil {
 		return nil, err
 	}
+	if fields != nil {
+		h.Shape = append(h.Shape, int64(len(fields)))
+		h.Fortran = h.Fortran && len(h.Shape) > 2 // one dimension of records lies in rows either way
+	}
 	return h, nil
+}
+
+// records reads the names of an array whose every record is numbers of one type, such as
+// [('age', '<f8'), ('dose', '<f8')]: an array with the fields as its last dimension.
+func records(text string) (rest string, fields []string, number string, err error) {
+	at := recordKey.FindStringSubmatchIndex(text)
+	if at == nil {
+		return text, nil, "", nil
+	}
+	for _, part := range recordPart.FindAllStringSubmatch(text[at[2]:at[3]], -1) {
+		if number != "" && part[3] != number {
+			return "", nil, "", badfile.Faultf("an array of records, want one number type for all columns, not %q and %q", number, part[3])
+		}
+		number, fields = part[3], append(fields, part[1]+part[2])
+	}
+	// What else the header says is looked for outside the names.
+	return text[:at[0]] + "'descr': '" + number + "'" + text[at[1]:], fields, number, nil
 }
 
 // dimensions reads "n, d".
