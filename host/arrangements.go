@@ -108,8 +108,8 @@ func shares(ctx context.Context, p *problem.Problem, q, best *model.Params) (row
 		}
 		for at, r := range x.Posterior {
 			w := 1.0
-			if b.W != nil {
-				w = b.W[at%b.N]
+			if b.Role[model.Weights] != nil {
+				w = b.Role[model.Weights][at%b.N]
 			}
 			rows[at/b.N] += w * r
 			moved += w * math.Abs(r-y.Posterior[at]) / 2

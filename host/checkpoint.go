@@ -383,7 +383,7 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 		"activation": names[0], "method": c.Method.Name(), "transform": c.Transform,
 		"seed": c.Seed, "intercept": []bool{p.Shape.Intercept, p.Shape.GateIntercept}, "gate": c.Gate.Name(), "noise": c.Noise.Name(), "sigma": p.Shape.Sigma,
 		"robust": c.wants(Robust), "hac": c.wants(Dependent), "arrangements": c.Arrangements, "approximate": c.Approximate,
-		"features": p.Schema.Features, "target": p.Schema.Target, "weights": p.Schema.Weights,
+		"features": p.Schema.Features, "target": p.Schema.Target, "roles": p.Schema.Roles,
 		"expert features": c.ExpertFeatures, "design": c.Design, "start": c.Start, "truth": c.Truth,
 	}
 	if r.chosen.Grown {
@@ -443,7 +443,7 @@ func hash(rows model.Rows, threads int) (string, error) {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	err := model.Each(context.Background(), rows, len(room), func(worker, _, block int, b *model.Block) error {
 		buf := room[worker][:0]
-		for _, values := range [][]float64{b.X, b.Y, b.W} {
+		for values := range b.Values() {
 			buf = numeric.AppendFloats(buf, values)
 		}
 		room[worker] = buf

@@ -124,8 +124,8 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 		}
 		for r, v := range b.Y {
 			w, y := 1.0, scale.Back(v)
-			if b.W != nil {
-				w = b.W[r]
+			if b.Role[model.Weights] != nil {
+				w = b.Role[model.Weights][r]
 			}
 			s.logLikelihood += w * own.LogDens[r]
 			s.squares += w * own.LogDens[r] * own.LogDens[r]
@@ -189,8 +189,8 @@ func (t memoryTable) where(keep func(row int) bool) memoryTable {
 					columns[j] = append(columns[j], b.Col(j)[r])
 				}
 				y = append(y, b.Y[r])
-				if b.W != nil {
-					w = append(w, b.W[r])
+				if b.Role[model.Weights] != nil {
+					w = append(w, b.Role[model.Weights][r])
 				}
 			}
 			row++
@@ -204,7 +204,7 @@ func (t memoryTable) where(keep func(row int) bool) memoryTable {
 			b.X = append(b.X, c[at:end]...)
 		}
 		if w != nil {
-			b.W = w[at:end]
+			b.Role[model.Weights] = w[at:end]
 		}
 		out.Blocks = append(out.Blocks, b)
 	}

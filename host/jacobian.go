@@ -60,8 +60,8 @@ func besides(ctx context.Context, p *problem.Problem, m *fitted.Model) (jacobian
 		}
 		for r, v := range b.Y {
 			w := 1.0
-			if b.W != nil {
-				w = b.W[r]
+			if b.Role[model.Weights] != nil {
+				w = b.Role[model.Weights][r]
 			}
 			weight += w
 			jacobian += w * m.TargetScale.LogSlope(v)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	_ "github.com/gatedlearning/moe/host/dataset/parquet"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -71,9 +72,9 @@ func TestMaxMemory(t *testing.T) {
 		cfg   Config
 	}{
 		{"standard", "a.npy", 1, false, ident, dataset.Selection{Target: "x5", Drop: []string{"y"}}, Config{K: 2}},
-		{"units and weights", "a.npy", 3, false, ident, dataset.Selection{Target: "x5", Weights: "y"}, Config{K: 2, Intercepts: BothIntercepts}},
-		{"per expert, text", "a.csv", 1, false, ident, dataset.Selection{Target: "y", Weights: "weight"}, Config{K: 2, Noise: PerExpert{}}},
-		{"ReLU, Parquet", "a.parquet", 1, false, rectify, dataset.Selection{Target: "y", Weights: "weight"}, Config{K: 2, Errors: []ErrorKind{Robust}}},
+		{"units and weights", "a.npy", 3, false, ident, dataset.Selection{Target: "x5", Roles: dataset.Roles{model.Weights: "y"}}, Config{K: 2, Intercepts: BothIntercepts}},
+		{"per expert, text", "a.csv", 1, false, ident, dataset.Selection{Target: "y", Roles: dataset.Roles{model.Weights: "weight"}}, Config{K: 2, Noise: PerExpert{}}},
+		{"ReLU, Parquet", "a.parquet", 1, false, rectify, dataset.Selection{Target: "y", Roles: dataset.Roles{model.Weights: "weight"}}, Config{K: 2, Errors: []ErrorKind{Robust}}},
 		{"separated", "a.npy", 1, true, ident, dataset.Selection{Target: "x5", Drop: []string{"y"}}, Config{K: 2}},
 		{"moments", "a.npy", 1, false, ident, dataset.Selection{Target: "x5", Drop: []string{"y"}}, Config{K: 2, Method: Moments{}}},
 	} {

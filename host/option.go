@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
 )
 
 // Option is a setting of a fit that not every method has a use for, as messages call it;
@@ -124,7 +125,7 @@ func admits(c Config, s dataset.Schema) error {
 			return err
 		}
 	}
-	if s.Weights == "" {
+	if s.Roles[model.Weights] == "" {
 		return nil
 	}
 	return Admit(c.Method, OptWeights)

@@ -43,11 +43,11 @@ func weighted(t *testing.T, src dataset.Source) dataset.Source {
 		t.Fatal(err)
 	}
 	schema := src.Schema()
-	schema.Weights = "w"
+	schema.Roles[model.Weights] = "w"
 	for i := range data.Blocks {
 		b := &data.Blocks[i]
 		for r := range b.N {
-			b.W = append(b.W, float64(1+r%3))
+			b.Role[model.Weights] = append(b.Role[model.Weights], float64(1+r%3))
 		}
 	}
 	return memoryTable{schema, data}

@@ -397,8 +397,8 @@ func entropy(ctx context.Context, p *problem.Problem, m *fitted.Model) (float64,
 				continue
 			}
 			term := -r * math.Log(r)
-			if b.W != nil {
-				term *= b.W[at%b.N]
+			if b.Role[model.Weights] != nil {
+				term *= b.Role[model.Weights][at%b.N]
 			}
 			sum += term
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 )
 
@@ -49,7 +50,7 @@ another such model.`,
 	}
 	limits.register(cmd)
 	data.table.register(cmd, "leave them out")
-	cmd.Flags().StringVar(&data.table.weights, "weights", "", "column `NAME` of DATA with observation weights")
+	cmd.Flags().StringVar(&data.table.roles[model.Weights], "weights", "", "column `NAME` of DATA with observation weights")
 	cmd.Flags().StringVar(&truth, "truth", "", "compare with the true parameters in this JSON `FILE`")
 	return cmd
 }
@@ -70,8 +71,8 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 	if data.path == "" && truthPath == "" {
 		return usagef("nothing to evaluate against: give DATA, --truth FILE or both")
 	}
-	if data.path == "" && data.table.weights != "" {
-		return usagef("--weights %s: they are a column of DATA, which is missing", data.table.weights)
+	if weights := data.table.roles[model.Weights]; data.path == "" && weights != "" {
+		return usagef("--weights %s: they are a column of DATA, which is missing", weights)
 	}
 	head, err := fitted.HeadOf(modelPath)
 	if err != nil {

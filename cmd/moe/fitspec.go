@@ -44,7 +44,7 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	"targets":       func(d *described, s *spec.Fit) error { s.Targets = d.flag.Targets; return nil },
 	"features":      func(d *described, s *spec.Fit) error { s.Features = d.flag.Features; return nil },
 	"drop":          func(d *described, s *spec.Fit) error { s.Drop = d.flag.Drop; return nil },
-	"weights":       func(d *described, s *spec.Fit) error { return d.role(s, spec.RoleWeights, d.weights) },
+	"weights":       func(d *described, s *spec.Fit) error { return d.role(s, "weights", d.weights) },
 	"moments":       func(d *described, s *spec.Fit) error { s.Moments = d.flag.Moments; return nil },
 	"formula":       (*described).writeFormula,
 	"gate-features": func(d *described, s *spec.Fit) error { s.GateFeatures = d.flag.GateFeatures; return nil },

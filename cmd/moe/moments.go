@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
 )
 
@@ -99,7 +100,7 @@ third, --given the merged second, the others in their span.`,
 	flags.StringVar(&f.selection.Target, "target", "", "the target's column `NAME` (default the last column)")
 	flags.StringSliceVar(&f.selection.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
 	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
-	flags.StringVar(&f.selection.Weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.StringVar(&f.selection.Roles[model.Weights], "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.StringVar(&f.given, "given", "", "make the second round, given this merged `FILE` of the first")
 	flags.StringVar(&f.activation.name, "activation", "", "second round: the nonlinearity `NAME`: a built-in, 'expr: TEXT', a trusted plugin's name or path")
 	f.activation.registerParams(cmd)

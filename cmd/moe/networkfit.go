@@ -103,7 +103,7 @@ func (f *networkFitFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.selection.Target, "target", "", "the target's column `NAME` (default the last column)")
 	flags.StringSliceVar(&f.selection.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
 	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
-	flags.StringVar(&f.selection.Weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.StringVar(&f.selection.Roles[model.Weights], "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
 	flags.StringVar(&f.truth, "truth", "", "compare with the true network in this JSON `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the network to this JSON `FILE`")
@@ -227,7 +227,7 @@ func (f *networkFitFlags) file(r *network.Result, act fitted.Activation, truth *
 		Converged: r.Converged(), Status: optim.Converged.String(), Starts: []fitted.NetworkStart{},
 		Certificate: fitted.NewCertificate(r.Certificate), Notes: append([]string{}, r.Notes...),
 	}
-	if f.selection.Weights != "" {
+	if f.selection.Roles[model.Weights] != "" {
 		fit.Weight = r.Weight
 	}
 	if f.request.TensorsOnly {

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/shard"
@@ -20,7 +21,7 @@ type newtonFlags struct {
 	shardFlags
 	limits  limitFlags
 	model   string
-	weights string
+	roles   dataset.Roles
 	threads int
 }
 
@@ -50,7 +51,7 @@ before, or of the sums of moe moments, is refused.`,
 	f.limits.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "at", "", "the `MODEL` at whose parameters the sums are taken (required)")
-	flags.StringVar(&f.weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.StringVar(&f.roles[model.Weights], "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.IntVar(&f.threads, "threads", 0, "threads to use (default one per processor); the result is the same")
 	cobra.CheckErr(cmd.MarkFlagRequired("at"))
 	return cmd
@@ -88,7 +89,7 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 	}
 	src, err := openAll(data, func(path string) (dataset.Source, error) {
 		sel := f.cells.on(predict.Selection(m, false))
-		sel.Weights = f.weights
+		sel.Roles = f.roles
 		raw, err := dataset.Open(path, sel)
 		if err != nil {
 			return nil, err

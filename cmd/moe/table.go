@@ -51,8 +51,8 @@ func (c *cellFlags) on(sel dataset.Selection) dataset.Selection {
 // modelTableFlags say how a table is read for a model.
 type modelTableFlags struct {
 	cellFlags
-	unseen  string
-	weights string // the column of observation weights, "" for none
+	unseen string
+	roles  dataset.Roles // columns that are neither features nor the target
 }
 
 func (t *modelTableFlags) register(cmd *cobra.Command, dropping string) {
@@ -76,7 +76,7 @@ func (t *modelTableFlags) open(cmd *cobra.Command, path string, m anyModel, opti
 func (t *modelTableFlags) openFrom(in *input, m anyModel, optional bool) (dataset.Source, error) {
 	unseen := t.unseen == "reference"
 	sel := t.on(m.selection(unseen))
-	sel.Optional, sel.Weights = optional, t.weights
+	sel.Optional, sel.Roles = optional, t.roles
 	src, err := in.open(sel)
 	if err != nil {
 		return nil, err

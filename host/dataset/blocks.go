@@ -21,12 +21,13 @@ type blocks struct {
 	schema  Schema
 	fn      func(*model.Block) error
 	d       int
-	columns int       // d, one for the target and one for the weights
-	weights int       // column of the weights; −1 for none
-	weight  float64   // sum of the weights
-	values  []float64 // columns × BlockRows, column-major
-	n       int       // rows gathered since the last block
-	total   int       // rows read, those left out among them
+	columns int                   // d, one for the target and one for every role
+	plain   int                   // those before the first that has a role
+	roles   []model.Role          // of the columns from there on
+	sums    model.ByRole[float64] // of the columns that have a role
+	values  []float64             // columns × BlockRows, column-major
+	n       int                   // rows gathered since the last block
+	total   int                   // rows read, those left out among them
 	bad     badCells
 
 	absent  Absent
@@ -39,21 +40,29 @@ type blocks struct {
 }
 
 func newBlocks(schema Schema, fn func(*model.Block) error) *blocks {
-	columns, weights := len(schema.Columns()), -1
-	if schema.Weights != "" {
-		weights = columns - 1
+	columns := len(schema.Columns())
+	var roles []model.Role
+	for r, name := range schema.Roles {
+		if name != "" {
+			roles = append(roles, model.Role(r))
+		}
 	}
 	return &blocks{
-		schema: schema, fn: fn, d: len(schema.Features), columns: columns, weights: weights,
+		schema: schema, fn: fn, d: len(schema.Features), columns: columns, plain: columns - len(roles), roles: roles,
 		values: make([]float64, columns*model.BlockRows), missing: make([]int, columns),
 	}
 }
 
-// accepts says whether v may stand in a column: any finite number, among the
-// weights none below 0.
+// accepts says whether v may stand in a column: any finite number, where it has a role those of its rule.
 func (b *blocks) accepts(column int, v float64) bool {
-	return numeric.Finite(v) && (column != b.weights || v >= 0)
+	return numeric.Finite(v) && (column < b.plain || b.rule(column).accepts(v))
 }
+
+// rule is that of a column that has a role.
+func (b *blocks) rule(column int) *rule { return &rules[b.roles[column-b.plain]] }
+
+// why says what is wrong with a finite number that a column does not accept.
+func (b *blocks) why(column int) string { return b.rule(column).refused }
 
 // set writes the current row's value of a column.
 func (b *blocks) set(column int, v float64) { b.values[column*model.BlockRows+b.n] = v }
@@ -89,8 +98,13 @@ func (b *blocks) whole(from []byte) bool {
 	if !numeric.Finite(kernel.Sum(b.values)) { // so is each then
 		return false
 	}
-	if b.weights >= 0 && slices.Min(b.values[b.weights*model.BlockRows:]) < 0 {
-		return false
+	for c := b.plain; c < b.columns; c++ {
+		accepts := b.rule(c).accepts
+		for _, v := range b.values[c*model.BlockRows : (c+1)*model.BlockRows] {
+			if !accepts(v) {
+				return false
+			}
+		}
 	}
 	b.n, b.total = model.BlockRows, b.total+model.BlockRows
 	return true
@@ -120,12 +134,10 @@ func (b *blocks) refuse(line, field, column int, v float64) {
 		text = "Inf"
 	}
 	if numeric.Finite(v) {
-		why = negativeWeight
+		why = b.why(column)
 	}
 	b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Spelled, why, "", false})
 }
-
-const negativeWeight = "a weight below 0"
 
 // none notes that a column has no value in the current row.
 func (b *blocks) none(line, field, column int, text string) {
@@ -162,18 +174,15 @@ func (b *blocks) flush(ctx context.Context) error {
 		}
 		return &Error{File: b.schema.Name, Msg: msg}
 	}
-	if b.weights >= 0 && !b.partial && !(b.weight >= leastWeight && b.weight <= mostWeight) {
-		return &Error{File: b.schema.Name, Msg: fmt.Sprintf("the weights in column %q add up to %v, want a number between %g and %g; scale them", b.schema.Weights, b.weight, leastWeight, mostWeight)}
+	for _, role := range b.roles {
+		sum, rule := b.sums[role], &rules[role]
+		if rule.most != 0 && !b.partial && !(sum >= rule.least && sum <= rule.most) {
+			return &Error{File: b.schema.Name, Msg: fmt.Sprintf("the %s in column %q add up to %v, want a number between %g and %g; scale them",
+				rule.plural, b.schema.Roles[role], sum, rule.least, rule.most)}
+		}
 	}
 	return nil
 }
-
-// leastWeight and mostWeight bound the sum of the weights: a sum of rows times
-// their weights then has all its digits, and is finite.
-const (
-	leastWeight = 1e-300
-	mostWeight  = 1e300
-)
 
 func (b *blocks) emit(ctx context.Context) error {
 	n := b.n
@@ -195,9 +204,10 @@ func (b *blocks) emit(ctx context.Context) error {
 		block.Y = b.values[at : at+n]
 		at += n
 	}
-	if b.weights >= 0 {
-		block.W = b.values[at : at+n]
-		b.weight += floats.Sum(block.W)
+	for _, role := range b.roles {
+		block.Role[role] = b.values[at : at+n]
+		b.sums[role] += floats.Sum(block.Role[role])
+		at += n
 	}
 	return b.fn(&block)
 }

@@ -44,7 +44,7 @@ func TestFaultsInFull(t *testing.T) {
 		{"a,y\n12345678901234567x90,1\n3,4\n", Selection{}, `data.csv:2:1: "12345678901234567x90" in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with --categorical a`},
 		{"a,y\n12345678901234567x901,1\n3,4\n", Selection{}, `data.csv:2:1: "12345678901234567x90"… in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with --categorical a`},
 		{"a,y\nNA,1\nNA,2\n", Selection{Absent: Drop}, `data.csv: column "a" has no value in any row; leave it out with --drop a`},
-		{"a,w,y\n1,-1.25,3\n", Selection{Weights: "w"}, `data.csv:2:2: "-1.25" in column "w" is a weight below 0; correct or remove them`},
+		{"a,w,y\n1,-1.25,3\n", Selection{Roles: Roles{model.Weights: "w"}}, `data.csv:2:2: "-1.25" in column "w" is a weight below 0; correct or remove them`},
 		{"a,y\n10,1\n30,2\n", words, `data.csv:3:1: "30" in column "a" is none of the levels that the model was fitted with, "10", "20"; correct it, or take it for the reference with --unseen reference`},
 	} {
 		for _, size := range readSizes {

@@ -333,7 +333,7 @@ func outsideQuotes(rec []byte, c byte) (n int) {
 // ofCSV is [Selection.apply] for the columns of a CSV file.
 func (s Selection) ofCSV(file string, head header) (*layout, error) {
 	note := ""
-	if head.index && len(s.Features) == 0 && s.Target != indexName && !slices.Contains(s.Drop, indexName) && s.Weights != indexName {
+	if head.index && len(s.Features) == 0 && s.Target != indexName && !slices.Contains(s.Drop, indexName) && !slices.Contains(s.Roles[:], indexName) {
 		s.Drop = append(slices.Clone(s.Drop), indexName)
 		note = "the first column has no name: it is taken for row numbers, called row, and left out"
 	}
@@ -480,7 +480,7 @@ func (l *layout) cell(out *blocks, text []byte, line, f int) {
 		out.set(column, v)
 		return
 	case bad.kind == Number:
-		bad.why = negativeWeight
+		bad.why = out.why(column)
 	case bad.kind == Spelled && bytes.IndexByte(text, ',') >= 0:
 		bad.comma = true
 	}

@@ -140,11 +140,11 @@ func (s *spool) failed(err error) error {
 	return &SpoolError{Name: s.schema.Name, Dir: os.TempDir(), Err: err}
 }
 
-// write appends a block to the file: its columns, features, target and weights, in
+// write appends a block to the file: its columns, in the order of Schema.Columns, in
 // little-endian float64.
 func (s *spool) write(b *model.Block) error {
 	s.buf = s.buf[:0]
-	for _, values := range [][]float64{b.X, b.Y, b.W} {
+	for values := range b.Values() {
 		s.buf = numeric.AppendFloats(s.buf, values)
 	}
 	s.n += b.N

@@ -62,9 +62,9 @@ func TestRows(t *testing.T) {
 		{"plain.npy", 20000, 3, false, Selection{}},
 		{"few.npy", 100, 3, false, Selection{}},
 		{"columns.npy", 5000, 4, false, Selection{Target: "x2", Features: []string{"x4", "y"}}},
-		{"weighted.npy", 5000, 2, true, Selection{Target: "x2", Weights: "y"}},
+		{"weighted.npy", 5000, 2, true, Selection{Target: "x2", Roles: Roles{model.Weights: "y"}}},
 		{"plain.csv", 3000, 3, false, Selection{}},
-		{"weighted.csv", 3000, 2, true, Selection{Weights: "weight"}},
+		{"weighted.csv", 3000, 2, true, Selection{Roles: Roles{model.Weights: "weight"}}},
 	} {
 		path := randomFile(t, test.name, test.n, test.d, test.weighted)
 		open := func() Source {

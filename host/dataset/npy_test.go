@@ -198,7 +198,7 @@ func TestNPYBadCellsOfBlocks(t *testing.T) {
 		}
 		sel := Selection{}
 		if c.weights != "" {
-			sel = Selection{Target: "x2", Weights: c.weights}
+			sel = Selection{Target: "x2", Roles: Roles{model.Weights: c.weights}}
 		}
 		src, err := Open(path, sel)
 		if err != nil {

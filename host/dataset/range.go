@@ -157,8 +157,10 @@ func (c *concatenated) readFrom(ctx context.Context, row int, fn func(*model.Blo
 			read += b.N
 			if out.n == 0 && skip == 0 && b.N == model.BlockRows {
 				out.total += b.N
-				for _, w := range b.W {
-					out.weight += w
+				for role, values := range b.Role {
+					for _, v := range values {
+						out.sums[role] += v
+					}
 				}
 				return fn(b)
 			}
@@ -195,7 +197,10 @@ func (b *blocks) copyRow(from *model.Block, r int) {
 		b.set(at, from.Y[r])
 		at++
 	}
-	if from.W != nil {
-		b.set(at, from.W[r])
+	for _, values := range from.Role {
+		if values != nil {
+			b.set(at, values[r])
+			at++
+		}
 	}
 }

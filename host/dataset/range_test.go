@@ -28,14 +28,14 @@ func counting(t *testing.T, name string, from, n int, weighted bool) Source {
 	}
 	table, sel := Matrix(x, y), Selection{}
 	if weighted {
-		table, sel = WeightedMatrix(x, y, w), Selection{Target: "y", Weights: "weight"}
+		table, sel = WeightedMatrix(x, y, w), Selection{Target: "y", Roles: Roles{model.Weights: "weight"}}
 	}
 	path := t.TempDir() + "/" + name
 	if err := Write(t.Context(), path, table); err != nil {
 		t.Fatal(err)
 	}
 	if strings.HasSuffix(name, ".npy") && weighted { // columns are x1, x2, x3, y
-		sel = Selection{Target: "x3", Weights: "y"}
+		sel = Selection{Target: "x3", Roles: Roles{model.Weights: "y"}}
 	}
 	src, err := Open(path, sel)
 	if err != nil {
@@ -48,7 +48,7 @@ func counting(t *testing.T, name string, from, n int, weighted bool) Source {
 func checkCounting(b *model.Block, first int) error {
 	for r := range b.N {
 		v := float64(first + r)
-		if b.X[r] != v || b.X[b.N+r] != -v || b.Y[r] != v/2 || b.W != nil && b.W[r] != v+1 {
+		if b.X[r] != v || b.X[b.N+r] != -v || b.Y[r] != v/2 || b.Role[model.Weights] != nil && b.Role[model.Weights][r] != v+1 {
 			return fmt.Errorf("row %d of a block that begins with %d is %v, %v, %v", r, first, b.X[r], b.X[b.N+r], b.Y[r])
 		}
 	}
@@ -151,7 +151,7 @@ func TestConcat(t *testing.T) {
 	if src, err := Concat(one); src != one || err != nil {
 		t.Errorf("one part: error %v", err)
 	}
-	weighted := Selection{Weights: "w"}
+	weighted := Selection{Roles: Roles{model.Weights: "w"}}
 	for w, good := range map[string]bool{"6e299": false, "4e299": true} {
 		rows := "a,w,y\n" + strings.Repeat("1,0,2\n", 255) + "1," + w + ",2\n"
 		src, err := Concat(text("a.csv", rows, weighted), text("b.csv", rows, weighted))

@@ -106,8 +106,10 @@ func (d *Digest) Add(b *model.Block) {
 	d.buffer = d.buffer[:0]
 	for t, y := range b.Y {
 		d.buffer = binary.LittleEndian.AppendUint64(d.buffer, math.Float64bits(y))
-		if b.W != nil {
-			d.buffer = binary.LittleEndian.AppendUint64(d.buffer, math.Float64bits(b.W[t]))
+		for _, values := range b.Role {
+			if values != nil {
+				d.buffer = binary.LittleEndian.AppendUint64(d.buffer, math.Float64bits(values[t]))
+			}
 		}
 	}
 	d.sum.Write(d.buffer)

@@ -17,7 +17,7 @@ type Selection struct {
 	Target   string   // "" for the last column
 	Features []string // in this order; empty for all but the target
 	Drop     []string // columns that are neither
-	Weights  string   // column of observation weights, no feature; "" for none
+	Roles    Roles    // columns that are neither, and what they are
 	Optional bool     // a table may lack the column Target, or its value in a row, which then is NaN
 
 	Absent  Absent           // what becomes of rows with missing cells
@@ -84,20 +84,7 @@ func (s Selection) Check() error {
 	if s.Target != "" && slices.Contains(s.Drop, s.Target) {
 		return &SelectionError{fmt.Sprintf("column %q is both the target and dropped", s.Target)}
 	}
-	return s.checkWeights()
-}
-
-func (s Selection) checkWeights() error {
-	switch {
-	case s.Weights == "":
-	case s.Weights == s.Target:
-		return &SelectionError{fmt.Sprintf("column %q is both the weights and the target", s.Weights)}
-	case slices.Contains(s.Features, s.Weights):
-		return &SelectionError{fmt.Sprintf("column %q is both the weights and a feature", s.Weights)}
-	case slices.Contains(s.Drop, s.Weights):
-		return &SelectionError{fmt.Sprintf("column %q is both the weights and dropped", s.Weights)}
-	}
-	return nil
+	return s.Roles.check(s)
 }
 
 // layout maps the columns of a file to those of a table.
@@ -144,7 +131,7 @@ func (s Selection) apply(file string, line int, names []string) (*layout, error)
 	if last := names[len(names)-1]; s.Target == "" && len(s.Features) == 0 && slices.Contains(s.Drop, last) {
 		return nil, &SelectionError{fmt.Sprintf("column %q is dropped, the last, which would be the target; name another with --target", last)}
 	}
-	schema := Schema{Name: file, Target: s.target(names), Weights: s.Weights}
+	schema := Schema{Name: file, Target: s.target(names), Roles: s.Roles}
 	schema.Features = s.features(names, schema.Target)
 	wanted := append(schema.Columns(), s.Drop...)
 	if missing := without(wanted, names); len(missing) > 0 {
@@ -180,7 +167,7 @@ func (s Selection) target(names []string) string {
 	if s.Target != "" {
 		return s.Target
 	}
-	rest := without(names, slices.Concat(s.Drop, s.Features, []string{s.Weights}))
+	rest := without(names, slices.Concat(s.Drop, s.Features, s.Roles.Columns()))
 	if len(rest) == 0 {
 		return names[len(names)-1]
 	}
@@ -191,7 +178,7 @@ func (s Selection) features(names []string, target string) []string {
 	if len(s.Features) > 0 {
 		return slices.Clone(s.Features)
 	}
-	return without(names, append([]string{target, s.Weights}, s.Drop...))
+	return without(names, slices.Concat([]string{target}, s.Roles.Columns(), s.Drop))
 }
 
 func checkNames(file string, line int, names []string) error {

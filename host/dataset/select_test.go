@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatedlearning/moe/host/model"
 )
 
 // TestDefaultTarget: whatever is dropped, weighs or is named a feature of columns in any order,
@@ -22,7 +24,7 @@ func TestDefaultTarget(t *testing.T) {
 			case drop:
 				sel.Drop = append(sel.Drop, names[i])
 			case weights:
-				sel.Weights, weighted = names[i], weighted+1
+				sel.Roles[model.Weights], weighted = names[i], weighted+1
 			case other:
 				others = append(others, names[i])
 			}
@@ -43,8 +45,8 @@ func TestDefaultTarget(t *testing.T) {
 			t.Errorf("%+v: %v", sel, err)
 			continue
 		}
-		if s := src.Schema(); s.Target != target || s.Weights != sel.Weights || !slices.Equal(s.Features, features) {
-			t.Errorf("%+v: target %q, features %q, weights %q; want %q, %q", sel, s.Target, s.Features, s.Weights, target, features)
+		if s := src.Schema(); s.Target != target || s.Roles[model.Weights] != sel.Roles[model.Weights] || !slices.Equal(s.Features, features) {
+			t.Errorf("%+v: target %q, features %q, weights %q; want %q, %q", sel, s.Target, s.Features, s.Roles[model.Weights], target, features)
 		}
 	}
 }

@@ -28,22 +28,19 @@ type Schema struct {
 	Name     string   // of the file, as the user wrote it; "" in memory
 	Features []string // d names
 	Target   string   // "" where the table has no target
-	Weights  string   // the column of observation weights; "" for none
+	Roles    Roles    // the columns that are neither
 	Notes    []string // for the user: what was done that was not asked for
 
 	Scale scaling.Scale // of the targets, which are h(y), y the column Target; see [Scaled]
 }
 
-// Columns returns the names of all columns: features, target, weights.
+// Columns returns the names of all columns: features, target, and those that have a role, in the order of the roles.
 func (s Schema) Columns() []string {
 	columns := append([]string(nil), s.Features...)
 	if s.Target != "" {
 		columns = append(columns, s.Target)
 	}
-	if s.Weights != "" {
-		columns = append(columns, s.Weights)
-	}
-	return columns
+	return append(columns, s.Roles.Columns()...)
 }
 
 // Names is the schema of a table that brings no names of its own: features
@@ -73,8 +70,8 @@ type Source interface {
 // room for as many.
 const loadStep = 256 << 20
 
-// Load reads a source into memory, one copy of 8·n·(d+1) bytes, 8·n more where
-// there are weights. A table that does not fit is a *memory.Error, before it is
+// Load reads a source into memory, one copy of 8·n·(d+1) bytes, 8·n more for
+// every role. A table that does not fit is a *memory.Error, before it is
 // read where its number of rows is known, else before the part that does not fit.
 func Load(ctx context.Context, src Source) (*model.Data, error) {
 	schema := src.Schema()
@@ -93,17 +90,7 @@ func Load(ctx context.Context, src Source) (*model.Data, error) {
 			}
 			asked += loadStep
 		}
-		values := make([]float64, 0, len(b.X)+len(b.Y)+len(b.W))
-		keep := func(from []float64) []float64 {
-			if from == nil {
-				return nil
-			}
-			at := len(values)
-			values = append(values, from...)
-			return values[at:len(values):len(values)]
-		}
-		kept := model.Block{N: b.N, X: keep(b.X), Y: keep(b.Y), W: keep(b.W)}
-		data.Blocks = append(data.Blocks, kept)
+		data.Blocks = append(data.Blocks, b.Clone())
 		data.N += b.N
 		return nil
 	})
@@ -117,7 +104,8 @@ func Load(ctx context.Context, src Source) (*model.Data, error) {
 type Table struct {
 	schema Schema
 	x      *mat.Dense
-	y, w   []float64
+	y      []float64
+	roles  model.ByRole[[]float64]
 }
 
 // Matrix is the source of an n×d matrix, one row an observation, and its n
@@ -134,12 +122,18 @@ func Matrix(x *mat.Dense, y []float64) *Table {
 // WeightedMatrix is [Matrix] with a weight, at least 0, for every row; their
 // column is called weight.
 func WeightedMatrix(x *mat.Dense, y, w []float64) *Table {
-	m := Matrix(x, y)
-	if n, _ := x.Dims(); len(w) != n {
-		panic(fmt.Sprintf("dataset: %d weights for %d rows", len(w), n))
+	return Matrix(x, y).With(model.Weights, "weight", w)
+}
+
+// With returns the same table with a column of that role. It panics where the column has another number of rows, and a
+// value that no such column has is an error when the table is read.
+func (m *Table) With(role model.Role, name string, values []float64) *Table {
+	if n, _ := m.x.Dims(); len(values) != n {
+		panic(fmt.Sprintf("dataset: %d values in the column of the %s for %d rows", len(values), rules[role].plural, n))
 	}
-	m.schema.Weights, m.w = "weight", w
-	return m
+	out := *m
+	out.schema.Roles[role], out.roles[role] = name, values
+	return &out
 }
 
 // Named returns the same table with the given names of its d features, and of its
@@ -174,14 +168,16 @@ func (m *Table) Schema() Schema { return m.schema }
 func (m *Table) Read(ctx context.Context, fn func(*model.Block) error) error {
 	n, d := m.x.Dims()
 	out := newBlocks(m.schema, fn)
-	row := make([]float64, 0, d+2)
+	row := make([]float64, 0, d+1+len(m.roles))
 	for i := range n {
 		row = append(row[:0], m.x.RawRowView(i)...)
 		if m.y != nil {
 			row = append(row, m.y[i])
 		}
-		if m.w != nil {
-			row = append(row, m.w[i])
+		for _, values := range m.roles {
+			if values != nil {
+				row = append(row, values[i])
+			}
 		}
 		if err := out.add(ctx, row, i+1); err != nil {
 			return err

@@ -92,8 +92,10 @@ func (s *stored) Block(i int, room *model.Room) (*model.Block, error) {
 	if s.schema.Target != "" {
 		w.block.Y, values = values[:n], values[n:]
 	}
-	if s.schema.Weights != "" {
-		w.block.W = values
+	for r, name := range s.schema.Roles {
+		if name != "" {
+			w.block.Role[r], values = values[:n], values[n:]
+		}
 	}
 	return &w.block, nil
 }
@@ -192,7 +194,7 @@ func (s *npySource) inPlace(ctx context.Context) (*Kept, error) {
 	}
 	out := s.layout.blocks(nil)
 	rows.check = func(values []float64, n int) error {
-		if out.weights < 0 && numeric.Finite(kernel.Sum(values)) { // so is each then
+		if out.plain == out.columns && numeric.Finite(kernel.Sum(values)) { // so is each then
 			return nil
 		}
 		for at, v := range values {
@@ -206,7 +208,7 @@ func (s *npySource) inPlace(ctx context.Context) (*Kept, error) {
 		}
 		return nil
 	}
-	if s.layout.schema.Weights != "" { // their sum has bounds
+	if s.layout.schema.Roles != (Roles{}) { // their sums have bounds
 		if err := s.Read(ctx, func(*model.Block) error { return nil }); err != nil {
 			f.Close()
 			return nil, err
@@ -216,10 +218,10 @@ func (s *npySource) inPlace(ctx context.Context) (*Kept, error) {
 }
 
 // inMemory returns the rows in memory; nil where there is not the room, or something is
-// wrong with them: reading them in order says what. The sum of weights is one in order.
+// wrong with them: reading them in order says what. The sum of a column with a role is one in order.
 func (s *npySource) inMemory(ctx context.Context, workers int) *model.Data {
 	size := 8 * float64(s.rows()) * float64(len(s.layout.schema.Columns()))
-	if s.layout.schema.Weights != "" || memory.Check("rows", size) != nil {
+	if s.layout.schema.Roles != (Roles{}) || memory.Check("rows", size) != nil {
 		return nil
 	}
 	kept, err := s.inPlace(ctx)

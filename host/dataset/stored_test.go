@@ -177,7 +177,7 @@ func TestNegativeBesideWeights(t *testing.T) {
 		if err := Write(t.Context(), path, WeightedMatrix(x, y, w)); err != nil {
 			t.Fatal(err)
 		}
-		src, err := Open(path, Selection{Target: "x2", Weights: "y"})
+		src, err := Open(path, Selection{Target: "x2", Roles: Roles{model.Weights: "y"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestNegativeBesideWeights(t *testing.T) {
 		}
 		var room model.Room
 		b, err := kept.Rows.Block(0, &room)
-		if err != nil || b.X[n-1] != -1 || b.Y[0] != -2 || b.W[n-1] != float64(n) {
+		if err != nil || b.X[n-1] != -1 || b.Y[0] != -2 || b.Role[model.Weights][n-1] != float64(n) {
 			t.Errorf("%d rows: %v, error %v", n, b, err)
 		}
 		kept.Close()

@@ -85,8 +85,10 @@ func WriteCSV(ctx context.Context, out io.Writer, src Source) error {
 			if b.Y != nil {
 				row = append(appendNumber(row, b.Y[i]), ',')
 			}
-			if b.W != nil {
-				row = append(appendNumber(row, b.W[i]), ',')
+			for _, values := range b.Role {
+				if values != nil {
+					row = append(appendNumber(row, values[i]), ',')
+				}
 			}
 			row[len(row)-1] = '\n'
 			if _, err := w.Write(row); err != nil {
@@ -140,8 +142,10 @@ func writeNPY(ctx context.Context, f *atomicfile.File, src Source) error {
 			if b.Y != nil {
 				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(b.Y[i]))
 			}
-			if b.W != nil {
-				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(b.W[i]))
+			for _, values := range b.Role {
+				if values != nil {
+					buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(values[i]))
+				}
 			}
 		}
 		_, err := w.Write(buf)

@@ -173,7 +173,7 @@ func withWeights(data *model.Data, weights func(*model.Block) []float64) *model.
 	out := &model.Data{N: data.N, D: data.D, Blocks: make([]model.Block, len(data.Blocks))}
 	for t := range data.Blocks {
 		out.Blocks[t] = data.Blocks[t]
-		out.Blocks[t].W = weights(&data.Blocks[t])
+		out.Blocks[t].Role[model.Weights] = weights(&data.Blocks[t])
 	}
 	return out
 }

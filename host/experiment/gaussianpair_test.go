@@ -54,9 +54,9 @@ func TestPair(t *testing.T) {
 		data, score := &model.Data{N: 1, D: 3, Blocks: []model.Block{{N: 1, X: x, Y: []float64{0}}}}, 0.0
 		for _, part := range l.parts(data) {
 			z := floats.Dot(u, x) - floats.Dot(u, part.centre)
-			score += part.rows.Blocks[0].W[0] * (z*z*z*z - 6*z*z + 3)
-			if math.Abs(part.share-part.rows.Blocks[0].W[0]) > 1e-12 {
-				t.Errorf("the share of a part is %v, the mean of its weights %v", part.share, part.rows.Blocks[0].W[0])
+			score += part.rows.Blocks[0].Role[model.Weights][0] * (z*z*z*z - 6*z*z + 3)
+			if math.Abs(part.share-part.rows.Blocks[0].Role[model.Weights][0]) > 1e-12 {
+				t.Errorf("the share of a part is %v, the mean of its weights %v", part.share, part.rows.Blocks[0].Role[model.Weights][0])
 			}
 		}
 		if want := fourth / density(x); math.Abs(score-want) > 5e-3*math.Abs(want) {

@@ -44,14 +44,14 @@ func regression(t *testing.T, n int, weights bool) (*model.Data, *mat.Dense, *mo
 		b.Y[r] = x.At(r, 0) - 2*x.At(r, 1) + 3 + (0.2+math.Abs(x.At(r, 0)))*rng.NormFloat64()
 		y.SetVec(r, b.Y[r])
 		if weights {
-			b.W = append(b.W, float64(rng.IntN(4)))
+			b.Role[model.Weights] = append(b.Role[model.Weights], float64(rng.IntN(4)))
 		}
 	}
 	root := func(r int) float64 {
-		if b.W == nil {
+		if b.Role[model.Weights] == nil {
 			return 1
 		}
-		return math.Sqrt(b.W[r])
+		return math.Sqrt(b.Role[model.Weights][r])
 	}
 	scaled, target := mat.DenseCopyOf(x), mat.VecDenseCopyOf(y)
 	for r := range n {
@@ -87,7 +87,7 @@ func TestLeastSquares(t *testing.T) {
 		for r := range n {
 			w := 1.0
 			if weights {
-				w = data.Blocks[0].W[r]
+				w = data.Blocks[0].Role[model.Weights][r]
 			}
 			row := mat.VecDenseCopyOf(x.RowView(r))
 			e := data.Blocks[0].Y[r] - mat.Dot(row, mat.NewVecDense(4, append(slices.Clone(p.Regressors), p.RegressorIntercepts...)))
@@ -134,7 +134,7 @@ func TestWeightsAreRepeatedRows(t *testing.T) {
 	long := model.Block{}
 	columns := make([][]float64, data.D)
 	for r := range b.N {
-		for range int(b.W[r]) {
+		for range int(b.Role[model.Weights][r]) {
 			for j := range columns {
 				columns[j] = append(columns[j], b.Col(j)[r])
 			}

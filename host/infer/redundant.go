@@ -64,8 +64,8 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 			gi, gj := g[pair.I*b.N:(pair.I+1)*b.N], g[pair.J*b.N:(pair.J+1)*b.N]
 			for t := range b.N {
 				w := pi[t] + pj[t]
-				if b.W != nil {
-					w *= b.W[t]
+				if b.Role[model.Weights] != nil {
+					w *= b.Role[model.Weights][t]
 				}
 				chunks[chunk].weight[at] += w
 				if !normal {

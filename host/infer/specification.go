@@ -255,7 +255,7 @@ func sumsOf[W any](ctx context.Context, data model.Rows, workers int, none func(
 		if err != nil {
 			return err
 		}
-		chunks[chunk].add(t, b.W)
+		chunks[chunk].add(t, b.Role[model.Weights])
 		return nil
 	})
 	if err != nil {

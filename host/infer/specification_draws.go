@@ -55,8 +55,8 @@ func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, 
 		for i, boosted := range boost {
 			at, rate := rng.Float64(), boosted*float64(wanted)/data.Weight
 			for r, prior := range given.PriorOf(i) {
-				if b.W != nil {
-					prior *= b.W[r]
+				if b.Role[model.Weights] != nil {
+					prior *= b.Role[model.Weights][r]
 				}
 				for at += rate * prior; at >= 1; at-- {
 					chunks[chunk].add(b, r, i, 1/boosted)
@@ -95,7 +95,7 @@ func (s *Draws) rows(d int) *model.Data {
 	x := make([]float64, len(s.X))
 	for from := 0; from < out.N; from += model.BlockRows {
 		b := model.Block{N: min(model.BlockRows, out.N-from)}
-		b.X, b.W = x[from*d:(from+b.N)*d], s.Weight[from:from+b.N]
+		b.X, b.Role[model.Weights] = x[from*d:(from+b.N)*d], s.Weight[from:from+b.N]
 		for r := range b.N {
 			for j, v := range s.X[(from+r)*d : (from+r+1)*d] {
 				b.X[j*b.N+r] = v
@@ -156,7 +156,7 @@ func (d drawing[W]) each(ctx context.Context, s *Draws, seed uint64, workers, va
 		for i := range terms {
 			terms[i], room[i] = terms[i][:b.N], room[i][:b.N]
 		}
-		fn(chunks[chunk], terms, room, b.W)
+		fn(chunks[chunk], terms, room, b.Role[model.Weights])
 		return nil
 	})
 	if err != nil {

@@ -135,7 +135,7 @@ func TestNeighboursOfRows(t *testing.T) {
 	for i := range data.Blocks {
 		b := &data.Blocks[i]
 		for r := range b.N {
-			if b.W[r] > 0 {
+			if b.Role[model.Weights][r] > 0 {
 				rows = append(rows, neighbourOf(p, b, r))
 			}
 		}

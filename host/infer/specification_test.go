@@ -182,9 +182,9 @@ func TestScoresAreTheGradient(t *testing.T) {
 func weigh(data *model.Data, _ *model.Params, _ *loss.Free) {
 	for i := range data.Blocks {
 		b := &data.Blocks[i]
-		b.W = make([]float64, b.N)
-		for r := range b.W {
-			b.W[r] = float64(r % 4)
+		b.Role[model.Weights] = make([]float64, b.N)
+		for r := range b.Role[model.Weights] {
+			b.Role[model.Weights][r] = float64(r % 4)
 		}
 	}
 }

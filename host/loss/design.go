@@ -51,7 +51,7 @@ func (x *design) hold() {
 
 // take points the design at a block of rows with d features.
 func (x *design) take(b *model.Block, d int) {
-	x.weight = b.W
+	x.weight = b.Role[model.Weights]
 	for j := range d {
 		x.cols[j] = b.Col(j)
 	}

@@ -256,7 +256,7 @@ func (l *Likelihood) eachScore(ctx context.Context, p *model.Params, fn func(sco
 		if err := l.slopes(ctx, w, l.cur, b, ofProducts); err != nil {
 			return err
 		}
-		fn(w.scoresOf(l.parameters), b.W)
+		fn(w.scoresOf(l.parameters), b.Role[model.Weights])
 		return nil
 	})
 }

@@ -123,8 +123,8 @@ func TestScoreProducts(t *testing.T) {
 				for j := range s.d {
 					row.X = append(row.X, b.Col(j)[r])
 				}
-				if b.W != nil {
-					row.W = b.W[r : r+1]
+				if b.Role[model.Weights] != nil {
+					row.Role[model.Weights] = b.Role[model.Weights][r : r+1]
 				}
 				one := NewLikelihood(&model.Data{N: 1, D: s.d, Blocks: []model.Block{row}}, s.act, p, s.free, 1)
 				if _, err := one.Grad(ctx, grad, one.Theta(p)); err != nil {

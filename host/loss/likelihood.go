@@ -234,7 +234,7 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 		}
 		given := room[worker]
 		given.Given(p, b)
-		rows := design{weight: b.W}
+		rows := design{weight: b.Role[model.Weights]}
 		for i := range l.k {
 			chunks[chunk][i] += rows.sum(given.PriorOf(i))
 		}

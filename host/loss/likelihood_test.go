@@ -123,9 +123,9 @@ func (s shape) data(rng *rand.Rand, p *model.Params, n int) *model.Data {
 	data := draw(rng, s.act, p, n)
 	for i := range data.Blocks {
 		if b := &data.Blocks[i]; s.weights {
-			b.W = make([]float64, b.N)
-			for t := range b.W {
-				b.W[t] = rng.ExpFloat64()
+			b.Role[model.Weights] = make([]float64, b.N)
+			for t := range b.Role[model.Weights] {
+				b.Role[model.Weights][t] = rng.ExpFloat64()
 			}
 		}
 	}
@@ -159,8 +159,8 @@ func logDensity(act fn, p *model.Params, data *model.Data) float64 {
 				density += math.Exp(gate) * math.Exp(-e*e/2) / (math.Sqrt(2*math.Pi) * p.SigmaOf(i))
 			}
 			term := math.Log(density / norm)
-			if b.W != nil {
-				term *= b.W[t]
+			if b.Role[model.Weights] != nil {
+				term *= b.Role[model.Weights][t]
 			}
 			sum += term
 		}

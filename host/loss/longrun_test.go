@@ -19,8 +19,8 @@ func rowScores(t *testing.T, data *model.Data, act model.Activation, p *model.Pa
 			for j := range data.D {
 				row.X = append(row.X, b.Col(j)[r])
 			}
-			if b.W != nil {
-				row.W = b.W[r : r+1]
+			if b.Role[model.Weights] != nil {
+				row.Role[model.Weights] = b.Role[model.Weights][r : r+1]
 			}
 			one := NewLikelihood(&model.Data{N: 1, D: data.D, Blocks: []model.Block{row}}, act, p, free, 1)
 			grad := make([]float64, one.Dim())
@@ -83,8 +83,8 @@ func windows(scores []*mat.VecDense, data *model.Data, inverse *mat.SymDense, ba
 	for _, b := range data.Blocks {
 		for r := range b.N {
 			w := 1.0
-			if b.W != nil {
-				w = b.W[r]
+			if b.Role[model.Weights] != nil {
+				w = b.Role[model.Weights][r]
 			}
 			weights = append(weights, w)
 		}

@@ -99,10 +99,10 @@ func TestOutputDerivatives(t *testing.T) {
 				for j := range row.X {
 					row.X[j] = b.Col(j)[r]
 				}
-				row.Y, row.W = b.Y[r:r+1], nil
+				row.Y, row.Role[model.Weights] = b.Y[r:r+1], nil
 				weight := 1.0
-				if b.W != nil {
-					weight = b.W[r]
+				if b.Role[model.Weights] != nil {
+					weight = b.Role[model.Weights][r]
 				}
 				one := NewLikelihood(&model.Data{N: 1, D: p.D, Blocks: []model.Block{row}}, tanh, at, free, 1)
 				one.ends[0].least = math.Inf(-1)

@@ -278,7 +278,7 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 	if err := s.observe(ctx, w, p, block, b); err != nil {
 		return err
 	}
-	to.loglik += w.LogLikelihood(b.W)
+	to.loglik += w.LogLikelihood(b.Role[model.Weights])
 	if want == 0 {
 		return nil
 	}

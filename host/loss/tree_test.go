@@ -223,8 +223,8 @@ func testShared(t *testing.T, p *model.Params, data *model.Data) {
 			first, second := branch(0), branch(1)
 			joint := []float64{first * density(0), (1 - first) * second * density(1), (1 - first) * (1 - second) * density(2)}
 			weight := 1.0
-			if b.W != nil {
-				weight = b.W[r]
+			if b.Role[model.Weights] != nil {
+				weight = b.Role[model.Weights][r]
 			}
 			want01 += weight * first * (1 - first) * second
 			want02 += weight * first * (1 - first) * (1 - second)

@@ -82,9 +82,9 @@ func drawVector(rng *rand.Rand, act fn, p *model.VectorParams, n int, weights bo
 			b.X[i] = rng.NormFloat64()
 		}
 		if weights {
-			b.W = make([]float64, b.N)
-			for i := range b.W {
-				b.W[i] = 2 * rng.Float64()
+			b.Role[model.Weights] = make([]float64, b.N)
+			for i := range b.Role[model.Weights] {
+				b.Role[model.Weights][i] = 2 * rng.Float64()
 			}
 		}
 		one := model.Block{N: 1, X: make([]float64, p.D)}
@@ -171,8 +171,8 @@ func vectorDensity(t *testing.T, act fn, p *model.VectorParams, data *model.Data
 				density += prob[i] * math.Exp(normal.LogProb(y))
 			}
 			w := 1.0
-			if b.W != nil {
-				w = b.W[r]
+			if b.Role[model.Weights] != nil {
+				w = b.Role[model.Weights][r]
 			}
 			sum += w * math.Log(density)
 		}
@@ -336,8 +336,8 @@ func TestVectorScoreProducts(t *testing.T) {
 				for j := range p.M {
 					one.Y = append(one.Y, b.Y[j*b.N+r])
 				}
-				if b.W != nil {
-					one.W = b.W[r : r+1]
+				if b.Role[model.Weights] != nil {
+					one.Role[model.Weights] = b.Role[model.Weights][r : r+1]
 				}
 				row := &model.Data{N: 1, D: p.D, Blocks: []model.Block{one}}
 				if err := NewVector(row, c.act, p, All, 1).Information(ctx, h, score, p, nil); err != nil {

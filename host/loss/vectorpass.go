@@ -177,7 +177,7 @@ func (s *vectorPasses) block(ctx context.Context, w *vectorWork, to *vectorSums,
 	if err := s.observe(ctx, w, p, gate, b); err != nil {
 		return err
 	}
-	to.loglik += w.LogLikelihood(b.W)
+	to.loglik += w.LogLikelihood(b.Role[model.Weights])
 	if want == 0 {
 		return nil
 	}

@@ -22,12 +22,17 @@ type Block struct {
 	N int
 	X []float64 // d columns of N values
 	Y []float64 // N targets, of several M columns of N values, see [Beside]; nil where there is no target
-	W []float64 // N weights of observations; nil where all are 1
+
+	Role ByRole[[]float64] // N values of every column that has a role; nil where none has it
 }
 
 // Clone returns a copy of the block with memory of its own.
 func (b *Block) Clone() Block {
-	values := make([]float64, 0, len(b.X)+len(b.Y)+len(b.W))
+	size := 0
+	for v := range b.Values() {
+		size += len(v)
+	}
+	values := make([]float64, 0, size)
 	keep := func(from []float64) []float64 {
 		if from == nil {
 			return nil
@@ -36,7 +41,11 @@ func (b *Block) Clone() Block {
 		values = append(values, from...)
 		return values[at:len(values):len(values)]
 	}
-	return Block{N: b.N, X: keep(b.X), Y: keep(b.Y), W: keep(b.W)}
+	out := Block{N: b.N, X: keep(b.X), Y: keep(b.Y)}
+	for r, v := range b.Role {
+		out.Role[r] = keep(v)
+	}
+	return out
 }
 
 // Col returns feature j of the block's rows.

@@ -191,7 +191,7 @@ func (p *part) Block(i int, room *Room) (*Block, error) {
 
 // Map returns rows seen through fn, which writes the features of a block, d
 // columns, to dst: for a change of units or of coordinates on reading. Targets
-// and weights stay, unless fn sets them: dst has those of src.
+// and columns with a role stay, unless fn sets them: dst has those of src.
 func Map(rows Rows, d int, fn func(dst, src *Block)) Rows { return &mapped{rows: rows, d: d, fn: fn} }
 
 type mapped struct {
@@ -218,7 +218,7 @@ func (m *mapped) Block(i int, room *Room) (*Block, error) {
 	if cap(dst.X) < m.d*src.N {
 		dst.X = make([]float64, m.d*BlockRows)
 	}
-	*dst = Block{N: src.N, X: dst.X[:m.d*src.N], Y: src.Y, W: src.W}
+	*dst = Block{N: src.N, X: dst.X[:m.d*src.N], Y: src.Y, Role: src.Role}
 	m.fn(dst, src)
 	return dst, nil
 }

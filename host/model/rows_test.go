@@ -16,7 +16,7 @@ import (
 func TestMap(t *testing.T) {
 	d := blocks(20*BlockRows + 7)
 	for i := range d.Blocks {
-		d.Blocks[i].W = slices.Repeat([]float64{2}, d.Blocks[i].N)
+		d.Blocks[i].Role[Weights] = slices.Repeat([]float64{2}, d.Blocks[i].N)
 	}
 	double := func(dst, src *Block) {
 		for j, v := range src.X {
@@ -28,7 +28,7 @@ func TestMap(t *testing.T) {
 		for r, v := range src.Col(0) {
 			dst.Col(1)[r] = -v
 		}
-		dst.W = nil
+		dst.Role[Weights] = nil
 	}
 	for _, rows := range []Rows{d, Part(d, 5*BlockRows)} {
 		view := Map(Map(rows, 1, double), 2, twoColumns)
@@ -46,7 +46,7 @@ func TestMap(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := &kept.Blocks[i]
-			if !slices.Equal(got.Y, b.Y) || got.W != nil {
+			if !slices.Equal(got.Y, b.Y) || got.Role[Weights] != nil {
 				t.Fatalf("block %d: another target, or weights", i)
 			}
 			for r, v := range b.X {
@@ -56,7 +56,7 @@ func TestMap(t *testing.T) {
 			}
 		}
 	}
-	if d.Blocks[1].X[0] != BlockRows || d.Blocks[1].W[0] != 2 {
+	if d.Blocks[1].X[0] != BlockRows || d.Blocks[1].Role[Weights][0] != 2 {
 		t.Error("the view changed the rows")
 	}
 }
@@ -83,7 +83,7 @@ func TestTotals(t *testing.T) {
 				w := 1.0
 				if weighted {
 					w = rng.Float64()
-					b.W = append(b.W, w)
+					b.Role[Weights] = append(b.Role[Weights], w)
 				}
 				weight += w
 			}

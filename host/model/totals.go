@@ -90,10 +90,10 @@ func TotalsOfEach(rows Rows, m int) ([]Totals, error) {
 			}
 			largest[j] = most
 		}
-		if b.W == nil {
+		if b.Role[Weights] == nil {
 			weight += float64(b.N)
 		}
-		for _, w := range b.W {
+		for _, w := range b.Role[Weights] {
 			weight += w
 		}
 	}

@@ -249,7 +249,7 @@ func VectorNoiseOf(cov mat.Symmetric, full bool) (VectorNoise, bool) {
 	return n, true
 }
 
-// SameFeatures says whether two tables have the same features, and the same weights, in the
+// SameFeatures says whether two tables have the same features, and the same columns with a role, in the
 // same rows.
 func SameFeatures(a, b Rows) (bool, error) {
 	n, d := a.Dims()
@@ -263,8 +263,13 @@ func SameFeatures(a, b Rows) (bool, error) {
 			return false, err
 		}
 		other, err := b.Block(i, &own)
-		if err != nil || !slices.Equal(one.X, other.X) || !slices.Equal(one.W, other.W) {
+		if err != nil || !slices.Equal(one.X, other.X) {
 			return false, err
+		}
+		for r := range one.Role {
+			if !slices.Equal(one.Role[r], other.Role[r]) {
+				return false, nil
+			}
 		}
 	}
 	return true, nil

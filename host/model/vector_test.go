@@ -101,7 +101,7 @@ func TestBeside(t *testing.T) {
 		for left := 300; left > 0; left -= BlockRows {
 			b := Block{N: min(left, BlockRows)}
 			for i := range b.N {
-				b.X, b.Y, b.W = append(b.X, scale+float64(i)), append(b.Y, scale*float64(i+left)), append(b.W, scale+float64(i%2))
+				b.X, b.Y, b.Role[Weights] = append(b.X, scale+float64(i)), append(b.Y, scale*float64(i+left)), append(b.Role[Weights], scale+float64(i%2))
 			}
 			d.Blocks = append(d.Blocks, b)
 		}
@@ -112,7 +112,7 @@ func TestBeside(t *testing.T) {
 		var room Room
 		for i := range 2 {
 			got, err := rows.Block(i, &room)
-			if err != nil || !slices.Equal(got.Y, slices.Concat(a.Blocks[i].Y, b.Blocks[i].Y)) || !slices.Equal(got.X, a.Blocks[i].X) || !slices.Equal(got.W, a.Blocks[i].W) {
+			if err != nil || !slices.Equal(got.Y, slices.Concat(a.Blocks[i].Y, b.Blocks[i].Y)) || !slices.Equal(got.X, a.Blocks[i].X) || !slices.Equal(got.Role[Weights], a.Blocks[i].Role[Weights]) {
 				t.Errorf("%s: block %d is %v, error %v", name, i, got, err)
 			}
 		}

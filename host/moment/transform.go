@@ -132,7 +132,7 @@ func (e *Evidence) target(ctx context.Context, p *problem.Problem) (err error) {
 		n, _ := rows.Dims()
 		known.Y = make([]float64, 0, n)
 		err = model.InOrder(ctx, rows, func(b *model.Block) error {
-			known.Y, known.W = append(known.Y, b.Y...), append(known.W, b.W...)
+			known.Y, known.W = append(known.Y, b.Y...), append(known.W, b.Role[model.Weights]...)
 			return nil
 		})
 		if err != nil {

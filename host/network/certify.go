@@ -113,12 +113,12 @@ func residualsOf(ctx context.Context, rows model.Rows, act model.Activation, n *
 
 // weighted is Σ w·y² of a block.
 func weighted(b *model.Block) float64 {
-	if b.W == nil {
+	if b.Role[model.Weights] == nil {
 		return floats.Dot(b.Y, b.Y)
 	}
 	sum := 0.0
 	for i, y := range b.Y {
-		sum += b.W[i] * y * y
+		sum += b.Role[model.Weights][i] * y * y
 	}
 	return sum
 }
@@ -187,8 +187,8 @@ func traceOfThird(ctx context.Context, dst []float64, rows model.Rows) error {
 		}
 		for i := range t {
 			t[i] = b.Y[i] * (t[i] - float64(len(dst)) - 2)
-			if b.W != nil {
-				t[i] *= b.W[i]
+			if b.Role[model.Weights] != nil {
+				t[i] *= b.Role[model.Weights][i]
 			}
 		}
 		for j := range dst {
@@ -217,16 +217,16 @@ func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n 
 	t := newTerms(act, n, directions)
 	products, total, squares := newProducts(t.size), 0.0, 0.0
 	err := t.each(ctx, rows, func(b *model.Block, terms blas64.General) {
-		for _, w := range b.W {
+		for _, w := range b.Role[model.Weights] {
 			total += w
 			squares += w * w
 		}
-		if b.W == nil {
+		if b.Role[model.Weights] == nil {
 			total += float64(b.N)
 			squares += float64(b.N)
 		}
 		eachRow(terms, func(_ int, row []float64) {
-			for i, w := range b.W {
+			for i, w := range b.Role[model.Weights] {
 				row[i] *= math.Sqrt(w)
 			}
 		})
@@ -242,8 +242,8 @@ func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n 
 		blas64.Gemm(blas.Trans, blas.NoTrans, -1, coef, known, 1, rest)
 		eachRow(rest, func(i int, row []float64) {
 			floats.Mul(row, b.Y)
-			if b.W != nil {
-				floats.Mul(row, b.W)
+			if b.Role[model.Weights] != nil {
+				floats.Mul(row, b.Role[model.Weights])
 			}
 			sums[i] += floats.Sum(row)
 		})

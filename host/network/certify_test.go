@@ -108,13 +108,13 @@ func (c design) disturb(t *testing.T, data *model.Data, truth *model.Network, rn
 		if err := truth.Mean(t.Context(), b.Y, units, c.act, b); err != nil {
 			t.Fatal(err)
 		}
-		b.W = make([]float64, b.N)
+		b.Role[model.Weights] = make([]float64, b.N)
 		for r := range b.N {
 			for j := range x {
 				x[j] = b.Col(j)[r]
 			}
 			e, weight := c.noise(rng, x)
-			b.Y[r], b.W[r] = b.Y[r]+e, weight
+			b.Y[r], b.Role[model.Weights][r] = b.Y[r]+e, weight
 		}
 	}
 }
@@ -161,9 +161,9 @@ func TestCertificateOfZeroWeight(t *testing.T) {
 		out := &model.Data{N: data.N, D: data.D}
 		for _, b := range data.Blocks {
 			b = b.Clone()
-			b.W = make([]float64, b.N)
+			b.Role[model.Weights] = make([]float64, b.N)
 			for r := range b.N {
-				if b.W[r] = float64(r % 2); r%2 == 0 {
+				if b.Role[model.Weights][r] = float64(r % 2); r%2 == 0 {
 					b.Y[r] = by(b.Col(1)[r])
 				}
 			}
@@ -186,7 +186,7 @@ func TestCertificateOfZeroWeight(t *testing.T) {
 			t.Fatal(err)
 		}
 		for r := range b.N {
-			if b.W[r] > 0 {
+			if b.Role[model.Weights][r] > 0 {
 				b.Y[r] = f[r]
 			}
 		}
@@ -209,13 +209,13 @@ func TestResidualTest(t *testing.T) {
 		for i := range data.Blocks {
 			b := &data.Blocks[i]
 			if weighted {
-				b.W = make([]float64, b.N)
+				b.Role[model.Weights] = make([]float64, b.N)
 			}
 			for r := range b.N {
 				weight, at := 1.0, len(y)
 				if weighted {
 					weight = 3 * rng.Float64()
-					b.W[r] = weight
+					b.Role[model.Weights][r] = weight
 				}
 				y, weights = append(y, b.Y[r]), append(weights, weight)
 				x := []float64{b.Col(0)[r], b.Col(1)[r], b.Col(2)[r], b.Col(3)[r], b.Col(4)[r]}

@@ -256,8 +256,8 @@ func (l *Loss) block(ctx context.Context, s *sums, net *model.Network, r *room, 
 	n := b.N
 	e, slope := r.e[:n], r.slope[:l.k*n]
 	weighted := e
-	if b.W != nil {
-		weighted = floats.MulTo(r.scale[:n], e, b.W)
+	if b.Role[model.Weights] != nil {
+		weighted = floats.MulTo(r.scale[:n], e, b.Role[model.Weights])
 	}
 	s.squares += floats.Dot(weighted, e)
 	if s.grad == nil {
@@ -309,12 +309,12 @@ func (l *Loss) addCurvature(s *sums, e []float64, r *room, b *model.Block) {
 	}
 	j := blas64.General{Rows: size, Cols: n, Stride: n, Data: r.jacobian[:size*n]}
 	c := blas64.Symmetric{N: size, Stride: size, Data: s.gram, Uplo: blas.Upper}
-	if b.W == nil {
+	if b.Role[model.Weights] == nil {
 		blas64.Syrk(blas.NoTrans, 1, j, 1, c)
 		return
 	}
 	for i := range size { // J·W·Jᵀ, row by row
-		t := floats.MulTo(r.scale[:n], row(i), b.W)
+		t := floats.MulTo(r.scale[:n], row(i), b.Role[model.Weights])
 		for m := i; m < size; m++ {
 			s.gram[i*size+m] += floats.Dot(t, row(m))
 		}

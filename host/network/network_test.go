@@ -93,9 +93,9 @@ func TestLossByDifferences(t *testing.T) {
 					t.Fatal(err)
 				}
 				if weighted {
-					b.W = make([]float64, b.N)
-					for r := range b.W {
-						b.W[r] = float64(r % 3)
+					b.Role[model.Weights] = make([]float64, b.N)
+					for r := range b.Role[model.Weights] {
+						b.Role[model.Weights][r] = float64(r % 3)
 					}
 				}
 			}

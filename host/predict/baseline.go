@@ -34,8 +34,8 @@ type against struct {
 func (a *against) add(b *model.Block) {
 	for r, v := range b.Y {
 		w, mean := 1.0, a.Intercept
-		if b.W != nil {
-			w = b.W[r]
+		if b.Role[model.Weights] != nil {
+			w = b.Role[model.Weights][r]
 		}
 		for j, c := range a.Coefficients {
 			mean += c * b.X[j*b.N+r]

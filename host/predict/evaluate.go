@@ -125,8 +125,8 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Bas
 			y := schema.Scale.Back(v)
 			own = append(own, y)
 			w := 1.0
-			if b.W != nil {
-				w = b.W[r]
+			if b.Role[model.Weights] != nil {
+				w = b.Role[model.Weights][r]
 			}
 			rows += w
 			logLikelihood += w * pred.logDens[r]
@@ -147,7 +147,7 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Bas
 		e.LogLikelihood += logLikelihood
 		sse += s
 		weight += rows
-		target.add(own, b.W)
+		target.add(own, b.Role[model.Weights])
 		for _, a := range []*against{mean, line} {
 			if a != nil {
 				a.add(b)
@@ -172,7 +172,7 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Bas
 	if !schema.Scale.HasMean() {
 		e.Point = "median"
 	}
-	if schema.Weights != "" {
+	if schema.Roles[model.Weights] != "" {
 		e.Weight = weight
 	}
 	e.RMSE, e.R2 = errorsOf(sse, scored, target.squares, weight)

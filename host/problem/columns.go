@@ -15,7 +15,7 @@ import (
 // feature or target that is constant, or a feature whose values equal another
 // column's in every row. It looks at the first block, and goes on where that cannot tell.
 func CheckColumns(ctx context.Context, rows model.Rows, schema dataset.Schema) error {
-	schema.Weights = "" // they may be constant, and equal to anything
+	schema.Roles = dataset.Roles{} // they may be constant, and equal to anything
 	names := schema.Columns()
 	first, err := rows.Block(0, new(model.Room))
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Columns) Merge(o Columns) {
 
 // check is [CheckColumns] and the check of magnitudes for what is known of the columns.
 func (c *Columns) check(schema dataset.Schema) error {
-	schema.Weights = ""
+	schema.Roles = dataset.Roles{}
 	names := schema.Columns()
 	seen := make(map[uint64]int, len(names))
 	for j, name := range names {

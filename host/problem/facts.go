@@ -111,9 +111,9 @@ func (s *regression) add(b *model.Block) {
 			floats.AddConst(-s.origin[s.d], c)
 		}
 		columns[j], weighted[j] = c, c
-		if b.W != nil {
+		if b.Role[model.Weights] != nil {
 			weighted[j] = s.room[(m+j)*b.N : (m+j+1)*b.N]
-			kernel.Mul(weighted[j], c, b.W)
+			kernel.Mul(weighted[j], c, b.Role[model.Weights])
 		}
 	}
 	kernel.AddGram(s.gram, weighted, columns)

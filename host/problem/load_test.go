@@ -216,19 +216,19 @@ func TestWeights(t *testing.T) {
 				if &e.X[0] != &g.X[0] || &e.Y[0] != &g.Y[0] {
 					t.Fatalf("%s, weights of %g: block %d of the rows as given has features or a target of its own", name, scale, i)
 				}
-				for r, v := range e.W {
+				for r, v := range e.Role[model.Weights] {
 					sum += v
-					if g.W[r] != w[256*i+r] {
-						t.Fatalf("%s: weight %v, given %v", name, g.W[r], w[256*i+r])
+					if g.Role[model.Weights][r] != w[256*i+r] {
+						t.Fatalf("%s: weight %v, given %v", name, g.Role[model.Weights][r], w[256*i+r])
 					}
 					if v == 0 {
 						continue
 					}
 					if ratio == 0 {
-						ratio = g.W[r] / v
+						ratio = g.Role[model.Weights][r] / v
 					}
-					if fraction, _ := math.Frexp(ratio); fraction != 0.5 || v*ratio != g.W[r] {
-						t.Fatalf("%s: weight %v was %v", name, v, g.W[r])
+					if fraction, _ := math.Frexp(ratio); fraction != 0.5 || v*ratio != g.Role[model.Weights][r] {
+						t.Fatalf("%s: weight %v was %v", name, v, g.Role[model.Weights][r])
 					}
 				}
 			}

@@ -115,13 +115,13 @@ func TestFromSumsRefuses(t *testing.T) {
 		t.Errorf("an unknown feature: %v", err)
 	}
 	for i := range sample.Blocks {
-		sample.Blocks[i].W = make([]float64, model.BlockRows)
-		for r := range sample.Blocks[i].W {
-			sample.Blocks[i].W[r] = 0.25
+		sample.Blocks[i].Role[model.Weights] = make([]float64, model.BlockRows)
+		for r := range sample.Blocks[i].Role[model.Weights] {
+			sample.Blocks[i].Role[model.Weights][r] = 0.25
 		}
 	}
 	p, err := FromSums(t.Context(), all, sample, act, Request{K: 2})
-	if err != nil || p.Weights.Total != 128 || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "a weight counts observations") || math.Abs(data(t, p.Rows).Blocks[0].W[0]-0.75) > 0.26 {
+	if err != nil || p.Weights.Total != 128 || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "a weight counts observations") || math.Abs(data(t, p.Rows).Blocks[0].Role[model.Weights][0]-0.75) > 0.26 {
 		t.Errorf("weights %+v, notes %q, error %v", p.Weights, p.Notes, err)
 	}
 }

@@ -27,7 +27,7 @@ func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
 		return w, nil
 	}
 	first, err := rows.Block(0, new(model.Room))
-	if err != nil || first.W == nil {
+	if err != nil || first.Role[model.Weights] == nil {
 		return w, err
 	}
 	t, err := model.TotalsOf(rows)
@@ -37,7 +37,7 @@ func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
 	w.Given, w.Rows, w.Total = true, 0, t.Weight
 	least := w.Total * 0x1p-53 // less changes no digit of a sum
 	err = model.InOrder(ctx, rows, func(b *model.Block) error {
-		w.Rows += floats.Count(func(v float64) bool { return v > least }, b.W)
+		w.Rows += floats.Count(func(v float64) bool { return v > least }, b.Role[model.Weights])
 		return nil
 	})
 	w.unit = WeightUnit(w.Total, n)
@@ -60,13 +60,13 @@ func (w Weights) even(rows model.Rows) model.Rows {
 	}
 	if data, ok := rows.(*model.Data); ok {
 		return reweighted(data, func(i int) []float64 {
-			return floats.ScaleTo(make([]float64, data.Blocks[i].N), 1/w.unit, data.Blocks[i].W)
+			return floats.ScaleTo(make([]float64, data.Blocks[i].N), 1/w.unit, data.Blocks[i].Role[model.Weights])
 		})
 	}
 	_, d := rows.Dims()
 	return model.Map(rows, d, func(dst, src *model.Block) {
 		copy(dst.X, src.X)
-		dst.W = floats.ScaleTo(make([]float64, src.N), 1/w.unit, src.W)
+		dst.Role[model.Weights] = floats.ScaleTo(make([]float64, src.N), 1/w.unit, src.Role[model.Weights])
 	})
 }
 
@@ -77,7 +77,7 @@ func (w Weights) given(even, rows model.Rows, u *Units) model.Rows {
 	}
 	units, inMemory := even.(*model.Data)
 	if data, ok := rows.(*model.Data); ok && inMemory {
-		return reweighted(units, func(i int) []float64 { return data.Blocks[i].W })
+		return reweighted(units, func(i int) []float64 { return data.Blocks[i].Role[model.Weights] })
 	}
 	return u.View(rows)
 }
@@ -85,7 +85,7 @@ func (w Weights) given(even, rows model.Rows, u *Units) model.Rows {
 func reweighted(data *model.Data, weights func(block int) []float64) *model.Data {
 	out := &model.Data{N: data.N, D: data.D, Blocks: make([]model.Block, len(data.Blocks))}
 	for i, b := range data.Blocks {
-		b.W = weights(i)
+		b.Role[model.Weights] = weights(i)
 		out.Blocks[i] = b
 	}
 	return out

@@ -239,10 +239,10 @@ func (s *sums) block(ctx context.Context, r terms, act model.Activation, b *mode
 }
 
 func weightOf(b *model.Block, t int) float64 {
-	if b.W == nil {
+	if b.Role[model.Weights] == nil {
 		return 1
 	}
-	return b.W[t]
+	return b.Role[model.Weights][t]
 }
 
 // neumaier is a sum and what its additions have lost (Neumaier 1974).

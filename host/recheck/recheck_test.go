@@ -28,9 +28,9 @@ func rowsOf(rng *rand.Rand, p *model.Params, n int, weights bool) *model.Data {
 			b.Y[t] = z[rng.IntN(p.K)*m+t] + p.SigmaOf(0)*rng.NormFloat64()
 		}
 		if weights {
-			b.W = make([]float64, m)
-			for t := range b.W {
-				b.W[t] = float64(rng.IntN(3))
+			b.Role[model.Weights] = make([]float64, m)
+			for t := range b.Role[model.Weights] {
+				b.Role[model.Weights][t] = float64(rng.IntN(3))
 			}
 		}
 		data.Blocks = append(data.Blocks, b)

@@ -164,9 +164,9 @@ func (d *diagnosing) block(ctx context.Context, b *model.Block, posterior []floa
 	if d.raw {
 		cells = d.cells
 	}
-	d.members.add(cells, b.W, pred.Posterior)
-	d.target.add(&model.Block{N: b.N, X: b.Y}, b.W, pred.Posterior)
-	d.features.add(b, b.W, nil)
+	d.members.add(cells, b.Role[model.Weights], pred.Posterior)
+	d.target.add(&model.Block{N: b.N, X: b.Y}, b.Role[model.Weights], pred.Posterior)
+	d.features.add(b, b.Role[model.Weights], nil)
 	for r := range b.N {
 		if d.Rows%d.keep == 0 {
 			d.keepRow(cells, r)

@@ -67,7 +67,7 @@ func (p *people) file(t *testing.T) string {
 func (p *people) open(t *testing.T, formula string) *terms.Table {
 	t.Helper()
 	path := p.file(t)
-	r := terms.Request{Selection: dataset.Selection{Target: "y", Weights: "weight"}}
+	r := terms.Request{Selection: dataset.Selection{Target: "y", Roles: dataset.Roles{model.Weights: "weight"}}}
 	if formula != "" {
 		f, err := terms.Parse(formula)
 		if err != nil {

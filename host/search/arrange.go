@@ -69,8 +69,8 @@ func newArrangement(ctx context.Context, p *problem.Problem, rows model.Rows, q 
 		for i := range q.K {
 			dst := a.r[i][at : at+b.N]
 			copy(dst, post.PostOf(i))
-			if b.W != nil {
-				floats.Mul(dst, b.W)
+			if b.Role[model.Weights] != nil {
+				floats.Mul(dst, b.Role[model.Weights])
 			}
 		}
 		at += b.N

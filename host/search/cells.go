@@ -116,8 +116,8 @@ func (v *groupValues) of(b *model.Block, members []int, name int) []float64 {
 	}
 	model.Softmax(v.post[:kn], v.sum[:n], v.post[:kn], n)
 	floats.Sub(v.sum[:n], v.norm[:n])
-	if b.W != nil {
-		floats.Mul(v.sum[:n], b.W)
+	if b.Role[model.Weights] != nil {
+		floats.Mul(v.sum[:n], b.Role[model.Weights])
 	}
 	return v.sum[:n]
 }

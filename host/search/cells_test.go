@@ -51,9 +51,9 @@ func TestAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range data.Blocks {
-		data.Blocks[i].W = normal(rng, data.Blocks[i].N)
-		for r, w := range data.Blocks[i].W {
-			data.Blocks[i].W[r] = math.Abs(w)
+		data.Blocks[i].Role[model.Weights] = normal(rng, data.Blocks[i].N)
+		for r, w := range data.Blocks[i].Role[model.Weights] {
+			data.Blocks[i].Role[model.Weights][r] = math.Abs(w)
 		}
 	}
 	weighted := *p

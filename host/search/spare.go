@@ -32,8 +32,8 @@ func losses(ctx context.Context, p *problem.Problem, q *model.Params) ([]float64
 				joint[i] = gate[i] - math.Log(q.SigmaOf(i)) - e*e/2
 			}
 			w := 1.0
-			if b.W != nil {
-				w = b.W[t]
+			if b.Role[model.Weights] != nil {
+				w = b.Role[model.Weights][t]
 			}
 			all := floats.LogSumExp(joint) - floats.LogSumExp(gate)
 			for i := range q.K {

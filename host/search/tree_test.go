@@ -281,7 +281,7 @@ func TestNewArrangement(t *testing.T) {
 	for i := range rows.Blocks {
 		b := &rows.Blocks[i]
 		for r := range b.N {
-			b.W = append(b.W, 1+float64(r+i)/100)
+			b.Role[model.Weights] = append(b.Role[model.Weights], 1+float64(r+i)/100)
 		}
 	}
 	p := &problem.Problem{Rows: rows, Shape: problem.Shape{K: 4, D: 2, Gate: []int{1}, Intercept: true, GateIntercept: true, Tree: q.Tree}}
@@ -300,7 +300,7 @@ func TestNewArrangement(t *testing.T) {
 			for e := range 4 { // the levels are 33 standard deviations apart: each row is an expert's
 				want := 0.0
 				if math.Abs(b.Y[r]-10*float64(e)) < 5 {
-					want = b.W[r]
+					want = b.Role[model.Weights][r]
 				}
 				if math.Abs(a.r[e][at]-want) > 1e-9 {
 					t.Errorf("expert %d has %v of row %d, want %v", e, a.r[e][at], at, want)

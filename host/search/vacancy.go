@@ -59,8 +59,8 @@ func newVacancy(ctx context.Context, p *problem.Problem, rows *table, q *model.P
 			copy(v.x[j][at:to], b.Col(j))
 		}
 		copy(v.y[at:to], b.Y)
-		if b.W != nil {
-			v.weight = append(v.weight, b.W...)
+		if b.Role[model.Weights] != nil {
+			v.weight = append(v.weight, b.Role[model.Weights]...)
 		}
 		q.GateLogits(logits[:q.K*b.N], b)
 		model.Softmax(logits[:q.K*b.N], v.logSum[at:to], logits[:q.K*b.N], b.N)

@@ -177,7 +177,7 @@ func sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *mo
 		return t, nil
 	}
 	for _, b := range data.Blocks {
-		floats.Scale(1/m.Fit.Passes.Weight, b.W)
+		floats.Scale(1/m.Fit.Passes.Weight, b.Role[model.Weights])
 	}
 	rows := unitsOf(m).View(data)
 	if t.sums, err = spec.Sums(ctx, rows, workers); err != nil {

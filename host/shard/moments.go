@@ -110,7 +110,7 @@ func Sum(ctx context.Context, src dataset.Source, t Table, at Place, take Subsam
 		m.second.Put(model.Node{Index: i}, s)
 		m.take(i, b)
 		if _, ok := slices.BinarySearch(level, i); ok {
-			m.targets = append(append(m.targets, b.Y...), b.W...)
+			m.targets = append(append(m.targets, b.Y...), b.Role[model.Weights]...)
 		}
 		return nil
 	})
@@ -142,8 +142,8 @@ func (m *Moments) take(i int, b *model.Block) {
 			m.sample = append(m.sample, b.Col(j)[r])
 		}
 		m.sample = append(m.sample, b.Y[r])
-		if b.W != nil {
-			m.sample = append(m.sample, b.W[r])
+		if b.Role[model.Weights] != nil {
+			m.sample = append(m.sample, b.Role[model.Weights][r])
 		}
 	}
 }
@@ -455,7 +455,7 @@ func (m *Moments) SampleData() *model.Data {
 		}
 		b := model.Block{N: n, X: columns[:d*n], Y: columns[d*n : (d+1)*n]}
 		if m.Table.Weights != "" {
-			b.W = columns[(d+1)*n:]
+			b.Role[model.Weights] = columns[(d+1)*n:]
 		}
 		out.Blocks = append(out.Blocks, b)
 	}

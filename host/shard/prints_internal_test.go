@@ -161,8 +161,8 @@ func TestBlocksOfTables(t *testing.T) {
 func TestDigests(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for n := 1; n <= 6; n++ {
-		b := &model.Block{N: n, X: make([]float64, 2*n), Y: make([]float64, n), W: make([]float64, n)}
-		columns := [][]float64{b.X, b.Y, b.W}
+		b := &model.Block{N: n, X: make([]float64, 2*n), Y: make([]float64, n), Role: model.ByRole[[]float64]{model.Weights: make([]float64, n)}}
+		columns := [][]float64{b.X, b.Y, b.Role[model.Weights]}
 		for i := range b.X {
 			b.X[i] = math.Copysign(0, -1)
 		}

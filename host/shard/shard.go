@@ -96,7 +96,12 @@ func Open(ctx context.Context, src dataset.Source) (Table, error) {
 	if s.Scale != "" {
 		return Table{}, &dataset.Error{File: s.Name, Msg: fmt.Sprintf("its target is %s; sums over parts are of a target itself", s.Scale.Title(s.Target))}
 	}
-	t := Table{Features: s.Features, Target: s.Target, Weights: s.Weights, Kernel: runtime.GOARCH}
+	for role, name := range s.Roles {
+		if name != "" && model.Role(role) != model.Weights {
+			return Table{}, &dataset.Error{File: s.Name, Msg: fmt.Sprintf("column %q: sums over parts are of tables without %s", name, dataset.RoleNames()[role])}
+		}
+	}
+	t := Table{Features: s.Features, Target: s.Target, Weights: s.Roles[model.Weights], Kernel: runtime.GOARCH}
 	digests := map[int]uint64{}
 	see := func(i int, b *model.Block) error {
 		if i == 0 {
@@ -139,7 +144,7 @@ func (t Table) Blocks() int { return (t.Rows + model.BlockRows - 1) / model.Bloc
 
 // Schema names the columns, as those of the file of that name.
 func (t Table) Schema(file string) dataset.Schema {
-	return dataset.Schema{Name: file, Features: t.Features, Target: t.Target, Weights: t.Weights}
+	return dataset.Schema{Name: file, Features: t.Features, Target: t.Target, Roles: dataset.Roles{model.Weights: t.Weights}}
 }
 
 // differs says in what two tables differ, "" if in nothing that is known of them.
@@ -170,7 +175,7 @@ func (t Table) differsInRound(o Table) string {
 // printOf is a fingerprint of a block (FNV-1a over the values' bits).
 func printOf(b *model.Block) uint64 {
 	h := uint64(14695981039346656037)
-	for _, values := range [][]float64{b.X, b.Y, b.W} {
+	for values := range b.Values() {
 		for _, v := range values {
 			h = (h ^ math.Float64bits(v+0)) * 1099511628211
 		}

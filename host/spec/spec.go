@@ -96,12 +96,6 @@ type Method struct {
 	Ridge     *float64        `json:"ridge,omitempty"`    // weight of half the squared norm of A in L4
 }
 
-// RoleWeights is the role of a column of observation weights.
-const RoleWeights = "weights"
-
-// Roles lists the roles of columns that are neither features nor targets.
-func Roles() []string { return []string{RoleWeights} }
-
 // Default is a description with nothing in it.
 func Default() *Fit { return &Fit{Format: Format} }
 
@@ -149,8 +143,9 @@ func (k Key) String() string {
 		return "intercepts"
 	case "hac":
 		return "errors hac"
-	case RoleWeights:
-		return "roles.weights"
+	}
+	if slices.Contains(dataset.RoleNames(), string(k)) {
+		return "roles." + string(k)
 	}
 	return strings.ReplaceAll(string(k), "-", "_")
 }
@@ -190,8 +185,8 @@ func (f *Fit) Check() error {
 
 func (f *Fit) checkRoles() error {
 	for role := range f.Roles {
-		if !slices.Contains(Roles(), role) {
-			return refuse("%s: no role %q; there are %v", Key("roles"), role, Roles())
+		if !slices.Contains(dataset.RoleNames(), role) {
+			return refuse("%s: no role %q; there are %v", Key("roles"), role, dataset.RoleNames())
 		}
 	}
 	return nil
@@ -209,7 +204,7 @@ func (f *Fit) checkMoments() error {
 	case slices.Contains(f.Errors, host.Dependent):
 		return refuse("%s has no effect beside %s: the likelihood is that of a random subsample, whose rows do not follow each other", Key("hac"), Key("moments"))
 	}
-	for _, k := range f.given([]string{"target", "features", "drop", RoleWeights, "formula", "categorical", "reference", "missing", "decimal"}) {
+	for _, k := range f.given(slices.Concat([]string{"target", "features", "drop"}, dataset.RoleNames(), []string{"formula", "categorical", "reference", "missing", "decimal"})) {
 		return refuse("%s has no effect beside %s: the sums have been made", Key(k), Key("moments"))
 	}
 	return nil
@@ -218,14 +213,14 @@ func (f *Fit) checkMoments() error {
 // given are those of the keys that have a value; what is a role goes by its name.
 func (f *Fit) given(keys []string) (out []string) {
 	is := map[string]bool{
-		"target": f.Target != "", "features": f.Features != nil, "drop": f.Drop != nil, RoleWeights: f.Roles[RoleWeights] != "", "formula": f.Formula != "",
+		"target": f.Target != "", "features": f.Features != nil, "drop": f.Drop != nil, "formula": f.Formula != "",
 		"categorical": f.Categorical != nil, "reference": f.Reference != nil, "missing": f.Missing != "", "decimal": f.Decimal != "",
 		"intercept": f.Intercepts != "", "gate-features": f.GateFeatures != nil, "gate": f.Gate != "", "moments": f.Moments != "", "output-scale": f.OutputScale != "",
 		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "", "hac": slices.Contains(f.Errors, host.Dependent),
 		"arrangements": f.Arrangements,
 	}
 	for _, k := range keys {
-		if is[k] {
+		if is[k] || f.Roles[k] != "" {
 			out = append(out, k)
 		}
 	}
@@ -411,8 +406,11 @@ func (f *Fit) checkTargets() error {
 			return refuse("%s: column %q is both a feature and a target", Key("targets"), name)
 		case slices.Contains(f.Drop, name):
 			return refuse("%s: column %q is both a target and dropped", Key("targets"), name)
-		case name == f.Roles[RoleWeights]:
-			return refuse("%s: column %q is both a target and the weights", Key("targets"), name)
+		}
+		for _, role := range dataset.RoleNames() {
+			if f.Roles[role] == name {
+				return refuse("%s: column %q is both a target and the %s", Key("targets"), name, role)
+			}
 		}
 	}
 	return nil
@@ -420,7 +418,7 @@ func (f *Fit) checkTargets() error {
 
 // selection is that of the columns for one target.
 func (f *Fit) selection() dataset.Selection {
-	sel := dataset.Selection{Target: f.Target, Features: f.Features, Drop: f.Drop, Weights: f.Roles[RoleWeights], Decimal: '.'}
+	sel := dataset.Selection{Target: f.Target, Features: f.Features, Drop: f.Drop, Roles: dataset.RolesOf(f.Roles), Decimal: '.'}
 	if f.Decimal == "," {
 		sel.Decimal = ','
 	}

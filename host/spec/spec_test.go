@@ -25,7 +25,7 @@ func whole() *Fit {
 	seed, ridge := uint64(0), 0.0
 	return &Fit{
 		Format: Format, Data: "trial.csv", Moments: "all.moments", Target: "dose", Targets: []string{"a", "b"}, Features: []string{"age", "sex"}, Drop: []string{"id"},
-		Roles: map[string]string{RoleWeights: "w"}, Formula: "dose ~ age | sex", GateFeatures: []string{"age"}, Categorical: []string{"site"},
+		Roles: map[string]string{"weights": "w"}, Formula: "dose ~ age | sex", GateFeatures: []string{"age"}, Categorical: []string{"site"},
 		Reference: map[string]string{"sex": "f"}, Missing: "drop", Decimal: ",", Activation: Activation{"leakyrelu", map[string]float64{"slope": 0.1}},
 		Leaves: []Activation{{Name: "identity"}, {"leakyrelu", map[string]float64{"slope": 1e-300}}}, K: 1, KTo: 4, Hierarchy: "2x(1,2)", MaxLeaves: 5,
 		Intercepts: host.ExpertIntercepts, Gate: "softmax", Noise: "per-expert", Sigma: 0.1, OutputScale: host.SharedScale, GateShared: true, NoiseCovariance: host.Full,
@@ -168,7 +168,7 @@ func TestCheckRefuses(t *testing.T) {
 		`roles: no role "offset"; there are [weights]`: func(f *Fit) { f.Roles = map[string]string{"offset": "o"} },
 		"want one of DATA and moments FILE":            func(f *Fit) { f.Moments = "all.moments" },
 		"roles.weights has no effect beside moments: the sums have been made": func(f *Fit) {
-			f.Data, f.Moments, f.Roles = "", "all.moments", map[string]string{RoleWeights: "w"}
+			f.Data, f.Moments, f.Roles = "", "all.moments", map[string]string{"weights": "w"}
 		},
 		"max_leaves 3: it bounds the tree of hierarchy auto":                        func(f *Fit) { f.MaxLeaves = 3 },
 		"k 2: hierarchy auto finds the number of experts, and max_leaves bounds it": func(f *Fit) { f.Hierarchy = Growing },
@@ -191,7 +191,7 @@ func TestCheckRefuses(t *testing.T) {
 		},
 		"output_scale has no effect beside targets: an offset and a scale are of one target": func(f *Fit) { f.Targets, f.OutputScale = []string{"a"}, host.SharedScale },
 		`targets: column "a" is named twice`:                                                 func(f *Fit) { f.Targets = []string{"a", "a"} },
-		`column "w" is both the weights and dropped`:                                         func(f *Fit) { f.Roles, f.Drop = map[string]string{RoleWeights: "w"}, []string{"w"} },
+		`column "w" is both the weights and dropped`:                                         func(f *Fit) { f.Roles, f.Drop = map[string]string{"weights": "w"}, []string{"w"} },
 	} {
 		f := &Fit{Data: "a.csv", Activation: Activation{Name: "relu"}, K: 2}
 		if err := f.Check(); err != nil {

@@ -91,7 +91,7 @@ func (f *Fourth) Add(b *model.Block, w *Scratch) {
 		f.Y[p] += kernel.Sum(powers[p])
 	}
 	pairs := w.pairs(w.columns(w.project(f.basis, f.shift, b), n))
-	if b.W == nil {
+	if b.Role[model.Weights] == nil {
 		powers[0] = nil
 	}
 	w.addFourths(f.Four[:], f.Two[:], powers, pairs)

@@ -95,11 +95,11 @@ func (s *Second) Add(b *model.Block, w *Scratch) {
 	cols := w.columns(b.X, n)
 	s.addMeans(w, powers, cols)
 	terms := powers[:len(s.XX)]
-	if b.W == nil {
+	if b.Role[model.Weights] == nil {
 		terms[0] = nil
 	}
 	w.addSquares(s.XX[:], terms, cols)
-	if b.W == nil {
+	if b.Role[model.Weights] == nil {
 		kernel.AddCubes(s.Cubes, s.Fours, cols)
 		return
 	}
@@ -178,10 +178,10 @@ func (w *Scratch) powers(b *model.Block, top int) [][]float64 {
 		w.pow = make([]float64, (top+1)*n)
 	}
 	w.out = w.out[:0]
-	if b.W == nil {
+	if b.Role[model.Weights] == nil {
 		w.out = append(w.out, w.allOnes(n), y)
 	} else {
-		w.out = append(w.out, b.W)
+		w.out = append(w.out, b.Role[model.Weights])
 	}
 	for p := len(w.out); p <= top; p++ {
 		v := w.pow[p*n : (p+1)*n]

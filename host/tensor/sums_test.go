@@ -21,7 +21,7 @@ func few(rng *rand.Rand, n, d int, weights bool) *model.Block {
 	b := &model.Block{N: n, X: randomRows(rng, n, d), Y: randomRows(rng, 1, n)}
 	if weights {
 		for range n {
-			b.W = append(b.W, .5+rng.Float64())
+			b.Role[model.Weights] = append(b.Role[model.Weights], .5+rng.Float64())
 		}
 	}
 	return b
@@ -35,8 +35,8 @@ func each(b *model.Block, fn func(w, y float64, x []float64)) {
 			x[j] = b.X[j*b.N+r]
 		}
 		w := 1.0
-		if b.W != nil {
-			w = b.W[r]
+		if b.Role[model.Weights] != nil {
+			w = b.Role[model.Weights][r]
 		}
 		fn(w, b.Y[r], x)
 	}
@@ -52,8 +52,8 @@ func TestUnitWeights(t *testing.T) {
 		for _, n := range []int{256, 1, 13} {
 			b := few(rng, n, d, false)
 			none.Add(b, &room)
-			b.W = make([]float64, n)
-			floats.AddConst(1, b.W)
+			b.Role[model.Weights] = make([]float64, n)
+			floats.AddConst(1, b.Role[model.Weights])
 			ones.Add(b, &room)
 		}
 		if !reflect.DeepEqual(none, ones) {
@@ -119,7 +119,7 @@ func TestMomentsOfFewRows(t *testing.T) {
 			}
 		}
 
-		other := &model.Block{N: n, X: append([]float64(nil), b.X...), Y: b.Y, W: b.W}
+		other := &model.Block{N: n, X: append([]float64(nil), b.X...), Y: b.Y, Role: b.Role}
 		for j, c := range units {
 			floats.Scale(c, other.X[j*n:(j+1)*n])
 		}

@@ -118,17 +118,17 @@ func (s *Transformed) Add(b *model.Block, w *Scratch) {
 	room := w.buf(2 * n * s.Order) // products of up to Order − 1 columns
 	one, y := room[:n], room[n:2*n]
 	s.outputs.Apply(s.Order, y, b.Y)
-	if b.W == nil {
+	if b.Role[model.Weights] == nil {
 		copy(one, w.allOnes(n))
 	} else {
-		copy(one, b.W)
-		floats.Mul(y, b.W)
+		copy(one, b.Role[model.Weights])
+		floats.Mul(y, b.Role[model.Weights])
 	}
 	s.Y[0] += kernel.Sum(one)
 	s.Y[1] += kernel.Sum(y)
 	cols := w.columns(z, n)
 	terms := [2][]float64{one, y}
-	if b.W == nil {
+	if b.Role[model.Weights] == nil {
 		terms[0] = nil
 	}
 	switch s.Order {

@@ -22,9 +22,9 @@ import (
 func weighted(data *model.Data) *model.Data {
 	out := &model.Data{N: data.N, D: data.D}
 	for _, b := range data.Blocks {
-		b.W = make([]float64, b.N)
-		for i := range b.W {
-			b.W[i] = float64(1 + i%3)
+		b.Role[model.Weights] = make([]float64, b.N)
+		for i := range b.Role[model.Weights] {
+			b.Role[model.Weights][i] = float64(1 + i%3)
 		}
 		out.Blocks = append(out.Blocks, b)
 	}

@@ -16,13 +16,13 @@ func (b *builder) formula(ctx context.Context) (*Table, error) {
 		return nil, err
 	}
 	known := all.Schema().Columns()
-	for _, name := range append(slices.Clone(r.Selection.Drop), r.Selection.Weights) {
-		if name != "" && !slices.Contains(known, name) {
+	for _, name := range slices.Concat(r.Selection.Drop, r.Selection.Roles.Columns()) {
+		if !slices.Contains(known, name) {
 			return nil, &dataset.Error{File: all.Schema().Name, Msg: fmt.Sprintf("no column %q; there are %s", name, shorten(known))}
 		}
 	}
 	dots := slices.DeleteFunc(slices.Clone(known), func(name string) bool {
-		return name == f.Target || name == r.Selection.Weights || slices.Contains(r.Selection.Drop, name)
+		return name == f.Target || slices.Contains(r.Selection.Roles[:], name) || slices.Contains(r.Selection.Drop, name)
 	})
 	e, experts, gate, err := f.expand(known, dots)
 	if err != nil {

@@ -228,7 +228,7 @@ func (b *builder) factor(schema dataset.Schema, c dataset.Column) (*Factor, erro
 	switch {
 	case values == 0 && c.Cells[dataset.Missing] > 0:
 		return nil, refuse("has no value in any row; leave it out with --drop %s", c.Name)
-	case values == 0, c.Name == schema.Target, c.Name == schema.Weights, !named && c.Cells[dataset.Spelled] > 0:
+	case values == 0, c.Name == schema.Target, slices.Contains(schema.Roles[:], c.Name), !named && c.Cells[dataset.Spelled] > 0:
 		return nil, nil
 	case !named && c.Cells[dataset.Word] == 0:
 		return nil, refuse("holds dates or times, such as %q; leave it out with --drop %s, write it as a number, such as days since a start, or take each as a level with --categorical %s",

@@ -90,7 +90,7 @@ func (s *source) Read(ctx context.Context, fn func(*model.Block) error) error {
 		if s.see != nil {
 			s.see(b)
 		}
-		return fn(&model.Block{N: b.N, X: x, Y: b.Y, W: b.W})
+		return fn(&model.Block{N: b.N, X: x, Y: b.Y, Role: b.Role})
 	})
 }
 

@@ -108,7 +108,7 @@ func written(t testing.TB, src dataset.Source) []byte {
 func TestRoundTrip(t *testing.T) {
 	for _, n := range []int{1, 256, 257, 1000} {
 		src := randomTable(n, 12)
-		got, schema, err := loadParquet(t, written(t, src), dataset.Selection{Target: "y", Weights: "weight"})
+		got, schema, err := loadParquet(t, written(t, src), dataset.Selection{Target: "y", Roles: dataset.Roles{model.Weights: "weight"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestCells(t *testing.T) {
 	}
 	one := 1.0
 	rows := []row{{&one, 1, 1}, {nil, 1, 2}, {&one, -2, math.NaN()}, {&one, 1, math.Inf(1)}}
-	_, _, err := loadParquet(t, parquetFile(t, rows), dataset.Selection{Weights: "w"})
+	_, _, err := loadParquet(t, parquetFile(t, rows), dataset.Selection{Roles: dataset.Roles{model.Weights: "w"}})
 	wantError(t, "cells", err, `data.parquet:2:1: null in column "x" is not .*; 4 such cells: 2:1 null, 3:3 NaN, 3:2 -2, 4:3 Inf;`)
 	type date struct {
 		X float64 `parquet:"x"`
@@ -214,7 +214,7 @@ func TestWays(t *testing.T) {
 	const before = "what the caller has read"
 	src := randomTable(768, 3)
 	all := append([]byte(before), written(t, src)...)
-	sel := dataset.Selection{Target: "y", Weights: "weight"}
+	sel := dataset.Selection{Target: "y", Roles: dataset.Roles{model.Weights: "weight"}}
 	for kind, r := range map[string]io.ReadSeeker{
 		"bytes.Reader": bytes.NewReader(all),
 		"seeker":       struct{ io.ReadSeeker }{bytes.NewReader(all)}, // and no io.ReaderAt
@@ -230,7 +230,7 @@ func TestWays(t *testing.T) {
 			i := 0
 			err := got.Read(t.Context(), func(b *model.Block) error {
 				for r := range b.N {
-					if b.Y[r] != src.y[i] || b.W[r] != src.w[i] || b.X[2*b.N+r] != src.x.At(i, 2) {
+					if b.Y[r] != src.y[i] || b.Role[model.Weights][r] != src.w[i] || b.X[2*b.N+r] != src.x.At(i, 2) {
 						return fmt.Errorf("row %d differs", i)
 					}
 					i++
@@ -394,7 +394,7 @@ func TestBombs(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, _, err := loadParquet(t, test.content, dataset.Selection{Target: "y", Weights: "", Drop: []string{"weight"}})
+		_, _, err := loadParquet(t, test.content, dataset.Selection{Target: "y", Drop: []string{"weight"}})
 		runtime.ReadMemStats(&after)
 		wantError(t, name, err, "data.parquet(:[0-9]+)?: Parquet: .*"+test.want)
 		if got := after.TotalAlloc - before.TotalAlloc; got > 8<<20 {

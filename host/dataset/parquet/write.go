@@ -54,14 +54,14 @@ func write(ctx context.Context, out io.Writer, src dataset.Source) error {
 
 // blockColumn returns column j of a block in the order of Schema.Columns.
 func blockColumn(b *model.Block, j int) []float64 {
-	d := len(b.X) / b.N
-	switch {
-	case j < d:
-		return b.Col(j)
-	case j == d && b.Y != nil:
-		return b.Y
+	for values := range b.Values() {
+		if n := len(values) / b.N; j >= n {
+			j -= n
+			continue
+		}
+		return values[j*b.N : (j+1)*b.N]
 	}
-	return b.W
+	panic("parquet: no such column")
 }
 
 func schemaOf(names []string) *parquet.Schema {
