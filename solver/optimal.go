@@ -61,8 +61,8 @@ type Optimal struct {
 	// [Noise.Samples] predicts. Below the floor they are those of Level.
 	Noise Noise
 
-	t   [5]*piecewise // by order; nil where it does not exist
-	why [5]string     // it does not
+	t   [5]curve  // by order; nil where it does not exist
+	why [5]string // it does not
 }
 
 // Orders lists the orders of transforms.
@@ -91,7 +91,10 @@ func optimalOf(law *gauss.Law, sigma float64, k int) *Optimal {
 	case rounding > exact:
 		return o.none(fmt.Sprintf("the mean of g is %.3g standard deviations: take the constant off g", math.Abs(law.Mean)/law.SD))
 	}
-	c := newConditionals(law.Noisy(o.Level), k, max(panelTol, rounding))
+	var c *conditionals
+	if noisy := law.Noisy(o.Level); noisy.Resolved {
+		c = newConditionals(noisy, noisy.Lo, noisy.Hi, 1e-4*o.Level, k, max(panelTol, rounding))
+	}
 	if c == nil {
 		return o.none("g changes too fast for its quadrature, or has many kinks that were not declared")
 	}
@@ -104,10 +107,11 @@ func optimalOf(law *gauss.Law, sigma float64, k int) *Optimal {
 			}
 			continue
 		}
-		o.t[r] = c.table(r, solved[r].lambda)
+		t := c.table(r, solved[r].lambda)
 		if o.Level > sigma {
-			o.t[r] = smoothed(o.t[r], math.Sqrt(o.Level*o.Level-sigma*sigma))
+			t = smoothed(t, math.Sqrt(o.Level*o.Level-sigma*sigma))
 		}
+		o.t[r] = t
 	}
 	o.Noise = c.noise(solved)
 	return o
@@ -146,15 +150,12 @@ func (o *Optimal) At(r int, y float64) float64 {
 }
 
 // Range returns the range of y beyond which the transforms are constant.
-func (o *Optimal) Range(r int) (lo, hi float64) {
-	k := o.t[r].knots
-	return k[0], k[len(k)-1]
-}
+func (o *Optimal) Range(r int) (lo, hi float64) { return o.t[r].ends() }
 
 // ErrorBound returns a bound on how far the table of T_r lies from T_r within its
 // range: four times the largest distance at twice as many points as it was made
 // from.
-func (o *Optimal) ErrorBound(r int) float64 { return o.t[r].bound }
+func (o *Optimal) ErrorBound(r int) float64 { return o.t[r].errorBound() }
 
 // Variance returns E[T_r(y)²·w_r(y)], the variance of the contraction that T_r is
 // best for; +Inf where T_r does not exist.
@@ -217,8 +218,9 @@ type conditionals struct {
 	tol          float64 // of m_q/w_r and of the density, relative to their largest in a panel
 	rule         *panelRule
 	panels       []panelOfY
-	below, above gauss.Conditional // of what lies beyond the range
-	lo, hi       gauss.Conditional // at its ends
+	counts       []gauss.Conditional // of whole numbers from the least on, where y is one of them, in place of panels
+	below, above gauss.Conditional   // of what lies beyond the range
+	lo, hi       gauss.Conditional   // at its ends
 }
 
 const (
@@ -230,23 +232,29 @@ const (
 	startPanels = 32
 )
 
-// newConditionals returns nil where maxPanels or maxVisits do not suffice.
-func newConditionals(law *gauss.Noisy, k int, tol float64) *conditionals {
-	if !law.Resolved {
-		return nil
-	}
-	c := &conditionals{k: k, tol: tol, rule: newPanelRule(), lo: law.At(law.Lo), hi: law.At(law.Hi)}
+// jointly is the joint law of Z and y, or a coordinate of y.
+type jointly interface {
+	At(y float64) gauss.Conditional
+	// Beyond returns E[He_q(Z)·1{y < lo}] and E[He_q(Z)²·1{y < lo}] at the lower end of the range, and the
+	// same of what is above it.
+	Beyond() (below, above gauss.Conditional)
+}
+
+// newConditionals returns nil where maxPanels or maxVisits do not suffice. Panels below least in width are as
+// they are.
+func newConditionals(law jointly, lo, hi, least float64, k int, tol float64) *conditionals {
+	c := &conditionals{k: k, tol: tol, rule: newPanelRule(), lo: law.At(lo), hi: law.At(hi)}
 	c.below, c.above = law.Beyond()
 	// The stack holds the panels to be looked at in descending order, so that they
 	// are done in ascending order.
 	type pending struct{ lo, hi float64 }
 	var todo []pending
 	c.panels = make([]panelOfY, 0, 2*startPanels)
-	step := (law.Hi - law.Lo) / startPanels
+	step := (hi - lo) / startPanels
 	for i := startPanels - 1; i >= 0; i-- {
-		todo = append(todo, pending{law.Lo + float64(i)*step, law.Lo + float64(i+1)*step})
+		todo = append(todo, pending{lo + float64(i)*step, lo + float64(i+1)*step})
 	}
-	todo[0].hi = law.Hi
+	todo[0].hi = hi
 	visits := 0
 	for len(todo) > 0 {
 		p := panelOfY{lo: todo[len(todo)-1].lo, hi: todo[len(todo)-1].hi}
@@ -263,7 +271,7 @@ func newConditionals(law *gauss.Noisy, k int, tol float64) *conditionals {
 		if visits > maxVisits || len(c.panels)+len(todo) >= maxPanels {
 			return nil
 		}
-		if p.hi-p.lo < 1e-4*law.Sigma || c.resolved(&p) {
+		if p.hi-p.lo < least || c.resolved(&p) {
 			c.panels = append(c.panels, p)
 			continue
 		}
@@ -309,10 +317,18 @@ func (c *conditionals) resolved(p *panelOfY) bool {
 // each calls fn for every node of the quadrature over y with its weight times the
 // density.
 func (c *conditionals) each(fn func(w float64, v *gauss.Conditional)) {
+	c.eachAt(func(w, _ float64, v *gauss.Conditional) { fn(w, v) })
+}
+
+// eachAt is each with y, or its coordinate; of counts their place from the least.
+func (c *conditionals) eachAt(fn func(w, y float64, v *gauss.Conditional)) {
+	for i := range c.counts {
+		fn(c.counts[i].Density, float64(i), &c.counts[i])
+	}
 	for i := range c.panels {
 		p := &c.panels[i]
 		for j := range p.sub {
-			fn((p.hi-p.lo)/2*c.rule.subw[j]*p.sub[j].Density, &p.sub[j])
+			fn((p.hi-p.lo)/2*c.rule.subw[j]*p.sub[j].Density, p.at(c.rule.sub[j]), &p.sub[j])
 		}
 	}
 }

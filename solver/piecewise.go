@@ -23,6 +23,11 @@ type piecewise struct {
 	bound float64          // on the distance from what it stands for, within the range
 }
 
+// ends are those of the range.
+func (p *piecewise) ends() (lo, hi float64) { return p.knots[0], p.knots[len(p.coef)] }
+
+func (p *piecewise) errorBound() float64 { return p.bound }
+
 // partsEach is how many parts of the range there are to a polynomial.
 const partsEach = 4
 

@@ -365,9 +365,8 @@ func (n *Noisy) At(y float64) Conditional {
 
 // weighted returns the sums of the features of the nodes from first to end−1 times
 // exp(shift − ((y−g)/σ)²/2).
-func (n *Noisy) weighted(first, end int, y, shift float64) [conditions]float64 {
+func (n *Noisy) weighted(first, end int, y, shift float64) (s [conditions]float64) {
 	var room [64]float64
-	var s0, s1, s2, s3, s4, s5, s6, s7, s8 float64 // in registers
 	for inv := 1 / n.Sigma; first < end; first += len(room) {
 		e := room[:min(len(room), end-first)]
 		for i := range e {
@@ -375,20 +374,27 @@ func (n *Noisy) weighted(first, end int, y, shift float64) [conditions]float64 {
 			e[i] = shift - 0.5*d*d
 		}
 		kernel.Exp(e, e)
-		for i, e := range e {
-			f := (*[conditions]float64)(n.f[(first+i)*conditions:])
-			s0 += e * f[0]
-			s1 += e * f[1]
-			s2 += e * f[2]
-			s3 += e * f[3]
-			s4 += e * f[4]
-			s5 += e * f[5]
-			s6 += e * f[6]
-			s7 += e * f[7]
-			s8 += e * f[8]
-		}
+		addWeighted(&s, e, n.f[first*conditions:])
 	}
-	return [conditions]float64{s0, s1, s2, s3, s4, s5, s6, s7, s8}
+	return s
+}
+
+// addWeighted adds e_i times the features of node i to s.
+func addWeighted(s *[conditions]float64, e, features []float64) {
+	s0, s1, s2, s3, s4, s5, s6, s7, s8 := s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8] // in registers
+	for i, e := range e {
+		f := (*[conditions]float64)(features[i*conditions:])
+		s0 += e * f[0]
+		s1 += e * f[1]
+		s2 += e * f[2]
+		s3 += e * f[3]
+		s4 += e * f[4]
+		s5 += e * f[5]
+		s6 += e * f[6]
+		s7 += e * f[7]
+		s8 += e * f[8]
+	}
+	*s = [conditions]float64{s0, s1, s2, s3, s4, s5, s6, s7, s8}
 }
 
 // Beyond returns E[He_q(Z)·1{y < Lo}] and E[He_q(Z)²·1{y < Lo}] for q ≤ 4, and
