@@ -14,13 +14,9 @@ import (
 // p(y|z) = f(y; g(z)).
 type Density interface {
 	gauss.Output
-	Support() Support
-}
-
-// Support is where y can be: whole numbers from Least to Most, or all numbers above Least, or all numbers.
-type Support struct {
-	Least, Most float64 // −Inf and +Inf for no bound
-	Whole       bool
+	// Support is where y can be: whole numbers from least to most, or all numbers above least, or all numbers;
+	// −Inf and +Inf are no bound.
+	Support() (least, most float64, whole bool)
 }
 
 const (
@@ -87,24 +83,26 @@ func (l *Law) given(d Density, k int, o *Optimal) (*conditionals, coordinate, er
 	}
 	var c *conditionals
 	var at coordinate
-	switch s := d.Support(); {
-	case s.Whole:
-		if math.IsInf(s.Least, 0) || s.Least != math.Trunc(s.Least) {
-			return nil, nil, fmt.Errorf("whole numbers need a least one, and the support has %v", s.Least)
+	switch least, most, whole := d.Support(); {
+	case whole:
+		if math.IsInf(least, 0) || least != math.Trunc(least) {
+			return nil, nil, fmt.Errorf("whole numbers need a least one, and the support has %v", least)
 		}
-		at = counted(s.Least)
-		most := lastCount(law, d, s)
-		if most-s.Least >= mostCount {
+		at = counted(least)
+		if most-least >= mostCount {
+			most = lastCount(law, d, least, most)
+		}
+		if most-least >= mostCount {
 			o.none(fmt.Sprintf("y goes up to %.3g, and tables of whole numbers have at most %d", most, mostCount))
 			return nil, nil, nil
 		}
-		c = countsOf(law, k, s.Least, most)
-	case math.IsInf(s.Most, 1) && math.IsInf(s.Least, -1):
+		c = countsOf(law, k, least, most)
+	case math.IsInf(most, 1) && math.IsInf(least, -1):
 		at = sinh{d.Median(l.Mean), l.SD}
-	case math.IsInf(s.Most, 1):
-		at = logs{s.Least}
+	case math.IsInf(most, 1):
+		at = logs{least}
 	default:
-		return nil, nil, fmt.Errorf("there is no grid for numbers from %v to %v", s.Least, s.Most)
+		return nil, nil, fmt.Errorf("there is no grid for numbers from %v to %v", least, most)
 	}
 	if c == nil {
 		j := alongCoordinate{law, at}
@@ -267,30 +265,26 @@ func (j alongCoordinate) ends(d Density) (lo, hi float64) {
 	return edge(at[first-1], at[first]), edge(at[last+1], at[last])
 }
 
-// lastCount is the last whole number of the table: the support's, or one beyond which lies a probability of some
-// 1e−14.
-func lastCount(law *gauss.Compound, d Density, s Support) float64 {
-	if s.Most-s.Least < mostCount {
-		return s.Most
-	}
-	there := func(n float64) bool { return law.At(s.Least+n, 0).Density*(n+1) > rare }
-	most := 1.0
+// lastCount is the last whole number of the table: most, or one beyond which lies a probability of some 1e−14.
+func lastCount(law *gauss.Compound, d Density, least, most float64) float64 {
+	there := func(n float64) bool { return law.At(least+n, 0).Density*(n+1) > rare }
+	last := 1.0
 	for _, m := range law.Means() {
-		if n := math.Round(d.Median(m) - s.Least); n > most && there(n) {
-			most = n
+		if n := math.Round(d.Median(m) - least); n > last && there(n) {
+			last = n
 		}
 	}
-	for most < math.MaxInt32 && there(2*most) {
-		most *= 2
+	for last < math.MaxInt32 && there(2*last) {
+		last *= 2
 	}
-	for step := most; step >= 1; {
-		if there(most + step) {
-			most += step
+	for step := last; step >= 1; {
+		if there(last + step) {
+			last += step
 		} else {
 			step = math.Floor(step / 2)
 		}
 	}
-	return min(s.Least+most, s.Most)
+	return min(least+last, most)
 }
 
 // countsOf are the expectations given every whole number from least to most.

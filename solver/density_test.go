@@ -16,12 +16,20 @@ import (
 
 // family is a law of y for tests, by its log-density at one y and mean.
 type family struct {
-	support solver.Support
+	support support
 	logf    func(y, m float64) float64
 	median  func(m float64) float64
 }
 
-func (f family) Support() solver.Support  { return f.support }
+type support struct {
+	least, most float64
+	whole       bool
+}
+
+func (f family) Support() (least, most float64, whole bool) {
+	return f.support.least, f.support.most, f.support.whole
+}
+
 func (f family) Median(m float64) float64 { return f.median(m) }
 
 func (f family) LogDensity(dst []float64, y float64, means []float64) {
@@ -42,7 +50,7 @@ func positive(m float64) float64 {
 
 func itself(m float64) float64 { return m }
 
-var counts = solver.Support{Least: 0, Most: math.Inf(1), Whole: true}
+var counts = support{0, math.Inf(1), true}
 
 var poisson = family{counts, func(y, m float64) float64 { return y*math.Log(m) - m - lgamma(y+1) }, positive}
 
@@ -53,18 +61,18 @@ func negativeBinomial(theta float64) family {
 }
 
 func binomialOf(n float64) family {
-	return family{solver.Support{Least: 0, Most: n, Whole: true}, func(y, p float64) float64 {
+	return family{support{0, n, true}, func(y, p float64) float64 {
 		return lgamma(n+1) - lgamma(y+1) - lgamma(n-y+1) + y*math.Log(p) + (n-y)*math.Log1p(-p)
 	}, func(p float64) float64 { return math.Round(n * p) }}
 }
 
 func gammaOf(shape float64) family {
-	return family{solver.Support{Least: 0, Most: math.Inf(1)}, func(y, m float64) float64 {
+	return family{support{0, math.Inf(1), false}, func(y, m float64) float64 {
 		return shape*math.Log(shape/m) - lgamma(shape) + (shape-1)*math.Log(y) - shape*y/m
 	}, positive}
 }
 
-var line = solver.Support{Least: math.Inf(-1), Most: math.Inf(1)}
+var line = support{math.Inf(-1), math.Inf(1), false}
 
 func studentOf(nu, scale float64) family {
 	c := lgamma((nu+1)/2) - lgamma(nu/2) - math.Log(nu*math.Pi)/2 - math.Log(scale)
@@ -80,7 +88,7 @@ func normalOf(sigma float64) family {
 
 // lognormalOf has the mean of log y as its m.
 func lognormalOf(sigma float64) family {
-	return family{solver.Support{Least: 0, Most: math.Inf(1)}, func(y, m float64) float64 {
+	return family{support{0, math.Inf(1), false}, func(y, m float64) float64 {
 		return distuv.LogNormal{Mu: m, Sigma: sigma}.LogProb(y)
 	}, math.Exp}
 }
@@ -301,7 +309,7 @@ func TestFamilyWithout(t *testing.T) {
 		}
 	}
 	shares := normalOf(.1)
-	shares.support = solver.Support{Least: 0, Most: 1}
+	shares.support = support{0, 1, false}
 	if _, err := solver.NewOptimalOf(t.Context(), identity, shares, 2); err == nil {
 		t.Error("a grid for numbers from 0 to 1")
 	}
