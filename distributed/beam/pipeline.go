@@ -18,6 +18,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
 )
 
@@ -61,6 +63,9 @@ type Columns struct {
 	Target, Weights string
 	Features        []string
 }
+
+// roles are those of the columns that have one.
+func (c Columns) roles() dataset.Roles { return dataset.Roles{model.Weights: c.Weights} }
 
 // Span is what a second round is made for.
 type Span struct {

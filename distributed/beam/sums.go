@@ -25,7 +25,7 @@ func (p Pass) sum(ctx context.Context, at shard.Place) ([]byte, error) {
 		return p.sumNewton(ctx, at)
 	}
 	src, err := concat(p.Data, func(path string) (dataset.Source, error) {
-		return dataset.Open(path, dataset.Selection{Target: p.Table.Target, Roles: p.Table.Schema(path).Roles, Features: p.Table.Features})
+		return dataset.Open(path, dataset.Selection{Target: p.Table.Target, Roles: p.Table.roles(), Features: p.Table.Features})
 	})
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (p Pass) sumNewton(ctx context.Context, at shard.Place) ([]byte, error) {
 	}
 	src, err := concat(p.Data, func(path string) (dataset.Source, error) {
 		sel := predict.Selection(m, false)
-		sel.Weights = p.Table.Weights
+		sel.Roles = p.Table.roles()
 		raw, err := dataset.Open(path, sel)
 		if err != nil {
 			return nil, err
