@@ -1,0 +1,464 @@
+"""What a model's file says of rows, in numpy and scipy: no process is started.
+
+With regressors a_i, gating w_i and the activation g the model of y given x is
+
+    P(z=i|x) = softmax_i(<w_i, x> + v_i),   y | x, z=i ~ N(c_i + s_i*g(<a_i, x> + b_i), sigma_i^2)
+
+or that of h(y), where the target has a scale h. Matrices of rows are n x k.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from scipy import special
+
+from . import _activation, _command, _terms
+
+FORMATS = ("moe-model/v1", "moe-model/v2", "moe-model/v4")
+_BLOCK = 4096  # rows of which quantiles are found at a time
+
+
+class Model:
+    """A model as its file has it.
+
+    Parameters
+    ----------
+    file : dict
+        The members of the file.
+
+    Raises
+    ------
+    ValueError
+        The file is of a format, or a family, that is not known here.
+    """
+
+    def __init__(self, file: dict):
+        if file.get("format") not in FORMATS or file.get("family"):
+            what = file.get("family") or file.get("format")
+            raise ValueError(f"not a model that is known here: {what}, want normal noise and one of {', '.join(FORMATS)}")
+        self.file = file
+        self.k, self.d = file["k"], file["d"]
+        self.features = list(file["features"])
+        self.target = file["target"]
+        self.scale = file.get("target_scale", "")
+        self.regressors = np.array(file["regressors"], dtype=float).reshape(self.k, self.d)
+        self.gating = np.array(file["gating"], dtype=float).reshape(self.k - 1, self.d)
+        self.intercepts = _or_zeros(file["regressor_intercepts"], self.k)
+        self.gating_intercepts = _or_zeros(file["gating_intercepts"], self.k - 1)
+        output = file.get("output_scale") or {"offset": [0.0], "scale": [1.0]}
+        self.offset = np.resize(output["offset"], self.k)
+        self.output_scale = np.resize(output["scale"], self.k)
+        self.sigma = np.resize(np.atleast_1d(np.array(file["sigma"], dtype=float)), self.k)
+        self.proportions = np.array(file["proportions"], dtype=float)
+        self.design = _terms.Design(file["design"]) if file.get("design") else None
+        self._gates = _gates(file.get("hierarchy", ""), self.k)
+        try:
+            leaves = file.get("leaves") or [file["activation"]]
+            self._g = [_activation.activation(leaf, file.get("approximation")) for leaf in leaves]
+        except _activation.UnknownActivationError:
+            self._g = None
+        self._uncertainty = _Uncertainty(self) if file.get("covariance") else None
+        arrangements = file.get("arrangements") or {}
+        self._alone = self._g is not None and arrangements.get("weight") is None
+
+    def __getstate__(self):
+        return self.file
+
+    def __setstate__(self, file):
+        self.__init__(file)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike) -> Model:
+        """Read a model's file."""
+        with open(path, encoding="utf-8") as f:
+            return cls(json.load(f))
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Write the model's file, which the command reads as well."""
+        path = Path(path)
+        beside = tempfile.NamedTemporaryFile("w", dir=path.parent or ".", delete=False, encoding="utf-8")
+        try:
+            with beside:
+                json.dump(self.file, beside, indent=2)
+                beside.write("\n")
+            os.replace(beside.name, path)
+        except BaseException:
+            os.unlink(beside.name)
+            raise
+
+    @property
+    def columns(self) -> list[str]:
+        """The raw columns that the model reads."""
+        return self.design.columns if self.design else self.features
+
+    def matrix(self, columns: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the features, n x d, of raw columns by name."""
+        missing = [name for name in self.columns if name not in columns]
+        if missing:
+            raise ValueError(f"no column {missing[0]!r}; there are {', '.join(map(repr, columns))}")
+        if self.design:
+            return self.design.matrix(columns)
+        return np.column_stack([np.asarray(columns[name], dtype=float) for name in self.features])
+
+    def experts(self, x: np.ndarray) -> np.ndarray:
+        """The experts' means of h(y), n x k, for features x, n x d."""
+        return self._experts(x)[0]
+
+    def _experts(self, x):
+        """Means, s*g' and g."""
+        if self._g is None:
+            name = self.file["activation"]["name"]
+            raise _activation.UnknownActivationError(f"the activation {name} is not in the model's file")
+        z = x @ self.regressors.T + self.intercepts
+        g, dg = np.empty_like(z), np.empty_like(z)
+        for i in range(self.k):
+            g[:, i], dg[:, i] = self._g[i % len(self._g)](z[:, i])
+        return self.offset + self.output_scale * g, self.output_scale * dg, g
+
+    def logits(self, x: np.ndarray) -> np.ndarray:
+        """The gate's predictors, n x k, the last of them 0. They have all digits, however large the gate is."""
+        out = np.zeros((len(x), self.k))
+        for j in range(self.k - 1):
+            out[:, j] = _exact_dot(x, self.gating[j], self.gating_intercepts[j])
+        return out
+
+    def scores(self, logits: np.ndarray) -> np.ndarray:
+        """log P(z=i|x) of the gate's predictors, but for a constant of each row."""
+        if self._gates is None:
+            return logits
+        out = logits.copy()
+        out[:, -1] = 0
+        for node, ends in self._gates:  # parents first: a node's own score stands at its last leaf
+            z = np.concatenate([out[:, [end - 1 for end in ends[:-1]]], np.zeros((len(out), 1))], axis=1)
+            branch = out[:, [node - 1]] + z - special.logsumexp(z, axis=1, keepdims=True)
+            for column, end in enumerate(ends):
+                out[:, end - 1] = branch[:, column]
+        return out
+
+    def gate(self, x: np.ndarray) -> np.ndarray:
+        """P(z=i|x), n x k."""
+        return _softmax(self.scores(self.logits(x)))
+
+    def mean(self, x: np.ndarray) -> np.ndarray:
+        """E[y|x], or the median of y where it has no mean, that is where 1/y is normal."""
+        gate, experts = self.gate(x), self.experts(x)
+        if self.scale == "reciprocal":
+            return self._back(_quantile(gate, experts, np.broadcast_to(self.sigma, gate.shape), 0.5))
+        return _finite((gate * _mean_of(self.scale, experts, self.sigma)).sum(axis=1))
+
+    def posterior(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """P(z=i|x,y), n x k."""
+        return _softmax(self._log_joint(x, self._forth(y))[0])
+
+    def log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """log p(y|x) of every row."""
+        v = self._forth(y)
+        joint, total = self._log_joint(x, v)
+        return special.logsumexp(joint, axis=1) - total - 0.5 * np.log(2 * np.pi) + _log_slope(self.scale, v)
+
+    def _log_joint(self, x, v):
+        scores = self.scores(self.logits(x))
+        scores = scores - scores.max(axis=1, keepdims=True)
+        standard = (v[:, None] - self.experts(x)) / self.sigma
+        return scores - 0.5 * standard * standard - np.log(self.sigma), special.logsumexp(scores, axis=1)
+
+    def quantile(self, x: np.ndarray, q: float) -> np.ndarray:
+        """The q-quantile of y given x. The parameters' covariance is in it, where the file has one."""
+        if not 0 < q < 1:
+            raise ValueError(f"quantile {q}: want a probability between 0 and 1")
+        if self.scale == "reciprocal":
+            q = 1 - q
+        out = np.empty(len(x))
+        for at in range(0, len(x), _BLOCK):
+            rows = x[at:at + _BLOCK]
+            out[at:at + _BLOCK] = _quantile(*self._components(rows), q)
+        return self._back(out)
+
+    def _components(self, x):
+        """Weights, means and deviations of the normal distributions that y given x is a mixture of."""
+        means, slope, g = self._experts(x)
+        if self._uncertainty is None:
+            return self.gate(x), means, np.broadcast_to(self.sigma, means.shape)
+        return self._uncertainty.components(x, means, slope, g)
+
+    def sample(self, x: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+        """One y for every row, of the parameters as they are."""
+        gate = self.gate(x)
+        z = (random.random_sample((len(x), 1)) > np.cumsum(gate, axis=1)).sum(axis=1).clip(max=self.k - 1)
+        rows = np.arange(len(x))
+        return self._back(self.experts(x)[rows, z] + self.sigma[z] * random.standard_normal(len(x)))
+
+    def _forth(self, y):
+        y = np.asarray(y, dtype=float)
+        if self.scale and not (y > 0).all():
+            raise ValueError(f"{self.scale} of the target: want values above 0")
+        return {"": lambda v: v, "log": np.log, "sqrt": np.sqrt, "reciprocal": lambda v: 1 / v}[self.scale](y)
+
+    def _back(self, v):
+        if self.scale == "log":
+            return np.exp(v)
+        if self.scale == "sqrt":
+            return np.maximum(v, 0) ** 2
+        if self.scale == "reciprocal":
+            return np.where(v > 0, 1 / np.where(v > 0, v, 1), np.nan)
+        return v
+
+
+def _or_zeros(values, n):
+    return np.zeros(n) if values is None else np.array(values, dtype=float)
+
+
+def _finite(mean):
+    if not np.isfinite(mean).all():
+        row = int(np.argmin(np.isfinite(mean)))
+        raise ValueError(f"the prediction for row {row} is {mean[row]}: its values are too large")
+    return mean
+
+
+def _softmax(scores):
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def _mean_of(scale, m, sigma):
+    if scale == "log":
+        return np.exp(m + sigma * sigma / 2)
+    if scale == "sqrt":
+        return m * m + sigma * sigma
+    return m
+
+
+def _log_slope(scale, v):
+    if scale == "log":
+        return -v
+    if scale == "sqrt":
+        return -np.log(2 * v)
+    if scale == "reciprocal":
+        return 2 * np.log(v)
+    return 0.0
+
+
+def _exact_dot(x, w, constant):
+    """<x, w> + constant with the roundings of products and sums added (Ogita, Rump & Oishi 2005)."""
+    total = np.full(len(x), float(constant))
+    lost = np.zeros(len(x))
+    for j in np.flatnonzero(w):
+        a, b = x[:, j], w[j]
+        product = a * b
+        (a1, a2), (b1, b2) = _split(a), _split(b)
+        error = a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2)
+        with np.errstate(invalid="ignore"):
+            after = total + product
+            other = after - total
+            rounding = (total - (after - other)) + (product - other) + error
+        lost += np.where(np.isfinite(rounding), rounding, 0)
+        total = after
+    return total + lost
+
+
+def _split(a):
+    c = 134217729.0 * a  # 2^27 + 1
+    high = c - (c - a)
+    return high, a - high
+
+
+def _gates(shape: str, k: int):
+    """The gates of a hierarchy, parents first: the end of the leaves of each, and the ends of its branches."""
+    if not re.search("x", shape):
+        return None
+    at, gates = 0, []
+
+    def number():
+        nonlocal at
+        match = re.compile(r"\d+").match(shape, at)
+        at = match.end()
+        return int(match.group())
+
+    def read(first):
+        """Read a shape whose leaves begin at first; return where they end."""
+        nonlocal at
+        n = number()
+        mine = len(gates)
+        gates.append(None)
+        ends, last = [], first
+        if not shape.startswith("x", at):
+            ends = list(range(first + 1, first + n + 1))
+            last = first + n
+        elif shape.startswith("x(", at):
+            at += 2
+            for _ in range(n):
+                last = read(last)
+                ends.append(last)
+                at += 1  # the comma or the parenthesis
+        else:
+            at += 1
+            begin = at
+            for _ in range(n):
+                at = begin
+                last = read(last)
+                ends.append(last)
+        gates[mine] = (last, ends)
+        return last
+
+    if read(0) != k:
+        raise ValueError(f"the hierarchy {shape} has not {k} leaves")
+    return [gate for gate in gates if len(gate[1]) > 1]
+
+
+def _quantile(weights, means, deviations, q):
+    """y with sum_i w_i*Phi((y - m_i)/s_i) = q of every row, to the last digits but a few: Newton's steps within a bracket."""
+    if q > 0.5:  # of -y, for as many digits in the tail
+        return -_quantile(weights, -means, deviations, 1 - q)
+    own = means + special.ndtri(q) * deviations
+    lo = np.where(weights > 0, own, np.inf).min(axis=1)
+    hi = np.where(weights > 0, own, -np.inf).max(axis=1)
+    y = lo / 2 + hi / 2
+    active = np.flatnonzero(lo < hi)
+    for _ in range(2200):  # bisection alone crosses all numbers in fewer
+        if not active.size:
+            break
+        w, m, s, v = weights[active], means[active], deviations[active], y[active]
+        standard = (v[:, None] - m) / s
+        excess = (w * special.ndtr(standard)).sum(axis=1) - q
+        slope = (w * np.exp(-0.5 * standard * standard) / (s * np.sqrt(2 * np.pi))).sum(axis=1)
+        lo[active] = np.where(excess < 0, v, lo[active])
+        hi[active] = np.where(excess < 0, hi[active], v)
+        middle = lo[active] / 2 + hi[active] / 2
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            newton = v - excess / slope
+        inside = (newton > lo[active]) & (newton < hi[active])
+        after = np.where(excess == 0, v, np.where(inside, newton, middle))
+        y[active] = after
+        small = np.abs(after - v) <= 4e-16 * np.maximum(np.abs(v), np.abs(after))
+        closed = hi[active] - lo[active] <= 4e-16 * np.abs(middle)
+        active = active[~(small | closed | (excess == 0))]
+    return y
+
+
+class _Uncertainty:
+    """The parameters' uncertainty in quantiles.
+
+    (m, eta, log sigma)(x) is normal around the estimates with covariance J C J', to first order; the mean over the gate's
+    predictors and log sigma is a cubature of the third degree (Julier & Uhlmann 1997), and given those the experts' means are normal.
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        file = model.file
+        covariance = file["covariance"]
+        self.c = np.array(covariance["matrix"], dtype=float)
+        corrected = (file.get("standard_errors") or {}).get("sigma_corrected")
+        sigma = file["sigma"] if corrected is None else corrected
+        self.sigma = np.resize(np.atleast_1d(np.array(sigma, dtype=float)), model.k)
+        self.means = [[] for _ in range(model.k)]  # of each expert: the row of C, and the kind or feature
+        self.gates = [[] for _ in range(model.k - 1)]
+        self.levels = []  # the row of C, and the expert, -1 for all
+        for at, name in enumerate(covariance["parameters"]):
+            self._place(at, name)
+
+    def _place(self, at, name):
+        whose, _, column = name.partition(":")
+        part, number = re.fullmatch(r"([a-z]+)(\d*)", whose).groups()
+        index = int(number) - 1 if number else -1
+        feature = self.model.features.index(column) if column in self.model.features else "intercept"
+        if part == "expert":
+            self.means[index].append((at, feature))
+        elif part == "gate":
+            self.gates[index].append((at, feature))
+        elif part == "sigma":
+            self.levels.append((at, index))
+        else:
+            for i in range(self.model.k) if index < 0 else [index]:
+                self.means[i].append((at, part))
+
+    def components(self, x, means, slope, g):
+        n, k, h = len(x), self.model.k, len(self.gates) + len(self.levels)
+        p = len(self.c)
+        hidden, of_mean = np.zeros((n, h, p)), np.zeros((n, k, p))  # derivatives by the parameters
+        for j, parts in enumerate(self.gates):
+            for at, feature in parts:
+                hidden[:, j, at] = 1 if feature == "intercept" else x[:, feature]
+        for j, (at, expert) in enumerate(self.levels, len(self.gates)):
+            hidden[:, j, at] = 1 / self.model.sigma[max(expert, 0)]
+        for i, parts in enumerate(self.means):
+            for at, kind in parts:
+                if kind == "offset":
+                    of_mean[:, i, at] = 1
+                elif kind == "scale":
+                    of_mean[:, i, at] = g[:, i] if self.model.output_scale[i] else 0
+                else:
+                    of_mean[:, i, at] = slope[:, i] * (1 if kind == "intercept" else x[:, kind])
+        turned = hidden @ self.c
+        root = _factor(turned @ hidden.transpose(0, 2, 1))
+        shift = _forward(root, turned @ of_mean.transpose(0, 2, 1))  # n x h x k
+        variance = ((of_mean @ self.c) * of_mean).sum(axis=2) - (shift ** 2).sum(axis=1)
+        deviation = np.sqrt(np.maximum(variance, 0))
+        return self._points(self.model.logits(x), means, deviation, root, shift)
+
+    def _points(self, logits, means, deviation, root, shift):
+        h, gates = root.shape[1], len(self.gates)
+        t = max(3, h)
+        weights, centres, deviations = [], [], []
+        for point in range(1 + 2 * h):
+            along, by = (point - 1) // 2, 0.0 if point == 0 else np.sqrt(t) * (1 if point % 2 else -1)
+            off = by * root[:, :, along] if point else np.zeros(root.shape[:2])
+            moved = logits.copy()
+            moved[:, :gates] += off[:, :gates]
+            sigma = np.tile(self.sigma, (len(logits), 1))
+            for j, (_, expert) in enumerate(self.levels, gates):
+                of = slice(None) if expert < 0 else slice(expert, expert + 1)
+                sigma[:, of] *= np.exp(np.minimum(off[:, [j]], 20))
+            weights.append((1 - h / t if point == 0 else 1 / (2 * t)) * _softmax(self.model.scores(moved)))
+            centres.append(means + by * shift[:, along] if point else means)
+            deviations.append(np.hypot(sigma, deviation))
+        return tuple(np.concatenate(part, axis=1) for part in (weights, centres, deviations))
+
+
+def _factor(c):
+    """Cholesky's factor of every row's matrix; what depends on the others has 0 on the diagonal."""
+    root = np.zeros_like(c)
+    for i in range(c.shape[1]):
+        for j in range(i + 1):
+            own = c[:, i, j]
+            v = own - (root[:, i, :j] * root[:, j, :j]).sum(axis=1)
+            if i == j:
+                root[:, i, i] = np.sqrt(np.where(v > 1e-12 * own, v, 0))
+            else:
+                root[:, i, j] = _over(v, root[:, j, j])
+    return root
+
+
+def _forward(root, b):
+    """root^-1 b of every row, 0 where the diagonal is."""
+    out = np.zeros_like(b)
+    for j in range(root.shape[1]):
+        rest = b[:, j] - (root[:, j, :j, None] * out[:, :j]).sum(axis=1)
+        out[:, j] = _over(rest, root[:, j, j][:, None])
+    return out
+
+
+def _over(a, b):
+    return np.where(b > 0, a / np.where(b > 0, b, 1), 0)
+
+
+def by_command(model: Model, table: np.ndarray, level: float = 0.0) -> dict[str, np.ndarray]:
+    """What the command predicts for a table of records: of activations that only it evaluates.
+
+    Returns
+    -------
+    dict
+        Columns by name: mean, p1 ..., posterior1 ... where the table has the target, lower and upper for a level.
+    """
+    with tempfile.TemporaryDirectory(prefix="moe-") as place:
+        file, data, out = (os.path.join(place, name) for name in ("model.json", "data.npy", "out.csv"))
+        model.write(file)
+        np.save(data, table)
+        interval = ["--interval", repr(level)] if level else []
+        _command.run(["predict", file, data, "-o", out, *interval])
+        return _terms.read_csv(out)

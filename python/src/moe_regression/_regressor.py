@@ -1,0 +1,528 @@
+"""The estimator."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import warnings
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from . import _command, _compat, _tables, _terms
+from ._function import TabulatedFunction, write_curve
+from ._model import Model, by_command
+from ._results import Result
+
+
+class OptimumNotPassedWarning(UserWarning):
+    """The certificate does not say that the best optimum was found: there may be a better one."""
+
+
+class ModelSuspectWarning(UserWarning):
+    """The certificate finds that the model does not describe the data."""
+
+
+class TinyTableWarning(UserWarning):
+    """The table is too small, or too regular, for the experts that were asked for: there are fewer."""
+
+
+_REFUSED = (64, 65)  # usage, and bad data: what the command says of tables that are too small
+
+
+class MoERegressor(RegressorMixin, BaseEstimator):
+    """Mixture of regressions with a gate, by maximum likelihood.
+
+    The target of a row x comes from expert i with probability softmax_i(<w_i, x> + v_i), and is then
+    g(<a_i, x> + b_i) plus normal noise of level sigma_i. The fit is that of the command ``moe fit``.
+
+    Parameters
+    ----------
+    n_experts : int, (int, int) or range, default=2
+        Number of experts, or the least and the most of a range in which BIC chooses.
+    activation : str, callable or None, default=None
+        The nonlinearity g: a built-in (``identity``, ``relu``, ``leakyrelu``, ``sigmoid``, ``tanh``), an expression such as
+        ``"expr: z*tanh(softplus(z))"``, a path to a WebAssembly file, ``"table:FILE"``, or a function of arrays,
+        which becomes a table. None is the identity.
+    activation_params : dict or None, default=None
+        Parameters of the activation, such as ``{"slope": 0.1}``.
+    family : str, default="gaussian"
+        The distribution of the target around the experts' means; there is no other.
+    fit_intercept, gate_intercept : bool, default=True
+        Whether experts and gate have intercepts; a formula says that itself.
+    gate : {"softmax", "constant"}, default="softmax"
+        Whether the gate depends on the features.
+    gate_features : list of str or None, default=None
+        Columns that the gate sees; None is those of the experts.
+    formula : str or None, default=None
+        ``"y ~ experts | gate"``, or what is right of ``~``. Columns of arrays are x1 ... xd.
+    noise : {"shared", "per-expert"}, default="shared"
+        Level of the noise.
+    output_scale : {"shared", "per-expert"} or None, default=None
+        Means c + s*g in the place of g.
+    method : str, default="auto"
+        Method of fitting, as ``moe help methods`` has them.
+    missing : {"refuse", "drop"}, default="refuse"
+        What becomes of rows with missing cells; dropped ones have predictions that are NaN.
+    errors : list of str or None, default=None
+        Kinds of standard errors: ``observed`` or ``robust``, and ``hac``.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random.
+    n_jobs : int or None, default=1
+        Threads; -1 is all processors. The result is the same.
+    verbose : bool, default=False
+        Whether the command shows its progress, where standard error is a terminal.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_experts_, d)
+        Regressors a_i, of the features as `feature_names_out_` has them.
+    intercept_ : ndarray of shape (n_experts_,)
+        Intercepts b_i; 0 where there are none.
+    gate_coef_ : ndarray of shape (n_experts_ - 1, d)
+        Gating w_i, relative to the last expert.
+    gate_intercept_ : ndarray of shape (n_experts_ - 1,)
+        Intercepts v_i.
+    sigma_ : ndarray of shape (n_experts_,)
+        Levels of the noise, in the units of the target.
+    n_experts_ : int
+        Number of experts.
+    proportions_ : ndarray of shape (n_experts_,)
+        Means of P(z=i|x) over the rows.
+    log_likelihood_, bic_, aic_ : float
+        Of the fit; the log-likelihood is summed over rows.
+    nobs_ : float
+        Number of rows, or the sum of their weights.
+    certificate_ : dict or None
+        What the certificate says of optimum and model.
+    starts_ : list of dict
+        Where the starts of the search ended.
+    selection_ : list of dict
+        What every number of experts of a range came to; empty where one was asked for.
+    notes_ : list of str
+        Remarks of the fit.
+    activation_error_ : float or None
+        Of a function as activation: the largest difference of its curve from it, relative to max(1, abs(g)).
+    result_ : Result
+        Coefficients with their errors, in the manner of statsmodels.
+    feature_names_out_ : list of str
+        Names of the features that experts and gate see.
+    feature_names_in_, n_features_in_ : as in scikit-learn
+    model_ : Model
+        The model's file and what it says of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from moe_regression import MoERegressor
+    >>> x = np.linspace(-2, 2, 200).reshape(-1, 1)
+    >>> y = np.where(x[:, 0] > 0, 1 + 2 * x[:, 0], -x[:, 0]) + 0.1 * np.sin(40 * x[:, 0])
+    >>> fit = MoERegressor(2, random_state=1).fit(x, y)
+    >>> sorted(fit.coef_[:, 0].round(1).tolist())
+    [-1.0, 2.0]
+    """
+
+    def __init__(self, n_experts=2, *, activation=None, activation_params=None, family="gaussian", fit_intercept=True,
+                 gate_intercept=True, gate="softmax", gate_features=None, formula=None, noise="shared", output_scale=None,
+                 method="auto", missing="refuse", errors=None, random_state=None, n_jobs=1, verbose=False):
+        self.n_experts = n_experts
+        self.activation = activation
+        self.activation_params = activation_params
+        self.family = family
+        self.fit_intercept = fit_intercept
+        self.gate_intercept = gate_intercept
+        self.gate = gate
+        self.gate_features = gate_features
+        self.formula = formula
+        self.noise = noise
+        self.output_scale = output_scale
+        self.method = method
+        self.missing = missing
+        self.errors = errors
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the mixture.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            Features. Of a frame, words and categories are factors.
+        y : array of shape (n,), optional
+            Target; may be left out where a formula names a column of X.
+        sample_weight : array of shape (n,), optional
+            Counts: a row of weight w counts as w rows.
+
+        Returns
+        -------
+        self : MoERegressor
+
+        Raises
+        ------
+        CommandError
+            The command refused; the text is its line.
+        """
+        if self.family != "gaussian":
+            raise ValueError(f"family {self.family!r}: there is gaussian")
+        columns, levels, target, names = self._columns_to_fit(X, y)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, columns[target], dtype=float)
+            keep = weights > 0
+            columns, weights = {name: v[keep] for name, v in columns.items()}, weights[keep]
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        config = self._config(target, names, levels, int(seed))
+        file = self._run(config, columns, target, weights)
+        self._keep(_terms.relabel(file, levels))
+        index = X.index if _tables.is_frame(X) else None
+        if index is not None and weights is not None:
+            index = index[keep]
+        self._fitted = self._fitted_values(columns, levels), columns[target], index
+        self._warn()
+        return self
+
+    # What is fitted.
+
+    def _columns_to_fit(self, X, y):
+        """Columns of numbers with the target, the words of factors' codes, the target's name and the features'."""
+        target = _left_side(self.formula)
+        if y is None and target is not None and _tables.is_frame(X) and target in X.columns:
+            X, y = X.drop(columns=[target]), X[target]
+        how = dict(dtype=np.float64, ensure_min_samples=2, **_compat.all_finite(self.missing == "drop"))
+        if _tables.is_frame(X) and y is not None and not _tables.is_plain(X):
+            _compat.check_feature_names(self, X, reset=True)
+            y_values = column_or_1d(check_array(_numbers(y), ensure_2d=False, **how), warn=True)
+            check_consistent_length(X, y_values)
+            columns, levels = {}, {}
+            for name in self._named(X.columns):
+                columns[name], words = _tables.column(X[name])
+                if words is not None:
+                    levels[name] = words
+                self._refuse_missing(name, columns[name])
+        else:
+            matrix, y_values = _compat.validate_data(self, X, y, y_numeric=True, **how)
+            names = list(getattr(self, "feature_names_in_", _names(matrix.shape[1])))
+            columns, levels = {name: matrix[:, names.index(name)] for name in self._named(names)}, {}
+        if target is None:
+            target = _tables.free_name(str(getattr(y, "name", None) or "y"), columns)
+        names = list(columns)
+        columns[target] = np.asarray(y_values, dtype=float)
+        return columns, levels, target, names
+
+    def _refuse_missing(self, name, values):
+        if self.missing != "drop" and np.isnan(values).any():
+            raise ValueError(f"column {name!r}: row {int(np.argmax(np.isnan(values)))} is missing (NaN); "
+                             "missing='drop' leaves such rows out")
+
+    def _named(self, names):
+        """The columns that are read: with a formula those that it names."""
+        names = list(names)
+        if self.formula is None or re.search(r"(^|[~|+\s(])\.($|[|+\s)*-])", self.formula):
+            return names
+        return [name for name in names if re.search(r"(?<![\w.])" + re.escape(str(name)) + r"(?![\w.])", self.formula)]
+
+    def _config(self, target, names, levels, seed):
+        config = {"format": "moe-fit/v1", "target": target, "noise": self.noise, "method": {"name": self.method},
+                  "missing": self.missing, "seed": seed, **_number_of(self.n_experts)}
+        if self.formula is not None:
+            config["formula"] = self.formula if "~" in self.formula else f"{target} ~ {self.formula}"
+            if self.formula.lstrip().startswith("~"):
+                config["formula"] = target + " " + self.formula
+        else:
+            config |= {"features": names, "gate": self.gate}
+            both = {(True, True): "both", (True, False): "experts", (False, True): "gate"}
+            config["intercepts"] = both.get((bool(self.fit_intercept), bool(self.gate_intercept)))
+            config["gate_features"] = None if self.gate_features is None else list(self.gate_features)
+        config["output_scale"] = self.output_scale
+        config["errors"] = None if self.errors is None else list(self.errors)
+        if levels:
+            config |= {"categorical": list(levels), "reference": {name: "0" for name in levels}}
+        return {key: value for key, value in config.items() if value is not None}
+
+    def _run(self, config, columns, target, weights):
+        """Fit, on a table that is too small with fewer experts."""
+        with tempfile.TemporaryDirectory(prefix="moe-") as place:
+            columns = dict(columns)
+            if weights is not None:
+                name = _tables.free_name("weights", columns)
+                columns[name], config = weights, {**config, "roles": {"weights": name}}
+            config = {**config, "data": _tables.write(place, columns), "activation": self._activation(place)}
+            try:
+                return self._ask(config)
+            except _command.CommandError as err:
+                refused = err
+            tiny = len(columns[target]) <= 20 + 2 * config["k"] * len(columns)
+            if refused.code not in _REFUSED or not tiny and not _exact(columns, target):
+                raise refused
+            for k in range(max(config["k"], config.get("k_to", 0)) - 1, 0, -1):
+                less = {key: value for key, value in config.items() if key not in ("k_to", "gate_features")}
+                try:
+                    file = self._ask({**less, "k": k})
+                except _command.CommandError:
+                    continue
+                self._say_tiny(k, refused)
+                return file
+        file = self._least_squares(config, columns, target)
+        if file is None:
+            raise refused
+        self._say_tiny(1, refused)
+        return file
+
+    def _ask(self, config):
+        threads = ["--threads", str(1 if self.n_jobs is None else self.n_jobs)]
+        if self.n_jobs is not None and self.n_jobs < 0:
+            threads = []
+        embed = ["--embed"] if config["activation"]["name"].endswith(".wasm") else []
+        out = _command.run(["fit", "--config", "-", "--json", *threads, *embed], stdin=json.dumps(config), accept=(0, 1),
+                           verbose=bool(self.verbose))
+        file = json.loads(out)
+        file.pop("seconds", None)
+        return file
+
+    def _activation(self, place):
+        self.activation_error_ = None
+        if callable(self.activation) or isinstance(self.activation, TabulatedFunction):
+            curve = os.path.join(place, "curve.csv")
+            self.activation_error_ = write_curve(self.activation, curve).error
+            return {"name": "table:" + curve}
+        name = "identity" if self.activation is None else os.fspath(self.activation)
+        return {"name": name} | ({"params": dict(self.activation_params)} if self.activation_params else {})
+
+    @staticmethod
+    def _say_tiny(k, refused):
+        warnings.warn(f"{k} expert{'s' * (k > 1)}, for the command refuses more: {refused}", TinyTableWarning, stacklevel=4)
+
+    def _least_squares(self, config, columns, target):
+        """The file of one linear expert by least squares: of what has no noise, or fewer rows than parameters."""
+        if self.formula is not None or "categorical" in config or config["activation"]["name"] != "identity":
+            return None
+        names = config["features"]
+        x, y = np.column_stack([columns[name] for name in names]), columns[target]
+        root = np.sqrt(columns[config["roles"]["weights"]]) if "roles" in config else np.ones(len(y))
+        if not (np.isfinite(x).all() and np.isfinite(y).all()):
+            return None
+        ones = np.full(len(y), float(bool(self.fit_intercept)))
+        a = np.linalg.lstsq(np.column_stack([x, ones]) * root[:, None], y * root, rcond=None)[0]
+        residuals = (y - np.column_stack([x, ones]) @ a) * root
+        n, size = (root**2).sum(), max(1.0, np.abs(y).max())
+        sigma = max(np.sqrt((residuals**2).sum() / n), 1e-8 * size)
+        llf = -0.5 * n * np.log(2 * np.pi * sigma**2) - 0.5 * (residuals**2).sum() / sigma**2
+        p = len(names) + 1 + bool(self.fit_intercept)
+        return {
+            "format": "moe-model/v1", "activation": {"name": "identity", "params": {}, "version": "1"},
+            "d": len(names), "k": 1, "features": names, "target": target, "regressors": [a[:-1].tolist()], "gating": [],
+            "regressor_intercepts": [float(a[-1])] if self.fit_intercept else None, "gating_intercepts": None,
+            "sigma": float(sigma), "proportions": [1.0], "standard_errors": None, "covariance": None,
+            "fit": {"method": "least-squares", "seed": config["seed"], "n": len(y), "log_likelihood": float(llf),
+                    "bic": float(p * np.log(n) - 2 * llf), "aic": float(2 * p - 2 * llf), "converged": True,
+                    "status": "converged", "iterations": 0, "starts": [], "certificate": None, "moments_estimate": None,
+                    "notes": ["one linear expert by least squares"]}}
+
+    def _fitted_values(self, columns, levels):
+        """E[y|x] of the rows of the fit, NaN where a cell is missing; None where only the command has the activation."""
+        if not self.model_._alone:
+            return np.full(len(next(iter(columns.values()))), np.nan)
+        columns = {name: columns[name] for name in self.model_.columns}
+        whole = ~np.any([np.isnan(v) for v in columns.values()], axis=0)
+        columns = {name: values[whole] for name, values in columns.items()}
+        for name in levels.keys() & columns.keys():
+            columns[name] = np.array(levels[name], dtype=object)[columns[name].astype(int)]
+        out = np.full(len(whole), np.nan)
+        out[whole] = self.model_.mean(self.model_.matrix(columns))
+        return out
+
+    def _keep(self, file):
+        model, fit = Model(file), file["fit"]
+        self.model_ = model
+        self.coef_, self.intercept_ = model.regressors, model.intercepts
+        self.gate_coef_, self.gate_intercept_ = model.gating, model.gating_intercepts
+        self.sigma_, self.n_experts_, self.proportions_ = model.sigma, model.k, model.proportions
+        self.log_likelihood_, self.bic_, self.aic_ = fit["log_likelihood"], fit["bic"], fit["aic"]
+        self.nobs_ = fit.get("weight") or fit["n"]
+        self.certificate_, self.starts_ = fit.get("certificate"), fit["starts"]
+        self.selection_, self.notes_ = fit.get("selection") or [], fit.get("notes") or []
+        self.feature_names_out_ = model.features
+
+    def _warn(self):
+        fit, certificate = self.model_.file["fit"], self.certificate_
+        if not fit["converged"]:
+            warnings.warn(f"the fit did not converge: {fit['status']}", ConvergenceWarning, stacklevel=3)
+        if certificate is None:
+            return
+        if certificate["optimum"] != "pass":
+            hint = f"; try {certificate['optimum_try']}" if certificate.get("optimum_try") else ""
+            warnings.warn(f"optimum: {certificate['optimum']}; {certificate['reason']}{hint}", OptimumNotPassedWarning,
+                          stacklevel=3)
+        if certificate["model"] == "suspect":
+            hint = f"; try {certificate['try']}" if certificate.get("try") else ""
+            warnings.warn(f"model: suspect; p = {certificate['p_value']:.2g}, which suggests {certificate.get('cause')}{hint}",
+                          ModelSuspectWarning, stacklevel=3)
+
+    @property
+    def result_(self):
+        """Coefficients with their errors, in the manner of statsmodels."""
+        check_is_fitted(self, "model_")
+        return Result(self.model_, *self._fitted)
+
+    # What the model says of rows.
+
+    def _rows(self, X):
+        """Raw columns of X by name, and which rows lack no cell."""
+        if _tables.is_frame(X) and (self.formula is not None or not _tables.is_plain(X)):
+            if self.formula is None:
+                _compat.check_feature_names(self, X, reset=False)
+            missing = [name for name in self.model_.columns if name not in X.columns]
+            if missing:
+                raise ValueError(f"no column {missing[0]!r}; there are {', '.join(map(repr, X.columns))}")
+            columns = {name: _tables.words(X[name]) for name in self.model_.columns}
+        else:
+            how = dict(dtype=np.float64, **_compat.all_finite(self.missing == "drop"))
+            matrix = _compat.validate_data(self, X, reset=False, **how)
+            names = list(getattr(self, "feature_names_in_", _names(matrix.shape[1])))
+            columns = {name: matrix[:, names.index(name)] for name in self.model_.columns}
+        whole = np.ones(len(next(iter(columns.values()))), dtype=bool)
+        for name, values in columns.items():
+            absent = np.array([v is None or v != v for v in values]) if values.dtype == object else np.isnan(values)
+            if self.missing != "drop" and absent.any():
+                raise ValueError(f"column {name!r}: row {int(np.argmax(absent))} is missing (NaN)")
+            whole &= ~absent
+        return columns, whole
+
+    def _of_rows(self, X, say, by_command=None, y=None):
+        """What say returns for the features, and by_command for a table of records where only the command can; NaN for rows
+        that lack a cell."""
+        columns, whole = self._rows(X)
+        if y is not None:
+            y = column_or_1d(check_array(_numbers(y), ensure_2d=False, dtype=np.float64))
+            check_consistent_length(whole, y)
+            y = y[whole]
+        columns = {name: values[whole] for name, values in columns.items()}
+        if not whole.any():
+            raise ValueError("every row lacks a cell")
+        if self.model_._alone:
+            x = self.model_.matrix(columns)
+            values = say(x) if y is None else say(x, y)
+        elif by_command is None:
+            raise ValueError("the activation is not in the model's file, and the command predicts no more of it")
+        else:
+            if any(values.dtype == object for values in columns.values()):
+                raise ValueError("the command takes words only from a CSV file: moe predict")
+            table = columns if y is None else {**columns, self.model_.target: y}
+            values = by_command(_tables.records(table))
+        if whole.all():
+            return values
+        out = np.full((len(whole), *values.shape[1:]), np.nan)
+        out[whole] = values
+        return out
+
+    def _command_columns(self, pattern, level=0.0):
+        def ask(table):
+            found = by_command(self.model_, table, level)
+            return np.column_stack([values for name, values in found.items() if re.fullmatch(pattern, name)])
+        return ask
+
+    def predict(self, X):
+        """Predict the mean of y, of shape (n,)."""
+        check_is_fitted(self, "model_")
+        column = "median" if self.model_.scale == "reciprocal" else "mean"
+        return self._of_rows(X, self.model_.mean, lambda table: self._command_columns(column)(table)[:, 0])
+
+    def expert_proba(self, X):
+        """P(z=i|x), of shape (n, n_experts_)."""
+        check_is_fitted(self, "model_")
+        return self._of_rows(X, self.model_.gate, self._command_columns(r"p\d+"))
+
+    def posterior(self, X, y):
+        """P(z=i|x,y), of shape (n, n_experts_); for a frame X a frame with its index."""
+        check_is_fitted(self, "model_")
+        out = self._of_rows(X, self.model_.posterior, self._command_columns(r"posterior\d+"), y)
+        if not _tables.is_frame(X):
+            return out
+        import pandas as pd
+        return pd.DataFrame(out, index=X.index, columns=[f"expert{i + 1}" for i in range(self.n_experts_)])
+
+    def predict_quantile(self, X, q):
+        """Quantiles of y given x.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+        q : float or array of shape (m,)
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, m)
+            The parameters' covariance is in them where the model has one, as in ``moe predict --interval``.
+        """
+        check_is_fitted(self, "model_")
+
+        def one(p):
+            p = float(p)
+            if not 0 < p < 1:
+                raise ValueError(f"quantile {p}: want a probability between 0 and 1")
+            end = self._command_columns("lower" if p < 0.5 else "upper", max(abs(1 - 2 * p), 1e-12))
+            return self._of_rows(X, lambda x: self.model_.quantile(x, p), lambda table: end(table)[:, 0])
+        return one(q) if np.ndim(q) == 0 else np.column_stack([one(p) for p in q])
+
+    def predict_interval(self, X, level=0.9):
+        """Ends of the central prediction interval of y given x, of shape (n, 2)."""
+        if not 0 < level < 1:
+            raise ValueError(f"level {level}: want a probability between 0 and 1")
+        return self.predict_quantile(X, [(1 - level) / 2, (1 + level) / 2])
+
+    def sample(self, X, n_samples=1, random_state=None):
+        """Draw targets given x, of shape (n, n_samples), with the parameters as they are."""
+        check_is_fitted(self, "model_")
+        random = check_random_state(random_state)
+        return self._of_rows(X, lambda x: np.column_stack([self.model_.sample(x, random) for _ in range(n_samples)]))
+
+    def log_score(self, X, y, sample_weight=None):
+        """The mean of log p(y|x) over the rows."""
+        check_is_fitted(self, "model_")
+        return float(np.average(self._of_rows(X, self.model_.log_density, None, y), weights=sample_weight))
+
+
+def _names(d):
+    return [f"x{j + 1}" for j in range(d)]
+
+
+def _numbers(y):
+    return y.to_numpy() if hasattr(y, "to_numpy") else y
+
+
+def _left_side(formula):
+    """The column of the target that a formula names; None where it names none."""
+    match = re.match(r"\s*(?:(?:log|sqrt)\s*\(|1\s*/)?\s*(?:`([^`]+)`|([A-Za-z_.][\w.]*))\s*\)?\s*~", formula or "")
+    return match and (match.group(1) or match.group(2))
+
+
+def _number_of(n_experts):
+    """The number of experts, or the range, as the command's description has it."""
+    if isinstance(n_experts, Integral) and not isinstance(n_experts, bool):
+        return {"k": int(n_experts)}
+    if isinstance(n_experts, range) and n_experts.step == 1 and len(n_experts) > 0:
+        return {"k": n_experts[0], "k_to": n_experts[-1]}
+    if isinstance(n_experts, (tuple, list)) and len(n_experts) == 2 and all(isinstance(k, Integral) for k in n_experts):
+        return {"k": int(n_experts[0]), "k_to": int(n_experts[1])}
+    raise ValueError(f"n_experts = {n_experts!r}: want a number, (least, most) or a range in steps of 1")
+
+
+def _exact(columns, target):
+    """Whether the target is a linear function of the other columns, but for rounding."""
+    y = columns[target]
+    x = np.column_stack([np.ones(len(y)), *(v for name, v in columns.items() if name != target)])
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        return False
+    residuals = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    return bool(np.abs(residuals).max() <= 1e-8 * max(1e-300, np.abs(y).max()))

@@ -1,0 +1,93 @@
+"""Predictions in numpy against those of the command, from the same file.
+
+Both sum some ten terms of size 1 to 100 in double precision, in other orders: 1e-12 of the values' size is a hundred
+roundings and more. The command finds quantiles to 14 digits: 1e-9.
+"""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import mixture
+
+from moe_regression import Model, _terms
+
+
+def targets():
+    """Fits by name: flags of the command, and what is done to the target."""
+    tree = ("--hierarchy", "2x(1,2)", "--intercept")
+    both = ("--k", "2", "--intercept")
+    return {
+        "linear": (both, None),
+        "three-per-expert": (("--k", "3", "--intercept", "--noise", "per-expert"), None),
+        "no-intercepts": (("--k", "2"), None),
+        "constant-gate": (("--k", "2", "--intercept", "--gate", "constant"), None),
+        "one": (("--k", "1", "--intercept"), None),
+        "relu": ((*both, "--activation", "relu"), None),
+        "leakyrelu": ((*both, "--activation", "leakyrelu", "--param", "slope=0.3"), None),
+        "tanh-scaled": ((*both, "--activation", "tanh", "--output-scale", "shared"), None),
+        "sigmoid-scaled": ((*both, "--activation", "sigmoid", "--output-scale", "per-expert"), None),
+        "swish": ((*both, "--activation", "expr: z*sigmoid(beta*z)", "--param", "beta=1.5"), None),
+        "words": ((*both, "--activation", "expr: where(z < 0 or not z <= 9, -0.1*abs(z)^1.5, max(z, z^2/9) - erf(-z)/3)"), None),
+        "table": ((*both, "--activation", "table:curve.csv"), None),
+        "tree": (tree, None),
+        "tree-leaves": ((*tree, "--leaves", "identity,relu,tanh"), None),
+        "log": (("--formula", "log(y) ~ x1*x2 + poly(x3, 2) | x1 + exp(x2/3)", "--k", "2"), np.exp),
+        "sqrt": (("--formula", "sqrt(y) ~ x1 + I(x2^2)", "--k", "2"), lambda y: (y + 9) ** 2),
+        "reciprocal": (("--formula", "1/y ~ x1 + x2", "--k", "2"), lambda y: 1 / (np.abs(y) + 3)),
+        "robust": ((*both, "--robust"), None),
+        "l2": (("--k", "2", "--method", "l2", "--epochs", "20"), None),
+    }
+
+
+@pytest.mark.parametrize("name", targets())
+def test_equal_to_the_command(name, moe, tmp_path):
+    flags, of = targets()[name]
+    x, y = mixture()
+    y = y if of is None else of(y)
+    np.save(tmp_path / "fit.npy", np.column_stack([x, y]))
+    rows = np.column_stack([3 * x[:60], y[:60]])  # beyond the rows of the fit too
+    np.save(tmp_path / "rows.npy", rows)
+    z = np.linspace(-3, 3, 40)
+    (tmp_path / "curve.csv").write_text("z,g\n" + "".join(f"{a!r},{b!r}\n" for a, b in zip(z.tolist(), (z + np.sin(z)).tolist())))
+    moe("fit", "fit.npy", *flags, "-o", "model.json", "--threads", "1", cwd=tmp_path)
+    model = Model.read(tmp_path / "model.json")
+    # The columns of an array are named in the file as in the command.
+    x = model.matrix({f"x{j + 1}": rows[:, j] for j in range(3)})
+    levels = (0.5, 0.9, 0.999)
+    want = {}
+    for level in levels:
+        moe("predict", "model.json", "rows.npy", "--interval", str(level), "--experts", "-o", "out.csv", cwd=tmp_path)
+        want[level] = _terms.read_csv(tmp_path / "out.csv")
+    first = want[levels[0]]
+
+    def close(got, columns, tolerance, size=1.0):
+        expected = np.column_stack([first[c] for c in columns])
+        np.testing.assert_allclose(got, expected.reshape(got.shape), rtol=tolerance, atol=tolerance * size)
+
+    k = model.k
+    close(model.mean(x), ["mean" if "mean" in first else "median"], 1e-12)
+    close(model.gate(x), [f"p{i + 1}" for i in range(k)], 1e-12)
+    close(model.posterior(x, rows[:, 3]), [f"posterior{i + 1}" for i in range(k)], 1e-12)
+    size = np.abs(rows[:, 3]).max()
+    for level in levels:
+        for end, q in (("lower", (1 - level) / 2), ("upper", (1 + level) / 2)):
+            np.testing.assert_allclose(model.quantile(x, q), want[level][end], rtol=1e-9, atol=1e-9 * size)
+    evaluated = json.loads(moe("evaluate", "model.json", "rows.npy", "--json", cwd=tmp_path))
+    np.testing.assert_allclose(model.log_density(x, rows[:, 3]).sum(), evaluated["log_likelihood"], rtol=1e-11)
+
+
+def test_quantile_is_one():
+    """F at the quantile is the probability: without the command, of many mixtures."""
+    from scipy import special
+
+    from moe_regression._model import _quantile
+    r = np.random.RandomState(1)
+    w = r.dirichlet([0.3, 1, 3], 2000)
+    m, s = 100 * r.standard_normal((2000, 3)), np.exp(3 * r.standard_normal((2000, 3)))
+    for q in (1e-9, 0.01, 0.5, 0.97):
+        y = _quantile(w, m, s, q)
+        f = (w * special.ndtr((y[:, None] - m) / s)).sum(axis=1)
+        slope = (w * np.exp(-0.5 * ((y[:, None] - m) / s) ** 2) / s).sum(axis=1)
+        # The rounding of y moves F by its density times 2^-52 of y.
+        assert (np.abs(f - q) <= 1e-12 * q + 8 * 2.0**-52 * (slope * np.abs(y) + 1e-4)).all()

@@ -1,0 +1,249 @@
+"""The estimator: what it fits is what the command fits, and how it says what is wrong."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+import numpy as np
+import pytest
+from conftest import mixture
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from moe_regression import (CommandError, CommandNotFoundError, ModelSuspectWarning, MoERegressor, OptimumNotPassedWarning,
+                            TinyTableWarning, _command)
+
+pd = pytest.importorskip("pandas")
+
+
+def trial(n=300, seed=0):
+    """A frame with numbers, words and categories, and its target."""
+    r = np.random.RandomState(seed)
+    frame = pd.DataFrame({"age": r.uniform(-2, 2, n), "sex": r.choice(["male", "female"], n),
+                          "site": pd.Categorical(r.choice(["b", "a"], n), categories=["b", "a", "unused"]),
+                          "smokes": r.random_sample(n) < 0.3}, index=[f"row{i}" for i in range(n)])
+    y = np.where(frame.age > 0, 2 * frame.age, -frame.age + (frame.sex == "male")) + (frame.site == "a") + 0.5 * frame.smokes
+    return frame, pd.Series(y + 0.2 * r.standard_normal(n), index=frame.index, name="dose")
+
+
+def test_is_the_fit_of_the_command(moe, tmp_path):
+    x, y = mixture()
+    np.save(tmp_path / "d.npy", np.column_stack([x, y]))
+    moe("fit", "d.npy", "--k", "2", "--intercept", "--seed", "7", "-o", "m.json", cwd=tmp_path)
+    want = json.loads((tmp_path / "m.json").read_text())
+    fit = MoERegressor(2, random_state=7).fit(x, y)
+    assert fit.model_.file == want
+    np.testing.assert_array_equal(fit.coef_, want["regressors"])
+    np.testing.assert_array_equal(fit.gate_intercept_, want["gating_intercepts"])
+    assert (fit.n_experts_, fit.log_likelihood_, fit.nobs_) == (2, want["fit"]["log_likelihood"], 400)
+    assert fit.certificate_["optimum"] == "pass" and fit.starts_
+
+
+def test_words_are_those_of_a_csv_file(moe, tmp_path):
+    """The command reads the same table as CSV, and the package's file predicts it."""
+    frame, y = trial()
+    table = frame.astype({"smokes": int}).assign(dose=y)
+    table.to_csv(tmp_path / "d.csv", index=False)
+    moe("fit", "d.csv", "--k", "2", "--intercept", "--seed", "3", "--reference", "sex=female", "--reference", "site=b",
+        "-o", "m.json", cwd=tmp_path)
+    want = json.loads((tmp_path / "m.json").read_text())
+    fit = MoERegressor(2, random_state=3).fit(frame, y)
+    assert fit.feature_names_out_ == ["age", "sexmale", "sitea", "smokes"] == want["features"]
+    assert fit.model_.file["covariance"]["parameters"] == want["covariance"]["parameters"]
+    np.testing.assert_allclose(fit.coef_, want["regressors"], rtol=1e-9)
+    fit.model_.write(tmp_path / "own.json")
+    moe("predict", "own.json", "d.csv", "-o", "p.csv", cwd=tmp_path)
+    np.testing.assert_allclose(fit.predict(frame), pd.read_csv(tmp_path / "p.csv")["mean"], rtol=1e-12, atol=1e-12)
+
+
+def test_frames():
+    frame, y = trial()
+    fit = MoERegressor(2, random_state=1).fit(frame, y)
+    posterior = fit.posterior(frame, y)
+    assert list(posterior.index) == list(frame.index) and isinstance(fit.predict(frame), np.ndarray)
+    np.testing.assert_allclose(posterior.sum(axis=1), 1, rtol=1e-12)
+    nullable = frame.assign(age=frame.age.astype("Float64"), smokes=frame.smokes.astype("boolean"), sex=frame.sex.astype("string"))
+    np.testing.assert_array_equal(MoERegressor(2, random_state=1).fit(nullable, y).coef_, fit.coef_)
+    with pytest.raises(ValueError, match="column 'sex': the model has no level 'other'; it has female, male"):
+        fit.predict(frame.assign(sex="other"))
+    with pytest.raises(ValueError, match="[Ff]eature names"):
+        fit.predict(frame.drop(columns=["age"]))
+    for bad, said in ((pd.Timestamp("2020-01-01"), "column 'bad' has values of type datetime64"), (object(), "column 'bad' has other"),
+                      (pd.arrays.SparseArray(np.zeros(len(frame))), "column 'bad' is sparse")):
+        with pytest.raises(TypeError, match=said):
+            MoERegressor().fit(frame.assign(bad=bad), y)
+
+
+def test_missing():
+    frame, y = trial()
+    frame.iloc[3, 0], frame.iloc[5, 1] = np.nan, None
+    with pytest.raises(ValueError, match="column 'age': row 3 is missing"):
+        MoERegressor().fit(frame, y)
+    fit = MoERegressor(missing="drop", random_state=1).fit(frame, y)
+    assert fit.nobs_ == len(frame) - 2
+    assert np.flatnonzero(np.isnan(fit.predict(frame))).tolist() == [3, 5]
+
+
+def test_formula():
+    frame, y = trial()
+    whole = frame.assign(dose=y, when=pd.Timestamp("2020-01-01"))
+    formula = "dose ~ age * sex + site | age"
+    fit = MoERegressor(2, formula=formula, random_state=1).fit(whole)
+    assert fit.feature_names_out_ == ["age", "sexmale", "sitea", "age:sexmale"]
+    right = MoERegressor(2, formula="age * sex + site | age", random_state=1).fit(frame, y)
+    np.testing.assert_array_equal(fit.coef_, right.coef_)
+    np.testing.assert_array_equal(fit.predict(whole), fit.predict(frame[["site", "sex", "age"]]))
+    x, target = mixture()
+    assert MoERegressor(2, formula="y ~ x1 + log(x2^2 + 1) | x1", random_state=1).fit(x, target).coef_.shape == (2, 2)
+
+
+def test_weights_are_counts():
+    x, y = mixture(120)
+    w = np.random.RandomState(5).randint(0, 4, len(y))
+    counted = MoERegressor(2, random_state=1).fit(x, y, sample_weight=w)
+    repeated = MoERegressor(2, random_state=1).fit(np.repeat(x, w, axis=0), np.repeat(y, w))
+    assert counted.nobs_ == w.sum() == repeated.nobs_
+    # Both end at the same optimum, to the tolerance of the search.
+    np.testing.assert_allclose(counted.log_likelihood_, repeated.log_likelihood_, rtol=1e-8)
+
+
+def test_range_of_experts():
+    x, y = mixture()
+    chosen = [MoERegressor(n, random_state=1).fit(x, y) for n in ((1, 3), range(1, 4))]
+    assert [f.n_experts_ for f in chosen] == [2, 2] and [s["k"] for s in chosen[0].selection_] == [1, 2, 3]
+    for bad in (2.0, range(1, 6, 2), "2"):
+        with pytest.raises(ValueError, match="n_experts"):
+            MoERegressor(bad).fit(x, y)
+
+
+def test_densities_and_samples():
+    """The shares of draws below the quantiles are the probabilities: 40,000 draws, four standard errors (1 in 16,000)."""
+    x, y = mixture()
+    fit = MoERegressor(2, random_state=1).fit(x, y)
+    rows = x[:4]
+    fit.model_._uncertainty = None  # draws are of the parameters as they are
+    draws = fit.sample(rows, 40000, random_state=3)
+    for q in (0.1, 0.5, 0.8):
+        share = (draws < fit.predict_quantile(rows, q)[:, None]).mean(axis=1)
+        np.testing.assert_allclose(share, q, atol=4 * np.sqrt(q * (1 - q) / 40000))
+    # The density is one: trapezia over twelve sigma beyond all means.
+    grid = np.linspace(-30, 30, 20001)
+    for row in rows:
+        density = np.exp(fit.model_.log_density(np.tile(row, (len(grid), 1)), grid))
+        np.testing.assert_allclose(density.sum() * (grid[1] - grid[0]), 1, rtol=1e-9)
+    assert fit.predict_interval(rows, 0.9).shape == (4, 2)
+    np.testing.assert_allclose(fit.log_score(x, y), fit.log_likelihood_ / len(y), rtol=1e-10)
+
+
+def test_ecosystem():
+    frame, y = trial()
+    pipeline = make_pipeline(
+        ColumnTransformer([("words", OneHotEncoder(drop="first"), ["sex", "site"])], remainder=StandardScaler()),
+        MoERegressor(random_state=1))
+    assert cross_val_score(pipeline, frame, y, cv=3).min() > 0.5
+    search = GridSearchCV(pipeline, {"moeregressor__n_experts": [1, 2]}, cv=3, n_jobs=2).fit(frame, y)
+    assert search.best_params_ == {"moeregressor__n_experts": 2}
+    fit = search.best_estimator_[-1]
+    again = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(again.predict(frame), search.predict(frame))
+    assert clone(fit).get_params() == fit.get_params() and not hasattr(clone(fit), "model_")
+
+
+def test_same_fit_at_any_number_of_threads():
+    x, y = mixture(2000)
+    files = [MoERegressor(2, random_state=1, n_jobs=n).fit(x, y).model_.file for n in (1, 2, -1, None)]
+    assert all(f == files[0] for f in files)
+
+
+def test_warnings():
+    r = np.random.RandomState(0)
+    x = r.standard_normal((600, 1))
+    with pytest.warns(ModelSuspectWarning, match="model: suspect; p = "):
+        MoERegressor(1, random_state=1).fit(x, x[:, 0] ** 2 + 0.05 * r.standard_normal(600))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MoERegressor(2, random_state=1).fit(*mixture())
+    # What the certificate says of an optimum is the command's: here it is put in the place of a fit's.
+    fit = MoERegressor(2, random_state=1).fit(*mixture())
+    fit.certificate_ = {**fit.certificate_, "optimum": "suspect", "reason": "a start found more"}
+    with pytest.warns(OptimumNotPassedWarning, match="optimum: suspect; a start found more"):
+        fit._warn()
+    with pytest.warns(TinyTableWarning, match="1 expert, for the command refuses more"):
+        assert MoERegressor().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]).coef_.round(9).tolist() == [[2.0]]
+
+
+def test_errors_have_the_command_s_line():
+    x, y = mixture()
+    with pytest.raises(CommandError, match='"nosuch"') as err:
+        MoERegressor(activation="nosuch").fit(x, y)
+    assert err.value.code in (64, 69, 77) and "\n" not in str(err.value)
+    assert pickle.loads(pickle.dumps(err.value)).code == err.value.code
+    with pytest.raises(CommandError, match="want a number, z, a parameter or a function"):
+        MoERegressor(activation="expr: z +").fit(x, y)
+    with pytest.raises(ValueError, match="family 'poisson'"):
+        MoERegressor(family="poisson").fit(x, y)
+
+
+def test_the_binary_is_looked_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("MOE_BINARY", str(tmp_path / "none"))
+    with pytest.raises(CommandNotFoundError, match="none: No such file"):
+        _command.find()
+    for script, said in (("echo other", "is no command moe"), ("echo '{\"version\": \"v9.1.0\"}'", "version 9.1.0, want 0.x")):
+        other = tmp_path / "other"
+        other.write_text(f"#!/bin/sh\n{script}\n")
+        other.chmod(0o755)
+        os.utime(other, ns=(len(script), len(script)))
+        monkeypatch.setenv("MOE_BINARY", str(other))
+        with pytest.raises(CommandNotFoundError, match=said):
+            _command.find()
+    monkeypatch.delenv("MOE_BINARY")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CommandNotFoundError, match=r"want it in \$MOE_BINARY or on PATH"):
+        _command.find()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_interrupt_leaves_nothing(tmp_path):
+    """Only the interpreter gets the signal, as from a notebook."""
+    program = ("import numpy as np; from moe_regression import MoERegressor\n"
+               "r = np.random.RandomState(0); x = r.standard_normal((200000, 10)); print('go', flush=True)\n"
+               "MoERegressor(6, random_state=1).fit(x, np.abs(x).sum(axis=1) + r.standard_normal(len(x)))")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True, start_new_session=True)
+    assert child.stdout.readline() == "go\n"
+
+    def running():
+        """The children of the interpreter."""
+        found = subprocess.run(["ps", "-o", "pid=,ppid=,comm=", "-e"], capture_output=True, text=True, check=True).stdout
+        return [line for line in found.splitlines() if line.split()[1] == str(child.pid)]
+    deadline = time.monotonic() + 60
+    while not (running() and list(temporary.iterdir())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    pids = [line.split()[0] for line in running()]
+    assert pids
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert "KeyboardInterrupt" in err
+    assert not list(temporary.iterdir())
+    alive = subprocess.run(["ps", "-o", "pid=", "-p", ",".join(pids)], capture_output=True, text=True).stdout
+    assert not alive.strip()
+
+
+def test_fits_leave_no_files(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    MoERegressor().fit(*mixture())
+    with pytest.raises(CommandError):
+        MoERegressor(activation="nosuch").fit(*mixture())
+    assert not list(tmp_path.iterdir())
