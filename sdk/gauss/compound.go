@@ -3,6 +3,7 @@ package gauss
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/internal/kernel"
 )
@@ -48,12 +49,11 @@ func (l *Law) Compound(out Output) (*Compound, error) {
 	for len(todo) > 0 {
 		p := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		crisp, err := c.follows(&p, leg)
+		follows, err := c.follows(&p, leg)
 		if err != nil {
 			return nil, err
 		}
-		good := crisp || p.hi-p.lo <= narrowest
-		if !good {
+		if !follows && p.hi-p.lo > narrowest {
 			if done+len(todo) >= maxCompound {
 				c.Resolved = false
 				return c, nil
@@ -68,14 +68,8 @@ func (l *Law) Compound(out Output) (*Compound, error) {
 			w := leg.w[i] * (p.hi - p.lo) * density(z) // up to a factor, see total
 			total += w
 			c.g = append(c.g, g)
-			c.f = append(c.f, w)
-			for q := 1; q <= He4; q++ {
-				c.f = append(c.f, w*Hermite(q, z))
-			}
-			for q := 1; q <= He4; q++ {
-				h := Hermite(q, z)
-				c.f = append(c.f, w*h*h)
-			}
+			c.f = append(c.f, make([]float64, conditions)...)
+			addFeatures(c.f[len(c.f)-conditions:], w, z)
 		}
 	}
 	for i := range c.f {
@@ -97,10 +91,7 @@ func (c *Compound) follows(p *piece, leg *legendre) (bool, error) {
 			continue
 		}
 		c.out.LogDensity(f[:], y, p.g[:])
-		top := math.Inf(-1)
-		for _, v := range f {
-			top = max(top, v)
-		}
+		top := slices.Max(f[:])
 		if math.IsInf(top, -1) {
 			continue
 		}
@@ -128,10 +119,7 @@ func (c *Compound) Means() []float64 { return c.g }
 // given y. Where y cannot be, the density is 0 and the expectations are those without y.
 func (c *Compound) At(y, logSlope float64) Conditional {
 	c.out.LogDensity(c.logs, y, c.g)
-	top := math.Inf(-1)
-	for _, v := range c.logs {
-		top = max(top, v)
-	}
+	top := slices.Max(c.logs)
 	r := Conditional{Nodes: len(c.g)}
 	r.M[0], r.E[0] = 1, 1
 	if !(top > math.Inf(-1)) {

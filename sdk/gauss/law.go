@@ -270,17 +270,20 @@ func (l *Law) Noisy(sigma float64) *Noisy {
 			n.g = append(n.g, a.g)
 			n.f = n.f[:len(n.f)+conditions]
 		}
-		f := n.f[len(n.f)-conditions:]
-		w := a.w / total
-		f[0] += w
-		for q := 1; q <= He4; q++ {
-			h := Hermite(q, a.z)
-			f[q] += w * h
-			f[He4+q] += w * h * h
-		}
+		addFeatures(n.f[len(n.f)-conditions:], a.w/total, a.z)
 	}
 	n.bounds(l.Mean-reach, l.Mean+reach)
 	return n
+}
+
+// addFeatures adds w times the features of z to f: 1, the Hermite polynomials, and their squares.
+func addFeatures(f []float64, w, z float64) {
+	f[0] += w
+	for q := 1; q <= He4; q++ {
+		h := Hermite(q, z)
+		f[q] += w * h
+		f[He4+q] += w * h * h
+	}
 }
 
 // fine divides the panels within reach of the mean until g goes no further than
