@@ -107,10 +107,7 @@ func shares(ctx context.Context, p *problem.Problem, q, best *model.Params) (row
 			return err
 		}
 		for at, r := range x.Posterior {
-			w := 1.0
-			if b.Role[model.Weights] != nil {
-				w = b.Role[model.Weights][at%b.N]
-			}
+			w := b.Weight(at % b.N)
 			rows[at/b.N] += w * r
 			moved += w * math.Abs(r-y.Posterior[at]) / 2
 		}

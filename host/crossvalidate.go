@@ -123,10 +123,7 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 			}
 		}
 		for r, v := range b.Y {
-			w, y := 1.0, scale.Back(v)
-			if b.Role[model.Weights] != nil {
-				w = b.Role[model.Weights][r]
-			}
+			w, y := b.Weight(r), scale.Back(v)
 			s.logLikelihood += w * own.LogDens[r]
 			s.squares += w * own.LogDens[r] * own.LogDens[r]
 			if e := y - own.Point[r]; !math.IsNaN(e) { // there is a mean, or a median

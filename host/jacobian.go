@@ -59,10 +59,7 @@ func besides(ctx context.Context, p *problem.Problem, m *fitted.Model) (jacobian
 			return err
 		}
 		for r, v := range b.Y {
-			w := 1.0
-			if b.Role[model.Weights] != nil {
-				w = b.Role[model.Weights][r]
-			}
+			w := b.Weight(r)
 			weight += w
 			jacobian += w * m.TargetScale.LogSlope(v)
 			if m.TargetScale.Bounded() {

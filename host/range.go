@@ -396,11 +396,7 @@ func entropy(ctx context.Context, p *problem.Problem, m *fitted.Model) (float64,
 			if r <= 0 {
 				continue
 			}
-			term := -r * math.Log(r)
-			if b.Role[model.Weights] != nil {
-				term *= b.Role[model.Weights][at%b.N]
-			}
-			sum += term
+			sum += -r * math.Log(r) * b.Weight(at%b.N)
 		}
 		return nil
 	})

@@ -63,10 +63,7 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 			pi, pj := r.given.PriorOf(pair.I), r.given.PriorOf(pair.J)
 			gi, gj := g[pair.I*b.N:(pair.I+1)*b.N], g[pair.J*b.N:(pair.J+1)*b.N]
 			for t := range b.N {
-				w := pi[t] + pj[t]
-				if b.Role[model.Weights] != nil {
-					w *= b.Role[model.Weights][t]
-				}
+				w := (pi[t] + pj[t]) * b.Weight(t)
 				chunks[chunk].weight[at] += w
 				if !normal {
 					w *= (r.precision[pair.I*b.N+t] + r.precision[pair.J*b.N+t]) / 2

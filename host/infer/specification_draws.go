@@ -55,10 +55,7 @@ func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, 
 		for i, boosted := range boost {
 			at, rate := rng.Float64(), boosted*float64(wanted)/data.Weight
 			for r, prior := range given.PriorOf(i) {
-				if b.Role[model.Weights] != nil {
-					prior *= b.Role[model.Weights][r]
-				}
-				for at += rate * prior; at >= 1; at-- {
+				for at += rate * (prior * b.Weight(r)); at >= 1; at-- {
 					chunks[chunk].add(b, r, i, 1/boosted)
 				}
 			}

@@ -48,6 +48,14 @@ func (b *Block) Clone() Block {
 	return out
 }
 
+// Weight is the weight of row r: 1 where the block has no weights.
+func (b *Block) Weight(r int) float64 {
+	if w := b.Role[Weights]; w != nil {
+		return w[r]
+	}
+	return 1
+}
+
 // Col returns feature j of the block's rows.
 func (b *Block) Col(j int) []float64 { return b.X[j*b.N : (j+1)*b.N] }
 

@@ -186,10 +186,7 @@ func traceOfThird(ctx context.Context, dst []float64, rows model.Rows) error {
 			}
 		}
 		for i := range t {
-			t[i] = b.Y[i] * (t[i] - float64(len(dst)) - 2)
-			if b.Role[model.Weights] != nil {
-				t[i] *= b.Role[model.Weights][i]
-			}
+			t[i] = b.Y[i] * (t[i] - float64(len(dst)) - 2) * b.Weight(i)
 		}
 		for j := range dst {
 			dst[j] += floats.Dot(t, b.Col(j))

@@ -33,10 +33,7 @@ type against struct {
 // add takes the rows of a block, whose targets are h(y).
 func (a *against) add(b *model.Block) {
 	for r, v := range b.Y {
-		w, mean := 1.0, a.Intercept
-		if b.Role[model.Weights] != nil {
-			w = b.Role[model.Weights][r]
-		}
+		w, mean := b.Weight(r), a.Intercept
 		for j, c := range a.Coefficients {
 			mean += c * b.X[j*b.N+r]
 		}

@@ -124,10 +124,7 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Bas
 		for r, v := range b.Y {
 			y := schema.Scale.Back(v)
 			own = append(own, y)
-			w := 1.0
-			if b.Role[model.Weights] != nil {
-				w = b.Role[model.Weights][r]
-			}
+			w := b.Weight(r)
 			rows += w
 			logLikelihood += w * pred.logDens[r]
 			if point := pred.mean[r]; math.IsNaN(point) {

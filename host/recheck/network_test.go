@@ -46,7 +46,7 @@ func squares(net *model.Network, act model.Activation, data *model.Data) float64
 				act.Eval(context.Background(), z, z)
 				f += net.Output[i] * z[0]
 			}
-			w := weightOf(&b, t)
+			w := b.Weight(t)
 			sum += w * (f - b.Y[t]) * (f - b.Y[t])
 			weight += w
 		}

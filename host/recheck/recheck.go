@@ -205,7 +205,7 @@ func (s *sums) block(ctx context.Context, r terms, act model.Activation, b *mode
 		return err
 	}
 	for t := b.N - 1; t >= 0; t-- {
-		w := weightOf(b, t)
+		w := b.Weight(t)
 		if w == 0 {
 			continue
 		}
@@ -218,7 +218,7 @@ func (s *sums) block(ctx context.Context, r terms, act model.Activation, b *mode
 		}
 	}
 	for _, t := range sample {
-		w := weightOf(b, t)
+		w := b.Weight(t)
 		if w == 0 {
 			continue
 		}
@@ -236,13 +236,6 @@ func (s *sums) block(ctx context.Context, r terms, act model.Activation, b *mode
 		}
 	}
 	return nil
-}
-
-func weightOf(b *model.Block, t int) float64 {
-	if b.Role[model.Weights] == nil {
-		return 1
-	}
-	return b.Role[model.Weights][t]
 }
 
 // neumaier is a sum and what its additions have lost (Neumaier 1974).

@@ -31,10 +31,7 @@ func losses(ctx context.Context, p *problem.Problem, q *model.Params) ([]float64
 				gate[i] = post.Scores[i*b.N+t]
 				joint[i] = gate[i] - math.Log(q.SigmaOf(i)) - e*e/2
 			}
-			w := 1.0
-			if b.Role[model.Weights] != nil {
-				w = b.Role[model.Weights][t]
-			}
+			w := b.Weight(t)
 			all := floats.LogSumExp(joint) - floats.LogSumExp(gate)
 			for i := range q.K {
 				out[i] += w * (all - (logSumBut(joint, i) - logSumBut(gate, i)))

@@ -82,11 +82,7 @@ func openings(ctx context.Context, p *problem.Problem, q *model.Params, most int
 					}
 					x[i] = append(x[i], v)
 				}
-				w := 1.0
-				if b.Role[model.Weights] != nil {
-					w = b.Role[model.Weights][r]
-				}
-				o.y, o.weight, o.odds = append(o.y, b.Y[r]), append(o.weight, w), append(o.odds, odds)
+				o.y, o.weight, o.odds = append(o.y, b.Y[r]), append(o.weight, b.Weight(r)), append(o.odds, odds)
 			}
 		}
 	})
