@@ -22,6 +22,7 @@ import (
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/internal/sandbox"
 	"github.com/gatedlearning/moe/internal/wasm"
+	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -158,7 +159,7 @@ func (p *Plugin) Close() error {
 
 // Builtins returns the families that are part of the program, by name.
 func Builtins() []sdk.Family {
-	return []sdk.Family{identity.Family, leakyrelu.Family, relu.Family, sigmoid.Family, tanh.Family}
+	return []sdk.Family{exp.Family, identity.Family, leakyrelu.Family, relu.Family, sigmoid.Family, tanh.Family}
 }
 
 // Open opens an activation from the user's own catalog; see [Catalog.Open].

@@ -22,7 +22,7 @@ default='sdk sdk/gauss solver expression host/dataset host/descent host/diverse 
 	host/predict host/problem host/recheck host/report host/sample host/search host/search/rare host/shard
 	host/spec host/sweep host/tensor host/terms internal/claims internal/conform internal/kernel
 	internal/memory internal/numeric internal/pluginproc internal/spotcheck internal/stream internal/strictjson internal/wasm
-	plugins/leakyrelu plugins/relu plugins/sigmoid plugins/tanh'
+	plugins/exp plugins/leakyrelu plugins/relu plugins/sigmoid plugins/tanh'
 packages=${*:-$default}
 
 say() { printf '%s\n' "$*"; }
