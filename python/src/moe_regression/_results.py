@@ -52,14 +52,16 @@ class Result:
         self.resid = (pd.Series(y, index=index) - self.fittedvalues).rename("resid")
 
     def conf_int(self, alpha: float = 0.05):
-        """Intervals of level 1 - alpha: normal, of sigma normal in its logarithm."""
+        """Intervals of level 1 - alpha: normal; of sigma normal in its logarithm, around sigma corrected for degrees of freedom."""
         import pandas as pd
 
         z = special.ndtri(1 - alpha / 2)
         out = pd.DataFrame({0: self.params - z * self.bse, 1: self.params + z * self.bse})
-        for name in out.index[out.index.str.startswith("sigma")]:
+        corrected = (self.model.file.get("standard_errors") or {}).get("sigma_corrected")
+        levels = out.index[out.index.str.startswith("sigma")]
+        for name, centre in zip(levels, self.params[levels] if corrected is None else np.atleast_1d(corrected)):
             wide = np.exp(z * self.bse[name] / self.params[name])
-            out.loc[name] = self.params[name] / wide, self.params[name] * wide
+            out.loc[name] = centre / wide, centre * wide
         return out
 
     def cov_params(self):
@@ -152,7 +154,7 @@ def _parameters(model):
             for j, value in enumerate(row):
                 name = f"{part}{i + 1}:{model.features[j]}"
                 error = rows[i][j] if rows else None
-                if value != 0 or error is not None or name in seen:  # 0 without an error: not in the formula
+                if value != 0 or error or name in seen:  # else 0 by the formula, or by a constant gate
                     yield name, value, error
             if intercepts is not None:
                 yield f"{part}{i + 1}:(intercept)", intercepts[i], own[i] if own else None
