@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/gatedlearning/moe"
@@ -389,6 +390,56 @@ func TestMethodsStandTogether(t *testing.T) {
 		if in := slices.Sorted(maps.Keys(files[name])); len(in) > most {
 			t.Errorf("%s has methods in %d files: %s", name, len(in), strings.Join(in, ", "))
 		}
+	}
+}
+
+// TestColumns: no line of code without tests is longer than 120 columns, a tab being 4 of them. Text
+// between backquotes is what a program prints, and a line for go generate cannot be broken; what is
+// generated is not written by hand.
+func TestColumns(t *testing.T) {
+	const most = 120
+	err := filepath.WalkDir(".", func(file string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file = filepath.ToSlash(file)
+		if e.IsDir() && (notOurs(e.Name()) || e.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		files := token.NewFileSet()
+		parsed, err := parser.ParseFile(files, file, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		if ast.IsGenerated(parsed) {
+			return nil
+		}
+		quoted := map[int]bool{}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING && strings.HasPrefix(s.Value, "`") {
+				for line := files.Position(s.Pos()).Line; line <= files.Position(s.End()).Line; line++ {
+					quoted[line] = true
+				}
+			}
+			return true
+		})
+		for i, line := range strings.Split(string(text), "\n") {
+			columns := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
+			if columns > most && !quoted[i+1] && !strings.HasPrefix(line, "//go:generate ") {
+				t.Errorf("%s:%d has %d columns, want at most %d", file, i+1, columns, most)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

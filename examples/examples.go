@@ -27,9 +27,15 @@ var trial []byte
 // Tables are all of them, by name.
 func Tables() []Table {
 	return []Table{
-		{"dnase", "176 readings of an assay: optical density against concentration", "Davidian and Giltinan (1995), Nonlinear Models for Repeated Measurement Data", "published measurements, without a licence", dnase},
-		{"iris", "150 flowers of three species: petal length against three other lengths", "Fisher (1936), Annals of Eugenics 7, Table I", "published measurements, without a licence", iris},
-		{"tone", "150 judgements of a tone: two lines, of those who heard the octave and of those who heard the overtone", "Cohen (1980), PhD thesis, Stanford; De Veaux (1989)", "published measurements, without a licence", tone},
-		{"trial", "400 made-up patients of three sites, with missing cells", "drawn for this project", "that of moe", trial},
+		{"dnase", "176 readings of an assay: optical density against concentration",
+			"Davidian and Giltinan (1995), Nonlinear Models for Repeated Measurement Data",
+			"published measurements, without a licence", dnase},
+		{"iris", "150 flowers of three species: petal length against three other lengths",
+			"Fisher (1936), Annals of Eugenics 7, Table I", "published measurements, without a licence", iris},
+		{"tone", "150 judgements of a tone: two lines, of those who heard the octave and of those who heard the " +
+			"overtone", "Cohen (1980), PhD thesis, Stanford; De Veaux (1989)",
+			"published measurements, without a licence", tone},
+		{"trial", "400 made-up patients of three sites, with missing cells", "drawn for this project", "that of moe",
+			trial},
 	}
 }

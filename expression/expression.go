@@ -113,7 +113,8 @@ func newExpression(t *term, params sdk.Params) (*Expression, error) {
 	second := e.graph.derivative(first)
 	e.root, e.slope = g, first
 	if len(e.graph.nodes) > maxNodes {
-		return nil, fmt.Errorf("expression: its derivatives have %d terms, and %d are allowed: write it shorter", len(e.graph.nodes), maxNodes)
+		return nil, fmt.Errorf("expression: its derivatives have %d terms, and %d are allowed: write it shorter",
+			len(e.graph.nodes), maxNodes)
 	}
 	e.graph.z()
 	e.value, e.first, e.second = compile(e.graph, g), compile(e.graph, first), compile(e.graph, second)
@@ -144,7 +145,8 @@ func (e *Expression) neither() (at []float64) {
 
 // Info returns the canonical text, the parameters and the kinks.
 func (e *Expression) Info() sdk.Info {
-	return sdk.Info{Name: Prefix + " " + e.text, Version: Version, Params: maps.Clone(e.params), Kinks: slices.Clone(e.kinks.at)}
+	return sdk.Info{Name: Prefix + " " + e.text, Version: Version, Params: maps.Clone(e.params),
+		Kinks: slices.Clone(e.kinks.at)}
 }
 
 // Eval writes g(z_i) to dst_i.

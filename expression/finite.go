@@ -18,9 +18,11 @@ type NotFiniteError struct {
 
 func (e *NotFiniteError) Error() string {
 	if e.Pole {
-		return fmt.Sprintf("%s %s: %s has a pole at z = %.12g; g must be finite for every z", Prefix, e.Text, e.Part, e.Z)
+		return fmt.Sprintf("%s %s: %s has a pole at z = %.12g; g must be finite for every z", Prefix, e.Text, e.Part,
+			e.Z)
 	}
-	return fmt.Sprintf("%s %s: %s is %v at z = %.12g; g must be finite for every z", Prefix, e.Text, e.Part, e.Value, e.Z)
+	return fmt.Sprintf("%s %s: %s is %v at z = %.12g; g must be finite for every z", Prefix, e.Text, e.Part, e.Value,
+		e.Z)
 }
 
 // momentRange is the half-width of the range of Gaussian moments, in which g must be finite as
@@ -29,8 +31,8 @@ const momentRange = 20
 
 // Finite returns a [*NotFiniteError] where g has no finite value somewhere between ±1e6: at
 // some 7,000 points, at the roots of what it divides by and takes logarithms and roots of,
-// and at its kinks, and where g′ as it is computed has none within ±20 but at kinks. Values that only overflow are allowed beyond ±20, where no moment
-// looks; [Expression.Notes] says where.
+// and at its kinks, and where g′ as it is computed has none within ±20 but at kinks. Values that only overflow are
+// allowed beyond ±20, where no moment looks; [Expression.Notes] says where.
 func (e *Expression) Finite() error {
 	if z, at, bad := e.unbounded(); bad {
 		return e.notFinite(z, at)
@@ -50,7 +52,8 @@ func (e *Expression) slopes() error {
 	e.first.run(d, points)
 	for i, v := range d {
 		if !finite(v) {
-			return &NotFiniteError{Text: e.text, Part: "its derivative " + shown(e.graph, e.slope), Z: points[i], Value: v}
+			return &NotFiniteError{Text: e.text, Part: "its derivative " + shown(e.graph, e.slope), Z: points[i],
+				Value: v}
 		}
 	}
 	return nil

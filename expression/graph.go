@@ -153,7 +153,8 @@ func (g *graph) term(r ref) *term {
 	switch n.op { // what texts have no name for
 	case opSech2:
 		tanh := &term{op: opTanh, args: t.args}
-		return &term{op: opSub, args: []*term{{op: opNumber, number: 1}, {op: opPow, args: []*term{tanh, {op: opNumber, number: 2}}}}}
+		return &term{op: opSub, args: []*term{{op: opNumber, number: 1},
+			{op: opPow, args: []*term{tanh, {op: opNumber, number: 2}}}}}
 	case opDensity:
 		below := &term{op: opSigmoid, args: []*term{{op: opNeg, args: t.args}}}
 		return &term{op: opMul, args: []*term{{op: opSigmoid, args: t.args}, below}}

@@ -125,7 +125,8 @@ func (f *rootsOf) bracket(u ref) (at []float64) {
 			}
 		case i > 0 && v[i]*v[i-1] < 0:
 			at = append(at, crossing(p, f.grid[i-1], z))
-		case i > 0 && i < len(v)-1 && math.Abs(v[i]) <= math.Abs(v[i-1]) && math.Abs(v[i]) < math.Abs(v[i+1]) && v[i-1]*v[i+1] > 0:
+		case i > 0 && i < len(v)-1 && math.Abs(v[i]) <= math.Abs(v[i-1]) && math.Abs(v[i]) < math.Abs(v[i+1]) &&
+			v[i-1]*v[i+1] > 0:
 			turn := crossing(d, f.grid[i-1], f.grid[i+1])
 			if w := one(p, turn); math.Abs(w) <= 1e-12*math.Abs(v[i+1]) {
 				at = append(at, turn)
@@ -351,18 +352,22 @@ func (e *Expression) Notes() (notes []string) {
 		notes = append(notes, "no kinks")
 	}
 	for _, u := range e.kinks.bracketed {
-		notes = append(notes, fmt.Sprintf("where %s is 0 was bracketed on |z| <= %.0e, in steps of 1/128 to 20 and 1 %% beyond: a kink between two roots that are closer is not seen", u, bracketRange))
+		notes = append(notes, fmt.Sprintf("where %s is 0 was bracketed on |z| <= %.0e, in steps of 1/128 to 20 and 1 "+
+			"%% beyond: a kink between two roots that are closer is not seen", u, bracketRange))
 	}
 	if e.kinks.unseen > 0 {
-		notes = append(notes, fmt.Sprintf("of %d arguments of abs, min, max, sign and where kinks were not all looked for: there are too many", e.kinks.unseen))
+		notes = append(notes, fmt.Sprintf("of %d arguments of abs, min, max, sign and where kinks were not all "+
+			"looked for: there are too many", e.kinks.unseen))
 	}
 	if e.kinks.left > 0 {
-		notes = append(notes, fmt.Sprintf("there may be %d more kinks, further out, that are not declared", e.kinks.left))
+		notes = append(notes, fmt.Sprintf("there may be %d more kinks, further out, that are not declared",
+			e.kinks.left))
 	}
 	points := e.points()
 	z, found := e.value.overflows(points)
 	if found {
-		notes = append(notes, fmt.Sprintf("g is too large for a number at z = %.6g, and a row that leads there cannot be predicted", z))
+		notes = append(notes, fmt.Sprintf("g is too large for a number at z = %.6g, and a row that leads there "+
+			"cannot be predicted", z))
 	}
 	if at, also := e.first.overflows(points); also && (!found || math.Abs(at) < math.Abs(z)) {
 		notes = append(notes, fmt.Sprintf("g' is not finite at z = %.6g", at))

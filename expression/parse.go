@@ -26,8 +26,10 @@ var functions = map[string]struct {
 	op    op
 	arity int
 }{
-	"exp": {opExp, 1}, "log": {opLog, 1}, "log1p": {opLog1p, 1}, "expm1": {opExpm1, 1}, "sqrt": {opSqrt, 1}, "cbrt": {opCbrt, 1},
-	"abs": {opAbs, 1}, "min": {opMin, 2}, "max": {opMax, 2}, "tanh": {opTanh, 1}, "sinh": {opSinh, 1}, "cosh": {opCosh, 1},
+	"exp": {opExp, 1}, "log": {opLog, 1}, "log1p": {opLog1p, 1}, "expm1": {opExpm1, 1}, "sqrt": {opSqrt, 1},
+	"cbrt": {opCbrt, 1},
+	"abs":  {opAbs, 1}, "min": {opMin, 2}, "max": {opMax, 2}, "tanh": {opTanh, 1}, "sinh": {opSinh, 1},
+	"cosh": {opCosh, 1},
 	"atan": {opAtan, 1}, "erf": {opErf, 1}, "erfc": {opErfc, 1}, "Phi": {opPhi, 1}, "softplus": {opSoftplus, 1},
 	"sigmoid": {opSigmoid, 1}, "sign": {opSign, 1}, "where": {opWhere, 3},
 }
@@ -190,8 +192,10 @@ func (p *parser) advance() {
 
 // meant says of signs what stands for them.
 var meant = map[rune]string{
-	'−': "; want -", '–': "; want -", '×': "; want *", '·': "; want *", '÷': "; want /", '²': "; want ^2", '³': "; want ^3",
-	'≤': "; want <=", '≥': "; want >=", '&': "; want and", '|': "; want or, or abs", '!': "; want not", 'Φ': "; want Phi", '√': "; want sqrt",
+	'−': "; want -", '–': "; want -", '×': "; want *", '·': "; want *", '÷': "; want /", '²': "; want ^2",
+	'³': "; want ^3",
+	'≤': "; want <=", '≥': "; want >=", '&': "; want and", '|': "; want or, or abs", '!': "; want not",
+	'Φ': "; want Phi", '√': "; want sqrt",
 }
 
 // number moves behind a number's digits, point and exponent.
@@ -248,7 +252,8 @@ func (p *parser) expression(power int) *term {
 		if !ok || in.power <= power {
 			return left
 		}
-		if in.power == bindCompare && left.op.compares() && left.at < p.next.at && power < bindCompare && !p.closed(left) {
+		if in.power == bindCompare && left.op.compares() && left.at < p.next.at && power < bindCompare &&
+			!p.closed(left) {
 			p.fail(p.next.at, "comparisons do not chain: want a < z and z < b")
 		}
 		p.advance()
@@ -335,7 +340,8 @@ func (p *parser) named() *term {
 	}
 	if _, ok := p.params[name]; !ok {
 		known := append(Functions(), p.params.Names()...)
-		p.fail(at, "there is no %s%s (z, functions and parameters are known, and a parameter needs its value, as in %s=1)", name, near(name, append(known, "z")), name)
+		p.fail(at, "there is no %s%s (z, functions and parameters are known, and a parameter needs its value, as in "+
+			"%s=1)", name, near(name, append(known, "z")), name)
 	}
 	t := p.node(opParameter, at)
 	t.name = name
@@ -344,7 +350,8 @@ func (p *parser) named() *term {
 
 // near suggests a name.
 func near(name string, known []string) string {
-	if i := slices.IndexFunc(known, func(k string) bool { return len(name) > 2 && strings.HasPrefix(k, name) }); i >= 0 {
+	if i := slices.IndexFunc(known,
+		func(k string) bool { return len(name) > 2 && strings.HasPrefix(k, name) }); i >= 0 {
 		return fmt.Sprintf("; did you mean %s?", known[i]) // tan is tanh rather than atan
 	}
 	if other := suggest.Nearest(name, known); other != "" {
@@ -379,7 +386,8 @@ func (p *parser) expectComma(name string, arity, opened int) {
 		p.advance()
 		return
 	}
-	p.fail(p.next.at, "want , or ) for the ( at character %d: %s takes %s", len([]rune(p.text[:opened]))+1, name, arguments(arity))
+	p.fail(p.next.at, "want , or ) for the ( at character %d: %s takes %s", len([]rune(p.text[:opened]))+1, name,
+		arguments(arity))
 }
 
 func arguments(n int) string {
@@ -391,7 +399,8 @@ func arguments(n int) string {
 
 // has says whether a parameter is in t.
 func (t *term) has(name string) bool {
-	return t.op == opParameter && t.name == name || slices.ContainsFunc(t.args, func(a *term) bool { return a.has(name) })
+	return t.op == opParameter && t.name == name || slices.ContainsFunc(t.args,
+		func(a *term) bool { return a.has(name) })
 }
 
 // String is the canonical text: no parentheses that are not needed, one blank where

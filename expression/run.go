@@ -42,7 +42,8 @@ type machine struct{ registers [][]float64 }
 // compile returns the program of r. Registers are taken again where nobody needs what is in
 // them any more.
 func compile(g *graph, r ref) *program {
-	c := &compiler{g: g, p: &program{numbers: map[int]float64{}, free: 2}, in: map[ref]int{g.z(): registerZ}, users: map[ref]int{}}
+	c := &compiler{g: g, p: &program{numbers: map[int]float64{}, free: 2}, in: map[ref]int{g.z(): registerZ},
+		users: map[ref]int{}}
 	for _, at := range c.reached(r) {
 		c.step(at, at == r)
 	}

@@ -25,7 +25,8 @@ const leastMoved = 1
 
 // arrangements adds to the model the other optima near the best, whose experts the model has in the given order,
 // and their weights where they were asked for.
-func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int, cfg Config) error {
+func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int,
+	cfg Config) error {
 	if len(out.near) == 0 && !cfg.Arrangements {
 		return nil
 	}
@@ -47,7 +48,8 @@ func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out 
 		if a.Rows, a.Moved, err = shares(ctx, p, o.params, best.params); err != nil {
 			return err
 		}
-		if a.Below = own.LogLikelihood - a.LogLikelihood; a.Moved < leastMoved || slices.ContainsFunc(found[1:], func(b *fitted.Arrangement) bool { return alike(a, b) }) {
+		if a.Below = own.LogLikelihood - a.LogLikelihood; a.Moved < leastMoved || slices.ContainsFunc(found[1:],
+			func(b *fitted.Arrangement) bool { return alike(a, b) }) {
 			continue
 		}
 		a.Differs = differs(a, own)
@@ -58,7 +60,9 @@ func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out 
 		return nil
 	}
 	if len(found) > 1 {
-		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("intervals hold given the arrangement of the rows: %d more of them within 6 units of log-likelihood, see arrangements", len(found)-1))
+		m.Fit.Notes = append(m.Fit.Notes,
+			fmt.Sprintf("intervals hold given the arrangement of the rows: %d more of them within 6 units of "+
+				"log-likelihood, see arrangements", len(found)-1))
 	}
 	m.Arrangements = &fitted.Arrangements{Rows: own.Rows, Others: []fitted.Arrangement{}}
 	if cfg.Arrangements {
@@ -73,8 +77,8 @@ func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out 
 	return nil
 }
 
-// nearest is the permutation that gives each expert of q the place of the one of best whose regressor, with its intercept, is
-// nearest, by the sum of squares.
+// nearest is the permutation that gives each expert of q the place of the one of best whose regressor, with its
+// intercept, is nearest, by the sum of squares.
 func nearest(q, best *model.Params) []int {
 	k := q.K
 	cost := make([]float64, k*k)
@@ -165,7 +169,8 @@ func compareFloat(a, b float64) int {
 	return 0
 }
 
-// weigh gives the arrangements their shares of the posterior under infer.WeakPrior, and the model the intervals of its draws.
+// weigh gives the arrangements their shares of the posterior under infer.WeakPrior, and the model the intervals of its
+// draws.
 func weigh(ctx context.Context, m *fitted.Model, all []*optimum, found []*fitted.Arrangement, cfg Config) error {
 	for i, o := range all[1:] {
 		if err := o.describe(ctx, m, found[i+1], cfg); err != nil {
@@ -246,7 +251,8 @@ func (o *optimum) unsampled() string {
 	return ""
 }
 
-// prior is infer.WeakPrior in the units of the fit, with the sizes that the optimum has, of which the experts have so many rows.
+// prior is infer.WeakPrior in the units of the fit, with the sizes that the optimum has, of which the experts have so
+// many rows.
 func (o *optimum) prior(rows []float64) *infer.Prior {
 	q, size, variance := o.params, 0.0, 0.0
 	for i, share := range normalised(rows) {
@@ -266,7 +272,8 @@ func (o *optimum) prior(rows []float64) *infer.Prior {
 const sameMode = 1e-3
 
 // modesOf climbs from every optimum to a maximum of the posterior, and says which of them is whose; −1 for none.
-func modesOf(ctx context.Context, density infer.Penalised, all []*optimum) (modes []infer.Mode, whose []int, err error) {
+func modesOf(ctx context.Context, density infer.Penalised,
+	all []*optimum) (modes []infer.Mode, whose []int, err error) {
 	for _, o := range all {
 		r, err := optim.Newton(ctx, density, density.Likelihood.Theta(o.params), optim.Settings{Iterations: 300})
 		if err != nil {
@@ -285,7 +292,8 @@ func modesOf(ctx context.Context, density infer.Penalised, all []*optimum) (mode
 	return modes, whose, nil
 }
 
-// intervals are those of the coefficients, in the units of the data, that hold intervalLevel of draws of the parameters.
+// intervals are those of the coefficients, in the units of the data, that hold intervalLevel of draws of the
+// parameters.
 func (o *optimum) intervals(draws [][]float64) *fitted.ArrangementIntervals {
 	all := make([]*model.Params, len(draws))
 	for i, theta := range draws {

@@ -13,8 +13,9 @@ import (
 // estimate and other starts are screened on part of the data, the best refined
 // on all of it, and a certificate says whether to trust it.
 type Auto struct {
-	Mu     float64 // weight μ of L4 (002 Eq. 7) in the moment estimate, see [moment.EstimateParams]; 0: rows held orthonormal
-	Starts int     // most starts; 0: 32
+	// weight μ of L4 (002 Eq. 7) in the moment estimate, see [moment.EstimateParams]; 0: rows held orthonormal
+	Mu     float64
+	Starts int // most starts; 0: 32
 }
 
 // Name returns "auto".
@@ -51,7 +52,8 @@ func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c
 		return nil, err
 	}
 	return &outcome{
-		near: near, best: found.Best, all: found.All, estimate: found.Estimate, survey: found.Survey, certificate: found.Certificate,
-		joint: true, begun: found.Begun, notes: found.Notes,
+		near: near, best: found.Best, all: found.All, estimate: found.Estimate, survey: found.Survey,
+		certificate: found.Certificate,
+		joint:       true, begun: found.Begun, notes: found.Notes,
 	}, nil
 }

@@ -36,15 +36,16 @@ const CheckpointFormat = "moe-checkpoint/v2"
 // bit. It belongs to one data set, one request and one version of the program.
 // In JSON it carries a checksum: one that was edited is a [*CheckpointError].
 type Checkpoint struct {
-	Settings  map[string]string `json:"settings"`          // the request, and the program
-	Data      string            `json:"data"`              // SHA-256 of the numbers as fitted
-	Values    *claims.Values    `json:"values"`            // of the activation; of the first, where there are several
-	Others    []*claims.Values  `json:"others,omitempty"`  // of the others
-	K         int               `json:"k"`                 // being fitted
-	Best      *model.Params     `json:"best"`              // of the starts so far, in the user's units
-	Chosen    *chosen           `json:"chosen"`            // of a range of k or a tree that grows, the fits that are done
-	Targets   []doneTarget      `json:"targets,omitempty"` // of several, those that are done
-	Screening screening         `json:"race"`
+	Settings map[string]string `json:"settings"`         // the request, and the program
+	Data     string            `json:"data"`             // SHA-256 of the numbers as fitted
+	Values   *claims.Values    `json:"values"`           // of the activation; of the first, where there are several
+	Others   []*claims.Values  `json:"others,omitempty"` // of the others
+	K        int               `json:"k"`                // being fitted
+	Best     *model.Params     `json:"best"`             // of the starts so far, in the user's units
+	// of a range of k or a tree that grows, the fits that are done
+	Chosen    *chosen      `json:"chosen"`
+	Targets   []doneTarget `json:"targets,omitempty"` // of several, those that are done
+	Screening screening    `json:"race"`
 }
 
 // checkpointFile is a checkpoint in JSON.
@@ -72,7 +73,8 @@ func (c *Checkpoint) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if file.Format != CheckpointFormat {
-		return &CheckpointError{fmt.Sprintf("the checkpoint's format is %q, want %q: it is another version's; start anew without it", file.Format, CheckpointFormat)}
+		return &CheckpointError{fmt.Sprintf("the checkpoint's format is %q, want %q: it is another version's; start "+
+			"anew without it", file.Format, CheckpointFormat)}
 	}
 	var state bytes.Buffer
 	if err := json.Compact(&state, file.State); err != nil {
@@ -157,8 +159,9 @@ func damaged(what string) error { return &CheckpointError{"the checkpoint is dam
 // range of k has come where there is one.
 type request struct {
 	Config
-	chosen chosen                 // From is 0 where there is one fit
-	values []*claims.Values       // of the activations, taken before the search: a checkpoint is written when they may be gone
+	chosen chosen // From is 0 where there is one fit
+	// of the activations, taken before the search: a checkpoint is written when they may be gone
+	values []*claims.Values
 	data   func() (string, error) // the hash of the rows, made once
 	given  *atomic.Bool           // a checkpoint has been offered
 	more   map[string]any         // settings besides, or in the place of those of one target
@@ -237,7 +240,8 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Settings: settings, Data: data, Values: r.values[0], Others: r.values[1:], K: p.Shape.K, Screening: screening{Least: s.Least, Done: s.Done}}
+	c := &Checkpoint{Settings: settings, Data: data, Values: r.values[0], Others: r.values[1:], K: p.Shape.K,
+		Screening: screening{Least: s.Least, Done: s.Done}}
 	if r.chosen.From > 0 {
 		c.Chosen = &r.chosen
 	}
@@ -253,7 +257,8 @@ func (r request) checkpoint(p *problem.Problem, s search.State) (*Checkpoint, er
 // saveCandidate writes down a candidate; of one with vector outputs its run says all.
 func saveCandidate(c *search.Candidate) savedCandidate {
 	s := savedCandidate{
-		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees, Degenerate: c.Degenerate, Ridge: c.Ridge, Contended: c.Contended,
+		Kind: c.Kind, Status: c.Run.Status, Iterations: c.Run.Iterations, Rows: c.Rows, Agrees: c.Agrees,
+		Degenerate: c.Degenerate, Ridge: c.Ridge, Contended: c.Contended,
 		Value: exact{c.Run.Value}, X: c.Run.X, Trace: c.Run.Trace,
 	}
 	if c.Params != nil {
@@ -279,7 +284,8 @@ func (s *screening) vectorState(parameters int) (search.State, error) {
 			return out, damaged("parameters of another shape")
 		}
 		c := s.Starts[i].run()
-		if !c.Failed() && slices.ContainsFunc(c.Run.X, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+		if !c.Failed() && slices.ContainsFunc(c.Run.X,
+			func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
 			return out, damaged("parameters that are not finite")
 		}
 		out.Candidates = append(out.Candidates, c)
@@ -312,7 +318,8 @@ func (s *savedCandidate) candidate(blank *model.Params) (*search.Candidate, erro
 func usable(p *model.Params) bool {
 	sound := true
 	p.Each(func(part model.ParamPart, values []float64) {
-		sound = sound && numeric.Finite(values...) && (part != model.Noise || len(values) == 0 || slices.Min(values) > 0)
+		sound = sound && numeric.Finite(values...) && (part != model.Noise || len(values) == 0 ||
+			slices.Min(values) > 0)
 	})
 	return sound
 }
@@ -341,7 +348,8 @@ func (r request) admit(ctx context.Context, c *Checkpoint, p *problem.Problem) e
 	}
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		if was, is := c.Settings[key], settings[key]; was != is {
-			return &CheckpointError{fmt.Sprintf("the checkpoint is of another fit: %s was %s and is %s; repeat the request, or start anew without it", key, was, is)}
+			return &CheckpointError{fmt.Sprintf("the checkpoint is of another fit: %s was %s and is %s; repeat the "+
+				"request, or start anew without it", key, was, is)}
 		}
 	}
 	data, err := r.data()
@@ -358,7 +366,8 @@ func (r request) admit(ctx context.Context, c *Checkpoint, p *problem.Problem) e
 		}
 		err = values[i].Compare(ctx, g)
 		if differ := (*claims.DifferenceError)(nil); errors.As(err, &differ) {
-			return &CheckpointError{fmt.Sprintf("the checkpoint is of another fit: its activation %s is another function than the one of that name here: %v; start anew without it", g.Info().Name, differ)}
+			return &CheckpointError{fmt.Sprintf("the checkpoint is of another fit: its activation %s is another "+
+				"function than the one of that name here: %v; start anew without it", g.Info().Name, differ)}
 		}
 		if err != nil {
 			return err
@@ -381,9 +390,11 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	}
 	values := map[string]any{
 		"activation": names[0], "method": c.Method.Name(), "transform": c.Transform,
-		"seed": c.Seed, "intercept": []bool{p.Shape.Intercept, p.Shape.GateIntercept}, "gate": c.Gate.Name(), "noise": c.Noise.Name(), "sigma": p.Shape.Sigma,
-		"robust": c.wants(Robust), "hac": c.wants(Dependent), "arrangements": c.Arrangements, "approximate": c.Approximate,
-		"features": p.Schema.Features, "target": p.Schema.Target, "roles": p.Schema.Roles,
+		"seed": c.Seed, "intercept": []bool{p.Shape.Intercept, p.Shape.GateIntercept}, "gate": c.Gate.Name(),
+		"noise": c.Noise.Name(), "sigma": p.Shape.Sigma,
+		"robust": c.wants(Robust), "hac": c.wants(Dependent), "arrangements": c.Arrangements,
+		"approximate": c.Approximate,
+		"features":    p.Schema.Features, "target": p.Schema.Target, "roles": p.Schema.Roles,
 		"expert features": c.ExpertFeatures, "design": c.Design, "start": c.Start, "truth": c.Truth,
 	}
 	if r.chosen.Grown {

@@ -267,7 +267,8 @@ func (c Config) onlyNormal(what string) error {
 func (c Config) sameFamily(p *problem.Problem) error {
 	for i, q := range []*model.Params{c.Start, c.Truth} {
 		if q != nil && q.Family != p.Shape.Family {
-			return refuse("the %s is of the density %s, the fit of %s", [...]string{"start", "truth"}[i], cmp.Or(q.Family, fitted.Normal), cmp.Or(p.Shape.Family, fitted.Normal))
+			return refuse("the %s is of the density %s, the fit of %s", [...]string{"start", "truth"}[i],
+				cmp.Or(q.Family, fitted.Normal), cmp.Or(p.Shape.Family, fitted.Normal))
 		}
 	}
 	return nil
@@ -325,8 +326,9 @@ func (c Config) activations(act sdk.Activation) []sdk.Activation {
 func (c Config) request() problem.Request {
 	return problem.Request{
 		K: c.K, Intercepts: c.Intercepts, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
-		Output: c.Output, Family: c.Family, Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
-		Room: c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
+		Output: c.Output, Family: c.Family, Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads,
+		Approximate: c.Approximate,
+		Room:        c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
 		Loaded: func() { c.show(StageMoments, 0, 2) },
 	}
 }

@@ -23,15 +23,17 @@ type HeldOut struct {
 	// the standard deviation of the rows' terms.
 	LogLikelihood float64 `json:"log_likelihood"`
 	StandardError float64 `json:"standard_error"`
-	RMSE          float64 `json:"rmse"`      // of the mean prediction, over all rows; of the median where the target has no mean
-	Converged     int     `json:"converged"` // fits, of as many as there are folds
+	// of the mean prediction, over all rows; of the median where the target has no mean
+	RMSE      float64 `json:"rmse"`
+	Converged int     `json:"converged"` // fits, of as many as there are folds
 }
 
 // CrossValidate fits every number of experts from from to to without each of folds
 // parts of the rows in turn, and measures it on the part that was left out. The parts
-// are random, as equal as can be, and those of every k the same. Without a part each k begins from its neighbours too, as those
-// of [FitRange] do. cfg.Truth and checkpoints are not looked at. Errors are those of [FitRange].
-func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int, cfg Config) ([]HeldOut, error) {
+// are random, as equal as can be, and those of every k the same. Without a part each k begins from its neighbours too,
+// as those of [FitRange] do. cfg.Truth and checkpoints are not looked at. Errors are those of [FitRange].
+func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int,
+	cfg Config) ([]HeldOut, error) {
 	if from < 1 || to < from {
 		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
 	}
@@ -145,7 +147,9 @@ func (s *score) heldOut(k int, name string) (HeldOut, error) {
 		RMSE:          math.Sqrt(s.sse / s.scored),
 	}
 	if !numeric.Finite(h.LogLikelihood, h.StandardError, h.RMSE) {
-		return h, &dataset.Error{File: name, Msg: fmt.Sprintf("k = %d: held-out log-likelihood %.3g and rmse %.3g are not finite: a fit's predictions are too far from the rows that it has not seen to be squared", k, h.LogLikelihood, h.RMSE)}
+		return h, &dataset.Error{File: name,
+			Msg: fmt.Sprintf("k = %d: held-out log-likelihood %.3g and rmse %.3g are not finite: a fit's predictions "+
+				"are too far from the rows that it has not seen to be squared", k, h.LogLikelihood, h.RMSE)}
 	}
 	return h, nil
 }

@@ -34,25 +34,27 @@ func (m EM) starts() int { return startsOr(m.Starts, 8) }
 func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
 	all := randomStarts(c.Config, m.starts())
 	random := search.Random(p, e)
-	err := search.Draw(ctx, p, all, stream.Start, 0, func(ctx context.Context, candidate *search.Candidate, rng *rand.Rand) error {
-		start := random
-		if candidate.Kind == search.KindOwn {
-			start = search.Own(p, c.Start)
-		}
-		q, err := start.Draw(ctx, rng)
-		if err != nil {
-			return err
-		}
-		if p.Shape.Sigma > 0 {
-			q = p.Shape.WithNoise(q, p.Shape.Sigma)
-		}
-		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Estimated(), 1)
-		if candidate.Run, err = optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 2000, Tolerance: 1e-10}); err != nil {
-			return err
-		}
-		candidate.Params, candidate.Rows = l.Params(candidate.Run.X), p.N()
-		return nil
-	})
+	err := search.Draw(ctx, p, all, stream.Start, 0,
+		func(ctx context.Context, candidate *search.Candidate, rng *rand.Rand) error {
+			start := random
+			if candidate.Kind == search.KindOwn {
+				start = search.Own(p, c.Start)
+			}
+			q, err := start.Draw(ctx, rng)
+			if err != nil {
+				return err
+			}
+			if p.Shape.Sigma > 0 {
+				q = p.Shape.WithNoise(q, p.Shape.Sigma)
+			}
+			l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Estimated(), 1)
+			if candidate.Run, err = optim.EM(ctx, l, l.Theta(q),
+				optim.Settings{Iterations: 2000, Tolerance: 1e-10}); err != nil {
+				return err
+			}
+			candidate.Params, candidate.Rows = l.Params(candidate.Run.X), p.N()
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -117,7 +117,8 @@ func grow(most int, visit func(h model.Hierarchy, as fitted.Candidate) error, st
 // tree fits the tree h, which came about as it says, if it has not been fitted.
 func (s *series) tree(ctx context.Context, h model.Hierarchy, as fitted.Candidate) error {
 	as.Hierarchy = h.String()
-	if slices.ContainsFunc(s.asked.chosen.Selection, func(c fitted.Candidate) bool { return c.Hierarchy == as.Hierarchy }) {
+	if slices.ContainsFunc(s.asked.chosen.Selection,
+		func(c fitted.Candidate) bool { return c.Hierarchy == as.Hierarchy }) {
 		return nil
 	}
 	return s.fit(ctx, s.p.Under(h), s.cfg.under(h), nil, as)

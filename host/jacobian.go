@@ -12,8 +12,8 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 )
 
-// ofTarget returns m, a fit of h(y), with the likelihoods of y: the log of the density of y is that of h(y) plus log |h′(y)|.
-// What is compared on the way, and what a checkpoint has, is of h(y).
+// ofTarget returns m, a fit of h(y), with the likelihoods of y: the log of the density of y is that of h(y) plus log
+// |h′(y)|. What is compared on the way, and what a checkpoint has, is of h(y).
 func ofTarget(ctx context.Context, p *problem.Problem, m *fitted.Model) (*fitted.Model, error) {
 	if m.TargetScale == "" {
 		return m, nil
@@ -48,7 +48,8 @@ func ofTarget(ctx context.Context, p *problem.Problem, m *fitted.Model) (*fitted
 	return &out, nil
 }
 
-// besides are Σ w·log |h′(y)| over the rows, and the mean probability that the noise gives to values which h(y) does not take.
+// besides are Σ w·log |h′(y)| over the rows, and the mean probability that the noise gives to values which h(y) does
+// not take.
 func besides(ctx context.Context, p *problem.Problem, m *fitted.Model) (jacobian, outside float64, err error) {
 	q := p.Units.Into(m.Params())
 	predictor := predict.NewPredictor(q, p.G, p.Schema.Name)

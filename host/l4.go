@@ -59,7 +59,8 @@ func (m L4) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	candidate := &search.Candidate{Kind: search.KindRandom, Rows: p.N(), Agrees: true}
 	c.show(StageRefining, 0, 1)
 	var held string
-	if candidate.Params, candidate.Run, held, err = gate(ctx, p, p.Shape.Adopt(out.estimate.Params), out.radius); err != nil {
+	if candidate.Params, candidate.Run, held, err = gate(ctx, p, p.Shape.Adopt(out.estimate.Params),
+		out.radius); err != nil {
 		return nil, err
 	}
 	out.note(held)

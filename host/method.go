@@ -127,5 +127,6 @@ func startsOr(n, byDefault int) int { return cmp.Or(n, byDefault) }
 
 // noCertificate says why a method without a joint likelihood has none.
 func noCertificate(m Method) string {
-	return "no certificate: it judges a maximum of the joint likelihood, which method " + m.Name() + " does not look for"
+	return "no certificate: it judges a maximum of the joint likelihood, which method " + m.Name() +
+		" does not look for"
 }

@@ -45,7 +45,8 @@ func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence
 
 // fromTensors is the outcome of a method that estimates the regressors from moment
 // tensors and fits the gate to them.
-func fromTensors(ctx context.Context, p *problem.Problem, estimate *moment.Estimate, obstacle, kind string, radius float64, m Method) (_ *outcome, err error) {
+func fromTensors(ctx context.Context, p *problem.Problem, estimate *moment.Estimate, obstacle, kind string,
+	radius float64, m Method) (_ *outcome, err error) {
 	if estimate == nil {
 		return nil, refuse("there is no moment estimate: %s; method auto falls back to the likelihood", obstacle)
 	}
@@ -67,7 +68,8 @@ func fromTensors(ctx context.Context, p *problem.Problem, estimate *moment.Estim
 // gate fits the gate to the regressors of q on all rows, with σ as given where it
 // is, and within the radius where there is one. The note says what the radius
 // holds back.
-func gate(ctx context.Context, p *problem.Problem, q *model.Params, radius float64) (_ *model.Params, _ *optim.Result, note string, err error) {
+func gate(ctx context.Context, p *problem.Problem, q *model.Params,
+	radius float64) (_ *model.Params, _ *optim.Result, note string, err error) {
 	if radius > 0 {
 		return descent.Gate(ctx, p, q, radius)
 	}

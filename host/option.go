@@ -50,8 +50,10 @@ const (
 // Options lists the options.
 func Options() []Option {
 	return []Option{
-		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptOptimiser, OptBatch, OptStepSize, OptSchedule, OptEpochs, OptLambda, OptPenalty, OptRidge,
-		OptRobust, OptHAC, OptArrangements, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily,
+		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptOptimiser, OptBatch, OptStepSize, OptSchedule,
+		OptEpochs, OptLambda, OptPenalty, OptRidge,
+		OptRobust, OptHAC, OptArrangements, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures,
+		OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily,
 		OptWeights, OptMaxMemory, OptSharedGate, OptSums, OptCheckpoints,
 	}
 }
@@ -59,7 +61,8 @@ func Options() []Option {
 // What methods of a kind take.
 var (
 	likelihoodOptions = []Option{
-		OptStart, OptStarts, OptRobust, OptHAC, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures,
+		OptStart, OptStarts, OptRobust, OptHAC, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures,
+		OptExpertFeatures,
 		OptHierarchy, OptLeaves, OptOutput, OptFamily, OptWeights, OptMaxMemory,
 	}
 	tensorOptions = []Option{OptTransform, OptRadius, OptWeights, OptMaxMemory, OptSums}

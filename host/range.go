@@ -37,11 +37,13 @@ import (
 // cfg.K is not looked at. A start or a truth of another k than is being fitted
 // stands aside. Each k is fitted as [Fit] would.
 //
-// By method [Auto] each k begins from its neighbours too: from the fit of k − 1, of which one expert becomes two or is joined
-// by another, and from that of k + 1, of which one is left out or two become one. Where that leads
-// higher it is taken, and Fit.Selection says so; a fit to which nothing is better is that of its k alone, to the byte. Where a mixture of k experts is one of
-// k + 1 too, which intercepts in the gate make it, the log-likelihood does not fall with k.
-func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from, to int, cfg Config) (*fitted.Model, error) {
+// By method [Auto] each k begins from its neighbours too: from the fit of k − 1, of which one expert becomes two or is
+// joined by another, and from that of k + 1, of which one is left out or two become one. Where that leads
+// higher it is taken, and Fit.Selection says so; a fit to which nothing is better is that of its k alone, to the byte.
+// Where a mixture of k experts is one of k + 1 too, which intercepts in the gate make it, the log-likelihood does not
+// fall with k.
+func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from, to int,
+	cfg Config) (*fitted.Model, error) {
 	if from < 1 || to < from {
 		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
 	}
@@ -82,7 +84,8 @@ func openRange(ctx context.Context, act sdk.Activation, src dataset.Source, from
 		return nil, err
 	}
 	if start, d := cfg.Start, s.p.Shape.D; start != nil && (start.K < from || start.K > to || start.D != d) {
-		err = refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", start.K, start.D, from, to, d)
+		err = refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", start.K, start.D, from, to,
+			d)
 	}
 	if err == nil {
 		err = s.cfg.sameFamily(s.p)
@@ -148,8 +151,8 @@ func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
 // mostSweeps are made at most over a range of k, down and up: each mends a k, or is the last.
 const mostSweeps = 4
 
-// climb has every k fitted: upwards, each from the one below, then downwards and upwards again as long as a k has a neighbour
-// that beats it, from which, and the one on its other side, it is fitted anew.
+// climb has every k fitted: upwards, each from the one below, then downwards and upwards again as long as a k has a
+// neighbour that beats it, from which, and the one on its other side, it is fitted anew.
 func climb(from, to int, fit func(k int, beside []int) error, beats func(k, beside int) (bool, error)) error {
 	type side struct{ k, beside int }
 	version, seen := map[int]int{}, map[side]int{}
@@ -218,14 +221,16 @@ func (r rungs) best() (best *fitted.Model) {
 	return best
 }
 
-// neighbour is a fit as the search for a k beside it takes it; false for none, and where an expert has shrunk onto a few rows.
+// neighbour is a fit as the search for a k beside it takes it; false for none, and where an expert has shrunk onto a
+// few rows.
 func (s *series) neighbour(r rung) (search.Neighbour, bool) {
 	m := r.model
 	if m == nil || m.Fit.Status == shrunk {
 		return search.Neighbour{}, false
 	}
 	p := s.p.With(m.K)
-	return search.Neighbour{Params: p.Shape.Adopt(p.Units.Into(m.Params())), Value: -m.Fit.LogLikelihood / p.Weights.Total}, true
+	return search.Neighbour{Params: p.Shape.Adopt(p.Units.Into(m.Params())),
+		Value: -m.Fit.LogLikelihood / p.Weights.Total}, true
 }
 
 // nestedRounding is by how much the log-likelihood of a mixture may be below that of one that it contains.
@@ -235,7 +240,8 @@ const nestedRounding = 1e-6
 func fallsOf(all []fitted.Candidate) (notes []string) {
 	for i := 1; i < len(all); i++ {
 		if a, b := all[i-1], all[i]; a.Converged && b.LogLikelihood < a.LogLikelihood-nestedRounding {
-			notes = append(notes, fmt.Sprintf("k = %d has a log-likelihood %.3g below that of k = %d, which it contains: a better optimum of it exists; see --starts", b.K, a.LogLikelihood-b.LogLikelihood, a.K))
+			notes = append(notes, fmt.Sprintf("k = %d has a log-likelihood %.3g below that of k = %d, which it "+
+				"contains: a better optimum of it exists; see --starts", b.K, a.LogLikelihood-b.LogLikelihood, a.K))
 		}
 	}
 	return notes
@@ -272,7 +278,8 @@ func (s *series) begin(ctx context.Context, from chosen) (err error) {
 }
 
 // fit makes the next fit, from neighbours too; as says how it came about.
-func (s *series) fit(ctx context.Context, p *problem.Problem, cfg Config, from []search.Neighbour, as fitted.Candidate) error {
+func (s *series) fit(ctx context.Context, p *problem.Problem, cfg Config, from []search.Neighbour,
+	as fitted.Candidate) error {
 	e, err := s.e.With(ctx, p.Plain())
 	if err != nil {
 		return err
@@ -353,7 +360,8 @@ func (s *chosen) whole() bool {
 	if s == nil || s.Grown {
 		return s != nil && (len(s.Selection) == 0 || s.Model != nil && s.Model.Validate() == nil)
 	}
-	return len(s.Models) == len(s.Selection) && !slices.ContainsFunc(s.Models, func(m *fitted.Model) bool { return m == nil || m.Validate() != nil })
+	return len(s.Models) == len(s.Selection) && !slices.ContainsFunc(s.Models,
+		func(m *fitted.Model) bool { return m == nil || m.Validate() != nil })
 }
 
 // with returns what a series has come to after another fit.
@@ -376,7 +384,8 @@ func preferred(m, other *fitted.Model) bool {
 }
 
 // candidate measures a fit, which came about as it says, for the table of all.
-func candidate(ctx context.Context, p *problem.Problem, m *fitted.Model, as fitted.Candidate) (fitted.Candidate, error) {
+func candidate(ctx context.Context, p *problem.Problem, m *fitted.Model,
+	as fitted.Candidate) (fitted.Candidate, error) {
 	e, err := entropy(ctx, p, m)
 	as.K, as.LogLikelihood, as.AIC, as.BIC = m.K, m.Fit.LogLikelihood, m.Fit.AIC, m.Fit.BIC
 	as.ICL, as.Converged, as.Begun = m.Fit.BIC+2*e, m.Fit.Converged, m.Fit.Begun

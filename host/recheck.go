@@ -33,7 +33,8 @@ func checked(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.L
 }
 
 // checkedVector is [checked] of several targets under one gate.
-func checkedVector(ctx context.Context, v *fitted.Vector, p *problem.Problem, rows model.Rows, l *loss.Vector, passes *model.VectorParams) error {
+func checkedVector(ctx context.Context, v *fitted.Vector, p *problem.Problem, rows model.Rows, l *loss.Vector,
+	passes *model.VectorParams) error {
 	file := v.VectorParams()
 	result := file.Each(p.Units.Into, nil) // which leaves the noise
 	return recheck.Fit{
@@ -63,7 +64,9 @@ func possible(ctx context.Context, p *problem.Problem, start *model.Params) erro
 	if err != nil || row == 0 {
 		return err
 	}
-	return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("row %d has a density of 0 at the start, whose logarithm is -Inf: its target is too far from every expert's mean for the start's sigma; begin nearer, or with a larger sigma", row)}
+	return &dataset.Error{File: p.Schema.Name,
+		Msg: fmt.Sprintf("row %d has a density of 0 at the start, whose logarithm is -Inf: its target is too far "+
+			"from every expert's mean for the start's sigma; begin nearer, or with a larger sigma", row)}
 }
 
 // possibleVector is [possible] of several targets under one gate.
@@ -102,7 +105,8 @@ func heldBack[L search.Climber](ctx context.Context, within, beyond L, theta []f
 	if !(cost > mostHeldBack) {
 		return "", nil
 	}
-	return fmt.Sprintf("the gate is held where the rounding of its logits stays below 1e-6: with logits %d times as large the log-likelihood is %.3g higher", loosened, cost), nil
+	return fmt.Sprintf("the gate is held where the rounding of its logits stays below 1e-6: with logits %d times as "+
+		"large the log-likelihood is %.3g higher", loosened, cost), nil
 }
 
 // boundNote is [heldBack] of a fit with one target.

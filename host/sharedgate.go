@@ -41,7 +41,8 @@ const (
 // with Σ diagonal or full, of all experts or of each as cfg.Noise has it. Where the targets
 // have starts or truths all have, with one gate. The method is [Auto]. Errors are those of
 // [Fit].
-func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, noise NoiseCovariance, cfg Config) (*fitted.Vector, error) {
+func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, noise NoiseCovariance,
+	cfg Config) (*fitted.Vector, error) {
 	if len(targets) == 0 {
 		return nil, refuse("there are no targets")
 	}
@@ -112,7 +113,8 @@ func checkSharedGate(c Config, noise NoiseCovariance) error {
 	case noise != Diagonal && noise != Full:
 		return refuse("noise covariance = %q; there are %s, %s", noise, Diagonal, Full)
 	case c.Method != nil && !Takes(c.Method, OptSharedGate):
-		return refuse("method %s: targets under one gate are fitted by method %s", c.Method.Name(), strings.Join(Taking(OptSharedGate), ", "))
+		return refuse("method %s: targets under one gate are fitted by method %s", c.Method.Name(),
+			strings.Join(Taking(OptSharedGate), ", "))
 	case c.Output != "":
 		return refuse("output scale %s is for one target", c.Output)
 	case c.Arrangements:
@@ -181,7 +183,9 @@ func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
 	task.Screening, task.Refining = s.shows(StageScreening), s.shows(StageRefining)
 	s.task = task
 	if n, q := s.problems[0].Weights.Rows, task.Parameters(); q >= n*len(s.targets) {
-		return &dataset.Error{File: s.problems[0].Schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts with %d targets; use more rows, fewer features or a smaller k", n, q, s.problems[0].Shape.K, len(s.targets))}
+		return &dataset.Error{File: s.problems[0].Schema.Name,
+			Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts with %d targets; use more "+
+				"rows, fewer features or a smaller k", n, q, s.problems[0].Shape.K, len(s.targets))}
 	}
 	return nil
 }
@@ -196,7 +200,8 @@ func (s *sharedGate) sameRows(p *problem.Problem) error {
 	if first == p {
 		return nil
 	}
-	other := refuse("the rows with all cells are others for target %s than for %s: leave out those without a target beforehand, and name the references of factors", p.Schema.Target, first.Schema.Target)
+	other := refuse("the rows with all cells are others for target %s than for %s: leave out those without a target "+
+		"beforehand, and name the references of factors", p.Schema.Target, first.Schema.Target)
 	if !slices.Equal(p.Schema.Features, first.Schema.Features) {
 		return other
 	}
@@ -223,7 +228,8 @@ func (s *sharedGate) joined(of func(Target) *model.Params, what string) (*model.
 	}
 	for _, p := range coordinates {
 		if p.K != shape.K || p.D != shape.D {
-			return nil, refuse("the %s has k = %d and d = %d, the fit k = %d and d = %d", what, p.K, p.D, shape.K, shape.D)
+			return nil, refuse("the %s has k = %d and d = %d, the fit k = %d and d = %d", what, p.K, p.D, shape.K,
+				shape.D)
 		}
 		if !slices.Equal(p.Gating, first.Gating) || !slices.Equal(p.GatingIntercepts, first.GatingIntercepts) {
 			return nil, refuse("the targets of the %s have gates of their own", what)
@@ -303,7 +309,8 @@ func (s *sharedGate) summary(found *search.VectorFound, parameters int) *fitted.
 	f := &fitted.Fit{
 		Method: Auto{}.Name(), Seed: p.Seed, N: p.N(), Dropped: p.Dropped, Weight: p.Weights.Reported(),
 		LogLikelihood: loglik, BIC: q*math.Log(n) - 2*loglik, AIC: 2*q - 2*loglik,
-		Converged: best.Run.Status == optim.Converged, Status: best.Run.Status.String(), Iterations: best.Run.Iterations,
+		Converged: best.Run.Status == optim.Converged, Status: best.Run.Status.String(),
+		Iterations:  best.Run.Iterations,
 		Certificate: fitted.NewCertificate(found.Certificate), Notes: []string{},
 	}
 	adviseStarts(f.Certificate, found.Certificate, s.cfg.Method)
@@ -324,7 +331,9 @@ func (s *sharedGate) summary(found *search.VectorFound, parameters int) *fitted.
 		f.Converged, f.Status = false, shrunk
 	}
 	if best.Ridge > 0 {
-		f.Warn(fitted.WarnGate, "the gate separates the rows of some experts from those of others, and its coefficients have no finite optimum: they are those under a ridge of %.3g, which costs less than 0.01 of the log-likelihood", best.Ridge)
+		f.Warn(fitted.WarnGate, "the gate separates the rows of some experts from those of others, and its "+
+			"coefficients have no finite optimum: they are those under a ridge of %.3g, which costs less than 0.01 "+
+			"of the log-likelihood", best.Ridge)
 	}
 	agrees := func(c *search.Candidate) bool { return c.Agrees }
 	if search.Count(found.All, agrees) < 2 && len(found.All) > 1 && p.Shape.K > 1 {
@@ -335,7 +344,8 @@ func (s *sharedGate) summary(found *search.VectorFound, parameters int) *fitted.
 
 // uncertainty adds standard errors at the parameters, in the units of the fit and with the
 // model's order of experts, or a note why there are none.
-func (s *sharedGate) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vector, params *model.VectorParams, best *search.Candidate) error {
+func (s *sharedGate) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vector, params *model.VectorParams,
+	best *search.Candidate) error {
 	p, fit := s.problems[0], v.SharedGate.Fit
 	switch {
 	case best.Degenerate:
@@ -345,7 +355,8 @@ func (s *sharedGate) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.
 		fit.Notes = append(fit.Notes, "no standard errors: the gate separates")
 		return nil
 	case !l.Dense() || l.Dim() > infer.MaxParameters:
-		fit.Notes = append(fit.Notes, fmt.Sprintf("no standard errors: %d parameters are too many to invert their information", l.Dim()))
+		fit.Notes = append(fit.Notes, fmt.Sprintf("no standard errors: %d parameters are too many to invert their "+
+			"information", l.Dim()))
 		return nil
 	}
 	h, score := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
@@ -377,7 +388,8 @@ func (s *sharedGate) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.
 				se *= p.Units.SD[j]
 			}
 			if se > mostGateError {
-				fit.Warn(fitted.WarnGate, "the gate nearly separates the rows of some experts from those of others: the data say little of its coefficients")
+				fit.Warn(fitted.WarnGate, "the gate nearly separates the rows of some experts from those of others: "+
+					"the data say little of its coefficients")
 				return nil
 			}
 		}
@@ -422,10 +434,13 @@ func (s *sharedGate) noteErrors(v *fitted.Vector, c *infer.Covariance, params *m
 		sg.CorrelationErrors = correlations
 	}
 	if n := len(c.Parameters); n > mostCovariance {
-		sg.Fit.Notes = append(sg.Fit.Notes, fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; their standard errors are there", n, mostCovariance))
+		sg.Fit.Notes = append(sg.Fit.Notes,
+			fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; "+
+				"their standard errors are there", n, mostCovariance))
 		return
 	}
-	sg.Covariance = &fitted.Covariance{Parameters: infer.VectorNames(c, v.Features, s.names(), len(params.Noise)), Matrix: rowsOf(c.Matrix)}
+	sg.Covariance = &fitted.Covariance{Parameters: infer.VectorNames(c, v.Features, s.names(), len(params.Noise)),
+		Matrix: rowsOf(c.Matrix)}
 }
 
 // compare measures every target against its truth.

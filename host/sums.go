@@ -20,12 +20,13 @@ import (
 // FitSums fits to a table that is known by the sums of rounds over its shards, which the file of
 // that name holds. Methods [Moments] and [Spectral] take their tensors from the sums of all rounds:
 // these, and so the regressors with their signs, are those that [Fit] with the transforms that the sums
-// are made for, [Polynomial] or [Optimal], makes of all rows, to the byte; the gate, the noise level and the likelihood are those
-// of the random subsample in the file. Other methods fit that subsample; [Auto] from the estimate by
+// are made for, [Polynomial] or [Optimal], makes of all rows, to the byte; the gate, the noise level and the likelihood
+// are those of the random subsample in the file. Other methods fit that subsample; [Auto] from the estimate by
 // the moments of all rows too, where the sums are made for the same model. Its near-best optima, which
 // may be the best on all rows, are in the model for passes over those. Errors: [*RequestError], *dataset.Error where
 // the sums are made for something else, those of act and of ctx.
-func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string, cfg Config) (*fitted.Model, error) {
+func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string,
+	cfg Config) (*fitted.Model, error) {
 	cfg, err := cfg.checked()
 	if err != nil {
 		return nil, err
@@ -54,7 +55,8 @@ func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 }
 
 // startOf is the estimate by the moments of all rows, nil where there is none for what cfg asks.
-func startOf(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string, cfg Config) (*model.Params, error) {
+func startOf(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string,
+	cfg Config) (*model.Params, error) {
 	if act == nil || !sums.Complete() {
 		return nil, nil
 	}
@@ -76,14 +78,16 @@ func startOf(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 }
 
 // fitTensors fits by a method that takes its tensors from the sums.
-func fitTensors(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string, cfg Config) (*fitted.Model, error) {
+func fitTensors(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string,
+	cfg Config) (*fitted.Model, error) {
 	p, e, err := sums.Evidence(ctx, file, act, cfg.request(), cfg.Transform)
 	if err != nil {
 		return nil, err
 	}
 	all, taken := sums.Rows()
 	if taken < all {
-		p.Notes = append(p.Notes, fmt.Sprintf("the regressors are those of all %d rows; the gate, the noise level and the likelihood those of a random subsample of %d", all, taken))
+		p.Notes = append(p.Notes, fmt.Sprintf("the regressors are those of all %d rows; the gate, the noise level "+
+			"and the likelihood those of a random subsample of %d", all, taken))
 	}
 	m, err := fit(ctx, p, e, run{Config: cfg})
 	if err == nil && taken < all {
@@ -112,11 +116,13 @@ func beside(m *fitted.Model, p *problem.Problem, out *outcome) {
 	}
 	var others []shard.Optimum
 	last := out.best.Run.Value
-	sorted := slices.SortedStableFunc(slices.Values(out.all), func(a, b *search.Candidate) int { return cmp.Compare(value(a), value(b)) })
+	sorted := slices.SortedStableFunc(slices.Values(out.all),
+		func(a, b *search.Candidate) int { return cmp.Compare(value(a), value(b)) })
 	for _, c := range sorted {
 		v := value(c)
 		switch same := v <= last+search.SameOptimum(p.N()); {
-		case c.Degenerate || c.Failed() || c.Agrees || c.Groups != nil || c.Rows != p.N() && c.Whole == nil || v > out.best.Run.Value+gap:
+		case c.Degenerate || c.Failed() || c.Agrees || c.Groups != nil || c.Rows != p.N() && c.Whole == nil ||
+			v > out.best.Run.Value+gap:
 		case same && len(others) > 0:
 			others[len(others)-1].Agreeing++
 		case !same:

@@ -42,7 +42,8 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 	first := targets[0].Source.Schema()
 	for _, t := range targets[1:] {
 		if s := t.Source.Schema(); !slices.Equal(s.Features, first.Features) {
-			return nil, refuse("the features for %s are others than those for %s, whose rows are not the same where cells are missing; name the references of factors", s.Target, first.Target)
+			return nil, refuse("the features for %s are others than those for %s, whose rows are not the same where "+
+				"cells are missing; name the references of factors", s.Target, first.Target)
 		}
 	}
 	digests, err := digestsOf(ctx, act, targets, cfg)
@@ -130,11 +131,13 @@ func resumedTargets(targets []Target, digests []string, from *Checkpoint) ([]don
 	}
 	done := from.Targets
 	if len(done) >= len(targets) || from.Settings["target"] != quoted(targets[len(done)].Source.Schema().Target) {
-		return nil, &CheckpointError{"the checkpoint is of a fit of other targets; repeat the request, or start anew without it"}
+		return nil, &CheckpointError{"the checkpoint is of a fit of other targets; repeat the request, or start anew " +
+			"without it"}
 	}
 	for j, d := range done {
 		t := targets[j]
-		if d.Model == nil || d.Model.Validate() != nil || d.Model.Target != t.Source.Schema().Target || !slices.Equal(d.Model.Features, t.Source.Schema().Features) {
+		if d.Model == nil || d.Model.Validate() != nil || d.Model.Target != t.Source.Schema().Target ||
+			!slices.Equal(d.Model.Features, t.Source.Schema().Features) {
 			return nil, damaged("what it says of the targets that are done is not what was asked for")
 		}
 		if digests[j] != d.Data {

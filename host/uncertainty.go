@@ -24,7 +24,8 @@ const mostCovariance = 300
 // uncertainty adds to the model the standard errors and the covariance of the
 // best of the outcome, whose experts the model has in the given order, or a note
 // why there are none.
-func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int, cfg Config) error {
+func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int,
+	cfg Config) error {
 	note := func(why string) {
 		m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+why)
 	}
@@ -65,10 +66,13 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		if err != nil { // the information has been inverted
 			return err
 		}
-		m.HAC = &fitted.HAC{Kernel: "bartlett", Bandwidth: dependent.Bandwidth, StandardErrors: at.standardErrors(dependent), CriticalValue: dependent.Critical()}
+		m.HAC = &fitted.HAC{Kernel: "bartlett", Bandwidth: dependent.Bandwidth,
+			StandardErrors: at.standardErrors(dependent), CriticalValue: dependent.Critical()}
 	}
 	if n := len(c.Parameters); n > mostCovariance {
-		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; their standard errors are there", n, mostCovariance))
+		m.Fit.Notes = append(m.Fit.Notes,
+			fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; "+
+				"their standard errors are there", n, mostCovariance))
 		return nil
 	}
 	m.Covariance = &fitted.Covariance{Parameters: c.Names(p.Schema.Features), Matrix: rowsOf(c.Matrix)}
@@ -135,11 +139,13 @@ func infinite(groups *search.Groups, q loss.Parameter) bool {
 
 // separation states the boundaries of the best, whose experts the model has in the given
 // order, in the user's columns.
-func separation(ctx context.Context, p *problem.Problem, best *search.Candidate, order []int) (out []fitted.Separation, err error) {
+func separation(ctx context.Context, p *problem.Problem, best *search.Candidate,
+	order []int) (out []fitted.Separation, err error) {
 	if best.Groups == nil {
 		return nil, nil
 	}
-	boundaries, err := search.Boundaries(ctx, p, best.Params.Relabel(order), best.Groups.Relabel(best.Params.Hierarchy(), order))
+	boundaries, err := search.Boundaries(ctx, p, best.Params.Relabel(order),
+		best.Groups.Relabel(best.Params.Hierarchy(), order))
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,8 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 	columns, _ := p.Shape.Estimated().Columns(q)
 	for i, share := range m.Proportions {
 		if rows := share * p.Weights.Total; rows < float64(fewRowsPerCoefficient*len(columns)) {
-			m.Fit.Warn(fitted.WarnTooMany, "k may be too large: expert %d has %.0f rows for %d coefficients", i+1, rows, len(columns))
+			m.Fit.Warn(fitted.WarnTooMany, "k may be too large: expert %d has %.0f rows for %d coefficients", i+1, rows,
+				len(columns))
 		}
 	}
 	pairs, err := infer.Distances(ctx, p.Given, p.G, q, p.Threads)
@@ -51,21 +52,23 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 			if twinLeaves(q, pair.I, pair.J) {
 				twins = ": they are twin leaves, and have no gate to estimate between them"
 			}
-			m.Fit.Warn(fitted.WarnTooMany, "k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s", pair.I+1, pair.J+1, pair.Distance, twins)
+			m.Fit.Warn(fitted.WarnTooMany,
+				"k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s", pair.I+1,
+				pair.J+1, pair.Distance, twins)
 		}
 	}
 	return nil
 }
 
 const (
-	// leastInDoubt is the number of rows in doubt between two experts, and leastOfBlind the share of those that a gate which
-	// knows nothing would leave, below both of which a gate nearly separates them.
+	// leastInDoubt is the number of rows in doubt between two experts, and leastOfBlind the share of those that a gate
+	// which knows nothing would leave, below both of which a gate nearly separates them.
 	leastInDoubt = 1
 	leastOfBlind = 0.05
 )
 
-// warnOfGate warns of one gate, of parameters q, that has a finite optimum and hardly a row in doubt between two groups of
-// experts: its coefficients are large, and rest on these rows.
+// warnOfGate warns of one gate, of parameters q, that has a finite optimum and hardly a row in doubt between two groups
+// of experts: its coefficients are large, and rest on these rows.
 func warnOfGate(ctx context.Context, m *fitted.Model, l *loss.Likelihood, q *model.Params) error {
 	if m.K == 1 || m.Hierarchy != "" || len(m.Fit.Separation) > 0 {
 		return nil
@@ -98,7 +101,8 @@ func warnOfGate(ctx context.Context, m *fitted.Model, l *loss.Likelihood, q *mod
 		}
 	}
 	if slices.ContainsFunc(groups, func(g int) bool { return g != groups[0] }) {
-		m.Fit.Warn(fitted.WarnGate, "the gate nearly separates the rows of some experts from those of others: in all %.2g of the %d are in doubt between two experts, and its coefficients rest on those", doubt, m.Fit.N)
+		m.Fit.Warn(fitted.WarnGate, "the gate nearly separates the rows of some experts from those of others: in all "+
+			"%.2g of the %d are in doubt between two experts, and its coefficients rest on those", doubt, m.Fit.N)
 	}
 	return nil
 }
@@ -113,10 +117,12 @@ func twinLeaves(p *model.Params, i, j int) bool {
 		from, to := g.Branch(c)
 		return to == from+1
 	}
-	return p.Tree.Depth() > 1 && slices.ContainsFunc(p.Tree.Gates(), func(g model.GateNode) bool { return leafOf(g, i) && leafOf(g, j) })
+	return p.Tree.Depth() > 1 && slices.ContainsFunc(p.Tree.Gates(),
+		func(g model.GateNode) bool { return leafOf(g, i) && leafOf(g, j) })
 }
 
-// warnOfTarget warns of a target of two classes, of few values, and of many rows at one value: experts may sit on these.
+// warnOfTarget warns of a target of two classes, of few values, and of many rows at one value: experts may sit on
+// these.
 func warnOfTarget(m *fitted.Model, p *problem.Problem) error {
 	if p.Link != nil || m.K == 1 {
 		return nil
@@ -126,14 +132,18 @@ func warnOfTarget(m *fitted.Model, p *problem.Problem) error {
 		return err
 	}
 	if two {
-		m.Fit.Warn(fitted.WarnTarget, "the target takes two values, %g and %g, which two experts fit exactly whatever the gate: noise about them is not normal, and a model of two classes is wanted", p.Schema.Scale.Back(a), p.Schema.Scale.Back(b))
+		m.Fit.Warn(fitted.WarnTarget, "the target takes two values, %g and %g, which two experts fit exactly "+
+			"whatever the gate: noise about them is not normal, and a model of two classes is wanted",
+			p.Schema.Scale.Back(a), p.Schema.Scale.Back(b))
 		return nil
 	}
 	switch c := p.Facts.Values; {
 	case c.Has(explore.FewValues):
-		m.Fit.Warn(fitted.WarnTarget, "the target takes %d values only, and an expert may sit on one of them, as normal noise cannot: --k 1 models its mean", *c.Distinct)
+		m.Fit.Warn(fitted.WarnTarget, "the target takes %d values only, and an expert may sit on one of them, as "+
+			"normal noise cannot: --k 1 models its mean", *c.Distinct)
 	case c.Has(explore.Massed):
-		m.Fit.Warn(fitted.WarnTarget, "%.1f %% of the targets are %s, and an expert may sit there: fit the rows of other targets apart", 100*float64(c.Common.Rows)/float64(p.N()), c.Common.Value)
+		m.Fit.Warn(fitted.WarnTarget, "%.1f %% of the targets are %s, and an expert may sit there: fit the rows of "+
+			"other targets apart", 100*float64(c.Common.Rows)/float64(p.N()), c.Common.Value)
 	}
 	return nil
 }
@@ -161,7 +171,8 @@ func warnOfRange(ctx context.Context, m *fitted.Model, p *problem.Problem) error
 	case math.IsInf(hi, 0):
 		reaches = fmt.Sprintf("is at least %.4g", lo)
 	}
-	m.Fit.Warn(fitted.WarnRange, "%s %s, and %d of %d targets, which go from %.4g to %.4g, lie beyond: --output-scale shared fits c + s*%s in its place",
+	m.Fit.Warn(fitted.WarnRange, "%s %s, and %d of %d targets, which go from %.4g to %.4g, lie beyond: "+
+		"--output-scale shared fits c + s*%s in its place",
 		m.Activation.Name, reaches, r.outside, p.N(), r.least, r.most, m.Activation.Name)
 	return nil
 }
@@ -217,7 +228,8 @@ func (r residuals) offScale(bounded bool) bool {
 // warnOfMost warns of a tree that could not grow any further.
 func warnOfMost(m *fitted.Model, most int) {
 	if m.K == most {
-		m.Fit.Warn(fitted.WarnLargerK, "the tree has %d leaves, as many as it may have (--max-leaves): a larger one may have less BIC", most)
+		m.Fit.Warn(fitted.WarnLargerK,
+			"the tree has %d leaves, as many as it may have (--max-leaves): a larger one may have less BIC", most)
 	}
 }
 
@@ -226,8 +238,10 @@ func warnOfEdge(m *fitted.Model, from, to int) {
 	switch {
 	case from == to:
 	case m.K == to:
-		m.Fit.Warn(fitted.WarnLargerK, "k = %d, the largest that was fitted, has the least BIC: a larger k may have less", m.K)
+		m.Fit.Warn(fitted.WarnLargerK,
+			"k = %d, the largest that was fitted, has the least BIC: a larger k may have less", m.K)
 	case m.K == from && from > 1:
-		m.Fit.Warn(fitted.WarnSmallerK, "k = %d, the smallest that was fitted, has the least BIC: a smaller k may have less", m.K)
+		m.Fit.Warn(fitted.WarnSmallerK,
+			"k = %d, the smallest that was fitted, has the least BIC: a smaller k may have less", m.K)
 	}
 }

@@ -23,7 +23,8 @@ const shrunk = "degenerate: an expert shrank onto a few rows; use a smaller k or
 
 // write writes down what a fit came to, in the user's units and with the largest
 // expert first.
-func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) (*fitted.Model, error) {
+func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *outcome,
+	cfg Config) (*fitted.Model, error) {
 	out = out.upright(p.Shape.Output)
 	best := out.best
 	l := loss.NewLikelihood(p.Given, p.G, best.Params, p.Shape.Free(), p.Threads)
@@ -83,7 +84,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	}
 	m.Fit.Notes = append(m.Fit.Notes, endNotes(p, l, best.Params)...)
 	if n := search.Count(out.all, func(c *search.Candidate) bool { return c.Degenerate }); n > 0 {
-		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("%d of %d starts were degenerate and were set aside: an expert had collapsed onto a few rows", n, len(out.all)))
+		m.Fit.Notes = append(m.Fit.Notes,
+			fmt.Sprintf("%d of %d starts were degenerate and were set aside: an expert had collapsed onto a few rows",
+				n, len(out.all)))
 	}
 	if best.Degenerate {
 		m.Fit.Converged, m.Fit.Status = false, shrunk
@@ -158,7 +161,9 @@ func endNotes(p *problem.Problem, l *loss.Likelihood, q *model.Params) (notes []
 	d := p.Shape.Density()
 	for _, at := range l.Parameters() {
 		if l.AtEnd(q, at) {
-			note := fmt.Sprintf("%s stands at %.4g, an end of what the density %s lets it be, and has no standard error", d.Own()[at.Own].Name, *at.In(q), d.Name())
+			note := fmt.Sprintf(
+				"%s stands at %.4g, an end of what the density %s lets it be, and has no standard error",
+				d.Own()[at.Own].Name, *at.In(q), d.Name())
 			if !slices.Contains(notes, note) {
 				notes = append(notes, note)
 			}
@@ -230,7 +235,8 @@ func surveyOf(s *search.Survey) *fitted.Survey {
 	if s == nil {
 		return nil
 	}
-	return &fitted.Survey{Starts: s.Starts, Kinds: s.Kinds, Moves: s.Moves, Optima: s.Optima, Met: s.Met, Singles: s.Singles, Unseen: s.Unseen()}
+	return &fitted.Survey{Starts: s.Starts, Kinds: s.Kinds, Moves: s.Moves, Optima: s.Optima, Met: s.Met,
+		Singles: s.Singles, Unseen: s.Unseen()}
 }
 
 // begunOf is how files state what a best came of; nil for nil.
@@ -263,7 +269,8 @@ func descentOf(r *descent.Record, radius float64) *fitted.Descent {
 
 // starts states every candidate with its likelihood on all rows, best first: by
 // likelihood, or by the loss where a method minimises another.
-func starts(ctx context.Context, p *problem.Problem, l *loss.Likelihood, all []*search.Candidate) ([]fitted.Start, error) {
+func starts(ctx context.Context, p *problem.Problem, l *loss.Likelihood,
+	all []*search.Candidate) ([]fitted.Start, error) {
 	out := make([]fitted.Start, 0, len(all))
 	for _, c := range all {
 		loglik := -c.Run.Value * p.Weights.Total

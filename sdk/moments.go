@@ -35,7 +35,8 @@ func MomentsOf(ctx context.Context, act Activation) (Moments, error) {
 	for p := range m.Value {
 		for q, v := range m.Value[p] {
 			if e := m.Error[p][q]; math.IsNaN(v+e) || math.IsInf(v+e, 0) || e < 0 {
-				return Moments{}, fmt.Errorf("moments of activation %q: E[g^%d·Z^%d] = %v ± %v", act.Info().Name, p, q, v, e)
+				return Moments{}, fmt.Errorf("moments of activation %q: E[g^%d·Z^%d] = %v ± %v", act.Info().Name, p, q,
+					v, e)
 			}
 		}
 	}

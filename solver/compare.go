@@ -41,11 +41,13 @@ func CompareMoments(own, quadrature sdk.Moments) (reason string, check Check) {
 			stated := own.Error[p][q]
 			if !(max(stated, quadrature.Error[p][q]) <= largest) && check.Holds {
 				check.Holds = false
-				reason = fmt.Sprintf("the activation's own moment E[g^%d·Z^%d] = %.10g ± %.1g is too uncertain to check: quadrature of its g gives %.10g ± %.1g", p, q, a, stated, b, quadrature.Error[p][q])
+				reason = fmt.Sprintf("the activation's own moment E[g^%d·Z^%d] = %.10g ± %.1g is too uncertain to "+
+					"check: quadrature of its g gives %.10g ± %.1g", p, q, a, stated, b, quadrature.Error[p][q])
 			}
 			if !(diff <= matchTol+(quadrature.Error[p][q]+stated)/scale) && !(diff <= worst) {
 				check.Holds, worst = false, diff
-				reason = fmt.Sprintf("the activation's own moment E[g^%d·Z^%d] = %.10g, quadrature of its g gives %.10g", p, q, a, b)
+				reason = fmt.Sprintf(
+					"the activation's own moment E[g^%d·Z^%d] = %.10g, quadrature of its g gives %.10g", p, q, a, b)
 			}
 		}
 	}

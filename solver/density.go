@@ -20,7 +20,8 @@ type Density interface {
 }
 
 const (
-	rare      = 1e-14   // what the density of the coordinate of y is at the ends of its range, and counts beyond the table have
+	// what the density of the coordinate of y is at the ends of its range, and counts beyond the table have
+	rare      = 1e-14
 	steep     = 690     // the farthest that a coordinate of y goes: e^690 is a number
 	mostCount = 1 << 15 // whole numbers in a table
 	densely   = 1e-8    // what panels of y are held to, in units of their largest
@@ -42,8 +43,8 @@ func NewOptimalOf(ctx context.Context, act sdk.Activation, d Density, k int) (*O
 // log(y − least) for numbers above a least one, on panels of u with y = c + s·sinh(u) for all numbers, so that tails
 // of any power are within the range. Sigma and Level are 0. Moments of y need not exist.
 //
-// It is an error if a value of g is no mean of f ([gauss.MeanError]), or if there is no grid for the support. Transforms that do
-// not exist have a reason: of y with N values none of order N and above does.
+// It is an error if a value of g is no mean of f ([gauss.MeanError]), or if there is no grid for the support.
+// Transforms that do not exist have a reason: of y with N values none of order N and above does.
 func (l *Law) OptimalOf(d Density, k int) (*Optimal, error) {
 	o := &Optimal{K: k}
 	c, at, err := l.given(d, k, o)

@@ -89,7 +89,8 @@ func optimalOf(law *gauss.Law, sigma float64, k int) *Optimal {
 	case !(signal > faint):
 		return o.none(fmt.Sprintf("the noise is more than %.0e standard deviations of g", 1/faint))
 	case rounding > exact:
-		return o.none(fmt.Sprintf("the mean of g is %.3g standard deviations: take the constant off g", math.Abs(law.Mean)/law.SD))
+		return o.none(fmt.Sprintf("the mean of g is %.3g standard deviations: take the constant off g",
+			math.Abs(law.Mean)/law.SD))
 	}
 	var c *conditionals
 	if noisy := law.Noisy(o.Level); noisy.Resolved {
@@ -103,7 +104,8 @@ func optimalOf(law *gauss.Law, sigma float64, k int) *Optimal {
 		if solved[r] = c.solve(r, signal); solved[r] == nil {
 			o.why[r] = fmt.Sprintf("y tells nothing of He%d(Z) that it does not tell by lower orders", r)
 			if independent*math.Pow(signal, float64(r)) < resolvable {
-				o.why[r] = fmt.Sprintf("the noise is %.3g standard deviations of g: what y tells of He%d(Z) is lost in rounding", o.Level/law.SD, r)
+				o.why[r] = fmt.Sprintf("the noise is %.3g standard deviations of g: what y tells of He%d(Z) is lost "+
+					"in rounding", o.Level/law.SD, r)
 			}
 			continue
 		}

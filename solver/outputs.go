@@ -5,8 +5,8 @@ package solver
 //
 //	E[T_r(y)·He_q(Z)] = 0 at 1 ≤ q < r    E[T_r(y)·He_r(Z)] = 1
 //
-// so that E[T_r(y)·S_r(x)] = Σ_i p_i a_i^{⊗r} with the Hermite tensor S_r. What takes them subtracts their sample means, which changes no
-// expectation. [Transform] and [*Optimal] are Outputs.
+// so that E[T_r(y)·S_r(x)] = Σ_i p_i a_i^{⊗r} with the Hermite tensor S_r. What takes them subtracts their sample
+// means, which changes no expectation. [Transform] and [*Optimal] are Outputs.
 type Outputs interface {
 	// Has says whether T_r exists, r = 2, 3 or 4.
 	Has(r int) bool

@@ -135,7 +135,8 @@ func (n Noise) errors(design Design) errorLaw {
 				continue
 			}
 			a, b := newShare(p, i, m, design.Mu), newShare(p, m, i, design.Mu)
-			s.pairs = append(s.pairs, pair{i, m, n.covariance(p, i, m, a, a), n.covariance(p, i, m, b, b), n.covariance(p, i, m, a, b)})
+			s.pairs = append(s.pairs, pair{i, m, n.covariance(p, i, m, a, a), n.covariance(p, i, m, b, b),
+				n.covariance(p, i, m, a, b)})
 		}
 	}
 	return s

@@ -71,7 +71,8 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 	std := scale.of(tableOf(m))
 	q4 := std.equations(4)
 	if err := q4.aerr + q4.berr; !v.check("the moments are exact enough to tell", err, resolved, err <= resolved) {
-		v.Fail(fmt.Sprintf("the moments are too inexact to tell (the mean of g is %.3g standard deviations): take the constant off g, or declare its kinks", scale.mean/scale.sd))
+		v.Fail(fmt.Sprintf("the moments are too inexact to tell (the mean of g is %.3g standard deviations): take "+
+			"the constant off g, or declare its kinks", scale.mean/scale.sd))
 		return Transform{Sigma: sigma}, v
 	}
 
@@ -117,7 +118,8 @@ func (v *Verdict) condition1(e equations, s solution, x []float64) {
 	for i, r := range e.rows(x) {
 		name := fmt.Sprintf("S4 has no He%d part", i+1)
 		if !v.check(name, r, s.tolerance, math.Abs(r) <= s.tolerance) {
-			v.Fail(fmt.Sprintf("no (α, β, γ) removes the He%d part of S4: the system has rank %d and is inconsistent", i+1, s.rank))
+			v.Fail(fmt.Sprintf("no (α, β, γ) removes the He%d part of S4: the system has rank %d and is inconsistent",
+				i+1, s.rank))
 		}
 	}
 	c, tol := e.coefficient(x), e.coefficientTol(s, x)

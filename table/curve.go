@@ -383,7 +383,8 @@ func (t *Table) Notes() []string {
 	}[d.Kind]
 	notes := []string{
 		fmt.Sprintf("%d points from z = %.6g to %.6g, between them %s", len(d.Z), lo, hi, how),
-		fmt.Sprintf("beyond them lines of slope %.4g and %.4g; %.2g of N(0,1) is there", d.Slopes[0], d.Slopes[len(d.Z)-1],
+		fmt.Sprintf("beyond them lines of slope %.4g and %.4g; %.2g of N(0,1) is there", d.Slopes[0],
+			d.Slopes[len(d.Z)-1],
 			math.Erfc(-lo/math.Sqrt2)/2+math.Erfc(hi/math.Sqrt2)/2),
 	}
 	if e := t.Error(); e == e {

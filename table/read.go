@@ -120,7 +120,8 @@ func header(line string) ([]int, error) {
 			i = 2
 		}
 		if i == len(names) {
-			return nil, fmt.Errorf("a column %s; want the names z, g and, where it is known, dg in the first line", quoted(name))
+			return nil, fmt.Errorf("a column %s; want the names z, g and, where it is known, dg in the first line",
+				quoted(name))
 		}
 		if seen[i] {
 			return nil, fmt.Errorf("column %s is named twice", names[i])

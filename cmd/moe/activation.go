@@ -32,9 +32,13 @@ type limitFlags struct {
 
 // register adds --plugin-timeout and --plugin-max-rss to cmd.
 func (f *limitFlags) register(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.timeout, "plugin-timeout", catalog.DefaultCallTimeout, "the longest that a call of a plugin may take, of at most 65536 values")
-	cmd.Flags().Int64Var(&f.maxRSS, "plugin-max-rss", catalog.DefaultMaxRSS>>20, "the memory that a plugin's processes may use together, in `MiB`")
-	cmd.Flags().StringVar(&f.sandbox, "sandbox", string(catalog.SandboxDefault), "what confines a plugin's process: `default`, as far as the kernel can; strict, wholly or it does not start; or off")
+	cmd.Flags().DurationVar(&f.timeout, "plugin-timeout", catalog.DefaultCallTimeout,
+		"the longest that a call of a plugin may take, of at most 65536 values")
+	cmd.Flags().Int64Var(&f.maxRSS, "plugin-max-rss", catalog.DefaultMaxRSS>>20,
+		"the memory that a plugin's processes may use together, in `MiB`")
+	cmd.Flags().StringVar(&f.sandbox, "sandbox", string(catalog.SandboxDefault),
+		"what confines a plugin's process: `default`, as far as the kernel can; strict, wholly or it does not start; "+
+			"or off")
 }
 
 // check refuses limits that are none.
@@ -61,7 +65,8 @@ func (f *limitFlags) within(c catalog.Catalog) catalog.Catalog {
 
 // register adds --activation and what goes with it to cmd, which needs one; it may stand among the arguments instead.
 func (f *activationFlags) register(cmd *cobra.Command) {
-	f.registerOptional(cmd, "the nonlinearity `NAME`: a built-in, an expression such as 'expr: z*tanh(softplus(z))', a curve such as table:curve.csv, or a trusted plugin's name or path (required)")
+	f.registerOptional(cmd, "the nonlinearity `NAME`: a built-in, an expression such as 'expr: z*tanh(softplus(z))', "+
+		"a curve such as table:curve.csv, or a trusted plugin's name or path (required)")
 	cobra.CheckErr(cmd.MarkFlagRequired("activation"))
 }
 

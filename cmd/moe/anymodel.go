@@ -78,7 +78,8 @@ func (m mixtureFile) predictions(act model.Activation, src dataset.Source, extra
 	return predict.Predictions(m.Params(), act, src, extras)
 }
 
-func (m mixtureFile) judge(cmd *cobra.Command, act model.Activation, src dataset.Source, truthPath string) (measured, error) {
+func (m mixtureFile) judge(cmd *cobra.Command, act model.Activation, src dataset.Source,
+	truthPath string) (measured, error) {
 	out := new(evaluation)
 	var err error
 	if truthPath != "" {
@@ -114,7 +115,8 @@ type networkEvaluation struct {
 	*fitted.NetworkRecovery
 }
 
-func (n networkFile) judge(cmd *cobra.Command, act model.Activation, src dataset.Source, truthPath string) (measured, error) {
+func (n networkFile) judge(cmd *cobra.Command, act model.Activation, src dataset.Source,
+	truthPath string) (measured, error) {
 	out := new(networkEvaluation)
 	var err error
 	if truthPath != "" {
@@ -129,7 +131,8 @@ func (n networkFile) judge(cmd *cobra.Command, act model.Activation, src dataset
 }
 
 // recovery measures a network of an activation against the one in a file.
-func recovery(cmd *cobra.Command, n *fitted.Network, act model.Activation, truthPath string) (*fitted.NetworkRecovery, error) {
+func recovery(cmd *cobra.Command, n *fitted.Network, act model.Activation,
+	truthPath string) (*fitted.NetworkRecovery, error) {
 	truth, err := readTrueNetwork(cmd, truthPath, n.Activation, n.K, n.D)
 	if err != nil {
 		return nil, err
@@ -149,9 +152,12 @@ func readTrueNetwork(cmd *cobra.Command, path string, act fitted.Activation, k, 
 	case err != nil:
 		return nil, err
 	case truth.K != k || truth.D != d:
-		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the network has k = %d, d = %d, the truth k = %d, d = %d", k, d, truth.K, truth.D)}
+		return nil, &dataset.Error{File: path,
+			Msg: fmt.Sprintf("the network has k = %d, d = %d, the truth k = %d, d = %d", k, d, truth.K, truth.D)}
 	case !truth.Activation.Same(act):
-		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the network is %s: their weights do not compare", truth.Activation, act)}
+		return nil, &dataset.Error{File: path,
+			Msg: fmt.Sprintf("its activation is %s, that of the network is %s: their weights do not compare",
+				truth.Activation, act)}
 	}
 	remarkUnread(cmd, path, truth.Unknown)
 	return truth, truth.Activation.Agree(path, act)
@@ -174,7 +180,8 @@ func (e *networkEvaluation) print(cmd *cobra.Command) error {
 		}
 	}
 	if r := e.NetworkRecovery; r != nil {
-		if _, err := fmt.Fprintf(w, "relative error  %.3g\noutput error    %.3g\ne_reg           %.3g\n", r.RelativeError, r.OutputError, r.EReg); err != nil {
+		if _, err := fmt.Fprintf(w, "relative error  %.3g\noutput error    %.3g\ne_reg           %.3g\n",
+			r.RelativeError, r.OutputError, r.EReg); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,8 @@ one thread: --threads 1 compares like with like.`,
 		},
 	}
 	cmd.Flags().IntVar(&s.Threads, "threads", 0, "threads to use (default one per processor)")
-	cmd.Flags().BoolVar(&quick, "quick", false, "20,000 rows and a few passes: a second or two, and no figures to rely on")
+	cmd.Flags().BoolVar(&quick, "quick", false,
+		"20,000 rows and a few passes: a second or two, and no figures to rely on")
 	return cmd
 }
 
@@ -53,7 +54,8 @@ func bench(cmd *cobra.Command, s benchmark.Settings) error {
 		return err
 	}
 	bar := newBar(cmd)
-	out, err := benchmark.Run(cmd.Context(), act, s, func(stage string, done, total int) { bar.show(host.Stage(stage), done, total) })
+	out, err := benchmark.Run(cmd.Context(), act, s,
+		func(stage string, done, total int) { bar.show(host.Stage(stage), done, total) })
 	bar.done()
 	if err != nil {
 		return err
@@ -75,11 +77,13 @@ func openIdentity(cmd *cobra.Command) (sdk.Activation, error) {
 
 func printStages(w io.Writer, s *benchmark.Stages) error {
 	fmt.Fprintf(w, "%d rows, %d features, %d identity experts, threads: %d\n", s.N, s.D, s.K, s.Threads)
-	fmt.Fprintf(w, "memory %.1f GB/s (a loop that copies), %.1f billion multiply-adds a second (dot products in cache)\n\n", s.BytesPerSecond/1e9, s.MultiplyAdds/1e9)
+	fmt.Fprintf(w, "memory %.1f GB/s (a loop that copies), %.1f billion multiply-adds a second (dot products in "+
+		"cache)\n\n", s.BytesPerSecond/1e9, s.MultiplyAdds/1e9)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "stage\tmillion rows/s\tshare of limit\tcommitted, one thread")
 	for _, st := range s.Stages {
-		fmt.Fprintf(t, "%s\t%.2f\t%.0f %% of %s\t%.2f\n", st.Name, st.RowsPerSecond/1e6, 100*st.Share, st.Limit, st.Committed/1e6)
+		fmt.Fprintf(t, "%s\t%.2f\t%.0f %% of %s\t%.2f\n", st.Name, st.RowsPerSecond/1e6, 100*st.Share, st.Limit,
+			st.Committed/1e6)
 	}
 	return t.Flush()
 }

@@ -48,7 +48,8 @@ func newKeeper(out string) *keeper { return &keeper{path: checkpointOf(out), sin
 var checkpointBegins = []byte("{\n  \"format\": \"" + host.CheckpointFormat + "\",\n")
 
 // errNotOurs says that what stands where a checkpoint goes is something else.
-var errNotOurs = errors.New("it is there already and no checkpoint of this version's: move it, or name another output with -o")
+var errNotOurs = errors.New("it is there already and no checkpoint of this version's: move it, or name another " +
+	"output with -o")
 
 // replaceable says whether a checkpoint may be written to path: nothing stands
 // there, or another checkpoint. A link is what it is, not what it leads to.
@@ -159,7 +160,8 @@ func (k *keeper) keep(ctx context.Context, err error) error {
 	if k.path == "" || k.save == nil || !errors.As(context.Cause(ctx), &signal) {
 		return err
 	}
-	left := fmt.Sprintf("outputs are as they were before; the best so far is in %s, --resume goes on from there", k.path)
+	left := fmt.Sprintf("outputs are as they were before; the best so far is in %s, --resume goes on from there",
+		k.path)
 	if failed := k.write(context.WithoutCancel(ctx)); failed != nil {
 		left = fmt.Sprintf("outputs are as they were before; no checkpoint could be written: %v", failed)
 	}

@@ -28,7 +28,8 @@ digest. Where one model contains the other it tests the smaller by the likelihoo
 					return err
 				}
 				if head.Several || head.Format == fitted.NetworkFormat {
-					return &dataset.Error{File: path, Msg: "compare takes models of one target, no networks and no several targets"}
+					return &dataset.Error{File: path,
+						Msg: "compare takes models of one target, no networks and no several targets"}
 				}
 				m, err := fitted.Read(path)
 				if err != nil {

@@ -17,7 +17,8 @@ func completions(cmd *cobra.Command) {
 		"method": namesOf(host.Methods()), "gate": namesOf(host.Gates()), "noise": namesOf(host.Noises()),
 		"missing": {"refuse", "drop"}, "decimal": {".", ","}, "output-scale": namesOf(host.OutputScales()),
 	} {
-		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
+		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values,
+			cobra.ShellCompDirectiveNoFileComp)))
 	}
 }
 

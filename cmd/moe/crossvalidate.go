@@ -107,7 +107,8 @@ func (c crossValidation) print(cmd *cobra.Command) error {
 		if h.K == c.Best {
 			remark = "best"
 		}
-		table = append(table, []string{fmt.Sprint(h.K), report.Likelihood(h.LogLikelihood), fmt.Sprintf("%.2g", h.StandardError),
+		table = append(table, []string{fmt.Sprint(h.K), report.Likelihood(h.LogLikelihood),
+			fmt.Sprintf("%.2g", h.StandardError),
 			fmt.Sprintf("%.4g", h.RMSE), fmt.Sprintf("%d of %d", h.Converged, c.Folds), remark})
 	}
 	_, err := fmt.Fprintf(w, "Cross-validation by %d parts (seed %d).\n", c.Folds, c.Seed)

@@ -62,7 +62,8 @@ licences. With the NAME of one it writes that as CSV, to standard output or to F
 func tableOf(t examples.Table) tableJSON {
 	head, _, _ := bytes.Cut(t.CSV, []byte("\n"))
 	return tableJSON{
-		Name: t.Name, Rows: bytes.Count(t.CSV, []byte("\n")) - 1, Columns: strings.Split(string(head), ","), About: t.About, Source: t.Source, Licence: t.Licence,
+		Name: t.Name, Rows: bytes.Count(t.CSV, []byte("\n")) - 1, Columns: strings.Split(string(head), ","),
+		About: t.About, Source: t.Source, Licence: t.Licence,
 	}
 }
 

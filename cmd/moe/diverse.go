@@ -116,8 +116,10 @@ func (f *diverseFlags) gram(cmd *cobra.Command) error {
 	}
 	out := diverseGramJSON{
 		N: f.n, M: f.m, D: f.d, Seed: f.seed, G: s.Ideal, Gn: s.Own, LeastG: ideal, LeastGn: own, Apart: s.Apart,
-		Weyl: ideal - s.Apart, Gamma: diverse.Gamma(f.d, f.m)[f.m-1], Discrepancy: math.Sqrt(max(diverse.Discrepancy(draw.W), 0)),
-		Random: math.Sqrt((0.25 - diverse.MeanSquare(f.d)) / float64(f.n)), Regulariser: r, Gradient: norm, FullRank: holds,
+		Weyl: ideal - s.Apart, Gamma: diverse.Gamma(f.d, f.m)[f.m-1],
+		Discrepancy: math.Sqrt(max(diverse.Discrepancy(draw.W), 0)),
+		Random:      math.Sqrt((0.25 - diverse.MeanSquare(f.d)) / float64(f.n)), Regulariser: r, Gradient: norm,
+		FullRank: holds,
 	}
 	if wantsJSON(cmd) {
 		err = printJSON(cmd, out)
@@ -160,7 +162,8 @@ func (j diverseGramJSON) say(cmd *cobra.Command) error {
 		say(cmd, "eigenvalues of G     largest %.4g  median %.4g  least %.4g", j.G[0], j.G[j.M/2], j.LeastG),
 		say(cmd, "eigenvalues of G_n   largest %.4g  median %.4g  least %.4g", j.Gn[0], j.Gn[j.M/2], j.LeastGn),
 		say(cmd, "|G - G_n|            %.4g, so that the least of G_n is at least %.4g (Weyl)", j.Apart, j.Weyl),
-		say(cmd, "m*gamma_m/2          %.4g, with gamma_m = %.4g, beside the least of G", float64(j.M)*j.Gamma/2, j.Gamma),
+		say(cmd, "m*gamma_m/2          %.4g, with gamma_m = %.4g, beside the least of G", float64(j.M)*j.Gamma/2,
+			j.Gamma),
 		say(cmd, "discrepancy L2       %.4g; of random weights the root mean square is %.4g", j.Discrepancy, j.Random),
 		say(cmd, "regulariser R        %.6g, with a gradient of norm %.4g", j.Regulariser, j.Gradient),
 	)
@@ -219,10 +222,12 @@ func (f *diverseTrainFlags) run(cmd *cobra.Command) error {
 	draw := diverse.NewDraw(f.seed, f.n, f.m, f.d)
 	teacher, fresh := diverse.NewDraw(f.seed+1, f.teacher, 1, f.d), diverse.NewDraw(f.seed+2, 1, f.test, f.d).X
 	y, yTest := teacher.Targets(draw.X), teacher.Targets(fresh)
-	out := diverseTrainJSON{N: f.n, M: f.m, D: f.d, Seed: f.seed, Lambda: f.lambda, Steps: f.steps, Test: f.test, Teacher: f.teacher}
+	out := diverseTrainJSON{N: f.n, M: f.m, D: f.d, Seed: f.seed, Lambda: f.lambda, Steps: f.steps, Test: f.test,
+		Teacher: f.teacher}
 	progress := newBar(cmd)
 	for i, lambda := range []float64{0, f.lambda} {
-		begin, end, err := draw.Train(cmd.Context(), y, diverse.TrainSettings{Lambda: lambda, Steps: f.steps, TestX: fresh, TestY: yTest,
+		begin, end, err := draw.Train(cmd.Context(), y, diverse.TrainSettings{Lambda: lambda, Steps: f.steps,
+			TestX: fresh, TestY: yTest,
 			Watch: func(step int) { progress.show(stageTraining, i*f.steps+step, 2*f.steps) }})
 		if err != nil {
 			return err
@@ -259,7 +264,8 @@ type diverseState struct {
 }
 
 func newDiverseState(s diverse.State, n int, lambda float64) diverseState {
-	out := diverseState{Lambda: lambda, Steps: s.Steps, Train: s.Loss, Test: s.Test, Gradient: s.Gradient, Residual: s.Residual, Least: s.Least, Discrepancy: s.Discrepancy}
+	out := diverseState{Lambda: lambda, Steps: s.Steps, Train: s.Loss, Test: s.Test, Gradient: s.Gradient,
+		Residual: s.Residual, Least: s.Least, Discrepancy: s.Discrepancy}
 	if out.Bound = s.Bound(n); math.IsInf(out.Bound, 1) {
 		out.Bound = -1
 	}
@@ -293,14 +299,17 @@ func (j diverseTrainJSON) holds() bool {
 }
 
 func (j diverseTrainJSON) say(cmd *cobra.Command) error {
-	err := say(cmd, "%d weights on %d points of the sphere of R^%d, targets of a network of %d.\n", j.N, j.M, j.D, j.Teacher)
-	err = errors.Join(err, say(cmd, "%-14s %6s  %10s  %10s  %10s  %10s  %10s  %8s  %8s", "lambda", "steps", "train", "test", "|dL/dW|", "|r|", "bound", "least", "L2"))
+	err := say(cmd, "%d weights on %d points of the sphere of R^%d, targets of a network of %d.\n", j.N, j.M, j.D,
+		j.Teacher)
+	err = errors.Join(err, say(cmd, "%-14s %6s  %10s  %10s  %10s  %10s  %10s  %8s  %8s", "lambda", "steps", "train",
+		"test", "|dL/dW|", "|r|", "bound", "least", "L2"))
 	for i, s := range append([]diverseState{j.Begin}, j.Runs...) {
 		name := fmt.Sprintf("%g", s.Lambda)
 		if i == 0 {
 			name = "at the start"
 		}
-		err = errors.Join(err, say(cmd, "%-14s %6d  %10.4g  %10.4g  %10.4g  %10.4g  %10.4g  %8.4f  %8.5f", name, s.Steps, s.Train, s.Test, s.Gradient, s.Residual, s.Bound, s.Least, s.Discrepancy))
+		err = errors.Join(err, say(cmd, "%-14s %6d  %10.4g  %10.4g  %10.4g  %10.4g  %10.4g  %8.4f  %8.5f", name,
+			s.Steps, s.Train, s.Test, s.Gradient, s.Residual, s.Bound, s.Least, s.Discrepancy))
 	}
 	return err
 }

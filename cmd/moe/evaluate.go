@@ -50,7 +50,8 @@ another such model.`,
 	}
 	limits.register(cmd)
 	data.table.register(cmd, "leave them out")
-	cmd.Flags().StringVar(&data.table.roles[model.Weights], "weights", "", "column `NAME` of DATA with observation weights")
+	cmd.Flags().StringVar(&data.table.roles[model.Weights], "weights", "",
+		"column `NAME` of DATA with observation weights")
 	cmd.Flags().StringVar(&truth, "truth", "", "compare with the true parameters in this JSON `FILE`")
 	return cmd
 }
@@ -94,7 +95,8 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 }
 
 // judgeOne opens a model and what it is to be measured on, and measures it.
-func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataFlags, truthPath string, limits limitFlags) (measured, error) {
+func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataFlags, truthPath string,
+	limits limitFlags) (measured, error) {
 	m, err := readAs(cmd, modelPath, head)
 	if err != nil {
 		return nil, err
@@ -158,7 +160,9 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 				point = fmt.Sprintf(" (of the medians: there is no mean, and %d rows have no median)", r.WithoutMedian)
 			}
 		}
-		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g%s\nrmse            %.6g%s\nr2              %.6g\n", weighedRows(r.N, r.Weight)+leftOut(r.Dropped), r.LogLikelihood, of, r.RMSE, point, r.R2); err != nil {
+		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g%s\nrmse            %.6g%s\nr2          "+
+			"    %.6g\n", weighedRows(r.N, r.Weight)+leftOut(r.Dropped), r.LogLikelihood, of, r.RMSE, point,
+			r.R2); err != nil {
 			return err
 		}
 		if err := printBaselines(w, r.Baselines); err != nil {
@@ -190,11 +194,13 @@ func weighedRows(n int, weight float64) string {
 // printBaselines prints what simpler models, of the rows of the fit, make of the rows.
 func printBaselines(w io.Writer, b *predict.Baselines) error {
 	if b == nil {
-		_, err := fmt.Fprintln(w, "the mean        not in the model's file, nor a regression: fit again to have them beside the model")
+		_, err := fmt.Fprintln(w, "the mean        not in the model's file, nor a regression: fit again to have them "+
+			"beside the model")
 		return err
 	}
 	line := func(name string, of predict.Baseline) error {
-		_, err := fmt.Fprintf(w, "%-15s log-likelihood %.6g, rmse %.6g, of the fit's rows\n", name, of.LogLikelihood, of.RMSE)
+		_, err := fmt.Fprintf(w, "%-15s log-likelihood %.6g, rmse %.6g, of the fit's rows\n", name, of.LogLikelihood,
+			of.RMSE)
 		return err
 	}
 	if err := line("the mean", b.Mean); err != nil || b.Linear == nil {
@@ -212,6 +218,7 @@ func printCalibration(w io.Writer, coverage []predict.Coverage, pit []float64) e
 	for i, n := range pit {
 		histogram[i] = fmt.Sprintf("%.6g", n)
 	}
-	_, err := fmt.Fprintf(w, "intervals       %s\nrows by F(y|x)  %s\n", strings.Join(intervals, ", "), strings.Join(histogram, " "))
+	_, err := fmt.Fprintf(w, "intervals       %s\nrows by F(y|x)  %s\n", strings.Join(intervals, ", "),
+		strings.Join(histogram, " "))
 	return err
 }

@@ -86,7 +86,8 @@ func exitCode(err error) int {
 		return exitSignal
 	case errors.As(err, &known):
 		return known.code
-	case is[*host.RequestError](err), is[*spec.Error](err), is[*dataset.SelectionError](err), is[*terms.Error](err), is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err),
+	case is[*host.RequestError](err), is[*spec.Error](err), is[*dataset.SelectionError](err), is[*terms.Error](err),
+		is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err),
 		is[*memory.Error](err): // more was asked for than the machine holds
 		return exitUsage
 	case is[*dataset.Error](err), is[*gru.Error](err), is[*table.Error](err), is[*learn.Error](err):

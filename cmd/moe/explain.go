@@ -134,7 +134,8 @@ func explainNetwork(cmd *cobra.Command, f *explainFlags, parts []report.Part, pa
 	case n.Fit == nil:
 		return usagef("%s: a network that was drawn, not fitted: there is nothing to explain", path)
 	case len(parts) > 0 || wantsJSON(cmd):
-		return usagef("%s: a network, whose fit is one screen: moe explain %[1]s prints it, and the file is its JSON", path)
+		return usagef("%s: a network, whose fit is one screen: moe explain %[1]s prints it, and the file is its JSON",
+			path)
 	}
 	remarkUnread(cmd, path, n.Unknown)
 	return report.Network(textOut(cmd), n)
@@ -142,8 +143,9 @@ func explainNetwork(cmd *cobra.Command, f *explainFlags, parts []report.Part, pa
 
 func explained(target string, f *fitted.Fit, a *fitted.Arrangements) explainedJSON {
 	return explainedJSON{
-		Target: target, Selection: list(f.Selection), Starts: list(f.Starts), Survey: f.Survey, Arrangements: a, Certificate: f.Certificate,
-		Warnings: list(f.Warnings), Separation: list(f.Separation), Notes: list(f.Notes),
+		Target: target, Selection: list(f.Selection), Starts: list(f.Starts), Survey: f.Survey, Arrangements: a,
+		Certificate: f.Certificate,
+		Warnings:    list(f.Warnings), Separation: list(f.Separation), Notes: list(f.Notes),
 	}
 }
 

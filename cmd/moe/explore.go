@@ -51,7 +51,8 @@ func exploreTable(cmd *cobra.Command, path string, cells *cellFlags) error {
 		return err
 	}
 	defer in.close()
-	t, err := explore.Of(cmd.Context(), func(sel dataset.Selection) (dataset.Source, error) { return in.open(cells.on(sel)) })
+	t, err := explore.Of(cmd.Context(),
+		func(sel dataset.Selection) (dataset.Source, error) { return in.open(cells.on(sel)) })
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,8 @@ func quoted(word string) string {
 func printTable(cmd *cobra.Command, path string, t *explore.Table, first string) error {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s: %s, %s\n\ncolumn\tvalues\tmean\tsd\tskew\tdifferent\tmissing\tnotes\n", shown.Name(path), plural(t.Rows, "row"), plural(len(t.Columns), "column"))
+	fmt.Fprintf(w, "%s: %s, %s\n\ncolumn\tvalues\tmean\tsd\tskew\tdifferent\tmissing\tnotes\n", shown.Name(path),
+		plural(t.Rows, "row"), plural(len(t.Columns), "column"))
 	for _, c := range t.Columns {
 		distinct := "many"
 		if c.Distinct != nil {
@@ -131,7 +133,8 @@ func printTable(cmd *cobra.Command, path string, t *explore.Table, first string)
 			values = fmt.Sprintf("%.6g to %.6g", s.Min, s.Max)
 			mean, sd, skew = number(s.Mean, 4), number(s.SD, 4), number(s.Skew, 2)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shown.Name(c.Name), values, mean, sd, skew, distinct, c.Missing, strings.Join(remarks(&c, t.Rows), "; "))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shown.Name(c.Name), values, mean, sd, skew, distinct,
+			c.Missing, strings.Join(remarks(&c, t.Rows), "; "))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -144,14 +147,16 @@ func printTable(cmd *cobra.Command, path string, t *explore.Table, first string)
 		fmt.Fprintf(out, "\n%s\n", shown.Line(note))
 	}
 	if first == "" {
-		_, err := fmt.Fprintln(out, "\nThere is nothing to fit: a target needs more than two numbers, and another column beside it.")
+		_, err := fmt.Fprintln(out, "\nThere is nothing to fit: a target needs more than two numbers, and another "+
+			"column beside it.")
 		return err
 	}
 	fmt.Fprintf(out, "\nA target may be %s. A first fit:\n\n", names(t.Targets))
 	_, err := fmt.Fprintf(out, "  %s\n", shown.Line(first))
 	i := slices.IndexFunc(t.Columns, func(c explore.Column) bool { return c.Name == t.Targets[0] })
 	if err == nil && i >= 0 && t.Columns[i].Has(explore.Skewed) {
-		_, err = fmt.Fprintf(out, "\nOr of its logarithm: --formula 'log(%s) ~ .' in the place of --target and --intercept.\n", shown.Name(t.Targets[0]))
+		_, err = fmt.Fprintf(out, "\nOr of its logarithm: --formula 'log(%s) ~ .' in the place of --target and "+
+			"--intercept.\n", shown.Name(t.Targets[0]))
 	}
 	return err
 }
@@ -183,7 +188,8 @@ func remarks(c *explore.Column, rows int) (out []string) {
 		case explore.FewValues:
 			text += ": as a target experts may sit on them"
 		case explore.Massed:
-			text = fmt.Sprintf("%.1f %% are %s: as a target an expert may sit on it", 100*float64(c.Common.Rows)/float64(rows-c.Missing), c.Common.Value)
+			text = fmt.Sprintf("%.1f %% are %s: as a target an expert may sit on it",
+				100*float64(c.Common.Rows)/float64(rows-c.Missing), c.Common.Value)
 		case explore.Counts:
 			text += ": counts?"
 		case explore.Skewed:
@@ -198,11 +204,13 @@ func remarks(c *explore.Column, rows int) (out []string) {
 	switch c.Kind {
 	case explore.Mixed:
 		if c.Has(explore.Marked) {
-			return []string{fmt.Sprintf("does %s stand for a missing value? write NA, or use it by --categorical; left out", shown.Line(c.Common.Value))}
+			return []string{fmt.Sprintf("does %s stand for a missing value? write NA, or use it by --categorical; "+
+				"left out", shown.Line(c.Common.Value))}
 		}
 		out = append(out, fmt.Sprintf("a factor by --categorical (%s is a word)", shown.Line(c.Common.Value)))
 	case explore.Spelled:
-		out = append(out, fmt.Sprintf("%s: write plain decimals (1460, 0.12), or --decimal ,", shown.Line(c.Common.Value)))
+		out = append(out, fmt.Sprintf("%s: write plain decimals (1460, 0.12), or --decimal ,",
+			shown.Line(c.Common.Value)))
 	case explore.Dates:
 		out = append(out, "write days since a start to use it")
 	}

@@ -71,51 +71,78 @@ exit-codes.`,
 	f.registerModel(cmd)
 	f.tree.registerGrowth(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.flag.Targets, "targets", nil, "several targets' column `NAMES`: each its gate and experts, in one model file")
-	flags.BoolVar(&f.flag.GateShared, "gate-shared", false, "give the --targets one gate, under which every expert has a regressor for each of them")
-	flags.StringVar(&f.covariance, "noise-covariance", string(host.Diagonal), "with --gate-shared, noise of the targets: diagonal, full")
-	flags.StringVar(&f.flag.Moments, "moments", "", "fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
-	flags.BoolVar(&f.robust, "robust", false, "standard errors by the sandwich, which does not rest on normal noise of equal variance")
-	flags.BoolVar(&f.flag.Arrangements, "arrangements", false, "weigh other optima near the best, and have intervals and predictions over them")
-	flags.BoolVar(&f.hac, "hac", false, "standard errors beside the others that hold where rows follow each other in time")
-	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the certificate finds that the model does not describe the data")
-	flags.StringSliceVar(&f.accept, "accept", nil, "exit with 0 though the answer is one of these `ANSWERS`: suspect, not-judged, not-converged, or any")
-	flags.StringVar(&f.flag.Start, "start", "", "take the parameters in this model or truth `FILE` as one of the starts")
-	flags.BoolVar(&f.resume, "resume", false, "go on from the checkpoint that an interrupted fit left beside its output")
-	flags.Var(&f.memory, "max-memory", "keep the process within this `SIZE`, such as 512MiB: rows that do not fit stay in their file (default half of what is free for the rows)")
+	flags.StringSliceVar(&f.flag.Targets, "targets", nil,
+		"several targets' column `NAMES`: each its gate and experts, in one model file")
+	flags.BoolVar(&f.flag.GateShared, "gate-shared", false,
+		"give the --targets one gate, under which every expert has a regressor for each of them")
+	flags.StringVar(&f.covariance, "noise-covariance", string(host.Diagonal),
+		"with --gate-shared, noise of the targets: diagonal, full")
+	flags.StringVar(&f.flag.Moments, "moments", "",
+		"fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
+	flags.BoolVar(&f.robust, "robust", false,
+		"standard errors by the sandwich, which does not rest on normal noise of equal variance")
+	flags.BoolVar(&f.flag.Arrangements, "arrangements", false,
+		"weigh other optima near the best, and have intervals and predictions over them")
+	flags.BoolVar(&f.hac, "hac", false,
+		"standard errors beside the others that hold where rows follow each other in time")
+	flags.BoolVar(&f.strict, "strict", false,
+		"exit with 1 also if the certificate finds that the model does not describe the data")
+	flags.StringSliceVar(&f.accept, "accept", nil,
+		"exit with 0 though the answer is one of these `ANSWERS`: suspect, not-judged, not-converged, or any")
+	flags.StringVar(&f.flag.Start, "start", "",
+		"take the parameters in this model or truth `FILE` as one of the starts")
+	flags.BoolVar(&f.resume, "resume", false,
+		"go on from the checkpoint that an interrupted fit left beside its output")
+	flags.Var(&f.memory, "max-memory",
+		"keep the process within this `SIZE`, such as 512MiB: rows that do not fit stay in their file (default half "+
+			"of what is free for the rows)")
 	flags.StringVar(&f.flag.Truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
 	flags.StringVar(&f.report, "report", "", "write a page about the fit to this HTML `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
-	flags.BoolVar(&f.embed, "embed", false, "put the activation's WebAssembly module, of at most 256 KiB, into the model file")
+	flags.BoolVar(&f.embed, "embed", false,
+		"put the activation's WebAssembly module, of at most 256 KiB, into the model file")
 	flags.BoolVar(&f.all, "all", false, "print the coefficients of all features, however many")
-	flags.BoolVar(&f.verbose, "verbose", false, "print all that there is to say of the fit, as moe explain does of its file")
-	flags.StringVar(&f.config, "config", "", "take what no flag says from this JSON `FILE`, or from standard input for -")
+	flags.BoolVar(&f.verbose, "verbose", false,
+		"print all that there is to say of the fit, as moe explain does of its file")
+	flags.StringVar(&f.config, "config", "",
+		"take what no flag says from this JSON `FILE`, or from standard input for -")
 	flags.BoolVar(&f.print, "print-config", false, "print what would be fitted as a file for --config, and fit nothing")
 	return cmd
 }
 
 // registerModel adds the flags that say what is fitted, and how.
 func (f *fitFlags) registerModel(cmd *cobra.Command) {
-	f.activation.registerOptional(cmd, "the nonlinearity `NAME`: a built-in, an expression such as 'expr: z*tanh(softplus(z))', or a trusted plugin's name or path (default identity)")
+	f.activation.registerOptional(cmd,
+		"the nonlinearity `NAME`: a built-in, an expression such as 'expr: z*tanh(softplus(z))', or a trusted "+
+			"plugin's name or path (default identity)")
 	f.tree.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.k, "k", "", "number of experts, or a range such as 1:6 (default 1:4 with --intercept, where nothing is said of the experts)")
+	flags.StringVar(&f.k, "k", "",
+		"number of experts, or a range such as 1:6 (default 1:4 with --intercept, where nothing is said of the "+
+			"experts)")
 	flags.StringVar(&f.flag.Target, "target", "", "the target's column `NAME` (default the last column)")
 	flags.StringSliceVar(&f.flag.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
 	flags.StringSliceVar(&f.flag.Drop, "drop", nil, "column `NAMES` to leave out")
-	flags.StringVar(&f.weights, "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.StringVar(&f.weights, "weights", "",
+		"column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
 	f.method.register(cmd)
 	flags.BoolVar(&f.intercept, "intercept", false, "give experts and gate an intercept")
 	flags.StringVar(&f.gate, "gate", host.Softmax{}.Name(), "gate: "+strings.Join(namesOf(host.Gates()), ", "))
-	flags.StringVar(&f.flag.Formula, "formula", "", "target, experts' terms and, after a bar, the gate's: 'y ~ x1 + sex | x1'")
-	flags.StringSliceVar(&f.flag.Categorical, "categorical", nil, "column `NAMES` that are factors whatever stands in them")
-	flags.StringArrayVar(&f.references, "reference", nil, "reference level of a factor, `COLUMN=LEVEL` (default the commonest)")
+	flags.StringVar(&f.flag.Formula, "formula", "",
+		"target, experts' terms and, after a bar, the gate's: 'y ~ x1 + sex | x1'")
+	flags.StringSliceVar(&f.flag.Categorical, "categorical", nil,
+		"column `NAMES` that are factors whatever stands in them")
+	flags.StringArrayVar(&f.references, "reference", nil,
+		"reference level of a factor, `COLUMN=LEVEL` (default the commonest)")
 	f.cells.register(cmd, "leave them out")
-	flags.StringSliceVar(&f.flag.GateFeatures, "gate-features", nil, "column `NAMES` that the gate sees (default those of the experts)")
+	flags.StringSliceVar(&f.flag.GateFeatures, "gate-features", nil,
+		"column `NAMES` that the gate sees (default those of the experts)")
 	flags.StringVar(&f.noise, "noise", host.Shared{}.Name(), "noise level: "+strings.Join(namesOf(host.Noises()), ", "))
-	flags.StringVar(&f.output, "output-scale", "", "fit y = c + s*g instead of y = g, with c and s: "+strings.Join(namesOf(host.OutputScales()), ", "))
-	flags.BoolVar(&f.flag.ExactActivation, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
+	flags.StringVar(&f.output, "output-scale", "", "fit y = c + s*g instead of y = g, with c and s: "+
+		strings.Join(namesOf(host.OutputScales()), ", "))
+	flags.BoolVar(&f.flag.ExactActivation, "exact-activation", false,
+		"take every value from the plugin, not from a native approximation of it")
 	flags.IntVar(&f.threads, "threads", 0, "threads to use (default one per processor); the result is the same")
 	addSeed(cmd, &f.seed)
 	completions(cmd)
@@ -372,7 +399,8 @@ func printWithSeconds(cmd *cobra.Command, object []byte, took time.Duration) err
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s,\n  \"seconds\": %s\n}\n", strings.TrimRight(strings.TrimSuffix(body, "}"), " \n"), seconds)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s,\n  \"seconds\": %s\n}\n",
+		strings.TrimRight(strings.TrimSuffix(body, "}"), " \n"), seconds)
 	return err
 }
 

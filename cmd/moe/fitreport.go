@@ -23,7 +23,8 @@ type pageOf struct {
 }
 
 // writeReport writes the page of a fit, or of the fits of several targets.
-func writeReport(cmd *cobra.Command, path string, settings []report.Setting, act model.Activation, fits ...pageOf) error {
+func writeReport(cmd *cobra.Command, path string, settings []report.Setting, act model.Activation,
+	fits ...pageOf) error {
 	ctx := cmd.Context()
 	var on []report.Fitted
 	for _, f := range fits {
@@ -41,7 +42,8 @@ func writeReport(cmd *cobra.Command, path string, settings []report.Setting, act
 }
 
 // writeSharedReport writes the page of a fit of several targets under one gate.
-func writeSharedReport(cmd *cobra.Command, path string, settings []report.Setting, act model.Activation, v *fitted.Vector, tables []dataset.Source) error {
+func writeSharedReport(cmd *cobra.Command, path string, settings []report.Setting, act model.Activation,
+	v *fitted.Vector, tables []dataset.Source) error {
 	targets, err := report.DiagnoseSharedGate(cmd.Context(), v, act, tables)
 	if err != nil {
 		return err

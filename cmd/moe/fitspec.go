@@ -75,22 +75,26 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 		s.Errors = withError(s.Errors, host.Dependent, d.hac)
 		return nil
 	},
-	"arrangements":     func(d *described, s *spec.Fit) error { s.Arrangements = d.flag.Arrangements; return nil },
-	"start":            func(d *described, s *spec.Fit) error { s.Start = d.flag.Start; return nil },
-	"truth":            func(d *described, s *spec.Fit) error { s.Truth = d.flag.Truth; return nil },
-	"seed":             func(d *described, s *spec.Fit) error { s.Seed = &d.seed; return nil },
-	"exact-activation": func(d *described, s *spec.Fit) error { s.ExactActivation = d.flag.ExactActivation; return nil },
-	"starts":           func(d *described, s *spec.Fit) error { s.Method.Starts = d.method.set.Starts; return nil },
-	"mu":               func(d *described, s *spec.Fit) error { s.Method.Mu = d.method.set.Mu; return nil },
-	"radius":           func(d *described, s *spec.Fit) error { s.Method.Radius = d.method.set.Radius; return nil },
-	"epochs":           func(d *described, s *spec.Fit) error { s.Method.Epochs = d.method.set.Epochs; return nil },
-	"batch":            func(d *described, s *spec.Fit) error { s.Method.Batch = d.method.set.Batch; return nil },
-	"step-size":        func(d *described, s *spec.Fit) error { s.Method.StepSize = d.method.set.StepSize; return nil },
-	"schedule":         func(d *described, s *spec.Fit) error { s.Method.Schedule = d.method.set.Schedule; return nil },
-	"optimiser":        func(d *described, s *spec.Fit) error { s.Method.Optimiser = d.method.set.Optimiser; return nil },
-	"lambda":           func(d *described, s *spec.Fit) error { s.Method.Lambda = d.method.set.Lambda; return nil },
-	"penalty":          func(d *described, s *spec.Fit) error { s.Method.Penalty = d.method.penalty(); return nil },
-	"ridge":            func(d *described, s *spec.Fit) error { s.Method.Ridge = &d.method.ridge; return nil },
+	"arrangements": func(d *described, s *spec.Fit) error { s.Arrangements = d.flag.Arrangements; return nil },
+	"start":        func(d *described, s *spec.Fit) error { s.Start = d.flag.Start; return nil },
+	"truth":        func(d *described, s *spec.Fit) error { s.Truth = d.flag.Truth; return nil },
+	"seed":         func(d *described, s *spec.Fit) error { s.Seed = &d.seed; return nil },
+	"exact-activation": func(d *described,
+		s *spec.Fit) error {
+		s.ExactActivation = d.flag.ExactActivation
+		return nil
+	},
+	"starts":    func(d *described, s *spec.Fit) error { s.Method.Starts = d.method.set.Starts; return nil },
+	"mu":        func(d *described, s *spec.Fit) error { s.Method.Mu = d.method.set.Mu; return nil },
+	"radius":    func(d *described, s *spec.Fit) error { s.Method.Radius = d.method.set.Radius; return nil },
+	"epochs":    func(d *described, s *spec.Fit) error { s.Method.Epochs = d.method.set.Epochs; return nil },
+	"batch":     func(d *described, s *spec.Fit) error { s.Method.Batch = d.method.set.Batch; return nil },
+	"step-size": func(d *described, s *spec.Fit) error { s.Method.StepSize = d.method.set.StepSize; return nil },
+	"schedule":  func(d *described, s *spec.Fit) error { s.Method.Schedule = d.method.set.Schedule; return nil },
+	"optimiser": func(d *described, s *spec.Fit) error { s.Method.Optimiser = d.method.set.Optimiser; return nil },
+	"lambda":    func(d *described, s *spec.Fit) error { s.Method.Lambda = d.method.set.Lambda; return nil },
+	"penalty":   func(d *described, s *spec.Fit) error { s.Method.Penalty = d.method.penalty(); return nil },
+	"ridge":     func(d *described, s *spec.Fit) error { s.Method.Ridge = &d.method.ridge; return nil },
 }
 
 // write puts what the flags that were given say into s. It returns those that stand in the place of what
@@ -237,7 +241,8 @@ func (d *described) writeActivations(cmd *cobra.Command, s *spec.Fit) error {
 		s.Activation, s.Leaves = spec.Activation{}, nil
 		if len(leaves) > 1 {
 			if len(params) > 0 {
-				return usagef("--param %s: parameters of leaves stand with their names, as in leakyrelu(slope=0.1)", params[0])
+				return usagef("--param %s: parameters of leaves stand with their names, as in leakyrelu(slope=0.1)",
+					params[0])
 			}
 			for _, l := range leaves {
 				s.Leaves = append(s.Leaves, spec.Activation{Name: l.name, Params: l.params})

@@ -208,11 +208,13 @@ func (j *fitting) admitStart(cmd *cobra.Command, start *fitted.Reference) (*mode
 		return nil, err
 	}
 	if len(start.Params.Sigma) == 0 {
-		return nil, &dataset.Error{File: j.Start, Msg: "its target has no sigma: its mean is all there is, and no fit can start there"}
+		return nil, &dataset.Error{File: j.Start,
+			Msg: "its target has no sigma: its mean is all there is, and no fit can start there"}
 	}
 	act, leaves := j.experts.named()
 	if !start.Same(act, leaves) {
-		remark(cmd, "moe: %s is of activation %s, the fit of %s", j.Start, report.Activations(start.Activation, start.Leaves), report.Activations(act, leaves))
+		remark(cmd, "moe: %s is of activation %s, the fit of %s", j.Start, report.Activations(start.Activation,
+			start.Leaves), report.Activations(act, leaves))
 	} else if err := j.experts.verify(cmd, j.Start, start); err != nil {
 		return nil, err
 	}
@@ -235,7 +237,8 @@ func (j *fitting) sameShape(path string, p *model.Params) error {
 	}
 	of := p.Clone()
 	of.Tree = shape
-	return &dataset.Error{File: path, Msg: fmt.Sprintf("its experts are the tree %s, those of the fit %s", p.Hierarchy(), of.Hierarchy())}
+	return &dataset.Error{File: path, Msg: fmt.Sprintf("its experts are the tree %s, those of the fit %s",
+		p.Hierarchy(), of.Hierarchy())}
 }
 
 // sameActivation refuses parameters of another activation, and those of another function
@@ -244,7 +247,9 @@ func sameActivation(path string, truth *fitted.Reference, act fitted.Activation,
 	if truth.Same(act, leaves) {
 		return truth.Agree(path, act, leaves)
 	}
-	return &dataset.Error{File: path, Msg: fmt.Sprintf("its activation is %s, that of the model is %s: their parameters do not compare", report.Activations(truth.Activation, truth.Leaves), report.Activations(act, leaves))}
+	return &dataset.Error{File: path,
+		Msg: fmt.Sprintf("its activation is %s, that of the model is %s: their parameters do not compare",
+			report.Activations(truth.Activation, truth.Leaves), report.Activations(act, leaves))}
 }
 
 // openExperts opens the activations of a fit.

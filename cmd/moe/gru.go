@@ -47,7 +47,8 @@ model, with which predict computes the next states.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.layer, "layer", "", "`NAME` of the layer's input weights, where the file has several layers")
-	flags.StringVar(&f.form, "form", "", "reset-after or reset-before, where the file does not say (a Keras layer without bias)")
+	flags.StringVar(&f.form, "form", "",
+		"reset-after or reset-before, where the file does not say (a Keras layer without bias)")
 	flags.IntVar(&f.steps, "steps", 1000, "length of the sequence")
 	flags.StringVarP(&f.out, "output", "o", "", "write the trees to this model `FILE`")
 	addSeed(cmd, &f.seed)
@@ -134,11 +135,13 @@ var leafNames = []string{"identity", "tanh", "tanh"}
 // treesOf returns the layer's trees as a model: features x1 … xI, h1 … hH, targets
 // next1 … nextH.
 func treesOf(layer *gru.Layer) *fitted.Vector {
-	v := &fitted.Vector{Format: fitted.FormatV2, Hierarchy: gru.Shape.String(), K: gru.Shape.Leaves(), D: layer.Inputs() + layer.Hidden()}
+	v := &fitted.Vector{Format: fitted.FormatV2, Hierarchy: gru.Shape.String(), K: gru.Shape.Leaves(),
+		D: layer.Inputs() + layer.Hidden()}
 	for _, name := range leafNames {
 		families := catalog.Builtins()
 		family := families[slices.IndexFunc(families, func(f sdk.Family) bool { return f.Name == name })]
-		v.Leaves = append(v.Leaves, fitted.Activation{Name: name, Params: map[string]float64{}, Version: family.Version})
+		v.Leaves = append(v.Leaves, fitted.Activation{Name: name, Params: map[string]float64{},
+			Version: family.Version})
 	}
 	for i := range layer.Inputs() {
 		v.Features = append(v.Features, fmt.Sprintf("x%d", i+1))
@@ -171,8 +174,10 @@ func (f *gruFlags) print(cmd *cobra.Command, layer *gru.Layer, gaps []gap) error
 		})
 	}
 	out := textOut(cmd)
-	fmt.Fprintf(out, "%s: %d gated recurrent units over %d inputs, %s.\nEach is the tree %s with leaves %s over %d features.\n",
-		shown.Name(layer.Name), layer.Hidden(), layer.Inputs(), layer.Form, gru.Shape, strings.Join(leafNames, ", "), layer.Inputs()+layer.Hidden())
+	fmt.Fprintf(out, "%s: %d gated recurrent units over %d inputs, %s.\nEach is the tree %s with leaves %s over %d "+
+		"features.\n",
+		shown.Name(layer.Name), layer.Hidden(), layer.Inputs(), layer.Form, gru.Shape, strings.Join(leafNames, ", "),
+		layer.Inputs()+layer.Hidden())
 	fmt.Fprintf(out, "\nnext states of the trees against the layer's, %d steps from N(0, I)\n", f.steps)
 	if err := printGaps(out, gaps); err != nil {
 		return err
@@ -204,9 +209,11 @@ const exactGap = 1e-12
 func verdictOnGaps(layer *gru.Layer, gaps []gap) string {
 	switch binary := gaps[0]; {
 	case binary.Max <= exactGap:
-		return "With gates of 0 and 1 the trees are the layer. With soft gates the outer level still is;\nthe inner one mixes two candidate states where the layer mixes their arguments."
+		return "With gates of 0 and 1 the trees are the layer. With soft gates the outer level still is;\nthe inner " +
+			"one mixes two candidate states where the layer mixes their arguments."
 	case layer.Form == gru.ResetBefore:
-		return "The layer's reset gates act before the recurrence, so that a unit's candidate depends on\nthe gates of all: no tree over (x, h) is the same, unless the recurrent weights are diagonal."
+		return "The layer's reset gates act before the recurrence, so that a unit's candidate depends on\nthe gates " +
+			"of all: no tree over (x, h) is the same, unless the recurrent weights are diagonal."
 	default:
 		return "The trees differ from the layer by more than rounding: its states are too large."
 	}

@@ -15,9 +15,12 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Data", []string{"target", "targets", "features", "drop", "weights", "formula", "gate-features", "categorical", "reference", "missing", "decimal", "moments", "max-memory"}},
-	{"Model", []string{"activation", "param", "k", "hierarchy", "leaves", "max-leaves", "intercept", "gate", "gate-shared", "noise", "noise-covariance", "sigma", "output-scale"}},
-	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "mu", "radius", "epochs", "batch", "step-size", "schedule", "optimiser", "lambda", "penalty", "ridge", "folds"}},
+	{"Data", []string{"target", "targets", "features", "drop", "weights", "formula", "gate-features", "categorical",
+		"reference", "missing", "decimal", "moments", "max-memory"}},
+	{"Model", []string{"activation", "param", "k", "hierarchy", "leaves", "max-leaves", "intercept", "gate",
+		"gate-shared", "noise", "noise-covariance", "sigma", "output-scale"}},
+	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "mu", "radius", "epochs",
+		"batch", "step-size", "schedule", "optimiser", "lambda", "penalty", "ridge", "folds"}},
 	{"Plugins", []string{"plugin-timeout", "plugin-max-rss", "sandbox", "exact-activation"}},
 	{"Output", nil},
 }
@@ -107,7 +110,8 @@ func useHelp(root *cobra.Command) {
 // topics are what is to be read of more than one flag: moe help methods.
 func topics() []*cobra.Command {
 	return []*cobra.Command{
-		{Use: "methods", Short: "How a fit is found: the methods, the certificate, what is compared", Long: methodsTopic},
+		{Use: "methods", Short: "How a fit is found: the methods, the certificate, what is compared",
+			Long: methodsTopic},
 		{Use: "formulas", Short: "How columns become features: factors, formulas, missing cells", Long: formulasTopic},
 		{Use: "trees", Short: "Experts under a tree of gates", Long: treesTopic},
 		{Use: "targets", Short: "Several targets, and targets beyond the reach of g", Long: targetsTopic},

@@ -118,8 +118,10 @@ type learnedJSON struct {
 func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []string) error {
 	p := l.Params
 	if wantsJSON(cmd) {
-		j := learnedJSON{Output: out, Activation: l.Table.Info().Name, K: p.K, N: l.N, Features: features, Knots: l.Knots,
-			Middle: l.Middle, Even: l.Even, Sigma: p.Sigma[0], LogLikelihood: l.LogLikelihood, BIC: l.BIC, Named: l.Named}
+		j := learnedJSON{Output: out, Activation: l.Table.Info().Name, K: p.K, N: l.N, Features: features,
+			Knots:  l.Knots,
+			Middle: l.Middle, Even: l.Even, Sigma: p.Sigma[0], LogLikelihood: l.LogLikelihood, BIC: l.BIC,
+			Named: l.Named}
 		for i := range p.K {
 			j.Regressors = append(j.Regressors, p.Regressors[i*p.D:(i+1)*p.D])
 		}

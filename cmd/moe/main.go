@@ -52,7 +52,8 @@ func execute(ctx context.Context, args []string) error {
 func guard(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &exitError{exitSoftware, fmt.Errorf("internal error: %v, at %s; please report it", p, panicPlace(debug.Stack()))}
+			err = &exitError{exitSoftware, fmt.Errorf("internal error: %v, at %s; please report it", p,
+				panicPlace(debug.Stack()))}
 		}
 	}()
 	return fn()

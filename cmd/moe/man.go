@@ -47,7 +47,8 @@ func manPages(cmd *cobra.Command) ([]atomicfile.TreeFile, error) {
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
 	cmd.DisableAutoGenTag = true
 	var page bytes.Buffer
-	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "moe " + ownVersion(), Manual: "moe", Date: new(time.Time)}
+	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "moe " + ownVersion(),
+		Manual: "moe", Date: new(time.Time)}
 	if err := doc.GenMan(cmd, header, &page); err != nil {
 		return nil, err
 	}

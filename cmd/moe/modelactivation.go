@@ -93,7 +93,8 @@ func (a *modelActivation) Close() {
 func (a *modelActivation) Recheck(ctx context.Context) error {
 	for _, r := range a.curves {
 		if lo, hi := r.Range(); r.lo < lo || r.hi > hi {
-			remark(a.cmd, "moe: arguments of %s reach from %.4g to %.4g, and its points from %.4g to %.4g: beyond them g is taken for a line",
+			remark(a.cmd, "moe: arguments of %s reach from %.4g to %.4g, and its points from %.4g to %.4g: beyond "+
+				"them g is taken for a line",
 				r.Info().Name, r.lo, r.hi, lo, hi)
 		}
 	}
@@ -117,14 +118,16 @@ func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) 
 	}
 	a.plugin, a.opened = plugin, append(a.opened, plugin)
 	if v := plugin.Activation.Info().Version; v != named.Version {
-		remark(a.cmd, "moe: %s was fitted with version %q of activation %s, this is version %q", a.path, named.Version, named.Name, v)
+		remark(a.cmd, "moe: %s was fitted with version %q of activation %s, this is version %q", a.path, named.Version,
+			named.Name, v)
 	}
 	remarkUnverified(a.cmd, a.path, named, plugin)
 	return plugin.Activation, nil
 }
 
 // openNamed opens the activation that the file at path names, or has in it.
-func openNamed(ctx context.Context, from catalog.Catalog, named fitted.Activation, path string) (*catalog.Plugin, error) {
+func openNamed(ctx context.Context, from catalog.Catalog, named fitted.Activation,
+	path string) (*catalog.Plugin, error) {
 	switch {
 	case named.Module != nil:
 		return from.OpenModule(ctx, named.Module.Code, path, named.Params)
@@ -142,7 +145,8 @@ func openNamed(ctx context.Context, from catalog.Catalog, named fitted.Activatio
 // is the function that the file is about. Of built-ins the name tells.
 func remarkUnverified(cmd *cobra.Command, path string, named fitted.Activation, plugin *catalog.Plugin) {
 	if named.Values == nil && !plugin.InProcess() {
-		remark(cmd, "moe: %s has no values of its activation %s: whether %s is the same function cannot be told", path, named.String(), plugin.Source())
+		remark(cmd, "moe: %s has no values of its activation %s: whether %s is the same function cannot be told", path,
+			named.String(), plugin.Source())
 	}
 }
 
@@ -166,9 +170,12 @@ func (a *modelActivation) explain(err error) error {
 		return &exitError{exitData, beyond}
 	}
 	if beyond.Err != nil {
-		return &exitError{unavailable(beyond.Err), fmt.Errorf("%s; further out only the plugin itself can be asked, once it is trusted (moe plugin trust PATH): %w", beyond.Outside(), beyond.Err)}
+		return &exitError{unavailable(beyond.Err),
+			fmt.Errorf("%s; further out only the plugin itself can be asked, once it is trusted (moe plugin trust "+
+				"PATH): %w", beyond.Outside(), beyond.Err)}
 	}
-	return &exitError{exitData, fmt.Errorf("%s; the activation of that name here (%s) is another one: trust the plugin that the model was fitted with (moe plugin trust PATH)", beyond.Outside(), a.plugin.Source())}
+	return &exitError{exitData, fmt.Errorf("%s; the activation of that name here (%s) is another one: trust the "+
+		"plugin that the model was fitted with (moe plugin trust PATH)", beyond.Outside(), a.plugin.Source())}
 }
 
 // unavailable is the exit code where an activation that is needed cannot be

@@ -98,16 +98,20 @@ third, --given the merged second, the others in their span.`,
 	f.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.selection.Target, "target", "", "the target's column `NAME` (default the last column)")
-	flags.StringSliceVar(&f.selection.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
+	flags.StringSliceVar(&f.selection.Features, "features", nil,
+		"the features' column `NAMES` (default all but the target)")
 	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
-	flags.StringVar(&f.selection.Roles[model.Weights], "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.StringVar(&f.selection.Roles[model.Weights], "weights", "",
+		"column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.StringVar(&f.given, "given", "", "make the second round, given this merged `FILE` of the first")
-	flags.StringVar(&f.activation.name, "activation", "", "second round: the nonlinearity `NAME`: a built-in, 'expr: TEXT', a trusted plugin's name or path")
+	flags.StringVar(&f.activation.name, "activation", "",
+		"second round: the nonlinearity `NAME`: a built-in, 'expr: TEXT', a trusted plugin's name or path")
 	f.activation.registerParams(cmd)
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("activation", completeActivation))
 	flags.IntVar(&f.k, "k", 0, "second round: number of experts")
 	flags.StringVar(&f.sigma, "sigma", "auto", "second round: noise level where it is known, or auto to estimate it")
-	flags.StringVar(&f.transform, "transform", string(host.Polynomial), "second and third round: `NAME` of the transform: polynomial, or optimal, which takes a third round")
+	flags.StringVar(&f.transform, "transform", string(host.Polynomial),
+		"second and third round: `NAME` of the transform: polynomial, or optimal, which takes a third round")
 	flags.IntVar(&f.sample.Rows, "subsample", 1<<16, "first round: about as many rows are taken for the subsample")
 	addSeed(cmd, &f.sample.Seed)
 	return cmd
@@ -197,7 +201,8 @@ func (f *momentsFlags) print(cmd *cobra.Command, m *shard.Moments) error {
 	if wantsJSON(cmd) {
 		return printJSON(cmd, momentsJSON(f.out, m))
 	}
-	return say(cmd, "%s: round %d, part %d of %d, %d of %d blocks of 256 rows", f.out, m.Round(), m.Place.I, m.Place.N, to-from, m.Table.Blocks())
+	return say(cmd, "%s: round %d, part %d of %d, %d of %d blocks of 256 rows", f.out, m.Round(), m.Place.I, m.Place.N,
+		to-from, m.Table.Blocks())
 }
 
 // momentsReport is what the commands print of a file of sums with --json.

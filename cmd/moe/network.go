@@ -101,12 +101,16 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 	}
 	if wantsJSON(cmd) {
 		return printJSON(cmd, networkSampleJSON{
-			Output: f.out, Truth: f.truth, Activation: fitted.ActivationOf(plugin.Activation.Info()), K: f.config.K, D: f.config.D, N: f.config.N,
-			Sigma: f.config.Sigma, Condition: f.config.Condition, OutputWeights: sampler.Truth.Output, Seed: f.config.Seed,
+			Output: f.out, Truth: f.truth, Activation: fitted.ActivationOf(plugin.Activation.Info()), K: f.config.K,
+			D: f.config.D, N: f.config.N,
+			Sigma: f.config.Sigma, Condition: f.config.Condition, OutputWeights: sampler.Truth.Output,
+			Seed: f.config.Seed,
 		})
 	}
-	return say(cmd, "%s: %d rows of x1 to x%d and y, from a network of %d %s units with sigma %v (condition %v, v = %s, seed %d)",
-		f.out, f.config.N, f.config.D, f.config.K, truth.Activation.Name, f.config.Sigma, f.config.Condition, numberList(sampler.Truth.Output), f.config.Seed)
+	return say(cmd, "%s: %d rows of x1 to x%d and y, from a network of %d %s units with sigma %v (condition %v, v = "+
+		"%s, seed %d)",
+		f.out, f.config.N, f.config.D, f.config.K, truth.Activation.Name, f.config.Sigma, f.config.Condition,
+		numberList(sampler.Truth.Output), f.config.Seed)
 }
 
 // networkSampleJSON is the JSON of moe network sample.

@@ -174,7 +174,8 @@ func newNetworkCheckJSON(plugin *catalog.Plugin, c *network.Check, n *model.Netw
 	}
 	out.Rho, out.Range = list(c.Rho), list(c.Range)
 	h := &out.Hessian
-	h.K, h.D, h.Least, h.Null, h.Error, h.Values = n.K, n.D, c.Hessian.Least(), c.Hessian.Null, c.Bound, c.Hessian.Values
+	h.K, h.D, h.Least, h.Null, h.Error, h.Values = n.K, n.D, c.Hessian.Least(), c.Hessian.Null, c.Bound,
+		c.Hessian.Values
 	h.Largest = h.Values[len(h.Values)-1]
 	out.Holds, out.Reasons = c.Holds(), c.Reasons()
 	return out

@@ -88,9 +88,11 @@ in doubt as well; the network is written all the same.
 	f.register(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.request.Starts, "starts", 4, "random starts beside the tensors'")
-	flags.IntVar(&f.request.Descent, "descent", 200, "steps of gradient descent of each start, before Levenberg-Marquardt")
+	flags.IntVar(&f.request.Descent, "descent", 200,
+		"steps of gradient descent of each start, before Levenberg-Marquardt")
 	flags.BoolVar(&f.request.NoTensors, "no-tensors", false, "random starts alone")
-	flags.BoolVar(&f.strict, "strict", false, "exit with 1 also if the residuals show that the model does not describe the data")
+	flags.BoolVar(&f.strict, "strict", false,
+		"exit with 1 also if the residuals show that the model does not describe the data")
 	return cmd
 }
 
@@ -101,10 +103,13 @@ func (f *networkFitFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.request.K, "k", 0, "number of units (required)")
 	flags.StringVar(&f.output, "output-weights", network.Signs.String(), "v: `V1,V2,...`, signs or unit-rows")
 	flags.StringVar(&f.selection.Target, "target", "", "the target's column `NAME` (default the last column)")
-	flags.StringSliceVar(&f.selection.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
+	flags.StringSliceVar(&f.selection.Features, "features", nil,
+		"the features' column `NAMES` (default all but the target)")
 	flags.StringSliceVar(&f.selection.Drop, "drop", nil, "column `NAMES` to leave out")
-	flags.StringVar(&f.selection.Roles[model.Weights], "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
-	flags.BoolVar(&f.exact, "exact-activation", false, "take every value from the plugin, not from a native approximation of it")
+	flags.StringVar(&f.selection.Roles[model.Weights], "weights", "",
+		"column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.BoolVar(&f.exact, "exact-activation", false,
+		"take every value from the plugin, not from a native approximation of it")
 	flags.StringVar(&f.truth, "truth", "", "compare with the true network in this JSON `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the network to this JSON `FILE`")
 	flags.StringVar(&f.report, "report", "", "write a page about the network to this HTML `FILE`")
@@ -160,7 +165,8 @@ func (f *networkFitFlags) run(cmd *cobra.Command) error {
 	if err := f.print(cmd, file, time.Since(began)); err != nil {
 		return err
 	}
-	if c := r.Certificate; !r.Converged() || c != nil && (c.Optimum != infer.Pass || f.strict && c.Model != infer.Pass) {
+	if c := r.Certificate; !r.Converged() || c != nil && (c.Optimum != infer.Pass || f.strict &&
+		c.Model != infer.Pass) {
 		return errNo
 	}
 	return nil
@@ -202,7 +208,8 @@ func (f *networkFitFlags) check(cmd *cobra.Command) (err error) {
 }
 
 // readTruth reads the network of --truth, nil where there is none.
-func (f *networkFitFlags) readTruth(cmd *cobra.Command, named fitted.Activation, plugin *catalog.Plugin, d int) (*model.Network, error) {
+func (f *networkFitFlags) readTruth(cmd *cobra.Command, named fitted.Activation, plugin *catalog.Plugin,
+	d int) (*model.Network, error) {
 	if f.truth == "" {
 		return nil, nil
 	}
@@ -216,9 +223,11 @@ func (f *networkFitFlags) readTruth(cmd *cobra.Command, named fitted.Activation,
 
 // file puts the result into the form of its file, with its distance to the truth,
 // unless that is nil.
-func (f *networkFitFlags) file(r *network.Result, act fitted.Activation, truth *model.Network) (*fitted.Network, error) {
+func (f *networkFitFlags) file(r *network.Result, act fitted.Activation,
+	truth *model.Network) (*fitted.Network, error) {
 	if err := fitted.CheckUnits(r.Network); err != nil {
-		return nil, &dataset.Error{File: r.Schema.Name, Msg: "no network of these output weights is found: " + err.Error()}
+		return nil, &dataset.Error{File: r.Schema.Name, Msg: "no network of these output weights is found: " +
+			err.Error()}
 	}
 	out := fitted.NewNetwork(act, r.Network, r.Schema)
 	out.Approximation = r.Native.Native
@@ -250,8 +259,9 @@ func (f *networkFitFlags) file(r *network.Result, act fitted.Activation, truth *
 	if t := r.Tensors; t != nil {
 		estimate := fitted.NewNetwork(act, t.Network, r.Schema)
 		fit.Tensors = &fitted.TensorEstimate{
-			Orders: []int{t.Subspace, t.Terms}, Eigenvalues: t.Eigenvalues[:min(len(t.Eigenvalues), t.Network.K+1)], Residual: t.Residual,
-			Weights: estimate.Weights, OutputWeights: estimate.OutputWeights,
+			Orders: []int{t.Subspace, t.Terms}, Eigenvalues: t.Eigenvalues[:min(len(t.Eigenvalues), t.Network.K+1)],
+			Residual: t.Residual,
+			Weights:  estimate.Weights, OutputWeights: estimate.OutputWeights,
 		}
 	}
 	out.Fit = fit
@@ -264,7 +274,8 @@ func (f *networkFitFlags) file(r *network.Result, act fitted.Activation, truth *
 }
 
 // writeReport writes the page of the network.
-func (f *networkFitFlags) writeReport(cmd *cobra.Command, file *fitted.Network, r *network.Result, src dataset.Source) error {
+func (f *networkFitFlags) writeReport(cmd *cobra.Command, file *fitted.Network, r *network.Result,
+	src dataset.Source) error {
 	d, err := report.DiagnoseNetwork(cmd.Context(), file, r.Native, src)
 	if err != nil {
 		return err

@@ -51,7 +51,8 @@ before, or of the sums of moe moments, is refused.`,
 	f.limits.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "at", "", "the `MODEL` at whose parameters the sums are taken (required)")
-	flags.StringVar(&f.roles[model.Weights], "weights", "", "column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.StringVar(&f.roles[model.Weights], "weights", "",
+		"column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.IntVar(&f.threads, "threads", 0, "threads to use (default one per processor); the result is the same")
 	cobra.CheckErr(cmd.MarkFlagRequired("at"))
 	return cmd
@@ -74,7 +75,8 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 		return &dataset.Error{File: f.model, Msg: "a tree of experts; passes over shards are for flat mixtures"}
 	}
 	if m.OutputScale != nil {
-		return &dataset.Error{File: f.model, Msg: "experts with an output scale; passes over shards are for means without"}
+		return &dataset.Error{File: f.model,
+			Msg: "experts with an output scale; passes over shards are for means without"}
 	}
 	if m.TargetScale != "" {
 		return usagef("%s is of %s; passes over shards are for the target itself", f.model, m.ScaledTarget())
@@ -127,11 +129,12 @@ type newtonReport struct {
 
 // stepReport is what moe merge prints of a pass with --json.
 type stepReport struct {
-	File          string  `json:"file"`
-	Pass          int     `json:"pass"`
-	Step          float64 `json:"step"`
-	Converged     bool    `json:"converged"`
-	AtKink        bool    `json:"at_kink"`        // converged next to a kink of the likelihood, where steps stay larger than 1e-9
+	File      string  `json:"file"`
+	Pass      int     `json:"pass"`
+	Step      float64 `json:"step"`
+	Converged bool    `json:"converged"`
+	// converged next to a kink of the likelihood, where steps stay larger than 1e-9
+	AtKink        bool    `json:"at_kink"`
 	LogLikelihood float64 `json:"log_likelihood"` // of the model, before the step
 	GoOn          bool    `json:"go_on"`          // another pass is to be made, if only for the certificate
 	SideBySide    int     `json:"side_by_side"`   // points from which the next pass goes on
@@ -154,11 +157,13 @@ func mergeNewton(cmd *cobra.Command, files []string, out string) error {
 	}
 	c := s.Model.Fit.Certificate
 	if wantsJSON(cmd) {
-		err = printJSON(cmd, stepReport{out, s.Pass, s.Size, s.Converged, s.AtKink, s.Model.Fit.LogLikelihood, s.GoOn(), s.Climbs, s.Reason, c})
+		err = printJSON(cmd, stepReport{out, s.Pass, s.Size, s.Converged, s.AtKink, s.Model.Fit.LogLikelihood, s.GoOn(),
+			s.Climbs, s.Reason, c})
 	} else if s.Certified {
 		err = say(cmd, "%s: certificate: optimum %s, model %s, p = %.2g", out, c.Optimum, c.Model, c.PValue)
 	} else {
-		err = say(cmd, "%s: pass %d, step %.2g, log-likelihood %s before it: %s", out, s.Pass, s.Size, report.Likelihood(s.Model.Fit.LogLikelihood), outcome(s))
+		err = say(cmd, "%s: pass %d, step %.2g, log-likelihood %s before it: %s", out, s.Pass, s.Size,
+			report.Likelihood(s.Model.Fit.LogLikelihood), outcome(s))
 	}
 	if err == nil && (!s.Converged && !s.GoOn() || c != nil && c.Optimum != infer.Pass) {
 		return errNo

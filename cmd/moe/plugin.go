@@ -18,9 +18,10 @@ func newPluginCmd() *cobra.Command {
 		Long: `A plugin is a program that supplies a nonlinearity. No plugin runs before
 moe plugin trust has recorded its checksum, and none runs after its file has
 changed.`,
-		Example: "  moe plugin list\n  moe plugin trust ./moe-plugin-softplus\n  moe plugin verify ./moe-plugin-softplus",
-		Args:    noSuchCommand,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: "  moe plugin list\n  moe plugin trust ./moe-plugin-softplus\n  moe plugin verify " +
+			"./moe-plugin-softplus",
+		Args: noSuchCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPluginListCmd(), newPluginNewCmd(), newPluginTrustCmd(), newPluginVerifyCmd())
 	return cmd

@@ -61,8 +61,9 @@ which others can then build wherever they have it.
 
 In AssemblyScript, C or Rust, and with --wasm in Go, it is a WebAssembly module, which runs
 wherever moe does, needs no trust and can go into a model's file (docs/modules.md).`,
-		Example: "  moe plugin new softsign --sdk ../moe --copy\n  moe plugin new softsign --lang python --param slope=0.1,0,1\n  moe plugin new softsign --lang c",
-		Args:    cobra.ExactArgs(1),
+		Example: "  moe plugin new softsign --sdk ../moe --copy\n  moe plugin new softsign --lang python --param " +
+			"slope=0.1,0,1\n  moe plugin new softsign --lang c",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.name = args[0]
 			return f.run(cmd)
@@ -70,10 +71,13 @@ wherever moe does, needs no trust and can go into a model's file (docs/modules.m
 	}
 	cmd.Flags().StringVar(&f.lang, "lang", "go", "the plugin's `LANGUAGE`: go, python, assemblyscript, c, rust")
 	cmd.Flags().BoolVar(&f.wasm, "wasm", false, "with --lang go, a WebAssembly module in the place of a program")
-	cmd.Flags().StringArrayVar(&f.params, "param", nil, "a parameter of the activation as `NAME=DEFAULT[,MIN,MAX]`; may be repeated")
-	cmd.Flags().StringVar(&f.sdk, "sdk", "", "build against the checkout of moe at this `PATH`, not against a published version")
+	cmd.Flags().StringArrayVar(&f.params, "param", nil,
+		"a parameter of the activation as `NAME=DEFAULT[,MIN,MAX]`; may be repeated")
+	cmd.Flags().StringVar(&f.sdk, "sdk", "",
+		"build against the checkout of moe at this `PATH`, not against a published version")
 	cmd.Flags().BoolVar(&f.copy, "copy", false, "with --sdk, copy the packages that the plugin needs into the project")
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(append([]string{"go", "python"}, moduleLanguages...), cobra.ShellCompDirectiveNoFileComp)))
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(append([]string{"go", "python"},
+		moduleLanguages...), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
@@ -209,7 +213,8 @@ func (f *newPluginFlags) findSDK(p *pluginProject) error {
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || !published(info.Main) {
-		return usagef("this moe, %s, is not a published version that a plugin could be built against: name a checkout of its source, as in: moe plugin new %s --sdk ../moe",
+		return usagef("this moe, %s, is not a published version that a plugin could be built against: name a "+
+			"checkout of its source, as in: moe plugin new %s --sdk ../moe",
 			ownVersion(), f.name)
 	}
 	p.Version = info.Main.Version
@@ -226,7 +231,8 @@ var pseudoVersion = sync.OnceValue(func() *regexp.Regexp {
 // command says which commit it is, and whether files have changed since (+dirty),
 // but not whether anybody else has it: then only a tag counts.
 func published(m debug.Module) bool {
-	return m.Sum != "" || strings.HasPrefix(m.Version, "v") && !strings.Contains(m.Version, "+") && !pseudoVersion().MatchString(m.Version)
+	return m.Sum != "" || strings.HasPrefix(m.Version, "v") && !strings.Contains(m.Version, "+") &&
+		!pseudoVersion().MatchString(m.Version)
 }
 
 // findCheckout sets the checkout that a Go plugin is built against. The project
@@ -256,7 +262,8 @@ func (f *newPluginFlags) findCheckout(p *pluginProject) error {
 	}
 	p.SDK = "./" + copiedTo
 	p.Copied = []atomicfile.TreeFile{
-		{Name: path.Join(copiedTo, "go.mod"), Data: mod, Mode: 0o644}, {Name: path.Join(copiedTo, "go.sum"), Data: sum, Mode: 0o644},
+		{Name: path.Join(copiedTo, "go.mod"), Data: mod, Mode: 0o644}, {Name: path.Join(copiedTo, "go.sum"), Data: sum,
+			Mode: 0o644},
 	}
 	files, err := packagesOf(f.sdk, "sdk", "sdk/serve", "sdk/activationtest")
 	p.Copied = append(p.Copied, files...)
@@ -288,7 +295,8 @@ func packagesOf(sdk string, names ...string) ([]atomicfile.TreeFile, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, atomicfile.TreeFile{Name: path.Join(copiedTo, names[i], e.Name()), Data: text, Mode: 0o644})
+			out = append(out, atomicfile.TreeFile{Name: path.Join(copiedTo, names[i], e.Name()), Data: text,
+				Mode: 0o644})
 			if !isGo {
 				continue
 			}

@@ -43,7 +43,8 @@ has run then.`,
 	}
 	f.activation.registerNamed(cmd)
 	cmd.Flags().Float64Var(&f.sigma, "sigma", 0.05, "standard deviation of the noise in y, for the verdict")
-	cmd.Flags().BoolVar(&f.runUntrusted, "run-untrusted", false, "run the file though it is not trusted: it is a program and can do all that you can")
+	cmd.Flags().BoolVar(&f.runUntrusted, "run-untrusted", false,
+		"run the file though it is not trusted: it is a program and can do all that you can")
 	return cmd
 }
 
@@ -58,9 +59,11 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 	}
 	defer plugin.Close()
 	if plugin.Source() == catalog.SourceExpression {
-		return usagef("%s is no plugin: moe validate-activation says what there is to say of an expression", f.activation.name)
+		return usagef("%s is no plugin: moe validate-activation says what there is to say of an expression",
+			f.activation.name)
 	}
-	sandbox := sandboxInfo{f.activation.limits.sandbox, append([]string{}, plugin.Unconfined()...), plugin.Module() != nil}
+	sandbox := sandboxInfo{f.activation.limits.sandbox, append([]string{}, plugin.Unconfined()...),
+		plugin.Module() != nil}
 	v := verification{Plugin: newVerifiedPlugin(plugin), Sandbox: sandbox, Groups: verify(ctx, plugin)}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -168,7 +171,8 @@ func verify(ctx context.Context, p *catalog.Plugin) []verifyGroup {
 func newVerifyGroup(subject string, findings []conform.Finding) verifyGroup {
 	g := verifyGroup{Subject: subject}
 	for _, f := range findings {
-		found := verifyFinding{Check: f.Check, Means: f.Means, OK: f.OK(), Absent: f.Absent, Warning: f.Warning, err: f.Err}
+		found := verifyFinding{Check: f.Check, Means: f.Means, OK: f.OK(), Absent: f.Absent, Warning: f.Warning,
+			err: f.Err}
 		if f.Err != nil {
 			found.Problem = f.Err.Error()
 		}

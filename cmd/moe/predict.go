@@ -51,9 +51,11 @@ carries its approximation.`,
 	}
 	f.limits.register(cmd)
 	f.table.register(cmd, "leave their predictions empty")
-	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write to this `FILE`, .csv, .npy or .parquet, instead of standard output")
+	cmd.Flags().StringVarP(&f.out, "output", "o", "",
+		"write to this `FILE`, .csv, .npy or .parquet, instead of standard output")
 	cmd.Flags().BoolVar(&f.extras.Experts, "experts", false, "add the mean of y under each expert")
-	cmd.Flags().Float64Var(&f.extras.Interval, "interval", 0, "add the prediction interval of this `LEVEL`, between 0 and 1")
+	cmd.Flags().Float64Var(&f.extras.Interval, "interval", 0,
+		"add the prediction interval of this `LEVEL`, between 0 and 1")
 	return cmd
 }
 
@@ -126,9 +128,11 @@ func remarkCertain(cmd *cobra.Command, path string, m *fitted.Model) {
 // remarkScale says what a model of a scale of the target cannot say of the target.
 func (f *predictFlags) remarkScale(cmd *cobra.Command, m *fitted.Model) {
 	if !m.TargetScale.HasMean() {
-		remark(cmd, "moe: %s has no mean where %s is normal: the medians stand in its place", m.Target, m.ScaledTarget())
+		remark(cmd, "moe: %s has no mean where %s is normal: the medians stand in its place", m.Target,
+			m.ScaledTarget())
 		if f.extras.Interval > 0 {
-			remark(cmd, "moe: an empty end of an interval is beyond all values of %s, where the noise of %s is below 0", m.Target, m.ScaledTarget())
+			remark(cmd, "moe: an empty end of an interval is beyond all values of %s, where the noise of %s is below 0",
+				m.Target, m.ScaledTarget())
 		}
 	}
 }
@@ -141,7 +145,8 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 	}
 	remarkUnread(cmd, modelPath, v.Unknown)
 	if f.extras.Experts {
-		return usagef("--experts: %s has %d targets, of which predict writes means and intervals", modelPath, len(v.Outputs))
+		return usagef("--experts: %s has %d targets, of which predict writes means and intervals", modelPath,
+			len(v.Outputs))
 	}
 	for _, o := range v.Outputs {
 		if f.extras.Interval > 0 && o.Sigma == nil {

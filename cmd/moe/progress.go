@@ -77,7 +77,8 @@ func newBar(cmd *cobra.Command) *bar {
 	default:
 		appear := make(chan struct{})
 		time.AfterFunc(barDelay, func() { close(appear) })
-		b.container = mpb.New(mpb.WithOutput(os.Stderr), mpb.WithWidth(40), mpb.WithRefreshRate(100*time.Millisecond), mpb.WithRenderDelay(appear))
+		b.container = mpb.New(mpb.WithOutput(os.Stderr), mpb.WithWidth(40), mpb.WithRefreshRate(100*time.Millisecond),
+			mpb.WithRenderDelay(appear))
 	}
 	return b
 }
@@ -239,7 +240,8 @@ func (b *figureBars) show(p experiment.Progress) {
 	bar := b.bars[p.Figure]
 	if bar == nil {
 		bar = b.container.AddBar(int64(p.Total), mpb.BarRemoveOnComplete(),
-			mpb.PrependDecorators(decor.Name(p.Figure, decor.WCSyncSpaceR), decor.CountersNoUnit("%d / %d", decor.WCSyncSpace)))
+			mpb.PrependDecorators(decor.Name(p.Figure, decor.WCSyncSpaceR), decor.CountersNoUnit("%d / %d",
+				decor.WCSyncSpace)))
 		b.bars[p.Figure] = bar
 	}
 	bar.SetCurrent(int64(p.Done))

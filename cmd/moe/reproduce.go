@@ -67,10 +67,13 @@ func newReproduceCmd() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.quick, "quick", false, "fewer and shorter runs: everything in under two minutes on two processors")
 	flags.BoolVar(&f.list, "list", false, "list the figures with what their sources say, and make none")
-	flags.StringVarP(&f.dir, "output", "o", "", "write into this directory `DIR` (default results, or results-quick with --quick)")
+	flags.StringVarP(&f.dir, "output", "o", "",
+		"write into this directory `DIR` (default results, or results-quick with --quick)")
 	flags.IntVar(&f.threads, "threads", 0, "runs side by side (default one per processor); the results are the same")
 	addSeed(cmd, &f.seed)
-	f.activation.registerOptional(cmd, "make 002-T2, efficiency-2 and efficiency-3 for the nonlinearity `NAME`: a built-in, 'expr: TEXT', a trusted plugin's name or path")
+	f.activation.registerOptional(cmd,
+		"make 002-T2, efficiency-2 and efficiency-3 for the nonlinearity `NAME`: a built-in, 'expr: TEXT', a trusted "+
+			"plugin's name or path")
 	return cmd
 }
 
@@ -156,7 +159,8 @@ func figuresFor(ctx context.Context, act sdk.Activation, quick bool) ([]*experim
 	if err != nil {
 		return nil, err
 	}
-	return experiment.For(ctx, experiment.Given{Activation: act, Name: a.String(), ID: fmt.Sprintf("%s %x", a, sha256.Sum256(values))}, quick)
+	return experiment.For(ctx, experiment.Given{Activation: act, Name: a.String(), ID: fmt.Sprintf("%s %x", a,
+		sha256.Sum256(values))}, quick)
 }
 
 // printFigures lists the figures.
@@ -170,7 +174,8 @@ func printFigures(cmd *cobra.Command, chosen []*experiment.Figure) error {
 	}
 	out := textOut(cmd)
 	for _, g := range chosen {
-		if _, err := fmt.Fprintf(out, "%-13s %s (%s)\n              %s\n", g.ID, g.Title, g.Source, g.Claim); err != nil {
+		if _, err := fmt.Fprintf(out, "%-13s %s (%s)\n              %s\n", g.ID, g.Title, g.Source,
+			g.Claim); err != nil {
 			return err
 		}
 	}
@@ -204,7 +209,8 @@ func (f *reproduceFlags) run(cmd *cobra.Command, chosen []*experiment.Figure, pl
 		return err
 	}
 	bars := newFigureBars(cmd, len(chosen))
-	results := figures.Results{Seed: f.seed, Quick: f.quick, Activation: strings.Join(append([]string{f.activation.name}, f.activation.params...), " --param ")}
+	results := figures.Results{Seed: f.seed, Quick: f.quick,
+		Activation: strings.Join(append([]string{f.activation.name}, f.activation.params...), " --param ")}
 	_, err := experiment.Run(cmd.Context(), chosen, experiment.Options{
 		Seed: f.seed, Threads: f.threads, Store: store, Progress: bars.show,
 		Finished: func(o *experiment.Outcome) error {
@@ -242,7 +248,8 @@ func recheck(ctx context.Context, plugin *catalog.Plugin) error {
 func (f *reproduceFlags) interrupted(cmd *cobra.Command, err error, finished int) error {
 	var signal *signalError
 	if errors.As(context.Cause(cmd.Context()), &signal) {
-		left := fmt.Sprintf("%d figures are finished in %s, and the same command goes on where this one stopped", finished, f.dir)
+		left := fmt.Sprintf("%d figures are finished in %s, and the same command goes on where this one stopped",
+			finished, f.dir)
 		signal.left.Store(&left)
 	}
 	return err
@@ -259,7 +266,8 @@ func (f *reproduceFlags) files(figure figures.Figure) []output {
 	picture := func(format string) func(io.Writer) error {
 		return func(w io.Writer) error { return figure.Draw(w, format) }
 	}
-	out := []output{{figure.ID + ".csv", figure.CSV}, {figure.ID + ".svg", picture("svg")}, {figure.ID + ".png", picture("png")}}
+	out := []output{{figure.ID + ".csv", figure.CSV}, {figure.ID + ".svg", picture("svg")},
+		{figure.ID + ".png", picture("png")}}
 	if figure.HasTable() {
 		out = append(out, output{figure.ID + "-table.csv", figure.TableCSV})
 	}
@@ -319,7 +327,8 @@ func (f *reproduceFlags) print(cmd *cobra.Command, results figures.Results, took
 		remark(cmd, "moe: wrote %s and results.md beside it after %.2f s", page, took.Seconds())
 		return nil
 	}
-	out := reproduceJSON{Seed: f.seed, Quick: f.quick, Directory: f.dir, Page: page, Seconds: took.Round(time.Millisecond).Seconds()}
+	out := reproduceJSON{Seed: f.seed, Quick: f.quick, Directory: f.dir, Page: page,
+		Seconds: took.Round(time.Millisecond).Seconds()}
 	for _, figure := range results.Figures {
 		v := figure.Verdict
 		item := figureJSON{

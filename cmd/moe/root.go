@@ -144,7 +144,8 @@ func countArguments(cmd *cobra.Command) {
 			if len(args) > 0 {
 				given = strings.Join(args, " ")
 			}
-			return usagef("%s takes %s; given: %s; moe %[1]s --help says more", strings.TrimPrefix(cmd.CommandPath(), "moe "), operands(cmd), given)
+			return usagef("%s takes %s; given: %s; moe %[1]s --help says more", strings.TrimPrefix(cmd.CommandPath(),
+				"moe "), operands(cmd), given)
 		}
 	}
 }

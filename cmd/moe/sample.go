@@ -139,8 +139,10 @@ func (f *sampleFlags) runTargets(cmd *cobra.Command, e *experts) error {
 		out.Targets, out.Correlation = f.targets, &f.correlated
 		return printJSON(cmd, out)
 	}
-	return say(cmd, "%s: %d rows of x1 to x%d and y1 to y%d, from %d experts under one gate with sigma %v, correlation %v (design %s, inputs %s, seed %d)",
-		f.out, f.config.N, f.config.D, f.targets, f.config.K, f.config.Sigma, f.correlated, f.design, f.inputs, f.config.Seed)
+	return say(cmd, "%s: %d rows of x1 to x%d and y1 to y%d, from %d experts under one gate with sigma %v, "+
+		"correlation %v (design %s, inputs %s, seed %d)",
+		f.out, f.config.N, f.config.D, f.targets, f.config.K, f.config.Sigma, f.correlated, f.design, f.inputs,
+		f.config.Seed)
 }
 
 // check looks at the flags and at whether the outputs can be created, before
@@ -180,7 +182,8 @@ func checkSampled(dataPath, truthPath string) error {
 
 // writeBeside writes data and their truth, both or neither: a truth beside data that
 // it does not belong to would be believed. A truthPath of "" is none.
-func writeBeside(ctx context.Context, truthPath string, truth interface{ JSON() ([]byte, error) }, dataPath string, data dataset.Source) error {
+func writeBeside(ctx context.Context, truthPath string, truth interface{ JSON() ([]byte, error) }, dataPath string,
+	data dataset.Source) error {
 	if truthPath == "" {
 		return dataset.Write(ctx, dataPath, data)
 	}
@@ -230,7 +233,8 @@ type sampleJSON struct {
 func (f *sampleFlags) described(truth *fitted.Truth) sampleJSON {
 	return sampleJSON{
 		Output: f.out, Truth: f.truth, Activation: truth.Activation, Hierarchy: truth.Hierarchy, Leaves: truth.Leaves,
-		K: f.config.K, D: f.config.D, N: f.config.N, Sigma: f.config.Sigma, Design: f.design, Inputs: f.inputs, Seed: f.config.Seed,
+		K: f.config.K, D: f.config.D, N: f.config.N, Sigma: f.config.Sigma, Design: f.design, Inputs: f.inputs,
+		Seed: f.config.Seed,
 	}
 }
 
@@ -245,6 +249,7 @@ func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
 	if truth.Hierarchy != "" {
 		under = " under the tree " + truth.Hierarchy
 	}
-	return say(cmd, "%s: %d rows of x1 to x%d and y, from %d %s experts%s with sigma %v (design %s, inputs %s, seed %d)",
+	return say(cmd,
+		"%s: %d rows of x1 to x%d and y, from %d %s experts%s with sigma %v (design %s, inputs %s, seed %d)",
 		f.out, f.config.N, f.config.D, f.config.K, of, under, f.config.Sigma, f.design, f.inputs, f.config.Seed)
 }

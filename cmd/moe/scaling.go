@@ -101,14 +101,16 @@ func printGrowth(w io.Writer, g *benchmark.Growth) error {
 		if !fit.Converged {
 			converged = "no"
 		}
-		fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t%.0f\t%d\t%d\t%s\t\n", fit.N, fit.D, fit.K, fit.CPUSeconds, fit.Seconds, fit.Bytes/(1<<20), fit.Starts, fit.Iterations, converged)
+		fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t%.0f\t%d\t%d\t%s\t\n", fit.N, fit.D, fit.K, fit.CPUSeconds, fit.Seconds,
+			fit.Bytes/(1<<20), fit.Starts, fit.Iterations, converged)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(&b)
 	for _, e := range g.Exponents {
-		fmt.Fprintf(&b, "CPU time grows as %s^%.2f, memory as %s^%.2f (the larger half of the fits)\n", e.Axis, e.Time, e.Axis, e.Memory)
+		fmt.Fprintf(&b, "CPU time grows as %s^%.2f, memory as %s^%.2f (the larger half of the fits)\n", e.Axis, e.Time,
+			e.Axis, e.Memory)
 	}
 	_, err := w.Write(b.Bytes())
 	return err
@@ -119,8 +121,10 @@ func growthCSV(w io.Writer, g *benchmark.Growth) error {
 	c.Write([]string{"axis", "n", "d", "k", "cpu_seconds", "seconds", "bytes", "starts", "iterations", "converged"})
 	for _, f := range g.Fits {
 		c.Write([]string{
-			f.Axis, strconv.Itoa(f.N), strconv.Itoa(f.D), strconv.Itoa(f.K), fmt.Sprintf("%.4g", f.CPUSeconds), fmt.Sprintf("%.4g", f.Seconds),
-			fmt.Sprintf("%.0f", f.Bytes), strconv.Itoa(f.Starts), strconv.Itoa(f.Iterations), strconv.FormatBool(f.Converged),
+			f.Axis, strconv.Itoa(f.N), strconv.Itoa(f.D), strconv.Itoa(f.K), fmt.Sprintf("%.4g", f.CPUSeconds),
+			fmt.Sprintf("%.4g", f.Seconds),
+			fmt.Sprintf("%.0f", f.Bytes), strconv.Itoa(f.Starts), strconv.Itoa(f.Iterations),
+			strconv.FormatBool(f.Converged),
 		})
 	}
 	c.Flush()

@@ -85,7 +85,8 @@ func writeSkill(w io.Writer, root *cobra.Command, schemas []string) error {
 	if err != nil {
 		return err
 	}
-	return page.Execute(w, map[string]any{"Commands": commandList(root), "ExitCodes": exitTable(), "Schemas": strings.Join(schemas, ", ")})
+	return page.Execute(w, map[string]any{"Commands": commandList(root), "ExitCodes": exitTable(),
+		"Schemas": strings.Join(schemas, ", ")})
 }
 
 // commandList is a line for every command that does something, with the flags that it cannot do without
@@ -96,7 +97,8 @@ func commandList(root *cobra.Command) string {
 	walk = func(cmd *cobra.Command) {
 		for _, sub := range cmd.Commands() {
 			if sub.IsAvailableCommand() && !sub.HasSubCommands() {
-				fmt.Fprintf(&out, "- `moe %s`: %s.%s\n", strings.TrimPrefix(sub.CommandPath(), "moe ")+strings.TrimPrefix(sub.Use, sub.Name()), sub.Short, flagList(sub))
+				fmt.Fprintf(&out, "- `moe %s`: %s.%s\n", strings.TrimPrefix(sub.CommandPath(), "moe ")+
+					strings.TrimPrefix(sub.Use, sub.Name()), sub.Short, flagList(sub))
 			}
 			if sub.Name() != "completion" { // of shells, for people
 				walk(sub)

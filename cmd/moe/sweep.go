@@ -59,7 +59,8 @@ rows, is a row whose status says why.`,
 	flags.IntVar(&f.grid.D, "d", 10, "number of features")
 	flags.IntVar(&f.grid.Seeds, "seeds", 10, "seeds for each setting, from --seed on")
 	flags.StringVar(&f.design, "design", string(sample.Paper), "true parameters: "+strings.Join(sample.Designs(), ", "))
-	flags.StringVar(&f.grid.InputsName, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P[,norm=R]")
+	flags.StringVar(&f.grid.InputsName, "inputs", "gaussian",
+		"distribution of x: gaussian or symmetric-mixture:p=P[,norm=R]")
 	flags.IntVar(&f.threads, "threads", 0, "fits side by side (default one per processor); the rows are the same")
 	flags.StringVarP(&f.out, "output", "o", "", "the table's CSV `FILE`, added to where it is there (required)")
 	flags.StringVar(&f.plot, "plot", "", "draw e_reg of every setting to this .svg or .png `FILE`")
@@ -67,7 +68,8 @@ rows, is a row whose status says why.`,
 	for _, name := range []string{"k", "n", "output"} {
 		cobra.CheckErr(cmd.MarkFlagRequired(name))
 	}
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("design", cobra.FixedCompletions(sample.Designs(), cobra.ShellCompDirectiveNoFileComp)))
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("design", cobra.FixedCompletions(sample.Designs(),
+		cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
@@ -92,11 +94,12 @@ func (f *sweepFlags) run(cmd *cobra.Command) error {
 	bar := newBar(cmd)
 	fits, of := 0, len(f.grid.Settings())
 	bar.show(stageSweep, 0, of)
-	err = sweep.Run(ctx, &f.grid, table, sweep.Options{Threads: f.threads, Finished: func(t *sweep.Table, done, total int) error {
-		bar.show(stageSweep, done, total)
-		fits = done
-		return f.write(ctx, t)
-	}})
+	err = sweep.Run(ctx, &f.grid, table,
+		sweep.Options{Threads: f.threads, Finished: func(t *sweep.Table, done, total int) error {
+			bar.show(stageSweep, done, total)
+			fits = done
+			return f.write(ctx, t)
+		}})
 	bar.done()
 	var signal *signalError
 	if errors.As(context.Cause(ctx), &signal) {
@@ -177,7 +180,8 @@ func (f *sweepFlags) check(cmd *cobra.Command) (err error) {
 	if f.grid.Seeds < 1 {
 		return usagef("--seeds %d: want at least 1", f.grid.Seeds)
 	}
-	if fits := float64(len(f.grid.K)) * float64(len(f.grid.N)) * float64(len(f.grid.Sigma)) * float64(f.grid.Seeds); fits > mostFits {
+	if fits := float64(len(f.grid.K)) * float64(len(f.grid.N)) * float64(len(f.grid.Sigma)) * float64(
+		f.grid.Seeds); fits > mostFits {
 		return usagef("%.3g settings and seeds: want at most %d fits", fits, mostFits)
 	}
 	if cmd.Flags().Changed("threads") && f.threads < 1 {
@@ -232,19 +236,22 @@ func (f *sweepFlags) print(cmd *cobra.Command, settings []sweep.Summary) error {
 	if wantsJSON(cmd) {
 		return printJSON(cmd, sweepJSON{Output: f.out, Plot: f.plot, Settings: settings})
 	}
-	rows := [][]string{{"k", "sigma", "n", "fits", "e_reg", "e_gating", "truth reached", "optimum passed", "model passed", "s a fit"}}
+	rows := [][]string{{"k", "sigma", "n", "fits", "e_reg", "e_gating", "truth reached", "optimum passed",
+		"model passed", "s a fit"}}
 	for _, s := range settings {
 		row := []string{fmt.Sprint(s.K), fmt.Sprint(s.Sigma), fmt.Sprint(s.N), fmt.Sprint(s.Runs)}
 		if s.Runs > 0 {
 			row = append(row, fmt.Sprintf("%.3g", s.EReg), fmt.Sprintf("%.3g", s.EGating),
-				fmt.Sprint(s.ReachedTruth), fmt.Sprint(s.OptimumPassed), fmt.Sprint(s.ModelPassed), fmt.Sprintf("%.3f", s.SecondsPerFit))
+				fmt.Sprint(s.ReachedTruth), fmt.Sprint(s.OptimumPassed), fmt.Sprint(s.ModelPassed),
+				fmt.Sprintf("%.3f", s.SecondsPerFit))
 		} else {
 			row = append(row, "-", "-", "-", "-", "-", "-")
 		}
 		rows = append(rows, row)
 	}
 	w := textOut(cmd)
-	if _, err := fmt.Fprintf(w, "%s experts, d = %d, design %s; e_reg, e_gating and seconds are medians.\n", f.grid.Activation.Info().Name, f.grid.D, f.design); err != nil {
+	if _, err := fmt.Fprintf(w, "%s experts, d = %d, design %s; e_reg, e_gating and seconds are medians.\n",
+		f.grid.Activation.Info().Name, f.grid.D, f.design); err != nil {
 		return err
 	}
 	return report.Table(w, rows)

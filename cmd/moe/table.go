@@ -21,7 +21,8 @@ type cellFlags struct {
 }
 
 func (c *cellFlags) register(cmd *cobra.Command, dropping string) {
-	cmd.Flags().StringVar(&c.missing, "missing", "refuse", "rows with missing cells (empty, NA, NaN, null): refuse them, or drop: "+dropping)
+	cmd.Flags().StringVar(&c.missing, "missing", "refuse",
+		"rows with missing cells (empty, NA, NaN, null): refuse them, or drop: "+dropping)
 	cmd.Flags().StringVar(&c.decimal, "decimal", ".", "between a number's digits in a CSV file: a point or a comma")
 }
 
@@ -57,7 +58,8 @@ type modelTableFlags struct {
 
 func (t *modelTableFlags) register(cmd *cobra.Command, dropping string) {
 	t.cellFlags.register(cmd, dropping)
-	cmd.Flags().StringVar(&t.unseen, "unseen", "refuse", "levels that the fit has not seen: refuse them, or take them for the reference")
+	cmd.Flags().StringVar(&t.unseen, "unseen", "refuse",
+		"levels that the fit has not seen: refuse them, or take them for the reference")
 }
 
 func (t *modelTableFlags) check(kept dataset.Absent) error {

@@ -13,8 +13,9 @@ import (
 
 // outputsEvaluation is the JSON of moe evaluate of a model of several targets.
 type outputsEvaluation struct {
-	Outputs       []outputEvaluation `json:"outputs"`
-	LogLikelihood *float64           `json:"log_likelihood,omitempty"` // the sum of the targets', or that of their joint density under one gate
+	Outputs []outputEvaluation `json:"outputs"`
+	// the sum of the targets', or that of their joint density under one gate
+	LogLikelihood *float64 `json:"log_likelihood,omitempty"`
 
 	joint bool // whether it is that
 }
@@ -26,7 +27,8 @@ type outputEvaluation struct {
 
 // judgeOutputs opens a model of several targets and what it is to be measured on, and
 // measures it target by target.
-func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPath string, limits limitFlags) (measured, error) {
+func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPath string,
+	limits limitFlags) (measured, error) {
 	ctx := cmd.Context()
 	v, err := fitted.ReadVector(modelPath)
 	if err != nil {
@@ -68,7 +70,9 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 	var tables []dataset.Source
 	for j := range v.Outputs {
 		if v.Outputs[j].Sigma == nil {
-			return nil, &dataset.Error{File: modelPath, Msg: fmt.Sprintf("its target %q has no sigma: predict writes its mean, and there is no density to measure", v.Outputs[j].Target)}
+			return nil, &dataset.Error{File: modelPath,
+				Msg: fmt.Sprintf("its target %q has no sigma: predict writes its mean, and there is no density to "+
+					"measure", v.Outputs[j].Target)}
 		}
 		m := mixtureFile{v.Model(j)}
 		src, err := data.table.openFrom(in, m, false)

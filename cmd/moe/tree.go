@@ -34,8 +34,11 @@ type leafName struct {
 
 func (f *treeFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.hierarchy, "hierarchy", "", "tree of gates over the experts, such as `SHAPE` 2x2 or 2x(1,2), instead of --k")
-	flags.StringVar(&f.leaves, "leaves", "", "the experts' own activations `NAMES` from left to right, such as identity,relu, leakyrelu(slope=0.1),tanh or \"'expr: max(z, 0)',tanh\", or one for all, instead of --activation")
+	flags.StringVar(&f.hierarchy, "hierarchy", "",
+		"tree of gates over the experts, such as `SHAPE` 2x2 or 2x(1,2), instead of --k")
+	flags.StringVar(&f.leaves, "leaves", "",
+		"the experts' own activations `NAMES` from left to right, such as identity,relu, leakyrelu(slope=0.1),tanh "+
+			"or \"'expr: max(z, 0)',tanh\", or one for all, instead of --activation")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
 		f.relieve(cmd, "hierarchy", "k")
 		f.relieve(cmd, "leaves", "activation")
@@ -51,7 +54,8 @@ func (f *treeFlags) relieve(cmd *cobra.Command, given, required string) {
 
 // registerGrowth adds the flags of a tree that grows.
 func (f *treeFlags) registerGrowth(cmd *cobra.Command) {
-	cmd.Flags().Lookup("hierarchy").Usage = "tree of gates over the experts, such as `SHAPE` 2x2 or 2x(1,2), instead of --k; auto grows one"
+	cmd.Flags().Lookup("hierarchy").Usage = "tree of gates over the experts, such as `SHAPE` 2x2 or 2x(1,2), instead " +
+		"of --k; auto grows one"
 	cmd.Flags().IntVar(&f.most, "max-leaves", host.DefaultMaxLeaves, "most leaves of a tree that grows")
 }
 
@@ -88,7 +92,8 @@ func (f *treeFlags) parse(cmd *cobra.Command, k int, act *activationFlags) (int,
 		return k, nil
 	}
 	if len(act.params) > 0 {
-		return k, usagef("--param %s: parameters of leaves stand with their names, as in leakyrelu(slope=0.1)", act.params[0])
+		return k, usagef("--param %s: parameters of leaves stand with their names, as in leakyrelu(slope=0.1)",
+			act.params[0])
 	}
 	if len(names) != k {
 		what := fmt.Sprintf("%d experts", k)
@@ -145,7 +150,8 @@ func cutName(text string) (name, rest string, err error) {
 		}
 	}
 	if expression.Is(text) {
-		return "", "", fmt.Errorf("want an expression among leaves in quotes of its own, as in \"'expr: max(z, 0)',tanh\"")
+		return "", "", fmt.Errorf("want an expression among leaves in quotes of its own, as in \"'expr: max(z, " +
+			"0)',tanh\"")
 	}
 	end := strings.IndexAny(text, ",(")
 	if end < 0 {
@@ -271,7 +277,8 @@ func (e *experts) modules() (map[string]*fitted.Module, error) {
 		return nil
 	})
 	if err == nil && len(out) == 0 {
-		return nil, usagef("--embed: no activation of this fit is a WebAssembly module, and nothing else goes into a model's file")
+		return nil, usagef("--embed: no activation of this fit is a WebAssembly module, and nothing else goes into a " +
+			"model's file")
 	}
 	return out, err
 }

@@ -55,7 +55,8 @@ The exit code is 0 for a valid activation and 1 for an invalid one.`,
 	flags.Float64Var(&f.sigma, "sigma", 0.05, "standard deviation of the noise in y")
 	flags.IntVar(&f.design.K, "k", 2, "number of experts that the sample size is predicted for")
 	flags.IntVar(&f.design.D, "d", 10, "number of features that it is predicted for")
-	flags.StringVar(&f.plot, "plot", "", "draw g, S4 and S2 with the conditions, and the transforms, to this .svg or .png `FILE`")
+	flags.StringVar(&f.plot, "plot", "",
+		"draw g, S4 and S2 with the conditions, and the transforms, to this .svg or .png `FILE`")
 	return cmd
 }
 
@@ -78,7 +79,8 @@ func (f *validateFlags) printVerdict(cmd *cobra.Command, plugin *catalog.Plugin)
 	if err != nil {
 		return err
 	}
-	answer := report.Activation{Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Validation: v, Design: f.design}
+	answer := report.Activation{Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Validation: v,
+		Design: f.design}
 	if e, ok := plugin.Activation.(interface{ Notes() []string }); ok {
 		answer.Notes = e.Notes()
 	}
@@ -156,10 +158,11 @@ type validationJSON struct {
 		Source  string             `json:"source"`
 		Version string             `json:"version"`
 	} `json:"activation"`
-	Sigma             float64         `json:"sigma"`
-	Valid             bool            `json:"valid"`
-	Reasons           []string        `json:"reasons"`
-	Notes             []string        `json:"notes,omitempty"` // of an expression: g′, kinks, where it overflows; of a table: its range and error
+	Sigma   float64  `json:"sigma"`
+	Valid   bool     `json:"valid"`
+	Reasons []string `json:"reasons"`
+	// of an expression: g′, kinks, where it overflows; of a table: its range and error
+	Notes             []string        `json:"notes,omitempty"`
 	SignsIdentifiable bool            `json:"signs_identifiable"`
 	Transform         transformJSON   `json:"transform"`
 	Cubic             cubicJSON       `json:"cubic"`
@@ -271,11 +274,12 @@ func newValidationJSON(plugin *catalog.Plugin, a report.Activation) *validationJ
 	v := a.Validation
 	t, s := v.Transform, v.Verdict
 	j := &validationJSON{
-		Sigma: v.Sigma, Valid: s.Valid, Reasons: append([]string{}, s.Reasons...), Notes: a.Notes, SignsIdentifiable: s.SignsIdentifiable,
-		Transform:  transformJSON{t.Alpha, t.Beta, t.Gamma, t.Delta, t.C4, t.C2},
-		Cubic:      cubicJSON(t.Cubic),
-		Conditions: []conditionJSON{},
-		System:     systemJSON{v.System.Matrix, v.System.RHS, s.Rank, s.Cond, s.Residual},
+		Sigma: v.Sigma, Valid: s.Valid, Reasons: append([]string{}, s.Reasons...), Notes: a.Notes,
+		SignsIdentifiable: s.SignsIdentifiable,
+		Transform:         transformJSON{t.Alpha, t.Beta, t.Gamma, t.Delta, t.C4, t.C2},
+		Cubic:             cubicJSON(t.Cubic),
+		Conditions:        []conditionJSON{},
+		System:            systemJSON{v.System.Matrix, v.System.RHS, s.Rank, s.Cond, s.Residual},
 	}
 	file := fitted.ActivationOf(plugin.Activation.Info())
 	j.Activation.Name, j.Activation.Params, j.Activation.Version = file.Name, file.Params, file.Version

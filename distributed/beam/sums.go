@@ -25,7 +25,8 @@ func (p Pass) sum(ctx context.Context, at shard.Place) ([]byte, error) {
 		return p.sumNewton(ctx, at)
 	}
 	src, err := concat(p.Data, func(path string) (dataset.Source, error) {
-		return dataset.Open(path, dataset.Selection{Target: p.Table.Target, Roles: p.Table.roles(), Features: p.Table.Features})
+		return dataset.Open(path, dataset.Selection{Target: p.Table.Target, Roles: p.Table.roles(),
+			Features: p.Table.Features})
 	})
 	if err != nil {
 		return nil, err
@@ -46,7 +47,8 @@ func (p Pass) sum(ctx context.Context, at shard.Place) ([]byte, error) {
 		return nil, err
 	}
 	defer g.Close()
-	return bounded(shard.SumSpan(ctx, src, t, at, p.Given, first, g.Activation, p.Second.K, p.Second.Sigma, host.Transform(p.Second.Transform)))
+	return bounded(shard.SumSpan(ctx, src, t, at, p.Given, first, g.Activation, p.Second.K, p.Second.Sigma,
+		host.Transform(p.Second.Transform)))
 }
 
 func (p Pass) sumNewton(ctx context.Context, at shard.Place) ([]byte, error) {

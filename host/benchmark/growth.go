@@ -71,7 +71,8 @@ func Axes(quick bool) map[string][]Size {
 func AxisNames() []string { return []string{"n", "d", "k"} }
 
 // Grow fits every size along every axis; done is told of each.
-func Grow(ctx context.Context, act sdk.Activation, axes map[string][]Size, threads int, done func(Fit)) (*Growth, error) {
+func Grow(ctx context.Context, act sdk.Activation, axes map[string][]Size, threads int,
+	done func(Fit)) (*Growth, error) {
 	g := new(Growth)
 	for _, axis := range AxisNames() {
 		var fits []Fit
@@ -93,7 +94,8 @@ func Grow(ctx context.Context, act sdk.Activation, axes map[string][]Size, threa
 // measure fits once.
 func measure(ctx context.Context, act sdk.Activation, size Size, threads int) (Fit, error) {
 	f := Fit{Size: size}
-	sampler, err := sample.New(sample.Config{K: size.K, D: size.D, N: size.N, Sigma: 0.05, Activation: act, Design: sample.Paper, Seed: 1})
+	sampler, err := sample.New(sample.Config{K: size.K, D: size.D, N: size.N, Sigma: 0.05, Activation: act,
+		Design: sample.Paper, Seed: 1})
 	if err != nil {
 		return f, err
 	}

@@ -84,8 +84,10 @@ type stage struct {
 
 // Run measures every stage, for as long as the settings say; show is told which is
 // begun.
-func Run(ctx context.Context, act model.Activation, s Settings, show func(stage string, done, total int)) (*Stages, error) {
-	sampler, err := sample.New(sample.Config{K: s.K, D: s.D, N: s.N, Sigma: 0.05, Activation: act, Design: sample.Paper, Seed: 1})
+func Run(ctx context.Context, act model.Activation, s Settings,
+	show func(stage string, done, total int)) (*Stages, error) {
+	sampler, err := sample.New(sample.Config{K: s.K, D: s.D, N: s.N, Sigma: 0.05, Activation: act, Design: sample.Paper,
+		Seed: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +106,8 @@ func Run(ctx context.Context, act model.Activation, s Settings, show func(stage 
 		return nil, err
 	}
 	threads := model.Workers(s.Threads)
-	out := &Stages{N: s.N, D: s.D, K: s.K, Threads: threads, BytesPerSecond: copying(threads, s.Least), MultiplyAdds: multiplying(threads, s.Least)}
+	out := &Stages{N: s.N, D: s.D, K: s.K, Threads: threads, BytesPerSecond: copying(threads, s.Least),
+		MultiplyAdds: multiplying(threads, s.Least)}
 	for i, st := range all {
 		show(st.name, i, len(all))
 		seconds, err := fastest(s.Least, st.pass)
@@ -129,7 +132,8 @@ func Run(ctx context.Context, act model.Activation, s Settings, show func(stage 
 
 // stages are those of a fit to the rows of sampler, at its truth. The rows are in memory
 // and, for the last of them, in a file of this name, which the returned function closes.
-func stages(ctx context.Context, sampler *sample.Sampler, act model.Activation, s Settings, path string) ([]stage, func(), error) {
+func stages(ctx context.Context, sampler *sample.Sampler, act model.Activation, s Settings,
+	path string) ([]stage, func(), error) {
 	rows, err := dataset.Load(ctx, sampler)
 	if err != nil {
 		return nil, nil, err
@@ -166,9 +170,11 @@ func stages(ctx context.Context, sampler *sample.Sampler, act model.Activation, 
 		}},
 		{"log-likelihood", row, predictors, func() error { _, err := l.Value(ctx, theta); return err }},
 		{"gradient", row, 2 * predictors, func() error { _, err := l.Grad(ctx, dst, theta); return err }},
-		{"EM step", row, 2*predictors + experts + pairs, func() error { _, err := l.EMStep(ctx, dst, theta); return err }},
+		{"EM step", row, 2*predictors + experts + pairs,
+			func() error { _, err := l.EMStep(ctx, dst, theta); return err }},
 		{"Hessian", row, 2*predictors + dense, func() error { _, err := l.Hessian(ctx, h, dst, theta); return err }},
-		{"information, for standard errors", row, 2*predictors + dense, func() error { return l.Information(ctx, h, dst, p, nil) }},
+		{"information, for standard errors", row, 2*predictors + dense,
+			func() error { return l.Information(ctx, h, dst, p, nil) }},
 		{"certificate's tests", 2 * row, 2 * predictors, func() error {
 			_, err := infer.Tests(ctx, rows, act, p, loss.All, 1, t)
 			return err

@@ -1,6 +1,6 @@
 // Package catalog opens activations by name: the built-ins, expressions, whose name
-// is their text, and tables, named by their file, which run in the process, WebAssembly modules, which run there confined, and trusted
-// plugins, which run in processes of their own.
+// is their text, and tables, named by their file, which run in the process, WebAssembly modules, which run there
+// confined, and trusted plugins, which run in processes of their own.
 //
 // A plugin is a program, and so nothing is run that the user has not trusted
 // by name and content. See [Catalog.Trust]. A module can do nothing but compute, and needs no trust.
@@ -229,7 +229,8 @@ func openExpression(text string, params sdk.Params) (*Plugin, error) {
 // openTable opens the table in the file at path.
 func openTable(path string, params sdk.Params) (*Plugin, error) {
 	if len(params) > 0 {
-		return nil, &ParamsError{Name: path, Err: fmt.Errorf("a table takes no parameters, and %s is given", params.Names()[0])}
+		return nil, &ParamsError{Name: path, Err: fmt.Errorf("a table takes no parameters, and %s is given",
+			params.Names()[0])}
 	}
 	f, err := openRegular(path)
 	if err != nil {
@@ -340,7 +341,8 @@ func (c Catalog) OpenModule(ctx context.Context, code []byte, shown string, para
 		m.Close()
 		return nil, err
 	}
-	return &Plugin{Activation: act, Family: family, source: shown, sha256: m.SHA256(), module: code, close: m.Close}, nil
+	return &Plugin{Activation: act, Family: family, source: shown, sha256: m.SHA256(), module: code, close: m.Close},
+		nil
 }
 
 // comparing returns the family of the plugin shown, of which what members say of their g is compared with it, unless
@@ -380,5 +382,6 @@ func (c Catalog) trustModule(ctx context.Context, path string, code []byte) (Rec
 
 func (c Catalog) moduleLimits() wasm.Limits {
 	return wasm.Limits{
-		Start: cmp.Or(c.StartTimeout, DefaultStartTimeout), Call: cmp.Or(c.CallTimeout, DefaultCallTimeout), Memory: cmp.Or(c.MaxRSS, DefaultMaxRSS)}
+		Start: cmp.Or(c.StartTimeout, DefaultStartTimeout), Call: cmp.Or(c.CallTimeout, DefaultCallTimeout),
+		Memory: cmp.Or(c.MaxRSS, DefaultMaxRSS)}
 }

@@ -22,12 +22,15 @@ var elsewhere = map[string]string{
 	"linear":   "it is called identity",
 	"none":     "it is called identity",
 	"logistic": "it is called sigmoid",
-	"softplus": "it is the expression 'expr: softplus(z)', and an example of a plugin: go build ./examples/plugins/moe-plugin-softplus, then moe plugin trust ./moe-plugin-softplus",
-	"swish":    "it is the expression 'expr: z*sigmoid(z)', and an example of a plugin in Python: moe plugin trust examples/plugins/moe-plugin-swish",
-	"gelu":     "it is the expression 'expr: z*Phi(z)'",
-	"mish":     "it is the expression 'expr: z*tanh(softplus(z))'",
-	"elu":      "it is the expression 'expr: where(z < 0, expm1(z), z)'",
-	"silu":     "it is the expression 'expr: z*sigmoid(z)', and swish, an example of a plugin in Python: moe plugin trust examples/plugins/moe-plugin-swish",
+	"softplus": "it is the expression 'expr: softplus(z)', and an example of a plugin: go build " +
+		"./examples/plugins/moe-plugin-softplus, then moe plugin trust ./moe-plugin-softplus",
+	"swish": "it is the expression 'expr: z*sigmoid(z)', and an example of a plugin in Python: moe plugin trust " +
+		"examples/plugins/moe-plugin-swish",
+	"gelu": "it is the expression 'expr: z*Phi(z)'",
+	"mish": "it is the expression 'expr: z*tanh(softplus(z))'",
+	"elu":  "it is the expression 'expr: where(z < 0, expm1(z), z)'",
+	"silu": "it is the expression 'expr: z*sigmoid(z)', and swish, an example of a plugin in Python: moe plugin " +
+		"trust examples/plugins/moe-plugin-swish",
 }
 
 func (e *UnknownError) Error() string {
@@ -53,8 +56,8 @@ type ParamsError struct {
 func (e *ParamsError) Error() string { return e.Err.Error() }
 func (e *ParamsError) Unwrap() error { return e.Err }
 
-// ofParams is the error of an activation that could not be made: that of its parameters, unless the plugin or the end of
-// ctx is to blame.
+// ofParams is the error of an activation that could not be made: that of its parameters, unless the plugin or the end
+// of ctx is to blame.
 func ofParams(ctx context.Context, shown string, err error) error {
 	if fault := (*FaultError)(nil); errors.As(err, &fault) || ctx.Err() != nil {
 		return err
@@ -89,7 +92,8 @@ type LieError struct {
 }
 
 func (e *LieError) Error() string {
-	return fmt.Sprintf("plugin %s: %s: %s; the fault is the plugin's: moe plugin verify %s says more", e.Plugin, e.Call, e.Reason, e.Plugin)
+	return fmt.Sprintf("plugin %s: %s: %s; the fault is the plugin's: moe plugin verify %s says more", e.Plugin, e.Call,
+		e.Reason, e.Plugin)
 }
 
 // AmbiguousError reports a name that several trusted plugins have.

@@ -73,7 +73,8 @@ func resolve(path string) (string, error) {
 		return "", fileFault(path, err)
 	}
 	if filepath.Dir(file) != dir {
-		return "", &UntrustedError{path, "it is a symbolic link to " + file + ", out of its own directory; name that file instead"}
+		return "", &UntrustedError{path, "it is a symbolic link to " + file +
+			", out of its own directory; name that file instead"}
 	}
 	return file, nil
 }

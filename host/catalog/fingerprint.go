@@ -86,7 +86,8 @@ func impostor(ctx context.Context, shown string, f sdk.Family) error {
 	}
 	err = values.Compare(ctx, act)
 	if differ := (*claims.DifferenceError)(nil); errors.As(err, &differ) {
-		return &UntrustedError{shown, fmt.Sprintf("it calls itself %q, which is built in and another function: g(%v) is %.12g there and %.12g here; it must have a name of its own", f.Name, differ.Z, differ.Was, differ.Is)}
+		return &UntrustedError{shown, fmt.Sprintf("it calls itself %q, which is built in and another function: g(%v) "+
+			"is %.12g there and %.12g here; it must have a name of its own", f.Name, differ.Z, differ.Was, differ.Is)}
 	}
 	return err
 }

@@ -30,7 +30,9 @@ func interpreterOf(shown string, img *pluginproc.Image) (*Interpreter, error) {
 	case len(fields) == 0 || !filepath.IsAbs(fields[0]):
 		return nil, badFile(shown, "its first line names no interpreter by an absolute path")
 	case filepath.Base(fields[0]) == "env":
-		return nil, &UntrustedError{shown, fmt.Sprintf("its first line leaves it to %s and PATH which interpreter runs it: name that by its path, such as #!/usr/bin/python3", fields[0])}
+		return nil, &UntrustedError{shown,
+			fmt.Sprintf("its first line leaves it to %s and PATH which interpreter runs it: name that by its path, "+
+				"such as #!/usr/bin/python3", fields[0])}
 	}
 	path, err := filepath.EvalSymlinks(fields[0])
 	if err != nil {
@@ -59,7 +61,8 @@ func sameInterpreter(shown string, img *pluginproc.Image, was *Interpreter) erro
 		return err
 	}
 	if now == nil || *now != *was {
-		return &UntrustedError{shown, fmt.Sprintf("its interpreter has changed since it was trusted, and it was not run (%s, sha256 %s then); if you trust the new one: moe plugin trust %s", was.Path, was.SHA256, shown)}
+		return &UntrustedError{shown, fmt.Sprintf("its interpreter has changed since it was trusted, and it was not "+
+			"run (%s, sha256 %s then); if you trust the new one: moe plugin trust %s", was.Path, was.SHA256, shown)}
 	}
 	return nil
 }

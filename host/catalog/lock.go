@@ -74,7 +74,8 @@ func (l lock) allows(shown, sha256 string) error {
 		return err
 	}
 	if !slices.ContainsFunc(entries, func(e Locked) bool { return e.SHA256 == sha256 }) {
-		return &UntrustedError{shown, fmt.Sprintf("%s does not list it (sha256 %s) and it was not run; if the project is to use it: moe plugin trust --lock %s",
+		return &UntrustedError{shown, fmt.Sprintf("%s does not list it (sha256 %s) and it was not run; if the "+
+			"project is to use it: moe plugin trust --lock %s",
 			l.path(), sha256, shown)}
 	}
 	return nil

@@ -19,7 +19,8 @@ func recorded(path string, code []byte, record Record, project lock) error {
 	sum := sha256.Sum256(code)
 	now := hex.EncodeToString(sum[:])
 	if record.SHA256 != now {
-		return &UntrustedError{path, fmt.Sprintf("it has changed since %s was made its name (sha256 %s, was %s); if you trust the new one: moe plugin trust %s",
+		return &UntrustedError{path, fmt.Sprintf("it has changed since %s was made its name (sha256 %s, was %s); if "+
+			"you trust the new one: moe plugin trust %s",
 			record.Name, now, record.SHA256, path)}
 	}
 	return project.allows(path, now)

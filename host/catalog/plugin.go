@@ -41,7 +41,8 @@ func (c Catalog) openFile(ctx context.Context, path string, params sdk.Params) (
 		return nil, err
 	}
 	family = c.family(context.WithoutCancel(ctx), s, path) // every call has a deadline of its own
-	return &Plugin{Activation: act, Family: family, source: path, sha256: img.SHA256(), missing: s.Missing, close: s.Close}, nil
+	return &Plugin{Activation: act, Family: family, source: path, sha256: img.SHA256(), missing: s.Missing,
+		close: s.Close}, nil
 }
 
 // family returns the family of the plugin shown, asked under ctx.
@@ -55,7 +56,8 @@ func (c Catalog) family(ctx context.Context, s *pluginproc.Session, shown string
 // trusted.
 func sameFunction(ctx context.Context, shown string, family sdk.Family, record Record) error {
 	if record.Name != "" && record.Name != family.Name {
-		return &UntrustedError{shown, fmt.Sprintf("it was run, and calls itself %q, but was trusted as %q: something that it loads has changed; if you trust that: moe plugin trust %s", family.Name, record.Name, shown)}
+		return &UntrustedError{shown, fmt.Sprintf("it was run, and calls itself %q, but was trusted as %q: something "+
+			"that it loads has changed; if you trust that: moe plugin trust %s", family.Name, record.Name, shown)}
 	}
 	for _, recorded := range []struct {
 		was string
@@ -69,7 +71,8 @@ func sameFunction(ctx context.Context, shown string, family sdk.Family, record R
 			return err
 		}
 		if now != recorded.was {
-			return &UntrustedError{shown, "it was run, and its g is not what it was when it was trusted, though its file is: something that it loads has changed; if you trust that: moe plugin trust " + shown}
+			return &UntrustedError{shown, "it was run, and its g is not what it was when it was trusted, though its " +
+				"file is: something that it loads has changed; if you trust that: moe plugin trust " + shown}
 		}
 	}
 	return nil
@@ -86,10 +89,14 @@ func (c Catalog) trusted(shown string, img *pluginproc.Image) (Record, error) {
 	i := slices.IndexFunc(records, func(r Record) bool { return r.Path == img.Path() })
 	switch {
 	case i < 0:
-		return Record{}, &UntrustedError{shown, fmt.Sprintf("it is not trusted and was not run (sha256 %s); if you trust it: moe plugin trust %s", img.SHA256(), shown)}
+		return Record{}, &UntrustedError{shown,
+			fmt.Sprintf("it is not trusted and was not run (sha256 %s); if you trust it: moe plugin trust %s",
+				img.SHA256(), shown)}
 	case records[i].SHA256 != img.SHA256():
-		return Record{}, &UntrustedError{shown, fmt.Sprintf("it has changed since it was trusted and was not run (sha256 %s, was %s); if you trust the new one: moe plugin trust %s",
-			img.SHA256(), records[i].SHA256, shown)}
+		return Record{}, &UntrustedError{shown,
+			fmt.Sprintf("it has changed since it was trusted and was not run (sha256 %s, was %s); if you trust the "+
+				"new one: moe plugin trust %s",
+				img.SHA256(), records[i].SHA256, shown)}
 	}
 	if err := sameInterpreter(shown, img, records[i].Interpreter); err != nil {
 		return Record{}, err

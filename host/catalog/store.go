@@ -74,13 +74,16 @@ func (c Catalog) Store() (string, error) {
 	if dir == "" {
 		dir = os.Getenv("MOE_CONFIG_DIR")
 		if dir != "" && !filepath.IsAbs(dir) {
-			return "", &UntrustedError{storeName, fmt.Sprintf("MOE_CONFIG_DIR is %q: want an absolute path, for what is trusted must not depend on where a command is run", dir)}
+			return "", &UntrustedError{storeName,
+				fmt.Sprintf("MOE_CONFIG_DIR is %q: want an absolute path, for what is trusted must not depend on "+
+					"where a command is run", dir)}
 		}
 	}
 	if dir == "" {
 		config, err := os.UserConfigDir()
 		if err != nil {
-			return "", &UntrustedError{storeName, fmt.Sprintf("no directory for the trust store: %v; set MOE_CONFIG_DIR", err)}
+			return "", &UntrustedError{storeName,
+				fmt.Sprintf("no directory for the trust store: %v; set MOE_CONFIG_DIR", err)}
 		}
 		dir = filepath.Join(config, "moe")
 	}

@@ -177,8 +177,9 @@ func (b *blocks) flush(ctx context.Context) error {
 	for _, role := range b.roles {
 		sum, rule := b.sums[role], &rules[role]
 		if rule.most != 0 && !b.partial && !(sum >= rule.least && sum <= rule.most) {
-			return &Error{File: b.schema.Name, Msg: fmt.Sprintf("the %s in column %q add up to %v, want a number between %g and %g; scale them",
-				rule.plural, b.schema.Roles[role], sum, rule.least, rule.most)}
+			return &Error{File: b.schema.Name,
+				Msg: fmt.Sprintf("the %s in column %q add up to %v, want a number between %g and %g; scale them",
+					rule.plural, b.schema.Roles[role], sum, rule.least, rule.most)}
 		}
 	}
 	return nil

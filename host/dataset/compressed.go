@@ -30,7 +30,8 @@ var compressions = map[string]struct {
 }{
 	"\x1f\x8b": {"gzip", func(r io.Reader) (io.ReadCloser, error) { return openGzip(r) }},
 	"\x28\xb5\x2f\xfd": {"zstd", func(r io.Reader) (io.ReadCloser, error) {
-		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxWindow))
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
+			zstd.WithDecoderMaxMemory(maxWindow))
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +126,9 @@ func (d *decompressor) Read(p []byte) (int, error) {
 	n, err := d.ReadCloser.Read(p)
 	d.out += int64(n)
 	if d.out > freeGrowth && d.out/maxGrowth > d.in.n {
-		return 0, &Error{File: d.name, Msg: fmt.Sprintf("%s: %d bytes have grown to more than %d times as many; decompress it first if it is a table", d.format, d.in.n, maxGrowth)}
+		return 0, &Error{File: d.name,
+			Msg: fmt.Sprintf("%s: %d bytes have grown to more than %d times as many; decompress it first if it is a "+
+				"table", d.format, d.in.n, maxGrowth)}
 	}
 	return n, d.fault(err)
 }

@@ -99,7 +99,9 @@ func (c *records) fill() error {
 	}
 	if c.hi == len(c.buf) {
 		if len(c.buf) >= maxRecord {
-			return &Error{File: c.name, Line: c.line, Msg: fmt.Sprintf("a row of more than %d MiB: no line end, or a quote that is not closed", maxRecord>>20)}
+			return &Error{File: c.name, Line: c.line,
+				Msg: fmt.Sprintf("a row of more than %d MiB: no line end, or a quote that is not closed",
+					maxRecord>>20)}
 		}
 		c.buf = append(c.buf, make([]byte, min(len(c.buf), maxRecord-len(c.buf)))...)
 	}
@@ -130,7 +132,8 @@ func (c *records) split(rec []byte, line int) ([]field, error) {
 		if len(rest) > 0 && rest[0] == '"' {
 			text, n = c.unquote(rest)
 			if n < 0 {
-				return nil, &Error{File: c.name, Line: line, Col: len(fields) + 1, Msg: "text after a closing quote; a quote inside quotes is written twice"}
+				return nil, &Error{File: c.name, Line: line, Col: len(fields) +
+					1, Msg: "text after a closing quote; a quote inside quotes is written twice"}
 			}
 			line += bytes.Count(rest[:n], []byte{'\n'})
 		} else {
@@ -272,7 +275,8 @@ func readHeader(c *records, point byte) (header, error) {
 		}
 	}
 	if numbers == len(h.names) {
-		return header{}, &Error{File: c.name, Line: line, Msg: "the first line holds numbers, want the names of the columns"}
+		return header{}, &Error{File: c.name, Line: line,
+			Msg: "the first line holds numbers, want the names of the columns"}
 	}
 	if h.names[0] == "" && len(h.names) > 1 && !slices.Contains(h.names, indexName) {
 		h.names[0], h.index = indexName, true
@@ -333,7 +337,8 @@ func outsideQuotes(rec []byte, c byte) (n int) {
 // ofCSV is [Selection.apply] for the columns of a CSV file.
 func (s Selection) ofCSV(file string, head header) (*layout, error) {
 	note := ""
-	if head.index && len(s.Features) == 0 && s.Target != indexName && !slices.Contains(s.Drop, indexName) && !slices.Contains(s.Roles[:], indexName) {
+	if head.index && len(s.Features) == 0 && s.Target != indexName && !slices.Contains(s.Drop, indexName) &&
+		!slices.Contains(s.Roles[:], indexName) {
 		s.Drop = append(slices.Clone(s.Drop), indexName)
 		note = "the first column has no name: it is taken for row numbers, called row, and left out"
 	}
@@ -383,7 +388,8 @@ func (l *layout) read(ctx context.Context, c *records, out *blocks) error {
 		case len(rec) == 0:
 			continue
 		case empty > 0:
-			return &Error{File: c.name, Line: empty, Msg: fmt.Sprintf("an empty line between rows, want %d fields", len(l.place))}
+			return &Error{File: c.name, Line: empty, Msg: fmt.Sprintf("an empty line between rows, want %d fields",
+				len(l.place))}
 		case quoted:
 			err = l.quotedRow(out, c, rec, line)
 		default:

@@ -119,15 +119,18 @@ func (b *badCells) err(file string, rows int, target string) error {
 		}
 	case b.columns[c.col].words > 0 && b.columns[c.col].words+b.columns[c.col].missing == rows:
 		msg = fmt.Sprintf("column %q holds words, such as %s, and no number", c.column, c.text)
-		remedy = fmt.Sprintf("leave it out with --drop %s, or take each word as a level with --categorical %s", c.column, c.column)
+		remedy = fmt.Sprintf("leave it out with --drop %s, or take each word as a level with --categorical %s",
+			c.column, c.column)
 		if c.column == target {
 			remedy = "it is the target, which must be a number; --target names another"
 		}
 		return &Error{File: file, Line: c.line, Col: c.col, Msg: msg + "; " + remedy}
 	case c.kind == Word && c.column != target:
-		remedy = fmt.Sprintf("correct or remove them, or take all that stands in the column as levels with --categorical %s", c.column)
+		remedy = fmt.Sprintf("correct or remove them, or take all that stands in the column as levels with "+
+			"--categorical %s", c.column)
 	case c.comma && isGrouped(strings.Trim(c.text, `"`)):
-		msg += "; a comma between thousands? write " + strings.ReplaceAll(strings.Trim(c.text, `"`), ",", "") + "; a decimal comma? give --decimal ,"
+		msg += "; a comma between thousands? write " + strings.ReplaceAll(strings.Trim(c.text, `"`), ",", "") +
+			"; a decimal comma? give --decimal ,"
 	case c.comma:
 		msg += "; a decimal comma? write 1.5, or give --decimal ,"
 	default:

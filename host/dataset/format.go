@@ -75,7 +75,8 @@ func withExtension(name string) (f Format, registered, found bool) {
 
 // lacks says that the program was built without a format.
 func (f Format) lacks() string {
-	return fmt.Sprintf("this program was built without %s: import the package host/dataset/%s in it, or use CSV or NPY", f.Name, strings.ToLower(f.Name))
+	return fmt.Sprintf("this program was built without %s: import the package host/dataset/%s in it, or use CSV or NPY",
+		f.Name, strings.ToLower(f.Name))
 }
 
 // formatSource is the table in a file of a [Format].
@@ -89,7 +90,9 @@ type formatSource struct {
 
 func newFormat(f Format, name string, reopen func() (tableFile, error), sel Selection) (Source, error) {
 	if reopen == nil {
-		return nil, &Error{File: name, Msg: fmt.Sprintf("a %s file cannot be read from a stream, its index is at the end; write it to a file", f.Name)}
+		return nil, &Error{File: name,
+			Msg: fmt.Sprintf("a %s file cannot be read from a stream, its index is at the end; write it to a file",
+				f.Name)}
 	}
 	file, err := reopen()
 	if err != nil {

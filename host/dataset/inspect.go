@@ -107,7 +107,9 @@ func (l *layout) count(columns []Column, texts [][]byte, line int) error {
 		case known || len(c.Words) < maxWords && len(text) <= maxWord:
 			c.Words[string(text)]++
 		case len(text) > maxWord:
-			return &Error{File: l.schema.Name, Line: line, Msg: fmt.Sprintf("a cell of %d bytes in column %q: words of more than %d are no levels; leave it out with --drop", len(text), c.Name, maxWord)}
+			return &Error{File: l.schema.Name, Line: line,
+				Msg: fmt.Sprintf("a cell of %d bytes in column %q: words of more than %d are no levels; leave it out "+
+					"with --drop", len(text), c.Name, maxWord)}
 		default:
 			c.Full = true
 		}

@@ -59,7 +59,8 @@ type SpoolError struct {
 }
 
 func (e *SpoolError) Error() string {
-	return fmt.Sprintf("the rows of %s do not fit in memory and could not be kept in %s: %v; make room there, or let TMPDIR name another directory", e.Name, e.Dir, e.Err)
+	return fmt.Sprintf("the rows of %s do not fit in memory and could not be kept in %s: %v; make room there, or let "+
+		"TMPDIR name another directory", e.Name, e.Dir, e.Err)
 }
 
 func (e *SpoolError) Unwrap() error { return e.Err }
@@ -109,7 +110,8 @@ func (s *spool) add(b *model.Block) error {
 	size := 8 * float64(len(s.schema.Columns())) * float64(s.data.N+b.N)
 	if size <= s.most {
 		if size > max(s.asked, loadStep) {
-			if err := memory.Check(fmt.Sprintf("the rows of %s from row %d on", s.schema.Name, s.data.N+1), loadStep); err != nil {
+			if err := memory.Check(fmt.Sprintf("the rows of %s from row %d on", s.schema.Name, s.data.N+1),
+				loadStep); err != nil {
 				return err
 			}
 			s.asked = max(s.asked, loadStep) + loadStep

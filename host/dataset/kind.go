@@ -65,7 +65,10 @@ var spelled = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // grouped are numbers with commas between their thousands.
-var grouped = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?$`) })
+var grouped = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?$`)
+})
 
 // isGrouped says whether the commas of a number may stand between its thousands.
 func isGrouped(text string) bool { return grouped().MatchString(text) }
@@ -82,13 +85,16 @@ func isSpelled(text string) bool {
 
 // dates are the ways of writing a date or a time that are told apart from words.
 var dates = []string{
-	time.DateOnly, "2006/01/02", "02.01.2006", "2.1.2006", "2.1.06", "01/02/2006", "02/01/2006", "1/2/2006", "2/1/2006", "1/2/06", "2-Jan-2006", "2 Jan 2006",
-	"2 January 2006", "Jan 2, 2006", "January 2, 2006", "2006-01", time.DateTime, time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04",
+	time.DateOnly, "2006/01/02", "02.01.2006", "2.1.2006", "2.1.06", "01/02/2006", "02/01/2006", "1/2/2006", "2/1/2006",
+	"1/2/06", "2-Jan-2006", "2 Jan 2006",
+	"2 January 2006", "Jan 2, 2006", "January 2, 2006", "2006-01", time.DateTime, time.RFC3339, "2006-01-02T15:04:05",
+	"2006-01-02T15:04", "2006-01-02 15:04",
 	"2006/01/02 15:04:05", "02.01.2006 15:04", "02.01.2006 15:04:05", "1/2/2006 15:04", "15:04", time.TimeOnly,
 }
 
 func isDate(text string) bool {
-	if len(text) < len("15:04") || len(text) > len("2006-01-02T15:04:05.000000000+00:00") || !strings.ContainsAny(text, "-/.: ") || !strings.ContainsAny(text, "0123456789") {
+	if len(text) < len("15:04") || len(text) > len("2006-01-02T15:04:05.000000000+00:00") || !strings.ContainsAny(text,
+		"-/.: ") || !strings.ContainsAny(text, "0123456789") {
 		return false
 	}
 	for _, layout := range dates {

@@ -37,7 +37,8 @@ func parseNPYHeader(r io.Reader) (*npyHeader, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &npyHeader{offset: array.Offset, fields: array.Fields, fortran: array.Fortran, size: array.Size, native: array.Native, decode: array.Decode}
+	h := &npyHeader{offset: array.Offset, fields: array.Fields, fortran: array.Fortran, size: array.Size,
+		native: array.Native, decode: array.Decode}
 	if err := h.setShape(array.Shape); err != nil {
 		return nil, err
 	}
@@ -58,7 +59,8 @@ func (h *npyHeader) setShape(dims []int64) error {
 		return badfile.Faultf("an array of %d rows and %d columns", h.rows, h.cols)
 	}
 	if h.cols > MaxColumns || h.rows > most/h.cols {
-		return badfile.Faultf("an array of %d rows and %d columns is too large; want at most %d columns", h.rows, h.cols, MaxColumns)
+		return badfile.Faultf("an array of %d rows and %d columns is too large; want at most %d columns", h.rows,
+			h.cols, MaxColumns)
 	}
 	return nil
 }
@@ -110,7 +112,8 @@ func openNPY(name string, r io.Reader, size int64, sel Selection) (*npySource, e
 		return nil, err
 	}
 	if want := h.offset + h.bytes(); size >= 0 && size != want {
-		return nil, badfile.Faultf("%d bytes, want %d for %d rows and %d columns: the file is cut short or has something behind the array",
+		return nil, badfile.Faultf("%d bytes, want %d for %d rows and %d columns: the file is cut short or has "+
+			"something behind the array",
 			size, want, h.rows, h.cols)
 	}
 	if size < 0 && h.fortran {

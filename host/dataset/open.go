@@ -82,9 +82,11 @@ func open(name string, r io.Reader, reopen func() (tableFile, error), size int64
 	if magic := compression(head); magic != "" {
 		return newCompressed(name, magic, r, reopen, sel)
 	}
-	for magic, format := range map[string]string{"PARE": "encrypted Parquet", "PK\x03\x04": "zip or xlsx", "BZh": "bzip2", "\xfd7zXZ": "xz"} {
+	for magic, format := range map[string]string{"PARE": "encrypted Parquet", "PK\x03\x04": "zip or xlsx",
+		"BZh": "bzip2", "\xfd7zXZ": "xz"} {
 		if bytes.HasPrefix(head, []byte(magic)) {
-			return nil, &Error{File: name, Msg: fmt.Sprintf("a %s file; convert it to CSV, NPY or plain Parquet", format)}
+			return nil, &Error{File: name, Msg: fmt.Sprintf("a %s file; convert it to CSV, NPY or plain Parquet",
+				format)}
 		}
 	}
 	return newCSV(name, r, reopen, sel)

@@ -92,7 +92,8 @@ func Concat(parts ...Source) (Source, error) {
 	for _, p := range parts[1:] {
 		s := p.Schema()
 		if !slices.Equal(s.Columns(), schema.Columns()) {
-			return nil, &Error{File: s.Name, Msg: fmt.Sprintf("columns %s, want those of %s: %s", quoteAll(s.Columns()), schema.Name, quoteAll(schema.Columns()))}
+			return nil, &Error{File: s.Name, Msg: fmt.Sprintf("columns %s, want those of %s: %s", quoteAll(s.Columns()),
+				schema.Name, quoteAll(schema.Columns()))}
 		}
 		schema.Notes = append(schema.Notes, s.Notes...)
 	}

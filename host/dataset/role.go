@@ -7,9 +7,9 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// rules say of every role what stands in its column. A role that is added is a constant in host/model and an entry here:
-// selections, schemas, blocks, all formats and descriptions of fits then have it, and passes over shards refuse it until
-// they know it.
+// rules say of every role what stands in its column. A role that is added is a constant in host/model and an entry
+// here: selections, schemas, blocks, all formats and descriptions of fits then have it, and passes over shards refuse
+// it until they know it.
 var rules = model.ByRole[rule]{
 	model.Weights: {plural: "weights", accepts: func(v float64) bool { return v >= 0 }, refused: "a weight below 0",
 		least: leastWeight, most: mostWeight},

@@ -41,8 +41,8 @@ func (s *scaled) Schema() Schema {
 	return schema
 }
 
-// Watched is the same table, which shows the raw columns of src to see where src does, before the block is read; nil where
-// it does not.
+// Watched is the same table, which shows the raw columns of src to see where src does, before the block is read; nil
+// where it does not.
 func (s *scaled) Watched(see func(raw *model.Block)) Source {
 	w, ok := s.src.(interface {
 		Watched(see func(raw *model.Block)) Source
@@ -88,8 +88,10 @@ func (s *scaled) outside(schema Schema, row int, y float64) error {
 	if Dropped(s.src) > 0 {
 		of = " of those without missing cells"
 	}
-	return &Error{File: schema.Name, Msg: fmt.Sprintf("row %d%s: column %q is %v, and %s needs values above 0; leave such rows out, or fit another side of the formula",
-		row, of, schema.Target, y, s.scale.Title(schema.Target))}
+	return &Error{File: schema.Name,
+		Msg: fmt.Sprintf("row %d%s: column %q is %v, and %s needs values above 0; leave such rows out, or fit "+
+			"another side of the formula",
+			row, of, schema.Target, y, s.scale.Title(schema.Target))}
 }
 
 // Digest is the SHA-256 of targets and weights in the rows' order.
@@ -118,8 +120,8 @@ func (d *Digest) Add(b *model.Block) {
 // String is the digest in hexadecimal digits.
 func (d *Digest) String() string { return hex.EncodeToString(d.sum.Sum(nil)) }
 
-// DigestOf is that of the targets of src as they were before they were [Scaled], in the last whole pass; "" where they are
-// as they came.
+// DigestOf is that of the targets of src as they were before they were [Scaled], in the last whole pass; "" where they
+// are as they came.
 func DigestOf(src Source) string {
 	if s, ok := src.(*scaled); ok {
 		return s.digest

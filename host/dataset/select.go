@@ -123,24 +123,30 @@ func (s Selection) apply(file string, line int, names []string) (*layout, error)
 		return nil, err
 	}
 	if len(names) > MaxColumns {
-		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("%d columns, want at most %d", len(names), MaxColumns)}
+		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("%d columns, want at most %d", len(names),
+			MaxColumns)}
 	}
 	if err := checkNames(file, line, names); err != nil {
 		return nil, err
 	}
 	if last := names[len(names)-1]; s.Target == "" && len(s.Features) == 0 && slices.Contains(s.Drop, last) {
-		return nil, &SelectionError{fmt.Sprintf("column %q is dropped, the last, which would be the target; name another with --target", last)}
+		return nil, &SelectionError{fmt.Sprintf("column %q is dropped, the last, which would be the target; name "+
+			"another with --target", last)}
 	}
 	schema := Schema{Name: file, Target: s.target(names), Roles: s.Roles}
 	schema.Features = s.features(names, schema.Target)
 	wanted := append(schema.Columns(), s.Drop...)
 	if missing := without(wanted, names); len(missing) > 0 {
-		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("no column %s; there are %s", quoteAll(missing), shorten(names))}
+		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("no column %s; there are %s", quoteAll(missing),
+			shorten(names))}
 	}
 	if len(schema.Features) == 0 {
-		return nil, &Error{File: file, Line: line, Msg: fmt.Sprintf("no feature columns: want at least one beside the target %q%s", schema.Target, separatorHint(names))}
+		return nil, &Error{File: file, Line: line,
+			Msg: fmt.Sprintf("no feature columns: want at least one beside the target %q%s", schema.Target,
+				separatorHint(names))}
 	}
-	lay := &layout{schema: schema, names: names, place: make([]int, len(names)), absent: s.Absent, optional: s.Optional, comma: ',', point: s.point()}
+	lay := &layout{schema: schema, names: names, place: make([]int, len(names)), absent: s.Absent, optional: s.Optional,
+		comma: ',', point: s.point()}
 	place := make(map[string]int, len(names))
 	lay.words = make([]*dictionary, len(schema.Columns()))
 	for j, name := range schema.Columns() {
@@ -191,7 +197,8 @@ func checkNames(file string, line int, names []string) error {
 			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q holds a NUL character", name)}
 		}
 		if !utf8.ValidString(name) {
-			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q is not UTF-8; save the file as UTF-8", name)}
+			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q is not UTF-8; save the file as UTF-8",
+				name)}
 		}
 		if first, ok := seen[name]; ok {
 			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q is that of field %d already", name, first)}

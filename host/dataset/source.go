@@ -78,14 +78,16 @@ func Load(ctx context.Context, src Source) (*model.Data, error) {
 	data := &model.Data{D: len(schema.Features)}
 	row := 8 * float64(len(schema.Columns()))
 	if s, ok := src.(interface{ rows() int64 }); ok {
-		if err := memory.Check(fmt.Sprintf("the %d rows of %s", s.rows(), schema.Name), row*float64(s.rows())); err != nil {
+		if err := memory.Check(fmt.Sprintf("the %d rows of %s", s.rows(), schema.Name),
+			row*float64(s.rows())); err != nil {
 			return nil, err
 		}
 	}
 	asked := float64(loadStep) // bytes, in steps that are worth asking for
 	err := src.Read(ctx, func(b *model.Block) error {
 		if row*float64(data.N+b.N) > asked {
-			if err := memory.Check(fmt.Sprintf("the rows of %s from row %d on", schema.Name, data.N+1), loadStep); err != nil {
+			if err := memory.Check(fmt.Sprintf("the rows of %s from row %d on", schema.Name, data.N+1),
+				loadStep); err != nil {
 				return err
 			}
 			asked += loadStep

@@ -30,7 +30,8 @@ type stored struct {
 	run    int          // blocks that are read together
 	read   atomic.Int64 // blocks
 	follow func(passes float64)
-	sums   []atomic.Uint64 // of each block, 1<<32 and its CRC-32C; 0 until it has been read; nil where none is read again
+	// of each block, 1<<32 and its CRC-32C; 0 until it has been read; nil where none is read again
+	sums []atomic.Uint64
 }
 
 func newStored(schema Schema, n int, at io.ReaderAt, row int64) *stored {
@@ -169,7 +170,9 @@ func (s *stored) verify(i int, from []byte, values []float64, n int) error {
 
 func (s *stored) changed(block int) error {
 	from := block * model.BlockRows
-	return &Error{File: s.schema.Name, Msg: fmt.Sprintf("rows %d to %d are not what they were: the file was changed while it was read; start again when nothing writes to it", from+1, min(from+model.BlockRows, s.n))}
+	return &Error{File: s.schema.Name,
+		Msg: fmt.Sprintf("rows %d to %d are not what they were: the file was changed while it was read; start again "+
+			"when nothing writes to it", from+1, min(from+model.BlockRows, s.n))}
 }
 
 // direct says whether rows can be read where they stand: from any on, and all of them.

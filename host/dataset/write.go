@@ -61,7 +61,9 @@ func (w whole) Read(ctx context.Context, fn func(*model.Block) error) error {
 	return w.Source.Read(ctx, func(b *model.Block) error {
 		for at, v := range b.X {
 			if math.IsNaN(v) {
-				return &Error{File: w.Schema().Name, Msg: fmt.Sprintf("row %d has an empty prediction, which a CSV file can hold and this one cannot: name the output .csv", rows+at%b.N+1)}
+				return &Error{File: w.Schema().Name,
+					Msg: fmt.Sprintf("row %d has an empty prediction, which a CSV file can hold and this one cannot: "+
+						"name the output .csv", rows+at%b.N+1)}
 			}
 		}
 		rows += b.N

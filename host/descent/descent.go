@@ -97,7 +97,8 @@ type minimiser func(context.Context, optim.Stochastic, []float64, optim.Stochast
 
 // descend takes the steps of how on l from x0 over the mini-batches of rows, each of which project, if it is
 // not nil, brings within bounds. It calls epoch after every epoch.
-func descend(ctx context.Context, how MiniBatches, minimise minimiser, l loss.OnData, rows model.Rows, x0 []float64, rng *rand.Rand, bound float64, project func(x []float64), epoch func()) (*track, error) {
+func descend(ctx context.Context, how MiniBatches, minimise minimiser, l loss.OnData, rows model.Rows, x0 []float64,
+	rng *rand.Rand, bound float64, project func(x []float64), epoch func()) (*track, error) {
 	batches := loss.NewEpochs(rows, how.Batch, rng)
 	perEpoch := batches.Steps()
 	t := &track{steps: how.Epochs * perEpoch}
@@ -129,7 +130,8 @@ func (t *track) halfway() []float64 {
 // second half of its steps, over which a cosine takes a sixth of the way, the
 // regressors turned by more than sameAngle, or the loss of all rows fell by
 // more than lateFall of its whole fall. A plateau looks like an end to both.
-func (t *track) endedEarly(ctx context.Context, loss optim.Objective, regressors func(x []float64) *model.Params) (string, error) {
+func (t *track) endedEarly(ctx context.Context, loss optim.Objective,
+	regressors func(x []float64) *model.Params) (string, error) {
 	if t.Status != optim.Converged {
 		return "", nil
 	}

@@ -32,7 +32,8 @@ const (
 // η = 2/λ_max(E[x·xᵀ]) is the inverse of the largest curvature that L_log can
 // have, so that no step raises it. The note says which gating vectors the radius
 // holds back, "" for none.
-func Gate(ctx context.Context, p *problem.Problem, q *model.Params, radius float64) (_ *model.Params, _ *optim.Result, note string, err error) {
+func Gate(ctx context.Context, p *problem.Problem, q *model.Params,
+	radius float64) (_ *model.Params, _ *optim.Result, note string, err error) {
 	q = p.Shape.WithNoise(q, p.RMS())
 	step, err := gateStep(p)
 	if err != nil {
@@ -42,7 +43,8 @@ func Gate(ctx context.Context, p *problem.Problem, q *model.Params, radius float
 	for range gateRounds {
 		l := loss.Log(p.Rows, p.G, q, p.Threads)
 		run, err := optim.Projected(ctx, l, l.Theta(q), optim.ProjectedSettings{
-			Iterations: gateIterations, StepSize: step, Tolerance: gateTolerance, Project: optim.RowBall(p.Shape.D, radius),
+			Iterations: gateIterations, StepSize: step, Tolerance: gateTolerance, Project: optim.RowBall(p.Shape.D,
+				radius),
 		})
 		if err != nil {
 			return nil, nil, "", err
@@ -70,7 +72,8 @@ func Gate(ctx context.Context, p *problem.Problem, q *model.Params, radius float
 
 // noiseStep maximises the likelihood over σ alone and returns the largest
 // change of log σ.
-func noiseStep(ctx context.Context, p *problem.Problem, q *model.Params) (_ *model.Params, value, change float64, err error) {
+func noiseStep(ctx context.Context, p *problem.Problem,
+	q *model.Params) (_ *model.Params, value, change float64, err error) {
 	l := loss.NewLikelihood(p.Rows, p.G, q, loss.Free{Sigma: true}, p.Threads)
 	theta := l.Theta(q)
 	run, err := search.Climb(ctx, l, theta, nil)
@@ -105,5 +108,6 @@ func heldNote(q *model.Params, radius float64) string {
 	if held == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d gating vectors stand at the radius %g; a larger one lets them grow", held, q.K-1, radius)
+	return fmt.Sprintf("%d of %d gating vectors stand at the radius %g; a larger one lets them grow", held, q.K-1,
+		radius)
 }

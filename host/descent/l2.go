@@ -65,7 +65,8 @@ func (l L2) Check() error { return l.check() }
 // that kind. The one with the least ℓ2 of all rows comes first, those that
 // diverged behind the others; σ is then the likelihood's, with regressors and
 // gating held.
-func (l L2) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, all []*search.Candidate, own *model.Params, show Progress) (*Record, []string, error) {
+func (l L2) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, all []*search.Candidate, own *model.Params,
+	show Progress) (*Record, []string, error) {
 	if l.Optimiser == nil {
 		l.Optimiser = SGD{}
 	}
@@ -78,14 +79,15 @@ func (l L2) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, all
 	epoch := show.epochs(len(all) * l.Epochs)
 	early := make([]string, len(all))
 	at := func(c *search.Candidate) int { return slices.Index(all, c) }
-	err = search.Draw(ctx, p, all, stream.Start, 0, func(ctx context.Context, c *search.Candidate, rng *rand.Rand) error {
-		why, err := l.descend(ctx, p, e, c, minimise, own, rng, epoch)
-		if err != nil {
-			return err
-		}
-		early[at(c)] = why
-		return noiseAlone(ctx, p, c)
-	})
+	err = search.Draw(ctx, p, all, stream.Start, 0,
+		func(ctx context.Context, c *search.Candidate, rng *rand.Rand) error {
+			why, err := l.descend(ctx, p, e, c, minimise, own, rng, epoch)
+			if err != nil {
+				return err
+			}
+			early[at(c)] = why
+			return noiseAlone(ctx, p, c)
+		})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,7 +125,8 @@ func byLoss(a, b *search.Candidate) int {
 
 // descend takes one start down ℓ2, and says why it ended too early if it did. A
 // run that diverges ends at the best point on its record.
-func (l L2) descend(ctx context.Context, p *problem.Problem, e *moment.Evidence, c *search.Candidate, minimise minimiser, own *model.Params, rng *rand.Rand, epoch func()) (early string, err error) {
+func (l L2) descend(ctx context.Context, p *problem.Problem, e *moment.Evidence, c *search.Candidate,
+	minimise minimiser, own *model.Params, rng *rand.Rand, epoch func()) (early string, err error) {
 	k, d := p.Shape.K, p.Shape.D
 	loss2 := newUnitL2(k, d, p.G, e.Norm)
 	x0 := model.RandomDirections(rng, 2*k-1, d)
@@ -191,13 +194,15 @@ func noiseAlone(ctx context.Context, p *problem.Problem, c *search.Candidate) er
 // l2Notes says what the starts were like where that should be known.
 func l2Notes(all []*search.Candidate, k int, early string) (notes []string) {
 	if n := search.Count(all, func(c *search.Candidate) bool { return c.Run.Status == optim.Diverged }); n > 0 {
-		notes = append(notes, fmt.Sprintf("l2 diverged from %d of %d starts; of such a start the best point on record is kept: try a smaller step size", n, len(all)))
+		notes = append(notes, fmt.Sprintf("l2 diverged from %d of %d starts; of such a start the best point on "+
+			"record is kept: try a smaller step size", n, len(all)))
 	}
 	if early != "" {
 		notes = append(notes, endedEarly(early))
 	}
 	if n := search.Count(all, func(c *search.Candidate) bool { return c.Agrees }); n == 1 && len(all) > 1 && k > 1 {
-		notes = append(notes, "no other start found the same regressors: l2 has local optima, and more starts may find a better one")
+		notes = append(notes, "no other start found the same regressors: l2 has local optima, and more starts may "+
+			"find a better one")
 	}
 	return notes
 }

@@ -136,7 +136,8 @@ func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, sho
 	objective := loss.NewOnlineL4(k, d, e.Outputs(), l.Mu, l.Lambda, *l.Ridge)
 	objective.UnitNorm = l.Penalty == UnitNorm
 	rng := stream.New(p.Seed, stream.Descent, 0)
-	t, err := descend(ctx, how, optim.SGD, objective, rows, l.start(p, e, rng), rng, l4Bound, nil, show.epochs(how.Epochs))
+	t, err := descend(ctx, how, optim.SGD, objective, rows, l.start(p, e, rng), rng, l4Bound, nil,
+		show.epochs(how.Epochs))
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +174,10 @@ func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, sho
 }
 
 func divergedNote(made, steps, kept int, norm float64) string {
-	text := fmt.Sprintf("L4 diverged after %d of %d mini-batches: over the rows of a table it has no lower bound. The model is that of mini-batch %d, where it moved least. "+
-		"Try fewer epochs, a smaller step size, a larger lambda or ridge, or method moments, whose L4 is bounded", made, steps, kept)
+	text := fmt.Sprintf("L4 diverged after %d of %d mini-batches: over the rows of a table it has no lower bound. "+
+		"The model is that of mini-batch %d, where it moved least. "+
+		"Try fewer epochs, a smaller step size, a larger lambda or ridge, or method moments, whose L4 is bounded", made,
+		steps, kept)
 	if norm != 1 {
 		text += fmt.Sprintf("; and L4 takes regressors to be of unit norm: divide the target by about %.3g", norm)
 	}

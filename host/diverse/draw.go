@@ -26,7 +26,8 @@ type Draw struct {
 // NewDraw draws m points, then n weights and signs, in d dimensions.
 func NewDraw(seed uint64, n, m, d int) *Draw {
 	rng := stream.New(seed, stream.Study, 1)
-	s := &Draw{X: mat.NewDense(m, d, model.RandomDirections(rng, m, d)), W: mat.NewDense(n, d, nil), V: make([]float64, n), Rng: rng}
+	s := &Draw{X: mat.NewDense(m, d, model.RandomDirections(rng, m, d)), W: mat.NewDense(n, d, nil),
+		V: make([]float64, n), Rng: rng}
 	s.W.Apply(func(int, int, float64) float64 { return rng.NormFloat64() }, s.W)
 	for k := range s.V {
 		s.V[k] = float64(1 - 2*rng.IntN(2))
@@ -121,12 +122,14 @@ func (s *Draw) Train(ctx context.Context, y []float64, set TrainSettings) (begin
 	if begin, err = s.state(ctx, s.W.RawMatrix().Data, y, set); err != nil {
 		return begin, end, err
 	}
-	r, err := optim.Projected(ctx, o, s.W.RawMatrix().Data, optim.ProjectedSettings{Iterations: set.Steps, StepSize: size, Tolerance: 1e-15, Watch: func(step int, _ []float64) bool {
-		if set.Watch != nil {
-			set.Watch(step)
-		}
-		return false
-	}})
+	r, err := optim.Projected(ctx, o, s.W.RawMatrix().Data,
+		optim.ProjectedSettings{Iterations: set.Steps, StepSize: size, Tolerance: 1e-15,
+			Watch: func(step int, _ []float64) bool {
+				if set.Watch != nil {
+					set.Watch(step)
+				}
+				return false
+			}})
 	if err != nil {
 		return begin, end, err
 	}

@@ -44,12 +44,19 @@ func efficiency(z size, of []setting) *Figure {
 		ns = []int{1000, 3000, 10000, 30000}
 	}
 	f := &Figure{
-		ID: fmt.Sprintf("efficiency-%d", k), Title: fmt.Sprintf("Mean squared error over the Cramér–Rao bound, k = %d", k), Source: "beyond the papers",
-		Claim: "The likelihood refinement reaches the Cramér–Rao bound, which the moment estimate is far from.", Own: true,
-		Settings: fmt.Sprintf("d = 10, σ = 0.05, %s%d data sets of each size. Σ‖â_i − a_i*‖² over the trace of the regressors' block of the inverse Fisher information at the truth, all parameters unknown, its mean taken over %d rows. The moment estimate has unit norm, the refined one does not.", leaky, sets, rows),
-		X:        Axis{Label: "n", Log: true}, Y: axisRatio, Plain: true, Errors: true, Level: 1, judge: judgeEfficiency(z, of),
-		Views:   []View{{Title: "both estimates", Y: axisRatio}, {Title: "close to the bound", Y: Axis{Label: axisRatio.Label, Min: 0.8, Max: 1.3}}},
-		Columns: []string{"g", "n", "refined: MSE / bound", "standard error", "data sets", "moments: MSE / bound", "data sets with moments"}, table: efficiencyTable(of),
+		ID: fmt.Sprintf("efficiency-%d", k), Title: fmt.Sprintf("Mean squared error over the Cramér–Rao bound, k = %d",
+			k), Source: "beyond the papers",
+		Claim: "The likelihood refinement reaches the Cramér–Rao bound, which the moment estimate is far from.",
+		Own:   true,
+		Settings: fmt.Sprintf("d = 10, σ = 0.05, %s%d data sets of each size. Σ‖â_i − a_i*‖² over the trace of the "+
+			"regressors' block of the inverse Fisher information at the truth, all parameters unknown, its mean "+
+			"taken over %d rows. The moment estimate has unit norm, the refined one does not.", leaky, sets, rows),
+		X: Axis{Label: "n", Log: true}, Y: axisRatio, Plain: true, Errors: true, Level: 1, judge: judgeEfficiency(z,
+			of),
+		Views: []View{{Title: "both estimates", Y: axisRatio},
+			{Title: "close to the bound", Y: Axis{Label: axisRatio.Label, Min: 0.8, Max: 1.3}}},
+		Columns: []string{"g", "n", "refined: MSE / bound", "standard error", "data sets", "moments: MSE / bound",
+			"data sets with moments"}, table: efficiencyTable(of),
 	}
 	order := slices.Clone(of)
 	last := len(of) - 1
@@ -65,40 +72,45 @@ func efficiency(z size, of []setting) *Figure {
 
 func efficiencyUnit(b *bound, first, sets int, ns []int) unit {
 	s := b.setting
-	return unit{key: fmt.Sprintf("efficiency %+v rows %d n %v sets %d from %d", s, b.rows, ns, sets, first), run: func(ctx context.Context, seed uint64) (*output, error) {
-		bound, err := b.get(ctx)
-		if err != nil {
-			return nil, err
-		}
-		out := new(output)
-		for i := range sets {
-			moments, refined := new(trace), new(trace)
-			for j, n := range ns {
-				st, err := s.open(ctx, seed+uint64(len(ns)*i+j), n)
-				if err != nil {
-					return nil, err
-				}
-				p, e, err := st.measured(ctx, seed)
-				if err != nil {
-					return nil, err
-				}
-				found, err := search.Auto(ctx, p, e, search.Settings{Mu: moment.UnitMu, Starts: search.DefaultStarts, Steps: steps.All()})
-				if err != nil {
-					return nil, err
-				}
-				share := func(q *model.Params) float64 { return squaredError(p.Units.OutOf(q), st.truth) / (bound / float64(n)) }
-				refined.add(float64(n), share(found.Best.Params))
-				if found.Estimate != nil {
-					moments.add(float64(n), share(found.Estimate.Params))
-				}
+	return unit{key: fmt.Sprintf("efficiency %+v rows %d n %v sets %d from %d", s, b.rows, ns, sets, first),
+		run: func(ctx context.Context, seed uint64) (*output, error) {
+			bound, err := b.get(ctx)
+			if err != nil {
+				return nil, err
 			}
-			if moments.n() > 0 {
-				out.add("moments", "moments, "+s.g, first+i, moments)
+			out := new(output)
+			for i := range sets {
+				moments, refined := new(trace), new(trace)
+				for j, n := range ns {
+					st, err := s.open(ctx, seed+uint64(len(ns)*i+j), n)
+					if err != nil {
+						return nil, err
+					}
+					p, e, err := st.measured(ctx, seed)
+					if err != nil {
+						return nil, err
+					}
+					found, err := search.Auto(ctx, p, e,
+						search.Settings{Mu: moment.UnitMu, Starts: search.DefaultStarts, Steps: steps.All()})
+					if err != nil {
+						return nil, err
+					}
+					share := func(q *model.Params) float64 {
+						return squaredError(p.Units.OutOf(q),
+							st.truth) / (bound / float64(n))
+					}
+					refined.add(float64(n), share(found.Best.Params))
+					if found.Estimate != nil {
+						moments.add(float64(n), share(found.Estimate.Params))
+					}
+				}
+				if moments.n() > 0 {
+					out.add("moments", "moments, "+s.g, first+i, moments)
+				}
+				out.add(regressors, "refined, "+s.g, first+i, refined)
 			}
-			out.add(regressors, "refined, "+s.g, first+i, refined)
-		}
-		return out, nil
-	}}
+			return out, nil
+		}}
 }
 
 // squaredError is Σ‖â_i − a_i*‖² after relabelling.
@@ -171,7 +183,8 @@ func efficiencyTable(of []setting) func(*Outcome) [][]string {
 			x, _ := o.medians("refined, " + s.g)
 			for _, n := range x {
 				refined, se, moments := o.ratios(s.g, n)
-				rows = append(rows, []string{s.g, fmt.Sprint(n), fmt.Sprintf("%.3f", refined), fmt.Sprintf("%.3f", se), fmt.Sprint(len(o.at("refined, "+s.g, n))),
+				rows = append(rows, []string{s.g, fmt.Sprint(n), fmt.Sprintf("%.3f", refined), fmt.Sprintf("%.3f", se),
+					fmt.Sprint(len(o.at("refined, "+s.g, n))),
 					fmt.Sprintf("%.3g", moments), fmt.Sprint(len(o.at("moments, "+s.g, n)))})
 			}
 		}
@@ -191,7 +204,8 @@ func judgeEfficiency(z size, of []setting) func(*Outcome) Verdict {
 				v.Agrees, v.Because = false, "the refined estimate of "+g+" is not within the tolerance of the bound"
 			}
 		}
-		v.Measured = "mean squared error over the bound at n = 10000, refined ± standard error (moments): " + strings.Join(measured, "; ")
+		v.Measured = "mean squared error over the bound at n = 10000, refined ± standard error (moments): " +
+			strings.Join(measured, "; ")
 		return v
 	}
 }

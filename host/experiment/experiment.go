@@ -64,13 +64,14 @@ type Figure struct {
 	Same      string // the figure of another source that shows the same runs for the same claim, if any
 	Settings  string // what was run, and what of it the source leaves out
 	X, Y      Axis
-	Scatter   bool     // points, not lines; a logarithmic Y shows their sizes
-	Apart     bool     // every run a point, the series side by side at each X, with their medians: for runs of which some end elsewhere
-	Plain     bool     // the runs' mean is the arithmetic one, on a logarithmic axis too
-	Errors    bool     // the band is two standard errors of the mean, not the runs' spread
-	Level     float64  // a value of Y that the claim is about, drawn as a line; 0 for none
-	Views     []View   // the panels of its picture, from the top; none: one with all series
-	Columns   []string // of the table that goes with it, if any
+	Scatter   bool // points, not lines; a logarithmic Y shows their sizes
+	// every run a point, the series side by side at each X, with their medians: for runs of which some end elsewhere
+	Apart   bool
+	Plain   bool     // the runs' mean is the arithmetic one, on a logarithmic axis too
+	Errors  bool     // the band is two standard errors of the mean, not the runs' spread
+	Level   float64  // a value of Y that the claim is about, drawn as a line; 0 for none
+	Views   []View   // the panels of its picture, from the top; none: one with all series
+	Columns []string // of the table that goes with it, if any
 
 	measure string                    // of the units' curves, "" for all
 	table   func(*Outcome) [][]string // rows that come from all units together, if any
@@ -100,10 +101,12 @@ type Source struct{ Number, Title string }
 // Sources are the papers by the numbers that the figures name them by.
 func Sources() []Source {
 	return []Source{
-		{"000", "A. V. Makkuva, S. Oh, S. Kannan, P. Viswanath, Learning in Gated Neural Networks (proceedings version)"},
+		{"000", "A. V. Makkuva, S. Oh, S. Kannan, P. Viswanath, Learning in Gated Neural Networks " +
+			"(proceedings version)"},
 		{"001", "The slides of the same title, with Breaking the Gridlock in Mixture-of-Experts by the same authors"},
 		{"002", "Learning in Gated Neural Networks, the longer version with the appendices"},
-		{"003", "Slides of K. Zhong, Z. Song, P. Jain, P. L. Bartlett, I. S. Dhillon, Recovery Guarantees for One-hidden-layer Neural Networks"},
+		{"003", "Slides of K. Zhong, Z. Song, P. Jain, P. L. Bartlett, I. S. Dhillon, Recovery Guarantees for " +
+			"One-hidden-layer Neural Networks"},
 		{"004", "Slides of L. Song with B. Xie and Y. Liang, Diverse Neural Network Learns True Target"},
 	}
 }
@@ -164,7 +167,9 @@ func Figures(quick bool) []*Figure {
 	s := size{quick}
 	all := slices.Concat(section4(s), paper000(s), slides001(s), []*Figure{
 		conjecture(s),
-		appendixB(), landscape(s), samples(s, sampledBuiltins(s)), samplesOverD(s), rates(s), ratesOverD(s), ratesOverDistance(s), gateFloor(s), gateError(s, "n"), gateError(s, "d"), gateErrorOverT(s), perturbation(s), deviation(s),
+		appendixB(), landscape(s), samples(s, sampledBuiltins(s)), samplesOverD(s), rates(s), ratesOverD(s),
+		ratesOverDistance(s), gateFloor(s), gateError(s, "n"), gateError(s, "d"), gateErrorOverT(s), perturbation(s),
+		deviation(s),
 		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6),
 		trees(s), treesFlat(s), treesRecurrent(s),
@@ -287,7 +292,10 @@ func (o *Outcome) lasts(series string) []float64 {
 
 // diverged says whether a run of the series did.
 func (o *Outcome) diverged(series ...string) bool {
-	return slices.ContainsFunc(o.Curves, func(c Curve) bool { return slices.Contains(series, c.Series) && c.Status != "" })
+	return slices.ContainsFunc(o.Curves, func(c Curve) bool {
+		return slices.Contains(series, c.Series) &&
+			c.Status != ""
+	})
 }
 
 // Series returns the names of the series in order of appearance.

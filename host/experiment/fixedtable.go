@@ -16,9 +16,13 @@ func fixedTable(z size) *Figure {
 	}
 	f := &Figure{
 		ID: "fixed-table", Title: "SGD on L4 over a fixed table", Source: "beyond the papers; 002 Theorem 2",
-		Claim:    "Stochastic gradient descent on the empirical L4 converges to an approximate local minimum close to a global one.",
-		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05, %d mini-batches of 1024 with constant step 2e−3, μ = 0.01; λ = 50 with ridge 0.001, as 002 Remark 2 asks for k = 2, and λ = 20 with ridge 1, as in 002-2a. A table's rows are visited in a new random order in every epoch. A run ends as diverged when an entry of A passes 100.", steps),
-		X:        axisBatches, Y: axisReg, measure: regressors, judge: judgeFixed,
+		Claim: "Stochastic gradient descent on the empirical L4 converges to an approximate local minimum close " +
+			"to a global one.",
+		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05, %d mini-batches of 1024 with constant step 2e−3, μ "+
+			"= 0.01; λ = 50 with ridge 0.001, as 002 Remark 2 asks for k = 2, and λ = 20 with ridge 1, as in 002-2a. "+
+			"A table's rows are visited in a new random order in every epoch. A run ends as diverged when an entry "+
+			"of A passes 100.", steps),
+		X: axisBatches, Y: axisReg, measure: regressors, judge: judgeFixed,
 		Views: views("λ = 50", "λ = 20"),
 	}
 	for _, ours := range []bool{false, true} {
@@ -87,7 +91,9 @@ func judgeFixed(o *Outcome) Verdict {
 	}
 	v.Measured = "runs that diverged, and median final E_reg of the others: " + strings.Join(measured, "; ")
 	if v.Agrees = gone == 0; !v.Agrees {
-		v.Because = fmt.Sprintf("the empirical L4 is unbounded below in ℝ^d, and descent finds the way down in %d runs with λ = 50 and ridge 0.001 and in %d with λ = 20 and ridge 1. How many rows the theorem asks for is not known: these may be fewer", rest[false], rest[true])
+		v.Because = fmt.Sprintf("the empirical L4 is unbounded below in ℝ^d, and descent finds the way down in %d "+
+			"runs with λ = 50 and ridge 0.001 and in %d with λ = 20 and ridge 1. How many rows the theorem asks for "+
+			"is not known: these may be fewer", rest[false], rest[true])
 	}
 	return v
 }

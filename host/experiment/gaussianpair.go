@@ -79,7 +79,8 @@ func fitPair(ctx context.Context, data *model.Data) (*pair, error) {
 		}
 		before := l
 		p, first := l.expected(data)
-		if l, err = pairAround(mean, covariance, p, first); err == nil && math.Abs(l.p-before.p)+floats.Distance(l.first, before.first, 2) < 1e-6 {
+		if l, err = pairAround(mean, covariance, p, first); err == nil && math.Abs(l.p-before.p)+
+			floats.Distance(l.first, before.first, 2) < 1e-6 {
 			break
 		}
 	}

@@ -51,13 +51,16 @@ func For(ctx context.Context, given Given, quick bool) ([]*Figure, error) {
 	case !v.Verdict.Valid:
 		return nil, &UnfitError{given.Name, "it is not valid: " + strings.Join(v.Verdict.Reasons, "; ")}
 	case !v.Verdict.SignsIdentifiable:
-		return nil, &UnfitError{given.Name, "it is even, so that the regressors' signs, and with them their errors, cannot be told"}
+		return nil, &UnfitError{given.Name,
+			"it is even, so that the regressors' signs, and with them their errors, cannot be told"}
 	case v.Noise == nil:
 		return nil, &UnfitError{given.Name, "the variance of its transforms is not finite"}
 	}
 	c.sizes(z, v.Noise.Samples(solver.Design{K: c.k, D: c.d, Mu: moment.UnitMu}, predictionTarget))
 	if c.largest() > mostRows {
-		return nil, &UnfitError{given.Name, fmt.Sprintf("002-T2 would take %d rows, and goes up to %d: its transforms are too noisy (moe validate-activation)", c.largest(), mostRows)}
+		return nil, &UnfitError{given.Name,
+			fmt.Sprintf("002-T2 would take %d rows, and goes up to %d: its transforms are too noisy (moe "+
+				"validate-activation)", c.largest(), mostRows)}
 	}
 	figures := []*Figure{samples(z, []sampled{c}), efficiency(z, []setting{with(2)}), efficiency(z, []setting{with(3)})}
 	for _, f := range figures {

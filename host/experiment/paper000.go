@@ -37,7 +37,12 @@ func paper000(z size) []*Figure {
 	for i := range units {
 		units[i] = inRows(units[i])
 	}
-	settings := fmt.Sprintf("Identity, k = 3, d = 10, σ = 0.05; the numbers do not survive in the text of the source: d and σ are those of 002, k and the number of runs, here %d, are ours. EM, of which the source gives no settings: n = %d rows, random unit regressors, W = 0, σ fixed at the truth, or free and started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d iterations. The abscissa counts rows processed, with repetition, so that the methods can be compared. ", runs, emRows, emSteps) + l4Settings + l2Settings
+	settings := fmt.Sprintf("Identity, k = 3, d = 10, σ = 0.05; the numbers do not survive in the text of the "+
+		"source: d and σ are those of 002, k and the number of runs, here %d, are ours. EM, of which the source "+
+		"gives no settings: n = %d rows, random unit regressors, W = 0, σ fixed at the truth, or free and started at "+
+		"the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d iterations. The "+
+		"abscissa counts rows processed, with repetition, so that the methods can be compared. ", runs, emRows,
+		emSteps) + l4Settings + l2Settings
 	return []*Figure{
 		{
 			ID: "000-1a", Title: "Regressors by EM, ℓ2 and L4", Source: "000 Figure 1a",
@@ -46,8 +51,11 @@ func paper000(z size) []*Figure {
 		},
 		{
 			ID: "000-1b", Title: "Gating by EM, ℓ2 and L_log after L4", Source: "000 Figure 1b",
-			Claim:    "L_log after L4 learns the gating considerably better than ℓ2, which learns it jointly.",
-			Settings: settings + gateSettings + "Its rows are counted from its own start. EM, of which the source says the same, is drawn, with its 10000 rows; on the same rows it is judged in 000-1b-em.", X: axisRows, Y: axisGating, Level: stuck, measure: gating, units: units, judge: judge1b,
+			Claim: "L_log after L4 learns the gating considerably better than ℓ2, which learns it jointly.",
+			Settings: settings + gateSettings +
+				"Its rows are counted from its own start. EM, of which the source says the same, is drawn, with its " +
+				"10000 rows; on the same rows it is judged in 000-1b-em.", X: axisRows, Y: axisGating, Level: stuck,
+			measure: gating, units: units, judge: judge1b,
 		},
 		sameRows(z),
 		manyStarts(z),
@@ -82,9 +90,12 @@ func inRows(u unit) unit {
 }
 
 func judge1a(o *Outcome) Verdict {
-	l4, l2, adam, fixed, free := o.lasts(seriesL4), o.lasts(seriesL2), o.lasts(seriesL2Adam), o.lasts(seriesFixed), o.lasts(seriesFree)
-	v := Verdict{Measured: fmt.Sprintf("of %d runs each, E_reg above 0.05 at the end: L4 %d, ℓ2 %d by SGD and %d by Adam, EM %d with σ fixed and %d with σ free; median E_reg of L4 %s, of EM %s with σ fixed and %s with σ free",
-		len(l4), away(l4), away(l2), away(adam), away(fixed), away(free), g2(median(l4)), g2(median(fixed)), g2(median(free)))}
+	l4, l2, adam, fixed, free := o.lasts(seriesL4), o.lasts(seriesL2), o.lasts(seriesL2Adam), o.lasts(seriesFixed),
+		o.lasts(seriesFree)
+	v := Verdict{Measured: fmt.Sprintf("of %d runs each, E_reg above 0.05 at the end: L4 %d, ℓ2 %d by SGD and %d by "+
+		"Adam, EM %d with σ fixed and %d with σ free; median E_reg of L4 %s, of EM %s with σ fixed and %s with σ free",
+		len(l4), away(l4), away(l2), away(adam), away(fixed), away(free), g2(median(l4)), g2(median(fixed)),
+		g2(median(free)))}
 	closer := ""
 	if median(free) < median(l4) {
 		closer = ", and ends closer than L4"
@@ -124,9 +135,12 @@ func sameRows(z size) *Figure {
 	}
 	f := &Figure{
 		ID: "000-1b-em", Title: "Gating by EM and by L_log after L4 on the same rows", Source: "000 Figure 1b",
-		Claim:    "L_log after L4 learns the gating considerably better than EM, which learns it jointly.",
-		Settings: fmt.Sprintf("Identity, k = 3, d = 10, σ = 0.05, %d data sets of each size. L4 on the reduced problem with μ = 1, σ estimated, then the minimum of L_log on all rows with its regressors. EM on the same rows: one random start, unit regressors, W = 0, σ fixed at the truth or free, until the mean log-likelihood rises by less than 1e−9, at most %d iterations.", sets, emSteps),
-		X:        Axis{Label: "n", Log: true}, Y: axisGating, Apart: true, Level: stuck, measure: gating, judge: judgeSameRows,
+		Claim: "L_log after L4 learns the gating considerably better than EM, which learns it jointly.",
+		Settings: fmt.Sprintf("Identity, k = 3, d = 10, σ = 0.05, %d data sets of each size. L4 on the reduced "+
+			"problem with μ = 1, σ estimated, then the minimum of L_log on all rows with its regressors. EM on the "+
+			"same rows: one random start, unit regressors, W = 0, σ fixed at the truth or free, until the mean "+
+			"log-likelihood rises by less than 1e−9, at most %d iterations.", sets, emSteps),
+		X: Axis{Label: "n", Log: true}, Y: axisGating, Apart: true, Level: stuck, measure: gating, judge: judgeSameRows,
 	}
 	for run := range sets {
 		for i := range ns { // the dear ones first
@@ -176,7 +190,8 @@ func judgeSameRows(o *Outcome) Verdict {
 	var measured []string
 	better, considerably := 0, 0 // sizes at which L_log after L4 is, considerably by a factor of 2
 	for i, n := range x {
-		measured = append(measured, fmt.Sprintf("at n = %g %s, EM %s with σ fixed and %s with σ free", n, g2(ours[i]), g2(fixed[i]), g2(free[i])))
+		measured = append(measured, fmt.Sprintf("at n = %g %s, EM %s with σ fixed and %s with σ free", n, g2(ours[i]),
+			g2(fixed[i]), g2(free[i])))
 		em := min(fixed[i], free[i])
 		if ours[i] < em {
 			better++
@@ -192,7 +207,8 @@ func judgeSameRows(o *Outcome) Verdict {
 	case better == 0:
 		v.Because = "on the same rows EM learns the gating better at every n"
 	default:
-		v.Because = fmt.Sprintf("on the same rows EM learns the gating better at %d of %d sizes, and L_log after L4 twice as well at %d", len(x)-better, len(x), considerably)
+		v.Because = fmt.Sprintf("on the same rows EM learns the gating better at %d of %d sizes, and L_log after L4 "+
+			"twice as well at %d", len(x)-better, len(x), considerably)
 	}
 	return v
 }
@@ -202,9 +218,10 @@ func manyStarts(z size) *Figure {
 	s, runs := paper("identity", 3), z.of(10, 30)
 	f := &Figure{
 		ID: "000-1c", Title: fmt.Sprintf("L4 from %d random starts", runs), Source: "000 Figure 1c",
-		Claim:    "L4 recovers the regressors from all random initialisations (30 of 30).",
-		Settings: fmt.Sprintf("Identity, k = 3, d = 10, σ = 0.05; %d starts, each with mini-batches of its own. ", runs) + l4Settings,
-		X:        axisBatches, Y: axisReg, measure: regressors, judge: judge1c,
+		Claim: "L4 recovers the regressors from all random initialisations (30 of 30).",
+		Settings: fmt.Sprintf("Identity, k = 3, d = 10, σ = 0.05; %d starts, each with mini-batches of its own. ",
+			runs) + l4Settings,
+		X: axisBatches, Y: axisReg, measure: regressors, judge: judge1c,
 	}
 	for run := range runs {
 		f.units = append(f.units, l4Unit(s, l4Descent(z.of(3000, 10000)), descent{}, seriesL4, "", 1000+run))
@@ -214,7 +231,8 @@ func manyStarts(z size) *Figure {
 
 func judge1c(o *Outcome) Verdict {
 	l4 := o.lasts(seriesL4)
-	v := Verdict{Measured: fmt.Sprintf("%d of %d starts end below E_reg 0.01; worst %s", below(l4, recovered), len(l4), g2(worst(l4)))}
+	v := Verdict{Measured: fmt.Sprintf("%d of %d starts end below E_reg 0.01; worst %s", below(l4, recovered), len(l4),
+		g2(worst(l4)))}
 	if v.Agrees = below(l4, recovered) == len(l4); !v.Agrees {
 		v.Because = "a start did not end at the regressors"
 	}
@@ -226,9 +244,12 @@ func mixtureInputs(z size) *Figure {
 	runs := z.of(2, 10)
 	f := &Figure{
 		ID: "000-3c", Title: "L4 with inputs from a symmetric mixture", Source: "000 Figure 3c",
-		Claim:    "With x ~ p·N(μ, I) + (1−p)·N(−μ, I) L4 learns the regressors at all mixing proportions p.",
-		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05; μ a random vector, another one in every run, of length 1, 2 and √d (the source has one fixed random vector; its length, if given, and the p do not survive in its text); p = 0.1, 0.3 and 0.5, of which 1 − p gives the same law up to the sign of μ, with %d runs each. The transforms are those for N(0, I), as in the source. ", runs) + l4Settings,
-		X:        axisBatches, Y: axisReg, measure: regressors, judge: judge3c,
+		Claim: "With x ~ p·N(μ, I) + (1−p)·N(−μ, I) L4 learns the regressors at all mixing proportions p.",
+		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05; μ a random vector, another one in every run, of "+
+			"length 1, 2 and √d (the source has one fixed random vector; its length, if given, and the p do not "+
+			"survive in its text); p = 0.1, 0.3 and 0.5, of which 1 − p gives the same law up to the sign of μ, with "+
+			"%d runs each. The transforms are those for N(0, I), as in the source. ", runs) + l4Settings,
+		X: axisBatches, Y: axisReg, measure: regressors, judge: judge3c,
 		Views: views("p = 0.1", "p = 0.3", "p = 0.5"),
 	}
 	for _, length := range mixtureLengths() {
@@ -236,7 +257,8 @@ func mixtureInputs(z size) *Figure {
 			s := paper("identity", 2)
 			s.inputs = sample.Inputs{Mixture: true, P: p, Norm: length.norm}
 			for run := range runs {
-				f.units = append(f.units, l4Unit(s, l4Descent(z.of(3000, 10000)), descent{}, fmt.Sprintf("%s, p = %g", length.name, p), "", run))
+				f.units = append(f.units, l4Unit(s, l4Descent(z.of(3000, 10000)), descent{}, fmt.Sprintf("%s, p = %g",
+					length.name, p), "", run))
 			}
 		}
 	}
@@ -270,7 +292,8 @@ func judge3c(o *Outcome) Verdict {
 		measured = append(measured, fmt.Sprintf("%s (%s) at %s", g2(median(all)), g2(worst(all)), length.name))
 		medians = append(medians, median(all))
 		v.Agrees = v.Agrees && worst(all) <= recovered
-		reached = append(reached, fmt.Sprintf("%d of %d within %g and %d within %g at %s", below(all, recovered), len(all), recovered, below(all, learned), learned, length.name))
+		reached = append(reached, fmt.Sprintf("%d of %d within %g and %d within %g at %s", below(all, recovered),
+			len(all), recovered, below(all, learned), learned, length.name))
 	}
 	v.Measured = "final E_reg over all p, median (worst): " + strings.Join(measured, ", ")
 	if !v.Agrees {

@@ -68,11 +68,26 @@ func inputLaw(z size) *Figure {
 	}
 	most := float64(ns[len(ns)-1])
 	f := &Figure{
-		ID: "000-3c-law", Title: "Inputs from a symmetric mixture: tensors that know their law", Source: "000 Figure 3c; 000 Theorem 5", Own: true,
-		Claim:    "Weights φ/f, of the density of N(0, I) over that of the inputs, take the bias from the tensors at every p and μ, with f known and with f estimated as a mixture of two Gaussians; the score of x, ∇⁴f/f and ∇²f/f in place of Hermite's polynomials, does at p = ½ alone.",
-		Settings: fmt.Sprintf("Mixture and inputs as in 000-3c, %d data sets of each size, σ known. T2 and T4 by each method from the same rows, then L4 on the reduced problem over orthonormal rows. The score tensors of a mixture are the Hermite tensors about its components' means, weighted by their posterior. They give E[∇⁴E[Q4(y)|x]] over the law of the inputs, where derivatives of the gate meet those of E[Q4(y)|⟨a, x⟩], which Q4 and Q2 make 0 in the mean over N(0, 1) alone; at p = ½ parity makes them 0 for k = 2 and odd g. Weighted means are those over N(0, I). φ/f is at most e^{‖μ‖²/2}/(2√(p(1−p))), for the components are as wide as N(0, I): were f to fall faster than φ², they would have no finite variance. Estimated: proportions, means and a common covariance, by EM on the same rows. The picture has ‖μ‖ = 2; the table has geometric means at n = %g, and the share (Σw)²/(nΣw²) of rows that the weights leave. Without a bias E_reg falls as 1/n; the verdict asks for half of that slope in every case where there is to be none, and for three times the E_reg of p = ½ at the largest n where there is to be one.", sets, most),
-		Columns:  append(append([]string{"‖μ‖", "p"}, inputMethods()...), "share"),
-		X:        Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: func(o *Outcome) Verdict { return judgeInputLaw(o, z) },
+		ID: "000-3c-law", Title: "Inputs from a symmetric mixture: tensors that know their law",
+		Source: "000 Figure 3c; 000 Theorem 5", Own: true,
+		Claim: "Weights φ/f, of the density of N(0, I) over that of the inputs, take the bias from the tensors at " +
+			"every p and μ, with f known and with f estimated as a mixture of two Gaussians; the score of x, ∇⁴f/f " +
+			"and ∇²f/f in place of Hermite's polynomials, does at p = ½ alone.",
+		Settings: fmt.Sprintf("Mixture and inputs as in 000-3c, %d data sets of each size, σ known. T2 and T4 by "+
+			"each method from the same rows, then L4 on the reduced problem over orthonormal rows. The score tensors "+
+			"of a mixture are the Hermite tensors about its components' means, weighted by their posterior. They "+
+			"give E[∇⁴E[Q4(y)|x]] over the law of the inputs, where derivatives of the gate meet those of "+
+			"E[Q4(y)|⟨a, x⟩], which Q4 and Q2 make 0 in the mean over N(0, 1) alone; at p = ½ parity makes them 0 "+
+			"for k = 2 and odd g. Weighted means are those over N(0, I). φ/f is at most e^{‖μ‖²/2}/(2√(p(1−p))), for "+
+			"the components are as wide as N(0, I): were f to fall faster than φ², they would have no finite "+
+			"variance. Estimated: proportions, means and a common covariance, by EM on the same rows. The picture "+
+			"has ‖μ‖ = 2; the table has geometric means at n = %g, and the share (Σw)²/(nΣw²) of rows that the "+
+			"weights leave. Without a bias E_reg falls as 1/n; the verdict asks for half of that slope in every case "+
+			"where there is to be none, and for three times the E_reg of p = ½ at the largest n where there is to be "+
+			"one.", sets, most),
+		Columns: append(append([]string{"‖μ‖", "p"}, inputMethods()...), "share"),
+		X:       Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors,
+		judge: func(o *Outcome) Verdict { return judgeInputLaw(o, z) },
 		Views: views("p = 0.1", "p = 0.5"),
 	}
 	for _, c := range inputCases(z) {
@@ -158,8 +173,11 @@ func judgeInputLaw(o *Outcome, z size) Verdict {
 		}
 		hermite = append(hermite, last(c, byHermite))
 	}
-	v := Verdict{Measured: fmt.Sprintf("E_reg falls as n^%.2f to n^%.2f by weights, and by the score of x at p = ½; at the largest n the score of x at another p has %.0f to %.0f times its E_reg at p = ½, and Hermite's polynomials have %s to %s",
-		slices.Min(steepness), slices.Max(steepness), slices.Min(biased), slices.Max(biased), g2(slices.Min(hermite)), g2(slices.Max(hermite)))}
+	v := Verdict{Measured: fmt.Sprintf("E_reg falls as n^%.2f to n^%.2f by weights, and by the score of x at p = ½; "+
+		"at the largest n the score of x at another p has %.0f to %.0f times its E_reg at p = ½, and Hermite's "+
+		"polynomials have %s to %s",
+		slices.Min(steepness), slices.Max(steepness), slices.Min(biased), slices.Max(biased), g2(slices.Min(hermite)),
+		g2(slices.Max(hermite)))}
 	switch {
 	case slices.Max(steepness) > -0.5:
 		v.Because = "E_reg does not fall as that of an estimate without bias"

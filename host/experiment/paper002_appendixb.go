@@ -40,10 +40,13 @@ var extra = []sdk.Func{
 // the misprint in Example 2 does.
 func appendixB() *Figure {
 	return &Figure{
-		ID: "002-B", Title: "Output transforms, printed and right", Source: "002 Appendix B, Examples 1 and 2; 001 (sigmoid)",
-		Claim:    "Identity, ReLU, leaky ReLU and sigmoid are valid, with the transforms printed for identity and ReLU in 002 and for the cubic system of the sigmoid in 001.",
-		Settings: "σ = 0.05 in the table. Right: quadrature split at the kinks, solved by rank. Printed: the matrices and right-hand sides of the sources as they stand. The curves show α and β of ReLU against σ².",
-		X:        Axis{Label: "σ²"}, Y: Axis{Label: "coefficient", Min: -40, Max: 40},
+		ID: "002-B", Title: "Output transforms, printed and right",
+		Source: "002 Appendix B, Examples 1 and 2; 001 (sigmoid)",
+		Claim: "Identity, ReLU, leaky ReLU and sigmoid are valid, with the transforms printed for identity and " +
+			"ReLU in 002 and for the cubic system of the sigmoid in 001.",
+		Settings: "σ = 0.05 in the table. Right: quadrature split at the kinks, solved by rank. Printed: the " +
+			"matrices and right-hand sides of the sources as they stand. The curves show α and β of ReLU against σ².",
+		X: Axis{Label: "σ²"}, Y: Axis{Label: "coefficient", Min: -40, Max: 40},
 		Columns: []string{"g", "valid", "α", "β", "γ", "δ", "c4", "c2", "printed in the source"},
 		units:   []unit{{key: "appendix B with right-hand sides, 251 points", run: tableB}}, judge: judgeB,
 	}
@@ -116,9 +119,11 @@ func (o *output) row(ctx context.Context, name string, act sdk.Activation, sigma
 	case "sigmoid":
 		// The right-hand side is affine in σ²: its values at 0 and 1 tell all of it.
 		at0, at1 := m.System(0).Cubic, m.System(1).Cubic
-		printed = "cubic only: [0.2067 0.2066; 0.0624 −0.0001], right-hand side −0.1755 − 0.6199σ², −0.0936; right: " + strings.ReplaceAll(
-			fmt.Sprintf("[%.6f %.6f; %.6f %.6f], %.6f − %.6fσ², %.6f", at0.Matrix[0][0], at0.Matrix[0][1], at0.Matrix[1][0], math.Abs(at0.Matrix[1][1]),
-				at0.RHS[0], at0.RHS[0]-at1.RHS[0], at0.RHS[1]), "-", "−")
+		printed = "cubic only: [0.2067 0.2066; 0.0624 −0.0001], right-hand side −0.1755 − 0.6199σ², −0.0936; right: " +
+			strings.ReplaceAll(
+				fmt.Sprintf("[%.6f %.6f; %.6f %.6f], %.6f − %.6fσ², %.6f", at0.Matrix[0][0], at0.Matrix[0][1],
+					at0.Matrix[1][0], math.Abs(at0.Matrix[1][1]),
+					at0.RHS[0], at0.RHS[0]-at1.RHS[0], at0.RHS[1]), "-", "−")
 	}
 	o.Rows = append(o.Rows, append(row, printed))
 	return nil
@@ -157,7 +162,8 @@ func (o *output) misprint(ctx context.Context) error {
 		s := float64(i) / 1000
 		t, _ := solver.Solve(m, m.System(math.Sqrt(s)), math.Sqrt(s))
 		a, b, _ := printedReLU(s)
-		for name, y := range map[string]float64{rightAlpha: t.Alpha, printedAlpha: a, rightBeta: t.Beta, printedBeta: b} {
+		for name, y := range map[string]float64{rightAlpha: t.Alpha, printedAlpha: a, rightBeta: t.Beta,
+			printedBeta: b} {
 			curves[name].add(s, y)
 		}
 	}
@@ -173,7 +179,8 @@ func judgeB(o *Outcome) Verdict {
 		valid[r[0]] = r[1] == "yes"
 	}
 	right, printed := o.lasts(rightAlpha)[0], o.lasts(printedAlpha)[0]
-	v := Verdict{Measured: fmt.Sprintf("of %d activations; for ReLU at σ² = 0.25 the printed system gives α = %.4g, the right one %.4g; at σ = 0 they agree to %.1g",
+	v := Verdict{Measured: fmt.Sprintf("of %d activations; for ReLU at σ² = 0.25 the printed system gives α = %.4g, "+
+		"the right one %.4g; at σ = 0 they agree to %.1g",
 		len(o.Rows), printed, right, math.Abs(o.Of(rightAlpha)[0].Y[0]-o.Of(printedAlpha)[0].Y[0]))}
 	for _, name := range []string{"identity", "relu", "leakyrelu(0.01)", "sigmoid"} {
 		if !valid[name] {
@@ -182,7 +189,8 @@ func judgeB(o *Outcome) Verdict {
 		}
 	}
 	if math.Abs(right-printed) > 1e-6 {
-		v.Because = "the matrix printed for ReLU has a σ² in its β column that does not belong there (E[Z] = E[He2] = E[He3] = 0); the four are valid with the right one"
+		v.Because = "the matrix printed for ReLU has a σ² in its β column that does not belong there (E[Z] = E[He2] " +
+			"= E[He3] = 0); the four are valid with the right one"
 		return v
 	}
 	v.Agrees = true

@@ -18,9 +18,15 @@ import (
 func perturbation(z size) *Figure {
 	f := &Figure{
 		ID: "002-L3", Title: "How regressors' errors enter the gating step", Source: "002 Lemma 3",
-		Claim:    "‖G(W,A) − G(W,A*)‖ ≤ κε when ‖a_i − a_i*‖ = σ²ε, with κ ≤ (k−1)√(6(2+σ²))/2 for linear, sigmoid and ReLU.",
-		Settings: fmt.Sprintf("k = 2, d = 10, step 1 without the projection, which brings no two points farther apart; ε = 0.1 and 1, the largest of %d draws of W in the unit ball and of the errors' directions; %d rows in place of the population. Directed errors, at %d further W, at W* and at 0: both regressors along w, along W, to and from each other, longer and shorter, turned in their plane, with signs alike and opposite; and the pair that moves the step most to first order, from its derivative by all coordinates of the regressors.", z.of(6, 30), z.of(8000, 30000), z.of(3, 10)),
-		X:        Axis{Label: "σ", Log: true}, Y: Axis{Label: "κ", Log: true}, judge: judgePerturbation,
+		Claim: "‖G(W,A) − G(W,A*)‖ ≤ κε when ‖a_i − a_i*‖ = σ²ε, with κ ≤ (k−1)√(6(2+σ²))/2 for linear, sigmoid " +
+			"and ReLU.",
+		Settings: fmt.Sprintf("k = 2, d = 10, step 1 without the projection, which brings no two points farther "+
+			"apart; ε = 0.1 and 1, the largest of %d draws of W in the unit ball and of the errors' directions; %d "+
+			"rows in place of the population. Directed errors, at %d further W, at W* and at 0: both regressors "+
+			"along w, along W, to and from each other, longer and shorter, turned in their plane, with signs alike "+
+			"and opposite; and the pair that moves the step most to first order, from its derivative by all "+
+			"coordinates of the regressors.", z.of(6, 30), z.of(8000, 30000), z.of(3, 10)),
+		X: Axis{Label: "σ", Log: true}, Y: Axis{Label: "κ", Log: true}, judge: judgePerturbation,
 	}
 	for _, g := range []string{"identity", "relu", "sigmoid"} {
 		f.units = append(f.units, perturbationUnit(paper(g, 2), z.of(8000, 30000), z.of(6, 30)))
@@ -44,7 +50,8 @@ func perturbation(z size) *Figure {
 func kappaBound(sigma float64) float64 { return math.Sqrt(6*(2+sigma*sigma)) / 2 }
 
 // kappaUnit is κ against σ, of a data set of n rows at each.
-func kappaUnit(s setting, key, series string, n int, kappa func(context.Context, *study, *model.Data) (float64, error)) unit {
+func kappaUnit(s setting, key, series string, n int,
+	kappa func(context.Context, *study, *model.Data) (float64, error)) unit {
 	return unit{key: key, run: func(ctx context.Context, seed uint64) (*output, error) {
 		t := new(trace)
 		for _, sigma := range rateSigmas {
@@ -106,22 +113,23 @@ func directed(g string) string { return g + ", directed" }
 // the worst to first order.
 func directedUnit(s setting, n, draws int) unit {
 	key := fmt.Sprintf("perturbation directed %s n %d draws %d", s.g, n, draws)
-	return kappaUnit(s, key, directed(s.g), n, func(ctx context.Context, st *study, data *model.Data) (kappa float64, err error) {
-		gates := [][]float64{make([]float64, s.d), slices.Clone(st.truth.Gating)}
-		for range draws {
-			w := st.unitRows(1)
-			intoBall(st, w)
-			gates = append(gates, w)
-		}
-		for _, w := range gates {
-			k, err := directedKappa(ctx, st, data, w)
-			if err != nil {
-				return 0, err
+	return kappaUnit(s, key, directed(s.g), n,
+		func(ctx context.Context, st *study, data *model.Data) (kappa float64, err error) {
+			gates := [][]float64{make([]float64, s.d), slices.Clone(st.truth.Gating)}
+			for range draws {
+				w := st.unitRows(1)
+				intoBall(st, w)
+				gates = append(gates, w)
 			}
-			kappa = max(kappa, k)
-		}
-		return kappa, nil
-	})
+			for _, w := range gates {
+				k, err := directedKappa(ctx, st, data, w)
+				if err != nil {
+					return 0, err
+				}
+				kappa = max(kappa, k)
+			}
+			return kappa, nil
+		})
 }
 
 // directedKappa is the largest ‖G(W,A) − G(W,A*)‖/ε over directed errors, at one W.

@@ -31,16 +31,24 @@ func section4(z size) []*Figure {
 	}
 	return []*Figure{
 		{
-			ID: "002-2a", Title: "Regressors by L4 and by ℓ2", Source: "002 Figure 2a; the slides of 001 (Empirical performance, a)",
-			Claim:    "SGD on L4 recovers the regressors; SGD on ℓ2 gets stuck in local optima; SGD on L4 escapes the saddle points, seen as a plateau.",
-			Settings: "Identity, k = 2, d = 10, σ = 0.05, a_i = e_i, w_1 = e_3; five runs. " + l4Settings + "Beside it L4 with a tenth of the step, constant, and twice as many of them, to look for the plateau: the most mini-batches, before E_reg is 0.05, over which the error falls by less than a tenth, in a run that gets there. " + l2Settings,
-			X:        axisBatches, Y: axisReg, measure: regressors, units: a, judge: judge2a,
+			ID: "002-2a", Title: "Regressors by L4 and by ℓ2",
+			Source: "002 Figure 2a; the slides of 001 (Empirical performance, a)",
+			Claim: "SGD on L4 recovers the regressors; SGD on ℓ2 gets stuck in local optima; SGD on L4 escapes " +
+				"the saddle points, seen as a plateau.",
+			Settings: "Identity, k = 2, d = 10, σ = 0.05, a_i = e_i, w_1 = e_3; five runs. " + l4Settings +
+				"Beside it L4 with a tenth of the step, constant, and twice as many of them, to look for the " +
+				"plateau: the most mini-batches, before E_reg is 0.05, over which the error falls by less than a " +
+				"tenth, in a run that gets there. " + l2Settings,
+			X: axisBatches, Y: axisReg, measure: regressors, units: a, judge: judge2a,
 		},
 		{
-			ID: "002-2b", Title: "Gating by L_log at three sets of regressors", Source: "002 Figure 2b; the slides of 001 (Empirical performance, b)",
-			Claim:    "SGD on L_log with the regressors that L4 found recovers the gating and operates very close to the true regressors; those of ℓ2 are set beside.",
+			ID: "002-2b", Title: "Gating by L_log at three sets of regressors",
+			Source: "002 Figure 2b; the slides of 001 (Empirical performance, b)",
+			Claim: "SGD on L_log with the regressors that L4 found recovers the gating and operates very close to " +
+				"the true regressors; those of ℓ2 are set beside.",
 			Settings: "As 002-2a, with the regressors of its runs. " + gateSettings,
-			X:        axisBatches, Y: axisGating, Level: stuck, measure: gating, units: append(a[:len(a):len(a)], b...), judge: judge2b,
+			X:        axisBatches, Y: axisGating, Level: stuck, measure: gating, units: append(a[:len(a):len(a)], b...),
+			judge: judge2b,
 		},
 		oblique(z, "002-3a", regressors), oblique(z, "002-3b", gating), obliqueReLU(z),
 		smallBatch(z),
@@ -68,7 +76,8 @@ func judge2a(o *Outcome) Verdict {
 		return median(v)
 	}
 	large, small := plateaus(seriesL4), plateaus(seriesL4Small)
-	v := Verdict{Measured: fmt.Sprintf("L4 below E_reg 0.01 in %d of %d runs (worst %s); ℓ2 stuck above 0.05 in %d of %d by SGD and %d of %d by Adam; median plateau of L4 %.0f mini-batches with step 4e−3 and %.0f with 4e−4",
+	v := Verdict{Measured: fmt.Sprintf("L4 below E_reg 0.01 in %d of %d runs (worst %s); ℓ2 stuck above 0.05 in %d "+
+		"of %d by SGD and %d of %d by Adam; median plateau of L4 %.0f mini-batches with step 4e−3 and %.0f with 4e−4",
 		below(l4, recovered), len(l4), g2(worst(l4)), away(l2), len(l2), away(adam), len(adam), large, small)}
 	switch {
 	case below(l4, recovered) < len(l4):
@@ -78,11 +87,14 @@ func judge2a(o *Outcome) Verdict {
 	case away(l2)+away(adam) == 0:
 		v.Because = "ℓ2 did not get stuck"
 	case max(large, small) < plateau002:
-		v.Because = fmt.Sprintf("the plateau, which the source sees around %d epochs, is not seen: L4 recovers the regressors and ℓ2 gets stuck, but the error of L4 stalls for %.0f mini-batches at most in the median", plateau002, max(large, small))
+		v.Because = fmt.Sprintf("the plateau, which the source sees around %d epochs, is not seen: L4 recovers the "+
+			"regressors and ℓ2 gets stuck, but the error of L4 stalls for %.0f mini-batches at most in the median",
+			plateau002, max(large, small))
 	default:
 		v.Agrees = true
 		if large < plateau002 {
-			v.Because = fmt.Sprintf("the plateau, around %d epochs in the source, with the small step alone", plateau002)
+			v.Because = fmt.Sprintf("the plateau, around %d epochs in the source, with the small step alone",
+				plateau002)
 		}
 	}
 	return v
@@ -109,7 +121,8 @@ func (c Curve) plateau() float64 {
 
 func judge2b(o *Outcome) Verdict {
 	truth, l4, l2 := o.lasts(seriesTrue), o.lasts(seriesByL4), append(o.lasts(seriesByL2), o.lasts(seriesByAdam)...)
-	v := Verdict{Measured: fmt.Sprintf("final E_gating, median (worst): %s (%s) at A*, %s (%s) with A by L4; with A by ℓ2 above 0.05 in %d of %d runs, SGD and Adam together, worst %s",
+	v := Verdict{Measured: fmt.Sprintf("final E_gating, median (worst): %s (%s) at A*, %s (%s) with A by L4; with A "+
+		"by ℓ2 above 0.05 in %d of %d runs, SGD and Adam together, worst %s",
 		g2(median(truth)), g2(worst(truth)), g2(median(l4)), g2(worst(l4)), away(l2), len(l2), g2(worst(l2)))}
 	switch {
 	case worst(truth) > recovered:
@@ -121,7 +134,8 @@ func judge2b(o *Outcome) Verdict {
 	default:
 		v.Agrees = true
 		if median(l4) > 3*median(truth) {
-			v.Because = fmt.Sprintf("with A by L4 the error is %.0f times that at A*: what L4 leaves in A shows in W", median(l4)/median(truth))
+			v.Because = fmt.Sprintf("with A by L4 the error is %.0f times that at A*: what L4 leaves in A shows in W",
+				median(l4)/median(truth))
 		}
 	}
 	return v
@@ -133,9 +147,13 @@ func oblique(z size, id, measure string) *Figure {
 	steps, gate := z.of(3000, 10000), gateDescent(z.of(500, 2000))
 	f := &Figure{
 		ID: id, Source: "002 Figure 3", X: axisBatches, Y: axisReg, measure: measure, judge: judgeOblique,
-		Claim:    "The regressors and the gating are still learned when the gating vectors are random unit vectors, not orthogonal to the regressors.",
-		Settings: "As 002-2a and 002-2b, but the gating vectors are random unit vectors of ℝ^d. Identity at k = 2 as in the source; k = 3 is ours: for k = 2 and odd g every term that could bias the tensors vanishes by parity. The ReLU, whose regressors this descent often misses with orthogonal gating vectors too, is in 002-3-relu. " + l4Settings,
-		Title:    "Regressors, gating not orthogonal to them",
+		Claim: "The regressors and the gating are still learned when the gating vectors are random unit vectors, " +
+			"not orthogonal to the regressors.",
+		Settings: "As 002-2a and 002-2b, but the gating vectors are random unit vectors of ℝ^d. Identity at k = 2 as " +
+			"in the source; k = 3 is ours: for k = 2 and odd g every term that could bias the tensors vanishes by " +
+			"parity. The ReLU, whose regressors this descent often misses with orthogonal gating vectors too, is in " +
+			"002-3-relu. " + l4Settings,
+		Title: "Regressors, gating not orthogonal to them",
 	}
 	if measure == gating {
 		f.Y, f.Title = axisGating, "Gating, not orthogonal to the regressors"
@@ -165,7 +183,8 @@ func obliqueCases() []obliqueCase {
 }
 
 func judgeOblique(o *Outcome) Verdict {
-	v := Verdict{Agrees: true, Because: "k = 3 alone tests it: with k = 2 and odd g it holds by parity; of the ReLU see 002-3-relu"}
+	v := Verdict{Agrees: true, Because: "k = 3 alone tests it: with k = 2 and odd g it holds by parity; of the ReLU " +
+		"see 002-3-relu"}
 	var measured []string
 	for _, c := range obliqueCases() {
 		e := o.lasts(c.name)
@@ -187,9 +206,13 @@ func obliqueReLU(z size) *Figure {
 	}
 	f := &Figure{
 		ID: "002-3-relu", Title: "Regressors of the ReLU, gating orthogonal to them and not", Source: "002 Figure 3",
-		Claim:    "The technical assumptions are needed for the theory alone: the regressors are learned as well when the gating vectors are not orthogonal to them.",
-		Settings: fmt.Sprintf("ReLU, k = 2, d = 10, σ = 0.05; L4 on the reduced problem with μ = 1, where it has no descent to fail; %d draws of gating vectors on the unit sphere, each with rows of its own, and as many data sets with w_1 = e_3. The verdict is about the largest n.", draws),
-		X:        Axis{Label: "n", Log: true}, Y: axisReg, Apart: true, Level: recovered, measure: regressors, judge: judgeObliqueReLU,
+		Claim: "The technical assumptions are needed for the theory alone: the regressors are learned as well " +
+			"when the gating vectors are not orthogonal to them.",
+		Settings: fmt.Sprintf("ReLU, k = 2, d = 10, σ = 0.05; L4 on the reduced problem with μ = 1, where it has no "+
+			"descent to fail; %d draws of gating vectors on the unit sphere, each with rows of its own, and as many "+
+			"data sets with w_1 = e_3. The verdict is about the largest n.", draws),
+		X: Axis{Label: "n", Log: true}, Y: axisReg, Apart: true, Level: recovered, measure: regressors,
+		judge: judgeObliqueReLU,
 	}
 	for _, c := range obliqueReLUCases() {
 		for _, n := range ns {
@@ -219,10 +242,13 @@ func judgeObliqueReLU(o *Outcome) Verdict {
 	last := len(x) - 1
 	oblique, orthogonal := o.at(seriesOblique, x[last]), o.at(seriesOrthogonal, x[last])
 	missed, missedControl := len(oblique)-below(oblique, recovered), len(orthogonal)-below(orthogonal, recovered)
-	v := Verdict{Measured: fmt.Sprintf("E_reg above %g at n = %g in %d of %d draws with random gating vectors, in %d of %d with orthogonal ones; medians %s and %s, worst %s and %s",
-		recovered, x[last], missed, len(oblique), missedControl, len(orthogonal), g2(medians[last]), g2(control[last]), g2(worst(oblique)), g2(worst(orthogonal)))}
+	v := Verdict{Measured: fmt.Sprintf("E_reg above %g at n = %g in %d of %d draws with random gating vectors, in %d "+
+		"of %d with orthogonal ones; medians %s and %s, worst %s and %s",
+		recovered, x[last], missed, len(oblique), missedControl, len(orthogonal), g2(medians[last]), g2(control[last]),
+		g2(worst(oblique)), g2(worst(orthogonal)))}
 	if v.Agrees = missed <= missedControl; !v.Agrees {
-		v.Because = fmt.Sprintf("a gate that is not orthogonal to the regressors biases the tensors of the ReLU: %d of %d draws stay above %g, with orthogonal gating %d", missed, len(oblique), recovered, missedControl)
+		v.Because = fmt.Sprintf("a gate that is not orthogonal to the regressors biases the tensors of the ReLU: %d "+
+			"of %d draws stay above %g, with orthogonal gating %d", missed, len(oblique), recovered, missedControl)
 	}
 	return v
 }
@@ -233,16 +259,20 @@ func smallBatch(z size) *Figure {
 	s.d = 5
 	f := &Figure{
 		ID: "002-4", Title: "L4 with mini-batches of 128", Source: "002 Figure 4 (Appendix E.1)",
-		Claim:    "With batch size 128 and a learning rate of 0.001, L4 still converges, with more variance.",
-		Settings: "Identity, k = 2, d = 5, σ = 0.05, five runs each of a constant step 1e−3 on fresh rows, μ = 0.01, ridge 1. λ, μ and the ridge are left out in the source: λ = 5 here, and λ = 50, from where on Remark 2 has its guarantees, for comparison. The noise of a batch enters the squared term of L4 with weight λ/batch.",
-		X:        axisBatches, Y: axisReg, judge: judgeSmallBatch, measure: regressors,
+		Claim: "With batch size 128 and a learning rate of 0.001, L4 still converges, with more variance.",
+		Settings: "Identity, k = 2, d = 5, σ = 0.05, five runs each of a constant step 1e−3 on fresh rows, μ = 0.01, " +
+			"ridge 1. λ, μ and the ridge are left out in the source: λ = 5 here, and λ = 50, from where on Remark 2 " +
+			"has its guarantees, for comparison. The noise of a batch enters the squared term of L4 with weight " +
+			"λ/batch.",
+		X: axisBatches, Y: axisReg, judge: judgeSmallBatch, measure: regressors,
 	}
 	for _, c := range []struct {
 		name   string
 		batch  int
 		lambda float64
 	}{{batch128, 128, 5}, {batch1024, 1024, 5}, {batch128wide, 128, 50}} {
-		how := descent{batch: c.batch, steps: z.of(5000, 20000), size: 1e-3, mu: 0.01, lambda: c.lambda, ridge: 1, points: 100}
+		how := descent{batch: c.batch, steps: z.of(5000, 20000), size: 1e-3, mu: 0.01, lambda: c.lambda, ridge: 1,
+			points: 100}
 		for run := range 5 {
 			f.units = append(f.units, l4Unit(s, how, descent{}, c.name, "", run))
 		}
@@ -266,7 +296,8 @@ func judgeSmallBatch(o *Outcome) Verdict {
 	}
 	small, large, wide := tail(batch128), tail(batch1024), tail(batch128wide)
 	width := func(v []float64) float64 { return Quantile(v, 0.9) - Quantile(v, 0.1) }
-	v := Verdict{Measured: fmt.Sprintf("over the last third of the runs E_reg has median %s and 80 %% range %s with batch 128, %s and %s with batch 1024; with batch 128 and λ = 50 median %s",
+	v := Verdict{Measured: fmt.Sprintf("over the last third of the runs E_reg has median %s and 80 %% range %s with "+
+		"batch 128, %s and %s with batch 1024; with batch 128 and λ = 50 median %s",
 		g2(median(small)), g2(width(small)), g2(median(large)), g2(width(large)), g2(median(wide)))}
 	switch {
 	case !(median(small) <= recovered):
@@ -276,7 +307,8 @@ func judgeSmallBatch(o *Outcome) Verdict {
 	default:
 		v.Agrees = true
 		if median(wide) > stuck {
-			v.Because = "it takes a smaller λ than the 50 of the population's guarantees, with which batches of 128 do not converge"
+			v.Because = "it takes a smaller λ than the 50 of the population's guarantees, with which batches of 128 " +
+				"do not converge"
 		}
 	}
 	return v

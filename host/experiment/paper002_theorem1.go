@@ -22,15 +22,29 @@ func landscape(z size) *Figure {
 	m := landscapeMixture()
 	f := &Figure{
 		ID: "002-T1", Title: "Stationary points of the population L4", Source: "002 Theorem 1",
-		Claim:    "L4 has no spurious local minima: all minima are global, there (A†)ᵀ = P·D·Γ·A* with D close to 1, and every saddle has a direction of negative curvature.",
-		Settings: fmt.Sprintf("Population L4, k = 3, d = 7, random unit regressors that are not orthogonal, proportions 0.5, 0.3, 0.2; μ = %g, λ = %g and ridge %.2g, the bounds of Remark 2 with its c = 0.01 and ε₀ = %g. What of A lies outside the regressors' span enters L4 by the ridge alone and is 0 at every stationary point, so that all is done in the span's nine coordinates; outside, the Hessian is the ridge. %d random starts, descended by L-BFGS and Newton's method. Other stationary points: Newton's method on the gradient, from the starts, and from where the gradient is least along gradient descents. Two are distinct if a coordinate differs by more than 1e−5; up to order and signs, if value or least curvature does. E: the largest entry of (A†)ᵀ − PΓA*, and the same of A itself, which would do if the regressors were orthogonal. In the picture a spurious minimum would be a point of the lowest row elsewhere than at 1, where the global ones are drawn.", m.mu, m.lambda, m.ridge, landscapeError, 20*z.of(5, 20)),
-		Columns:  []string{"directions of descent", "points met", "distinct", "up to order and signs", "L4 above its minimum", "least curvature"}, measure: measurePoints,
-		X: Axis{Label: "L4 above its minimum", Log: true}, Y: Axis{Label: "directions of descent"}, Scatter: true, judge: judgeLandscape, table: landscapeTable,
+		Claim: "L4 has no spurious local minima: all minima are global, there (A†)ᵀ = P·D·Γ·A* with D close to 1, " +
+			"and every saddle has a direction of negative curvature.",
+		Settings: fmt.Sprintf("Population L4, k = 3, d = 7, random unit regressors that are not orthogonal, "+
+			"proportions 0.5, 0.3, 0.2; μ = %g, λ = %g and ridge %.2g, the bounds of Remark 2 with its c = 0.01 and "+
+			"ε₀ = %g. What of A lies outside the regressors' span enters L4 by the ridge alone and is 0 at every "+
+			"stationary point, so that all is done in the span's nine coordinates; outside, the Hessian is the "+
+			"ridge. %d random starts, descended by L-BFGS and Newton's method. Other stationary points: Newton's "+
+			"method on the gradient, from the starts, and from where the gradient is least along gradient descents. "+
+			"Two are distinct if a coordinate differs by more than 1e−5; up to order and signs, if value or least "+
+			"curvature does. E: the largest entry of (A†)ᵀ − PΓA*, and the same of A itself, which would do if the "+
+			"regressors were orthogonal. In the picture a spurious minimum would be a point of the lowest row "+
+			"elsewhere than at 1, where the global ones are drawn.", m.mu, m.lambda, m.ridge, landscapeError,
+			20*z.of(5, 20)),
+		Columns: []string{"directions of descent", "points met", "distinct", "up to order and signs",
+			"L4 above its minimum", "least curvature"}, measure: measurePoints,
+		X: Axis{Label: "L4 above its minimum", Log: true}, Y: Axis{Label: "directions of descent"}, Scatter: true,
+		judge: judgeLandscape, table: landscapeTable,
 	}
 	for run := range z.of(5, 20) {
-		f.units = append(f.units, unit{key: fmt.Sprintf("landscape in the span, run %d", run), run: func(ctx context.Context, seed uint64) (*output, error) {
-			return m.run(ctx, run, seed)
-		}})
+		f.units = append(f.units, unit{key: fmt.Sprintf("landscape in the span, run %d", run),
+			run: func(ctx context.Context, seed uint64) (*output, error) {
+				return m.run(ctx, run, seed)
+			}})
 	}
 	return f
 }
@@ -156,7 +170,8 @@ func (m landscapeMix) run(ctx context.Context, run int, seed uint64) (*output, e
 	}{
 		{measurePoints, seriesMinima, &minima}, {measurePoints, seriesSaddles, &saddles},
 		{measureE, seriesPseudo, &pseudo}, {measureE, seriesDirect, &direct}, {measureE, seriesWhich, &which},
-		{measureE, seriesStrict, &least}, {measureE, seriesFlat, &flat}, {measureE, seriesPoint, &point}, {measureE, seriesHeight, &heights},
+		{measureE, seriesStrict, &least}, {measureE, seriesFlat, &flat}, {measureE, seriesPoint, &point},
+		{measureE, seriesHeight, &heights},
 	} {
 		if c.of.n() > 0 {
 			out.add(c.measure, c.series, run, c.of)
@@ -210,15 +225,18 @@ func landscapeTable(o *Outcome) (rows [][]string) {
 		byDown[s.down] = append(byDown[s.down], s)
 	}
 	least := o.beside(seriesStrict)
-	rows = append(rows, []string{"0 (minima)", fmt.Sprint(len(least)), fmt.Sprint(distinct(o.beside(seriesWhich))), "1", "0", g2(slices.Min(least))})
+	rows = append(rows, []string{"0 (minima)", fmt.Sprint(len(least)), fmt.Sprint(distinct(o.beside(seriesWhich))), "1",
+		"0", g2(slices.Min(least))})
 	for _, down := range slices.Sorted(maps.Keys(byDown)) {
 		points, orbits := kinds(byDown[down])
 		var heights, flat []float64
 		for _, s := range byDown[down] {
 			heights, flat = append(heights, s.height), append(flat, s.least)
 		}
-		rows = append(rows, []string{fmt.Sprint(down), fmt.Sprint(len(byDown[down])), fmt.Sprint(points), fmt.Sprint(orbits),
-			g2(slices.Min(heights)) + " to " + g2(slices.Max(heights)), g2(slices.Min(flat)) + " to " + g2(slices.Max(flat))})
+		rows = append(rows, []string{fmt.Sprint(down), fmt.Sprint(len(byDown[down])), fmt.Sprint(points),
+			fmt.Sprint(orbits),
+			g2(slices.Min(heights)) + " to " + g2(slices.Max(heights)), g2(slices.Min(flat)) + " to " +
+				g2(slices.Max(flat))})
 	}
 	return rows
 }
@@ -363,8 +381,12 @@ func judgeLandscape(o *Outcome) Verdict {
 	points, orbits := kinds(met)
 	least := o.beside(seriesStrict)
 	pseudo, direct, which := o.beside(seriesPseudo), o.beside(seriesDirect), o.beside(seriesWhich)
-	v := Verdict{Measured: fmt.Sprintf("%d of %d starts end within 1e−4 of the lowest value, at %d of the 48 minima that differ by order and signs, with least curvature %s in the span; %d other stationary points, %d up to order and signs, the flattest of them with least curvature %s; largest entry of E %s, where A in place of (A†)ᵀ has %s",
-		below(above, lowestHeight), len(above), distinct(which), g2(slices.Min(least)), points, orbits, flattest(flat), g2(worst(pseudo)), g2(slices.Min(direct)))}
+	v := Verdict{Measured: fmt.Sprintf("%d of %d starts end within 1e−4 of the lowest value, at %d of the 48 minima "+
+		"that differ by order and signs, with least curvature %s in the span; %d other stationary points, %d up to "+
+		"order and signs, the flattest of them with least curvature %s; largest entry of E %s, where A in place of "+
+		"(A†)ᵀ has %s",
+		below(above, lowestHeight), len(above), distinct(which), g2(slices.Min(least)), points, orbits, flattest(flat),
+		g2(worst(pseudo)), g2(slices.Min(direct)))}
 	switch {
 	case below(above, lowestHeight) < len(above):
 		v.Because = "a start ended in another minimum"

@@ -49,9 +49,14 @@ func samples(z size, of []sampled) *Figure {
 	}
 	f := &Figure{
 		ID: "002-T2", Title: "Error of the moment estimate against n", Source: "002 Theorem 2",
-		Claim:    "With n at least a polynomial in d and 1/ε the empirical L4 has its minima within ε of the truth.",
-		Settings: fmt.Sprintf("L4 on the reduced problem with μ = 1, k = 2, d = 10, σ = 0.05 and estimated, %d data sets of each size. E_reg is half a squared angle, so the slope to expect is −1. The dashed lines are the median that is predicted for it. L4 in ℝ^d, as 002 prints it, has no minimum where the coefficient of t⁴ along some ray t·u, λT2(u,u)² − μT4(u,u,u,u), is negative; the least of 10 descents with μ = 0.01 and λ = 50, for each activation in %s of the %s size. Of n in d see 002-T2d.", sets, dataSets(raySets), raySize),
-		X:        Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: judgeSamples(z, of),
+		Claim: "With n at least a polynomial in d and 1/ε the empirical L4 has its minima within ε of the truth.",
+		Settings: fmt.Sprintf("L4 on the reduced problem with μ = 1, k = 2, d = 10, σ = 0.05 and estimated, %d data "+
+			"sets of each size. E_reg is half a squared angle, so the slope to expect is −1. The dashed lines are "+
+			"the median that is predicted for it. L4 in ℝ^d, as 002 prints it, has no minimum where the coefficient "+
+			"of t⁴ along some ray t·u, λT2(u,u)² − μT4(u,u,u,u), is negative; the least of 10 descents with μ = 0.01 "+
+			"and λ = 50, for each activation in %s of the %s size. Of n in d see 002-T2d.", sets, dataSets(raySets),
+			raySize),
+		X: Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: judgeSamples(z, of),
 	}
 	for _, c := range of {
 		for i := range c.ns {
@@ -80,9 +85,13 @@ func samplesOverD(z size) *Figure {
 	}
 	f := &Figure{
 		ID: "002-T2d", Title: "Error of the moment estimate against d", Source: "002 Theorem 2",
-		Claim:    "The n that brings the minima of the empirical L4 within ε of the truth is at most a polynomial in d.",
-		Settings: fmt.Sprintf("As 002-T2, on the reduced problem, with d from 5 to 40 and n = %d, for ReLU %d; %d data sets of each. E_reg is of order 1/n, so that its slope on d is the degree of the n that it takes. The dashed lines are the median that is predicted for it: of d − k directions outside the span and k − 1 in it. Where those in it weigh most, as with ReLU, d hardly counts.", overDRows("identity"), overDRows("relu"), sets),
-		X:        Axis{Label: "d", Log: true}, Y: axisReg, measure: regressors, judge: judgeOverD(of, sets),
+		Claim: "The n that brings the minima of the empirical L4 within ε of the truth is at most a polynomial in d.",
+		Settings: fmt.Sprintf("As 002-T2, on the reduced problem, with d from 5 to 40 and n = %d, for ReLU %d; %d "+
+			"data sets of each. E_reg is of order 1/n, so that its slope on d is the degree of the n that it takes. "+
+			"The dashed lines are the median that is predicted for it: of d − k directions outside the span and k − "+
+			"1 in it. Where those in it weigh most, as with ReLU, d hardly counts.", overDRows("identity"),
+			overDRows("relu"), sets),
+		X: Axis{Label: "d", Log: true}, Y: axisReg, measure: regressors, judge: judgeOverD(of, sets),
 	}
 	for _, g := range of {
 		for _, d := range overD {
@@ -172,7 +181,8 @@ func predictedError(ctx context.Context, s *study, d, n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return predictionTarget * v.Noise.Samples(solver.Design{K: s.k, D: d, Mu: moment.UnitMu}, predictionTarget) / float64(n), nil
+	return predictionTarget * v.Noise.Samples(solver.Design{K: s.k, D: d, Mu: moment.UnitMu},
+		predictionTarget) / float64(n), nil
 }
 
 // predictionTarget is the E_reg that the rows are predicted for.
@@ -223,14 +233,17 @@ func judgeSamples(z size, of []sampled) func(*Outcome) Verdict {
 			rays += len(quartic)
 			falling += below(quartic, 0)
 		}
-		v.Measured = fmt.Sprintf("on the reduced problem, slope of log E_reg on log n, and median over predicted size at the largest n: %s; in ℝ^d L4 falls like −t⁴ along some ray in %d of %s", strings.Join(measured, "; "), falling, dataSets(rays))
+		v.Measured = fmt.Sprintf("on the reduced problem, slope of log E_reg on log n, and median over predicted "+
+			"size at the largest n: %s; in ℝ^d L4 falls like −t⁴ along some ray in %d of %s", strings.Join(measured,
+			"; "), falling, dataSets(rays))
 		reduced := "on the reduced problem it holds, with the n that is predicted"
 		if len(off) > 0 {
 			reduced = "on the reduced problem slope or size is off for " + strings.Join(off, " and ")
 		}
 		switch {
 		case falling > 0:
-			v.Because = fmt.Sprintf("L4 in ℝ^d, as printed, has no minimum in %d of %s: it is unbounded below; %s", falling, dataSets(rays), reduced)
+			v.Because = fmt.Sprintf("L4 in ℝ^d, as printed, has no minimum in %d of %s: it is unbounded below; %s",
+				falling, dataSets(rays), reduced)
 		case len(off) > 0:
 			v.Because = reduced
 		default:
@@ -250,7 +263,8 @@ func dataSets(n int) string {
 // judgeOverD compares slope and size with what is predicted.
 func judgeOverD(of []string, sets int) func(*Outcome) Verdict {
 	return func(o *Outcome) Verdict {
-		v := Verdict{Agrees: true, Because: "for L4 on the reduced problem, of a degree of at most about 1; of L4 in ℝ^d see 002-T2"}
+		v := Verdict{Agrees: true, Because: "for L4 on the reduced problem, of a degree of at most about 1; of L4 in " +
+			"ℝ^d see 002-T2"}
 		var measured []string
 		for _, g := range of {
 			x, y := o.medians(g)
@@ -262,7 +276,8 @@ func judgeOverD(of []string, sets int) func(*Outcome) Verdict {
 				v.Agrees, v.Because = false, "slope or size is not what is predicted for "+g
 			}
 		}
-		v.Measured = "slope of log E_reg on log d (predicted), and median over predicted size at the largest d: " + strings.Join(measured, "; ")
+		v.Measured = "slope of log E_reg on log d (predicted), and median over predicted size at the largest d: " +
+			strings.Join(measured, "; ")
 		return v
 	}
 }

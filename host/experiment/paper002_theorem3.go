@@ -20,9 +20,14 @@ func rates(z size) *Figure {
 	n := z.of(10000, 40000)
 	f := &Figure{
 		ID: "002-T3", Title: "Contraction of the gating error in a step", Source: "002 Theorem 3",
-		Claim:    "At step sizes and σ below some constants the population iterates of projected gradient descent converge almost geometrically from any start in Ω, with a rate ρ_σ = o_σ(1).",
-		Settings: fmt.Sprintf("Regressors at the truth, k = 2, d = 10, %d rows in place of the population and their minimum Ŵ in place of W*; Ω the ball of radius 2, W_0 random in it. The rate is the last ratio ‖W_{t+1} − Ŵ‖/‖W_t − Ŵ‖ before rounding, within 200 steps. Projected gradient descent with steps 1, 2 and 4, and EM. Dashed: max |1 − step·λ| over the eigenvalues λ of E[p(1−p)·xxᵀ], the logistic information, which is all that is left of the Hessian where y tells the expert.", n),
-		X:        Axis{Label: "σ", Log: true}, Y: Axis{Label: "rate per step"}, measure: measureRate, judge: judgeRates,
+		Claim: "At step sizes and σ below some constants the population iterates of projected gradient descent " +
+			"converge almost geometrically from any start in Ω, with a rate ρ_σ = o_σ(1).",
+		Settings: fmt.Sprintf("Regressors at the truth, k = 2, d = 10, %d rows in place of the population and their "+
+			"minimum Ŵ in place of W*; Ω the ball of radius 2, W_0 random in it. The rate is the last ratio ‖W_{t+1} "+
+			"− Ŵ‖/‖W_t − Ŵ‖ before rounding, within 200 steps. Projected gradient descent with steps 1, 2 and 4, and "+
+			"EM. Dashed: max |1 − step·λ| over the eigenvalues λ of E[p(1−p)·xxᵀ], the logistic information, which "+
+			"is all that is left of the Hessian where y tells the expert.", n),
+		X: Axis{Label: "σ", Log: true}, Y: Axis{Label: "rate per step"}, measure: measureRate, judge: judgeRates,
 	}
 	for _, g := range []string{"identity", "relu"} {
 		for run := range z.of(2, 10) {
@@ -70,7 +75,8 @@ func rateUnit(s setting, sigma float64, n, run int) unit {
 
 // approach is how EM, and projected gradient descent with steps of these sizes, come to
 // the minimum of L_log with the true regressors, from a random start in Ω.
-func approach(ctx context.Context, st *study, data *model.Data, sizes []float64, iterations int) (em *contraction, steps []*contraction, err error) {
+func approach(ctx context.Context, st *study, data *model.Data, sizes []float64,
+	iterations int) (em *contraction, steps []*contraction, err error) {
 	l := loss.Log(data, st.act, st.truth, 1)
 	best, err := optim.Newton(ctx, l, slices.Clone(st.truth.Gating), optim.Settings{Tolerance: 1e-24})
 	if err != nil {
@@ -87,7 +93,8 @@ func approach(ctx context.Context, st *study, data *model.Data, sizes []float64,
 	for _, size := range sizes {
 		c := &contraction{fixed: best.X}
 		if _, err := optim.Projected(ctx, l, start, optim.ProjectedSettings{
-			Iterations: iterations, StepSize: size, Tolerance: 1e-15, Project: optim.RowBall(st.d, rateRadius), Watch: c.watch,
+			Iterations: iterations, StepSize: size, Tolerance: 1e-15, Project: optim.RowBall(st.d, rateRadius),
+			Watch: c.watch,
 		}); err != nil {
 			return nil, nil, err
 		}
@@ -182,15 +189,20 @@ func judgeRates(o *Outcome) Verdict {
 	for _, c := range o.aside {
 		largest = max(largest, c.Last())
 	}
-	v.Measured += fmt.Sprintf(" largest ratio in any step of gradient descent %.2g; limit of step 1 for σ → 0 %.2g", largest, limit)
+	v.Measured += fmt.Sprintf(" largest ratio in any step of gradient descent %.2g; limit of step 1 for σ → 0 %.2g",
+		largest, limit)
 	switch {
 	case largest >= 1:
 		v.Because = "a step led away from the minimum"
 	case smallest[byStep(1, "identity")] < 0.1:
 		v.Agrees = true
 	default:
-		v.Because = fmt.Sprintf("the iterates do converge geometrically, but at a fixed step the rate of gradient descent does not go to 0 with σ: at σ = 0.01 that of step 1 is %.2g for identity experts, where max |1 − step·λ| of the logistic information is %.2g, and %.2g for ReLU. That of EM is %.2g and %.2g there: of ReLU y does not tell the expert when both predictors are negative",
-			smallest[byStep(1, "identity")], limit, smallest[byStep(1, "relu")], smallest[byEM("identity")], smallest[byEM("relu")])
+		v.Because = fmt.Sprintf("the iterates do converge geometrically, but at a fixed step the rate of gradient "+
+			"descent does not go to 0 with σ: at σ = 0.01 that of step 1 is %.2g for identity experts, where max |1 "+
+			"− step·λ| of the logistic information is %.2g, and %.2g for ReLU. That of EM is %.2g and %.2g there: of "+
+			"ReLU y does not tell the expert when both predictors are negative",
+			smallest[byStep(1, "identity")], limit, smallest[byStep(1, "relu")], smallest[byEM("identity")],
+			smallest[byEM("relu")])
 	}
 	return v
 }

@@ -25,10 +25,16 @@ const (
 func ratesOverD(z size) *Figure {
 	perFeature, sets := z.of(500, 2000), z.of(6, 10)
 	f := &Figure{
-		ID: "002-T3d", Title: "Contraction of the gating error in a step, against d", Source: "002 Theorem 3; 001, EM for the gate",
-		Claim:    "The rate at which the gate's iterates converge does not depend on d.",
-		Settings: fmt.Sprintf("As 002-T3, at σ = %g, with %d rows a feature: at n rows the information's eigenvalues, equal in the population but for one, spread by some ±2√(d/n) of themselves, and with them the rate of gradient descent. EM, and projected gradient descent with step 1; %d data sets. A run's rate is its last contraction, below ρ as long as a start has little in the slowest direction: the verdict is about the largest over the data sets, which may differ by 0.05 between the d.", moreSigma, perFeature, sets),
-		X:        Axis{Label: "d", Log: true}, Y: Axis{Label: "rate per step"}, measure: measureRate, judge: judgeRatesOverD,
+		ID: "002-T3d", Title: "Contraction of the gating error in a step, against d",
+		Source: "002 Theorem 3; 001, EM for the gate",
+		Claim:  "The rate at which the gate's iterates converge does not depend on d.",
+		Settings: fmt.Sprintf("As 002-T3, at σ = %g, with %d rows a feature: at n rows the information's "+
+			"eigenvalues, equal in the population but for one, spread by some ±2√(d/n) of themselves, and with them "+
+			"the rate of gradient descent. EM, and projected gradient descent with step 1; %d data sets. A run's "+
+			"rate is its last contraction, below ρ as long as a start has little in the slowest direction: the "+
+			"verdict is about the largest over the data sets, which may differ by 0.05 between the d.", moreSigma,
+			perFeature, sets),
+		X: Axis{Label: "d", Log: true}, Y: Axis{Label: "rate per step"}, measure: measureRate, judge: judgeRatesOverD,
 	}
 	for _, g := range []string{"identity", "relu"} {
 		for run := range sets {
@@ -46,10 +52,14 @@ func ratesOverD(z size) *Figure {
 func ratesOverDistance(z size) *Figure {
 	n, sets := z.of(4000, 10000), z.of(2, 10)
 	f := &Figure{
-		ID: "002-T3a", Title: "Contraction of the gating error in a step, against ‖a_1 − a_2‖", Source: "001, EM for the gate; 002 Theorem 3",
-		Claim:    "With the regressors known EM for the gate converges from any start, at a rate that falls with ‖a_1 − a_2‖/σ.",
-		Settings: fmt.Sprintf("As 002-T3, at σ = %g; a_2 is turned towards a_1, so that ‖a_1 − a_2‖ is the abscissa; %d rows, %d data sets. EM, and projected gradient descent with step 1.", moreSigma, n, sets),
-		X:        Axis{Label: "‖a_1 − a_2‖", Log: true}, Y: Axis{Label: "rate per step"}, measure: measureRate, judge: judgeRatesOverDistance,
+		ID: "002-T3a", Title: "Contraction of the gating error in a step, against ‖a_1 − a_2‖",
+		Source: "001, EM for the gate; 002 Theorem 3",
+		Claim: "With the regressors known EM for the gate converges from any start, at a rate that falls with " +
+			"‖a_1 − a_2‖/σ.",
+		Settings: fmt.Sprintf("As 002-T3, at σ = %g; a_2 is turned towards a_1, so that ‖a_1 − a_2‖ is the abscissa; "+
+			"%d rows, %d data sets. EM, and projected gradient descent with step 1.", moreSigma, n, sets),
+		X: Axis{Label: "‖a_1 − a_2‖", Log: true}, Y: Axis{Label: "rate per step"}, measure: measureRate,
+		judge: judgeRatesOverDistance,
 	}
 	for _, g := range []string{"identity", "relu"} {
 		for run := range sets {
@@ -99,7 +109,8 @@ func judgeRatesOverD(o *Outcome) Verdict {
 	for _, g := range []string{"identity", "relu"} {
 		for _, s := range []string{byEM(g), byStep(1, g)} {
 			x, y := o.means(s, worst)
-			measured = append(measured, fmt.Sprintf("%s %.3f at d = %g, %.3f at d = %g", s, y[0], x[0], y[len(y)-1], x[len(x)-1]))
+			measured = append(measured, fmt.Sprintf("%s %.3f at d = %g, %.3f at d = %g", s, y[0], x[0], y[len(y)-1],
+				x[len(x)-1]))
 			if slices.Max(y)-slices.Min(y) >= 0.05 {
 				differ = append(differ, s)
 			}
@@ -123,14 +134,16 @@ func judgeRatesOverDistance(o *Outcome) Verdict {
 		x, y := o.medians(byEM(g))
 		_, step := o.medians(byStep(1, g))
 		last := len(x) - 1
-		measured = append(measured, fmt.Sprintf("%s %.2f at %g and %.2f at %.3g, of step 1 %.2f and %.2f", byEM(g), y[0], x[0], y[last], x[last], step[0], step[last]))
+		measured = append(measured, fmt.Sprintf("%s %.2f at %g and %.2f at %.3g, of step 1 %.2f and %.2f", byEM(g),
+			y[0], x[0], y[last], x[last], step[0], step[last]))
 		for i := range last {
 			if y[i+1] >= y[i] {
 				rising = append(rising, fmt.Sprintf("%s from %.3g to %.3g", byEM(g), x[i], x[i+1]))
 			}
 		}
 	}
-	v.Measured = "median rate of " + strings.Join(measured, "; ") + fmt.Sprintf("; EM ends at most %s from the minimum", g2(away))
+	v.Measured = "median rate of " + strings.Join(measured, "; ") + fmt.Sprintf("; EM ends at most %s from the minimum",
+		g2(away))
 	switch {
 	case away > 1e-3:
 		v.Agrees, v.Because = false, "a run of EM did not come to the minimum"
@@ -145,9 +158,15 @@ func gateFloor(z size) *Figure {
 	n, sets := z.of(4000, 10000), z.of(2, 8)
 	f := &Figure{
 		ID: "002-T3e", Title: "Where the gate's iterates end with regressors in error", Source: "002 Theorem 3",
-		Claim:    "With ‖a_i − a_i*‖ = σ²ε the iterates of projected gradient descent end within κε/(1−ρ) of W*, κ as in Lemma 3.",
-		Settings: fmt.Sprintf("k = 2, d = 10, σ = %g, %d rows in place of the population and the minimum Ŵ of L_log at the true regressors in place of W*; %d data sets; %d steps of length 1 from a random W in the ball of radius %d. Regressors are moved by σ²ε in random directions, and both along w. In the bound κε/(1−ρ) κ = √(6(2+σ²))/2 is that of Lemma 3, ρ the last contraction with the true regressors.", moreSigma, n, sets, rateIterations, rateRadius),
-		X:        Axis{Label: "ε", Log: true}, Y: Axis{Label: "‖W − Ŵ‖ at the end", Log: true}, measure: measureFloor, judge: judgeFloor,
+		Claim: "With ‖a_i − a_i*‖ = σ²ε the iterates of projected gradient descent end within κε/(1−ρ) of W*, κ " +
+			"as in Lemma 3.",
+		Settings: fmt.Sprintf("k = 2, d = 10, σ = %g, %d rows in place of the population and the minimum Ŵ of L_log "+
+			"at the true regressors in place of W*; %d data sets; %d steps of length 1 from a random W in the ball "+
+			"of radius %d. Regressors are moved by σ²ε in random directions, and both along w. In the bound κε/(1−ρ) "+
+			"κ = √(6(2+σ²))/2 is that of Lemma 3, ρ the last contraction with the true regressors.", moreSigma, n, sets,
+			rateIterations, rateRadius),
+		X: Axis{Label: "ε", Log: true}, Y: Axis{Label: "‖W − Ŵ‖ at the end", Log: true}, measure: measureFloor,
+		judge: judgeFloor,
 	}
 	for _, g := range []string{"identity", "relu"} {
 		for run := range sets {
@@ -183,7 +202,8 @@ func floorUnit(s setting, n, run int) unit {
 		floats.Scale(1/floats.Norm(st.truth.Gating, 2), along)
 		descend := func(of *model.Params, watch func(int, []float64) bool) (*optim.Result, error) {
 			return optim.Projected(ctx, loss.Log(data, st.act, of, 1), start, optim.ProjectedSettings{
-				Iterations: rateIterations, StepSize: 1, Tolerance: 1e-12, Project: optim.RowBall(s.d, rateRadius), Watch: watch,
+				Iterations: rateIterations, StepSize: 1, Tolerance: 1e-12, Project: optim.RowBall(s.d, rateRadius),
+				Watch: watch,
 			})
 		}
 		c := &contraction{fixed: best.X}
@@ -230,7 +250,8 @@ func judgeFloor(o *Outcome) Verdict {
 			x, y := o.geometric(floorSeries(g, of))
 			slopes = append(slopes, slope(x, y))
 		}
-		measured = append(measured, fmt.Sprintf("%s at most %s of κε/(1−ρ), growing as ε^%.2f with random errors and ε^%.2f with errors along w", g, g2(largest), slopes[0], slopes[1]))
+		measured = append(measured, fmt.Sprintf("%s at most %s of κε/(1−ρ), growing as ε^%.2f with random errors and "+
+			"ε^%.2f with errors along w", g, g2(largest), slopes[0], slopes[1]))
 		if largest > 1 {
 			v.Agrees, v.Because = false, "the bound is exceeded for "+g
 		}

@@ -18,13 +18,17 @@ import (
 func ray() *Figure {
 	f := &Figure{
 		ID: "ray", Title: "The empirical L4 along its worst ray", Source: "beyond the papers; 002 Theorem 2",
-		Claim:    "The empirical L4 inherits the landscape of its population value once n is large enough.",
-		Settings: "Identity, k = 2, d = 10, σ = 0.05, μ = 0.01, λ = 50, no ridge (a ridge adds a multiple of t², which changes nothing far out). A has the row t·u and a row of zeros; u is the unit vector with the least coefficient λT2(u,u)² − μT4(u,u,u,u) of t⁴ in the sample, the least of 20 descents. The population value is taken along the u of the largest sample.",
-		X:        Axis{Label: "t"}, Y: Axis{Label: "L4(t·u) / L4(0)", Min: -1.5, Max: 1.5}, judge: judgeRay,
+		Claim: "The empirical L4 inherits the landscape of its population value once n is large enough.",
+		Settings: "Identity, k = 2, d = 10, σ = 0.05, μ = 0.01, λ = 50, no ridge (a ridge adds a multiple of t², " +
+			"which changes nothing far out). A has the row t·u and a row of zeros; u is the unit vector with the " +
+			"least coefficient λT2(u,u)² − μT4(u,u,u,u) of t⁴ in the sample, the least of 20 descents. The " +
+			"population value is taken along the u of the largest sample.",
+		X: Axis{Label: "t"}, Y: Axis{Label: "L4(t·u) / L4(0)", Min: -1.5, Max: 1.5}, judge: judgeRay,
 		Columns: []string{"n", "coefficient of t⁴", "largest |⟨u, a_i*⟩|", "L4 < 0 from t ="},
 	}
 	ns := []int{1000, 10000, 100000}
-	f.units = append(f.units, unit{key: fmt.Sprintf("ray %v to t = %g", ns, rayEnd), run: func(ctx context.Context, seed uint64) (*output, error) { return rayRun(ctx, seed, ns) }})
+	f.units = append(f.units, unit{key: fmt.Sprintf("ray %v to t = %g", ns, rayEnd),
+		run: func(ctx context.Context, seed uint64) (*output, error) { return rayRun(ctx, seed, ns) }})
 	return f
 }
 
@@ -212,7 +216,8 @@ func judgeRay(o *Outcome) Verdict {
 		}
 	}
 	if v.Agrees = falls == 0; !v.Agrees {
-		v.Because = fmt.Sprintf("at %d of the %d n tried the empirical L4 has a ray on which it falls like −t⁴: outside the regressors' span T2 is about 0 and T4 is noise of either sign", falls, len(o.Rows)-1)
+		v.Because = fmt.Sprintf("at %d of the %d n tried the empirical L4 has a ray on which it falls like −t⁴: "+
+			"outside the regressors' span T2 is about 0 and T4 is noise of either sign", falls, len(o.Rows)-1)
 	}
 	return v
 }

@@ -109,7 +109,8 @@ type runner struct {
 }
 
 func newRunner(figures []*Figure, o Options) *runner {
-	r := &runner{o: o, figures: figures, total: map[string]int{}, done: map[string]int{}, results: map[string]*output{}, waiting: map[string]bool{}}
+	r := &runner{o: o, figures: figures, total: map[string]int{}, done: map[string]int{}, results: map[string]*output{},
+		waiting: map[string]bool{}}
 	for _, f := range figures {
 		for _, u := range f.units {
 			if !r.waiting[u.key] {
@@ -169,7 +170,8 @@ func (r *runner) finish(j *job, out *output, found bool, err error) error {
 
 func (r *runner) report(j *job) {
 	if r.o.Progress != nil {
-		r.o.Progress(Progress{Figure: j.figure, Done: r.done[j.figure], Total: r.total[j.figure], Share: r.share / r.work, Computed: r.computed / r.work})
+		r.o.Progress(Progress{Figure: j.figure, Done: r.done[j.figure], Total: r.total[j.figure],
+			Share: r.share / r.work, Computed: r.computed / r.work})
 	}
 }
 
@@ -250,7 +252,8 @@ func (r *runner) load(name, key string) *output {
 	}
 	var s stored
 	out := new(output)
-	if json.Unmarshal(data, &s) != nil || s.Key != key || s.Seed != r.o.Seed || s.SHA256 != checksum(s.Output) || json.Unmarshal(s.Output, out) != nil {
+	if json.Unmarshal(data, &s) != nil || s.Key != key || s.Seed != r.o.Seed || s.SHA256 != checksum(s.Output) ||
+		json.Unmarshal(s.Output, out) != nil {
 		return nil
 	}
 	return out

@@ -28,7 +28,8 @@ func slidesCases(z size) []slidesCase {
 			slidesCase{id, "identity, orthogonal design", paper("identity", k), ns, sets},
 			slidesCase{id + "-random", "identity, random unit vectors", random, ns, sets})
 	}
-	return append(out, slidesCase{"001-4-relu", "ReLU, orthogonal design", paper("relu", 4), []int{2000, 10000}, z.of(4, 20)})
+	return append(out, slidesCase{"001-4-relu", "ReLU, orthogonal design", paper("relu", 4), []int{2000, 10000},
+		z.of(4, 20)})
 }
 
 // slides001 is the comparison with EM in 001.
@@ -36,11 +37,21 @@ func slides001(z size) []*Figure {
 	var out []*Figure
 	for _, c := range slidesCases(z) {
 		f := &Figure{
-			ID: c.id, Title: fmt.Sprintf("Method of moments and EM, %d experts: %s", c.k, c.what), Source: fmt.Sprintf("001, Comparison with EM, %d mixtures", c.k),
-			Claim:    "The method of moments recovers the parameters; EM often gets stuck in local optima.",
-			Settings: fmt.Sprintf("k = %d, d = 10, σ = 0.05, %s: the source gives the number of experts alone. Orthogonal is a_i = e_i and w_i = e_{k+i}, random unit vectors are regressors and gating vectors both. %d data sets of each size. Moments: the slides' cubic tensor, whitened, by power iterations, then EM for the gate with the regressors held; beside it L4 on the reduced problem with μ = 1; σ estimated. EM: one random start for each data set, unit regressors and W = 0, σ fixed at the truth or free and started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d iterations. Often is a quarter of the data sets or more, judged by intervals of 95 %% (Clopper and Pearson).", c.k, c.what, c.sets, emSteps),
-			X:        Axis{Label: "n", Log: true}, Y: axisReg, Apart: true, Level: stuck, measure: regressors, judge: judgeSlides(c.ns),
-			Columns: []string{"n", "method", "stuck", "data sets", "median E_reg", "worst E_reg", "median E_gating"}, table: slidesTable(c.ns),
+			ID: c.id, Title: fmt.Sprintf("Method of moments and EM, %d experts: %s", c.k, c.what),
+			Source: fmt.Sprintf("001, Comparison with EM, %d mixtures", c.k),
+			Claim:  "The method of moments recovers the parameters; EM often gets stuck in local optima.",
+			Settings: fmt.Sprintf("k = %d, d = 10, σ = 0.05, %s: the source gives the number of experts alone. "+
+				"Orthogonal is a_i = e_i and w_i = e_{k+i}, random unit vectors are regressors and gating vectors "+
+				"both. %d data sets of each size. Moments: the slides' cubic tensor, whitened, by power iterations, "+
+				"then EM for the gate with the regressors held; beside it L4 on the reduced problem with μ = 1; σ "+
+				"estimated. EM: one random start for each data set, unit regressors and W = 0, σ fixed at the truth "+
+				"or free and started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at "+
+				"most %d iterations. Often is a quarter of the data sets or more, judged by intervals of 95 %% "+
+				"(Clopper and Pearson).", c.k, c.what, c.sets, emSteps),
+			X: Axis{Label: "n", Log: true}, Y: axisReg, Apart: true, Level: stuck, measure: regressors,
+			judge:   judgeSlides(c.ns),
+			Columns: []string{"n", "method", "stuck", "data sets", "median E_reg", "worst E_reg", "median E_gating"},
+			table:   slidesTable(c.ns),
 		}
 		for run := range c.sets {
 			for _, n := range c.ns {
@@ -100,7 +111,8 @@ func slidesTable(ns []int) func(*Outcome) [][]string {
 				if g := o.besideAt(m, float64(n)); len(g) > 0 {
 					gate = g2(median(g))
 				}
-				rows = append(rows, []string{fmt.Sprint(n), m, fmt.Sprint(away(v)), fmt.Sprint(len(v)), g2(median(v)), g2(worst(v)), gate})
+				rows = append(rows, []string{fmt.Sprint(n), m, fmt.Sprint(away(v)), fmt.Sprint(len(v)), g2(median(v)),
+					g2(worst(v)), gate})
 			}
 		}
 		return rows
@@ -137,11 +149,14 @@ func judgeSlides(ns []int) func(*Outcome) Verdict {
 			}
 		}
 		free := o.at(seriesFree, largest)
-		v.Measured = fmt.Sprintf("E_reg above 0.05: %s; median E_reg at n = %d: cubic tensor %s, L4 %s, EM with σ free %s",
-			strings.Join(measured, "; "), ns[len(ns)-1], g2(median(m)), g2(median(o.at(seriesMoments, largest))), g2(median(free)))
+		v.Measured = fmt.Sprintf("E_reg above 0.05: %s; median E_reg at n = %d: cubic tensor %s, L4 %s, EM with σ "+
+			"free %s",
+			strings.Join(measured, "; "), ns[len(ns)-1], g2(median(m)), g2(median(o.at(seriesMoments, largest))),
+			g2(median(free)))
 		var because []string
 		if median(m) > stuck {
-			because = append(because, fmt.Sprintf("the cubic tensor does not recover the regressors at n = %d", ns[len(ns)-1]))
+			because = append(because, fmt.Sprintf("the cubic tensor does not recover the regressors at n = %d",
+				ns[len(ns)-1]))
 		}
 		say := func(what string, series []string) {
 			if len(series) > 0 && len(often) < 2 {
@@ -163,26 +178,32 @@ func conjecture(z size) *Figure {
 	mixtures := z.of(3, 100)
 	f := &Figure{
 		ID: "001-2", Title: "EM for two experts from many starts", Source: "001, Open questions-I",
-		Claim:    "EM recovers regressors and gating of two experts globally (a conjecture).",
-		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05, n = %d; %d mixtures of random unit regressors and gating vectors, %d random starts for each: unit regressors, W = 0; σ fixed at the truth, or free and started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d iterations. The intervals are of 95 %% (Clopper and Pearson), as if all starts were independent. The verdict is about σ fixed, as the theory has it.", rows, mixtures, starts, emSteps),
-		X:        Axis{Label: "n", Log: true}, Y: axisReg, Apart: true, Level: stuck, measure: regressors, judge: judgeConjecture,
+		Claim: "EM recovers regressors and gating of two experts globally (a conjecture).",
+		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05, n = %d; %d mixtures of random unit regressors and "+
+			"gating vectors, %d random starts for each: unit regressors, W = 0; σ fixed at the truth, or free and "+
+			"started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d "+
+			"iterations. The intervals are of 95 %% (Clopper and Pearson), as if all starts were independent. The "+
+			"verdict is about σ fixed, as the theory has it.", rows, mixtures, starts, emSteps),
+		X: Axis{Label: "n", Log: true}, Y: axisReg, Apart: true, Level: stuck, measure: regressors,
+		judge: judgeConjecture,
 	}
 	s := paper("identity", 2)
 	s.design = sample.Random
 	for mixture := range mixtures {
 		key := fmt.Sprintf("conjecture %+v n %d starts %d mixture %d", s, rows, starts, mixture)
-		f.units = append(f.units, s.onTable(key, rows, func(ctx context.Context, st *study, data *model.Data, out *output) error {
-			for start := range starts {
-				for _, fixed := range []bool{true, false} {
-					reg, _, err := st.em(ctx, data, fixed, emSteps)
-					if err != nil {
-						return err
+		f.units = append(f.units, s.onTable(key, rows,
+			func(ctx context.Context, st *study, data *model.Data, out *output) error {
+				for start := range starts {
+					for _, fixed := range []bool{true, false} {
+						reg, _, err := st.em(ctx, data, fixed, emSteps)
+						if err != nil {
+							return err
+						}
+						out.point(regressors, emSeries(fixed), mixture*starts+start, rows, reg.last())
 					}
-					out.point(regressors, emSeries(fixed), mixture*starts+start, rows, reg.last())
 				}
-			}
-			return nil
-		}))
+				return nil
+			}))
 	}
 	return f
 }
@@ -193,7 +214,8 @@ func judgeConjecture(o *Outcome) Verdict {
 	for _, s := range []string{seriesFixed, seriesFree} {
 		e := o.values(s)
 		_, most := proportion(away(e), len(e))
-		measured = append(measured, fmt.Sprintf("%s: %d of %d starts end above %g, at most %.2g of all", s, away(e), len(e), stuck, most))
+		measured = append(measured, fmt.Sprintf("%s: %d of %d starts end above %g, at most %.2g of all", s, away(e),
+			len(e), stuck, most))
 		if s == seriesFixed && away(e) > 0 {
 			v.Agrees = false
 		}

@@ -84,10 +84,19 @@ func recoveries(z size) *Figure {
 	problems, cases := z.of(3, 20), z.of(2, len(recoveryCases))
 	f := &Figure{
 		ID: "003-recovery", Title: "Recovery from the tensors and from random starts", Source: "003 slides 6 and 8",
-		Claim:    "Gradient descent following tensor initialisation recovers the network.",
-		Settings: fmt.Sprintf("k = 3, d = 10, κ = 2, v random signs, given to the fit as in 003, or left to it where the table says so; %d problems a case, and a random start for each. 200 steps of gradient descent, of the inverse of the largest curvature at the start, then Levenberg–Marquardt. Recovered is a relative error of W below 1e−3 without noise, and with noise below three times √(σ²·tr H⁻¹/n)/‖W‖, that of least squares: one in 300 runs at a minimum that is right is above it at the most. The verdict is about v given and more than 300 rows: nine of ten problems of those rows of the table together. Intervals are Clopper and Pearson's of 95 %%. From left to right in the picture are the rows of the table, in each the problems; errors below 1e−12 are drawn there.", problems),
-		X:        Axis{Label: "row of the table"}, Y: Axis{Label: "relative error of W", Log: true}, Scatter: true, measure: "error", judge: judgeRecoveries,
-		Columns: []string{"", "φ", "n", "σ", "v", "from tensors", "95 %", "from random starts", "95 %"}, table: recoveryTable,
+		Claim: "Gradient descent following tensor initialisation recovers the network.",
+		Settings: fmt.Sprintf("k = 3, d = 10, κ = 2, v random signs, given to the fit as in 003, or left to it where "+
+			"the table says so; %d problems a case, and a random start for each. 200 steps of gradient descent, of "+
+			"the inverse of the largest curvature at the start, then Levenberg–Marquardt. Recovered is a relative "+
+			"error of W below 1e−3 without noise, and with noise below three times √(σ²·tr H⁻¹/n)/‖W‖, that of least "+
+			"squares: one in 300 runs at a minimum that is right is above it at the most. The verdict is about v "+
+			"given and more than 300 rows: nine of ten problems of those rows of the table together. Intervals are "+
+			"Clopper and Pearson's of 95 %%. From left to right in the picture are the rows of the table, in each "+
+			"the problems; errors below 1e−12 are drawn there.", problems),
+		X: Axis{Label: "row of the table"}, Y: Axis{Label: "relative error of W", Log: true}, Scatter: true,
+		measure: "error", judge: judgeRecoveries,
+		Columns: []string{"", "φ", "n", "σ", "v", "from tensors", "95 %", "from random starts", "95 %"},
+		table:   recoveryTable,
 	}
 	for i, c := range recoveryCases[:cases] {
 		for run := range problems {
@@ -107,37 +116,38 @@ const times, recoveredBelow = 3, 1e-3
 const leastError = 1e-12
 
 func (c recoveryCase) unit(row, run, problems int) unit {
-	return unit{key: fmt.Sprintf("recovery %+v row %d run %d of %d", c, row, run, problems), run: func(ctx context.Context, seed uint64) (*output, error) {
-		sampler, err := c.open(seed)
-		if err != nil {
-			return nil, err
-		}
-		r := network.Request{K: netUnits, Output: c.output, Starts: 1, Descent: 200, Seed: seed, Threads: 1}
-		if c.output == network.Given {
-			r.V = sampler.Truth.Output
-		}
-		fit, err := network.Fit(ctx, sampler, hiddenNamed(c.act), r)
-		if err != nil {
-			return nil, err
-		}
-		bound := recoveredBelow
-		if c.sigma > 0 {
-			spread, err := c.spread(ctx, sampler)
+	return unit{key: fmt.Sprintf("recovery %+v row %d run %d of %d", c, row, run, problems),
+		run: func(ctx context.Context, seed uint64) (*output, error) {
+			sampler, err := c.open(seed)
 			if err != nil {
 				return nil, err
 			}
-			bound = times * spread
-		}
-		out, at := new(output), float64(row)+0.7*((float64(run)+0.5)/float64(problems)-0.5)
-		errors := map[string]float64{"tensors": 1, "random": 1} // where the tensors give no start
-		for _, s := range fit.Starts {
-			errors[s.Kind] = max(metric.Units(s.Network, sampler.Truth, false).Weights, leastError)
-		}
-		out.point("error", seriesTensors, run, at, errors["tensors"])
-		out.point("error", seriesRandom, run, at, errors["random"])
-		out.point("error", seriesBound, run, at, bound)
-		return out, nil
-	}}
+			r := network.Request{K: netUnits, Output: c.output, Starts: 1, Descent: 200, Seed: seed, Threads: 1}
+			if c.output == network.Given {
+				r.V = sampler.Truth.Output
+			}
+			fit, err := network.Fit(ctx, sampler, hiddenNamed(c.act), r)
+			if err != nil {
+				return nil, err
+			}
+			bound := recoveredBelow
+			if c.sigma > 0 {
+				spread, err := c.spread(ctx, sampler)
+				if err != nil {
+					return nil, err
+				}
+				bound = times * spread
+			}
+			out, at := new(output), float64(row)+0.7*((float64(run)+0.5)/float64(problems)-0.5)
+			errors := map[string]float64{"tensors": 1, "random": 1} // where the tensors give no start
+			for _, s := range fit.Starts {
+				errors[s.Kind] = max(metric.Units(s.Network, sampler.Truth, false).Weights, leastError)
+			}
+			out.point("error", seriesTensors, run, at, errors["tensors"])
+			out.point("error", seriesRandom, run, at, errors["random"])
+			out.point("error", seriesBound, run, at, bound)
+			return out, nil
+		}}
 }
 
 // recoveredIn counts the runs of a row that ended below their bound.
@@ -213,7 +223,9 @@ func judgeRecoveries(o *Outcome) Verdict {
 	})
 	v := Verdict{Measured: "recovered from the tensors, " + strings.Join(measured, "; "), Agrees: 10*recovered >= 9*all}
 	if v.Agrees {
-		v.Because = fmt.Sprintf("%d of %d problems are solved where v is given and n is above 300; random starts recover %d of %d where v is given, and %d of %d where its signs are to be found", recovered, all, same[0], same[1], apart[0], apart[1])
+		v.Because = fmt.Sprintf("%d of %d problems are solved where v is given and n is above 300; random starts "+
+			"recover %d of %d where v is given, and %d of %d where its signs are to be found", recovered, all, same[0],
+			same[1], apart[0], apart[1])
 	} else {
 		v.Because = fmt.Sprintf("it recovers %d of %d: %s", recovered, all, strings.Join(rare, ", "))
 	}
@@ -225,13 +237,18 @@ func descents(z size) *Figure {
 	nets := z.of(3, 40)
 	f := &Figure{
 		ID: "003-steps", Title: "Gradient descent from the tensors' start", Source: "003 slides 6, 7 and 9",
-		Claim:    "The loss is strongly convex near the truth: gradient descent needs a number of steps proportional to log(1/ε), and more the larger the condition number of W.",
-		Settings: fmt.Sprintf("Squared ReLU, k = 3, d = 10, n = 10000, no noise, v given; step 1 over the largest curvature at the start, %d networks for each κ, %d steps. A digit is a factor of 10 in the error; steps a digit are taken over the second half of each run, down to an error of 1e−12, where the curves are cut off. A run that ends above an error of 0.05 counts as stuck.", nets, z.of(250, 2000)),
-		X:        Axis{Label: "steps"}, Y: Axis{Label: "relative error of W", Log: true}, judge: judgeDescents,
+		Claim: "The loss is strongly convex near the truth: gradient descent needs a number of steps proportional " +
+			"to log(1/ε), and more the larger the condition number of W.",
+		Settings: fmt.Sprintf("Squared ReLU, k = 3, d = 10, n = 10000, no noise, v given; step 1 over the largest "+
+			"curvature at the start, %d networks for each κ, %d steps. A digit is a factor of 10 in the error; steps "+
+			"a digit are taken over the second half of each run, down to an error of 1e−12, where the curves are cut "+
+			"off. A run that ends above an error of 0.05 counts as stuck.", nets, z.of(250, 2000)),
+		X: Axis{Label: "steps"}, Y: Axis{Label: "relative error of W", Log: true}, judge: judgeDescents,
 	}
 	for _, kappa := range kappas[:z.of(2, len(kappas))] {
 		for run := range nets {
-			f.units = append(f.units, descentUnit(netSetting{"squared ReLU", 10, 10000, 0, kappa}, z.of(250, 2000), run))
+			f.units = append(f.units, descentUnit(netSetting{"squared ReLU", 10, 10000, 0, kappa}, z.of(250, 2000),
+				run))
 		}
 	}
 	return f
@@ -242,50 +259,56 @@ var kappas = []float64{1, 2, 4}
 func kappaSeries(kappa float64) string { return fmt.Sprintf("κ = %g", kappa) }
 
 func descentUnit(s netSetting, steps, run int) unit {
-	return unit{key: fmt.Sprintf("descent 003 %+v steps %d run %d", s, steps, run), run: func(ctx context.Context, seed uint64) (*output, error) {
-		sampler, err := s.open(seed)
-		if err != nil {
-			return nil, err
-		}
-		act := hiddenNamed(s.act)
-		fit, err := network.Fit(ctx, sampler, act, network.Request{K: netUnits, Output: network.Given, V: sampler.Truth.Output, TensorsOnly: true, Seed: seed, Threads: 1})
-		out := new(output)
-		if none := (*problem.RequestError)(nil); errors.As(err, &none) { // a run that is stuck where it should begin
-			out.add("", kappaSeries(s.kappa), run, &trace{x: []float64{0, float64(steps)}, y: []float64{1, 1}, status: none.Error()})
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		data, err := dataset.Load(ctx, sampler)
-		if err != nil {
-			return nil, err
-		}
-		start := fit.Tensors.Network
-		l, err := network.NewLoss(act, data, netUnits, start.Output, 1)
-		if err != nil {
-			return nil, err
-		}
-		size, _, err := network.StepSize(ctx, l, start.Weights)
-		if err != nil {
-			return nil, err
-		}
-		curve := new(trace)
-		_, err = optim.Projected(ctx, l, start.Weights, optim.ProjectedSettings{Iterations: steps, StepSize: size, Tolerance: 1e-300, Watch: func(step int, x []float64) bool {
-			if step%(steps/50) == 0 {
-				curve.add(float64(step), max(metric.Units(l.Network(x), sampler.Truth, false).Weights, leastError))
+	return unit{key: fmt.Sprintf("descent 003 %+v steps %d run %d", s, steps, run),
+		run: func(ctx context.Context, seed uint64) (*output, error) {
+			sampler, err := s.open(seed)
+			if err != nil {
+				return nil, err
 			}
-			return false
-		}})
-		if err != nil {
-			return nil, err
-		}
-		for at := curve.n() * (steps / 50); at <= steps; at += steps / 50 { // a run that has come to a stand
-			curve.add(float64(at), curve.y[curve.n()-1])
-		}
-		out.add("", kappaSeries(s.kappa), run, curve)
-		return out, nil
-	}}
+			act := hiddenNamed(s.act)
+			fit, err := network.Fit(ctx, sampler, act, network.Request{K: netUnits, Output: network.Given,
+				V: sampler.Truth.Output, TensorsOnly: true, Seed: seed, Threads: 1})
+			out := new(output)
+			// a run that is stuck where it should begin
+			if none := (*problem.RequestError)(nil); errors.As(err, &none) {
+				out.add("", kappaSeries(s.kappa), run, &trace{x: []float64{0, float64(steps)}, y: []float64{1, 1},
+					status: none.Error()})
+				return out, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			data, err := dataset.Load(ctx, sampler)
+			if err != nil {
+				return nil, err
+			}
+			start := fit.Tensors.Network
+			l, err := network.NewLoss(act, data, netUnits, start.Output, 1)
+			if err != nil {
+				return nil, err
+			}
+			size, _, err := network.StepSize(ctx, l, start.Weights)
+			if err != nil {
+				return nil, err
+			}
+			curve := new(trace)
+			_, err = optim.Projected(ctx, l, start.Weights, optim.ProjectedSettings{Iterations: steps, StepSize: size,
+				Tolerance: 1e-300, Watch: func(step int, x []float64) bool {
+					if step%(steps/50) == 0 {
+						curve.add(float64(step), max(metric.Units(l.Network(x), sampler.Truth, false).Weights,
+							leastError))
+					}
+					return false
+				}})
+			if err != nil {
+				return nil, err
+			}
+			for at := curve.n() * (steps / 50); at <= steps; at += steps / 50 { // a run that has come to a stand
+				curve.add(float64(at), curve.y[curve.n()-1])
+			}
+			out.add("", kappaSeries(s.kappa), run, curve)
+			return out, nil
+		}}
 }
 
 // linear returns the slope of log error on steps in the second half of a curve, as
@@ -333,9 +356,12 @@ func judgeDescents(o *Outcome) Verdict {
 			continue
 		}
 		logs, steps = append(logs, math.Log(kappa)), append(steps, math.Log(median(digit)))
-		measured = append(measured, fmt.Sprintf("κ = %g: %.3g steps a digit in the median (%.3g to %.3g in %d runs), R² at least %.4f", kappa, median(digit), slices.Min(digit), slices.Max(digit), len(digit), slices.Min(fits)))
+		measured = append(measured, fmt.Sprintf("κ = %g: %.3g steps a digit in the median (%.3g to %.3g in %d runs), "+
+			"R² at least %.4f", kappa, median(digit), slices.Min(digit), slices.Max(digit), len(digit),
+			slices.Min(fits)))
 		if slices.Min(fits) < 0.98 {
-			wrong = append(wrong, fmt.Sprintf("the logarithm of the error does not fall along a line in a run at κ = %g", kappa))
+			wrong = append(wrong, fmt.Sprintf(
+				"the logarithm of the error does not fall along a line in a run at κ = %g", kappa))
 		}
 	}
 	if _, power := stat.LinearRegression(logs, steps, nil, false); power > 0 {
@@ -361,9 +387,14 @@ func rowsByDimension(z size) *Figure {
 	}
 	f := &Figure{
 		ID: "003-d", Title: "Recovery against rows by dimension", Source: "003 slide 6",
-		Claim:    "The number of rows for recovery is linear in d at fixed k.",
-		Settings: fmt.Sprintf("Squared ReLU, k = 3, κ = 2, no noise, v given; the share of %d problems in which the tensors' start, 200 steps of gradient descent and Levenberg–Marquardt bring the relative error of W below 1e−3. Rows needed are the least n/d tried from which on 80 %% of all problems are recovered; linear is that at each d two thirds are there. Below n = kd = 3d there are fewer equations than weights.", problems),
-		X:        Axis{Label: "n/d", Log: true}, Y: Axis{Label: "share of problems recovered", Min: -0.03, Max: 1.03}, judge: judgeRows,
+		Claim: "The number of rows for recovery is linear in d at fixed k.",
+		Settings: fmt.Sprintf("Squared ReLU, k = 3, κ = 2, no noise, v given; the share of %d problems in which the "+
+			"tensors' start, 200 steps of gradient descent and Levenberg–Marquardt bring the relative error of W "+
+			"below 1e−3. Rows needed are the least n/d tried from which on 80 %% of all problems are recovered; "+
+			"linear is that at each d two thirds are there. Below n = kd = 3d there are fewer equations than weights.",
+			problems),
+		X: Axis{Label: "n/d", Log: true}, Y: Axis{Label: "share of problems recovered", Min: -0.03, Max: 1.03},
+		judge:   judgeRows,
 		Columns: []string{"d", "n/d", "recovered"},
 	}
 	for _, d := range dims {
@@ -377,26 +408,28 @@ func rowsByDimension(z size) *Figure {
 func rowsSeries(d int) string { return fmt.Sprintf("d = %d", d) }
 
 func rowsUnit(d, ratio, problems int) unit {
-	return unit{key: fmt.Sprintf("rows for d %d ratio %d problems %d", d, ratio, problems), run: func(ctx context.Context, seed uint64) (*output, error) {
-		act, count := hiddenNamed("squared ReLU"), 0
-		for i := range problems {
-			sampler, err := netSetting{act.Name, d, d * ratio, 0, 2}.open(seed + uint64(i))
-			if err != nil {
-				return nil, err
+	return unit{key: fmt.Sprintf("rows for d %d ratio %d problems %d", d, ratio, problems),
+		run: func(ctx context.Context, seed uint64) (*output, error) {
+			act, count := hiddenNamed("squared ReLU"), 0
+			for i := range problems {
+				sampler, err := netSetting{act.Name, d, d * ratio, 0, 2}.open(seed + uint64(i))
+				if err != nil {
+					return nil, err
+				}
+				r, err := network.Fit(ctx, sampler, act, network.Request{K: netUnits, Output: network.Given,
+					V: sampler.Truth.Output, Descent: 200, Seed: seed, Threads: 1})
+				if err != nil && !tooFew(err) {
+					return nil, err
+				}
+				if err == nil && metric.Units(r.Network, sampler.Truth, false).Weights < recoveredBelow {
+					count++
+				}
 			}
-			r, err := network.Fit(ctx, sampler, act, network.Request{K: netUnits, Output: network.Given, V: sampler.Truth.Output, Descent: 200, Seed: seed, Threads: 1})
-			if err != nil && !tooFew(err) {
-				return nil, err
-			}
-			if err == nil && metric.Units(r.Network, sampler.Truth, false).Weights < recoveredBelow {
-				count++
-			}
-		}
-		out := new(output)
-		out.point("", rowsSeries(d), 0, float64(ratio), float64(count)/float64(problems))
-		out.Rows = [][]string{{fmt.Sprint(d), fmt.Sprint(ratio), fmt.Sprintf("%d of %d", count, problems)}}
-		return out, nil
-	}}
+			out := new(output)
+			out.point("", rowsSeries(d), 0, float64(ratio), float64(count)/float64(problems))
+			out.Rows = [][]string{{fmt.Sprint(d), fmt.Sprint(ratio), fmt.Sprintf("%d of %d", count, problems)}}
+			return out, nil
+		}}
 }
 
 // tooFew says whether an error of a fit is of its rows, of which there are too few.
@@ -426,7 +459,8 @@ func judgeRows(o *Outcome) Verdict {
 		from--
 	}
 	if from == len(ratios) {
-		return Verdict{Measured: fmt.Sprintf("no more than %.0f %% are recovered from %.0f·d rows", 100*pooled(names, ratios[from-1:]), ratios[from-1]), Because: "it is not recovered"}
+		return Verdict{Measured: fmt.Sprintf("no more than %.0f %% are recovered from %.0f·d rows",
+			100*pooled(names, ratios[from-1:]), ratios[from-1]), Because: "it is not recovered"}
 	}
 	var measured, rare []string
 	for _, name := range names {
@@ -436,7 +470,8 @@ func judgeRows(o *Outcome) Verdict {
 			rare = append(rare, name)
 		}
 	}
-	v := Verdict{Measured: fmt.Sprintf("from n = %.0fd on %s are recovered; at n = %.0fd %.0f %% of all", ratios[from], strings.Join(measured, ", "), ratios[0], 100*pooled(names, ratios[:1])), Agrees: len(rare) == 0}
+	v := Verdict{Measured: fmt.Sprintf("from n = %.0fd on %s are recovered; at n = %.0fd %.0f %% of all", ratios[from],
+		strings.Join(measured, ", "), ratios[0], 100*pooled(names, ratios[:1])), Agrees: len(rare) == 0}
 	if !v.Agrees {
 		v.Because = fmt.Sprintf("rows that suffice elsewhere do not at %s", strings.Join(rare, ", "))
 	}

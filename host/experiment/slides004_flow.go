@@ -31,10 +31,16 @@ func regulariserTable(z size) *Figure {
 	seeds, m, steps := z.of(2, 10), z.of(60, 300), z.of(20, 300)
 	f := &Figure{
 		ID: "004-R", Title: "Training with and without the regulariser", Source: "004, A regularization term",
-		Claim:    "With the regulariser R training and test errors are lower, at n = 100, 150 and 300.",
-		Settings: fmt.Sprintf("The slides state nothing but n and their numbers, in which R hurts at n = 200. Here: d = 20, m = %d training and 1000 test points of the sphere, targets of a network of 100 units with N(0, I) weights and signs, w ~ N(0, I) at the start, full gradient descent on L + λR with λ = %d and step m/(n·‖G_n‖) for %d steps, %d seeds, the same draws with and without R. Errors are L, half the mean squared residual. Lower is by more than two standard errors of the mean difference between the pairs.", m, regulariserLambda, steps, seeds),
-		X:        Axis{Label: "n"}, Y: Axis{Label: "test error", Log: true}, measure: "test", judge: judgeRegulariser,
-		Columns: []string{"n", "", "train, mean (sd)", "test, mean (sd)", "test lower in", "L2 at the end", "λ_m(G_n) at the end", "slides: train / test"}, table: regulariserRows,
+		Claim: "With the regulariser R training and test errors are lower, at n = 100, 150 and 300.",
+		Settings: fmt.Sprintf("The slides state nothing but n and their numbers, in which R hurts at n = 200. Here: "+
+			"d = 20, m = %d training and 1000 test points of the sphere, targets of a network of 100 units with N(0, "+
+			"I) weights and signs, w ~ N(0, I) at the start, full gradient descent on L + λR with λ = %d and step "+
+			"m/(n·‖G_n‖) for %d steps, %d seeds, the same draws with and without R. Errors are L, half the mean "+
+			"squared residual. Lower is by more than two standard errors of the mean difference between the pairs.", m,
+			regulariserLambda, steps, seeds),
+		X: Axis{Label: "n"}, Y: Axis{Label: "test error", Log: true}, measure: "test", judge: judgeRegulariser,
+		Columns: []string{"n", "", "train, mean (sd)", "test, mean (sd)", "test lower in", "L2 at the end",
+			"λ_m(G_n) at the end", "slides: train / test"}, table: regulariserRows,
 	}
 	for _, n := range regulariserSizes {
 		for run := range seeds {
@@ -49,7 +55,8 @@ var regulariserSizes = []int{100, 150, 200, 300}
 const seriesWithout, seriesWith = "without R", "with R"
 
 func regulariserUnit(n, m, steps, run int) unit {
-	return unit{key: fmt.Sprintf("regulariser n %d m %d steps %d lambda %d run %d", n, m, steps, regulariserLambda, run), run: func(ctx context.Context, seed uint64) (*output, error) {
+	return unit{key: fmt.Sprintf("regulariser n %d m %d steps %d lambda %d run %d", n, m, steps, regulariserLambda,
+		run), run: func(ctx context.Context, seed uint64) (*output, error) {
 		const test, d = 1000, 20
 		s := diverse.NewDraw(seed, n, m, d)
 		teacher, fresh := diverse.NewDraw(seed+1, 100, 1, d), diverse.NewDraw(seed+2, 1, test, d).X
@@ -64,7 +71,8 @@ func regulariserUnit(n, m, steps, run int) unit {
 			if err != nil {
 				return nil, err
 			}
-			r, err := optim.Projected(ctx, o, s.W.RawMatrix().Data, optim.ProjectedSettings{Iterations: steps, StepSize: size, Tolerance: 1e-15})
+			r, err := optim.Projected(ctx, o, s.W.RawMatrix().Data,
+				optim.ProjectedSettings{Iterations: steps, StepSize: size, Tolerance: 1e-15})
 			if err != nil {
 				return nil, err
 			}
@@ -120,8 +128,10 @@ func regulariserRows(o *Outcome) (rows [][]string) {
 			if name == seriesWith {
 				lower = fmt.Sprintf("%d of %d", p.lower, len(p.with))
 			}
-			rows = append(rows, []string{fmt.Sprint(n), name, spread(o.besideAt(name+" train", x)), spread(o.at(name, x)), lower,
-				fmt.Sprintf("%.4f", median(o.besideAt(name+" L2", x))), fmt.Sprintf("%.4f", median(o.besideAt(name+" least", x))), printedTable[fmt.Sprintf("%d %s", n, name)]})
+			rows = append(rows, []string{fmt.Sprint(n), name, spread(o.besideAt(name+" train", x)),
+				spread(o.at(name, x)), lower,
+				fmt.Sprintf("%.4f", median(o.besideAt(name+" L2", x))),
+				fmt.Sprintf("%.4f", median(o.besideAt(name+" least", x))), printedTable[fmt.Sprintf("%d %s", n, name)]})
 		}
 	}
 	return rows
@@ -132,7 +142,9 @@ func judgeRegulariser(o *Outcome) Verdict {
 	diverser, trained, all := 0, 0, 0
 	for _, n := range regulariserSizes {
 		p, x := regulariserAt(o, n), float64(n)
-		measured = append(measured, fmt.Sprintf("n = %d: %.3g without R and %.3g with, the difference %.2g ± %.1g, lower in %d of %d pairs, training error in %d", n, stat.Mean(p.without, nil), stat.Mean(p.with, nil), p.difference, p.spread, p.lower, len(p.with), p.trainedLower))
+		measured = append(measured, fmt.Sprintf("n = %d: %.3g without R and %.3g with, the difference %.2g ± %.1g, "+
+			"lower in %d of %d pairs, training error in %d", n, stat.Mean(p.without, nil), stat.Mean(p.with, nil),
+			p.difference, p.spread, p.lower, len(p.with), p.trainedLower))
 		if n != 200 && p.difference > -2*p.spread {
 			not = append(not, fmt.Sprint(n))
 		}
@@ -145,7 +157,8 @@ func judgeRegulariser(o *Outcome) Verdict {
 			}
 		}
 	}
-	v := Verdict{Measured: "mean test error, " + strings.Join(measured, "; ") + fmt.Sprintf("; L2 is lower with R in %d of %d pairs", diverser, all)}
+	v := Verdict{Measured: "mean test error, " + strings.Join(measured, "; ") +
+		fmt.Sprintf("; L2 is lower with R in %d of %d pairs", diverser, all)}
 	if len(not) > 0 {
 		why = append(why, "the test error with R is not lower by two standard errors at n = "+strings.Join(not, ", "))
 	}
@@ -162,10 +175,17 @@ func judgeRegulariser(o *Outcome) Verdict {
 func flowFigure(z size) *Figure {
 	n, m, runs := z.of(150, 1500), z.of(8, 60), z.of(1, 3)
 	f := &Figure{
-		ID: "004-flow", Title: "Gradient flow against the bounds as printed and as corrected", Source: "004, Continuous time analysis; Self-consistent argument",
-		Claim:    "‖r(t)‖² ≤ e^{−λ₀t}·‖r(0)‖², every weight moves by at most 2√m·‖r(0)‖/(√n·λ₀), λ_min(nG_n(t)) stays above λ₀/2, and the discrepancy is maintained.",
-		Settings: fmt.Sprintf("m = %d points on the sphere of ℝ²⁰, n = %d, targets N(0, 1), λ₀ = λ_min(DᵀD) at the start, r = (f − y)/m; dW/dt = −∂L/∂W to λ₀t = 10m, by Heun's method with so many steps that more of them move no W(t) by more than 1e−3 of the largest ‖W(t) − W(0)‖; %d draws. As corrected, from L = (1/2m)Σ: ‖r‖² ≤ e^{−λ₀t/m}·‖r(0)‖², and weights move by at most 2m^{3/2}·‖r(0)‖/λ₀, with no 1/√n. The n that the slides ask for, of order m⁵, is out of reach.", m, n, runs),
-		X:        Axis{Label: "λ_0·t"}, Y: Axis{Label: "log ‖r(t)‖²/‖r(0)‖²", Min: -35, Max: 1}, measure: "decay", judge: judgeFlow,
+		ID: "004-flow", Title: "Gradient flow against the bounds as printed and as corrected",
+		Source: "004, Continuous time analysis; Self-consistent argument",
+		Claim: "‖r(t)‖² ≤ e^{−λ₀t}·‖r(0)‖², every weight moves by at most 2√m·‖r(0)‖/(√n·λ₀), λ_min(nG_n(t)) " +
+			"stays above λ₀/2, and the discrepancy is maintained.",
+		Settings: fmt.Sprintf("m = %d points on the sphere of ℝ²⁰, n = %d, targets N(0, 1), λ₀ = λ_min(DᵀD) at the "+
+			"start, r = (f − y)/m; dW/dt = −∂L/∂W to λ₀t = 10m, by Heun's method with so many steps that more of "+
+			"them move no W(t) by more than 1e−3 of the largest ‖W(t) − W(0)‖; %d draws. As corrected, from L = "+
+			"(1/2m)Σ: ‖r‖² ≤ e^{−λ₀t/m}·‖r(0)‖², and weights move by at most 2m^{3/2}·‖r(0)‖/λ₀, with no 1/√n. The n "+
+			"that the slides ask for, of order m⁵, is out of reach.", m, n, runs),
+		X: Axis{Label: "λ_0·t"}, Y: Axis{Label: "log ‖r(t)‖²/‖r(0)‖²", Min: -35, Max: 1}, measure: "decay",
+		judge:   judgeFlow,
 		Columns: []string{"", "measured, worst", "as printed", "holds", "as corrected", "holds"}, table: flowRows,
 	}
 	for run := range runs {
@@ -177,62 +197,63 @@ func flowFigure(z size) *Figure {
 const seriesDecay, seriesPrinted, seriesCorrected = "flow", "as printed", "as corrected"
 
 func flowUnit(n, m, run int) unit {
-	return unit{key: fmt.Sprintf("flow n %d m %d run %d", n, m, run), run: func(ctx context.Context, seed uint64) (*output, error) {
-		const d = 20
-		s := diverse.NewDraw(seed, n, m, d)
-		y := make([]float64, m)
-		for l := range y {
-			y[l] = s.Rng.NormFloat64()
-		}
-		o, err := diverse.NewObjective(s.X, y, s.V, 0)
-		if err != nil {
-			return nil, err
-		}
-		start, err := diverse.Least(diverse.GramOf(s.W, s.X))
-		if err != nil {
-			return nil, err
-		}
-		lambda := float64(n) * start
-		const points = 20
-		until := float64(10*m) / lambda
-		w0 := s.W.RawMatrix().Data
-		path, err := optim.Flow(ctx, o, w0, optim.FlowSettings{Until: until, Points: points, Tolerance: 1e-3})
-		if err != nil {
-			return nil, err
-		}
-		squares := floats.Dot(residualsOf(s, y), residualsOf(s, y))
-		decay, printed, corrected, least, spread := new(trace), new(trace), new(trace), new(trace), new(trace)
-		moved := 0.0
-		for i, w := range path {
-			at := &diverse.Draw{W: mat.NewDense(n, d, w), X: s.X, V: s.V}
-			r, t := residualsOf(at, y), lambda*until*float64(i)/points
-			decay.add(t, math.Log(floats.Dot(r, r)/squares))
-			printed.add(t, -t)
-			corrected.add(t, -t/float64(m))
-			for k := range n {
-				moved = max(moved, floats.Distance(w[k*d:(k+1)*d], w0[k*d:(k+1)*d], 2))
+	return unit{key: fmt.Sprintf("flow n %d m %d run %d", n, m, run),
+		run: func(ctx context.Context, seed uint64) (*output, error) {
+			const d = 20
+			s := diverse.NewDraw(seed, n, m, d)
+			y := make([]float64, m)
+			for l := range y {
+				y[l] = s.Rng.NormFloat64()
 			}
-			now, err := diverse.Least(diverse.GramOf(at.W, s.X))
+			o, err := diverse.NewObjective(s.X, y, s.V, 0)
 			if err != nil {
 				return nil, err
 			}
-			least.add(t, now/start)
-			spread.add(t, math.Sqrt(max(diverse.Discrepancy(at.W), 0)))
-		}
-		out := new(output)
-		out.add("decay", seriesDecay, run, decay)
-		if run == 0 {
-			out.reference("decay", seriesPrinted, printed)
-			out.reference("decay", seriesCorrected, corrected)
-		}
-		bound := 2 * math.Sqrt(float64(m)*squares) / lambda // 2·m^{3/2}·‖r(0)‖/λ₀ with r = (f − y)/m
-		out.point("moved", "moved", run, 0, moved)
-		out.point("moved", "allowed as printed", run, 0, bound/(float64(m)*math.Sqrt(float64(n))))
-		out.point("moved", "allowed as corrected", run, 0, bound)
-		out.add("least", "least", run, least)
-		out.add("spread", "spread", run, spread)
-		return out, nil
-	}}
+			start, err := diverse.Least(diverse.GramOf(s.W, s.X))
+			if err != nil {
+				return nil, err
+			}
+			lambda := float64(n) * start
+			const points = 20
+			until := float64(10*m) / lambda
+			w0 := s.W.RawMatrix().Data
+			path, err := optim.Flow(ctx, o, w0, optim.FlowSettings{Until: until, Points: points, Tolerance: 1e-3})
+			if err != nil {
+				return nil, err
+			}
+			squares := floats.Dot(residualsOf(s, y), residualsOf(s, y))
+			decay, printed, corrected, least, spread := new(trace), new(trace), new(trace), new(trace), new(trace)
+			moved := 0.0
+			for i, w := range path {
+				at := &diverse.Draw{W: mat.NewDense(n, d, w), X: s.X, V: s.V}
+				r, t := residualsOf(at, y), lambda*until*float64(i)/points
+				decay.add(t, math.Log(floats.Dot(r, r)/squares))
+				printed.add(t, -t)
+				corrected.add(t, -t/float64(m))
+				for k := range n {
+					moved = max(moved, floats.Distance(w[k*d:(k+1)*d], w0[k*d:(k+1)*d], 2))
+				}
+				now, err := diverse.Least(diverse.GramOf(at.W, s.X))
+				if err != nil {
+					return nil, err
+				}
+				least.add(t, now/start)
+				spread.add(t, math.Sqrt(max(diverse.Discrepancy(at.W), 0)))
+			}
+			out := new(output)
+			out.add("decay", seriesDecay, run, decay)
+			if run == 0 {
+				out.reference("decay", seriesPrinted, printed)
+				out.reference("decay", seriesCorrected, corrected)
+			}
+			bound := 2 * math.Sqrt(float64(m)*squares) / lambda // 2·m^{3/2}·‖r(0)‖/λ₀ with r = (f − y)/m
+			out.point("moved", "moved", run, 0, moved)
+			out.point("moved", "allowed as printed", run, 0, bound/(float64(m)*math.Sqrt(float64(n))))
+			out.point("moved", "allowed as corrected", run, 0, bound)
+			out.add("least", "least", run, least)
+			out.add("spread", "spread", run, spread)
+			return out, nil
+		}}
 }
 
 // residualsOf are f(x_l) − y_l of a draw's own network.
@@ -258,7 +279,8 @@ func flowFactsOf(o *Outcome) (f flowFacts) {
 		}
 	}
 	f.decays, f.decaysCorrected = f.over <= 0, f.overCorrected <= 0
-	f.moved, f.printed, f.corrected = worst(o.beside("moved")), slices.Min(o.beside("allowed as printed")), slices.Min(o.beside("allowed as corrected"))
+	f.moved, f.printed, f.corrected = worst(o.beside("moved")), slices.Min(o.beside("allowed as printed")),
+		slices.Min(o.beside("allowed as corrected"))
 	f.near, f.nearEnough = f.moved <= f.printed, f.moved <= f.corrected
 	f.least = slices.Min(o.beside("least"))
 	for _, c := range o.aside {
@@ -281,8 +303,11 @@ func flowRows(o *Outcome) [][]string {
 	last := worst(o.lasts(seriesDecay))
 	kept := yes(f.least > 0.5)
 	return [][]string{
-		{"log ‖r(t)‖²/‖r(0)‖² at the end", fmt.Sprintf("%.1f", last), fmt.Sprintf("%.0f", o.computed(seriesPrinted).Last()), yes(f.decays), fmt.Sprintf("%.0f", o.computed(seriesCorrected).Last()), yes(f.decaysCorrected)},
-		{"largest ‖w_i(t) − w_i(0)‖", fmt.Sprintf("%.3g", f.moved), fmt.Sprintf("%.2g", f.printed), yes(f.near), fmt.Sprintf("%.3g", f.corrected), yes(f.nearEnough)},
+		{"log ‖r(t)‖²/‖r(0)‖² at the end", fmt.Sprintf("%.1f", last),
+			fmt.Sprintf("%.0f", o.computed(seriesPrinted).Last()), yes(f.decays),
+			fmt.Sprintf("%.0f", o.computed(seriesCorrected).Last()), yes(f.decaysCorrected)},
+		{"largest ‖w_i(t) − w_i(0)‖", fmt.Sprintf("%.3g", f.moved), fmt.Sprintf("%.2g", f.printed), yes(f.near),
+			fmt.Sprintf("%.3g", f.corrected), yes(f.nearEnough)},
 		{"λ_min(nG_n(t))/λ₀", fmt.Sprintf("%.3f", f.least), "above 0.5", kept, "the same", kept},
 		{"change of L2(W(t)), relative", fmt.Sprintf("%.1g", f.spread), "maintained", "–", "–", "–"},
 	}
@@ -290,13 +315,17 @@ func flowRows(o *Outcome) [][]string {
 
 func judgeFlow(o *Outcome) Verdict {
 	f := flowFactsOf(o)
-	v := Verdict{Measured: fmt.Sprintf("log ‖r‖²/‖r(0)‖² ends at %.1f, where the print has %.0f and the correction %.0f; weights move by up to %.3g, where the print allows %.2g and the correction %.3g; λ_min(nG_n) stays above %.2f of λ₀; L2 changes by at most %.1g of itself",
-		worst(o.lasts(seriesDecay)), o.computed(seriesPrinted).Last(), o.computed(seriesCorrected).Last(), f.moved, f.printed, f.corrected, f.least, f.spread)}
+	v := Verdict{Measured: fmt.Sprintf("log ‖r‖²/‖r(0)‖² ends at %.1f, where the print has %.0f and the correction "+
+		"%.0f; weights move by up to %.3g, where the print allows %.2g and the correction %.3g; λ_min(nG_n) stays "+
+		"above %.2f of λ₀; L2 changes by at most %.1g of itself",
+		worst(o.lasts(seriesDecay)), o.computed(seriesPrinted).Last(), o.computed(seriesCorrected).Last(), f.moved,
+		f.printed, f.corrected, f.least, f.spread)}
 	var wrong []string
 	for _, s := range []struct {
 		name               string
 		printed, corrected bool
-	}{{"the decay", f.decays, f.decaysCorrected}, {"the movement", f.near, f.nearEnough}, {"λ_min", f.least > 0.5, f.least > 0.5}} {
+	}{{"the decay", f.decays, f.decaysCorrected}, {"the movement", f.near, f.nearEnough},
+		{"λ_min", f.least > 0.5, f.least > 0.5}} {
 		switch {
 		case s.printed:
 		case s.corrected:

@@ -32,26 +32,35 @@ const (
 // identityFigure holds the identities that the rest of 004 is built on.
 func identityFigure(z size) *Figure {
 	f := &Figure{
-		ID: "004-identities", Title: "Identities", Source: "004, Key inequality; Bounding the second term; A regularization term",
-		Claim:    "∂L/∂W = D·r with DᵀD/n = G_n, so that ‖r‖ ≤ ‖∂L/∂W‖/s_m(D), and the regulariser is the discrepancy but for constants.",
-		Settings: fmt.Sprintf("The gradient by the network's own loss, D, G_n by the kernel's definition, R and L2 each by its formula, on %d draws of points, weights, signs and normal targets, m = 20 points in ℝ¹⁰. r has the loss's 1/m in it. Errors are relative to the larger side's largest entry; they must be below 1e−10. R does not change with a weight's length, which is the last identity. An error of 0 is drawn at 1e−18.", z.of(3, 20)),
-		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "relative error", Log: true}, Scatter: true, judge: judgeIdentities,
+		ID: "004-identities", Title: "Identities",
+		Source: "004, Key inequality; Bounding the second term; A regularization term",
+		Claim: "∂L/∂W = D·r with DᵀD/n = G_n, so that ‖r‖ ≤ ‖∂L/∂W‖/s_m(D), and the regulariser is the " +
+			"discrepancy but for constants.",
+		Settings: fmt.Sprintf("The gradient by the network's own loss, D, G_n by the kernel's definition, R and L2 "+
+			"each by its formula, on %d draws of points, weights, signs and normal targets, m = 20 points in ℝ¹⁰. r "+
+			"has the loss's 1/m in it. Errors are relative to the larger side's largest entry; they must be below "+
+			"1e−10. R does not change with a weight's length, which is the last identity. An error of 0 is drawn at "+
+			"1e−18.", z.of(3, 20)),
+		X: Axis{Label: "n", Log: true}, Y: Axis{Label: "relative error", Log: true}, Scatter: true,
+		judge: judgeIdentities,
 	}
 	for run := range z.of(3, 20) {
-		f.units = append(f.units, unit{key: fmt.Sprintf("identities run %d", run), run: func(ctx context.Context, seed uint64) (*output, error) {
-			out := new(output)
-			for i, n := range []int{10, 40, 160} {
-				errors, err := identityErrors(ctx, diverse.NewDraw(seed+uint64(i), n, 20, 10))
-				if err != nil {
-					return nil, err
+		f.units = append(f.units, unit{key: fmt.Sprintf("identities run %d", run),
+			run: func(ctx context.Context, seed uint64) (*output, error) {
+				out := new(output)
+				for i, n := range []int{10, 40, 160} {
+					errors, err := identityErrors(ctx, diverse.NewDraw(seed+uint64(i), n, 20, 10))
+					if err != nil {
+						return nil, err
+					}
+					for j, e := range errors {
+						// Side by side.
+						out.point("", identities[j], run, float64(n)*math.Pow(1.06, float64(j-2)),
+							max(e, leastIdentity))
+					}
 				}
-				for j, e := range errors {
-					// Side by side.
-					out.point("", identities[j], run, float64(n)*math.Pow(1.06, float64(j-2)), max(e, leastIdentity))
-				}
-			}
-			return out, nil
-		}})
+				return out, nil
+			}})
 	}
 	return f
 }

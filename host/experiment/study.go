@@ -170,7 +170,8 @@ func (s *study) l4(ctx context.Context, batches loss.Batches, how descent) (*mod
 	l := loss.NewOnlineL4(s.k, s.d, s.out, how.mu, how.lambda, how.ridge)
 	curve := new(trace)
 	r, err := optim.SGD(ctx, loss.Batched{Loss: l, Batches: batches}, s.unitRows(s.k), optim.StochasticSettings{
-		Steps: how.steps, StepSize: how.size, Schedule: how.scheduled(), Every: max(1, how.steps/how.points), Bound: 100,
+		Steps: how.steps, StepSize: how.size, Schedule: how.scheduled(), Every: max(1, how.steps/how.points),
+		Bound: 100,
 		Watch: func(step int, x []float64) bool { curve.add(float64(step), s.ereg(s.regressors(x))); return false },
 	})
 	if err != nil {
@@ -219,14 +220,15 @@ func (s *study) gate(ctx context.Context, p *model.Params, batches loss.Batches,
 	clear(p.Gating)
 	p.Sigma[0] = s.sigma
 	curve := new(trace)
-	r, err := optim.SGD(ctx, loss.Batched{Loss: loss.NewGateOn(s.act, p), Batches: batches}, p.Gating, optim.StochasticSettings{
-		Steps: how.steps, StepSize: how.size, Schedule: how.scheduled(), Every: max(1, how.steps/how.points),
-		Watch: func(step int, w []float64) bool {
-			copy(p.Gating, w)
-			curve.add(float64(step), s.egating(p))
-			return false
-		},
-	})
+	r, err := optim.SGD(ctx, loss.Batched{Loss: loss.NewGateOn(s.act, p), Batches: batches}, p.Gating,
+		optim.StochasticSettings{
+			Steps: how.steps, StepSize: how.size, Schedule: how.scheduled(), Every: max(1, how.steps/how.points),
+			Watch: func(step int, w []float64) bool {
+				copy(p.Gating, w)
+				curve.add(float64(step), s.egating(p))
+				return false
+			},
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +238,8 @@ func (s *study) gate(ctx context.Context, p *model.Params, batches loss.Batches,
 
 // l2 descends the squared loss over regressors and gating together from random
 // unit rows, and returns the curves of E_reg and E_gating.
-func (s *study) l2(ctx context.Context, batches loss.Batches, how descent) (p *model.Params, reg, gate *trace, err error) {
+func (s *study) l2(ctx context.Context, batches loss.Batches,
+	how descent) (p *model.Params, reg, gate *trace, err error) {
 	l := loss.NewL2(s.k, s.d, s.act)
 	minimise := optim.SGD
 	if how.adam {
@@ -272,7 +275,8 @@ func (s *study) em(ctx context.Context, data *model.Data, fixed bool, steps int)
 	if !fixed {
 		p.Sigma[0] = rms(data)
 	}
-	l := &lastIterate{Likelihood: loss.NewLikelihood(data, s.act, p, loss.Free{Regressors: true, Gating: true, Sigma: !fixed}, 1)}
+	l := &lastIterate{Likelihood: loss.NewLikelihood(data, s.act, p,
+		loss.Free{Regressors: true, Gating: true, Sigma: !fixed}, 1)}
 	reg, gate = new(trace), new(trace)
 	add := func(t int, theta []float64) {
 		p := l.Params(theta)
@@ -281,10 +285,11 @@ func (s *study) em(ctx context.Context, data *model.Data, fixed bool, steps int)
 	}
 	start := l.Theta(p)
 	add(0, start)
-	r, err := optim.EM(ctx, l, start, optim.Settings{Iterations: steps, Tolerance: 1e-9, Stop: func(t int, _ float64) bool {
-		add(t, l.x)
-		return false
-	}})
+	r, err := optim.EM(ctx, l, start, optim.Settings{Iterations: steps, Tolerance: 1e-9,
+		Stop: func(t int, _ float64) bool {
+			add(t, l.x)
+			return false
+		}})
 	if err != nil {
 		return nil, nil, err
 	}

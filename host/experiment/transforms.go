@@ -19,10 +19,15 @@ func transforms(z size, k int) *Figure {
 		ns = []int{10000, 30000}
 	}
 	f := &Figure{
-		ID: fmt.Sprintf("transforms-%d", k), Title: fmt.Sprintf("Polynomials and transforms of minimum variance, k = %d", k), Source: "beyond the papers",
-		Claim: "By transforms of minimum variance the regressors are found from no more rows than by the papers' polynomials, for ReLU from several times fewer.", Own: true,
-		Settings: fmt.Sprintf("d = %d, σ = 0.05 and not given, %d data sets of each size, leaky ReLU with slope 0.1. Cubic: the spectral estimate. Quartic: L4 on the reduced problem with μ = 1. E_reg is 1 where there is no estimate.", 2*k+6, sets),
-		X:        Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: func(o *Outcome) Verdict { return judgeTransforms(z, o) },
+		ID:    fmt.Sprintf("transforms-%d", k),
+		Title: fmt.Sprintf("Polynomials and transforms of minimum variance, k = %d", k), Source: "beyond the papers",
+		Claim: "By transforms of minimum variance the regressors are found from no more rows than by the papers' " +
+			"polynomials, for ReLU from several times fewer.", Own: true,
+		Settings: fmt.Sprintf("d = %d, σ = 0.05 and not given, %d data sets of each size, leaky ReLU with slope 0.1. "+
+			"Cubic: the spectral estimate. Quartic: L4 on the reduced problem with μ = 1. E_reg is 1 where there is "+
+			"no estimate.", 2*k+6, sets),
+		X: Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors,
+		judge: func(o *Outcome) Verdict { return judgeTransforms(z, o) },
 		Views: views("relu", "leakyrelu", "identity", "sigmoid"),
 	}
 	for _, g := range []string{"relu", "leakyrelu", "identity", "sigmoid"} {
@@ -51,31 +56,32 @@ var estimates = []struct {
 
 // transformsUnit is one data set of every size by every estimate.
 func transformsUnit(s setting, ns []int, run int) unit {
-	return unit{key: fmt.Sprintf("transforms %+v n %v run %d", s, ns, run), run: func(ctx context.Context, seed uint64) (*output, error) {
-		out := new(output)
-		curves := make([]trace, len(estimates))
-		for i, n := range ns {
-			st, err := s.open(ctx, seed+uint64(i), n)
-			if err != nil {
-				return nil, err
-			}
-			p, err := problem.Load(ctx, st.sampler, st.act, problem.Request{K: s.k, Seed: seed, Threads: 1})
-			if err != nil {
-				return nil, err
-			}
-			for j, e := range estimates {
-				v, err := errorBy(ctx, st, p, e.want)
+	return unit{key: fmt.Sprintf("transforms %+v n %v run %d", s, ns, run),
+		run: func(ctx context.Context, seed uint64) (*output, error) {
+			out := new(output)
+			curves := make([]trace, len(estimates))
+			for i, n := range ns {
+				st, err := s.open(ctx, seed+uint64(i), n)
 				if err != nil {
 					return nil, err
 				}
-				curves[j].add(float64(n), v)
+				p, err := problem.Load(ctx, st.sampler, st.act, problem.Request{K: s.k, Seed: seed, Threads: 1})
+				if err != nil {
+					return nil, err
+				}
+				for j, e := range estimates {
+					v, err := errorBy(ctx, st, p, e.want)
+					if err != nil {
+						return nil, err
+					}
+					curves[j].add(float64(n), v)
+				}
 			}
-		}
-		for j, e := range estimates {
-			out.add(regressors, s.g+", "+e.name, run, &curves[j])
-		}
-		return out, nil
-	}}
+			for j, e := range estimates {
+				out.add(regressors, s.g+", "+e.name, run, &curves[j])
+			}
+			return out, nil
+		}}
 }
 
 // errorBy is E_reg of an estimate; 1 where there is none.
@@ -119,6 +125,7 @@ func judgeTransforms(z size, o *Outcome) Verdict {
 			v.Because = fmt.Sprintf("for %s it is %s of the polynomial's", g, g2(least[last]/polynomial[last]))
 		}
 	}
-	v.Measured = "median E_reg at the largest n from the cubic tensor, polynomial and optimal: " + strings.Join(parts, "; ")
+	v.Measured = "median E_reg at the largest n from the cubic tensor, polynomial and optimal: " + strings.Join(parts,
+		"; ")
 	return v
 }

@@ -62,16 +62,22 @@ func treeSizes(z size) (ns []int, sets int) {
 	return []int{1000, 3000, 10000, 30000}, 5
 }
 
-const treeSettings = "Leaves of 2x2 are all identity or all ReLU, those of 2x(1,2) mixed: identity, tanh, tanh. d = 5, σ = 0.1, inputs N(0, I), unit gates and unit regressors at least 0.5 apart, drawn anew for every data set; the first n rows of each of %d data sets. Fits as by moe fit --hierarchy with at most %d starts, σ estimated. "
+const treeSettings = "Leaves of 2x2 are all identity or all ReLU, those of 2x(1,2) mixed: identity, tanh, tanh. d = " +
+	"5, σ = 0.1, inputs N(0, I), unit gates and unit regressors at least 0.5 apart, drawn anew for every data set; " +
+	"the first n rows of each of %d data sets. Fits as by moe fit --hierarchy with at most %d starts, σ estimated. "
 
 // trees is the error of trees of experts against n.
 func trees(z size) *Figure {
 	ns, sets := treeSizes(z)
 	f := &Figure{
-		ID: "trees", Title: "Trees of experts: errors against n", Source: "beyond the papers; 002 Eq. 3 to 5", Own: true,
-		Claim:    "The regressors and the gates of a tree of experts are recovered, and their errors fall like 1/√n.",
-		Settings: fmt.Sprintf(treeSettings, sets, treeStarts) + "The errors are the largest distance of a regressor from its truth, and of a gate's coefficients from theirs, up to exchanges of branches that leave the tree as it is.",
-		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "largest distance from the truth", Log: true}, measure: distances, judge: judgeTrees(z),
+		ID: "trees", Title: "Trees of experts: errors against n", Source: "beyond the papers; 002 Eq. 3 to 5",
+		Own:   true,
+		Claim: "The regressors and the gates of a tree of experts are recovered, and their errors fall like 1/√n.",
+		Settings: fmt.Sprintf(treeSettings, sets, treeStarts) +
+			"The errors are the largest distance of a regressor from its truth, and of a gate's coefficients from " +
+			"theirs, up to exchanges of branches that leave the tree as it is.",
+		X: Axis{Label: "n", Log: true}, Y: Axis{Label: "largest distance from the truth", Log: true},
+		measure: distances, judge: judgeTrees(z),
 	}
 	f.units = treeUnits(treeCases(), ns, sets, true)
 	return f
@@ -82,11 +88,19 @@ func treesFlat(z size) *Figure {
 	ns, sets := treeSizes(z)
 	cases := treeCases()
 	f := &Figure{
-		ID: "trees-flat", Title: "A tree of experts and the flat mixture of as many", Source: "beyond the papers; 002 Eq. 3 to 5", Own: true,
-		Claim:    "On rows of a tree the tree's fit comes near to the truth as fast as its parameters allow, q/(2n) for q of them, the flat mixture of as many experts and as many parameters does not; and from 10,000 rows on BIC takes the tree.",
-		Settings: fmt.Sprintf(treeSettings, sets, treeStarts) + fmt.Sprintf("The flat mixture is fitted to the same rows in the same way. The divergence is the mean over %d fresh rows of the log-density of the truth less that of the fit, which estimates that of Kullback and Leibler.", freshRows),
-		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "divergence from the truth per row", Log: true}, measure: divergence, judge: judgeTreesFlat(z, cases),
-		Columns: []string{"tree", "n", "data sets", "BIC takes the tree", "log-likelihood above the flat fit's: least", "median", "most"}, table: treesFlatTable(cases),
+		ID: "trees-flat", Title: "A tree of experts and the flat mixture of as many",
+		Source: "beyond the papers; 002 Eq. 3 to 5", Own: true,
+		Claim: "On rows of a tree the tree's fit comes near to the truth as fast as its parameters allow, q/(2n) " +
+			"for q of them, the flat mixture of as many experts and as many parameters does not; and from 10,000 " +
+			"rows on BIC takes the tree.",
+		Settings: fmt.Sprintf(treeSettings, sets, treeStarts) +
+			fmt.Sprintf("The flat mixture is fitted to the same rows in the same way. The divergence is the mean "+
+				"over %d fresh rows of the log-density of the truth less that of the fit, which estimates that of "+
+				"Kullback and Leibler.", freshRows),
+		X: Axis{Label: "n", Log: true}, Y: Axis{Label: "divergence from the truth per row", Log: true},
+		measure: divergence, judge: judgeTreesFlat(z, cases),
+		Columns: []string{"tree", "n", "data sets", "BIC takes the tree", "log-likelihood above the flat fit's: least",
+			"median", "most"}, table: treesFlatTable(cases),
 	}
 	f.units = treeUnits(cases, ns, sets, true)
 	return f
@@ -100,10 +114,18 @@ func treesRecurrent(z size) *Figure {
 	}
 	c := recurrence()
 	f := &Figure{
-		ID: "trees-recurrent", Title: "A gated recurrence from one trajectory", Source: "beyond the papers; 002 Eq. 3 to 5", Own: true,
-		Claim:    "The experts and the gates of a gated recurrence, h_t drawn with noise around the tree 2x(1,2) of identity, tanh and tanh over (x_t, h_{t−1}), are recovered from one trajectory, and their errors fall like 1/√n, though h is far from N(0, 1).",
-		Settings: fmt.Sprintf("Three inputs from N(0, I) and the state before; σ = 0.1; unit gates and unit regressors at least 0.5 apart, drawn anew for every trajectory; the first n steps of each of %d. Fits as by moe fit --hierarchy '2x(1,2)' --leaves identity,tanh,tanh with at most %d starts. Distances of single regressors and gates from their truths; a pair of leaves that may stand for each other counts with the larger.", sets, treeStarts),
-		X:        Axis{Label: "n", Log: true}, Y: Axis{Label: "distance from the truth", Log: true}, measure: distances, judge: judgeTrees(z),
+		ID: "trees-recurrent", Title: "A gated recurrence from one trajectory",
+		Source: "beyond the papers; 002 Eq. 3 to 5", Own: true,
+		Claim: "The experts and the gates of a gated recurrence, h_t drawn with noise around the tree 2x(1,2) of " +
+			"identity, tanh and tanh over (x_t, h_{t−1}), are recovered from one trajectory, and their errors fall " +
+			"like 1/√n, though h is far from N(0, 1).",
+		Settings: fmt.Sprintf("Three inputs from N(0, I) and the state before; σ = 0.1; unit gates and unit "+
+			"regressors at least 0.5 apart, drawn anew for every trajectory; the first n steps of each of %d. Fits "+
+			"as by moe fit --hierarchy '2x(1,2)' --leaves identity,tanh,tanh with at most %d starts. Distances of "+
+			"single regressors and gates from their truths; a pair of leaves that may stand for each other counts "+
+			"with the larger.", sets, treeStarts),
+		X: Axis{Label: "n", Log: true}, Y: Axis{Label: "distance from the truth", Log: true}, measure: distances,
+		judge: judgeTrees(z),
 	}
 	f.units = treeUnits([]treeCase{c}, ns, sets, false)
 	return f
@@ -274,7 +296,8 @@ type treeFit struct {
 
 // fit fits the study's rows under gates of that shape; the zero value is one gate.
 func (s *treeStudy) fit(ctx context.Context, h model.Hierarchy) (*treeFit, error) {
-	p, err := problem.Load(ctx, s.sampler, s.act, problem.Request{K: s.draw.K, Tree: h, Leaves: s.leaves, Seed: s.seed, Threads: 1})
+	p, err := problem.Load(ctx, s.sampler, s.act, problem.Request{K: s.draw.K, Tree: h, Leaves: s.leaves, Seed: s.seed,
+		Threads: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -361,7 +384,8 @@ func judgeTrees(z size) func(*Outcome) Verdict {
 		if by := median(slopes); z.quick && !(math.Abs(by+0.5) <= 0.35) {
 			v.Agrees, v.Because = false, fmt.Sprintf("half of the errors go like n to the %.2f or less", by)
 		}
-		v.Measured = fmt.Sprintf("median error at the largest n, and its power of n: %s; %d of %d errors, of regressors or gates, are above 0.5",
+		v.Measured = fmt.Sprintf("median error at the largest n, and its power of n: %s; %d of %d errors, of "+
+			"regressors or gates, are above 0.5",
 			strings.Join(measured, "; "), all-arranged, all)
 		return v
 	}
@@ -378,8 +402,10 @@ func treesFlatTable(cases []treeCase) func(*Outcome) [][]string {
 			x, _ := o.medians(c.name() + ", tree")
 			for _, n := range x {
 				gains := o.besideAt(c.name(), n)
-				rows = append(rows, []string{c.name(), fmt.Sprint(n), fmt.Sprint(len(gains)), fmt.Sprint(len(gains) - below(gains, 0)),
-					fmt.Sprintf("%.1f", slices.Min(gains)), fmt.Sprintf("%.1f", median(gains)), fmt.Sprintf("%.1f", slices.Max(gains))})
+				rows = append(rows, []string{c.name(), fmt.Sprint(n), fmt.Sprint(len(gains)),
+					fmt.Sprint(len(gains) - below(gains, 0)),
+					fmt.Sprintf("%.1f", slices.Min(gains)), fmt.Sprintf("%.1f", median(gains)),
+					fmt.Sprintf("%.1f", slices.Max(gains))})
 			}
 		}
 		return rows
@@ -406,7 +432,8 @@ func judgeTreesFlat(z size, cases []treeCase) func(*Outcome) Verdict {
 			_, flat := o.geometric(c.name() + ", flat")
 			last := len(x) - 1
 			expected := float64(c.parameters()) / (2 * x[last])
-			measured = append(measured, fmt.Sprintf("%s %s and %s (%s)", c.name(), g2(tree[last]), g2(flat[last]), g2(expected)))
+			measured = append(measured, fmt.Sprintf("%s %s and %s (%s)", c.name(), g2(tree[last]), g2(flat[last]),
+				g2(expected)))
 			if r := tree[last] / expected; !(r <= factor && r >= 1/factor) {
 				fail("the divergence of %s is %s times q/(2n)", c.name(), g2(r))
 			}
@@ -423,7 +450,8 @@ func judgeTreesFlat(z size, cases []treeCase) func(*Outcome) Verdict {
 		if float64(taken) < least*float64(of) {
 			fail("BIC takes the tree in %d of %d data sets", taken, of)
 		}
-		v.Measured = fmt.Sprintf("divergence at the largest n of tree and flat fit (q/(2n)): %s; BIC takes the tree in %d of %d data sets%s", strings.Join(measured, "; "), taken, of, from)
+		v.Measured = fmt.Sprintf("divergence at the largest n of tree and flat fit (q/(2n)): %s; BIC takes the tree "+
+			"in %d of %d data sets%s", strings.Join(measured, "; "), taken, of, from)
 		return v
 	}
 }

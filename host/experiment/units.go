@@ -65,9 +65,12 @@ func l2Descent(steps int, adam bool) descent {
 	return how
 }
 
-const l4Settings = "Each mini-batch is 1024 fresh rows. L4: step 4e−3 falling to 0 along a cosine, μ = 0.01, λ = 20, ridge 1, rows of A start as random unit vectors. 002 gives the batch; its Remark 2 suggests for k = 2 μ = 0.01, λ from 50 on and a small ridge, for the population value, where batches have no noise. "
+const l4Settings = "Each mini-batch is 1024 fresh rows. L4: step 4e−3 falling to 0 along a cosine, μ = 0.01, λ = 20, " +
+	"ridge 1, rows of A start as random unit vectors. 002 gives the batch; its Remark 2 suggests for k = 2 μ = 0.01, " +
+	"λ from 50 on and a small ridge, for the population value, where batches have no noise. "
 
-const l2Settings = "ℓ2: SGD with step 1, the best of 0.1, 0.3, 1 and 3, and Adam with step 0.1, the best of 0.01, 0.03, 0.1 and 0.3, all falling to 0 along a cosine; A and W start as random unit rows. "
+const l2Settings = "ℓ2: SGD with step 1, the best of 0.1, 0.3, 1 and 3, and Adam with step 0.1, the best of 0.01, " +
+	"0.03, 0.1 and 0.3, all falling to 0 along a cosine; A and W start as random unit rows. "
 
 const gateSettings = "L_log: mini-batches of 1024 fresh rows, step 1 falling to 0 along a cosine, from W = 0, σ known. "
 
@@ -84,7 +87,8 @@ func (s setting) unit(key string, n int, run func(ctx context.Context, st *study
 }
 
 // onTable is unit for runs on the study's rows as a table.
-func (s setting) onTable(key string, n int, run func(ctx context.Context, st *study, data *model.Data, out *output) error) unit {
+func (s setting) onTable(key string, n int,
+	run func(ctx context.Context, st *study, data *model.Data, out *output) error) unit {
 	return s.unit(key, n, func(ctx context.Context, st *study, out *output) error {
 		data, err := st.table(ctx)
 		if err != nil {
@@ -113,7 +117,8 @@ func l4Unit(s setting, how, gate descent, series, gateSeries string, run int) un
 			return err
 		}
 		if obstacle != "" { // L4 ended where two rows are one: no gate to learn
-			out.add(gating, gateSeries, run, &trace{x: []float64{0, float64(gate.steps)}, y: []float64{1, 1}, status: obstacle})
+			out.add(gating, gateSeries, run, &trace{x: []float64{0, float64(gate.steps)}, y: []float64{1, 1},
+				status: obstacle})
 			return nil
 		}
 		if curve, err = st.gate(ctx, p, batches, gate); err != nil {

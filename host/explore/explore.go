@@ -189,7 +189,8 @@ func newCounting(of *Column) counting {
 	return counting{of: of, rows: make(map[float64]int), min: math.Inf(1), max: math.Inf(-1), whole: true, up: true}
 }
 
-// OfNumbers says what stands in a column of numbers, which read hands to add in the order of the rows, NaN for a missing one.
+// OfNumbers says what stands in a column of numbers, which read hands to add in the order of the rows, NaN for a
+// missing one.
 func OfNumbers(name string, read func(add func(v float64)) error) (*Column, error) {
 	c := &Column{Name: name, Kind: Numbers, Notes: []Note{}}
 	counted, rows := newCounting(c), 0
@@ -333,7 +334,8 @@ func (c *Column) annotate(rows int) {
 		note(Skewed, c.Numbers.Min > 0 && c.Numbers.Skew != nil && *c.Numbers.Skew > skewed)
 	case Words, Mixed: // of the latter only what words there are is counted
 		note(Constant, c.Distinct != nil && *c.Distinct == 1)
-		note(Levels, c.Distinct == nil && c.Kind == Words || c.Distinct != nil && *c.Distinct > 1 && (*c.Distinct > mostLevels || 2**c.Distinct > there))
+		note(Levels, c.Distinct == nil && c.Kind == Words || c.Distinct != nil && *c.Distinct > 1 &&
+			(*c.Distinct > mostLevels || 2**c.Distinct > there))
 	}
 }
 
@@ -380,7 +382,8 @@ func (t *Table) Fit(target string) (drop, categorical []string, missing bool) {
 		case c.Name == target:
 			missing = missing || c.Missing > 0
 			continue
-		case c.Kind == Empty, c.Kind == Dates, c.Kind == Spelled, c.Has(Constant), c.Has(RowNumber), c.Has(Levels), c.Has(Marked):
+		case c.Kind == Empty, c.Kind == Dates, c.Kind == Spelled, c.Has(Constant), c.Has(RowNumber), c.Has(Levels),
+			c.Has(Marked):
 			drop = append(drop, c.Name)
 			continue
 		case c.Kind == Mixed:

@@ -33,8 +33,8 @@ const (
 	plotHeight = 27 * vg.Centimeter
 )
 
-// DrawActivation writes the picture of an activation and what was found of it in the given format, "svg" or "png": on the left g
-// and the conditional expectations S4 = E[Q4(y)|Z] and S2 = E[Q2(y)|Z], on the
+// DrawActivation writes the picture of an activation and what was found of it in the given format, "svg" or "png": on
+// the left g and the conditional expectations S4 = E[Q4(y)|Z] and S2 = E[Q2(y)|Z], on the
 // right the conditions: S4 must have no Hermite coefficient of order 1, 2 and 3
 // and one of order 4, S2 none of order 1 and one of order 2. Below, the transforms
 // of minimum variance over the polynomials. The same input gives the same bytes.
@@ -71,7 +71,8 @@ func DrawActivation(w io.Writer, name string, v *solver.Validation, curves solve
 	for _, t := range curves.T {
 		transforms[0] = append(transforms[0], transformPlot(curves.Y, t))
 	}
-	for i, cell := range plot.Align(transforms, draw.Tiles{Rows: 1, Cols: len(curves.T), PadX: 18}, draw.Crop(page, 0, 0, 0, -60-(1-below)*height-16))[0] {
+	for i, cell := range plot.Align(transforms, draw.Tiles{Rows: 1, Cols: len(curves.T), PadX: 18},
+		draw.Crop(page, 0, 0, 0, -60-(1-below)*height-16))[0] {
 		transforms[0][i].Draw(cell)
 	}
 	_, err = canvas.WriteTo(w)
@@ -86,9 +87,12 @@ func heading(page draw.Canvas, name string, v *solver.Validation) {
 		verdict = "NOT valid"
 	}
 	text(page, page.Min.X+6, page.Max.Y-14, fmt.Sprintf("%s is %s at σ = %g", name, verdict, v.Sigma), 15, ink)
-	text(page, page.Min.X+6, page.Max.Y-31, fmt.Sprintf("Q4(y) = y⁴ + αy³ + βy² + γy with α = %s, β = %s, γ = %s and c4 = %s",
-		shown.Number(t.Alpha, 4), shown.Number(t.Beta, 4), shown.Number(t.Gamma, 4), shown.Number(t.C4, 4)), 9.5, ink)
-	text(page, page.Min.X+6, page.Max.Y-44, fmt.Sprintf("Q2(y) = y² + δy with δ = %s and c2 = %s", shown.Number(t.Delta, 4), shown.Number(t.C2, 4)), 9.5, ink)
+	text(page, page.Min.X+6, page.Max.Y-31,
+		fmt.Sprintf("Q4(y) = y⁴ + αy³ + βy² + γy with α = %s, β = %s, γ = %s and c4 = %s",
+			shown.Number(t.Alpha, 4), shown.Number(t.Beta, 4), shown.Number(t.Gamma, 4), shown.Number(t.C4, 4)), 9.5,
+		ink)
+	text(page, page.Min.X+6, page.Max.Y-44, fmt.Sprintf("Q2(y) = y² + δy with δ = %s and c2 = %s",
+		shown.Number(t.Delta, 4), shown.Number(t.C2, 4)), 9.5, ink)
 }
 
 // newPlot returns a plot in the house style: a title on the left, no frame, a
@@ -141,7 +145,8 @@ func sans(size float64) font.Font {
 }
 
 func text(c draw.Canvas, x, y vg.Length, s string, size float64, col color.Color) {
-	style := draw.TextStyle{Color: col, Font: sans(size), XAlign: draw.XLeft, YAlign: draw.YBottom, Handler: plot.DefaultTextHandler}
+	style := draw.TextStyle{Color: col, Font: sans(size), XAlign: draw.XLeft, YAlign: draw.YBottom,
+		Handler: plot.DefaultTextHandler}
 	c.FillText(style, vg.Point{X: x, Y: y}, s)
 }
 
@@ -265,7 +270,8 @@ func room(lists ...[]float64) (lo, hi float64) {
 // bars draws the Hermite coefficients of S4 or S2: those that must vanish and
 // the one that must not are marked.
 func bars(spectrum []float64, wanted int) *plot.Plot {
-	p := newPlot(fmt.Sprintf("Hermite coefficients of S%d(Z) / sd: T%d sees order %d alone", wanted, wanted, wanted), "order")
+	p := newPlot(fmt.Sprintf("Hermite coefficients of S%d(Z) / sd: T%d sees order %d alone", wanted, wanted, wanted),
+		"order")
 	p.X.Min, p.X.Max = 0.4, float64(len(spectrum))-0.4
 	p.Y.Min, p.Y.Max = -1.1, 1.3
 	var orders plot.ConstantTicks
@@ -304,7 +310,8 @@ type requirements struct {
 // Plot implements plot.Plotter.
 func (r requirements) Plot(c draw.Canvas, p *plot.Plot) {
 	tx, ty := p.Transforms(&c)
-	style := draw.TextStyle{Font: sans(10), XAlign: draw.XCenter, YAlign: draw.YBottom, Handler: plot.DefaultTextHandler}
+	style := draw.TextStyle{Font: sans(10), XAlign: draw.XCenter, YAlign: draw.YBottom,
+		Handler: plot.DefaultTextHandler}
 	for q := 1; q <= r.wanted; q++ {
 		zero := math.Abs(r.spectrum[q]) < 1e-6
 		want, holds := "= 0", zero
@@ -319,7 +326,8 @@ func (r requirements) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		c.FillText(style, vg.Point{X: tx(float64(q)), Y: y}, want)
 		if q < r.wanted {
-			c.DrawGlyph(draw.GlyphStyle{Color: style.Color, Radius: 3, Shape: draw.RingGlyph{}}, vg.Point{X: tx(float64(q)), Y: ty(0)})
+			c.DrawGlyph(draw.GlyphStyle{Color: style.Color, Radius: 3, Shape: draw.RingGlyph{}},
+				vg.Point{X: tx(float64(q)), Y: ty(0)})
 		}
 	}
 }
@@ -336,7 +344,8 @@ func conditions(c draw.Canvas, checks []solver.Check) {
 		}
 		text(c, x, y, check.Name, 9.5, col)
 		right := c.Max.X
-		style := draw.TextStyle{Color: col, Font: sans(9.5), XAlign: draw.XRight, YAlign: draw.YBottom, Handler: plot.DefaultTextHandler}
+		style := draw.TextStyle{Color: col, Font: sans(9.5), XAlign: draw.XRight, YAlign: draw.YBottom,
+			Handler: plot.DefaultTextHandler}
 		c.FillText(style, vg.Point{X: right - 36, Y: y}, strings.ReplaceAll(fmt.Sprintf("%.3g", check.Value), "-", "−"))
 		c.FillText(style, vg.Point{X: right, Y: y}, mark)
 		y -= 13.5

@@ -34,7 +34,8 @@ type svgCanvas struct{ vg.CanvasWriterTo }
 
 var (
 	svgText = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?s)(<text [^>]*?)( style=|\s+style=)("[^"]*font-size:([0-9.]+)px[^"]*")>([^<]*)</text>`)
+		return regexp.MustCompile(
+			`(?s)(<text [^>]*?)( style=|\s+style=)("[^"]*font-size:([0-9.]+)px[^"]*")>([^<]*)</text>`)
 	})
 	svgFamily = []byte("font-family:Liberation Sans;")
 )
@@ -53,8 +54,11 @@ func (c svgCanvas) WriteTo(w io.Writer) (int64, error) {
 		}
 		face := plot.DefaultTextHandler.Cache().Lookup(sans(size), vg.Length(size))
 		width := float64(face.Width(html.UnescapeString(string(m[5]))))
-		return fmt.Appendf(nil, `%s textLength="%.5g" lengthAdjust="spacingAndGlyphs" xml:space="preserve"%s%s>%s</text>`, m[1], width, m[2], m[3], m[5])
+		return fmt.Appendf(nil,
+			`%s textLength="%.5g" lengthAdjust="spacingAndGlyphs" xml:space="preserve"%s%s>%s</text>`, m[1], width,
+			m[2], m[3], m[5])
 	})
-	n, err := w.Write(bytes.ReplaceAll(out, svgFamily, []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")))
+	n, err := w.Write(bytes.ReplaceAll(out, svgFamily,
+		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")))
 	return int64(n), err
 }

@@ -54,7 +54,8 @@ func (f Figure) CSV(w io.Writer) error {
 			kind = "reference"
 		}
 		for i := range curve.X {
-			rows = append(rows, []string{curve.Series, kind, strconv.Itoa(curve.Run), curve.Status, exact(curve.X[i]), exact(curve.Y[i])})
+			rows = append(rows, []string{curve.Series, kind, strconv.Itoa(curve.Run), curve.Status, exact(curve.X[i]),
+				exact(curve.Y[i])})
 		}
 	}
 	return c.WriteAll(rows)
@@ -124,7 +125,8 @@ func textBlock(lines []string, size float64, col color.Color, leading, gap vg.Le
 
 // scripted writes a line of text with its scripts.
 func scripted(c draw.Canvas, x, y vg.Length, s string, size float64, col color.Color) {
-	style := draw.TextStyle{Color: col, Font: sans(size), XAlign: draw.XLeft, YAlign: draw.YBottom, Handler: newScripts()}
+	style := draw.TextStyle{Color: col, Font: sans(size), XAlign: draw.XLeft, YAlign: draw.YBottom,
+		Handler: newScripts()}
 	c.FillText(style, vg.Point{X: x, Y: y}, s)
 }
 
@@ -254,10 +256,12 @@ type look struct {
 // colours.
 var (
 	seriesColors = []color.RGBA{
-		{0x12, 0x35, 0x5b, 0xff}, {0xe0, 0x8a, 0x1e, 0xff}, {0xa3, 0x24, 0x3b, 0xff}, {0x2a, 0x9d, 0x8f, 0xff}, {0x5f, 0x66, 0x70, 0xff},
+		{0x12, 0x35, 0x5b, 0xff}, {0xe0, 0x8a, 0x1e, 0xff}, {0xa3, 0x24, 0x3b, 0xff}, {0x2a, 0x9d, 0x8f, 0xff},
+		{0x5f, 0x66, 0x70, 0xff},
 	}
 	seriesDashes = [][]vg.Length{nil, {6, 2.5}, {2, 2}, {7, 2.5, 2, 2.5}, {11, 3}}
-	seriesGlyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.RingGlyph{}, draw.CrossGlyph{}}
+	seriesGlyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.RingGlyph{},
+		draw.CrossGlyph{}}
 )
 
 // looks gives every series its look. Where the names form a grid, as in
@@ -447,7 +451,8 @@ type count struct {
 func (n counts) Plot(c draw.Canvas, p *plot.Plot) {
 	const wide, high = 16, 10 // room for a number
 	tx, ty := p.Transforms(&c)
-	left := slices.DeleteFunc(slices.Clone(n), func(v count) bool { return !c.Contains(vg.Point{X: tx(v.at.X), Y: ty(v.at.Y)}) })
+	left := slices.DeleteFunc(slices.Clone(n),
+		func(v count) bool { return !c.Contains(vg.Point{X: tx(v.at.X), Y: ty(v.at.Y)}) })
 	slices.SortStableFunc(left, func(a, b count) int { return cmp.Compare(a.at.Y, b.at.Y) })
 	style := draw.TextStyle{Font: sans(typeNote), XAlign: draw.XCenter, YAlign: draw.YBottom, Handler: newScripts()}
 	for len(left) > 0 {
@@ -646,7 +651,8 @@ func (p panel) draw(plotted *plot.Plot, c draw.Canvas, left vg.Length, last bool
 	inner.Min.X += left - plotted.DataCanvas(inner).Min.X + inner.Min.X
 	plotted.Draw(inner)
 	data := plotted.DataCanvas(inner)
-	style := draw.TextStyle{Color: ink, Font: sans(typeText), XAlign: draw.XCenter, YAlign: draw.YBottom, Handler: newScripts()}
+	style := draw.TextStyle{Color: ink, Font: sans(typeText), XAlign: draw.XCenter, YAlign: draw.YBottom,
+		Handler: newScripts()}
 	if last {
 		c.FillText(style, vg.Point{X: data.Center().X, Y: c.Min.Y + 3}, p.X.Label)
 	}
@@ -815,7 +821,8 @@ func (f Figure) legendBlock(looks []look, width vg.Length) block {
 			if !f.Scatter && !f.Apart {
 				c.StrokeLine2(draw.LineStyle{Color: l.color, Width: 1.6, Dashes: l.dashes}, left, middle, right, middle)
 			}
-			c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 2.7, Shape: l.glyph}, vg.Point{X: (left + right) / 2, Y: middle})
+			c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 2.7, Shape: l.glyph},
+				vg.Point{X: (left + right) / 2, Y: middle})
 			scripted(c, right+5, y, drawn.Replace(l.series), typeText, ink)
 		}
 	}}

@@ -18,7 +18,10 @@ import (
 //go:embed results.html
 var resultsText string
 
-var resultsTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("results").Parse(resultsText)) })
+var resultsTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("results").Parse(
+		resultsText))
+})
 
 // Results are the papers' figures and tables, made at a seed.
 type Results struct {
@@ -78,7 +81,8 @@ func (r Results) Summary() string {
 	}
 	var parts []string
 	if papers > 0 {
-		parts = append(parts, fmt.Sprintf("of %s of the papers %d agree with what was measured and %d do not", claims(papers), seen, papers-seen))
+		parts = append(parts, fmt.Sprintf("of %s of the papers %d agree with what was measured and %d do not",
+			claims(papers), seen, papers-seen))
 	}
 	if own > 0 {
 		parts = append(parts, fmt.Sprintf("of %s of our own %d agree and %d do not", claims(own), ownSeen, own-ownSeen))
@@ -99,7 +103,8 @@ func (Results) Sources() []experiment.Source { return experiment.Sources() }
 
 // Line is what is to be said of a figure, in one line.
 func (f Figure) Line() string {
-	return fmt.Sprintf("%s: %s · measured: %s · %s", f.Says(), unstop(f.Claim), f.Verdict.Measured, f.Verdict.Sentence())
+	return fmt.Sprintf("%s: %s · measured: %s · %s", f.Says(), unstop(f.Claim), f.Verdict.Measured,
+		f.Verdict.Sentence())
 }
 
 // Says introduces the claim by whose it is.
@@ -141,7 +146,8 @@ func (r Results) Markdown(w io.Writer) error {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", f.ID, anchor(f.ID+" "+f.Title), cell(f.Title), verdict)
 	}
 	for _, f := range r.Figures {
-		fmt.Fprintf(&b, "\n## %s %s\n\n![%s](%s.svg)\n\n%s.\n\n%s %s\n", f.ID, f.Title, f.Title, f.ID, f.Line(), f.Source+".", strings.TrimSpace(f.Settings))
+		fmt.Fprintf(&b, "\n## %s %s\n\n![%s](%s.svg)\n\n%s.\n\n%s %s\n", f.ID, f.Title, f.Title, f.ID, f.Line(),
+			f.Source+".", strings.TrimSpace(f.Settings))
 		if f.HasTable() {
 			b.WriteByte('\n')
 			markdownTable(&b, f.Columns, f.Rows)

@@ -39,7 +39,8 @@ func (m *Model) flagsFor(why infer.Cause) string {
 	case "nonlinearity":
 		return "another --activation"
 	case "gate", "gate features":
-		if !slices.ContainsFunc(m.Gating, func(w []float64) bool { return slices.ContainsFunc(w, func(v float64) bool { return v != 0 }) }) {
+		if !slices.ContainsFunc(m.Gating,
+			func(w []float64) bool { return slices.ContainsFunc(w, func(v float64) bool { return v != 0 }) }) {
 			return "--gate softmax"
 		}
 		return m.formula(why.Features, true)
@@ -73,7 +74,8 @@ func (m *Model) formula(features []int, gate bool) string {
 	default:
 		*side += "^2"
 	}
-	return "--formula '" + strings.ReplaceAll(fmt.Sprintf("%s ~ %s | %s", term(m.Target), experts, gates), "'", `'\''`) + "'"
+	return "--formula '" + strings.ReplaceAll(fmt.Sprintf("%s ~ %s | %s", term(m.Target), experts, gates), "'",
+		`'\''`) + "'"
 }
 
 // mostNamed is how many columns a formula names; it has a point for more.

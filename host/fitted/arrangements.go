@@ -12,7 +12,8 @@ import (
 // hold given the model's own. Weights are shares of draws from the posterior under a weak prior (infer.WeakPrior,
 // infer.Sample), and add up to 1.
 type Arrangements struct {
-	Rows       []float64     `json:"rows"`                 // K: sums of the experts' posterior probabilities in the model
+	// K: sums of the experts' posterior probabilities in the model
+	Rows       []float64     `json:"rows"`
 	Weight     *float64      `json:"weight,omitempty"`     // of the model's own; absent where none were asked for
 	Unweighted string        `json:"unweighted,omitempty"` // why that is 0
 	Others     []Arrangement `json:"others"`               // best first
@@ -23,13 +24,14 @@ type Arrangements struct {
 
 // Arrangement is another optimum, its experts in the order of the model's whose regressors are nearest.
 type Arrangement struct {
-	LogLikelihood float64   `json:"log_likelihood"`
-	Below         float64   `json:"below"`   // the model's log-likelihood less this one
-	Differs       string    `json:"differs"` // in words: "expert 3 on 310 rows, on 5 in the model"
-	Moved         float64   `json:"moved"`   // rows that are of another expert than in the model, by posterior probabilities
-	Rows          []float64 `json:"rows"`
-	Weight        *float64  `json:"weight,omitempty"`
-	Unweighted    string    `json:"unweighted,omitempty"`
+	LogLikelihood float64 `json:"log_likelihood"`
+	Below         float64 `json:"below"`   // the model's log-likelihood less this one
+	Differs       string  `json:"differs"` // in words: "expert 3 on 310 rows, on 5 in the model"
+	// rows that are of another expert than in the model, by posterior probabilities
+	Moved      float64   `json:"moved"`
+	Rows       []float64 `json:"rows"`
+	Weight     *float64  `json:"weight,omitempty"`
+	Unweighted string    `json:"unweighted,omitempty"`
 
 	Regressors          [][]float64  `json:"regressors"`
 	Gating              [][]float64  `json:"gating"`
@@ -56,7 +58,8 @@ type ArrangementIntervals struct {
 func (a *Arrangement) SetParams(p *model.Params) {
 	var m Model
 	m.SetParams(p)
-	a.Regressors, a.Gating, a.RegressorIntercepts, a.GatingIntercepts = m.Regressors, m.Gating, m.RegressorIntercepts, m.GatingIntercepts
+	a.Regressors, a.Gating, a.RegressorIntercepts, a.GatingIntercepts = m.Regressors, m.Gating, m.RegressorIntercepts,
+		m.GatingIntercepts
 	a.OutputScale, a.Sigma = m.OutputScale, m.Sigma
 }
 
@@ -64,8 +67,10 @@ func (a *Arrangement) SetParams(p *model.Params) {
 func (a *Arrangement) Of(m *Model) *Model {
 	out := *m
 	out.Arrangements, out.HAC = nil, nil
-	out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts = a.Regressors, a.Gating, a.RegressorIntercepts, a.GatingIntercepts
-	out.OutputScale, out.Sigma, out.StandardErrors, out.Covariance = a.OutputScale, a.Sigma, a.StandardErrors, a.Covariance
+	out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts = a.Regressors, a.Gating,
+		a.RegressorIntercepts, a.GatingIntercepts
+	out.OutputScale, out.Sigma, out.StandardErrors, out.Covariance = a.OutputScale, a.Sigma, a.StandardErrors,
+		a.Covariance
 	return &out
 }
 
@@ -77,7 +82,8 @@ func (s *Arrangements) validate(m *Model) error {
 	if s.Weight != nil {
 		total = *s.Weight
 	}
-	if err := firstError(checkVector("arrangements.rows", s.Rows, m.K), checkWeight("arrangements.weight", s.Weight)); err != nil {
+	if err := firstError(checkVector("arrangements.rows", s.Rows, m.K), checkWeight("arrangements.weight",
+		s.Weight)); err != nil {
 		return err
 	}
 	for i := range s.Others {
@@ -95,8 +101,11 @@ func (s *Arrangements) validate(m *Model) error {
 		); err != nil {
 			return err
 		}
-		if (a.RegressorIntercepts == nil) != (m.RegressorIntercepts == nil) || (a.GatingIntercepts == nil) != (m.GatingIntercepts == nil) || (a.OutputScale == nil) != (m.OutputScale == nil) {
-			return fmt.Errorf("%s has intercepts or an output scale where the model has none, or none where it has", name)
+		if (a.RegressorIntercepts == nil) != (m.RegressorIntercepts == nil) ||
+			(a.GatingIntercepts == nil) != (m.GatingIntercepts == nil) ||
+			(a.OutputScale == nil) != (m.OutputScale == nil) {
+			return fmt.Errorf("%s has intercepts or an output scale where the model has none, or none where it has",
+				name)
 		}
 		if err := a.StandardErrors.validate(a.Of(m)); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

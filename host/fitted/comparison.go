@@ -22,7 +22,8 @@ type Comparison struct {
 	// Matched are the experts that stand beside each other, from 1, 0 for one that has no other.
 	Matched [][2]int `json:"matched"`
 
-	// GateReference are the experts, beside each other, that both gates are relative to; null where the gates do not compare.
+	// GateReference are the experts, beside each other, that both gates are relative to; null where the gates do not
+	// compare.
 	GateReference *[2]int `json:"gate_reference"`
 
 	// Gates are the gates relative to those, in the order of Matched; absent where they do not compare.
@@ -73,7 +74,8 @@ func CompareFits(nameA string, a *Model, nameB string, b *Model) (*Comparison, e
 		}
 		return nil, fmt.Errorf("%s does not say which rows it is of: fit it again", without)
 	case a.Fit.RowsDigest != b.Fit.RowsDigest:
-		return nil, fmt.Errorf("the fits are of different rows: %d with the target %s, and %d with %s; likelihoods compare on the same targets and weights in the same order", a.Fit.N, a.Target, b.Fit.N, b.Target)
+		return nil, fmt.Errorf("the fits are of different rows: %d with the target %s, and %d with %s; likelihoods "+
+			"compare on the same targets and weights in the same order", a.Fit.N, a.Target, b.Fit.N, b.Target)
 	}
 	c := &Comparison{Rows: a.Fit.N, A: compared(nameA, a), B: compared(nameB, b), Matched: matched(a, b)}
 	c.GateReference = gateReference(a, b, c.Matched)
@@ -111,7 +113,8 @@ func compared(name string, m *Model) Compared {
 		experts += " in the tree " + m.Hierarchy
 	}
 	return Compared{
-		Model: name, Experts: experts, LogLikelihood: m.Fit.LogLikelihood, Parameters: int(math.Round(m.Fit.AIC/2 + m.Fit.LogLikelihood)), BIC: m.Fit.BIC, AIC: m.Fit.AIC,
+		Model: name, Experts: experts, LogLikelihood: m.Fit.LogLikelihood,
+		Parameters: int(math.Round(m.Fit.AIC/2 + m.Fit.LogLikelihood)), BIC: m.Fit.BIC, AIC: m.Fit.AIC,
 	}
 }
 
@@ -119,12 +122,18 @@ func compared(name string, m *Model) Compared {
 func nested(which string, small, large *Model, s, l Compared) (*NestedTest, error) {
 	switch {
 	case small.K != large.K:
-		return nil, errors.New("the numbers of experts differ, and at the smaller the larger has no one set of parameters: compare BIC")
-	case !small.Activation.Same(large.Activation) || small.Leaves != nil || large.Leaves != nil || small.Family != large.Family:
-		return nil, errors.New("the experts are of different kinds, so that neither model contains the other: compare BIC")
+		return nil, errors.New("the numbers of experts differ, and at the smaller the larger has no one set of " +
+			"parameters: compare BIC")
+	case !small.Activation.Same(large.Activation) || small.Leaves != nil || large.Leaves != nil ||
+		small.Family != large.Family:
+		return nil, errors.New("the experts are of different kinds, so that neither model contains the other: " +
+			"compare BIC")
 	case small.TargetScale != large.TargetScale:
-		return nil, fmt.Errorf("one is of %s and the other of %s, so that neither model contains the other: compare BIC", small.ScaledTarget(), large.ScaledTarget())
-	case small.Hierarchy != large.Hierarchy || (small.OutputScale == nil) != (large.OutputScale == nil) || small.Fit.SigmaGiven || large.Fit.SigmaGiven || len(small.Sigma) > len(large.Sigma):
+		return nil, fmt.Errorf(
+			"one is of %s and the other of %s, so that neither model contains the other: compare BIC",
+			small.ScaledTarget(), large.ScaledTarget())
+	case small.Hierarchy != large.Hierarchy || (small.OutputScale == nil) != (large.OutputScale == nil) ||
+		small.Fit.SigmaGiven || large.Fit.SigmaGiven || len(small.Sigma) > len(large.Sigma):
 		return nil, errors.New("neither model contains the other: compare BIC")
 	case !small.Fit.Converged || !large.Fit.Converged:
 		return nil, errors.New("one of the fits has not converged")
@@ -142,12 +151,15 @@ func nested(which string, small, large *Model, s, l Compared) (*NestedTest, erro
 		}
 		return interceptA == nil || interceptB != nil
 	}
-	if !within(small.Regressors, large.Regressors, small.RegressorIntercepts, large.RegressorIntercepts) || !within(small.Gating, large.Gating, small.GatingIntercepts, large.GatingIntercepts) {
+	if !within(small.Regressors, large.Regressors, small.RegressorIntercepts, large.RegressorIntercepts) ||
+		!within(small.Gating, large.Gating, small.GatingIntercepts, large.GatingIntercepts) {
 		return nil, errors.New("each model has features that the other has not: compare BIC")
 	}
-	t := &NestedTest{Smaller: which, Statistic: 2 * (l.LogLikelihood - s.LogLikelihood), DF: l.Parameters - s.Parameters}
+	t := &NestedTest{Smaller: which, Statistic: 2 * (l.LogLikelihood - s.LogLikelihood),
+		DF: l.Parameters - s.Parameters}
 	if t.Statistic < 0 {
-		return nil, fmt.Errorf("%s contains %s and has less likelihood: a better optimum of it exists; try --starts", l.Model, s.Model)
+		return nil, fmt.Errorf("%s contains %s and has less likelihood: a better optimum of it exists; try --starts",
+			l.Model, s.Model)
 	}
 	t.PValue = distuv.ChiSquared{K: float64(t.DF)}.Survival(t.Statistic)
 	return t, nil

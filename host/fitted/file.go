@@ -137,7 +137,8 @@ func readSized(path string, v any, sizes func() (k, d int)) (unknown []string, e
 		return nil, err
 	}
 	if k, d := sizes(); 2*float64(k)*float64(d) > float64(len(data)) {
-		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("k = %d, d = %d: %d bytes have no room for k times d numbers", k, d, len(data))}
+		return nil, &dataset.Error{File: path,
+			Msg: fmt.Sprintf("k = %d, d = %d: %d bytes have no room for k times d numbers", k, d, len(data))}
 	}
 	return unknown, nil
 }

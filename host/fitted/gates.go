@@ -8,9 +8,9 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// comparedGates is the gate of a flat mixture relative to one of its experts, counted from 0: w_i − w_ref for all K experts, which
-// gives the same probabilities. Standard errors are those of the differences, absent where the model has not the covariance
-// that they take.
+// comparedGates is the gate of a flat mixture relative to one of its experts, counted from 0: w_i − w_ref for all K
+// experts, which gives the same probabilities. Standard errors are those of the differences, absent where the model has
+// not the covariance that they take.
 func comparedGates(m *Model, ref int) []ComparedGate {
 	place := map[string]int{}
 	if m.Covariance != nil {
@@ -77,8 +77,8 @@ func comparedGates(m *Model, ref int) []ComparedGate {
 	return out
 }
 
-// gateReference is the pair of experts that the gates of both models are relative to, from 1: the last of a that has another
-// beside it, and that. It is nil where the gates are not flat or have nothing to compare.
+// gateReference is the pair of experts that the gates of both models are relative to, from 1: the last of a that has
+// another beside it, and that. It is nil where the gates are not flat or have nothing to compare.
 func gateReference(a, b *Model, matched [][2]int) *[2]int {
 	if a.Hierarchy != "" || b.Hierarchy != "" || model.Gates(a.K) == 0 || model.Gates(b.K) == 0 {
 		return nil

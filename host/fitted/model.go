@@ -63,8 +63,8 @@ type Model struct {
 	Features   []string   `json:"features"` // D names
 	Target     string     `json:"target"`
 
-	// TargetScale is what the mixture is of in the place of the target y itself: h(y), of which are the parameters, Sigma, the certificate
-	// and the paths of starts. Log-likelihoods, BIC and AIC are of y. "" is y.
+	// TargetScale is what the mixture is of in the place of the target y itself: h(y), of which are the parameters,
+	// Sigma, the certificate and the paths of starts. Log-likelihoods, BIC and AIC are of y. "" is y.
 	TargetScale scaling.Scale `json:"target_scale,omitempty"`
 
 	// Hierarchy is the shape of the gates, as model.ParseHierarchy reads it, whose rows
@@ -74,10 +74,12 @@ type Model struct {
 	Leaves    []Activation `json:"leaves,omitempty"`
 
 	// Family is the density of the target around the experts' means, by its name in host/mixture, with
-	// Sigma the first of its own parameters, an empty list where it has none, and Own the others by their names; "" is normal noise.
+	// Sigma the first of its own parameters, an empty list where it has none, and Own the others by their names; "" is
+	// normal noise.
 	Family string `json:"family,omitempty"`
 
-	Design *terms.Design `json:"design,omitempty"` // how the features are made of raw columns; nil where they are columns
+	// how the features are made of raw columns; nil where they are columns
+	Design *terms.Design `json:"design,omitempty"`
 
 	Regressors          [][]float64  `json:"regressors"`             // K rows a_i of D
 	Gating              [][]float64  `json:"gating"`                 // K−1 rows w_i of D
@@ -89,12 +91,15 @@ type Model struct {
 	Proportions         []float64    `json:"proportions"`   // K means of P(z=i|x) over the rows
 
 	Fit            Fit             `json:"fit"`
-	StandardErrors *StandardErrors `json:"standard_errors"`        // null where there are none; a note says why
-	Covariance     *Covariance     `json:"covariance"`             // null where there is none, and for many parameters
-	HAC            *HAC            `json:"hac,omitempty"`          // where standard errors for dependent rows were asked for
-	Arrangements   *Arrangements   `json:"arrangements,omitempty"` // other optima near this one; absent where none was seen, unless they were asked for
-	Truth          *Recovery       `json:"truth,omitempty"`        // where the true parameters were given
-	Baselines      *Baselines      `json:"baselines,omitempty"`    // of the rows that were fitted; absent in files of before there were any
+	StandardErrors *StandardErrors `json:"standard_errors"` // null where there are none; a note says why
+	Covariance     *Covariance     `json:"covariance"`      // null where there is none, and for many parameters
+	// where standard errors for dependent rows were asked for
+	HAC *HAC `json:"hac,omitempty"`
+	// other optima near this one; absent where none was seen, unless they were asked for
+	Arrangements *Arrangements `json:"arrangements,omitempty"`
+	Truth        *Recovery     `json:"truth,omitempty"` // where the true parameters were given
+	// of the rows that were fitted; absent in files of before there were any
+	Baselines *Baselines `json:"baselines,omitempty"`
 
 	// Approximation is g as the fit evaluated it, where the activation ran in
 	// another process: enough to predict without it.
@@ -110,8 +115,9 @@ func (m *Model) ScaledTarget() string { return m.TargetScale.Title(m.Target) }
 
 // Baselines are simpler models of the rows that a model was fitted to, and of the same scale of the target.
 type Baselines struct {
-	Mean   Baseline  `json:"mean"`   // one normal distribution
-	Linear *Baseline `json:"linear"` // a linear regression on the features with an intercept; null for more than 100 of them
+	Mean Baseline `json:"mean"` // one normal distribution
+	// a linear regression on the features with an intercept; null for more than 100 of them
+	Linear *Baseline `json:"linear"`
 }
 
 // Baseline is a normal regression by maximum likelihood.
@@ -132,7 +138,8 @@ func (b *Baselines) validate(d int) error {
 		if !(l.Sigma > 0) {
 			return fmt.Errorf("%s.sigma = %v, want a number above 0", name, l.Sigma)
 		}
-		return firstError(checkVector(name+".coefficients", l.Coefficients, d), checkVector(name, []float64{l.Intercept, l.Sigma}, 2))
+		return firstError(checkVector(name+".coefficients", l.Coefficients, d),
+			checkVector(name, []float64{l.Intercept, l.Sigma}, 2))
 	}
 	return firstError(check("baselines.mean", &b.Mean, 0), check("baselines.linear", b.Linear, d))
 }
@@ -200,7 +207,8 @@ func (a Activation) Agree(file string, m Activation) error {
 // another says that values differ, and passes on other errors.
 func (a Activation) another(file, than string, err error) error {
 	if differ := (*claims.DifferenceError)(nil); errors.As(err, &differ) {
-		return &dataset.Error{File: file, Msg: fmt.Sprintf("its activation %s is another function than %s: %v", a, than, differ)}
+		return &dataset.Error{File: file, Msg: fmt.Sprintf("its activation %s is another function than %s: %v", a, than,
+			differ)}
 	}
 	return err
 }
@@ -260,8 +268,8 @@ func (o Own) of(family string) (out [][]float64) {
 	return out
 }
 
-// check refuses own parameters of other names than those of a family, which is known, of another number of values than sigma
-// has, and outside of what they may be.
+// check refuses own parameters of other names than those of a family, which is known, of another number of values than
+// sigma has, and outside of what they may be.
 func (o Own) check(family string, levels int) error {
 	own := mixture.DensityOf(family).Own()
 	own = own[min(1, len(own)):]
@@ -307,15 +315,17 @@ func (s *Sigma) UnmarshalJSON(data []byte) error {
 
 // Fit says how the parameters were found.
 type Fit struct {
-	Method        string  `json:"method"`
-	Transform     string  `json:"transform,omitempty"` // "optimal" where the moment tensors are made of transforms of minimum variance
-	Seed          uint64  `json:"seed"`
-	N             int     `json:"n"`
-	SigmaGiven    bool    `json:"sigma_given,omitempty"` // the noise level was given, not estimated
-	Dropped       int     `json:"dropped,omitempty"`     // rows that were left out for missing cells
-	Weight        float64 `json:"weight,omitempty"`      // sum of the observations' weights, where there are any
-	RowsDigest    string  `json:"rows_digest,omitempty"` // SHA-256 of targets and weights in the rows' order, for fits of the same rows to be compared
-	LogLikelihood float64 `json:"log_likelihood"`        // natural log of the density of y given x, summed over rows
+	Method string `json:"method"`
+	// "optimal" where the moment tensors are made of transforms of minimum variance
+	Transform  string  `json:"transform,omitempty"`
+	Seed       uint64  `json:"seed"`
+	N          int     `json:"n"`
+	SigmaGiven bool    `json:"sigma_given,omitempty"` // the noise level was given, not estimated
+	Dropped    int     `json:"dropped,omitempty"`     // rows that were left out for missing cells
+	Weight     float64 `json:"weight,omitempty"`      // sum of the observations' weights, where there are any
+	// SHA-256 of targets and weights in the rows' order, for fits of the same rows to be compared
+	RowsDigest    string  `json:"rows_digest,omitempty"`
+	LogLikelihood float64 `json:"log_likelihood"` // natural log of the density of y given x, summed over rows
 	// Of models of a scale h(y) of the target: the same of the density of h(y), and the mean over the rows of the
 	// probability that the noise gives to values that no y has.
 	LogLikelihoodTransformed *float64 `json:"log_likelihood_transformed,omitempty"`
@@ -495,7 +505,8 @@ type Begun struct {
 
 // String says where a fit began, and what that gained.
 func (b *Begun) String() string {
-	how := map[string]string{"join": "and one expert more", "split": "with one expert in two", "loss": "less one expert", "merge": "with two experts in one"}[b.By]
+	how := map[string]string{"join": "and one expert more", "split": "with one expert in two",
+		"loss": "less one expert", "merge": "with two experts in one"}[b.By]
 	return fmt.Sprintf("begun from k = %d %s, log-likelihood %+.2f", b.K, how, b.Gain)
 }
 
@@ -511,7 +522,8 @@ type Certificate struct {
 	OptimumTry string            `json:"optimum_try,omitempty"`
 	PValue     float64           `json:"p_value"` // smallest of the tests, times their number, at most 1
 	Tests      []CertificateTest `json:"tests"`
-	Overlap    float64           `json:"overlap,omitempty"` // of the experts: the mean of the sum of r(1 − r), r their posterior probabilities
+	// of the experts: the mean of the sum of r(1 − r), r their posterior probabilities
+	Overlap float64 `json:"overlap,omitempty"`
 	// Untested are the experts with too few rows for tests of their own.
 	Untested []UntestedExpert `json:"untested,omitempty"`
 	NotMade  []TestNotMade    `json:"not_made,omitempty"`
@@ -528,12 +540,15 @@ func NewCertificate(c *infer.Certificate) *Certificate {
 	if c == nil {
 		return nil
 	}
-	out := &Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, Cause: c.Cause, PValue: c.PValue, Overlap: c.Overlap, Tests: []CertificateTest{}}
+	out := &Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, Cause: c.Cause, PValue: c.PValue,
+		Overlap: c.Overlap, Tests: []CertificateTest{}}
 	for _, t := range c.Tests {
-		out.Tests = append(out.Tests, CertificateTest{Name: t.Name, Statistic: t.Statistic, DF: t.DF, PValue: t.PValue, Verdict: t.Verdict, Cause: t.Cause, Robust: t.Held()})
+		out.Tests = append(out.Tests, CertificateTest{Name: t.Name, Statistic: t.Statistic, DF: t.DF, PValue: t.PValue,
+			Verdict: t.Verdict, Cause: t.Cause, Robust: t.Held()})
 	}
 	for _, u := range c.Untested {
-		out.Untested = append(out.Untested, UntestedExpert{Expert: u.Expert + 1, Rows: u.Rows, Coefficients: u.Coefficients})
+		out.Untested = append(out.Untested, UntestedExpert{Expert: u.Expert + 1, Rows: u.Rows,
+			Coefficients: u.Coefficients})
 	}
 	for _, t := range c.NotMade {
 		out.NotMade = append(out.NotMade, TestNotMade{t.Name, t.Why})
@@ -556,7 +571,8 @@ type CertificateTest struct {
 	PValue    float64 `json:"p_value"`
 	Verdict   string  `json:"verdict"` // pass or suspect
 	Cause     string  `json:"cause"`   // what a failure suggests
-	Robust    bool    `json:"robust"`  // it holds whatever the shape of the noise, as little as the experts of this fit overlap
+	// it holds whatever the shape of the noise, as little as the experts of this fit overlap
+	Robust bool `json:"robust"`
 }
 
 // MomentsEstimate is the estimate by moment tensors that the likelihood
@@ -578,7 +594,8 @@ type Recovery struct {
 // is an error if they differ in k, d or the tree of their gates.
 func Compare(est, truth *model.Params, leaves ...Activation) (Recovery, error) {
 	if est.K != truth.K || est.D != truth.D {
-		return Recovery{}, fmt.Errorf("the model has k = %d, d = %d, the truth k = %d, d = %d", est.K, est.D, truth.K, truth.D)
+		return Recovery{}, fmt.Errorf("the model has k = %d, d = %d, the truth k = %d, d = %d", est.K, est.D, truth.K,
+			truth.D)
 	}
 	if a, b := est.Hierarchy(), truth.Hierarchy(); !a.Equal(b) {
 		return Recovery{}, fmt.Errorf("the model is the tree %s, the truth %s", a, b)
@@ -722,7 +739,8 @@ func (m *Model) Validate() error {
 	if err := m.StandardErrors.validate(m); err != nil {
 		return err
 	}
-	if err := firstError(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m), m.Baselines.validate(m.D)); err != nil {
+	if err := firstError(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m),
+		m.Baselines.validate(m.D)); err != nil {
 		return err
 	}
 	return m.Fit.validate(m.K, m.D)
@@ -750,7 +768,8 @@ func (m *Model) validateDesign() error {
 	case !m.TargetScale.Known() || m.TargetScale != "" && m.Family != "":
 		return fmt.Errorf("target_scale is %q, want log, sqrt or reciprocal, of normal noise", m.TargetScale)
 	case m.Format != m.formatOf():
-		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy, leaves, an output scale, a family or a target scale", m.Format, m.formatOf())
+		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy, leaves, an "+
+			"output scale, a family or a target scale", m.Format, m.formatOf())
 	case m.Design == nil:
 		return nil
 	}
@@ -872,7 +891,8 @@ func (f *Fit) validate(k, d int) error {
 	}
 	if c := f.Certificate; c != nil {
 		for i, t := range c.Tests {
-			if err := checkVector(fmt.Sprintf("fit.certificate.tests[%d]", i), []float64{t.Statistic, t.PValue}, 2); err != nil {
+			if err := checkVector(fmt.Sprintf("fit.certificate.tests[%d]", i), []float64{t.Statistic, t.PValue},
+				2); err != nil {
 				return err
 			}
 		}
@@ -921,7 +941,8 @@ func checkSigma(sigma []float64, k int) error {
 // checkFamily refuses a density that is not known here, and own parameters that are not its.
 func checkFamily(family string, sigma []float64, own Own, k int) error {
 	if !mixture.Known(family) {
-		return fmt.Errorf("family is %q, a density that is not known here; there are %s", family, strings.Join(mixture.Densities(), ", "))
+		return fmt.Errorf("family is %q, a density that is not known here; there are %s", family,
+			strings.Join(mixture.Densities(), ", "))
 	}
 	if len(mixture.DensityOf(family).Own()) > 0 {
 		return firstError(checkSigma(sigma, k), own.check(family, len(sigma)))

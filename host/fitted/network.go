@@ -78,9 +78,10 @@ type NetworkStart struct {
 
 // TensorEstimate is what the moment tensors gave.
 type TensorEstimate struct {
-	Orders        []int       `json:"orders"`      // of the tensors: subspace, decomposition
-	Eigenvalues   []float64   `json:"eigenvalues"` // |those| of the subspace's matrix, descending, the first K+1 of them
-	Residual      float64     `json:"residual"`    // of the rank-1 terms, relative to the tensor
+	Orders []int `json:"orders"` // of the tensors: subspace, decomposition
+	// |those| of the subspace's matrix, descending, the first K+1 of them
+	Eigenvalues   []float64   `json:"eigenvalues"`
+	Residual      float64     `json:"residual"` // of the rank-1 terms, relative to the tensor
 	Weights       [][]float64 `json:"weights"`
 	OutputWeights []float64   `json:"output_weights"`
 }
@@ -210,7 +211,8 @@ const independent = 1e10
 // features, an output weight of 0, or weights that are linearly dependent.
 func CheckUnits(n *model.Network) error {
 	if n.K > n.D {
-		return fmt.Errorf("k = %d units over d = %d features: their weights cannot be linearly independent; want k of at most d", n.K, n.D)
+		return fmt.Errorf("k = %d units over d = %d features: their weights cannot be linearly independent; want k "+
+			"of at most d", n.K, n.D)
 	}
 	for i, v := range n.Output {
 		if v == 0 {
@@ -226,7 +228,8 @@ func CheckUnits(n *model.Network) error {
 	}
 	s := svd.Values(nil)
 	if !(s[n.K-1]*independent > s[0]) {
-		return fmt.Errorf("the weights of the %d units are linearly dependent (singular values from %.3g to %.3g): what each contributes is not identified", n.K, s[0], s[n.K-1])
+		return fmt.Errorf("the weights of the %d units are linearly dependent (singular values from %.3g to %.3g): "+
+			"what each contributes is not identified", n.K, s[0], s[n.K-1])
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 // of all experts or K of each.
 type OutputScale struct {
 	Offset []float64 `json:"offset"` // c
-	Scale  []float64 `json:"scale"`  // s; of standard errors null where it is 1 or -1 and the regressors' norms have the rest
+	// s; of standard errors null where it is 1 or -1 and the regressors' norms have the rest
+	Scale []float64 `json:"scale"`
 }
 
 func outputScaleOf(p *model.Params) *OutputScale {

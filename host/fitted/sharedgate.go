@@ -25,8 +25,9 @@ const (
 type SharedGate struct {
 	Noise NoiseCovariance `json:"noise_covariance"`
 	// Correlations of the noise of the M outputs, M×M: one matrix of all experts, or K.
-	Correlations      [][][]float64 `json:"correlations"`
-	CorrelationErrors [][][]float64 `json:"correlation_standard_errors,omitempty"` // where the noise is full and there are any
+	Correlations [][][]float64 `json:"correlations"`
+	// where the noise is full and there are any
+	CorrelationErrors [][][]float64 `json:"correlation_standard_errors,omitempty"`
 
 	Proportions []float64   `json:"proportions,omitempty"` // K means of P(z=i|x) over the rows
 	Fit         *Fit        `json:"fit,omitempty"`         // of all outputs together; absent where they were not fitted
@@ -114,19 +115,23 @@ func (s *SharedGate) validate(v *Vector) error {
 	case s.Noise != Diagonal && s.Noise != Full:
 		return fmt.Errorf("shared_gate.noise_covariance = %q, want %s or %s", s.Noise, Diagonal, Full)
 	case len(s.Correlations) != len(first.Sigma):
-		return fmt.Errorf("shared_gate.correlations has %d matrices, the outputs %d levels of noise", len(s.Correlations), len(first.Sigma))
+		return fmt.Errorf("shared_gate.correlations has %d matrices, the outputs %d levels of noise",
+			len(s.Correlations), len(first.Sigma))
 	}
 	for j := range v.Outputs {
 		o := &v.Outputs[j]
 		switch {
 		case len(o.Sigma) == 0 || len(o.Sigma) != len(first.Sigma):
-			return fmt.Errorf("outputs[%d].sigma has %d levels, want those of outputs[0], which shares its gate", j, len(o.Sigma))
-		case !slices.EqualFunc(o.Gating, first.Gating, slices.Equal) || !slices.Equal(o.GatingIntercepts, first.GatingIntercepts):
+			return fmt.Errorf("outputs[%d].sigma has %d levels, want those of outputs[0], which shares its gate", j,
+				len(o.Sigma))
+		case !slices.EqualFunc(o.Gating, first.Gating, slices.Equal) || !slices.Equal(o.GatingIntercepts,
+			first.GatingIntercepts):
 			return fmt.Errorf("outputs[%d].gating is not that of outputs[0], which shares it", j)
 		case (o.RegressorIntercepts == nil) != (first.RegressorIntercepts == nil):
 			return fmt.Errorf("outputs[%d] has intercepts where outputs[0] has none, or none where it has", j)
 		case o.Fit != nil || o.Proportions != nil || o.OutputScale != nil:
-			return fmt.Errorf("outputs[%d] has a fit, proportions or an output scale of its own beside a shared gate", j)
+			return fmt.Errorf("outputs[%d] has a fit, proportions or an output scale of its own beside a shared gate",
+				j)
 		}
 	}
 	for i, rho := range s.Correlations {

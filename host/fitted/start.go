@@ -28,7 +28,8 @@ func ReadReference(path string, features []string) (*Reference, error) {
 		return nil, err
 	}
 	if head.Several {
-		return nil, &dataset.Error{File: path, Msg: "a model of several targets, where the parameters of one are wanted"}
+		return nil, &dataset.Error{File: path,
+			Msg: "a model of several targets, where the parameters of one are wanted"}
 	}
 	if head.Format == "" || head.Format == TruthFormat {
 		t, err := ReadTruth(path)
@@ -52,7 +53,8 @@ func ReadReferences(path string, features, targets []string) ([]*Reference, erro
 		return nil, err
 	}
 	if !head.Several {
-		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("parameters of one target, where those of %s are wanted", strings.Join(targets, ", "))}
+		return nil, &dataset.Error{File: path,
+			Msg: fmt.Sprintf("parameters of one target, where those of %s are wanted", strings.Join(targets, ", "))}
 	}
 	v, err := ReadVector(path)
 	if err != nil {
@@ -82,7 +84,8 @@ func referenceOf(path string, m *Model, features []string) (*Reference, error) {
 	from := make([]int, len(features))
 	for j, name := range features {
 		if from[j] = slices.Index(m.Features, name); from[j] < 0 {
-			return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the model has no feature %q, which the data have", name)}
+			return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("the model has no feature %q, which the data have",
+				name)}
 		}
 	}
 	return &Reference{m.Activation, m.Leaves, m.Params().Select(from), m.Unknown}, nil

@@ -16,12 +16,13 @@ const TruthFormat = "moe-truth/v2"
 // Truth is the truth file: the parameters that a sample was drawn from. Hierarchy and
 // Leaves are those of [Model].
 type Truth struct {
-	Format     string       `json:"format,omitempty"` // TruthFormat, or ""
-	K          int          `json:"k"`
-	D          int          `json:"d"`
-	Sigma      float64      `json:"sigma"`
-	Family     string       `json:"family,omitempty"` // the density of y, as of [Model], whose first own parameter Sigma is; 0 where it has none
-	Own        Own          `json:"own,omitempty"`    // as of [Model]
+	Format string  `json:"format,omitempty"` // TruthFormat, or ""
+	K      int     `json:"k"`
+	D      int     `json:"d"`
+	Sigma  float64 `json:"sigma"`
+	// the density of y, as of [Model], whose first own parameter Sigma is; 0 where it has none
+	Family     string       `json:"family,omitempty"`
+	Own        Own          `json:"own,omitempty"` // as of [Model]
 	Activation Activation   `json:"activation"`
 	Hierarchy  string       `json:"hierarchy,omitempty"`
 	Leaves     []Activation `json:"leaves,omitempty"`
@@ -61,7 +62,8 @@ func (t *Truth) formatOf() string {
 // checkFormat refuses another format than that of what t has.
 func (t *Truth) checkFormat() error {
 	if t.Format != t.formatOf() {
-		return fmt.Errorf("format is %q, want %q for a truth file with or without a hierarchy, leaves or a family", t.Format, t.formatOf())
+		return fmt.Errorf("format is %q, want %q for a truth file with or without a hierarchy, leaves or a family",
+			t.Format, t.formatOf())
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ type StandardErrors struct {
 	GatingIntercepts    []float64    `json:"gating_intercepts"`      // K−1, or null
 	OutputScale         *OutputScale `json:"output_scale,omitempty"` // nil where the model has none
 	Sigma               Sigma        `json:"sigma"`                  // null where sigma was given
-	Own                 Own          `json:"own,omitempty"`          // as of [Model]; 0 of one at an end of what it may be
+	// as of [Model]; 0 of one at an end of what it may be
+	Own Own `json:"own,omitempty"`
 
 	// SigmaCorrected is for every noise level its estimate corrected for degrees of
 	// freedom, see infer.NoiseCorrected: Sigma of the model is the maximum of the
@@ -41,7 +42,8 @@ func (s *StandardErrors) MarshalJSON() ([]byte, error) {
 		RegressorIntercepts []float64    `json:"regressor_intercepts"`
 		GatingIntercepts    []*float64   `json:"gating_intercepts"`
 		*plain
-	}{s.Kind, s.Regressors, make([][]*float64, len(s.Gating)), s.RegressorIntercepts, pointers(s.GatingIntercepts), (*plain)(s)}
+	}{s.Kind, s.Regressors, make([][]*float64, len(s.Gating)), s.RegressorIntercepts, pointers(s.GatingIntercepts),
+		(*plain)(s)}
 	for i, row := range s.Gating {
 		out.Gating[i] = pointers(row)
 	}
@@ -187,13 +189,15 @@ func (s *StandardErrors) validate(m *Model) error {
 			return err
 		}
 	}
-	if (s.OutputScale == nil) != (m.OutputScale == nil) || s.OutputScale != nil && len(s.OutputScale.Offset) != len(m.OutputScale.Offset) {
+	if (s.OutputScale == nil) != (m.OutputScale == nil) || s.OutputScale != nil &&
+		len(s.OutputScale.Offset) != len(m.OutputScale.Offset) {
 		return fmt.Errorf("standard_errors.output_scale does not go with the model's")
 	}
 	if err := s.OutputScale.validate("standard_errors.output_scale", m.K); err != nil {
 		return err
 	}
-	if (s.RegressorIntercepts == nil) != (m.RegressorIntercepts == nil) || (s.GatingIntercepts == nil) != (m.GatingIntercepts == nil) {
+	if (s.RegressorIntercepts == nil) != (m.RegressorIntercepts == nil) ||
+		(s.GatingIntercepts == nil) != (m.GatingIntercepts == nil) {
 		return fmt.Errorf("standard_errors has intercepts where the model has none, or none where it has")
 	}
 	return nil

@@ -74,8 +74,10 @@ func NewVector(fits []*Model) *Vector {
 	for _, m := range fits {
 		v.Outputs = append(v.Outputs, Output{
 			Target: m.Target, Regressors: m.Regressors, Gating: m.withoutNils().Gating,
-			RegressorIntercepts: m.RegressorIntercepts, GatingIntercepts: m.GatingIntercepts, Sigma: m.Sigma, OutputScale: m.OutputScale,
-			Proportions: m.Proportions, Fit: &m.withoutNils().Fit, StandardErrors: m.StandardErrors, Covariance: m.Covariance, HAC: m.HAC, Arrangements: m.Arrangements, Truth: m.Truth,
+			RegressorIntercepts: m.RegressorIntercepts, GatingIntercepts: m.GatingIntercepts, Sigma: m.Sigma,
+			OutputScale: m.OutputScale,
+			Proportions: m.Proportions, Fit: &m.withoutNils().Fit, StandardErrors: m.StandardErrors,
+			Covariance: m.Covariance, HAC: m.HAC, Arrangements: m.Arrangements, Truth: m.Truth,
 			Baselines: m.Baselines,
 		})
 	}
@@ -87,8 +89,11 @@ func (v *Vector) Model(j int) *Model {
 	o := &v.Outputs[j]
 	m := &Model{
 		Activation: v.Leaves[0], D: v.D, K: v.K, Features: v.Features, Target: o.Target, Design: v.Design,
-		Regressors: o.Regressors, Gating: o.Gating, RegressorIntercepts: o.RegressorIntercepts, GatingIntercepts: o.GatingIntercepts,
-		Sigma: o.Sigma, OutputScale: o.OutputScale, Proportions: o.Proportions, StandardErrors: o.StandardErrors, Covariance: o.Covariance, HAC: o.HAC, Arrangements: o.Arrangements, Truth: o.Truth, Baselines: o.Baselines,
+		Regressors: o.Regressors, Gating: o.Gating, RegressorIntercepts: o.RegressorIntercepts,
+		GatingIntercepts: o.GatingIntercepts,
+		Sigma:            o.Sigma, OutputScale: o.OutputScale, Proportions: o.Proportions,
+		StandardErrors: o.StandardErrors, Covariance: o.Covariance, HAC: o.HAC, Arrangements: o.Arrangements,
+		Truth: o.Truth, Baselines: o.Baselines,
 		Approximation: v.Approximation,
 	}
 	if shape := shapeOf(v.Hierarchy); shape.Depth() > 1 {
@@ -148,7 +153,8 @@ func (v *Vector) Validate() error {
 	}
 	switch {
 	case v.K != shape.Leaves() || len(v.Leaves) != v.K:
-		return fmt.Errorf("k = %d and %d leaves, want the %d of the hierarchy %s", v.K, len(v.Leaves), shape.Leaves(), shape)
+		return fmt.Errorf("k = %d and %d leaves, want the %d of the hierarchy %s", v.K, len(v.Leaves), shape.Leaves(),
+			shape)
 	case v.D < 1 || len(v.Features) != v.D:
 		return fmt.Errorf("features has %d names, want d = %d, at least 1", len(v.Features), v.D)
 	case len(v.Outputs) == 0:

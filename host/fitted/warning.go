@@ -25,7 +25,8 @@ const (
 )
 
 // byWeight are the kinds, the weightiest first.
-var byWeight = []WarningKind{WarnTarget, WarnRange, WarnStarts, WarnTooMany, WarnGate, WarnCollinear, WarnErrors, WarnStopped, warnOtherwise, WarnLargerK, WarnSmallerK}
+var byWeight = []WarningKind{WarnTarget, WarnRange, WarnStarts, WarnTooMany, WarnGate, WarnCollinear, WarnErrors,
+	WarnStopped, warnOtherwise, WarnLargerK, WarnSmallerK}
 
 // Warn adds a warning.
 func (f *Fit) Warn(kind WarningKind, format string, args ...any) {

@@ -68,8 +68,11 @@ type arrayNames struct {
 }
 
 var (
-	torchWeights = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.*)weight_ih((?:_l\d+(?:_reverse)?)?)$`) })
-	kerasKernel  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^((?:.*\W)?)kernel((?::0)?)$`) })
+	torchWeights = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(
+			`^(.*)weight_ih((?:_l\d+(?:_reverse)?)?)$`)
+	})
+	kerasKernel = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^((?:.*\W)?)kernel((?::0)?)$`) })
 )
 
 // choose finds the layers among the arrays of a file and returns the one meant.
@@ -99,7 +102,8 @@ func choose(names []string, layer string) (arrayNames, error) {
 	case ok:
 		return a, nil
 	case len(layers) == 0:
-		return a, fmt.Errorf("no layer of gated recurrent units: want weight_ih_l0 and weight_hh_l0 (PyTorch) or kernel and recurrent_kernel (Keras) among %s", list(names))
+		return a, fmt.Errorf("no layer of gated recurrent units: want weight_ih_l0 and weight_hh_l0 (PyTorch) or "+
+			"kernel and recurrent_kernel (Keras) among %s", list(names))
 	case layer != "":
 		return a, fmt.Errorf("no layer %s; there are %s", layer, list(layers))
 	case len(layers) > 1:
@@ -217,7 +221,8 @@ func (n arrayNames) kerasBias(a *arrays, cols int64, form *Form) (b, c []float64
 	zeros := make([]float64, cols)
 	if n.bias == "" {
 		if form == nil {
-			a.err = fmt.Errorf("the layer has no bias, whose shape says where the reset gate acts: say --form reset-after (Keras' default) or reset-before")
+			a.err = fmt.Errorf("the layer has no bias, whose shape says where the reset gate acts: say --form " +
+				"reset-after (Keras' default) or reset-before")
 			return nil, nil, 0
 		}
 		return zeros, make([]float64, cols), *form
@@ -235,7 +240,8 @@ func (n arrayNames) kerasBias(a *arrays, cols int64, form *Form) (b, c []float64
 	case len(t.shape) == 2 && t.shape[0] == 2 && t.shape[1] == cols:
 		b, c, is = t.values[:cols], t.values[cols:], ResetAfter
 	default:
-		a.err = fmt.Errorf("%s is %s, want 2×%d (reset-after) or %d (reset-before)", n.bias, shapeText(t.shape), cols, cols)
+		a.err = fmt.Errorf("%s is %s, want 2×%d (reset-after) or %d (reset-before)", n.bias, shapeText(t.shape), cols,
+			cols)
 		return nil, nil, 0
 	}
 	if form != nil && *form != is {
@@ -252,7 +258,8 @@ func threeGates(name string, n, hidden int64) error {
 	case n == 4*hidden:
 		return fmt.Errorf("%s has 4 blocks of %d: that is an LSTM, want the 3 of gated recurrent units", name, hidden)
 	}
-	return fmt.Errorf("%s has %d hidden units and %d values for each, want 3 times as many values as units", name, hidden, n)
+	return fmt.Errorf("%s has %d hidden units and %d values for each, want 3 times as many values as units", name,
+		hidden, n)
 }
 
 func rowsOf(t *tensor, from, n int64) *mat.Dense {

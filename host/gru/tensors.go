@@ -71,7 +71,8 @@ func values(name string, shape []int64) (int64, error) {
 	n := int64(1)
 	for _, v := range shape {
 		if v < 0 || v > maxValues || n*v > maxValues {
-			return 0, fmt.Errorf("%s of shape %s is too large: want at most %d values", name, shapeText(shape), maxValues)
+			return 0, fmt.Errorf("%s of shape %s is too large: want at most %d values", name, shapeText(shape),
+				maxValues)
 		}
 		n *= v
 	}
@@ -151,7 +152,8 @@ func (s *safetensors) apart() error {
 	for _, name := range names {
 		from, to := s.arrays[name].Offsets[0], s.arrays[name].Offsets[1]
 		if 0 <= from && from < to && from < behind {
-			return fmt.Errorf("arrays %q and %q overlap: bytes %d to %d belong to both", last, name, from, min(to, behind))
+			return fmt.Errorf("arrays %q and %q overlap: bytes %d to %d belong to both", last, name, from,
+				min(to, behind))
 		}
 		if to > behind {
 			behind, last = to, name
@@ -197,7 +199,8 @@ func (s *safetensors) read(name string) (*tensor, error) {
 	a := s.arrays[name]
 	kind, ok := numberTypes[a.DType]
 	if !ok {
-		return nil, fmt.Errorf("%s has values of type %q, want %s", name, a.DType, strings.Join(slices.Sorted(maps.Keys(numberTypes)), ", "))
+		return nil, fmt.Errorf("%s has values of type %q, want %s", name, a.DType,
+			strings.Join(slices.Sorted(maps.Keys(numberTypes)), ", "))
 	}
 	n, err := values(name, a.Shape)
 	if err != nil {
@@ -206,9 +209,11 @@ func (s *safetensors) read(name string) (*tensor, error) {
 	from, to := a.Offsets[0], a.Offsets[1]
 	switch {
 	case from < 0 || to > s.size || from > to:
-		return nil, fmt.Errorf("%s is at bytes %d to %d of %d: the file is cut short or damaged", name, from, to, s.size)
+		return nil, fmt.Errorf("%s is at bytes %d to %d of %d: the file is cut short or damaged", name, from, to,
+			s.size)
 	case to-from != n*kind.size:
-		return nil, fmt.Errorf("%s of shape %s and type %s has %d bytes, want %d", name, shapeText(a.Shape), a.DType, to-from, n*kind.size)
+		return nil, fmt.Errorf("%s of shape %s and type %s has %d bytes, want %d", name, shapeText(a.Shape), a.DType,
+			to-from, n*kind.size)
 	}
 	data := make([]byte, to-from)
 	if _, err := s.file.ReadAt(data, s.start+from); err != nil && !errors.Is(err, io.EOF) {

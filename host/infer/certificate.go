@@ -41,7 +41,9 @@ const (
 
 // Test is one specification test: of the fitted model against the data.
 type Test struct {
-	Name      string  // "residuals", "nonlinearity", "gate", "gate features", "spread", "interactions", "dependence"; of several targets "correlation" too
+	// "residuals", "nonlinearity", "gate", "gate features", "spread", "interactions", "dependence"; of several targets
+	// "correlation" too
+	Name      string
 	Statistic float64 // χ² with DF degrees of freedom under the fitted model
 	DF        int
 	PValue    float64
@@ -102,7 +104,8 @@ type Care struct {
 	Unseen      float64
 }
 
-// mostUnseen is the chance of an optimum that no start has seen with which an optimum passes that is looked at with care.
+// mostUnseen is the chance of an optimum that no start has seen with which an optimum passes that is looked at with
+// care.
 const mostUnseen = 0.05
 
 // Conclusive says whether that is evidence for the optimum.
@@ -117,12 +120,14 @@ func (c Care) why() string {
 		cause = "the data hardly ask for " + plural(c.Spares, "expert")
 	}
 	if c.Starts > 0 && c.Met >= agreeingStarts {
-		return fmt.Sprintf("%s, and %s on all rows were too few: another would see an optimum that none has seen with probability %.2g", cause, plural(c.Starts, "start"), c.Unseen)
+		return fmt.Sprintf("%s, and %s on all rows were too few: another would see an optimum that none has seen "+
+			"with probability %.2g", cause, plural(c.Starts, "start"), c.Unseen)
 	}
 	if c.Starts == 0 {
 		return cause + ", and no starts were made on all rows: the table is too large for them, or --starts too small"
 	}
-	return fmt.Sprintf("%s, and %s of %s on all rows reached this optimum; better ones may exist", cause, few(c.Met), plural(c.Starts, "start"))
+	return fmt.Sprintf("%s, and %s of %s on all rows reached this optimum; better ones may exist", cause, few(c.Met),
+		plural(c.Starts, "start"))
 }
 
 // StartsWanted is the least number of starts that is enough for an optimum for
@@ -156,9 +161,10 @@ type Certificate struct {
 // Judge puts tests and evidence together.
 //
 // The model passes where every test does, at [Level], and is not judged where there
-// are none. That of dependence says nothing about the optimum. The optimum passes where they do at [Doubt]: most local optima merge
-// experts, which the tests would see. After a survey, or where [StartsWanted] starts
-// have been made under one gate without one, three of them must agree on it besides, or it is not judged. Where the tests do not pass it passes
+// are none. That of dependence says nothing about the optimum. The optimum passes where they do at [Doubt]: most local
+// optima merge experts, which the tests would see. After a survey, or where [StartsWanted] starts
+// have been made under one gate without one, three of them must agree on it besides, or it is not judged. Where the
+// tests do not pass it passes
 //
 //   - if three starts agree on it and the robust tests pass, since then it is the
 //     noise that is not as assumed, or
@@ -260,7 +266,8 @@ func (c *Certificate) explain() {
 			continue
 		}
 		// Noise that is wider at some x is not Gaussian over all of them.
-		if t.Name == testResiduals && !few && slices.ContainsFunc(failed, func(o *Test) bool { return o.Name == testHeteroscedasticity && o.beyondNoise() }) {
+		if t.Name == testResiduals && !few && slices.ContainsFunc(failed,
+			func(o *Test) bool { return o.Name == testHeteroscedasticity && o.beyondNoise() }) {
 			continue
 		}
 		add(Cause{Test: t.Name, Text: t.Suggests, Features: t.Features})
@@ -284,7 +291,8 @@ func (t *Test) ofMeans() bool {
 	return true
 }
 
-// shaped says that it is of the means of a mixture, or of its gate, and that another density of the target fails it too.
+// shaped says that it is of the means of a mixture, or of its gate, and that another density of the target fails it
+// too.
 func (t *Test) shaped() bool { return t.ofMeans() && !t.another() && !t.Robust }
 
 // another says that it is no test of a mixture.
@@ -304,13 +312,15 @@ func (c *Certificate) judgeOptimum(p float64, robust bool, e Evidence) {
 		c.Reason = fmt.Sprintf("%s, and %d reached it", e.foundNothing(), e.Agreeing)
 	case e.Agreeing >= agreeingStarts:
 		c.Optimum = Suspect
-		c.Reason = fmt.Sprintf("%s are too few while tests of the model fail; better ones may exist", plural(e.Starts, "start"))
+		c.Reason = fmt.Sprintf("%s are too few while tests of the model fail; better ones may exist",
+			plural(e.Starts, "start"))
 	case e.Starts == 1:
 		c.Optimum = Suspect
 		c.Reason = "only 1 start was made, and tests of the model fail; better ones are likely"
 	default:
 		c.Optimum = Suspect
-		c.Reason = fmt.Sprintf("%s of %s reached it, and tests of the model fail; better ones are likely", few(e.Agreeing), plural(e.Starts, "start"))
+		c.Reason = fmt.Sprintf("%s of %s reached it, and tests of the model fail; better ones are likely",
+			few(e.Agreeing), plural(e.Starts, "start"))
 	}
 	c.More = c.Optimum != Pass
 }
@@ -368,9 +378,11 @@ func RestsOnLittle(p *model.Params, mass []float64, coefficients int) string {
 	for i, rows := range mass {
 		switch {
 		case rows < float64(coefficients+2):
-			return fmt.Sprintf("it rests on expert %d, which has %.1f rows for %d coefficients", i+1, rows, coefficients)
+			return fmt.Sprintf("it rests on expert %d, which has %.1f rows for %d coefficients", i+1, rows,
+				coefficients)
 		case p.SigmaOf(i) < leastNoise*noise:
-			return fmt.Sprintf("it rests on expert %d, whose sigma is %.2g of the largest: with noise per expert the likelihood has no bound as a sigma falls to 0", i+1, p.SigmaOf(i)/noise)
+			return fmt.Sprintf("it rests on expert %d, whose sigma is %.2g of the largest: with noise per expert the "+
+				"likelihood has no bound as a sigma falls to 0", i+1, p.SigmaOf(i)/noise)
 		}
 	}
 	return ""

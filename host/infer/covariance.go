@@ -87,14 +87,16 @@ type Covariance struct {
 // count as repeated rows in H; in M a row is one observation. It is a
 // *[NoneError] if p is not a maximum, if the information is singular or not
 // positive definite, or if there are more than [MaxParameters].
-func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64) (*Covariance, error) {
+func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind,
+	kinks []float64) (*Covariance, error) {
 	return EstimateGiven(ctx, l, p, kind, kinks, func(loss.Parameter) bool { return false })
 }
 
 // EstimateGiven is [Estimate] of the parameters that are not held, given those that are:
 // where a gate separates rows its coefficients have no finite optimum, and the
 // likelihood tends to one without them.
-func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64, held func(loss.Parameter) bool) (*Covariance, error) {
+func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64,
+	held func(loss.Parameter) bool) (*Covariance, error) {
 	n := l.Dim()
 	switch {
 	case n == 0:
@@ -120,7 +122,8 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	if err != nil {
 		return nil, err
 	}
-	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, rows: l.N(), d: p.D, own: mixture.DensityOf(p.Family).Own()}
+	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, rows: l.N(), d: p.D,
+		own: mixture.DensityOf(p.Family).Own()}
 	if kind != Observed {
 		m := mat.NewSymDense(n, nil)
 		if c.Bandwidth, err = scoreProducts(ctx, m, l, p, kind, embedded(v, left, n)); err != nil {
@@ -138,7 +141,8 @@ const widened = 2
 
 // scoreProducts writes the middle of the sandwich around v to m, and returns the bandwidth of its
 // kernel, 0 where it has none.
-func scoreProducts(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *model.Params, kind Kind, v *mat.SymDense) (int, error) {
+func scoreProducts(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *model.Params, kind Kind,
+	v *mat.SymDense) (int, error) {
 	if kind == Robust {
 		return 0, l.ScoreProducts(ctx, m, p)
 	}
@@ -177,7 +181,8 @@ func embedded(v *mat.SymDense, named []int, n int) *mat.SymDense {
 
 // FromInformation is [Estimate] of kind [Observed] for parameters of which the observed
 // information and the score at p are known, over so many rows.
-func FromInformation(h *mat.SymDense, score []float64, parameters []loss.Parameter, p *model.Params, rows float64, kinks []float64) (*Covariance, error) {
+func FromInformation(h *mat.SymDense, score []float64, parameters []loss.Parameter, p *model.Params, rows float64,
+	kinks []float64) (*Covariance, error) {
 	if n := len(parameters); n > MaxParameters {
 		return nil, &NoneError{Reason: fmt.Sprintf("%d parameters are too many to invert their information", n)}
 	}
@@ -200,7 +205,8 @@ func inverseAt(h *mat.SymDense, score []float64, rows float64, kinks []float64) 
 	n := len(score)
 	s := mat.NewVecDense(n, score)
 	if d := mat.Inner(s, v, s); !(d <= decrementAllowed(n, rows, kinks)) {
-		return nil, &NoneError{Reason: fmt.Sprintf("the likelihood is not at a maximum there: a Newton step would move the parameters by up to %.2g standard errors", math.Sqrt(d))}
+		return nil, &NoneError{Reason: fmt.Sprintf("the likelihood is not at a maximum there: a Newton step would "+
+			"move the parameters by up to %.2g standard errors", math.Sqrt(d))}
 	}
 	return v, nil
 }
@@ -242,7 +248,8 @@ func inverse(h *mat.SymDense) (*mat.SymDense, error) {
 	scale := make([]float64, n)
 	for i := range scale {
 		if scale[i] = 1 / math.Sqrt(h.At(i, i)); !(scale[i] > 0) || math.IsInf(scale[i], 0) {
-			return nil, &NoneError{"the information is not positive definite: a parameter cannot be told from the data", true}
+			return nil, &NoneError{"the information is not positive definite: a parameter cannot be told from the data",
+				true}
 		}
 	}
 	scaled, v := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
@@ -253,10 +260,12 @@ func inverse(h *mat.SymDense) (*mat.SymDense, error) {
 	}
 	var chol mat.Cholesky
 	if !chol.Factorize(scaled) {
-		return nil, &NoneError{"the information is not positive definite: some combination of the parameters cannot be told from the data", true}
+		return nil, &NoneError{"the information is not positive definite: some combination of the parameters cannot " +
+			"be told from the data", true}
 	}
 	if c := chol.Cond(); !(c < maxCondition) {
-		return nil, &NoneError{fmt.Sprintf("the information is singular to working precision (condition number %.2g)", c), true}
+		return nil, &NoneError{fmt.Sprintf("the information is singular to working precision (condition number %.2g)",
+			c), true}
 	}
 	if err := chol.InverseTo(v); err != nil {
 		return nil, &NoneError{Reason: "the information cannot be inverted: " + err.Error()}
@@ -361,7 +370,8 @@ func (c *Covariance) Names(features []string) []string {
 	}
 	names := make([]string, len(c.Parameters))
 	for at, q := range c.Parameters {
-		whose := [...]string{model.Expert: "expert", model.Gate: "gate", model.Noise: "sigma", model.Offset: "offset", model.Scale: "scale"}[q.Part]
+		whose := [...]string{model.Expert: "expert", model.Gate: "gate", model.Noise: "sigma", model.Offset: "offset",
+			model.Scale: "scale"}[q.Part]
 		if q.Own > 0 {
 			whose = c.own[q.Own].Name
 		}

@@ -25,11 +25,12 @@ type Prior struct {
 // priorScale is the standard deviation of coefficients under [WeakPrior].
 const priorScale = 2.5
 
-// WeakPrior is a prior of a mixture of k experts that says no more than what sizes coefficients have where features have
-// variance 1 (Gelman, Jakulin, Pittau & Su 2008; the scales are those of rstanarm):
+// WeakPrior is a prior of a mixture of k experts that says no more than what sizes coefficients have where features
+// have variance 1 (Gelman, Jakulin, Pittau & Su 2008; the scales are those of rstanarm):
 //
 //	regressors and their intercepts   N(0, (2.5·s)²), s the size of the experts' predictors
-//	the gate's coefficients           w_i of N(0, 2.5²) for all k, of which w_i − w_k are free: the same however experts are numbered
+//	the gate's coefficients           w_i of N(0, 2.5²) for all k, of which w_i − w_k are free: the same however
+//	                                  experts are numbered
 //	log σ, or log σ_i                 N(logSigma, 1)
 //
 // Of c and s in means c + s·g it says nothing.
@@ -103,9 +104,10 @@ const (
 )
 
 // Sample draws from a density that has these modes by a Markov chain: in turn trajectories of Hamiltonian dynamics
-// with the precision at one of the modes for a mass matrix (Neal 2011), and proposals that do not depend on where the chain is, from t
-// distributions around all modes: these take it from one to another, the trajectories to where no t distribution is near the density.
-// Nothing of a mode that is not named need be found. It panics if there is none, or one that is not [Mode.Positive].
+// with the precision at one of the modes for a mass matrix (Neal 2011), and proposals that do not depend on where the
+// chain is, from t distributions around all modes: these take it from one to another, the trajectories to where no t
+// distribution is near the density. Nothing of a mode that is not named need be found. It panics if there is none, or
+// one that is not [Mode.Positive].
 func Sample(log LogDensity, modes []Mode, rng *rand.Rand) (*Posterior, error) {
 	around := newProposal(modes)
 	c := chain{log: log, rng: rng, around: around, step: firstStep}
@@ -224,7 +226,8 @@ type proposal struct {
 
 func newProposal(modes []Mode) *proposal {
 	k := len(modes)
-	q := &proposal{modes: modes, chol: make([]mat.Cholesky, k), upper: make([]*mat.TriDense, k), logs: make([]float64, k)}
+	q := &proposal{modes: modes, chol: make([]mat.Cholesky, k), upper: make([]*mat.TriDense, k),
+		logs: make([]float64, k)}
 	roots := make([]float64, k)
 	for i, m := range modes {
 		if !q.chol[i].Factorize(m.Bend) {
@@ -274,8 +277,8 @@ func (q *proposal) draw(rng *rand.Rand) []float64 {
 	return theta
 }
 
-// log writes the logarithms of share times density of θ around every mode to dst, without a constant of all, and returns
-// that of their sum.
+// log writes the logarithms of share times density of θ around every mode to dst, without a constant of all, and
+// returns that of their sum.
 func (q *proposal) log(dst, theta []float64) float64 {
 	n := float64(len(theta))
 	off := mat.NewVecDense(len(theta), nil)
@@ -293,7 +296,8 @@ func SampleInterval(draws []float64, level float64) (lower, upper float64) {
 	return stat.Quantile(tail, stat.LinInterp, draws, nil), stat.Quantile(1-tail, stat.LinInterp, draws, nil)
 }
 
-// Penalised is the mean negative logarithm of likelihood times prior, −(log L(θ) + log π(θ))/n: an objective to be minimised.
+// Penalised is the mean negative logarithm of likelihood times prior, −(log L(θ) + log π(θ))/n: an objective to be
+// minimised.
 type Penalised struct {
 	Likelihood *loss.Likelihood
 	Prior      *Prior
@@ -316,7 +320,8 @@ func (o Penalised) Grad(ctx context.Context, dst, theta []float64) (float64, err
 	return v + o.addPrior(dst, theta), err
 }
 
-// Hessian writes the second derivatives to h, those of the likelihood as [loss.Likelihood.Hessian] has them, and the gradient to grad.
+// Hessian writes the second derivatives to h, those of the likelihood as [loss.Likelihood.Hessian] has them, and the
+// gradient to grad.
 func (o Penalised) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64) (float64, error) {
 	v, err := o.Likelihood.Hessian(ctx, h, grad, theta)
 	for i := range theta {

@@ -23,7 +23,8 @@ type Pair struct {
 //	√(Σ w·(p_i + p_j)·(g_i − g_j)² / Σ w·(p_i + p_j)) / min(σ_i, σ_j)
 //
 // over the rows x of weight w. Errors are those of the rows, the activation and ctx.
-func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, workers int) ([]Pair, error) {
+func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params,
+	workers int) ([]Pair, error) {
 	var out []Pair
 	for i := range p.K {
 		for j := i + 1; j < p.K; j++ {
@@ -47,7 +48,8 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 	normal := mixture.Normal(density)
 	err := model.Each(ctx, rows, len(rooms), func(worker, chunk, _ int, b *model.Block) error {
 		if rooms[worker] == nil {
-			rooms[worker] = &room{mixture.NewPosterior(mixture.Mixture{}, p.K), make([]float64, p.K*model.BlockRows), mixture.NewTerms(len(density.Own())), make([]float64, p.K*model.BlockRows)}
+			rooms[worker] = &room{mixture.NewPosterior(mixture.Mixture{}, p.K), make([]float64, p.K*model.BlockRows),
+				mixture.NewTerms(len(density.Own())), make([]float64, p.K*model.BlockRows)}
 		}
 		r := rooms[worker]
 		r.given.Given(p, b)
@@ -90,7 +92,8 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 	return out, nil
 }
 
-// precisions writes E[−∂²log f/∂m²] at the means of a block's rows, K rows of equal length, to dst: 1/σ² of normal noise.
+// precisions writes E[−∂²log f/∂m²] at the means of a block's rows, K rows of equal length, to dst: 1/σ² of normal
+// noise.
 func precisions(dst []float64, t mixture.Terms, d mixture.Density, p *model.Params, mean []float64) {
 	n := len(t.Expected)
 	for i := range p.K {

@@ -51,7 +51,8 @@ const (
 //
 // The statistics do not depend on the number of workers. Errors: those of the
 // activation and of ctx, or [*TooManyError].
-func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64, workers int) (Tested, error) {
+func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64,
+	workers int) (Tested, error) {
 	s, err := NewSpecification(act, p, free)
 	if err != nil {
 		return Tested{}, err
@@ -104,7 +105,8 @@ func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool
 	q.project(0, m.at[atResiduals])
 	q.test(testResiduals, m.at[atResiduals], m.at[atNonlinearity])
 	q.project(m.at[atResiduals], m.at[atNonlinearity])
-	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity, testInteractions} {
+	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity,
+		testInteractions} {
 		q.test(name, m.at[atNonlinearity+i], m.at[atNonlinearity+i+1])
 	}
 	q.nameFeatures(m.p.D, m.pairs, m.gateGroups, m.gatePairs, m.at[atGateFeatures:atInteractions+2])
@@ -160,7 +162,8 @@ func (m *terms) newSums() *RowSums { return NewRowSums(m.at[atEnd], m.p.K, 1) }
 
 // NewRowSums are those of no rows, of so many terms, experts and targets.
 func NewRowSums(terms, k, targets int) *RowSums {
-	return &RowSums{Terms: make([]float64, terms), Prior: make([]float64, k), Mass: make([]float64, k), Neighbours: newNeighbours(targets)}
+	return &RowSums{Terms: make([]float64, terms), Prior: make([]float64, k), Mass: make([]float64, k),
+		Neighbours: newNeighbours(targets)}
 }
 
 // clone returns a copy whose terms may be used up.
@@ -241,7 +244,8 @@ func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*RowSum
 }
 
 // sumsOf adds up the terms of blocks, which fill computes in the room W of a worker.
-func sumsOf[W any](ctx context.Context, data model.Rows, workers int, none func() *RowSums, room func() *W, fill func(w *W, b *model.Block) (blockTerms, error)) (*RowSums, error) {
+func sumsOf[W any](ctx context.Context, data model.Rows, workers int, none func() *RowSums, room func() *W,
+	fill func(w *W, b *model.Block) (blockTerms, error)) (*RowSums, error) {
 	chunks := make([]*RowSums, model.Chunks(data))
 	rows := make([]*W, model.Workers(workers))
 	err := model.Each(ctx, data, len(rows), func(worker, chunk, _ int, b *model.Block) error {
@@ -290,8 +294,8 @@ func (m *terms) allowForCoefficients(s *RowSums) {
 	}
 }
 
-// ConditionalMoments is the χ² test that terms have mean 0: sums are those over n rows, cov the mean of the products of a row's terms,
-// taken over as many. The test has no name; its DF is 0 where nothing is left of the
+// ConditionalMoments is the χ² test that terms have mean 0: sums are those over n rows, cov the mean of the products of
+// a row's terms, taken over as many. The test has no name; its DF is 0 where nothing is left of the
 // terms.
 func ConditionalMoments(cov *mat.SymDense, sums []float64, n float64) Test {
 	q := &quadraticForms{cov: cov, sums: sums, n: n, draws: n, blocks: []int{0, len(sums)}}

@@ -33,7 +33,8 @@ func (s *Draws) Append(o *Draws) {
 // The draws are at most 2 − 1/k times as many as wanted. Each block is gone through
 // systematically, so that its rows are drawn as evenly as they can be. The rows are those
 // of a table from its block first on; its Σ p_i and weight are in data.
-func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, data *RowSums, seed uint64, workers int) (*Draws, error) {
+func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, data *RowSums, seed uint64,
+	workers int) (*Draws, error) {
 	boost := make([]float64, m.p.K)
 	for i, prior := range data.Prior {
 		boost[i] = max(1, data.Weight/(float64(m.p.K)*max(prior, 1)))
@@ -118,21 +119,24 @@ type drawing[W any] struct {
 }
 
 func (m *terms) drawing() drawing[termRows] {
-	return drawing[termRows]{m.p.D, m.at[atEnd], m.newRows, func(ctx context.Context, w *termRows, b *model.Block, experts []int, rng *rand.Rand) (terms [][]float64, err error) {
-		if err := m.given(ctx, w, b); err != nil {
-			return nil, err
-		}
-		for r, i := range experts {
-			w.y[r] = mixture.FromNormal(w.Density, w.g[i*b.N+r], m.psi[i], rng.NormFloat64())
-		}
-		m.fill(w, w.y[:b.N])
-		return w.out, nil
-	}}
+	return drawing[termRows]{m.p.D, m.at[atEnd], m.newRows,
+		func(ctx context.Context, w *termRows, b *model.Block, experts []int, rng *rand.Rand) (terms [][]float64,
+			err error) {
+			if err := m.given(ctx, w, b); err != nil {
+				return nil, err
+			}
+			for r, i := range experts {
+				w.y[r] = mixture.FromNormal(w.Density, w.g[i*b.N+r], m.psi[i], rng.NormFloat64())
+			}
+			m.fill(w, w.y[:b.N])
+			return w.out, nil
+		}}
 }
 
 // each passes the terms of the draws, a block at a time, to fn, which adds what it takes of them to sums of so many
 // values; it returns the mean of all. Room is for as many terms.
-func (d drawing[W]) each(ctx context.Context, s *Draws, seed uint64, workers, values int, fn func(sums []float64, terms, room [][]float64, weight []float64)) ([]float64, error) {
+func (d drawing[W]) each(ctx context.Context, s *Draws, seed uint64, workers, values int,
+	fn func(sums []float64, terms, room [][]float64, weight []float64)) ([]float64, error) {
 	data := s.rows(d.d)
 	chunks := make([][]float64, model.Chunks(data))
 	rows, rooms := make([]*W, model.Workers(workers)), make([][][]float64, model.Workers(workers))
@@ -168,10 +172,12 @@ func (d drawing[W]) each(ctx context.Context, s *Draws, seed uint64, workers, va
 
 // covariance returns E[term·termᵀ] under the fitted model, of targets drawn from it, for the blocks of
 // [quadraticForms].
-func (d drawing[W]) covariance(ctx context.Context, s *Draws, blocks []int, seed uint64, workers int) (*mat.SymDense, error) {
-	packed, err := d.each(ctx, s, seed, workers, packedSize(blocks), func(sums []float64, terms, weighted [][]float64, weight []float64) {
-		addGram(sums, terms, weighted, weight, blocks)
-	})
+func (d drawing[W]) covariance(ctx context.Context, s *Draws, blocks []int, seed uint64,
+	workers int) (*mat.SymDense, error) {
+	packed, err := d.each(ctx, s, seed, workers, packedSize(blocks),
+		func(sums []float64, terms, weighted [][]float64, weight []float64) {
+			addGram(sums, terms, weighted, weight, blocks)
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -184,30 +190,31 @@ func (d drawing[W]) shape(ctx context.Context, s *Draws, q *quadraticForms, seed
 	for _, f := range q.forms {
 		directions += len(f.z)
 	}
-	sums, err := d.each(ctx, s, seed, workers, 2*directions, func(sums []float64, terms, _ [][]float64, weight []float64) {
-		all := mat.NewDense(len(terms), len(weight), nil)
-		for i, v := range terms {
-			all.SetRow(i, v)
-		}
-		for _, step := range q.steps {
-			step(all)
-		}
-		for _, f := range q.forms {
-			if len(f.z) == 0 {
-				continue
+	sums, err := d.each(ctx, s, seed, workers, 2*directions,
+		func(sums []float64, terms, _ [][]float64, weight []float64) {
+			all := mat.NewDense(len(terms), len(weight), nil)
+			for i, v := range terms {
+				all.SetRow(i, v)
 			}
-			var along mat.Dense
-			along.Mul(f.vectors.T(), all.Slice(f.lo, f.hi, 0, len(weight)))
-			for i := range f.z {
-				for r, v := range along.RawRowView(i) {
-					cube := weight[r] * v * v * v
-					sums[i] += cube
-					sums[len(f.z)+i] += cube * v
+			for _, step := range q.steps {
+				step(all)
+			}
+			for _, f := range q.forms {
+				if len(f.z) == 0 {
+					continue
 				}
+				var along mat.Dense
+				along.Mul(f.vectors.T(), all.Slice(f.lo, f.hi, 0, len(weight)))
+				for i := range f.z {
+					for r, v := range along.RawRowView(i) {
+						cube := weight[r] * v * v * v
+						sums[i] += cube
+						sums[len(f.z)+i] += cube * v
+					}
+				}
+				sums = sums[2*len(f.z):]
 			}
-			sums = sums[2*len(f.z):]
-		}
-	})
+		})
 	if err != nil {
 		return err
 	}

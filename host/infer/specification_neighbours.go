@@ -136,7 +136,8 @@ func (s *Neighbours) alikeness() float64 {
 // and why.
 func (s *Neighbours) test() (t Test, why string) {
 	if r := s.alikeness(); r > alike {
-		return t, fmt.Sprintf("rows are sorted (targets of neighbouring rows have a correlation of %.2f, more than %g)", r, alike)
+		return t, fmt.Sprintf("rows are sorted (targets of neighbouring rows have a correlation of %.2f, more than %g)",
+			r, alike)
 	}
 	m := len(s.Sums)
 	u := mat.NewVecDense(m, nil)

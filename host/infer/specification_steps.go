@@ -51,23 +51,26 @@ func (s *Specification) Sums(ctx context.Context, rows model.Rows, workers int) 
 
 // Draw draws rows of a table, of which those given begin at its block first. Of all are
 // taken Σ p_i and the weight of all its rows.
-func (s *Specification) Draw(ctx context.Context, rows model.Rows, first int, all *RowSums, seed uint64, workers int) (*Draws, error) {
+func (s *Specification) Draw(ctx context.Context, rows model.Rows, first int, all *RowSums, seed uint64,
+	workers int) (*Draws, error) {
 	return s.terms.sample(ctx, rows, first, s.Draws(), all, seed, workers)
 }
 
 // Tests draws targets for the rows drawn and makes the tests of the sums. Where they are below
 // [Doubt] they are made again with moreTargets targets for each row drawn, allowing for the
 // skewness of the terms, without directions that a few rows make.
-func (s *Specification) Tests(ctx context.Context, sums *RowSums, drawn *Draws, seed uint64, workers int) (Tested, error) {
-	out, err := testsOf(ctx, s.terms.drawing(), s.terms.at[atNonlinearity:], sums, drawn, float64(s.Draws()), seed, workers, s.terms.quadratic)
+func (s *Specification) Tests(ctx context.Context, sums *RowSums, drawn *Draws, seed uint64,
+	workers int) (Tested, error) {
+	out, err := testsOf(ctx, s.terms.drawing(), s.terms.at[atNonlinearity:], sums, drawn, float64(s.Draws()), seed,
+		workers, s.terms.quadratic)
 	if law := mixture.DensityOf(s.terms.p.Family); !mixture.Normal(law) {
 		out.under(law)
 	}
 	return out, err
 }
 
-// under says of tests of a mixture of another density than the normal one what they suggest, and that none is robust: no free noise
-// level makes the variance of e_i 1 whatever the density.
+// under says of tests of a mixture of another density than the normal one what they suggest, and that none is robust:
+// no free noise level makes the variance of e_i 1 whatever the density.
 func (t Tested) under(law mixture.Density) {
 	for i := range t.Tests {
 		of := &t.Tests[i]
@@ -83,8 +86,10 @@ func (t Tested) under(law mixture.Density) {
 const moreTargets = 8
 
 // testsOf makes tests from sums and draws, by the forms that quadratic makes of both.
-func testsOf[W any](ctx context.Context, d drawing[W], blocks []int, sums *RowSums, drawn *Draws, draws float64, seed uint64, workers int,
-	quadratic func(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested)) (Tested, error) {
+func testsOf[W any](ctx context.Context, d drawing[W], blocks []int, sums *RowSums, drawn *Draws, draws float64,
+	seed uint64, workers int,
+	quadratic func(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested)) (Tested,
+	error) {
 	out := Tested{Mass: sums.Mass, Overlap: sums.Shared / sums.Weight}
 	c, err := d.covariance(ctx, drawn, blocks, seed, workers)
 	if err != nil {

@@ -26,8 +26,8 @@ const (
 // Per-row terms of a fitted model, each of mean 0 given x under it. With r_i the
 // posterior, p_i the gate, e_i = (y−g_i)/σ_i, and bounded functions h of x:
 //
-//	scores              r_i·e_i·g′_i/σ_i·x,  (r_j−p_j)·x,  r_i·(e_i²−1), or ∂/∂log ψ_i of another density, and of means
-//	                    c + s·g those of c and s, r_i·e_i/σ_i and r_i·e_i·g/σ_i
+//	scores              r_i·e_i·g′_i/σ_i·x,  (r_j−p_j)·x,  r_i·(e_i²−1), or ∂/∂log ψ_i of another density, and of
+//	                    means c + s·g those of c and s, r_i·e_i/σ_i and r_i·e_i·g/σ_i
 //	residuals           r_i·(ψ(e_i) − E ψ(Z)),  ψ = exp(−e²/8), exp(−e²/2), e·exp(−e²/4)
 //	nonlinearity        r_i·e_i·h(z_i),  z_i = ⟨a_i,x⟩ + b_i
 //	gate                (r_j−p_j)·h(x),  h of its logit and of the expert's z
@@ -389,8 +389,8 @@ func shape(out [][]float64, room, e, r []float64) []float64 {
 }
 
 // shapeUnder is shape of a density other than the normal one: ψ of the quantile residual e = Φ⁻¹(F(y)), which is N(0,1)
-// (Dunn & Smyth 1996). Where y takes whole numbers its probability F(y) − F(y−1) goes over all e between, and ψ is their mean, so that
-// that of the term is 0 in any case.
+// (Dunn & Smyth 1996). Where y takes whole numbers its probability F(y) − F(y−1) goes over all e between, and ψ is
+// their mean, so that that of the term is 0 in any case.
 func shapeUnder(law mixture.Density, out [][]float64, room, r, y, mean, psi []float64) []float64 {
 	const farthest = 8 // where ψ is 0 but for rounding
 	n := len(r)

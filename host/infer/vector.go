@@ -17,7 +17,8 @@ import (
 // correlations Σ_cb/(σ_c·σ_b) in the places of u_cb, by the delta method. Its kind is
 // [Observed], or [Robust] where the sums of the products of the rows' scores are given
 // ([loss.Vector.ScoreProducts]).
-func VectorCovariance(h, products *mat.SymDense, score []float64, parameters []loss.Parameter, p *model.VectorParams, rows float64, kinks []float64) (*Covariance, error) {
+func VectorCovariance(h, products *mat.SymDense, score []float64, parameters []loss.Parameter, p *model.VectorParams,
+	rows float64, kinks []float64) (*Covariance, error) {
 	v, err := inverseAt(h, score, rows, kinks)
 	if err != nil {
 		return nil, err

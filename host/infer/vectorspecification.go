@@ -26,7 +26,8 @@ const testCorrelation = "correlation"
 //	correlation   Σ_i r_i·h(e_ia)·h(e_ib) for every pair of coordinates,  h the identity held within ±2
 //
 // The scores are those of the joint likelihood.
-func VectorTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.VectorParams, free loss.Free, seed uint64, workers int) (Tested, error) {
+func VectorTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.VectorParams, free loss.Free,
+	seed uint64, workers int) (Tested, error) {
 	m := newVectorTerms(act, p, free)
 	if m.end > MostTerms {
 		return Tested{}, &TooManyError{m.end}
@@ -111,7 +112,8 @@ func (m *vectorTerms) scale(ctx context.Context, rows model.Rows) error {
 
 // features are terms of which those of the features are the same.
 func (m *vectorTerms) features() *terms {
-	return &terms{p: m.p.Gate(), groups: m.groups, pairs: m.pairs, gateGroups: m.gateGroups, gatePairs: m.gatePairs, xRMS: m.xRMS}
+	return &terms{p: m.p.Gate(), groups: m.groups, pairs: m.pairs, gateGroups: m.gateGroups, gatePairs: m.gatePairs,
+		xRMS: m.xRMS}
 }
 
 // vectorTermRows is room for the terms of a block of rows.
@@ -132,7 +134,8 @@ func (m *vectorTerms) newRows() *vectorTermRows {
 	of := m.features()
 	w := &vectorTermRows{
 		VectorRows: loss.NewVectorRows(m.act, m.p, m.free), features: of.newRows(), logits: make([]float64, m.p.K*n),
-		bump: make([]float64, n), bend: make([]float64, n), ones: make([]float64, n), one: make([]float64, n), two: make([]float64, n), three: make([]float64, n),
+		bump: make([]float64, n), bend: make([]float64, n), ones: make([]float64, n), one: make([]float64, n),
+		two: make([]float64, n), three: make([]float64, n),
 		out: make([][]float64, m.end),
 	}
 	for i := range w.ones {
@@ -282,13 +285,15 @@ func (m *vectorTerms) sums(ctx context.Context, data model.Rows, workers int) (*
 }
 
 func (m *vectorTerms) drawing() drawing[vectorTermRows] {
-	return drawing[vectorTermRows]{m.p.D, m.end, m.newRows, func(ctx context.Context, w *vectorTermRows, b *model.Block, experts []int, rng *rand.Rand) (terms [][]float64, err error) {
-		drawn := *b
-		if drawn.Y, err = m.draw(ctx, b, experts, rng); err == nil {
-			err = m.fill(ctx, w, &drawn)
-		}
-		return w.out, err
-	}}
+	return drawing[vectorTermRows]{m.p.D, m.end, m.newRows,
+		func(ctx context.Context, w *vectorTermRows, b *model.Block, experts []int, rng *rand.Rand) (terms [][]float64,
+			err error) {
+			drawn := *b
+			if drawn.Y, err = m.draw(ctx, b, experts, rng); err == nil {
+				err = m.fill(ctx, w, &drawn)
+			}
+			return w.out, err
+		}}
 }
 
 // draw draws the targets of rows from these experts: M columns.
@@ -339,7 +344,8 @@ func (m *vectorTerms) quadratic(s *RowSums, c *mat.SymDense, draws float64, alon
 	q.test(testCorrelation, m.correlation, m.nonlinearity)
 	q.project(m.residuals, m.nonlinearity)
 	blocks := m.blocks()
-	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity, testInteractions} {
+	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity,
+		testInteractions} {
 		q.test(name, blocks[i], blocks[i+1])
 	}
 	q.nameFeatures(m.p.D, m.pairs, m.gateGroups, m.gatePairs, []int{m.gateFeatures, m.spread, m.interactions, m.end})

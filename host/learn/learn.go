@@ -177,7 +177,8 @@ func Learn(ctx context.Context, src dataset.Source, cfg Config) (*Learned, error
 		return nil, err
 	}
 	if least := 4 * (MaxKnots + cfg.K*(r.d+1)*2); r.n < least {
-		return nil, &Error{fmt.Sprintf("%d rows for curves of up to %d knots, %d experts and %d features; want %d or more",
+		return nil, &Error{fmt.Sprintf("%d rows for curves of up to %d knots, %d experts and %d features; want %d or "+
+			"more",
 			r.n, MaxKnots, cfg.K, r.d, least)}
 	}
 	if sd := spread(r.y); !(sd > 1e-12*math.Abs(r.y[0])) {

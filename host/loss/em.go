@@ -155,8 +155,9 @@ func (s *gradientSums) stepNoise(theta []float64, p *model.Params, density mixtu
 	}
 }
 
-// upwards returns Newton's step for a score and minus its derivatives, packed as [mixture.Terms] has them, which goes up whether
-// or not these are positive definite: their eigenvalues are taken without their signs. It is 0 where there is none.
+// upwards returns Newton's step for a score and minus its derivatives, packed as [mixture.Terms] has them, which goes
+// up whether or not these are positive definite: their eigenvalues are taken without their signs. It is 0 where there
+// is none.
 func upwards(score, information []float64) []float64 {
 	n := len(score)
 	h := mat.NewSymDense(n, nil)

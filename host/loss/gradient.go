@@ -13,16 +13,18 @@ type gradientSums struct {
 	*layout
 	normal   bool
 	deviance []float64 // k: Σ r_i·u_i·(y−g_i), the residual sum of squares
-	own      []float64 // for every expert ∂log f_i/∂log ψ_i, and minus its second derivatives; empty where the noise is normal
-	mass     []float64 // k: Σ r_i
-	prior    []float64 // k: Σ p_i
-	score    []float64 // k experts: Σ r_i·u_i·g′_i·x; then the gate's rows: Σ ∂log p/∂η_j·x
-	output   []float64 // where there are outputs, for every expert Σ r_i·u_i and Σ r_i·u_i·g_i
+	// for every expert ∂log f_i/∂log ψ_i, and minus its second derivatives; empty where the noise is normal
+	own    []float64
+	mass   []float64 // k: Σ r_i
+	prior  []float64 // k: Σ p_i
+	score  []float64 // k experts: Σ r_i·u_i·g′_i·x; then the gate's rows: Σ ∂log p/∂η_j·x
+	output []float64 // where there are outputs, for every expert Σ r_i·u_i and Σ r_i·u_i·g_i
 }
 
 func newGradientSums(o *layout, normal bool) *gradientSums {
 	k := func() []float64 { return make([]float64, o.k) }
-	s := &gradientSums{layout: o, normal: normal, deviance: k(), mass: k(), prior: k(), score: make([]float64, o.k*o.da+o.gates*o.dw)}
+	s := &gradientSums{layout: o, normal: normal, deviance: k(), mass: k(), prior: k(), score: make([]float64, o.k*o.da+
+		o.gates*o.dw)}
 	if o.outputs > 0 {
 		s.output = make([]float64, 2*o.k)
 	}
@@ -155,8 +157,8 @@ func (s *gradientSums) ownOf(m int) (scores, information []float64) {
 	return scores, information
 }
 
-// holdGradient sets the gradient by log σ, and by the other own parameters, to 0 where it stands at an end of what it may
-// be and is pushed beyond.
+// holdGradient sets the gradient by log σ, and by the other own parameters, to 0 where it stands at an end of what it
+// may be and is pushed beyond.
 func (o *layout) holdGradient(grad, theta []float64) {
 	if !o.free.Sigma {
 		return

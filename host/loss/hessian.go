@@ -6,7 +6,8 @@ import "gonum.org/v1/gonum/mat"
 // weights are the second derivatives of [mixture.Posterior], for all parameters
 // whichever are free.
 type informationSums struct {
-	grams                // for every expert i: its own with experts j ≥ i, then with the gate's rows; then the gate's, j ≤ m
+	// for every expert i: its own with experts j ≥ i, then with the gate's rows; then the gate's, j ≤ m
+	grams
 	noiseCoef  []float64 // own parameters × (k experts and the gate's rows): log ψ with every coefficient
 	noiseNoise []float64 // own parameters × own parameters
 	output     outputInformation

@@ -34,7 +34,8 @@ func (l Exact) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float
 	return l.hessian(ctx, h, grad, theta, ofGradient|ofInformation|withBend)
 }
 
-func (l *Likelihood) hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64, want quantity) (float64, error) {
+func (l *Likelihood) hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64,
+	want quantity) (float64, error) {
 	s, err := l.at(ctx, theta, want)
 	if err != nil {
 		return math.NaN(), err
@@ -61,7 +62,8 @@ func (l *Likelihood) hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 // those of g, ascending; differences do not reach across them, and where g is
 // piecewise linear there is no g″. The information is that of a point at which
 // no row sits on a kink. A noise level at its floor has a score as any other.
-func (l *Likelihood) Information(ctx context.Context, h *mat.SymDense, score []float64, p *model.Params, kinks []float64) error {
+func (l *Likelihood) Information(ctx context.Context, h *mat.SymDense, score []float64, p *model.Params,
+	kinks []float64) error {
 	l.kinks = kinks
 	s, err := l.at(ctx, l.Theta(p), ofGradient|ofInformation|withBend)
 	if err != nil {
@@ -92,13 +94,14 @@ func (l *Likelihood) ScoreProducts(ctx context.Context, m *mat.SymDense, p *mode
 //
 //	M = (1/b)·Σ_t U_t·U_tᵀ,   U_t = (I + H_t·V)·W_t,   H_t = s_t·s_tᵀ/w_t + … + s_{t−b+1}·s_{t−b+1}ᵀ/w_{t−b+1}
 //
-// with w_t the weights, over all windows of b rows, at least 1, that have a row. With V = 0, as with a nil inverse, that is
-// Σ_{|l|<b} (1 − |l|/b)·Γ_l, Γ_l = Σ_t s_t·s_{t−l}ᵀ: the Bartlett kernel of bandwidth b (Newey & West
+// with w_t the weights, over all windows of b rows, at least 1, that have a row. With V = 0, as with a nil inverse,
+// that is Σ_{|l|<b} (1 − |l|/b)·Γ_l, Γ_l = Σ_t s_t·s_{t−l}ᵀ: the Bartlett kernel of bandwidth b (Newey & West
 // 1987), with b = 1 Σ_t s_t·s_tᵀ. With V the inverse of the information V·U_t is, to first order in
 // the window's share of the information, by how much the maximum moves when the window is left out,
 // (H − H_t)⁻¹·W_t, as in a jackknife by blocks (Künsch 1989): scores at the maximum are smaller than
 // those at the truth, most where a window says much of a parameter. M is never indefinite.
-func (l *Likelihood) LongRunProducts(ctx context.Context, m *mat.SymDense, p *model.Params, inverse *mat.SymDense, bandwidth int) error {
+func (l *Likelihood) LongRunProducts(ctx context.Context, m *mat.SymDense, p *model.Params, inverse *mat.SymDense,
+	bandwidth int) error {
 	if bandwidth < 1 {
 		panic("loss: bandwidth below 1")
 	}
@@ -135,8 +138,9 @@ type window struct {
 
 func newWindow(n, bandwidth int, inverse *mat.SymDense) *window {
 	w := &window{
-		past: mat.NewDense(bandwidth, n, nil), weights: make([]float64, bandwidth), sum: mat.NewVecDense(n, nil), inverse: inverse,
-		step: mat.NewVecDense(n, nil), more: mat.NewVecDense(n, nil), columns: columnsOf(n, model.BlockRows),
+		past: mat.NewDense(bandwidth, n, nil), weights: make([]float64, bandwidth), sum: mat.NewVecDense(n, nil),
+		inverse: inverse,
+		step:    mat.NewVecDense(n, nil), more: mat.NewVecDense(n, nil), columns: columnsOf(n, model.BlockRows),
 	}
 	if inverse != nil {
 		w.products = mat.NewSymDense(n, nil)
@@ -242,7 +246,8 @@ func (l *Likelihood) Bandwidth(ctx context.Context, p *model.Params) (int, error
 
 // eachScore calls fn with the scores of every block's rows at p, in order: N values for
 // every parameter, times the rows' weights, valid until fn returns; and with the weights, nil where all are 1.
-func (l *Likelihood) eachScore(ctx context.Context, p *model.Params, fn func(scores [][]float64, weights []float64)) error {
+func (l *Likelihood) eachScore(ctx context.Context, p *model.Params,
+	fn func(scores [][]float64, weights []float64)) error {
 	if l.unread != nil {
 		return l.unread
 	}

@@ -20,8 +20,8 @@ import (
 // Where observations have weights each row's term is multiplied by its weight
 // and n is their sum.
 // Its argument θ lists the free parameters: for every expert a_i (and b_i), for
-// every gate but the last w_i (and v_i), then log σ, or log ψ of densities with other parameters of their own. Where the parameters have an output
-// of their own the means are c_i + s_i·g, and θ ends with all c, then all s.
+// every gate but the last w_i (and v_i), then log σ, or log ψ of densities with other parameters of their own. Where
+// the parameters have an output of their own the means are c_i + s_i·g, and θ ends with all c, then all s.
 //
 // Besides value and gradient it offers an EM step and the Hessian. A
 // Likelihood keeps scratch space: it is not safe for concurrent use.
@@ -46,7 +46,8 @@ func NewLikelihood(rows model.Rows, act model.Activation, base *model.Params, fr
 // no second derivatives ([mixture.Mixture.Curved]) the likelihood is not Dense: it
 // has a value and a gradient, and its other methods panic. It panics where the means are c + s·g
 // and the density is another than [mixture.Gaussian], and where base has other own parameters than the density.
-func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation, base *model.Params, free Free, workers int) *Likelihood {
+func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation, base *model.Params, free Free,
+	workers int) *Likelihood {
 	if _, d := rows.Dims(); d != base.D {
 		panic(fmt.Sprintf("loss: %d features, parameters for %d", d, base.D))
 	}
@@ -55,7 +56,8 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 		panic("loss: means c + s·g of the density " + mix.Density.Name())
 	}
 	if own := len(mix.Density.Own()); own != min(1, len(base.Sigma))+len(base.Own) {
-		panic(fmt.Sprintf("loss: parameters of another density than %s, which has %d of its own", mix.Density.Name(), own))
+		panic(fmt.Sprintf("loss: parameters of another density than %s, which has %d of its own", mix.Density.Name(),
+			own))
 	}
 	t, err := model.TotalsOf(rows)
 	floor := leastScale
@@ -157,7 +159,8 @@ func (l *Likelihood) AtFloor(p *model.Params) bool {
 	return l.levels == 1 && math.Log(p.Sigma[0]) <= l.ends[0].least+rounding
 }
 
-// AtEnd says whether a parameter is one of the density's own but normal noise's, and stands in p at an end of what it may be.
+// AtEnd says whether a parameter is one of the density's own but normal noise's, and stands in p at an end of what it
+// may be.
 func (l *Likelihood) AtEnd(p *model.Params, q Parameter) bool {
 	const rounding = 1e-9 // of exp and log
 	if q.Part != model.Noise || l.normal {

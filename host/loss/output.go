@@ -106,7 +106,8 @@ func (s *expertGrams) stepOutputs(theta []float64, p *model.Params, g *gradientS
 				c := s.outputGrams.ofPair(h, i)
 				rhs[h] += inv * (g.output[2*i+h] - floats.Dot(c, e.solved[0]))
 				for l := h; l < q; l++ {
-					schur.h.SetSym(h, l, schur.h.At(h, l)+inv*(s.outputGrams.ownAt(i, h, l)-floats.Dot(c, e.solved[1+l])))
+					schur.h.SetSym(h, l, schur.h.At(h, l)+inv*(s.outputGrams.ownAt(i, h, l)-floats.Dot(c,
+						e.solved[1+l])))
 				}
 			}
 		}
@@ -156,7 +157,8 @@ type outputInformation struct {
 
 func newOutputInformation(o *layout) outputInformation {
 	n := o.moved * o.outputs
-	return outputInformation{o, make([]float64, n*(o.k*o.da+o.gates*o.dw)), make([]float64, n*o.levels), make([]float64, n*n)}
+	return outputInformation{o, make([]float64, n*(o.k*o.da+o.gates*o.dw)), make([]float64, n*o.levels),
+		make([]float64, n*n)}
 }
 
 func (s *outputInformation) values() [][]float64 { return [][]float64{s.coef, s.noise, s.own} }

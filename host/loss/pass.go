@@ -230,7 +230,9 @@ func (s *passes) workOf(worker int) *work {
 type work struct {
 	*mixture.Posterior
 	design
-	z, res, dg []float64   // predictors; y − the means, or these where the noise is not normal; their slopes, g′(z), nil where the regressors are fixed
+	// predictors; y − the means, or these where the noise is not normal; their slopes, g′(z), nil where the regressors
+	// are fixed
+	z, res, dg []float64
 	bend       []float64   // g″ likewise, nil where it is not wanted
 	g, slopes  []float64   // g(z) and g′(z), where the means are c + s·g; nil elsewhere
 	terms      []float64   // room for N values
@@ -250,7 +252,8 @@ func (s *passes) newWork() *work {
 	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
 	w := &work{
 		Posterior: mixture.NewPosterior(s.mix, s.k), design: newDesign(s.width),
-		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: columnsOf(s.k, model.BlockRows), ofExperts: make([][]float64, s.k),
+		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: columnsOf(s.k,
+			model.BlockRows), ofExperts: make([][]float64, s.k),
 	}
 	if s.outputs > 0 {
 		w.gs, w.slopess, w.ones = kn(), kn(), kn()
@@ -274,7 +277,8 @@ func (w *work) termsOf(many int) [][]float64 {
 }
 
 // block adds one block to the sums.
-func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, block int, b *model.Block, want quantity) error {
+func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, block int, b *model.Block,
+	want quantity) error {
 	if err := s.observe(ctx, w, p, block, b); err != nil {
 		return err
 	}
@@ -334,8 +338,8 @@ func (s *passes) slopes(ctx context.Context, w *work, p *model.Params, b *model.
 	return nil
 }
 
-// residuals sets w.res to y − g(⟨a_i,x⟩), or y − c − s·g, or to the means where the noise is not normal, and w.z to the predictors. Where the
-// regressors are fixed and the rows in memory it does so once.
+// residuals sets w.res to y − g(⟨a_i,x⟩), or y − c − s·g, or to the means where the noise is not normal, and w.z to the
+// predictors. Where the regressors are fixed and the rows in memory it does so once.
 func (s *passes) residuals(ctx context.Context, w *work, p *model.Params, block int, b *model.Block) error {
 	w.z, w.res = w.zs[:s.k*b.N], w.ress[:s.k*b.N]
 	if s.fixed != nil {

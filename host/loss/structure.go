@@ -12,8 +12,9 @@ import (
 // Structure shows where a local optimum has merged experts that should be two,
 // and keeps two where one would do.
 type Structure struct {
-	Mass    []float64 // Σ r_i
-	RSS     []float64 // Σ r_i·(y−g_i)²; of densities other than normal Σ r_i·u_i·e_i, e_i of [mixture.Posterior.ResidualOf]
+	Mass []float64 // Σ r_i
+	// Σ r_i·(y−g_i)²; of densities other than normal Σ r_i·u_i·e_i, e_i of [mixture.Posterior.ResidualOf]
+	RSS     []float64
 	Overlap []float64 // k×k: Σ r_i·r_j
 	// Axes holds, for each expert, the direction in which its squared residuals
 	// grow fastest: an expert that covers two true ones, a and a′, has
@@ -23,8 +24,8 @@ type Structure struct {
 }
 
 // structureSums are the posteriors that the experts have in common, and for each expert the Gram
-// matrices with weights r·g′² and r·g′²·u²; u is y − g where the noise is normal, ∂log f/∂m of other densities, r·g′² then
-// that of [mixture.Posterior.Complete].
+// matrices with weights r·g′² and r·g′²·u²; u is y − g where the noise is normal, ∂log f/∂m of other densities, r·g′²
+// then that of [mixture.Posterior.Complete].
 type structureSums struct {
 	grams
 	overlap []float64 // k×k: Σ r_i·r_j

@@ -108,7 +108,8 @@ func spans(own []mixture.OwnParameter, floor float64) []span {
 }
 
 func newLayout(p *model.Params, free Free, ends []span) *layout {
-	o := &layout{free: free, k: p.K, d: p.D, gates: p.Gates(), levels: len(p.Sigma), own: min(1, len(p.Sigma)) + len(p.Own), width: p.D, ends: ends}
+	o := &layout{free: free, k: p.K, d: p.D, gates: p.Gates(), levels: len(p.Sigma), own: min(1, len(p.Sigma)) +
+		len(p.Own), width: p.D, ends: ends}
 	o.noises = o.levels * o.own
 	for _, g := range p.Hierarchy().Gates() {
 		rows := make([]int, len(g.Ends)-1)
@@ -198,7 +199,8 @@ func (o *layout) gating(theta []float64) []float64 { return theta[o.atGate:o.atN
 
 // pack writes the free parameters of p to θ.
 func (o *layout) pack(theta []float64, p *model.Params) {
-	o.each(p, func(at int, v *float64) { theta[at] = *v }, func(at int, sigma *float64) { theta[at] = math.Log(*sigma) })
+	o.each(p, func(at int, v *float64) { theta[at] = *v },
+		func(at int, sigma *float64) { theta[at] = math.Log(*sigma) })
 }
 
 // unpack writes θ, its gates within their bounds, to the free parameters of p and leaves the

@@ -35,8 +35,8 @@ func (dir *direction) set(o *layout, v []float64) {
 //
 //	Σ_rows (Σ_j [z_i z_j]·u_j + Σ_j [z_i η_j]·q_j + Σ_m [log σ_m, z_i]·s_m)·x
 //
-// and likewise for the gate and the noise, under one gate by [mixture.Posterior.Times]: every coefficient meets the rows twice, where in
-// the information every pair of them does.
+// and likewise for the gate and the noise, under one gate by [mixture.Posterior.Times]: every coefficient meets the
+// rows twice, where in the information every pair of them does.
 type timesSums struct {
 	*layout
 	score []float64 // k experts, then the gate's rows

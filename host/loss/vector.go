@@ -63,8 +63,9 @@ type vectorLayout struct {
 func newVectorLayout(p *model.VectorParams, free Free) *vectorLayout {
 	of := p.Coordinate(0)
 	o := &vectorLayout{
-		layout: newLayout(of, Free{Gating: true, ExpertColumns: free.ExpertColumns, GateColumns: free.GateColumns}, nil),
-		m:      p.M, full: p.Noise[0].Lower != nil, shape: p.M, floors: make([]float64, p.M),
+		layout: newLayout(of, Free{Gating: true, ExpertColumns: free.ExpertColumns, GateColumns: free.GateColumns},
+			nil),
+		m: p.M, full: p.Noise[0].Lower != nil, shape: p.M, floors: make([]float64, p.M),
 	}
 	if o.full {
 		o.shape += p.M * (p.M - 1) / 2
@@ -155,7 +156,8 @@ func (l *Vector) Params(theta []float64) *model.VectorParams {
 // Theta returns the parameters of p.
 func (l *Vector) Theta(p *model.VectorParams) []float64 {
 	theta := make([]float64, l.Dim())
-	l.each(p, func(at int, v *float64, _ float64) { theta[at] = *v }, func(at int, v *float64, _ float64) { theta[at] = math.Log(*v) })
+	l.each(p, func(at int, v *float64, _ float64) { theta[at] = *v },
+		func(at int, v *float64, _ float64) { theta[at] = math.Log(*v) })
 	return theta
 }
 
@@ -275,7 +277,8 @@ func (l *Vector) hessian(ctx context.Context, h *mat.SymDense, grad, theta []flo
 
 // Information writes the observed information at p to h and the score to score, as
 // [Likelihood.Information] does, for a g with these kinks.
-func (l *Vector) Information(ctx context.Context, h *mat.SymDense, score []float64, p *model.VectorParams, kinks []float64) error {
+func (l *Vector) Information(ctx context.Context, h *mat.SymDense, score []float64, p *model.VectorParams,
+	kinks []float64) error {
 	l.kinks = kinks
 	s, err := l.under(ctx, p, ofGradient|ofInformation|withBend)
 	if err != nil {
@@ -387,7 +390,8 @@ func (l *Vector) Loosened(times float64) *Vector {
 	inner.gateBound = l.on(&inner, times)
 	outer.layout = &inner
 	return &Vector{
-		vectorPasses: newVectorPasses(&outer, l.rows, l.act, l.vectorPasses.workers), gateRidge: gateRidge{of: &inner, n: l.n},
-		base: l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
+		vectorPasses: newVectorPasses(&outer, l.rows, l.act, l.vectorPasses.workers),
+		gateRidge:    gateRidge{of: &inner, n: l.n},
+		base:         l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
 	}
 }

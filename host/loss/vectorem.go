@@ -21,7 +21,8 @@ type vectorGradient struct {
 
 func newVectorGradient(o *vectorLayout) *vectorGradient {
 	k := func(n int) []float64 { return make([]float64, o.k*n) }
-	return &vectorGradient{vectorLayout: o, mass: k(1), prior: k(1), score: make([]float64, o.atNoise), scatter: k(o.m * o.m)}
+	return &vectorGradient{vectorLayout: o, mass: k(1), prior: k(1), score: make([]float64, o.atNoise),
+		scatter: k(o.m * o.m)}
 }
 
 func (s *vectorGradient) values() [][]float64 {
@@ -242,7 +243,8 @@ func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vect
 	for p, pair := range s.o.pairs {
 		a, b := pair[0], pair[1]
 		at := (i*m+a)*m + b
-		g.scatter[at] += s.inner(i*n+p, of(a), of(b)) - floats.Dot(of(a), s.crossOf(i, a, b)) - floats.Dot(of(b), s.crossOf(i, b, a))
+		g.scatter[at] += s.inner(i*n+p, of(a), of(b)) - floats.Dot(of(a), s.crossOf(i, a, b)) - floats.Dot(of(b),
+			s.crossOf(i, b, a))
 		if a == b {
 			g.scatter[at] = max(0, g.scatter[at])
 		}

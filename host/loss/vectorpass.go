@@ -163,7 +163,8 @@ func (s *vectorPasses) workOf(worker int) *vectorWork {
 				Posterior: mixture.NewPosterior(mixture.Mixture{}, s.k), design: newDesign(s.width),
 				zs: kmn(), ress: kmn(), dgs: kmn(), terms: make([]float64, n),
 			},
-			std: kmn(), pull: kmn(), score: kmn(), columns: columnsOf(max(s.k*s.m, s.gates), n), more: make([]float64, n),
+			std: kmn(), pull: kmn(), score: kmn(), columns: columnsOf(max(s.k*s.m, s.gates), n),
+			more: make([]float64, n),
 		}
 	}
 	return s.work[worker]
@@ -173,7 +174,8 @@ func (s *vectorPasses) workOf(worker int) *vectorWork {
 func (w *vectorWork) row(v []float64, at int) []float64 { return v[at*w.N : (at+1)*w.N] }
 
 // block adds one block to the sums.
-func (s *vectorPasses) block(ctx context.Context, w *vectorWork, to *vectorSums, p *model.VectorParams, gate *model.Params, b *model.Block, want quantity) error {
+func (s *vectorPasses) block(ctx context.Context, w *vectorWork, to *vectorSums, p *model.VectorParams,
+	gate *model.Params, b *model.Block, want quantity) error {
 	if err := s.observe(ctx, w, p, gate, b); err != nil {
 		return err
 	}
@@ -189,7 +191,8 @@ func (s *vectorPasses) block(ctx context.Context, w *vectorWork, to *vectorSums,
 }
 
 // observe takes a block under p, whose gate is given.
-func (s *vectorPasses) observe(ctx context.Context, w *vectorWork, p *model.VectorParams, gate *model.Params, b *model.Block) error {
+func (s *vectorPasses) observe(ctx context.Context, w *vectorWork, p *model.VectorParams, gate *model.Params,
+	b *model.Block) error {
 	w.Given(gate, b)
 	w.factors = s.factors
 	rows := s.k * s.m * b.N

@@ -76,7 +76,8 @@ func oneLessCos(u, v []float64) float64 {
 
 func mustMatch(est, truth *model.Params) {
 	if est.K != truth.K || est.D != truth.D {
-		panic(fmt.Sprintf("metric: estimate has k = %d, d = %d, truth has k = %d, d = %d", est.K, est.D, truth.K, truth.D))
+		panic(fmt.Sprintf("metric: estimate has k = %d, d = %d, truth has k = %d, d = %d", est.K, est.D, truth.K,
+			truth.D))
 	}
 	if !est.Hierarchy().Equal(truth.Hierarchy()) {
 		panic(fmt.Sprintf("metric: the estimate is the tree %s, the truth %s", est.Hierarchy(), truth.Hierarchy()))

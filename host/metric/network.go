@@ -22,10 +22,12 @@ type NetworkError struct {
 // Σ_i ‖ŵ_i − w_perm(i)‖² + (v̂_i − v_perm(i))²·‖w_perm(i)‖² least. Where φ is
 // homogeneous, only v_i·‖w_i‖^p is identified: weights are to be compared at equal
 // conventions for v. Where φ is odd, up to a constant, (v_i, w_i) and (−v_i, −w_i) are the
-// same unit up to that constant, and both networks are compared with v_i > 0. It panics if est and truth differ in K or D.
+// same unit up to that constant, and both networks are compared with v_i > 0. It panics if est and truth differ in K or
+// D.
 func Units(est, truth *model.Network, odd bool) NetworkError {
 	if est.K != truth.K || est.D != truth.D {
-		panic(fmt.Sprintf("metric: estimate has k = %d, d = %d, truth has k = %d, d = %d", est.K, est.D, truth.K, truth.D))
+		panic(fmt.Sprintf("metric: estimate has k = %d, d = %d, truth has k = %d, d = %d", est.K, est.D, truth.K,
+			truth.D))
 	}
 	if odd {
 		est, truth = positive(est), positive(truth)

@@ -37,7 +37,8 @@ func bottleneckOf(h model.Hierarchy, cost []float64) (float64, []int) {
 // match returns the least cost of matching the leaves of tree a, which begin at from, to
 // those of b, which begin at to, and for each of the former its partner. Trees of
 // different shapes do not match.
-func match(a model.Hierarchy, from int, b model.Hierarchy, to, k int, cost []float64, assign func(n int, cost []float64) []int, plus func(x, y float64) float64) (float64, []int) {
+func match(a model.Hierarchy, from int, b model.Hierarchy, to, k int, cost []float64,
+	assign func(n int, cost []float64) []int, plus func(x, y float64) float64) (float64, []int) {
 	n := len(a.Branches)
 	if n != len(b.Branches) {
 		return unequal, nil

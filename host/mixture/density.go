@@ -20,8 +20,8 @@ import (
 type Density interface {
 	// Name is what parameters and files call it.
 	Name() string
-	// Own lists ψ, the parameters that an expert has beside its predictor; the first, if there is one, is sigma. The list is
-	// not to be changed.
+	// Own lists ψ, the parameters that an expert has beside its predictor; the first, if there is one, is sigma. The
+	// list is not to be changed.
 	Own() []OwnParameter
 	// Domain says which means and targets there are.
 	Domain() Domain
@@ -34,7 +34,8 @@ type Density interface {
 
 // OwnParameter is one of ψ: θ holds its logarithm.
 type OwnParameter struct {
-	// Name is what files and reports call it: "sigma" the first, of letters of ASCII, digits and underscores the others.
+	// Name is what files and reports call it: "sigma" the first, of letters of ASCII, digits and underscores the
+	// others.
 	Name        string
 	Start       float64 // where a fit begins; that of a [Domain].Scale is as large as the targets instead
 	Least, Most float64 // what it may be, from 0 to +Inf
@@ -94,7 +95,8 @@ func Register(d Density) {
 	for q, own := range d.Own() {
 		sound := ownName.MatchString(own.Name) && (own.Name == "sigma") == (q == 0) && !names[own.Name]
 		if !sound || !(own.Least >= 0 && own.Least < own.Start && own.Start < own.Most) {
-			panic(fmt.Sprintf("mixture: density %q cannot be registered: its own parameter %d is %+v", d.Name(), q+1, own))
+			panic(fmt.Sprintf("mixture: density %q cannot be registered: its own parameter %d is %+v", d.Name(), q+1,
+				own))
 		}
 		names[own.Name] = true
 	}
@@ -137,7 +139,8 @@ func Normal(d Density) bool {
 }
 
 // Unit returns what [Posterior.Weigh] and [Posterior.Complete] are in the units of: the score of m
-// is 1/Unit of the one, its information 1/Unit of the other. σ² of [Gaussian], whose sums over rows know no σ; 1 of any other.
+// is 1/Unit of the one, its information 1/Unit of the other. σ² of [Gaussian], whose sums over rows know no σ; 1 of any
+// other.
 func Unit(d Density, s float64) float64 {
 	if Normal(d) {
 		return s * s
@@ -145,8 +148,8 @@ func Unit(d Density, s float64) float64 {
 	return 1
 }
 
-// FromNormal returns the target of a mean that a normal number z stands for, m + s·z of [Gaussian]: of any density the quantile at Φ(z).
-// Of numbers drawn from N(0,1) it makes targets drawn from the density.
+// FromNormal returns the target of a mean that a normal number z stands for, m + s·z of [Gaussian]: of any density the
+// quantile at Φ(z). Of numbers drawn from N(0,1) it makes targets drawn from the density.
 func FromNormal(d Density, mean float64, psi []float64, z float64) float64 {
 	if Normal(d) {
 		return mean + psi[0]*z

@@ -24,7 +24,8 @@ type Distribution struct {
 // P and Mean are to be filled in.
 func NewDistribution(m Mixture, p *model.Params) *Distribution {
 	k := func() []float64 { return make([]float64, p.K) }
-	d := &Distribution{P: k(), Mean: k(), Sigma: k(), density: m.Of(p).Density, psi: make([][]float64, p.K), mirror: k()}
+	d := &Distribution{P: k(), Mean: k(), Sigma: k(), density: m.Of(p).Density, psi: make([][]float64, p.K),
+		mirror: k()}
 	for i := range d.Sigma {
 		d.Sigma[i], d.psi[i] = p.SigmaOf(i), p.OwnOf(nil, i)
 	}
@@ -93,8 +94,8 @@ func (d *Distribution) Interval(level float64) (lower, upper float64) {
 	return d.quantile(d.Mean, tail), -d.quantile(d.mirror, tail)
 }
 
-// bisected is the least y with F(y) ≥ q, by bisection between the least and the largest of the experts' own quantiles, to the last
-// digit or the next whole number.
+// bisected is the least y with F(y) ≥ q, by bisection between the least and the largest of the experts' own quantiles,
+// to the last digit or the next whole number.
 func (d *Distribution) bisected(q float64) float64 {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for i, p := range d.P {

@@ -70,7 +70,8 @@ func (r *Posterior) derive() {
 // differentiateGeneral is Differentiate of a density other than [Gaussian].
 func (r *Posterior) differentiateGeneral(slopes []float64) {
 	if r.general.info == nil {
-		r.general.info, r.general.cross = make([]float64, len(r.scores)), make([]float64, len(r.Density.Own())*len(r.scores))
+		r.general.info, r.general.cross = make([]float64, len(r.scores)),
+			make([]float64, len(r.Density.Own())*len(r.scores))
 	}
 	if slopes == nil {
 		clear(r.score)

@@ -66,8 +66,9 @@ type Posterior struct {
 	Prior    []float64 // P(z=i|x)
 	LogPrior []float64 // log Σ_i exp s_i, N values from 0 to log K
 
-	Post     []float64 // P(z=i|x,y)
-	LogJoint []float64 // log Σ_i exp(s_i + log f_i), N values; up to ½ log 2π after Observe, less LogPrior after Predict
+	Post []float64 // P(z=i|x,y)
+	// log Σ_i exp(s_i + log f_i), N values; up to ½ log 2π after Observe, less LogPrior after Predict
+	LogJoint []float64
 	Std      []float64 // e_i = (y − m_i)/σ_i, after Observe
 	res      []float64 // y − m_i, likewise
 
@@ -282,7 +283,8 @@ func (r *Posterior) Standardised(dst []float64, i int) {
 	}
 }
 
-// Spread writes 1/√E[(∂log f_i/∂m_i)²] to dst, N values: σ_i of [Gaussian], and about the standard deviation of y of others.
+// Spread writes 1/√E[(∂log f_i/∂m_i)²] to dst, N values: σ_i of [Gaussian], and about the standard deviation of y of
+// others.
 func (r *Posterior) Spread(dst []float64, i int) {
 	if Normal(r.Density) {
 		for t := range dst {

@@ -9,8 +9,8 @@ import (
 
 // second is what the second derivatives are made of, for any [Density] and any
 // [CurvedGate]: the posterior mean of the complete-data information less the posterior
-// covariance of the complete-data scores (Louis 1982). Of [Gaussian], with e = (y−m)/σ, f = g′/σ, q = e²−1, r the posterior, z_i the
-// expert's linear predictor and η_j the gate's, minus the second derivative of a
+// covariance of the complete-data scores (Louis 1982). Of [Gaussian], with e = (y−m)/σ, f = g′/σ, q = e²−1, r the
+// posterior, z_i the expert's linear predictor and η_j the gate's, minus the second derivative of a
 // row's log p(y|x) is
 //
 //	z_i z_i:  r_i·f_i² − r_i(1−r_i)·(e_i f_i)² [− r_i·e_i·g″_i/σ_i]
@@ -42,7 +42,8 @@ func (r *Posterior) Differentiate(slopes []float64) {
 	if r.lever == nil {
 		kn, own := len(r.scores), max(1, len(r.Density.Own())) // Times has a mean of its own
 		r.second = second{
-			lever: make([]float64, kn), score: make([]float64, kn), q: make([]float64, own*kn), own: make([]float64, kn),
+			lever: make([]float64, kn), score: make([]float64, kn), q: make([]float64, own*kn),
+			own:  make([]float64, kn),
 			mean: make([]float64, own*model.BlockRows), room: make([]float64, model.BlockRows),
 		}
 	}
@@ -263,7 +264,8 @@ func (r *Posterior) NoiseNoise(dst []float64, a, b int) {
 		r.sharedNoise(dst, q, p)
 		return
 	}
-	rm, own, qm, pm, pi := r.PostOf(m), r.ownInformationOf(m, q, p), r.ownScoreOf(m, q), r.ownScoreOf(m, p), r.ownScoreOf(i, p)
+	rm, own, qm, pm, pi := r.PostOf(m), r.ownInformationOf(m, q, p), r.ownScoreOf(m, q), r.ownScoreOf(m, p),
+		r.ownScoreOf(i, p)
 	for t, post := range r.PostOf(i) {
 		q := qm[t]
 		dst[t] = rm[t] * q * post * pi[t]

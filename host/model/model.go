@@ -90,7 +90,8 @@ type Params struct {
 	Gating              []float64 // (K−1)×D, row-major: w_i
 	RegressorIntercepts []float64 // K values b_i, or nil for none
 	GatingIntercepts    []float64 // K−1 values v_i, or nil for none; see Gates
-	Sigma               []float64 // one value shared by all experts, or K; none where the density of y has no parameter but its mean
+	// one value shared by all experts, or K; none where the density of y has no parameter but its mean
+	Sigma []float64
 
 	// Tree is the shape of the gates, whose rows Gating then has; the zero value is one
 	// gate over all experts.
@@ -102,8 +103,8 @@ type Params struct {
 	Scale  []float64 `json:",omitempty"`
 
 	// Family is the density of y under an expert, by its name among those of host/mixture, with the
-	// mean that N has here and Sigma the first of its own parameters ψ; "" is N. Own are those after the first, each with
-	// as many values as Sigma; nil where there are none.
+	// mean that N has here and Sigma the first of its own parameters ψ; "" is N. Own are those after the first, each
+	// with as many values as Sigma; nil where there are none.
 	Family string      `json:",omitempty"`
 	Own    [][]float64 `json:",omitempty"`
 }
@@ -160,8 +161,8 @@ func (p *Params) slots() []slot {
 	return out
 }
 
-// Each calls fn with every slice of p's numbers, which aliases p and may be empty. Of parts other than [Gate] it has one
-// value of all experts, or as many for each, in their order.
+// Each calls fn with every slice of p's numbers, which aliases p and may be empty. Of parts other than [Gate] it has
+// one value of all experts, or as many for each, in their order.
 func (p *Params) Each(fn func(part ParamPart, values []float64)) {
 	for _, s := range p.slots() {
 		fn(s.part, *s.values)

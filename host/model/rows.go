@@ -92,7 +92,8 @@ func Each(ctx context.Context, rows Rows, workers int, fn func(worker, chunk, bl
 				if c >= chunks || failed.Load() {
 					return
 				}
-				if errs[c] = eachOf(ctx, rows, c, &room, func(chunk, block int, b *Block) error { return fn(w, chunk, block, b) }); errs[c] != nil {
+				if errs[c] = eachOf(ctx, rows, c, &room,
+					func(chunk, block int, b *Block) error { return fn(w, chunk, block, b) }); errs[c] != nil {
 					failed.Store(true)
 				}
 			}

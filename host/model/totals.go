@@ -99,7 +99,8 @@ func TotalsOfEach(rows Rows, m int) ([]Totals, error) {
 	}
 	n := float64(count)
 	for c, s := range of {
-		out[c] = Totals{Weight: weight, RMS: math.Sqrt(s.squares / n), Deviation: math.Sqrt(max(0, s.sumSquares/n-s.sum/n*(s.sum/n))), Largest: largest}
+		out[c] = Totals{Weight: weight, RMS: math.Sqrt(s.squares / n),
+			Deviation: math.Sqrt(max(0, s.sumSquares/n-s.sum/n*(s.sum/n))), Largest: largest}
 	}
 	return out, nil
 }

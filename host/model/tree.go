@@ -116,7 +116,8 @@ func Run(d int) int {
 
 // Sum returns the sums of all blocks of rows, by [Tree]: add adds a block to sums, and
 // is not called by one worker twice at once. The error is the first by block.
-func Sum[T Sums[T]](ctx context.Context, rows Rows, workers int, empty func() T, add func(worker int, to T, b *Block) error) (T, error) {
+func Sum[T Sums[T]](ctx context.Context, rows Rows, workers int, empty func() T,
+	add func(worker int, to T, b *Block) error) (T, error) {
 	n := Blocks(rows)
 	tree := NewTree(empty)
 	errs := make([]error, max(1, min(Workers(workers), n)))
@@ -132,7 +133,8 @@ func Sum[T Sums[T]](ctx context.Context, rows Rows, workers int, empty func() T,
 			for !failed.Load() {
 				end := int(next.Add(int64(run)))
 				for i := end - run; i < min(end, n); i++ {
-					if errs[w] = sumBlock(ctx, tree, rows, i, &room, func(to T, b *Block) error { return add(w, to, b) }); errs[w] != nil {
+					if errs[w] = sumBlock(ctx, tree, rows, i, &room,
+						func(to T, b *Block) error { return add(w, to, b) }); errs[w] != nil {
 						at[w] = i
 						failed.Store(true)
 						return
@@ -158,7 +160,8 @@ func Sum[T Sums[T]](ctx context.Context, rows Rows, workers int, empty func() T,
 	return tree.Total(), nil
 }
 
-func sumBlock[T Sums[T]](ctx context.Context, tree *Tree[T], rows Rows, i int, room *Room, add func(to T, b *Block) error) error {
+func sumBlock[T Sums[T]](ctx context.Context, tree *Tree[T], rows Rows, i int, room *Room,
+	add func(to T, b *Block) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -82,7 +82,8 @@ func (p *VectorParams) NoiseOf(i int) VectorNoise {
 
 // Gate returns the gate as that of a mixture without regressors; it aliases p.
 func (p *VectorParams) Gate() *Params {
-	return &Params{K: p.K, D: p.D, Gating: p.Gating, GatingIntercepts: p.GatingIntercepts, Tree: p.Tree, Sigma: []float64{1}}
+	return &Params{K: p.K, D: p.D, Gating: p.Gating, GatingIntercepts: p.GatingIntercepts, Tree: p.Tree,
+		Sigma: []float64{1}}
 }
 
 // Predictors writes ⟨a_ic, x⟩ + b_ic for each row of the block: dst is K·M rows of b.N values.

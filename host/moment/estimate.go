@@ -43,7 +43,8 @@ const starts = 4
 // limit λ → ∞ does. Rows of many experts that are not held apart end up in the one
 // direction in which the error of T̂4 is most negative, whose k(k−1) products are all of
 // L4. Where the moments cannot tell it says why, and the estimate is nil.
-func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence, mu float64) (est *Estimate, obstacle string, err error) {
+func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence,
+	mu float64) (est *Estimate, obstacle string, err error) {
 	if obstacle = e.obstacle(p); obstacle != "" {
 		return nil, obstacle, nil
 	}
@@ -65,7 +66,8 @@ func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence, mu flo
 // coordinates z = Uᵀx of a basis U (D×k) of its leading eigenvectors, whoever made them:
 // L4 over orthonormal rows, the regressors' signs left open. It is nil where T2 has fewer
 // than k positive eigenvalues.
-func FromTensors(t2 *mat.SymDense, fourth func(basis *mat.Dense) (*tensor.Sym4, error), k int, seed uint64) (*Estimate, error) {
+func FromTensors(t2 *mat.SymDense, fourth func(basis *mat.Dense) (*tensor.Sym4, error), k int,
+	seed uint64) (*Estimate, error) {
 	s, err := leadingSubspace(t2, new(problem.Inputs), k)
 	if err != nil || !s.positive() {
 		return nil, err
@@ -105,8 +107,8 @@ func regressors(ctx context.Context, t4 *tensor.Sym4, s *Subspace, mu float64, r
 	return s.estimate(dual, agreeing), nil
 }
 
-// reducedL4 scales T̂4/c4 of the subspace in place: it is L4 in the whitened coordinates of the subspace, where T̂2/c2 is
-// the identity and T4/c4 = Σ (1/p_m)·v_m⊗v_m⊗v_m⊗v_m with orthonormal v_m.
+// reducedL4 scales T̂4/c4 of the subspace in place: it is L4 in the whitened coordinates of the subspace, where T̂2/c2
+// is the identity and T4/c4 = Σ (1/p_m)·v_m⊗v_m⊗v_m⊗v_m with orthonormal v_m.
 func reducedL4(t4 *tensor.Sym4, s *Subspace, mu float64) *loss.L4 {
 	t4.ScaleModes(s.whitening())
 	return loss.NewUnitL4(len(s.Values), t4, mu)

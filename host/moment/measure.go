@@ -61,7 +61,8 @@ func Measure(ctx context.Context, p *problem.Problem, w Want) (*Evidence, error)
 		e.Norm = math.Sqrt(ratio)
 	}
 	if z < -4 {
-		e.Notes = append(e.Notes, "the target's second moment is below what unit regressors give: their norms are free in the likelihood, the moment estimate's are not")
+		e.Notes = append(e.Notes, "the target's second moment is below what unit regressors give: their norms are "+
+			"free in the likelihood, the moment estimate's are not")
 	}
 	system, err := sdk.SystemFrom(ctx, p.Activation, p.Moments, sigma)
 	if err != nil {

@@ -16,7 +16,8 @@ const restarts = 30
 // [tensor.Sym3.Orthogonal] finds with their signs; regressor i is the direction of
 // UΛ^{1/2}v_i, and the squared norm of that estimates p_i. Where the moments cannot
 // tell it says why, and the estimate is nil.
-func EstimateSpectral(ctx context.Context, p *problem.Problem, e *Evidence) (est *Estimate, obstacle string, err error) {
+func EstimateSpectral(ctx context.Context, p *problem.Problem,
+	e *Evidence) (est *Estimate, obstacle string, err error) {
 	if obstacle = e.Obstacle(p, 3); obstacle != "" {
 		return nil, obstacle, nil
 	}

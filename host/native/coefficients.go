@@ -76,7 +76,8 @@ func (c *Coefficients) Equal(o *Coefficients) bool {
 }
 
 func (t *Table) equal(o *Table) bool {
-	return slices.Equal(t.Edges, o.Edges) && slices.Equal(t.Terms, o.Terms) && slices.Equal(t.Coefficients, o.Coefficients)
+	return slices.Equal(t.Edges, o.Edges) && slices.Equal(t.Terms, o.Terms) && slices.Equal(t.Coefficients,
+		o.Coefficients)
 }
 
 // Validate reports the first thing that is wrong with c: a version that is not

@@ -67,7 +67,8 @@ type OutsideError struct {
 }
 
 func (e *OutsideError) Error() string {
-	return fmt.Sprintf("the approximation of the activation covers %.6g <= z < %.6g and z = %v is outside: only the activation itself can tell its value there", e.Lo, e.Hi, e.Z)
+	return fmt.Sprintf("the approximation of the activation covers %.6g <= z < %.6g and z = %v is outside: only the "+
+		"activation itself can tell its value there", e.Lo, e.Hi, e.Z)
 }
 
 // batch is one of an activation's two methods.

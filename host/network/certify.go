@@ -32,14 +32,16 @@ const (
 // conditional-moment tests joined with the scores
 // ([infer.ConditionalMoments]); the verdicts are [infer.Judge]'s. None of the tests
 // depends on the noise's shape.
-func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, e infer.Evidence, threads int) (*infer.Certificate, error) {
+func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, e infer.Evidence,
+	threads int) (*infer.Certificate, error) {
 	e.Parts = "units"
 	residuals, squares, total, err := residualsOf(ctx, rows, act, n)
 	if err != nil {
 		return nil, err
 	}
 	if squares <= exact*exact*total {
-		return &infer.Certificate{Optimum: infer.Pass, Model: infer.Pass, Reason: "the residuals are 0 to rounding", PValue: 1}, nil
+		return &infer.Certificate{Optimum: infer.Pass, Model: infer.Pass, Reason: "the residuals are 0 to rounding",
+			PValue: 1}, nil
 	}
 	if model.Blocks(rows) < 4 {
 		return infer.Judge(nil, e), nil
@@ -94,7 +96,8 @@ func (a *alternate) Block(i int, _ *model.Room) (*model.Block, error) {
 
 // residualsOf returns the rows with r = y − f(x) in the place of y, the sum of w·r²
 // and that of w·y².
-func residualsOf(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network) (out *model.Data, squares, total float64, err error) {
+func residualsOf(ctx context.Context, rows model.Rows, act model.Activation,
+	n *model.Network) (out *model.Data, squares, total float64, err error) {
 	if out, err = model.InMemory(ctx, rows, 1); err != nil {
 		return nil, 0, 0, err
 	}
@@ -210,7 +213,8 @@ func functions(z float64) [perDirection]float64 {
 // so that to first order an error of the weights is not in it, whatever the noise's variance
 // is on each row (Wooldridge 1991). Its covariance is Σ w²·r²·h̃·h̃ᵀ, widened for the
 // weights that were estimated.
-func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, directions [][]float64) (infer.Test, error) {
+func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network,
+	directions [][]float64) (infer.Test, error) {
 	t := newTerms(act, n, directions)
 	products, total, squares := newProducts(t.size), 0.0, 0.0
 	err := t.each(ctx, rows, func(b *model.Block, terms blas64.General) {
@@ -273,7 +277,8 @@ const perDirection = 4
 
 func newTerms(act model.Activation, n *model.Network, directions [][]float64) *terms {
 	units := func() []float64 { return make([]float64, n.K*model.BlockRows) }
-	t := &terms{act: act, n: n, along: slices.Concat(directions...), gradients: n.K * (n.D + 1), z: units(), value: units(), slope: units()}
+	t := &terms{act: act, n: n, along: slices.Concat(directions...), gradients: n.K * (n.D + 1), z: units(),
+		value: units(), slope: units()}
 	t.size = t.gradients + perDirection*len(directions)
 	t.by, t.out = make([]float64, len(directions)*model.BlockRows), make([]float64, t.size*model.BlockRows)
 	return t

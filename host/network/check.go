@@ -37,7 +37,8 @@ const RangePoints = 25
 // CheckOf checks an activation: ρ at the scales sigmas and, for P2, which asks for
 // every scale, at [RangePoints] of them from lo to hi in equal ratios; and the
 // population Hessian at the weights of n.
-func CheckOf(ctx context.Context, act sdk.Activation, sigmas []float64, lo, hi float64, n *model.Network) (*Check, error) {
+func CheckOf(ctx context.Context, act sdk.Activation, sigmas []float64, lo, hi float64,
+	n *model.Network) (*Check, error) {
 	c := new(Check)
 	var err error
 	if c.Conditions, err = solver.OneHiddenLayerOf(ctx, act, 1); err != nil {

@@ -101,7 +101,8 @@ func decompose(t *symmetric, rng *rand.Rand) (*mat.Dense, []float64, float64) {
 			continue
 		}
 		f, a := newRankOnes(t, u)
-		if r, err := optim.LBFGS(context.Background(), f, a, optim.Settings{Iterations: 500}); err == nil && r.Value < least {
+		if r, err := optim.LBFGS(context.Background(), f, a, optim.Settings{Iterations: 500}); err == nil &&
+			r.Value < least {
 			best, at, least = f, r.X, r.Value
 		}
 	}

@@ -151,7 +151,8 @@ func prepare(ctx context.Context, src dataset.Source, act sdk.Activation, r Requ
 	case r.K < 1:
 		return nil, refuse("k = %d, want at least 1", r.K)
 	case r.K > d:
-		return nil, refuse("k = %d units over d = %d features: their weights cannot be linearly independent; want k of at most d", r.K, d)
+		return nil, refuse("k = %d units over d = %d features: their weights cannot be linearly independent; want k "+
+			"of at most d", r.K, d)
 	case f.out.Schema.Target == "":
 		return nil, refuse("the data have no target column")
 	case r.Output == Given && len(r.V) != r.K:
@@ -159,7 +160,8 @@ func prepare(ctx context.Context, src dataset.Source, act sdk.Activation, r Requ
 	}
 	for i, v := range r.V {
 		if v == 0 || !numeric.Finite(v) {
-			return nil, refuse("output weight %d is %v: a unit that does not enter y cannot be learned; want numbers other than 0", i+1, v)
+			return nil, refuse("output weight %d is %v: a unit that does not enter y cannot be learned; want numbers "+
+				"other than 0", i+1, v)
 		}
 	}
 	if _, err := problem.MomentsOf(ctx, act); err != nil {
@@ -184,7 +186,8 @@ func prepare(ctx context.Context, src dataset.Source, act sdk.Activation, r Requ
 		return nil, err
 	}
 	if q := r.K * (d + 1); q >= data.N {
-		return nil, &dataset.Error{File: f.out.Schema.Name, Msg: "too few rows for the parameters of the network; use more rows or a smaller k"}
+		return nil, &dataset.Error{File: f.out.Schema.Name,
+			Msg: "too few rows for the parameters of the network; use more rows or a smaller k"}
 	}
 	f.rows, f.out.N = data, data.N
 	if f.sums, err = tensor.SumSecond(ctx, f.rows, r.Threads); err != nil {
@@ -197,7 +200,8 @@ func prepare(ctx context.Context, src dataset.Source, act sdk.Activation, r Requ
 
 // refuseEven says why an even activation cannot be fitted.
 func refuseEven(act sdk.Activation) error {
-	return refuse("activation %s is even: w_i and -w_i give the same network, and no data can tell their signs", act.Info().Name)
+	return refuse("activation %s is even: w_i and -w_i give the same network, and no data can tell their signs",
+		act.Info().Name)
 }
 
 // tensors adds the tensors' estimate to the starts. Where there can be none, that
@@ -279,7 +283,8 @@ func (f *fit) climb(ctx context.Context, s from) (*Start, error) {
 	}
 	out.AfterDescent = out.AtStart
 	if f.Descent > 0 && out.StepSize > 0 {
-		out.Descended, err = optim.Projected(ctx, l, x, optim.ProjectedSettings{Iterations: f.Descent, StepSize: out.StepSize, Tolerance: 1e-12})
+		out.Descended, err = optim.Projected(ctx, l, x,
+			optim.ProjectedSettings{Iterations: f.Descent, StepSize: out.StepSize, Tolerance: 1e-12})
 		if err != nil {
 			return nil, err
 		}
@@ -288,7 +293,8 @@ func (f *fit) climb(ctx context.Context, s from) (*Start, error) {
 		}
 	}
 	scale := f.sums.MeanY(2)
-	out.Result, err = optim.Newton(ctx, l, x, optim.Settings{Iterations: 300, Tolerance: precision * scale, Slack: 1e-9 * scale})
+	out.Result, err = optim.Newton(ctx, l, x, optim.Settings{Iterations: 300, Tolerance: precision * scale,
+		Slack: 1e-9 * scale})
 	if err != nil {
 		return nil, err
 	}

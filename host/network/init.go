@@ -63,7 +63,9 @@ func (c *curves) ordersOf(act sdk.Activation) (subspace, terms int, err error) {
 		terms = 4
 	}
 	if subspace == 0 || terms == 0 {
-		return 0, 0, refuse("activation %s has no moment tensor of order 3 or 4: its units cannot be told apart by them", act.Info().Name)
+		return 0, 0, refuse(
+			"activation %s has no moment tensor of order 3 or 4: its units cannot be told apart by them",
+			act.Info().Name)
 	}
 	return subspace, terms, nil
 }
@@ -268,7 +270,8 @@ func projected(v *mat.Dense, m *mat.SymDense) *mat.SymDense {
 }
 
 // within returns M3 or M4 in the coordinates z = Vᵀx, of what M1 and M2 leave of y.
-func (e *estimator) within(ctx context.Context, v *mat.Dense, m1 *mat.VecDense, m2 *mat.SymDense, order int) (*symmetric, error) {
+func (e *estimator) within(ctx context.Context, v *mat.Dense, m1 *mat.VecDense, m2 *mat.SymDense,
+	order int) (*symmetric, error) {
 	small := model.Map(e.rows, e.k, func(dst, src *model.Block) {
 		clear(dst.X)
 		for a := range e.k {

@@ -17,7 +17,8 @@ type lengths struct{ scale, v []float64 }
 // tensor, v_i·m_j(‖w_i‖)·(±1)^j, by least squares with the weights 1/j! of their noise:
 // those in M1 by (VÛ)†M1, in M2 by VᵀM2V, and those of the tensor that was
 // decomposed.
-func (e *estimator) magnitudes(units *mat.Dense, m1 *mat.VecDense, m2 *mat.SymDense, order int, weights []float64) *lengths {
+func (e *estimator) magnitudes(units *mat.Dense, m1 *mat.VecDense, m2 *mat.SymDense, order int,
+	weights []float64) *lengths {
 	k := e.k
 	var first mat.VecDense
 	if first.SolveVec(units.T(), m1) != nil {
@@ -37,7 +38,8 @@ func (e *estimator) magnitudes(units *mat.Dense, m1 *mat.VecDense, m2 *mat.SymDe
 	}
 	terms := make([]term, k)
 	for i := range terms {
-		terms[i] = term{curves: e.curves, orders: [3]int{1, 2, order}, value: [3]float64{first.AtVec(i), second.AtVec(i), weights[i]}}
+		terms[i] = term{curves: e.curves, orders: [3]int{1, 2, order},
+			value: [3]float64{first.AtVec(i), second.AtVec(i), weights[i]}}
 	}
 	return e.output.lengths(terms, e.given)
 }

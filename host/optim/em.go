@@ -77,7 +77,8 @@ func (e *iterates) ratio() float64 {
 
 // expectationMaximisation iterates the map of s. After every step extrapolate may put a
 // better point in the place of x, with its image, and says whether it has taken a step.
-func expectationMaximisation(ctx context.Context, s EMStepper, x0 []float64, set Settings, extrapolate func(*iterates) (bool, error)) (*Result, error) {
+func expectationMaximisation(ctx context.Context, s EMStepper, x0 []float64, set Settings,
+	extrapolate func(*iterates) (bool, error)) (*Result, error) {
 	r := newResult(x0)
 	e := &iterates{make([]float64, len(x0)), append([]float64(nil), x0...), make([]float64, len(x0)), 0}
 	var err error

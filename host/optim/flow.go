@@ -57,7 +57,8 @@ func Flow(ctx context.Context, f Objective, x0 []float64, set FlowSettings) ([][
 		}
 		before = path
 	}
-	return nil, fmt.Errorf("the gradient flow does not come to a precision of %v in %d steps", set.Tolerance, mostFlowSteps)
+	return nil, fmt.Errorf("the gradient flow does not come to a precision of %v in %d steps", set.Tolerance,
+		mostFlowSteps)
 }
 
 // more is the next number of steps to a point.

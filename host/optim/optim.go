@@ -1,6 +1,6 @@
 // Package optim minimises objectives: EM, Newton with a trust region on its
-// damping, truncated Newton, L-BFGS, and descent with fixed or scheduled steps. It knows an objective and an EM step and nothing of what
-// they stand for.
+// damping, truncated Newton, L-BFGS, and descent with fixed or scheduled steps. It knows an objective and an EM step
+// and nothing of what they stand for.
 package optim
 
 import (
@@ -44,7 +44,8 @@ const (
 	Canceled              // the context ended
 )
 
-var statusNames = [...]string{"not run", "converged", "iteration limit", "stopped early", "no progress", "diverged", "canceled"}
+var statusNames = [...]string{"not run", "converged", "iteration limit", "stopped early", "no progress", "diverged",
+	"canceled"}
 
 func (s Status) String() string {
 	if s < 0 || int(s) >= len(statusNames) {

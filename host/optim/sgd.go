@@ -89,7 +89,8 @@ func Adam(ctx context.Context, s Stochastic, x0 []float64, set StochasticSetting
 	return descend(ctx, s, x0, set, newAdam(len(x0)).step)
 }
 
-func descend(ctx context.Context, s Stochastic, x0 []float64, set StochasticSettings, step func(x, grad []float64, size float64)) (*Result, error) {
+func descend(ctx context.Context, s Stochastic, x0 []float64, set StochasticSettings,
+	step func(x, grad []float64, size float64)) (*Result, error) {
 	if set.Bound == 0 {
 		set.Bound = 1e3
 	}

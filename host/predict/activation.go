@@ -40,7 +40,8 @@ func (e *BeyondError) Outside() string {
 	if e.File != "" {
 		at = e.File + ": "
 	}
-	return fmt.Sprintf("%san argument of %s is %.6g, and the file's approximation of it covers %.6g <= z < %.6g", at, e.Activation, e.Z, e.Lo, e.Hi)
+	return fmt.Sprintf("%san argument of %s is %.6g, and the file's approximation of it covers %.6g <= z < %.6g", at,
+		e.Activation, e.Z, e.Lo, e.Hi)
 }
 
 func (e *BeyondError) Unwrap() error { return e.Err }
@@ -49,8 +50,8 @@ func (e *BeyondError) Unwrap() error { return e.Err }
 // approximation, continued by what resolve finds, or that alone where it carries
 // none. Where there is an approximation resolve is not called before an argument
 // is out of its range; that it then finds nothing, or another function, is a
-// [*BeyondError] of that evaluation. Nor is it for a table, which is in the file. Another function than that of the values in the
-// file is a *dataset.Error. The result is safe for concurrent use where
+// [*BeyondError] of that evaluation. Nor is it for a table, which is in the file. Another function than that of the
+// values in the file is a *dataset.Error. The result is safe for concurrent use where
 // what resolve returns is.
 func ActivationOf(ctx context.Context, m *fitted.Model, file string, resolve Resolver) (model.Activation, error) {
 	verified := func(ctx context.Context, named fitted.Activation) (model.Activation, error) {
@@ -153,7 +154,8 @@ func sameName(act model.Activation, named fitted.Activation) error {
 		return nil
 	}
 	if info := is.Info(); info.Name != named.Name || !maps.Equal(info.Params, sdk.Params(named.Params)) {
-		return fmt.Errorf("the model was fitted with %s, not with %s", describe(named.Name, named.Params), describe(info.Name, info.Params))
+		return fmt.Errorf("the model was fitted with %s, not with %s", describe(named.Name, named.Params),
+			describe(info.Name, info.Params))
 	}
 	return nil
 }

@@ -12,8 +12,9 @@ import (
 // Baselines are what simpler models, fitted to the rows that the model was fitted to, make of the rows of an
 // evaluation: what a mixture is to be better than. They are of the same scale of the target.
 type Baselines struct {
-	Mean   Baseline  `json:"mean"`   // one normal distribution
-	Linear *Baseline `json:"linear"` // a linear regression on the features with an intercept; null for more than 100 of them
+	Mean Baseline `json:"mean"` // one normal distribution
+	// a linear regression on the features with an intercept; null for more than 100 of them
+	Linear *Baseline `json:"linear"`
 }
 
 // Baseline is how well a normal regression describes rows.

@@ -24,12 +24,13 @@ type Evaluation struct {
 	RMSE          float64 `json:"rmse"`              // root of the mean of (y − E[y|x])²
 	R2            float64 `json:"r2"`                // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
 
-	// Of models of a scale h(y) of the target, all else being of y: which, Σ log p(h(y)|x), and, where y has no mean, that RMSE
-	// and R2 are of the medians.
+	// Of models of a scale h(y) of the target, all else being of y: which, Σ log p(h(y)|x), and, where y has no mean,
+	// that RMSE and R2 are of the medians.
 	TargetScale              scaling.Scale `json:"target_scale,omitempty"`
 	LogLikelihoodTransformed *float64      `json:"log_likelihood_transformed,omitempty"`
-	Point                    string        `json:"point,omitempty"`          // "median"
-	WithoutMedian            int           `json:"without_median,omitempty"` // rows that have none, and are left out of RMSE and R2
+	Point                    string        `json:"point,omitempty"` // "median"
+	// rows that have none, and are left out of RMSE and R2
+	WithoutMedian int `json:"without_median,omitempty"`
 
 	Calibration  []Coverage `json:"calibration"`         // of the prediction intervals
 	Baselines    *Baselines `json:"baselines,omitempty"` // absent where the model has none
@@ -46,18 +47,21 @@ func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src da
 }
 
 // EvaluateWith is [Evaluate] with the parameters' uncertainty in the distributions whose calibration is
-// measured, as it is in the intervals; the log-likelihood is that of the parameters as they are, or of the mixture of arrangements
-// where u has them.
-func EvaluateWith(ctx context.Context, p *model.Params, u *Uncertainty, act model.Activation, src dataset.Source) (*Evaluation, error) {
+// measured, as it is in the intervals; the log-likelihood is that of the parameters as they are, or of the mixture of
+// arrangements where u has them.
+func EvaluateWith(ctx context.Context, p *model.Params, u *Uncertainty, act model.Activation,
+	src dataset.Source) (*Evaluation, error) {
 	return evaluateBeside(ctx, p, u, nil, act, src)
 }
 
 // EvaluateModel is [EvaluateWith] of a model, whose [Features] src has, with its simpler models beside it.
-func EvaluateModel(ctx context.Context, m *fitted.Model, act model.Activation, src dataset.Source) (*Evaluation, error) {
+func EvaluateModel(ctx context.Context, m *fitted.Model, act model.Activation,
+	src dataset.Source) (*Evaluation, error) {
 	return evaluateBeside(ctx, m.Params(), UncertaintyOf(m), m.Baselines, act, src)
 }
 
-func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside *fitted.Baselines, act model.Activation, src dataset.Source) (*Evaluation, error) {
+func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside *fitted.Baselines,
+	act model.Activation, src dataset.Source) (*Evaluation, error) {
 	predictor := NewPredictor(p, act, src.Schema().Name).With(u)
 	scale := src.Schema().Scale
 	return evaluate(ctx, src, p.D, beside, func(ctx context.Context, b *model.Block) (*described, error) {
@@ -86,14 +90,16 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 }
 
 // described is what a model says of the rows of a block with targets: their
-// means, the logs of their densities, and F(y|x) at the target as the block has it, before P(Y < y|x) where that may be another; nil where it is not.
+// means, the logs of their densities, and F(y|x) at the target as the block has it, before P(Y < y|x) where that may be
+// another; nil where it is not.
 type described struct {
 	mean, logDens []float64
 	cdf, before   func(row int, y float64) float64
 }
 
 // evaluate is [Evaluate] for whatever describes blocks of d features.
-func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Baselines, describe func(context.Context, *model.Block) (*described, error)) (*Evaluation, error) {
+func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Baselines,
+	describe func(context.Context, *model.Block) (*described, error)) (*Evaluation, error) {
 	schema := src.Schema()
 	if schema.Target == "" {
 		return nil, &dataset.Error{File: schema.Name, Msg: "no target column to evaluate against"}
@@ -156,7 +162,8 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Bas
 		return nil, err
 	}
 	if target.squares == 0 {
-		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
+		return nil, &dataset.Error{File: schema.Name,
+			Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
 	}
 	e.Dropped = dataset.Dropped(src)
 	if mean := mean.baseline(target.squares, weight); mean != nil {
@@ -174,13 +181,16 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Bas
 	}
 	e.RMSE, e.R2 = errorsOf(sse, scored, target.squares, weight)
 	if !numeric.Finite(e.LogLikelihood, e.RMSE, e.R2) {
-		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("log-likelihood %.3g, rmse %.3g and r2 %.3g are not all finite: the model's predictions are too far from the data to be squared", e.LogLikelihood, e.RMSE, e.R2)}
+		return nil, &dataset.Error{File: schema.Name,
+			Msg: fmt.Sprintf("log-likelihood %.3g, rmse %.3g and r2 %.3g are not all finite: the model's predictions "+
+				"are too far from the data to be squared", e.LogLikelihood, e.RMSE, e.R2)}
 	}
 	e.Calibration, e.PITHistogram = calibration.coverage(weight), calibration.bins[:]
 	return &e, nil
 }
 
-// errorsOf are RMSE and R2 of squared errors over rows of one weight, where the target's squared deviations are over rows of another.
+// errorsOf are RMSE and R2 of squared errors over rows of one weight, where the target's squared deviations are over
+// rows of another.
 func errorsOf(sse, scored, squares, weight float64) (rmse, r2 float64) {
 	if rmse = math.Sqrt(sse / scored); scored == weight {
 		return rmse, 1 - sse/squares

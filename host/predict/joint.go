@@ -14,7 +14,8 @@ import (
 // over the rows of tables of its features with one of its targets each, in its order. Where
 // they have not the same rows the error is a *dataset.Error. It panics where the targets have
 // gates of their own.
-func JointLogLikelihood(ctx context.Context, v *fitted.Vector, act model.Activation, tables []dataset.Source) (float64, error) {
+func JointLogLikelihood(ctx context.Context, v *fitted.Vector, act model.Activation,
+	tables []dataset.Source) (float64, error) {
 	p := v.VectorParams()
 	var rows []model.Rows
 	for j, src := range tables {
@@ -33,7 +34,9 @@ func JointLogLikelihood(ctx context.Context, v *fitted.Vector, act model.Activat
 			return 0, err
 		}
 		if !same {
-			return 0, &dataset.Error{File: s.Name, Msg: fmt.Sprintf("the rows with all cells are others for target %s than for %s, and the targets' joint density is of whole rows", v.Outputs[j].Target, v.Outputs[0].Target)}
+			return 0, &dataset.Error{File: s.Name,
+				Msg: fmt.Sprintf("the rows with all cells are others for target %s than for %s, and the targets' "+
+					"joint density is of whole rows", v.Outputs[j].Target, v.Outputs[0].Target)}
 		}
 	}
 	return loss.NewVector(model.Beside(rows), act, p, loss.All, 0).LogLikelihood(ctx, p)

@@ -68,7 +68,9 @@ func OpenWith(ctx context.Context, path string, resolve Resolver) (*Model, error
 // with returns the model read from file, or "", with the one activation act, or
 // without.
 func with(ctx context.Context, m *fitted.Model, file string, act model.Activation) (*Model, error) {
-	missing := &dataset.Error{File: file, Msg: fmt.Sprintf("the model was fitted with %s, which is not in its file and was not given", describe(m.Activation.Name, m.Activation.Params))}
+	missing := &dataset.Error{File: file,
+		Msg: fmt.Sprintf("the model was fitted with %s, which is not in its file and was not given",
+			describe(m.Activation.Name, m.Activation.Params))}
 	resolve := func(context.Context, fitted.Activation) (model.Activation, error) {
 		if act == nil {
 			return nil, missing
@@ -125,9 +127,11 @@ func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level flo
 	n, d := x.Dims()
 	switch {
 	case d != m.D:
-		return nil, &dataset.Error{File: "matrix", Msg: fmt.Sprintf("%s, the model has %s", count(d, "column"), count(m.D, "feature"))}
+		return nil, &dataset.Error{File: "matrix", Msg: fmt.Sprintf("%s, the model has %s", count(d, "column"),
+			count(m.D, "feature"))}
 	case y != nil && len(y) != n:
-		return nil, &dataset.Error{File: "matrix", Msg: fmt.Sprintf("%s for %s", count(len(y), "target"), count(n, "row"))}
+		return nil, &dataset.Error{File: "matrix", Msg: fmt.Sprintf("%s for %s", count(len(y), "target"),
+			count(n, "row"))}
 	}
 	if err := checkLevel(level); err != nil {
 		return nil, err
@@ -216,7 +220,8 @@ func Selection(m *fitted.Model, unseen bool) dataset.Selection {
 // Features is the table of a model's features in a table that was opened by its
 // [Selection], with the target on the model's scale; a table that has them already comes back as it is.
 func Features(m *fitted.Model, src dataset.Source, unseen bool) dataset.Source {
-	if m.Design != nil && (!slices.Equal(src.Schema().Features, m.Features) || slices.Equal(m.Features, m.Design.Columns)) {
+	if m.Design != nil && (!slices.Equal(src.Schema().Features, m.Features) || slices.Equal(m.Features,
+		m.Design.Columns)) {
 		src = m.Design.Source(src, unseen)
 	}
 	return dataset.Scaled(src, m.TargetScale)

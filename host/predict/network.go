@@ -23,7 +23,8 @@ type networkPredictor struct {
 }
 
 func newNetworkPredictor(n *model.Network, act model.Activation, table string) *networkPredictor {
-	return &networkPredictor{net: n, act: act, table: table, mean: make([]float64, model.BlockRows), units: make([]float64, n.K*model.BlockRows)}
+	return &networkPredictor{net: n, act: act, table: table, mean: make([]float64, model.BlockRows),
+		units: make([]float64, n.K*model.BlockRows)}
 }
 
 // predict returns E[y|x] and the values φ(⟨w_i, x⟩) of the units, K rows of b.N;
@@ -36,7 +37,8 @@ func (p *networkPredictor) predict(ctx context.Context, b *model.Block) (mean, u
 	}
 	for r, v := range mean {
 		if !numeric.Finite(v) {
-			return nil, nil, &dataset.Error{File: p.table, Msg: fmt.Sprintf("the prediction for row %d is %v: its values are too large", p.seen+r+1, v)}
+			return nil, nil, &dataset.Error{File: p.table,
+				Msg: fmt.Sprintf("the prediction for row %d is %v: its values are too large", p.seen+r+1, v)}
 		}
 	}
 	p.seen += b.N
@@ -116,7 +118,8 @@ type NetworkEvaluation struct {
 }
 
 // EvaluateNetwork is [Evaluate] for a network with normal noise.
-func EvaluateNetwork(ctx context.Context, n *model.Network, act model.Activation, src dataset.Source) (*NetworkEvaluation, error) {
+func EvaluateNetwork(ctx context.Context, n *model.Network, act model.Activation,
+	src dataset.Source) (*NetworkEvaluation, error) {
 	noise := distuv.Normal{Sigma: n.Sigma}
 	if n.Sigma == 0 {
 		noise.Sigma = 1
@@ -131,7 +134,8 @@ func EvaluateNetwork(ctx context.Context, n *model.Network, act model.Activation
 		for r, y := range b.Y {
 			density[r] = noise.LogProb(y - mean[r])
 		}
-		return &described{mean: mean, logDens: density, cdf: func(r int, y float64) float64 { return noise.CDF(y - mean[r]) }}, nil
+		return &described{mean: mean, logDens: density,
+			cdf: func(r int, y float64) float64 { return noise.CDF(y - mean[r]) }}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -129,7 +129,8 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 	}
 	for r, v := range mean {
 		if !numeric.Finite(v) {
-			return nil, &dataset.Error{File: p.table, Msg: fmt.Sprintf("the prediction for row %d is %v: its values are too large", p.seen+r+1, v)}
+			return nil, &dataset.Error{File: p.table,
+				Msg: fmt.Sprintf("the prediction for row %d is %v: its values are too large", p.seen+r+1, v)}
 		}
 	}
 	p.seen += n
@@ -160,15 +161,17 @@ func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level fl
 	for r := range pred.N {
 		lower[r], upper[r] = p.distribution(pred, r).Interval(level)
 		if !numeric.Finite(lower[r]) || !numeric.Finite(upper[r]) {
-			return &dataset.Error{File: p.table, Msg: fmt.Sprintf("the prediction interval for row %d is %v to %v: its values are too large", p.seen-pred.N+r+1, lower[r], upper[r])}
+			return &dataset.Error{File: p.table,
+				Msg: fmt.Sprintf("the prediction interval for row %d is %v to %v: its values are too large",
+					p.seen-pred.N+r+1, lower[r], upper[r])}
 		}
 	}
 	return nil
 }
 
-// Standardised returns the residual of a target under expert i, whose mean is given: (y − mean)/σ_i of normal noise, and
-// of any density the normal number with as much below it as y has, Φ⁻¹(F(y)), in the middle of its step where y has a
-// probability of its own (the quantile residual of Dunn & Smyth 1996, not randomised).
+// Standardised returns the residual of a target under expert i, whose mean is given: (y − mean)/σ_i of normal noise,
+// and of any density the normal number with as much below it as y has, Φ⁻¹(F(y)), in the middle of its step where y has
+// a probability of its own (the quantile residual of Dunn & Smyth 1996, not randomised).
 func Standardised(p *model.Params, i int, y, mean float64) float64 {
 	d := mixture.DensityOf(p.Family)
 	if mixture.Normal(d) {

@@ -18,9 +18,9 @@ type Own struct {
 	LogDens []float64 // log of the density of y given x; nil where the block had no targets
 }
 
-// OwnScale turns a prediction of h(y) into one of y; targets are the h(y) of the rows, nil for none. With p_i = P(z=i|x)
-// the mean of y is Σ p_i·e^(m_i + σ_i²/2) of log y and Σ p_i·(m_i² + σ_i²) of √y, the parameters as they are; 1/y has none. A mean that
-// is not finite is a *dataset.Error.
+// OwnScale turns a prediction of h(y) into one of y; targets are the h(y) of the rows, nil for none. With p_i =
+// P(z=i|x) the mean of y is Σ p_i·e^(m_i + σ_i²/2) of log y and Σ p_i·(m_i² + σ_i²) of √y, the parameters as they are;
+// 1/y has none. A mean that is not finite is a *dataset.Error.
 func (p *Predictor) OwnScale(pred *Prediction, s scaling.Scale, targets []float64) (*Own, error) {
 	n, k := pred.N, p.params.K
 	own := &Own{Point: make([]float64, n), Median: make([]float64, n), Experts: make([]float64, k*n)}
@@ -35,7 +35,8 @@ func (p *Predictor) OwnScale(pred *Prediction, s scaling.Scale, targets []float6
 			own.Point[r] = own.Median[r]
 		}
 		if v := own.Point[r]; s.HasMean() && !numeric.Finite(v) {
-			return nil, &dataset.Error{File: p.table, Msg: fmt.Sprintf("the prediction for row %d is %v: its values are too large", p.seen-n+r+1, v)}
+			return nil, &dataset.Error{File: p.table,
+				Msg: fmt.Sprintf("the prediction for row %d is %v: its values are too large", p.seen-n+r+1, v)}
 		}
 	}
 	if pred.LogDens != nil {

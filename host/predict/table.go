@@ -28,8 +28,8 @@ type Extras struct {
 	Uncertainty *Uncertainty
 }
 
-// Predictions returns the predictions for a table as a table: columns mean, of models of a scale of the target median too,
-// p1 … pk (P(z=i|x)) and, where src has a target, posterior1 … posteriork
+// Predictions returns the predictions for a table as a table: columns mean, of models of a scale of the target median
+// too, p1 … pk (P(z=i|x)) and, where src has a target, posterior1 … posteriork
 // (P(z=i|x,y)), then the extras. Where a row of src lacks a feature (NaN) all of its
 // predictions are NaN, where it lacks the target its posteriors. Rows correspond; a
 // pass over it is a pass over
@@ -78,8 +78,8 @@ func (t *predictions) Schema() dataset.Schema {
 	return dataset.Schema{Name: t.src.Schema().Name, Features: names}
 }
 
-// lead are the columns before the probabilities: the mean, of a scale of the target the median too, and that alone where there
-// is no mean.
+// lead are the columns before the probabilities: the mean, of a scale of the target the median too, and that alone
+// where there is no mean.
 func (t *predictions) lead() []string {
 	switch s := t.src.Schema().Scale; {
 	case s == "":

@@ -17,12 +17,14 @@ import (
 // Uncertainty is that of the parameters of a model, as prediction intervals take it. With the covariance C of all
 // parameters, the experts' means m, the gate's predictors η and the logarithms of σ are normal at x to first order,
 //
-//	(m, η, log σ)(x) ~ N(estimates, J·C·Jᵀ),   ∂m_i/∂(a_i, b_i, c, s) = (s·g′(z_i)·x, s·g′(z_i), 1, g(z_i)),   ∂η_j/∂(w_j, v_j) = (x, 1)
+//	(m, η, log σ)(x) ~ N(estimates, J·C·Jᵀ)
+//	∂m_i/∂(a_i, b_i, c, s) = (s·g′(z_i)·x, s·g′(z_i), 1, g(z_i)),   ∂η_j/∂(w_j, v_j) = (x, 1)
 //
 // with σ corrected for degrees of freedom (infer.NoiseCorrected), and F(y|x) is the mean of Σ_i p_i(η)·Φ((y − m_i)/σ_i)
-// over that. Given u = (η, log σ) the means are normal still, and y under expert i is N(E[m_i|u], σ_i(u)² + Var[m_i|u]); the mean over u
-// is a sum over the points of a cubature that is exact to the third degree (Julier & Uhlmann 1997): all terms of first order in C but those of
-// the curvature of m in the parameters, and bounded where C is large.
+// over that. Given u = (η, log σ) the means are normal still, and y under expert i is N(E[m_i|u], σ_i(u)² +
+// Var[m_i|u]); the mean over u is a sum over the points of a cubature that is exact to the third degree (Julier &
+// Uhlmann 1997): all terms of first order in C but those of the curvature of m in the parameters, and bounded where C
+// is large.
 type Uncertainty struct {
 	sigma  []float64 // K, corrected
 	cov    [][]float64
@@ -54,7 +56,8 @@ func UncertaintyOf(m *fitted.Model) *Uncertainty {
 	if m.Covariance == nil || m.Family != "" { // their variances add up for normal noise alone
 		return nil
 	}
-	u := &Uncertainty{sigma: make([]float64, m.K), cov: m.Covariance.Matrix, means: make([][]dependence, m.K), gate: make([][]dependence, model.Gates(m.K))}
+	u := &Uncertainty{sigma: make([]float64, m.K), cov: m.Covariance.Matrix, means: make([][]dependence, m.K),
+		gate: make([][]dependence, model.Gates(m.K))}
 	corrected := m.Sigma
 	if s := m.StandardErrors; s != nil && s.SigmaCorrected != nil {
 		corrected = s.SigmaCorrected
@@ -116,8 +119,8 @@ func (u *Uncertainty) hidden() int { return len(u.gate) + len(u.levels) }
 // points is how many the cubature has.
 func (u *Uncertainty) points() int { return 1 + 2*u.hidden() }
 
-// around is how the means, the gate and the noise of a block's rows lie around their estimates: u = (η, log σ) is û + root·ζ
-// with ζ of N(0, I), and E[m_i|u] is m_i + shift_i·ζ.
+// around is how the means, the gate and the noise of a block's rows lie around their estimates: u = (η, log σ) is û +
+// root·ζ with ζ of N(0, I), and E[m_i|u] is m_i + shift_i·ζ.
 type around struct {
 	logits    []float64 // K×N, η̂ of the gate
 	deviation []float64 // K×N, √Var[m_i|u]
@@ -136,13 +139,15 @@ func newAround(u *Uncertainty) *around {
 		turned[i] = make([]float64, len(u.cov))
 	}
 	return &around{
-		logits: make([]float64, k*n), deviation: make([]float64, k*n), root: make([]float64, h*h*n), shift: make([]float64, k*h*n),
+		logits: make([]float64, k*n), deviation: make([]float64, k*n), root: make([]float64, h*h*n),
+		shift:  make([]float64, k*h*n),
 		turned: turned, scores: make([]float64, k), prior: make([]float64, k),
 	}
 }
 
 // at fills a with the rows of b, whose experts' predictors and means are z and mean as the [Predictor] has them.
-func (u *Uncertainty) at(ctx context.Context, a *around, p *model.Params, act model.Activation, b *model.Block, z, mean []float64) error {
+func (u *Uncertainty) at(ctx context.Context, a *around, p *model.Params, act model.Activation, b *model.Block, z,
+	mean []float64) error {
 	n, k, h := b.N, len(u.means), u.hidden()
 	p.ExactGateLogits(a.logits[:k*n], b)
 	slope := a.deviation[:k*n] // s·g′, until a row is done
@@ -249,9 +254,10 @@ func (u *Uncertainty) factor(root []float64, turned [][]float64, p *model.Params
 	}
 }
 
-// distribution writes that of y at a row over the points of the cubature: 0, and √t up and down each coordinate of ζ with weight 1/2t,
-// t = max(3, hidden), which for few coordinates has the fourth moments of the normal too.
-func (u *Uncertainty) distribution(dst *mixture.Distribution, p *model.Params, gate mixture.Gate, pred *Prediction, row int) {
+// distribution writes that of y at a row over the points of the cubature: 0, and √t up and down each coordinate of ζ
+// with weight 1/2t, t = max(3, hidden), which for few coordinates has the fourth moments of the normal too.
+func (u *Uncertainty) distribution(dst *mixture.Distribution, p *model.Params, gate mixture.Gate, pred *Prediction,
+	row int) {
 	n, k, h, a := pred.N, len(u.means), u.hidden(), pred.around
 	t := max(3, float64(h))
 	scores, prior, top := a.scores, a.prior, []float64{0}

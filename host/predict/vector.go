@@ -32,7 +32,8 @@ func Outputs(v *fitted.Vector, act model.Activation, src dataset.Source, interva
 // with its features and one of its targets each, in its order. Behind p1 … pk come
 // posterior1 … posteriork, P(z=i|x, y_1, …, y_M), NaN where a row lacks a target. It panics
 // where the targets have gates of their own, or the tables are not as many.
-func JointOutputs(v *fitted.Vector, act model.Activation, tables []dataset.Source, interval float64) (dataset.Source, error) {
+func JointOutputs(v *fitted.Vector, act model.Activation, tables []dataset.Source,
+	interval float64) (dataset.Source, error) {
 	if v.SharedGate == nil || len(tables) != len(v.Outputs) {
 		panic(fmt.Sprintf("predict: %d tables for the joint density of %d targets", len(tables), len(v.Outputs)))
 	}
@@ -181,11 +182,13 @@ func targetsOf(blocks []*model.Block, room []float64) []float64 {
 // JointPosteriors calls fn with the blocks of tables of the same rows, one of every target of a
 // model whose targets share a gate, in its order, and with P(z=i|x, y_1, …, y_M) of their
 // rows: K rows of N values, which are valid until fn returns. All rows have all targets.
-func JointPosteriors(ctx context.Context, v *fitted.Vector, act model.Activation, tables []dataset.Source, fn func(blocks []*model.Block, posterior []float64) error) error {
+func JointPosteriors(ctx context.Context, v *fitted.Vector, act model.Activation, tables []dataset.Source,
+	fn func(blocks []*model.Block, posterior []float64) error) error {
 	rows := loss.NewVectorRows(act, v.VectorParams(), loss.All)
 	targets, posterior := make([]float64, 0, len(tables)*model.BlockRows), make([]float64, 0, v.K*model.BlockRows)
 	return eachBeside(ctx, tables, func(blocks []*model.Block) error {
-		if err := rows.Observe(ctx, &model.Block{N: blocks[0].N, X: blocks[0].X, Y: targetsOf(blocks, targets)}); err != nil {
+		if err := rows.Observe(ctx, &model.Block{N: blocks[0].N, X: blocks[0].X,
+			Y: targetsOf(blocks, targets)}); err != nil {
 			return err
 		}
 		posterior = posterior[:0]
@@ -224,7 +227,8 @@ func eachBeside(ctx context.Context, tables []dataset.Source, fn func([]*model.B
 					return err
 				}
 				s := tables[i+1].Schema()
-				return &dataset.Error{File: s.Name, Msg: fmt.Sprintf("it has other rows for target %s than for %s", s.Target, tables[0].Schema().Target)}
+				return &dataset.Error{File: s.Name, Msg: fmt.Sprintf("it has other rows for target %s than for %s",
+					s.Target, tables[0].Schema().Target)}
 			}
 		}
 		return fn(blocks)

@@ -17,7 +17,8 @@ const (
 	// looked is the number of features up to which collinear ones are looked for: it costs their third power.
 	looked = 500
 	// inflated is the variance inflation 1/(1 − R²) of a feature, R² of its regression on the others, from which on a
-	// short relation is looked for, and tied the one at which it is said without: what is left of the feature is rounding.
+	// short relation is looked for, and tied the one at which it is said without: what is left of the feature is
+	// rounding.
 	inflated, tied = 100, 1e8
 	// mostTerms are so few that a relation is short, and related is the share of the rows in which it must hold.
 	mostTerms, related = 4, 0.9
@@ -29,7 +30,8 @@ const (
 //
 // as nearly as the regression of x_j on the others has it, which then must hold to rounding in most rows.
 // Without an intercept one with a constant tells no coefficients apart from others.
-func collinear(ctx context.Context, names []string, intercept bool, second *tensor.Second, rows model.Rows) (string, error) {
+func collinear(ctx context.Context, names []string, intercept bool, second *tensor.Second,
+	rows model.Rows) (string, error) {
 	d := second.D
 	if d < 2 || d > looked {
 		return "", nil
@@ -69,11 +71,12 @@ func collinear(ctx context.Context, names []string, intercept bool, second *tens
 	if said != "" || worst < 0 || !intercept {
 		return said, nil
 	}
-	return fmt.Sprintf("feature %s is a sum of multiples of the others, to rounding: their coefficients cannot be told apart; leave one of them out", names[worst]), nil
+	return fmt.Sprintf("feature %s is a sum of multiples of the others, to rounding: their coefficients cannot be "+
+		"told apart; leave one of them out", names[worst]), nil
 }
 
-// precisionOf returns the standard deviations and the inverse of the correlations, with a little added to their diagonal;
-// not ok where there is none.
+// precisionOf returns the standard deviations and the inverse of the correlations, with a little added to their
+// diagonal; not ok where there is none.
 func precisionOf(cov *mat.SymDense) (sd []float64, precision *mat.SymDense, ok bool) {
 	const added = 1e-10
 	d := cov.SymmetricDim()
@@ -113,7 +116,8 @@ type relation struct {
 
 // relationOf is the one that the regression of feature j is near; nil where it is near none.
 func relationOf(j int, sd []float64, precision *mat.SymDense) *relation {
-	const near, little = 0.1, 0.05 // of a coefficient to a whole number; of a standard deviation of x_j, what counts as nothing
+	// of a coefficient to a whole number; of a standard deviation of x_j, what counts as nothing
+	const near, little = 0.1, 0.05
 	r := &relation{of: j}
 	for l := range sd {
 		if l == j {
@@ -193,5 +197,6 @@ func (r *relation) sentence(names []string, holds, n int) string {
 	if holds < n {
 		what, in = "nearly collinear", fmt.Sprintf("%d of %d rows", holds, n)
 	}
-	return fmt.Sprintf("features are %s: %s = %s in %s, so that their coefficients can hardly be told apart; --drop %s", what, names[r.of], strings.TrimSpace(sum.String()), in, names[r.of])
+	return fmt.Sprintf("features are %s: %s = %s in %s, so that their coefficients can hardly be told apart; --drop %s",
+		what, names[r.of], strings.TrimSpace(sum.String()), in, names[r.of])
 }

@@ -89,7 +89,8 @@ type Columns struct {
 
 // NewColumns returns what is known of the columns of no rows with d features.
 func NewColumns(d int) Columns {
-	return Columns{slices.Repeat([]float64{math.MaxFloat64}, d+1), slices.Repeat([]float64{-math.MaxFloat64}, d+1), make([]uint64, d+1)}
+	return Columns{slices.Repeat([]float64{math.MaxFloat64}, d+1), slices.Repeat([]float64{-math.MaxFloat64}, d+1),
+		make([]uint64, d+1)}
 }
 
 // Add adds block i of the table.
@@ -131,11 +132,13 @@ func (c *Columns) check(schema dataset.Schema) error {
 }
 
 func constantError(schema dataset.Schema, name string, v float64) error {
-	return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is %v in every row; %s", name, v, remedy(schema, name))}
+	return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q is %v in every row; %s", name, v,
+		remedy(schema, name))}
 }
 
 func equalError(schema dataset.Schema, a, b string) error {
-	return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("columns %q and %q are equal in every row; drop one of them", a, b)}
+	return &dataset.Error{File: schema.Name,
+		Msg: fmt.Sprintf("columns %q and %q are equal in every row; drop one of them", a, b)}
 }
 
 func remedy(schema dataset.Schema, name string) string {

@@ -119,8 +119,8 @@ func (s *regression) add(b *model.Block) {
 	kernel.AddGram(s.gram, weighted, columns)
 }
 
-// line is the least squares fit on the first n features, in the user's units; nil where it leaves nothing. Features that others
-// determine change nothing: of directions without variance the coefficients are 0.
+// line is the least squares fit on the first n features, in the user's units; nil where it leaves nothing. Features
+// that others determine change nothing: of directions without variance the coefficients are 0.
 func (s *regression) line(n int, p *Problem) *Line {
 	one := s.d // the place of the 1s
 	weight := s.at(one, one)
@@ -174,7 +174,8 @@ func (s *regression) line(n int, p *Problem) *Line {
 	if n > 0 {
 		l.Coefficients = params.Regressor(0)
 	}
-	if !(l.Sigma > 0) || math.IsInf(l.Sigma, 0) || math.IsNaN(l.Intercept+floats.Sum(l.Coefficients)) || math.IsInf(l.Intercept+floats.Sum(l.Coefficients), 0) {
+	if !(l.Sigma > 0) || math.IsInf(l.Sigma, 0) || math.IsNaN(l.Intercept+floats.Sum(l.Coefficients)) ||
+		math.IsInf(l.Intercept+floats.Sum(l.Coefficients), 0) {
 		return nil
 	}
 	return l

@@ -47,7 +47,8 @@ func (s Shape) own() int {
 // does not know it.
 func checkFamily(r Request) error {
 	if !mixture.Known(r.Family) {
-		return refuse("there is no density %q of the target; there are %s", r.Family, strings.Join(mixture.Densities(), ", "))
+		return refuse("there is no density %q of the target; there are %s", r.Family, strings.Join(mixture.Densities(),
+			", "))
 	}
 	d := mixture.DensityOf(r.Family)
 	if mixture.Normal(d) {
@@ -57,16 +58,19 @@ func checkFamily(r Request) error {
 	case r.Output != "":
 		return refuse("output scale %s is for normal noise, not for the density %s", r.Output, d.Name())
 	case r.Tree.Depth() > 1 || r.Leaves != nil:
-		return refuse("the density %s is for one gate over experts of one activation, not for a tree or leaves", d.Name())
+		return refuse("the density %s is for one gate over experts of one activation, not for a tree or leaves",
+			d.Name())
 	}
 	if r.Noise == nil {
 		return nil
 	}
 	switch perExpert, sigma := r.Noise.level(); {
 	case len(d.Own()) == 0 && (perExpert || sigma != 0):
-		return refuse("the density %s has no parameter but its mean: it takes no sigma, and no noise per expert", d.Name())
+		return refuse("the density %s has no parameter but its mean: it takes no sigma, and no noise per expert",
+			d.Name())
 	case len(d.Own()) > 1 && sigma != 0:
-		return refuse("the density %s has %d parameters of its own, and estimates them together: leave sigma out", d.Name(), len(d.Own()))
+		return refuse("the density %s has %d parameters of its own, and estimates them together: leave sigma out",
+			d.Name(), len(d.Own()))
 	}
 	return nil
 }
@@ -155,7 +159,8 @@ func (p *Problem) admitTargets(ctx context.Context, rows model.Rows) error {
 		for _, y := range b.Y {
 			row++
 			if y < domain.Least || y > domain.Most || domain.Whole && y != math.Trunc(y) {
-				return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("row %d: the target is %v, and the density %s takes %s", row, y, d.Name(), wants)}
+				return &dataset.Error{File: p.Schema.Name,
+					Msg: fmt.Sprintf("row %d: the target is %v, and the density %s takes %s", row, y, d.Name(), wants)}
 			}
 		}
 		return nil

@@ -118,7 +118,8 @@ func (r Request) Check() error {
 		return refuse("k = %d, the tree %s has %d leaves", r.K, r.Tree, n)
 	}
 	if r.Output != "" && (r.Leaves != nil || r.Tree.Depth() > 1) {
-		return refuse("output scale %s is for one gate over experts of one activation, not for a tree or leaves", r.Output)
+		return refuse("output scale %s is for one gate over experts of one activation, not for a tree or leaves",
+			r.Output)
 	}
 	if !slices.Contains(AllIntercepts(), r.Intercepts) {
 		return refuse("intercepts = %q; there are both, experts, gate, and \"\" for none", string(r.Intercepts))

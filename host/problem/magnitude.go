@@ -17,7 +17,8 @@ func checkMagnitudes(ctx context.Context, rows model.Rows, schema dataset.Schema
 	names := schema.Columns()[:len(schema.Features)+1] // weights have a check of their own
 	// The largest sum of squares of a block says of nearly all columns that they are in range,
 	// and costs less than looking at each value.
-	squares, err := largestOf(ctx, rows, len(names), workers, func(values []float64) float64 { return kernel.Dot(values, values) })
+	squares, err := largestOf(ctx, rows, len(names), workers,
+		func(values []float64) float64 { return kernel.Dot(values, values) })
 	if err != nil || !slices.ContainsFunc(squares, func(s float64) bool {
 		return !(s >= model.BlockRows*smallest*smallest && s <= largest*largest)
 	}) {
@@ -41,7 +42,8 @@ func checkMagnitudes(ctx context.Context, rows model.Rows, schema dataset.Schema
 }
 
 // largestOf returns the largest value that of has of a block of each of so many columns.
-func largestOf(ctx context.Context, rows model.Rows, columns, workers int, of func(values []float64) float64) ([]float64, error) {
+func largestOf(ctx context.Context, rows model.Rows, columns, workers int,
+	of func(values []float64) float64) ([]float64, error) {
 	chunks := make([][]float64, model.Chunks(rows))
 	for c := range chunks {
 		chunks[c] = make([]float64, columns)
@@ -66,7 +68,9 @@ func largestOf(ctx context.Context, rows model.Rows, columns, workers int, of fu
 // checkMagnitude refuses a column whose largest value is of this size.
 func checkMagnitude(schema dataset.Schema, name string, most float64) error {
 	if most < smallest || most > largest {
-		return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q has values up to %.3g in size, want between %g and %g; change its unit", name, most, smallest, largest)}
+		return &dataset.Error{File: schema.Name,
+			Msg: fmt.Sprintf("column %q has values up to %.3g in size, want between %g and %g; change its unit", name,
+				most, smallest, largest)}
 	}
 	return nil
 }

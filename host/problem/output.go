@@ -73,11 +73,14 @@ func outputOf(ctx context.Context, act sdk.Activation, s Shape, of OutputScale) 
 	}
 	switch {
 	case o.Fixed && o.Mirrored && s.Intercept && dependent.spanned(dependent.one, moved):
-		return nil, refuse("output scale %s: the scale of %s cannot be told from the regressors' norms, nor its offset from the intercepts; leave it out", of, name)
+		return nil, refuse("output scale %s: the scale of %s cannot be told from the regressors' norms, nor its "+
+			"offset from the intercepts; leave it out", of, name)
 	case o.Fixed && o.Mirrored:
-		return nil, refuse("output scale %s: the scale of %s cannot be told from the regressors' norms; leave it out, and give the experts an intercept", of, name)
+		return nil, refuse("output scale %s: the scale of %s cannot be told from the regressors' norms; leave it "+
+			"out, and give the experts an intercept", of, name)
 	case dependent.spanned(dependent.one, moved):
-		return nil, refuse("output scale %s: the offset of %s cannot be told from the intercepts; leave it out", of, name)
+		return nil, refuse("output scale %s: the offset of %s cannot be told from the intercepts; leave it out", of,
+			name)
 	}
 	o.zero, o.slope = dependent.at(0), (dependent.at(1)-dependent.at(-1))/2
 	return o, nil

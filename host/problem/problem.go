@@ -145,7 +145,8 @@ func (p *Problem) take(ctx context.Context, src dataset.Source, r Request) error
 	}
 	if p.Dropped = dataset.Dropped(src); p.Dropped > 0 {
 		n, _ := rows.Dims()
-		p.Notes = append(p.Notes, fmt.Sprintf("%d of %d rows have missing cells and were left out", p.Dropped, p.Dropped+n))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d of %d rows have missing cells and were left out", p.Dropped,
+			p.Dropped+n))
 	}
 	if p.Link != nil {
 		if err := p.admitTargets(ctx, rows); err != nil {
@@ -282,7 +283,9 @@ func (p *Problem) enoughRows(n int) error {
 		for fits.K > 0 && fits.Parameters() >= n {
 			fits.K--
 		}
-		return &FewRowsError{fits.K, &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use more rows, fewer features or a smaller k", n, q, p.Shape.K, p.Shape.D)}}
+		return &FewRowsError{fits.K, &dataset.Error{File: p.Schema.Name,
+			Msg: fmt.Sprintf("%d rows cannot determine the %d parameters of k = %d experts over %d features; use "+
+				"more rows, fewer features or a smaller k", n, q, p.Shape.K, p.Shape.D)}}
 	}
 	return nil
 }
@@ -361,7 +364,8 @@ func (p *Problem) farFromZero(second *tensor.Second) string {
 	if worst < 0 {
 		return ""
 	}
-	return fmt.Sprintf("the mean of feature %s is %.3g of its standard deviations from 0, and the experts have no intercept: --intercept, or a formula without - 1, gives them one", p.Schema.Features[worst], by)
+	return fmt.Sprintf("the mean of feature %s is %.3g of its standard deviations from 0, and the experts have no "+
+		"intercept: --intercept, or a formula without - 1, gives them one", p.Schema.Features[worst], by)
 }
 
 // With returns the same data with another number of experts.

@@ -111,7 +111,8 @@ func (s Shape) Blank(sigma float64) *model.Params {
 	return p
 }
 
-// StartNoise sets the noise levels to sigma, and own parameters of densities that are no scale of y to where fits begin.
+// StartNoise sets the noise levels to sigma, and own parameters of densities that are no scale of y to where fits
+// begin.
 func (s Shape) StartNoise(p *model.Params, sigma float64) {
 	s.setSigma(p, sigma)
 	for q, values := range p.Own {
@@ -143,7 +144,8 @@ func (s Shape) WithNoise(p *model.Params, sigma float64) *model.Params {
 
 // Free says which parameters vary, the noise among them.
 func (s Shape) Free() loss.Free {
-	return loss.Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: s.Experts, GateColumns: s.Gate, FixedScale: s.Output != nil && s.Output.Fixed}
+	return loss.Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: s.Experts, GateColumns: s.Gate,
+		FixedScale: s.Output != nil && s.Output.Fixed}
 }
 
 // Estimated says which parameters are estimated: the noise only where it is not
@@ -212,7 +214,8 @@ func (s Shape) room(rows model.Rows) error {
 	_, d := rows.Dims()
 	k, w := float64(s.K), float64(d+1)
 	sums := 8 * (k + k*(k-1)/2) * w * (w + 1) / 2
-	return memory.Check(fmt.Sprintf("the sums of an EM step of %d experts over %d features", s.K, d), sums*float64(model.Chunks(rows)+1))
+	return memory.Check(fmt.Sprintf("the sums of an EM step of %d experts over %d features", s.K, d),
+		sums*float64(model.Chunks(rows)+1))
 }
 
 // baseMemory is what a fit of few parameters takes beside its rows: the program, its
@@ -247,5 +250,6 @@ func (s Shape) rowsRoom(r Request) (dataset.Room, error) {
 		return dataset.Room(max(1, left/3)), nil
 	}
 	const unit = 1 << 20
-	return 0, refuse("%d MiB of memory are too few: this fit takes at least %.0f MiB beside what the system keeps of its files", r.MaxMemory/unit, math.Ceil(need/unit))
+	return 0, refuse("%d MiB of memory are too few: this fit takes at least %.0f MiB beside what the system keeps of "+
+		"its files", r.MaxMemory/unit, math.Ceil(need/unit))
 }

@@ -36,7 +36,8 @@ func FromSums(ctx context.Context, all Sums, sample *model.Data, act sdk.Activat
 	if p.Moments, err = MomentsOf(ctx, act); err != nil {
 		return nil, err
 	}
-	if err := firstOf(p.enoughExperts(all.Second.N), all.Columns.check(p.Schema), p.enoughRows(all.Second.N), p.Shape.room(sample)); err != nil {
+	if err := firstOf(p.enoughExperts(all.Second.N), all.Columns.check(p.Schema), p.enoughRows(all.Second.N),
+		p.Shape.room(sample)); err != nil {
 		return nil, err
 	}
 	if p.Weights, err = weigh(ctx, sample); err != nil {

@@ -105,5 +105,6 @@ func (w Weights) doubt() string {
 	if !w.Given || w.Total >= float64(w.Rows)/2 {
 		return ""
 	}
-	return fmt.Sprintf("the weights of %d rows add up to %.4g: a weight counts observations, so BIC and standard errors are those of %.4g observations", w.Rows, w.Total, w.Total)
+	return fmt.Sprintf("the weights of %d rows add up to %.4g: a weight counts observations, so BIC and standard "+
+		"errors are those of %.4g observations", w.Rows, w.Total, w.Total)
 }

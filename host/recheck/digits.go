@@ -48,7 +48,8 @@ func (m Mixture) exactly(ctx context.Context, act model.Activation, b *model.Blo
 }
 
 // exactly is that of the mixture.
-func (r *room) exactly(ctx context.Context, act model.Activation, b *model.Block, t int) (v float64, ok bool, err error) {
+func (r *room) exactly(ctx context.Context, act model.Activation, b *model.Block,
+	t int) (v float64, ok bool, err error) {
 	if r.m.law != nil {
 		return 0, false, nil
 	}

@@ -34,7 +34,8 @@ func Of(p *model.Params) Mixture {
 }
 
 // Under returns the mixture of parameters with one target, whose density at one y under one expert has this logarithm
-// in place of the normal one; nil is that. Beside it, what rounding explains is not known, and there is no computation in many digits.
+// in place of the normal one; nil is that. Beside it, what rounding explains is not known, and there is no computation
+// in many digits.
 func Under(p *model.Params, law func(y, mean float64, psi []float64) float64) Mixture {
 	m := Of(p)
 	if law == nil {

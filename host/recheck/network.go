@@ -23,7 +23,8 @@ func (f NetworkFit) Check(ctx context.Context) error {
 	var s sums
 	for _, rounding := range []bool{false, true} { // which is seldom wanted
 		var err error
-		if s, err = sumOf(ctx, f.Rows, f.Act, f.Workers, rounding, func() terms { return newUnits(f.Network) }); err != nil {
+		if s, err = sumOf(ctx, f.Rows, f.Act, f.Workers, rounding,
+			func() terms { return newUnits(f.Network) }); err != nil {
 			return err
 		}
 		if s.agrees(-f.Loss * s.weight.value()) {
@@ -108,7 +109,8 @@ func (u *units) rounding(b *model.Block, t int, _ float64) float64 {
 	return math.Abs(u.residual(b, t))*delta + delta*delta/2
 }
 
-func (u *units) exactly(ctx context.Context, act model.Activation, b *model.Block, t int) (v float64, ok bool, err error) {
+func (u *units) exactly(ctx context.Context, act model.Activation, b *model.Block,
+	t int) (v float64, ok bool, err error) {
 	phi := make([]float64, u.net.K)
 	for i := range phi {
 		phi[i], _ = exactDot(u.net.Weights, nil, i, u.net.D, b, t).Float64()

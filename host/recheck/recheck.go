@@ -44,7 +44,8 @@ const (
 )
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("the fit has a %s of %.10g, and a second computation of it gives %.10g: this is a defect of moe, and nothing was written; please report it with the data", e.What, e.Stated, e.Second)
+	return fmt.Sprintf("the fit has a %s of %.10g, and a second computation of it gives %.10g: this is a defect of "+
+		"moe, and nothing was written; please report it with the data", e.What, e.Stated, e.Second)
 }
 
 const (
@@ -177,7 +178,8 @@ func (f Fit) sum(ctx context.Context, m Mixture, rounding bool) (sums, error) {
 }
 
 // sumOf passes over rows, each worker with terms of its own.
-func sumOf(ctx context.Context, rows model.Rows, act model.Activation, workers int, rounding bool, room func() terms) (sums, error) {
+func sumOf(ctx context.Context, rows model.Rows, act model.Activation, workers int, rounding bool,
+	room func() terms) (sums, error) {
 	n, _ := rows.Dims()
 	of := map[int][]int{} // the sampled rows of each block
 	for s := range min(sampled, n) {
@@ -200,7 +202,8 @@ func sumOf(ctx context.Context, rows model.Rows, act model.Activation, workers i
 }
 
 // block adds a block's rows.
-func (s *sums) block(ctx context.Context, r terms, act model.Activation, b *model.Block, sample []int, rounding bool) error {
+func (s *sums) block(ctx context.Context, r terms, act model.Activation, b *model.Block, sample []int,
+	rounding bool) error {
 	if err := r.take(ctx, act, b, rounding); err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ func (r *room) rounding(b *model.Block, t int, v float64) float64 {
 			z, mean, slope, y := r.z[at*r.n+t], r.mean[at*r.n+t], math.Abs(r.slope[at*r.n+t]), b.Y[c*b.N+t]
 			predictor := r.size(m.regressors, m.intercepts, at, b, t)
 			offset, scale := m.output(i)
-			r.err[c] = slope*(predictor+8*unit*math.Abs(z)) + 8*unit*(math.Abs(mean)+math.Abs(offset)+math.Abs(scale)) + 2*unit*math.Abs(y)
+			r.err[c] = slope*(predictor+8*unit*math.Abs(z)) + 8*unit*(math.Abs(mean)+math.Abs(offset)+math.Abs(scale)) +
+				2*unit*math.Abs(y)
 			own := r.err[c]
 			for a := range c {
 				own += math.Abs(lower(n, c, a)) * (r.err[a] + 4*unit*math.Abs(b.Y[a*b.N+t]-r.mean[(i*m.m+a)*r.n+t]))

@@ -107,30 +107,40 @@ func (a Activation) Meaning() string {
 	v := a.Validation
 	switch {
 	case !v.Verdict.Valid && a.Least.fewest() > 0:
-		return "No polynomial of the kind that the papers use turns this activation's moments into the tensors that L4 needs, or what it says about itself is wrong. " +
-			"Transforms of minimum variance exist, and with them moments determine the regressors all the same: --transform optimal."
+		return "No polynomial of the kind that the papers use turns this activation's moments into the tensors that " +
+			"L4 needs, or what it says about itself is wrong. " +
+			"Transforms of minimum variance exist, and with them moments determine the regressors all the same: " +
+			"--transform optimal."
 	case !v.Verdict.Valid:
-		return "No output transform turns this activation's moments into the tensors that L4 needs, or what it says about itself is wrong. " +
+		return "No output transform turns this activation's moments into the tensors that L4 needs, or what it says " +
+			"about itself is wrong. " +
 			"Fits with it can only use the likelihood, from starts that nothing vouches for."
 	case !v.Verdict.SignsIdentifiable:
-		return "T2 and T4 identify the regressors and their proportions. g is even, so a regressor and its negative give the same data: no method can tell its sign."
+		return "T2 and T4 identify the regressors and their proportions. g is even, so a regressor and its negative " +
+			"give the same data: no method can tell its sign."
 	case min(a.Polynomial.L4, a.Least.fewest()) > 1e7:
-		return "The transforms exist, but their noise is so large that the moment estimate needs more rows than most have: valid, and yet not learnable from moments in practice. The likelihood, from other starts, may still work."
+		return "The transforms exist, but their noise is so large that the moment estimate needs more rows than most " +
+			"have: valid, and yet not learnable from moments in practice. The likelihood, from other starts, may " +
+			"still work."
 	}
-	return "T2 and T4 identify the regressors, their signs and the proportions; with the rows named above the moment estimate has every regressor within 8 degrees " +
-		"(E_reg ≤ 0.01) in half of all data sets, and the likelihood refines it from there. Fewer rows are often enough for a start."
+	return "T2 and T4 identify the regressors, their signs and the proportions; with the rows named above the moment " +
+		"estimate has every regressor within 8 degrees " +
+		"(E_reg ≤ 0.01) in half of all data sets, and the likelihood refines it from there. Fewer rows are often " +
+		"enough for a start."
 }
 
 func (a Activation) transforms(w io.Writer) {
 	q := a.Validation.Transform
 	fmt.Fprintf(w, "\noutput transforms at σ = %g\n", q.Sigma)
-	fmt.Fprintf(w, "  Q4(y) = y⁴ + αy³ + βy² + γy\tα = %s\tβ = %s\tγ = %s\tc4 = %s\n", num(q.Alpha), num(q.Beta), num(q.Gamma), num(q.C4))
+	fmt.Fprintf(w, "  Q4(y) = y⁴ + αy³ + βy² + γy\tα = %s\tβ = %s\tγ = %s\tc4 = %s\n", num(q.Alpha), num(q.Beta),
+		num(q.Gamma), num(q.C4))
 	fmt.Fprintf(w, "  Q2(y) = y² + δy\tδ = %s\t\t\tc2 = %s\n", num(q.Delta), num(q.C2))
 	invalid := ""
 	if !q.Cubic.Valid {
 		invalid = "\tnot valid"
 	}
-	fmt.Fprintf(w, "  P3(y) = y³ + αy² + βy\tα = %s\tβ = %s\t\tc3 = %s%s\n", num(q.Cubic.Alpha), num(q.Cubic.Beta), num(q.Cubic.C3), invalid)
+	fmt.Fprintf(w, "  P3(y) = y³ + αy² + βy\tα = %s\tβ = %s\t\tc3 = %s%s\n", num(q.Cubic.Alpha), num(q.Cubic.Beta),
+		num(q.Cubic.C3), invalid)
 }
 
 // num writes a coefficient to ten digits.
@@ -141,7 +151,8 @@ func shortly(v float64) string { return shown.Number(v, 4) }
 
 func (a Activation) system(w io.Writer) {
 	s, v := a.Validation.System, a.Validation.Verdict
-	fmt.Fprintf(w, "\nsystem: rank %d of 3, condition number %.3g, residual %.2g after standardising g\n", v.Rank, v.Cond, v.Residual)
+	fmt.Fprintf(w, "\nsystem: rank %d of 3, condition number %.3g, residual %.2g after standardising g\n", v.Rank,
+		v.Cond, v.Residual)
 	fmt.Fprintf(w, "  row\tα\tβ\tγ\tright-hand side\n")
 	for i, row := range s.Matrix {
 		fmt.Fprintf(w, "  He%d\t%s\t%s\t%s\t%s\n", i+1, num(row[0]), num(row[1]), num(row[2]), num(s.RHS[i]))
@@ -169,9 +180,11 @@ func (a Activation) noise(w io.Writer) {
 	if n == nil {
 		return
 	}
-	fmt.Fprintf(w, "\nnoise\n  V4, of one row in T4(a,a,a,a)/c4 = 1\t%.4g\n  V2, of one row in T2(a,a)/c2 = 1\t%.4g\n", n.V4, n.V2)
+	fmt.Fprintf(w, "\nnoise\n  V4, of one row in T4(a,a,a,a)/c4 = 1\t%.4g\n  V2, of one row in T2(a,a)/c2 = 1\t%.4g\n",
+		n.V4, n.V2)
 	if a.Polynomial.L4 > 0 {
-		fmt.Fprintf(w, "  rows for E_reg ≤ 0.01 in half of all data sets\t%s\tk = %d, d = %d, equal proportions\n", rounded(a.Polynomial.L4), a.Design.K, a.Design.D)
+		fmt.Fprintf(w, "  rows for E_reg ≤ 0.01 in half of all data sets\t%s\tk = %d, d = %d, equal proportions\n",
+			rounded(a.Polynomial.L4), a.Design.K, a.Design.D)
 	}
 }
 
@@ -196,10 +209,13 @@ func (a Activation) least(w io.Writer) {
 			continue
 		}
 		p := polynomial.Variance(r, o.K)
-		fmt.Fprintf(w, "  T%d\t%s\t%.4g\t%s\n", r, countOr(p, shortly), o.Variance(r), countOr(p/o.Variance(r), shortly))
+		fmt.Fprintf(w, "  T%d\t%s\t%.4g\t%s\n", r, countOr(p, shortly), o.Variance(r), countOr(p/o.Variance(r),
+			shortly))
 	}
-	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T4\t%s\t%s\n", countOr(a.Polynomial.L4, rounded), countOr(a.Least.L4, rounded))
-	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T3\t%s\t%s\n", countOr(a.Polynomial.Spectral, rounded), countOr(a.Least.Spectral, rounded))
+	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T4\t%s\t%s\n", countOr(a.Polynomial.L4, rounded),
+		countOr(a.Least.L4, rounded))
+	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T3\t%s\t%s\n", countOr(a.Polynomial.Spectral, rounded),
+		countOr(a.Least.Spectral, rounded))
 }
 
 // countOr writes a number above 0, or "–" for one that there is not.
@@ -221,7 +237,8 @@ func (a Activation) oneHiddenLayer(w io.Writer) {
 	fmt.Fprintf(w, "  P1  0 ≤ g′(z) ≤ L|z|^p\t%s\n", yes[o.P1])
 	fmt.Fprintf(w, "  P2  ρ > 0 (at scale 1 it is %s)\t%s\n", num(o.Rho), yes[o.P2])
 	if r := a.RhoRange; r != nil {
-		fmt.Fprintf(w, "  P2 at scales %g to %g (there ρ is %s to %s)\t%s\n", solver.LeastScale, solver.MostScale, shortly(r.Min), shortly(r.Max), yes[r.P2])
+		fmt.Fprintf(w, "  P2 at scales %g to %g (there ρ is %s to %s)\t%s\n", solver.LeastScale, solver.MostScale,
+			shortly(r.Min), shortly(r.Max), yes[r.P2])
 	}
 	fmt.Fprintf(w, "  P3  g″ bounded, or g piecewise linear\t%s\n", yes[o.P3])
 }

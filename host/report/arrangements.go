@@ -10,9 +10,11 @@ import (
 
 // arrangements is the table of other optima near the model's, and what its intervals rest on.
 func arrangements(s *fitted.Arrangements) (line string, table [][]string) {
-	line = fmt.Sprintf("Arrangements: %s within 6 units of log-likelihood; intervals hold given that of the model.", plural(len(s.Others), "other optimum"))
+	line = fmt.Sprintf("Arrangements: %s within 6 units of log-likelihood; intervals hold given that of the model.",
+		plural(len(s.Others), "other optimum"))
 	if len(s.Others) != 1 {
-		line = fmt.Sprintf("Arrangements: %d other optima within 6 units of log-likelihood; intervals hold given that of the model.", len(s.Others))
+		line = fmt.Sprintf("Arrangements: %d other optima within 6 units of log-likelihood; intervals hold given "+
+			"that of the model.", len(s.Others))
 	}
 	switch {
 	case len(s.Others) == 0:
@@ -22,7 +24,8 @@ func arrangements(s *fitted.Arrangements) (line string, table [][]string) {
 		}
 		return line, nil
 	case s.Intervals != nil:
-		line = fmt.Sprintf("Arrangements: %d, this one with weight %s; the model file has the intervals over all, and predictions are over them.", len(s.Others)+1, weightOf(s.Weight))
+		line = fmt.Sprintf("Arrangements: %d, this one with weight %s; the model file has the intervals over all, "+
+			"and predictions are over them.", len(s.Others)+1, weightOf(s.Weight))
 	case s.Weight != nil:
 		line += " None has a weight: " + s.Unweighted + "."
 	}

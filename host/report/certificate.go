@@ -30,11 +30,13 @@ func optimumVerdict(c *fitted.Certificate) string {
 	return fmt.Sprintf("Optimum: %s; %s.", c.Optimum, reason)
 }
 
-// modelReason says what the tests found, what that suggests and what to try, whom they left out, and which were not made.
+// modelReason says what the tests found, what that suggests and what to try, whom they left out, and which were not
+// made.
 func modelReason(c *fitted.Certificate) string {
 	reason := found(c, c.Cause, c.Try)
 	for _, u := range c.Untested {
-		reason += fmt.Sprintf("; expert %d was not tested, having %.0f rows for %s", u.Expert, u.Rows, plural(u.Coefficients, "coefficient"))
+		reason += fmt.Sprintf("; expert %d was not tested, having %.0f rows for %s", u.Expert, u.Rows,
+			plural(u.Coefficients, "coefficient"))
 	}
 	for _, t := range c.NotMade {
 		reason += fmt.Sprintf("; the test of %s was not made: %s", t.Name, t.Why)
@@ -63,7 +65,8 @@ func tests(c *fitted.Certificate) [][]string {
 	bound := fmt.Sprintf("(suspect below %.2g)", infer.Level/float64(len(c.Tests)))
 	for _, t := range c.Tests {
 		table = append(table, []string{
-			t.Name, strconv.FormatFloat(t.Statistic, 'f', 1, 64), strconv.Itoa(t.DF), strconv.FormatFloat(t.PValue, 'g', 2, 64), bound, t.Verdict,
+			t.Name, strconv.FormatFloat(t.Statistic, 'f', 1, 64), strconv.Itoa(t.DF), strconv.FormatFloat(t.PValue, 'g',
+				2, 64), bound, t.Verdict,
 		})
 	}
 	return table

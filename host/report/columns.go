@@ -40,7 +40,8 @@ type watched interface {
 
 // columnsOf are the columns of a table: the raw ones of a design where the table shows them, the features
 // elsewhere. The table that is returned shows them to see, before every block of features.
-func columnsOf(m *fitted.Model, src dataset.Source, see func(raw *model.Block)) (columns []rawColumn, raw bool, table dataset.Source) {
+func columnsOf(m *fitted.Model, src dataset.Source,
+	see func(raw *model.Block)) (columns []rawColumn, raw bool, table dataset.Source) {
 	if w, ok := src.(watched); ok && m.Design != nil {
 		table = w.Watched(see)
 	}

@@ -10,14 +10,15 @@ import (
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
-// Comparison writes two fits of the same rows beside each other: what they come to, the test of the smaller where there is one, and
-// a table of every pair of experts.
+// Comparison writes two fits of the same rows beside each other: what they come to, the test of the smaller where there
+// is one, and a table of every pair of experts.
 func Comparison(w io.Writer, c *fitted.Comparison, a, b *fitted.Model) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "Two fits of the same %s, target %s.\n", plural(c.Rows, "row"), shown.Name(a.Target))
 	table := [][]string{{"Model", "experts", "log-likelihood", "parameters", "BIC", "AIC"}}
 	for _, m := range []fitted.Compared{c.A, c.B} {
-		table = append(table, []string{shown.Name(m.Model), m.Experts, Likelihood(m.LogLikelihood), fmt.Sprint(m.Parameters), Likelihood(m.BIC), Likelihood(m.AIC)})
+		table = append(table, []string{shown.Name(m.Model), m.Experts, Likelihood(m.LogLikelihood),
+			fmt.Sprint(m.Parameters), Likelihood(m.BIC), Likelihood(m.AIC)})
 	}
 	writeTable(out, table)
 	less, by := c.A.Model, c.B.BIC-c.A.BIC
@@ -32,16 +33,19 @@ func Comparison(w io.Writer, c *fitted.Comparison, a, b *fitted.Model) error {
 	}
 	if t := c.Nested; t != nil {
 		smaller := map[string]string{"a": c.A.Model, "b": c.B.Model}[t.Smaller]
-		fmt.Fprintf(out, "The other contains %s: the likelihood ratio speaks against it with p = %.2g (chi-squared %.1f, %d degrees of freedom).\n", shown.Name(smaller), t.PValue, t.Statistic, t.DF)
+		fmt.Fprintf(out, "The other contains %s: the likelihood ratio speaks against it with p = %.2g (chi-squared "+
+			"%.1f, %d degrees of freedom).\n", shown.Name(smaller), t.PValue, t.Statistic, t.DF)
 	} else {
 		fmt.Fprintf(out, "No test: %s.\n", shown.Line(c.Untested))
 	}
 	if a.TargetScale != b.TargetScale {
-		fmt.Fprintf(out, "%s is of %s, %s of %s: their coefficients are on different scales, their likelihoods on one.\n",
+		fmt.Fprintf(out, "%s is of %s, %s of %s: their coefficients are on different scales, their likelihoods on "+
+			"one.\n",
 			shown.Name(c.A.Model), shown.Name(a.ScaledTarget()), shown.Name(c.B.Model), shown.Name(b.ScaledTarget()))
 	}
 	if ref := c.GateReference; ref != nil {
-		fmt.Fprintf(out, "Gates are relative to expert %d of %s and expert %d of %s.\n", ref[0], shown.Name(c.A.Model), ref[1], shown.Name(c.B.Model))
+		fmt.Fprintf(out, "Gates are relative to expert %d of %s and expert %d of %s.\n", ref[0], shown.Name(c.A.Model),
+			ref[1], shown.Name(c.B.Model))
 	}
 	for at, pair := range c.Matched {
 		var gates fitted.ComparedGates

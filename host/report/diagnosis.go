@@ -74,7 +74,8 @@ func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src da
 // DiagnoseSharedGate reads the rows of tables, one of every target of a model whose targets
 // share a gate, side by side through the model. The experts' probabilities are those given all
 // targets.
-func DiagnoseSharedGate(ctx context.Context, v *fitted.Vector, act model.Activation, tables []dataset.Source) (out []*Diagnosis, err error) {
+func DiagnoseSharedGate(ctx context.Context, v *fitted.Vector, act model.Activation,
+	tables []dataset.Source) (out []*Diagnosis, err error) {
 	var all []*diagnosing
 	var shown []dataset.Source
 	for j, src := range tables {
@@ -266,7 +267,8 @@ func curves(ctx context.Context, p *model.Params, act model.Activation, lo, hi f
 		return nil, err
 	}
 	for i := range p.K {
-		c.Means[i], c.Gate[i] = pred.Experts[i*curvePoints:(i+1)*curvePoints], pred.Gate[i*curvePoints:(i+1)*curvePoints]
+		c.Means[i], c.Gate[i] = pred.Experts[i*curvePoints:(i+1)*curvePoints],
+			pred.Gate[i*curvePoints:(i+1)*curvePoints]
 	}
 	return c, nil
 }

@@ -72,7 +72,8 @@ func scattered(m *fitted.Model) []int {
 func indexSection(m *fitted.Model, d *Diagnosis) section {
 	s := section{
 		Title: "Each expert along its index",
-		Reading: "The rows that are most probably an expert's own, against its index ⟨a, x⟩ + b, paler where that is less sure, and the expert's curve g. " +
+		Reading: "The rows that are most probably an expert's own, against its index ⟨a, x⟩ + b, paler where that is " +
+			"less sure, and the expert's curve g. " +
 			"Rows that leave the curve together are a shape that g does not have.",
 	}
 	for i := range min(m.K, maxExpertPlots) {
@@ -83,7 +84,8 @@ func indexSection(m *fitted.Model, d *Diagnosis) section {
 		}
 		lo, hi := extent(y, d.Index.G[i])
 		pad := 0.05 * (hi - lo)
-		c := newChart(fmt.Sprintf("rows of expert %d along its index", i+1), d.Index.Z[i][0], d.Index.Z[i][curvePoints-1], lo-pad, hi+pad)
+		c := newChart(fmt.Sprintf("rows of expert %d along its index", i+1), d.Index.Z[i][0],
+			d.Index.Z[i][curvePoints-1], lo-pad, hi+pad)
 		c.height = 260
 		c.xLabel, c.yLabel = fmt.Sprintf("index of expert %d", i+1), shown.Name(m.ScaledTarget())
 		for _, p := range own {
@@ -102,11 +104,13 @@ func indexSection(m *fitted.Model, d *Diagnosis) section {
 func featureSection(m *fitted.Model, d *Diagnosis) section {
 	s := section{
 		Title: "Residuals against features",
-		Reading: "Each row's residual from its most probable expert, in σ, against a feature, and the mean residual of rows with similar values. " +
+		Reading: "Each row's residual from its most probable expert, in σ, against a feature, and the mean residual " +
+			"of rows with similar values. " +
 			"A mean that leaves 0 in a bow or in steps is something in that feature that the experts lack.",
 	}
 	if m.D > len(d.Features) {
-		s.Reading += fmt.Sprintf(" The %d features with the largest coefficients of the experts relative to their standard errors.", len(d.Features))
+		s.Reading += fmt.Sprintf(" The %d features with the largest coefficients of the experts relative to their "+
+			"standard errors.", len(d.Features))
 	}
 	points := d.pointsOf(func(Point) bool { return true })
 	for at, j := range d.Features {
@@ -121,7 +125,8 @@ func featureSection(m *fitted.Model, d *Diagnosis) section {
 		c.xLabel, c.yLabel = shown.Name(m.Features[j]), "residual, in σ"
 		c.segment(x0, 0, x1, 0, "ink dashed")
 		for _, p := range points {
-			c.dot(p.Features[at], min(max(p.Residual, c.y0), c.y1), 2, 0.2+0.6*p.Posterior*p.Posterior, colour(p.Expert))
+			c.dot(p.Features[at], min(max(p.Residual, c.y0), c.y1), 2, 0.2+0.6*p.Posterior*p.Posterior,
+				colour(p.Expert))
 		}
 		tx, ty := trend(x, r)
 		c.line(tx, ty, "ink")

@@ -27,8 +27,8 @@ type Members struct {
 	Shares  []float64   // of all rows, by level
 	Experts [][]float64 // per expert, by level
 
-	// Differs is how far the experts are apart, from 0 to 1: of numbers the square root of the share of the variance that
-	// is between experts, of a factor Cramér's V with the expert.
+	// Differs is how far the experts are apart, from 0 to 1: of numbers the square root of the share of the variance
+	// that is between experts, of a factor Cramér's V with the expert.
 	Differs float64
 }
 
@@ -47,7 +47,8 @@ type tally struct {
 func newTally(k int, columns []rawColumn) *tally {
 	t := &tally{k: k, columns: columns, mass: make([]float64, k+1), binary: make([]bool, len(columns))}
 	for range k + 1 {
-		t.first, t.second = append(t.first, make([]float64, len(columns))), append(t.second, make([]float64, len(columns)))
+		t.first, t.second = append(t.first, make([]float64, len(columns))),
+			append(t.second, make([]float64, len(columns)))
 		levels := make([][]float64, len(columns))
 		for c := range columns {
 			levels[c] = make([]float64, len(columns[c].levels))
@@ -190,8 +191,8 @@ func (t *tally) cramer(m *Members) float64 {
 }
 
 const (
-	// openMembers is how many columns the table of members shows unfolded, and openLevels how many levels of a factor it
-	// shows at all; what is left of these is together in a row.
+	// openMembers is how many columns the table of members shows unfolded, and openLevels how many levels of a factor
+	// it shows at all; what is left of these is together in a row.
 	openMembers = 12
 	openLevels  = 12
 	// drawnMembers is how many rows the picture of the members has.
@@ -209,12 +210,15 @@ func strongestFirst(all []Members) []Members {
 func memberSection(m *fitted.Model, d *Diagnosis, targets ...Members) section {
 	s := section{
 		Title: "Who is in each expert",
-		Reading: "Means, with the standard deviation in brackets, and of factors the shares of the levels: of all rows, and of each expert's, in which a row counts " +
+		Reading: "Means, with the standard deviation in brackets, and of factors the shares of the levels: of all " +
+			"rows, and of each expert's, in which a row counts " +
 			"with the probability that it is the expert's, given its features and its target. " +
-			"Those in which the experts differ the most come first; the difference is 0 where they are alike and 1 where the column tells them apart.",
+			"Those in which the experts differ the most come first; the difference is 0 where they are alike and 1 " +
+			"where the column tells them apart.",
 	}
 	if m.K == 1 {
-		s.Title, s.Reading = "The rows", "Means, with the standard deviation in brackets, and of factors the shares of the levels."
+		s.Title, s.Reading = "The rows",
+			"Means, with the standard deviation in brackets, and of factors the shares of the levels."
 	}
 	if d.Rows < m.Fit.N {
 		s.Reading += fmt.Sprintf(" Of a subsample of %s of the %d.", plural(d.Rows, "row"), m.Fit.N)
@@ -260,7 +264,8 @@ func memberTable(m *fitted.Model, d *Diagnosis, of, targets []Members) table {
 		add("rows", "100 %", "", func(i int) string { return percent(d.Shares[i]) })
 	}
 	for _, y := range targets {
-		add(shown.Name(y.Name)+" (target)", withSpread(y.Mean, y.SD), hundredths(y.Differs), func(i int) string { return withSpread(y.Means[i], y.SDs[i]) })
+		add(shown.Name(y.Name)+" (target)", withSpread(y.Mean, y.SD), hundredths(y.Differs),
+			func(i int) string { return withSpread(y.Means[i], y.SDs[i]) })
 	}
 	for _, c := range of {
 		name, differs := shown.Name(c.Name), hundredths(c.Differs)
@@ -373,7 +378,8 @@ func memberChart(m *fitted.Model, all []Members) template.HTML {
 	for i, r := range rows {
 		names[i] = r.name
 	}
-	return dotChart("an expert's mean less that of all rows, in standard deviations", names, m.K, func(i, row int) (v, half float64) {
-		return rows[row].off[i], 0
-	})
+	return dotChart("an expert's mean less that of all rows, in standard deviations", names, m.K,
+		func(i, row int) (v, half float64) {
+			return rows[row].off[i], 0
+		})
 }

@@ -30,7 +30,8 @@ func NetworkCheck(w io.Writer, name, where string, n *model.Network, c *network.
 		holds      bool
 	}{
 		{"P1", "0 <= phi'(z) <= L|z|^p", c.Conditions.P1},
-		{"P2", fmt.Sprintf("rho(s) > 0 for s from %.4g to %.4g, least beside its terms at %.4g", c.Range[0].Sigma, c.Range[len(c.Range)-1].Sigma, c.Worst.Sigma), c.P2},
+		{"P2", fmt.Sprintf("rho(s) > 0 for s from %.4g to %.4g, least beside its terms at %.4g", c.Range[0].Sigma,
+			c.Range[len(c.Range)-1].Sigma, c.Worst.Sigma), c.P2},
 		{"P3", "|phi''| <= L, or piecewise linear", c.Conditions.P3},
 	} {
 		verdict := "holds"
@@ -44,7 +45,8 @@ func NetworkCheck(w io.Writer, name, where string, n *model.Network, c *network.
 		fmt.Fprintf(out, "rho(%.4g) = %.6g\n", r.Sigma, zeroOr(r.Rho, 1e-12*r.Scale))
 	}
 	values := c.Hessian.Values
-	fmt.Fprintf(out, "\nHessian of the expected loss at %s (k = %d, d = %d): least eigenvalue %.6g, largest %.6g, null space of dimension %d.\n",
+	fmt.Fprintf(out, "\nHessian of the expected loss at %s (k = %d, d = %d): least eigenvalue %.6g, largest %.6g, "+
+		"null space of dimension %d.\n",
 		where, n.K, n.D, c.Hessian.Least(), values[len(values)-1], c.Hessian.Null)
 	return out.Flush()
 }
@@ -98,7 +100,8 @@ func networkAnswer(n *fitted.Network) string {
 		answer = "Not converged (" + f.Status + ")"
 	}
 	return fmt.Sprintf("%s: %s over %s, residual rms %s, loss %.6g on %s (output weights: %s).",
-		answer, plural(n.K, n.Activation.String()+" unit"), plural(n.D, "feature"), significant(n.Sigma), f.Loss, plural(f.N, "row"), f.Output)
+		answer, plural(n.K, n.Activation.String()+" unit"), plural(n.D, "feature"), significant(n.Sigma), f.Loss,
+		plural(f.N, "row"), f.Output)
 }
 
 // networkTruth says how far the fit is from known weights; "" where there are none.
@@ -106,7 +109,8 @@ func networkTruth(f *fitted.NetworkFit) string {
 	if f.Truth == nil {
 		return ""
 	}
-	return fmt.Sprintf("Against the truth: relative error of W %.3g, of v %.3g, of directions %.3g.", f.Truth.RelativeError, f.Truth.OutputError, f.Truth.EReg)
+	return fmt.Sprintf("Against the truth: relative error of W %.3g, of v %.3g, of directions %.3g.",
+		f.Truth.RelativeError, f.Truth.OutputError, f.Truth.EReg)
 }
 
 // ofTensors says what the tensors were; "" where there were none.
@@ -157,7 +161,8 @@ func networkStarts(f *fitted.NetworkFit) [][]string {
 		if s.Agrees {
 			agrees = "yes"
 		}
-		out = append(out, []string{s.Kind, fmt.Sprintf("%.4g", s.LossAtStart), fmt.Sprintf("%.4g", s.LossDescent), fmt.Sprintf("%.4g", s.Rate),
+		out = append(out, []string{s.Kind, fmt.Sprintf("%.4g", s.LossAtStart), fmt.Sprintf("%.4g", s.LossDescent),
+			fmt.Sprintf("%.4g", s.Rate),
 			fmt.Sprintf("%.6g", s.Loss), s.Status, agrees})
 	}
 	return out

@@ -37,7 +37,8 @@ type NetworkPoint struct {
 }
 
 // DiagnoseNetwork reads the rows of src once through the network.
-func DiagnoseNetwork(ctx context.Context, f *fitted.Network, act model.Activation, src dataset.Source) (*NetworkDiagnosis, error) {
+func DiagnoseNetwork(ctx context.Context, f *fitted.Network, act model.Activation,
+	src dataset.Source) (*NetworkDiagnosis, error) {
 	n := f.Model()
 	d := new(NetworkDiagnosis)
 	if n.Sigma > 0 {
@@ -98,7 +99,8 @@ func (d *NetworkDiagnosis) along(ctx context.Context, n *model.Network, act mode
 func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings []Setting) error {
 	var legend []map[string]string
 	for i, v := range n.OutputWeights {
-		legend = append(legend, map[string]string{"Class": colour(i), "Text": fmt.Sprintf("unit %d, v = %s", i+1, significant(v))})
+		legend = append(legend, map[string]string{"Class": colour(i), "Text": fmt.Sprintf("unit %d, v = %s", i+
+			1, significant(v))})
 	}
 	doubts := []section{{Title: "What to doubt", Reading: networkTruth(n.Fit), Doubts: true}}
 	if d.Residuals != nil {
@@ -110,8 +112,9 @@ func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings [
 	if len(n.Fit.Starts) > 0 {
 		doubts = append(doubts, networkStartSection(n.Fit))
 	}
-	doubts = append(doubts, certificateSections(n.Fit.Certificate, "The residuals of the right network have mean 0 along every direction. "+
-		"Where they have not, units are missing, or one stands for two.")...)
+	doubts = append(doubts, certificateSections(n.Fit.Certificate,
+		"The residuals of the right network have mean 0 along every direction. "+
+			"Where they have not, units are missing, or one stands for two.")...)
 	title := fmt.Sprintf("%s, %s", plural(n.K, n.Activation.String()+" unit"), plural(n.Fit.N, "row"))
 	return pageTemplate().Execute(shown.Writer(w), map[string]any{
 		"Title": title, "Settings": settings, "Last": 0,
@@ -123,7 +126,8 @@ func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings [
 			"Badges":   badges(n.Fit.Certificate),
 			"Notes":    n.Fit.Notes,
 			"Legend":   legend,
-			"Sections": append([]section{networkDataSection(n, d), unitSection(n, d), weightSection(n)}, under(doubts)...),
+			"Sections": append([]section{networkDataSection(n, d), unitSection(n, d), weightSection(n)},
+				under(doubts)...),
 		}},
 	})
 }
@@ -142,8 +146,9 @@ func networkDataSection(n *fitted.Network, d *NetworkDiagnosis) section {
 		c.dot(x[i], y[i], 2.2, 0.4, "plain")
 	}
 	return section{
-		Title:    "Data and network",
-		Reading:  "Each row's target against its prediction. Rows that leave the diagonal together are something that the units lack.",
+		Title: "Data and network",
+		Reading: "Each row's target against its prediction. Rows that leave the diagonal together are something " +
+			"that the units lack.",
 		Pictures: []template.HTML{c.svg()},
 	}
 }
@@ -152,7 +157,8 @@ func networkDataSection(n *fitted.Network, d *NetworkDiagnosis) section {
 func unitSection(n *fitted.Network, d *NetworkDiagnosis) section {
 	s := section{
 		Title: "Each unit along its direction",
-		Reading: "What the other units leave of the target, against ⟨w, x⟩ of a unit, and the unit's own v·φ. Rows that leave the curve together are a shape " +
+		Reading: "What the other units leave of the target, against ⟨w, x⟩ of a unit, and the unit's own v·φ. Rows " +
+			"that leave the curve together are a shape " +
 			"that the unit does not have: another nonlinearity, or a second unit of nearly the same direction.",
 	}
 	every := (len(d.Points) + maxScattered - 1) / maxScattered
@@ -195,9 +201,11 @@ func weightSection(n *fitted.Network) section {
 func networkResidualSection(d *NetworkDiagnosis) section {
 	return section{
 		Title: "Residuals",
-		Reading: "The residuals over their rms, against the normal density. The fit by least squares asks for no particular shape; prediction intervals are those " +
+		Reading: "The residuals over their rms, against the normal density. The fit by least squares asks for no " +
+			"particular shape; prediction intervals are those " +
 			"of normal noise.",
-		Pictures: []template.HTML{residualChart("residuals", "residual, in σ", d.Residuals, densest(d.Residuals), "plain")},
+		Pictures: []template.HTML{residualChart("residuals", "residual, in σ", d.Residuals, densest(d.Residuals),
+			"plain")},
 	}
 }
 
@@ -220,7 +228,8 @@ func tensorSection(n *fitted.Network) section {
 func networkStartSection(f *fitted.NetworkFit) section {
 	s := section{
 		Title: "Starts",
-		Reading: "Every start's loss over the least, on a logarithmic scale: at its beginning (pale) and at its end. Those that agree with the best are green; those that end " +
+		Reading: "Every start's loss over the least, on a logarithmic scale: at its beginning (pale) and at its end. " +
+			"Those that agree with the best are green; those that end " +
 			"above are other minima.",
 		Tables: []table{asTable(networkStarts(f))},
 	}

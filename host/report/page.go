@@ -19,7 +19,10 @@ import (
 //go:embed page.html
 var pageText string
 
-var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageText)) })
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Parse(
+		pageText))
+})
 
 // Setting is a line of a page's table of settings.
 type Setting struct {
@@ -78,7 +81,8 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 	if len(fits) > 1 {
 		title = fmt.Sprintf("%d targets", len(fits))
 	}
-	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": shownFits, "Last": len(shownFits) - 1, "Title": title})
+	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": shownFits,
+		"Last": len(shownFits) - 1, "Title": title})
 }
 
 // againstTruth says how far the model is from known parameters; "" where there are none.
@@ -171,7 +175,8 @@ func doubtSection(m *fitted.Model, answer string) section {
 
 // mixtureTests says what the tests of a mixture mean.
 const mixtureTests = "Each test adds up terms whose mean is 0 if the model is right; p is the probability of a sum " +
-	"as far from 0. A fit that merged experts fails them; a better optimum that does not part merged experts can go unseen."
+	"as far from 0. A fit that merged experts fails them; a better optimum that does not part merged experts can go " +
+	"unseen."
 
 func residualSection(m *fitted.Model, d *Diagnosis) section {
 	of := ""
@@ -180,7 +185,8 @@ func residualSection(m *fitted.Model, d *Diagnosis) section {
 	}
 	return section{
 		Title: "Residuals",
-		Reading: "Each expert's standardised residuals" + of + ", weighted by the posterior, against the standard normal density that the model " +
+		Reading: "Each expert's standardised residuals" + of +
+			", weighted by the posterior, against the standard normal density that the model " +
 			"claims. Two humps are two experts in one; heavy tails are noise that is not Gaussian.",
 		Pictures: residualCharts(m, d),
 	}
@@ -189,7 +195,8 @@ func residualSection(m *fitted.Model, d *Diagnosis) section {
 func sharpnessSection(d *Diagnosis) section {
 	return section{
 		Title: "How sure the assignment is",
-		Reading: "Rows by the posterior of their most probable expert. Far to the right the experts are told apart; near 1/k they overlap, " +
+		Reading: "Rows by the posterior of their most probable expert. Far to the right the experts are told apart; " +
+			"near 1/k they overlap, " +
 			"and standard errors are larger than the number of rows suggests.",
 		Pictures: []template.HTML{sharpnessChart(d)},
 	}
@@ -249,7 +256,8 @@ func growthSection(m *fitted.Model) section {
 	}
 	return section{
 		Title: "How the tree was grown",
-		Reading: "From one expert a leaf became a gate of two as long as that lowered BIC, then a branch a leaf again, then two gates one. " +
+		Reading: "From one expert a leaf became a gate of two as long as that lowered BIC, then a branch a leaf " +
+			"again, then two gates one. " +
 			"Trees are in the order in which they were fitted; the lower the criteria the better.",
 		Tables:   []table{asTable(growth(m))},
 		Pictures: []template.HTML{c.svg()},
@@ -342,7 +350,8 @@ func scatterChart(m *fitted.Model, d *Diagnosis) template.HTML {
 		c.point(p.X, p)
 	}
 	for i, mean := range d.Curves.Means {
-		c.named(fmt.Sprintf("expert %d", i+1), func() { c.parts(d.Curves.X, mean, d.Curves.Gate[i], "stroke "+colour(i)) })
+		c.named(fmt.Sprintf("expert %d", i+1),
+			func() { c.parts(d.Curves.X, mean, d.Curves.Gate[i], "stroke "+colour(i)) })
 	}
 	return c.svg()
 }
@@ -378,7 +387,8 @@ const residualWidth = 2 * residualRange / residualBins // of a bin
 func residualCharts(m *fitted.Model, d *Diagnosis) (out []template.HTML) {
 	highest := densest(d.Residuals...)
 	for i, shares := range d.Residuals {
-		out = append(out, residualChart(fmt.Sprintf("residuals of expert %d", i+1), fmt.Sprintf("residual of expert %d, in σ", i+1), shares, highest, colour(i)))
+		out = append(out, residualChart(fmt.Sprintf("residuals of expert %d", i+1),
+			fmt.Sprintf("residual of expert %d, in σ", i+1), shares, highest, colour(i)))
 	}
 	return out
 }
@@ -403,7 +413,8 @@ func residualChart(title, label string, shares []float64, highest float64, class
 	c.height = 260
 	c.xLabel, c.yLabel = label, "density"
 	for b, s := range shares {
-		c.bar(-residualRange+float64(b)*residualWidth, -residualRange+float64(b+1)*residualWidth, s/residualWidth, class)
+		c.bar(-residualRange+float64(b)*residualWidth, -residualRange+float64(b+1)*residualWidth, s/residualWidth,
+			class)
 	}
 	c.line(x, normal, "ink")
 	return c.svg()
@@ -424,7 +435,8 @@ func sharpnessChart(d *Diagnosis) template.HTML {
 func startSection(m *fitted.Model) section {
 	s := section{
 		Title: "Starts",
-		Reading: "Every start's log-likelihood on all rows. Starts are screened on part of the rows, so even those that agree with the best lie a little " +
+		Reading: "Every start's log-likelihood on all rows. Starts are screened on part of the rows, so even those " +
+			"that agree with the best lie a little " +
 			"below it; those far below are other optima.",
 		Tables: []table{asTable(starts(m))},
 	}
@@ -494,7 +506,8 @@ func coefficientSection(m *fitted.Model, d *Diagnosis) section {
 	}
 	s.Tables = append(s.Tables, own...)
 	if se := m.StandardErrors; se != nil {
-		s.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full." + sharedNoise(m, se)
+		s.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full." +
+			sharedNoise(m, se)
 	}
 	if len(m.Fit.Separation) > 0 {
 		s.Items = []string{separates(m)}
@@ -525,7 +538,8 @@ func perSD(m *fitted.Model, sd []float64) *fitted.Model {
 	for j, name := range m.Features {
 		out.Features[j] = fmt.Sprintf("%s (SD %s)", shown.Name(name), twoDigits(sd[j]))
 	}
-	out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts = scaled(m.Regressors), scaled(m.Gating), nil, nil
+	out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts = scaled(m.Regressors), scaled(m.Gating),
+		nil, nil
 	if se := m.StandardErrors; se != nil {
 		errors := *se
 		errors.Regressors, errors.Gating = scaled(se.Regressors), scaled(se.Gating)
@@ -539,12 +553,14 @@ func interceptTables(m *fitted.Model) (out []table) {
 	s := shownErrors(m)
 	if m.RegressorIntercepts != nil {
 		out = append(out, asTable([][]string{
-			beside("Intercepts", numbers(m.K), blanks(m.K, s)), withErrors("experts", m.RegressorIntercepts, s.RegressorIntercepts),
+			beside("Intercepts", numbers(m.K), blanks(m.K, s)), withErrors("experts", m.RegressorIntercepts,
+				s.RegressorIntercepts),
 		}))
 	}
 	if m.GatingIntercepts != nil && m.K > 1 {
 		out = append(out, asTable([][]string{
-			beside("Intercepts of the "+strings.ToLower(gateTitle(m)[:1])+gateTitle(m)[1:], branchLabels(m), blanks(m.K-1, s)), withErrors("gate", m.GatingIntercepts, s.GatingIntercepts),
+			beside("Intercepts of the "+strings.ToLower(gateTitle(m)[:1])+gateTitle(m)[1:], branchLabels(m),
+				blanks(m.K-1, s)), withErrors("gate", m.GatingIntercepts, s.GatingIntercepts),
 		}))
 	}
 	return out
@@ -553,7 +569,8 @@ func interceptTables(m *fitted.Model) (out []table) {
 // drawnFeatures is how many features a picture of coefficients has.
 const drawnFeatures = 24
 
-// coefficientCharts draw the coefficients of experts and gate, the largest first, and say how many features they leave out.
+// coefficientCharts draw the coefficients of experts and gate, the largest first, and say how many features they leave
+// out.
 func coefficientCharts(m *fitted.Model) (out []template.HTML, more int) {
 	var chart template.HTML
 	if chart, more = regressorChart(m); chart != "" {
@@ -577,8 +594,8 @@ func gatingChart(m *fitted.Model) (chart template.HTML, more int) {
 	return coefficientChart(m, "of the gate, per standard deviation", m.Gating, knownErrors(m).Gating)
 }
 
-// coefficientChart draws coefficients with their 95 % intervals where there are any, a row for each feature, the largest
-// first, and says how many features it leaves out; "" where there is nothing to draw.
+// coefficientChart draws coefficients with their 95 % intervals where there are any, a row for each feature, the
+// largest first, and says how many features it leaves out; "" where there is nothing to draw.
 func coefficientChart(m *fitted.Model, what string, value, se [][]float64) (chart template.HTML, more int) {
 	const z95 = 1.959963984540054 // the 97.5 % point of the normal distribution
 	size := make([]float64, m.D)

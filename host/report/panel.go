@@ -13,8 +13,8 @@ import (
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
-// Panel is the scatter of the rows of a level of the only factor, or of all rows where there is none, over the only column
-// of numbers, with the experts there.
+// Panel is the scatter of the rows of a level of the only factor, or of all rows where there is none, over the only
+// column of numbers, with the experts there.
 type Panel struct {
 	Level string // "" for all rows
 	Name  string // of the column of numbers

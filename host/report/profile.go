@@ -17,7 +17,8 @@ import (
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
-// Profile is what experts and gate do along a column, with the others at their medians, factors at their commonest level.
+// Profile is what experts and gate do along a column, with the others at their medians, factors at their commonest
+// level.
 type Profile struct {
 	Name   string
 	Levels []string    // of a factor, or of a column of zeros and ones; the points below are then these
@@ -261,7 +262,8 @@ func profileSection(m *fitted.Model, d *Diagnosis) section {
 	if m.K == 1 {
 		s.Title, of = "Along the columns that the expert depends on the most", "the expert's mean"
 	}
-	s.Reading = fmt.Sprintf("One column at a time, the others at their median, factors at their commonest level: %s. Ticks are rows. "+
+	s.Reading = fmt.Sprintf("One column at a time, the others at their median, factors at their commonest level: %s. "+
+		"Ticks are rows. "+
 		"Where columns go together no row may be near these lines.", of)
 	if kept := len(d.kept); kept < d.Rows {
 		s.Reading += fmt.Sprintf(" Medians and ticks are of %d of the %d rows, evenly.", kept, d.Rows)
@@ -345,7 +347,8 @@ func levelCharts(m *fitted.Model, p *Profile, lo, hi float64) (out []template.HT
 	if m.K > 1 {
 		gate := rowChart("gate by "+shown.Name(p.Name), "probability", names, 0, 1)
 		for i := range m.K {
-			gate.dots(i, m.K, len(names), func(row int) (float64, bool) { return p.Gate[i][row], true }, func(int) bool { return false })
+			gate.dots(i, m.K, len(names), func(row int) (float64, bool) { return p.Gate[i][row], true },
+				func(int) bool { return false })
 		}
 		out = append(out, gate.svg())
 	}

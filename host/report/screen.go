@@ -42,7 +42,8 @@ func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
 	return out.Flush()
 }
 
-// writeDoubts writes the weightiest warnings, always that the gate separates or nearly does, and how much more there is to be read.
+// writeDoubts writes the weightiest warnings, always that the gate separates or nearly does, and how much more there is
+// to be read.
 func writeDoubts(out io.Writer, f *fitted.Fit, file string) {
 	var gate []string
 	for i, kind := range f.WarningKinds {
@@ -52,7 +53,8 @@ func writeDoubts(out io.Writer, f *fitted.Fit, file string) {
 	}
 	more := len(f.Warnings) + len(f.Notes)
 	if len(f.Separation) > 0 {
-		gate = append(gate, "the gate separates rows: its coefficients without a standard error (–) have no finite optimum")
+		gate = append(gate, "the gate separates rows: its coefficients without a standard error (–) have no finite "+
+			"optimum")
 		more++ // where it does
 	}
 	gate = gate[:min(len(gate), screenWarnings)]
@@ -91,7 +93,8 @@ func shortVerdicts(f *fitted.Fit) []string {
 	if f.Has(fitted.WarnTooMany) {
 		cause = strings.TrimSuffix(cause, ", or "+infer.FewCause)
 		if strings.HasPrefix(try, "--k ") {
-			cause, try = "experts of another kind, as k may be too large already", "other terms by --formula, or another --activation"
+			cause, try = "experts of another kind, as k may be too large already",
+				"other terms by --formula, or another --activation"
 		}
 	}
 	return []string{optimumVerdict(c), fmt.Sprintf("Model: %s; %s.", c.Model, found(c, cause, try))}

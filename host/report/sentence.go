@@ -9,8 +9,8 @@ import (
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
-// sentence says what was found to someone who decides: how many kinds of rows there are, in what they differ, and how far
-// off an expert is.
+// sentence says what was found to someone who decides: how many kinds of rows there are, in what they differ, and how
+// far off an expert is.
 func sentence(m *fitted.Model, d *Diagnosis) string {
 	target := shown.Name(m.ScaledTarget())
 	out := fmt.Sprintf("%s of %s follow one expert.", plural(m.Fit.N, "row"), target)
@@ -33,7 +33,8 @@ func around(m *fitted.Model, d *Diagnosis) string {
 	if hi > lo {
 		off += " to " + significant(hi)
 	}
-	return fmt.Sprintf(" Around its expert %s has a standard deviation of %s; over all rows it has %s.", shown.Name(m.ScaledTarget()), off, significant(d.Target.SD))
+	return fmt.Sprintf(" Around its expert %s has a standard deviation of %s; over all rows it has %s.",
+		shown.Name(m.ScaledTarget()), off, significant(d.Target.SD))
 }
 
 // shares says what share of the rows each expert has, of many experts the first.

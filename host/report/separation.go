@@ -21,10 +21,13 @@ func separation(m *fitted.Model) []string {
 	if len(m.Fit.Separation) == 0 {
 		return nil
 	}
-	lines := []string{"The gate separates rows: coefficients across a boundary have no finite optimum (standard error –), and the log-likelihood is within 0.01 of its supremum as they grow. Boundaries:"}
+	lines := []string{"The gate separates rows: coefficients across a boundary have no finite optimum (standard " +
+		"error –), and the log-likelihood is within 0.01 of its supremum as they grow. Boundaries:"}
 	for _, s := range m.Fit.Separation {
-		lines = append(lines, fmt.Sprintf("%s%s where %s > %s, %s where it is less; the nearest rows are %s away, by features of unit variance.",
-			rowsOf(m, s), numbersOf(s.Above), terms(m.Features, s.Coefficients), significant(-s.Intercept), numbersOf(s.Below), significant(s.Margin)))
+		lines = append(lines, fmt.Sprintf("%s%s where %s > %s, %s where it is less; the nearest rows are %s away, by "+
+			"features of unit variance.",
+			rowsOf(m, s), numbersOf(s.Above), terms(m.Features, s.Coefficients), significant(-s.Intercept),
+			numbersOf(s.Below), significant(s.Margin)))
 	}
 	return lines
 }
@@ -33,13 +36,15 @@ func separation(m *fitted.Model) []string {
 func separates(m *fitted.Model) string {
 	var between []string
 	for _, s := range m.Fit.Separation {
-		between = append(between, rowsOf(m, s)+numbersOf(s.Above)+" from "+strings.TrimPrefix(numbersOf(s.Below), "expert "))
+		between = append(between, rowsOf(m, s)+numbersOf(s.Above)+" from "+strings.TrimPrefix(numbersOf(s.Below),
+			"expert "))
 	}
 	const most = 3
 	if more := len(between) - most; more > 0 {
 		between = append(between[:most], fmt.Sprintf("%d more", more))
 	}
-	return "The gate separates the rows of " + strings.Join(between, ", ") + ": across these boundaries its coefficients have no finite optimum, and say nothing but on which side a row is."
+	return "The gate separates the rows of " + strings.Join(between, ", ") +
+		": across these boundaries its coefficients have no finite optimum, and say nothing but on which side a row is."
 }
 
 // rowsOf says among which rows a boundary is: those of its gate, "" where that is the only
@@ -47,7 +52,8 @@ func separates(m *fitted.Model) string {
 func rowsOf(m *fitted.Model, s fitted.Separation) string {
 	own := model.GateNode{To: m.K}
 	for _, v := range m.Params().Hierarchy().Gates() { // parents come first
-		if under := func(i int) bool { return v.From < i && i <= v.To }; !slices.ContainsFunc(slices.Concat(s.Above, s.Below), func(i int) bool { return !under(i) }) {
+		if under := func(i int) bool { return v.From < i && i <= v.To }; !slices.ContainsFunc(slices.Concat(s.Above,
+			s.Below), func(i int) bool { return !under(i) }) {
 			own = v
 		}
 	}

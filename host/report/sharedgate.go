@@ -101,7 +101,8 @@ func sharedAnswer(v *fitted.Vector) string {
 	}
 	return fmt.Sprintf("%s: %s, over %s, %s noise, log-likelihood %s on %s (BIC %s, AIC %s; method %s).",
 		verdict, underOneGate(v), plural(v.D, "feature"), s.Noise,
-		Likelihood(s.Fit.LogLikelihood), plural(s.Fit.N, "row"), Likelihood(s.Fit.BIC), Likelihood(s.Fit.AIC), s.Fit.Method)
+		Likelihood(s.Fit.LogLikelihood), plural(s.Fit.N, "row"), Likelihood(s.Fit.BIC), Likelihood(s.Fit.AIC),
+		s.Fit.Method)
 }
 
 // SharedGatePage writes the report of a fit of several targets under one gate as one HTML
@@ -110,7 +111,8 @@ func SharedGatePage(w io.Writer, settings []Setting, v *fitted.Vector, targets [
 	m, s := together(v), v.SharedGate
 	title := fmt.Sprintf("%s, %s", underOneGate(v), plural(s.Fit.N, "row"))
 	parts := []map[string]any{{
-		"Title": title, "Doubt": len(targets) + 1, "Sentence": sharedSentence(v, targets), "Good": s.Fit.Converged, "Badges": badges(s.Fit.Certificate),
+		"Title": title, "Doubt": len(targets) + 1, "Sentence": sharedSentence(v, targets), "Good": s.Fit.Converged,
+		"Badges": badges(s.Fit.Certificate),
 		"Legend": legend(targets[0].Shares), "Sections": sharedSections(v, m, targets),
 	}}
 	for j, d := range targets {
@@ -120,8 +122,10 @@ func SharedGatePage(w io.Writer, settings []Setting, v *fitted.Vector, targets [
 			"Legend": legend(d.Shares), "Sections": targetSections(m, d),
 		})
 	}
-	parts = append(parts, map[string]any{"Title": "All targets", "Sections": sharedDoubts(v, m, targets), "Notes": s.Fit.Notes})
-	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": parts, "Last": len(parts) - 1, "Title": title})
+	parts = append(parts, map[string]any{"Title": "All targets", "Sections": sharedDoubts(v, m, targets),
+		"Notes": s.Fit.Notes})
+	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": parts,
+		"Last": len(parts) - 1, "Title": title})
 }
 
 // sharedSentence is [sentence] of targets under one gate.
@@ -164,15 +168,18 @@ func sharedSections(v *fitted.Vector, m *fitted.Model, targets []*Diagnosis) (ou
 	if m.K > 1 {
 		each := perSD(m, d.SD)
 		gate := section{
-			Title:   "Gate",
-			Reading: "The gate of all targets, per standard deviation of a feature: the log of the odds for an expert against the last.",
-			Tables:  []table{asTable(gates(each, maxFeatures))},
+			Title: "Gate",
+			Reading: "The gate of all targets, per standard deviation of a feature: the log of the odds for an " +
+				"expert against the last.",
+			Tables: []table{asTable(gates(each, maxFeatures))},
 		}
 		if m.Hierarchy != "" {
-			gate.Reading = "The gates of all targets, per standard deviation of a feature: the log of the odds for a branch against the last of its gate."
+			gate.Reading = "The gates of all targets, per standard deviation of a feature: the log of the odds for a " +
+				"branch against the last of its gate."
 		}
 		if se := m.StandardErrors; se != nil {
-			gate.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full."
+			gate.Reading += " The bars are 95 % intervals (" + se.Kind +
+				" information); one that misses 0 is drawn full."
 		}
 		if chart, _ := gatingChart(each); chart != "" {
 			gate.Pictures = []template.HTML{chart}
@@ -211,7 +218,8 @@ func targetSections(m *fitted.Model, d *Diagnosis) []section {
 	each := perSD(m, d.SD)
 	own := asTable(experts(m, maxFeatures))
 	own.Fold = own.Head[0] + ", in the features' own units"
-	of := section{Title: "Experts", Reading: "Regressors by expert, per standard deviation of a feature.", Tables: []table{asTable(experts(each, maxFeatures)), own}}
+	of := section{Title: "Experts", Reading: "Regressors by expert, per standard deviation of a feature.",
+		Tables: []table{asTable(experts(each, maxFeatures)), own}}
 	if se := m.StandardErrors; se != nil {
 		of.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full."
 	}

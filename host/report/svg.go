@@ -27,8 +27,8 @@ type chart struct {
 // Margins of a chart, in its own units.
 const (
 	left, right, top, bottom = 58.0, 14.0, 26.0, 42.0
-	// letter is the width of a letter as wide as small screens have it, lineHeight that of a line of text, and nameLetters the most letters
-	// in a line of a name of a row.
+	// letter is the width of a letter as wide as small screens have it, lineHeight that of a line of text, and
+	// nameLetters the most letters in a line of a name of a row.
 	letter, lineHeight, nameLetters = 7.6, 15.0, 24
 )
 
@@ -60,7 +60,8 @@ func (c *chart) py(y float64) float64 {
 func n(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
 func (c *chart) dot(x, y, radius, opacity float64, class string) {
-	fmt.Fprintf(&c.body, `<circle cx="%s" cy="%s" r="%s" class="%s" fill-opacity="%.2f"/>`, n(c.px(x)), n(c.py(y)), n(radius), class, opacity)
+	fmt.Fprintf(&c.body, `<circle cx="%s" cy="%s" r="%s" class="%s" fill-opacity="%.2f"/>`, n(c.px(x)), n(c.py(y)),
+		n(radius), class, opacity)
 }
 
 func (c *chart) line(x, y []float64, class string) {
@@ -72,7 +73,8 @@ func (c *chart) line(x, y []float64, class string) {
 }
 
 func (c *chart) segment(x0, y0, x1, y1 float64, class string) {
-	fmt.Fprintf(&c.body, `<line class="line %s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class, n(c.px(x0)), n(c.py(y0)), n(c.px(x1)), n(c.py(y1)))
+	fmt.Fprintf(&c.body, `<line class="line %s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class, n(c.px(x0)), n(c.py(y0)),
+		n(c.px(x1)), n(c.py(y1)))
 }
 
 func (c *chart) bar(x0, x1, y float64, class string) {
@@ -192,9 +194,11 @@ func (c *chart) dots(i, k, rows int, at func(row int) (v float64, ok bool), pale
 func (c *chart) svg() template.HTML {
 	var b strings.Builder
 	title := template.HTMLEscapeString(c.title)
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s"><title>%s</title>`, n(c.width), n(c.height), title, title)
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s"><title>%s</title>`, n(c.width), n(c.height),
+		title, title)
 	for _, t := range axisTicks(c.x0, c.x1) {
-		fmt.Fprintf(&b, `<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="middle">%s</text>`,
+		fmt.Fprintf(&b,
+			`<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="middle">%s</text>`,
 			n(c.px(t)), n(c.px(t)), n(c.top), n(c.height-bottom), n(c.px(t)), n(c.height-bottom+16), tick(t))
 	}
 	for i, name := range c.rows {
@@ -202,7 +206,8 @@ func (c *chart) svg() template.HTML {
 		from := c.py(-float64(i)) + 4 - lineHeight*float64(len(lines)-1)/2
 		fmt.Fprintf(&b, `<text text-anchor="end">`)
 		for l, line := range lines {
-			fmt.Fprintf(&b, `<tspan x="%s" y="%s">%s</tspan>`, n(c.left-8), n(from+lineHeight*float64(l)), template.HTMLEscapeString(line))
+			fmt.Fprintf(&b, `<tspan x="%s" y="%s">%s</tspan>`, n(c.left-8), n(from+lineHeight*float64(l)),
+				template.HTMLEscapeString(line))
 		}
 		b.WriteString("</text>")
 	}
@@ -210,18 +215,21 @@ func (c *chart) svg() template.HTML {
 		if c.rows != nil {
 			break
 		}
-		fmt.Fprintf(&b, `<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="end">%s</text>`,
+		fmt.Fprintf(&b,
+			`<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="end">%s</text>`,
 			n(c.left), n(c.width-right), n(c.py(t)), n(c.py(t)), n(c.left-6), n(c.py(t)+4), tick(t))
 	}
 	middle := (c.left + c.width - right) / 2
 	if half := letter * float64(utf8.RuneCountInString(c.xLabel)) / 2; middle+half > c.width {
 		middle = max(c.width/2, c.width-half)
 	}
-	fmt.Fprintf(&b, `<text class="label" x="%s" y="%s" text-anchor="middle">%s</text>`, n(middle), n(c.height-6), template.HTMLEscapeString(c.xLabel))
+	fmt.Fprintf(&b, `<text class="label" x="%s" y="%s" text-anchor="middle">%s</text>`, n(middle), n(c.height-6),
+		template.HTMLEscapeString(c.xLabel))
 	if c.rows == nil {
 		fmt.Fprintf(&b, `<text class="label" x="4" y="14">%s</text>`, template.HTMLEscapeString(c.yLabel))
 	}
-	fmt.Fprintf(&b, `<svg x="0" y="0" width="%s" height="%s"><g>%s</g></svg></svg>`, n(c.width), n(c.height), c.body.String())
+	fmt.Fprintf(&b, `<svg x="0" y="0" width="%s" height="%s"><g>%s</g></svg></svg>`, n(c.width), n(c.height),
+		c.body.String())
 	return template.HTML(b.String())
 }
 

@@ -60,8 +60,8 @@ func writeAnswer(out io.Writer, m *fitted.Model) {
 	}
 }
 
-// writeEstimates writes the parameters and what they are of: how sure they are, what the features were made of, in these
-// lines, the tree and the output's scale, and the coefficients of at most so many features, or all of them.
+// writeEstimates writes the parameters and what they are of: how sure they are, what the features were made of, in
+// these lines, the tree and the output's scale, and the coefficients of at most so many features, or all of them.
 func writeEstimates(out io.Writer, m *fitted.Model, design []string, most int, all bool) {
 	if s := m.StandardErrors; s != nil {
 		fmt.Fprintln(out, uncertainty(m, s))
@@ -145,7 +145,8 @@ func Outputs(w io.Writer, v *fitted.Vector, all bool) error {
 func approximation(m *fitted.Model) string {
 	a := m.Approximation
 	lo, hi := a.Value.Range()
-	return fmt.Sprintf("Values of %s by a native approximation on %.6g <= z < %.6g: relative error at most %.2g, of its derivative %.2g.",
+	return fmt.Sprintf("Values of %s by a native approximation on %.6g <= z < %.6g: relative error at most %.2g, of "+
+		"its derivative %.2g.",
 		m.Activation.Name, lo, hi, a.Value.Error, a.Derivative.Error)
 }
 
@@ -177,7 +178,8 @@ func answer(m *fitted.Model) string {
 	}
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s%s (BIC %s, AIC %s; method %s).",
 		verdict, howMany(m), plural(m.D, "feature"), noise,
-		Likelihood(m.Fit.LogLikelihood), plural(m.Fit.N, "row"), left, Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC), m.Fit.Method)
+		Likelihood(m.Fit.LogLikelihood), plural(m.Fit.N, "row"), left, Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC),
+		m.Fit.Method)
 }
 
 // Likelihood is a log-likelihood, or a criterion made of one, with two decimals, or with the 17
@@ -213,7 +215,8 @@ func design(m *fitted.Model) (lines []string) {
 		if more := len(others) - 12; more > 0 {
 			others = append(others[:12], fmt.Sprintf("%d more", more))
 		}
-		lines = append(lines, fmt.Sprintf("Factor %s: %s against the reference %s.", shown.Name(f.Name), strings.Join(others, ", "), shown.Name(f.Reference)))
+		lines = append(lines, fmt.Sprintf("Factor %s: %s against the reference %s.", shown.Name(f.Name),
+			strings.Join(others, ", "), shown.Name(f.Reference)))
 	}
 	return lines
 }
@@ -224,13 +227,15 @@ func onScale(m *fitted.Model) []string {
 		return nil
 	}
 	y, h := shown.Name(m.Target), shown.Name(m.ScaledTarget())
-	line := fmt.Sprintf("Target: %s. Coefficients, sigma and the tests are of it; log-likelihood, BIC and AIC are of %s", h, y)
+	line := fmt.Sprintf(
+		"Target: %s. Coefficients, sigma and the tests are of it; log-likelihood, BIC and AIC are of %s", h, y)
 	if v := m.Fit.LogLikelihoodTransformed; v != nil {
 		line += fmt.Sprintf(" (log-likelihood of %s: %s)", h, Likelihood(*v))
 	}
 	lines := []string{line + "."}
 	if m.TargetScale.Bounded() {
-		lines = append(lines, fmt.Sprintf("Noise below 0, which %s never is: %.2g %% of the probability, a mean over the rows.", h, 100*m.Fit.ProbabilityOutside))
+		lines = append(lines, fmt.Sprintf("Noise below 0, which %s never is: %.2g %% of the probability, a mean over "+
+			"the rows.", h, 100*m.Fit.ProbabilityOutside))
 	}
 	if !m.TargetScale.HasMean() {
 		lines = append(lines, fmt.Sprintf("Where %s is normal %s has no mean: predictions are medians.", h, y))
@@ -250,7 +255,8 @@ func descent(d *fitted.Descent) string {
 	if d.Value != nil {
 		value = significant(*d.Value)
 	}
-	line := fmt.Sprintf("Descent: %s of %s each, by %s, step size %v (%s)", made, plural(d.Batch, "row"), d.Optimiser, d.StepSize, d.Schedule)
+	line := fmt.Sprintf("Descent: %s of %s each, by %s, step size %v (%s)", made, plural(d.Batch, "row"), d.Optimiser,
+		d.StepSize, d.Schedule)
 	if d.Ridge != nil { // L4
 		line += fmt.Sprintf(", mu %v, lambda %v, ridge %v, radius of the gate %v", d.Mu, d.Lambda, *d.Ridge, d.Radius)
 	}
@@ -316,7 +322,8 @@ func output(m *fitted.Model) string {
 			scale = estimate(o.Scale[0], se.Scale[0])
 		}
 	}
-	return fmt.Sprintf("Output: the experts' means are c + s*%s with c = %s and s = %s.", m.Activation.Name, offset, scale)
+	return fmt.Sprintf("Output: the experts' means are c + s*%s with c = %s and s = %s.", m.Activation.Name, offset,
+		scale)
 }
 
 // gates is the table of the gate: a column for every expert but the last,
@@ -345,7 +352,8 @@ func coefficients(m *fitted.Model, matrix, errors, shownErrors [][]float64, most
 		if errors == nil {
 			by = "size"
 		}
-		table = append(table, []string{fmt.Sprintf("… %s more in the model file, of smaller %s", plural(more, "feature"), by)})
+		table = append(table, []string{fmt.Sprintf("… %s more in the model file, of smaller %s",
+			plural(more, "feature"), by)})
 	}
 	return table
 }
@@ -421,7 +429,8 @@ func survey(s *fitted.Survey) string {
 		unseen = fmt.Sprintf("another start would see a new one with a probability of about %.2g", s.Unseen)
 	}
 	return fmt.Sprintf("Survey of all rows: %s of %s and %s saw %s, the best %s; %s.",
-		plural(s.Starts, "start"), plural(len(s.Kinds), "kind"), plural(s.Moves, "move"), optima, plural(s.Met, "time"), unseen)
+		plural(s.Starts, "start"), plural(len(s.Kinds), "kind"), plural(s.Moves, "move"), optima, plural(s.Met, "time"),
+		unseen)
 }
 
 // likelihood is that of a start, or why it has none.
@@ -479,7 +488,8 @@ var criteria = []string{"log-likelihood", "AIC", "BIC", "ICL", "converged", ""}
 
 // compared is what is told of a candidate beside the others, and a remark.
 func compared(c fitted.Candidate, remark string) []string {
-	return []string{hundredths(c.LogLikelihood), hundredths(c.AIC), hundredths(c.BIC), hundredths(c.ICL), yesNo(c.Converged), remark}
+	return []string{hundredths(c.LogLikelihood), hundredths(c.AIC), hundredths(c.BIC), hundredths(c.ICL),
+		yesNo(c.Converged), remark}
 }
 
 // isGrown says whether the model is a tree that was grown.

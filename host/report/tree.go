@@ -100,7 +100,8 @@ func treeLines(m *fitted.Model) (out []treeLine) {
 	below = func(h model.Hierarchy, from, depth int, before string) {
 		for c, b := range h.Branches {
 			to, last := from+b.Leaves(), c == len(h.Branches)-1
-			line := treeLine{depth: depth, before: before + "├─ ", share: floats.Sum(m.Proportions[from:to]), expert: -1}
+			line := treeLine{depth: depth, before: before + "├─ ", share: floats.Sum(m.Proportions[from:to]),
+				expert: -1}
 			next := before + "│  "
 			if last {
 				line.before, next = before+"└─ ", before+"   "
@@ -151,7 +152,8 @@ func drawnTree(m *fitted.Model) (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s%s %s", l.before, percent(l.share), l.text+l.toward))
 	}
 	if lines != nil {
-		lines = append([]string{"", "Tree (shares of the rows; the direction in which a branch gains on the last of its gate)"}, lines...)
+		lines = append([]string{"", "Tree (shares of the rows; the direction in which a branch gains on the last of " +
+			"its gate)"}, lines...)
 	}
 	return lines
 }
@@ -164,7 +166,8 @@ func treeSection(m *fitted.Model) (section, bool) {
 	}
 	s := section{
 		Title: "Tree",
-		Reading: "Branches of the gates from left to right, as thick as their shares of the rows by the gates. Above, the direction in which each gains on the " +
+		Reading: "Branches of the gates from left to right, as thick as their shares of the rows by the gates. " +
+			"Above, the direction in which each gains on the " +
 			"last branch of its gate, a unit vector, and the length of the gate's predictor.",
 		Stack:    true,
 		Pictures: []template.HTML{treePicture(m, lines)},
@@ -184,8 +187,10 @@ func treePicture(m *fitted.Model, lines []treeLine) template.HTML {
 	var b strings.Builder
 	y := func(i int) float64 { return 20 + step*float64(i+1) }
 	x := func(depth int) float64 { return 12 + indent*float64(depth) }
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="tree of gates %s">`, n(width), n(y(len(lines)-1)+20), template.HTMLEscapeString(m.Hierarchy))
-	fmt.Fprintf(&b, `<circle cx="%s" cy="%s" r="4" class="plain"/><text x="%s" y="%s" class="label">all rows</text>`, n(x(0)), n(y(-1)), n(x(0)+12), n(y(-1)+4))
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="tree of gates %s">`, n(width),
+		n(y(len(lines)-1)+20), template.HTMLEscapeString(m.Hierarchy))
+	fmt.Fprintf(&b, `<circle cx="%s" cy="%s" r="4" class="plain"/><text x="%s" y="%s" class="label">all rows</text>`,
+		n(x(0)), n(y(-1)), n(x(0)+12), n(y(-1)+4))
 	parent := map[int]int{0: -1} // the row of the gate at each depth
 	for i, l := range lines {
 		thick := max(1, 16*l.share)
@@ -193,10 +198,12 @@ func treePicture(m *fitted.Model, lines []treeLine) template.HTML {
 		if l.expert >= 0 {
 			class = colour(l.expert)
 		}
-		fmt.Fprintf(&b, `<path d="M%s %sV%sH%s" fill="none" stroke="currentColor" stroke-opacity="0.35" stroke-width="%s"/>`,
+		fmt.Fprintf(&b,
+			`<path d="M%s %sV%sH%s" fill="none" stroke="currentColor" stroke-opacity="0.35" stroke-width="%s"/>`,
 			n(x(l.depth)), n(y(parent[l.depth])+5), n(y(i)), n(x(l.depth+1)-5), n(thick))
 		fmt.Fprintf(&b, `<circle cx="%s" cy="%s" r="5" class="%s"/>`, n(x(l.depth+1)), n(y(i)), class)
-		fmt.Fprintf(&b, `<text x="%s" y="%s" class="label">%s %s</text>`, n(x(l.depth+1)+12), n(y(i)+4), percent(l.share), template.HTMLEscapeString(l.text))
+		fmt.Fprintf(&b, `<text x="%s" y="%s" class="label">%s %s</text>`, n(x(l.depth+1)+12), n(y(i)+4),
+			percent(l.share), template.HTMLEscapeString(l.text))
 		parent[l.depth+1] = i
 	}
 	b.WriteString("</svg>")

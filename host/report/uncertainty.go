@@ -19,7 +19,8 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 	if s.Kind == "robust" {
 		by = "the sandwich (robust)"
 	}
-	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is 1.96 of them to either side.", by) + sharedNoise(m, s)
+	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is 1.96 of them to either side.", by) +
+		sharedNoise(m, s)
 	if m.K > maxErrors {
 		line += " Those of the coefficients are in the model file."
 	}
@@ -28,7 +29,8 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 
 // dependence is the line on the standard errors for rows that follow each other.
 func dependence(m *fitted.Model) string {
-	line := fmt.Sprintf("Standard errors with dependence of rows: the sandwich by the Bartlett kernel, bandwidth %s (Newey and West 1987, Andrews 1991)", plural(m.HAC.Bandwidth, "row"))
+	line := fmt.Sprintf("Standard errors with dependence of rows: the sandwich by the Bartlett kernel, bandwidth %s "+
+		"(Newey and West 1987, Andrews 1991)", plural(m.HAC.Bandwidth, "row"))
 	if c := m.HAC.CriticalValue; c > 0 {
 		line += fmt.Sprintf("; a 95 %% interval is %.3g of them to either side", c)
 	}

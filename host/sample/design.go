@@ -65,7 +65,8 @@ func (d Design) draw(k, dim int, rng *rand.Rand) (*model.Params, error) {
 		}
 		for tries := 0; d == Separated && nearAnother(p, i); tries++ {
 			if tries == mostTries {
-				return nil, fmt.Errorf("k = %d unit regressors do not fit %v apart into d = %d dimensions", k, leastApart, dim)
+				return nil, fmt.Errorf("k = %d unit regressors do not fit %v apart into d = %d dimensions", k,
+					leastApart, dim)
 			}
 			unitVector(p.Regressor(i), nil, rng)
 		}

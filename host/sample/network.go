@@ -71,7 +71,8 @@ func (c *NetworkConfig) check() error {
 	}
 	switch {
 	case c.K > c.D:
-		return fmt.Errorf("k = %d units over d = %d features: their weights cannot be linearly independent; want k of at most d", c.K, c.D)
+		return fmt.Errorf("k = %d units over d = %d features: their weights cannot be linearly independent; want k "+
+			"of at most d", c.K, c.D)
 	case !(c.Condition >= 1) || !numeric.Finite(c.Condition):
 		return fmt.Errorf("condition = %v, want a finite number of at least 1", c.Condition)
 	case c.K == 1 && c.Condition != 1:
@@ -81,10 +82,12 @@ func (c *NetworkConfig) check() error {
 	}
 	for i, v := range c.Output {
 		if v == 0 || !numeric.Finite(v) {
-			return fmt.Errorf("output weight %d is %v: a unit that does not enter y cannot be learned; want numbers other than 0", i+1, v)
+			return fmt.Errorf("output weight %d is %v: a unit that does not enter y cannot be learned; want numbers "+
+				"other than 0", i+1, v)
 		}
 	}
-	return memory.Check(fmt.Sprintf("the weights of %d units over %d features", c.K, c.D), 4*8*float64(c.K)*float64(c.D))
+	return memory.Check(fmt.Sprintf("the weights of %d units over %d features", c.K, c.D),
+		4*8*float64(c.K)*float64(c.D))
 }
 
 // conditioned fills the k×d matrix w as [NewNetwork] says.

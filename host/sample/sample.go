@@ -31,10 +31,11 @@ type Config struct {
 	Tree       model.Hierarchy // of their gates; the zero value is one gate
 	K, D, N    int             // experts, features, rows
 	Sigma      float64         // of the noise, ≥ 0
-	Family     string          // the density of y, by its name in host/mixture, whose first own parameter Sigma then is; "" is normal noise
-	Own        []float64       // its other own parameters
-	Design     Design          // "" is Paper
-	Inputs     Inputs
+	// the density of y, by its name in host/mixture, whose first own parameter Sigma then is; "" is normal noise
+	Family string
+	Own    []float64 // its other own parameters
+	Design Design    // "" is Paper
+	Inputs Inputs
 	// Recurrent makes the last feature of every row the target of the row before, 0 for
 	// the first: a state, drawn with noise around the experts of (inputs, state before).
 	Recurrent bool
@@ -101,16 +102,19 @@ func (c *Config) check() error {
 	case c.Inputs.Mixture && !(c.Inputs.P >= 0 && c.Inputs.P <= 1):
 		return fmt.Errorf("p = %v of the mixture of inputs, want 0 to 1", c.Inputs.P)
 	case c.Inputs.Mixture && !(c.Inputs.Norm >= 0 && c.Inputs.Norm <= maxNorm):
-		return fmt.Errorf("norm %v of the mixture of inputs, want a positive number, at most %g", c.Inputs.Norm, maxNorm)
+		return fmt.Errorf("norm %v of the mixture of inputs, want a positive number, at most %g", c.Inputs.Norm,
+			maxNorm)
 	}
 	least, err := c.Design.least(min(c.K, dataset.MaxColumns)) // more experts fit no table
 	if err != nil {
 		return err
 	}
 	if c.D < least {
-		return fmt.Errorf("d = %d is too small: design %s with k = %d needs d of at least %d", c.D, c.Design, c.K, least)
+		return fmt.Errorf("d = %d is too small: design %s with k = %d needs d of at least %d", c.D, c.Design, c.K,
+			least)
 	}
-	return memory.Check(fmt.Sprintf("the parameters of %d experts over %d features", c.K, c.D), 4*8*float64(c.K)*float64(c.D))
+	return memory.Check(fmt.Sprintf("the parameters of %d experts over %d features", c.K, c.D),
+		4*8*float64(c.K)*float64(c.D))
 }
 
 // checkSize refuses sizes and noise that no sample has.

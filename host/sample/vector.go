@@ -29,12 +29,14 @@ type VectorSampler struct {
 func NewVector(cfg Config, targets int, correlation float64) (*VectorSampler, error) {
 	switch {
 	case targets < 1 || targets+cfg.D > dataset.MaxColumns:
-		return nil, fmt.Errorf("%d targets, want at least 1, and with the features at most %d columns", targets, dataset.MaxColumns)
+		return nil, fmt.Errorf("%d targets, want at least 1, and with the features at most %d columns", targets,
+			dataset.MaxColumns)
 	case cfg.Recurrent && targets > 1:
 		return nil, fmt.Errorf("a recurrent sample has one target")
 	}
 	if least := -1 / max(float64(targets-1), 1); !(correlation > least && correlation < 1) || !(cfg.Sigma > 0) {
-		return nil, fmt.Errorf("correlation %v of %d targets with sigma %v, want a sigma above 0 and a correlation between %.3g and 1", correlation, targets, cfg.Sigma, least)
+		return nil, fmt.Errorf("correlation %v of %d targets with sigma %v, want a sigma above 0 and a correlation "+
+			"between %.3g and 1", correlation, targets, cfg.Sigma, least)
 	}
 	first, err := New(cfg)
 	if err != nil {
@@ -61,7 +63,8 @@ func NewVector(cfg Config, targets int, correlation float64) (*VectorSampler, er
 	}
 	noise, ok := model.VectorNoiseOf(cov, correlation != 0)
 	if !ok {
-		return nil, fmt.Errorf("correlation %v of %d targets with sigma %v is out of the range of float64", correlation, targets, cfg.Sigma)
+		return nil, fmt.Errorf("correlation %v of %d targets with sigma %v is out of the range of float64", correlation,
+			targets, cfg.Sigma)
 	}
 	return &VectorSampler{Truth: model.JoinCoordinates(coordinates, []model.VectorNoise{noise}), of: first}, nil
 }

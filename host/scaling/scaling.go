@@ -36,8 +36,8 @@ func (s Scale) Of(y float64) float64 {
 	return y
 }
 
-// Back returns y with h(y) = v. Beyond the values of h, where normal noise may take v ≤ 0, it is the end of y > 0 that is near: 0 of
-// the square root, +Inf of the reciprocal.
+// Back returns y with h(y) = v. Beyond the values of h, where normal noise may take v ≤ 0, it is the end of y > 0 that
+// is near: 0 of the square root, +Inf of the reciprocal.
 func (s Scale) Back(v float64) float64 {
 	switch s {
 	case Log:
@@ -76,8 +76,8 @@ func (s Scale) Bounded() bool { return s == Sqrt || s == Reciprocal }
 // HasMean says whether y has a mean where h(y) is normal.
 func (s Scale) HasMean() bool { return s != Reciprocal }
 
-// Mean returns the mean of y where h(y) is N(m, σ²): e^(m+σ²/2), and m² + σ² of the square root; NaN of the reciprocal, which
-// has none.
+// Mean returns the mean of y where h(y) is N(m, σ²): e^(m+σ²/2), and m² + σ² of the square root; NaN of the reciprocal,
+// which has none.
 func (s Scale) Mean(m, sigma float64) float64 {
 	switch s {
 	case Log:

@@ -46,7 +46,8 @@ const arrangedRows = 8192
 // newArrangement returns that of the experts of q, under whatever gate, in the tree of
 // the problem. The posteriors are those under q, after change, if there is one, has been
 // at the gate's scores log P(z|x) of a block.
-func newArrangement(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, change func(*mixture.Posterior)) (*arrangement, error) {
+func newArrangement(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
+	change func(*mixture.Posterior)) (*arrangement, error) {
 	part := model.Part(rows, arrangedRows)
 	n, _ := part.Dims()
 	_, columns := p.Shape.Free().Columns(q)
@@ -89,8 +90,10 @@ func newColumns(d, n int) [][]float64 {
 
 // EachPosterior calls fn with every block of rows and the posteriors of its experts under q,
 // after change, if there is one, has been at the gate's scores log P(z|x).
-func EachPosterior(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, change func(*mixture.Posterior), fn func(*model.Block, *mixture.Posterior)) error {
-	means, post, room := q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K), make([]float64, q.K*model.BlockRows)
+func EachPosterior(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
+	change func(*mixture.Posterior), fn func(*model.Block, *mixture.Posterior)) error {
+	means, post, room := q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K),
+		make([]float64, q.K*model.BlockRows)
 	return model.InOrder(ctx, rows, func(b *model.Block) error {
 		mean := room[:q.K*b.N]
 		q.Predictors(mean, b)
@@ -109,7 +112,8 @@ func EachPosterior(ctx context.Context, p *problem.Problem, rows model.Rows, q *
 
 // residuals writes those of every expert of q to the beginning of room, which it returns: K rows of b.N.
 // The means are [model.Params.Output] of q.
-func residuals(ctx context.Context, means model.Activation, q *model.Params, room []float64, b *model.Block) ([]float64, error) {
+func residuals(ctx context.Context, means model.Activation, q *model.Params, room []float64,
+	b *model.Block) ([]float64, error) {
 	dst := room[:q.K*b.N]
 	q.Predictors(dst, b)
 	if err := means.Eval(ctx, dst, dst); err != nil {
@@ -135,7 +139,8 @@ func (a *arrangement) gate(ctx context.Context, v model.GateNode, places []int) 
 	g, ok := a.fitted[key]
 	if !ok {
 		b := newBranching(a.x, a.r, sorted)
-		run, err := optim.Newton(ctx, b, make([]float64, b.Dim()), optim.Settings{Iterations: 15, Tolerance: 1e-4 / b.n})
+		run, err := optim.Newton(ctx, b, make([]float64, b.Dim()),
+			optim.Settings{Iterations: 15, Tolerance: 1e-4 / b.n})
 		if err != nil {
 			return fittedGate{}, err
 		}
@@ -289,7 +294,8 @@ func (a *arrangement) best(ctx context.Context, rng *rand.Rand) ([]int, error) {
 
 // arranged returns the experts of q, under whatever gate, as leaves of the tree of the
 // problem, with its gates fitted to whose the rows are under q.
-func arranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, rng *rand.Rand) (*model.Params, error) {
+func arranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
+	rng *rand.Rand) (*model.Params, error) {
 	a, err := newArrangement(ctx, p, rows, q, nil)
 	if err != nil {
 		return nil, err
@@ -302,7 +308,8 @@ func arranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *model
 }
 
 // params returns the experts of q in these places under the gates fitted to them.
-func (a *arrangement) params(ctx context.Context, p *problem.Problem, q *model.Params, places []int) (*model.Params, error) {
+func (a *arrangement) params(ctx context.Context, p *problem.Problem, q *model.Params,
+	places []int) (*model.Params, error) {
 	out := p.Shape.Blank(q.Sigma[0])
 	for at, i := range places {
 		copy(out.Regressor(at), q.Regressor(i))

@@ -20,7 +20,8 @@ const (
 
 // Near returns the other optima of which the log-likelihood is within 6 units of the best's, best first:
 // those that the search has refined and that converged on all rows, without a ridge and admissible. more
-// refines what else it has seen there. There are none under a tree, where σ was given, of noise that is not normal, or of one expert.
+// refines what else it has seen there. There are none under a tree, where σ was given, of noise that is not normal, or
+// of one expert.
 func (f *Found) Near(ctx context.Context, p *problem.Problem, more bool) ([]*Candidate, error) {
 	if f.Best.Failed() || f.Best.Degenerate || p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Link != nil {
 		return nil, nil
@@ -46,7 +47,10 @@ func (f *Found) Near(ctx context.Context, p *problem.Problem, more bool) ([]*Can
 		switch v := c.Run.Value; {
 		case c.Failed() || c.Degenerate || c.Run.Status != optim.Converged || c.Rows != p.N() || c.Ridge > 0:
 		case v > f.Best.Run.Value+arrangementGap/n:
-		case slices.ContainsFunc(found, func(o *Candidate) bool { return v-o.Run.Value < sameValue/n && o.Run.Value-v < sameValue/n }):
+		case slices.ContainsFunc(found, func(o *Candidate) bool {
+			return v-o.Run.Value < sameValue/n &&
+				o.Run.Value-v < sameValue/n
+		}):
 		default:
 			found = append(found, c)
 		}

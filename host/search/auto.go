@@ -48,7 +48,8 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if estimate != nil {
 		out.Notes = append(out.Notes, estimate.Notes...)
 	} else {
-		out.Notes = append(out.Notes, "no moment estimate: "+obstacle+"; the likelihood was maximised from other starts")
+		out.Notes = append(out.Notes, "no moment estimate: "+obstacle+
+			"; the likelihood was maximised from other starts")
 	}
 	if note := p.Inputs.Note(); note != "" {
 		out.Notes = append(out.Notes, note)
@@ -65,11 +66,12 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 		t.Soft = Start{} // it has made them
 	}
 	var none string // why there is no certificate
-	out.Best, out.All, err = Run(ctx, t, s.Resume, func(ctx context.Context, best *Candidate, all []*Candidate) (int, error) {
-		var err error
-		out.Certificate, none, err = Certify(ctx, p, best, all, Seen{Survey: out.Survey})
-		return max(wanted(out.Certificate), unmet(p, all, out.Certificate, out.Survey)), err
-	})
+	out.Best, out.All, err = Run(ctx, t, s.Resume,
+		func(ctx context.Context, best *Candidate, all []*Candidate) (int, error) {
+			var err error
+			out.Certificate, none, err = Certify(ctx, p, best, all, Seen{Survey: out.Survey})
+			return max(wanted(out.Certificate), unmet(p, all, out.Certificate, out.Survey)), err
+		})
 	if none != "" {
 		out.Notes = append(out.Notes, none)
 	}
@@ -118,10 +120,11 @@ func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bo
 	return true, err
 }
 
-// takeCare looks further where agreement of a few starts is no evidence: where the data hardly ask for an expert, or there was no
-// survey and a test fails or the optimum does not pass. It was done so many times before.
+// takeCare looks further where agreement of a few starts is no evidence: where the data hardly ask for an expert, or
+// there was no survey and a test fails or the optimum does not pass. It was done so many times before.
 func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task, before int) error {
-	alone := p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Link != nil // those that look further estimate σ of normal noise
+	// those that look further estimate σ of normal noise
+	alone := p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Link != nil
 	if f.Certificate == nil || alone || f.Best.Failed() || f.Best.Degenerate {
 		return nil
 	}
@@ -130,7 +133,8 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		return err
 	}
 	seen := Seen{Survey: f.Survey, Late: f.late}
-	if f.Survey == nil && (len(which) > 0 || f.Certificate.PValue < infer.Doubt || f.Certificate.Optimum != infer.Pass && f.Certificate.Model != infer.NotJudged) {
+	if f.Survey == nil && (len(which) > 0 || f.Certificate.PValue < infer.Doubt ||
+		f.Certificate.Optimum != infer.Pass && f.Certificate.Model != infer.NotJudged) {
 		if seen.Survey, err = lateSurvey(ctx, p, e, t.Starts); err != nil {
 			return err
 		}
@@ -165,7 +169,8 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	return err
 }
 
-// turnTo takes c for the best, to which a step has led; the starts that have met the one before have met another optimum, if it is one.
+// turnTo takes c for the best, to which a step has led; the starts that have met the one before have met another
+// optimum, if it is one.
 func (f *Found) turnTo(c *Candidate, step string, p *problem.Problem) {
 	c.Gains = withGain(f.Best.Gains, step, (f.Best.Run.Value-c.Run.Value)*p.Weights.Total)
 	if c.Run.Value < f.Best.Run.Value-SameOptimum(p.N()) {
@@ -187,7 +192,8 @@ func (f *Found) join(others []*Candidate, tolerance float64) {
 
 // newTask is the search: which starts, on which rows. The user's own and the
 // moment estimate come first, then the kinds in turn.
-func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate, s Settings) (*Task, error) {
+func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
+	s Settings) (*Task, error) {
 	part, err := ScreeningPart(ctx, p)
 	if err != nil {
 		return nil, err
@@ -225,7 +231,8 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		}
 		subspace = Subspace(p, e, projected)
 	}
-	switch general := p.Shape.Intercept || p.Shape.GateIntercept && !p.Shape.ConstantGate || !p.Inputs.Standard() || p.Link != nil; {
+	switch general := p.Shape.Intercept || p.Shape.GateIntercept && !p.Shape.ConstantGate || !p.Inputs.Standard() ||
+		p.Link != nil; {
 	case within && general:
 		t.Cycle = []Start{KMeans(p, part), subspace, random}
 	case within:

@@ -36,7 +36,8 @@ func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups
 		if groups.of[at] == nil {
 			continue
 		}
-		s := sides{rows: p.Rows, seen: seen, offset: q.GatingIntercepts != nil, node: v, groups: groups.of[at], gate: harden(q, groups)}
+		s := sides{rows: p.Rows, seen: seen, offset: q.GatingIntercepts != nil, node: v, groups: groups.of[at],
+			gate: harden(q, groups)}
 		var err error
 		if s.own, err = rowsOf(ctx, p, q, v); err != nil {
 			return nil, err

@@ -38,11 +38,12 @@ type Candidate struct {
 	Agrees     bool                // with the best on its optimum
 	Degenerate bool                // an expert shrank onto a few rows: never the best
 	Loss       *float64            // of all rows, where a method minimises another than the likelihood
-	Whole      *float64            // the mean negative log-likelihood of all rows at Params, where Run is on others or has a ridge
-	Groups     *Groups             // of branches, where a gate separates rows; see [separated]
-	Ridge      float64             // on the gate, which Run.Value has; see [loss.Likelihood.PenaliseGate]
-	Gains      []Gain              // what steps have gained on the way to it
-	Contended  bool                // it was refined before more starts were made, and will be again
+	// the mean negative log-likelihood of all rows at Params, where Run is on others or has a ridge
+	Whole     *float64
+	Groups    *Groups // of branches, where a gate separates rows; see [separated]
+	Ridge     float64 // on the gate, which Run.Value has; see [loss.Likelihood.PenaliseGate]
+	Gains     []Gain  // what steps have gained on the way to it
+	Contended bool    // it was refined before more starts were made, and will be again
 
 	draw    func(context.Context, *rand.Rand) (*model.Params, error)
 	refined *Candidate // what became of it on more rows
@@ -104,7 +105,9 @@ func NoneFinite(p *problem.Problem) error {
 	if err != nil {
 		return err
 	}
-	return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("no start reached a finite likelihood: the values are too large for it, the target of row %d, %.4g, most of all; rescale target or features", row, y)}
+	return &dataset.Error{File: p.Schema.Name,
+		Msg: fmt.Sprintf("no start reached a finite likelihood: the values are too large for it, the target of row "+
+			"%d, %.4g, most of all; rescale target or features", row, y)}
 }
 
 // Count counts the candidates of which is holds.
@@ -119,7 +122,8 @@ func Count(all []*Candidate, is func(*Candidate) bool) (n int) {
 
 // Draw runs fn for every candidate as [Each] does, each with random numbers of its own: those of a use's streams from
 // the given index on.
-func Draw(ctx context.Context, p *problem.Problem, all []*Candidate, use stream.Use, first int, fn func(context.Context, *Candidate, *rand.Rand) error) error {
+func Draw(ctx context.Context, p *problem.Problem, all []*Candidate, use stream.Use, first int,
+	fn func(context.Context, *Candidate, *rand.Rand) error) error {
 	return each(ctx, p, all, func(ctx context.Context, i int, c *Candidate) error {
 		return fn(ctx, c, stream.New(p.Seed, use, first+i))
 	})
@@ -130,7 +134,8 @@ func Each(ctx context.Context, p *problem.Problem, all []*Candidate, fn func(con
 	return each(ctx, p, all, func(ctx context.Context, _ int, c *Candidate) error { return fn(ctx, c) })
 }
 
-func each(ctx context.Context, p *problem.Problem, all []*Candidate, fn func(ctx context.Context, i int, c *Candidate) error) error {
+func each(ctx context.Context, p *problem.Problem, all []*Candidate,
+	fn func(ctx context.Context, i int, c *Candidate) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make([]error, len(all))

@@ -82,7 +82,8 @@ type groupValues struct {
 
 func newGroupValues(q *model.Params) *groupValues {
 	room := func(rows int) []float64 { return make([]float64, rows*model.BlockRows) }
-	return &groupValues{q, mixture.DensityOf(q.Family), nil, room(q.K), room(q.K), room(q.K), room(q.K), room(1), room(1), room(1)}
+	return &groupValues{q, mixture.DensityOf(q.Family), nil, room(q.K), room(q.K), room(q.K), room(q.K), room(1),
+		room(1), room(1)}
 }
 
 // take takes a block.

@@ -32,13 +32,15 @@ type Seen struct {
 
 // Certify judges the optimum best, one of all or of what else was seen. Where
 // it cannot the certificate is nil and the note says why.
-func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate, seen Seen) (c *infer.Certificate, note string, err error) {
+func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate,
+	seen Seen) (c *infer.Certificate, note string, err error) {
 	evidence := evidenceOf(p, best, all, seen)
 	if infer.Exact(best.Params, p.RMS()) {
 		c, note, err := exact(p, best.Params, evidence)
 		if away := residualsOver(p, best); away > mostOver && c != nil {
 			c.Optimum = infer.NotJudged
-			c.Reason = fmt.Sprintf("sigma was given as %.3g, and the residuals are %.2g times as large: beside them no fit is judged; leave sigma to be estimated", p.Shape.Sigma, away)
+			c.Reason = fmt.Sprintf("sigma was given as %.3g, and the residuals are %.2g times as large: beside them "+
+				"no fit is judged; leave sigma to be estimated", p.Shape.Sigma, away)
 		}
 		return c, note, err
 	}
@@ -89,8 +91,8 @@ func residualsOver(p *problem.Problem, best *Candidate) float64 {
 	return math.Sqrt(max(0, 2*(best.Run.Value-math.Log(sigma)-0.5*math.Log(2*math.Pi))))
 }
 
-// exact is the certificate of a fit whose residuals are rounding beside the target's root mean square. Where the target takes
-// two values that says nothing about the optimum either: any two experts that are those
+// exact is the certificate of a fit whose residuals are rounding beside the target's root mean square. Where the target
+// takes two values that says nothing about the optimum either: any two experts that are those
 // values fit it exactly, whatever the gate. Where one row, or a few, is all of that root mean square it says nothing of
 // the others.
 func exact(p *problem.Problem, q *model.Params, e infer.Evidence) (*infer.Certificate, string, error) {
@@ -107,14 +109,17 @@ func exact(p *problem.Problem, q *model.Params, e infer.Evidence) (*infer.Certif
 	a, b, two, err := p.TwoValues()
 	if two {
 		c.Optimum = infer.NotJudged
-		c.Reason = fmt.Sprintf("the target takes two values, %g and %g, which experts fit exactly: the likelihood of normal noise has no maximum there, and a model of two classes is wanted", a, b)
+		c.Reason = fmt.Sprintf("the target takes two values, %g and %g, which experts fit exactly: the likelihood of "+
+			"normal noise has no maximum there, and a model of two classes is wanted", a, b)
 	}
 	return c, "", err
 }
 
 // HiddenBy says that a row hides the others from a fit at q: its noise is rounding beside that row alone.
 func HiddenBy(far *problem.Outlier, q *model.Params) string {
-	return fmt.Sprintf("row %d, whose target is %.4g, hides the others: sigma %.4g is next to nothing beside it, and not beside theirs, whose root mean square is %.4g; look at that row", far.Row, far.Y, slices.Min(q.Sigma), far.Others)
+	return fmt.Sprintf("row %d, whose target is %.4g, hides the others: sigma %.4g is next to nothing beside it, and "+
+		"not beside theirs, whose root mean square is %.4g; look at that row", far.Row, far.Y, slices.Min(q.Sigma),
+		far.Others)
 }
 
 // restsOnLittle is [infer.RestsOnLittle] of experts that have so many of the rows of p.
@@ -177,7 +182,8 @@ func (s Seen) care(met int) infer.Care {
 	}
 	if v := s.Spare; v != nil {
 		c.Spares = v.Experts
-		if placed := (infer.Care{Starts: v.Starts, Met: v.Met, Unseen: v.unseen()}); placed.Conclusive() || v.Met > c.Met && !c.Conclusive() {
+		if placed := (infer.Care{Starts: v.Starts, Met: v.Met, Unseen: v.unseen()}); placed.Conclusive() ||
+			v.Met > c.Met && !c.Conclusive() {
 			c.Starts, c.Met, c.Unseen = placed.Starts, placed.Met, placed.Unseen
 		}
 	}
@@ -187,7 +193,8 @@ func (s Seen) care(met int) infer.Care {
 // ByProportion returns the experts' proportions and the permutation that puts the
 // largest first, of those that may stand for each other: expert i becomes expert
 // order[i].
-func ByProportion(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params) (proportions []float64, perm []int, err error) {
+func ByProportion(ctx context.Context, p *problem.Problem, rows model.Rows,
+	q *model.Params) (proportions []float64, perm []int, err error) {
 	proportions, err = loss.NewLikelihood(rows, p.G, q, p.Shape.Free(), p.Threads).Proportions(ctx, q)
 	if err != nil {
 		return nil, nil, err

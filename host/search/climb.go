@@ -56,7 +56,8 @@ type multiplier interface {
 // too early. Problems too large for a Hessian take truncated Newton, and L-BFGS where g
 // has kinks or there are no products with a Hessian either. A stop that is not
 // nil may end it after any iteration.
-func Climb(ctx context.Context, l Climber, theta []float64, stop func(iteration int, value float64) bool) (*optim.Result, error) {
+func Climb(ctx context.Context, l Climber, theta []float64,
+	stop func(iteration int, value float64) bool) (*optim.Result, error) {
 	r, err := approach(ctx, l, theta, stop)
 	if err != nil || r.Status == optim.Stopped {
 		return r, err
@@ -69,7 +70,8 @@ func Climb(ctx context.Context, l Climber, theta []float64, stop func(iteration 
 const nearRows = 20
 
 // climbNear is [Climb] from a θ next to the maximum: it begins with Newton's method.
-func climbNear(ctx context.Context, l Climber, theta []float64, stop func(iteration int, value float64) bool) (*optim.Result, error) {
+func climbNear(ctx context.Context, l Climber, theta []float64,
+	stop func(iteration int, value float64) bool) (*optim.Result, error) {
 	if !l.Dense() {
 		return approach(ctx, l, theta, stop)
 	}
@@ -84,7 +86,8 @@ func approach(ctx context.Context, l Climber, theta []float64, stop func(int, fl
 			return optim.LBFGS(ctx, l, x, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
 		}
 		if m, ok := l.(multiplier); ok && m.Products() {
-			r, err := optim.TruncatedNewton(ctx, m, theta, optim.Settings{Iterations: 500, Slack: slack / l.Rows(), Stop: stop})
+			r, err := optim.TruncatedNewton(ctx, m, theta, optim.Settings{Iterations: 500, Slack: slack / l.Rows(),
+				Stop: stop})
 			if err != nil || r.Status != optim.Stalled {
 				return r, err
 			}
@@ -117,7 +120,8 @@ func sharpen(ctx context.Context, l Climber, r *optim.Result, stop func(int, flo
 			break
 		}
 		r, err = goOn(r, func(x []float64) (*optim.Result, error) {
-			return optim.Newton(ctx, l, x, optim.Settings{Iterations: 30, Slack: slack / l.Rows(), Worth: crawl * l.StepsPerHessian(), Stop: stop})
+			return optim.Newton(ctx, l, x, optim.Settings{Iterations: 30, Slack: slack / l.Rows(),
+				Worth: crawl * l.StepsPerHessian(), Stop: stop})
 		})
 		if err != nil || r.Status == optim.Converged || r.Status == optim.Stopped {
 			break

@@ -43,8 +43,8 @@ type jump struct {
 }
 
 const (
-	// jumpVotes places along a direction are tried. From each EM goes on while jumpPatience steps as good as the last would
-	// lead above where the expert is.
+	// jumpVotes places along a direction are tried. From each EM goes on while jumpPatience steps as good as the last
+	// would lead above where the expert is.
 	jumpVotes, jumpPatience = 16, 10
 	// mostJumps are made one after the other.
 	mostJumps = 12
@@ -166,8 +166,8 @@ func (v *vacancy) jump(ctx context.Context, j *joiner) (best jump, err error) {
 	return best, nil
 }
 
-// directions are those in which an expert jumps: each of its coefficients alone, and where there are intercepts about the
-// median, of a feature of two values about both.
+// directions are those in which an expert jumps: each of its coefficients alone, and where there are intercepts about
+// the median, of a feature of two values about both.
 func (v *vacancy) directions() (out []jump) {
 	d := v.mixture.D
 	turns := slices.Contains(v.experts, d)
@@ -300,8 +300,8 @@ func quantiles(votes []vote) (places []float64) {
 	return places
 }
 
-// climb goes from δ to a maximum in δ and γ by EM, each a Newton step. It ends where so many steps as good as the last would not
-// lead above where the expert is, which has this value.
+// climb goes from δ to a maximum in δ and γ by EM, each a Newton step. It ends where so many steps as good as the last
+// would not lead above where the expert is, which has this value.
 func (o *jumpable) climb(ctx context.Context, g model.Activation, delta, here float64) (to jump, err error) {
 	slope, gamma := make([]float64, len(o.s)), 0.0
 	to = o.along

@@ -59,9 +59,10 @@ func NeighboursHelp(p *problem.Problem) bool {
 // the gate's intercepts share its rows.
 func Nested(p *problem.Problem) bool { return p.Shape.GateIntercept && NeighboursHelp(p) }
 
-// Beat looks for a better maximum than best, from neighbours of p, and returns it with what it came of; nil where there is
-// none. The steps are made of what beats it.
-func Beat(ctx context.Context, p *problem.Problem, best Neighbour, from []Neighbour, steps Steps) (*Candidate, *Begun, error) {
+// Beat looks for a better maximum than best, from neighbours of p, and returns it with what it came of; nil where there
+// is none. The steps are made of what beats it.
+func Beat(ctx context.Context, p *problem.Problem, best Neighbour, from []Neighbour,
+	steps Steps) (*Candidate, *Begun, error) {
 	part, err := ScreeningPart(ctx, p)
 	if err != nil {
 		return nil, nil, err
@@ -79,9 +80,10 @@ type beginning struct {
 	at *model.Params
 }
 
-// visit begins from neighbours: on the part, of which the best go on to all rows. It returns the best of what beats best, nil where
-// nothing does, and what that came of.
-func (t visitor) visit(ctx context.Context, best *Candidate, from []Neighbour) (found *Candidate, begun *Begun, err error) {
+// visit begins from neighbours: on the part, of which the best go on to all rows. It returns the best of what beats
+// best, nil where nothing does, and what that came of.
+func (t visitor) visit(ctx context.Context, best *Candidate,
+	from []Neighbour) (found *Candidate, begun *Begun, err error) {
 	p := t.Problem
 	if !NeighboursHelp(p) || best.Failed() {
 		return nil, nil, nil
@@ -169,8 +171,8 @@ func (t visitor) fewer(ctx context.Context, q *model.Params, s *loss.Structure) 
 	return all, nil
 }
 
-// merged returns q with the experts i and j in one, their mean by these masses. Its logit is the mean of theirs and the entropy of
-// their shares, which is the logarithm of the sum of their exponentials where these are as the shares.
+// merged returns q with the experts i and j in one, their mean by these masses. Its logit is the mean of theirs and the
+// entropy of their shares, which is the logarithm of the sum of their exponentials where these are as the shares.
 func merged(q *model.Params, i, j int, mass []float64) *model.Params {
 	total := mass[i] + mass[j]
 	a, b := mass[i]/total, mass[j]/total
@@ -241,11 +243,12 @@ func (t visitor) more(ctx context.Context, q *model.Params, s *loss.Structure) (
 	return all, nil
 }
 
-// halved returns q with an expert more: expert i and it are so many times the rms of the residuals apart, along their axis, under
-// the same gate, of which each has half where there are intercepts.
+// halved returns q with an expert more: expert i and it are so many times the rms of the residuals apart, along their
+// axis, under the same gate, of which each has half where there are intercepts.
 func halved(shape problem.Shape, q *model.Params, i int, s *loss.Structure, apart float64) *model.Params {
 	shifted := &loss.Structure{
-		Mass: append([]float64{0}, s.Mass...), RSS: append([]float64{0}, s.RSS...), Axes: append([][]float64{nil}, s.Axes...),
+		Mass: append([]float64{0}, s.Mass...), RSS: append([]float64{0}, s.RSS...), Axes: append([][]float64{nil},
+			s.Axes...),
 	}
 	i++
 	shifted.RSS[i] *= apart * apart
@@ -266,8 +269,8 @@ func halved(shape problem.Shape, q *model.Params, i int, s *loss.Structure, apar
 	return out
 }
 
-// rise takes beginnings to maxima on the part, the best distinct of these to all rows, and returns the best that beats best;
-// nil where none does.
+// rise takes beginnings to maxima on the part, the best distinct of these to all rows, and returns the best that beats
+// best; nil where none does.
 func (t visitor) rise(ctx context.Context, best *Candidate, from []beginning) (*Candidate, string, error) {
 	all, by := candidatesOf(from)
 	err := Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error {
@@ -285,15 +288,17 @@ func (t visitor) rise(ctx context.Context, best *Candidate, from []beginning) (*
 	}
 	slices.SortStableFunc(all, compare)
 	part, _ := t.Part.Dims()
-	all = slices.DeleteFunc(distinct(all, part, mostNeighbours, sameOptimum), func(c *Candidate) bool { return c.Failed() || c.Run.Value > all[0].Run.Value+contenderGap })
+	all = slices.DeleteFunc(distinct(all, part, mostNeighbours, sameOptimum),
+		func(c *Candidate) bool { return c.Failed() || c.Run.Value > all[0].Run.Value+contenderGap })
 	top, err := t.bestFrom(ctx, best, all)
 	return top, by[top], err
 }
 
-// contain climbs on all rows, without a ridge from the first step on, from where an expert joins a neighbour and from where one of its is nearly two:
-// what begins above a likelihood, or as near to it as rounding, ends above it. The first that is above the neighbour is taken; else the best that is
-// above best, nil where none is.
-func (t visitor) contain(ctx context.Context, best *Candidate, n Neighbour, from []beginning) (top *Candidate, by string, err error) {
+// contain climbs on all rows, without a ridge from the first step on, from where an expert joins a neighbour and from
+// where one of its is nearly two: what begins above a likelihood, or as near to it as rounding, ends above it. The
+// first that is above the neighbour is taken; else the best that is above best, nil where none is.
+func (t visitor) contain(ctx context.Context, best *Candidate, n Neighbour,
+	from []beginning) (top *Candidate, by string, err error) {
 	p := t.Problem
 	s, err := t.structure(ctx, n.Params)
 	if err != nil {
@@ -339,7 +344,8 @@ func (t visitor) carry(ctx context.Context, c *Candidate) error {
 func candidatesOf(from []beginning) (all []*Candidate, by map[*Candidate]string) {
 	by = map[*Candidate]string{}
 	for _, b := range from {
-		c := &Candidate{Kind: KindNeighbour, draw: func(context.Context, *rand.Rand) (*model.Params, error) { return b.at, nil }}
+		c := &Candidate{Kind: KindNeighbour,
+			draw: func(context.Context, *rand.Rand) (*model.Params, error) { return b.at, nil }}
 		all, by[c] = append(all, c), b.by
 	}
 	return all, by

@@ -38,7 +38,8 @@ func ordered(h model.Hierarchy, from int, kinds []int, proportions []float64) (l
 		from, mass = from+len(own), mass+sum
 	}
 	alike := func(a, b *branch) bool {
-		return a.h.Equal(b.h) && (kinds == nil || slices.EqualFunc(a.leaves, b.leaves, func(i, j int) bool { return kinds[i] == kinds[j] }))
+		return a.h.Equal(b.h) && (kinds == nil || slices.EqualFunc(a.leaves, b.leaves,
+			func(i, j int) bool { return kinds[i] == kinds[j] }))
 	}
 	for c := range all {
 		best := -1

@@ -119,7 +119,8 @@ func (t *Task) concur(ctx context.Context, all []*Candidate, best *Candidate) er
 	for _, c := range all {
 		r := c.refined
 		whole := r != nil && r.Rows == n
-		c.Agrees = whole && r.Run.Value <= best.Run.Value+SameOptimum(n) && !r.Degenerate && r.Run.Status == optim.Converged
+		c.Agrees = whole && r.Run.Value <= best.Run.Value+SameOptimum(n) && !r.Degenerate &&
+			r.Run.Status == optim.Converged
 		switch {
 		case c.Agrees:
 			there = append(there, c)
@@ -217,7 +218,8 @@ func Kinked(p *problem.Problem) bool { return len(p.Kinks()) > 0 && p.N() <= res
 // from the best, refined again (iterated local search, Lourenço, Martin & Stützle 2003).
 func Perturbation() Step {
 	applies := func(t *Task, _ *Candidate) bool { return Kinked(t.Problem) }
-	return inPlace("perturbation", applies, func(ctx context.Context, t *Task, c *Candidate, when Occasion) error { return t.perturb(ctx, c, when) })
+	return inPlace("perturbation", applies,
+		func(ctx context.Context, t *Task, c *Candidate, when Occasion) error { return t.perturb(ctx, c, when) })
 }
 
 func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
@@ -267,7 +269,8 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 
 // Polish is Newton's method with the exact Hessian.
 func Polish() Step {
-	return inPlace("exact Newton", nil, func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return t.finishSmooth(ctx, c) })
+	return inPlace("exact Newton", nil,
+		func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return t.finishSmooth(ctx, c) })
 }
 
 // finishSmooth takes the best to its maximum where the likelihood is smooth and the climb
@@ -277,7 +280,8 @@ func Polish() Step {
 // steps without them would go on to shrink, and those that settle shrink fast.
 func (t *Task) finishSmooth(ctx context.Context, c *Candidate) error {
 	p := t.Problem
-	if len(p.Kinks()) > 0 || c.Groups != nil || c.Ridge > 0 || c.Degenerate || c.Failed() || c.Rows != p.N() || c.Run.Settled {
+	if len(p.Kinks()) > 0 || c.Groups != nil || c.Ridge > 0 || c.Degenerate || c.Failed() || c.Rows != p.N() ||
+		c.Run.Settled {
 		return nil
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)

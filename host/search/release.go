@@ -109,7 +109,8 @@ func (t *Task) anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 // Reheating looks for a better arrangement of the rows on the two sides of each boundary of
 // a candidate whose gate separates: it puts a ridge back, climbs, and lets it fall.
 func Reheating() Step {
-	return inPlace("reheating", separatedSmall, func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return t.thaw(ctx, c) })
+	return inPlace("reheating", separatedSmall,
+		func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return t.thaw(ctx, c) })
 }
 
 // separatedSmall says whether the gate of a candidate separates, on a table whose rows are looked at one by one.
@@ -156,9 +157,10 @@ const (
 
 // RowExchange moves rows between the cells of the best, and of what was found otherwise, where their gates separate.
 func RowExchange() Step {
-	return Step{"row exchange", nil, func(ctx context.Context, t *Task, best *Candidate, _ Occasion) (*Candidate, error) {
-		return t.exchanged(ctx, best)
-	}}
+	return Step{"row exchange", nil,
+		func(ctx context.Context, t *Task, best *Candidate, _ Occasion) (*Candidate, error) {
+			return t.exchanged(ctx, best)
+		}}
 }
 
 // exchanged returns the best of a candidate and what was found otherwise after exchanges.

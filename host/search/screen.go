@@ -140,9 +140,10 @@ func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 		var mu sync.Mutex // of done
 		done := len(all)
 		t.screening(done)
-		err := Draw(ctx, t.Problem, wave, stream.Start, len(all), func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
-			return t.begin(ctx, c, rng, best)
-		})
+		err := Draw(ctx, t.Problem, wave, stream.Start, len(all),
+			func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+				return t.begin(ctx, c, rng, best)
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -164,9 +165,10 @@ func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 			break
 		}
 		best = all[0].Run.Value
-		err = Draw(ctx, t.Problem, wave, stream.SplitMerge, first, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
-			return t.splitMerge(ctx, c, rng, best, tolerance)
-		})
+		err = Draw(ctx, t.Problem, wave, stream.SplitMerge, first,
+			func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+				return t.splitMerge(ctx, c, rng, best, tolerance)
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -278,7 +280,8 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 		return nil
 	}
 	stop := t.hopeless(best)
-	if n := len(c.Run.Trace); stop != nil && n > 1 && behind(c.Run.Value, t.asGood(best), c.Run.Trace[n-2]-c.Run.Value) {
+	if n := len(c.Run.Trace); stop != nil && n > 1 && behind(c.Run.Value, t.asGood(best),
+		c.Run.Trace[n-2]-c.Run.Value) {
 		c.Run.Status = optim.Stopped
 		return nil
 	}

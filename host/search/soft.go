@@ -47,7 +47,8 @@ func (s *surveyor) soften(ctx context.Context) error {
 func (s *surveyor) softStarts() *softStarts {
 	soft := &softStarts{
 		problem: s.problem, start: s.kinds[0], use: stream.SurveySoft, likelihoods: &likelihoods{new: s.likelihood},
-		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps, few: s.few(),
+		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps,
+		few: s.few(),
 	}
 	if s.problem.N() >= reusingRows*s.problem.Shape.Parameters() {
 		soft.reusing = s.likelihoods
@@ -61,19 +62,20 @@ const softWork = 1e10
 
 // OtherStarts takes the best of what a survey has found, or soft starts where there was none.
 func OtherStarts() Step {
-	return Step{"other starts", nil, func(ctx context.Context, t *Task, best *Candidate, _ Occasion) (_ *Candidate, err error) {
-		if t.Others == nil {
-			if t.Others, err = softened(ctx, t, best); err != nil {
-				return nil, err
+	return Step{"other starts", nil,
+		func(ctx context.Context, t *Task, best *Candidate, _ Occasion) (_ *Candidate, err error) {
+			if t.Others == nil {
+				if t.Others, err = softened(ctx, t, best); err != nil {
+					return nil, err
+				}
 			}
-		}
-		for _, c := range t.Others {
-			refined := *c
-			c.refined = &refined
-			best = better(best, c.refined)
-		}
-		return best, nil
-	}}
+			for _, c := range t.Others {
+				refined := *c
+				c.refined = &refined
+				best = better(best, c.refined)
+			}
+			return best, nil
+		}}
 }
 
 // softened are the maxima on all rows that soft starts lead to, where the gate of the best becomes hard, the table
@@ -190,7 +192,10 @@ func (s *softStarts) creep(ctx context.Context, c *Candidate, rng *rand.Rand, be
 		return err
 	}
 	if c.Run.Status == optim.Converged && c.Run.Value < best+softGap/float64(s.problem.N()) {
-		c.Run, err = goOn(c.Run, func(x []float64) (*optim.Result, error) { return creep(ctx, l, x, hardGain, s.steps) })
+		c.Run, err = goOn(c.Run, func(x []float64) (*optim.Result, error) {
+			return creep(ctx, l, x, hardGain,
+				s.steps)
+		})
 		if err != nil {
 			return err
 		}

@@ -176,7 +176,8 @@ func placeSpares(ctx context.Context, t *Task, best *Candidate, failed bool, bef
 		}
 		gained := false
 		for at, i := range which {
-			s := &sparing{task: t, rows: rows, best: best, number: (before*spareSweeps+sweep)*p.Shape.K + at, of: map[*joiner]*Candidate{}}
+			s := &sparing{task: t, rows: rows, best: best, number: (before*spareSweeps+sweep)*p.Shape.K +
+				at, of: map[*joiner]*Candidate{}}
 			if gained, err = s.place(ctx, i); err != nil {
 				return nil, err
 			}
@@ -233,7 +234,8 @@ func (s *sparing) place(ctx context.Context, i int) (gained bool, err error) {
 	if s.vacancy, err = newVacancy(ctx, p, s.rows, l.Params(run.X)); err != nil {
 		return false, err
 	}
-	for s.survey.Starts < mostJoiners && s.work < budget(spareWork, s.task.Starts) && !s.survey.conclusive(leastJoiners) {
+	for s.survey.Starts < mostJoiners && s.work < budget(spareWork, s.task.Starts) &&
+		!s.survey.conclusive(leastJoiners) {
 		if err := s.wave(ctx); err != nil {
 			return false, err
 		}
@@ -288,7 +290,8 @@ func (s *sparing) wave(ctx context.Context) error {
 // leastPursued is the least gain that goes on to all parameters where the most is this.
 func leastPursued(most float64) float64 { return most - max(pursuedUnits, pursuedWithin*most) }
 
-// pursue takes the best distinct joiners to maxima over all parameters, by EM all the way where their gates become hard.
+// pursue takes the best distinct joiners to maxima over all parameters, by EM all the way where their gates become
+// hard.
 func (s *sparing) pursue(ctx context.Context) error {
 	p := s.task.Problem
 	fresh := s.distinct()

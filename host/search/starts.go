@@ -105,7 +105,8 @@ func Moments(p *problem.Problem, e *moment.Evidence, kind string, est *moment.Es
 // FitGate fits the gate, and σ with it, by L_log over the rows with the
 // regressors as they are, from a gate of 0 and a σ as large as the target's rms
 // (002 §3.2), with a ridge on the gate if it is not 0.
-func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, ridge float64, workers int) (*model.Params, *optim.Result, error) {
+func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, ridge float64,
+	workers int) (*model.Params, *optim.Result, error) {
 	q = q.Clone()
 	p.Shape.StartNoise(q, p.RMS())
 	l := loss.NewLikelihood(rows, p.G, q, loss.Free{Gating: true, Sigma: true, GateColumns: p.Shape.Gate}, workers)

@@ -70,7 +70,8 @@ func withGain(gains []Gain, step string, gain float64) []Gain {
 }
 
 // inPlace is a step that takes the best higher where it stands; applies is nil for wherever try does something.
-func inPlace(name string, applies func(*Task, *Candidate) bool, try func(context.Context, *Task, *Candidate, Occasion) error) Step {
+func inPlace(name string, applies func(*Task, *Candidate) bool,
+	try func(context.Context, *Task, *Candidate, Occasion) error) Step {
 	return Step{name, applies, func(ctx context.Context, t *Task, best *Candidate, when Occasion) (*Candidate, error) {
 		return best, try(ctx, t, best, when)
 	}}

@@ -109,7 +109,8 @@ func (s *Survey) conclusive(least int) bool {
 	return s.Starts >= least && s.Met >= leastMet && s.Unseen() <= mostUnseen
 }
 
-// of is a survey as it has seen the best of a search on n rows, which its starts have not met where it is another than its own; nil for nil.
+// of is a survey as it has seen the best of a search on n rows, which its starts have not met where it is another than
+// its own; nil for nil.
 func (s *Survey) of(best *Candidate, n int) *Survey {
 	if s == nil || len(s.Best) == 0 || s.Best[0].Run.Value <= best.Run.Value+SameOptimum(n) {
 		return s
@@ -159,8 +160,9 @@ const (
 	lateSteps, lateWork, mostLate = 2000, 6e9, 10_000_000
 )
 
-// lateSurvey is a survey of a table that is too large for one, made where agreement of a few starts is no evidence. What
-// runs end at is counted when they have converged: of so many rows a step of EM that gains little a row gains much.
+// lateSurvey is a survey of a table that is too large for one, made where agreement of a few starts is no evidence.
+// What runs end at is counted when they have converged: of so many rows a step of EM that gains little a row gains
+// much.
 func lateSurvey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
 	if p.Shape.K == 1 || !OneGate(p) || sizeOf(p) > mostLate || starts < waveSize {
 		return nil, nil
@@ -311,9 +313,10 @@ func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
 	if len(s.pool) > 0 {
 		best = s.pool[0].Run.Value
 	}
-	err := Draw(ctx, s.problem, wave, stream.Survey, s.runs, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
-		return s.begin(ctx, c, rng, best)
-	})
+	err := Draw(ctx, s.problem, wave, stream.Survey, s.runs,
+		func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+			return s.begin(ctx, c, rng, best)
+		})
 	if err != nil {
 		return err
 	}
@@ -377,7 +380,8 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 		c.Run.Status = optim.Stopped
 		return nil
 	}
-	if err := s.climb(ctx, c, c.Params, surveyed, best); err != nil || !s.sharp || c.Failed() || c.Run.Status == optim.Stopped {
+	if err := s.climb(ctx, c, c.Params, surveyed, best); err != nil || !s.sharp || c.Failed() ||
+		c.Run.Status == optim.Stopped {
 		return err
 	}
 	l := s.take()
@@ -448,7 +452,8 @@ func distinct(pool []*Candidate, n, most int, apart float64) (out []*Candidate) 
 // elites are the distinct optima of a sorted pool, on n rows, that may be the best when they have been
 // refined, and the best of those that are nearer to each other.
 func elites(pool []*Candidate, n int) (out []*Candidate) {
-	for _, c := range slices.Concat(distinct(pool, n, mostElites, sameOptimum), distinct(pool, n, mostElites, elitesApart)) {
+	for _, c := range slices.Concat(distinct(pool, n, mostElites, sameOptimum), distinct(pool, n, mostElites,
+		elitesApart)) {
 		if c.Run.Value <= pool[0].Run.Value+contenderGap && !slices.Contains(out, c) {
 			out = append(out, c)
 		}

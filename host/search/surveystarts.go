@@ -105,7 +105,8 @@ func residualClusters(rng *rand.Rand, t *table, k int) []int {
 			at++
 		}
 	}
-	weight := math.Sqrt(float64(columns)) * math.Exp(rng.NormFloat64()) / max(floats.Norm(residual, 2)/math.Sqrt(float64(n)), math.SmallestNonzeroFloat64)
+	weight := math.Sqrt(float64(columns)) * math.Exp(rng.NormFloat64()) / max(floats.Norm(residual,
+		2)/math.Sqrt(float64(n)), math.SmallestNonzeroFloat64)
 	for r, v := range residual {
 		z.Set(r, columns-1, v*weight)
 	}

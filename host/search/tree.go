@@ -168,7 +168,8 @@ const neighbours = 5
 // rearranged returns q with its experts in other places: those of the highest likelihood,
 // if it is not there, and those one exchange away whose likelihood is next to that of
 // where it is. Whose the rows are is seen under the gates of q, which favours its own.
-func rearranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, rng *rand.Rand) (out []*model.Params, err error) {
+func rearranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
+	rng *rand.Rand) (out []*model.Params, err error) {
 	a, err := newArrangement(ctx, p, rows, q, nil)
 	if err != nil {
 		return nil, err
@@ -223,7 +224,8 @@ func SplitMerge() Step {
 	applies := func(t *Task, c *Candidate) bool {
 		return !OneGate(t.Problem) && !c.Degenerate && c.Run.Status == optim.Converged
 	}
-	return inPlace("split and merge", applies, func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return rework(ctx, t, c) })
+	return inPlace("split and merge", applies,
+		func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return rework(ctx, t, c) })
 }
 
 func rework(ctx context.Context, t *Task, c *Candidate) error {
@@ -293,7 +295,8 @@ func changes(kinds []int, s *loss.Structure) (out []change) {
 }
 
 // make returns q after the change; in a tree the experts are then arranged.
-func (c change) make(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, s *loss.Structure, tree bool) (*model.Params, error) {
+func (c change) make(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, s *loss.Structure,
+	tree bool) (*model.Params, error) {
 	switch {
 	case !tree && c.exchange:
 		perm := make([]int, q.K)
@@ -340,7 +343,8 @@ func (c change) swap(q *model.Params) {
 // halves.
 func (c change) rescore(r *mixture.Posterior) {
 	n := r.N
-	split, drop, keep := r.Scores[c.split*n:(c.split+1)*n], r.Scores[c.drop*n:(c.drop+1)*n], r.Scores[c.keep*n:(c.keep+1)*n]
+	split, drop, keep := r.Scores[c.split*n:(c.split+1)*n], r.Scores[c.drop*n:(c.drop+1)*n],
+		r.Scores[c.keep*n:(c.keep+1)*n]
 	for t := range n {
 		if c.exchange {
 			split[t], drop[t] = drop[t], split[t]

@@ -104,7 +104,8 @@ func (v *vacancy) room() *vacancyRoom {
 	}
 	n := len(v.y)
 	c := newColumns(8, n)
-	return &vacancyRoom{c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], make([]float64, 2*n), newColumns(max(len(v.experts), len(v.gate)), n)}
+	return &vacancyRoom{c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], make([]float64, 2*n),
+		newColumns(max(len(v.experts), len(v.gate)), n)}
 }
 
 const (
@@ -117,8 +118,8 @@ const (
 	joinGateRidge = 1e-3
 )
 
-// join returns the maximum to which an expert leads that begins at j with the posteriors of r: the best that it came by.
-// One that falls behind an aim, by more than a hundred steps as good as its last, ends there.
+// join returns the maximum to which an expert leads that begins at j with the posteriors of r: the best that it came
+// by. One that falls behind an aim, by more than a hundred steps as good as its last, ends there.
 func (v *vacancy) join(ctx context.Context, r *vacancyRoom, j *joiner, aim float64) (best joiner, err error) {
 	best.gain = math.Inf(-1)
 	if err := v.means(ctx, r, j); err != nil {
@@ -159,7 +160,8 @@ func (v *vacancy) join(ctx context.Context, r *vacancyRoom, j *joiner, aim float
 
 // joiners makes so many, with random numbers of a use from an index on, and returns them, those that gain most
 // first.
-func (v *vacancy) joiners(ctx context.Context, n int, use stream.Use, index int, aim float64) (joined []*joiner, err error) {
+func (v *vacancy) joiners(ctx context.Context, n int, use stream.Use, index int,
+	aim float64) (joined []*joiner, err error) {
 	all, ends := make([]*Candidate, n), map[*Candidate]*joiner{}
 	for i := range all {
 		all[i] = &Candidate{}

@@ -128,7 +128,8 @@ func Vector(ctx context.Context, t *VectorTask) (*VectorFound, error) {
 
 // screen adds starts to those that there are until enough agree and at least so many were
 // made, or all.
-func (t *VectorTask) screen(ctx context.Context, part model.Rows, all []*Candidate, least int, first, cycle []VectorStart) ([]*Candidate, error) {
+func (t *VectorTask) screen(ctx context.Context, part model.Rows, all []*Candidate, least int, first,
+	cycle []VectorStart) ([]*Candidate, error) {
 	n, _ := part.Dims()
 	for len(all) < t.Starts {
 		if t.Screening != nil {
@@ -143,12 +144,13 @@ func (t *VectorTask) screen(ctx context.Context, part model.Rows, all []*Candida
 			}
 			wave, draws = append(wave, &Candidate{Kind: s.Kind}), append(draws, s)
 		}
-		err := Draw(ctx, t.one(), wave, stream.Start, len(all), func(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
-			if c.Vector, err = draws[slices.Index(wave, c)].Draw(ctx, rng); err != nil {
-				return err
-			}
-			return t.climb(ctx, c, t.likelihood(part, c.Vector, 1), n, screenRidge)
-		})
+		err := Draw(ctx, t.one(), wave, stream.Start, len(all),
+			func(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
+				if c.Vector, err = draws[slices.Index(wave, c)].Draw(ctx, rng); err != nil {
+					return err
+				}
+				return t.climb(ctx, c, t.likelihood(part, c.Vector, 1), n, screenRidge)
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +174,8 @@ func (t *VectorTask) checkpoint(all []*Candidate, least int, done bool) {
 }
 
 // certify judges the optimum best, one of all, as [Certify] does.
-func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candidate) (c *infer.Certificate, note string, err error) {
+func (t *VectorTask) certify(ctx context.Context, best *Candidate,
+	all []*Candidate) (c *infer.Certificate, note string, err error) {
 	p := t.one()
 	evidence := evidenceOf(p, best, all, Seen{})
 	for j, q := range t.Problems {

@@ -167,7 +167,8 @@ type tests struct {
 }
 
 // sumTests sums the certificate of m over data, which begins at block from of its table.
-func sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from, workers int) (*tests, error) {
+func sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from,
+	workers int) (*tests, error) {
 	spec, err := specificationOf(m, act)
 	if err != nil {
 		return nil, err
@@ -240,7 +241,8 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 		return nil, err
 	}
 	e := m.Fit.Passes
-	c := infer.Judge(made.Tests, infer.Evidence{Starts: e.Starts, Kinds: e.Kinds, Agreeing: e.Agreeing, Survey: e.Survey, Met: e.Met})
+	c := infer.Judge(made.Tests, infer.Evidence{Starts: e.Starts, Kinds: e.Kinds, Agreeing: e.Agreeing,
+		Survey: e.Survey, Met: e.Met})
 	c.Untested, c.NotMade, c.Overlap = made.Untested, made.NotMade, made.Overlap
 	p := m.Params()
 	columns, _ := freeOf(m).Columns(p)
@@ -250,7 +252,9 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 	m.Fit.Certificate, m.Fit.Passes, m.Fit.Prints = fitted.NewCertificate(c), nil, nil
 	m.Advise(c)
 	m.Fit.Notes = slices.DeleteFunc(m.Fit.Notes, func(note string) bool { return note == notYet })
-	m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the starts that the certificate counts are those of the fit to %d rows that the passes began at", e.Rows))
+	m.Fit.Notes = append(m.Fit.Notes,
+		fmt.Sprintf("the starts that the certificate counts are those of the fit to %d rows that the passes began at",
+			e.Rows))
 	return &Step{Model: m, Pass: m.Fit.Iterations, Converged: true, Certified: true}, nil
 }
 
@@ -267,7 +271,8 @@ func squaresOf(v []float64, k int) *infer.Squares {
 }
 
 func (t *tests) sumsValues() []float64 {
-	return slices.Concat([]float64{t.sums.Weight, t.sums.Shared}, t.sums.Neighbours.Values(), t.sums.Prior, t.sums.Mass, t.sums.Terms)
+	return slices.Concat([]float64{t.sums.Weight, t.sums.Shared}, t.sums.Neighbours.Values(), t.sums.Prior, t.sums.Mass,
+		t.sums.Terms)
 }
 
 // set takes what sumsValues gave, of as many experts and terms.

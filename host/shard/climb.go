@@ -123,7 +123,8 @@ func ascend(c fitted.Climb, at point, l *loss.Likelihood, kinks []float64) (*cli
 	} else {
 		out.unpack()
 	}
-	if !first && len(kinks) > 0 && math.Abs(gain) < kinkSlack && kept < 0.5 && (c.Promise < kinkSlack || !up && c.Promise < kinkPromise && c.Damping <= leastDamping) {
+	if !first && len(kinks) > 0 && math.Abs(gain) < kinkSlack && kept < 0.5 && (c.Promise < kinkSlack || !up &&
+		c.Promise < kinkPromise && c.Damping <= leastDamping) {
 		out.size = optim.Largest(floats.SubTo(make([]float64, len(c.At)), c.Trial, c.At), c.At)
 		out.Fell, out.Squares = max(0, -gain), cmp.Or(out.Squares, squaresAt(at))
 		out.end(fitted.ClimbAtKink)
@@ -132,7 +133,8 @@ func ascend(c fitted.Climb, at point, l *loss.Likelihood, kinks []float64) (*cli
 	switch {
 	case first && beyond:
 		// It begins at its bound, of which the next pass has the sums.
-		out.size, out.Damping = optim.Largest(floats.SubTo(make([]float64, len(c.At)), out.At, c.At), out.At), leastDamping
+		out.size, out.Damping = optim.Largest(floats.SubTo(make([]float64, len(c.At)), out.At, c.At), out.At),
+			leastDamping
 		return out, nil
 	case first:
 	case up:
@@ -396,7 +398,8 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 		s.Pass = m.Fit.Iterations + 1
 	}
 	last := s.Pass%MostPasses == 0
-	if c := climbs[0]; last && len(all.Kinks) > 0 && c.Ended == "" && c.gain < kinkSlack && c.Promise < kinkPromise && c.size < samePoint {
+	if c := climbs[0]; last && len(all.Kinks) > 0 && c.Ended == "" && c.gain < kinkSlack && c.Promise < kinkPromise &&
+		c.size < samePoint {
 		c.end(fitted.ClimbAtKink)
 	}
 	climbs = standing(climbs, last)
@@ -428,7 +431,8 @@ func standing(climbs []*climb, last bool) []*climb {
 		case behind < 0 && (best.Ended != "" && c.Ended != "" || optim.Largest(apart, best.At) < samePoint):
 			best.Agreeing += c.Agreeing
 			best.Met += c.Met
-		case c.Ended != "", c.Damping <= undamped && behind > 4*c.Promise, there && (last || behind > MostPasses*c.Promise):
+		case c.Ended != "", c.Damping <= undamped && behind > 4*c.Promise, there &&
+			(last || behind > MostPasses*c.Promise):
 		default:
 			out = append(out, c)
 		}
@@ -437,7 +441,8 @@ func standing(climbs []*climb, last bool) []*climb {
 }
 
 // heldNote is of a gate at its bound. What that costs takes passes of its own to tell.
-const heldNote = "the gate is held where the rounding of its logits stays below 1e-6; passes do not tell what that costs of the log-likelihood"
+const heldNote = "the gate is held where the rounding of its logits stays below 1e-6; passes do not tell what that " +
+	"costs of the log-likelihood"
 
 // write writes the best point and what the next pass needs into the model.
 func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *Newton) error {
@@ -467,7 +472,9 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 		m.Fit.Weight = n
 	}
 	if s.AtKink {
-		m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("the maximum is at a kink of the likelihood: the last step lowered its logarithm by %.2g", best.Fell))
+		m.Fit.Notes = append(m.Fit.Notes,
+			fmt.Sprintf("the maximum is at a kink of the likelihood: the last step lowered its logarithm by %.2g",
+				best.Fell))
 	}
 	if s.Converged {
 		m.Fit.Status = "converged"
@@ -508,7 +515,8 @@ func (s *Step) conclude(m *fitted.Model, l *loss.Likelihood, best *climb, n floa
 // reason says why passes from a climb have not converged.
 func reason(c *climb, l *loss.Likelihood) string {
 	if c.Ended == fitted.ClimbStalled {
-		return "no step from there raises the log-likelihood, and the information is not that of a maximum; begin at a fit of more rows, or with fewer experts"
+		return "no step from there raises the log-likelihood, and the information is not that of a maximum; begin at " +
+			"a fit of more rows, or with fewer experts"
 	}
 	if c.Trial == nil {
 		return "it was begun beyond the gate's bound: make more passes from this model"
@@ -522,9 +530,12 @@ func reason(c *climb, l *loss.Likelihood) string {
 	}
 	switch {
 	case gate == most && c.Promise < 1 && most > 0.01:
-		return fmt.Sprintf("the gate's coefficients grow, for %.2g of log-likelihood in the next step: it may separate the rows, and then there is no finite maximum", c.Promise)
+		return fmt.Sprintf("the gate's coefficients grow, for %.2g of log-likelihood in the next step: it may "+
+			"separate the rows, and then there is no finite maximum", c.Promise)
 	case c.Promise >= 1:
-		return fmt.Sprintf("the next step still promises %.3g of log-likelihood: make more passes from this model, or begin at a fit of more rows", c.Promise)
+		return fmt.Sprintf("the next step still promises %.3g of log-likelihood: make more passes from this model, "+
+			"or begin at a fit of more rows", c.Promise)
 	}
-	return fmt.Sprintf("steps are still above %.0e, for %.2g of log-likelihood in the next one: make more passes from this model", SmallStep, c.Promise)
+	return fmt.Sprintf("steps are still above %.0e, for %.2g of log-likelihood in the next one: make more passes "+
+		"from this model", SmallStep, c.Promise)
 }

@@ -151,7 +151,8 @@ func (m *Moments) take(i int, b *model.Block) {
 // SumSpan makes a later round over a part of the table, given all of the one before, for
 // k experts, the noise level sigma, 0 where it is not known, and the transforms of that
 // name. file is what errors call what is given.
-func SumSpan(ctx context.Context, src dataset.Source, t Table, at Place, file string, given *Moments, act sdk.Activation, k int, sigma float64, transform moment.Transform) (*Moments, error) {
+func SumSpan(ctx context.Context, src dataset.Source, t Table, at Place, file string, given *Moments,
+	act sdk.Activation, k int, sigma float64, transform moment.Transform) (*Moments, error) {
 	r := problem.Request{K: k, Noise: problem.Shared{Sigma: sigma}}
 	if err := r.Check(); err != nil {
 		return nil, err
@@ -167,7 +168,8 @@ func SumSpan(ctx context.Context, src dataset.Source, t Table, at Place, file st
 	if err != nil {
 		return nil, err
 	}
-	m := &Moments{momentsHeader: momentsHeader{Table: t, Place: at, Columns: problem.NewColumns(len(t.Features)), Sample: given.Sample, Span: span}}
+	m := &Moments{momentsHeader: momentsHeader{Table: t, Place: at, Columns: problem.NewColumns(len(t.Features)),
+		Sample: given.Sample, Span: span}}
 	if at.I == 1 {
 		m.given = given
 	}
@@ -177,13 +179,15 @@ func SumSpan(ctx context.Context, src dataset.Source, t Table, at Place, file st
 		err = m.sumSpan(ctx, src, p, e)
 	}
 	if rows := m.prints.changed(t, given.prints); rows != "" && err == nil {
-		err = &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("part %d of %d: %s", at.I, at.N, changedRows(rows, file))}
+		err = &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("part %d of %d: %s", at.I, at.N,
+			changedRows(rows, file))}
 	}
 	return m, err
 }
 
 // next names the round behind the given one, or says why there is none.
-func (m *Moments) next(ctx context.Context, file string, act sdk.Activation, r problem.Request, transform moment.Transform) (*Span, error) {
+func (m *Moments) next(ctx context.Context, file string, act sdk.Activation, r problem.Request,
+	transform moment.Transform) (*Span, error) {
 	span, err := m.span(ctx, act, r, transform)
 	if err != nil || m.Span == nil {
 		return span, err
@@ -192,7 +196,8 @@ func (m *Moments) next(ctx context.Context, file string, act sdk.Activation, r p
 		return nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it has the last of %d rounds", m.Rounds())}
 	}
 	if !m.Span.same(span) {
-		return nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it was made for %s, this round is for %s", m.Span, span)}
+		return nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it was made for %s, this round is for %s", m.Span,
+			span)}
 	}
 	span.Second, err = m.sum()
 	return span, err
@@ -204,7 +209,10 @@ func (m *Moments) sumSquares(ctx context.Context, src dataset.Source, p *problem
 		return noEstimate(p, e)
 	}
 	d := len(m.Table.Features)
-	m.squares = model.NewTree(func() *tensor.Transformed { return tensor.NewTransformed(e.Optimal, 2, d, nil, p.Inputs.Centre) })
+	m.squares = model.NewTree(func() *tensor.Transformed {
+		return tensor.NewTransformed(e.Optimal, 2, d, nil,
+			p.Inputs.Centre)
+	})
 	return m.sumBlocks(ctx, src, p, func(at model.Node, b *model.Block, room *tensor.Scratch) {
 		put(m.squares, at, b, room)
 	})
@@ -220,7 +228,10 @@ func (m *Moments) sumSpan(ctx context.Context, src dataset.Source, p *problem.Pr
 		if !e.Outputs().Has(order) {
 			return nil
 		}
-		return model.NewTree(func() *tensor.Transformed { return tensor.NewTransformed(e.Outputs(), order, d, basis, centre) })
+		return model.NewTree(func() *tensor.Transformed {
+			return tensor.NewTransformed(e.Outputs(), order, d, basis,
+				centre)
+		})
 	}
 	m.third = of(3)
 	if e.Optimal != nil {
@@ -253,7 +264,8 @@ func put[T interface {
 }
 
 // sumBlocks calls fn with the blocks of the part in the units of the fit.
-func (m *Moments) sumBlocks(ctx context.Context, src dataset.Source, p *problem.Problem, fn func(at model.Node, b *model.Block, room *tensor.Scratch)) error {
+func (m *Moments) sumBlocks(ctx context.Context, src dataset.Source, p *problem.Problem,
+	fn func(at model.Node, b *model.Block, room *tensor.Scratch)) error {
 	var room tensor.Scratch
 	var back model.Room
 	return m.read(ctx, src, func(i int, b *model.Block) error {
@@ -303,7 +315,8 @@ func (m *Moments) Rounds() int {
 }
 
 // span names the second round over the table of m.
-func (m *Moments) span(ctx context.Context, act sdk.Activation, r problem.Request, transform moment.Transform) (*Span, error) {
+func (m *Moments) span(ctx context.Context, act sdk.Activation, r problem.Request,
+	transform moment.Transform) (*Span, error) {
 	named, err := fitted.Describe(ctx, act)
 	if err != nil {
 		return nil, err
@@ -351,12 +364,16 @@ func (m *Moments) Prints() *fitted.Prints { return m.prints.kept(m.Table) }
 // are the subsample, and what the moments tell of all rows. Sums of the last round
 // must be made for the same activation, k, noise level and transforms, where transform
 // is not "".
-func (m *Moments) Evidence(ctx context.Context, file string, act sdk.Activation, r problem.Request, transform moment.Transform) (*problem.Problem, *moment.Evidence, error) {
+func (m *Moments) Evidence(ctx context.Context, file string, act sdk.Activation, r problem.Request,
+	transform moment.Transform) (*problem.Problem, *moment.Evidence, error) {
 	if m.Place.N > 0 {
-		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it is part %d of %d: merge the parts first", m.Place.I, m.Place.N)}
+		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it is part %d of %d: merge the parts first",
+			m.Place.I, m.Place.N)}
 	}
 	if m.Round() < m.Rounds() {
-		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it has the %s: moe moments --given makes the %s", []string{"first of two rounds", "second of three rounds"}[m.Round()-1], []string{"second", "third"}[m.Round()-1])}
+		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it has the %s: moe moments --given makes the %s",
+			[]string{"first of two rounds", "second of three rounds"}[m.Round()-1],
+			[]string{"second", "third"}[m.Round()-1])}
 	}
 	if transform == "" {
 		transform = m.Span.Transform
@@ -365,7 +382,8 @@ func (m *Moments) Evidence(ctx context.Context, file string, act sdk.Activation,
 	case err != nil:
 		return nil, nil, err
 	case !m.Span.same(asked):
-		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("its last round was made for %s, the fit is of %s", m.Span, asked)}
+		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("its last round was made for %s, the fit is of %s",
+			m.Span, asked)}
 	}
 	if err := m.Span.Activation.Verify(ctx, file, act); err != nil {
 		return nil, nil, err
@@ -403,9 +421,11 @@ func (s *Span) String() string {
 }
 
 // evidence is what the rounds up to m tell.
-func (m *Moments) evidence(ctx context.Context, file string, act sdk.Activation, r problem.Request, transform moment.Transform) (*problem.Problem, *moment.Evidence, error) {
+func (m *Moments) evidence(ctx context.Context, file string, act sdk.Activation, r problem.Request,
+	transform moment.Transform) (*problem.Problem, *moment.Evidence, error) {
 	first := m.firstRound()
-	all := problem.Sums{Schema: first.Table.Schema(file), Second: first.second.Total(), Columns: first.Columns, Dropped: first.Dropped}
+	all := problem.Sums{Schema: first.Table.Schema(file), Second: first.second.Total(), Columns: first.Columns,
+		Dropped: first.Dropped}
 	p, err := problem.FromSums(ctx, all, first.SampleData(), act, r)
 	if err != nil {
 		return nil, nil, err
@@ -413,7 +433,9 @@ func (m *Moments) evidence(ctx context.Context, file string, act sdk.Activation,
 	w := moment.Want{Transform: moment.Polynomial}
 	if transform == moment.Optimal {
 		if first.targets == nil {
-			return nil, nil, &dataset.Error{File: file, Msg: "its first round has no values of the target, which the optimal transform needs: make the rounds again"}
+			return nil, nil, &dataset.Error{File: file,
+				Msg: "its first round has no values of the target, which the optimal transform needs: make the " +
+					"rounds again"}
 		}
 		w = moment.Want{Transform: transform, Known: first.known()}
 		for round := m; round != nil; round = round.given {
@@ -562,7 +584,8 @@ func (m *Moments) mixes(o *Moments) string {
 	case m.Round() != o.Round():
 		return "they are of different rounds"
 	case m.Sample != o.Sample:
-		return fmt.Sprintf("a sample of %d rows by seed %d, not of %d by %d", m.Sample.Rows, m.Sample.Seed, o.Sample.Rows, o.Sample.Seed)
+		return fmt.Sprintf("a sample of %d rows by seed %d, not of %d by %d", m.Sample.Rows, m.Sample.Seed,
+			o.Sample.Rows, o.Sample.Seed)
 	case m.Span == nil:
 		return ""
 	case m.Span.First != o.Span.First:
@@ -630,7 +653,8 @@ func graftedAlike[T interface {
 		from.Each(see)
 	}
 	if !same {
-		return nil, fmt.Errorf("its sums are over another span in the last digits: let machines of one kind of processor make the second round")
+		return nil, fmt.Errorf("its sums are over another span in the last digits: let machines of one kind of " +
+			"processor make the second round")
 	}
 	if !known {
 		return to, nil
@@ -713,7 +737,8 @@ func (m *Moments) unmarshal(data []byte, depth int) error {
 	if err := out.load(out.Bodies, depth); err != nil {
 		return err
 	}
-	if (out.Span != nil && out.Place.I < 2) != (out.given != nil) || out.given != nil && (out.given.Place.N > 0 || out.given.Round() != out.Round()-1) {
+	if (out.Span != nil && out.Place.I < 2) != (out.given != nil) || out.given != nil && (out.given.Place.N > 0 ||
+		out.given.Round() != out.Round()-1) {
 		return errDamaged
 	}
 	if out.Table.Print != 0 && out.prints == nil {
@@ -730,7 +755,8 @@ func (h *Moments) check() error {
 	p := h.Place
 	whole := p == Place{}
 	if d < 1 || h.Table.Target == "" || h.Table.Rows < 1 || !whole && !p.valid() ||
-		len(h.Columns.Least) != d+1 || len(h.Columns.Most) != d+1 || len(h.Columns.Prints) != d+1 || h.Sample.Rows < 1 || h.Round() > h.Rounds() {
+		len(h.Columns.Least) != d+1 || len(h.Columns.Most) != d+1 || len(h.Columns.Prints) != d+1 ||
+		h.Sample.Rows < 1 || h.Round() > h.Rounds() {
 		return errDamaged
 	}
 	if s := h.Span; s != nil && s.Transform != "" && s.Transform != moment.Optimal {
@@ -790,7 +816,8 @@ func (m *Moments) load(bodies []body, depth int) error {
 			if _, ok := next[b.Name]; !ok {
 				next[b.Name] = from
 			}
-			if b.Level < 0 || b.Level > 50 || b.Index < 0 || at.First() != next[b.Name] || b.Index >= (to+1<<b.Level-1)>>b.Level {
+			if b.Level < 0 || b.Level > 50 || b.Index < 0 || at.First() != next[b.Name] ||
+				b.Index >= (to+1<<b.Level-1)>>b.Level {
 				return errDamaged
 			}
 			next[b.Name] = min((b.Index+1)<<b.Level, to)

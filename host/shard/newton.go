@@ -57,9 +57,10 @@ type point struct {
 }
 
 type newtonHeader struct {
-	Table  Table           `json:"table"`
-	Place  Place           `json:"place"`
-	Model  json.RawMessage `json:"model"`          // at whose parameters the sums are, without what only the merge needs
+	Table Table `json:"table"`
+	Place Place `json:"place"`
+	// at whose parameters the sums are, without what only the merge needs
+	Model  json.RawMessage `json:"model"`
 	Full   json.RawMessage `json:"full,omitempty"` // all of it, of part 1, where it has more
 	Kinks  []float64       `json:"kinks"`          // of its activation
 	Bodies []body          `json:"bodies"`
@@ -68,14 +69,16 @@ type newtonHeader struct {
 // SumNewton makes a pass over a part of the table at the points of m, or sums what
 // the certificate needs where the passes have converged there. The part is held in memory.
 // Rows that are not those that m was made of are a *dataset.Error.
-func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation, workers int) (*Newton, error) {
+func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation,
+	workers int) (*Newton, error) {
 	out := &Newton{newtonHeader: newtonHeader{Table: t, Place: at, Kinks: act.Info().Kinks}}
 	if err := out.embed(m); err != nil {
 		return nil, err
 	}
 	known, why := recalled(m.Fit.Prints, t)
 	if why != "" {
-		return nil, &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("not the rows that the model was made of: %s", why)}
+		return nil, &dataset.Error{File: src.Schema().Name,
+			Msg: fmt.Sprintf("not the rows that the model was made of: %s", why)}
 	}
 	from, to := at.Blocks(t.Blocks())
 	out.prints = newPrints(t, from, to)
@@ -90,7 +93,8 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 		return nil, err
 	}
 	if rows := out.prints.changed(t, known); rows != "" {
-		return nil, &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("part %d of %d: %s", at.I, at.N, changedRows(rows, "the model"))}
+		return nil, &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("part %d of %d: %s", at.I, at.N,
+			changedRows(rows, "the model"))}
 	}
 	if certifies(m) {
 		out.tests, err = sumTests(ctx, m, act, data, from, workers)
@@ -134,7 +138,8 @@ func compact(m *fitted.Model) ([]byte, error) {
 }
 
 // pass sums what the steps of the climbs need.
-func (n *Newton) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from, workers int) error {
+func (n *Newton) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from,
+	workers int) error {
 	climbs, err := climbsOf(m)
 	if err != nil {
 		return err
@@ -167,7 +172,8 @@ const nowhere = -1e300
 
 // sumPoint sums the log-likelihood of data at the parameters of m, its score and information. At
 // a point that must do it has to be finite.
-func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act sdk.Activation, data *model.Data, workers int) ([]float64, error) {
+func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act sdk.Activation, data *model.Data,
+	workers int) ([]float64, error) {
 	p := m.Params()
 	free := freeOf(m)
 	q := likelihoodOf(p, free, nil).Dim()
@@ -203,7 +209,8 @@ func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act s
 	case numeric.Finite(sums...):
 		return sums, rechecked(ctx, p, l, act, data, sums[0], workers)
 	case must:
-		return nil, &dataset.Error{File: n.Table.Target, Msg: "the log-likelihood of the model is not finite on these rows"}
+		return nil, &dataset.Error{File: n.Table.Target,
+			Msg: "the log-likelihood of the model is not finite on these rows"}
 	}
 	clear(sums)
 	sums[0], sums[1] = nowhere, l.Rows()
@@ -212,7 +219,8 @@ func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act s
 
 // rechecked returns a [*recheck.Error] unless the log-likelihood of data at p is what the pass
 // has. Every pass says so of its part, and the last of what is returned.
-func rechecked(ctx context.Context, p *model.Params, l *loss.Likelihood, act sdk.Activation, data *model.Data, loglik float64, workers int) error {
+func rechecked(ctx context.Context, p *model.Params, l *loss.Likelihood, act sdk.Activation, data *model.Data,
+	loglik float64, workers int) error {
 	of := recheck.Under(p, problem.LawOf(p.Family))
 	return recheck.Fit{
 		Rows: data, Act: act, Result: of, Passes: of, LogLikelihood: loglik, Workers: workers,
@@ -265,14 +273,15 @@ func likelihoodOf(p *model.Params, free loss.Free, largest []float64) *loss.Like
 
 // Step is what a pass over all rows came to.
 type Step struct {
-	Model     *fitted.Model // the best point so far, and what the next pass needs
-	Pass      int           // from 1
-	Size      float64       // of the next step: the most that a parameter moves, relative to the larger of 1 and its size
-	Converged bool          // Size is at most SmallStep, or AtKink, and nothing that may be better is left
-	AtKink    bool          // the maximum is at a kink of the likelihood, and Model as near to it as matters
-	Certified bool          // it was no pass but the certificate behind them: Model has it, and Size says nothing
-	Climbs    int           // points from which the next pass goes on, side by side
-	Reason    string        // why the passes end without having converged
+	Model *fitted.Model // the best point so far, and what the next pass needs
+	Pass  int           // from 1
+	// of the next step: the most that a parameter moves, relative to the larger of 1 and its size
+	Size      float64
+	Converged bool   // Size is at most SmallStep, or AtKink, and nothing that may be better is left
+	AtKink    bool   // the maximum is at a kink of the likelihood, and Model as near to it as matters
+	Certified bool   // it was no pass but the certificate behind them: Model has it, and Size says nothing
+	Climbs    int    // points from which the next pass goes on, side by side
+	Reason    string // why the passes end without having converged
 }
 
 // GoOn says whether another pass is to be made at Model.
@@ -320,13 +329,15 @@ func mergeNewton(files []string, parts []*Newton) (*fitted.Model, *Newton, error
 	}
 	for i, c := range m.Fit.Climbs {
 		if c.Curvature == nil && (c.Trial != nil || c.Ended != "") {
-			return nil, nil, &dataset.Error{File: files[first], Msg: fmt.Sprintf("the model in it has no curvature of fit.climbs[%d]: make the part again", i)}
+			return nil, nil, &dataset.Error{File: files[first],
+				Msg: fmt.Sprintf("the model in it has no curvature of fit.climbs[%d]: make the part again", i)}
 		}
 	}
 	all := addNewton(parts, order)
 	known, why := recalled(m.Fit.Prints, all.Table)
 	if why != "" {
-		return nil, nil, &dataset.Error{File: files[first], Msg: "its rows are not those that the model was made of: " + why}
+		return nil, nil, &dataset.Error{File: files[first], Msg: "its rows are not those that the model was made of: " +
+			why}
 	}
 	for i, p := range parts {
 		if rows := p.prints.changed(all.Table, known); rows != "" {
@@ -393,7 +404,8 @@ func newtonPlaces(files []string, parts []*Newton) ([]Place, error) {
 			return nil, &dataset.Error{File: files[i], Msg: fmt.Sprintf("it does not go with %s: %s", files[0], why)}
 		}
 		if !bytes.Equal(p.Model, parts[0].Model) {
-			return nil, &dataset.Error{File: files[i], Msg: fmt.Sprintf("it does not go with %s: they are at different models", files[0])}
+			return nil, &dataset.Error{File: files[i],
+				Msg: fmt.Sprintf("it does not go with %s: they are at different models", files[0])}
 		}
 	}
 	return places, nil
@@ -575,7 +587,8 @@ func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 		want++
 	}
 	if data, ok := bodies["largest"]; ok {
-		if n.largest, err = exactly(data, m.D); err != nil || slices.ContainsFunc(n.largest, func(v float64) bool { return v < 0 }) {
+		if n.largest, err = exactly(data, m.D); err != nil || slices.ContainsFunc(n.largest,
+			func(v float64) bool { return v < 0 }) {
 			return errDamaged
 		}
 		want++

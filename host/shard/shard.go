@@ -94,11 +94,14 @@ type Table struct {
 func Open(ctx context.Context, src dataset.Source) (Table, error) {
 	s := src.Schema()
 	if s.Scale != "" {
-		return Table{}, &dataset.Error{File: s.Name, Msg: fmt.Sprintf("its target is %s; sums over parts are of a target itself", s.Scale.Title(s.Target))}
+		return Table{}, &dataset.Error{File: s.Name,
+			Msg: fmt.Sprintf("its target is %s; sums over parts are of a target itself", s.Scale.Title(s.Target))}
 	}
 	for role, name := range s.Roles {
 		if name != "" && model.Role(role) != model.Weights {
-			return Table{}, &dataset.Error{File: s.Name, Msg: fmt.Sprintf("column %q: sums over parts are of tables without %s", name, dataset.RoleNames()[role])}
+			return Table{}, &dataset.Error{File: s.Name,
+				Msg: fmt.Sprintf("column %q: sums over parts are of tables without %s", name,
+					dataset.RoleNames()[role])}
 		}
 	}
 	t := Table{Features: s.Features, Target: s.Target, Weights: s.Roles[model.Weights], Kernel: runtime.GOARCH}
@@ -144,7 +147,8 @@ func (t Table) Blocks() int { return (t.Rows + model.BlockRows - 1) / model.Bloc
 
 // Schema names the columns, as those of the file of that name.
 func (t Table) Schema(file string) dataset.Schema {
-	return dataset.Schema{Name: file, Features: t.Features, Target: t.Target, Roles: dataset.Roles{model.Weights: t.Weights}}
+	return dataset.Schema{Name: file, Features: t.Features, Target: t.Target,
+		Roles: dataset.Roles{model.Weights: t.Weights}}
 }
 
 // differs says in what two tables differ, "" if in nothing that is known of them.
@@ -193,11 +197,13 @@ func complete(files []string, places []Place) (order []int, err error) {
 		case p.N == 0:
 			return nil, &dataset.Error{File: files[f], Msg: "it is no part but the whole"}
 		case p.N != n:
-			return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d, beside parts of %d in %s", p.I, p.N, n, files[0])}
+			return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d, beside parts of %d in %s", p.I,
+				p.N, n, files[0])}
 		}
 		for i := p.I; i <= p.last(); i++ {
 			if by[i-1] > 0 {
-				return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d is there already, in %s", i, n, files[by[i-1]-1])}
+				return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d is there already, in %s", i,
+					n, files[by[i-1]-1])}
 			}
 			by[i-1] = f + 1
 		}
@@ -215,7 +221,8 @@ func complete(files []string, places []Place) (order []int, err error) {
 		missing = append(missing[:10], "…")
 	}
 	if len(missing) > 0 {
-		return nil, &dataset.Error{File: files[0], Msg: fmt.Sprintf("of the %d parts %s missing: %s", n, map[bool]string{true: "one is", false: "some are"}[len(missing) == 1], strings.Join(missing, ", "))}
+		return nil, &dataset.Error{File: files[0], Msg: fmt.Sprintf("of the %d parts %s missing: %s", n,
+			map[bool]string{true: "one is", false: "some are"}[len(missing) == 1], strings.Join(missing, ", "))}
 	}
 	return order, nil
 }
@@ -225,7 +232,8 @@ func joined(files []string, places []Place) (Place, error) {
 	all := places[0]
 	for i, p := range places {
 		if !p.valid() || p.N != all.N || i > 0 && p.I != all.last()+1 {
-			return Place{}, &dataset.Error{File: files[i], Msg: fmt.Sprintf("part %d of %d does not follow part %d of %d", p.I, p.N, all.last(), all.N)}
+			return Place{}, &dataset.Error{File: files[i],
+				Msg: fmt.Sprintf("part %d of %d does not follow part %d of %d", p.I, p.N, all.last(), all.N)}
 		}
 		if i > 0 {
 			all.To = p.last()

@@ -46,7 +46,8 @@ func (f *Fit) Config() (host.Config, error) {
 
 // Tables is how the tables are read: one for every target, the other targets no features of it.
 func (f *Fit) Tables() ([]terms.Request, error) {
-	r := terms.Request{Selection: f.selection(), Gate: f.GateFeatures, Categorical: f.Categorical, Reference: f.Reference}
+	r := terms.Request{Selection: f.selection(), Gate: f.GateFeatures, Categorical: f.Categorical,
+		Reference: f.Reference}
 	if f.Formula != "" {
 		var err error
 		if r.Formula, err = terms.Parse(f.Formula); err != nil {
@@ -74,7 +75,8 @@ func (f *Fit) Tables() ([]terms.Request, error) {
 // where there is one target, with starts and truths; the sums of f.Moments, nil where there are none. cfg
 // is [Fit.Config] with what belongs to the run. The model is nil where there are several targets, which are
 // then in the vector. Errors are those of [host.Fit] and its like.
-func (f *Fit) Run(ctx context.Context, act sdk.Activation, targets []host.Target, sums *shard.Moments, cfg host.Config) (*fitted.Model, *fitted.Vector, error) {
+func (f *Fit) Run(ctx context.Context, act sdk.Activation, targets []host.Target, sums *shard.Moments,
+	cfg host.Config) (*fitted.Model, *fitted.Vector, error) {
 	switch {
 	case f.GateShared:
 		noise := f.NoiseCovariance
@@ -93,7 +95,8 @@ func (f *Fit) Run(ctx context.Context, act sdk.Activation, targets []host.Target
 }
 
 // one is the fit of one target.
-func (f *Fit) one(ctx context.Context, act sdk.Activation, t host.Target, sums *shard.Moments, cfg host.Config) (*fitted.Model, error) {
+func (f *Fit) one(ctx context.Context, act sdk.Activation, t host.Target, sums *shard.Moments,
+	cfg host.Config) (*fitted.Model, error) {
 	from, to := f.Numbers()
 	switch {
 	case f.Grows():
@@ -143,8 +146,10 @@ func (m Method) asked() (out []host.Option) {
 		option host.Option
 		is     bool
 	}{
-		{host.OptMu, m.Mu != 0}, {host.OptStarts, m.Starts != 0}, {host.OptRadius, m.Radius != 0}, {host.OptOptimiser, m.Optimiser != ""},
-		{host.OptBatch, m.Batch != 0}, {host.OptStepSize, m.StepSize != 0}, {host.OptSchedule, m.Schedule != ""}, {host.OptEpochs, m.Epochs != 0},
+		{host.OptMu, m.Mu != 0}, {host.OptStarts, m.Starts != 0}, {host.OptRadius, m.Radius != 0},
+		{host.OptOptimiser, m.Optimiser != ""},
+		{host.OptBatch, m.Batch != 0}, {host.OptStepSize, m.StepSize != 0}, {host.OptSchedule, m.Schedule != ""},
+		{host.OptEpochs, m.Epochs != 0},
 		{host.OptLambda, m.Lambda != 0}, {host.OptPenalty, m.Penalty != ""}, {host.OptRidge, m.Ridge != nil},
 	} {
 		if s.is {

@@ -40,34 +40,43 @@ type Fit struct {
 
 	Roles map[string]string `json:"roles,omitzero"` // columns that are neither, by what they are: "weights"
 
-	Formula      string            `json:"formula,omitzero"`       // target, experts' terms and, after a bar, the gate's
+	// target, experts' terms and, after a bar, the gate's
+	Formula      string            `json:"formula,omitzero"`
 	GateFeatures []string          `json:"gate_features,omitzero"` // columns that the gate sees; those of the experts
 	Categorical  []string          `json:"categorical,omitzero"`   // columns that are factors whatever stands in them
 	Reference    map[string]string `json:"reference,omitzero"`     // reference levels by column; the commonest
 	Missing      string            `json:"missing,omitzero"`       // rows with missing cells: "refuse" or "drop"
-	Decimal      string            `json:"decimal,omitzero"`       // between a number's digits in a CSV file: "." or ","
+	// between a number's digits in a CSV file: "." or ","
+	Decimal string `json:"decimal,omitzero"`
 
 	Activation Activation   `json:"activation,omitzero"` // of all experts
 	Leaves     []Activation `json:"leaves,omitzero"`     // the experts' own, from left to right
 	K          int          `json:"k,omitzero"`          // number of experts, or the least of a range
 	KTo        int          `json:"k_to,omitzero"`       // the most of a range
-	Hierarchy  string       `json:"hierarchy,omitzero"`  // tree of gates over the experts, such as "2x(1,2)"; "auto" grows one
-	MaxLeaves  int          `json:"max_leaves,omitzero"` // most leaves of a tree that grows; 8
+	// tree of gates over the experts, such as "2x(1,2)"; "auto" grows one
+	Hierarchy string `json:"hierarchy,omitzero"`
+	MaxLeaves int    `json:"max_leaves,omitzero"` // most leaves of a tree that grows; 8
 
-	Intercepts      host.Intercepts      `json:"intercepts,omitzero"`       // "both", "experts" or "gate"; absent: nobody's
-	Gate            string               `json:"gate,omitzero"`             // "softmax" or "constant"
-	Noise           string               `json:"noise,omitzero"`            // level of the noise: "shared" or "per-expert"
-	Sigma           float64              `json:"sigma,omitzero"`            // the level where it is known
-	OutputScale     host.OutputScale     `json:"output_scale,omitzero"`     // means c + s*g: "shared" or "per-expert"
-	GateShared      bool                 `json:"gate_shared,omitzero"`      // one gate for all targets
-	NoiseCovariance host.NoiseCovariance `json:"noise_covariance,omitzero"` // of targets under one gate: "diagonal" or "full"
+	// "both", "experts" or "gate"; absent: nobody's
+	Intercepts host.Intercepts `json:"intercepts,omitzero"`
+	Gate       string          `json:"gate,omitzero"` // "softmax" or "constant"
+	// level of the noise: "shared" or "per-expert"
+	Noise       string           `json:"noise,omitzero"`
+	Sigma       float64          `json:"sigma,omitzero"`        // the level where it is known
+	OutputScale host.OutputScale `json:"output_scale,omitzero"` // means c + s*g: "shared" or "per-expert"
+	GateShared  bool             `json:"gate_shared,omitzero"`  // one gate for all targets
+	// of targets under one gate: "diagonal" or "full"
+	NoiseCovariance host.NoiseCovariance `json:"noise_covariance,omitzero"`
 
-	Method       Method           `json:"method,omitzero"`
-	Transform    host.Transform   `json:"transform,omitzero"`    // of y, for the moment tensors: "polynomial" or "optimal"
-	Errors       []host.ErrorKind `json:"errors,omitzero"`       // kinds of standard errors: "observed" or "robust", and "hac"
-	Arrangements bool             `json:"arrangements,omitzero"` // intervals and predictions over other optima near the best
-	Start        string           `json:"start,omitzero"`        // a model's or truth's file, one of the starts
-	Truth        string           `json:"truth,omitzero"`        // file of the true parameters
+	Method Method `json:"method,omitzero"`
+	// of y, for the moment tensors: "polynomial" or "optimal"
+	Transform host.Transform `json:"transform,omitzero"`
+	// kinds of standard errors: "observed" or "robust", and "hac"
+	Errors []host.ErrorKind `json:"errors,omitzero"`
+	// intervals and predictions over other optima near the best
+	Arrangements bool   `json:"arrangements,omitzero"`
+	Start        string `json:"start,omitzero"` // a model's or truth's file, one of the starts
+	Truth        string `json:"truth,omitzero"` // file of the true parameters
 
 	Seed            *uint64 `json:"seed,omitempty"`            // of everything random; 1
 	ExactActivation bool    `json:"exact_activation,omitzero"` // every value from the plugin
@@ -175,7 +184,8 @@ func refuse(format string, args ...any) error { return &Error{format, args} }
 // Check refuses what contradicts itself, whatever the data. Errors: [*Error],
 // [*host.RequestError], *dataset.SelectionError, *terms.Error.
 func (f *Fit) Check() error {
-	for _, check := range []func() error{f.checkRoles, f.checkMoments, f.checkExperts, f.checkTerms, f.checkValues, f.checkMethod, f.checkSharedGate, f.checkTargets} {
+	for _, check := range []func() error{f.checkRoles, f.checkMoments, f.checkExperts, f.checkTerms, f.checkValues,
+		f.checkMethod, f.checkSharedGate, f.checkTargets} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -200,11 +210,14 @@ func (f *Fit) checkMoments() error {
 	case f.Data != "":
 		return refuse("want one of DATA and %s FILE", Key("moments"))
 	case f.Arrangements:
-		return refuse("%s has no effect beside %s: the likelihood is that of a random subsample", Key("arrangements"), Key("moments"))
+		return refuse("%s has no effect beside %s: the likelihood is that of a random subsample", Key("arrangements"),
+			Key("moments"))
 	case slices.Contains(f.Errors, host.Dependent):
-		return refuse("%s has no effect beside %s: the likelihood is that of a random subsample, whose rows do not follow each other", Key("hac"), Key("moments"))
+		return refuse("%s has no effect beside %s: the likelihood is that of a random subsample, whose rows do not "+
+			"follow each other", Key("hac"), Key("moments"))
 	}
-	for _, k := range f.given(slices.Concat([]string{"target", "features", "drop"}, dataset.RoleNames(), []string{"formula", "categorical", "reference", "missing", "decimal"})) {
+	for _, k := range f.given(slices.Concat([]string{"target", "features", "drop"}, dataset.RoleNames(),
+		[]string{"formula", "categorical", "reference", "missing", "decimal"})) {
 		return refuse("%s has no effect beside %s: the sums have been made", Key(k), Key("moments"))
 	}
 	return nil
@@ -214,9 +227,12 @@ func (f *Fit) checkMoments() error {
 func (f *Fit) given(keys []string) (out []string) {
 	is := map[string]bool{
 		"target": f.Target != "", "features": f.Features != nil, "drop": f.Drop != nil, "formula": f.Formula != "",
-		"categorical": f.Categorical != nil, "reference": f.Reference != nil, "missing": f.Missing != "", "decimal": f.Decimal != "",
-		"intercept": f.Intercepts != "", "gate-features": f.GateFeatures != nil, "gate": f.Gate != "", "moments": f.Moments != "", "output-scale": f.OutputScale != "",
-		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "", "hac": slices.Contains(f.Errors, host.Dependent),
+		"categorical": f.Categorical != nil, "reference": f.Reference != nil, "missing": f.Missing != "",
+		"decimal":   f.Decimal != "",
+		"intercept": f.Intercepts != "", "gate-features": f.GateFeatures != nil, "gate": f.Gate != "",
+		"moments": f.Moments != "", "output-scale": f.OutputScale != "",
+		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "", "hac": slices.Contains(f.Errors,
+			host.Dependent),
 		"arrangements": f.Arrangements,
 	}
 	for _, k := range keys {
@@ -235,9 +251,11 @@ func (f *Fit) checkExperts() error {
 	case f.MaxLeaves < 0:
 		return refuse("%s %d: want at least 1", Key("max-leaves"), f.MaxLeaves)
 	case f.Grows() && f.K != 0:
-		return refuse("%s %s: %s auto finds the number of experts, and %s bounds it", Key("k"), f.numbers(), Key("hierarchy"), Key("max-leaves"))
+		return refuse("%s %s: %s auto finds the number of experts, and %s bounds it", Key("k"), f.numbers(),
+			Key("hierarchy"), Key("max-leaves"))
 	case f.Grows() && f.Targets != nil:
-		return refuse("%s auto: it grows the tree of one target, and %s names several", Key("hierarchy"), Key("targets"))
+		return refuse("%s auto: it grows the tree of one target, and %s names several", Key("hierarchy"),
+			Key("targets"))
 	case f.Hierarchy == "" && f.K == 0:
 		return refuse("%s: want a number of experts, or a %s", Key("k"), Key("hierarchy"))
 	case f.K < 0 || f.K == 0 && f.KTo != 0:
@@ -260,7 +278,8 @@ func (f *Fit) checkExperts() error {
 	case f.Activation.Name != "" || f.Activation.Params != nil:
 		return refuse("%s %s: give it or %s", Key("leaves"), namesOf(f.Leaves), Key("activation"))
 	case f.Grows():
-		return refuse("%s %s: a tree that grows has one activation for all its leaves", Key("leaves"), namesOf(f.Leaves))
+		return refuse("%s %s: a tree that grows has one activation for all its leaves", Key("leaves"),
+			namesOf(f.Leaves))
 	case len(f.Leaves) != k:
 		what := fmt.Sprintf("%d experts", k)
 		if f.Hierarchy != "" {
@@ -302,7 +321,9 @@ func (f *Fit) checkTerms() error {
 		return err
 	}
 	for _, k := range f.given([]string{"intercept", "features", "gate-features", "gate"}) {
-		return refuse("%s has no effect beside %s, which says it: y ~ experts | gate, each with an intercept unless - 1", Key(k), Key("formula"))
+		return refuse(
+			"%s has no effect beside %s, which says it: y ~ experts | gate, each with an intercept unless - 1", Key(k),
+			Key("formula"))
 	}
 	if f.Target != "" && f.Target != formula.Target {
 		return refuse("%s %s: the target of %s is %s", Key("target"), f.Target, Key("formula"), formula.Target)
@@ -339,7 +360,8 @@ func (f *Fit) checkMethod() error {
 		is     bool
 	}{
 		{host.OptStart, f.Start != ""}, {host.OptTransform, f.Transform != ""},
-		{host.OptRobust, slices.Contains(f.Errors, host.Robust)}, {host.OptHAC, slices.Contains(f.Errors, host.Dependent)},
+		{host.OptRobust, slices.Contains(f.Errors, host.Robust)},
+		{host.OptHAC, slices.Contains(f.Errors, host.Dependent)},
 		{host.OptArrangements, f.Arrangements},
 	} {
 		if asked.is {
@@ -355,7 +377,8 @@ func (f *Fit) checkMethod() error {
 func (f *Fit) checkSharedGate() error {
 	switch {
 	case !f.GateShared && f.NoiseCovariance != "":
-		return refuse("%s has no effect without %s: targets with gates of their own have noise of their own", Key("noise-covariance"), Key("gate-shared"))
+		return refuse("%s has no effect without %s: targets with gates of their own have noise of their own",
+			Key("noise-covariance"), Key("gate-shared"))
 	case !f.GateShared:
 		return nil
 	case f.Targets == nil:
@@ -367,7 +390,8 @@ func (f *Fit) checkSharedGate() error {
 		return refuse("%s has no effect beside %s", Key(k), Key("gate-shared"))
 	}
 	if m, fitting := f.Method.name(), host.Taking(host.OptSharedGate); !slices.Contains(fitting, m) {
-		return refuse("%s %s: targets under one gate are fitted by method %s", Key("method"), m, strings.Join(fitting, ", "))
+		return refuse("%s %s: targets under one gate are fitted by method %s", Key("method"), m,
+			strings.Join(fitting, ", "))
 	}
 	return nil
 }
@@ -418,7 +442,8 @@ func (f *Fit) checkTargets() error {
 
 // selection is that of the columns for one target.
 func (f *Fit) selection() dataset.Selection {
-	sel := dataset.Selection{Target: f.Target, Features: f.Features, Drop: f.Drop, Roles: dataset.RolesOf(f.Roles), Decimal: '.'}
+	sel := dataset.Selection{Target: f.Target, Features: f.Features, Drop: f.Drop, Roles: dataset.RolesOf(f.Roles),
+		Decimal: '.'}
 	if f.Decimal == "," {
 		sel.Decimal = ','
 	}
@@ -429,15 +454,17 @@ func (f *Fit) selection() dataset.Selection {
 }
 
 // WithDefaults completes a description: without an activation or leaves the experts are linear, by the activation
-// identity. Where it says nothing of the experts at all, neither their activation nor their number, tree or intercepts, there are
-// 1 to 4 of them, with intercepts, and whole is true: that is [Unsaid]. A formula has its own intercepts. Several targets,
-// and sums of moments, have one number of experts, which is to be said. With said something is said of the experts elsewhere.
+// identity. Where it says nothing of the experts at all, neither their activation nor their number, tree or intercepts,
+// there are 1 to 4 of them, with intercepts, and whole is true: that is [Unsaid]. A formula has its own intercepts.
+// Several targets, and sums of moments, have one number of experts, which is to be said. With said something is said of
+// the experts elsewhere.
 func (f *Fit) WithDefaults(said bool) (whole bool) {
 	named := said || f.Activation.Name != "" || f.Activation.Params != nil || f.Leaves != nil
 	if f.Activation.Name == "" && f.Leaves == nil {
 		f.Activation.Name = "identity"
 	}
-	if named || f.K != 0 || f.KTo != 0 || f.Hierarchy != "" || f.MaxLeaves != 0 || f.Intercepts != "" || f.Targets != nil || f.Moments != "" {
+	if named || f.K != 0 || f.KTo != 0 || f.Hierarchy != "" || f.MaxLeaves != 0 || f.Intercepts != "" ||
+		f.Targets != nil || f.Moments != "" {
 		return false
 	}
 	f.K, f.KTo = 1, 4

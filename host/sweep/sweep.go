@@ -71,7 +71,8 @@ func (g *Grid) Check() error {
 
 func (g *Grid) sampler(s Setting) (*sample.Sampler, error) {
 	return sample.New(sample.Config{
-		Activation: g.Activation, K: s.K, D: g.D, N: s.N, Sigma: s.Sigma, Design: g.Design, Inputs: g.Inputs, Seed: s.Seed,
+		Activation: g.Activation, K: s.K, D: g.D, N: s.N, Sigma: s.Sigma, Design: g.Design, Inputs: g.Inputs,
+		Seed: s.Seed,
 	})
 }
 

@@ -19,7 +19,8 @@ import (
 // columns are those of a table's CSV. The first eight say what was run.
 var columns = []string{
 	"activation", "design", "inputs", "d", "k", "n", "sigma", "seed",
-	"e_reg", "e_gating", "log_likelihood", "log_likelihood_truth", "converged", "optimum", "model", "p_value", "status", "seconds",
+	"e_reg", "e_gating", "log_likelihood", "log_likelihood_truth", "converged", "optimum", "model", "p_value", "status",
+	"seconds",
 }
 
 // keyed is the number of columns that say what was run.
@@ -100,11 +101,13 @@ func Read(r io.Reader, name string) (*Table, error) {
 		case err == io.EOF && line > 1:
 			return t, nil
 		case line == 1 && (err != nil || !slices.Equal(row, columns)):
-			return nil, &dataset.Error{File: name, Line: 1, Msg: "this is no table of a sweep; name another file, or remove it"}
+			return nil, &dataset.Error{File: name, Line: 1,
+				Msg: "this is no table of a sweep; name another file, or remove it"}
 		case err != nil:
 			var parse *csv.ParseError
 			if errors.As(err, &parse) {
-				return nil, &dataset.Error{File: name, Line: parse.Line, Msg: parse.Err.Error() + "; remove the row, and it is run again"}
+				return nil, &dataset.Error{File: name, Line: parse.Line, Msg: parse.Err.Error() +
+					"; remove the row, and it is run again"}
 			}
 			return nil, err
 		case line == 1:
@@ -112,7 +115,8 @@ func Read(r io.Reader, name string) (*Table, error) {
 		}
 		for _, at := range []int{atEReg, atEGating, atLogLikelihood, atOfTruth, atSeconds} {
 			if _, err := strconv.ParseFloat(row[at], 64); err != nil && (row[atStatus] == finished || at == atSeconds) {
-				return nil, &dataset.Error{File: name, Line: line, Col: at + 1, Msg: fmt.Sprintf("%q is no number; remove the row, and it is run again", row[at])}
+				return nil, &dataset.Error{File: name, Line: line, Col: at +
+					1, Msg: fmt.Sprintf("%q is no number; remove the row, and it is run again", row[at])}
 			}
 		}
 		t.put(row)
@@ -172,7 +176,8 @@ func (t *Table) Summaries(g *Grid) []Summary {
 		}
 	}
 	for i := range out {
-		out[i].EReg, out[i].EGating, out[i].SecondsPerFit = median(out[i].eregs), median(out[i].egates), median(out[i].secondsOfThese)
+		out[i].EReg, out[i].EGating, out[i].SecondsPerFit = median(out[i].eregs), median(out[i].egates),
+			median(out[i].secondsOfThese)
 	}
 	return out
 }
@@ -221,8 +226,9 @@ func (t *Table) Outcome(g *Grid) *experiment.Outcome {
 		label = "noise σ"
 	}
 	o := &experiment.Outcome{Figure: &experiment.Figure{
-		Title: fmt.Sprintf("E_reg of %s experts, d = %d, design %s, %d seeds", fitted.ActivationOf(g.Activation.Info()), g.D, g.Design, g.Seeds),
-		X:     experiment.Axis{Label: label, Log: true}, Y: experiment.Axis{Label: "E_reg", Log: true},
+		Title: fmt.Sprintf("E_reg of %s experts, d = %d, design %s, %d seeds", fitted.ActivationOf(g.Activation.Info()),
+			g.D, g.Design, g.Seeds),
+		X: experiment.Axis{Label: label, Log: true}, Y: experiment.Axis{Label: "E_reg", Log: true},
 	}}
 	curves := map[string]int{}
 	for _, s := range g.Settings() {

@@ -73,7 +73,8 @@ func (f *Fourth) UnmarshalBinary(data []byte) error {
 		return err
 	}
 	d, m := sizes[1], sizes[2]
-	if d < 1 || m < 1 || m > d || float64(d)*float64(m) > float64(len(rest)/8) || float64(len(f.Four))*products(m, 4) > float64(len(rest)/8) {
+	if d < 1 || m < 1 || m > d || float64(d)*float64(m) > float64(len(rest)/8) || float64(len(f.Four))*products(m,
+		4) > float64(len(rest)/8) {
 		return errSums
 	}
 	out := NewFourth(mat.NewDense(d, m, nil), nil)
@@ -110,7 +111,8 @@ func (s *Transformed) UnmarshalBinary(data []byte) error {
 		return err
 	}
 	d, m, order, shift := sizes[1], sizes[2], sizes[3], sizes[4]
-	if m < 1 || order < 2 || order > 4 || shift != 0 && shift != m || float64(d)*float64(m) > float64(len(rest)/8) || float64(len(s.High))*products(m, order) > float64(len(rest)/8) {
+	if m < 1 || order < 2 || order > 4 || shift != 0 && shift != m || float64(d)*float64(m) > float64(len(rest)/8) ||
+		float64(len(s.High))*products(m, order) > float64(len(rest)/8) {
 		return errSums
 	}
 	out := &Transformed{N: sizes[0], M: m, Order: order}

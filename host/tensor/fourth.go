@@ -48,7 +48,8 @@ func SumFourth(ctx context.Context, rows model.Rows, u *mat.Dense, centre []floa
 	}
 	_, columns := u.Dims()
 	m := float64(columns)
-	if err := room(fmt.Sprintf("the fourth moments in %d dimensions", columns), rows, workers, 5*(m*(m+1)*(m+2)*(m+3)/24+m*(m+1)/2)); err != nil {
+	if err := room(fmt.Sprintf("the fourth moments in %d dimensions", columns), rows, workers,
+		5*(m*(m+1)*(m+2)*(m+3)/24+m*(m+1)/2)); err != nil {
 		return nil, err
 	}
 	return sum(ctx, rows, workers, func() *Fourth { return NewFourth(u, centre) })
@@ -243,7 +244,8 @@ func hermite4(m int, two, four []float64) *Sym4 {
 	t.each(func(i, a, b, c, d int) {
 		v := four[i]
 		// S4 = z⊗z⊗z⊗z − Σ over the 6 pairs of z_a z_b·I_cd + the 3 pairings of I.
-		for _, s := range [6][4]int{{a, b, c, d}, {a, c, b, d}, {a, d, b, c}, {b, c, a, d}, {b, d, a, c}, {c, d, a, b}} {
+		for _, s := range [6][4]int{{a, b, c, d}, {a, c, b, d}, {a, d, b, c}, {b, c, a, d}, {b, d, a, c},
+			{c, d, a, b}} {
 			if s[2] == s[3] {
 				v -= two[pair(m, min(s[0], s[1]), max(s[0], s[1]))]
 			}

@@ -54,7 +54,8 @@ func (t *Sym4) rotated(u *mat.Dense) (_ *mat.Dense, sum float64) {
 		largest := 0.0
 		for i := range m {
 			for j := i + 1; j < m; j++ {
-				angle := math.Atan2(at(i, i, i, j)-at(i, j, j, j), (at(i, i, i, i)+at(j, j, j, j)-6*at(i, i, j, j))/4) / 4
+				angle := math.Atan2(at(i, i, i, j)-at(i, j, j, j), (at(i, i, i, i)+at(j, j, j, j)-6*at(i, i, j,
+					j))/4) / 4
 				largest = max(largest, math.Abs(angle))
 				s, c := math.Sincos(angle)
 				for mode := range 4 {

@@ -80,7 +80,8 @@ func clearEach(lists [][]float64) {
 }
 
 // SumTransformed makes a pass over the rows for T_order of outputs.
-func SumTransformed(ctx context.Context, rows model.Rows, outputs solver.Outputs, order int, u *mat.Dense, centre []float64, workers int) (*Transformed, error) {
+func SumTransformed(ctx context.Context, rows model.Rows, outputs solver.Outputs, order int, u *mat.Dense,
+	centre []float64, workers int) (*Transformed, error) {
 	_, d := rows.Dims()
 	return sum(ctx, rows, workers, func() *Transformed { return NewTransformed(outputs, order, d, u, centre) })
 }

@@ -18,11 +18,13 @@ func (b *builder) formula(ctx context.Context) (*Table, error) {
 	known := all.Schema().Columns()
 	for _, name := range slices.Concat(r.Selection.Drop, r.Selection.Roles.Columns()) {
 		if !slices.Contains(known, name) {
-			return nil, &dataset.Error{File: all.Schema().Name, Msg: fmt.Sprintf("no column %q; there are %s", name, shorten(known))}
+			return nil, &dataset.Error{File: all.Schema().Name, Msg: fmt.Sprintf("no column %q; there are %s", name,
+				shorten(known))}
 		}
 	}
 	dots := slices.DeleteFunc(slices.Clone(known), func(name string) bool {
-		return name == f.Target || slices.Contains(r.Selection.Roles[:], name) || slices.Contains(r.Selection.Drop, name)
+		return name == f.Target || slices.Contains(r.Selection.Roles[:], name) || slices.Contains(r.Selection.Drop,
+			name)
 	})
 	e, experts, gate, err := f.expand(known, dots)
 	if err != nil {
@@ -152,7 +154,8 @@ func (b *builder) codeOne(e *expansion, v variable, schema dataset.Schema, found
 	text := v.node.args[0].String()
 	polynomials, ok := orthonormal(text, found.values[text], v.degree)
 	if !ok {
-		return coding{}, e.parser.fail(v.node.at, "%s: its degree must be less than the number of different values", v.name)
+		return coding{}, e.parser.fail(v.node.at, "%s: its degree must be less than the number of different values",
+			v.name)
 	}
 	var out coding
 	for i := range polynomials {

@@ -201,8 +201,10 @@ func (d *Design) level(v Value) (func(dst []float64, r *raw), error) {
 }
 
 func (d *Design) polynomial(p *Polynomial) (func(dst []float64, r *raw), error) {
-	if n := len(p.Alpha); n < 1 || n > maxDegree || len(p.Norms) != n+1 || !numeric.Finite(p.Alpha...) || !numeric.Finite(p.Norms...) || slices.Min(p.Norms) <= 0 {
-		return nil, fmt.Errorf("the polynomial of %q: want α of degree 1 to %d, and one more norm, all finite and the norms above 0", p.Expression, maxDegree)
+	if n := len(p.Alpha); n < 1 || n > maxDegree || len(p.Norms) != n+1 || !numeric.Finite(p.Alpha...) ||
+		!numeric.Finite(p.Norms...) || slices.Min(p.Norms) <= 0 {
+		return nil, fmt.Errorf("the polynomial of %q: want α of degree 1 to %d, and one more norm, all finite and "+
+			"the norms above 0", p.Expression, maxDegree)
 	}
 	n, err := d.arithmetic(p.Expression)
 	return func(dst []float64, r *raw) {

@@ -129,7 +129,8 @@ func (f *Formula) expand(known, dots []string) (e *expansion, experts, gate part
 	}
 	for i, v := range e.variables {
 		if slices.Contains(columnsOf(nil, v.node), f.Target) {
-			return nil, experts, gate, f.parser.fail(v.node.at, "%s is the target and stands on the right", e.variables[i].name)
+			return nil, experts, gate, f.parser.fail(v.node.at, "%s is the target and stands on the right",
+				e.variables[i].name)
 		}
 	}
 	return e, experts, gate, nil
@@ -222,7 +223,8 @@ func (e *expansion) power(n *node) ([]term, error) {
 	degree := n.args[1]
 	times, err := strconv.Atoi(degree.text)
 	if degree.op != "number" || err != nil || times < 1 {
-		return nil, e.parser.fail(degree.at, "want a whole number from 1 as the power of terms; write arithmetic in I()")
+		return nil, e.parser.fail(degree.at,
+			"want a whole number from 1 as the power of terms; write arithmetic in I()")
 	}
 	base, err := e.terms(n.args[0])
 	if err != nil {
@@ -323,7 +325,8 @@ func (e *expansion) read(n *node) (variable, error) {
 		}
 		return variable{kind: polynomial, degree: degree}, checkArithmetic(e.parser, n.args[0])
 	}
-	return variable{}, e.parser.fail(n.at, "no function %s; there are I, %s, poly, factor", n.text, strings.Join(functions, ", "))
+	return variable{}, e.parser.fail(n.at, "no function %s; there are I, %s, poly, factor", n.text,
+		strings.Join(functions, ", "))
 }
 
 // shorten joins names, leaving out the middle of a long list.

@@ -103,7 +103,8 @@ func (b *builder) flat(ctx context.Context) (*Table, error) {
 // finish puts the design before the raw columns.
 func (b *builder) finish(t *Table, src dataset.Source) (*Table, error) {
 	if n := len(b.design.Terms); n > dataset.MaxColumns {
-		return nil, &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("%d features, want at most %d", n, dataset.MaxColumns)}
+		return nil, &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("%d features, want at most %d", n,
+			dataset.MaxColumns)}
 	}
 	if b.design.Factors == nil {
 		b.design.Factors = []Factor{}
@@ -122,7 +123,8 @@ func (b *builder) finish(t *Table, src dataset.Source) (*Table, error) {
 func features(made map[string][]string, columns []string) (out []string, err error) {
 	for _, name := range columns {
 		if made[name] == nil {
-			return nil, &dataset.SelectionError{Msg: fmt.Sprintf("column %q of the gate is not among the columns read", name)}
+			return nil, &dataset.SelectionError{Msg: fmt.Sprintf("column %q of the gate is not among the columns read",
+				name)}
 		}
 		out = append(out, made[name]...)
 	}
@@ -209,9 +211,11 @@ func (b *builder) checkNames(schema dataset.Schema) error {
 	for _, name := range b.request.Categorical {
 		switch {
 		case name == schema.Target:
-			return &dataset.SelectionError{Msg: fmt.Sprintf("column %q is the target, which is a number, and categorical", name)}
+			return &dataset.SelectionError{Msg: fmt.Sprintf("column %q is the target, which is a number, and "+
+				"categorical", name)}
 		case !slices.Contains(schema.Features, name):
-			return &dataset.SelectionError{Msg: fmt.Sprintf("column %q is categorical and not among the features; there are %s", name, shorten(schema.Features))}
+			return &dataset.SelectionError{Msg: fmt.Sprintf("column %q is categorical and not among the features; "+
+				"there are %s", name, shorten(schema.Features))}
 		}
 	}
 	return nil
@@ -228,15 +232,18 @@ func (b *builder) factor(schema dataset.Schema, c dataset.Column) (*Factor, erro
 	switch {
 	case values == 0 && c.Cells[dataset.Missing] > 0:
 		return nil, refuse("has no value in any row; leave it out with --drop %s", c.Name)
-	case values == 0, c.Name == schema.Target, slices.Contains(schema.Roles[:], c.Name), !named && c.Cells[dataset.Spelled] > 0:
+	case values == 0, c.Name == schema.Target, slices.Contains(schema.Roles[:], c.Name), !named &&
+		c.Cells[dataset.Spelled] > 0:
 		return nil, nil
 	case !named && c.Cells[dataset.Word] == 0:
-		return nil, refuse("holds dates or times, such as %q; leave it out with --drop %s, write it as a number, such as days since a start, or take each as a level with --categorical %s",
+		return nil, refuse("holds dates or times, such as %q; leave it out with --drop %s, write it as a number, "+
+			"such as days since a start, or take each as a level with --categorical %s",
 			c.Levels()[0], c.Name, c.Name)
 	case c.Full:
 		return nil, refuse("holds more than %d different words; leave it out with --drop %s", len(c.Words), c.Name)
 	case !named && len(c.Words) > MaxLevels:
-		return nil, refuse("holds %d different words, such as %q, more than %d; leave it out with --drop %s, or take each as a level with --categorical %s",
+		return nil, refuse("holds %d different words, such as %q, more than %d; leave it out with --drop %s, or take "+
+			"each as a level with --categorical %s",
 			len(c.Words), c.Levels()[0], MaxLevels, c.Name, c.Name)
 	case len(c.Words) == 1:
 		return nil, refuse("is %q in every row; leave it out with --drop %s", c.Levels()[0], c.Name)
@@ -254,7 +261,8 @@ func (b *builder) withReference(f *Factor) (*Factor, error) {
 		return f, nil
 	}
 	if !slices.Contains(f.Levels, level) {
-		return nil, &dataset.SelectionError{Msg: fmt.Sprintf("reference %s=%s: the column has no such level; there are %s", f.Column, level, shorten(f.Levels))}
+		return nil, &dataset.SelectionError{Msg: fmt.Sprintf("reference %s=%s: the column has no such level; there "+
+			"are %s", f.Column, level, shorten(f.Levels))}
 	}
 	f.Reference = level
 	return f, nil
@@ -264,7 +272,8 @@ func (b *builder) withReference(f *Factor) (*Factor, error) {
 func (b *builder) checkReferences() error {
 	for _, name := range slices.Sorted(maps.Keys(b.request.Reference)) {
 		if b.levels[name] == nil && !b.inFormula(name) {
-			return &dataset.SelectionError{Msg: fmt.Sprintf("reference %s=%s: %s is no column of words among the features; --categorical %s makes it one",
+			return &dataset.SelectionError{Msg: fmt.Sprintf("reference %s=%s: %s is no column of words among the "+
+				"features; --categorical %s makes it one",
 				name, b.request.Reference[name], name, name)}
 		}
 	}
@@ -272,7 +281,8 @@ func (b *builder) checkReferences() error {
 }
 
 func (b *builder) inFormula(name string) bool {
-	return b.request.Formula != nil && strings.Contains(strings.ReplaceAll(b.request.Formula.Text, " ", ""), "factor("+strings.TrimSuffix(strings.TrimPrefix(name, "factor("), ")")+")")
+	return b.request.Formula != nil && strings.Contains(strings.ReplaceAll(b.request.Formula.Text, " ", ""),
+		"factor("+strings.TrimSuffix(strings.TrimPrefix(name, "factor("), ")")+")")
 }
 
 // numbers makes factors of columns of numbers.
@@ -303,7 +313,8 @@ func (b *builder) numberFactor(schema dataset.Schema, name, column string, rows 
 		}
 	}
 	if n := len(f.Levels); n < 2 || n > MaxLevels {
-		return nil, &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q as a factor has %d levels, want 2 to %d", column, n, MaxLevels)}
+		return nil, &dataset.Error{File: schema.Name,
+			Msg: fmt.Sprintf("column %q as a factor has %d levels, want 2 to %d", column, n, MaxLevels)}
 	}
 	return b.withReference(f)
 }
@@ -316,7 +327,8 @@ type measured struct {
 
 // measure reads the raw columns once, for the values of expressions and the numbers
 // in columns.
-func measure(ctx context.Context, src dataset.Source, expressions map[string]*node, columns []string) (*measured, error) {
+func measure(ctx context.Context, src dataset.Source, expressions map[string]*node,
+	columns []string) (*measured, error) {
 	m := &measured{levels: make(map[string]map[float64]int), values: make(map[string][]float64)}
 	for _, name := range columns {
 		m.levels[name] = make(map[float64]int)
@@ -328,7 +340,8 @@ func measure(ctx context.Context, src dataset.Source, expressions map[string]*no
 		for name, counts := range m.levels {
 			for _, v := range r.column(name) {
 				if counts[v]++; len(counts) > MaxLevels {
-					return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q as a factor has more than %d levels", name, MaxLevels)}
+					return &dataset.Error{File: schema.Name,
+						Msg: fmt.Sprintf("column %q as a factor has more than %d levels", name, MaxLevels)}
 				}
 			}
 		}

@@ -93,7 +93,8 @@ type parser struct {
 func newParser(text string) (*parser, error) {
 	p := &parser{text: text}
 	if len(text) > maxFormula {
-		return nil, &Error{Formula: text[:20] + "…", Msg: fmt.Sprintf("%d bytes, want at most %d", len(text), maxFormula)}
+		return nil, &Error{Formula: text[:20] + "…", Msg: fmt.Sprintf("%d bytes, want at most %d", len(text),
+			maxFormula)}
 	}
 	if !utf8.ValidString(text) {
 		return nil, &Error{Formula: strings.ToValidUTF8(text, "\uFFFD"), Msg: "it is not UTF-8"}

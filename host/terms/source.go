@@ -65,7 +65,8 @@ func (s *source) Dropped() int { return dataset.Dropped(s.src) }
 func (s *source) Read(ctx context.Context, fn func(*model.Block) error) error {
 	schema := s.src.Schema()
 	if !slices.Equal(schema.Features, s.design.Columns) {
-		return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("columns %s, want %s", shorten(schema.Features), shorten(s.design.Columns))}
+		return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("columns %s, want %s", shorten(schema.Features),
+			shorten(s.design.Columns))}
 	}
 	terms, err := s.design.compile()
 	if err != nil {
@@ -139,7 +140,8 @@ func (r *raw) codes(f *Factor) []float64 {
 		case place < 0 && r.unseen:
 			place = slices.Index(f.Levels, f.Reference)
 		case place < 0:
-			r.fail(i, "%v in column %q is none of the levels that the model was fitted with, %s; correct it, or take it for the reference with --unseen reference", x, f.Column, shorten(f.Levels))
+			r.fail(i, "%v in column %q is none of the levels that the model was fitted with, %s; correct it, or take "+
+				"it for the reference with --unseen reference", x, f.Column, shorten(f.Levels))
 		}
 		codes[i] = float64(place)
 	}
@@ -169,6 +171,7 @@ func (r *raw) missing(row int) bool {
 
 func (r *raw) fail(row int, format string, args ...any) {
 	if r.err == nil {
-		r.err = &dataset.Error{File: r.table, Msg: "row " + strconv.Itoa(r.rows+row+1) + ": " + fmt.Sprintf(format, args...)}
+		r.err = &dataset.Error{File: r.table, Msg: "row " + strconv.Itoa(r.rows+row+1) + ": " +
+			fmt.Sprintf(format, args...)}
 	}
 }

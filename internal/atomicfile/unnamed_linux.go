@@ -24,5 +24,6 @@ func openUnnamed(dir string, mode fs.FileMode) *os.File {
 
 // name gives an unnamed file its first name.
 func name(f *os.File, path string) error {
-	return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+	return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, path,
+		unix.AT_SYMLINK_FOLLOW)
 }

@@ -110,7 +110,8 @@ func (c *Claims) Rows(ctx context.Context, z, deriv []float64) error {
 type difference struct{ z, deriv, want, tol float64 }
 
 func (d difference) error(c *Claims) error {
-	return c.errorf("Deriv", "Deriv at z = %v is %.9g, differences of Eval give %.9g ± %.1g", d.z, d.deriv, d.want, d.tol)
+	return c.errorf("Deriv", "Deriv at z = %v is %.9g, differences of Eval give %.9g ± %.1g", d.z, d.deriv, d.want,
+		d.tol)
 }
 
 // around returns g at z + h, z − h, z + h/2, z − h/2 and, where sided, z, for every z.

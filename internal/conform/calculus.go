@@ -89,7 +89,8 @@ func findJump(ctx context.Context, act sdk.Activation, m method, kinks []float64
 			}
 		}
 		if jump := math.Abs(vhi - vlo); jump > 1e-6*height {
-			return fmt.Errorf("%s jumps from %.6g to %.6g at z = %.6g, which is not declared as a kink", m.name, vlo, vhi, lo)
+			return fmt.Errorf("%s jumps from %.6g to %.6g at z = %.6g, which is not declared as a kink", m.name, vlo,
+				vhi, lo)
 		}
 	}
 	return nil
@@ -107,7 +108,8 @@ func checkOneSided(ctx context.Context, act sdk.Activation, kinks []float64) err
 		}
 		allowed := tol * max(largest(d), math.SmallestNonzeroFloat64)
 		if !(math.Abs(d[1]-d[0]) <= allowed || math.Abs(d[1]-d[2]) <= allowed) {
-			return fmt.Errorf("g′ at the kink %v is %.6g, neither %.6g as on the left nor %.6g as on the right", k, d[1], d[0], d[2])
+			return fmt.Errorf("g′ at the kink %v is %.6g, neither %.6g as on the left nor %.6g as on the right", k,
+				d[1], d[0], d[2])
 		}
 	}
 	return nil

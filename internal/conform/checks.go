@@ -227,7 +227,8 @@ func checkConcurrency(ctx context.Context, act sdk.Activation) error {
 							return err
 						}
 						if i := differ(got, want[lo:]); i >= 0 {
-							return fmt.Errorf("%s at z = %v is %v, in calls at the same time %v", m.name, z[lo+i], want[lo+i], got[i])
+							return fmt.Errorf("%s at z = %v is %v, in calls at the same time %v", m.name, z[lo+i],
+								want[lo+i], got[i])
 						}
 						return nil
 					})

@@ -53,7 +53,8 @@ type check struct {
 // checksOf returns the checks of an activation with the claims c. They are run in
 // this order; later ones assume what earlier ones check.
 func checksOf(c *claims.Claims) []check {
-	of := func(run func(context.Context, sdk.Activation, *claims.Claims) error) func(context.Context, sdk.Activation) error {
+	of := func(run func(context.Context, sdk.Activation, *claims.Claims) error) func(context.Context,
+		sdk.Activation) error {
 		return func(ctx context.Context, act sdk.Activation) error { return run(ctx, act, c) }
 	}
 	return []check{

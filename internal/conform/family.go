@@ -26,13 +26,16 @@ func Family(ctx context.Context, f sdk.Family, member Maker) []Finding {
 		name, means string
 		run         func(context.Context, sdk.Family, Maker) error
 	}{
-		{"family", "the family's description is well-formed", func(_ context.Context, f sdk.Family, _ Maker) error { return wire.CheckFamily(f) }},
+		{"family", "the family's description is well-formed",
+			func(_ context.Context, f sdk.Family, _ Maker) error { return wire.CheckFamily(f) }},
 		{"defaults", "parameters that are not given take their defaults", checkDefaults},
-		{"parameters", "members describe the parameters that they were given, up to the ends of the ranges", checkParameters},
+		{"parameters", "members describe the parameters that they were given, up to the ends of the ranges",
+			checkParameters},
 		{"refusals", "unknown, out-of-range and non-finite parameters are errors", checkRefusals},
 		{"members", "members with other parameters do not change each other", checkMembers},
 	} {
-		findings = append(findings, newFinding(c.name, c.means, guard(ctx, func() error { return c.run(ctx, f, member) })))
+		findings = append(findings, newFinding(c.name, c.means,
+			guard(ctx, func() error { return c.run(ctx, f, member) })))
 	}
 	return findings
 }
@@ -82,7 +85,8 @@ func describes(act sdk.Activation, f sdk.Family, params sdk.Params) error {
 	}
 	info := act.Info()
 	if info.Name != f.Name || info.Version != f.Version {
-		return fmt.Errorf("the family is %q version %q, its activation %q version %q", f.Name, f.Version, info.Name, info.Version)
+		return fmt.Errorf("the family is %q version %q, its activation %q version %q", f.Name, f.Version, info.Name,
+			info.Version)
 	}
 	if len(f.Params) > 0 && !maps.Equal(info.Params, params) {
 		return fmt.Errorf("made with parameters %v, it describes %v", params, info.Params)
@@ -150,7 +154,8 @@ func checkMembers(ctx context.Context, f sdk.Family, member Maker) error {
 			return err
 		}
 		if i := differ(before, after); i >= 0 {
-			return fmt.Errorf("%s at z = %v is %v, and %v after other members were used", m.name, z[i], before[i], after[i])
+			return fmt.Errorf("%s at z = %v is %v, and %v after other members were used", m.name, z[i], before[i],
+				after[i])
 		}
 	}
 	return nil
@@ -159,7 +164,8 @@ func checkMembers(ctx context.Context, f sdk.Family, member Maker) error {
 // same reports whether a and b are the same activation to the bit.
 func same(ctx context.Context, a, b sdk.Activation) error {
 	ia, ib := a.Info(), b.Info()
-	if ia.Name != ib.Name || ia.Version != ib.Version || !maps.Equal(ia.Params, ib.Params) || fmt.Sprint(ia.Kinks) != fmt.Sprint(ib.Kinks) {
+	if ia.Name != ib.Name || ia.Version != ib.Version || !maps.Equal(ia.Params, ib.Params) ||
+		fmt.Sprint(ia.Kinks) != fmt.Sprint(ib.Kinks) {
 		return fmt.Errorf("%+v became %+v", ia, ib)
 	}
 	z := points(wire.Chunk + 1000)

@@ -158,8 +158,8 @@ func AddGram(dst []float64, a, b [][]float64) {
 }
 
 // AddGrams adds Σ_t w_i[t]·x_j[t]·x_l[t], j ≤ l, to the rows of dst, one for each of the
-// weights w: d(d+1)/2 values, the upper triangle of a Gram matrix of the d columns x in rows. room is four columns, in which
-// the products of columns are made once for all weights: with many of them, and few columns, it is faster than
+// weights w: d(d+1)/2 values, the upper triangle of a Gram matrix of the d columns x in rows. room is four columns, in
+// which the products of columns are made once for all weights: with many of them, and few columns, it is faster than
 // [AddTiled].
 func AddGrams(dst []float64, w, x, room [][]float64) {
 	d := len(x)

@@ -85,7 +85,8 @@ var (
 	descrKey   = regexp.MustCompile(`['"]descr['"]\s*:\s*(?:'([^']*)'|"([^"]*)"|([\[(]))`)
 	fortranKey = regexp.MustCompile(`['"]fortran_order['"]\s*:\s*(True|False)`)
 	shapeKey   = regexp.MustCompile(`['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)`)
-	recordKey  = regexp.MustCompile(`['"]descr['"]\s*:\s*\[((?:\s*\(\s*(?:'[^'\\]*'|"[^"\\]*")\s*,\s*'[^'\\]*'\s*\)\s*,?)+)\s*\]`)
+	recordKey  = regexp.MustCompile(
+		`['"]descr['"]\s*:\s*\[((?:\s*\(\s*(?:'[^'\\]*'|"[^"\\]*")\s*,\s*'[^'\\]*'\s*\)\s*,?)+)\s*\]`)
 	recordPart = regexp.MustCompile(`\(\s*(?:'([^'\\]*)'|"([^"\\]*)")\s*,\s*'([^'\\]*)'\s*\)`)
 )
 
@@ -133,7 +134,8 @@ func records(text string) (rest string, fields []string, number string, err erro
 	}
 	for _, part := range recordPart.FindAllStringSubmatch(text[at[2]:at[3]], -1) {
 		if number != "" && part[3] != number {
-			return "", nil, "", badfile.Faultf("an array of records, want one number type for all columns, not %q and %q", number, part[3])
+			return "", nil, "", badfile.Faultf("an array of records, want one number type for all columns, not %q "+
+				"and %q", number, part[3])
 		}
 		number, fields = part[3], append(fields, part[1]+part[2])
 	}

@@ -42,8 +42,10 @@ func (e *FaultError) Error() string {
 // TooManyFiles says whether err is that of this program having as many files open as it may: no plugin
 // is to blame then. Of what goes through other libraries the text is all there is.
 func TooManyFiles(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || err != nil && strings.Contains(err.Error(), syscall.EMFILE.Error())
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || err != nil &&
+		strings.Contains(err.Error(), syscall.EMFILE.Error())
 }
 
 // CloseFiles is what to do then.
-const CloseFiles = "this program has as many files open as it may: raise the limit (ulimit -n); the plugin is not at fault"
+const CloseFiles = "this program has as many files open as it may: raise the limit (ulimit -n); the plugin is not at " +
+	"fault"

@@ -45,7 +45,8 @@ type process struct {
 func start(ctx context.Context, img *Image, shown string, limits Limits) (*process, error) {
 	own, public, err := certificate()
 	if err != nil {
-		return nil, &FaultError{Plugin: shown, Call: "start", Reason: "no certificate for its connection: " + err.Error()}
+		return nil, &FaultError{Plugin: shown, Call: "start", Reason: "no certificate for its connection: " +
+			err.Error()}
 	}
 	dir, err := newRuntimeDir()
 	if err != nil {
@@ -95,7 +96,8 @@ func (p *process) config(limits Limits, own *tls.Certificate) *plugin.ClientConf
 			return p.runner, nil
 		},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		TLSConfig:        &tls.Config{Certificates: []tls.Certificate{*own}, MinVersion: tls.VersionTLS12, ServerName: localhost},
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{*own}, MinVersion: tls.VersionTLS12,
+			ServerName: localhost},
 		SkipHostEnv:      true,
 		StartTimeout:     noTimeout, // start has a deadline
 		SyncStdout:       &p.runner.words,
@@ -117,7 +119,8 @@ func (p *process) config(limits Limits, own *tls.Certificate) *plugin.ClientConf
 // deadline puts a deadline on every call, go-plugin's own among them. It counts
 // time in which the host runs; see [patient].
 func deadline(d time.Duration) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption) error {
 		ctx, cancel := patient(ctx, d)
 		defer cancel()
 		err := invoke(ctx, method, req, reply, cc, opts...)
@@ -131,7 +134,8 @@ func deadline(d time.Duration) grpc.UnaryClientInterceptor {
 // noBroker refuses the stream of go-plugin's broker, which would serve further
 // connections between host and plugin. There are none here, and the library
 // keeps a goroutine for each that a plugin offers.
-func noBroker(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func noBroker(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer,
+	opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if strings.HasPrefix(method, "/plugin.GRPCBroker/") {
 		return nil, status.Error(codes.Unimplemented, "no broker here")
 	}
@@ -176,7 +180,8 @@ func (p *process) startFault(shown string, err error, hung bool, limit time.Dura
 		return &FaultError{Plugin: shown, Call: "start", Reason: reason, Advice: CloseFiles}
 	case !r.runs():
 		if refused := (*unconfinedError)(nil); errors.As(err, &refused) {
-			return &FaultError{Plugin: shown, Call: "start", Reason: refused.Error(), Advice: "--sandbox default goes without"}
+			return &FaultError{Plugin: shown, Call: "start", Reason: refused.Error(),
+				Advice: "--sandbox default goes without"}
 		}
 		reason = whyNot(err)
 	case r.exceeded() != nil:

@@ -48,7 +48,8 @@ type runner struct {
 
 // newRunner prepares to run img.
 func newRunner(img *Image, shown string, limits Limits) *runner {
-	return &runner{image: img, shown: shown, limits: limits, body: newBody(), lineDone: make(chan struct{}), drained: make(chan struct{}), done: make(chan struct{})}
+	return &runner{image: img, shown: shown, limits: limits, body: newBody(), lineDone: make(chan struct{}),
+		drained: make(chan struct{}), done: make(chan struct{})}
 }
 
 // setUp takes what go-plugin wants in the plugin's environment, and the
@@ -117,7 +118,8 @@ type excess struct{ reason, advice string }
 
 // tooLarge is the reason for which a plugin is ended that uses too much memory.
 func (r *runner) tooLarge() *excess {
-	return &excess{fmt.Sprintf("it used more than %d MiB of memory and was ended", r.limits.RSS>>20), "it leaks, or needs more (--plugin-max-rss)"}
+	return &excess{fmt.Sprintf("it used more than %d MiB of memory and was ended", r.limits.RSS>>20),
+		"it leaks, or needs more (--plugin-max-rss)"}
 }
 
 // exceeded returns what the plugin did that it was ended for, or nil.
@@ -169,14 +171,16 @@ func (r *runner) check(line <-chan string, pass io.WriteCloser) {
 //
 //	1|PROTOCOL|NETWORK|ADDRESS|grpc|CERTIFICATE
 //
-// with an address that is this host's alone; dir is where its socket must be. Without the certificate there is no mutual TLS.
+// with an address that is this host's alone; dir is where its socket must be. Without the certificate there is no
+// mutual TLS.
 func checkHandshake(line, dir string) error {
 	f := strings.Split(strings.TrimSpace(line), "|")
 	if len(f) < 4 || f[0] != "1" {
 		return fmt.Errorf("it printed %s on stdout before the handshake; a plugin prints to stderr", quote(line))
 	}
 	if f[1] != strconv.Itoa(wire.Version) {
-		return fmt.Errorf("it speaks version %s of the protocol, this program speaks %d: one of them must be updated", quote(f[1]), wire.Version)
+		return fmt.Errorf("it speaks version %s of the protocol, this program speaks %d: one of them must be updated",
+			quote(f[1]), wire.Version)
 	}
 	if err := checkAddress(f[2], f[3], dir); err != nil {
 		return err

@@ -176,7 +176,8 @@ func (r *runner) start(stdout, stderr, lifeline *os.File) (cmd *exec.Cmd, err er
 // namespaces, or no such control groups, for this user. Faults of the sandbox and of
 // the plugin's file are others.
 func refused(err error) bool {
-	for _, errno := range []syscall.Errno{syscall.EPERM, syscall.ENOSPC, syscall.EINVAL, syscall.EACCES, syscall.EBUSY, syscall.ENOSYS, syscall.EOPNOTSUPP} {
+	for _, errno := range []syscall.Errno{syscall.EPERM, syscall.ENOSPC, syscall.EINVAL, syscall.EACCES, syscall.EBUSY,
+		syscall.ENOSYS, syscall.EOPNOTSUPP} {
 		if errors.Is(err, errno) && !errors.As(err, new(*sandbox.StatusError)) {
 			return true
 		}
@@ -216,8 +217,10 @@ func (r *runner) startOn(k sandbox.Kernel, stdout, stderr, lifeline *os.File) (*
 		}
 		if os.Geteuid() != 0 {
 			cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
-			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
-			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(),
+				Size: 1}}
+			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(),
+				Size: 1}}
 		}
 	}
 	if r.limits.Sandbox == sandbox.Off || !k.Seccomp && k.Landlock == 0 {

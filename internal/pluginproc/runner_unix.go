@@ -28,7 +28,8 @@ var passEnv = []string{"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ"}
 // missing says what a plugin can do that it could not in the sandbox on Linux.
 func (r *runner) missing() []string {
 	return []string{
-		"there is a sandbox on Linux alone: it can write the files that you can, open connections, and see and signal your processes",
+		"there is a sandbox on Linux alone: it can write the files that you can, open connections, and see and " +
+			"signal your processes",
 		"its memory and its processes are not bounded, and a child that leaves its process group is not ended with it",
 		"one that does not heed its lifeline outlives a host that was killed",
 	}

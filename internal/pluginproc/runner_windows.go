@@ -35,7 +35,8 @@ var passEnv = []string{"PATH", "PATHEXT", "SYSTEMROOT", "SYSTEMDRIVE", "USERPROF
 // missing says what a plugin can do that it could not in the sandbox on Linux.
 func (r *runner) missing() []string {
 	return []string{
-		"Windows has no sandbox for it but a job and a token without privileges: it can write the files that you can, open connections, and see the processes of others",
+		"Windows has no sandbox for it but a job and a token without privileges: it can write the files that you " +
+			"can, open connections, and see the processes of others",
 		"programs of this machine can reach its address, and are refused for want of a certificate",
 	}
 }
@@ -132,7 +133,8 @@ func newJob(memory int64) (windows.Handle, error) {
 		return 0, os.NewSyscallError("SetInformationJobObject", err)
 	}
 	ui := windows.JOBOBJECT_BASIC_UI_RESTRICTIONS{UIRestrictionsClass: windows.JOB_OBJECT_UILIMIT_DESKTOP |
-		windows.JOB_OBJECT_UILIMIT_DISPLAYSETTINGS | windows.JOB_OBJECT_UILIMIT_EXITWINDOWS | windows.JOB_OBJECT_UILIMIT_GLOBALATOMS |
+		windows.JOB_OBJECT_UILIMIT_DISPLAYSETTINGS | windows.JOB_OBJECT_UILIMIT_EXITWINDOWS |
+		windows.JOB_OBJECT_UILIMIT_GLOBALATOMS |
 		windows.JOB_OBJECT_UILIMIT_HANDLES | windows.JOB_OBJECT_UILIMIT_READCLIPBOARD |
 		windows.JOB_OBJECT_UILIMIT_SYSTEMPARAMETERS | windows.JOB_OBJECT_UILIMIT_WRITECLIPBOARD}
 	_, err = windows.SetInformationJobObject(job, windows.JobObjectBasicUIRestrictions,
@@ -154,11 +156,13 @@ var (
 func restrictedToken() (windows.Token, error) {
 	const disableMaxPrivilege = 1
 	var own, token windows.Token
-	if err := windows.OpenProcessToken(windows.CurrentProcess(), windows.TOKEN_DUPLICATE|windows.TOKEN_ASSIGN_PRIMARY|windows.TOKEN_QUERY, &own); err != nil {
+	if err := windows.OpenProcessToken(windows.CurrentProcess(), windows.TOKEN_DUPLICATE|windows.TOKEN_ASSIGN_PRIMARY|
+		windows.TOKEN_QUERY, &own); err != nil {
 		return 0, os.NewSyscallError("OpenProcessToken", err)
 	}
 	defer own.Close()
-	ok, _, err := createRestrictedToken.Call(uintptr(own), disableMaxPrivilege, 0, 0, 0, 0, 0, 0, uintptr(unsafe.Pointer(&token)))
+	ok, _, err := createRestrictedToken.Call(uintptr(own), disableMaxPrivilege, 0, 0, 0, 0, 0, 0,
+		uintptr(unsafe.Pointer(&token)))
 	if ok == 0 {
 		return 0, os.NewSyscallError("CreateRestrictedToken", err)
 	}
@@ -204,15 +208,18 @@ type memoryCounters struct {
 	pagefile, peakPagefile                   uintptr
 }
 
-// peak is the most memory that the job has used at once, or its first process. The caller holds mu, and the job is open.
+// peak is the most memory that the job has used at once, or its first process. The caller holds mu, and the job is
+// open.
 func (r *runner) peak() int64 {
 	var job windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	var counters memoryCounters
 	_ = windows.QueryInformationJobObject(r.job, windows.JobObjectExtendedLimitInformation,
 		uintptr(unsafe.Pointer(&job)), uint32(unsafe.Sizeof(job)), nil) // 0 where Windows does not say
-	if process, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(r.pid)); err == nil {
+	if process, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false,
+		uint32(r.pid)); err == nil {
 		counters.size = uint32(unsafe.Sizeof(counters))
-		_, _, _ = getProcessMemoryInfo.Call(uintptr(process), uintptr(unsafe.Pointer(&counters)), unsafe.Sizeof(counters))
+		_, _, _ = getProcessMemoryInfo.Call(uintptr(process), uintptr(unsafe.Pointer(&counters)),
+			unsafe.Sizeof(counters))
 		windows.CloseHandle(process)
 	}
 	return max(int64(job.PeakJobMemoryUsed), int64(counters.workingSet))
@@ -237,7 +244,8 @@ func openShared(path string, share, disposition uint32) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	handle, err := windows.CreateFile(name, windows.GENERIC_READ, share, nil, disposition, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	handle, err := windows.CreateFile(name, windows.GENERIC_READ, share, nil, disposition,
+		windows.FILE_ATTRIBUTE_NORMAL, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}

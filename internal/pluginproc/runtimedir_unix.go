@@ -74,7 +74,8 @@ func held(err error) bool { return errors.Is(err, unix.EWOULDBLOCK) }
 // checkAddress refuses what is no unix socket in dir.
 func checkAddress(network, address, dir string) error {
 	if network != "unix" || filepath.Dir(address) != dir {
-		return fmt.Errorf("it listens at %s %s, not at a unix socket in PLUGIN_UNIX_SOCKET_DIR", quote(network), quote(address))
+		return fmt.Errorf("it listens at %s %s, not at a unix socket in PLUGIN_UNIX_SOCKET_DIR", quote(network),
+			quote(address))
 	}
 	if info, err := os.Lstat(address); err != nil || info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("there is no socket at %s, where it says that it listens", quote(address))

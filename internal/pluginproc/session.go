@@ -221,7 +221,8 @@ func (s *Session) restart(ctx context.Context, dead *process) (bool, error) {
 		return true, nil // the next call finds it dead
 	case err != nil:
 		return false, s.fault(proc, "Describe", err)
-	case again.Name != s.family.Name || again.Version != s.family.Version || !slices.Equal(again.Params, s.family.Params):
+	case again.Name != s.family.Name || again.Version != s.family.Version || !slices.Equal(again.Params,
+		s.family.Params):
 		return false, s.faultf("Describe", "started afresh it says that it is something else")
 	}
 	return true, nil

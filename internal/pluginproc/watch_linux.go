@@ -44,7 +44,8 @@ func (r *runner) watch() {
 		if look%searchEvery == 0 {
 			members = append([]int{leader}, session(leader)...)
 			if tooManyNames(r.socketDir) {
-				r.end(excess{fmt.Sprintf("it made more than %d files in its socket's directory and was ended", maxNames), ""})
+				r.end(excess{fmt.Sprintf("it made more than %d files in its socket's directory and was ended",
+					maxNames), ""})
 				return
 			}
 		}

@@ -16,14 +16,17 @@ const (
 // looked at, and that are refused.
 var (
 	legacy = []uint32{
-		unix.SYS_EPOLL_WAIT, unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_EPOLL_CREATE, unix.SYS_EVENTFD, unix.SYS_SIGNALFD, unix.SYS_STAT, unix.SYS_LSTAT,
-		unix.SYS_ACCESS, unix.SYS_READLINK, unix.SYS_UNLINK, unix.SYS_GETDENTS, unix.SYS_PIPE, unix.SYS_DUP2, unix.SYS_FORK, unix.SYS_VFORK,
+		unix.SYS_EPOLL_WAIT, unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_EPOLL_CREATE, unix.SYS_EVENTFD, unix.SYS_SIGNALFD,
+		unix.SYS_STAT, unix.SYS_LSTAT,
+		unix.SYS_ACCESS, unix.SYS_READLINK, unix.SYS_UNLINK, unix.SYS_GETDENTS, unix.SYS_PIPE, unix.SYS_DUP2,
+		unix.SYS_FORK, unix.SYS_VFORK,
 		unix.SYS_GETPGRP, unix.SYS_ARCH_PRCTL, unix.SYS_TIME, unix.SYS_PAUSE, unix.SYS_ALARM,
 	}
 	legacyChecked = []check{{unix.SYS_OPEN, opening(1)}}
 	legacyRefused = []uint32{
 		unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT,
-		unix.SYS_CREAT, unix.SYS_MKDIR, unix.SYS_MKNOD, unix.SYS_LINK, unix.SYS_SYMLINK, unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_RMDIR,
+		unix.SYS_CREAT, unix.SYS_MKDIR, unix.SYS_MKNOD, unix.SYS_LINK, unix.SYS_SYMLINK, unix.SYS_RENAME,
+		unix.SYS_RENAMEAT, unix.SYS_RMDIR,
 	}
 )
 
@@ -35,10 +38,14 @@ func amd64Code(steps []step, status int) []byte {
 	put := func(b ...byte) { c = append(c, b...) }
 	wide := func(v uint64) { c = binary.LittleEndian.AppendUint64(c, v) }
 	short := func(op byte, v uint32) { c = binary.LittleEndian.AppendUint32(append(c, op), v) }
-	put(0x4c, 0x8b, 0x24, 0x24)                                                             // mov r12, [rsp]          argc
-	put(0x4c, 0x8d, 0x6c, 0x24, 8)                                                          // lea r13, [rsp+8]        argv
-	put(0x4f, 0x8d, 0x74, 0xe5, 0x08)                                                       // lea r14, [r13+r12*8+8]  envp
-	move := [][2]byte{{0x48, 0xbf}, {0x48, 0xbe}, {0x48, 0xba}, {0x49, 0xba}, {0x49, 0xb8}} // mov rdi, rsi, rdx, r10, r8
+	// mov r12, [rsp]          argc
+	put(0x4c, 0x8b, 0x24, 0x24)
+	// lea r13, [rsp+8]        argv
+	put(0x4c, 0x8d, 0x6c, 0x24, 8)
+	// lea r14, [r13+r12*8+8]  envp
+	put(0x4f, 0x8d, 0x74, 0xe5, 0x08)
+	// mov rdi, rsi, rdx, r10, r8
+	move := [][2]byte{{0x48, 0xbf}, {0x48, 0xbe}, {0x48, 0xba}, {0x49, 0xba}, {0x49, 0xb8}}
 	for _, s := range steps {
 		for i, a := range s.args {
 			switch a.kind {

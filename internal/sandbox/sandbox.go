@@ -16,7 +16,8 @@ type Mode string
 const (
 	Default Mode = "default" // what the kernel has
 	Strict  Mode = "strict"  // all of it, or the plugin does not start
-	Off     Mode = "off"     // a session of its own and a PID namespace, if there are any, and the limits that are watched
+	// a session of its own and a PID namespace, if there are any, and the limits that are watched
+	Off Mode = "off"
 )
 
 // Modes returns all modes.

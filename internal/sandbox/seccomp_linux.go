@@ -16,32 +16,43 @@ import (
 // allowed pass whatever their arguments are.
 var allowed = slices.Concat([]uint32{
 	// Threads, and what a server does all day.
-	unix.SYS_FUTEX, unix.SYS_READ, unix.SYS_WRITE, unix.SYS_EPOLL_PWAIT, unix.SYS_TGKILL, unix.SYS_GETPID, unix.SYS_RT_SIGRETURN,
+	unix.SYS_FUTEX, unix.SYS_READ, unix.SYS_WRITE, unix.SYS_EPOLL_PWAIT, unix.SYS_TGKILL, unix.SYS_GETPID,
+	unix.SYS_RT_SIGRETURN,
 	unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_SCHED_YIELD, unix.SYS_MADVISE, unix.SYS_RECVMSG,
-	unix.SYS_SET_ROBUST_LIST, unix.SYS_SET_TID_ADDRESS, unix.SYS_RSEQ, unix.SYS_MEMBARRIER, unix.SYS_GETTID, unix.SYS_TKILL,
+	unix.SYS_SET_ROBUST_LIST, unix.SYS_SET_TID_ADDRESS, unix.SYS_RSEQ, unix.SYS_MEMBARRIER, unix.SYS_GETTID,
+	unix.SYS_TKILL,
 	unix.SYS_SCHED_GETAFFINITY, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER, unix.SYS_SCHED_GET_PRIORITY_MAX,
 	unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_GETCPU, unix.SYS_GETPRIORITY,
 	// Memory.
 	unix.SYS_BRK, unix.SYS_MUNMAP, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_MINCORE,
 	// Descriptors, and files by their names.
-	unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2,
-	unix.SYS_LSEEK, unix.SYS_CLOSE, unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_GETDENTS64, unix.SYS_FSTAT, unix.SYS_STATX,
-	unix.SYS_NEWFSTATAT, unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_READLINKAT, unix.SYS_UNLINKAT,
+	unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_PREADV, unix.SYS_PWRITEV,
+	unix.SYS_PREADV2, unix.SYS_PWRITEV2,
+	unix.SYS_LSEEK, unix.SYS_CLOSE, unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_GETDENTS64, unix.SYS_FSTAT,
+	unix.SYS_STATX,
+	unix.SYS_NEWFSTATAT, unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2,
+	unix.SYS_READLINKAT, unix.SYS_UNLINKAT,
 	unix.SYS_GETCWD, unix.SYS_CHDIR, unix.SYS_FCHDIR, unix.SYS_UMASK,
 	// Events and times.
-	unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2, unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_SIGNALFD4,
+	unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2, unix.SYS_PPOLL,
+	unix.SYS_PSELECT6, unix.SYS_SIGNALFD4,
 	unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_SETTIME, unix.SYS_TIMERFD_GETTIME, unix.SYS_GETITIMER, unix.SYS_SETITIMER,
 	unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY, unix.SYS_TIMES,
 	// Sockets, of which there are only those that checked lets be made.
-	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_GETSOCKOPT,
+	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
+	unix.SYS_GETSOCKOPT,
 	unix.SYS_RECVFROM, unix.SYS_RECVMMSG, unix.SYS_SHUTDOWN,
 	// Processes and signals.
-	unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_GETPPID, unix.SYS_GETPGID, unix.SYS_GETSID,
-	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGSUSPEND, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGPENDING,
+	unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_GETPPID,
+	unix.SYS_GETPGID, unix.SYS_GETSID,
+	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGSUSPEND, unix.SYS_RT_SIGTIMEDWAIT,
+	unix.SYS_RT_SIGPENDING,
 	unix.SYS_SIGALTSTACK, unix.SYS_RESTART_SYSCALL,
 	// What a program asks about itself and its machine.
-	unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID, unix.SYS_GETGROUPS,
-	unix.SYS_CAPGET, unix.SYS_GETRLIMIT, unix.SYS_SETRLIMIT, unix.SYS_GETRUSAGE, unix.SYS_UNAME, unix.SYS_SYSINFO, unix.SYS_GETRANDOM,
+	unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID,
+	unix.SYS_GETGROUPS,
+	unix.SYS_CAPGET, unix.SYS_GETRLIMIT, unix.SYS_SETRLIMIT, unix.SYS_GETRUSAGE, unix.SYS_UNAME, unix.SYS_SYSINFO,
+	unix.SYS_GETRANDOM,
 }, legacy)
 
 // refused are those that a program may well make, and that tell it that it may not.
@@ -57,16 +68,21 @@ var refused = []struct {
 		// Memory that belongs to no process, or outlives all.
 		unix.SYS_MEMFD_CREATE, unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN,
 		// Other processes, and their place at the processor.
-		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_SETPRIORITY,
-		unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR, unix.SYS_IOPRIO_SET,
+		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD,
+		unix.SYS_SETPRIORITY,
+		unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR,
+		unix.SYS_IOPRIO_SET,
 		// Files: what Landlock does not know, who may use one and what is said of it, and
 		// what no plugin needs.
 		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
-		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
-		unix.SYS_FILE_SETATTR, unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_LINKAT, unix.SYS_SYMLINKAT, unix.SYS_RENAMEAT2,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
+		unix.SYS_FREMOVEXATTR,
+		unix.SYS_FILE_SETATTR, unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_LINKAT, unix.SYS_SYMLINKAT,
+		unix.SYS_RENAMEAT2,
 		unix.SYS_TRUNCATE, unix.SYS_FTRUNCATE, unix.SYS_SYNC, unix.SYS_SYNCFS, unix.SYS_FSYNC, unix.SYS_FDATASYNC,
 		// Other users, namespaces and mounts.
-		unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETGROUPS, unix.SYS_CAPSET, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT, unix.SYS_MOUNT,
+		unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETGROUPS, unix.SYS_CAPSET, unix.SYS_UNSHARE, unix.SYS_SETNS,
+		unix.SYS_CHROOT, unix.SYS_MOUNT,
 	})},
 	{unix.ENOLCK, []uint32{unix.SYS_FLOCK}}, // a filter cannot tell the user's files from others
 	// A pipe that pages are spliced into holds them whole, the largest too, and counts
@@ -77,8 +93,10 @@ var refused = []struct {
 // threadFlags are those that a thread or a process is made with; with the last eight bits
 // goes the signal of its end. Namespaces are not among them, nor CLONE_PARENT, which makes
 // a child of the host's.
-const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_VFORK | unix.CLONE_THREAD |
-	unix.CLONE_SYSVSEM | unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_CLEARTID | unix.CLONE_CHILD_SETTID |
+const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_VFORK |
+	unix.CLONE_THREAD |
+	unix.CLONE_SYSVSEM | unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_CLEARTID |
+	unix.CLONE_CHILD_SETTID |
 	unix.CLONE_DETACHED | unix.CLONE_PIDFD | unix.CLONE_IO | 0xff
 
 // checked are the system calls that pass with some arguments.
@@ -99,10 +117,12 @@ var checked = slices.Concat(legacyChecked, []check{
 	// No locks, no leases, no signals to others, no larger pipes.
 	{unix.SYS_FCNTL, func(f *bpf) {
 		f.arg(1)
-		for _, lock := range []uint32{unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW} {
+		for _, lock := range []uint32{unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK,
+			unix.F_OFD_SETLKW} {
 			f.when(f.equal(lock), deny(unix.ENOLCK))
 		}
-		f.among(unix.EPERM, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_DUPFD_QUERY, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_GET_SEALS)
+		f.among(unix.EPERM, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_DUPFD_QUERY, unix.F_GETFD, unix.F_SETFD,
+			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_GET_SEALS)
 	}},
 	// What a library asks to know whether it writes to a terminal. Others set the
 	// attributes of files, and type into terminals.
@@ -127,14 +147,17 @@ var checked = slices.Concat(legacyChecked, []check{
 		f.arg(1)
 		f.among(unix.ENOPROTOOPT, unix.SOL_SOCKET)
 		f.arg(2)
-		f.among(unix.ENOPROTOOPT, unix.SO_REUSEADDR, unix.SO_REUSEPORT, unix.SO_KEEPALIVE, unix.SO_LINGER, unix.SO_PASSCRED,
+		f.among(unix.ENOPROTOOPT, unix.SO_REUSEADDR, unix.SO_REUSEPORT, unix.SO_KEEPALIVE, unix.SO_LINGER,
+			unix.SO_PASSCRED,
 			unix.SO_RCVLOWAT, unix.SO_RCVTIMEO, unix.SO_SNDTIMEO, unix.SO_RCVTIMEO_NEW, unix.SO_SNDTIMEO_NEW)
 	}},
 	// The signal that comes with the host's end stays.
 	{unix.SYS_PRCTL, func(f *bpf) {
 		f.arg(0)
-		f.among(unix.EINVAL, unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG, unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_VMA,
-			unix.PR_GET_DUMPABLE, unix.PR_CAPBSET_READ, unix.PR_SET_NO_NEW_PRIVS, unix.PR_GET_NO_NEW_PRIVS, unix.PR_GET_SECCOMP,
+		f.among(unix.EINVAL, unix.PR_SET_PDEATHSIG, unix.PR_GET_PDEATHSIG, unix.PR_SET_NAME, unix.PR_GET_NAME,
+			unix.PR_SET_VMA,
+			unix.PR_GET_DUMPABLE, unix.PR_CAPBSET_READ, unix.PR_SET_NO_NEW_PRIVS, unix.PR_GET_NO_NEW_PRIVS,
+			unix.PR_GET_SECCOMP,
 			unix.PR_SET_THP_DISABLE, unix.PR_GET_THP_DISABLE)
 		f.unless(f.equal(unix.PR_SET_PDEATHSIG), unix.SECCOMP_RET_ALLOW)
 		f.arg(1)

@@ -77,7 +77,8 @@ func NewStage(k Kernel, files Files, memory int64) []byte {
 	limit := func(resource, value uint64) step {
 		pair := binary.NativeEndian.AppendUint64(nil, value)
 		pair = binary.NativeEndian.AppendUint64(pair, value)
-		return step{name: "setrlimit", number: unix.SYS_PRLIMIT64, args: append(numbers(0, resource), data.put(pair), arg{}), tolerant: true}
+		return step{name: "setrlimit", number: unix.SYS_PRLIMIT64, args: append(numbers(0, resource), data.put(pair),
+			arg{}), tolerant: true}
 	}
 	steps := []step{
 		{name: "no_new_privs", number: unix.SYS_PRCTL, args: numbers(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)},
@@ -88,7 +89,8 @@ func NewStage(k Kernel, files Files, memory int64) []byte {
 	}
 	if files.Ruleset >= 0 {
 		steps = append(steps,
-			step{name: "landlock_restrict_self", number: unix.SYS_LANDLOCK_RESTRICT_SELF, args: numbers(uint64(files.Ruleset), 0)},
+			step{name: "landlock_restrict_self", number: unix.SYS_LANDLOCK_RESTRICT_SELF,
+				args: numbers(uint64(files.Ruleset), 0)},
 			step{name: "close", number: unix.SYS_CLOSE, args: numbers(uint64(files.Ruleset))})
 	}
 	header := binary.NativeEndian.AppendUint64(nil, unix.LINUX_CAPABILITY_VERSION_3) // and of this process, 0
@@ -100,7 +102,8 @@ func NewStage(k Kernel, files Files, memory int64) []byte {
 		program := bpf(filter())
 		text := data.put(program.bytes())
 		prog := data.putProgram(len(program), text)
-		steps = append(steps, step{name: "seccomp", number: unix.SYS_SECCOMP, args: append(numbers(unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW), prog)})
+		steps = append(steps, step{name: "seccomp", number: unix.SYS_SECCOMP,
+			args: append(numbers(unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW), prog)})
 	}
 	image := data.put([]byte("/proc/self/fd/" + strconv.Itoa(files.Image) + "\x00"))
 	steps = append(steps, step{name: execStep, number: unix.SYS_EXECVE, args: []arg{image, {kind: argv}, {kind: envp}}})
@@ -125,7 +128,8 @@ func NewGuard(pid int) []byte {
 	}
 	return link([]step{
 		{name: "read", number: unix.SYS_READ, args: []arg{{}, {kind: inStack}, {value: 1}}, tolerant: true},
-		{name: "pidfd_send_signal", number: unix.SYS_PIDFD_SEND_SIGNAL, args: numbers(3, uint64(unix.SIGKILL), 0, 0), tolerant: true},
+		{name: "pidfd_send_signal", number: unix.SYS_PIDFD_SEND_SIGNAL, args: numbers(3, uint64(unix.SIGKILL), 0, 0),
+			tolerant: true},
 		{name: "kill", number: unix.SYS_KILL, args: numbers(uint64(int64(-pid)), uint64(unix.SIGKILL)), tolerant: true},
 		{name: "exit", number: unix.SYS_EXIT_GROUP, args: numbers(0)},
 	}, blob{}, 2)

@@ -90,7 +90,8 @@ func (e *writer) Write(p []byte) (int, error) {
 		}
 	}
 	e.rest = append([]byte(nil), text[n:]...)
-	if _, err := io.WriteString(e.w, escaped(string(text[:n]), func(r rune) bool { return r != '\n' && hidden(r) })); err != nil {
+	if _, err := io.WriteString(e.w, escaped(string(text[:n]),
+		func(r rune) bool { return r != '\n' && hidden(r) })); err != nil {
 		return 0, err
 	}
 	return len(p), nil

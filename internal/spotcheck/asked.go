@@ -168,12 +168,14 @@ func (f *function) recheck(ctx context.Context, rows []Row) error {
 	}
 	for j, now := range again[len(rows):] {
 		if math.Float64bits(now) != math.Float64bits(sang[j]) {
-			return f.fault(f.method, fmt.Sprintf("%v at z = %v, but %v when it was first asked: it has become another function", now, canaries[j], sang[j]), nil)
+			return f.fault(f.method, fmt.Sprintf("%v at z = %v, but %v when it was first asked: it has become "+
+				"another function", now, canaries[j], sang[j]), nil)
 		}
 	}
 	for j, r := range rows {
 		if math.Float64bits(again[j]) != math.Float64bits(r.Value) {
-			return f.fault(f.method, fmt.Sprintf("row %d: %v at z = %v, but %v when it was asked again", r.At, r.Value, r.Z, again[j]), nil)
+			return f.fault(f.method, fmt.Sprintf("row %d: %v at z = %v, but %v when it was asked again", r.At, r.Value,
+				r.Z, again[j]), nil)
 		}
 	}
 	return nil

@@ -24,7 +24,8 @@ func (f *Fault) Error() string { return f.Msg }
 // nulls. It returns the members that nobody reads, as in "fit.seeds", in the order in which they stand; where t is
 // nil, none. data is JSON that has been decoded before, of one value. Errors are a [*Fault].
 func Members(data []byte, t reflect.Type, nulls string) (unknown []string, err error) {
-	m := &members{dec: json.NewDecoder(bytes.NewReader(data)), nulls: nulls, known: make(map[reflect.Type]map[string]reflect.Type)}
+	m := &members{dec: json.NewDecoder(bytes.NewReader(data)), nulls: nulls,
+		known: make(map[reflect.Type]map[string]reflect.Type)}
 	m.dec.UseNumber()
 	err = m.value(t, "", false, false)
 	return m.unknown, err

@@ -68,7 +68,8 @@ func (m *Module) within(ctx context.Context, name string, limit time.Duration, c
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case until.Err() != nil:
-		return &pluginproc.FaultError{Plugin: m.shown, Call: name, Reason: fmt.Sprintf("no answer within %v", limit), Err: until.Err(),
+		return &pluginproc.FaultError{Plugin: m.shown, Call: name, Reason: fmt.Sprintf("no answer within %v", limit),
+			Err:    until.Err(),
 			Advice: "it may be in a loop without end, or --plugin-timeout too short for it"}
 	}
 	return m.fault(name, firstLine(err), nil)
@@ -81,7 +82,8 @@ func (m *Module) start(ctx context.Context) (*instance, error) {
 		return nil, err
 	}
 	f := module.ExportedFunction
-	return &instance{module: module, buffer: f(exportBuffer), info: f(exportInfo), eval: f(exportEval), moments: f(exportMoments)}, nil
+	return &instance{module: module, buffer: f(exportBuffer), info: f(exportInfo), eval: f(exportEval),
+		moments: f(exportMoments)}, nil
 }
 
 // put writes values to the start of the module's room for n numbers, and returns its address.
@@ -95,7 +97,9 @@ func (in *instance) put(ctx context.Context, n int, values ...[]float64) (uint32
 	case at == 0:
 		return 0, errors.New("moe_buffer returns 0: it has no room")
 	case at%8 != 0 || uint64(at)+8*uint64(n) > uint64(memory.Size()):
-		return 0, fmt.Errorf("moe_buffer(%d) returns %d: want a multiple of 8 with %d bytes behind it in a memory of %d", n, at, 8*n, memory.Size())
+		return 0, fmt.Errorf(
+			"moe_buffer(%d) returns %d: want a multiple of 8 with %d bytes behind it in a memory of %d", n, at, 8*n,
+			memory.Size())
 	}
 	in.bytes = in.bytes[:0]
 	for _, v := range values {
@@ -195,7 +199,8 @@ func (m *Module) activation(ctx context.Context, given sdk.Params) (sdk.Activati
 	case err != nil:
 		return nil, m.fault("info", err.Error(), nil)
 	case info.Name != m.family.Name:
-		return nil, m.fault("info", fmt.Sprintf("it is called %q, and its activation %q", m.family.Name, info.Name), nil)
+		return nil, m.fault("info", fmt.Sprintf("it is called %q, and its activation %q", m.family.Name, info.Name),
+			nil)
 	}
 	b := &member{m: m, params: values}
 	b.Asked = spotcheck.NewAsked(m.family.Name, wire.Chunk, b.ask, m.fault)

@@ -170,7 +170,8 @@ func (m *Module) admit() error {
 	for _, f := range m.compiled.ImportedFunctions() {
 		from, name, _ := f.Import()
 		if from != wasi_snapshot_preview1.ModuleName {
-			return &pluginproc.FaultError{Plugin: m.shown, Call: "open", Reason: fmt.Sprintf("it imports %s.%s, and there are no imports", from, name),
+			return &pluginproc.FaultError{Plugin: m.shown, Call: "open",
+				Reason: fmt.Sprintf("it imports %s.%s, and there are no imports", from, name),
 				Advice: "build it without; AssemblyScript's env.abort goes with --use abort="}
 		}
 		wasi = true
@@ -187,7 +188,8 @@ func (m *Module) admit() error {
 		switch {
 		case !ok && !e.optional:
 			return m.fault("open", fmt.Sprintf("it exports no %s%s", e.name, e.signature()), nil)
-		case ok && (!slices.Equal(f.ParamTypes(), e.params) || !slices.Equal(f.ResultTypes(), []api.ValueType{e.result})):
+		case ok && (!slices.Equal(f.ParamTypes(), e.params) || !slices.Equal(f.ResultTypes(),
+			[]api.ValueType{e.result})):
 			return m.fault("open", fmt.Sprintf("its %s is not %s%s", e.name, e.name, e.signature()), nil)
 		}
 	}

@@ -105,7 +105,8 @@ func (s *server) member(params map[string]float64) (sdk.Activation, error) {
 	return act, nil
 }
 
-func (s *server) batch(ctx context.Context, req *pb.BatchRequest, method func(sdk.Activation, context.Context, []float64, []float64) error) (*pb.BatchResponse, error) {
+func (s *server) batch(ctx context.Context, req *pb.BatchRequest,
+	method func(sdk.Activation, context.Context, []float64, []float64) error) (*pb.BatchResponse, error) {
 	act, err := s.member(req.Params)
 	if err != nil {
 		return nil, err

@@ -95,7 +95,8 @@ func NewServer(opts []grpc.ServerOption) *grpc.Server {
 		grpc.ChainUnaryInterceptor(recoverPanic))...)
 }
 
-func recoverPanic(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+func recoverPanic(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	next grpc.UnaryHandler) (resp any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			resp, err = nil, status.Error(codes.Internal, fmt.Sprintf("panic: %v", r))

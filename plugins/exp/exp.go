@@ -1,5 +1,5 @@
-// Package exp is the exponential g(z) = e^z, the inverse of the log link of counts and of positive targets. Beyond z = 600 it
-// goes on as its tangent there, so that no finite z has a value that is not.
+// Package exp is the exponential g(z) = e^z, the inverse of the log link of counts and of positive targets. Beyond z =
+// 600 it goes on as its tangent there, so that no finite z has a value that is not.
 package exp
 
 import (

@@ -41,7 +41,8 @@ func NewPair(ctx context.Context, f Func, kinksF []float64, h Func, kinksH []flo
 	}
 	var out Pair
 	for round := range pairRounds {
-		p := plane{f: f, h: h, kinksF: kinksF, kinksH: kinksH, c: c, s: math.Sqrt((1 - c) * (1 + c)), width: 1 / float64(int(1)<<round)}
+		p := plane{f: f, h: h, kinksF: kinksF, kinksH: kinksH, c: c, s: math.Sqrt((1 - c) * (1 + c)),
+			width: 1 / float64(int(1)<<round)}
 		value, size, err := p.moments(ctx)
 		if err != nil {
 			return Pair{}, err

@@ -9,7 +9,8 @@ import (
 // columns writes the kernel of Columns: squares of four rows by four columns, turned in
 // registers.
 func (g *gen) columns() {
-	g.begin("columns", "func(dst *float64, src *byte, n int, stride int, rows int)", "writes four columns of n values each, of which the rows, a multiple of 4, stand stride bytes apart.")
+	g.begin("columns", "func(dst *float64, src *byte, n int, stride int, rows int)",
+		"writes four columns of n values each, of which the rows, a multiple of 4, stand stride bytes apart.")
 	to, from, n, stride, rows := param("dst"), param("src"), param("n"), param("stride"), param("rows")
 	second, third := GP64(), GP64()
 	SHLQ(U8(3), n)
@@ -22,7 +23,8 @@ func (g *gen) columns() {
 	CMPQ(rows, U8(4))
 	JL(LabelRef(done))
 	row := make([]reg.VecVirtual, 4)
-	for i, m := range []Mem{{Base: from}, {Base: from, Index: stride, Scale: 1}, {Base: from, Index: stride, Scale: 2}, {Base: from, Index: ahead, Scale: 1}} {
+	for i, m := range []Mem{{Base: from}, {Base: from, Index: stride, Scale: 1}, {Base: from, Index: stride, Scale: 2},
+		{Base: from, Index: ahead, Scale: 1}} {
 		row[i] = YMM()
 		VMOVUPD(m, row[i])
 	}
@@ -32,7 +34,8 @@ func (g *gen) columns() {
 		VUNPCKLPD(row[2*i+1], row[2*i], low[i])
 		VUNPCKHPD(row[2*i+1], row[2*i], high[i])
 	}
-	for i, m := range []Mem{{Base: to}, {Base: to, Index: n, Scale: 1}, {Base: to, Index: second, Scale: 1}, {Base: to, Index: third, Scale: 1}} {
+	for i, m := range []Mem{{Base: to}, {Base: to, Index: n, Scale: 1}, {Base: to, Index: second, Scale: 1},
+		{Base: to, Index: third, Scale: 1}} {
 		pair, half := low, U8(0x20)
 		if i%2 == 1 {
 			pair = high

@@ -18,15 +18,18 @@ func (g *gen) elementwise() {
 	}{
 		{"mul", "writes a·b.", "dst", "a b", "", func(v, _ values) values { return values{g.mul(v[0], v[1])} }},
 		{"sub", "writes a − b.", "dst", "a b", "", func(v, _ values) values { return values{g.sub(v[0], v[1])} }},
-		{"mulSquare", "writes a·b·b.", "dst", "a b", "", func(v, _ values) values { return values{g.mul(g.mul(v[0], v[1]), v[1])} }},
+		{"mulSquare", "writes a·b·b.", "dst", "a b", "",
+			func(v, _ values) values { return values{g.mul(g.mul(v[0], v[1]), v[1])} }},
 		{"variance", "writes a·(1 − a).", "dst", "a", "", func(v, _ values) values {
 			return values{g.mul(v[0], g.sub(g.constant("one"), v[0]))}
 		}},
-		{"minusMul", "writes −a·b.", "dst", "a b", "", func(v, _ values) values { return values{g.sub(g.zero(), g.mul(v[0], v[1]))} }},
+		{"minusMul", "writes −a·b.", "dst", "a b", "",
+			func(v, _ values) values { return values{g.sub(g.zero(), g.mul(v[0], v[1]))} }},
 		{"minusMulMul", "writes −a·b·c.", "dst", "a b c", "", func(v, _ values) values {
 			return values{g.sub(g.zero(), g.mul(g.mul(v[0], v[1]), v[2]))}
 		}},
-		{"addMul", "writes acc + a·b.", "dst", "acc a b", "", func(v, _ values) values { return values{g.fma(v[1], v[2], v[0])} }},
+		{"addMul", "writes acc + a·b.", "dst", "acc a b", "",
+			func(v, _ values) values { return values{g.fma(v[1], v[2], v[0])} }},
 		{"bump", "writes 1/(1 + t²), t = a·inv.", "dst", "a", "inv", func(v, c values) values {
 			t := g.mul(v[0], c[0])
 			return values{g.div(g.constant("one"), g.fma(t, t, g.c("one")))}
@@ -42,13 +45,16 @@ func (g *gen) elementwise() {
 			VSQRTPD(r, r)
 			return values{g.div(t, r)}
 		}},
-		{"gaussian", "writes e = res·inv and score − e²/2 − norm.", "dst std", "score res", "inv norm", func(v, c values) values {
-			e := g.mul(v[1], c[0])
-			return values{g.sub(g.fnma(g.mul(e, g.c("half")), e, v[0]), c[1]), e}
-		}},
+		{"gaussian", "writes e = res·inv and score − e²/2 − norm.", "dst std", "score res", "inv norm",
+			func(v, c values) values {
+				e := g.mul(v[1], c[0])
+				return values{g.sub(g.fnma(g.mul(e, g.c("half")), e, v[0]), c[1]), e}
+			}},
 	} {
-		outputs, inputs, coefficients := strings.Fields(k.outputs), strings.Fields(k.inputs), strings.Fields(k.coefficients)
-		signature := "func(" + strings.Join(append(append([]string{}, outputs...), inputs...), ", ") + " *float64, n int"
+		outputs, inputs, coefficients := strings.Fields(k.outputs), strings.Fields(k.inputs),
+			strings.Fields(k.coefficients)
+		signature := "func(" + strings.Join(append(append([]string{}, outputs...), inputs...), ", ") +
+			" *float64, n int"
 		if len(coefficients) > 0 {
 			signature += ", " + strings.Join(coefficients, ", ") + " float64"
 		}
@@ -82,7 +88,8 @@ func (g *gen) elementwise() {
 // gather writes the kernel of Gather: moves of single values, which no vector is faster
 // at, without the checks that Go makes.
 func (g *gen) gather() {
-	g.begin("gather", "func(dst, src *[]float64, rows *int, n int)", "writes the n rows named of four slices from src on to four from dst on.")
+	g.begin("gather", "func(dst, src *[]float64, rows *int, n int)",
+		"writes the n rows named of four slices from src on to four from dst on.")
 	to, from, rows, n := values("dst", 0, 4), values("src", 0, 4), param("rows"), param("n")
 	i := GP64()
 	XORQ(i, i)

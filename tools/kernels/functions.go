@@ -135,9 +135,11 @@ func (g *gen) log() {
 
 // softmax writes the kernel of Softmax, or with shift that of SoftmaxShift.
 func (g *gen) softmax(shift bool) {
-	name, doc := "softmax", "writes softmax and log-sum-exp of the first rows of k rows of n logits, a multiple of 8. lse may be nil."
+	name, doc := "softmax", "writes softmax and log-sum-exp of the first rows of k rows of n logits, a multiple of "+
+		"8. lse may be nil."
 	if shift {
-		name, doc = "softmaxShift", "is softmax that takes the largest of a column off its logits. lse is that of what is left."
+		name, doc = "softmaxShift", "is softmax that takes the largest of a column off its logits. lse is that of "+
+			"what is left."
 	}
 	g.begin(name, "func(dst, lse, logits *float64, n, k, rows int)", doc)
 	dst, lse, logits, n, k, rows := param("dst"), param("lse"), param("logits"), param("n"), param("k"), param("rows")

@@ -16,7 +16,8 @@ const (
 // places writes the kernel that finds the piece in which the cell of each z begins.
 func (g *gen) places() {
 	g.begin("places", "func(dst *uint16, z *float64, n int, index *uint16, lo, hi float64) int",
-		"writes what the index has of the first z, whole vectors of n, a multiple of 8, up to one that is not in the range, and returns how many.")
+		"writes what the index has of the first z, whole vectors of n, a multiple of 8, up to one that is not in the "+
+			"range, and returns how many.")
 	dst, z, n, index := param("dst"), param("z"), param("n"), param("index")
 	lo, hi := g.parameter("lo"), g.parameter("hi")
 	cells := AllocLocal(4 * g.width)
@@ -143,7 +144,8 @@ func (g *gen) advance(z Mem, pieces reg.GPVirtual, place []reg.GPVirtual) {
 // hinge writes the kernel of Hinge.
 func (g *gen) hinge() {
 	g.begin("hinge", "func(dst, z *float64, n int, hinge *float64) int",
-		"writes the values at the first z, whole vectors of n, a multiple of 8, up to one that is not in the range, and returns how many.")
+		"writes the values at the first z, whole vectors of n, a multiple of 8, up to one that is not in the range, "+
+			"and returns how many.")
 	dst, z, n, hinge := param("dst"), param("z"), param("n"), param("hinge")
 	var v [7]reg.VecVirtual // lo, hi, the edge, value at 0 and slope below it and above
 	for i := range v {

@@ -80,7 +80,8 @@ func (g *gen) loadShort(s short, half int, m Mem) reg.VecVirtual {
 }
 
 // overGroups writes a loop over whole groups of 8 rows, then what is left.
-func (g *gen) overGroups(n reg.GPVirtual, halves []int, body func(load func(p reg.GPVirtual, half int) reg.VecVirtual)) {
+func (g *gen) overGroups(n reg.GPVirtual, halves []int,
+	body func(load func(p reg.GPVirtual, half int) reg.VecVirtual)) {
 	row, whole, rest := GP64(), GP64(), GP64()
 	XORQ(row, row)
 	MOVQ(n, whole)
@@ -305,8 +306,10 @@ func (g *gen) tileNarrow() {
 // linear writes the kernel of Linear for m rows of coefficients.
 func (g *gen) linear(m int) {
 	g.begin(fmt.Sprintf("linear%d", m), "func(dst, coef, from, x *float64, n, d, rows int)",
-		fmt.Sprintf("writes from_i + Σ_j coef_ij·x_j, of the first rows of columns of n values, a multiple of 16, for %d rows of d coefficients.", m))
-	dst, coef, from, x, n, d, rows := param("dst"), param("coef"), param("from"), param("x"), param("n"), param("d"), param("rows")
+		fmt.Sprintf("writes from_i + Σ_j coef_ij·x_j, of the first rows of columns of n values, a multiple of 16, "+
+			"for %d rows of d coefficients.", m))
+	dst, coef, from, x, n, d, rows := param("dst"), param("coef"), param("from"), param("x"), param("n"), param("d"),
+		param("rows")
 	SHLQ(U8(3), n)
 	var c [4]reg.GPVirtual
 	for i := range m {

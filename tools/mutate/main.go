@@ -75,8 +75,10 @@ func main() {
 	skip := flag.String("skip", "", "tests that are not run, an `expression`")
 	sample := flag.Int("sample", 1, "one mutant in so many, by a hash of its line")
 	part := flag.Int("part", 0, "which of the samples, from 0")
-	space := flag.Int("space", 16, "GiB of addresses that the tests may take; 0 for any number, where they ask for more")
-	table := flag.String("survivors", "", "run nothing: the rows of a Markdown table, one a line of code, of those that lived in this `file` of outputs")
+	space := flag.Int("space", 16,
+		"GiB of addresses that the tests may take; 0 for any number, where they ask for more")
+	table := flag.String("survivors", "",
+		"run nothing: the rows of a Markdown table, one a line of code, of those that lived in this `file` of outputs")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		flag.Usage()
@@ -146,7 +148,8 @@ func summary(w io.Writer, counts map[string]int) {
 	for _, s := range []string{"KILLED", "LIVED", "NOT COVERED", "TIMED OUT", "NOT VIABLE"} {
 		fmt.Fprintf(w, "%s: %d\n", s, counts[s])
 	}
-	fmt.Fprintf(w, "killed of killed and lived: %.2f%%\n", 100*float64(counts["KILLED"])/float64(counts["KILLED"]+counts["LIVED"]))
+	fmt.Fprintf(w, "killed of killed and lived: %.2f%%\n", 100*float64(counts["KILLED"])/float64(counts["KILLED"]+
+		counts["LIVED"]))
 }
 
 // choose makes the predicate of the flags -only, -files, -sample and -part.
@@ -167,7 +170,8 @@ func choose(only, files string, sample, part uint32) (func(mutant) bool, error) 
 	return func(m mutant) bool {
 		h := fnv.New32a()
 		io.WriteString(h, m.String())
-		return (only == "" || lines[m.String()]) && h.Sum32()%sample == part && match.MatchString(filepath.Base(m.at.Filename))
+		return (only == "" || lines[m.String()]) && h.Sum32()%sample == part &&
+			match.MatchString(filepath.Base(m.at.Filename))
 	}, err
 }
 
@@ -283,10 +287,12 @@ func load(dir string) (*target, error) {
 var (
 	opposite = map[token.Token]token.Token{token.EQL: token.NEQ, token.NEQ: token.EQL, token.LSS: token.GEQ,
 		token.LEQ: token.GTR, token.GTR: token.LEQ, token.GEQ: token.LSS}
-	boundary = map[token.Token]token.Token{token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR}
-	inverse  = map[token.Token]token.Token{token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO,
+	boundary = map[token.Token]token.Token{token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ,
+		token.GEQ: token.GTR}
+	inverse = map[token.Token]token.Token{token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO,
 		token.QUO: token.MUL, token.REM: token.MUL, token.INC: token.DEC, token.DEC: token.INC}
-	function = map[token.Token]string{token.ADD: "mutAdd", token.SUB: "mutSub", token.MUL: "mutMul", token.QUO: "mutQuo",
+	function = map[token.Token]string{token.ADD: "mutAdd", token.SUB: "mutSub", token.MUL: "mutMul",
+		token.QUO: "mutQuo",
 		token.REM: "mutRem", token.LSS: "mutLss", token.LEQ: "mutLeq", token.GTR: "mutGtr", token.GEQ: "mutGeq",
 		token.INC: "mutOne", token.DEC: "mutOff"}
 )
@@ -475,7 +481,8 @@ func (p *target) compile(binary string, replace map[string]string) (string, erro
 	if err := os.WriteFile(overlay, b, 0o644); err != nil {
 		return "", err
 	}
-	c := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-gcflags=-e", "-overlay", overlay, "-o", binary, ".")
+	c := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-gcflags=-e", "-overlay", overlay, "-o",
+		binary, ".")
 	c.Dir = p.dir
 	out, err := c.CombinedOutput()
 	return string(out), err
@@ -554,7 +561,8 @@ type result struct {
 // run runs tests on one processor, with at most some seconds of its time.
 func (p *target) run(binary string, names []string, seconds int, env ...string) result {
 	script := fmt.Sprintf(`ulimit -t %d -v %s; exec "$@"`, seconds, p.space)
-	c := exec.Command("bash", "-c", script, "bash", binary, "-test.failfast", "-test.timeout", fmt.Sprint(time.Duration(60+20*seconds)*time.Second),
+	c := exec.Command("bash", "-c", script, "bash", binary, "-test.failfast", "-test.timeout",
+		fmt.Sprint(time.Duration(60+20*seconds)*time.Second),
 		"-test.run", "^("+strings.Join(names, "|")+")$")
 	c.Dir = p.dir
 	c.Env = append(append(os.Environ(), "GOMAXPROCS=1"), env...)

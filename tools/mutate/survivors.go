@@ -74,7 +74,8 @@ func survivors(w io.Writer, dir, kept string) error {
 		}
 		lines := strings.Split(string(source), "\n")
 		if v.line > len(lines) || v.column > len(lines[v.line-1]) {
-			return fmt.Errorf("%s:%d:%d: there is no such place: the code has changed since %s was made", v.file, v.line, v.column, kept)
+			return fmt.Errorf("%s:%d:%d: there is no such place: the code has changed since %s was made", v.file,
+				v.line, v.column, kept)
 		}
 		code := v.file + ": " + strings.TrimSpace(lines[v.line-1])
 		if rows[code] == "" {

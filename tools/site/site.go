@@ -43,12 +43,14 @@ var groups = []struct {
 }{
 	{"Start", []string{"README.md", "docs/session.md", "docs/your-own-data.md", "docs/glossary.md"}},
 	{"Guide", []string{
-		"docs/certificate.md", "docs/search.md", "docs/inference.md", "docs/trees.md", "docs/writing-a-plugin.md", "docs/scale.md", "docs",
+		"docs/certificate.md", "docs/search.md", "docs/inference.md", "docs/trees.md", "docs/writing-a-plugin.md",
+		"docs/scale.md", "docs",
 	}},
 	{"Theory", []string{"docs/theory"}},
 	{"Studies", []string{"docs/studies", "docs/results"}},
 	{"Project", []string{
-		"CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/paper-map.md", "docs/robustness.md", "docs/mutants.md", "docs/survivors.md",
+		"CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/paper-map.md", "docs/robustness.md",
+		"docs/mutants.md", "docs/survivors.md",
 		"examples", "distributed/beam",
 	}},
 }
@@ -153,7 +155,8 @@ func (s *Site) add(root, file string) error {
 		return err
 	}
 	var list strings.Builder
-	fmt.Fprintf(&list, "<!doctype html><meta charset=utf-8><title>%s</title><h1>%[1]s</h1><ul>\n", html.EscapeString(file))
+	fmt.Fprintf(&list, "<!doctype html><meta charset=utf-8><title>%s</title><h1>%[1]s</h1><ul>\n",
+		html.EscapeString(file))
 	for _, e := range entries {
 		name, to := e.Name(), target(e.Name())
 		if e.IsDir() {
@@ -212,7 +215,8 @@ func title(source []byte) string {
 
 // render makes HTML of a page, with links between pages changed to those of the site; and returns the sections for
 // the search, and the other files that the page links to.
-func render(root, page string, source []byte, pages map[string][]byte) (body []byte, sections []section, files []string, err error) {
+func render(root, page string, source []byte,
+	pages map[string][]byte) (body []byte, sections []section, files []string, err error) {
 	md := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 	doc := md.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(&anchors{}))))
 	top := strings.Repeat("../", strings.Count(page, "/"))

@@ -31,9 +31,10 @@ var (
 	params     = flag.String("param", "", "second: its parameters, NAME=VALUE separated by commas")
 	k          = flag.Int("k", 0, "second: number of experts")
 	sigma      = flag.Float64("sigma", 0, "second: noise level where it is known")
-	transform  = flag.String("transform", "polynomial", "second: polynomial, or optimal, which takes another second pass --given the file of this")
-	subsample  = flag.Int("subsample", 1<<16, "first: about as many rows are taken for the subsample")
-	seed       = flag.Uint64("seed", 1, "first: of the subsample")
+	transform  = flag.String("transform", "polynomial",
+		"second: polynomial, or optimal, which takes another second pass --given the file of this")
+	subsample = flag.Int("subsample", 1<<16, "first: about as many rows are taken for the subsample")
+	seed      = flag.Uint64("seed", 1, "first: of the subsample")
 )
 
 func main() {
@@ -48,8 +49,9 @@ func main() {
 func run(ctx context.Context) error {
 	p := moebeam.Pass{
 		Kind: *pass, Data: list(*data), Given: *given, Shards: *shards, Out: *out,
-		Table:  moebeam.Columns{Target: *target, Weights: *weights, Features: list(*features)},
-		Second: moebeam.Span{Activation: *activation, Params: map[string]float64{}, K: *k, Sigma: *sigma, Transform: *transform},
+		Table: moebeam.Columns{Target: *target, Weights: *weights, Features: list(*features)},
+		Second: moebeam.Span{Activation: *activation, Params: map[string]float64{}, K: *k, Sigma: *sigma,
+			Transform: *transform},
 	}
 	p.Sample.Seed, p.Sample.Rows = *seed, *subsample
 	for _, text := range list(*params) {

@@ -89,7 +89,8 @@ func openFile(f dataset.File) (*parquet.File, error) {
 	}
 	var file *parquet.File
 	err = guarded(func() (err error) {
-		file, err = parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(1<<16))
+		file, err = parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true),
+			parquet.ReadBufferSize(1<<16))
 		return err
 	})
 	return file, err
@@ -140,7 +141,8 @@ func (c *columns) leaves(fields []int) ([]leaf, error) {
 		if err != nil {
 			return nil, err
 		}
-		leaves[j] = leaf{name: column.Name(), index: column.Index(), nullable: column.Optional(), kind: column.Type().Kind(), decode: decode}
+		leaves[j] = leaf{name: column.Name(), index: column.Index(), nullable: column.Optional(),
+			kind: column.Type().Kind(), decode: decode}
 	}
 	return leaves, nil
 }
@@ -164,11 +166,13 @@ func decoder(c *parquet.Column) (func(parquet.Value) float64, error) {
 	if l := t.LogicalType(); l != nil && l.Value != nil {
 		integer, ok := l.Value.(*format.IntType)
 		if !ok {
-			return nil, badfile.Faultf("column %q is of type %s, want float, double, integer or boolean; drop or convert it", c.Name(), t)
+			return nil, badfile.Faultf("column %q is of type %s, want float, double, integer or boolean; drop or "+
+				"convert it", c.Name(), t)
 		}
 		signed = integer.IsSigned
 	} else if ct := t.ConvertedType(); ct != nil {
-		return nil, badfile.Faultf("column %q is of type %s, want float, double, integer or boolean; drop or convert it", c.Name(), t)
+		return nil, badfile.Faultf(
+			"column %q is of type %s, want float, double, integer or boolean; drop or convert it", c.Name(), t)
 	}
 	switch kind := t.Kind(); {
 	case kind == parquet.Double:
@@ -191,7 +195,8 @@ func decoder(c *parquet.Column) (func(parquet.Value) float64, error) {
 	case kind == parquet.Int64:
 		return func(v parquet.Value) float64 { return float64(v.Uint64()) }, nil
 	}
-	return nil, badfile.Faultf("column %q is of type %s, want float, double, integer or boolean; drop or convert it", c.Name(), t)
+	return nil, badfile.Faultf("column %q is of type %s, want float, double, integer or boolean; drop or convert it",
+		c.Name(), t)
 }
 
 // plausible holds the declared numbers of rows and values against each other
@@ -205,7 +210,8 @@ func (c *columns) plausible(leaves []leaf) error {
 		rows += g.NumRows
 		for _, l := range leaves {
 			if l.index >= len(g.Columns) || g.Columns[l.index].MetaData.NumValues != g.NumRows {
-				return badfile.Faultf("column %q does not have a value for each of the %d rows of a row group", l.name, g.NumRows)
+				return badfile.Faultf("column %q does not have a value for each of the %d rows of a row group", l.name,
+					g.NumRows)
 			}
 		}
 	}
@@ -213,7 +219,8 @@ func (c *columns) plausible(leaves []leaf) error {
 		return badfile.Faultf("%d rows declared, %d in the row groups", c.file.NumRows(), rows)
 	}
 	if rows > maxRatio*(c.file.Size()+1<<16)/int64(8*len(leaves)) {
-		return badfile.Faultf("%d rows and %d columns in %d bytes: the table would be more than %d times as large as its file", rows, len(leaves), c.file.Size(), maxRatio)
+		return badfile.Faultf("%d rows and %d columns in %d bytes: the table would be more than %d times as large as "+
+			"its file", rows, len(leaves), c.file.Size(), maxRatio)
 	}
 	return nil
 }
@@ -251,7 +258,8 @@ func (c *columns) rowGroup(group int, leaves []leaf, fn func(n int, values [][]f
 			return l.damaged(err)
 		}
 		if held += room; held > maxHeld {
-			return l.damaged(badfile.Faultf("its page and those of the columns before it take %d bytes side by side, want at most %d; write it with smaller pages, or drop columns", held, maxHeld))
+			return l.damaged(badfile.Faultf("its page and those of the columns before it take %d bytes side by side, "+
+				"want at most %d; write it with smaller pages, or drop columns", held, maxHeld))
 		}
 		read[i] = column{leaf: l, pages: chunks[l.index].Pages()}
 	}
@@ -331,9 +339,11 @@ func checkPage(h *format.PageHeader, left int64) (values int32, err error) {
 			return 0, badfile.Faultf("a page of %d bytes, want at most %d; write it with smaller pages", u, maxPage)
 		}
 	}
-	for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues} {
+	for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues,
+		h.DictionaryPageHeader.V.NumValues} {
 		if n < 0 || n > maxPageValues {
-			return 0, badfile.Faultf("a page of %d values, want at most %d; write it with smaller pages", n, maxPageValues)
+			return 0, badfile.Faultf("a page of %d values, want at most %d; write it with smaller pages", n,
+				maxPageValues)
 		}
 	}
 	switch {

@@ -1,4 +1,5 @@
-// Package rare is the step of a search that looks for better places of experts of few rows, where the activation has kinks.
+// Package rare is the step of a search that looks for better places of experts of few rows, where the activation has
+// kinks.
 package rare
 
 import (
@@ -57,7 +58,8 @@ type opening struct {
 	chol                 mat.Cholesky
 }
 
-// openings are those of experts of q to which some rows are open, of at least these odds (a logarithm), but not more than most.
+// openings are those of experts of q to which some rows are open, of at least these odds (a logarithm), but not more
+// than most.
 func openings(ctx context.Context, p *problem.Problem, q *model.Params, most int, least float64) ([]*opening, error) {
 	columns, _ := p.Shape.Free().Columns(q)
 	all, x := make([]*opening, q.K), make([][]float64, q.K)
@@ -200,8 +202,8 @@ func (o *opening) solve(root, right []float64) bool {
 }
 
 // draw returns the coefficients of the least squares plane of the open rows on one side of a random hyperplane through
-// one of them, drawn by its chance of being the expert's. A kink far out has few of the expert's rows on the other side of
-// it, and the optima with such kinks differ in which.
+// one of them, drawn by its chance of being the expert's. A kink far out has few of the expert's rows on the other side
+// of it, and the optima with such kinks differ in which.
 func (o *opening) draw(rng *rand.Rand) []float64 {
 	n, d := o.x.Dims()
 	through, _ := slices.BinarySearch(o.chance, rng.Float64()*o.chance[n-1])
@@ -270,9 +272,11 @@ func (o *opening) with(q *model.Params, a []float64) *model.Params {
 // starts on all rows seldom come to another: what an expert of 1 % of the rows gains or loses
 // is nothing beside the rest.
 func Places() search.Step {
-	return search.Step{Name: "rare experts", Applies: applies, Try: func(ctx context.Context, t *search.Task, best *search.Candidate, when search.Occasion) (*search.Candidate, error) {
-		return best, improve(ctx, t.Problem, best, when)
-	}}
+	return search.Step{Name: "rare experts", Applies: applies,
+		Try: func(ctx context.Context, t *search.Task, best *search.Candidate, when search.Occasion) (*search.Candidate,
+			error) {
+			return best, improve(ctx, t.Problem, best, when)
+		}}
 }
 
 func applies(t *search.Task, c *search.Candidate) bool {
@@ -299,7 +303,8 @@ func improve(ctx context.Context, p *problem.Problem, c *search.Candidate, when 
 
 // placeAnew takes c to the first better maximum on all rows that places of its experts lead to, and says
 // whether there was one.
-func placeAnew(ctx context.Context, p *problem.Problem, c *search.Candidate, l *loss.Likelihood, rng *rand.Rand) (gained bool, err error) {
+func placeAnew(ctx context.Context, p *problem.Problem, c *search.Candidate, l *loss.Likelihood,
+	rng *rand.Rand) (gained bool, err error) {
 	all, err := openings(ctx, p, c.Params, mostOpen, leastOdds)
 	if err != nil {
 		return false, err

@@ -192,13 +192,17 @@ var attributes = []Attack{
 		path, _ := unix.BytePtrFromString(at + ".victim")
 		attr := [3]uint64{noDumpX}
 		dir := unix.AT_FDCWD
-		_, _, errno := unix.Syscall6(469, uintptr(dir), uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0, 0)
+		_, _, errno := unix.Syscall6(469, uintptr(dir), uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&attr)),
+			unsafe.Sizeof(attr), 0, 0)
 		return failed(errno)
 	}},
 	{"freeze a file (FS_IOC_ENABLE_VERITY)", func(at string) error {
 		return ioctl(at, unix.FS_IOC_ENABLE_VERITY, append([]byte{1, 0, 0, 0, 1, 0, 0, 0, 0, 16}, make([]byte, 118)...))
 	}},
-	{"set an attribute of a file (setxattr)", func(at string) error { return unix.Setxattr(at+".victim", "user.moe", []byte("x"), 0) }},
+	{"set an attribute of a file (setxattr)", func(at string) error {
+		return unix.Setxattr(at+
+			".victim", "user.moe", []byte("x"), 0)
+	}},
 	{"lock a file (flock)", func(at string) error {
 		file, err := os.Open(at + ".victim")
 		if err != nil {
@@ -272,7 +276,8 @@ var others = []Attack{
 		return unix.SchedSetaffinity(host(at), &set)
 	}},
 	{"change the host's scheduling", func(at string) error {
-		_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(host(at)), unix.SCHED_NORMAL, uintptr(unsafe.Pointer(new(int32))))
+		_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(host(at)), unix.SCHED_NORMAL,
+			uintptr(unsafe.Pointer(new(int32))))
 		return failed(errno)
 	}},
 	{"change the host's place at the disk", func(at string) error {
@@ -299,7 +304,8 @@ var others = []Attack{
 		_, err := unix.FcntlInt(uintptr(fds[0]), unix.F_SETOWN, host(at))
 		return err
 	}},
-	{"have a child that is the host's (CLONE_PARENT)", func(string) error { // flags of which the kernel says EINVAL, not EPERM
+	// flags of which the kernel says EINVAL, not EPERM
+	{"have a child that is the host's (CLONE_PARENT)", func(string) error {
 		_, _, errno := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_PARENT|unix.CLONE_SIGHAND, 0, 0, 0, 0, 0)
 		if errno == unix.EINVAL {
 			return nil
@@ -330,14 +336,16 @@ var memory = []Attack{
 		return err
 	}},
 	{"map large pages", func(string) error {
-		data, err := unix.Mmap(-1, 0, 1<<21, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_HUGETLB)
+		data, err := unix.Mmap(-1, 0, 1<<21, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|
+			unix.MAP_HUGETLB)
 		if err == nil {
 			unix.Munmap(data)
 		}
 		return err
 	}},
 	{"reserve 64 GiB of addresses", func(string) error {
-		data, err := unix.Mmap(-1, 0, int(min(int64(64<<30), math.MaxInt)), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+		data, err := unix.Mmap(-1, 0, int(min(int64(64<<30), math.MaxInt)), unix.PROT_NONE, unix.MAP_PRIVATE|
+			unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 		if err == nil {
 			unix.Munmap(data)
 		}
@@ -373,7 +381,8 @@ var memory = []Attack{
 		_, err := unix.Vmsplice(fds[1], []unix.Iovec{{Base: &page[0], Len: 4096}}, unix.SPLICE_F_NONBLOCK)
 		return err
 	}},
-	{"have a thread with descriptors of its own (clone)", func(string) error { // the kernel says EINVAL, for want of CLONE_VM
+	// the kernel says EINVAL, for want of CLONE_VM
+	{"have a thread with descriptors of its own (clone)", func(string) error {
 		_, _, errno := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_THREAD|unix.CLONE_SIGHAND, 0, 0, 0, 0, 0)
 		if errno == unix.EINVAL {
 			return nil

@@ -127,7 +127,8 @@ var Attacks = slices.Concat(general, sockets, attributes, others, memory)
 // file system.
 var Chance = []string{
 	"be kept from /dev/null", "have capabilities", "make a user namespace", "make an io_uring", "open a terminal",
-	"open the host's memory", "open a hundred files", "freeze a file (FS_IOC_ENABLE_VERITY)", "change a file's attributes (call 469)",
+	"open the host's memory", "open a hundred files", "freeze a file (FS_IOC_ENABLE_VERITY)",
+	"change a file's attributes (call 469)",
 	"map large pages", "make a secret file in memory", "set an attribute of a file (setxattr)",
 }
 
