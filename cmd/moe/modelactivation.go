@@ -110,9 +110,6 @@ func (a *modelActivation) Recheck(ctx context.Context) error {
 func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) (model.Activation, error) {
 	from := a.limits.within(catalog.Catalog{})
 	plugin, err := openNamed(ctx, from, named, a.path)
-	if is[*catalog.UnknownError](err) || is[*catalog.ParamsError](err) || is[*expression.NotFiniteError](err) {
-		return nil, &dataset.Error{File: a.path, Msg: err.Error()}
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +122,7 @@ func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) 
 	return plugin.Activation, nil
 }
 
-// openNamed opens the activation that the file at path names, or has in it.
+// openNamed opens the activation that the file at path names, or has in it. That there is none is a fault of the file.
 func openNamed(ctx context.Context, from catalog.Catalog, named fitted.Activation,
 	path string) (*catalog.Plugin, error) {
 	switch {
@@ -138,7 +135,17 @@ func openNamed(ctx context.Context, from catalog.Catalog, named fitted.Activatio
 		}
 		return catalog.OfTable(t), nil
 	}
-	return from.Open(ctx, named.Name, named.Params)
+	p, err := from.Open(ctx, named.Name, named.Params)
+	switch {
+	case is[*catalog.UnknownError](err):
+		err = &dataset.Error{File: path,
+			Msg: fmt.Sprintf("no activation %q is known here: moe plugin trust PATH makes the "+
+				"plugin or the .wasm module of that name known, moe fit --embed puts a module into the model's file",
+				named.Name)}
+	case is[*catalog.ParamsError](err), is[*expression.NotFiniteError](err):
+		err = &dataset.Error{File: path, Msg: err.Error()}
+	}
+	return p, err
 }
 
 // remarkUnverified says of a file without values that nothing tells whether a plugin
@@ -171,8 +178,7 @@ func (a *modelActivation) explain(err error) error {
 	}
 	if beyond.Err != nil {
 		return &exitError{unavailable(beyond.Err),
-			fmt.Errorf("%s; further out only the plugin itself can be asked, once it is trusted (moe plugin trust "+
-				"PATH): %w", beyond.Outside(), beyond.Err)}
+			fmt.Errorf("%s; further out only the activation itself can be asked: %w", beyond.Outside(), beyond.Err)}
 	}
 	return &exitError{exitData, fmt.Errorf("%s; the activation of that name here (%s) is another one: trust the "+
 		"plugin that the model was fitted with (moe plugin trust PATH)", beyond.Outside(), a.plugin.Source())}
