@@ -54,7 +54,8 @@ func Read(r io.Reader, name string) (*Table, error) {
 }
 
 // Parse returns the table in CSV text, which errors call name: a line with the names z, g and, where
-// slopes are known, dg, in any order, then a line for each point, z ascending.
+// slopes are known, dg, in any order, then a line for each point, z ascending. Columns lower and upper, of
+// intervals of g, are no part of the function.
 func Parse(text []byte, name string) (*Table, error) {
 	fail := func(line int, format string, args ...any) error {
 		return &Error{name, line, fmt.Sprintf(format, args...)}
@@ -70,7 +71,7 @@ func Parse(text []byte, name string) (*Table, error) {
 	if err != nil {
 		return nil, fail(1, "%v", err)
 	}
-	var points [3][]float64
+	var points [5][]float64
 	var at []int // the lines of the points
 	for i, line := range lines[1:] {
 		line = strings.TrimSpace(line)
@@ -104,12 +105,12 @@ func Parse(text []byte, name string) (*Table, error) {
 }
 
 // names are those of the columns.
-var names = [3]string{"z", "g", "dg"}
+var names = [5]string{"z", "g", "dg", "lower", "upper"}
 
 // header returns which of the names each column has.
 func header(line string) ([]int, error) {
 	var columns []int
-	seen := [3]bool{}
+	seen := [len(names)]bool{}
 	for _, field := range strings.Split(strings.TrimSpace(line), ",") {
 		name := strings.Trim(strings.TrimSpace(field), `"`)
 		i := 0

@@ -2,11 +2,14 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/learn"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
@@ -26,15 +29,16 @@ func newLearnCmd() *cobra.Command {
 		Short: "Learn the activation with the experts, as a curve",
 		Long: `learn-activation estimates the nonlinearity g that all experts share together with
 their regressors, gate and noise. g is a natural cubic spline, and its 6 to 12 knots
-are those of the least BIC. It is written as a table that --activation table:FILE
-takes.
+are those of the least BIC. With --monotone g rises, and is a quadratic spline. It is
+written as a table that --activation table:FILE takes, with intervals of 95 %.
 
 A g and regressors are one of many that give the same means. Here the first regressor
 has norm 1, or all with --unit-norm; with --intercept the experts' intercepts are 0 on
 the average over the rows; and g rises on the average over the rows.
 
 Built-ins and some expressions are fitted in the place of the spline, and compared by BIC:
-a + s·g(beta·z), with a, s and beta fitted too.`,
+a + s·g(beta·z + shift), with a, s and beta fitted too, and the shift where k is 1 or with
+--intercept. p is that of a test of whether g deviates from them by a spline.`,
 		Example: `  moe learn-activation data.csv --k 2 -o g.csv
   moe fit data.csv --activation table:g.csv --k 2 -o model.json`,
 		Args: cobra.ExactArgs(1),
@@ -44,6 +48,7 @@ a + s·g(beta·z), with a, s and beta fitted too.`,
 	flags.IntVar(&f.config.K, "k", 1, "number of experts")
 	flags.BoolVar(&f.config.UnitNorm, "unit-norm", false, "all regressors have norm 1, not the first alone")
 	flags.BoolVar(&f.config.Intercepts, "intercept", false, "experts and gate have intercepts")
+	flags.BoolVar(&f.config.Monotone, "monotone", false, "g rises")
 	flags.IntVar(&f.config.Knots, "knots", 0, "number of knots of the spline, 6 to 12; 0: by BIC")
 	flags.Uint64Var(&f.config.Seed, "seed", 1, "seed of random starts")
 	flags.StringVar(&f.target, "target", "", "the target's `COLUMN`; the last where none is named")
@@ -89,54 +94,79 @@ func (f *learnFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	defer file.Discard()
-	if err := l.Table.WriteCSV(file); err != nil {
+	if err := l.WriteCSV(file); err != nil {
 		return err
 	}
 	if err := file.Commit(); err != nil {
 		return err
 	}
-	return printLearned(cmd, f.out, l, src.Schema().Features)
+	return printLearned(cmd, f.out, l, src.Schema().Features, f.config.Monotone)
 }
 
 // learnedJSON is the JSON of moe learn-activation.
 type learnedJSON struct {
-	Output        string        `json:"output"`
-	Activation    string        `json:"activation"` // the curve's name in files
-	K             int           `json:"k"`
-	N             int           `json:"n"`
-	Features      []string      `json:"features"`
-	Knots         int           `json:"knots"`
-	Middle        [2]float64    `json:"middle"` // where the middle 95 % of arguments are
-	Even          bool          `json:"even"`   // every expert's sign is free
-	Regressors    [][]float64   `json:"regressors"`
-	Sigma         float64       `json:"sigma"`
+	Output      string     `json:"output"`
+	Activation  string     `json:"activation"` // the curve's name in files
+	K           int        `json:"k"`
+	N           int        `json:"n"`
+	Features    []string   `json:"features"`
+	Monotone    bool       `json:"monotone"`
+	Knots       int        `json:"knots"`
+	Middle      [2]float64 `json:"middle"` // where the middle 95 % of arguments are
+	Even        bool       `json:"even"`   // every expert's sign is free
+	weightsJSON            // the estimates
+	// of the estimates, with the curve estimated too; null where there are none
+	Errors        *weightsJSON  `json:"standard_errors"`
+	Unjudged      string        `json:"unjudged"` // why there are no standard errors; empty where there are
 	LogLikelihood float64       `json:"log_likelihood"`
 	BIC           float64       `json:"bic"`
-	Named         []learn.Named `json:"named"` // the least BIC first
+	Curve         []learn.Point `json:"curve"`  // from the first knot to the last
+	Bias          *learn.Bias   `json:"bias"`   // null where there are no standard errors
+	Named         []learn.Named `json:"named"`  // the least BIC first
+	Starts        []learn.Start `json:"starts"` // the highest first
 }
 
-func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []string) error {
+// weightsJSON are a mixture's parameters beside the curve, or their standard errors.
+type weightsJSON struct {
+	Regressors          [][]float64 `json:"regressors"`
+	RegressorIntercepts []float64   `json:"regressor_intercepts"` // k, or null
+	Gating              [][]float64 `json:"gating"`               // k - 1 rows
+	GatingIntercepts    []float64   `json:"gating_intercepts"`    // k - 1, or null
+	Sigma               float64     `json:"sigma"`
+}
+
+func weightsOf(p *model.Params) weightsJSON {
+	w := weightsJSON{Regressors: [][]float64{}, RegressorIntercepts: p.RegressorIntercepts, Gating: [][]float64{},
+		GatingIntercepts: p.GatingIntercepts, Sigma: p.Sigma[0]}
+	for i := range p.K {
+		w.Regressors = append(w.Regressors, p.Regressors[i*p.D:(i+1)*p.D])
+	}
+	for i := range p.K - 1 {
+		w.Gating = append(w.Gating, p.Gating[i*p.D:(i+1)*p.D])
+	}
+	return w
+}
+
+func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []string, monotone bool) error {
 	p := l.Params
 	if wantsJSON(cmd) {
 		j := learnedJSON{Output: out, Activation: l.Table.Info().Name, K: p.K, N: l.N, Features: features,
-			Knots:  l.Knots,
-			Middle: l.Middle, Even: l.Even, Sigma: p.Sigma[0], LogLikelihood: l.LogLikelihood, BIC: l.BIC,
-			Named: l.Named}
-		for i := range p.K {
-			j.Regressors = append(j.Regressors, p.Regressors[i*p.D:(i+1)*p.D])
+			Monotone: monotone,
+			Knots:    l.Knots, Middle: l.Middle, Even: l.Even, weightsJSON: weightsOf(p), Unjudged: l.Unjudged,
+			LogLikelihood: l.LogLikelihood, BIC: l.BIC, Curve: l.Curve, Bias: l.Bias, Named: l.Named, Starts: l.Starts}
+		if l.StandardErrors != nil {
+			w := weightsOf(l.StandardErrors)
+			j.Errors = &w
 		}
 		return printJSON(cmd, j)
 	}
-	if err := say(cmd, "%s: %d knots, %d experts, sigma %.4g, log-likelihood %.2f on %d rows (BIC %.2f); "+
+	lines := []string{fmt.Sprintf("%s: %d knots, %d experts, sigma %.4g, log-likelihood %.2f on %d rows (BIC %.2f); "+
 		"95 %% of arguments are from %.4g to %.4g",
-		out, l.Knots, p.K, p.Sigma[0], l.LogLikelihood, l.N, l.BIC, l.Middle[0], l.Middle[1]); err != nil {
-		return err
-	}
+		out, l.Knots, p.K, p.Sigma[0], l.LogLikelihood, l.N, l.BIC, l.Middle[0], l.Middle[1])}
 	if l.Even {
-		if err := say(cmd, "g is even as far as it is known: the sign of every regressor is free"); err != nil {
-			return err
-		}
+		lines = append(lines, "g is even as far as it is known: the sign of every regressor is free")
 	}
+	lines = append(lines, bands(l))
 	for _, n := range l.Named {
 		verdict := "worse than the curve"
 		if n.BIC < l.BIC {
@@ -146,9 +176,40 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 		if n.Beta != 1 {
 			beta = fmt.Sprintf("beta %.3g", n.Beta)
 		}
-		if err := say(cmd, "  %-22s %-12s BIC %+.1f, %s", n.Name, beta, n.BIC-l.BIC, verdict); err != nil {
-			return err
+		lines = append(lines, fmt.Sprintf("  %-22s %-12s p %-6s BIC %+.1f, %s", n.Name, beta, pValue(n.P), n.BIC-l.BIC,
+			verdict))
+	}
+	_, err := fmt.Fprintln(textOut(cmd), strings.Join(lines, "\n"))
+	return err
+}
+
+// bands says how well the curve is known.
+func bands(l *learn.Learned) string {
+	if l.StandardErrors == nil {
+		return "no standard errors: " + l.Unjudged
+	}
+	widest := 0.0
+	for _, p := range l.Curve {
+		if p.Z >= l.Middle[0] && p.Z <= l.Middle[1] {
+			widest = max(widest, (*p.Upper-*p.Lower)/2)
 		}
 	}
-	return nil
+	text := fmt.Sprintf("intervals of 95 %% are there up to ±%.2g", widest)
+	if b := l.Bias; b != nil {
+		text += fmt.Sprintf(", and hold no bias of the spline: one of %d knots differs by up to %.2g, with a "+
+			"standard error of %.1g, at z = %.3g",
+			b.Knots, math.Abs(b.Difference), b.SE, b.Z)
+	}
+	return text
+}
+
+// pValue is a p in the width of a column; - where nothing was tested.
+func pValue(p *float64) string {
+	switch {
+	case p == nil:
+		return "-"
+	case *p < .001:
+		return "<.001"
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%.3f", *p), "0")
 }

@@ -26,6 +26,8 @@ type state struct {
 	unit      bool      // all regressors have norm 1, not the first alone
 	metric    []float64 // norms are Σ metric_j·a_j²
 	intercept bool      // of the gate
+	placed    bool      // where the index is 0 is a convention: the features are centred
+	rising    bool      // g is held to rise
 
 	loglik float64
 }
@@ -78,6 +80,62 @@ func (s *state) gateAt(x, out []float64) {
 	}
 }
 
+// view is what a state says of a row.
+type view struct {
+	prior, post   []float64   // probabilities of the experts, without and with y
+	means, slopes []float64   // g and g′ at the experts' indices
+	by            [][]float64 // derivatives of g there by the curve's parameters
+}
+
+func (s *state) newView() *view {
+	v := &view{prior: make([]float64, s.k), post: make([]float64, s.k), means: make([]float64, s.k),
+		slopes: make([]float64, s.k),
+		by:     make([][]float64, s.k)}
+	for i := range v.by {
+		v.by[i] = make([]float64, s.g.size())
+	}
+	return v
+}
+
+// index is the argument of g for expert i at x.
+func (s *state) index(i int, x []float64) float64 {
+	z := dot(s.a[i], x)
+	if s.b != nil {
+		z += s.b[i]
+	}
+	return z
+}
+
+// look fills v with what s says of a row, priors and posteriors as probabilities, and returns the row's
+// log-likelihood.
+func (s *state) look(x []float64, y float64, v *view) float64 {
+	s.gateAt(x, v.prior)
+	top := math.Inf(-1)
+	for i := range s.k {
+		v.means[i], v.slopes[i] = s.g.at(s.index(i, x), v.by[i])
+		e := (y - v.means[i]) / s.sigma
+		v.post[i] = v.prior[i] - e*e/2
+		top = max(top, v.post[i])
+	}
+	sum := 0.0
+	for _, p := range v.post {
+		sum += math.Exp(p - top)
+	}
+	for i := range v.post {
+		v.post[i] = math.Exp(v.post[i]-top) / sum
+		v.prior[i] = math.Exp(v.prior[i])
+	}
+	return top + math.Log(sum) - math.Log(s.sigma) - math.Log(2*math.Pi)/2
+}
+
+// feature is x_j, or 1 behind the last.
+func feature(x []float64, j int) float64 {
+	if j == len(x) {
+		return 1
+	}
+	return x[j]
+}
+
 // sums are what a step needs of the rows.
 type sums struct {
 	loglik   float64
@@ -108,52 +166,24 @@ func (s *state) pass(r *rows) *sums {
 	q := (k - 1) * gd
 	out := &sums{grad: make([]float64, p), gg: make([]float64, max(q, 1)), expected: make([]float64, k)}
 	h, hg := make([]float64, p*p), make([]float64, max(q*q, 1))
-	prior, post := make([]float64, k), make([]float64, k)
-	means, slopes := make([]float64, k), make([]float64, k)
-	by := make([][]float64, k)
-	for i := range by {
-		by[i] = make([]float64, m)
-	}
+	v := s.newView()
 	jac, at := make([]float64, per+m), make([]int, per+m)
-	feature := func(x []float64, j int) float64 {
-		if j == d {
-			return 1
-		}
-		return x[j]
-	}
 	for t := range r.n {
 		x, y := r.x[t*d:(t+1)*d], r.y[t]
-		s.gateAt(x, prior)
-		top := math.Inf(-1)
+		out.loglik += s.look(x, y, v)
+		prior, post := v.prior, v.post
 		for i := range k {
-			z := dot(s.a[i], x)
-			if s.b != nil {
-				z += s.b[i]
-			}
-			means[i], slopes[i] = s.g.at(z, by[i])
-			e := (y - means[i]) / s.sigma
-			post[i] = prior[i] - e*e/2
-			top = max(top, post[i])
-		}
-		sum := 0.0
-		for _, v := range post {
-			sum += math.Exp(v - top)
-		}
-		out.loglik += top + math.Log(sum) - math.Log(s.sigma) - math.Log(2*math.Pi)/2
-		for i := range k {
-			post[i] = math.Exp(post[i]-top) / sum
-			prior[i] = math.Exp(prior[i])
-			weight, e := post[i], y-means[i]
+			weight, e := post[i], y-v.means[i]
 			out.expected[i] += weight
 			out.sse += weight * e * e
 			if weight < 1e-12 {
 				continue
 			}
 			for j := range per {
-				jac[j], at[j] = slopes[i]*feature(x, j), i*per+j
+				jac[j], at[j] = v.slopes[i]*feature(x, j), i*per+j
 			}
 			for j := range m {
-				jac[per+j], at[per+j] = by[i][j], k*per+j
+				jac[per+j], at[per+j] = v.by[i][j], k*per+j
 			}
 			for j, v := range jac {
 				if v == 0 {
@@ -191,15 +221,19 @@ func (s *state) pass(r *rows) *sums {
 }
 
 // tangent returns the directions in which regressors, intercepts and curve may go: a basis of those that
-// leave the norms that are held.
-func (s *state) tangent(d int) *mat.Dense {
+// leave the norms that are held, the mean of the intercepts over the experts' shares, and the curve's parameters
+// that are held.
+func (s *state) tangent(d int, shares []float64, held []bool) *mat.Dense {
 	per, m := s.per(d), s.g.size()
 	p := s.k*per + m
+	total := 0.0
+	for _, v := range shares {
+		total += v
+	}
 	var columns [][]float64
 	for i := range s.k {
-		held := i == 0 || s.unit
 		skip := -1
-		if held { // the largest entry follows from the others
+		if i == 0 || s.unit { // the largest entry follows from the others
 			for j, v := range s.a[i] {
 				if skip < 0 || math.Abs(s.metric[j]*v) > math.Abs(s.metric[skip]*s.a[i][skip]) {
 					skip = j
@@ -207,18 +241,26 @@ func (s *state) tangent(d int) *mat.Dense {
 			}
 		}
 		for j := range per {
-			if j == skip || i == 0 && j == d { // of intercepts the first: their mean is the curve's
+			if j == skip || i == 0 && j == d {
 				continue
 			}
 			c := make([]float64, p)
 			c[i*per+j] = 1
-			if skip >= 0 && j < d {
+			switch {
+			case j == d:
+				for l := range s.k {
+					c[l*per+d] -= shares[i] / total
+				}
+			case skip >= 0:
 				c[i*per+skip] = -s.metric[j] * s.a[i][j] / (s.metric[skip] * s.a[i][skip])
 			}
 			columns = append(columns, c)
 		}
 	}
 	for j := range m {
+		if held != nil && held[j] {
+			continue
+		}
 		c := make([]float64, p)
 		c[s.k*per+j] = 1
 		columns = append(columns, c)
@@ -233,7 +275,7 @@ func (s *state) tangent(d int) *mat.Dense {
 // step returns s after a damped step of regressors and curve, of the gate and of the noise.
 func (s *state) step(r *rows, now *sums, damping float64) *state {
 	d, per := r.d, s.per(r.d)
-	t := s.tangent(d)
+	t := s.tangent(d, now.expected, s.g.held(now.grad[s.k*per:]))
 	_, f := t.Dims()
 	var ht, tht mat.Dense
 	ht.Mul(now.h, t)

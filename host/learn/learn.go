@@ -4,9 +4,13 @@ package learn
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -19,9 +23,13 @@ import (
 	"github.com/gatedlearning/moe/table"
 )
 
-// free is the number of free parameters.
+// free is the number of free parameters; those of the curve that are at their bounds are not.
 func (s *state) free(d int) int {
-	_, f := s.tangent(d).Dims()
+	ones := make([]float64, s.k)
+	for i := range ones {
+		ones[i] = 1
+	}
+	_, f := s.tangent(d, ones, s.g.held(make([]float64, s.g.size()))).Dims()
 	for _, w := range s.w {
 		f += len(w)
 	}
@@ -35,52 +43,102 @@ func (s *state) bic(r *rows) float64 {
 // indices returns the rows' arguments under the experts that they are most likely of, ascending.
 func (s *state) indices(r *rows) []float64 {
 	out := make([]float64, 0, r.n)
-	prior := make([]float64, s.k)
-	row := make([]float64, s.g.size())
+	v := s.newView()
 	for t := range r.n {
 		x := r.x[t*r.d : (t+1)*r.d]
-		s.gateAt(x, prior)
-		best, at := math.Inf(-1), 0.0
-		for i := range s.k {
-			z := dot(s.a[i], x)
-			if s.b != nil {
-				z += s.b[i]
-			}
-			g, _ := s.g.at(z, row)
-			e := (r.y[t] - g) / s.sigma
-			if v := prior[i] - e*e/2; v > best {
-				best, at = v, z
+		s.look(x, r.y[t], v)
+		best := 0
+		for i, p := range v.post {
+			if p > v.post[best] {
+				best = i
 			}
 		}
-		out = append(out, at)
+		out = append(out, s.index(best, x))
 	}
 	slices.Sort(out)
 	return out
 }
 
-// respline gives s a spline of m knots with the values of its curve: half of them where the indices are,
-// spread by their quantiles and evenly, or, where it is bent, half of these where the curve is.
-func (s *state) respline(r *rows, m int, bent bool) *state {
-	z := s.indices(r)
-	out := s.clone()
-	lo, hi := z[int(.002*float64(len(z)))], z[min(int(.998*float64(len(z))), len(z)-1)]
+// knotsAt returns m knots where the indices z, ascending, are: half by their quantiles, half evenly. Indices of which
+// nearly all are one, or no more than there are knots, are an [*Error].
+func knotsAt(z []float64, m int) ([]float64, error) {
+	last := len(z) - 1
+	lo, hi := z[int(.002*float64(len(z)))], z[min(int(.998*float64(len(z))), last)]
 	var knots []float64
 	for i := range m {
 		at := float64(i) / float64(m-1)
-		knots = append(knots, (z[min(int((.002+.996*at)*float64(len(z))), len(z)-1)]+lo+(hi-lo)*at)/2)
+		knots = append(knots, (z[min(int((.002+.996*at)*float64(len(z))), last)]+lo+(hi-lo)*at)/2)
 	}
-	knots = slices.Compact(knots)
-	if g, ok := s.g.(*spline); ok && bent {
-		knots = g.bends(lo, hi, m)
+	distinct := 1
+	for i := range last {
+		if z[i+1]-z[i] > 1e-9*(z[last]-z[0]) {
+			distinct++
+		}
+	}
+	if distinct <= m || !(hi-lo > 1e-6*(z[last]-z[0])) {
+		return nil, &Error{fmt.Sprintf("the index has no spread for a curve of %d knots: it takes %d values over %d "+
+			"rows, "+
+			"and 99.6 %% of them are from %.4g to %.4g", m, distinct, len(z), lo, hi)}
+	}
+	return knots, nil
+}
+
+// respline gives s a spline of m knots with the values of its curve: half of them where the indices are,
+// spread by their quantiles and evenly, or, where it is bent, half of these where the curve is.
+func (s *state) respline(r *rows, m int, bent bool) (*state, error) {
+	z := s.indices(r)
+	knots, err := knotsAt(z, m)
+	if err != nil {
+		return nil, err
+	}
+	out := s.clone()
+	old, again := s.g.(*spline)
+	if again && bent {
+		knots = old.bends(knots[0], knots[m-1], m)
 	}
 	row := make([]float64, s.g.size())
-	var c []float64
-	for _, k := range knots {
-		g, _ := s.g.at(k, row)
-		c = append(c, g)
+	at := func(z float64) float64 {
+		g, _ := s.g.at(z, row)
+		return g
 	}
-	out.g = newSpline(knots, c, table.Natural)
-	return out
+	values := make([]float64, m)
+	for i, k := range knots {
+		values[i] = at(k)
+	}
+	switch {
+	case !s.rising:
+		out.g = newNatural(knots, values)
+		return out, nil
+	case again && old.basis.rising:
+		slopes := make([]float64, m)
+		for i, k := range knots {
+			_, slopes[i] = old.at(k, row)
+		}
+		out.g = newRising(knots, values[0], slopes)
+		return out, nil
+	}
+	if values[m-1] < values[0] { // the other sign of all indices
+		for i := range out.a {
+			for j := range out.a[i] {
+				out.a[i][j] = -out.a[i][j]
+			}
+			if out.b != nil {
+				out.b[i] = -out.b[i]
+			}
+		}
+		slices.Reverse(knots)
+		slices.Reverse(values)
+		for i := range knots {
+			knots[i] = -knots[i]
+		}
+	}
+	slopes := make([]float64, m)
+	for i := range m {
+		from, to := max(i-1, 0), min(i+1, m-1)
+		slopes[i] = max(0, (values[to]-values[from])/(knots[to]-knots[from]))
+	}
+	out.g = newRising(knots, values[0], slopes)
+	return out, nil
 }
 
 // bends returns m knots from lo to hi, between which the integral of a constant and of the root of |g″|, of
@@ -119,12 +177,17 @@ func (s *spline) bends(lo, hi float64, m int) []float64 {
 func (s *state) settle(ctx context.Context, r *rows, m, rounds, iterations int, bent bool) (*state, error) {
 	var err error
 	for range rounds {
-		s = s.respline(r, m, bent)
+		if s, err = s.respline(r, m, bent); err != nil {
+			return nil, err
+		}
 		if s, err = s.climb(ctx, r, 8, 1e-2); err != nil {
 			return nil, err
 		}
 	}
-	return s.respline(r, m, bent).climb(ctx, r, iterations, 1e-3)
+	if s, err = s.respline(r, m, bent); err != nil {
+		return nil, err
+	}
+	return s.climb(ctx, r, iterations, 1e-3)
 }
 
 // best returns the state of the highest likelihood.
@@ -137,6 +200,7 @@ type Config struct {
 	K          int
 	UnitNorm   bool // every regressor has norm 1, not the first alone
 	Intercepts bool // of experts and gate
+	Monotone   bool // g rises
 	Knots      int  // 0: of 6, 8, 10 and 12 those of the least BIC
 	Seed       uint64
 }
@@ -160,7 +224,43 @@ type Learned struct {
 	Even  bool    // k > 1, and g(z) and g(−z) differ by less than 3 % of what g varies by there
 	Named []Named // what else g may be, the least BIC first
 
-	sign float64 // of the indices, against those of the search
+	// Curve is g from the first knot to the last, with its standard errors where there are any.
+	Curve  []Point
+	Points []Point // at the knots
+	// Bias is how far a finer spline is from this one; nil where there are no standard errors.
+	Bias *Bias
+	// StandardErrors are those of Params, in whose places they stand; nil where there are none, and then Unjudged says
+	// why.
+	StandardErrors *model.Params
+	Unjudged       string
+
+	Starts []Start // the highest first
+
+	sign, move float64 // an index is sign·z + move of what the search has for z
+}
+
+// Point is a point of the curve, with a pointwise interval of 95 %.
+type Point struct {
+	Z     float64  `json:"z"`
+	G     float64  `json:"g"`
+	SE    *float64 `json:"se"`
+	Lower *float64 `json:"lower"`
+	Upper *float64 `json:"upper"`
+}
+
+// Bias is the largest difference between the curve and that of a spline with a knot more in each interval, over the
+// middle 95 % of arguments, with its standard error.
+type Bias struct {
+	Knots      int     `json:"knots"`
+	Z          float64 `json:"z"`
+	Difference float64 `json:"difference"`
+	SE         float64 `json:"se"`
+}
+
+// Start is a start of the search and the log-likelihood that it came to with 6 knots on at most 4,000 rows.
+type Start struct {
+	Name          string  `json:"name"`
+	LogLikelihood float64 `json:"log_likelihood"`
 }
 
 // starts are the activations whose fits the search begins from.
@@ -189,33 +289,70 @@ func Learn(ctx context.Context, src dataset.Source, cfg Config) (*Learned, error
 	if err != nil {
 		return nil, err
 	}
-	var all []*state
-	for _, s := range begun {
-		if s, err = s.settle(ctx, few, 6, 3, 10, false); err != nil {
-			return nil, err
-		}
-		all = append(all, s)
+	starts, all, err := screen(ctx, few, begun)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b *state) int { return cmp.Compare(b.loglik, a.loglik) })
-	all = all[:min(3, len(all))]
 	for i, s := range all {
 		if all[i], err = s.settle(ctx, few, 8, 2, 60, false); err != nil {
 			return nil, err
 		}
 	}
-	top := best(all)
-	knots := []int{6, 8, 10, 12}
-	if cfg.Knots > 0 {
-		knots = []int{cfg.Knots}
+	chosen, err := choose(ctx, r, best(all), cfg.Knots)
+	if err != nil {
+		return nil, err
+	}
+	out, err := chosen.learned(ctx, r, mean, scale)
+	if err != nil {
+		return nil, err
+	}
+	out.Starts = starts
+	out.Named, err = compare(ctx, chosen, r, out)
+	return out, err
+}
+
+// screen climbs from all starts on few rows, and returns the three highest.
+func screen(ctx context.Context, few *rows, begun []start) ([]Start, []*state, error) {
+	var out []Start
+	var all []*state
+	var last error
+	for _, b := range begun {
+		s, err := b.settle(ctx, few, MinKnots, 3, 10, false)
+		if fault := (*Error)(nil); errors.As(err, &fault) {
+			last = err
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, s)
+		out = append(out, Start{b.name, s.loglik})
+	}
+	if len(all) == 0 {
+		return nil, nil, last
+	}
+	slices.SortStableFunc(out, func(a, b Start) int { return cmp.Compare(b.LogLikelihood, a.LogLikelihood) })
+	slices.SortStableFunc(all, func(a, b *state) int { return cmp.Compare(b.loglik, a.loglik) })
+	return out, all[:min(3, len(all))], nil
+}
+
+// choose returns the fit of the least BIC, over numbers of knots and where they are.
+func choose(ctx context.Context, r *rows, top *state, knots int) (*state, error) {
+	numbers := []int{6, 8, 10, 12}
+	if knots > 0 {
+		numbers = []int{knots}
 	}
 	var chosen *state
-	for _, m := range knots {
+	for _, m := range numbers {
 		for _, bent := range []bool{false, true} {
 			from, rounds := top, 1
 			if bent && chosen != nil {
 				from, rounds = chosen, 3
 			}
 			next, err := from.settle(ctx, r, m, rounds, 40, bent)
+			if fault := (*Error)(nil); errors.As(err, &fault) && chosen != nil {
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -224,12 +361,7 @@ func Learn(ctx context.Context, src dataset.Source, cfg Config) (*Learned, error
 			}
 		}
 	}
-	out, err := chosen.learned(r, mean, scale)
-	if err != nil {
-		return nil, err
-	}
-	out.Named, err = chosen.compare(ctx, r, out.sign)
-	return out, err
+	return chosen, nil
 }
 
 func rowsOf(data *model.Data, centred bool) (r *rows, mean, scale []float64, err error) {
@@ -281,7 +413,13 @@ func (r *rows) thinned(most int) *rows {
 	return out
 }
 
-func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []*state, err error) {
+// start is a state to climb from, and what it is called.
+type start struct {
+	*state
+	name string
+}
+
+func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []start, err error) {
 	hostCfg := host.Config{K: cfg.K, Seed: cfg.Seed, Method: host.Moments{}}
 	if cfg.Intercepts {
 		hostCfg.Intercepts = host.BothIntercepts
@@ -292,7 +430,8 @@ func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []*st
 	}
 	sd := spread(r.y)
 	empty := func() *state {
-		return &state{k: cfg.K, unit: cfg.UnitNorm, metric: metric, intercept: cfg.Intercepts, sigma: sd}
+		return &state{k: cfg.K, unit: cfg.UnitNorm, metric: metric, intercept: cfg.Intercepts,
+			placed: cfg.K == 1 || cfg.Intercepts, rising: cfg.Monotone, sigma: sd}
 	}
 	for i, text := range starts {
 		act, err := expression.Parse(text, nil)
@@ -310,10 +449,10 @@ func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []*st
 			}
 			continue
 		}
-		out = append(out, empty().from(m, act, r.d))
+		out = append(out, start{empty().from(m, act, r.d), "moments, " + strings.TrimPrefix(text, "expr: ")})
 	}
 	rng := stream.New(cfg.Seed, stream.Curve, 0)
-	for range 6 {
+	for n := range 6 {
 		s := empty()
 		for range cfg.K {
 			a := make([]float64, r.d)
@@ -337,7 +476,7 @@ func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []*st
 			s.b = make([]float64, cfg.K)
 		}
 		s.g = function(func(z float64) float64 { return z * sd })
-		out = append(out, s)
+		out = append(out, start{s, fmt.Sprintf("random %d", n+1)})
 	}
 	return out, nil
 }
@@ -402,7 +541,7 @@ func (s *state) from(m *fitted.Model, act interface {
 	return s
 }
 
-func (s *state) learned(r *rows, mean, scale []float64) (*Learned, error) {
+func (s *state) learned(ctx context.Context, r *rows, mean, scale []float64) (*Learned, error) {
 	g := s.g.(*spline)
 	at := s.indices(r)
 	rising, row := 0.0, make([]float64, g.size())
@@ -414,7 +553,7 @@ func (s *state) learned(r *rows, mean, scale []float64) (*Learned, error) {
 	if rising < 0 {
 		sign = -1
 	}
-	out := &Learned{N: r.n, LogLikelihood: s.loglik, BIC: s.bic(r), Knots: len(g.knots), sign: sign}
+	out := &Learned{N: r.n, LogLikelihood: s.loglik, BIC: s.bic(r), Knots: len(g.knots)}
 	p := model.NewParams(s.k, r.d)
 	shift := make([]float64, s.k) // of the index by the features' means
 	for i, a := range s.a {
@@ -455,10 +594,11 @@ func (s *state) learned(r *rows, mean, scale []float64) (*Learned, error) {
 		}
 	}
 	p.Sigma = []float64{s.sigma}
+	out.sign, out.move = sign, move
 	out.Params = p
 	var z, c, dg []float64
 	for i := range g.knots {
-		z, c, dg = append(z, sign*g.knots[i]+move), append(c, g.c[i]), append(dg, sign*g.slopes[i])
+		z, c, dg = append(z, sign*g.knots[i]+move), append(c, g.values[i]), append(dg, sign*g.slopes[i])
 	}
 	if sign < 0 {
 		slices.Reverse(z)
@@ -471,7 +611,10 @@ func (s *state) learned(r *rows, mean, scale []float64) (*Learned, error) {
 	if out.Table, err = table.New(z, c, dg); err != nil {
 		return nil, err
 	}
-	return out, out.look(spread(r.y))
+	if err := out.look(spread(r.y)); err != nil {
+		return nil, err
+	}
+	return out, s.judge(ctx, r, &frame{mean, scale, sign, move}, out)
 }
 
 // look says of the curve whether it is even, and refuses one that is constant: whose values in the middle differ by
@@ -504,6 +647,27 @@ func (l *Learned) look(sd float64) error {
 		}
 	}
 	return nil
+}
+
+// WriteCSV writes the curve at its knots as a table's file, with the columns lower and upper where there are intervals.
+func (l *Learned) WriteCSV(w io.Writer) error {
+	if l.StandardErrors == nil {
+		return l.Table.WriteCSV(w)
+	}
+	d := l.Table.Data()
+	var b strings.Builder
+	b.WriteString("z,g,dg,lower,upper\n")
+	for i, z := range d.Z {
+		for j, v := range []float64{z, d.G[i], d.Slopes[i], *l.Points[i].Lower, *l.Points[i].Upper} {
+			if j > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // Error is a table of which no curve can be learned.

@@ -16,9 +16,9 @@ func TestCurves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	curves := []curve{newSpline(knots, c, table.Natural)}
+	curves := []curve{newNatural(knots, c), newRising(knots, .3, []float64{.2, .1, 1, .4, 2})}
 	for _, s := range shapes {
-		curves = append(curves, &named{s, .3, -1.2, .7})
+		curves = append(curves, &named{s, .3, -1.2, .7, .2, true}, &named{s, .3, -1.2, .7, 0, false})
 	}
 	const h = 1e-6
 	for n, g := range curves {
