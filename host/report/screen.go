@@ -157,6 +157,9 @@ func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
 	out := bufio.NewWriter(w)
 	wants := func(p Part) bool { return len(parts) == 0 || slices.Contains(parts, p) }
 	fmt.Fprintln(out, answer(m))
+	for _, line := range modules(m) {
+		fmt.Fprintln(out, line)
+	}
 	if wants(PartStarts) {
 		writeStarts(out, m)
 		writeArrangements(out, m.Arrangements)

@@ -17,6 +17,9 @@ func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 	out := bufio.NewWriter(w)
 	s := v.SharedGate
 	fmt.Fprintln(out, sharedAnswer(v))
+	for _, line := range modules(together(v)) {
+		fmt.Fprintln(out, line)
+	}
 	for _, line := range verdicts(s.Fit.Certificate) {
 		fmt.Fprintln(out, line)
 	}
@@ -37,6 +40,9 @@ func sharedGateScreen(w io.Writer, v *fitted.Vector, file string, all bool) erro
 	out := bufio.NewWriter(w)
 	f := v.SharedGate.Fit
 	fmt.Fprintln(out, sharedAnswer(v))
+	for _, line := range modules(together(v)) {
+		fmt.Fprintln(out, line)
+	}
 	for _, line := range shortVerdicts(f) {
 		fmt.Fprintln(out, line)
 	}

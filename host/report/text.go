@@ -58,6 +58,9 @@ func writeAnswer(out io.Writer, m *fitted.Model) {
 	if d := m.Fit.Descent; d != nil {
 		fmt.Fprintln(out, descent(d))
 	}
+	for _, line := range modules(m) {
+		fmt.Fprintln(out, line)
+	}
 }
 
 // writeEstimates writes the parameters and what they are of: how sure they are, what the features were made of, in
@@ -148,6 +151,21 @@ func approximation(m *fitted.Model) string {
 	return fmt.Sprintf("Values of %s by a native approximation on %.6g <= z < %.6g: relative error at most %.2g, of "+
 		"its derivative %.2g.",
 		m.Activation.Name, lo, hi, a.Value.Error, a.Derivative.Error)
+}
+
+// modules names the WebAssembly modules that the model's file has in it, a line each.
+func modules(m *fitted.Model) (lines []string) {
+	for _, a := range append([]fitted.Activation{m.Activation}, m.Leaves...) {
+		if a.Module == nil {
+			continue
+		}
+		line := fmt.Sprintf("Module in the file: %s, %s, sha256 %s.", shown.Name(a.Name),
+			plural(len(a.Module.Code), "byte"), a.Module.SHA256)
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // answer is the first line: did it work, what was found, how good is it.
