@@ -29,9 +29,7 @@ import (
 )
 
 func init() {
-	mixture.Register(mixturetest.Poisson{})
 	mixture.Register(mixturetest.Logistic{})
-	mixture.Register(mixturetest.Student{})
 }
 
 // exponential is g = exp.
@@ -95,10 +93,22 @@ var densityCases = map[string]densityCase{
 	"poisson": {"poisson", exponential, 0, nil, nil, func(y, mean float64, _ []float64) float64 {
 		return distuv.Poisson{Lambda: mean}.LogProb(y)
 	}},
-	"logistic":             {"logistic", activation(identity.Family, nil), 0.3, nil, nil, logisticLog},
-	"logistic, per expert": {"logistic", activation(identity.Family, nil), 0.3, nil, PerExpert{}, logisticLog},
-	"student":              {"student", activation(identity.Family, nil), 0.2, []float64{4}, nil, studentLog},
-	"student, per expert":  {"student", activation(identity.Family, nil), 0.2, []float64{4}, PerExpert{}, studentLog},
+	"gamma": {"gamma", exponential, 2, nil, nil, func(y, mean float64, psi []float64) float64 {
+		return distuv.Gamma{Alpha: psi[0], Beta: psi[0] / mean}.LogProb(y)
+	}},
+	"gamma, per expert": {"gamma", exponential, 2, nil, PerExpert{}, func(y, mean float64, psi []float64) float64 {
+		return distuv.Gamma{Alpha: psi[0], Beta: psi[0] / mean}.LogProb(y)
+	}},
+	"negative-binomial": {"negative-binomial", exponential, 2, nil, nil, func(y, mean float64, psi []float64) float64 {
+		up, _ := math.Lgamma(y + psi[0])
+		down, _ := math.Lgamma(psi[0])
+		of, _ := math.Lgamma(y + 1)
+		return up - down - of + psi[0]*math.Log(psi[0]/(psi[0]+mean)) + y*math.Log(mean/(psi[0]+mean))
+	}},
+	"logistic":              {"logistic", activation(identity.Family, nil), 0.3, nil, nil, logisticLog},
+	"logistic, per expert":  {"logistic", activation(identity.Family, nil), 0.3, nil, PerExpert{}, logisticLog},
+	"student-t":             {"student-t", activation(identity.Family, nil), 0.2, []float64{4}, nil, studentLog},
+	"student-t, per expert": {"student-t", activation(identity.Family, nil), 0.2, []float64{4}, PerExpert{}, studentLog},
 }
 
 func logisticLog(y, mean float64, psi []float64) float64 {
@@ -121,10 +131,11 @@ func (c densityCase) draw(t *testing.T, k, d, n int) (dataset.Source, *model.Par
 // likelihood is the log-likelihood of the rows written out, as a function of the regressors, the gate and log ψ.
 func (c densityCase) likelihood(m *fitted.Model, data *model.Data) (f func(theta []float64) float64, at []float64) {
 	at = slices.Concat(slices.Concat(m.Regressors...), slices.Concat(m.Gating...))
-	for _, s := range slices.Concat(m.Sigma, slices.Concat(m.Params().Own...)) {
+	p := m.Params()
+	for _, s := range slices.Concat(p.Sigma, slices.Concat(p.Own...)) {
 		at = append(at, math.Log(s))
 	}
-	k, d, levels := m.K, m.D, len(m.Sigma)
+	k, d, levels := m.K, m.D, len(p.Sigma)
 	return func(theta []float64) float64 {
 		total := 0.0
 		for b := range data.Blocks {
@@ -411,10 +422,9 @@ func (c densityCase) checkFile(t *testing.T, m *fitted.Model, src dataset.Source
 			break
 		}
 		least := func(q float64) (v float64) { // the least count with so much of the law up to it
-			for ; ; v++ {
-				sum := 0.0
+			for sum := 0.0; ; v++ {
 				for i := range m.K {
-					sum += p.Gate.At(r, i) * distuv.Poisson{Lambda: p.Experts.At(r, i)}.CDF(v)
+					sum += p.Gate.At(r, i) * math.Exp(c.log(v, p.Experts.At(r, i), m.Params().OwnOf(nil, i)))
 				}
 				if sum >= q {
 					return v
@@ -499,7 +509,7 @@ func TestDensityRefusals(t *testing.T) {
 // TestOwnParameters: the estimates of a density with two parameters of its own are where another maximiser ends, which begins at the truth and
 // knows the likelihood written out alone; files and covariances name them, and own parameters that are not the density's are refused.
 func TestOwnParameters(t *testing.T) {
-	for name, levels := range map[string]int{"student": 1, "student, per expert": 2} {
+	for name, levels := range map[string]int{"student-t": 1, "student-t, per expert": 2} {
 		c := densityCases[name]
 		src, truth := c.draw(t, 2, 3, 600)
 		data, err := dataset.Load(t.Context(), src)
@@ -516,7 +526,7 @@ func TestOwnParameters(t *testing.T) {
 			for range levels {
 				start = append(start, math.Log(v))
 			}
-			if q == 1 && len(m.Own["df"]) != levels {
+			if q == 1 && len(m.Own["dof"]) != levels {
 				t.Fatalf("%s: %v", name, m.Own)
 			}
 		}
@@ -547,7 +557,7 @@ func TestOwnParameters(t *testing.T) {
 			}
 		}
 		names := strings.Join(m.Covariance.Parameters, " ")
-		if want := map[int]string{1: "sigma df", 2: "sigma1 sigma2 df1 df2"}[levels]; !strings.HasSuffix(names, want) {
+		if want := map[int]string{1: "sigma dof", 2: "sigma1 sigma2 dof1 dof2"}[levels]; !strings.HasSuffix(names, want) {
 			t.Errorf("%s: the covariance is of %s", name, names)
 		}
 		text, err := m.JSON()
@@ -568,7 +578,7 @@ func TestOwnParameters(t *testing.T) {
 		if err := read(string(text)); err != nil {
 			t.Error(err)
 		}
-		for _, wrong := range [][2]string{{`"df":`, `"nu":`}, {`"own": {`, `"own": {"nu": 1,`}, {`"own": {`, `"others": {`}, {`"df": `, `"df": 0.5, "df_": `}, {`"family": "student"`, `"family": "logistic"`}} {
+		for _, wrong := range [][2]string{{`"dof":`, `"nu":`}, {`"own": {`, `"own": {"nu": 1,`}, {`"own": {`, `"others": {`}, {`"dof": `, `"dof": 0.5, "dof_": `}, {`"family": "student-t"`, `"family": "logistic"`}} {
 			var bad *dataset.Error
 			if err := read(strings.Replace(string(text), wrong[0], wrong[1], 1)); !errors.As(err, &bad) {
 				t.Errorf("%s: a model with %s is read with error %v", name, wrong[1], err)
@@ -580,7 +590,7 @@ func TestOwnParameters(t *testing.T) {
 // TestOwnAtEnd: of normal targets the t law has as many degrees of freedom as it may: they stand there, a note says so, and the other
 // parameters have the standard errors of normal noise.
 func TestOwnAtEnd(t *testing.T) {
-	c := densityCases["student"]
+	c := densityCases["student-t"]
 	s, err := sample.New(sample.Config{Activation: c.act, K: 2, D: 3, N: 1000, Sigma: 0.2, Design: sample.Random, Seed: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -590,17 +600,17 @@ func TestOwnAtEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Family = "student"
+	cfg.Family = "student-t"
 	m, err := Fit(t.Context(), c.act, s, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const most = 1000
-	if df := m.Own["df"][0]; math.Abs(df-most) > 1e-6*most || m.StandardErrors == nil || m.StandardErrors.Own["df"][0] != 0 {
-		t.Fatalf("%v degrees of freedom, standard errors %+v, notes %q", m.Own["df"], m.StandardErrors, m.Fit.Notes)
+	if df := m.Own["dof"][0]; math.Abs(df-most) > 1e-6*most || m.StandardErrors == nil || m.StandardErrors.Own["dof"][0] != 0 {
+		t.Fatalf("%v degrees of freedom, standard errors %+v, notes %q", m.Own["dof"], m.StandardErrors, m.Fit.Notes)
 	}
 	if !slices.ContainsFunc(m.Fit.Notes, func(note string) bool {
-		return strings.Contains(note, "df stands at 1000, an end of what the density student lets it be")
+		return strings.Contains(note, "dof stands at 1000, an end of what the density student-t lets it be")
 	}) {
 		t.Errorf("notes %q", m.Fit.Notes)
 	}
@@ -615,7 +625,7 @@ func TestOwnAtEnd(t *testing.T) {
 //
 // of so many samples; without the flag of 40.
 func TestOwnCoverage(t *testing.T) {
-	c := densityCases["student"]
+	c := densityCases["student-t"]
 	sets := uint64(max(*studySets, 40))
 	inside, all := map[string]float64{}, map[string]float64{}
 	for seed := range sets {
@@ -654,7 +664,7 @@ func TestOwnCoverage(t *testing.T) {
 			count("gating", m.Gating[0][j], se.Gating[0][j], v)
 		}
 		count("sigma", math.Log(m.Sigma[0]), se.Sigma[0]/m.Sigma[0], math.Log(c.sigma))
-		count("df", math.Log(m.Own["df"][0]), se.Own["df"][0]/m.Own["df"][0], math.Log(c.own[0]))
+		count("dof", math.Log(m.Own["dof"][0]), se.Own["dof"][0]/m.Own["dof"][0], math.Log(c.own[0]))
 	}
 	for what, n := range all {
 		share := inside[what] / n

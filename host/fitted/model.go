@@ -74,8 +74,8 @@ type Model struct {
 	Leaves    []Activation `json:"leaves,omitempty"`
 
 	// Family is the density of the target around the experts' means, by its name in host/mixture, with
-	// Sigma the first of its own parameters, an empty list where it has none, and Own the others by their names; "" is
-	// normal noise.
+	// Sigma its scale, null where it has none, and Own the other parameters of its own by their names; "" is normal
+	// noise.
 	Family string `json:"family,omitempty"`
 
 	// how the features are made of raw columns; nil where they are columns
@@ -235,19 +235,24 @@ func (a Activation) String() string {
 	return name + "(" + strings.Join(params, ", ") + ")"
 }
 
-// Own are the own parameters of a family but sigma, by their names: as many values of each as of sigma.
+// Own are the own parameters of a family but sigma, by their names: of each one value for all experts or one for each.
 type Own map[string]Sigma
 
-// ownOf are those of parameters.
-func ownOf(p *model.Params) Own {
-	var out Own
-	for q, values := range p.Own {
-		if out == nil {
-			out = Own{}
+// noiseOf are the own parameters of p as files have them: sigma, and the others.
+func noiseOf(p *model.Params) (sigma Sigma, others Own) {
+	own := mixture.DensityOf(p.Family).Own()
+	for q, values := range slices.Insert(slices.Clone(p.Own), 0, p.Sigma) {
+		switch {
+		case q == 0 && (len(own) == 0 || own[0].Name == mixture.Sigma):
+			sigma = Sigma(values)
+		case len(values) > 0:
+			if others == nil {
+				others = Own{}
+			}
+			others[own[q].Name] = values
 		}
-		out[mixture.DensityOf(p.Family).Own()[1+q].Name] = values
 	}
-	return out
+	return sigma, others
 }
 
 // Names are theirs, in the order of a family that has all of them.
@@ -260,19 +265,32 @@ func (o Own) Names(family string) (names []string) {
 	return names
 }
 
-// of returns them in the order of a family that has all of them.
-func (o Own) of(family string) (out [][]float64) {
-	for _, name := range o.Names(family) {
-		out = append(out, o[name])
+// into writes sigma and o, which are those of its family, to p.
+func (o Own) into(p *model.Params, sigma []float64) {
+	p.Sigma, p.Own = sigma, nil
+	names := o.Names(p.Family)
+	if len(sigma) == 0 && len(names) > 0 {
+		p.Sigma, names = o[names[0]], names[1:]
 	}
-	return out
+	for _, name := range names {
+		p.Own = append(p.Own, o[name])
+	}
 }
 
 // check refuses own parameters of other names than those of a family, which is known, of another number of values than
-// sigma has, and outside of what they may be.
-func (o Own) check(family string, levels int) error {
-	own := mixture.DensityOf(family).Own()
-	own = own[min(1, len(own)):]
+// one and k, or than sigma has, and outside of what they may be.
+func (o Own) check(family string, sigma []float64, k int) error {
+	own, levels := mixture.DensityOf(family).Own(), len(sigma)
+	if len(own) > 0 && own[0].Name == mixture.Sigma {
+		own = own[1:]
+	} else if len(own) > 0 {
+		if levels > 0 {
+			return fmt.Errorf("sigma is %v, and the family %q has none", sigma, family)
+		}
+		if levels = len(o[own[0].Name]); levels != 1 && levels != k {
+			return fmt.Errorf("own.%s has %d values, want 1 or k = %d", own[0].Name, levels, k)
+		}
+	}
 	if len(o) != len(own) {
 		return fmt.Errorf("own has %d parameters, want %d of the family %q", len(o), len(own), family)
 	}
@@ -619,7 +637,7 @@ func (m *Model) SetParams(p *model.Params) {
 	m.Regressors = rows(p.Regressors, p.K, p.D)
 	m.Gating = rows(p.Gating, p.Gates(), p.D)
 	m.RegressorIntercepts, m.GatingIntercepts = p.RegressorIntercepts, p.GatingIntercepts
-	m.Sigma, m.Own = Sigma(p.Sigma), ownOf(p)
+	m.Sigma, m.Own = noiseOf(p)
 	m.OutputScale = outputScaleOf(p)
 	m.Family = p.Family
 	m.Hierarchy = ""
@@ -633,8 +651,9 @@ func (m *Model) Params() *model.Params {
 	p := model.NewParams(m.K, m.D)
 	fill(p.Regressors, m.Regressors)
 	fill(p.Gating, m.Gating)
-	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = m.RegressorIntercepts, m.GatingIntercepts, m.Sigma
-	p.Tree, p.Family, p.Own = shapeOf(m.Hierarchy), m.Family, m.Own.of(m.Family)
+	p.RegressorIntercepts, p.GatingIntercepts = m.RegressorIntercepts, m.GatingIntercepts
+	p.Tree, p.Family = shapeOf(m.Hierarchy), m.Family
+	m.Own.into(p, m.Sigma)
 	if m.OutputScale != nil {
 		p.Offset, p.Scale = m.OutputScale.Offset, m.OutputScale.Scale
 	}
@@ -944,8 +963,13 @@ func checkFamily(family string, sigma []float64, own Own, k int) error {
 		return fmt.Errorf("family is %q, a density that is not known here; there are %s", family,
 			strings.Join(mixture.Densities(), ", "))
 	}
-	if len(mixture.DensityOf(family).Own()) > 0 {
-		return firstError(checkSigma(sigma, k), own.check(family, len(sigma)))
+	if all := mixture.DensityOf(family).Own(); len(all) > 0 {
+		if all[0].Name == mixture.Sigma {
+			if err := checkSigma(sigma, k); err != nil {
+				return err
+			}
+		}
+		return own.check(family, sigma, k)
 	}
 	if len(sigma)+len(own) > 0 {
 		return fmt.Errorf("sigma is %v and own %v, the density %s has none", sigma, own, family)

@@ -20,7 +20,7 @@ type Truth struct {
 	K      int     `json:"k"`
 	D      int     `json:"d"`
 	Sigma  float64 `json:"sigma"`
-	// the density of y, as of [Model], whose first own parameter Sigma is; 0 where it has none
+	// the density of y, as of [Model], whose own parameter of this name Sigma is; 0 where it has none
 	Family     string       `json:"family,omitempty"`
 	Own        Own          `json:"own,omitempty"` // as of [Model]
 	Activation Activation   `json:"activation"`
@@ -35,12 +35,13 @@ type Truth struct {
 // NewTruth is the truth file of parameters without intercepts whose noise is
 // the same for all experts, whose own activations are leaves where they have several.
 func NewTruth(act Activation, p *model.Params, leaves ...Activation) *Truth {
+	sigma, own := noiseOf(p)
 	t := &Truth{
-		K: p.K, D: p.D, Family: p.Family, Own: ownOf(p), Activation: act,
+		K: p.K, D: p.D, Family: p.Family, Own: own, Activation: act,
 		Regressors: rows(p.Regressors, p.K, p.D), Gating: rows(p.Gating, p.Gates(), p.D),
 	}
-	if len(p.Sigma) > 0 {
-		t.Sigma = p.Sigma[0]
+	if len(sigma) > 0 {
+		t.Sigma = sigma[0]
 	}
 	if p.Tree.Depth() > 1 {
 		t.Hierarchy = p.Tree.String()
@@ -108,7 +109,8 @@ func (t *Truth) Params() *model.Params {
 	p := model.NewParams(t.K, t.D)
 	fill(p.Regressors, t.Regressors)
 	fill(p.Gating, t.Gating)
-	p.Sigma, p.Tree, p.Family, p.Own = t.sigma(), shapeOf(t.Hierarchy), t.Family, t.Own.of(t.Family)
+	p.Tree, p.Family = shapeOf(t.Hierarchy), t.Family
+	t.Own.into(p, t.sigma())
 	return p
 }
 

@@ -372,7 +372,7 @@ func (c *Covariance) Names(features []string) []string {
 	for at, q := range c.Parameters {
 		whose := [...]string{model.Expert: "expert", model.Gate: "gate", model.Noise: "sigma", model.Offset: "offset",
 			model.Scale: "scale"}[q.Part]
-		if q.Own > 0 {
+		if q.Part == model.Noise && len(c.own) > 0 {
 			whose = c.own[q.Own].Name
 		}
 		if q.Feature >= 0 || several[kind{q.Part, q.Own}] > 1 {

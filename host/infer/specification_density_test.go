@@ -16,7 +16,6 @@ import (
 )
 
 func init() {
-	mixture.Register(mixturetest.Poisson{})
 	mixture.Register(mixturetest.Logistic{})
 	mixture.Register(mixturetest.Plain{})
 }

@@ -20,8 +20,8 @@ import (
 type Density interface {
 	// Name is what parameters and files call it.
 	Name() string
-	// Own lists ψ, the parameters that an expert has beside its predictor; the first, if there is one, is sigma. The
-	// list is not to be changed.
+	// Own lists ψ, the parameters that an expert has beside its predictor; the first is called sigma where it is the
+	// scale of y, and there alone. The list is not to be changed.
 	Own() []OwnParameter
 	// Domain says which means and targets there are.
 	Domain() Domain
@@ -34,9 +34,7 @@ type Density interface {
 
 // OwnParameter is one of ψ: θ holds its logarithm.
 type OwnParameter struct {
-	// Name is what files and reports call it: "sigma" the first, of letters of ASCII, digits and underscores the
-	// others.
-	Name        string
+	Name        string  // what files and reports call it: letters of ASCII, digits and underscores
 	Start       float64 // where a fit begins; that of a [Domain].Scale is as large as the targets instead
 	Least, Most float64 // what it may be, from 0 to +Inf
 }
@@ -54,8 +52,8 @@ type Domain struct {
 	Least, Most         float64 // of targets, both included
 	Whole               bool    // targets are whole numbers
 	LeastMean, MostMean float64 // of means, neither included
-	// Scale says that sigma is in the units of y: starts take it about as large as the targets, and a fit has a
-	// floor below it.
+	// Scale says that the first own parameter is in the units of y: starts take it about as large as the targets, and a
+	// fit has a floor below it. It is called sigma then.
 	Scale bool
 }
 
@@ -81,7 +79,15 @@ func OwnAt(q, p int) int {
 var densities = struct {
 	sync.RWMutex
 	of map[string]Density
-}{of: map[string]Density{Gaussian{}.Name(): Gaussian{}}}
+}{of: byName(Gaussian{}, StudentT{}, Gamma{}, Poisson{}, NegativeBinomial{})}
+
+func byName(all ...Density) map[string]Density {
+	of := map[string]Density{}
+	for _, d := range all {
+		of[d.Name()] = d
+	}
+	return of
+}
 
 // Register makes a density known by its name. It panics where the name is taken or empty, or
 // where its own parameters are not as [OwnParameter] says.
@@ -93,7 +99,8 @@ func Register(d Density) {
 	}
 	names := map[string]bool{}
 	for q, own := range d.Own() {
-		sound := ownName.MatchString(own.Name) && (own.Name == "sigma") == (q == 0) && !names[own.Name]
+		sound := ownName.MatchString(own.Name) && !names[own.Name] &&
+			(own.Name == Sigma) == (q == 0 && d.Domain().Scale)
 		if !sound || !(own.Least >= 0 && own.Least < own.Start && own.Start < own.Most) {
 			panic(fmt.Sprintf("mixture: density %q cannot be registered: its own parameter %d is %+v", d.Name(), q+1,
 				own))
@@ -102,6 +109,9 @@ func Register(d Density) {
 	}
 	densities.of[d.Name()] = d
 }
+
+// Sigma is the name of an own parameter that is the scale of y.
+const Sigma = "sigma"
 
 var ownName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 

@@ -21,7 +21,7 @@ func (Gaussian) Name() string { return "gaussian" }
 // Own returns the noise level σ.
 func (Gaussian) Own() []OwnParameter { return ownSigma }
 
-var ownSigma = []OwnParameter{{Name: "sigma", Start: 1, Most: math.Inf(1)}}
+var ownSigma = []OwnParameter{{Name: Sigma, Start: 1, Most: math.Inf(1)}}
 
 // Domain is all numbers.
 func (Gaussian) Domain() Domain {

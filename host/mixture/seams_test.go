@@ -30,7 +30,6 @@ func treeOf(shape string) *mixture.Tree {
 func init() {
 	mixture.Register(mixturetest.Logistic{})
 	mixture.Register(mixturetest.Plain{})
-	mixture.Register(mixturetest.Student{})
 }
 
 // seams are the mixtures that the tests go through: those of the program, and a
@@ -39,12 +38,12 @@ var seams = map[string]mixture.Mixture{
 	"flat, gaussian": {},
 	"flat, logistic": {Density: mixturetest.Logistic{}},
 	"flat, plain":    {Density: mixturetest.Plain{}},
-	"flat, student":  {Density: mixturetest.Student{}},
+	"flat, student":  {Density: mixture.StudentT{}},
 	"6":              {Gate: treeOf("6")},
 	"2x3":            {Gate: treeOf("2x3")},
 	"deep":           {Gate: treeOf("2x(2x(1,3x(1,2,1)),1)")},
 	"tree, logistic": {Gate: treeOf("3x(2,1,3)"), Density: mixturetest.Logistic{}},
-	"tree, student":  {Gate: treeOf("2x3"), Density: mixturetest.Student{}},
+	"tree, student":  {Gate: treeOf("2x3"), Density: mixture.StudentT{}},
 }
 
 const experts, features = 6, 3
@@ -63,7 +62,7 @@ func randomParams(rng *rand.Rand, mix mixture.Mixture, perExpert bool) *model.Pa
 	for i := range p.Sigma {
 		p.Sigma[i] = 0.4 + rng.Float64()
 	}
-	if mix.Density == (mixturetest.Student{}) {
+	if mix.Density == (mixture.StudentT{}) {
 		p.Own = [][]float64{make([]float64, len(p.Sigma))}
 		for i := range p.Sigma {
 			p.Own[0][i] = 5 + 10*rng.Float64()
@@ -148,7 +147,7 @@ func density(mix mixture.Mixture, p *model.Params, x []float64, y float64) (floa
 		switch mix.Density {
 		case mixturetest.Logistic{}:
 			prior[i] *= math.Pow(math.Cosh(e/2), -2) / (4 * p.SigmaOf(i))
-		case mixturetest.Student{}:
+		case mixture.StudentT{}:
 			nu := p.OwnOf(nil, i)[1]
 			prior[i] *= math.Gamma((nu+1)/2) / math.Gamma(nu/2) / math.Sqrt(nu*math.Pi) / p.SigmaOf(i) * math.Pow(1+e*e/nu, -(nu+1)/2)
 		default:
@@ -408,7 +407,7 @@ func TestPlain(t *testing.T) {
 // draws and integrals.
 func TestDerive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
-	for _, name := range []string{"gaussian", "logistic", "plain", "student"} {
+	for _, name := range []string{"gaussian", "logistic", "plain", "student-t"} {
 		d := mixture.DensityOf(name)
 		own := len(d.Own())
 		log := func(y, mean float64, psi []float64) float64 {
@@ -490,14 +489,14 @@ func (b badly) Own() []mixture.OwnParameter { return b.own }
 func TestRegisterRefuses(t *testing.T) {
 	sigma, inf := mixture.OwnParameter{Name: "sigma", Start: 1, Most: math.Inf(1)}, math.Inf(1)
 	for what, own := range map[string][]mixture.OwnParameter{
-		"the first is no sigma": {{Name: "scale", Start: 1, Most: inf}},
-		"a second sigma":        {sigma, sigma},
-		"one name twice":        {sigma, {Name: "a", Start: 1, Most: inf}, {Name: "a", Start: 1, Most: inf}},
-		"no name":               {sigma, {Start: 1, Most: inf}},
-		"a name of two words":   {sigma, {Name: "degrees of freedom", Start: 1, Most: inf}},
-		"no start":              {sigma, {Name: "a", Most: inf}},
-		"a start at the end":    {sigma, {Name: "a", Start: 1, Most: 1}},
-		"below 0":               {sigma, {Name: "a", Start: 1, Least: -1, Most: inf}},
+		"the first is no sigma, of a scale": {{Name: "scale", Start: 1, Most: inf}},
+		"a second sigma":                    {sigma, sigma},
+		"one name twice":                    {sigma, {Name: "a", Start: 1, Most: inf}, {Name: "a", Start: 1, Most: inf}},
+		"no name":                           {sigma, {Start: 1, Most: inf}},
+		"a name of two words":               {sigma, {Name: "degrees of freedom", Start: 1, Most: inf}},
+		"no start":                          {sigma, {Name: "a", Most: inf}},
+		"a start at the end":                {sigma, {Name: "a", Start: 1, Most: 1}},
+		"below 0":                           {sigma, {Name: "a", Start: 1, Least: -1, Most: inf}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			defer func() {

@@ -174,19 +174,7 @@ func answer(m *fitted.Model) string {
 	if !m.Fit.Converged {
 		verdict = "Not converged (" + m.Fit.Status + ")"
 	}
-	noise := "sigma per expert"
-	switch {
-	case len(m.Sigma) == 1:
-		noise = "sigma " + significant(m.Sigma[0])
-		for _, name := range m.Own.Names(m.Family) {
-			noise += ", " + name + " " + significant(m.Own[name][0])
-		}
-	case len(m.Sigma) == 0:
-		noise = "density " + shown.Name(m.Family)
-	}
-	if m.Family != "" && len(m.Sigma) > 0 {
-		noise = "density " + shown.Name(m.Family) + ", " + noise
-	}
+	noise := strings.Join(noiseWords(m), ", ")
 	left := ""
 	if m.Fit.Dropped > 0 {
 		left = fmt.Sprintf(" (%d left out for missing cells)", m.Fit.Dropped)
@@ -301,10 +289,9 @@ func experts(m *fitted.Model, most int) [][]string {
 		}
 		table = append(table, beside("activation", names, blanks(m.K, s)))
 	}
-	if len(m.Sigma) > 1 {
-		table = append(table, beside("sigma", each(m.Sigma, significant), noiseErrors(m.K, s.Sigma, s)))
-		for _, name := range m.Own.Names(m.Family) {
-			table = append(table, beside(name, each(m.Own[name], significant), noiseErrors(m.K, s.Own[name], s)))
+	for _, own := range noises(m, s) {
+		if len(own.values) > 1 {
+			table = append(table, beside(own.name, each(own.values, significant), noiseErrors(m.K, own.errors, s)))
 		}
 	}
 	table = append(table, coefficients(m, m.Regressors, knownErrors(m).Regressors, s.Regressors, most)...)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // maxErrors is the number of experts up to which a table has room for a column
@@ -35,8 +37,8 @@ func dependence(m *fitted.Model) string {
 		line += fmt.Sprintf("; a 95 %% interval is %.3g of them to either side", c)
 	}
 	line += "."
-	if s := m.HAC.StandardErrors; len(s.Sigma) == 1 {
-		line += fmt.Sprintf(" Sigma %s ± %s%s.", significant(m.Sigma[0]), twoDigits(s.Sigma[0]), sharedOwn(m, s))
+	if shared := sharedOwn(m, m.HAC.StandardErrors); shared != "" {
+		line += " " + shared + "."
 	}
 	return line
 }
@@ -59,28 +61,72 @@ func dependentErrors(m *fitted.Model, most int) (tables [][][]string) {
 // sharedNoise is the sentence on the shared noise level: the likelihood's maximum,
 // then the corrected estimate with its interval, which need not hold the maximum.
 func sharedNoise(m *fitted.Model, s *fitted.StandardErrors) string {
-	if len(s.Sigma) != 1 || len(m.Sigma) != 1 {
+	line := sharedOwn(m, s)
+	if line == "" {
 		return ""
 	}
-	line := fmt.Sprintf(" Sigma %s ± %s", significant(m.Sigma[0]), twoDigits(s.Sigma[0]))
 	if len(s.SigmaCorrected) == 1 {
 		line += "; corrected for degrees of freedom " + significant(s.SigmaCorrected[0])
 	}
 	if len(s.SigmaInterval) == 1 {
 		line += fmt.Sprintf(", %s to %s", significant(s.SigmaInterval[0][0]), significant(s.SigmaInterval[0][1]))
 	}
-	return line + sharedOwn(m, s) + "."
+	return " " + line + "."
 }
 
-// sharedOwn is the end of a sentence on the shared noise level, of the other own parameters of the density.
-func sharedOwn(m *fitted.Model, s *fitted.StandardErrors) (line string) {
+// sharedOwn says what the own parameters of the density are, with their errors where they have some; "" where every
+// expert has its own, or none is estimated.
+func sharedOwn(m *fitted.Model, s *fitted.StandardErrors) string {
+	var words []string
+	estimated := false
+	for _, own := range noises(m, s) {
+		if len(own.values) > 1 {
+			return ""
+		}
+		word := own.name + " " + significant(own.values[0])
+		if len(own.errors) == 1 && own.errors[0] > 0 {
+			word += " ± " + twoDigits(own.errors[0])
+		}
+		estimated = estimated || len(own.errors) == 1
+		words = append(words, word)
+	}
+	if !estimated {
+		return ""
+	}
+	line := strings.Join(words, ", ")
+	return strings.ToUpper(line[:1]) + line[1:]
+}
+
+// noise is an own parameter of the density: one value for all experts or one for each, with their standard errors.
+type noise struct {
+	name           string
+	values, errors []float64
+}
+
+// noises are those of a model, of which there may be none; s is not nil.
+func noises(m *fitted.Model, s *fitted.StandardErrors) (all []noise) {
+	if len(m.Sigma) > 0 {
+		all = append(all, noise{mixture.Sigma, m.Sigma, s.Sigma})
+	}
 	for _, name := range m.Own.Names(m.Family) {
-		line += fmt.Sprintf(", %s %s", name, significant(m.Own[name][0]))
-		if e := s.Own[name]; len(e) == 1 && e[0] > 0 {
-			line += " ± " + twoDigits(e[0])
+		all = append(all, noise{name, m.Own[name], s.Own[name]})
+	}
+	return all
+}
+
+// noiseWords name the family and its own parameters, those that experts have for themselves without values.
+func noiseWords(m *fitted.Model) (words []string) {
+	if m.Family != "" {
+		words = append(words, "family "+shown.Name(m.Family))
+	}
+	for _, own := range noises(m, &fitted.StandardErrors{}) {
+		if len(own.values) == 1 {
+			words = append(words, own.name+" "+significant(own.values[0]))
+		} else {
+			words = append(words, own.name+" per expert")
 		}
 	}
-	return line
+	return words
 }
 
 // shownErrors returns the standard errors that the tables show, none where there

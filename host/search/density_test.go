@@ -6,14 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gatedlearning/moe/host/mixture"
-	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/sdk"
 )
-
-func init() { mixture.Register(mixturetest.Poisson{}) }
 
 // poissonProblem is one of two Poisson experts with g = exp.
 func poissonProblem(t *testing.T) *problem.Problem {

@@ -16,8 +16,6 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/mixture"
-	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -93,16 +91,16 @@ func TestNewton(t *testing.T) {
 		cfg    host.Config
 		table  func(x *mat.Dense, y []float64) *dataset.Table
 	}{
-		"identity, intercepts": {identity.Family, 6000, host.Config{K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, dataset.Matrix},
-		"sigmoid":              {sigmoid.Family, 6000, host.Config{K: 2}, dataset.Matrix},
-		"sigmoid, intercepts":  {sigmoid.Family, 1500, host.Config{K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, dataset.Matrix},
-		"relu":                 {relu.Family, 6000, host.Config{K: 2}, dataset.Matrix},
-		"units":                {identity.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts}, inUnits},
-		"sigma given":          {sigmoid.Family, 3000, host.Config{K: 2, Noise: host.Shared{Sigma: 0.1}}, dataset.Matrix},
-		"weights":              {identity.Family, 3000, host.Config{K: 2}, weighted},
-		"rare":                 {identity.Family, 6000, host.Config{K: 2, Intercepts: host.BothIntercepts}, rare},
-		"student":              {identity.Family, 3000, host.Config{K: 2, Family: "student"}, heavy},
-		"student, per expert":  {identity.Family, 6000, host.Config{K: 2, Family: "student", Noise: host.PerExpert{}}, heavy},
+		"identity, intercepts":  {identity.Family, 6000, host.Config{K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, dataset.Matrix},
+		"sigmoid":               {sigmoid.Family, 6000, host.Config{K: 2}, dataset.Matrix},
+		"sigmoid, intercepts":   {sigmoid.Family, 1500, host.Config{K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, dataset.Matrix},
+		"relu":                  {relu.Family, 6000, host.Config{K: 2}, dataset.Matrix},
+		"units":                 {identity.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts}, inUnits},
+		"sigma given":           {sigmoid.Family, 3000, host.Config{K: 2, Noise: host.Shared{Sigma: 0.1}}, dataset.Matrix},
+		"weights":               {identity.Family, 3000, host.Config{K: 2}, weighted},
+		"rare":                  {identity.Family, 6000, host.Config{K: 2, Intercepts: host.BothIntercepts}, rare},
+		"student-t":             {identity.Family, 3000, host.Config{K: 2, Family: "student-t"}, heavy},
+		"student-t, per expert": {identity.Family, 6000, host.Config{K: 2, Family: "student-t", Noise: host.PerExpert{}}, heavy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := open(t, c.family), t.Context()
@@ -279,8 +277,6 @@ func rare(x *mat.Dense, y []float64) *dataset.Table {
 	}
 	return dataset.Matrix(kept.Slice(0, at, 0, d).(*mat.Dense), target[:at])
 }
-
-func init() { mixture.Register(mixturetest.Student{}) }
 
 // heavy is a table whose targets have noise of a t law with 4 degrees of freedom besides.
 func heavy(x *mat.Dense, y []float64) *dataset.Table {

@@ -4,57 +4,8 @@ package mixturetest
 import (
 	"math"
 
-	"gonum.org/v1/gonum/mathext"
-
 	"github.com/gatedlearning/moe/host/mixture"
 )
-
-// Poisson is the law of counts y of mean m: log f = y·log m − m − log y!.
-type Poisson struct{}
-
-// Name returns "poisson".
-func (Poisson) Name() string { return "poisson" }
-
-// Own returns nothing.
-func (Poisson) Own() []mixture.OwnParameter { return nil }
-
-// Domain is counts, of means above 0.
-func (Poisson) Domain() mixture.Domain {
-	return mixture.Domain{Most: math.Inf(1), Whole: true, MostMean: math.Inf(1)}
-}
-
-// LogDensity implements [mixture.Density].
-func (Poisson) LogDensity(dst, scores, y, mean, _ []float64) {
-	for t, v := range y {
-		lg, _ := math.Lgamma(v + 1)
-		dst[t] = scores[t] + v*math.Log(mean[t]) - mean[t] - lg
-	}
-}
-
-// Derive implements [mixture.Density].
-func (Poisson) Derive(d mixture.Terms, y, mean, _ []float64) {
-	for t, v := range y {
-		m := mean[t]
-		d.Score[t], d.Information[t], d.Expected[t] = v/m-1, v/(m*m), 1/m
-	}
-}
-
-// CDF implements [mixture.Law].
-func (Poisson) CDF(y, mean float64, _ []float64) float64 {
-	if y < 0 {
-		return 0
-	}
-	return mathext.GammaIncRegComp(math.Floor(y)+1, mean)
-}
-
-// Quantile implements [mixture.Law].
-func (p Poisson) Quantile(q, mean float64, _ []float64) float64 {
-	y := 0.0
-	for p.CDF(y, mean, nil) < q {
-		y++
-	}
-	return y
-}
 
 // Logistic is the logistic law of mean m and scale s: F(y) = 1/(1 + exp(−(y − m)/s)).
 type Logistic struct{}
