@@ -215,11 +215,7 @@ func weigh(ctx context.Context, m *fitted.Model, all []*optimum, found []*fitted
 
 // describe adds standard errors and covariance to an arrangement beside the model's own, where its optimum has them.
 func (o *optimum) describe(ctx context.Context, m *fitted.Model, a *fitted.Arrangement, cfg Config) error {
-	kind := infer.Observed
-	if cfg.wants(Robust) {
-		kind = infer.Robust
-	}
-	c, err := o.covariance(ctx, kind)
+	c, err := o.covariance(ctx, o.kind(cfg))
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		return nil
 	}
@@ -232,7 +228,7 @@ func (o *optimum) describe(ctx context.Context, m *fitted.Model, a *fitted.Arran
 	}
 	as := a.Of(m)
 	as.Proportions = normalised(a.Rows)
-	noiseIntervals(o.p, as, c.Parameters)
+	noiseIntervals(o.p, as, c)
 	return nil
 }
 

@@ -63,7 +63,8 @@ type Config struct {
 	MaxMemory int64
 
 	// Errors are the kinds of standard errors; nil is [Observed]. [Robust] takes the place of
-	// Observed, and [Dependent] adds a second set beside the first.
+	// Observed, and [Dependent] adds a second set beside the first. Where the data have a column of clusters
+	// (model.Clusters) the first are [Clustered].
 	Errors []ErrorKind
 	// Arrangements has method auto refine what it has seen of other optima near the best, and
 	// weigh them: see fitted.Arrangements.
@@ -168,7 +169,8 @@ const (
 // OutputScales lists the kinds of output.
 func OutputScales() []OutputScale { return problem.OutputScales() }
 
-// ErrorKind is how standard errors are estimated: [Observed], [Robust] or [Dependent].
+// ErrorKind is how standard errors are estimated: [Observed], [Robust] or [Dependent]; [Clustered] where the rows have
+// a column of clusters.
 type ErrorKind = infer.Kind
 
 // The kinds of standard errors.
@@ -176,9 +178,10 @@ const (
 	Observed  = infer.Observed  // by the inverse of the information
 	Robust    = infer.Robust    // by the sandwich, which holds where the noise is not what the model says
 	Dependent = infer.Dependent // by the sandwich that holds also where rows follow each other in time
+	Clustered = infer.Clustered // by the sandwich that holds also where rows of one cluster depend on each other
 )
 
-// ErrorKinds lists the kinds of standard errors.
+// ErrorKinds lists the kinds of standard errors that are asked for.
 func ErrorKinds() []ErrorKind { return []ErrorKind{Observed, Robust, Dependent} }
 
 // Transform is that of the moment tensors: [Polynomial] or [Optimal].

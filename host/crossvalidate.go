@@ -180,7 +180,8 @@ func (t memoryTable) Read(ctx context.Context, fn func(*model.Block) error) erro
 // where returns the rows of which keep holds, by their places from 0.
 func (t memoryTable) where(keep func(row int) bool) memoryTable {
 	columns := make([][]float64, t.data.D)
-	var y, w []float64
+	var y []float64
+	var roles model.ByRole[[]float64]
 	row := 0
 	for i := range t.data.Blocks {
 		b := &t.data.Blocks[i]
@@ -190,8 +191,10 @@ func (t memoryTable) where(keep func(row int) bool) memoryTable {
 					columns[j] = append(columns[j], b.Col(j)[r])
 				}
 				y = append(y, b.Y[r])
-				if b.Role[model.Weights] != nil {
-					w = append(w, b.Role[model.Weights][r])
+				for role, values := range b.Role {
+					if values != nil {
+						roles[role] = append(roles[role], values[r])
+					}
 				}
 			}
 			row++
@@ -204,8 +207,10 @@ func (t memoryTable) where(keep func(row int) bool) memoryTable {
 		for _, c := range columns {
 			b.X = append(b.X, c[at:end]...)
 		}
-		if w != nil {
-			b.Role[model.Weights] = w[at:end]
+		for role, values := range roles {
+			if values != nil {
+				b.Role[role] = values[at:end]
+			}
 		}
 		out.Blocks = append(out.Blocks, b)
 	}

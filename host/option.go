@@ -30,6 +30,7 @@ const (
 	OptRidge          Option = "ridge"
 	OptRobust         Option = "robust"
 	OptHAC            Option = "hac"
+	OptCluster        Option = "cluster"
 	OptArrangements   Option = "arrangements"
 	OptStrict         Option = "strict" // to be judged by a certificate, at a maximum of the joint likelihood
 	OptIntercepts     Option = "intercept"
@@ -52,7 +53,7 @@ func Options() []Option {
 	return []Option{
 		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptOptimiser, OptBatch, OptStepSize, OptSchedule,
 		OptEpochs, OptLambda, OptPenalty, OptRidge,
-		OptRobust, OptHAC, OptArrangements, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures,
+		OptRobust, OptHAC, OptCluster, OptArrangements, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures,
 		OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily,
 		OptWeights, OptMaxMemory, OptSharedGate, OptSums, OptCheckpoints,
 	}
@@ -61,8 +62,8 @@ func Options() []Option {
 // What methods of a kind take.
 var (
 	likelihoodOptions = []Option{
-		OptStart, OptStarts, OptRobust, OptHAC, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures,
-		OptExpertFeatures,
+		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptStrict, OptIntercepts, OptConstantGate,
+		OptGateFeatures, OptExpertFeatures,
 		OptHierarchy, OptLeaves, OptOutput, OptFamily, OptWeights, OptMaxMemory,
 	}
 	tensorOptions = []Option{OptTransform, OptRadius, OptWeights, OptMaxMemory, OptSums}
@@ -128,8 +129,15 @@ func admits(c Config, s dataset.Schema) error {
 			return err
 		}
 	}
-	if s.Roles[model.Weights] == "" {
-		return nil
+	for role, option := range map[model.Role]Option{model.Weights: OptWeights, model.Clusters: OptCluster} {
+		if s.Roles[role] != "" {
+			if err := Admit(c.Method, option); err != nil {
+				return err
+			}
+		}
 	}
-	return Admit(c.Method, OptWeights)
+	if c.wants(Robust) && s.Roles[model.Clusters] != "" {
+		return refuse("robust has no effect beside cluster: its standard errors hold where robust ones do")
+	}
+	return nil
 }

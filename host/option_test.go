@@ -38,16 +38,22 @@ func (r *trial) json(t *testing.T) ([]byte, error) {
 // weighted are the rows of src with weights 1, 2, 3, 1, …
 func weighted(t *testing.T, src dataset.Source) dataset.Source {
 	t.Helper()
+	return withRole(t, src, model.Weights, func(r int) float64 { return float64(1 + r%3) })
+}
+
+// withRole gives the rows a column of a role, by their places in their blocks.
+func withRole(t *testing.T, src dataset.Source, role model.Role, value func(r int) float64) dataset.Source {
+	t.Helper()
 	data, err := dataset.Load(t.Context(), src)
 	if err != nil {
 		t.Fatal(err)
 	}
 	schema := src.Schema()
-	schema.Roles[model.Weights] = "w"
+	schema.Roles[role] = "w"
 	for i := range data.Blocks {
 		b := &data.Blocks[i]
 		for r := range b.N {
-			b.Role[model.Weights] = append(b.Role[model.Weights], float64(1+r%3))
+			b.Role[role] = append(b.Role[role], value(r))
 		}
 	}
 	return memoryTable{schema, data}
@@ -144,6 +150,10 @@ func TestTakes(t *testing.T) {
 		r.src = weighted(t, src)
 		got, err := r.json(t)
 		checkTaken(t, m, OptWeights, got, want, err)
+		r = base
+		r.src = withRole(t, src, model.Clusters, func(r int) float64 { return float64(r / 10) })
+		got, err = r.json(t)
+		checkTaken(t, m, OptCluster, got, want, err)
 		for o, s := range settings {
 			other := with(m, s.field, s.value)
 			if (other != nil) != Takes(m, o) {

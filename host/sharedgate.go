@@ -49,6 +49,11 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 	if err := firstError(checkSharedGate(cfg, noise), cfg.onlyNormal("a fit of several targets")); err != nil {
 		return nil, err
 	}
+	for _, t := range targets {
+		if t.Source.Schema().Roles[model.Clusters] != "" {
+			return nil, refuse("standard errors by clusters are for targets with gates of their own")
+		}
+	}
 	s := &sharedGate{cfg: cfg, targets: targets, noise: noise}
 	defer s.close()
 	if err := s.load(ctx, act); err != nil {

@@ -41,11 +41,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return nil
 	}
 	at := optimumOf(p, out.best, out.best.Params.Relabel(order), order)
-	kind := infer.Observed
-	if cfg.wants(Robust) {
-		kind = infer.Robust
-	}
-	c, err := at.covariance(ctx, kind)
+	c, err := at.covariance(ctx, at.kind(cfg))
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		if none.Singular {
 			m.Fit.Warn(fitted.WarnErrors, "no standard errors: %s", none.Reason)
@@ -58,8 +54,12 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return err
 	}
 	m.StandardErrors = at.standardErrors(c)
+	if n := len(c.Parameters); p.Clusters > 0 && p.Clusters <= n {
+		m.Fit.Warn(fitted.WarnErrors, "%d clusters for %d parameters: their covariance by clusters is singular, and "+
+			"standard errors from so few are too small as a rule", p.Clusters, n)
+	}
 	if p.Shape.Sigma == 0 && p.Shape.Normal() {
-		noiseIntervals(p, m, c.Parameters)
+		noiseIntervals(p, m, c)
 	}
 	if cfg.wants(Dependent) {
 		dependent, err := at.covariance(ctx, infer.Dependent)
@@ -95,6 +95,17 @@ func optimumOf(p *problem.Problem, c *search.Candidate, params *model.Params, or
 	}
 }
 
+// kind is that of the standard errors that a model has.
+func (o *optimum) kind(cfg Config) infer.Kind {
+	switch {
+	case o.p.Clusters > 0:
+		return infer.Clustered
+	case cfg.wants(Robust):
+		return infer.Robust
+	}
+	return infer.Observed
+}
+
 // covariance is that of the parameters that have a finite optimum, in the user's units.
 func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covariance, error) {
 	c, err := infer.EstimateGiven(ctx, o.l, o.params, kind, o.p.Kinks(), func(q loss.Parameter) bool {
@@ -128,6 +139,10 @@ func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 	out := fitted.NewStandardErrors(string(c.Kind), o.errors(c), free.Sigma)
 	if free.FixedScale {
 		out.OutputScale.Scale = nil
+	}
+	if c.Kind == infer.Clustered {
+		out.Clusters = &fitted.Clusters{Column: o.p.Schema.Roles[model.Clusters], Count: c.Clusters,
+			CriticalValue: c.Critical()}
 	}
 	return out
 }
@@ -173,14 +188,14 @@ func numbered(experts []int) []int {
 
 // noiseIntervals adds to the model the corrected estimate and the 95 % interval of
 // every noise level; no intervals if one has no end.
-func noiseIntervals(p *problem.Problem, m *fitted.Model, parameters []loss.Parameter) {
+func noiseIntervals(p *problem.Problem, m *fitted.Model, c *infer.Covariance) {
 	s := m.StandardErrors
 	for i, sigma := range m.Sigma {
 		rows, coefficients := p.Weights.Total, 0.0
 		if len(m.Sigma) > 1 {
 			rows *= m.Proportions[i]
 		}
-		for _, q := range parameters {
+		for _, q := range c.Parameters {
 			ofExperts := q.Part == model.Expert || q.Part == model.Offset || q.Part == model.Scale
 			switch {
 			case !ofExperts:
@@ -191,7 +206,7 @@ func noiseIntervals(p *problem.Problem, m *fitted.Model, parameters []loss.Param
 			}
 		}
 		s.SigmaCorrected = append(s.SigmaCorrected, infer.NoiseCorrected(sigma, rows, coefficients))
-		lower, upper := infer.NoiseInterval(sigma, s.Sigma[i], 0.95, rows, coefficients)
+		lower, upper := infer.NoiseIntervalOf(sigma, s.Sigma[i], c.Critical(), rows, coefficients)
 		s.SigmaInterval = append(s.SigmaInterval, []float64{lower, upper})
 	}
 	for _, interval := range s.SigmaInterval {

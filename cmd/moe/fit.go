@@ -81,6 +81,8 @@ exit-codes.`,
 		"fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
 	flags.BoolVar(&f.robust, "robust", false,
 		"standard errors by the sandwich, which does not rest on normal noise of equal variance")
+	flags.StringVar(&f.cluster, "cluster", "",
+		"column `NAME` of ids: standard errors that hold where rows of one id depend on each other")
 	flags.BoolVar(&f.flag.Arrangements, "arrangements", false,
 		"weigh other optima near the best, and have intervals and predictions over them")
 	flags.BoolVar(&f.hac, "hac", false,

@@ -26,6 +26,7 @@ type described struct {
 	k          string
 	sigma      string
 	weights    string
+	cluster    string
 	references []string
 	intercept  bool
 	robust     bool
@@ -45,6 +46,7 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	"features":      func(d *described, s *spec.Fit) error { s.Features = d.flag.Features; return nil },
 	"drop":          func(d *described, s *spec.Fit) error { s.Drop = d.flag.Drop; return nil },
 	"weights":       func(d *described, s *spec.Fit) error { return d.role(s, "weights", d.weights) },
+	"cluster":       func(d *described, s *spec.Fit) error { return d.role(s, "cluster", d.cluster) },
 	"moments":       func(d *described, s *spec.Fit) error { s.Moments = d.flag.Moments; return nil },
 	"formula":       (*described).writeFormula,
 	"gate-features": func(d *described, s *spec.Fit) error { s.GateFeatures = d.flag.GateFeatures; return nil },

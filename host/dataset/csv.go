@@ -347,6 +347,11 @@ func (s Selection) ofCSV(file string, head header) (*layout, error) {
 		return nil, err
 	}
 	lay.comma = head.comma
+	for role, rule := range rules {
+		if rule.ids && s.Roles[role] != "" {
+			lay.hold(model.Role(role), &IDs{places: make(map[string]float64)})
+		}
+	}
 	if note != "" {
 		lay.schema.Notes = append(lay.schema.Notes, note)
 	}
@@ -460,6 +465,10 @@ func (l *layout) cell(out *blocks, text []byte, line, f int) {
 	}
 	bad := cell{line: line, col: f + 1, column: l.names[f], text: quoteCell(text), kind: Word}
 	if words := l.words[column]; words != nil {
+		if words.ids != nil {
+			l.id(out, words.ids, text, bad)
+			return
+		}
 		level, ok := words.levels[string(text)]
 		switch {
 		case ok:
@@ -491,6 +500,35 @@ func (l *layout) cell(out *blocks, text []byte, line, f int) {
 		bad.comma = true
 	}
 	out.bad.add(out.total+1, bad)
+}
+
+// hold has the column of a role read as ids.
+func (l *layout) hold(role model.Role, ids *IDs) {
+	l.schema.ids[role] = ids
+	l.words[slices.Index(l.schema.Columns(), l.schema.Roles[role])] = &dictionary{ids: ids}
+}
+
+// id reads a cell of ids; bad is what is said of it where it is none.
+func (l *layout) id(out *blocks, ids *IDs, text []byte, bad cell) {
+	column := l.place[bad.col-1]
+	switch {
+	case KindOf(text, l.point) == Missing:
+		out.none(bad.line, bad.col-1, column, bad.text)
+	case len(text) > maxWord:
+		bad.text = quoteCell(text[:maxWord])
+		bad.why = fmt.Sprintf("the beginning of an id of more than %d bytes", maxWord)
+		out.bad.add(out.total+1, bad)
+	default:
+		out.set(column, ids.place(string(l.number(text))))
+	}
+}
+
+// number is a number as the shortest text that is read as it, so that 7 and 7.0 are one; other text as it is.
+func (l *layout) number(text []byte) []byte {
+	if v, n := numberWith(text, l.point); n == len(text) && n > 0 {
+		return []byte(nameOf(v))
+	}
+	return text
 }
 
 func (l *layout) ragged(fields, line int) error {

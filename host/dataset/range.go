@@ -96,6 +96,9 @@ func Concat(parts ...Source) (Source, error) {
 				schema.Name, quoteAll(schema.Columns()))}
 		}
 		schema.Notes = append(schema.Notes, s.Notes...)
+		if err := schema.shareIDs(p); err != nil {
+			return nil, err
+		}
 	}
 	return &concatenated{schema: schema, parts: parts, rows: make([]int, len(parts))}, nil
 }

@@ -13,14 +13,16 @@ import (
 var rules = model.ByRole[rule]{
 	model.Weights: {plural: "weights", accepts: func(v float64) bool { return v >= 0 }, refused: "a weight below 0",
 		least: leastWeight, most: mostWeight},
+	model.Clusters: {plural: "cluster", accepts: func(float64) bool { return true }, ids: true},
 }
 
 // rule is what stands in a column that has a role.
 type rule struct {
-	plural      string               // of its values, as descriptions of fits and errors call them
+	plural      string               // of its values, as flags, descriptions of fits and errors call them
 	accepts     func(v float64) bool // of finite numbers
 	refused     string               // what is said of the others
 	least, most float64              // bounds of the sum of the column, where most is not 0
+	ids         bool                 // the values are those of an [IDs]
 }
 
 // leastWeight and mostWeight bound the sum of the weights: a sum of rows times

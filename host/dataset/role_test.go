@@ -1,8 +1,12 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -29,12 +33,15 @@ func TestRoles(t *testing.T) {
 		table = table.With(model.Role(role), name, column)
 		sel.Roles[role] = name
 	}
-	check := func(from string, rows model.Rows) {
+	check := func(from string, schema Schema, rows model.Rows) {
 		t.Helper()
 		total := 0
 		err := model.InOrder(t.Context(), rows, func(b *model.Block) error {
 			for role, values := range b.Role {
 				for r, v := range values {
+					if rules[role].ids { // of which blocks may hold the places
+						v, _ = strconv.ParseFloat(schema.ID(model.Role(role), v), 64)
+					}
 					if i := total + r; v != float64(i%n+1000*(role+1)) || b.Y[r] != y[i%n] || b.X[b.N+r] != -b.X[r] {
 						return fmt.Errorf("row %d has %v for its %s", i, v, rules[role].plural)
 					}
@@ -52,17 +59,19 @@ func TestRoles(t *testing.T) {
 	}
 	both := func(from string, open func() Source) {
 		t.Helper()
-		data, err := Load(t.Context(), open())
+		src := open()
+		data, err := Load(t.Context(), src)
 		if err != nil {
 			t.Fatal(from, err)
 		}
-		check(from, data)
-		kept, err := Rows(t.Context(), open(), 1, 1) // a byte of memory: they stay in a file
+		check(from, src.Schema(), data)
+		src = open()
+		kept, err := Rows(t.Context(), src, 1, 1) // a byte of memory: they stay in a file
 		if err != nil {
 			t.Fatal(from, err)
 		}
-		check(from+", in a file", kept.Rows)
-		check(from+", two views of it", model.Map(model.Map(kept.Rows, 2, copyX), 2, copyX))
+		check(from+", in a file", src.Schema(), kept.Rows)
+		check(from+", two views of it", src.Schema(), model.Map(model.Map(kept.Rows, 2, copyX), 2, copyX))
 		kept.Close()
 	}
 	both("memory", func() Source { return table })
@@ -123,4 +132,74 @@ func TestRolesOf(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestIDs: ids of a CSV file are texts, numbers by their values, and blocks hold their places in all passes, whatever
+// the number of files; a missing one is a missing cell.
+func TestIDs(t *testing.T) {
+	sel := Selection{Target: "y", Features: []string{"x"}, Roles: Roles{model.Clusters: "site"}}
+	source := func(text string, sel Selection) Source {
+		path := t.TempDir() + "/t.csv"
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		src, err := Open(path, sel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return src
+	}
+	const text = "x,site,y\n1,b,1\n2,\"a, b\",2\n3,7,3\n4,b,4\n5,7.0,5\n6,7e0 ,6\n"
+	other := source("x,site,y\n7,new,1\n8,7.00,2\n", sel)
+	for name, c := range map[string]struct {
+		src  func() Source
+		want string
+	}{
+		"one file":  {func() Source { return source(text, sel) }, "b|a, b|7|b|7|7"},
+		"two files": {func() Source { return concat(t, source(text, sel), other) }, "b|a, b|7|b|7|7|new|7"},
+	} {
+		src := c.src()
+		for pass := range 2 {
+			var ids []string
+			if err := src.Read(t.Context(), func(b *model.Block) error {
+				for _, v := range b.Role[model.Clusters] {
+					ids = append(ids, src.Schema().ID(model.Clusters, v))
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(ids, "|"); got != c.want {
+				t.Errorf("%s, pass %d: ids %s, want %s", name, pass, got, c.want)
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"x,site,y\n1,a,1\n2,,2\n":                                  "an empty cell in column \"site\" is missing",
+		"x,site,y\n1,a,1\n2," + strings.Repeat("w", 2000) + ",2\n": "the beginning of an id of more than 1024 bytes",
+	} {
+		err := source(text, sel).Read(t.Context(), func(*model.Block) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	sel.Absent = Drop
+	src := source("x,site,y\n1,a,1\n2,NA,2\n", sel)
+	if data, err := Load(t.Context(), src); err != nil || data.N != 1 || Dropped(src) != 1 {
+		t.Errorf("a row without an id is not left out: %v", err)
+	}
+	numbers := Matrix(mat.NewDense(1, 1, nil), []float64{1}).Named([]string{"x"}, "y").With(model.Clusters, "site", []float64{3})
+	var fault *Error
+	if _, err := Concat(numbers, other); !errors.As(err, &fault) || !strings.Contains(err.Error(), `column "site"`) {
+		t.Errorf("ids that are texts here and numbers there: %v", err)
+	}
+}
+
+func concat(t *testing.T, parts ...Source) Source {
+	t.Helper()
+	src, err := Concat(parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
 }

@@ -94,7 +94,7 @@ func (s *scaled) outside(schema Schema, row int, y float64) error {
 			row, of, schema.Target, y, s.scale.Title(schema.Target))}
 }
 
-// Digest is the SHA-256 of targets and weights in the rows' order.
+// Digest is the SHA-256 of targets and roles but ids, as the weights, in the rows' order.
 type Digest struct {
 	sum    hash.Hash
 	buffer []byte
@@ -108,8 +108,8 @@ func (d *Digest) Add(b *model.Block) {
 	d.buffer = d.buffer[:0]
 	for t, y := range b.Y {
 		d.buffer = binary.LittleEndian.AppendUint64(d.buffer, math.Float64bits(y))
-		for _, values := range b.Role {
-			if values != nil {
+		for role, values := range b.Role {
+			if values != nil && !rules[role].ids {
 				d.buffer = binary.LittleEndian.AppendUint64(d.buffer, math.Float64bits(values[t]))
 			}
 		}

@@ -37,6 +37,7 @@ type dictionary struct {
 	levels map[string]float64
 	unseen int
 	names  string // of the levels, for errors
+	ids    *IDs   // that stand in the place of levels; nil for levels
 }
 
 func (w Words) dictionary() *dictionary {

@@ -25,11 +25,12 @@ import (
 
 // Schema names the columns of a table.
 type Schema struct {
-	Name     string   // of the file, as the user wrote it; "" in memory
-	Features []string // d names
-	Target   string   // "" where the table has no target
-	Roles    Roles    // the columns that are neither
-	Notes    []string // for the user: what was done that was not asked for
+	Name     string             // of the file, as the user wrote it; "" in memory
+	Features []string           // d names
+	Target   string             // "" where the table has no target
+	Roles    Roles              // the columns that are neither
+	ids      model.ByRole[*IDs] // of CSV files
+	Notes    []string           // for the user: what was done that was not asked for
 
 	Scale scaling.Scale // of the targets, which are h(y), y the column Target; see [Scaled]
 }

@@ -13,7 +13,7 @@ import (
 // parameters themselves; 0 where the model holds a parameter fixed at 0, NaN, which is
 // null in JSON, where the gate separates rows and a coefficient has no finite optimum.
 type StandardErrors struct {
-	Kind                string       `json:"kind"` // observed, robust or hac; see infer.Kind
+	Kind                string       `json:"kind"` // observed, robust, cluster or hac; see infer.Kind
 	Regressors          [][]float64  `json:"regressors"`
 	Gating              [][]float64  `json:"gating"`
 	RegressorIntercepts []float64    `json:"regressor_intercepts"`   // K, or null
@@ -30,6 +30,25 @@ type StandardErrors struct {
 	// SigmaInterval is for every noise level its 95 % interval, around the corrected
 	// estimate and not symmetric, see infer.NoiseInterval; null where sigma was given.
 	SigmaInterval [][]float64 `json:"sigma_interval"`
+
+	Clusters *Clusters `json:"clusters,omitempty"` // of kind cluster
+}
+
+// Clusters says from what standard errors of kind cluster are.
+type Clusters struct {
+	Column string `json:"column"` // of the ids: rows of one may depend on each other
+	Count  int    `json:"count"`  // at least 2
+	// CriticalValue is how many of these standard errors a 95 % interval goes to either side: the quantile of a t
+	// law with Count − 1 degrees of freedom.
+	CriticalValue float64 `json:"critical_value"`
+}
+
+func (c *Clusters) validate() error {
+	if c != nil && (c.Count < 2 || !(c.CriticalValue > 0) || math.IsInf(c.CriticalValue, 0)) {
+		return fmt.Errorf("standard_errors.clusters has %d clusters and a critical value of %v, want at least 2, and "+
+			"a finite number above 0", c.Count, c.CriticalValue)
+	}
+	return nil
 }
 
 // MarshalJSON writes null for NaN.
@@ -172,6 +191,7 @@ func (s *StandardErrors) validate(m *Model) error {
 		checkOptional("standard_errors.regressor_intercepts", s.RegressorIntercepts, m.K),
 		checkOptional("standard_errors.gating_intercepts", withoutNaN(s.GatingIntercepts), model.Gates(m.K)),
 		checkOptional("standard_errors.sigma", s.Sigma, len(m.Sigma)),
+		s.Clusters.validate(),
 		checkOptional("standard_errors.sigma_corrected", s.SigmaCorrected, len(m.Sigma)),
 	); err != nil {
 		return err

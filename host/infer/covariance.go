@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
@@ -34,6 +35,10 @@ const (
 	// [Covariance.Critical] in the place of the normal quantile. See
 	// loss.Likelihood.LongRunProducts and loss.Likelihood.Bandwidth.
 	Dependent Kind = "hac"
+	// Clustered is the sandwich with M the sum of the clusters' score outer products times G/(G−1) for G clusters:
+	// right also where rows of one cluster depend on each other, and clusters do not. Its intervals take
+	// [Covariance.Critical], of a t law with G − 1 degrees of freedom. See loss.Likelihood.ClusterProducts.
+	Clustered Kind = "cluster"
 )
 
 // MaxParameters is the most parameters that a covariance is computed for: it
@@ -73,6 +78,7 @@ type Covariance struct {
 	Parameters []loss.Parameter // what the rows and columns of Matrix belong to; noise levels are σ, not log σ
 	Matrix     *mat.SymDense
 	Bandwidth  int // of the kernel of [Dependent], in rows; 0 elsewhere
+	Clusters   int // of [Clustered]; 0 elsewhere
 	rows, d    int
 	own        []mixture.OwnParameter // of the density
 }
@@ -126,7 +132,7 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 		own: mixture.DensityOf(p.Family).Own()}
 	if kind != Observed {
 		m := mat.NewSymDense(n, nil)
-		if c.Bandwidth, err = scoreProducts(ctx, m, l, p, kind, embedded(v, left, n)); err != nil {
+		if err := c.scoreProducts(ctx, m, l, p, embedded(v, left, n)); err != nil {
 			return nil, err
 		}
 		c.Matrix = sandwich(v, submatrix(m, left))
@@ -139,30 +145,37 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 // ask for less bias than that has, and [Covariance.Critical] knows what it costs in variance.
 const widened = 2
 
-// scoreProducts writes the middle of the sandwich around v to m, and returns the bandwidth of its
-// kernel, 0 where it has none.
-func scoreProducts(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *model.Params, kind Kind,
-	v *mat.SymDense) (int, error) {
-	if kind == Robust {
-		return 0, l.ScoreProducts(ctx, m, p)
+// scoreProducts writes the middle of the sandwich around v to m.
+func (c *Covariance) scoreProducts(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *model.Params,
+	v *mat.SymDense) (err error) {
+	switch c.Kind {
+	case Robust:
+		return l.ScoreProducts(ctx, m, p)
+	case Clustered:
+		c.Clusters, err = l.ClusterProducts(ctx, m, p)
+		return err
 	}
 	bandwidth, err := l.Bandwidth(ctx, p)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	bandwidth = min(widened*bandwidth, l.N())
-	return bandwidth, l.LongRunProducts(ctx, m, p, v, bandwidth)
+	c.Bandwidth = min(widened*bandwidth, l.N())
+	return l.LongRunProducts(ctx, m, p, v, c.Bandwidth)
 }
 
-// Critical returns how many standard errors a 95 % interval goes to either side: 1.96, and of [Dependent]
+// Critical returns how many standard errors a 95 % interval goes to either side: 1.96, of [Clustered] the quantile of
+// a t law with one degree of freedom less than there are clusters, and of [Dependent]
 //
 //	1.96 + 2.9694·b + 0.4160·b² − 0.5324·b³
 //
 // with b the bandwidth over the rows: the quantile where the share of the rows that a
 // window has stays the same as they grow in number (Kiefer & Vogelsang 2005, Table 1).
 func (c *Covariance) Critical() float64 {
-	if c.Kind != Dependent {
+	switch c.Kind {
+	case Observed, Robust:
 		return quantile(0.95)
+	case Clustered:
+		return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(c.Clusters - 1)}.Quantile(0.975)
 	}
 	b := float64(c.Bandwidth) / float64(c.rows)
 	return 1.96 + b*(2.9694+b*(0.4160-b*0.5324))

@@ -31,8 +31,13 @@ func NoiseCorrected(sigma, rows, coefficients float64) float64 {
 // se: that of log σ, exponentiated, and never below 0. Its centre is
 // [NoiseCorrected], not σ itself, which may lie below it.
 func NoiseInterval(sigma, se, level, rows, coefficients float64) (lower, upper float64) {
+	return NoiseIntervalOf(sigma, se, quantile(level), rows, coefficients)
+}
+
+// NoiseIntervalOf is [NoiseInterval] of so many standard errors to either side.
+func NoiseIntervalOf(sigma, se, critical, rows, coefficients float64) (lower, upper float64) {
 	centre := NoiseCorrected(sigma, rows, coefficients)
-	factor := math.Exp(quantile(level) * se / sigma)
+	factor := math.Exp(critical * se / sigma)
 	return centre / factor, centre * factor
 }
 

@@ -88,6 +88,41 @@ func (l *Likelihood) ScoreProducts(ctx context.Context, m *mat.SymDense, p *mode
 	return nil
 }
 
+// ClusterProducts writes to m what takes the place of [Likelihood.ScoreProducts] where rows are independent of those of
+// other clusters alone, and returns the number of clusters G, at least 2:
+//
+//	M = G/(G−1)·Σ_g S_g·S_gᵀ,   S_g = Σ_{rows t of g} s_t
+//
+// with s_t the score of row t, times its weight (Liang & Zeger 1986). With the factor it is CR1 of linear models
+// (Bell & McCaffrey 2002), and with one row a cluster Σ_t s_t·s_tᵀ but for it. Rows of a cluster need not stand beside
+// each other. It panics where the rows have no column of clusters.
+func (l *Likelihood) ClusterProducts(ctx context.Context, m *mat.SymDense, p *model.Params) (clusters int, err error) {
+	n := len(l.parameters)
+	places := make(map[float64]int) // of the clusters, as they come
+	var sums []float64              // their scores, rows of n
+	if err := l.eachScore(ctx, p, func(scores [][]float64, b *model.Block) {
+		if b.Role[model.Clusters] == nil {
+			panic("loss: rows without a column of clusters")
+		}
+		for t, id := range b.Role[model.Clusters] {
+			g, known := places[id]
+			if !known {
+				g = len(places)
+				places[id], sums = g, append(sums, make([]float64, n)...)
+			}
+			for i, s := range scores {
+				sums[g*n+i] += s[t]
+			}
+		}
+	}); err != nil {
+		return 0, err
+	}
+	clusters = len(places)
+	all := mat.NewDense(clusters, n, sums)
+	m.SymOuterK(float64(clusters)/float64(clusters-1), all.T())
+	return clusters, nil
+}
+
 // LongRunProducts writes to m what takes the place of [Likelihood.ScoreProducts] where the
 // rows follow each other in time: with s_t the score of row t, times its weight, and
 // W_t = s_t + … + s_{t−b+1},
@@ -107,8 +142,8 @@ func (l *Likelihood) LongRunProducts(ctx context.Context, m *mat.SymDense, p *mo
 	}
 	out := newProductSums(l.layout)
 	w := newWindow(len(l.parameters), bandwidth, inverse)
-	if err := l.eachScore(ctx, p, func(scores [][]float64, weights []float64) {
-		sums := w.slide(scores, weights)
+	if err := l.eachScore(ctx, p, func(scores [][]float64, b *model.Block) {
+		sums := w.slide(scores, b.Role[model.Weights])
 		kernel.AddGram(out.packed, sums, sums)
 	}); err != nil {
 		return err
@@ -217,7 +252,7 @@ func (l *Likelihood) Bandwidth(ctx context.Context, p *model.Params) (int, error
 	n := len(l.parameters)
 	squares, products, last := make([]float64, n), make([]float64, n), make([]float64, n)
 	rows := 0
-	err := l.eachScore(ctx, p, func(scores [][]float64, _ []float64) {
+	err := l.eachScore(ctx, p, func(scores [][]float64, _ *model.Block) {
 		for i, s := range scores {
 			squares[i] += kernel.Dot(s, s)
 			products[i] += last[i]*s[0] + kernel.Dot(s[1:], s[:len(s)-1])
@@ -245,9 +280,9 @@ func (l *Likelihood) Bandwidth(ctx context.Context, p *model.Params) (int, error
 }
 
 // eachScore calls fn with the scores of every block's rows at p, in order: N values for
-// every parameter, times the rows' weights, valid until fn returns; and with the weights, nil where all are 1.
+// every parameter, times the rows' weights, valid until fn returns; and with the block.
 func (l *Likelihood) eachScore(ctx context.Context, p *model.Params,
-	fn func(scores [][]float64, weights []float64)) error {
+	fn func(scores [][]float64, b *model.Block)) error {
 	if l.unread != nil {
 		return l.unread
 	}
@@ -261,7 +296,7 @@ func (l *Likelihood) eachScore(ctx context.Context, p *model.Params,
 		if err := l.slopes(ctx, w, l.cur, b, ofProducts); err != nil {
 			return err
 		}
-		fn(w.scoresOf(l.parameters), b.Role[model.Weights])
+		fn(w.scoresOf(l.parameters), b)
 		return nil
 	})
 }

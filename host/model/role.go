@@ -7,7 +7,8 @@ type Role int
 
 // The roles, in the order of their columns behind the target's.
 const (
-	Weights Role = iota // a row of weight w counts as w rows
+	Weights  Role = iota // a row of weight w counts as w rows
+	Clusters             // rows of one are not independent of each other, which standard errors may know
 
 	roles // how many there are
 )

@@ -58,8 +58,10 @@ type Problem struct {
 	Given   model.Rows // the same with the weights as they were given
 	Units   *Units     // of the features in Rows; nil: the user's own
 	Weights Weights
-	Inputs  *Inputs        // how far the features are from N(0, I)
-	Second  *tensor.Second // the sums of a first pass over Rows
+	// Clusters is how many the rows are in; 0 where standard errors know of none.
+	Clusters int
+	Inputs   *Inputs        // how far the features are from N(0, I)
+	Second   *tensor.Second // the sums of a first pass over Rows
 
 	Link    *Link // where starts begin; nil where the noise is normal
 	Shape   Shape
@@ -237,6 +239,9 @@ func MomentsOf(ctx context.Context, act sdk.Activation) (sdk.Moments, error) {
 func (p *Problem) admit(ctx context.Context, rows model.Rows) error {
 	var err error
 	if p.Weights, err = weigh(ctx, rows); err != nil {
+		return err
+	}
+	if p.Clusters, err = countClusters(ctx, rows, p.Schema); err != nil {
 		return err
 	}
 	if note := p.Weights.doubt(); note != "" {

@@ -17,11 +17,15 @@ const maxErrors = 6
 
 // uncertainty is the line on the standard errors.
 func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
-	by := "the observed information"
-	if s.Kind == "robust" {
+	by, sides := "the observed information", "1.96"
+	switch {
+	case s.Kind == "robust":
 		by = "the sandwich (robust)"
+	case s.Clusters != nil:
+		by = fmt.Sprintf("the sandwich of %d clusters (column %s)", s.Clusters.Count, s.Clusters.Column)
+		sides = fmt.Sprintf("%.3g", s.Clusters.CriticalValue)
 	}
-	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is 1.96 of them to either side.", by) +
+	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is %s of them to either side.", by, sides) +
 		sharedNoise(m, s)
 	if m.K > maxErrors {
 		line += " Those of the coefficients are in the model file."

@@ -38,7 +38,7 @@ type Fit struct {
 	Features []string `json:"features,omitzero"` // columns; all but the target
 	Drop     []string `json:"drop,omitzero"`     // columns to leave out
 
-	Roles map[string]string `json:"roles,omitzero"` // columns that are neither, by what they are: "weights"
+	Roles map[string]string `json:"roles,omitzero"` // columns that are neither, by what they are: "weights", "cluster"
 
 	// target, experts' terms and, after a bar, the gate's
 	Formula      string            `json:"formula,omitzero"`
@@ -150,8 +150,8 @@ func (k Key) String() string {
 	switch k {
 	case "intercept":
 		return "intercepts"
-	case "hac":
-		return "errors hac"
+	case "hac", "robust":
+		return "errors " + string(k)
 	}
 	if slices.Contains(dataset.RoleNames(), string(k)) {
 		return "roles." + string(k)
@@ -198,6 +198,20 @@ func (f *Fit) checkRoles() error {
 		if !slices.Contains(dataset.RoleNames(), role) {
 			return refuse("%s: no role %q; there are %v", Key("roles"), role, dataset.RoleNames())
 		}
+	}
+	return f.checkCluster()
+}
+
+// checkCluster refuses what has no effect beside standard errors by clusters.
+func (f *Fit) checkCluster() error {
+	switch {
+	case f.Roles["cluster"] == "":
+		return nil
+	case slices.Contains(f.Errors, host.Robust):
+		return refuse("%s has no effect beside %s, whose standard errors hold where robust ones do", Key("robust"),
+			Key("cluster"))
+	case f.GateShared:
+		return refuse("%s has no effect beside %s", Key("cluster"), Key("gate-shared"))
 	}
 	return nil
 }
@@ -362,6 +376,7 @@ func (f *Fit) checkMethod() error {
 		{host.OptStart, f.Start != ""}, {host.OptTransform, f.Transform != ""},
 		{host.OptRobust, slices.Contains(f.Errors, host.Robust)},
 		{host.OptHAC, slices.Contains(f.Errors, host.Dependent)},
+		{host.OptCluster, f.Roles["cluster"] != ""},
 		{host.OptArrangements, f.Arrangements},
 	} {
 		if asked.is {

@@ -165,8 +165,11 @@ func TestParseRefuses(t *testing.T) {
 // TestCheckRefuses what contradicts itself, by the names of the keys in files.
 func TestCheckRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Fit){
-		`roles: no role "offset"; there are [weights]`: func(f *Fit) { f.Roles = map[string]string{"offset": "o"} },
-		"want one of DATA and moments FILE":            func(f *Fit) { f.Moments = "all.moments" },
+		`roles: no role "other"; there are [weights cluster]`: func(f *Fit) { f.Roles = map[string]string{"other": "o"} },
+		"errors robust has no effect beside roles.cluster, whose standard errors hold where robust ones do": func(f *Fit) {
+			f.Roles, f.Errors = map[string]string{"cluster": "site"}, []host.ErrorKind{host.Robust}
+		},
+		"want one of DATA and moments FILE": func(f *Fit) { f.Moments = "all.moments" },
 		"roles.weights has no effect beside moments: the sums have been made": func(f *Fit) {
 			f.Data, f.Moments, f.Roles = "", "all.moments", map[string]string{"weights": "w"}
 		},

@@ -44,18 +44,26 @@ class Result:
         self.bse = pd.Series(errors, index=names, dtype=float, name="std err")
         self.tvalues = (self.params / self.bse).rename("z")
         self.tvalues[[name for name in names if name.startswith("sigma")]] = np.nan
-        self.pvalues = pd.Series(2 * special.ndtr(-np.abs(self.tvalues)), index=names, name="P>|z|")
+        clusters, below = self._clusters(), -np.abs(self.tvalues)
+        below = special.stdtr(clusters - 1, below) if clusters else special.ndtr(below)
+        self.pvalues = pd.Series(2 * below, index=names, name="P>|z|")
         self.llf, self.aic, self.bic = fit["log_likelihood"], fit["aic"], fit["bic"]
         self.nobs = float(fit.get("weight") or fit["n"])
         self.df_model = round((self.aic + 2 * self.llf) / 2)
         self.fittedvalues = pd.Series(fitted, index=index, name="fitted")
         self.resid = (pd.Series(y, index=index) - self.fittedvalues).rename("resid")
 
+    def _clusters(self):
+        """How many clusters the standard errors are of; 0 where they are of rows."""
+        errors = self.model.file.get("standard_errors") or {}
+        return (errors.get("clusters") or {}).get("count", 0)
+
     def conf_int(self, alpha: float = 0.05):
-        """Intervals of level 1 - alpha: normal; of sigma normal in its logarithm, around sigma corrected for degrees of freedom."""
+        """Intervals of level 1 - alpha: normal, or of a t law for errors by clusters; of sigma in its logarithm, around sigma corrected for degrees of freedom."""
         import pandas as pd
 
-        z = special.ndtri(1 - alpha / 2)
+        level, clusters = 1 - alpha / 2, self._clusters()
+        z = special.stdtrit(clusters - 1, level) if clusters else special.ndtri(level)
         out = pd.DataFrame({0: self.params - z * self.bse, 1: self.params + z * self.bse})
         corrected = (self.model.file.get("standard_errors") or {}).get("sigma_corrected")
         levels = out.index[out.index.str.startswith("sigma")]

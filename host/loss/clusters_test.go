@@ -1,0 +1,61 @@
+package loss
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// TestClusterProducts compares them with the rows' scores, each from the gradient of a table of one row, summed by
+// cluster in any order of the rows. Of clusters of one row they are [Likelihood.ScoreProducts] times n/(n−1).
+func TestClusterProducts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(34, 1))
+	for _, s := range shapes {
+		n := min(s.n, 300)
+		data := s.data(rng, randomParams(rng, s.k, s.d, 0.7, s.general), n)
+		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		scores := rowScores(t, data, s.act, p, s.free)
+		for _, clusters := range []int{2, 23, n} {
+			ids, at := rng.Perm(n), 0
+			for i := range data.Blocks {
+				b := &data.Blocks[i]
+				b.Role[model.Clusters] = make([]float64, b.N)
+				for r := range b.N {
+					b.Role[model.Clusters][r] = float64(ids[at]%clusters) - 7.5
+					at++
+				}
+			}
+			l := NewLikelihood(data, s.act, p, s.free, 2)
+			got, want := mat.NewSymDense(l.Dim(), nil), mat.NewSymDense(l.Dim(), nil)
+			g, err := l.ClusterProducts(t.Context(), got, p)
+			if err != nil || g != clusters {
+				t.Fatalf("%s: %d clusters, want %d, %v", s.name, g, clusters, err)
+			}
+			for c := range clusters {
+				sum := mat.NewVecDense(l.Dim(), nil)
+				for r, score := range scores {
+					if ids[r]%clusters == c {
+						sum.AddVec(sum, score)
+					}
+				}
+				want.SymRankOne(want, float64(clusters)/float64(clusters-1), sum)
+			}
+			// Gradients of tables of one row are exact to rounding.
+			if !mat.EqualApprox(got, want, 1e-9*max(1, mat.Max(want))) {
+				t.Errorf("%s, %d clusters: differs from the sums over the clusters", s.name, clusters)
+			}
+			if clusters == n {
+				if err := l.ScoreProducts(t.Context(), want, p); err != nil {
+					t.Fatal(err)
+				}
+				want.ScaleSym(float64(n)/float64(n-1), want)
+				if !mat.EqualApprox(got, want, 1e-9*max(1, mat.Max(want))) {
+					t.Errorf("%s: differs from the scores' products with clusters of one row", s.name)
+				}
+			}
+		}
+	}
+}
