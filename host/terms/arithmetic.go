@@ -76,3 +76,32 @@ func apply2(op string, a, b float64) float64 {
 	}
 	return math.Pow(a, b)
 }
+
+// Fold computes an expression of columns that a design holds in values of any kind: apply gets "+", "-", "*", "/" or
+// "^" with two of them, or "-", "log", "exp" or "sqrt" with one.
+func Fold[T any](text string, number func(float64) T, column func(name string) T,
+	apply func(op string, args ...T) T) (T, error) {
+	n, err := parseArithmetic(text)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	var of func(n *node) T
+	of = func(n *node) T {
+		switch {
+		case n.op == "name":
+			return column(n.text)
+		case n.op == "number":
+			v, _ := strconv.ParseFloat(n.text, 64)
+			return number(v)
+		case len(n.args) == 2:
+			return apply(n.op, of(n.args[0]), of(n.args[1]))
+		case n.op == "-":
+			return apply("-", of(n.args[0]))
+		case n.op == "call" && slices.Contains(functions, n.text):
+			return apply(n.text, of(n.args[0]))
+		}
+		return of(n.args[0]) // parentheses, I, unary plus
+	}
+	return of(n), nil
+}

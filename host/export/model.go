@@ -1,0 +1,356 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/scaling"
+	"github.com/gatedlearning/moe/host/terms"
+)
+
+// UnsupportedError says what of a model cannot be said in a language.
+type UnsupportedError struct {
+	What string   // "the activation swish: …"
+	To   Language // "" for none of them
+}
+
+func (e *UnsupportedError) Error() string {
+	if e.To == "" {
+		return "it cannot be exported: " + e.What
+	}
+	return fmt.Sprintf("it cannot be exported to %s: %s", e.To, e.What)
+}
+
+func unsupported(format string, args ...any) error {
+	return &UnsupportedError{What: fmt.Sprintf(format, args...)}
+}
+
+// builder makes the program of a model.
+type builder struct {
+	*program
+	m        *fitted.Model
+	complete ref   // whether all is there that predictions need
+	err      error // the first
+}
+
+// programOf returns what m says of a row, the posterior given its target too where withTarget says so. With features
+// x, regressors a_i, gating w_i, and the arrangements A of a fit, or its one, of weights ω_A,
+//
+//	m_i = c_i + s_i·g(⟨a_i,x⟩ + b_i),   p = softmax(⟨w_i,x⟩ + v_i),   E[y|x] = Σ_A ω_A·Σ_i p_i·E[y|m_i]
+//	P(z=i|x,y) = softmax over A and i of log ω_A + log p_i − ((h(y) − m_i)/σ_i)²/2 − log σ_i, summed over A
+//
+// as [predict.Predictor] has them. Where a column is missing, or a word is no level, all is NaN, and so is the posterior
+// where the target is.
+func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program, error) {
+	if m.Family != "" {
+		return nil, unsupported("its noise is %s, and predictions for normal noise alone are known", m.Family)
+	}
+	b := &builder{program: newProgram(), m: m}
+	b.target, b.k, b.scale = m.Target, m.K, string(m.TargetScale)
+	b.complete = b.make(opTrue)
+	x := b.features()
+	activations, err := b.activations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var members []member
+	for _, a := range arrangementsOf(m) {
+		members = append(members, b.member(a, x, activations))
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	missing := b.num(math.NaN())
+	complete := b.named(b.complete, "complete")
+	if m.TargetScale.HasMean() {
+		b.mean = b.named(b.where(complete, b.meanOf(members), missing), "mean")
+	}
+	for i := range m.K {
+		p := b.total(members, func(a *member) ref { return b.make(opMul, b.num(a.weight), a.gate[i]) })
+		b.gate = append(b.gate, b.named(b.where(complete, p, missing), fmt.Sprint("p", i+1)))
+	}
+	for _, a := range members {
+		for i, p := range a.gate {
+			b.weights = append(b.weights, b.where(complete, b.make(opMul, b.num(a.weight), p), missing))
+			b.means, b.sigma = append(b.means, a.means[i]), append(b.sigma, a.sigma[i])
+		}
+	}
+	if withTarget {
+		b.posteriors(members)
+	}
+	return b.program, nil
+}
+
+// arrangement is one of the optima that predictions are over.
+type arrangement struct {
+	weight float64
+	params *model.Params
+}
+
+// arrangementsOf are those of a model that have a weight, or its own alone.
+func arrangementsOf(m *fitted.Model) (out []arrangement) {
+	s := m.Arrangements
+	if s == nil || s.Weight == nil {
+		return []arrangement{{1, m.Params()}}
+	}
+	if *s.Weight > 0 {
+		out = append(out, arrangement{*s.Weight, m.Params()})
+	}
+	for i := range s.Others {
+		if a := &s.Others[i]; a.Weight != nil && *a.Weight > 0 {
+			out = append(out, arrangement{*a.Weight, a.Of(m).Params()})
+		}
+	}
+	if len(out) < 2 {
+		return []arrangement{{1, m.Params()}}
+	}
+	return out
+}
+
+// member is what one arrangement says of a row.
+type member struct {
+	weight              float64
+	gate, scores, means []ref
+	sigma               []float64
+}
+
+// steep is the largest coefficient of a gate that needs no exact sums where 1e-9 is enough.
+const steep = 1e3
+
+func (b *builder) member(a arrangement, x []ref, g []func(z ref) ref) member {
+	p := a.params
+	out := member{weight: a.weight}
+	for i := range p.K {
+		intercept := 0.0
+		if p.RegressorIntercepts != nil {
+			intercept = p.RegressorIntercepts[i]
+		}
+		z := b.named(b.sum(intercept, p.Regressor(i), x), fmt.Sprint("z", i+1))
+		offset, scale := p.OutputOf(i)
+		mean := b.make(opAdd, b.num(offset), b.make(opMul, b.num(scale), g[i](z)))
+		out.means = append(out.means, b.named(mean, fmt.Sprint("m", i+1)))
+		out.sigma = append(out.sigma, p.SigmaOf(i))
+	}
+	logits := make([]ref, p.K)
+	for j := range p.K - 1 {
+		intercept := 0.0
+		if p.GatingIntercepts != nil {
+			intercept = p.GatingIntercepts[j]
+		}
+		for _, c := range append(slices.Clone(p.Gate(j)), intercept) {
+			b.steep = b.steep || math.Abs(c) > steep
+		}
+		logits[j] = b.named(b.exactSum(intercept, p.Gate(j), x), fmt.Sprint("s", j+1))
+	}
+	logits[p.K-1] = b.num(0)
+	out.scores = b.scores(p.Hierarchy(), logits)
+	out.gate = b.softmax(out.scores)
+	for i, p := range out.gate {
+		b.named(p, fmt.Sprint("q", i+1))
+	}
+	return out
+}
+
+// scores are log P(z=i|x) but for a constant: the predictors themselves under one gate, and in a tree the sums of the
+// branches' log-probabilities, as mixture.Tree has them.
+func (b *builder) scores(shape model.Hierarchy, logits []ref) []ref {
+	if shape.Depth() <= 1 {
+		return logits
+	}
+	out := slices.Clone(logits)
+	for _, v := range shape.Gates() { // parents first: a node's own score stands at its last leaf
+		node := out[v.To-1]
+		var z []ref
+		for _, end := range v.Ends[:len(v.Ends)-1] {
+			z = append(z, out[end-1])
+		}
+		z = append(z, b.num(0))
+		top := b.fold(opMax, z)
+		terms := make([]ref, len(z))
+		powers := make([]ref, len(z))
+		for c, s := range z {
+			terms[c] = b.make(opSub, s, top)
+			powers[c] = b.make(opExp, terms[c])
+		}
+		total := b.make(opLog, b.fold(opAdd, powers))
+		for c, end := range v.Ends {
+			out[end-1] = b.make(opAdd, node, b.make(opSub, terms[c], total))
+		}
+	}
+	return out
+}
+
+// meanOf is E[y|x].
+func (b *builder) meanOf(members []member) ref {
+	return b.total(members, func(a *member) ref {
+		terms := make([]ref, len(a.gate))
+		for i, p := range a.gate {
+			terms[i] = b.make(opMul, p, b.onScale(a.means[i], a.sigma[i]))
+		}
+		return b.make(opMul, b.num(a.weight), b.fold(opAdd, terms))
+	})
+}
+
+// onScale is the mean of y where h(y) is N(m, σ²), as [scaling.Scale.Mean].
+func (b *builder) onScale(m ref, sigma float64) ref {
+	switch b.m.TargetScale {
+	case scaling.Log:
+		return b.make(opExp, b.make(opAdd, m, b.num(sigma*sigma/2)))
+	case scaling.Sqrt:
+		return b.make(opAdd, b.make(opMul, m, m), b.num(sigma*sigma))
+	}
+	return m
+}
+
+func (b *builder) total(members []member, of func(a *member) ref) ref {
+	all := make([]ref, len(members))
+	for i := range members {
+		all[i] = of(&members[i])
+	}
+	return b.fold(opAdd, all)
+}
+
+// posteriors are those given x and y.
+func (b *builder) posteriors(members []member) {
+	y := b.add(node{op: opY})
+	v, has := y, b.make(opAnd, b.complete, b.finite(y))
+	if b.m.TargetScale != "" {
+		has = b.make(opAnd, has, b.make(opLess, b.num(0), y))
+	}
+	switch b.m.TargetScale {
+	case scaling.Log:
+		v = b.make(opLog, y)
+	case scaling.Sqrt:
+		v = b.make(opSqrt, y)
+	case scaling.Reciprocal:
+		v = b.make(opDiv, b.num(1), y)
+	}
+	var scores []ref
+	for _, a := range members {
+		constant := b.num(0) // of several members the scores are to be log-probabilities
+		if len(members) > 1 {
+			constant = b.make(opSub, b.num(math.Log(a.weight)), b.logSumExp(a.scores))
+		}
+		for i, s := range a.scores {
+			z := b.make(opDiv, b.make(opSub, v, a.means[i]), b.num(a.sigma[i]))
+			density := b.make(opAdd, b.make(opMul, b.num(-0.5), b.make(opMul, z, z)), b.num(-math.Log(a.sigma[i])))
+			scores = append(scores, b.make(opAdd, b.make(opAdd, s, constant), density))
+		}
+	}
+	all := b.softmax(scores)
+	known := b.named(has, "known")
+	for i := range b.k {
+		r := all[i]
+		for at := i + b.k; at < len(all); at += b.k {
+			r = b.make(opAdd, r, all[at])
+		}
+		b.posterior = append(b.posterior,
+			b.named(b.where(known, r, b.num(math.NaN())), fmt.Sprint("r", i+1)))
+	}
+}
+
+// features are the model's, of raw columns.
+func (b *builder) features() []ref {
+	if b.m.Design == nil {
+		x := make([]ref, b.m.D)
+		for j, name := range b.m.Features {
+			x[j] = b.number(name)
+		}
+		return x
+	}
+	for _, f := range b.m.Design.Factors { // a word that is no level leaves the row without predictions
+		b.need(b.make(opLessEqual, b.num(0), b.code(f)))
+	}
+	x := make([]ref, len(b.m.Design.Terms))
+	for j, t := range b.m.Design.Terms {
+		x[j] = b.num(1)
+		plain := true
+		for _, v := range t.Product {
+			x[j] = b.make(opMul, x[j], b.value(v))
+			plain = plain && v.Level != nil
+		}
+		if !plain {
+			b.need(b.finite(x[j]))
+		}
+	}
+	return x
+}
+
+// need adds what must hold for a row to be predicted.
+func (b *builder) need(condition ref) { b.complete = b.make(opAnd, b.complete, condition) }
+
+// column notes that a column is read.
+func (b *builder) column(name string, words bool) {
+	if !slices.ContainsFunc(b.columns, func(c column) bool { return c.name == name }) {
+		b.columns = append(b.columns, column{name, words})
+	}
+}
+
+// number is a column of numbers.
+func (b *builder) number(name string) ref {
+	b.column(name, false)
+	x := b.add(node{op: opColumn, text: name})
+	b.need(b.finite(x))
+	return x
+}
+
+// code is the place of a row's level.
+func (b *builder) code(f terms.Factor) ref {
+	if f.Numbers == nil {
+		b.column(f.Column, true)
+		return b.add(node{op: opCode, text: f.Column, levels: f.Levels})
+	}
+	x, out := b.number(f.Column), b.num(-1)
+	for i := len(f.Numbers) - 1; i >= 0; i-- {
+		out = b.where(b.make(opEqual, x, b.num(f.Numbers[i])), b.num(float64(i)), out)
+	}
+	return out
+}
+
+// value is one of those that terms are products of.
+func (b *builder) value(v terms.Value) ref {
+	switch {
+	case v.Level != nil:
+		at := slices.IndexFunc(b.m.Design.Factors, func(f terms.Factor) bool { return f.Name == v.Factor })
+		f := b.m.Design.Factors[at]
+		place := b.num(float64(slices.Index(f.Levels, *v.Level)))
+		return b.where(b.make(opEqual, b.code(f), place), b.num(1), b.num(0))
+	case v.Polynomial != nil:
+		return b.polynomial(v.Polynomial)
+	case v.Expression != "":
+		return b.arithmetic(v.Expression)
+	}
+	return b.number(v.Column)
+}
+
+// polynomial is the value of one, by its recurrence ([terms.Polynomial]).
+func (b *builder) polynomial(p *terms.Polynomial) ref {
+	x := b.arithmetic(p.Expression)
+	before, v := b.num(0), b.num(1)
+	for j, alpha := range p.Alpha {
+		next := b.make(opMul, b.make(opSub, x, b.num(alpha)), v)
+		if j > 0 {
+			next = b.make(opSub, next, b.make(opMul, b.num(p.Norms[j]/p.Norms[j-1]), before))
+		}
+		before, v = v, next
+	}
+	return b.make(opDiv, v, b.num(math.Sqrt(p.Norms[len(p.Alpha)])))
+}
+
+// arithmetic is an expression of columns.
+func (b *builder) arithmetic(text string) ref {
+	r, err := terms.Fold(text, b.num, b.number, func(o string, args ...ref) ref {
+		if o == "-" && len(args) == 1 {
+			return b.make(opNeg, args...)
+		}
+		return b.make(op(o), args...)
+	})
+	if err != nil {
+		b.err = err
+	}
+	return r
+}
