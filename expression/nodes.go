@@ -10,9 +10,9 @@ type Node struct {
 	Number float64 // of "number"
 }
 
-// Nodes are those that g is computed of, in the form in which [Expression.Eval] does: arguments before what is made
-// of them, g last.
-func (e *Expression) Nodes() []Node {
+// Nodes are those that g of e is computed of, in the form in which [Expression.Eval] does: arguments before what is
+// made of them, g last.
+func Nodes(e *Expression) []Node {
 	places := map[ref]int{}
 	var nodes []Node
 	for _, r := range e.graph.reached(e.root) {

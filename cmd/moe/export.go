@@ -86,11 +86,9 @@ func (f *exportFlags) run(cmd *cobra.Command, path string) error {
 	case err != nil:
 		return err
 	case head.Format == fitted.NetworkFormat:
-		return &exitError{exitData, fmt.Errorf("%s: it cannot be exported: it is a network, and mixtures of one target can",
-			path)}
+		return noExport(path, "a network")
 	case head.Several:
-		return &exitError{exitData, fmt.Errorf("%s: it cannot be exported: it has several targets, and mixtures of one can",
-			path)}
+		return noExport(path, "a model of several targets")
 	}
 	m, err := fitted.Read(path)
 	if err != nil {
@@ -119,4 +117,10 @@ func (f *exportFlags) run(cmd *cobra.Command, path string) error {
 		return printJSON(cmd, exportJSON{f.out, f.to, text.Len(), columns, m.Target})
 	}
 	return say(cmd, "%s: %s, %s of %s", f.out, f.to, plural(text.Len(), "byte"), plural(len(columns), "column"))
+}
+
+// noExport is the error of a file that is no mixture of one target.
+func noExport(path, what string) error {
+	return &exitError{exitData, fmt.Errorf("%s: it cannot be exported: it is %s, and mixtures of one target can be",
+		path, what)}
 }

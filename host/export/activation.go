@@ -51,7 +51,8 @@ func (b *builder) activation(ctx context.Context, named fitted.Activation) (func
 	if builtin, ok := builtins[text]; ok {
 		text = builtin
 	} else if !expression.Is(text) {
-		return nil, unsupported("the activation %s is another program's, and the file has no approximation of it", named)
+		return nil, unsupported("the activation %s is another program's, and the file has no approximation of it",
+			named)
 	}
 	act, err := expression.Parse(text, named.Params)
 	if err != nil {
@@ -61,7 +62,7 @@ func (b *builder) activation(ctx context.Context, named fitted.Activation) (func
 	if err := named.Verify(ctx, "", e); err != nil {
 		return nil, unsupported("the activation %s is not the function of that name here", named)
 	}
-	nodes := e.Nodes()
+	nodes := expression.Nodes(e)
 	return func(z ref) ref { return b.expression(nodes, z) }, nil
 }
 

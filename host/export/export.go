@@ -57,8 +57,8 @@ func names(all []Language) string {
 }
 
 // Write writes what a model says of rows in another language: the mean of y, the gate's probabilities, the posterior
-// given y, and in Go and Python quantiles of y, with the parameters as they are. Nothing is written before all is known;
-// what cannot be said is an [*UnsupportedError].
+// given y, and in Go and Python quantiles of y, with the parameters as they are. What cannot be said is an
+// [*UnsupportedError], and nothing is written.
 func Write(ctx context.Context, w io.Writer, m *fitted.Model, r Request) error {
 	if err := r.Validate(); err != nil {
 		return err

@@ -39,7 +39,7 @@ func (g golang) phrase(n *node, args []phrase) phrase {
 	case opSum:
 		return call("exact", append([]phrase{{text: goNumbers(n.numbers), bind: bindTerm}}, args...)...)
 	case opNeg:
-		return phrase{text: "-" + args[0].within(bindTerm), bind: bindWeak}
+		return phrase{text: "-" + args[0].within(bindTerm), bind: bindSum}
 	case opTrue, opFalse:
 		return phrase{text: string(n.op), bind: bindTerm}
 	case opLess, opLessEqual, opEqual:

@@ -1,6 +1,9 @@
 package export
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // lowering rewrites a program for a language that has some of the operations.
 type lowering struct {
@@ -22,7 +25,8 @@ func (p *program) lowered(to Language, has func(o op) bool, exact bool) (*progra
 		}
 		switch n.op {
 		case opNumber, opColumn, opCode, opY, opPieces:
-			at[i] = l.add(node{op: n.op, args: args, number: n.number, text: n.text, levels: n.levels, pieces: n.pieces})
+			n.args, n.label = args, ""
+			at[i] = l.add(n)
 		case opSum:
 			switch {
 			case has(opSum):
@@ -35,12 +39,12 @@ func (p *program) lowered(to Language, has func(o op) bool, exact bool) (*progra
 		default:
 			at[i] = l.do(n.op, args...)
 		}
-		if n.label != "" {
-			l.named(at[i], n.label)
+		if p.nodes[i].label != "" {
+			l.named(at[i], p.nodes[i].label)
 		}
 	}
 	if l.refused != "" {
-		return nil, &UnsupportedError{What: "the function " + string(l.refused) + " of its activation or formula", To: to}
+		return nil, &UnsupportedError{fmt.Sprintf("the function %s of its activation or formula", l.refused), to}
 	}
 	out := l.program
 	moved := func(refs []ref) (to []ref) {
@@ -49,8 +53,10 @@ func (p *program) lowered(to Language, has func(o op) bool, exact bool) (*progra
 		}
 		return to
 	}
-	out.columns, out.target, out.k, out.scale, out.sigma, out.steep = p.columns, p.target, p.k, p.scale, p.sigma, p.steep
-	out.gate, out.posterior, out.weights, out.means = moved(p.gate), moved(p.posterior), moved(p.weights), moved(p.means)
+	out.columns, out.target, out.k = p.columns, p.target, p.k
+	out.scale, out.sigma, out.steep = p.scale, p.sigma, p.steep
+	out.gate, out.posterior = moved(p.gate), moved(p.posterior)
+	out.weights, out.means = moved(p.weights), moved(p.means)
 	if p.mean >= 0 {
 		out.mean = at[p.mean]
 	}

@@ -43,8 +43,8 @@ type builder struct {
 //	m_i = c_i + s_i·g(⟨a_i,x⟩ + b_i),   p = softmax(⟨w_i,x⟩ + v_i),   E[y|x] = Σ_A ω_A·Σ_i p_i·E[y|m_i]
 //	P(z=i|x,y) = softmax over A and i of log ω_A + log p_i − ((h(y) − m_i)/σ_i)²/2 − log σ_i, summed over A
 //
-// as [predict.Predictor] has them. Where a column is missing, or a word is no level, all is NaN, and so is the posterior
-// where the target is.
+// as [predict.Predictor] has them. Where a column is missing, or a word is no level, all is NaN; where the target is,
+// so is the posterior.
 func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program, error) {
 	if m.Family != "" {
 		return nil, unsupported("its noise is %s, and predictions for normal noise alone are known", m.Family)
@@ -76,7 +76,8 @@ func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program,
 	for _, a := range members {
 		for i, p := range a.gate {
 			b.weights = append(b.weights, b.where(complete, b.make(opMul, b.num(a.weight), p), missing))
-			b.means, b.sigma = append(b.means, a.means[i]), append(b.sigma, a.sigma[i])
+			b.means = append(b.means, b.where(complete, a.means[i], missing)) // of every row, be it one number
+			b.sigma = append(b.sigma, a.sigma[i])
 		}
 	}
 	if withTarget {

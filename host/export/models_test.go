@@ -198,6 +198,11 @@ func examples(t *testing.T) (out []example) {
 		}
 		add("scale-"+string(s), m, table, refused)
 	}
+	m = mixture(rng, 2, numbered(2), "y", "identity") // of which much is one number
+	m.Gating, m.GatingIntercepts, m.Regressors = [][]float64{{0, 0}}, nil, [][]float64{{0, 0}, {0, 0}}
+	m.RegressorIntercepts = []float64{1, 1}
+	m.Sigma = []float64{0.5}
+	add("constant", m, numbers(rng, numbered(2)), nil)
 	add("hostile", mixture(rng, 2, hostile[:3], hostile[3], "identity"), numbers(rng, hostile[:3]), nil)
 	return append(out, formulas(t, rng)...)
 }

@@ -135,9 +135,9 @@ func info(name string, kind, columns int64) message {
 	return message(nil).text(1, name).bytes(2, message(nil).bytes(1, tensor))
 }
 
-// onnxOf is a ModelProto: ir_version 1, producer_name 2, doc_string 6, graph 7, opset_import 8. The graph — node 1, name
-// 2, initializer 5, input 11, output 12 — has an input of rows for every column, and of the target where there is a
-// posterior; its outputs are mean (rows), gate and posterior (rows × k).
+// onnxOf is a ModelProto: ir_version 1, producer_name 2, doc_string 6, graph 7, opset_import 8. The graph — node 1,
+// name 2, initializer 5, input 11, output 12 — has an input of rows for every column, and of the target where there is
+// a posterior; its outputs are mean (rows), gate and posterior (rows × k).
 func onnxOf(p *program, title string) ([]byte, error) {
 	if err := noMean(p, ONNX); err != nil {
 		return nil, err

@@ -32,11 +32,12 @@ func (l python) phrase(n *node, args []phrase) phrase {
 	case opY:
 		return phrase{text: "y", bind: bindTerm}
 	case opCode:
-		return phrase{text: fmt.Sprintf("_place(c[%d], [%s])", l.places[n.text], pythonStrings(n.levels)), bind: bindTerm}
+		levels := phrase{text: "[" + pythonStrings(n.levels) + "]"}
+		return call("_place", phrase{text: fmt.Sprintf("c[%d]", l.places[n.text])}, levels)
 	case opSum:
 		return call("_exact", append([]phrase{{text: pythonNumbers(n.numbers), bind: bindTerm}}, args...)...)
 	case opNeg:
-		return phrase{text: "-" + args[0].within(bindTerm), bind: bindWeak}
+		return phrase{text: "-" + args[0].within(bindTerm), bind: bindSum}
 	case opTrue:
 		return phrase{text: "np.True_", bind: bindTerm}
 	case opFalse:

@@ -128,7 +128,8 @@ func (x *text) define(r ref) phrase {
 	var out phrase
 	switch n.op {
 	case opAdd, opSub:
-		out = phrase{text: args[0].within(bindSum) + " " + string(n.op) + " " + args[1].within(bindProduct), bind: bindSum}
+		out = phrase{bind: bindSum, text: args[0].within(bindSum) + " " + string(n.op) + " " +
+			args[1].within(bindProduct)}
 	case opMul, opDiv:
 		if d, ok := x.tongue.(interface{ divisor(p phrase) phrase }); ok && n.op == opDiv {
 			args[1] = d.divisor(args[1])
@@ -165,8 +166,13 @@ func decimal(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // numeral is a number in a text; NaN is not one of them.
 func numeral(v float64) phrase {
-	if v < 0 || math.Signbit(v) {
-		return phrase{text: decimal(v), bind: bindWeak}
+	return phrase{text: decimal(v), bind: bindOf(v)}
+}
+
+// bindOf is the binding of a number: a sign binds as a difference does.
+func bindOf(v float64) binding {
+	if math.Signbit(v) {
+		return bindSum
 	}
-	return phrase{text: decimal(v), bind: bindTerm}
+	return bindTerm
 }

@@ -17,7 +17,7 @@ def examples(page):
     return re.sub(r"(?ms)^```python\n(.*?)^```$|^[^\n]*\n", kept, page)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/export.md"])
 @pytest.mark.filterwarnings("ignore::moe_regression.ModelSuspectWarning")
 def test_page(page, monkeypatch):
     monkeypatch.chdir(ROOT)
