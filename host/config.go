@@ -33,7 +33,8 @@ type Config struct {
 	Output OutputScale
 
 	// Family is the density of the target around the experts' means, by its name in host/mixture; "" is
-	// normal noise. Others are fitted from starts that know nothing of moments, and have no certificate.
+	// normal noise. The moment estimate of others gives starts only, by transforms for what the values of the target
+	// tell of the density ([moment.Marginal]).
 	Family string
 
 	// Hierarchy is the shape of a tree of gates over the experts; the zero value is one

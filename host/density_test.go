@@ -484,7 +484,7 @@ func TestDensityRefusals(t *testing.T) {
 		"noise per expert":          {exponential, counts, Config{Family: "poisson", Noise: PerExpert{}}, "the density poisson has no parameter but its mean"},
 		"output scale":              {exponential, counts, Config{Family: "poisson", Output: SharedScale}, "is for normal noise"},
 		"a tree":                    {exponential, counts, Config{Family: "poisson", K: 4, Hierarchy: model.Hierarchy{Branches: []model.Hierarchy{model.FlatHierarchy(2), model.FlatHierarchy(2)}}}, "is for one gate"},
-		"method moments":            {exponential, counts, Config{Family: "poisson", Method: Moments{}}, "has no effect on method moments; it is for auto, em"},
+		"method l4":                 {exponential, counts, Config{Family: "poisson", Method: L4{}}, "has no effect on method l4; it is for auto, moments, spectral, em"},
 		"a transform":               {exponential, counts, Config{Family: "poisson", Transform: Polynomial}, "knows normal noise alone"},
 		"a start of normal noise":   {id, real, Config{Family: "logistic", Start: &model.Params{K: 2, D: 5}}, "the start is of the density gaussian, the fit of logistic"},
 		"a start for normal noise":  {id, real, Config{Start: started}, "the start is of the density logistic, the fit of gaussian"},

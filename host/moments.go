@@ -40,13 +40,13 @@ func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence
 	if err != nil {
 		return nil, err
 	}
-	return fromTensors(ctx, p, estimate, obstacle, search.KindMoments, m.Radius, m)
+	return fromTensors(ctx, p, e, estimate, obstacle, search.KindMoments, m.Radius, m)
 }
 
 // fromTensors is the outcome of a method that estimates the regressors from moment
 // tensors and fits the gate to them.
-func fromTensors(ctx context.Context, p *problem.Problem, estimate *moment.Estimate, obstacle, kind string,
-	radius float64, m Method) (_ *outcome, err error) {
+func fromTensors(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate, obstacle,
+	kind string, radius float64, m Method) (_ *outcome, err error) {
 	if estimate == nil {
 		return nil, refuse("there is no moment estimate: %s; method auto falls back to the likelihood", obstacle)
 	}
@@ -54,8 +54,12 @@ func fromTensors(ctx context.Context, p *problem.Problem, estimate *moment.Estim
 	out.note(estimate.Notes...)
 	out.note(p.Inputs.Note())
 	candidate := &search.Candidate{Kind: kind, Rows: p.N(), Agrees: true}
+	q := p.Shape.Adopt(estimate.Params)
+	if e.Marginal != nil {
+		q = moment.Begin(p, e, estimate)
+	}
 	var held string
-	if candidate.Params, candidate.Run, held, err = gate(ctx, p, p.Shape.Adopt(estimate.Params), radius); err != nil {
+	if candidate.Params, candidate.Run, held, err = gate(ctx, p, q, radius); err != nil {
 		return nil, err
 	}
 	if candidate.Failed() {

@@ -66,7 +66,7 @@ var (
 		OptGateFeatures, OptExpertFeatures,
 		OptHierarchy, OptLeaves, OptOutput, OptFamily, OptWeights, OptMaxMemory,
 	}
-	tensorOptions = []Option{OptTransform, OptRadius, OptWeights, OptMaxMemory, OptSums}
+	tensorOptions = []Option{OptTransform, OptRadius, OptFamily, OptWeights, OptMaxMemory, OptSums}
 	batchOptions  = []Option{OptBatch, OptStepSize, OptSchedule, OptEpochs}
 )
 

@@ -31,5 +31,5 @@ func (m Spectral) fit(ctx context.Context, p *problem.Problem, e *moment.Evidenc
 	if err != nil {
 		return nil, err
 	}
-	return fromTensors(ctx, p, estimate, obstacle, search.KindSpectral, m.Radius, m)
+	return fromTensors(ctx, p, e, estimate, obstacle, search.KindSpectral, m.Radius, m)
 }

@@ -42,6 +42,7 @@ func NewOptimalOf(ctx context.Context, act sdk.Activation, d Density, k int) (*O
 // with m_q(y) and e_q(y) of this law: on a table of all whole numbers with a probability, on panels of
 // log(y − least) for numbers above a least one, on panels of u with y = c + s·sinh(u) for all numbers, so that tails
 // of any power are within the range. Sigma and Level are 0. Moments of y need not exist.
+// There is a T_1 of it too, with E[T_1(y)·x] = Σ_i p_i a_i, for the regressors' signs.
 //
 // It is an error if a value of g is no mean of f ([gauss.MeanError]), or if there is no grid for the support.
 // Transforms that do not exist have a reason: of y with N values none of order N and above does.
@@ -53,7 +54,7 @@ func (l *Law) OptimalOf(d Density, k int) (*Optimal, error) {
 	}
 	signal := c.signal()
 	var solved [5]*combination
-	for _, r := range Orders() {
+	for r := 1; r <= 4; r++ {
 		if solved[r] = c.solve(r, signal); solved[r] == nil {
 			o.why[r] = fmt.Sprintf("y tells nothing of He%d(Z) that it does not tell by lower orders", r)
 			if n := len(c.counts); n > 0 && n <= r {

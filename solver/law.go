@@ -56,7 +56,7 @@ func (l *Law) NoiseLevel(y, w []float64, effective float64) float64 {
 	if !(l.SD > 0) || len(y) == 0 {
 		return least
 	}
-	q := quantiles(y, w)
+	q := Quantiles(y, w)
 	most := max(2*least, deviation(q))
 	at := make([]float64, len(q))
 	mean := func(logSigma float64) float64 {
@@ -114,7 +114,7 @@ func (l *Law) Fits(y, w []float64, effective float64) bool {
 	if !(l.SD > 0) || len(y) == 0 {
 		return false
 	}
-	q := quantiles(y, w)
+	q := Quantiles(y, w)
 	apart := func(logSigma float64) (d float64) {
 		law := l.law.Density(math.Exp(logSigma))
 		for i, v := range q {
@@ -143,8 +143,8 @@ func (l *Law) Fits(y, w []float64, effective float64) bool {
 	return best <= mostApart/math.Sqrt(effective)+0.5/float64(len(y))
 }
 
-// quantiles returns levelQuantiles values of y, evenly spaced in weight.
-func quantiles(y, w []float64) []float64 {
+// Quantiles returns 192 values of y, evenly spaced in weight, in ascending order; w is nil for equal weights.
+func Quantiles(y, w []float64) []float64 {
 	if w == nil {
 		sorted := slices.Clone(y)
 		slices.Sort(sorted)

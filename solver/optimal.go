@@ -131,8 +131,8 @@ func (o *Optimal) none(why string) *Optimal {
 // Reason says why T_r does not exist; "" where it does.
 func (o *Optimal) Reason(r int) string { return o.why[r] }
 
-// Has says whether T_r exists, r = 2, 3 or 4.
-func (o *Optimal) Has(r int) bool { return r >= 2 && r <= 4 && o.t[r] != nil }
+// Has says whether T_r exists, r = 2, 3 or 4; r = 1 too of [Law.OptimalOf].
+func (o *Optimal) Has(r int) bool { return r >= 1 && r <= 4 && o.t[r] != nil }
 
 // Apply writes T_r(y_i) to dst_i.
 func (o *Optimal) Apply(r int, dst, y []float64) {
@@ -163,10 +163,12 @@ func (o *Optimal) ErrorBound(r int) float64 { return o.t[r].errorBound() }
 // best for; +Inf where T_r does not exist.
 func (o *Optimal) Variance(r int) float64 { return o.Noise.Variance(r, o.K) }
 
-// weight returns w_r(y) for k experts.
+// weight returns w_r(y) for k experts; w_1 is 1, that of any direction.
 func weight(r, k int, e [gauss.He4 + 1]float64) float64 {
 	p := 1 / float64(max(k, 2))
 	switch r {
+	case 1:
+		return 1
 	case 2:
 		return p*e[1] + 1 - p
 	case 3:

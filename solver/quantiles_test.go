@@ -24,7 +24,7 @@ func TestQuantiles(t *testing.T) {
 			total += v
 		}
 		sorted := slices.Sorted(slices.Values(y))
-		equal, weighted := quantiles(y, nil), quantiles(y, w)
+		equal, weighted := Quantiles(y, nil), Quantiles(y, w)
 		if len(equal) != levelQuantiles || len(weighted) != levelQuantiles {
 			t.Fatalf("%d and %d quantiles", len(equal), len(weighted))
 		}
@@ -86,7 +86,7 @@ func TestNoiseLevelByScan(t *testing.T) {
 		for i := range y {
 			y[i] = c.g(c.norm*rng.NormFloat64()) + c.sigma*rng.NormFloat64()
 		}
-		q := quantiles(y, nil)
+		q := Quantiles(y, nil)
 		least := .01 * law.SD
 		most := max(2*least, deviation(q))
 		const steps = 150
@@ -130,7 +130,7 @@ func TestFitsByScan(t *testing.T) {
 		for i := range y {
 			y[i] = act.G(.8*rng.NormFloat64()+.3) + .2*rng.NormFloat64()
 		}
-		q := quantiles(y, nil)
+		q := Quantiles(y, nil)
 		apart := func(logSigma float64) (worst float64) {
 			density := law.law.Density(math.Exp(logSigma))
 			for i, v := range q {

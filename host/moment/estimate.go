@@ -58,6 +58,9 @@ func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence,
 	} else if est, err = regressors(ctx, fourth, e.Subspace, mu, rng); err != nil {
 		return nil, err.Error(), ctx.Err()
 	}
+	if e.Marginal != nil {
+		return est, "", est.signByFirst(ctx, p, e)
+	}
 	est.Sign(p, e)
 	return est, "", nil
 }

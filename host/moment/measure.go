@@ -25,8 +25,10 @@ type Evidence struct {
 	Verdict   solver.Verdict
 	Optimal   *solver.Optimal // nil where the tensors are those of the polynomials
 	Subspace  *Subspace       // nil where T̂2 cannot give one
+	Marginal  *Marginal       // nil where the noise is normal
 	Notes     []string        // for the user
 
+	none  string // why there are no transforms of a density that is not normal
 	want  Want
 	law   *solver.Law   // nil until transforms of minimum variance are looked at
 	level float64       // noise level that they are made for
@@ -41,14 +43,14 @@ type Evidence struct {
 // target's second moment implies, or those of minimum variance, and the subspace of
 // the regressors from T̂2.
 //
-// Where experts have activations of their own, or the noise is not normal, there is no transform for them all: the
-// evidence is the target's rms, as noise level and norm.
+// Where experts have activations of their own there is no transform for them all: the evidence is the target's rms, as
+// noise level and norm. Where the noise is not normal there are transforms of minimum variance alone, see [Marginal].
 func Measure(ctx context.Context, p *problem.Problem, w Want) (*Evidence, error) {
 	if p.Leaves != nil {
 		return &Evidence{Sigma: p.RMS(), Norm: p.RMS(), want: w}, nil
 	}
 	if p.Link != nil {
-		return &Evidence{Sigma: p.RMS(), Norm: p.Link.Spread, want: w}, nil
+		return (&Evidence{Sigma: p.RMS(), Norm: p.Link.Spread, want: w}).With(ctx, p)
 	}
 	sigma, z := sigmaFromNorms(p.Second, p.Moments)
 	if p.Shape.Sigma > 0 {
@@ -84,7 +86,13 @@ func (e *Evidence) Outputs() solver.Outputs {
 func (e *Evidence) With(ctx context.Context, p *problem.Problem) (*Evidence, error) {
 	f := *e
 	f.Subspace, f.sums3, f.fourths, f.sums4 = nil, nil, nil, nil
-	if err := f.choose(ctx, p, e.want); err != nil {
+	var err error
+	if p.Link != nil {
+		err = chooseUnder(ctx, p, &f)
+	} else {
+		err = f.choose(ctx, p, e.want)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if !f.Outputs().Has(2) || p.Shape.D < p.Shape.K || f.Optimal != nil && f.t2 == nil {
@@ -117,10 +125,13 @@ func (e *Evidence) Unidentified(p *problem.Problem) string {
 		return why
 	}
 	if k, d := p.Shape.K, p.Shape.D; d <= 2*k-1 {
-		return fmt.Sprintf("d = %d is not above 2k-1 = %d", d, 2*k-1)
+		return fewDimensions(k, d)
 	}
 	return ""
 }
+
+// fewDimensions says that so many features do not tell so many experts.
+func fewDimensions(k, d int) string { return fmt.Sprintf("d = %d is not above 2k-1 = %d", d, 2*k-1) }
 
 // Obstacle says which assumption of an estimate by tensors up to this order fails so
 // badly that there is none; "" where none does.
@@ -135,9 +146,6 @@ func (e *Evidence) Obstacle(p *problem.Problem, order int) string {
 func (e *Evidence) obstacle(p *problem.Problem) string {
 	if p.Leaves != nil {
 		return "the experts have activations of their own"
-	}
-	if p.Link != nil {
-		return "the moment tensors are of normal noise, not of the density " + p.Shape.Family
 	}
 	if why := e.Unidentified(p); why != "" {
 		return why

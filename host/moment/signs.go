@@ -1,6 +1,7 @@
 package moment
 
 import (
+	"context"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
@@ -30,6 +31,11 @@ func ChooseSigns(p *model.Params, yx []float64, m sdk.Moments) (obstacle string)
 	if math.Abs(slope) < 1e-8*math.Sqrt(m.Value[2][0]) {
 		return "E[g'(Z)] = 0"
 	}
+	return signsOf(p, yx, slope)
+}
+
+// signsOf is [ChooseSigns] of slope·Σ_i p_i s_i a_i.
+func signsOf(p *model.Params, yx []float64, slope float64) (obstacle string) {
 	dual, err := loss.PseudoInverseRows(mat.NewDense(p.K, p.D, append([]float64(nil), p.Regressors...)))
 	if err != nil {
 		return "the estimated regressors are linearly dependent"
@@ -40,4 +46,19 @@ func ChooseSigns(p *model.Params, yx []float64, m sdk.Moments) (obstacle string)
 		}
 	}
 	return ""
+}
+
+// signByFirst is Sign by T_1 of a density that is not normal: y need not have a mean.
+func (est *Estimate) signByFirst(ctx context.Context, p *problem.Problem, e *Evidence) error {
+	if !e.Optimal.Has(1) { // of an even g
+		return nil
+	}
+	first, err := firstMoment(ctx, p, e)
+	if err != nil {
+		return err
+	}
+	if why := signsOf(est.Params, first, 1); why != "" {
+		est.Notes = append(est.Notes, "the first moment does not tell the regressors' signs: "+why)
+	}
+	return nil
 }

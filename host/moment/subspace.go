@@ -128,7 +128,7 @@ func (s *Subspace) Lift(dst, small []float64) {
 // exceed twice the size of the most negative one. It is 0 where that says
 // nothing: g without a transform, or no negative eigenvalue.
 func (e *Evidence) EigengapK(p *problem.Problem) (int, error) {
-	if p.Link != nil || !e.Outputs().Has(2) {
+	if !e.Outputs().Has(2) || p.Link != nil && e.t2 == nil {
 		return 0, nil
 	}
 	var eig mat.EigenSym

@@ -127,15 +127,7 @@ func (e *Evidence) target(ctx context.Context, p *problem.Problem) (err error) {
 	}
 	known := e.want.Known
 	if known == nil {
-		known = &Known{Total: p.Weights.Total}
-		rows := model.Part(p.Rows, LevelRows)
-		n, _ := rows.Dims()
-		known.Y = make([]float64, 0, n)
-		err = model.InOrder(ctx, rows, func(b *model.Block) error {
-			known.Y, known.W = append(known.Y, b.Y...), append(known.W, b.Role[model.Weights]...)
-			return nil
-		})
-		if err != nil {
+		if known, err = targetsOf(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -148,10 +140,25 @@ func (e *Evidence) target(ctx context.Context, p *problem.Problem) (err error) {
 	return nil
 }
 
+// targetsOf are the values of y that the noise level is told from.
+func targetsOf(ctx context.Context, p *problem.Problem) (*Known, error) {
+	known := &Known{Total: p.Weights.Total}
+	rows := model.Part(p.Rows, LevelRows)
+	n, _ := rows.Dims()
+	known.Y = make([]float64, 0, n)
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
+		known.Y, known.W = append(known.Y, b.Y...), append(known.W, b.Role[model.Weights]...)
+		return nil
+	})
+	return known, err
+}
+
 // unmade says which transform is missing for an estimate; "" where none is.
 func (e *Evidence) unmade(p *problem.Problem) string {
 	name, r := p.Activation.Info().Name, e.want.order()
 	switch {
+	case e.none != "":
+		return e.none
 	case e.Optimal != nil:
 		for _, r := range []int{2, r} {
 			if why := e.Optimal.Reason(r); why != "" {
@@ -167,7 +174,7 @@ func (e *Evidence) unmade(p *problem.Problem) string {
 }
 
 func (e *Evidence) whyEven() string {
-	if e.Verdict.SignsIdentifiable {
+	if e.Marginal != nil || e.Verdict.SignsIdentifiable {
 		return ""
 	}
 	return "; g is even, so that every tensor of odd order vanishes"

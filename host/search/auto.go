@@ -223,7 +223,7 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		t.Soft = random
 	}
 	var subspace Start
-	within := e.Subspace != nil && p.Shape.K > 1
+	within := e.Subspace != nil && p.Shape.K > 1 && p.Link == nil // small mixtures there are of normal noise
 	if within {
 		projected, err := model.InMemory(ctx, e.Subspace.Project(part), 1)
 		if err != nil {

@@ -95,20 +95,20 @@ func Own(p *problem.Problem, start *model.Params) Start {
 // Moments is a moment estimate of this kind with a gate fitted to it on part of the rows.
 func Moments(p *problem.Problem, e *moment.Evidence, kind string, est *moment.Estimate, part model.Rows) Start {
 	return Start{kind, func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
-		q := p.Shape.Adopt(est.Params)
-		floats.Scale(e.Norm, q.Regressors)
-		q, _, err := FitGate(ctx, p, part, q, screenRidge, 1)
+		q, _, err := FitGate(ctx, p, part, moment.Begin(p, e, est), screenRidge, 1)
 		return q, err
 	}}
 }
 
 // FitGate fits the gate, and σ with it, by L_log over the rows with the
 // regressors as they are, from a gate of 0 and a σ as large as the target's rms
-// (002 §3.2), with a ridge on the gate if it is not 0.
+// (002 §3.2), with a ridge on the gate if it is not 0. The noise of a density that is not normal begins where q has it.
 func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, ridge float64,
 	workers int) (*model.Params, *optim.Result, error) {
 	q = q.Clone()
-	p.Shape.StartNoise(q, p.RMS())
+	if p.Link == nil {
+		p.Shape.StartNoise(q, p.RMS())
+	}
 	l := loss.NewLikelihood(rows, p.G, q, loss.Free{Gating: true, Sigma: true, GateColumns: p.Shape.Gate}, workers)
 	l.PenaliseGate(ridge)
 	run, err := Climb(ctx, l, l.Theta(q), nil)
