@@ -10,6 +10,8 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/learn"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
@@ -18,8 +20,11 @@ type learnFlags struct {
 	config learn.Config
 	target string
 	drop   []string
-	cells  cellFlags
-	out    string
+	// columns whose values are levels, beside those that hold words
+	categorical []string
+	cells       cellFlags
+	out         string
+	report      string
 }
 
 func newLearnCmd() *cobra.Command {
@@ -33,13 +38,16 @@ are those of the least BIC. With --monotone g rises, and is a quadratic spline. 
 written as a table that --activation table:FILE takes, with intervals of 95 %.
 
 A g and regressors are one of many that give the same means. Here the first regressor
-has norm 1, or all with --unit-norm; with --intercept the experts' intercepts are 0 on
-the average over the rows; and g rises on the average over the rows.
+has norm 1, or all with --unit-norm, experts being in the order of their proportions;
+with --intercept the experts' intercepts are 0 on the average over the rows; and g rises on
+the average over the rows. Where it does not, or is even, the first regressor's largest
+coefficient is above 0.
 
 Built-ins and some expressions are fitted in the place of the spline, and compared by BIC:
-a + s·g(beta·z + shift), with a, s and beta fitted too, and the shift where k is 1 or with
---intercept. p is that of a test of whether g deviates from them by a spline.`,
-		Example: `  moe learn-activation data.csv --k 2 -o g.csv
+a + s·g(beta·z + shift), with a, s and beta fitted too, and the shift where k is 1, with
+--intercept, or where BIC prefers that. p is that of a test of whether g deviates from them
+by a spline. --json has each as an expression.`,
+		Example: `  moe learn-activation data.csv --k 2 -o g.csv --report g.html
   moe fit data.csv --activation table:g.csv --k 2 -o model.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
@@ -54,6 +62,10 @@ a + s·g(beta·z + shift), with a, s and beta fitted too, and the shift where k 
 	flags.StringVar(&f.target, "target", "", "the target's `COLUMN`; the last where none is named")
 	flags.StringSliceVar(&f.drop, "drop", nil, "`COLUMNS` to leave out")
 	flags.StringVarP(&f.out, "output", "o", "", "write the curve to this CSV `FILE` (required)")
+	flags.StringVar(&f.report, "report", "", "write a page with the curve, its intervals and the functions beside it "+
+		"to this HTML `FILE`")
+	flags.StringSliceVar(&f.categorical, "categorical", nil, "column `NAMES` that are factors whatever stands "+
+		"in them")
 	f.cells.register(cmd, "leave them out")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
 	return cmd
@@ -69,10 +81,13 @@ func (f *learnFlags) run(cmd *cobra.Command, path string) error {
 	if err := f.cells.check(dataset.Drop); err != nil {
 		return err
 	}
-	if err := distinct(f.out, path); err != nil {
+	if err := distinct(f.out, path, f.report); err != nil {
 		return err
 	}
-	if err := creatable(f.out); err != nil {
+	if err := distinct(f.report, path); err != nil {
+		return err
+	}
+	if err := creatable(f.out, f.report); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -81,26 +96,43 @@ func (f *learnFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	defer in.close()
-	src, err := in.open(f.cells.on(dataset.Selection{Target: f.target, Drop: f.drop}))
+	data, err := terms.Open(ctx, in.open, terms.Request{Categorical: f.categorical,
+		Selection: f.cells.on(dataset.Selection{Target: f.target, Drop: f.drop})})
 	if err != nil {
 		return err
 	}
-	l, err := learn.Learn(ctx, src, f.config)
+	l, err := learn.Learn(ctx, data.Source, f.config)
 	if err != nil {
 		return err
 	}
-	file, err := atomicfile.Create(ctx, f.out)
+	if err := f.write(cmd, l, data.Source.Schema()); err != nil {
+		return err
+	}
+	return printLearned(cmd, f.out, l, data.Source.Schema().Features, f.config.Monotone)
+}
+
+// write writes the curve and, where it is asked for, the page: both or neither.
+func (f *learnFlags) write(cmd *cobra.Command, l *learn.Learned, schema dataset.Schema) error {
+	curve, err := atomicfile.Create(cmd.Context(), f.out)
 	if err != nil {
 		return err
 	}
-	defer file.Discard()
-	if err := l.WriteCSV(file); err != nil {
+	defer curve.Discard()
+	if err := l.WriteCSV(curve); err != nil {
 		return err
 	}
-	if err := file.Commit(); err != nil {
+	if f.report == "" {
+		return curve.Commit()
+	}
+	page, err := atomicfile.Create(cmd.Context(), f.report)
+	if err != nil {
 		return err
 	}
-	return printLearned(cmd, f.out, l, src.Schema().Features, f.config.Monotone)
+	defer page.Discard()
+	if err := report.LearnedPage(page, l, schema.Features, schema.Target, settings(cmd)); err != nil {
+		return err
+	}
+	return atomicfile.CommitAll(curve, page)
 }
 
 // learnedJSON is the JSON of moe learn-activation.
@@ -114,6 +146,8 @@ type learnedJSON struct {
 	Knots       int        `json:"knots"`
 	Middle      [2]float64 `json:"middle"` // where the middle 95 % of arguments are
 	Even        bool       `json:"even"`   // every expert's sign is free
+	Center      *float64   `json:"center"` // where g is even about; null where it is not
+	Proportions []float64  `json:"proportions"`
 	weightsJSON            // the estimates
 	// of the estimates, with the curve estimated too; null where there are none
 	Errors        *weightsJSON  `json:"standard_errors"`
@@ -152,7 +186,8 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 	if wantsJSON(cmd) {
 		j := learnedJSON{Output: out, Activation: l.Table.Info().Name, K: p.K, N: l.N, Features: features,
 			Monotone: monotone,
-			Knots:    l.Knots, Middle: l.Middle, Even: l.Even, weightsJSON: weightsOf(p), Unjudged: l.Unjudged,
+			Knots:    l.Knots, Middle: l.Middle, Even: l.Even, Center: l.Center, Proportions: l.Proportions,
+			weightsJSON: weightsOf(p), Unjudged: l.Unjudged,
 			LogLikelihood: l.LogLikelihood, BIC: l.BIC, Curve: l.Curve, Bias: l.Bias, Named: l.Named, Starts: l.Starts}
 		if l.StandardErrors != nil {
 			w := weightsOf(l.StandardErrors)
@@ -164,7 +199,8 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 		"95 %% of arguments are from %.4g to %.4g",
 		out, l.Knots, p.K, p.Sigma[0], l.LogLikelihood, l.N, l.BIC, l.Middle[0], l.Middle[1])}
 	if l.Even {
-		lines = append(lines, "g is even as far as it is known: the sign of every regressor is free")
+		lines = append(lines, fmt.Sprintf("g is even about %.2g as far as it is known: the sign of every regressor "+
+			"is free", *l.Center))
 	}
 	lines = append(lines, bands(l))
 	for _, n := range l.Named {
@@ -172,11 +208,7 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 		if n.BIC < l.BIC {
 			verdict = "preferred to the curve"
 		}
-		beta := ""
-		if n.Beta != 1 {
-			beta = fmt.Sprintf("beta %.3g", n.Beta)
-		}
-		lines = append(lines, fmt.Sprintf("  %-22s %-12s p %-6s BIC %+.1f, %s", n.Name, beta, pValue(n.P), n.BIC-l.BIC,
+		lines = append(lines, fmt.Sprintf("  %-45s p %-6s BIC %+.1f, %s", n.String(), pValue(n.P), n.BIC-l.BIC,
 			verdict))
 	}
 	_, err := fmt.Fprintln(textOut(cmd), strings.Join(lines, "\n"))

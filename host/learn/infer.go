@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -328,10 +329,10 @@ func (s *state) variance(c *mat.SymDense, d int, z float64, row []float64) float
 	return sum
 }
 
-// frame is how the data's units follow from those of the fit: a feature is mean + scale·x, and an index sign·z + move.
+// frame is how the data's units follow from those of the fit: a feature is mean + scale·x, and an index z + move.
 type frame struct {
 	mean, scale []float64
-	sign, move  float64
+	move        float64
 }
 
 const (
@@ -345,9 +346,10 @@ func (s *state) judge(ctx context.Context, r *rows, f *frame, l *Learned) error 
 	g := s.g.(*spline)
 	row := make([]float64, g.size())
 	c, ok := s.covariance(r)
+	ok = ok && l.Unjudged == ""
 	point := func(z float64) Point {
 		v, _ := g.at(z, row)
-		p := Point{Z: f.sign*z + f.move, G: v}
+		p := Point{Z: z + f.move, G: v}
 		if ok {
 			se := math.Sqrt(s.variance(c, r.d, z, row))
 			lower, upper := v-quantile975*se, v+quantile975*se
@@ -362,13 +364,9 @@ func (s *state) judge(ctx context.Context, r *rows, f *frame, l *Learned) error 
 	for _, z := range g.knots {
 		l.Points = append(l.Points, point(z))
 	}
-	if f.sign < 0 {
-		slices.Reverse(l.Curve)
-		slices.Reverse(l.Points)
-	}
 	if !ok {
-		l.Unjudged = "the rows do not tell all parameters apart: features that follow from each other, or experts " +
-			"that are alike"
+		l.Unjudged = cmp.Or(l.Unjudged, "the rows do not tell all parameters apart: features that follow from each "+
+			"other, or experts that are alike")
 		return nil
 	}
 	l.StandardErrors = s.errors(c, r, f)
@@ -383,11 +381,11 @@ func (s *state) judge(ctx context.Context, r *rows, f *frame, l *Learned) error 
 	b := Bias{Knots: 2*len(g.knots) - 1}
 	wide := make([]float64, fine.g.size())
 	for i := range curvePoints + 1 {
-		z := f.sign * (l.Middle[0] + (l.Middle[1]-l.Middle[0])*float64(i)/curvePoints - f.move)
+		z := l.Middle[0] + (l.Middle[1]-l.Middle[0])*float64(i)/curvePoints - f.move
 		here, _ := g.at(z, row)
 		there, _ := fine.g.at(z, wide)
 		if d := there - here; i == 0 || math.Abs(d) > math.Abs(b.Difference) {
-			b.Z, b.Difference = f.sign*z+f.move, d
+			b.Z, b.Difference = z+f.move, d
 			b.SE = math.Sqrt(max(0, fine.variance(over, r.d, z, wide)-s.variance(c, r.d, z, row)))
 		}
 	}

@@ -1,12 +1,15 @@
 package learn
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/expression"
 )
 
 // drawn is a state of two experts with intercepts, and n rows of it.
@@ -87,13 +90,113 @@ func TestInformation(t *testing.T) {
 func TestNearest(t *testing.T) {
 	relu := shapes[slices.IndexFunc(shapes, func(s shape) bool { return s.name == "relu" })]
 	for _, wide := range []float64{.3, 1, 1.7, 2.1, 3.3} {
-		s := &state{k: 1, placed: true, g: function(func(z float64) float64 { return 2 + 3*max(-z, 0) })}
+		s := &state{k: 1, g: function(func(z float64) float64 { return 2 + 3*max(-z, 0) })}
 		var at []float64
 		for i := range 500 {
 			at = append(at, wide*(float64(i)/250-1))
 		}
-		if n := nearest(s, relu, at); math.Abs(n.offset-2)+math.Abs(n.scale-3)+math.Abs(n.beta+1)+math.Abs(n.shift) > 1e-9 {
+		if n := nearest(s, relu, at, true); math.Abs(n.offset-2)+math.Abs(n.scale-3)+math.Abs(n.beta+1)+math.Abs(n.shift) > 1e-9 {
 			t.Errorf("width %v: %v + %v·relu(%v·z + %v)", wide, n.offset, n.scale, n.beta, n.shift)
+		}
+	}
+}
+
+// TestCanonical: another order of the experts, another norm of the first and the other sign of all are the same mixture,
+// and the one that is canonical is found from each.
+func TestCanonical(t *testing.T) {
+	s, r := drawn(2000)
+	s.loglik = s.pass(r).loglik
+	want := canonical(s, r)
+	if share := want.pass(r).expected; share[0] < share[1] {
+		t.Errorf("%v rows of the experts", share)
+	}
+	other := s.clone()
+	other.a[0], other.a[1], other.b[0], other.b[1] = other.a[1], other.a[0], other.b[1], other.b[0]
+	for i := range other.a {
+		for j := range other.a[i] {
+			other.a[i][j] *= -3
+		}
+		other.b[i] *= -3
+	}
+	for j := range other.w[0] {
+		other.w[0][j] = -other.w[0][j]
+	}
+	other.g = s.g.(*spline).stretched(-3)
+	got := canonical(other, r)
+	for _, c := range []*state{want, other, got} {
+		if l := c.pass(r).loglik; math.Abs(l-s.loglik) > 1e-8*math.Abs(s.loglik) {
+			t.Errorf("log-likelihood %v, want %v", l, s.loglik)
+		}
+	}
+	if norm := got.norm(got.a[0]); math.Abs(norm-1) > 1e-12 {
+		t.Errorf("norm %v", norm)
+	}
+	near := func(what string, a, b []float64) {
+		for i := range a {
+			if math.Abs(a[i]-b[i]) > 1e-9 {
+				t.Errorf("%s: %v, from the other %v", what, a, b)
+				return
+			}
+		}
+	}
+	near("a_1", want.a[0], got.a[0])
+	near("a_2", want.a[1], got.a[1])
+	near("b", want.b, got.b)
+	near("w", want.w[0], got.w[0])
+	near("knots", want.g.(*spline).knots, got.g.(*spline).knots)
+	near("values", want.g.(*spline).values, got.g.(*spline).values)
+
+	// Of an even g the common sign is that of the first regressor's largest coefficient, wherever the center is.
+	for _, center := range []float64{0, .4} {
+		even := want.clone()
+		even.g = newNatural([]float64{center - 2, center - 1, center, center + 1, center + 2}, []float64{4, 1, 0, 1, 4})
+		for _, factor := range []float64{1, -1} {
+			c := even.clone()
+			for i := range c.a {
+				for j := range c.a[i] {
+					c.a[i][j] *= factor
+				}
+				c.b[i] *= factor
+			}
+			c.g = even.g.(*spline).stretched(factor)
+			at, is := evenAbout(c, r)
+			if !is || math.Abs(at-factor*center) > .05 {
+				t.Errorf("even about %v: %v, about %v", factor*center, is, at)
+			}
+			c = canonical(c, r)
+			if largest := slices.MaxFunc(c.a[0], func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) }); largest < 0 {
+				t.Errorf("a_1 is %v", c.a[0])
+			}
+		}
+	}
+}
+
+// TestNamed: what is said of a function as an expression, and by Eval, are its values, shifted.
+func TestNamed(t *testing.T) {
+	for _, shape := range shapes {
+		for _, n := range []named{
+			{shape: shape, offset: .3, scale: -1.2, beta: .7, shift: .2, moves: true},
+			{shape: shape, offset: -.3, scale: .4, other: 1.5, beta: -1, moves: true},
+		} {
+			const move = .6
+			out := n.named(move)
+			act, err := expression.Parse(out.Activation, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			z := []float64{-2.5, -1, -.2, .1, .8, 2.9}
+			values, texts := make([]float64, len(z)), make([]float64, len(z))
+			out.Eval(values, z)
+			if err := act.Eval(t.Context(), texts, z); err != nil {
+				t.Fatal(err)
+			}
+			row := make([]float64, n.size())
+			for i := range z {
+				want, _ := n.at(z[i]-move, row)
+				if math.Abs(values[i]-want) > 1e-13 || math.Abs(texts[i]-want) > 1e-13 {
+					t.Errorf("%s at %v: %v, as a text %v, want %v", out.Activation, z[i], values[i], texts[i], want)
+				}
+			}
 		}
 	}
 }

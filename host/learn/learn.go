@@ -12,7 +12,10 @@ import (
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host"
@@ -40,9 +43,9 @@ func (s *state) bic(r *rows) float64 {
 	return float64(s.free(r.d))*math.Log(float64(r.n)) - 2*s.loglik
 }
 
-// indices returns the rows' arguments under the experts that they are most likely of, ascending.
-func (s *state) indices(r *rows) []float64 {
-	out := make([]float64, 0, r.n)
+// seen returns the rows at the indices of their most probable experts.
+func (s *state) seen(r *rows) []Row {
+	out := make([]Row, 0, r.n)
 	v := s.newView()
 	for t := range r.n {
 		x := r.x[t*r.d : (t+1)*r.d]
@@ -53,7 +56,16 @@ func (s *state) indices(r *rows) []float64 {
 				best = i
 			}
 		}
-		out = append(out, s.index(best, x))
+		out = append(out, Row{s.index(best, x), r.y[t], best, v.post[best]})
+	}
+	return out
+}
+
+// indices returns the arguments of [state.seen], ascending.
+func (s *state) indices(r *rows) []float64 {
+	out := make([]float64, 0, r.n)
+	for _, row := range s.seen(r) {
+		out = append(out, row.Z)
 	}
 	slices.Sort(out)
 	return out
@@ -210,19 +222,23 @@ const (
 	MinKnots  = 6
 	MaxKnots  = 12
 	startRows = 4000
+	shownRows = 1500
+	rounding  = 1e-9 // the noise, in standard deviations of y, that is none
 )
 
 // Learned is a curve with the mixture that it was learnt with.
 type Learned struct {
 	Table              *table.Table
 	Params             *model.Params // in the units of the data; norms are as held
+	Proportions        []float64     // of the experts, the largest first
 	N                  int
 	LogLikelihood, BIC float64
 	Knots              int
 	Middle             [2]float64 // where the middle 95 % of arguments are
 
-	Even  bool    // k > 1, and g(z) and g(−z) differ by less than 3 % of what g varies by there
-	Named []Named // what else g may be, the least BIC first
+	Even   bool     // k > 1, and every expert's sign is free
+	Center *float64 // where g is even about; nil where it is not
+	Named  []Named  // what else g may be, the least BIC first
 
 	// Curve is g from the first knot to the last, with its standard errors where there are any.
 	Curve  []Point
@@ -236,7 +252,14 @@ type Learned struct {
 
 	Starts []Start // the highest first
 
-	sign, move float64 // an index is sign·z + move of what the search has for z
+	Rows []Row // at most 1,500, evenly spaced
+}
+
+// Row is a row at the index of its most probable expert.
+type Row struct {
+	Z, Y      float64
+	Expert    int // from 0
+	Posterior float64
 }
 
 // Point is a point of the curve, with a pointwise interval of 95 %.
@@ -263,8 +286,40 @@ type Start struct {
 	LogLikelihood float64 `json:"log_likelihood"`
 }
 
-// starts are the activations whose fits the search begins from.
-var starts = []string{"expr: z", "expr: max(z, 0)", "expr: tanh(z)", "expr: exp(-z^2)"}
+// starts are the fits that the search begins from: moment estimates, and maxima of the likelihood. Of a target that is
+// likened to g no scale is fitted, others' means are c + s·g.
+var starts = []struct {
+	text    string
+	method  host.Method
+	likened bool
+}{
+	{"expr: max(z, 0)", host.Moments{}, true},
+	{"expr: tanh(z)", host.Moments{}, true},
+	{"expr: exp(-z^2)", host.Moments{}, true},
+	{"expr: z", host.EM{Starts: 1}, true},
+	{"expr: max(z, 0)", host.EM{Starts: 1}, false},
+	{"expr: tanh(z)", host.EM{Starts: 1}, false},
+	{"expr: exp(-z^2)", host.EM{Starts: 1}, false},
+}
+
+// activation has values.
+type activation interface {
+	Eval(ctx context.Context, dst, z []float64) error
+}
+
+// likened returns the means c + s·g that have the mean and the standard deviation of y at indices of N(0, 1).
+func likened(ctx context.Context, y []float64, g activation) (c, s float64, err error) {
+	z := make([]float64, 1000)
+	for i := range z {
+		z[i] = distuv.UnitNormal.Quantile((float64(i) + .5) / float64(len(z)))
+	}
+	if err := g.Eval(ctx, z, z); err != nil {
+		return 0, 0, err
+	}
+	at, sd := stat.PopMeanStdDev(y, nil)
+	mean, wide := stat.PopMeanStdDev(z, nil)
+	return at - sd/wide*mean, sd / wide, nil
+}
 
 // Learn estimates g with the mixture.
 func Learn(ctx context.Context, src dataset.Source, cfg Config) (*Learned, error) {
@@ -302,13 +357,12 @@ func Learn(ctx context.Context, src dataset.Source, cfg Config) (*Learned, error
 	if err != nil {
 		return nil, err
 	}
-	out, err := chosen.learned(ctx, r, mean, scale)
+	out, err := canonical(chosen, r).learned(ctx, r, mean, scale)
 	if err != nil {
 		return nil, err
 	}
 	out.Starts = starts
-	out.Named, err = compare(ctx, chosen, r, out)
-	return out, err
+	return out, nil
 }
 
 // screen climbs from all starts on few rows, and returns the three highest.
@@ -420,7 +474,7 @@ type start struct {
 }
 
 func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []start, err error) {
-	hostCfg := host.Config{K: cfg.K, Seed: cfg.Seed, Method: host.Moments{}}
+	hostCfg := host.Config{K: cfg.K, Seed: cfg.Seed}
 	if cfg.Intercepts {
 		hostCfg.Intercepts = host.BothIntercepts
 	}
@@ -433,23 +487,35 @@ func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []sta
 		return &state{k: cfg.K, unit: cfg.UnitNorm, metric: metric, intercept: cfg.Intercepts,
 			placed: cfg.K == 1 || cfg.Intercepts, rising: cfg.Monotone, sigma: sd}
 	}
-	for i, text := range starts {
-		act, err := expression.Parse(text, nil)
+	for _, from := range starts {
+		act, err := expression.Parse(from.text, nil)
 		if err != nil {
 			return nil, err
 		}
-		c := hostCfg
-		if i > 0 {
+		c, y, name := hostCfg, r.y, "fit, "
+		offset, factor := 0.0, 1.0 // of y by what is fitted
+		if c.Method = from.method; from.method == (host.Moments{}) {
+			name = "moments, "
+		}
+		if from.likened {
+			if offset, factor, err = likened(ctx, r.y, act); err != nil {
+				return nil, err
+			}
+			y = slices.Clone(y)
+			floats.AddConst(-offset, y)
+			floats.Scale(1/factor, y)
+		} else {
 			c.Output = host.SharedScale
 		}
-		m, err := host.Fit(ctx, act, dataset.Matrix(mat.NewDense(r.n, r.d, r.x), r.y), c)
-		if err != nil {
+		m, err := host.Fit(ctx, act, dataset.Matrix(mat.NewDense(r.n, r.d, r.x), y), c)
+		if err != nil { // there is no such estimate, as where there are too few features for moments
 			if ctx.Err() != nil {
 				return nil, err
 			}
 			continue
 		}
-		out = append(out, start{empty().from(m, act, r.d), "moments, " + strings.TrimPrefix(text, "expr: ")})
+		name += strings.TrimPrefix(from.text, "expr: ")
+		out = append(out, start{empty().from(m, act, r.d, offset, factor), name})
 	}
 	rng := stream.New(cfg.Seed, stream.Curve, 0)
 	for n := range 6 {
@@ -481,21 +547,10 @@ func begin(ctx context.Context, r *rows, cfg Config, scale []float64) (out []sta
 	return out, nil
 }
 
-func spread(y []float64) float64 {
-	m, v := 0.0, 0.0
-	for _, u := range y {
-		m += u / float64(len(y))
-	}
-	for _, u := range y {
-		v += (u - m) * (u - m) / float64(len(y))
-	}
-	return math.Sqrt(v)
-}
+func spread(y []float64) float64 { return stat.PopStdDev(y, nil) }
 
-// from takes a fit with another activation for a start.
-func (s *state) from(m *fitted.Model, act interface {
-	Eval(context.Context, []float64, []float64) error
-}, d int) *state {
+// from takes a fit with another activation for a start; what was fitted is (y − offset)/factor, or c + s·g.
+func (s *state) from(m *fitted.Model, act activation, d int, offset, factor float64) *state {
 	p := m.Params()
 	one := 0.0
 	for i := range s.k {
@@ -527,7 +582,6 @@ func (s *state) from(m *fitted.Model, act interface {
 			s.b = append(s.b, b/one)
 		}
 	}
-	offset, factor := 0.0, 1.0
 	if p.Scale != nil {
 		offset, factor = p.Offset[0], p.Scale[0]
 	}
@@ -541,25 +595,17 @@ func (s *state) from(m *fitted.Model, act interface {
 	return s
 }
 
+// learned is what s is in the data's units. S is in its canonical form.
 func (s *state) learned(ctx context.Context, r *rows, mean, scale []float64) (*Learned, error) {
 	g := s.g.(*spline)
 	at := s.indices(r)
-	rising, row := 0.0, make([]float64, g.size())
-	for _, z := range at {
-		_, slope := g.at(z, row)
-		rising += slope
-	}
-	sign := 1.0
-	if rising < 0 {
-		sign = -1
-	}
 	out := &Learned{N: r.n, LogLikelihood: s.loglik, BIC: s.bic(r), Knots: len(g.knots)}
 	p := model.NewParams(s.k, r.d)
 	shift := make([]float64, s.k) // of the index by the features' means
 	for i, a := range s.a {
 		for j, v := range a {
-			p.Regressors[i*r.d+j] = sign * v / scale[j]
-			shift[i] += sign * v / scale[j] * mean[j]
+			p.Regressors[i*r.d+j] = v / scale[j]
+			shift[i] += v / scale[j] * mean[j]
 		}
 	}
 	move := 0.0
@@ -568,7 +614,7 @@ func (s *state) learned(ctx context.Context, r *rows, mean, scale []float64) (*L
 	} else {
 		p.RegressorIntercepts = make([]float64, s.k)
 		for i, b := range s.b {
-			p.RegressorIntercepts[i] = sign*b - shift[i]
+			p.RegressorIntercepts[i] = b - shift[i]
 		}
 		total, weighted := 0.0, 0.0
 		for i, e := range s.pass(r).expected {
@@ -594,57 +640,55 @@ func (s *state) learned(ctx context.Context, r *rows, mean, scale []float64) (*L
 		}
 	}
 	p.Sigma = []float64{s.sigma}
-	out.sign, out.move = sign, move
 	out.Params = p
-	var z, c, dg []float64
-	for i := range g.knots {
-		z, c, dg = append(z, sign*g.knots[i]+move), append(c, g.values[i]), append(dg, sign*g.slopes[i])
+	for _, v := range s.pass(r).expected {
+		out.Proportions = append(out.Proportions, v/float64(r.n))
 	}
-	if sign < 0 {
-		slices.Reverse(z)
-		slices.Reverse(c)
-		slices.Reverse(dg)
+	out.Rows = s.seen(r.thinned(shownRows))
+	for i := range out.Rows {
+		out.Rows[i].Z += move
 	}
-	lo, hi := sign*at[len(at)/40]+move, sign*at[len(at)-1-len(at)/40]+move
-	out.Middle = [2]float64{min(lo, hi), max(lo, hi)}
+	var z []float64
+	for _, knot := range g.knots {
+		z = append(z, knot+move)
+	}
+	out.Middle = [2]float64{at[len(at)/40] + move, at[len(at)-1-len(at)/40] + move}
 	var err error
-	if out.Table, err = table.New(z, c, dg); err != nil {
+	if out.Table, err = table.New(z, g.values, g.slopes); err != nil {
 		return nil, err
 	}
-	if err := out.look(spread(r.y)); err != nil {
+	center, even := evenAbout(s, r)
+	if out.Even = even; even {
+		center += move
+		out.Center = &center
+	}
+	if out.Named, err = compare(ctx, s, r, move); err != nil {
 		return nil, err
 	}
-	return out, s.judge(ctx, r, &frame{mean, scale, sign, move}, out)
+	if err := out.flat(r); err != nil {
+		return nil, err
+	}
+	if s.sigma < rounding*spread(r.y) {
+		out.Unjudged = "the residuals are nothing but rounding"
+		for i := range out.Named {
+			out.Named[i].untested()
+		}
+	}
+	return out, s.judge(ctx, r, &frame{mean, scale, move}, out)
 }
 
-// look says of the curve whether it is even, and refuses one that is constant: whose values in the middle differ by
-// less than three standard errors of the mean of the noise that a knot has rows for.
-func (l *Learned) look(sd float64) error {
-	const points = 200
-	lo, hi := l.Middle[0], l.Middle[1]
-	z, mirrored := make([]float64, points+1), make([]float64, points+1)
-	for i := range z {
-		z[i] = lo + (hi-lo)*float64(i)/points
-		mirrored[i] = -z[i]
+// flat refuses a curve that is constant: to which, and to all functions with a name, BIC prefers the target's mean.
+func (l *Learned) flat(r *rows) error {
+	const free = 2 // mean and noise
+	n := float64(r.n)
+	constant := n*(math.Log(2*math.Pi)+2*math.Log(spread(r.y))+1) + free*math.Log(n)
+	least := l.BIC
+	if len(l.Named) > 0 {
+		least = min(least, l.Named[0].BIC)
 	}
-	ctx := context.Background()
-	if err := l.Table.Eval(ctx, z, z); err != nil {
-		return err
-	}
-	if err := l.Table.Eval(ctx, mirrored, mirrored); err != nil {
-		return err
-	}
-	span := slices.Max(z) - slices.Min(z)
-	noise := l.Params.Sigma[0] * math.Sqrt(float64(l.Knots)/float64(l.N))
-	if span < 3*noise || span < 1e-6*sd {
-		return &Error{fmt.Sprintf("g comes out constant: its values differ by %.2g where the noise of each is %.2g",
-			span, noise)}
-	}
-	l.Even = l.Params.K > 1 && lo < 0 && hi > 0
-	for i := range z {
-		if at := lo + (hi-lo)*float64(i)/points; math.Abs(at) < min(-lo, hi) {
-			l.Even = l.Even && math.Abs(z[i]-mirrored[i]) < .03*span
-		}
+	if constant <= least {
+		return &Error{fmt.Sprintf("g comes out constant: the mean of the target alone has a BIC of %.2f, the curve "+
+			"one of %.2f", constant, l.BIC)}
 	}
 	return nil
 }

@@ -3,47 +3,108 @@ package learn
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/expression"
 )
 
-// Named is a function that g may be: Offset + Scale·Name(Beta·z + Shift), with all parameters fitted again. Shift is 0
-// but for one expert and for experts with intercepts, where it is fitted.
+// Named is a function that g may be: Offset + Scale·Name(Beta·z + Shift), with all parameters fitted again. A leaky
+// ReLU has the slope Slope below its kink. Shift is fitted where it is a convention, for one expert and for experts
+// with intercepts, and elsewhere where BIC prefers it.
 type Named struct {
-	Name          string  `json:"name"`
-	Offset        float64 `json:"offset"`
-	Scale         float64 `json:"scale"`
-	Beta          float64 `json:"beta"`
-	Shift         float64 `json:"shift"`
-	LogLikelihood float64 `json:"log_likelihood"`
-	BIC           float64 `json:"bic"`
+	Name          string   `json:"name"`
+	Activation    string   `json:"activation"` // all of it, as an expression of z
+	Offset        float64  `json:"offset"`
+	Scale         float64  `json:"scale"`
+	Beta          float64  `json:"beta"`
+	Shift         float64  `json:"shift"`
+	Slope         *float64 `json:"slope"` // null but for a leaky ReLU
+	LogLikelihood float64  `json:"log_likelihood"`
+	BIC           float64  `json:"bic"`
 
 	// The test of whether the curve deviates from this one by a spline, χ² with DF degrees of freedom. P is null
 	// where there are none.
 	Statistic float64  `json:"statistic"`
 	DF        int      `json:"df"`
 	P         *float64 `json:"p"`
+
+	shape shape
+}
+
+// Eval writes the function at z to dst.
+func (n *Named) Eval(dst, z []float64) {
+	for i, v := range z {
+		u := n.Beta*v + n.Shift
+		h, _ := n.shape.h(u)
+		if n.Slope != nil {
+			rest, _ := n.shape.rest(u)
+			h += *n.Slope * rest
+		}
+		dst[i] = n.Offset + n.Scale*h
+	}
+}
+
+// untested takes the test of n away.
+func (n *Named) untested() { n.Statistic, n.DF, n.P = 0, 0, nil }
+
+// Rejected says whether the test rejects the function at .05.
+func (n *Named) Rejected() bool { return n.P != nil && *n.P < .05 }
+
+// String is the function's name with the parameters that tell it from others of the name.
+func (n *Named) String() string {
+	var with []string
+	if n.Slope != nil {
+		with = append(with, fmt.Sprintf("slope %.3g", *n.Slope))
+	}
+	if n.shape.scaled {
+		with = append(with, fmt.Sprintf("beta %.3g", n.Beta))
+	}
+	if n.Shift != 0 {
+		with = append(with, fmt.Sprintf("shift %.2g", n.Shift))
+	}
+	if with == nil {
+		return n.Name
+	}
+	return n.Name + " (" + strings.Join(with, ", ") + ")"
 }
 
 // compare fits the mixture of s with each of the shapes in the place of the spline, best BIC first.
-func compare(ctx context.Context, s *state, r *rows, l *Learned) ([]Named, error) {
+func compare(ctx context.Context, s *state, r *rows, move float64) ([]Named, error) {
+	few := r.thinned(startRows)
 	at := s.indices(r)
 	var out []Named
 	for _, shape := range shapes {
-		begun := s.clone()
-		begun.g = nearest(s, shape, at)
-		done, err := begun.climb(ctx, r, 60, 1e-3)
-		if err != nil {
-			return nil, err
+		var done *state
+		for _, moves := range []bool{false, true} {
+			if moves != s.placed && (s.placed || shape.fixed != nil) {
+				continue
+			}
+			begun := s.clone()
+			begun.g = nearest(s, shape, at, moves && shape.fixed == nil)
+			next, err := begun.climb(ctx, few, 60, 1e-3)
+			if err != nil {
+				return nil, err
+			}
+			if few != r {
+				if next, err = next.climb(ctx, r, 60, 1e-3); err != nil {
+					return nil, err
+				}
+			}
+			if done == nil || next.bic(r) < done.bic(r) {
+				done = next
+			}
 		}
-		g := done.g.(*named)
-		n := Named{Name: shape.name, Offset: g.offset, Scale: g.scale, Beta: l.sign * g.beta,
-			Shift: g.shift - l.sign*g.beta*l.move, LogLikelihood: done.loglik, BIC: done.bic(r)}
-		if shape.line { // its shift is in the offset
-			n.Offset, n.Shift = g.offset+g.scale*n.Shift, 0
+		n := done.g.(*named).named(move)
+		if n.Slope != nil && !(*n.Slope >= 0) { // no leaky ReLU, but one that falls and rises
+			continue
 		}
+		n.LogLikelihood, n.BIC = done.loglik, done.bic(r)
 		if n.Statistic, n.DF = done.deviation(r); n.DF > 0 {
 			p := tail(n.Statistic, n.DF)
 			n.P = &p
@@ -54,14 +115,45 @@ func compare(ctx context.Context, s *state, r *rows, l *Learned) ([]Named, error
 	return out, nil
 }
 
+// named is g of indices that are larger by move.
+func (n *named) named(move float64) Named {
+	out := Named{Name: n.shape.name, Offset: n.offset, Scale: n.scale, Beta: n.beta, Shift: n.shift - n.beta*move,
+		shape: n.shape}
+	if n.shape.fixed != nil {
+		n.shape.fixed(&out)
+	}
+	if m := n.shape.mirror; out.Beta < 0 && m[1] != 0 {
+		out.Offset, out.Scale, out.Beta, out.Shift = out.Offset+out.Scale*m[0], out.Scale*m[1], -out.Beta, -out.Shift
+	}
+	other := n.other
+	if n.shape.rest != nil {
+		if math.Abs(other) > math.Abs(out.Scale) { // the same of −u
+			out.Scale, other, out.Beta, out.Shift = -other, -out.Scale, -out.Beta, -out.Shift
+		}
+		slope := other / out.Scale
+		out.Slope = &slope
+	}
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	u := "z"
+	if out.Beta != 1 {
+		u = number(out.Beta) + "*z"
+	}
+	if out.Shift != 0 {
+		u += " + " + number(out.Shift)
+	}
+	text := number(out.Offset) + " + " + fmt.Sprintf(n.shape.text, number(out.Scale), number(other), u)
+	out.Activation = expression.Prefix + " " + strings.ReplaceAll(text, "+ -", "- ")
+	return out
+}
+
 // nearest returns the member of a shape that is nearest to the curve of s at indices.
-func nearest(s *state, shape shape, at []float64) *named {
+func nearest(s *state, shape shape, at []float64, moves bool) *named {
 	const points = 200
 	wide := math.Abs(at[len(at)-1-len(at)/40]-at[len(at)/40]) / 4
 	best, least := (*named)(nil), math.Inf(1)
 	row := make([]float64, s.g.size())
 	places := []float64{0}
-	if s.placed && !shape.line {
+	if moves {
 		for i := 1; i < 6; i++ {
 			places = append(places, at[i*len(at)/6])
 		}
@@ -75,11 +167,14 @@ func nearest(s *state, shape shape, at []float64) *named {
 	}
 	for _, beta := range betas {
 		for _, place := range places {
-			x, y := mat.NewDense(points, 2, nil), mat.NewVecDense(points, nil)
+			bare := &named{shape: shape, beta: beta, shift: -beta * place, moves: moves}
+			linear := bare.linear()
+			x, y := mat.NewDense(points, len(linear), nil), mat.NewVecDense(points, nil)
+			by := make([]float64, bare.size())
 			for i := range points {
 				z := at[(2*i+1)*len(at)/(2*points)]
-				h, _ := shape.h(beta * (z - place))
-				x.SetRow(i, []float64{1, h})
+				bare.at(z, by)
+				x.SetRow(i, by[:len(linear)])
 				g, _ := s.g.at(z, row)
 				y.SetVec(i, g)
 			}
@@ -90,12 +185,15 @@ func nearest(s *state, shape shape, at []float64) *named {
 			rest.MulVec(x, &c)
 			rest.SubVec(&rest, y)
 			if e := mat.Norm(&rest, 2); e < least {
-				best, least = &named{shape, c.AtVec(0), c.AtVec(1), beta, -beta * place, s.placed}, e
+				for j, v := range linear {
+					*v = c.AtVec(j)
+				}
+				best, least = bare, e
 			}
 		}
 	}
 	if best == nil {
-		best = &named{shape: shape, beta: 1, placed: s.placed}
+		best = &named{shape: shape, beta: 1, moves: moves}
 	}
 	return best
 }

@@ -1,10 +1,6 @@
 package learn
 
-import (
-	"math"
-
-	"github.com/gatedlearning/moe/table"
-)
+import "github.com/gatedlearning/moe/table"
 
 // curve is a g with parameters: a spline, or a named function with offset and scale.
 type curve interface {
@@ -141,94 +137,3 @@ func (s *spline) at(z float64, row []float64) (g, slope float64) {
 	slope = 6*u*v*(s.values[i+1]-s.values[i])/h + v*(v-2*u)*s.slopes[i] + u*(u-2*v)*s.slopes[i+1]
 	return g, slope
 }
-
-// named is offset + scale·h(beta·z + shift). Beta is fitted where the shape is scaled and else 1 or −1, shift is
-// fitted where the curve is placed and else 0.
-type named struct {
-	shape         shape
-	offset, scale float64
-	beta, shift   float64
-	placed        bool
-}
-
-// shape is a function that a g may be, up to offset and scale.
-type shape struct {
-	name   string
-	h      func(z float64) (h, slope float64)
-	scaled bool // h(βz) is another function than a multiple of h(z), or of h(−z)
-	line   bool // h(z + c) differs by a constant alone
-}
-
-func (n *named) size() int {
-	size := 2
-	if n.shape.scaled {
-		size++
-	}
-	if n.moves() {
-		size++
-	}
-	return size
-}
-
-// moves says whether the shift is a parameter.
-func (n *named) moves() bool { return n.placed && !n.shape.line }
-
-func (n *named) at(z float64, row []float64) (g, slope float64) {
-	h, d := n.shape.h(n.beta*z + n.shift)
-	row[0], row[1] = 1, h
-	if n.shape.scaled {
-		row[2] = n.scale * z * d
-	}
-	if n.moves() {
-		row[len(row)-1] = n.scale * d
-	}
-	return n.offset + n.scale*h, n.scale * n.beta * d
-}
-
-func (n *named) moved(delta []float64) curve {
-	out := *n
-	out.offset += delta[0]
-	out.scale += delta[1]
-	if n.shape.scaled {
-		out.beta += delta[2]
-	}
-	if n.moves() {
-		out.shift += delta[len(delta)-1]
-	}
-	return &out
-}
-
-func (*named) held([]float64) []bool { return nil }
-
-func logistic(z float64) float64 { return 1 / (1 + math.Exp(-max(z, -700))) }
-
-// shapes are the functions that a curve is compared with.
-var shapes = []shape{
-	{"identity", func(z float64) (float64, float64) { return z, 1 }, false, true},
-	{"relu", func(z float64) (float64, float64) {
-		if z > 0 {
-			return z, 1
-		}
-		return 0, 0
-	}, false, false},
-	{"expr: abs(z)", func(z float64) (float64, float64) { return math.Abs(z), math.Copysign(1, z) }, false, false},
-	{"sigmoid", func(z float64) (float64, float64) { s := logistic(z); return s, s * (1 - s) }, true, false},
-	{"softplus", func(z float64) (float64, float64) {
-		return math.Log1p(math.Exp(-math.Abs(z))) + max(z, 0), logistic(z)
-	}, true, false},
-	{"expr: z*sigmoid(z)", func(z float64) (float64, float64) { s := logistic(z); return z * s, s + z*s*(1-s) }, true,
-		false},
-	{"expr: exp(-z^2)", func(z float64) (float64, float64) {
-		e := math.Exp(-min(z*z, 700))
-		return e, -2 * z * e
-	}, true, false},
-}
-
-// function is a curve without parameters.
-type function func(z float64) float64
-
-func (function) size() int               { return 0 }
-func (f function) moved([]float64) curve { return f }
-func (function) held([]float64) []bool   { return nil }
-
-func (f function) at(z float64, _ []float64) (g, slope float64) { return f(z), 0 }

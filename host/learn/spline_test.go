@@ -18,7 +18,7 @@ func TestCurves(t *testing.T) {
 	}
 	curves := []curve{newNatural(knots, c), newRising(knots, .3, []float64{.2, .1, 1, .4, 2})}
 	for _, s := range shapes {
-		curves = append(curves, &named{s, .3, -1.2, .7, .2, true}, &named{s, .3, -1.2, .7, 0, false})
+		curves = append(curves, &named{s, .3, -1.2, .4, .7, .2, true}, &named{s, .3, -1.2, .4, .7, 0, false})
 	}
 	const h = 1e-6
 	for n, g := range curves {

@@ -72,6 +72,18 @@ func (c *chart) line(x, y []float64, class string) {
 	c.body.WriteString(`"/>`)
 }
 
+// band fills what is between two curves.
+func (c *chart) band(x, lower, upper []float64, class string) {
+	fmt.Fprintf(&c.body, `<polygon class="%s" fill-opacity="0.22" points="`, class)
+	for i := range x {
+		fmt.Fprintf(&c.body, "%s,%s ", n(c.px(x[i])), n(c.py(upper[i])))
+	}
+	for i := len(x) - 1; i >= 0; i-- {
+		fmt.Fprintf(&c.body, "%s,%s ", n(c.px(x[i])), n(c.py(lower[i])))
+	}
+	c.body.WriteString(`"/>`)
+}
+
 func (c *chart) segment(x0, y0, x1, y1 float64, class string) {
 	fmt.Fprintf(&c.body, `<line class="line %s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class, n(c.px(x0)), n(c.py(y0)),
 		n(c.px(x1)), n(c.py(y1)))
