@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from . import _command, _compat, _tables, _terms
+from . import _command, _compat, _pictures, _tables, _terms
 from ._function import TabulatedFunction, write_curve
 from ._model import Model, by_command
 from ._results import Result
@@ -187,7 +187,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         index = X.index if _tables.is_frame(X) else None
         if index is not None and weights is not None:
             index = index[keep]
-        self._fitted = self._fitted_values(columns, levels), columns[target], index
+        self._fitted = self._fitted_values(columns, levels, columns[target]), columns[target], index
         self._warn()
         return self
 
@@ -328,8 +328,10 @@ class MoERegressor(RegressorMixin, BaseEstimator):
                     "status": "converged", "iterations": 0, "starts": [], "certificate": None, "moments_estimate": None,
                     "notes": ["one linear expert by least squares"]}}
 
-    def _fitted_values(self, columns, levels):
-        """E[y|x] of the rows of the fit, NaN where a cell is missing; None where only the command has the activation."""
+    def _fitted_values(self, columns, levels, y):
+        """E[y|x] of the rows of the fit, NaN where a cell is missing or only the command has the activation. Some of the
+        rows are kept for pictures."""
+        self._shown = None
         if not self.model_._alone:
             return np.full(len(next(iter(columns.values()))), np.nan)
         columns = {name: columns[name] for name in self.model_.columns}
@@ -338,7 +340,10 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         for name in levels.keys() & columns.keys():
             columns[name] = np.array(levels[name], dtype=object)[columns[name].astype(int)]
         out = np.full(len(whole), np.nan)
-        out[whole] = self.model_.mean(self.model_.matrix(columns))
+        x = self.model_.matrix(columns)
+        out[whole] = self.model_.mean(x)
+        some = np.linspace(0, len(x) - 1, min(len(x), _pictures.ROWS)).round().astype(int)
+        self._shown = x[some], np.asarray(y)[whole][some]
         return out
 
     def _keep(self, file):
@@ -373,6 +378,30 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         """Coefficients with their errors, in the manner of statsmodels."""
         check_is_fitted(self, "model_")
         return Result(self.model_, *self._fitted)
+
+    def plot(self):
+        """Draw the fit: each expert along its index with rows, the gate against its strongest feature, residuals, starts.
+
+        Of many rows some are shown, evenly from the first to the last.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        check_is_fitted(self, "model_")
+        if self._shown is None:
+            raise ValueError("the activation is not in the model's file, and pictures need its values")
+        return _pictures.plot(self.model_, *self._shown, self.feature_names_out_)
+
+    def plot_k(self):
+        """Draw BIC, ICL and AIC against the numbers of experts of a range.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        check_is_fitted(self, "model_")
+        return _pictures.plot_k(self.selection_, self.n_experts_)
 
     # What the model says of rows.
 
