@@ -241,6 +241,26 @@ def test_interrupt_leaves_nothing(tmp_path):
     assert not alive.strip()
 
 
+def test_progress_in_a_notebook(monkeypatch, tmp_path):
+    """Where standard error is no terminal the command's lines are passed on, and an error is still its last line."""
+    class Cell(list):
+        isatty, flush = staticmethod(lambda: False), staticmethod(lambda: None)
+        write = list.append
+    command = tmp_path / "moe"
+    command.write_text('#!/bin/sh\n[ "$1" = version ] && echo \'{"version": "(devel)"}\' && exit\n'
+                       'echo "moe: after 5s: starts" >&2\n[ "$1" = fail ] && echo "moe: no such thing" >&2 && exit 65\n'
+                       'cat; echo "$*"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("MOE_BINARY", str(command))
+    cell = Cell()
+    monkeypatch.setattr(sys, "stderr", cell)
+    assert _command.run(["fit"], stdin="in ", verbose=True) == "in fit\n" and cell == ["moe: after 5s: starts\n"]
+    with pytest.raises(CommandError, match="^no such thing$"):
+        _command.run(["fail"], verbose=True)
+    cell.clear()
+    assert _command.run(["fit"]) == "fit --quiet\n" and not cell
+
+
 def test_fits_leave_no_files(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     MoERegressor().fit(*mixture())

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 SERIES = "0."  # of the released commands that this package was made for
@@ -70,16 +71,19 @@ def _check(path: str, made: int) -> None:
 def run(args: list[str], *, stdin: str = "", accept: tuple[int, ...] = (0,), verbose: bool = False) -> str:
     """Run the command and return what it prints.
 
-    An interrupt, as any exception, ends the command before it is passed on. With `verbose` its
-    progress is shown where standard error is a terminal.
+    An interrupt, as any exception, ends the command before it is passed on. With `verbose` its progress is shown: as a bar
+    where standard error is a terminal, else, as in a notebook, by its lines.
     """
-    shown = verbose and sys.stderr is not None and sys.stderr.isatty()
-    command = [find(), *args] if shown else [find(), *args, "--quiet"]
+    shown = verbose and sys.stderr is not None
+    terminal = shown and sys.stderr.isatty()
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None if shown else subprocess.PIPE,
-        text=True, encoding="utf-8")
+        [find(), *args] if shown else [find(), *args, "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=None if terminal else subprocess.PIPE, text=True, encoding="utf-8")
     try:
-        out, err = process.communicate(stdin)
+        if shown and not terminal:
+            out, err = _communicate(process, stdin, sys.stderr)
+        else:
+            out, err = process.communicate(stdin)
     except BaseException:
         _end(process)
         raise
@@ -90,6 +94,23 @@ def run(args: list[str], *, stdin: str = "", accept: tuple[int, ...] = (0,), ver
     if process.returncode in (-2, 130):
         raise KeyboardInterrupt(line)
     raise CommandError(line, process.returncode)
+
+
+def _communicate(process, stdin, to):
+    """What `process.communicate` returns, with the lines of standard error passed on as they come."""
+    lines, stream = [], process.stderr
+
+    def read():
+        with stream:
+            for line in stream:
+                lines.append(line)
+                to.write(line)
+    process.stderr = None
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    out, _ = process.communicate(stdin)
+    reader.join()
+    return out, "".join(lines)
 
 
 def _end(process: subprocess.Popen) -> None:

@@ -113,8 +113,9 @@ def _starts(axis, starts):
         return
     short = np.sort(ended.max() - ended)
     axis.plot(np.arange(1, len(short) + 1), short, ".", color="0.35")
+    axis.xaxis.get_major_locator().set_params(integer=True)
     axis.set_yscale("symlog", linthresh=0.01)
-    axis.set_ylim(bottom=-0.002)
+    axis.set_ylim(-0.002, max(0.1, 2 * short[-1]))
 
 
 def plot_k(selection, chosen):

@@ -77,7 +77,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
     n_jobs : int or None, default=1
         Threads; -1 is all processors. The result is the same.
     verbose : bool, default=False
-        Whether the command shows its progress, where standard error is a terminal.
+        Whether the command shows its progress: as a bar on a terminal, by lines in a notebook.
 
     Attributes
     ----------
