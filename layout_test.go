@@ -114,7 +114,7 @@ var imports = map[string][]string{
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", "internal/stream", gonum},
 
 	// A fit is described, for the command and for other programs.
-	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/model", "host/optim", "host/shard", "host/terms", "internal/strictjson", "internal/suggest"},
+	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/strictjson", "internal/suggest"},
 
 	// A curve is learned with the mixture, from starts that are fits.
 	"host/learn": {"expression", "table", "host", "host/model", "host/dataset", "host/fitted", "internal/stream", gonum},
@@ -126,7 +126,7 @@ var imports = map[string][]string{
 
 	"docs/schema": {},
 	"examples":    {},
-	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/learn", "host/predict", "host/infer", "host/metric", "host/model", "host/native", "host/network",
+	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
 		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/sample", "host/shard", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }

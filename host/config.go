@@ -36,6 +36,7 @@ type Config struct {
 	// normal noise. The moment estimate of others gives starts only, by transforms for what the values of the target
 	// tell of the density ([moment.Marginal]).
 	Family string
+	Dof    float64 // degrees of freedom of [StudentT] where they are known; 0: estimated
 
 	// Hierarchy is the shape of a tree of gates over the experts; the zero value is one
 	// gate. Leaves are the experts' own activations, from left to right; nil where all
@@ -264,14 +265,14 @@ func (c Config) onlyNormal(what string) error {
 	if c.normal() {
 		return nil
 	}
-	return refuse("%s knows normal noise alone, not the density %s", what, c.Family)
+	return refuse("%s knows normal noise alone, not the family %s", what, c.Family)
 }
 
 // sameFamily refuses a start or a truth of another density than is fitted.
 func (c Config) sameFamily(p *problem.Problem) error {
 	for i, q := range []*model.Params{c.Start, c.Truth} {
 		if q != nil && q.Family != p.Shape.Family {
-			return refuse("the %s is of the density %s, the fit of %s", [...]string{"start", "truth"}[i],
+			return refuse("the %s is of the family %s, the fit of %s", [...]string{"start", "truth"}[i],
 				cmp.Or(q.Family, fitted.Normal), cmp.Or(p.Shape.Family, fitted.Normal))
 		}
 	}
@@ -330,9 +331,9 @@ func (c Config) activations(act sdk.Activation) []sdk.Activation {
 func (c Config) request() problem.Request {
 	return problem.Request{
 		K: c.K, Intercepts: c.Intercepts, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
-		Output: c.Output, Family: c.Family, Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads,
-		Approximate: c.Approximate,
-		Room:        c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
+		Output: c.Output, Family: c.Family, Dof: c.Dof, Tree: c.Hierarchy, Leaves: c.Leaves,
+		Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
+		Room: c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
 		Loaded: func() { c.show(StageMoments, 0, 2) },
 	}
 }

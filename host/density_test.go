@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -477,17 +478,21 @@ func TestDensityRefusals(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		"an unknown name":           {id, real, Config{Family: "nosuch"}, `there is no density "nosuch"`},
-		"means below 0":             {id, counts, Config{Family: "poisson"}, "identity is -8 at -8, and the density poisson has means above 0"},
+		"an unknown name":           {id, real, Config{Family: "nosuch"}, `there is no family "nosuch"`},
+		"means below 0":             {id, counts, Config{Family: "poisson"}, "identity is -8 at -8, and the family poisson has means above 0"},
 		"targets that are no count": {exponential, real, Config{Family: "poisson"}, "row 1: the target is "},
-		"sigma":                     {exponential, counts, Config{Family: "poisson", Noise: Shared{Sigma: 1}}, "the density poisson has no parameter but its mean"},
-		"noise per expert":          {exponential, counts, Config{Family: "poisson", Noise: PerExpert{}}, "the density poisson has no parameter but its mean"},
+		"sigma":                     {exponential, counts, Config{Family: "poisson", Noise: Shared{Sigma: 1}}, "the family poisson has no parameter but its mean"},
+		"noise per expert":          {exponential, counts, Config{Family: "poisson", Noise: PerExpert{}}, "the family poisson has no parameter but its mean"},
+		"a sigma of another":        {exponential, counts, Config{Family: "gamma", Noise: Shared{Sigma: 1}}, "the family gamma has no sigma: its shape is estimated"},
+		"a shape of 0":              {exponential, counts, Config{Family: "gamma"}, "the target is 0, and the family gamma takes numbers above 0"},
+		"degrees of freedom":        {exponential, counts, Config{Family: "poisson", Dof: 4}, "the family poisson has no degrees of freedom, and 4 are given"},
+		"too few of them":           {id, real, Config{Family: "student-t", Dof: 0.5}, "dof = 0.5, want a number from 1 to 1000"},
 		"output scale":              {exponential, counts, Config{Family: "poisson", Output: SharedScale}, "is for normal noise"},
 		"a tree":                    {exponential, counts, Config{Family: "poisson", K: 4, Hierarchy: model.Hierarchy{Branches: []model.Hierarchy{model.FlatHierarchy(2), model.FlatHierarchy(2)}}}, "is for one gate"},
 		"method l4":                 {exponential, counts, Config{Family: "poisson", Method: L4{}}, "has no effect on method l4; it is for auto, moments, spectral, em"},
 		"a transform":               {exponential, counts, Config{Family: "poisson", Transform: Polynomial}, "knows normal noise alone"},
-		"a start of normal noise":   {id, real, Config{Family: "logistic", Start: &model.Params{K: 2, D: 5}}, "the start is of the density gaussian, the fit of logistic"},
-		"a start for normal noise":  {id, real, Config{Start: started}, "the start is of the density logistic, the fit of gaussian"},
+		"a start of normal noise":   {id, real, Config{Family: "logistic", Start: &model.Params{K: 2, D: 5}}, "the start is of the family gaussian, the fit of logistic"},
+		"a start for normal noise":  {id, real, Config{Start: started}, "the start is of the family logistic, the fit of gaussian"},
 	} {
 		if c.cfg.K == 0 {
 			c.cfg.K = 2
@@ -610,13 +615,57 @@ func TestOwnAtEnd(t *testing.T) {
 		t.Fatalf("%v degrees of freedom, standard errors %+v, notes %q", m.Own["dof"], m.StandardErrors, m.Fit.Notes)
 	}
 	if !slices.ContainsFunc(m.Fit.Notes, func(note string) bool {
-		return strings.Contains(note, "dof stands at 1000, an end of what the density student-t lets it be")
+		return strings.Contains(note, "dof stands at 1000, an end of what the family student-t lets it be")
 	}) {
 		t.Errorf("notes %q", m.Fit.Notes)
 	}
 	if got, want := m.StandardErrors.Sigma[0], normal.StandardErrors.Sigma[0]; math.Abs(got-want) > 0.02*want { // 1/√df of it
 		t.Errorf("standard error %v of sigma, of normal noise %v", got, want)
 	}
+}
+
+// TestGivenDof: degrees of freedom that are known stay, have no standard error and count as no parameter; the rest is where the
+// likelihood with them in place has its maximum, and at the estimate of a free fit it is that fit.
+func TestGivenDof(t *testing.T) {
+	c := densityCases["student-t"]
+	src, _ := c.draw(t, 2, 3, 600)
+	cfg := Config{K: 2, Family: c.family, Method: Auto{Starts: 8}}
+	free, err := Fit(t.Context(), c.act, src, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dof := range []float64{free.Own["dof"][0], 1.5} {
+		cfg.Dof = dof
+		m, err := Fit(t.Context(), c.act, src, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Own["dof"][0] != dof || m.StandardErrors.Own["dof"][0] != 0 || !slices.Equal(m.Fit.OwnGiven, []string{"dof"}) ||
+			len(m.Covariance.Parameters) != len(free.Covariance.Parameters)-1 || !m.Fit.Converged {
+			t.Errorf("dof %v: %v ± %v, given %q, status %s", dof, m.Own, m.StandardErrors.Own, m.Fit.OwnGiven, m.Fit.Status)
+		}
+		gain := free.Fit.LogLikelihood - m.Fit.LogLikelihood
+		if same := dof != 1.5; same && math.Abs(gain) > 1e-7 || !same && gain < 1 {
+			t.Errorf("dof %v: the free fit has %v more", dof, gain)
+		}
+		if want := 2*gain + 2; math.Abs(m.Fit.AIC-free.Fit.AIC-want+4) > 1e-6 {
+			t.Errorf("dof %v: AIC %v beside %v", dof, m.Fit.AIC, free.Fit.AIC)
+		}
+		f, at := c.likelihood(m, mustLoad(t, src))
+		score := fd.Gradient(nil, f, at, &fd.Settings{Formula: fd.Central, Step: 1e-4})
+		if worst := math.Abs(slices.MaxFunc(score[:len(score)-1], func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })); worst > 0.05 {
+			t.Errorf("dof %v: score %v", dof, score)
+		}
+	}
+}
+
+func mustLoad(t *testing.T, src dataset.Source) *model.Data {
+	t.Helper()
+	data, err := dataset.Load(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // TestOwnCoverage: intervals of 95 % hold the truth of the parameters of a density with two of its own in 95 % of samples. With

@@ -40,7 +40,7 @@ const (
 	OptHierarchy      Option = "hierarchy"
 	OptLeaves         Option = "leaves"
 	OptOutput         Option = "output scale"
-	OptFamily         Option = "density of the target"
+	OptFamily         Option = "family of the target"
 	OptWeights        Option = "column of weights"
 	OptMaxMemory      Option = "max memory"   // rows stay in their file
 	OptSharedGate     Option = "shared gate"  // of several targets
@@ -125,7 +125,7 @@ func admitted(c Config) error {
 // admits refuses data of a kind that the method has no use for.
 func admits(c Config, s dataset.Schema) error {
 	if !c.normal() {
-		if err := ofItself("a target of the density "+c.Family, s); err != nil {
+		if err := ofItself("a target of the family "+c.Family, s); err != nil {
 			return err
 		}
 	}

@@ -162,7 +162,7 @@ func endNotes(p *problem.Problem, l *loss.Likelihood, q *model.Params) (notes []
 	for _, at := range l.Parameters() {
 		if l.AtEnd(q, at) {
 			note := fmt.Sprintf(
-				"%s stands at %.4g, an end of what the density %s lets it be, and has no standard error",
+				"%s stands at %.4g, an end of what the family %s lets it be, and has no standard error",
 				d.Own()[at.Own].Name, *at.In(q), d.Name())
 			if !slices.Contains(notes, note) {
 				notes = append(notes, note)
@@ -198,6 +198,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Seed:          cfg.Seed,
 		N:             p.N(),
 		SigmaGiven:    p.Shape.Sigma > 0,
+		OwnGiven:      p.Shape.OwnGiven(),
 		Dropped:       p.Dropped,
 		LogLikelihood: loglik,
 		Weight:        p.Weights.Reported(),

@@ -16,6 +16,7 @@ func completions(cmd *cobra.Command) {
 	for name, values := range map[string][]string{
 		"method": namesOf(host.Methods()), "gate": namesOf(host.Gates()), "noise": namesOf(host.Noises()),
 		"missing": {"refuse", "drop"}, "decimal": {".", ","}, "output-scale": namesOf(host.OutputScales()),
+		"family": host.Families(),
 	} {
 		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values,
 			cobra.ShellCompDirectiveNoFileComp)))

@@ -35,7 +35,7 @@ type fitFlags struct {
 	all     bool
 	embed   bool
 	verbose bool
-	unsaid  bool // nothing was said of the experts
+	unsaid  *spec.Fit // of whose experts nothing was said; nil: something was
 	out     string
 	report  string
 }
@@ -116,7 +116,7 @@ exit-codes.`,
 func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	f.activation.registerOptional(cmd,
 		"the nonlinearity `NAME`: a built-in, an expression such as 'expr: z*tanh(softplus(z))', or a trusted "+
-			"plugin's name or path (default identity)")
+			"plugin's name or path (default the family's own: identity, exp of counts and gamma, sigmoid of binomial)")
 	f.tree.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.k, "k", "",
@@ -127,6 +127,9 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.flag.Drop, "drop", nil, "column `NAMES` to leave out")
 	flags.StringVar(&f.weights, "weights", "",
 		"column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.StringVar(&f.flag.Family, "family", "",
+		"law of the target given its mean: "+strings.Join(host.Families(), ", ")+" (default gaussian)")
+	flags.StringVar(&f.dof, "dof", "auto", "degrees of freedom of --family student-t, or auto to estimate them")
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
 	f.method.register(cmd)
 	flags.BoolVar(&f.intercept, "intercept", false, "give experts and gate an intercept")
@@ -236,13 +239,15 @@ func (f *fitFlags) description(cmd *cobra.Command, args []string) (s *spec.Fit, 
 // complete gives a description what it does not say.
 func (f *fitFlags) complete(cmd *cobra.Command, s *spec.Fit) {
 	said := cmd.Flags().Changed("intercept") // --intercept=false leaves the description as it is
-	f.unsaid = s.WithDefaults(said)
+	if s.WithDefaults(said) {
+		f.unsaid = s
+	}
 }
 
 // remarkUnsaid says what was fitted where nothing was said of the experts.
 func (f *fitFlags) remarkUnsaid(cmd *cobra.Command) {
-	if f.unsaid {
-		remark(cmd, "moe: nothing is said of the experts: the fit is that of %s", spec.Unsaid)
+	if f.unsaid != nil {
+		remark(cmd, "moe: nothing is said of the experts: the fit is that of %s", spec.Unsaid(f.unsaid.Family))
 	}
 }
 

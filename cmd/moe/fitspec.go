@@ -25,6 +25,7 @@ type described struct {
 	method     methodFlags
 	k          string
 	sigma      string
+	dof        string
 	weights    string
 	cluster    string
 	references []string
@@ -61,6 +62,8 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	"gate":          func(d *described, s *spec.Fit) error { s.Gate = d.gate; return nil },
 	"noise":         func(d *described, s *spec.Fit) error { s.Noise = d.noise; return nil },
 	"sigma":         (*described).writeSigma,
+	"family":        func(d *described, s *spec.Fit) error { s.Family = d.flag.Family; return nil },
+	"dof":           (*described).writeDof,
 	"output-scale":  func(d *described, s *spec.Fit) error { s.OutputScale = host.OutputScale(d.output); return nil },
 	"gate-shared":   func(d *described, s *spec.Fit) error { s.GateShared = d.flag.GateShared; return nil },
 	"noise-covariance": func(d *described, s *spec.Fit) error {
@@ -177,6 +180,16 @@ func (d *described) writeIntercept(s *spec.Fit) error {
 func (d *described) writeSigma(s *spec.Fit) (err error) {
 	s.Sigma, err = parseSigma(d.sigma)
 	return err
+}
+
+func (d *described) writeDof(s *spec.Fit) (err error) {
+	if s.Dof = 0; d.dof == "auto" {
+		return nil
+	}
+	if s.Dof, err = strconv.ParseFloat(d.dof, 64); err != nil || !(s.Dof > 0) {
+		return usagef("--dof %s: want a number above 0, or auto", d.dof)
+	}
+	return nil
 }
 
 func (d *described) writeMethod(s *spec.Fit) error {

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -24,6 +29,9 @@ type sampleFlags struct {
 	design     string
 	inputs     string
 	targets    int
+	family     string
+	dispersion float64
+	dof        float64
 	correlated float64
 	out, truth string
 }
@@ -67,6 +75,10 @@ and moe evaluate compare with.`,
 	flags.IntVar(&f.config.D, "d", 0, "number of features (required)")
 	flags.IntVar(&f.config.N, "n", 0, "number of rows (required)")
 	flags.Float64Var(&f.config.Sigma, "sigma", 0.05, "standard deviation of the noise")
+	flags.StringVar(&f.family, "family", "", "law of y given its mean: "+strings.Join(host.Families(), ", ")+
+		" (default gaussian)")
+	flags.Float64Var(&f.dispersion, "dispersion", 2, "theta of --family negative-binomial, shape of --family gamma")
+	flags.Float64Var(&f.dof, "dof", 4, "degrees of freedom of --family student-t")
 	flags.StringVar(&f.design, "design", string(sample.Paper), "true parameters: "+strings.Join(sample.Designs(), ", "))
 	flags.StringVar(&f.inputs, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P[,norm=R]")
 	flags.BoolVar(&f.config.Recurrent, "recurrent", false, "make the last feature of every row the y of the row before")
@@ -108,7 +120,11 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	truth := fitted.NewTruth(named, sampler.Truth, leaves...)
-	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, experts.Recheck}); err != nil {
+	var rows dataset.Source = sampler
+	if f.family == host.Lognormal {
+		rows = lognormal{sampler}
+	}
+	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{rows, experts.Recheck}); err != nil {
 		return err
 	}
 	named, leaves = experts.named()
@@ -155,8 +171,8 @@ func (f *sampleFlags) check(cmd *cobra.Command) (err error) {
 	if f.config.Inputs, err = sample.ParseInputs(f.inputs); err != nil {
 		return usagef("--inputs: %w", err)
 	}
-	if !(f.config.Sigma > 0) || math.IsInf(f.config.Sigma, 0) {
-		return usagef("--sigma %v: want a finite number above 0", f.config.Sigma)
+	if err := f.checkFamily(cmd); err != nil {
+		return err
 	}
 	switch {
 	case f.targets < 1:
@@ -167,6 +183,71 @@ func (f *sampleFlags) check(cmd *cobra.Command) (err error) {
 		return usagef("--recurrent has no effect beside --targets: a recurrent sample has one target")
 	}
 	return checkSampled(f.out, f.truth)
+}
+
+// checkFamily gives the sample its law, and refuses parameters that this does not have.
+func (f *sampleFlags) checkFamily(cmd *cobra.Command) error {
+	if f.family != "" && !slices.Contains(host.Families(), f.family) {
+		return usagef("--family %s: there is no such family; there are %s", f.family,
+			strings.Join(host.Families(), ", "))
+	}
+	f.config.Family = host.DensityName(f.family)
+	if f.config.Family != "" && f.targets > 1 {
+		return usagef("--family %s: several targets are normal", f.family)
+	}
+	takes := map[string]*float64{}
+	for _, own := range mixture.DensityOf(f.config.Family).Own() {
+		switch own.Name {
+		case mixture.Sigma:
+			takes["sigma"] = &f.config.Sigma
+		case "dof":
+			takes["dof"], f.config.Own = &f.dof, []float64{f.dof}
+		default:
+			takes["dispersion"] = &f.dispersion
+		}
+	}
+	for _, name := range []string{"sigma", "dispersion", "dof"} {
+		v := takes[name]
+		if v == nil && cmd.Flags().Changed(name) {
+			return usagef("--%s has no effect on --family %s", name, cmp.Or(f.family, fitted.Normal))
+		}
+		if v != nil && (!(*v > 0) || math.IsInf(*v, 0)) {
+			return usagef("--%s %v: want a finite number above 0", name, *v)
+		}
+	}
+	switch {
+	case takes["dispersion"] != nil:
+		f.config.Sigma = f.dispersion
+	case takes["sigma"] == nil:
+		f.config.Sigma = 0
+	}
+	return nil
+}
+
+// law is what the sample says of its noise.
+func (f *sampleFlags) law() string {
+	var words []string
+	if f.family != "" && f.family != fitted.Normal {
+		words = append(words, "family "+f.family)
+	}
+	for q, own := range mixture.DensityOf(f.config.Family).Own() {
+		words = append(words, fmt.Sprintf("%s %v", own.Name, append([]float64{f.config.Sigma}, f.config.Own...)[q]))
+	}
+	return strings.Join(words, ", ")
+}
+
+// lognormal are rows whose targets are the exponentials of those drawn.
+type lognormal struct{ dataset.Source }
+
+func (l lognormal) Read(ctx context.Context, fn func(*model.Block) error) error {
+	return l.Source.Read(ctx, func(b *model.Block) error {
+		out := *b
+		out.Y = make([]float64, b.N)
+		for t, v := range b.Y {
+			out.Y[t] = math.Exp(v)
+		}
+		return fn(&out)
+	})
 }
 
 // checkSampled looks at whether data and their truth, "" for none, can be created.
@@ -220,7 +301,9 @@ type sampleJSON struct {
 	K          int                 `json:"k"`
 	D          int                 `json:"d"`
 	N          int                 `json:"n"`
-	Sigma      float64             `json:"sigma"`
+	Sigma      float64             `json:"sigma"` // 0 where the family has none
+	Family     string              `json:"family,omitempty"`
+	Own        fitted.Own          `json:"own,omitempty"` // of the family, beside sigma
 	Design     string              `json:"design"`
 	Inputs     string              `json:"inputs"`
 	Seed       uint64              `json:"seed"`
@@ -233,8 +316,8 @@ type sampleJSON struct {
 func (f *sampleFlags) described(truth *fitted.Truth) sampleJSON {
 	return sampleJSON{
 		Output: f.out, Truth: f.truth, Activation: truth.Activation, Hierarchy: truth.Hierarchy, Leaves: truth.Leaves,
-		K: f.config.K, D: f.config.D, N: f.config.N, Sigma: f.config.Sigma, Design: f.design, Inputs: f.inputs,
-		Seed: f.config.Seed,
+		K: f.config.K, D: f.config.D, N: f.config.N, Sigma: truth.Sigma, Family: f.family, Own: truth.Own,
+		Design: f.design, Inputs: f.inputs, Seed: f.config.Seed,
 	}
 }
 
@@ -250,6 +333,6 @@ func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
 		under = " under the tree " + truth.Hierarchy
 	}
 	return say(cmd,
-		"%s: %d rows of x1 to x%d and y, from %d %s experts%s with sigma %v (design %s, inputs %s, seed %d)",
-		f.out, f.config.N, f.config.D, f.config.K, of, under, f.config.Sigma, f.design, f.inputs, f.config.Seed)
+		"%s: %d rows of x1 to x%d and y, from %d %s experts%s with %s (design %s, inputs %s, seed %d)",
+		f.out, f.config.N, f.config.D, f.config.K, of, under, f.law(), f.design, f.inputs, f.config.Seed)
 }

@@ -335,12 +335,14 @@ func (s *Sigma) UnmarshalJSON(data []byte) error {
 type Fit struct {
 	Method string `json:"method"`
 	// "optimal" where the moment tensors are made of transforms of minimum variance
-	Transform  string  `json:"transform,omitempty"`
-	Seed       uint64  `json:"seed"`
-	N          int     `json:"n"`
-	SigmaGiven bool    `json:"sigma_given,omitempty"` // the noise level was given, not estimated
-	Dropped    int     `json:"dropped,omitempty"`     // rows that were left out for missing cells
-	Weight     float64 `json:"weight,omitempty"`      // sum of the observations' weights, where there are any
+	Transform  string `json:"transform,omitempty"`
+	Seed       uint64 `json:"seed"`
+	N          int    `json:"n"`
+	SigmaGiven bool   `json:"sigma_given,omitempty"` // the noise level was given, not estimated
+	// names of the family's own parameters but sigma that were given, not estimated
+	OwnGiven []string `json:"own_given,omitempty"`
+	Dropped  int      `json:"dropped,omitempty"` // rows that were left out for missing cells
+	Weight   float64  `json:"weight,omitempty"`  // sum of the observations' weights, where there are any
 	// SHA-256 of targets and weights in the rows' order, for fits of the same rows to be compared
 	RowsDigest    string  `json:"rows_digest,omitempty"`
 	LogLikelihood float64 `json:"log_likelihood"` // natural log of the density of y given x, summed over rows
@@ -957,10 +959,10 @@ func checkSigma(sigma []float64, k int) error {
 	return nil
 }
 
-// checkFamily refuses a density that is not known here, and own parameters that are not its.
+// checkFamily refuses which is not known here, and own parameters that are not its.
 func checkFamily(family string, sigma []float64, own Own, k int) error {
 	if !mixture.Known(family) {
-		return fmt.Errorf("family is %q, a density that is not known here; there are %s", family,
+		return fmt.Errorf("family is %q, which is not known here; there are %s", family,
 			strings.Join(mixture.Densities(), ", "))
 	}
 	if all := mixture.DensityOf(family).Own(); len(all) > 0 {
@@ -972,7 +974,7 @@ func checkFamily(family string, sigma []float64, own Own, k int) error {
 		return own.check(family, sigma, k)
 	}
 	if len(sigma)+len(own) > 0 {
-		return fmt.Errorf("sigma is %v and own %v, the density %s has none", sigma, own, family)
+		return fmt.Errorf("sigma is %v and own %v, the family %s has none", sigma, own, family)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 	m.expert, m.gate = free.Columns(p)
 	scores := p.K*len(m.expert) + p.Gates()*len(m.gate)
 	if m.noise {
-		m.noises = len(p.Sigma) * (1 + len(p.Own))
+		m.noises = len(p.Sigma) * (1 + len(p.Own) - free.GivenOwn)
 		scores += m.noises
 	}
 	for h, part := range []model.ParamPart{model.Offset, model.Scale} {

@@ -18,6 +18,7 @@ type Free struct {
 	// ascending; nil is all of them.
 	ExpertColumns, GateColumns []int
 	FixedScale                 bool // s stays, where the experts have an output of their own
+	GivenOwn                   int  // how many of the density's own parameters, the last of them, stay
 }
 
 // All is every parameter: the joint likelihood.
@@ -77,7 +78,7 @@ type layout struct {
 	free            Free
 	k, d            int         // experts, features
 	gates, levels   int         // rows of the gate, noise levels
-	own, noises     int         // parameters of the density's own, and how many they are at all levels
+	own, noises     int         // free parameters of the density's own, and how many they are at all levels
 	nodes           [][]int     // the rows of each gate
 	expert, gate    []int       // columns of the free coefficients of an expert and of a gate; d is the column of ones
 	da, dw          int         // their numbers
@@ -109,7 +110,7 @@ func spans(own []mixture.OwnParameter, floor float64) []span {
 
 func newLayout(p *model.Params, free Free, ends []span) *layout {
 	o := &layout{free: free, k: p.K, d: p.D, gates: p.Gates(), levels: len(p.Sigma), own: min(1, len(p.Sigma)) +
-		len(p.Own), width: p.D, ends: ends}
+		len(p.Own) - free.GivenOwn, width: p.D, ends: ends}
 	o.noises = o.levels * o.own
 	for _, g := range p.Hierarchy().Gates() {
 		rows := make([]int, len(g.Ends)-1)

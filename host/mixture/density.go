@@ -79,7 +79,7 @@ func OwnAt(q, p int) int {
 var densities = struct {
 	sync.RWMutex
 	of map[string]Density
-}{of: byName(Gaussian{}, StudentT{}, Gamma{}, Poisson{}, NegativeBinomial{})}
+}{of: byName(Gaussian{}, StudentT{}, Gamma{}, Poisson{}, NegativeBinomial{}, Binomial{})}
 
 func byName(all ...Density) map[string]Density {
 	of := map[string]Density{}

@@ -34,31 +34,54 @@ func LawOf(family string) func(y, mean float64, psi []float64) float64 {
 
 // own is how many parameters of the density are estimated.
 func (s Shape) own() int {
+	own := len(s.Density().Own()) - s.given()
 	switch {
 	case s.Sigma > 0:
 		return 0
 	case s.PerExpert:
-		return s.K * len(s.Density().Own())
+		return s.K * own
 	}
-	return len(s.Density().Own())
+	return own
+}
+
+// given is how many of the density's own parameters, the last of them, are known.
+func (s Shape) given() int {
+	if s.Dof > 0 {
+		return 1
+	}
+	return 0
+}
+
+// OwnGiven names the own parameters beside sigma that are known.
+func (s Shape) OwnGiven() (names []string) {
+	own := s.Density().Own()
+	for _, q := range own[len(own)-s.given():] {
+		names = append(names, q.Name)
+	}
+	return names
 }
 
 // checkFamily refuses a density that is not known, and what stands beside one that is not normal and
 // does not know it.
 func checkFamily(r Request) error {
 	if !mixture.Known(r.Family) {
-		return refuse("there is no density %q of the target; there are %s", r.Family, strings.Join(mixture.Densities(),
+		return refuse("there is no family %q of the target; there are %s", r.Family, strings.Join(mixture.Densities(),
 			", "))
 	}
 	d := mixture.DensityOf(r.Family)
+	if r.Dof != 0 {
+		if err := checkDof(d, r.Dof); err != nil {
+			return err
+		}
+	}
 	if mixture.Normal(d) {
 		return nil
 	}
 	switch {
 	case r.Output != "":
-		return refuse("output scale %s is for normal noise, not for the density %s", r.Output, d.Name())
+		return refuse("output scale %s is for normal noise, not for the family %s", r.Output, d.Name())
 	case r.Tree.Depth() > 1 || r.Leaves != nil:
-		return refuse("the density %s is for one gate over experts of one activation, not for a tree or leaves",
+		return refuse("the family %s is for one gate over experts of one activation, not for a tree or leaves",
 			d.Name())
 	}
 	if r.Noise == nil {
@@ -66,11 +89,25 @@ func checkFamily(r Request) error {
 	}
 	switch perExpert, sigma := r.Noise.level(); {
 	case len(d.Own()) == 0 && (perExpert || sigma != 0):
-		return refuse("the density %s has no parameter but its mean: it takes no sigma, and no noise per expert",
+		return refuse("the family %s has no parameter but its mean: it takes no sigma, and no noise per expert",
 			d.Name())
+	case sigma != 0 && d.Own()[0].Name != mixture.Sigma:
+		return refuse("the family %s has no sigma: its %s is estimated", d.Name(), d.Own()[0].Name)
 	case len(d.Own()) > 1 && sigma != 0:
-		return refuse("the density %s has %d parameters of its own, and estimates them together: leave sigma out",
+		return refuse("the family %s has %d parameters of its own, and estimates them together: leave sigma out",
 			d.Name(), len(d.Own()))
+	}
+	return nil
+}
+
+// checkDof refuses degrees of freedom of a density that has none, or not so many.
+func checkDof(d mixture.Density, dof float64) error {
+	own := d.Own()
+	if d != (mixture.StudentT{}) {
+		return refuse("the family %s has no degrees of freedom, and %v are given", d.Name(), dof)
+	}
+	if last := own[len(own)-1]; !(dof >= last.Least && dof <= last.Most) {
+		return refuse("dof = %v, want a number from %v to %v", dof, last.Least, last.Most)
 	}
 	return nil
 }
@@ -112,7 +149,7 @@ func newLink(ctx context.Context, p *Problem) (*Link, error) {
 	domain := d.Domain()
 	for i, v := range g {
 		if !(v > domain.LeastMean && v < domain.MostMean) {
-			return nil, refuse("%s is %.4g at %.4g, and the density %s has means %s: it wants another activation",
+			return nil, refuse("%s is %.4g at %.4g, and the family %s has means %s: it wants another activation",
 				p.Activation.Info().Name, v, z[i], d.Name(), between(domain.LeastMean, domain.MostMean))
 		}
 	}
@@ -147,9 +184,11 @@ func (p *Problem) admitTargets(ctx context.Context, rows model.Rows) error {
 	if domain.Whole {
 		wants = "whole numbers"
 	}
-	switch low, high := !math.IsInf(domain.Least, -1), !math.IsInf(domain.Most, 1); {
+	switch low, high := !math.IsInf(domain.Least, -1), domain.Most < 1<<53; {
 	case low && high:
 		wants += fmt.Sprintf(" from %g to %g", domain.Least, domain.Most)
+	case low && domain.Least > 0: // the least number above 0
+		wants += " above 0"
 	case low:
 		wants += fmt.Sprintf(", %g or more", domain.Least)
 	case high:
@@ -160,7 +199,7 @@ func (p *Problem) admitTargets(ctx context.Context, rows model.Rows) error {
 			row++
 			if y < domain.Least || y > domain.Most || domain.Whole && y != math.Trunc(y) {
 				return &dataset.Error{File: p.Schema.Name,
-					Msg: fmt.Sprintf("row %d: the target is %v, and the density %s takes %s", row, y, d.Name(), wants)}
+					Msg: fmt.Sprintf("row %d: the target is %v, and the family %s takes %s", row, y, d.Name(), wants)}
 			}
 		}
 		return nil

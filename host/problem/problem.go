@@ -31,6 +31,7 @@ type Request struct {
 	Leaves  []sdk.Activation // the experts' own; nil: all have one
 	Output  OutputScale      // "": the experts' means are g
 	Family  string           // the density of the target, by its name in host/mixture; "" is normal noise
+	Dof     float64          // degrees of freedom of the t law where they are known; 0: estimated
 	Seed    uint64           // of everything random
 	Threads int              // 0: one per processor; nothing depends on it
 	// Approximate puts a native approximation in the place of the activation in

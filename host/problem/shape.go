@@ -24,6 +24,7 @@ type Shape struct {
 	Sigma         float64 // the noise level where it is known; 0: estimated
 
 	Family string  // the density of y, see [model.Params]
+	Dof    float64 // its last own parameter where it is known, the degrees of freedom of the t law; 0: estimated
 	Output *Output // of the experts' means; nil: they are g
 
 	Tree  model.Hierarchy // of the gates; the zero value is one gate
@@ -40,7 +41,7 @@ func (r Request) shape(features []string) (Shape, error) {
 		s.Tree = r.Tree
 	}
 	if !mixture.Normal(mixture.DensityOf(r.Family)) {
-		s.Family = r.Family
+		s.Family, s.Dof = r.Family, r.Dof
 	}
 	s.Kinds = r.kinds()
 	var err error
@@ -116,9 +117,21 @@ func (s Shape) Blank(sigma float64) *model.Params {
 func (s Shape) StartNoise(p *model.Params, sigma float64) {
 	s.setSigma(p, sigma)
 	for q, values := range p.Own {
-		for i := range values {
-			values[i] = s.Density().Own()[1+q].Start
-		}
+		fill(values, s.Density().Own()[1+q].Start)
+	}
+	s.setDof(p)
+}
+
+// setDof gives p the own parameter that is known.
+func (s Shape) setDof(p *model.Params) {
+	if s.Dof > 0 {
+		fill(p.Own[len(p.Own)-1], s.Dof)
+	}
+}
+
+func fill(values []float64, v float64) {
+	for i := range values {
+		values[i] = v
 	}
 }
 
@@ -126,9 +139,7 @@ func (s Shape) setSigma(p *model.Params, sigma float64) {
 	if d := s.Density(); !d.Domain().Scale && len(p.Sigma) > 0 {
 		sigma = d.Own()[0].Start
 	}
-	for i := range p.Sigma {
-		p.Sigma[i] = sigma
-	}
+	fill(p.Sigma, sigma)
 }
 
 // WithNoise returns p with the noise level that the user knows, or with sigma
@@ -145,7 +156,7 @@ func (s Shape) WithNoise(p *model.Params, sigma float64) *model.Params {
 // Free says which parameters vary, the noise among them.
 func (s Shape) Free() loss.Free {
 	return loss.Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: s.Experts, GateColumns: s.Gate,
-		FixedScale: s.Output != nil && s.Output.Fixed}
+		FixedScale: s.Output != nil && s.Output.Fixed, GivenOwn: s.given()}
 }
 
 // Estimated says which parameters are estimated: the noise only where it is not
@@ -187,6 +198,7 @@ func (s Shape) Parameters() int {
 func (s Shape) Adopt(p *model.Params) *model.Params {
 	q := s.Blank(p.SigmaOf(0))
 	q.CopyFrom(p)
+	s.setDof(q)
 	s.MaskExperts(q.Regressors)
 	mask(q.Gating, s.D, s.Gate)
 	return q

@@ -11,15 +11,15 @@ import (
 // checkFamily refuses a density that is not known, and noise that it does not have.
 func (c *Config) checkFamily() error {
 	if !mixture.Known(c.Family) {
-		return fmt.Errorf("there is no density %q; there are %s", c.Family, strings.Join(mixture.Densities(), ", "))
+		return fmt.Errorf("there is no family %q; there are %s", c.Family, strings.Join(mixture.Densities(), ", "))
 	}
 	d := mixture.DensityOf(c.Family)
 	own := d.Own()
 	if len(own) == 0 && c.Sigma != 0 {
-		return fmt.Errorf("sigma = %v, and the density %s has no parameter but its mean", c.Sigma, d.Name())
+		return fmt.Errorf("sigma = %v, and the family %s has no parameter but its mean", c.Sigma, d.Name())
 	}
 	if rest := max(0, len(own)-1); len(c.Own) != rest {
-		return fmt.Errorf("%d own parameters beside sigma, and the density %s has %d", len(c.Own), d.Name(), rest)
+		return fmt.Errorf("%d own parameters beside sigma, and the family %s has %d", len(c.Own), d.Name(), rest)
 	}
 	for q, v := range c.Own {
 		if of := own[1+q]; !(v >= of.Least && v <= of.Most && v > 0) || math.IsInf(v, 0) {

@@ -258,7 +258,7 @@ func freeOf(m *fitted.Model) loss.Free {
 		return columns
 	}
 	free := loss.All
-	free.Sigma = !m.Fit.SigmaGiven
+	free.Sigma, free.GivenOwn = !m.Fit.SigmaGiven, len(m.Fit.OwnGiven)
 	free.ExpertColumns, free.GateColumns = seen(p.Regressors), seen(p.Gating)
 	return free
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/scaling"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/sdk"
@@ -40,7 +41,8 @@ func (f *Fit) Config() (host.Config, error) {
 	from, _ := f.Numbers()
 	return host.Config{
 		K: from, Method: m, Intercepts: f.Intercepts, Gate: gate, Noise: noise, Output: f.OutputScale, Hierarchy: shape,
-		Transform: f.Transform, Errors: f.Errors, Arrangements: f.Arrangements, Seed: f.seed(),
+		Family: host.DensityName(f.Family), Dof: f.Dof, Transform: f.Transform, Errors: f.Errors,
+		Arrangements: f.Arrangements, Seed: f.seed(),
 	}, nil
 }
 
@@ -53,6 +55,9 @@ func (f *Fit) Tables() ([]terms.Request, error) {
 		if r.Formula, err = terms.Parse(f.Formula); err != nil {
 			return nil, err
 		}
+	}
+	if f.Family == host.Lognormal {
+		r.Scale = scaling.Log
 	}
 	if f.Targets == nil {
 		return []terms.Request{r}, nil

@@ -22,11 +22,13 @@ import (
 // Format is that of the files.
 const Format = "moe-fit/v1"
 
-// Unsaid is what stands for a description that says nothing of its experts.
-const Unsaid = "--activation identity --k 1:4 --intercept"
+// Unsaid is what stands for a description of this family that says nothing of its experts.
+func Unsaid(family string) string {
+	return "--activation " + host.ActivationOf(family) + " --k 1:4 --intercept"
+}
 
 // Fit describes a fit. Data, or Moments, is needed, and K or Hierarchy; what is absent has the default that
-// moe fit --help names. One that says nothing of its experts is of identity experts, from 1 to 4, with intercepts.
+// moe fit --help names. One that says nothing of its experts is of linear experts, from 1 to 4, with intercepts.
 type Fit struct {
 	Format string `json:"format"` // "moe-fit/v1"
 
@@ -49,7 +51,12 @@ type Fit struct {
 	// between a number's digits in a CSV file: "." or ","
 	Decimal string `json:"decimal,omitzero"`
 
-	Activation Activation   `json:"activation,omitzero"` // of all experts
+	// law of the target given its mean: "gaussian", "student-t", "lognormal", "gamma", "poisson", "negative-binomial",
+	// "binomial"; absent: "gaussian"
+	Family string  `json:"family,omitzero"`
+	Dof    float64 `json:"dof,omitzero"` // degrees of freedom of student-t where they are known
+
+	Activation Activation   `json:"activation,omitzero"` // of all experts; the family's own
 	Leaves     []Activation `json:"leaves,omitzero"`     // the experts' own, from left to right
 	K          int          `json:"k,omitzero"`          // number of experts, or the least of a range
 	KTo        int          `json:"k_to,omitzero"`       // the most of a range
@@ -184,8 +191,8 @@ func refuse(format string, args ...any) error { return &Error{format, args} }
 // Check refuses what contradicts itself, whatever the data. Errors: [*Error],
 // [*host.RequestError], *dataset.SelectionError, *terms.Error.
 func (f *Fit) Check() error {
-	for _, check := range []func() error{f.checkRoles, f.checkMoments, f.checkExperts, f.checkTerms, f.checkValues,
-		f.checkMethod, f.checkSharedGate, f.checkTargets} {
+	for _, check := range []func() error{f.checkRoles, f.checkMoments, f.checkExperts, f.checkTerms, f.checkFamily,
+		f.checkValues, f.checkMethod, f.checkSharedGate, f.checkTargets} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -345,6 +352,29 @@ func (f *Fit) checkTerms() error {
 	return nil
 }
 
+// checkFamily looks at the law of the target.
+func (f *Fit) checkFamily() error {
+	switch known := host.Families(); {
+	case f.Family != "" && !slices.Contains(known, f.Family):
+		return refuse("%s %s: there is no such family; there are %s", Key("family"), f.Family,
+			strings.Join(known, ", "))
+	case f.Dof != 0 && f.Family != host.StudentT:
+		return refuse("%s %v: only the family %s has degrees of freedom", Key("dof"), f.Dof, host.StudentT)
+	case f.Family != host.Lognormal:
+		return nil
+	case f.Moments != "":
+		return refuse("%s %s has no effect beside %s: the sums have been made of y", Key("family"), f.Family,
+			Key("moments"))
+	case f.Targets != nil:
+		return refuse("%s %s: several targets are fitted as they are in the table", Key("family"), f.Family)
+	}
+	if formula, err := terms.Parse(f.Formula); f.Formula != "" && err == nil && formula.Scale != "" {
+		return refuse("%s: the left side is %s, and the family lognormal is normal noise of log(%s): give one of them",
+			Key("formula"), formula.Scale.Title(formula.Target), formula.Target)
+	}
+	return nil
+}
+
 // checkValues looks at values that are one of a few.
 func (f *Fit) checkValues() error {
 	if f.OutputScale != "" && !slices.Contains(host.OutputScales(), f.OutputScale) {
@@ -468,15 +498,15 @@ func (f *Fit) selection() dataset.Selection {
 	return sel
 }
 
-// WithDefaults completes a description: without an activation or leaves the experts are linear, by the activation
-// identity. Where it says nothing of the experts at all, neither their activation nor their number, tree or intercepts,
-// there are 1 to 4 of them, with intercepts, and whole is true: that is [Unsaid]. A formula has its own intercepts.
+// WithDefaults completes a description: without an activation or leaves the experts have the family's
+// own. Where it says nothing of the experts at all, neither activation nor number, tree or intercepts, there are
+// 1 to 4 of them, with intercepts, and whole is true: that is [Unsaid]. A formula has its own intercepts.
 // Several targets, and sums of moments, have one number of experts, which is to be said. With said something is said of
 // the experts elsewhere.
 func (f *Fit) WithDefaults(said bool) (whole bool) {
 	named := said || f.Activation.Name != "" || f.Activation.Params != nil || f.Leaves != nil
 	if f.Activation.Name == "" && f.Leaves == nil {
-		f.Activation.Name = "identity"
+		f.Activation.Name = host.ActivationOf(f.Family)
 	}
 	if named || f.K != 0 || f.KTo != 0 || f.Hierarchy != "" || f.MaxLeaves != 0 || f.Intercepts != "" ||
 		f.Targets != nil || f.Moments != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/scaling"
 )
 
 // MaxLevels is the most levels of a factor that the user has not named.
@@ -22,6 +23,7 @@ type Request struct {
 	Selection   dataset.Selection
 	Formula     *Formula          // nil for none
 	Gate        []string          // raw columns that the gate sees; nil: those of the experts
+	Scale       scaling.Scale     // what is fitted of the target, where no formula says it
 	Categorical []string          // columns that are factors whatever stands in them
 	Reference   map[string]string // the reference level of a factor; the commonest where it is not named
 }
@@ -76,6 +78,7 @@ func (b *builder) flat(ctx context.Context) (*Table, error) {
 		t.Experts = b.request.Selection.Features // the gate sees more
 	}
 	if len(b.levels) == 0 {
+		t.Source = dataset.Scaled(t.Source, b.request.Scale)
 		return t, nil
 	}
 	b.design.Columns = src.Schema().Features
@@ -113,9 +116,11 @@ func (b *builder) finish(t *Table, src dataset.Source) (*Table, error) {
 		return nil, &dataset.Error{File: src.Schema().Name, Msg: err.Error() + "; rename a column"}
 	}
 	t.Design, t.Source = &b.design, b.design.Source(src, false)
-	if f := b.request.Formula; f != nil {
-		t.Source = dataset.Scaled(t.Source, f.Scale)
+	scale := b.request.Scale
+	if f := b.request.Formula; f != nil && f.Scale != "" {
+		scale = f.Scale
 	}
+	t.Source = dataset.Scaled(t.Source, scale)
 	return t, nil
 }
 

@@ -1,0 +1,41 @@
+package host
+
+import (
+	"slices"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
+)
+
+// The families that are more than a density by its name: lognormal is normal noise of log y, and only student-t has
+// degrees of freedom.
+const (
+	Lognormal = "lognormal"
+	StudentT  = "student-t"
+)
+
+// Families lists the laws of the target, in order.
+func Families() []string {
+	all := append(mixture.Densities(), Lognormal)
+	slices.Sort(all)
+	return all
+}
+
+// DensityName is [Config.Family] of a family: normal noise is that of [Lognormal], of another target.
+func DensityName(family string) string {
+	if family == Lognormal || family == fitted.Normal {
+		return ""
+	}
+	return family
+}
+
+// ActivationOf is the activation of experts that are linear in a family: the inverse of its link.
+func ActivationOf(family string) string {
+	switch family {
+	case mixture.Poisson{}.Name(), mixture.NegativeBinomial{}.Name(), mixture.Gamma{}.Name():
+		return "exp"
+	case mixture.Binomial{}.Name():
+		return "sigmoid"
+	}
+	return "identity"
+}
