@@ -1,0 +1,4 @@
+library(testthat)
+library(moe)
+
+test_check("moe")
