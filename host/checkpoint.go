@@ -383,7 +383,7 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	if r.chosen.From > 0 {
 		k = fmt.Sprintf("%d:%d", r.chosen.From, r.chosen.To)
 	}
-	out := map[string]string{"k": k, "program": program()}
+	out := map[string]string{"k": k, "program": Program()}
 	var names []fitted.Activation
 	for _, g := range c.activations(p.Activation) {
 		names = append(names, fitted.ActivationOf(g.Info()))
@@ -432,8 +432,8 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	return out, nil
 }
 
-// program names the build as far as it decides about digits.
-func program() string {
+// Program names the build as far as it decides about digits.
+func Program() string {
 	version := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version

@@ -61,8 +61,9 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	if p.Shape.Sigma == 0 && p.Shape.Normal() {
 		noiseIntervals(p, m, c)
 	}
+	var dependent *infer.Covariance
 	if cfg.wants(Dependent) {
-		dependent, err := at.covariance(ctx, infer.Dependent)
+		dependent, err = at.covariance(ctx, infer.Dependent)
 		if err != nil { // the information has been inverted
 			return err
 		}
@@ -76,6 +77,9 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return nil
 	}
 	m.Covariance = &fitted.Covariance{Parameters: c.Names(p.Schema.Features), Matrix: rowsOf(c.Matrix)}
+	if dependent != nil {
+		m.HAC.Covariance = rowsOf(dependent.Matrix)
+	}
 	return nil
 }
 

@@ -33,27 +33,30 @@ func checkpointOf(out string) string {
 	return out + ".checkpoint"
 }
 
-// keeper keeps the checkpoint of a fit beside its output.
-type keeper struct {
+// keeper keeps the checkpoints of a fit, of a type and a format, beside its output.
+type keeper[C any] struct {
 	path    string // "" where the fit has no output
-	save    func() (*host.Checkpoint, error)
+	format  string
+	save    func() (*C, error)
 	since   time.Time // of the fit's begin or the last checkpoint
 	resumed bool
 	wrote   bool
 }
 
-func newKeeper(out string) *keeper { return &keeper{path: checkpointOf(out), since: time.Now()} }
+func newKeeper[C any](out, format string) *keeper[C] {
+	return &keeper[C]{path: checkpointOf(out), format: format, since: time.Now()}
+}
 
-// checkpointBegins is what a checkpoint of ours begins with.
-var checkpointBegins = []byte("{\n  \"format\": \"" + host.CheckpointFormat + "\",\n")
+// beginning is what a checkpoint of ours begins with.
+func beginning(format string) []byte { return []byte("{\n  \"format\": \"" + format + "\",\n") }
 
 // errNotOurs says that what stands where a checkpoint goes is something else.
 var errNotOurs = errors.New("it is there already and no checkpoint of this version's: move it, or name another " +
 	"output with -o")
 
-// replaceable says whether a checkpoint may be written to path: nothing stands
-// there, or another checkpoint. A link is what it is, not what it leads to.
-func replaceable(path string) error {
+// replaceable says whether a checkpoint of that format may be written to path: nothing stands
+// there, or another such checkpoint. A link is what it is, not what it leads to.
+func replaceable(path, format string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -69,15 +72,16 @@ func replaceable(path string) error {
 		return err
 	}
 	defer f.Close()
-	head := make([]byte, len(checkpointBegins))
-	if _, err := io.ReadFull(f, head); err != nil || !bytes.Equal(head, checkpointBegins) {
+	want := beginning(format)
+	head := make([]byte, len(want))
+	if _, err := io.ReadFull(f, head); err != nil || !bytes.Equal(head, want) {
 		return errNotOurs
 	}
 	return nil
 }
 
 // read returns the checkpoint that is asked for, nil if none is.
-func (k *keeper) read(resume bool) (*host.Checkpoint, error) {
+func (k *keeper[C]) read(resume bool) (*C, error) {
 	if !resume {
 		return nil, nil
 	}
@@ -93,7 +97,7 @@ func (k *keeper) read(resume bool) (*host.Checkpoint, error) {
 	if err != nil {
 		return nil, k.refused(err)
 	}
-	c := new(host.Checkpoint)
+	c := new(C)
 	if err := json.Unmarshal(data, c); err != nil {
 		return nil, k.refused(err)
 	}
@@ -103,7 +107,7 @@ func (k *keeper) read(resume bool) (*host.Checkpoint, error) {
 
 // refused is the error of a file that a fit cannot go on from; one of the file
 // system, such as a lack of permission, stays what it is.
-func (k *keeper) refused(err error) error {
+func (k *keeper[C]) refused(err error) error {
 	if number := syscall.Errno(0); errors.As(err, &number) {
 		return err
 	}
@@ -120,7 +124,7 @@ func (k *keeper) refused(err error) error {
 var offered = func() {}
 
 // offer takes what a fit offers to keep.
-func (k *keeper) offer(save func() (*host.Checkpoint, error)) {
+func (k *keeper[C]) offer(save func() (*C, error)) {
 	k.save = save
 	offered()
 	if k.path != "" && time.Since(k.since) > keepEvery && k.write(context.Background()) == nil {
@@ -128,7 +132,7 @@ func (k *keeper) offer(save func() (*host.Checkpoint, error)) {
 	}
 }
 
-func (k *keeper) write(ctx context.Context) error {
+func (k *keeper[C]) write(ctx context.Context) error {
 	c, err := k.save()
 	if err != nil {
 		return err
@@ -140,7 +144,7 @@ func (k *keeper) write(ctx context.Context) error {
 	if len(data) >= maxCheckpoint {
 		return fmt.Errorf("it would take %d bytes, at most %d could be read again", len(data), maxCheckpoint)
 	}
-	if err := replaceable(k.path); err != nil { // much may have happened since the start
+	if err := replaceable(k.path, k.format); err != nil { // much may have happened since the start
 		return &atomicfile.CreateError{Path: k.path, Err: err}
 	}
 	if err := atomicfile.WriteFile(ctx, k.path, append(data, '\n')); err != nil {
@@ -152,7 +156,7 @@ func (k *keeper) write(ctx context.Context) error {
 
 // keep writes the checkpoint of a fit that a signal ended, and returns the error
 // to end with.
-func (k *keeper) keep(ctx context.Context, err error) error {
+func (k *keeper[C]) keep(ctx context.Context, err error) error {
 	if is[*host.CheckpointError](err) {
 		return k.refused(err)
 	}
@@ -170,8 +174,8 @@ func (k *keeper) keep(ctx context.Context, err error) error {
 }
 
 // drop removes a checkpoint that the finished fit has no more use for.
-func (k *keeper) drop() {
-	if (k.resumed || k.wrote) && replaceable(k.path) == nil {
+func (k *keeper[C]) drop() {
+	if (k.resumed || k.wrote) && replaceable(k.path, k.format) == nil {
 		os.Remove(k.path)
 	}
 }

@@ -169,7 +169,7 @@ func (f *fitFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer j.close()
-	keeper := newKeeper(f.out)
+	keeper := newKeeper[host.Checkpoint](f.out, host.CheckpointFormat)
 	if j.config.Resume, err = keeper.read(f.resume); err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (f *fitFlags) checkOutputs(s *spec.Fit, keeps bool) error {
 	if checkpoint == "" || f.resume { // what is to be resumed is looked at when it is read
 		return nil
 	}
-	if err := replaceable(checkpoint); err != nil {
+	if err := replaceable(checkpoint, host.CheckpointFormat); err != nil {
 		return &atomicfile.CreateError{Path: checkpoint, Err: err}
 	}
 	return creatable(checkpoint)

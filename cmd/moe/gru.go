@@ -20,11 +20,39 @@ import (
 
 // gruFlags are the flags of moe gru.
 type gruFlags struct {
-	layer, form string
-	steps       int
-	seed        uint64
-	out         string
+	layer layerFlags
+	steps int
+	seed  uint64
+	out   string
 }
+
+// layerFlags say which layer of a file is read.
+type layerFlags struct{ name, form string }
+
+func (f *layerFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.name, "layer", "",
+		"`NAME` of the layer's input weights, where the file has several layers")
+	cmd.Flags().StringVar(&f.form, "form", "",
+		"reset-after or reset-before, where the file does not say (a Keras layer without bias)")
+}
+
+// selection checks the flags.
+func (f *layerFlags) selection() (gru.Selection, error) {
+	sel := gru.Selection{Layer: f.name}
+	if f.form == "" {
+		return sel, nil
+	}
+	for _, form := range []gru.Form{gru.ResetAfter, gru.ResetBefore} {
+		if f.form == form.String() {
+			sel.Form = &form
+			return sel, nil
+		}
+	}
+	return sel, usagef("--form %q: want %s or %s", f.form, gru.ResetAfter, gru.ResetBefore)
+}
+
+// maxSteps bounds a sequence.
+const maxSteps = 1e8
 
 func newGRUCmd() *cobra.Command {
 	f := new(gruFlags)
@@ -38,43 +66,33 @@ states h1 ... before: the state carried over, and the candidate state without an
 with the recurrence. It goes through a sequence of random inputs with the layer and
 with the trees, and says how far apart their next states are: with gates of 0 and
 1, and with soft ones as they are and sharpened. With -o it writes the trees as a
-model, with which predict computes the next states.`,
+model, with which predict computes the next states. Backwards, from states to a layer,
+goes moe gru learn.`,
 		Example: `  moe gru layer.safetensors
   moe gru encoder.npz --layer gru.weight_ih_l1 -o trees.json
   moe predict trees.json states.csv`,
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("%d arguments, want one LAYER, or learn or record: moe gru --help", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
+	cmd.AddCommand(newGRULearnCmd(), newGRURecordCmd())
 	flags := cmd.Flags()
-	flags.StringVar(&f.layer, "layer", "", "`NAME` of the layer's input weights, where the file has several layers")
-	flags.StringVar(&f.form, "form", "",
-		"reset-after or reset-before, where the file does not say (a Keras layer without bias)")
+	f.layer.register(cmd)
 	flags.IntVar(&f.steps, "steps", 1000, "length of the sequence")
 	flags.StringVarP(&f.out, "output", "o", "", "write the trees to this model `FILE`")
 	addSeed(cmd, &f.seed)
 	return cmd
 }
 
-// selection checks the flags.
-func (f *gruFlags) selection() (gru.Selection, error) {
-	sel := gru.Selection{Layer: f.layer}
-	if f.steps < 1 || f.steps > 1e8 {
-		return sel, usagef("--steps %d: want between 1 and 100000000", f.steps)
-	}
-	if f.form == "" {
-		return sel, nil
-	}
-	for _, form := range []gru.Form{gru.ResetAfter, gru.ResetBefore} {
-		if f.form == form.String() {
-			sel.Form = &form
-			return sel, nil
-		}
-	}
-	return sel, usagef("--form %q: want %s or %s", f.form, gru.ResetAfter, gru.ResetBefore)
-}
-
 func (f *gruFlags) run(cmd *cobra.Command, path string) error {
-	sel, err := f.selection()
+	if f.steps < 1 || f.steps > maxSteps {
+		return usagef("--steps %d: want between 1 and %d", f.steps, int(maxSteps))
+	}
+	sel, err := f.layer.selection()
 	if err != nil {
 		return err
 	}

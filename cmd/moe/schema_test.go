@@ -55,7 +55,7 @@ var schemas = map[string]any{
 	"predict": predictionsShape{}, "predict-written": writtenJSON{}, "evaluate": evaluation{}, "evaluate-targets": outputsEvaluation{}, "evaluate-network": networkEvaluation{},
 	"network-sample": networkSampleJSON{}, "network-check": networkCheckJSON{}, "network-fit": networkFitJSON{},
 	"diverse-gram": diverseGramJSON{}, "diverse-train": diverseTrainJSON{},
-	"reproduce": reproduceJSON{}, "sweep": sweepJSON{}, "gru": gruJSON{}, "man": manJSON{}, "skill": skillJSON{}, "version": versionInfo{},
+	"reproduce": reproduceJSON{}, "sweep": sweepJSON{}, "gru": gruJSON{}, "gru-learn": gruLearnJSON{}, "gru-record": gruRecordJSON{}, "man": manJSON{}, "skill": skillJSON{}, "version": versionInfo{},
 	"plugin-list": pluginList{}, "plugin-trust": pluginInfo{}, "plugin-verify": verification{}, "plugin-new": newPluginJSON{},
 	"bench": benchmark.Stages{}, "reproduce-scaling": scalingJSON{},
 	"moments": momentsReport{}, "newton": newtonReport{}, "merge-newton": stepReport{},

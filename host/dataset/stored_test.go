@@ -17,6 +17,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/memory"
+	"github.com/gatedlearning/moe/internal/npy"
 )
 
 // noted is a file that notes what is read of it.
@@ -156,7 +157,7 @@ func TestRowsChangedAreNamed(t *testing.T) {
 		{0, "rows 1 to 256 are"}, {255, "rows 1 to 256 are"}, {256, "rows 257 to 512 are"}, {1999, "rows 1793 to 2000 are"},
 	} {
 		path, err := passedAgain(t, func(f *os.File) error {
-			_, err := f.WriteAt(make([]byte, 8), npyHeaderSize+32*int64(test.row))
+			_, err := f.WriteAt(make([]byte, 8), npy.HeaderSize+32*int64(test.row))
 			return err
 		})
 		if err == nil || !strings.HasPrefix(err.Error(), path+": "+test.want+" not what they were: ") {

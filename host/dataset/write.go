@@ -126,12 +126,9 @@ func headerLine(names []string) string {
 	return strings.Join(quoted, ",") + "\n"
 }
 
-// npyHeaderSize is what the header takes: room for any number of rows.
-const npyHeaderSize = 128
-
 func writeNPY(ctx context.Context, f *atomicfile.File, src Source) error {
 	w := bufio.NewWriterSize(f, writeSize)
-	w.Write(make([]byte, npyHeaderSize)) // filled in when the number of rows is known
+	w.Write(make([]byte, npy.HeaderSize)) // filled in when the number of rows is known
 	rows, cols := 0, len(src.Schema().Columns())
 	var buf []byte
 	err := src.Read(ctx, func(b *model.Block) error {
@@ -159,20 +156,6 @@ func writeNPY(ctx context.Context, f *atomicfile.File, src Source) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = f.WriteAt(npyHeaderFor(rows, cols), 0)
+	_, err = f.WriteAt(npy.HeaderOf(rows, cols), 0)
 	return err
-}
-
-// npyHeaderFor is the version 1.0 header of a rows×cols array, padded with
-// blanks and ended by a newline.
-func npyHeaderFor(rows, cols int) []byte {
-	head := make([]byte, npyHeaderSize)
-	for i := range head {
-		head[i] = ' '
-	}
-	copy(head, npy.Magic+"\x01\x00")
-	binary.LittleEndian.PutUint16(head[8:], npyHeaderSize-10)
-	copy(head[10:], fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }", rows, cols))
-	head[npyHeaderSize-1] = '\n'
-	return head
 }

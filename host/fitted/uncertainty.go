@@ -143,6 +143,8 @@ type HAC struct {
 	// CriticalValue is how many of these standard errors a 95 % interval goes to either side, see
 	// infer.Covariance.Critical; absent in files of before there was one, when it was 1.96.
 	CriticalValue float64 `json:"critical_value,omitempty"`
+	// Covariance is that of the same parameters as [Model.Covariance], where there is one. Files do not have it.
+	Covariance [][]float64 `json:"-"`
 }
 
 func (h *HAC) validate(m *Model) error {

@@ -93,6 +93,14 @@ const (
 	Binary              // 1 where η > 0, 0 elsewhere
 )
 
+// String returns soft or binary.
+func (g Gates) String() string {
+	if g == Binary {
+		return "binary"
+	}
+	return "soft"
+}
+
 func (g Gates) open(eta float64) float64 {
 	switch {
 	case g == Soft:
