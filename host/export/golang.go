@@ -117,6 +117,10 @@ func goOf(p *program, title string) ([]byte, error) {
 	if p.mean >= 0 {
 		b.WriteString(goMean)
 	}
+	b.WriteString(goGate)
+	if p.sigma != nil {
+		b.WriteString(goQuantile)
+	}
 	fmt.Fprintf(&b, goSaid, len(p.weights), strings.TrimPrefix(goNumbers(p.sigma), "[]float64"), p.scale)
 	for _, r := range t.order {
 		fmt.Fprintf(&b, "\t%s := %s\n", t.names[r], t.define(r).text)
@@ -161,13 +165,15 @@ const goMean = `
 func Mean(row Row) float64 { return evaluate(row, math.NaN()).mean }
 `
 
-const goSaid = `
+const goGate = `
 // Gate returns P(z=i|x) of every expert i.
 func Gate(row Row) [Experts]float64 { return evaluate(row, math.NaN()).gate }
 
 // Posterior returns P(z=i|x,y) of every expert i.
 func Posterior(row Row, y float64) [Experts]float64 { return evaluate(row, y).posterior }
+`
 
+const goQuantile = `
 // Quantile returns the y below which there is the probability q, 0 < q < 1, with the parameters as they are. It is NaN
 // where there is no such y.
 func Quantile(row Row, q float64) float64 {
@@ -177,7 +183,9 @@ func Quantile(row Row, q float64) float64 {
 	}
 	return back(quantile(said.weights[:], said.means[:], deviations[:], q))
 }
+`
 
+const goSaid = `
 // said is what the model says of a row. The weights, means and deviations are of the normal distributions of which that
 // of y, or of a function of y, is a mixture.
 type said struct {

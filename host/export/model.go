@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/scaling"
 	"github.com/gatedlearning/moe/host/terms"
@@ -46,8 +49,8 @@ type builder struct {
 // as [predict.Predictor] has them. Where a column is missing, or a word is no level, all is NaN; where the target is,
 // so is the posterior.
 func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program, error) {
-	if m.Family != "" {
-		return nil, unsupported("its noise is %s, and predictions for normal noise alone are known", m.Family)
+	if err := known(m); err != nil {
+		return nil, err
 	}
 	b := &builder{program: newProgram(), m: m}
 	b.target, b.k, b.scale = m.Target, m.K, string(m.TargetScale)
@@ -74,6 +77,9 @@ func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program,
 		b.gate = append(b.gate, b.named(b.where(complete, p, missing), fmt.Sprint("p", i+1)))
 	}
 	for _, a := range members {
+		if m.Family != "" {
+			break // quantiles are of normal noise
+		}
 		for i, p := range a.gate {
 			b.weights = append(b.weights, b.where(complete, b.make(opMul, b.num(a.weight), p), missing))
 			b.means = append(b.means, b.where(complete, a.means[i], missing)) // of every row, be it one number
@@ -83,7 +89,28 @@ func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program,
 	if withTarget {
 		b.posteriors(members)
 	}
+	if b.err != nil {
+		return nil, b.err
+	}
 	return b.program, nil
+}
+
+// knownMembers are those of a model that this package knows: of what predictions are made, or what they do not depend on.
+var knownMembers = []string{"Format", "Activation", "D", "K", "Features", "Target", "TargetScale", "Hierarchy",
+	"Leaves", "Family", "Design", "Regressors", "Gating", "RegressorIntercepts", "GatingIntercepts", "OutputScale", "Sigma", "Own",
+	"Proportions", "Fit", "StandardErrors", "Covariance", "HAC", "Arrangements", "Truth", "Baselines", "Approximation",
+	"Unknown"}
+
+// known refuses a model with a member that predictions may depend on in a way that this package does not know.
+func known(m *fitted.Model) error {
+	v := reflect.ValueOf(*m)
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); !slices.Contains(knownMembers, f.Name) && !v.Field(i).IsZero() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			return unsupported("its file has %q, which no export has", name)
+		}
+	}
+	return nil
 }
 
 // arrangement is one of the optima that predictions are over.
@@ -116,7 +143,8 @@ func arrangementsOf(m *fitted.Model) (out []arrangement) {
 type member struct {
 	weight              float64
 	gate, scores, means []ref
-	sigma               []float64
+	sigma               []float64 // of normal noise
+	own                 [][]float64
 }
 
 // steep is the largest coefficient of a gate that needs no exact sums where 1e-9 is enough.
@@ -134,7 +162,10 @@ func (b *builder) member(a arrangement, x []ref, g []func(z ref) ref) member {
 		offset, scale := p.OutputOf(i)
 		mean := b.make(opAdd, b.num(offset), b.make(opMul, b.num(scale), g[i](z)))
 		out.means = append(out.means, b.named(mean, fmt.Sprint("m", i+1)))
-		out.sigma = append(out.sigma, p.SigmaOf(i))
+		out.own = append(out.own, p.OwnOf(nil, i))
+		if b.m.Family == "" {
+			out.sigma = append(out.sigma, p.SigmaOf(i))
+		}
 	}
 	logits := make([]ref, p.K)
 	for j := range p.K - 1 {
@@ -190,14 +221,18 @@ func (b *builder) meanOf(members []member) ref {
 	return b.total(members, func(a *member) ref {
 		terms := make([]ref, len(a.gate))
 		for i, p := range a.gate {
-			terms[i] = b.make(opMul, p, b.onScale(a.means[i], a.sigma[i]))
+			terms[i] = b.make(opMul, p, b.onScale(a.means[i], a.own[i]))
 		}
 		return b.make(opMul, b.num(a.weight), b.fold(opAdd, terms))
 	})
 }
 
 // onScale is the mean of y where h(y) is N(m, σ²), as [scaling.Scale.Mean].
-func (b *builder) onScale(m ref, sigma float64) ref {
+func (b *builder) onScale(m ref, own []float64) ref {
+	if b.m.TargetScale == "" {
+		return m
+	}
+	sigma := own[0]
 	switch b.m.TargetScale {
 	case scaling.Log:
 		return b.make(opExp, b.make(opAdd, m, b.num(sigma*sigma/2)))
@@ -219,8 +254,11 @@ func (b *builder) total(members []member, of func(a *member) ref) ref {
 func (b *builder) posteriors(members []member) {
 	y := b.add(node{op: opY})
 	v, has := y, b.make(opAnd, b.complete, b.finite(y))
-	if b.m.TargetScale != "" {
+	domain := mixture.DensityOf(b.m.Family).Domain()
+	if b.m.TargetScale != "" || domain.Least == math.SmallestNonzeroFloat64 {
 		has = b.make(opAnd, has, b.make(opLess, b.num(0), y))
+	} else if !math.IsInf(domain.Least, -1) {
+		has = b.make(opAnd, has, b.make(opLessEqual, b.num(domain.Least), y))
 	}
 	switch b.m.TargetScale {
 	case scaling.Log:
@@ -237,8 +275,7 @@ func (b *builder) posteriors(members []member) {
 			constant = b.make(opSub, b.num(math.Log(a.weight)), b.logSumExp(a.scores))
 		}
 		for i, s := range a.scores {
-			z := b.make(opDiv, b.make(opSub, v, a.means[i]), b.num(a.sigma[i]))
-			density := b.make(opAdd, b.make(opMul, b.num(-0.5), b.make(opMul, z, z)), b.num(-math.Log(a.sigma[i])))
+			density := b.logDensity(v, a.means[i], a.own[i])
 			scores = append(scores, b.make(opAdd, b.make(opAdd, s, constant), density))
 		}
 	}

@@ -55,8 +55,8 @@ func floats(rng *rand.Rand, n int, scale float64) []float64 {
 	return out
 }
 
-// mixture is a model of k experts over features, with parameters of about 1.
-func mixture(rng *rand.Rand, k int, features []string, target, activation string) *fitted.Model {
+// mixtureOf is a model of k experts over features, with parameters of about 1.
+func mixtureOf(rng *rand.Rand, k int, features []string, target, activation string) *fitted.Model {
 	d := len(features)
 	p := model.NewParams(k, d)
 	copy(p.Regressors, floats(rng, k*d, 1))
@@ -126,7 +126,7 @@ func examples(t *testing.T) (out []example) {
 	}
 	for i, a := range builtinsAndExpressions {
 		names := numbered(2 + i%3)
-		m := mixture(rng, 1+(i+1)%3, names, "y", a.name)
+		m := mixtureOf(rng, 1+(i+1)%3, names, "y", a.name)
 		if expression.Is(a.name) {
 			act, err := expression.Parse(a.name, a.params)
 			if err != nil {
@@ -146,18 +146,18 @@ func examples(t *testing.T) (out []example) {
 	}
 
 	// trees, the larger with several activations
-	m := mixture(rng, 5, numbered(3), "y", fitted.Mixed)
+	m := mixtureOf(rng, 5, numbered(3), "y", fitted.Mixed)
 	m.Hierarchy = "2x(1,2x2)"
 	for _, name := range []string{"tanh", "relu", "tanh", "identity", "sigmoid"} {
 		m.Leaves = append(m.Leaves, fitted.Activation{Name: name, Params: map[string]float64{}})
 	}
 	add("tree", m, numbers(rng, numbered(3)), nil)
-	m = mixture(rng, 4, numbered(2), "y", "identity")
+	m = mixtureOf(rng, 4, numbered(2), "y", "identity")
 	m.Hierarchy = "2x2"
 	add("tree2", m, numbers(rng, numbered(2)), nil)
 
 	// a gate that separates rows: its logits are differences of large numbers
-	m = mixture(rng, 3, numbered(2), "y", "relu")
+	m = mixtureOf(rng, 3, numbered(2), "y", "relu")
 	for j := range m.Gating {
 		for i := range m.Gating[j] {
 			m.Gating[j][i] *= 1e7
@@ -172,22 +172,22 @@ func examples(t *testing.T) (out []example) {
 	}
 	add("steep", m, table, nil)
 
-	add("curve", withTable(t, mixture(rng, 2, numbered(2), "y", "")), numbers(rng, numbered(2)), nil)
-	add("native", withApproximation(t, mixture(rng, 2, numbered(2), "y", "")), numbers(rng, numbered(2)), nil)
+	add("curve", withTable(t, mixtureOf(rng, 2, numbered(2), "y", "")), numbers(rng, numbered(2)), nil)
+	add("native", withApproximation(t, mixtureOf(rng, 2, numbered(2), "y", "")), numbers(rng, numbered(2)), nil)
 
 	// arrangements with weights
-	m = mixture(rng, 2, numbered(2), "y", "identity")
+	m = mixtureOf(rng, 2, numbered(2), "y", "identity")
 	weights := []float64{0.6, 0.3, 0.1}
 	m.Arrangements = &fitted.Arrangements{Rows: []float64{500, 500}, Weight: &weights[0]}
 	for i := range 2 {
 		a := fitted.Arrangement{Rows: []float64{500, 500}, Weight: &weights[1+i]}
-		a.SetParams(mixture(rng, 2, numbered(2), "y", "identity").Params())
+		a.SetParams(mixtureOf(rng, 2, numbered(2), "y", "identity").Params())
 		m.Arrangements.Others = append(m.Arrangements.Others, a)
 	}
 	add("arrangements", m, numbers(rng, numbered(2)), nil)
 
 	for _, s := range []scaling.Scale{scaling.Log, scaling.Sqrt, scaling.Reciprocal} {
-		m, table := mixture(rng, 2, numbered(2), "y", "tanh"), numbers(rng, numbered(2))
+		m, table := mixtureOf(rng, 2, numbered(2), "y", "tanh"), numbers(rng, numbered(2))
 		m.TargetScale = s
 		for i := range table.y {
 			table.y[i] = math.Abs(table.y[i])
@@ -198,12 +198,29 @@ func examples(t *testing.T) (out []example) {
 		}
 		add("scale-"+string(s), m, table, refused)
 	}
-	m = mixture(rng, 2, numbered(2), "y", "identity") // of which much is one number
+	m = mixtureOf(rng, 2, numbered(2), "y", "identity") // of which much is one number
 	m.Gating, m.GatingIntercepts, m.Regressors = [][]float64{{0, 0}}, nil, [][]float64{{0, 0}, {0, 0}}
 	m.RegressorIntercepts = []float64{1, 1}
 	m.Sigma = []float64{0.5}
 	add("constant", m, numbers(rng, numbered(2)), nil)
-	add("hostile", mixture(rng, 2, hostile[:3], hostile[3], "identity"), numbers(rng, hostile[:3]), nil)
+	for _, family := range []struct {
+		name       string
+		sigma      fitted.Sigma
+		own        fitted.Own
+		activation string
+	}{{"student-t", fitted.Sigma{0.5, 1.2}, fitted.Own{"dof": {3, 40}}, "tanh"},
+		{"gamma", nil, fitted.Own{"shape": {0.7, 30}}, "exp"}, {"poisson", nil, nil, "exp"},
+		{"negative-binomial", nil, fitted.Own{"theta": {1.5}}, "exp"}} {
+		m, table := mixtureOf(rng, 2, numbered(2), "y", family.activation), numbers(rng, numbered(2))
+		m.Family, m.Sigma, m.Own = family.name, family.sigma, family.own
+		if family.activation == "exp" { // counts, and the one of gamma is above 0
+			for i := range table.y {
+				table.y[i] = math.Ceil(math.Abs(table.y[i]))
+			}
+		}
+		add(family.name, m, table, nil)
+	}
+	add("hostile", mixtureOf(rng, 2, hostile[:3], hostile[3], "identity"), numbers(rng, hostile[:3]), nil)
 	return append(out, formulas(t, rng)...)
 }
 
@@ -278,7 +295,7 @@ func formulas(t *testing.T, rng *rand.Rand) (out []example) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := mixture(rng, 3, made.Design.Features(), "y", "tanh")
+		m := mixtureOf(rng, 3, made.Design.Features(), "y", "tanh")
 		m.Design = made.Design
 		used := table
 		used.number, used.word = map[string][]float64{}, map[string][]string{word: append([]string(nil), table.word[word]...)}
@@ -361,6 +378,10 @@ func reference(t *testing.T, e example) saidOf {
 	if err != nil {
 		t.Fatal(e.name, err)
 	}
+	interval := level
+	if e.m.Family != "" { // quantiles are of normal noise
+		interval = 0
+	}
 	sel := predict.Selection(e.m, false)
 	sel.Absent = dataset.Keep
 	src, err := dataset.Open(path, sel)
@@ -368,7 +389,7 @@ func reference(t *testing.T, e example) saidOf {
 		t.Fatal(err)
 	}
 	predictions := predict.Predictions(e.m.Params(), act, predict.Features(e.m, src, false),
-		predict.Extras{Interval: level, Uncertainty: predict.UncertaintyOf(e.m)})
+		predict.Extras{Interval: interval, Uncertainty: predict.UncertaintyOf(e.m)})
 	names := predictions.Schema().Features
 	var out saidOf
 	err = predictions.Read(t.Context(), func(b *model.Block) error {
@@ -409,6 +430,8 @@ func formatOf(m *fitted.Model) string {
 	switch {
 	case m.TargetScale != "":
 		return fitted.FormatV4
+	case m.Family != "":
+		return fitted.FormatV3
 	case m.Hierarchy != "" || m.Leaves != nil || m.OutputScale != nil:
 		return fitted.FormatV2
 	}

@@ -115,6 +115,10 @@ func pythonOf(p *program, title string) ([]byte, error) {
 		}
 		b.WriteString("    ]))\n")
 	}
+	b.WriteString(pythonPredict)
+	if p.sigma != nil {
+		b.WriteString(pythonQuantile)
+	}
 	b.WriteString(pythonFunctionsText)
 	for _, r := range t.order {
 		fmt.Fprintf(&b, "    %s = %s\n", t.names[r], t.define(r).text)
@@ -153,7 +157,7 @@ _WORDS = set()
 _PIECES = []
 `
 
-const pythonFunctionsText = `
+const pythonPredict = `
 
 def predict(columns, y=None):
     """Return a dict: mean (n; not of a model of 1/y), gate (n x k), P(z=i|x), and posterior (n x k), P(z=i|x,y)."""
@@ -163,7 +167,9 @@ def predict(columns, y=None):
     if y is not None:
         out["posterior"] = np.stack(posterior, axis=1)
     return out
+`
 
+const pythonQuantile = `
 
 def quantile(columns, q):
     """Return the y below which there is the probability q, 0 < q < 1, with the parameters as they are."""
@@ -209,7 +215,9 @@ def _solve(weights, means, q):
         small = 4e-16 * np.abs(new)
         active = active[(before[active] > small) & (hi[active] - lo[active] > small) & (excess != 0)]
     return v
+`
 
+const pythonFunctionsText = `
 
 _erf = np.vectorize(math.erf, otypes=[float])
 _erfc = np.vectorize(math.erfc, otypes=[float])

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/table"
 )
@@ -14,16 +17,16 @@ import (
 // TestRefused: what cannot travel is named in one line, and nothing is written.
 func TestRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(37, 2))
-	plugin := mixture(rng, 2, numbered(2), "y", "swish")
-	other := mixture(rng, 2, numbered(2), "y", "relu")
+	plugin := mixtureOf(rng, 2, numbered(2), "y", "swish")
+	other := mixtureOf(rng, 2, numbered(2), "y", "relu")
 	values, err := claims.ValuesOf(t.Context(), pointsOf(t, 30))
 	if err != nil {
 		t.Fatal(err)
 	}
 	other.Activation.Values = values
-	noise := mixture(rng, 2, numbered(2), "y", "relu")
-	noise.Family = "poisson"
-	long := mixture(rng, 3, numbered(2), "y", "")
+	noise := mixtureOf(rng, 2, numbered(2), "y", "exp")
+	noise.Family, noise.Sigma, noise.Own = "negative-binomial", nil, fitted.Own{"theta": {1, 2}}
+	long := mixtureOf(rng, 3, numbered(2), "y", "")
 	data := pointsOf(t, table.MaxPoints).Data()
 	long.Activation.Name, long.Activation.Table = "table", &data
 	for _, c := range []struct {
@@ -34,7 +37,7 @@ func TestRefused(t *testing.T) {
 			Write(t.Context(), new(bytes.Buffer), plugin, Request{Language: Go})},
 		{"it cannot be exported: the activation relu is not the function of that name here",
 			Write(t.Context(), new(bytes.Buffer), other, Request{Language: Go})},
-		{"it cannot be exported: its noise is poisson, and predictions for normal noise alone are known",
+		{"it cannot be exported: the posterior of negative binomial noise with a theta for each expert",
 			Write(t.Context(), new(bytes.Buffer), noise, Request{Language: Python})},
 		{"it cannot be exported to sql: the statement has ",
 			Write(t.Context(), new(bytes.Buffer), long, Request{Language: SQL})},
@@ -43,6 +46,9 @@ func TestRefused(t *testing.T) {
 		if !errors.As(c.err, &unsupported) || !strings.HasPrefix(c.err.Error(), c.what) {
 			t.Errorf("%v, want %q", c.err, c.what)
 		}
+	}
+	if err := Write(t.Context(), new(bytes.Buffer), noise, Request{Language: ONNX, NoTarget: true}); err != nil {
+		t.Errorf("without the posterior: %v", err)
 	}
 	for _, r := range []Request{{Language: "rust"}, {Language: Go, Table: "t"}, {Language: ONNX, Keep: []string{"id"}},
 		{Language: Python, NoTarget: true}} {
@@ -65,4 +71,25 @@ func pointsOf(t *testing.T, n int) *table.Table {
 		t.Fatal(err)
 	}
 	return curve
+}
+
+// TestKnownMembers: the list has members of models alone. What it lacks is refused where it is there.
+func TestKnownMembers(t *testing.T) {
+	for _, name := range knownMembers {
+		if _, ok := reflect.TypeFor[fitted.Model]().FieldByName(name); !ok {
+			t.Errorf("no member %s", name)
+		}
+	}
+	at := slices.Index(knownMembers, "Hierarchy")
+	knownMembers[at] = ""
+	defer func() { knownMembers[at] = "Hierarchy" }()
+	m := mixtureOf(rand.New(rand.NewPCG(37, 3)), 4, numbered(2), "y", "relu")
+	if err := Write(t.Context(), new(bytes.Buffer), m, Request{Language: Go}); err != nil {
+		t.Error(err)
+	}
+	m.Hierarchy = "2x2"
+	err := Write(t.Context(), new(bytes.Buffer), m, Request{Language: Go})
+	if want := `it cannot be exported: its file has "hierarchy", which no export has`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }

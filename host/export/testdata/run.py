@@ -35,9 +35,11 @@ for name, rows in data.items():
         columns = {c: v if any(isinstance(x, str) for x in v) else np.array(v, dtype=float)
                    for c, v in rows["columns"].items()}
         said = module.predict(columns, np.array(rows["y"], dtype=float))
-        lower, upper = (module.quantile(columns, (1 + s * rows["level"]) / 2) for s in (-1, 1))
-        out = {"gate": plain(said["gate"]), "posterior": plain(said["posterior"]), "lower": plain(lower),
-               "upper": plain(upper), "mean": plain(said.get("mean", module.quantile(columns, 0.5)))}
+        out = {"gate": plain(said["gate"]), "posterior": plain(said["posterior"])}
+        out["mean"] = plain(said["mean"] if "mean" in said else module.quantile(columns, 0.5))
+        if hasattr(module, "quantile"):  # of normal noise
+            out |= {"lower": plain(module.quantile(columns, (1 - rows["level"]) / 2)),
+                    "upper": plain(module.quantile(columns, (1 + rows["level"]) / 2))}
         with open(at + ".python.json", "w", encoding="utf-8") as f:
             json.dump(out, f)
     if os.path.exists(at + ".sql"):
