@@ -43,9 +43,9 @@ probabilities p1 ... pk, and the posterior given y. What is written is
 
 Quantiles are of normal noise and take the parameters as they are; those of moe predict
 --interval vary by the covariance that the model file has. Factors, formulas, hierarchies,
-families of noise and scales of the target travel with the model. A missing value, or a word that the model does not know,
-leaves all predictions of its row missing. What cannot travel is named, and nothing is
-written.`,
+families of noise and scales of the target travel with the model. A missing value, or a
+word that the model does not know, leaves all predictions of its row missing. What cannot
+travel is named, and nothing is written.`,
 		Example: `  moe export model.json --to sql --table visits --keep id -o model.sql
   moe export model.json --to onnx -o model.onnx
   moe export model.json --to python -o tone.py`,

@@ -33,7 +33,8 @@ func (b *builder) logDensity(y, m ref, psi []float64) ref {
 		return b.make(opSub, b.make(opMul, y, b.make(opLog, m)), m)
 	case mixture.NegativeBinomial:
 		if len(b.m.Own["theta"]) > 1 {
-			b.refuse("the posterior of negative binomial noise with a theta for each expert, which needs the gamma function")
+			b.refuse("the posterior of negative binomial noise with a theta for each expert, which needs the gamma " +
+				"function")
 		}
 		theta := psi[0] // log Γ(y+θ) − log Γ(θ) is the same for all
 		over := b.make(opLog1p, b.make(opDiv, m, b.num(theta)))

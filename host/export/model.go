@@ -95,11 +95,14 @@ func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program,
 	return b.program, nil
 }
 
-// knownMembers are those of a model that this package knows: of what predictions are made, or what they do not depend on.
-var knownMembers = []string{"Format", "Activation", "D", "K", "Features", "Target", "TargetScale", "Hierarchy",
-	"Leaves", "Family", "Design", "Regressors", "Gating", "RegressorIntercepts", "GatingIntercepts", "OutputScale", "Sigma", "Own",
-	"Proportions", "Fit", "StandardErrors", "Covariance", "HAC", "Arrangements", "Truth", "Baselines", "Approximation",
-	"Unknown"}
+// knownMembers are those of a model that this package knows: of what predictions are made, or what they do not
+// depend on.
+var knownMembers = []string{
+	"Format", "Activation", "D", "K", "Features", "Target", "TargetScale", "Hierarchy", "Leaves", "Family",
+	"Design", "Regressors", "Gating", "RegressorIntercepts", "GatingIntercepts", "OutputScale", "Sigma", "Own",
+	"Proportions", "Fit", "StandardErrors", "Covariance", "HAC", "Arrangements", "Truth", "Baselines",
+	"Approximation", "Unknown",
+}
 
 // known refuses a model with a member that predictions may depend on in a way that this package does not know.
 func known(m *fitted.Model) error {
