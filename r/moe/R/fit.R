@@ -19,8 +19,9 @@
 #'   `"tanh"`, `"exp"`), an expression (`"expr: z*tanh(softplus(z))"`), a path to a WebAssembly file, `"table:FILE"`, a
 #'   function of a vector, which becomes a table (see [tabulate_activation()]), or a list with `name` and parameters,
 #'   such as `list(name = "leakyrelu", slope = 0.3)`. By default the family's.
-#' @param family distribution of the target around the experts' means: a name, or a family of R's such as `poisson()`,
-#'   whose link says the activation.
+#' @param family distribution of the target around the experts' means: a name (`"gaussian"`, `"poisson"`,
+#'   `"negative-binomial"`, `"gamma"`, `"binomial"`, `"student-t"`), or a family of R's such as `poisson()`, whose link
+#'   says the activation.
 #' @param group what rows belong together; the command has no groups yet, and it is refused.
 #' @param weights,subset,na.action,offset,contrasts as in `lm`; but see above for weights. `contrasts` are those of
 #'   experts and gate.
@@ -88,14 +89,14 @@ moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", 
   fit$trials <- y$trials
   activation <- if (is.null(more$leaves)) activation_of(activation, family)
   fit <- ask(fit, config, x, activation, start, threads, verbose)
-  fit$fitted.values <- if (knows(fit)) setNames(mean_of(fit$says, rows_of(fit, x)), rownames(frame))
+  fit$fitted.values <- if (knows(fit)) setNames(mean_of(fit$says, one_trial(rows_of(fit, x))), rownames(frame))
   warn(fit)
   fit
 }
 
 target_label <- function(formula) paste(deparse(formula[[2]], width.cutoff = 500), collapse = " ")
 
-own_contrasts <- function(contrasts, terms) contrasts[intersect(names(contrasts), attr(terms, "term.labels"))]
+own_contrasts <- function(contrasts, terms) contrasts[intersect(names(contrasts), rownames(attr(terms, "factors")))]
 
 range_of <- function(k) {
   if (is.null(k)) return(NULL)

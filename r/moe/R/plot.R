@@ -50,7 +50,7 @@ plot_along <- function(x, which, along, ...) {
 }
 
 plot_residuals <- function(x, ...) {
-  r <- residuals(x, "quantile")
+  r <- residuals_of(x, "quantile")
   stats::qqnorm(r, main = "", ylab = "quantile residuals", pch = 20, ...)
   abline(0, 1, lty = 2)
 }

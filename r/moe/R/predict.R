@@ -21,7 +21,7 @@ new_rows <- function(object, newdata, na.action, target = FALSE) {
   rows <- rows_of(object, designs(object$terms, frame, object$contrasts, object$clash))
   rows$offset <- new_offset(object, tt, newdata, frame)
   y <- if (target) target(frame, object$family)
-  rows$trials <- if (target) y$trials else new_trials(object, newdata, frame)
+  rows$trials <- y$trials
   list(rows = rows, y = y$y, na.action = attr(frame, "na.action"), names = rownames(frame))
 }
 
@@ -34,9 +34,10 @@ new_offset <- function(object, tt, newdata, frame) {
   if (is.null(offset)) own else own + offset
 }
 
-new_trials <- function(object, newdata, frame) {
-  if (is.null(object$trials)) return(NULL)
-  rep(1, nrow(frame)) # the mean of one trial, as predict.glm's
+# Rows of one trial each: what is said of them are probabilities, as predict.glm's.
+one_trial <- function(rows) {
+  rows$trials <- NULL
+  rows
 }
 
 file_rows <- function(object, newdata, na.action, target) {
@@ -98,6 +99,7 @@ predict.moe <- function(object, newdata, type = c("response", "expert", "prob", 
     of <- new_rows(object, newdata, na.action, type == "posterior")
     omitted <- function(value) napredict(of$na.action, value)
   }
+  if (type != "posterior") of$rows <- one_trial(of$rows)
   value <- with_missing(of, function(rows, y) said_of(object$says, rows, y, type, interval, level, at))
   if (is.matrix(value)) rownames(value) <- of$names else names(value) <- of$names
   omitted(value)
@@ -213,21 +215,21 @@ logit_slopes <- function(m, rows, of_score) {
 #' @return A vector with the rows' names, padded where `na.action` was `na.exclude`.
 #' @export
 residuals.moe <- function(object, type = c("response", "pearson", "quantile"), randomised = FALSE, ...) {
-  type <- match.arg(type)
+  naresid(object$na.action, setNames(residuals_of(object, match.arg(type), randomised), rownames(object$model)))
+}
+
+residuals_of <- function(object, type, randomised = FALSE) {
   known(object)
   m <- object$says
   rows <- fit_rows(object)
-  value <- if (type == "quantile") {
-    p <- cdf_of(m, rows, object$y)
-    if (families[[m$family]]$discrete) {
-      below <- cdf_of(m, rows, object$y, below = TRUE)
-      p <- below + (p - below) * (if (randomised) runif(length(p)) else 0.5)
-    }
-    qnorm(p)
-  } else {
-    (object$y - mean_of(m, rows)) / (if (type == "pearson") sqrt(variance_of(m, rows)) else 1)
+  if (type == "response") return(object$y / tried(rows) - object$fitted.values)
+  if (type == "pearson") return((object$y - mean_of(m, rows)) / sqrt(variance_of(m, rows)))
+  p <- cdf_of(m, rows, object$y)
+  if (families[[m$family]]$discrete) {
+    below <- cdf_of(m, rows, object$y, below = TRUE)
+    p <- below + (p - below) * (if (randomised) runif(length(p)) else 0.5)
   }
-  naresid(object$na.action, setNames(value, rownames(object$model)))
+  qnorm(p)
 }
 
 #' @export

@@ -69,7 +69,7 @@ summary.moe <- function(object, ...) {
                     sprintf("Gate: expert %d against expert %d", seq_len(k - 1), k)),
     dispersion = table[!coefficients, 1:2, drop = FALSE], kind = object$file$standard_errors$kind,
     log_likelihood = object$file$fit$log_likelihood, df = df_of(object), nobs = nobs(object), aic = object$file$fit$aic,
-    bic = object$file$fit$bic, residuals = if (!is.null(object$terms) && knows(object)) residuals(object, "quantile"),
+    bic = object$file$fit$bic, residuals = if (!is.null(object$terms) && knows(object)) residuals_of(object, "quantile"),
     na.action = object$na.action, selection = selection_of(object), certificate = verdicts(object),
     start = object$start,
     activation_error = object$activation_error, notes = object$file$fit$notes), class = "summary.moe")

@@ -48,9 +48,8 @@ augment.moe <- function(x, data = model.frame(x), newdata = NULL, ...) {
   if (is.null(newdata)) {
     if (nrow(data) != nrow(x$model) && length(x$na.action)) data <- data[-x$na.action, , drop = FALSE]
     p <- posterior_of(x$says, fit_rows(x), x$y)
-    fitted <- x$fitted.values
-    data$.fitted <- unname(fitted)
-    data$.resid <- x$y - unname(fitted)
+    data$.fitted <- unname(x$fitted.values)
+    data$.resid <- unname(residuals_of(x, "response"))
   } else {
     data <- newdata
     data$.fitted <- unname(predict(x, newdata))

@@ -98,10 +98,10 @@ test_that("derivatives of activations are those of differences", {
              "-z^2 + +b")
   for (text in texts) {
     at <- moe:::expression_from(text, list(b = 1.3))
-    # The difference of fourth order with h = 1e-3 is right to some 1e-11 of values of size 10.
+    # The difference of fourth order with h = 1e-3 is off by h^4/30 of the fifth derivative: 1e5 of cbrt at 0.05.
     h <- 1e-3
     slope <- (8 * (at(z + h)$g - at(z - h)$g) - at(z + 2 * h)$g + at(z - 2 * h)$g) / (12 * h)
-    expect_lt(max(abs(at(z)$dg - slope) / pmax(1, abs(slope))), 1e-8, label = text)
+    expect_lt(max(abs(at(z)$dg - slope) / pmax(1, abs(slope))), 1e-6, label = text)
   }
   expect_error(moe:::expression_from("system('ls')", list())(1), "not of the language")
   expect_error(moe:::expression_from("f()", list())(1), "not of the language")
