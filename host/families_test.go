@@ -5,12 +5,19 @@ import (
 	"flag"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/plugins/exp"
+	"github.com/gatedlearning/moe/plugins/identity"
 )
 
 // rTables is where tables of R packages stand that are too large to be kept here:
@@ -28,6 +35,81 @@ func column(t *testing.T, path, target string, features ...string) dataset.Sourc
 		t.Fatal(err)
 	}
 	return src
+}
+
+// seizure is flexmix's table of that name, with the logarithm of Hours for an offset.
+func seizure(t *testing.T, cfg Config) (dataset.Source, Config) {
+	t.Helper()
+	f, err := terms.Parse("Seizures ~ Treatment * log(Day) | 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(sel dataset.Selection) (dataset.Source, error) {
+		return dataset.Open(filepath.Join("testdata", "seizure.csv"), sel)
+	}
+	sel := dataset.Selection{Decimal: '.', Roles: dataset.Roles{model.Offsets: "Hours"}}
+	table, err := terms.Open(t.Context(), open, terms.Request{Formula: f, Selection: sel, LogOffset: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table.Source, cfg.For(table)
+}
+
+// TestOffsets: an offset that is the same for all rows is taken up by the intercepts to the last digits, the model's file names
+// its column, predictions need it, and a fit of normal noise refuses it.
+func TestOffsets(t *testing.T) {
+	c := densityCases["poisson"]
+	src, _ := c.draw(t, 2, 3, 500)
+	data := mustLoad(t, src)
+	with := &model.Data{N: data.N, D: data.D}
+	for _, b := range data.Blocks {
+		b.Role[model.Offsets] = slices.Repeat([]float64{1.5}, b.N)
+		with.Blocks = append(with.Blocks, b)
+	}
+	schema := src.Schema()
+	cfg := Config{K: 2, Family: c.family, Intercepts: ExpertIntercepts, Method: Auto{Starts: 4}}
+	plain, err := Fit(t.Context(), c.act, memoryTable{schema, data}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema.Roles[model.Offsets] = "hours"
+	m, err := Fit(t.Context(), c.act, memoryTable{schema, with}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(m.Fit.LogLikelihood-plain.Fit.LogLikelihood) > 1e-8*math.Abs(plain.Fit.LogLikelihood) || m.Roles["offset"] != "hours" {
+		t.Errorf("log-likelihood %v, without the offset %v, roles %v", m.Fit.LogLikelihood, plain.Fit.LogLikelihood, m.Roles)
+	}
+	for i := range m.K {
+		if got, want := m.RegressorIntercepts[i]+1.5, plain.RegressorIntercepts[i]; math.Abs(got-want) > 1e-6 {
+			t.Errorf("intercept %v and the offset make %v, without it %v", m.RegressorIntercepts[i], got, want)
+		}
+		for j, se := range m.StandardErrors.Regressors[i] {
+			if want := plain.StandardErrors.Regressors[i][j]; math.Abs(se-want) > 1e-6*want {
+				t.Errorf("standard error %v, without the offset %v", se, want)
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "model.json")
+	if err := m.Write(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	back, err := predict.Open(t.Context(), path, c.act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := back.Evaluate(t.Context(), memoryTable{schema, with}); err != nil || math.Abs(e.LogLikelihood-m.Fit.LogLikelihood) > 1e-9*math.Abs(e.LogLikelihood) {
+		t.Errorf("evaluated to %+v, error %v; fitted to %v", e, err, m.Fit.LogLikelihood)
+	}
+	if _, err := back.Evaluate(t.Context(), memoryTable{src.Schema(), data}); err == nil || !strings.Contains(err.Error(), "no column of offsets, and the model has hours") {
+		t.Errorf("evaluated without the offset: error %v", err)
+	}
+	if _, err := back.Matrix(t.Context(), mat.NewDense(1, 3, nil), nil, 0); err == nil {
+		t.Error("a matrix without offsets has predictions")
+	}
+	if _, err := Fit(t.Context(), activation(identity.Family, nil), memoryTable{schema, with}, Config{K: 2}); err == nil || !strings.Contains(err.Error(), "the offset hours is for families of other than normal noise") {
+		t.Errorf("normal noise with an offset: error %v", err)
+	}
 }
 
 // TestPublishedNumbers: log-likelihoods of maxima that R packages print for tables that travel with them: patent by flexmix, and
@@ -52,14 +134,21 @@ func TestPublishedNumbers(t *testing.T) {
 		parameters float64
 		least      bool
 	}{
-		"patent, three Poisson":            {patent, Config{K: 3, Family: "poisson", Intercepts: both, ExpertFeatures: []string{"lgRD"}, Gate: Softmax{Features: []string{"RDS"}}}, -197.6753, 10, false},
-		"NMES1988, Poisson":                {nmes, Config{K: 1, Family: "poisson", Intercepts: both}, -17971.61, 8, false},
-		"NMES1988, negative binomial":      {nmes, Config{K: 1, Family: "negative-binomial", Intercepts: both}, -12170.55, 9, false},
-		"NMES1988, two Poisson, constant":  {nmes, Config{K: 2, Family: "poisson", Intercepts: both, Gate: Constant{}}, -13519.608, 17, true},
-		"NMES1988, two Poisson, a softmax": {nmes, Config{K: 2, Family: "poisson", Intercepts: both}, -13459.019, 24, true},
+		"seizure, two Poisson with an offset": {nil, Config{K: 2, Family: "poisson"}, -376.1762, 9, false},
+		"patent, three Poisson":               {patent, Config{K: 3, Family: "poisson", Intercepts: both, ExpertFeatures: []string{"lgRD"}, Gate: Softmax{Features: []string{"RDS"}}}, -197.6753, 10, false},
+		"NMES1988, Poisson":                   {nmes, Config{K: 1, Family: "poisson", Intercepts: both}, -17971.61, 8, false},
+		"NMES1988, negative binomial":         {nmes, Config{K: 1, Family: "negative-binomial", Intercepts: both}, -12170.55, 9, false},
+		"NMES1988, two Poisson, constant":     {nmes, Config{K: 2, Family: "poisson", Intercepts: both, Gate: Constant{}}, -13519.608, 17, true},
+		"NMES1988, two Poisson, a softmax":    {nmes, Config{K: 2, Family: "poisson", Intercepts: both}, -13459.019, 24, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Fit(context.Background(), act, c.src(t), c.cfg)
+			var src dataset.Source
+			if c.src == nil {
+				src, c.cfg = seizure(t, c.cfg)
+			} else {
+				src = c.src(t)
+			}
+			m, err := Fit(context.Background(), act, src, c.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

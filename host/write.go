@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
@@ -53,6 +54,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	}
 	if m.Family != "" {
 		m.Format = fitted.FormatV3
+	}
+	if offset := p.Schema.Roles[model.Offsets]; offset != "" {
+		m.Roles = map[string]string{dataset.RoleNames()[model.Offsets]: offset}
 	}
 	if m.TargetScale = p.Schema.Scale; m.TargetScale != "" {
 		m.Format = fitted.FormatV4

@@ -56,8 +56,7 @@ the fit did not converge, or its optimum is suspect or not judged, and with --st
 model is suspect; the model is written all the same. With --accept it is 0.
 
 With --config FILE the fit is what a JSON file says, but for what flags say beside it;
---print-config prints such a file. More: moe help methods, formulas, trees, targets,
-exit-codes.`,
+--print-config prints one. More: moe help methods, formulas, trees, targets, exit-codes.`,
 		Example: `  moe fit data.csv -o model.json
   moe fit data.csv --activation relu --k 2 -o model.json --report fit.html
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 1:4 -o model.json
@@ -127,6 +126,8 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.flag.Drop, "drop", nil, "column `NAMES` to leave out")
 	flags.StringVar(&f.weights, "weights", "",
 		"column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.StringVar(&f.offset, "offset", "",
+		"column `NAME` that is added to the predictor of every expert, or log(NAME) for its logarithm")
 	flags.StringVar(&f.flag.Family, "family", "",
 		"law of the target given its mean: "+strings.Join(host.Families(), ", ")+" (default gaussian)")
 	flags.StringVar(&f.dof, "dof", "auto", "degrees of freedom of --family student-t, or auto to estimate them")

@@ -28,6 +28,7 @@ type described struct {
 	dof        string
 	weights    string
 	cluster    string
+	offset     string
 	references []string
 	intercept  bool
 	robust     bool
@@ -48,6 +49,7 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	"drop":          func(d *described, s *spec.Fit) error { s.Drop = d.flag.Drop; return nil },
 	"weights":       func(d *described, s *spec.Fit) error { return d.role(s, "weights", d.weights) },
 	"cluster":       func(d *described, s *spec.Fit) error { return d.role(s, "cluster", d.cluster) },
+	"offset":        func(d *described, s *spec.Fit) error { return d.role(s, "offset", d.offset) },
 	"moments":       func(d *described, s *spec.Fit) error { s.Moments = d.flag.Moments; return nil },
 	"formula":       (*described).writeFormula,
 	"gate-features": func(d *described, s *spec.Fit) error { s.GateFeatures = d.flag.GateFeatures; return nil },

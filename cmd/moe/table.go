@@ -78,7 +78,12 @@ func (t *modelTableFlags) open(cmd *cobra.Command, path string, m anyModel, opti
 func (t *modelTableFlags) openFrom(in *input, m anyModel, optional bool) (dataset.Source, error) {
 	unseen := t.unseen == "reference"
 	sel := t.on(m.selection(unseen))
-	sel.Optional, sel.Roles = optional, t.roles
+	sel.Optional = optional
+	for role, column := range t.roles {
+		if column != "" {
+			sel.Roles[role] = column
+		}
+	}
 	src, err := in.open(sel)
 	if err != nil {
 		return nil, err

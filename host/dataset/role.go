@@ -14,6 +14,7 @@ var rules = model.ByRole[rule]{
 	model.Weights: {plural: "weights", accepts: func(v float64) bool { return v >= 0 }, refused: "a weight below 0",
 		least: leastWeight, most: mostWeight},
 	model.Clusters: {plural: "cluster", accepts: func(float64) bool { return true }, ids: true},
+	model.Offsets:  {plural: "offset", accepts: func(float64) bool { return true }},
 }
 
 // rule is what stands in a column that has a role.

@@ -78,6 +78,10 @@ type Model struct {
 	// noise.
 	Family string `json:"family,omitempty"`
 
+	// columns that predictions need beside the features, by what they are: "offset", whose values, or with log(COLUMN)
+	// their logarithms, are added to every expert's predictor
+	Roles map[string]string `json:"roles,omitempty"`
+
 	// how the features are made of raw columns; nil where they are columns
 	Design *terms.Design `json:"design,omitempty"`
 

@@ -18,12 +18,14 @@ import (
 type Draws struct {
 	X      []float64 // row-major
 	Weight []float64 // make up for experts that were drawn more often than the model would
+	Offset []float64 // of the predictors; none where the table has none
 	Expert []int
 }
 
 // Append adds those of later rows.
 func (s *Draws) Append(o *Draws) {
 	s.X, s.Weight, s.Expert = append(s.X, o.X...), append(s.Weight, o.Weight...), append(s.Expert, o.Expert...)
+	s.Offset = append(s.Offset, o.Offset...)
 }
 
 // sample draws about so many rows, row x with expert i in proportion to
@@ -85,6 +87,9 @@ func (s *Draws) add(b *model.Block, r, expert int, weight float64) {
 		s.X = append(s.X, b.X[at])
 	}
 	s.Weight, s.Expert = append(s.Weight, weight), append(s.Expert, expert)
+	if offset := b.Role[model.Offsets]; offset != nil {
+		s.Offset = append(s.Offset, offset[r])
+	}
 }
 
 // rows returns the rows drawn, with their weights and without targets.
@@ -94,6 +99,9 @@ func (s *Draws) rows(d int) *model.Data {
 	for from := 0; from < out.N; from += model.BlockRows {
 		b := model.Block{N: min(model.BlockRows, out.N-from)}
 		b.X, b.Role[model.Weights] = x[from*d:(from+b.N)*d], s.Weight[from:from+b.N]
+		if len(s.Offset) > 0 {
+			b.Role[model.Offsets] = s.Offset[from : from+b.N]
+		}
 		for r := range b.N {
 			for j, v := range s.X[(from+r)*d : (from+r+1)*d] {
 				b.X[j*b.N+r] = v
@@ -106,7 +114,8 @@ func (s *Draws) rows(d int) *model.Data {
 
 // times returns the draws so many times over, for as many targets of each.
 func (s *Draws) times(n int) *Draws {
-	return &Draws{X: slices.Repeat(s.X, n), Weight: slices.Repeat(s.Weight, n), Expert: slices.Repeat(s.Expert, n)}
+	return &Draws{X: slices.Repeat(s.X, n), Weight: slices.Repeat(s.Weight, n), Offset: slices.Repeat(s.Offset, n),
+		Expert: slices.Repeat(s.Expert, n)}
 }
 
 // drawing draws targets from a fitted model for rows and experts drawn, and computes their terms, in the room

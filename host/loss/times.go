@@ -68,7 +68,7 @@ func (p *pushed) of(v []float64, i int) []float64 { return v[i*p.n : (i+1)*p.n] 
 // take takes the rows of a block under a direction.
 func (p *pushed) take(dir *direction, b *model.Block, k int) {
 	p.n = b.N
-	dir.coefficients.Predictors(p.u[:k*b.N], b)
+	dir.coefficients.LinearParts(p.u[:k*b.N], b)
 	dir.coefficients.GateLogits(p.q[:k*b.N], b)
 }
 

@@ -403,6 +403,53 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// TestOffsets: likelihood, score, information and its product with a direction of rows with an offset that is the same for all are
+// those of the intercepts that much larger.
+func TestOffsets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 1))
+	const offset = 0.7
+	for _, name := range slices.Sorted(maps.Keys(seams)) {
+		mix := seams[name]
+		p := randomParams(rng, mix, false)
+		data := draw(rng, mix, p, 400)
+		of := func(p *model.Params) (out []float64) {
+			l := loss.NewLikelihoodOf(mix, data, tanh{}, p, loss.All, 1)
+			n := l.Dim()
+			vector, x, info := make([]float64, n), l.Theta(p), mat.NewSymDense(n, nil)
+			v, err := l.Grad(t.Context(), vector, x)
+			out = append(append(out, v), vector...)
+			if err == nil {
+				err = l.Information(t.Context(), info, vector, p, nil)
+			}
+			for i := range n {
+				out = append(out, info.At(i, i), info.At(0, i))
+			}
+			along := make([]float64, n)
+			for i := range along {
+				along[i] = math.Sin(float64(i))
+			}
+			if err == nil {
+				err = l.HessianTimes(t.Context(), vector, along, x)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return append(out, vector...)
+		}
+		up := p.Clone()
+		floats.AddConst(offset, up.RegressorIntercepts)
+		want := of(up)
+		for b := range data.Blocks {
+			data.Blocks[b].Role[model.Offsets] = slices.Repeat([]float64{offset}, data.Blocks[b].N)
+		}
+		for i, got := range of(p) {
+			if math.Abs(got-want[i]) > 1e-9*(1+math.Abs(want[i])) {
+				t.Fatalf("%s: value %d is %v, of larger intercepts %v", name, i, got, want[i])
+			}
+		}
+	}
+}
+
 // TestDerive compares the derivatives that densities state with differences, and what they state of their law with
 // draws and integrals.
 func TestDerive(t *testing.T) {

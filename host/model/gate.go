@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/big"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/internal/kernel"
 )
 
@@ -87,9 +89,20 @@ func wholly(w []float64, v float64, x func(j int) float64) float64 {
 	return min(max(logit, -math.MaxFloat64/4), math.MaxFloat64/4)
 }
 
-// Predictors writes ⟨a_i, x⟩ + b_i for every expert and each row of the block:
-// dst is k rows of b.N values.
+// Predictors writes ⟨a_i, x⟩ + b_i for every expert and each row of the block, plus the row's offset where there is
+// one: dst is k rows of b.N values.
 func (p *Params) Predictors(dst []float64, b *Block) {
+	dst = dst[:p.K*b.N]
+	p.LinearParts(dst, b)
+	if offset := b.Role[Offsets]; offset != nil {
+		for i := range p.K {
+			floats.Add(dst[i*b.N:(i+1)*b.N], offset)
+		}
+	}
+}
+
+// LinearParts writes ⟨a_i, x⟩ + b_i likewise: what of the predictors is linear in the parameters.
+func (p *Params) LinearParts(dst []float64, b *Block) {
 	Linear(dst[:p.K*b.N], p.Regressors, p.RegressorIntercepts, b)
 }
 

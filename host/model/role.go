@@ -9,6 +9,7 @@ type Role int
 const (
 	Weights  Role = iota // a row of weight w counts as w rows
 	Clusters             // rows of one are not independent of each other, which standard errors may know
+	Offsets              // what is added to the predictor of every expert, with no coefficient
 
 	roles // how many there are
 )

@@ -133,7 +133,7 @@ func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level flo
 		return nil, &dataset.Error{File: "matrix", Msg: fmt.Sprintf("%s for %s", count(len(y), "target"),
 			count(n, "row"))}
 	}
-	if err := checkLevel(level); err != nil {
+	if err := firstError(checkLevel(level), m.offset("matrix")); err != nil {
 		return nil, err
 	}
 	out := newResult(n, m.K, y != nil, level > 0)
@@ -211,10 +211,13 @@ func (m *Model) Selection() dataset.Selection { return Selection(m.Model, false)
 // them, which the file may lack. unseen says whether levels that a factor does not
 // have are taken for its reference; else they are errors.
 func Selection(m *fitted.Model, unseen bool) dataset.Selection {
+	sel := dataset.Selection{Features: m.Features, Target: m.Target, Optional: true}
 	if m.Design != nil {
-		return m.Design.Selection(m.Target, unseen)
+		sel = m.Design.Selection(m.Target, unseen)
 	}
-	return dataset.Selection{Features: m.Features, Target: m.Target, Optional: true}
+	sel.Roles = dataset.RolesOf(m.Roles)
+	sel.Roles[model.Offsets], _ = dataset.OffsetColumn(sel.Roles[model.Offsets])
+	return sel
 }
 
 // Features is the table of a model's features in a table that was opened by its
@@ -224,7 +227,19 @@ func Features(m *fitted.Model, src dataset.Source, unseen bool) dataset.Source {
 		m.Design.Columns)) {
 		src = m.Design.Source(src, unseen)
 	}
+	if offset := dataset.RolesOf(m.Roles)[model.Offsets]; offset != src.Schema().Roles[model.Offsets] &&
+		src.Schema().Roles[model.Offsets] != "" {
+		src = dataset.LogOffsets(src)
+	}
 	return dataset.Scaled(src, m.TargetScale)
+}
+
+// offset refuses a table that has none where the model needs one.
+func (m *Model) offset(table string) error {
+	if name := dataset.RolesOf(m.Roles)[model.Offsets]; name != "" {
+		return &dataset.Error{File: table, Msg: fmt.Sprintf("no column of offsets, and the model has %s", name)}
+	}
+	return nil
 }
 
 // Table returns the predictions for a table as a table, see [Predictions].
@@ -262,6 +277,11 @@ func (m *Model) Evaluate(ctx context.Context, src dataset.Source) (*Evaluation, 
 
 // ordered refuses the model's own features in another order.
 func (m *Model) ordered(s dataset.Schema) error {
+	if s.Roles[model.Offsets] == "" {
+		if err := m.offset(s.Name); err != nil {
+			return err
+		}
+	}
 	if slices.Equal(s.Features, m.Features) {
 		return nil
 	}

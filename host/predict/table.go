@@ -159,10 +159,12 @@ const (
 // copy, of which the predictions are no use. There may be several columns of targets.
 func complete(b *model.Block) (*model.Block, []lack) {
 	isNaN := func(v float64) bool { return v != v }
-	if !slices.ContainsFunc(b.X, isNaN) && !slices.ContainsFunc(b.Y, isNaN) {
+	offset := b.Role[model.Offsets]
+	if !slices.ContainsFunc(b.X, isNaN) && !slices.ContainsFunc(b.Y, isNaN) && !slices.ContainsFunc(offset, isNaN) {
 		return b, nil
 	}
 	whole := &model.Block{N: b.N, X: slices.Clone(b.X), Y: slices.Clone(b.Y)}
+	whole.Role[model.Offsets] = slices.Clone(offset)
 	lacks := make([]lack, b.N)
 	for at, y := range b.Y {
 		if isNaN(y) {
@@ -172,6 +174,11 @@ func complete(b *model.Block) (*model.Block, []lack) {
 	for at, v := range b.X {
 		if isNaN(v) {
 			lacks[at%b.N] = feature
+		}
+	}
+	for t, v := range offset {
+		if isNaN(v) {
+			lacks[t], whole.Role[model.Offsets][t] = feature, 0
 		}
 	}
 	for at := range whole.X {

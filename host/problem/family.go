@@ -208,26 +208,35 @@ func (p *Problem) admitTargets(ctx context.Context, rows model.Rows) error {
 
 // begin takes the targets of the rows.
 func (l *Link) begin(ctx context.Context, rows model.Rows) error {
-	each := func(fn func(y float64)) error {
+	each := func(fn func(b *model.Block, t int)) error {
 		return model.InOrder(ctx, rows, func(b *model.Block) error {
-			for _, y := range b.Y {
-				fn(y)
+			for t := range b.Y {
+				fn(b, t)
 			}
 			return nil
 		})
 	}
 	n, _ := rows.Dims()
-	if err := each(func(y float64) { l.mean += y / float64(n) }); err != nil {
+	if err := each(func(b *model.Block, t int) { l.mean += b.Y[t] / float64(n) }); err != nil {
 		return err
 	}
 	squares := 0.0
-	err := each(func(y float64) {
-		z := l.Of(y)
+	err := each(func(b *model.Block, t int) {
+		z := l.OfRow(b, t)
 		l.Centre += z / float64(n)
 		squares += z * z / float64(n)
 	})
 	l.Spread = 2 * math.Sqrt(max(0, squares-l.Centre*l.Centre))
 	return err
+}
+
+// OfRow is [Link.Of] of row t of a block without the row's offset: what is left for the experts.
+func (l *Link) OfRow(b *model.Block, t int) float64 {
+	z := l.Of(b.Y[t])
+	if offset := b.Role[model.Offsets]; offset != nil {
+		z -= offset[t]
+	}
+	return z
 }
 
 // Working returns rows whose targets are the working predictors; those given where there is no link.
@@ -239,8 +248,8 @@ func (l *Link) Working(rows model.Rows) model.Rows {
 	return model.Map(rows, d, func(dst, src *model.Block) {
 		copy(dst.X, src.X)
 		dst.Y = make([]float64, src.N)
-		for t, y := range src.Y {
-			dst.Y[t] = l.Of(y)
+		for t := range src.Y {
+			dst.Y[t] = l.OfRow(src, t)
 		}
 	})
 }

@@ -100,6 +100,9 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	if p.Schema.Target == "" {
 		return nil, refuse("the data have no target column")
 	}
+	if offset := p.Schema.Roles[model.Offsets]; offset != "" && p.Shape.Normal() {
+		return nil, refuse("the offset %s is for families of other than normal noise: take it off the target", offset)
+	}
 	for _, g := range p.Activations() {
 		if p.Moments, err = MomentsOf(ctx, g); err != nil {
 			return nil, err

@@ -192,6 +192,11 @@ func (r *room) take(ctx context.Context, act model.Activation, b *model.Block, s
 	z, mean, slope := r.z[:rows*n], r.mean[:rows*n], r.slope[:rows*n]
 	predictors(r.logits, m.gating, m.gateIntercepts, m.k-1, m.d, b)
 	predictors(z, m.regressors, m.intercepts, rows, m.d, b)
+	for t, offset := range b.Role[model.Offsets] {
+		for at := range rows {
+			z[at*n+t] += offset
+		}
+	}
 	if err := act.Eval(ctx, mean, z); err != nil {
 		return err
 	}

@@ -123,6 +123,9 @@ func noiseWords(m *fitted.Model) (words []string) {
 	if m.Family != "" {
 		words = append(words, "family "+shown.Name(m.Family))
 	}
+	if offset := m.Roles["offset"]; offset != "" {
+		words = append(words, "offset "+shown.Name(offset))
+	}
 	for _, own := range noises(m, &fitted.StandardErrors{}) {
 		if len(own.values) == 1 {
 			words = append(words, own.name+" "+significant(own.values[0]))

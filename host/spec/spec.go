@@ -40,7 +40,8 @@ type Fit struct {
 	Features []string `json:"features,omitzero"` // columns; all but the target
 	Drop     []string `json:"drop,omitzero"`     // columns to leave out
 
-	Roles map[string]string `json:"roles,omitzero"` // columns that are neither, by what they are: "weights", "cluster"
+	// columns that are neither, by what they are: "weights", "cluster", "offset", of which log(COLUMN) is the logarithm
+	Roles map[string]string `json:"roles,omitzero"`
 
 	// target, experts' terms and, after a bar, the gate's
 	Formula      string            `json:"formula,omitzero"`
@@ -489,6 +490,7 @@ func (f *Fit) checkTargets() error {
 func (f *Fit) selection() dataset.Selection {
 	sel := dataset.Selection{Target: f.Target, Features: f.Features, Drop: f.Drop, Roles: dataset.RolesOf(f.Roles),
 		Decimal: '.'}
+	sel.Roles[model.Offsets], _ = dataset.OffsetColumn(sel.Roles[model.Offsets])
 	if f.Decimal == "," {
 		sel.Decimal = ','
 	}

@@ -24,6 +24,7 @@ type Request struct {
 	Formula     *Formula          // nil for none
 	Gate        []string          // raw columns that the gate sees; nil: those of the experts
 	Scale       scaling.Scale     // what is fitted of the target, where no formula says it
+	LogOffset   bool              // the logarithm of the offset's column is added
 	Categorical []string          // columns that are factors whatever stands in them
 	Reference   map[string]string // the reference level of a factor; the commonest where it is not named
 }
@@ -49,10 +50,15 @@ type Opener func(dataset.Selection) (dataset.Source, error)
 // *dataset.Error where a column can be no factor.
 func Open(ctx context.Context, open Opener, r Request) (*Table, error) {
 	b := &builder{open: open, request: r, levels: make(map[string]*Factor)}
+	making := b.flat
 	if r.Formula != nil {
-		return b.formula(ctx)
+		making = b.formula
 	}
-	return b.flat(ctx)
+	t, err := making(ctx)
+	if err == nil && r.LogOffset {
+		t.Source = dataset.LogOffsets(t.Source)
+	}
+	return t, err
 }
 
 // builder makes the features of one table.
