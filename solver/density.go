@@ -2,9 +2,12 @@ package solver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
@@ -47,10 +50,34 @@ func NewOptimalOf(ctx context.Context, act sdk.Activation, d Density, k int) (*O
 // It is an error if a value of g is no mean of f ([gauss.MeanError]), or if there is no grid for the support.
 // Transforms that do not exist have a reason: of y with N values none of order N and above does.
 func (l *Law) OptimalOf(d Density, k int) (*Optimal, error) {
+	o, _, _, err := l.optimalOf(d, k)
+	return o, err
+}
+
+// Under makes the transforms of [NewOptimalOf], and the expectations of the polynomials P_r of y of least degree with
+// the same constraints, P_r = y^r + Σ α_a·y^a, 1 ≤ a < r. Of these there are none of an order where the moments of y
+// that they take do not exist, or rest on values of y beyond the tables. Where a value of g is no mean of f no
+// transform exists, for that reason.
+func Under(ctx context.Context, act sdk.Activation, d Density, k int) (o *Optimal, polynomials Noise, err error) {
+	law, err := NewLaw(ctx, act)
+	if err != nil {
+		return nil, polynomials, err
+	}
+	o, c, at, err := law.optimalOf(d, k)
+	if bad := (*gauss.MeanError)(nil); errors.As(err, &bad) {
+		return o.none(bad.Error()), Noise{}, nil
+	}
+	if c != nil && err == nil {
+		polynomials = c.polynomials(at)
+	}
+	return o, polynomials, err
+}
+
+func (l *Law) optimalOf(d Density, k int) (*Optimal, *conditionals, coordinate, error) {
 	o := &Optimal{K: k}
 	c, at, err := l.given(d, k, o)
 	if c == nil {
-		return o, err
+		return o, nil, nil, err
 	}
 	signal := c.signal()
 	var solved [5]*combination
@@ -65,7 +92,79 @@ func (l *Law) OptimalOf(d Density, k int) (*Optimal, error) {
 		o.t[r] = c.curve(r, solved[r].lambda, at)
 	}
 	o.Noise = c.noise(solved)
-	return o, nil
+	return o, c, at, nil
+}
+
+const (
+	// outer is the part of the range of y at either end, and mostOuter the share of a moment that may come from there.
+	outer     = 0.1
+	mostOuter = 1e-2
+)
+
+// polynomials are the expectations of P_r, less their means and over E[P_r·He_r].
+func (c *conditionals) polynomials(at coordinate) Noise {
+	scale := 0.0
+	c.eachAt(func(w, u float64, _ *gauss.Conditional) { scale += w * math.Abs(at.y(u)) })
+	moment := func(power, q int) (sum float64) {
+		c.eachAt(func(w, u float64, v *gauss.Conditional) {
+			sum += w * math.Pow(at.y(u)/scale, float64(power)) * v.M[q]
+		})
+		return sum
+	}
+	var t [5]function
+	for _, r := range Orders() {
+		if !c.settled(at, scale, 2*r) {
+			continue
+		}
+		a, b := mat.NewDense(r-1, r-1, nil), mat.NewVecDense(r-1, nil)
+		for q := 1; q < r; q++ {
+			for p := 1; p < r; p++ {
+				a.Set(q-1, p-1, moment(p, q))
+			}
+			b.SetVec(q-1, -moment(r, q))
+		}
+		var alpha mat.VecDense
+		if alpha.SolveVec(a, b) != nil {
+			continue
+		}
+		mean, norm := moment(r, 0), moment(r, r)
+		for p := 1; p < r; p++ {
+			mean += alpha.AtVec(p-1) * moment(p, 0)
+			norm += alpha.AtVec(p-1) * moment(p, r)
+		}
+		if math.Abs(norm) < independent*moment(2*r, 0) {
+			continue
+		}
+		t[r] = func(u float64, _ *gauss.Conditional) float64 {
+			y, v := at.y(u)/scale, 0.0
+			for p := r; p > 0; p-- { // Horner's rule, without a constant
+				coefficient := 1.0
+				if p < r {
+					coefficient = alpha.AtVec(p - 1)
+				}
+				v = (v + coefficient) * y
+			}
+			return (v - mean) / norm
+		}
+	}
+	return c.noiseOf(t)
+}
+
+// settled says whether the moment of y of this power comes from within the range.
+func (c *conditionals) settled(at coordinate, scale float64, power int) bool {
+	var all, far float64
+	lo, hi := math.Inf(1), math.Inf(-1)
+	c.eachAt(func(_, u float64, _ *gauss.Conditional) { lo, hi = min(lo, u), max(hi, u) })
+	_, counts := at.(counted)
+	c.eachAt(func(w, u float64, v *gauss.Conditional) {
+		part := w * math.Pow(math.Abs(at.y(u)/scale), float64(power)) * (1 + v.E[power/2-1])
+		all += part
+		if u > hi-outer*(hi-lo) || !counts && u < lo+outer*(hi-lo) {
+			far += part
+		}
+	})
+	few := counts && len(c.counts) <= 64 // all there are
+	return few || far <= mostOuter*all
 }
 
 // given are the expectations given y, and the coordinate that y has in them; nil, and the reason in o, where

@@ -314,3 +314,31 @@ func TestFamilyWithout(t *testing.T) {
 		t.Error("a grid for numbers from 0 to 1")
 	}
 }
+
+// TestFamilyPolynomials: where the moments exist the variances of the polynomials are those that the prototype printed, for k = 3;
+// of heavy tails there are none of the orders whose moments do not exist.
+func TestFamilyPolynomials(t *testing.T) {
+	for _, c := range []struct {
+		f     family
+		act   sdk.Func
+		print string // of order 2, 3 and 4, - for none
+	}{
+		{poisson, softplus3, "5.42 63.4 1063"},
+		{poisson, lifted, "8.37 190 5.44e3"},
+		{binomialOf(10), logit, "1.66 3.97 11.5"},
+		{binomialOf(4), logit, "2.81 11.0 115.5"},
+		{studentOf(3, .1), identity, "- - -"},
+		{studentOf(1, .1), identity, "- - -"},
+	} {
+		_, n, err := solver.Under(t.Context(), c.act, c.f, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range strings.Fields(c.print) {
+			got := n.Variance(i+2, 3)
+			if want == "-" && !math.IsInf(got, 1) || want != "-" && !printed(got, want) {
+				t.Errorf("%s, order %d: %v, want %s", c.act.Name, i+2, got, want)
+			}
+		}
+	}
+}

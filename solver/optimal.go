@@ -388,18 +388,32 @@ func (c *conditionals) constraints(s *combination) []float64 {
 
 // noise returns the expectations that predictions are made of.
 func (c *conditionals) noise(t [5]*combination) Noise {
+	var of [5]function
+	for r, s := range t {
+		if s != nil {
+			of[r] = func(_ float64, at *gauss.Conditional) float64 { return s.value(at) }
+		}
+	}
+	return c.noiseOf(of)
+}
+
+// function is a function of y, or of its coordinate, and of the expectations given y.
+type function func(u float64, at *gauss.Conditional) float64
+
+// noiseOf is noise of any functions, by order.
+func (c *conditionals) noiseOf(t [5]function) Noise {
 	n := Noise{V2: math.Inf(1), V4: math.Inf(1)}
 	var v22, v44 float64
-	add := func(w float64, at, v *gauss.Conditional) {
+	add := func(w, u float64, at, v *gauss.Conditional) {
 		var q2, q3, q4 float64
 		if t[2] != nil {
-			q2 = t[2].value(at)
+			q2 = t[2](u, at)
 		}
 		if t[3] != nil {
-			q3 = t[3].value(at)
+			q3 = t[3](u, at)
 		}
 		if t[4] != nil {
-			q4 = t[4].value(at)
+			q4 = t[4](u, at)
 		}
 		n.q22 += w * q2 * q2 * v.E[0]
 		n.q22z += w * q2 * q2 * v.E[1]
@@ -415,9 +429,9 @@ func (c *conditionals) noise(t [5]*combination) Noise {
 		n.q24[2] += w * q2 * q4 * v.M[2]
 		n.q24[3] += w * q2 * q4 * (v.M[4] + 3*v.M[2]) // z·He3 = He4 + 3He2
 	}
-	c.each(func(w float64, v *gauss.Conditional) { add(w, v, v) })
-	add(1, &c.lo, &c.below)
-	add(1, &c.hi, &c.above)
+	c.eachAt(func(w, u float64, v *gauss.Conditional) { add(w, u, v, v) })
+	add(1, 0, &c.lo, &c.below)
+	add(1, 0, &c.hi, &c.above)
 	if t[2] != nil {
 		n.V2 = v22 - 1
 	}

@@ -20,6 +20,7 @@ import (
 // validateFlags are the flags of moe validate-activation.
 type validateFlags struct {
 	activation activationFlags
+	law        lawFlags
 	sigma      float64
 	design     solver.Design
 	plot       string
@@ -43,14 +44,20 @@ Beside the polynomials stand the transforms of minimum variance, which the value
 of g and the noise level determine. They exist wherever the polynomials do, and
 for some activations that are not valid; validity is that of 002 Appendix B.
 
+With --family y has another law about its mean than the normal one: counts,
+positive numbers, heavy tails. Then the transforms of minimum variance are
+those of that law, and the polynomials stand beside them where their moments exist.
+
 The exit code is 0 for a valid activation and 1 for an invalid one.`,
 		Example: `  moe validate-activation relu
   moe validate-activation 'expr: z*tanh(log1p(exp(z)))'
   moe validate-activation leakyrelu --param slope=0.1 --sigma 0.3 --k 3 --d 20
+  moe validate-activation exp --family negative-binomial --dispersion 2 --k 3
   moe validate-activation ./moe-plugin-softplus --json --plot softplus.svg`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.activation.registerNamed(cmd)
+	f.law.register(cmd)
 	flags := cmd.Flags()
 	flags.Float64Var(&f.sigma, "sigma", 0.05, "standard deviation of the noise in y")
 	flags.IntVar(&f.design.K, "k", 2, "number of experts that the sample size is predicted for")
@@ -64,11 +71,17 @@ func (f *validateFlags) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	if err := f.law.check(cmd, f.sigma); err != nil {
+		return err
+	}
 	plugin, err := f.activation.openFrom(cmd.Context(), catalog.Catalog{Unchecked: true})
 	if err != nil {
 		return err
 	}
 	defer plugin.Close()
+	if !f.law.normal() {
+		return f.printFamily(cmd, plugin)
+	}
 	return f.printVerdict(cmd, plugin)
 }
 
@@ -123,6 +136,9 @@ func (f *validateFlags) check() error {
 	if f.plot == "" {
 		return nil
 	}
+	if !f.law.normal() {
+		return usagef("--plot draws the conditions of normal noise; leave it out beside --family %s", f.law.family)
+	}
 	if format := f.format(); format != "svg" && format != "png" {
 		return usagef("--plot %s: want a name that ends in .svg or .png", f.plot)
 	}
@@ -152,12 +168,8 @@ func (f *validateFlags) draw(ctx context.Context, act sdk.Activation, answer rep
 // validationJSON is the JSON of moe validate-activation. Pointers are null
 // where there is no such number.
 type validationJSON struct {
-	Activation struct {
-		Name    string             `json:"name"`
-		Params  map[string]float64 `json:"params"`
-		Source  string             `json:"source"`
-		Version string             `json:"version"`
-	} `json:"activation"`
+	Activation activationJSON `json:"activation"`
+
 	Sigma   float64  `json:"sigma"`
 	Valid   bool     `json:"valid"`
 	Reasons []string `json:"reasons"`
@@ -192,6 +204,19 @@ type validationJSON struct {
 	} `json:"one_hidden_layer"`
 }
 
+// activationJSON is an activation and where it is from.
+type activationJSON struct {
+	Name    string             `json:"name"`
+	Params  map[string]float64 `json:"params"`
+	Source  string             `json:"source"`
+	Version string             `json:"version"`
+}
+
+func newActivationJSON(plugin *catalog.Plugin) activationJSON {
+	file := fitted.ActivationOf(plugin.Activation.Info())
+	return activationJSON{file.Name, file.Params, plugin.Source(), file.Version}
+}
+
 // optimalJSON are the transforms of minimum variance.
 type optimalJSON struct {
 	Level      float64             `json:"level"` // of the noise that they were made for
@@ -212,10 +237,17 @@ type leastVarianceJSON struct {
 
 func newOptimalJSON(a report.Activation) optimalJSON {
 	o := a.Optimal
-	j := optimalJSON{Level: o.Level, Samples: wholeRows(a.Least.L4), Cubic: wholeRows(a.Least.Spectral)}
+	return optimalJSON{
+		Level: o.Level, Samples: wholeRows(a.Least.L4), Cubic: wholeRows(a.Least.Spectral),
+		Transforms: newTransformsJSON(o, a.Validation.Noise),
+	}
+}
+
+// newTransformsJSON are those of minimum variance beside the polynomials of noise n; nil for none.
+func newTransformsJSON(o *solver.Optimal, n *solver.Noise) (all []leastVarianceJSON) {
 	for _, r := range solver.Orders() {
 		t := leastVarianceJSON{Order: r, Exists: o.Has(r), Reason: o.Reason(r)}
-		if n := a.Validation.Noise; n != nil {
+		if n != nil {
 			t.Polynomial = positiveOrNil(n.Variance(r, o.K))
 		}
 		if o.Has(r) {
@@ -224,9 +256,9 @@ func newOptimalJSON(a report.Activation) optimalJSON {
 				t.Gain = positiveOrNil(*t.Polynomial / o.Variance(r))
 			}
 		}
-		j.Transforms = append(j.Transforms, t)
+		all = append(all, t)
 	}
-	return j
+	return all
 }
 
 // wholeRows rounds a number of rows up; null where there is none.
@@ -281,9 +313,7 @@ func newValidationJSON(plugin *catalog.Plugin, a report.Activation) *validationJ
 		Conditions:        []conditionJSON{},
 		System:            systemJSON{v.System.Matrix, v.System.RHS, s.Rank, s.Cond, s.Residual},
 	}
-	file := fitted.ActivationOf(plugin.Activation.Info())
-	j.Activation.Name, j.Activation.Params, j.Activation.Version = file.Name, file.Params, file.Version
-	j.Activation.Source = plugin.Source()
+	j.Activation = newActivationJSON(plugin)
 	for _, c := range s.Checks {
 		j.Conditions = append(j.Conditions, conditionJSON(c))
 	}

@@ -202,7 +202,13 @@ func (a Activation) least(w io.Writer) {
 	if o.Level > o.Sigma {
 		fmt.Fprintf(w, ", made for %.3g", o.Level)
 	}
-	fmt.Fprintf(w, "\n  variance of one row\tpolynomial\tleast\tgain\n")
+	fmt.Fprintln(w)
+	varianceTable(w, o, polynomial, a.Polynomial, a.Least)
+}
+
+// varianceTable compares variances and numbers of rows, by the polynomials and by the transforms of minimum variance.
+func varianceTable(w io.Writer, o *solver.Optimal, polynomial solver.Noise, before, least Rows) {
+	fmt.Fprintf(w, "  variance of one row\tpolynomial\tleast\tgain\n")
 	for _, r := range solver.Orders() {
 		if why := o.Reason(r); why != "" {
 			fmt.Fprintf(w, "  T%d\t%s\tnone: %s\n", r, countOr(polynomial.Variance(r, o.K), shortly), why)
@@ -212,10 +218,10 @@ func (a Activation) least(w io.Writer) {
 		fmt.Fprintf(w, "  T%d\t%s\t%.4g\t%s\n", r, countOr(p, shortly), o.Variance(r), countOr(p/o.Variance(r),
 			shortly))
 	}
-	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T4\t%s\t%s\n", countOr(a.Polynomial.L4, rounded),
-		countOr(a.Least.L4, rounded))
-	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T3\t%s\t%s\n", countOr(a.Polynomial.Spectral, rounded),
-		countOr(a.Least.Spectral, rounded))
+	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T4\t%s\t%s\n", countOr(before.L4, rounded),
+		countOr(least.L4, rounded))
+	fmt.Fprintf(w, "  rows for E_reg ≤ 0.01, by T2 and T3\t%s\t%s\n", countOr(before.Spectral, rounded),
+		countOr(least.Spectral, rounded))
 }
 
 // countOr writes a number above 0, or "–" for one that there is not.
