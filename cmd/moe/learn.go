@@ -1,13 +1,18 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/learn"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
@@ -25,6 +30,7 @@ type learnFlags struct {
 	cells       cellFlags
 	out         string
 	report      string
+	model       string
 }
 
 func newLearnCmd() *cobra.Command {
@@ -47,7 +53,7 @@ Built-ins and some expressions are fitted in the place of the spline, and compar
 a + s·g(beta·z + shift), with a, s and beta fitted too, and the shift where k is 1, with
 --intercept, or where BIC prefers that. p is that of a test of whether g deviates from them
 by a spline. --json has each as an expression.`,
-		Example: `  moe learn-activation data.csv --k 2 -o g.csv --report g.html
+		Example: `  moe learn-activation data.csv --k 2 -o g.csv --model model.json --report g.html
   moe fit data.csv --activation table:g.csv --k 2 -o model.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
@@ -62,6 +68,8 @@ by a spline. --json has each as an expression.`,
 	flags.StringVar(&f.target, "target", "", "the target's `COLUMN`; the last where none is named")
 	flags.StringSliceVar(&f.drop, "drop", nil, "`COLUMNS` to leave out")
 	flags.StringVarP(&f.out, "output", "o", "", "write the curve to this CSV `FILE` (required)")
+	flags.StringVar(&f.model, "model", "", "fit the experts with the curve from where it was learned, and write the "+
+		"model to this `FILE`")
 	flags.StringVar(&f.report, "report", "", "write a page with the curve, its intervals and the functions beside it "+
 		"to this HTML `FILE`")
 	flags.StringSliceVar(&f.categorical, "categorical", nil, "column `NAMES` that are factors whatever stands "+
@@ -81,13 +89,11 @@ func (f *learnFlags) run(cmd *cobra.Command, path string) error {
 	if err := f.cells.check(dataset.Drop); err != nil {
 		return err
 	}
-	if err := distinct(f.out, path, f.report); err != nil {
+	if err := cmp.Or(distinct(f.out, path, f.model, f.report), distinct(f.model, path, f.report),
+		distinct(f.report, path)); err != nil {
 		return err
 	}
-	if err := distinct(f.report, path); err != nil {
-		return err
-	}
-	if err := creatable(f.out, f.report); err != nil {
+	if err := creatable(f.out, f.model, f.report); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -105,34 +111,66 @@ func (f *learnFlags) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.write(cmd, l, data.Source.Schema()); err != nil {
+	var m *fitted.Model
+	if f.model != "" {
+		if m, err = f.fit(ctx, l, data); err != nil {
+			return err
+		}
+	}
+	if err := f.write(cmd, l, m, data.Source.Schema()); err != nil {
 		return err
 	}
 	return printLearned(cmd, f.out, l, data.Source.Schema().Features, f.config.Monotone)
 }
 
-// write writes the curve and, where it is asked for, the page: both or neither.
-func (f *learnFlags) write(cmd *cobra.Command, l *learn.Learned, schema dataset.Schema) error {
-	curve, err := atomicfile.Create(cmd.Context(), f.out)
-	if err != nil {
-		return err
+// fit is the fit with the curve. It begins where the curve was learned, beside the starts of every fit: those know
+// nothing of where a curve's arguments are.
+func (f *learnFlags) fit(ctx context.Context, l *learn.Learned, data *terms.Table) (*fitted.Model, error) {
+	cfg := host.Config{K: f.config.K, Seed: f.config.Seed, Start: l.Params}
+	if f.config.Intercepts {
+		cfg.Intercepts = host.BothIntercepts
 	}
-	defer curve.Discard()
-	if err := l.WriteCSV(curve); err != nil {
-		return err
+	return host.Fit(ctx, l.Table, data.Source, cfg.For(data))
+}
+
+// write writes the curve and, where they are asked for, the model and the page: all or none.
+func (f *learnFlags) write(cmd *cobra.Command, l *learn.Learned, m *fitted.Model, schema dataset.Schema) error {
+	var files []*atomicfile.File
+	defer func() {
+		for _, file := range files {
+			file.Discard()
+		}
+	}()
+	for _, out := range []struct {
+		path  string
+		write func(io.Writer) error
+	}{
+		{f.out, l.WriteCSV},
+		{f.model, func(w io.Writer) error {
+			data, err := m.JSON()
+			if err != nil {
+				return err
+			}
+			_, err = w.Write(data)
+			return err
+		}},
+		{f.report, func(w io.Writer) error {
+			return report.LearnedPage(w, l, schema.Features, schema.Target, settings(cmd))
+		}},
+	} {
+		if out.path == "" {
+			continue
+		}
+		file, err := atomicfile.Create(cmd.Context(), out.path)
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
+		if err := out.write(file); err != nil {
+			return err
+		}
 	}
-	if f.report == "" {
-		return curve.Commit()
-	}
-	page, err := atomicfile.Create(cmd.Context(), f.report)
-	if err != nil {
-		return err
-	}
-	defer page.Discard()
-	if err := report.LearnedPage(page, l, schema.Features, schema.Target, settings(cmd)); err != nil {
-		return err
-	}
-	return atomicfile.CommitAll(curve, page)
+	return atomicfile.CommitAll(files...)
 }
 
 // learnedJSON is the JSON of moe learn-activation.

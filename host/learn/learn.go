@@ -71,15 +71,27 @@ func (s *state) indices(r *rows) []float64 {
 	return out
 }
 
+// Beyond each outer knot are this share of the indices, and no fewer than so many rows, up to a twentieth of them: the
+// ends of a curve are known by few rows, and a line from there is steadier than a cubic to the last of them (Harrell,
+// Regression Modeling Strategies, 2.4.6, has the fifth from each end).
+const (
+	outer     = .002
+	outerRows = 4
+)
+
 // knotsAt returns m knots where the indices z, ascending, are: half by their quantiles, half evenly. Indices of which
 // nearly all are one, or no more than there are knots, are an [*Error].
 func knotsAt(z []float64, m int) ([]float64, error) {
 	last := len(z) - 1
-	lo, hi := z[int(.002*float64(len(z)))], z[min(int(.998*float64(len(z))), last)]
+	beyond := max(outer, float64(min(outerRows, last/20))/float64(len(z)))
+	quantile := func(p float64) float64 {
+		return z[min(int((beyond+(1-2*beyond)*p)*float64(len(z))), last)]
+	}
+	lo, hi := quantile(0), quantile(1)
 	var knots []float64
 	for i := range m {
 		at := float64(i) / float64(m-1)
-		knots = append(knots, (z[min(int((.002+.996*at)*float64(len(z))), last)]+lo+(hi-lo)*at)/2)
+		knots = append(knots, (quantile(at)+lo+(hi-lo)*at)/2)
 	}
 	distinct := 1
 	for i := range last {
@@ -90,7 +102,7 @@ func knotsAt(z []float64, m int) ([]float64, error) {
 	if distinct <= m || !(hi-lo > 1e-6*(z[last]-z[0])) {
 		return nil, &Error{fmt.Sprintf("the index has no spread for a curve of %d knots: it takes %d values over %d "+
 			"rows, "+
-			"and 99.6 %% of them are from %.4g to %.4g", m, distinct, len(z), lo, hi)}
+			"and nearly all of them are from %.4g to %.4g", m, distinct, len(z), lo, hi)}
 	}
 	return knots, nil
 }
@@ -390,6 +402,9 @@ func screen(ctx context.Context, few *rows, begun []start) ([]Start, []*state, e
 	return out, all[:min(3, len(all))], nil
 }
 
+// bentRows is how many rows a knot takes whose place follows the curve: BIC does not count the places.
+const bentRows = 50
+
 // choose returns the fit of the least BIC, over numbers of knots and where they are.
 func choose(ctx context.Context, r *rows, top *state, knots int) (*state, error) {
 	numbers := []int{6, 8, 10, 12}
@@ -399,6 +414,9 @@ func choose(ctx context.Context, r *rows, top *state, knots int) (*state, error)
 	var chosen *state
 	for _, m := range numbers {
 		for _, bent := range []bool{false, true} {
+			if bent && r.n < bentRows*m {
+				continue
+			}
 			from, rounds := top, 1
 			if bent && chosen != nil {
 				from, rounds = chosen, 3

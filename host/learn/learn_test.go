@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -137,7 +138,7 @@ var (
 	first = flag.Uint64("first", 11, "the first of them")
 )
 
-// TestStudy takes some seconds a case:
+// TestStudy takes some seconds a case, and -run 'TestStudy/relu/k=2' chooses:
 //
 //	go test ./host/learn -run TestStudy -seeds 10 -v -timeout 0
 func TestStudy(t *testing.T) {
@@ -152,33 +153,35 @@ func TestStudy(t *testing.T) {
 			{"expr: exp(-(z - 0.7)^2)", "expr: exp(-z^2)"},
 		} {
 			for k := 1; k <= 3; k++ {
-				l := try(t, g.text, k, 10_000, .1, seed)
-				cases++
-				known := math.NaN()
-				if l.ereg >= 1e-3 {
-					m, err := host.Fit(t.Context(), l.act, l.src, host.Config{K: k})
-					if err != nil {
-						t.Fatal(err)
+				t.Run(fmt.Sprintf("%s/k=%d/%d", g.name, k, seed), func(t *testing.T) {
+					l := try(t, g.text, k, 10_000, .1, seed)
+					cases++
+					known := math.NaN()
+					if l.ereg >= 1e-3 {
+						m, err := host.Fit(t.Context(), l.act, l.src, host.Config{K: k})
+						if err != nil {
+							t.Fatal(err)
+						}
+						known, _ = metric.Ereg(m.Params(), l.src.Truth)
 					}
-					known, _ = metric.Ereg(m.Params(), l.src.Truth)
-				}
-				if l.ereg < 1e-3 || l.ereg <= 1.5*known {
-					right++
-				}
-				if l.sup <= .05 {
-					near++
-				}
-				less := math.Inf(1)
-				for _, n := range l.Named {
-					if n.Name == g.name {
-						less = n.BIC - l.BIC
+					if l.ereg < 1e-3 || l.ereg <= 1.5*known {
+						right++
 					}
-				}
-				if less < 0 {
-					preferred++
-				}
-				t.Logf("seed %d, %s, k = %d: E_reg %.2g (known %.2g), sup %.3f sd, %d knots; %s %+.1f, least BIC %s",
-					seed, g.text, k, l.ereg, known, l.sup, l.Knots, g.name, less, &l.Named[0])
+					if l.sup <= .05 {
+						near++
+					}
+					less := math.Inf(1)
+					for _, n := range l.Named {
+						if n.Name == g.name {
+							less = n.BIC - l.BIC
+						}
+					}
+					if less < 0 {
+						preferred++
+					}
+					t.Logf("E_reg %.2g (known %.2g), sup %.3f sd, %d knots; %s %+.1f, least BIC %s",
+						l.ereg, known, l.sup, l.Knots, g.name, less, &l.Named[0])
+				})
 			}
 		}
 	}
