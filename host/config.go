@@ -107,8 +107,11 @@ func (c Config) For(t *terms.Table) Config {
 	if t.Design != nil && t.Design.Formula != "" {
 		c.Intercepts = InterceptsOf(t.ExpertIntercept, t.GateIntercept)
 		c.Gate = Softmax{Features: t.Gate}
-		if len(t.Gate) == 0 {
+		switch {
+		case len(t.Gate) == 0:
 			c.Gate = Constant{}
+		case t.Implied && t.Source.Schema().Roles[model.Groups] != "": // it sees what is constant in a group
+			c.Gate = Softmax{}
 		}
 	} else if t.Gate != nil {
 		c.Gate = Softmax{Features: t.Gate}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -30,8 +31,9 @@ type HeldOut struct {
 
 // CrossValidate fits every number of experts from from to to without each of folds
 // parts of the rows in turn, and measures it on the part that was left out. The parts
-// are random, as equal as can be, and those of every k the same. Without a part each k begins from its neighbours too,
-// as those of [FitRange] do. cfg.Truth and checkpoints are not looked at. Errors are those of [FitRange].
+// are random, as equal as can be, and those of every k the same; a group of rows is in one. Without a part each k
+// begins from its neighbours too, as those of [FitRange] do. cfg.Truth and checkpoints are not looked at. Errors are
+// those of [FitRange].
 func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int,
 	cfg Config) ([]HeldOut, error) {
 	if from < 1 || to < from {
@@ -52,6 +54,12 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	}
 	cfg.Truth, cfg.Checkpoint, cfg.Resume = nil, nil, nil
 	part := parts(data.N, folds, cfg.Seed)
+	if column := src.Schema().Roles[model.Groups]; column != "" {
+		groups := 0
+		if part, groups = groupParts(data, folds, cfg.Seed); folds > groups {
+			return nil, refuse("%d folds of %d groups of column %q, want 2 to %d", folds, groups, column, groups)
+		}
+	}
 	scores := make([]score, to-from+1)
 	for fold := range folds {
 		of := fmt.Sprintf("part %d of %d", fold+1, folds)
@@ -103,7 +111,7 @@ func parts(n, folds int, seed uint64) []int {
 // score sums up how well fits of one number of experts describe the rows that they have not seen.
 type score struct {
 	logLikelihood, squares, sse float64
-	weight, scored              float64 // of all rows, and of those with a mean, or a median
+	observations, scored        float64 // weights of all groups, or rows, and of the rows with a mean, or a median
 	converged                   int
 }
 
@@ -113,6 +121,22 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 		s.converged++
 	}
 	predictor, scale := predict.NewPredictor(m.Params(), act, left.schema.Name), left.schema.Scale
+	at := m.Params()
+	groups, err := loss.NewLikelihood(left.data, act, at, loss.All, 1).OfGroups(ctx, at)
+	if err != nil {
+		return err
+	}
+	if groups != nil {
+		if scale != "" {
+			return refuse("parts of groups are measured on a target itself, not on %s", scale.Title(left.schema.Target))
+		}
+		for g, v := range groups.LogDensity {
+			w := groups.Weight[g]
+			s.logLikelihood += w * v
+			s.squares += w * v * v
+			s.observations += w
+		}
+	}
 	return left.Read(ctx, func(b *model.Block) error {
 		p, err := predictor.Predict(ctx, b)
 		if err != nil {
@@ -126,12 +150,14 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 		}
 		for r, v := range b.Y {
 			w, y := b.Weight(r), scale.Back(v)
-			s.logLikelihood += w * own.LogDens[r]
-			s.squares += w * own.LogDens[r] * own.LogDens[r]
+			if groups == nil {
+				s.logLikelihood += w * own.LogDens[r]
+				s.squares += w * own.LogDens[r] * own.LogDens[r]
+				s.observations += w
+			}
 			if e := y - own.Point[r]; !math.IsNaN(e) { // there is a mean, or a median
 				s.sse, s.scored = s.sse+w*e*e, s.scored+w
 			}
-			s.weight += w
 		}
 		return nil
 	})
@@ -139,11 +165,11 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 
 // heldOut is the score of k experts on the table of that name.
 func (s *score) heldOut(k int, name string) (HeldOut, error) {
-	mean := s.logLikelihood / s.weight
+	mean := s.logLikelihood / s.observations
 	h := HeldOut{
 		K: k, Converged: s.converged,
 		LogLikelihood: s.logLikelihood,
-		StandardError: math.Sqrt(max(s.squares-s.weight*mean*mean, 0)),
+		StandardError: math.Sqrt(max(s.squares-s.observations*mean*mean, 0)),
 		RMSE:          math.Sqrt(s.sse / s.scored),
 	}
 	if !numeric.Finite(h.LogLikelihood, h.StandardError, h.RMSE) {

@@ -31,6 +31,7 @@ const (
 	OptRobust         Option = "robust"
 	OptHAC            Option = "hac"
 	OptCluster        Option = "cluster"
+	OptGroup          Option = "group"
 	OptArrangements   Option = "arrangements"
 	OptStrict         Option = "strict" // to be judged by a certificate, at a maximum of the joint likelihood
 	OptIntercepts     Option = "intercept"
@@ -53,7 +54,8 @@ func Options() []Option {
 	return []Option{
 		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptOptimiser, OptBatch, OptStepSize, OptSchedule,
 		OptEpochs, OptLambda, OptPenalty, OptRidge,
-		OptRobust, OptHAC, OptCluster, OptArrangements, OptStrict, OptIntercepts, OptConstantGate, OptGateFeatures,
+		OptRobust, OptHAC, OptCluster, OptGroup, OptArrangements, OptStrict, OptIntercepts, OptConstantGate,
+		OptGateFeatures,
 		OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily,
 		OptWeights, OptMaxMemory, OptSharedGate, OptSums, OptCheckpoints,
 	}
@@ -62,7 +64,7 @@ func Options() []Option {
 // What methods of a kind take.
 var (
 	likelihoodOptions = []Option{
-		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptStrict, OptIntercepts, OptConstantGate,
+		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptStrict, OptIntercepts, OptConstantGate,
 		OptGateFeatures, OptExpertFeatures,
 		OptHierarchy, OptLeaves, OptOutput, OptFamily, OptWeights, OptMaxMemory,
 	}
@@ -129,11 +131,17 @@ func admits(c Config, s dataset.Schema) error {
 			return err
 		}
 	}
-	for role, option := range map[model.Role]Option{model.Weights: OptWeights, model.Clusters: OptCluster} {
+	for role, option := range map[model.Role]Option{model.Weights: OptWeights, model.Groups: OptGroup,
+		model.Clusters: OptCluster} {
 		if s.Roles[role] != "" {
 			if err := Admit(c.Method, option); err != nil {
 				return err
 			}
+		}
+	}
+	if s.Roles[model.Groups] != "" {
+		if err := groupable(c); err != nil {
+			return err
 		}
 	}
 	if c.wants(Robust) && s.Roles[model.Clusters] != "" {

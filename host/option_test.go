@@ -154,6 +154,10 @@ func TestTakes(t *testing.T) {
 		r.src = withRole(t, src, model.Clusters, func(r int) float64 { return float64(r / 10) })
 		got, err = r.json(t)
 		checkTaken(t, m, OptCluster, got, want, err)
+		r = base
+		r.src = withRole(t, src, model.Groups, func(r int) float64 { return float64(r / 2) })
+		got, err = r.json(t)
+		checkTaken(t, m, OptGroup, got, want, err)
 		for o, s := range settings {
 			other := with(m, s.field, s.value)
 			if (other != nil) != Takes(m, o) {

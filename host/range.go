@@ -394,6 +394,9 @@ func candidate(ctx context.Context, p *problem.Problem, m *fitted.Model,
 
 // entropy is that of the posteriors of m, −Σ_rows w·Σ_i r_i·log r_i.
 func entropy(ctx context.Context, p *problem.Problem, m *fitted.Model) (float64, error) {
+	if p.Grouped() {
+		return groupEntropy(ctx, p, m)
+	}
 	predictor := predict.NewPredictor(p.Units.Into(m.Params()), p.G, p.Schema.Name)
 	sum := 0.0
 	err := model.InOrder(ctx, p.Given, func(b *model.Block) error {

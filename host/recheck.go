@@ -23,7 +23,7 @@ func checked(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.L
 	of := func(q *model.Params) recheck.Mixture { return recheck.Under(q, problem.LawOf(q.Family)) }
 	return recheck.Fit{
 		Rows: p.Given, Act: p.G, Result: of(p.Units.Into(m.Params())), Passes: of(passes),
-		LogLikelihood: m.Fit.LogLikelihood, Shift: shiftOf(p.Units), Workers: p.Threads,
+		LogLikelihood: m.Fit.LogLikelihood, Shift: shiftOf(p.Units), Workers: p.Threads, Grouped: p.Grouped(),
 		Widened: func(ctx context.Context, times float64) (float64, error) {
 			q := passes.Clone()
 			floats.Scale(times, q.Sigma)

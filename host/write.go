@@ -68,6 +68,12 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		}
 	}
 	m.Fit.RowsDigest = p.Facts.Digest
+	if m.Groups, err = groupsOf(ctx, p, l, best.Params.Relabel(order)); err != nil {
+		return nil, err
+	}
+	if m.Groups != nil {
+		m.Format = fitted.FormatV5
+	}
 	m.Baselines = baselinesOf(p.Facts)
 	if err := checked(ctx, m, p, l, best.Params.Relabel(order)); err != nil {
 		return nil, err
@@ -196,7 +202,7 @@ func described(ctx context.Context, p *problem.Problem) (act fitted.Activation, 
 // summary says how the parameters were found.
 func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) fitted.Fit {
 	best := out.best
-	loglik, q, n := -best.Run.Value*p.Weights.Total, float64(p.Shape.Parameters()), p.Weights.Total
+	loglik, q, n := -best.Run.Value*p.Weights.Total, float64(p.Shape.Parameters()), p.Observations()
 	f := fitted.Fit{
 		Method:        cfg.Method.Name(),
 		Seed:          cfg.Seed,

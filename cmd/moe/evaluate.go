@@ -101,6 +101,11 @@ func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataF
 	if err != nil {
 		return nil, err
 	}
+	if data.path != "" {
+		if err := refuseGroups(m, modelPath, "evaluate"); err != nil {
+			return nil, err
+		}
+	}
 	_, mixture := m.(mixtureFile)
 	if data.path == "" && mixture { // what is compared does not depend on the activation
 		return m.judge(cmd, nil, nil, truthPath)

@@ -34,6 +34,7 @@ type fitFlags struct {
 	accept  []string
 	all     bool
 	embed   bool
+	without bool // posteriors of groups in the file
 	verbose bool
 	unsaid  *spec.Fit // of whose experts nothing was said; nil: something was
 	out     string
@@ -102,6 +103,8 @@ With --config FILE the fit is what a JSON file says, but for what flags say besi
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
 	flags.BoolVar(&f.embed, "embed", false,
 		"put the activation's WebAssembly module, of at most 256 KiB, into the model file")
+	flags.BoolVar(&f.without, "no-group-posteriors", false,
+		"with --group, leave what is known of each group out of the model file")
 	flags.BoolVar(&f.all, "all", false, "print the coefficients of all features, however many")
 	flags.BoolVar(&f.verbose, "verbose", false,
 		"print all that there is to say of the fit, as moe explain does of its file")
@@ -131,6 +134,8 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	flags.StringVar(&f.flag.Family, "family", "",
 		"law of the target given its mean: "+strings.Join(host.Families(), ", ")+" (default gaussian)")
 	flags.StringVar(&f.dof, "dof", "auto", "degrees of freedom of --family student-t, or auto to estimate them")
+	flags.StringVar(&f.group, "group", "",
+		"column `NAME` of ids: all rows of one id have one expert, and the gate sees what is constant in a group")
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")
 	f.method.register(cmd)
 	flags.BoolVar(&f.intercept, "intercept", false, "give experts and gate an intercept")
@@ -180,6 +185,9 @@ func (f *fitFlags) run(cmd *cobra.Command, args []string) error {
 	bar.done()
 	if err != nil {
 		return keeper.keep(cmd.Context(), worded(cmd, err))
+	}
+	if f.without && made.model != nil && made.model.Groups != nil {
+		made.model.Groups.Posteriors = nil
 	}
 	if f.out != "" {
 		if err := made.file.Write(cmd.Context(), f.out); err != nil {
@@ -266,6 +274,12 @@ func (f *fitFlags) check(cmd *cobra.Command, s *spec.Fit) error {
 		if err := host.Admit(cfg.Method, host.OptStrict); err != nil {
 			return err
 		}
+	}
+	if grouped := s.Grouped(); f.without && !grouped {
+		return usagef("--no-group-posteriors has no effect without --group")
+	} else if f.report != "" && grouped {
+		return usagef("--report: the page is of rows that have their own experts, not of groups; moe explain MODEL " +
+			"says what there is")
 	}
 	if err := f.checkThreads(cmd); err != nil {
 		return err

@@ -27,6 +27,7 @@ type described struct {
 	sigma      string
 	dof        string
 	weights    string
+	group      string
 	cluster    string
 	offset     string
 	references []string
@@ -48,6 +49,7 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	"features":      func(d *described, s *spec.Fit) error { s.Features = d.flag.Features; return nil },
 	"drop":          func(d *described, s *spec.Fit) error { s.Drop = d.flag.Drop; return nil },
 	"weights":       func(d *described, s *spec.Fit) error { return d.role(s, "weights", d.weights) },
+	"group":         func(d *described, s *spec.Fit) error { return d.role(s, "group", d.group) },
 	"cluster":       func(d *described, s *spec.Fit) error { return d.role(s, "cluster", d.cluster) },
 	"offset":        func(d *described, s *spec.Fit) error { return d.role(s, "offset", d.offset) },
 	"moments":       func(d *described, s *spec.Fit) error { s.Moments = d.flag.Moments; return nil },

@@ -15,8 +15,8 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Data", []string{"target", "targets", "features", "drop", "weights", "cluster", "formula", "gate-features",
-		"categorical", "reference", "missing", "decimal", "moments", "max-memory"}},
+	{"Data", []string{"target", "targets", "features", "drop", "weights", "group", "cluster", "formula",
+		"gate-features", "categorical", "reference", "missing", "decimal", "moments", "max-memory"}},
 	{"Model", []string{"activation", "param", "k", "hierarchy", "leaves", "max-leaves", "intercept", "gate",
 		"gate-shared", "noise", "noise-covariance", "sigma", "output-scale"}},
 	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "mu", "radius", "epochs",
@@ -161,6 +161,10 @@ With --arrangements each has a weight, and intervals and predictions are over al
 With --hac come second standard errors beside the first, which hold where rows follow each
 other in time: the sandwich with the Bartlett kernel (Newey and West 1987), whose bandwidth is
 told from the data (Andrews 1991), and how many of them a 95 % interval goes to either side.
+
+With --group COLUMN, or y ~ experts | gate | COLUMN, all rows of one id have one expert: likelihood,
+BIC's n, posteriors, standard errors and the parts of crossvalidate go by groups. The gate sees what is
+constant in a group. Such a fit has no certificate.
 
 With --cluster COLUMN standard errors hold where rows of one id depend on each other, as those of
 one clinic: the sandwich of the clusters' scores with the factor G/(G-1) for G clusters, whose

@@ -78,6 +78,9 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 		return &dataset.Error{File: f.model,
 			Msg: "experts with an output scale; passes over shards are for means without"}
 	}
+	if err := refuseGroups(mixtureFile{m}, f.model, "newton"); err != nil {
+		return err
+	}
 	if m.TargetScale != "" {
 		return usagef("%s is of %s; passes over shards are for the target itself", f.model, m.ScaledTarget())
 	}

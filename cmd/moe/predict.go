@@ -105,6 +105,9 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 		return err
 	}
 	defer act.Close()
+	if mixture, ok := m.(mixtureFile); ok && mixture.Groups != nil {
+		return f.grouped(cmd, mixture, act, modelPath, dataPath)
+	}
 	src, err := f.table.open(cmd, dataPath, m, true)
 	if err != nil {
 		return err

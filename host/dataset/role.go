@@ -13,6 +13,7 @@ import (
 var rules = model.ByRole[rule]{
 	model.Weights: {plural: "weights", accepts: func(v float64) bool { return v >= 0 }, refused: "a weight below 0",
 		least: leastWeight, most: mostWeight},
+	model.Groups:   {plural: "group", accepts: func(float64) bool { return true }, ids: true},
 	model.Clusters: {plural: "cluster", accepts: func(float64) bool { return true }, ids: true},
 	model.Offsets:  {plural: "offset", accepts: func(float64) bool { return true }},
 }

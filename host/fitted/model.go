@@ -42,6 +42,9 @@ const FormatV3 = "moe-model/v3"
 // FormatV4 is the version of the files of models of a function of the target.
 const FormatV4 = "moe-model/v4"
 
+// FormatV5 is the version of the files of models of rows in groups.
+const FormatV5 = "moe-model/v5"
+
 // Normal is the name of the density of normal noise, which files leave out.
 var Normal = mixture.Gaussian{}.Name()
 
@@ -98,7 +101,8 @@ type Model struct {
 	StandardErrors *StandardErrors `json:"standard_errors"` // null where there are none; a note says why
 	Covariance     *Covariance     `json:"covariance"`      // null where there is none, and for many parameters
 	// where standard errors for dependent rows were asked for
-	HAC *HAC `json:"hac,omitempty"`
+	HAC    *HAC    `json:"hac,omitempty"`
+	Groups *Groups `json:"groups,omitempty"` // where rows in groups have one expert
 	// other optima near this one; absent where none was seen, unless they were asked for
 	Arrangements *Arrangements `json:"arrangements,omitempty"`
 	Truth        *Recovery     `json:"truth,omitempty"` // where the true parameters were given
@@ -764,7 +768,7 @@ func (m *Model) Validate() error {
 	if err := m.StandardErrors.validate(m); err != nil {
 		return err
 	}
-	if err := firstError(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m),
+	if err := firstError(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m), m.Groups.validate(m.K),
 		m.Baselines.validate(m.D)); err != nil {
 		return err
 	}
@@ -773,6 +777,9 @@ func (m *Model) Validate() error {
 
 // formatOf is the format of a model of what m has.
 func (m *Model) formatOf() string {
+	if m.Groups != nil {
+		return FormatV5
+	}
 	if m.TargetScale != "" {
 		return FormatV4
 	}
@@ -788,13 +795,15 @@ func (m *Model) formatOf() string {
 // validateDesign holds the format and the features against the design.
 func (m *Model) validateDesign() error {
 	switch {
-	case m.Format != Format && m.Format != FormatV2 && m.Format != FormatV3 && m.Format != FormatV4:
-		return fmt.Errorf("format is %q, want %q, %q, %q or %q", m.Format, Format, FormatV2, FormatV3, FormatV4)
+	case m.Format != Format && m.Format != FormatV2 && m.Format != FormatV3 && m.Format != FormatV4 &&
+		m.Format != FormatV5:
+		return fmt.Errorf("format is %q, want %q, %q, %q, %q or %q", m.Format, Format, FormatV2, FormatV3, FormatV4,
+			FormatV5)
 	case !m.TargetScale.Known() || m.TargetScale != "" && m.Family != "":
 		return fmt.Errorf("target_scale is %q, want log, sqrt or reciprocal, of normal noise", m.TargetScale)
 	case m.Format != m.formatOf():
 		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy, leaves, an "+
-			"output scale, a family or a target scale", m.Format, m.formatOf())
+			"output scale, a family, a target scale or groups", m.Format, m.formatOf())
 	case m.Design == nil:
 		return nil
 	}

@@ -45,6 +45,7 @@ func (l *Likelihood) hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 	l.penaliseGradient(grad, theta, 1/l.n)
 	l.holdGradient(grad, theta)
 	s.information.write(h, 1/l.n)
+	l.missing(h, 1/l.n)
 	l.boundHessian(h)
 	l.penaliseHessian(h, 1/l.n, 0)
 	l.holdHessian(h, grad, theta)
@@ -72,14 +73,19 @@ func (l *Likelihood) Information(ctx context.Context, h *mat.SymDense, score []f
 	l.gradient(score, s)
 	floats.Scale(-l.n, score)
 	s.information.write(h, 1/l.n)
+	l.missing(h, 1/l.n)
 	h.ScaleSym(l.n, h)
 	return nil
 }
 
 // ScoreProducts writes Σ_rows s·sᵀ at p to m, with s = ∂/∂θ log p(y|x) the
 // score of a row, times its weight where it has one: the middle of the sandwich
-// covariance. A row is one observation, however much it weighs.
+// covariance. A row is one observation, however much it weighs; of rows in groups a group is one.
 func (l *Likelihood) ScoreProducts(ctx context.Context, m *mat.SymDense, p *model.Params) error {
+	if l.groups != nil {
+		_, err := l.productsBy(ctx, m, p, model.Groups)
+		return err
+	}
 	s, err := l.at(ctx, l.Theta(p), ofProducts)
 	if err != nil {
 		return err
@@ -97,14 +103,24 @@ func (l *Likelihood) ScoreProducts(ctx context.Context, m *mat.SymDense, p *mode
 // (Bell & McCaffrey 2002), and with one row a cluster Σ_t s_t·s_tᵀ but for it. Rows of a cluster need not stand beside
 // each other. It panics where the rows have no column of clusters.
 func (l *Likelihood) ClusterProducts(ctx context.Context, m *mat.SymDense, p *model.Params) (clusters int, err error) {
+	if clusters, err = l.productsBy(ctx, m, p, model.Clusters); err == nil {
+		m.ScaleSym(float64(clusters)/float64(clusters-1), m)
+	}
+	return clusters, err
+}
+
+// productsBy writes Σ_g S_g·S_gᵀ to m, S_g the sum of the scores of the rows with one value in the column of a role,
+// and returns how many values there are.
+func (l *Likelihood) productsBy(ctx context.Context, m *mat.SymDense, p *model.Params,
+	role model.Role) (count int, err error) {
 	n := len(l.parameters)
-	places := make(map[float64]int) // of the clusters, as they come
+	places := make(map[float64]int) // of the values, as they come
 	var sums []float64              // their scores, rows of n
 	if err := l.eachScore(ctx, p, func(scores [][]float64, b *model.Block) {
-		if b.Role[model.Clusters] == nil {
+		if b.Role[role] == nil {
 			panic("loss: rows without a column of clusters")
 		}
-		for t, id := range b.Role[model.Clusters] {
+		for t, id := range b.Role[role] {
 			g, known := places[id]
 			if !known {
 				g = len(places)
@@ -117,10 +133,8 @@ func (l *Likelihood) ClusterProducts(ctx context.Context, m *mat.SymDense, p *mo
 	}); err != nil {
 		return 0, err
 	}
-	clusters = len(places)
-	all := mat.NewDense(clusters, n, sums)
-	m.SymOuterK(float64(clusters)/float64(clusters-1), all.T())
-	return clusters, nil
+	m.SymOuterK(1, mat.NewDense(len(places), n, sums).T())
+	return len(places), nil
 }
 
 // LongRunProducts writes to m what takes the place of [Likelihood.ScoreProducts] where the
@@ -287,6 +301,11 @@ func (l *Likelihood) eachScore(ctx context.Context, p *model.Params,
 		return l.unread
 	}
 	l.unpack(l.cur, l.Theta(p))
+	if l.groups != nil {
+		if err := l.takeGroups(ctx, l.cur); err != nil {
+			return err
+		}
+	}
 	w, block := l.newWork(), 0
 	return model.InOrder(ctx, l.rows, func(b *model.Block) error {
 		if err := l.observe(ctx, w, l.cur, block, b); err != nil {

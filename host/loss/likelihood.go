@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -92,10 +93,11 @@ func (l *Likelihood) WithGate(p *model.Params) *Likelihood {
 	}
 }
 
-// Part returns the likelihood of about n of the rows, see [model.Part], without a ridge; l where they are all.
+// Part returns the likelihood of about n of the rows, see [model.Part], without a ridge; l where they are all, or in
+// groups.
 func (l *Likelihood) Part(n int) *Likelihood {
 	rows := model.Part(l.rows, n)
-	if rows == l.rows {
+	if rows == l.rows || l.groups != nil {
 		return l
 	}
 	t, err := model.TotalsOf(rows)
@@ -192,6 +194,17 @@ func (l *Likelihood) LogLikelihood(ctx context.Context, p *model.Params) (float6
 	return s.loglik, nil
 }
 
+// OfGroups returns what the mixture with parameters p says of the groups; nil where rows are in none.
+func (l *Likelihood) OfGroups(ctx context.Context, p *model.Params) (*GroupValues, error) {
+	if l.groups == nil {
+		return nil, nil
+	}
+	if _, err := l.under(ctx, p, 0); err != nil {
+		return nil, err
+	}
+	return &GroupValues{slices.Clone(l.groups.post), slices.Clone(l.groups.density), l.groups.weight}, nil
+}
+
 // Value returns L(θ), with the ridge on the gate if there is one, as do Grad, Hessian
 // and EMStep.
 func (l *Likelihood) Value(ctx context.Context, theta []float64) (float64, error) {
@@ -220,15 +233,15 @@ func (l *Likelihood) gradient(dst []float64, s *sums) {
 	s.gradient.write(dst, -1/l.n, l.cur, l.mix.Density)
 }
 
-// Proportions returns the mean gate probabilities E[p_i(x)] over the data. It is a pass
-// over the features alone.
+// Proportions returns the mean gate probabilities E[p_i(x)] over the data, of rows in groups over the groups. It is a
+// pass over the features alone.
 func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float64, error) {
 	if l.unread != nil {
 		return nil, l.unread
 	}
 	room := make([]*mixture.Posterior, l.passes.workers)
 	chunks := make([][]float64, len(l.chunks))
-	err := model.Each(ctx, l.rows, len(room), func(worker, chunk, _ int, b *model.Block) error {
+	err := model.Each(ctx, l.rows, len(room), func(worker, chunk, block int, b *model.Block) error {
 		if room[worker] == nil {
 			room[worker] = mixture.NewPosterior(l.mix, l.k)
 		}
@@ -239,6 +252,9 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 		given.Given(p, b)
 		rows := design{weight: b.Role[model.Weights]}
 		for i := range l.k {
+			if l.groups != nil {
+				kernel.Mul(given.PriorOf(i), given.PriorOf(i), l.groups.speaks[block])
+			}
 			chunks[chunk][i] += rows.sum(given.PriorOf(i))
 		}
 		return nil
@@ -250,7 +266,11 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 	for _, c := range chunks {
 		floats.Add(out, c)
 	}
-	floats.Scale(1/l.n, out)
+	n := l.n
+	if l.groups != nil {
+		n = floats.Sum(l.groups.weight)
+	}
+	floats.Scale(1/n, out)
 	return out, nil
 }
 

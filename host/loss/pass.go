@@ -171,14 +171,18 @@ type passes struct {
 	room   model.Room  // of the only one
 	chunks []sums      // of each chunk of the rows
 	total  sums        // of them all
+	groups *groups     // nil where each row has its own expert
 	fixed  [][]float64 // residuals of each block, where the regressors are fixed; nil where rows are not in memory
 }
 
 func newPasses(o *layout, rows model.Rows, act model.Activation, mix mixture.Mixture, workers int) *passes {
-	workers = min(model.Workers(workers), model.Chunks(rows))
+	workers, of := min(model.Workers(workers), model.Chunks(rows)), groupsOf(rows, o.k)
+	if of != nil {
+		workers = 1
+	}
 	s := &passes{
 		layout: o, rows: rows, act: act, mix: mix, normal: mixture.Normal(mix.Density), workers: workers,
-		work: make([]*work, workers), chunks: make([]sums, model.Chunks(rows)),
+		work: make([]*work, workers), chunks: make([]sums, model.Chunks(rows)), groups: of,
 	}
 	if !o.free.Regressors && model.Held(rows) {
 		s.fixed = make([][]float64, model.Blocks(rows))
@@ -208,6 +212,9 @@ func (s *passes) sum(ctx context.Context, p *model.Params, want quantity) (*sums
 
 // pass adds every block to the sums of its chunk.
 func (s *passes) pass(ctx context.Context, p *model.Params, want quantity) error {
+	if s.groups != nil {
+		return s.sumGroups(ctx, p, want)
+	}
 	if s.workers == 1 { // nothing is allocated
 		return model.InTurn(ctx, s.rows, &s.room, func(chunk, block int, b *model.Block) error {
 			return s.block(ctx, s.workOf(0), &s.chunks[chunk], p, block, b, want)
@@ -299,9 +306,12 @@ func (s *passes) observe(ctx context.Context, w *work, p *model.Params, block in
 	if err := s.residuals(ctx, w, p, block, b); err != nil {
 		return err
 	}
-	if s.normal {
+	switch {
+	case s.groups != nil:
+		s.observeGroups(w, block, b)
+	case s.normal:
 		w.Observe(w.res, 0)
-	} else {
+	default:
 		w.ObserveMeans(b.Y, w.res)
 	}
 	return nil

@@ -72,12 +72,17 @@ type Posterior struct {
 	Std      []float64 // e_i = (y − m_i)/σ_i, after Observe
 	res      []float64 // y − m_i, likewise
 
+	// Speaks has a 1 for the rows that speak for their groups to the gate and a 0 for others, after Share; nil where
+	// each row has its own expert.
+	Speaks []float64
+
 	second                              // after Differentiate
 	general                 general     // of densities other than Gaussian
 	psi                     [][]float64 // of the experts
 	scores, prior, logPrior []float64
 	post, logJoint, std     []float64
 	residuals               []float64 // nil until ObserveMeans has made some
+	none                    []float64 // zeros; nil until Densities has needed them
 
 	given, named bool            // Gate and Density were, whatever the parameters'
 	shape        model.Hierarchy // of Gate, where it was not
@@ -98,7 +103,7 @@ func NewPosterior(m Mixture, k int) *Posterior {
 // Given takes the rows of a block under the parameters p.
 func (r *Posterior) Given(p *model.Params, b *model.Block) {
 	n, kn := b.N, r.K*b.N
-	r.P, r.N = p, n
+	r.P, r.N, r.Speaks = p, n, nil
 	if !r.given && (r.Gate == nil || !p.Tree.Equal(r.shape)) {
 		r.Gate, r.shape = GateOf(p.Tree), p.Tree
 	}
@@ -307,7 +312,10 @@ func (r *Posterior) ScaleOf(i int) float64 {
 
 // GateScore writes ∂log p(y|x)/∂η_j to dst, N values, with η_j = ⟨w_j,x⟩ + v_j the
 // gate's linear predictor j: r_j − p_j for a flat gate.
-func (r *Posterior) GateScore(dst []float64, j int) { r.Gate.Slope(dst, j, r) }
+func (r *Posterior) GateScore(dst []float64, j int) {
+	r.Gate.Slope(dst, j, r)
+	r.speak(dst)
+}
 
 // level returns which own parameter, q, and whose, that of all experts where they share one, place m of log ψ is: those
 // of one q stand beside each other.
@@ -356,4 +364,53 @@ func (r *Posterior) OwnComplete(dst []float64, i, q, p int) {
 		return
 	}
 	kernel.Mul(dst, post, r.terms(i).OwnInformation[OwnAt(q, p)])
+}
+
+// Densities takes residuals, as [Posterior.Observe], or targets and means where the density is none of normal noise, as
+// [Posterior.ObserveMeans], and writes log f_i to dst, K rows of N values, of [Gaussian] up to ½ log 2π. The posterior
+// is then to be given by Share.
+func (r *Posterior) Densities(dst, y, res []float64) {
+	n := r.N
+	if r.none == nil {
+		r.none = make([]float64, len(r.logJoint))
+	}
+	none := r.none[:n]
+	if normal, ok := r.Density.(Gaussian); ok {
+		r.res = res
+		for i := range r.K {
+			normal.Exponents(dst[i*n:(i+1)*n], r.of(r.Std, i), none, r.of(res, i), r.P.SigmaOf(i), 0)
+		}
+		return
+	}
+	r.general.y, r.general.mean, r.general.derived = y, res, false
+	for i := range r.K {
+		r.Density.LogDensity(dst[i*n:(i+1)*n], none, y, r.of(res, i), r.psi[i])
+	}
+}
+
+// Share gives the rows the posteriors of their groups, K values from at[t] of posts on, and says by a 1 which of them
+// speak for their groups to the gate, the others having a 0.
+func (r *Posterior) Share(posts []float64, at []int, speaks []float64) {
+	r.Speaks = speaks
+	for i := range r.K {
+		post := r.PostOf(i)
+		for t, from := range at {
+			post[t] = posts[from+i]
+		}
+	}
+}
+
+// LogConstant is what log f lacks after Densities.
+func (r *Posterior) LogConstant() float64 {
+	if Normal(r.Density) {
+		return -logNorm
+	}
+	return 0
+}
+
+// speak takes terms of the gate off the rows that do not speak for their groups.
+func (r *Posterior) speak(dst []float64) {
+	if r.Speaks != nil {
+		kernel.Mul(dst, dst, r.Speaks)
+	}
 }

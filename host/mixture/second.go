@@ -70,6 +70,10 @@ func (r *Posterior) Differentiate(slopes []float64) {
 // where the term in it is left out: its mean is 0 at the true parameters.
 func (r *Posterior) ExpertExpert(dst []float64, i, j int, bend []float64) {
 	ri, si := r.PostOf(i), r.of(r.score, i)
+	if i != j && r.Speaks != nil {
+		clear(dst)
+		return
+	}
 	if i != j {
 		rj, sj := r.PostOf(j), r.of(r.score, j)
 		for t, p := range ri {
@@ -78,8 +82,10 @@ func (r *Posterior) ExpertExpert(dst []float64, i, j int, bend []float64) {
 		return
 	}
 	r.complete(dst, i)
-	for t, p := range ri {
-		dst[t] -= p * (1 - p) * si[t] * si[t]
+	if r.Speaks == nil {
+		for t, p := range ri {
+			dst[t] -= p * (1 - p) * si[t] * si[t]
+		}
 	}
 	if bend != nil {
 		r.addBend(dst, i, bend)
@@ -116,6 +122,10 @@ func (r *Posterior) addBend(dst []float64, i int, bend []float64) {
 
 // ExpertGate writes −∂²log p(y|x)/∂z_i∂η_j to dst, N values.
 func (r *Posterior) ExpertGate(dst []float64, i, j int) {
+	if r.Speaks != nil {
+		clear(dst)
+		return
+	}
 	r.Gate.(CurvedGate).Cross(dst, i, j, r.of(r.score, i), r)
 }
 
@@ -123,10 +133,15 @@ func (r *Posterior) ExpertGate(dst []float64, i, j int) {
 // N values: the curvature of EM's M-step of the gate.
 func (r *Posterior) GateComplete(dst []float64, j, m int) {
 	r.Gate.(CurvedGate).Complete(dst, j, m, r)
+	r.speak(dst)
 }
 
 // GateGate writes −∂²log p(y|x)/∂η_j∂η_m, j ≤ m, to dst, N values.
 func (r *Posterior) GateGate(dst []float64, j, m int) {
+	if r.Speaks != nil {
+		r.GateComplete(dst, j, m)
+		return
+	}
 	gate, missing := r.Gate.(CurvedGate), r.room[:r.N]
 	gate.Complete(dst, j, m, r)
 	gate.Missing(missing, j, m, r)
@@ -224,6 +239,10 @@ func (r *Posterior) DifferentiateNoise() {
 
 // NoiseExpert writes −∂²log p(y|x)/∂log ψ_m∂z_i to dst, N values, m a place as of [Posterior.NoiseScore].
 func (r *Posterior) NoiseExpert(dst []float64, m, i int) {
+	if r.Speaks != nil {
+		r.completeNoiseExpert(dst, m, i)
+		return
+	}
 	if !Normal(r.Density) {
 		r.ownExpert(dst, m, i)
 		return
@@ -247,6 +266,10 @@ func (r *Posterior) NoiseExpert(dst []float64, m, i int) {
 
 // NoiseGate writes −∂²log p(y|x)/∂log ψ_m∂η_j to dst, N values.
 func (r *Posterior) NoiseGate(dst []float64, m, j int) {
+	if r.Speaks != nil {
+		clear(dst)
+		return
+	}
 	gate := r.Gate.(CurvedGate)
 	q, whose := r.level(m)
 	if len(r.P.Sigma) == 1 {
@@ -258,6 +281,10 @@ func (r *Posterior) NoiseGate(dst []float64, m, j int) {
 
 // NoiseNoise writes −∂²log p(y|x)/∂log ψ_a∂log ψ_b to dst, N values.
 func (r *Posterior) NoiseNoise(dst []float64, a, b int) {
+	if r.Speaks != nil {
+		r.completeNoiseNoise(dst, a, b)
+		return
+	}
 	q, m := r.level(a)
 	p, i := r.level(b)
 	if len(r.P.Sigma) == 1 {
@@ -287,5 +314,47 @@ func (r *Posterior) sharedNoise(dst []float64, q, p int) {
 	mq, mp := r.meanOf(q), r.meanOf(p)
 	for t, m := range mq {
 		dst[t] += m * mp[t]
+	}
+}
+
+// LinearScore returns ∂log f_i/∂z_i of the N rows, after Differentiate.
+func (r *Posterior) LinearScore(i int) []float64 { return r.of(r.score, i) }
+
+// OwnScoreOf returns ∂log f_i/∂log ψ_iq of the N rows, after DifferentiateNoise.
+func (r *Posterior) OwnScoreOf(i, q int) []float64 { return r.ownScoreOf(i, q) }
+
+// completeNoiseExpert writes −r_i·∂²log f_i/∂log ψ_m∂z_i to dst, 0 where ψ_m is not expert i's.
+func (r *Posterior) completeNoiseExpert(dst []float64, m, i int) {
+	q, whose := r.level(m)
+	if len(r.P.Sigma) > 1 && i != whose {
+		clear(dst)
+		return
+	}
+	post := r.PostOf(i)
+	if !Normal(r.Density) {
+		kernel.Mul(dst, post, r.crossOf(i, q))
+		return
+	}
+	for t, s := range r.of(r.score, i) {
+		dst[t] = 2 * post[t] * s
+	}
+}
+
+// completeNoiseNoise writes −Σ_i r_i·∂²log f_i/∂log ψ_a∂log ψ_b to dst, over the experts that have both.
+func (r *Posterior) completeNoiseNoise(dst []float64, a, b int) {
+	clear(dst)
+	q, m := r.level(a)
+	p, o := r.level(b)
+	if m != o {
+		return
+	}
+	for i := range r.K {
+		if len(r.P.Sigma) > 1 && i != m {
+			continue
+		}
+		own := r.ownInformationOf(i, q, p)
+		for t, post := range r.PostOf(i) {
+			dst[t] += post * own[t]
+		}
 	}
 }

@@ -8,6 +8,7 @@ type Role int
 // The roles, in the order of their columns behind the target's.
 const (
 	Weights  Role = iota // a row of weight w counts as w rows
+	Groups               // rows of one have one expert
 	Clusters             // rows of one are not independent of each other, which standard errors may know
 	Offsets              // what is added to the predictor of every expert, with no coefficient
 

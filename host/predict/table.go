@@ -26,6 +26,10 @@ type Extras struct {
 	// Uncertainty is in the intervals; nil takes the parameters as they are. Where it has arrangements all
 	// predictions are over them.
 	Uncertainty *Uncertainty
+
+	// Groups is what is known of the groups of the table's rows, where it has a column of them: p1 … pk, posterior1 …
+	// posteriork and all that is made of them are given that. A pass over the predictions is then two over the table.
+	Groups *Groups
 }
 
 // Predictions returns the predictions for a table as a table: columns mean, of models of a scale of the target median
@@ -102,6 +106,11 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 	if err := fits(t.src.Schema(), t.params.D); err != nil {
 		return err
 	}
+	if t.grouped() {
+		if err := t.extras.Groups.take(ctx, t); err != nil {
+			return err
+		}
+	}
 	predictor := NewPredictor(t.params, t.act, t.src.Schema().Name)
 	if u := t.extras.Uncertainty; u != nil && (t.extras.Interval > 0 || u.arrangements != nil) {
 		predictor.With(t.extras.Uncertainty)
@@ -113,6 +122,9 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 		p, err := predictor.Predict(ctx, whole)
 		if err != nil {
 			return err
+		}
+		if t.grouped() {
+			t.extras.Groups.apply(p, b)
 		}
 		own := &Own{Point: p.Mean, Experts: p.Experts}
 		if scale != "" {

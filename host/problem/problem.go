@@ -61,6 +61,7 @@ type Problem struct {
 	Weights Weights
 	// Clusters is how many the rows are in; 0 where standard errors know of none.
 	Clusters int
+	Groups   Groups
 	Inputs   *Inputs        // how far the features are from N(0, I)
 	Second   *tensor.Second // the sums of a first pass over Rows
 
@@ -146,6 +147,9 @@ func (p *Problem) Close() {
 // take takes the rows that were read from src.
 func (p *Problem) take(ctx context.Context, src dataset.Source, r Request) error {
 	rows := p.table.Rows
+	if err := takeGroups(ctx, p, rows, r.Gate); err != nil {
+		return err
+	}
 	if err := p.admit(ctx, rows); err != nil {
 		return err
 	}
@@ -402,6 +406,17 @@ func (p *Problem) Flat() *Problem {
 	q.Shape = p.Shape.Flat()
 	return &q
 }
+
+// Observations is what the data weigh: the groups of rows, or the rows where each has its own expert.
+func (p *Problem) Observations() float64 {
+	if p.Grouped() {
+		return p.Groups.Weight
+	}
+	return p.Weights.Total
+}
+
+// Grouped says whether the rows are in groups.
+func (p *Problem) Grouped() bool { return len(p.Groups.IDs) > 0 }
 
 // N returns the number of rows.
 func (p *Problem) N() int {

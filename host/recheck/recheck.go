@@ -29,6 +29,8 @@ type Fit struct {
 	// so many times as large. It is asked of fits that are exact to rounding alone.
 	Widened func(ctx context.Context, times float64) (float64, error)
 	Workers int // 0: one per processor; nothing depends on it
+	// Grouped says that rows with one value in the column of groups have one expert.
+	Grouped bool
 }
 
 // Error is a result whose log-likelihood, or loss, is not what was stated: a defect of the program.
@@ -174,6 +176,9 @@ type terms interface {
 
 // sum passes over the rows.
 func (f Fit) sum(ctx context.Context, m Mixture, rounding bool) (sums, error) {
+	if f.Grouped {
+		return f.sumGroups(ctx, m, rounding)
+	}
 	return sumOf(ctx, f.Rows, f.Act, f.Workers, rounding, func() terms { return newRoom(m, f.Shift) })
 }
 

@@ -34,6 +34,9 @@ type Seen struct {
 // it cannot the certificate is nil and the note says why.
 func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate,
 	seen Seen) (c *infer.Certificate, note string, err error) {
+	if p.Grouped() {
+		return nil, "no certificate: its tests are of rows that have their own experts, and not of groups", nil
+	}
 	evidence := evidenceOf(p, best, all, seen)
 	if infer.Exact(best.Params, p.RMS()) {
 		c, note, err := exact(p, best.Params, evidence)

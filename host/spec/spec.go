@@ -40,7 +40,8 @@ type Fit struct {
 	Features []string `json:"features,omitzero"` // columns; all but the target
 	Drop     []string `json:"drop,omitzero"`     // columns to leave out
 
-	// columns that are neither, by what they are: "weights", "cluster", "offset", of which log(COLUMN) is the logarithm
+	// columns that are neither, by what they are: "weights", "group", "cluster", "offset", of which log(COLUMN) is the
+	// logarithm
 	Roles map[string]string `json:"roles,omitzero"`
 
 	// target, experts' terms and, after a bar, the gate's
@@ -207,13 +208,22 @@ func (f *Fit) checkRoles() error {
 			return refuse("%s: no role %q; there are %v", Key("roles"), role, dataset.RoleNames())
 		}
 	}
-	return f.checkCluster()
+	return f.checkTogether()
 }
 
-// checkCluster refuses what has no effect beside standard errors by clusters.
-func (f *Fit) checkCluster() error {
+// checkTogether refuses what is not for rows in groups, and what has no effect beside standard errors by clusters.
+func (f *Fit) checkTogether() error {
+	for _, k := range []struct {
+		key string
+		is  bool
+	}{{"targets", f.Targets != nil}, {"hac", slices.Contains(f.Errors, host.Dependent)},
+		{"arrangements", f.Arrangements}, {"hierarchy", f.Hierarchy != ""}, {"output-scale", f.OutputScale != ""}} {
+		if f.role("group") != "" && k.is {
+			return refuse("%s is not for rows in groups: leave out %s or %s", Key(k.key), Key(k.key), Key("group"))
+		}
+	}
 	switch {
-	case f.Roles["cluster"] == "":
+	case f.role("cluster") == "":
 		return nil
 	case slices.Contains(f.Errors, host.Robust):
 		return refuse("%s has no effect beside %s, whose standard errors hold where robust ones do", Key("robust"),
@@ -347,6 +357,9 @@ func (f *Fit) checkTerms() error {
 			"%s has no effect beside %s, which says it: y ~ experts | gate, each with an intercept unless - 1", Key(k),
 			Key("formula"))
 	}
+	if g := f.Roles["group"]; g != "" && formula.Group != "" && g != formula.Group {
+		return refuse("%s %s: the groups of %s are those of %s", Key("group"), g, Key("formula"), formula.Group)
+	}
 	if f.Target != "" && f.Target != formula.Target {
 		return refuse("%s %s: the target of %s is %s", Key("target"), f.Target, Key("formula"), formula.Target)
 	}
@@ -407,7 +420,7 @@ func (f *Fit) checkMethod() error {
 		{host.OptStart, f.Start != ""}, {host.OptTransform, f.Transform != ""},
 		{host.OptRobust, slices.Contains(f.Errors, host.Robust)},
 		{host.OptHAC, slices.Contains(f.Errors, host.Dependent)},
-		{host.OptCluster, f.Roles["cluster"] != ""},
+		{host.OptGroup, f.role("group") != ""}, {host.OptCluster, f.role("cluster") != ""},
 		{host.OptArrangements, f.Arrangements},
 	} {
 		if asked.is {
@@ -486,11 +499,23 @@ func (f *Fit) checkTargets() error {
 	return nil
 }
 
+// Grouped says whether the rows are in groups.
+func (f *Fit) Grouped() bool { return f.role("group") != "" }
+
+// role is the column of a role, which a formula may name too; "" for none.
+func (f *Fit) role(name string) string {
+	if formula, err := terms.Parse(f.Formula); name == "group" && f.Formula != "" && err == nil && formula.Group != "" {
+		return formula.Group
+	}
+	return f.Roles[name]
+}
+
 // selection is that of the columns for one target.
 func (f *Fit) selection() dataset.Selection {
 	sel := dataset.Selection{Target: f.Target, Features: f.Features, Drop: f.Drop, Roles: dataset.RolesOf(f.Roles),
 		Decimal: '.'}
 	sel.Roles[model.Offsets], _ = dataset.OffsetColumn(sel.Roles[model.Offsets])
+	sel.Roles[model.Groups] = f.role("group")
 	if f.Decimal == "," {
 		sel.Decimal = ','
 	}

@@ -44,7 +44,7 @@ func (b *builder) formula(ctx context.Context) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{ExpertIntercept: experts.intercept, GateIntercept: gate.intercept}
+	t := &Table{ExpertIntercept: experts.intercept, GateIntercept: gate.intercept, Implied: f.gate == nil}
 	if t.Experts, err = b.add(e, coded, experts); err != nil {
 		return nil, err
 	}

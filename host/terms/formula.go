@@ -8,11 +8,13 @@ import (
 	"github.com/gatedlearning/moe/host/scaling"
 )
 
-// Formula is a formula in two parts, y ~ experts | gate, as R writes them, or with log(y), sqrt(y) or 1/y for y.
+// Formula is a formula in two parts, y ~ experts | gate, as R writes them, or with log(y), sqrt(y) or 1/y for y. Behind
+// a second bar stands the column of the ids of groups, whose rows have one expert.
 type Formula struct {
 	Text    string
 	Target  string        // the column
 	Scale   scaling.Scale // what is fitted of it
+	Group   string        // the column of the ids behind a second bar; "" for none
 	parser  *parser
 	experts *node
 	gate    *node // nil where there is no bar: the gate has the experts' terms
@@ -52,10 +54,34 @@ func Parse(text string) (*Formula, error) {
 			return nil, err
 		}
 	}
+	if p.is("|") {
+		if err := f.group(); err != nil {
+			return nil, err
+		}
+	}
 	if p.token.kind != "end" {
-		return nil, p.fail(p.token.at, "%s; a formula is y ~ experts or y ~ experts | gate", p.found())
+		return nil, p.fail(p.token.at, "%s; a formula is y ~ experts, y ~ experts | gate or "+
+			"y ~ experts | gate | group", p.found())
 	}
 	return f, nil
+}
+
+// group reads what stands behind the second bar: the name of a column.
+func (f *Formula) group() error {
+	p := f.parser
+	if err := p.next(); err != nil {
+		return err
+	}
+	at := p.token.at
+	n, err := p.binary(0)
+	if err != nil {
+		return err
+	}
+	if n.op != "name" || n.text == "." {
+		return p.fail(at, "behind the second bar stands the column of the groups' ids")
+	}
+	f.Group = n.text
+	return nil
 }
 
 // left reads the left side.

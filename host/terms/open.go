@@ -35,6 +35,7 @@ type Table struct {
 	Design  *Design  // nil where the columns themselves are the features
 	Experts []string // the features that the experts see; nil: all
 	Gate    []string // and the gate; nil: all
+	Implied bool     // Gate is what the experts see: nobody has named it
 
 	// With a formula: which of them have an intercept.
 	ExpertIntercept, GateIntercept bool

@@ -1,0 +1,90 @@
+package host
+
+import (
+	"context"
+	"math"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+// groupable refuses what fits of rows in groups do not know.
+func groupable(c Config) error {
+	for _, asked := range []struct {
+		is   bool
+		what string
+	}{
+		{c.Hierarchy.Depth() > 1, "a tree of gates"},
+		{c.Output != "", "means c + s·g"},
+		{c.wants(Dependent), "standard errors of rows that follow each other"},
+		{c.Arrangements, "the weighing of arrangements"},
+	} {
+		if asked.is {
+			return refuse("%s is not for rows in groups", asked.what)
+		}
+	}
+	return nil
+}
+
+// mostGroups is the most groups whose posteriors go into the model's file.
+const mostGroups = 100_000
+
+// groupsOf is how files state the groups of a fit at p, its experts in the model's order; nil where there are none.
+func groupsOf(ctx context.Context, p *problem.Problem, l *loss.Likelihood, at *model.Params) (*fitted.Groups, error) {
+	if !p.Grouped() {
+		return nil, nil
+	}
+	out := &fitted.Groups{Column: p.Schema.Roles[model.Groups], Count: len(p.Groups.IDs)}
+	if out.Count > mostGroups {
+		return out, nil
+	}
+	of, err := l.OfGroups(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	out.Posteriors = make(map[string][]float64, out.Count)
+	for g, id := range p.Groups.IDs {
+		out.Posteriors[id] = of.Posteriors[g*at.K : (g+1)*at.K : (g+1)*at.K]
+	}
+	return out, nil
+}
+
+// groupEntropy is that of the posteriors of the groups under m, −Σ_g w_g·Σ_i r_gi·log r_gi.
+func groupEntropy(ctx context.Context, p *problem.Problem, m *fitted.Model) (float64, error) {
+	at := p.Units.Into(m.Params())
+	of, err := loss.NewLikelihood(p.Given, p.G, at, p.Shape.Estimated(), p.Threads).OfGroups(ctx, at)
+	if err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for i, r := range of.Posteriors {
+		if r > 0 {
+			sum -= of.Weight[i/at.K] * r * math.Log(r)
+		}
+	}
+	return sum, nil
+}
+
+// groupParts assigns every row of a table with a column of groups to a fold, at random, and all rows of a group to the
+// same; count is how many groups there are.
+func groupParts(data *model.Data, folds int, seed uint64) (part []int, count int) {
+	places := make(map[float64]int)
+	of := make([]int, 0, data.N)
+	for i := range data.Blocks {
+		for _, id := range data.Blocks[i].Role[model.Groups] {
+			g, known := places[id]
+			if !known {
+				g = len(places)
+				places[id] = g
+			}
+			of = append(of, g)
+		}
+	}
+	fold := parts(len(places), folds, seed)
+	for _, g := range of {
+		part = append(part, fold[g])
+	}
+	return part, len(places)
+}

@@ -1,0 +1,138 @@
+package problem
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Groups are those of the rows, all rows of each of which have one expert. The zero value is none.
+type Groups struct {
+	Weight float64  // of all, their number where there are no weights
+	IDs    []string // what they are called, in the order in which they first come
+}
+
+// group is what is known of one.
+type group struct {
+	row int // its first, counted from 0
+	x   []float64
+	w   float64
+	c   float64 // its cluster
+}
+
+// takeGroups finds the groups of the rows, where the table has a column of them, and what the gate sees: the columns
+// that are constant within groups, where the request names none.
+func takeGroups(ctx context.Context, p *Problem, rows model.Rows, gate Gate) error {
+	column := p.Schema.Roles[model.Groups]
+	if column == "" {
+		return nil
+	}
+	if !model.Held(rows) {
+		return refuse("column %q of groups: their rows have to be in memory, for which there is not the room", column)
+	}
+	places, groups, row := make(map[float64]int), []group(nil), 0
+	varies := make([]*variation, p.Shape.D)
+	fault := func(format string, args ...any) error {
+		return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf(format, args...)}
+	}
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
+		for t, id := range b.Role[model.Groups] {
+			g, known := places[id]
+			if !known {
+				g = len(groups)
+				places[id] = g
+				first := group{row: row, x: make([]float64, p.Shape.D), w: b.Weight(t)}
+				for j := range first.x {
+					first.x[j] = b.Col(j)[t]
+				}
+				if c := b.Role[model.Clusters]; c != nil {
+					first.c = c[t]
+				}
+				groups = append(groups, first)
+				p.Groups.IDs = append(p.Groups.IDs, p.Schema.ID(model.Groups, id))
+			}
+			was := &groups[g]
+			switch {
+			case b.Weight(t) != was.w:
+				return fault("rows %d and %d of group %s (column %q) have the weights %v and %v: weights are constant "+
+					"in a group", was.row+1, row+1, p.Groups.IDs[g], column, was.w, b.Weight(t))
+			case b.Role[model.Clusters] != nil && b.Role[model.Clusters][t] != was.c:
+				return fault("rows %d and %d of group %s (column %q) are in clusters %s and %s of column %q: a "+
+					"cluster has whole groups", was.row+1, row+1, p.Groups.IDs[g], column, p.Schema.ID(model.Clusters, was.c),
+					p.Schema.ID(model.Clusters, b.Role[model.Clusters][t]), p.Schema.Roles[model.Clusters])
+			}
+			for j, v := range was.x {
+				if varies[j] == nil && b.Col(j)[t] != v {
+					varies[j] = &variation{group: p.Groups.IDs[g], rows: [2]int{was.row + 1, row + 1}}
+				}
+			}
+			row++
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(groups) == row:
+		p.Notes = append(p.Notes, fmt.Sprintf("every group of column %q has one row: the fit is that without groups",
+			column))
+		p.Groups = Groups{}
+		return nil
+	case len(groups) == 1:
+		return fault("column %q has one group, %s, in every row: all rows would have one expert; want several groups",
+			column, p.Groups.IDs[0])
+	case p.Shape.K > len(groups):
+		return refuse("k = %d experts for %d groups; choose a smaller k", p.Shape.K, len(groups))
+	}
+	for _, g := range groups {
+		p.Groups.Weight += g.w
+	}
+	return groupGate(p, varies, gate)
+}
+
+// variation is where a feature varies within a group.
+type variation struct {
+	group string
+	rows  [2]int // of other values, counted from 1
+}
+
+// groupGate has the gate see what is constant within groups.
+func groupGate(p *Problem, varies []*variation, gate Gate) error {
+	if p.Shape.ConstantGate {
+		return nil
+	}
+	seen := p.Shape.Gate
+	if s, ok := gate.(Softmax); ok && s.Features != nil {
+		for _, j := range seen {
+			if v := varies[j]; v != nil {
+				return &dataset.Error{File: p.Schema.Name,
+					Msg: fmt.Sprintf("column %q of the gate varies within group %s (rows %d and %d): the gate sees "+
+						"what is constant in a group; leave it to the experts", p.Schema.Features[j], v.group, v.rows[0],
+						v.rows[1])}
+			}
+		}
+		return nil
+	}
+	constant := []int{}
+	for j, v := range varies {
+		if v == nil {
+			constant = append(constant, j)
+		}
+	}
+	switch {
+	case len(constant) == 0:
+		p.Shape.Gate, p.Shape.ConstantGate, p.Shape.GateIntercept = constant, true, true
+		p.Notes = append(p.Notes, "no column is constant within the groups: the gate is constant")
+	case len(constant) < p.Shape.D:
+		p.Shape.Gate = constant
+		var names []string
+		for _, j := range constant {
+			names = append(names, p.Schema.Features[j])
+		}
+		p.Notes = append(p.Notes, "the gate sees what is constant within the groups: "+strings.Join(names, ", "))
+	}
+	return nil
+}
