@@ -71,6 +71,9 @@ type Config struct {
 	// Arrangements has method auto refine what it has seen of other optima near the best, and
 	// weigh them: see fitted.Arrangements.
 	Arrangements bool
+	// GatePenalty says where the model of a ridge on the gate comes beside the maximum's; "" is where a gate separates
+	// rows.
+	GatePenalty GatePenalty
 	// Start, if given, is one of the starts, in the units of the data.
 	Start *model.Params
 	// Truth, if given, is compared with the fit.
@@ -225,6 +228,7 @@ const (
 	StageScreening Stage = "starts"
 	StageDescent   Stage = "epochs"
 	StageRefining  Stage = "refining"
+	StagePenalty   Stage = "gate penalty"
 )
 
 // checked returns the configuration with its method, gate and noise, or says
@@ -242,7 +246,8 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTransform(), c.checkErrors(), c.checkMemory(), admitted(c), c.Method.check())
+	return c, firstError(c.checkTransform(), c.checkErrors(), c.GatePenalty.check(c),
+		c.checkMemory(), admitted(c), c.Method.check())
 }
 
 func (c Config) checkMemory() error {

@@ -10,8 +10,8 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/internal/numeric"
-	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -53,7 +53,7 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 		return nil, refuse("the data have no target column")
 	}
 	cfg.Truth, cfg.Checkpoint, cfg.Resume = nil, nil, nil
-	part := parts(data.N, folds, cfg.Seed)
+	part := search.Folds(data.N, folds, cfg.Seed)
 	if column := src.Schema().Roles[model.Groups]; column != "" {
 		groups := 0
 		if part, groups = groupParts(data, folds, cfg.Seed); folds > groups {
@@ -94,18 +94,16 @@ func everyK(ctx context.Context, act sdk.Activation, rows memoryTable, from, to 
 		return nil, err
 	}
 	defer s.close(ctx)
-	return s.ladder(ctx, from, to)
-}
-
-// parts assigns every row to a fold, at random.
-func parts(n, folds int, seed uint64) []int {
-	part := make([]int, n)
-	for i := range part {
-		part[i] = i % folds
+	fits, err := s.ladder(ctx, from, to)
+	if err != nil {
+		return nil, err
 	}
-	rng := stream.New(seed, stream.Folds, 0)
-	rng.Shuffle(n, func(i, j int) { part[i], part[j] = part[j], part[i] })
-	return part
+	for k, f := range fits {
+		if err := penalise(ctx, s.p.With(k), f.model, s.cfg); err != nil {
+			return nil, err
+		}
+	}
+	return fits, nil
 }
 
 // score sums up how well fits of one number of experts describe the rows that they have not seen.
@@ -120,6 +118,7 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 	if m.Fit.Converged {
 		s.converged++
 	}
+	m = m.ForNewRows()
 	predictor, scale := predict.NewPredictor(m.Params(), act, left.schema.Name), left.schema.Scale
 	at := m.Params()
 	groups, err := loss.NewLikelihood(left.data, act, at, loss.All, 1).OfGroups(ctx, at)
@@ -205,40 +204,9 @@ func (t memoryTable) Read(ctx context.Context, fn func(*model.Block) error) erro
 
 // where returns the rows of which keep holds, by their places from 0.
 func (t memoryTable) where(keep func(row int) bool) memoryTable {
-	columns := make([][]float64, t.data.D)
-	var y []float64
-	var roles model.ByRole[[]float64]
-	row := 0
-	for i := range t.data.Blocks {
-		b := &t.data.Blocks[i]
-		for r := range b.N {
-			if keep(row) {
-				for j := range columns {
-					columns[j] = append(columns[j], b.Col(j)[r])
-				}
-				y = append(y, b.Y[r])
-				for role, values := range b.Role {
-					if values != nil {
-						roles[role] = append(roles[role], values[r])
-					}
-				}
-			}
-			row++
-		}
+	data, err := model.Where(context.Background(), t.data, keep)
+	if err != nil { // rows in memory can be read
+		panic(err)
 	}
-	out := &model.Data{N: len(y), D: t.data.D}
-	for at := 0; at < len(y); at += model.BlockRows {
-		end := min(at+model.BlockRows, len(y))
-		b := model.Block{N: end - at, Y: y[at:end]}
-		for _, c := range columns {
-			b.X = append(b.X, c[at:end]...)
-		}
-		for role, values := range roles {
-			if values != nil {
-				b.Role[role] = values[at:end]
-			}
-		}
-		out.Blocks = append(out.Blocks, b)
-	}
-	return memoryTable{t.schema, out}
+	return memoryTable{t.schema, data}
 }

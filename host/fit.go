@@ -68,6 +68,9 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 	if err != nil {
 		return nil, err
 	}
+	if err := penalise(ctx, p, m, cfg); err != nil {
+		return nil, err
+	}
 	return ofTarget(ctx, p, m)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 )
 
 // groupable refuses what fits of rows in groups do not know.
@@ -20,6 +21,7 @@ func groupable(c Config) error {
 		{c.Output != "", "means c + s·g"},
 		{c.wants(Dependent), "standard errors of rows that follow each other"},
 		{c.Arrangements, "the weighing of arrangements"},
+		{c.GatePenalty != "" && c.GatePenalty != NoGatePenalty, "a ridge on the gate"},
 	} {
 		if asked.is {
 			return refuse("%s is not for rows in groups", asked.what)
@@ -82,7 +84,7 @@ func groupParts(data *model.Data, folds int, seed uint64) (part []int, count int
 			of = append(of, g)
 		}
 	}
-	fold := parts(len(places), folds, seed)
+	fold := search.Folds(len(places), folds, seed)
 	for _, g := range of {
 		part = append(part, fold[g])
 	}

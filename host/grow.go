@@ -58,6 +58,9 @@ func FitTree(ctx context.Context, act sdk.Activation, src dataset.Source, most i
 	}
 	best := s.best()
 	warnOfMost(best, most)
+	if err := penalise(ctx, s.p.Under(best.Params().Hierarchy()), best, s.cfg); err != nil {
+		return nil, err
+	}
 	return ofTarget(ctx, s.p, best)
 }
 

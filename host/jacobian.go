@@ -37,6 +37,9 @@ func ofTarget(ctx context.Context, p *problem.Problem, m *fitted.Model) (*fitted
 		c.LogLikelihood += jacobian
 		c.BIC, c.AIC, c.ICL = c.BIC-2*jacobian, c.AIC-2*jacobian, c.ICL-2*jacobian
 	}
+	if s := m.Penalised; s != nil {
+		out.Penalised = s.Shifted(jacobian)
+	}
 	if a := m.Arrangements; a != nil {
 		shifted := *a
 		shifted.Others = slices.Clone(a.Others)

@@ -33,6 +33,7 @@ const (
 	OptCluster        Option = "cluster"
 	OptGroup          Option = "group"
 	OptArrangements   Option = "arrangements"
+	OptGatePenalty    Option = "gate-penalty"
 	OptStrict         Option = "strict" // to be judged by a certificate, at a maximum of the joint likelihood
 	OptIntercepts     Option = "intercept"
 	OptConstantGate   Option = "constant gate"
@@ -54,7 +55,7 @@ func Options() []Option {
 	return []Option{
 		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptOptimiser, OptBatch, OptStepSize, OptSchedule,
 		OptEpochs, OptLambda, OptPenalty, OptRidge,
-		OptRobust, OptHAC, OptCluster, OptGroup, OptArrangements, OptStrict, OptIntercepts, OptConstantGate,
+		OptRobust, OptHAC, OptCluster, OptGroup, OptArrangements, OptGatePenalty, OptStrict, OptIntercepts, OptConstantGate,
 		OptGateFeatures,
 		OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily,
 		OptWeights, OptMaxMemory, OptSharedGate, OptSums, OptCheckpoints,
@@ -64,7 +65,8 @@ func Options() []Option {
 // What methods of a kind take.
 var (
 	likelihoodOptions = []Option{
-		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptStrict, OptIntercepts, OptConstantGate,
+		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptGatePenalty, OptStrict, OptIntercepts,
+		OptConstantGate,
 		OptGateFeatures, OptExpertFeatures,
 		OptHierarchy, OptLeaves, OptOutput, OptFamily, OptWeights, OptMaxMemory,
 	}
@@ -105,6 +107,7 @@ func admitted(c Config) error {
 		{OptRobust, c.wants(Robust)},
 		{OptHAC, c.wants(Dependent)},
 		{OptArrangements, c.Arrangements},
+		{OptGatePenalty, c.GatePenalty != ""},
 		{OptIntercepts, c.Intercepts != NoIntercepts},
 		{OptConstantGate, !softmax},
 		{OptGateFeatures, gate.Features != nil},

@@ -73,6 +73,9 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if best.Fit.EigengapK, err = s.e.EigengapK(s.p.Plain()); err != nil {
 		return nil, err
 	}
+	if err := penalise(ctx, s.p.With(best.K), best, s.cfg); err != nil {
+		return nil, err
+	}
 	return ofTarget(ctx, s.p, best)
 }
 

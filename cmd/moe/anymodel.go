@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -46,7 +47,7 @@ func readAs(cmd *cobra.Command, path string, head fitted.Head) (anyModel, error)
 	if err == nil {
 		remarkUnread(cmd, path, m.Unknown)
 	}
-	return mixtureFile{m}, err
+	return mixtureFile{Model: m}, err
 }
 
 // remarkUnread names the members of a file that nobody reads, where there are any.
@@ -61,7 +62,28 @@ func remarkUnread(cmd *cobra.Command, path string, unknown []string) {
 	}
 }
 
-type mixtureFile struct{ *fitted.Model }
+// mixtureFile is a mixture, and which of its file's models predicts rows.
+type mixtureFile struct {
+	*fitted.Model
+	by fitted.Which
+}
+
+// forRows is the model by which rows are predicted; that there is one has been checked.
+func (m mixtureFile) forRows() *fitted.Model {
+	used, err := m.Of(m.by)
+	if err != nil {
+		panic(err)
+	}
+	return used
+}
+
+// predictsBy is the name of that model; "" where the file has one alone.
+func (m mixtureFile) predictsBy() fitted.Which {
+	if m.Penalised == nil {
+		return ""
+	}
+	return cmp.Or(m.by, fitted.ByPenalty)
+}
 
 func (m mixtureFile) named() *fitted.Model { return m.Model }
 
@@ -74,8 +96,8 @@ func (m mixtureFile) features(src dataset.Source, unseen bool) dataset.Source {
 }
 
 func (m mixtureFile) predictions(act model.Activation, src dataset.Source, extras predict.Extras) dataset.Source {
-	extras.Uncertainty = predict.UncertaintyOf(m.Model)
-	return predict.Predictions(m.Params(), act, src, extras)
+	extras.Uncertainty = predict.UncertaintyOf(m.forRows())
+	return predict.Predictions(m.forRows().Params(), act, src, extras)
 }
 
 func (m mixtureFile) judge(cmd *cobra.Command, act model.Activation, src dataset.Source,
@@ -88,7 +110,8 @@ func (m mixtureFile) judge(cmd *cobra.Command, act model.Activation, src dataset
 		}
 	}
 	if src != nil {
-		out.Evaluation, err = predict.EvaluateModel(cmd.Context(), m.Model, act, src)
+		out.Gate = m.predictsBy()
+		out.Evaluation, err = predict.EvaluateModel(cmd.Context(), m.forRows(), act, src)
 	}
 	return out, err
 }

@@ -16,12 +16,14 @@ import (
 // evaluation is the JSON of moe evaluate: what was asked for.
 type evaluation struct {
 	*predict.Evaluation
+	Gate fitted.Which `json:"gate,omitempty"` // which of a file's models was measured; absent where it has one
 	*fitted.Recovery
 }
 
 func newEvaluateCmd() *cobra.Command {
 	var truth string
 	var data dataFlags
+	var gate gateFlag
 	var limits limitFlags
 	cmd := &cobra.Command{
 		Use:   "evaluate MODEL [DATA]",
@@ -45,10 +47,11 @@ another such model.`,
 			if len(args) == 2 {
 				data.path = args[1]
 			}
-			return evaluate(cmd, args[0], data, truth, limits)
+			return evaluate(cmd, args[0], data, truth, gate, limits)
 		},
 	}
 	limits.register(cmd)
+	gate.register(cmd)
 	data.table.register(cmd, "leave them out")
 	cmd.Flags().StringVar(&data.table.roles[model.Weights], "weights", "",
 		"column `NAME` of DATA with observation weights")
@@ -62,8 +65,12 @@ type dataFlags struct {
 	table modelTableFlags
 }
 
-func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath string, limits limitFlags) error {
+func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath string, gate gateFlag,
+	limits limitFlags) error {
 	if err := limits.check(); err != nil {
+		return err
+	}
+	if err := gate.check(); err != nil {
 		return err
 	}
 	if err := data.table.check(dataset.Drop); err != nil {
@@ -80,10 +87,10 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 		return err
 	}
 	var result measured
-	if head.Several {
+	if !head.Several {
+		result, err = judgeOne(cmd, modelPath, head, data, truthPath, gate, limits)
+	} else if err = gate.only(modelPath); err == nil {
 		result, err = judgeOutputs(cmd, modelPath, data, truthPath, limits)
-	} else {
-		result, err = judgeOne(cmd, modelPath, head, data, truthPath, limits)
 	}
 	if err != nil {
 		return err
@@ -96,8 +103,11 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 
 // judgeOne opens a model and what it is to be measured on, and measures it.
 func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataFlags, truthPath string,
-	limits limitFlags) (measured, error) {
+	gate gateFlag, limits limitFlags) (measured, error) {
 	m, err := readAs(cmd, modelPath, head)
+	if err == nil {
+		m, err = gate.of(cmd, modelPath, m)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +164,9 @@ func compareWith(m *fitted.Model, truthPath string, truth *fitted.Reference) (*f
 
 func (e *evaluation) print(cmd *cobra.Command) error {
 	w := textOut(cmd)
+	if e.Gate != "" {
+		fmt.Fprintf(w, "gate            %s\n", e.Gate)
+	}
 	if r := e.Evaluation; r != nil {
 		of, point := "", ""
 		if v := r.LogLikelihoodTransformed; v != nil {

@@ -26,6 +26,7 @@ type explainedJSON struct {
 	Starts       []fitted.Start       `json:"starts"`
 	Survey       *fitted.Survey       `json:"survey"`       // null where there was none
 	Arrangements *fitted.Arrangements `json:"arrangements"` // null where none was seen
+	Penalised    *fitted.Penalised    `json:"penalised"`    // null where the file has no other model for new rows
 	Certificate  *fitted.Certificate  `json:"certificate"`  // null where there is none
 	Warnings     []string             `json:"warnings"`
 	Separation   []fitted.Separation  `json:"separation"`
@@ -96,7 +97,8 @@ func (f *explainFlags) run(cmd *cobra.Command, path string) error {
 	remarkUnread(cmd, path, m.Unknown)
 	switch out := textOut(cmd); {
 	case wantsJSON(cmd):
-		return printJSON(cmd, explanation{path, []explainedJSON{explained(m.Target, &m.Fit, m.Arrangements)}})
+		return printJSON(cmd, explanation{path, []explainedJSON{
+			explained(m.Target, &m.Fit, m.Arrangements, m.Penalised)}})
 	case f.screen:
 		return report.Screen(out, m, path, f.all)
 	default:
@@ -110,12 +112,12 @@ func (f *explainFlags) outputs(cmd *cobra.Command, path string, v *fitted.Vector
 	case wantsJSON(cmd):
 		all := explanation{Model: path}
 		if s := v.SharedGate; s != nil && s.Fit != nil {
-			all.Targets = append(all.Targets, explained("", s.Fit, nil))
+			all.Targets = append(all.Targets, explained("", s.Fit, nil, nil))
 			return printJSON(cmd, all)
 		}
 		for i := range v.Outputs {
 			m := v.Model(i)
-			all.Targets = append(all.Targets, explained(m.Target, &m.Fit, m.Arrangements))
+			all.Targets = append(all.Targets, explained(m.Target, &m.Fit, m.Arrangements, nil))
 		}
 		return printJSON(cmd, all)
 	case f.screen:
@@ -141,9 +143,10 @@ func explainNetwork(cmd *cobra.Command, f *explainFlags, parts []report.Part, pa
 	return report.Network(textOut(cmd), n)
 }
 
-func explained(target string, f *fitted.Fit, a *fitted.Arrangements) explainedJSON {
+func explained(target string, f *fitted.Fit, a *fitted.Arrangements, s *fitted.Penalised) explainedJSON {
 	return explainedJSON{
 		Target: target, Selection: list(f.Selection), Starts: list(f.Starts), Survey: f.Survey, Arrangements: a,
+		Penalised:   s,
 		Certificate: f.Certificate,
 		Warnings:    list(f.Warnings), Separation: list(f.Separation), Notes: list(f.Notes),
 	}

@@ -85,6 +85,9 @@ With --config FILE the fit is what a JSON file says, but for what flags say besi
 		"column `NAME` of ids: standard errors that hold where rows of one id depend on each other")
 	flags.BoolVar(&f.flag.Arrangements, "arrangements", false,
 		"weigh other optima near the best, and have intervals and predictions over them")
+	flags.StringVar(&f.gatePenalty, "gate-penalty", "",
+		"ridge on the gate of the model by which new rows are predicted: none, auto, chosen by the rows, or a `VALUE` "+
+			"(default auto where a gate separates rows, else none)")
 	flags.BoolVar(&f.hac, "hac", false,
 		"standard errors beside the others that hold where rows follow each other in time")
 	flags.BoolVar(&f.strict, "strict", false,

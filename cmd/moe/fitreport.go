@@ -28,11 +28,12 @@ func writeReport(cmd *cobra.Command, path string, settings []report.Setting, act
 	ctx := cmd.Context()
 	var on []report.Fitted
 	for _, f := range fits {
-		d, err := report.Diagnose(ctx, f.m, act, f.src)
+		m := f.m.ForNewRows()
+		d, err := report.Diagnose(ctx, m, act, f.src)
 		if err != nil {
 			return err
 		}
-		on = append(on, report.Fitted{Model: f.m, Diagnosis: d})
+		on = append(on, report.Fitted{Model: m, Diagnosis: d})
 	}
 	var page bytes.Buffer
 	if err := report.Page(&page, settings, on...); err != nil {

@@ -35,11 +35,13 @@ type described struct {
 	robust     bool
 	hac        bool
 	gate       string
-	noise      string
-	output     string
-	covariance string
-	cells      cellFlags
-	seed       uint64
+	// of the model for new rows
+	gatePenalty string
+	noise       string
+	output      string
+	covariance  string
+	cells       cellFlags
+	seed        uint64
 }
 
 // spellings say what each of the flags that describe a fit puts into the description.
@@ -85,9 +87,13 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 		return nil
 	},
 	"arrangements": func(d *described, s *spec.Fit) error { s.Arrangements = d.flag.Arrangements; return nil },
-	"start":        func(d *described, s *spec.Fit) error { s.Start = d.flag.Start; return nil },
-	"truth":        func(d *described, s *spec.Fit) error { s.Truth = d.flag.Truth; return nil },
-	"seed":         func(d *described, s *spec.Fit) error { s.Seed = &d.seed; return nil },
+	"gate-penalty": func(d *described, s *spec.Fit) error {
+		s.GatePenalty = host.GatePenalty(d.gatePenalty)
+		return nil
+	},
+	"start": func(d *described, s *spec.Fit) error { s.Start = d.flag.Start; return nil },
+	"truth": func(d *described, s *spec.Fit) error { s.Truth = d.flag.Truth; return nil },
+	"seed":  func(d *described, s *spec.Fit) error { s.Seed = &d.seed; return nil },
 	"exact-activation": func(d *described,
 		s *spec.Fit) error {
 		s.ExactActivation = d.flag.ExactActivation

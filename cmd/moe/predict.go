@@ -51,6 +51,7 @@ carries its approximation.`,
 	}
 	f.limits.register(cmd)
 	f.table.register(cmd, "leave their predictions empty")
+	f.gate.register(cmd)
 	cmd.Flags().StringVarP(&f.out, "output", "o", "",
 		"write to this `FILE`, .csv, .npy or .parquet, instead of standard output")
 	cmd.Flags().BoolVar(&f.extras.Experts, "experts", false, "add the mean of y under each expert")
@@ -65,11 +66,15 @@ type predictFlags struct {
 	extras predict.Extras
 	limits limitFlags
 	table  modelTableFlags
+	gate   gateFlag
 }
 
 func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error {
 	out := f.out
 	if err := f.limits.check(); err != nil {
+		return err
+	}
+	if err := f.gate.check(); err != nil {
 		return err
 	}
 	if err := f.table.check(dataset.Keep); err != nil {
@@ -94,9 +99,15 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 		return err
 	}
 	if head.Several {
+		if err := f.gate.only(modelPath); err != nil {
+			return err
+		}
 		return f.outputs(cmd, modelPath, dataPath)
 	}
 	m, err := readAs(cmd, modelPath, head)
+	if err == nil {
+		m, err = f.gate.of(cmd, modelPath, m)
+	}
 	if err != nil {
 		return err
 	}
@@ -114,7 +125,7 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	}
 	if mixture, ok := m.(mixtureFile); ok {
 		if f.extras.Interval > 0 {
-			remarkCertain(cmd, modelPath, mixture.Model)
+			remarkCertain(cmd, modelPath, mixture.forRows())
 		}
 		f.remarkScale(cmd, mixture.Model)
 	}
@@ -156,7 +167,7 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 			return usagef("--interval: target %q of %s has no sigma, and its mean is all there is", o.Target, modelPath)
 		}
 	}
-	first := mixtureFile{v.Model(0)}
+	first := mixtureFile{Model: v.Model(0)}
 	act, err := openModel(cmd, first.named(), modelPath, f.limits)
 	if err != nil {
 		return err
@@ -189,7 +200,7 @@ func (f *predictFlags) joint(cmd *cobra.Command, v *fitted.Vector, act *modelAct
 	defer in.close()
 	var tables []dataset.Source
 	for j := range v.Outputs {
-		src, err := f.table.openFrom(in, mixtureFile{v.Model(j)}, true)
+		src, err := f.table.openFrom(in, mixtureFile{Model: v.Model(j)}, true)
 		if err != nil {
 			return err
 		}

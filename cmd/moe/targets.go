@@ -74,7 +74,7 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 				Msg: fmt.Sprintf("its target %q has no sigma: predict writes its mean, and there is no density to "+
 					"measure", v.Outputs[j].Target)}
 		}
-		m := mixtureFile{v.Model(j)}
+		m := mixtureFile{Model: v.Model(j)}
 		src, err := data.table.openFrom(in, m, false)
 		if err != nil {
 			return nil, err

@@ -47,8 +47,9 @@ type builder struct {
 //	P(z=i|x,y) = softmax over A and i of log ω_A + log p_i − ((h(y) − m_i)/σ_i)²/2 − log σ_i, summed over A
 //
 // as [predict.Predictor] has them. Where a column is missing, or a word is no level, all is NaN; where the target is,
-// so is the posterior.
+// so is the posterior. Of a file with a penalised model beside the maximum it is that which predicts.
 func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program, error) {
+	m = m.ForNewRows()
 	if err := known(m); err != nil {
 		return nil, err
 	}

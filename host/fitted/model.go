@@ -105,7 +105,9 @@ type Model struct {
 	Groups *Groups `json:"groups,omitempty"` // where rows in groups have one expert
 	// other optima near this one; absent where none was seen, unless they were asked for
 	Arrangements *Arrangements `json:"arrangements,omitempty"`
-	Truth        *Recovery     `json:"truth,omitempty"` // where the true parameters were given
+	// the model for new rows where a gate separates rows, or a ridge on the gate was asked for; absent elsewhere
+	Penalised *Penalised `json:"penalised,omitempty"`
+	Truth     *Recovery  `json:"truth,omitempty"` // where the true parameters were given
 	// of the rows that were fitted; absent in files of before there were any
 	Baselines *Baselines `json:"baselines,omitempty"`
 
@@ -670,6 +672,30 @@ func (m *Model) Params() *model.Params {
 	return p.Clone()
 }
 
+// ForNewRows is the model by which rows are predicted that were not fitted: the penalised one where there is one, else
+// m itself.
+func (m *Model) ForNewRows() *Model {
+	if m.Penalised == nil {
+		return m
+	}
+	return m.Penalised.of(m)
+}
+
+// Of is the one of the file's models that is meant. It is an error where there is none.
+func (m *Model) Of(which Which) (*Model, error) {
+	switch {
+	case which != "" && !slices.Contains(Whiches(), which):
+		return nil, fmt.Errorf("no gate %q; there are %v", which, Whiches())
+	case which == ByPenalty && m.Penalised == nil:
+		return nil, fmt.Errorf("the file has no penalised gate: no gate separated rows; see moe fit --gate-penalty")
+	case which == Maximum:
+		out := *m
+		out.Penalised = nil
+		return &out, nil
+	}
+	return m.ForNewRows(), nil
+}
+
 // shapeOf is the tree of this name; one gate for "".
 func shapeOf(hierarchy string) model.Hierarchy {
 	shape, err := model.ParseHierarchy(hierarchy)
@@ -769,7 +795,7 @@ func (m *Model) Validate() error {
 		return err
 	}
 	if err := firstError(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m), m.Groups.validate(m.K),
-		m.Baselines.validate(m.D)); err != nil {
+		m.Penalised.validate(m), m.Baselines.validate(m.D)); err != nil {
 		return err
 	}
 	return m.Fit.validate(m.K, m.D)

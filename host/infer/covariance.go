@@ -100,7 +100,8 @@ func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kin
 
 // EstimateGiven is [Estimate] of the parameters that are not held, given those that are:
 // where a gate separates rows its coefficients have no finite optimum, and the
-// likelihood tends to one without them.
+// likelihood tends to one without them. Where l has a ridge on its gate p is the maximum of the penalised likelihood,
+// whose information it is that is inverted.
 func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64,
 	held func(loss.Parameter) bool) (*Covariance, error) {
 	n := l.Dim()
@@ -114,6 +115,7 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	if err := l.Information(ctx, h, score, p, kinks); err != nil {
 		return nil, err
 	}
+	l.AddPenalty(h, score, l.Theta(p))
 	var left []int
 	var parameters []loss.Parameter
 	for i, q := range l.Parameters() {

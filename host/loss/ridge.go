@@ -95,6 +95,13 @@ func (l *gateRidge) penaliseHessian(h *mat.SymDense, scale float64, from int) {
 	})
 }
 
+// AddPenalty adds the second derivatives of the penalty to h, an information at θ, and takes its gradient off the
+// score: both are then those of the log-likelihood less the penalty.
+func (l *gateRidge) AddPenalty(h *mat.SymDense, score, theta []float64) {
+	l.penaliseHessian(h, 1, 0)
+	l.penaliseGradient(score, theta, -1)
+}
+
 // branches is how many a gate has whose rows but the last are in column.
 func branches(column []int) float64 { return float64(len(column) + 1) }
 

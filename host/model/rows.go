@@ -234,3 +234,47 @@ func InMemory(ctx context.Context, rows Rows, workers int) (*Data, error) {
 	})
 	return out, err
 }
+
+// Where returns the rows of which keep holds, by their places from 0, as a table of its own memory.
+func Where(ctx context.Context, rows Rows, keep func(row int) bool) (*Data, error) {
+	_, d := rows.Dims()
+	columns := make([][]float64, d)
+	var y []float64
+	var role ByRole[[]float64]
+	row := 0
+	err := InOrder(ctx, rows, func(b *Block) error {
+		for r := range b.N {
+			if keep(row) {
+				for j := range columns {
+					columns[j] = append(columns[j], b.Col(j)[r])
+				}
+				y = append(y, b.Y[r])
+				for i, values := range b.Role {
+					if values != nil {
+						role[i] = append(role[i], values[r])
+					}
+				}
+			}
+			row++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &Data{N: len(y), D: d}
+	for at := 0; at < len(y); at += BlockRows {
+		end := min(at+BlockRows, len(y))
+		b := Block{N: end - at, Y: y[at:end]}
+		for _, c := range columns {
+			b.X = append(b.X, c[at:end]...)
+		}
+		for i, values := range role {
+			if values != nil {
+				b.Role[i] = values[at:end]
+			}
+		}
+		out.Blocks = append(out.Blocks, b)
+	}
+	return out, nil
+}

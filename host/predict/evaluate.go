@@ -54,9 +54,11 @@ func EvaluateWith(ctx context.Context, p *model.Params, u *Uncertainty, act mode
 	return evaluateBeside(ctx, p, u, nil, act, src)
 }
 
-// EvaluateModel is [EvaluateWith] of a model, whose [Features] src has, with its simpler models beside it.
+// EvaluateModel is [EvaluateWith] of a model, the one for new rows where its file has another beside the maximum, whose
+// [Features] src has, with its simpler models beside it.
 func EvaluateModel(ctx context.Context, m *fitted.Model, act model.Activation,
 	src dataset.Source) (*Evaluation, error) {
+	m = m.ForNewRows()
 	return evaluateBeside(ctx, m.Params(), UncertaintyOf(m), m.Baselines, act, src)
 }
 

@@ -15,10 +15,28 @@ import (
 
 // Model is a fitted model with its activation, ready to predict. It is read-only
 // and safe for concurrent use where the activation is.
+//
+// Where the file has a penalised model beside the maximum of the likelihood ([fitted.Model.ForNewRows]) that is what it
+// predicts by; see [Model.By].
 type Model struct {
 	*fitted.Model
-	params *model.Params
+	used   *fitted.Model // of the file's models
+	params *model.Params // of that
 	act    model.Activation
+}
+
+func opened(m *fitted.Model, act model.Activation) *Model {
+	used := m.ForNewRows()
+	return &Model{Model: m, used: used, params: used.Params(), act: act}
+}
+
+// By is m with predictions by the one of the file's models that is meant. It is an error where there is none.
+func (m *Model) By(which fitted.Which) (*Model, error) {
+	used, err := m.Of(which)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{Model: m.Model, used: used, params: used.Params(), act: m.act}, nil
 }
 
 // New returns the model m, such as host.Fit returns it, with the activation that it
@@ -62,7 +80,7 @@ func OpenWith(ctx context.Context, path string, resolve Resolver) (*Model, error
 	if err != nil {
 		return nil, err
 	}
-	return &Model{Model: m, params: m.Params(), act: g}, nil
+	return opened(m, g), nil
 }
 
 // with returns the model read from file, or "", with the one activation act, or
@@ -83,7 +101,7 @@ func with(ctx context.Context, m *fitted.Model, file string, act model.Activatio
 				return nil, &dataset.Error{File: file, Msg: err.Error()}
 			}
 		}
-		return &Model{Model: m, params: m.Params(), act: act}, nil
+		return opened(m, act), nil
 	}
 	if act != nil {
 		if err := sameName(act, m.Activation); err != nil {
@@ -94,7 +112,7 @@ func with(ctx context.Context, m *fitted.Model, file string, act model.Activatio
 	if err != nil {
 		return nil, err
 	}
-	return &Model{Model: m, params: m.Params(), act: g}, nil
+	return opened(m, g), nil
 }
 
 func firstError(errs ...error) error {
@@ -138,7 +156,7 @@ func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level flo
 	}
 	out := newResult(n, m.K, y != nil, level > 0)
 	predictor, at := NewPredictor(m.params, m.act, ""), 0
-	if u := UncertaintyOf(m.Model); u != nil && (level > 0 || u.arrangements != nil) {
+	if u := UncertaintyOf(m.used); u != nil && (level > 0 || u.arrangements != nil) {
 		predictor.With(u)
 	}
 	scale := m.TargetScale
@@ -248,7 +266,7 @@ func (m *Model) offset(table string) error {
 // It is an error of the first pass if src has another number of
 // them, or the same names in another order.
 func (m *Model) Table(src dataset.Source, extras Extras) dataset.Source {
-	extras.Uncertainty = UncertaintyOf(m.Model)
+	extras.Uncertainty = UncertaintyOf(m.used)
 	return &checked{Predictions(m.params, m.act, Features(m.Model, src, false), extras).(*predictions), m}
 }
 
@@ -272,7 +290,7 @@ func (m *Model) Evaluate(ctx context.Context, src dataset.Source) (*Evaluation, 
 	if err := m.ordered(src.Schema()); err != nil {
 		return nil, err
 	}
-	return EvaluateModel(ctx, m.Model, m.act, src)
+	return EvaluateModel(ctx, m.used, m.act, src)
 }
 
 // ordered refuses the model's own features in another order.

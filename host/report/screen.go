@@ -34,17 +34,17 @@ func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
 	for _, line := range shortVerdicts(&m.Fit) {
 		fmt.Fprintln(out, shown.Line(line))
 	}
-	writeEstimates(out, m, shortDesign(m), screenFeatures, all)
+	writeEstimates(out, m.ForNewRows(), shortDesign(m), screenFeatures, all)
 	if s := m.Arrangements; s != nil && s.Weight != nil { // they were asked for
 		writeArrangements(out, s)
 	}
-	writeDoubts(out, &m.Fit, file)
+	writeDoubts(out, &m.Fit, m.Penalised != nil, file)
 	return out.Flush()
 }
 
-// writeDoubts writes the weightiest warnings, always that the gate separates or nearly does, and how much more there is
-// to be read.
-func writeDoubts(out io.Writer, f *fitted.Fit, file string) {
+// writeDoubts writes the weightiest warnings, always that the gate separates or nearly does, which is less where the
+// coefficients are those of a penalised gate, and how much more there is to be read.
+func writeDoubts(out io.Writer, f *fitted.Fit, penalised bool, file string) {
 	var gate []string
 	for i, kind := range f.WarningKinds {
 		if kind == fitted.WarnGate && i < len(f.Warnings) {
@@ -53,8 +53,11 @@ func writeDoubts(out io.Writer, f *fitted.Fit, file string) {
 	}
 	more := len(f.Warnings) + len(f.Notes)
 	if len(f.Separation) > 0 {
-		gate = append(gate, "the gate separates rows: its coefficients without a standard error (–) have no finite "+
-			"optimum")
+		what := "its coefficients without a standard error (–) have no finite optimum"
+		if penalised {
+			what = "at the maximum of the likelihood it is infinite"
+		}
+		gate = append(gate, "the gate separates rows: "+what)
 		more++ // where it does
 	}
 	gate = gate[:min(len(gate), screenWarnings)]
@@ -163,6 +166,9 @@ func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
 	if wants(PartStarts) {
 		writeStarts(out, m)
 		writeArrangements(out, m.Arrangements)
+		if path := penaltyPath(m); path != nil {
+			writeTable(out, path)
+		}
 	}
 	if c := m.Fit.Certificate; wants(PartCertificate) && c != nil {
 		fmt.Fprintln(out)
@@ -188,6 +194,9 @@ func writeAllNotes(out io.Writer, m *fitted.Model) {
 		lines = append(lines, "Warning: "+warning+".")
 	}
 	lines = append(lines, separation(m)...)
+	if line := penalised(m); line != "" {
+		lines = append(lines, line)
+	}
 	if m.Approximation != nil {
 		lines = append(lines, approximation(m))
 	}

@@ -21,8 +21,12 @@ func separation(m *fitted.Model) []string {
 	if len(m.Fit.Separation) == 0 {
 		return nil
 	}
-	lines := []string{"The gate separates rows: coefficients across a boundary have no finite optimum (standard " +
-		"error –), and the log-likelihood is within 0.01 of its supremum as they grow. Boundaries:"}
+	errors := " (standard error –)"
+	if m.Penalised != nil {
+		errors = ""
+	}
+	lines := []string{"The gate separates rows: coefficients across a boundary have no finite optimum" + errors +
+		", and the log-likelihood is within 0.01 of its supremum as they grow. Boundaries:"}
 	for _, s := range m.Fit.Separation {
 		lines = append(lines, fmt.Sprintf("%s%s where %s > %s, %s where it is less; the nearest rows are %s away, by "+
 			"features of unit variance.",
@@ -39,12 +43,16 @@ func separates(m *fitted.Model) string {
 		between = append(between, rowsOf(m, s)+numbersOf(s.Above)+" from "+strings.TrimPrefix(numbersOf(s.Below),
 			"expert "))
 	}
+	instead := ", and say nothing but on which side a row is."
+	if m.Penalised != nil {
+		instead = " at the maximum of the likelihood. " + penalised(m)
+	}
 	const most = 3
 	if more := len(between) - most; more > 0 {
 		between = append(between[:most], fmt.Sprintf("%d more", more))
 	}
 	return "The gate separates the rows of " + strings.Join(between, ", ") +
-		": across these boundaries its coefficients have no finite optimum, and say nothing but on which side a row is."
+		": across these boundaries its coefficients have no finite optimum" + instead
 }
 
 // rowsOf says among which rows a boundary is: those of its gate, "" where that is the only

@@ -47,7 +47,7 @@ func sharedGateScreen(w io.Writer, v *fitted.Vector, file string, all bool) erro
 		fmt.Fprintln(out, line)
 	}
 	writeShared(out, v, screenFeatures, all)
-	writeDoubts(out, f, file)
+	writeDoubts(out, f, false, file)
 	return out.Flush()
 }
 

@@ -36,11 +36,14 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	if m.Approximation != nil {
 		fmt.Fprintln(out, approximation(m))
 	}
-	writeEstimates(out, m, design(m), maxFeatures, all)
+	writeEstimates(out, m.ForNewRows(), design(m), maxFeatures, all)
 	for _, line := range separation(m) {
 		fmt.Fprintln(out, shown.Line(line))
 	}
 	writeStarts(out, m)
+	if path := penaltyPath(m); path != nil {
+		writeTable(out, path)
+	}
 	if c := m.Fit.Certificate; c != nil && len(c.Tests) > 0 {
 		writeTable(out, tests(c))
 	}
@@ -66,6 +69,9 @@ func writeAnswer(out io.Writer, m *fitted.Model) {
 // writeEstimates writes the parameters and what they are of: how sure they are, what the features were made of, in
 // these lines, the tree and the output's scale, and the coefficients of at most so many features, or all of them.
 func writeEstimates(out io.Writer, m *fitted.Model, design []string, most int, all bool) {
+	if line := penalised(m); line != "" {
+		fmt.Fprintln(out, line)
+	}
 	if s := m.StandardErrors; s != nil {
 		fmt.Fprintln(out, uncertainty(m, s))
 	}

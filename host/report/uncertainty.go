@@ -24,6 +24,8 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 	case s.Clusters != nil:
 		by = fmt.Sprintf("the sandwich of %d clusters (column %s)", s.Clusters.Count, s.Clusters.Column)
 		sides = fmt.Sprintf("%.3g", s.Clusters.CriticalValue)
+	case s.Kind == fitted.KindPenalised:
+		by = "the penalised information, approximate"
 	}
 	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is %s of them to either side.", by, sides) +
 		sharedNoise(m, s)

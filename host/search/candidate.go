@@ -136,16 +136,21 @@ func Each(ctx context.Context, p *problem.Problem, all []*Candidate, fn func(con
 
 func each(ctx context.Context, p *problem.Problem, all []*Candidate,
 	fn func(ctx context.Context, i int, c *Candidate) error) error {
+	return inParallel(ctx, p.Threads, len(all), func(ctx context.Context, i int) error { return fn(ctx, i, all[i]) })
+}
+
+// inParallel runs fn for 0 to n−1, side by side on so many threads.
+func inParallel(ctx context.Context, threads, n int, fn func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	errs := make([]error, len(all))
-	slots := make(chan struct{}, model.Workers(p.Threads))
+	errs := make([]error, n)
+	slots := make(chan struct{}, model.Workers(threads))
 	var wg sync.WaitGroup
-	for i, c := range all {
+	for i := range n {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if errs[i] = fn(ctx, i, c); errs[i] != nil {
+			if errs[i] = fn(ctx, i); errs[i] != nil {
 				cancel()
 			}
 		})

@@ -467,7 +467,7 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 	if l.AtBound(after) {
 		m.Fit.Notes = append(m.Fit.Notes, heldNote)
 	}
-	m.StandardErrors, m.Covariance, m.HAC, m.Arrangements, m.Truth = nil, nil, nil, nil, nil
+	m.StandardErrors, m.Covariance, m.HAC, m.Arrangements, m.Penalised, m.Truth = nil, nil, nil, nil, nil, nil
 	if all.Table.Weights != "" {
 		m.Fit.Weight = n
 	}

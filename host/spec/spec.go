@@ -83,9 +83,11 @@ type Fit struct {
 	// kinds of standard errors: "observed" or "robust", and "hac"
 	Errors []host.ErrorKind `json:"errors,omitzero"`
 	// intervals and predictions over other optima near the best
-	Arrangements bool   `json:"arrangements,omitzero"`
-	Start        string `json:"start,omitzero"` // a model's or truth's file, one of the starts
-	Truth        string `json:"truth,omitzero"` // file of the true parameters
+	Arrangements bool `json:"arrangements,omitzero"`
+	// ridge on the gate of the model for new rows: "none", "auto" or a number; where a gate separates rows
+	GatePenalty host.GatePenalty `json:"gate_penalty,omitzero"`
+	Start       string           `json:"start,omitzero"` // a model's or truth's file, one of the starts
+	Truth       string           `json:"truth,omitzero"` // file of the true parameters
 
 	Seed            *uint64 `json:"seed,omitempty"`            // of everything random; 1
 	ExactActivation bool    `json:"exact_activation,omitzero"` // every value from the plugin
@@ -265,7 +267,7 @@ func (f *Fit) given(keys []string) (out []string) {
 		"moments": f.Moments != "", "output-scale": f.OutputScale != "",
 		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "", "hac": slices.Contains(f.Errors,
 			host.Dependent),
-		"arrangements": f.Arrangements,
+		"arrangements": f.Arrangements, "gate-penalty": f.GatePenalty != "",
 	}
 	for _, k := range keys {
 		if is[k] || f.Roles[k] != "" {
@@ -400,11 +402,31 @@ func (f *Fit) checkValues() error {
 	if _, err := f.noise(); err != nil {
 		return err
 	}
+	if err := f.checkGatePenalty(); err != nil {
+		return err
+	}
 	gate, err := f.gate()
 	if _, constant := gate.(host.Constant); constant && f.GateFeatures != nil {
 		return refuse("a constant gate has no features")
 	}
 	return err
+}
+
+// checkGatePenalty looks at what the model for new rows is made by.
+func (f *Fit) checkGatePenalty() error {
+	switch {
+	case f.GatePenalty == "" || f.GatePenalty == host.NoGatePenalty:
+		return nil
+	case f.GatePenalty.Check() != nil:
+		return refuse("%s %s: want none, auto or a number above 0", Key("gate-penalty"), string(f.GatePenalty))
+	case f.Arrangements:
+		return refuse("%s has no effect beside %s: predictions are over these", Key("gate-penalty"),
+			Key("arrangements"))
+	case f.Gate == host.Constant{}.Name():
+		return refuse("%s has no effect beside %s %s, which has no coefficients", Key("gate-penalty"), Key("gate"),
+			f.Gate)
+	}
+	return nil
 }
 
 // checkMethod refuses settings that the method has no use for.
@@ -421,7 +443,7 @@ func (f *Fit) checkMethod() error {
 		{host.OptRobust, slices.Contains(f.Errors, host.Robust)},
 		{host.OptHAC, slices.Contains(f.Errors, host.Dependent)},
 		{host.OptGroup, f.role("group") != ""}, {host.OptCluster, f.role("cluster") != ""},
-		{host.OptArrangements, f.Arrangements},
+		{host.OptArrangements, f.Arrangements}, {host.OptGatePenalty, f.GatePenalty != ""},
 	} {
 		if asked.is {
 			if err := host.Admit(m, asked.option); err != nil {
@@ -461,6 +483,7 @@ var besides = []struct{ key, why string }{
 	{"formula", "a formula has one target"},
 	{"moments", "the sums are made for one target"},
 	{"output-scale", "an offset and a scale are of one target"},
+	{"gate-penalty", "the model for new rows is of one target"},
 }
 
 // checkTargets looks at several targets and what stands beside them.

@@ -30,7 +30,7 @@ func whole() *Fit {
 		Leaves: []Activation{{Name: "identity"}, {"leakyrelu", map[string]float64{"slope": 1e-300}}}, K: 1, KTo: 4, Hierarchy: "2x(1,2)", MaxLeaves: 5,
 		Intercepts: host.ExpertIntercepts, Gate: "softmax", Noise: "per-expert", Sigma: 0.1, OutputScale: host.SharedScale, GateShared: true, NoiseCovariance: host.Full,
 		Method:    Method{"l4", 3, 0.5, 2, 7, 64, 0.01, "cosine", "adam", 20, descent.UnitNorm, &ridge},
-		Transform: host.Optimal, Errors: []host.ErrorKind{host.Robust, host.Dependent}, Arrangements: true, Start: "start.json", Truth: "truth.json", Seed: &seed, ExactActivation: true,
+		Transform: host.Optimal, Errors: []host.ErrorKind{host.Robust, host.Dependent}, Arrangements: true, GatePenalty: "0.01", Start: "start.json", Truth: "truth.json", Seed: &seed, ExactActivation: true,
 	}
 }
 
@@ -165,7 +165,7 @@ func TestParseRefuses(t *testing.T) {
 // TestCheckRefuses what contradicts itself, by the names of the keys in files.
 func TestCheckRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Fit){
-		`roles: no role "other"; there are [weights cluster]`: func(f *Fit) { f.Roles = map[string]string{"other": "o"} },
+		`roles: no role "other"; there are [weights group cluster offset]`: func(f *Fit) { f.Roles = map[string]string{"other": "o"} },
 		"errors robust has no effect beside roles.cluster, whose standard errors hold where robust ones do": func(f *Fit) {
 			f.Roles, f.Errors = map[string]string{"cluster": "site"}, []host.ErrorKind{host.Robust}
 		},

@@ -5,6 +5,7 @@ roundings and more. The command finds quantiles to 14 digits: 1e-9.
 """
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ def targets():
         "sqrt": (("--formula", "sqrt(y) ~ x1 + I(x2^2)", "--k", "2"), lambda y: (y + 9) ** 2),
         "reciprocal": (("--formula", "1/y ~ x1 + x2", "--k", "2"), lambda y: 1 / (np.abs(y) + 3)),
         "robust": ((*both, "--robust"), None),
+        "penalised": ((*both, "--gate-penalty", "auto"), None),
         "l2": (("--k", "2", "--method", "l2", "--epochs", "20"), None),
     }
 
@@ -55,6 +57,7 @@ def test_equal_to_the_command(name, moe, tmp_path):
     # The columns of an array are named in the file as in the command.
     x = model.matrix({f"x{j + 1}": rows[:, j] for j in range(3)})
     levels = (0.5, 0.9, 0.999)
+    assert ("penalised" in model.file) == (name == "penalised")
     want = {}
     for level in levels:
         moe("predict", "model.json", "rows.npy", "--interval", str(level), "--experts", "-o", "out.csv", cwd=tmp_path)
@@ -75,6 +78,22 @@ def test_equal_to_the_command(name, moe, tmp_path):
             np.testing.assert_allclose(model.quantile(x, q), want[level][end], rtol=1e-9, atol=1e-9 * size)
     evaluated = json.loads(moe("evaluate", "model.json", "rows.npy", "--json", cwd=tmp_path))
     np.testing.assert_allclose(model.log_density(x, rows[:, 3]).sum(), evaluated["log_likelihood"], rtol=1e-11)
+
+
+def test_both_gates_of_a_file(moe, tmp_path):
+    """By default the penalised one, as of the command; by name either."""
+    x, y = mixture()
+    np.save(tmp_path / "fit.npy", np.column_stack([x, y]))
+    moe("fit", "fit.npy", "--k", "2", "--intercept", "--gate-penalty", "10", "-o", "model.json", cwd=tmp_path)
+    for gate in ("maximum", "penalised"):
+        moe("predict", "model.json", "fit.npy", "--gate", gate, "-o", gate + ".csv", cwd=tmp_path)
+        of = Model({**Model.read(tmp_path / "model.json").file}, gate)
+        for same in (of, pickle.loads(pickle.dumps(of))):
+            np.testing.assert_allclose(same.mean(x), _terms.read_csv(tmp_path / (gate + ".csv"))["mean"], rtol=1e-12, atol=1e-12)
+    first, second = (_terms.read_csv(tmp_path / (gate + ".csv"))["mean"] for gate in ("maximum", "penalised"))
+    assert np.abs(first - second).max() > 1e-3
+    with pytest.raises(ValueError):
+        Model({**of.file, "penalised": None}, "penalised")
 
 
 def test_quantile_is_one():

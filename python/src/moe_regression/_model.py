@@ -21,6 +21,8 @@ from scipy import special
 from . import _activation, _command, _terms
 
 FORMATS = ("moe-model/v1", "moe-model/v2", "moe-model/v4")
+_PARAMETERS = ("regressors", "gating", "regressor_intercepts", "gating_intercepts", "output_scale", "sigma", "proportions",
+               "standard_errors", "covariance")
 _BLOCK = 4096  # rows of which quantiles are found at a time
 
 
@@ -31,18 +33,22 @@ class Model:
     ----------
     file : dict
         The members of the file.
+    gate : str
+        "maximum" or "penalised": of a fit whose gate separates rows, which of the file's models; "" is the penalised one
+        where the file has it, as of the command.
 
     Raises
     ------
     ValueError
-        The file is of a format, or a family, that is not known here.
+        The file is of a format, or a family, that is not known here, or has no such gate.
     """
 
-    def __init__(self, file: dict):
+    def __init__(self, file: dict, gate: str = ""):
         if file.get("format") not in FORMATS or file.get("family"):
             what = file.get("family") or file.get("format")
             raise ValueError(f"not a model that is known here: {what}, want normal noise and one of {', '.join(FORMATS)}")
-        self.file = file
+        self.file, self._which = file, gate
+        self.used = file = _for_rows(file, gate)
         self.k, self.d = file["k"], file["d"]
         self.features = list(file["features"])
         self.target = file["target"]
@@ -68,10 +74,10 @@ class Model:
         self._alone = self._g is not None and arrangements.get("weight") is None
 
     def __getstate__(self):
-        return self.file
+        return self.file, self._which
 
-    def __setstate__(self, file):
-        self.__init__(file)
+    def __setstate__(self, state):
+        self.__init__(*state)
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> Model:
@@ -208,6 +214,16 @@ class Model:
         if self.scale == "reciprocal":
             return np.where(v > 0, 1 / np.where(v > 0, v, 1), np.nan)
         return v
+
+
+def _for_rows(file, gate):
+    """The members of a file with the parameters by which rows are predicted."""
+    penalised = file.get("penalised")
+    if gate not in ("", "maximum", "penalised") or gate == "penalised" and not penalised:
+        raise ValueError(f"gate {gate!r}: the file has no such gate")
+    if not penalised or gate == "maximum":
+        return file
+    return {**file, "arrangements": None, **{name: value for name, value in penalised.items() if name in _PARAMETERS}}
 
 
 def _or_zeros(values, n):
@@ -350,7 +366,7 @@ class _Uncertainty:
 
     def __init__(self, model: Model):
         self.model = model
-        file = model.file
+        file = model.used
         covariance = file["covariance"]
         self.c = np.array(covariance["matrix"], dtype=float)
         corrected = (file.get("standard_errors") or {}).get("sigma_corrected")
@@ -459,6 +475,8 @@ def by_command(model: Model, table: np.ndarray, level: float = 0.0) -> dict[str,
         file, data, out = (os.path.join(place, name) for name in ("model.json", "data.npy", "out.csv"))
         model.write(file)
         np.save(data, table)
-        interval = ["--interval", repr(level)] if level else []
-        _command.run(["predict", file, data, "-o", out, *interval])
+        options = ["--interval", repr(level)] if level else []
+        if model.file.get("penalised"):
+            options += ["--gate", "maximum" if model.used is model.file else "penalised"]
+        _command.run(["predict", file, data, "-o", out, *options])
         return _terms.read_csv(out)

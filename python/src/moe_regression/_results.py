@@ -55,7 +55,7 @@ class Result:
 
     def _clusters(self):
         """How many clusters the standard errors are of; 0 where they are of rows."""
-        errors = self.model.file.get("standard_errors") or {}
+        errors = self.model.used.get("standard_errors") or {}
         return (errors.get("clusters") or {}).get("count", 0)
 
     def conf_int(self, alpha: float = 0.05):
@@ -65,7 +65,7 @@ class Result:
         level, clusters = 1 - alpha / 2, self._clusters()
         z = special.stdtrit(clusters - 1, level) if clusters else special.ndtri(level)
         out = pd.DataFrame({0: self.params - z * self.bse, 1: self.params + z * self.bse})
-        corrected = (self.model.file.get("standard_errors") or {}).get("sigma_corrected")
+        corrected = (self.model.used.get("standard_errors") or {}).get("sigma_corrected")
         levels = out.index[out.index.str.startswith("sigma")]
         for name, centre in zip(levels, self.params[levels] if corrected is None else np.atleast_1d(corrected)):
             wide = np.exp(z * self.bse[name] / self.params[name])
@@ -82,7 +82,7 @@ class Result:
         """
         import pandas as pd
 
-        covariance = self.model.file.get("covariance")
+        covariance = self.model.used.get("covariance")
         if not covariance:
             notes = "; ".join(self.model.file["fit"].get("notes") or [])
             raise ValueError("the model's file has no covariance" + (f": {notes}" if notes else ""))
@@ -101,7 +101,7 @@ class Result:
         return Summary(self._head(), self.table(), self._certificate())
 
     def _head(self):
-        file = self.model.file
+        file = self.model.used
         kind = (file.get("standard_errors") or {}).get("kind", "none")
         return [("Target", _title(self.model)), ("Experts", f"{self.model.k} ({file['activation']['name']})"),
                 ("Observations", f"{self.nobs:g}"), ("Parameters", str(self.df_model)),
@@ -153,7 +153,7 @@ def _title(model):
 
 def _parameters(model):
     """Label, estimate and standard error of every parameter: experts, gate, noise, offset and scale."""
-    file, errors = model.file, model.file.get("standard_errors") or {}
+    file, errors = model.used, model.used.get("standard_errors") or {}
     seen = set((file.get("covariance") or {}).get("parameters", []))
 
     def of(part, matrix, intercepts, key, intercept_key):

@@ -139,13 +139,19 @@ def relabel(file: dict, levels: dict[str, list[str]]) -> dict:
         terms.append({"name": name, "product": parts})
     out = {**file, "design": {**design, "factors": factors, "terms": terms},
            "features": [renamed[name] for name in file["features"]]}
-    if file.get("covariance"):
+
+    def labelled(of):
+        if not of.get("covariance"):
+            return of
         labels = []
-        for label in file["covariance"]["parameters"]:
+        for label in of["covariance"]["parameters"]:
             whose, colon, column = label.partition(":")
             labels.append(whose + colon + renamed.get(column, column))
-        out["covariance"] = {**file["covariance"], "parameters": labels}
-    return out
+        return {**of, "covariance": {**of["covariance"], "parameters": labels}}
+
+    if file.get("penalised"):
+        out["penalised"] = labelled(file["penalised"])
+    return labelled(out)
 
 
 def read_csv(path: str) -> dict[str, np.ndarray]:

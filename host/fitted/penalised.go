@@ -1,0 +1,125 @@
+package fitted
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// KindPenalised is the kind of standard errors by the inverse of the information of a penalised likelihood.
+const KindPenalised = "penalised"
+
+// Penalised is the model at a maximum of the log-likelihood less a ridge on the gate,
+//
+//	ℓ − λ·Σ_ij (w_ij − w̄_j)²
+//
+// over all branches i of a gate, the last of which is 0, with w̄ their mean, features in units of their standard
+// deviations: the model for rows that were not fitted, where a gate separates rows and the likelihood has no maximum.
+// What stands beside it in the file is the likelihood's.
+type Penalised struct {
+	Lambda        float64 `json:"lambda"`
+	Folds         int     `json:"folds,omitempty"` // of the crossvalidation that chose it; absent where none did
+	LogLikelihood float64 `json:"log_likelihood"`  // ℓ, without the ridge
+	// Path is the ridges that were compared, ascending; the last is Lambda where it was given.
+	Path []PenalisedPoint `json:"path"`
+
+	Regressors          [][]float64  `json:"regressors"`
+	Gating              [][]float64  `json:"gating"`
+	RegressorIntercepts []float64    `json:"regressor_intercepts"`
+	GatingIntercepts    []float64    `json:"gating_intercepts"`
+	OutputScale         *OutputScale `json:"output_scale,omitempty"`
+	Sigma               Sigma        `json:"sigma"`
+	Own                 Own          `json:"own,omitempty"`
+	Proportions         []float64    `json:"proportions"`
+
+	StandardErrors *StandardErrors `json:"standard_errors"` // as in the model, of kind penalised or robust
+	Covariance     *Covariance     `json:"covariance"`
+}
+
+// PenalisedPoint is the maximum for one ridge.
+type PenalisedPoint struct {
+	Lambda        float64  `json:"lambda"`
+	LogLikelihood float64  `json:"log_likelihood"`
+	HeldOut       *float64 `json:"held_out,omitempty"` // of rows that were not fitted; absent where nobody asked
+	Converged     bool     `json:"converged"`
+}
+
+// SetParams copies q into the penalised model.
+func (s *Penalised) SetParams(q *model.Params) {
+	var m Model
+	m.SetParams(q)
+	s.Regressors, s.Gating, s.RegressorIntercepts, s.GatingIntercepts = m.Regressors, m.Gating, m.RegressorIntercepts,
+		m.GatingIntercepts
+	s.OutputScale, s.Sigma, s.Own = m.OutputScale, m.Sigma, m.Own
+}
+
+// Shifted is s with log-likelihoods that are higher by so much, as those of another scale of the target.
+func (s *Penalised) Shifted(by float64) *Penalised {
+	out := *s
+	out.LogLikelihood += by
+	out.Path = slices.Clone(s.Path)
+	for i := range out.Path {
+		point := &out.Path[i]
+		if point.LogLikelihood += by; point.HeldOut != nil {
+			held := *point.HeldOut + by
+			point.HeldOut = &held
+		}
+	}
+	return &out
+}
+
+// of is m with these parameters, without what else is of the maximum.
+func (s *Penalised) of(m *Model) *Model {
+	out := *m
+	out.Arrangements, out.HAC, out.Truth, out.Penalised = nil, nil, nil, s
+	out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts = s.Regressors, s.Gating,
+		s.RegressorIntercepts, s.GatingIntercepts
+	out.OutputScale, out.Sigma, out.Own, out.Proportions = s.OutputScale, s.Sigma, s.Own, s.Proportions
+	out.StandardErrors, out.Covariance = s.StandardErrors, s.Covariance
+	return &out
+}
+
+// Which says which of a file's models is meant: "" is the one for new rows, see [Model.ForNewRows].
+type Which string
+
+// The models of a file.
+const (
+	Maximum   Which = "maximum"   // of the likelihood
+	ByPenalty Which = "penalised" // of the likelihood less the ridge
+)
+
+// Whiches lists them.
+func Whiches() []Which { return []Which{Maximum, ByPenalty} }
+
+func (s *Penalised) validate(m *Model) error {
+	if s == nil {
+		return nil
+	}
+	if !(s.Lambda > 0) {
+		return fmt.Errorf("penalised.lambda = %v, want a number above 0", s.Lambda)
+	}
+	if err := firstError(
+		checkVector("penalised.lambda", []float64{s.Lambda, s.LogLikelihood}, 2),
+		checkMatrix("penalised.regressors", s.Regressors, m.K, m.D),
+		checkMatrix("penalised.gating", s.Gating, model.Gates(m.K), m.D),
+		checkOptional("penalised.regressor_intercepts", s.RegressorIntercepts, m.K),
+		checkOptional("penalised.gating_intercepts", s.GatingIntercepts, model.Gates(m.K)),
+		s.OutputScale.validate("penalised.output_scale", m.K),
+		checkFamily(m.Family, s.Sigma, s.Own, m.K),
+		checkVector("penalised.proportions", s.Proportions, m.K),
+		s.Covariance.validate(),
+	); err != nil {
+		return err
+	}
+	if (s.RegressorIntercepts == nil) != (m.RegressorIntercepts == nil) ||
+		(s.GatingIntercepts == nil) != (m.GatingIntercepts == nil) ||
+		(s.OutputScale == nil) != (m.OutputScale == nil) || len(s.Sigma) != len(m.Sigma) {
+		return fmt.Errorf("penalised has intercepts, an output scale or noise levels where the model has none, or " +
+			"none where it has")
+	}
+	if err := s.StandardErrors.validate(s.of(m)); err != nil {
+		return fmt.Errorf("penalised: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
+)
+
+// Penalised is a maximum of the log-likelihood less a ridge on the gate,
+//
+//	ℓ(θ) − λ·Σ_ij (w_ij − w̄_j)²
+//
+// over all k branches of a gate, the last of which is 0, with w̄ their mean, summed over the gates of a tree, in the
+// units of the fit: features of unit variance. Intercepts are free, and all parameters are at the maximum together.
+// Where a gate separates rows it is finite, where the maximum of the likelihood is not.
+type Penalised struct {
+	Lambda        float64
+	Params        *model.Params
+	LogLikelihood float64 // ℓ alone, of all rows
+	Converged     bool
+	// HeldOut is what the data say of the ridge: ℓ of rows that were not fitted. NaN where nothing was asked of it.
+	HeldOut float64
+}
+
+// GatePath is the maxima over ridges, ascending, with the place of the one that is to be taken.
+type GatePath struct {
+	Points []Penalised
+	Chosen int
+	Folds  int // of the crossvalidation that chose; 0: the ridge was given, or there are too many rows for folds
+}
+
+// Lambdas are the ridges among which one is chosen.
+var Lambdas = []float64{1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10}
+
+const (
+	// hardestStart bounds the coefficients of a gate from which a path begins, in the units of the fit: what is much
+	// harder than any ridge leaves it has no gradient.
+	hardestStart = 200
+	// gateFolds are the folds of the crossvalidation, and mostFolded rows times parameters up to which there is one.
+	gateFolds, mostFolded = 10, 2_000_000
+)
+
+// PenaliseGate follows the maxima of the penalised likelihood from a maximum of the likelihood, or from where a gate
+// separates, over Lambdas: each begins where the last ended. With lambda above 0 the path ends there, and that is
+// chosen. Else the rows choose: each of ten folds of them is left out in turn, the maxima move on from where they are,
+// and the ridge is that under which what was left out has the highest likelihood. Where rows times parameters are more
+// than two millions the likelihood of rows that are not fitted is by the information, ℓ − tr(H⁻¹M), H that of the
+// penalised likelihood and M the products of the rows' scores. It is nil where no ridge leads to a maximum.
+func PenaliseGate(ctx context.Context, p *problem.Problem, at *model.Params, lambda float64) (*GatePath, error) {
+	from, lambdas := softenedStart(at), Lambdas
+	if lambda > 0 {
+		lambdas = nil
+		for _, l := range Lambdas {
+			if l < lambda {
+				lambdas = append(lambdas, l)
+			}
+		}
+		lambdas = append(lambdas, lambda)
+	}
+	l := loss.NewLikelihood(p.Given, p.G, at, p.Shape.Estimated(), p.Threads)
+	points, err := follow(ctx, l, lambdas, Climb, func(i int, last *model.Params) *model.Params {
+		if i == 0 {
+			return from
+		}
+		return last
+	})
+	if err != nil || len(points) == 0 || lambda > 0 && len(points) < len(lambdas) {
+		return nil, err
+	}
+	path := &GatePath{Points: points, Chosen: len(points) - 1}
+	if lambda > 0 {
+		return path, nil
+	}
+	if sizeOf(p) <= mostFolded {
+		path.Folds, err = gateFolds, path.crossValidate(ctx, p)
+	} else {
+		err = path.byInformation(ctx, l, p.Kinks())
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range path.Points {
+		if best := path.Points[path.Chosen]; c.HeldOut > best.HeldOut || math.IsNaN(best.HeldOut) {
+			path.Chosen = i
+		}
+	}
+	return path, nil
+}
+
+// climbing is [Climb] or [climbNear].
+type climbing func(context.Context, Climber, []float64, func(int, float64) bool) (*optim.Result, error)
+
+// follow is the path of a likelihood, as far as no expert shrinks onto a few rows: each maximum by a climb from where
+// start says, which knows the maximum before.
+func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, climb climbing,
+	start func(i int, last *model.Params) *model.Params) (out []Penalised, err error) {
+	defer l.PenaliseGate(0)
+	var q *model.Params
+	for i, lambda := range lambdas {
+		l.PenaliseGate(2 * lambda)
+		run, err := climb(ctx, l, l.Theta(start(i, q)), nil)
+		if err != nil {
+			return nil, err
+		}
+		q = l.Params(run.X)
+		if shrunk, err := l.Degenerate(ctx, q); err != nil || shrunk {
+			return out, err
+		}
+		next := Penalised{Lambda: lambda, Params: q, Converged: run.Status == optim.Converged, HeldOut: math.NaN()}
+		if next.LogLikelihood, err = l.LogLikelihood(ctx, q); err != nil {
+			return nil, err
+		}
+		out = append(out, next)
+	}
+	return out, nil
+}
+
+// crossValidate fills in what the points say of rows that they are fitted without.
+func (path *GatePath) crossValidate(ctx context.Context, p *problem.Problem) error {
+	fold := Folds(p.N(), gateFolds, p.Seed)
+	var lambdas []float64
+	for _, c := range path.Points {
+		lambdas = append(lambdas, c.Lambda)
+	}
+	sums := make([][]float64, gateFolds)
+	err := inParallel(ctx, p.Threads, gateFolds, func(ctx context.Context, f int) error {
+		likelihood := func(rows model.Rows) *loss.Likelihood {
+			return loss.NewLikelihood(rows, p.G, path.Points[0].Params, p.Shape.Estimated(), 1)
+		}
+		rest, err := model.Where(ctx, p.Given, func(row int) bool { return fold[row] != f })
+		if err != nil {
+			return err
+		}
+		left, err := model.Where(ctx, p.Given, func(row int) bool { return fold[row] == f })
+		if err != nil {
+			return err
+		}
+		points, err := follow(ctx, likelihood(rest), lambdas, climbNear,
+			func(i int, _ *model.Params) *model.Params { return path.Points[i].Params })
+		if err != nil {
+			return err
+		}
+		judge := likelihood(left)
+		sums[f] = make([]float64, len(lambdas))
+		for i := range sums[f] {
+			if sums[f][i] = math.Inf(-1); i < len(points) {
+				if sums[f][i], err = judge.LogLikelihood(ctx, points[i].Params); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range path.Points {
+		path.Points[i].HeldOut = 0
+		for _, s := range sums {
+			path.Points[i].HeldOut += s[i]
+		}
+	}
+	return nil
+}
+
+// byInformation fills in ℓ − tr(H⁻¹M), what the information says of rows that are not fitted where each says little of
+// any parameter (Takeuchi 1976); NaN where H has no inverse.
+func (path *GatePath) byInformation(ctx context.Context, l *loss.Likelihood, kinks []float64) error {
+	defer l.PenaliseGate(0)
+	for i := range path.Points {
+		c := &path.Points[i]
+		l.PenaliseGate(2 * c.Lambda)
+		effective, err := infer.Effective(ctx, l, c.Params, kinks)
+		if none := (*infer.NoneError)(nil); err != nil && !errors.As(err, &none) {
+			return err
+		}
+		if err == nil {
+			c.HeldOut = c.LogLikelihood - effective
+		}
+	}
+	return nil
+}
+
+// softenedStart is at with gates no coefficient of which is beyond hardestStart: rows stay on their sides.
+func softenedStart(at *model.Params) *model.Params {
+	q := at.Clone()
+	if most := floats.Norm(q.Gating, math.Inf(1)); most > hardestStart {
+		floats.Scale(hardestStart/most, q.Gating)
+		floats.Scale(hardestStart/most, q.GatingIntercepts)
+	}
+	return q
+}
+
+// Folds deals n rows into folds at random, as equal as can be.
+func Folds(n, folds int, seed uint64) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i % folds
+	}
+	stream.New(seed, stream.Folds, 0).Shuffle(n, func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
