@@ -55,9 +55,8 @@ func Options() []Option {
 	return []Option{
 		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptOptimiser, OptBatch, OptStepSize, OptSchedule,
 		OptEpochs, OptLambda, OptPenalty, OptRidge,
-		OptRobust, OptHAC, OptCluster, OptGroup, OptArrangements, OptGatePenalty, OptStrict, OptIntercepts, OptConstantGate,
-		OptGateFeatures,
-		OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily,
+		OptRobust, OptHAC, OptCluster, OptGroup, OptArrangements, OptGatePenalty, OptStrict, OptIntercepts,
+		OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily,
 		OptWeights, OptMaxMemory, OptSharedGate, OptSums, OptCheckpoints,
 	}
 }
@@ -66,9 +65,7 @@ func Options() []Option {
 var (
 	likelihoodOptions = []Option{
 		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptGatePenalty, OptStrict, OptIntercepts,
-		OptConstantGate,
-		OptGateFeatures, OptExpertFeatures,
-		OptHierarchy, OptLeaves, OptOutput, OptFamily, OptWeights, OptMaxMemory,
+		OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily, OptWeights, OptMaxMemory,
 	}
 	tensorOptions = []Option{OptTransform, OptRadius, OptFamily, OptWeights, OptMaxMemory, OptSums}
 	batchOptions  = []Option{OptBatch, OptStepSize, OptSchedule, OptEpochs}

@@ -61,8 +61,8 @@ func takeGroups(ctx context.Context, p *Problem, rows model.Rows, gate Gate) err
 					"in a group", was.row+1, row+1, p.Groups.IDs[g], column, was.w, b.Weight(t))
 			case b.Role[model.Clusters] != nil && b.Role[model.Clusters][t] != was.c:
 				return fault("rows %d and %d of group %s (column %q) are in clusters %s and %s of column %q: a "+
-					"cluster has whole groups", was.row+1, row+1, p.Groups.IDs[g], column, p.Schema.ID(model.Clusters, was.c),
-					p.Schema.ID(model.Clusters, b.Role[model.Clusters][t]), p.Schema.Roles[model.Clusters])
+					"cluster has whole groups", was.row+1, row+1, p.Groups.IDs[g], column,
+					p.Schema.ID(model.Clusters, was.c), p.Schema.ID(model.Clusters, b.Role[model.Clusters][t]), p.Schema.Roles[model.Clusters])
 			}
 			for j, v := range was.x {
 				if varies[j] == nil && b.Col(j)[t] != v {
@@ -110,8 +110,8 @@ func groupGate(p *Problem, varies []*variation, gate Gate) error {
 			if v := varies[j]; v != nil {
 				return &dataset.Error{File: p.Schema.Name,
 					Msg: fmt.Sprintf("column %q of the gate varies within group %s (rows %d and %d): the gate sees "+
-						"what is constant in a group; leave it to the experts", p.Schema.Features[j], v.group, v.rows[0],
-						v.rows[1])}
+						"what is constant in a group; leave it to the experts", p.Schema.Features[j], v.group,
+						v.rows[0], v.rows[1])}
 			}
 		}
 		return nil
