@@ -35,7 +35,7 @@ func TestArrangements(t *testing.T) {
 		if len(s.Others) == 0 {
 			continue
 		}
-		cfg.Arrangements = false
+		cfg.Arrangements, cfg.GatePenalty = false, NoGatePenalty
 		plain, err := Fit(t.Context(), activation(identity.Family, nil), src, cfg)
 		if err != nil {
 			t.Fatal(err)

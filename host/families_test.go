@@ -113,8 +113,8 @@ func TestOffsets(t *testing.T) {
 }
 
 // TestPublishedNumbers: log-likelihoods of maxima that R packages print for tables that travel with them: patent by flexmix, and
-// those of NMES1988 by glm, MASS::glm.nb, and the best of flexmix. A maximum of two Poisson laws is a lower bound: theirs is
-// the best of 28 starts.
+// those of NMES1988 by glm, MASS::glm.nb, and the best of flexmix. What flexmix prints is a lower bound: its EM ends before the
+// maximum, and of two Poisson laws it is the best of 28 starts.
 func TestPublishedNumbers(t *testing.T) {
 	act := activation(exp.Family, nil)
 	both := BothIntercepts
@@ -135,7 +135,7 @@ func TestPublishedNumbers(t *testing.T) {
 		least      bool
 	}{
 		"seizure, two Poisson with an offset": {nil, Config{K: 2, Family: "poisson"}, -376.1762, 9, false},
-		"patent, three Poisson":               {patent, Config{K: 3, Family: "poisson", Intercepts: both, ExpertFeatures: []string{"lgRD"}, Gate: Softmax{Features: []string{"RDS"}}}, -197.6753, 10, false},
+		"patent, three Poisson":               {patent, Config{K: 3, Family: "poisson", Intercepts: both, ExpertFeatures: []string{"lgRD"}, Gate: Softmax{Features: []string{"RDS"}}}, -197.6753, 10, true},
 		"NMES1988, Poisson":                   {nmes, Config{K: 1, Family: "poisson", Intercepts: both}, -17971.61, 8, false},
 		"NMES1988, negative binomial":         {nmes, Config{K: 1, Family: "negative-binomial", Intercepts: both}, -12170.55, 9, false},
 		"NMES1988, two Poisson, constant":     {nmes, Config{K: 2, Family: "poisson", Intercepts: both, Gate: Constant{}}, -13519.608, 17, true},

@@ -65,7 +65,8 @@ func Options() []Option {
 var (
 	likelihoodOptions = []Option{
 		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptGatePenalty, OptStrict, OptIntercepts,
-		OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily, OptWeights, OptMaxMemory,
+		OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves,
+		OptOutput, OptFamily, OptWeights, OptMaxMemory,
 	}
 	tensorOptions = []Option{OptTransform, OptRadius, OptFamily, OptWeights, OptMaxMemory, OptSums}
 	batchOptions  = []Option{OptBatch, OptStepSize, OptSchedule, OptEpochs}

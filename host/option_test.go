@@ -97,6 +97,7 @@ var elsewhere = map[string]string{
 	"MaxMemory":   "changes where rows are, and not the model",
 	"Design":      "goes to the model's file as it is",
 	"Approximate": "is for plugins, whatever the method",
+	"Dof":         "is of one family: TestGivenDof",
 	"Checkpoint":  "is told", "Resume": "is refused where it is of another fit", "Progress": "is told", "Reading": "is told",
 }
 

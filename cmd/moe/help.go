@@ -15,10 +15,11 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Data", []string{"target", "targets", "features", "drop", "weights", "group", "cluster", "formula",
+	{"Data", []string{"target", "targets", "features", "drop", "weights", "offset", "group", "cluster", "formula",
 		"gate-features", "categorical", "reference", "missing", "decimal", "moments", "max-memory"}},
 	{"Model", []string{"activation", "param", "k", "hierarchy", "leaves", "max-leaves", "intercept", "gate",
-		"gate-shared", "noise", "noise-covariance", "sigma", "output-scale"}},
+		"gate-shared", "gate-penalty", "family", "dof", "dispersion", "noise", "noise-covariance", "sigma",
+		"output-scale"}},
 	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "mu", "radius", "epochs",
 		"batch", "step-size", "schedule", "optimiser", "lambda", "penalty", "ridge", "folds"}},
 	{"Plugins", []string{"plugin-timeout", "plugin-max-rss", "sandbox", "exact-activation"}},

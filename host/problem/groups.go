@@ -62,7 +62,8 @@ func takeGroups(ctx context.Context, p *Problem, rows model.Rows, gate Gate) err
 			case b.Role[model.Clusters] != nil && b.Role[model.Clusters][t] != was.c:
 				return fault("rows %d and %d of group %s (column %q) are in clusters %s and %s of column %q: a "+
 					"cluster has whole groups", was.row+1, row+1, p.Groups.IDs[g], column,
-					p.Schema.ID(model.Clusters, was.c), p.Schema.ID(model.Clusters, b.Role[model.Clusters][t]), p.Schema.Roles[model.Clusters])
+					p.Schema.ID(model.Clusters, was.c), p.Schema.ID(model.Clusters, b.Role[model.Clusters][t]),
+					p.Schema.Roles[model.Clusters])
 			}
 			for j, v := range was.x {
 				if varies[j] == nil && b.Col(j)[t] != v {
