@@ -97,12 +97,12 @@ func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program,
 }
 
 // knownMembers are those of a model that this package knows: of what predictions are made, or what they do not
-// depend on.
+// depend on; of a penalised model the parameters are in the others' place.
 var knownMembers = []string{
 	"Format", "Activation", "D", "K", "Features", "Target", "TargetScale", "Hierarchy", "Leaves", "Family",
 	"Design", "Regressors", "Gating", "RegressorIntercepts", "GatingIntercepts", "OutputScale", "Sigma", "Own",
 	"Proportions", "Fit", "StandardErrors", "Covariance", "HAC", "Arrangements", "Truth", "Baselines",
-	"Approximation", "Unknown",
+	"Approximation", "Unknown", "Penalised",
 }
 
 // known refuses a model with a member that predictions may depend on in a way that this package does not know.

@@ -66,15 +66,6 @@ const (
 	opNot       op = "not"
 )
 
-// condition says whether what o makes is a condition.
-func (o op) condition() bool {
-	switch o {
-	case opTrue, opFalse, opLess, opLessEqual, opEqual, opAnd, opOr, opNot:
-		return true
-	}
-	return false
-}
-
 // ref names a node of a program: its place.
 type ref int
 

@@ -82,7 +82,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     coef_ : ndarray of shape (n_experts_, d)
-        Regressors a_i, of the features as `feature_names_out_` has them.
+        Regressors a_i, of the features as `feature_names_out_` has them. Where a gate separates rows, these and all
+        that follow are of the penalised model, which predicts.
     intercept_ : ndarray of shape (n_experts_,)
         Intercepts b_i; 0 where there are none.
     gate_coef_ : ndarray of shape (n_experts_ - 1, d)

@@ -170,7 +170,7 @@ plain <- function(names) make.unique(gsub("[`'\"\\\\[:cntrl:]]", ".", names))
 # A model's file in an object: its text as the command wrote it, its members, and what it says of rows.
 keep_file <- function(fit, text, activation_error = NULL) {
   fit$json <- text
-  fit$file <- fromJSON(text)
+  fit$file <- for_new_rows(fromJSON(text))
   fit$activation_error <- activation_error
   if (is.null(fit$columns)) fit$columns <- setNames(nm = fit$file$features)
   fit$says <- says(fit$file)

@@ -32,6 +32,17 @@ says <- function(file) {
   out
 }
 
+# A file with the parameters by which new rows are predicted: where a gate separates rows those of its penalised model.
+# What the file says of its fit stays that of the maximum.
+for_new_rows <- function(file) {
+  if (is.null(file$penalised)) return(file)
+  of <- c("regressors", "gating", "regressor_intercepts", "gating_intercepts", "output_scale", "sigma", "own",
+          "proportions", "standard_errors", "covariance")
+  for (name in of) file[name] <- list(file$penalised[[name]])
+  file["arrangements"] <- list(NULL)
+  file
+}
+
 # Whether all can be told of the model without the command.
 knows <- function(fit) {
   m <- fit$says
