@@ -26,7 +26,8 @@ test_that("scores are the derivatives of the log-likelihood, of flat gates and o
     rows <- moe:::fit_rows(fit)
     got <- moe:::estfun.moe(fit)
     labels <- m$uncertain$labels
-    expect_lt(max(abs(colSums(got))), 1e-3 * sqrt(nrow(got)))
+    # At a maximum of the likelihood they sum to 0.
+    if (is.null(fit$file$penalised)) expect_lt(max(abs(colSums(got))), 1e-3 * sqrt(nrow(got)))
     h <- 1e-5
     for (a in seq_len(nrow(labels))) {
       moved <- function(by) {
