@@ -132,10 +132,12 @@ func admits(c Config, s dataset.Schema) error {
 			return err
 		}
 	}
-	for role, option := range map[model.Role]Option{model.Weights: OptWeights, model.Groups: OptGroup,
-		model.Clusters: OptCluster} {
-		if s.Roles[role] != "" {
-			if err := Admit(c.Method, option); err != nil {
+	for _, of := range []struct {
+		role   model.Role
+		option Option
+	}{{model.Weights, OptWeights}, {model.Groups, OptGroup}, {model.Clusters, OptCluster}} {
+		if s.Roles[of.role] != "" {
+			if err := Admit(c.Method, of.option); err != nil {
 				return err
 			}
 		}
