@@ -58,10 +58,7 @@ func FitTree(ctx context.Context, act sdk.Activation, src dataset.Source, most i
 	}
 	best := s.best()
 	warnOfMost(best, most)
-	if err := penalise(ctx, s.p.Under(best.Params().Hierarchy()), best, s.cfg); err != nil {
-		return nil, err
-	}
-	return ofTarget(ctx, s.p, best)
+	return finish(ctx, s.p.Under(best.Params().Hierarchy()), best, s.cfg)
 }
 
 // largest is a tree of so many leaves: what goes for it goes for all.

@@ -73,10 +73,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if best.Fit.EigengapK, err = s.e.EigengapK(s.p.Plain()); err != nil {
 		return nil, err
 	}
-	if err := penalise(ctx, s.p.With(best.K), best, s.cfg); err != nil {
-		return nil, err
-	}
-	return ofTarget(ctx, s.p, best)
+	return finish(ctx, s.p.With(best.K), best, s.cfg)
 }
 
 // openRange reads the data of fits from from to to experts and measures them; the series is to be closed.

@@ -206,6 +206,28 @@ func Judge(tests []Test, e Evidence) *Certificate {
 // FewCause is the cause that more experts may cure.
 const FewCause = "k too small"
 
+// OrCause stands between causes.
+const OrCause = ", or "
+
+// WiderCause is the cause that [mixture.Wider] cures: targets that spread further than d says.
+func WiderCause(d mixture.Density) string {
+	if mixture.Normal(d) {
+		return "noise of heavy tails"
+	}
+	return "targets that vary more than those of " + d.Name()
+}
+
+// ShapeCause is the cause that the density is another than d, whichever.
+func ShapeCause(d mixture.Density) string {
+	if mixture.Normal(d) {
+		return noiseCause
+	}
+	return "targets of another density than " + d.Name()
+}
+
+// OfSpread says whether the test of this name is of the spread of an expert's residuals.
+func OfSpread(test string) bool { return test == testResiduals || test == testHeteroscedasticity }
+
 const (
 	noiseCause = "noise that is not Gaussian or not of equal variance"
 	gateCause  = "a gate that is not linear in its features"
@@ -279,7 +301,7 @@ func (c *Certificate) explain() {
 	for _, why := range c.Causes {
 		all = append(all, why.Text)
 	}
-	c.Cause = strings.Join(all, ", or ")
+	c.Cause = strings.Join(all, OrCause)
 }
 
 // ofMeans says that a test is of the means or of the gate, not of the residuals' spread or order.

@@ -72,7 +72,7 @@ func TestConditionalMoments(t *testing.T) {
 
 		q := &quadraticForms{cov: cov, sums: sums, n: n, draws: n, blocks: []int{scores, len(sums)}}
 		q.standardise()
-		q.project(0, scores)
+		q.project(0, scores, ridged)
 		got := q.form(scores, len(sums)).chiSquared()
 		p := distuv.ChiSquared{K: terms}.Survival(want)
 		// A ridge of 1e−10 on correlations whose inverse may be some 1e4.
@@ -85,7 +85,7 @@ func TestConditionalMoments(t *testing.T) {
 	}
 	// Of more scores than half the draws the widening ends at 2.
 	q := &quadraticForms{cov: mat.NewSymDense(2, []float64{1, 0, 0, 1}), sums: []float64{1, 6}, n: 4, draws: 1, blocks: []int{1, 2}}
-	if q.project(0, 1); math.Abs(q.cov.At(1, 1)-2) > 1e-9 || q.sums[1] != 6 {
+	if q.project(0, 1, ridged); math.Abs(q.cov.At(1, 1)-2) > 1e-9 || q.sums[1] != 6 {
 		t.Errorf("%+v, want a variance of 2", q)
 	}
 }

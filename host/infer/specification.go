@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
@@ -102,9 +103,9 @@ func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool
 		q.omit(m.at[atGateFeatures]+of*j, of)
 	}
 	q.standardise()
-	q.project(0, m.at[atResiduals])
+	q.project(0, m.at[atResiduals], ridged)
 	q.test(testResiduals, m.at[atResiduals], m.at[atNonlinearity])
-	q.project(m.at[atResiduals], m.at[atNonlinearity])
+	q.project(m.at[atResiduals], m.at[atNonlinearity], ranked)
 	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity,
 		testInteractions} {
 		q.test(name, m.at[atNonlinearity+i], m.at[atNonlinearity+i+1])
@@ -122,7 +123,7 @@ func drawsFor(terms int) int {
 // rowsPerCoefficient for each of its coefficients.
 type Untested struct {
 	Expert       int
-	Rows         float64 // Σ r_i
+	Rows         float64 // Σ r_i; of 0/1 targets of mean m Σ r_i·4m(1−m)
 	Coefficients int     // that were estimated from them
 }
 
@@ -134,6 +135,9 @@ const rowsPerCoefficient = 2
 // untested returns the experts with too few rows.
 func (m *terms) untested(s *RowSums) (out []Untested) {
 	for i, mass := range s.Mass {
+		if len(s.Slopes) > 0 {
+			mass = s.Slopes[3*i+2]
+		}
 		if mass < float64(rowsPerCoefficient*len(m.expert)) {
 			out = append(out, Untested{i, mass, len(m.expert)})
 		}
@@ -156,12 +160,30 @@ type RowSums struct {
 	Weight      float64   // rows, or the sum of their weights
 	Shared      float64   // Σ r_i·(1 − r_i): how much the experts overlap
 	Neighbours  Neighbours
+	// Slopes are, of densities other than the normal one, 2Σ of what a larger variance of y adds to the first two terms of
+	// every expert's residuals, see [terms.allowForCoefficients], and the rows that say something of its mean, 3k.
+	Slopes []float64
 }
 
-func (m *terms) newSums() *RowSums { return NewRowSums(m.at[atEnd], m.p.K, 1) }
+func (m *terms) newSums() *RowSums {
+	s := newRowSums(m.at[atEnd], m.p.K, 1)
+	if !m.normal() {
+		s.Slopes = make([]float64, 3*m.p.K)
+	}
+	return s
+}
 
-// NewRowSums are those of no rows, of so many terms, experts and targets.
-func NewRowSums(terms, k, targets int) *RowSums {
+// normal says whether the noise is.
+func (m *terms) normal() bool { return mixture.Normal(mixture.DensityOf(m.p.Family)) }
+
+// Like returns those of no rows.
+func (s *RowSums) Like() *RowSums {
+	return &RowSums{Terms: make([]float64, len(s.Terms)), Prior: make([]float64, len(s.Prior)),
+		Mass: make([]float64, len(s.Mass)), Neighbours: newNeighbours(len(s.Neighbours.Sums)), Slopes: make([]float64, len(s.Slopes))}
+}
+
+// newRowSums are those of no rows, of so many terms, experts and targets.
+func newRowSums(terms, k, targets int) *RowSums {
 	return &RowSums{Terms: make([]float64, terms), Prior: make([]float64, k), Mass: make([]float64, k),
 		Neighbours: newNeighbours(targets)}
 }
@@ -182,6 +204,7 @@ type blockTerms struct {
 	prior, post   func(i int) []float64
 	neighbours    [][]float64
 	row, products []float64
+	slopes        [][]float64
 }
 
 // add adds a block's, of rows with these weights.
@@ -197,6 +220,9 @@ func (s *RowSums) add(t blockTerms, weight []float64) {
 		s.Prior[i] += sum(t.prior(i))
 		s.Mass[i] += sum(t.post(i))
 		s.Shared += s.shared(t.post(i), weight)
+	}
+	for i, v := range t.slopes {
+		s.Slopes[i] += sum(v)
 	}
 	s.Weight += sum(t.ones)
 	for r := range t.ones {
@@ -229,6 +255,7 @@ func (s *RowSums) Merge(o *RowSums) {
 	s.Weight += o.Weight
 	s.Shared += o.Shared
 	s.Neighbours.merge(&o.Neighbours)
+	floats.Add(s.Slopes, o.Slopes)
 }
 
 // sums returns the sums over the data.
@@ -239,8 +266,38 @@ func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*RowSum
 		}
 		m.fill(w, b.Y)
 		m.neighbours(w, b.Y)
-		return blockTerms{w.out, w.ones[:w.N], w.PriorOf, w.PostOf, w.near[:2], w.near[2], w.near[3]}, nil
+		return blockTerms{w.out, w.ones[:w.N], w.PriorOf, w.PostOf, w.near[:2], w.near[2], w.near[3],
+			m.slopes(w)}, nil
 	})
+}
+
+// slopes are those of a block's rows, whose terms are filled in; nil of normal noise.
+func (m *terms) slopes(w *termRows) (out [][]float64) {
+	if m.normal() {
+		return nil
+	}
+	for i := range m.p.K {
+		convexity := w.score[:w.N]
+		w.Convexity(convexity, i)
+		for h := range 2 {
+			of := make([]float64, w.N)
+			kernel.Mul(of, convexity, w.out[m.at[atResiduals]+3*i+h][:w.N])
+			out = append(out, of)
+		}
+		out = append(out, m.telling(w, i))
+	}
+	return out
+}
+
+// telling is r_i of a block's rows; of 0/1 targets of mean m r_i·4m(1−m), which is 0 where the expert is certain.
+func (m *terms) telling(w *termRows, i int) []float64 {
+	of := slices.Clone(w.PostOf(i))
+	if domain := w.Density.Domain(); domain.Whole && domain.Most == 1 {
+		for t, mean := range w.g[i*w.N : (i+1)*w.N] {
+			of[t] *= 4 * mean * (1 - mean)
+		}
+	}
+	return of
 }
 
 // sumsOf adds up the terms of blocks, which fill computes in the room W of a worker.
@@ -277,7 +334,8 @@ func sumsOf[W any](ctx context.Context, data model.Rows, workers int, none func(
 // σ²·(1 − p/m_i), and a free σ² is less than the noise's by the mean of that over
 // the experts that share it: so those of expert i have a mean of 1 + δ_i, where
 // δ_i = (coefficients that share σ_i)/(their rows) − p/m_i, or −p/m_i alone for a
-// given σ, and its terms ψ one of δ_i·dEψ(sZ)/ds² for each row.
+// given σ, and its terms ψ one of δ_i·dEψ(sZ)/ds² for each row. Under a density f that is half the mean of
+// ψ·f″/(f·E[(log f)′²]) by f's mean: of 0/1 targets, whose variance is their mean's, it is 0.
 func (m *terms) allowForCoefficients(s *RowSums) {
 	if m.noise && len(m.p.Sigma) == m.p.K {
 		return
@@ -289,8 +347,12 @@ func (m *terms) allowForCoefficients(s *RowSums) {
 			excess += mass * own * float64(m.p.K) / s.Weight
 		}
 		at := m.at[atResiduals] + 3*i
-		s.Terms[at] -= excess * slopeWide
-		s.Terms[at+1] -= excess * slopeNarrow
+		wide, narrow := slopeWide, slopeNarrow
+		if len(s.Slopes) > 0 {
+			wide, narrow = s.Slopes[3*i]/(2*mass), s.Slopes[3*i+1]/(2*mass)
+		}
+		s.Terms[at] -= excess * wide
+		s.Terms[at+1] -= excess * narrow
 	}
 }
 

@@ -87,8 +87,8 @@ func (q *quadraticForms) standardise() {
 }
 
 // project takes off all later terms what the terms from lo to hi explain, and
-// widens the rest for having been estimated from so many draws.
-func (q *quadraticForms) project(lo, hi int) {
+// widens the rest for having been estimated from so many draws. Solve returns V⁻¹·cross, or nil: [ridged] or [ranked].
+func (q *quadraticForms) project(lo, hi int, solve func(v *mat.SymDense, cross *mat.Dense) *mat.Dense) {
 	size, m := len(q.sums), hi-lo
 	if m == 0 || hi == size {
 		return
@@ -99,14 +99,12 @@ func (q *quadraticForms) project(lo, hi int) {
 		for j := i; j < m; j++ {
 			known.SetSym(i, j, q.cov.At(lo+i, lo+j))
 		}
-		known.SetSym(i, i, known.At(i, i)+ridge)
 		for j := hi; j < size; j++ {
 			cross.Set(i, j-hi, q.cov.At(lo+i, j))
 		}
 	}
-	var chol mat.Cholesky
-	coef := new(mat.Dense)
-	if !chol.Factorize(known) || chol.SolveTo(coef, cross) != nil {
+	coef := solve(known, cross)
+	if coef == nil {
 		return
 	}
 	step := func(terms *mat.Dense) {
@@ -140,6 +138,35 @@ func (q *quadraticForms) project(lo, hi int) {
 
 // ridge keeps the correlations of collinear scores invertible.
 const ridge = 1e-10
+
+// ridged solves for V + ridge·I.
+func ridged(v *mat.SymDense, cross *mat.Dense) *mat.Dense {
+	for i := range v.SymmetricDim() {
+		v.SetSym(i, i, v.At(i, i)+ridge)
+	}
+	var chol mat.Cholesky
+	out := new(mat.Dense)
+	if !chol.Factorize(v) || chol.SolveTo(out, cross) != nil {
+		return nil
+	}
+	return out
+}
+
+// ranked is ridged where no eigenvalue of V is below rankTolerance, else solves over the eigenvectors of the others: of
+// 0/1 targets the scores explain the residuals' shape but for little, which would be taken off a hundredfold.
+func ranked(v *mat.SymDense, cross *mat.Dense) *mat.Dense {
+	if whole(v) != nil {
+		return ridged(v, cross)
+	}
+	w := eigenvectors(v)
+	if w == nil {
+		return nil
+	}
+	var along, out mat.Dense
+	along.Mul(w.T(), cross)
+	out.Mul(w, &along)
+	return &out
+}
 
 // test makes that of the terms from lo to hi, if anything is left of them.
 func (q *quadraticForms) test(name string, lo, hi int) {

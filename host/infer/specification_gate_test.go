@@ -66,7 +66,7 @@ func TestOmitHardGates(t *testing.T) {
 		t.Errorf("gates %v, which are both in doubt", hard)
 	}
 	q.standardise()
-	q.project(0, 2)
+	q.project(0, 2, ridged)
 	// s has the sum (3 + 1)/√2 and a variance of 1: U = 7 − 0.5·4/√2, of variance 2 − 0.25.
 	u := 7 - 0.5*4/math.Sqrt2
 	if got, want := q.form(2, 3).chiSquared().Statistic, u*u/(100*1.75); math.Abs(got-want) > 1e-7*want {

@@ -44,6 +44,9 @@ func (s *Specification) Squares(ctx context.Context, rows model.Rows) (*Squares,
 // Scale sets the scales of the bounded functions.
 func (s *Specification) Scale(q *Squares) { s.terms.scale(q) }
 
+// NoSums returns those of no rows.
+func (s *Specification) NoSums() *RowSums { return s.terms.newSums() }
+
 // Sums returns the sums of the terms over rows.
 func (s *Specification) Sums(ctx context.Context, rows model.Rows, workers int) (*RowSums, error) {
 	return s.terms.sums(ctx, rows, workers)
@@ -77,7 +80,7 @@ func (t Tested) under(law mixture.Density) {
 		of.Noise = 0
 		of.Robust = of.Name == testDependence
 		if !of.Robust && !of.ofMeans() {
-			of.Suggests = "targets of another density than " + law.Name()
+			of.Suggests = ShapeCause(law)
 		}
 	}
 }

@@ -274,13 +274,13 @@ func (m *vectorTerms) neighbours(w *vectorTermRows, b *model.Block) {
 
 // sums returns the sums over the data.
 func (m *vectorTerms) sums(ctx context.Context, data model.Rows, workers int) (*RowSums, error) {
-	none := func() *RowSums { return NewRowSums(m.end, m.p.K, m.p.M) }
+	none := func() *RowSums { return newRowSums(m.end, m.p.K, m.p.M) }
 	return sumsOf(ctx, data, workers, none, m.newRows, func(w *vectorTermRows, b *model.Block) (blockTerms, error) {
 		err := m.fill(ctx, w, b)
 		if err == nil {
 			m.neighbours(w, b)
 		}
-		return blockTerms{w.out, w.ones[:b.N], w.Prior, w.Posterior, w.near, w.row, w.products}, err
+		return blockTerms{w.out, w.ones[:b.N], w.Prior, w.Posterior, w.near, w.row, w.products, nil}, err
 	})
 }
 
@@ -339,10 +339,10 @@ func (m *vectorTerms) quadratic(s *RowSums, c *mat.SymDense, draws float64, alon
 		q.omit(m.gateFeatures+of*j, of)
 	}
 	q.standardise()
-	q.project(0, m.residuals)
+	q.project(0, m.residuals, ridged)
 	q.test(testResiduals, m.residuals, m.correlation)
 	q.test(testCorrelation, m.correlation, m.nonlinearity)
-	q.project(m.residuals, m.nonlinearity)
+	q.project(m.residuals, m.nonlinearity, ranked)
 	blocks := m.blocks()
 	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity,
 		testInteractions} {

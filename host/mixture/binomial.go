@@ -1,20 +1,11 @@
 package mixture
 
-import (
-	"math"
+import "math"
 
-	"gonum.org/v1/gonum/mathext"
-	"gonum.org/v1/gonum/stat/distuv"
-)
-
-// Binomial is the law of y successes of N trials, each of probability m: the mean is N·m.
+// Binomial is the law of one trial, y 0 or 1, of probability m:
 //
-//	log f = log N!/(y!(N−y)!) + y·log m + (N−y)·log(1 − m)
-//
-// The zero value is of one trial, y 0 or 1; see [Tried].
-type Binomial struct {
-	trials []float64 // of the rows; nil: one each
-}
+//	log f = y·log m + (1 − y)·log(1 − m)
+type Binomial struct{}
 
 // Name returns "binomial".
 func (Binomial) Name() string { return "binomial" }
@@ -22,74 +13,50 @@ func (Binomial) Name() string { return "binomial" }
 // Own returns nothing.
 func (Binomial) Own() []OwnParameter { return nil }
 
-// Domain is successes of the trials, of probabilities between 0 and 1. Where there are trials no target is above them.
-func (d Binomial) Domain() Domain {
-	most := 1.0
-	for _, n := range d.trials {
-		most = max(most, n)
-	}
-	return Domain{Most: most, Whole: true, MostMean: 1}
-}
-
-func (d Binomial) of(t int) float64 {
-	if d.trials == nil {
-		return 1
-	}
-	return d.trials[t]
-}
+// Domain is 0 and 1, of probabilities between.
+func (Binomial) Domain() Domain { return Domain{Most: 1, Whole: true, MostMean: 1} }
 
 // mostShare is where 1 − m has no digits any more.
 const mostShare = 1 - 0x1p-53
 
 // LogDensity implements [Density].
-func (d Binomial) LogDensity(dst, scores, y, mean, _ []float64) {
+func (Binomial) LogDensity(dst, scores, y, mean, _ []float64) {
 	for t, v := range y {
-		n, m := d.of(t), min(max(mean[t], math.SmallestNonzeroFloat64), mostShare)
-		log := 0.0
+		m := min(max(mean[t], math.SmallestNonzeroFloat64), mostShare)
 		if v > 0 {
-			log += v * math.Log(m)
+			dst[t] = scores[t] + math.Log(m)
+		} else {
+			dst[t] = scores[t] + math.Log1p(-m)
 		}
-		if v < n {
-			log += (n - v) * math.Log1p(-m)
-		}
-		if n > 1 {
-			log += logFactorial(n) - logFactorial(v) - logFactorial(n-v)
-		}
-		dst[t] = scores[t] + log
 	}
 }
 
-// Derive implements [Density]: (y − Nm)/(m(1−m)), y/m² + (N−y)/(1−m)², N/(m(1−m)).
-func (d Binomial) Derive(to Terms, y, mean, _ []float64) {
+// Derive implements [Density]: (y − m)/(m(1−m)), y/m² + (1−y)/(1−m)², 1/(m(1−m)).
+func (Binomial) Derive(to Terms, y, mean, _ []float64) {
 	for t, v := range y {
-		n, m := d.of(t), min(max(mean[t], leastMean), mostShare)
+		m := min(max(mean[t], leastMean), mostShare)
 		in, out := 1/m, 1/(1-m)
-		to.Score[t] = v*in - (n-v)*out
-		to.Information[t] = v*in*in + (n-v)*out*out
-		to.Expected[t] = n * in * out
+		to.Score[t] = v*in - (1-v)*out
+		to.Information[t] = v*in*in + (1-v)*out*out
+		to.Expected[t] = in * out
 	}
 }
 
-// CDF implements [Law], of the first row's trials.
-func (d Binomial) CDF(y, mean float64, _ []float64) float64 {
-	n := d.of(0)
+// CDF implements [Law].
+func (Binomial) CDF(y, mean float64, _ []float64) float64 {
 	switch {
 	case y < 0:
 		return 0
-	case y >= n || mean <= 0:
+	case y >= 1:
 		return 1
-	case mean >= 1:
-		return 0
 	}
-	y = math.Floor(y)
-	return mathext.RegIncBeta(n-y, y+1, 1-mean)
+	return 1 - min(max(mean, 0), 1)
 }
 
-// Quantile implements [Law], of the first row's trials.
+// Quantile implements [Law].
 func (d Binomial) Quantile(q, mean float64, _ []float64) float64 {
-	n := d.of(0)
-	sd := math.Sqrt(n * mean * (1 - mean))
-	return leastWhole(q, n*mean+sd*distuv.UnitNormal.Quantile(q), sd/4, n, func(y float64) float64 {
-		return d.CDF(y, mean, nil)
-	})
+	if q <= d.CDF(0, mean, nil) {
+		return 0
+	}
+	return 1
 }

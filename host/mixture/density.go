@@ -148,6 +148,18 @@ func Normal(d Density) bool {
 	return ok
 }
 
+// Wider returns the density of which d is a limit and whose targets spread further: [StudentT] of [Gaussian] and
+// [NegativeBinomial] of [Poisson]; nil of others.
+func Wider(d Density) Density {
+	switch d.(type) {
+	case Gaussian:
+		return StudentT{}
+	case Poisson:
+		return NegativeBinomial{}
+	}
+	return nil
+}
+
 // Unit returns what [Posterior.Weigh] and [Posterior.Complete] are in the units of: the score of m
 // is 1/Unit of the one, its information 1/Unit of the other. σ² of [Gaussian], whose sums over rows know no σ; 1 of any
 // other.

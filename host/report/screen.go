@@ -94,7 +94,7 @@ func shortVerdicts(f *fitted.Fit) []string {
 	}
 	cause, try := c.Cause, c.Try
 	if f.Has(fitted.WarnTooMany) {
-		cause = strings.TrimSuffix(cause, ", or "+infer.FewCause)
+		cause = strings.TrimSuffix(cause, infer.OrCause+infer.FewCause)
 		if strings.HasPrefix(try, "--k ") {
 			cause, try = "experts of another kind, as k may be too large already",
 				"other terms by --formula, or another --activation"

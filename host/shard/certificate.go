@@ -173,7 +173,7 @@ func sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *mo
 	if err != nil {
 		return nil, err
 	}
-	t := newTests(m.K, spec.Terms())
+	t := newTests(spec)
 	if data.N == 0 {
 		return t, nil
 	}
@@ -191,9 +191,7 @@ func sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *mo
 	return t, err
 }
 
-func newTests(k, terms int) *tests {
-	return &tests{infer.NewRowSums(terms, k, 1), new(infer.Draws)}
-}
+func newTests(spec *infer.Specification) *tests { return &tests{spec.NoSums(), new(infer.Draws)} }
 
 // priorOf is what the draws need to know of all rows.
 func priorOf(m *fitted.Model) *infer.RowSums {
@@ -207,7 +205,7 @@ func priorOf(m *fitted.Model) *infer.RowSums {
 	return all
 }
 
-func (t *tests) like() *tests { return newTests(len(t.sums.Prior), len(t.sums.Terms)) }
+func (t *tests) like() *tests { return &tests{t.sums.Like(), new(infer.Draws)} }
 
 // add adds those of the next part.
 func (t *tests) add(o *tests) {
@@ -272,7 +270,7 @@ func squaresOf(v []float64, k int) *infer.Squares {
 
 func (t *tests) sumsValues() []float64 {
 	return slices.Concat([]float64{t.sums.Weight, t.sums.Shared}, t.sums.Neighbours.Values(), t.sums.Prior, t.sums.Mass,
-		t.sums.Terms)
+		t.sums.Terms, t.sums.Slopes)
 }
 
 // set takes what sumsValues gave, of as many experts and terms.
@@ -281,7 +279,7 @@ func (t *tests) set(values []float64) {
 	s.Weight, s.Shared = values[0], values[1]
 	s.Neighbours.Set(values[2 : 2+pairs])
 	values = values[2+pairs:]
-	for _, part := range [][]float64{s.Prior, s.Mass, s.Terms} {
+	for _, part := range [][]float64{s.Prior, s.Mass, s.Terms, s.Slopes} {
 		values = values[copy(part, values):]
 	}
 }
@@ -304,7 +302,7 @@ func loadTests(m *fitted.Model, bodies map[string][]byte) (*tests, error) {
 		return nil, err
 	}
 	k, width := m.K, m.D+2
-	t := newTests(k, spec.Terms())
+	t := newTests(spec)
 	sums, err := exactly(bodies["tests"], len(t.sumsValues()))
 	if err != nil {
 		return nil, err
