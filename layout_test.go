@@ -36,6 +36,7 @@ var imports = map[string][]string{
 	"internal/kernel":            {"golang.org/x/sys"},
 	"internal/memory":            {},
 	"internal/badfile":           {},
+	"internal/envelope":          {},
 	"internal/npy":               {"internal/badfile"},
 	"internal/numeric":           {gonum},
 	"internal/shown":             {},
@@ -103,7 +104,7 @@ var imports = map[string][]string{
 	"host/descent":      {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", "internal/stream", gonum},
 	"host/shard": {"sdk", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/tensor", "host/fitted",
 		"host/loss", "host/infer", "host/optim", "host/problem", "host/moment", "host/recheck", gonum},
-	"host": {"sdk", "internal/claims", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
+	"host": {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
 		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/steps", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/terms", "internal/stream", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
@@ -117,7 +118,7 @@ var imports = map[string][]string{
 	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/strictjson", "internal/suggest"},
 
 	// A recurrent layer is learned unit by unit, each a fit.
-	"host/gru/states": {"sdk", "host", "host/catalog", "host/dataset", "host/fitted", "host/gru", "host/infer", "host/model", "internal/numeric", gonum},
+	"host/gru/states": {"sdk", "host", "host/catalog", "host/dataset", "host/fitted", "host/gru", "host/infer", "host/model", "internal/envelope", "internal/numeric", gonum},
 
 	// A curve is learned with the mixture, from starts that are fits.
 	"host/learn": {"expression", "table", "host", "host/model", "host/dataset", "host/fitted", "internal/stream", gonum},

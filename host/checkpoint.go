@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -24,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/internal/claims"
+	"github.com/gatedlearning/moe/internal/envelope"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -48,49 +48,19 @@ type Checkpoint struct {
 	Screening screening    `json:"race"`
 }
 
-// checkpointFile is a checkpoint in JSON.
-type checkpointFile struct {
-	Format string `json:"format"` // first: what a file is can be told from its beginning
-	// SHA256 is that of the state without blanks between its tokens.
-	SHA256 string          `json:"sha256"`
-	State  json.RawMessage `json:"state"`
-}
-
 // MarshalJSON implements json.Marshaler.
 func (c *Checkpoint) MarshalJSON() ([]byte, error) {
 	type plain Checkpoint
-	state, err := json.Marshal((*plain)(c))
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(checkpointFile{CheckpointFormat, checksum(state), state})
+	return envelope.Marshal(CheckpointFormat, (*plain)(c))
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *Checkpoint) UnmarshalJSON(data []byte) error {
-	var file checkpointFile
-	if err := json.Unmarshal(data, &file); err != nil {
-		return err
-	}
-	if file.Format != CheckpointFormat {
-		return &CheckpointError{fmt.Sprintf("the checkpoint's format is %q, want %q: it is another version's; start "+
-			"anew without it", file.Format, CheckpointFormat)}
-	}
-	var state bytes.Buffer
-	if err := json.Compact(&state, file.State); err != nil {
-		return damaged("it has no state")
-	}
-	if checksum(state.Bytes()) != file.SHA256 {
-		return damaged("its checksum is another than when it was written; start anew without it")
-	}
 	type plain Checkpoint
 	*c = Checkpoint{}
-	return json.Unmarshal(state.Bytes(), (*plain)(c))
-}
-
-func checksum(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return envelope.Unmarshal(data, CheckpointFormat, (*plain)(c), func(msg string) error {
+		return &CheckpointError{msg}
+	})
 }
 
 // screening is the state of the search between waves of starts.

@@ -1,15 +1,14 @@
 package states
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/internal/envelope"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -31,45 +30,19 @@ type unitState struct {
 	At   *host.Checkpoint `json:"at"` // of the next fit; null at its begin
 }
 
-type checkpointFile struct {
-	Format string          `json:"format"` // first: what a file is can be told from its beginning
-	SHA256 string          `json:"sha256"` // of the state without blanks between its tokens
-	State  json.RawMessage `json:"state"`
-}
-
 // MarshalJSON implements json.Marshaler.
 func (c *Checkpoint) MarshalJSON() ([]byte, error) {
 	type plain Checkpoint
-	state, err := json.Marshal((*plain)(c))
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(checkpointFile{CheckpointFormat, digest(state), state})
+	return envelope.Marshal(CheckpointFormat, (*plain)(c))
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *Checkpoint) UnmarshalJSON(data []byte) error {
-	var file checkpointFile
-	if err := json.Unmarshal(data, &file); err != nil {
-		return err
-	}
-	if file.Format != CheckpointFormat {
-		return refused("the checkpoint's format is %q, want %q: it is another version's; start anew without it",
-			file.Format, CheckpointFormat)
-	}
-	var state bytes.Buffer
-	if json.Compact(&state, file.State) != nil || digest(state.Bytes()) != file.SHA256 {
-		return refused("the checkpoint is damaged: its checksum is another than when it was written; start anew " +
-			"without it")
-	}
 	type plain Checkpoint
 	*c = Checkpoint{}
-	return json.Unmarshal(state.Bytes(), (*plain)(c))
-}
-
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return envelope.Unmarshal(data, CheckpointFormat, (*plain)(c), func(msg string) error {
+		return &host.CheckpointError{Msg: msg}
+	})
 }
 
 func refused(format string, args ...any) error {
