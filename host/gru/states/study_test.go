@@ -153,7 +153,7 @@ type tally struct {
 }
 
 func tallyOf(t *testing.T, l *gru.Layer, got *Learned, r gru.Recording) (out tally) {
-	inputs, d := l.Inputs(), l.Inputs()+l.Hidden()
+	inputs := l.Inputs()
 	for j, u := range got.Units {
 		out.units++
 		if c := u.Fit.Fit.Certificate; c != nil && c.Model == infer.Suspect {
@@ -171,14 +171,7 @@ func tallyOf(t *testing.T, l *gru.Layer, got *Learned, r gru.Recording) (out tal
 		}
 		out.switching++
 		want, values := flat(candidate(l, j)), flat(&u.Candidate)
-		for i := range d {
-			off := math.Pow(values[i]-want[i], 2)
-			if i < inputs {
-				out.w, out.wBound, out.wNorm = out.w+off, out.wBound+v.At(i, i), out.wNorm+want[i]*want[i]
-			} else {
-				out.u, out.uBound, out.uNorm = out.u+off, out.uBound+v.At(i, i), out.uNorm+want[i]*want[i]
-			}
-		}
+		out.compare(want, values, v, inputs)
 		if u.Errors == nil || u.HAC == nil {
 			continue
 		}
@@ -219,4 +212,48 @@ func (s tally) String() string {
 		math.Sqrt(s.w/s.wNorm), math.Sqrt(s.w/s.wBound), math.Sqrt(s.u/s.uNorm), math.Sqrt(s.u/s.uBound),
 		100*float64(s.differ)/float64(s.decisions), s.decisions, s.largest, s.apart, s.parted,
 		100*float64(s.held)/float64(s.intervals), 100*float64(s.heldHAC)/float64(s.intervals), s.intervals)
+}
+
+var layers = struct{ truth, learned *string }{
+	flag.String("truth", "", "layer of TestBound, an .npz file; empty: it is left out"),
+	flag.String("learned", "", "the layer that was learned from -steps of its states with -sigma and seed 1"),
+}
+
+// TestBound prints the errors of a learned layer's candidate as multiples of what the information of known gates allows:
+//
+//	go test ./host/gru/states -run TestBound -truth TRUTH -learned LEARNED -steps 100000 -v
+func TestBound(t *testing.T) {
+	if *layers.truth == "" {
+		t.Skip("a study: -truth TRUTH -learned LEARNED -v")
+	}
+	var read [2]*gru.Layer
+	for i, path := range []string{*layers.truth, *layers.learned} {
+		var err error
+		if read[i], err = gru.Read(path, gru.Selection{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	truth, got := read[0], read[1]
+	var s tally
+	for j := range truth.Hidden() {
+		v := bound(truth, j, gru.Recording{Steps: *study.steps, Sigma: *study.sigma, Gates: gru.Soft, Seed: 1})
+		if v == nil {
+			t.Fatalf("unit %d: no information", j+1)
+		}
+		s.compare(flat(candidate(truth, j)), flat(candidate(got, j)), v, truth.Inputs())
+	}
+	t.Logf("W off by %.2g (%.2f of the bound), U by %.2g (%.2f)", math.Sqrt(s.w/s.wNorm), math.Sqrt(s.w/s.wBound),
+		math.Sqrt(s.u/s.uNorm), math.Sqrt(s.u/s.uBound))
+}
+
+// compare adds up the errors of a candidate's W and U.
+func (s *tally) compare(want, values []float64, v *mat.SymDense, inputs int) {
+	for i := range len(want) - 2 { // the last two are b and c
+		off := math.Pow(values[i]-want[i], 2)
+		if i < inputs {
+			s.w, s.wBound, s.wNorm = s.w+off, s.wBound+v.At(i, i), s.wNorm+want[i]*want[i]
+		} else {
+			s.u, s.uBound, s.uNorm = s.u+off, s.uBound+v.At(i, i), s.uNorm+want[i]*want[i]
+		}
+	}
 }
