@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // learnFlags are the flags of moe learn-activation.
@@ -180,6 +181,7 @@ type learnedJSON struct {
 	K           int        `json:"k"`
 	N           int        `json:"n"`
 	Features    []string   `json:"features"`
+	Dependent   []string   `json:"dependent"` // features that those before them tell; their coefficients are 0
 	Monotone    bool       `json:"monotone"`
 	Knots       int        `json:"knots"`
 	Middle      [2]float64 `json:"middle"` // where the middle 95 % of arguments are
@@ -223,10 +225,13 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 	p := l.Params
 	if wantsJSON(cmd) {
 		j := learnedJSON{Output: out, Activation: l.Table.Info().Name, K: p.K, N: l.N, Features: features,
-			Monotone: monotone,
-			Knots:    l.Knots, Middle: l.Middle, Even: l.Even, Center: l.Center, Proportions: l.Proportions,
+			Dependent: []string{}, Monotone: monotone,
+			Knots: l.Knots, Middle: l.Middle, Even: l.Even, Center: l.Center, Proportions: l.Proportions,
 			weightsJSON: weightsOf(p), Unjudged: l.Unjudged,
 			LogLikelihood: l.LogLikelihood, BIC: l.BIC, Curve: l.Curve, Bias: l.Bias, Named: l.Named, Starts: l.Starts}
+		for _, i := range l.Dependent {
+			j.Dependent = append(j.Dependent, features[i])
+		}
 		if l.StandardErrors != nil {
 			w := weightsOf(l.StandardErrors)
 			j.Errors = &w
@@ -239,6 +244,10 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 	if l.Even {
 		lines = append(lines, fmt.Sprintf("g is even about %.2g as far as it is known: the sign of every regressor "+
 			"is free", *l.Center))
+	}
+	for _, j := range l.Dependent {
+		lines = append(lines, fmt.Sprintf("%s follows from the features before it in every row: its coefficients are held "+
+			"at 0; --drop %[1]s leaves it out", shown.Name(features[j])))
 	}
 	lines = append(lines, bands(l))
 	for _, n := range l.Named {

@@ -101,6 +101,24 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// TestHeld: the ends of a curve are held by rows beyond both outer knots, and by three of 101.
+func TestHeld(t *testing.T) {
+	r := &rows{n: 101, d: 1}
+	for i := range r.n {
+		r.x, r.y = append(r.x, float64(i)-50), append(r.y, 0)
+	}
+	for _, test := range []struct {
+		lo, hi float64
+		want   bool
+	}{{-47.5, 47.5, true}, {-48, 47.5, false}, {-47.5, 48, false}, {-70, 0, false}, {0, 70, false}} {
+		s := &state{k: 1, a: [][]float64{{1}}, sigma: 1,
+			g: newNatural([]float64{test.lo, (test.lo + test.hi) / 2, test.hi}, make([]float64, 3))}
+		if got := s.held(r); got != test.want {
+			t.Errorf("knots from %v to %v: %v", test.lo, test.hi, got)
+		}
+	}
+}
+
 // TestCanonical: another order of the experts, another norm of the first and the other sign of all are the same mixture,
 // and the one that is canonical is found from each.
 func TestCanonical(t *testing.T) {

@@ -264,6 +264,9 @@ type Learned struct {
 
 	Starts []Start // the highest first
 
+	// Dependent are the features, from 0, that those before them tell in every row: their coefficients are held at 0.
+	Dependent []int
+
 	Rows []Row // at most 1,500, evenly spaced
 }
 
@@ -351,6 +354,11 @@ func Learn(ctx context.Context, src dataset.Source, cfg Config) (*Learned, error
 	if sd := spread(r.y); !(sd > 1e-12*math.Abs(r.y[0])) {
 		return nil, &Error{"the target is constant"}
 	}
+	d, left := r.d, r.dependent()
+	if len(left) > 0 {
+		r.x, mean, scale = kept(r.x, d, left), kept(mean, d, left), kept(scale, d, left)
+		r.d -= len(left)
+	}
 	few := r.thinned(startRows)
 	begun, err := begin(ctx, few, cfg, scale)
 	if err != nil {
@@ -373,7 +381,8 @@ func Learn(ctx context.Context, src dataset.Source, cfg Config) (*Learned, error
 	if err != nil {
 		return nil, err
 	}
-	out.Starts = starts
+	out.Starts, out.Dependent = starts, left
+	out.Params, out.StandardErrors = widened(out.Params, d, left), widened(out.StandardErrors, d, left)
 	return out, nil
 }
 
@@ -405,13 +414,24 @@ func screen(ctx context.Context, few *rows, begun []start) ([]Start, []*state, e
 // bentRows is how many rows a knot takes whose place follows the curve: BIC does not count the places.
 const bentRows = 50
 
-// choose returns the fit of the least BIC, over numbers of knots and where they are.
+// held says whether rows hold both ends of the curve: beyond each outer knot are more than half of the
+// [outerRows] that [knotsAt] leaves there, for the indices move once more after that.
+func (s *state) held(r *rows) bool {
+	z := s.indices(r)
+	least := min(outerRows, (len(z)-1)/20) / 2
+	knots := s.g.(*spline).knots
+	return z[least] < knots[0] && z[len(z)-1-least] > knots[len(knots)-1]
+}
+
+// choose returns the fit of the least BIC, over numbers of knots and where they are, of those whose ends are held if
+// there are any.
 func choose(ctx context.Context, r *rows, top *state, knots int) (*state, error) {
 	numbers := []int{6, 8, 10, 12}
 	if knots > 0 {
 		numbers = []int{knots}
 	}
 	var chosen *state
+	held := false
 	for _, m := range numbers {
 		for _, bent := range []bool{false, true} {
 			if bent && r.n < bentRows*m {
@@ -428,8 +448,9 @@ func choose(ctx context.Context, r *rows, top *state, knots int) (*state, error)
 			if err != nil {
 				return nil, err
 			}
-			if chosen == nil || next.bic(r) < chosen.bic(r) {
-				chosen = next
+			holds := next.held(r)
+			if chosen == nil || holds && !held || holds == held && next.bic(r) < chosen.bic(r) {
+				chosen, held = next, holds
 			}
 		}
 	}

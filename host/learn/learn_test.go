@@ -133,6 +133,38 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestDependent: a feature that those before it tell leaves the curve as it is without it, and has the coefficient 0.
+func TestDependent(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	const n = 500
+	x, more, y := mat.NewDense(n, 3, nil), mat.NewDense(n, 4, nil), make([]float64, n)
+	for i := range n {
+		u, v, w := rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()
+		x.SetRow(i, []float64{u, v, w})
+		more.SetRow(i, []float64{u, v, 3*u - v + 6, w})
+		y[i] = math.Tanh(u-v/2) + .1*rng.NormFloat64()
+	}
+	want, err := learn.Learn(t.Context(), dataset.Matrix(x, y), learn.Config{K: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := learn.Learn(t.Context(), dataset.Matrix(more, y), learn.Config{K: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.LogLikelihood != want.LogLikelihood || !slices.Equal(got.Dependent, []int{2}) || len(want.Dependent) != 0 {
+		t.Errorf("log-likelihood %v, want %v; dependent %v and %v", got.LogLikelihood, want.LogLikelihood, got.Dependent,
+			want.Dependent)
+	}
+	a, b := want.Params.Regressors, want.StandardErrors.Regressors
+	if w := []float64{a[0], a[1], 0, a[2]}; !slices.Equal(got.Params.Regressors, w) {
+		t.Errorf("regressors %v, want %v", got.Params.Regressors, w)
+	}
+	if w := []float64{b[0], b[1], 0, b[2]}; !slices.Equal(got.StandardErrors.Regressors, w) {
+		t.Errorf("standard errors %v, want %v", got.StandardErrors.Regressors, w)
+	}
+}
+
 var (
 	seeds = flag.Uint64("seeds", 0, "seeds of each case of TestStudy")
 	first = flag.Uint64("first", 11, "the first of them")
