@@ -246,8 +246,8 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 			"is free", *l.Center))
 	}
 	for _, j := range l.Dependent {
-		lines = append(lines, fmt.Sprintf("%s follows from the features before it in every row: its coefficients are held "+
-			"at 0; --drop %[1]s leaves it out", shown.Name(features[j])))
+		lines = append(lines, fmt.Sprintf("%s follows from the features before it in every row: its coefficients "+
+			"are held at 0; --drop %[1]s leaves it out", shown.Name(features[j])))
 	}
 	lines = append(lines, bands(l))
 	for _, n := range l.Named {
