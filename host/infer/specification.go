@@ -160,8 +160,9 @@ type RowSums struct {
 	Weight      float64   // rows, or the sum of their weights
 	Shared      float64   // Σ r_i·(1 − r_i): how much the experts overlap
 	Neighbours  Neighbours
-	// Slopes are, of densities other than the normal one, 2Σ of what a larger variance of y adds to the first two terms of
-	// every expert's residuals, see [terms.allowForCoefficients], and the rows that say something of its mean, 3k.
+	// Slopes are, of densities other than the normal one, 2Σ of what a larger variance of y adds to the first two
+	// terms of every expert's residuals, see [terms.allowForCoefficients], and the rows that say something of its
+	// mean, 3k.
 	Slopes []float64
 }
 
@@ -178,8 +179,9 @@ func (m *terms) normal() bool { return mixture.Normal(mixture.DensityOf(m.p.Fami
 
 // Like returns those of no rows.
 func (s *RowSums) Like() *RowSums {
-	return &RowSums{Terms: make([]float64, len(s.Terms)), Prior: make([]float64, len(s.Prior)),
-		Mass: make([]float64, len(s.Mass)), Neighbours: newNeighbours(len(s.Neighbours.Sums)), Slopes: make([]float64, len(s.Slopes))}
+	out := newRowSums(len(s.Terms), len(s.Prior), len(s.Neighbours.Sums))
+	out.Slopes = make([]float64, len(s.Slopes))
+	return out
 }
 
 // newRowSums are those of no rows, of so many terms, experts and targets.

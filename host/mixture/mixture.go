@@ -302,8 +302,8 @@ func (r *Posterior) Spread(dst []float64, i int) {
 	}
 }
 
-// Convexity writes ∂²f_i/∂m² over f_i·E[(∂log f_i/∂m)²] to dst, N values, of a density that is not normal: what e² − 1 is
-// of [Gaussian].
+// Convexity writes ∂²f_i/∂m² over f_i·E[(∂log f_i/∂m)²] to dst, N values, of a density that is not normal: what e² − 1
+// is of [Gaussian].
 func (r *Posterior) Convexity(dst []float64, i int) {
 	of := r.terms(i)
 	for t, u := range of.Score[:len(dst)] {
