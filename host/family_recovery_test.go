@@ -40,8 +40,8 @@ func recoveryCells() []recoveryCell {
 //
 //	go test ./host -run TestFamilyRecovery -study 10 -v -timeout 0
 //
-// it is ten data sets of 10,000 rows of 6 features for each cell and two and three experts, which prints the table of
-// docs/studies/families.md; without the flag one of 2,000 rows for each cell and two experts, for the likelihood alone.
+// it is ten data sets of 10,000 rows of 6 features for each cell and two and three experts, of docs/studies/families.md;
+// without the flag one of 2,000 rows for each cell and two experts, for the likelihood alone.
 func TestFamilyRecovery(t *testing.T) {
 	experts, n := []int{2, 3}, 10_000
 	if *studySets == 0 {

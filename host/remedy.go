@@ -20,13 +20,18 @@ import (
 // remedyRows is about how many rows of the data another density is tried on.
 const remedyRows = 1 << 13
 
+// mostLeft is the share of the excess of the worst test that those of the residuals' spread may still have under
+// another density where that is named: of many rows something fails under any.
+const mostLeft = .05
+
 // tryWider tries whether what the tests of m see is the density: where that of the residuals fails by most, and a
 // mixture of as many experts under the wider density ([mixture.Wider]), climbed to from m's parameters, is better by
-// BIC and its residuals pass, that density stands first among what is suggested, and is what to try.
+// BIC and its residuals pass, or have at most [mostLeft] of what they had, that density stands first among what is
+// suggested, and is what to try.
 func tryWider(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) error {
 	c, law := m.Fit.Certificate, p.Shape.Density()
-	wider := mixture.Wider(law)
-	if wider == nil || !widens(p, cfg) || !mostOfSpread(c) {
+	wider, worst := mixture.Wider(law), worstOfSpread(c)
+	if wider == nil || !widens(p, cfg) || worst == 0 {
 		return nil
 	}
 	as := *p
@@ -55,9 +60,11 @@ func tryWider(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Conf
 	if err != nil {
 		return err
 	}
-	fails := func(t infer.Test) bool { return infer.OfSpread(t.Name) && t.PValue < infer.Level }
-	if slices.ContainsFunc(tested.Tests, fails) {
-		return nil
+	for _, t := range tested.Tests {
+		left := (t.Statistic - float64(t.DF)) * float64(p.N()) / float64(after.N())
+		if infer.OfSpread(t.Name) && t.PValue < infer.Level && left > mostLeft*worst {
+			return nil
+		}
 	}
 	others := slices.DeleteFunc(strings.Split(c.Cause, infer.OrCause), func(cause string) bool {
 		return cause == infer.ShapeCause(law) // whichever it is
@@ -73,13 +80,16 @@ func widens(p *problem.Problem, cfg Config) bool {
 		p.Leaves == nil && p.Schema.Scale == "" && !cfg.Arrangements
 }
 
-// mostOfSpread says whether a test of the spread of the residuals fails, and no other by more.
-func mostOfSpread(c *fitted.Certificate) bool {
+// worstOfSpread is how far the worst test is above its mean under the model, if it fails and is of the spread of the
+// residuals; 0 else.
+func worstOfSpread(c *fitted.Certificate) float64 {
 	if c == nil || c.Model != infer.Suspect || len(c.Tests) == 0 {
-		return false
+		return 0
 	}
-	most := slices.MaxFunc(c.Tests, func(a, b fitted.CertificateTest) int {
-		return cmp.Compare(a.Statistic-float64(a.DF), b.Statistic-float64(b.DF))
-	})
-	return most.Verdict == infer.Suspect && infer.OfSpread(most.Name)
+	excess := func(t fitted.CertificateTest) float64 { return t.Statistic - float64(t.DF) }
+	worst := slices.MaxFunc(c.Tests, func(a, b fitted.CertificateTest) int { return cmp.Compare(excess(a), excess(b)) })
+	if worst.Verdict != infer.Suspect || !infer.OfSpread(worst.Name) {
+		return 0
+	}
+	return excess(worst)
 }
