@@ -76,16 +76,32 @@ def run(args: list[str], *, stdin: str = "", accept: tuple[int, ...] = (0,), ver
     """
     shown = verbose and sys.stderr is not None
     terminal = shown and sys.stderr.isatty()
-    process = subprocess.Popen(
-        [find(), *args] if shown else [find(), *args, "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=None if terminal else subprocess.PIPE, text=True, encoding="utf-8")
+    process = failed = None
+    started = threading.Event()
+
+    def start():
+        nonlocal process, failed
+        try:
+            process = subprocess.Popen(
+                [find(), *args] if shown else [find(), *args, "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=None if terminal else subprocess.PIPE, text=True, encoding="utf-8")
+        except BaseException as err:
+            failed = err
+        started.set()
     try:
+        # In a thread, which no interrupt reaches: one that came while it starts would leave it running.
+        threading.Thread(target=start).start()
+        started.wait()
+        if failed is not None:
+            raise failed
         if shown and not terminal:
             out, err = _communicate(process, stdin, sys.stderr)
         else:
             out, err = process.communicate(stdin)
     except BaseException:
-        _end(process)
+        started.wait(5)
+        if process is not None:
+            _end(process)
         raise
     if process.returncode in accept:
         return out
@@ -114,11 +130,10 @@ def _communicate(process, stdin, to):
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End a process: by a request, then by force."""
+    """End a process: by a request, then by force. It is not to be read any more."""
     process.terminate()
     try:
-        process.communicate(timeout=5)
+        process.wait(timeout=5)
     except BaseException:
         process.kill()
         process.wait()
-        raise
