@@ -143,7 +143,7 @@ func rightDesigns() (all []familyDesign) {
 //	go test ./host -run TestFamilyVerdicts -study 100 -v -timeout 0
 //
 // so many data sets of each of three designs a family are fitted, from the truth, and at most 2 in 100 are suspect. Without the
-// flag it is one of each, of which none is: one of twelve would be suspect in 1 of 80 with the level .001.
+// flag it is one of each, of which none is: one of fifteen would be suspect in 1 of 67 with the level .001.
 func TestFamilyVerdicts(t *testing.T) {
 	sets := uint64(max(1, *studySets))
 	for _, d := range rightDesigns() {

@@ -306,11 +306,7 @@ func (c *Certificate) explain() {
 
 // ofMeans says that a test is of the means or of the gate, not of the residuals' spread or order.
 func (t *Test) ofMeans() bool {
-	switch t.Name {
-	case testResiduals, testCorrelation, testHeteroscedasticity, testDependence:
-		return false
-	}
-	return true
+	return !OfSpread(t.Name) && t.Name != testCorrelation && t.Name != testDependence
 }
 
 // shaped says that it is of the means of a mixture, or of its gate, and that another density of the target fails it

@@ -135,8 +135,8 @@ const rowsPerCoefficient = 2
 // untested returns the experts with too few rows.
 func (m *terms) untested(s *RowSums) (out []Untested) {
 	for i, mass := range s.Mass {
-		if len(s.Slopes) > 0 {
-			mass = s.Slopes[3*i+2]
+		if len(s.Telling) > 0 {
+			mass = s.Telling[i]
 		}
 		if mass < float64(rowsPerCoefficient*len(m.expert)) {
 			out = append(out, Untested{i, mass, len(m.expert)})
@@ -160,16 +160,15 @@ type RowSums struct {
 	Weight      float64   // rows, or the sum of their weights
 	Shared      float64   // Σ r_i·(1 − r_i): how much the experts overlap
 	Neighbours  Neighbours
-	// Slopes are, of densities other than the normal one, 2Σ of what a larger variance of y adds to the first two
-	// terms of every expert's residuals, see [terms.allowForCoefficients], and the rows that say something of its
-	// mean, 3k.
-	Slopes []float64
+	// Of densities other than the normal one: 2Σ of what a larger variance of y adds to the first two terms of every
+	// expert's residuals, see [terms.allowForCoefficients], 2k, and how many rows say something of its mean, k.
+	Slopes, Telling []float64
 }
 
 func (m *terms) newSums() *RowSums {
 	s := newRowSums(m.at[atEnd], m.p.K, 1)
 	if !m.normal() {
-		s.Slopes = make([]float64, 3*m.p.K)
+		s.Slopes, s.Telling = make([]float64, 2*m.p.K), make([]float64, m.p.K)
 	}
 	return s
 }
@@ -180,7 +179,7 @@ func (m *terms) normal() bool { return mixture.Normal(mixture.DensityOf(m.p.Fami
 // Like returns those of no rows.
 func (s *RowSums) Like() *RowSums {
 	out := newRowSums(len(s.Terms), len(s.Prior), len(s.Neighbours.Sums))
-	out.Slopes = make([]float64, len(s.Slopes))
+	out.Slopes, out.Telling = make([]float64, len(s.Slopes)), make([]float64, len(s.Telling))
 	return out
 }
 
@@ -206,7 +205,8 @@ type blockTerms struct {
 	prior, post   func(i int) []float64
 	neighbours    [][]float64
 	row, products []float64
-	slopes        [][]float64
+	// nil of normal noise
+	slopes, telling [][]float64
 }
 
 // add adds a block's, of rows with these weights.
@@ -225,6 +225,9 @@ func (s *RowSums) add(t blockTerms, weight []float64) {
 	}
 	for i, v := range t.slopes {
 		s.Slopes[i] += sum(v)
+	}
+	for i, v := range t.telling {
+		s.Telling[i] += sum(v)
 	}
 	s.Weight += sum(t.ones)
 	for r := range t.ones {
@@ -258,6 +261,7 @@ func (s *RowSums) Merge(o *RowSums) {
 	s.Shared += o.Shared
 	s.Neighbours.merge(&o.Neighbours)
 	floats.Add(s.Slopes, o.Slopes)
+	floats.Add(s.Telling, o.Telling)
 }
 
 // sums returns the sums over the data.
@@ -268,38 +272,37 @@ func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*RowSum
 		}
 		m.fill(w, b.Y)
 		m.neighbours(w, b.Y)
-		return blockTerms{w.out, w.ones[:w.N], w.PriorOf, w.PostOf, w.near[:2], w.near[2], w.near[3],
-			m.slopes(w)}, nil
+		slopes, telling := m.fillUnder(w)
+		return blockTerms{w.out, w.ones[:w.N], w.PriorOf, w.PostOf, w.near[:2], w.near[2], w.near[3], slopes,
+			telling}, nil
 	})
 }
 
-// slopes are those of a block's rows, whose terms are filled in; nil of normal noise.
-func (m *terms) slopes(w *termRows) (out [][]float64) {
+// fillUnder computes what the sums of another density than the normal one have besides, of a block's rows whose terms
+// are filled in; nothing of normal noise. A row tells r_i of expert i's mean, of 0/1 targets of mean m r_i·4m(1−m):
+// nothing where the expert is certain.
+func (m *terms) fillUnder(w *termRows) (slopes, telling [][]float64) {
 	if m.normal() {
-		return nil
+		return nil, nil
 	}
+	domain := w.Density.Domain()
 	for i := range m.p.K {
-		convexity := w.score[:w.N]
+		convexity, tells := w.score[:w.N], w.under[3*i][:w.N]
 		w.Convexity(convexity, i)
 		for h := range 2 {
-			of := make([]float64, w.N)
+			of := w.under[3*i+1+h][:w.N]
 			kernel.Mul(of, convexity, w.out[m.at[atResiduals]+3*i+h][:w.N])
-			out = append(out, of)
+			slopes = append(slopes, of)
 		}
-		out = append(out, m.telling(w, i))
-	}
-	return out
-}
-
-// telling is r_i of a block's rows; of 0/1 targets of mean m r_i·4m(1−m), which is 0 where the expert is certain.
-func (m *terms) telling(w *termRows, i int) []float64 {
-	of := slices.Clone(w.PostOf(i))
-	if domain := w.Density.Domain(); domain.Whole && domain.Most == 1 {
-		for t, mean := range w.g[i*w.N : (i+1)*w.N] {
-			of[t] *= 4 * mean * (1 - mean)
+		copy(tells, w.PostOf(i))
+		if domain.Whole && domain.Most == 1 {
+			for t, mean := range w.g[i*w.N : (i+1)*w.N] {
+				tells[t] *= 4 * mean * (1 - mean)
+			}
 		}
+		telling = append(telling, tells)
 	}
-	return of
+	return slopes, telling
 }
 
 // sumsOf adds up the terms of blocks, which fill computes in the room W of a worker.
@@ -351,7 +354,7 @@ func (m *terms) allowForCoefficients(s *RowSums) {
 		at := m.at[atResiduals] + 3*i
 		wide, narrow := slopeWide, slopeNarrow
 		if len(s.Slopes) > 0 {
-			wide, narrow = s.Slopes[3*i]/(2*mass), s.Slopes[3*i+1]/(2*mass)
+			wide, narrow = s.Slopes[2*i]/(2*mass), s.Slopes[2*i+1]/(2*mass)
 		}
 		s.Terms[at] -= excess * wide
 		s.Terms[at+1] -= excess * narrow

@@ -133,6 +133,7 @@ type termRows struct {
 	ones, score, one, two []float64
 	near                  [][]float64 // u and y of [Neighbours], and room for a row of them
 	out                   [][]float64
+	under                 [][]float64 // 3k, of densities other than the normal one
 }
 
 func (m *terms) newRows() *termRows {
@@ -153,6 +154,10 @@ func (m *terms) newRows() *termRows {
 	}
 	w.near = [][]float64{make([]float64, n), make([]float64, n), make([]float64, 2), make([]float64, 1)}
 	columns(w.out)
+	if !m.normal() {
+		w.under = make([][]float64, 3*m.p.K)
+		columns(w.under)
+	}
 	return w
 }
 

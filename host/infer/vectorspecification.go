@@ -280,7 +280,7 @@ func (m *vectorTerms) sums(ctx context.Context, data model.Rows, workers int) (*
 		if err == nil {
 			m.neighbours(w, b)
 		}
-		return blockTerms{w.out, w.ones[:b.N], w.Prior, w.Posterior, w.near, w.row, w.products, nil}, err
+		return blockTerms{w.out, w.ones[:b.N], w.Prior, w.Posterior, w.near, w.row, w.products, nil, nil}, err
 	})
 }
 

@@ -270,7 +270,7 @@ func squaresOf(v []float64, k int) *infer.Squares {
 
 func (t *tests) sumsValues() []float64 {
 	return slices.Concat([]float64{t.sums.Weight, t.sums.Shared}, t.sums.Neighbours.Values(), t.sums.Prior, t.sums.Mass,
-		t.sums.Terms, t.sums.Slopes)
+		t.sums.Terms, t.sums.Slopes, t.sums.Telling)
 }
 
 // set takes what sumsValues gave, of as many experts and terms.
@@ -279,7 +279,7 @@ func (t *tests) set(values []float64) {
 	s.Weight, s.Shared = values[0], values[1]
 	s.Neighbours.Set(values[2 : 2+pairs])
 	values = values[2+pairs:]
-	for _, part := range [][]float64{s.Prior, s.Mass, s.Terms, s.Slopes} {
+	for _, part := range [][]float64{s.Prior, s.Mass, s.Terms, s.Slopes, s.Telling} {
 		values = values[copy(part, values):]
 	}
 }

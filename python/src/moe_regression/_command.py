@@ -76,15 +76,15 @@ def run(args: list[str], *, stdin: str = "", accept: tuple[int, ...] = (0,), ver
     """
     shown = verbose and sys.stderr is not None
     terminal = shown and sys.stderr.isatty()
+    command = [find(), *args] if shown else [find(), *args, "--quiet"]
     process = failed = None
     started = threading.Event()
 
     def start():
         nonlocal process, failed
         try:
-            process = subprocess.Popen(
-                [find(), *args] if shown else [find(), *args, "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=None if terminal else subprocess.PIPE, text=True, encoding="utf-8")
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=None if terminal else subprocess.PIPE, text=True, encoding="utf-8")
         except BaseException as err:
             failed = err
         started.set()
