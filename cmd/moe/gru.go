@@ -51,8 +51,31 @@ func (f *layerFlags) selection() (gru.Selection, error) {
 	return sel, usagef("--form %q: want %s or %s", f.form, gru.ResetAfter, gru.ResetBefore)
 }
 
-// maxSteps bounds a sequence.
-const maxSteps = 1e8
+// read reads the layer of a file, after a look at where the output goes; "" for none.
+func (f *layerFlags) read(path, out string) (*gru.Layer, error) {
+	sel, err := f.selection()
+	if err != nil {
+		return nil, err
+	}
+	if out != "" {
+		if err := distinct(out, path); err != nil {
+			return nil, err
+		}
+		if err := creatable(out); err != nil {
+			return nil, err
+		}
+	}
+	return gru.Read(path, sel)
+}
+
+// checkSteps looks at the length of a sequence.
+func checkSteps(n int) error {
+	const most = 1e8
+	if n < 1 || n > most {
+		return usagef("--steps %d: want between 1 and %d", n, int(most))
+	}
+	return nil
+}
 
 func newGRUCmd() *cobra.Command {
 	f := new(gruFlags)
@@ -89,22 +112,10 @@ goes moe gru learn.`,
 }
 
 func (f *gruFlags) run(cmd *cobra.Command, path string) error {
-	if f.steps < 1 || f.steps > maxSteps {
-		return usagef("--steps %d: want between 1 and %d", f.steps, int(maxSteps))
-	}
-	sel, err := f.layer.selection()
-	if err != nil {
+	if err := checkSteps(f.steps); err != nil {
 		return err
 	}
-	if f.out != "" {
-		if err := distinct(f.out, path); err != nil {
-			return err
-		}
-		if err := creatable(f.out); err != nil {
-			return err
-		}
-	}
-	layer, err := gru.Read(path, sel)
+	layer, err := f.layer.read(path, f.out)
 	if err != nil {
 		return err
 	}

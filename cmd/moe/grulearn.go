@@ -110,18 +110,6 @@ func (f *gruLearnFlags) check(cmd *cobra.Command, path string) error {
 	return creatable(checkpoint)
 }
 
-// reference is the layer to compare with, nil where there is none.
-func (f *gruLearnFlags) reference() (*gru.Layer, error) {
-	if f.truth == "" {
-		return nil, nil
-	}
-	sel, err := f.layer.selection()
-	if err != nil {
-		return nil, err
-	}
-	return gru.Read(f.truth, sel)
-}
-
 func (f *gruLearnFlags) run(cmd *cobra.Command, path string) error {
 	ctx := cmd.Context()
 	if err := f.check(cmd, path); err != nil {
@@ -131,9 +119,11 @@ func (f *gruLearnFlags) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	truth, err := f.reference()
-	if err != nil {
-		return err
+	var truth *gru.Layer
+	if f.truth != "" {
+		if truth, err = f.layer.read(f.truth, ""); err != nil {
+			return err
+		}
 	}
 	in, err := openInput(ctx, cmd, path)
 	if err != nil {

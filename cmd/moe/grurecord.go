@@ -62,8 +62,8 @@ func gatesNamed(name string) (gru.Gates, error) {
 }
 
 func (f *gruRecordFlags) run(cmd *cobra.Command, path string) error {
-	if f.recording.Steps < 1 || f.recording.Steps > maxSteps {
-		return usagef("--steps %d: want between 1 and %d", f.recording.Steps, int(maxSteps))
+	if err := checkSteps(f.recording.Steps); err != nil {
+		return err
 	}
 	if !(f.recording.Sigma >= 0) || math.IsInf(f.recording.Sigma, 0) {
 		return usagef("--sigma %v: want a finite number, 0 or above", f.recording.Sigma)
@@ -72,20 +72,10 @@ func (f *gruRecordFlags) run(cmd *cobra.Command, path string) error {
 	if f.recording.Gates, err = gatesNamed(f.gates); err != nil {
 		return err
 	}
-	sel, err := f.layer.selection()
-	if err != nil {
-		return err
-	}
 	if _, err := tablefile.ExtensionOf(f.out); err != nil {
 		return usagef("%w", err)
 	}
-	if err := distinct(f.out, path); err != nil {
-		return err
-	}
-	if err := creatable(f.out); err != nil {
-		return err
-	}
-	layer, err := gru.Read(path, sel)
+	layer, err := f.layer.read(path, f.out)
 	if err != nil {
 		return err
 	}
