@@ -33,7 +33,8 @@ parameters. On data: log-likelihood summed over the rows, root mean squared erro
 and R2 of the mean prediction, beside them those of the mean and of a linear regression that
 were fitted to the rows of the fit and are in its file, the share of rows inside the prediction intervals
 of 50, 80, 90 and 95 %, and a histogram of F(y|x), which is level where the model
-is right; with --weights a row of weight w counts as w rows. Against the truth: e_reg = 1 - max over permutations of the smallest
+is right; with --weights a row of weight w counts as w rows. Of a model of rows in groups the
+log-likelihood is that of whole groups which the model has not seen, and all else of each row by itself. Against the truth: e_reg = 1 - max over permutations of the smallest
 cosine between an estimated and a true regressor, and e_gating likewise for the
 gate, under a tree over the permutations that leave it as it is; of a network's file, whose truth is a network's file too, the relative
 errors of W and v after its units have been matched, and e_reg of their directions. A
@@ -111,13 +112,8 @@ func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataF
 	if err != nil {
 		return nil, err
 	}
-	if data.path != "" {
-		if err := refuseGroups(m, modelPath, "evaluate"); err != nil {
-			return nil, err
-		}
-	}
-	_, mixture := m.(mixtureFile)
-	if data.path == "" && mixture { // what is compared does not depend on the activation
+	mixture, ok := m.(mixtureFile)
+	if data.path == "" && ok { // what is compared does not depend on the activation
 		return m.judge(cmd, nil, nil, truthPath)
 	}
 	act, err := openModel(cmd, m.named(), modelPath, limits)
@@ -128,8 +124,18 @@ func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataF
 	if data.path == "" {
 		return m.judge(cmd, act, nil, truthPath)
 	}
-	src, err := data.table.open(cmd, data.path, m, false)
-	if err != nil {
+	var src dataset.Source
+	if ok && mixture.Groups != nil {
+		in, err := openInput(cmd.Context(), cmd, data.path)
+		if err != nil {
+			return nil, err
+		}
+		defer in.close()
+		src, err = data.table.openGrouped(cmd, in, mixture, false)
+		if err != nil {
+			return nil, err
+		}
+	} else if src, err = data.table.open(cmd, data.path, m, false); err != nil {
 		return nil, err
 	}
 	result, err := m.judge(cmd, act, src, truthPath)
@@ -179,7 +185,7 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 			}
 		}
 		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g%s\nrmse            %.6g%s\nr2          "+
-			"    %.6g\n", weighedRows(r.N, r.Weight)+leftOut(r.Dropped), r.LogLikelihood, of, r.RMSE, point,
+			"    %.6g\n", weighedRows(r.N, r.Weight)+leftOut(r.Dropped)+inGroups(r.Groups), r.LogLikelihood, of, r.RMSE, point,
 			r.R2); err != nil {
 			return err
 		}
@@ -207,6 +213,14 @@ func weighedRows(n int, weight float64) string {
 		return fmt.Sprintf("%d of total weight %.6g", n, weight)
 	}
 	return fmt.Sprint(n)
+}
+
+// inGroups says how many groups rows are in; "" where they are in none.
+func inGroups(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return " in " + plural(n, "group")
 }
 
 // printBaselines prints what simpler models, of the rows of the fit, make of the rows.

@@ -275,11 +275,8 @@ func (f *fitFlags) check(cmd *cobra.Command, s *spec.Fit) error {
 			return err
 		}
 	}
-	if grouped := s.Grouped(); f.without && !grouped {
+	if f.without && !s.Grouped() {
 		return usagef("--no-group-posteriors has no effect without --group")
-	} else if f.report != "" && grouped {
-		return usagef("--report: the page is of rows that have their own experts, not of groups; moe explain MODEL " +
-			"says what there is")
 	}
 	if err := f.checkThreads(cmd); err != nil {
 		return err

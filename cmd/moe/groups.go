@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 )
@@ -18,20 +19,12 @@ func (f *predictFlags) grouped(cmd *cobra.Command, m mixtureFile, act *modelActi
 		return err
 	}
 	defer in.close()
-	all, err := in.open(dataset.Selection{Decimal: f.table.point, Target: m.Target, Optional: true})
+	src, err := f.table.openGrouped(cmd, in, m, true)
 	if err != nil {
 		return err
 	}
-	column := m.Groups.Column
-	if slices.Contains(all.Schema().Columns(), column) {
-		f.table.roles[model.Groups] = column
+	if f.table.roles[model.Groups] != "" {
 		f.extras.Groups = &predict.Groups{Posteriors: m.Groups.Posteriors}
-	} else {
-		remark(cmd, "moe: %s has no column %q of groups: each row is taken for one of a new group", in.name(), column)
-	}
-	src, err := f.table.openFrom(in, m, true)
-	if err != nil {
-		return err
 	}
 	if f.extras.Interval > 0 {
 		remarkCertain(cmd, modelPath, m.Model)
@@ -42,15 +35,30 @@ func (f *predictFlags) grouped(cmd *cobra.Command, m mixtureFile, act *modelActi
 	}
 	if g := f.extras.Groups; g != nil && g.New > 0 {
 		remark(cmd, "moe: %s of column %q not in %s: the gate's probabilities stand for what is known of them, with "+
-			"their own rows that have %s", plural(g.New, "group"), column, modelPath, m.Target)
+			"their own rows that have %s", plural(g.New, "group"), m.Groups.Column, modelPath, m.Target)
 	}
 	return nil
 }
 
+// openGrouped is openFrom for a model of rows in groups, with the column of their ids where the table has it.
+func (t *modelTableFlags) openGrouped(cmd *cobra.Command, in *input, m mixtureFile,
+	optional bool) (dataset.Source, error) {
+	all, err := in.open(dataset.Selection{Decimal: t.point, Target: m.Target, Optional: optional})
+	if err != nil {
+		return nil, err
+	}
+	if column := m.Groups.Column; slices.Contains(all.Schema().Columns(), column) {
+		t.roles[model.Groups] = column
+	} else {
+		remark(cmd, "moe: %s has no column %q of groups: each row is taken for one of a new group", in.name(), column)
+	}
+	return t.openFrom(in, m, optional)
+}
+
 // refuseGroups refuses what a model of rows in groups is not for.
-func refuseGroups(m anyModel, path, what string) error {
-	if mixture, ok := m.(mixtureFile); ok && mixture.Groups != nil {
-		return usagef("%s is of rows in groups (column %q), which %s does not know", path, mixture.Groups.Column, what)
+func refuseGroups(m *fitted.Model, path, what string) error {
+	if m.Groups != nil {
+		return usagef("%s is of rows in groups (column %q), which %s does not know", path, m.Groups.Column, what)
 	}
 	return nil
 }

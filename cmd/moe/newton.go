@@ -78,7 +78,7 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 		return &dataset.Error{File: f.model,
 			Msg: "experts with an output scale; passes over shards are for means without"}
 	}
-	if err := refuseGroups(mixtureFile{Model: m}, f.model, "newton"); err != nil {
+	if err := refuseGroups(m, f.model, "newton"); err != nil {
 		return err
 	}
 	if m.TargetScale != "" {

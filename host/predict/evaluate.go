@@ -20,7 +20,8 @@ type Evaluation struct {
 	N             int     `json:"n"`
 	Dropped       int     `json:"dropped,omitempty"` // rows left out for missing cells
 	Weight        float64 `json:"weight,omitempty"`  // sum of the observations' weights, where there are any
-	LogLikelihood float64 `json:"log_likelihood"`    // Σ log p(y|x) over the rows, natural log
+	Groups        int     `json:"groups,omitempty"`  // of the rows, where they are in groups
+	LogLikelihood float64 `json:"log_likelihood"`    // Σ log p(y|x) over the rows, or their groups, natural log
 	RMSE          float64 `json:"rmse"`              // root of the mean of (y − E[y|x])²
 	R2            float64 `json:"r2"`                // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
 
@@ -41,7 +42,11 @@ type Evaluation struct {
 // activation act on it; a row of weight w counts as w rows. Sums go block by
 // block in order. It is an error if the source has no target or another number of
 // features than the model, or if the target is constant, which leaves R2 without
-// meaning.
+// meaning. Of rows in groups the log-likelihood is that of groups which the model has not seen,
+//
+//	Σ_g w_g·log Σ_i P(z=i|x_g)·Π_t f(y_gt; m_i(x_gt), ψ_i),
+//
+// and all else is of each row by itself.
 func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src dataset.Source) (*Evaluation, error) {
 	return EvaluateWith(ctx, p, nil, act, src)
 }
@@ -66,10 +71,20 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 	act model.Activation, src dataset.Source) (*Evaluation, error) {
 	predictor := NewPredictor(p, act, src.Schema().Name).With(u)
 	scale := src.Schema().Scale
-	return evaluate(ctx, src, p.D, beside, func(ctx context.Context, b *model.Block) (*described, error) {
+	var groups *joints
+	if src.Schema().Roles[model.Groups] != "" {
+		groups = newJoints(p, src.Schema())
+	}
+	never := func(int) bool { return false }
+	return evaluate(ctx, src, p.D, beside, groups, func(ctx context.Context, b *model.Block) (*described, error) {
 		pred, err := predictor.Predict(ctx, b)
 		if err != nil {
 			return nil, err
+		}
+		if groups != nil {
+			if err := groups.add(b, pred, never, never); err != nil {
+				return nil, err
+			}
 		}
 		out := &described{mean: pred.Mean, logDens: pred.LogDens, cdf: func(r int, y float64) float64 {
 			return predictor.distribution(pred, r).CDF(y)
@@ -99,8 +114,8 @@ type described struct {
 	cdf, before   func(row int, y float64) float64
 }
 
-// evaluate is [Evaluate] for whatever describes blocks of d features.
-func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Baselines,
+// evaluate is [Evaluate] for whatever describes blocks of d features, and adds them to the groups where there are any.
+func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Baselines, groups *joints,
 	describe func(context.Context, *model.Block) (*described, error)) (*Evaluation, error) {
 	schema := src.Schema()
 	if schema.Target == "" {
@@ -166,6 +181,9 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Bas
 	if target.squares == 0 {
 		return nil, &dataset.Error{File: schema.Name,
 			Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
+	}
+	if groups != nil {
+		e.Groups, e.LogLikelihood = len(groups.order), groups.logLikelihood()+slopes
 	}
 	e.Dropped = dataset.Dropped(src)
 	if mean := mean.baseline(target.squares, weight); mean != nil {

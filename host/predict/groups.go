@@ -2,8 +2,10 @@ package predict
 
 import (
 	"context"
+	"fmt"
 	"math"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -18,56 +20,143 @@ type Groups struct {
 	of map[float64][]float64
 }
 
+// joints are of the groups of a table, by what stands in its column,
+//
+//	log P(z=i|x_g) + Σ_t log f(y_gt; m_i(x_gt), ψ_i)
+type joints struct {
+	schema     dataset.Schema
+	params     *model.Params
+	density    mixture.Density
+	of         map[float64]*joint
+	order      []*joint
+	logf, none []float64 // room
+	seen       int       // rows gone over
+}
+
+// joint is that of one group.
+type joint struct {
+	row    int // its first, counted from 1
+	weight float64
+	gate   []float64
+	logs   []float64 // K
+}
+
+func newJoints(p *model.Params, schema dataset.Schema) *joints {
+	return &joints{schema: schema, params: p, density: mixture.DensityOf(p.Family), of: make(map[float64]*joint),
+		logf: make([]float64, p.K*model.BlockRows), none: make([]float64, model.BlockRows)}
+}
+
+// add adds the rows of a block, of which p is the prediction, but for those that skip says are no use, and the
+// densities of those that have a target. A gate or weights that vary within a group are a *dataset.Error.
+func (j *joints) add(b *model.Block, p *Prediction, skip, noTarget func(row int) bool) error {
+	k, n := j.params.K, b.N
+	if b.Y != nil {
+		for i := range k {
+			j.density.LogDensity(j.logf[i*n:(i+1)*n], j.none[:n], b.Y, p.Experts[i*n:(i+1)*n], j.params.OwnOf(nil, i))
+		}
+	}
+	for r, id := range b.Role[model.Groups] {
+		j.seen++
+		if skip(r) {
+			continue
+		}
+		g := j.of[id]
+		if g == nil {
+			g = &joint{row: j.seen, weight: b.Weight(r), gate: make([]float64, k), logs: make([]float64, k)}
+			for i := range k {
+				g.gate[i] = p.Gate[i*n+r]
+				g.logs[i] = math.Log(g.gate[i])
+			}
+			j.of[id], j.order = g, append(j.order, g)
+		}
+		for i, v := range g.gate {
+			if math.Abs(p.Gate[i*n+r]-v) > gateVaries {
+				return j.fault(g, id, "what the gate sees varies: its features are constant in a group")
+			}
+		}
+		if b.Weight(r) != g.weight {
+			return j.fault(g, id, fmt.Sprintf("the weights are %v and %v: weights are constant in a group", g.weight,
+				b.Weight(r)))
+		}
+		if b.Y != nil && !noTarget(r) {
+			for i := range g.logs {
+				g.logs[i] += j.logf[i*n+r]
+			}
+		}
+	}
+	return nil
+}
+
+// gateVaries is what rounding may make of a gate's probability in rows of one group.
+const gateVaries = 1e-9
+
+func (j *joints) fault(g *joint, id float64, what string) error {
+	return &dataset.Error{File: j.schema.Name, Msg: fmt.Sprintf("rows %d and %d of group %s (column %q): %s", g.row,
+		j.seen, j.schema.ID(model.Groups, id), j.schema.Roles[model.Groups], what)}
+}
+
+// logLikelihood is Σ_g w_g·log p(y_g|x_g); it makes posteriors of the joints.
+func (j *joints) logLikelihood() (sum float64) {
+	for _, g := range j.order {
+		if v := mixture.SharePosterior(g.logs); g.weight > 0 {
+			sum += g.weight * v
+		}
+	}
+	return sum
+}
+
 // take finds what is known of the groups of src: the posterior of those that the model has, and of others the gate's
-// probabilities of their first rows, times the density of the rows that have a target.
+// probabilities, times the density of the rows that have a target.
 func (g *Groups) take(ctx context.Context, t *predictions) error {
 	g.of, g.New = make(map[float64][]float64), 0
-	schema, k := t.src.Schema(), t.params.K
-	predictor, density := NewPredictor(t.params, t.act, schema.Name), mixture.DensityOf(t.params.Family)
-	logf, none := make([]float64, k*model.BlockRows), make([]float64, model.BlockRows)
-	scores := make(map[float64][]float64) // of new ones: logarithms
+	schema := t.src.Schema()
+	predictor, j := NewPredictor(t.params, t.act, schema.Name), newJoints(t.params, schema)
 	err := t.src.Read(ctx, func(b *model.Block) error {
 		whole, lacks := complete(b)
 		p, err := predictor.Predict(ctx, whole)
 		if err != nil {
 			return err
 		}
-		if b.Y != nil {
-			for i := range k {
-				density.LogDensity(logf[i*b.N:(i+1)*b.N], none[:b.N], whole.Y, p.Experts[i*b.N:(i+1)*b.N],
-					t.params.OwnOf(nil, i))
+		ids := b.Role[model.Groups]
+		whole.Role[model.Groups] = ids
+		return j.add(whole, p, func(r int) bool {
+			id := ids[r]
+			if math.IsNaN(id) || lacks != nil && lacks[r] == feature {
+				return true
 			}
-		}
-		for r, id := range b.Role[model.Groups] {
-			if g.of[id] != nil || math.IsNaN(id) || lacks != nil && lacks[r] == feature {
-				continue
-			}
-			if known := g.Posteriors[schema.ID(model.Groups, id)]; known != nil {
-				g.of[id] = known
-				continue
-			}
-			s := scores[id]
-			if s == nil {
-				s = make([]float64, k)
-				for i := range s {
-					s[i] = math.Log(p.Gate[i*b.N+r])
-				}
-				scores[id] = s
-			}
-			if b.Y != nil && (lacks == nil || lacks[r] == nothing) {
-				for i := range s {
-					s[i] += logf[i*b.N+r]
+			if g.of[id] == nil {
+				if known := g.Posteriors[schema.ID(model.Groups, id)]; known != nil {
+					g.of[id] = known
 				}
 			}
-		}
-		return nil
+			return g.of[id] != nil
+		}, func(r int) bool { return lacks != nil && lacks[r] != nothing })
 	})
-	for id, s := range scores {
-		mixture.SharePosterior(s)
-		g.of[id] = s
+	for id, s := range j.of {
+		mixture.SharePosterior(s.logs)
+		g.of[id] = s.logs
 	}
-	g.New = len(scores)
+	g.New = len(j.of)
 	return err
+}
+
+// GroupPosteriors passes every block of a table of rows in groups that have targets to fn, with the experts'
+// probabilities given all rows of each row's group, K rows of N values, which are valid until fn returns.
+func GroupPosteriors(ctx context.Context, p *model.Params, act model.Activation, src dataset.Source,
+	fn func(b *model.Block, posterior []float64) error) error {
+	var g Groups
+	if err := g.take(ctx, &predictions{params: p, act: act, src: src}); err != nil {
+		return err
+	}
+	posterior := make([]float64, p.K*model.BlockRows)
+	return src.Read(ctx, func(b *model.Block) error {
+		for r, id := range b.Role[model.Groups] {
+			for i, v := range g.of[id] {
+				posterior[i*b.N+r] = v
+			}
+		}
+		return fn(b, posterior[:p.K*b.N])
+	})
 }
 
 // apply has the predictions of a block be those given what is known of its rows' groups: the gate's probabilities, the

@@ -64,7 +64,14 @@ const (
 // Diagnose reads the rows of src once through the model.
 func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src dataset.Source) (*Diagnosis, error) {
 	d := newDiagnosing(m, act, src)
-	err := d.source.Read(ctx, func(b *model.Block) error { return d.block(ctx, b, nil) })
+	var err error
+	if m.Groups != nil {
+		err = predict.GroupPosteriors(ctx, d.p, act, d.source, func(b *model.Block, posterior []float64) error {
+			return d.block(ctx, b, posterior)
+		})
+	} else {
+		err = d.source.Read(ctx, func(b *model.Block) error { return d.block(ctx, b, nil) })
+	}
 	if err != nil {
 		return nil, err
 	}

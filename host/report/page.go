@@ -62,7 +62,7 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 	var shownFits []map[string]any
 	for _, f := range fits {
 		m := f.Model
-		title := fmt.Sprintf("%s, %s", howMany(m), plural(m.Fit.N, "row"))
+		title := fmt.Sprintf("%s, %s", howMany(m), fittedRows(m))
 		if len(fits) > 1 {
 			title = shown.Name(m.Target) + ": " + title
 		}

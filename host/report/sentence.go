@@ -13,14 +13,23 @@ import (
 // far off an expert is.
 func sentence(m *fitted.Model, d *Diagnosis) string {
 	target := shown.Name(m.ScaledTarget())
-	out := fmt.Sprintf("%s of %s follow one expert.", plural(m.Fit.N, "row"), target)
+	out := fmt.Sprintf("%s of %s follow one expert.", fittedRows(m), target)
 	if m.K > 1 {
-		out = fmt.Sprintf("%s of %s follow %d experts: %s.", plural(m.Fit.N, "row"), target, m.K, shares(d))
+		out = fmt.Sprintf("%s of %s follow %d experts: %s.", fittedRows(m), target, m.K, shares(d))
 	}
 	if names := mostDifferent(d); m.K > 1 && len(names) > 0 {
 		out += fmt.Sprintf(" Their rows differ the most in %s.", listed(names))
 	}
 	return out + around(m, d)
+}
+
+// fittedRows says how many rows a fit is of, and in how many groups.
+func fittedRows(m *fitted.Model) string {
+	out := plural(m.Fit.N, "row")
+	if m.Groups != nil {
+		out += " in " + plural(m.Groups.Count, "group")
+	}
+	return out
 }
 
 // around says how far off an expert of a target is, beside how much that varies; "" where the noise is not normal.

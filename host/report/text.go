@@ -190,7 +190,7 @@ func answer(m *fitted.Model) string {
 	}
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s%s (BIC %s, AIC %s; method %s).",
 		verdict, howMany(m), plural(m.D, "feature"), noise,
-		Likelihood(m.Fit.LogLikelihood), plural(m.Fit.N, "row"), left, Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC),
+		Likelihood(m.Fit.LogLikelihood), fittedRows(m), left, Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC),
 		m.Fit.Method)
 }
 
