@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -269,6 +270,11 @@ func TestPublishedGroups(t *testing.T) {
 		t.Logf("%s: %.5f, published %v", c.name, got, c.loglik)
 		if got < c.loglik-5e-4 { // the printed digits
 			t.Errorf("%s: log-likelihood %v, published %v", c.name, got, c.loglik)
+		}
+		for _, w := range m.Fit.Warnings { // a centre of 900 rows tells its expert from another .2 sigma apart
+			if strings.Contains(w, "nearly equal") && c.name == "betablocker" {
+				t.Errorf("%s: %s", c.name, w)
+			}
 		}
 		if m.Groups == nil || m.Groups.Count != 22 {
 			t.Errorf("%s: groups %+v, want 22", c.name, m.Groups)

@@ -45,16 +45,22 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 	if err != nil {
 		return err
 	}
+	// All rows of a group tell its expert: what they differ by adds up in squares.
+	apart, over := 1.0, ""
+	if p.Grouped() {
+		apart, over = math.Sqrt(p.Weights.Total/p.Observations()), " over the rows of a group"
+	}
 	for _, pair := range pairs {
 		a, b := q.SigmaOf(pair.I), q.SigmaOf(pair.J)
+		pair.Distance *= apart
 		if pair.Distance < nearlyEqual && max(a, b) < sameNoise*min(a, b) {
 			twins := ""
 			if twinLeaves(q, pair.I, pair.J) {
 				twins = ": they are twin leaves, and have no gate to estimate between them"
 			}
 			m.Fit.Warn(fitted.WarnTooMany,
-				"k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s", pair.I+1,
-				pair.J+1, pair.Distance, twins)
+				"k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s%s", pair.I+1,
+				pair.J+1, pair.Distance, over, twins)
 		}
 	}
 	return nil

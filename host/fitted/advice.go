@@ -33,6 +33,9 @@ func (m *Model) flagsFor(why infer.Cause) string {
 	case "spread":
 		return m.robust()
 	case "dependence":
+		if m.Groups != nil {
+			return m.robust()
+		}
 		return "--hac"
 	case "correlation":
 		return "--noise-covariance full"

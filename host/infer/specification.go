@@ -92,7 +92,7 @@ type NotMade struct{ Name, Why string }
 func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested) {
 	m.allowForCoefficients(s)
 	untested := m.untested(s)
-	q := &quadraticForms{cov: c, sums: s.Terms, n: s.Weight, draws: draws, blocks: m.at[atNonlinearity:], along: along}
+	q := &quadraticForms{cov: c, sums: s.Terms, n: s.draws(), draws: draws, blocks: m.at[atNonlinearity:], along: along}
 	for _, u := range untested {
 		q.omit(m.at[atResiduals]+3*u.Expert, 3)
 		q.omit(m.at[atNonlinearity]+3*u.Expert, 3)
@@ -163,6 +163,23 @@ type RowSums struct {
 	// Of densities other than the normal one: 2Σ of what a larger variance of y adds to the first two terms of every
 	// expert's residuals, see [terms.allowForCoefficients], 2k, and how many rows say something of its mean, k.
 	Slopes, Telling []float64
+	Groups          *GroupSums // nil where each row has its own expert
+}
+
+// draws are how many independent draws of an expert the sums are of.
+func (s *RowSums) draws() float64 {
+	if s.Groups != nil {
+		return s.Groups.Weight
+	}
+	return s.Weight
+}
+
+// dependence is the test of rows that depend on each other beyond their experts, or why there is none.
+func (s *RowSums) dependence() (t Test, why string) {
+	if s.Groups != nil {
+		return s.Groups.test()
+	}
+	return s.Neighbours.test()
 }
 
 func (m *terms) newSums() *RowSums {
@@ -230,6 +247,9 @@ func (s *RowSums) add(t blockTerms, weight []float64) {
 		s.Telling[i] += sum(v)
 	}
 	s.Weight += sum(t.ones)
+	if t.neighbours == nil { // of rows in groups
+		return
+	}
 	for r := range t.ones {
 		if weight != nil && !(weight[r] > 0) {
 			continue

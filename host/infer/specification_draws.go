@@ -142,10 +142,28 @@ func (m *terms) drawing() drawing[termRows] {
 		}}
 }
 
-// each passes the terms of the draws, a block at a time, to fn, which adds what it takes of them to sums of so many
-// values; it returns the mean of all. Room is for as many terms.
-func (d drawing[W]) each(ctx context.Context, s *Draws, seed uint64, workers, values int,
+// targets are drawn from a fitted model, for what was drawn of a table to draw them for.
+type targets interface {
+	// each draws so many targets of each and passes their terms, a block at a time, to fn, which adds what it takes of
+	// them to sums of so many values; it returns the mean of all. Room is for as many terms.
+	each(ctx context.Context, times, values int,
+		fn func(sums []float64, terms, room [][]float64, weight []float64)) ([]float64, error)
+}
+
+// rowTargets are those of rows drawn.
+type rowTargets[W any] struct {
+	drawing[W]
+	drawn   *Draws
+	seed    uint64
+	workers int
+}
+
+func (d rowTargets[W]) each(ctx context.Context, times, values int,
 	fn func(sums []float64, terms, room [][]float64, weight []float64)) ([]float64, error) {
+	s, seed, workers := d.drawn, d.seed, d.workers
+	if times > 1 {
+		s = s.times(times)
+	}
 	data := s.rows(d.d)
 	chunks := make([][]float64, model.Chunks(data))
 	rows, rooms := make([]*W, model.Workers(workers)), make([][][]float64, model.Workers(workers))
@@ -179,11 +197,10 @@ func (d drawing[W]) each(ctx context.Context, s *Draws, seed uint64, workers, va
 	return chunks[0], nil
 }
 
-// covariance returns E[term·termᵀ] under the fitted model, of targets drawn from it, for the blocks of
-// [quadraticForms].
-func (d drawing[W]) covariance(ctx context.Context, s *Draws, blocks []int, seed uint64,
-	workers int) (*mat.SymDense, error) {
-	packed, err := d.each(ctx, s, seed, workers, packedSize(blocks),
+// covarianceOf returns E[term·termᵀ] under the fitted model, of targets drawn from it, so many of each draw, for the
+// blocks of [quadraticForms].
+func covarianceOf(ctx context.Context, d targets, times int, blocks []int) (*mat.SymDense, error) {
+	packed, err := d.each(ctx, times, packedSize(blocks),
 		func(sums []float64, terms, weighted [][]float64, weight []float64) {
 			addGram(sums, terms, weighted, weight, blocks)
 		})
@@ -193,13 +210,13 @@ func (d drawing[W]) covariance(ctx context.Context, s *Draws, blocks []int, seed
 	return symmetric(packed, blocks), nil
 }
 
-// shape gives the forms the skewness and the kurtosis of a row's terms in their directions, under the fitted model.
-func (d drawing[W]) shape(ctx context.Context, s *Draws, q *quadraticForms, seed uint64, workers int) error {
+// giveShape gives the forms the skewness and the kurtosis of a row's terms in their directions, under the fitted model.
+func giveShape(ctx context.Context, d targets, times int, q *quadraticForms) error {
 	directions := 0
 	for _, f := range q.forms {
 		directions += len(f.z)
 	}
-	sums, err := d.each(ctx, s, seed, workers, 2*directions,
+	sums, err := d.each(ctx, times, 2*directions,
 		func(sums []float64, terms, _ [][]float64, weight []float64) {
 			all := mat.NewDense(len(terms), len(weight), nil)
 			for i, v := range terms {

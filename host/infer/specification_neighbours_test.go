@@ -202,7 +202,7 @@ func TestForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	covariance := func(blocks []int) *mat.SymDense {
-		c, err := m.drawing().covariance(t.Context(), drawn, blocks, 1, 1)
+		c, err := covarianceOf(t.Context(), rowTargets[termRows]{m.drawing(), drawn, 1, 1}, 1, blocks)
 		if err != nil {
 			t.Fatal(err)
 		}

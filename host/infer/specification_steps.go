@@ -64,9 +64,14 @@ func (s *Specification) Draw(ctx context.Context, rows model.Rows, first int, al
 // skewness of the terms, without directions that a few rows make.
 func (s *Specification) Tests(ctx context.Context, sums *RowSums, drawn *Draws, seed uint64,
 	workers int) (Tested, error) {
-	out, err := testsOf(ctx, s.terms.drawing(), s.terms.at[atNonlinearity:], sums, drawn, float64(s.Draws()), seed,
-		workers, s.terms.quadratic)
-	if law := mixture.DensityOf(s.terms.p.Family); !mixture.Normal(law) {
+	of := rowTargets[termRows]{s.terms.drawing(), drawn, seed, workers}
+	return s.terms.tests(ctx, of, sums, float64(s.Draws()))
+}
+
+// tests makes those of sums, given so many draws.
+func (m *terms) tests(ctx context.Context, d targets, sums *RowSums, draws float64) (Tested, error) {
+	out, err := testsOf(ctx, d, m.at[atNonlinearity:], sums, draws, m.quadratic)
+	if law := mixture.DensityOf(m.p.Family); !mixture.Normal(law) {
 		out.under(law)
 	}
 	return out, err
@@ -89,12 +94,11 @@ func (t Tested) under(law mixture.Density) {
 const moreTargets = 8
 
 // testsOf makes tests from sums and draws, by the forms that quadratic makes of both.
-func testsOf[W any](ctx context.Context, d drawing[W], blocks []int, sums *RowSums, drawn *Draws, draws float64,
-	seed uint64, workers int,
+func testsOf(ctx context.Context, d targets, blocks []int, sums *RowSums, draws float64,
 	quadratic func(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested)) (Tested,
 	error) {
 	out := Tested{Mass: sums.Mass, Overlap: sums.Shared / sums.Weight}
-	c, err := d.covariance(ctx, drawn, blocks, seed, workers)
+	c, err := covarianceOf(ctx, d, 1, blocks)
 	if err != nil {
 		return out, err
 	}
@@ -102,17 +106,16 @@ func testsOf[W any](ctx context.Context, d drawing[W], blocks []int, sums *RowSu
 	q, out.Untested = quadratic(sums.clone(), c, draws, false)
 	out.Tests = q.tests()
 	if least(out.Tests) < Doubt {
-		more := drawn.times(moreTargets)
-		if c, err = d.covariance(ctx, more, blocks, seed, workers); err != nil {
+		if c, err = covarianceOf(ctx, d, moreTargets, blocks); err != nil {
 			return out, err
 		}
 		q, _ = quadratic(sums.clone(), c, moreTargets*draws, true)
-		if err := d.shape(ctx, more, q, seed, workers); err != nil {
+		if err := giveShape(ctx, d, moreTargets, q); err != nil {
 			return out, err
 		}
 		out.Tests = q.tests()
 	}
-	t, why := sums.Neighbours.test()
+	t, why := sums.dependence()
 	if t.DF > 0 {
 		out.Tests = append(out.Tests, t)
 	}

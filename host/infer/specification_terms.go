@@ -134,6 +134,7 @@ type termRows struct {
 	near                  [][]float64 // u and y of [Neighbours], and room for a row of them
 	out                   [][]float64
 	under                 [][]float64 // 3k, of densities other than the normal one
+	shared                *sharing    // of rows in groups; nil where each has its own expert
 }
 
 func (m *terms) newRows() *termRows {
@@ -314,14 +315,28 @@ func (m *terms) fill(w *termRows, y []float64) {
 // posterior computes e_i and r_i of targets y.
 func (m *terms) posterior(w *termRows, y []float64) {
 	n := w.N
+	if w.shared != nil {
+		w.Densities(w.shared.logf[:m.p.K*n], y, m.residuals(w, y))
+		w.Share(w.shared.posts, w.shared.at[:n], w.shared.speaks[:n])
+		return
+	}
 	if !mixture.Normal(w.Density) {
 		w.ObserveMeans(y, w.g[:m.p.K*n])
 		return
 	}
+	w.Observe(m.residuals(w, y), 0)
+}
+
+// residuals are those of targets y of normal noise, K rows of N values; of other densities the means.
+func (m *terms) residuals(w *termRows, y []float64) []float64 {
+	n := w.N
+	if !mixture.Normal(w.Density) {
+		return w.g[:m.p.K*n]
+	}
 	for i := range m.p.K {
 		kernel.Sub(w.res[i*n:(i+1)*n], y, w.g[i*n:(i+1)*n])
 	}
-	w.Observe(w.res[:m.p.K*n], 0)
+	return w.res[:m.p.K*n]
 }
 
 // neighbours computes what [Neighbours] are of, of the targets whose terms are filled in.

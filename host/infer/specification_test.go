@@ -308,7 +308,7 @@ func TestCovarianceOfRareExperts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := m.drawing().covariance(t.Context(), s, m.at[atNonlinearity:], 1, 1)
+	got, err := covarianceOf(t.Context(), rowTargets[termRows]{m.drawing(), s, 1, 1}, 1, m.at[atNonlinearity:])
 	if err != nil {
 		t.Fatal(err)
 	}

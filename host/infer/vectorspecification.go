@@ -45,7 +45,8 @@ func VectorTests(ctx context.Context, rows model.Rows, act model.Activation, p *
 	if err != nil {
 		return Tested{}, err
 	}
-	return testsOf(ctx, m.drawing(), m.blocks(), sums, drawn, float64(draws), seed, workers, m.quadratic)
+	by := rowTargets[vectorTermRows]{m.drawing(), drawn, seed, workers}
+	return testsOf(ctx, by, m.blocks(), sums, float64(draws), m.quadratic)
 }
 
 // vectorTerms are the terms of a row of a mixture with vector outputs.

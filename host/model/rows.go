@@ -80,20 +80,26 @@ func Each(ctx context.Context, rows Rows, workers int, fn func(worker, chunk, bl
 		var room Room
 		return InTurn(ctx, rows, &room, func(chunk, block int, b *Block) error { return fn(0, chunk, block, b) })
 	}
-	errs := make([]error, chunks)
+	rooms := make([]Room, workers)
+	return Parts(chunks, workers, func(w, c int) error {
+		return eachOf(ctx, rows, c, &rooms[w], func(chunk, block int, b *Block) error { return fn(w, chunk, block, b) })
+	})
+}
+
+// Parts calls fn with so many parts, each once, by so many workers. Of parts that fail it returns the error of one.
+func Parts(parts, workers int, fn func(worker, part int) error) error {
+	errs := make([]error, parts)
 	var next atomic.Int64
 	var failed atomic.Bool
 	var wg sync.WaitGroup
-	for w := range workers {
+	for w := range min(workers, parts) {
 		wg.Go(func() {
-			var room Room
 			for {
 				c := int(next.Add(1)) - 1
-				if c >= chunks || failed.Load() {
+				if c >= parts || failed.Load() {
 					return
 				}
-				if errs[c] = eachOf(ctx, rows, c, &room,
-					func(chunk, block int, b *Block) error { return fn(w, chunk, block, b) }); errs[c] != nil {
+				if errs[c] = fn(w, c); errs[c] != nil {
 					failed.Store(true)
 				}
 			}

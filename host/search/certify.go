@@ -34,9 +34,6 @@ type Seen struct {
 // it cannot the certificate is nil and the note says why.
 func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate,
 	seen Seen) (c *infer.Certificate, note string, err error) {
-	if p.Grouped() {
-		return nil, "no certificate: its tests are of rows that have their own experts, and not of groups", nil
-	}
 	evidence := evidenceOf(p, best, all, seen)
 	if infer.Exact(best.Params, p.RMS()) {
 		c, note, err := exact(p, best.Params, evidence)
@@ -54,7 +51,11 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 		return nil, "", err
 	}
 	q := best.Params.Relabel(order)
-	tested, err := infer.Tests(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
+	tests := infer.Tests
+	if p.Grouped() {
+		tests = infer.GroupTests
+	}
+	tested, err := tests(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
 	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
 	}

@@ -1,0 +1,411 @@
+package infer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/stream"
+)
+
+// GroupTests are [Tests] of rows in groups, all rows of each of which have one expert. With the posterior r_g of a row's
+// group in the place of the row's own, and one row's worth of its gate,
+//
+//	r_gi·ψ(e_it),   (r_gj − p_gj)·h(x_gt)/n_g,   …
+//
+// the terms of a row have mean 0 given x as they have it without groups, and those of the scores add up to the score of
+// the group. Terms of one group depend on each other: the sums are over groups, C is the covariance of a group's sums,
+// and n the number of groups. In the place of the test of neighbours is one of [GroupSums].
+func GroupTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64,
+	workers int) (Tested, error) {
+	s, err := NewSpecification(act, p, free)
+	if err != nil {
+		return Tested{}, err
+	}
+	table, err := byGroup(ctx, rows)
+	if err != nil {
+		return Tested{}, err
+	}
+	squares, err := s.Squares(ctx, rows)
+	if err != nil {
+		return Tested{}, err
+	}
+	s.Scale(squares)
+	m := &groupTerms{terms: s.terms, table: table}
+	sums, prior, err := m.sums(ctx)
+	if err != nil {
+		return Tested{}, err
+	}
+	draws := m.draws()
+	drawn := m.sample(prior, draws, seed)
+	return m.tests(ctx, groupTargets{m, drawn, seed, workers}, sums, float64(draws))
+}
+
+// groupTable is a table by its groups.
+type groupTable struct {
+	d      int
+	x      []float64 // row-major
+	y      []float64
+	offset []float64 // nil where the table has none
+	groups [][]int   // rows of every group, in the order in which the groups first come
+	weight []float64 // of every group
+}
+
+func byGroup(ctx context.Context, rows model.Rows) (*groupTable, error) {
+	_, d := rows.Dims()
+	t, places := &groupTable{d: d}, make(map[float64]int)
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
+		for r, id := range b.Role[model.Groups] {
+			g, known := places[id]
+			if !known {
+				g = len(t.groups)
+				places[id] = g
+				t.groups, t.weight = append(t.groups, nil), append(t.weight, b.Weight(r))
+			}
+			t.groups[g] = append(t.groups[g], len(t.y))
+			t.y = append(t.y, b.Y[r])
+			for j := range d {
+				t.x = append(t.x, b.Col(j)[r])
+			}
+			if offset := b.Role[model.Offsets]; offset != nil {
+				t.offset = append(t.offset, offset[r])
+			}
+		}
+		return nil
+	})
+	return t, err
+}
+
+// sharing is what rows of a block have of their groups.
+type sharing struct {
+	posts  []float64 // k of every group
+	at     []int     // where those of every row begin
+	speaks []float64 // 1/n_g: all rows of a group have one row's worth of its gate
+	logf   []float64 // room
+}
+
+// groupTerms are the terms of rows in groups.
+type groupTerms struct {
+	*terms
+	table *groupTable
+}
+
+// groupRoom is room for the terms of up to model.BlockRows groups.
+type groupRoom struct {
+	*termRows
+	posts    []float64
+	sums     [][]float64 // of every term, by group
+	weighted [][]float64
+}
+
+func (m *groupTerms) newRoom() *groupRoom {
+	const n = model.BlockRows
+	w := &groupRoom{m.newRows(), make([]float64, n*m.p.K), make([][]float64, m.at[atEnd]), make([][]float64, m.at[atEnd])}
+	w.shared = &sharing{posts: w.posts, at: make([]int, n), speaks: make([]float64, n),
+		logf: make([]float64, n*m.p.K)}
+	columns(w.sums)
+	columns(w.weighted)
+	return w
+}
+
+// part is a block of a table's rows, and of each the place of its group among those that are looked at together.
+type part struct {
+	model.Block
+	group []int
+	first []bool // row of its group
+	share []float64
+}
+
+// parts are the rows of groups, in blocks.
+func (t *groupTable) parts(groups []int) (out []*part) {
+	var rows, of []int
+	for at, g := range groups {
+		for _, r := range t.groups[g] {
+			rows, of = append(rows, r), append(of, at)
+		}
+	}
+	for from := 0; from < len(rows); from += model.BlockRows {
+		n := min(model.BlockRows, len(rows)-from)
+		b := &part{Block: model.Block{N: n, X: make([]float64, n*t.d), Y: make([]float64, n)}, group: of[from : from+n]}
+		weights := make([]float64, n)
+		if t.offset != nil {
+			b.Role[model.Offsets] = make([]float64, n)
+		}
+		for i, r := range rows[from : from+n] {
+			g := groups[b.group[i]]
+			for j, v := range t.x[r*t.d : (r+1)*t.d] {
+				b.X[j*n+i] = v
+			}
+			b.Y[i], weights[i] = t.y[r], t.weight[g]
+			b.first = append(b.first, t.groups[g][0] == r)
+			b.share = append(b.share, 1/float64(len(t.groups[g])))
+			if t.offset != nil {
+				b.Role[model.Offsets][i] = t.offset[r]
+			}
+		}
+		b.Role[model.Weights] = weights
+		out = append(out, b)
+	}
+	return out
+}
+
+// fill computes the sums of the terms of at most model.BlockRows groups. Targets, where it is not nil, writes others
+// than the table's to a part whose means are in w; with, likewise, is called with every part whose terms are there.
+func (m *groupTerms) fill(ctx context.Context, w *groupRoom, groups []int, targets, with func(b *part)) error {
+	k, parts := m.p.K, m.table.parts(groups)
+	clear(w.posts)
+	for _, b := range parts {
+		if err := m.given(ctx, w.termRows, &b.Block); err != nil {
+			return err
+		}
+		if targets != nil {
+			targets(b)
+		}
+		logf := w.shared.logf[:k*b.N]
+		w.Densities(logf, b.Y, m.residuals(w.termRows, b.Y))
+		for t, g := range b.group {
+			for i := range k {
+				v := logf[i*b.N+t]
+				if b.first[t] {
+					v += w.Scores[i*b.N+t]
+				}
+				w.posts[g*k+i] += v
+			}
+		}
+	}
+	for g := range groups {
+		mixture.SharePosterior(w.posts[g*k : (g+1)*k])
+	}
+	for _, sum := range w.sums {
+		clear(sum[:len(groups)])
+	}
+	for _, b := range parts {
+		if len(parts) > 1 { // else what is given is there
+			if err := m.given(ctx, w.termRows, &b.Block); err != nil {
+				return err
+			}
+		}
+		for t, g := range b.group {
+			w.shared.at[t] = g * k
+		}
+		copy(w.shared.speaks, b.share)
+		m.terms.fill(w.termRows, b.Y)
+		for at, sum := range w.sums {
+			out := w.out[at]
+			for t, g := range b.group {
+				sum[g] += out[t]
+			}
+		}
+		if with != nil {
+			with(b)
+		}
+	}
+	return nil
+}
+
+// sums are those of the table's own targets, with the gate's probabilities of every group.
+func (m *groupTerms) sums(ctx context.Context) (*RowSums, []float64, error) {
+	k, w := m.p.K, m.newRoom()
+	out := m.newSums()
+	out.Groups = new(GroupSums)
+	var prior []float64
+	for from := 0; from < len(m.table.groups); from += model.BlockRows {
+		groups := span(from, min(from+model.BlockRows, len(m.table.groups)))
+		at := len(prior)
+		prior = append(prior, make([]float64, k*len(groups))...)
+		squares := make([]float64, k*len(groups)) // Σ_t (r·h)² of every expert
+		err := m.fill(ctx, w, groups, nil, func(b *part) {
+			slopes, telling := m.fillUnder(w.termRows)
+			out.add(blockTerms{out: w.out, ones: w.ones[:b.N], prior: w.PriorOf, post: w.PostOf, slopes: slopes,
+				telling: telling}, b.Role[model.Weights])
+			for t, g := range b.group {
+				for i := range k {
+					prior[at+g*k+i] = w.PriorOf(i)[t]
+					h := w.out[m.skewAt(i)][t]
+					squares[g*k+i] += h * h
+				}
+			}
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		for at, g := range groups {
+			alike := 0.0
+			for i := range k {
+				if r := w.posts[at*k+i]; r > leastPosterior {
+					sum := w.sums[m.skewAt(i)][at]
+					alike += (sum*sum - squares[at*k+i]) / (2 * r)
+				}
+			}
+			out.Groups.add(alike, m.table.weight[g], len(m.table.groups[g]))
+		}
+	}
+	return out, prior, nil
+}
+
+// leastPosterior is that of an expert whose rows count in a group's sum of products.
+const leastPosterior = 1e-12
+
+// skewAt is the place of r_i·h(e_i), h(e) = e·exp(−e²/4), among the terms.
+func (m *terms) skewAt(i int) int { return m.at[atResiduals] + 3*i + 2 }
+
+func span(from, to int) []int {
+	out := make([]int, to-from)
+	for i := range out {
+		out[i] = from + i
+	}
+	return out
+}
+
+// mostGroupRows is about how many rows the draws of groups have at most, where each term has its draws.
+const mostGroupRows = 1_000_000
+
+// draws is how many groups are drawn for the covariance of the terms.
+func (m *groupTerms) draws() int {
+	terms := m.at[atEnd]
+	rows := float64(len(m.table.y)) / float64(len(m.table.groups))
+	return max(drawsPerTerm*terms, min(drawsFor(terms), int(mostGroupRows/rows)))
+}
+
+// drawnGroups are groups drawn, each with the expert that its targets are to be drawn from.
+type drawnGroups struct {
+	group, expert []int
+	weight        []float64
+}
+
+// sample draws about so many groups as [terms.sample] draws rows.
+func (m *groupTerms) sample(prior []float64, wanted int, seed uint64) (out drawnGroups) {
+	k, total := m.p.K, floats.Sum(m.table.weight)
+	mass := make([]float64, k)
+	for g, w := range m.table.weight {
+		floats.AddScaled(mass, w, prior[g*k:(g+1)*k])
+	}
+	rng := stream.New(seed, stream.CertificateRow, 0)
+	for i, of := range mass {
+		boost := max(1, total/(float64(k)*max(of, 1)))
+		at, rate := rng.Float64(), boost*float64(wanted)/total
+		for g, w := range m.table.weight {
+			for at += rate * prior[g*k+i] * w; at >= 1; at-- {
+				out.group, out.expert = append(out.group, g), append(out.expert, i)
+				out.weight = append(out.weight, 1/boost)
+			}
+		}
+	}
+	return out
+}
+
+// groupTargets are those of groups drawn.
+type groupTargets struct {
+	*groupTerms
+	drawn   drawnGroups
+	seed    uint64
+	workers int
+}
+
+// groupChunks is in how many parts draws of groups are added up.
+const groupChunks = 16
+
+func (d groupTargets) each(ctx context.Context, times, values int,
+	fn func(sums []float64, terms, room [][]float64, weight []float64)) ([]float64, error) {
+	n := len(d.drawn.group) * times
+	batches := (n + model.BlockRows - 1) / model.BlockRows
+	chunks := make([][]float64, min(groupChunks, batches))
+	room := make([]*groupRoom, model.Workers(d.workers))
+	total := make([]float64, len(chunks))
+	err := model.Parts(len(chunks), len(room), func(worker, chunk int) error {
+		if room[worker] == nil {
+			room[worker] = d.newRoom()
+		}
+		w := room[worker]
+		chunks[chunk] = make([]float64, values)
+		for batch := chunk * batches / len(chunks); batch < (chunk+1)*batches/len(chunks); batch++ {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			var groups, experts []int
+			var weight []float64
+			for i := batch * model.BlockRows; i < min((batch+1)*model.BlockRows, n); i++ {
+				from := i % len(d.drawn.group)
+				groups, experts = append(groups, d.drawn.group[from]), append(experts, d.drawn.expert[from])
+				weight = append(weight, d.drawn.weight[from])
+			}
+			rng := stream.New(d.seed, stream.CertificateTarget, batch)
+			err := d.fill(ctx, w, groups, func(b *part) { d.draw(w, b, experts, rng) }, nil)
+			if err != nil {
+				return err
+			}
+			terms, weighted := make([][]float64, len(w.sums)), make([][]float64, len(w.sums))
+			for i := range terms {
+				terms[i], weighted[i] = w.sums[i][:len(groups)], w.weighted[i][:len(groups)]
+			}
+			fn(chunks[chunk], terms, weighted, weight)
+			total[chunk] += floats.Sum(weight)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chunks[1:] {
+		floats.Add(chunks[0], c)
+	}
+	floats.Scale(1/floats.Sum(total), chunks[0])
+	return chunks[0], nil
+}
+
+// draw draws targets for a part's rows.
+func (d groupTargets) draw(w *groupRoom, b *part, experts []int, rng *rand.Rand) {
+	for t, g := range b.group {
+		i := experts[g]
+		b.Y[t] = mixture.FromNormal(w.Density, w.g[i*b.N+t], d.psi[i], rng.NormFloat64())
+	}
+}
+
+// GroupSums are sums over groups of what asks whether rows of one are alike beyond their expert: of products of two of
+// their residuals,
+//
+//	d_g = Σ_i r_gi·Σ_{s<t} h(e_is)·h(e_it),   h(e) = e·exp(−e²/4),
+//
+// which has mean 0 under the model, since the rows of a group are independent given its expert. One effect of a group on
+// all its rows makes it positive.
+type GroupSums struct {
+	Weight            float64 // of all groups
+	Pairs             int     // groups of two rows and more
+	Products, Squares float64 // Σ d_g and Σ d_g²
+}
+
+func (s *GroupSums) add(alike, weight float64, rows int) {
+	s.Weight += weight
+	if rows > 1 && weight > 0 {
+		s.Pairs++
+		s.Products += alike
+		s.Squares += alike * alike
+	}
+}
+
+// leastPairs groups of several rows are needed for the test: its statistic is at most their number, and of fewer could
+// not be suspect.
+const leastPairs = 14
+
+// test is that of E d_g = 0 against positive ones, studentised by the products themselves.
+func (s *GroupSums) test() (t Test, why string) {
+	if s.Pairs < leastPairs {
+		return t, fmt.Sprintf("%d groups have two rows or more, want %d", s.Pairs, leastPairs)
+	}
+	if !(s.Squares > 0) {
+		return t, ""
+	}
+	z := max(0, s.Products/math.Sqrt(s.Squares))
+	return Test{Name: testDependence, DF: 1, Statistic: z * z, Robust: true, PValue: distuv.UnitNormal.Survival(z),
+		Suggests: GroupCause}, ""
+}
+
+// GroupCause is what rows of a group that are alike beyond their expert suggest.
+const GroupCause = "rows of a group that depend on each other beyond their expert"
