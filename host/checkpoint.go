@@ -375,6 +375,9 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	if len(names) > 1 {
 		values["leaves"] = names
 	}
+	if c.Tied != nil {
+		values["tied"] = c.Tied
+	}
 	if c.Output != "" {
 		values["output scale"] = c.Output
 	}

@@ -27,6 +27,9 @@ type Config struct {
 	Gate           Gate     // nil is [Softmax]
 	Noise          Noise    // nil is [Shared]
 	ExpertFeatures []string // that the experts see; nil: all
+	// Tied are features whose coefficients are the same in all experts, the intercept under the name of
+	// [model.InterceptName].
+	Tied []string
 
 	// Output gives the experts' means an offset and a scale, c + s·g(⟨a,x⟩), fitted with
 	// the rest; "" is none.
@@ -106,7 +109,7 @@ const UsualPasses = 30
 // For returns c for the features of t: what experts and gate see of them, which have
 // an intercept where a formula says so, and how they are made of raw columns.
 func (c Config) For(t *terms.Table) Config {
-	c.Design, c.ExpertFeatures = t.Design, t.Experts
+	c.Design, c.ExpertFeatures, c.Tied = t.Design, t.Experts, t.Shared
 	if t.Design != nil && t.Design.Formula != "" {
 		c.Intercepts = InterceptsOf(t.ExpertIntercept, t.GateIntercept)
 		c.Gate = Softmax{Features: t.Gate}
@@ -268,6 +271,14 @@ const programMemory = 28 << 20
 // normal says whether the noise is normal.
 func (c Config) normal() bool { return c.Family == "" || c.Family == fitted.Normal }
 
+// untied refuses coefficients that are the same in all experts for what does not know them.
+func (c Config) untied(what string) error {
+	if c.Tied == nil {
+		return nil
+	}
+	return refuse("%s does not know coefficients that are the same in all experts", what)
+}
+
 // onlyNormal refuses a density for what knows normal noise alone.
 func (c Config) onlyNormal(what string) error {
 	if c.normal() {
@@ -339,7 +350,7 @@ func (c Config) activations(act sdk.Activation) []sdk.Activation {
 func (c Config) request() problem.Request {
 	return problem.Request{
 		K: c.K, Intercepts: c.Intercepts, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
-		Output: c.Output, Family: c.Family, Dof: c.Dof, Tree: c.Hierarchy, Leaves: c.Leaves,
+		Shared: c.Tied, Output: c.Output, Family: c.Family, Dof: c.Dof, Tree: c.Hierarchy, Leaves: c.Leaves,
 		Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
 		Room: c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
 		Loaded: func() { c.show(StageMoments, 0, 2) },

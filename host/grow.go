@@ -35,7 +35,7 @@ func FitTree(ctx context.Context, act sdk.Activation, src dataset.Source, most i
 	if most < 1 {
 		return nil, refuse("at most %d leaves, want 1 or more", most)
 	}
-	if err := cfg.onlyNormal("a tree that grows"); err != nil {
+	if err := firstError(cfg.onlyNormal("a tree that grows"), cfg.untied("a tree that grows")); err != nil {
 		return nil, err
 	}
 	if cfg.Leaves != nil {

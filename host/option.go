@@ -32,6 +32,7 @@ const (
 	OptHAC            Option = "hac"
 	OptCluster        Option = "cluster"
 	OptGroup          Option = "group"
+	OptShared         Option = "shared" // coefficients of all experts
 	OptArrangements   Option = "arrangements"
 	OptGatePenalty    Option = "gate-penalty"
 	OptStrict         Option = "strict" // to be judged by a certificate, at a maximum of the joint likelihood
@@ -55,8 +56,9 @@ func Options() []Option {
 	return []Option{
 		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptOptimiser, OptBatch, OptStepSize, OptSchedule,
 		OptEpochs, OptLambda, OptPenalty, OptRidge,
-		OptRobust, OptHAC, OptCluster, OptGroup, OptArrangements, OptGatePenalty, OptStrict, OptIntercepts,
-		OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput, OptFamily,
+		OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptArrangements, OptGatePenalty, OptStrict,
+		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput,
+		OptFamily,
 		OptWeights, OptMaxMemory, OptSharedGate, OptSums, OptCheckpoints,
 	}
 }
@@ -64,8 +66,8 @@ func Options() []Option {
 // What methods of a kind take.
 var (
 	likelihoodOptions = []Option{
-		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptGatePenalty, OptStrict, OptIntercepts,
-		OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves,
+		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptGatePenalty, OptStrict,
+		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves,
 		OptOutput, OptFamily, OptWeights, OptMaxMemory,
 	}
 	tensorOptions = []Option{OptTransform, OptRadius, OptFamily, OptWeights, OptMaxMemory, OptSums}
@@ -110,6 +112,7 @@ func admitted(c Config) error {
 		{OptConstantGate, !softmax},
 		{OptGateFeatures, gate.Features != nil},
 		{OptExpertFeatures, c.ExpertFeatures != nil},
+		{OptShared, c.Tied != nil},
 		{OptHierarchy, c.Hierarchy.Depth() > 1},
 		{OptLeaves, c.Leaves != nil},
 		{OptOutput, c.Output != ""},
@@ -129,6 +132,11 @@ func admitted(c Config) error {
 func admits(c Config, s dataset.Schema) error {
 	if !c.normal() {
 		if err := ofItself("a target of the family "+c.Family, s); err != nil {
+			return err
+		}
+	}
+	if c.Output != "" || c.Hierarchy.Depth() > 1 {
+		if err := c.untied("an output scale, or a tree of gates,"); err != nil {
 			return err
 		}
 	}

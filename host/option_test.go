@@ -77,6 +77,7 @@ var asks = []struct {
 	{OptConstantGate, "Gate", func(r *trial) { r.cfg.Gate = Constant{} }},
 	{OptGateFeatures, "Gate", func(r *trial) { r.cfg.Gate = Softmax{Features: []string{"x2"}} }},
 	{OptExpertFeatures, "ExpertFeatures", func(r *trial) { r.cfg.ExpertFeatures = []string{"x1", "x3"} }},
+	{OptShared, "Tied", func(r *trial) { r.cfg.Tied = []string{"x2"} }},
 	{OptHierarchy, "Hierarchy", func(r *trial) {
 		r.cfg.K, r.cfg.Hierarchy = 3, model.Hierarchy{Branches: []model.Hierarchy{{}, model.FlatHierarchy(2)}}
 	}},

@@ -46,7 +46,8 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 	if len(targets) == 0 {
 		return nil, refuse("there are no targets")
 	}
-	if err := firstError(checkSharedGate(cfg, noise), cfg.onlyNormal("a fit of several targets")); err != nil {
+	if err := firstError(checkSharedGate(cfg, noise), cfg.onlyNormal("a fit of several targets"),
+		cfg.untied("a gate of several targets")); err != nil {
 		return nil, err
 	}
 	for _, t := range targets {

@@ -31,7 +31,7 @@ func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.onlyNormal("a fit to sums of parts"); err != nil {
+	if err := firstError(cfg.onlyNormal("a fit to sums of parts"), cfg.untied("a fit to sums of parts")); err != nil {
 		return nil, err
 	}
 	if Takes(cfg.Method, OptSums) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -203,6 +204,12 @@ func noiseIntervals(p *problem.Problem, m *fitted.Model, c *infer.Covariance) {
 			ofExperts := q.Part == model.Expert || q.Part == model.Offset || q.Part == model.Scale
 			switch {
 			case !ofExperts:
+			case tied(p, q) && len(m.Sigma) == 1: // one coefficient of all
+				coefficients += 1 / float64(m.K)
+			case tied(p, q):
+				if q.Index == i {
+					coefficients += m.Proportions[i]
+				}
 			case len(m.Sigma) == 1 || q.Index == i && (q.Part == model.Expert || len(m.OutputScale.Offset) > 1):
 				coefficients++
 			case q.Part != model.Expert && len(m.OutputScale.Offset) == 1: // a share of what all have
@@ -218,6 +225,11 @@ func noiseIntervals(p *problem.Problem, m *fitted.Model, c *infer.Covariance) {
 			s.SigmaInterval = nil
 		}
 	}
+}
+
+// tied says whether a coefficient is the same in all experts.
+func tied(p *problem.Problem, q loss.Parameter) bool {
+	return q.Part == model.Expert && slices.Contains(p.Shape.Tied, q.Feature)
 }
 
 // rowsOf returns the rows of a symmetric matrix.

@@ -55,6 +55,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if m.Family != "" {
 		m.Format = fitted.FormatV3
 	}
+	m.Shared = cfg.Tied
 	if offset := p.Schema.Roles[model.Offsets]; offset != "" {
 		m.Roles = map[string]string{dataset.RoleNames()[model.Offsets]: offset}
 	}

@@ -184,8 +184,9 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 				point = fmt.Sprintf(" (of the medians: there is no mean, and %d rows have no median)", r.WithoutMedian)
 			}
 		}
+		rows := weighedRows(r.N, r.Weight) + leftOut(r.Dropped) + inGroups(r.Groups)
 		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g%s\nrmse            %.6g%s\nr2          "+
-			"    %.6g\n", weighedRows(r.N, r.Weight)+leftOut(r.Dropped)+inGroups(r.Groups), r.LogLikelihood, of, r.RMSE, point,
+			"    %.6g\n", rows, r.LogLikelihood, of, r.RMSE, point,
 			r.R2); err != nil {
 			return err
 		}

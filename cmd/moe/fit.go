@@ -50,12 +50,11 @@ func newFitCmd() *cobra.Command {
 CSV, NPY or Parquet file, or - for standard input. The target is the last column unless --target
 names one. Where nothing is said of the experts they are linear, one to four, with intercepts.
 
-It prints what was fitted and how well, whether there may be a better optimum, and whether the
-model describes the data; moe explain MODEL says the rest. The exit code is 1 if the fit did not
-converge, or its optimum is suspect or not judged, and with --strict if the model is suspect; the
-model is written all the same. With --accept it is 0.
-With --config FILE the fit is what a JSON file says, but for what flags say beside it;
---print-config prints one. More: moe help methods, formulas, trees, targets, exit-codes.`,
+It prints what was fitted and how well, whether there may be a better optimum, and whether the model
+describes the data; moe explain MODEL says the rest. The exit code is 1 if the fit did not converge, or
+its optimum is suspect or not judged, and with --strict if the model is suspect; the model is written
+all the same. With --config FILE the fit is what a JSON file says, but for what flags say beside it.
+More: moe help methods, formulas, trees, targets, exit-codes.`,
 		Example: `  moe fit data.csv -o model.json
   moe fit data.csv --activation relu --k 2 -o model.json --report fit.html
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 1:4 -o model.json
@@ -147,6 +146,8 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.references, "reference", nil,
 		"reference level of a factor, `COLUMN=LEVEL` (default the commonest)")
 	f.cells.register(cmd, "leave them out")
+	flags.StringSliceVar(&f.flag.Shared, "shared", nil,
+		"column `NAMES` of one coefficient for all experts, (intercept) for theirs")
 	flags.StringSliceVar(&f.flag.GateFeatures, "gate-features", nil,
 		"column `NAMES` that the gate sees (default those of the experts)")
 	flags.StringVar(&f.noise, "noise", host.Shared{}.Name(), "noise level: "+strings.Join(namesOf(host.Noises()), ", "))

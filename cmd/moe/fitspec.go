@@ -57,6 +57,7 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	"moments":       func(d *described, s *spec.Fit) error { s.Moments = d.flag.Moments; return nil },
 	"formula":       (*described).writeFormula,
 	"gate-features": func(d *described, s *spec.Fit) error { s.GateFeatures = d.flag.GateFeatures; return nil },
+	"shared":        func(d *described, s *spec.Fit) error { s.Shared = d.flag.Shared; return nil },
 	"categorical":   func(d *described, s *spec.Fit) error { s.Categorical = d.flag.Categorical; return nil },
 	"reference":     (*described).writeReferences,
 	"missing":       func(d *described, s *spec.Fit) error { s.Missing = d.cells.missing; return nil },

@@ -17,7 +17,7 @@ var flagGroups = []struct {
 }{
 	{"Data", []string{"target", "targets", "features", "drop", "weights", "offset", "group", "cluster", "formula",
 		"gate-features", "categorical", "reference", "missing", "decimal", "moments", "max-memory"}},
-	{"Model", []string{"activation", "param", "k", "hierarchy", "leaves", "max-leaves", "intercept", "gate",
+	{"Model", []string{"activation", "param", "k", "hierarchy", "leaves", "max-leaves", "intercept", "shared", "gate",
 		"gate-shared", "gate-penalty", "family", "dof", "dispersion", "noise", "noise-covariance", "sigma",
 		"output-scale"}},
 	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "mu", "radius", "epochs",
@@ -165,7 +165,10 @@ told from the data (Andrews 1991), and how many of them a 95 % interval goes to 
 
 With --group COLUMN, or y ~ experts | gate | COLUMN, all rows of one id have one expert: likelihood,
 BIC's n, posteriors, standard errors and the parts of crossvalidate go by groups. The gate sees what is
-constant in a group. Such a fit has no certificate.
+constant in a group. The certificate's tests are of sums over groups.
+
+With --shared x1,site, or y ~ x2 + shared(x1 + site), the coefficients of these columns are the same in all
+experts; (intercept), in a formula shared(1), is theirs. moe compare tests such a fit within the one without.
 
 With --cluster COLUMN standard errors hold where rows of one id depend on each other, as those of
 one clinic: the sandwich of the clusters' scores with the factor G/(G-1) for G clusters, whose

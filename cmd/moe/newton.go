@@ -81,6 +81,9 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 	if err := refuseGroups(m, f.model, "newton"); err != nil {
 		return err
 	}
+	if m.Shared != nil {
+		return usagef("%s has coefficients that are the same in all experts, which newton does not know", f.model)
+	}
 	if m.TargetScale != "" {
 		return usagef("%s is of %s; passes over shards are for the target itself", f.model, m.ScaledTarget())
 	}

@@ -53,6 +53,10 @@ func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program,
 	if err := known(m); err != nil {
 		return nil, err
 	}
+	if g := m.Groups; g != nil && withTarget {
+		return nil, unsupported("it is of rows in groups (column %q), whose posteriors are of whole groups; with "+
+			"--no-target --to sql and onnx have means and the gate, as for rows of new groups", g.Column)
+	}
 	b := &builder{program: newProgram(), m: m}
 	b.target, b.k, b.scale = m.Target, m.K, string(m.TargetScale)
 	b.complete = b.make(opTrue)
@@ -102,7 +106,7 @@ var knownMembers = []string{
 	"Format", "Activation", "D", "K", "Features", "Target", "TargetScale", "Hierarchy", "Leaves", "Family",
 	"Design", "Regressors", "Gating", "RegressorIntercepts", "GatingIntercepts", "OutputScale", "Sigma", "Own",
 	"Proportions", "Fit", "StandardErrors", "Covariance", "HAC", "Arrangements", "Truth", "Baselines",
-	"Approximation", "Unknown", "Penalised",
+	"Approximation", "Unknown", "Penalised", "Shared", "Groups",
 }
 
 // known refuses a model with a member that predictions may depend on in a way that this package does not know.

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/model"
 )
 
 // Comparison sets two fits of the same rows beside each other.
@@ -132,6 +133,12 @@ func nested(which string, small, large *Model, s, l Compared) (*NestedTest, erro
 		return nil, fmt.Errorf(
 			"one is of %s and the other of %s, so that neither model contains the other: compare BIC",
 			small.ScaledTarget(), large.ScaledTarget())
+	case groupsColumn(small) != groupsColumn(large):
+		return nil, errors.New("the rows have one expert a group in one of the fits and not so in the other: " +
+			"compare BIC")
+	case slices.ContainsFunc(large.Shared, func(name string) bool { return !sharesOrLacks(small, name) }):
+		return nil, errors.New("the model of more parameters has shared coefficients that the other has not: " +
+			"compare BIC")
 	case small.Hierarchy != large.Hierarchy || (small.OutputScale == nil) != (large.OutputScale == nil) ||
 		small.Fit.SigmaGiven || large.Fit.SigmaGiven || len(small.Sigma) > len(large.Sigma):
 		return nil, errors.New("neither model contains the other: compare BIC")
@@ -163,6 +170,26 @@ func nested(which string, small, large *Model, s, l Compared) (*NestedTest, erro
 	}
 	t.PValue = distuv.ChiSquared{K: float64(t.DF)}.Survival(t.Statistic)
 	return t, nil
+}
+
+// sharesOrLacks says whether the experts of m have one coefficient of a feature, or none.
+func sharesOrLacks(m *Model, name string) bool {
+	switch j := slices.Index(m.Features, name); {
+	case slices.Contains(m.Shared, name):
+		return true
+	case name == model.InterceptName:
+		return m.RegressorIntercepts == nil
+	default:
+		return j < 0 || !sees(m.Regressors, j)
+	}
+}
+
+// groupsColumn is that of the ids of the groups; "" where each row has its own expert.
+func groupsColumn(m *Model) string {
+	if m.Groups == nil {
+		return ""
+	}
+	return m.Groups.Column
 }
 
 // sees says whether a matrix has a coefficient of feature j.

@@ -88,6 +88,9 @@ type Model struct {
 	// how the features are made of raw columns; nil where they are columns
 	Design *terms.Design `json:"design,omitempty"`
 
+	// Shared are features whose coefficients are one parameter, the same in all experts; "(intercept)" is theirs.
+	Shared []string `json:"shared,omitempty"`
+
 	Regressors          [][]float64  `json:"regressors"`             // K rows a_i of D
 	Gating              [][]float64  `json:"gating"`                 // K−1 rows w_i of D
 	RegressorIntercepts []float64    `json:"regressor_intercepts"`   // K, or null
@@ -795,10 +798,30 @@ func (m *Model) Validate() error {
 		return err
 	}
 	if err := firstError(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m), m.Groups.validate(m.K),
-		m.Penalised.validate(m), m.Baselines.validate(m.D)); err != nil {
+		m.validateShared(), m.Penalised.validate(m), m.Baselines.validate(m.D)); err != nil {
 		return err
 	}
 	return m.Fit.validate(m.K, m.D)
+}
+
+// validateShared refuses shared coefficients that are none, or not the same.
+func (m *Model) validateShared() error {
+	for _, name := range m.Shared {
+		j := slices.Index(m.Features, name)
+		of := func(i int) float64 { return m.Regressors[i][j] }
+		switch {
+		case name == model.InterceptName && m.RegressorIntercepts != nil:
+			of = func(i int) float64 { return m.RegressorIntercepts[i] }
+		case j < 0:
+			return fmt.Errorf("shared has %q, which is no feature", name)
+		}
+		for i := range m.K {
+			if of(i) != of(0) {
+				return fmt.Errorf("the coefficients of %q are shared and not the same", name)
+			}
+		}
+	}
+	return nil
 }
 
 // formatOf is the format of a model of what m has.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -126,10 +127,12 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	if len(left) == 0 {
 		return nil, &NoneError{Reason: "no parameter has a finite optimum"}
 	}
-	v, err := inverseAt(submatrix(h, left), subvector(score, left), l.Rows(), kinks)
+	free := freeMap(l.Ties(), left)
+	v, err := inverseAt(inner(free, submatrix(h, left)), innerVector(free, subvector(score, left)), l.Rows(), kinks)
 	if err != nil {
 		return nil, err
 	}
+	v = outer(free, v)
 	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, rows: l.N(), d: p.D,
 		own: mixture.DensityOf(p.Family).Own()}
 	if kind != Observed {
@@ -141,6 +144,67 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	}
 	c.noiseFromLog(p)
 	return c, c.check()
+}
+
+// freeMap is the map R from the parameters that are free to those at the places left, of which some are one: a column
+// for each; nil where every place is its own.
+func freeMap(ties [][]int, left []int) *mat.Dense {
+	if len(ties) == 0 {
+		return nil
+	}
+	one := make(map[int]int) // the column of a place
+	columns := 0
+	for _, at := range left {
+		if _, known := one[at]; known {
+			continue
+		}
+		one[at] = columns
+		for _, places := range ties {
+			if slices.Contains(places, at) {
+				for _, other := range places {
+					one[other] = columns
+				}
+			}
+		}
+		columns++
+	}
+	r := mat.NewDense(len(left), columns, nil)
+	for i, at := range left {
+		r.Set(i, one[at], 1)
+	}
+	return r
+}
+
+// inner is RᵀhR, outer RvRᵀ; of a nil R what they are given.
+func inner(r *mat.Dense, h *mat.SymDense) *mat.SymDense {
+	if r == nil {
+		return h
+	}
+	var half, both mat.Dense
+	half.Mul(h, r)
+	both.Mul(r.T(), &half)
+	return numeric.Symmetric(&both)
+}
+
+func outer(r *mat.Dense, v *mat.SymDense) *mat.SymDense {
+	if r == nil {
+		return v
+	}
+	var half, both mat.Dense
+	half.Mul(v, r.T())
+	both.Mul(r, &half)
+	return numeric.Symmetric(&both)
+}
+
+// innerVector is Rᵀs.
+func innerVector(r *mat.Dense, s []float64) []float64 {
+	if r == nil {
+		return s
+	}
+	_, n := r.Dims()
+	out := mat.NewVecDense(n, nil)
+	out.MulVec(r.T(), mat.NewVecDense(len(s), s))
+	return out.RawVector().Data
 }
 
 // widened is how many times the bandwidth of least mean squared error that of [Dependent] is: intervals
@@ -396,7 +460,7 @@ func (c *Covariance) Names(features []string) []string {
 		switch {
 		case q.Feature < 0:
 		case q.Feature == c.d:
-			whose += ":(intercept)"
+			whose += ":" + model.InterceptName
 		default:
 			whose += ":" + features[q.Feature]
 		}

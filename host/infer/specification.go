@@ -114,6 +114,15 @@ func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool
 	return q, untested
 }
 
+// tests makes those of sums, given so many draws.
+func (m *terms) tests(ctx context.Context, d targets, sums *RowSums, draws float64) (Tested, error) {
+	out, err := testsOf(ctx, d, m.at[atNonlinearity:], sums, draws, m.quadratic)
+	if law := mixture.DensityOf(m.p.Family); !mixture.Normal(law) {
+		out.under(law)
+	}
+	return out, err
+}
+
 // drawsFor is how many targets the covariance of so many terms is taken over.
 func drawsFor(terms int) int {
 	return max(leastDraws, drawsPerTerm*terms, min(mostDraws, cheapProducts/(terms*terms)))

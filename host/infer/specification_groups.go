@@ -15,16 +15,16 @@ import (
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
-// GroupTests are [Tests] of rows in groups, all rows of each of which have one expert. With the posterior r_g of a row's
-// group in the place of the row's own, and one row's worth of its gate,
+// GroupTests are [Tests] of rows in groups, all rows of each of which have one expert. With the posterior r_g of a
+// row's group instead of the row's own, and one row's worth of its gate,
 //
 //	r_gi·ψ(e_it),   (r_gj − p_gj)·h(x_gt)/n_g,   …
 //
 // the terms of a row have mean 0 given x as they have it without groups, and those of the scores add up to the score of
 // the group. Terms of one group depend on each other: the sums are over groups, C is the covariance of a group's sums,
-// and n the number of groups. In the place of the test of neighbours is one of [GroupSums].
-func GroupTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64,
-	workers int) (Tested, error) {
+// and n the number of groups. Instead of the test of neighbours there is one of [GroupSums].
+func GroupTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free,
+	seed uint64, workers int) (Tested, error) {
 	s, err := NewSpecification(act, p, free)
 	if err != nil {
 		return Tested{}, err
@@ -107,7 +107,8 @@ type groupRoom struct {
 
 func (m *groupTerms) newRoom() *groupRoom {
 	const n = model.BlockRows
-	w := &groupRoom{m.newRows(), make([]float64, n*m.p.K), make([][]float64, m.at[atEnd]), make([][]float64, m.at[atEnd])}
+	w := &groupRoom{m.newRows(), make([]float64, n*m.p.K), make([][]float64, m.at[atEnd]),
+		make([][]float64, m.at[atEnd])}
 	w.shared = &sharing{posts: w.posts, at: make([]int, n), speaks: make([]float64, n),
 		logf: make([]float64, n*m.p.K)}
 	columns(w.sums)
@@ -254,7 +255,7 @@ func (m *groupTerms) sums(ctx context.Context) (*RowSums, []float64, error) {
 const leastPosterior = 1e-12
 
 // skewAt is the place of r_i·h(e_i), h(e) = e·exp(−e²/4), among the terms.
-func (m *terms) skewAt(i int) int { return m.at[atResiduals] + 3*i + 2 }
+func (m *groupTerms) skewAt(i int) int { return m.at[atResiduals] + 3*i + 2 }
 
 func span(from, to int) []int {
 	out := make([]int, to-from)
@@ -373,8 +374,8 @@ func (d groupTargets) draw(w *groupRoom, b *part, experts []int, rng *rand.Rand)
 //
 //	d_g = Σ_i r_gi·Σ_{s<t} h(e_is)·h(e_it),   h(e) = e·exp(−e²/4),
 //
-// which has mean 0 under the model, since the rows of a group are independent given its expert. One effect of a group on
-// all its rows makes it positive.
+// which has mean 0 under the model, since the rows of a group are independent given its expert. One effect of a group
+// on all its rows makes it positive.
 type GroupSums struct {
 	Weight            float64 // of all groups
 	Pairs             int     // groups of two rows and more

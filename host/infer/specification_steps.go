@@ -68,15 +68,6 @@ func (s *Specification) Tests(ctx context.Context, sums *RowSums, drawn *Draws, 
 	return s.terms.tests(ctx, of, sums, float64(s.Draws()))
 }
 
-// tests makes those of sums, given so many draws.
-func (m *terms) tests(ctx context.Context, d targets, sums *RowSums, draws float64) (Tested, error) {
-	out, err := testsOf(ctx, d, m.at[atNonlinearity:], sums, draws, m.quadratic)
-	if law := mixture.DensityOf(m.p.Family); !mixture.Normal(law) {
-		out.under(law)
-	}
-	return out, err
-}
-
 // under says of tests of a mixture of another density than the normal one what they suggest, and that none is robust:
 // no free noise level makes the variance of e_i 1 whatever the density.
 func (t Tested) under(law mixture.Density) {

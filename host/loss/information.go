@@ -49,6 +49,8 @@ func (l *Likelihood) hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 	l.boundHessian(h)
 	l.penaliseHessian(h, 1/l.n, 0)
 	l.holdHessian(h, grad, theta)
+	l.tie(grad)
+	l.tieHessian(h)
 	return l.objective(s.loglik, theta), nil
 }
 

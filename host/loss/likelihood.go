@@ -225,6 +225,7 @@ func (l *Likelihood) Grad(ctx context.Context, dst, theta []float64) (float64, e
 	l.boundGradient(dst, theta)
 	l.penaliseGradient(dst, theta, 1/l.n)
 	l.holdGradient(dst, theta)
+	l.tie(dst)
 	return l.objective(s.loglik, theta), nil
 }
 
@@ -322,7 +323,7 @@ func (l *Likelihood) Shared(ctx context.Context, p *model.Params) ([]float64, er
 // at most half a step, and one Newton step of the weighted multinomial logistic
 // regression for the gating. dst may not be θ.
 func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
-	theta = l.within(theta)
+	theta = l.tied(l.within(theta))
 	copy(dst, theta)
 	gate := l.gating(dst)
 	s, err := l.expectation(ctx, theta)
@@ -331,6 +332,8 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	}
 	if l.outputs > 0 {
 		s.experts.stepOutputs(dst, l.cur, s.gradient)
+	} else if l.ties != nil {
+		s.experts.stepTied(dst, s.gradient, l.cur, l.mix.Density)
 	} else if l.free.Regressors {
 		for i := range l.k {
 			at := l.regressor(i)

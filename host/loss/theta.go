@@ -17,8 +17,11 @@ type Free struct {
 	// ExpertColumns and GateColumns are the features whose coefficients vary,
 	// ascending; nil is all of them.
 	ExpertColumns, GateColumns []int
-	FixedScale                 bool // s stays, where the experts have an output of their own
-	GivenOwn                   int  // how many of the density's own parameters, the last of them, stay
+	// Tied are columns of the design, among those of the experts, whose coefficients are the same in all experts; D is
+	// the intercept.
+	Tied       []int
+	FixedScale bool // s stays, where the experts have an output of their own
+	GivenOwn   int  // how many of the density's own parameters, the last of them, stay
 }
 
 // All is every parameter: the joint likelihood.
@@ -89,6 +92,7 @@ type layout struct {
 	moved           int         // how many of a pair are free: none, c, or both
 	ends            []span      // of each own parameter's logarithm; nil where they are not free
 	parameters      []Parameter // in the order of θ
+	ties
 	gateBound
 }
 
@@ -142,6 +146,7 @@ func newLayout(p *model.Params, free Free, ends []span) *layout {
 		}
 	}
 	o.parameters = o.list()
+	o.ties = newTies(o)
 	return o
 }
 
@@ -202,12 +207,13 @@ func (o *layout) gating(theta []float64) []float64 { return theta[o.atGate:o.atN
 func (o *layout) pack(theta []float64, p *model.Params) {
 	o.each(p, func(at int, v *float64) { theta[at] = *v },
 		func(at int, sigma *float64) { theta[at] = math.Log(*sigma) })
+	o.tie(theta)
 }
 
 // unpack writes θ, its gates within their bounds, to the free parameters of p and leaves the
 // others alone.
 func (o *layout) unpack(p *model.Params, theta []float64) {
-	theta = o.within(theta)
+	theta = o.tied(o.within(theta))
 	o.each(p, func(at int, v *float64) { *v = theta[at] }, func(at int, sigma *float64) {
 		*sigma = math.Exp(o.endsOf(at).hold(theta[at]))
 	})

@@ -226,7 +226,7 @@ func (s diagonalSums) block(w *work) {
 // are second derivatives, and g does not say that it has kinks, across which they tell nothing.
 func (l *Likelihood) Products() bool {
 	g, ok := l.act.(interface{ Kinks() []float64 })
-	return l.mix.Curved() && l.groups == nil && l.outputs == 0 && !(ok && len(g.Kinks()) > 0)
+	return l.mix.Curved() && l.groups == nil && l.outputs == 0 && l.ties == nil && !(ok && len(g.Kinks()) > 0)
 }
 
 // HessianTimes writes ∇²L(θ)·v to dst, with the Hessian of [Likelihood.Hessian]. It costs about

@@ -16,6 +16,9 @@ import (
 // reads or the number of processors.
 const BlockRows = 256
 
+// InterceptName is what an intercept is called among the names of features.
+const InterceptName = "(intercept)"
+
 // Block is a run of consecutive rows. X is column-major: feature j of the
 // block's row i is X[j*N+i].
 type Block struct {

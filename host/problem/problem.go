@@ -26,6 +26,7 @@ type Request struct {
 	Gate           Gate     // nil is [Softmax]
 	Noise          Noise    // nil is [Shared]
 	ExpertFeatures []string // that the experts see; nil: all
+	Shared         []string // features of the same coefficient in all experts, or [model.InterceptName]
 
 	Tree    model.Hierarchy  // of the gates; the zero value is one gate
 	Leaves  []sdk.Activation // the experts' own; nil: all have one

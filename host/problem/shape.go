@@ -17,6 +17,7 @@ import (
 type Shape struct {
 	K, D          int
 	Experts, Gate []int   // features, ascending; nil for all
+	Tied          []int   // features of the same coefficient in all experts; D is the intercept
 	Intercept     bool    // in the experts
 	GateIntercept bool    // in the gate
 	ConstantGate  bool    // the gate is its intercepts
@@ -48,6 +49,9 @@ func (r Request) shape(features []string) (Shape, error) {
 	if s.Experts, err = columns(features, r.ExpertFeatures, "an expert"); err != nil {
 		return s, err
 	}
+	if s.Tied, err = s.tied(features, r.Shared); err != nil {
+		return s, err
+	}
 	if r.Gate != nil {
 		s.Gate, s.ConstantGate, err = r.Gate.columns(features)
 	}
@@ -72,11 +76,32 @@ func columns(features, names []string, whose string) ([]int, error) {
 	return slices.Compact(out), nil
 }
 
+// tied returns the columns of the coefficients that are the same in all experts.
+func (s Shape) tied(features, names []string) (out []int, err error) {
+	for _, name := range names {
+		j := slices.Index(features, name)
+		switch {
+		case name == model.InterceptName && !s.Intercept:
+			return nil, refuse("the intercept is shared by the experts, which have none")
+		case name == model.InterceptName:
+			j = s.D
+		case j < 0:
+			return nil, refuse("feature %q of the shared coefficients is not among the columns read", name)
+		case s.Experts != nil && !slices.Contains(s.Experts, j):
+			return nil, refuse("feature %q of the shared coefficients is not among the experts'", name)
+		}
+		out = append(out, j)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
 // takesMeans says whether intercepts take up what is taken off the features: those of
 // all that see them.
 func (s Shape) takesMeans() bool {
 	none := func(seen []int) bool { return seen != nil && len(seen) == 0 }
-	return (s.Intercept || none(s.Experts)) && (s.GateIntercept || none(s.Gate))
+	// Intercepts that are the same in all experts cannot take up what differs from one to another.
+	return (s.Intercept || none(s.Experts)) && (s.GateIntercept || none(s.Gate)) && !slices.Contains(s.Tied, s.D)
 }
 
 // Flat returns the shape with one gate over the same experts.
@@ -156,7 +181,7 @@ func (s Shape) WithNoise(p *model.Params, sigma float64) *model.Params {
 // Free says which parameters vary, the noise among them.
 func (s Shape) Free() loss.Free {
 	return loss.Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: s.Experts, GateColumns: s.Gate,
-		FixedScale: s.Output != nil && s.Output.Fixed, GivenOwn: s.given()}
+		Tied: s.Tied, FixedScale: s.Output != nil && s.Output.Fixed, GivenOwn: s.given()}
 }
 
 // Estimated says which parameters are estimated: the noise only where it is not
@@ -180,7 +205,7 @@ func (s Shape) Parameters() int {
 		return n
 	}
 	p := s.K*width(s.Experts, s.Intercept) + (s.K-1)*width(s.Gate, s.GateIntercept)
-	p += s.own()
+	p += s.own() - (s.K-1)*len(s.Tied)
 	if o := s.Output; o != nil {
 		pairs, free := 1, 2
 		if o.Of == PerExpertScale {

@@ -208,7 +208,19 @@ func formula(m *fitted.Model) (lines []string) {
 	if d := m.Design; d != nil && d.Formula != "" {
 		lines = append(lines, "Formula: "+shown.Name(d.Formula)+".")
 	}
+	if len(m.Shared) > 0 {
+		lines = append(lines, fmt.Sprintf("Shared by all experts: %s.", shownNames(m.Shared)))
+	}
 	return append(lines, onScale(m)...)
+}
+
+// shownNames lists names as they may be shown.
+func shownNames(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = shown.Name(name)
+	}
+	return listed(out)
 }
 
 // design says what the features are made of, where they are not columns.

@@ -50,7 +50,7 @@ func (f *Fit) Config() (host.Config, error) {
 
 // Tables is how the tables are read: one for every target, the other targets no features of it.
 func (f *Fit) Tables() ([]terms.Request, error) {
-	r := terms.Request{Selection: f.selection(), Gate: f.GateFeatures, Categorical: f.Categorical,
+	r := terms.Request{Selection: f.selection(), Gate: f.GateFeatures, Shared: f.Shared, Categorical: f.Categorical,
 		Reference: f.Reference}
 	if f.Formula != "" {
 		var err error

@@ -45,11 +45,13 @@ type Fit struct {
 	Roles map[string]string `json:"roles,omitzero"`
 
 	// target, experts' terms and, after a bar, the gate's
-	Formula      string            `json:"formula,omitzero"`
-	GateFeatures []string          `json:"gate_features,omitzero"` // columns that the gate sees; those of the experts
-	Categorical  []string          `json:"categorical,omitzero"`   // columns that are factors whatever stands in them
-	Reference    map[string]string `json:"reference,omitzero"`     // reference levels by column; the commonest
-	Missing      string            `json:"missing,omitzero"`       // rows with missing cells: "refuse" or "drop"
+	Formula      string   `json:"formula,omitzero"`
+	GateFeatures []string `json:"gate_features,omitzero"` // columns that the gate sees; those of the experts
+	// columns of one coefficient for all experts, "(intercept)" for theirs
+	Shared      []string          `json:"shared,omitzero"`
+	Categorical []string          `json:"categorical,omitzero"` // columns that are factors whatever stands in them
+	Reference   map[string]string `json:"reference,omitzero"`   // reference levels by column; the commonest
+	Missing     string            `json:"missing,omitzero"`     // rows with missing cells: "refuse" or "drop"
 	// between a number's digits in a CSV file: "." or ","
 	Decimal string `json:"decimal,omitzero"`
 
@@ -213,7 +215,8 @@ func (f *Fit) checkRoles() error {
 	return f.checkTogether()
 }
 
-// checkTogether refuses what is not for rows in groups, and what has no effect beside standard errors by clusters.
+// checkTogether refuses what is not for rows in groups, or for shared coefficients, and what has no effect beside
+// standard errors by clusters.
 func (f *Fit) checkTogether() error {
 	for _, k := range []struct {
 		key string
@@ -224,7 +227,16 @@ func (f *Fit) checkTogether() error {
 			return refuse("%s is not for rows in groups: leave out %s or %s", Key(k.key), Key(k.key), Key("group"))
 		}
 	}
+	for _, k := range f.given([]string{"output-scale", "moments"}) {
+		if f.Shared != nil {
+			return refuse("%s has no effect beside %s", Key("shared"), Key(k))
+		}
+	}
 	switch {
+	case f.Shared != nil && f.Hierarchy != "":
+		return refuse("%s has no effect beside %s", Key("shared"), Key("hierarchy"))
+	case f.Shared != nil && f.GateShared:
+		return refuse("%s has no effect beside %s", Key("shared"), Key("gate-shared"))
 	case f.role("cluster") == "":
 		return nil
 	case slices.Contains(f.Errors, host.Robust):
@@ -264,6 +276,7 @@ func (f *Fit) given(keys []string) (out []string) {
 		"categorical": f.Categorical != nil, "reference": f.Reference != nil, "missing": f.Missing != "",
 		"decimal":   f.Decimal != "",
 		"intercept": f.Intercepts != "", "gate-features": f.GateFeatures != nil, "gate": f.Gate != "",
+		"shared":  f.Shared != nil,
 		"moments": f.Moments != "", "output-scale": f.OutputScale != "",
 		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "", "hac": slices.Contains(f.Errors,
 			host.Dependent),
@@ -359,6 +372,9 @@ func (f *Fit) checkTerms() error {
 			"%s has no effect beside %s, which says it: y ~ experts | gate, each with an intercept unless - 1", Key(k),
 			Key("formula"))
 	}
+	if f.Shared != nil {
+		return refuse("%s has no effect beside %s, which says it: y ~ x1 + shared(x2)", Key("shared"), Key("formula"))
+	}
 	if g := f.Roles["group"]; g != "" && formula.Group != "" && g != formula.Group {
 		return refuse("%s %s: the groups of %s are those of %s", Key("group"), g, Key("formula"), formula.Group)
 	}
@@ -442,6 +458,7 @@ func (f *Fit) checkMethod() error {
 		{host.OptStart, f.Start != ""}, {host.OptTransform, f.Transform != ""},
 		{host.OptRobust, slices.Contains(f.Errors, host.Robust)},
 		{host.OptHAC, slices.Contains(f.Errors, host.Dependent)},
+		{host.OptShared, f.Shared != nil},
 		{host.OptGroup, f.role("group") != ""}, {host.OptCluster, f.role("cluster") != ""},
 		{host.OptArrangements, f.Arrangements}, {host.OptGatePenalty, f.GatePenalty != ""},
 	} {

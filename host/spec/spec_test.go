@@ -25,7 +25,7 @@ func whole() *Fit {
 	seed, ridge := uint64(0), 0.0
 	return &Fit{
 		Format: Format, Data: "trial.csv", Moments: "all.moments", Target: "dose", Targets: []string{"a", "b"}, Features: []string{"age", "sex"}, Drop: []string{"id"},
-		Roles: map[string]string{"weights": "w"}, Formula: "dose ~ age | sex", GateFeatures: []string{"age"}, Categorical: []string{"site"},
+		Roles: map[string]string{"weights": "w"}, Formula: "dose ~ age | sex", GateFeatures: []string{"age"}, Shared: []string{"age"}, Categorical: []string{"site"},
 		Reference: map[string]string{"sex": "f"}, Missing: "drop", Decimal: ",", Activation: Activation{"leakyrelu", map[string]float64{"slope": 0.1}},
 		Leaves: []Activation{{Name: "identity"}, {"leakyrelu", map[string]float64{"slope": 1e-300}}}, K: 1, KTo: 4, Hierarchy: "2x(1,2)", MaxLeaves: 5,
 		Intercepts: host.ExpertIntercepts, Gate: "softmax", Noise: "per-expert", Family: "student-t", Dof: 4, Sigma: 0.1, OutputScale: host.SharedScale, GateShared: true, NoiseCovariance: host.Full,

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
 )
 
 // formula makes the features that a formula names.
@@ -45,10 +46,13 @@ func (b *builder) formula(ctx context.Context) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{ExpertIntercept: experts.intercept, GateIntercept: gate.intercept, Implied: f.gate == nil}
-	if t.Experts, err = b.add(e, coded, experts); err != nil {
+	if t.Experts, t.Shared, err = b.add(e, coded, experts); err != nil {
 		return nil, err
 	}
-	if t.Gate, err = b.add(e, coded, gate); err != nil {
+	if experts.sharedIntercept {
+		t.Shared = append(t.Shared, model.InterceptName)
+	}
+	if t.Gate, _, err = b.add(e, coded, gate); err != nil {
 		return nil, err
 	}
 	return b.finish(t, src)
@@ -168,9 +172,9 @@ func (b *builder) codeOne(e *expansion, v variable, schema dataset.Schema, found
 	return out, nil
 }
 
-// add adds the features of a part to the design and returns their names.
-func (b *builder) add(e *expansion, coded []coding, p part) ([]string, error) {
-	names := []string{}
+// add adds the features of a part to the design and returns their names, and of those that are shared.
+func (b *builder) add(e *expansion, coded []coding, p part) (names, shared []string, err error) {
+	names = []string{}
 	full := p.indicators(coded)
 	for i, t := range p.terms {
 		columns := []Term{{}}
@@ -180,17 +184,20 @@ func (b *builder) add(e *expansion, coded []coding, p part) ([]string, error) {
 				own = contrasts(f, full[i][j])
 			}
 			if columns = times(columns, own); len(columns) > dataset.MaxColumns {
-				return nil, e.parser.fail(0, "a term makes more than %d features", dataset.MaxColumns)
+				return nil, nil, e.parser.fail(0, "a term makes more than %d features", dataset.MaxColumns)
 			}
 		}
 		for _, c := range columns {
 			names = append(names, c.Name)
+			if slices.ContainsFunc(p.shared, func(u term) bool { return slices.Equal(t, u) }) {
+				shared = append(shared, c.Name)
+			}
 			if !slices.ContainsFunc(b.design.Terms, func(t Term) bool { return t.Name == c.Name }) {
 				b.design.Terms = append(b.design.Terms, c)
 			}
 		}
 	}
-	return names, nil
+	return names, shared, nil
 }
 
 // times multiplies columns, those of the first fastest.

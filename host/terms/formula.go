@@ -124,6 +124,9 @@ const (
 type part struct {
 	intercept bool
 	terms     []term
+	// those whose coefficients are the same in all experts, and whether the intercept is among them
+	shared          []term
+	sharedIntercept bool
 }
 
 // term is a product of variables, by their places in ascending order.
@@ -151,6 +154,9 @@ func (f *Formula) expand(known, dots []string) (e *expansion, experts, gate part
 	if f.gate != nil {
 		if gate, err = e.part(f.gate); err != nil {
 			return nil, experts, gate, err
+		}
+		if gate.sharedIntercept || gate.shared != nil {
+			return nil, experts, gate, f.parser.fail(f.gate.at, "shared() is of the experts' terms, before the bar")
 		}
 	}
 	for i, v := range e.variables {
@@ -182,6 +188,8 @@ func (e *expansion) sum(p *part, n *node, add bool) error {
 		return e.sum(p, n.args[0], add == (n.op == "+"))
 	case n.op == "(":
 		return e.sum(p, n.args[0], add)
+	case n.op == "call" && n.text == "shared":
+		return e.share(p, n, add)
 	case n.op == "number" && (n.text == "0" || n.text == "1"):
 		p.intercept = add == (n.text == "1")
 		return nil
@@ -198,6 +206,22 @@ func (e *expansion) sum(p *part, n *node, add bool) error {
 		case !add && i >= 0:
 			p.terms = slices.Delete(p.terms, i, i+1)
 		}
+	}
+	return nil
+}
+
+// share adds the terms of shared(a + b) to p; the intercept is among them where a 1 is.
+func (e *expansion) share(p *part, n *node, add bool) error {
+	if len(n.args) != 1 || !add {
+		return e.parser.fail(n.at, "want + shared(TERMS), of terms that have one coefficient for all experts")
+	}
+	var of part
+	if err := e.sum(&of, n.args[0], true); err != nil {
+		return err
+	}
+	p.terms, p.shared = unite(p.terms, of.terms), unite(p.shared, of.terms)
+	if of.intercept {
+		p.intercept, p.sharedIntercept = true, true
 	}
 	return nil
 }
@@ -350,6 +374,9 @@ func (e *expansion) read(n *node) (variable, error) {
 			return variable{}, e.parser.fail(n.args[1].at, "want a degree from 1 to %d", maxDegree)
 		}
 		return variable{kind: polynomial, degree: degree}, checkArithmetic(e.parser, n.args[0])
+	}
+	if n.text == "shared" {
+		return variable{}, e.parser.fail(n.at, "shared() stands by itself in the sum of the experts' terms")
 	}
 	return variable{}, e.parser.fail(n.at, "no function %s; there are I, %s, poly, factor", n.text,
 		strings.Join(functions, ", "))

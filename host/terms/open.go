@@ -22,6 +22,7 @@ type Request struct {
 	// formula's, and what it drops is not in ".".
 	Selection   dataset.Selection
 	Formula     *Formula          // nil for none
+	Shared      []string          // raw columns of one coefficient for all experts, or [model.InterceptName]
 	Gate        []string          // raw columns that the gate sees; nil: those of the experts
 	Scale       scaling.Scale     // what is fitted of the target, where no formula says it
 	LogOffset   bool              // the logarithm of the offset's column is added
@@ -35,6 +36,7 @@ type Table struct {
 	Design  *Design  // nil where the columns themselves are the features
 	Experts []string // the features that the experts see; nil: all
 	Gate    []string // and the gate; nil: all
+	Shared  []string // the features of one coefficient for all experts, or [model.InterceptName]
 	Implied bool     // Gate is what the experts see: nobody has named it
 
 	// With a formula: which of them have an intercept.
@@ -85,6 +87,12 @@ func (b *builder) flat(ctx context.Context) (*Table, error) {
 		t.Experts = b.request.Selection.Features // the gate sees more
 	}
 	if len(b.levels) == 0 {
+		t.Shared = b.request.Shared
+		for _, name := range t.Shared {
+			if name != model.InterceptName && !slices.Contains(src.Schema().Features, name) {
+				return nil, b.noneShared(src, name)
+			}
+		}
 		t.Source = dataset.Scaled(t.Source, b.request.Scale)
 		return t, nil
 	}
@@ -101,6 +109,16 @@ func (b *builder) flat(ctx context.Context) (*Table, error) {
 		}
 		b.design.Terms = append(b.design.Terms, terms...)
 	}
+	for _, name := range b.request.Shared {
+		switch {
+		case name == model.InterceptName:
+			t.Shared = append(t.Shared, name)
+		case made[name] == nil:
+			return nil, b.noneShared(src, name)
+		default:
+			t.Shared = append(t.Shared, made[name]...)
+		}
+	}
 	if t.Experts, err = features(made, t.Experts); err != nil {
 		return nil, err
 	}
@@ -108,6 +126,13 @@ func (b *builder) flat(ctx context.Context) (*Table, error) {
 		return nil, err
 	}
 	return b.finish(t, src)
+}
+
+// noneShared is the error of a column that is to have one coefficient and is no feature.
+func (b *builder) noneShared(src dataset.Source, name string) error {
+	s := src.Schema()
+	return &dataset.Error{File: s.Name, Msg: fmt.Sprintf("column %q of the shared coefficients is not among the "+
+		"features; there are %s, and %s", name, shorten(s.Features), model.InterceptName)}
 }
 
 // finish puts the design before the raw columns.
