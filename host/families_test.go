@@ -40,15 +40,26 @@ func column(t *testing.T, path, target string, features ...string) dataset.Sourc
 // seizure is flexmix's table of that name, with the logarithm of Hours for an offset.
 func seizure(t *testing.T, cfg Config) (dataset.Source, Config) {
 	t.Helper()
-	f, err := terms.Parse("Seizures ~ Treatment * log(Day) | 1")
+	return byFormula(t, "seizure.csv", "Seizures ~ Treatment * log(Day) + offset(log(Hours)) | 1", dataset.Roles{}, cfg)
+}
+
+// byFormula opens a table of testdata by a formula, whose roles stand beside these.
+func byFormula(t *testing.T, name, formula string, roles dataset.Roles, cfg Config) (dataset.Source, Config) {
+	t.Helper()
+	f, err := terms.Parse(formula)
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(sel dataset.Selection) (dataset.Source, error) {
-		return dataset.Open(filepath.Join("testdata", "seizure.csv"), sel)
+	for role, column := range f.Roles {
+		if column != "" {
+			roles[role] = column
+		}
 	}
-	sel := dataset.Selection{Decimal: '.', Roles: dataset.Roles{model.Offsets: "Hours"}}
-	table, err := terms.Open(t.Context(), open, terms.Request{Formula: f, Selection: sel, LogOffset: true})
+	open := func(sel dataset.Selection) (dataset.Source, error) {
+		return dataset.Open(filepath.Join("testdata", name), sel)
+	}
+	sel := dataset.Selection{Decimal: '.', Roles: roles.Raw()}
+	table, err := terms.Open(t.Context(), open, terms.Request{Formula: f, Selection: sel, Roles: roles})
 	if err != nil {
 		t.Fatal(err)
 	}

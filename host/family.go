@@ -7,11 +7,12 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 )
 
-// The families that are more than a density by its name: lognormal is normal noise of log y, and only student-t has
-// degrees of freedom.
+// The families that are more than a density by its name: lognormal is normal noise of log y, only student-t has
+// degrees of freedom, and only binomial has trials.
 const (
 	Lognormal = "lognormal"
 	StudentT  = "student-t"
+	Binomial  = "binomial"
 )
 
 // Families lists the laws of the target, in order.

@@ -56,9 +56,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		m.Format = fitted.FormatV3
 	}
 	m.Shared = cfg.Tied
-	if offset := p.Schema.Roles[model.Offsets]; offset != "" {
-		m.Roles = map[string]string{dataset.RoleNames()[model.Offsets]: offset}
-	}
+	m.Roles = dataset.Roles(p.Schema.Roles).OfLaw()
 	if m.TargetScale = p.Schema.Scale; m.TargetScale != "" {
 		m.Format = fitted.FormatV4
 	}

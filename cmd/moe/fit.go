@@ -130,6 +130,8 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 		"column `NAME` of observation weights: a row of weight w counts as w rows")
 	flags.StringVar(&f.offset, "offset", "",
 		"column `NAME` that is added to the predictor of every expert, or log(NAME) for its logarithm")
+	flags.StringVar(&f.trials, "trials", "",
+		"column `NAME` of trials, of which the target of --family binomial is the successes")
 	flags.StringVar(&f.flag.Family, "family", "",
 		"law of the target given its mean: "+strings.Join(host.Families(), ", ")+" (default gaussian)")
 	flags.StringVar(&f.dof, "dof", "auto", "degrees of freedom of --family student-t, or auto to estimate them")

@@ -30,6 +30,7 @@ type described struct {
 	group      string
 	cluster    string
 	offset     string
+	trials     string
 	references []string
 	intercept  bool
 	robust     bool
@@ -54,6 +55,7 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	"group":         func(d *described, s *spec.Fit) error { return d.role(s, "group", d.group) },
 	"cluster":       func(d *described, s *spec.Fit) error { return d.role(s, "cluster", d.cluster) },
 	"offset":        func(d *described, s *spec.Fit) error { return d.role(s, "offset", d.offset) },
+	"trials":        func(d *described, s *spec.Fit) error { return d.role(s, "trials", d.trials) },
 	"moments":       func(d *described, s *spec.Fit) error { s.Moments = d.flag.Moments; return nil },
 	"formula":       (*described).writeFormula,
 	"gate-features": func(d *described, s *spec.Fit) error { s.GateFeatures = d.flag.GateFeatures; return nil },

@@ -15,8 +15,8 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Data", []string{"target", "targets", "features", "drop", "weights", "offset", "group", "cluster", "formula",
-		"gate-features", "categorical", "reference", "missing", "decimal", "moments", "max-memory"}},
+	{"Data", []string{"target", "targets", "features", "drop", "weights", "offset", "trials", "group", "cluster",
+		"formula", "gate-features", "categorical", "reference", "missing", "decimal", "moments", "max-memory"}},
 	{"Model", []string{"activation", "param", "k", "hierarchy", "leaves", "max-leaves", "intercept", "shared", "gate",
 		"gate-shared", "gate-penalty", "family", "dof", "dispersion", "noise", "noise-covariance", "sigma",
 		"output-scale"}},

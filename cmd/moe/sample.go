@@ -79,6 +79,8 @@ and moe evaluate compare with.`,
 		" (default gaussian)")
 	flags.Float64Var(&f.dispersion, "dispersion", 2, "theta of --family negative-binomial, shape of --family gamma")
 	flags.Float64Var(&f.dof, "dof", 4, "degrees of freedom of --family student-t")
+	flags.IntVar(&f.config.Trials, "trials", 0,
+		"trials of every row of --family binomial, which stand in a column before y")
 	flags.StringVar(&f.design, "design", string(sample.Paper), "true parameters: "+strings.Join(sample.Designs(), ", "))
 	flags.StringVar(&f.inputs, "inputs", "gaussian", "distribution of x: gaussian or symmetric-mixture:p=P[,norm=R]")
 	flags.BoolVar(&f.config.Recurrent, "recurrent", false, "make the last feature of every row the y of the row before")
@@ -123,6 +125,9 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 	var rows dataset.Source = sampler
 	if f.family == host.Lognormal {
 		rows = lognormal{sampler}
+	}
+	if f.config.Trials > 0 {
+		rows = trialsBefore{sampler}
 	}
 	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{rows, experts.Recheck}); err != nil {
 		return err
@@ -192,6 +197,9 @@ func (f *sampleFlags) checkFamily(cmd *cobra.Command) error {
 			strings.Join(host.Families(), ", "))
 	}
 	f.config.Family = host.DensityName(f.family)
+	if cmd.Flags().Changed("trials") && (f.config.Trials < 1 || f.family != host.Binomial) {
+		return usagef("--trials %d: want at least 1, of --family binomial", f.config.Trials)
+	}
 	if f.config.Family != "" && f.targets > 1 {
 		return usagef("--family %s: several targets are normal", f.family)
 	}
@@ -230,6 +238,9 @@ func (f *sampleFlags) law() string {
 	if f.family != "" && f.family != fitted.Normal {
 		words = append(words, "family "+f.family)
 	}
+	if f.config.Trials > 0 {
+		words = append(words, fmt.Sprintf("trials %d", f.config.Trials))
+	}
 	for q, own := range mixture.DensityOf(f.config.Family).Own() {
 		words = append(words, fmt.Sprintf("%s %v", own.Name, append([]float64{f.config.Sigma}, f.config.Own...)[q]))
 	}
@@ -247,6 +258,22 @@ func (l lognormal) Read(ctx context.Context, fn func(*model.Block) error) error 
 			out.Y[t] = math.Exp(v)
 		}
 		return fn(&out)
+	})
+}
+
+// trialsBefore are rows whose trials are a column before the target, which stays the last.
+type trialsBefore struct{ dataset.Source }
+
+func (s trialsBefore) Schema() dataset.Schema {
+	schema := s.Source.Schema()
+	schema.Features = append(slices.Clone(schema.Features), schema.Roles[model.Trials])
+	schema.Roles[model.Trials] = ""
+	return schema
+}
+
+func (s trialsBefore) Read(ctx context.Context, fn func(*model.Block) error) error {
+	return s.Source.Read(ctx, func(b *model.Block) error {
+		return fn(&model.Block{N: b.N, X: slices.Concat(b.X, b.Role[model.Trials]), Y: b.Y})
 	})
 }
 
@@ -303,7 +330,8 @@ type sampleJSON struct {
 	N          int                 `json:"n"`
 	Sigma      float64             `json:"sigma"` // 0 where the family has none
 	Family     string              `json:"family,omitempty"`
-	Own        fitted.Own          `json:"own,omitempty"` // of the family, beside sigma
+	Own        fitted.Own          `json:"own,omitempty"`    // of the family, beside sigma
+	Trials     int                 `json:"trials,omitempty"` // of every row
 	Design     string              `json:"design"`
 	Inputs     string              `json:"inputs"`
 	Seed       uint64              `json:"seed"`
@@ -317,7 +345,7 @@ func (f *sampleFlags) described(truth *fitted.Truth) sampleJSON {
 	return sampleJSON{
 		Output: f.out, Truth: f.truth, Activation: truth.Activation, Hierarchy: truth.Hierarchy, Leaves: truth.Leaves,
 		K: f.config.K, D: f.config.D, N: f.config.N, Sigma: truth.Sigma, Family: f.family, Own: truth.Own,
-		Design: f.design, Inputs: f.inputs, Seed: f.config.Seed,
+		Trials: f.config.Trials, Design: f.design, Inputs: f.inputs, Seed: f.config.Seed,
 	}
 }
 
@@ -332,7 +360,11 @@ func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
 	if truth.Hierarchy != "" {
 		under = " under the tree " + truth.Hierarchy
 	}
+	columns := fmt.Sprintf("x1 to x%d", f.config.D)
+	if f.config.Trials > 0 {
+		columns += ", trials"
+	}
 	return say(cmd,
-		"%s: %d rows of x1 to x%d and y, from %d %s experts%s with %s (design %s, inputs %s, seed %d)",
-		f.out, f.config.N, f.config.D, f.config.K, of, under, f.law(), f.design, f.inputs, f.config.Seed)
+		"%s: %d rows of %s and y, from %d %s experts%s with %s (design %s, inputs %s, seed %d)",
+		f.out, f.config.N, columns, f.config.K, of, under, f.law(), f.design, f.inputs, f.config.Seed)
 }

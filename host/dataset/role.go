@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
@@ -16,6 +17,8 @@ var rules = model.ByRole[rule]{
 	model.Groups:   {plural: "group", accepts: func(float64) bool { return true }, ids: true},
 	model.Clusters: {plural: "cluster", accepts: func(float64) bool { return true }, ids: true},
 	model.Offsets:  {plural: "offset", accepts: func(float64) bool { return true }},
+	model.Trials: {plural: "trials", refused: "not a whole number of trials",
+		accepts: func(v float64) bool { return v >= 0 && v == math.Trunc(v) && v <= 1<<53 }},
 }
 
 // rule is what stands in a column that has a role.
@@ -40,6 +43,20 @@ type Roles model.ByRole[string]
 // Columns are the names of those that there are, in the order of the roles.
 func (r Roles) Columns() []string {
 	return slices.DeleteFunc(r[:], func(name string) bool { return name == "" })
+}
+
+// OfLaw are the columns that the law of a target depends on, by the names of their roles: what predictions need beside
+// the features. nil where there are none.
+func (r Roles) OfLaw() (columns map[string]string) {
+	for _, role := range model.OfLaw {
+		if r[role] != "" {
+			if columns == nil {
+				columns = map[string]string{}
+			}
+			columns[rules[role].plural] = r[role]
+		}
+	}
+	return columns
 }
 
 // RoleNames are the names of all roles, in their order, as descriptions of fits have them.

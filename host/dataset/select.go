@@ -18,7 +18,7 @@ type Selection struct {
 	Features []string // in this order; empty for all but the target
 	Drop     []string // columns that are neither
 	Roles    Roles    // columns that are neither, and what they are
-	Optional bool     // a table may lack the column Target, or its value in a row, which then is NaN
+	Optional bool     // a table may lack the columns of target and trials, or a value of theirs, which then is NaN
 
 	Absent  Absent           // what becomes of rows with missing cells
 	Words   map[string]Words // columns of a CSV file that are read as words
@@ -135,6 +135,12 @@ func (s Selection) apply(file string, line int, names []string) (*layout, error)
 			"another with --target", last)}
 	}
 	schema := Schema{Name: file, Target: s.target(names), Roles: s.Roles}
+	if trials := s.Roles[model.Trials]; s.Optional && !slices.Contains(names, trials) {
+		schema.Roles[model.Trials] = ""
+		if trials != "" { // of which the target says nothing without
+			schema.Target = ""
+		}
+	}
 	schema.Features = s.features(names, schema.Target)
 	wanted := append(schema.Columns(), s.Drop...)
 	if missing := without(wanted, names); len(missing) > 0 {

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/terms"
 )
 
@@ -77,7 +79,14 @@ func (m *Model) formula(features []int, gate bool) string {
 	default:
 		*side += "^2"
 	}
-	return "--formula '" + strings.ReplaceAll(fmt.Sprintf("%s ~ %s | %s", term(m.Target), experts, gates), "'",
+	target, roles := term(m.Target), dataset.RolesOf(m.Roles)
+	if trials := roles[model.Trials]; trials != roles.Raw()[model.Trials] {
+		target = trials
+	}
+	if offset := roles[model.Offsets]; offset != "" {
+		experts += " + offset(" + offset + ")"
+	}
+	return "--formula '" + strings.ReplaceAll(fmt.Sprintf("%s ~ %s | %s", target, experts, gates), "'",
 		`'\''`) + "'"
 }
 

@@ -82,7 +82,8 @@ type Model struct {
 	Family string `json:"family,omitempty"`
 
 	// columns that predictions need beside the features, by what they are: "offset", whose values, or with log(COLUMN)
-	// their logarithms, are added to every expert's predictor
+	// their logarithms, are added to every expert's predictor; "trials", of how many trials the target is the
+	// successes, with cbind(TARGET, COLUMN) the sum of both columns, without which predictions are of one trial
 	Roles map[string]string `json:"roles,omitempty"`
 
 	// how the features are made of raw columns; nil where they are columns
@@ -783,6 +784,11 @@ func (m *Model) Validate() error {
 		checkFamily(m.Family, m.Sigma, m.Own, m.K),
 	); err != nil {
 		return err
+	}
+	for role := range m.Roles {
+		if !slices.ContainsFunc(model.OfLaw[:], func(r model.Role) bool { return dataset.RoleNames()[r] == role }) {
+			return fmt.Errorf("roles: no role %q of a column that predictions need", role)
+		}
 	}
 	for i, p := range m.Proportions {
 		if p < 0 || p > 1 {

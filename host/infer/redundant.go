@@ -59,7 +59,7 @@ func Distances(ctx context.Context, rows model.Rows, act model.Activation, p *mo
 			return err
 		}
 		if !normal {
-			precisions(r.precision, r.terms.First(b.N), density, p, g)
+			precisions(r.precision, r.terms.First(b.N), r.given.Density, p, g)
 		}
 		for at, pair := range out {
 			pi, pj := r.given.PriorOf(pair.I), r.given.PriorOf(pair.J)

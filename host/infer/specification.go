@@ -308,13 +308,11 @@ func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*RowSum
 }
 
 // fillUnder computes what the sums of another density than the normal one have besides, of a block's rows whose terms
-// are filled in; nothing of normal noise. A row tells r_i of expert i's mean, of 0/1 targets of mean m r_i·4m(1−m):
-// nothing where the expert is certain.
+// are filled in; nothing of normal noise.
 func (m *terms) fillUnder(w *termRows) (slopes, telling [][]float64) {
 	if m.normal() {
 		return nil, nil
 	}
-	domain := w.Density.Domain()
 	for i := range m.p.K {
 		convexity, tells := w.score[:w.N], w.under[3*i][:w.N]
 		w.Convexity(convexity, i)
@@ -323,12 +321,7 @@ func (m *terms) fillUnder(w *termRows) (slopes, telling [][]float64) {
 			kernel.Mul(of, convexity, w.out[m.at[atResiduals]+3*i+h][:w.N])
 			slopes = append(slopes, of)
 		}
-		copy(tells, w.PostOf(i))
-		if domain.Whole && domain.Most == 1 {
-			for t, mean := range w.g[i*w.N : (i+1)*w.N] {
-				tells[t] *= 4 * mean * (1 - mean)
-			}
-		}
+		w.Telling(tells, i, w.g[i*w.N:(i+1)*w.N])
 		telling = append(telling, tells)
 	}
 	return slopes, telling

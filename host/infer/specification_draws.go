@@ -18,14 +18,17 @@ import (
 type Draws struct {
 	X      []float64 // row-major
 	Weight []float64 // make up for experts that were drawn more often than the model would
-	Offset []float64 // of the predictors; none where the table has none
 	Expert []int
+	// the columns that predictors and densities take; none where the table has none
+	Role model.ByRole[[]float64]
 }
 
 // Append adds those of later rows.
 func (s *Draws) Append(o *Draws) {
 	s.X, s.Weight, s.Expert = append(s.X, o.X...), append(s.Weight, o.Weight...), append(s.Expert, o.Expert...)
-	s.Offset = append(s.Offset, o.Offset...)
+	for _, role := range model.OfLaw {
+		s.Role[role] = append(s.Role[role], o.Role[role]...)
+	}
 }
 
 // sample draws about so many rows, row x with expert i in proportion to
@@ -87,8 +90,10 @@ func (s *Draws) add(b *model.Block, r, expert int, weight float64) {
 		s.X = append(s.X, b.X[at])
 	}
 	s.Weight, s.Expert = append(s.Weight, weight), append(s.Expert, expert)
-	if offset := b.Role[model.Offsets]; offset != nil {
-		s.Offset = append(s.Offset, offset[r])
+	for _, role := range model.OfLaw {
+		if values := b.Role[role]; values != nil {
+			s.Role[role] = append(s.Role[role], values[r])
+		}
 	}
 }
 
@@ -99,8 +104,10 @@ func (s *Draws) rows(d int) *model.Data {
 	for from := 0; from < out.N; from += model.BlockRows {
 		b := model.Block{N: min(model.BlockRows, out.N-from)}
 		b.X, b.Role[model.Weights] = x[from*d:(from+b.N)*d], s.Weight[from:from+b.N]
-		if len(s.Offset) > 0 {
-			b.Role[model.Offsets] = s.Offset[from : from+b.N]
+		for _, role := range model.OfLaw {
+			if values := s.Role[role]; len(values) > 0 {
+				b.Role[role] = values[from : from+b.N]
+			}
 		}
 		for r := range b.N {
 			for j, v := range s.X[(from+r)*d : (from+r+1)*d] {
@@ -114,8 +121,11 @@ func (s *Draws) rows(d int) *model.Data {
 
 // times returns the draws so many times over, for as many targets of each.
 func (s *Draws) times(n int) *Draws {
-	return &Draws{X: slices.Repeat(s.X, n), Weight: slices.Repeat(s.Weight, n), Offset: slices.Repeat(s.Offset, n),
-		Expert: slices.Repeat(s.Expert, n)}
+	out := &Draws{X: slices.Repeat(s.X, n), Weight: slices.Repeat(s.Weight, n), Expert: slices.Repeat(s.Expert, n)}
+	for _, role := range model.OfLaw {
+		out.Role[role] = slices.Repeat(s.Role[role], n)
+	}
+	return out
 }
 
 // drawing draws targets from a fitted model for rows and experts drawn, and computes their terms, in the room
@@ -135,7 +145,7 @@ func (m *terms) drawing() drawing[termRows] {
 				return nil, err
 			}
 			for r, i := range experts {
-				w.y[r] = mixture.FromNormal(w.Density, w.g[i*b.N+r], m.psi[i], rng.NormFloat64())
+				w.y[r] = mixture.FromNormal(mixture.OfRow(w.Density, r), w.g[i*b.N+r], m.psi[i], rng.NormFloat64())
 			}
 			m.fill(w, w.y[:b.N])
 			return w.out, nil

@@ -416,22 +416,22 @@ func shapeUnder(law mixture.Density, out [][]float64, room, r, y, mean, psi []fl
 	n := len(r)
 	e, whole := make([]float64, n), law.Domain().Whole
 	normal := func(q float64) float64 { return min(max(distuv.UnitNormal.Quantile(q), -farthest), farthest) }
-	from := make([]float64, n) // F(y−1)
+	from, upto := make([]float64, n), make([]float64, n) // F(y−1), F(y)
 	for t, v := range y {
-		at := law.CDF(v, mean[t], psi)
-		from[t] = at
+		row := mixture.OfRow(law, t)
+		upto[t] = row.CDF(v, mean[t], psi)
+		from[t] = upto[t]
 		if whole {
-			from[t] = law.CDF(v-1, mean[t], psi)
+			from[t] = row.CDF(v-1, mean[t], psi)
 		}
-		e[t] = normal((from[t] + at) / 2)
+		e[t] = normal((from[t] + upto[t]) / 2)
 	}
 	wide := shape(out, room, e, r)
 	const leastMass = 1e-9 // below it differences have few digits, and ψ hardly differs between
-	for t, v := range y {
+	for t, to := range upto {
 		if !whole {
 			break
 		}
-		to := law.CDF(v, mean[t], psi)
 		if mass := to - from[t]; mass > leastMass {
 			lo, hi := normal(from[t]), normal(to)
 			between := func(c float64) float64 { // ∫ exp(−(c²−1)e²/2)·φ(e) de

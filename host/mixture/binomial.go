@@ -1,11 +1,40 @@
 package mixture
 
-import "math"
+import (
+	"math"
 
-// Binomial is the law of one trial, y 0 or 1, of probability m:
+	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Binomial is the law of y successes in n trials, each of probability m:
 //
-//	log f = y·log m + (1 − y)·log(1 − m)
-type Binomial struct{}
+//	log f = log n!/(y!(n − y)!) + y·log m + (n − y)·log(1 − m)
+//
+// Its mean is that of one trial. The zero value has one trial in every row; [OfTrials] gives others.
+type Binomial struct {
+	trials []float64 // of the rows of a block; nil: one each
+}
+
+// OfTrials returns d with the trials of a block's rows, or of one row for its [Law]; d itself where there are none.
+// It panics where d is not [Binomial].
+func OfTrials(d Density, trials []float64) Density {
+	if trials == nil {
+		return d
+	}
+	if _, ok := d.(Binomial); !ok {
+		panic("mixture: trials of the density " + d.Name())
+	}
+	return Binomial{trials}
+}
+
+// OfRow returns the law of row t of the block whose trials d has; d itself where it has none.
+func OfRow(d Density, t int) Density {
+	if of, ok := d.(Binomial); ok && of.trials != nil {
+		return Binomial{of.trials[t : t+1]}
+	}
+	return d
+}
 
 // Name returns "binomial".
 func (Binomial) Name() string { return "binomial" }
@@ -13,50 +42,95 @@ func (Binomial) Name() string { return "binomial" }
 // Own returns nothing.
 func (Binomial) Own() []OwnParameter { return nil }
 
-// Domain is 0 and 1, of probabilities between.
-func (Binomial) Domain() Domain { return Domain{Most: 1, Whole: true, MostMean: 1} }
+// Domain is 0 up to the trials, of probabilities between. Of rows with trials of their own it is that of the first.
+func (d Binomial) Domain() Domain { return Domain{Most: d.trialsOf(0), Whole: true, MostMean: 1} }
+
+// trialsOf is how many trials row t has.
+func (d Binomial) trialsOf(t int) float64 {
+	if d.trials == nil {
+		return 1
+	}
+	return d.trials[t]
+}
 
 // mostShare is where 1 − m has no digits any more.
 const mostShare = 1 - 0x1p-53
 
 // LogDensity implements [Density].
-func (Binomial) LogDensity(dst, scores, y, mean, _ []float64) {
+func (d Binomial) LogDensity(dst, scores, y, mean, _ []float64) {
 	for t, v := range y {
-		m := min(max(mean[t], math.SmallestNonzeroFloat64), mostShare)
-		if v > 0 {
-			dst[t] = scores[t] + math.Log(m)
-		} else {
-			dst[t] = scores[t] + math.Log1p(-m)
-		}
+		dst[t] = scores[t] + logBinomial(v, d.trialsOf(t), min(max(mean[t], math.SmallestNonzeroFloat64), mostShare))
 	}
 }
 
-// Derive implements [Density]: (y − m)/(m(1−m)), y/m² + (1−y)/(1−m)², 1/(m(1−m)).
-func (Binomial) Derive(to Terms, y, mean, _ []float64) {
+// logBinomial goes by Stirling's series where both counts are large, whose terms do not cancel (Loader 2000).
+func logBinomial(y, n, m float64) float64 {
+	switch rest := n - y; {
+	case y < 0 || rest < 0: // never of a table that was admitted
+		return math.Inf(-1)
+	case rest == 0:
+		return n * math.Log(m)
+	case y == 0:
+		return n * math.Log1p(-m)
+	case y < stirlingFrom || rest < stirlingFrom:
+		return logChoose(n, min(y, rest)) + y*math.Log(m) + rest*math.Log1p(-m)
+	default:
+		return y*logLess(n*m, y) + rest*logLess(n*(1-m), rest) - 0.5*math.Log(2*math.Pi*y*(rest/n)) +
+			(stirling(n) - stirling(y) - stirling(rest))
+	}
+}
+
+// logChoose returns log n!/(y!(n − y)!) of a small y.
+func logChoose(n, y float64) float64 {
+	sum := 0.0
+	for j := range int(y) {
+		sum += math.Log((n - float64(j)) / float64(j+1))
+	}
+	return sum
+}
+
+// Derive implements [Density]: y/m − (n−y)/(1−m), y/m² + (n−y)/(1−m)², n/(m(1−m)).
+func (d Binomial) Derive(to Terms, y, mean, _ []float64) {
 	for t, v := range y {
-		m := min(max(mean[t], leastMean), mostShare)
+		m, n := min(max(mean[t], leastMean), mostShare), d.trialsOf(t)
 		in, out := 1/m, 1/(1-m)
-		to.Score[t] = v*in - (1-v)*out
-		to.Information[t] = v*in*in + (1-v)*out*out
-		to.Expected[t] = in * out
+		to.Score[t] = v*in - (n-v)*out
+		to.Information[t] = v*in*in + (n-v)*out*out
+		to.Expected[t] = n * (in * out)
 	}
 }
 
 // CDF implements [Law].
-func (Binomial) CDF(y, mean float64, _ []float64) float64 {
-	switch {
+func (d Binomial) CDF(y, mean float64, _ []float64) float64 {
+	n, m := d.trialsOf(0), min(max(mean, 0), 1)
+	switch y = math.Floor(y); {
 	case y < 0:
 		return 0
-	case y >= 1:
+	case y >= n:
 		return 1
+	case n == 1:
+		return 1 - m
 	}
-	return 1 - min(max(mean, 0), 1)
+	if none := n * math.Log1p(-m); y < fewTerms && none > -700 { // (1−m)^n is a number
+		p, odds := math.Exp(none), m/(1-m)
+		sum := p
+		for j := 0.0; j < y; j++ {
+			p *= odds * ((n - j) / (j + 1))
+			sum += p
+		}
+		return min(sum, 1)
+	}
+	return mathext.RegIncBeta(n-y, y+1, 1-m)
 }
+
+// fewTerms is how many terms of a sum are fewer steps than the incomplete beta function.
+const fewTerms = 64
 
 // Quantile implements [Law].
 func (d Binomial) Quantile(q, mean float64, _ []float64) float64 {
-	if q <= d.CDF(0, mean, nil) {
-		return 0
-	}
-	return 1
+	n := d.trialsOf(0)
+	sd := math.Sqrt(n * mean * (1 - mean))
+	return leastWhole(q, n*mean+sd*distuv.UnitNormal.Quantile(q), sd/4, n, func(y float64) float64 {
+		return d.CDF(y, mean, nil)
+	})
 }

@@ -32,6 +32,47 @@ type Density interface {
 	Law
 }
 
+// Outside returns the first row of a block whose target no law of d gives, or that has no trials, and what is wrong
+// with it; row is −1 where there is none. A missing target, NaN, is left out.
+func Outside(d Density, b *model.Block) (row int, wrong string) {
+	trials, domain := b.Role[model.Trials], d.Domain()
+	for t, y := range b.Y {
+		if trials != nil {
+			if domain.Most = trials[t]; domain.Most < 1 {
+				return t, fmt.Sprintf("the trials are %v, want whole numbers from 1", trials[t])
+			}
+		}
+		if !(y < domain.Least || y > domain.Most || domain.Whole && y != math.Trunc(y) && !math.IsNaN(y)) {
+			continue
+		}
+		of := ""
+		if trials != nil {
+			of = fmt.Sprintf(" of %v trials", trials[t])
+		}
+		return t, fmt.Sprintf("the target is %v%s, and the family %s takes %s", y, of, d.Name(), domain.takes())
+	}
+	return -1, ""
+}
+
+// takes says which targets there are.
+func (d Domain) takes() string {
+	takes := "numbers"
+	if d.Whole {
+		takes = "whole numbers"
+	}
+	switch low, high := !math.IsInf(d.Least, -1), d.Most < 1<<53; {
+	case low && high:
+		takes += fmt.Sprintf(" from %g to %g", d.Least, d.Most)
+	case low && d.Least > 0: // the least number above 0
+		takes += " above 0"
+	case low:
+		takes += fmt.Sprintf(", %g or more", d.Least)
+	case high:
+		takes += fmt.Sprintf(", %g or less", d.Most)
+	}
+	return takes
+}
+
 // OwnParameter is one of ψ: θ holds its logarithm.
 type OwnParameter struct {
 	Name        string  // what files and reports call it: letters of ASCII, digits and underscores

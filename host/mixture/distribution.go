@@ -15,7 +15,7 @@ import (
 // with p_i = P(z=i|x), which add up to 1.
 type Distribution struct {
 	P, Mean, Sigma []float64
-	density        Density
+	density        Density     // of the row
 	psi            [][]float64 // of densities other than normal
 	mirror         []float64   // −Mean
 }
@@ -31,6 +31,9 @@ func NewDistribution(m Mixture, p *model.Params) *Distribution {
 	}
 	return d
 }
+
+// OfTrials has the distribution be of a row with so many trials, one value.
+func (d *Distribution) OfTrials(trials []float64) { d.density = OfTrials(d.density, trials) }
 
 // CDF returns F(y).
 func (d *Distribution) CDF(y float64) float64 {

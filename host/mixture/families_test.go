@@ -273,3 +273,42 @@ func TestTailsOfFamilies(t *testing.T) {
 		}
 	}
 }
+
+// TestTrials: the law of several trials against gonum's and R's dbinom and pbinom, its derivatives against differences, the
+// rows of a block against one by one.
+func TestTrials(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 9))
+	for range 200 {
+		n, mean := math.Floor(math.Exp(9*rng.Float64())), 1/(1+math.Exp(3*rng.NormFloat64()))
+		d := mixture.OfTrials(mixture.Binomial{}, []float64{n})
+		q := 0.001 + 0.998*rng.Float64()
+		y, other := d.Quantile(q, mean, nil), distuv.Binomial{N: n, P: mean}
+		if got, want := logOf(d, y, mean, nil), other.LogProb(y); math.Abs(got-want) > 1e-9*(1+math.Abs(want)) {
+			t.Errorf("log f of %v of %v at %v is %v, want %v", y, n, mean, got, want)
+		}
+		if got, want := d.CDF(y, mean, nil), other.CDF(y); math.Abs(got-want) > 1e-10 {
+			t.Errorf("F of %v of %v at %v is %v, want %v", y, n, mean, got, want)
+		}
+		if !(d.CDF(y, mean, nil) >= q) || y > 0 && !(d.CDF(y-1, mean, nil) < q) {
+			t.Errorf("quantile %v of %v of %v trials at %v", y, q, n, mean)
+		}
+		if n <= 100 {
+			checkDerivatives(t, d, y, mean, nil)
+			if got, want := derivativesOf(d, y, mean, nil).Expected[0], n/(mean*(1-mean)); math.Abs(got-want) > 1e-12*want {
+				t.Errorf("information %v, want %v", got, want)
+			}
+		}
+	}
+	y, n, m := []float64{0, 7, 500, 12345, 5e8}, []float64{3, 40, 1000, 1e6, 1e9}, []float64{0.3, 0.1, 0.51, 0.0124, 0.5}
+	rows, logs := mixture.OfTrials(mixture.Binomial{}, n), make([]float64, 5)
+	rows.LogDensity(logs, make([]float64, 5), y, m, nil)
+	below := []float64{0.343, 0.95809805732664, 0.27390144426950, 0.31158082143318}
+	for r, want := range []float64{-1.0700248318162, -2.8539813315561, -3.8799590027640, -5.7469255793528, -10.5874242713679} {
+		if math.Abs(logs[r]-want) > 1e-12*(1+math.Abs(want)) {
+			t.Errorf("row %d: log f %v, R has %v", r+1, logs[r], want)
+		}
+		if r < len(below) && math.Abs(mixture.OfRow(rows, r).CDF(y[r], m[r], nil)-below[r]) > 1e-9 {
+			t.Errorf("row %d: F %v, R has %v", r+1, mixture.OfRow(rows, r).CDF(y[r], m[r], nil), below[r])
+		}
+	}
+}

@@ -57,7 +57,7 @@ func (m Mixture) Prior(dst []float64, p *model.Params, b *model.Block) {
 // use.
 type Posterior struct {
 	Gate    Gate    // after Given
-	Density Density // likewise
+	Density Density // likewise, with the block's trials
 	K, N    int
 	P       *model.Params
 	Exact   bool // the gate's logits to all digits, whatever the size of their terms
@@ -85,6 +85,7 @@ type Posterior struct {
 	none                    []float64 // zeros; nil until Densities has needed them
 
 	given, named bool            // Gate and Density were, whatever the parameters'
+	tried        bool            // Density has the trials of the block
 	shape        model.Hierarchy // of Gate, where it was not
 	family       string          // of Density, likewise
 }
@@ -109,6 +110,9 @@ func (r *Posterior) Given(p *model.Params, b *model.Block) {
 	}
 	if !r.named && (r.Density == nil || p.Family != r.family) {
 		r.Density, r.family, r.general, r.second = DensityOf(p.Family), p.Family, general{}, second{}
+	}
+	if trials := b.Role[model.Trials]; trials != nil || r.tried {
+		r.Density, r.tried = OfTrials(DensityOf(p.Family), trials), trials != nil
 	}
 	for i := range r.psi {
 		r.psi[i] = p.OwnOf(r.psi[i][:0], i)
@@ -308,6 +312,19 @@ func (r *Posterior) Convexity(dst []float64, i int) {
 	of := r.terms(i)
 	for t, u := range of.Score[:len(dst)] {
 		dst[t] = (u*u - of.Information[t]) / of.Expected[t]
+	}
+}
+
+// Telling writes how much of a row there is to tell expert i's mean by to dst, N values: r_i, of shares r_i times
+// 4n·m(1−m), at most 1, which is nothing where the expert is certain.
+func (r *Posterior) Telling(dst []float64, i int, mean []float64) {
+	copy(dst, r.PostOf(i))
+	of, ok := r.Density.(Binomial)
+	for t, m := range mean {
+		if !ok {
+			break
+		}
+		dst[t] *= min(1, of.trialsOf(t)*(4*m*(1-m)))
 	}
 }
 

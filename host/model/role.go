@@ -11,9 +11,13 @@ const (
 	Groups               // rows of one have one expert
 	Clusters             // rows of one are not independent of each other, which standard errors may know
 	Offsets              // what is added to the predictor of every expert, with no coefficient
+	Trials               // of how many trials the target is the successes
 
 	roles // how many there are
 )
+
+// OfLaw are the roles of columns that the law of a row's target depends on beside its features.
+var OfLaw = [...]Role{Offsets, Trials}
 
 // ByRole has a value for every role.
 type ByRole[T any] [roles]T

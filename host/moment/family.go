@@ -72,6 +72,9 @@ func chooseUnder(ctx context.Context, p *problem.Problem, e *Evidence) error {
 	case p.Schema.Roles[model.Offsets] != "":
 		e.none = "y given the features has another law in every row, by its offset"
 		return nil
+	case p.Schema.Roles[model.Trials] != "":
+		e.none = "y given the features has another law in every row, by its trials"
+		return nil
 	case k == 1:
 		e.none = "one expert needs none"
 		return nil

@@ -77,6 +77,9 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 	}
 	never := func(int) bool { return false }
 	return evaluate(ctx, src, p.D, beside, groups, func(ctx context.Context, b *model.Block) (*described, error) {
+		if err := predictor.admit(b); err != nil {
+			return nil, err
+		}
 		pred, err := predictor.Predict(ctx, b)
 		if err != nil {
 			return nil, err

@@ -51,8 +51,9 @@ func newJoints(p *model.Params, schema dataset.Schema) *joints {
 func (j *joints) add(b *model.Block, p *Prediction, skip, noTarget func(row int) bool) error {
 	k, n := j.params.K, b.N
 	if b.Y != nil {
+		density := mixture.OfTrials(j.density, b.Role[model.Trials])
 		for i := range k {
-			j.density.LogDensity(j.logf[i*n:(i+1)*n], j.none[:n], b.Y, p.Experts[i*n:(i+1)*n], j.params.OwnOf(nil, i))
+			density.LogDensity(j.logf[i*n:(i+1)*n], j.none[:n], b.Y, p.Experts[i*n:(i+1)*n], j.params.OwnOf(nil, i))
 		}
 	}
 	for r, id := range b.Role[model.Groups] {
@@ -175,7 +176,7 @@ func (g *Groups) apply(p *Prediction, b *model.Block) {
 				p.around.logits[at] += logOf(known[i]) - logOf(p.Gate[at])
 			}
 			p.Gate[at] = known[i]
-			p.Mean[r] += known[i] * p.Experts[at]
+			p.Mean[r] += known[i] * p.Experts[at] * p.triedOf(r)
 			if p.Posterior != nil {
 				p.Posterior[at] = known[i]
 			}

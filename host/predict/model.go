@@ -151,7 +151,10 @@ func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level flo
 		return nil, &dataset.Error{File: "matrix", Msg: fmt.Sprintf("%s for %s", count(len(y), "target"),
 			count(n, "row"))}
 	}
-	if err := firstError(checkLevel(level), m.offset("matrix")); err != nil {
+	source := dataset.Matrix(x, y)
+	schema := source.Schema()
+	schema.Name = "matrix"
+	if err := firstError(checkLevel(level), m.needs(schema)); err != nil {
 		return nil, err
 	}
 	out := newResult(n, m.K, y != nil, level > 0)
@@ -163,12 +166,12 @@ func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level flo
 	if scale != "" {
 		out.Median = make([]float64, n)
 	}
-	err := dataset.Scaled(dataset.Matrix(x, y), scale).Read(ctx, func(b *model.Block) error {
+	err := dataset.Scaled(source, scale).Read(ctx, func(b *model.Block) error {
 		p, err := predictor.Predict(ctx, b)
 		if err != nil {
 			return err
 		}
-		own := &Own{Point: p.Mean, Experts: p.Experts, LogDens: p.LogDens}
+		own := p.own()
 		if scale != "" {
 			if own, err = predictor.OwnScale(p, scale, b.Y); err != nil {
 				return err
@@ -233,8 +236,7 @@ func Selection(m *fitted.Model, unseen bool) dataset.Selection {
 	if m.Design != nil {
 		sel = m.Design.Selection(m.Target, unseen)
 	}
-	sel.Roles = dataset.RolesOf(m.Roles)
-	sel.Roles[model.Offsets], _ = dataset.OffsetColumn(sel.Roles[model.Offsets])
+	sel.Roles = dataset.RolesOf(m.Roles).Raw()
 	return sel
 }
 
@@ -245,17 +247,17 @@ func Features(m *fitted.Model, src dataset.Source, unseen bool) dataset.Source {
 		m.Design.Columns)) {
 		src = m.Design.Source(src, unseen)
 	}
-	if offset := dataset.RolesOf(m.Roles)[model.Offsets]; offset != src.Schema().Roles[model.Offsets] &&
-		src.Schema().Roles[model.Offsets] != "" {
-		src = dataset.LogOffsets(src)
-	}
-	return dataset.Scaled(src, m.TargetScale)
+	return dataset.Scaled(dataset.Made(src, dataset.RolesOf(m.Roles)), m.TargetScale)
 }
 
-// offset refuses a table that has none where the model needs one.
-func (m *Model) offset(table string) error {
-	if name := dataset.RolesOf(m.Roles)[model.Offsets]; name != "" {
-		return &dataset.Error{File: table, Msg: fmt.Sprintf("no column of offsets, and the model has %s", name)}
+// needs refuses a table that lacks a column which the model needs: that of offsets, and that of trials where there are
+// targets.
+func (m *Model) needs(s dataset.Schema) error {
+	has := dataset.RolesOf(m.Roles)
+	for role, what := range map[model.Role]string{model.Offsets: "offsets", model.Trials: "trials"} {
+		if name := has[role]; name != "" && s.Roles[role] == "" && (role == model.Offsets || s.Target != "") {
+			return &dataset.Error{File: s.Name, Msg: fmt.Sprintf("no column of %s, and the model has %s", what, name)}
+		}
 	}
 	return nil
 }
@@ -295,10 +297,8 @@ func (m *Model) Evaluate(ctx context.Context, src dataset.Source) (*Evaluation, 
 
 // ordered refuses the model's own features in another order.
 func (m *Model) ordered(s dataset.Schema) error {
-	if s.Roles[model.Offsets] == "" {
-		if err := m.offset(s.Name); err != nil {
-			return err
-		}
+	if err := m.needs(s); err != nil {
+		return err
 	}
 	if slices.Equal(s.Features, m.Features) {
 		return nil

@@ -17,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -30,14 +31,35 @@ import (
 // values.
 type Prediction struct {
 	N         int
-	Mean      []float64 // E[y|x] = Σ_i P(z=i|x)·m_i(x)
+	Mean      []float64 // E[y|x] = Σ_i P(z=i|x)·m_i(x), times the row's trials where it has some
 	Gate      []float64 // P(z=i|x)
 	Posterior []float64 // P(z=i|x,y); nil where the block has no y
 	LogDens   []float64 // log of the density of y given x; nil where there is no y
 	Experts   []float64 // m_i(x) = g(⟨a_i,x⟩), or c_i + s_i·g: the mean of y under each expert
 
-	around  *around  // the parameters' uncertainty; nil: they are taken as they are
-	members []member // of several arrangements; nil of one
+	trials  []float64 // of the rows, nil: none, or one each
+	around  *around   // the parameters' uncertainty; nil: they are taken as they are
+	members []member  // of several arrangements; nil of one
+}
+
+// triedOf is what means of shares are multiplied by in a row: its trials, or 1.
+func (p *Prediction) triedOf(row int) float64 {
+	if p.trials == nil {
+		return 1
+	}
+	return p.trials[row]
+}
+
+// own is what the prediction says of the target itself, without a scale of it.
+func (p *Prediction) own() *Own {
+	own := &Own{Point: p.Mean, Experts: p.Experts, LogDens: p.LogDens}
+	if p.trials != nil {
+		own.Experts = slices.Clone(p.Experts)
+		for at := range own.Experts {
+			own.Experts[at] *= p.triedOf(at % p.N)
+		}
+	}
+	return own
 }
 
 // Predictor predicts block by block, reusing its memory. It is not safe for
@@ -116,7 +138,7 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 	}
 	p.post.Given(p.params, b)
 	gate := p.post.Prior
-	out := &Prediction{N: n, Mean: mean, Gate: gate, Experts: expert, around: p.around}
+	out := &Prediction{N: n, Mean: mean, Gate: gate, Experts: expert, around: p.around, trials: b.Role[model.Trials]}
 	if b.Y != nil {
 		p.post.Predict(b.Y, expert)
 		out.Posterior, out.LogDens = p.post.Post, p.post.LogJoint
@@ -126,6 +148,9 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 		for r := range n {
 			mean[r] += gate[i*n+r] * expert[i*n+r]
 		}
+	}
+	for r := range out.trials {
+		mean[r] *= out.triedOf(r)
 	}
 	for r, v := range mean {
 		if !numeric.Finite(v) {
@@ -169,11 +194,20 @@ func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level fl
 	return nil
 }
 
+// admit refuses a block with a target that the family does not take.
+func (p *Predictor) admit(b *model.Block) error {
+	if row, wrong := mixture.Outside(mixture.DensityOf(p.params.Family), b); row >= 0 {
+		return &dataset.Error{File: p.table, Msg: fmt.Sprintf("row %d: %s", p.seen+row+1, wrong)}
+	}
+	return nil
+}
+
 // Standardised returns the residual of a target under expert i, whose mean is given: (y − mean)/σ_i of normal noise,
 // and of any density the normal number with as much below it as y has, Φ⁻¹(F(y)), in the middle of its step where y has
 // a probability of its own (the quantile residual of Dunn & Smyth 1996, not randomised).
-func Standardised(p *model.Params, i int, y, mean float64) float64 {
-	d := mixture.DensityOf(p.Family)
+// Row r of a block has the target.
+func Standardised(p *model.Params, i int, b *model.Block, r int, mean float64) float64 {
+	d, y := mixture.OfRow(mixture.OfTrials(mixture.DensityOf(p.Family), b.Role[model.Trials]), r), b.Y[r]
 	if mixture.Normal(d) {
 		return (y - mean) / p.SigmaOf(i)
 	}
@@ -193,6 +227,9 @@ func (p *Predictor) distribution(pred *Prediction, row int) *mixture.Distributio
 	if pred.around != nil {
 		p.uncertainty.distribution(p.row, p.params, p.post.Gate, pred, row)
 		return p.row
+	}
+	if pred.trials != nil {
+		p.row.OfTrials(pred.trials[row : row+1])
 	}
 	for i := range p.params.K {
 		p.row.P[i], p.row.Mean[i] = pred.Gate[i*pred.N+row], pred.Experts[i*pred.N+row]

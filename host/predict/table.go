@@ -118,6 +118,9 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 	var x []float64
 	scale := t.src.Schema().Scale
 	return t.src.Read(ctx, func(b *model.Block) error {
+		if err := predictor.admit(b); err != nil {
+			return err
+		}
 		whole, lacks := complete(b)
 		p, err := predictor.Predict(ctx, whole)
 		if err != nil {
@@ -126,7 +129,7 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 		if t.grouped() {
 			t.extras.Groups.apply(p, b)
 		}
-		own := &Own{Point: p.Mean, Experts: p.Experts}
+		own := p.own()
 		if scale != "" {
 			if own, err = predictor.OwnScale(p, scale, nil); err != nil {
 				return err
@@ -171,12 +174,12 @@ const (
 // copy, of which the predictions are no use. There may be several columns of targets.
 func complete(b *model.Block) (*model.Block, []lack) {
 	isNaN := func(v float64) bool { return v != v }
-	offset := b.Role[model.Offsets]
-	if !slices.ContainsFunc(b.X, isNaN) && !slices.ContainsFunc(b.Y, isNaN) && !slices.ContainsFunc(offset, isNaN) {
+	missing := func(role model.Role) bool { return slices.ContainsFunc(b.Role[role], isNaN) }
+	if !slices.ContainsFunc(b.X, isNaN) && !slices.ContainsFunc(b.Y, isNaN) &&
+		!slices.ContainsFunc(model.OfLaw[:], missing) {
 		return b, nil
 	}
 	whole := &model.Block{N: b.N, X: slices.Clone(b.X), Y: slices.Clone(b.Y)}
-	whole.Role[model.Offsets] = slices.Clone(offset)
 	lacks := make([]lack, b.N)
 	for at, y := range b.Y {
 		if isNaN(y) {
@@ -188,9 +191,12 @@ func complete(b *model.Block) (*model.Block, []lack) {
 			lacks[at%b.N] = feature
 		}
 	}
-	for t, v := range offset {
-		if isNaN(v) {
-			lacks[t], whole.Role[model.Offsets][t] = feature, 0
+	for _, role := range model.OfLaw {
+		whole.Role[role] = slices.Clone(b.Role[role])
+		for t, v := range b.Role[role] {
+			if isNaN(v) {
+				lacks[t], whole.Role[role][t] = feature, 0
+			}
 		}
 	}
 	for at := range whole.X {

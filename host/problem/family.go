@@ -19,15 +19,20 @@ func (s Shape) Normal() bool { return mixture.Normal(s.Density()) }
 // Density is the law of y under an expert.
 func (s Shape) Density() mixture.Density { return mixture.DensityOf(s.Family) }
 
-// LawOf returns log f(y; mean, ψ) of the density of this name, nil of normal noise: what a second computation takes.
-func LawOf(family string) func(y, mean float64, psi []float64) float64 {
+// LawOf returns log f(y; mean, ψ) of a row under the density of this name, nil of normal noise: what a second
+// computation takes.
+func LawOf(family string) func(b *model.Block, t int, mean float64, psi []float64) float64 {
 	d := mixture.DensityOf(family)
 	if mixture.Normal(d) {
 		return nil
 	}
-	return func(y, mean float64, psi []float64) float64 {
+	return func(b *model.Block, t int, mean float64, psi []float64) float64 {
+		row := d
+		if trials := b.Role[model.Trials]; trials != nil {
+			row = mixture.OfTrials(d, trials[t:t+1])
+		}
 		out := []float64{0}
-		d.LogDensity(out, []float64{0}, []float64{y}, []float64{mean}, psi)
+		row.LogDensity(out, []float64{0}, b.Y[t:t+1], []float64{mean}, psi)
 		return out[0]
 	}
 }
@@ -115,7 +120,7 @@ func checkDof(d mixture.Density, dof float64) error {
 // Link is where the starts of a fit begin whose density is not normal: at predictors z at which g(z) is near y.
 type Link struct {
 	z, g           []float64 // g on a grid, ascending in g
-	mean           float64   // of the targets
+	mean           float64   // of the targets, or their shares of the trials
 	Centre, Spread float64   // mean and twice the standard deviation of the working predictors, which the middle halves
 }
 
@@ -178,30 +183,12 @@ func between(least, most float64) string {
 
 // admitTargets refuses rows whose target the density does not take.
 func (p *Problem) admitTargets(ctx context.Context, rows model.Rows) error {
-	d := p.Shape.Density()
-	domain, row := d.Domain(), 0
-	wants := "numbers"
-	if domain.Whole {
-		wants = "whole numbers"
-	}
-	switch low, high := !math.IsInf(domain.Least, -1), domain.Most < 1<<53; {
-	case low && high:
-		wants += fmt.Sprintf(" from %g to %g", domain.Least, domain.Most)
-	case low && domain.Least > 0: // the least number above 0
-		wants += " above 0"
-	case low:
-		wants += fmt.Sprintf(", %g or more", domain.Least)
-	case high:
-		wants += fmt.Sprintf(", %g or less", domain.Most)
-	}
+	at, d := 0, p.Shape.Density()
 	return model.InOrder(ctx, rows, func(b *model.Block) error {
-		for _, y := range b.Y {
-			row++
-			if y < domain.Least || y > domain.Most || domain.Whole && y != math.Trunc(y) {
-				return &dataset.Error{File: p.Schema.Name,
-					Msg: fmt.Sprintf("row %d: the target is %v, and the family %s takes %s", row, y, d.Name(), wants)}
-			}
+		if row, wrong := mixture.Outside(d, b); row >= 0 {
+			return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("row %d: %s", at+row+1, wrong)}
 		}
+		at += b.N
 		return nil
 	})
 }
@@ -217,7 +204,7 @@ func (l *Link) begin(ctx context.Context, rows model.Rows) error {
 		})
 	}
 	n, _ := rows.Dims()
-	if err := each(func(b *model.Block, t int) { l.mean += b.Y[t] / float64(n) }); err != nil {
+	if err := each(func(b *model.Block, t int) { l.mean += share(b, t) / float64(n) }); err != nil {
 		return err
 	}
 	squares := 0.0
@@ -230,9 +217,17 @@ func (l *Link) begin(ctx context.Context, rows model.Rows) error {
 	return err
 }
 
+// share is a row's target, or its share of the row's trials: what g(z) is the mean of.
+func share(b *model.Block, t int) float64 {
+	if trials := b.Role[model.Trials]; trials != nil {
+		return b.Y[t] / trials[t]
+	}
+	return b.Y[t]
+}
+
 // OfRow is [Link.Of] of row t of a block without the row's offset: what is left for the experts.
 func (l *Link) OfRow(b *model.Block, t int) float64 {
-	z := l.Of(b.Y[t])
+	z := l.Of(share(b, t))
 	if offset := b.Role[model.Offsets]; offset != nil {
 		z -= offset[t]
 	}

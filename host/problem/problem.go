@@ -4,6 +4,7 @@
 package problem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/tensor"
@@ -104,6 +106,10 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 	}
 	if offset := p.Schema.Roles[model.Offsets]; offset != "" && p.Shape.Normal() {
 		return nil, refuse("the offset %s is for families of other than normal noise: take it off the target", offset)
+	}
+	if trials := p.Schema.Roles[model.Trials]; trials != "" && p.Shape.Family != (mixture.Binomial{}).Name() {
+		return nil, refuse("the trials %s are for the family binomial, and the family is %s", trials,
+			cmp.Or(p.Shape.Family, "gaussian"))
 	}
 	for _, g := range p.Activations() {
 		if p.Moments, err = MomentsOf(ctx, g); err != nil {

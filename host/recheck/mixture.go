@@ -17,7 +17,7 @@ type Mixture struct {
 	regressors, intercepts []float64 // K·M rows
 	output                 func(i int) (offset, scale float64)
 	noise                  []model.VectorNoise // one, or K
-	law                    func(y, mean float64, psi []float64) float64
+	law                    Law
 	psi                    [][]float64 // of the experts, where there is a law
 }
 
@@ -33,10 +33,13 @@ func Of(p *model.Params) Mixture {
 	return m
 }
 
+// Law is the logarithm of the density of row t's target of a block under one expert.
+type Law func(b *model.Block, t int, mean float64, psi []float64) float64
+
 // Under returns the mixture of parameters with one target, whose density at one y under one expert has this logarithm
 // in place of the normal one; nil is that. Beside it, what rounding explains is not known, and there is no computation
 // in many digits.
-func Under(p *model.Params, law func(y, mean float64, psi []float64) float64) Mixture {
+func Under(p *model.Params, law Law) Mixture {
 	m := Of(p)
 	if law == nil {
 		return m
@@ -225,7 +228,7 @@ func (r *room) term(b *model.Block, t int) float64 {
 	for i := range m.k {
 		n, v := m.noiseOf(i), r.constant[i]
 		if m.law != nil {
-			r.joint[i] = r.logP[i] + m.law(b.Y[t], r.mean[i*r.n+t], m.psi[i])
+			r.joint[i] = r.logP[i] + m.law(b, t, r.mean[i*r.n+t], m.psi[i])
 			continue
 		}
 		for c, s := range n.Scale {

@@ -230,7 +230,7 @@ func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *predict.Predictio
 	point := Point{X: b.Col(0)[r], Y: b.Y[r], Mean: pred.Mean[r]}
 	for i := range p.K {
 		post := pred.Posterior[i*b.N+r]
-		e := predict.Standardised(p, i, b.Y[r], pred.Experts[i*b.N+r])
+		e := predict.Standardised(p, i, b, r, pred.Experts[i*b.N+r])
 		d.Residuals[i][bin((e+residualRange)/(2*residualRange), residualBins)] += post
 		if post > point.Posterior {
 			point.Expert, point.Posterior, point.Residual, point.Index = i, post, e, index[i*b.N+r]

@@ -2,7 +2,9 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,8 +127,8 @@ func noiseWords(m *fitted.Model) (words []string) {
 	if m.Family != "" {
 		words = append(words, "family "+shown.Name(m.Family))
 	}
-	if offset := m.Roles["offset"]; offset != "" {
-		words = append(words, "offset "+shown.Name(offset))
+	for _, role := range slices.Sorted(maps.Keys(m.Roles)) {
+		words = append(words, role+" "+shown.Name(m.Roles[role]))
 	}
 	for _, own := range noises(m, &fitted.StandardErrors{}) {
 		if len(own.values) == 1 {

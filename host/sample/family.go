@@ -15,6 +15,12 @@ func (c *Config) checkFamily() error {
 	}
 	d := mixture.DensityOf(c.Family)
 	own := d.Own()
+	if c.Trials != 0 && d.Name() != (mixture.Binomial{}).Name() {
+		return fmt.Errorf("%d trials, and the family %s has none", c.Trials, d.Name())
+	}
+	if c.Trials < 0 {
+		return fmt.Errorf("trials = %d, want at least 1", c.Trials)
+	}
 	if len(own) == 0 && c.Sigma != 0 {
 		return fmt.Errorf("sigma = %v, and the family %s has no parameter but its mean", c.Sigma, d.Name())
 	}

@@ -34,6 +34,7 @@ type Config struct {
 	// the density of y, by its name in host/mixture, whose first own parameter Sigma then is; "" is normal noise
 	Family string
 	Own    []float64 // its other own parameters
+	Trials int       // of the binomial in every row, a column behind the target; 0 is one, without the column
 	Design Design    // "" is Paper
 	Inputs Inputs
 	// Recurrent makes the last feature of every row the target of the row before, 0 for
@@ -71,6 +72,9 @@ func New(cfg Config) (*Sampler, error) {
 	s.Truth.Sigma[0], s.Truth.Tree = cfg.Sigma, cfg.Tree
 	if s.density = mixture.DensityOf(cfg.Family); !mixture.Normal(s.density) {
 		s.Truth.Family = cfg.Family
+	}
+	if cfg.Trials > 0 {
+		s.density = mixture.OfTrials(s.density, []float64{float64(cfg.Trials)})
 	}
 	if len(s.density.Own()) == 0 {
 		s.Truth.Sigma = nil
@@ -138,8 +142,14 @@ func checkSize(k, d, n int, sigma float64) error {
 // Mean returns μ of the inputs' mixture, nil where they are N(0, I).
 func (s *Sampler) Mean() []float64 { return slices.Clone(s.mean) }
 
-// Schema names the columns x1 … xd and y.
-func (s *Sampler) Schema() dataset.Schema { return dataset.Names(s.cfg.D, true) }
+// Schema names the columns x1 … xd, y and trials where there are any.
+func (s *Sampler) Schema() dataset.Schema {
+	schema := dataset.Names(s.cfg.D, true)
+	if s.cfg.Trials > 0 {
+		schema.Roles[model.Trials] = "trials"
+	}
+	return schema
+}
 
 // Read draws the rows. Block b comes from a random stream of its own, which
 // gives for every row in turn: with a mixture of inputs a uniform number (its
@@ -202,6 +212,9 @@ func newDraw(s *Sampler) *draw {
 // block draws n rows, the first of them row at of the sample.
 func (d *draw) block(ctx context.Context, at, n int) error {
 	d.b = model.Block{N: n, X: d.x[:d.s.cfg.D*n], Y: d.mean[:n]}
+	if trials := d.s.cfg.Trials; trials > 0 {
+		d.b.Role[model.Trials] = slices.Repeat([]float64{float64(trials)}, n)
+	}
 	d.random(stream.Sample(d.s.cfg.Seed, uint64(at/model.BlockRows)))
 	if d.s.cfg.Recurrent {
 		if err := d.recur(ctx); err != nil {

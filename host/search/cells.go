@@ -112,7 +112,7 @@ func (v *groupValues) of(b *model.Block, members []int, name int) []float64 {
 			mixture.Gaussian{}.Exponents(v.post[at:to], v.std[:n], v.prior[at:to], res, v.q.SigmaOf(i), 0)
 		} else {
 			v.psi = v.q.OwnOf(v.psi[:0], i)
-			v.density.LogDensity(v.post[at:to], v.prior[at:to], b.Y, res, v.psi)
+			mixture.OfTrials(v.density, b.Role[model.Trials]).LogDensity(v.post[at:to], v.prior[at:to], b.Y, res, v.psi)
 		}
 	}
 	model.Softmax(v.post[:kn], v.sum[:n], v.post[:kn], n)

@@ -7,10 +7,8 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host"
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/scaling"
 	"github.com/gatedlearning/moe/host/shard"
@@ -58,7 +56,7 @@ func (f *Fit) Tables() ([]terms.Request, error) {
 			return nil, err
 		}
 	}
-	_, r.LogOffset = dataset.OffsetColumn(dataset.RolesOf(f.Roles)[model.Offsets])
+	r.Roles = f.roles()
 	if f.Family == host.Lognormal {
 		r.Scale = scaling.Log
 	}

@@ -41,7 +41,7 @@ type Fit struct {
 	Drop     []string `json:"drop,omitzero"`     // columns to leave out
 
 	// columns that are neither, by what they are: "weights", "group", "cluster", "offset", of which log(COLUMN) is the
-	// logarithm
+	// logarithm, and "trials", of a binomial target
 	Roles map[string]string `json:"roles,omitzero"`
 
 	// target, experts' terms and, after a bar, the gate's
@@ -223,7 +223,7 @@ func (f *Fit) checkTogether() error {
 		is  bool
 	}{{"targets", f.Targets != nil}, {"hac", slices.Contains(f.Errors, host.Dependent)},
 		{"arrangements", f.Arrangements}, {"hierarchy", f.Hierarchy != ""}, {"output-scale", f.OutputScale != ""}} {
-		if f.role("group") != "" && k.is {
+		if f.Grouped() && k.is {
 			return refuse("%s is not for rows in groups: leave out %s or %s", Key(k.key), Key(k.key), Key("group"))
 		}
 	}
@@ -237,7 +237,7 @@ func (f *Fit) checkTogether() error {
 		return refuse("%s has no effect beside %s", Key("shared"), Key("hierarchy"))
 	case f.Shared != nil && f.GateShared:
 		return refuse("%s has no effect beside %s", Key("shared"), Key("gate-shared"))
-	case f.role("cluster") == "":
+	case f.Roles["cluster"] == "":
 		return nil
 	case slices.Contains(f.Errors, host.Robust):
 		return refuse("%s has no effect beside %s, whose standard errors hold where robust ones do", Key("robust"),
@@ -375,8 +375,11 @@ func (f *Fit) checkTerms() error {
 	if f.Shared != nil {
 		return refuse("%s has no effect beside %s, which says it: y ~ x1 + shared(x2)", Key("shared"), Key("formula"))
 	}
-	if g := f.Roles["group"]; g != "" && formula.Group != "" && g != formula.Group {
-		return refuse("%s %s: the groups of %s are those of %s", Key("group"), g, Key("formula"), formula.Group)
+	for role, name := range dataset.RoleNames() {
+		said, has := f.Roles[name], formula.Roles[role]
+		if said != "" && has != "" && said != has {
+			return refuse("%s %s: that of %s is %s", Key(name), said, Key("formula"), has)
+		}
 	}
 	if f.Target != "" && f.Target != formula.Target {
 		return refuse("%s %s: the target of %s is %s", Key("target"), f.Target, Key("formula"), formula.Target)
@@ -392,6 +395,8 @@ func (f *Fit) checkFamily() error {
 			strings.Join(known, ", "))
 	case f.Dof != 0 && f.Family != host.StudentT:
 		return refuse("%s %v: only the family %s has degrees of freedom", Key("dof"), f.Dof, host.StudentT)
+	case f.roles()[model.Trials] != "" && f.Family != host.Binomial:
+		return refuse("%s %s: only the family %s has trials", Key("trials"), f.roles()[model.Trials], host.Binomial)
 	case f.Family != host.Lognormal:
 		return nil
 	case f.Moments != "":
@@ -459,7 +464,7 @@ func (f *Fit) checkMethod() error {
 		{host.OptRobust, slices.Contains(f.Errors, host.Robust)},
 		{host.OptHAC, slices.Contains(f.Errors, host.Dependent)},
 		{host.OptShared, f.Shared != nil},
-		{host.OptGroup, f.role("group") != ""}, {host.OptCluster, f.role("cluster") != ""},
+		{host.OptGroup, f.Grouped()}, {host.OptCluster, f.Roles["cluster"] != ""},
 		{host.OptArrangements, f.Arrangements}, {host.OptGatePenalty, f.GatePenalty != ""},
 	} {
 		if asked.is {
@@ -540,22 +545,28 @@ func (f *Fit) checkTargets() error {
 }
 
 // Grouped says whether the rows are in groups.
-func (f *Fit) Grouped() bool { return f.role("group") != "" }
+func (f *Fit) Grouped() bool { return f.roles()[model.Groups] != "" }
 
-// role is the column of a role, which a formula may name too; "" for none.
-func (f *Fit) role(name string) string {
-	if formula, err := terms.Parse(f.Formula); name == "group" && f.Formula != "" && err == nil && formula.Group != "" {
-		return formula.Group
+// roles are the columns that are neither features nor the target, of which a formula may name some.
+func (f *Fit) roles() dataset.Roles {
+	roles := dataset.RolesOf(f.Roles)
+	if f.Formula == "" {
+		return roles
 	}
-	return f.Roles[name]
+	if formula, err := terms.Parse(f.Formula); err == nil {
+		for role, column := range formula.Roles {
+			if column != "" {
+				roles[role] = column
+			}
+		}
+	}
+	return roles
 }
 
 // selection is that of the columns for one target.
 func (f *Fit) selection() dataset.Selection {
-	sel := dataset.Selection{Target: f.Target, Features: f.Features, Drop: f.Drop, Roles: dataset.RolesOf(f.Roles),
+	sel := dataset.Selection{Target: f.Target, Features: f.Features, Drop: f.Drop, Roles: f.roles().Raw(),
 		Decimal: '.'}
-	sel.Roles[model.Offsets], _ = dataset.OffsetColumn(sel.Roles[model.Offsets])
-	sel.Roles[model.Groups] = f.role("group")
 	if f.Decimal == "," {
 		sel.Decimal = ','
 	}

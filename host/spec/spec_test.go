@@ -165,7 +165,7 @@ func TestParseRefuses(t *testing.T) {
 // TestCheckRefuses what contradicts itself, by the names of the keys in files.
 func TestCheckRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Fit){
-		`roles: no role "other"; there are [weights group cluster offset]`: func(f *Fit) { f.Roles = map[string]string{"other": "o"} },
+		`roles: no role "other"; there are [weights group cluster offset trials]`: func(f *Fit) { f.Roles = map[string]string{"other": "o"} },
 		"errors robust has no effect beside roles.cluster, whose standard errors hold where robust ones do": func(f *Fit) {
 			f.Roles, f.Errors = map[string]string{"cluster": "site"}, []host.ErrorKind{host.Robust}
 		},

@@ -1,20 +1,26 @@
 package terms
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/scaling"
 )
 
-// Formula is a formula in two parts, y ~ experts | gate, as R writes them, or with log(y), sqrt(y) or 1/y for y. Behind
-// a second bar stands the column of the ids of groups, whose rows have one expert.
+// Formula is a formula in two parts, y ~ experts | gate, as R writes them, or with log(y), sqrt(y) or 1/y for y, or
+// cbind(y, failures), whose trials are the sum of both. Behind a second bar stands the column of the ids of groups,
+// whose rows have one expert. A term offset(COLUMN) or offset(log(COLUMN)) of the experts is added with no coefficient.
 type Formula struct {
-	Text    string
-	Target  string        // the column
-	Scale   scaling.Scale // what is fitted of it
-	Group   string        // the column of the ids behind a second bar; "" for none
+	Text   string
+	Target string        // the column
+	Scale  scaling.Scale // what is fitted of it
+	// the columns that are neither, as descriptions write them: ids behind a second bar, offset(), trials by cbind()
+	Roles dataset.Roles
+
 	parser  *parser
 	experts *node
 	gate    *node // nil where there is no bar: the gate has the experts' terms
@@ -45,6 +51,12 @@ func Parse(text string) (*Formula, error) {
 	}
 	if f.experts, err = p.binary(0); err != nil {
 		return nil, err
+	}
+	if f.experts, err = f.offset(f.experts, true); err != nil {
+		return nil, err
+	}
+	if f.experts == nil {
+		f.experts = &node{op: "number", text: "1"}
 	}
 	if p.is("|") {
 		if err := p.next(); err != nil {
@@ -80,7 +92,60 @@ func (f *Formula) group() error {
 	if n.op != "name" || n.text == "." {
 		return p.fail(at, "behind the second bar stands the column of the groups' ids")
 	}
-	f.Group = n.text
+	f.Roles[model.Groups] = n.text
+	return nil
+}
+
+// offset takes the offset out of a sum of terms, which has no meaning among them; added says whether the sum is added.
+// nil is nothing left.
+func (f *Formula) offset(n *node, added bool) (*node, error) {
+	var err error
+	switch {
+	case n.op == "call" && n.text == "offset":
+		return nil, f.takeOffset(n, added)
+	case n.op == "(":
+		if n.args[0], err = f.offset(n.args[0], added); n.args[0] == nil {
+			return nil, err
+		}
+	case n.op == "-" && len(n.args) == 1:
+		_, err = f.offset(n.args[0], false)
+	case (n.op == "+" || n.op == "-") && len(n.args) == 2:
+		left, err := f.offset(n.args[0], added)
+		if err != nil {
+			return nil, err
+		}
+		right, err := f.offset(n.args[1], added && n.op == "+")
+		switch {
+		case err != nil:
+			return nil, err
+		case left == nil && n.op == "-":
+			return &node{op: "-", at: n.at, args: []*node{right}}, nil
+		case left == nil:
+			return right, nil
+		case right == nil:
+			return left, nil
+		}
+		return &node{op: n.op, at: n.at, args: []*node{left, right}}, nil
+	}
+	return n, err
+}
+
+// takeOffset takes the column of an offset.
+func (f *Formula) takeOffset(n *node, added bool) error {
+	if !added {
+		return f.parser.fail(n.at, "an offset is added, and here stands a minus")
+	}
+	if was := f.Roles[model.Offsets]; was != "" {
+		return f.parser.fail(n.at, "there is an offset already, %s; add them up in a column", was)
+	}
+	of, text := n, "%s"
+	if len(n.args) == 1 && n.args[0].op == "call" && n.args[0].text == "log" {
+		of, text = n.args[0], "log(%s)"
+	}
+	if len(of.args) != 1 || of.args[0].op != "name" {
+		return f.parser.fail(n.at, "want offset(COLUMN) or offset(log(COLUMN))")
+	}
+	f.Roles[model.Offsets] = fmt.Sprintf(text, of.args[0].text)
 	return nil
 }
 
@@ -88,6 +153,14 @@ func (f *Formula) group() error {
 func (f *Formula) left(n *node) error {
 	of := n
 	switch {
+	case n.op == "call" && n.text == "cbind":
+		for _, a := range n.args {
+			if a.op != "name" || a.text == "." || len(n.args) != 2 {
+				return f.parser.fail(n.at, "want cbind(COLUMN, COLUMN): successes, failures")
+			}
+		}
+		of = n.args[0]
+		f.Roles[model.Trials] = dataset.Cbind(of.text, n.args[1].text)
 	case n.op == "call" && len(n.args) == 1 && (n.text == "log" || n.text == "sqrt"):
 		f.Scale, of = scaling.Scale(n.text), n.args[0]
 	case n.op == "call" && len(n.args) == 1 && n.text == "I" && n.args[0].op == "/":
@@ -96,7 +169,8 @@ func (f *Formula) left(n *node) error {
 		f.Scale, of = scaling.Reciprocal, n.args[1]
 	}
 	if of.op != "name" {
-		return f.parser.fail(n.at, "the left side is a column, or log, sqrt or 1/ of one, then ~")
+		return f.parser.fail(n.at, "the left side is a column, or log, sqrt or 1/ of one, or cbind(successes, "+
+			"failures), then ~")
 	}
 	f.Target = of.text
 	return nil
@@ -163,6 +237,11 @@ func (f *Formula) expand(known, dots []string) (e *expansion, experts, gate part
 		if slices.Contains(columnsOf(nil, v.node), f.Target) {
 			return nil, experts, gate, f.parser.fail(v.node.at, "%s is the target and stands on the right",
 				e.variables[i].name)
+		}
+	}
+	for _, column := range f.Roles.Raw().Columns() {
+		if !slices.Contains(known, column) {
+			return nil, experts, gate, f.parser.fail(0, "no column %q; there are %s", column, shorten(known))
 		}
 	}
 	return e, experts, gate, nil
@@ -360,6 +439,9 @@ func (e *expansion) read(n *node) (variable, error) {
 		return variable{}, e.parser.fail(n.at, "%q has no meaning among terms", n.op)
 	case n.text == "I" || slices.Contains(functions, n.text):
 		return variable{kind: expression}, checkArithmetic(e.parser, n)
+	case n.text == "offset":
+		return variable{}, e.parser.fail(n.at, "an offset is a term of the experts, which stands in no other and not "+
+			"behind the bar")
 	case n.text == "factor":
 		if len(n.args) != 1 || n.args[0].op != "name" {
 			return variable{}, e.parser.fail(n.at, "want factor(COLUMN)")

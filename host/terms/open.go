@@ -25,7 +25,7 @@ type Request struct {
 	Shared      []string          // raw columns of one coefficient for all experts, or [model.InterceptName]
 	Gate        []string          // raw columns that the gate sees; nil: those of the experts
 	Scale       scaling.Scale     // what is fitted of the target, where no formula says it
-	LogOffset   bool              // the logarithm of the offset's column is added
+	Roles       dataset.Roles     // as descriptions write them, of which the selection has the raw columns
 	Categorical []string          // columns that are factors whatever stands in them
 	Reference   map[string]string // the reference level of a factor; the commonest where it is not named
 }
@@ -58,8 +58,8 @@ func Open(ctx context.Context, open Opener, r Request) (*Table, error) {
 		making = b.formula
 	}
 	t, err := making(ctx)
-	if err == nil && r.LogOffset {
-		t.Source = dataset.LogOffsets(t.Source)
+	if err == nil {
+		t.Source = dataset.Made(t.Source, r.Roles)
 	}
 	return t, err
 }

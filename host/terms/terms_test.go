@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,9 +220,17 @@ func TestRefusals(t *testing.T) {
 		{data: small, formula: "y ~ x +", want: `formula "y ~ x +", character 8: it ends here, want a column`},
 		{data: small, formula: "y ~ x + z", want: `formula "y ~ x + z", character 9: no column "z"; there are g, x, y`},
 		{data: small, formula: "z ~ x", want: `formula "z ~ x", character 1: no column "z"`},
-		{data: small, formula: "exp(y) ~ x", want: `formula "exp(y) ~ x", character 1: the left side is a column, or log, sqrt or 1/ of one, then ~`},
+		{data: small, formula: "exp(y) ~ x", want: `formula "exp(y) ~ x", character 1: the left side is a column, or log, sqrt or 1/ of one, or cbind(successes, failures), then ~`},
 		{data: small, formula: "2/y ~ x", want: `formula "2/y ~ x", character 1: "2" stands here, want the target's column, then ~`},
 		{data: small, formula: "log(y + 1) ~ x", want: `formula "log(y + 1) ~ x", character 1: the left side is a column`},
+		{data: small, formula: "cbind(y) ~ x", want: `formula "cbind(y) ~ x", character 1: want cbind(COLUMN, COLUMN): successes, failures`},
+		{data: small, formula: "cbind(y, n) ~ x", want: `formula "cbind(y, n) ~ x", character 1: no column "n"; there are`},
+		{data: small, formula: "y ~ g - offset(x)", want: `formula "y ~ g - offset(x)", character 9: an offset is added, and here stands a minus`},
+		{data: small, formula: "y ~ g + offset(x) + offset(x)", want: `formula "y ~ g + offset(x) + offset(x)", character 21: there is an offset already, x`},
+		{data: small, formula: "y ~ g + offset(sqrt(x))", want: `formula "y ~ g + offset(sqrt(x))", character 9: want offset(COLUMN) or offset(log(COLUMN))`},
+		{data: small, formula: "y ~ g | offset(x)", want: `formula "y ~ g | offset(x)", character 9: an offset is a term of the experts`},
+		{data: small, formula: "y ~ g:offset(x)", want: `formula "y ~ g:offset(x)", character 7: an offset is a term of the experts`},
+		{data: small, formula: "y ~ offset(x) | g - g", want: `formula "y ~ offset(x) | g - g", character 1: no term but the intercept`},
 		{data: small, formula: "log(y)", want: `formula "log(y)", character 7: it ends here; want ~ behind the left side`},
 		{data: small, formula: "log(y) ~ y", want: `formula "log(y) ~ y", character 10: y is the target and stands on the right`},
 		{data: "x,y\n1,2\n2,0\n3,1\n", formula: "log(y) ~ x", want: `data.csv: row 2: column "y" is 0, and log(y) needs values above 0`},
@@ -358,4 +367,33 @@ func FuzzFormula(f *testing.F) {
 			t.Errorf("%q: a design that is none: %v", formula, err)
 		}
 	})
+}
+
+// TestOffsetTerms: wherever an offset stands in the sum of the experts' terms, it is out of it, and the rest means what it
+// means without.
+func TestOffsetTerms(t *testing.T) {
+	for text, same := range map[string]string{
+		"y ~ offset(log(h)) + x": "y ~ x", "y ~ x + offset(log(h))": "y ~ x", "y ~ x + (offset(log(h)))": "y ~ x", "y ~ 0 + offset(log(h)) + x": "y ~ 0 + x",
+		"y ~ offset(log(h)) - 1 + x": "y ~ -1 + x", "y ~ (x + offset(log(h))) - 1 | x": "y ~ (x) - 1 | x", "y ~ offset(log(h)) | x": "y ~ 1 | x",
+		"y ~ . + offset(log(h))": "y ~ .", "y ~ x - (x) + offset(log(h)) + g": "y ~ x - x + g",
+	} {
+		with, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		without, err := Parse(same)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if with.Roles[model.Offsets] != "log(h)" {
+			t.Errorf("%s: the offset is %q", text, with.Roles[model.Offsets])
+		}
+		known := []string{"g", "h", "x", "y"}
+		_, experts, gate, err := with.expand(known, []string{"g", "x"})
+		_, wantExperts, wantGate, other := without.expand(known, []string{"g", "x"})
+		if err != nil || other != nil || !reflect.DeepEqual(experts, wantExperts) || !reflect.DeepEqual(gate, wantGate) {
+			t.Errorf("%s is %v | %v, error %v; %s is %v | %v, error %v", text, experts, gate, err, same, wantExperts, wantGate, other)
+		}
+	}
 }
