@@ -77,6 +77,8 @@ type Config struct {
 	// GatePenalty says where the model of a ridge on the gate comes beside the maximum's; "" is where a gate separates
 	// rows.
 	GatePenalty GatePenalty
+	// Choose is how [FitRange] chooses the number of experts; "" is by BIC.
+	Choose Choice
 	// Start, if given, is one of the starts, in the units of the data.
 	Start *model.Params
 	// Truth, if given, is compared with the fit.
@@ -249,7 +251,7 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTransform(), c.checkErrors(), c.GatePenalty.check(c),
+	return c, firstError(c.checkTransform(), c.checkErrors(), c.GatePenalty.check(c), c.Choose.check(),
 		c.checkMemory(), admitted(c), c.Method.check())
 }
 

@@ -36,12 +36,35 @@ type HeldOut struct {
 // those of [FitRange].
 func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int,
 	cfg Config) ([]HeldOut, error) {
+	scores, err := crossValidate(ctx, act, src, from, to, folds, cfg)
+	if err != nil {
+		return nil, err
+	}
+	var out []HeldOut
+	for i := range scores {
+		h, err := scores[i].heldOut(from+i, src.Schema().Name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// crossValidate is [CrossValidate] with the scores of every number of experts. 0 folds are choiceFolds, or as many as
+// there are rows, or groups.
+func crossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int,
+	cfg Config) ([]score, error) {
 	if from < 1 || to < from {
 		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
 	}
 	data, err := dataset.Load(ctx, src)
 	if err != nil {
 		return nil, err
+	}
+	asked := folds
+	if asked == 0 {
+		folds = min(choiceFolds, data.N)
 	}
 	if folds < 2 || folds > data.N {
 		return nil, refuse("%d folds of %d rows, want 2 to %d", folds, data.N, data.N)
@@ -56,7 +79,11 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	part := search.Folds(data.N, folds, cfg.Seed)
 	if column := src.Schema().Roles[model.Groups]; column != "" {
 		groups := 0
-		if part, groups = groupParts(data, folds, cfg.Seed); folds > groups {
+		if part, groups = groupParts(data, folds, cfg.Seed); asked == 0 && groups > 1 && groups < folds {
+			folds = groups
+			part, groups = groupParts(data, folds, cfg.Seed)
+		}
+		if folds > groups {
 			return nil, refuse("%d folds of %d groups of column %q, want 2 to %d", folds, groups, column, groups)
 		}
 	}
@@ -76,15 +103,7 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 			}
 		}
 	}
-	var out []HeldOut
-	for i := range scores {
-		h, err := scores[i].heldOut(from+i, src.Schema().Name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, h)
-	}
-	return out, nil
+	return scores, nil
 }
 
 // everyK fits every number of experts to a table, each from its neighbours too as [FitRange] does.
@@ -111,6 +130,15 @@ type score struct {
 	logLikelihood, squares, sse float64
 	observations, scored        float64 // weights of all groups, or rows, and of the rows with a mean, or a median
 	converged                   int
+	terms                       []float64 // of all groups, or rows, times their weight
+}
+
+// count adds a group, or a row, of a log-density.
+func (s *score) count(weight, logDensity float64) {
+	s.logLikelihood += weight * logDensity
+	s.squares += weight * logDensity * logDensity
+	s.observations += weight
+	s.terms = append(s.terms, weight*logDensity)
 }
 
 // add measures a fit on the rows that were left out.
@@ -130,10 +158,7 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 			return refuse("parts of groups are measured on a target itself, not on %s", scale.Title(left.schema.Target))
 		}
 		for g, v := range groups.LogDensity {
-			w := groups.Weight[g]
-			s.logLikelihood += w * v
-			s.squares += w * v * v
-			s.observations += w
+			s.count(groups.Weight[g], v)
 		}
 	}
 	return left.Read(ctx, func(b *model.Block) error {
@@ -150,9 +175,7 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 		for r, v := range b.Y {
 			w, y := b.Weight(r), scale.Back(v)
 			if groups == nil {
-				s.logLikelihood += w * own.LogDens[r]
-				s.squares += w * own.LogDens[r] * own.LogDens[r]
-				s.observations += w
+				s.count(w, own.LogDens[r])
 			}
 			if e := y - own.Point[r]; !math.IsNaN(e) { // there is a mean, or a median
 				s.sse, s.scored = s.sse+w*e*e, s.scored+w

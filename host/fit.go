@@ -79,6 +79,9 @@ func finish(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config
 	if err := penalise(ctx, p, m, cfg); err != nil {
 		return nil, err
 	}
+	if err := newRows(ctx, p, m, cfg); err != nil {
+		return nil, err
+	}
 	return ofTarget(ctx, p, m)
 }
 

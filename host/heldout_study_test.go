@@ -40,6 +40,17 @@ func splitOf(t *testing.T, name, target string, split uint64) (train, test memor
 	if name == "pieces" {
 		return nestedPieces(2*split+1, 1500), nestedPieces(2*split+2, 1500)
 	}
+	all := tableOf(t, name, target)
+	train1 := make([]bool, all.data.N)
+	for _, i := range rand.New(rand.NewPCG(split, 7)).Perm(all.data.N)[:3*all.data.N/4] {
+		train1[i] = true
+	}
+	return all.where(func(r int) bool { return train1[r] }), all.where(func(r int) bool { return !train1[r] })
+}
+
+// tableOf returns a table of the study.
+func tableOf(t *testing.T, name, target string) memoryTable {
+	t.Helper()
 	path := filepath.Join(*heldOutTables, name+".csv")
 	table, err := terms.Open(t.Context(), func(sel dataset.Selection) (dataset.Source, error) { return dataset.Open(path, sel) },
 		terms.Request{Selection: dataset.Selection{Target: target}, Categorical: wordsOf(t, path)})
@@ -50,11 +61,7 @@ func splitOf(t *testing.T, name, target string, split uint64) (train, test memor
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, train1 := memoryTable{table.Source.Schema(), data}, make([]bool, data.N)
-	for _, i := range rand.New(rand.NewPCG(split, 7)).Perm(data.N)[:3*data.N/4] {
-		train1[i] = true
-	}
-	return all.where(func(r int) bool { return train1[r] }), all.where(func(r int) bool { return !train1[r] })
+	return memoryTable{table.Source.Schema(), data}
 }
 
 // wordsOf are the columns of a table with a cell that is no number.

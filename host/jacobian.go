@@ -27,6 +27,7 @@ func ofTarget(ctx context.Context, p *problem.Problem, m *fitted.Model) (*fitted
 	of := f.LogLikelihood
 	f.LogLikelihoodTransformed, f.ProbabilityOutside = &of, outside
 	f.LogLikelihood += jacobian
+	f.LeaveOneOut = f.LeaveOneOut.Shifted(jacobian)
 	f.BIC, f.AIC = f.BIC-2*jacobian, f.AIC-2*jacobian
 	f.Starts, f.Selection = slices.Clone(f.Starts), slices.Clone(f.Selection)
 	for i := range f.Starts {

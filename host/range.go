@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -20,8 +19,8 @@ import (
 )
 
 // FitRange fits from, from+1, …, to experts, reading the data once, and returns
-// the fit of the least BIC among those that converged, with Fit.Selection for
-// all of them:
+// the fit of the least BIC among those that converged, or the best by another criterion (cfg.Choose), with
+// Fit.Selection for all of them:
 //
 //	AIC = 2p − 2ℓ   BIC = p·log n − 2ℓ   ICL = BIC + 2·E,  E = −Σ_rows Σ_i r_i·log r_i
 //
@@ -61,7 +60,17 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if err != nil {
 		return nil, err
 	}
-	best := fits.best()
+	var held []score
+	if cfg.Choose == ByHeldOut {
+		if held, err = heldOut(ctx, act, src, from, to, cfg); err != nil {
+			return nil, err
+		}
+	}
+	best := cfg.Choose.choose(fits, held)
+	if many := len(held); cfg.Choose == ByHeldOut && many <= to-from {
+		best.Fit.Notes = append(best.Fit.Notes, fmt.Sprintf("k from %d on was not looked at by crossvalidation: "+
+			"without a part the rows do not determine so many experts", from+many))
+	}
 	if search.Nested(s.p) {
 		best.Fit.Notes = append(best.Fit.Notes, fallsOf(best.Fit.Selection)...)
 	}
@@ -208,18 +217,6 @@ type (
 	}
 	rungs map[int]rung
 )
-
-// best is the preferred of all fits, with the table of them.
-func (r rungs) best() (best *fitted.Model) {
-	var all []fitted.Candidate
-	for _, k := range slices.Sorted(maps.Keys(r)) {
-		if all = append(all, r[k].candidate); best == nil || preferred(r[k].model, best) {
-			best = r[k].model
-		}
-	}
-	best.Fit.Selection = all
-	return best
-}
 
 // neighbour is a fit as the search for a k beside it takes it; false for none, and where an expert has shrunk onto a
 // few rows.

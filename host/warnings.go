@@ -241,13 +241,18 @@ func warnOfMost(m *fitted.Model, most int) {
 
 // warnOfEdge warns of a choice of k at an end of the range that was fitted.
 func warnOfEdge(m *fitted.Model, from, to int) {
+	best, more := "has the least BIC", "have less BIC"
+	switch Choice(m.Fit.ChosenBy) {
+	case ByICL:
+		best, more = "has the least ICL", "have less ICL"
+	case ByHeldOut:
+		best, more = "is chosen by crossvalidation", "be better"
+	}
 	switch {
 	case from == to:
 	case m.K == to:
-		m.Fit.Warn(fitted.WarnLargerK,
-			"k = %d, the largest that was fitted, has the least BIC: a larger k may have less", m.K)
+		m.Fit.Warn(fitted.WarnLargerK, "k = %d, the largest that was fitted, %s: a larger k may %s", m.K, best, more)
 	case m.K == from && from > 1:
-		m.Fit.Warn(fitted.WarnSmallerK,
-			"k = %d, the smallest that was fitted, has the least BIC: a smaller k may have less", m.K)
+		m.Fit.Warn(fitted.WarnSmallerK, "k = %d, the smallest that was fitted, %s: a smaller k may %s", m.K, best, more)
 	}
 }

@@ -38,6 +38,7 @@ type described struct {
 	gate       string
 	// of the model for new rows
 	gatePenalty string
+	choose      string
 	noise       string
 	output      string
 	covariance  string
@@ -90,6 +91,7 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 		return nil
 	},
 	"arrangements": func(d *described, s *spec.Fit) error { s.Arrangements = d.flag.Arrangements; return nil },
+	"choose":       func(d *described, s *spec.Fit) error { s.Choose = host.Choice(d.choose); return nil },
 	"gate-penalty": func(d *described, s *spec.Fit) error {
 		s.GatePenalty = host.GatePenalty(d.gatePenalty)
 		return nil

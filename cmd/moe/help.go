@@ -17,7 +17,8 @@ var flagGroups = []struct {
 }{
 	{"Data", []string{"target", "targets", "features", "drop", "weights", "offset", "trials", "group", "cluster",
 		"formula", "gate-features", "categorical", "reference", "missing", "decimal", "moments", "max-memory"}},
-	{"Model", []string{"activation", "param", "k", "hierarchy", "leaves", "max-leaves", "intercept", "shared", "gate",
+	{"Model", []string{"activation", "param", "k", "choose", "hierarchy", "leaves", "max-leaves", "intercept",
+		"shared", "gate",
 		"gate-shared", "gate-penalty", "family", "dof", "dispersion", "noise", "noise-covariance", "sigma",
 		"output-scale"}},
 	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "mu", "radius", "epochs",

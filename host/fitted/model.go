@@ -364,12 +364,14 @@ type Fit struct {
 	// probability that the noise gives to values that no y has.
 	LogLikelihoodTransformed *float64 `json:"log_likelihood_transformed,omitempty"`
 	ProbabilityOutside       float64  `json:"probability_outside,omitempty"`
-	BIC                      float64  `json:"bic"`
-	AIC                      float64  `json:"aic"`
-	Converged                bool     `json:"converged"`
-	Status                   string   `json:"status"`
-	Iterations               int      `json:"iterations"`
-	Starts                   []Start  `json:"starts"`
+	// absent where the information does not determine the parameters, or a gate of the maximum separates rows
+	LeaveOneOut *LeaveOneOut `json:"leave_one_out,omitempty"`
+	BIC         float64      `json:"bic"`
+	AIC         float64      `json:"aic"`
+	Converged   bool         `json:"converged"`
+	Status      string       `json:"status"`
+	Iterations  int          `json:"iterations"`
+	Starts      []Start      `json:"starts"`
 
 	// Survey is what many short starts on all rows of a small table have seen; absent
 	// where there was none.
@@ -386,6 +388,7 @@ type Fit struct {
 	// T̂2 suggest, absent where there is no such suggestion. Where a tree was grown: every
 	// tree, in the order in which they were fitted.
 	Selection []Candidate `json:"selection,omitempty"`
+	ChosenBy  string      `json:"chosen_by,omitempty"` // icl or heldout; BIC where it is absent
 	EigengapK int         `json:"eigengap_k,omitempty"`
 
 	Descent *Descent `json:"descent,omitempty"` // of methods l2 and l4
@@ -517,7 +520,9 @@ type Candidate struct {
 	AIC           float64 `json:"aic"`
 	BIC           float64 `json:"bic"`
 	ICL           float64 `json:"icl"` // BIC + 2·entropy of the posteriors
-	Converged     bool    `json:"converged"`
+	// log-likelihood of the rows, each by a fit without its part; where the choice is by it
+	HeldOut   *float64 `json:"held_out,omitempty"`
+	Converged bool     `json:"converged"`
 
 	// Of ranges alone: of which other k it came.
 	Begun *Begun `json:"begun,omitempty"`
@@ -683,6 +688,14 @@ func (m *Model) ForNewRows() *Model {
 		return m
 	}
 	return m.Penalised.of(m)
+}
+
+// LeftOut is what leaving out rows comes to of the model for new rows; nil where that is not known.
+func (m *Model) LeftOut() *LeaveOneOut {
+	if m.Penalised != nil {
+		return m.Penalised.LeaveOneOut
+	}
+	return m.Fit.LeaveOneOut
 }
 
 // Of is the one of the file's models that is meant. It is an error where there is none.

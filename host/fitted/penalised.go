@@ -35,6 +35,8 @@ type Penalised struct {
 
 	StandardErrors *StandardErrors `json:"standard_errors"` // as in the model, of kind penalised or robust
 	Covariance     *Covariance     `json:"covariance"`
+
+	LeaveOneOut *LeaveOneOut `json:"leave_one_out,omitempty"` // under the same ridge; absent as in the model
 }
 
 // PenalisedPoint is the maximum for one ridge.
@@ -58,6 +60,7 @@ func (s *Penalised) SetParams(q *model.Params) {
 func (s *Penalised) Shifted(by float64) *Penalised {
 	out := *s
 	out.LogLikelihood += by
+	out.LeaveOneOut = s.LeaveOneOut.Shifted(by)
 	out.Path = slices.Clone(s.Path)
 	for i := range out.Path {
 		point := &out.Path[i]

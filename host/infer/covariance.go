@@ -78,8 +78,9 @@ type Covariance struct {
 	Kind       Kind
 	Parameters []loss.Parameter // what the rows and columns of Matrix belong to; noise levels are σ, not log σ
 	Matrix     *mat.SymDense
-	Bandwidth  int // of the kernel of [Dependent], in rows; 0 elsewhere
-	Clusters   int // of [Clustered]; 0 elsewhere
+	Bandwidth  int           // of the kernel of [Dependent], in rows; 0 elsewhere
+	Clusters   int           // of [Clustered]; 0 elsewhere
+	inverse    *mat.SymDense // of the information of θ, 0 where that is held; nil of sums
 	rows, d    int
 	own        []mixture.OwnParameter // of the density
 }
@@ -133,11 +134,11 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 		return nil, err
 	}
 	v = outer(free, v)
-	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, rows: l.N(), d: p.D,
+	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, inverse: embedded(v, left, n), rows: l.N(), d: p.D,
 		own: mixture.DensityOf(p.Family).Own()}
 	if kind != Observed {
 		m := mat.NewSymDense(n, nil)
-		if err := c.scoreProducts(ctx, m, l, p, embedded(v, left, n)); err != nil {
+		if err := c.scoreProducts(ctx, m, l, p, c.inverse); err != nil {
 			return nil, err
 		}
 		c.Matrix = sandwich(v, submatrix(m, left))
@@ -205,6 +206,16 @@ func innerVector(r *mat.Dense, s []float64) []float64 {
 	out := mat.NewVecDense(n, nil)
 	out.MulVec(r.T(), mat.NewVecDense(len(s), s))
 	return out.RawVector().Data
+}
+
+// LeaveOneOut is [loss.LeaveOneOut] of a likelihood, or a part of it, and the maximum p that c is of. It is nil where c
+// is made of sums.
+func (c *Covariance) LeaveOneOut(ctx context.Context, l *loss.Likelihood, p *model.Params,
+	kinks []float64) (*loss.LeftOut, error) {
+	if c.inverse == nil {
+		return nil, nil
+	}
+	return loss.LeaveOneOut(ctx, l, p, c.inverse, kinks)
 }
 
 // widened is how many times the bandwidth of least mean squared error that of [Dependent] is: intervals

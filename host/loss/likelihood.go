@@ -112,6 +112,20 @@ func (l *Likelihood) Part(n int) *Likelihood {
 	}
 }
 
+// Without returns the likelihood of all rows but one, of the same parameters under the same ridge.
+func (l *Likelihood) Without(row int) (*Likelihood, error) {
+	rows, weight, err := model.Without(l.rows, row)
+	if err != nil {
+		return nil, err
+	}
+	o := *l.layout
+	return &Likelihood{
+		passes:    newPasses(&o, rows, l.act, l.mix, l.passes.workers),
+		gateRidge: gateRidge{of: &o, n: l.n - weight, tau: l.tau},
+		base:      l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
+	}, nil
+}
+
 // Rows returns the number of rows of the data, or the sum of their weights.
 func (l *Likelihood) Rows() float64 { return l.n }
 

@@ -38,6 +38,8 @@ func Held(rows Rows) bool {
 		return Held(r.rows)
 	case *mapped:
 		return Held(r.rows)
+	case *without:
+		return Held(r.rows)
 	}
 	return false
 }
@@ -194,6 +196,42 @@ func (p *part) Dims() (n, d int) {
 
 func (p *part) Block(i int, room *Room) (*Block, error) {
 	return p.rows.Block(p.blocks[i], room)
+}
+
+// Without returns rows whose row of that number weighs nothing, and what it weighed.
+func Without(rows Rows, row int) (_ Rows, weight float64, err error) {
+	at := row / BlockRows
+	b, err := rows.Block(at, new(Room))
+	if err != nil {
+		return nil, 0, err
+	}
+	w := &without{rows: rows, at: at, block: *b}
+	weights := make([]float64, b.N)
+	for r := range weights {
+		weights[r] = b.Weight(r)
+	}
+	row -= at * BlockRows
+	weight, weights[row] = weights[row], 0
+	w.block.Role[Weights] = weights
+	return w, weight, nil
+}
+
+// without is rows of which one block has other weights.
+type without struct {
+	rows  Rows
+	at    int
+	block Block
+}
+
+// Dims implements [Rows].
+func (w *without) Dims() (n, d int) { return w.rows.Dims() }
+
+// Block implements [Rows].
+func (w *without) Block(i int, room *Room) (*Block, error) {
+	if i == w.at {
+		return &w.block, nil
+	}
+	return w.rows.Block(i, room)
 }
 
 // Map returns rows seen through fn, which writes the features of a block, d

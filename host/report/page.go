@@ -155,7 +155,7 @@ func under(all []section) []section {
 // doubtSection says what speaks for and against the fit, whose answer this is.
 func doubtSection(m *fitted.Model, answer string) section {
 	s := section{Title: "What to doubt", Reading: answer, Doubts: true}
-	s.Items = append(s.Items, shortVerdicts(&m.Fit)...)
+	s.Items = slices.Concat(shortVerdicts(&m.Fit), leftOut(m))
 	for _, warning := range m.Fit.Weighed() {
 		s.Items = append(s.Items, "Warning: "+warning+".")
 	}
@@ -206,7 +206,7 @@ func sharpnessSection(d *Diagnosis) section {
 func selectionSection(m *fitted.Model) section {
 	s := section{
 		Title:   "How many experts",
-		Reading: "The criteria by k: the lower the better. BIC chose the fit of this page.",
+		Reading: "The criteria by k: the lower the better. " + choiceOf(m).name + " chose the fit of this page.",
 		Tables:  []table{asTable(selection(m))},
 	}
 	if m.Fit.EigengapK > 0 {

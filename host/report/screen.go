@@ -31,7 +31,7 @@ func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
 	if line := chosen(m); line != "" {
 		fmt.Fprintln(out, line)
 	}
-	for _, line := range shortVerdicts(&m.Fit) {
+	for _, line := range slices.Concat(shortVerdicts(&m.Fit), leftOut(m)) {
 		fmt.Fprintln(out, shown.Line(line))
 	}
 	writeEstimates(out, m.ForNewRows(), shortDesign(m), screenFeatures, all)
@@ -119,14 +119,40 @@ func chosen(m *fitted.Model) string {
 		near = near[from : from+screenCompared]
 	}
 	var terms []string
+	by := choiceOf(m)
 	for _, c := range near {
-		term := fmt.Sprintf("%s for %d", Likelihood(c.BIC), c.K)
+		term := fmt.Sprintf("%s for %d", by.of(c), c.K)
 		if c.K == m.K {
 			term += " (chosen)"
 		}
 		terms = append(terms, term)
 	}
-	return fmt.Sprintf("BIC by k, of %d to %d: %s.", list[0].K, list[len(list)-1].K, strings.Join(terms, ", "))
+	return fmt.Sprintf("%s by k, of %d to %d: %s.", by.name, list[0].K, list[len(list)-1].K, strings.Join(terms, ", "))
+}
+
+// choice is a criterion by which a fit was chosen.
+type choice struct {
+	name string
+	of   func(c fitted.Candidate) string
+}
+
+// choiceOf is that of a model.
+func choiceOf(m *fitted.Model) choice {
+	switch m.Fit.ChosenBy {
+	case "icl":
+		return choice{"ICL", func(c fitted.Candidate) string { return Likelihood(c.ICL) }}
+	case "heldout":
+		return choice{"Held-out log-likelihood", heldOut}
+	}
+	return choice{"BIC", func(c fitted.Candidate) string { return Likelihood(c.BIC) }}
+}
+
+// heldOut is a candidate's held-out log-likelihood.
+func heldOut(c fitted.Candidate) string {
+	if c.HeldOut == nil {
+		return "–"
+	}
+	return Likelihood(*c.HeldOut)
 }
 
 // shortDesign names the formula, and the references of the factors, a line each.

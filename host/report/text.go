@@ -27,7 +27,7 @@ const maxFeatures = 40
 func Text(w io.Writer, m *fitted.Model, all bool) error {
 	out := bufio.NewWriter(w)
 	writeAnswer(out, m)
-	for _, line := range verdicts(m.Fit.Certificate) {
+	for _, line := range slices.Concat(verdicts(m.Fit.Certificate), leftOut(m)) {
 		fmt.Fprintln(out, line)
 	}
 	for _, warning := range m.Fit.Warnings {
@@ -192,6 +192,29 @@ func answer(m *fitted.Model) string {
 		verdict, howMany(m), plural(m.D, "feature"), noise,
 		Likelihood(m.Fit.LogLikelihood), fittedRows(m), left, Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC),
 		m.Fit.Method)
+}
+
+// leftOut says in a line what leaving out each row comes to, where that is known.
+func leftOut(m *fitted.Model) []string {
+	left := m.LeftOut()
+	if left == nil {
+		return nil
+	}
+	by, some := "", ""
+	if m.Penalised != nil {
+		by = " of the penalised gate"
+	}
+	if left.Rows > 0 {
+		some = fmt.Sprintf("; from %d of them", left.Rows)
+	}
+	rows := float64(m.Fit.N)
+	if m.Fit.Weight > 0 {
+		rows = m.Fit.Weight
+	}
+	each := rows / float64(left.Parameters)
+	return []string{fmt.Sprintf("Leave-one-out: log-likelihood %s%s, lower by %s, with %s (%s rows each%s).",
+		Likelihood(left.LogLikelihood), by, Likelihood(left.Gap), plural(left.Parameters, "parameter"),
+		strconv.FormatFloat(each, 'f', max(0, 1-int(each/100)), 64), some)}
 }
 
 // Likelihood is a log-likelihood, or a criterion made of one, with two decimals, or with the 17
@@ -469,7 +492,11 @@ func hundredths(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 // selection compares the numbers of experts that were fitted; less is better in
 // all columns but the first and the likelihood.
 func selection(m *fitted.Model) [][]string {
-	table := [][]string{append([]string{"Experts"}, criteria...)}
+	names, held := slices.Clone(criteria), m.Fit.ChosenBy == "heldout"
+	if held {
+		names = slices.Insert(names, len(names)-2, "held out")
+	}
+	table := [][]string{append([]string{"Experts"}, names...)}
 	for _, c := range m.Fit.Selection {
 		remarks := ""
 		if c.K == m.K {
@@ -481,7 +508,11 @@ func selection(m *fitted.Model) [][]string {
 		if c.Begun != nil {
 			remarks = strings.TrimLeft(remarks+", "+c.Begun.String(), ", ")
 		}
-		table = append(table, append([]string{strconv.Itoa(c.K)}, compared(c, remarks)...))
+		row := compared(c, remarks)
+		if held {
+			row = slices.Insert(row, len(row)-2, heldOut(c))
+		}
+		table = append(table, append([]string{strconv.Itoa(c.K)}, row...))
 	}
 	return table
 }

@@ -64,6 +64,8 @@ type Fit struct {
 	Leaves     []Activation `json:"leaves,omitzero"`     // the experts' own, from left to right
 	K          int          `json:"k,omitzero"`          // number of experts, or the least of a range
 	KTo        int          `json:"k_to,omitzero"`       // the most of a range
+	// how a range is chosen from: "bic", "icl" or "heldout", by crossvalidation
+	Choose host.Choice `json:"choose,omitzero"`
 	// tree of gates over the experts, such as "2x(1,2)"; "auto" grows one
 	Hierarchy string `json:"hierarchy,omitzero"`
 	MaxLeaves int    `json:"max_leaves,omitzero"` // most leaves of a tree that grows; 8
@@ -281,6 +283,7 @@ func (f *Fit) given(keys []string) (out []string) {
 		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "", "hac": slices.Contains(f.Errors,
 			host.Dependent),
 		"arrangements": f.Arrangements, "gate-penalty": f.GatePenalty != "",
+		"choose": f.Choose != "",
 	}
 	for _, k := range keys {
 		if is[k] || f.Roles[k] != "" {
@@ -307,6 +310,11 @@ func (f *Fit) checkExperts() error {
 		return refuse("%s: want a number of experts, or a %s", Key("k"), Key("hierarchy"))
 	case f.K < 0 || f.K == 0 && f.KTo != 0:
 		return refuse("%s %s: want at least 1", Key("k"), f.numbers())
+	case f.Choose != "" && !slices.Contains(host.Choices(), f.Choose):
+		return unknown("choose", host.Choices(), string(f.Choose))
+	case f.Choose != "" && f.KTo == 0:
+		return refuse("%s %s: there is one fit; give a range of numbers of experts, such as %s 1:6", Key("choose"),
+			string(f.Choose), Key("k"))
 	case f.KTo != 0 && f.KTo < f.K:
 		return refuse("%s %s: want the smaller number first", Key("k"), f.numbers())
 	case f.KTo != 0 && (f.Hierarchy != "" || len(f.Leaves) > 0):

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/dataset"
+)
+
+// TestLeastWithinError: the least that is not worse than the best by more than a standard error of their difference.
+func TestLeastWithinError(t *testing.T) {
+	const n = 400
+	beside := func(other score, off, spread float64) (s score) { // by off ± spread a row: off·n ± spread·√n
+		for t, v := range other.terms {
+			s.count(1, v+off+spread*float64(2*(t%2)-1))
+		}
+		return s
+	}
+	base := beside(score{terms: make([]float64, n)}, -1, 1)
+	second := beside(base, .5, .1)
+	for name, c := range map[string]struct {
+		held []score
+		want int
+	}{
+		"the first is best":      {[]score{base, beside(base, -.2, .1)}, 0},
+		"better by 80 ± 10":      {[]score{base, beside(base, .2, .5)}, 1},
+		"better by 4 ± 20":       {[]score{base, beside(base, .01, 1)}, 0},
+		"the third by 4 ± 20":    {[]score{base, second, beside(second, .01, 1)}, 1},
+		"all rows by one number": {[]score{base, beside(base, .01, 0)}, 1},
+		"one":                    {[]score{base}, 0},
+	} {
+		if got := leastWithinError(c.held); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestChoose: a range is chosen from by ICL, and by what crossvalidation says, which is in the table then.
+func TestChoose(t *testing.T) {
+	g := groupDesign{act: ident, k: 2, d: 2, n: 150, sigma: .3, intercept: true}
+	src, _ := g.draw(t, 3)
+	data, err := dataset.Load(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, cfg := memoryTable{src.Schema(), data}, g.config()
+	cfg.Seed, cfg.Method = 1, EM{Starts: 2}
+	held, err := CrossValidate(t.Context(), g.act, rows, 1, 3, choiceFolds, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range append(Choices(), "") {
+		cfg.Choose = c
+		m, err := FitRange(t.Context(), g.act, rows, 1, 3, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[Choice]string{ByICL: "icl", ByHeldOut: "heldout"}[c]; m.Fit.ChosenBy != want || m.K != 2 {
+			t.Errorf("%q: k = %d chosen by %q", c, m.K, m.Fit.ChosenBy)
+		}
+		for i, s := range m.Fit.Selection {
+			switch {
+			case (s.HeldOut != nil) != (c == ByHeldOut):
+				t.Errorf("%q, k = %d: held out %v", c, s.K, s.HeldOut)
+			case s.HeldOut != nil && math.Abs(*s.HeldOut-held[i].LogLikelihood) > 1e-9:
+				t.Errorf("k = %d: %v held out, want %v", s.K, *s.HeldOut, held[i].LogLikelihood)
+			}
+		}
+	}
+	cfg.Choose = "aic"
+	if _, err := FitRange(t.Context(), g.act, rows, 1, 3, cfg); err == nil {
+		t.Error("a choice by aic")
+	}
+}

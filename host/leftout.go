@@ -1,0 +1,216 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/numeric"
+)
+
+const (
+	// A row is left out by a fit to the others where the Newton step to it says that its log-likelihood changes, or the
+	// square of the distance that the parameters move, in standard errors, is above mostByStep. There are mostRefits
+	// such fits at most, taken for refitPasses Hessians each, and refitWork bounds their multiplications.
+	mostByStep  = 0.3
+	mostRefits  = 64
+	refitPasses = 10
+	refitWork   = 1 << 31
+	// leftOutWork bounds the multiplications of the Newton steps, but for leastLeftOut rows; mostLeftOut is the most
+	// rows that are looked at.
+	leftOutWork  = 1 << 31
+	leastLeftOut = 1 << 12
+	mostLeftOut  = 1 << 14
+)
+
+// newRows adds to the model of a fit to p what leaving out each row comes to, and warns where it is not what so many
+// parameters explain, and where rows are few.
+func newRows(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) error {
+	left, err := leaveOneOut(ctx, p, m, cfg)
+	if err != nil {
+		return err
+	}
+	switch {
+	case left == nil:
+	case m.Penalised != nil:
+		m.Penalised.LeaveOneOut = left
+	default:
+		m.Fit.LeaveOneOut = left
+	}
+	warnOfGap(m)
+	return warnOfFewRows(ctx, p, m, cfg)
+}
+
+// leaveOneOut returns the log-likelihood of the rows, each under the model for new rows of a fit to the others. It is
+// nil where the information does not determine the parameters, or a gate of the maximum is certain of rows' experts.
+func leaveOneOut(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) (*fitted.LeaveOneOut, error) {
+	view := m.ForNewRows()
+	if view.StandardErrors == nil || cfg.beside || m.Penalised == nil && len(m.Fit.Separation) > 0 {
+		return nil, nil
+	}
+	at := &optimum{p: p, params: p.Shape.Adopt(p.Units.Into(view.Params()))}
+	at.l = loss.NewLikelihood(p.Given, p.G, at.params, p.Shape.Estimated(), p.Threads)
+	loglik := m.Fit.LogLikelihood
+	if s := m.Penalised; s != nil {
+		at.l.PenaliseGate(2 * s.Lambda)
+		loglik = s.LogLikelihood
+	}
+	c, err := at.covariance(ctx, infer.Observed)
+	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	size := float64(at.l.Dim() * at.l.Dim())
+	part := at.l.Part(min(mostLeftOut, max(leastLeftOut, int(leftOutWork/size))))
+	left, err := c.LeaveOneOut(ctx, part, at.params, p.Kinks())
+	if left == nil || err != nil {
+		return nil, err
+	}
+	out := &fitted.LeaveOneOut{Parameters: len(c.Parameters)}
+	for _, same := range at.l.Ties() {
+		out.Parameters -= len(same) - 1
+	}
+	if part != at.l {
+		out.Rows = part.N()
+	} else {
+		most := min(mostRefits, refitWork/(refitPasses*size*float64(p.N())))
+		if out.Refitted, err = at.refit(ctx, left, int(most)); err != nil {
+			return nil, err
+		}
+	}
+	out.Gap = floats.Sum(left.Terms) * at.l.Rows() / part.Rows()
+	out.LogLikelihood = loglik - out.Gap
+	if !numeric.Finite(out.LogLikelihood) {
+		return nil, nil
+	}
+	return out, nil
+}
+
+// refit fits the others from o without each row on which much rests, those of most influence first, puts what that says
+// in the place of the step, and returns how many these are.
+func (o *optimum) refit(ctx context.Context, left *loss.LeftOut, most int) (refitted int, err error) {
+	influence := func(t int) float64 {
+		if v := max(math.Abs(left.Terms[t]), left.Moves[t]); !left.Lost[t] && !math.IsNaN(v) {
+			return v
+		}
+		return math.Inf(1)
+	}
+	var rows []int
+	for t := range left.Terms {
+		if influence(t) > mostByStep {
+			rows = append(rows, t)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(influence(b), influence(a)) })
+	for _, t := range rows[:min(len(rows), most)] {
+		without, err := o.l.Without(t)
+		if err != nil {
+			return 0, err
+		}
+		run, err := optim.Newton(ctx, without.Exact(o.p.Kinks()), without.Theta(o.params), optim.Settings{})
+		if err != nil {
+			return 0, err
+		}
+		if run.Status != optim.Converged {
+			continue
+		}
+		with, err := o.rowAt(ctx, without, o.params)
+		if err != nil {
+			return 0, err
+		}
+		out, err := o.rowAt(ctx, without, without.Params(run.X))
+		if err != nil {
+			return 0, err
+		}
+		left.Terms[t] = with - out
+		refitted++
+	}
+	return refitted, nil
+}
+
+// rowAt is the log-likelihood at p of the row that others are without.
+func (o *optimum) rowAt(ctx context.Context, others *loss.Likelihood, p *model.Params) (float64, error) {
+	all, err := o.l.LogLikelihood(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	rest, err := others.LogLikelihood(ctx, p)
+	return all - rest, err
+}
+
+const (
+	// fewRows is the number of rows a parameter below which more than one expert is warned of.
+	fewRows = 10
+	// muchBetter is the leave-one-out log-likelihood by which one expert is better where that is said.
+	muchBetter = 2
+)
+
+// warnOfFewRows warns of several experts of few rows a parameter, unless they were chosen by rows that were left out,
+// and says by how much one expert is better, if it is, where each row is left out.
+func warnOfFewRows(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) error {
+	rows := p.Weights.Total / float64(p.Shape.Parameters())
+	switch {
+	case m.K == 1 || !(rows < fewRows) || p.Grouped() || cfg.beside:
+		return nil
+	case m.Fit.Status == shrunk || Choice(m.Fit.ChosenBy) == ByHeldOut:
+		return nil
+	}
+	better, err := betterAlone(ctx, p, m, cfg)
+	if err != nil {
+		return err
+	}
+	beside := ""
+	if better > muchBetter {
+		beside = fmt.Sprintf(", and k = 1 is better by %.1f where each row is left out", better)
+	}
+	m.Fit.Warn(fitted.WarnNewRows, "%.1f rows a parameter: BIC is unsafe here%s; moe crossvalidate, or --choose "+
+		"heldout of a range of k, goes by rows that fits have not seen", rows, beside)
+	return nil
+}
+
+// betterAlone is by how much the leave-one-out log-likelihood of one expert is above that of m; 0 where one is unknown.
+func betterAlone(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) (float64, error) {
+	if m.LeftOut() == nil || p.Leaves != nil || p.Shape.Tree.Depth() > 1 {
+		return 0, nil
+	}
+	one, alone := p.With(1), cfg.of(1)
+	alone.Checkpoint, alone.Resume, alone.Progress = nil, nil, nil
+	e, err := measure(ctx, one, alone.want())
+	if err != nil {
+		return 0, err
+	}
+	of, err := fit(ctx, one, e, run{Config: alone})
+	if err != nil {
+		return 0, err
+	}
+	left, err := leaveOneOut(ctx, one, of, alone)
+	if left == nil || err != nil {
+		return 0, err
+	}
+	return left.LogLikelihood - m.LeftOut().LogLikelihood, nil
+}
+
+// gapFactor times the number of parameters is the gap from which on fits are warned of.
+const gapFactor = 3
+
+// warnOfGap warns where leaving out each row costs more than so many parameters explain.
+func warnOfGap(m *fitted.Model) {
+	if left := m.LeftOut(); left != nil && left.Gap > gapFactor*float64(left.Parameters) {
+		m.Fit.Warn(fitted.WarnNewRows, "leaving out each row costs %.0f of log-likelihood, and %d parameters explain "+
+			"about as many: single rows carry much of the fit, or the noise is another than the model's", left.Gap,
+			left.Parameters)
+	}
+}
