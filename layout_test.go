@@ -56,8 +56,10 @@ var imports = map[string][]string{
 	"plugins/exp":       {"sdk", "sdk/gauss"},
 	"plugins/identity":  {"sdk", "sdk/gauss"},
 	"plugins/leakyrelu": {"sdk", "sdk/gauss"},
+	"plugins/probit":    {"sdk", "sdk/gauss"},
 	"plugins/relu":      {"sdk", "sdk/gauss"},
 	"plugins/sigmoid":   {"sdk", "sdk/gauss"},
+	"plugins/softplus":  {"sdk", "sdk/gauss"},
 	"plugins/tanh":      {"sdk"},
 
 	"solver": {"sdk", "sdk/gauss", "internal/stream", gonum},
@@ -109,7 +111,7 @@ var imports = map[string][]string{
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
-		"plugins/exp", "plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", "golang.org/x/sys"},
+		"plugins/exp", "plugins/identity", "plugins/leakyrelu", "plugins/probit", "plugins/relu", "plugins/sigmoid", "plugins/softplus", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "solver", "host/network", "host/diverse", "host/model", "host/problem", "host/moment", "host/search", "host/search/steps", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "internal/atomicfile", "internal/stream", gonum},

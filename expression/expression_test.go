@@ -326,7 +326,7 @@ var known = []struct {
 	{"exp(z)/(1 + exp(z))", nil, member(sigmoid.Family)},
 	{"tanh(z)", nil, member(tanh.Family)},
 	{"z", nil, member(identity.Family)},
-	// examples/plugins/moe-plugin-softplus and moe-plugin-swish.
+	// examples/plugins/moe-plugin-smoothrelu and moe-plugin-swish.
 	{"log(1 + exp(beta*z))/beta", sdk.Params{"beta": 2}, softplusOf(2)},
 	{"softplus(beta*z)/beta", sdk.Params{"beta": 0.7}, softplusOf(0.7)},
 	{"max(z, 0) + log1p(exp(-abs(beta*z)))/beta", sdk.Params{"beta": 2}, softplusOf(2)},

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/plugins/probit"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 )
 
@@ -29,6 +30,8 @@ func TestTrialsByR(t *testing.T) {
 	}{
 		"esoph, glm": {"esoph.csv", "cbind(ncases, ncontrols) ~ age + alc + tob", "", 1, -111.91672945106,
 			[]float64{0.74375136, 1.10255472, 0.43085076, -7.16395276}, []float64{0.0817868, 0.1031689, 0.0939367, 0.5093146}},
+		"esoph, glm with the probit link": {"esoph.csv", "cbind(ncases, ncontrols) ~ age + alc + tob", "", 1, -109.58176299666,
+			[]float64{0.4281324, 0.6399518, 0.2492580, -4.1483857}, nil},
 		"tribolium, glm": {"tribolium.csv", "Remaining ~ Species + factor(Replicate)", "Total", 1, -82.497683571901,
 			[]float64{-0.78462058, -0.27455359, -0.13798487, -0.67458349, 0.23333474}, []float64{0.1403466, 0.1355125, 0.1356957, 0.1403412, 0.1236758}},
 		"esoph, flexmix": {"esoph.csv", "cbind(ncases, ncontrols) ~ age + alc + tob", "", 2, -99.607141220917,
@@ -36,7 +39,11 @@ func TestTrialsByR(t *testing.T) {
 		"tribolium, flexmix": {"tribolium.csv", "Remaining ~ 1 | Species", "Total", 2, -82.725026724087, nil, nil},
 	} {
 		src, cfg := byFormula(t, c.table, c.formula, dataset.Roles{model.Trials: c.trials}, Config{K: c.k, Family: "binomial"})
-		m, err := Fit(t.Context(), act, src, cfg)
+		g := act
+		if strings.Contains(name, "probit") {
+			g = activation(probit.Family, nil)
+		}
+		m, err := Fit(t.Context(), g, src, cfg)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -28,10 +30,12 @@ type limitFlags struct {
 	timeout time.Duration
 	maxRSS  int64 // MiB
 	sandbox string
+	cmd     *cobra.Command // that has them
 }
 
 // register adds --plugin-timeout and --plugin-max-rss to cmd.
 func (f *limitFlags) register(cmd *cobra.Command) {
+	f.cmd = cmd
 	cmd.Flags().DurationVar(&f.timeout, "plugin-timeout", catalog.DefaultCallTimeout,
 		"the longest that a call of a plugin may take, of at most 65536 values")
 	cmd.Flags().Int64Var(&f.maxRSS, "plugin-max-rss", catalog.DefaultMaxRSS>>20,
@@ -53,6 +57,18 @@ func (f *limitFlags) check() error {
 		return usagef("--sandbox: %w", err)
 	}
 	return nil
+}
+
+// open opens an activation of c within the limits. Where it is built in and a trusted plugin has its name, the user is
+// told so.
+func (f *limitFlags) open(ctx context.Context, c catalog.Catalog, name string, params sdk.Params) (*catalog.Plugin,
+	error) {
+	p, err := f.within(c).Open(ctx, name, params)
+	if err == nil && p.Beside() != "" {
+		fmt.Fprintf(f.cmd.ErrOrStderr(), "moe: %s is the built-in one; the trusted plugin of that name is named by "+
+			"its path, %s\n", name, shown.Name(p.Beside()))
+	}
+	return p, err
 }
 
 // within returns c with the limits in force. A plugin that may take long for a
@@ -133,7 +149,7 @@ func (f *activationFlags) openFrom(ctx context.Context, c catalog.Catalog) (*cat
 	if err := f.limits.check(); err != nil {
 		return nil, err
 	}
-	return f.limits.within(c).Open(ctx, f.name, params)
+	return f.limits.open(ctx, c, f.name, params)
 }
 
 // rechecked are rows that a plugin has a part in. At their end it is asked whether

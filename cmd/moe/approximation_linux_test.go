@@ -18,13 +18,13 @@ import (
 )
 
 // TestApproximationScripts runs the scripts in testdata/approximation. They find
-// the binaries of the plugins softplus, leakyrelu and sigmoid in their work
+// the binaries of the plugins smoothrelu, leakyrelu and sigmoid in their work
 // directory, and have one more command:
 //
 //	parameters MODEL MODEL BOUND  the two models' parameters differ by at most BOUND
 //	values FILE                   takes the values of the activation out of the file
 func TestApproximationScripts(t *testing.T) {
-	built := builtPlugins(t, "softplus", "leakyrelu", "sigmoid")
+	built := builtPlugins(t, "smoothrelu", "leakyrelu", "sigmoid")
 	buildAnother(t, filepath.Join(built, "another"))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/approximation",
@@ -51,7 +51,7 @@ var pluginsBuilt = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	atExit = append(atExit, func() { os.RemoveAll(dir) })
-	for _, of := range []string{"plugins/relu/moe-plugin-relu", "plugins/leakyrelu/moe-plugin-leakyrelu", "plugins/sigmoid/moe-plugin-sigmoid", "examples/plugins/moe-plugin-softplus"} {
+	for _, of := range []string{"plugins/relu/moe-plugin-relu", "plugins/leakyrelu/moe-plugin-leakyrelu", "plugins/sigmoid/moe-plugin-sigmoid", "examples/plugins/moe-plugin-smoothrelu"} {
 		if err := plugintest.Program("github.com/gatedlearning/moe/"+of, filepath.Join(dir, filepath.Base(of))); err != nil {
 			return "", err
 		}
@@ -76,11 +76,11 @@ func builtPlugins(t *testing.T, names ...string) (dir string) {
 	return dir
 }
 
-// buildAnother builds a plugin that calls itself softplus, of the same version, and
+// buildAnother builds a plugin that calls itself smoothrelu, of the same version, and
 // is another function by one part in ten million.
 func buildAnother(t *testing.T, dir string) {
 	t.Helper()
-	source, err := filepath.Abs("../../examples/plugins/moe-plugin-softplus/main.go")
+	source, err := filepath.Abs("../../examples/plugins/moe-plugin-smoothrelu/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func buildAnother(t *testing.T, dir string) {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	err = plugintest.Program("github.com/gatedlearning/moe/examples/plugins/moe-plugin-softplus", filepath.Join(dir, "moe-plugin-softplus"), "-overlay="+filepath.Join(work, "overlay.json"))
+	err = plugintest.Program("github.com/gatedlearning/moe/examples/plugins/moe-plugin-smoothrelu", filepath.Join(dir, "moe-plugin-smoothrelu"), "-overlay="+filepath.Join(work, "overlay.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

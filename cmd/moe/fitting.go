@@ -264,7 +264,7 @@ func openExperts(ctx context.Context, s *spec.Fit, limits limitFlags) (*experts,
 	if err := limits.check(); err != nil {
 		return nil, err
 	}
-	one, err := limits.within(catalog.Catalog{}).Open(ctx, s.Activation.Name, s.Activation.Params)
+	one, err := limits.open(ctx, catalog.Catalog{}, s.Activation.Name, s.Activation.Params)
 	if err != nil {
 		return nil, err
 	}

@@ -207,7 +207,10 @@ the gate has the experts' terms. The model file keeps the terms, so that predict
 needs the columns only.
 
 The left side is the target's column, or log(y), sqrt(y) or 1/y of it, for y above 0. The
-mixture is then of that; likelihoods, BIC, predictions and intervals are of y.
+mixture is then of that; likelihoods, BIC, predictions and intervals are of y. With
+--family binomial it may be cbind(SUCCESSES, FAILURES), as --trials says it. Among the
+experts' terms offset(COLUMN) or offset(log(COLUMN)) is added with no coefficient, as
+--offset adds it.
 
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 2
   moe fit trial.csv --categorical ward --reference sex=F --missing drop --k 2 --intercept`

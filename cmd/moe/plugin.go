@@ -18,8 +18,8 @@ func newPluginCmd() *cobra.Command {
 		Long: `A plugin is a program that supplies a nonlinearity. No plugin runs before
 moe plugin trust has recorded its checksum, and none runs after its file has
 changed.`,
-		Example: "  moe plugin list\n  moe plugin trust ./moe-plugin-softplus\n  moe plugin verify " +
-			"./moe-plugin-softplus",
+		Example: "  moe plugin list\n  moe plugin trust ./moe-plugin-smoothrelu\n  moe plugin verify " +
+			"./moe-plugin-smoothrelu",
 		Args: noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -142,7 +142,7 @@ With --lock the plugin is also pinned in moe.lock in the working directory.
 Where there is such a file, no plugin runs but those that it lists, and of them
 only those that you trust: it can be committed with a project, and cannot make
 anything run.`,
-		Example: "  moe plugin trust ./moe-plugin-softplus",
+		Example: "  moe plugin trust ./moe-plugin-smoothrelu",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return trustPlugin(cmd, args[0], pin, limits)
@@ -172,6 +172,9 @@ func trustPlugin(cmd *cobra.Command, path string, pin bool, limits limitFlags) e
 	if wantsJSON(cmd) {
 		return printJSON(cmd, infoOf(r))
 	}
-	return say(cmd, "trusted %s: activation %s, version %s, sha256 %s%s",
-		r.Path, r.Name, orDash(r.Version), r.SHA256, pinned)
+	if err := say(cmd, "trusted %s: activation %s, version %s, sha256 %s%s",
+		r.Path, r.Name, orDash(r.Version), r.SHA256, pinned); err != nil || !catalog.Builtin(r.Name) {
+		return err
+	}
+	return say(cmd, "%s is built in, and by that name you get the built-in one: name the plugin by its path", r.Name)
 }

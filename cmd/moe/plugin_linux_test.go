@@ -18,12 +18,12 @@ import (
 )
 
 // TestPluginScripts runs the scripts in testdata/plugin. They find the binaries
-// of the plugins relu, leakyrelu and softplus in their work directory, and plugins of
+// of the plugins relu, leakyrelu and smoothrelu in their work directory, and plugins of
 // activations that are even, constant, constant on most of the line, and wrong about their derivative; and this checkout
 // at $CHECKOUT; the condition [python-grpc] holds where Debian's python3 has
 // what a plugin in Python needs.
 func TestPluginScripts(t *testing.T) {
-	built := builtPlugins(t, "relu", "leakyrelu", "softplus")
+	built := builtPlugins(t, "relu", "leakyrelu", "smoothrelu")
 	modes, err := plugintest.Build()
 	if err != nil {
 		t.Fatal(err)

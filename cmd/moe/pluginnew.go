@@ -136,7 +136,7 @@ func (f *newPluginFlags) project() (*pluginProject, error) {
 	if !wire.ValidName(f.name) {
 		return nil, usagef("name %q: want lower case letters, digits and dashes, a letter first", f.name)
 	}
-	if slices.ContainsFunc(catalog.Builtins(), func(b sdk.Family) bool { return b.Name == f.name }) {
+	if catalog.Builtin(f.name) {
 		return nil, usagef("%s is built in: choose another name", f.name)
 	}
 	params, err := f.parameters()

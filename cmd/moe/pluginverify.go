@@ -38,7 +38,7 @@ The exit code is 0 where all checks pass and the activation is valid, also with
 warnings: of places far out, up to |z| = 1e6, at which g or g′ is not finite. It
 is 1 where not, 69 where the plugin fails, and 77 where it is not trusted: nothing of it
 has run then.`,
-		Example: "  moe plugin trust ./moe-plugin-softplus\n  moe plugin verify ./moe-plugin-softplus",
+		Example: "  moe plugin trust ./moe-plugin-smoothrelu\n  moe plugin verify ./moe-plugin-smoothrelu",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.activation.registerNamed(cmd)

@@ -44,7 +44,7 @@ func newReproduceCmd() *cobra.Command {
 		Example: `  moe reproduce --quick
   moe reproduce 002-2a 002-2b -o figures
   moe reproduce --list
-  moe reproduce --activation ./moe-plugin-softplus --quick
+  moe reproduce --activation ./moe-plugin-smoothrelu --quick
   moe reproduce --seed 2 --threads 1`,
 		ValidArgsFunction: figureIDs,
 		Args:              cobra.ArbitraryArgs,

@@ -24,8 +24,8 @@ func newRoot(began *bool) *cobra.Command {
 
     y = g(<a_z, x>) + sigma*N(0,1),   P(z = i | x) = softmax_i(<w_1, x>, ..., <w_k-1, x>, 0)
 
-for any nonlinearity g: identity, relu, leakyrelu, sigmoid, tanh and exp are built in,
-others come as plugins.
+for any nonlinearity g: identity, relu, leakyrelu, sigmoid, tanh, exp, softplus and
+probit are built in, others come as plugins.
 
 Exit codes: 0 the answer is yes, 1 the answer is no, 64 usage, 65 bad data or
 model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,

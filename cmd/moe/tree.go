@@ -183,7 +183,7 @@ func (f *treeFlags) open(ctx context.Context, act *activationFlags) (*experts, e
 	for i, leaf := range f.parsed {
 		name := fmt.Sprint(leaf)
 		if opened[name] == nil {
-			plugin, err := act.limits.within(catalog.Catalog{}).Open(ctx, leaf.name, leaf.params)
+			plugin, err := act.limits.open(ctx, catalog.Catalog{}, leaf.name, leaf.params)
 			if err != nil {
 				out.Close()
 				return nil, fmt.Errorf("--leaves: leaf %d: %w", i+1, err)

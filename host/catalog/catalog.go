@@ -25,8 +25,10 @@ import (
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
+	"github.com/gatedlearning/moe/plugins/probit"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
+	"github.com/gatedlearning/moe/plugins/softplus"
 	"github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/table"
@@ -106,6 +108,7 @@ type Plugin struct {
 	Family sdk.Family
 
 	source  string
+	beside  string // of a built-in
 	sha256  string
 	module  []byte // the code of a WebAssembly module
 	missing func() []string
@@ -115,6 +118,10 @@ type Plugin struct {
 
 // Source returns "built-in", "expression", "table", or the path of the plugin's file.
 func (p *Plugin) Source() string { return p.source }
+
+// Beside returns the path of a trusted plugin that has the name of this built-in, and is to be had by its path; "" for
+// none.
+func (p *Plugin) Beside() string { return p.beside }
 
 // InProcess says whether values come from this process, as those of built-ins,
 // expressions and tables do.
@@ -159,7 +166,13 @@ func (p *Plugin) Close() error {
 
 // Builtins returns the families that are part of the program, by name.
 func Builtins() []sdk.Family {
-	return []sdk.Family{exp.Family, identity.Family, leakyrelu.Family, relu.Family, sigmoid.Family, tanh.Family}
+	return []sdk.Family{exp.Family, identity.Family, leakyrelu.Family, probit.Family, relu.Family, sigmoid.Family,
+		softplus.Family, tanh.Family}
+}
+
+// Builtin says whether a name is that of a built-in, which no plugin of the name stands in the place of.
+func Builtin(name string) bool {
+	return slices.ContainsFunc(Builtins(), func(f sdk.Family) bool { return f.Name == name })
 }
 
 // Open opens an activation from the user's own catalog; see [Catalog.Open].
@@ -170,7 +183,7 @@ func Open(ctx context.Context, name string, params sdk.Params) (*Plugin, error) 
 // Open opens the activation with the given name and parameters; parameters
 // that are not given take their defaults. The name is that of a built-in or of
 // a trusted plugin, or the path of a WebAssembly module or of a trusted plugin's file, which contains a
-// separator, as in ./moe-plugin-softplus, or [expression.Prefix] and a text, or [table.Prefix] and the path of a
+// separator, as in ./moe-plugin-smoothrelu, or [expression.Prefix] and a text, or [table.Prefix] and the path of a
 // table. PATH and
 // the working directory are never searched.
 //
@@ -194,13 +207,28 @@ func (c Catalog) Open(ctx context.Context, name string, params sdk.Params) (*Plu
 	}
 	families := Builtins()
 	if i := slices.IndexFunc(families, func(f sdk.Family) bool { return f.Name == name }); i >= 0 {
-		return openBuiltin(families[i], params)
+		p, err := openBuiltin(families[i], params)
+		if err == nil {
+			p.beside = c.ofName(name)
+		}
+		return p, err
 	}
 	record, err := c.find(name, families)
 	if err != nil {
 		return nil, err
 	}
 	return c.openPath(ctx, record.Path, params, &record)
+}
+
+// ofName is the path of a trusted plugin of this name, "" where there is none, or no store that can be read.
+func (c Catalog) ofName(name string) string {
+	records, _ := c.Trusted()
+	for _, r := range records {
+		if r.Name == name {
+			return r.Path
+		}
+	}
+	return ""
 }
 
 func isPath(name string) bool {

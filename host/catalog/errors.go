@@ -22,8 +22,7 @@ var elsewhere = map[string]string{
 	"linear":   "it is called identity",
 	"none":     "it is called identity",
 	"logistic": "it is called sigmoid",
-	"softplus": "it is the expression 'expr: softplus(z)', and an example of a plugin: go build " +
-		"./examples/plugins/moe-plugin-softplus, then moe plugin trust ./moe-plugin-softplus",
+	"Phi":      "it is called probit",
 	"swish": "it is the expression 'expr: z*sigmoid(z)', and an example of a plugin in Python: moe plugin trust " +
 		"examples/plugins/moe-plugin-swish",
 	"gelu": "it is the expression 'expr: z*Phi(z)'",

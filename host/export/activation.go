@@ -14,6 +14,7 @@ import (
 var builtins = map[string]string{
 	"identity": "z", "relu": "max(z, 0)", "leakyrelu": "where(z < 0, slope*z, z)", "sigmoid": "sigmoid(z)",
 	"tanh": "tanh(z)", "exp": "where(z > 600, exp(600)*(1 + (z - 600)), exp(min(z, 600)))",
+	"softplus": "softplus(beta*z)/beta", "probit": "Phi(z)",
 }
 
 // activations are those of the experts, functions of their predictors.

@@ -306,6 +306,11 @@ func formulas(t *testing.T, rng *rand.Rand) (out []example) {
 		used.number[size][17] = math.NaN()
 		out = append(out, example{name, m, used, nil})
 	}
+	for _, a := range []fitted.Activation{{Name: "softplus", Params: sdk.Params{"beta": 2}}, {Name: "probit", Params: sdk.Params{}}} {
+		m := mixtureOf(rng, 2, numbered(3), "y", a.Name)
+		m.Activation = a
+		out = append(out, example{a.Name, m, numbers(rng, numbered(3)), nil})
+	}
 	return out
 }
 

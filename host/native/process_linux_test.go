@@ -45,7 +45,7 @@ func inMemory(b *testing.B, act sdk.Activation, n int) dataset.Source {
 // left out, and that start. With -benchtime 15x it runs 15 pairs.
 func BenchmarkFitThroughProcess(b *testing.B) {
 	const module = "github.com/gatedlearning/moe/"
-	beside := map[string]sdk.Activation{"softplus": curves[3]}
+	beside := map[string]sdk.Activation{"smoothrelu": curves[3]}
 	for _, name := range []string{"relu", "sigmoid"} {
 		builtin, err := catalog.Open(b.Context(), name, nil)
 		if err != nil {
@@ -53,7 +53,7 @@ func BenchmarkFitThroughProcess(b *testing.B) {
 		}
 		beside[name] = builtin.Activation
 	}
-	for name, dir := range map[string]string{"relu": "plugins/relu", "sigmoid": "plugins/sigmoid", "softplus": "examples/plugins"} {
+	for name, dir := range map[string]string{"relu": "plugins/relu", "sigmoid": "plugins/sigmoid", "smoothrelu": "examples/plugins"} {
 		b.Run(name, func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "moe-plugin-"+name)
 			if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, module+dir+"/moe-plugin-"+name).CombinedOutput(); err != nil {

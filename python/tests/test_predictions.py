@@ -26,6 +26,8 @@ def targets():
         "one": (("--k", "1", "--intercept"), None),
         "relu": ((*both, "--activation", "relu"), None),
         "leakyrelu": ((*both, "--activation", "leakyrelu", "--param", "slope=0.3"), None),
+        "softplus-scaled": ((*both, "--activation", "softplus", "--param", "beta=2", "--output-scale", "shared"), None),
+        "probit-scaled": ((*both, "--activation", "probit", "--output-scale", "shared"), None),
         "tanh-scaled": ((*both, "--activation", "tanh", "--output-scale", "shared"), None),
         "sigmoid-scaled": ((*both, "--activation", "sigmoid", "--output-scale", "per-expert"), None),
         "swish": ((*both, "--activation", "expr: z*sigmoid(beta*z)", "--param", "beta=1.5"), None),

@@ -3,7 +3,7 @@
 // activation itself and again through real gRPC, as a host will see it.
 //
 //	func TestConformance(t *testing.T) {
-//		activationtest.Run(t, softplus)
+//		activationtest.Run(t, smoothrelu)
 //	}
 //
 // It does not tell whether the guarantees hold for the activation: that is the

@@ -2,7 +2,7 @@
 //
 //	func main() {
 //		serve.Activation(sdk.Func{
-//			Name: "softplus",
+//			Name: "smoothrelu",
 //			G:    func(z float64) float64 { return math.Log1p(math.Exp(-math.Abs(z))) + math.Max(z, 0) },
 //			DG:   func(z float64) float64 { return 1 / (1 + math.Exp(-z)) },
 //		})

@@ -73,9 +73,9 @@ data() {
 	awk -F, -v OFS=, '{ print (NR > 1 ? 0.5 + NR % 3 : "w"), $0 }' tone.csv >tone-weights.csv
 	awk -F, -v OFS=, 'NR == 700 { $3 = "n/a" } { print }' identity.csv >bad.csv
 	"$old" fit three.csv --activation identity --k 3 --seed 9 -o start.json --quiet >/dev/null
-	(cd "$root" && go build -buildvcs=false -o "$cache/data" ./examples/plugins/moe-plugin-softplus ./plugins/leakyrelu/moe-plugin-leakyrelu)
+	(cd "$root" && go build -buildvcs=false -o "$cache/data" ./examples/plugins/moe-plugin-smoothrelu ./plugins/leakyrelu/moe-plugin-leakyrelu)
 	store "$old" "$cache/store"
-	MOE_CONFIG_DIR=$cache/store draw softplus.csv ./moe-plugin-softplus 2 6 3000
+	MOE_CONFIG_DIR=$cache/store draw smoothrelu.csv ./moe-plugin-smoothrelu 2 6 3000
 }
 
 # draw FILE ACTIVATION K D N FLAG…
@@ -83,7 +83,7 @@ draw() { "$old" sample -o "$1" --activation "$2" --k "$3" --d "$4" --n "$5" --qu
 
 # store MOE DIR makes a store that trusts the plugins.
 store() {
-	for p in softplus leakyrelu; do
+	for p in smoothrelu leakyrelu; do
 		MOE_CONFIG_DIR=$2 "$1" plugin trust "$cache/data/moe-plugin-$p" --quiet >/dev/null
 	done
 }
@@ -329,13 +329,13 @@ cases() {
 	check weights-tone fit tone-weights.csv identity 1:3 --weights w --intercept --noise per-expert
 
 	# Plugins, and fits that were interrupted.
-	check plugin fit softplus.csv data/moe-plugin-softplus 2
-	check plugin-exact fit softplus.csv data/moe-plugin-softplus 2 --exact-activation
+	check plugin fit smoothrelu.csv data/moe-plugin-smoothrelu 2
+	check plugin-exact fit smoothrelu.csv data/moe-plugin-smoothrelu 2 --exact-activation
 	check plugin-slope fit leaky.csv data/moe-plugin-leakyrelu 2 --param slope=0.1
 	check plugin-slope-exact fit leaky.csv data/moe-plugin-leakyrelu 2 --param slope=0.1 --exact-activation --intercept
-	check plugin-moments fit softplus.csv data/moe-plugin-softplus 2 --method moments
-	check plugin-l2 fit softplus.csv data/moe-plugin-softplus 2 --method l2 --epochs 5
-	check plugin-validate files validate-activation data/moe-plugin-softplus --json
+	check plugin-moments fit smoothrelu.csv data/moe-plugin-smoothrelu 2 --method moments
+	check plugin-l2 fit smoothrelu.csv data/moe-plugin-smoothrelu 2 --method l2 --epochs 5
+	check plugin-validate files validate-activation data/moe-plugin-smoothrelu --json
 	check resume resume relu4.csv relu 5 --starts 8 --threads 1
 	check resume-range resume three.csv identity 2:5 --threads 1
 

@@ -66,8 +66,8 @@ both predict swish.json tone.csv -o swish.csv
 
 # A plugin: the same program built for both is trusted and gives the same fit. What is said of its file differs.
 # Its faults are in the tests of internal/pluginproc.
-go build -o "$work/linux/plugin.exe" ./examples/plugins/moe-plugin-softplus
-GOOS=windows GOARCH=amd64 go build -ldflags=-s -o "$work/windows/plugin.exe" ./examples/plugins/moe-plugin-softplus
+go build -o "$work/linux/plugin.exe" ./examples/plugins/moe-plugin-smoothrelu
+GOOS=windows GOARCH=amd64 go build -ldflags=-s -o "$work/windows/plugin.exe" ./examples/plugins/moe-plugin-smoothrelu
 for where in linux windows; do
 	$where plugin trust ./plugin.exe >/dev/null
 	$where fit tone.csv --k 2 --activation ./plugin.exe -o plugin.json >"$work/$where/out" 2>"$work/$where/err" ||

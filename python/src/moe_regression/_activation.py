@@ -64,6 +64,14 @@ def _exp():
     return at
 
 
+def _softplus(beta=1.0):
+    return lambda z: (np.logaddexp(0, beta * z) / beta, special.expit(beta * z))
+
+
+def _probit():
+    return lambda z: (special.ndtr(z), np.exp(-z * z / 2) / math.sqrt(2 * math.pi))
+
+
 BUILTINS = {
     "identity": lambda: lambda z: (z, np.ones_like(z)),
     "relu": _relu,
@@ -71,6 +79,8 @@ BUILTINS = {
     "sigmoid": _sigmoid,
     "tanh": _tanh,
     "exp": _exp,
+    "softplus": _softplus,
+    "probit": _probit,
 }
 
 _SQRT_2PI = math.sqrt(2 * math.pi)

@@ -47,9 +47,9 @@ class MoERegressor(RegressorMixin, BaseEstimator):
     n_experts : int, (int, int) or range, default=2
         Number of experts, or the least and the most of a range in which BIC chooses.
     activation : str, callable or None, default=None
-        The nonlinearity g: a built-in (``identity``, ``relu``, ``leakyrelu``, ``sigmoid``, ``tanh``, ``exp``), an expression such as
-        ``"expr: z*tanh(softplus(z))"``, a path to a WebAssembly file, ``"table:FILE"``, or a function of arrays,
-        which becomes a table. None is the identity.
+        The nonlinearity g: a built-in (``identity``, ``relu``, ``leakyrelu``, ``sigmoid``, ``tanh``, ``exp``,
+        ``softplus``, ``probit``), an expression such as ``"expr: z*tanh(softplus(z))"``, a path to a WebAssembly file,
+        ``"table:FILE"``, or a function of arrays, which becomes a table. None is the identity.
     activation_params : dict or None, default=None
         Parameters of the activation, such as ``{"slope": 0.1}``.
     family : str, default="gaussian"

@@ -40,7 +40,9 @@ builtins <- list(
   leakyrelu = function(slope = 0.01) relu(slope),
   sigmoid = function() sigmoid_at,
   tanh = function() tanh_at,
-  exp = function() exp_at
+  exp = function() exp_at,
+  softplus = softplus_at,
+  probit = function() probit_at
 )
 
 erf <- function(v) 2 * pnorm(v * sqrt(2)) - 1

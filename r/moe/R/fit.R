@@ -16,9 +16,9 @@
 #' @param data a data frame; what is not there is looked for where the formula was written.
 #' @param k number of experts, or a range, in which BIC chooses.
 #' @param activation the nonlinearity g: the name of a built-in (`"identity"`, `"relu"`, `"leakyrelu"`, `"sigmoid"`,
-#'   `"tanh"`, `"exp"`), an expression (`"expr: z*tanh(softplus(z))"`), a path to a WebAssembly file, `"table:FILE"`, a
-#'   function of a vector, which becomes a table (see [tabulate_activation()]), or a list with `name` and parameters,
-#'   such as `list(name = "leakyrelu", slope = 0.3)`. By default the family's.
+#'   `"tanh"`, `"exp"`, `"softplus"`, `"probit"`), an expression (`"expr: z*tanh(softplus(z))"`), a path to a
+#'   WebAssembly file, `"table:FILE"`, a function of a vector, which becomes a table (see [tabulate_activation()]), or
+#'   a list with `name` and parameters, such as `list(name = "leakyrelu", slope = 0.3)`. By default the family's.
 #' @param family distribution of the target around the experts' means: a name (`"gaussian"`, `"poisson"`,
 #'   `"negative-binomial"`, `"gamma"`, `"binomial"`, `"student-t"`), or a family of R's such as `poisson()`, whose link
 #'   says the activation.

@@ -13,6 +13,8 @@ models <- list(
   one = list(c("--k", "1", "--intercept")),
   relu = list(c(both, "--activation", "relu")),
   leakyrelu = list(c(both, "--activation", "leakyrelu", "--param", "slope=0.3")),
+  "softplus, scaled" = list(c(both, "--activation", "softplus", "--param", "beta=2", "--output-scale", "shared")),
+  "probit, scaled" = list(c(both, "--activation", "probit", "--output-scale", "shared")),
   "tanh, scaled" = list(c(both, "--activation", "tanh", "--output-scale", "shared")),
   "sigmoid, scaled" = list(c(both, "--activation", "sigmoid", "--output-scale", "per-expert")),
   swish = list(c(both, "--activation", "expr: z*sigmoid(beta*z)", "--param", "beta=1.5")),

@@ -1,5 +1,5 @@
-// Command moe-plugin-softplus is an example of a plugin with a parameter: the
-// softplus
+// Command moe-plugin-smoothrelu is an example of a plugin with a parameter: the
+// smoothrelu
 //
 //	g(z) = log(1 + e^(βz))/β
 //
@@ -14,19 +14,19 @@ import (
 )
 
 var family = sdk.Family{
-	Name:    "softplus",
+	Name:    "smoothrelu",
 	Version: "1",
-	Doc:     "softplus: log(1 + e^(beta·z))/beta",
+	Doc:     "smoothrelu: log(1 + e^(beta·z))/beta",
 	Params:  []sdk.Param{{Name: "beta", Doc: "sharpness", Default: 1, Min: 0.1, Max: 10}},
-	New:     func(p sdk.Params) (sdk.Activation, error) { return softplus(p), nil },
+	New:     func(p sdk.Params) (sdk.Activation, error) { return smoothrelu(p), nil },
 }
 
-// softplus returns the member of the family with the given β. With e = e^−|βz|
+// smoothrelu returns the member of the family with the given β. With e = e^−|βz|
 // nothing overflows.
-func softplus(p sdk.Params) sdk.Func {
+func smoothrelu(p sdk.Params) sdk.Func {
 	beta := p["beta"]
 	return sdk.Func{
-		Name:    "softplus",
+		Name:    "smoothrelu",
 		Version: "1",
 		Params:  p,
 		G: func(z float64) float64 {
