@@ -30,6 +30,22 @@ test_that("one expert is glm", {
   same(quiet(moe(yes > 2 ~ x, d, k = 1, family = binomial())), glm(yes > 2 ~ x, binomial, d))
 })
 
+test_that("successes and failures are glm's, and so are their probabilities", {
+  skip_without_command()
+  skip_if_not(any(grepl("--trials", command("help", "fit"))), "the command has no trials")
+  d <- within(datasets::esoph, {
+    age <- as.integer(agegp)
+    alc <- as.integer(alcgp)
+  })
+  for (link in c("logit", "probit")) {
+    g <- glm(cbind(ncases, ncontrols) ~ age + alc, binomial(link), d)
+    fit <- quiet(moe(cbind(ncases, ncontrols) ~ age + alc, d, k = 1, family = "binomial",
+                     activation = c(logit = "sigmoid", probit = "probit")[[link]]))
+    expect_lt(gap(as.numeric(logLik(fit)), as.numeric(logLik(g))), 1e-9)
+    expect_lt(gap(predict(fit, d), predict(g, d, type = "response")), 1e-5)
+  }
+})
+
 test_that("offsets are glm's, as terms and as an argument", {
   skip_without_command()
   skip_if_not(any(grepl("--offset", command("help", "fit"))), "the command has no offsets")
