@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 )
 
 const (
@@ -35,15 +37,20 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 	}
 	q := out.best.Params.Relabel(order)
 	columns, _ := p.Shape.Estimated().Columns(q)
-	for i, share := range m.Proportions {
-		if rows := share * p.Weights.Total; rows < float64(fewRowsPerCoefficient*len(columns)) {
-			m.Fit.Warn(fitted.WarnTooMany, "k may be too large: expert %d has %.0f rows for %d coefficients", i+1, rows,
-				len(columns))
-		}
-	}
 	pairs, err := infer.Distances(ctx, p.Given, p.G, q, p.Threads)
 	if err != nil {
 		return err
+	}
+	for i, share := range m.Proportions {
+		if rows := share * p.Weights.Total; rows < float64(fewRowsPerCoefficient*len(columns)) {
+			nearest := nearestOf(pairs, i)
+			one, err := asOne(ctx, m, p, q, nearest.I, nearest.J)
+			if err != nil {
+				return err
+			}
+			m.Fit.Warn(fitted.WarnTooMany, "k may be too large: expert %d has %.0f rows for %d coefficients%s", i+1,
+				rows, len(columns), one)
+		}
 	}
 	// All rows of a group tell its expert: what they differ by adds up in squares.
 	apart, over := 1.0, ""
@@ -54,16 +61,46 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 		a, b := q.SigmaOf(pair.I), q.SigmaOf(pair.J)
 		pair.Distance *= apart
 		if pair.Distance < nearlyEqual && max(a, b) < sameNoise*min(a, b) {
+			one, err := asOne(ctx, m, p, q, pair.I, pair.J)
+			if err != nil {
+				return err
+			}
 			twins := ""
 			if twinLeaves(q, pair.I, pair.J) {
 				twins = ": they are twin leaves, and have no gate to estimate between them"
 			}
 			m.Fit.Warn(fitted.WarnTooMany,
-				"k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s%s", pair.I+1,
-				pair.J+1, pair.Distance, over, twins)
+				"k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s%s%s", pair.I+1,
+				pair.J+1, pair.Distance, over, twins, one)
 		}
 	}
 	return nil
+}
+
+// nearestOf is the pair of expert i and the one that is nearest to it.
+func nearestOf(pairs []infer.Pair, i int) infer.Pair {
+	of := slices.DeleteFunc(slices.Clone(pairs), func(o infer.Pair) bool { return o.I != i && o.J != i })
+	return slices.MinFunc(of, func(a, b infer.Pair) int { return cmp.Compare(a.Distance, b.Distance) })
+}
+
+// asOne adds to the model what two of its experts are as one, where they are under one gate and of one kind, and says
+// it; "" where it has been said.
+func asOne(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params, i, j int) (string, error) {
+	said := slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool { return o.Experts == [2]int{i + 1, j + 1} })
+	if said || !search.OneGate(p) || p.Leaves != nil {
+		return "", nil
+	}
+	loglik, bic, err := search.AsOne(ctx, p, q, i, j)
+	if err != nil {
+		return "", err
+	}
+	m.Fit.Merges = append(m.Fit.Merges, fitted.Merge{Experts: [2]int{i + 1, j + 1}, LogLikelihood: loglik, BIC: bic})
+	if bic > 0 {
+		return fmt.Sprintf("; experts %d and %d as one: log-likelihood %+.3g, BIC worse by %.3g", i+1, j+1, loglik,
+			bic), nil
+	}
+	return fmt.Sprintf("; experts %d and %d as one: log-likelihood %+.3g, BIC better by %.3g, and the standard errors "+
+		"of the two mean little", i+1, j+1, loglik, -bic), nil
 }
 
 const (

@@ -61,6 +61,48 @@ func TestWarningsOfTooManyExperts(t *testing.T) {
 	}
 }
 
+// TestAsOne: of a maximum of two experts with the second in two alike, these are offered as one, which costs no
+// likelihood and saves their parameters; the others are not.
+func TestAsOne(t *testing.T) {
+	g := groupDesign{act: ident, k: 2, d: 3, n: 400, sigma: 0.3}
+	src, _ := g.draw(t, 1)
+	cfg := Config{K: 2, Intercepts: BothIntercepts}
+	two, err := Fit(t.Context(), g.act, src, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(two.Fit.Merges) > 0 {
+		t.Errorf("of the right number %+v are offered", two.Fit.Merges)
+	}
+	cfg.K = 3
+	_, p, err := load(t.Context(), g.act, src, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, of := p.Shape.Blank(two.Sigma[0]), two.Params()
+	for i := range 3 {
+		from := min(i, 1)
+		copy(q.Regressor(i), of.Regressor(from))
+		q.RegressorIntercepts[i] = of.RegressorIntercepts[from]
+	}
+	copy(q.Gate(0), of.Gate(0)) // against expert 3, which has half of expert 2's rows, as expert 2 has
+	q.GatingIntercepts[0] = of.GatingIntercepts[0] + math.Ln2
+	m := &fitted.Model{Proportions: []float64{two.Proportions[0], two.Proportions[1] / 2, two.Proportions[1] / 2}}
+	out := &outcome{best: &search.Candidate{Params: p.Units.Into(q)}, joint: true}
+	if err := warnOfTooMany(t.Context(), m, p, out, []int{0, 1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	saved := 8 * math.Log(400)
+	if len(m.Fit.Merges) != 1 || m.Fit.Merges[0].Experts != [2]int{2, 3} ||
+		math.Abs(m.Fit.Merges[0].LogLikelihood) > 1e-6 || math.Abs(m.Fit.Merges[0].BIC+saved) > 1e-5 {
+		t.Errorf("offered are %+v, want experts 2 and 3 with a BIC of %v", m.Fit.Merges, -saved)
+	}
+	if len(m.Fit.Warnings) != 1 || !strings.HasSuffix(m.Fit.Warnings[0], fmt.Sprintf(
+		", BIC better by %.3g, and the standard errors of the two mean little", saved)) {
+		t.Errorf("warnings %q", m.Fit.Warnings)
+	}
+}
+
 // TestWarningOfTwinLeaves: experts that are nearly equal are said to have no gate to
 // estimate where they are leaves of one gate of the tree, and not where they are not.
 func TestWarningOfTwinLeaves(t *testing.T) {

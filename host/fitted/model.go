@@ -398,6 +398,9 @@ type Fit struct {
 	// within 0.01 of its supremum as they grow. Absent where there are none.
 	Separation []Separation `json:"separation,omitempty"`
 
+	// Merges are what experts that may be too many come to in one; absent where none may.
+	Merges []Merge `json:"merges,omitempty"`
+
 	// Warnings are what speaks against relying on the result as it stands.
 	Warnings []string `json:"warnings,omitempty"`
 	// WarningKinds say what each of them is of, in their order.
@@ -433,6 +436,13 @@ type Start struct {
 	// Loss is that of all rows where the method minimises another than the
 	// likelihood; absent elsewhere and where it is not finite.
 	Loss *float64 `json:"loss,omitempty"`
+}
+
+// Merge is where a climb ends from the fit with two of its experts in one: its log-likelihood and BIC less the fit's.
+type Merge struct {
+	Experts       [2]int  `json:"experts"` // from 1
+	LogLikelihood float64 `json:"log_likelihood"`
+	BIC           float64 `json:"bic"` // below 0 where the one is better
 }
 
 // Step is what a step of a search has gained.

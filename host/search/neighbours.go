@@ -171,6 +171,35 @@ func (t visitor) fewer(ctx context.Context, q *model.Params, s *loss.Structure) 
 	return all, nil
 }
 
+// AsOne is where a climb on all rows ends from the optimum q of p with its experts i and j in one: the log-likelihood,
+// and the BIC, less those at q.
+func AsOne(ctx context.Context, p *problem.Problem, q *model.Params, i, j int) (loglik, bic float64, err error) {
+	at := func(p *problem.Problem, q *model.Params, climb bool) (value, bic float64, err error) {
+		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
+		if climb {
+			run, err := Climb(ctx, l, l.Theta(q), nil)
+			if err != nil {
+				return 0, 0, err
+			}
+			value = run.Value
+		} else if value, err = l.Value(ctx, l.Theta(q)); err != nil {
+			return 0, 0, err
+		}
+		value *= -p.Weights.Total
+		return value, float64(p.Shape.Parameters())*math.Log(p.Observations()) - 2*value, nil
+	}
+	was, bicWas, err := at(p, q, false)
+	if err != nil {
+		return 0, 0, err
+	}
+	proportions, err := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads).Proportions(ctx, q)
+	if err != nil {
+		return 0, 0, err
+	}
+	is, bicIs, err := at(p.With(q.K-1), merged(q, i, j, proportions), true)
+	return is - was, bicIs - bicWas, err
+}
+
 // merged returns q with the experts i and j in one, their mean by these masses. Its logit is the mean of theirs and the
 // entropy of their shares, which is the logarithm of the sum of their exponentials where these are as the shares.
 func merged(q *model.Params, i, j int, mass []float64) *model.Params {
