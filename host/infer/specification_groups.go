@@ -25,20 +25,10 @@ import (
 // and n the number of groups. Instead of the test of neighbours there is one of [GroupSums].
 func GroupTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free,
 	seed uint64, workers int) (Tested, error) {
-	s, err := NewSpecification(act, p, free)
+	m, err := newGroupTerms(ctx, rows, act, p, free)
 	if err != nil {
 		return Tested{}, err
 	}
-	table, err := byGroup(ctx, rows)
-	if err != nil {
-		return Tested{}, err
-	}
-	squares, err := s.Squares(ctx, rows)
-	if err != nil {
-		return Tested{}, err
-	}
-	s.Scale(squares)
-	m := &groupTerms{terms: s.terms, table: table}
 	sums, prior, err := m.sums(ctx)
 	if err != nil {
 		return Tested{}, err
@@ -46,6 +36,24 @@ func GroupTests(ctx context.Context, rows model.Rows, act model.Activation, p *m
 	draws := m.draws()
 	drawn := m.sample(prior, draws, seed)
 	return m.tests(ctx, groupTargets{m, drawn, seed, workers}, sums, float64(draws))
+}
+
+func newGroupTerms(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params,
+	free loss.Free) (*groupTerms, error) {
+	s, err := NewSpecification(act, p, free)
+	if err != nil {
+		return nil, err
+	}
+	table, err := byGroup(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	squares, err := s.Squares(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	s.Scale(squares)
+	return &groupTerms{terms: s.terms, table: table}, nil
 }
 
 // groupTable is a table by its groups.

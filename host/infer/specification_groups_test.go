@@ -95,20 +95,10 @@ func TestGroupTerms(t *testing.T) {
 		at.Regressors[0] += 0.1
 		at.GatingIntercepts[0] -= 0.2
 		for _, p := range []*model.Params{truth, at} {
-			s, err := NewSpecification(act, p, free)
+			m, err := newGroupTerms(t.Context(), data, act, p, free)
 			if err != nil {
 				t.Fatal(err)
 			}
-			squares, err := s.Squares(t.Context(), data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.Scale(squares)
-			table, err := byGroup(t.Context(), data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m := &groupTerms{terms: s.terms, table: table}
 			sums, _, err := m.sums(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -200,20 +190,11 @@ func TestGroupCovariance(t *testing.T) {
 	data := groupRows(p, 60, 9, rand.New(rand.NewPCG(34, 6)))
 	free := loss.All
 	free.GateColumns = []int{2}
-	s, err := NewSpecification(identity{}, p, free)
+	m, err := newGroupTerms(t.Context(), data, identity{}, p, free)
 	if err != nil {
 		t.Fatal(err)
 	}
-	squares, err := s.Squares(t.Context(), data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Scale(squares)
-	table, err := byGroup(t.Context(), data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &groupTerms{terms: s.terms, table: table}
+	table := m.table
 	_, prior, err := m.sums(t.Context())
 	if err != nil {
 		t.Fatal(err)
