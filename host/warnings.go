@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -43,8 +42,8 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 	}
 	for i, share := range m.Proportions {
 		if rows := share * p.Weights.Total; rows < float64(fewRowsPerCoefficient*len(columns)) {
-			nearest := nearestOf(pairs, i)
-			one, err := asOne(ctx, m, p, q, nearest.I, nearest.J)
+			of := slices.DeleteFunc(slices.Clone(pairs), func(o infer.Pair) bool { return o.I != i && o.J != i })
+			one, err := asOne(ctx, m, p, q, of)
 			if err != nil {
 				return err
 			}
@@ -61,7 +60,7 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 		a, b := q.SigmaOf(pair.I), q.SigmaOf(pair.J)
 		pair.Distance *= apart
 		if pair.Distance < nearlyEqual && max(a, b) < sameNoise*min(a, b) {
-			one, err := asOne(ctx, m, p, q, pair.I, pair.J)
+			one, err := asOne(ctx, m, p, q, []infer.Pair{pair})
 			if err != nil {
 				return err
 			}
@@ -77,30 +76,33 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 	return nil
 }
 
-// nearestOf is the pair of expert i and the one that is nearest to it.
-func nearestOf(pairs []infer.Pair, i int) infer.Pair {
-	of := slices.DeleteFunc(slices.Clone(pairs), func(o infer.Pair) bool { return o.I != i && o.J != i })
-	return slices.MinFunc(of, func(a, b infer.Pair) int { return cmp.Compare(a.Distance, b.Distance) })
-}
-
-// asOne adds to the model what two of its experts are as one, where they are under one gate and of one kind, and says
-// it; "" where it has been said.
-func asOne(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params, i, j int) (string, error) {
-	said := slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool { return o.Experts == [2]int{i + 1, j + 1} })
-	if said || !search.OneGate(p) || p.Leaves != nil {
+// asOne adds to the model what two of its experts are as one, those of the pairs that lose least, where they are under
+// one gate and of one kind, and says it; "" where it has been said.
+func asOne(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params,
+	pairs []infer.Pair) (string, error) {
+	if !search.OneGate(p) || p.Leaves != nil {
 		return "", nil
 	}
-	loglik, bic, err := search.AsOne(ctx, p, q, i, j)
-	if err != nil {
-		return "", err
+	var best *fitted.Merge
+	for _, pair := range pairs {
+		loglik, bic, err := search.AsOne(ctx, p, q, pair.I, pair.J)
+		if err != nil {
+			return "", err
+		}
+		if best == nil || bic < best.BIC {
+			best = &fitted.Merge{Experts: [2]int{pair.I + 1, pair.J + 1}, LogLikelihood: loglik, BIC: bic}
+		}
 	}
-	m.Fit.Merges = append(m.Fit.Merges, fitted.Merge{Experts: [2]int{i + 1, j + 1}, LogLikelihood: loglik, BIC: bic})
-	if bic > 0 {
-		return fmt.Sprintf("; experts %d and %d as one: log-likelihood %+.3g, BIC worse by %.3g", i+1, j+1, loglik,
-			bic), nil
+	if slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool { return o.Experts == best.Experts }) {
+		return "", nil
 	}
-	return fmt.Sprintf("; experts %d and %d as one: log-likelihood %+.3g, BIC better by %.3g, and the standard errors "+
-		"of the two mean little", i+1, j+1, loglik, -bic), nil
+	m.Fit.Merges = append(m.Fit.Merges, *best)
+	said := fmt.Sprintf("; experts %d and %d as one: log-likelihood %+.3g, BIC ", best.Experts[0], best.Experts[1],
+		best.LogLikelihood)
+	if best.BIC > 0 {
+		return said + fmt.Sprintf("worse by %.3g", best.BIC), nil
+	}
+	return said + fmt.Sprintf("better by %.3g, and the standard errors of the two mean little", -best.BIC), nil
 }
 
 const (

@@ -438,7 +438,7 @@ type Start struct {
 	Loss *float64 `json:"loss,omitempty"`
 }
 
-// Merge is where a climb ends from the fit with two of its experts in one: its log-likelihood and BIC less the fit's.
+// Merge is where climbs end from the fit with two of its experts in one: its log-likelihood and BIC less the fit's.
 type Merge struct {
 	Experts       [2]int  `json:"experts"` // from 1
 	LogLikelihood float64 `json:"log_likelihood"`

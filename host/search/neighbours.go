@@ -171,8 +171,8 @@ func (t visitor) fewer(ctx context.Context, q *model.Params, s *loss.Structure) 
 	return all, nil
 }
 
-// AsOne is where a climb on all rows ends from the optimum q of p with its experts i and j in one: the log-likelihood,
-// and the BIC, less those at q.
+// AsOne is where climbs on all rows end from the optimum q of p with its experts i and j in one, the better of two: the
+// log-likelihood, and the BIC, less those at q.
 func AsOne(ctx context.Context, p *problem.Problem, q *model.Params, i, j int) (loglik, bic float64, err error) {
 	at := func(p *problem.Problem, q *model.Params, climb bool) (value, bic float64, err error) {
 		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
@@ -196,7 +196,18 @@ func AsOne(ctx context.Context, p *problem.Problem, q *model.Params, i, j int) (
 	if err != nil {
 		return 0, 0, err
 	}
-	is, bicIs, err := at(p.With(q.K-1), merged(q, i, j, proportions), true)
+	begin := merged(q, i, j, proportions)
+	is, bicIs, err := at(p.With(q.K-1), begin, true)
+	if err != nil {
+		return 0, 0, err
+	}
+	// From a gate that separates rows no climb comes away: from one that knows nothing it does.
+	clear(begin.Gating)
+	clear(begin.GatingIntercepts)
+	even, bicEven, err := at(p.With(q.K-1), begin, true)
+	if even > is {
+		is, bicIs = even, bicEven
+	}
 	return is - was, bicIs - bicWas, err
 }
 

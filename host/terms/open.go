@@ -87,7 +87,7 @@ func (b *builder) flat(ctx context.Context) (*Table, error) {
 		t.Experts = b.request.Selection.Features // the gate sees more
 	}
 	if len(b.levels) == 0 {
-		t.Shared = b.request.Shared
+		t.Shared = unique(nil, b.request.Shared)
 		for _, name := range t.Shared {
 			if name != model.InterceptName && !slices.Contains(src.Schema().Features, name) {
 				return nil, b.noneShared(src, name)
@@ -109,7 +109,7 @@ func (b *builder) flat(ctx context.Context) (*Table, error) {
 		}
 		b.design.Terms = append(b.design.Terms, terms...)
 	}
-	for _, name := range b.request.Shared {
+	for _, name := range unique(nil, b.request.Shared) {
 		switch {
 		case name == model.InterceptName:
 			t.Shared = append(t.Shared, name)
