@@ -77,10 +77,10 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 }
 
 // asOne adds to the model what two of its experts are as one, those of the pairs that lose least, where they are under
-// one gate and of one kind, and says it; "" where it has been said.
+// one gate, of one kind and of normal noise about g, and says it; "" where it has been said.
 func asOne(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params,
 	pairs []infer.Pair) (string, error) {
-	if !search.OneGate(p) || p.Leaves != nil {
+	if !search.OneGate(p) || p.Leaves != nil || !p.Shape.Normal() || p.Shape.Output != nil {
 		return "", nil
 	}
 	var best *fitted.Merge
