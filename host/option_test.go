@@ -92,6 +92,7 @@ var asks = []struct {
 
 // elsewhere are the fields of [Config] that no fit here is asked for, and why.
 var elsewhere = map[string]string{
+	"Choose":      "of a range of k, by any method",
 	"Method":      "what they are asked of",
 	"Seed":        "the moment estimate draws nothing",
 	"Threads":     "nothing depends on it",

@@ -46,15 +46,13 @@ func newFitCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit DATA [NAME]",
 		Short: "Fit a mixture of experts to a data set",
-		Long: `fit learns the regressors a_i, the gate w_i and the noise of k experts from the rows of DATA, a
-CSV, NPY or Parquet file, or - for standard input. The target is the last column unless --target
-names one. Where nothing is said of the experts they are linear, one to four, with intercepts.
+		Long: `fit learns the regressors a_i, the gate w_i and the noise of k experts from the rows of DATA, a CSV,
+NPY or Parquet file, or - for standard input. The last column is the target unless --target names one.
 
 It prints what was fitted and how well, whether there may be a better optimum, and whether the model
 describes the data; moe explain MODEL says the rest. The exit code is 1 if the fit did not converge, or
 its optimum is suspect or not judged, and with --strict if the model is suspect; the model is written
-all the same. With --config FILE the fit is what a JSON file says, but for what flags say beside it.
-More: moe help methods, formulas, trees, targets, exit-codes.`,
+all the same. More: moe help methods, formulas, trees, targets, exit-codes.`,
 		Example: `  moe fit data.csv -o model.json
   moe fit data.csv --activation relu --k 2 -o model.json --report fit.html
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 1:4 -o model.json

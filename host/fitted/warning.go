@@ -15,19 +15,19 @@ const (
 	WarnRange     WarningKind = "range of g"  // much of the target lies beyond it
 	WarnStarts    WarningKind = "starts"      // too few have met the optimum
 	WarnTooMany   WarningKind = "k too large" // experts of few rows, or nearly equal ones
+	WarnStopped   WarningKind = "stopped"     // at a k below the one that was asked for
 	WarnNewRows   WarningKind = "new rows"    // they are worse off than those that were fitted
 	WarnGate      WarningKind = "gate"        // it separates rows, or nearly does
 	WarnCollinear WarningKind = "collinear features"
 	WarnErrors    WarningKind = "no errors" // there are no standard errors
-	WarnStopped   WarningKind = "stopped"   // at a k below the one that was asked for
 	WarnLargerK   WarningKind = "larger k"  // may have less BIC
 	WarnSmallerK  WarningKind = "smaller k" // may have less BIC
 	warnOtherwise WarningKind = ""          // of a file of before there were kinds
 )
 
 // byWeight are the kinds, the weightiest first.
-var byWeight = []WarningKind{WarnTarget, WarnRange, WarnStarts, WarnTooMany, WarnNewRows, WarnGate, WarnCollinear,
-	WarnErrors, WarnStopped, warnOtherwise, WarnLargerK, WarnSmallerK}
+var byWeight = []WarningKind{WarnTarget, WarnRange, WarnStarts, WarnTooMany, WarnStopped, WarnNewRows, WarnGate,
+	WarnCollinear, WarnErrors, warnOtherwise, WarnLargerK, WarnSmallerK}
 
 // Warn adds a warning.
 func (f *Fit) Warn(kind WarningKind, format string, args ...any) {
