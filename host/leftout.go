@@ -114,6 +114,10 @@ func (o *optimum) refit(ctx context.Context, left *loss.LeftOut, most int) (refi
 			rows = append(rows, t)
 		}
 	}
+	all, err := o.l.LogLikelihood(ctx, o.params)
+	if err != nil {
+		return 0, err
+	}
 	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(influence(b), influence(a)) })
 	for _, t := range rows[:min(len(rows), most)] {
 		without, err := o.l.Without(t)
@@ -127,7 +131,7 @@ func (o *optimum) refit(ctx context.Context, left *loss.LeftOut, most int) (refi
 		if run.Status != optim.Converged {
 			continue
 		}
-		with, err := o.rowAt(ctx, without, o.params)
+		rest, err := without.LogLikelihood(ctx, o.params)
 		if err != nil {
 			return 0, err
 		}
@@ -135,7 +139,7 @@ func (o *optimum) refit(ctx context.Context, left *loss.LeftOut, most int) (refi
 		if err != nil {
 			return 0, err
 		}
-		left.Terms[t] = with - out
+		left.Terms[t] = (all - rest) - out
 		refitted++
 	}
 	return refitted, nil

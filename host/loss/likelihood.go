@@ -106,9 +106,16 @@ func (l *Likelihood) Part(n int) *Likelihood {
 	}
 	o := *l.layout
 	o.gateBound = newGateBound(&o, t.Largest)
+	out := l.over(&o, rows, t.Weight)
+	out.unread = err
+	return out
+}
+
+// over returns the likelihood of rows of that weight in another layout, where l stands, without a ridge.
+func (l *Likelihood) over(o *layout, rows model.Rows, weight float64) *Likelihood {
 	return &Likelihood{
-		passes: newPasses(&o, rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: &o, n: t.Weight},
-		base: l.base.Clone(), cur: l.cur.Clone(), unread: err,
+		passes: newPasses(o, rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: o, n: weight},
+		base: l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
 	}
 }
 
@@ -119,11 +126,9 @@ func (l *Likelihood) Without(row int) (*Likelihood, error) {
 		return nil, err
 	}
 	o := *l.layout
-	return &Likelihood{
-		passes:    newPasses(&o, rows, l.act, l.mix, l.passes.workers),
-		gateRidge: gateRidge{of: &o, n: l.n - weight, tau: l.tau},
-		base:      l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
-	}, nil
+	out := l.over(&o, rows, l.n-weight)
+	out.tau = l.tau
+	return out, nil
 }
 
 // Rows returns the number of rows of the data, or the sum of their weights.
@@ -413,8 +418,5 @@ func (l *Likelihood) Hold(grad []float64, h *mat.SymDense, theta []float64) {
 func (l *Likelihood) Loosened(times float64) *Likelihood {
 	o := *l.layout
 	o.gateBound = l.on(&o, times)
-	return &Likelihood{
-		passes: newPasses(&o, l.rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: &o, n: l.n},
-		base: l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
-	}
+	return l.over(&o, l.rows, l.n)
 }
