@@ -145,7 +145,7 @@ func (m *terms) drawing() drawing[termRows] {
 				return nil, err
 			}
 			for r, i := range experts {
-				w.y[r] = mixture.FromNormal(mixture.OfRow(w.Density, r), w.g[i*b.N+r], m.psi[i], rng.NormFloat64())
+				w.y[r] = mixture.Draw(rng, mixture.OfRow(w.Density, r), w.g[i*b.N+r], m.psi[i])
 			}
 			m.fill(w, w.y[:b.N])
 			return w.out, nil

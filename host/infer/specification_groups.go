@@ -373,7 +373,7 @@ func (d groupTargets) each(ctx context.Context, times, values int,
 func (d groupTargets) draw(w *groupRoom, b *part, experts []int, rng *rand.Rand) {
 	for t, g := range b.group {
 		i := experts[g]
-		b.Y[t] = mixture.FromNormal(w.Density, w.g[i*b.N+t], d.psi[i], rng.NormFloat64())
+		b.Y[t] = mixture.Draw(rng, w.Density, w.g[i*b.N+t], d.psi[i])
 	}
 }
 

@@ -120,8 +120,9 @@ func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bo
 	return true, err
 }
 
-// takeCare looks further where agreement of a few starts is no evidence: where the data hardly ask for an expert, or
-// there was no survey and a test fails or the optimum does not pass. It was done so many times before.
+// takeCare looks further where agreement of starts is no evidence: where the data hardly ask for an expert, there was
+// no survey and a test fails or the optimum does not pass, or a test fails and the noise is each expert's own. It was
+// done so many times before.
 func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task, before int) error {
 	// those that look further estimate σ of normal noise
 	alone := p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Link != nil
@@ -151,7 +152,9 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		f.Survey = seen.Survey
 	}
 	placed := *f.Best
-	if seen.Spare, err = placeSpares(ctx, t, &placed, seen.Late, before); err != nil {
+	// An expert of little noise of its own may be met by none of thousands of a survey's starts.
+	failed := seen.Late || p.Shape.PerExpert && f.Certificate.PValue < infer.Doubt
+	if seen.Spare, err = placeSpares(ctx, t, &placed, failed, before); err != nil {
 		return err
 	}
 	if placed.Run != f.Best.Run {

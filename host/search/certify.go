@@ -62,7 +62,12 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	if weak := restsOnLittle(p, q, tested.Mass); weak != "" && c.Optimum == infer.Pass {
 		c.Optimum, c.Reason = infer.Suspect, weak
 	}
-	if best.Run.Status != optim.Converged && c.Optimum == infer.Pass {
+	switch {
+	case c.Optimum != infer.Pass:
+	case best.Degenerate:
+		c.Optimum, c.Reason = infer.NotJudged, "in every start an expert shrank onto a few rows, where the likelihood "+
+			"has no maximum"
+	case best.Run.Status != optim.Converged:
 		c.Optimum, c.Reason = infer.NotJudged, "the best of the starts has not converged"
 	}
 	return c, "", nil

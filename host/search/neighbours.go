@@ -259,7 +259,7 @@ func merged(q *model.Params, i, j int, mass []float64) *model.Params {
 // more are q with one of its experts in two, and with one that joins it: of a wave of joiners those that gain most.
 func (t visitor) more(ctx context.Context, q *model.Params, s *loss.Structure) (all []beginning, err error) {
 	p := t.Problem
-	rows, err := newTable(ctx, t.Part)
+	rows, err := newTable(ctx, p, t.Part)
 	if err != nil {
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func placeSpares(ctx context.Context, t *Task, best *Candidate, failed bool, bef
 			return nil, err
 		}
 		if rows == nil {
-			if rows, err = newTable(ctx, p.Rows); err != nil {
+			if rows, err = newTable(ctx, p, p.Rows); err != nil {
 				return nil, err
 			}
 		}

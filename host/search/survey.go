@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -177,7 +178,7 @@ func lateSurvey(ctx context.Context, p *problem.Problem, e *moment.Evidence, sta
 // make makes the survey; nil where its likelihood has no Hessian that is worth its cost.
 func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err error) {
 	p := s.problem
-	if s.rows, err = newTable(ctx, p.Rows); err != nil {
+	if s.rows, err = newTable(ctx, p, p.Rows); err != nil {
 		return nil, err
 	}
 	if !s.likelihood().Dense() {
@@ -208,7 +209,7 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err
 
 // Surveyable says whether the table of a problem is small, and its moves are those of one gate.
 func Surveyable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && OneGate(p) && p.Link == nil && sizeOf(p) <= scopeOf(p).largest
+	return p.Shape.K > 1 && OneGate(p) && sizeOf(p) <= scopeOf(p).largest
 }
 
 // surveyBudget is the work of a survey.
@@ -349,7 +350,19 @@ func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
 
 // costOf is the work that a run of EM on all rows was.
 func costOf(p *problem.Problem, c *Candidate) float64 {
-	return float64(c.Run.Iterations) * (float64(sizeOf(p)) + iterationWork)
+	return float64(c.Run.Iterations) * (price(p)*float64(sizeOf(p)) + iterationWork)
+}
+
+// price is how many times the work of normal noise an iteration is under the density, about: it has logarithms of every
+// row, and those of own parameters beside the mean special functions.
+func price(p *problem.Problem) float64 {
+	switch {
+	case p.Link == nil:
+		return 1
+	case len(p.Shape.Density().Own()) == 0:
+		return 2
+	}
+	return 4
 }
 
 // begin runs a candidate by EM until it crawls.
@@ -370,7 +383,7 @@ const coldStart = 0.3
 // vary lets every second start begin with little noise, and every third with experts of
 // unlike sizes: some optima are reached in no other way.
 func vary(rng *rand.Rand, q *model.Params) {
-	if rng.IntN(2) == 0 {
+	if rng.IntN(2) == 0 && mixture.DensityOf(q.Family).Domain().Scale {
 		floats.Scale(coldStart, q.Sigma)
 	}
 	if rng.IntN(3) == 0 {

@@ -217,7 +217,7 @@ func TestUnseenOfKinds(t *testing.T) {
 // TestLabelsOfStarts: what each kind of start labels.
 func TestLabelsOfStarts(t *testing.T) {
 	p := quadrants(t, 300, 1)
-	rows, err := newTable(t.Context(), p.Rows)
+	rows, err := newTable(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestTrimLeavesOutliersOut(t *testing.T) {
 		}
 	}
 	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 1, Intercepts: problem.BothIntercepts})
-	rows, err := newTable(t.Context(), p.Rows)
+	rows, err := newTable(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,7 +431,7 @@ func TestSurveyRuns(t *testing.T) {
 		ends  bool
 	}{{100, 0.02, false}, {100, 0.04, true}, {1000, 0.009, false}, {1000, 0.02, true}, {100, math.Inf(-1), false}} {
 		p := parallels(t, c.n, 2, func(r int) float64 { return float64(r % 2) }, problem.Request{})
-		rows, err := newTable(t.Context(), p.Rows)
+		rows, err := newTable(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -573,7 +573,7 @@ func TestCreep(t *testing.T) {
 func ofHalves(t *testing.T, n int, slope, most float64) *surveyor {
 	t.Helper()
 	p, truth := halves(t, n, slope)
-	rows, err := newTable(t.Context(), p.Rows)
+	rows, err := newTable(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -751,7 +751,7 @@ func streams(use stream.Use, n int) map[uint64]bool {
 // allowed where nothing settles, and none without work.
 func TestStreamsOfASurvey(t *testing.T) {
 	p, truth := halves(t, 60, 1)
-	rows, err := newTable(t.Context(), p.Rows)
+	rows, err := newTable(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,19 +15,25 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 )
 
-// table is rows in memory, with z the rows (x, y) of which every column has mean 0 and
-// unit variance.
+// table is rows in memory. Lines are fitted to working, the rows with working predictors for targets, see
+// [problem.Link]; z is its rows (x, y), of which every column has mean 0 and unit variance.
 type table struct {
-	data *model.Data
-	z    *mat.Dense
+	data, working *model.Data // the same where the noise is normal
+	z             *mat.Dense
 }
 
-func newTable(ctx context.Context, rows model.Rows) (*table, error) {
+func newTable(ctx context.Context, p *problem.Problem, rows model.Rows) (*table, error) {
 	data, err := model.InMemory(ctx, rows, 1)
 	if err != nil {
 		return nil, err
 	}
-	return &table{data, standardised(data)}, nil
+	working := data
+	if p.Link != nil {
+		if working, err = model.InMemory(ctx, p.Link.Working(data), 1); err != nil {
+			return nil, err
+		}
+	}
+	return &table{data, working, standardised(working)}, nil
 }
 
 // surveyStarts are the kinds of starts of a survey of a small table, in turn.
@@ -35,7 +41,7 @@ func surveyStarts(p *problem.Problem, e *moment.Evidence, t *table) []Start {
 	random := Random(p, e)
 	kind := func(name string, label func(*rand.Rand, *table, int) []int) Start {
 		return Start{name, func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
-			return linesOf(p, rng, t.data, label(rng, t, p.Shape.K)), nil
+			return linesOf(p, rng, t.working, label(rng, t, p.Shape.K)), nil
 		}}
 	}
 	return []Start{
@@ -91,11 +97,11 @@ func residualClusters(rng *rand.Rand, t *table, k int) []int {
 	z := mat.DenseCopyOf(t.z)
 	all := model.NewParams(1, columns-1)
 	all.RegressorIntercepts = make([]float64, 1)
-	leastSquares(all, 0, t.data, make([]int, n))
+	leastSquares(all, 0, t.working, make([]int, n))
 	residual := make([]float64, n)
 	at := 0
-	for i := range t.data.Blocks {
-		b := &t.data.Blocks[i]
+	for i := range t.working.Blocks {
+		b := &t.working.Blocks[i]
 		for r := range b.N {
 			v := b.Y[r] - all.RegressorIntercepts[0]
 			for j, a := range all.Regressor(0) {
@@ -174,7 +180,7 @@ func (t *table) trim(label []int, k int) {
 	q := model.NewParams(k, columns-1)
 	q.RegressorIntercepts = make([]float64, k)
 	for i := range k {
-		leastSquares(q, i, t.data, label)
+		leastSquares(q, i, t.working, label)
 	}
 	type row struct {
 		at   int
@@ -182,8 +188,8 @@ func (t *table) trim(label []int, k int) {
 	}
 	of := make([][]row, k)
 	at := 0
-	for m := range t.data.Blocks {
-		b := &t.data.Blocks[m]
+	for m := range t.working.Blocks {
+		b := &t.working.Blocks[m]
 		for r := range b.N {
 			if i := label[at+r]; i >= 0 {
 				v := b.Y[r] - q.RegressorIntercepts[i]
@@ -234,8 +240,10 @@ func (s *surveyor) fromOneOf(from []*Candidate) func(context.Context, *rand.Rand
 			at++
 		}
 		t, q := s.rows, soften(from[at].Params)
-		for i, sigma := range q.Sigma {
-			q.Sigma[i] = min(1.5*sigma, s.problem.RMS())
+		if s.problem.Shape.Density().Domain().Scale {
+			for i, sigma := range q.Sigma {
+				q.Sigma[i] = min(1.5*sigma, s.problem.RMS())
+			}
 		}
 		drop := rng.IntN(q.K)
 		split := (drop + 1 + rng.IntN(q.K-1)) % q.K
@@ -256,7 +264,7 @@ func (s *surveyor) fromOneOf(from []*Candidate) func(context.Context, *rand.Rand
 			label[r] = drop
 		}
 		t.trim(label, q.K)
-		lineOf(s.problem, q, drop, t.data, label)
+		lineOf(s.problem, q, drop, t.working, label)
 		s.problem.Shape.MaskExperts(q.Regressors)
 		return q, nil
 	}

@@ -24,7 +24,7 @@ func tableOf(t testing.TB, x *mat.Dense, y []float64) *table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := newTable(t.Context(), rows)
+	out, err := newTable(t.Context(), new(problem.Problem), rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func threeCells(t testing.TB, r problem.Request) (*surveyor, *Candidate) {
 		r.Intercepts = problem.GateIntercepts
 	}
 	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), r)
-	rows, err := newTable(t.Context(), p.Rows)
+	rows, err := newTable(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -489,7 +489,7 @@ func TestLinesOfAnOutput(t *testing.T) {
 		y[r] = 7 + 2*x.At(r, 0)
 	}
 	p := load(t, dataset.Matrix(x, y), activation(t, tanh.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, Output: problem.SharedScale})
-	rows, err := newTable(t.Context(), p.Rows)
+	rows, err := newTable(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -520,7 +520,7 @@ func TestMoveToARow(t *testing.T) {
 	for _, of := range []struct {
 		rows *table
 		near int
-	}{{s.rows, 100}, {&table{few, standardised(few)}, 6}} {
+	}{{s.rows, 100}, {&table{few, few, standardised(few)}, 6}} {
 		s.rows = of.rows
 		draw := s.fromOneOf([]*Candidate{c})
 		for seed := range uint64(3) {

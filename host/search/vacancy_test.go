@@ -59,7 +59,7 @@ func vacant(t *testing.T, each func(name string, p *problem.Problem, two *model.
 // without, as the likelihood of all parameters computes them.
 func TestVacancyIsTheLikelihood(t *testing.T) {
 	vacant(t, func(name string, p *problem.Problem, two *model.Params, rng *rand.Rand) {
-		rows, err := newTable(t.Context(), p.Rows)
+		rows, err := newTable(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestJoiner(t *testing.T) {
 	for _, f := range []sdk.Family{identity.Family, relu.Family} {
 		p, lines, two := threeLines(t, f)
 		rng := rand.New(rand.NewPCG(6, 6))
-		rows, err := newTable(t.Context(), p.Rows)
+		rows, err := newTable(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -237,7 +237,7 @@ func (t *VectorTask) starts(ctx context.Context, part model.Rows) (first, cycle 
 		return nil, nil, err
 	}
 	targets := columnsOf(data, len(t.Problems))
-	all, features := &table{data, standardised(data)}, &table{targets[0], standardised(targets[0])}
+	all, features := &table{data, data, standardised(data)}, &table{targets[0], targets[0], standardised(targets[0])}
 	lines := func(kind string, of *table, label func(*rand.Rand, *table, int) []int) VectorStart {
 		return VectorStart{kind, func(_ context.Context, rng *rand.Rand) (*model.VectorParams, error) {
 			labels := label(rng, of, t.one().Shape.K)
