@@ -201,6 +201,17 @@ func Wider(d Density) Density {
 	return nil
 }
 
+// Narrower returns the density of which d is the wider one ([Wider]); nil where there is none.
+func Narrower(d Density) Density {
+	switch d.(type) {
+	case StudentT:
+		return Gaussian{}
+	case NegativeBinomial:
+		return Poisson{}
+	}
+	return nil
+}
+
 // Unit returns what [Posterior.Weigh] and [Posterior.Complete] are in the units of: the score of m
 // is 1/Unit of the one, its information 1/Unit of the other. σ² of [Gaussian], whose sums over rows know no σ; 1 of any
 // other.

@@ -117,6 +117,38 @@ func checkDof(d mixture.Density, dof float64) error {
 	return nil
 }
 
+// Narrower returns the same data under the density of which that of p is the wider one, see [mixture.Narrower]; nil
+// where there is none, or it does not know the rows' offsets.
+func (p *Problem) Narrower() *Problem {
+	d := mixture.Narrower(p.Shape.Density())
+	if d == nil || mixture.Normal(d) && p.Schema.Roles[model.Offsets] != "" {
+		return nil
+	}
+	q := *p
+	q.Shape.Family, q.Shape.Dof, q.plain = d.Name(), 0, nil
+	q.Shape.PerExpert = p.Shape.PerExpert && len(d.Own()) > 0
+	if mixture.Normal(d) {
+		q.Shape.Family, q.Link = "", nil
+	}
+	return &q
+}
+
+// Limit returns q with the last of its own parameters as large as it may be, where a density is next to the narrower
+// one; nil where that parameter is known, or the density is no wider one.
+func (s Shape) Limit(q *model.Params) *model.Params {
+	own := s.Density().Own()
+	if mixture.Narrower(s.Density()) == nil || s.given() > 0 {
+		return nil
+	}
+	q = q.Clone()
+	values := q.Sigma
+	if len(own) > 1 {
+		values = q.Own[len(own)-2]
+	}
+	fill(values, own[len(own)-1].Most)
+	return q
+}
+
 // Link is where the starts of a fit begin whose density is not normal: at predictors z at which g(z) is near y.
 type Link struct {
 	z, g           []float64 // g on a grid, ascending in g

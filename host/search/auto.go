@@ -65,6 +65,9 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if out.Survey != nil {
 		t.Soft = Start{} // it has made them
 	}
+	if err := t.beginNarrower(ctx, e, out.Survey != nil); err != nil {
+		return nil, err
+	}
 	var none string // why there is no certificate
 	out.Best, out.All, err = Run(ctx, t, s.Resume,
 		func(ctx context.Context, best *Candidate, all []*Candidate) (int, error) {

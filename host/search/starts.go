@@ -25,6 +25,7 @@ const (
 	KindFlat     = "flat"     // of trees: the best of a search under one gate, arranged
 	KindSplits   = "splits"   // of trees: experts split one by one under one gate, arranged
 
+	KindNarrower  = "narrower"  // an optimum under the density of which the family's is a wider one
 	KindSpare     = "spare"     // an optimum, with an expert that hardly counts placed anew
 	KindNeighbour = "neighbour" // the fit of one expert less or more, in a range of them
 

@@ -43,6 +43,7 @@ const (
 	Conformance
 	Posterior
 	Curve
+	Narrower
 )
 
 // Entry is a row of the table.
@@ -90,6 +91,7 @@ func Table() []Entry {
 		{Conformance, "Conformance", "points at which activations are checked, whose seed is constant", "0"},
 		{Posterior, "Posterior", "the chain that draws from the posterior of a fit's arrangements", "0"},
 		{Curve, "Curve", "random regressors from which a curve is learned", "0"},
+		{Narrower, "Narrower", "the seed of a search under the density of which the family's is a wider one", "0"},
 	}
 }
 

@@ -1,0 +1,83 @@
+package search
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/internal/stream"
+)
+
+// mostNarrower optima under the narrower density begin.
+const mostNarrower = 4
+
+// beginNarrower has the search begin from the optima under the density of which that of the problem is a wider one too,
+// if there is one: on all rows, beside a survey's optima, or on the part, as starts.
+func (t *Task) beginNarrower(ctx context.Context, e *moment.Evidence, whole bool) error {
+	all, err := t.narrower(ctx, e)
+	if err != nil {
+		return err
+	}
+	for _, q := range all {
+		if !whole {
+			t.First = append(t.First, Start{KindNarrower,
+				func(context.Context, *rand.Rand) (*model.Params, error) { return q, nil }})
+			continue
+		}
+		p := t.Problem
+		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
+		c := &Candidate{Kind: KindNarrower, Rows: p.N()}
+		if c.Run, err = approach(ctx, l, l.Theta(q), nil); err != nil {
+			return err
+		}
+		if c.Failed() {
+			continue
+		}
+		c.Params = l.Params(c.Run.X)
+		if err := t.anneal(ctx, c, p.Shape.Free()); err != nil {
+			return err
+		}
+		t.Others = append(t.Others, c)
+	}
+	return nil
+}
+
+// narrower returns the distinct optima under the narrower density, best first, in the shape of the wider one. The best
+// comes a second time, before them, where the two densities are next to each other: the likelihood under the wider one
+// is then not below it.
+func (t *Task) narrower(ctx context.Context, e *moment.Evidence) (all []*model.Params, err error) {
+	p := t.Problem
+	n := p.Narrower()
+	if n == nil {
+		return nil, nil
+	}
+	n.Seed = stream.New(p.Seed, stream.Narrower, 0).Uint64()
+	seen, err := survey(ctx, n, e, t.Starts)
+	if err != nil {
+		return nil, err
+	}
+	best := seen.optima()
+	if seen == nil {
+		from := &Task{Problem: n, Part: t.Part, Starts: min(t.Starts, flatStarts),
+			Cycle: []Start{KMeans(n, t.Part), Random(n, e)}}
+		screened, err := from.screen(ctx, nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		rows, _ := t.Part.Dims()
+		best = distinct(screened, rows, mostNarrower, sameOptimum)
+	}
+	for _, c := range best[:min(len(best), mostNarrower)] {
+		if c.Failed() || c.Degenerate {
+			continue
+		}
+		q := p.Shape.Adopt(c.Params)
+		if limit := p.Shape.Limit(q); len(all) == 0 && limit != nil {
+			all = append(all, limit)
+		}
+		all = append(all, q)
+	}
+	return all, nil
+}
