@@ -65,7 +65,7 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if out.Survey != nil {
 		t.Soft = Start{} // it has made them
 	}
-	if err := t.beginNarrower(ctx, e, out.Survey != nil); err != nil {
+	if err := beginNarrower(ctx, t, e, out.Survey != nil); err != nil {
 		return nil, err
 	}
 	var none string // why there is no certificate

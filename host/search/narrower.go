@@ -15,8 +15,8 @@ const mostNarrower = 4
 
 // beginNarrower has the search begin from the optima under the density of which that of the problem is a wider one too,
 // if there is one: on all rows, beside a survey's optima, or on the part, as starts.
-func (t *Task) beginNarrower(ctx context.Context, e *moment.Evidence, whole bool) error {
-	all, err := t.narrower(ctx, e)
+func beginNarrower(ctx context.Context, t *Task, e *moment.Evidence, whole bool) error {
+	all, err := narrower(ctx, t, e)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (t *Task) beginNarrower(ctx context.Context, e *moment.Evidence, whole bool
 // narrower returns the distinct optima under the narrower density, best first, in the shape of the wider one. The best
 // comes a second time, before them, where the two densities are next to each other: the likelihood under the wider one
 // is then not below it.
-func (t *Task) narrower(ctx context.Context, e *moment.Evidence) (all []*model.Params, err error) {
+func narrower(ctx context.Context, t *Task, e *moment.Evidence) (all []*model.Params, err error) {
 	p := t.Problem
 	n := p.Narrower()
 	if n == nil {

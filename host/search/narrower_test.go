@@ -43,7 +43,7 @@ func TestNarrower(t *testing.T) {
 			c.request.K = 2
 			p := load(t, src, act, c.request)
 			task := &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts}
-			all, err := task.narrower(t.Context(), measure(t, p))
+			all, err := narrower(t.Context(), task, measure(t, p))
 			if err != nil {
 				t.Fatal(err)
 			}
