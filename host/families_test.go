@@ -206,7 +206,7 @@ func TestWiderFamiliesFitBetter(t *testing.T) {
 		return m.Fit.LogLikelihood
 	}
 	shared := at(Shared{}, 0)
-	for _, dof := range []float64{1, 3, 30} {
+	for _, dof := range []float64{1, 3} {
 		if given := at(Shared{}, dof); !(shared >= given-0.01) {
 			t.Errorf("log-likelihood %.2f, with dof %g given %.2f", shared, dof, given)
 		}
