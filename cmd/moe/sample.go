@@ -76,7 +76,7 @@ and moe evaluate compare with.`,
 	flags.IntVar(&f.config.N, "n", 0, "number of rows (required)")
 	flags.Float64Var(&f.config.Sigma, "sigma", 0.05, "standard deviation of the noise")
 	flags.StringVar(&f.family, "family", "", "law of y given its mean: "+strings.Join(host.Families(), ", ")+
-		" (default gaussian)")
+		"; without --activation g is its own, as in fit (default gaussian)")
 	flags.Float64Var(&f.dispersion, "dispersion", 2, "theta of --family negative-binomial, shape of --family gamma")
 	flags.Float64Var(&f.dof, "dof", 4, "degrees of freedom of --family student-t")
 	flags.IntVar(&f.config.Trials, "trials", 0,
@@ -91,6 +91,11 @@ and moe evaluate compare with.`,
 	addSeed(cmd, &f.config.Seed)
 	for _, name := range []string{"k", "d", "n", "output"} {
 		cobra.CheckErr(cmd.MarkFlagRequired(name))
+	}
+	relieved := cmd.PreRun
+	cmd.PreRun = func(cmd *cobra.Command, args []string) {
+		relieved(cmd, args)
+		f.tree.relieve(cmd, "family", "activation")
 	}
 	return cmd
 }
@@ -178,6 +183,9 @@ func (f *sampleFlags) check(cmd *cobra.Command) (err error) {
 	}
 	if err := f.checkFamily(cmd); err != nil {
 		return err
+	}
+	if f.activation.name == "" && f.tree.parsed == nil {
+		f.activation.name = host.ActivationOf(f.family)
 	}
 	switch {
 	case f.targets < 1:
