@@ -4,7 +4,9 @@ With regressors a_i, gating w_i and the activation g the model of y given x is
 
     P(z=i|x) = softmax_i(<w_i, x> + v_i),   y | x, z=i ~ N(c_i + s_i*g(<a_i, x> + b_i), sigma_i^2)
 
-or that of h(y), where the target has a scale h. Matrices of rows are n x k.
+or that of h(y), where the target has a scale h, or another family's law of mean g(<a_i, x> + b_i + offset). Matrices of
+rows are n x k. Rows are told by their features x, n x d, and what else is known of them: `offset` and `trials`, of shape
+(n,), where the model has them, and `groups`, n ids as text, where all rows of a group have one expert.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from pathlib import Path
 import numpy as np
 from scipy import special
 
-from . import _activation, _command, _terms
+from . import _activation, _command, _family, _terms
 
-FORMATS = ("moe-model/v1", "moe-model/v2", "moe-model/v4")
+FORMATS = ("moe-model/v1", "moe-model/v2", "moe-model/v3", "moe-model/v4", "moe-model/v5")
 _PARAMETERS = ("regressors", "gating", "regressor_intercepts", "gating_intercepts", "output_scale", "sigma", "proportions",
-               "standard_errors", "covariance")
+               "own", "standard_errors", "covariance")
 _BLOCK = 4096  # rows of which quantiles are found at a time
 
 
@@ -44,9 +46,10 @@ class Model:
     """
 
     def __init__(self, file: dict, gate: str = ""):
-        if file.get("format") not in FORMATS or file.get("family"):
-            what = file.get("family") or file.get("format")
-            raise ValueError(f"not a model that is known here: {what}, want normal noise and one of {', '.join(FORMATS)}")
+        family = file.get("family") or ""
+        if file.get("format") not in FORMATS or family and family not in _family.FAMILIES:
+            what = family or file.get("format")
+            raise ValueError(f"not a model that is known here: {what}, want one of {', '.join(FORMATS)}")
         self.file, self._which = file, gate
         self.used = file = _for_rows(file, gate)
         self.k, self.d = file["k"], file["d"]
@@ -60,7 +63,12 @@ class Model:
         output = file.get("output_scale") or {"offset": [0.0], "scale": [1.0]}
         self.offset = np.resize(output["offset"], self.k)
         self.output_scale = np.resize(output["scale"], self.k)
-        self.sigma = np.resize(np.atleast_1d(np.array(file["sigma"], dtype=float)), self.k)
+        self.family = _family.FAMILIES.get(family)  # None is normal noise
+        self.sigma = _of_each(file["sigma"], self.k)
+        self.own = {name: _of_each(value, self.k) for name, value in (file.get("own") or {}).items()}
+        roles = file.get("roles") or {}
+        self.offset_of, self.trials_of = roles.get("offset"), roles.get("trials")
+        self.groups = file.get("groups") or None
         self.proportions = np.array(file["proportions"], dtype=float)
         self.design = _terms.Design(file["design"]) if file.get("design") else None
         self._gates = _gates(file.get("hierarchy", ""), self.k)
@@ -69,7 +77,8 @@ class Model:
             self._g = [_activation.activation(leaf, file.get("approximation")) for leaf in leaves]
         except _activation.UnknownActivationError:
             self._g = None
-        self._uncertainty = _Uncertainty(self) if file.get("covariance") else None
+        # Variances of parameters and noise add up for normal noise alone.
+        self._uncertainty = _Uncertainty(self) if file.get("covariance") and not self.family else None
         arrangements = file.get("arrangements") or {}
         self._alone = self._g is not None and arrangements.get("weight") is None
 
@@ -112,16 +121,20 @@ class Model:
             return self.design.matrix(columns)
         return np.column_stack([np.asarray(columns[name], dtype=float) for name in self.features])
 
-    def experts(self, x: np.ndarray) -> np.ndarray:
-        """The experts' means of h(y), n x k, for features x, n x d."""
-        return self._experts(x)[0]
+    def experts(self, x: np.ndarray, offset=None) -> np.ndarray:
+        """The experts' means of h(y), n x k, for features x, n x d; of binomial families their probabilities."""
+        return self._experts(x, offset)[0]
 
-    def _experts(self, x):
+    def _experts(self, x, offset=None):
         """Means, s*g' and g."""
         if self._g is None:
             name = self.file["activation"]["name"]
             raise _activation.UnknownActivationError(f"the activation {name} is not in the model's file")
         z = x @ self.regressors.T + self.intercepts
+        if self.offset_of is not None:
+            if offset is None:
+                raise ValueError(f"the model has an offset, {self.offset_of}: want it for these rows")
+            z = z + np.asarray(offset, dtype=float)[:, None]
         g, dg = np.empty_like(z), np.empty_like(z)
         for i in range(self.k):
             g[:, i], dg[:, i] = self._g[i % len(self._g)](z[:, i])
@@ -147,58 +160,147 @@ class Model:
                 out[:, end - 1] = branch[:, column]
         return out
 
-    def gate(self, x: np.ndarray) -> np.ndarray:
-        """P(z=i|x), n x k."""
-        return _softmax(self.scores(self.logits(x)))
+    def gate(self, x: np.ndarray, groups=None) -> np.ndarray:
+        """P(z=i|x), n x k; of a row in a group that the fit has seen P(z=i|all rows of it)."""
+        out = _softmax(self.scores(self.logits(x)))
+        for row, known in self._known(groups):
+            out[row] = known
+        return out
 
-    def mean(self, x: np.ndarray) -> np.ndarray:
+    def _known(self, groups):
+        """Rows of groups that the fit has seen, with what the file knows of them."""
+        posteriors = (self.groups or {}).get("posteriors") or {}
+        if groups is not None and posteriors:
+            yield from ((row, posteriors[g]) for row, g in enumerate(groups) if g in posteriors)
+
+    def mean(self, x: np.ndarray, offset=None, trials=None, groups=None) -> np.ndarray:
         """E[y|x], or the median of y where it has no mean, that is where 1/y is normal."""
-        gate, experts = self.gate(x), self.experts(x)
+        gate, experts = self.gate(x, groups), self.experts(x, offset)
         if self.scale == "reciprocal":
             return self._back(_quantile(gate, experts, np.broadcast_to(self.sigma, gate.shape), 0.5))
-        return _finite((gate * _mean_of(self.scale, experts, self.sigma)).sum(axis=1))
+        mean = _finite((gate * _mean_of(self.scale, experts, self.sigma)).sum(axis=1))
+        return mean if trials is None else mean * np.asarray(trials, dtype=float)
 
-    def posterior(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """P(z=i|x,y), n x k."""
-        return _softmax(self._log_joint(x, self._forth(y))[0])
+    def posterior(self, x: np.ndarray, y: np.ndarray, offset=None, trials=None, groups=None) -> np.ndarray:
+        """P(z=i|x,y), n x k. Rows in groups have that of their group: where the fit has seen it what the file knows, else
+        of all its rows here."""
+        joint, _ = self._log_joint(x, y, offset, trials)
+        if groups is None:
+            return _softmax(joint)
+        of, first = self._of_groups(groups)
+        out = _softmax(self._joint_of_groups(x, joint, of, first))[of]
+        for row, known in self._known(groups):
+            out[row] = known
+        return out
 
-    def log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def log_density(self, x: np.ndarray, y: np.ndarray, offset=None, trials=None) -> np.ndarray:
         """log p(y|x) of every row."""
-        v = self._forth(y)
-        joint, total = self._log_joint(x, v)
-        return special.logsumexp(joint, axis=1) - total - 0.5 * np.log(2 * np.pi) + _log_slope(self.scale, v)
+        joint, constant = self._log_joint(x, y, offset, trials)
+        return special.logsumexp(joint, axis=1) + constant
 
-    def _log_joint(self, x, v):
+    def log_density_of_groups(self, x: np.ndarray, y: np.ndarray, groups, offset=None, trials=None) -> np.ndarray:
+        """log p of all targets of a group given their features, in the order in which groups come."""
+        joint, constant = self._log_joint(x, y, offset, trials)
+        of, first = self._of_groups(groups)
+        together = special.logsumexp(self._joint_of_groups(x, joint, of, first), axis=1)
+        return together + np.bincount(of, weights=np.broadcast_to(constant, len(of)), minlength=len(first))
+
+    @staticmethod
+    def _of_groups(groups):
+        """Which group each row has, numbered as they come, and where each has its first row."""
+        place, of, first = {}, np.empty(len(groups), dtype=int), []
+        for row, g in enumerate(groups):
+            if g not in place:
+                place[g] = len(place)
+                first.append(row)
+            of[row] = place[g]
+        return of, np.array(first, dtype=int)
+
+    def _joint_of_groups(self, x, joint, of, first):
+        """log P(z=i|x) of each group and the sum over its rows of log f_i, but for constants of rows."""
+        prior = self.scores(self.logits(x))
+        prior = prior - special.logsumexp(prior, axis=1, keepdims=True)
+        out = prior[first]
+        for i in range(self.k):
+            out[:, i] += np.bincount(of, weights=joint[:, i] - prior[:, i], minlength=len(first))
+        return out
+
+    def _log_joint(self, x, y, offset=None, trials=None):
+        """log P(z=i|x)*f_i(y), n x k, and what each row lacks of it, the same of all experts."""
+        v = self._forth(y)
         scores = self.scores(self.logits(x))
         scores = scores - scores.max(axis=1, keepdims=True)
-        standard = (v[:, None] - self.experts(x)) / self.sigma
-        return scores - 0.5 * standard * standard - np.log(self.sigma), special.logsumexp(scores, axis=1)
+        scores = scores - special.logsumexp(scores, axis=1, keepdims=True)
+        means = self.experts(x, offset)
+        if self.family is None:
+            standard = (v[:, None] - means) / self.sigma
+            return (scores - 0.5 * standard * standard - np.log(self.sigma),
+                    -0.5 * np.log(2 * np.pi) + _log_slope(self.scale, v))
+        own = self._own(means.shape, trials, needed=True)
+        _family.refuse_outside(self.family, v, own[-1] if own else None)
+        return scores + self.family.log_density(v[:, None], means, *own), 0.0
 
-    def quantile(self, x: np.ndarray, q: float) -> np.ndarray:
-        """The q-quantile of y given x. The parameters' covariance is in it, where the file has one."""
+    def _own(self, shape, trials=None, needed=False):
+        """The family's own parameters and trials, n x k each."""
+        own = [np.broadcast_to(v, shape) for v in ([self.sigma] if self.used["sigma"] else []) + list(self.own.values())]
+        if isinstance(self.family, _family.Binomial):
+            if trials is None and needed and self.trials_of is not None:
+                raise ValueError(f"the model's target is of {self.trials_of} trials: want them for these rows")
+            trials = np.ones(shape[0]) if trials is None else np.asarray(trials, dtype=float)
+            own.append(np.broadcast_to(trials[:, None], shape))
+        return own
+
+    def quantile(self, x: np.ndarray, q: float, offset=None, trials=None, groups=None) -> np.ndarray:
+        """The q-quantile of y given x, of counts the least y with P(Y <= y) >= q. The parameters' covariance is in it, where
+        the file has one and the noise is normal."""
         if not 0 < q < 1:
             raise ValueError(f"quantile {q}: want a probability between 0 and 1")
         if self.scale == "reciprocal":
             q = 1 - q
         out = np.empty(len(x))
         for at in range(0, len(x), _BLOCK):
-            rows = x[at:at + _BLOCK]
-            out[at:at + _BLOCK] = _quantile(*self._components(rows), q)
+            part = slice(at, at + _BLOCK)
+            known = [None if v is None else v[part] for v in (offset, trials, groups)]
+            out[part] = self._quantile_of(x[part], q, *known)
         return self._back(out)
 
-    def _components(self, x):
+    def _quantile_of(self, x, q, offset, trials, groups):
+        if self.family is None:
+            return _quantile(*self._components(x, groups), q)
+        means = self.experts(x, offset)
+        return _family.quantile(self.family, self.gate(x, groups), means, self._own(means.shape, trials), q)
+
+    def _components(self, x, groups=None):
         """Weights, means and deviations of the normal distributions that y given x is a mixture of."""
         means, slope, g = self._experts(x)
         if self._uncertainty is None:
-            return self.gate(x), means, np.broadcast_to(self.sigma, means.shape)
-        return self._uncertainty.components(x, means, slope, g)
+            return self.gate(x, groups), means, np.broadcast_to(self.sigma, means.shape)
+        turn = np.zeros(means.shape)  # of the gate's predictors, to what is known of the rows' groups
+        for row, known in self._known(groups):
+            with np.errstate(divide="ignore"):
+                turn[row] = np.maximum(np.log(known), -700) - np.maximum(np.log(self.gate(x[[row]])[0]), -700)
+        return self._uncertainty.components(x, means, slope, g, turn)
 
-    def sample(self, x: np.ndarray, random: np.random.RandomState) -> np.ndarray:
-        """One y for every row, of the parameters as they are."""
-        gate = self.gate(x)
+    def below(self, x: np.ndarray, y: np.ndarray, offset=None, trials=None, groups=None) -> np.ndarray:
+        """P(Y <= y|x) of the parameters as they are, of whole numbers to the middle of their step."""
+        v, gate, means = self._forth(y)[:, None], self.gate(x, groups), self.experts(x, offset)
+        if self.family is None:
+            return (gate * special.ndtr((v - means) / self.sigma)).sum(axis=1)
+        own = self._own(means.shape, trials, needed=True)
+        each = self.family.below(v, means, *own)
+        if self.family.whole:
+            each = (each + self.family.below(v - 1, means, *own)) / 2
+        return (gate * each).sum(axis=1)
+
+    def sample(self, x: np.ndarray, random: np.random.RandomState, offset=None, trials=None, groups=None) -> np.ndarray:
+        """One y for every row, of the parameters as they are. Rows are drawn one by one, those of a group too."""
+        gate = self.gate(x, groups)
         z = (random.random_sample((len(x), 1)) > np.cumsum(gate, axis=1)).sum(axis=1).clip(max=self.k - 1)
         rows = np.arange(len(x))
-        return self._back(self.experts(x)[rows, z] + self.sigma[z] * random.standard_normal(len(x)))
+        means = self.experts(x, offset)
+        if self.family is None:
+            return self._back(means[rows, z] + self.sigma[z] * random.standard_normal(len(x)))
+        return self.family.draw(random, means[rows, z], *(p[rows, z] for p in self._own(means.shape, trials)))
 
     def _forth(self, y):
         y = np.asarray(y, dtype=float)
@@ -224,6 +326,12 @@ def _for_rows(file, gate):
     if not penalised or gate == "maximum":
         return file
     return {**file, "arrangements": None, **{name: value for name, value in penalised.items() if name in _PARAMETERS}}
+
+
+def _of_each(value, k):
+    """A value, or one of each expert, of every expert; NaN where there is none."""
+    value = np.atleast_1d(np.array(value, dtype=float))
+    return np.resize(value, k) if value.size else np.full(k, np.nan)
 
 
 def _or_zeros(values, n):
@@ -393,7 +501,7 @@ class _Uncertainty:
             for i in range(self.model.k) if index < 0 else [index]:
                 self.means[i].append((at, part))
 
-    def components(self, x, means, slope, g):
+    def components(self, x, means, slope, g, turn):
         n, k, h = len(x), self.model.k, len(self.gates) + len(self.levels)
         p = len(self.c)
         hidden, of_mean = np.zeros((n, h, p)), np.zeros((n, k, p))  # derivatives by the parameters
@@ -415,9 +523,9 @@ class _Uncertainty:
         shift = _forward(root, turned @ of_mean.transpose(0, 2, 1))  # n x h x k
         variance = ((of_mean @ self.c) * of_mean).sum(axis=2) - (shift ** 2).sum(axis=1)
         deviation = np.sqrt(np.maximum(variance, 0))
-        return self._points(self.model.logits(x), means, deviation, root, shift)
+        return self._points(self.model.logits(x), means, deviation, root, shift, turn)
 
-    def _points(self, logits, means, deviation, root, shift):
+    def _points(self, logits, means, deviation, root, shift, turn):
         h, gates = root.shape[1], len(self.gates)
         t = max(3, h)
         weights, centres, deviations = [], [], []
@@ -430,7 +538,7 @@ class _Uncertainty:
             for j, (_, expert) in enumerate(self.levels, gates):
                 of = slice(None) if expert < 0 else slice(expert, expert + 1)
                 sigma[:, of] *= np.exp(np.minimum(off[:, [j]], 20))
-            weights.append((1 - h / t if point == 0 else 1 / (2 * t)) * _softmax(self.model.scores(moved)))
+            weights.append((1 - h / t if point == 0 else 1 / (2 * t)) * _softmax(self.model.scores(moved) + turn))
             centres.append(means + by * shift[:, along] if point else means)
             deviations.append(np.hypot(sigma, deviation))
         return tuple(np.concatenate(part, axis=1) for part in (weights, centres, deviations))

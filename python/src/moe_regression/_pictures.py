@@ -18,7 +18,7 @@ def _pyplot():
     return pyplot
 
 
-def plot(model, x, y, feature_names):
+def plot(model, x, y, feature_names, known):
     """Draw a fit: each expert along its index, the gate, residuals, and where the starts ended.
 
     Parameters
@@ -29,6 +29,8 @@ def plot(model, x, y, feature_names):
     y : ndarray of shape (n,)
         Their targets.
     feature_names : list of str
+    known : dict
+        What else is known of the rows: `offset`, `trials`, `groups`.
 
     Returns
     -------
@@ -42,10 +44,10 @@ def plot(model, x, y, feature_names):
     axes = np.atleast_1d(above.subplots(up, across, sharey=True, squeeze=False)).ravel()
     for axis in axes[model.k:]:
         axis.remove()
-    _experts(axes[:model.k], model, x, y)
+    _experts(axes[:model.k], model, x, y, known)
     gate, residuals, starts = below.subplots(1, 3)
     _gate(gate, model, x, feature_names)
-    _residuals(residuals, model, x, y)
+    _residuals(residuals, model, x, y, known)
     _starts(starts, model.file["fit"]["starts"])
     return figure
 
@@ -55,10 +57,15 @@ def colour(i):
     return f"C{i % 10}"
 
 
-def _experts(axes, model, x, y):
-    """The target on its scale against the index <a_i, x> + b_i; a row is as strong as its posterior probability."""
-    posterior, v = model.posterior(x, y), model._forth(y)
+def _experts(axes, model, x, y, known):
+    """The target on its scale against the index <a_i, x> + b_i; a row is as strong as its posterior probability. Successes
+    are shares of their trials, and what an offset adds to the index stands with it."""
+    posterior, v = model.posterior(x, y, **known), model._forth(y)
+    if known.get("trials") is not None:
+        v = v / known["trials"]
     index = x @ model.regressors.T + model.intercepts
+    if known.get("offset") is not None:
+        index = index + np.asarray(known["offset"])[:, None]
     for i, axis in enumerate(axes):
         z = index[:, i]
         strength = np.clip(posterior[:, i], _PALE, 1)
@@ -93,10 +100,10 @@ def _gate(axis, model, x, feature_names):
     axis.legend(fontsize=8)
 
 
-def _residuals(axis, model, x, y):
-    """Quantile residuals, normal where the model is right, against the normal quantiles of their ranks."""
-    weights, means, deviations = model.gate(x), model.experts(x), model.sigma
-    below = (weights * special.ndtr((model._forth(y)[:, None] - means) / deviations)).sum(axis=1)
+def _residuals(axis, model, x, y, known):
+    """Quantile residuals, normal where the model is right, against the normal quantiles of their ranks; of counts those of
+    the middle of their steps."""
+    below = model.below(x, y, **known)
     found = np.sort(special.ndtri(np.clip(below, 1e-12, 1 - 1e-12)))
     want = special.ndtri((np.arange(len(found)) + 0.5) / len(found))
     axis.plot(want, want, color="black", linewidth=1)

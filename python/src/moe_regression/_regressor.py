@@ -40,20 +40,27 @@ class MoERegressor(RegressorMixin, BaseEstimator):
     """Mixture of regressions with a gate, by maximum likelihood.
 
     The target of a row x comes from expert i with probability softmax_i(<w_i, x> + v_i), and is then
-    g(<a_i, x> + b_i) plus normal noise of level sigma_i. The fit is that of the command ``moe fit``.
+    g(<a_i, x> + b_i) plus normal noise of level sigma_i, or of another family's law with that mean. The fit is that of the
+    command ``moe fit``.
 
     Parameters
     ----------
     n_experts : int, (int, int) or range, default=2
-        Number of experts, or the least and the most of a range in which BIC chooses.
+        Number of experts, or the least and the most of a range in which `choose` chooses.
     activation : str, callable or None, default=None
         The nonlinearity g: a built-in (``identity``, ``relu``, ``leakyrelu``, ``sigmoid``, ``tanh``, ``exp``,
         ``softplus``, ``probit``), an expression such as ``"expr: z*tanh(softplus(z))"``, a path to a WebAssembly file,
-        ``"table:FILE"``, or a function of arrays, which becomes a table. None is the identity.
+        ``"table:FILE"``, or a function of arrays, which becomes a table. None is the family's own: the identity, of
+        counts and gamma ``exp``, of binomial ``sigmoid``.
     activation_params : dict or None, default=None
         Parameters of the activation, such as ``{"slope": 0.1}``.
     family : str, default="gaussian"
-        The distribution of the target around the experts' means; there is no other.
+        The distribution of the target around the experts' means: ``gaussian``, ``student-t``, ``lognormal``, ``gamma``,
+        ``poisson``, ``negative-binomial`` or ``binomial``.
+    dof : float or None, default=None
+        Degrees of freedom of ``student-t``, where they are known; None estimates them.
+    shared : list of str or None, default=None
+        Columns of one coefficient for all experts; ``"(intercept)"`` is theirs.
     fit_intercept, gate_intercept : bool, default=True
         Whether experts and gate have intercepts; a formula says that itself.
     gate : {"softmax", "constant"}, default="softmax"
@@ -66,6 +73,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         Level of the noise.
     output_scale : {"shared", "per-expert"} or None, default=None
         Means c + s*g in the place of g.
+    choose : {"bic", "icl", "heldout"}, default="bic"
+        How a range of numbers of experts is chosen from; ``heldout`` crossvalidates.
     method : str, default="auto"
         Method of fitting, as ``moe help methods`` has them.
     missing : {"refuse", "drop"}, default="refuse"
@@ -91,7 +100,11 @@ class MoERegressor(RegressorMixin, BaseEstimator):
     gate_intercept_ : ndarray of shape (n_experts_ - 1,)
         Intercepts v_i.
     sigma_ : ndarray of shape (n_experts_,)
-        Levels of the noise, in the units of the target.
+        Levels of the noise, in the units of the target; NaN of families that have none.
+    own_ : dict of str to ndarray of shape (n_experts_,)
+        The family's own parameters beside sigma: ``dof``, ``shape`` of gamma, ``theta`` of negative-binomial.
+    groups_ : dict of str to ndarray of shape (n_experts_,)
+        What is known of the groups of a fit that had them: P(z=i|all rows of it) by id. Empty of others.
     n_experts_ : int
         Number of experts.
     proportions_ : ndarray of shape (n_experts_,)
@@ -129,20 +142,23 @@ class MoERegressor(RegressorMixin, BaseEstimator):
     [-1.0, 2.0]
     """
 
-    def __init__(self, n_experts=2, *, activation=None, activation_params=None, family="gaussian", fit_intercept=True,
-                 gate_intercept=True, gate="softmax", gate_features=None, formula=None, noise="shared", output_scale=None,
-                 method="auto", missing="refuse", errors=None, random_state=None, n_jobs=1, verbose=False):
+    def __init__(self, n_experts=2, *, activation=None, activation_params=None, family="gaussian", dof=None,
+                 fit_intercept=True, gate_intercept=True, gate="softmax", gate_features=None, formula=None, shared=None,
+                 noise="shared", output_scale=None, choose="bic", method="auto", missing="refuse", errors=None, random_state=None, n_jobs=1, verbose=False):
         self.n_experts = n_experts
         self.activation = activation
         self.activation_params = activation_params
         self.family = family
+        self.dof = dof
         self.fit_intercept = fit_intercept
         self.gate_intercept = gate_intercept
         self.gate = gate
         self.gate_features = gate_features
         self.formula = formula
+        self.shared = shared
         self.noise = noise
         self.output_scale = output_scale
+        self.choose = choose
         self.method = method
         self.missing = missing
         self.errors = errors
@@ -150,7 +166,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None, offset=None, trials=None):
         """Fit the mixture.
 
         Parameters
@@ -161,6 +177,13 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             Target; may be left out where a formula names a column of X.
         sample_weight : array of shape (n,), optional
             Counts: a row of weight w counts as w rows.
+        groups : array of shape (n,), optional
+            Ids, words or numbers: all rows of one id have one expert. The gate sees the columns that are constant in
+            groups.
+        offset : array of shape (n,), optional
+            Added to every expert's <a_i, x> + b_i, of other families than gaussian and lognormal.
+        trials : array of shape (n,), optional
+            Of which the target is the successes, of family binomial.
 
         Returns
         -------
@@ -171,24 +194,32 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         CommandError
             The command refused; the text is its line.
         """
-        if self.family != "gaussian":
-            raise ValueError(f"family {self.family!r}: there is gaussian")
         columns, levels, target, names = self._columns_to_fit(X, y)
-        weights = None
+        weights, keep = None, slice(None)
+        known = self._known_of(len(columns[target]), groups, offset, trials)
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, columns[target], dtype=float)
             keep = weights > 0
             columns, weights = {name: v[keep] for name, v in columns.items()}, weights[keep]
+            known = {name: v[keep] for name, v in known.items()}
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
         config = self._config(target, names, levels, int(seed))
-        file = self._run(config, columns, target, weights)
-        self._keep(_terms.relabel(file, levels))
+        roles, ids = {}, None
+        if weights is not None:
+            roles["weights"] = weights
+        for role, values in known.items():
+            if role == "groups":
+                ids, values = np.unique(values, return_inverse=True)
+            roles["group" if role == "groups" else role] = np.asarray(values, dtype=float)
+        file = self._run(config, columns, target, roles)
+        self._keep(_terms.relabel(_terms.relabel_groups(file, ids), levels))
         index = X.index if _tables.is_frame(X) else None
         if index is not None and weights is not None:
             index = index[keep]
-        self._fitted = self._fitted_values(columns, levels, columns[target]), columns[target], index
+        known = self._with_offset(known, columns)
+        self._fitted = self._fitted_values(columns, levels, columns[target], known), columns[target], index
         self._warn()
         return self
 
@@ -244,20 +275,24 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             both = {(True, True): "both", (True, False): "experts", (False, True): "gate"}
             config["intercepts"] = both.get((bool(self.fit_intercept), bool(self.gate_intercept)))
             config["gate_features"] = None if self.gate_features is None else list(self.gate_features)
+        config |= {"family": self.family, "choose": self.choose if "k_to" in config else None}
+        config["dof"] = None if self.dof is None else float(self.dof)
+        config["shared"] = None if self.shared is None else list(self.shared)
         config["output_scale"] = self.output_scale
         config["errors"] = None if self.errors is None else list(self.errors)
         if levels:
             config |= {"categorical": list(levels), "reference": {name: "0" for name in levels}}
         return {key: value for key, value in config.items() if value is not None}
 
-    def _run(self, config, columns, target, weights):
+    def _run(self, config, columns, target, roles):
         """Fit, on a table that is too small with fewer experts."""
         with tempfile.TemporaryDirectory(prefix="moe-") as place:
             columns = dict(columns)
-            if weights is not None:
-                name = _tables.free_name("weights", columns)
-                columns[name], config = weights, {**config, "roles": {"weights": name}}
-            config = {**config, "data": _tables.write(place, columns), "activation": self._activation(place)}
+            for role, values in roles.items():
+                name = _tables.free_name(role, columns)
+                columns[name] = values
+                config = {**config, "roles": {**config.get("roles", {}), role: name}}
+            config = {**config, "data": _tables.write(place, columns), **self._activation(place)}
             try:
                 return self._ask(config)
             except _command.CommandError as err:
@@ -283,7 +318,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         threads = ["--threads", str(1 if self.n_jobs is None else self.n_jobs)]
         if self.n_jobs is not None and self.n_jobs < 0:
             threads = []
-        embed = ["--embed"] if config["activation"]["name"].endswith(".wasm") else []
+        embed = ["--embed"] if config.get("activation", {}).get("name", "").endswith(".wasm") else []
         out = _command.run(["fit", "--config", "-", "--json", *threads, *embed], stdin=json.dumps(config), accept=(0, 1),
                            verbose=bool(self.verbose))
         file = json.loads(out)
@@ -295,9 +330,11 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         if callable(self.activation) or isinstance(self.activation, TabulatedFunction):
             curve = os.path.join(place, "curve.csv")
             self.activation_error_ = write_curve(self.activation, curve).error
-            return {"name": "table:" + curve}
+            return {"activation": {"name": "table:" + curve}}
+        if self.activation is None and self.family != "gaussian":
+            return {}
         name = "identity" if self.activation is None else os.fspath(self.activation)
-        return {"name": name} | ({"params": dict(self.activation_params)} if self.activation_params else {})
+        return {"activation": {"name": name} | ({"params": dict(self.activation_params)} if self.activation_params else {})}
 
     @staticmethod
     def _say_tiny(k, refused):
@@ -305,7 +342,10 @@ class MoERegressor(RegressorMixin, BaseEstimator):
 
     def _least_squares(self, config, columns, target):
         """The file of one linear expert by least squares: of what has no noise, or fewer rows than parameters."""
-        if self.formula is not None or "categorical" in config or config["activation"]["name"] != "identity":
+        plain = self.formula is None and self.family == "gaussian" and not config.get("shared")
+        if not plain or "categorical" in config or config["activation"]["name"] != "identity":
+            return None
+        if set(config.get("roles", {})) - {"weights"}:
             return None
         names = config["features"]
         x, y = np.column_stack([columns[name] for name in names]), columns[target]
@@ -329,7 +369,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
                     "status": "converged", "iterations": 0, "starts": [], "certificate": None, "moments_estimate": None,
                     "notes": ["one linear expert by least squares"]}}
 
-    def _fitted_values(self, columns, levels, y):
+    def _fitted_values(self, columns, levels, y, known):
         """E[y|x] of the rows of the fit, NaN where a cell is missing or only the command has the activation. Some of the
         rows are kept for pictures."""
         self._shown = None
@@ -342,9 +382,10 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             columns[name] = np.array(levels[name], dtype=object)[columns[name].astype(int)]
         out = np.full(len(whole), np.nan)
         x = self.model_.matrix(columns)
-        out[whole] = self.model_.mean(x)
+        known = {name: values[whole] for name, values in known.items()}
+        out[whole] = self.model_.mean(x, **known)
         some = np.linspace(0, len(x) - 1, min(len(x), _pictures.ROWS)).round().astype(int)
-        self._shown = x[some], np.asarray(y)[whole][some]
+        self._shown = x[some], np.asarray(y)[whole][some], {name: values[some] for name, values in known.items()}
         return out
 
     def _keep(self, file):
@@ -353,6 +394,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         self.coef_, self.intercept_ = model.regressors, model.intercepts
         self.gate_coef_, self.gate_intercept_ = model.gating, model.gating_intercepts
         self.sigma_, self.n_experts_, self.proportions_ = model.sigma, model.k, model.proportions
+        self.own_ = model.own
+        self.groups_ = {id: np.array(p) for id, p in ((model.groups or {}).get("posteriors") or {}).items()}
         self.log_likelihood_, self.bic_, self.aic_ = fit["log_likelihood"], fit["bic"], fit["aic"]
         self.nobs_ = fit.get("weight") or fit["n"]
         self.certificate_, self.starts_ = fit.get("certificate"), fit["starts"]
@@ -392,7 +435,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "model_")
         if self._shown is None:
             raise ValueError("the activation is not in the model's file, and pictures need its values")
-        return _pictures.plot(self.model_, *self._shown, self.feature_names_out_)
+        x, y, known = self._shown
+        return _pictures.plot(self.model_, x, y, self.feature_names_out_, known)
 
     def plot_k(self):
         """Draw BIC, ICL and AIC against the numbers of experts of a range.
@@ -428,22 +472,54 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             whole &= ~absent
         return columns, whole
 
-    def _of_rows(self, X, say, by_command=None, y=None):
+    def _known_of(self, n, groups, offset, trials):
+        """What else is known of rows, as the model's methods take it."""
+        known = {}
+        for name, values in (("offset", offset), ("trials", trials)):
+            if values is not None:
+                known[name] = column_or_1d(check_array(_numbers(values), ensure_2d=False, dtype=np.float64))
+        if groups is not None:
+            known["groups"] = _tables.ids(groups)
+        for name, values in known.items():
+            if len(values) != n:
+                raise ValueError(f"{name} has {len(values)} values for {n} rows")
+        return known
+
+    def _with_offset(self, known, columns):
+        """What is known of rows with the offset that a formula takes from a column of theirs."""
+        role = self.model_.offset_of
+        if role is None or "offset" in known or self.formula is None:
+            return known
+        name = re.fullmatch(r"log\((.*)\)|(.*)", role)
+        column = name.group(1) or name.group(2)
+        if column not in columns:
+            raise ValueError(f"no column {column!r}, which the offset {role} is of")
+        values = np.asarray(columns[column], dtype=float)
+        return {**known, "offset": np.log(values) if name.group(1) else values}
+
+    def _of_rows(self, X, say, by_command=None, y=None, groups=None, offset=None, trials=None):
         """What say returns for the features, and by_command for a table of records where only the command can; NaN for rows
         that lack a cell."""
         columns, whole = self._rows(X)
+        known = self._known_of(len(whole), groups, offset, trials)
+        self._check_known(known)
+        if _tables.is_frame(X):
+            known = self._with_offset(known, X)
         if y is not None:
             y = column_or_1d(check_array(_numbers(y), ensure_2d=False, dtype=np.float64))
             check_consistent_length(whole, y)
             y = y[whole]
         columns = {name: values[whole] for name, values in columns.items()}
+        known = {name: values[whole] for name, values in known.items()}
         if not whole.any():
             raise ValueError("every row lacks a cell")
         if self.model_._alone:
             x = self.model_.matrix(columns)
-            values = say(x) if y is None else say(x, y)
+            values = say(x, **known) if y is None else say(x, y, **known)
         elif by_command is None:
             raise ValueError("the activation is not in the model's file, and the command predicts no more of it")
+        elif known or self.model_.family is not None:
+            raise ValueError("the activation is not in the model's file: moe predict has its predictions")
         else:
             if any(values.dtype == object for values in columns.values()):
                 raise ValueError("the command takes words only from a CSV file: moe predict")
@@ -455,45 +531,67 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         out[whole] = values
         return out
 
+    def _check_known(self, known):
+        """Refuse what the model does not have, which would have no effect."""
+        model = self.model_
+        has = {"offset": model.offset_of is not None, "trials": model.trials_of is not None, "groups": bool(model.groups)}
+        for name in known:
+            if not has[name]:
+                raise ValueError(f"{name}: the model was fitted without {name}")
+
     def _command_columns(self, pattern, level=0.0):
         def ask(table):
             found = by_command(self.model_, table, level)
             return np.column_stack([values for name, values in found.items() if re.fullmatch(pattern, name)])
         return ask
 
-    def predict(self, X):
-        """Predict the mean of y, of shape (n,)."""
+    def predict(self, X, groups=None, offset=None, trials=None):
+        """Predict the mean of y, of shape (n,).
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+        groups, offset, trials : array of shape (n,), optional
+            As `fit` had them. Of ids that the fit has seen the group's posterior is used, of others the gate. Without
+            trials a binomial model gives probabilities, with them mean counts.
+        """
         check_is_fitted(self, "model_")
         column = "median" if self.model_.scale == "reciprocal" else "mean"
-        return self._of_rows(X, self.model_.mean, lambda table: self._command_columns(column)(table)[:, 0])
+        return self._of_rows(X, self.model_.mean, lambda table: self._command_columns(column)(table)[:, 0], groups=groups,
+                             offset=offset, trials=trials)
 
-    def expert_proba(self, X):
-        """P(z=i|x), of shape (n, n_experts_)."""
+    def expert_proba(self, X, groups=None):
+        """P(z=i|x), of shape (n, n_experts_); of a row in a group that the fit has seen its posterior."""
         check_is_fitted(self, "model_")
-        return self._of_rows(X, self.model_.gate, self._command_columns(r"p\d+"))
+        return self._of_rows(X, self.model_.gate, self._command_columns(r"p\d+"), groups=groups)
 
-    def posterior(self, X, y):
-        """P(z=i|x,y), of shape (n, n_experts_); for a frame X a frame with its index."""
+    def posterior(self, X, y, groups=None, offset=None, trials=None):
+        """P(z=i|x,y), of shape (n, n_experts_); for a frame X a frame with its index. Rows in groups have that of their
+        group: of those that the fit has seen what is known of them, of others that of all their rows in X."""
         check_is_fitted(self, "model_")
-        out = self._of_rows(X, self.model_.posterior, self._command_columns(r"posterior\d+"), y)
+        out = self._of_rows(X, self.model_.posterior, self._command_columns(r"posterior\d+"), y, groups=groups,
+                            offset=offset, trials=trials)
         if not _tables.is_frame(X):
             return out
         import pandas as pd
         return pd.DataFrame(out, index=X.index, columns=[f"expert{i + 1}" for i in range(self.n_experts_)])
 
-    def predict_quantile(self, X, q):
-        """Quantiles of y given x.
+    def predict_quantile(self, X, q, groups=None, offset=None, trials=None):
+        """Quantiles of y given x, of counts the least y with P(Y <= y) >= q.
 
         Parameters
         ----------
         X : array or frame of shape (n, d)
         q : float or array of shape (m,)
             Probabilities between 0 and 1.
+        groups, offset, trials : array of shape (n,), optional
+            As of `predict`.
 
         Returns
         -------
         ndarray of shape (n,) or (n, m)
-            The parameters' covariance is in them where the model has one, as in ``moe predict --interval``.
+            The parameters' covariance is in them where the model has one and its noise is normal, as in ``moe predict
+            --interval``.
         """
         check_is_fitted(self, "model_")
 
@@ -502,25 +600,37 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             if not 0 < p < 1:
                 raise ValueError(f"quantile {p}: want a probability between 0 and 1")
             end = self._command_columns("lower" if p < 0.5 else "upper", max(abs(1 - 2 * p), 1e-12))
-            return self._of_rows(X, lambda x: self.model_.quantile(x, p), lambda table: end(table)[:, 0])
+            return self._of_rows(X, lambda x, **known: self.model_.quantile(x, p, **known), lambda table: end(table)[:, 0],
+                                 groups=groups, offset=offset, trials=trials)
         return one(q) if np.ndim(q) == 0 else np.column_stack([one(p) for p in q])
 
-    def predict_interval(self, X, level=0.9):
+    def predict_interval(self, X, level=0.9, groups=None, offset=None, trials=None):
         """Ends of the central prediction interval of y given x, of shape (n, 2)."""
         if not 0 < level < 1:
             raise ValueError(f"level {level}: want a probability between 0 and 1")
-        return self.predict_quantile(X, [(1 - level) / 2, (1 + level) / 2])
+        return self.predict_quantile(X, [(1 - level) / 2, (1 + level) / 2], groups, offset, trials)
 
-    def sample(self, X, n_samples=1, random_state=None):
+    def sample(self, X, n_samples=1, random_state=None, groups=None, offset=None, trials=None):
         """Draw targets given x, of shape (n, n_samples), with the parameters as they are."""
         check_is_fitted(self, "model_")
         random = check_random_state(random_state)
-        return self._of_rows(X, lambda x: np.column_stack([self.model_.sample(x, random) for _ in range(n_samples)]))
+        return self._of_rows(X, lambda x, **known: np.column_stack([self.model_.sample(x, random, **known)
+                                                                    for _ in range(n_samples)]),
+                             groups=groups, offset=offset, trials=trials)
 
-    def log_score(self, X, y, sample_weight=None):
-        """The mean of log p(y|x) over the rows."""
+    def log_score(self, X, y, sample_weight=None, groups=None, offset=None, trials=None):
+        """The mean of log p(y|x) over the rows; of rows in groups that of all targets of each, added up, over the rows."""
         check_is_fitted(self, "model_")
-        return float(np.average(self._of_rows(X, self.model_.log_density, None, y), weights=sample_weight))
+        if groups is None:
+            values = self._of_rows(X, self.model_.log_density, None, y, offset=offset, trials=trials)
+            return float(np.average(values, weights=sample_weight))
+        if sample_weight is not None:
+            raise ValueError("sample_weight: a score of rows in groups has none")
+
+        def together(x, y, groups, **known):
+            total = self.model_.log_density_of_groups(x, y, groups, **known).sum()
+            return np.full(len(x), total / len(x))
+        return float(self._of_rows(X, together, None, y, groups=groups, offset=offset, trials=trials).mean())
 
 
 def _names(d):

@@ -43,7 +43,8 @@ class Result:
         self.params = pd.Series(values, index=names, dtype=float, name="coef")
         self.bse = pd.Series(errors, index=names, dtype=float, name="std err")
         self.tvalues = (self.params / self.bse).rename("z")
-        self.tvalues[[name for name in names if name.startswith("sigma")]] = np.nan
+        self._of_noise = [name for name in names if _is_of_noise(name, model)]
+        self.tvalues[self._of_noise] = np.nan
         clusters, below = self._clusters(), -np.abs(self.tvalues)
         below = special.stdtr(clusters - 1, below) if clusters else special.ndtr(below)
         self.pvalues = pd.Series(2 * below, index=names, name="P>|z|")
@@ -59,15 +60,17 @@ class Result:
         return (errors.get("clusters") or {}).get("count", 0)
 
     def conf_int(self, alpha: float = 0.05):
-        """Intervals of level 1 - alpha: normal, or of a t law for errors by clusters; of sigma in its logarithm, around sigma corrected for degrees of freedom."""
+        """Intervals of level 1 - alpha: normal, or of a t law for errors by clusters; of sigma, and of what else the noise has, in its logarithm, around sigma corrected for degrees of freedom."""
         import pandas as pd
 
         level, clusters = 1 - alpha / 2, self._clusters()
         z = special.stdtrit(clusters - 1, level) if clusters else special.ndtri(level)
         out = pd.DataFrame({0: self.params - z * self.bse, 1: self.params + z * self.bse})
         corrected = (self.model.used.get("standard_errors") or {}).get("sigma_corrected")
-        levels = out.index[out.index.str.startswith("sigma")]
-        for name, centre in zip(levels, self.params[levels] if corrected is None else np.atleast_1d(corrected)):
+        centres = self.params[self._of_noise].copy()
+        if corrected is not None:
+            centres[[name for name in self._of_noise if name.startswith("sigma")]] = np.atleast_1d(corrected)
+        for name, centre in centres.items():
             wide = np.exp(z * self.bse[name] / self.params[name])
             out.loc[name] = centre / wide, centre * wide
         return out
@@ -103,7 +106,8 @@ class Result:
     def _head(self):
         file = self.model.used
         kind = (file.get("standard_errors") or {}).get("kind", "none")
-        return [("Target", _title(self.model)), ("Experts", f"{self.model.k} ({file['activation']['name']})"),
+        family = [("Family", file["family"])] if file.get("family") else []
+        return [("Target", _title(self.model)), *family, ("Experts", f"{self.model.k} ({file['activation']['name']})"),
                 ("Observations", f"{self.nobs:g}"), ("Parameters", str(self.df_model)),
                 ("Log-likelihood", f"{self.llf:.4f}"), ("AIC", f"{self.aic:.4f}"), ("BIC", f"{self.bic:.4f}"),
                 ("Standard errors", kind), ("Proportions", ", ".join(f"{p:.4f}" for p in self.model.proportions))]
@@ -175,12 +179,19 @@ def _parameters(model):
         for i, value in enumerate(values):
             yield part + (str(i + 1) if len(values) > 1 else ""), float(value), errors[i] if i < len(errors) else None
 
-    if not file["fit"].get("sigma_given"):
+    if not file["fit"].get("sigma_given") and file["sigma"]:
         yield from several("sigma", file["sigma"], errors.get("sigma"))
+    for name, value in (file.get("own") or {}).items():
+        yield from several(name, value, (errors.get("own") or {}).get(name, []))
     output, of_output = file.get("output_scale") or {}, errors.get("output_scale") or {}
     for part in ("offset", "scale"):
         if part in output and (of_output.get(part) is not None or not of_output):
             yield from several(part, output[part], of_output.get(part))
+
+
+def _is_of_noise(label, model):
+    """Whether a label is of the noise: sigma, or an own parameter of the family."""
+    return ":" not in label and label.rstrip("0123456789") in {"sigma", *model.own}
 
 
 class Comparison(dict):

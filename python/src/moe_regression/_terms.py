@@ -99,6 +99,14 @@ def arithmetic(text: str, columns: dict[str, np.ndarray]) -> np.ndarray:
         return of(ast.parse(text.replace("^", "**"), mode="eval").body)
 
 
+def relabel_groups(file: dict, ids) -> dict:
+    """The model's file with ids in the place of the numbers 0, 1, ... of groups that were fitted; ids may be None."""
+    groups = file.get("groups")
+    if ids is None or not groups or not groups.get("posteriors"):
+        return file
+    return {**file, "groups": {**groups, "posteriors": {ids[int(n)]: p for n, p in groups["posteriors"].items()}}}
+
+
 def relabel(file: dict, levels: dict[str, list[str]]) -> dict:
     """The model's file with the levels' words in the place of the codes 0, 1, ... that were fitted.
 
