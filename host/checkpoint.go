@@ -387,6 +387,9 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 	if p.Shape.Family != "" {
 		values["density"] = p.Shape.Family
 	}
+	if p.Shape.Zero {
+		values["zero expert"] = true
+	}
 	if g, ok := c.Gate.(Softmax); ok {
 		values["gate features"] = g.Features
 	}

@@ -40,6 +40,9 @@ type Config struct {
 	// tell of the density ([moment.Marginal]).
 	Family string
 	Dof    float64 // degrees of freedom of [StudentT] where they are known; 0: estimated
+	// ZeroExpert has one class more for the gate of counts to choose, beside the K experts, under which the target is
+	// always 0 (zero inflation; Lambert 1992): it has a probability of its own, and no regressor.
+	ZeroExpert bool
 
 	// Hierarchy is the shape of a tree of gates over the experts; the zero value is one
 	// gate. Leaves are the experts' own activations, from left to right; nil where all
@@ -296,6 +299,10 @@ func (c Config) sameFamily(p *problem.Problem) error {
 			return refuse("the %s is of the family %s, the fit of %s", [...]string{"start", "truth"}[i],
 				cmp.Or(q.Family, fitted.Normal), cmp.Or(p.Shape.Family, fitted.Normal))
 		}
+		if q != nil && q.Zero != p.Shape.Zero {
+			return refuse("of the %s and the fit one has an expert that is always 0, and the other has none",
+				[...]string{"start", "truth"}[i])
+		}
 	}
 	return nil
 }
@@ -352,8 +359,8 @@ func (c Config) activations(act sdk.Activation) []sdk.Activation {
 func (c Config) request() problem.Request {
 	return problem.Request{
 		K: c.K, Intercepts: c.Intercepts, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
-		Shared: c.Tied, Output: c.Output, Family: c.Family, Dof: c.Dof, Tree: c.Hierarchy, Leaves: c.Leaves,
-		Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
+		Shared: c.Tied, Output: c.Output, Family: c.Family, Dof: c.Dof, Zero: c.ZeroExpert,
+		Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
 		Room: c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
 		Loaded: func() { c.show(StageMoments, 0, 2) },
 	}

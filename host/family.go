@@ -30,6 +30,12 @@ func DensityName(family string) string {
 	return family
 }
 
+// Counts says whether a family is of counts, which may have an expert that is always 0.
+func Counts(family string) bool {
+	name := DensityName(family)
+	return mixture.Known(name) && mixture.Counts(mixture.DensityOf(name))
+}
+
 // ActivationOf is the activation of experts that are linear in a family: the inverse of its link.
 func ActivationOf(family string) string {
 	switch family {

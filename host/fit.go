@@ -73,7 +73,7 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 
 // finish adds to the model that is returned what is asked of it alone, and not of every one on the way to it.
 func finish(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) (*fitted.Model, error) {
-	if err := tryWider(ctx, p, m, cfg); err != nil {
+	if err := tryLaws(ctx, p, m, cfg); err != nil {
 		return nil, err
 	}
 	if err := penalise(ctx, p, m, cfg); err != nil {

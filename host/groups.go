@@ -19,6 +19,7 @@ func groupable(c Config) error {
 	}{
 		{c.Hierarchy.Depth() > 1, "a tree of gates"},
 		{c.Output != "", "means c + s·g"},
+		{c.ZeroExpert, "an expert that is always 0"},
 		{c.wants(Dependent), "standard errors of rows that follow each other"},
 		{c.Arrangements, "the weighing of arrangements"},
 		{c.GatePenalty != "" && c.GatePenalty != NoGatePenalty, "a ridge on the gate"},

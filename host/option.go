@@ -44,6 +44,7 @@ const (
 	OptLeaves         Option = "leaves"
 	OptOutput         Option = "output scale"
 	OptFamily         Option = "family of the target"
+	OptZeroExpert     Option = "zero-expert"
 	OptWeights        Option = "column of weights"
 	OptMaxMemory      Option = "max memory"   // rows stay in their file
 	OptSharedGate     Option = "shared gate"  // of several targets
@@ -58,7 +59,7 @@ func Options() []Option {
 		OptEpochs, OptLambda, OptPenalty, OptRidge,
 		OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptArrangements, OptGatePenalty, OptStrict,
 		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput,
-		OptFamily,
+		OptFamily, OptZeroExpert,
 		OptWeights, OptMaxMemory, OptSharedGate, OptSums, OptCheckpoints,
 	}
 }
@@ -68,7 +69,7 @@ var (
 	likelihoodOptions = []Option{
 		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptGatePenalty, OptStrict,
 		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves,
-		OptOutput, OptFamily, OptWeights, OptMaxMemory,
+		OptOutput, OptFamily, OptZeroExpert, OptWeights, OptMaxMemory,
 	}
 	tensorOptions = []Option{OptTransform, OptRadius, OptFamily, OptWeights, OptMaxMemory, OptSums}
 	batchOptions  = []Option{OptBatch, OptStepSize, OptSchedule, OptEpochs}
@@ -117,6 +118,7 @@ func admitted(c Config) error {
 		{OptLeaves, c.Leaves != nil},
 		{OptOutput, c.Output != ""},
 		{OptFamily, !c.normal()},
+		{OptZeroExpert, c.ZeroExpert},
 		{OptMaxMemory, c.MaxMemory != 0},
 	} {
 		if asked.is {

@@ -46,7 +46,7 @@ func (g GatePenalty) Check() error {
 func (g GatePenalty) applies(c Config, m *fitted.Model) bool {
 	_, constant := c.Gate.(Constant)
 	switch {
-	case m.K == 1 || constant || g == NoGatePenalty || m.Fit.Status == shrunk:
+	case m.Classes() == 1 || constant || g == NoGatePenalty || m.Fit.Status == shrunk:
 		return false
 	case g == "": // a part of the rows has passes to follow, and arrangements are a model for new rows of their own
 		return len(m.Fit.Separation) > 0 && !c.beside && !c.Arrangements

@@ -24,54 +24,111 @@ const remedyRows = 1 << 13
 // another density where that is named: of many rows something fails under any.
 const mostLeft = .05
 
-// tryWider tries whether what the tests of m see is the density: where that of the residuals fails by most, and a
-// mixture of as many experts under the wider density ([mixture.Wider]), climbed to from m's parameters, is better by
-// BIC and its residuals pass, or have at most [mostLeft] of what they had, that density stands first among what is
-// suggested, and is what to try.
-func tryWider(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) error {
+// remedy is another law of the target that a fit may be tried under.
+type remedy struct {
+	shape      problem.Shape
+	start      *model.Params // where a climb begins, in the units of the fit
+	cause, try string
+	worst      float64                // how far the worst test of those that judge it is above its mean under the model
+	judges     func(test string) bool // whether a test does
+}
+
+// tryLaws tries whether what the tests of m see is the law of the target: the wider density ([mixture.Wider]), where
+// that of the residuals fails by most, and of counts a zero expert. A mixture of as many experts under the other law,
+// climbed to from m's parameters, that is better by BIC and passes its tests, or has at most [mostLeft] of what they
+// had, stands first among what is suggested, and is what to try; of several the one of the least BIC.
+func tryLaws(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) error {
 	c, law := m.Fit.Certificate, p.Shape.Density()
-	wider, worst := mixture.Wider(law), worstOfSpread(c)
-	if wider == nil || !widens(p, cfg) || worst == 0 {
-		return nil
-	}
-	as := *p
-	as.Shape.Family = wider.Name()
-	rows := model.Part(p.Rows, remedyRows)
-	narrow := p.Units.Into(m.Params())
-	start := as.Shape.Adopt(narrow)
-	before := loss.NewLikelihood(rows, p.G, narrow, p.Shape.Estimated(), p.Threads)
-	value, err := before.Value(ctx, before.Theta(narrow))
-	if err != nil {
-		return err
-	}
-	after := loss.NewLikelihood(rows, p.G, start, as.Shape.Estimated(), p.Threads)
-	run, err := search.Climb(ctx, after, after.Theta(start), nil)
-	if err != nil {
-		return err
-	}
-	n, more := after.Rows(), float64(as.Shape.Parameters()-p.Shape.Parameters())
-	if !(n*(value-run.Value) > more/2*math.Log(n)) {
-		return nil
-	}
-	tested, err := infer.Tests(ctx, rows, p.G, after.Params(run.X), as.Shape.Estimated(), p.Seed, p.Threads)
-	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, t := range tested.Tests {
-		left := (t.Statistic - float64(t.DF)) * float64(p.N()) / float64(after.N())
-		if infer.OfSpread(t.Name) && t.PValue < infer.Level && left > mostLeft*worst {
-			return nil
+	var best *remedy
+	least := 0.0
+	for _, r := range remedies(p, m, cfg) {
+		gain, err := r.gain(ctx, p, m)
+		if err != nil {
+			return err
 		}
+		if gain > least {
+			best, least = &r, gain
+		}
+	}
+	if best == nil {
+		return nil
 	}
 	others := slices.DeleteFunc(strings.Split(c.Cause, infer.OrCause), func(cause string) bool {
 		return cause == infer.ShapeCause(law) // whichever it is
 	})
-	c.Cause = strings.Join(slices.Insert(others, 0, infer.WiderCause(law)), infer.OrCause)
-	c.Try = "--family " + wider.Name()
+	c.Cause = strings.Join(slices.Insert(others, 0, best.cause), infer.OrCause)
+	c.Try = best.try
 	return nil
+}
+
+// remedies are those that a suspect model may be tried under.
+func remedies(p *problem.Problem, m *fitted.Model, cfg Config) (out []remedy) {
+	if !widens(p, cfg) {
+		return nil
+	}
+	law, narrow := p.Shape.Density(), p.Units.Into(m.Params())
+	if wider, worst := mixture.Wider(law), worstOfSpread(m.Fit.Certificate); wider != nil && worst != 0 {
+		shape := p.Shape
+		shape.Family = wider.Name()
+		out = append(out, remedy{shape, shape.Adopt(narrow), infer.WiderCause(law), "--family " + wider.Name(), worst,
+			infer.OfSpread})
+	}
+	if worst := worstOf(m.Fit.Certificate); mixture.Counts(law) && !p.Shape.Zero && !p.Grouped() && worst != nil {
+		shape := p.Shape
+		shape.Zero = true
+		out = append(out, remedy{shape, besideZero(shape, narrow), infer.ZeroCause(law), "--zero-expert",
+			excessOf(*worst), func(string) bool { return true }})
+	}
+	return out
+}
+
+// besideZero returns q with a zero expert, of a probability that is small where the gate has intercepts.
+func besideZero(shape problem.Shape, q *model.Params) *model.Params {
+	const rare = -2.0 // the log of its odds against the last expert
+	out := shape.Adopt(q)
+	copy(out.Gating, q.Gating)
+	copy(out.GatingIntercepts, q.GatingIntercepts)
+	for i := range out.GatingIntercepts {
+		out.GatingIntercepts[i] -= rare
+	}
+	return out
+}
+
+// gain is by how much half the BIC of m falls under the remedy, on a part of the rows; 0 where it does not, or where
+// tests that judge it fail under it as they do under m.
+func (r *remedy) gain(ctx context.Context, p *problem.Problem, m *fitted.Model) (float64, error) {
+	as := *p
+	as.Shape = r.shape
+	rows, narrow := model.Part(p.Rows, remedyRows), p.Units.Into(m.Params())
+	before := loss.NewLikelihood(rows, p.G, narrow, p.Shape.Estimated(), p.Threads)
+	value, err := before.Value(ctx, before.Theta(narrow))
+	if err != nil {
+		return 0, err
+	}
+	after := loss.NewLikelihood(rows, p.G, r.start, as.Shape.Estimated(), p.Threads)
+	run, err := search.Climb(ctx, after, after.Theta(r.start), nil)
+	if err != nil {
+		return 0, err
+	}
+	n, more := after.Rows(), float64(as.Shape.Parameters()-p.Shape.Parameters())
+	gain := n*(value-run.Value) - more/2*math.Log(n)
+	if !(gain > 0) {
+		return 0, nil
+	}
+	tested, err := infer.Tests(ctx, rows, p.G, after.Params(run.X), as.Shape.Estimated(), p.Seed, p.Threads)
+	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range tested.Tests {
+		left := (t.Statistic - float64(t.DF)) * float64(p.N()) / float64(after.N())
+		if r.judges(t.Name) && t.PValue < infer.Level && left > mostLeft*r.worst {
+			return 0, nil
+		}
+	}
+	return gain, nil
 }
 
 // widens says whether the fit could have been one of another density.
@@ -83,13 +140,26 @@ func widens(p *problem.Problem, cfg Config) bool {
 // worstOfSpread is how far the worst test is above its mean under the model, if it fails and is of the spread of the
 // residuals; 0 else.
 func worstOfSpread(c *fitted.Certificate) float64 {
-	if c == nil || c.Model != infer.Suspect || len(c.Tests) == 0 {
+	worst := worstOf(c)
+	if worst == nil || !infer.OfSpread(worst.Name) {
 		return 0
 	}
-	excess := func(t fitted.CertificateTest) float64 { return t.Statistic - float64(t.DF) }
-	worst := slices.MaxFunc(c.Tests, func(a, b fitted.CertificateTest) int { return cmp.Compare(excess(a), excess(b)) })
-	if worst.Verdict != infer.Suspect || !infer.OfSpread(worst.Name) {
-		return 0
-	}
-	return excess(worst)
+	return excessOf(*worst)
 }
+
+// worstOf is the worst test of a model that is suspect, nil where it passes.
+func worstOf(c *fitted.Certificate) *fitted.CertificateTest {
+	if c == nil || c.Model != infer.Suspect || len(c.Tests) == 0 {
+		return nil
+	}
+	worst := slices.MaxFunc(c.Tests, func(a, b fitted.CertificateTest) int {
+		return cmp.Compare(excessOf(a), excessOf(b))
+	})
+	if worst.Verdict != infer.Suspect {
+		return nil
+	}
+	return &worst
+}
+
+// excessOf is how far a test is above its mean under the model.
+func excessOf(t fitted.CertificateTest) float64 { return t.Statistic - float64(t.DF) }

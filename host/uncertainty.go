@@ -95,7 +95,7 @@ type optimum struct {
 // optimumOf is where a candidate has ended, its parameters in another order.
 func optimumOf(p *problem.Problem, c *search.Candidate, params *model.Params, order []int) *optimum {
 	return &optimum{
-		p: p, params: params, groups: c.Groups.Relabel(c.Params.Hierarchy(), order),
+		p: p, params: params, groups: c.Groups.Relabel(c.Params, order),
 		l: loss.NewLikelihood(p.Given, p.G, params, p.Shape.Estimated(), p.Threads),
 	}
 }
@@ -165,7 +165,7 @@ func separation(ctx context.Context, p *problem.Problem, best *search.Candidate,
 		return nil, nil
 	}
 	boundaries, err := search.Boundaries(ctx, p, best.Params.Relabel(order),
-		best.Groups.Relabel(best.Params.Hierarchy(), order))
+		best.Groups.Relabel(best.Params, order))
 	if err != nil {
 		return nil, err
 	}

@@ -115,7 +115,8 @@ const (
 // warnOfGate warns of one gate, of parameters q, that has a finite optimum and hardly a row in doubt between two groups
 // of experts: its coefficients are large, and rest on these rows.
 func warnOfGate(ctx context.Context, m *fitted.Model, l *loss.Likelihood, q *model.Params) error {
-	if m.K == 1 || m.Hierarchy != "" || len(m.Fit.Separation) > 0 {
+	k, shares := m.Classes(), slices.Clone(m.Proportions)
+	if k == 1 || m.Hierarchy != "" || len(m.Fit.Separation) > 0 {
 		return nil
 	}
 	shared, err := l.Shared(ctx, q)
@@ -126,15 +127,18 @@ func warnOfGate(ctx context.Context, m *fitted.Model, l *loss.Likelihood, q *mod
 	if m.Fit.Weight > 0 {
 		rows = m.Fit.Weight
 	}
-	groups, doubt := make([]int, m.K), 0.0
+	if m.ZeroExpert {
+		shares = append(shares, m.ZeroProportion())
+	}
+	groups, doubt := make([]int, k), 0.0
 	for i := range groups {
 		groups[i] = i
 	}
-	for i := range m.K {
-		for j := i + 1; j < m.K; j++ {
-			s := shared[i*m.K+j]
+	for i := range k {
+		for j := i + 1; j < k; j++ {
+			s := shared[i*k+j]
 			doubt += s
-			if s < leastInDoubt && s < leastOfBlind*rows*m.Proportions[i]*m.Proportions[j] {
+			if s < leastInDoubt && s < leastOfBlind*rows*shares[i]*shares[j] {
 				continue
 			}
 			from, to := groups[i], groups[j]

@@ -49,10 +49,9 @@ func newFitCmd() *cobra.Command {
 		Long: `fit learns the regressors a_i, the gate w_i and the noise of k experts from the rows of DATA, a CSV,
 NPY or Parquet file, or - for standard input. The last column is the target unless --target names one.
 
-It prints what was fitted and how well, whether there may be a better optimum, and whether the model
-describes the data; moe explain MODEL says the rest. The exit code is 1 if the fit did not converge, or
-its optimum is suspect or not judged, and with --strict if the model is suspect; the model is written
-all the same. More: moe help methods, formulas, trees, targets, exit-codes.`,
+It prints what was fitted and how well, whether there may be a better optimum, and whether the model describes the
+data; moe explain MODEL says the rest. The exit code is 1, and the model written, if the fit did not converge, its
+optimum is suspect or not judged, with --strict the model. See moe help methods, formulas, trees, targets, exit-codes.`,
 		Example: `  moe fit data.csv -o model.json
   moe fit data.csv --activation relu --k 2 -o model.json --report fit.html
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 1:4 -o model.json
@@ -135,6 +134,8 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 	flags.StringVar(&f.flag.Family, "family", "",
 		"law of the target given its mean: "+strings.Join(host.Families(), ", ")+" (default gaussian)")
 	flags.StringVar(&f.dof, "dof", "auto", "degrees of freedom of --family student-t, or auto to estimate them")
+	flags.BoolVar(&f.flag.ZeroExpert, "zero-expert", false,
+		"beside the --k experts of counts have one that is always 0: zero inflation")
 	flags.StringVar(&f.group, "group", "",
 		"column `NAME` of ids: all rows of one id have one expert, and the gate sees what is constant in a group")
 	flags.StringVar(&f.sigma, "sigma", "auto", "noise level where it is known, or auto to estimate it")

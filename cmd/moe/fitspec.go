@@ -74,6 +74,7 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	"sigma":         (*described).writeSigma,
 	"family":        func(d *described, s *spec.Fit) error { s.Family = d.flag.Family; return nil },
 	"dof":           (*described).writeDof,
+	"zero-expert":   func(d *described, s *spec.Fit) error { s.ZeroExpert = d.flag.ZeroExpert; return nil },
 	"output-scale":  func(d *described, s *spec.Fit) error { s.OutputScale = host.OutputScale(d.output); return nil },
 	"gate-shared":   func(d *described, s *spec.Fit) error { s.GateShared = d.flag.GateShared; return nil },
 	"noise-covariance": func(d *described, s *spec.Fit) error {

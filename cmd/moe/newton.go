@@ -81,6 +81,9 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 	if err := refuseGroups(m, f.model, "newton"); err != nil {
 		return err
 	}
+	if m.ZeroExpert {
+		return usagef("%s has an expert that is always 0, which newton does not know", f.model)
+	}
 	if m.Shared != nil {
 		return usagef("%s has coefficients that are the same in all experts, which newton does not know", f.model)
 	}

@@ -79,6 +79,8 @@ and moe evaluate compare with.`,
 		"; without --activation g is its own, as in fit (default gaussian)")
 	flags.Float64Var(&f.dispersion, "dispersion", 2, "theta of --family negative-binomial, shape of --family gamma")
 	flags.Float64Var(&f.dof, "dof", 4, "degrees of freedom of --family student-t")
+	flags.BoolVar(&f.config.Zero, "zero-expert", false,
+		"beside the experts of counts one that is always 0: zero inflation")
 	flags.IntVar(&f.config.Trials, "trials", 0,
 		"trials of every row of --family binomial, which stand in a column before y")
 	flags.StringVar(&f.design, "design", string(sample.Paper), "true parameters: "+strings.Join(sample.Designs(), ", "))
@@ -208,6 +210,10 @@ func (f *sampleFlags) checkFamily(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("trials") && (f.config.Trials < 1 || f.family != host.Binomial) {
 		return usagef("--trials %d: want at least 1, of --family binomial", f.config.Trials)
 	}
+	if f.config.Zero && !host.Counts(f.family) {
+		return usagef("--zero-expert: only counts have an expert that is always 0: --family negative-binomial or " +
+			"poisson")
+	}
 	if f.config.Family != "" && f.targets > 1 {
 		return usagef("--family %s: several targets are normal", f.family)
 	}
@@ -245,6 +251,9 @@ func (f *sampleFlags) law() string {
 	var words []string
 	if f.family != "" && f.family != fitted.Normal {
 		words = append(words, "family "+f.family)
+	}
+	if f.config.Zero {
+		words = append(words, "a zero expert")
 	}
 	if f.config.Trials > 0 {
 		words = append(words, fmt.Sprintf("trials %d", f.config.Trials))

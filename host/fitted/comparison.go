@@ -113,6 +113,9 @@ func compared(name string, m *Model) Compared {
 	if m.Hierarchy != "" {
 		experts += " in the tree " + m.Hierarchy
 	}
+	if m.ZeroExpert {
+		experts += " and a zero expert"
+	}
 	return Compared{
 		Model: name, Experts: experts, LogLikelihood: m.Fit.LogLikelihood,
 		Parameters: int(math.Round(m.Fit.AIC/2 + m.Fit.LogLikelihood)), BIC: m.Fit.BIC, AIC: m.Fit.AIC,
@@ -129,6 +132,9 @@ func nested(which string, small, large *Model, s, l Compared) (*NestedTest, erro
 		small.Family != large.Family:
 		return nil, errors.New("the experts are of different kinds, so that neither model contains the other: " +
 			"compare BIC")
+	case small.ZeroExpert != large.ZeroExpert:
+		return nil, errors.New("one has a zero expert, whose probability is 0 in the other, at the end of what it " +
+			"may be: compare BIC")
 	case small.TargetScale != large.TargetScale:
 		return nil, fmt.Errorf(
 			"one is of %s and the other of %s, so that neither model contains the other: compare BIC",

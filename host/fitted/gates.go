@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/gatedlearning/moe/host/model"
 )
 
 // comparedGates is the gate of a flat mixture relative to one of its experts, counted from 0: w_i − w_ref for all K
@@ -80,7 +78,7 @@ func comparedGates(m *Model, ref int) []ComparedGate {
 // gateReference is the pair of experts that the gates of both models are relative to, from 1: the last of a that has
 // another beside it, and that. It is nil where the gates are not flat or have nothing to compare.
 func gateReference(a, b *Model, matched [][2]int) *[2]int {
-	if a.Hierarchy != "" || b.Hierarchy != "" || model.Gates(a.K) == 0 || model.Gates(b.K) == 0 {
+	if a.Hierarchy != "" || b.Hierarchy != "" || a.K == 1 || b.K == 1 {
 		return nil
 	}
 	whole := slices.DeleteFunc(slices.Clone(matched), func(p [2]int) bool { return p[0] == 0 || p[1] == 0 })

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
@@ -81,6 +83,10 @@ type Model struct {
 	// noise.
 	Family string `json:"family,omitempty"`
 
+	// ZeroExpert says that beside the k experts of counts there is one that is always 0, whose probability is what the
+	// others leave: the gate has k rows then, and its predictor is 0.
+	ZeroExpert bool `json:"zero_expert,omitempty"`
+
 	// columns that predictions need beside the features, by what they are: "offset", whose values, or with log(COLUMN)
 	// their logarithms, are added to every expert's predictor; "trials", of how many trials the target is the
 	// successes, with cbind(TARGET, COLUMN) the sum of both columns, without which predictions are of one trial
@@ -93,9 +99,9 @@ type Model struct {
 	Shared []string `json:"shared,omitempty"`
 
 	Regressors          [][]float64  `json:"regressors"`             // K rows a_i of D
-	Gating              [][]float64  `json:"gating"`                 // K−1 rows w_i of D
+	Gating              [][]float64  `json:"gating"`                 // K−1 rows w_i of D, K beside a zero expert
 	RegressorIntercepts []float64    `json:"regressor_intercepts"`   // K, or null
-	GatingIntercepts    []float64    `json:"gating_intercepts"`      // K−1, or null
+	GatingIntercepts    []float64    `json:"gating_intercepts"`      // as many as Gating has rows, or null
 	OutputScale         *OutputScale `json:"output_scale,omitempty"` // the means are c + s·g; nil: they are g
 	Sigma               Sigma        `json:"sigma"`
 	Own                 Own          `json:"own,omitempty"` // of the family, beside sigma
@@ -649,6 +655,9 @@ func Compare(est, truth *model.Params, leaves ...Activation) (Recovery, error) {
 	if a, b := est.Hierarchy(), truth.Hierarchy(); !a.Equal(b) {
 		return Recovery{}, fmt.Errorf("the model is the tree %s, the truth %s", a, b)
 	}
+	if est.Zero != truth.Zero {
+		return Recovery{}, fmt.Errorf("of the model and the truth one has an expert that is always 0")
+	}
 	ereg, perm := metric.EregOf(est, truth, Kinds(leaves))
 	return Recovery{EReg: ereg, EGating: metric.Egating(est, truth, perm)}, nil
 }
@@ -670,7 +679,7 @@ func (m *Model) SetParams(p *model.Params) {
 	m.RegressorIntercepts, m.GatingIntercepts = p.RegressorIntercepts, p.GatingIntercepts
 	m.Sigma, m.Own = noiseOf(p)
 	m.OutputScale = outputScaleOf(p)
-	m.Family = p.Family
+	m.Family, m.ZeroExpert = p.Family, p.Zero
 	m.Hierarchy = ""
 	if p.Tree.Depth() > 1 {
 		m.Hierarchy = p.Tree.String()
@@ -680,6 +689,9 @@ func (m *Model) SetParams(p *model.Params) {
 // Params returns a copy of the model's parameters.
 func (m *Model) Params() *model.Params {
 	p := model.NewParams(m.K, m.D)
+	if m.ZeroExpert {
+		p.AddZero()
+	}
 	fill(p.Regressors, m.Regressors)
 	fill(p.Gating, m.Gating)
 	p.RegressorIntercepts, p.GatingIntercepts = m.RegressorIntercepts, m.GatingIntercepts
@@ -689,6 +701,31 @@ func (m *Model) Params() *model.Params {
 		p.Offset, p.Scale = m.OutputScale.Offset, m.OutputScale.Scale
 	}
 	return p.Clone()
+}
+
+// Classes is how many the gate chooses among: the experts, and the one that is always 0 where there is one.
+func (m *Model) Classes() int {
+	if m.ZeroExpert {
+		return m.K + 1
+	}
+	return m.K
+}
+
+// ZeroProportion is the mean probability of the expert that is always 0; 0 where there is none.
+func (m *Model) ZeroProportion() float64 {
+	if !m.ZeroExpert {
+		return 0
+	}
+	return max(0, 1-floats.Sum(m.Proportions))
+}
+
+// checkZero refuses an expert that is always 0 beside what is no count under one gate.
+func checkZero(zero bool, family, hierarchy string) error {
+	if !zero || mixture.Known(family) && mixture.Counts(mixture.DensityOf(family)) && hierarchy == "" {
+		return nil
+	}
+	return fmt.Errorf("zero_expert beside the family %q or the hierarchy %q, want counts under one gate", family,
+		hierarchy)
 }
 
 // ForNewRows is the model by which rows are predicted that were not fitted: the penalised one where there is one, else
@@ -798,13 +835,14 @@ func (m *Model) Validate() error {
 		return err
 	}
 	if err := firstError(
+		checkFamily(m.Family, m.Sigma, m.Own, m.K),
+		checkZero(m.ZeroExpert, m.Family, m.Hierarchy),
 		checkMatrix("regressors", m.Regressors, m.K, m.D),
-		checkMatrix("gating", m.Gating, model.Gates(m.K), m.D),
+		checkMatrix("gating", m.Gating, model.Gates(m.Classes()), m.D),
 		checkOptional("regressor_intercepts", m.RegressorIntercepts, m.K),
-		checkOptional("gating_intercepts", m.GatingIntercepts, model.Gates(m.K)),
+		checkOptional("gating_intercepts", m.GatingIntercepts, model.Gates(m.Classes())),
 		m.OutputScale.validate("output_scale", m.K),
 		checkVector("proportions", m.Proportions, m.K),
-		checkFamily(m.Family, m.Sigma, m.Own, m.K),
 	); err != nil {
 		return err
 	}
@@ -830,7 +868,7 @@ func (m *Model) Validate() error {
 		m.validateShared(), m.Penalised.validate(m), m.Baselines.validate(m.D)); err != nil {
 		return err
 	}
-	return m.Fit.validate(m.K, m.D)
+	return m.Fit.validate(m.Classes(), m.D)
 }
 
 // validateShared refuses shared coefficients that are none, or not the same.

@@ -105,9 +105,9 @@ func (s *Penalised) validate(m *Model) error {
 	if err := firstError(
 		checkVector("penalised.lambda", []float64{s.Lambda, s.LogLikelihood}, 2),
 		checkMatrix("penalised.regressors", s.Regressors, m.K, m.D),
-		checkMatrix("penalised.gating", s.Gating, model.Gates(m.K), m.D),
+		checkMatrix("penalised.gating", s.Gating, model.Gates(m.Classes()), m.D),
 		checkOptional("penalised.regressor_intercepts", s.RegressorIntercepts, m.K),
-		checkOptional("penalised.gating_intercepts", s.GatingIntercepts, model.Gates(m.K)),
+		checkOptional("penalised.gating_intercepts", s.GatingIntercepts, model.Gates(m.Classes())),
 		s.OutputScale.validate("penalised.output_scale", m.K),
 		checkFamily(m.Family, s.Sigma, s.Own, m.K),
 		checkVector("penalised.proportions", s.Proportions, m.K),

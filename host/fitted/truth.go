@@ -22,7 +22,8 @@ type Truth struct {
 	Sigma  float64 `json:"sigma"`
 	// the density of y, as of [Model], whose own parameter of this name Sigma is; 0 where it has none
 	Family     string       `json:"family,omitempty"`
-	Own        Own          `json:"own,omitempty"` // as of [Model]
+	Own        Own          `json:"own,omitempty"`         // as of [Model]
+	ZeroExpert bool         `json:"zero_expert,omitempty"` // as of [Model]
 	Activation Activation   `json:"activation"`
 	Hierarchy  string       `json:"hierarchy,omitempty"`
 	Leaves     []Activation `json:"leaves,omitempty"`
@@ -37,7 +38,7 @@ type Truth struct {
 func NewTruth(act Activation, p *model.Params, leaves ...Activation) *Truth {
 	sigma, own := noiseOf(p)
 	t := &Truth{
-		K: p.K, D: p.D, Family: p.Family, Own: own, Activation: act,
+		K: p.K, D: p.D, Family: p.Family, Own: own, ZeroExpert: p.Zero, Activation: act,
 		Regressors: rows(p.Regressors, p.K, p.D), Gating: rows(p.Gating, p.Gates(), p.D),
 	}
 	if len(sigma) > 0 {
@@ -77,14 +78,19 @@ func ReadTruth(path string) (*Truth, error) {
 	if t.Unknown, err = readSized(path, t, func() (k, d int) { return t.K, t.D }); err != nil {
 		return nil, err
 	}
+	classes := t.K
+	if t.ZeroExpert {
+		classes++
+	}
 	err = firstError(
 		t.checkFormat(),
 		checkSizes(t.K, t.D),
 		checkTree(t.Hierarchy, t.Activation, t.Leaves, t.K),
 		t.Activation.Check(),
 		checkMatrix("regressors", t.Regressors, t.K, t.D),
-		checkMatrix("gating", t.Gating, model.Gates(t.K), t.D),
 		checkFamily(t.Family, t.sigma(), t.Own, 1),
+		checkZero(t.ZeroExpert, t.Family, t.Hierarchy),
+		checkMatrix("gating", t.Gating, model.Gates(classes), t.D),
 	)
 	if err != nil {
 		return nil, &dataset.Error{File: path, Msg: err.Error()}
@@ -107,6 +113,9 @@ func (t *Truth) JSON() ([]byte, error) { return indent(t) }
 // Params returns the true parameters.
 func (t *Truth) Params() *model.Params {
 	p := model.NewParams(t.K, t.D)
+	if t.ZeroExpert {
+		p.AddZero()
+	}
 	fill(p.Regressors, t.Regressors)
 	fill(p.Gating, t.Gating)
 	p.Tree, p.Family = shapeOf(t.Hierarchy), t.Family

@@ -189,9 +189,9 @@ func (s *StandardErrors) validate(m *Model) error {
 	}
 	if err := firstError(
 		checkMatrix("standard_errors.regressors", s.Regressors, m.K, m.D),
-		checkMatrix("standard_errors.gating", gating, model.Gates(m.K), m.D),
+		checkMatrix("standard_errors.gating", gating, model.Gates(m.Classes()), m.D),
 		checkOptional("standard_errors.regressor_intercepts", s.RegressorIntercepts, m.K),
-		checkOptional("standard_errors.gating_intercepts", withoutNaN(s.GatingIntercepts), model.Gates(m.K)),
+		checkOptional("standard_errors.gating_intercepts", withoutNaN(s.GatingIntercepts), model.Gates(m.Classes())),
 		checkOptional("standard_errors.sigma", s.Sigma, len(m.Sigma)),
 		s.Clusters.validate(),
 		checkOptional("standard_errors.sigma_corrected", s.SigmaCorrected, len(m.Sigma)),

@@ -217,6 +217,9 @@ func WiderCause(d mixture.Density) string {
 	return "targets that vary more than those of " + d.Name()
 }
 
+// ZeroCause is the cause that a zero expert beside those of a density of counts cures.
+func ZeroCause(d mixture.Density) string { return "more zeros than " + d.Name() + " has" }
+
 // ShapeCause is the cause that the density is another than d, whichever.
 func ShapeCause(d mixture.Density) string {
 	if mixture.Normal(d) {

@@ -367,11 +367,14 @@ func (m *terms) allowForCoefficients(s *RowSums) {
 	if m.noise && len(m.p.Sigma) == m.p.K {
 		return
 	}
-	own := float64(len(m.expert)) + float64(len(m.outputs))/float64(m.p.K)
+	own, rows := float64(len(m.expert))+float64(len(m.outputs))/float64(m.p.K), s.Weight
+	if m.p.Zero {
+		rows = floats.Sum(s.Mass)
+	}
 	for i, mass := range s.Mass {
 		excess := -min(own, mass)
 		if m.noise {
-			excess += mass * own * float64(m.p.K) / s.Weight
+			excess += mass * own * float64(m.p.K) / rows
 		}
 		at := m.at[atResiduals] + 3*i
 		wide, narrow := slopeWide, slopeNarrow

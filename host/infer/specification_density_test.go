@@ -96,6 +96,101 @@ func TestTermsOfDensitiesHaveMeanZero(t *testing.T) {
 	}
 }
 
+// zeroInflated is the mixture with a zero expert beside its counts, and a gate for it.
+func zeroInflated(p *model.Params) *model.Params {
+	p = p.Clone()
+	p.Family, p.Sigma, p.GatingIntercepts = "poisson", nil, nil
+	p.AddZero()
+	for i := range p.Gating {
+		p.Gating[i] = 0.4 * float64(1+i%3)
+	}
+	p.GatingIntercepts = make([]float64, p.Gates())
+	for i := range p.GatingIntercepts {
+		p.GatingIntercepts[i] = 0.3 * float64(i)
+	}
+	return p
+}
+
+// TestTermsWithAZeroExpert: beside a zero expert too the mean of every term given x is 0, by the sum over counts; and so is that of the
+// targets that are drawn, of which as many as the gate says are those of the zero expert, to five standard errors.
+func TestTermsWithAZeroExpert(t *testing.T) {
+	data, p := twoExperts(t, 600, exponential{})
+	p = zeroInflated(p)
+	m := newTerms(exponential{}, p, loss.All)
+	measure(t, m, data)
+	w := m.newRows()
+	for r := range 5 {
+		sums := make([]float64, m.at[atEnd]+1)
+		for from := 0; from < 512; from += model.BlockRows {
+			const n = model.BlockRows
+			b := model.Block{N: n, X: make([]float64, n*p.D), Y: make([]float64, n)}
+			for i := range n {
+				for j := range p.D {
+					b.X[j*n+i] = data.Blocks[0].Col(j)[r]
+				}
+				b.Y[i] = float64(from + i)
+			}
+			if err := m.given(t.Context(), w, &b); err != nil {
+				t.Fatal(err)
+			}
+			m.fill(w, b.Y)
+			m.neighbours(w, b.Y)
+			f := make([]float64, n)
+			for at, y := range b.Y {
+				for i := range p.K {
+					f[at] += w.PriorOf(i)[at] * distuv.Poisson{Lambda: w.g[i*n+at]}.Prob(y)
+				}
+				if y == 0 {
+					f[at] += w.PriorOf(p.K)[at]
+				}
+			}
+			for i, v := range append(w.out[:len(w.out):len(w.out)], w.near[0]) {
+				sums[i] += floats.Dot(v[:n], f)
+			}
+		}
+		for i, v := range sums {
+			if !(math.Abs(v) <= 1e-8) {
+				t.Errorf("row %d, term %d: mean %.3g given x", r, i, v)
+			}
+		}
+	}
+	sums, err := m.sums(t.Context(), data, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := m.sample(t.Context(), data, 0, 20000, sums, 7, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeros, all := 0.0, 0.0
+	for at, i := range drawn.Expert {
+		if all += drawn.Weight[at]; i == p.K {
+			zeros += drawn.Weight[at]
+		}
+	}
+	if want := 1 - floats.Sum(sums.Prior)/sums.Weight; math.Abs(zeros/all-want) > 0.01 {
+		t.Errorf("%v of the draws are of the zero expert, want %v", zeros/all, want)
+	}
+	size := m.at[atEnd]
+	means, err := rowTargets[termRows]{m.drawing(), drawn, 7, 1}.each(t.Context(), 1, 2*size,
+		func(sums []float64, terms, _ [][]float64, weight []float64) {
+			for i, v := range terms {
+				for at, of := range v {
+					sums[i] += weight[at] * of
+					sums[size+i] += weight[at] * weight[at] * of * of
+				}
+			}
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range size {
+		if se := math.Sqrt(means[size+i] / all); math.Abs(means[i]) > 5*se {
+			t.Errorf("term %d has a mean of %.3g over the draws, %.1f standard errors", i, means[i], means[i]/se)
+		}
+	}
+}
+
 // TestTermsOfPlainNormal: the terms of the normal density without its kernels are those by them, but for the residuals beyond 6, whose
 // probability has few digits.
 func TestTermsOfPlainNormal(t *testing.T) {

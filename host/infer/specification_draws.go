@@ -40,9 +40,13 @@ func (s *Draws) Append(o *Draws) {
 // of a table from its block first on; its Σ p_i and weight are in data.
 func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, data *RowSums, seed uint64,
 	workers int) (*Draws, error) {
-	boost := make([]float64, m.p.K)
-	for i, prior := range data.Prior {
-		boost[i] = max(1, data.Weight/(float64(m.p.K)*max(prior, 1)))
+	classes := data.Prior
+	if m.p.Zero {
+		classes = append(slices.Clone(classes), data.Weight-floats.Sum(data.Prior))
+	}
+	boost := make([]float64, len(classes))
+	for i, prior := range classes {
+		boost[i] = max(1, data.Weight/(float64(len(classes))*max(prior, 1)))
 	}
 	chunks := make([]Draws, model.Chunks(rows))
 	n, d := rows.Dims()
@@ -145,6 +149,9 @@ func (m *terms) drawing() drawing[termRows] {
 				return nil, err
 			}
 			for r, i := range experts {
+				if w.y[r] = 0; i == m.p.K { // always
+					continue
+				}
 				w.y[r] = mixture.Draw(rng, mixture.OfRow(w.Density, r), w.g[i*b.N+r], m.psi[i])
 			}
 			m.fill(w, w.y[:b.N])

@@ -139,7 +139,7 @@ type termRows struct {
 
 func (m *terms) newRows() *termRows {
 	const n = model.BlockRows
-	kn := func() []float64 { return make([]float64, m.p.K*n) }
+	kn := func() []float64 { return make([]float64, m.p.Classes()*n) }
 	w := &termRows{
 		Posterior: mixture.NewPosterior(mixture.Mixture{}, m.p.K),
 		z:         kn(), g: kn(), dg: kn(), res: kn(), raw: kn(),
@@ -477,7 +477,7 @@ func (s *Squares) Merge(o *Squares) {
 func (m *terms) squares(ctx context.Context, rows model.Rows) (*Squares, error) {
 	k, d := m.p.K, m.p.D
 	out := &Squares{Z: make([]float64, k), Logits: make([]float64, k), X: make([]float64, d)}
-	values := make([]float64, k*model.BlockRows)
+	values := make([]float64, m.p.Classes()*model.BlockRows)
 	add := func(dst, values []float64, n int) {
 		for i := range dst {
 			v := values[i*n : (i+1)*n]
@@ -487,7 +487,7 @@ func (m *terms) squares(ctx context.Context, rows model.Rows) (*Squares, error) 
 	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		m.p.Predictors(values[:k*b.N], b)
 		add(out.Z, values, b.N)
-		m.p.GateLogits(values[:k*b.N], b)
+		m.p.GateLogits(values, b)
 		add(out.Logits, values, b.N)
 		add(out.X, b.X, b.N)
 		out.Rows += b.N

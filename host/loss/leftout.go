@@ -85,7 +85,7 @@ type leftOutRows struct {
 	cross [][]float64 // C, likewise
 	term  []float64
 
-	z, gates, mean, density []float64 // K rows
+	z, gates, mean, density []float64 // K rows, or one for each class of the gate
 	loglik                  []float64
 	psi                     []float64 // of an expert at a row
 
@@ -113,7 +113,7 @@ func newLeftOutRows(l *Likelihood, v *mat.SymDense) *leftOutRows {
 	r.score, r.moved, r.info, r.cross = columnsOf(m, n), columnsOf(m, n), columnsOf(m*m, n), columnsOf(m*m, n)
 	r.term, r.loglik = make([]float64, n), make([]float64, n)
 	for _, room := range []*[]float64{&r.z, &r.gates, &r.mean, &r.density} {
-		*room = make([]float64, l.k*n)
+		*room = make([]float64, l.classes*n)
 	}
 	r.c, r.m, r.left = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
 	r.root, r.half, r.both = mat.NewDense(m, m, nil), mat.NewDense(m, m, nil), mat.NewDense(m, m, nil)
@@ -266,8 +266,8 @@ func (r *leftOutRows) takeRoot() {
 
 // observe makes loglik log p(y|x) at the predictors that the rows have moved to.
 func (r *leftOutRows) observe(ctx context.Context, w *work, b *model.Block) error {
-	l, n, rows := r.l, b.N, r.l.k*b.N
-	z, gates, mean, density := r.z[:rows], r.gates[:rows], r.mean[:rows], r.density[:rows]
+	l, n, rows, classes := r.l, b.N, r.l.k*b.N, r.l.classes*b.N
+	z, gates, mean, density := r.z[:rows], r.gates[:classes], r.mean[:rows], r.density[:classes]
 	l.cur.Predictors(z, b)
 	l.cur.GateLogits(gates, b)
 	for at, a := range r.of {
@@ -288,6 +288,9 @@ func (r *leftOutRows) observe(ctx context.Context, w *work, b *model.Block) erro
 		for i := range l.k {
 			at := i*n + t
 			row.LogDensity(density[at:at+1], gates[at:at+1], b.Y[t:t+1], mean[at:at+1], r.ownOf(i, t))
+		}
+		if l.cur.Zero {
+			density[rows+t] = gates[rows+t] + mixture.LogAtZero(b.Y[t])
 		}
 	}
 	model.Softmax(density, r.loglik[:n], density, n)

@@ -325,7 +325,7 @@ func (l *Likelihood) Structure(ctx context.Context, p *model.Params) (*Structure
 	return s.structure.read(s.gradient), nil
 }
 
-// Shared returns Σ p_i·p_j of the gate's probabilities over the data at p, k×k, of which
+// Shared returns Σ p_i·p_j of the gate's probabilities over the data at p, k×k, k its classes, of which
 // the entries above the diagonal are used. Under a tree they are, for leaves that part at a
 // node, those among the rows that are the node's by their posterior.
 func (l *Likelihood) Shared(ctx context.Context, p *model.Params) ([]float64, error) {
@@ -396,7 +396,7 @@ func (l *Likelihood) bounded(p *model.Params) *model.Params {
 
 // AtBound says whether a gate of p is at its bound, which may then cost likelihood.
 func (l *Likelihood) AtBound(p *model.Params) bool {
-	if p.K == 1 {
+	if p.Gates() == 0 {
 		return false
 	}
 	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)

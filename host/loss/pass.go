@@ -243,8 +243,8 @@ type work struct {
 	bend       []float64   // g″ likewise, nil where it is not wanted
 	g, slopes  []float64   // g(z) and g′(z), where the means are c + s·g; nil elsewhere
 	terms      []float64   // room for N values
-	several    [][]float64 // room for K of them
-	ofExperts  [][]float64 // K rows of values
+	several    [][]float64 // room for as many of them as the gate has classes
+	ofClasses  [][]float64 // as many rows of values
 
 	scores [][]float64 // room for N values of every parameter
 
@@ -259,8 +259,8 @@ func (s *passes) newWork() *work {
 	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
 	w := &work{
 		Posterior: mixture.NewPosterior(s.mix, s.k), design: newDesign(s.width),
-		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: columnsOf(s.k,
-			model.BlockRows), ofExperts: make([][]float64, s.k),
+		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: columnsOf(s.classes,
+			model.BlockRows), ofClasses: make([][]float64, s.classes),
 	}
 	if s.outputs > 0 {
 		w.gs, w.slopess, w.ones = kn(), kn(), kn()
@@ -274,7 +274,7 @@ func (s *passes) newWork() *work {
 // gOf returns g of the block's rows in expert i.
 func (w *work) gOf(i int) []float64 { return w.g[i*w.N : (i+1)*w.N] }
 
-// termsOf returns room for so many terms of the rows, at most K.
+// termsOf returns room for so many terms of the rows, at most as many as the gate has classes.
 func (w *work) termsOf(many int) [][]float64 {
 	terms := w.several[:many]
 	for i, t := range terms {

@@ -9,16 +9,16 @@ import (
 
 // sharedSums are the rows that the gate gives to two experts, k×k: Σ p_i·p_j, and under a
 // tree, for leaves that part at the node v, Σ r_v·q_i·q_j, of the rows that are the node's by
-// their posterior r_v, with q its leaves' share of it.
+// their posterior r_v, with q its leaves' share of it. An expert that is always 0 is one of the k.
 type sharedSums struct{ prior []float64 }
 
-func newSharedSums(o *layout) *sharedSums { return &sharedSums{make([]float64, o.k*o.k)} }
+func newSharedSums(o *layout) *sharedSums { return &sharedSums{make([]float64, o.classes*o.classes)} }
 
 func (s *sharedSums) values() [][]float64 { return [][]float64{s.prior} }
 
 func (s *sharedSums) block(w *work) {
 	if w.P.Tree.Depth() <= 1 {
-		w.addOverlap(s.prior, w.Prior)
+		w.addOverlap(s.prior, w.Prior, w.P.Classes())
 		return
 	}
 	share := make([]float64, w.K)
@@ -59,10 +59,10 @@ func (w *work) shares(dst []float64, v model.GateNode, t int) (mass float64) {
 	return mass
 }
 
-// addOverlap adds Σ_rows v_i·v_j to the entries (i, j) of dst, for K rows of values v.
-func (w *work) addOverlap(dst, v []float64) {
-	k, n := w.K, w.N
-	weighted, rows := w.termsOf(k), w.ofExperts[:k]
+// addOverlap adds Σ_rows v_i·v_j to the entries (i, j) of dst, for k rows of values v.
+func (w *work) addOverlap(dst, v []float64, k int) {
+	n := w.N
+	weighted, rows := w.termsOf(k), w.ofClasses[:k]
 	for i := range rows {
 		rows[i] = v[i*n : (i+1)*n]
 		copy(weighted[i], rows[i])

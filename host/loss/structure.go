@@ -40,7 +40,7 @@ func (s *structureSums) values() [][]float64 { return [][]float64{s.sums, s.over
 func (s *structureSums) block(w *work) {
 	n := w.N
 	g := s.begin(&w.design, n)
-	w.addOverlap(s.overlap, w.Post)
+	w.addOverlap(s.overlap, w.Post, s.k)
 	for i := range s.k {
 		ri := w.PostOf(i)
 		dg, res := w.dg[i*n:(i+1)*n], w.ScoreOf(i)

@@ -80,6 +80,7 @@ func (q Parameter) In(p *model.Params) *float64 {
 type layout struct {
 	free            Free
 	k, d            int         // experts, features
+	classes         int         // of the gate: the experts, and the one that is always 0
 	gates, levels   int         // rows of the gate, noise levels
 	own, noises     int         // free parameters of the density's own, and how many they are at all levels
 	nodes           [][]int     // the rows of each gate
@@ -113,10 +114,10 @@ func spans(own []mixture.OwnParameter, floor float64) []span {
 }
 
 func newLayout(p *model.Params, free Free, ends []span) *layout {
-	o := &layout{free: free, k: p.K, d: p.D, gates: p.Gates(), levels: len(p.Sigma), own: min(1, len(p.Sigma)) +
-		len(p.Own) - free.GivenOwn, width: p.D, ends: ends}
+	o := &layout{free: free, k: p.K, d: p.D, classes: p.Classes(), gates: p.Gates(), levels: len(p.Sigma),
+		own: min(1, len(p.Sigma)) + len(p.Own) - free.GivenOwn, width: p.D, ends: ends}
 	o.noises = o.levels * o.own
-	for _, g := range p.Hierarchy().Gates() {
+	for _, g := range p.GateNodes() {
 		rows := make([]int, len(g.Ends)-1)
 		for c := range rows {
 			rows[c] = g.Row(c)

@@ -59,7 +59,7 @@ type pushed struct {
 }
 
 func (s *passes) newPushed() *pushed {
-	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
+	kn := func() []float64 { return make([]float64, s.classes*model.BlockRows) }
 	return &pushed{u: kn(), q: kn(), expert: kn(), gates: kn(), levels: make([]float64, s.noises*model.BlockRows)}
 }
 
@@ -157,7 +157,7 @@ func (s *timesSums) noiseBlock(w *work, p *pushed, wt []float64) {
 // addRows adds Σ_t v_t·x_t over the columns named to dst, for so many rows v of values, which
 // it multiplies by the rows' weights.
 func (s *timesSums) addRows(w *work, dst, values []float64, many int, named []int) {
-	rows := w.ofExperts[:many]
+	rows := w.ofClasses[:many]
 	for i := range rows {
 		rows[i] = values[i*w.N : (i+1)*w.N]
 		w.weigh(rows[i])

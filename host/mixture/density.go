@@ -189,6 +189,12 @@ func Normal(d Density) bool {
 	return ok
 }
 
+// Counts says whether a density is of counts that may be any: what an expert that is always 0 may stand beside.
+func Counts(d Density) bool {
+	domain := d.Domain()
+	return domain.Whole && domain.Least == 0 && math.IsInf(domain.MostMean, 1)
+}
+
 // Wider returns the density of which d is a limit and whose targets spread further: [StudentT] of [Gaussian] and
 // [NegativeBinomial] of [Poisson]; nil of others.
 func Wider(d Density) Density {

@@ -3,6 +3,7 @@ package mixture
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/model"
@@ -12,12 +13,13 @@ import (
 //
 //	F(y) = Σ_i p_i·F_i(y),  F_i of mean m_i and own parameters ψ_i, of normal noise Sigma,
 //
-// with p_i = P(z=i|x), which add up to 1.
+// with p_i = P(z=i|x), which add up to 1, or, with an expert that is always 0, to what that leaves.
 type Distribution struct {
 	P, Mean, Sigma []float64
 	density        Density     // of the row
 	psi            [][]float64 // of densities other than normal
 	mirror         []float64   // −Mean
+	zero           bool        // what P leaves of 1 is at 0
 }
 
 // NewDistribution returns room for a row's distribution under p, with its noise;
@@ -25,7 +27,7 @@ type Distribution struct {
 func NewDistribution(m Mixture, p *model.Params) *Distribution {
 	k := func() []float64 { return make([]float64, p.K) }
 	d := &Distribution{P: k(), Mean: k(), Sigma: k(), density: m.Of(p).Density, psi: make([][]float64, p.K),
-		mirror: k()}
+		mirror: k(), zero: p.Zero}
 	for i := range d.Sigma {
 		d.Sigma[i], d.psi[i] = p.SigmaOf(i), p.OwnOf(nil, i)
 	}
@@ -46,6 +48,9 @@ func (d *Distribution) CDF(y float64) float64 {
 			sum += p * d.density.CDF(y, d.Mean[i], d.psi[i])
 		}
 	}
+	if y >= 0 {
+		sum += d.atZero()
+	}
 	return min(sum, 1)
 }
 
@@ -61,7 +66,18 @@ func (d *Distribution) Density(y float64) float64 {
 			sum += p * math.Exp(log[0])
 		}
 	}
+	if y == 0 {
+		sum += d.atZero()
+	}
 	return sum
+}
+
+// atZero is the probability of the expert that is always 0; 0 where there is none.
+func (d *Distribution) atZero() float64 {
+	if !d.zero {
+		return 0
+	}
+	return max(0, 1-floats.Sum(d.P))
 }
 
 // CDFBefore returns P(Y < y), which is CDF(y) but where y has a probability of its own.
@@ -106,6 +122,9 @@ func (d *Distribution) bisected(q float64) float64 {
 			own := d.density.Quantile(q, d.Mean[i], d.psi[i])
 			lo, hi = min(lo, own), max(hi, own)
 		}
+	}
+	if d.atZero() > 0 {
+		lo, hi = min(lo, 0), max(hi, 0)
 	}
 	whole := d.density.Domain().Whole
 	if lo == hi || !whole && d.CDF(lo) >= q {

@@ -7,7 +7,8 @@ import (
 
 // Gate is P(z|x), a softmax of scores s(x), which are functions of K−1 linear
 // predictors η_j = ⟨w_j,x⟩ + v_j: the rows of model.Params.Gating. Any tree of
-// softmaxes over K experts has as many.
+// softmaxes over K experts has as many. With model.Params.Zero the K classes here are one more than the experts; of
+// sums over them below its terms are 0, as its scores by anything but the gate are.
 type Gate interface {
 	// Scores replaces the linear predictors of n rows, K rows of n values of which the last is
 	// 0, by s_i(x).

@@ -37,6 +37,7 @@ func (r *Posterior) ObserveMeans(y, mean []float64) {
 	for i := range r.K {
 		r.Density.LogDensity(r.PostOf(i), r.of(r.Scores, i), y, r.of(mean, i), r.psi[i])
 	}
+	r.zero(y)
 	r.Infer(func(i, t int) float64 { return y[t] - mean[i*n+t] })
 }
 

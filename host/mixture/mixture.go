@@ -39,9 +39,9 @@ func (m Mixture) Curved() bool {
 	return gate || m.Gate == nil
 }
 
-// Prior writes P(z=i|x) for the rows of a block, K rows of b.N values.
+// Prior writes P(z=i|x) for the rows of a block, a row of b.N values for each of [model.Params.Classes].
 func (m Mixture) Prior(dst []float64, p *model.Params, b *model.Block) {
-	dst = dst[:p.K*b.N]
+	dst = dst[:p.Classes()*b.N]
 	gate := m.Gate
 	if gate == nil {
 		gate = GateOf(p.Tree)
@@ -58,15 +58,16 @@ func (m Mixture) Prior(dst []float64, p *model.Params, b *model.Block) {
 type Posterior struct {
 	Gate    Gate    // after Given
 	Density Density // likewise, with the block's trials
-	K, N    int
+	K, N    int     // experts, beside which the gate may have the class of [model.Params].Zero
 	P       *model.Params
 	Exact   bool // the gate's logits to all digits, whatever the size of their terms
 
+	// A row for each of the classes: the experts, and behind them that of Zero.
 	Scores   []float64 // s_i(x): P(z|x) is their softmax; the largest of a row is 0
 	Prior    []float64 // P(z=i|x)
 	LogPrior []float64 // log Σ_i exp s_i, N values from 0 to log K
 
-	Post []float64 // P(z=i|x,y)
+	Post []float64 // P(z=i|x,y), a row for each of the classes
 	// log Σ_i exp(s_i + log f_i), N values; up to ½ log 2π after Observe, less LogPrior after Predict
 	LogJoint []float64
 	Std      []float64 // e_i = (y − m_i)/σ_i, after Observe
@@ -93,17 +94,17 @@ type Posterior struct {
 // NewPosterior returns room for blocks of rows under mixtures of k experts.
 func NewPosterior(m Mixture, k int) *Posterior {
 	const n = model.BlockRows
-	kn := func() []float64 { return make([]float64, k*n) }
+	classes := func() []float64 { return make([]float64, (k+1)*n) }
 	return &Posterior{
 		Gate: m.Gate, Density: m.Density, K: k, given: m.Gate != nil, named: m.Density != nil,
-		scores: kn(), prior: kn(), logPrior: make([]float64, n),
-		post: kn(), logJoint: make([]float64, n), std: kn(), psi: make([][]float64, k),
+		scores: classes(), prior: classes(), logPrior: make([]float64, n),
+		post: classes(), logJoint: make([]float64, n), std: make([]float64, k*n), psi: make([][]float64, k),
 	}
 }
 
 // Given takes the rows of a block under the parameters p.
 func (r *Posterior) Given(p *model.Params, b *model.Block) {
-	n, kn := b.N, r.K*b.N
+	n, classes := b.N, p.Classes()*b.N
 	r.P, r.N, r.Speaks = p, n, nil
 	if !r.given && (r.Gate == nil || !p.Tree.Equal(r.shape)) {
 		r.Gate, r.shape = GateOf(p.Tree), p.Tree
@@ -117,8 +118,8 @@ func (r *Posterior) Given(p *model.Params, b *model.Block) {
 	for i := range r.psi {
 		r.psi[i] = p.OwnOf(r.psi[i][:0], i)
 	}
-	r.Scores, r.Prior, r.LogPrior = r.scores[:kn], r.prior[:kn], r.logPrior[:n]
-	r.Post, r.LogJoint, r.Std = r.post[:kn], r.logJoint[:n], r.std[:kn]
+	r.Scores, r.Prior, r.LogPrior = r.scores[:classes], r.prior[:classes], r.logPrior[:n]
+	r.Post, r.LogJoint, r.Std = r.post[:classes], r.logJoint[:n], r.std[:r.K*n]
 	if r.Exact {
 		p.ExactGateLogits(r.Scores, b)
 	} else {
@@ -178,6 +179,9 @@ func (r *Posterior) inferFar(t int, e func(i, t int) float64) {
 		}
 	}
 	r.LogJoint[t] = math.Inf(-1)
+	if r.P.Zero {
+		r.Post[r.K*r.N+t] = 0
+	}
 	for i := range r.K {
 		at := i*r.N + t
 		switch {
@@ -224,8 +228,28 @@ func (r *Posterior) Predict(y, mean []float64) {
 		at, to := i*n, (i+1)*n
 		r.Density.LogDensity(r.Post[at:to], r.Scores[at:to], y, mean[at:to], r.psi[i])
 	}
+	r.zero(y)
 	r.Infer(func(i, t int) float64 { return (y[t] - mean[i*n+t]) / r.P.SigmaOf(i) })
 	floats.Sub(r.LogJoint, r.LogPrior)
+}
+
+// zero writes the exponents of the class of [model.Params].Zero, of targets y, to its row of Post, if there is one.
+func (r *Posterior) zero(y []float64) {
+	if !r.P.Zero {
+		return
+	}
+	dst, scores := r.of(r.Post, r.K), r.of(r.Scores, r.K)
+	for t, v := range y {
+		dst[t] = scores[t] + LogAtZero(v)
+	}
+}
+
+// LogAtZero is log f(y) of what is always 0: 0 at 0, −Inf elsewhere.
+func LogAtZero(y float64) float64 {
+	if y == 0 {
+		return 0
+	}
+	return math.Inf(-1)
 }
 
 // of returns expert i's row of values of the block.

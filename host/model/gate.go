@@ -16,12 +16,12 @@ func Linear(dst []float64, coef, intercepts []float64, b *Block) {
 	kernel.Linear(dst, coef, intercepts, b.X, len(b.X)/b.N, b.N)
 }
 
-// GateLogits writes the k gate logits of each row of the block, the last of
-// them 0: dst is k rows of b.N values.
+// GateLogits writes the gate's logit of every class for each row of the block, the last of
+// them 0: dst is [Params.Classes] rows of b.N values.
 func (p *Params) GateLogits(dst []float64, b *Block) {
 	rows := p.Gates() * b.N
 	Linear(dst[:rows], p.Gating, p.GatingIntercepts, b)
-	clear(dst[rows : p.K*b.N])
+	clear(dst[rows : p.Classes()*b.N])
 }
 
 // logitError is how far a logit of [Params.ExactGateLogits] may be from ⟨w,x⟩ + v, relative to

@@ -110,6 +110,10 @@ type Params struct {
 	// with as many values as Sigma; nil where there are none.
 	Family string      `json:",omitempty"`
 	Own    [][]float64 `json:",omitempty"`
+
+	// Zero says that the gate has one class more, the last, under which y is 0 whatever x: an expert without
+	// parameters (Lambert 1992). Gating then has K rows, that of the zero expert being 0.
+	Zero bool `json:",omitempty"`
 }
 
 // NewParams returns zero parameters of the given shape with a shared Sigma.
@@ -125,7 +129,29 @@ func NewParams(k, d int) *Params {
 	}
 }
 
-// Hierarchy returns the shape of the gates.
+// AddZero gives p, which has no gate's intercepts, an expert that is always 0, as probable as any other.
+func (p *Params) AddZero() {
+	p.Zero = true
+	p.Gating = append(p.Gating, make([]float64, (p.Gates()*p.D)-len(p.Gating))...)
+}
+
+// Classes returns how many the gate chooses among: the experts, and the one that is always 0 where there is one.
+func (p *Params) Classes() int {
+	if p.Zero {
+		return p.K + 1
+	}
+	return p.K
+}
+
+// GateNodes lists the gates, parents first; their leaves are [Params.Classes].
+func (p *Params) GateNodes() []GateNode {
+	if p.Zero {
+		return FlatHierarchy(p.Classes()).Gates()
+	}
+	return p.Hierarchy().Gates()
+}
+
+// Hierarchy returns the shape of the gates over the experts.
 func (p *Params) Hierarchy() Hierarchy {
 	if len(p.Tree.Branches) == 0 {
 		return FlatHierarchy(p.K)
@@ -205,12 +231,12 @@ func (p *Params) CopyFrom(from *Params) {
 // Regressor returns a_i; the slice aliases p.
 func (p *Params) Regressor(i int) []float64 { return p.Regressors[i*p.D : (i+1)*p.D] }
 
-// Gates returns the number of rows of a gate over k experts: the last expert's is 0
+// Gates returns the number of rows of a gate over k classes: the last one's is 0
 // and is not stored.
 func Gates(k int) int { return k - 1 }
 
 // Gates returns the number of rows of Gating.
-func (p *Params) Gates() int { return Gates(p.K) }
+func (p *Params) Gates() int { return Gates(p.Classes()) }
 
 // Gate returns row i of the gate, w_i, i < Gates(); the slice aliases p.
 func (p *Params) Gate(i int) []float64 { return p.Gating[i*p.D : (i+1)*p.D] }
@@ -263,7 +289,7 @@ func (p *Params) branchOf(g GateNode, c int) (w []float64, v float64) {
 // experts keep their odds against j. It is for a single gate, and panics where there
 // are more.
 func (p *Params) ShareGate(i, j int) {
-	gates := p.Hierarchy().Gates()
+	gates := p.GateNodes()
 	if len(gates) != 1 {
 		panic(fmt.Sprintf("model: experts of the tree %s cannot share a gate", p.Tree))
 	}
@@ -304,7 +330,10 @@ func (p *Params) Relabel(perm []int) *Params {
 	if len(p.Tree.Branches) > 0 {
 		out.Tree = p.Tree.Relabel(perm)
 	}
-	for _, g := range p.Hierarchy().Gates() {
+	if p.Zero { // the last class stays
+		perm = append(slices.Clone(perm), p.K)
+	}
+	for _, g := range p.GateNodes() {
 		last := 0 // the branch that will stand last, by its last leaf
 		at := make([]int, len(g.Ends))
 		for c := range g.Ends {

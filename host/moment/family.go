@@ -69,6 +69,9 @@ func chooseUnder(ctx context.Context, p *problem.Problem, e *Evidence) error {
 	case e.want.Transform == Polynomial:
 		e.none = "the polynomials are of normal noise, not of the density " + p.Shape.Family
 		return nil
+	case p.Shape.Zero:
+		e.none = "the law of y given the features has an expert that is always 0"
+		return nil
 	case p.Schema.Roles[model.Offsets] != "":
 		e.none = "y given the features has another law in every row, by its offset"
 		return nil

@@ -128,9 +128,9 @@ func firstError(errs ...error) error {
 type Result struct {
 	Mean         []float64  // E[y|x]; nil where y has none
 	Median       []float64  // of models of a scale of the target; nil elsewhere
-	Gate         *mat.Dense // n×K: P(z=i|x)
+	Gate         *mat.Dense // n×K: P(z=i|x); an expert that is always 0 has one column more
 	Experts      *mat.Dense // n×K: the mean of y under each expert, or its median where y has no mean
-	Posterior    *mat.Dense // n×K: P(z=i|x,y); nil where no y was given
+	Posterior    *mat.Dense // as Gate: P(z=i|x,y); nil where no y was given
 	LogDensity   []float64  // log p(y|x); nil where no y was given
 	Lower, Upper []float64  // the prediction intervals; nil where none were asked for
 }
@@ -157,7 +157,7 @@ func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level flo
 	if err := firstError(checkLevel(level), m.needs(schema)); err != nil {
 		return nil, err
 	}
-	out := newResult(n, m.K, y != nil, level > 0)
+	out := newResult(n, m.K, m.Classes(), y != nil, level > 0)
 	predictor, at := NewPredictor(m.params, m.act, ""), 0
 	if u := UncertaintyOf(m.used); u != nil && (level > 0 || u.arrangements != nil) {
 		predictor.With(u)
@@ -203,10 +203,10 @@ func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level flo
 	return out, nil
 }
 
-func newResult(n, k int, target, interval bool) *Result {
-	out := &Result{Mean: make([]float64, n), Gate: mat.NewDense(n, k, nil), Experts: mat.NewDense(n, k, nil)}
+func newResult(n, k, classes int, target, interval bool) *Result {
+	out := &Result{Mean: make([]float64, n), Gate: mat.NewDense(n, classes, nil), Experts: mat.NewDense(n, k, nil)}
 	if target {
-		out.Posterior, out.LogDensity = mat.NewDense(n, k, nil), make([]float64, n)
+		out.Posterior, out.LogDensity = mat.NewDense(n, classes, nil), make([]float64, n)
 	}
 	if interval {
 		out.Lower, out.Upper = make([]float64, n), make([]float64, n)

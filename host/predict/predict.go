@@ -28,7 +28,7 @@ import (
 )
 
 // Prediction is what a model says of a block of rows. Matrices are K rows of N
-// values.
+// values, those of probabilities with one more of an expert that is always 0.
 type Prediction struct {
 	N         int
 	Mean      []float64 // E[y|x] = Σ_i P(z=i|x)·m_i(x), times the row's trials where it has some

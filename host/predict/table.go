@@ -34,7 +34,8 @@ type Extras struct {
 
 // Predictions returns the predictions for a table as a table: columns mean, of models of a scale of the target median
 // too, p1 … pk (P(z=i|x)) and, where src has a target, posterior1 … posteriork
-// (P(z=i|x,y)), then the extras. Where a row of src lacks a feature (NaN) all of its
+// (P(z=i|x,y)), each with p_zero or posterior_zero of an expert that is always 0, then the extras. Where a row of src
+// lacks a feature (NaN) all of its
 // predictions are NaN, where it lacks the target its posteriors. Rows correspond; a
 // pass over it is a pass over
 // src, and an error if src has another number of features than the model. It panics
@@ -69,9 +70,9 @@ func fits(s dataset.Schema, features int) error {
 
 // Schema names the columns; none of them is a target.
 func (t *predictions) Schema() dataset.Schema {
-	names := append(t.lead(), numbered("p", t.params.K)...)
+	names := append(t.lead(), t.classes("p")...)
 	if t.src.Schema().Target != "" {
-		names = append(names, numbered("posterior", t.params.K)...)
+		names = append(names, t.classes("posterior")...)
 	}
 	if t.extras.Experts {
 		names = append(names, numbered(t.lead()[0], t.params.K)...)
@@ -80,6 +81,15 @@ func (t *predictions) Schema() dataset.Schema {
 		names = append(names, "lower", "upper")
 	}
 	return dataset.Schema{Name: t.src.Schema().Name, Features: names}
+}
+
+// classes are the columns of the experts' probabilities, and of the one that is always 0 where there is one.
+func (t *predictions) classes(prefix string) []string {
+	names := numbered(prefix, t.params.K)
+	if t.params.Zero {
+		names = append(names, prefix+"_zero")
+	}
+	return names
 }
 
 // lead are the columns before the probabilities: the mean, of a scale of the target the median too, and that alone
@@ -210,7 +220,7 @@ func complete(b *model.Block) (*model.Block, []lack) {
 // blank makes NaN of what cannot be predicted: all of a row without a feature, the
 // posteriors of one without a target.
 func (t *predictions) blank(out *model.Block, lacks []lack) {
-	k, before := t.params.K, len(t.lead())
+	k, before := t.params.Classes(), len(t.lead())
 	for at := range out.X {
 		column := at / out.N
 		posterior := t.src.Schema().Target != "" && column >= before+k && column < before+2*k

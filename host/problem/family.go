@@ -74,6 +74,10 @@ func checkFamily(r Request) error {
 			", "))
 	}
 	d := mixture.DensityOf(r.Family)
+	if r.Zero && !mixture.Counts(d) {
+		return refuse("an expert that is always 0 is for counts, family poisson or negative-binomial, not for the "+
+			"family %s", d.Name())
+	}
 	if r.Dof != 0 {
 		if err := checkDof(d, r.Dof); err != nil {
 			return err
@@ -213,16 +217,22 @@ func between(least, most float64) string {
 	return fmt.Sprintf("between %g and %g", least, most)
 }
 
-// admitTargets refuses rows whose target the density does not take.
+// admitTargets refuses rows whose target the density does not take, and a zero expert of targets of which none is 0.
 func (p *Problem) admitTargets(ctx context.Context, rows model.Rows) error {
-	at, d := 0, p.Shape.Density()
-	return model.InOrder(ctx, rows, func(b *model.Block) error {
+	at, d, zeros := 0, p.Shape.Density(), false
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		if row, wrong := mixture.Outside(d, b); row >= 0 {
 			return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("row %d: %s", at+row+1, wrong)}
 		}
 		at += b.N
+		zeros = zeros || slices.Contains(b.Y, 0)
 		return nil
 	})
+	if err == nil && p.Shape.Zero && !zeros {
+		err = &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf("no %s is 0, and a zero expert has no rows: fit "+
+			"without it", p.Schema.Target)}
+	}
+	return err
 }
 
 // begin takes the targets of the rows.

@@ -35,6 +35,7 @@ type Request struct {
 	Output  OutputScale      // "": the experts' means are g
 	Family  string           // the density of the target, by its name in host/mixture; "" is normal noise
 	Dof     float64          // degrees of freedom of the t law where they are known; 0: estimated
+	Zero    bool             // beside the experts of counts there is one that is always 0
 	Seed    uint64           // of everything random
 	Threads int              // 0: one per processor; nothing depends on it
 	// Approximate puts a native approximation in the place of the activation in

@@ -25,6 +25,7 @@ type Shape struct {
 	Sigma         float64 // the noise level where it is known; 0: estimated
 
 	Family string  // the density of y, see [model.Params]
+	Zero   bool    // beside the experts there is one that is always 0, see [model.Params]
 	Dof    float64 // its last own parameter where it is known, the degrees of freedom of the t law; 0: estimated
 	Output *Output // of the experts' means; nil: they are g
 
@@ -42,7 +43,7 @@ func (r Request) shape(features []string) (Shape, error) {
 		s.Tree = r.Tree
 	}
 	if !mixture.Normal(mixture.DensityOf(r.Family)) {
-		s.Family, s.Dof = r.Family, r.Dof
+		s.Family, s.Dof, s.Zero = r.Family, r.Dof, r.Zero
 	}
 	s.Kinds = r.kinds()
 	var err error
@@ -114,11 +115,14 @@ func (s Shape) Flat() Shape {
 func (s Shape) Blank(sigma float64) *model.Params {
 	p := model.NewParams(s.K, s.D)
 	p.Tree, p.Family = s.Tree, s.Family
+	if s.Zero {
+		p.AddZero()
+	}
 	if s.Intercept {
 		p.RegressorIntercepts = make([]float64, p.K)
 	}
 	if s.GateIntercept {
-		p.GatingIntercepts = make([]float64, p.K-1)
+		p.GatingIntercepts = make([]float64, p.Gates())
 	}
 	own := s.Density().Own()
 	if s.PerExpert {
@@ -192,6 +196,14 @@ func (s Shape) Estimated() loss.Free {
 	return free
 }
 
+// Classes is how many the gate chooses among.
+func (s Shape) Classes() int {
+	if s.Zero {
+		return s.K + 1
+	}
+	return s.K
+}
+
 // Parameters counts the parameters that are estimated.
 func (s Shape) Parameters() int {
 	width := func(seen []int, intercept bool) int {
@@ -204,7 +216,7 @@ func (s Shape) Parameters() int {
 		}
 		return n
 	}
-	p := s.K*width(s.Experts, s.Intercept) + (s.K-1)*width(s.Gate, s.GateIntercept)
+	p := s.K*width(s.Experts, s.Intercept) + model.Gates(s.Classes())*width(s.Gate, s.GateIntercept)
 	p += s.own() - (s.K-1)*len(s.Tied)
 	if o := s.Output; o != nil {
 		pairs, free := 1, 2

@@ -18,6 +18,7 @@ type Mixture struct {
 	output                 func(i int) (offset, scale float64)
 	noise                  []model.VectorNoise // one, or K
 	law                    Law
+	zero                   bool        // beside the k experts the gate has one that is always 0
 	psi                    [][]float64 // of the experts, where there is a law
 }
 
@@ -25,7 +26,10 @@ type Mixture struct {
 func Of(p *model.Params) Mixture {
 	m := Mixture{
 		k: p.K, d: p.D, m: 1, tree: p.Hierarchy(), gating: p.Gating, gateIntercepts: p.GatingIntercepts,
-		regressors: p.Regressors, intercepts: p.RegressorIntercepts, output: p.OutputOf,
+		regressors: p.Regressors, intercepts: p.RegressorIntercepts, output: p.OutputOf, zero: p.Zero,
+	}
+	if p.Zero {
+		m.tree = model.FlatHierarchy(m.classes())
 	}
 	for _, sigma := range p.Sigma {
 		m.noise = append(m.noise, model.VectorNoise{Scale: []float64{sigma}})
@@ -61,6 +65,14 @@ func OfVector(p *model.VectorParams) Mixture {
 		regressors: p.Regressors, intercepts: p.RegressorIntercepts,
 		output: func(int) (float64, float64) { return 0, 1 }, noise: p.Noise,
 	}
+}
+
+// classes is how many the gate chooses among.
+func (m Mixture) classes() int {
+	if m.zero {
+		return m.k + 1
+	}
+	return m.k
 }
 
 // widened returns m with noise levels so many times as large.
@@ -127,7 +139,7 @@ type room struct {
 
 	// Of a row.
 	branch, above []float64 // predictors of a node's branches; log-probabilities of the nodes
-	logP, joint   []float64 // K
+	logP, joint   []float64 // K, and one for an expert that is always 0
 	e             []float64 // K·M standardised residuals
 
 	logitError, gateError, err []float64
@@ -135,10 +147,10 @@ type room struct {
 
 func newRoom(m Mixture, shift []float64) *room {
 	kmn := func() []float64 { return make([]float64, m.k*m.m*model.BlockRows) }
-	k := func() []float64 { return make([]float64, m.k) }
+	k := func() []float64 { return make([]float64, m.classes()) }
 	r := &room{
 		m: m, nodes: m.nodes(), constant: k(), shift: shift,
-		z: kmn(), mean: kmn(), slope: kmn(), logits: make([]float64, m.k*model.BlockRows),
+		z: kmn(), mean: kmn(), slope: kmn(), logits: make([]float64, m.classes()*model.BlockRows),
 		branch: k(), above: k(), logP: k(), joint: k(), e: make([]float64, m.k*m.m),
 		logitError: k(), gateError: k(), err: make([]float64, m.m),
 	}
@@ -153,7 +165,7 @@ func newRoom(m Mixture, shift []float64) *room {
 
 // nodes lists the gates; none of a leaf.
 func (m Mixture) nodes() []node {
-	if m.k == 1 {
+	if m.classes() == 1 {
 		return nil
 	}
 	return nodesOf(nil, m.tree, 0)
@@ -193,7 +205,7 @@ func (r *room) take(ctx context.Context, act model.Activation, b *model.Block, s
 	r.n = n
 	rows := m.k * m.m
 	z, mean, slope := r.z[:rows*n], r.mean[:rows*n], r.slope[:rows*n]
-	predictors(r.logits, m.gating, m.gateIntercepts, m.k-1, m.d, b)
+	predictors(r.logits, m.gating, m.gateIntercepts, m.classes()-1, m.d, b)
 	predictors(z, m.regressors, m.intercepts, rows, m.d, b)
 	for t, offset := range b.Role[model.Offsets] {
 		for at := range rows {
@@ -241,6 +253,12 @@ func (r *room) term(b *model.Block, t int) float64 {
 			v -= e / 2 * e
 		}
 		r.joint[i] = r.logP[i] + v
+	}
+	if m.zero {
+		r.joint[m.k] = math.Inf(-1)
+		if b.Y[t] == 0 {
+			r.joint[m.k] = r.logP[m.k]
+		}
 	}
 	return logSumExp(r.joint)
 }

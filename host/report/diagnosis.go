@@ -236,7 +236,11 @@ func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *predict.Predictio
 			point.Expert, point.Posterior, point.Residual, point.Index = i, post, e, index[i*b.N+r]
 		}
 	}
-	d.Sharpness[bin(point.Posterior, sharpnessBins)]++
+	surest := point.Posterior
+	if p.Zero {
+		surest = max(surest, pred.Posterior[p.K*b.N+r])
+	}
+	d.Sharpness[bin(surest, sharpnessBins)]++
 	if d.Rows%stride == 0 {
 		for _, j := range d.Features {
 			point.Features = append(point.Features, b.Col(j)[r])

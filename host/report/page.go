@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/internal/shown"
 )
@@ -73,7 +75,7 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 			"Good":     m.Fit.Converged,
 			"Badges":   badges(m.Fit.Certificate),
 			"Notes":    m.Fit.Notes,
-			"Legend":   legend(f.Diagnosis.Shares),
+			"Legend":   append(legend(f.Diagnosis.Shares), zeroLegend(m, f.Diagnosis.Shares)...),
 			"Sections": sections(m, f.Diagnosis),
 		})
 	}
@@ -102,6 +104,15 @@ func legend(shares []float64) (out []map[string]string) {
 		})
 	}
 	return out
+}
+
+// zeroLegend has the share of the expert that is always 0, what the others leave; nothing where there is none.
+func zeroLegend(m *fitted.Model, shares []float64) []map[string]string {
+	if !m.ZeroExpert {
+		return nil
+	}
+	return []map[string]string{{"Class": "plain",
+		"Text": fmt.Sprintf("zero expert, %s of the rows", percent(max(0, 1-floats.Sum(shares))))}}
 }
 
 // sections are the parts of a page in the order in which someone reads it who decides: the picture, who is in each
@@ -326,7 +337,7 @@ func dataSection(m *fitted.Model, d *Diagnosis) section {
 	default:
 		s.Reading = "The experts over the rows. " + colours
 		s.Pictures, s.Stack = []template.HTML{scatterChart(m, d)}, true
-		if m.K > 1 {
+		if m.Classes() > 1 {
 			s.Reading += " Below, the gate: the probability of each expert."
 			s.Pictures = append(s.Pictures, gateChart(m, d))
 		}
@@ -476,12 +487,15 @@ func coefficientReading(m *fitted.Model) string {
 	} else {
 		per += "predictor"
 	}
-	if m.K == 1 {
+	if m.Classes() == 1 {
 		return per + ". Intercepts are apart, where all features are 0."
 	}
 	per += ", and to the log of the gate's odds "
 	if m.Hierarchy != "" {
 		return per + "for a branch against the last of its gate. Intercepts are apart, where all features are 0."
+	}
+	if m.ZeroExpert {
+		return per + "for an expert against the zero expert. Intercepts are apart, where all features are 0."
 	}
 	return per + "for an expert against the last. Intercepts are apart, where all features are 0."
 }
@@ -490,15 +504,15 @@ func coefficientSection(m *fitted.Model, d *Diagnosis) section {
 	each := perSD(m, d.SD)
 	s := section{
 		Title:   "Coefficients",
-		Reading: strings.TrimSpace(coefficientReading(m) + " " + output(m)),
+		Reading: strings.TrimSpace(coefficientReading(m) + " " + output(m) + zero(m)),
 		Tables:  []table{asTable(experts(each, maxFeatures))},
 	}
-	if m.K > 1 {
+	if m.Classes() > 1 {
 		s.Tables = append(s.Tables, asTable(gates(each, maxFeatures)))
 	}
 	s.Tables = append(s.Tables, interceptTables(m)...)
 	own := []table{asTable(experts(m, maxFeatures))}
-	if m.K > 1 {
+	if m.Classes() > 1 {
 		own = append(own, asTable(gates(m, maxFeatures)))
 	}
 	for i := range own {
@@ -557,10 +571,10 @@ func interceptTables(m *fitted.Model) (out []table) {
 				s.RegressorIntercepts),
 		}))
 	}
-	if m.GatingIntercepts != nil && m.K > 1 {
+	if m.GatingIntercepts != nil && m.Classes() > 1 {
 		out = append(out, asTable([][]string{
 			beside("Intercepts of the "+strings.ToLower(gateTitle(m)[:1])+gateTitle(m)[1:], branchLabels(m),
-				blanks(m.K-1, s)), withErrors("gate", m.GatingIntercepts, s.GatingIntercepts),
+				blanks(len(m.Gating), s)), withErrors("gate", m.GatingIntercepts, s.GatingIntercepts),
 		}))
 	}
 	return out
@@ -576,7 +590,7 @@ func coefficientCharts(m *fitted.Model) (out []template.HTML, more int) {
 	if chart, more = regressorChart(m); chart != "" {
 		out = append(out, chart)
 	}
-	if m.K > 1 {
+	if m.Classes() > 1 {
 		chart, left := gatingChart(m)
 		if chart != "" {
 			out = append(out, chart)

@@ -204,7 +204,7 @@ func (d *diagnosing) sorted(c int) []float64 {
 func (d *diagnosing) along(ctx context.Context, base []float64, c int, at []float64) (*Profile, [][]float64, error) {
 	s := &d.Members[c]
 	out := &Profile{Name: s.Name, At: at, Means: make([][]float64, d.p.K), Gate: make([][]float64, d.p.K)}
-	logits := make([][]float64, d.p.K)
+	logits := make([][]float64, d.p.Classes())
 	predictor := predict.NewPredictor(d.p, d.act, "")
 	for from := 0; from < len(at); from += model.BlockRows {
 		some := at[from:min(len(at), from+model.BlockRows)]
@@ -224,11 +224,13 @@ func (d *diagnosing) along(ctx context.Context, base []float64, c int, at []floa
 			return nil, nil, err
 		}
 		n := len(some)
-		all := make([]float64, d.p.K*n)
+		all := make([]float64, d.p.Classes()*n)
 		d.p.GateLogits(all, rows)
 		for i := range d.p.K {
 			out.Means[i] = append(out.Means[i], pred.Experts[i*n:(i+1)*n]...)
 			out.Gate[i] = append(out.Gate[i], pred.Gate[i*n:(i+1)*n]...)
+		}
+		for i := range logits {
 			logits[i] = append(logits[i], all[i*n:(i+1)*n]...)
 		}
 	}
@@ -259,7 +261,7 @@ func thinned(sorted []float64, lo, hi float64) (out []float64) {
 func profileSection(m *fitted.Model, d *Diagnosis) section {
 	s := section{Title: "Along the columns that the gate depends on the most", Wide: true}
 	of := "above each expert's mean, dashed where hardly a row is its own, below the gate's probabilities"
-	if m.K == 1 {
+	if m.Classes() == 1 {
 		s.Title, of = "Along the columns that the expert depends on the most", "the expert's mean"
 	}
 	s.Reading = fmt.Sprintf("One column at a time, the others at their median, factors at their commonest level: %s. "+
@@ -279,7 +281,7 @@ func profileSection(m *fitted.Model, d *Diagnosis) section {
 			continue
 		}
 		charts := []template.HTML{lineChart(m, &p, lo, hi)}
-		if m.K > 1 {
+		if m.Classes() > 1 {
 			charts = append(charts, gateAlong(&p))
 		}
 		s.Pictures = append(s.Pictures, stacked(charts))
@@ -344,7 +346,7 @@ func levelCharts(m *fitted.Model, p *Profile, lo, hi float64) (out []template.HT
 		}, func(row int) bool { return p.Gate[i][row] < hardly })
 	}
 	out = append(out, means.svg())
-	if m.K > 1 {
+	if m.Classes() > 1 {
 		gate := rowChart("gate by "+shown.Name(p.Name), "probability", names, 0, 1)
 		for i := range m.K {
 			gate.dots(i, m.K, len(names), func(row int) (float64, bool) { return p.Gate[i][row], true },

@@ -13,10 +13,14 @@ import (
 // far off an expert is.
 func sentence(m *fitted.Model, d *Diagnosis) string {
 	target := shown.Name(m.ScaledTarget())
-	out := fmt.Sprintf("%s of %s follow one expert.", fittedRows(m), target)
-	if m.K > 1 {
-		out = fmt.Sprintf("%s of %s follow %d experts: %s.", fittedRows(m), target, m.K, shares(d))
+	out, beside := fmt.Sprintf("%s of %s follow one expert", fittedRows(m), target), ""
+	if m.ZeroExpert {
+		beside = ", beside a zero expert"
 	}
+	if m.K > 1 {
+		out = fmt.Sprintf("%s of %s follow %d experts: %s", fittedRows(m), target, m.K, shares(d))
+	}
+	out += beside + "."
 	if names := mostDifferent(d); m.K > 1 && len(names) > 0 {
 		out += fmt.Sprintf(" Their rows differ the most in %s.", listed(names))
 	}

@@ -30,8 +30,8 @@ func separation(m *fitted.Model) []string {
 	for _, s := range m.Fit.Separation {
 		lines = append(lines, fmt.Sprintf("%s%s where %s > %s, %s where it is less; the nearest rows are %s away, by "+
 			"features of unit variance.",
-			rowsOf(m, s), numbersOf(s.Above), terms(m.Features, s.Coefficients), significant(-s.Intercept),
-			numbersOf(s.Below), significant(s.Margin)))
+			rowsOf(m, s), numbersOf(m, s.Above), terms(m.Features, s.Coefficients), significant(-s.Intercept),
+			numbersOf(m, s.Below), significant(s.Margin)))
 	}
 	return lines
 }
@@ -40,7 +40,7 @@ func separation(m *fitted.Model) []string {
 func separates(m *fitted.Model) string {
 	var between []string
 	for _, s := range m.Fit.Separation {
-		between = append(between, rowsOf(m, s)+numbersOf(s.Above)+" from "+strings.TrimPrefix(numbersOf(s.Below),
+		between = append(between, rowsOf(m, s)+numbersOf(m, s.Above)+" from "+strings.TrimPrefix(numbersOf(m, s.Below),
 			"expert "))
 	}
 	instead := ", and say nothing but on which side a row is."
@@ -58,26 +58,39 @@ func separates(m *fitted.Model) string {
 // rowsOf says among which rows a boundary is: those of its gate, "" where that is the only
 // one or the first of a tree.
 func rowsOf(m *fitted.Model, s fitted.Separation) string {
-	own := model.GateNode{To: m.K}
-	for _, v := range m.Params().Hierarchy().Gates() { // parents come first
+	own := model.GateNode{To: m.Classes()}
+	for _, v := range m.Params().GateNodes() { // parents come first
 		if under := func(i int) bool { return v.From < i && i <= v.To }; !slices.ContainsFunc(slices.Concat(s.Above,
 			s.Below), func(i int) bool { return !under(i) }) {
 			own = v
 		}
 	}
-	if own.To-own.From == m.K {
+	if own.To-own.From == m.Classes() {
 		return ""
 	}
 	return "Among the rows of experts " + leavesOf(own.From, own.To) + ": "
 }
 
-// numbersOf is "expert 1" or "experts 1, 2".
-func numbersOf(experts []int) string {
-	what := "expert "
-	if len(experts) > 1 {
+// numbersOf is "expert 1" or "experts 1, 2", in ascending order; one beyond the model's is the zero expert.
+func numbersOf(m *fitted.Model, experts []int) string {
+	what, names, zero := "expert ", []string(nil), ""
+	for _, e := range experts {
+		if e > m.K {
+			zero = "the zero expert"
+			continue
+		}
+		names = append(names, fmt.Sprint(e))
+	}
+	switch {
+	case len(names) == 0:
+		return zero
+	case len(names) > 1:
 		what = "experts "
 	}
-	return what + strings.Trim(strings.ReplaceAll(fmt.Sprint(experts), " ", ", "), "[]")
+	if zero != "" {
+		zero = " and " + zero
+	}
+	return what + strings.Join(names, ", ") + zero
 }
 
 // terms is a sum of coefficients times features, the largest of them where there are

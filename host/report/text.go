@@ -78,8 +78,10 @@ func writeEstimates(out io.Writer, m *fitted.Model, design []string, most int, a
 	for _, line := range slices.Concat(design, drawnTree(m)) {
 		fmt.Fprintln(out, line)
 	}
-	if line := output(m); line != "" {
-		fmt.Fprintln(out, line)
+	for _, line := range []string{output(m), zero(m)} {
+		if line != "" {
+			fmt.Fprintln(out, line)
+		}
 	}
 	writeCoefficients(out, m, most, all)
 }
@@ -90,7 +92,7 @@ func writeCoefficients(out io.Writer, m *fitted.Model, most int, all bool) {
 		most = m.D
 	}
 	writeTable(out, experts(m, most))
-	if m.K > 1 {
+	if m.Classes() > 1 {
 		writeTable(out, gates(m, most))
 	}
 	if m.HAC != nil {
@@ -373,10 +375,10 @@ func output(m *fitted.Model) string {
 }
 
 // gates is the table of the gate: a column for every expert but the last,
-// whose gate is 0; under a tree, for every branch but the last of its gate.
+// whose gate is 0, and for every one beside a zero expert; under a tree, for every branch but the last of its gate.
 func gates(m *fitted.Model, most int) [][]string {
 	s := shownErrors(m)
-	table := [][]string{beside(gateTitle(m), branchLabels(m), blanks(m.K-1, s))}
+	table := [][]string{beside(gateTitle(m), branchLabels(m), blanks(len(m.Gating), s))}
 	table = append(table, coefficients(m, m.Gating, knownErrors(m).Gating, s.Gating, most)...)
 	if m.GatingIntercepts != nil {
 		table = append(table, withErrors("intercept", m.GatingIntercepts, s.GatingIntercepts))

@@ -35,7 +35,19 @@ func howMany(m *fitted.Model) string {
 	if m.Hierarchy != "" {
 		out += " in the tree " + m.Hierarchy
 	}
+	if m.ZeroExpert {
+		out += " and a zero expert"
+	}
 	return out
+}
+
+// zero says how probable the zero expert is; "" where there is none.
+func zero(m *fitted.Model) string {
+	if !m.ZeroExpert {
+		return ""
+	}
+	return fmt.Sprintf("Zero expert: a proportion of %s, and a target of 0 whatever the features.",
+		significant(m.ZeroProportion()))
 }
 
 // activationOf is that of expert i.
@@ -50,7 +62,7 @@ func activationOf(m *fitted.Model, i int) string {
 // under the last of its gate: "1-2 / 3-4". Under one gate they are the experts' numbers.
 func branchLabels(m *fitted.Model) []string {
 	if m.Hierarchy == "" {
-		return numbers(m.K - 1)
+		return numbers(model.Gates(m.Classes()))
 	}
 	out := make([]string, m.K-1)
 	for _, g := range m.Params().Tree.Gates() {
@@ -73,6 +85,9 @@ func leavesOf(from, to int) string {
 // gateTitle heads the table of the gates.
 func gateTitle(m *fitted.Model) string {
 	if m.Hierarchy == "" {
+		if m.ZeroExpert {
+			return "Gate (the zero expert is 0)"
+		}
 		return fmt.Sprintf("Gate (expert %d is 0)", m.K)
 	}
 	return "Gates (branch / last of its gate)"

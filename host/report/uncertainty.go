@@ -60,7 +60,7 @@ func dependentErrors(m *fitted.Model, most int) (tables [][][]string) {
 	with := *m
 	with.StandardErrors = m.HAC.StandardErrors
 	tables = append(tables, experts(&with, most))
-	if m.K > 1 {
+	if m.Classes() > 1 {
 		tables = append(tables, gates(&with, most))
 	}
 	return tables

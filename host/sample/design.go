@@ -36,13 +36,17 @@ func Designs() []string {
 	return []string{string(Paper), string(OrthogonalGating), string(Random), string(Separated)}
 }
 
-// least returns the smallest d that the design allows with k experts.
-func (d Design) least(k int) (int, error) {
+// least returns the smallest d that the design allows with k experts, with one beside them that is always 0 or none.
+func (d Design) least(k int, zero bool) (int, error) {
+	gates := model.Gates(k)
+	if zero {
+		gates = k
+	}
 	switch d {
 	case Paper:
-		return 2*k - 1, nil
+		return k + gates, nil
 	case OrthogonalGating:
-		if k > 1 {
+		if gates > 0 {
 			return k + 1, nil
 		}
 		return 1, nil
@@ -54,9 +58,12 @@ func (d Design) least(k int) (int, error) {
 	return 0, fmt.Errorf("unknown design %q: want %s", string(d), strings.Join(Designs(), ", "))
 }
 
-// draw returns true parameters of k experts over d features.
-func (d Design) draw(k, dim int, rng *rand.Rand) (*model.Params, error) {
+// draw returns true parameters of k experts over d features, and of one that is always 0 where that is wanted.
+func (d Design) draw(k, dim int, zero bool, rng *rand.Rand) (*model.Params, error) {
 	p := model.NewParams(k, dim)
+	if zero {
+		p.AddZero()
+	}
 	for i := range k {
 		if d == Paper {
 			p.Regressor(i)[i] = 1

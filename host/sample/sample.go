@@ -34,6 +34,7 @@ type Config struct {
 	// the density of y, by its name in host/mixture, whose first own parameter Sigma then is; "" is normal noise
 	Family string
 	Own    []float64 // its other own parameters
+	Zero   bool      // beside the experts of counts there is one that is always 0
 	Trials int       // of the binomial in every row, a column behind the target; 0 is one, without the column
 	Design Design    // "" is Paper
 	Inputs Inputs
@@ -66,7 +67,7 @@ func New(cfg Config) (*Sampler, error) {
 	rng := stream.Sample(cfg.Seed, stream.Parameters)
 	s := &Sampler{cfg: cfg}
 	var err error
-	if s.Truth, err = cfg.Design.draw(cfg.K, cfg.D, rng); err != nil {
+	if s.Truth, err = cfg.Design.draw(cfg.K, cfg.D, cfg.Zero, rng); err != nil {
 		return nil, err
 	}
 	s.Truth.Sigma[0], s.Truth.Tree = cfg.Sigma, cfg.Tree
@@ -101,6 +102,8 @@ func (c *Config) check() error {
 	switch {
 	case len(c.Tree.Branches) > 0 && c.Tree.Leaves() != c.K:
 		return fmt.Errorf("k = %d, the tree %s has %d leaves", c.K, c.Tree, c.Tree.Leaves())
+	case c.Zero && (c.Recurrent || len(c.Tree.Branches) > 0 || !mixture.Counts(mixture.DensityOf(c.Family))):
+		return fmt.Errorf("a zero expert is for counts under one gate, and for rows that do not follow each other")
 	case c.Leaves != nil && len(c.Leaves) != c.K:
 		return fmt.Errorf("%d activations for k = %d experts", len(c.Leaves), c.K)
 	case c.Inputs.Mixture && !(c.Inputs.P >= 0 && c.Inputs.P <= 1):
@@ -109,7 +112,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("norm %v of the mixture of inputs, want a positive number, at most %g", c.Inputs.Norm,
 			maxNorm)
 	}
-	least, err := c.Design.least(min(c.K, dataset.MaxColumns)) // more experts fit no table
+	least, err := c.Design.least(min(c.K, dataset.MaxColumns), c.Zero) // more experts fit no table
 	if err != nil {
 		return err
 	}
@@ -205,7 +208,7 @@ func newDraw(s *Sampler) *draw {
 		gate: mixture.Mixture{Gate: mixture.GateOf(s.cfg.Tree)}, row: make([]float64, s.cfg.D),
 		s: s, z: make([]int, n),
 		x: make([]float64, s.cfg.D*n), pick: make([]float64, n), noise: make([]float64, n),
-		logits: make([]float64, s.cfg.K*n), predictor: make([]float64, s.cfg.K*n), mean: make([]float64, n),
+		logits: make([]float64, s.Truth.Classes()*n), predictor: make([]float64, s.cfg.K*n), mean: make([]float64, n),
 	}
 }
 
@@ -230,6 +233,9 @@ func (d *draw) block(ctx context.Context, at, n int) error {
 		return finite(d.b.Y, at)
 	}
 	for t, mean := range d.b.Y {
+		if d.z[t] == d.s.cfg.K { // always 0
+			continue
+		}
 		d.b.Y[t] = mixture.FromNormal(d.s.density, mean, d.s.psi, d.noise[t])
 	}
 	return finite(d.b.Y, at)
@@ -260,10 +266,10 @@ func (d *draw) random(rng *rand.Rand) {
 	}
 }
 
-// choose sets every row's expert z and leaves g_z(⟨a_z, x⟩) in Y.
+// choose sets every row's expert z and leaves g_z(⟨a_z, x⟩) in Y, 0 for the expert that is always 0, which is z = K.
 func (d *draw) choose(ctx context.Context) error {
-	n, k := d.b.N, d.s.cfg.K
-	logits, predictor := d.logits[:k*n], d.predictor[:k*n]
+	n, k, classes := d.b.N, d.s.cfg.K, d.s.Truth.Classes()
+	logits, predictor := d.logits[:classes*n], d.predictor[:k*n]
 	d.gate.Prior(logits, d.s.Truth, &d.b)
 	d.s.Truth.Predictors(predictor, &d.b)
 	if d.s.cfg.Leaves != nil {
@@ -272,13 +278,20 @@ func (d *draw) choose(ctx context.Context) error {
 		}
 	}
 	for i := range n {
-		d.z[i] = classOf(logits[i:], n, k, d.pick[i])
-		d.b.Y[i] = predictor[d.z[i]*n+i]
+		if d.z[i] = classOf(logits[i:], n, classes, d.pick[i]); d.z[i] < k {
+			d.b.Y[i] = predictor[d.z[i]*n+i]
+		}
 	}
 	if d.s.cfg.Leaves != nil {
 		return nil
 	}
-	return d.s.cfg.Activation.Eval(ctx, d.b.Y, d.b.Y)
+	err := d.s.cfg.Activation.Eval(ctx, d.b.Y, d.b.Y)
+	for i, z := range d.z[:n] {
+		if z == k { // the one that is always 0
+			d.b.Y[i] = 0
+		}
+	}
+	return err
 }
 
 // classOf is the class that a uniform number falls to, by cumulated probabilities of k

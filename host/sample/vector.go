@@ -44,7 +44,7 @@ func NewVector(cfg Config, targets int, correlation float64) (*VectorSampler, er
 	}
 	coordinates := []*model.Params{first.Truth}
 	for c := 1; c < targets; c++ {
-		next, err := first.cfg.Design.draw(cfg.K, cfg.D, stream.Sample(cfg.Seed, stream.Parameters-uint64(c)))
+		next, err := first.cfg.Design.draw(cfg.K, cfg.D, false, stream.Sample(cfg.Seed, stream.Parameters-uint64(c)))
 		if err != nil {
 			return nil, err
 		}

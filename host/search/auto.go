@@ -100,7 +100,7 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 // survey says more; 0 for no more.
 func unmet(p *problem.Problem, all []*Candidate, c *infer.Certificate, s *Survey) int {
 	few := Count(all, func(c *Candidate) bool { return c.Agrees }) < agreeing && len(all) < infer.StartsWanted
-	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.K == 1 || !OneGate(p) || !few {
+	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.Classes() == 1 || !OneGate(p) || !few {
 		return 0
 	}
 	return infer.StartsWanted

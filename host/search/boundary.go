@@ -64,7 +64,7 @@ func gateFeatures(p *problem.Problem) []int {
 
 // rowsOf says which rows are those of a gate, nil for all.
 func rowsOf(ctx context.Context, p *problem.Problem, q *model.Params, v model.GateNode) (own []bool, err error) {
-	if v.To-v.From == q.K {
+	if v.To-v.From == q.Classes() {
 		return nil, nil
 	}
 	err = EachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
@@ -129,9 +129,9 @@ func (s sides) expertsOf(g int) (out []int) {
 // are the largest and the second; −1 for a row that is not the gate's.
 func (s sides) choices(ctx context.Context, fn func(b *model.Block, first, second []int)) error {
 	var first, second [model.BlockRows]int
-	logits, at, last := make([]float64, s.gate.K*model.BlockRows), 0, len(s.groups)-1
+	logits, at, last := make([]float64, s.gate.Classes()*model.BlockRows), 0, len(s.groups)-1
 	return model.InOrder(ctx, s.rows, func(b *model.Block) error {
-		s.gate.GateLogits(logits[:s.gate.K*b.N], b)
+		s.gate.GateLogits(logits, b)
 		logit := func(c, r int) float64 {
 			if c == last {
 				return 0

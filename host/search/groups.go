@@ -71,13 +71,16 @@ func (g *Groups) all() bool {
 	return true
 }
 
-// Relabel returns the groups after leaf i of the tree h has become leaf order[i], as
+// Relabel returns the groups, of parameters p, after expert i has become expert order[i], as
 // [model.Params.Relabel] does; nil for nil.
-func (g *Groups) Relabel(h model.Hierarchy, order []int) *Groups {
+func (g *Groups) Relabel(p *model.Params, order []int) *Groups {
 	if g == nil {
 		return nil
 	}
-	out := &Groups{gates: h.Relabel(order).Gates()}
+	out := &Groups{gates: p.Relabel(order).GateNodes()}
+	if p.Zero { // the last class stays
+		order = append(slices.Clone(order), p.K)
+	}
 	for _, v := range out.gates {
 		out.of = append(out.of, nil)
 		at := slices.IndexFunc(g.gates, func(o model.GateNode) bool {
@@ -118,7 +121,7 @@ func (g *Groups) only(gate int) *Groups {
 // along the line from their mean, to infinity. Branches that share rows by the gates'
 // probabilities are of one group.
 func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, error) {
-	if p.K == 1 {
+	if p.Gates() == 0 {
 		return nil, nil
 	}
 	if some := l.Part(someRows); some != l { // who shares these rows shares all
@@ -167,10 +170,10 @@ func parted(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, 
 	if err != nil {
 		return nil, nil, err
 	}
-	g := &Groups{gates: p.Hierarchy().Gates()}
+	g, k := &Groups{gates: p.GateNodes()}, p.Classes()
 	var apart []int
 	for at, v := range g.gates {
-		of, several := together(len(v.Ends), func(a, b int) bool { return branchesShare(shared, p.K, v, a, b) > slack })
+		of, several := together(len(v.Ends), func(a, b int) bool { return branchesShare(shared, k, v, a, b) > slack })
 		if !several {
 			of = nil
 		} else {

@@ -26,18 +26,20 @@ func tree(t testing.TB, text string) model.Hierarchy {
 // belongs to the same boundary.
 func TestGroups(t *testing.T) {
 	h := tree(t, "2x(1,3)") // rows: 0 of the first gate, 1 and 2 of the second
+	p := model.NewParams(4, 1)
+	p.Tree = h
 	g := &Groups{gates: h.Gates(), of: [][]int{nil, {0, 2, 2}}}
 	for row, infinite := range []bool{false, true, false} {
 		if g.Infinite(row) != infinite || g.Leads(row) != infinite {
 			t.Errorf("row %d: infinite %v, leads %v, want %v", row, g.Infinite(row), g.Leads(row), infinite)
 		}
 	}
-	if (*Groups)(nil).Infinite(1) || (*Groups)(nil).Relabel(h, []int{0, 1, 2, 3}) != nil {
+	if (*Groups)(nil).Infinite(1) || (*Groups)(nil).Relabel(p, []int{0, 1, 2, 3}) != nil {
 		t.Error("no groups, and something is infinite")
 	}
 	// Leaf 1 goes last: its branch is then that whose predictor is 0, and both others lead
 	// away from it, as one group that the second of them names.
-	moved := g.Relabel(h, []int{0, 3, 1, 2})
+	moved := g.Relabel(p, []int{0, 3, 1, 2})
 	if want := (&Groups{gates: h.Gates(), of: [][]int{nil, {1, 1, 2}}}); !reflect.DeepEqual(moved, want) {
 		t.Errorf("%+v, want %+v", moved, want)
 	}
@@ -47,7 +49,7 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	// The branches of the first gate change places, and the gates with them.
-	turned := g.Relabel(h, []int{3, 0, 1, 2})
+	turned := g.Relabel(p, []int{3, 0, 1, 2})
 	if want := (&Groups{gates: tree(t, "2x(3,1)").Gates(), of: [][]int{nil, {0, 2, 2}}}); !reflect.DeepEqual(turned, want) {
 		t.Errorf("turned %+v, want %+v", turned, want)
 	}

@@ -182,7 +182,8 @@ func (t *Task) exchanged(ctx context.Context, best *Candidate) (*Candidate, erro
 // experts are refitted. Under a tree there are no such cells, and nothing is exchanged.
 func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error {
 	p := t.Problem
-	if !c.Groups.oneGate() || p.Shape.ConstantGate || sizeOf(p) > mostExchanged {
+	// Rows that are not 0 have no place in the cell of an expert that is.
+	if !c.Groups.oneGate() || p.Shape.ConstantGate || p.Shape.Zero || sizeOf(p) > mostExchanged {
 		return nil
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)

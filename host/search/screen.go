@@ -130,7 +130,7 @@ func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Can
 func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Candidate, error) {
 	n, _ := t.Part.Dims()
 	tolerance := SameOptimum(n)
-	enough := func() bool { return Agree(all, t.Problem.Shape.K, tolerance) && len(all) >= least }
+	enough := func() bool { return Agree(all, t.Problem.Shape.Classes(), tolerance) && len(all) >= least }
 	for len(all) < t.Starts {
 		best := math.Inf(1)
 		if len(all) > 0 {
@@ -210,7 +210,7 @@ func copied(all []*Candidate) []*Candidate {
 // wave returns the next candidates, of which from have been made.
 func (t *Task) wave(from int) (wave []*Candidate) {
 	size := waveSize
-	if t.Problem.Shape.K == 1 {
+	if t.Problem.Shape.Classes() == 1 {
 		size = 2
 	}
 	for i := from; i < min(from+size, t.Starts); i++ {

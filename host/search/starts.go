@@ -60,7 +60,10 @@ func Random(p *problem.Problem, e *moment.Evidence) Start {
 				a[j] = rng.NormFloat64()
 			}
 			p.Shape.MaskExperts(a)
-			floats.Scale(e.Norm*math.Exp(rng.NormFloat64()/4)/floats.Norm(a, 2), a)
+			times := e.Norm * math.Exp(rng.NormFloat64()/4)
+			if norm := floats.Norm(a, 2); norm > 0 { // experts see some feature
+				floats.Scale(times/norm, a)
+			}
 		}
 		for i := range q.RegressorIntercepts {
 			q.RegressorIntercepts[i] = centre + spread*rng.NormFloat64()

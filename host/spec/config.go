@@ -41,7 +41,8 @@ func (f *Fit) Config() (host.Config, error) {
 	from, _ := f.Numbers()
 	return host.Config{
 		K: from, Method: m, Intercepts: f.Intercepts, Gate: gate, Noise: noise, Output: f.OutputScale, Hierarchy: shape,
-		Family: host.DensityName(f.Family), Dof: f.Dof, Transform: f.Transform, Errors: f.Errors,
+		Family: host.DensityName(f.Family), Dof: f.Dof, ZeroExpert: f.ZeroExpert, Transform: f.Transform,
+		Errors:       f.Errors,
 		Arrangements: f.Arrangements, GatePenalty: f.GatePenalty, Choose: f.Choose, Seed: f.seed(),
 	}, nil
 }

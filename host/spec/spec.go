@@ -59,6 +59,8 @@ type Fit struct {
 	// "binomial"; absent: "gaussian"
 	Family string  `json:"family,omitzero"`
 	Dof    float64 `json:"dof,omitzero"` // degrees of freedom of student-t where they are known
+	// beside the k experts of counts one that is always 0, to which the gate gives a probability
+	ZeroExpert bool `json:"zero_expert,omitzero"`
 
 	Activation Activation   `json:"activation,omitzero"` // of all experts; the family's own
 	Leaves     []Activation `json:"leaves,omitzero"`     // the experts' own, from left to right
@@ -403,6 +405,9 @@ func (f *Fit) checkFamily() error {
 			strings.Join(known, ", "))
 	case f.Dof != 0 && f.Family != host.StudentT:
 		return refuse("%s %v: only the family %s has degrees of freedom", Key("dof"), f.Dof, host.StudentT)
+	case f.ZeroExpert && !host.Counts(f.Family):
+		return refuse("%s: only counts have an expert that is always 0: %s %s", Key("zero-expert"), Key("family"),
+			strings.Join(slices.DeleteFunc(known, func(name string) bool { return !host.Counts(name) }), " or "))
 	case f.roles()[model.Trials] != "" && f.Family != host.Binomial:
 		return refuse("%s %s: only the family %s has trials", Key("trials"), f.roles()[model.Trials], host.Binomial)
 	case f.Family != host.Lognormal:
@@ -471,7 +476,7 @@ func (f *Fit) checkMethod() error {
 		{host.OptStart, f.Start != ""}, {host.OptTransform, f.Transform != ""},
 		{host.OptRobust, slices.Contains(f.Errors, host.Robust)},
 		{host.OptHAC, slices.Contains(f.Errors, host.Dependent)},
-		{host.OptShared, f.Shared != nil},
+		{host.OptShared, f.Shared != nil}, {host.OptZeroExpert, f.ZeroExpert},
 		{host.OptGroup, f.Grouped()}, {host.OptCluster, f.Roles["cluster"] != ""},
 		{host.OptArrangements, f.Arrangements}, {host.OptGatePenalty, f.GatePenalty != ""},
 	} {
