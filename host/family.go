@@ -36,6 +36,12 @@ func Counts(family string) bool {
 	return mixture.Known(name) && mixture.Counts(mixture.DensityOf(name))
 }
 
+// Discrete says whether the targets of a family are whole numbers alone, which have probabilities.
+func Discrete(family string) bool {
+	name := DensityName(family)
+	return mixture.Known(name) && mixture.DensityOf(name).Domain().Whole
+}
+
 // ActivationOf is the activation of experts that are linear in a family: the inverse of its link.
 func ActivationOf(family string) string {
 	switch family {

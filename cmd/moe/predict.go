@@ -8,9 +8,12 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
@@ -26,11 +29,13 @@ func newPredictCmd() *cobra.Command {
 		Long: `predict writes one row for every row of DATA, which may be - for standard
 input: mean (the expected y), p1 ... pk (the probability of each expert given x)
 and, where DATA has the model's target, posterior1 ... posteriork (the
-probability of each expert given x and y). Columns are found by their names; they
+probability of each expert given x and y), each with p_zero or posterior_zero of a
+zero expert. Columns are found by their names; they
 are those that the fit read, whatever features it made of them. Where a row has no
 target its posteriors are empty, and with --missing drop all predictions of a row
 with another missing cell.
-With --experts come mean1 ... meank (the expected y under each expert), with
+With --experts come mean1 ... meank (the expected y under each expert), of counts with
+--probabilities 0:5 the probabilities p_0 ... p_5 that y is 0 ... 5, with
 --interval LEVEL lower and upper: y lies between them with that probability,
 given the model. They are exact quantiles of the mixture, in which the experts' means
 vary by the covariance that the model file has of their coefficients; where it has none
@@ -55,6 +60,8 @@ carries its approximation.`,
 	cmd.Flags().StringVarP(&f.out, "output", "o", "",
 		"write to this `FILE`, .csv, .npy or .parquet, instead of standard output")
 	cmd.Flags().BoolVar(&f.extras.Experts, "experts", false, "add the mean of y under each expert")
+	cmd.Flags().StringVar(&f.probabilities, "probabilities", "",
+		"of counts and successes, add the probability of every whole number of a `RANGE` such as 0:5")
 	cmd.Flags().Float64Var(&f.extras.Interval, "interval", 0,
 		"add the prediction interval of this `LEVEL`, between 0 and 1")
 	return cmd
@@ -62,11 +69,12 @@ carries its approximation.`,
 
 // predictFlags are the flags of moe predict.
 type predictFlags struct {
-	out    string
-	extras predict.Extras
-	limits limitFlags
-	table  modelTableFlags
-	gate   gateFlag
+	out           string
+	probabilities string
+	extras        predict.Extras
+	limits        limitFlags
+	table         modelTableFlags
+	gate          gateFlag
 }
 
 func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error {
@@ -82,6 +90,12 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	}
 	if level := f.extras.Interval; cmd.Flags().Changed("interval") && !(level > 0 && level < 1) {
 		return usagef("--interval %v: want a probability between 0 and 1, such as 0.9", level)
+	}
+	if cmd.Flags().Changed("probabilities") {
+		var err error
+		if f.extras.Values, err = wholeNumbers(f.probabilities); err != nil {
+			return err
+		}
 	}
 	if out != "" {
 		if _, err := tablefile.ExtensionOf(out); err != nil {
@@ -99,6 +113,9 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 		return err
 	}
 	if head.Several {
+		if f.extras.Values != nil {
+			return noProbabilities(modelPath, "has several targets, of normal noise,")
+		}
 		if err := f.gate.only(modelPath); err != nil {
 			return err
 		}
@@ -110,6 +127,11 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	}
 	if err != nil {
 		return err
+	}
+	if f.extras.Values != nil {
+		if of, ok := m.(mixtureFile); !ok || !host.Discrete(of.Family) {
+			return noProbabilities(modelPath, "is of a target that need not be a whole number,")
+		}
 	}
 	act, err := openModel(cmd, m.named(), modelPath, f.limits)
 	if err != nil {
@@ -130,6 +152,32 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 		f.remarkScale(cmd, mixture.Model)
 	}
 	return f.write(cmd, rechecked{m.predictions(act, src, f.extras), act.Recheck})
+}
+
+// mostProbabilities is how many columns of probabilities there are at most.
+const mostProbabilities = 1000
+
+// wholeNumbers are those of a range, 0:5 or one alone.
+func wholeNumbers(of string) (out []float64, err error) {
+	first, last, several := strings.Cut(of, ":")
+	from, err := strconv.Atoi(first)
+	to := from
+	if err == nil && several {
+		to, err = strconv.Atoi(last)
+	}
+	if err != nil || from < 0 || to < from || to-from >= mostProbabilities {
+		return nil, usagef("--probabilities %s: want a whole number or a range such as 0:5, of at most %d numbers "+
+			"from 0", of, mostProbabilities)
+	}
+	for v := from; v <= to; v++ {
+		out = append(out, float64(v))
+	}
+	return out, nil
+}
+
+// noProbabilities refuses probabilities of single values where there are none.
+func noProbabilities(path, why string) error {
+	return usagef("--probabilities: %s %s and no single value has a probability", path, why)
 }
 
 // remarkCertain says that intervals take the parameters of a model as they are, where its file says no more.

@@ -194,6 +194,22 @@ func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level fl
 	return nil
 }
 
+// probabilities appends P(y = v|x) of the rows of a prediction to dst, a column for each of the values.
+func (p *Predictor) probabilities(dst []float64, pred *Prediction, values []float64) []float64 {
+	at := len(dst)
+	dst = append(dst, make([]float64, len(values)*pred.N)...)
+	for r := range pred.N {
+		if len(values) == 0 {
+			break
+		}
+		law := p.distribution(pred, r)
+		for c, v := range values {
+			dst[at+c*pred.N+r] = law.Density(v)
+		}
+	}
+	return dst
+}
+
 // admit refuses a block with a target that the family does not take.
 func (p *Predictor) admit(b *model.Block) error {
 	if row, wrong := mixture.Outside(mixture.DensityOf(p.params.Family), b); row >= 0 {

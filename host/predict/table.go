@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -22,6 +23,9 @@ type predictions struct {
 type Extras struct {
 	Experts  bool    // mean1 … meank: g(⟨a_i,x⟩), the mean of y under each expert; median1 … where y has no mean
 	Interval float64 // lower, upper: the central prediction interval of this level; 0: none
+
+	// p_j: P(y = j|x) of each of these values, of families whose targets are whole numbers alone; nil: none
+	Values []float64
 
 	// Uncertainty is in the intervals; nil takes the parameters as they are. Where it has arrangements all
 	// predictions are over them.
@@ -39,9 +43,12 @@ type Extras struct {
 // predictions are NaN, where it lacks the target its posteriors. Rows correspond; a
 // pass over it is a pass over
 // src, and an error if src has another number of features than the model. It panics
-// if extras has an interval's level outside [0, 1).
+// if extras has an interval's level outside [0, 1), or values of a density that gives them no probability.
 func Predictions(p *model.Params, act model.Activation, src dataset.Source, extras Extras) dataset.Source {
 	mustBeLevel(extras.Interval)
+	if d := mixture.DensityOf(p.Family); len(extras.Values) > 0 && !d.Domain().Whole {
+		panic("predict: probabilities of single values of the density " + d.Name())
+	}
 	return &predictions{params: p, act: act, src: src, extras: extras}
 }
 
@@ -79,6 +86,9 @@ func (t *predictions) Schema() dataset.Schema {
 	}
 	if t.extras.Interval > 0 {
 		names = append(names, "lower", "upper")
+	}
+	for _, v := range t.extras.Values {
+		names = append(names, fmt.Sprintf("p_%g", v))
 	}
 	return dataset.Schema{Name: t.src.Schema().Name, Features: names}
 }
@@ -162,6 +172,7 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 			}
 			onScale(scale, x[at:at+b.N], x[at+b.N:])
 		}
+		x = predictor.probabilities(x, p, t.extras.Values)
 		out := &model.Block{N: b.N, X: x}
 		if lacks != nil {
 			t.blank(out, lacks)
