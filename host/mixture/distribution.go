@@ -2,6 +2,7 @@ package mixture
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -32,6 +33,13 @@ func NewDistribution(m Mixture, p *model.Params) *Distribution {
 		d.Sigma[i], d.psi[i] = p.SigmaOf(i), p.OwnOf(nil, i)
 	}
 	return d
+}
+
+// Clone returns a copy that does not change with d; the density is the same.
+func (d *Distribution) Clone() *Distribution {
+	c := *d
+	c.P, c.Mean, c.mirror = slices.Clone(d.P), slices.Clone(d.Mean), slices.Clone(d.mirror)
+	return &c
 }
 
 // OfTrials has the distribution be of a row with so many trials, one value.

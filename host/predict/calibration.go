@@ -22,21 +22,27 @@ type calibration struct {
 	bins   [pitBins]float64
 }
 
-// add counts one row of weight w with P(Y < y) = before and P(Y ≤ y) = u. Where y has a probability of its own the row
-// is spread evenly from one to the other (Czado, Gneiting & Held 2009).
+// add counts one row of weight w with P(Y < y) = before and P(Y ≤ y) = u.
 func (c *calibration) add(before, u, w float64) {
 	for i, level := range levels {
 		if tail := (1 - level) / 2; u >= tail && before <= 1-tail {
 			c.inside[i] += w
 		}
 	}
+	AddTransform(c.bins[:], before, u, w)
+}
+
+// AddTransform adds a row of weight w with P(Y < y) = before and P(Y ≤ y) = u to a histogram over [0, 1]: evenly to all
+// that is between (Czado, Gneiting & Held 2009).
+func AddTransform(bins []float64, before, u, w float64) {
+	n := float64(len(bins))
 	if before == u {
-		c.bins[min(int(u*pitBins), pitBins-1)] += w
+		bins[min(int(u*n), len(bins)-1)] += w
 		return
 	}
-	for bin := range c.bins {
-		from, to := float64(bin)/pitBins, float64(bin+1)/pitBins
-		c.bins[bin] += w * max(0, min(to, u)-max(from, before)) / (u - before)
+	for bin := range bins {
+		from, to := float64(bin)/n, float64(bin+1)/n
+		bins[bin] += w * max(0, min(to, u)-max(from, before)) / (u - before)
 	}
 }
 

@@ -210,6 +210,25 @@ func (p *Predictor) probabilities(dst []float64, pred *Prediction, values []floa
 	return dst
 }
 
+// Transform returns P(Y < y) and P(Y ≤ y) of row r under its predicted law, y on the model's scale: the same where no
+// value has a probability of its own.
+func (p *Predictor) Transform(pred *Prediction, r int, y float64) (before, upto float64) {
+	law := p.distribution(pred, r)
+	upto = law.CDF(y)
+	if p.params.Family == "" {
+		return upto, upto
+	}
+	return law.CDFBefore(y), upto
+}
+
+// Law returns a copy of the predicted law of row r. It panics where the rows have trials, which stand in their block.
+func (p *Predictor) Law(pred *Prediction, r int) *mixture.Distribution {
+	if pred.trials != nil {
+		panic("predict: the law of a row with trials")
+	}
+	return p.distribution(pred, r).Clone()
+}
+
 // admit refuses a block with a target that the family does not take.
 func (p *Predictor) admit(b *model.Block) error {
 	if row, wrong := mixture.Outside(mixture.DensityOf(p.params.Family), b); row >= 0 {

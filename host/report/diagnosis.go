@@ -21,10 +21,11 @@ type Diagnosis struct {
 	Residuals [][]float64
 	// Sharpness are the shares of rows by their largest posterior, in
 	// sharpnessBins bins on [0, 1].
-	Sharpness []float64
-	Curves    *Curves // where there is one feature
-	Index     *Index  // where there are more
-	Features  []int   // that the points have values of, where there are more
+	Sharpness   []float64
+	Calibration *Calibration
+	Curves      *Curves // where there is one feature
+	Index       *Index  // where there are more
+	Features    []int   // that the points have values of, where there are more
 
 	Members  []Members // who is in each expert: the columns, in their order
 	Target   Members   // the same of the target
@@ -134,8 +135,9 @@ type diagnosing struct {
 func newDiagnosing(m *fitted.Model, act model.Activation, src dataset.Source) *diagnosing {
 	p := m.Params()
 	d := &diagnosing{
-		Diagnosis: &Diagnosis{Residuals: make([][]float64, p.K), Sharpness: make([]float64, sharpnessBins)},
-		p:         p, act: act, predictor: predict.NewPredictor(p, act, src.Schema().Name),
+		Diagnosis: &Diagnosis{Residuals: make([][]float64, p.K), Sharpness: make([]float64, sharpnessBins),
+			Calibration: newCalibration(m)},
+		p: p, act: act, predictor: predict.NewPredictor(p, act, src.Schema().Name),
 		stride: (m.Fit.N + maxPoints - 1) / maxPoints, lo: math.Inf(1), hi: math.Inf(-1),
 	}
 	for i := range d.Residuals {
@@ -179,6 +181,7 @@ func (d *diagnosing) block(ctx context.Context, b *model.Block, posterior []floa
 		if d.Rows%d.keep == 0 {
 			d.keepRow(cells, r)
 		}
+		d.Calibration.add(d.predictor, pred, b, r, d.Rows)
 		d.add(d.p, b, pred, index, r, d.stride)
 		d.lo, d.hi = min(d.lo, b.Col(0)[r]), max(d.hi, b.Col(0)[r])
 	}
@@ -200,6 +203,7 @@ func (d *diagnosing) finish(ctx context.Context) (*Diagnosis, error) {
 	if d.Rows == 0 {
 		return nil, &dataset.Error{File: d.source.Schema().Name, Msg: "no rows to report on"}
 	}
+	d.Calibration.finish()
 	d.Members, d.Target = d.members.members(), d.target.members()[0]
 	for _, mass := range d.members.mass[:d.p.K] {
 		d.Shares = append(d.Shares, mass/d.members.mass[d.p.K])

@@ -279,7 +279,7 @@ func TestOrderOfPage(t *testing.T) {
 	_, d, page := fitPage(t, table.Source, cfg)
 	want := []string{
 		"1 2 identity experts, 600 rows", "2 Data and experts", "2 Who is in each expert", "2 Along the columns that the gate depends on the most", "2 Coefficients", "2 What to doubt",
-		"3 Residuals", "3 Each expert along its index", "3 Residuals against features", "3 How sure the assignment is", "3 Certificate", "3 Starts", "2 Settings", "2 Notes",
+		"3 Residuals", "3 Predicted and observed", "3 Each expert along its index", "3 Residuals against features", "3 How sure the assignment is", "3 Certificate", "3 Starts", "2 Settings", "2 Notes",
 	}
 	if got := headings(page); !slices.Equal(got, want) {
 		t.Errorf("headings\n%q\nwant\n%q", got, want)

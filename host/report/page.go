@@ -139,7 +139,7 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 
 // doubts are what to doubt: the verdicts and warnings, then the pictures and tables behind them.
 func doubts(m *fitted.Model, d *Diagnosis) []section {
-	out := []section{doubtSection(m, answer(m)), residualSection(m, d)}
+	out := []section{doubtSection(m, answer(m)), residualSection(m, d), calibrationSection(m, d)}
 	if d.Index != nil {
 		out = append(out, indexSection(m, d), featureSection(m, d))
 	}

@@ -232,7 +232,7 @@ func targetSections(m *fitted.Model, d *Diagnosis) []section {
 	if chart, _ := regressorChart(each); chart != "" {
 		of.Pictures = []template.HTML{chart}
 	}
-	out = append(out, of, residualSection(m, d))
+	out = append(out, of, residualSection(m, d), calibrationSection(m, d))
 	if d.Index != nil {
 		out = append(out, indexSection(m, d), featureSection(m, d))
 	}

@@ -89,9 +89,12 @@ func (c *chart) segment(x0, y0, x1, y1 float64, class string) {
 		n(c.px(x1)), n(c.py(y1)))
 }
 
-func (c *chart) bar(x0, x1, y float64, class string) {
+func (c *chart) bar(x0, x1, y float64, class string) { c.box(x0, x1, c.y0, y, class) }
+
+// box is a bar that stands at y0.
+func (c *chart) box(x0, x1, y0, y1 float64, class string) {
 	fmt.Fprintf(&c.body, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, class,
-		n(c.px(x0)), n(c.py(y)), n(max(c.px(x1)-c.px(x0)-1, 0.5)), n(c.py(c.y0)-c.py(y)))
+		n(c.px(x0)), n(c.py(y1)), n(max(c.px(x1)-c.px(x0)-1, 0.5)), n(c.py(y0)-c.py(y1)))
 }
 
 // named has a name shown where the pointer rests on what draw draws, and read to those who do not see it.
