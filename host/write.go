@@ -38,7 +38,6 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		return nil, err
 	}
 	m := &fitted.Model{
-		Format:      fitted.DesignFormat(cfg.Design),
 		Design:      cfg.Design,
 		Activation:  activation,
 		Leaves:      leaves,
@@ -49,17 +48,9 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		Approximation: p.G.Native,
 	}
 	m.SetParams(p.Units.OutOf(best.Params).Relabel(order))
-	if m.Hierarchy != "" || m.Leaves != nil || m.OutputScale != nil {
-		m.Format = fitted.FormatV2
-	}
-	if m.Family != "" {
-		m.Format = fitted.FormatV3
-	}
 	m.Shared = cfg.Tied
 	m.Roles = dataset.Roles(p.Schema.Roles).OfLaw()
-	if m.TargetScale = p.Schema.Scale; m.TargetScale != "" {
-		m.Format = fitted.FormatV4
-	}
+	m.TargetScale = p.Schema.Scale
 	m.Fit = summary(p, e, out, cfg)
 	if p.Facts == nil { // of sums
 		if p.Facts, err = problem.Look(ctx, p, nil); err != nil {
@@ -70,9 +61,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if m.Groups, err = groupsOf(ctx, p, l, best.Params.Relabel(order)); err != nil {
 		return nil, err
 	}
-	if m.Groups != nil {
-		m.Format = fitted.FormatV5
-	}
+	m.Format = m.FormatOf()
 	m.Baselines = baselinesOf(p.Facts)
 	if err := checked(ctx, m, p, l, best.Params.Relabel(order)); err != nil {
 		return nil, err

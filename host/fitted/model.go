@@ -47,8 +47,14 @@ const FormatV4 = "moe-model/v4"
 // FormatV5 is the version of the files of models of rows in groups.
 const FormatV5 = "moe-model/v5"
 
+// FormatV6 is the format of a model with a zero expert, whose gate has a row more.
+const FormatV6 = "moe-model/v6"
+
 // Normal is the name of the density of normal noise, which files leave out.
 var Normal = mixture.Gaussian{}.Name()
+
+// formats are those of models of one target.
+var formats = []string{Format, FormatV2, FormatV3, FormatV4, FormatV5, FormatV6}
 
 // DesignFormat is the format of a model with this design, which may be nil.
 func DesignFormat(design *terms.Design) string {
@@ -891,8 +897,11 @@ func (m *Model) validateShared() error {
 	return nil
 }
 
-// formatOf is the format of a model of what m has.
-func (m *Model) formatOf() string {
+// FormatOf is the format of a model of what m has.
+func (m *Model) FormatOf() string {
+	if m.ZeroExpert {
+		return FormatV6
+	}
 	if m.Groups != nil {
 		return FormatV5
 	}
@@ -911,15 +920,13 @@ func (m *Model) formatOf() string {
 // validateDesign holds the format and the features against the design.
 func (m *Model) validateDesign() error {
 	switch {
-	case m.Format != Format && m.Format != FormatV2 && m.Format != FormatV3 && m.Format != FormatV4 &&
-		m.Format != FormatV5:
-		return fmt.Errorf("format is %q, want %q, %q, %q, %q or %q", m.Format, Format, FormatV2, FormatV3, FormatV4,
-			FormatV5)
+	case !slices.Contains(formats, m.Format):
+		return fmt.Errorf("format is %q, want one of %s", m.Format, strings.Join(formats, ", "))
 	case !m.TargetScale.Known() || m.TargetScale != "" && m.Family != "":
 		return fmt.Errorf("target_scale is %q, want log, sqrt or reciprocal, of normal noise", m.TargetScale)
-	case m.Format != m.formatOf():
+	case m.Format != m.FormatOf():
 		return fmt.Errorf("format is %q, want %q for a model with or without a design, a hierarchy, leaves, an "+
-			"output scale, a family, a target scale or groups", m.Format, m.formatOf())
+			"output scale, a family, a target scale, groups or a zero expert", m.Format, m.FormatOf())
 	case m.Design == nil:
 		return nil
 	}

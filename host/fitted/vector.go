@@ -108,7 +108,7 @@ func (v *Vector) Model(j int) *Model {
 	if v.SharedGate != nil {
 		m.Proportions = v.SharedGate.Proportions
 	}
-	m.Format = m.formatOf()
+	m.Format = m.FormatOf()
 	return m
 }
 

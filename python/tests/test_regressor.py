@@ -189,8 +189,10 @@ def test_errors_have_the_command_s_line():
     assert pickle.loads(pickle.dumps(err.value)).code == err.value.code
     with pytest.raises(CommandError, match="want a number, z, a parameter or a function"):
         MoERegressor(activation="expr: z +").fit(x, y)
-    with pytest.raises(ValueError, match="family 'poisson'"):
+    with pytest.raises(CommandError, match="row 1: the target is 5.435053698698364, and the family poisson takes"):
         MoERegressor(family="poisson").fit(x, y)
+    with pytest.raises(CommandError, match="weibull"):
+        MoERegressor(family="weibull").fit(x, y)
 
 
 def test_the_binary_is_looked_for(monkeypatch, tmp_path):
