@@ -16,7 +16,9 @@ func TestMethodFlags(t *testing.T) {
 		host.OptStart: "start.json", host.OptStarts: "3", host.OptMu: "0.5", host.OptTransform: "optimal", host.OptRadius: "3", host.OptOptimiser: "adam",
 		host.OptBatch: "9", host.OptStepSize: "0.1", host.OptSchedule: "inverse", host.OptEpochs: "2", host.OptLambda: "2", host.OptPenalty: "norm", host.OptRidge: "1",
 		host.OptRobust: "true", host.OptHAC: "true", host.OptCluster: "id", host.OptGroup: "id", host.OptShared: "x1", host.OptGatePenalty: "0.1", host.OptArrangements: "true", host.OptStrict: "true",
+		host.OptZeroExpert: "true",
 	}
+	beside := map[host.Option][]string{host.OptZeroExpert: {"--family", "poisson"}}
 	flags := newFitCmd().Flags()
 	for _, o := range host.Options() {
 		switch value, known := values[o]; {
@@ -28,7 +30,7 @@ func TestMethodFlags(t *testing.T) {
 			continue
 		default:
 			for _, m := range host.Methods() {
-				err := execute(t.Context(), []string{"fit", "nowhere.csv", "--activation", "identity", "--k", "2", "--method", m.Name(), "--" + string(o) + "=" + value})
+				err := execute(t.Context(), append([]string{"fit", "nowhere.csv", "--activation", "identity", "--k", "2", "--method", m.Name(), "--" + string(o) + "=" + value}, beside[o]...))
 				code, text := 0, ""
 				if err != nil {
 					code, text = exitCode(err), err.Error()
