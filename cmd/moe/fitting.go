@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/shard"
@@ -207,7 +208,7 @@ func (j *fitting) admitStart(cmd *cobra.Command, start *fitted.Reference) (*mode
 	if err := j.sameShape(j.Start, start.Params); err != nil {
 		return nil, err
 	}
-	if len(start.Params.Sigma) == 0 {
+	if len(start.Params.Sigma) == 0 && len(mixture.DensityOf(start.Params.Family).Own()) > 0 {
 		return nil, &dataset.Error{File: j.Start,
 			Msg: "its target has no sigma: its mean is all there is, and no fit can start there"}
 	}
