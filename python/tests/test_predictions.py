@@ -112,3 +112,29 @@ def test_quantile_is_one():
         slope = (w * np.exp(-0.5 * ((y[:, None] - m) / s) ** 2) / s).sum(axis=1)
         # The rounding of y moves F by its density times 2^-52 of y.
         assert (np.abs(f - q) <= 1e-12 * q + 8 * 2.0**-52 * (slope * np.abs(y) + 1e-4)).all()
+
+
+def test_gates_of_a_tree_that_saturate():
+    """log P of every leaf against 60 digits, where predictors are so large that a sum with them takes digits."""
+    from decimal import Decimal, localcontext
+
+    from moe_regression._model import _gates
+    model = Model.__new__(Model)
+    model._gates = _gates("2x2", 4)
+    logits = np.array([[1e9, 1e9 + 0.5, -3e8, 0], [0.3, 2e8 + 0.7, 1e-3, 0], [-40.0, 5e8, 700.0, 0], [30.0, -1e9, -1e-9, 0]])
+
+    def split(z):
+        p = 1 / (1 + (-Decimal(z)).exp())
+        return p.ln(), p.ln() - Decimal(z)
+    with localcontext() as context:
+        context.prec, context.Emin, context.Emax = 60, -10**15, 10**15
+        for got, row in zip(model.scores(logits), logits):
+            (left, right), (first, second), (third, fourth) = split(row[1]), split(row[0]), split(row[2])
+            want = [float(v) for v in (left + first, left + second, right + third, right + fourth)]
+            np.testing.assert_allclose(got, want, rtol=1e-15, atol=1e-18)
+
+    # Of three branches two are level at 1e9: their shares are those of predictors 0 and 0.5.
+    model._gates = _gates("3x2", 6)
+    got = model.scores(np.array([[0, 1e9, 0, 1e9 + 0.5, 0, 0.0]]))[0]
+    first = -np.log1p(np.exp(0.5)) - np.log(2)
+    np.testing.assert_allclose(got[:4], [first, first, first + 0.5, first + 0.5], rtol=1e-15)

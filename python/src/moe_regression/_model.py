@@ -155,7 +155,9 @@ class Model:
         out[:, -1] = 0
         for node, ends in self._gates:  # parents first: a node's own score stands at its last leaf
             z = np.concatenate([out[:, [end - 1 for end in ends[:-1]]], np.zeros((len(out), 1))], axis=1)
-            branch = out[:, [node - 1]] + z - special.logsumexp(z, axis=1, keepdims=True)
+            z -= z.max(axis=1, keepdims=True)  # exact but for one rounding, before a sum could take digits of it
+            rest = np.exp(np.sort(z, axis=1)[:, :-1]).sum(axis=1, keepdims=True)
+            branch = out[:, [node - 1]] + z - np.log1p(rest)
             for column, end in enumerate(ends):
                 out[:, end - 1] = branch[:, column]
         return out
