@@ -100,6 +100,7 @@ var elsewhere = map[string]string{
 	"Design":      "goes to the model's file as it is",
 	"Approximate": "is for plugins, whatever the method",
 	"Dof":         "is of one family: TestGivenDof",
+	"ZeroExpert":  "is of counts: TestZeroExpertRefused",
 	"Checkpoint":  "is told", "Resume": "is refused where it is of another fit", "Progress": "is told", "Reading": "is told",
 }
 

@@ -229,8 +229,8 @@ func (f *Fit) checkTogether() error {
 		{"arrangements", f.Arrangements}, {"hierarchy", f.Hierarchy != ""}, {"output-scale", f.OutputScale != ""}} {
 		if f.Grouped() && k.is {
 			if dataset.RolesOf(f.Roles)[model.Groups] == "" {
-				return refuse("%s is not for rows in groups: leave out %s, or the last bar of %s", Key(k.key), Key(k.key),
-					Key("formula"))
+				return refuse("%s is not for rows in groups: leave out %s, or the last bar of %s", Key(k.key),
+					Key(k.key), Key("formula"))
 			}
 			return refuse("%s is not for rows in groups: leave out %s or %s", Key(k.key), Key(k.key), Key("group"))
 		}
