@@ -118,7 +118,7 @@ func TestGateStudy(t *testing.T) {
 				worse, loss = worse+1, max(loss, maximum-e.LogLikelihood)
 			}
 			fmt.Printf("%s, k = %d, split %d: line %.1f, maximum %.1f, penalised %.1f (lambda %.0e, 90 %% intervals hold %.2f)\n", table.name,
-				table.k, split, e.Baselines.Linear.LogLikelihood, maximum, e.LogLikelihood, lambda, coverage)
+				table.k, split, *e.Baselines.Linear.LogLikelihood, maximum, e.LogLikelihood, lambda, coverage)
 		}
 		fmt.Printf("%s: worse than the maximum on %d of %d splits, by %.1f at most\n", table.name, worse, *heldOutSplits, loss)
 	}

@@ -77,7 +77,7 @@ func TestChoiceStudy(t *testing.T) {
 					t.Fatal(err)
 				}
 				if by == ByBIC {
-					line += fmt.Sprintf(" line %.1f,", e.Baselines.Linear.LogLikelihood)
+					line += fmt.Sprintf(" line %.1f,", *e.Baselines.Linear.LogLikelihood)
 				}
 				line += fmt.Sprintf(" %s k = %d %.1f", by, m.K, e.LogLikelihood)
 			}

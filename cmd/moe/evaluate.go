@@ -232,8 +232,11 @@ func printBaselines(w io.Writer, b *predict.Baselines) error {
 		return err
 	}
 	line := func(name string, of predict.Baseline) error {
-		_, err := fmt.Fprintf(w, "%-15s log-likelihood %.6g, rmse %.6g, of the fit's rows\n", name, of.LogLikelihood,
-			of.RMSE)
+		likelihood := ""
+		if of.LogLikelihood != nil {
+			likelihood = fmt.Sprintf("log-likelihood %.6g, ", *of.LogLikelihood)
+		}
+		_, err := fmt.Fprintf(w, "%-15s %srmse %.6g, of the fit's rows\n", name, likelihood, of.RMSE)
 		return err
 	}
 	if err := line("the mean", b.Mean); err != nil || b.Linear == nil {

@@ -19,14 +19,23 @@ type Baselines struct {
 
 // Baseline is how well a normal regression describes rows.
 type Baseline struct {
-	LogLikelihood float64 `json:"log_likelihood"`
-	RMSE          float64 `json:"rmse"`
-	R2            float64 `json:"r2"`
+	// null beside a model of whole numbers, whose probabilities no density is to be held against
+	LogLikelihood *float64 `json:"log_likelihood"`
+	RMSE          float64  `json:"rmse"`
+	R2            float64  `json:"r2"`
+}
+
+// simpler are the simpler models beside a model, nil where it has none, and whether their densities compare with what
+// it says of a target.
+type simpler struct {
+	*fitted.Baselines
+	density bool
 }
 
 // against measures a simpler model while the rows are read.
 type against struct {
 	*fitted.Baseline
+	density                    bool // it has one that compares
 	scale                      scaling.Scale
 	logLikelihood, sse, scored float64
 }
@@ -52,10 +61,13 @@ func (a *against) baseline(total, weight float64) *Baseline {
 	if a == nil {
 		return nil
 	}
-	b := &Baseline{LogLikelihood: a.logLikelihood}
+	b := new(Baseline)
 	b.RMSE, b.R2 = errorsOf(a.sse, a.scored, total, weight)
-	if !numeric.Finite(b.LogLikelihood, b.RMSE, b.R2) {
+	if !numeric.Finite(a.logLikelihood, b.RMSE, b.R2) {
 		return nil
+	}
+	if a.density {
+		b.LogLikelihood = &a.logLikelihood
 	}
 	return b
 }

@@ -51,11 +51,21 @@ func TestBaselines(t *testing.T) {
 			sse += (v - mean) * (v - mean)
 		}
 		want := []float64{logLikelihood, math.Sqrt(sse / n), 1 - sse/total}
-		for i, got := range []float64{c.got.LogLikelihood, c.got.RMSE, c.got.R2} {
+		for i, got := range []float64{*c.got.LogLikelihood, c.got.RMSE, c.got.R2} {
 			if math.Abs(got-want[i]) > 1e-10*math.Abs(want[i]) { // rounding
 				t.Errorf("%s: number %d is %v, want %v", c.name, i, got, want[i])
 			}
 		}
+	}
+	whole := mat.NewDense(2, 2, []float64{1, 2, 3, 4})
+	counts := *m
+	counts.Family, counts.Sigma = "poisson", nil
+	c, err := EvaluateModel(t.Context(), &counts, identity{}, dataset.Matrix(whole, []float64{3, 4}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := c.Baselines; b.Mean.LogLikelihood != nil || b.Linear.LogLikelihood != nil || !(b.Mean.RMSE > 0) {
+		t.Errorf("a normal density beside the probabilities of counts: %+v, %+v", b.Mean, b.Linear)
 	}
 	m.Baselines = nil
 	if e, err = EvaluateModel(t.Context(), m, identity{}, dataset.Matrix(x, y)); err != nil || e.Baselines != nil {

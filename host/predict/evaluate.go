@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/scaling"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -76,7 +77,8 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 		groups = newJoints(p, src.Schema())
 	}
 	never := func(int) bool { return false }
-	return evaluate(ctx, src, p.D, beside, groups, func(ctx context.Context, b *model.Block) (*described, error) {
+	simpler := simpler{beside, !mixture.DensityOf(p.Family).Domain().Whole}
+	return evaluate(ctx, src, p.D, simpler, groups, func(ctx context.Context, b *model.Block) (*described, error) {
 		if err := predictor.admit(b); err != nil {
 			return nil, err
 		}
@@ -118,7 +120,7 @@ type described struct {
 }
 
 // evaluate is [Evaluate] for whatever describes blocks of d features, and adds them to the groups where there are any.
-func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Baselines, groups *joints,
+func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, groups *joints,
 	describe func(context.Context, *model.Block) (*described, error)) (*Evaluation, error) {
 	schema := src.Schema()
 	if schema.Target == "" {
@@ -131,10 +133,10 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside *fitted.Bas
 	var sse, weight, scored, slopes float64
 	var target deviations
 	var mean, line *against
-	if beside != nil {
-		mean = &against{Baseline: &beside.Mean, scale: schema.Scale}
+	if beside.Baselines != nil {
+		mean = &against{Baseline: &beside.Mean, density: beside.density, scale: schema.Scale}
 		if beside.Linear != nil {
-			line = &against{Baseline: beside.Linear, scale: schema.Scale}
+			line = &against{Baseline: beside.Linear, density: beside.density, scale: schema.Scale}
 		}
 	}
 	own := make([]float64, 0, model.BlockRows)

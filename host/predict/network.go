@@ -126,7 +126,7 @@ func EvaluateNetwork(ctx context.Context, n *model.Network, act model.Activation
 	}
 	p := newNetworkPredictor(n, act, src.Schema().Name)
 	density := make([]float64, model.BlockRows)
-	e, err := evaluate(ctx, src, n.D, nil, nil, func(ctx context.Context, b *model.Block) (*described, error) {
+	e, err := evaluate(ctx, src, n.D, simpler{}, nil, func(ctx context.Context, b *model.Block) (*described, error) {
 		mean, _, err := p.predict(ctx, b)
 		if err != nil {
 			return nil, err
