@@ -39,10 +39,20 @@ type remedy struct {
 // had, stands first among what is suggested, and is what to try; of several the one of the least BIC.
 func tryLaws(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) error {
 	c, law := m.Fit.Certificate, p.Shape.Density()
+	all := remedies(p, m, cfg)
+	if len(all) == 0 {
+		return nil
+	}
+	rows, narrow := model.Part(p.Rows, remedyRows), p.Units.Into(m.Params())
+	before := loss.NewLikelihood(rows, p.G, narrow, p.Shape.Estimated(), p.Threads)
+	value, err := before.Value(ctx, before.Theta(narrow))
+	if err != nil {
+		return err
+	}
 	var best *remedy
 	least := 0.0
-	for _, r := range remedies(p, m, cfg) {
-		gain, err := r.gain(ctx, p, m)
+	for _, r := range all {
+		gain, err := r.gain(ctx, p, rows, value)
 		if err != nil {
 			return err
 		}
@@ -94,17 +104,11 @@ func besideZero(shape problem.Shape, q *model.Params) *model.Params {
 	return out
 }
 
-// gain is by how much half the BIC of m falls under the remedy, on a part of the rows; 0 where it does not, or where
-// tests that judge it fail under it as they do under m.
-func (r *remedy) gain(ctx context.Context, p *problem.Problem, m *fitted.Model) (float64, error) {
+// gain is by how much half the BIC of a fit, whose mean negative log-likelihood of some rows is value, falls under the
+// remedy, on these; 0 where it does not, or where tests that judge it fail under it as they do under the fit.
+func (r *remedy) gain(ctx context.Context, p *problem.Problem, rows model.Rows, value float64) (float64, error) {
 	as := *p
 	as.Shape = r.shape
-	rows, narrow := model.Part(p.Rows, remedyRows), p.Units.Into(m.Params())
-	before := loss.NewLikelihood(rows, p.G, narrow, p.Shape.Estimated(), p.Threads)
-	value, err := before.Value(ctx, before.Theta(narrow))
-	if err != nil {
-		return 0, err
-	}
 	after := loss.NewLikelihood(rows, p.G, r.start, as.Shape.Estimated(), p.Threads)
 	run, err := search.Climb(ctx, after, after.Theta(r.start), nil)
 	if err != nil {

@@ -710,12 +710,7 @@ func (m *Model) Params() *model.Params {
 }
 
 // Classes is how many the gate chooses among: the experts, and the one that is always 0 where there is one.
-func (m *Model) Classes() int {
-	if m.ZeroExpert {
-		return m.K + 1
-	}
-	return m.K
-}
+func (m *Model) Classes() int { return model.Classes(m.K, m.ZeroExpert) }
 
 // ZeroProportion is the mean probability of the expert that is always 0; 0 where there is none.
 func (m *Model) ZeroProportion() float64 {

@@ -78,10 +78,6 @@ func ReadTruth(path string) (*Truth, error) {
 	if t.Unknown, err = readSized(path, t, func() (k, d int) { return t.K, t.D }); err != nil {
 		return nil, err
 	}
-	classes := t.K
-	if t.ZeroExpert {
-		classes++
-	}
 	err = firstError(
 		t.checkFormat(),
 		checkSizes(t.K, t.D),
@@ -90,7 +86,7 @@ func ReadTruth(path string) (*Truth, error) {
 		checkMatrix("regressors", t.Regressors, t.K, t.D),
 		checkFamily(t.Family, t.sigma(), t.Own, 1),
 		checkZero(t.ZeroExpert, t.Family, t.Hierarchy),
-		checkMatrix("gating", t.Gating, model.Gates(classes), t.D),
+		checkMatrix("gating", t.Gating, model.Gates(model.Classes(t.K, t.ZeroExpert)), t.D),
 	)
 	if err != nil {
 		return nil, &dataset.Error{File: path, Msg: err.Error()}

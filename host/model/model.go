@@ -136,11 +136,14 @@ func (p *Params) AddZero() {
 }
 
 // Classes returns how many the gate chooses among: the experts, and the one that is always 0 where there is one.
-func (p *Params) Classes() int {
-	if p.Zero {
-		return p.K + 1
+func (p *Params) Classes() int { return Classes(p.K, p.Zero) }
+
+// Classes returns how many the gate over k experts chooses among, with one beside them that is always 0 or none.
+func Classes(k int, zero bool) int {
+	if zero {
+		return k + 1
 	}
-	return p.K
+	return k
 }
 
 // GateNodes lists the gates, parents first; their leaves are [Params.Classes].

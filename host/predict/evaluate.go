@@ -91,32 +91,30 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 				return nil, err
 			}
 		}
-		out := &described{mean: pred.Mean, logDens: pred.LogDens, cdf: func(r int, y float64) float64 {
-			return predictor.distribution(pred, r).CDF(y)
-		}}
+		out := &described{mean: pred.Mean, logDens: pred.LogDens,
+			transform: func(r int, y float64) (before, upto float64) { return predictor.Transform(pred, r, y) }}
 		if scale != "" {
 			own, err := predictor.OwnScale(pred, scale, b.Y)
 			if err != nil {
 				return nil, err
 			}
 			out.mean, out.logDens = own.Point, own.LogDens
-			if below := out.cdf; scale.Falls() {
-				out.cdf = func(r int, v float64) float64 { return 1 - below(r, v) }
+			if rising := out.transform; scale.Falls() {
+				out.transform = func(r int, v float64) (before, upto float64) {
+					before, upto = rising(r, v)
+					return 1 - upto, 1 - before
+				}
 			}
-		}
-		if p.Family != "" {
-			out.before = func(r int, y float64) float64 { return predictor.distribution(pred, r).CDFBefore(y) }
 		}
 		return out, nil
 	})
 }
 
 // described is what a model says of the rows of a block with targets: their
-// means, the logs of their densities, and F(y|x) at the target as the block has it, before P(Y < y|x) where that may be
-// another; nil where it is not.
+// means, the logs of their densities, and P(Y < y|x) and F(y|x) at the target as the block has it.
 type described struct {
 	mean, logDens []float64
-	cdf, before   func(row int, y float64) float64
+	transform     func(row int, y float64) (before, upto float64)
 }
 
 // evaluate is [Evaluate] for whatever describes blocks of d features, and adds them to the groups where there are any.
@@ -162,12 +160,8 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 				scored += w
 			}
 			slopes += w * schema.Scale.LogSlope(v)
-			u := pred.cdf(r, v)
-			before := u
-			if pred.before != nil {
-				before = pred.before(r, v)
-			}
-			calibration.add(before, u, w)
+			before, upto := pred.transform(r, v)
+			calibration.add(before, upto, w)
 		}
 		e.LogLikelihood += logLikelihood
 		sse += s

@@ -134,8 +134,10 @@ func EvaluateNetwork(ctx context.Context, n *model.Network, act model.Activation
 		for r, y := range b.Y {
 			density[r] = noise.LogProb(y - mean[r])
 		}
-		return &described{mean: mean, logDens: density,
-			cdf: func(r int, y float64) float64 { return noise.CDF(y - mean[r]) }}, nil
+		return &described{mean: mean, logDens: density, transform: func(r int, y float64) (before, upto float64) {
+			u := noise.CDF(y - mean[r])
+			return u, u
+		}}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -197,12 +197,7 @@ func (s Shape) Estimated() loss.Free {
 }
 
 // Classes is how many the gate chooses among.
-func (s Shape) Classes() int {
-	if s.Zero {
-		return s.K + 1
-	}
-	return s.K
-}
+func (s Shape) Classes() int { return model.Classes(s.K, s.Zero) }
 
 // Parameters counts the parameters that are estimated.
 func (s Shape) Parameters() int {

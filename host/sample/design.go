@@ -38,10 +38,7 @@ func Designs() []string {
 
 // least returns the smallest d that the design allows with k experts, with one beside them that is always 0 or none.
 func (d Design) least(k int, zero bool) (int, error) {
-	gates := model.Gates(k)
-	if zero {
-		gates = k
-	}
+	gates := model.Gates(model.Classes(k, zero))
 	switch d {
 	case Paper:
 		return k + gates, nil

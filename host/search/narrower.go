@@ -20,26 +20,23 @@ func beginNarrower(ctx context.Context, t *Task, e *moment.Evidence, whole bool)
 	if err != nil {
 		return err
 	}
-	for _, q := range all {
-		if !whole {
+	if !whole {
+		for _, q := range all {
 			t.First = append(t.First, Start{KindNarrower,
 				func(context.Context, *rand.Rand) (*model.Params, error) { return q, nil }})
-			continue
 		}
-		p := t.Problem
-		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
-		c := &Candidate{Kind: KindNarrower, Rows: p.N()}
-		if c.Run, err = approach(ctx, l, l.Theta(q), nil); err != nil {
+		return nil
+	}
+	p := t.Problem
+	l := loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), p.Threads)
+	for _, q := range all {
+		c, err := visitor{t}.climbFrom(ctx, l, KindNarrower, q)
+		if err != nil {
 			return err
 		}
-		if c.Failed() {
-			continue
+		if c != nil {
+			t.Others = append(t.Others, c)
 		}
-		c.Params = l.Params(c.Run.X)
-		if err := t.anneal(ctx, c, p.Shape.Free()); err != nil {
-			return err
-		}
-		t.Others = append(t.Others, c)
 	}
 	return nil
 }

@@ -350,17 +350,12 @@ func (t visitor) contain(ctx context.Context, best *Candidate, n Neighbour,
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), p.Threads)
 	for _, b := range from {
-		c := &Candidate{Kind: KindNeighbour, Params: b.at, Rows: p.N()}
-		l.PenaliseGate(0) // which forgets the curvature
-		if c.Run, err = approach(ctx, l, l.Theta(b.at), nil); err != nil {
+		c, err := t.climbFrom(ctx, l, KindNeighbour, b.at)
+		if err != nil {
 			return nil, "", err
 		}
-		if c.Failed() {
+		if c == nil {
 			continue
-		}
-		c.Params = l.Params(c.Run.X)
-		if err := t.carry(ctx, c); err != nil {
-			return nil, "", err
 		}
 		if c.Run.Status == optim.Converged && compare(c, best) < 0 {
 			best, top, by = c, c, b.by
@@ -370,6 +365,19 @@ func (t visitor) contain(ctx context.Context, best *Candidate, n Neighbour,
 		}
 	}
 	return top, by, nil
+}
+
+// climbFrom is the candidate of a kind that begins at q, taken to a maximum on all rows, whose likelihood is l, without
+// a ridge from the first step on; nil where it fails.
+func (t visitor) climbFrom(ctx context.Context, l *loss.Likelihood, kind string, q *model.Params) (*Candidate, error) {
+	c := &Candidate{Kind: kind, Rows: t.Problem.N()}
+	l.PenaliseGate(0) // which forgets the curvature
+	var err error
+	if c.Run, err = approach(ctx, l, l.Theta(q), nil); err != nil || c.Failed() {
+		return nil, err
+	}
+	c.Params = l.Params(c.Run.X)
+	return c, t.carry(ctx, c)
 }
 
 // carry takes a candidate to a maximum on all rows.
