@@ -160,6 +160,39 @@ func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Group
 	return g, nil
 }
 
+// steeper multiplies the gates of a climb that stopped on its way to hard ones.
+const steeper = 16
+
+// allApart returns the groups of one branch each, at every gate, and p, or p with steeper gates, where that is
+// within slack of what it tends to as all gates become hard, and that is not below p; nil where it is not so. Some rows
+// are near every boundary and share branches ([separated] sees no groups), while the gate is so steep that a climb
+// makes no progress.
+func allApart(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, *model.Params, error) {
+	if p.Gates() == 0 {
+		return nil, nil, nil
+	}
+	g := &Groups{gates: p.GateNodes()}
+	for _, v := range g.gates {
+		of, _ := together(len(v.Ends), func(int, int) bool { return false })
+		g.of = append(g.of, of)
+	}
+	var at [3]float64
+	for i, by := range []float64{1, steeper, hardness} {
+		var err error
+		if at[i], err = l.LogLikelihood(ctx, steepen(p, g, by)); err != nil {
+			return nil, nil, err
+		}
+	}
+	here, there, limit := at[0], at[1], at[2]
+	switch {
+	case math.Abs(limit-here) <= slack:
+		return g, p, nil
+	case limit > here && math.Abs(limit-there) <= slack:
+		return g, steepen(p, g, steeper), nil
+	}
+	return nil, nil, nil
+}
+
 // someRows are mostly enough to see that no gate separates.
 const someRows = 2048
 

@@ -219,7 +219,7 @@ func (c *Candidate) fall(ctx context.Context, l *loss.Likelihood, by float64, ro
 			return err
 		}
 	}
-	if c.Groups, err = separated(ctx, l, c.Params); err != nil {
+	if err = c.separate(ctx, l); err != nil {
 		return err
 	}
 	if c.Groups == nil {
@@ -268,10 +268,26 @@ func (c *Candidate) settle(ctx context.Context, l *loss.Likelihood, rows int) (e
 	if err := c.climbWith(ctx, l, 0, rows); err != nil {
 		return err
 	}
-	if c.Groups, err = separated(ctx, l, c.Params); c.Groups == nil || err != nil {
+	if err = c.separate(ctx, l); c.Groups == nil || err != nil {
 		return err
 	}
 	return c.finish(ctx, l)
+}
+
+// separate sees between which branches the gates of a candidate separate rows; where it has not converged it may have
+// stopped on the way to gates that are all hard.
+func (c *Candidate) separate(ctx context.Context, l *loss.Likelihood) (err error) {
+	if c.Groups, err = separated(ctx, l, c.Params); err != nil {
+		return err
+	}
+	if c.Run.Status == optim.Converged || c.Groups != nil && c.Groups.all() {
+		return nil
+	}
+	g, p, err := allApart(ctx, l, c.Params)
+	if g != nil {
+		c.Groups, c.Params = g, p
+	}
+	return err
 }
 
 // hardens says whether the gate of p becomes hard: the ridge of the screening, which l

@@ -424,3 +424,39 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestSeparateNearBoundary: gates that rows near the boundary share are taken for hard where a climb stopped and nothing is
+// lost by it, and made steeper where that gains; a soft gate is not, nor one at which a climb has converged.
+func TestSeparateNearBoundary(t *testing.T) {
+	for name, c := range map[string]struct {
+		gate, apart float64 // of the gate's weight, and of the experts at the boundary
+		status      optim.Status
+		hard        bool
+		steeper     float64
+	}{
+		"as it is":  {-400, 0, optim.Stalled, true, 1},
+		"steeper":   {-400, 1, optim.Stalled, true, steeper},
+		"soft":      {-4, 1, optim.Stalled, false, 1},
+		"converged": {-400, 1, optim.Converged, false, 1},
+	} {
+		b := model.Block{N: 200, X: make([]float64, 200), Y: make([]float64, 200)}
+		for r := range b.N {
+			b.X[r] = (float64(r) - 99.5) / 100
+			if b.X[r] > 0 {
+				b.Y[r] = b.X[r] + c.apart
+			}
+		}
+		q := model.NewParams(2, 1)
+		q.Regressors[1], q.Gating[0] = 1, c.gate
+		q.RegressorIntercepts, q.GatingIntercepts = []float64{0, c.apart}, []float64{0}
+		q.Sigma[0] = 0.1
+		l := loss.NewLikelihood(&model.Data{N: b.N, D: 1, Blocks: []model.Block{b}}, activation(t, identity.Family), q, loss.All, 1)
+		at := &Candidate{Run: &optim.Result{Status: c.status}, Params: q, Rows: b.N}
+		if err := at.separate(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		if hard := at.Groups != nil && at.Groups.all(); hard != c.hard || at.Params.Gating[0] != c.gate*c.steeper {
+			t.Errorf("%s: hard %v, gate %v; want %v, %v", name, hard, at.Params.Gating[0], c.hard, c.gate*c.steeper)
+		}
+	}
+}

@@ -246,7 +246,7 @@ func rework(ctx context.Context, t *Task, c *Candidate) error {
 		}
 		better.Trace = slices.Concat(c.Run.Trace, better.Trace)
 		c.Run, c.Params, c.Rows = better, l.Params(better.X), n
-		if c.Groups, err = separated(ctx, l, c.Params); err != nil {
+		if err = c.separate(ctx, l); err != nil {
 			return err
 		}
 		if c.Groups != nil {
