@@ -38,7 +38,8 @@ func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c
 	c.show(StageMoments, 1, 2)
 	s := search.Settings{
 		Mu: m.Mu, Starts: m.starts(), Own: c.Start, Resume: c.resume, From: c.from, Steps: steps.All(),
-		Follow: search.Follow{Screening: c.shows(StageScreening), Refining: c.shows(StageRefining)},
+		Untested: c.unjudged,
+		Follow:   search.Follow{Screening: c.shows(StageScreening), Refining: c.shows(StageRefining)},
 	}
 	if c.checkpoint != nil {
 		s.Checkpoint = func(s search.State) { c.checkpoint(p, s) }

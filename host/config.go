@@ -58,7 +58,8 @@ type Config struct {
 	// nil where the columns are the features. See [Config.For].
 	Design *terms.Design
 
-	beside bool // the rows are some of a table: optima that may be the best on all are kept
+	beside   bool // the rows are some of a table: optima that may be the best on all are kept
+	unjudged bool // the fit is to predict other rows alone: it has neither certificate nor standard errors
 
 	Seed    uint64 // of everything random
 	Threads int    // 0: one per processor; the result does not depend on it

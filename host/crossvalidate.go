@@ -75,7 +75,7 @@ func crossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	if src.Schema().Target == "" {
 		return nil, refuse("the data have no target column")
 	}
-	cfg.Truth, cfg.Checkpoint, cfg.Resume = nil, nil, nil
+	cfg.Truth, cfg.Checkpoint, cfg.Resume, cfg.unjudged = nil, nil, nil, true
 	part := search.Folds(data.N, folds, cfg.Seed)
 	if column := src.Schema().Roles[model.Groups]; column != "" {
 		groups := 0

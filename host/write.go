@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
@@ -15,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 )
@@ -89,11 +91,20 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if best.Degenerate {
 		m.Fit.Converged, m.Fit.Status = false, shrunk
 	}
+	if !m.Fit.Converged && p.Shape.Density().Domain().Whole && !p.Grouped() {
+		if m.Fit.Status, err = unending(ctx, p, best.Params.Relabel(order), m.Fit.Status); err != nil {
+			return nil, err
+		}
+	}
 	if m.Fit.Starts, err = starts(ctx, p, l, out.all); err != nil {
 		return nil, err
 	}
 	if m.Fit.Separation, err = separation(ctx, p, best, order); err != nil {
 		return nil, err
+	}
+	if cfg.unjudged {
+		m.Fit.Certificate = nil
+		return m, nil
 	}
 	if err := uncertainty(ctx, m, p, out, order, cfg); err != nil {
 		return nil, err
@@ -129,6 +140,47 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		m.Truth = &r
 	}
 	return m, nil
+}
+
+// certain is the log-likelihood that an expert may yet gain for it to be said that its coefficients grow for ever.
+const certain = 0.01
+
+// unending is why a fit to whole numbers at q has not converged, if not for the reason given: an expert says for
+// certain which targets its rows have, by coefficients that grow for ever, and gains next to nothing by it. Of the law
+// of whole numbers log f ≤ 0, so that with the others as they are it can gain no more than −Σ w·r·log f.
+func unending(ctx context.Context, p *problem.Problem, q *model.Params, reason string) (string, error) {
+	left := make([]float64, q.K)
+	predictor := predict.NewPredictor(q, p.G, p.Schema.Name)
+	err := model.InOrder(ctx, p.Given, func(b *model.Block) error {
+		at, err := predictor.Predict(ctx, b)
+		if err != nil {
+			return err
+		}
+		for i := range left {
+			for r := range b.N {
+				if post := at.Posterior[i*b.N+r]; post > 0 {
+					left[i] -= b.Weight(r) * post * (math.Log(post/at.Gate[i*b.N+r]) + at.LogDens[r])
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	var who []string
+	for i, v := range left {
+		if v < certain {
+			who = append(who, fmt.Sprintf("expert %d", i+1))
+		}
+	}
+	switch len(who) {
+	case 0:
+		return reason, nil
+	case 1:
+		return who[0] + " is certain of its rows: its coefficients grow for ever", nil
+	}
+	return strings.Join(who, " and ") + " are certain of their rows: their coefficients grow for ever", nil
 }
 
 // baselinesOf is how files state the simpler models of the rows; nil where there is not even a mean.

@@ -21,6 +21,8 @@ type Settings struct {
 	Resume State         // where an earlier search stood; zero for a new one
 	From   []Neighbour   // fits of one expert less or more, from which it begins too
 	Steps  Steps         // made of the best on all rows
+	// Untested fits are not judged: no test of the model says that the search is to go on.
+	Untested bool
 	Follow
 }
 
@@ -34,7 +36,8 @@ type Found struct {
 	Begun       *Begun             // nil where the best came of no neighbour
 	Notes       []string           // for the user
 
-	late bool // the survey, if there is one, was made where agreement was no evidence
+	late     bool // the survey, if there is one, was made where agreement was no evidence
+	untested bool // see [Settings.Untested]
 }
 
 // Auto looks for the highest joint likelihood from the moment estimate and
@@ -44,7 +47,7 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if err != nil {
 		return nil, err
 	}
-	out := &Found{Estimate: estimate}
+	out := &Found{Estimate: estimate, untested: s.Untested}
 	if estimate != nil {
 		out.Notes = append(out.Notes, estimate.Notes...)
 	} else {
@@ -72,7 +75,7 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	out.Best, out.All, err = Run(ctx, t, s.Resume,
 		func(ctx context.Context, best *Candidate, all []*Candidate) (int, error) {
 			var err error
-			out.Certificate, none, err = Certify(ctx, p, best, all, Seen{Survey: out.Survey})
+			out.Certificate, none, err = Certify(ctx, p, best, all, out.seen())
 			return max(wanted(out.Certificate), unmet(p, all, out.Certificate, out.Survey)), err
 		})
 	if none != "" {
@@ -96,6 +99,9 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	return out, nil
 }
 
+// seen is what the search has seen beside its candidates.
+func (f *Found) seen() Seen { return Seen{Survey: f.Survey, Late: f.late, Untested: f.untested} }
+
 // unmet is how many starts are made where the optimum would pass and so few have met it that they say nothing, and no
 // survey says more; 0 for no more.
 func unmet(p *problem.Problem, all []*Candidate, c *infer.Certificate, s *Survey) int {
@@ -116,7 +122,7 @@ func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bo
 	f.turnTo(c, "fits of fewer or more experts", t.Problem)
 	t.Others = append(t.Others, c)
 	var none string
-	f.Certificate, none, err = Certify(ctx, t.Problem, c, f.All, Seen{Survey: f.Survey, Late: f.late})
+	f.Certificate, none, err = Certify(ctx, t.Problem, c, f.All, f.seen())
 	if none != "" {
 		f.Notes = append(f.Notes, none)
 	}
@@ -136,7 +142,7 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	if err != nil {
 		return err
 	}
-	seen := Seen{Survey: f.Survey, Late: f.late}
+	seen := f.seen()
 	if f.Survey == nil && (len(which) > 0 || f.Certificate.PValue < infer.Doubt ||
 		f.Certificate.Optimum != infer.Pass && f.Certificate.Model != infer.NotJudged) {
 		if seen.Survey, err = lateSurvey(ctx, p, e, t.Starts); err != nil {

@@ -28,6 +28,8 @@ type Seen struct {
 	Spare  *Spare  // of the places of experts that hardly count
 	// Late says that agreement was no evidence, and that a survey was made for that reason, if it could be.
 	Late bool
+	// Untested says that nobody asks whether the model describes the rows: agreement alone is evidence.
+	Untested bool
 }
 
 // Certify judges the optimum best, one of all or of what else was seen. Where
@@ -35,6 +37,9 @@ type Seen struct {
 func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Candidate,
 	seen Seen) (c *infer.Certificate, note string, err error) {
 	evidence := evidenceOf(p, best, all, seen)
+	if seen.Untested {
+		return infer.Judge(nil, evidence), "", nil
+	}
 	if infer.Exact(best.Params, p.RMS()) {
 		c, note, err := exact(p, best.Params, evidence)
 		if away := residualsOver(p, best); away > mostOver && c != nil {
