@@ -26,10 +26,12 @@ const (
 	// ByHeldOut is the log-likelihood of rows that were left out, as [CrossValidate] has it of ten parts: the least k
 	// whose is within one standard error of the highest, of their differences by rows.
 	ByHeldOut Choice = "heldout"
+	// BySet is the least k that the data leave: see [FitRange].
+	BySet Choice = "set"
 )
 
 // Choices lists them.
-func Choices() []Choice { return []Choice{ByBIC, ByICL, ByHeldOut} }
+func Choices() []Choice { return []Choice{ByBIC, ByICL, ByHeldOut, BySet} }
 
 // Name is what it is called.
 func (c Choice) Name() string { return string(c) }
@@ -37,7 +39,7 @@ func (c Choice) Name() string { return string(c) }
 // check refuses what is none of them.
 func (c Choice) check() error {
 	if c != "" && !slices.Contains(Choices(), c) {
-		return refuse("choice by %s: want %s, %s or %s", c, ByBIC, ByICL, ByHeldOut)
+		return refuse("choice by %s: want %s, %s, %s or %s", c, ByBIC, ByICL, ByHeldOut, BySet)
 	}
 	return nil
 }
@@ -55,14 +57,18 @@ func heldOut(ctx context.Context, act sdk.Activation, src dataset.Source, from, 
 }
 
 // choose returns the fit of a range that is chosen, with the table of them all; held is what crossvalidation says of
-// the first of them, nil where the choice is by another criterion.
-func (c Choice) choose(fits rungs, held []score) (best *fitted.Model) {
-	ks := slices.Sorted(maps.Keys(fits))
-	if held == nil {
-		best = fits.least(ks, c)
-	} else {
+// the first of them, nil where the choice is by another criterion, and bound their lower bound, if there is one.
+func (c Choice) choose(fits rungs, held []score, bound *fitted.AtLeast) (best *fitted.Model) {
+	ks, left := slices.Sorted(maps.Keys(fits)), fits.left(bound)
+	switch {
+	case held != nil:
 		best = fits[ks[leastWithinError(held)]].model
+	case c == BySet && len(left) > 0:
+		best = fits[left[0]].model
+	default:
+		best = fits.least(ks, c)
 	}
+	best.Fit.AtLeast, best.Fit.KSet = bound, left
 	if c != "" && c != ByBIC {
 		best.Fit.ChosenBy = string(c)
 	}

@@ -55,7 +55,7 @@ func TestChoose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := map[Choice]string{ByICL: "icl", ByHeldOut: "heldout"}[c]; m.Fit.ChosenBy != want || m.K != 2 {
+		if want := map[Choice]string{ByICL: "icl", ByHeldOut: "heldout", BySet: "set"}[c]; m.Fit.ChosenBy != want || m.K != 2 {
 			t.Errorf("%q: k = %d chosen by %q", c, m.K, m.Fit.ChosenBy)
 		}
 		for i, s := range m.Fit.Selection {

@@ -28,7 +28,8 @@ import (
 // posteriors r; less is better. E is the entropy of the posteriors: ICL prefers
 // experts that can be told apart (Biernacki, Celeux & Govaert 2000). Beside them
 // Fit.EigengapK is the number of experts that T̂2 alone suggests, see
-// [moment.Evidence.EigengapK].
+// [moment.Evidence.EigengapK], and, by method [Auto], Fit.AtLeast a lower confidence bound for the number of experts,
+// Fit.KSet the ks from it on whose BIC is within 20 of the least of them. No data bound the number from above.
 //
 // Where the rows cannot determine the parameters of so many experts it fits those that they can, and a warning says
 // where it stopped. More experts than rows, and less rows than parameters of the least k, are refused.
@@ -66,7 +67,18 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 			return nil, err
 		}
 	}
-	best := cfg.Choose.choose(fits, held)
+	bound, why, err := s.atLeast(ctx, act, to)
+	if err != nil {
+		return nil, err
+	}
+	best := cfg.Choose.choose(fits, held, bound)
+	if why != "" {
+		best.Fit.Notes = append(best.Fit.Notes, "no lower bound for the number of experts: "+why)
+	}
+	if bound != nil && best.K < bound.K {
+		best.Fit.Warn(fitted.WarnLargerK, "there are at least %d experts, with 95 %% confidence, and k = %d was "+
+			"chosen: --choose set takes the least k that the data leave", bound.K, best.K)
+	}
 	if many := len(held); cfg.Choose == ByHeldOut && many <= to-from {
 		best.Fit.Notes = append(best.Fit.Notes, fmt.Sprintf("k from %d on was not looked at by crossvalidation: "+
 			"without a part the rows do not determine so many experts", from+many))

@@ -290,6 +290,8 @@ func warnOfEdge(m *fitted.Model, from, to int) {
 		best, more = "has the least ICL", "have less ICL"
 	case ByHeldOut:
 		best, more = "is chosen by crossvalidation", "be better"
+	case BySet:
+		best, more = "is the least that the data leave", "be enough"
 	}
 	switch {
 	case from == to:

@@ -23,6 +23,8 @@ type explanation struct {
 type explainedJSON struct {
 	Target       string               `json:"target"` // "" of several under one gate
 	Selection    []fitted.Candidate   `json:"selection"`
+	AtLeast      *fitted.AtLeast      `json:"k_at_least"` // null where there is no bound
+	KSet         []int                `json:"k_set"`      // of a range, empty of one k
 	Starts       []fitted.Start       `json:"starts"`
 	Survey       *fitted.Survey       `json:"survey"`       // null where there was none
 	Arrangements *fitted.Arrangements `json:"arrangements"` // null where none was seen
@@ -145,7 +147,8 @@ func explainNetwork(cmd *cobra.Command, f *explainFlags, parts []report.Part, pa
 
 func explained(target string, f *fitted.Fit, a *fitted.Arrangements, s *fitted.Penalised) explainedJSON {
 	return explainedJSON{
-		Target: target, Selection: list(f.Selection), Starts: list(f.Starts), Survey: f.Survey, Arrangements: a,
+		Target: target, Selection: list(f.Selection), AtLeast: f.AtLeast, KSet: list(f.KSet),
+		Starts: list(f.Starts), Survey: f.Survey, Arrangements: a,
 		Penalised:   s,
 		Certificate: f.Certificate,
 		Warnings:    list(f.Warnings), Separation: list(f.Separation), Notes: list(f.Notes),

@@ -400,8 +400,12 @@ type Fit struct {
 	// T̂2 suggest, absent where there is no such suggestion. Where a tree was grown: every
 	// tree, in the order in which they were fitted.
 	Selection []Candidate `json:"selection,omitempty"`
-	ChosenBy  string      `json:"chosen_by,omitempty"` // icl or heldout; BIC where it is absent
+	ChosenBy  string      `json:"chosen_by,omitempty"` // icl, heldout or set; BIC where it is absent
 	EigengapK int         `json:"eigengap_k,omitempty"`
+	// Of a range of k: a lower confidence bound for the number of experts, absent where none was made (a note says
+	// why), and the ks that the data leave.
+	AtLeast *AtLeast `json:"k_at_least,omitempty"`
+	KSet    []int    `json:"k_set,omitempty"`
 
 	Descent *Descent `json:"descent,omitempty"` // of methods l2 and l4
 
@@ -448,6 +452,16 @@ type Start struct {
 	// Loss is that of all rows where the method minimises another than the
 	// likelihood; absent elsewhere and where it is not finite.
 	Loss *float64 `json:"loss,omitempty"`
+}
+
+// AtLeast is a lower confidence bound for the number of experts, of split likelihood ratios.
+type AtLeast struct {
+	K     int     `json:"k"`
+	Level float64 `json:"level"` // of confidence
+	Rows  int     `json:"rows"`  // of both halves
+	// LogE are the logarithms of the e-values against at most 1, 2, … experts: one of 3 or more, log(1/.05), speaks
+	// against them at level .95.
+	LogE []float64 `json:"log_e"`
 }
 
 // Merge is where climbs end from the fit with two of its experts in one: its log-likelihood and BIC less the fit's.

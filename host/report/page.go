@@ -217,12 +217,13 @@ func sharpnessSection(d *Diagnosis) section {
 func selectionSection(m *fitted.Model) section {
 	s := section{
 		Title:   "How many experts",
-		Reading: "The criteria by k: the lower the better. " + choiceOf(m).name + " chose the fit of this page.",
+		Reading: "The criteria by k: the lower the better. " + chooser(m) + " chose the fit of this page.",
 		Tables:  []table{asTable(selection(m))},
 	}
 	if m.Fit.EigengapK > 0 {
 		s.Reading += fmt.Sprintf(" The largest gap between the eigenvalues of T2 suggests k = %d.", m.Fit.EigengapK)
 	}
+	s.Reading = strings.TrimSpace(s.Reading + " " + plausible(m))
 	var k, bic, icl []float64
 	for _, c := range m.Fit.Selection {
 		k, bic, icl = append(k, float64(c.K)), append(bic, c.BIC), append(icl, c.ICL)
@@ -242,6 +243,14 @@ func selectionSection(m *fitted.Model) section {
 	}
 	s.Pictures = []template.HTML{c.svg()}
 	return s
+}
+
+// chooser is what chose the number of experts.
+func chooser(m *fitted.Model) string {
+	if m.Fit.ChosenBy == "set" {
+		return "The least of those that the data leave"
+	}
+	return choiceOf(m).name
 }
 
 // growthSection shows the trees that were fitted while the model's grew.

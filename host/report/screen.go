@@ -31,6 +31,9 @@ func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
 	if line := chosen(m); line != "" {
 		fmt.Fprintln(out, line)
 	}
+	if line := plausible(m); line != "" {
+		fmt.Fprintln(out, line)
+	}
 	for _, line := range slices.Concat(shortVerdicts(&m.Fit), leftOut(m)) {
 		fmt.Fprintln(out, shown.Line(line))
 	}

@@ -113,6 +113,9 @@ func writeStarts(out io.Writer, m *fitted.Model) {
 		writeTable(out, growth(m))
 	case len(m.Fit.Selection) > 0:
 		writeTable(out, selection(m))
+		if line := plausible(m); line != "" {
+			fmt.Fprintln(out, line)
+		}
 	}
 	if len(m.Fit.Starts) > 0 {
 		writeTable(out, starts(m))
@@ -517,6 +520,28 @@ func selection(m *fitted.Model) [][]string {
 		table = append(table, append([]string{strconv.Itoa(c.K)}, row...))
 	}
 	return table
+}
+
+// plausible says which numbers of experts the data leave; "" of fits of one.
+func plausible(m *fitted.Model) string {
+	var parts []string
+	if b := m.Fit.AtLeast; b != nil {
+		parts = append(parts, fmt.Sprintf("at least %s, with %.0f%% confidence", plural(b.K, "expert"), 100*b.Level))
+	}
+	if ks := m.Fit.KSet; len(ks) == 1 {
+		parts = append(parts, fmt.Sprintf("%d alone within 20 of the least BIC", ks[0]))
+	} else if len(ks) > 1 {
+		words := make([]string, len(ks))
+		for i, k := range ks {
+			words[i] = strconv.Itoa(k)
+		}
+		last := len(words) - 1
+		parts = append(parts, "within 20 of the least BIC "+strings.Join(words[:last], ", ")+" and "+words[last])
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "How many: " + strings.Join(parts, "; ") + "."
 }
 
 // growth is the way of a tree that was grown: every tree that was fitted, in turn, with the

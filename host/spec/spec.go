@@ -66,7 +66,7 @@ type Fit struct {
 	Leaves     []Activation `json:"leaves,omitzero"`     // the experts' own, from left to right
 	K          int          `json:"k,omitzero"`          // number of experts, or the least of a range
 	KTo        int          `json:"k_to,omitzero"`       // the most of a range
-	// how a range is chosen from: "bic", "icl" or "heldout", by crossvalidation
+	// how a range is chosen from: "bic", "icl", "heldout", by crossvalidation, or "set", the least that the data leave
 	Choose host.Choice `json:"choose,omitzero"`
 	// tree of gates over the experts, such as "2x(1,2)"; "auto" grows one
 	Hierarchy string `json:"hierarchy,omitzero"`
