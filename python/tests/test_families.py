@@ -191,6 +191,25 @@ def test_choose_and_shared():
     assert fit.coef_[0, 1] == fit.coef_[1, 1]
 
 
+def test_clusters(moe, tmp_path):
+    """Standard errors by clusters are the command's, of words as of numbers, and intervals go by its t law."""
+    x, _, _, ids, targets = rows()
+    frame = pd.DataFrame({"x1": x[:, 0], "x2": x[:, 1], "id": ids, "y": targets["gaussian"]})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    moe("fit", "rows.csv", "--target", "y", "--k", "2", "--intercept", "--cluster", "id", "-o", "model.json", cwd=tmp_path)
+    file = json.loads((tmp_path / "model.json").read_text())
+    fit = MoERegressor(2, random_state=1).fit(x, frame["y"], clusters=[f"clinic {i}" for i in ids])
+    np.testing.assert_allclose(fit.result_.cov_params(), file["covariance"]["matrix"], rtol=1e-9, atol=1e-14)
+    clusters = file["standard_errors"]["clusters"]
+    assert clusters["count"] == 100 and fit.model_.file["standard_errors"]["clusters"]["count"] == 100
+    wide = (fit.result_.conf_int()[1] - fit.result_.params)["expert1:x1"] / fit.result_.bse["expert1:x1"]
+    assert wide == pytest.approx(clusters["critical_value"], rel=1e-9)
+    with pytest.raises(ValueError, match="clusters: row 3 is missing"):
+        MoERegressor(2).fit(x, frame["y"], clusters=[0, 0, 1, None] + [2] * (len(x) - 4))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        MoERegressor(2).fit(x, frame["y"], clusters=[0, 1])
+
+
 def test_refusals():
     x, offset, trials, ids, targets = rows()
     y = targets["poisson"].astype(float)

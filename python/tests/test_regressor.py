@@ -120,6 +120,7 @@ def test_range_of_experts():
     x, y = mixture()
     chosen = [MoERegressor(n, random_state=1).fit(x, y) for n in ((1, 3), range(1, 4))]
     assert [f.n_experts_ for f in chosen] == [2, 2] and [s["k"] for s in chosen[0].selection_] == [1, 2, 3]
+    assert chosen[0].k_set_ == [2] and chosen[0].k_at_least_["k"] == 2
     for bad in (2.0, range(1, 6, 2), "2"):
         with pytest.raises(ValueError, match="n_experts"):
             MoERegressor(bad).fit(x, y)

@@ -73,8 +73,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         Level of the noise.
     output_scale : {"shared", "per-expert"} or None, default=None
         Means c + s*g in the place of g.
-    choose : {"bic", "icl", "heldout"}, default="bic"
-        How a range of numbers of experts is chosen from; ``heldout`` crossvalidates.
+    choose : {"bic", "icl", "set", "heldout"}, default="bic"
+        How a range of numbers of experts is chosen from; ``set`` takes the least of `k_set_`, ``heldout`` crossvalidates.
     method : str, default="auto"
         Method of fitting, as ``moe help methods`` has them.
     missing : {"refuse", "drop"}, default="refuse"
@@ -119,6 +119,10 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         Where the starts of the search ended.
     selection_ : list of dict
         What every number of experts of a range came to; empty where one was asked for.
+    k_set_ : list of int
+        The numbers of experts of a range that the data leave; empty where one was asked for.
+    k_at_least_ : dict or None
+        A lower confidence bound for the number of experts, ``k`` at ``level``.
     notes_ : list of str
         Remarks of the fit.
     activation_error_ : float or None
@@ -166,7 +170,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X, y=None, sample_weight=None, groups=None, offset=None, trials=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None, offset=None, trials=None, clusters=None):
         """Fit the mixture.
 
         Parameters
@@ -184,6 +188,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             Added to every expert's <a_i, x> + b_i, of other families than gaussian and lognormal.
         trials : array of shape (n,), optional
             Of which the target is the successes, of family binomial.
+        clusters : array of shape (n,), optional
+            Ids, words or numbers: standard errors hold where rows of one id depend on each other.
 
         Returns
         -------
@@ -197,11 +203,15 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         columns, levels, target, names = self._columns_to_fit(X, y)
         weights, keep = None, slice(None)
         known = self._known_of(len(columns[target]), groups, offset, trials)
+        if clusters is not None:
+            clusters = np.unique(_tables.ids(clusters, "clusters"), return_inverse=True)[1].astype(float)
+            check_consistent_length(columns[target], clusters)
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, columns[target], dtype=float)
             keep = weights > 0
             columns, weights = {name: v[keep] for name, v in columns.items()}, weights[keep]
             known = {name: v[keep] for name, v in known.items()}
+            clusters = None if clusters is None else clusters[keep]
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
@@ -209,6 +219,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         roles, ids = {}, None
         if weights is not None:
             roles["weights"] = weights
+        if clusters is not None:
+            roles["cluster"] = clusters
         for role, values in known.items():
             if role == "groups":
                 ids, values = np.unique(values, return_inverse=True)
@@ -400,6 +412,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         self.nobs_ = fit.get("weight") or fit["n"]
         self.certificate_, self.starts_ = fit.get("certificate"), fit["starts"]
         self.selection_, self.notes_ = fit.get("selection") or [], fit.get("notes") or []
+        self.k_set_, self.k_at_least_ = fit.get("k_set") or [], fit.get("k_at_least")
         self.feature_names_out_ = model.features
 
     def _warn(self):
@@ -618,12 +631,16 @@ class MoERegressor(RegressorMixin, BaseEstimator):
                                                                     for _ in range(n_samples)]),
                              groups=groups, offset=offset, trials=trials)
 
+    def log_density(self, X, y, offset=None, trials=None):
+        """log p(y|x) of each row, its expert not known; ndarray of shape (n,), NaN of rows that were dropped."""
+        check_is_fitted(self, "model_")
+        return self._of_rows(X, self.model_.log_density, None, y, offset=offset, trials=trials)
+
     def log_score(self, X, y, sample_weight=None, groups=None, offset=None, trials=None):
-        """The mean of log p(y|x) over the rows; of rows in groups that of all targets of each, added up, over the rows."""
+        """The mean of :meth:`log_density` over the rows; of rows in groups that of all targets of each, added up, over the rows."""
         check_is_fitted(self, "model_")
         if groups is None:
-            values = self._of_rows(X, self.model_.log_density, None, y, offset=offset, trials=trials)
-            return float(np.average(values, weights=sample_weight))
+            return float(np.average(self.log_density(X, y, offset, trials), weights=sample_weight))
         if sample_weight is not None:
             raise ValueError("sample_weight: a score of rows in groups has none")
 

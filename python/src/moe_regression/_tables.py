@@ -60,15 +60,15 @@ def words(series) -> np.ndarray:
     return out
 
 
-def ids(values) -> np.ndarray:
-    """Ids of groups as text: words as they are, whole numbers without a point."""
+def ids(values, what="groups") -> np.ndarray:
+    """Ids of groups, or clusters, as text: words as they are, whole numbers without a point."""
     values = np.asarray(values, dtype=object)
     if values.ndim != 1:
-        raise ValueError(f"groups of shape {values.shape}: want one id for every row")
+        raise ValueError(f"{what} of shape {values.shape}: want one id for every row")
     out = []
     for row, v in enumerate(values):
         if v is None or v != v:
-            raise ValueError(f"groups: row {row} is missing")
+            raise ValueError(f"{what}: row {row} is missing")
         if not isinstance(v, str) and isinstance(v, (int, float, np.number)) and float(v) == int(v):
             v = int(v)
         out.append(str(v))
