@@ -22,7 +22,9 @@
 #' @param family distribution of the target around the experts' means: a name (`"gaussian"`, `"poisson"`,
 #'   `"negative-binomial"`, `"gamma"`, `"binomial"`, `"student-t"`), or a family of R's such as `poisson()`, whose link
 #'   says the activation.
-#' @param group what rows belong together; the command has no groups yet, and it is refused.
+#' @param group ids, evaluated in `data` as weights are: all rows of one id have one expert. Without a bar in the formula
+#'   the gate sees the terms that are constant in every group.
+#' @param cluster ids: standard errors hold where rows of one id depend on each other.
 #' @param weights,subset,na.action,offset,contrasts as in `lm`; but see above for weights. `contrasts` are those of
 #'   experts and gate.
 #' @param noise `"shared"` or `"per-expert"`: the level of the noise.
@@ -43,12 +45,10 @@
 #' fit
 #' predict(fit, data.frame(speed = c(5, 15)), interval = "prediction")
 #' @export
-moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", group = NULL, weights, offset, subset,
-                na.action, contrasts = NULL, noise = c("shared", "per-expert"), start = NULL, seed = 1,
+moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", group, cluster, weights, offset, subset, na.action,
+                contrasts = NULL, noise = c("shared", "per-expert"), start = NULL, seed = 1,
                 threads = getOption("moe.threads"), verbose = FALSE, ...) {
   call <- match.call()
-  if (!missing(group) && !is.null(substitute(group)))
-    refuse("group: the command has no groups of rows yet; leave it out")
   more <- list(...)
   taken <- intersect(names(more), c("format", "data", "formula", "features", "target", "roles"))
   if (length(taken)) refuse(taken[1], ": moe() says that itself; leave it out")
@@ -65,7 +65,8 @@ moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", 
   config <- c(config, range_of(k), family_config(family), more)
 
   frame <- call
-  frame <- frame[c(1, match(c("formula", "data", "subset", "weights", "na.action", "offset"), names(frame), 0))]
+  frame <- frame[c(1, match(c("formula", "data", "subset", "weights", "na.action", "offset", "group", "cluster"),
+                          names(frame), 0))]
   split <- parts(formula)
   frame$formula <- split$both
   frame$drop.unused.levels <- TRUE
@@ -83,7 +84,9 @@ moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", 
   fit <- list(call = call, formula = formula, terms = terms, model = frame, na.action = attr(frame, "na.action"),
               xlevels = stats::.getXlevels(terms$both, frame), contrasts = lapply(x, attr, "contrasts"),
               clash = attr(x, "clash"), family = family_of(family), weights = model.weights(frame),
-              offset = model.offset(frame))
+              offset = model.offset(frame), bar = split$bar)
+  for (role in c("group", "cluster"))
+    if (!is.null(ids <- frame[[paste0("(", role, ")")]])) fit[[role]] <- as.character(ids)
   y <- target(frame, fit$family)
   fit$y <- y$y
   fit$trials <- y$trials
@@ -144,10 +147,17 @@ ask <- function(fit, config, x, activation, start, threads, verbose) {
     paste(c(if (attr(x[[name]], "intercept")) "1" else "0", if (length(kept[[name]])) terms), collapse = " + ")
   }
   columns[[name]] <- fit$y
-  config$formula <- paste0("`", name, "` ~ ", part("experts"), " | ", part("gate"))
+  config$formula <- paste0("`", name, "` ~ ", part("experts"))
+  if (fit$bar || is.null(fit$group)) config$formula <- paste0(config$formula, " | ", part("gate"))
   for (role in c("weights", "offset", "trials")) if (!is.null(fit[[role]])) {
     own <- free(role)
     columns[[own]] <- fit[[role]]
+    config$roles[[role]] <- own
+  }
+  for (role in c("group", "cluster")) if (!is.null(fit[[role]])) { # numbers, as NPY has them
+    label <- plain(paste(deparse(fit$call[[role]]), collapse = " "))
+    own <- free(if (nzchar(label)) label else role)
+    columns[[own]] <- match(fit[[role]], unique(fit[[role]])) - 1
     config$roles[[role]] <- own
   }
   config$data <- file.path(place, "data.npy")
@@ -161,7 +171,22 @@ ask <- function(fit, config, x, activation, start, threads, verbose) {
   embed <- if (isTRUE(grepl("\\.wasm$", config$activation$name))) "--embed"
   run(c("fit", "--config", file, "-o", out, embed, threads_flag(threads)), accept = 0:1, verbose = verbose)
   fit$start <- begin$log_likelihood
-  keep_file(fit, readLines(out, warn = FALSE, encoding = "UTF-8"), made$error)
+  text <- paste(readLines(out, warn = FALSE, encoding = "UTF-8"), collapse = "\n")
+  keep_file(fit, of_groups(text, unique(fit$group)), made$error)
+}
+
+# The text of a file whose groups have their own ids in the place of 0, 1, ...
+of_groups <- function(text, ids) {
+  if (!length(ids)) return(text)
+  at <- regexpr("\"posteriors\": *[{][^}]*[}]", text)
+  if (at < 0) return(text)
+  known <- regmatches(text, at)
+  codes <- gregexpr("\"[0-9]+\"(?= *:)", known, perl = TRUE)
+  regmatches(known, codes) <- lapply(regmatches(known, codes), function(code) {
+    vapply(ids[as.integer(gsub("\"", "", code)) + 1], toJSON, "")
+  })
+  regmatches(text, at) <- known
+  text
 }
 
 # Names that a formula can quote, in the command and in NPY.

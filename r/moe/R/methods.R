@@ -66,7 +66,7 @@ in_part <- function(names, part) {
 #' @param level of the intervals.
 #' @param ... ignored.
 #' @return `coef` returns a named vector, `vcov` a matrix, and `confint` a matrix with an interval in each row.
-#'   Intervals are normal; that of sigma is normal in its logarithm, around sigma corrected for degrees of freedom.
+#'   Intervals are normal, or of a t law for errors by clusters; that of sigma is normal in its logarithm, around sigma corrected for degrees of freedom.
 #' @examplesIf moe_available()
 #' fit <- moe(dist ~ speed, cars, k = 1)
 #' coef(fit)
@@ -96,7 +96,7 @@ vcov.moe <- function(object, part = c("full", "experts", "gate"), ...) {
 confint.moe <- function(object, parm, level = 0.95, ...) {
   probabilities(level, "level")
   of <- parameters_of(object)
-  z <- qnorm((1 + level) / 2)
+  z <- stats::qt((1 + level) / 2, freedom(object))
   out <- cbind(of$estimate - z * of$error, of$estimate + z * of$error)
   sigma <- grep("^sigma[0-9]*$", rownames(of))
   corrected <- object$file$standard_errors$sigma_corrected
@@ -108,10 +108,18 @@ confint.moe <- function(object, parm, level = 0.95, ...) {
   if (missing(parm)) out else out[parm, , drop = FALSE]
 }
 
+# Degrees of freedom of the t law that estimates over their errors have: of errors by clusters one less than those.
+freedom <- function(object) {
+  count <- object$file$standard_errors$clusters$count
+  if (is.null(count)) Inf else count - 1
+}
+
+# How many rows are independent of each other as BIC counts them is that of the groups, where rows are in groups.
 #' @export
 logLik.moe <- function(object, ...) {
   fit <- object$file$fit
-  structure(fit$log_likelihood, df = df_of(object), nobs = nobs(object), class = "logLik")
+  count <- if (is.null(object$file$groups)) nobs(object) else exp((fit$bic + 2 * fit$log_likelihood) / df_of(object))
+  structure(fit$log_likelihood, df = df_of(object), nobs = count, class = "logLik")
 }
 
 df_of <- function(object) round((object$file$fit$aic + 2 * object$file$fit$log_likelihood) / 2)

@@ -6,7 +6,7 @@
 #
 # or that of h(y), where the target has a scale h. Rows are a list: x, n x d, with what else varies by row.
 
-formats <- paste0("moe-model/v", 1:4)
+formats <- paste0("moe-model/v", 1:5)
 
 # The parameters of a file as matrices, and g.
 says <- function(file) {
@@ -27,7 +27,8 @@ says <- function(file) {
               target_scale = if (is.null(file$target_scale)) "" else file$target_scale,
               gates = gates_of(file$hierarchy, k), family = file_family(file),
               g = lapply(leaves, activation_from, file$approximation),
-              arranged = !is.null(file$arrangements$weight))
+              arranged = !is.null(file$arrangements$weight),
+              groups = lapply(file$groups$posteriors, as.double))
   if (length(file$covariance)) out$uncertain <- uncertainty(file, out)
   out
 }
@@ -159,7 +160,30 @@ log_softmax <- function(scores) {
   scores - log(rowSums(exp(scores)))
 }
 
-gate_of <- function(m, rows) softmax(scores_of(m, logits_of(m, rows)))
+# P(z=i|x); of a row in a group that the fit has seen P(z=i|all rows of it).
+gate_of <- function(m, rows) {
+  out <- softmax(scores_of(m, logits_of(m, rows)))
+  of_known(m, rows, out)
+}
+
+# Which rows are in groups that the fit has seen.
+known_groups <- function(m, rows) which(rows$group %in% names(m$groups))
+
+of_known <- function(m, rows, out) {
+  if (length(at <- known_groups(m, rows))) out[at, ] <- do.call(rbind, m$groups[rows$group[at]])
+  out
+}
+
+# What is added to the gate's scores for the groups that the fit has seen.
+turn_of <- function(m, rows) {
+  out <- matrix(0, nrow(rows$x), m$k)
+  at <- known_groups(m, rows)
+  if (!length(at)) return(out)
+  bounded <- function(p) pmax(log(p), -700)
+  prior <- softmax(scores_of(m, logits_of(m, rows)))
+  out[at, ] <- bounded(gate_of(m, rows)[at, , drop = FALSE]) - bounded(prior[at, , drop = FALSE])
+  out
+}
 
 # E[y|x], or the median of y where it has no mean, that is where 1/y is normal.
 mean_of <- function(m, rows) {
@@ -199,7 +223,15 @@ log_joint <- function(m, rows, v) {
     log_softmax(scores_of(m, logits_of(m, rows)))
 }
 
-posterior_of <- function(m, rows, y) softmax(log_joint(m, rows, forth(m, y)))
+# P(z=i|x,y); of rows in groups that of their group: as the fit has seen it, else by all its rows here.
+posterior_of <- function(m, rows, y) {
+  joint <- log_joint(m, rows, forth(m, y))
+  if (is.null(rows$group)) return(softmax(joint))
+  prior <- log_softmax(scores_of(m, logits_of(m, rows)))
+  first <- match(rows$group, rows$group)
+  together <- rowsum(joint - prior, first)
+  of_known(m, rows, softmax(prior[first, , drop = FALSE] + together[match(first, rownames(together)), , drop = FALSE]))
+}
 
 log_density_of <- function(m, rows, y) {
   v <- forth(m, y)

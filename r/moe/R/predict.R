@@ -3,7 +3,7 @@
 rows_of <- function(object, x) {
   all <- joined(x)
   matrix <- do.call(cbind, unname(all[object$columns[object$file$features]]))
-  list(x = matrix, offset = object$offset, trials = object$trials)
+  list(x = matrix, offset = object$offset, trials = object$trials, group = object$group)
 }
 
 fit_rows <- function(object) {
@@ -22,6 +22,7 @@ new_rows <- function(object, newdata, na.action, target = FALSE) {
   rows$offset <- new_offset(object, tt, newdata, frame)
   y <- if (target) target(frame, object$family)
   rows$trials <- y$trials
+  rows$group <- new_groups(object, newdata, frame)
   list(rows = rows, y = y$y, na.action = attr(frame, "na.action"), names = rownames(frame))
 }
 
@@ -32,6 +33,14 @@ new_offset <- function(object, tt, newdata, frame) {
   own <- eval(object$call$offset, newdata, environment(object$formula))
   if (length(gone <- attr(frame, "na.action"))) own <- own[-gone]
   if (is.null(offset)) own else own + offset
+}
+
+# The groups of newdata, where it has what they were made of: without them its rows are of groups that nobody has seen.
+new_groups <- function(object, newdata, frame) {
+  of <- object$call$group
+  if (is.null(of) || !length(all.vars(of)) || !all(all.vars(of) %in% names(newdata))) return(NULL)
+  own <- as.character(eval(of, newdata, environment(object$formula)))
+  if (length(gone <- attr(frame, "na.action"))) own[-gone] else own
 }
 
 # Rows of one trial each: what is said of them are probabilities, as predict.glm's.
@@ -46,8 +55,9 @@ file_rows <- function(object, newdata, na.action, target) {
   if (target) columns <- c(columns, file$target)
   if (length(gone <- setdiff(columns, names(newdata))))
     refuse("no column ", gone[1], "; there are ", paste(names(newdata), collapse = ", "))
-  frame <- na.action(as.data.frame(newdata)[columns])
-  list(rows = list(x = file_matrix(file, frame)), y = if (target) as.double(frame[[file$target]]),
+  groups <- intersect(file$groups$column, names(newdata))
+  frame <- na.action(as.data.frame(newdata)[c(columns, groups)])
+  list(rows = list(x = file_matrix(file, frame[columns]), group = if (length(groups)) as.character(frame[[groups]])), y = if (target) as.double(frame[[file$target]]),
        na.action = attr(frame, "na.action"), names = rownames(frame))
 }
 
@@ -68,6 +78,10 @@ file_rows <- function(object, newdata, na.action, target) {
 #' `interval = "prediction"` has the central interval of the target beside the mean; the parameters' uncertainty is in
 #' it, and in quantiles, as in `moe predict --interval`. `interval = "confidence"` has that of the mean, by the delta
 #' method.
+#'
+#' Rows of a group that the fit has seen have its posterior in the place of the gate. Others go by the gate, and with
+#' `"posterior"` by all rows of their group in newdata. The mean of rows without the group's column is that of new
+#' groups.
 #'
 #' @param object a fit by [moe()], or what [read_moe()] returned.
 #' @param newdata a data frame; without it the rows of the fit.
@@ -120,10 +134,11 @@ probabilities <- function(p, name) {
 # What `say` returns for the rows that lack nothing, NA for the others.
 with_missing <- function(of, say) {
   whole <- !is.na(rowSums(of$rows$x))
-  for (v in list(of$rows$offset, of$rows$trials, of$y)) if (!is.null(v)) whole <- whole & !is.na(v)
+  for (v in list(of$rows$offset, of$rows$trials, of$rows$group, of$y)) if (!is.null(v)) whole <- whole & !is.na(v)
   if (!any(whole)) refuse("every row lacks a value")
   pick <- function(v) if (!is.null(v)) v[whole]
-  rows <- list(x = of$rows$x[whole, , drop = FALSE], offset = pick(of$rows$offset), trials = pick(of$rows$trials))
+  rows <- list(x = of$rows$x[whole, , drop = FALSE], offset = pick(of$rows$offset), trials = pick(of$rows$trials),
+               group = pick(of$rows$group))
   value <- say(rows, pick(of$y))
   if (all(whole)) return(value)
   if (is.matrix(value)) {
@@ -166,7 +181,9 @@ mean_slopes <- function(m, rows) {
   gate <- gate_of(m, rows)
   means <- expert_mean(m, at$mean, rows)
   count <- families[[m$family]]$count(rows)
-  slopes(m, rows, at, gate * count, gate * means - gate * rowSums(gate * means), list())
+  score <- gate * means - gate * rowSums(gate * means)
+  score[known_groups(m, rows), ] <- 0 # their posterior is taken as it is
+  slopes(m, rows, at, gate * count, score, list())
 }
 
 # Derivatives by the parameters that have a covariance, n x p, of what has derivatives of_mean by the experts' means,

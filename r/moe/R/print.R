@@ -51,7 +51,7 @@ wide <- function(of, k) {
 summary.moe <- function(object, ...) {
   of <- parameters_of(object)
   z <- of$estimate / of$error
-  table <- cbind(Estimate = of$estimate, "Std. Error" = of$error, "z value" = z, "Pr(>|z|)" = 2 * pnorm(-abs(z)))
+  table <- cbind(Estimate = of$estimate, "Std. Error" = of$error, "z value" = z, "Pr(>|z|)" = 2 * stats::pt(-abs(z), freedom(object)))
   rownames(table) <- rownames(of)
   whose <- sub(":.*", "", rownames(of))
   pick <- function(name) {
@@ -70,7 +70,7 @@ summary.moe <- function(object, ...) {
     dispersion = table[!coefficients, 1:2, drop = FALSE], kind = object$file$standard_errors$kind,
     log_likelihood = object$file$fit$log_likelihood, df = df_of(object), nobs = nobs(object), aic = object$file$fit$aic,
     bic = object$file$fit$bic, residuals = if (!is.null(object$terms) && knows(object)) residuals_of(object, "quantile"),
-    na.action = object$na.action, selection = selection_of(object), certificate = verdicts(object),
+    na.action = object$na.action, selection = selection_of(object), left = left_of(object), certificate = verdicts(object),
     start = object$start,
     activation_error = object$activation_error, notes = object$file$fit$notes), class = "summary.moe")
 }
@@ -108,6 +108,16 @@ selection_of <- function(object) {
   out
 }
 
+# Which numbers of experts the data leave; NULL of fits of one.
+left_of <- function(object) {
+  fit <- object$file$fit
+  if (!length(fit$k_set)) return(NULL)
+  set <- paste0("Within 20 of the least BIC: ", paste(unlist(fit$k_set), collapse = ", "), ".")
+  bound <- fit$k_at_least
+  if (is.null(bound)) return(set)
+  paste0("At least ", bound$k, ", with ", 100 * bound$level, "% confidence. ", set)
+}
+
 #' @rdname print.moe
 #' @export
 print.summary.moe <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
@@ -143,6 +153,7 @@ print.summary.moe <- function(x, digits = max(3L, getOption("digits") - 3L), ...
   if (!is.null(x$selection)) {
     cat("\nNumber of experts, by BIC:\n")
     print(x$selection, digits = digits + 2L, row.names = FALSE)
+    if (!is.null(x$left)) cat(x$left, "\n", sep = "")
   }
   if (length(x$certificate)) cat("\n", paste(strwrap(x$certificate, exdent = 2), collapse = "\n"), "\n", sep = "")
   invisible(x)

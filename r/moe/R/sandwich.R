@@ -21,6 +21,7 @@ estfun.moe <- function(x, ...) {
   m <- x$says
   covariance <- vcov(x)
   if (m$target_scale != "") refuse("estfun: of models of y itself")
+  if (!is.null(x$group)) refuse("estfun: rows in groups have no scores of their own")
   rows <- fit_rows(x)
   at <- experts_of(m, rows)
   posterior <- posterior_of(m, rows, x$y)

@@ -25,7 +25,7 @@ tidy.moe <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
   z <- of$estimate / of$error
   z[!grepl("^(expert|gate)", names)] <- NA
   out <- data.frame(component = sub(":.*", "", names), term = sub("^[^:]*:", "", names), estimate = of$estimate,
-                    std.error = of$error, statistic = z, p.value = 2 * pnorm(-abs(z)))
+                    std.error = of$error, statistic = z, p.value = 2 * stats::pt(-abs(z), freedom(x)))
   if (conf.int) out[c("conf.low", "conf.high")] <- unname(confint(x, level = conf.level))
   out
 }

@@ -54,10 +54,10 @@ components <- function(m, rows, at) {
   shift <- forward(root, pairs(turned, of_mean))
   own <- array(flat(of_mean) %*% c, dim(of_mean)) * of_mean
   variance <- apply(own, 1:2, sum) - apply(shift^2, c(1, 3), sum)
-  cubature(m, logits_of(m, rows), at$mean, sqrt(pmax(variance, 0)), root, shift, labels$index[levels])
+  cubature(m, logits_of(m, rows), turn_of(m, rows), at$mean, sqrt(pmax(variance, 0)), root, shift, labels$index[levels])
 }
 
-cubature <- function(m, logits, means, deviation, root, shift, experts) {
+cubature <- function(m, logits, turn, means, deviation, root, shift, experts) {
   h <- dim(root)[2]
   n <- nrow(logits)
   gates <- m$k - 1
@@ -73,7 +73,7 @@ cubature <- function(m, logits, means, deviation, root, shift, experts) {
       of <- if (experts[j] == 0) seq_len(m$k) else experts[j]
       sigma[, of] <- sigma[, of] * exp(pmin(off[, gates + j], 20))
     }
-    list(weights = (if (point == 0) 1 - h / t else 1 / (2 * t)) * softmax(scores_of(m, moved)),
+    list(weights = (if (point == 0) 1 - h / t else 1 / (2 * t)) * softmax(scores_of(m, moved) + turn),
          means = if (point == 0) means else means + by * matrix(shift[, along, ], n),
          deviations = sqrt(sigma^2 + deviation^2))
   })

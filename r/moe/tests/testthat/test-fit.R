@@ -151,7 +151,6 @@ test_that("the same seed is the same fit, and what is refused is one line", {
   expect_error(moe(y ~ x1 | x2 | x3, d), "one bar")
   expect_error(moe(y ~ x1, d, k = 1.5), "k = 1.5: want a number of experts")
   expect_error(moe(y ~ x1, d, k = c(1, 3)), "want a number of experts, or a range")
-  expect_error(moe(y ~ x1, d, group = x2), "no groups")
   expect_error(moe(y ~ x1, d, k = 1, nosie = "shared"), "unknown key \"nosie\"; did you mean \"noise\"",
                class = "moe_error")
   expect_error(moe(y ~ x1, d, k = 1, formula2 = 1), "unknown key")
