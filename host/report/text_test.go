@@ -102,3 +102,17 @@ func TestLargestFirst(t *testing.T) {
 		t.Errorf("%d rows, the first %s", len(table), table[2][0])
 	}
 }
+
+// TestPlausible: the numbers of experts that the data leave, in a line.
+func TestPlausible(t *testing.T) {
+	for want, f := range map[string]fitted.Fit{
+		"": {},
+		"How many: at least 2 experts, with 95% confidence; k = 2 alone within 20 of the least BIC.": {
+			AtLeast: &fitted.AtLeast{K: 2, Level: 0.95}, KSet: []int{2}},
+		"How many: k = 2, 3 and 5 within 20 of the least BIC.": {KSet: []int{2, 3, 5}},
+	} {
+		if got := plausible(&fitted.Model{Fit: f}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
