@@ -24,6 +24,8 @@
 #'   says the activation.
 #' @param group ids, evaluated in `data` as weights are: all rows of one id have one expert. Without a bar in the formula
 #'   the gate sees the terms that are constant in every group.
+#' @param shared labels of the experts' terms that have one coefficient for all experts, as `"x"` or `"poly(x, 2)"`, and `"1"`
+#'   for the intercept.
 #' @param cluster ids: standard errors hold where rows of one id depend on each other.
 #' @param weights,subset,na.action,offset,contrasts as in `lm`; but see above for weights. `contrasts` are those of
 #'   experts and gate.
@@ -45,7 +47,7 @@
 #' fit
 #' predict(fit, data.frame(speed = c(5, 15)), interval = "prediction")
 #' @export
-moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", group, cluster, weights, offset, subset, na.action,
+moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", group, cluster, shared = NULL, weights, offset, subset, na.action,
                 contrasts = NULL, noise = c("shared", "per-expert"), start = NULL, seed = 1,
                 threads = getOption("moe.threads"), verbose = FALSE, ...) {
   call <- match.call()
@@ -84,7 +86,7 @@ moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", 
   fit <- list(call = call, formula = formula, terms = terms, model = frame, na.action = attr(frame, "na.action"),
               xlevels = stats::.getXlevels(terms$both, frame), contrasts = lapply(x, attr, "contrasts"),
               clash = attr(x, "clash"), family = family_of(family), weights = model.weights(frame),
-              offset = model.offset(frame), bar = split$bar)
+              offset = model.offset(frame), bar = split$bar, shared = shared)
   for (role in c("group", "cluster"))
     if (!is.null(ids <- frame[[paste0("(", role, ")")]])) fit[[role]] <- as.character(ids)
   y <- target(frame, fit$family)
@@ -142,12 +144,18 @@ ask <- function(fit, config, x, activation, start, threads, verbose) {
   rows <- list(x = do.call(cbind, columns), offset = fit$offset, trials = fit$trials)
   name <- free(plain(target_label(fit$formula)))
   begin <- if (!is.null(start)) start_file(start, fit, name, rows, place)
-  part <- function(name) {
-    terms <- paste0("`", plain(kept[[name]]), "`")
-    paste(c(if (attr(x[[name]], "intercept")) "1" else "0", if (length(kept[[name]])) terms), collapse = " + ")
+  part <- function(name, shared = NULL) {
+    terms <- paste0("`", plain(kept[[name]]), "`", recycle0 = TRUE)
+    labels <- attr(x[[name]], "term")
+    one <- kept[[name]] %in% colnames(x[[name]])[labels %in% shared]
+    terms[one] <- paste0("shared(", terms[one], ")", recycle0 = TRUE)
+    intercept <- if (attr(x[[name]], "intercept")) "1" else "0"
+    if (length(gone <- setdiff(shared, c(labels, if (intercept == "1") "1"))))
+      refuse("shared: the experts have no term ", gone[1], "; there are ", paste(c(intercept, unique(labels)), collapse = ", "))
+    paste(c(if ("1" %in% shared) "shared(1)" else intercept, terms), collapse = " + ")
   }
   columns[[name]] <- fit$y
-  config$formula <- paste0("`", name, "` ~ ", part("experts"))
+  config$formula <- paste0("`", name, "` ~ ", part("experts", fit$shared))
   if (fit$bar || is.null(fit$group)) config$formula <- paste0(config$formula, " | ", part("gate"))
   for (role in c("weights", "offset", "trials")) if (!is.null(fit[[role]])) {
     own <- free(role)

@@ -26,7 +26,8 @@ designs <- function(terms, frame, contrasts = list(), clash = NULL) {
     x <- model.matrix(delete.response(terms[[part]]), frame, contrasts.arg = contrasts[[part]])
     made <- attr(x, "contrasts")
     keep <- attr(x, "assign") != 0
-    structure(x[, keep, drop = FALSE], contrasts = made, intercept = any(!keep))
+    structure(x[, keep, drop = FALSE], contrasts = made, intercept = any(!keep),
+              term = attr(terms[[part]], "term.labels")[attr(x, "assign")[keep]])
   }
   experts <- of("experts")
   gate <- of("gate")

@@ -77,3 +77,20 @@ test_that("errors by clusters are the command's, with their t law", {
   plain <- quiet(moe(y ~ x | size, d, k = 2))
   expect_equal(unname(vcov(fit)), unname(sandwich::vcovCL(plain, d$id, type = "HC0")), tolerance = 1e-4)
 })
+
+test_that("shared coefficients are flexmix's", {
+  skip_without_command()
+  skip_if_not_installed("flexmix")
+  data("betablocker", "fabricfault", package = "flexmix", envir = environment())
+  fit <- quiet(moe(cbind(Deaths, Total - Deaths) ~ Treatment | 1, betablocker, k = 3, family = "binomial",
+                   group = Center, shared = "Treatment"))
+  expect_gt(as.numeric(logLik(fit)), -159.3606) # the value that flexmix's documentation prints, to its digits
+  slopes <- coef(fit)[grepl("TreatmentTreated", names(coef(fit)))]
+  expect_equal(unname(slopes), rep(slopes[[1]], length(slopes)))
+  expect_equal(attr(logLik(fit), "df"), 6)
+  fit <- quiet(moe(Faults ~ log(Length) | 1, fabricfault, k = 2, family = "poisson", shared = "log(Length)"))
+  expect_gt(as.numeric(logLik(fit)), -86.3312)
+  one <- quiet(moe(Faults ~ log(Length) | 1, fabricfault, k = 2, family = "poisson", shared = "1"))
+  expect_equal(attr(logLik(one), "df"), 4)
+  expect_error(moe(Faults ~ log(Length) | 1, fabricfault, k = 2, shared = "Lenght"), "no term Lenght; there are 1, log\\(Length\\)")
+})
