@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -45,13 +46,28 @@ const boundStarts = 3
 // look for the maximum.
 func (s *series) atLeast(ctx context.Context, act sdk.Activation, to int) (bound *fitted.AtLeast, why string,
 	err error) {
+	bound, why, err = s.bounded(ctx, act, to)
+	var data *dataset.Error
+	var request *RequestError
+	switch { // of a half: all rows could be fitted
+	case errors.As(err, &data):
+		return nil, "of a half of the rows " + data.Msg, nil
+	case errors.As(err, &request):
+		return nil, "of a half of the rows " + request.Msg, nil
+	}
+	return bound, why, err
+}
+
+// bounded is [series.atLeast], or what is wrong with a half.
+func (s *series) bounded(ctx context.Context, act sdk.Activation, to int) (bound *fitted.AtLeast, why string,
+	err error) {
 	if _, auto := s.cfg.Method.(Auto); !auto || to < 2 {
 		return nil, "", nil
 	}
 	cfg := s.cfg
 	cfg.Truth, cfg.Start, cfg.Checkpoint, cfg.Resume = nil, nil, nil, nil
 	cfg.Method, cfg.unjudged = Auto{Starts: boundStarts}, true
-	half, why, err := halves(ctx, s.p.Given, s.p.Schema, cfg.Seed)
+	half, why, err := varied(ctx, s.p.Given, s.p.Schema, cfg.Seed)
 	if why != "" || err != nil {
 		return nil, why, err
 	}
@@ -83,6 +99,9 @@ func (s *series) atLeast(ctx context.Context, act sdk.Activation, to int) (bound
 			e[h] -= most
 		}
 		v := floats.LogSumExp(e[:]) - math.Ln2
+		if !numeric.Finite(v) { // a maximum is not known
+			break
+		}
 		bound.LogE = append(bound.LogE, v)
 		if v < -math.Log(1-boundLevel) {
 			break
@@ -170,12 +189,47 @@ func newRowsOf(ctx context.Context, act sdk.Activation, m *fitted.Model, rows me
 	return loss.NewLikelihood(rows.data, act, at, loss.All, 1).LogLikelihood(ctx, at)
 }
 
+// mostDeals are made for a column that is constant in a half.
+const mostDeals = 20
+
+// varied are halves in which no feature is constant, as the column of a rare level may be, of the first mostDeals. That
+// looks at the features alone, given which the targets are independent still.
+func varied(ctx context.Context, rows model.Rows, schema dataset.Schema, seed uint64) (half [2]memoryTable, why string,
+	err error) {
+	fixed := ""
+	for deal := range mostDeals {
+		half, why, err = halves(ctx, rows, schema, seed, deal)
+		if why != "" || err != nil {
+			return half, why, err
+		}
+		if fixed = cmp.Or(half[0].constant(), half[1].constant()); fixed == "" {
+			return half, "", nil
+		}
+	}
+	return half, fmt.Sprintf("column %q is the same in all rows of a half", fixed), nil
+}
+
+// constant is the first feature that is the same in all rows; "" where none is.
+func (t memoryTable) constant() string {
+	for j := range t.data.D {
+		least, most := math.Inf(1), math.Inf(-1)
+		for i := range t.data.Blocks {
+			column := t.data.Blocks[i].Col(j)
+			least, most = min(least, floats.Min(column)), max(most, floats.Max(column))
+		}
+		if least == most {
+			return t.schema.Features[j]
+		}
+	}
+	return ""
+}
+
 // halves deals the rows of a table into two independent halves, or mostBoundRows of them where there are more, or says
 // why there are none. The rows of a cluster or a group are in one; of a weight, which is a count, each copy is dealt by
 // itself.
-func halves(ctx context.Context, rows model.Rows, schema dataset.Schema, seed uint64) (half [2]memoryTable, why string,
-	err error) {
-	dealt, why, err := deal(ctx, rows, stream.New(seed, stream.Halves, 0))
+func halves(ctx context.Context, rows model.Rows, schema dataset.Schema, seed uint64,
+	index int) (half [2]memoryTable, why string, err error) {
+	dealt, why, err := deal(ctx, rows, stream.New(seed, stream.Halves, index))
 	if why != "" || err != nil {
 		return half, why, err
 	}

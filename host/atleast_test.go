@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -53,7 +54,7 @@ func TestHalves(t *testing.T) {
 		"clusters": {tableWith(99, map[model.Role]func(int) float64{model.Clusters: third, model.Weights: weighty}), 3, false},
 		"weights":  {tableWith(100, map[model.Role]func(int) float64{model.Weights: weighty}), 1, true},
 	} {
-		half, why, err := halves(t.Context(), c.table.data, c.table.schema, 1)
+		half, why, err := halves(t.Context(), c.table.data, c.table.schema, 1, 0)
 		if why != "" || err != nil {
 			t.Fatalf("%s: %s, %v", name, why, err)
 		}
@@ -87,13 +88,13 @@ func TestHalves(t *testing.T) {
 		}
 	}
 	fractions := tableWith(10, map[model.Role]func(int) float64{model.Weights: func(int) float64 { return 1.5 }})
-	if _, why, _ := halves(t.Context(), fractions.data, fractions.schema, 1); why == "" {
+	if _, why, _ := halves(t.Context(), fractions.data, fractions.schema, 1, 0); why == "" {
 		t.Error("halves of weights that are no counts")
 	}
 	for name, roles := range map[string]map[model.Role]func(int) float64{
 		"rows": nil, "groups": {model.Groups: third}, "weights": {model.Weights: func(int) float64 { return 3 }}} {
 		large := tableWith(5*mostBoundRows, roles)
-		half, _, err := halves(t.Context(), large.data, large.schema, 1)
+		half, _, err := halves(t.Context(), large.data, large.schema, 1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +130,7 @@ func TestAtLeastByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close(t.Context())
-	half, _, err := halves(t.Context(), s.p.Given, s.p.Schema, cfg.Seed)
+	half, _, err := halves(t.Context(), s.p.Given, s.p.Schema, cfg.Seed, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +243,36 @@ func TestAtLeastOne(t *testing.T) {
 	t.Logf("%d of 100 bounds above one expert", above)
 	if above > 12 {
 		t.Errorf("%d of 100 bounds are above the one expert that there is", above)
+	}
+}
+
+// TestAtLeastOfFewLevels: a column that varies in two rows alone has one in each half, and one of a single row leaves no bound,
+// with the reason, in a fit that is made.
+func TestAtLeastOfFewLevels(t *testing.T) {
+	for _, rows := range []int{2, 1} {
+		rng := rand.New(rand.NewPCG(3, 34))
+		x, y := mat.NewDense(120, 2, nil), make([]float64, 120)
+		for r := range y {
+			sign := 1.0
+			if rng.IntN(2) == 0 {
+				sign = -1
+			}
+			x.Set(r, 0, rng.NormFloat64())
+			y[r] = sign*(1+x.At(r, 0)) + 0.2*rng.NormFloat64()
+		}
+		for r := range rows {
+			x.Set(7+r, 1, 1)
+		}
+		m, err := FitRange(t.Context(), ident, dataset.Matrix(x, y), 1, 3, Config{Intercepts: BothIntercepts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound, said := m.Fit.AtLeast, slices.ContainsFunc(m.Fit.Notes, func(n string) bool {
+			return strings.HasPrefix(n, "no lower bound for the number of experts: column \"x2\" is the same")
+		})
+		if rows == 2 && (bound == nil || bound.K != 2) || rows == 1 && (bound != nil || !said) {
+			t.Errorf("%d rows: bound %+v, notes %q", rows, bound, m.Fit.Notes)
+		}
 	}
 }
 

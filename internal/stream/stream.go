@@ -93,7 +93,7 @@ func Table() []Entry {
 		{Posterior, "Posterior", "the chain that draws from the posterior of a fit's arrangements", "0"},
 		{Curve, "Curve", "random regressors from which a curve is learned", "0"},
 		{Narrower, "Narrower", "the seed of a search under the density of which the family's is a wider one", "0"},
-		{Halves, "Halves", "which half of a bound for the number of experts a row is in", "0"},
+		{Halves, "Halves", "which half of a bound for the number of experts a row is in", "the deal"},
 	}
 }
 
