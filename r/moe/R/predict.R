@@ -52,13 +52,19 @@ one_trial <- function(rows) {
 file_rows <- function(object, newdata, na.action, target) {
   file <- object$file
   columns <- if (is.null(file$design)) file$features else file$design$columns
-  if (target) columns <- c(columns, file$target)
+  if (target) columns <- c(columns, file$target, file$roles$trials)
+  log <- isTRUE(grepl("^log[(].*[)]$", file$roles$offset))
+  offset <- if (log) sub("^log[(](.*)[)]$", "\\1", file$roles$offset) else file$roles$offset
+  columns <- unique(c(columns, offset))
   if (length(gone <- setdiff(columns, names(newdata))))
     refuse("no column ", gone[1], "; there are ", paste(names(newdata), collapse = ", "))
   groups <- intersect(file$groups$column, names(newdata))
   frame <- na.action(as.data.frame(newdata)[c(columns, groups)])
-  list(rows = list(x = file_matrix(file, frame[columns]), group = if (length(groups)) as.character(frame[[groups]])), y = if (target) as.double(frame[[file$target]]),
-       na.action = attr(frame, "na.action"), names = rownames(frame))
+  numbers <- function(name) if (length(name)) as.double(frame[[name]])
+  list(rows = list(x = file_matrix(file, frame[columns]), offset = if (log) base::log(numbers(offset)) else numbers(offset),
+                   trials = if (target) numbers(file$roles$trials),
+                   group = if (length(groups)) as.character(frame[[groups]])),
+       y = if (target) numbers(file$target), na.action = attr(frame, "na.action"), names = rownames(frame))
 }
 
 #' What a fit says of rows
