@@ -5,6 +5,7 @@ roundings and more. Quantiles are the same whole numbers, or 1e-9 of each other.
 """
 
 import csv
+import io
 import json
 import os
 
@@ -13,7 +14,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from moe_regression import Model, MoERegressor
+from moe_regression import CommandError, Model, MoERegressor
 
 TABLES = os.path.join(os.path.dirname(__file__), "..", "..", "host", "testdata")
 
@@ -189,6 +190,33 @@ def test_choose_and_shared():
     assert [c["k"] for c in fit.selection_] == [1, 2]
     fit = MoERegressor(2, shared=["x2"], random_state=1).fit(x, targets["gaussian"])
     assert fit.coef_[0, 1] == fit.coef_[1, 1]
+
+
+@pytest.mark.parametrize("family", ["poisson", "negative-binomial"])
+def test_zero_expert(family, moe, tmp_path):
+    """A class of the gate that is always 0: all that is said of rows is what the command says, and the law written out."""
+    x, _, _, _, targets = rows()
+    y = np.where(np.random.RandomState(8).random_sample(len(x)) < 1 / (1 + np.exp(1 - x[:, 1])), 0, targets[family])
+    fit = MoERegressor(1, family=family, zero_expert=True, random_state=1).fit(x, y)
+    assert fit.expert_proba(x).shape == (len(x), 2) and fit.coef_.shape == (1, 2) and fit.gate_coef_.shape == (1, 2)
+    pd.DataFrame({"x1": x[:, 0], "x2": x[:, 1], "y": y}).to_csv(tmp_path / "rows.csv", index=False)
+    fit.model_.write(tmp_path / "model.json")
+    table = pd.read_csv(io.StringIO(moe("predict", "model.json", "rows.csv", "--interval", "0.9", cwd=tmp_path)))
+    np.testing.assert_allclose(fit.predict(x), table["mean"], rtol=1e-12)
+    np.testing.assert_allclose(fit.expert_proba(x), table[["p1", "p_zero"]], rtol=1e-12)
+    np.testing.assert_allclose(fit.posterior(x, y), table[["posterior1", "posterior_zero"]], rtol=1e-12, atol=1e-300)
+    np.testing.assert_array_equal(fit.predict_interval(x, 0.9), table[["lower", "upper"]])
+    p, mean = fit.expert_proba(x), fit.model_.experts(x)[:, 0]
+    theta = fit.own_.get("theta", [np.inf])[0]
+    law = stats.poisson(mean) if family == "poisson" else stats.nbinom(theta, theta / (theta + mean))
+    np.testing.assert_allclose(fit.log_density(x, y), np.log(p[:, 0] * law.pmf(y) + p[:, 1] * (y == 0)), rtol=1e-9)
+    assert fit.log_density(x, y).sum() == pytest.approx(fit.log_likelihood_, rel=1e-9)
+    drawn = fit.sample(x, 200, random_state=1)
+    assert abs((drawn == 0).mean() - (p[:, 0] * law.pmf(0) + p[:, 1]).mean()) < 0.01  # 80,000 draws: six standard errors
+    assert list(fit.posterior(pd.DataFrame(x, columns=["x1", "x2"]), y).columns) == ["expert1", "zero"]
+    assert "expert1:x1" in fit.result_.params.index and np.isfinite(fit.result_.bse).all()
+    with pytest.raises(CommandError, match="only counts"):
+        MoERegressor(1, zero_expert=True).fit(x, targets["gaussian"])
 
 
 def test_clusters(moe, tmp_path):

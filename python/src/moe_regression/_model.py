@@ -6,7 +6,8 @@ With regressors a_i, gating w_i and the activation g the model of y given x is
 
 or that of h(y), where the target has a scale h, or another family's law of mean g(<a_i, x> + b_i + offset). Matrices of
 rows are n x k. Rows are told by their features x, n x d, and what else is known of them: `offset` and `trials`, of shape
-(n,), where the model has them, and `groups`, n ids as text, where all rows of a group have one expert.
+(n,), where the model has them, and `groups`, n ids as text, where all rows of a group have one expert. A zero expert is one
+class more of gate and posterior, the last.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from scipy import special
 
 from . import _activation, _command, _family, _terms
 
-FORMATS = ("moe-model/v1", "moe-model/v2", "moe-model/v3", "moe-model/v4", "moe-model/v5")
+FORMATS = ("moe-model/v1", "moe-model/v2", "moe-model/v3", "moe-model/v4", "moe-model/v5",
+           "moe-model/v6")
 _PARAMETERS = ("regressors", "gating", "regressor_intercepts", "gating_intercepts", "output_scale", "sigma", "proportions",
                "own", "standard_errors", "covariance")
 _BLOCK = 4096  # rows of which quantiles are found at a time
@@ -53,13 +55,14 @@ class Model:
         self.file, self._which = file, gate
         self.used = file = _for_rows(file, gate)
         self.k, self.d = file["k"], file["d"]
+        self.classes = self.k + bool(file.get("zero_expert"))  # of the gate
         self.features = list(file["features"])
         self.target = file["target"]
         self.scale = file.get("target_scale", "")
         self.regressors = np.array(file["regressors"], dtype=float).reshape(self.k, self.d)
-        self.gating = np.array(file["gating"], dtype=float).reshape(self.k - 1, self.d)
+        self.gating = np.array(file["gating"], dtype=float).reshape(self.classes - 1, self.d)
         self.intercepts = _or_zeros(file["regressor_intercepts"], self.k)
-        self.gating_intercepts = _or_zeros(file["gating_intercepts"], self.k - 1)
+        self.gating_intercepts = _or_zeros(file["gating_intercepts"], self.classes - 1)
         output = file.get("output_scale") or {"offset": [0.0], "scale": [1.0]}
         self.offset = np.resize(output["offset"], self.k)
         self.output_scale = np.resize(output["scale"], self.k)
@@ -121,9 +124,19 @@ class Model:
             return self.design.matrix(columns)
         return np.column_stack([np.asarray(columns[name], dtype=float) for name in self.features])
 
+    @property
+    def names(self) -> list[str]:
+        """What the classes of the gate are called."""
+        return [f"expert{i + 1}" for i in range(self.k)] + ["zero"] * (self.classes - self.k)
+
     def experts(self, x: np.ndarray, offset=None) -> np.ndarray:
         """The experts' means of h(y), n x k, for features x, n x d; of binomial families their probabilities."""
-        return self._experts(x, offset)[0]
+        return self._means(x, offset)[:, :self.k]
+
+    def _means(self, x, offset=None):
+        """Means of all classes: that of a zero expert is 0, at which the laws of counts have no other value."""
+        means = self._experts(x, offset)[0]
+        return means if self.classes == self.k else np.column_stack([means, np.zeros(len(x))])
 
     def _experts(self, x, offset=None):
         """Means, s*g' and g."""
@@ -141,9 +154,9 @@ class Model:
         return self.offset + self.output_scale * g, self.output_scale * dg, g
 
     def logits(self, x: np.ndarray) -> np.ndarray:
-        """The gate's predictors, n x k, the last of them 0. They have all digits, however large the gate is."""
-        out = np.zeros((len(x), self.k))
-        for j in range(self.k - 1):
+        """The gate's predictors, n x classes, the last of them 0. They have all digits, however large the gate is."""
+        out = np.zeros((len(x), self.classes))
+        for j in range(self.classes - 1):
             out[:, j] = _exact_dot(x, self.gating[j], self.gating_intercepts[j])
         return out
 
@@ -177,7 +190,7 @@ class Model:
 
     def mean(self, x: np.ndarray, offset=None, trials=None, groups=None) -> np.ndarray:
         """E[y|x], or the median of y where it has no mean, that is where 1/y is normal."""
-        gate, experts = self.gate(x, groups), self.experts(x, offset)
+        gate, experts = self.gate(x, groups), self._means(x, offset)
         if self.scale == "reciprocal":
             return self._back(_quantile(gate, experts, np.broadcast_to(self.sigma, gate.shape), 0.5))
         mean = _finite((gate * _mean_of(self.scale, experts, self.sigma)).sum(axis=1))
@@ -223,7 +236,7 @@ class Model:
         prior = self.scores(self.logits(x))
         prior = prior - special.logsumexp(prior, axis=1, keepdims=True)
         out = prior[first]
-        for i in range(self.k):
+        for i in range(self.classes):
             out[:, i] += np.bincount(of, weights=joint[:, i] - prior[:, i], minlength=len(first))
         return out
 
@@ -233,7 +246,7 @@ class Model:
         scores = self.scores(self.logits(x))
         scores = scores - scores.max(axis=1, keepdims=True)
         scores = scores - special.logsumexp(scores, axis=1, keepdims=True)
-        means = self.experts(x, offset)
+        means = self._means(x, offset)
         if self.family is None:
             standard = (v[:, None] - means) / self.sigma
             return (scores - 0.5 * standard * standard - np.log(self.sigma),
@@ -244,7 +257,8 @@ class Model:
 
     def _own(self, shape, trials=None, needed=False):
         """The family's own parameters and trials, n x k each."""
-        own = [np.broadcast_to(v, shape) for v in ([self.sigma] if self.used["sigma"] else []) + list(self.own.values())]
+        own = [np.broadcast_to(np.resize(v, self.classes) if self.classes > self.k else v, shape)
+               for v in ([self.sigma] if self.used["sigma"] else []) + list(self.own.values())]
         if isinstance(self.family, _family.Binomial):
             if trials is None and needed and self.trials_of is not None:
                 raise ValueError(f"the model's target is of {self.trials_of} trials: want them for these rows")
@@ -269,7 +283,7 @@ class Model:
     def _quantile_of(self, x, q, offset, trials, groups):
         if self.family is None:
             return _quantile(*self._components(x, groups), q)
-        means = self.experts(x, offset)
+        means = self._means(x, offset)
         return _family.quantile(self.family, self.gate(x, groups), means, self._own(means.shape, trials), q)
 
     def _components(self, x, groups=None):
@@ -285,7 +299,7 @@ class Model:
 
     def below(self, x: np.ndarray, y: np.ndarray, offset=None, trials=None, groups=None) -> np.ndarray:
         """P(Y <= y|x) of the parameters as they are, of whole numbers to the middle of their step."""
-        v, gate, means = self._forth(y)[:, None], self.gate(x, groups), self.experts(x, offset)
+        v, gate, means = self._forth(y)[:, None], self.gate(x, groups), self._means(x, offset)
         if self.family is None:
             return (gate * special.ndtr((v - means) / self.sigma)).sum(axis=1)
         own = self._own(means.shape, trials, needed=True)
@@ -297,9 +311,9 @@ class Model:
     def sample(self, x: np.ndarray, random: np.random.RandomState, offset=None, trials=None, groups=None) -> np.ndarray:
         """One y for every row, of the parameters as they are. Rows are drawn one by one, those of a group too."""
         gate = self.gate(x, groups)
-        z = (random.random_sample((len(x), 1)) > np.cumsum(gate, axis=1)).sum(axis=1).clip(max=self.k - 1)
+        z = (random.random_sample((len(x), 1)) > np.cumsum(gate, axis=1)).sum(axis=1).clip(max=self.classes - 1)
         rows = np.arange(len(x))
-        means = self.experts(x, offset)
+        means = self._means(x, offset)
         if self.family is None:
             return self._back(means[rows, z] + self.sigma[z] * random.standard_normal(len(x)))
         return self.family.draw(random, means[rows, z], *(p[rows, z] for p in self._own(means.shape, trials)))

@@ -75,6 +75,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         Means c + s*g in the place of g.
     choose : {"bic", "icl", "set", "heldout"}, default="bic"
         How a range of numbers of experts is chosen from; ``set`` takes the least of `k_set_`, ``heldout`` crossvalidates.
+    zero_expert : bool, default=False
+        One class more of the gate, of rows that are 0 whatever the features; of counts.
     method : str, default="auto"
         Method of fitting, as ``moe help methods`` has them.
     missing : {"refuse", "drop"}, default="refuse"
@@ -148,7 +150,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
 
     def __init__(self, n_experts=2, *, activation=None, activation_params=None, family="gaussian", dof=None,
                  fit_intercept=True, gate_intercept=True, gate="softmax", gate_features=None, formula=None, shared=None,
-                 noise="shared", output_scale=None, choose="bic", method="auto", missing="refuse", errors=None, random_state=None, n_jobs=1, verbose=False):
+                 noise="shared", output_scale=None, choose="bic", zero_expert=False, method="auto", missing="refuse", errors=None, random_state=None, n_jobs=1, verbose=False):
         self.n_experts = n_experts
         self.activation = activation
         self.activation_params = activation_params
@@ -163,6 +165,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         self.noise = noise
         self.output_scale = output_scale
         self.choose = choose
+        self.zero_expert = zero_expert
         self.method = method
         self.missing = missing
         self.errors = errors
@@ -291,6 +294,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         config["dof"] = None if self.dof is None else float(self.dof)
         config["shared"] = None if self.shared is None else list(self.shared)
         config["output_scale"] = self.output_scale
+        config["zero_expert"] = True if self.zero_expert else None
         config["errors"] = None if self.errors is None else list(self.errors)
         if levels:
             config |= {"categorical": list(levels), "reference": {name: "0" for name in levels}}
@@ -574,20 +578,20 @@ class MoERegressor(RegressorMixin, BaseEstimator):
                              offset=offset, trials=trials)
 
     def expert_proba(self, X, groups=None):
-        """P(z=i|x), of shape (n, n_experts_); of a row in a group that the fit has seen its posterior."""
+        """P(z=i|x), of shape (n, n_experts_), with a column more of a zero expert; of a row in a group that the fit has seen its posterior."""
         check_is_fitted(self, "model_")
-        return self._of_rows(X, self.model_.gate, self._command_columns(r"p\d+"), groups=groups)
+        return self._of_rows(X, self.model_.gate, self._command_columns(r"p(\d+|_zero)"), groups=groups)
 
     def posterior(self, X, y, groups=None, offset=None, trials=None):
         """P(z=i|x,y), of shape (n, n_experts_); for a frame X a frame with its index. Rows in groups have that of their
         group: of those that the fit has seen what is known of them, of others that of all their rows in X."""
         check_is_fitted(self, "model_")
-        out = self._of_rows(X, self.model_.posterior, self._command_columns(r"posterior\d+"), y, groups=groups,
+        out = self._of_rows(X, self.model_.posterior, self._command_columns(r"posterior(\d+|_zero)"), y, groups=groups,
                             offset=offset, trials=trials)
         if not _tables.is_frame(X):
             return out
         import pandas as pd
-        return pd.DataFrame(out, index=X.index, columns=[f"expert{i + 1}" for i in range(self.n_experts_)])
+        return pd.DataFrame(out, index=X.index, columns=self.model_.names)
 
     def predict_quantile(self, X, q, groups=None, offset=None, trials=None):
         """Quantiles of y given x, of counts the least y with P(Y <= y) >= q.
