@@ -32,7 +32,7 @@ for page in README.md docs/r.md; do
 	R_LIBS="$work/library" Rscript r/pages.R "$page"
 done
 
-# Of ten models R, Python and the command predict the same.
+# Of eleven models R, Python and the command predict the same.
 python=/usr/bin/python3
 if "$python" -c 'import numpy, scipy, sklearn' 2>/dev/null; then
 	R_LIBS="$work/library" PYTHONPATH="python/src" "$python" r/same.py

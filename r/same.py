@@ -1,4 +1,4 @@
-"""Ten models by the command, from whose files R, Python and the command predict the same: python3 r/same.py.
+"""Eleven models by the command, from whose files R, Python and the command predict the same: python3 r/same.py.
 
 MOE_BINARY names the command, R finds the package moe, and PYTHONPATH has python/src. What each computes are sums of some
 ten terms in double precision: 1e-12 of 1 and the value's size is hundreds of roundings.
@@ -22,6 +22,7 @@ MODELS = {
     "heavy tails": ["--formula", "y ~ x + z | x", "--family", "student-t", "--dof", "4", "--k", "2"],
     "counts": ["--formula", "visits ~ x + site + offset(log(hours)) | z", "--family", "poisson", "--k", "2"],
     "spread counts": ["--formula", "visits ~ x + site | z", "--family", "negative-binomial", "--k", "2"],
+    "zeros": ["--formula", "calls ~ x + site | z", "--family", "negative-binomial", "--zero-expert", "--k", "2"],
     "successes": ["--formula", "cbind(yes, no) ~ x + site | z", "--family", "binomial", "--k", "2"],
     "groups": ["--formula", "y ~ x + site | 1 | id", "--k", "2"],
     "counts in groups": ["--formula", "visits ~ x + site + offset(log(hours)) | 1 | id", "--family", "poisson", "--k", "2"],
@@ -47,8 +48,10 @@ def draw(n=400):
     y = mean + 0.3 * r.standard_normal(n)
     trials = r.randint(1, 9, n)
     yes = r.binomial(trials, 1 / (1 + np.exp(-mean)))
+    visits = r.poisson(hours * np.exp(mean / 2))
+    calls = np.where(r.random_sample(n) < 1 / (1 + np.exp(1 - z)), 0, visits)
     return {"x": x, "z": z, "site": site, "id": [f"group {i}" for i in ids], "hours": hours, "y": y, "size": np.exp(y),
-            "visits": r.poisson(hours * np.exp(mean / 2)), "yes": yes, "no": trials - yes}
+            "visits": visits, "calls": calls, "yes": yes, "no": trials - yes}
 
 
 def write(path, columns, rows):
@@ -94,7 +97,8 @@ def main():
                            stdout=subprocess.DEVNULL)
             subprocess.run(["Rscript", at("read.R"), at("model.json"), at("new.csv"), at("r.csv")], check=True)
             table = read(at("command.csv"))
-            want = np.array([table[next(iter(table))], table["p1"], table["p2"]], dtype=float).T
+            gate = [name for name in table if name in ("p1", "p2", "p_zero")]
+            want = np.array([table[name] for name in [next(iter(table)), *gate]], dtype=float).T
             said = {"R": np.array(list(read(at("r.csv")).values()), dtype=float).T, "Python": by_python(at("model.json"), read(at("new.csv")))}
             for who, got in said.items():
                 off = float(np.max(np.abs(got - want) / (1 + np.abs(want))))

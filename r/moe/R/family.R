@@ -31,7 +31,6 @@ activation_of <- function(activation, family) {
 }
 
 file_family <- function(file) {
-  if (isTRUE(file$zero_expert)) refuse("the model has a zero expert, which this package does not know: use moe predict")
   family <- file$family
   if (is.null(family)) "gaussian" else if (is.list(family)) family$name else family
 }

@@ -29,7 +29,7 @@ parameters_of <- function(fit) {
   several <- function(part, of, se) {
     for (i in seq_along(of)) add(paste0(part, if (length(of) > 1) i), of[i], if (i <= length(se)) se[i])
   }
-  each("expert", m$regressors, file$regressor_intercepts, "regressors", "regressor_intercepts")
+  each("expert", m$regressors[seq_len(m$experts), , drop = FALSE], file$regressor_intercepts, "regressors", "regressor_intercepts")
   each("gate", m$gating, file$gating_intercepts, "gating", "gating_intercepts")
   if (!isTRUE(file$fit$sigma_given)) several("sigma", file$sigma, errors$sigma)
   for (part in names(file$own)) several(part, file$own[[part]], errors$own[[part]])
@@ -167,7 +167,7 @@ anova.moe <- function(object, ...) {
   write_moe(object, files[1])
   write_moe(others[[1]], files[2])
   found <- fromJSON(run(c("compare", files, "--json"), accept = 0:1))
-  if (object$says$k != others[[1]]$says$k) refuse("anova: ", found$untested)
+  if (object$says$experts != others[[1]]$says$experts) refuse("anova: ", found$untested)
   side <- function(part) vapply(found[c("a", "b")], function(of) as.double(of[[part]]), 0)
   out <- data.frame(Df = side("parameters"), logLik = side("log_likelihood"), BIC = side("bic"), AIC = side("aic"),
                     Chisq = NA_real_, "Chi Df" = NA_real_, "Pr(>Chisq)" = NA_real_, check.names = FALSE)

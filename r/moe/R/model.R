@@ -4,25 +4,29 @@
 #
 #   P(z=i|x) = softmax_i(<w_i, x> + v_i),   y | x, z=i ~ N(c_i + s_i*g(<a_i, x> + b_i), sigma_i^2)
 #
-# or that of h(y), where the target has a scale h. Rows are a list: x, n x d, with what else varies by row.
+# or that of h(y), where the target has a scale h. A zero expert is one class more, the last, whose mean is 0. Rows are a list: x, n x d, with what else varies by row.
 
-formats <- paste0("moe-model/v", 1:5)
+formats <- paste0("moe-model/v", 1:6)
 
 # The parameters of a file as matrices, and g.
 says <- function(file) {
   if (!file$format %in% formats)
     refuse("format ", file$format, ": want ", paste(formats, collapse = ", "))
-  k <- file$k
+  experts <- file$k
+  zero <- isTRUE(file$zero_expert)
+  k <- experts + zero # classes of the gate
   d <- file$d
   zeros <- function(values, n) if (length(values)) as.double(values) else rep(0, n)
   output <- file$output_scale
   if (is.null(output)) output <- list(offset = 0, scale = 1)
   leaves <- if (length(file$leaves)) file$leaves else list(file$activation)
-  out <- list(k = k, d = d, regressors = matrix(as.double(unlist(file$regressors)), k, d),
+  of_experts <- function(values, n = experts) c(rep_len(values, n), if (zero) 0)
+  out <- list(k = k, d = d, experts = experts, zero = zero,
+              regressors = rbind(matrix(as.double(unlist(file$regressors)), experts, d), if (zero) rep(0, d)),
               gating = matrix(as.double(unlist(file$gating)), k - 1, d),
-              intercepts = zeros(file$regressor_intercepts, k),
-              gating_intercepts = zeros(file$gating_intercepts, k - 1), offset = rep_len(output$offset, k),
-              scale = rep_len(output$scale, k),
+              intercepts = of_experts(zeros(file$regressor_intercepts, experts)),
+              gating_intercepts = zeros(file$gating_intercepts, k - 1), offset = of_experts(output$offset),
+              scale = of_experts(output$scale),
               own = lapply(c(if (length(file$sigma)) list(sigma = file$sigma), file$own), rep_len, k),
               target_scale = if (is.null(file$target_scale)) "" else file$target_scale,
               gates = gates_of(file$hierarchy, k), family = file_family(file),

@@ -46,7 +46,7 @@ plot_along <- function(x, which, along, ...) {
          col = colour[max.col(posterior_of(x$says, fit_rows(x), x$y))], ...)
     matplot(grid, predict(x, grid_data, type = "expert"), type = "l", lty = 1, lwd = 2, col = colour, add = TRUE)
   }
-  legend("topright", paste("expert", seq_len(x$says$k)), col = colour, lwd = 2, bty = "n")
+  legend("topright", classes_of(x$says), col = colour, lwd = 2, bty = "n")
 }
 
 plot_residuals <- function(x, ...) {

@@ -125,6 +125,9 @@ predict.moe <- function(object, newdata, type = c("response", "expert", "prob", 
   omitted(value)
 }
 
+# What the classes of the gate are called.
+classes_of <- function(m) c(paste0("expert", seq_len(m$experts)), if (m$zero) "zero")
+
 known <- function(object) {
   if (!knows(object)) refuse("predictions from this model's file take the command (moe predict): ",
                            if (object$says$arranged) "it has arrangements" else
@@ -158,11 +161,12 @@ with_missing <- function(of, say) {
 }
 
 said_of <- function(m, rows, y, type, interval, level, at) {
-  experts <- function(x) `colnames<-`(x, paste0("expert", seq_len(m$k)))
+  classes <- function(x) `colnames<-`(x, classes_of(m))
+  experts <- function(x) classes(x)[, seq_len(m$experts), drop = FALSE]
   switch(type,
     expert = experts(experts_of(m, rows)$mean),
-    prob = experts(gate_of(m, rows)),
-    posterior = experts(posterior_of(m, rows, y)),
+    prob = classes(gate_of(m, rows)),
+    posterior = classes(posterior_of(m, rows, y)),
     link = experts(experts_of(m, rows)$index),
     quantile = `colnames<-`(vapply(at, function(q) quantile_of(m, rows, q), numeric(nrow(rows$x))) |>
                               matrix(ncol = length(at)), paste0(format(100 * at, trim = TRUE), "%")),
@@ -200,7 +204,7 @@ slopes <- function(m, rows, at, of_mean, of_score, of_own) {
   out <- matrix(0, nrow(rows$x), nrow(labels))
   for (a in seq_len(nrow(labels))) {
     i <- labels$index[a]
-    experts <- if (i == 0) seq_len(m$k) else i
+    experts <- if (i == 0) seq_len(m$experts) else i
     out[, a] <- switch(labels$part[a],
       expert = of_mean[, i] * at$slope[, i] * column_of(rows, labels$feature[a]),
       gate = of_logit[, i] * column_of(rows, labels$feature[a]),

@@ -17,9 +17,9 @@ print.moe <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   part <- sub("[0-9]*(:.*)?$", "", rownames(of))
   cat(title_of(x), ", proportions ", paste(format(x$file$proportions, digits = 3), collapse = ", "), "\n\n", sep = "")
   cat("Experts:\n")
-  print(wide(of[part == "expert", ], x$says$k), digits = digits, na.print = "")
+  print(wide(of[part == "expert", ], x$says$experts), digits = digits, na.print = "")
   if (any(part == "gate")) {
-    cat("\nGate, relative to expert ", x$says$k, ":\n", sep = "")
+    cat("\nGate, relative to ", last_of(x$says), ":\n", sep = "")
     print(wide(of[part == "gate", ], x$says$k - 1), digits = digits, na.print = "")
   }
   cat("\n")
@@ -34,7 +34,8 @@ print.moe <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
 title_of <- function(x) {
   leaves <- if (length(x$file$leaves)) x$file$leaves else list(x$file$activation)
   names <- vapply(leaves, `[[`, "", "name")
-  paste0(if (x$says$k == 1) "One expert" else paste(x$says$k, "experts"), " (", paste(names, collapse = ", "), ")")
+  paste0(if (x$says$experts == 1) "One expert" else paste(x$says$experts, "experts"),
+         if (x$says$zero) " and a zero expert", " (", paste(names, collapse = ", "), ")")
 }
 
 # Estimates with a row for each column of the data, and a column for each expert.
@@ -60,13 +61,14 @@ summary.moe <- function(object, ...) {
     out
   }
   k <- object$says$k
+  experts <- seq_len(object$says$experts)
   coefficients <- grepl("^(expert|gate)", whose)
   structure(list(
     call = object$call, title = title_of(object),
     family = object$family$family, proportions = object$file$proportions, coefficients = table,
-    experts = setNames(lapply(paste0("expert", seq_len(k)), pick), paste("Expert", seq_len(k))),
+    experts = setNames(lapply(paste0("expert", experts), pick), paste("Expert", experts)),
     gate = setNames(lapply(paste0("gate", seq_len(k - 1)), pick),
-                    sprintf("Gate: expert %d against expert %d", seq_len(k - 1), k)),
+                    sprintf("Gate: expert %d against %s", seq_len(k - 1), last_of(object$says))),
     dispersion = table[!coefficients, 1:2, drop = FALSE], kind = object$file$standard_errors$kind,
     log_likelihood = object$file$fit$log_likelihood, df = df_of(object), nobs = nobs(object), aic = object$file$fit$aic,
     bic = object$file$fit$bic, residuals = if (!is.null(object$terms) && knows(object)) residuals_of(object, "quantile"),
@@ -104,9 +106,12 @@ selection_of <- function(object) {
   columns <- c("k", "log_likelihood", "aic", "bic", "icl")
   value <- function(row, name) if (is.null(row[[name]])) NA_real_ else as.double(row[[name]])
   out <- as.data.frame(lapply(setNames(nm = columns), function(name) vapply(rows, value, 0, name)))
-  out$chosen <- out$k == object$says$k
+  out$chosen <- out$k == object$says$experts
   out
 }
+
+# What the gate is relative to.
+last_of <- function(m) if (m$zero) "the zero expert" else paste("expert", m$k)
 
 # Which numbers of experts the data leave; NULL of fits of one.
 left_of <- function(object) {

@@ -36,7 +36,7 @@ tidy.moe <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
 glance.moe <- function(x, ...) {
   fit <- x$file$fit
   said <- function(v) if (is.null(v)) NA_character_ else v
-  data.frame(k = x$says$k, family = x$family$family, logLik = fit$log_likelihood, AIC = fit$aic, BIC = fit$bic,
+  data.frame(k = x$says$experts, family = x$family$family, logLik = fit$log_likelihood, AIC = fit$aic, BIC = fit$bic,
              df = df_of(x), nobs = nobs(x), converged = isTRUE(fit$converged), optimum = said(fit$certificate$optimum),
              model = said(fit$certificate$model))
 }

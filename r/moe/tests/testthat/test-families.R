@@ -109,3 +109,23 @@ test_that("predictions of families are the command's", {
     expect_lt(gap(got, want[c("lower", "upper")]), 1e-9)
   }
 })
+
+test_that("a zero expert is one class more of the gate", {
+  skip_without_command()
+  d <- counts()
+  set.seed(9)
+  d$calls <- ifelse(runif(nrow(d)) < plogis(d$z - 1), 0, d$nb)
+  fit <- quiet(moe(calls ~ x | z, d, k = 1, family = "negative-binomial", zero_expert = TRUE))
+  p <- predict(fit, d, "prob")
+  expect_identical(colnames(p), c("expert1", "zero"))
+  mean <- predict(fit, d, "expert")[, 1]
+  theta <- coef(fit)[["theta"]]
+  law <- p[, 1] * dnbinom(d$calls, theta, mu = mean) + p[, 2] * (d$calls == 0)
+  expect_equal(sum(log(law)), as.numeric(logLik(fit)), tolerance = 1e-9)
+  expect_equal(unname(predict(fit, d)), unname(p[, 1] * mean), tolerance = 1e-12)
+  expect_equal(unname(predict(fit, d, "posterior")[, 2]), unname(p[, 2] * (d$calls == 0) / law), tolerance = 1e-9)
+  expect_output(print(summary(fit)), "One expert and a zero expert.*Gate: expert 1 against the zero expert")
+  expect_lt(abs(mean(as.matrix(simulate(fit, 100, seed = 1)) == 0) - mean(p[, 1] * dnbinom(0, theta, mu = mean) + p[, 2])), 0.02)
+  scores <- estfun.moe(fit) # at the maximum they sum to nothing
+  expect_lt(max(abs(colSums(scores)) / sqrt(colSums(scores^2))), 1e-3)
+})
