@@ -177,7 +177,14 @@ ask <- function(fit, config, x, activation, start, threads, verbose) {
   writeLines(toJSON(config), file, useBytes = TRUE)
   out <- file.path(place, "model.json")
   embed <- if (isTRUE(grepl("\\.wasm$", config$activation$name))) "--embed"
-  run(c("fit", "--config", file, "-o", out, embed, threads_flag(threads)), accept = 0:1, verbose = verbose)
+  tryCatch(
+    run(c("fit", "--config", file, "-o", out, embed, threads_flag(threads)), accept = 0:1, verbose = verbose),
+    moe_error = function(e) { # the command knows the groups by numbers
+      at <- regexpr("(?<=group )[0-9]+", e$message, perl = TRUE)
+      if (at > 0 && length(fit$group))
+        regmatches(e$message, at) <- unique(fit$group)[as.integer(regmatches(e$message, at)) + 1]
+      stop(e)
+    })
   fit$start <- begin$log_likelihood
   text <- paste(readLines(out, warn = FALSE, encoding = "UTF-8"), collapse = "\n")
   keep_file(fit, of_groups(text, unique(fit$group)), made$error)
