@@ -25,7 +25,7 @@ type Density interface {
 	Own() []OwnParameter
 	// Domain says which means and targets there are.
 	Domain() Domain
-	// LogDensity writes scores + log f(y; mean, ψ), all constants included, to dst.
+	// LogDensity writes scores + log f(y; mean, ψ), all constants included, to dst, which is none of the others.
 	LogDensity(dst, scores, y, mean, psi []float64)
 	// Derive writes the derivatives of log f(y; mean, ψ) to t.
 	Derive(t Terms, y, mean, psi []float64)

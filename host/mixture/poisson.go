@@ -5,6 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // Poisson is the law of counts y of mean m > 0, log f = y·log m − m − log y!.
@@ -24,19 +26,19 @@ var counts = Domain{Most: 1 << 53, Whole: true, MostMean: math.Inf(1)}
 
 // LogDensity implements [Density]. Large counts go by Stirling's series, whose terms do not cancel (Loader 2000).
 func (Poisson) LogDensity(dst, scores, y, mean, _ []float64) {
+	dst = dst[:len(y)]
+	for t := range dst {
+		dst[t] = min(max(mean[t], math.SmallestNonzeroFloat64), math.MaxFloat64)
+	}
+	kernel.Log(dst, dst)
 	for t, v := range y {
-		dst[t] = scores[t] + logPoisson(v, mean[t])
+		if v < stirlingFrom {
+			dst[t] = scores[t] + (v*dst[t] - mean[t] - logFactorial(v))
+			continue
+		}
+		m := max(mean[t], math.SmallestNonzeroFloat64)
+		dst[t] = scores[t] + (v*logLess(m, v) - 0.5*math.Log(2*math.Pi*v) - stirling(v))
 	}
-}
-
-func logPoisson(y, m float64) float64 {
-	switch {
-	case y == 0:
-		return -m
-	case y < stirlingFrom:
-		return y*math.Log(max(m, math.SmallestNonzeroFloat64)) - m - logFactorial(y)
-	}
-	return y*logLess(max(m, math.SmallestNonzeroFloat64), y) - 0.5*math.Log(2*math.Pi*y) - stirling(y)
 }
 
 // Derive implements [Density]: y/m − 1, y/m², 1/m.

@@ -36,8 +36,19 @@ func trigammaLess(x float64) float64 {
 	return r*0.5 + r/x*(1./6-r*(1./30-r*(1./42-r*(1./30-r*(5./66-r*691./2730)))))
 }
 
-// logFactorial returns log y!.
+// logFactorials are log y! of y from 0.
+var logFactorials = func() (all [stirlingFrom]float64) {
+	for y := range all {
+		all[y], _ = math.Lgamma(float64(y + 1))
+	}
+	return all
+}()
+
+// logFactorial returns log y! of a count y.
 func logFactorial(y float64) float64 {
+	if y >= 0 && y < stirlingFrom {
+		return logFactorials[int(y)]
+	}
 	lg, _ := math.Lgamma(y + 1)
 	return lg
 }
