@@ -1,0 +1,105 @@
+package host
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/metric"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/plugins/identity"
+)
+
+// TestFamilyOutliers is the study of docs/studies/families.md of rows that are far off: of normal data sets a tenth of the rows
+// are moved by 20 sigma, up or down, and fits of them are set beside fits of the same tables without those rows. Printed are
+// geometric means of E_reg over the data sets, and of their ratio.
+//
+//	go test ./host -run TestFamilyOutliers -study 40 -v -timeout 0
+func TestFamilyOutliers(t *testing.T) {
+	if *studySets == 0 {
+		t.Skip("a study: see docs/studies/families.md")
+	}
+	line := activation(identity.Family, nil)
+	const sigma = 0.1
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		most float64 // wanted ratio; 0: none
+	}{
+		{"gaussian", Config{}, 0},
+		{"student-t, dof 4", Config{Family: StudentT, Dof: 4}, 1.5},
+		{"student-t, dof auto", Config{Family: StudentT}, 1.5},
+	} {
+		c.cfg.K = 2
+		var moved, without float64
+		for seed := *studyFrom; seed < *studyFrom+uint64(*studySets); seed++ {
+			s, err := sample.New(sample.Config{Activation: line, K: 2, D: 6, N: 2000, Sigma: sigma, Design: sample.Random, Seed: seed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			far, rest := outliers(t, s, 20*sigma, seed)
+			for _, of := range []struct {
+				table dataset.Source
+				sum   *float64
+			}{{far, &moved}, {rest, &without}} {
+				m, err := Fit(t.Context(), line, of.table, c.cfg)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				e, _ := metric.Ereg(m.Params(), s.Truth)
+				*of.sum += math.Log(e) / float64(*studySets)
+			}
+		}
+		ratio := math.Exp(moved - without)
+		t.Logf("%s: E_reg %.3g with the moved rows, %.3g without them, ratio %.3g", c.name, math.Exp(moved),
+			math.Exp(without), ratio)
+		if c.most > 0 && ratio > c.most {
+			t.Errorf("%s: ratio %.3g, want at most %v", c.name, ratio, c.most)
+		}
+	}
+}
+
+// outliers returns the rows of s with every tenth, at random, moved by far up or down, and those that were not moved.
+func outliers(t *testing.T, s *sample.Sampler, far float64, seed uint64) (moved, rest memoryTable) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 20))
+	moved, rest = memoryTable{s.Schema(), &model.Data{D: s.Truth.D}}, memoryTable{s.Schema(), &model.Data{D: s.Truth.D}}
+	if err := s.Read(t.Context(), func(b *model.Block) error {
+		x := make([]float64, s.Truth.D)
+		for r, y := range b.Y {
+			for j := range x {
+				x[j] = b.X[j*b.N+r]
+			}
+			switch u := rng.Float64(); {
+			case u < .05:
+				appendRow(moved.data, x, y+far)
+			case u < .1:
+				appendRow(moved.data, x, y-far)
+			default:
+				appendRow(moved.data, x, y)
+				appendRow(rest.data, x, y)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return moved, rest
+}
+
+// appendRow adds a row to the end of d.
+func appendRow(d *model.Data, x []float64, y float64) {
+	if d.N%model.BlockRows == 0 {
+		d.Blocks = append(d.Blocks, model.Block{})
+	}
+	b := &d.Blocks[len(d.Blocks)-1]
+	for j, v := range x {
+		b.X = slices.Insert(b.X, (j+1)*b.N+j, v)
+	}
+	b.Y = append(b.Y, y)
+	b.N++
+	d.N++
+}
