@@ -97,3 +97,15 @@ func testNoiseFloor(t *testing.T, name string, step func(context.Context, []floa
 		copy(theta, next)
 	}
 }
+
+// TestSpans: at the ends of its logarithm an own parameter of any density is one that it may be, to the last bit.
+func TestSpans(t *testing.T) {
+	for _, name := range mixture.Densities() {
+		own := mixture.DensityOf(name).Own()
+		for q, s := range spans(own, 0x1p-1000) {
+			if low, high := math.Exp(s.least), math.Exp(s.most); low < own[q].Least || high > own[q].Most {
+				t.Errorf("%s: %s goes from %v to %v, and may be from %v to %v", name, own[q].Name, low, high, own[q].Least, own[q].Most)
+			}
+		}
+	}
+}

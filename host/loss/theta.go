@@ -102,12 +102,20 @@ type span struct{ least, most float64 }
 
 func (s span) hold(v float64) float64 { return min(max(v, s.least), s.most) }
 
-// spans are those of the logarithms of a density's own parameters, of which the first has another floor.
+// spans are those of the logarithms of a density's own parameters, of which the first has another floor. Their exponentials
+// do not leave what the parameter may be, by rounding either.
 func spans(own []mixture.OwnParameter, floor float64) []span {
 	const mostLog = 300
 	var out []span
 	for _, q := range own {
-		out = append(out, span{math.Log(max(q.Least, floor)), min(math.Log(q.Most), mostLog)})
+		s := span{math.Log(max(q.Least, floor)), min(math.Log(q.Most), mostLog)}
+		for math.Exp(s.least) < q.Least {
+			s.least = math.Nextafter(s.least, s.most)
+		}
+		for math.Exp(s.most) > q.Most {
+			s.most = math.Nextafter(s.most, s.least)
+		}
+		out = append(out, s)
 		floor = leastScale
 	}
 	return out
