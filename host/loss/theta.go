@@ -102,8 +102,8 @@ type span struct{ least, most float64 }
 
 func (s span) hold(v float64) float64 { return min(max(v, s.least), s.most) }
 
-// spans are those of the logarithms of a density's own parameters, of which the first has another floor. Their exponentials
-// do not leave what the parameter may be, by rounding either.
+// spans are those of the logarithms of a density's own parameters, of which the first has another floor. Their
+// exponentials do not leave what the parameter may be, by rounding either.
 func spans(own []mixture.OwnParameter, floor float64) []span {
 	const mostLog = 300
 	var out []span
