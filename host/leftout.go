@@ -56,7 +56,7 @@ func newRows(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Confi
 // nil where the information does not determine the parameters, or a gate of the maximum is certain of rows' experts.
 func leaveOneOut(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) (*fitted.LeaveOneOut, error) {
 	view := m.ForNewRows()
-	if view.StandardErrors == nil || cfg.beside || m.Penalised == nil && len(m.Fit.Separation) > 0 {
+	if view.StandardErrors == nil || cfg.beside || m.Penalised == nil && len(m.Fit.Separation)+len(m.Fit.Endless) > 0 {
 		return nil, nil
 	}
 	at := &optimum{p: p, params: p.Shape.Adopt(p.Units.Into(view.Params()))}

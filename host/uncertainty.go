@@ -113,25 +113,35 @@ func (o *optimum) kind(cfg Config) infer.Kind {
 
 // covariance is that of the parameters that have a finite optimum, in the user's units.
 func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covariance, error) {
+	var ends *infer.Endless
+	var err error
+	if o.groups == nil {
+		if ends, err = infer.EndlessOf(ctx, o.l, o.params); err != nil {
+			return nil, err
+		}
+	}
 	c, err := infer.EstimateGiven(ctx, o.l, o.params, kind, o.p.Kinks(), func(q loss.Parameter) bool {
 		return q.Part == model.Gate && o.groups.Leads(q.Index) || o.l.AtEnd(o.params, q)
-	})
+	}, ends)
 	if err != nil {
 		return nil, err
 	}
 	c.Without(func(q loss.Parameter) bool { return infinite(o.groups, q) })
 	if u := o.p.Units; u != nil {
 		c.Convert(u.Mean, u.SD)
+		ends.Convert(u.Mean, u.SD)
 	}
+	c.Without(ends.Moves)
 	return c, nil
 }
 
-// errors are the standard errors of a covariance, NaN for coefficients without a finite
+// errors are the standard errors of a covariance, NaN for coefficients of the gate without a finite
 // optimum.
 func (o *optimum) errors(c *infer.Covariance) *model.Params {
 	se := c.Errors(o.params)
 	for _, q := range o.l.Parameters() {
-		if infinite(o.groups, q) {
+		endless := o.groups == nil && q.Part == model.Gate && !slices.Contains(c.Parameters, q)
+		if endless || infinite(o.groups, q) {
 			*q.In(se) = math.NaN()
 		}
 	}
@@ -155,6 +165,29 @@ func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 // infinite says whether a coefficient has no finite optimum.
 func infinite(groups *search.Groups, q loss.Parameter) bool {
 	return q.Part == model.Gate && groups.Infinite(q.Index)
+}
+
+// endlessGate names the coefficients of the best's gate that have no finite optimum though it separates no experts.
+func endlessGate(ctx context.Context, p *problem.Problem, best *search.Candidate,
+	order []int) (names []string, err error) {
+	if best.Groups != nil {
+		return nil, nil
+	}
+	at := optimumOf(p, best, best.Params.Relabel(order), order)
+	ends, err := infer.EndlessOf(ctx, at.l, at.params)
+	if err != nil || ends == nil {
+		return nil, err
+	}
+	if u := p.Units; u != nil {
+		ends.Convert(u.Mean, u.SD)
+	}
+	for _, q := range at.l.Parameters() {
+		if ends.Moves(q) {
+			names = append(names, fmt.Sprintf("gate%d:%s", q.Index+1, append(slices.Clone(p.Schema.Features),
+				model.InterceptName)[q.Feature]))
+		}
+	}
+	return names, nil
 }
 
 // separation states the boundaries of the best, whose experts the model has in the given

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/explore"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -115,6 +116,19 @@ const (
 // warnOfGate warns of one gate, of parameters q, that has a finite optimum and hardly a row in doubt between two groups
 // of experts: its coefficients are large, and rest on these rows.
 func warnOfGate(ctx context.Context, m *fitted.Model, l *loss.Likelihood, q *model.Params) error {
+	if names := m.Fit.Endless; len(names) > 0 {
+		const most = 6
+		move, infinite, more := "move", "they are", ""
+		if len(names) == 1 {
+			move, infinite = "moves", "it is"
+		}
+		if n := len(names) - most; n > 0 {
+			names, more = names[:most], fmt.Sprintf(" and %d more", n)
+		}
+		m.Fit.Warn(fitted.WarnGate, "the gate is certain of every row that %s%s %s, as where an expert has no row of "+
+			"a factor's level: %s infinite at the maximum of the likelihood", strings.Join(names, ", "), more,
+			move, infinite)
+	}
 	k, shares := m.Classes(), slices.Clone(m.Proportions)
 	if k == 1 || m.Hierarchy != "" || len(m.Fit.Separation) > 0 {
 		return nil

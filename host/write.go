@@ -102,6 +102,11 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if m.Fit.Separation, err = separation(ctx, p, best, order); err != nil {
 		return nil, err
 	}
+	if out.joint && m.Fit.Converged {
+		if m.Fit.Endless, err = endlessGate(ctx, p, best, order); err != nil {
+			return nil, err
+		}
+	}
 	if cfg.unjudged {
 		m.Fit.Certificate = nil
 		return m, nil

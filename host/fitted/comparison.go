@@ -150,7 +150,7 @@ func nested(which string, small, large *Model, s, l Compared) (*NestedTest, erro
 		return nil, errors.New("neither model contains the other: compare BIC")
 	case !small.Fit.Converged || !large.Fit.Converged:
 		return nil, errors.New("one of the fits has not converged")
-	case len(small.Fit.Separation)+len(large.Fit.Separation) > 0:
+	case len(small.Fit.Separation)+len(large.Fit.Separation)+len(small.Fit.Endless)+len(large.Fit.Endless) > 0:
 		return nil, errors.New("a gate separates rows, and the statistic has no χ² distribution: compare BIC")
 	}
 	within := func(a, b [][]float64, interceptA, interceptB []float64) bool {

@@ -414,6 +414,11 @@ type Fit struct {
 	// within 0.01 of its supremum as they grow. Absent where there are none.
 	Separation []Separation `json:"separation,omitempty"`
 
+	// Endless names coefficients of the gate, as "gate1:x", that have no finite optimum though it separates no experts:
+	// it is certain of every row that they move, as where an expert has no row of a factor's level. Absent where there
+	// are none.
+	Endless []string `json:"endless,omitempty"`
+
 	// Merges are what experts that may be too many come to in one; absent where none may.
 	Merges []Merge `json:"merges,omitempty"`
 

@@ -97,15 +97,16 @@ type Covariance struct {
 // positive definite, or if there are more than [MaxParameters].
 func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind,
 	kinks []float64) (*Covariance, error) {
-	return EstimateGiven(ctx, l, p, kind, kinks, func(loss.Parameter) bool { return false })
+	return EstimateGiven(ctx, l, p, kind, kinks, func(loss.Parameter) bool { return false }, nil)
 }
 
 // EstimateGiven is [Estimate] of the parameters that are not held, given those that are:
 // where a gate separates rows its coefficients have no finite optimum, and the
 // likelihood tends to one without them. Where l has a ridge on its gate p is the maximum of the penalised likelihood,
-// whose information it is that is inverted.
+// whose information it is that is inverted. Beside directions that are given it is of what does not move along them:
+// the parameters that do have no covariance.
 func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64,
-	held func(loss.Parameter) bool) (*Covariance, error) {
+	held func(loss.Parameter) bool, ends *Endless) (*Covariance, error) {
 	n := l.Dim()
 	switch {
 	case n == 0:
@@ -129,6 +130,9 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 		return nil, &NoneError{Reason: "no parameter has a finite optimum"}
 	}
 	free := freeMap(l.Ties(), left)
+	if ends != nil {
+		free = ends.across(free, left)
+	}
 	v, err := inverseAt(inner(free, submatrix(h, left)), innerVector(free, subvector(score, left)), l.Rows(), kinks)
 	if err != nil {
 		return nil, err
@@ -413,23 +417,24 @@ func (c *Covariance) check() error {
 // those of x: every coefficient is divided by its sd, and an intercept takes up
 // −coefficient·mean/sd. Both have a value for every feature.
 func (c *Covariance) Convert(mean, sd []float64) {
-	half := c.convertRows(mat.DenseCopyOf(c.Matrix), mean, sd)
-	c.Matrix = numeric.Symmetric(c.convertRows(mat.DenseCopyOf(half.T()), mean, sd))
+	half := convertRows(mat.DenseCopyOf(c.Matrix), c.Parameters, c.d, mean, sd)
+	c.Matrix = numeric.Symmetric(convertRows(mat.DenseCopyOf(half.T()), c.Parameters, c.d, mean, sd))
 }
 
-func (c *Covariance) convertRows(m *mat.Dense, mean, sd []float64) *mat.Dense {
-	for at, q := range c.Parameters {
-		if q.Feature != c.d {
+// convertRows converts the rows of m, of these parameters of d features.
+func convertRows(m *mat.Dense, parameters []loss.Parameter, d int, mean, sd []float64) *mat.Dense {
+	for at, q := range parameters {
+		if q.Feature != d {
 			continue
 		}
-		for from, o := range c.Parameters {
-			if o.Part == q.Part && o.Index == q.Index && o.Feature != c.d {
+		for from, o := range parameters {
+			if o.Part == q.Part && o.Index == q.Index && o.Feature != d {
 				floats.AddScaled(m.RawRowView(at), -mean[o.Feature]/sd[o.Feature], m.RawRowView(from))
 			}
 		}
 	}
-	for at, q := range c.Parameters {
-		if q.Feature >= 0 && q.Feature != c.d {
+	for at, q := range parameters {
+		if q.Feature >= 0 && q.Feature != d {
 			floats.Scale(1/sd[q.Feature], m.RawRowView(at))
 		}
 	}

@@ -33,6 +33,9 @@ func (l *gateRidge) PenaliseGate(tau float64) {
 	l.tau, l.held.taken = tau, false
 }
 
+// Ridge says whether there is one.
+func (l *gateRidge) Ridge() bool { return l.tau > 0 }
+
 // GatePenalty returns (τ/2)·Σ_i ‖w_i − w̄‖² at θ: what the ridge takes off the total
 // log-likelihood. It writes the gradient to grad if that is not nil.
 func (l *gateRidge) GatePenalty(grad, theta []float64) float64 {
