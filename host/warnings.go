@@ -30,7 +30,7 @@ const (
 )
 
 // warnOfTooMany warns of experts that suggest a k too large: one of few rows, or
-// two that are nearly the same.
+// two that are nearly the same. It takes the standard errors from those that may be one.
 func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int) error {
 	if m.K == 1 || !out.joint || out.best.Degenerate {
 		return nil
@@ -44,7 +44,7 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 	for i, share := range m.Proportions {
 		if rows := share * p.Weights.Total; rows < float64(fewRowsPerCoefficient*len(columns)) {
 			of := slices.DeleteFunc(slices.Clone(pairs), func(o infer.Pair) bool { return o.I != i && o.J != i })
-			one, err := asOne(ctx, m, p, q, of)
+			one, err := asOne(ctx, m, p, q, of, []int{i})
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 		a, b := q.SigmaOf(pair.I), q.SigmaOf(pair.J)
 		pair.Distance *= apart
 		if pair.Distance < nearlyEqual && max(a, b) < sameNoise*min(a, b) {
-			one, err := asOne(ctx, m, p, q, []infer.Pair{pair})
+			one, err := asOne(ctx, m, p, q, []infer.Pair{pair}, []int{pair.I, pair.J})
 			if err != nil {
 				return err
 			}
@@ -78,11 +78,17 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 }
 
 // asOne adds to the model what two of its experts are as one, those of the pairs that lose least, where they are under
-// one gate, of one kind and of normal noise about g, and says it; "" where it has been said.
-func asOne(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params,
-	pairs []infer.Pair) (string, error) {
+// one gate, of one kind and of normal noise about g, and says it; "" where it has been said. Where that is better by
+// BIC, or not tried, the experts in doubt have no standard errors.
+func asOne(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params, pairs []infer.Pair,
+	doubted []int) (string, error) {
+	without := "the two have no standard errors"
+	if len(doubted) == 1 {
+		without = fmt.Sprintf("expert %d has no standard errors", doubted[0]+1)
+	}
 	if !search.OneGate(p) || p.Leaves != nil || !p.Shape.Normal() || p.Shape.Output != nil {
-		return "", nil
+		withoutErrors(m, q, doubted, p.Shape.Tied)
+		return "; " + without, nil
 	}
 	var best *fitted.Merge
 	for _, pair := range pairs {
@@ -103,7 +109,39 @@ func asOne(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Pa
 	if best.BIC > 0 {
 		return said + fmt.Sprintf("worse by %.3g", best.BIC), nil
 	}
-	return said + fmt.Sprintf("better by %.3g, and the standard errors of the two mean little", -best.BIC), nil
+	withoutErrors(m, q, doubted, p.Shape.Tied)
+	return said + fmt.Sprintf("better by %.3g, and %s", -best.BIC, without), nil
+}
+
+// withoutErrors takes their standard errors from experts and from the gates that tell them from each other, or one
+// from all.
+func withoutErrors(m *fitted.Model, q *model.Params, experts, shared []int) {
+	var gates []int
+	for _, g := range q.GateNodes() {
+		branch := func(i int) int {
+			return slices.IndexFunc(g.Ends, func(end int) bool { return g.From <= i && i < end })
+		}
+		at := make([]int, len(experts))
+		for e, i := range experts {
+			at[e] = branch(i)
+		}
+		if slices.Contains(at, -1) || len(at) > 1 && at[0] == at[1] {
+			continue // they are not told apart here
+		}
+		last := slices.Contains(at, len(g.Ends)-1) // to which the others are relative
+		for c := range len(g.Ends) - 1 {
+			if last || slices.Contains(at, c) {
+				gates = append(gates, g.Row(c))
+			}
+		}
+	}
+	m.StandardErrors.Without(experts, gates, shared)
+	if m.HAC != nil {
+		m.HAC.StandardErrors.Without(experts, gates, shared)
+	}
+	if m.Penalised != nil {
+		m.Penalised.StandardErrors.Without(experts, gates, shared)
+	}
 }
 
 const (

@@ -88,6 +88,13 @@ func TestAsOne(t *testing.T) {
 	copy(q.Gate(0), of.Gate(0)) // against expert 3, which has half of expert 2's rows, as expert 2 has
 	q.GatingIntercepts[0] = of.GatingIntercepts[0] + math.Ln2
 	m := &fitted.Model{Proportions: []float64{two.Proportions[0], two.Proportions[1] / 2, two.Proportions[1] / 2}}
+	errors := p.Shape.Blank(1)
+	for _, part := range [][]float64{errors.Regressors, errors.RegressorIntercepts, errors.Gating, errors.GatingIntercepts} {
+		for i := range part {
+			part[i] = 1
+		}
+	}
+	m.StandardErrors = fitted.NewStandardErrors("observed", errors, true)
 	out := &outcome{best: &search.Candidate{Params: p.Units.Into(q)}, joint: true}
 	if err := warnOfTooMany(t.Context(), m, p, out, []int{0, 1, 2}); err != nil {
 		t.Fatal(err)
@@ -98,8 +105,20 @@ func TestAsOne(t *testing.T) {
 		t.Errorf("offered are %+v, want experts 2 and 3 with a BIC of %v", m.Fit.Merges, -saved)
 	}
 	if len(m.Fit.Warnings) != 1 || !strings.HasSuffix(m.Fit.Warnings[0], fmt.Sprintf(
-		", BIC better by %.3g, and the standard errors of the two mean little", saved)) {
+		", BIC better by %.3g, and the two have no standard errors", saved)) {
 		t.Errorf("warnings %q", m.Fit.Warnings)
+	}
+	se := m.StandardErrors
+	for i := range 3 {
+		without := i > 0
+		if math.IsNaN(se.Regressors[i][0]) != without || math.IsNaN(se.RegressorIntercepts[i]) != without {
+			t.Errorf("expert %d has the errors %v and %v", i+1, se.Regressors[i], se.RegressorIntercepts[i])
+		}
+	}
+	// All gates are against expert 3, which may be expert 2.
+	if !math.IsNaN(se.Gating[0][0]) || !math.IsNaN(se.Gating[1][0]) || !math.IsNaN(se.GatingIntercepts[0]) ||
+		math.IsNaN(se.Sigma[0]) {
+		t.Errorf("gates have the errors %v and %v, the noise %v", se.Gating, se.GatingIntercepts, se.Sigma)
 	}
 }
 
@@ -138,7 +157,7 @@ func TestWarningOfTwinLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(m.Fit.Warnings) != 1 || !strings.Contains(m.Fit.Warnings[0], "experts "+c.pair+" are nearly equal") ||
-			strings.HasSuffix(m.Fit.Warnings[0], "no gate to estimate between them") != c.twins {
+			strings.Contains(m.Fit.Warnings[0], "no gate to estimate between them") != c.twins {
 			t.Errorf("%s, %v: %q", c.shape, c.first, m.Fit.Warnings)
 		}
 	}

@@ -212,6 +212,33 @@ func TestFailedStart(t *testing.T) {
 	}
 }
 
+// Experts without standard errors have null for them, the gates between them too, and come back so.
+func TestWithoutErrors(t *testing.T) {
+	m := example()
+	m.StandardErrors = NewStandardErrors("observed", m.Params(), true)
+	whole := len(m.StandardErrors.Regressors[0])
+	m.StandardErrors.Without([]int{1}, []int{0}, []int{0})
+	_, content := write(t, m)
+	path, _ := write(t, m)
+	back, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range back.StandardErrors.Regressors {
+		for j := range whole {
+			if want := i == 1 && j > 0; math.IsNaN(row[j]) != want {
+				t.Errorf("coefficient %d of expert %d has the error %v", j+1, i+1, row[j])
+			}
+		}
+	}
+	if !math.IsNaN(back.StandardErrors.Gating[0][0]) {
+		t.Errorf("the gate has %v", back.StandardErrors.Gating)
+	}
+	if _, again := write(t, back); again != content {
+		t.Error("written again it is another file")
+	}
+}
+
 // A number that is not finite never reaches a file.
 func TestNothingNonFiniteIsWritten(t *testing.T) {
 	for name, change := range map[string]func(*Model){

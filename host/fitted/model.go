@@ -336,12 +336,12 @@ func (o Own) check(family string, sigma []float64, k int) error {
 // Sigma is the noise level: one number for all experts or one for each.
 type Sigma []float64
 
-// MarshalJSON writes a single level as a number, several as a list.
+// MarshalJSON writes a single level as a number, several as a list, with null for NaN.
 func (s Sigma) MarshalJSON() ([]byte, error) {
 	if len(s) == 1 {
 		return json.Marshal(s[0])
 	}
-	return json.Marshal([]float64(s))
+	return gaps(s).MarshalJSON()
 }
 
 // UnmarshalJSON reads a number, a list of numbers, or null, which is none.
@@ -351,7 +351,7 @@ func (s *Sigma) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if bytes.HasPrefix(data, []byte("[")) {
-		return json.Unmarshal(data, (*[]float64)(s))
+		return (*gaps)(s).UnmarshalJSON(data)
 	}
 	*s = make(Sigma, 1)
 	return json.Unmarshal(data, &(*s)[0])

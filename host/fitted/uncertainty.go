@@ -10,8 +10,8 @@ import (
 )
 
 // StandardErrors are those of the parameters, in the places and the units of the
-// parameters themselves; 0 where the model holds a parameter fixed at 0, NaN, which is
-// null in JSON, where the gate separates rows and a coefficient has no finite optimum.
+// parameters themselves; 0 where the model holds a parameter fixed at 0. NaN, which is null in JSON, where the gate
+// separates rows and a coefficient has no finite optimum, and of experts that may be one.
 type StandardErrors struct {
 	Kind                string       `json:"kind"` // observed, robust, cluster or hac; see infer.Kind
 	Regressors          [][]float64  `json:"regressors"`
@@ -28,7 +28,7 @@ type StandardErrors struct {
 	// likelihood, which lies below it. Null where sigma was given.
 	SigmaCorrected Sigma `json:"sigma_corrected"`
 	// SigmaInterval is for every noise level its 95 % interval, around the corrected
-	// estimate and not symmetric, see infer.NoiseInterval; null where sigma was given.
+	// estimate and not symmetric, see infer.NoiseInterval; null where sigma was given, [null, null] as above.
 	SigmaInterval [][]float64 `json:"sigma_interval"`
 
 	Clusters *Clusters `json:"clusters,omitempty"` // of kind cluster
@@ -51,68 +51,132 @@ func (c *Clusters) validate() error {
 	return nil
 }
 
+// inJSON are standard errors as files have them: null for NaN.
+type inJSON struct {
+	Kind                string `json:"kind"` // in the order of plain, whose fields these hide
+	Regressors          []gaps `json:"regressors"`
+	Gating              []gaps `json:"gating"`
+	RegressorIntercepts gaps   `json:"regressor_intercepts"`
+	GatingIntercepts    gaps   `json:"gating_intercepts"`
+	SigmaInterval       []gaps `json:"sigma_interval"`
+	*plain
+}
+
+type plain StandardErrors
+
 // MarshalJSON writes null for NaN.
 func (s *StandardErrors) MarshalJSON() ([]byte, error) {
-	type plain StandardErrors
-	out := struct {
-		Kind                string       `json:"kind"` // in the order of plain, whose fields these hide
-		Regressors          [][]float64  `json:"regressors"`
-		Gating              [][]*float64 `json:"gating"`
-		RegressorIntercepts []float64    `json:"regressor_intercepts"`
-		GatingIntercepts    []*float64   `json:"gating_intercepts"`
-		*plain
-	}{s.Kind, s.Regressors, make([][]*float64, len(s.Gating)), s.RegressorIntercepts, pointers(s.GatingIntercepts),
-		(*plain)(s)}
-	for i, row := range s.Gating {
-		out.Gating[i] = pointers(row)
+	return json.Marshal(inJSON{s.Kind, toGaps(s.Regressors), toGaps(s.Gating), s.RegressorIntercepts,
+		s.GatingIntercepts, toGaps(s.SigmaInterval), (*plain)(s)})
+}
+
+// UnmarshalJSON reads null as NaN.
+func (s *StandardErrors) UnmarshalJSON(data []byte) error {
+	in := inJSON{plain: (*plain)(s)}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	s.Kind, s.Regressors, s.Gating = in.Kind, fromGaps(in.Regressors), fromGaps(in.Gating)
+	s.RegressorIntercepts, s.GatingIntercepts = in.RegressorIntercepts, in.GatingIntercepts
+	s.SigmaInterval = fromGaps(in.SigmaInterval)
+	return nil
+}
+
+// Without leaves out what these experts, from 0 on, have for themselves, and these gates; not the coefficients of
+// features that all experts share, in which D is the intercept.
+func (s *StandardErrors) Without(experts, gates, shared []int) {
+	if s == nil {
+		return
+	}
+	blank := func(v []float64, i int) {
+		if i < len(v) {
+			v[i] = math.NaN()
+		}
+	}
+	all := func(v []float64, but []int) {
+		for j, se := range v {
+			if se != 0 && !slices.Contains(but, j) { // one of 0 is held, and not estimated
+				v[j] = math.NaN()
+			}
+		}
+	}
+	for _, i := range experts {
+		all(s.Regressors[i], shared)
+		if !slices.Contains(shared, len(s.Regressors[i])) {
+			blank(s.RegressorIntercepts, i)
+		}
+		for _, own := range s.Own {
+			if len(own) > 1 {
+				blank(own, i)
+			}
+		}
+		if len(s.Sigma) > 1 {
+			blank(s.Sigma, i)
+			if s.SigmaInterval != nil {
+				all(s.SigmaInterval[i], nil)
+			}
+		}
+	}
+	for _, i := range gates {
+		all(s.Gating[i], nil)
+		blank(s.GatingIntercepts, i)
+	}
+}
+
+// gaps are numbers of which some are not there: NaN, null in JSON.
+type gaps []float64
+
+// MarshalJSON writes null for NaN.
+func (g gaps) MarshalJSON() ([]byte, error) {
+	if g == nil {
+		return []byte("null"), nil
+	}
+	out := make([]*float64, len(g))
+	for i := range g {
+		if !math.IsNaN(g[i]) {
+			out[i] = &g[i]
+		}
 	}
 	return json.Marshal(out)
 }
 
 // UnmarshalJSON reads null as NaN.
-func (s *StandardErrors) UnmarshalJSON(data []byte) error {
-	type plain StandardErrors
-	in := struct {
-		Gating           [][]*float64 `json:"gating"`
-		GatingIntercepts []*float64   `json:"gating_intercepts"`
-		*plain
-	}{plain: (*plain)(s)}
-	if err := json.Unmarshal(data, &in); err != nil {
+func (g *gaps) UnmarshalJSON(data []byte) error {
+	var in []*float64
+	if err := json.Unmarshal(data, &in); err != nil || in == nil {
+		*g = nil
 		return err
 	}
-	s.Gating = make([][]float64, len(in.Gating))
-	for i, row := range in.Gating {
-		s.Gating[i] = values(row)
+	*g = make(gaps, len(in))
+	for i, v := range in {
+		(*g)[i] = math.NaN()
+		if v != nil {
+			(*g)[i] = *v
+		}
 	}
-	s.GatingIntercepts = values(in.GatingIntercepts)
 	return nil
 }
 
-// pointers returns pointers to the values, nil for NaN; nil for nil.
-func pointers(v []float64) []*float64 {
-	if v == nil {
+// toGaps are rows of numbers with gaps; nil for nil.
+func toGaps(rows [][]float64) []gaps {
+	if rows == nil {
 		return nil
 	}
-	out := make([]*float64, len(v))
-	for i := range v {
-		if !math.IsNaN(v[i]) {
-			out[i] = &v[i]
-		}
+	out := make([]gaps, len(rows))
+	for i, row := range rows {
+		out[i] = row
 	}
 	return out
 }
 
-// values is the inverse of pointers.
-func values(v []*float64) []float64 {
-	if v == nil {
+// fromGaps is the inverse of toGaps.
+func fromGaps(rows []gaps) [][]float64 {
+	if rows == nil {
 		return nil
 	}
-	out := make([]float64, len(v))
-	for i := range v {
-		out[i] = math.NaN()
-		if v[i] != nil {
-			out[i] = *v[i]
-		}
+	out := make([][]float64, len(rows))
+	for i, row := range rows {
+		out[i] = row
 	}
 	return out
 }
@@ -183,16 +247,19 @@ func (s *StandardErrors) validate(m *Model) error {
 	if s == nil {
 		return nil
 	}
-	gating := make([][]float64, len(s.Gating))
-	for i, row := range s.Gating {
-		gating[i] = withoutNaN(row)
+	rows := func(of [][]float64) [][]float64 {
+		out := make([][]float64, len(of))
+		for i, row := range of {
+			out[i] = withoutNaN(row)
+		}
+		return out
 	}
 	if err := firstError(
-		checkMatrix("standard_errors.regressors", s.Regressors, m.K, m.D),
-		checkMatrix("standard_errors.gating", gating, model.Gates(m.Classes()), m.D),
-		checkOptional("standard_errors.regressor_intercepts", s.RegressorIntercepts, m.K),
+		checkMatrix("standard_errors.regressors", rows(s.Regressors), m.K, m.D),
+		checkMatrix("standard_errors.gating", rows(s.Gating), model.Gates(m.Classes()), m.D),
+		checkOptional("standard_errors.regressor_intercepts", withoutNaN(s.RegressorIntercepts), m.K),
 		checkOptional("standard_errors.gating_intercepts", withoutNaN(s.GatingIntercepts), model.Gates(m.Classes())),
-		checkOptional("standard_errors.sigma", s.Sigma, len(m.Sigma)),
+		checkOptional("standard_errors.sigma", withoutNaN(s.Sigma), len(m.Sigma)),
 		s.Clusters.validate(),
 		checkOptional("standard_errors.sigma_corrected", s.SigmaCorrected, len(m.Sigma)),
 	); err != nil {
@@ -202,12 +269,12 @@ func (s *StandardErrors) validate(m *Model) error {
 		return fmt.Errorf("standard_errors.own has %d parameters, the model has %d", len(s.Own), len(m.Own))
 	}
 	for name, values := range s.Own {
-		if err := checkVector("standard_errors.own."+name, values, len(m.Own[name])); err != nil {
+		if err := checkVector("standard_errors.own."+name, withoutNaN(values), len(m.Own[name])); err != nil {
 			return err
 		}
 	}
 	if s.SigmaInterval != nil {
-		if err := checkMatrix("standard_errors.sigma_interval", s.SigmaInterval, len(m.Sigma), 2); err != nil {
+		if err := checkMatrix("standard_errors.sigma_interval", rows(s.SigmaInterval), len(m.Sigma), 2); err != nil {
 			return err
 		}
 	}

@@ -72,6 +72,17 @@ def test_one_linear_expert_is_least_squares(kind):
     np.testing.assert_allclose(result.resid, residuals, rtol=1e-7, atol=1e-9)
 
 
+def test_experts_that_may_be_one_have_no_errors():
+    r = np.random.RandomState(1)
+    x = r.standard_normal((300, 2))
+    y = np.where(r.random_sample(300) < 0.5, 1 + x[:, 0], -1 - x[:, 1]) + 0.3 * r.standard_normal(300)
+    fit = MoERegressor(3, noise="per-expert", gate="constant", random_state=1).fit(x, y)
+    assert any("expert 3 has no standard errors" in w for w in fit.result_.model.file["fit"]["warnings"])
+    without = fit.result_.params.index.str.match("expert3|gate|sigma3")
+    assert (fit.result_.bse.isna() == without).all()
+    assert (np.isnan(np.diag(fit.result_.cov_params())) == without).all()
+
+
 def test_index_and_missing_rows():
     x, y = mixture()
     frame = pd.DataFrame(x, columns=["a", "b", "c"], index=[f"r{i}" for i in range(400)])

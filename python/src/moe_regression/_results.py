@@ -76,7 +76,7 @@ class Result:
         return out
 
     def cov_params(self):
-        """The covariance of the parameters that have one.
+        """The covariance of the parameters that have one; NaN for those of experts that may be one, which have no standard errors.
 
         Raises
         ------
@@ -87,10 +87,14 @@ class Result:
 
         covariance = self.model.used.get("covariance")
         if not covariance:
-            notes = "; ".join(self.model.file["fit"].get("notes") or [])
-            raise ValueError("the model's file has no covariance" + (f": {notes}" if notes else ""))
+            fit = self.model.file["fit"]
+            why = [n for n in (fit.get("notes") or []) + (fit.get("warnings") or []) if "no standard errors" in n or "covariance" in n]
+            raise ValueError(": ".join(["the model's file has no covariance", *(["; ".join(why)] if why else [])]))
         names = covariance["parameters"]
-        return pd.DataFrame(covariance["matrix"], index=names, columns=names)
+        out = pd.DataFrame(covariance["matrix"], index=names, columns=names, dtype=float)
+        without = [name for name in names if np.isnan(self.bse[name])]
+        out.loc[without, :] = out.loc[:, without] = np.nan
+        return out
 
     def table(self):
         """Estimates, errors, tests and 95 % intervals, a row for each parameter."""

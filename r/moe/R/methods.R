@@ -65,7 +65,7 @@ in_part <- function(names, part) {
 #' @param parm names or numbers of parameters; by default all.
 #' @param level of the intervals.
 #' @param ... ignored.
-#' @return `coef` returns a named vector, `vcov` a matrix, and `confint` a matrix with an interval in each row.
+#' @return `coef` returns a named vector, `vcov` a matrix, `NA` for experts that may be one, and `confint` a matrix with an interval in each row.
 #'   Intervals are normal, or of a t law for errors by clusters; that of sigma is normal in its logarithm, around sigma corrected for degrees of freedom.
 #' @examplesIf moe_available()
 #' fit <- moe(dist ~ speed, cars, k = 1)
@@ -82,13 +82,18 @@ coef.moe <- function(object, part = c("full", "experts", "gate"), ...) {
 #' @export
 vcov.moe <- function(object, part = c("full", "experts", "gate"), ...) {
   covariance <- object$file$covariance
-  if (!length(covariance))
-    refuse("the fit has no covariance: ", paste(c(object$file$fit$notes, "see summary()"), collapse = "; "))
+  if (!length(covariance)) {
+    why <- grep("no standard errors|covariance", c(object$file$fit$notes, object$file$fit$warnings), value = TRUE)
+    refuse("the fit has no covariance: ", paste(c(why, "see summary()"), collapse = "; "))
+  }
   names <- shown_names(object, covariance$parameters)
+  out <- covariance$matrix
+  dimnames(out) <- list(names, names)
+  of <- parameters_of(object)
+  without <- names %in% rownames(of)[is.na(of$error)]
+  out[without, ] <- out[, without] <- NA
   keep <- in_part(names, match.arg(part))
-  out <- covariance$matrix[keep, keep, drop = FALSE]
-  dimnames(out) <- list(names[keep], names[keep])
-  out
+  out[keep, keep, drop = FALSE]
 }
 
 #' @rdname coef.moe

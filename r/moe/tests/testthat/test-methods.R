@@ -16,6 +16,19 @@ test_that("estimates, errors and intervals have the same names", {
   expect_equal(as.data.frame(tidy(fit, conf.int = TRUE))$conf.low, unname(confint(fit)[, 1]))
 })
 
+test_that("experts that may be one have no standard errors, and the others have", {
+  skip_without_command()
+  set.seed(4)
+  d <- data.frame(a = rnorm(300), b = rnorm(300))
+  d$y <- ifelse(runif(300) < .5, 1 + d$a, -1 - d$b) + .3 * rnorm(300)
+  fit <- quiet(moe(y ~ a + b | 1, d, k = 3, noise = "per-expert"))
+  expect_match(fit$file$fit$warnings, "expert 3 has no standard errors", all = FALSE)
+  without <- grepl("^(expert3|gate|sigma3)", names(coef(fit)))
+  expect_identical(unname(is.na(diag(vcov(fit)))), without)
+  expect_identical(unname(is.na(confint(fit)[, 1])), without)
+  expect_false(anyNA(predict(fit, d[1:5, ], interval = "confidence")))
+})
+
 test_that("scores are the derivatives of the log-likelihood, of flat gates and of trees", {
   skip_without_command()
   d <- mixture(noise = 0)
