@@ -33,6 +33,7 @@ type Diagnosis struct {
 	SD       []float64 // of every feature
 	Profiles []Profile // along the columns that matter the most
 	Panels   []Panel   // where one column is of numbers, and at most one more a factor
+	Joins    []Join    // of the experts, where they can be joined
 
 	kept [][]float64 // cells of some rows, evenly, for medians
 }
@@ -130,6 +131,7 @@ type diagnosing struct {
 	keep             int          // every so many rows its cells are kept
 	members          *tally       // of the columns
 	target, features *tally
+	pooling          *pooling // nil where experts cannot be joined
 }
 
 func newDiagnosing(m *fitted.Model, act model.Activation, src dataset.Source) *diagnosing {
@@ -146,7 +148,7 @@ func newDiagnosing(m *fitted.Model, act model.Activation, src dataset.Source) *d
 	if p.D > 1 {
 		d.Features = scattered(m)
 	}
-	d.model = m
+	d.model, d.pooling = m, newPooling(m)
 	d.columns, d.raw, d.source = columnsOf(m, src, func(raw *model.Block) { d.cells = raw })
 	d.keep = max(1, max((m.Fit.N*len(d.columns)+keptValues-1)/keptValues, d.stride))
 	d.members, d.target = newTally(p.K, d.columns), newTally(p.K, []rawColumn{{name: m.ScaledTarget()}})
@@ -177,6 +179,11 @@ func (d *diagnosing) block(ctx context.Context, b *model.Block, posterior []floa
 	d.members.add(cells, b.Role[model.Weights], pred.Posterior)
 	d.target.add(&model.Block{N: b.N, X: b.Y}, b.Role[model.Weights], pred.Posterior)
 	d.features.add(b, b.Role[model.Weights], nil)
+	if d.pooling != nil {
+		if err := d.pooling.add(ctx, d.act, d.p, b, d.Rows, index, pred.Posterior); err != nil {
+			return err
+		}
+	}
 	for r := range b.N {
 		if d.Rows%d.keep == 0 {
 			d.keepRow(cells, r)
@@ -211,6 +218,9 @@ func (d *diagnosing) finish(ctx context.Context) (*Diagnosis, error) {
 	for j := range d.p.D {
 		_, sd := d.features.moments(0, j)
 		d.SD = append(d.SD, sd)
+	}
+	if d.pooling != nil {
+		d.Joins = d.pooling.joins(d.model)
 	}
 	var err error
 	if d.p.D == 1 {

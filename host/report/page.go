@@ -152,6 +152,9 @@ func doubts(m *fitted.Model, d *Diagnosis) []section {
 	case len(m.Fit.Selection) > 1:
 		out = append(out, selectionSection(m))
 	}
+	if d.Joins != nil {
+		out = append(out, joinSection(m, d.Joins))
+	}
 	return under(out)
 }
 

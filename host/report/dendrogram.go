@@ -1,0 +1,272 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
+)
+
+// Join makes one of two groups of experts.
+type Join struct {
+	Experts [2][]int // from 0
+	// Cost is what that takes off the log-likelihood if every row keeps the probabilities of its experts and the noise
+	// is as before: with G_i = Σ_rows r_i·g′_i²·x·xᵀ/σ_i², r the posterior, and a group's a = (Σ G_i)⁻¹·Σ G_i·a_i
+	//
+	//	½·Σ_{both} (a_both − a)ᵀ·G_both·(a_both − a)
+	//
+	// for linear experts, and to second order for others.
+	Cost float64
+}
+
+const (
+	// leastJoined is the number of experts from which joins are of use, mostPooled the most coefficients of an expert
+	// for which they are made, and pooledRows how many rows they are made from.
+	leastJoined = 3
+	mostPooled  = 200
+	pooledRows  = 20000
+)
+
+// pooling sums the G_i of the experts of a model over some of its rows.
+type pooling struct {
+	columns       []int // of the features that experts see; D is the intercept
+	stride        int
+	gram          []*mat.SymDense
+	weight, taken float64 // of all rows, and of those
+}
+
+// newPooling is nil of a model whose experts cannot be joined: of few of them, a tree, leaves of their own, an output
+// scale, another density than the normal one, shared coefficients, or very many.
+func newPooling(m *fitted.Model) *pooling {
+	if m.K < leastJoined || m.Hierarchy != "" || m.Leaves != nil || m.OutputScale != nil || m.Family != "" ||
+		len(m.Shared) > 0 || len(m.Sigma) == 0 {
+		return nil
+	}
+	p := &pooling{columns: seenFeatures(m, m.Regressors), stride: (m.Fit.N + pooledRows - 1) / pooledRows}
+	if m.RegressorIntercepts != nil {
+		p.columns = append(p.columns, m.D)
+	}
+	if n := len(p.columns); n == 0 || n > mostPooled {
+		return nil
+	}
+	for range m.K {
+		p.gram = append(p.gram, mat.NewSymDense(len(p.columns), nil))
+	}
+	return p
+}
+
+// add adds a block that begins at a row, with the experts' predictors and posterior.
+func (p *pooling) add(ctx context.Context, act model.Activation, m *model.Params, b *model.Block, first int, index,
+	posterior []float64) error {
+	slope := make([]float64, len(index))
+	if err := act.Deriv(ctx, slope, index); err != nil {
+		return err
+	}
+	x := mat.NewVecDense(len(p.columns), nil)
+	for r := range b.N {
+		w := 1.0
+		if weights := b.Role[model.Weights]; weights != nil {
+			w = weights[r]
+		}
+		p.weight += w
+		if (first+r)%p.stride != 0 || !(w > 0) {
+			continue
+		}
+		p.taken += w
+		for c, j := range p.columns {
+			v := 1.0
+			if j < m.D {
+				v = b.Col(j)[r]
+			}
+			x.SetVec(c, v)
+		}
+		for i, g := range p.gram {
+			s := slope[i*b.N+r] / m.SigmaOf(i)
+			if f := w * posterior[i*b.N+r] * s * s; f > 0 {
+				g.SymRankOne(g, f, x)
+			}
+		}
+	}
+	return nil
+}
+
+// joins are those of the experts, two groups at a time, those that cost least. It is nil where the rows do not tell.
+func (p *pooling) joins(m *fitted.Model) (out []Join) {
+	type group struct {
+		experts []int
+		gram    *mat.SymDense
+		a       *mat.VecDense
+	}
+	var groups []group
+	for i := range m.K {
+		a := mat.NewVecDense(len(p.columns), nil)
+		for c, j := range p.columns {
+			if j < m.D {
+				a.SetVec(c, m.Regressors[i][j])
+			} else {
+				a.SetVec(c, m.RegressorIntercepts[i])
+			}
+		}
+		g := mat.NewSymDense(len(p.columns), nil)
+		g.ScaleSym(p.weight/p.taken, p.gram[i])
+		groups = append(groups, group{[]int{i}, g, a})
+	}
+	for len(groups) > 1 {
+		best, at := Join{Cost: math.Inf(1)}, [2]int{}
+		var both group
+		for i := range groups {
+			for j := i + 1; j < len(groups); j++ {
+				u, v := groups[i], groups[j]
+				one, cost, ok := pooled(u.gram, v.gram, u.a, v.a)
+				if ok && cost < best.Cost {
+					sum := mat.NewSymDense(len(p.columns), nil)
+					sum.AddSym(u.gram, v.gram)
+					both = group{slices.Concat(u.experts, v.experts), sum, one}
+					best, at = Join{[2][]int{u.experts, v.experts}, cost}, [2]int{i, j}
+				}
+			}
+		}
+		if math.IsInf(best.Cost, 1) {
+			return nil
+		}
+		out = append(out, best)
+		groups = slices.Delete(groups, at[1], at[1]+1)
+		groups[at[0]] = both
+	}
+	return out
+}
+
+// pooled is the a of least ½·(u − a)ᵀG(u − a) + ½·(v − a)ᵀH(v − a), and that.
+func pooled(g, h *mat.SymDense, u, v *mat.VecDense) (a *mat.VecDense, cost float64, ok bool) {
+	n := u.Len()
+	sum := mat.NewSymDense(n, nil)
+	sum.AddSym(g, h)
+	// Scaled to unit diagonal, with a little more, for columns that no row of the two has.
+	const ridge = 1e-10
+	scale, scaled := make([]float64, n), mat.NewSymDense(n, nil)
+	for i := range scale {
+		scale[i] = 1
+		if d := sum.At(i, i); d > 0 {
+			scale[i] = 1 / math.Sqrt(d)
+		}
+	}
+	for i := range n {
+		for j := i; j < n; j++ {
+			scaled.SetSym(i, j, scale[i]*sum.At(i, j)*scale[j])
+		}
+		scaled.SetSym(i, i, scaled.At(i, i)+ridge)
+	}
+	var factor mat.Cholesky
+	if !factor.Factorize(scaled) {
+		return nil, 0, false
+	}
+	// a = u + (G + H)⁻¹·H·(v − u)
+	var gap, right, step mat.VecDense
+	gap.SubVec(v, u)
+	right.MulVec(h, &gap)
+	for i := range n {
+		right.SetVec(i, scale[i]*right.AtVec(i))
+	}
+	if factor.SolveVecTo(&step, &right) != nil {
+		return nil, 0, false
+	}
+	a = mat.NewVecDense(n, nil)
+	for i := range n {
+		a.SetVec(i, u.AtVec(i)+scale[i]*step.AtVec(i))
+	}
+	gap.SubVec(u, a)
+	cost = mat.Inner(&gap, g, &gap) / 2
+	gap.SubVec(v, a)
+	cost += mat.Inner(&gap, h, &gap) / 2
+	return a, cost, !math.IsNaN(cost) && !math.IsInf(cost, 0)
+}
+
+// joinSection draws the joins of the experts as a tree that grows together.
+func joinSection(m *fitted.Model, joins []Join) section {
+	order := slices.Concat(joins[len(joins)-1].Experts[0], joins[len(joins)-1].Experts[1])
+	names := make([]string, len(order))
+	for row, i := range order {
+		names[row] = fmt.Sprintf("expert %d, %s", i+1, percent(m.Proportions[i]))
+	}
+	const least = 0.1 // of a cost: what is less is drawn there
+	height := func(cost float64) float64 { return math.Log10(max(cost, least)) }
+	saved := float64(savedByJoin(m)) * math.Log(observations(m)) / 2
+	hi := height(saved)
+	for _, j := range joins {
+		hi = max(hi, height(j.Cost))
+	}
+	c := rowChart("joins of the experts", "log10 of the cost in log-likelihood", names, height(least), hi+0.1)
+	c.segment(height(saved), c.y0, height(saved), c.y1, "ink dashed")
+	type end struct{ x, y float64 }
+	ends := map[string]end{}
+	key := func(experts []int) string { return fmt.Sprint(experts) }
+	for row, i := range order {
+		ends[key([]int{i})] = end{height(least), -float64(row)}
+	}
+	rows := [][]string{{"Join", "cost in log-likelihood", "BIC"}}
+	for _, j := range joins {
+		a, b := ends[key(j.Experts[0])], ends[key(j.Experts[1])]
+		x := max(height(j.Cost), a.x, b.x)
+		c.named(fmt.Sprintf("%s: %s", joined(j), significant(j.Cost)), func() {
+			c.segment(a.x, a.y, x, a.y, "ink")
+			c.segment(b.x, b.y, x, b.y, "ink")
+			c.segment(x, a.y, x, b.y, "ink")
+		})
+		ends[key(slices.Concat(j.Experts[0], j.Experts[1]))] = end{x, (a.y + b.y) / 2}
+		rows = append(rows, []string{joined(j), significant(j.Cost), fmt.Sprintf("%+.3g", 2*(j.Cost-saved))})
+	}
+	for row, i := range order {
+		c.dot(height(least), -float64(row), 4, 1, colour(i))
+	}
+	return section{
+		Title: "Which experts are alike",
+		Reading: "Experts are joined two by two, those first that cost the least log-likelihood if every row keeps " +
+			"its experts' probabilities. Left of the dashed line a join has less BIC. It is a guide: gate, noise and " +
+			"the experts' rows change with a join. A warning above has what a fit to joined experts has come to.",
+		Pictures: []template.HTML{c.svg()},
+		Tables:   []table{{Head: rows[0], Rows: rows[1:], Fold: "The joins"}},
+	}
+}
+
+// joined names the experts of a join, as "1 and 2+3".
+func joined(j Join) string {
+	sides := make([]string, 2)
+	for s, experts := range j.Experts {
+		var of []string
+		for _, i := range slices.Sorted(slices.Values(experts)) {
+			of = append(of, fmt.Sprint(i+1))
+		}
+		sides[s] = strings.Join(of, "+")
+	}
+	return sides[0] + " and " + sides[1]
+}
+
+// savedByJoin is how many parameters one expert fewer has.
+func savedByJoin(m *fitted.Model) int {
+	all := int(math.Round((m.Fit.AIC + 2*m.Fit.LogLikelihood) / 2))
+	shared := 0
+	if len(m.Sigma) == 1 && !m.Fit.SigmaGiven {
+		shared = 1
+	}
+	gate := 0
+	if m.K > 1 {
+		gate = len(seenFeatures(m, m.Gating))
+		if m.GatingIntercepts != nil {
+			gate++
+		}
+	}
+	return (all - shared + gate) / m.K // k·(expert, its noise and gate) less one gate
+}
+
+// observations is how many BIC counts.
+func observations(m *fitted.Model) float64 {
+	p := (m.Fit.AIC + 2*m.Fit.LogLikelihood) / 2
+	return math.Exp((m.Fit.BIC + 2*m.Fit.LogLikelihood) / p)
+}
