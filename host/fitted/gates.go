@@ -16,7 +16,10 @@ func comparedGates(m *Model, ref int) []ComparedGate {
 			place[name] = at
 		}
 	}
-	deviation := func(i int, column string) (float64, bool) {
+	deviation := func(i, j int, column string) (float64, bool) {
+		if m.StandardErrors.withoutGate(i, j) || m.StandardErrors.withoutGate(ref, j) {
+			return 0, false
+		}
 		at := func(expert int) int {
 			if at, ok := place[fmt.Sprintf("gate%d:%s", expert+1, column)]; ok {
 				return at
@@ -57,7 +60,7 @@ func comparedGates(m *Model, ref int) []ComparedGate {
 				column = append(column, row[j])
 			}
 			c.Coefficients[name] = of(column, i) - of(column, ref)
-			if se, ok := deviation(i, name); ok {
+			if se, ok := deviation(i, j, name); ok {
 				if c.Errors == nil {
 					c.Errors = map[string]float64{}
 				}
@@ -67,7 +70,7 @@ func comparedGates(m *Model, ref int) []ComparedGate {
 		if m.GatingIntercepts != nil {
 			v := of(m.GatingIntercepts, i) - of(m.GatingIntercepts, ref)
 			c.Intercept = &v
-			if se, ok := deviation(i, "(intercept)"); ok {
+			if se, ok := deviation(i, m.D, "(intercept)"); ok {
 				c.InterceptError = &se
 			}
 		}
