@@ -118,7 +118,7 @@ func compared(name string, m *Model) Compared {
 	}
 	return Compared{
 		Model: name, Experts: experts, LogLikelihood: m.Fit.LogLikelihood,
-		Parameters: int(math.Round(m.Fit.AIC/2 + m.Fit.LogLikelihood)), BIC: m.Fit.BIC, AIC: m.Fit.AIC,
+		Parameters: m.Fit.Parameters(), BIC: m.Fit.BIC, AIC: m.Fit.AIC,
 	}
 }
 

@@ -1041,6 +1041,9 @@ func checkName(name string) error {
 	return nil
 }
 
+// Parameters is how many were estimated, as the criteria count them.
+func (f *Fit) Parameters() int { return int(math.Round(f.AIC/2 + f.LogLikelihood)) }
+
 func (f *Fit) validate(k, d int) error {
 	if err := firstError(
 		checkVector("fit.log_likelihood", []float64{f.LogLikelihood}, 1),

@@ -65,20 +65,32 @@ func newPooling(m *fitted.Model) *pooling {
 // add adds a block that begins at a row, with the experts' predictors and posterior.
 func (p *pooling) add(ctx context.Context, act model.Activation, m *model.Params, b *model.Block, first int, index,
 	posterior []float64) error {
-	slope := make([]float64, len(index))
-	if err := act.Deriv(ctx, slope, index); err != nil {
-		return err
-	}
-	x := mat.NewVecDense(len(p.columns), nil)
+	var rows []int
+	var weight, slope []float64
 	for r := range b.N {
 		w := 1.0
 		if weights := b.Role[model.Weights]; weights != nil {
 			w = weights[r]
 		}
 		p.weight += w
-		if (first+r)%p.stride != 0 || !(w > 0) {
-			continue
+		if (first+r)%p.stride == 0 && w > 0 {
+			rows, weight = append(rows, r), append(weight, w)
 		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	for i := range p.gram {
+		for _, r := range rows {
+			slope = append(slope, index[i*b.N+r])
+		}
+	}
+	if err := act.Deriv(ctx, slope, slope); err != nil {
+		return err
+	}
+	x := mat.NewVecDense(len(p.columns), nil)
+	for at, r := range rows {
+		w := weight[at]
 		p.taken += w
 		for c, j := range p.columns {
 			v := 1.0
@@ -88,7 +100,7 @@ func (p *pooling) add(ctx context.Context, act model.Activation, m *model.Params
 			x.SetVec(c, v)
 		}
 		for i, g := range p.gram {
-			s := slope[i*b.N+r] / m.SigmaOf(i)
+			s := slope[i*len(rows)+at] / m.SigmaOf(i)
 			if f := w * posterior[i*b.N+r] * s * s; f > 0 {
 				g.SymRankOne(g, f, x)
 			}
@@ -205,33 +217,34 @@ func joinSection(m *fitted.Model, joins []Join) section {
 	c := rowChart("joins of the experts", "log10 of the cost in log-likelihood", names, height(least), hi+0.1)
 	c.segment(height(saved), c.y0, height(saved), c.y1, "ink dashed")
 	type end struct{ x, y float64 }
-	ends := map[string]end{}
-	key := func(experts []int) string { return fmt.Sprint(experts) }
+	ends := make([]end, m.K) // of the groups, by their first expert
 	for row, i := range order {
-		ends[key([]int{i})] = end{height(least), -float64(row)}
+		ends[i] = end{height(least), -float64(row)}
 	}
 	rows := [][]string{{"Join", "cost in log-likelihood", "BIC"}}
 	for _, j := range joins {
-		a, b := ends[key(j.Experts[0])], ends[key(j.Experts[1])]
+		a, b := ends[j.Experts[0][0]], ends[j.Experts[1][0]]
 		x := max(height(j.Cost), a.x, b.x)
 		c.named(fmt.Sprintf("%s: %s", joined(j), significant(j.Cost)), func() {
 			c.segment(a.x, a.y, x, a.y, "ink")
 			c.segment(b.x, b.y, x, b.y, "ink")
 			c.segment(x, a.y, x, b.y, "ink")
 		})
-		ends[key(slices.Concat(j.Experts[0], j.Experts[1]))] = end{x, (a.y + b.y) / 2}
+		ends[j.Experts[0][0]] = end{x, (a.y + b.y) / 2} // the first of both
 		rows = append(rows, []string{joined(j), significant(j.Cost), fmt.Sprintf("%+.3g", 2*(j.Cost-saved))})
 	}
 	for row, i := range order {
 		c.dot(height(least), -float64(row), 4, 1, colour(i))
 	}
+	folded := asTable(rows)
+	folded.Fold = "The joins"
 	return section{
 		Title: "Which experts are alike",
 		Reading: "Experts are joined two by two, those first that cost the least log-likelihood if every row keeps " +
 			"its experts' probabilities. Left of the dashed line a join has less BIC. It is a guide: gate, noise and " +
 			"the experts' rows change with a join. A warning above has what a fit to joined experts has come to.",
 		Pictures: []template.HTML{c.svg()},
-		Tables:   []table{{Head: rows[0], Rows: rows[1:], Fold: "The joins"}},
+		Tables:   []table{folded},
 	}
 }
 
@@ -250,14 +263,18 @@ func joined(j Join) string {
 
 // savedByJoin is how many parameters one expert fewer has.
 func savedByJoin(m *fitted.Model) int {
-	all := int(math.Round((m.Fit.AIC + 2*m.Fit.LogLikelihood) / 2))
+	all := m.Fit.Parameters()
 	shared := 0
 	if len(m.Sigma) == 1 && !m.Fit.SigmaGiven {
 		shared = 1
 	}
 	gate := 0
 	if m.K > 1 {
-		gate = len(seenFeatures(m, m.Gating))
+		for j := range m.D {
+			if used(m.Gating, j) {
+				gate++
+			}
+		}
 		if m.GatingIntercepts != nil {
 			gate++
 		}
@@ -267,6 +284,5 @@ func savedByJoin(m *fitted.Model) int {
 
 // observations is how many BIC counts.
 func observations(m *fitted.Model) float64 {
-	p := (m.Fit.AIC + 2*m.Fit.LogLikelihood) / 2
-	return math.Exp((m.Fit.BIC + 2*m.Fit.LogLikelihood) / p)
+	return math.Exp((m.Fit.BIC + 2*m.Fit.LogLikelihood) / float64(m.Fit.Parameters()))
 }

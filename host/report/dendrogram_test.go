@@ -89,6 +89,25 @@ func TestJoins(t *testing.T) {
 	if got := savedByJoin(m); got != (17-1+2)/4 {
 		t.Errorf("a join saves %d parameters", got)
 	}
+	for _, c := range []struct {
+		name string
+		seen int // features of the gate, of ten
+	}{{"a constant gate", 0}, {"a gate of two features", 2}, {"a gate of all", 10}} {
+		other := *m
+		other.Design, other.D, other.Gating = nil, 10, nil
+		for range k - 1 {
+			row := make([]float64, other.D)
+			for j := range c.seen {
+				row[j] = float64(j + 1)
+			}
+			other.Gating = append(other.Gating, row)
+		}
+		all := k*11 + (k-1)*(c.seen+1) + 1
+		other.Fit.AIC, other.Fit.BIC = 2*float64(all), float64(all)*math.Log(n)
+		if got, want := savedByJoin(&other), 11+c.seen+1; got != want {
+			t.Errorf("%s: a join saves %d parameters, want %d", c.name, got, want)
+		}
+	}
 	if got := observations(m); math.Abs(got-n) > 1e-6 {
 		t.Errorf("%v observations, want %d", got, n)
 	}

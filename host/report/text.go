@@ -439,11 +439,16 @@ func shownFeatures(m *fitted.Model, matrix, errors [][]float64, most int) (featu
 // the terms of the other side of the bar are 0.
 func seenFeatures(m *fitted.Model, matrix [][]float64) (seen []int) {
 	for j := range m.D {
-		if m.Design == nil || slices.ContainsFunc(matrix, func(row []float64) bool { return row[j] != 0 }) {
+		if m.Design == nil || used(matrix, j) {
 			seen = append(seen, j)
 		}
 	}
 	return seen
+}
+
+// used says whether a row of a matrix has anything but 0 in column j.
+func used(matrix [][]float64, j int) bool {
+	return slices.ContainsFunc(matrix, func(row []float64) bool { return row[j] != 0 })
 }
 
 // starts shows where every start ended. They are screened on part of the rows, which is
