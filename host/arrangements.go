@@ -215,6 +215,10 @@ func weigh(ctx context.Context, m *fitted.Model, all []*optimum, found []*fitted
 
 // describe adds standard errors and covariance to an arrangement beside the model's own, where its optimum has them.
 func (o *optimum) describe(ctx context.Context, m *fitted.Model, a *fitted.Arrangement, cfg Config) error {
+	o, err := o.withEnds(ctx)
+	if err != nil {
+		return err
+	}
 	c, err := o.covariance(ctx, o.kind(cfg))
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		return nil

@@ -22,10 +22,10 @@ import (
 // model file.
 const mostCovariance = 300
 
-// uncertainty adds to the model the standard errors and the covariance of the
-// best of the outcome, whose experts the model has in the given order, or a note
-// why there are none.
-func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int,
+// uncertainty adds to the model the standard errors and the covariance of the best
+// of the outcome, or a note why there are none; at is the best with the experts in
+// the model's order, where it is a maximum of the joint likelihood.
+func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, at *optimum,
 	cfg Config) error {
 	note := func(why string) {
 		m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+why)
@@ -41,7 +41,6 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		note("the search has not converged")
 		return nil
 	}
-	at := optimumOf(p, out.best, out.best.Params.Relabel(order), order)
 	c, err := at.covariance(ctx, at.kind(cfg))
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		if none.Singular {
@@ -90,6 +89,7 @@ type optimum struct {
 	l      *loss.Likelihood
 	params *model.Params
 	groups *search.Groups // of branches between which gates separate rows; nil where none does
+	ends   *infer.Endless // of the gate where none does, see [optimum.withEnds]; nil where there are none
 }
 
 // optimumOf is where a candidate has ended, its parameters in another order.
@@ -98,6 +98,25 @@ func optimumOf(p *problem.Problem, c *search.Candidate, params *model.Params, or
 		p: p, params: params, groups: c.Groups.Relabel(c.Params, order),
 		l: loss.NewLikelihood(p.Given, p.G, params, p.Shape.Estimated(), p.Threads),
 	}
+}
+
+// withEnds is o that knows the directions in which its gate has no finite optimum though it separates no experts.
+func (o *optimum) withEnds(ctx context.Context) (*optimum, error) {
+	if o.groups != nil {
+		return o, nil
+	}
+	out := *o
+	var err error
+	out.ends, err = infer.EndlessOf(ctx, o.l, o.params)
+	return &out, err
+}
+
+// shownEnds are the ends in the user's units.
+func (o *optimum) shownEnds() *infer.Endless {
+	if u := o.p.Units; u != nil {
+		return o.ends.Converted(u.Mean, u.SD)
+	}
+	return o.ends
 }
 
 // kind is that of the standard errors that a model has.
@@ -113,35 +132,26 @@ func (o *optimum) kind(cfg Config) infer.Kind {
 
 // covariance is that of the parameters that have a finite optimum, in the user's units.
 func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covariance, error) {
-	var ends *infer.Endless
-	var err error
-	if o.groups == nil {
-		if ends, err = infer.EndlessOf(ctx, o.l, o.params); err != nil {
-			return nil, err
-		}
-	}
 	c, err := infer.EstimateGiven(ctx, o.l, o.params, kind, o.p.Kinks(), func(q loss.Parameter) bool {
 		return q.Part == model.Gate && o.groups.Leads(q.Index) || o.l.AtEnd(o.params, q)
-	}, ends)
+	}, o.ends)
 	if err != nil {
 		return nil, err
 	}
 	c.Without(func(q loss.Parameter) bool { return infinite(o.groups, q) })
 	if u := o.p.Units; u != nil {
 		c.Convert(u.Mean, u.SD)
-		ends.Convert(u.Mean, u.SD)
 	}
-	c.Without(ends.Moves)
+	c.Without(o.shownEnds().Moves)
 	return c, nil
 }
 
 // errors are the standard errors of a covariance, NaN for coefficients of the gate without a finite
 // optimum.
 func (o *optimum) errors(c *infer.Covariance) *model.Params {
-	se := c.Errors(o.params)
+	se, ends := c.Errors(o.params), o.shownEnds()
 	for _, q := range o.l.Parameters() {
-		endless := o.groups == nil && q.Part == model.Gate && !slices.Contains(c.Parameters, q)
-		if endless || infinite(o.groups, q) {
+		if infinite(o.groups, q) || ends.Moves(q) {
 			*q.In(se) = math.NaN()
 		}
 	}
@@ -165,29 +175,6 @@ func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 // infinite says whether a coefficient has no finite optimum.
 func infinite(groups *search.Groups, q loss.Parameter) bool {
 	return q.Part == model.Gate && groups.Infinite(q.Index)
-}
-
-// endlessGate names the coefficients of the best's gate that have no finite optimum though it separates no experts.
-func endlessGate(ctx context.Context, p *problem.Problem, best *search.Candidate,
-	order []int) (names []string, err error) {
-	if best.Groups != nil {
-		return nil, nil
-	}
-	at := optimumOf(p, best, best.Params.Relabel(order), order)
-	ends, err := infer.EndlessOf(ctx, at.l, at.params)
-	if err != nil || ends == nil {
-		return nil, err
-	}
-	if u := p.Units; u != nil {
-		ends.Convert(u.Mean, u.SD)
-	}
-	for _, q := range at.l.Parameters() {
-		if ends.Moves(q) {
-			names = append(names, fmt.Sprintf("gate%d:%s", q.Index+1, append(slices.Clone(p.Schema.Features),
-				model.InterceptName)[q.Feature]))
-		}
-	}
-	return names, nil
 }
 
 // separation states the boundaries of the best, whose experts the model has in the given

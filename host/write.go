@@ -102,16 +102,18 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if m.Fit.Separation, err = separation(ctx, p, best, order); err != nil {
 		return nil, err
 	}
+	var at *optimum // of a maximum of the joint likelihood
 	if out.joint && m.Fit.Converged {
-		if m.Fit.Endless, err = endlessGate(ctx, p, best, order); err != nil {
+		if at, err = optimumOf(p, best, best.Params.Relabel(order), order).withEnds(ctx); err != nil {
 			return nil, err
 		}
+		m.Fit.Endless = at.shownEnds().Names(p.Schema.Features)
 	}
 	if cfg.unjudged {
 		m.Fit.Certificate = nil
 		return m, nil
 	}
-	if err := uncertainty(ctx, m, p, out, order, cfg); err != nil {
+	if err := uncertainty(ctx, m, p, out, at, cfg); err != nil {
 		return nil, err
 	}
 	if err := arrangements(ctx, m, p, out, order, cfg); err != nil {

@@ -346,14 +346,8 @@ func inverse(h *mat.SymDense) (*mat.SymDense, error) {
 				true}
 		}
 	}
-	scaled, v := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
-	for i := range n {
-		for j := i; j < n; j++ {
-			scaled.SetSym(i, j, scale[i]*h.At(i, j)*scale[j])
-		}
-	}
 	var chol mat.Cholesky
-	if !chol.Factorize(scaled) {
+	if !chol.Factorize(scaledBy(scale, h)) {
 		return nil, &NoneError{"the information is not positive definite: some combination of the parameters cannot " +
 			"be told from the data", true}
 	}
@@ -361,15 +355,22 @@ func inverse(h *mat.SymDense) (*mat.SymDense, error) {
 		return nil, &NoneError{fmt.Sprintf("the information is singular to working precision (condition number %.2g)",
 			c), true}
 	}
+	v := mat.NewSymDense(n, nil)
 	if err := chol.InverseTo(v); err != nil {
 		return nil, &NoneError{Reason: "the information cannot be inverted: " + err.Error()}
 	}
-	for i := range n {
-		for j := i; j < n; j++ {
-			v.SetSym(i, j, scale[i]*v.At(i, j)*scale[j])
+	return scaledBy(scale, v), nil
+}
+
+// scaledBy is diag(scale)·m·diag(scale).
+func scaledBy(scale []float64, m *mat.SymDense) *mat.SymDense {
+	out := mat.NewSymDense(len(scale), nil)
+	for i := range scale {
+		for j := i; j < len(scale); j++ {
+			out.SetSym(i, j, scale[i]*m.At(i, j)*scale[j])
 		}
 	}
-	return v, nil
+	return out
 }
 
 // sandwich returns v·m·v.

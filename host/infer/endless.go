@@ -45,18 +45,30 @@ func (e *Endless) Moves(q loss.Parameter) bool {
 	})
 }
 
-// Convert passes to the parameters of the features themselves as [Covariance.Convert] does.
-func (e *Endless) Convert(mean, sd []float64) {
+// Converted are the same directions for the parameters of the features themselves, as [Covariance.Convert] has them;
+// nil for nil.
+func (e *Endless) Converted(mean, sd []float64) *Endless {
 	if e == nil {
-		return
+		return nil
 	}
 	d := len(sd)
-	convertRows(e.along, e.parameters, d, mean, sd)
+	along := convertRows(mat.DenseCopyOf(e.along), e.parameters, d, mean, sd)
+	out := &Endless{e.parameters, along, slices.Clone(e.scale)}
 	for at, q := range e.parameters {
 		if q.Feature >= 0 && q.Feature != d {
-			e.scale[at] *= sd[q.Feature]
+			out.scale[at] *= sd[q.Feature]
 		}
 	}
+	return out
+}
+
+// Names are those of the coefficients that are moved, as [Covariance.Names] has them.
+func (e *Endless) Names(features []string) []string {
+	if e == nil {
+		return nil
+	}
+	moved := slices.DeleteFunc(slices.Clone(e.parameters), func(q loss.Parameter) bool { return !e.Moves(q) })
+	return (&Covariance{Parameters: moved, d: len(features)}).Names(features)
 }
 
 // EndlessOf are those of l at p, nil where there are none, or l has a ridge on its gate.
@@ -103,29 +115,23 @@ func certainDirections(ctx context.Context, l *loss.Likelihood, p *model.Params,
 	if err := l.GateInformation(ctx, blind, even); err != nil {
 		return nil, nil, err
 	}
-	scale = make([]float64, n)
+	scale, unit := make([]float64, n), make([]float64, n)
 	for i := range scale {
 		scale[i] = math.Sqrt(blind.At(i, i))
 		if !(scale[i] > 0) {
 			return nil, nil, nil
 		}
-	}
-	for _, m := range []*mat.SymDense{g, blind} {
-		for i := range n {
-			for j := i; j < n; j++ {
-				m.SetSym(i, j, m.At(i, j)/(scale[i]*scale[j]))
-			}
-		}
+		unit[i] = 1 / scale[i]
 	}
 	var factor mat.Cholesky
-	if !factor.Factorize(blind) {
+	if !factor.Factorize(scaledBy(unit, blind)) {
 		return nil, nil, nil
 	}
 	// The eigenvectors u of L⁻¹·G·L⁻ᵀ are those d = L⁻ᵀu at which dᵀGd over dᵀBd is stationary, B = LLᵀ.
 	var lower mat.TriDense
 	factor.LTo(&lower)
 	var half, both mat.Dense
-	if half.Solve(&lower, g) != nil || both.Solve(&lower, half.T()) != nil {
+	if half.Solve(&lower, scaledBy(unit, g)) != nil || both.Solve(&lower, half.T()) != nil {
 		return nil, nil, nil
 	}
 	var eigen mat.EigenSym

@@ -101,7 +101,7 @@ func TestEndless(t *testing.T) {
 		t.Fatal(err)
 	}
 	across.Convert(mean, sd)
-	ends.Convert(mean, sd)
+	ends = ends.Converted(mean, sd)
 	across.Without(ends.Moves)
 	if !mat.EqualApprox(across.Matrix, held.Matrix, 1e-6) { // EM ends at 1e-8 or so of the maximum, in either
 		t.Errorf("converted, covariances differ:\n%v\n%v", mat.Formatted(across.Matrix), mat.Formatted(held.Matrix))
