@@ -51,34 +51,34 @@ func (c *Clusters) validate() error {
 	return nil
 }
 
-// inJSON are standard errors as files have them: null for NaN.
-type inJSON struct {
-	Kind                string `json:"kind"` // in the order of plain, whose fields these hide
+// errorsInJSON are standard errors as files have them: null for NaN.
+type errorsInJSON struct {
+	Kind                string `json:"kind"` // in the order of plainErrors, whose fields these hide
 	Regressors          []gaps `json:"regressors"`
 	Gating              []gaps `json:"gating"`
 	RegressorIntercepts gaps   `json:"regressor_intercepts"`
 	GatingIntercepts    gaps   `json:"gating_intercepts"`
 	SigmaInterval       []gaps `json:"sigma_interval"`
-	*plain
+	*plainErrors
 }
 
-type plain StandardErrors
+type plainErrors StandardErrors
 
 // MarshalJSON writes null for NaN.
 func (s *StandardErrors) MarshalJSON() ([]byte, error) {
-	return json.Marshal(inJSON{s.Kind, toGaps(s.Regressors), toGaps(s.Gating), s.RegressorIntercepts,
-		s.GatingIntercepts, toGaps(s.SigmaInterval), (*plain)(s)})
+	return json.Marshal(errorsInJSON{s.Kind, rowsAs[gaps](s.Regressors), rowsAs[gaps](s.Gating), s.RegressorIntercepts,
+		s.GatingIntercepts, rowsAs[gaps](s.SigmaInterval), (*plainErrors)(s)})
 }
 
 // UnmarshalJSON reads null as NaN.
 func (s *StandardErrors) UnmarshalJSON(data []byte) error {
-	in := inJSON{plain: (*plain)(s)}
+	in := errorsInJSON{plainErrors: (*plainErrors)(s)}
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	s.Kind, s.Regressors, s.Gating = in.Kind, fromGaps(in.Regressors), fromGaps(in.Gating)
+	s.Kind, s.Regressors, s.Gating = in.Kind, rowsAs[[]float64](in.Regressors), rowsAs[[]float64](in.Gating)
 	s.RegressorIntercepts, s.GatingIntercepts = in.RegressorIntercepts, in.GatingIntercepts
-	s.SigmaInterval = fromGaps(in.SigmaInterval)
+	s.SigmaInterval = rowsAs[[]float64](in.SigmaInterval)
 	return nil
 }
 
@@ -168,26 +168,14 @@ func (g *gaps) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// toGaps are rows of numbers with gaps; nil for nil.
-func toGaps(rows [][]float64) []gaps {
+// rowsAs are rows of numbers as those of another type, with gaps or without; nil for nil.
+func rowsAs[To, From ~[]float64](rows []From) []To {
 	if rows == nil {
 		return nil
 	}
-	out := make([]gaps, len(rows))
+	out := make([]To, len(rows))
 	for i, row := range rows {
-		out[i] = row
-	}
-	return out
-}
-
-// fromGaps is the inverse of toGaps.
-func fromGaps(rows []gaps) [][]float64 {
-	if rows == nil {
-		return nil
-	}
-	out := make([][]float64, len(rows))
-	for i, row := range rows {
-		out[i] = row
+		out[i] = To(row)
 	}
 	return out
 }
