@@ -3,8 +3,9 @@ package host
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
+
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/metric"
@@ -63,43 +64,30 @@ func TestFamilyOutliers(t *testing.T) {
 }
 
 // outliers returns the rows of s with every tenth, at random, moved by far up or down, and those that were not moved.
-func outliers(t *testing.T, s *sample.Sampler, far float64, seed uint64) (moved, rest memoryTable) {
+func outliers(t *testing.T, s *sample.Sampler, far float64, seed uint64) (moved, rest dataset.Source) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 20))
-	moved, rest = memoryTable{s.Schema(), &model.Data{D: s.Truth.D}}, memoryTable{s.Schema(), &model.Data{D: s.Truth.D}}
+	var x, y, restX, restY []float64
 	if err := s.Read(t.Context(), func(b *model.Block) error {
-		x := make([]float64, s.Truth.D)
-		for r, y := range b.Y {
-			for j := range x {
-				x[j] = b.X[j*b.N+r]
+		for r, v := range b.Y {
+			row := make([]float64, s.Truth.D)
+			for j := range row {
+				row[j] = b.Col(j)[r]
 			}
 			switch u := rng.Float64(); {
 			case u < .05:
-				appendRow(moved.data, x, y+far)
+				v += far
 			case u < .1:
-				appendRow(moved.data, x, y-far)
+				v -= far
 			default:
-				appendRow(moved.data, x, y)
-				appendRow(rest.data, x, y)
+				restX, restY = append(restX, row...), append(restY, v)
 			}
+			x, y = append(x, row...), append(y, v)
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return moved, rest
-}
-
-// appendRow adds a row to the end of d.
-func appendRow(d *model.Data, x []float64, y float64) {
-	if d.N%model.BlockRows == 0 {
-		d.Blocks = append(d.Blocks, model.Block{})
-	}
-	b := &d.Blocks[len(d.Blocks)-1]
-	for j, v := range x {
-		b.X = slices.Insert(b.X, (j+1)*b.N+j, v)
-	}
-	b.Y = append(b.Y, y)
-	b.N++
-	d.N++
+	table := func(x, y []float64) dataset.Source { return dataset.Matrix(mat.NewDense(len(y), s.Truth.D, x), y) }
+	return table(x, y), table(restX, restY)
 }
