@@ -51,6 +51,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	for _, c := range all {
 		c.Contended = slices.Contains(field, c.refined)
 	}
+	going := releases{Task: t}
 	for i, c := range field {
 		if t.Refining != nil {
 			t.Refining(i, len(field))
@@ -58,7 +59,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 		if c.Rows == n && c.Ridge == 0 && c.Run.Status == optim.Converged {
 			continue
 		}
-		if err := t.release(ctx, c, t.Problem.Shape.Free()); err != nil {
+		if err := going.release(ctx, c); err != nil {
 			return nil, err
 		}
 	}

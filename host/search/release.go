@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -27,18 +28,31 @@ var falls = []float64{10, 100, 3}
 // some rows and has no gradient left to mend that. So there the ridge falls step by
 // step, with a climb after each.
 func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error {
-	n := t.Problem.N()
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, free, t.Problem.Threads)
+	if held, err := t.hold(ctx, c, l); !held || err != nil {
+		return err
+	}
+	return t.letFall(ctx, c, l, free)
+}
+
+// hold takes a candidate to its maximum on all rows with the ridge, where that holds its gate, and without it where it
+// does not.
+func (t *Task) hold(ctx context.Context, c *Candidate, l *loss.Likelihood) (held bool, err error) {
+	n := t.Problem.N()
 	tau := max(c.Ridge, screenRidge)
 	l.PenaliseGate(tau)
 	if !holds(l, l.Theta(c.Params)) {
-		return c.settle(ctx, l, n)
+		return false, c.settle(ctx, l, n)
 	}
 	if c.Rows != n || c.Ridge == 0 {
-		if err := c.climbWith(ctx, l, tau, n); err != nil {
-			return err
-		}
+		err = c.climbWith(ctx, l, tau, n)
 	}
+	return true, err
+}
+
+// letFall takes the ridge off a candidate that it holds.
+func (t *Task) letFall(ctx context.Context, c *Candidate, l *loss.Likelihood, free loss.Free) error {
+	n := t.Problem.N()
 	from := *c
 	var ways []*Candidate
 	for _, by := range falls {
@@ -60,6 +74,43 @@ func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error 
 		*c = trial
 	}
 	return nil
+}
+
+// releases lets candidates go one after the other. Those that the ridge holds at one maximum would all fall to the
+// same, so that only the first of them does.
+type releases struct {
+	*Task
+	held []float64 // values of the maxima
+	fell []*Candidate
+}
+
+// sameMaximum is the difference in mean log-likelihood below which two runs that have converged have ended at one
+// maximum: more than Newton's method leaves, and less than the values of two maxima have in common by chance.
+const sameMaximum = 1e-11
+
+func (r *releases) release(ctx context.Context, c *Candidate) error {
+	free := r.Problem.Shape.Free()
+	l := loss.NewLikelihood(r.Problem.Rows, r.Problem.G, c.Params, free, r.Problem.Threads)
+	if held, err := r.hold(ctx, c, l); !held || err != nil {
+		return err
+	}
+	if c.Run.Status == optim.Converged {
+		value := c.Run.Value
+		same := slices.IndexFunc(r.held, func(v float64) bool { return math.Abs(v-value) <= sameMaximum })
+		if same >= 0 {
+			c.followed(r.fell[same])
+			return nil
+		}
+		r.held, r.fell = append(r.held, value), append(r.fell, c)
+	}
+	return r.letFall(ctx, c, l, free)
+}
+
+// followed ends c where another candidate has ended that was at the same maximum.
+func (c *Candidate) followed(other *Candidate) {
+	run := *other.Run
+	c.Run, c.Params, c.Rows = &run, other.Params.Clone(), other.Rows
+	c.Groups, c.Ridge, c.Degenerate = other.Groups, other.Ridge, other.Degenerate
 }
 
 const (
