@@ -112,8 +112,12 @@ func sharpen(ctx context.Context, l Climber, r *optim.Result, stop func(int, flo
 	var err error
 	for i, crawl := range crawls {
 		if i > 0 {
+			em := optim.EM
+			if i == len(crawls)-1 { // where plain steps would take hundreds
+				em = optim.SQUAREM
+			}
 			r, err = goOn(r, func(x []float64) (*optim.Result, error) {
-				return optim.EM(ctx, l, x, optim.Settings{Iterations: 300, Tolerance: crawl, Stop: stop})
+				return em(ctx, l, x, optim.Settings{Iterations: 300, Tolerance: crawl, Stop: stop})
 			})
 		}
 		if err != nil || r.Status == optim.Stopped || r.Status == optim.Diverged {
