@@ -17,26 +17,9 @@ import (
 	"github.com/gatedlearning/moe/host/gru"
 )
 
-// random is a layer with standard normal weights, smaller ones of the candidate.
+// random is [gru.Random] by a seed.
 func random(seed uint64, inputs, hidden int) *gru.Layer {
-	rng := rand.New(rand.NewPCG(seed, 0))
-	affine := func(scale float64) gru.Affine {
-		a := gru.Affine{W: mat.NewDense(hidden, inputs, nil), U: mat.NewDense(hidden, hidden, nil), B: make([]float64, hidden)}
-		for _, values := range [][]float64{a.W.RawMatrix().Data, a.U.RawMatrix().Data, a.B} {
-			for i := range values {
-				values[i] = scale * rng.NormFloat64()
-			}
-		}
-		return a
-	}
-	l := &gru.Layer{Form: gru.ResetAfter, Update: affine(1), Reset: affine(1), Candidate: affine(.6),
-		RecurrentBias: make([]float64, hidden)}
-	for _, a := range []gru.Affine{l.Update, l.Reset} {
-		for i := range a.B {
-			a.B[i] *= .3
-		}
-	}
-	return l
+	return gru.Random(rand.New(rand.NewPCG(seed, 0)), inputs, hidden)
 }
 
 // recorded has states of a layer in memory.

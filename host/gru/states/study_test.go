@@ -7,9 +7,6 @@ import (
 	"math"
 	"testing"
 
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/gatedlearning/moe/host/gru"
 	"github.com/gatedlearning/moe/host/infer"
 )
@@ -37,7 +34,7 @@ func TestStudy(t *testing.T) {
 	var total tally
 	for n := range *study.networks {
 		seed := uint64(*study.first + n)
-		l := balanced(seed, *study.inputs, *study.hidden)
+		l := balanced(t, seed, *study.inputs, *study.hidden)
 		r := gru.Recording{Steps: *study.steps, Sigma: *study.sigma, Gates: gru.Binary, Seed: seed, Observed: *study.observed}
 		if s := *study.sharpness; s > 0 {
 			sharpen(l, s)
@@ -51,23 +48,11 @@ func TestStudy(t *testing.T) {
 	t.Logf("all %d: %s", *study.networks, total)
 }
 
-// balanced is a random layer whose gates' biases make both of every unit open on half of the states, as far as twenty rounds
-// of shifting by the mean predictor do.
-func balanced(seed uint64, inputs, hidden int) *gru.Layer {
+// balanced is a random layer of which both gates of every unit are open on half of the states or so.
+func balanced(t *testing.T, seed uint64, inputs, hidden int) *gru.Layer {
 	l := random(seed, inputs, hidden)
-	for range 20 {
-		z, r := make([]float64, hidden), make([]float64, hidden)
-		const steps = 500
-		each(l, gru.Recording{Steps: steps, Sigma: .01, Gates: gru.Binary, Seed: seed}, func(row []float64) {
-			for j := range hidden {
-				z[j] += predictor(l.Update, j, row) / steps
-				r[j] += predictor(l.Reset, j, row) / steps
-			}
-		})
-		for j := range hidden {
-			l.Update.B[j] -= z[j]
-			l.Reset.B[j] -= r[j]
-		}
+	if err := l.Balance(t.Context(), seed); err != nil {
+		t.Fatal(err)
 	}
 	return l
 }
@@ -83,92 +68,13 @@ func sharpen(l *gru.Layer, by float64) {
 	}
 }
 
-func each(l *gru.Layer, r gru.Recording, fn func(row []float64)) {
-	err := gru.Record(context.Background(), l, r, func(row []float64) error { fn(row); return nil })
+// oracles are those of a layer's units, see [gru.Oracles].
+func oracles(t *testing.T, l *gru.Layer, r gru.Recording) []*gru.Oracle {
+	all, err := gru.Oracles(t.Context(), l, r)
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
-}
-
-// predictor is unit j's of a gate at a row.
-func predictor(a gru.Affine, j int, row []float64) float64 {
-	x, h := row[:a.W.RawMatrix().Cols], row[a.W.RawMatrix().Cols:]
-	v := a.B[j]
-	for i, w := range a.W.RawRowView(j) {
-		v += w * x[i]
-	}
-	for i, u := range a.U.RawRowView(j) {
-		v += u * h[i]
-	}
-	return v
-}
-
-// known is what rows say of a unit's φ = (W, U, b, c) where its gates are known.
-type known struct {
-	information *mat.SymDense // JᵀJ/σ², J the derivatives of tanh(⟨W,x⟩ + b + r·(⟨U,h⟩ + c)) at the rows on which it is the state after
-	score       *mat.VecDense // Jᵀ(h_t − tanh(…))/σ²
-}
-
-// withKnownGates is that of all units at these φ.
-func withKnownGates(l *gru.Layer, at [][]float64, r gru.Recording) []known {
-	inputs, d := l.Inputs(), l.Inputs()+l.Hidden()
-	all := make([]known, l.Hidden())
-	for j := range all {
-		all[j] = known{mat.NewSymDense(d+2, nil), mat.NewVecDense(d+2, nil)}
-	}
-	one := mat.NewVecDense(d+2, nil)
-	each(l, r, func(row []float64) {
-		for j, k := range all {
-			if predictor(l.Update, j, row) > 0 {
-				continue
-			}
-			open := 0.0
-			if predictor(l.Reset, j, row) > 0 {
-				open = 1
-			}
-			for i, v := range row[:d] {
-				if i >= inputs {
-					v *= open
-				}
-				one.SetVec(i, v)
-			}
-			one.SetVec(d, 1)
-			one.SetVec(d+1, open)
-			mean := math.Tanh(mat.Dot(one, mat.NewVecDense(d+2, at[j])))
-			one.ScaleVec((1-mean*mean)/r.Sigma, one)
-			k.information.SymRankOne(k.information, 1, one)
-			k.score.AddScaledVec(k.score, (row[d+j]-mean)/r.Sigma, one)
-		}
-	})
 	return all
-}
-
-// boundsOf are the covariances (JᵀJ)⁻¹σ² of all units' φ where their gates are known, and the estimates then, by
-// Gauss-Newton from the truth; nil where a unit has no such rows.
-func boundsOf(l *gru.Layer, r gru.Recording) (covariances []*mat.SymDense, estimates [][]float64) {
-	covariances, estimates = make([]*mat.SymDense, l.Hidden()), make([][]float64, l.Hidden())
-	for j := range estimates {
-		estimates[j] = flat(candidate(l, j))
-	}
-	for round := range 4 { // of which the second is within 1e-3 of a standard error already
-		for j, k := range withKnownGates(l, estimates, r) {
-			var root mat.Cholesky
-			if !root.Factorize(k.information) {
-				continue
-			}
-			if round == 0 {
-				covariances[j] = mat.NewSymDense(k.score.Len(), nil)
-				if root.InverseTo(covariances[j]) != nil {
-					panic("states: information without an inverse")
-				}
-			}
-			step := mat.NewVecDense(k.score.Len(), nil)
-			if root.SolveVecTo(step, k.score) == nil {
-				floats.Add(estimates[j], step.RawVector().Data)
-			}
-		}
-	}
-	return covariances, estimates
 }
 
 // tally is what networks came to.
@@ -193,7 +99,7 @@ func (o off) String() string {
 }
 
 func tallyOf(t *testing.T, l *gru.Layer, got *Learned, r gru.Recording) (out tally) {
-	bounds, estimates := boundsOf(l, r)
+	best := oracles(t, l, r)
 	for j, u := range got.Units {
 		out.units++
 		if c := u.Fit.Fit.Certificate; c != nil && c.Model == infer.Suspect {
@@ -205,12 +111,12 @@ func tallyOf(t *testing.T, l *gru.Layer, got *Learned, r gru.Recording) (out tal
 		if !u.Judged() {
 			out.unjudged++
 		}
-		if _, resets := u.Switches(); !resets || !u.Has(gru.Keep) || bounds[j] == nil {
+		if _, resets := u.Switches(); !resets || !u.Has(gru.Keep) || best[j] == nil {
 			continue
 		}
 		out.switching++
 		want, values := flat(candidate(l, j)), flat(&u.Candidate)
-		out.compare(want, values, estimates[j], bounds[j], l.Inputs())
+		out.compare(want, values, best[j], l.Inputs())
 		if u.Errors == nil || u.HAC == nil {
 			continue
 		}
@@ -274,14 +180,13 @@ func TestBound(t *testing.T) {
 	}
 	truth, got := read[0], read[1]
 	r := gru.Recording{Steps: *study.steps, Sigma: *study.sigma, Gates: gru.Soft, Seed: uint64(*study.first)}
-	bounds, estimates := boundsOf(truth, r)
 	var all tally
-	for j, v := range bounds {
-		if v == nil {
+	for j, best := range oracles(t, truth, r) {
+		if best == nil {
 			t.Fatalf("unit %d: no information", j+1)
 		}
 		var one tally
-		one.compare(flat(candidate(truth, j)), flat(candidate(got, j)), estimates[j], v, truth.Inputs())
+		one.compare(flat(candidate(truth, j)), flat(candidate(got, j)), best, truth.Inputs())
 		t.Logf("unit %d: W off by %s, U by %s", j+1, one.w, one.u)
 		all.add(one)
 	}
@@ -289,9 +194,9 @@ func TestBound(t *testing.T) {
 }
 
 // compare adds up the errors of a candidate's W and U.
-func (s *tally) compare(want, learned, estimate []float64, v *mat.SymDense, inputs int) {
+func (s *tally) compare(want, learned []float64, best *gru.Oracle, inputs int) {
 	for i, w := range want[:len(want)-2] { // the last two are b and c
-		one := off{math.Pow(learned[i]-w, 2), math.Pow(estimate[i]-w, 2), v.At(i, i), w * w}
+		one := off{math.Pow(learned[i]-w, 2), math.Pow(best.Estimate[i]-w, 2), best.Covariance.At(i, i), w * w}
 		if i < inputs {
 			s.w.add(one)
 		} else {
