@@ -24,9 +24,9 @@ var (
 //	go test ./host/experiment -run TestClaims -figures longest
 //
 // which .ci/run does. 002-2a is shown by TestSessions to the last digit, and 002-2b
-// is made of the same runs; of the others TestClaimsInSmall has a part, but for those of trees, whose fits
-// host.TestTrees has.
-var longest = []string{"002-2a", "002-2b", "002-3a", "002-3b", "000-3a", "000-3b", "efficiency-2", "efficiency-3", "trees", "trees-flat"}
+// is made of the same runs; of the others TestClaimsInSmall has a part, but for those of trees and of
+// recurrent layers, whose fits host.TestTrees and host/gru/states.TestLearn have.
+var longest = []string{"002-2a", "002-2b", "002-3a", "002-3b", "000-3a", "000-3b", "efficiency-2", "efficiency-3", "trees", "trees-flat", "gru-states"}
 
 // number is a number of a figure with the bounds that it must keep.
 type number struct {
@@ -273,6 +273,10 @@ var claims = map[string]claim{
 	"trees-recurrent": {agrees: true, spoil: reverse, numbers: []number{
 		{"error of the identity's regressor, n = 4000", medianAt("identity, regressors", 4000), 0.0015, 0.015},
 		{"error of the inner gate, n = 4000", medianAt("tanh against tanh, gates", 4000), 0.03, 0.5},
+	}},
+	"gru-states": {agrees: true, spoil: scale("W, σ = 0.01, learned", 2), numbers: []number{
+		{"error of W, n = 1600", medianAt("W, σ = 0.01, learned", 1600), 0.0002, 0.016},
+		{"error of U, n = 1600", medianAt("U, σ = 0.01, learned", 1600), 0.0006, 0.072},
 	}},
 }
 
