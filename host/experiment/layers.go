@@ -40,9 +40,9 @@ func layersFromStates(z size) *Figure {
 		Source: "beyond the papers; 000 Section 2, 002 Eq. 5", Own: true,
 		Claim: "Of a layer of gated recurrent units with gates of 0 and 1 the candidate's weights are recovered from " +
 			"its states as well as by one who knows the gates, and their errors fall like 1/√n.",
-		Settings: fmt.Sprintf("%d layers of %d units over %d inputs from N(0, I), with random weights, drawn until every "+
-			"unit keeps its state, and takes a closed and an open candidate, on a tenth of the steps each; the first n "+
-			"steps of each, whose states have noise. As by moe gru learn. "+
+		Settings: fmt.Sprintf("%d layers of %d units over %d inputs from N(0, I), with random weights, drawn until "+
+			"every unit keeps its state, and takes a closed and an open candidate, on a tenth of the steps each; the "+
+			"first n steps of each, whose states have noise. As by moe gru learn. "+
 			"One who knows the gates has the least squares of the same steps. Errors are ‖learned − true‖ / ‖true‖ of "+
 			"all units' W and U.", layers, layerUnits, layerInputs),
 		X: Axis{Label: "steps n", Log: true}, Y: Axis{Label: "relative error", Log: true},
@@ -110,7 +110,8 @@ func learnLayer(ctx context.Context, seed uint64, sigma float64, ns []int, run i
 			}
 		}
 		w, u := offBy(truth, oracles)
-		differ := float64(got.Update.Differ+got.Reset.Differ) / float64(max(1, got.Update.Decisions+got.Reset.Decisions))
+		decisions := max(1, got.Update.Decisions+got.Reset.Decisions)
+		differ := float64(got.Update.Differ+got.Reset.Differ) / float64(decisions)
 		for i, v := range []float64{got.W, w, got.U, u, differ, float64(doubtful)} {
 			traces[i].add(float64(n), v)
 		}
@@ -152,13 +153,14 @@ func layersTable(ns []int, sigmas []float64) func(*Outcome) [][]string {
 	return func(o *Outcome) (rows [][]string) {
 		for _, sigma := range sigmas {
 			for at, n := range ns {
-				row := []string{fmt.Sprint(sigma), fmt.Sprint(n), fmt.Sprint(len(o.besideAt(layerDiffer.of(sigma), float64(n))))}
+				beside := func(p layerPart) []float64 { return o.besideAt(p.of(sigma), float64(n)) }
+				row := []string{fmt.Sprint(sigma), fmt.Sprint(n), fmt.Sprint(len(beside(layerDiffer)))}
 				for _, p := range []layerPart{layerW, layerKnownW, layerU, layerKnownU} {
 					_, y := o.geometric(p.of(sigma))
 					row = append(row, g2(y[at]))
 				}
-				differ, doubtful := o.besideAt(layerDiffer.of(sigma), float64(n)), o.besideAt(layerDoubtful.of(sigma), float64(n))
-				rows = append(rows, append(row, g2(100*stat.Mean(differ, nil))+" %", fmt.Sprint(floats.Sum(doubtful))))
+				rows = append(rows, append(row, g2(100*stat.Mean(beside(layerDiffer), nil))+" %",
+					fmt.Sprint(floats.Sum(beside(layerDoubtful)))))
 			}
 		}
 		return rows
@@ -200,8 +202,8 @@ func judgeLayers(z size, sigmas []float64) func(*Outcome) Verdict {
 				_, known := o.geometric(p[1].of(sigma))
 				last, part := len(x)-1, p[0].name
 				ratio, by := y[last]/known[last], slope(x, y)
-				measured = append(measured, fmt.Sprintf("%s at σ = %v %s, %.2f times (power %.2f)", part, sigma, g2(y[last]),
-					ratio, by))
+				measured = append(measured, fmt.Sprintf("%s at σ = %v %s, %.2f times (power %.2f)", part, sigma,
+					g2(y[last]), ratio, by))
 				if !(ratio <= asGoodAsKnown) {
 					fail("%s at σ = %v is off by %.2f times as much as with known gates", part, sigma, ratio)
 				}

@@ -8,9 +8,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Oracle is what recorded steps say of a unit's candidate φ = (W, U, b, c) to one who knows the gates, and knows them to
-// be 0 or 1: with J the derivatives of tanh(⟨W,x⟩ + b + r·(⟨U,h⟩ + c)) at the steps on which that is the state after,
-// the least squares φ̂ and their covariance (JᵀJ)⁻¹σ². No unbiased estimate from the same steps does better.
+// Oracle is what recorded steps say of a unit's candidate φ = (W, U, b, c) to one who
+// knows the gates, and knows them to be 0 or 1: with J the derivatives of
+// tanh(⟨W,x⟩ + b + r·(⟨U,h⟩ + c)) at the steps on which that is the state after, the least
+// squares φ̂ and their covariance (JᵀJ)⁻¹σ². No unbiased estimate from the same steps
+// does better.
 type Oracle struct {
 	Estimate   []float64
 	Covariance *mat.SymDense // at the true φ

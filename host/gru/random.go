@@ -8,11 +8,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Random is a layer of the form reset-after with weights from N(0, 1), those of the candidate from N(0, 0.6²) and the
-// gates' biases from N(0, 0.3²).
+// Random is a layer of the form reset-after with weights from N(0, 1), those of the
+// candidate from N(0, 0.6²) and the gates' biases from N(0, 0.3²).
 func Random(rng *rand.Rand, inputs, hidden int) *Layer {
 	affine := func(scale, bias float64) Affine {
-		a := Affine{W: mat.NewDense(hidden, inputs, nil), U: mat.NewDense(hidden, hidden, nil), B: make([]float64, hidden)}
+		a := Affine{mat.NewDense(hidden, inputs, nil), mat.NewDense(hidden, hidden, nil), make([]float64, hidden)}
 		for _, part := range []struct {
 			values []float64
 			scale  float64
@@ -27,14 +27,16 @@ func Random(rng *rand.Rand, inputs, hidden int) *Layer {
 		RecurrentBias: make([]float64, hidden)}
 }
 
-// Balance shifts the gates' biases so that both of every unit are open on half of the steps, as far as twenty rounds of
-// shifting by the mean predictor of 500 steps do. Errors are those of ctx.
+// Balance shifts the gates' biases so that both of every unit are open on half of the
+// steps, as far as twenty rounds of shifting by the mean predictor of 500 steps do. Errors
+// are those of ctx.
 func (l *Layer) Balance(ctx context.Context, seed uint64) error {
 	const rounds, steps = 20, 500
 	d := l.Inputs() + l.Hidden()
 	for range rounds {
 		update, reset := make([]float64, l.Hidden()), make([]float64, l.Hidden())
-		err := Record(ctx, l, Recording{Steps: steps, Sigma: .01, Gates: Binary, Seed: seed}, func(row []float64) error {
+		r := Recording{Steps: steps, Sigma: .01, Gates: Binary, Seed: seed}
+		err := Record(ctx, l, r, func(row []float64) error {
 			for j := range update {
 				update[j] += l.Update.at(j, row[:d]) / steps
 				reset[j] += l.Reset.at(j, row[:d]) / steps

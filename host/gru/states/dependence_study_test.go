@@ -1,0 +1,114 @@
+package states
+
+import (
+	"flag"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/gru"
+)
+
+var carried = flag.Float64("carried", -1, "correlation of inputs, and of noise, with those of the step before, of TestDependence; below 0: it is left out")
+
+// TestDependence learns random layers of which inputs and noise go on from step to step, both first-order autoregressions
+// with that coefficient, and prints how many 95 % intervals for the candidate's weights hold their truth:
+//
+//	go test ./host/gru/states -run TestDependence -carried 0.8 -networks 20 -first 301 -steps 2000 -v -timeout 0
+func TestDependence(t *testing.T) {
+	if *carried < 0 {
+		t.Skip("a study: -carried 0.8 -networks 20 -v -timeout 0")
+	}
+	type count struct{ of, held, heldHAC int }
+	all := map[string]*count{"W": {}, "U": {}, "b and c": {}}
+	doubtful, suspect, units := 0, 0, 0
+	for n := range *study.networks {
+		seed := uint64(*study.first + n)
+		l := busy(t, seed)
+		got := learned(t, dependent(l, *study.steps, *study.sigma, *carried, seed), Config{Hidden: l.Hidden(), HAC: true})
+		for j, u := range got.Units {
+			units++
+			if u.Doubtful() {
+				doubtful++
+			}
+			if c := u.Fit.Fit.Certificate; c != nil && c.Model == "suspect" {
+				suspect++
+			}
+			if _, resets := u.Switches(); !resets || !u.Has(gru.Keep) || u.Errors == nil || u.HAC == nil {
+				continue
+			}
+			values, se, hac := flat(&u.Candidate), flat(u.Errors), flat(u.HAC)
+			for i, want := range flat(candidate(l, j)) {
+				c := all["b and c"]
+				switch {
+				case i < l.Inputs():
+					c = all["W"]
+				case i < l.Inputs()+l.Hidden():
+					c = all["U"]
+				}
+				c.of++
+				if math.Abs(values[i]-want) <= 1.96*se[i] {
+					c.held++
+				}
+				if math.Abs(values[i]-want) <= u.Fit.HAC.CriticalValue*hac[i] {
+					c.heldHAC++
+				}
+			}
+		}
+	}
+	for _, part := range []string{"W", "U", "b and c"} {
+		c := all[part]
+		t.Logf("%s: 95 %% intervals hold %.1f %%, with --hac %.1f %%, of %d", part, 100*float64(c.held)/float64(c.of),
+			100*float64(c.heldHAC)/float64(c.of), c.of)
+	}
+	t.Logf("%d units, %d in doubt, %d models suspect", units, doubtful, suspect)
+}
+
+// busy is the first of the random layers from seed·1000 on of which every unit does each of what it can on a tenth of
+// its steps.
+func busy(t *testing.T, seed uint64) *gru.Layer {
+	for try := uint64(0); ; try++ {
+		l := balanced(t, 1000*seed+try, *study.inputs, *study.hidden)
+		shares, err := l.Shares(t.Context(), gru.Recording{Steps: 2000, Sigma: .01, Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(shares, func(s [3]float64) bool { return slices.Min(s[:]) < .1 }) {
+			return l
+		}
+	}
+}
+
+// dependent are the states of a layer with gates of 0 and 1 whose inputs and noise each are by so much that of the step
+// before.
+func dependent(l *gru.Layer, steps int, sigma, carried float64, seed uint64) dataset.Source {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	next := func(v []float64) {
+		for i := range v {
+			v[i] = carried*v[i] + math.Sqrt(1-carried*carried)*rng.NormFloat64()
+		}
+	}
+	inputs, hidden := l.Inputs(), l.Hidden()
+	features, after := Names(inputs, hidden)
+	x, y := mat.NewDense(steps, inputs+2*hidden-1, nil), make([]float64, steps)
+	in, noise, h := make([]float64, inputs), make([]float64, hidden), make([]float64, hidden)
+	step := l.NewStepper(gru.Binary)
+	for t := range steps {
+		next(in)
+		next(noise)
+		row := slices.Concat(in, h)
+		step.Next(h, in, h)
+		for j := range h {
+			h[j] += sigma * noise[j]
+		}
+		row = append(row, h...)
+		x.SetRow(t, row[:len(row)-1])
+		y[t] = row[len(row)-1]
+	}
+	names := append(features, after...)
+	return dataset.Matrix(x, y).Named(names[:len(names)-1], names[len(names)-1])
+}
