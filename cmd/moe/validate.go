@@ -107,6 +107,9 @@ func (f *validateFlags) printVerdict(cmd *cobra.Command, plugin *catalog.Plugin)
 	if answer.RhoRange, err = solver.RhoRangeOf(ctx, plugin.Activation); err != nil {
 		return err
 	}
+	if answer.Strong, err = solver.StrongIdentifiabilityOf(ctx, plugin.Activation); err != nil {
+		return err
+	}
 	if f.plot != "" {
 		if err := f.draw(ctx, plugin.Activation, answer); err != nil {
 			return err
@@ -202,6 +205,14 @@ type validationJSON struct {
 		P2Range  *bool       `json:"p2_range"`  // at every scale from 0.1 to 10
 		RhoRange *[2]float64 `json:"rho_range"` // least and largest there
 	} `json:"one_hidden_layer"`
+	StrongIdentifiability strongJSON `json:"strong_identifiability"`
+}
+
+// strongJSON says what one expert too many costs. It is no part of valid.
+type strongJSON struct {
+	Verdict       solver.Answer `json:"verdict"`              // yes, no or not judged
+	LeastSingular *float64      `json:"least_singular_value"` // 0 for no, null where it was not computed
+	Reason        string        `json:"reason"`               // why it was not judged
 }
 
 // activationJSON is an activation and where it is from.
@@ -326,6 +337,10 @@ func newValidationJSON(plugin *catalog.Plugin, a report.Activation) *validationJ
 	j.Optimal = newOptimalJSON(a)
 	if o := v.OneHiddenLayer; o != nil {
 		j.OneHiddenLayer.P1, j.OneHiddenLayer.P2, j.OneHiddenLayer.P3, j.OneHiddenLayer.Rho = o.P1, o.P2, o.P3, &o.Rho
+	}
+	j.StrongIdentifiability = strongJSON{Verdict: a.Strong.Verdict, Reason: a.Strong.Reason}
+	if least := a.Strong.Least; !math.IsNaN(least) {
+		j.StrongIdentifiability.LeastSingular = &least
 	}
 	if r := a.RhoRange; r != nil {
 		j.OneHiddenLayer.P2Range, j.OneHiddenLayer.RhoRange = &r.P2, &[2]float64{r.Min, r.Max}

@@ -18,6 +18,7 @@ type Activation struct {
 	Validation *solver.Validation
 	Optimal    *solver.Optimal  // for Design.K experts
 	RhoRange   *solver.RhoRange // nil where φ′ grows too fast for ρ
+	Strong     solver.StrongIdentifiability
 	Design     solver.Design
 	Polynomial Rows // of the polynomials
 	Least      Rows // of the transforms of minimum variance
@@ -57,6 +58,7 @@ func (a Activation) Text(w io.Writer) error {
 	a.noise(t)
 	a.least(t)
 	a.oneHiddenLayer(t)
+	a.strong(t)
 	fmt.Fprintf(t, "\nwhat it means\n%s\n", wrap(a.Meaning(), 78, "  "))
 	return t.Flush()
 }
@@ -247,6 +249,21 @@ func (a Activation) oneHiddenLayer(w io.Writer) {
 			shortly(r.Min), shortly(r.Max), yes[r.P2])
 	}
 	fmt.Fprintf(w, "  P3  g″ bounded, or g piecewise linear\t%s\n", yes[o.P3])
+}
+
+// strong says what one expert too many costs.
+func (a Activation) strong(w io.Writer) {
+	says := a.Strong.Reason
+	switch a.Strong.Verdict {
+	case solver.Yes:
+		says = "by least squares, or with σ known, errors then fall like n^(−1/4)"
+	case solver.No:
+		says = "g solves p₀g + p₁g′ + p₂g″ = p₃, p of degree ≤ 2: errors may fall more slowly than n^(−1/4)"
+	}
+	fmt.Fprintf(w, "\none expert too many\n  strong identifiability\t%s\t%s\n", a.Strong.Verdict, says)
+	if a.Strong.Verdict == solver.Yes {
+		fmt.Fprintf(w, "  least singular value of z^p·g, z^p·g′, z^p·g″, z^p, p ≤ 2\t%.2g\n", a.Strong.Least)
+	}
 }
 
 // wrap breaks a paragraph into lines of at most width characters.
