@@ -135,10 +135,10 @@ func busyLayer(ctx context.Context, seed uint64) (*gru.Layer, error) {
 	rng := stream.New(seed, stream.Study, 1)
 	for {
 		l := gru.Random(rng, layerInputs, layerUnits)
-		if err := l.Balance(ctx, seed); err != nil {
+		if err := gru.Balance(ctx, l, seed); err != nil {
 			return nil, err
 		}
-		shares, err := l.Shares(ctx, gru.Recording{Steps: 2000, Sigma: 0.01, Seed: seed})
+		shares, err := gru.Shares(ctx, l, gru.Recording{Steps: 2000, Sigma: 0.01, Seed: seed})
 		if err != nil {
 			return nil, err
 		}

@@ -27,10 +27,10 @@ func Oracles(ctx context.Context, l *Layer, r Recording) ([]*Oracle, error) {
 	out := make([]*Oracle, l.Hidden())
 	at := make([][]float64, len(out))
 	for j := range out {
-		at[j] = l.candidate(j)
+		at[j] = phiOf(l, j)
 	}
 	for step := range oracleSteps {
-		all, err := l.squares(ctx, at, r)
+		all, err := squaresOf(ctx, l, at, r)
 		if err != nil {
 			return nil, err
 		}
@@ -57,8 +57,8 @@ func Oracles(ctx context.Context, l *Layer, r Recording) ([]*Oracle, error) {
 	return out, nil
 }
 
-// candidate is unit j's φ.
-func (l *Layer) candidate(j int) []float64 {
+// phiOf is unit j's φ.
+func phiOf(l *Layer, j int) []float64 {
 	phi := append([]float64{}, l.Candidate.W.RawRowView(j)...)
 	phi = append(phi, l.Candidate.U.RawRowView(j)...)
 	return append(phi, l.Candidate.B[j], l.RecurrentBias[j])
@@ -70,8 +70,8 @@ type squares struct {
 	score       *mat.VecDense
 }
 
-// squares are those of all units at these φ.
-func (l *Layer) squares(ctx context.Context, at [][]float64, r Recording) ([]squares, error) {
+// squaresOf are those of all units at these φ.
+func squaresOf(ctx context.Context, l *Layer, at [][]float64, r Recording) ([]squares, error) {
 	inputs, d := l.Inputs(), l.Inputs()+l.Hidden()
 	all := make([]squares, len(at))
 	for j := range all {

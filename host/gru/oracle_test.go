@@ -12,7 +12,7 @@ import (
 // balanced is a random layer of which both gates of every unit are open on half of the steps or so.
 func balanced(t *testing.T, seed uint64) *Layer {
 	l := Random(rand.New(rand.NewPCG(seed, 0)), 2, 2)
-	if err := l.Balance(t.Context(), seed); err != nil {
+	if err := Balance(t.Context(), l, seed); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -59,7 +59,7 @@ func TestOracles(t *testing.T) {
 func TestShares(t *testing.T) {
 	l := balanced(t, 6)
 	r := Recording{Steps: 1000, Gates: Binary, Seed: 2}
-	shares, err := l.Shares(t.Context(), r)
+	shares, err := Shares(t.Context(), l, r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,10 +27,10 @@ func Random(rng *rand.Rand, inputs, hidden int) *Layer {
 		RecurrentBias: make([]float64, hidden)}
 }
 
-// Balance shifts the gates' biases so that both of every unit are open on half of the
+// Balance shifts the biases of a layer's gates so that both of every unit are open on half of the
 // steps, as far as twenty rounds of shifting by the mean predictor of 500 steps do. Errors
 // are those of ctx.
-func (l *Layer) Balance(ctx context.Context, seed uint64) error {
+func Balance(ctx context.Context, l *Layer, seed uint64) error {
 	const rounds, steps = 20, 500
 	d := l.Inputs() + l.Hidden()
 	for range rounds {
@@ -52,9 +52,10 @@ func (l *Layer) Balance(ctx context.Context, seed uint64) error {
 	return nil
 }
 
-// Shares are, of every unit, those of the steps of a recording with gates of 0 and 1 on which it keeps its state, and
-// takes the candidate of a closed and of an open reset gate: by [Leaf]. Errors are those of ctx.
-func (l *Layer) Shares(ctx context.Context, r Recording) ([][3]float64, error) {
+// Shares are, of every unit of a layer, those of the steps of a recording with gates of 0
+// and 1 on which it keeps its state, and takes the candidate of a closed and of an open
+// reset gate: by [Leaf]. Errors are those of ctx.
+func Shares(ctx context.Context, l *Layer, r Recording) ([][3]float64, error) {
 	r.Gates = Binary
 	d := l.Inputs() + l.Hidden()
 	out := make([][3]float64, l.Hidden())

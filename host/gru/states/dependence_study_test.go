@@ -73,7 +73,7 @@ func TestDependence(t *testing.T) {
 func busy(t *testing.T, seed uint64) *gru.Layer {
 	for try := uint64(0); ; try++ {
 		l := balanced(t, 1000*seed+try, *study.inputs, *study.hidden)
-		shares, err := l.Shares(t.Context(), gru.Recording{Steps: 2000, Sigma: .01, Seed: seed})
+		shares, err := gru.Shares(t.Context(), l, gru.Recording{Steps: 2000, Sigma: .01, Seed: seed})
 		if err != nil {
 			t.Fatal(err)
 		}

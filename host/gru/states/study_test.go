@@ -51,7 +51,7 @@ func TestStudy(t *testing.T) {
 // balanced is a random layer of which both gates of every unit are open on half of the states or so.
 func balanced(t *testing.T, seed uint64, inputs, hidden int) *gru.Layer {
 	l := random(seed, inputs, hidden)
-	if err := l.Balance(t.Context(), seed); err != nil {
+	if err := gru.Balance(t.Context(), l, seed); err != nil {
 		t.Fatal(err)
 	}
 	return l
