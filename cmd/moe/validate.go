@@ -44,6 +44,10 @@ Beside the polynomials stand the transforms of minimum variance, which the value
 of g and the noise level determine. They exist wherever the polynomials do, and
 for some activations that are not valid; validity is that of 002 Appendix B.
 
+strong_identifiability says whether one expert too many costs no more than
+n^(-1/4) in the parameters, by least squares or with sigma known. It is no part
+of validity.
+
 With --family y has another law about its mean than the normal one: counts,
 positive numbers, heavy tails. Then the transforms of minimum variance are
 those of that law, and the polynomials stand beside them where their moments exist.
@@ -205,14 +209,11 @@ type validationJSON struct {
 		P2Range  *bool       `json:"p2_range"`  // at every scale from 0.1 to 10
 		RhoRange *[2]float64 `json:"rho_range"` // least and largest there
 	} `json:"one_hidden_layer"`
-	StrongIdentifiability strongJSON `json:"strong_identifiability"`
-}
-
-// strongJSON says what one expert too many costs. It is no part of valid.
-type strongJSON struct {
-	Verdict       solver.Answer `json:"verdict"`              // yes, no or not judged
-	LeastSingular *float64      `json:"least_singular_value"` // 0 for no, null where it was not computed
-	Reason        string        `json:"reason"`               // why it was not judged
+	Strong struct { // no part of valid
+		Answer string   `json:"answer"` // yes, no or not judged
+		Reason string   `json:"reason"` // of no and not judged
+		Least  *float64 `json:"least_singular_value"`
+	} `json:"strong_identifiability"`
 }
 
 // activationJSON is an activation and where it is from.
@@ -338,12 +339,10 @@ func newValidationJSON(plugin *catalog.Plugin, a report.Activation) *validationJ
 	if o := v.OneHiddenLayer; o != nil {
 		j.OneHiddenLayer.P1, j.OneHiddenLayer.P2, j.OneHiddenLayer.P3, j.OneHiddenLayer.Rho = o.P1, o.P2, o.P3, &o.Rho
 	}
-	j.StrongIdentifiability = strongJSON{Verdict: a.Strong.Verdict, Reason: a.Strong.Reason}
-	if least := a.Strong.Least; !math.IsNaN(least) {
-		j.StrongIdentifiability.LeastSingular = &least
-	}
 	if r := a.RhoRange; r != nil {
 		j.OneHiddenLayer.P2Range, j.OneHiddenLayer.RhoRange = &r.P2, &[2]float64{r.Min, r.Max}
 	}
+	j.Strong.Answer, j.Strong.Reason = string(a.Strong.Answer), a.Strong.Reason
+	j.Strong.Least = positiveOrNil(a.Strong.Least)
 	return j
 }

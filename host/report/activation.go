@@ -18,10 +18,11 @@ type Activation struct {
 	Validation *solver.Validation
 	Optimal    *solver.Optimal  // for Design.K experts
 	RhoRange   *solver.RhoRange // nil where φ′ grows too fast for ρ
-	Strong     solver.StrongIdentifiability
 	Design     solver.Design
 	Polynomial Rows // of the polynomials
 	Least      Rows // of the transforms of minimum variance
+
+	Strong solver.StrongIdentifiability
 }
 
 // Rows are numbers of rows predicted for E_reg ≤ 0.01 in half of all data sets; 0
@@ -58,7 +59,7 @@ func (a Activation) Text(w io.Writer) error {
 	a.noise(t)
 	a.least(t)
 	a.oneHiddenLayer(t)
-	a.strong(t)
+	a.oneTooMany(t)
 	fmt.Fprintf(t, "\nwhat it means\n%s\n", wrap(a.Meaning(), 78, "  "))
 	return t.Flush()
 }
@@ -251,18 +252,20 @@ func (a Activation) oneHiddenLayer(w io.Writer) {
 	fmt.Fprintf(w, "  P3  g″ bounded, or g piecewise linear\t%s\n", yes[o.P3])
 }
 
-// strong says what one expert too many costs.
-func (a Activation) strong(w io.Writer) {
-	says := a.Strong.Reason
-	switch a.Strong.Verdict {
-	case solver.Yes:
-		says = "by least squares, or with σ known, errors then fall like n^(−1/4)"
-	case solver.No:
-		says = "g solves p₀g + p₁g′ + p₂g″ = p₃, p of degree ≤ 2: errors may fall more slowly than n^(−1/4)"
+// oneTooMany says what one expert more than there are costs. It is no part of validity.
+func (a Activation) oneTooMany(w io.Writer) {
+	s := a.Strong
+	if s.Answer == "" {
+		return
 	}
-	fmt.Fprintf(w, "\none expert too many\n  strong identifiability\t%s\t%s\n", a.Strong.Verdict, says)
-	if a.Strong.Verdict == solver.Yes {
-		fmt.Fprintf(w, "  least singular value of z^p·g, z^p·g′, z^p·g″, z^p, p ≤ 2\t%.2g\n", a.Strong.Least)
+	fmt.Fprintf(w, "\none expert too many\n  strong_identifiability\t%s\t", s.Answer)
+	switch s.Answer {
+	case solver.Yes:
+		fmt.Fprintf(w, "by least squares, or with σ known, it costs n^(−1/4) (least singular value %.1e)\n", s.Least)
+	case solver.No:
+		fmt.Fprintf(w, "%s; by least squares it may cost more than n^(−1/4)\n", s.Reason)
+	default:
+		fmt.Fprintln(w, s.Reason)
 	}
 }
 
