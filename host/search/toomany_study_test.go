@@ -1,0 +1,107 @@
+package search
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/sigmoid"
+	"github.com/gatedlearning/moe/plugins/tanh"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// TestOneTooMany fits two experts to rows of one, y = g(1.5·x + 0.5) + 0.3·N(0,1), from starts next to the truth, and prints
+// the median error √(Σ p_i·|(a_i, b_i) − (a, b)|²) of the best that stays near, with its power of n, for σ known and
+// estimated. With 40 data sets:
+//
+//	MOE_STUDY=40 go test ./host/search -run TestOneTooMany -v -timeout 0
+func TestOneTooMany(t *testing.T) {
+	sets, err := strconv.Atoi(os.Getenv("MOE_STUDY"))
+	if err != nil {
+		t.Skip("a study: MOE_STUDY is the number of data sets")
+	}
+	for _, family := range []sdk.Family{tanh.Family, sigmoid.Family, identity.Family} {
+		act := activation(t, family)
+		for _, known := range []bool{true, false} {
+			var ns, medians []float64
+			for n := 500; n <= 32000; n *= 4 {
+				var errs []float64
+				for seed := range uint64(sets) {
+					if e := oneTooMany(t, act, n, seed, known); !math.IsNaN(e) {
+						errs = append(errs, e)
+					}
+				}
+				slices.Sort(errs)
+				ns, medians = append(ns, math.Log(float64(n))), append(medians, math.Log(stat.Quantile(.5, stat.Empirical, errs, nil)))
+				t.Logf("%s, sigma known %v, n = %d: %.3f, of %d of %d data sets", act.Info().Name, known, n,
+					math.Exp(medians[len(medians)-1]), len(errs), sets)
+			}
+			_, power := stat.LinearRegression(ns, medians, nil, false)
+			t.Logf("%s, sigma known %v: n to the %.3f", act.Info().Name, known, power)
+		}
+	}
+}
+
+// oneTooMany is the error on a data set; NaN where no start stays near.
+func oneTooMany(t *testing.T, act sdk.Activation, n int, seed uint64, known bool) float64 {
+	const a, b, sigma, starts, near = 1.5, 0.5, 0.3, 4, 3
+	rng := rand.New(rand.NewPCG(seed, uint64(n)))
+	x, y := mat.NewDense(n, 1, nil), make([]float64, n)
+	for r := range n {
+		x.Set(r, 0, rng.NormFloat64())
+		y[r] = a*x.At(r, 0) + b
+	}
+	if err := act.Eval(t.Context(), y, y); err != nil {
+		t.Fatal(err)
+	}
+	for r := range y {
+		y[r] += sigma * rng.NormFloat64()
+	}
+	rows, err := dataset.Load(t.Context(), dataset.Matrix(x, y))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := loss.All
+	free.Sigma = !known
+	best, value := math.NaN(), math.Inf(1)
+	for range starts {
+		p := model.NewParams(2, 1)
+		p.Sigma[0] = sigma
+		p.Gating[0], p.GatingIntercepts = rng.NormFloat64(), []float64{rng.NormFloat64() / 2}
+		p.RegressorIntercepts = make([]float64, 2)
+		for i, side := range []float64{1, -1} {
+			p.Regressors[i] = a + side*rng.NormFloat64()/4
+			p.RegressorIntercepts[i] = b + side*rng.NormFloat64()/4
+		}
+		l := loss.NewLikelihood(rows, act, p, free, 1)
+		run, err := Climb(t.Context(), l, l.Theta(p), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := l.Params(run.X)
+		var share, off float64
+		for r := range n {
+			share += 1 / (1 + math.Exp(-q.Gating[0]*x.At(r, 0)-q.GatingIntercepts[0])) / float64(n)
+		}
+		for i, weight := range []float64{share, 1 - share} {
+			off += weight * math.Pow(floats.Distance([]float64{q.Regressors[i], q.RegressorIntercepts[i]}, []float64{a, b}, 2), 2)
+		}
+		gate := math.Hypot(q.Gating[0], q.GatingIntercepts[0])
+		if run.Status == optim.Converged && run.Value < value && math.Sqrt(off) < near && gate < 10 {
+			best, value = math.Sqrt(off), run.Value
+		}
+	}
+	return best
+}
