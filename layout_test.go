@@ -100,7 +100,7 @@ var imports = map[string][]string{
 	"host/figures":      {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem":      {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":       {"sdk", "solver", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
-	"host/search":       {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "internal/stream", gonum},
+	"host/search":       {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "internal/numeric", "internal/stream", gonum},
 	"host/search/rare":  {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "internal/stream", gonum},
 	"host/search/steps": {"host/search", "host/search/rare"},
 	"host/descent":      {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", "internal/stream", gonum},

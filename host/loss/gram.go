@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
@@ -58,13 +59,15 @@ func (s *grams) gram(i int) []float64 {
 }
 
 // entry returns that of columns j and l of matrix i.
-func (s *grams) entry(i, j, l int) float64 {
+func (s *grams) entry(i, j, l int) float64 { return s.gram(i)[s.place(s.once(), j, l)] }
+
+// place returns where that of columns j and l is in a matrix in rows, or in tiles.
+func (s *grams) place(inRows bool, j, l int) int {
 	j, l = min(j, l), max(j, l)
-	at := j*s.width - j*(j+1)/2 + l
-	if !s.once() {
-		at = kernel.TiledAt(s.width, j, l)
+	if inRows {
+		return j*s.width - j*(j+1)/2 + l
 	}
-	return s.gram(i)[at]
+	return kernel.TiledAt(s.width, j, l)
 }
 
 // gramTerms are the weights of a block's rows in one matrix after the other.
@@ -105,12 +108,14 @@ func (g *gramTerms) next() {
 // put writes factor times the rows and columns named of matrix i to the block of
 // h whose first entry is (r, c), r ≤ c.
 func (s *grams) put(h *mat.SymDense, i, r, c int, rows, cols []int, factor float64) {
+	gram, inRows, to := s.gram(i), s.once(), h.RawSymmetric()
 	for a, j := range rows {
+		row := to.Data[(r+a)*to.Stride+c:][:len(cols)]
 		for b, l := range cols {
 			if r == c && b < a {
 				continue
 			}
-			h.SetSym(r+a, c+b, factor*s.entry(i, j, l))
+			row[b] = factor * gram[s.place(inRows, j, l)]
 		}
 	}
 }
@@ -162,8 +167,7 @@ func (s *system) factorize() bool {
 // solve returns h⁻¹·b after factorize, in room that is used again.
 func (s *system) solve(b []float64) []float64 {
 	copy(s.room, b)
-	lapack64.Potrs(s.upper, blas64.General{Rows: len(b), Cols: 1, Stride: 1, Data: s.room})
-	return s.room
+	return numeric.SolveCholesky(s.upper, s.room)
 }
 
 // square returns xᵀ·h·x after factorize.

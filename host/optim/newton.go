@@ -258,31 +258,20 @@ func (q *quadratic) promiseOf(o *quadratic, damping float64) float64 {
 	if sy := floats.Dot(s, y); sy > 0 {
 		q.moves = append(q.moves, secant{s, y, sy})
 	}
-	step := q.solve(o.grad)
-	if step == nil {
-		return math.Inf(1)
-	}
-	return floats.Dot(step, o.grad) / 2
+	return floats.Dot(q.solve(o.grad), o.grad) / 2
 }
 
-// solve returns H⁻¹·grad with the Hessian factorised last, nil if it is singular, brought up
-// to date by the moves since: the two loops of L-BFGS about it (Nocedal and Wright 2006,
-// Algorithm 7.4).
+// solve returns H⁻¹·grad with the Hessian factorised last, brought up to date by the moves since: the two loops of
+// L-BFGS about it (Nocedal and Wright 2006, Algorithm 7.4).
 func (q *quadratic) solve(grad []float64) []float64 {
-	n := len(grad)
-	scaled, out := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
-	rest := scaled.RawVector().Data
-	copy(rest, grad)
+	rest := slices.Clone(grad)
 	along := make([]float64, len(q.moves))
 	for i, m := range slices.Backward(q.moves) {
 		along[i] = floats.Dot(m.s, rest) / m.sy
 		floats.AddScaled(rest, -along[i], m.y)
 	}
 	floats.Mul(rest, q.scale)
-	if q.chol.SolveVecTo(out, scaled) != nil {
-		return nil
-	}
-	step := out.RawVector().Data
+	step := numeric.SolveCholesky(q.chol.RawU().(*mat.TriDense).RawTriangular(), rest)
 	floats.Mul(step, q.scale)
 	for i, m := range q.moves {
 		floats.AddScaled(step, along[i]-floats.Dot(m.y, step)/m.sy, m.s)
@@ -315,9 +304,7 @@ func (q *quadratic) newtonStep(damping float64) (step []float64, promised, used 
 		if !q.chol.Factorize(damped) || q.chol.Cond() > 1e14 {
 			continue
 		}
-		if step, promised, used = q.stepWith(damping); step != nil {
-			return step, promised, used
-		}
+		return q.stepWith(damping)
 	}
 	return nil, 0, 0
 }
@@ -325,9 +312,7 @@ func (q *quadratic) newtonStep(damping float64) (step []float64, promised, used 
 // stepWith is newtonStep with the Hessian factorised last, which has that
 // damping.
 func (q *quadratic) stepWith(damping float64) (step []float64, promised, used float64) {
-	if step = q.solve(q.grad); step == nil {
-		return nil, 0, 0
-	}
+	step = q.solve(q.grad)
 	promised = floats.Dot(step, q.grad) / 2
 	floats.Scale(-1, step)
 	return step, promised, damping

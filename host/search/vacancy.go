@@ -9,12 +9,14 @@ import (
 	"sync"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -274,27 +276,30 @@ func (v *vacancy) solve(r *vacancyRoom, columns []int, h, s, at []float64, ridge
 		kernel.Mul(h, h, v.weight)
 		kernel.Mul(s, s, v.weight)
 	}
-	gram, right := mat.NewSymDense(d, nil), mat.NewVecDense(d, nil)
+	gram, right := mat.NewSymDense(d, nil), make([]float64, d)
 	for i, col := range columns {
 		kernel.Mul(r.scaled[i], h, v.x[col])
 		for l := 0; l <= i; l++ {
 			gram.SetSym(l, i, kernel.Dot(r.scaled[i], v.x[columns[l]]))
 		}
-		right.SetVec(i, kernel.Dot(s, v.x[col]))
+		right[i] = kernel.Dot(s, v.x[col])
 	}
 	small := joinRidge * mat.Trace(gram) / float64(d)
+	if !(small > 0) || math.IsInf(small, 0) {
+		return nil
+	}
 	for i := range d {
 		gram.SetSym(i, i, gram.At(i, i)+ridge+small)
 		if at != nil {
-			right.SetVec(i, right.AtVec(i)-ridge*at[i])
+			right[i] -= ridge * at[i]
 		}
 	}
-	var chol mat.Cholesky
-	step := mat.NewVecDense(d, nil)
-	if !(small > 0) || !chol.Factorize(gram) || chol.SolveVecTo(step, right) != nil {
+	// The ridge bounds the condition number by 1 + d/joinRidge: it need not be looked at.
+	u, ok := lapack64.Potrf(gram.RawSymmetric())
+	if !ok {
 		return nil
 	}
-	return step.RawVector().Data
+	return numeric.SolveCholesky(u, right)
 }
 
 // begin is an expert that begins as the most probable one of the rows with these posteriors, which are r.post.

@@ -6,7 +6,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -58,4 +61,28 @@ func Symmetric(m mat.Matrix) *mat.SymDense {
 		}
 	}
 	return out
+}
+
+// SolveCholesky solves UᵀU·x = b in place, U upper triangular, and returns b. It sums in the order of
+// [gonum.org/v1/gonum/lapack/lapack64.Potrs], which calls a function for every entry where there is one right-hand
+// side. It does not look at U's condition number.
+func SolveCholesky(u blas64.Triangular, b []float64) []float64 {
+	row := func(i int) (diagonal float64, rest []float64) {
+		return u.Data[i*u.Stride+i], u.Data[i*u.Stride+i+1 : i*u.Stride+u.N]
+	}
+	b = b[:u.N]
+	for i := range b { // Uᵀ
+		diagonal, rest := row(i)
+		b[i] *= 1 / diagonal
+		floats.AddScaled(b[i+1:], -b[i], rest)
+	}
+	for i := range slices.Backward(b) { // U
+		diagonal, rest := row(i)
+		x, sum := b[i+1:], b[i]
+		for j, v := range rest[:len(x)] {
+			sum -= float64(v * x[j])
+		}
+		b[i] = sum * (1 / diagonal)
+	}
+	return b
 }

@@ -3,8 +3,14 @@ package numeric
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -53,4 +59,37 @@ func TestSymmetric(t *testing.T) {
 		}
 	}()
 	Symmetric(mat.NewDense(2, 3, nil))
+}
+
+// What is solved is to the bit what gonum's routine for many right-hand sides makes of one.
+func TestSolveCholesky(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := 1; n <= 90; n++ {
+		a := mat.NewDense(n, n, nil)
+		for i := range n {
+			for j := range n {
+				if rng.IntN(3) > 0 {
+					a.Set(i, j, rng.NormFloat64())
+				}
+			}
+		}
+		var h mat.SymDense
+		h.SymOuterK(1, a)
+		for i := range n {
+			h.SetSym(i, i, h.At(i, i)+0.1)
+		}
+		u, ok := lapack64.Potrf(h.RawSymmetric())
+		if !ok {
+			t.Fatalf("n = %d: not positive definite", n)
+		}
+		want := make([]float64, n)
+		for i := range want {
+			want[i] = rng.NormFloat64()
+		}
+		got := SolveCholesky(u, slices.Clone(want))
+		lapack64.Potrs(u, blas64.General{Rows: n, Cols: 1, Stride: 1, Data: want})
+		if runtime.GOARCH == "amd64" && !slices.Equal(got, want) || !floats.EqualApprox(got, want, 1e-9) {
+			t.Fatalf("n = %d: %v, want %v", n, got, want)
+		}
+	}
 }
