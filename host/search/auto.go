@@ -38,6 +38,7 @@ type Found struct {
 
 	late     bool // the survey, if there is one, was made where agreement was no evidence
 	untested bool // see [Settings.Untested]
+	tests    tests
 }
 
 // Auto looks for the highest joint likelihood from the moment estimate and
@@ -100,7 +101,9 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 }
 
 // seen is what the search has seen beside its candidates.
-func (f *Found) seen() Seen { return Seen{Survey: f.Survey, Late: f.late, Untested: f.untested} }
+func (f *Found) seen() Seen {
+	return Seen{Survey: f.Survey, Late: f.late, Untested: f.untested, tests: &f.tests}
+}
 
 // unmet is how many starts are made where the optimum would pass and so few have met it that they say nothing, and no
 // survey says more; 0 for no more.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/infer"
@@ -30,6 +31,30 @@ type Seen struct {
 	Late bool
 	// Untested says that nobody asks whether the model describes the rows: agreement alone is evidence.
 	Untested bool
+
+	tests *tests // the last that were made; nil for none, to make them anew
+}
+
+// tests are what those of the model have told at parameters: a search asks for several certificates of one optimum.
+type tests struct {
+	at     *model.Params
+	tested infer.Tested
+}
+
+// of makes those at q, unless they are the last.
+func (t *tests) of(ctx context.Context, p *problem.Problem, q *model.Params) (infer.Tested, error) {
+	if t != nil && reflect.DeepEqual(t.at, q) {
+		return t.tested, nil
+	}
+	made := infer.Tests
+	if p.Grouped() {
+		made = infer.GroupTests
+	}
+	tested, err := made(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
+	if err == nil && t != nil {
+		*t = tests{q, tested}
+	}
+	return tested, err
 }
 
 // Certify judges the optimum best, one of all or of what else was seen. Where
@@ -56,11 +81,7 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 		return nil, "", err
 	}
 	q := best.Params.Relabel(order)
-	tests := infer.Tests
-	if p.Grouped() {
-		tests = infer.GroupTests
-	}
-	tested, err := tests(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
+	tested, err := seen.tests.of(ctx, p, q)
 	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
 	}
@@ -86,7 +107,7 @@ func judged(tested infer.Tested, err error, e infer.Evidence) (*infer.Certificat
 	if err != nil {
 		return nil, "", err
 	}
-	c := infer.Judge(tested.Tests, e)
+	c := infer.Judge(slices.Clone(tested.Tests), e)
 	c.Untested, c.NotMade, c.Overlap = tested.Untested, tested.NotMade, tested.Overlap
 	return c, "", nil
 }
