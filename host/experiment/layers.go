@@ -62,13 +62,13 @@ func layersFromStates(z size) *Figure {
 	return f
 }
 
+// layerPart is a number of a layer that was learned.
+type layerPart struct{ name, by string }
+
 // of names a series at a level of noise.
 func (p layerPart) of(sigma float64) string {
 	return fmt.Sprintf("%s, σ = %v, %s", p.name, sigma, p.by)
 }
-
-// layerPart is a number of a layer that was learned.
-type layerPart struct{ name, by string }
 
 // The numbers of a layer: errors of W and U, of one who knows the gates too, the share of decisions that differ from
 // the truth's, and the units in doubt.
