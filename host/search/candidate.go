@@ -182,8 +182,11 @@ func firstCause(errs []error) error {
 // path; one that converged on fewer rows, but enough, is too near for EM.
 func (c *Candidate) climb(ctx context.Context, l *loss.Likelihood, rows int) error {
 	climb := Climb
-	if c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= nearRows*l.Dim() {
+	switch {
+	case c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= nearRows*l.Dim():
 		climb = climbNear
+	case 0 < c.Ridge && c.Ridge < screenRidge:
+		climb = climbHardening
 	}
 	run, err := climb(ctx, l, l.Theta(c.Params), nil)
 	if err != nil {

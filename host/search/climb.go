@@ -103,8 +103,28 @@ func approach(ctx context.Context, l Climber, theta []float64, stop func(int, fl
 	return r, err
 }
 
+// climbHardening is [Climb] for a gate on its way to a hard one, on which plain steps of EM creep at the last: they are
+// extrapolated.
+func climbHardening(ctx context.Context, l Climber, theta []float64,
+	stop func(iteration int, value float64) bool) (*optim.Result, error) {
+	r, err := approach(ctx, l, theta, stop)
+	if err != nil || r.Status == optim.Stopped {
+		return r, err
+	}
+	return sharpenBy(ctx, l, r, stop, optim.SQUAREM)
+}
+
 // sharpen is the rest of Climb, from where approach ended.
 func sharpen(ctx context.Context, l Climber, r *optim.Result, stop func(int, float64) bool) (*optim.Result, error) {
+	return sharpenBy(ctx, l, r, stop, optim.EM)
+}
+
+// emIteration iterates the map of EM, as [optim.EM] and [optim.SQUAREM] do.
+type emIteration func(context.Context, optim.EMStepper, []float64, optim.Settings) (*optim.Result, error)
+
+// sharpenBy is sharpen with the last of its runs of EM by another iteration of its map.
+func sharpenBy(ctx context.Context, l Climber, r *optim.Result, stop func(int, float64) bool,
+	last emIteration) (*optim.Result, error) {
 	if !l.Dense() {
 		return r, nil
 	}
@@ -112,9 +132,9 @@ func sharpen(ctx context.Context, l Climber, r *optim.Result, stop func(int, flo
 	var err error
 	for i, crawl := range crawls {
 		if i > 0 {
-			em := optim.EM
-			if i == len(crawls)-1 { // where plain steps would take hundreds
-				em = optim.SQUAREM
+			em := emIteration(optim.EM)
+			if i == len(crawls)-1 {
+				em = last
 			}
 			r, err = goOn(r, func(x []float64) (*optim.Result, error) {
 				return em(ctx, l, x, optim.Settings{Iterations: 300, Tolerance: crawl, Stop: stop})
