@@ -227,15 +227,15 @@ def test_interrupt_leaves_nothing(tmp_path):
                              text=True, start_new_session=True)
     assert child.stdout.readline() == "go\n"
 
-    def running():
-        """The children of the interpreter."""
-        found = subprocess.run(["ps", "-o", "pid=,ppid=,comm=", "-e"], capture_output=True, text=True, check=True).stdout
-        return [line for line in found.splitlines() if line.split()[1] == str(child.pid)]
+    def fits():
+        """The fits that the interpreter has started, and not what asks the command for its version."""
+        found = subprocess.run(["ps", "-o", "pid=,ppid=,args=", "-e"], capture_output=True, text=True, check=True).stdout
+        rows = [line.split() for line in found.splitlines()]
+        return [row[0] for row in rows if row[1] == str(child.pid) and "fit" in row]
     deadline = time.monotonic() + 60
-    while not (running() and list(temporary.iterdir())) and time.monotonic() < deadline:
+    while not (pids := fits()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    pids = [line.split()[0] for line in running()]
-    assert pids
+    assert pids and list(temporary.iterdir())
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
     assert "KeyboardInterrupt" in err
