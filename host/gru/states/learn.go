@@ -259,13 +259,14 @@ func (r *run) choose(ctx context.Context, u *unit, threads int) error {
 		u.chosen, err = a.unit(u.index, r.inputs)
 		return err
 	}
+	var kept *attempt // the state alone, where it may be all
 	if r.carries(u.index) {
-		a, err := fit(shapeKeep)
-		if err != nil {
+		var err error
+		if kept, err = fit(shapeKeep); err != nil {
 			return err
 		}
-		if c := a.Model.Fit.Certificate; c != nil && c.Model != infer.Suspect {
-			return done(a)
+		if c := kept.Model.Fit.Certificate; c != nil && c.Model != infer.Suspect && c.Optimum == infer.Pass {
+			return done(kept)
 		}
 	}
 	best, err := fit(shapeAll)
@@ -289,6 +290,9 @@ func (r *run) choose(ctx context.Context, u *unit, threads int) error {
 		if a.Model.Fit.BIC < best.Model.Fit.BIC {
 			best = a
 		}
+	}
+	if kept != nil && kept.Model.Fit.BIC < best.Model.Fit.BIC {
+		best = kept
 	}
 	return done(best)
 }

@@ -186,6 +186,21 @@ func TestNeverSwitches(t *testing.T) {
 	}
 }
 
+// TestSeldomLeaves: a unit that leaves its state on some steps, of which a line tells nothing, is not one that never does.
+// Without noise there is no doubt about either.
+func TestSeldomLeaves(t *testing.T) {
+	l, err := gru.Read("../../../examples/gru/adding3.npz", gru.Selection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := inMemory(t, Record(l, gru.Recording{Steps: 100, Seed: 1}))
+	for j, u := range learned(t, src, Config{Hidden: 3, Starts: 8}).Units {
+		if update, _ := u.States(); update != Switches || u.Fit.Sigma[0] > 1e-6 {
+			t.Errorf("unit %d: update gate %s, sigma %v", j+1, update, u.Fit.Sigma[0])
+		}
+	}
+}
+
 // TestRefused: what cannot be learned is refused before anything is fitted.
 func TestRefused(t *testing.T) {
 	l := random(4, 2, 2)
