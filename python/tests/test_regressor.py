@@ -217,7 +217,8 @@ def test_the_binary_is_looked_for(monkeypatch, tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_interrupt_leaves_nothing(tmp_path):
     """Only the interpreter gets the signal, as from a notebook."""
-    program = ("import numpy as np; from moe_regression import MoERegressor\n"
+    program = ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored behind a shell's &
+               "import numpy as np; from moe_regression import MoERegressor\n"
                "r = np.random.RandomState(0); x = r.standard_normal((200000, 10)); print('go', flush=True)\n"
                "MoERegressor(6, random_state=1).fit(x, np.abs(x).sum(axis=1) + r.standard_normal(len(x)))")
     temporary = tmp_path / "temporary"
