@@ -58,11 +58,27 @@ type multiplier interface {
 // nil may end it after any iteration.
 func Climb(ctx context.Context, l Climber, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {
+	return climbBy(ctx, l, theta, stop, optim.EM)
+}
+
+// climbHardening is [Climb] for a gate on its way to a hard one, on which plain steps of EM creep at the last: they are
+// extrapolated.
+func climbHardening(ctx context.Context, l Climber, theta []float64,
+	stop func(iteration int, value float64) bool) (*optim.Result, error) {
+	return climbBy(ctx, l, theta, stop, optim.SQUAREM)
+}
+
+// emIteration iterates the map of EM, as [optim.EM] and [optim.SQUAREM] do.
+type emIteration func(context.Context, optim.EMStepper, []float64, optim.Settings) (*optim.Result, error)
+
+// climbBy is [Climb] with the last of its runs of EM by another iteration of its map.
+func climbBy(ctx context.Context, l Climber, theta []float64, stop func(int, float64) bool,
+	last emIteration) (*optim.Result, error) {
 	r, err := approach(ctx, l, theta, stop)
 	if err != nil || r.Status == optim.Stopped {
 		return r, err
 	}
-	return sharpen(ctx, l, r, stop)
+	return sharpenBy(ctx, l, r, stop, last)
 }
 
 // nearRows is the number of rows for each parameter whose optimum is next to that of more
@@ -103,26 +119,12 @@ func approach(ctx context.Context, l Climber, theta []float64, stop func(int, fl
 	return r, err
 }
 
-// climbHardening is [Climb] for a gate on its way to a hard one, on which plain steps of EM creep at the last: they are
-// extrapolated.
-func climbHardening(ctx context.Context, l Climber, theta []float64,
-	stop func(iteration int, value float64) bool) (*optim.Result, error) {
-	r, err := approach(ctx, l, theta, stop)
-	if err != nil || r.Status == optim.Stopped {
-		return r, err
-	}
-	return sharpenBy(ctx, l, r, stop, optim.SQUAREM)
-}
-
 // sharpen is the rest of Climb, from where approach ended.
 func sharpen(ctx context.Context, l Climber, r *optim.Result, stop func(int, float64) bool) (*optim.Result, error) {
 	return sharpenBy(ctx, l, r, stop, optim.EM)
 }
 
-// emIteration iterates the map of EM, as [optim.EM] and [optim.SQUAREM] do.
-type emIteration func(context.Context, optim.EMStepper, []float64, optim.Settings) (*optim.Result, error)
-
-// sharpenBy is sharpen with the last of its runs of EM by another iteration of its map.
+// sharpenBy is sharpen for [climbBy].
 func sharpenBy(ctx context.Context, l Climber, r *optim.Result, stop func(int, float64) bool,
 	last emIteration) (*optim.Result, error) {
 	if !l.Dense() {

@@ -59,7 +59,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 		if c.Rows == n && c.Ridge == 0 && c.Run.Status == optim.Converged {
 			continue
 		}
-		if err := going.release(ctx, c); err != nil {
+		if err := going.release(ctx, c, t.Problem.Shape.Free()); err != nil {
 			return nil, err
 		}
 	}

@@ -28,11 +28,7 @@ var falls = []float64{10, 100, 3}
 // some rows and has no gradient left to mend that. So there the ridge falls step by
 // step, with a climb after each.
 func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error {
-	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, free, t.Problem.Threads)
-	if held, err := t.hold(ctx, c, l); !held || err != nil {
-		return err
-	}
-	return t.letFall(ctx, c, l, free)
+	return (&releases{Task: t}).release(ctx, c, free)
 }
 
 // hold takes a candidate to its maximum on all rows with the ridge, where that holds its gate, and without it where it
@@ -88,8 +84,8 @@ type releases struct {
 // maximum: more than Newton's method leaves, and less than the values of two maxima have in common by chance.
 const sameMaximum = 1e-11
 
-func (r *releases) release(ctx context.Context, c *Candidate) error {
-	free := r.Problem.Shape.Free()
+// release is [Task.release] of one of them, which all have the same free parameters.
+func (r *releases) release(ctx context.Context, c *Candidate, free loss.Free) error {
 	l := loss.NewLikelihood(r.Problem.Rows, r.Problem.G, c.Params, free, r.Problem.Threads)
 	if held, err := r.hold(ctx, c, l); !held || err != nil {
 		return err
