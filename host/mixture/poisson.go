@@ -24,20 +24,35 @@ func (Poisson) Domain() Domain { return counts }
 // counts go up to 2^53, above which numbers leave whole ones out.
 var counts = Domain{Most: 1 << 53, Whole: true, MostMean: math.Inf(1)}
 
+// nextTo is where log(m/y) − (m/y − 1) is small beside either of the two.
+const nextTo = 0.05
+
 // LogDensity implements [Density]. Large counts go by Stirling's series, whose terms do not cancel (Loader 2000).
 func (Poisson) LogDensity(dst, scores, y, mean, _ []float64) {
 	dst = dst[:len(y)]
-	for t := range dst {
+	for t, v := range y {
 		dst[t] = min(max(mean[t], math.SmallestNonzeroFloat64), math.MaxFloat64)
+		if v >= stirlingFrom && dst[t] > leastMean {
+			dst[t] /= v
+		}
 	}
 	kernel.Log(dst, dst)
+	last, rest := 0.0, 0.0 // a count, and what of log f does not know the mean
 	for t, v := range y {
+		m := mean[t]
 		if v < stirlingFrom {
-			dst[t] = scores[t] + (v*dst[t] - mean[t] - logFactorial(v))
+			dst[t] = scores[t] + (v*dst[t] - m - logFactorial(v))
 			continue
 		}
-		m := max(mean[t], math.SmallestNonzeroFloat64)
-		dst[t] = scores[t] + (v*logLess(m, v) - 0.5*math.Log(2*math.Pi*v) - stirling(v))
+		if v != last {
+			last, rest = v, 0.5*math.Log(2*math.Pi*v)+stirling(v)
+		}
+		e := (m - v) / v
+		less := dst[t] - e
+		if math.Abs(e) < nextTo || m <= leastMean {
+			less = logLess(max(m, math.SmallestNonzeroFloat64), v)
+		}
+		dst[t] = scores[t] + (v*less - rest)
 	}
 }
 

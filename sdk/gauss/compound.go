@@ -28,6 +28,7 @@ type Compound struct {
 	g    []float64 // in ascending order of z
 	f    []float64 // len(g)×conditions, as those of a [Noisy]
 	logs []float64 // room for log f
+	tops []float64 // and for the largest of each run of nodes
 }
 
 // crisp is what a panel may leave unresolved of f(y; g(z)), in units of its largest: the rule is exact to
@@ -75,7 +76,7 @@ func (l *Law) Compound(out Output) (*Compound, error) {
 	for i := range c.f {
 		c.f[i] /= total
 	}
-	c.logs = make([]float64, len(c.g))
+	c.logs, c.tops = make([]float64, len(c.g)), make([]float64, (len(c.g)+run-1)/run)
 	return c, nil
 }
 
@@ -115,11 +116,18 @@ func (e *MeanError) Error() string {
 // Means returns g at the nodes of Z, in ascending order of z. It is not to be changed.
 func (c *Compound) Means() []float64 { return c.g }
 
+// run is so many nodes that are near y or far from it together.
+const run = 64
+
 // At returns the density at y of a coordinate u of y with dy/du = exp(logSlope), and the expectations
 // given y. Where y cannot be, the density is 0 and the expectations are those without y.
 func (c *Compound) At(y, logSlope float64) Conditional {
 	c.out.LogDensity(c.logs, y, c.g)
-	top := slices.Max(c.logs)
+	top := math.Inf(-1)
+	for i := range c.tops {
+		c.tops[i] = greatest(c.logs[run*i : min(run*(i+1), len(c.logs))])
+		top = max(top, c.tops[i])
+	}
 	r := Conditional{Nodes: len(c.g)}
 	r.M[0], r.E[0] = 1, 1
 	if !(top > math.Inf(-1)) {
@@ -127,21 +135,32 @@ func (c *Compound) At(y, logSlope float64) Conditional {
 		return r
 	}
 	var s [conditions]float64
-	for first := 0; first < len(c.g); first += 64 {
-		e := c.logs[first:min(first+64, len(c.g))]
-		near := false
+	for b, most := range c.tops {
+		if most-top <= -window/2 {
+			continue
+		}
+		first := run * b
+		e := c.logs[first:min(first+run, len(c.g))]
 		for i := range e {
 			e[i] -= top
-			near = near || e[i] > -window/2
 		}
-		if near {
-			kernel.Exp(e, e)
-			addWeighted(&s, e, c.f[first*conditions:])
-		}
+		kernel.Exp(e, e)
+		addWeighted(&s, e, c.f[first*conditions:])
 	}
 	r.Density = s[0] * math.Exp(top+logSlope)
 	for q := 1; q <= He4; q++ {
 		r.M[q], r.E[q] = s[q]/s[0], s[He4+q]/s[0]
 	}
 	return r
+}
+
+// greatest is the largest of values that are numbers.
+func greatest(values []float64) float64 {
+	most := math.Inf(-1)
+	for _, v := range values {
+		if v > most {
+			most = v
+		}
+	}
+	return most
 }
