@@ -21,6 +21,7 @@ type lawFlags struct {
 	family     string
 	dispersion float64
 	dof        float64
+	trials     int
 	psi        []float64 // its own parameters
 }
 
@@ -30,6 +31,7 @@ func (f *lawFlags) register(cmd *cobra.Command) {
 		" (default gaussian, which lognormal is of log y)")
 	flags.Float64Var(&f.dispersion, "dispersion", 2, "theta of --family negative-binomial, shape of --family gamma")
 	flags.Float64Var(&f.dof, "dof", 4, "degrees of freedom of --family student-t")
+	flags.IntVar(&f.trials, "trials", 1, "trials of a row of --family binomial")
 }
 
 // normal says whether y is normal about its mean.
@@ -58,12 +60,28 @@ func (f *lawFlags) check(cmd *cobra.Command, sigma float64) error {
 		}
 		f.psi = append(f.psi, v)
 	}
-	for _, name := range []string{"sigma", "dispersion", "dof"} {
+	takes["trials"] = f.binomial()
+	if f.trials < 1 {
+		return usagef("--trials %d: want a number from 1", f.trials)
+	}
+	for _, name := range []string{"sigma", "dispersion", "dof", "trials"} {
 		if cmd.Flags().Changed(name) && !takes[name] {
 			return usagef("--%s has no effect on %s", name, f.words())
 		}
 	}
 	return nil
+}
+
+// binomial says whether y counts the successes of trials.
+func (f *lawFlags) binomial() bool { return f.family == (mixture.Binomial{}).Name() }
+
+// density is the law of y under an expert.
+func (f *lawFlags) density() mixture.Density {
+	d := mixture.DensityOf(f.family)
+	if f.binomial() {
+		d = mixture.OfTrials(d, []float64{float64(f.trials)})
+	}
+	return d
 }
 
 // words name the family and its parameters.
@@ -77,6 +95,9 @@ func (f *lawFlags) words() string {
 			own = append(own, fmt.Sprintf("%s %v", of.Name, f.psi[q]))
 		}
 	}
+	if f.binomial() && f.trials > 1 {
+		own = append(own, fmt.Sprintf("%d trials", f.trials))
+	}
 	if own == nil {
 		return "family " + f.family
 	}
@@ -85,13 +106,12 @@ func (f *lawFlags) words() string {
 
 // printFamily prints the verdict on an open activation where y is of the family.
 func (f *validateFlags) printFamily(cmd *cobra.Command, plugin *catalog.Plugin) error {
-	law := mixture.DensityOf(f.law.family)
 	answer := report.Family{
 		Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Law: f.law.words(), Design: f.design,
 	}
 	var err error
 	answer.Optimal, answer.Polynomial, err = solver.Under(cmd.Context(), plugin.Activation,
-		mixture.NewGiven(law, f.law.psi), f.design.K)
+		mixture.NewGiven(f.law.density(), f.law.psi), f.design.K)
 	if err != nil {
 		return err
 	}
@@ -110,7 +130,8 @@ func (f *validateFlags) printFamily(cmd *cobra.Command, plugin *catalog.Plugin) 
 type validationFamilyJSON struct {
 	Activation activationJSON     `json:"activation"`
 	Family     string             `json:"family"`
-	Own        map[string]float64 `json:"own"` // parameters of the family
+	Own        map[string]float64 `json:"own"`              // parameters of the family
+	Trials     int                `json:"trials,omitempty"` // of a binomial row
 	Valid      bool               `json:"valid"`
 	Reasons    []string           `json:"reasons"`
 	// SignsIdentifiable says whether the regressors' signs are told.
@@ -129,6 +150,9 @@ func newValidationFamilyJSON(plugin *catalog.Plugin, a report.Family, f lawFlags
 		Activation: newActivationJSON(plugin), Family: f.family, Own: map[string]float64{}, Valid: a.Valid(),
 		Reasons: append([]string{}, a.Reasons()...), SignsIdentifiable: a.Signs(), K: a.Design.K, D: a.Design.D,
 		Transforms: newTransformsJSON(a.Optimal, &a.Polynomial),
+	}
+	if f.binomial() {
+		j.Trials = f.trials
 	}
 	for q, own := range mixture.DensityOf(f.family).Own() {
 		j.Own[own.Name] = f.psi[q]

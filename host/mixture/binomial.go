@@ -13,10 +13,11 @@ import (
 //
 // Its mean is that of one trial. The zero value has one trial in every row; [OfTrials] gives others.
 type Binomial struct {
-	trials []float64 // of the rows of a block; nil: one each
+	trials []float64 // of the rows of a block, or one that all have; nil: one each
 }
 
-// OfTrials returns d with the trials of a block's rows, or of one row for its [Law]; d itself where there are none.
+// OfTrials returns d with the trials of a block's rows, or with one number of trials that all have; d itself where
+// there are none.
 // It panics where d is not [Binomial].
 func OfTrials(d Density, trials []float64) Density {
 	if trials == nil {
@@ -47,8 +48,11 @@ func (d Binomial) Domain() Domain { return Domain{Most: d.trialsOf(0), Whole: tr
 
 // trialsOf is how many trials row t has.
 func (d Binomial) trialsOf(t int) float64 {
-	if d.trials == nil {
+	switch len(d.trials) {
+	case 0:
 		return 1
+	case 1:
+		return d.trials[0]
 	}
 	return d.trials[t]
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 )
@@ -64,19 +63,13 @@ func (m moved) of(z []float64) []float64 {
 // chooseUnder makes the transforms of a density that is not normal, of what the values of y tell of it. Where there
 // are none none says why.
 func chooseUnder(ctx context.Context, p *problem.Problem, e *Evidence) error {
-	e.Optimal, e.t2 = nil, nil
+	e.Optimal, e.outputs, e.t2 = nil, nil, nil
 	switch k, d := p.Shape.K, p.Shape.D; {
 	case e.want.Transform == Polynomial:
 		e.none = "the polynomials are of normal noise, not of the density " + p.Shape.Family
 		return nil
 	case p.Shape.Zero:
 		e.none = "the law of y given the features has an expert that is always 0"
-		return nil
-	case p.Schema.Roles[model.Offsets] != "":
-		e.none = "y given the features has another law in every row, by its offset"
-		return nil
-	case p.Schema.Roles[model.Trials] != "":
-		e.none = "y given the features has another law in every row, by its trials"
 		return nil
 	case k == 1:
 		e.none = "one expert needs none"
@@ -85,21 +78,29 @@ func chooseUnder(ctx context.Context, p *problem.Problem, e *Evidence) error {
 		e.none = fewDimensions(k, d)
 		return nil
 	}
+	if e.laws == nil {
+		laws, why, err := lawsOf(ctx, p)
+		if err != nil || why != "" {
+			e.none = why
+			return err
+		}
+		e.laws = laws
+	}
 	if e.Marginal == nil {
 		if err := takeMarginal(ctx, p, e); err != nil {
 			return err
 		}
 	}
-	o, err := e.law.OptimalOf(mixture.NewGiven(p.Shape.Density(), e.Marginal.Own), p.Shape.K)
+	outputs, err := e.laws.outputs(ctx, p, e.Marginal)
 	if err != nil {
 		e.none = err.Error()
+		return ctx.Err()
+	}
+	e.outputs, e.Optimal, e.none = outputs, outputs.richest(), ""
+	if !e.Optimal.Has(2) {
 		return nil
 	}
-	e.Optimal, e.none = o, ""
-	if !o.Has(2) {
-		return nil
-	}
-	sums, err := tensor.SumTransformed(ctx, p.Rows, o, 2, nil, p.Inputs.Centre, p.Threads)
+	sums, err := e.sum(ctx, p, 2, nil, p.Inputs.Centre)
 	if err != nil {
 		return err
 	}
@@ -107,18 +108,13 @@ func chooseUnder(ctx context.Context, p *problem.Problem, e *Evidence) error {
 	return nil
 }
 
-// takeMarginal takes what the values of y tell, and the law of g there.
+// takeMarginal takes what the values of y tell.
 func takeMarginal(ctx context.Context, p *problem.Problem, e *Evidence) (err error) {
-	known, err := targetsOf(ctx, p)
-	if err != nil {
-		return err
-	}
-	e.Marginal, err = marginalOf(ctx, p, known)
+	e.Marginal, err = marginalOf(ctx, p, e.laws)
 	if err != nil {
 		return err
 	}
 	m := e.Marginal
-	e.law, err = solver.NewLaw(ctx, moved{p.Activation, m.Intercept, m.Norm})
 	said := []string{fmt.Sprintf("regressors of norm %.3g", m.Norm)}
 	if m.Intercept != 0 {
 		said = append(said, fmt.Sprintf("an intercept of %.3g", m.Intercept))
@@ -126,9 +122,13 @@ func takeMarginal(ctx context.Context, p *problem.Problem, e *Evidence) (err err
 	for q, own := range p.Shape.Density().Own() {
 		said = append(said, fmt.Sprintf("%s %.3g", own.Name, m.Own[q]))
 	}
+	laws := ""
+	if n := len(e.laws.each); n > 1 {
+		laws = fmt.Sprintf(", of a law for each of the %d %s", n, e.laws.words())
+	}
 	e.Notes = append(e.Notes, fmt.Sprintf("the moment tensors are of the density %s with %s, which the values of the "+
-		"target alone suggest, and give starts only", p.Shape.Family, strings.Join(said, ", ")))
-	return err
+		"target alone suggest%s, and give starts only", p.Shape.Family, strings.Join(said, ", "), laws))
+	return nil
 }
 
 const (
@@ -144,14 +144,20 @@ const (
 	marginalSteps = 200
 )
 
+// valued are the values of y under one law.
+type valued struct {
+	rowLaw
+	y, many []float64 // distinct quantiles, and how many of [Marginal]'s each stands for
+}
+
 // likeness is the log-likelihood of values as draws of a [Marginal].
 type likeness struct {
 	density mixture.Density
 	act     sdk.Activation
 	ctx     context.Context
-	given   float64   // the first own parameter, where it is known; 0: estimated
-	moves   bool      // the intercept is free
-	y, many []float64 // distinct values, and how many of quantiles each is
+	given   float64 // the first own parameter, where it is known; 0: estimated
+	moves   bool    // the intercept is free
+	values  []valued
 	z, w    []float64 // nodes and weights
 	g, logs []float64 // room
 	least   float64   // of a scale
@@ -186,38 +192,47 @@ func (l *likeness) at(x []float64) *Marginal {
 // value is the mean of −log f over the values, +Inf where g is no mean.
 func (l *likeness) value(x []float64) float64 {
 	m := l.at(x)
+	sum, total := 0.0, 0.0
+	for _, v := range l.values {
+		s, n := l.under(v, m)
+		sum, total = sum+s, total+n
+	}
+	return sum / total
+}
+
+// under is the sum of −log f over the values of one law, and how many they are.
+func (l *likeness) under(v valued, m *Marginal) (sum, total float64) {
 	for i, z := range l.z {
-		l.logs[i] = m.Intercept + m.Norm*z
+		l.logs[i] = m.Intercept + v.offset + m.Norm*z
 	}
 	if err := l.act.Eval(l.ctx, l.g, l.logs); err != nil {
 		l.failed = err
-		return math.Inf(1)
+		return math.Inf(1), 1
 	}
-	given := mixture.NewGiven(l.density, m.Own)
+	given := mixture.NewGiven(v.density(l.density), m.Own)
 	domain := l.density.Domain()
 	for i, g := range l.g { // beyond what float64 has of the range, which has next to no weight
 		if !(g > domain.LeastMean && g < domain.MostMean) {
 			if l.w[i] > 1e-6 {
-				return math.Inf(1)
+				return math.Inf(1), 1
 			}
 			l.g[i] = l.g[len(l.g)/2]
 		}
 	}
-	sum, total := 0.0, 0.0
-	for i, y := range l.y {
+	for i, y := range v.y {
 		given.LogDensity(l.logs, y, l.g)
 		top := floats.Max(l.logs)
 		if !(top > math.Inf(-1)) {
-			return math.Inf(1)
+			return math.Inf(1), 1
 		}
 		f := 0.0
 		for j, v := range l.logs {
 			f += l.w[j] * math.Exp(v-top)
 		}
-		sum -= l.many[i] * (top + math.Log(f))
-		total += l.many[i]
+		sum -= v.many[i] * (top + math.Log(f))
+		total += v.many[i]
 	}
-	return sum / total
+	return sum, total
 }
 
 // best minimises the value from the best of a few places.
@@ -269,30 +284,33 @@ func (l *likeness) best(spread float64) (*Marginal, float64) {
 
 // marginalOf is the maximum of the likelihood of the quantiles of y. Regressors are taken to be of unit norm, and the
 // predictors of mean 0, where the features are N(0, I), there is no intercept, and y may be of such.
-func marginalOf(ctx context.Context, p *problem.Problem, known *Known) (*Marginal, error) {
-	q := solver.Quantiles(known.Y, known.W)
+func marginalOf(ctx context.Context, p *problem.Problem, laws *laws) (*Marginal, error) {
+	known, err := targetsOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
 	l := &likeness{
 		density: p.Shape.Density(), act: p.Activation, ctx: ctx, given: p.Shape.Sigma,
-		moves: p.Shape.Intercept || p.Inputs.Centre != nil,
-		g:     make([]float64, marginalNodes), logs: make([]float64, marginalNodes),
+		moves: p.Shape.Intercept || p.Inputs.Centre != nil, centre: p.Link.Centre,
+		g: make([]float64, marginalNodes), logs: make([]float64, marginalNodes),
 	}
 	for i := range marginalNodes {
 		z := marginalEnd * (2*(float64(i)+0.5)/marginalNodes - 1)
 		l.z = append(l.z, z)
 		l.w = append(l.w, math.Exp(-z*z/2)*2*marginalEnd/marginalNodes/math.Sqrt(2*math.Pi))
 	}
-	for i, y := range q {
-		if i == 0 || y != q[i-1] {
-			l.y, l.many = append(l.y, y), append(l.many, 0)
-		}
-		l.many[len(l.many)-1]++
+	q := solver.Quantiles(known.Y, known.W)
+	if len(laws.each) == 1 {
+		l.values, l.centre = []valued{newValued(laws.each[0], q, 1)}, p.Link.Of(q[len(q)/2])-laws.each[0].offset
+	} else if l.values, err = laws.values(ctx, p); err != nil {
+		return nil, err
 	}
 	n := len(q)
 	spread := (q[3*n/4] - q[n/4]) / 1.35
 	if !(spread > 0) {
 		spread = max(q[n-1]-q[0], math.SmallestNonzeroFloat64)
 	}
-	l.least, l.centre = leastSpread*spread, p.Link.Of(q[n/2])
+	l.least = leastSpread * spread
 	best, value := l.best(spread)
 	if !l.moves && p.Inputs.Standard() {
 		l.unit = true
@@ -342,9 +360,10 @@ func firstMoment(ctx context.Context, p *problem.Problem, e *Evidence) ([]float6
 	d := p.Shape.D
 	sum, total := make([]float64, d), 0.0
 	room := make([]float64, model.BlockRows)
-	err := model.InOrder(ctx, p.Rows, func(b *model.Block) error {
+	rows, outputs := e.transformed(p.Rows, 1)
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		t := room[:b.N]
-		e.Optimal.Apply(1, t, b.Y)
+		outputs.Apply(1, t, b.Y)
 		if w := b.Role[model.Weights]; w != nil {
 			floats.Mul(t, w)
 			total += floats.Sum(w)

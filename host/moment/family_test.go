@@ -85,9 +85,6 @@ func (c familyCell) errorOf(t testing.TB, n int, seed uint64, given bool) (ereg,
 	}
 	if given {
 		e.Marginal = &Marginal{Norm: 1, Own: s.Truth.OwnOf(nil, 0)}
-		if e.law, err = solver.NewLaw(t.Context(), c.act); err != nil {
-			t.Fatal(err)
-		}
 		if e, err = e.With(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/sdk"
@@ -30,11 +31,13 @@ type Evidence struct {
 
 	none  string // why there are no transforms of a density that is not normal
 	want  Want
+	laws  *laws         // of y given the features, where the density is not normal
 	law   *solver.Law   // nil until transforms of minimum variance are looked at
 	level float64       // noise level that they are made for
 	unit  bool          // regressors are of unit norm, as far as y tells
 	t2    *mat.SymDense // T̂2 by Optimal; nil without
 
+	outputs        *outputs            // of rows of several laws; Optimal is one of them
 	sums3, fourths *tensor.Transformed // see Knowing
 	sums4          *tensor.Fourth
 }
@@ -72,6 +75,22 @@ func Measure(ctx context.Context, p *problem.Problem, w Want) (*Evidence, error)
 	}
 	e.Transform, e.Verdict = solver.Solve(p.Moments, system, sigma)
 	return e.With(ctx, p)
+}
+
+// sum makes a pass over the rows for the tensor of an order, see [tensor.SumTransformed].
+func (e *Evidence) sum(ctx context.Context, p *problem.Problem, order int, u *mat.Dense,
+	centre []float64) (*tensor.Transformed, error) {
+	rows, outputs := e.transformed(p.Rows, order)
+	return tensor.SumTransformed(ctx, rows, outputs, order, u, centre, p.Threads)
+}
+
+// transformed returns rows and transforms of their targets that give T_order: of rows of several laws the
+// targets are transformed already.
+func (e *Evidence) transformed(rows model.Rows, order int) (model.Rows, solver.Outputs) {
+	if e.outputs == nil || len(e.outputs.of) == 1 {
+		return rows, e.Outputs()
+	}
+	return e.outputs.rows(rows, order), given{}
 }
 
 // Outputs are the transforms that the tensors are made of.

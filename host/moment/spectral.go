@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -24,7 +23,7 @@ func EstimateSpectral(ctx context.Context, p *problem.Problem,
 	s := e.Subspace
 	sums := e.sums3
 	if sums == nil {
-		if sums, err = tensor.SumTransformed(ctx, p.Rows, e.Outputs(), 3, s.Basis, s.Centre, p.Threads); err != nil {
+		if sums, err = e.sum(ctx, p, 3, s.Basis, s.Centre); err != nil {
 			return nil, "", err
 		}
 	}

@@ -88,7 +88,7 @@ func (e *Evidence) choose(ctx context.Context, p *problem.Problem, w Want) (err 
 		}
 		return nil
 	}
-	sums, err := tensor.SumTransformed(ctx, p.Rows, o, 2, nil, p.Inputs.Centre, p.Threads)
+	sums, err := e.sum(ctx, p, 2, nil, p.Inputs.Centre)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (e *Evidence) fourth(ctx context.Context, p *problem.Problem) (*tensor.Sym4
 		sums := e.fourths
 		if sums == nil {
 			var err error
-			if sums, err = tensor.SumTransformed(ctx, p.Rows, e.Optimal, 4, s.Basis, s.Centre, p.Threads); err != nil {
+			if sums, err = e.sum(ctx, p, 4, s.Basis, s.Centre); err != nil {
 				return nil, err
 			}
 		}
