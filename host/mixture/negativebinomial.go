@@ -5,6 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // NegativeBinomial is the law of counts y of mean m > 0 and variance m + m²/θ, NB2 (Cameron & Trivedi 1998):
@@ -27,31 +29,55 @@ func (NegativeBinomial) Domain() Domain { return counts }
 
 // LogDensity implements [Density].
 func (NegativeBinomial) LogDensity(dst, scores, y, mean, psi []float64) {
-	theta := psi[0]
-	for t, v := range y {
-		m := max(mean[t], math.SmallestNonzeroFloat64)
-		log := -(v + theta) * math.Log1p(m/theta)
-		if v > 0 {
-			rise, _, _ := rising(theta, v)
-			log += rise + v*math.Log(m) - logFactorial(v)
+	theta, of := psi[0], rises{theta: psi[0]}
+	var room [128]float64
+	for from := 0; from < len(y); from += len(room) {
+		to := min(from+len(room), len(y))
+		dst, scores, y, mean, logs := dst[from:to], scores[from:to], y[from:to], mean[from:to], room[:to-from]
+		logFromOne(logs, mean, theta)
+		for t, m := range mean {
+			dst[t] = min(max(m, math.SmallestNonzeroFloat64), math.MaxFloat64)
 		}
-		dst[t] = scores[t] + log
+		kernel.Log(dst, dst)
+		for t, v := range y {
+			log := -(v + theta) * logs[t]
+			if v > 0 {
+				rise := of.at(v)
+				log += rise.value + v*dst[t] - logFactorial(v)
+			}
+			dst[t] = scores[t] + log
+		}
+	}
+}
+
+// logFromOne writes log(1 + m/θ) to dst.
+func logFromOne(dst, mean []float64, theta float64) {
+	for t, m := range mean {
+		dst[t] = 1 + min(m/theta, math.MaxFloat64)
+	}
+	kernel.Log(dst, dst)
+	for t, m := range mean {
+		if x := m / theta; !(x > nextTo) {
+			dst[t] = math.Log1p(x)
+		}
 	}
 }
 
 // Derive implements [Density].
 func (NegativeBinomial) Derive(d Terms, y, mean, psi []float64) {
-	theta := psi[0]
+	theta, of := psi[0], rises{theta: psi[0]}
+	logs := d.OwnScore[0][:len(y)]
+	logFromOne(logs, mean, theta)
 	for t, v := range y {
 		m := max(mean[t], leastMean)
 		sum := m + theta
 		d.Score[t] = theta * (v/m - 1) / sum
 		d.Information[t] = v/m/m - (v+theta)/sum/sum
 		d.Expected[t] = theta / sum / m
-		_, first, second := rising(theta, v)
+		rise := of.at(v)
 		// That of log f by θ, and its derivative.
-		by := first + (v/theta - (v-m)/sum - math.Log1p(m/theta))
-		by2 := second - v/theta/theta + m/theta/sum + (v-m)/sum/sum
+		by := rise.first + (v/theta - (v-m)/sum - logs[t])
+		by2 := rise.second - v/theta/theta + m/theta/sum + (v-m)/sum/sum
 		d.OwnScore[0][t], d.OwnInformation[0][t] = theta*by, -theta*(by+theta*by2)
 		d.Cross[0][t] = -theta * (v - m) / sum / sum
 	}

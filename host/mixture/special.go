@@ -37,7 +37,7 @@ func trigammaLess(x float64) float64 {
 }
 
 // logFactorials are log y! of y from 0.
-var logFactorials = func() (all [stirlingFrom]float64) {
+var logFactorials = func() (all [tabled]float64) {
 	for y := range all {
 		all[y], _ = math.Lgamma(float64(y + 1))
 	}
@@ -46,7 +46,7 @@ var logFactorials = func() (all [stirlingFrom]float64) {
 
 // logFactorial returns log y! of a count y.
 func logFactorial(y float64) float64 {
-	if y >= 0 && y < stirlingFrom {
+	if y >= 0 && y < tabled {
 		return logFactorials[int(y)]
 	}
 	lg, _ := math.Lgamma(y + 1)
@@ -85,6 +85,32 @@ func rising(theta, y float64) (value, first, second float64) {
 	first += math.Log1p(y/x) + (digammaLess(z) - digammaLess(x)) - y/theta
 	second += -y/(x*z) + (trigammaLess(z) - trigammaLess(x)) + y/theta/theta
 	return value, first, second
+}
+
+// rise is [rising] at a count.
+type rise struct{ value, first, second float64 }
+
+// rises are those of whole numbers at one θ; of small ones each is made once.
+type rises struct {
+	theta float64
+	known [tabled]bool
+	small [tabled]rise
+}
+
+// tabled is where counts are no longer small.
+const tabled = 64
+
+func (r *rises) at(y float64) rise {
+	if !(y >= 0 && y < tabled) {
+		value, first, second := rising(r.theta, y)
+		return rise{value, first, second}
+	}
+	i := int(y)
+	if !r.known[i] {
+		r.known[i] = true
+		r.small[i].value, r.small[i].first, r.small[i].second = rising(r.theta, y)
+	}
+	return r.small[i]
 }
 
 // mostTerms is how many terms of a sum are fewer steps than the series.
