@@ -26,7 +26,7 @@ var (
 // which .ci/run does. 002-2a is shown by TestSessions to the last digit, and 002-2b
 // is made of the same runs; of the others TestClaimsInSmall has a part, but for those of trees and of
 // recurrent layers, whose fits host.TestTrees and host/gru/states.TestLearn have.
-var longest = []string{"002-2a", "002-2b", "002-3a", "002-3b", "000-3a", "000-3b", "efficiency-2", "efficiency-3", "trees", "trees-flat", "gru-states"}
+var longest = []string{"002-2a", "002-2b", "002-3a", "002-3b", "000-3a", "000-3b", "efficiency-2", "efficiency-3", "trees", "trees-flat", "gru-states", "families"}
 
 // number is a number of a figure with the bounds that it must keep.
 type number struct {
@@ -265,6 +265,12 @@ var claims = map[string]claim{
 	"trees": {agrees: true, spoil: reverse, numbers: []number{
 		{"error of regressors, 2x2 relu, n = 4000", medianAt("2x2 relu, regressors", 4000), 0.005, 0.06},
 		{"error of gates, 2x(1,2) mixed, n = 4000", medianAt("2x(1,2) mixed, gates", 4000), 0.04, 0.5},
+	}},
+	"families": {agrees: true, spoil: scale("Cauchy by identity, moments", 4), numbers: []number{
+		{"E_reg of Poisson by moments, n = 15000", medianAt("Poisson by exp, moments", 15000), 0.004, 0.05},
+		{"E_reg of Poisson by likelihood, n = 15000", medianAt("Poisson by exp, likelihood", 15000), 0.0006, 0.0035},
+		{"E_reg of t by moments, n = 15000", medianAt("t of 3 degrees of freedom by identity, moments", 15000), 0.0012, 0.01},
+		{"E_reg of t by likelihood, n = 15000", medianAt("t of 3 degrees of freedom by identity, likelihood", 15000), 7e-6, 4.5e-5},
 	}},
 	"trees-flat": {agrees: true, spoil: replace("2x(1,2) mixed, tree", "2x(1,2) mixed, flat"), numbers: []number{
 		{"divergence of the tree, 2x(1,2) mixed", medianAt("2x(1,2) mixed, tree", 4000), 0.0015, 0.007},
