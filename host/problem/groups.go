@@ -89,8 +89,8 @@ func (g *Grouping) Constant(columns []int, advice string) error {
 	for j, v := range g.varies {
 		if v != nil && (columns == nil || slices.Contains(columns, j)) {
 			return &dataset.Error{File: g.schema.Name,
-				Msg: fmt.Sprintf("column %q of the gate varies within group %s (rows %d and %d): the gate sees what is "+
-					"constant in a group; %s", g.schema.Features[j], v.group, v.rows[0], v.rows[1], advice)}
+				Msg: fmt.Sprintf("column %q of the gate varies within group %s (rows %d and %d): the gate sees what "+
+					"is constant in a group; %s", g.schema.Features[j], v.group, v.rows[0], v.rows[1], advice)}
 		}
 	}
 	return nil
@@ -128,8 +128,8 @@ func takeGroups(ctx context.Context, p *Problem, rows model.Rows, gate Gate) err
 
 // OneGroup refuses a column that has the same group in every row.
 func OneGroup(file, column, id string) error {
-	return &dataset.Error{File: file, Msg: fmt.Sprintf("column %q has one group, %s, in every row: all rows would have "+
-		"one expert; want several groups", column, id)}
+	return &dataset.Error{File: file, Msg: fmt.Sprintf("column %q has one group, %s, in every row: all rows would "+
+		"have one expert; want several groups", column, id)}
 }
 
 // variation is where a feature varies within a group.

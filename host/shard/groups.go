@@ -27,8 +27,8 @@ type members struct {
 }
 
 // errUntested says why passes make no certificate of rows in groups.
-var errUntested = errors.New("of rows in groups it is made by a fit of rows that are all in memory, and not by passes " +
-	"over parts")
+var errUntested = errors.New("of rows in groups it is made by a fit of rows that are all in memory, and not by " +
+	"passes over parts")
 
 // admitGroups refuses a table and a model of which one knows of groups and the other does not.
 func admitGroups(file string, t Table, m *fitted.Model) error {
@@ -37,8 +37,8 @@ func admitGroups(file string, t Table, m *fitted.Model) error {
 		return &dataset.Error{File: file, Msg: fmt.Sprintf("the model is of rows in groups of column %q, which is not "+
 			"among the columns read", m.Groups.Column)}
 	case m.Groups == nil && t.Groups != "" && m.Fit.Method == NewtonMethod:
-		return &dataset.Error{File: file, Msg: fmt.Sprintf("the model is of passes over rows that are in no groups; for "+
-			"those of column %q begin at the model that these began at", t.Groups)}
+		return &dataset.Error{File: file, Msg: fmt.Sprintf("the model is of passes over rows that are in no groups; "+
+			"for those of column %q begin at the model that these began at", t.Groups)}
 	}
 	return nil
 }
@@ -54,9 +54,9 @@ func withoutPosteriors(m *fitted.Model) *fitted.Model {
 	return &out
 }
 
-// readGroups reads the rows of the part's groups: those from the first on, in the blocks from ≤ i < to of the table, that
-// is of another group than the row before it, up to the first behind these blocks that is. It also returns how many rows
-// of the table are before them, and calls see with the blocks of the part.
+// readGroups reads the rows of the part's groups: those from the first on, in the blocks from ≤ i < to of the table,
+// that is of another group than the row before it, up to the first behind these blocks that is. It also returns how many
+// rows of the table are before them, and calls see with the blocks of the part.
 func readGroups(ctx context.Context, src dataset.Source, t Table, from, to int,
 	see func(i int, b *model.Block)) (*model.Data, int, error) {
 	out := &gathered{Data: model.Data{D: len(t.Features)}}
@@ -205,8 +205,8 @@ func (n *Newton) count(file string, m *fitted.Model) (rows float64, err error) {
 // bodyGroups names the body with the groups of the parts.
 const bodyGroups = "groups"
 
-// membership is that of parts as a file has it: of every part its number, the weight of its rows, how many groups it has
-// and their ids, each behind its length.
+// membership is that of parts as a file has it: of every part its number, the weight of its rows, how many groups it
+// has and their ids, each behind its length.
 type membership []members
 
 // MarshalBinary writes it.

@@ -246,8 +246,8 @@ func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act s
 
 // rechecked returns a [*recheck.Error] unless the log-likelihood of data at p is what the pass
 // has. Every pass says so of its part, and the last of what is returned.
-func (n *Newton) rechecked(ctx context.Context, p *model.Params, l *loss.Likelihood, act sdk.Activation, data *model.Data,
-	loglik float64, workers int) error {
+func (n *Newton) rechecked(ctx context.Context, p *model.Params, l *loss.Likelihood, act sdk.Activation,
+	data *model.Data, loglik float64, workers int) error {
 	of := recheck.Under(p, problem.LawOf(p.Family))
 	return recheck.Fit{
 		Rows: data, Act: act, Result: of, Passes: of, LogLikelihood: loglik, Workers: workers,

@@ -156,7 +156,8 @@ func (t Table) Schema(file string) dataset.Schema {
 // differs says in what two tables differ, "" if in nothing that is known of them.
 func (t Table) differs(o Table) string {
 	switch {
-	case !slices.Equal(t.Features, o.Features) || t.Target != o.Target || t.Weights != o.Weights || t.Groups != o.Groups:
+	case !slices.Equal(t.Features, o.Features) || t.Target != o.Target ||
+		t.Weights != o.Weights || t.Groups != o.Groups:
 		return "other columns"
 	case t.Rows != o.Rows:
 		return fmt.Sprintf("%d rows, not %d", t.Rows, o.Rows)
