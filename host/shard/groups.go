@@ -55,8 +55,8 @@ func withoutPosteriors(m *fitted.Model) *fitted.Model {
 }
 
 // readGroups reads the rows of the part's groups: those from the first on, in the blocks from ≤ i < to of the table,
-// that is of another group than the row before it, up to the first behind these blocks that is. It also returns how many
-// rows of the table are before them, and calls see with the blocks of the part.
+// that is of another group than the row before it, up to the first behind these blocks that is. It also returns how
+// many rows of the table are before them, and calls see with the blocks of the part.
 func readGroups(ctx context.Context, src dataset.Source, t Table, from, to int,
 	see func(i int, b *model.Block)) (*model.Data, int, error) {
 	out := &gathered{Data: model.Data{D: len(t.Features)}}
