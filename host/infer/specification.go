@@ -92,7 +92,8 @@ type NotMade struct{ Name, Why string }
 func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested) {
 	m.allowForCoefficients(s)
 	untested := m.untested(s)
-	q := &quadraticForms{cov: c, sums: s.Terms, n: s.draws(), draws: draws, blocks: m.at[atNonlinearity:], along: along}
+	q := &quadraticForms{cov: c, sums: s.Terms, n: s.draws(), draws: draws, blocks: m.at[atNonlinearity:], along: along,
+		groups: s.Groups != nil}
 	for _, u := range untested {
 		q.omit(m.at[atResiduals]+3*u.Expert, 3)
 		q.omit(m.at[atNonlinearity]+3*u.Expert, 3)
