@@ -3,6 +3,7 @@ package infer
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/loss"
@@ -322,6 +323,11 @@ func (m *terms) fillUnder(w *termRows) (convexity, telling [][]float64) {
 	for i := range m.p.K {
 		of, tells := w.under[2*i][:w.N], w.under[2*i+1][:w.N]
 		w.Convexity(of, i)
+		for t, v := range of {
+			if math.IsNaN(v) || math.IsInf(v, 0) { // nothing is to be told of the row's mean
+				of[t] = 0
+			}
+		}
 		kernel.Mul(of, of, w.PostOf(i))
 		w.Telling(tells, i, w.g[i*w.N:(i+1)*w.N])
 		convexity, telling = append(convexity, of), append(telling, tells)

@@ -104,8 +104,8 @@ func takeGroups(ctx context.Context, p *Problem, rows model.Rows, gate Gate) err
 		return nil
 	}
 	if !model.Held(rows) {
-		return refuse("column %q of groups: their rows have to be in memory, for which there is not the room; fit whole "+
-			"groups that there is room for, and go on by parts of all rows (moe newton)", column)
+		return refuse("column %q of groups: their rows have to be in memory, for which there is not the room; fit "+
+			"whole groups that there is room for, and go on by parts of all rows (moe newton)", column)
 	}
 	found, err := FindGroups(ctx, p.Schema, rows, 0)
 	if err != nil {
