@@ -21,6 +21,9 @@ import (
 // groupVerdictSets is how many data sets of each cell the study of verdicts by groups has.
 var groupVerdictSets = flag.Int("groupverdicts", 0, "data sets per cell of the study of verdicts by groups")
 
+// groupVerdictFrom is added to their seeds.
+var groupVerdictFrom = flag.Int("groupverdictsfrom", 0, "added to the seeds of the study of verdicts by groups")
+
 // groupCase is a design of rows in groups: two experts of two features, the gate seeing a third, which is constant in a
 // group.
 type groupCase struct {
@@ -127,7 +130,7 @@ func (c groupCase) verdicts(t *testing.T, groups, sets int) {
 	}
 	suspect, by, below, judged := 0, map[string]int{}, 0, 0
 	for seed := range sets {
-		m, err := Fit(t.Context(), c.act, c.rows(groups, uint64(1000*groups+seed)),
+		m, err := Fit(t.Context(), c.act, c.rows(groups, uint64(1000*groups+seed+*groupVerdictFrom)),
 			Config{K: 2, Family: c.family, Intercepts: BothIntercepts, Method: Auto{Starts: 4}})
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 )
@@ -53,12 +52,4 @@ func (t *modelTableFlags) openGrouped(cmd *cobra.Command, in *input, m mixtureFi
 		remark(cmd, "moe: %s has no column %q of groups: each row is taken for one of a new group", in.name(), column)
 	}
 	return t.openFrom(in, m, optional)
-}
-
-// refuseGroups refuses what a model of rows in groups is not for.
-func refuseGroups(m *fitted.Model, path, what string) error {
-	if m.Groups != nil {
-		return usagef("%s is of rows in groups (column %q), which %s does not know", path, m.Groups.Column, what)
-	}
-	return nil
 }

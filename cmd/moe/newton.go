@@ -39,6 +39,11 @@ subsample that found several optima, up to four are followed side by side and th
 rows is taken. At the model where the passes have converged newton sums what
 its certificate needs, which merge makes: one pass more.
 
+Of rows in groups (--group, or a MODEL that was fitted to such) a part holds the groups
+that begin in its range, whole: the rows of a group stand beside each other, or merge
+refuses it. The gate is that of MODEL, and a column of it that varies within a group is
+refused. There is no certificate of them.
+
 The parts carry digests of their rows: a pass over other rows than those of the pass
 before, or of the sums of moe moments, is refused.`,
 		Example: `  moe newton data.npy --shard 1/2 --at start.json -o part-1.newton
@@ -53,6 +58,8 @@ before, or of the sums of moe moments, is refused.`,
 	flags.StringVar(&f.model, "at", "", "the `MODEL` at whose parameters the sums are taken (required)")
 	flags.StringVar(&f.roles[model.Weights], "weights", "",
 		"column `NAME` of observation weights: a row of weight w counts as w rows")
+	flags.StringVar(&f.roles[model.Groups], "group", "",
+		"column `NAME` of the ids of groups: rows of one have one expert (default that of MODEL)")
 	flags.IntVar(&f.threads, "threads", 0, "threads to use (default one per processor); the result is the same")
 	cobra.CheckErr(cmd.MarkFlagRequired("at"))
 	return cmd
@@ -78,8 +85,8 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 		return &dataset.Error{File: f.model,
 			Msg: "experts with an output scale; passes over shards are for means without"}
 	}
-	if err := refuseGroups(m, f.model, "newton"); err != nil {
-		return err
+	if m.Groups != nil && f.roles[model.Groups] == "" {
+		f.roles[model.Groups] = m.Groups.Column
 	}
 	if m.ZeroExpert {
 		return usagef("%s has an expert that is always 0, which newton does not know", f.model)

@@ -61,11 +61,14 @@ type Pass struct {
 // Columns names columns; empty names are those that moe moments takes by default.
 type Columns struct {
 	Target, Weights string
+	Groups          string // Newton; of ids, "" those of the model
 	Features        []string
 }
 
 // roles are those of the columns that have one.
-func (c Columns) roles() dataset.Roles { return dataset.Roles{model.Weights: c.Weights} }
+func (c Columns) roles() dataset.Roles {
+	return dataset.Roles{model.Weights: c.Weights, model.Groups: c.Groups}
+}
 
 // Span is what a second round is made for.
 type Span struct {

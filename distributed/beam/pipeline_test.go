@@ -20,6 +20,7 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -166,6 +167,63 @@ func TestMaximise(t *testing.T) {
 	}
 	if c, ref := m.Fit.Certificate, want.Fit.Certificate; c == nil || c.Optimum != ref.Optimum || c.Model != ref.Model || math.Abs(c.PValue-ref.PValue) > 1e-9 {
 		t.Errorf("certificate %+v, on one machine %+v", c, ref)
+	}
+}
+
+// TestMaximiseGroups: of rows in groups passes as pipelines end where the fit on one machine does, and a group that is in
+// two shards ends them, by its name.
+func TestMaximiseGroups(t *testing.T) {
+	const groups, each = 600, 5
+	act, err := identity.Family.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng, dir, ctx := rand.New(rand.NewPCG(8, 1)), t.TempDir(), t.Context()
+	x, y, ids := mat.NewDense(groups*each, 1, nil), make([]float64, groups*each), make([]float64, groups*each)
+	for i := range y {
+		x.Set(i, 0, rng.NormFloat64())
+		g := i / each
+		ids[i] = float64(g)
+		y[i] = float64(1-2*min(g%3, 1))*(1+x.At(i, 0)) + 0.5*rng.NormFloat64()
+	}
+	table := func(name string, from, to int) (string, *dataset.Table) {
+		out := dataset.Matrix(x.Slice(from, to, 0, 1).(*mat.Dense), y[from:to]).With(model.Groups, "id", ids[from:to])
+		file := filepath.Join(dir, name)
+		if err := dataset.Write(ctx, file, out); err != nil {
+			t.Fatal(err)
+		}
+		return file, out
+	}
+	cfg := host.Config{K: 2, Intercepts: host.BothIntercepts}
+	file, all := table("all.csv", 0, len(y))
+	want, err := host.Fit(ctx, act, all, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, some := table("some.csv", 0, 500)
+	start, err := host.Fit(ctx, act, some, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(dir, "start.json")
+	if err := start.Write(ctx, at); err != nil {
+		t.Fatal(err)
+	}
+	p := Pass{Data: []string{file}, Given: at, Shards: 7, Out: filepath.Join(dir, "end.json")}
+	m, err := p.Maximise(ctx, prism, 0, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !m.Fit.Converged || m.Groups == nil || m.Groups.Count != groups {
+		t.Errorf("%s, groups %+v", m.Fit.Status, m.Groups)
+	}
+	if by := m.Fit.LogLikelihood - want.Fit.LogLikelihood; math.Abs(by) > 1e-9 {
+		t.Errorf("log-likelihood %v from that on one machine", by)
+	}
+	ids[len(ids)-1] = 0
+	p.Data[0], _ = table("split.csv", 0, len(y))
+	if _, err := p.Maximise(ctx, prism, 0, dir); err == nil || !strings.Contains(err.Error(), `group 0 of column "id" has rows in part 7 of 7 and in part 1`) {
+		t.Errorf("a group in two shards: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package infer
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/loss"
@@ -92,7 +93,8 @@ type NotMade struct{ Name, Why string }
 func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested) {
 	m.allowForCoefficients(s)
 	untested := m.untested(s)
-	q := &quadraticForms{cov: c, sums: s.Terms, n: s.draws(), draws: draws, blocks: m.at[atNonlinearity:], along: along}
+	q := &quadraticForms{cov: c, sums: s.Terms, n: s.draws(), draws: draws, blocks: m.at[atNonlinearity:], along: along,
+		groups: s.Groups != nil}
 	for _, u := range untested {
 		q.omit(m.at[atResiduals]+3*u.Expert, 3)
 		q.omit(m.at[atNonlinearity]+3*u.Expert, 3)
@@ -169,8 +171,8 @@ type RowSums struct {
 	Weight      float64   // rows, or the sum of their weights
 	Shared      float64   // Σ r_i·(1 − r_i): how much the experts overlap
 	Neighbours  Neighbours
-	// Of densities other than the normal one: 2Σ of what a larger variance of y adds to the first two terms of every
-	// expert's residuals, see [terms.allowForCoefficients], 2k, and how many rows say something of its mean, k.
+	// Of densities other than the normal one: of every expert 2Σ of what a larger variance of y under it adds to each
+	// term, see [terms.allowForCoefficients], and how many rows say something of its mean.
 	Slopes, Telling []float64
 	Groups          *GroupSums // nil where each row has its own expert
 }
@@ -194,7 +196,7 @@ func (s *RowSums) dependence() (t Test, why string) {
 func (m *terms) newSums() *RowSums {
 	s := newRowSums(m.at[atEnd], m.p.K, 1)
 	if !m.normal() {
-		s.Slopes, s.Telling = make([]float64, 2*m.p.K), make([]float64, m.p.K)
+		s.Slopes, s.Telling = make([]float64, m.p.K*m.at[atEnd]), make([]float64, m.p.K)
 	}
 	return s
 }
@@ -231,8 +233,8 @@ type blockTerms struct {
 	prior, post   func(i int) []float64
 	neighbours    [][]float64
 	row, products []float64
-	// nil of normal noise
-	slopes, telling [][]float64
+	// nil of normal noise; the first may be used up
+	convexity, telling [][]float64
 }
 
 // add adds a block's, of rows with these weights.
@@ -249,8 +251,13 @@ func (s *RowSums) add(t blockTerms, weight []float64) {
 		s.Mass[i] += sum(t.post(i))
 		s.Shared += s.shared(t.post(i), weight)
 	}
-	for i, v := range t.slopes {
-		s.Slopes[i] += sum(v)
+	for i, convexity := range t.convexity {
+		if weight != nil {
+			kernel.Mul(convexity, convexity, weight)
+		}
+		for at, v := range t.out {
+			s.Slopes[i*len(t.out)+at] += kernel.Dot(v[:len(t.ones)], convexity)
+		}
 	}
 	for i, v := range t.telling {
 		s.Telling[i] += sum(v)
@@ -301,30 +308,31 @@ func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*RowSum
 		}
 		m.fill(w, b.Y)
 		m.neighbours(w, b.Y)
-		slopes, telling := m.fillUnder(w)
-		return blockTerms{w.out, w.ones[:w.N], w.PriorOf, w.PostOf, w.near[:2], w.near[2], w.near[3], slopes,
+		convexity, telling := m.fillUnder(w)
+		return blockTerms{w.out, w.ones[:w.N], w.PriorOf, w.PostOf, w.near[:2], w.near[2], w.near[3], convexity,
 			telling}, nil
 	})
 }
 
 // fillUnder computes what the sums of another density than the normal one have besides, of a block's rows whose terms
 // are filled in; nothing of normal noise.
-func (m *terms) fillUnder(w *termRows) (slopes, telling [][]float64) {
+func (m *terms) fillUnder(w *termRows) (convexity, telling [][]float64) {
 	if m.normal() {
 		return nil, nil
 	}
 	for i := range m.p.K {
-		convexity, tells := w.score[:w.N], w.under[3*i][:w.N]
-		w.Convexity(convexity, i)
-		for h := range 2 {
-			of := w.under[3*i+1+h][:w.N]
-			kernel.Mul(of, convexity, w.out[m.at[atResiduals]+3*i+h][:w.N])
-			slopes = append(slopes, of)
+		of, tells := w.under[2*i][:w.N], w.under[2*i+1][:w.N]
+		w.Convexity(of, i)
+		for t, v := range of {
+			if math.IsNaN(v) || math.IsInf(v, 0) { // nothing is to be told of the row's mean
+				of[t] = 0
+			}
 		}
+		kernel.Mul(of, of, w.PostOf(i))
 		w.Telling(tells, i, w.g[i*w.N:(i+1)*w.N])
-		telling = append(telling, tells)
+		convexity, telling = append(convexity, of), append(telling, tells)
 	}
-	return slopes, telling
+	return convexity, telling
 }
 
 // sumsOf adds up the terms of blocks, which fill computes in the room W of a worker.
@@ -362,7 +370,9 @@ func sumsOf[W any](ctx context.Context, data model.Rows, workers int, none func(
 // the experts that share it: so those of expert i have a mean of 1 + δ_i, where
 // δ_i = (coefficients that share σ_i)/(their rows) − p/m_i, or −p/m_i alone for a
 // given σ, and its terms ψ one of δ_i·dEψ(sZ)/ds² for each row. Under a density f that is half the mean of
-// ψ·f″/(f·E[(log f)′²]) by f's mean: of 0/1 targets, whose variance is their mean's, it is 0.
+// r_i·ψ·f″/(f·E[(log f)′²]) by f's mean: of the residuals' shape under 0/1 targets, whose variance is their mean's, it
+// is 0. There all terms have such a mean. That of the scores is what the coefficients' own bias comes from, so that
+// next to nothing is taken off what they nearly explain.
 func (m *terms) allowForCoefficients(s *RowSums) {
 	if m.noise && len(m.p.Sigma) == m.p.K {
 		return
@@ -376,13 +386,13 @@ func (m *terms) allowForCoefficients(s *RowSums) {
 		if m.noise {
 			excess += mass * own * float64(m.p.K) / rows
 		}
-		at := m.at[atResiduals] + 3*i
-		wide, narrow := slopeWide, slopeNarrow
-		if len(s.Slopes) > 0 {
-			wide, narrow = s.Slopes[2*i]/(2*mass), s.Slopes[2*i+1]/(2*mass)
+		if len(s.Slopes) == 0 {
+			at := m.at[atResiduals] + 3*i
+			s.Terms[at] -= excess * slopeWide
+			s.Terms[at+1] -= excess * slopeNarrow
+		} else if mass > 0 {
+			floats.AddScaled(s.Terms, -excess/(2*mass), s.Slopes[i*len(s.Terms):(i+1)*len(s.Terms)])
 		}
-		s.Terms[at] -= excess * wide
-		s.Terms[at+1] -= excess * narrow
 	}
 }
 

@@ -23,6 +23,8 @@ type quadraticForms struct {
 	forms  []form
 	// along says that forms are wanted along eigenvectors also where nothing is to be left out.
 	along bool
+	// groups says that the rows are groups: often few, whose terms are sums.
+	groups bool
 }
 
 // form is one test: of the sums of terms in the directions of the eigenvectors of their covariance.
@@ -35,6 +37,7 @@ type form struct {
 	kurtosis []float64  // E z⁴
 	features []int      // of the term that tells most, where it is of two
 	n, draws float64
+	groups   bool
 }
 
 // omit makes n of the terms 0.
@@ -224,7 +227,7 @@ func (q *quadraticForms) nameFeatures(d, pairs, gateGroups, gatePairs int, at []
 
 // form takes the terms from lo to hi.
 func (q *quadraticForms) form(lo, hi int) form {
-	f, m := form{lo: lo, hi: hi, n: q.n, draws: q.draws}, hi-lo
+	f, m := form{lo: lo, hi: hi, n: q.n, draws: q.draws, groups: q.groups}, hi-lo
 	if m == 0 {
 		return f
 	}
@@ -301,14 +304,19 @@ func (f form) fewest() float64 {
 }
 
 // statistic is Σ z² over the directions that count, and their number. Where their skewness is known z
-// is that of a normal number at the same place of its distribution as the sum in a gamma's of this skewness.
+// is that of a normal number at the same place of its distribution as the sum in a gamma's of this skewness; of groups
+// then at that of the t law which has the kurtosis that is left above the gamma's.
 func (f form) statistic() (sum float64, directions int) {
 	for d, z := range f.z {
 		if f.skewness != nil {
 			if f.n < f.fewest()*f.kurtosis[d] {
 				continue
 			}
-			z = normalised(z, f.skewness[d]/math.Sqrt(f.n))
+			skewness := f.skewness[d] / math.Sqrt(f.n)
+			z = normalised(z, skewness)
+			if f.groups {
+				z = lightened(z, (f.kurtosis[d]-3)/f.n-1.5*skewness*skewness)
+			}
 		}
 		sum += z * z
 		directions++
@@ -325,6 +333,17 @@ func normalised(z, skewness float64) float64 {
 	}
 	sign := math.Copysign(1, skewness)
 	return sign * (3*root*(math.Cbrt(max(0, 1+sign*z/root))-1) + 1/(3*root))
+}
+
+// lightened is the normal number at the place that z, of variance 1, has in the t law of this excess kurtosis,
+// 6/(ν − 4), and z where that is next to nothing.
+func lightened(z, kurtosis float64) float64 {
+	if !(kurtosis > 1e-3) {
+		return z
+	}
+	nu := 4 + 6/kurtosis
+	tail := distuv.StudentsT{Sigma: 1, Nu: nu}.CDF(-math.Abs(z) * math.Sqrt(nu/(nu-2)))
+	return math.Copysign(distuv.UnitNormal.Quantile(max(tail, 1e-300)), z)
 }
 
 // chiSquared is the test of a statistic whose covariance is as good as known; DF is 0 where

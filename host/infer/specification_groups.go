@@ -231,8 +231,8 @@ func (m *groupTerms) sums(ctx context.Context) (*RowSums, []float64, error) {
 		prior = append(prior, make([]float64, k*len(groups))...)
 		squares := make([]float64, k*len(groups)) // Σ_t (r·h)² of every expert
 		err := m.fill(ctx, w, groups, nil, func(b *part) {
-			slopes, telling := m.fillUnder(w.termRows)
-			out.add(blockTerms{out: w.out, ones: w.ones[:b.N], prior: w.PriorOf, post: w.PostOf, slopes: slopes,
+			convexity, telling := m.fillUnder(w.termRows)
+			out.add(blockTerms{out: w.out, ones: w.ones[:b.N], prior: w.PriorOf, post: w.PostOf, convexity: convexity,
 				telling: telling}, b.Role[model.Weights])
 			for t, g := range b.group {
 				for i := range k {

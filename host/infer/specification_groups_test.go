@@ -8,6 +8,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -240,6 +242,25 @@ func TestGroupCovariance(t *testing.T) {
 			if diff := math.Abs(got.At(i, j)-want.At(i, j)) / scale; diff > 0.12 {
 				t.Errorf("covariance of terms %d and %d: %v, drawn %v", i, j, got.At(i, j), want.At(i, j))
 			}
+		}
+	}
+}
+
+// TestLightened: a number at some place of a t law of variance 1, whose kurtosis is 3 + 6/(ν − 4), goes to that place of the normal one,
+// and one of a law without excess stays.
+func TestLightened(t *testing.T) {
+	for _, nu := range []float64{5, 9, 40, 1000} {
+		law := distuv.StudentsT{Sigma: math.Sqrt((nu - 2) / nu), Nu: nu}
+		for _, p := range []float64{1e-9, 1e-4, 0.03, 0.4, 0.5, 0.9, 0.9999} {
+			got, want := lightened(law.Quantile(p), 6/(nu-4)), distuv.UnitNormal.Quantile(p)
+			if math.Abs(got-want) > 1e-6*max(1, math.Abs(want)) {
+				t.Errorf("ν = %g, p = %g: %v, want %v", nu, p, got, want)
+			}
+		}
+	}
+	for _, kurtosis := range []float64{0, -1, math.NaN()} {
+		if got := lightened(-3.5, kurtosis); got != -3.5 {
+			t.Errorf("kurtosis %v: %v", kurtosis, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package problem
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -23,6 +24,78 @@ type group struct {
 	c   float64 // its cluster
 }
 
+// Grouping is what a pass over rows finds of their groups.
+type Grouping struct {
+	Groups
+	schema dataset.Schema
+	varies []*variation // of every feature; nil where it is constant within groups
+}
+
+// FindGroups finds the groups of rows of a table that has a column of them, the first of the rows being that of number
+// first, counted from 0. Weights that vary within a group, and clusters that cut one, are a *[dataset.Error].
+func FindGroups(ctx context.Context, schema dataset.Schema, rows model.Rows, first int) (*Grouping, error) {
+	_, d := rows.Dims()
+	out := &Grouping{schema: schema, varies: make([]*variation, d)}
+	column := schema.Roles[model.Groups]
+	places, groups, row := make(map[float64]int), []group(nil), first
+	fault := func(format string, args ...any) error {
+		return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf(format, args...)}
+	}
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
+		for t, id := range b.Role[model.Groups] {
+			g, known := places[id]
+			if !known {
+				g = len(groups)
+				places[id] = g
+				first := group{row: row, x: make([]float64, d), w: b.Weight(t)}
+				for j := range first.x {
+					first.x[j] = b.Col(j)[t]
+				}
+				if c := b.Role[model.Clusters]; c != nil {
+					first.c = c[t]
+				}
+				groups = append(groups, first)
+				out.IDs = append(out.IDs, schema.ID(model.Groups, id))
+				out.Weight += first.w
+			}
+			was := &groups[g]
+			switch {
+			case b.Weight(t) != was.w:
+				return fault("rows %d and %d of group %s (column %q) have the weights %v and %v: weights are constant "+
+					"in a group", was.row+1, row+1, out.IDs[g], column, was.w, b.Weight(t))
+			case b.Role[model.Clusters] != nil && b.Role[model.Clusters][t] != was.c:
+				return fault("rows %d and %d of group %s (column %q) are in clusters %s and %s of column %q: a "+
+					"cluster has whole groups", was.row+1, row+1, out.IDs[g], column,
+					schema.ID(model.Clusters, was.c), schema.ID(model.Clusters, b.Role[model.Clusters][t]),
+					schema.Roles[model.Clusters])
+			}
+			for j, v := range was.x {
+				if out.varies[j] == nil && b.Col(j)[t] != v {
+					out.varies[j] = &variation{group: out.IDs[g], rows: [2]int{was.row + 1, row + 1}}
+				}
+			}
+			row++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Constant refuses columns of a gate, nil for all, of which one varies within a group, with that advice.
+func (g *Grouping) Constant(columns []int, advice string) error {
+	for j, v := range g.varies {
+		if v != nil && (columns == nil || slices.Contains(columns, j)) {
+			return &dataset.Error{File: g.schema.Name,
+				Msg: fmt.Sprintf("column %q of the gate varies within group %s (rows %d and %d): the gate sees what "+
+					"is constant in a group; %s", g.schema.Features[j], v.group, v.rows[0], v.rows[1], advice)}
+		}
+	}
+	return nil
+}
+
 // takeGroups finds the groups of the rows, where the table has a column of them, and what the gate sees: the columns
 // that are constant within groups, where the request names none.
 func takeGroups(ctx context.Context, p *Problem, rows model.Rows, gate Gate) error {
@@ -31,67 +104,33 @@ func takeGroups(ctx context.Context, p *Problem, rows model.Rows, gate Gate) err
 		return nil
 	}
 	if !model.Held(rows) {
-		return refuse("column %q of groups: their rows have to be in memory, for which there is not the room", column)
+		return refuse("column %q of groups: their rows have to be in memory, for which there is not the room; fit "+
+			"whole groups that there is room for, and go on by parts of all rows (moe newton)", column)
 	}
-	places, groups, row := make(map[float64]int), []group(nil), 0
-	varies := make([]*variation, p.Shape.D)
-	fault := func(format string, args ...any) error {
-		return &dataset.Error{File: p.Schema.Name, Msg: fmt.Sprintf(format, args...)}
-	}
-	err := model.InOrder(ctx, rows, func(b *model.Block) error {
-		for t, id := range b.Role[model.Groups] {
-			g, known := places[id]
-			if !known {
-				g = len(groups)
-				places[id] = g
-				first := group{row: row, x: make([]float64, p.Shape.D), w: b.Weight(t)}
-				for j := range first.x {
-					first.x[j] = b.Col(j)[t]
-				}
-				if c := b.Role[model.Clusters]; c != nil {
-					first.c = c[t]
-				}
-				groups = append(groups, first)
-				p.Groups.IDs = append(p.Groups.IDs, p.Schema.ID(model.Groups, id))
-			}
-			was := &groups[g]
-			switch {
-			case b.Weight(t) != was.w:
-				return fault("rows %d and %d of group %s (column %q) have the weights %v and %v: weights are constant "+
-					"in a group", was.row+1, row+1, p.Groups.IDs[g], column, was.w, b.Weight(t))
-			case b.Role[model.Clusters] != nil && b.Role[model.Clusters][t] != was.c:
-				return fault("rows %d and %d of group %s (column %q) are in clusters %s and %s of column %q: a "+
-					"cluster has whole groups", was.row+1, row+1, p.Groups.IDs[g], column,
-					p.Schema.ID(model.Clusters, was.c), p.Schema.ID(model.Clusters, b.Role[model.Clusters][t]),
-					p.Schema.Roles[model.Clusters])
-			}
-			for j, v := range was.x {
-				if varies[j] == nil && b.Col(j)[t] != v {
-					varies[j] = &variation{group: p.Groups.IDs[g], rows: [2]int{was.row + 1, row + 1}}
-				}
-			}
-			row++
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
+	found, err := FindGroups(ctx, p.Schema, rows, 0)
+	if err != nil {
 		return err
-	case len(groups) == row:
+	}
+	p.Groups = found.Groups
+	n, _ := rows.Dims()
+	switch groups := p.Groups.IDs; {
+	case len(groups) == n:
 		p.Notes = append(p.Notes, fmt.Sprintf("every group of column %q has one row: the fit is that without groups",
 			column))
 		p.Groups = Groups{}
 		return nil
 	case len(groups) == 1:
-		return fault("column %q has one group, %s, in every row: all rows would have one expert; want several groups",
-			column, p.Groups.IDs[0])
+		return OneGroup(p.Schema.Name, column, groups[0])
 	case p.Shape.K > len(groups):
 		return refuse("k = %d experts for %d groups; choose a smaller k", p.Shape.K, len(groups))
 	}
-	for _, g := range groups {
-		p.Groups.Weight += g.w
-	}
-	return groupGate(p, varies, gate)
+	return groupGate(p, found, gate)
+}
+
+// OneGroup refuses a column that has the same group in every row.
+func OneGroup(file, column, id string) error {
+	return &dataset.Error{File: file, Msg: fmt.Sprintf("column %q has one group, %s, in every row: all rows would "+
+		"have one expert; want several groups", column, id)}
 }
 
 // variation is where a feature varies within a group.
@@ -101,24 +140,15 @@ type variation struct {
 }
 
 // groupGate has the gate see what is constant within groups.
-func groupGate(p *Problem, varies []*variation, gate Gate) error {
+func groupGate(p *Problem, found *Grouping, gate Gate) error {
 	if p.Shape.ConstantGate {
 		return nil
 	}
-	seen := p.Shape.Gate
 	if s, ok := gate.(Softmax); ok && s.Features != nil {
-		for _, j := range seen {
-			if v := varies[j]; v != nil {
-				return &dataset.Error{File: p.Schema.Name,
-					Msg: fmt.Sprintf("column %q of the gate varies within group %s (rows %d and %d): the gate sees "+
-						"what is constant in a group; leave it to the experts", p.Schema.Features[j], v.group,
-						v.rows[0], v.rows[1])}
-			}
-		}
-		return nil
+		return found.Constant(p.Shape.Gate, "leave it to the experts")
 	}
 	constant := []int{}
-	for j, v := range varies {
+	for j, v := range found.varies {
 		if v == nil {
 			constant = append(constant, j)
 		}

@@ -47,6 +47,14 @@ func specificationOf(m *fitted.Model, act sdk.Activation) (*infer.Specification,
 	return spec, err
 }
 
+// specification is [specificationOf] of a pass, nothing of which is evaluated.
+func (n *Newton) specification(m *fitted.Model) (*infer.Specification, error) {
+	if n.Table.Groups != "" {
+		return nil, errUntested
+	}
+	return specificationOf(m, nil)
+}
+
 // unitsOf are the units of the fit, as far as they are known.
 func unitsOf(m *fitted.Model) *problem.Units {
 	if p := m.Fit.Passes; p != nil && p.Mean != nil {
@@ -59,9 +67,9 @@ func unitsOf(m *fitted.Model) *problem.Units {
 // units of the fit are told from, then the squares at the parameters of m over some blocks of the table, of
 // which data begins at from.
 func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, from int) error {
-	spec, err := specificationOf(m, nil)
+	spec, err := n.specification(m)
 	if err != nil {
-		return nil // too many terms: there will be no certificate
+		return nil // too many terms, or groups: there will be no certificate
 	}
 	if m.Fit.Passes == nil {
 		if n.second != nil {
@@ -92,7 +100,7 @@ func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, 
 // passes is what is known for the certificate behind the pass whose sums n are, where the best
 // climb of m is, or why there will be none.
 func (n *Newton) passes(m *fitted.Model, best *climb) (p *fitted.Passes, uncertified string) {
-	spec, err := specificationOf(m, nil)
+	spec, err := n.specification(m)
 	if spec == nil {
 		return nil, err.Error()
 	}

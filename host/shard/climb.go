@@ -470,6 +470,9 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 	m.StandardErrors, m.Covariance, m.HAC, m.Arrangements, m.Penalised, m.Truth = nil, nil, nil, nil, nil, nil
 	if all.Table.Weights != "" {
 		m.Fit.Weight = n
+		if all.groups != nil {
+			m.Fit.Weight = all.weight
+		}
 	}
 	if s.AtKink {
 		m.Fit.Notes = append(m.Fit.Notes,

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 )
 
@@ -106,7 +107,30 @@ func FuzzNewton(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	fuzzParts(f, shard.NewtonFormat, "*.newton", func() encoding.BinaryUnmarshaler { return new(shard.Newton) }, part)
+	fuzzParts(f, shard.NewtonFormat, "*.newton", func() encoding.BinaryUnmarshaler { return new(shard.Newton) }, part, groupedPart(f))
+}
+
+// groupedPart is a part of rows in groups.
+func groupedPart(f *testing.F) *shard.Newton {
+	f.Helper()
+	act, err := identity.Family.Activation(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	src := drawGroups(60, false, 3).table(300)
+	m, err := host.Fit(f.Context(), act, src, host.Config{K: 2, Gate: host.Softmax{Features: []string{"level"}}, Method: host.Auto{Starts: 2}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	table, err := shard.Open(f.Context(), src)
+	if err != nil {
+		f.Fatal(err)
+	}
+	part, err := shard.SumNewton(f.Context(), src, table, shard.Place{I: 1, N: 2}, m, act, 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return part
 }
 
 // drawnFor is a small table.

@@ -120,6 +120,10 @@ func Sum(ctx context.Context, src dataset.Source, t Table, at Place, take Subsam
 
 // read calls fn with the blocks of the part, and keeps what they tell of the columns.
 func (m *Moments) read(ctx context.Context, src dataset.Source, fn func(i int, b *model.Block) error) error {
+	if m.Table.Groups != "" {
+		return &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("column %q of groups: moments are of rows, "+
+			"whatever their groups; leave the column out", m.Table.Groups)}
+	}
 	from, to := m.Place.Blocks(m.Table.Blocks())
 	m.prints = newPrints(m.Table, from, to)
 	return dataset.ReadRange(ctx, src, from, to, func(i int, b *model.Block) error {

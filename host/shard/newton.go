@@ -48,6 +48,10 @@ type Newton struct {
 	largest []float64      // of every feature, in size, which bounds the gate; nil in files of before it was written
 	tests   *tests         // of the certificate, which has nothing else
 	prints  *prints        // of the blocks of the part; nil in files of before they were written
+	groups  []members      // of the rows; nil where each has its own expert
+
+	observations float64 // of a part that is summed: its groups, by their weights
+	weight       float64 // of all rows, where parts of groups are merged
 }
 
 // point are the sums at the parameters of one climb.
@@ -71,6 +75,10 @@ type newtonHeader struct {
 // Rows that are not those that m was made of are a *dataset.Error.
 func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation,
 	workers int) (*Newton, error) {
+	if err := admitGroups(src.Schema().Name, t, m); err != nil {
+		return nil, err
+	}
+	m = withoutPosteriors(m)
 	out := &Newton{newtonHeader: newtonHeader{Table: t, Place: at, Kinks: act.Info().Kinks}}
 	if err := out.embed(m); err != nil {
 		return nil, err
@@ -82,13 +90,7 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 	}
 	from, to := at.Blocks(t.Blocks())
 	out.prints = newPrints(t, from, to)
-	data := &model.Data{D: len(t.Features)}
-	err := dataset.ReadRange(ctx, src, from, to, func(i int, b *model.Block) error {
-		out.prints.add(i, b)
-		data.Blocks = append(data.Blocks, b.Clone())
-		data.N += b.N
-		return nil
-	})
+	data, err := out.read(ctx, src, m, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +103,25 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 		return out, err
 	}
 	return out, out.pass(ctx, m, act, data, from, workers)
+}
+
+// read reads the rows of the part.
+func (n *Newton) read(ctx context.Context, src dataset.Source, m *fitted.Model, from, to int) (*model.Data, error) {
+	if n.Table.Groups != "" {
+		data, first, err := readGroups(ctx, src, n.Table, from, to, n.prints.add)
+		if err != nil {
+			return nil, err
+		}
+		return data, n.takeGroups(ctx, src.Schema(), m, data, first)
+	}
+	data := &model.Data{D: len(n.Table.Features)}
+	err := dataset.ReadRange(ctx, src, from, to, func(i int, b *model.Block) error {
+		n.prints.add(i, b)
+		data.Blocks = append(data.Blocks, b.Clone())
+		data.N += b.N
+		return nil
+	})
+	return data, err
 }
 
 // embed writes the model into the header: all of it into that of part 1.
@@ -199,31 +220,38 @@ func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act s
 		return nil, err
 	}
 	sums[1] = l.Rows()
+	if n.groups != nil {
+		sums[1] = n.observations
+	}
 	for i, v := range priors {
-		sums[2+i] = v * l.Rows()
+		sums[2+i] = v * sums[1]
 	}
 	if sums[0], err = l.LogLikelihood(ctx, p); err != nil {
 		return nil, err
 	}
 	switch {
 	case numeric.Finite(sums...):
-		return sums, rechecked(ctx, p, l, act, data, sums[0], workers)
+		return sums, n.rechecked(ctx, p, l, act, data, sums[0], workers)
 	case must:
 		return nil, &dataset.Error{File: n.Table.Target,
 			Msg: "the log-likelihood of the model is not finite on these rows"}
 	}
 	clear(sums)
 	sums[0], sums[1] = nowhere, l.Rows()
+	if n.groups != nil {
+		sums[1] = n.observations
+	}
 	return sums, nil
 }
 
 // rechecked returns a [*recheck.Error] unless the log-likelihood of data at p is what the pass
 // has. Every pass says so of its part, and the last of what is returned.
-func rechecked(ctx context.Context, p *model.Params, l *loss.Likelihood, act sdk.Activation, data *model.Data,
-	loglik float64, workers int) error {
+func (n *Newton) rechecked(ctx context.Context, p *model.Params, l *loss.Likelihood, act sdk.Activation,
+	data *model.Data, loglik float64, workers int) error {
 	of := recheck.Under(p, problem.LawOf(p.Family))
 	return recheck.Fit{
 		Rows: data, Act: act, Result: of, Passes: of, LogLikelihood: loglik, Workers: workers,
+		Grouped: n.groups != nil,
 		Widened: func(ctx context.Context, times float64) (float64, error) {
 			q := p.Clone()
 			floats.Scale(times, q.Sigma)
@@ -322,6 +350,9 @@ func mergeNewton(files []string, parts []*Newton) (*fitted.Model, *Newton, error
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := wholeGroups(files, parts, order); err != nil {
+		return nil, nil, err
+	}
 	first := order[0]
 	m, err := parts[first].full()
 	if err != nil {
@@ -349,6 +380,11 @@ func mergeNewton(files []string, parts []*Newton) (*fitted.Model, *Newton, error
 	}
 	if m.Fit.Prints == nil {
 		m.Fit.Prints = all.prints.kept(all.Table)
+	}
+	if all.groups != nil {
+		if all.weight, err = all.count(files[first], m); err != nil {
+			return nil, nil, err
+		}
 	}
 	return m, all, nil
 }
@@ -389,6 +425,9 @@ func JoinNewton(files []string, parts []*Newton) (*Newton, error) {
 	order := make([]int, len(parts))
 	for i := range order {
 		order[i] = i
+	}
+	if err := wholeGroups(files, parts, order); err != nil {
+		return nil, err
 	}
 	out := addNewton(parts, order)
 	out.Place = at
@@ -451,6 +490,7 @@ func (n *Newton) add(o *Newton) {
 		}
 	}
 	n.prints = n.prints.merged(o.prints)
+	n.groups = append(n.groups, o.groups...)
 	if n.tests != nil {
 		n.tests.add(o.tests)
 	}
@@ -480,6 +520,9 @@ func (n *Newton) MarshalBinary() ([]byte, error) {
 	}
 	if n.prints != nil && err == nil {
 		err = put(bodyPrints, n.prints)
+	}
+	if n.groups != nil && err == nil {
+		err = put(bodyGroups, membership(n.groups))
 	}
 	if n.tests != nil && err == nil {
 		err = errors.Join(put("tests", values(n.tests.sumsValues())), put("draws", values(n.tests.drawnValues())))
@@ -539,6 +582,13 @@ func (n *Newton) UnmarshalBinary(data []byte) error {
 		}
 		delete(bodies, bodyPrints)
 	}
+	if out.Table.Groups != "" {
+		data, ok := bodies[bodyGroups]
+		if out.groups, err = loadMembership(out.Place, data); err != nil || !ok {
+			return errDamaged
+		}
+		delete(bodies, bodyGroups)
+	}
 	if err := out.load(m, bodies); err != nil {
 		return err
 	}
@@ -557,7 +607,7 @@ func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 	if err != nil {
 		return err
 	}
-	spec, err := specificationOf(m, nil)
+	spec, err := n.specification(m)
 	tested := err == nil && spec != nil
 	want := 0
 	for _, c := range climbs {

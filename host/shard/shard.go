@@ -77,6 +77,7 @@ type Table struct {
 	Features []string `json:"features"`
 	Target   string   `json:"target"`
 	Weights  string   `json:"weights,omitempty"`
+	Groups   string   `json:"groups,omitempty"`
 	Rows     int      `json:"rows"`
 	Head     uint64   `json:"head"` // fingerprint of the first block
 
@@ -98,13 +99,14 @@ func Open(ctx context.Context, src dataset.Source) (Table, error) {
 			Msg: fmt.Sprintf("its target is %s; sums over parts are of a target itself", s.Scale.Title(s.Target))}
 	}
 	for role, name := range s.Roles {
-		if name != "" && model.Role(role) != model.Weights {
+		if name != "" && model.Role(role) != model.Weights && model.Role(role) != model.Groups {
 			return Table{}, &dataset.Error{File: s.Name,
 				Msg: fmt.Sprintf("column %q: sums over parts are of tables without %s", name,
 					dataset.RoleNames()[role])}
 		}
 	}
-	t := Table{Features: s.Features, Target: s.Target, Weights: s.Roles[model.Weights], Kernel: runtime.GOARCH}
+	t := Table{Features: s.Features, Target: s.Target, Weights: s.Roles[model.Weights],
+		Groups: s.Roles[model.Groups], Kernel: runtime.GOARCH}
 	digests := map[int]uint64{}
 	see := func(i int, b *model.Block) error {
 		if i == 0 {
@@ -148,13 +150,14 @@ func (t Table) Blocks() int { return (t.Rows + model.BlockRows - 1) / model.Bloc
 // Schema names the columns, as those of the file of that name.
 func (t Table) Schema(file string) dataset.Schema {
 	return dataset.Schema{Name: file, Features: t.Features, Target: t.Target,
-		Roles: dataset.Roles{model.Weights: t.Weights}}
+		Roles: dataset.Roles{model.Weights: t.Weights, model.Groups: t.Groups}}
 }
 
 // differs says in what two tables differ, "" if in nothing that is known of them.
 func (t Table) differs(o Table) string {
 	switch {
-	case !slices.Equal(t.Features, o.Features) || t.Target != o.Target || t.Weights != o.Weights:
+	case !slices.Equal(t.Features, o.Features) || t.Target != o.Target ||
+		t.Weights != o.Weights || t.Groups != o.Groups:
 		return "other columns"
 	case t.Rows != o.Rows:
 		return fmt.Sprintf("%d rows, not %d", t.Rows, o.Rows)

@@ -26,6 +26,7 @@ var (
 	again      = flag.Int("again", 2, "how often a pass is started again after the runner gave it up")
 	target     = flag.String("target", "", "column of the target; default the last")
 	weights    = flag.String("weights", "", "column of the weights")
+	groups     = flag.String("group", "", "newton: column of the ids of groups; default that of the model")
 	features   = flag.String("features", "", "columns of the features, separated by commas; default all others")
 	activation = flag.String("activation", "", "second: name of the activation")
 	params     = flag.String("param", "", "second: its parameters, NAME=VALUE separated by commas")
@@ -49,7 +50,7 @@ func main() {
 func run(ctx context.Context) error {
 	p := moebeam.Pass{
 		Kind: *pass, Data: list(*data), Given: *given, Shards: *shards, Out: *out,
-		Table: moebeam.Columns{Target: *target, Weights: *weights, Features: list(*features)},
+		Table: moebeam.Columns{Target: *target, Weights: *weights, Groups: *groups, Features: list(*features)},
 		Second: moebeam.Span{Activation: *activation, Params: map[string]float64{}, K: *k, Sigma: *sigma,
 			Transform: *transform},
 	}
