@@ -31,7 +31,8 @@ func lawsOfY() []lawOfY {
 		{name: "negative binomial of θ = 2 by exp", g: "exp", family: "negative-binomial", sigma: 2},
 		{name: "binomial of 10 trials by sigmoid", g: "sigmoid", family: "binomial", trials: 10},
 		{name: "gamma of shape 3 by exp", g: "exp", family: "gamma", sigma: 3},
-		{name: "t of 3 degrees of freedom by identity", g: "identity", family: "student-t", sigma: 0.1, own: []float64{3}},
+		{name: "t of 3 degrees of freedom by identity", g: "identity", family: "student-t", sigma: 0.1,
+			own: []float64{3}},
 		{name: "Cauchy by identity", g: "identity", family: "student-t", sigma: 0.1, own: []float64{1}},
 	}
 }
@@ -53,12 +54,13 @@ func families(z size) *Figure {
 	laws := lawsOfY()
 	f := &Figure{
 		ID: "families", Title: "Regressors for six laws of y", Source: "beyond the papers", Own: true,
-		Claim: "Transforms of minimum variance find the regressors of counts, shares, positive numbers and targets with " +
-			"heavy tails from moments, of Cauchy noise too, with errors that fall like 1/n and are those predicted; " +
-			"the likelihood from there has smaller ones.",
-		Settings: fmt.Sprintf("k = %d, d = %d, a_i = e_i, w_i = e_{k+i}, a scale of 0.1 of the t laws, %d data sets of each "+
-			"size. Moments: the cubic spectral estimate, own parameters and norm told by the values of y; E_reg is 1 where "+
-			"there is none. Likelihood: as by moe fit. Predicted: from the true law.", familiesK, familiesD, sets),
+		Claim: "Transforms of minimum variance find the regressors of counts, shares, positive numbers and targets " +
+			"with heavy tails from moments, of Cauchy noise too, with errors that fall like 1/n and are those " +
+			"predicted; the likelihood from there has smaller ones.",
+		Settings: fmt.Sprintf("k = %d, d = %d, a_i = e_i, w_i = e_{k+i}, a scale of 0.1 of the t laws, %d data sets "+
+			"of each size. Moments: the cubic spectral estimate, own parameters and norm told by the values of y; E_reg "+
+			"is 1 where there is none. Likelihood: as by moe fit. Predicted: from the true law.", familiesK,
+			familiesD, sets),
 		X: Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: judgeFamilies(z),
 	}
 	for _, l := range laws {
@@ -168,8 +170,8 @@ func (l lawOfY) prediction(ns []int) unit {
 // asPredicted is how many times what is predicted the median error of moments may be, or less by as much.
 const asPredicted = 2.5
 
-// judgeFamilies asks at the largest n for errors of moments that are as predicted, and smaller ones of the likelihood; at full
-// size, where data sets are enough to tell, for a slope of the former within 0.35 of −1.
+// judgeFamilies asks at the largest n for errors of moments that are as predicted, and smaller ones of the likelihood;
+// at full size, where data sets are enough to tell, for a slope of the former within 0.35 of −1.
 func judgeFamilies(z size) func(*Outcome) Verdict {
 	return func(o *Outcome) Verdict {
 		v := Verdict{Agrees: true}
@@ -191,8 +193,8 @@ func judgeFamilies(z size) func(*Outcome) Verdict {
 				fail("the likelihood of %s is no better than its moments", l.name)
 			}
 		}
-		v.Measured = "median E_reg at the largest n of moments, as multiples of that predicted, their power of n, and that " +
-			"of the likelihood: " + strings.Join(measured, "; ")
+		v.Measured = "median E_reg at the largest n of moments, as multiples of that predicted, their power of n, " +
+			"and that of the likelihood: " + strings.Join(measured, "; ")
 		return v
 	}
 }
