@@ -238,9 +238,9 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 		}
 		return printJSON(cmd, j)
 	}
-	lines := []string{fmt.Sprintf("%s: %d knots, %d experts, sigma %.4g, log-likelihood %.2f on %d rows (BIC %.2f); "+
+	lines := []string{fmt.Sprintf("%s: %d knots, %s, sigma %.4g, log-likelihood %.2f on %d rows (BIC %.2f); "+
 		"95 %% of arguments are from %.4g to %.4g",
-		out, l.Knots, p.K, p.Sigma[0], l.LogLikelihood, l.N, l.BIC, l.Middle[0], l.Middle[1])}
+		out, l.Knots, plural(p.K, "expert"), p.Sigma[0], l.LogLikelihood, l.N, l.BIC, l.Middle[0], l.Middle[1])}
 	if l.Even {
 		lines = append(lines, fmt.Sprintf("g is even about %.2g as far as it is known: the sign of every regressor "+
 			"is free", *l.Center))
@@ -254,6 +254,9 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 		verdict := "worse than the curve"
 		if n.BIC < l.BIC {
 			verdict = "preferred to the curve"
+		}
+		if !n.Converged {
+			verdict += "; not converged"
 		}
 		lines = append(lines, fmt.Sprintf("  %-45s p %-6s BIC %+.1f, %s", n.String(), pValue(n.P), n.BIC-l.BIC,
 			verdict))

@@ -58,8 +58,8 @@ func families(z size) *Figure {
 			"with heavy tails from moments, of Cauchy noise too, with errors that fall like 1/n and are those " +
 			"predicted; the likelihood from there has smaller ones.",
 		Settings: fmt.Sprintf("k = %d, d = %d, a_i = e_i, w_i = e_{k+i}, a scale of 0.1 of the t laws, %d data sets "+
-			"of each size. Moments: the cubic spectral estimate, own parameters and norm told by the values of y; E_reg "+
-			"is 1 where there is none. Likelihood: as by moe fit. Predicted: from the true law.", familiesK,
+			"of each size. Moments: the cubic spectral estimate, own parameters and norm told by the values of y; "+
+			"E_reg is 1 where there is none. Likelihood: as by moe fit. Predicted: from the true law.", familiesK,
 			familiesD, sets),
 		X: Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: judgeFamilies(z),
 	}

@@ -29,7 +29,8 @@ type state struct {
 	placed    bool      // where the index is 0 is a convention: the features are centred
 	rising    bool      // g is held to rise
 
-	loglik float64
+	loglik  float64
+	settled bool // see climb
 }
 
 func (s *state) clone() *state {
@@ -331,12 +332,14 @@ func (s *state) step(r *rows, now *sums, damping float64) *state {
 	return out
 }
 
-// climb goes up the likelihood by steps that are damped where it falls.
+// climb goes up the likelihood by steps that are damped where it falls, and has what it ends at settled where it rises
+// no more.
 func (s *state) climb(ctx context.Context, r *rows, iterations int, tolerance float64) (*state, error) {
 	now := s.pass(r)
 	s.loglik = now.loglik
 	damping := 1e-4
 	small := 0
+	s.settled = false
 	for range iterations {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -349,6 +352,7 @@ func (s *state) climb(ctx context.Context, r *rows, iterations int, tolerance fl
 		}
 		if next == nil || !(after.loglik >= s.loglik) {
 			if damping *= 10; damping > 1e6 {
+				s.settled = true
 				break
 			}
 			continue
@@ -359,6 +363,7 @@ func (s *state) climb(ctx context.Context, r *rows, iterations int, tolerance fl
 			small = 0
 		}
 		if small == 3 {
+			s.settled = true
 			break
 		}
 	}

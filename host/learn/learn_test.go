@@ -165,6 +165,22 @@ func TestDependent(t *testing.T) {
 	}
 }
 
+// TestNamedWithoutEnd: a parabola is exp(−z²) with β towards 0 and a scale without end. It is as near to the curve as one likes,
+// so that its BIC, of fewer parameters, is the less, but it has no maximum, and no test is made of it.
+func TestNamedWithoutEnd(t *testing.T) {
+	l := try(t, "expr: z^2", 1, 2000, .1, 7)
+	for _, n := range l.Named {
+		if n.Name != "expr: exp(-z^2)" {
+			continue
+		}
+		if n.Converged || n.P != nil || !(n.BIC < l.BIC) || !(math.Abs(n.Beta) < .1) {
+			t.Errorf("%v: converged %v, p %v, BIC %+.1f", &n, n.Converged, n.P, n.BIC-l.BIC)
+		}
+		return
+	}
+	t.Error("not among those with a name")
+}
+
 var (
 	seeds = flag.Uint64("seeds", 0, "seeds of each case of TestStudy")
 	first = flag.Uint64("first", 11, "the first of them")

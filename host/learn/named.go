@@ -27,6 +27,7 @@ type Named struct {
 	Slope         *float64 `json:"slope"` // null but for a leaky ReLU
 	LogLikelihood float64  `json:"log_likelihood"`
 	BIC           float64  `json:"bic"`
+	Converged     bool     `json:"converged"` // else the likelihood still rose, and nothing is tested
 
 	// The test of whether the curve deviates from this one by a spline, χ² with DF degrees of freedom. P is null
 	// where there are none.
@@ -74,6 +75,10 @@ func (n *Named) String() string {
 	return n.Name + " (" + strings.Join(with, ", ") + ")"
 }
 
+// namedSteps are enough for a function whose parameters the rows tell. Those of others go on: with β towards 0 and a scale
+// that grows exp(−z²) is a parabola.
+const namedSteps = 400
+
 // compare fits the mixture of s with each of the shapes in the place of the spline, best BIC first.
 func compare(ctx context.Context, s *state, r *rows, move float64) ([]Named, error) {
 	few := r.thinned(startRows)
@@ -87,12 +92,12 @@ func compare(ctx context.Context, s *state, r *rows, move float64) ([]Named, err
 			}
 			begun := s.clone()
 			begun.g = nearest(s, shape, at, moves && shape.fixed == nil)
-			next, err := begun.climb(ctx, few, 60, 1e-3)
+			next, err := begun.climb(ctx, few, namedSteps, 1e-3)
 			if err != nil {
 				return nil, err
 			}
 			if few != r {
-				if next, err = next.climb(ctx, r, 60, 1e-3); err != nil {
+				if next, err = next.climb(ctx, r, namedSteps, 1e-3); err != nil {
 					return nil, err
 				}
 			}
@@ -105,7 +110,10 @@ func compare(ctx context.Context, s *state, r *rows, move float64) ([]Named, err
 			continue
 		}
 		n.LogLikelihood, n.BIC = done.loglik, done.bic(r)
-		if n.Statistic, n.DF = done.deviation(r); n.DF > 0 {
+		n.Converged = done.settled
+		if n.Statistic, n.DF = done.deviation(r); !n.Converged {
+			n.untested()
+		} else if n.DF > 0 {
 			p := tail(n.Statistic, n.DF)
 			n.P = &p
 		}

@@ -19,7 +19,7 @@ func TestSize(t *testing.T) {
 		t.Skip("a study: -samples")
 	}
 	for _, c := range []struct{ text, name string }{
-		{"expr: sigmoid(z)", "sigmoid"}, {"expr: softplus(z)", "softplus"}, {"expr: max(z, 0)", "relu"}, {"expr: z", "identity"},
+		{"expr: sigmoid(z)", "sigmoid"}, {"expr: softplus(z)", "expr: softplus(z)"}, {"expr: max(z, 0)", "relu"}, {"expr: z", "identity"},
 	} {
 		for k := 1; k <= 3; k++ {
 			rejected, judged, held, bands := 0, 0, 0, 0
