@@ -75,8 +75,8 @@ func (n *Named) String() string {
 	return n.Name + " (" + strings.Join(with, ", ") + ")"
 }
 
-// namedSteps are enough for a function whose parameters the rows tell. Those of others go on: with β towards 0 and a scale
-// that grows exp(−z²) is a parabola.
+// namedSteps are enough for a function whose parameters the rows tell. Those of others go on: with β towards 0 and a
+// scale that grows exp(−z²) is a parabola.
 const namedSteps = 400
 
 // compare fits the mixture of s with each of the shapes in the place of the spline, best BIC first.
