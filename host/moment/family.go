@@ -124,7 +124,7 @@ func takeMarginal(ctx context.Context, p *problem.Problem, e *Evidence) (err err
 	}
 	laws := ""
 	if n := len(e.laws.each); n > 1 {
-		laws = fmt.Sprintf(", of a law for each of the %d %s", n, e.laws.words())
+		laws = fmt.Sprintf(", of a law for each of %d %s", n, e.laws.words())
 	}
 	e.Notes = append(e.Notes, fmt.Sprintf("the moment tensors are of the density %s with %s, which the values of the "+
 		"target alone suggest%s, and give starts only", p.Shape.Family, strings.Join(said, ", "), laws))
@@ -300,8 +300,11 @@ func marginalOf(ctx context.Context, p *problem.Problem, laws *laws) (*Marginal,
 		l.w = append(l.w, math.Exp(-z*z/2)*2*marginalEnd/marginalNodes/math.Sqrt(2*math.Pi))
 	}
 	q := solver.Quantiles(known.Y, known.W)
-	if len(laws.each) == 1 {
-		l.values, l.centre = []valued{newValued(laws.each[0], q, 1)}, p.Link.Of(q[len(q)/2])-laws.each[0].offset
+	if only := laws.each[0]; len(laws.each) == 1 {
+		l.values = []valued{newValued(only, q, 1)}
+		if only.trials == 0 {
+			l.centre = p.Link.Of(q[len(q)/2]) - only.offset
+		}
 	} else if l.values, err = laws.values(ctx, p); err != nil {
 		return nil, err
 	}

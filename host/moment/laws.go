@@ -98,9 +98,9 @@ func lawsOf(ctx context.Context, p *problem.Problem) (l *laws, why string, err e
 func (l *laws) words() string {
 	switch {
 	case l.offset && l.trials:
-		return "offsets and trials"
+		return "offsets and numbers of trials"
 	case l.trials:
-		return "trials"
+		return "numbers of trials"
 	}
 	return "offsets"
 }
