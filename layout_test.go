@@ -96,7 +96,7 @@ var imports = map[string][]string{
 	"host/fitted":       {"sdk", "expression", "table", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
 	"host/predict":      {"sdk", "host/model", "host/mixture", "host/loss", "host/scaling", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
 	"host/report":       {"solver", "host/learn", "host/network", "host/model", "host/mixture", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum},
-	"host/export":       {"expression", "table", "host/model", "host/mixture", "host/fitted", "host/native", "host/scaling", "host/terms", protobuf},
+	"host/export":       {"expression", "table", "host/model", "host/mixture", "host/dataset", "host/fitted", "host/native", "host/scaling", "host/terms", protobuf},
 	"host/figures":      {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem":      {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":       {"sdk", "solver", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},

@@ -31,6 +31,14 @@ func (b *builder) logDensity(y, m ref, psi []float64) ref {
 		return b.make(opAdd, times(psi[0], b.make(opSub, log, off)), most(1))
 	case mixture.Poisson:
 		return b.make(opSub, b.make(opMul, y, b.make(opLog, m)), m)
+	case mixture.Binomial: // as likely at a mean of 0 or 1 as at those next to it
+		m = b.make(opMin, b.make(opMax, m, b.num(math.SmallestNonzeroFloat64)), b.num(1-0x1p-53))
+		trials := b.num(1)
+		if b.trials >= 0 {
+			trials = b.trials
+		}
+		no := b.make(opMul, b.make(opSub, trials, y), b.make(opLog1p, b.make(opNeg, m)))
+		return b.make(opAdd, b.make(opMul, y, b.make(opLog, m)), no)
 	case mixture.NegativeBinomial:
 		if len(b.m.Own["theta"]) > 1 {
 			b.refuse("the posterior of negative binomial noise with a theta for each expert, which needs the gamma " +
@@ -42,6 +50,14 @@ func (b *builder) logDensity(y, m ref, psi []float64) ref {
 	}
 	b.refuse("the posterior of its noise, " + b.m.Family)
 	return b.num(0)
+}
+
+// never is a log density that no expert's is near, and a number in every language.
+const never = -1e300
+
+// atZero is log f(y) of an expert that is always 0, but for what [builder.logDensity] leaves out, which is 0 there.
+func (b *builder) atZero(y ref) ref {
+	return b.where(b.make(opEqual, y, b.num(0)), b.num(0), b.num(never))
 }
 
 // refuse keeps the first thing that cannot be said.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -360,6 +361,14 @@ func compareAll(t *testing.T, dir, engine string, all []example, want map[string
 			}
 		}
 		w := want[e.name]
+		if to == Go && strings.HasPrefix(e.m.Roles["trials"], "cbind") { // its mean is told no target, and is of one trial
+			w.Mean = slices.Clone(w.Mean)
+			for i, v := range w.Mean {
+				if v != nil {
+					w.Mean[i] = &[]float64{*v / (e.table.y[i] + e.table.number["x3"][i])}[0]
+				}
+			}
+		}
 		check("mean", got.Mean, w.Mean, tolerance)
 		check("gate", flat(got.Gate), flat(w.Gate), tolerance)
 		check("posterior", flat(got.Posterior), flat(w.Posterior), tolerance)
@@ -405,11 +414,13 @@ func decode(t *testing.T, e example, to Language, text []byte) (out saidOf) {
 		t.Fatalf("%s to %s: %v", e.name, to, err)
 	}
 	want := []string{sqlRow, "mean"}
-	for i := range e.m.K {
-		want = append(want, fmt.Sprint("p", i+1))
-	}
-	for i := range e.m.K {
-		want = append(want, fmt.Sprint("posterior", i+1))
+	for _, prefix := range []string{"p", "posterior"} {
+		for i := range e.m.K {
+			want = append(want, fmt.Sprint(prefix, i+1))
+		}
+		if e.m.ZeroExpert {
+			want = append(want, prefix+"_zero")
+		}
 	}
 	if fmt.Sprint(result.Names) != fmt.Sprint(want) {
 		t.Fatalf("%s to %s: columns %q, want %q", e.name, to, result.Names, want)
@@ -418,7 +429,7 @@ func decode(t *testing.T, e example, to Language, text []byte) (out saidOf) {
 	for _, row := range result.Rows {
 		sorted[int(*row[0])] = row[1:]
 	}
-	k := e.m.K
+	k := e.m.Classes()
 	for i, row := range sorted {
 		if row == nil {
 			t.Fatalf("%s to %s: no row %d", e.name, to, i)

@@ -113,7 +113,11 @@ func goOf(p *program, title string) ([]byte, error) {
 		}
 		fmt.Fprintf(&b, "\t%s %s // the column %s\n", g.fields[c.name], kind, quoted(c.name))
 	}
-	fmt.Fprintf(&b, "}\n\n// Experts is their number.\nconst Experts = %d\n", p.k)
+	zero := ""
+	if p.zero {
+		zero = ", with the one that is always 0, the last"
+	}
+	fmt.Fprintf(&b, "}\n\n// Experts is their number%s.\nconst Experts = %d\n", zero, p.k)
 	if p.mean >= 0 {
 		b.WriteString(goMean)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -37,6 +38,8 @@ type builder struct {
 	*program
 	m        *fitted.Model
 	complete ref   // whether all is there that predictions need
+	offset   ref   // what is added to every expert's predictor; −1 for none
+	trials   ref   // of the row, NaN where they are a sum with the target and that is missing; −1 for none
 	err      error // the first
 }
 
@@ -57,10 +60,11 @@ func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program,
 		return nil, unsupported("it is of rows in groups (column %q), whose posteriors are of whole groups; with "+
 			"--no-target --to sql and onnx have means and the gate, as for rows of new groups", g.Column)
 	}
-	b := &builder{program: newProgram(), m: m}
-	b.target, b.k, b.scale = m.Target, m.K, string(m.TargetScale)
+	b := &builder{program: newProgram(), m: m, offset: -1, trials: -1}
+	b.target, b.k, b.zero, b.scale = m.Target, m.Classes(), m.ZeroExpert, string(m.TargetScale)
 	b.complete = b.make(opTrue)
 	x := b.features()
+	b.roles(withTarget)
 	activations, err := b.activations(ctx)
 	if err != nil {
 		return nil, err
@@ -75,11 +79,15 @@ func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program,
 	missing := b.num(math.NaN())
 	complete := b.named(b.complete, "complete")
 	if m.TargetScale.HasMean() {
-		b.mean = b.named(b.where(complete, b.meanOf(members), missing), "mean")
+		mean := b.meanOf(members)
+		if b.trials >= 0 {
+			mean = b.where(b.finite(b.trials), b.make(opMul, b.trials, mean), mean)
+		}
+		b.mean = b.named(b.where(complete, mean, missing), "mean")
 	}
-	for i := range m.K {
+	for i := range b.k {
 		p := b.total(members, func(a *member) ref { return b.make(opMul, b.num(a.weight), a.gate[i]) })
-		b.gate = append(b.gate, b.named(b.where(complete, p, missing), fmt.Sprint("p", i+1)))
+		b.gate = append(b.gate, b.named(b.where(complete, p, missing), b.class("p", i)))
 	}
 	for _, a := range members {
 		if m.Family != "" {
@@ -106,7 +114,7 @@ var knownMembers = []string{
 	"Format", "Activation", "D", "K", "Features", "Target", "TargetScale", "Hierarchy", "Leaves", "Family",
 	"Design", "Regressors", "Gating", "RegressorIntercepts", "GatingIntercepts", "OutputScale", "Sigma", "Own",
 	"Proportions", "Fit", "StandardErrors", "Covariance", "HAC", "Arrangements", "Truth", "Baselines",
-	"Approximation", "Unknown", "Penalised", "Shared", "Groups",
+	"Approximation", "Unknown", "Penalised", "Shared", "Groups", "ZeroExpert", "Roles",
 }
 
 // known refuses a model with a member that predictions may depend on in a way that this package does not know.
@@ -166,7 +174,11 @@ func (b *builder) member(a arrangement, x []ref, g []func(z ref) ref) member {
 		if p.RegressorIntercepts != nil {
 			intercept = p.RegressorIntercepts[i]
 		}
-		z := b.named(b.sum(intercept, p.Regressor(i), x), fmt.Sprint("z", i+1))
+		z := b.sum(intercept, p.Regressor(i), x)
+		if b.offset >= 0 {
+			z = b.make(opAdd, z, b.offset)
+		}
+		z = b.named(z, fmt.Sprint("z", i+1))
 		offset, scale := p.OutputOf(i)
 		mean := b.make(opAdd, b.num(offset), b.make(opMul, b.num(scale), g[i](z)))
 		out.means = append(out.means, b.named(mean, fmt.Sprint("m", i+1)))
@@ -175,8 +187,8 @@ func (b *builder) member(a arrangement, x []ref, g []func(z ref) ref) member {
 			out.sigma = append(out.sigma, p.SigmaOf(i))
 		}
 	}
-	logits := make([]ref, p.K)
-	for j := range p.K - 1 {
+	logits := make([]ref, b.k)
+	for j := range p.Gates() {
 		intercept := 0.0
 		if p.GatingIntercepts != nil {
 			intercept = p.GatingIntercepts[j]
@@ -186,7 +198,7 @@ func (b *builder) member(a arrangement, x []ref, g []func(z ref) ref) member {
 		}
 		logits[j] = b.named(b.exactSum(intercept, p.Gate(j), x), fmt.Sprint("s", j+1))
 	}
-	logits[p.K-1] = b.num(0)
+	logits[b.k-1] = b.num(0)
 	out.scores = b.scores(p.Hierarchy(), logits)
 	out.gate = b.softmax(out.scores)
 	for i, p := range out.gate {
@@ -227,9 +239,9 @@ func (b *builder) scores(shape model.Hierarchy, logits []ref) []ref {
 // meanOf is E[y|x].
 func (b *builder) meanOf(members []member) ref {
 	return b.total(members, func(a *member) ref {
-		terms := make([]ref, len(a.gate))
-		for i, p := range a.gate {
-			terms[i] = b.make(opMul, p, b.onScale(a.means[i], a.own[i]))
+		terms := make([]ref, len(a.means)) // that of an expert which is always 0 is none
+		for i, m := range a.means {
+			terms[i] = b.make(opMul, a.gate[i], b.onScale(m, a.own[i]))
 		}
 		return b.make(opMul, b.num(a.weight), b.fold(opAdd, terms))
 	})
@@ -268,6 +280,11 @@ func (b *builder) posteriors(members []member) {
 	} else if !math.IsInf(domain.Least, -1) {
 		has = b.make(opAnd, has, b.make(opLessEqual, b.num(domain.Least), y))
 	}
+	if b.trials >= 0 { // not where they are not told
+		has = b.make(opAnd, has, b.make(opLessEqual, y, b.trials))
+	} else if domain.Most < 1<<53 {
+		has = b.make(opAnd, has, b.make(opLessEqual, y, b.num(domain.Most)))
+	}
 	switch b.m.TargetScale {
 	case scaling.Log:
 		v = b.make(opLog, y)
@@ -283,7 +300,10 @@ func (b *builder) posteriors(members []member) {
 			constant = b.make(opSub, b.num(math.Log(a.weight)), b.logSumExp(a.scores))
 		}
 		for i, s := range a.scores {
-			density := b.logDensity(v, a.means[i], a.own[i])
+			density := b.atZero(v)
+			if i < len(a.means) {
+				density = b.logDensity(v, a.means[i], a.own[i])
+			}
 			scores = append(scores, b.make(opAdd, b.make(opAdd, s, constant), density))
 		}
 	}
@@ -295,7 +315,26 @@ func (b *builder) posteriors(members []member) {
 			r = b.make(opAdd, r, all[at])
 		}
 		b.posterior = append(b.posterior,
-			b.named(b.where(known, r, b.num(math.NaN())), fmt.Sprint("r", i+1)))
+			b.named(b.where(known, r, b.num(math.NaN())), b.class("r", i)))
+	}
+}
+
+// roles are the columns that predictions need beside the features; trials are read with the target alone.
+func (b *builder) roles(withTarget bool) {
+	described := dataset.RolesOf(b.m.Roles)
+	raw := described.Raw()
+	if name := raw[model.Offsets]; name != "" {
+		b.offset = b.number(name)
+		if described[model.Offsets] != name { // its logarithm
+			b.need(b.make(opLess, b.num(0), b.offset))
+			b.offset = b.make(opLog, b.offset)
+		}
+	}
+	if name := raw[model.Trials]; name != "" && withTarget {
+		b.trials = b.number(name)
+		if described[model.Trials] != name { // failures, which with the successes are the trials
+			b.trials = b.make(opAdd, b.trials, b.add(node{op: opY}))
+		}
 	}
 }
 

@@ -91,6 +91,17 @@ func numbers(rng *rand.Rand, names []string) tableOf {
 	return t
 }
 
+// counts is a table of numbers whose targets are counts up to most.
+func counts(rng *rand.Rand, names []string, most int) tableOf {
+	t := numbers(rng, names)
+	for i, y := range t.y {
+		if !math.IsNaN(y) {
+			t.y[i] = float64(rng.IntN(most + 1))
+		}
+	}
+	return t
+}
+
 func numbered(n int) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprint("x", i+1))
@@ -219,6 +230,43 @@ func examples(t *testing.T) (out []example) {
 			}
 		}
 		add(family.name, m, table, nil)
+	}
+	for _, zero := range []struct {
+		family string
+		own    fitted.Own
+	}{{"poisson", nil}, {"negative-binomial", fitted.Own{"theta": {1.5}}}} {
+		m, table := mixtureOf(rng, 2, numbered(2), "y", "exp"), counts(rng, numbered(2), 3)
+		m.Family, m.Sigma, m.Own, m.ZeroExpert = zero.family, nil, zero.own, true
+		m.Gating, m.GatingIntercepts = [][]float64{{0.3, -1}, {0.5, 0.2}}, []float64{0.4, -0.3}
+		m.Proportions = []float64{0.3, 0.4}
+		add("zero-"+zero.family, m, table, nil)
+	}
+	for name, offset := range []string{"x3", "log(x3)"} {
+		m, table := mixtureOf(rng, 2, numbered(2), "y", "exp"), counts(rng, numbered(3), 3)
+		m.Family, m.Sigma, m.Roles = "poisson", nil, map[string]string{"offset": offset}
+		for i, v := range table.number["x3"] {
+			table.number["x3"][i] = math.Exp(v / 2)
+		}
+		add(fmt.Sprint("offset-", name+1), m, table, nil)
+	}
+	for name, trials := range []string{"", "x3", "cbind(y, x3)"} {
+		m, table := mixtureOf(rng, 2, numbered(2), "y", "sigmoid"), counts(rng, numbered(3), 1)
+		m.Family, m.Sigma = "binomial", nil
+		for i := range table.y { // of up to 6 trials, or failures
+			table.number["x3"][i] = float64(1 + i%6)
+			switch name {
+			case 1:
+				table.y[i] = math.Mod(table.y[i]*float64(i%7), table.number["x3"][i]+1)
+			case 2: // with no target there are no trials, and moe predict has nothing to say
+				table.y[i] = float64(i % 4)
+			}
+		}
+		if trials == "" {
+			table.names = numbered(2)
+		} else {
+			m.Roles = map[string]string{"trials": trials}
+		}
+		add(fmt.Sprint("binomial-", name), m, table, nil)
 	}
 	add("hostile", mixtureOf(rng, 2, hostile[:3], hostile[3], "identity"), numbers(rng, hostile[:3]), nil)
 	return append(out, formulas(t, rng)...)
@@ -361,7 +409,7 @@ type saidOf struct {
 // reference is what host/predict says of an example.
 func reference(t *testing.T, e example) saidOf {
 	t.Helper()
-	e.m.Format = formatOf(e.m)
+	e.m.Format = e.m.FormatOf()
 	if err := e.m.Validate(); err != nil {
 		t.Fatalf("%s: %v", e.name, err)
 	}
@@ -428,17 +476,4 @@ func reference(t *testing.T, e example) saidOf {
 		t.Fatal(e.name, err)
 	}
 	return out
-}
-
-// formatOf is the format that a model's file is to have.
-func formatOf(m *fitted.Model) string {
-	switch {
-	case m.TargetScale != "":
-		return fitted.FormatV4
-	case m.Family != "":
-		return fitted.FormatV3
-	case m.Hierarchy != "" || m.Leaves != nil || m.OutputScale != nil:
-		return fitted.FormatV2
-	}
-	return fitted.DesignFormat(m.Design)
 }

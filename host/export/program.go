@@ -10,6 +10,7 @@
 package export
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
@@ -101,7 +102,8 @@ type program struct {
 	columns []column // that are read
 	target  string
 
-	k         int
+	k         int  // experts, the one that is always 0 among them
+	zero      bool // there is that one, the last
 	steep     bool // a gate has coefficients so large that the rounding of its sums is seen
 	mean      ref  // −1 where there is none
 	gate      []ref
@@ -337,4 +339,12 @@ func (p *program) panels() (out []*pieces) {
 		}
 	}
 	return out
+}
+
+// class names what is of class i of the gate, from 0.
+func (p *program) class(prefix string, i int) string {
+	if p.zero && i == p.k-1 {
+		return prefix + "_zero"
+	}
+	return fmt.Sprint(prefix, i+1)
 }

@@ -200,10 +200,10 @@ func sqlOf(p *program, r Request, title string) ([]byte, error) {
 	}
 	named(p.mean, "mean")
 	for i, r := range p.gate {
-		named(r, fmt.Sprint("p", i+1))
+		named(r, p.class("p", i))
 	}
 	for i, r := range p.posterior {
-		named(r, fmt.Sprint("posterior", i+1))
+		named(r, p.class("posterior", i))
 	}
 	table := r.Table
 	if table == "" {
