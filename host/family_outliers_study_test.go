@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -18,11 +19,17 @@ import (
 // are moved by 20 sigma, up or down, and fits of them are set beside fits of the same tables without those rows. Printed are
 // geometric means of E_reg over the data sets, and of their ratio.
 //
-//	go test ./host -run TestFamilyOutliers -study 40 -v -timeout 0
+//	go test ./host -run TestFamilyOutliers/k=3 -study 40 -v -timeout 0
 func TestFamilyOutliers(t *testing.T) {
 	if *studySets == 0 {
 		t.Skip("a study: see docs/studies/families.md")
 	}
+	for _, k := range []int{2, 3} {
+		t.Run(fmt.Sprintf("k=%d", k), func(t *testing.T) { familyOutliers(t, k) })
+	}
+}
+
+func familyOutliers(t *testing.T, k int) {
 	line := activation(identity.Family, nil)
 	const sigma = 0.1
 	for _, c := range []struct {
@@ -34,10 +41,10 @@ func TestFamilyOutliers(t *testing.T) {
 		{"student-t, dof 4", Config{Family: StudentT, Dof: 4}, 1.5},
 		{"student-t, dof auto", Config{Family: StudentT}, 1.5},
 	} {
-		c.cfg.K = 2
+		c.cfg.K = k
 		var moved, without float64
 		for seed := *studyFrom; seed < *studyFrom+uint64(*studySets); seed++ {
-			s, err := sample.New(sample.Config{Activation: line, K: 2, D: 6, N: 2000, Sigma: sigma, Design: sample.Random, Seed: seed})
+			s, err := sample.New(sample.Config{Activation: line, K: k, D: 6, N: 2000, Sigma: sigma, Design: sample.Random, Seed: seed})
 			if err != nil {
 				t.Fatal(err)
 			}
