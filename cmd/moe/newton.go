@@ -85,9 +85,7 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 		return &dataset.Error{File: f.model,
 			Msg: "experts with an output scale; passes over shards are for means without"}
 	}
-	if m.Groups != nil && f.roles[model.Groups] == "" {
-		f.roles[model.Groups] = m.Groups.Column
-	}
+	f.roles = shard.RolesAt(m, f.roles)
 	if m.ZeroExpert {
 		return usagef("%s has an expert that is always 0, which newton does not know", f.model)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	_ "github.com/gatedlearning/moe/host/dataset/parquet" // tables in Parquet files
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/sdk"
@@ -65,13 +64,9 @@ func (p Pass) sumNewton(ctx context.Context, at shard.Place) ([]byte, error) {
 	if err := m.Activation.Verify(ctx, p.Given, g.Activation); err != nil {
 		return nil, err
 	}
-	roles := p.Table.roles()
-	if m.Groups != nil && p.Table.Groups == "" {
-		roles[model.Groups] = m.Groups.Column
-	}
 	src, err := concat(p.Data, func(path string) (dataset.Source, error) {
 		sel := predict.Selection(m, false)
-		sel.Roles = roles
+		sel.Roles = shard.RolesAt(m, p.Table.roles())
 		raw, err := dataset.Open(path, sel)
 		if err != nil {
 			return nil, err

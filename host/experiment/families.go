@@ -42,9 +42,6 @@ func (l lawOfY) moments() string    { return l.name + ", moments" }
 func (l lawOfY) likelihood() string { return l.name + ", likelihood" }
 func (l lawOfY) predicted() string  { return l.name + ", moments as predicted" }
 
-// familiesK and familiesD are those of the figure.
-const familiesK, familiesD = 3, 10
-
 // families shows the moment estimate, and the likelihood from there, of y that is not normal about its mean.
 func families(z size) *Figure {
 	ns, sets := []int{5000, 15000, 50000}, z.of(3, 10)
@@ -52,6 +49,7 @@ func families(z size) *Figure {
 		ns = []int{5000, 15000}
 	}
 	laws := lawsOfY()
+	k, d := laws[0].setting().k, laws[0].setting().d
 	f := &Figure{
 		ID: "families", Title: "Regressors for six laws of y", Source: "beyond the papers", Own: true,
 		Claim: "Transforms of minimum variance find the regressors of counts, shares, positive numbers and targets " +
@@ -59,8 +57,8 @@ func families(z size) *Figure {
 			"predicted; the likelihood from there has smaller ones.",
 		Settings: fmt.Sprintf("k = %d, d = %d, a_i = e_i, w_i = e_{k+i}, a scale of 0.1 of the t laws, %d data sets "+
 			"of each size. Moments: the cubic spectral estimate, own parameters and norm told by the values of y; "+
-			"E_reg is 1 where there is none. Likelihood: as by moe fit. Predicted: from the true law.", familiesK,
-			familiesD, sets),
+			"E_reg is 1 where there is none. Likelihood: as by moe fit. Predicted: from the true law.", k, d,
+			sets),
 		X: Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors, judge: judgeFamilies(z),
 	}
 	for _, l := range laws {
@@ -74,7 +72,7 @@ func families(z size) *Figure {
 }
 
 // setting is the law's mixture, as the papers draw it.
-func (l lawOfY) setting() setting { return paper(l.g, familiesK) }
+func (l lawOfY) setting() setting { return paper(l.g, 3) }
 
 // open makes a study of n rows.
 func (l lawOfY) open(ctx context.Context, seed uint64, n int) (*study, error) {
@@ -140,19 +138,16 @@ func (l lawOfY) unit(ns []int, run int) unit {
 func (l lawOfY) prediction(ns []int) unit {
 	return unit{key: fmt.Sprintf("family %+v n %v predicted", l, ns),
 		run: func(ctx context.Context, _ uint64) (*output, error) {
-			s := l.setting()
-			act, err := s.activation(ctx)
+			s, err := l.open(ctx, 1, 1) // of which the truth's own parameters are wanted, which all seeds have
 			if err != nil {
 				return nil, err
 			}
-			density, psi := densities.DensityOf(l.family), l.own
-			if l.sigma > 0 {
-				psi = append([]float64{l.sigma}, psi...)
-			}
+			density := densities.DensityOf(l.family)
 			if l.trials > 0 {
 				density = densities.OfTrials(density, []float64{float64(l.trials)})
 			}
-			o, err := solver.NewOptimalOf(ctx, act, densities.NewGiven(density, psi), s.k)
+			law := densities.NewGiven(density, s.truth.OwnOf(nil, 0))
+			o, err := solver.NewOptimalOf(ctx, s.act, law, s.k)
 			if err != nil {
 				return nil, err
 			}

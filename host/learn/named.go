@@ -110,10 +110,10 @@ func compare(ctx context.Context, s *state, r *rows, move float64) ([]Named, err
 			continue
 		}
 		n.LogLikelihood, n.BIC = done.loglik, done.bic(r)
-		n.Converged = done.settled
-		if n.Statistic, n.DF = done.deviation(r); !n.Converged {
-			n.untested()
-		} else if n.DF > 0 {
+		if n.Converged = done.settled; n.Converged {
+			n.Statistic, n.DF = done.deviation(r)
+		}
+		if n.DF > 0 {
 			p := tail(n.Statistic, n.DF)
 			n.P = &p
 		}

@@ -29,9 +29,9 @@ func OfTrials(d Density, trials []float64) Density {
 	return Binomial{trials}
 }
 
-// OfRow returns the law of row t of the block whose trials d has; d itself where it has none.
+// OfRow returns the law of row t of the block whose trials d has; d itself where all rows have the same.
 func OfRow(d Density, t int) Density {
-	if of, ok := d.(Binomial); ok && of.trials != nil {
+	if of, ok := d.(Binomial); ok && len(of.trials) > 1 {
 		return Binomial{of.trials[t : t+1]}
 	}
 	return d

@@ -282,22 +282,11 @@ func InMemory(ctx context.Context, rows Rows, workers int) (*Data, error) {
 // Where returns the rows of which keep holds, by their places from 0, as a table of its own memory.
 func Where(ctx context.Context, rows Rows, keep func(row int) bool) (*Data, error) {
 	_, d := rows.Dims()
-	columns := make([][]float64, d)
-	var y []float64
-	var role ByRole[[]float64]
-	row := 0
+	out, row := Gathered{D: d}, 0
 	err := InOrder(ctx, rows, func(b *Block) error {
 		for r := range b.N {
 			if keep(row) {
-				for j := range columns {
-					columns[j] = append(columns[j], b.Col(j)[r])
-				}
-				y = append(y, b.Y[r])
-				for i, values := range b.Role {
-					if values != nil {
-						role[i] = append(role[i], values[r])
-					}
-				}
+				out.Add(b, r)
 			}
 			row++
 		}
@@ -306,19 +295,48 @@ func Where(ctx context.Context, rows Rows, keep func(row int) bool) (*Data, erro
 	if err != nil {
 		return nil, err
 	}
-	out := &Data{N: len(y), D: d}
-	for at := 0; at < len(y); at += BlockRows {
-		end := min(at+BlockRows, len(y))
-		b := Block{N: end - at, Y: y[at:end]}
-		for _, c := range columns {
+	return out.Data(), nil
+}
+
+// Gathered are single rows of D features, on the way to a table of its own memory.
+type Gathered struct {
+	D       int
+	columns [][]float64
+	y       []float64
+	role    ByRole[[]float64]
+}
+
+// Add adds row r of a block. All have columns of the same roles.
+func (g *Gathered) Add(b *Block, r int) {
+	if g.columns == nil {
+		g.columns = make([][]float64, g.D)
+	}
+	for j := range g.columns {
+		g.columns[j] = append(g.columns[j], b.Col(j)[r])
+	}
+	g.y = append(g.y, b.Y[r])
+	for i, values := range b.Role {
+		if values != nil {
+			g.role[i] = append(g.role[i], values[r])
+		}
+	}
+}
+
+// Data are the rows added, in their order.
+func (g *Gathered) Data() *Data {
+	out := &Data{N: len(g.y), D: g.D}
+	for at := 0; at < len(g.y); at += BlockRows {
+		end := min(at+BlockRows, len(g.y))
+		b := Block{N: end - at, Y: g.y[at:end]}
+		for _, c := range g.columns {
 			b.X = append(b.X, c[at:end]...)
 		}
-		for i, values := range role {
+		for i, values := range g.role {
 			if values != nil {
 				b.Role[i] = values[at:end]
 			}
 		}
 		out.Blocks = append(out.Blocks, b)
 	}
-	return out, nil
+	return out
 }

@@ -61,6 +61,9 @@ func lawsOf(ctx context.Context, p *problem.Problem) (l *laws, why string, err e
 	n, _ := p.Rows.Dims()
 	most := max(1, min(mostLaws, n/leastRows))
 	weight := map[rowLaw]float64{}
+	if roles := p.Schema.Roles; roles[model.Offsets] == "" && roles[model.Trials] == "" {
+		return &laws{each: []rowLaw{{}}, share: []float64{1}}, "", nil
+	}
 	err = model.InOrder(ctx, p.Rows, func(b *model.Block) error {
 		for t := range b.N {
 			if len(weight) > most {

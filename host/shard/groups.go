@@ -43,6 +43,14 @@ func admitGroups(file string, t Table, m *fitted.Model) error {
 	return nil
 }
 
+// RolesAt are the roles of the columns of a pass at m: its groups are those of m, unless others are named.
+func RolesAt(m *fitted.Model, roles dataset.Roles) dataset.Roles {
+	if m.Groups != nil && roles[model.Groups] == "" {
+		roles[model.Groups] = m.Groups.Column
+	}
+	return roles
+}
+
 // withoutPosteriors is a model without what it knows of single groups, which are not those of all rows.
 func withoutPosteriors(m *fitted.Model) *fitted.Model {
 	if m.Groups == nil || m.Groups.Posteriors == nil {
@@ -59,9 +67,9 @@ func withoutPosteriors(m *fitted.Model) *fitted.Model {
 // many rows of the table are before them, and calls see with the blocks of the part.
 func readGroups(ctx context.Context, src dataset.Source, t Table, from, to int,
 	see func(i int, b *model.Block)) (*model.Data, int, error) {
-	out := &gathered{Data: model.Data{D: len(t.Features)}}
+	out := model.Gathered{D: len(t.Features)}
 	if from >= to {
-		return &out.Data, from * model.BlockRows, nil
+		return out.Data(), from * model.BlockRows, nil
 	}
 	first, begun, end := 0, false, errors.New("shard: the part ends")
 	last := math.NaN() // the group of the row before
@@ -83,60 +91,14 @@ func readGroups(ctx context.Context, src dataset.Source, t Table, from, to int,
 				begun, first = true, i*model.BlockRows+r
 			}
 			last = id
-			out.add(b, r)
+			out.Add(b, r)
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, end) {
 		return nil, 0, err
 	}
-	out.close()
-	return &out.Data, first, nil
-}
-
-// gathered is a table that rows of blocks are added to.
-type gathered struct{ model.Data }
-
-func (g *gathered) add(b *model.Block, r int) {
-	const n = model.BlockRows
-	if g.N%n == 0 {
-		next := model.Block{X: make([]float64, g.D*n), Y: make([]float64, n)}
-		for role, values := range b.Role {
-			if values != nil {
-				next.Role[role] = make([]float64, n)
-			}
-		}
-		g.Blocks = append(g.Blocks, next)
-	}
-	to := &g.Blocks[len(g.Blocks)-1]
-	for j := range g.D {
-		to.X[j*n+to.N] = b.Col(j)[r]
-	}
-	to.Y[to.N] = b.Y[r]
-	for role, values := range b.Role {
-		if values != nil {
-			to.Role[role][to.N] = values[r]
-		}
-	}
-	to.N++
-	g.N++
-}
-
-// close ends the last block where its rows do.
-func (g *gathered) close() {
-	if len(g.Blocks) == 0 {
-		return
-	}
-	b := &g.Blocks[len(g.Blocks)-1]
-	for j := range g.D {
-		copy(b.X[j*b.N:(j+1)*b.N], b.X[j*model.BlockRows:])
-	}
-	b.X, b.Y = b.X[:g.D*b.N], b.Y[:b.N]
-	for role, values := range b.Role {
-		if values != nil {
-			b.Role[role] = values[:b.N]
-		}
-	}
+	return out.Data(), first, nil
 }
 
 // takeGroups finds the groups of a part's rows, and refuses a gate that sees what varies within one.

@@ -219,12 +219,13 @@ func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act s
 	if err != nil {
 		return nil, err
 	}
-	sums[1] = l.Rows()
+	observations := l.Rows()
 	if n.groups != nil {
-		sums[1] = n.observations
+		observations = n.observations
 	}
+	sums[1] = observations
 	for i, v := range priors {
-		sums[2+i] = v * sums[1]
+		sums[2+i] = v * observations
 	}
 	if sums[0], err = l.LogLikelihood(ctx, p); err != nil {
 		return nil, err
@@ -237,10 +238,7 @@ func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act s
 			Msg: "the log-likelihood of the model is not finite on these rows"}
 	}
 	clear(sums)
-	sums[0], sums[1] = nowhere, l.Rows()
-	if n.groups != nil {
-		sums[1] = n.observations
-	}
+	sums[0], sums[1] = nowhere, observations
 	return sums, nil
 }
 
