@@ -86,9 +86,6 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 			Msg: "experts with an output scale; passes over shards are for means without"}
 	}
 	f.roles = shard.RolesAt(m, f.roles)
-	if m.ZeroExpert {
-		return usagef("%s has an expert that is always 0, which newton does not know", f.model)
-	}
 	if m.Shared != nil {
 		return usagef("%s has coefficients that are the same in all experts, which newton does not know", f.model)
 	}

@@ -888,7 +888,7 @@ func (m *Model) Validate() error {
 		m.validateShared(), m.Penalised.validate(m), m.Baselines.validate(m.D)); err != nil {
 		return err
 	}
-	return m.Fit.validate(m.Classes(), m.D)
+	return m.Fit.validate(m.K, m.Classes(), m.D)
 }
 
 // validateShared refuses shared coefficients that are none, or not the same.
@@ -1044,7 +1044,7 @@ func checkName(name string) error {
 // Parameters is how many were estimated, as the criteria count them.
 func (f *Fit) Parameters() int { return int(math.Round(f.AIC/2 + f.LogLikelihood)) }
 
-func (f *Fit) validate(k, d int) error {
+func (f *Fit) validate(k, classes, d int) error {
 	if err := firstError(
 		checkVector("fit.log_likelihood", []float64{f.LogLikelihood}, 1),
 		checkVector("fit.bic", []float64{f.BIC}, 1),
@@ -1080,7 +1080,7 @@ func (f *Fit) validate(k, d int) error {
 		}
 	}
 	for i, s := range f.Separation {
-		if err := s.validate(fmt.Sprintf("fit.separation[%d]", i), k, d); err != nil {
+		if err := s.validate(fmt.Sprintf("fit.separation[%d]", i), classes, d); err != nil {
 			return err
 		}
 	}

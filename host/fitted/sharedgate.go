@@ -156,7 +156,7 @@ func (s *SharedGate) validate(v *Vector) error {
 		return err
 	}
 	if s.Fit != nil {
-		if err := s.Fit.validate(v.K, v.D); err != nil {
+		if err := s.Fit.validate(v.K, v.K, v.D); err != nil {
 			return fmt.Errorf("shared_gate.%w", err)
 		}
 	}

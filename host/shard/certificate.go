@@ -292,24 +292,34 @@ func (t *tests) set(values []float64) {
 	}
 }
 
-// drawnValues are features, weight and expert of every row drawn.
+// drawnValues are of every row drawn its features, its weight, its expert and what its law depends on.
 func (t *tests) drawnValues() []float64 {
 	n := len(t.drawn.Expert)
-	out := make([]float64, 0, len(t.drawn.X)+2*n)
+	out := make([]float64, 0, len(t.drawn.X)+(2+len(model.OfLaw))*n)
 	for r, i := range t.drawn.Expert {
 		out = append(out, t.drawn.X[r*len(t.drawn.X)/n:(r+1)*len(t.drawn.X)/n]...)
 		out = append(out, t.drawn.Weight[r], float64(i))
+		for _, role := range model.OfLaw {
+			if values := t.drawn.Role[role]; len(values) > 0 {
+				out = append(out, values[r])
+			}
+		}
 	}
 	return out
 }
 
-// loadTests reads the bodies of a certificate of m.
-func loadTests(m *fitted.Model, bodies map[string][]byte) (*tests, error) {
+// loadTests reads the bodies of a certificate of m over a table with columns of these roles.
+func loadTests(m *fitted.Model, roles dataset.Roles, bodies map[string][]byte) (*tests, error) {
 	spec, err := specificationOf(m, nil)
 	if err != nil {
 		return nil, err
 	}
-	k, width := m.K, m.D+2
+	width := m.D + 2
+	for _, role := range model.OfLaw {
+		if roles[role] != "" {
+			width++
+		}
+	}
 	t := newTests(spec)
 	sums, err := exactly(bodies["tests"], len(t.sumsValues()))
 	if err != nil {
@@ -321,11 +331,20 @@ func loadTests(m *fitted.Model, bodies map[string][]byte) (*tests, error) {
 	}
 	t.set(sums)
 	for ; len(rows) > 0; rows = rows[width:] {
-		weight, expert := rows[m.D], rows[m.D+1]
-		if !(weight > 0) || expert < 0 || expert >= float64(k) || expert != math.Trunc(expert) {
+		weight, expert, rest := rows[m.D], rows[m.D+1], rows[m.D+2:width]
+		if !(weight > 0) || expert < 0 || expert >= float64(m.Classes()) || expert != math.Trunc(expert) {
 			return nil, errDamaged
 		}
-		t.drawn.Append(&infer.Draws{X: rows[:m.D], Weight: []float64{weight}, Expert: []int{int(expert)}})
+		row := &infer.Draws{X: rows[:m.D], Weight: []float64{weight}, Expert: []int{int(expert)}}
+		for _, role := range model.OfLaw {
+			if roles[role] != "" {
+				row.Role[role], rest = rest[:1], rest[1:]
+			}
+		}
+		if trials := row.Role[model.Trials]; trials != nil && !(trials[0] >= 1 && trials[0] == math.Trunc(trials[0])) {
+			return nil, errDamaged
+		}
+		t.drawn.Append(row)
 	}
 	return t, nil
 }

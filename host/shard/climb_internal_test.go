@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -362,7 +363,7 @@ func TestDrawsFromFiles(t *testing.T) {
 	}
 	sums := numeric.AppendFloats(nil, make([]float64, len(newTests(spec).sumsValues())))
 	good := []float64{1.5, 2, 0, -3, 0.25, 1} // x, weight, expert
-	got, err := loadTests(m, map[string][]byte{"tests": sums, "draws": numeric.AppendFloats(nil, good)})
+	got, err := loadTests(m, dataset.Roles{}, map[string][]byte{"tests": sums, "draws": numeric.AppendFloats(nil, good)})
 	if err != nil || !slices.Equal(got.drawn.X, []float64{1.5, -3}) || !slices.Equal(got.drawn.Weight, []float64{2, 0.25}) || !slices.Equal(got.drawn.Expert, []int{0, 1}) {
 		t.Errorf("%+v, error %v", got, err)
 	} else if !slices.Equal(got.drawnValues(), good) {
@@ -372,14 +373,14 @@ func TestDrawsFromFiles(t *testing.T) {
 		"no weight": {1, 0, 0}, "a negative weight": {1, -1, 0}, "expert 2": {1, 1, 2}, "expert -1": {1, 1, -1}, "half an expert": {1, 1, 0.5},
 		"half a row": {1, 1}, "no number": {math.NaN(), 1, 0}, "an infinite weight": {1, math.Inf(1), 0},
 	} {
-		if _, err := loadTests(m, map[string][]byte{"tests": sums, "draws": numeric.AppendFloats(nil, rows)}); err == nil {
+		if _, err := loadTests(m, dataset.Roles{}, map[string][]byte{"tests": sums, "draws": numeric.AppendFloats(nil, rows)}); err == nil {
 			t.Errorf("%s is read", name)
 		}
 	}
-	if _, err := loadTests(m, map[string][]byte{"tests": sums, "draws": nil, "more": nil}); err == nil {
+	if _, err := loadTests(m, dataset.Roles{}, map[string][]byte{"tests": sums, "draws": nil, "more": nil}); err == nil {
 		t.Error("a third body is read")
 	}
-	if _, err := loadTests(m, map[string][]byte{"tests": sums[8:], "draws": nil}); err == nil {
+	if _, err := loadTests(m, dataset.Roles{}, map[string][]byte{"tests": sums[8:], "draws": nil}); err == nil {
 		t.Error("too few sums are read")
 	}
 }

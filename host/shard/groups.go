@@ -43,14 +43,6 @@ func admitGroups(file string, t Table, m *fitted.Model) error {
 	return nil
 }
 
-// RolesAt are the roles of the columns of a pass at m: its groups are those of m, unless others are named.
-func RolesAt(m *fitted.Model, roles dataset.Roles) dataset.Roles {
-	if m.Groups != nil && roles[model.Groups] == "" {
-		roles[model.Groups] = m.Groups.Column
-	}
-	return roles
-}
-
 // withoutPosteriors is a model without what it knows of single groups, which are not those of all rows.
 func withoutPosteriors(m *fitted.Model) *fitted.Model {
 	if m.Groups == nil || m.Groups.Posteriors == nil {

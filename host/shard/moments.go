@@ -124,6 +124,12 @@ func (m *Moments) read(ctx context.Context, src dataset.Source, fn func(i int, b
 		return &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("column %q of groups: moments are of rows, "+
 			"whatever their groups; leave the column out", m.Table.Groups)}
 	}
+	for _, role := range model.OfLaw {
+		if column := m.Table.roles()[role]; column != "" {
+			return &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("column %q of %s: moments are of targets "+
+				"that have one law; leave the column out", column, dataset.RoleNames()[role])}
+		}
+	}
 	from, to := m.Place.Blocks(m.Table.Blocks())
 	m.prints = newPrints(m.Table, from, to)
 	return dataset.ReadRange(ctx, src, from, to, func(i int, b *model.Block) error {

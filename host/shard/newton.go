@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding"
 	"encoding/json"
@@ -75,7 +76,7 @@ type newtonHeader struct {
 // Rows that are not those that m was made of are a *dataset.Error.
 func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation,
 	workers int) (*Newton, error) {
-	if err := admitGroups(src.Schema().Name, t, m); err != nil {
+	if err := errors.Join(admitLaw(src.Schema().Name, t, m), admitGroups(src.Schema().Name, t, m)); err != nil {
 		return nil, err
 	}
 	m = withoutPosteriors(m)
@@ -103,6 +104,35 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 		return out, err
 	}
 	return out, out.pass(ctx, m, act, data, from, workers)
+}
+
+// RolesAt are the roles of the columns that a table is opened with for a pass at m: those that the law of a target
+// depends on, and its groups unless others are named.
+func RolesAt(m *fitted.Model, roles dataset.Roles) dataset.Roles {
+	for i, role := range dataset.RolesOf(m.Roles).Raw() {
+		roles[i] = cmp.Or(roles[i], role)
+	}
+	if m.Groups != nil {
+		roles[model.Groups] = cmp.Or(roles[model.Groups], m.Groups.Column)
+	}
+	return roles
+}
+
+// admitLaw refuses a table that has other columns of offsets or trials than a model.
+func admitLaw(file string, t Table, m *fitted.Model) error {
+	for _, role := range model.OfLaw {
+		what := dataset.RoleNames()[role]
+		switch has, want := t.roles()[role], dataset.RolesOf(m.Roles)[role]; {
+		case has == want:
+		case has == "":
+			return &dataset.Error{File: file, Msg: fmt.Sprintf("no column of %s, and the model has %s", what, want)}
+		case want == "":
+			return &dataset.Error{File: file, Msg: fmt.Sprintf("column %q of %s: the model has none", has, what)}
+		default:
+			return &dataset.Error{File: file, Msg: fmt.Sprintf("column %q of %s: the model has %s", has, what, want)}
+		}
+	}
+	return nil
 }
 
 // read reads the rows of the part.
@@ -598,7 +628,7 @@ func (n *Newton) UnmarshalBinary(data []byte) error {
 // load reads the bodies that sums at the model have, and refuses any other.
 func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 	if certifies(m) {
-		n.tests, err = loadTests(m, bodies)
+		n.tests, err = loadTests(m, n.Table.roles(), bodies)
 		return err
 	}
 	climbs, err := climbsOf(m)

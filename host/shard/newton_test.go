@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -101,6 +102,9 @@ func TestNewton(t *testing.T) {
 		"rare":                  {identity.Family, 6000, host.Config{K: 2, Intercepts: host.BothIntercepts}, rare},
 		"student-t":             {identity.Family, 3000, host.Config{K: 2, Family: "student-t"}, heavy},
 		"student-t, per expert": {identity.Family, 6000, host.Config{K: 2, Family: "student-t", Noise: host.PerExpert{}}, heavy},
+		"offsets":               {exp.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "poisson"}, exposed},
+		"trials":                {sigmoid.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "binomial"}, tried},
+		"zero expert":           {exp.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "poisson", ZeroExpert: true}, absent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := open(t, c.family), t.Context()
@@ -286,6 +290,43 @@ func heavy(x *mat.Dense, y []float64) *dataset.Table {
 		target[i] = v + law.Rand()
 	}
 	return dataset.Matrix(x, target)
+}
+
+// counts are Poisson counts of means (y+)^(1/4)·hours, of 1 + i mod 5 hours in row i.
+func counts(y []float64) (target, offset []float64) {
+	target, offset = make([]float64, len(y)), make([]float64, len(y))
+	src := rand.NewPCG(8, 2)
+	for i, v := range y {
+		offset[i] = math.Log(float64(1 + i%5))
+		target[i] = distuv.Poisson{Lambda: math.Pow(max(v, 1e-3), 0.25) * math.Exp(offset[i]), Src: src}.Rand()
+	}
+	return target, offset
+}
+
+// exposed is a table of counts over unlike times.
+func exposed(x *mat.Dense, y []float64) *dataset.Table {
+	target, offset := counts(y)
+	return dataset.Matrix(x, target).With(model.Offsets, "hours", offset)
+}
+
+// absent is a table of counts of which every fourth is 0.
+func absent(x *mat.Dense, y []float64) *dataset.Table {
+	target, offset := counts(y)
+	for i := 0; i < len(y); i += 4 {
+		target[i] = 0
+	}
+	return dataset.Matrix(x, target).With(model.Offsets, "hours", offset)
+}
+
+// tried is a table of successes of 1 to 7 trials.
+func tried(x *mat.Dense, y []float64) *dataset.Table {
+	target, trials := make([]float64, len(y)), make([]float64, len(y))
+	src := rand.NewPCG(8, 3)
+	for i, v := range y {
+		trials[i] = float64(1 + i%7)
+		target[i] = distuv.Binomial{N: trials[i], P: max(0, min(1, v)), Src: src}.Rand()
+	}
+	return dataset.Matrix(x, target).With(model.Trials, "of", trials)
 }
 
 // matching is the place in want of every expert of m.

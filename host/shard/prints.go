@@ -39,9 +39,10 @@ func folded(h, v uint64) uint64 {
 // that no product waits for the one before.
 func digestOf(i int, b *model.Block) uint64 {
 	h := [4]uint64{folded(uint64(i), uint64(b.N)), 1, 2, 3}
-	for i, v := range [][]float64{b.X, b.Y, b.Role[model.Weights], b.Role[model.Groups]} {
-		if i == 3 && v == nil {
-			break // digests are those of before groups were known
+	for i, v := range [][]float64{b.X, b.Y, b.Role[model.Weights], b.Role[model.Groups], b.Role[model.Offsets],
+		b.Role[model.Trials]} {
+		if i >= 3 && v == nil {
+			continue // digests are those of before these were known
 		}
 		h[0] = folded(h[0], uint64(len(v)))
 		for ; len(v) >= 4; v = v[4:] {

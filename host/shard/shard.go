@@ -78,6 +78,8 @@ type Table struct {
 	Target   string   `json:"target"`
 	Weights  string   `json:"weights,omitempty"`
 	Groups   string   `json:"groups,omitempty"`
+	Offsets  string   `json:"offset,omitempty"`
+	Trials   string   `json:"trials,omitempty"`
 	Rows     int      `json:"rows"`
 	Head     uint64   `json:"head"` // fingerprint of the first block
 
@@ -98,15 +100,15 @@ func Open(ctx context.Context, src dataset.Source) (Table, error) {
 		return Table{}, &dataset.Error{File: s.Name,
 			Msg: fmt.Sprintf("its target is %s; sums over parts are of a target itself", s.Scale.Title(s.Target))}
 	}
-	for role, name := range s.Roles {
-		if name != "" && model.Role(role) != model.Weights && model.Role(role) != model.Groups {
+	t := Table{Features: s.Features, Target: s.Target, Weights: s.Roles[model.Weights], Groups: s.Roles[model.Groups],
+		Offsets: s.Roles[model.Offsets], Trials: s.Roles[model.Trials], Kernel: runtime.GOARCH}
+	for role, name := range t.roles() {
+		if name != s.Roles[role] {
 			return Table{}, &dataset.Error{File: s.Name,
-				Msg: fmt.Sprintf("column %q: sums over parts are of tables without %s", name,
+				Msg: fmt.Sprintf("column %q: sums over parts are of tables without %s", s.Roles[role],
 					dataset.RoleNames()[role])}
 		}
 	}
-	t := Table{Features: s.Features, Target: s.Target, Weights: s.Roles[model.Weights],
-		Groups: s.Roles[model.Groups], Kernel: runtime.GOARCH}
 	digests := map[int]uint64{}
 	see := func(i int, b *model.Block) error {
 		if i == 0 {
@@ -149,15 +151,19 @@ func (t Table) Blocks() int { return (t.Rows + model.BlockRows - 1) / model.Bloc
 
 // Schema names the columns, as those of the file of that name.
 func (t Table) Schema(file string) dataset.Schema {
-	return dataset.Schema{Name: file, Features: t.Features, Target: t.Target,
-		Roles: dataset.Roles{model.Weights: t.Weights, model.Groups: t.Groups}}
+	return dataset.Schema{Name: file, Features: t.Features, Target: t.Target, Roles: t.roles()}
+}
+
+// roles are the columns that have one.
+func (t Table) roles() dataset.Roles {
+	return dataset.Roles{model.Weights: t.Weights, model.Groups: t.Groups, model.Offsets: t.Offsets,
+		model.Trials: t.Trials}
 }
 
 // differs says in what two tables differ, "" if in nothing that is known of them.
 func (t Table) differs(o Table) string {
 	switch {
-	case !slices.Equal(t.Features, o.Features) || t.Target != o.Target ||
-		t.Weights != o.Weights || t.Groups != o.Groups:
+	case !slices.Equal(t.Features, o.Features) || t.Target != o.Target || t.roles() != o.roles():
 		return "other columns"
 	case t.Rows != o.Rows:
 		return fmt.Sprintf("%d rows, not %d", t.Rows, o.Rows)
