@@ -5,6 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // Binomial is the law of y successes in n trials, each of probability m:
@@ -62,22 +64,36 @@ const mostShare = 1 - 0x1p-53
 
 // LogDensity implements [Density].
 func (d Binomial) LogDensity(dst, scores, y, mean, _ []float64) {
-	for t, v := range y {
-		dst[t] = scores[t] + logBinomial(v, d.trialsOf(t), min(max(mean[t], math.SmallestNonzeroFloat64), mostShare))
+	var room [128]float64
+	for from := 0; from < len(y); from += len(room) {
+		to := min(from+len(room), len(y))
+		dst, scores, y, mean, logs := dst[from:to], scores[from:to], y[from:to], mean[from:to], room[:to-from]
+		for t, m := range mean {
+			dst[t] = min(max(m, math.SmallestNonzeroFloat64), mostShare)
+			logs[t] = 1 - dst[t]
+		}
+		kernel.Log(logs, logs)
+		kernel.Log(dst, dst)
+		for t, v := range y {
+			m := min(max(mean[t], math.SmallestNonzeroFloat64), mostShare)
+			left := 1 - m
+			dst[t] = scores[t] + logBinomial(v, d.trialsOf(from+t), m, dst[t], logs[t]+((1-left)-m)/left)
+		}
 	}
 }
 
-// logBinomial goes by Stirling's series where both counts are large, whose terms do not cancel (Loader 2000).
-func logBinomial(y, n, m float64) float64 {
+// logBinomial takes log m and log(1 − m) too. It goes by Stirling's series where both counts are large, whose terms do
+// not cancel (Loader 2000).
+func logBinomial(y, n, m, logM, logLeft float64) float64 {
 	switch rest := n - y; {
 	case y < 0 || rest < 0: // never of a table that was admitted
 		return math.Inf(-1)
 	case rest == 0:
-		return n * math.Log(m)
+		return n * logM
 	case y == 0:
-		return n * math.Log1p(-m)
+		return n * logLeft
 	case y < stirlingFrom || rest < stirlingFrom:
-		return logChoose(n, min(y, rest)) + y*math.Log(m) + rest*math.Log1p(-m)
+		return logChoose(n, min(y, rest)) + y*logM + rest*logLeft
 	default:
 		return y*logLess(n*m, y) + rest*logLess(n*(1-m), rest) - 0.5*math.Log(2*math.Pi*y*(rest/n)) +
 			(stirling(n) - stirling(y) - stirling(rest))
@@ -86,12 +102,19 @@ func logBinomial(y, n, m float64) float64 {
 
 // logChoose returns log n!/(y!(n − y)!) of a small y.
 func logChoose(n, y float64) float64 {
+	if n <= mostChosen {
+		return logFactorial(n) - logFactorial(y) - logFactorial(n-y)
+	}
 	sum := 0.0
 	for j := range int(y) {
 		sum += math.Log((n - float64(j)) / float64(j+1))
 	}
 	return sum
 }
+
+// mostChosen is up to where logarithms of factorials, of which log 32! = 81.6 is the largest, may be subtracted: all
+// digits of a log density but the last two are left.
+const mostChosen = 32
 
 // Derive implements [Density]: y/m − (n−y)/(1−m), y/m² + (n−y)/(1−m)², n/(m(1−m)).
 func (d Binomial) Derive(to Terms, y, mean, _ []float64) {
