@@ -373,14 +373,14 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// exactNoise is the noise level, relative to the target's rms, below which
+// ExactNoise is the noise level, relative to the target's rms, below which
 // residuals are rounding, and say nothing.
-const exactNoise = 1e-6
+const ExactNoise = 1e-6
 
 // Exact says whether an expert's residuals are nothing but rounding, for a target of that
 // root mean square.
 func Exact(p *model.Params, rms float64) bool {
-	return mixture.DensityOf(p.Family).Domain().Scale && slices.Min(p.Sigma) < exactNoise*rms
+	return mixture.DensityOf(p.Family).Domain().Scale && slices.Min(p.Sigma) < ExactNoise*rms
 }
 
 // leastNoise is the ratio of an expert's σ to the largest below which a fit rests on it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -66,7 +67,7 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 		return infer.Judge(nil, evidence), "", nil
 	}
 	if infer.Exact(best.Params, p.RMS()) {
-		c, note, err := exact(p, best.Params, evidence)
+		c, note, err := exact(ctx, p, best.Params, evidence)
 		if away := residualsOver(p, best); away > mostOver && c != nil {
 			c.Optimum = infer.NotJudged
 			c.Reason = fmt.Sprintf("sigma was given as %.3g, and the residuals are %.2g times as large: beside them "+
@@ -129,8 +130,10 @@ func residualsOver(p *problem.Problem, best *Candidate) float64 {
 // exact is the certificate of a fit whose residuals are rounding beside the target's root mean square. Where the target
 // takes two values that says nothing about the optimum either: any two experts that are those
 // values fit it exactly, whatever the gate. Where one row, or a few, is all of that root mean square it says nothing of
-// the others.
-func exact(p *problem.Problem, q *model.Params, e infer.Evidence) (*infer.Certificate, string, error) {
+// the others, and where noise has heavy tails a sigma of nothing says that some rows are fitted exactly, and not that
+// all are.
+func exact(ctx context.Context, p *problem.Problem, q *model.Params,
+	e infer.Evidence) (*infer.Certificate, string, error) {
 	c := infer.Judge(nil, e)
 	c.Reason, c.More = "the fit is exact to rounding", false
 	far, err := p.Outlier()
@@ -147,7 +150,35 @@ func exact(p *problem.Problem, q *model.Params, e infer.Evidence) (*infer.Certif
 		c.Reason = fmt.Sprintf("the target takes two values, %g and %g, which experts fit exactly: the likelihood of "+
 			"normal noise has no maximum there, and a model of two classes is wanted", a, b)
 	}
+	if law := p.Shape.Density(); err == nil && !mixture.Normal(law) {
+		var off int
+		if off, err = missed(ctx, p, q); off > 0 {
+			c.Optimum = infer.NotJudged
+			c.Reason = fmt.Sprintf("sigma is next to nothing, and %d rows are far from every expert: the likelihood "+
+				"of the family %s has no maximum where experts fit many rows exactly", off, law.Name())
+		}
+	}
 	return c, "", err
+}
+
+// missed is how many rows are farther than rounding from the means of all experts of q.
+func missed(ctx context.Context, p *problem.Problem, q *model.Params) (rows int, err error) {
+	means, room := q.Output(p.G), make([]float64, q.K*model.BlockRows)
+	most := mostOver * infer.ExactNoise * p.RMS()
+	err = model.InOrder(ctx, p.Rows, func(b *model.Block) error {
+		res, err := residuals(ctx, means, q, room, b)
+		for t := range b.N {
+			near := math.Inf(1)
+			for i := range q.K {
+				near = min(near, math.Abs(res[i*b.N+t]))
+			}
+			if near > most {
+				rows++
+			}
+		}
+		return err
+	})
+	return rows, err
 }
 
 // HiddenBy says that a row hides the others from a fit at q: its noise is rounding beside that row alone.

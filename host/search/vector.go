@@ -180,7 +180,7 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate,
 	evidence := evidenceOf(p, best, all, Seen{})
 	for j, q := range t.Problems {
 		if of := best.Vector.Coordinate(j); infer.Exact(of, q.RMS()) {
-			return exact(q, of, evidence)
+			return exact(ctx, q, of, evidence)
 		}
 	}
 	_, order, err := ByProportion(ctx, p, p.Rows, best.Vector.Coordinate(0))
