@@ -340,10 +340,17 @@ func (r *reflector) fields(t reflect.Type, properties object, required *[]string
 var nullEntries = func() map[string]object {
 	number := func() object { return object{"type": []any{"number", "null"}} }
 	list := func(of object) object { return object{"type": "array", "items": of} }
+	levels := func() object { return object{"anyOf": []any{number(), list(number())}} }
 	return map[string]object{
-		"Start.LogLikelihood":             number(),
-		"StandardErrors.Gating":           list(list(number())),
-		"StandardErrors.GatingIntercepts": orNullSchema(list(number())),
+		"Start.LogLikelihood":                number(),
+		"StandardErrors.Regressors":          list(list(number())),
+		"StandardErrors.Gating":              list(list(number())),
+		"StandardErrors.RegressorIntercepts": orNullSchema(list(number())),
+		"StandardErrors.GatingIntercepts":    orNullSchema(list(number())),
+		"StandardErrors.Sigma":               levels(),
+		"StandardErrors.SigmaCorrected":      levels(),
+		"StandardErrors.SigmaInterval":       orNullSchema(list(list(number()))),
+		"StandardErrors.Own":                 {"type": "object", "additionalProperties": levels()},
 	}
 }()
 

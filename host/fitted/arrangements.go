@@ -35,8 +35,8 @@ type Arrangement struct {
 
 	Regressors          [][]float64  `json:"regressors"`
 	Gating              [][]float64  `json:"gating"`
-	RegressorIntercepts []float64    `json:"regressor_intercepts"`
-	GatingIntercepts    []float64    `json:"gating_intercepts"`
+	RegressorIntercepts []float64    `json:"regressor_intercepts"` // or null
+	GatingIntercepts    []float64    `json:"gating_intercepts"`    // or null
 	OutputScale         *OutputScale `json:"output_scale,omitempty"`
 	Sigma               Sigma        `json:"sigma"`
 
@@ -50,8 +50,8 @@ type ArrangementIntervals struct {
 	Level               float64       `json:"level"`
 	Regressors          [][][]float64 `json:"regressors"` // K×D
 	Gating              [][][]float64 `json:"gating"`
-	RegressorIntercepts [][]float64   `json:"regressor_intercepts"`
-	GatingIntercepts    [][]float64   `json:"gating_intercepts"`
+	RegressorIntercepts [][]float64   `json:"regressor_intercepts"` // or null
+	GatingIntercepts    [][]float64   `json:"gating_intercepts"`    // or null
 }
 
 // SetParams copies p into the arrangement.

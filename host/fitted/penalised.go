@@ -26,10 +26,10 @@ type Penalised struct {
 
 	Regressors          [][]float64  `json:"regressors"`
 	Gating              [][]float64  `json:"gating"`
-	RegressorIntercepts []float64    `json:"regressor_intercepts"`
-	GatingIntercepts    []float64    `json:"gating_intercepts"`
+	RegressorIntercepts []float64    `json:"regressor_intercepts"` // as in the model, or null
+	GatingIntercepts    []float64    `json:"gating_intercepts"`    // or null
 	OutputScale         *OutputScale `json:"output_scale,omitempty"`
-	Sigma               Sigma        `json:"sigma"`
+	Sigma               Sigma        `json:"sigma"` // null where the family has none
 	Own                 Own          `json:"own,omitempty"`
 	Proportions         []float64    `json:"proportions"`
 
