@@ -35,8 +35,11 @@ func FitTree(ctx context.Context, act sdk.Activation, src dataset.Source, most i
 	if most < 1 {
 		return nil, refuse("at most %d leaves, want 1 or more", most)
 	}
-	if err := firstError(cfg.onlyNormal("a tree that grows"), cfg.untied("a tree that grows")); err != nil {
+	if err := cfg.untied("a tree that grows"); err != nil {
 		return nil, err
+	}
+	if cfg.ZeroExpert {
+		return nil, refuse("an expert that is always 0 is for one gate, not for a tree")
 	}
 	if cfg.Leaves != nil {
 		return nil, refuse("a tree that grows has one activation for all its leaves")

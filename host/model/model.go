@@ -275,6 +275,24 @@ func (p *Params) CopyOwn(to, from int) {
 	})
 }
 
+// CopyExpert gives expert to what expert i of another mixture, or of p itself, has of its own, and what all of either
+// share.
+func (p *Params) CopyExpert(to int, from *Params, i int) {
+	of := func(values []float64, k, i int) []float64 {
+		if len(values) <= 1 {
+			return values // none, or one of all
+		}
+		width := len(values) / k
+		return values[i*width : (i+1)*width]
+	}
+	source := from.slots()
+	for at, s := range p.slots() {
+		if s.part != Gate && at < len(source) {
+			copy(of(*s.values, p.K, to), of(*source[at].values, from.K, i))
+		}
+	}
+}
+
 // branchOf returns the predictor of branch c of a gate, zeros for its last. It may
 // alias p.
 func (p *Params) branchOf(g GateNode, c int) (w []float64, v float64) {

@@ -78,6 +78,9 @@ func checkFamily(r Request) error {
 		return refuse("an expert that is always 0 is for counts, family poisson or negative-binomial, not for the "+
 			"family %s", d.Name())
 	}
+	if r.Zero && r.Tree.Depth() > 1 {
+		return refuse("an expert that is always 0 is for one gate, not for a tree")
+	}
 	if r.Dof != 0 {
 		if err := checkDof(d, r.Dof); err != nil {
 			return err
@@ -89,8 +92,8 @@ func checkFamily(r Request) error {
 	switch {
 	case r.Output != "":
 		return refuse("output scale %s is for normal noise, not for the family %s", r.Output, d.Name())
-	case r.Tree.Depth() > 1 || r.Leaves != nil:
-		return refuse("the family %s is for one gate over experts of one activation, not for a tree or leaves",
+	case r.Leaves != nil:
+		return refuse("the family %s is for experts of one activation, not for leaves of several",
 			d.Name())
 	}
 	if r.Noise == nil {

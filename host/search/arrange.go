@@ -310,15 +310,9 @@ func arranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *model
 // params returns the experts of q in these places under the gates fitted to them.
 func (a *arrangement) params(ctx context.Context, p *problem.Problem, q *model.Params,
 	places []int) (*model.Params, error) {
-	out := p.Shape.Blank(q.Sigma[0])
+	out := p.Shape.Blank(q.SigmaOf(0))
 	for at, i := range places {
-		copy(out.Regressor(at), q.Regressor(i))
-		if out.RegressorIntercepts != nil && q.RegressorIntercepts != nil {
-			out.RegressorIntercepts[at] = q.RegressorIntercepts[i]
-		}
-		if len(out.Sigma) == out.K {
-			out.Sigma[at] = q.SigmaOf(i)
-		}
+		out.CopyExpert(at, q, i)
 	}
 	_, columns := p.Shape.Free().Columns(out)
 	for _, v := range a.nodes {

@@ -91,7 +91,7 @@ func Splits(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
 			if err != nil {
 				return nil, err
 			}
-			q = grown(q, s, p.Shape)
+			q = grown(q, s, flat.With(q.K+1).Shape)
 		}
 	}})
 }
@@ -109,24 +109,16 @@ func someOf(act model.Activation, experts []int) model.Activation {
 	return out
 }
 
-// grown returns p with one expert more, the last: a half of the one with the largest sum
-// of squared residuals. One expert has no gate, so that the shape says whether gates have
-// intercepts.
+// grown returns p with one expert more, the last, in that shape: a half of the one with the largest sum of squared
+// residuals.
 func grown(p *model.Params, s *loss.Structure, shape problem.Shape) *model.Params {
 	m := move{split: floats.MaxIdx(s.RSS), drop: p.K}
-	q := model.NewParams(p.K+1, p.D)
-	copy(q.Regressors, p.Regressors)
-	if p.RegressorIntercepts != nil {
-		q.RegressorIntercepts = append(slices.Clone(p.RegressorIntercepts), 0)
-	}
-	q.Sigma = slices.Clone(p.Sigma)
-	if shape.PerExpert {
-		q.Sigma = append(q.Sigma, p.Sigma[m.split])
+	q := shape.Blank(p.SigmaOf(0))
+	for i := range p.K {
+		q.CopyExpert(i, p, i)
 	}
 	copy(q.Gating, p.Gating)
-	if shape.GateIntercept {
-		q.GatingIntercepts = append(slices.Clone(p.GatingIntercepts), 0)
-	}
+	copy(q.GatingIntercepts, p.GatingIntercepts)
 	m.halve(q, p.Clone(), s)
 	q.ShareGate(m.drop, m.split)
 	return q
@@ -327,15 +319,9 @@ func (c change) make(ctx context.Context, p *problem.Problem, rows model.Rows, q
 
 // swap exchanges the experts split and drop.
 func (c change) swap(q *model.Params) {
-	a, b := q.Regressor(c.split), q.Regressor(c.drop)
-	for j := range a {
-		a[j], b[j] = b[j], a[j]
-	}
-	for _, v := range [][]float64{q.RegressorIntercepts, q.Sigma} {
-		if len(v) == q.K {
-			v[c.split], v[c.drop] = v[c.drop], v[c.split]
-		}
-	}
+	before := q.Clone()
+	q.CopyExpert(c.split, before, c.drop)
+	q.CopyExpert(c.drop, before, c.split)
 }
 
 // rescore gives the scores log P(z|x) of a block to the experts after the change: the
