@@ -78,7 +78,7 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 }
 
 // asOne adds to the model what two of its experts are as one, those of the pairs that lose least, where they are under
-// one gate, of one kind and of normal noise about g, and says it; "" where it has been said. Where that is better by
+// one gate and of one kind, and says it; "" where it has been said. Where that is better by
 // BIC, or not tried, the experts in doubt have no standard errors.
 func asOne(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params, pairs []infer.Pair,
 	doubted []int) (string, error) {
@@ -86,7 +86,7 @@ func asOne(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Pa
 	if len(doubted) == 1 {
 		without = fmt.Sprintf("expert %d has no standard errors", doubted[0]+1)
 	}
-	if !search.OneGate(p) || p.Leaves != nil || !p.Shape.Normal() || p.Shape.Output != nil {
+	if !search.OneGate(p) || p.Leaves != nil || p.Shape.Output != nil {
 		withoutErrors(m, q, doubted, p.Shape.Tied)
 		return "; " + without, nil
 	}

@@ -293,6 +293,21 @@ func (p *Params) CopyExpert(to int, from *Params, i int) {
 	}
 }
 
+// Fewer returns p, of one gate and more than one expert, without its last expert and without the last row of its gate.
+func (p *Params) Fewer() *Params {
+	out := p.Clone()
+	out.K--
+	for _, s := range out.slots() {
+		switch n := len(*s.values); {
+		case s.part == Gate && n > 0:
+			*s.values = (*s.values)[:n/p.Gates()*out.Gates()]
+		case n > 1:
+			*s.values = (*s.values)[:n/p.K*out.K]
+		}
+	}
+	return out
+}
+
 // branchOf returns the predictor of branch c of a gate, zeros for its last. It may
 // alias p.
 func (p *Params) branchOf(g GateNode, c int) (w []float64, v float64) {

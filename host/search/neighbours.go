@@ -235,14 +235,12 @@ func merged(q *model.Params, i, j int, mass []float64) *model.Params {
 		floats.Scale(a, x)
 		floats.AddScaled(x, b, y)
 	}
-	mean(q.Regressor(0), q.Regressor(1))
-	if v := q.RegressorIntercepts; v != nil {
-		mean(v[:1], v[1:2])
-	}
-	if len(q.Sigma) > 1 {
-		mean(q.Sigma[:1], q.Sigma[1:2])
-	}
-	if q.K > 2 { // else there is no gate left
+	q.Each(func(part model.ParamPart, values []float64) {
+		if n := len(values) / q.K; part != model.Gate && len(values) > 1 {
+			mean(values[:n], values[n:2*n])
+		}
+	})
+	if q.Gates() > 1 { // else there is no gate left
 		mean(q.Gate(0), q.Gate(1))
 		if v := q.GatingIntercepts; v != nil {
 			mean(v[:1], v[1:2])

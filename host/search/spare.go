@@ -72,24 +72,16 @@ func leaveOut(q *model.Params, i int) *model.Params {
 		}
 	}
 	q = q.Relabel(perm)
-	out := model.NewParams(q.K-1, q.D)
-	copy(out.Regressors, q.Regressors)
-	if q.RegressorIntercepts != nil {
-		out.RegressorIntercepts = slices.Clone(q.RegressorIntercepts[:out.K])
-	}
-	if q.GatingIntercepts != nil {
-		out.GatingIntercepts = make([]float64, out.K-1)
-	}
-	if len(q.Sigma) > 1 {
-		out.Sigma = slices.Clone(q.Sigma[:out.K])
-	} else {
-		out.Sigma = slices.Clone(q.Sigma)
+	// The last row of the gate goes, to which the others are relative where the experts have all of its classes.
+	out := q.Fewer()
+	if q.Zero || out.K == 1 {
+		return out
 	}
 	last := out.K - 1
-	for j := range out.K - 1 {
-		floats.SubTo(out.Gate(j), q.Gate(j), q.Gate(last))
+	for j := range last {
+		floats.Sub(out.Gate(j), q.Gate(last))
 		if q.GatingIntercepts != nil {
-			out.GatingIntercepts[j] = q.GatingIntercepts[j] - q.GatingIntercepts[last]
+			out.GatingIntercepts[j] -= q.GatingIntercepts[last]
 		}
 	}
 	return out
