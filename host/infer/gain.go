@@ -18,8 +18,8 @@ const (
 	// MostGainRows and MostGainCoefficients are the largest problem of which [Gain] makes a bound.
 	MostGainRows         = 300
 	MostGainCoefficients = 3
-	// GainBudget is how many rows, times boxes, a bound may look at: two seconds of one core at most.
-	GainBudget = 20_000_000
+	// GainBudget is how many rows, once a box, a step or a start, a bound may look at: about a second of one core.
+	GainBudget = 10_000_000
 	// gainTolerance is what a bound may be above what was found, in log-likelihood.
 	gainTolerance = 0.05
 )

@@ -175,7 +175,7 @@ func TestGainOfManyExperts(t *testing.T) {
 	for at, c := range gainCases {
 		data, p := gainCase(uint64(at), c.n, c.k, c.d, c.intercept, c.sigma)
 		p = manyByEM(nil, data, p, p.K, 200)
-		g := gainOf(t, data, p, 5*GainBudget)
+		g := gainOf(t, data, p, 20*GainBudget)
 		pi, theta := expertsOf(p)
 		base, _ := logLikelihood(data, pi, theta, c.intercept, c.sigma)
 		best := 0.0
@@ -191,7 +191,7 @@ func TestGainOfManyExperts(t *testing.T) {
 				continue
 			}
 			// What is nearly the maximum already gains nearly nothing.
-			if again := gainOf(t, data, many, 5*GainBudget); again.Upper > g.Upper-(l-base)+0.15 || again.Upper < 0 {
+			if again := gainOf(t, data, many, 10*GainBudget); again.Upper > g.Upper-(l-base)+0.15 || again.Upper < 0 {
 				t.Errorf("%+v: of the many %.4f, of %.4f that were left", c, again.Upper, g.Upper-(l-base))
 			}
 		}
@@ -353,7 +353,7 @@ func TestGainOfWeights(t *testing.T) {
 // TestGainOfFewBoxes: a bound of a small budget holds too.
 func TestGainOfFewBoxes(t *testing.T) {
 	data, p := gainCase(4, 200, 2, 2, true, 0.3)
-	whole := gainOf(t, data, p, 10*GainBudget)
+	whole := gainOf(t, data, p, 20*GainBudget)
 	for _, budget := range []int{0, 1e4, 1e5, 1e6} {
 		if g := gainOf(t, data, p, budget); g.Closed || g.Upper < whole.Lower {
 			t.Errorf("budget %d: %+v, of which %.4f is found", budget, *g, whole.Lower)
