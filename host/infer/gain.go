@@ -413,32 +413,30 @@ func (t *gainTable) highest(f []float64, from int) (best float64, at []float64) 
 		if v == nil {
 			continue
 		}
-		if logS, v := t.rise(f, v); logS > best {
+		if logS, v := t.rise(f, v, firstSteps); logS > best {
 			best, at = logS, v
 		}
 	}
-	return best, at
+	if at == nil {
+		return best, nil
+	}
+	return t.rise(f, at, lastSteps)
 }
 
 const gainStarts = 40
 
-// rise climbs from t to a local maximum of S, by steps of weighted least squares, none of which lowers it: of a sum of
-// normal densities that is EM.
-func (t *gainTable) rise(f, v []float64) (logS float64, _ []float64) {
-	logS = t.logS(f, v)
-	weights := make([]float64, t.n)
-	for range riseSteps {
-		for i := range weights {
-			e, _ := t.residual(i, v)
-			weights[i] = math.Exp(math.Log(t.w[i]) - f[i] - e*e/2 - logS)
-		}
+// rise climbs from v towards a local maximum of S, by steps of weighted least squares, none of which lowers it: of a sum
+// of normal densities that is EM.
+func (t *gainTable) rise(f, v []float64, steps int) (logS float64, _ []float64) {
+	logS, weights := t.shares(f, v)
+	for range steps {
 		next := t.leastSquares(weights, v)
-		higher := t.logS(f, next)
+		higher, shares := t.shares(f, next)
 		if !(higher > logS) {
 			break
 		}
 		gain := higher - logS
-		logS, v = higher, next
+		logS, v, weights = higher, next, shares
 		if gain < 1e-9 {
 			break
 		}
@@ -446,14 +444,19 @@ func (t *gainTable) rise(f, v []float64) (logS float64, _ []float64) {
 	return logS, v
 }
 
-const riseSteps = 100
+// firstSteps are what a start is given before it is compared with others, lastSteps what the best is.
+const firstSteps, lastSteps = 8, 100
 
-// logS is log S, to rounding.
-func (t *gainTable) logS(f, v []float64) float64 {
-	terms := make([]float64, t.n)
-	for i := range terms {
+// shares are log S, to rounding, and each row's share in S.
+func (t *gainTable) shares(f, v []float64) (logS float64, shares []float64) {
+	shares = make([]float64, t.n)
+	for i := range shares {
 		e, _ := t.residual(i, v)
-		terms[i] = math.Log(t.w[i]) - f[i] - e*e/2
+		shares[i] = math.Log(t.w[i]) - f[i] - e*e/2
 	}
-	return floats.LogSumExp(terms)
+	logS = floats.LogSumExp(shares)
+	for i, v := range shares {
+		shares[i] = math.Exp(v - logS)
+	}
+	return logS, shares
 }

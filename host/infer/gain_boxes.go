@@ -79,7 +79,7 @@ func (t *gainTable) maximise(ctx context.Context, f []float64, known []gainExper
 	s := newGainSearch(t, f)
 	out := &gainMaximum{logBest: math.Inf(-1)}
 	rise := func(v []float64) {
-		if logS, v := t.rise(f, v); logS > out.logBest {
+		if logS, v := t.rise(f, v, lastSteps); logS > out.logBest {
 			out.logBest, out.best = logS, v
 		}
 	}

@@ -250,7 +250,7 @@ func TestGainBoxes(t *testing.T) {
 					}
 					v[b.far] = far
 				}
-				logS := table.logS(f, v)
+				logS, _ := table.shares(f, v)
 				if bound == 0 { // left out for tied rows
 					continue
 				}
@@ -398,7 +398,7 @@ func TestGainFarOut(t *testing.T) {
 	}
 	table := gainTableOf(t, data, p)
 	f := table.logDensities(table.mixtureOf(p))
-	steep := table.logS(f, []float64{slope / table.unit[0], (-10 - slope) / table.unit[1]})
+	steep, _ := table.shares(f, []float64{slope / table.unit[0], (-10 - slope) / table.unit[1]})
 	m, err := table.maximise(t.Context(), f, table.mixtureOf(p), GainBudget, false)
 	if err != nil {
 		t.Fatal(err)
