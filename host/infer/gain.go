@@ -425,8 +425,8 @@ func (t *gainTable) highest(f []float64, from int) (best float64, at []float64) 
 
 const gainStarts = 40
 
-// rise climbs from v towards a local maximum of S, by steps of weighted least squares, none of which lowers it: of a sum
-// of normal densities that is EM.
+// rise climbs from v towards a local maximum of S, by steps of weighted least squares, none of which lowers it: of a
+// sum of normal densities that is EM.
 func (t *gainTable) rise(f, v []float64, steps int) (logS float64, _ []float64) {
 	logS, weights := t.shares(f, v)
 	for range steps {

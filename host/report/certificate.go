@@ -22,9 +22,13 @@ func verdicts(c *fitted.Certificate) []string {
 		fmt.Sprintf("Model: %s; %s.", c.Model, modelReason(c)),
 	}
 	if g := c.Gain; g != nil {
+		found := ""
+		if least := math.Floor(10*g.Found) / 10; least > 0 {
+			found = fmt.Sprintf(", and one of %d has one higher by %.1f", g.Experts, least)
+		}
 		out = append(out, fmt.Sprintf("Gain: no mixture of any number of such experts under a constant gate has a "+
-			"log-likelihood higher by more than %.1f with this sigma, and one of %d has one higher by %.1f; a smaller "+
-			"sigma is not covered.", math.Ceil(10*g.Upper)/10, g.Experts, math.Floor(10*g.Found)/10))
+			"log-likelihood higher by more than %.1f with this sigma%s; a smaller sigma is not covered.",
+			math.Ceil(10*g.Upper)/10, found))
 	}
 	return out
 }
