@@ -119,6 +119,11 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if err := arrangements(ctx, m, p, out, order, cfg); err != nil {
 		return nil, err
 	}
+	if c := m.Fit.Certificate; c != nil && at != nil {
+		if c.Gain, err = gainBound(ctx, p, best.Params); err != nil {
+			return nil, err
+		}
+	}
 	m.Advise(out.certificate)
 	adviseStarts(m.Fit.Certificate, out.certificate, cfg.Method)
 	if err := warnOfTooMany(ctx, m, p, out, order); err != nil {

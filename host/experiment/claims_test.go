@@ -246,6 +246,15 @@ var claims = map[string]claim{
 		{"coefficient of t⁴ at n = 100000", cell(2, 1), -1e-3, -3e-5},
 		{"coefficient of t⁴ of the population", cell(3, 1), 0, 0.05},
 	}},
+	// What is measured does not depend on the seed: nothing of tone and faithful is drawn but starts.
+	"gain-bound": {agrees: true, spoil: func(o *Outcome) {
+		for _, row := range o.Rows {
+			row[6] = "5.5"
+		}
+	}, numbers: []number{
+		{"bound of tone, k = 2", cell(1, 6), 29, 31},
+		{"bound of faithful, k = 2", cell(4, 6), 0.2, 0.4},
+	}},
 	"fixed-table": {agrees: false, spoil: func(o *Outcome) {
 		for i := range o.Curves {
 			o.Curves[i].Status = ""

@@ -19,6 +19,7 @@ var costs = map[string][2]float64{
 	"ray": {2.4, 2.4}, "fixed-table": {3.7, 34}, "efficiency-2": {18, 500}, "efficiency-3": {32, 900},
 	"transforms-2": {2, 20}, "transforms-3": {3, 30}, "transforms-6": {5, 60}, "families": {40, 600},
 	"trees": {5, 75}, "trees-flat": {5, 75}, "trees-recurrent": {2, 25}, "gru-states": {10, 210},
+	"gain-bound": {6, 32},
 }
 
 // cost returns the seconds that a figure takes: 10 for one that has not been

@@ -607,6 +607,16 @@ type Certificate struct {
 	// Untested are the experts with too few rows for tests of their own.
 	Untested []UntestedExpert `json:"untested,omitempty"`
 	NotMade  []TestNotMade    `json:"not_made,omitempty"`
+	// Gain is what other mixtures may gain with sigma held; absent where no bound says something.
+	Gain *GainBound `json:"gain_bound,omitempty"`
+}
+
+// GainBound bounds what mixtures of any number of identity experts under a constant gate gain in log-likelihood over
+// the fitted one, with its sigma. See infer.Gain.
+type GainBound struct {
+	Upper   float64 `json:"upper"`   // no such mixture gains more
+	Found   float64 `json:"found"`   // what one gains
+	Experts int     `json:"experts"` // of that one
 }
 
 // TestNotMade is a test that the rows do not admit.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -10,15 +11,26 @@ import (
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
-// verdicts are the certificate's two answers, each a sentence; none without it.
+// verdicts are the certificate's two answers, each a sentence, and a third with a bound of what other mixtures gain
+// where there is one; none without a certificate.
 func verdicts(c *fitted.Certificate) []string {
 	if c == nil {
 		return nil
 	}
-	return []string{
+	out := []string{
 		optimumVerdict(c),
 		fmt.Sprintf("Model: %s; %s.", c.Model, modelReason(c)),
 	}
+	if g := c.Gain; g != nil {
+		found := ""
+		if least := math.Floor(10*g.Found) / 10; least > 0 {
+			found = fmt.Sprintf(", and one of %d has one higher by %.1f", g.Experts, least)
+		}
+		out = append(out, fmt.Sprintf("Gain: no mixture of any number of such experts under a constant gate has a "+
+			"log-likelihood higher by more than %.1f with this sigma%s; a smaller sigma is not covered.",
+			math.Ceil(10*g.Upper)/10, found))
+	}
+	return out
 }
 
 // optimumVerdict is that on the optimum, with what to try.
