@@ -285,6 +285,11 @@ var claims = map[string]claim{
 		{"power of δ of the slope", heldPower("expert's slope"), 3.95, 4.05},
 		{"power of δ of the variance", heldPower("variance"), 3.8, 4.1},
 	}},
+	"oblique": {agrees: true, spoil: scale(seriesDeflated, 0.1), numbers: []number{
+		{"E_reg by power iterations, n = 1e6", medianAt(seriesDeflated, 1e6), 0.11, 0.44},
+		{"E_reg by the least-squares fit, n = 1e6", medianAt(seriesJointly, 1e6), 0.0105, 0.042},
+		{"E_reg of the likelihood, n = 1e5", medianAt(seriesFromThere, 1e5), 1e-7, 1e-5},
+	}},
 	"em-rate": {agrees: true, spoil: scale("k = 3 and ‖w‖ = 4", 0.99), numbers: []number{
 		{"rate at k = 2, ‖w‖ = 1, σ = .1", func(o *Outcome) float64 { return o.values("k = 2 and ‖w‖ = 1")[0] }, 0.12, 0.21},
 		{"rate at k = 3, ‖w‖ = 1, σ = 1", func(o *Outcome) float64 { return o.values("k = 3 and ‖w‖ = 1")[4] }, 0.8, 0.96},

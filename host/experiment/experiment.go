@@ -171,7 +171,8 @@ func Figures(quick bool) []*Figure {
 		ratesOverDistance(s), gateFloor(s), gateError(s, "n"), gateError(s, "d"), gateErrorOverT(s), perturbation(s),
 		deviation(s),
 		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
-		transforms(s, 2), transforms(s, 3), transforms(s, 6), families(s), overfit(s), overfitHeld(), emRate(s),
+		transforms(s, 2), transforms(s, 3), transforms(s, 6), families(s),
+		overfit(s), overfitHeld(), obliqueGate(s), emRate(s),
 		trees(s), treesFlat(s), treesRecurrent(s), layersFromStates(s),
 	}, slides003(s), slides004(s))
 	s.finish(all)
