@@ -281,6 +281,28 @@ var claims = map[string]claim{
 		{"E_reg of t by moments, n = 15000", medianAt("t of 3 degrees of freedom by identity, moments", 15000), 0.0012, 0.01},
 		{"E_reg of t by likelihood, n = 15000", medianAt("t of 3 degrees of freedom by identity, likelihood", 15000), 7e-6, 4.5e-5},
 	}},
+	"overfit": {agrees: false, spoil: scale("expert's intercept, 3 experts", 0.05), numbers: []number{
+		{"error of the gate's slope of three experts, n = 20000", medianAt("gate's slope, 3 experts", 20000), 0.44, 2.6},
+		{"error of the intercept of three experts", medianAt("expert's intercept, 3 experts", 20000), 0.035, 0.25},
+		{"error of the slope of three experts", medianAt("expert's slope, 3 experts", 20000), 0.029, 0.24},
+		{"error of the variance of three experts", medianAt("variance, 3 experts", 20000), 0.0026, 0.0163},
+		{"error of the intercept of two experts", medianAt("expert's intercept, 2 experts", 20000), 0.0008, 0.019},
+	}},
+	"overfit-held": {agrees: false, spoil: reverse, numbers: []number{ // nothing random; by hand 4, 8, 4 and 4
+		{"power of δ of the gate's slope", heldPower("gate's slope"), 3.95, 4.05},
+		{"power of δ of the intercept", heldPower("expert's intercept"), 7.8, 8.1},
+		{"power of δ of the slope", heldPower("expert's slope"), 3.95, 4.05},
+		{"power of δ of the variance", heldPower("variance"), 3.8, 4.1},
+	}},
+	"oblique": {agrees: true, spoil: scale(seriesDeflated, 0.1), numbers: []number{
+		{"E_reg by power iterations, n = 1e6", medianAt(seriesDeflated, 1e6), 0.11, 0.44},
+		{"E_reg by the least-squares fit, n = 1e6", medianAt(seriesJointly, 1e6), 0.0105, 0.042},
+		{"E_reg of the likelihood, n = 1e5", medianAt(seriesFromThere, 1e5), 1e-7, 1e-5},
+	}},
+	"em-rate": {agrees: true, spoil: scale("k = 3 and ‖w‖ = 4", 0.99), numbers: []number{
+		{"rate at k = 2, ‖w‖ = 1, σ = .1", func(o *Outcome) float64 { return o.values("k = 2 and ‖w‖ = 1")[0] }, 0.12, 0.21},
+		{"rate at k = 3, ‖w‖ = 1, σ = 1", func(o *Outcome) float64 { return o.values("k = 3 and ‖w‖ = 1")[4] }, 0.8, 0.96},
+	}},
 	"trees-flat": {agrees: true, spoil: replace("2x(1,2) mixed, tree", "2x(1,2) mixed, flat"), numbers: []number{
 		{"divergence of the tree, 2x(1,2) mixed", medianAt("2x(1,2) mixed, tree", 4000), 0.0015, 0.007},
 		{"divergence of the flat fit, 2x(1,2) mixed", medianAt("2x(1,2) mixed, flat", 4000), 0.04, 0.065},
@@ -293,6 +315,13 @@ var claims = map[string]claim{
 		{"error of W, n = 1600", medianAt("W, σ = 0.01, learned", 1600), 0.0002, 0.016},
 		{"error of U, n = 1600", medianAt("U, σ = 0.01, learned", 1600), 0.0006, 0.072},
 	}},
+}
+
+func heldPower(series string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 {
+		c := o.computed(series)
+		return slope(c.X[:2], c.Y[:2])
+	}
 }
 
 func lawShare(p float64) func(*Outcome) float64 {

@@ -71,6 +71,25 @@ func (o *Outcome) means(series string, mean func([]float64) float64) (x, y []flo
 	return x, y
 }
 
+// rate is the power of n of a series' medians, with its standard error: least squares on their logarithms, weighted by
+// those' variances. A standard error of a median of m is half the distance of the quantiles at 1/2 ± 1/(2√m).
+func (o *Outcome) rate(series string) (power, se float64) {
+	x, y := o.medians(series)
+	var lx, ly, weights []float64
+	for i := range x {
+		v := o.at(series, x[i])
+		by := .5 / math.Sqrt(float64(len(v)))
+		s := math.Log(Quantile(v, .5+by)/Quantile(v, .5-by)) / 2
+		lx, ly, weights = append(lx, math.Log(x[i])), append(ly, math.Log(y[i])), append(weights, 1/(s*s))
+	}
+	_, power = stat.LinearRegression(lx, ly, weights, false)
+	mean, squares := stat.Mean(lx, weights), 0.0
+	for i := range lx {
+		squares += weights[i] * (lx[i] - mean) * (lx[i] - mean)
+	}
+	return power, 1 / math.Sqrt(squares)
+}
+
 // everywhere returns the geometric mean of a series at each x, x ascending, whether it is
 // drawn or not.
 func (o *Outcome) everywhere(series string) (x, y []float64) {

@@ -59,8 +59,8 @@ type Entry struct {
 func Table() []Entry {
 	return []Entry{
 		{Study, "Study", "draws beside the rows of a data set",
-			"0 the predicted sample sizes, whose seed is constant; 1 starts of a figure's unit, or points and " +
-				"weights of 004; 2 starts on the landscape of L4"},
+			"0 the predicted sample sizes, whose seed is constant; 1 starts of a figure's unit, and what rows it " +
+				"draws by itself, or points and weights of 004; 2 starts on the landscape of L4"},
 		{Start, "Start", "a start of a search or of a method that runs several", "the start"},
 		{Moments, "Moments", "starts of L4 on the reduced problem", "0"},
 		{SplitMerge, "SplitMerge", "arrangements in a tree that moves from a start's optimum propose", "the start"},
