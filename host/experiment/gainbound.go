@@ -158,7 +158,7 @@ func gainBound(z size) *Figure {
 			"equally probable, noise of σ = .3 or .3 times t(3). One to %d identity experts under a constant gate "+
 			"with one σ, by likelihood as moe fit has it. The bound by host/infer.Gain, with five times the budget "+
 			"that a certificate has, at the σ of the fit; a smaller σ is not covered.", mostGainExperts),
-		X: Axis{Label: "k"}, Y: Axis{Label: "log-likelihood that may be gained", Log: true}, Level: saysSomething,
+		X: Axis{Label: "k"}, Y: Axis{Label: "gain at most", Log: true}, Level: saysSomething,
 		judge: judgeGainBound, Views: views("measured", "drawn"),
 		Columns: []string{"table", "n", "coefficients", "k", "σ", "directional derivative", "bound", "gained by one",
 			"of experts", "made of such"},
