@@ -231,6 +231,9 @@ func examples(t *testing.T) (out []example) {
 		}
 		add(family.name, m, table, nil)
 	}
+	m, table = mixtureOf(rng, 4, numbered(2), "y", "exp"), counts(rng, numbered(2), 3)
+	m.Family, m.Sigma, m.Hierarchy = "poisson", nil, "2x2"
+	add("tree-poisson", m, table, nil)
 	for _, zero := range []struct {
 		family string
 		own    fitted.Own
