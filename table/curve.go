@@ -125,7 +125,7 @@ func check(z, g, dg []float64) error {
 	case len(g) != n || dg != nil && len(dg) != n:
 		return &PointError{0, fmt.Sprintf("%d z, %d g and %d slopes", n, len(g), len(dg))}
 	case n < MinPoints || n > MaxPoints:
-		return &PointError{0, fmt.Sprintf("%d points; want %d to %d", n, MinPoints, MaxPoints)}
+		return &PointError{0, fmt.Sprintf("points: %d; want %d to %d", n, MinPoints, MaxPoints)}
 	}
 	for i, v := range z {
 		switch {

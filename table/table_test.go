@@ -211,7 +211,7 @@ func TestParse(t *testing.T) {
 		{"z,g\n0,0\n1,1\n2e6,2\n", "c.csv:4: z is 2e+06; want numbers within ±1e+06"},
 		{"z,g\n0,0\n1,1e13\n2,2\n", "c.csv:3: g is 1e+13"},
 		{"z,g,dg\n0,0,0\n1,1,-1e13\n2,2,0\n", "c.csv:3: dg is -1e+13"},
-		{"z,g\n0,0\n1,1\n", "c.csv: 2 points; want 3 to 4096"},
+		{"z,g\n0,0\n1,1\n", "c.csv: points: 2; want 3 to 4096"},
 		{"z,g\n" + strings.Repeat("1,1\n", 5000), "c.csv:4098: more than 4096 points"},
 		{"z,g\n\xff,1\n", "c.csv: no text"},
 		{strings.Repeat(" ", table.MaxSize+1), "c.csv: more than 1048576 bytes"},
