@@ -296,7 +296,7 @@ func (p *Params) CopyExpert(to int, from *Params, i int) {
 // Fewer returns p, of one gate and more than one expert, without its last expert and without the last row of its gate.
 func (p *Params) Fewer() *Params {
 	out := p.Clone()
-	out.K--
+	out.K, out.Tree = p.K-1, Hierarchy{}
 	for _, s := range out.slots() {
 		switch n := len(*s.values); {
 		case s.part == Gate && n > 0:

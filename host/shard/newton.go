@@ -76,7 +76,10 @@ type newtonHeader struct {
 // Rows that are not those that m was made of are a *dataset.Error.
 func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation,
 	workers int) (*Newton, error) {
-	if err := errors.Join(admitLaw(src.Schema().Name, t, m), admitGroups(src.Schema().Name, t, m)); err != nil {
+	if err := admitLaw(src.Schema().Name, t, m); err != nil {
+		return nil, err
+	}
+	if err := admitGroups(src.Schema().Name, t, m); err != nil {
 		return nil, err
 	}
 	m = withoutPosteriors(m)
