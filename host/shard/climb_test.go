@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -335,5 +336,41 @@ func TestStalled(t *testing.T) {
 	s := passesUp(t, src, 2, m, act)
 	if s.Converged || s.Reason == "" || s.Pass >= shard.MostPasses {
 		t.Errorf("at a saddle: converged %v after %d passes, %q", s.Converged, s.Pass, s.Reason)
+	}
+}
+
+// TestSumsOfCounts: Poisson experts fitted to the subsample of moment sums, and a zero expert beside them, are brought by
+// passes to the fit of all rows.
+func TestSumsOfCounts(t *testing.T) {
+	act := open(t, exp.Family)
+	for _, zero := range []bool{false, true} {
+		cfg := host.Config{K: 2, Family: "poisson", ZeroExpert: zero}
+		rows := drawn(t, sample.Config{Activation: act, K: 2, D: 4, N: 12000, Family: "poisson", Zero: zero, Design: sample.Random, Seed: 3})
+		table, err := shard.Open(t.Context(), rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := merged(t, 3, func(at shard.Place) (*shard.Moments, error) {
+			return shard.Sum(t.Context(), rows, table, at, shard.Subsample{Seed: 1, Rows: 3000})
+		})
+		start, err := host.FitSums(t.Context(), act, first, "first", cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := host.Fit(t.Context(), act, rows, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := passesUp(t, rows, 3, start, act)
+		if gap := s.Model.Fit.LogLikelihood - want.Fit.LogLikelihood; !s.Converged || math.Abs(gap) > 1e-6 {
+			t.Errorf("zero expert %v: %s, log-likelihood higher by %v", zero, s.Model.Fit.Status, gap)
+		}
+		if zero {
+			continue
+		}
+		cfg.Method = host.Spectral{}
+		if _, err := host.FitSums(t.Context(), act, first, "first", cfg); err == nil || !strings.Contains(err.Error(), "an estimate from sums of parts knows normal noise alone") {
+			t.Errorf("a spectral fit: %v", err)
+		}
 	}
 }
