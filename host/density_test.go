@@ -488,7 +488,8 @@ func TestDensityRefusals(t *testing.T) {
 		"degrees of freedom":        {exponential, counts, Config{Family: "poisson", Dof: 4}, "the family poisson has no degrees of freedom, and 4 are given"},
 		"too few of them":           {id, real, Config{Family: "student-t", Dof: 0.5}, "dof = 0.5, want a number from 1 to 1000"},
 		"output scale":              {exponential, counts, Config{Family: "poisson", Output: SharedScale}, "is for normal noise"},
-		"a tree":                    {exponential, counts, Config{Family: "poisson", K: 4, Hierarchy: model.Hierarchy{Branches: []model.Hierarchy{model.FlatHierarchy(2), model.FlatHierarchy(2)}}}, "is for one gate"},
+		"leaves":                    {nil, counts, Config{Family: "poisson", Leaves: []sdk.Activation{exponential, softplus}}, "is for experts of one activation"},
+		"a zero expert in a tree":   {exponential, counts, Config{Family: "poisson", ZeroExpert: true, K: 4, Hierarchy: model.Hierarchy{Branches: []model.Hierarchy{model.FlatHierarchy(2), model.FlatHierarchy(2)}}}, "is for one gate, not for a tree"},
 		"method l4":                 {exponential, counts, Config{Family: "poisson", Method: L4{}}, "has no effect on method l4; it is for auto, moments, spectral, em"},
 		"a transform":               {exponential, counts, Config{Family: "poisson", Transform: Polynomial}, "knows normal noise alone"},
 		"a start of normal noise":   {id, real, Config{Family: "logistic", Start: &model.Params{K: 2, D: 5}}, "the start is of the family gaussian, the fit of logistic"},
@@ -506,7 +507,7 @@ func TestDensityRefusals(t *testing.T) {
 	if _, err := FitTargets(t.Context(), exponential, several, Config{K: 2, Family: "poisson"}); err == nil || !strings.Contains(err.Error(), "knows normal noise alone") {
 		t.Errorf("several targets: error %v", err)
 	}
-	if _, err := FitTree(t.Context(), exponential, counts, 3, Config{Family: "poisson"}); err == nil || !strings.Contains(err.Error(), "knows normal noise alone") {
+	if _, err := FitTree(t.Context(), exponential, counts, 3, Config{Family: "poisson", ZeroExpert: true}); err == nil || !strings.Contains(err.Error(), "is for one gate, not for a tree") {
 		t.Errorf("a tree that grows: error %v", err)
 	}
 }

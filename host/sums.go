@@ -21,10 +21,10 @@ import (
 // that name holds. Methods [Moments] and [Spectral] take their tensors from the sums of all rounds:
 // these, and so the regressors with their signs, are those that [Fit] with the transforms that the sums
 // are made for, [Polynomial] or [Optimal], makes of all rows, to the byte; the gate, the noise level and the likelihood
-// are those of the random subsample in the file. Other methods fit that subsample, under any density; [Auto] from the
-// estimate by the moments of all rows too, where the noise is normal and the sums are made for the same model. Its
-// near-best optima, which may be the best on all rows, are in the model for passes over those. Errors: [*RequestError],
-// *dataset.Error where the sums are made for something else, those of act and of ctx.
+// are those of the random subsample in the file. Other methods fit that subsample; [Auto] from the estimate by
+// the moments of all rows too, where the sums are made for the same model. Its near-best optima, which
+// may be the best on all rows, are in the model for passes over those. Errors: [*RequestError], *dataset.Error where
+// the sums are made for something else, those of act and of ctx.
 func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string,
 	cfg Config) (*fitted.Model, error) {
 	cfg, err := cfg.checked()
@@ -35,15 +35,11 @@ func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 		return nil, err
 	}
 	if Takes(cfg.Method, OptSums) {
-		if err := cfg.onlyNormal("an estimate from sums of parts"); err != nil {
-			return nil, err
-		}
 		return fitTensors(ctx, act, sums, file, cfg)
 	}
 	all, taken := sums.Rows()
 	cfg.beside = taken < all
-	begins := Takes(cfg.Method, OptTransform) && Takes(cfg.Method, OptStart) && cfg.normal()
-	if begins && cfg.Start == nil && cfg.beside {
+	if Takes(cfg.Method, OptTransform) && Takes(cfg.Method, OptStart) && cfg.Start == nil && cfg.beside {
 		if cfg.Start, err = startOf(ctx, act, sums, file, cfg); err != nil {
 			return nil, err
 		}
@@ -64,7 +60,10 @@ func startOf(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 	if act == nil || !sums.Complete() {
 		return nil, nil
 	}
-	cfg.Method, cfg.Truth, cfg.beside, cfg.Errors, cfg.Arrangements = Moments{}, nil, false, nil, false
+	if cfg.Method = (Moments{}); !cfg.normal() {
+		cfg.Method = Spectral{}
+	}
+	cfg.Truth, cfg.beside, cfg.Errors, cfg.Arrangements = nil, false, nil, false
 	cfg, err := cfg.checked()
 	var m *fitted.Model
 	if err == nil {

@@ -199,13 +199,20 @@ func (d *described) writeSigma(s *spec.Fit) (err error) {
 }
 
 func (d *described) writeDof(s *spec.Fit) (err error) {
-	if s.Dof = 0; d.dof == "auto" {
-		return nil
+	s.Dof, err = parseDof(d.dof)
+	return err
+}
+
+// parseDof reads --dof; 0 is auto.
+func parseDof(text string) (float64, error) {
+	if text == "auto" {
+		return 0, nil
 	}
-	if s.Dof, err = strconv.ParseFloat(d.dof, 64); err != nil || !(s.Dof > 0) {
-		return usagef("--dof %s: want a number above 0, or auto", d.dof)
+	dof, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(dof > 0) {
+		return 0, usagef("--dof %s: want a number above 0, or auto", text)
 	}
-	return nil
+	return dof, nil
 }
 
 func (d *described) writeMethod(s *spec.Fit) error {

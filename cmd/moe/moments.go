@@ -1,14 +1,16 @@
 package main
 
 import (
-	"context"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
 )
@@ -63,6 +65,8 @@ type momentsFlags struct {
 	given      string
 	k          int
 	sigma      string
+	family     string
+	dof        string
 	transform  string
 	sample     shard.Subsample
 }
@@ -110,8 +114,11 @@ third, --given the merged second, the others in their span.`,
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("activation", completeActivation))
 	flags.IntVar(&f.k, "k", 0, "second round: number of experts")
 	flags.StringVar(&f.sigma, "sigma", "auto", "second round: noise level where it is known, or auto to estimate it")
+	flags.StringVar(&f.family, "family", fitted.Normal, "second round: the target's law `F`, as of moe fit")
+	flags.StringVar(&f.dof, "dof", "auto", "second round: degrees of freedom of --family student-t, or auto")
 	flags.StringVar(&f.transform, "transform", string(host.Polynomial),
-		"second and third round: `NAME` of the transform: polynomial, or optimal, which takes a third round")
+		"second and third round: `NAME` of the transform: polynomial, or optimal, which takes a third round "+
+			"(default of other families)")
 	flags.IntVar(&f.sample.Rows, "subsample", 1<<16, "first round: about as many rows are taken for the subsample")
 	addSeed(cmd, &f.sample.Seed)
 	return cmd
@@ -119,7 +126,7 @@ third, --given the merged second, the others in their span.`,
 
 // second are the flags of the second round, first those of the first.
 var (
-	momentsSecond = []string{"activation", "param", "k", "sigma", "transform"}
+	momentsSecond = []string{"activation", "param", "k", "sigma", "family", "dof", "transform"}
 	momentsFirst  = []string{"subsample", "seed"}
 )
 
@@ -142,8 +149,15 @@ func (f *momentsFlags) check(cmd *cobra.Command, data []string) error {
 	switch {
 	case f.given != "" && (f.activation.name == "" || f.k < 1):
 		return usagef("--given needs --activation NAME and --k K, at least 1: the span of T2 depends on them")
+	case f.dof != "auto" && f.family != host.StudentT:
+		return usagef("--dof %s: only the family %s has degrees of freedom", f.dof, host.StudentT)
 	case f.transform != string(host.Polynomial) && f.transform != string(host.Optimal):
 		return usagef("--transform %s: want polynomial or optimal", f.transform)
+	case f.family == host.Lognormal:
+		return usagef("--family lognormal: the sums are of the target, and the family is of its logarithm")
+	case !slices.Contains(host.Families(), f.family):
+		return usagef("--family %s: there is no such family; there are %s", f.family,
+			strings.Join(host.Families(), ", "))
 	case f.sample.Rows < 1:
 		return usagef("--subsample %d: want at least 1", f.sample.Rows)
 	}
@@ -161,7 +175,7 @@ func (f *momentsFlags) run(cmd *cobra.Command, data []string) error {
 	if err != nil {
 		return err
 	}
-	m, err := f.sum(ctx, src)
+	m, err := f.sum(cmd, src)
 	if err != nil {
 		return err
 	}
@@ -171,7 +185,8 @@ func (f *momentsFlags) run(cmd *cobra.Command, data []string) error {
 	return f.print(cmd, m)
 }
 
-func (f *momentsFlags) sum(ctx context.Context, src dataset.Source) (*shard.Moments, error) {
+func (f *momentsFlags) sum(cmd *cobra.Command, src dataset.Source) (*shard.Moments, error) {
+	ctx := cmd.Context()
 	t, err := shard.Open(ctx, src)
 	if err != nil {
 		return nil, err
@@ -183,6 +198,14 @@ func (f *momentsFlags) sum(ctx context.Context, src dataset.Source) (*shard.Mome
 	if err != nil {
 		return nil, err
 	}
+	dof, err := parseDof(f.dof)
+	if err != nil {
+		return nil, err
+	}
+	asked := shard.Asked{K: f.k, Sigma: sigma, Family: host.DensityName(f.family), Dof: dof}
+	if asked.Family == "" || cmd.Flags().Changed("transform") {
+		asked.Transform = host.Transform(f.transform)
+	}
 	first, err := shard.ReadMoments(f.given)
 	if err != nil {
 		return nil, err
@@ -192,7 +215,7 @@ func (f *momentsFlags) sum(ctx context.Context, src dataset.Source) (*shard.Mome
 		return nil, err
 	}
 	defer plugin.Close()
-	return shard.SumSpan(ctx, src, t, f.at, f.given, first, plugin.Activation, f.k, sigma, host.Transform(f.transform))
+	return shard.SumSpan(ctx, src, t, f.at, f.given, first, plugin.Activation, asked)
 }
 
 // print says what was summed.

@@ -76,7 +76,11 @@ type Span struct {
 	Params     map[string]float64
 	K          int
 	Sigma      float64 // 0: to be estimated
-	Transform  string  // "" is polynomial; optimal takes a third pass, Second given the file of the second
+	Family     string  // of the target; "" is gaussian
+	Dof        float64 // of the family student-t; 0: to be estimated
+	// "" is polynomial, or of other families than gaussian optimal, which takes a third pass, Second given the file of
+	// the second
+	Transform string
 }
 
 // Runner executes a pipeline: beamx.Run, or one runner's Execute.

@@ -47,8 +47,9 @@ func (p Pass) sum(ctx context.Context, at shard.Place) ([]byte, error) {
 		return nil, err
 	}
 	defer g.Close()
-	return bounded(shard.SumSpan(ctx, src, t, at, p.Given, first, g.Activation, p.Second.K, p.Second.Sigma,
-		host.Transform(p.Second.Transform)))
+	return bounded(shard.SumSpan(ctx, src, t, at, p.Given, first, g.Activation, shard.Asked{K: p.Second.K,
+		Sigma: p.Second.Sigma, Family: host.DensityName(p.Second.Family), Dof: p.Second.Dof,
+		Transform: host.Transform(p.Second.Transform)}))
 }
 
 func (p Pass) sumNewton(ctx context.Context, at shard.Place) ([]byte, error) {

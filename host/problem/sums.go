@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/sdk"
@@ -36,9 +37,21 @@ func FromSums(ctx context.Context, all Sums, sample *model.Data, act sdk.Activat
 	if p.Moments, err = MomentsOf(ctx, act); err != nil {
 		return nil, err
 	}
+	if !p.Shape.Normal() {
+		if p.Link, err = newLink(ctx, p); err != nil {
+			return nil, err
+		}
+	}
 	if err := firstOf(p.enoughExperts(all.Second.N), all.Columns.check(p.Schema), p.enoughRows(all.Second.N),
 		p.Shape.room(sample)); err != nil {
 		return nil, err
+	}
+	if p.Link != nil {
+		for i := range sample.Blocks {
+			if row, wrong := mixture.Outside(p.Shape.Density(), &sample.Blocks[i]); row >= 0 {
+				return nil, &dataset.Error{File: p.Schema.Name, Msg: "in the subsample " + wrong}
+			}
+		}
 	}
 	if p.Weights, err = weigh(ctx, sample); err != nil {
 		return nil, err
@@ -48,6 +61,11 @@ func FromSums(ctx context.Context, all Sums, sample *model.Data, act sdk.Activat
 	}
 	if err := p.adopt(ctx, all.Second, p.Weights.even(sample), sample); err != nil {
 		return nil, err
+	}
+	if p.Link != nil {
+		if err := p.Link.begin(ctx, p.Rows); err != nil {
+			return nil, err
+		}
 	}
 	p.G, err = EvaluatorOf(ctx, act, r.Approximate)
 	return p, err

@@ -430,7 +430,7 @@ func TestGrown(t *testing.T) {
 	p := model.NewParams(2, 1)
 	p.Regressors, p.RegressorIntercepts, p.Sigma = []float64{1, 5}, []float64{2, 6}, []float64{0.1, 0.2}
 	p.Gating, p.GatingIntercepts = []float64{3}, []float64{-1}
-	q := grown(p, s, problem.Shape{PerExpert: true, GateIntercept: true})
+	q := grown(p, s, problem.Shape{K: 3, D: 1, Intercept: true, PerExpert: true, GateIntercept: true})
 	if !slices.Equal(q.Regressors, []float64{3, 5, -1}) || !slices.Equal(q.RegressorIntercepts, []float64{2, 6, 2}) || !slices.Equal(q.Sigma, []float64{0.1, 0.2, 0.1}) {
 		t.Errorf("%+v", q)
 	}
@@ -442,7 +442,7 @@ func TestGrown(t *testing.T) {
 	}
 	first := model.NewParams(1, 1)
 	first.Regressors, first.Sigma = []float64{1}, []float64{0.1}
-	if q := grown(first, &loss.Structure{Mass: []float64{4}, RSS: []float64{16}, Axes: [][]float64{{1}}}, problem.Shape{}); !slices.Equal(q.Regressors, []float64{3, -1}) || q.GatingIntercepts != nil || len(q.Sigma) != 1 || q.RegressorIntercepts != nil {
+	if q := grown(first, &loss.Structure{Mass: []float64{4}, RSS: []float64{16}, Axes: [][]float64{{1}}}, problem.Shape{K: 2, D: 1}); !slices.Equal(q.Regressors, []float64{3, -1}) || q.GatingIntercepts != nil || len(q.Sigma) != 1 || q.RegressorIntercepts != nil {
 		t.Errorf("from one: %+v", q)
 	}
 }

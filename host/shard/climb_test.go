@@ -1,6 +1,7 @@
 package shard_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -340,37 +341,54 @@ func TestStalled(t *testing.T) {
 }
 
 // TestSumsOfCounts: Poisson experts fitted to the subsample of moment sums, and a zero expert beside them, are brought by
-// passes to the fit of all rows.
+// passes to the fit of all rows. The spectral estimate of the sums is that of all rows, to the byte.
 func TestSumsOfCounts(t *testing.T) {
-	act := open(t, exp.Family)
+	act, ctx := open(t, exp.Family), t.Context()
 	for _, zero := range []bool{false, true} {
 		cfg := host.Config{K: 2, Family: "poisson", ZeroExpert: zero}
-		rows := drawn(t, sample.Config{Activation: act, K: 2, D: 4, N: 12000, Family: "poisson", Zero: zero, Design: sample.Random, Seed: 3})
-		table, err := shard.Open(t.Context(), rows)
+		rows := drawn(t, sample.Config{Activation: act, K: 2, D: 5, N: 12000, Family: "poisson", Zero: zero, Design: sample.Random, Seed: 3})
+		table, err := shard.Open(ctx, rows)
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := merged(t, 3, func(at shard.Place) (*shard.Moments, error) {
-			return shard.Sum(t.Context(), rows, table, at, shard.Subsample{Seed: 1, Rows: 3000})
-		})
-		start, err := host.FitSums(t.Context(), act, first, "first", cfg)
+		first := func(take int) *shard.Moments {
+			return merged(t, 3, func(at shard.Place) (*shard.Moments, error) {
+				return shard.Sum(ctx, rows, table, at, shard.Subsample{Seed: 1, Rows: take})
+			})
+		}
+		want, err := host.Fit(ctx, act, rows, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := host.Fit(t.Context(), act, rows, cfg)
-		if err != nil {
-			t.Fatal(err)
+		some := first(3000)
+		starts := []*shard.Moments{some}
+		asked := shard.Asked{K: 2, Family: "poisson"}
+		if !zero {
+			starts = append(starts, later(t, rows, table, 3, act, some, asked))
 		}
-		s := passesUp(t, rows, 3, start, act)
-		if gap := s.Model.Fit.LogLikelihood - want.Fit.LogLikelihood; !s.Converged || math.Abs(gap) > 1e-6 {
-			t.Errorf("zero expert %v: %s, log-likelihood higher by %v", zero, s.Model.Fit.Status, gap)
+		for _, sums := range starts {
+			start, err := host.FitSums(ctx, act, sums, "sums", cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := passesUp(t, rows, 3, start, act)
+			if gap := s.Model.Fit.LogLikelihood - want.Fit.LogLikelihood; !s.Converged || math.Abs(gap) > 1e-6 {
+				t.Errorf("zero expert %v, round %d: %s, log-likelihood higher by %v", zero, sums.Round(), s.Model.Fit.Status, gap)
+			}
 		}
 		if zero {
 			continue
 		}
 		cfg.Method = host.Spectral{}
-		if _, err := host.FitSums(t.Context(), act, first, "first", cfg); err == nil || !strings.Contains(err.Error(), "an estimate from sums of parts knows normal noise alone") {
-			t.Errorf("a spectral fit: %v", err)
+		if want, err = host.Fit(ctx, act, rows, cfg); err != nil {
+			t.Fatal(err)
+		}
+		for _, parts := range []int{1, 7} {
+			got, err := host.FitSums(ctx, act, later(t, rows, table, parts, act, first(1<<16), asked), "all", cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equalJSON(t, fmt.Sprint("spectral, parts ", parts), got, want)
 		}
 	}
 }

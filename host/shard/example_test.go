@@ -47,7 +47,7 @@ func Example() {
 		return shard.Sum(ctx, rows, table, at, shard.Subsample{Seed: 1, Rows: 1000})
 	})
 	second := round(func(at shard.Place) (*shard.Moments, error) {
-		return shard.SumSpan(ctx, rows, table, at, "first", first, act, 2, 0, host.Polynomial)
+		return shard.SumSpan(ctx, rows, table, at, "first", first, act, shard.Asked{K: 2, Transform: host.Polynomial})
 	})
 	all, taken := second.Rows()
 	fmt.Printf("round %d of 2: %d rows, subsample of %d\n", second.Round(), all, taken)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
@@ -86,9 +87,37 @@ type Span struct {
 	Activation fitted.Activation `json:"activation"`
 	K          int               `json:"k"`
 	Sigma      float64           `json:"sigma,omitempty"`     // the noise level where it is known; 0: told by the sums
+	Family     string            `json:"family,omitempty"`    // the density of the target, "" is normal noise
+	Dof        float64           `json:"dof,omitempty"`       // of the t law where they are known
 	Transform  moment.Transform  `json:"transform,omitempty"` // [moment.Optimal]; "" is [moment.Polynomial]
 	First      string            `json:"first"`               // SHA-256 of the first round's sums
 	Second     string            `json:"second,omitempty"`    // of the second of three
+}
+
+// Asked is what the later rounds are made for beside the activation.
+type Asked struct {
+	K         int
+	Sigma     float64          // the noise level; 0 where it is not known
+	Family    string           // the density of the target by its name in host/mixture, "" is normal noise
+	Dof       float64          // of the t law; 0 where they are not known
+	Transform moment.Transform // "" is that of Family: [moment.Polynomial], or [moment.Optimal], the only one of others
+}
+
+// request is that of a fit.
+func (a Asked) request() problem.Request {
+	r := problem.Request{K: a.K, Family: a.Family, Dof: a.Dof}
+	if a.Sigma > 0 || mixture.Normal(mixture.DensityOf(a.Family)) {
+		r.Noise = problem.Shared{Sigma: a.Sigma}
+	}
+	return r
+}
+
+// transform is that asked for.
+func (a Asked) transform() moment.Transform {
+	if a.Transform == "" && a.Family != "" {
+		return moment.Optimal
+	}
+	return a.Transform
 }
 
 func (s *Span) equals(o *Span) bool {
@@ -158,12 +187,11 @@ func (m *Moments) take(i int, b *model.Block) {
 	}
 }
 
-// SumSpan makes a later round over a part of the table, given all of the one before, for
-// k experts, the noise level sigma, 0 where it is not known, and the transforms of that
-// name. file is what errors call what is given.
+// SumSpan makes a later round over a part of the table, given all of the one before, for what is asked. file is what
+// errors call what is given.
 func SumSpan(ctx context.Context, src dataset.Source, t Table, at Place, file string, given *Moments,
-	act sdk.Activation, k int, sigma float64, transform moment.Transform) (*Moments, error) {
-	r := problem.Request{K: k, Noise: problem.Shared{Sigma: sigma}}
+	act sdk.Activation, asked Asked) (*Moments, error) {
+	r, transform := asked.request(), asked.transform()
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
@@ -278,7 +306,12 @@ func (m *Moments) sumBlocks(ctx context.Context, src dataset.Source, p *problem.
 	fn func(at model.Node, b *model.Block, room *tensor.Scratch)) error {
 	var room tensor.Scratch
 	var back model.Room
+	law := p.Shape.Density()
 	return m.read(ctx, src, func(i int, b *model.Block) error {
+		if row, wrong := mixture.Outside(law, b); row >= 0 && p.Link != nil {
+			return &dataset.Error{File: src.Schema().Name,
+				Msg: fmt.Sprintf("row %d: %s", i*model.BlockRows+row+1, wrong)}
+		}
 		one := &model.Data{N: b.N, D: len(m.Table.Features), Blocks: []model.Block{*b}}
 		in, err := p.Units.View(one).Block(0, &back)
 		if err != nil {
@@ -331,7 +364,7 @@ func (m *Moments) span(ctx context.Context, act sdk.Activation, r problem.Reques
 	if err != nil {
 		return nil, err
 	}
-	s := &Span{Activation: named, K: r.K}
+	s := &Span{Activation: named, K: r.K, Family: r.Family, Dof: r.Dof}
 	if transform == moment.Optimal {
 		s.Transform = transform
 	}
@@ -415,7 +448,8 @@ func total[T model.Sums[T]](tree *model.Tree[T]) (sums T) {
 
 // same says whether rounds are made for the same model.
 func (s *Span) same(o *Span) bool {
-	return s.Activation.Same(o.Activation) && s.K == o.K && s.Sigma == o.Sigma && s.Transform == o.Transform
+	return s.Activation.Same(o.Activation) && s.K == o.K && s.Sigma == o.Sigma && s.Family == o.Family &&
+		s.Dof == o.Dof && s.Transform == o.Transform
 }
 
 // String names what a later round is made for.
@@ -423,6 +457,12 @@ func (s *Span) String() string {
 	text := fmt.Sprintf("%s, k = %d", s.Activation, s.K)
 	if s.Sigma > 0 {
 		text += fmt.Sprintf(", sigma = %v", s.Sigma)
+	}
+	if s.Family != "" {
+		text += fmt.Sprintf(", family = %s", s.Family)
+	}
+	if s.Dof > 0 {
+		text += fmt.Sprintf(", dof = %v", s.Dof)
 	}
 	if s.Transform != "" {
 		text += fmt.Sprintf(", transform = %s", s.Transform)

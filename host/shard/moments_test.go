@@ -156,13 +156,13 @@ func TestJoin(t *testing.T) {
 		return shard.Sum(ctx, src, table, at, shard.Subsample{Seed: 1, Rows: 800})
 	})
 	round(func(at shard.Place) (*shard.Moments, error) {
-		return shard.SumSpan(ctx, src, table, at, "first", first, act, 2, 0, host.Polynomial)
+		return shard.SumSpan(ctx, src, table, at, "first", first, act, shard.Asked{K: 2, Transform: host.Polynomial})
 	})
 	squares := round(func(at shard.Place) (*shard.Moments, error) {
-		return shard.SumSpan(ctx, src, table, at, "first", first, act, 2, 0, host.Optimal)
+		return shard.SumSpan(ctx, src, table, at, "first", first, act, shard.Asked{K: 2, Transform: host.Optimal})
 	})
 	round(func(at shard.Place) (*shard.Moments, error) {
-		return shard.SumSpan(ctx, src, table, at, "squares", squares, act, 2, 0, host.Optimal)
+		return shard.SumSpan(ctx, src, table, at, "squares", squares, act, shard.Asked{K: 2, Transform: host.Optimal})
 	})
 }
 
@@ -177,13 +177,19 @@ func rounds(t *testing.T, src dataset.Source, parts int, act sdk.Activation, tak
 	first := merged(t, parts, func(at shard.Place) (*shard.Moments, error) {
 		return shard.Sum(ctx, src, table, at, shard.Subsample{Seed: 1, Rows: take})
 	})
+	return later(t, src, table, parts, act, first, shard.Asked{K: 2, Transform: transform})
+}
+
+// later makes the rounds behind the first.
+func later(t *testing.T, src dataset.Source, table shard.Table, parts int, act sdk.Activation, first *shard.Moments, asked shard.Asked) *shard.Moments {
+	t.Helper()
 	last := merged(t, parts+1, func(at shard.Place) (*shard.Moments, error) {
-		return shard.SumSpan(ctx, src, table, at, "first", first, act, 2, 0, transform)
+		return shard.SumSpan(t.Context(), src, table, at, "first", first, act, asked)
 	})
-	if transform == host.Optimal {
+	if last.Rounds() == 3 {
 		second := last
 		last = merged(t, parts+2, func(at shard.Place) (*shard.Moments, error) {
-			return shard.SumSpan(ctx, src, table, at, "second", second, act, 2, 0, transform)
+			return shard.SumSpan(t.Context(), src, table, at, "second", second, act, asked)
 		})
 	}
 	if last.Round() != last.Rounds() {
@@ -414,7 +420,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return shard.SumSpan(ctx, src, table, shard.Place{I: i, N: n}, "first", first, act, k, sigma, host.Polynomial)
+		return shard.SumSpan(ctx, src, table, shard.Place{I: i, N: n}, "first", first, act, shard.Asked{K: k, Sigma: sigma, Transform: host.Polynomial})
 	}
 	second := func(i, k int, act sdk.Activation, sigma float64) *shard.Moments {
 		m, err := span(src, i, 2, k, act, sigma, whole(src))
@@ -467,7 +473,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	optimal := func(given *shard.Moments, k int) (*shard.Moments, error) {
-		m, err := shard.SumSpan(ctx, src, table, shard.Place{I: 1, N: 1}, "given", given, act, k, 0, host.Optimal)
+		m, err := shard.SumSpan(ctx, src, table, shard.Place{I: 1, N: 1}, "given", given, act, shard.Asked{K: k, Transform: host.Optimal})
 		if err != nil {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ func TestOldFiles(t *testing.T) {
 		t.Error(err)
 	}
 	merged(t, 3, func(at shard.Place) (*shard.Moments, error) {
-		return shard.SumSpan(ctx, rows, table, at, "first", first, act, 2, 0, host.Polynomial)
+		return shard.SumSpan(ctx, rows, table, at, "first", first, act, shard.Asked{K: 2, Transform: host.Polynomial})
 	})
 	part, err := shard.Sum(ctx, rows, table, shard.Place{I: 1, N: 2}, shard.Subsample{Seed: 1, Rows: 200})
 	if err != nil {

@@ -102,7 +102,7 @@ func TestChangedBetweenRounds(t *testing.T) {
 		})
 		for parts := 1; parts <= 7; parts += 3 {
 			for i := 1; i <= parts; i++ {
-				_, err := shard.SumSpan(ctx, rows, table, shard.Place{I: i, N: parts}, "first", first, act, 2, 0, host.Polynomial)
+				_, err := shard.SumSpan(ctx, rows, table, shard.Place{I: i, N: parts}, "first", first, act, shard.Asked{K: 2, Transform: host.Polynomial})
 				if i < parts && err != nil {
 					t.Errorf("part %d of %d: %v", i, parts, err)
 				}
