@@ -167,6 +167,9 @@ func missed(ctx context.Context, p *problem.Problem, q *model.Params) (rows int,
 	most := mostOver * infer.ExactNoise * p.RMS()
 	err = model.InOrder(ctx, p.Rows, func(b *model.Block) error {
 		res, err := residuals(ctx, means, q, room, b)
+		if err != nil {
+			return err
+		}
 		for t := range b.N {
 			near := math.Inf(1)
 			for i := range q.K {
@@ -176,7 +179,7 @@ func missed(ctx context.Context, p *problem.Problem, q *model.Params) (rows int,
 				rows++
 			}
 		}
-		return err
+		return nil
 	})
 	return rows, err
 }
