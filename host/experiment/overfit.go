@@ -148,8 +148,8 @@ func overfit(z size) *Figure {
 			"equal shares, each moved by N(0, 2²) in the gate's slope, N(0, .1²) in intercept, slope and log σ, the " +
 			"better of two such starts. A routine of the source's code has starts that are nearer as n grows. " +
 			"Errors are over the parts of the first line, weighted by their shares p_i of the rows: the terms of " +
-			"the source's loss, " +
-			"to their roots, (Σ p_i |Δ|⁴)^(1/4) of the gate's slopes and intercepts, (Σ p_i |Δ|²)^(1/2) of slopes " +
+			"the source's loss, to their roots, (Σ p_i |Δ|⁴)^(1/4) of the gate's slopes and intercepts, " +
+			"(Σ p_i |Δ|²)^(1/2) of slopes " +
 			"and variances; |Δ| itself of two experts. A maximum outside the compact set .01 ≤ σ² ≤ 1, |Δ| ≤ 35, 10 " +
 			"and 20 is dropped. Powers of n are of medians, with two standard errors. The source's bounds are for " +
 			"all mixtures near the truth, of which overfit-held has the least favourable.",

@@ -306,11 +306,12 @@ func (m *Moments) sumBlocks(ctx context.Context, src dataset.Source, p *problem.
 	fn func(at model.Node, b *model.Block, room *tensor.Scratch)) error {
 	var room tensor.Scratch
 	var back model.Room
-	law := p.Shape.Density()
 	return m.read(ctx, src, func(i int, b *model.Block) error {
-		if row, wrong := mixture.Outside(law, b); row >= 0 && p.Link != nil {
-			return &dataset.Error{File: src.Schema().Name,
-				Msg: fmt.Sprintf("row %d: %s", i*model.BlockRows+row+1, wrong)}
+		if p.Link != nil {
+			if row, wrong := mixture.Outside(p.Shape.Density(), b); row >= 0 {
+				return &dataset.Error{File: src.Schema().Name,
+					Msg: fmt.Sprintf("row %d: %s", i*model.BlockRows+row+1, wrong)}
+			}
 		}
 		one := &model.Data{N: b.N, D: len(m.Table.Features), Blocks: []model.Block{*b}}
 		in, err := p.Units.View(one).Block(0, &back)
