@@ -164,7 +164,7 @@ type Certificate struct {
 // are none. That of dependence says nothing about the optimum. The optimum passes where they do at [Doubt]: most local
 // optima merge experts, which the tests would see. After a survey, or where [StartsWanted] starts
 // have been made under one gate without one, three of them must agree on it besides, or it is not judged. Where the
-// tests do not pass it passes
+// tests do not pass three of a survey's must have met it as well, and it passes
 //
 //   - if three starts agree on it and the robust tests pass, since then it is the
 //     noise that is not as assumed, or
@@ -329,6 +329,10 @@ func (c *Certificate) judgeOptimum(p float64, robust bool, e Evidence) {
 		c.Reason = fmt.Sprintf("%s of %s reached it; better ones may exist", few(e.Agreeing), plural(e.Starts, "start"))
 	case p >= Doubt:
 		c.Reason = fmt.Sprintf("no sign of merged %s was seen, and %s", cmp.Or(e.Parts, "experts"), e.foundNothing())
+	case e.Agreeing >= agreeingStarts && !e.Care.Taken && e.Survey && e.Met < agreeingStarts:
+		c.Optimum = NotJudged
+		c.Reason = fmt.Sprintf("%s, but %s, and tests of the model fail; better ones may exist", e.foundNothing(),
+			e.whoMet())
 	case e.Agreeing >= agreeingStarts && (robust || e.Unseen(unseenShare) <= unseenLevel):
 		c.Reason = fmt.Sprintf("%s, and %d reached it", e.foundNothing(), e.Agreeing)
 	case e.Agreeing >= agreeingStarts:

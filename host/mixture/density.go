@@ -238,17 +238,20 @@ func FromNormal(d Density, mean float64, psi []float64, z float64) float64 {
 }
 
 // NewTerms returns room for the derivatives of a block's rows under a density with so many own parameters.
-func NewTerms(own int) Terms {
-	n := func() []float64 { return make([]float64, model.BlockRows) }
+func NewTerms(own int) Terms { return TermsOf(model.BlockRows, own) }
+
+// TermsOf returns room for those of so many rows.
+func TermsOf(rows, own int) Terms {
+	n := func() []float64 { return make([]float64, rows) }
 	t := Terms{Score: n(), Information: n(), Expected: n()}
-	rows := func(many int) [][]float64 {
+	several := func(many int) [][]float64 {
 		out := make([][]float64, many)
 		for i := range out {
 			out[i] = n()
 		}
 		return out
 	}
-	t.OwnScore, t.OwnInformation, t.Cross = rows(own), rows(own*(own+1)/2), rows(own)
+	t.OwnScore, t.OwnInformation, t.Cross = several(own), several(own*(own+1)/2), several(own)
 	return t
 }
 

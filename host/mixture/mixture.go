@@ -264,6 +264,34 @@ func (r *Posterior) PriorOf(i int) []float64 { return r.of(r.Prior, i) }
 // StdOf returns e_i of the N rows.
 func (r *Posterior) StdOf(i int) []float64 { return r.of(r.Std, i) }
 
+// Errors writes e_i to dst, N values: of densities other than [Gaussian] the score, of mean 0 and variance 1 under
+// expert i. See Standardised.
+func (r *Posterior) Errors(dst []float64, i int) {
+	if Normal(r.Density) {
+		copy(dst, r.StdOf(i))
+		return
+	}
+	t := r.terms(i)
+	for at, u := range t.Score {
+		dst[at] = u / math.Sqrt(t.Expected[at])
+	}
+}
+
+// Joint writes s_i + log f_i to dst, K rows of N values, of [Gaussian] up to ½ log 2π.
+func (r *Posterior) Joint(dst []float64) {
+	for i := range r.K {
+		to, scores := r.of(dst, i), r.of(r.Scores, i)
+		if !Normal(r.Density) {
+			r.Density.LogDensity(to, scores, r.general.y, r.of(r.general.mean, i), r.psi[i])
+			continue
+		}
+		log := math.Log(r.P.SigmaOf(i))
+		for t, e := range r.StdOf(i) {
+			to[t] = scores[t] - log - e*e/2
+		}
+	}
+}
+
 // Weigh writes r_i·∂log f_i/∂m_i to dst, N values, in units of 1/[Unit]: r_i·(y − m_i) of [Gaussian].
 func (r *Posterior) Weigh(dst []float64, i int) {
 	kernel.Mul(dst, r.PostOf(i), r.ScoreOf(i))

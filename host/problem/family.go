@@ -165,8 +165,10 @@ type Link struct {
 
 // Of returns the working predictor of a target: z with g(z) nearest to the middle between y and
 // the targets' mean, which is inside of the range of means where y is at its end.
-func (l *Link) Of(y float64) float64 {
-	v := (y + l.mean) / 2
+func (l *Link) Of(y float64) float64 { return l.Nearest((y + l.mean) / 2) }
+
+// Nearest returns z with g(z) nearest to v.
+func (l *Link) Nearest(v float64) float64 {
 	at, found := slices.BinarySearch(l.g, v)
 	if !found && (at == len(l.g) || at > 0 && v-l.g[at-1] < l.g[at]-v) {
 		at--

@@ -24,6 +24,10 @@ func (c *Config) checkFamily() error {
 	if len(own) == 0 && c.Sigma != 0 {
 		return fmt.Errorf("sigma = %v, and the family %s has no parameter but its mean", c.Sigma, d.Name())
 	}
+	if len(own) > 0 && !d.Domain().Scale && !(c.Sigma > 0) {
+		return fmt.Errorf("sigma = %v, want a number above 0: it is the %s of the family %s", c.Sigma, own[0].Name,
+			d.Name())
+	}
 	if rest := max(0, len(own)-1); len(c.Own) != rest {
 		return fmt.Errorf("%d own parameters beside sigma, and the family %s has %d", len(c.Own), d.Name(), rest)
 	}

@@ -136,8 +136,8 @@ func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bo
 // no survey and a test fails or the optimum does not pass, or a test fails and the noise is each expert's own. It was
 // done so many times before.
 func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task, before int) error {
-	// those that look further estimate σ of normal noise
-	alone := p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Link != nil
+	// those that look further estimate σ
+	alone := p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Shape.Zero
 	if f.Certificate == nil || alone || f.Best.Failed() || f.Best.Degenerate {
 		return nil
 	}
@@ -234,9 +234,7 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		}
 	}
 	random := Random(p, e)
-	if p.Link == nil { // they begin with noise as large as y
-		t.Soft = random
-	}
+	t.Soft = random
 	var subspace Start
 	within := e.Subspace != nil && p.Shape.K > 1 && p.Link == nil // small mixtures there are of normal noise
 	if within {

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // certified judges q, as if it were a maximum.
@@ -89,7 +90,7 @@ func TestRestsOnLittle(t *testing.T) {
 // TestEvidence: what candidates made by hand, and those of a survey, are evidence of.
 func TestEvidence(t *testing.T) {
 	const n = 100
-	p := &problem.Problem{Rows: &model.Data{N: n}}
+	p := &problem.Problem{Rows: &model.Data{N: n}, Leaves: []sdk.Activation{activation(t, identity.Family)}}
 	tolerance := SameOptimum(n)
 	made := func(kind string, c *Candidate, agrees bool) *Candidate {
 		c.Kind, c.Agrees = kind, agrees
@@ -159,6 +160,24 @@ func TestCertify(t *testing.T) {
 		if want := map[bool]string{false: infer.Pass, true: infer.Suspect}[rare]; got.Optimum != want || strings.HasPrefix(got.Reason, "it rests on expert 3, which has 3.0 rows") != rare {
 			t.Errorf("rare %v: %s: %s", rare, got.Optimum, got.Reason)
 		}
+	}
+}
+
+// TestFewRowsAParameter: what passes does not with fewer than three rows a parameter, and of so few rows that spare
+// experts were placed at it says nothing where a survey's starts have not met it.
+func TestFewRowsAParameter(t *testing.T) {
+	for rows, want := range map[int]string{24: infer.Pass, 17: infer.NotJudged} { // of 6 parameters, one of them σ
+		p := parallels(t, rows, 2, func(r int) float64 { return float64(r%2) * 10 }, problem.Request{})
+		run := climbed(t, p, p.Rows, at(p, 0.3, 0, 10))
+		c := &Candidate{Run: run, Params: likelihood(p, p.Rows).Params(run.X), Agrees: true}
+		got, _, err := Certify(t.Context(), p, c, []*Candidate{c, c, c}, Seen{})
+		if err != nil || got.Optimum != want || want != infer.Pass && !strings.Contains(got.Reason, "rows a parameter") {
+			t.Errorf("%d rows of %d parameters: %+v, %v", rows, p.Shape.Parameters(), got, err)
+		}
+	}
+	seen := Seen{Survey: &Survey{Starts: 100}, Spare: &Spare{Experts: 1, Starts: 50, Met: 9}}
+	if !seen.care(0, false).Conclusive() || seen.care(0, true).Conclusive() || !(Seen{Spare: seen.Spare}).care(0, true).Conclusive() {
+		t.Error("what starts in places of spare experts say")
 	}
 }
 

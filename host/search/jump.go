@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -18,7 +19,7 @@ import (
 // jumpable is an expert that may jump along a direction of the design, s = x_c − pivot, the others as they are: with
 // z = ⟨a,x⟩ + δ·s and ρ = ⟨w,x⟩ − L(x) + γ·s what it has of the log-likelihood is, as of a joiner of its [vacancy],
 //
-//	Σ_rows log(1 + exp(t)) − log(1 + exp(ρ)),  t = ρ + log f(y; g(z), σ) − log p(y|x),
+//	Σ_rows log(1 + exp(t)) − log(1 + exp(ρ)),  t = ρ + log f(y; g(z), ψ) − log p(y|x),
 //
 // a function of two numbers. Rows of which s is 0 do not change: where the feature is a level of a factor, all others.
 // In δ it has many maxima: which rows of a level an expert of few rows goes through was decided where it began, and no
@@ -27,10 +28,15 @@ type jumpable struct {
 	along         jump
 	gated         bool // γ is free
 	s, z, rho, y  []float64
-	density       []float64 // log p(y|x) − log of f's norming constant
+	law           mixture.Density
+	derived       mixture.Terms
+	own           []float64 // ψ
+	through       []float64 // z at which the mean is y, or nearest to it; nil of normal noise
+	density       []float64 // log p(y|x), of normal noise − log of f's norming constant
 	weight        []float64
-	inv           float64   // 1/σ
+	inv           float64   // 1/σ of normal noise
 	at, mean, log []float64 // z, g(z) and log(1 + exp) of the last value
+	room          []float64
 	post, prior   []float64 // t and ρ as probabilities, in their first halves
 }
 
@@ -46,6 +52,8 @@ const (
 	// jumpVotes places along a direction are tried. From each EM goes on while jumpPatience steps as good as the last
 	// would lead above where the expert is.
 	jumpVotes, jumpPatience = 16, 10
+	// longestJump is the longest step of one, of features in their units.
+	longestJump = 1e6
 	// mostJumps are made one after the other.
 	mostJumps = 12
 )
@@ -108,7 +116,7 @@ func (v *vacancy) occupant(q *model.Params, i int) *joiner {
 	if i == last {
 		last--
 	}
-	j := &joiner{a: make([]float64, len(v.experts)), w: make([]float64, len(v.gate)), sigma: q.SigmaOf(i)}
+	j := &joiner{a: make([]float64, len(v.experts)), w: make([]float64, len(v.gate)), own: q.OwnOf(nil, i)}
 	for c, col := range v.experts {
 		if col < q.D {
 			j.a[c] = q.Regressor(i)[col]
@@ -190,9 +198,13 @@ func (v *vacancy) directions() (out []jump) {
 
 // jumpable readies the rows that change along a direction, after observe.
 func (v *vacancy) jumpable(r *vacancyRoom, j *joiner, along jump) *jumpable {
-	o := &jumpable{along: along, inv: 1 / j.sigma}
+	o := &jumpable{along: along, own: j.own}
 	o.gated = slices.Contains(v.gate, along.column) && (along.pivot == 0 || slices.Contains(v.gate, v.mixture.D))
-	norm := math.Log(j.sigma)
+	norm := 0.0
+	if v.normal() {
+		o.inv, norm = 1/j.own[0], math.Log(j.own[0])
+	}
+	var trials []float64
 	for t, y := range v.y {
 		s := v.x[along.column][t] - along.pivot
 		if s == 0 {
@@ -204,9 +216,18 @@ func (v *vacancy) jumpable(r *vacancyRoom, j *joiner, along jump) *jumpable {
 		}
 		o.s, o.z, o.rho, o.y = append(o.s, s), append(o.z, r.z[t]), append(o.rho, r.odds[t]), append(o.y, y)
 		o.density, o.weight = append(o.density, v.density[t]+norm), append(o.weight, w)
+		if v.trials != nil {
+			trials, y = append(trials, v.trials[t]), y/v.trials[t]
+		}
+		if !v.normal() {
+			o.through = append(o.through, v.problem.Link.Nearest(y))
+		}
 	}
 	n := len(o.s)
-	o.at, o.mean, o.log = make([]float64, n), make([]float64, n), make([]float64, n)
+	if o.law = mixture.OfTrials(v.problem.Shape.Density(), trials); !v.normal() {
+		o.derived = mixture.TermsOf(n, len(o.own))
+	}
+	o.at, o.mean, o.log, o.room = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	o.post, o.prior = make([]float64, 2*n), make([]float64, 2*n)
 	return o
 }
@@ -230,14 +251,23 @@ func (o *jumpable) fits(ctx context.Context, g model.Activation, delta, gamma fl
 	if err := g.Eval(ctx, o.mean, o.at); err != nil {
 		return 0, err
 	}
+	floats.AddScaledTo(o.room, o.rho, gamma, o.s)
+	floats.Sub(o.room, o.density)
+	o.exponents()
+	return o.softmax(o.post), nil
+}
+
+// exponents adds the logarithm of the density at the means to what is in room, to the first half of post.
+func (o *jumpable) exponents() {
 	odds := o.post[:len(o.s)]
-	floats.AddScaledTo(odds, o.rho, gamma, o.s)
-	floats.Sub(odds, o.density)
+	if !mixture.Normal(o.law) {
+		o.law.LogDensity(odds, o.room, o.y, o.mean, o.own)
+		return
+	}
 	for t, m := range o.mean {
 		e := (o.y[t] - m) * o.inv
-		odds[t] -= e * e / 2
+		odds[t] = o.room[t] - e*e/2
 	}
-	return o.softmax(o.post), nil
 }
 
 // highest climbs from the places for which rows vote to what gains most.
@@ -268,19 +298,47 @@ type vote struct{ delta, gain float64 }
 
 // places are those for which rows vote, after fits at 0.
 func (o *jumpable) places(ctx context.Context, g model.Activation) ([]float64, error) {
-	slope, now, n := make([]float64, len(o.s)), slices.Clone(o.log), len(o.s)
-	if err := g.Deriv(ctx, slope, o.at); err != nil {
+	now := slices.Clone(o.log)
+	steps, err := o.steps(ctx, g)
+	if err != nil {
 		return nil, err
 	}
-	floats.SubTo(o.post[:n], o.rho, o.density)
 	o.softmax(o.post)
-	votes := make([]vote, 0, n)
-	for t, s := range o.s {
-		if slope[t] != 0 {
-			votes = append(votes, vote{(o.y[t] - o.mean[t]) / (slope[t] * s), o.weight[t] * (o.log[t] - now[t])})
+	votes := make([]vote, 0, len(o.s))
+	for t, step := range steps {
+		if !math.IsNaN(step) {
+			votes = append(votes, vote{step, o.weight[t] * (o.log[t] - now[t])})
 		}
 	}
 	return quantiles(votes), nil
+}
+
+// steps are those that lead through the rows, NaN for none: of normal noise as a tangent of g has it. The first half of
+// post is then as if the expert led through all of them.
+func (o *jumpable) steps(ctx context.Context, g model.Activation) (steps []float64, err error) {
+	steps = make([]float64, len(o.s))
+	floats.SubTo(o.room, o.rho, o.density)
+	if !mixture.Normal(o.law) {
+		for t, s := range o.s {
+			steps[t] = (o.through[t] - o.z[t]) / s
+		}
+		if err := g.Eval(ctx, o.mean, o.through); err != nil {
+			return nil, err
+		}
+		o.exponents()
+		return steps, nil
+	}
+	copy(o.post, o.room)
+	slope := make([]float64, len(o.s))
+	if err := g.Deriv(ctx, slope, o.at); err != nil {
+		return nil, err
+	}
+	for t, s := range o.s {
+		if steps[t] = math.NaN(); slope[t] != 0 {
+			steps[t] = (o.y[t] - o.mean[t]) / (slope[t] * s)
+		}
+	}
+	return steps, nil
 }
 
 // quantiles are places that have equal parts of what all votes would gain between them, in order.
@@ -321,17 +379,25 @@ func (o *jumpable) climb(ctx context.Context, g model.Activation, delta, here fl
 		if err := g.Deriv(ctx, slope, o.at); err != nil {
 			return to, err
 		}
+		if !mixture.Normal(o.law) {
+			o.law.Derive(o.derived, o.y, o.mean, o.own)
+		}
 		var h, score, hGate, scoreGate float64
 		for t, s := range o.s {
 			p, r, w := o.prior[t], o.post[t], o.weight[t]
 			b := slope[t] * s
-			h += w * r * b * b
-			score += w * r * b * (o.y[t] - o.mean[t])
+			if mixture.Normal(o.law) {
+				h += w * r * b * b
+				score += w * r * b * (o.y[t] - o.mean[t])
+			} else if r > 0 {
+				h += w * r * b * b * o.derived.Expected[t]
+				score += w * r * b * o.derived.Score[t]
+			}
 			hGate += w * p * (1 - p) * s * s
 			scoreGate += w * (r - p) * s
 		}
-		if h > 0 {
-			delta += score / h
+		if step := score / h; math.Abs(step) < longestJump { // where g is flat there is none
+			delta += step
 		}
 		if o.gated {
 			gamma += scoreGate / (hGate + joinGateRidge)

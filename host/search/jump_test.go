@@ -55,7 +55,7 @@ func TestJumpIsTheLikelihood(t *testing.T) {
 		}
 		before := logLikelihood(t, p, q)
 		gain := func(by jump) float64 {
-			moved := &joiner{a: slices.Clone(j.a), w: slices.Clone(j.w), sigma: j.sigma}
+			moved := &joiner{a: slices.Clone(j.a), w: slices.Clone(j.w), own: j.own}
 			v.move(moved, by)
 			return logLikelihood(t, p, v.with(moved)) - before
 		}

@@ -50,9 +50,9 @@ const (
 )
 
 // NeighboursHelp says whether fits of one expert less or more are places to begin: under one gate, where g is
-// that of all experts, the noise normal and σ estimated.
+// that of all experts, none is always 0, and σ is estimated.
 func NeighboursHelp(p *problem.Problem) bool {
-	return OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil && p.Shape.Sigma == 0
+	return OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero && p.Shape.Sigma == 0
 }
 
 // Nested says whether a mixture of k experts is one of k + 1 too: two of these are then the same expert, between which

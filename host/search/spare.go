@@ -24,12 +24,12 @@ import (
 // with p the gate's probabilities and r the posteriors, for each expert.
 func losses(ctx context.Context, p *problem.Problem, q *model.Params) ([]float64, error) {
 	out, gate, joint := make([]float64, q.K), make([]float64, q.K), make([]float64, q.K)
+	room := make([]float64, q.K*model.BlockRows)
 	err := EachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
+		post.Joint(room)
 		for t := range b.N {
 			for i := range q.K {
-				e := post.StdOf(i)[t]
-				gate[i] = post.Scores[i*b.N+t]
-				joint[i] = gate[i] - math.Log(q.SigmaOf(i)) - e*e/2
+				gate[i], joint[i] = post.Scores[i*b.N+t], room[i*b.N+t]
 			}
 			w := b.Weight(t)
 			all := floats.LogSumExp(joint) - floats.LogSumExp(gate)
@@ -109,7 +109,7 @@ const (
 
 // spareable says whether the places of experts are looked for one by one.
 func spareable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil
+	return p.Shape.K > 1 && OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero
 }
 
 // spares are the experts of q of which the data hardly ask for one, those that are missed least first, and the one that

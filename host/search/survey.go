@@ -250,7 +250,9 @@ func (s *likelihoods) take() *loss.Likelihood {
 func (s *likelihoods) put(l *loss.Likelihood) { s.idle.Put(l) }
 
 // few says whether the rows are few for the parameters.
-func (s *surveyor) few() bool { return s.problem.N() < s.scope.fewRows*s.problem.Shape.Parameters() }
+func (s *surveyor) few() bool { return s.scope.few(s.problem) }
+
+func (s scope) few(p *problem.Problem) bool { return p.N() < s.fewRows*p.Shape.Parameters() }
 
 // start makes starts of the kinds in turn until they find nothing new, or the work is
 // done.

@@ -22,9 +22,9 @@ import (
 
 // vacancy is a mixture that one more expert may join, the others and their gate as they are. With
 // p(y|x) its density and L(x) the log of the sum of its gate's exponentials, an expert of
-// coefficients a, noise σ and gate w gains
+// coefficients a, own parameters ψ and gate w gains
 //
-//	Σ_rows log(1 + exp(t)) − log(1 + exp(ρ)),  ρ = ⟨w,x⟩ − L(x),  t = ρ + log f(y; g(⟨a,x⟩), σ) − log p(y|x),
+//	Σ_rows log(1 + exp(t)) − log(1 + exp(ρ)),  ρ = ⟨w,x⟩ − L(x),  t = ρ + log f(y; g(⟨a,x⟩), ψ) − log p(y|x),
 //
 // of log-likelihood: a mixture of two, of which one is known. Its maxima are found by EM at a small part of
 // the price of those of all parameters, so that very many starts can be made.
@@ -33,13 +33,17 @@ type vacancy struct {
 	rows    *table
 	mixture *model.Params // the others
 
-	x             [][]float64 // columns of the features, then ones
-	experts, gate []int       // the columns that an expert and a gate see
-	y, weight     []float64   // weight is nil where all are 1
-	density       []float64   // log p(y|x), up to the family's constant
-	logSum        []float64   // L(x)
-	std           []float64   // |y − m_i|/σ_i of the most probable expert
-	whose         [][]float64 // posteriors of the others
+	law           mixture.Density // with the trials of the rows
+	x             [][]float64     // columns of the features, then ones
+	experts, gate []int           // the columns that an expert and a gate see
+	y, weight     []float64       // weight is nil where all are 1
+	offset        []float64       // of the predictors; nil for none
+	trials        []float64       // nil for none
+	working       []float64       // what lines are fitted to: y, or see [problem.Link]
+	density       []float64       // log p(y|x), of normal noise up to ½ log 2π
+	logSum        []float64       // L(x)
+	std           []float64       // (y − m_i)/σ_i of the most probable expert, or its standardised score
+	whose         [][]float64     // posteriors of the others
 	rms           float64
 	rooms         sync.Pool
 }
@@ -47,26 +51,29 @@ type vacancy struct {
 // newVacancy readies the rows of p for an expert that joins q.
 func newVacancy(ctx context.Context, p *problem.Problem, rows *table, q *model.Params) (*vacancy, error) {
 	n := rows.data.N
-	v := &vacancy{problem: p, rows: rows, mixture: q, rms: p.RMS(), whose: newColumns(q.K, n)}
+	v := &vacancy{problem: p, rows: rows, mixture: q, law: p.Shape.Density(), rms: p.RMS(), whose: newColumns(q.K, n)}
 	v.x = newColumns(q.D+1, n)
 	v.experts, v.gate = p.Shape.Free().Columns(p.Shape.Blank(1))
 	if p.Shape.ConstantGate {
 		v.gate = []int{q.D}
 	}
 	v.y, v.density, v.logSum, v.std = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
-	logits, at := make([]float64, q.K*model.BlockRows), 0
+	logits, std, at := make([]float64, q.K*model.BlockRows), make([]float64, q.K*model.BlockRows), 0
 	err := EachPosterior(ctx, p, rows.data, q, nil, func(b *model.Block, post *mixture.Posterior) {
 		to := at + b.N
 		for j := range q.D {
 			copy(v.x[j][at:to], b.Col(j))
 		}
 		copy(v.y[at:to], b.Y)
-		if b.Role[model.Weights] != nil {
-			v.weight = append(v.weight, b.Role[model.Weights]...)
-		}
+		v.weight = append(v.weight, b.Role[model.Weights]...)
+		v.offset = append(v.offset, b.Role[model.Offsets]...)
+		v.trials = append(v.trials, b.Role[model.Trials]...)
 		q.GateLogits(logits[:q.K*b.N], b)
 		model.Softmax(logits[:q.K*b.N], v.logSum[at:to], logits[:q.K*b.N], b.N)
 		floats.SubTo(v.density[at:to], post.LogJoint, post.LogPrior)
+		for i := range q.K {
+			post.Errors(std[i*b.N:(i+1)*b.N], i)
+		}
 		for r := range b.N {
 			best := 0
 			for i := range q.K {
@@ -75,29 +82,38 @@ func newVacancy(ctx context.Context, p *problem.Problem, rows *table, q *model.P
 					best = i
 				}
 			}
-			v.std[at+r] = post.StdOf(best)[r]
+			v.std[at+r] = std[best*b.N+r]
 		}
 		at = to
 	})
 	for r := range v.x[q.D] {
 		v.x[q.D][r] = 1
 	}
+	v.law = mixture.OfTrials(v.law, v.trials)
+	for i := range rows.working.Blocks {
+		v.working = append(v.working, rows.working.Blocks[i].Y...)
+	}
 	return v, err
 }
+
+// normal says whether the noise is.
+func (v *vacancy) normal() bool { return mixture.Normal(v.law) }
 
 // joiner is an expert that joins a vacancy, and what it gains there.
 type joiner struct {
 	a, w  []float64 // coefficients of the vacancy's columns
-	sigma float64
+	own   []float64 // ψ
 	gain  float64
 	steps int
 }
 
 // vacancyRoom is what a run of EM needs.
 type vacancyRoom struct {
-	z, slope, e, odds, prior, post, log, terms []float64
-	two                                        []float64 // logits of two classes
-	scaled                                     [][]float64
+	z, mean, slope, odds, prior, post, log, terms []float64
+	e                                             []float64     // residuals of normal noise
+	derived                                       mixture.Terms // of any other density
+	two                                           []float64     // logits of two classes
+	scaled                                        [][]float64
 }
 
 func (v *vacancy) room() *vacancyRoom {
@@ -105,9 +121,13 @@ func (v *vacancy) room() *vacancyRoom {
 		return r
 	}
 	n := len(v.y)
-	c := newColumns(8, n)
-	return &vacancyRoom{c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], make([]float64, 2*n),
-		newColumns(max(len(v.experts), len(v.gate)), n)}
+	c := newColumns(9, n)
+	r := &vacancyRoom{z: c[0], mean: c[1], slope: c[2], odds: c[3], prior: c[4], post: c[5], log: c[6], terms: c[7],
+		e: c[8], two: make([]float64, 2*n), scaled: newColumns(max(len(v.experts), len(v.gate)), n)}
+	if !v.normal() {
+		r.derived = mixture.TermsOf(n, len(v.law.Own()))
+	}
+	return r
 }
 
 const (
@@ -149,7 +169,7 @@ func (v *vacancy) join(ctx context.Context, r *vacancyRoom, j *joiner, aim float
 			break
 		}
 		if gain > best.gain {
-			best = joiner{slices.Clone(j.a), slices.Clone(j.w), j.sigma, gain, j.steps}
+			best = joiner{slices.Clone(j.a), slices.Clone(j.w), slices.Clone(j.own), gain, j.steps}
 		}
 		if j.steps >= joinSteps || j.steps > 4 && (gain-last < joinGain || aim-gain > 100*(gain-last)) {
 			break
@@ -183,13 +203,16 @@ func (v *vacancy) joiners(ctx context.Context, n int, use stream.Use, index int,
 	return joined, err
 }
 
-// means sets z, the slopes and the residuals.
+// means sets z, the means, the slopes and the residuals.
 func (v *vacancy) means(ctx context.Context, r *vacancyRoom, j *joiner) error {
 	v.linear(r.z, v.experts, j.a)
-	if err := v.problem.G.Eval(ctx, r.e, r.z); err != nil {
+	if v.offset != nil {
+		floats.Add(r.z, v.offset)
+	}
+	if err := v.problem.G.Eval(ctx, r.mean, r.z); err != nil {
 		return err
 	}
-	floats.SubTo(r.e, v.y, r.e)
+	floats.SubTo(r.e, v.y, r.mean)
 	return v.problem.G.Deriv(ctx, r.slope, r.z)
 }
 
@@ -208,11 +231,16 @@ func (v *vacancy) observe(ctx context.Context, r *vacancyRoom, j *joiner) (float
 	n := len(v.y)
 	v.priors(r, j)
 	gain := -v.sum(r.log)
-	norm := math.Log(j.sigma)
-	inv := 1 / j.sigma
-	for t, e := range r.e {
-		e *= inv
-		r.two[t] = r.odds[t] - 0.5*e*e - norm - v.density[t]
+	if v.normal() {
+		norm := math.Log(j.own[0])
+		inv := 1 / j.own[0]
+		for t, e := range r.e {
+			e *= inv
+			r.two[t] = r.odds[t] - 0.5*e*e - norm - v.density[t]
+		}
+	} else {
+		floats.SubTo(r.log, r.odds, v.density)
+		v.law.LogDensity(r.two[:n], r.log, v.y, r.mean, j.own)
 	}
 	clear(r.two[n:])
 	model.Softmax(r.two, r.log, r.two, n)
@@ -241,16 +269,31 @@ func (v *vacancy) stepGate(r *vacancyRoom, j *joiner) {
 	}
 }
 
-// stepExpert is a Gauss–Newton step for the coefficients, weighted by the posteriors, and the variance for σ.
+// stepExpert is a step of Fisher's scoring for the coefficients, weighted by the posteriors, and one for the own
+// parameters: Gauss–Newton's and the variance of normal noise.
 func (v *vacancy) stepExpert(ctx context.Context, r *vacancyRoom, j *joiner) error {
+	if !v.normal() {
+		v.law.Derive(r.derived, v.y, r.mean, j.own)
+	}
 	for t, p := range r.post {
-		r.log[t] = p * r.slope[t] * r.slope[t]
-		r.terms[t] = p * r.slope[t] * r.e[t]
+		expected, score := 1.0, r.e[t]
+		if !v.normal() {
+			expected, score = r.derived.Expected[t], r.derived.Score[t]
+		}
+		r.log[t], r.terms[t] = 0, 0
+		if p > 0 { // else the derivatives may be no numbers
+			r.log[t] = p * r.slope[t] * r.slope[t] * expected
+			r.terms[t] = p * r.slope[t] * score
+		}
 	}
 	if step := v.solve(r, v.experts, r.log, r.terms, nil, 0); step != nil {
 		floats.Add(j.a, step)
 	}
-	if !v.problem.Shape.PerExpert || v.problem.Shape.Sigma > 0 {
+	switch {
+	case !v.problem.Shape.PerExpert || v.problem.Shape.Sigma > 0:
+		return nil
+	case !v.normal():
+		v.stepOwn(r, j)
 		return nil
 	}
 	if err := v.means(ctx, r, j); err != nil {
@@ -261,9 +304,33 @@ func (v *vacancy) stepExpert(ctx context.Context, r *vacancyRoom, j *joiner) err
 	}
 	mass := v.sum(r.post)
 	if s := math.Sqrt(v.sum(r.log) / max(mass, 1e-300)); s > 0 && !math.IsInf(s, 0) {
-		j.sigma = max(s, j.sigma/2, leastJoining*v.rms)
+		j.own[0] = max(s, j.own[0]/2, leastJoining*v.rms)
 	}
 	return nil
+}
+
+// stepOwn is a Newton step for the logarithm of each own parameter that is estimated, alone, of at most its half or
+// double.
+func (v *vacancy) stepOwn(r *vacancyRoom, j *joiner) {
+	own := v.law.Own()
+	for q := range own[:len(own)-v.problem.Shape.Free().GivenOwn] {
+		for t, p := range r.post {
+			r.terms[t], r.log[t] = 0, 0
+			if p > 0 {
+				r.terms[t], r.log[t] = p*r.derived.OwnScore[q][t], p*r.derived.OwnInformation[mixture.OwnAt(q, q)][t]
+			}
+		}
+		step := v.sum(r.terms) / math.Abs(v.sum(r.log))
+		if math.IsNaN(step) {
+			continue
+		}
+		step = min(max(step, -math.Ln2), math.Ln2)
+		least := own[q].Least
+		if q == 0 && v.law.Domain().Scale {
+			least = leastJoining * v.rms
+		}
+		j.own[q] = min(max(j.own[q]*math.Exp(step), least), own[q].Most)
+	}
 }
 
 // leastJoining is the least noise of an expert that joins, as a part of the target's root mean square.
@@ -311,7 +378,7 @@ func (v *vacancy) begin(r *vacancyRoom) *joiner {
 		}
 	}
 	q := v.mixture
-	j := &joiner{a: make([]float64, len(v.experts)), w: make([]float64, len(v.gate)), sigma: q.SigmaOf(of)}
+	j := &joiner{a: make([]float64, len(v.experts)), w: make([]float64, len(v.gate)), own: q.OwnOf(nil, of)}
 	for c, col := range v.experts {
 		if col < q.D {
 			j.a[c] = q.Regressor(of)[col]
@@ -353,19 +420,13 @@ func (v *vacancy) priors(r *vacancyRoom, j *joiner) {
 
 // beside returns parameters of a shape with the experts of q, which has one less, behind a blank one.
 func beside(shape problem.Shape, q *model.Params) *model.Params {
-	out := shape.Blank(q.Sigma[0])
-	copy(out.Regressors[q.D:], q.Regressors)
-	copy(out.Gating[min(q.D, len(out.Gating)):], q.Gating)
-	if out.RegressorIntercepts != nil {
-		copy(out.RegressorIntercepts[1:], q.RegressorIntercepts)
+	out := shape.Blank(q.SigmaOf(0))
+	for i := range q.K {
+		out.CopyExpert(i+1, q, i)
 	}
+	copy(out.Gating[min(q.D, len(out.Gating)):], q.Gating)
 	if out.GatingIntercepts != nil {
 		copy(out.GatingIntercepts[1:], q.GatingIntercepts)
-	}
-	if len(out.Sigma) > 1 {
-		for i := range q.K {
-			out.Sigma[i+1] = q.SigmaOf(i)
-		}
 	}
 	return out
 }
@@ -375,7 +436,10 @@ func (v *vacancy) with(j *joiner) *model.Params {
 	q := v.mixture
 	out := beside(v.problem.Shape, q)
 	if len(out.Sigma) > 1 {
-		out.Sigma[0] = j.sigma
+		out.Sigma[0] = j.own[0]
+		for i, values := range out.Own {
+			values[0] = j.own[1+i]
+		}
 	}
 	for c, col := range v.experts {
 		if col < q.D {
@@ -483,7 +547,7 @@ func (v *vacancy) alongPlane(rng *rand.Rand, r *vacancyRoom, from []int) {
 		for c, col := range v.experts {
 			x.Set(i, c, v.x[col][from[at]])
 		}
-		y.SetVec(i, v.y[from[at]])
+		y.SetVec(i, v.working[from[at]])
 	}
 	var a mat.VecDense
 	if a.SolveVec(x, y) != nil {
@@ -492,7 +556,7 @@ func (v *vacancy) alongPlane(rng *rand.Rand, r *vacancyRoom, from []int) {
 	v.linear(r.z, v.experts, a.RawVector().Data)
 	miss, order := make([]float64, n), make([]int, n)
 	for t, z := range r.z {
-		miss[t] = math.Abs(v.y[t] - z)
+		miss[t] = math.Abs(v.working[t] - z)
 	}
 	floats.Argsort(miss, order)
 	for _, t := range order[:min(n, max(4*d, n/50))] {

@@ -13,8 +13,11 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
+	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -27,8 +30,10 @@ func anywhere(p *problem.Problem, rng *rand.Rand) *model.Params {
 			v[i] = rng.NormFloat64()
 		}
 	}
-	for i := range q.Sigma {
-		q.Sigma[i] = math.Exp(rng.NormFloat64() / 4)
+	for _, v := range append(q.Own, q.Sigma) {
+		for i := range v {
+			v[i] *= math.Exp(rng.NormFloat64() / 4)
+		}
 	}
 	return p.Shape.Adopt(q)
 }
@@ -53,6 +58,36 @@ func vacant(t *testing.T, each func(name string, p *problem.Problem, two *model.
 			each(name+", "+f.Name, p, q, rng)
 		}
 	}
+	for _, c := range []struct {
+		family string
+		act    sdk.Family
+		r      problem.Request
+	}{
+		{"poisson", exp.Family, problem.Request{Intercepts: problem.BothIntercepts}},
+		{"negative-binomial", exp.Family, problem.Request{Noise: problem.PerExpert{}}},
+		{"gamma", exp.Family, problem.Request{}},
+		{"binomial", sigmoid.Family, problem.Request{Intercepts: problem.GateIntercepts}},
+		{"student-t", tanh.Family, problem.Request{Noise: problem.PerExpert{}, Intercepts: problem.BothIntercepts}},
+	} {
+		cfg := sample.Config{Activation: activation(t, c.act), K: 3, D: 4, N: 600, Sigma: 1.5, Family: c.family, Design: sample.Random, Seed: 6}
+		if c.family == "binomial" {
+			cfg.Trials = 5
+		}
+		if c.family == "student-t" {
+			cfg.Own = []float64{4}
+		}
+		if c.family == "poisson" || c.family == "binomial" {
+			cfg.Sigma = 0
+		}
+		s, err := sample.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.r.K, c.r.Family = 3, c.family
+		p := load(t, s, activation(t, c.act), c.r)
+		rng := rand.New(rand.NewPCG(9, 9))
+		each(c.family, p, anywhere(p.With(2), rng), rng)
+	}
 }
 
 // TestVacancyIsTheLikelihood: what an expert gains that joins is the difference of the log-likelihoods with it and
@@ -68,14 +103,16 @@ func TestVacancyIsTheLikelihood(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			j := &joiner{a: make([]float64, len(v.experts)), w: make([]float64, len(v.gate)), sigma: two.Sigma[0]}
+			j := &joiner{a: make([]float64, len(v.experts)), w: make([]float64, len(v.gate)), own: two.OwnOf(nil, 0)}
 			for _, c := range [][]float64{j.a, j.w} {
 				for i := range c {
 					c[i] = rng.NormFloat64()
 				}
 			}
 			if p.Shape.PerExpert {
-				j.sigma = 0.4
+				for q := range j.own {
+					j.own[q] = 1.4
+				}
 			}
 			got, err := v.observe(t.Context(), v.room(), j)
 			if err != nil {
@@ -197,7 +234,7 @@ func TestPlaceSpares(t *testing.T) {
 	pair := p.With(2)
 	two = likelihood(pair, pair.Rows).Params(climbed(t, pair, pair.Rows, two).X)
 	v := &vacancy{problem: p, mixture: two, experts: []int{0, 1, 2}, gate: []int{0, 1, 2}}
-	idle := v.with(&joiner{a: []float64{3, 3, 0}, w: []float64{0, 0, -30}, sigma: 1})
+	idle := v.with(&joiner{a: []float64{3, 3, 0}, w: []float64{0, 0, -30}, own: []float64{1}})
 	truth := p.Shape.Blank(0.2)
 	for i, line := range lines {
 		copy(truth.Regressor(i), line[:2])
