@@ -156,6 +156,11 @@ func (s Shape) Limit(q *model.Params) *model.Params {
 	return q
 }
 
+// TwoValued says whether the density is one of targets that are 0 or 1.
+func (p *Problem) TwoValued() bool {
+	return p.Shape.Density().Domain().Most == 1 && p.Schema.Roles[model.Trials] == ""
+}
+
 // Link is where the starts of a fit begin whose density is not normal: at predictors z at which g(z) is near y.
 type Link struct {
 	z, g           []float64 // g on a grid, ascending in g

@@ -106,10 +106,12 @@ func (f *Found) seen() Seen {
 }
 
 // unmet is how many starts are made where the optimum would pass and so few have met it that they say nothing, and no
-// survey says more; 0 for no more.
+// survey says more; 0 for no more. Targets of two values tell so little of which expert a row is of that the first few
+// starts may agree on another optimum, and no test sees it.
 func unmet(p *problem.Problem, all []*Candidate, c *infer.Certificate, s *Survey) int {
-	few := Count(all, func(c *Candidate) bool { return c.Agrees }) < agreeing && len(all) < infer.StartsWanted
-	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.Classes() == 1 || !OneGate(p) || !few {
+	few := Count(all, func(c *Candidate) bool { return c.Agrees }) < agreeing || p.TwoValued()
+	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.Classes() == 1 || !OneGate(p) || !few ||
+		len(all) >= infer.StartsWanted {
 		return 0
 	}
 	return infer.StartsWanted
@@ -234,7 +236,9 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		}
 	}
 	random := Random(p, e)
-	t.Soft = random
+	if p.Link == nil { // they begin with noise as large as y
+		t.Soft = random
+	}
 	var subspace Start
 	within := e.Subspace != nil && p.Shape.K > 1 && p.Link == nil // small mixtures there are of normal noise
 	if within {

@@ -190,7 +190,7 @@ func TestOneExpertAlone(t *testing.T) {
 	}
 }
 
-// TestUnmet: an optimum that would pass, and that fewer than three starts have met, is given starts up to twelve; not after a survey.
+// TestUnmet: an optimum that would pass, and that fewer than three starts have met, is given starts up to twelve, of targets of two values however many have met it; not after a survey.
 func TestUnmet(t *testing.T) {
 	p := parallels(t, 60, 2, func(r int) float64 { return float64(r%2) * 10 }, problem.Request{})
 	met := func(agree, of int) (all []*Candidate) {
@@ -202,6 +202,8 @@ func TestUnmet(t *testing.T) {
 		return all
 	}
 	pass := &infer.Certificate{Optimum: infer.Pass}
+	bits := parallels(t, 60, 2, func(int) float64 { return 0 }, problem.Request{})
+	bits.Shape.Family = "binomial"
 	for name, c := range map[string]struct {
 		got, want int
 	}{
@@ -212,6 +214,8 @@ func TestUnmet(t *testing.T) {
 		"a single expert": {unmet(p.With(1), met(1, 4), pass, nil), 0},
 		"suspect":         {unmet(p, met(1, 4), &infer.Certificate{Optimum: infer.Suspect}, nil), 0},
 		"none":            {unmet(p, met(1, 4), nil, nil), 0},
+		"0 and 1":         {unmet(bits, met(4, 4), pass, nil), 12},
+		"0 and 1, twelve": {unmet(bits, met(4, 12), pass, nil), 0},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %d starts, want %d", name, c.got, c.want)
