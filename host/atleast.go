@@ -163,25 +163,31 @@ func (r *rise) most(ctx context.Context, k int) (float64, error) {
 	return most, nil
 }
 
-// withinBIC is by how much BIC may be above the least for a k to be left. In 96 tables of TestOrderStudy, of seeds for
-// choosing, the true k was within 20 in 95, and there were 1.2 such ks in the mean where BIC chose it in all of a cell.
+// withinBIC is by how much BIC may be above the least for a k to be left, however few parameters tell the two apart.
 const withinBIC = 20
 
-// left are the ks from a bound on, if there is one, whose BIC is within withinBIC of the least of them.
+// left are the ks from a bound on, if there is one, whose BIC is within withinBIC of the least of them, or that half of
+// BIC's penalty prefers to the k of the least, which are larger ones: experts that overlap gain too little for the
+// whole of it. docs/studies/inference.md says on which tables both were chosen, and how often the set held k on others.
 func (r rungs) left(bound *fitted.AtLeast) (ks []int) {
+	best := fitted.Candidate{BIC: math.Inf(1)}
 	for _, k := range slices.Sorted(maps.Keys(r)) {
-		if bound == nil || k >= bound.K {
-			ks = append(ks, k)
+		if bound != nil && k < bound.K {
+			continue
+		}
+		ks = append(ks, k)
+		if c := r[k].candidate; c.BIC < best.BIC {
+			best = c
 		}
 	}
-	least := math.Inf(1)
-	for _, k := range ks {
-		if bic := r[k].candidate.BIC; bic < least {
-			least = bic
-		}
-	}
-	return slices.DeleteFunc(ks, func(k int) bool { return !(r[k].candidate.BIC <= least+withinBIC) })
+	return slices.DeleteFunc(ks, func(k int) bool {
+		c := r[k].candidate
+		return !(c.BIC <= best.BIC+withinBIC || halved(c) <= halved(best))
+	})
 }
+
+// halved is BIC with half of its penalty, ½p·log n − 2ℓ.
+func halved(c fitted.Candidate) float64 { return c.BIC/2 - c.LogLikelihood }
 
 // newRowsOf is the log-likelihood of rows by the model that predicts new ones.
 func newRowsOf(ctx context.Context, act sdk.Activation, m *fitted.Model, rows memoryTable) (float64, error) {

@@ -276,18 +276,29 @@ func TestAtLeastOfFewLevels(t *testing.T) {
 	}
 }
 
-// TestLeft: those from the bound on, by BIC.
+// TestLeft: those from the bound on whose BIC is within 20 of the least, and larger ones whose log-likelihood pays half
+// of BIC's penalty: of n = e⁴ rows 2 for each parameter more, of which every expert has three.
 func TestLeft(t *testing.T) {
 	r := rungs{}
-	for k, bic := range map[int]float64{1: 100, 2: 60, 3: 75, 4: 96, 5: math.NaN()} {
-		r[k] = rung{candidate: fitted.Candidate{K: k, BIC: bic}}
+	for k, loglik := range map[int]float64{1: -60, 2: -30, 3: -29, 4: -18.5, 5: -11.9, 6: math.NaN()} {
+		r[k] = rung{candidate: fitted.Candidate{K: k, LogLikelihood: loglik, BIC: 4*3*float64(k) - 2*loglik}}
 	}
+	// BIC is 132, 84, 94, 85, 83.8 and none
 	for _, c := range []struct {
 		bound *fitted.AtLeast
 		want  []int
-	}{{nil, []int{2, 3}}, {&fitted.AtLeast{K: 3}, []int{3}}, {&fitted.AtLeast{K: 4}, []int{4}}, {&fitted.AtLeast{K: 5}, nil}} {
+	}{{nil, []int{2, 3, 4, 5}}, {&fitted.AtLeast{K: 3}, []int{3, 4, 5}}, {&fitted.AtLeast{K: 5}, []int{5}},
+		{&fitted.AtLeast{K: 6}, nil}} {
 		if got := r.left(c.bound); !slices.Equal(got, c.want) {
 			t.Errorf("bound %v: %v, want %v", c.bound, got, c.want)
+		}
+	}
+	// Of 14 parameters more half of the penalty is 28 of twice the log-likelihood; BIC is 28 above the least.
+	for loglik, want := range map[float64][]int{-26: {1, 2}, -26.1: {1}, -25.9: {1, 2}} {
+		r := rungs{1: {candidate: fitted.Candidate{K: 1, LogLikelihood: -40, BIC: 4*20 + 80}},
+			2: {candidate: fitted.Candidate{K: 2, LogLikelihood: loglik, BIC: 4*34 - 2*loglik}}}
+		if got := r.left(nil); !slices.Equal(got, want) {
+			t.Errorf("a log-likelihood of %v: %v, want %v", loglik, got, want)
 		}
 	}
 }

@@ -26,6 +26,7 @@ var (
 	orderFrom = flag.Uint64("orderfrom", 5001, "first table of each design of the study of the number of experts")
 	orderSets = flag.Int("ordersets", 0, "its tables of each design")
 	orderRows = flag.Int("orderrows", 0, "its designs' rows; 0 for 500 and 2,000")
+	orderOnly = flag.String("orderonly", "", "its only design")
 	orderTo   = flag.String("orderto", "", "file to which it adds what came out")
 	orderSum  = flag.String("ordersum", "", "pattern of the files that it sums up")
 )
@@ -73,6 +74,9 @@ func TestOrderStudy(t *testing.T) {
 	}
 	for table := *orderFrom; table < *orderFrom+uint64(*orderSets); table++ {
 		for _, g := range orderDesigns {
+			if *orderOnly != "" && g.name != *orderOnly {
+				continue
+			}
 			near, rare := g.near, g.rare
 			for g.k = 1; g.k <= 3; g.k++ {
 				for _, g.n = range sizes {

@@ -29,7 +29,8 @@ import (
 // experts that can be told apart (Biernacki, Celeux & Govaert 2000). Beside them
 // Fit.EigengapK is the number of experts that T̂2 alone suggests, see
 // [moment.Evidence.EigengapK], and, by method [Auto], Fit.AtLeast a lower confidence bound for the number of experts,
-// Fit.KSet the ks from it on whose BIC is within 20 of the least of them. No data bound the number from above.
+// Fit.KSet the ks from it on that the data leave: those whose BIC is within 20 of the least of them, and larger ones
+// that half of BIC's penalty prefers to the k of the least. No data bound the number from above.
 //
 // Where the rows cannot determine the parameters of so many experts it fits those that they can, and a warning says
 // where it stopped. More experts than rows, and less rows than parameters of the least k, are refused.

@@ -534,15 +534,15 @@ func plausible(m *fitted.Model) string {
 		parts = append(parts, fmt.Sprintf("at least %s, with %.0f%% confidence", plural(b.K, "expert"), 100*b.Level))
 	}
 	if ks := m.Fit.KSet; len(ks) == 1 {
-		parts = append(parts, fmt.Sprintf("k = %d alone within 20 of the least BIC", ks[0]))
+		parts = append(parts, fmt.Sprintf("the data leave k = %d alone", ks[0]))
 	} else if len(ks) > 1 {
 		words := make([]string, len(ks))
 		for i, k := range ks {
 			words[i] = strconv.Itoa(k)
 		}
 		last := len(words) - 1
-		parts = append(parts, fmt.Sprintf("k = %s and %s within 20 of the least BIC",
-			strings.Join(words[:last], ", "), words[last]))
+		parts = append(parts, fmt.Sprintf("the data leave k = %s and %s", strings.Join(words[:last], ", "),
+			words[last]))
 	}
 	if len(parts) == 0 {
 		return ""

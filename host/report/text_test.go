@@ -107,9 +107,9 @@ func TestLargestFirst(t *testing.T) {
 func TestPlausible(t *testing.T) {
 	for want, f := range map[string]fitted.Fit{
 		"": {},
-		"How many: at least 2 experts, with 95% confidence; k = 2 alone within 20 of the least BIC.": {
+		"How many: at least 2 experts, with 95% confidence; the data leave k = 2 alone.": {
 			AtLeast: &fitted.AtLeast{K: 2, Level: 0.95}, KSet: []int{2}},
-		"How many: k = 2, 3 and 5 within 20 of the least BIC.": {KSet: []int{2, 3, 5}},
+		"How many: the data leave k = 2, 3 and 5.": {KSet: []int{2, 3, 5}},
 	} {
 		if got := plausible(&fitted.Model{Fit: f}); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -117,7 +117,7 @@ last_of <- function(m) if (m$zero) "the zero expert" else paste("expert", m$k)
 left_of <- function(object) {
   fit <- object$file$fit
   if (!length(fit$k_set)) return(NULL)
-  set <- paste0("Within 20 of the least BIC: ", paste(unlist(fit$k_set), collapse = ", "), ".")
+  set <- paste0("The data leave k = ", paste(unlist(fit$k_set), collapse = ", "), ".")
   bound <- fit$k_at_least
   if (is.null(bound)) return(set)
   paste0("At least ", bound$k, ", with ", 100 * bound$level, "% confidence. ", set)
