@@ -42,7 +42,7 @@ its certificate needs, which merge makes: one pass more.
 Of rows in groups (--group, or a MODEL that was fitted to such) a part holds the groups
 that begin in its range, whole: the rows of a group stand beside each other, or merge
 refuses it. The gate is that of MODEL, and a column of it that varies within a group is
-refused. There is no certificate of them.
+refused.
 
 The parts carry digests of their rows: a pass over other rows than those of the pass
 before, or of the sums of moe moments, is refused.`,

@@ -220,6 +220,9 @@ func TestMaximiseGroups(t *testing.T) {
 	if by := m.Fit.LogLikelihood - want.Fit.LogLikelihood; math.Abs(by) > 1e-9 {
 		t.Errorf("log-likelihood %v from that on one machine", by)
 	}
+	if c, ref := m.Fit.Certificate, want.Fit.Certificate; c == nil || c.Model != ref.Model || math.Abs(c.PValue-ref.PValue) > 1e-9 {
+		t.Errorf("certificate %+v, on one machine %+v", c, ref)
+	}
 	ids[len(ids)-1] = 0
 	p.Data[0], _ = table("split.csv", 0, len(y))
 	if _, err := p.Maximise(ctx, prism, 0, dir); err == nil || !strings.Contains(err.Error(), `group 0 of column "id" has rows in part 7 of 7 and in part 1`) {

@@ -11,6 +11,8 @@ type Passes struct {
 	SD     []float64 `json:"sd,omitempty"`
 	Target float64   `json:"target"` // root mean square of the target
 	Weight float64   `json:"weight"` // unit of the rows' weights, 1 where there are none
+	// Groups is what the groups weigh; absent where each row has its own expert.
+	Groups float64 `json:"groups,omitempty"`
 
 	// Squares are sums over some of the rows at the parameters before the last step;
 	// absent behind the first pass.
@@ -42,6 +44,7 @@ func (p *Passes) validate(k, d int) error {
 		checkOptional("fit.passes.sd", p.SD, d),
 		checkVector("fit.passes.target", []float64{p.Target}, 1),
 		checkVector("fit.passes.weight", []float64{p.Weight}, 1),
+		checkVector("fit.passes.groups", []float64{p.Groups}, 1),
 	); err != nil {
 		return err
 	}

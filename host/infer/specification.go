@@ -208,6 +208,9 @@ func (m *terms) normal() bool { return mixture.Normal(mixture.DensityOf(m.p.Fami
 func (s *RowSums) Like() *RowSums {
 	out := newRowSums(len(s.Terms), len(s.Prior), len(s.Neighbours.Sums))
 	out.Slopes, out.Telling = make([]float64, len(s.Slopes)), make([]float64, len(s.Telling))
+	if s.Groups != nil {
+		out.Groups = new(GroupSums)
+	}
 	return out
 }
 
@@ -298,6 +301,9 @@ func (s *RowSums) Merge(o *RowSums) {
 	s.Neighbours.merge(&o.Neighbours)
 	floats.Add(s.Slopes, o.Slopes)
 	floats.Add(s.Telling, o.Telling)
+	if s.Groups != nil {
+		s.Groups.merge(o.Groups)
+	}
 }
 
 // sums returns the sums over the data.

@@ -25,35 +25,61 @@ import (
 // and n the number of groups. Instead of the test of neighbours there is one of [GroupSums].
 func GroupTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free,
 	seed uint64, workers int) (Tested, error) {
-	m, err := newGroupTerms(ctx, rows, act, p, free)
-	if err != nil {
-		return Tested{}, err
-	}
-	sums, prior, err := m.sums(ctx)
-	if err != nil {
-		return Tested{}, err
-	}
-	draws := m.draws()
-	drawn := m.sample(prior, draws, seed)
-	return m.tests(ctx, groupTargets{m, drawn, seed, workers}, sums, float64(draws))
-}
-
-func newGroupTerms(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params,
-	free loss.Free) (*groupTerms, error) {
 	s, err := NewSpecification(act, p, free)
 	if err != nil {
-		return nil, err
-	}
-	table, err := byGroup(ctx, rows)
-	if err != nil {
-		return nil, err
+		return Tested{}, err
 	}
 	squares, err := s.Squares(ctx, rows)
 	if err != nil {
-		return nil, err
+		return Tested{}, err
 	}
 	s.Scale(squares)
-	return &groupTerms{terms: s.terms, table: table}, nil
+	sums, drawn, err := s.SumGroups(ctx, rows, 0, nil, seed)
+	if err != nil {
+		return Tested{}, err
+	}
+	return s.GroupTests(ctx, sums, drawn, seed, workers)
+}
+
+// AllGroups is what the draws of a part need to know of the groups of all parts.
+type AllGroups struct {
+	Prior        []float64 // Σ p_i, of every expert
+	Weight       float64   // their number, or the sum of their weights
+	Rows, Groups int
+}
+
+// NoGroupSums returns the sums of no groups.
+func (s *Specification) NoGroupSums() *RowSums {
+	out := s.terms.newSums()
+	out.Groups = new(GroupSums)
+	return out
+}
+
+// SumGroups returns the sums of the terms over the groups of rows, of which first rows of the table come before them,
+// and groups drawn; all is nil where there are no others.
+func (s *Specification) SumGroups(ctx context.Context, rows model.Rows, first int, all *AllGroups,
+	seed uint64) (*RowSums, *GroupDraws, error) {
+	table, err := byGroup(ctx, rows, first)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &groupTerms{terms: s.terms, table: table}
+	sums, prior, err := m.sums(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if all == nil {
+		all = m.all(prior)
+	}
+	return sums, m.sample(prior, all, m.draws(all), seed), nil
+}
+
+// GroupTests makes the tests of the sums over all groups, with targets for the groups drawn, as [Specification.Tests]
+// does of rows.
+func (s *Specification) GroupTests(ctx context.Context, sums *RowSums, drawn *GroupDraws, seed uint64,
+	workers int) (Tested, error) {
+	m := &groupTerms{terms: s.terms, table: drawn.table}
+	return m.tests(ctx, groupTargets{m, drawn, seed, workers}, sums, float64(drawn.wanted))
 }
 
 // groupTable is a table by its groups.
@@ -61,12 +87,14 @@ type groupTable struct {
 	d      int
 	x      []float64 // row-major
 	y      []float64
-	offset []float64 // nil where the table has none
-	groups [][]int   // rows of every group, in the order in which the groups first come
-	weight []float64 // of every group
+	role   model.ByRole[[]float64] // [model.OfLaw], nil where the table has none
+	groups [][]int                 // rows of every group, in the order in which the groups first come
+	weight []float64               // of every group
+	block  []int                   // of the table, in which every group begins
 }
 
-func byGroup(ctx context.Context, rows model.Rows) (*groupTable, error) {
+// byGroup is the table of rows before which first others come.
+func byGroup(ctx context.Context, rows model.Rows, first int) (*groupTable, error) {
 	_, d := rows.Dims()
 	t, places := &groupTable{d: d}, make(map[float64]int)
 	err := model.InOrder(ctx, rows, func(b *model.Block) error {
@@ -76,14 +104,17 @@ func byGroup(ctx context.Context, rows model.Rows) (*groupTable, error) {
 				g = len(t.groups)
 				places[id] = g
 				t.groups, t.weight = append(t.groups, nil), append(t.weight, b.Weight(r))
+				t.block = append(t.block, (first+len(t.y))/model.BlockRows)
 			}
 			t.groups[g] = append(t.groups[g], len(t.y))
 			t.y = append(t.y, b.Y[r])
 			for j := range d {
 				t.x = append(t.x, b.Col(j)[r])
 			}
-			if offset := b.Role[model.Offsets]; offset != nil {
-				t.offset = append(t.offset, offset[r])
+			for _, role := range model.OfLaw {
+				if values := b.Role[role]; values != nil {
+					t.role[role] = append(t.role[role], values[r])
+				}
 			}
 		}
 		return nil
@@ -144,8 +175,10 @@ func (t *groupTable) parts(groups []int) (out []*part) {
 		n := min(model.BlockRows, len(rows)-from)
 		b := &part{Block: model.Block{N: n, X: make([]float64, n*t.d), Y: make([]float64, n)}, group: of[from : from+n]}
 		weights := make([]float64, n)
-		if t.offset != nil {
-			b.Role[model.Offsets] = make([]float64, n)
+		for _, role := range model.OfLaw {
+			if t.role[role] != nil {
+				b.Role[role] = make([]float64, n)
+			}
 		}
 		for i, r := range rows[from : from+n] {
 			g := groups[b.group[i]]
@@ -155,8 +188,10 @@ func (t *groupTable) parts(groups []int) (out []*part) {
 			b.Y[i], weights[i] = t.y[r], t.weight[g]
 			b.first = append(b.first, t.groups[g][0] == r)
 			b.share = append(b.share, 1/float64(len(t.groups[g])))
-			if t.offset != nil {
-				b.Role[model.Offsets][i] = t.offset[r]
+			for _, role := range model.OfLaw {
+				if values := t.role[role]; values != nil {
+					b.Role[role][i] = values[r]
+				}
 			}
 		}
 		b.Role[model.Weights] = weights
@@ -273,38 +308,54 @@ func span(from, to int) []int {
 	return out
 }
 
-// mostGroupRows is about how many rows the draws of groups have at most, where each term has its draws.
-const mostGroupRows = 1_000_000
+// mostGroupNumbers is about how many numbers the draws of groups have at most, where each term has its draws: of parts
+// they travel, 32 MiB of them.
+const mostGroupNumbers = 1 << 22
 
 // draws is how many groups are drawn for the covariance of the terms.
-func (m *groupTerms) draws() int {
+func (m *groupTerms) draws(all *AllGroups) int {
 	terms := m.at[atEnd]
-	rows := float64(len(m.table.y)) / float64(len(m.table.groups))
-	return max(drawsPerTerm*terms, min(drawsFor(terms), int(mostGroupRows/rows)))
+	numbers := float64(m.p.D+1) * float64(all.Rows) / float64(all.Groups)
+	return max(drawsPerTerm*terms, min(drawsFor(terms), int(mostGroupNumbers/numbers)))
 }
 
-// drawnGroups are groups drawn, each with the expert that its targets are to be drawn from.
-type drawnGroups struct {
-	group, expert []int
-	weight        []float64
-}
-
-// sample draws about so many groups as [terms.sample] draws rows.
-func (m *groupTerms) sample(prior []float64, wanted int, seed uint64) (out drawnGroups) {
-	k, total := m.p.K, floats.Sum(m.table.weight)
-	mass := make([]float64, k)
+// all is what is known of a table with these gate's probabilities of every group.
+func (m *groupTerms) all(prior []float64) *AllGroups {
+	k := m.p.K
+	out := &AllGroups{Prior: make([]float64, k), Weight: floats.Sum(m.table.weight), Rows: len(m.table.y),
+		Groups: len(m.table.groups)}
 	for g, w := range m.table.weight {
-		floats.AddScaled(mass, w, prior[g*k:(g+1)*k])
+		floats.AddScaled(out.Prior, w, prior[g*k:(g+1)*k])
 	}
-	rng := stream.New(seed, stream.CertificateRow, 0)
-	for i, of := range mass {
-		boost := max(1, total/(float64(k)*max(of, 1)))
-		at, rate := rng.Float64(), boost*float64(wanted)/total
-		for g, w := range m.table.weight {
-			for at += rate * prior[g*k+i] * w; at >= 1; at-- {
-				out.group, out.expert = append(out.group, g), append(out.expert, i)
-				out.weight = append(out.weight, 1/boost)
+	return out
+}
+
+// sample draws about so many groups as [terms.sample] draws rows: evenly among those that begin in one block.
+func (m *groupTerms) sample(prior []float64, all *AllGroups, wanted int, seed uint64) *GroupDraws {
+	k, out := m.p.K, NewGroupDraws(m.p.D)
+	out.wanted = wanted
+	boost, at, of := make([]float64, k), make([]float64, k), -1
+	for i, mass := range all.Prior {
+		boost[i] = max(1, all.Weight/(float64(k)*max(mass, 1)))
+	}
+	for g, w := range m.table.weight {
+		if block := m.table.block[g]; block != of {
+			of = block
+			rng := stream.New(seed, stream.CertificateRow, block)
+			for i := range at {
+				at[i] = rng.Float64()
 			}
+		}
+		drawn := len(out.expert)
+		for i := range k {
+			rate := boost[i] * float64(wanted) / all.Weight
+			for at[i] += rate * prior[g*k+i] * w; at[i] >= 1; at[i]-- {
+				out.expert, out.weight = append(out.expert, i), append(out.weight, 1/boost[i])
+			}
+		}
+		if len(out.expert) > drawn {
+			out.table.take(m.table, g)
+			out.upTo = append(out.upTo, len(out.expert))
 		}
 	}
 	return out
@@ -313,7 +364,7 @@ func (m *groupTerms) sample(prior []float64, wanted int, seed uint64) (out drawn
 // groupTargets are those of groups drawn.
 type groupTargets struct {
 	*groupTerms
-	drawn   drawnGroups
+	drawn   *GroupDraws
 	seed    uint64
 	workers int
 }
@@ -323,7 +374,8 @@ const groupChunks = 16
 
 func (d groupTargets) each(ctx context.Context, times, values int,
 	fn func(sums []float64, terms, room [][]float64, weight []float64)) ([]float64, error) {
-	n := len(d.drawn.group) * times
+	of := d.drawn.groups()
+	n := len(of) * times
 	batches := (n + model.BlockRows - 1) / model.BlockRows
 	chunks := make([][]float64, min(groupChunks, batches))
 	room := make([]*groupRoom, model.Workers(d.workers))
@@ -341,8 +393,8 @@ func (d groupTargets) each(ctx context.Context, times, values int,
 			var groups, experts []int
 			var weight []float64
 			for i := batch * model.BlockRows; i < min((batch+1)*model.BlockRows, n); i++ {
-				from := i % len(d.drawn.group)
-				groups, experts = append(groups, d.drawn.group[from]), append(experts, d.drawn.expert[from])
+				from := i % len(of)
+				groups, experts = append(groups, of[from]), append(experts, d.drawn.expert[from])
 				weight = append(weight, d.drawn.weight[from])
 			}
 			rng := stream.New(d.seed, stream.CertificateTarget, batch)
@@ -373,7 +425,7 @@ func (d groupTargets) each(ctx context.Context, times, values int,
 func (d groupTargets) draw(w *groupRoom, b *part, experts []int, rng *rand.Rand) {
 	for t, g := range b.group {
 		i := experts[g]
-		b.Y[t] = mixture.Draw(rng, w.Density, w.g[i*b.N+t], d.psi[i])
+		b.Y[t] = mixture.Draw(rng, mixture.OfRow(w.Density, t), w.g[i*b.N+t], d.psi[i])
 	}
 }
 
@@ -397,6 +449,14 @@ func (s *GroupSums) add(alike, weight float64, rows int) {
 		s.Products += alike
 		s.Squares += alike * alike
 	}
+}
+
+// merge adds those of other groups.
+func (s *GroupSums) merge(o *GroupSums) {
+	s.Weight += o.Weight
+	s.Pairs += o.Pairs
+	s.Products += o.Products
+	s.Squares += o.Squares
 }
 
 // leastPairs groups of several rows are needed for the test: its statistic is at most their number, and of fewer could

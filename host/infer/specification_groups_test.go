@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -19,9 +20,10 @@ import (
 // alone, in any order.
 func groupRows(p *model.Params, groups, first int, rng *rand.Rand) *model.Data {
 	type row struct {
-		x  []float64
-		y  float64
-		id float64
+		x      []float64
+		y      float64
+		id     float64
+		trials float64
 	}
 	var rows []row
 	density := mixture.DensityOf(p.Family)
@@ -42,7 +44,13 @@ func groupRows(p *model.Params, groups, first int, rng *rand.Rand) *model.Data {
 			}
 			x[p.D-1] = level
 			m := groupMean(p, z, x)
-			rows = append(rows, row{x, mixture.FromNormal(density, m, p.OwnOf(nil, z), rng.NormFloat64()), float64(g)})
+			out := row{x: x, id: float64(g)}
+			if p.Family == "binomial" {
+				out.trials = 1 + float64(rng.IntN(4))
+				density = mixture.OfTrials(mixture.DensityOf(p.Family), []float64{out.trials})
+			}
+			out.y = mixture.FromNormal(density, m, p.OwnOf(nil, z), rng.NormFloat64())
+			rows = append(rows, out)
 		}
 	}
 	rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
@@ -57,6 +65,9 @@ func groupRows(p *model.Params, groups, first int, rng *rand.Rand) *model.Data {
 		}
 		for _, r := range part {
 			b.Y, b.Role[model.Groups] = append(b.Y, r.y), append(b.Role[model.Groups], r.id)
+			if r.trials > 0 {
+				b.Role[model.Trials] = append(b.Role[model.Trials], r.trials)
+			}
 		}
 		data.Blocks = append(data.Blocks, b)
 	}
@@ -65,10 +76,31 @@ func groupRows(p *model.Params, groups, first int, rng *rand.Rand) *model.Data {
 
 func groupMean(p *model.Params, i int, x []float64) float64 {
 	z := floats.Dot(p.Regressor(i), x) + p.RegressorIntercepts[i]
-	if p.Family == "poisson" {
+	switch p.Family {
+	case "poisson":
 		return math.Exp(z)
+	case "binomial":
+		return 1 / (1 + math.Exp(-z))
 	}
 	return z
+}
+
+// sigmoidal is g = 1/(1 + exp(−z)).
+type sigmoidal struct{}
+
+func (sigmoidal) Eval(_ context.Context, dst, z []float64) error {
+	for i, v := range z {
+		dst[i] = 1 / (1 + math.Exp(-v))
+	}
+	return nil
+}
+
+func (s sigmoidal) Deriv(ctx context.Context, dst, z []float64) error {
+	err := s.Eval(ctx, dst, z)
+	for i, v := range dst[:len(z)] {
+		dst[i] = v * (1 - v)
+	}
+	return err
 }
 
 func groupParams(family string) *model.Params {
@@ -85,12 +117,12 @@ func groupParams(family string) *model.Params {
 
 // TestGroupTerms: the sums of the scores among the terms are the gradient of the likelihood of groups, at any
 // parameters; under the model every term has mean 0 over groups, within four standard errors, and so have the products
-// of residuals, which are those of pairs written out.
+// of residuals, which are those of pairs written out. The binomial has trials.
 func TestGroupTerms(t *testing.T) {
 	free := loss.All
 	free.GateColumns = []int{2}
-	for _, family := range []string{"", "poisson"} {
-		act := map[string]model.Activation{"": identity{}, "poisson": exponential{}}[family]
+	for _, family := range []string{"", "poisson", "binomial"} {
+		act := map[string]model.Activation{"": identity{}, "poisson": exponential{}, "binomial": sigmoidal{}}[family]
 		truth := groupParams(family)
 		data := groupRows(truth, 3000, model.BlockRows+44, rand.New(rand.NewPCG(34, 5)))
 		at := truth.Clone()
@@ -172,7 +204,11 @@ func (m *groupTerms) alike(post []float64, g int) (sum float64) {
 				continue
 			}
 			out := [][]float64{{0}, {0}, {0}}
-			shapeUnder(mixture.DensityOf(m.p.Family), out, []float64{0}, []float64{1}, m.table.y[row:row+1],
+			density := mixture.DensityOf(m.p.Family)
+			if trials := m.table.role[model.Trials]; trials != nil {
+				density = mixture.OfTrials(density, trials[row:row+1])
+			}
+			shapeUnder(density, out, []float64{0}, []float64{1}, m.table.y[row:row+1],
 				[]float64{mean}, nil)
 			h[t] = out[2][0]
 		}
@@ -202,7 +238,9 @@ func TestGroupCovariance(t *testing.T) {
 		t.Fatal(err)
 	}
 	const draws = 20000
-	got, err := covarianceOf(t.Context(), groupTargets{m, m.sample(prior, draws, 1), 1, 2}, 1, m.at[atNonlinearity:])
+	drawn := m.sample(prior, m.all(prior), draws, 1)
+	of := &groupTerms{terms: m.terms, table: drawn.table}
+	got, err := covarianceOf(t.Context(), groupTargets{of, drawn, 1, 2}, 1, m.at[atNonlinearity:])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,6 +282,22 @@ func TestGroupCovariance(t *testing.T) {
 			}
 		}
 	}
+}
+
+// newGroupTerms are those of rows at p.
+func newGroupTerms(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params,
+	free loss.Free) (*groupTerms, error) {
+	s, err := NewSpecification(act, p, free)
+	if err != nil {
+		return nil, err
+	}
+	squares, err := s.Squares(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	s.Scale(squares)
+	table, err := byGroup(ctx, rows, 0)
+	return &groupTerms{terms: s.terms, table: table}, err
 }
 
 // TestLightened: a number at some place of a t law of variance 1, whose kurtosis is 3 + 6/(ν − 4), goes to that place of the normal one,

@@ -32,7 +32,9 @@ const notYet = "no certificate yet: another pass at this model makes it"
 
 // certifies says whether sums at m are those of its certificate.
 func certifies(m *fitted.Model) bool {
-	return m.Fit.Method == NewtonMethod && m.Fit.Converged && m.Fit.Passes != nil && m.Fit.Passes.Squares != nil
+	p := m.Fit.Passes
+	return m.Fit.Method == NewtonMethod && m.Fit.Converged && p != nil && p.Squares != nil &&
+		(m.Groups == nil || p.Groups > 0)
 }
 
 // specificationOf begins the tests of m in the units of its fit; act may be nil where
@@ -47,14 +49,6 @@ func specificationOf(m *fitted.Model, act sdk.Activation) (*infer.Specification,
 	return spec, err
 }
 
-// specification is [specificationOf] of a pass, nothing of which is evaluated.
-func (n *Newton) specification(m *fitted.Model) (*infer.Specification, error) {
-	if n.Table.Groups != "" {
-		return nil, errUntested
-	}
-	return specificationOf(m, nil)
-}
-
 // unitsOf are the units of the fit, as far as they are known.
 func unitsOf(m *fitted.Model) *problem.Units {
 	if p := m.Fit.Passes; p != nil && p.Mean != nil {
@@ -67,9 +61,9 @@ func unitsOf(m *fitted.Model) *problem.Units {
 // units of the fit are told from, then the squares at the parameters of m over some blocks of the table, of
 // which data begins at from.
 func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, from int) error {
-	spec, err := n.specification(m)
+	spec, err := specificationOf(m, nil)
 	if err != nil {
-		return nil // too many terms, or groups: there will be no certificate
+		return nil // too many terms: there will be no certificate
 	}
 	if m.Fit.Passes == nil {
 		if n.second != nil {
@@ -82,14 +76,17 @@ func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, 
 		}
 		return nil
 	}
-	some := &model.Data{D: data.D}
-	for _, i := range model.Spaced(n.Table.Blocks(), spec.Draws()) {
-		if i >= from && i < from+len(data.Blocks) {
-			some.Blocks = append(some.Blocks, data.Blocks[i-from])
-			some.N += data.Blocks[i-from].N
+	if n.groups == nil { // of rows in groups it is all of them
+		some := &model.Data{D: data.D}
+		for _, i := range model.Spaced(n.Table.Blocks(), spec.Draws()) {
+			if i >= from && i < from+len(data.Blocks) {
+				some.Blocks = append(some.Blocks, data.Blocks[i-from])
+				some.N += data.Blocks[i-from].N
+			}
 		}
+		data = some
 	}
-	squares, err := spec.Squares(ctx, unitsOf(m).View(some))
+	squares, err := spec.Squares(ctx, unitsOf(m).View(data))
 	if err == nil && !numeric.Finite(squaresValues(squares)...) { // at a point that will not be taken
 		squares = squares.Like()
 	}
@@ -100,7 +97,7 @@ func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, 
 // passes is what is known for the certificate behind the pass whose sums n are, where the best
 // climb of m is, or why there will be none.
 func (n *Newton) passes(m *fitted.Model, best *climb) (p *fitted.Passes, uncertified string) {
-	spec, err := n.specification(m)
+	spec, err := specificationOf(m, nil)
 	if spec == nil {
 		return nil, err.Error()
 	}
@@ -126,6 +123,9 @@ func (n *Newton) passes(m *fitted.Model, best *climb) (p *fitted.Passes, uncerti
 	}
 	if units != nil {
 		p.Mean, p.SD = units.Mean, units.SD
+	}
+	if n.groups != nil {
+		p.Groups = n.points[0].sums[1]
 	}
 	if infer.Exact(m.Params(), p.Target) {
 		return nil, "the fit is exact to rounding"
@@ -168,20 +168,21 @@ func inOrder(proportions []float64) bool {
 	})
 }
 
-// tests are the sums of a certificate over rows, and the rows drawn of them.
+// tests are the sums of a certificate over rows, and the rows, or the groups of them, that are drawn.
 type tests struct {
-	sums  *infer.RowSums
-	drawn *infer.Draws
+	sums   *infer.RowSums
+	drawn  *infer.Draws
+	groups *infer.GroupDraws // nil where each row has its own expert
 }
 
-// sumTests sums the certificate of m over data, which begins at block from of its table.
-func sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from,
+// sumTests sums the certificate of m over the rows of the part, which begin at block from of the table.
+func (n *Newton) sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from,
 	workers int) (*tests, error) {
 	spec, err := specificationOf(m, act)
 	if err != nil {
 		return nil, err
 	}
-	t := newTests(spec)
+	t := newTests(spec, m)
 	if data.N == 0 {
 		return t, nil
 	}
@@ -189,17 +190,24 @@ func sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *mo
 		floats.Scale(1/m.Fit.Passes.Weight, b.Role[model.Weights])
 	}
 	rows := unitsOf(m).View(data)
-	if t.sums, err = spec.Sums(ctx, rows, workers); err != nil {
-		return nil, err
+	if t.groups != nil {
+		t.sums, t.groups, err = spec.SumGroups(ctx, rows, n.first, groupsOf(m), m.Fit.Seed)
+	} else if t.sums, err = spec.Sums(ctx, rows, workers); err == nil {
+		t.drawn, err = spec.Draw(ctx, rows, from, priorOf(m), m.Fit.Seed, workers)
 	}
-	t.drawn, err = spec.Draw(ctx, rows, from, priorOf(m), m.Fit.Seed, workers)
 	if err == nil && !numeric.Finite(t.sumsValues()...) {
 		err = &dataset.Error{File: m.Target, Msg: "the tests of the model are not finite on these rows"}
 	}
 	return t, err
 }
 
-func newTests(spec *infer.Specification) *tests { return &tests{spec.NoSums(), new(infer.Draws)} }
+// newTests are those of no rows.
+func newTests(spec *infer.Specification, m *fitted.Model) *tests {
+	if m.Groups != nil {
+		return &tests{sums: spec.NoGroupSums(), groups: infer.NewGroupDraws(m.D)}
+	}
+	return &tests{sums: spec.NoSums(), drawn: new(infer.Draws)}
+}
 
 // priorOf is what the draws need to know of all rows.
 func priorOf(m *fitted.Model) *infer.RowSums {
@@ -213,12 +221,49 @@ func priorOf(m *fitted.Model) *infer.RowSums {
 	return all
 }
 
-func (t *tests) like() *tests { return &tests{t.sums.Like(), new(infer.Draws)} }
+// groupsOf is what the draws need to know of all groups.
+func groupsOf(m *fitted.Model) *infer.AllGroups {
+	all := &infer.AllGroups{Weight: m.Fit.Passes.Groups / m.Fit.Passes.Weight, Rows: m.Fit.N, Groups: m.Groups.Count}
+	for _, v := range m.Proportions {
+		all.Prior = append(all.Prior, v*all.Weight)
+	}
+	return all
+}
+
+func (t *tests) like() *tests {
+	out := &tests{sums: t.sums.Like()}
+	if t.groups != nil {
+		out.groups = t.groups.Like()
+	} else {
+		out.drawn = new(infer.Draws)
+	}
+	return out
+}
 
 // add adds those of the next part.
 func (t *tests) add(o *tests) {
 	t.sums.Merge(o.sums)
-	t.drawn.Append(o.drawn)
+	if t.groups != nil {
+		t.groups.Append(o.groups)
+	} else {
+		t.drawn.Append(o.drawn)
+	}
+}
+
+// drawnAny says whether something was drawn.
+func (t *tests) drawnAny() bool {
+	if t.groups != nil {
+		return t.groups.Draws() > 0
+	}
+	return len(t.drawn.Expert) > 0
+}
+
+// make makes the tests.
+func (t *tests) make(ctx context.Context, spec *infer.Specification, seed uint64, workers int) (infer.Tested, error) {
+	if t.groups != nil {
+		return spec.GroupTests(ctx, t.sums, t.groups, seed, workers)
+	}
+	return spec.Tests(ctx, t.sums, t.drawn, seed, workers)
 }
 
 // Certify puts the parts of a certificate together: its tests, and what the starts of the
@@ -232,7 +277,7 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 	if all.tests == nil {
 		return nil, &dataset.Error{File: files[0], Msg: "it is of a pass, not of the certificate behind them"}
 	}
-	if len(all.tests.drawn.Expert) == 0 {
+	if !all.tests.drawnAny() {
 		return nil, &dataset.Error{File: files[0], Msg: "no rows were drawn for the certificate: make the parts again"}
 	}
 	if err := m.Activation.Verify(ctx, files[0], act); err != nil {
@@ -242,7 +287,7 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 	if err != nil {
 		return nil, err
 	}
-	made, err := spec.Tests(ctx, all.tests.sums, all.tests.drawn, m.Fit.Seed, workers)
+	made, err := all.tests.make(ctx, spec, m.Fit.Seed, workers)
 	if err != nil {
 		return nil, err
 	}
@@ -277,8 +322,12 @@ func squaresOf(v []float64, k int) *infer.Squares {
 }
 
 func (t *tests) sumsValues() []float64 {
-	return slices.Concat([]float64{t.sums.Weight, t.sums.Shared}, t.sums.Neighbours.Values(), t.sums.Prior, t.sums.Mass,
+	out := slices.Concat([]float64{t.sums.Weight, t.sums.Shared}, t.sums.Neighbours.Values(), t.sums.Prior, t.sums.Mass,
 		t.sums.Terms, t.sums.Slopes, t.sums.Telling)
+	if g := t.sums.Groups; g != nil {
+		out = append(out, g.Weight, float64(g.Pairs), g.Products, g.Squares)
+	}
+	return out
 }
 
 // set takes what sumsValues gave, of as many experts and terms.
@@ -290,10 +339,16 @@ func (t *tests) set(values []float64) {
 	for _, part := range [][]float64{s.Prior, s.Mass, s.Terms, s.Slopes, s.Telling} {
 		values = values[copy(part, values):]
 	}
+	if s.Groups != nil {
+		*s.Groups = infer.GroupSums{Weight: values[0], Pairs: int(values[1]), Products: values[2], Squares: values[3]}
+	}
 }
 
 // drawnValues are of every row drawn its features, its weight, its expert and what its law depends on.
 func (t *tests) drawnValues() []float64 {
+	if t.groups != nil {
+		return t.groups.Values()
+	}
 	n := len(t.drawn.Expert)
 	out := make([]float64, 0, len(t.drawn.X)+(2+len(model.OfLaw))*n)
 	for r, i := range t.drawn.Expert {
@@ -320,16 +375,27 @@ func loadTests(m *fitted.Model, roles dataset.Roles, bodies map[string][]byte) (
 			width++
 		}
 	}
-	t := newTests(spec)
+	t := newTests(spec, m)
 	sums, err := exactly(bodies["tests"], len(t.sumsValues()))
 	if err != nil {
 		return nil, err
 	}
 	rows, err := numbers(bodies["draws"])
-	if err != nil || len(bodies) != 2 || len(bodies["draws"])%(8*width) != 0 {
+	if err != nil || len(bodies) != 2 || t.groups == nil && len(bodies["draws"])%(8*width) != 0 {
 		return nil, errDamaged
 	}
 	t.set(sums)
+	if t.groups != nil {
+		var has model.ByRole[bool]
+		for _, role := range model.OfLaw {
+			has[role] = roles[role] != ""
+		}
+		whole := false
+		if t.groups, whole = infer.GroupDrawsOf(rows, m.D, m.Classes(), has); !whole {
+			return nil, errDamaged
+		}
+		return t, nil
+	}
 	for ; len(rows) > 0; rows = rows[width:] {
 		weight, expert, rest := rows[m.D], rows[m.D+1], rows[m.D+2:width]
 		if !(weight > 0) || expert < 0 || expert >= float64(m.Classes()) || expert != math.Trunc(expert) {

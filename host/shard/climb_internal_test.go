@@ -361,7 +361,7 @@ func TestDrawsFromFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums := numeric.AppendFloats(nil, make([]float64, len(newTests(spec).sumsValues())))
+	sums := numeric.AppendFloats(nil, make([]float64, len(newTests(spec, m).sumsValues())))
 	good := []float64{1.5, 2, 0, -3, 0.25, 1} // x, weight, expert
 	got, err := loadTests(m, dataset.Roles{}, map[string][]byte{"tests": sums, "draws": numeric.AppendFloats(nil, good)})
 	if err != nil || !slices.Equal(got.drawn.X, []float64{1.5, -3}) || !slices.Equal(got.drawn.Weight, []float64{2, 0.25}) || !slices.Equal(got.drawn.Expert, []int{0, 1}) {

@@ -117,7 +117,7 @@ func groupedPart(f *testing.F) *shard.Newton {
 	if err != nil {
 		f.Fatal(err)
 	}
-	src := drawGroups(60, false, 3).table(300)
+	src := drawGroups(60, "", 3).table(300)
 	m, err := host.Fit(f.Context(), act, src, host.Config{K: 2, Gate: host.Softmax{Features: []string{"level"}}, Method: host.Auto{Starts: 2}})
 	if err != nil {
 		f.Fatal(err)

@@ -26,10 +26,6 @@ type members struct {
 	ids    []string
 }
 
-// errUntested says why passes make no certificate of rows in groups.
-var errUntested = errors.New("of rows in groups it is made by a fit of rows that are all in memory, and not by " +
-	"passes over parts")
-
 // admitGroups refuses a table and a model of which one knows of groups and the other does not.
 func admitGroups(file string, t Table, m *fitted.Model) error {
 	switch {
@@ -109,7 +105,7 @@ func (n *Newton) takeGroups(ctx context.Context, schema dataset.Schema, m *fitte
 			own.weight += data.Blocks[i].Weight(r)
 		}
 	}
-	n.groups, n.observations = []members{own}, found.Weight
+	n.groups, n.observations, n.first = []members{own}, found.Weight, first
 	return nil
 }
 

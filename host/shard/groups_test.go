@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -27,10 +28,12 @@ type groupedRows struct {
 	x          []float64 // three of every row
 	y, id, w   []float64
 	weightedBy bool
+	law        []float64 // trials or offsets
+	role       model.Role
 }
 
-// drawGroups draws groups of 2 to 8 rows, but for one of 700.
-func drawGroups(groups int, counts bool, seed uint64) *groupedRows {
+// drawGroups draws groups of 2 to 8 rows, but for one of 700; counts have an offset, and binomials 1 to 3 trials.
+func drawGroups(groups int, family string, seed uint64) *groupedRows {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	out := new(groupedRows)
 	for g := range groups {
@@ -46,8 +49,15 @@ func drawGroups(groups int, counts bool, seed uint64) *groupedRows {
 			a, b := rng.NormFloat64(), rng.NormFloat64()
 			mean := []float64{1 + a, -1 - a + 0.5*b}[z]
 			y := mean + 0.6*rng.NormFloat64()
-			if counts {
-				y = distuv.Poisson{Lambda: math.Exp(0.6 * mean), Src: rng}.Rand()
+			switch family {
+			case "poisson":
+				hours := float64(len(out.y)%5) / 4
+				out.law, out.role = append(out.law, hours), model.Offsets
+				y = distuv.Poisson{Lambda: math.Exp(0.6*mean + hours), Src: rng}.Rand()
+			case "binomial":
+				trials := float64(1 + len(out.y)%3)
+				out.law, out.role = append(out.law, trials), model.Trials
+				y = distuv.Binomial{N: trials, P: 1 / (1 + math.Exp(-mean)), Src: rng}.Rand()
 			}
 			out.x = append(out.x, a, b, level)
 			out.y, out.id, out.w = append(out.y, y), append(out.id, float64(1000+g)), append(out.w, weight)
@@ -66,6 +76,9 @@ func (g *groupedRows) table(rows int) *dataset.Table {
 func (g *groupedRows) plain(rows int) *dataset.Table {
 	rows = g.whole(rows)
 	t := dataset.Matrix(mat.NewDense(rows, 3, g.x[:3*rows]), g.y[:rows]).Named([]string{"a", "b", "level"}, "y")
+	if g.law != nil {
+		t = t.With(g.role, "law", g.law[:rows])
+	}
 	if g.weightedBy {
 		t = t.With(model.Weights, "w", g.w[:rows])
 	}
@@ -84,7 +97,7 @@ func loop(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.
 	t.Helper()
 	for {
 		s := pass(t, src, parts, m, act)
-		if m = s.Model; !s.GoOn() {
+		if m = s.Model; s.Converged || !s.GoOn() {
 			return s
 		}
 	}
@@ -92,7 +105,8 @@ func loop(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.
 
 // TestNewtonOfGroups: of rows in groups, one of which goes over several parts' blocks, passes over 1, 2 and 7 parts end
 // where the fit on one machine does, whether they begin at a fit of some of the groups or at one that knows of none:
-// the log-likelihood and BIC to 1e-9, parameters to 1e-9, standard errors to 1e-9 of their size.
+// the log-likelihood and BIC to 1e-9, parameters to 1e-9, standard errors to 1e-9 of their size, and the statistics of the
+// certificate too.
 func TestNewtonOfGroups(t *testing.T) {
 	gate := host.Softmax{Features: []string{"level"}}
 	for name, c := range map[string]struct {
@@ -102,12 +116,13 @@ func TestNewtonOfGroups(t *testing.T) {
 	}{
 		"normal":   {identity.Family, host.Config{K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, false},
 		"weighted": {identity.Family, host.Config{K: 2, Intercepts: host.BothIntercepts}, true},
-		"poisson":  {exp.Family, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "poisson"}, false},
+		"offsets":  {exp.Family, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "poisson"}, true},
+		"trials":   {sigmoid.Family, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "binomial"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := open(t, c.family), t.Context()
 			c.cfg.Method, c.cfg.Gate = host.Auto{Starts: 8}, gate
-			rows := drawGroups(500, c.cfg.Family != "", 5)
+			rows := drawGroups(500, c.cfg.Family, 5)
 			rows.weightedBy = c.weighted
 			src := rows.table(len(rows.y))
 			want, err := host.Fit(ctx, act, src, c.cfg)
@@ -160,9 +175,11 @@ func TestNewtonOfGroups(t *testing.T) {
 							}
 						}
 					}
-					if m.Fit.Certificate != nil || !strings.Contains(strings.Join(m.Fit.Notes, "\n"), "no certificate: of rows in groups") {
-						t.Errorf("%d parts: notes %q", parts, m.Fit.Notes)
+					s = pass(t, src, parts, m, act)
+					if !s.Certified || s.GoOn() {
+						t.Fatalf("%d parts: no certificate behind the last pass: %v", parts, m.Fit.Notes)
 					}
+					sameCertificate(t, fmt.Sprintf("%d parts", parts), s.Model.Fit.Certificate, want.Fit.Certificate)
 				}
 			}
 		})
@@ -173,7 +190,7 @@ func TestNewtonOfGroups(t *testing.T) {
 // model and a table of which one knows of no groups are refused in words that name them.
 func TestGroupsThatDoNotFit(t *testing.T) {
 	act, ctx := open(t, identity.Family), t.Context()
-	rows := drawGroups(500, false, 5)
+	rows := drawGroups(500, "", 5)
 	whole := rows.table(len(rows.y))
 	fit := func(src dataset.Source, gate host.Gate) *fitted.Model {
 		m, err := host.Fit(ctx, act, src, host.Config{K: 2, Intercepts: host.BothIntercepts, Gate: gate, Method: host.Auto{Starts: 4}})

@@ -52,6 +52,7 @@ type Newton struct {
 	groups  []members      // of the rows; nil where each has its own expert
 
 	observations float64 // of a part that is summed: its groups, by their weights
+	first        int     // its first row in the table, where rows are in groups
 	weight       float64 // of all rows, where parts of groups are merged
 }
 
@@ -103,7 +104,7 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 			changedRows(rows, "the model"))}
 	}
 	if certifies(m) {
-		out.tests, err = sumTests(ctx, m, act, data, from, workers)
+		out.tests, err = out.sumTests(ctx, m, act, data, from, workers)
 		return out, err
 	}
 	return out, out.pass(ctx, m, act, data, from, workers)
@@ -638,7 +639,7 @@ func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 	if err != nil {
 		return err
 	}
-	spec, err := n.specification(m)
+	spec, err := specificationOf(m, nil)
 	tested := err == nil && spec != nil
 	want := 0
 	for _, c := range climbs {

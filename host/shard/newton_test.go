@@ -166,18 +166,23 @@ func TestNewton(t *testing.T) {
 				if !s.Certified || s.Model.Fit.Passes != nil {
 					t.Fatalf("%d parts: no certificate behind the last pass: %v", parts, s.Model.Fit.Notes)
 				}
-				got, ref := s.Model.Fit.Certificate, want.Fit.Certificate
-				if got.Optimum != ref.Optimum || got.Model != ref.Model || len(got.Tests) != len(ref.Tests) {
-					t.Fatalf("%d parts: certificate %+v, of the fit %+v", parts, got, ref)
-				}
-				for i, a := range got.Tests {
-					b := ref.Tests[i]
-					if a.Name != b.Name || a.DF != b.DF || a.Verdict != b.Verdict || math.Abs(a.Statistic-b.Statistic) > 1e-9*b.Statistic || math.Abs(a.PValue-b.PValue) > 1e-9 {
-						t.Errorf("%d parts: test %+v, of the fit %+v: %v of it", parts, a, b, a.Statistic/b.Statistic-1)
-					}
-				}
+				sameCertificate(t, fmt.Sprintf("%d parts", parts), s.Model.Fit.Certificate, want.Fit.Certificate)
 			}
 		})
+	}
+}
+
+// sameCertificate says where one is not another: verdicts, and the statistics of tests to 1e-9 of their size.
+func sameCertificate(t *testing.T, name string, got, ref *fitted.Certificate) {
+	t.Helper()
+	if got.Optimum != ref.Optimum || got.Model != ref.Model || len(got.Tests) != len(ref.Tests) {
+		t.Fatalf("%s: certificate %+v, of the fit %+v", name, got, ref)
+	}
+	for i, a := range got.Tests {
+		b := ref.Tests[i]
+		if a.Name != b.Name || a.DF != b.DF || a.Verdict != b.Verdict || math.Abs(a.Statistic-b.Statistic) > 1e-9*b.Statistic || math.Abs(a.PValue-b.PValue) > 1e-9 {
+			t.Errorf("%s: test %+v, of the fit %+v: %v of it", name, a, b, a.Statistic/b.Statistic-1)
+		}
 	}
 }
 
