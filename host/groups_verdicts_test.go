@@ -32,27 +32,29 @@ type groupCase struct {
 	act    sdk.Activation
 	wrong  string // what is not as it is fitted; "" of a right model
 	means  func(z int, x []float64, effect float64) float64
+	given  bool // sigma
 }
 
 var groupCases = []groupCase{
-	{"normal", "", activation(identity.Family, nil), "", nil},
-	{"poisson", "poisson", activation(exp.Family, nil), "", nil},
-	{"binomial", "binomial", activation(sigmoid.Family, nil), "", nil},
+	{"normal", "", activation(identity.Family, nil), "", nil, false},
+	{"poisson", "poisson", activation(exp.Family, nil), "", nil, false},
+	{"binomial", "binomial", activation(sigmoid.Family, nil), "", nil, false},
+	{"normal, sigma given", "", activation(identity.Family, nil), "", nil, true},
 	{"normal, a third expert", "", activation(identity.Family, nil), "k", func(z int, x []float64, _ float64) float64 {
 		return []float64{1 + x[0], -1 - x[0] + 0.5*x[1], -0.5 + 1.2*x[0] - x[1]}[z]
-	}},
+	}, false},
 	{"normal, a curved expert", "", activation(identity.Family, nil), "curve", func(z int, x []float64, _ float64) float64 {
 		return []float64{1 + x[0] + 0.4*x[0]*x[0], -1 - x[0] + 0.5*x[1]}[z]
-	}},
+	}, false},
 	{"normal, effects of groups", "", activation(identity.Family, nil), "effect",
 		func(z int, x []float64, effect float64) float64 {
 			return []float64{1 + x[0], -1 - x[0] + 0.5*x[1]}[z] + 0.5*effect
-		}},
+		}, false},
 	{"poisson, effects of groups", "poisson", activation(exp.Family, nil), "effect",
 		func(z int, x []float64, effect float64) float64 {
 			return []float64{1 + 0.5*x[0], -0.3 - 0.5*x[0] + 0.3*x[1]}[z] + 0.6*effect
-		}},
-	{"normal, a gate of the mean of a feature", "", activation(identity.Family, nil), "gate", nil},
+		}, false},
+	{"normal, a gate of the mean of a feature", "", activation(identity.Family, nil), "gate", nil, false},
 }
 
 // rows draws so many groups of 2 to 8 rows.
@@ -130,8 +132,11 @@ func (c groupCase) verdicts(t *testing.T, groups, sets int) {
 	}
 	suspect, by, below, judged := 0, map[string]int{}, 0, 0
 	for seed := range sets {
-		m, err := Fit(t.Context(), c.act, c.rows(groups, uint64(1000*groups+seed+*groupVerdictFrom)),
-			Config{K: 2, Family: c.family, Intercepts: BothIntercepts, Method: Auto{Starts: 4}})
+		cfg := Config{K: 2, Family: c.family, Intercepts: BothIntercepts, Method: Auto{Starts: 4}}
+		if c.given {
+			cfg.Noise = Shared{Sigma: 0.6}
+		}
+		m, err := Fit(t.Context(), c.act, c.rows(groups, uint64(1000*groups+seed+*groupVerdictFrom)), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

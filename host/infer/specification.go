@@ -171,8 +171,8 @@ type RowSums struct {
 	Weight      float64   // rows, or the sum of their weights
 	Shared      float64   // Σ r_i·(1 − r_i): how much the experts overlap
 	Neighbours  Neighbours
-	// Of densities other than the normal one: of every expert 2Σ of what a larger variance of y under it adds to each
-	// term, see [terms.allowForCoefficients], and how many rows say something of its mean.
+	// Of every expert 2Σ of what a larger variance of y under it adds to each term, see [terms.allowForCoefficients];
+	// none of normal noise whose level was estimated. Of other densities how many rows say something of its mean.
 	Slopes, Telling []float64
 	Groups          *GroupSums // nil where each row has its own expert
 }
@@ -195,11 +195,18 @@ func (s *RowSums) dependence() (t Test, why string) {
 
 func (m *terms) newSums() *RowSums {
 	s := newRowSums(m.at[atEnd], m.p.K, 1)
+	if m.slopes() {
+		s.Slopes = make([]float64, m.p.K*m.at[atEnd])
+	}
 	if !m.normal() {
-		s.Slopes, s.Telling = make([]float64, m.p.K*m.at[atEnd]), make([]float64, m.p.K)
+		s.Telling = make([]float64, m.p.K)
 	}
 	return s
 }
+
+// slopes says whether the means that the estimation of coefficients leaves are taken off all terms: where no σ makes up
+// for them, and under other densities than the normal one.
+func (m *terms) slopes() bool { return !m.noise || !m.normal() }
 
 // normal says whether the noise is.
 func (m *terms) normal() bool { return mixture.Normal(mixture.DensityOf(m.p.Family)) }
@@ -236,7 +243,7 @@ type blockTerms struct {
 	prior, post   func(i int) []float64
 	neighbours    [][]float64
 	row, products []float64
-	// nil of normal noise; the first may be used up
+	// of every expert, as far as [RowSums] has them; the first may be used up
 	convexity, telling [][]float64
 }
 
@@ -320,10 +327,9 @@ func (m *terms) sums(ctx context.Context, data model.Rows, workers int) (*RowSum
 	})
 }
 
-// fillUnder computes what the sums of another density than the normal one have besides, of a block's rows whose terms
-// are filled in; nothing of normal noise.
+// fillUnder computes what [RowSums.Slopes] and Telling are of, of a block's rows whose terms are filled in.
 func (m *terms) fillUnder(w *termRows) (convexity, telling [][]float64) {
-	if m.normal() {
+	if !m.slopes() {
 		return nil, nil
 	}
 	for i := range m.p.K {
@@ -335,8 +341,11 @@ func (m *terms) fillUnder(w *termRows) (convexity, telling [][]float64) {
 			}
 		}
 		kernel.Mul(of, of, w.PostOf(i))
-		w.Telling(tells, i, w.g[i*w.N:(i+1)*w.N])
-		convexity, telling = append(convexity, of), append(telling, tells)
+		convexity = append(convexity, of)
+		if !m.normal() {
+			w.Telling(tells, i, w.g[i*w.N:(i+1)*w.N])
+			telling = append(telling, tells)
+		}
 	}
 	return convexity, telling
 }
@@ -377,8 +386,8 @@ func sumsOf[W any](ctx context.Context, data model.Rows, workers int, none func(
 // δ_i = (coefficients that share σ_i)/(their rows) − p/m_i, or −p/m_i alone for a
 // given σ, and its terms ψ one of δ_i·dEψ(sZ)/ds² for each row. Under a density f that is half the mean of
 // r_i·ψ·f″/(f·E[(log f)′²]) by f's mean: of the residuals' shape under 0/1 targets, whose variance is their mean's, it
-// is 0. There all terms have such a mean. That of the scores is what the coefficients' own bias comes from, so that
-// next to nothing is taken off what they nearly explain.
+// is 0. There, and for a given σ, all terms have such a mean. That of the scores is what the coefficients' own bias
+// comes from, so that next to nothing is taken off what they nearly explain.
 func (m *terms) allowForCoefficients(s *RowSums) {
 	if m.noise && len(m.p.Sigma) == m.p.K {
 		return

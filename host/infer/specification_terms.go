@@ -133,7 +133,7 @@ type termRows struct {
 	ones, score, one, two []float64
 	near                  [][]float64 // u and y of [Neighbours], and room for a row of them
 	out                   [][]float64
-	under                 [][]float64 // 2k, of densities other than the normal one
+	under                 [][]float64 // 2k: see fillUnder
 	shared                *sharing    // of rows in groups; nil where each has its own expert
 }
 
@@ -155,7 +155,7 @@ func (m *terms) newRows() *termRows {
 	}
 	w.near = [][]float64{make([]float64, n), make([]float64, n), make([]float64, 2), make([]float64, 1)}
 	columns(w.out)
-	if !m.normal() {
+	if m.slopes() {
 		w.under = make([][]float64, 2*m.p.K)
 		columns(w.under)
 	}

@@ -358,9 +358,14 @@ func (r *Posterior) Spread(dst []float64, i int) {
 	}
 }
 
-// Convexity writes ∂²f_i/∂m² over f_i·E[(∂log f_i/∂m)²] to dst, N values, of a density that is not normal: what e² − 1
-// is of [Gaussian].
+// Convexity writes ∂²f_i/∂m² over f_i·E[(∂log f_i/∂m)²] to dst, N values: e² − 1 of [Gaussian].
 func (r *Posterior) Convexity(dst []float64, i int) {
+	if Normal(r.Density) {
+		for t, e := range r.StdOf(i) {
+			dst[t] = e*e - 1
+		}
+		return
+	}
 	of := r.terms(i)
 	for t, u := range of.Score[:len(dst)] {
 		dst[t] = (u*u - of.Information[t]) / of.Expected[t]
