@@ -34,7 +34,7 @@ func Comparison(w io.Writer, c *fitted.Comparison, a, b *fitted.Model) error {
 	if t := c.Nested; t != nil {
 		smaller := map[string]string{"a": c.A.Model, "b": c.B.Model}[t.Smaller]
 		fmt.Fprintf(out, "The other contains %s: the likelihood ratio speaks against it with p = %.2g (chi-squared "+
-			"%.1f, %d degrees of freedom).\n", shown.Name(smaller), t.PValue, t.Statistic, t.DF)
+			"%.1f, %s of freedom).\n", shown.Name(smaller), t.PValue, t.Statistic, plural(t.DF, "degree"))
 	} else {
 		fmt.Fprintf(out, "No test: %s.\n", shown.Line(c.Untested))
 	}

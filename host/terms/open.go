@@ -132,7 +132,7 @@ func (b *builder) flat(ctx context.Context) (*Table, error) {
 func (b *builder) noneShared(src dataset.Source, name string) error {
 	s := src.Schema()
 	return &dataset.Error{File: s.Name, Msg: fmt.Sprintf("column %q of the shared coefficients is not among the "+
-		"features; there are %s, and %s", name, shorten(s.Features), model.InterceptName)}
+		"features; there are %s and %s", name, shorten(s.Features), model.InterceptName)}
 }
 
 // finish puts the design before the raw columns.
