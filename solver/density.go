@@ -74,8 +74,8 @@ func Under(ctx context.Context, act sdk.Activation, d Density, k int) (o *Optima
 }
 
 func (l *Law) optimalOf(d Density, k int) (*Optimal, *conditionals, coordinate, error) {
-	o := &Optimal{K: k}
-	c, at, err := l.given(d, k, o)
+	o := &Optimal{K: k, w: orthonormal(k)}
+	c, at, err := l.given(d, o)
 	if c == nil {
 		return o, nil, nil, err
 	}
@@ -169,7 +169,7 @@ func (c *conditionals) settled(at coordinate, scale float64, power int) bool {
 
 // given are the expectations given y, and the coordinate that y has in them; nil, and the reason in o, where
 // there are none.
-func (l *Law) given(d Density, k int, o *Optimal) (*conditionals, coordinate, error) {
+func (l *Law) given(d Density, o *Optimal) (*conditionals, coordinate, error) {
 	if l.SD == 0 {
 		o.none("g is constant on |z| ≤ 4, or cannot be told from a constant")
 		return nil, nil, nil
@@ -197,7 +197,7 @@ func (l *Law) given(d Density, k int, o *Optimal) (*conditionals, coordinate, er
 			o.none(fmt.Sprintf("y goes up to %.3g, and tables of whole numbers have at most %d", most, mostCount))
 			return nil, nil, nil
 		}
-		c = countsOf(law, k, least, most)
+		c = countsOf(law, o.w, least, most)
 	case math.IsInf(most, 1) && math.IsInf(least, -1):
 		at = sinh{d.Median(l.Mean), l.SD}
 	case math.IsInf(most, 1):
@@ -208,7 +208,7 @@ func (l *Law) given(d Density, k int, o *Optimal) (*conditionals, coordinate, er
 	if c == nil {
 		j := alongCoordinate{law, at}
 		lo, hi := j.ends(d)
-		c = newConditionals(j, lo, hi, 1e-9*(hi-lo), k, densely)
+		c = newConditionals(j, lo, hi, 1e-9*(hi-lo), o.w, densely)
 	}
 	if c == nil {
 		o.none("the density of y changes too fast for its quadrature")
@@ -248,7 +248,7 @@ func (c *conditionals) curve(r int, lambda []float64, at coordinate) curve {
 	if c.counts == nil {
 		return along{c.table(r, lambda), at}
 	}
-	s := combination{r: r, k: c.k, lambda: lambda}
+	s := combination{r: r, w: &c.w, lambda: lambda}
 	t := &onCounts{least: at.y(0)}
 	for i := range c.counts {
 		t.value = append(t.value, s.value(&c.counts[i]))
@@ -389,8 +389,8 @@ func lastCount(law *gauss.Compound, d Density, least, most float64) float64 {
 }
 
 // countsOf are the expectations given every whole number from least to most.
-func countsOf(law *gauss.Compound, k int, least, most float64) *conditionals {
-	c := &conditionals{k: k}
+func countsOf(law *gauss.Compound, w weights, least, most float64) *conditionals {
+	c := &conditionals{w: w}
 	for y := least; y <= most; y++ {
 		c.counts = append(c.counts, law.At(y, 0))
 	}

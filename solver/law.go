@@ -33,7 +33,9 @@ func NewLaw(ctx context.Context, act sdk.Activation) (*Law, error) {
 
 // Optimal makes the transforms of minimum variance at noise level sigma ≥ 0 for k
 // experts.
-func (l *Law) Optimal(sigma float64, k int) *Optimal { return optimalOf(l.law, sigma, k) }
+func (l *Law) Optimal(sigma float64, k int) *Optimal {
+	return optimalOf(l.law, sigma, k, orthonormal(k))
+}
 
 const (
 	levelQuantiles = 192 // of y, that its likelihood is taken over

@@ -25,7 +25,7 @@ type Noise struct {
 	q33       [3]float64
 	q44       [4]float64
 	q24       [4]float64
-	q23       float64 // E[q2·q3·Z·He2(Z)]
+	q23, q23z float64 // E[q2·q3·Z·He2(Z)], E[q2·q3·Z]
 }
 
 // NoiseOf computes the noise of transform t of act by quadrature. A simulation
@@ -56,7 +56,7 @@ func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
 		q33, q23 = q3.times(q3).smooth(s), q2.times(q3).smooth(s)
 	}
 	const at44, at33, at22, atMixed = 0, 5, 8, 11 // squares of He_q, q from 0
-	e := grid.Means(atMixed+3, func(e []float64, z, g float64) {
+	e := grid.Means(atMixed+4, func(e []float64, z, g float64) {
 		var h, square [5]float64
 		for q := range h {
 			h[q] = gauss.Hermite(q, z)
@@ -67,14 +67,15 @@ func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
 		times(e[at33:at22], q33.at(u), square[:])
 		times(e[at22:atMixed], q22.at(u), square[:])
 		v24 := q24.at(u)
-		e[atMixed], e[atMixed+1], e[atMixed+2] = v24*h[2], v24*(z*h[3]), q23.at(u)*(z*h[2])
+		v23 := q23.at(u)
+		e[atMixed], e[atMixed+1], e[atMixed+2], e[atMixed+3] = v24*h[2], v24*(z*h[3]), v23*(z*h[2]), v23*z
 	})
 	n := Noise{
 		V4: e[at44+4] - 1, V2: e[at22+2] - 1,
 		q22: e[at22], q22z: e[at22+1],
 		q33: [3]float64(e[at33:]), q44: [4]float64(e[at44:]),
 		q24: [4]float64{2: e[atMixed], 3: e[atMixed+1]},
-		q23: e[atMixed+2],
+		q23: e[atMixed+2], q23z: e[atMixed+3],
 	}
 	if math.IsInf(n.V4, 0) || math.IsNaN(n.V4) {
 		return Noise{}, fmt.Errorf("noise of activation %q: V4 is infinite: g %w", name, gauss.ErrGrowth)

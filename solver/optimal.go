@@ -61,6 +61,7 @@ type Optimal struct {
 	// [Noise.Samples] predicts. Below the floor they are those of Level.
 	Noise Noise
 
+	w   weights
 	t   [5]curve  // by order; nil where it does not exist
 	why [5]string // it does not
 }
@@ -79,8 +80,8 @@ func NewOptimal(ctx context.Context, act sdk.Activation, sigma float64, k int) (
 	return law.Optimal(sigma, k), nil
 }
 
-func optimalOf(law *gauss.Law, sigma float64, k int) *Optimal {
-	o := &Optimal{Sigma: sigma, Level: max(sigma, floor*law.SD), K: k}
+func optimalOf(law *gauss.Law, sigma float64, k int, w weights) *Optimal {
+	o := &Optimal{Sigma: sigma, Level: max(sigma, floor*law.SD), K: k, w: w}
 	signal := law.SD / math.Hypot(law.SD, o.Level)
 	rounding := 64 * epsilon * math.Abs(law.Mean) / o.Level
 	switch {
@@ -94,7 +95,7 @@ func optimalOf(law *gauss.Law, sigma float64, k int) *Optimal {
 	}
 	var c *conditionals
 	if noisy := law.Noisy(o.Level); noisy.Resolved {
-		c = newConditionals(noisy, noisy.Lo, noisy.Hi, 1e-4*o.Level, k, max(panelTol, rounding))
+		c = newConditionals(noisy, noisy.Lo, noisy.Hi, 1e-4*o.Level, w, max(panelTol, rounding))
 	}
 	if c == nil {
 		return o.none("g changes too fast for its quadrature, or has many kinks that were not declared")
@@ -161,27 +162,19 @@ func (o *Optimal) ErrorBound(r int) float64 { return o.t[r].errorBound() }
 
 // Variance returns E[T_r(y)²·w_r(y)], the variance of the contraction that T_r is
 // best for; +Inf where T_r does not exist.
-func (o *Optimal) Variance(r int) float64 { return o.Noise.Variance(r, o.K) }
-
-// weight returns w_r(y) for k experts; w_1 is 1, that of any direction.
-func weight(r, k int, e [gauss.He4 + 1]float64) float64 {
-	p := 1 / float64(max(k, 2))
-	switch r {
-	case 1:
-		return 1
-	case 2:
-		return p*e[1] + 1 - p
-	case 3:
-		return p*(e[2]+2*e[1]) + 2*(1-2*p)
-	}
-	return p*(e[3]+6*e[1]) + 6*(1-2*p)
-}
+func (o *Optimal) Variance(r int) float64 { return o.Noise.variance(r, &o.w) }
 
 // Variance returns the variance of one row in the contraction of order r that
 // matters for k experts in equal proportions (see [Optimal]); +Inf where there is
 // no transform of that order.
 func (n Noise) Variance(r, k int) float64 {
-	var e [gauss.He4 + 1]float64
+	w := orthonormal(k)
+	return n.variance(r, &w)
+}
+
+// variance is E[T_r²·w_r]; +Inf where there is no transform of that order.
+func (n Noise) variance(r int, w *weights) float64 {
+	var e [gauss.He4]float64
 	switch r {
 	case 2:
 		copy(e[:], []float64{n.q22, n.q22z})
@@ -193,14 +186,7 @@ func (n Noise) Variance(r, k int) float64 {
 	if e[0] == 0 {
 		return math.Inf(1)
 	}
-	p := 1 / float64(max(k, 2))
-	switch r {
-	case 2:
-		return p*e[1] + (1-p)*e[0]
-	case 3:
-		return p*(e[2]+2*e[1]) + 2*(1-2*p)*e[0]
-	}
-	return p*(e[3]+6*e[1]) + 6*(1-2*p)*e[0]
+	return floats.Dot(w[r][:], e[:])
 }
 
 // half is the number of nodes of a panel of y; with those of its two halves it
@@ -218,7 +204,7 @@ type panelOfY struct {
 // conditionals are the expectations given y on panels so fine that polynomials of
 // degree 7 follow every m_q/w_r and the density.
 type conditionals struct {
-	k            int
+	w            weights
 	tol          float64 // of m_q/w_r and of the density, relative to their largest in a panel
 	rule         *panelRule
 	panels       []panelOfY
@@ -246,8 +232,8 @@ type jointly interface {
 
 // newConditionals returns nil where maxPanels or maxVisits do not suffice. Panels below least in width are as
 // they are.
-func newConditionals(law jointly, lo, hi, least float64, k int, tol float64) *conditionals {
-	c := &conditionals{k: k, tol: tol, rule: newPanelRule(), lo: law.At(lo), hi: law.At(hi)}
+func newConditionals(law jointly, lo, hi, least float64, w weights, tol float64) *conditionals {
+	c := &conditionals{w: w, tol: tol, rule: newPanelRule(), lo: law.At(lo), hi: law.At(hi)}
 	c.below, c.above = law.Beyond()
 	// The stack holds the panels to be looked at in descending order, so that they
 	// are done in ascending order.
@@ -308,7 +294,7 @@ func (c *conditionals) resolved(p *panelOfY) bool {
 	for _, r := range Orders() {
 		var worst, size float64
 		for q := range r + 1 {
-			w, s := off(func(v *gauss.Conditional) float64 { return v.M[q] / weight(r, c.k, v.E) })
+			w, s := off(func(v *gauss.Conditional) float64 { return v.M[q] / c.w.at(r, &v.E) })
 			worst, size = max(worst, w), max(size, s)
 		}
 		if worst > c.tol*size {
@@ -339,12 +325,13 @@ func (c *conditionals) eachAt(fn func(w, y float64, v *gauss.Conditional)) {
 
 // combination is T_r by its λ; value is T_r at a y.
 type combination struct {
-	r, k   int
+	r      int
+	w      *weights
 	lambda []float64
 }
 
 func (s *combination) value(v *gauss.Conditional) float64 {
-	return floats.Dot(s.lambda, v.M[:s.r+1]) / weight(s.r, s.k, v.E)
+	return floats.Dot(s.lambda, v.M[:s.r+1]) / s.w.at(s.r, &v.E)
 }
 
 // solve finds λ of T_r; nil where there is none. signal is sd(g)/sd(y): the part of
@@ -352,7 +339,7 @@ func (s *combination) value(v *gauss.Conditional) float64 {
 func (c *conditionals) solve(r int, signal float64) *combination {
 	basis := make([][]float64, r+1)
 	c.each(func(w float64, v *gauss.Conditional) {
-		root := math.Sqrt(w / weight(r, c.k, v.E))
+		root := math.Sqrt(w / c.w.at(r, &v.E))
 		for q := range basis {
 			basis[q] = append(basis[q], root*v.M[q])
 		}
@@ -365,7 +352,7 @@ func (c *conditionals) solve(r int, signal float64) *combination {
 	}
 	target := make([]float64, r+1)
 	target[r] = 1
-	s := &combination{r: r, k: c.k, lambda: f.solve(target)}
+	s := &combination{r: r, w: &c.w, lambda: f.solve(target)}
 	// G as it is to be inverted leaves out what lies beyond the range; two steps of
 	// refinement put it in.
 	for range 2 {
@@ -425,6 +412,7 @@ func (c *conditionals) noiseOf(t [5]function) Noise {
 		for q := range n.q44 {
 			n.q44[q] += w * q4 * q4 * v.E[q]
 		}
+		n.q23z += w * q2 * q3 * v.M[1]
 		n.q23 += w * q2 * q3 * (v.M[3] + 2*v.M[1]) // z·He2 = He3 + 2He1
 		n.q24[2] += w * q2 * q4 * v.M[2]
 		n.q24[3] += w * q2 * q4 * (v.M[4] + 3*v.M[2]) // z·He3 = He4 + 3He2
@@ -443,7 +431,7 @@ func (c *conditionals) noiseOf(t [5]function) Noise {
 
 // table returns T_r on the panels.
 func (c *conditionals) table(r int, lambda []float64) *piecewise {
-	s := combination{r: r, k: c.k, lambda: lambda}
+	s := combination{r: r, w: &c.w, lambda: lambda}
 	p := &piecewise{knots: []float64{c.panels[0].lo}}
 	for i := range c.panels {
 		panel := &c.panels[i]

@@ -31,7 +31,7 @@ func TestTableError(t *testing.T) {
 		}
 		for _, sigma := range []float64{.05, .5} {
 			noisy := law.Noisy(sigma)
-			c := newConditionals(noisy, noisy.Lo, noisy.Hi, 1e-4*sigma, 3, panelTol)
+			c := newConditionals(noisy, noisy.Lo, noisy.Hi, 1e-4*sigma, orthonormal(3), panelTol)
 			y, at := make([]float64, 4000), make([]gauss.Conditional, 4000)
 			for i := range y {
 				y[i] = noisy.Lo + rng.Float64()*(noisy.Hi-noisy.Lo)

@@ -5,13 +5,14 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
-// Design is the mixture for which [Noise.Samples] predicts: K experts with
-// orthonormal regressors in D > K dimensions and a gate orthogonal to them.
+// Design is the mixture for which errors are predicted: K experts with unit
+// regressors in D > K dimensions and a gate orthogonal to them.
 type Design struct {
 	K, D        int
 	Proportions []float64 // K of them; nil for equal ones
@@ -21,6 +22,17 @@ type Design struct {
 	// Order is that of the tensor beside T̂2: 4 for L4, 3 for the spectral
 	// decomposition of T̂3 (001, method 1); 0: 4.
 	Order int
+	// Gram are the products ⟨a_i, a_j⟩ of the unit regressors; nil: they are orthonormal. [Noise.Samples] takes
+	// those alone.
+	Gram *mat.SymDense
+}
+
+// proportions are those of the experts.
+func (d Design) proportions() []float64 {
+	if d.Proportions != nil {
+		return d.Proportions
+	}
+	return slices.Repeat([]float64{1 / float64(d.K)}, d.K)
 }
 
 // Samples predicts the number of rows at which the moment estimate of the
@@ -80,6 +92,9 @@ func (n Noise) Samples(design Design, target float64) float64 {
 	if !n.Learns(design.Order) {
 		return math.Inf(1)
 	}
+	if design.Gram != nil {
+		panic("solver: Samples is of orthonormal regressors")
+	}
 	return medianLargest(n.errors(design)) / (2 * target)
 }
 
@@ -91,11 +106,37 @@ func (n Noise) Learns(order int) bool {
 	return n.q22 > 0 && n.q44[0] > 0
 }
 
-// MeanError is n·Σ_i E[1 − ⟨â_i,a_i⟩] of the errors of [Noise.Samples], a closed
-// form that orders transforms by their noise; +Inf where one does not exist.
+// MeanError is n·Σ_i E[1 − ⟨â_i,a_i⟩], a closed form that orders transforms by their noise; +Inf where one does not
+// exist, or the regressors are linearly dependent. The regressors need not be orthonormal: with b_i the rows of A's
+// pseudo-inverse, ⟨b_i, a_j⟩ = [i = j], and β_i = b_i/√p_i the derivation of [Noise.Samples] goes through as it
+// stands, where E(v_i, …) of the whitened tensors are E(β_i, …) of the others. To first order
+//
+//	⟨b, â_i⟩ = E2(b, b_i)/p_i    b outside the span
+//	â_i = a_i + Σ_{m≠i} c_im·a_m in it, up to its norm
+//	c_im = √(p_m/p_i)·[λ_i·E_r(β_i,…,β_i,β_m) − λ_m·E_r(β_m,…,β_m,β_i) + E2(β_i,β_m)/p_m]·p_i·p_m/(p_i+p_m)
+//
+// with λ_i = 1 for r = 4 and 1/√p_i for r = 3, and 2(1 − ⟨â_i,a_i⟩) is the square of what of the error is orthogonal
+// to a_i: Σ_{m,l} c_im·c_il·(⟨a_m,a_l⟩ − ⟨a_i,a_m⟩⟨a_i,a_l⟩) in the span.
+//
+// A row of expert r has x = z·a_r + ξ with ξ ⟂ a_r and β_j ⟂ a_r but for j = r. The Hermite tensor of x splits into
+// those of z and of ξ, so that a contraction is Σ_j He_j(z)·S_{n−j}(ξ): parts that are uncorrelated given z, and a
+// covariance is one of He_j(z)² and of products of the β (see spanned). With y, which depends on z alone, they give
+// the expectations that a [Noise] has.
+//
+// With unit rows (Mu > 0) the regressors must be orthonormal.
 func (n Noise) MeanError(design Design) float64 {
 	if !n.Learns(design.Order) {
 		return math.Inf(1)
+	}
+	if design.Mu == 0 || design.Order == 3 {
+		f, ok := newForm(design)
+		if !ok {
+			return math.Inf(1)
+		}
+		return f.of(n, design.Order) / 2
+	}
+	if design.Gram != nil {
+		panic("solver: unit rows of regressors that are not orthonormal")
 	}
 	s := n.errors(design)
 	var sum float64
@@ -122,10 +163,7 @@ type pair struct {
 }
 
 func (n Noise) errors(design Design) errorLaw {
-	p := design.Proportions
-	if p == nil {
-		p = slices.Repeat([]float64{1 / float64(design.K)}, design.K)
-	}
+	p := design.proportions()
 	s := errorLaw{outer: design.D - design.K}
 	for i := range p {
 		s.outside = append(s.outside, (p[i]*n.q22z+(1-p[i])*n.q22)/(p[i]*p[i]))

@@ -36,6 +36,7 @@ func expectationsOf(q2, q3, q4 func(z float64) float64) Noise {
 		q22:  e(func(z float64) float64 { return q2(z) * q2(z) }),
 		q22z: e(func(z float64) float64 { return q2(z) * q2(z) * z * z }),
 		q23:  e(func(z float64) float64 { return q2(z) * q3(z) * z * he(2, z) }),
+		q23z: e(func(z float64) float64 { return q2(z) * q3(z) * z }),
 	}
 	for q := range n.q33 {
 		n.q33[q] = e(func(z float64) float64 { return math.Pow(q3(z)*he(q, z), 2) })

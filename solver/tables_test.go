@@ -195,7 +195,7 @@ func TestAverageOfCells(t *testing.T) {
 // TestPanelIsFine: a panel is not cut again where its polynomials miss nothing by more than tol of their
 // largest; of the density also where what is missed has next to no probability.
 func TestPanelIsFine(t *testing.T) {
-	c := &conditionals{k: 4, tol: 1e-6, rule: newPanelRule()}
+	c := &conditionals{w: orthonormal(4), tol: 1e-6, rule: newPanelRule()}
 	for i, at := range []struct {
 		lo, hi       float64
 		density, he4 float64 // by which one node is off: of 2, and of 8

@@ -14,7 +14,7 @@ import (
 )
 
 // Transform names the transforms of y that the tensors are made of. The zero value
-// is the one whose predicted error is smaller for the k, d and σ at hand
+// is the one whose predicted error is smaller for the design and σ at hand
 // ([solver.Noise.MeanError]) where the prediction holds: inputs N(0, I) and
 // regressors of unit norm, as far as the data tell by the size of y or its law
 // ([solver.Law.Fits]); elsewhere the polynomials, which rest on four moments only.
@@ -53,6 +53,7 @@ const LevelRows = 1 << 16
 type Known struct {
 	Y, W  []float64           // of the rows that the noise level is told from; W nil without weights
 	Total float64             // sum of all weights
+	Rows  model.Rows          // the same rows in the units of the fit; nil: the design is not looked at
 	T2    *tensor.Transformed // sums of order 2 by the transforms of minimum variance; nil: they are to be made
 }
 
@@ -72,8 +73,18 @@ func (e *Evidence) choose(ctx context.Context, p *problem.Problem, w Want) (err 
 		return nil
 	}
 	o := e.law.Optimal(e.level, p.Shape.K)
-	if w.Transform != Optimal {
-		better, err := e.better(ctx, p, o, w.order())
+	design := solver.Design{K: p.Shape.K, D: p.Shape.D}
+	if predicted {
+		found, err := e.design(ctx, p, o)
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			design, o = *found, e.law.OptimalFor(e.level, *found)
+		}
+	}
+	if design.Order = w.order(); w.Transform != Optimal {
+		better, err := e.better(ctx, p, o, design)
 		if err != nil || !better {
 			return err
 		}
@@ -97,13 +108,13 @@ func (e *Evidence) choose(ctx context.Context, p *problem.Problem, w Want) (err 
 }
 
 // better says whether the transforms of minimum variance have the smaller predicted
-// error in an estimate of this order.
-func (e *Evidence) better(ctx context.Context, p *problem.Problem, o *solver.Optimal, order int) (bool, error) {
-	if !o.Noise.Learns(order) {
+// error in an estimate of a design.
+func (e *Evidence) better(ctx context.Context, p *problem.Problem, o *solver.Optimal,
+	design solver.Design) (bool, error) {
+	if !o.Noise.Learns(design.Order) {
 		return false, nil
 	}
 	polynomial := math.Inf(1)
-	design := solver.Design{K: p.Shape.K, D: p.Shape.D, Order: order}
 	n, err := solver.NoiseOf(ctx, p.Activation, e.Transform.At(e.level))
 	switch {
 	case err == nil && e.Verdict.Valid:

@@ -29,7 +29,7 @@ const MomentsFormat = "moe-moments/v1"
 
 // Moments are the sums of one of the rounds over a part of a table, or over all of it. The
 // first round knows nothing of g: it sums what σ̂ and T̂2 by the polynomials are made of,
-// the powers of y, and takes a random subsample and the targets that a noise level is told
+// the powers of y, and takes a random subsample and the rows that a noise level is told
 // from. The last sums T̂4 and, where g has one, T̂3 in the span of T̂2. It is the second
 // for the polynomials; for the transforms of minimum variance, which need the noise level
 // before they are made, it is the third, and the second sums their T̂2.
@@ -38,6 +38,7 @@ type Moments struct {
 	second  *model.Tree[*tensor.Second] // of the first round
 	sample  []float64                   // rows of the subsample, in order: features, target, weight
 	targets []float64                   // target and weight of the rows of moment.LevelRows, in order
+	level   []float64                   // their features, a block's column by column; none in older files
 	squares *model.Tree[*tensor.Transformed]
 	fourth  *model.Tree[*tensor.Fourth] // of the last round, by the polynomials
 	fourths *model.Tree[*tensor.Transformed]
@@ -140,6 +141,7 @@ func Sum(ctx context.Context, src dataset.Source, t Table, at Place, take Subsam
 		m.take(i, b)
 		if _, ok := slices.BinarySearch(level, i); ok {
 			m.targets = append(append(m.targets, b.Y...), b.Role[model.Weights]...)
+			m.level = append(m.level, b.X[:d*b.N]...)
 		}
 		return nil
 	})
@@ -489,6 +491,9 @@ func (m *Moments) evidence(ctx context.Context, file string, act sdk.Activation,
 					"rounds again"}
 		}
 		w = moment.Want{Transform: transform, Known: first.known()}
+		if rows := first.levelData(); rows != nil {
+			w.Known.Rows = p.Units.View(rows)
+		}
 		for round := m; round != nil; round = round.given {
 			if round.squares != nil {
 				w.Known.T2 = round.squares.Total()
@@ -511,6 +516,28 @@ func (m *Moments) known() *moment.Known {
 		}
 	}
 	return k
+}
+
+// levelData are the rows that the noise level is told from; nil where a file of an older version, without their
+// features, is among those of the round.
+func (m *Moments) levelData() *model.Data {
+	d := len(m.Table.Features)
+	out := &model.Data{D: d}
+	x, y := m.level, m.targets
+	for _, i := range model.Spaced(m.Table.Blocks(), moment.LevelRows) {
+		n := min(model.BlockRows, m.Table.Rows-i*model.BlockRows)
+		if len(x) < d*n {
+			return nil
+		}
+		b := model.Block{N: n, X: x[:d*n], Y: y[:n]}
+		x, y = x[d*n:], y[n:]
+		if m.Table.Weights != "" {
+			b.Role[model.Weights], y = y[:n], y[n:]
+		}
+		out.N += n
+		out.Blocks = append(out.Blocks, b)
+	}
+	return out
 }
 
 // SampleData returns the rows of the subsample.
@@ -655,6 +682,7 @@ func (m *Moments) add(o *Moments) error {
 	m.Dropped = max(m.Dropped, o.Dropped)
 	m.sample = append(m.sample, o.sample...)
 	m.targets = append(m.targets, o.targets...)
+	m.level = append(m.level, o.level...)
 	m.prints = m.prints.merged(o.prints)
 	if o.given != nil {
 		m.given = o.given
@@ -753,6 +781,9 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 	}
 	if len(m.targets) > 0 {
 		put("targets", model.Node{}, values(m.targets))
+	}
+	if len(m.level) > 0 {
+		put("level", model.Node{}, values(m.level))
 	}
 	if m.prints != nil {
 		put(bodyPrints, model.Node{}, m.prints)
@@ -859,7 +890,13 @@ func (m *Moments) load(bodies []body, depth int) error {
 		case "sample":
 			err = m.loadSample(b.data)
 		case "targets":
-			m.targets, err = exactly(b.data, m.levelValues())
+			n := m.levelRows()
+			if m.Table.Weights != "" {
+				n *= 2
+			}
+			m.targets, err = exactly(b.data, n)
+		case "level":
+			m.level, err = exactly(b.data, m.levelRows()*len(m.Table.Features))
 		case bodyPrints:
 			m.prints, err = loadPrints(m.Table, from, to, b.data)
 		default:
@@ -892,16 +929,13 @@ func (m *Moments) load(bodies []body, depth int) error {
 	return nil
 }
 
-// levelValues is how many numbers the part has of the rows that a noise level is told from.
-func (m *Moments) levelValues() (n int) {
+// levelRows is how many rows the part has of those that a noise level is told from.
+func (m *Moments) levelRows() (n int) {
 	from, to := m.blocks()
 	for _, i := range model.Spaced(m.Table.Blocks(), moment.LevelRows) {
 		if i >= from && i < to {
 			n += min(model.BlockRows, m.Table.Rows-i*model.BlockRows)
 		}
-	}
-	if m.Table.Weights != "" {
-		n *= 2
 	}
 	return n
 }

@@ -1,0 +1,65 @@
+package moment
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/stream"
+	"github.com/gatedlearning/moe/solver"
+)
+
+// design is the first of two rounds: the regressors' products and the proportions by o, which is of orthonormal
+// regressors in equal proportions, from at most [LevelRows] rows. It takes T̂3, and T̂4 where g is even. It is nil
+// where they cannot be told.
+func (e *Evidence) design(ctx context.Context, p *problem.Problem, o *solver.Optimal) (*solver.Design, error) {
+	k, d := p.Shape.K, p.Shape.D
+	order := 3
+	if !o.Has(order) {
+		order = 4
+	}
+	if k == 1 || d <= 2*k-1 || !o.Has(2) || !o.Has(order) {
+		return nil, nil
+	}
+	rows := model.Part(p.Rows, LevelRows)
+	if known := e.want.Known; known != nil {
+		if rows = known.Rows; rows == nil {
+			return nil, nil
+		}
+	}
+	sum := func(order int, basis *mat.Dense) (*tensor.Transformed, error) {
+		return tensor.SumTransformed(ctx, rows, o, order, basis, p.Inputs.Centre, p.Threads)
+	}
+	second, err := sum(2, nil)
+	if err != nil {
+		return nil, err
+	}
+	s, err := leadingSubspace(second.T2(), p.Inputs, k)
+	if err != nil || !s.positive() {
+		return nil, err
+	}
+	sums, err := sum(order, s.Basis)
+	if err != nil {
+		return nil, err
+	}
+	var est *Estimate
+	if order == 3 {
+		t3 := sums.T3()
+		t3.ScaleModes(s.whitening())
+		found := t3.Orthogonal(stream.New(p.Seed, stream.Spectral, 0), restarts)
+		est = s.estimate(found.Vectors, found.Agreeing)
+	} else {
+		est = orthogonal(sums.T4(), s, stream.New(p.Seed, stream.Moments, 0))
+	}
+	gram := mat.NewSymDense(k, nil)
+	for i := range k {
+		for j := range i + 1 {
+			gram.SetSym(i, j, floats.Dot(est.Params.Regressor(i), est.Params.Regressor(j)))
+		}
+	}
+	return &solver.Design{K: k, D: d, Gram: gram, Proportions: est.Proportions}, nil
+}
