@@ -35,7 +35,8 @@ func (w *weights) mean(r int) float64 { return w[r][0] + w[r][1] + 2*w[r][2] + 6
 // form is the mean square error of an estimate, summed over the experts, as a quadratic form in its transforms: n
 // times it is
 //
-//	E[T_2²·Σ_j own[2][j]·He_j²] + E[T_r²·Σ_j own[r][j]·He_j²] + 2·E[T_2·T_r·(cross[r][0]·He_{r−2} + cross[r][1]·He_1·He_{r−1})]
+//	E[T_2²·Σ_j own[2][j]·He_j²] + E[T_r²·Σ_j own[r][j]·He_j²]
+//	+ 2·E[T_2·T_r·(cross[r][0]·He_{r−2} + cross[r][1]·He_1·He_{r−1})]
 //
 // with the Hermite polynomials in Z. See [Noise.MeanError] for what it is made of.
 type form struct {

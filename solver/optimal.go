@@ -32,8 +32,9 @@ const (
 	resolvable = 1e-12
 )
 
-// Optimal holds the transforms of minimum variance for mixtures of K experts at
-// noise level Sigma. Among all functions of y with E[T_r(y)] = 0,
+// Optimal holds the transforms of minimum variance for mixtures of K experts with
+// orthonormal regressors in equal proportions at noise level Sigma; those of
+// [Law.OptimalFor] are for other designs, with weights w_r of their own. Among all functions of y with E[T_r(y)] = 0,
 // E[T_r(y)·He_q(Z)] = 0 for q < r and E[T_r(y)·He_r(Z)] = 1, T_r has the least
 // variance E[T_r(y)²·w_r(y)] of the contraction of one row that matters,
 //

@@ -13,10 +13,10 @@ import (
 	"github.com/gatedlearning/moe/solver"
 )
 
-// design is the first of two rounds: the regressors' products and the proportions by o, which is of orthonormal
+// designOf is the first of two rounds: the regressors' products and the proportions by o, which is of orthonormal
 // regressors in equal proportions, from at most [LevelRows] rows. It takes T̂3, and T̂4 where g is even. It is nil
 // where they cannot be told.
-func (e *Evidence) design(ctx context.Context, p *problem.Problem, o *solver.Optimal) (*solver.Design, error) {
+func designOf(ctx context.Context, e *Evidence, p *problem.Problem, o *solver.Optimal) (*solver.Design, error) {
 	k, d := p.Shape.K, p.Shape.D
 	order := 3
 	if !o.Has(order) {

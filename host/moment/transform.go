@@ -22,7 +22,8 @@ type Transform string
 
 const (
 	Polynomial Transform = "polynomial" // 002 Appendix B: [solver.Transform]
-	Optimal    Transform = "optimal"    // of minimum variance: [solver.Optimal]
+	// of minimum variance: [solver.Optimal], where predictions hold made in two rounds, for the design at hand
+	Optimal Transform = "optimal"
 )
 
 // Name is what flags and files call it.
@@ -75,7 +76,7 @@ func (e *Evidence) choose(ctx context.Context, p *problem.Problem, w Want) (err 
 	o := e.law.Optimal(e.level, p.Shape.K)
 	design := solver.Design{K: p.Shape.K, D: p.Shape.D}
 	if predicted {
-		found, err := e.design(ctx, p, o)
+		found, err := designOf(ctx, e, p, o)
 		if err != nil {
 			return err
 		}
