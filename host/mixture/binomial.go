@@ -3,7 +3,6 @@ package mixture
 import (
 	"math"
 
-	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/internal/kernel"
@@ -147,7 +146,7 @@ func (d Binomial) CDF(y, mean float64, _ []float64) float64 {
 		}
 		return min(sum, 1)
 	}
-	return mathext.RegIncBeta(n-y, y+1, 1-m)
+	return incompleteBeta(n-y, y+1, 1-m, m)
 }
 
 // fewTerms is how many terms of a sum are fewer steps than the incomplete beta function.

@@ -91,10 +91,10 @@ func (NegativeBinomial) CDF(y, mean float64, psi []float64) float64 {
 		return 0
 	case mean <= 0 || math.IsInf(y, 1):
 		return 1
-	case y > 1e9: // the gamma law of the Poisson laws' means, to 1/y
+	case y > 1e9 && theta < largeBeta: // the gamma law of the Poisson laws' means, to 1/y
 		return mathext.GammaIncReg(theta, theta*(y/mean))
 	}
-	return mathext.RegIncBeta(theta, math.Floor(y)+1, theta/(theta+mean))
+	return incompleteBeta(theta, math.Floor(y)+1, theta/(theta+mean), mean/(theta+mean))
 }
 
 // Quantile implements [Law].

@@ -1,6 +1,11 @@
 package mixture
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/distuv"
+)
 
 // leastMean is where densities take a mean that rounding has put on an edge of its range, or so near that
 // derivatives would leave the range of numbers.
@@ -115,6 +120,32 @@ func (r *rises) at(y float64) rise {
 
 // mostTerms is how many terms of a sum are fewer steps than the series.
 const mostTerms = 16
+
+// largeBeta is from where on both parameters of an incomplete beta function are large.
+const largeBeta = 1e4
+
+// incompleteBeta returns I_x(a, b); rest is 1 − x. Where a and b are large the continued fractions of the library lose all digits near
+// the mean, and this is Temme's uniform expansion with its first term (DLMF 8.18.9), which leaves 1/(a+b) of the
+// density's scale: with x₀ = a/(a+b) and −η²/2 = x₀·log(x/x₀) + (1−x₀)·log((1−x)/(1−x₀)), η of the sign of x − x₀,
+//
+//	I = Φ(η·√(a+b)) + exp(−(a+b)·η²/2)/√(2π(a+b))·(1/η − √(x₀(1−x₀))/(x − x₀))
+func incompleteBeta(a, b, x, rest float64) float64 {
+	if !(a >= largeBeta && b >= largeBeta && x > 0 && rest > 0) {
+		return mathext.RegIncBeta(a, b, x)
+	}
+	sum := a + b
+	at, away := a/sum, b/sum // x₀ and 1 − x₀
+	from := (b*x - a*rest) / sum
+	half := at*logLess(x, at) + away*logLess(rest, away) // −η²/2
+	eta := math.Copysign(math.Sqrt(max(0, -2*half)), from)
+	sd := math.Sqrt(at * away)
+	first := (1 - 2*at) / (3 * sd) // its limit at the mean
+	if math.Abs(eta) > 1e-5 {      // below it the difference has few digits
+		first = 1/eta - sd/from
+	}
+	v := distuv.UnitNormal.CDF(eta*math.Sqrt(sum)) + math.Exp(sum*half)/math.Sqrt(2*math.Pi*sum)*first
+	return min(max(v, 0), 1)
+}
 
 // leastWhole returns the least whole y ≥ 0 with cdf(y) ≥ q, at most most, looking first about a guess.
 func leastWhole(q, guess, step, most float64, cdf func(y float64) float64) float64 {

@@ -41,8 +41,8 @@ func Of(p *model.Params) Mixture {
 type Law func(b *model.Block, t int, mean float64, psi []float64) float64
 
 // Under returns the mixture of parameters with one target, whose density at one y under one expert has this logarithm
-// in place of the normal one; nil is that. Beside it, what rounding explains is not known, and there is no computation
-// in many digits.
+// in place of the normal one; nil is that. Beside it, of what rounding explains only that of probabilities next to 1 is
+// known, and there is no computation in many digits.
 func Under(p *model.Params, law Law) Mixture {
 	m := Of(p)
 	if law == nil {

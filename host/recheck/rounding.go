@@ -18,8 +18,8 @@ func (r *room) rounding(b *model.Block, t int, v float64) float64 {
 		return 0
 	}
 	m := r.m
-	if m.law != nil {
-		return 0
+	if m.law != nil { // that of a probability next to 1 alone
+		return 8 * unit
 	}
 	for j := range m.k - 1 {
 		r.logitError[j] = r.size(m.gating, m.gateIntercepts, j, b, t)

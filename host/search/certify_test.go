@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -178,6 +179,24 @@ func TestFewRowsAParameter(t *testing.T) {
 	seen := Seen{Survey: &Survey{Starts: 100}, Spare: &Spare{Experts: 1, Starts: 50, Met: 9}}
 	if !seen.care(0, false).Conclusive() || seen.care(0, true).Conclusive() || !(Seen{Spare: seen.Spare}).care(0, true).Conclusive() {
 		t.Error("what starts in places of spare experts say")
+	}
+}
+
+// TestCertainTargets: 0/1 targets that the features separate are not judged: no coefficients are the best.
+func TestCertainTargets(t *testing.T) {
+	x, y := mat.NewDense(100, 1, nil), make([]float64, 100)
+	for r := range y {
+		x.Set(r, 0, float64(r)-49.5)
+		if r >= 50 {
+			y[r] = 1
+		}
+	}
+	p := load(t, dataset.Matrix(x, y), activation(t, sigmoid.Family), problem.Request{K: 1, Family: "binomial"})
+	run := climbed(t, p, p.Rows, p.Shape.Blank(1))
+	c := &Candidate{Run: run, Params: likelihood(p, p.Rows).Params(run.X), Agrees: true}
+	got, _, err := Certify(t.Context(), p, c, []*Candidate{c, c, c}, Seen{})
+	if err != nil || got.Optimum != infer.NotJudged || got.Model != infer.NotJudged || !strings.Contains(got.Reason, "no maximum") || got.More {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
