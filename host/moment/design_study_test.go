@@ -170,9 +170,9 @@ func leanings() (all []leaning) {
 // TestObliqueRegressorsStudy: the mean square error of two rounds, over all coordinates and data sets, against that
 // predicted for the design, and the median of E_reg against the polynomial's. The rows are those at which 1 − ⟨â_i, a_i⟩
 // is predicted to be .001 on average over the experts, up to 400,000. It asks for a ratio from .85 to 1.15, and a
-// median of no more than 1.05 times the polynomial's. With 100 data sets half an hour of one core:
+// median of no more than 1.05 times the polynomial's. With 400 data sets half an hour of one core:
 //
-//	MOE_STUDY=100 go test ./host/moment -run TestObliqueRegressorsStudy -v -timeout 3h
+//	MOE_STUDY=400 go test ./host/moment -run TestObliqueRegressorsStudy -v -timeout 3h
 func TestObliqueRegressorsStudy(t *testing.T) {
 	sets := studySets(t)
 	for _, c := range leanings() {
