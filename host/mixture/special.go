@@ -124,10 +124,11 @@ const mostTerms = 16
 // largeBeta is from where on both parameters of an incomplete beta function are large.
 const largeBeta = 1e4
 
-// incompleteBeta returns I_x(a, b); rest is 1 − x. Where a and b are large the continued fractions of the library lose all digits near
-// the mean, and this is Temme's uniform expansion with its first term (DLMF 8.18.9), which leaves 1/(a+b) of the
-// density's scale: with x₀ = a/(a+b) and −η²/2 = x₀·log(x/x₀) + (1−x₀)·log((1−x)/(1−x₀)), η of the sign of x − x₀,
+// incompleteBeta returns I_x(a, b); rest is 1 − x. Where a and b are large the continued fractions of the library lose
+// all digits near the mean. There it is Temme's uniform expansion with its first term (DLMF 8.18.9), which leaves an
+// error of about 1/(a+b): with
 //
+//	x₀ = a/(a+b),  −η²/2 = x₀·log(x/x₀) + (1−x₀)·log((1−x)/(1−x₀)),  η of the sign of x − x₀,
 //	I = Φ(η·√(a+b)) + exp(−(a+b)·η²/2)/√(2π(a+b))·(1/η − √(x₀(1−x₀))/(x − x₀))
 func incompleteBeta(a, b, x, rest float64) float64 {
 	if !(a >= largeBeta && b >= largeBeta && x > 0 && rest > 0) {

@@ -78,8 +78,8 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	if explained(p, best) {
 		c := infer.Judge(nil, evidence)
 		c.Optimum, c.More = infer.NotJudged, false
-		c.Reason = "the features tell every target with certainty: the likelihood has no maximum, and coefficients grow " +
-			"without end"
+		c.Reason = "the features tell every target with certainty: the likelihood has no maximum, and " +
+			"coefficients grow without end"
 		return c, "", nil
 	}
 	// The tests look at the gates against the last expert's: the order is that of
