@@ -11,11 +11,7 @@ import (
 	"github.com/gatedlearning/moe/sdk/gauss"
 )
 
-var (
-	line   = sdk.Func{Name: "line", G: func(z float64) float64 { return z }, DG: func(float64) float64 { return 1 }}
-	hinge  = sdk.Func{Name: "hinge", G: func(z float64) float64 { return max(z, 0) }, DG: func(z float64) float64 { return min(1, max(0, math.Copysign(1, z))) }, Kinks: []float64{0}}
-	smooth = sdk.Func{Name: "logistic", G: func(z float64) float64 { return 1 / (1 + math.Exp(-z)) }, DG: func(z float64) float64 { return 1 / (2 + 2*math.Cosh(z)) }}
-)
+var hinge = sdk.Func{Name: "hinge", G: func(z float64) float64 { return max(z, 0) }, DG: func(z float64) float64 { return min(1, max(0, math.Copysign(1, z))) }, Kinks: []float64{0}}
 
 // gramOf has ones, and rho elsewhere.
 func gramOf(k int, rho float64) *mat.SymDense {
