@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -29,8 +30,9 @@ const (
 	sameNoise   = 1.5
 )
 
-// warnOfTooMany warns of experts that suggest a k too large: one of few rows, or
-// two that are nearly the same. It takes the standard errors from those that may be one.
+// warnOfTooMany warns of experts that suggest a k too large: one of few rows, two that are nearly the same, or one for
+// which the data hardly ask and that BIC prefers to be one with another. It takes the standard errors from those that
+// may be one.
 func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int) error {
 	if m.K == 1 || !out.joint || out.best.Degenerate {
 		return nil
@@ -44,7 +46,7 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 	for i, share := range m.Proportions {
 		if rows := share * p.Weights.Total; rows < float64(fewRowsPerCoefficient*len(columns)) {
 			of := slices.DeleteFunc(slices.Clone(pairs), func(o infer.Pair) bool { return o.I != i && o.J != i })
-			one, err := asOne(ctx, m, p, q, of, []int{i})
+			one, err := offerBest(ctx, m, p, q, of, []int{i})
 			if err != nil {
 				return err
 			}
@@ -61,7 +63,7 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 		a, b := q.SigmaOf(pair.I), q.SigmaOf(pair.J)
 		pair.Distance *= apart
 		if pair.Distance < nearlyEqual && max(a, b) < sameNoise*min(a, b) {
-			one, err := asOne(ctx, m, p, q, []infer.Pair{pair}, []int{pair.I, pair.J})
+			one, err := offerBest(ctx, m, p, q, []infer.Pair{pair}, []int{pair.I, pair.J})
 			if err != nil {
 				return err
 			}
@@ -74,43 +76,112 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 				pair.J+1, pair.Distance, over, twins, one)
 		}
 	}
+	return warnOfDoubtful(ctx, m, p, q, pairs)
+}
+
+// warnOfDoubtful warns of experts of which BIC prefers two as one, the best first, each in one offer at most.
+func warnOfDoubtful(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params,
+	pairs []infer.Pair) error {
+	offered := func(experts [2]int) bool {
+		return slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool {
+			return o.BIC < 0 && (slices.Contains(o.Experts[:], experts[0]) || slices.Contains(o.Experts[:], experts[1]))
+		})
+	}
+	slices.SortStableFunc(pairs, func(a, b infer.Pair) int { return cmp.Compare(a.Distance, b.Distance) })
+	near := make([][2]int, len(pairs))
+	for at, pair := range pairs {
+		near[at] = [2]int{pair.I, pair.J}
+	}
+	doubts, err := search.Doubtful(ctx, p, q, near, m.Proportions)
+	if err != nil {
+		return err
+	}
+	type doubt struct {
+		search.Doubt
+		*fitted.Merge
+	}
+	var better []doubt
+	for _, d := range doubts {
+		if offered([2]int{d.Experts[0] + 1, d.Experts[1] + 1}) {
+			continue
+		}
+		merge, err := asOne(ctx, p, q, d.Experts[0], d.Experts[1])
+		if err != nil {
+			return err
+		}
+		if merge.BIC < 0 {
+			better = append(better, doubt{d, merge})
+		}
+	}
+	slices.SortStableFunc(better, func(a, b doubt) int { return cmp.Compare(a.BIC, b.BIC) })
+	for _, d := range better {
+		if offered(d.Merge.Experts) {
+			continue
+		}
+		doubted, why := d.Spare, ""
+		switch len(doubted) {
+		case 0:
+			doubted = d.Doubt.Experts[:]
+		case 1:
+			why = fmt.Sprintf("the data hardly ask for expert %d", doubted[0]+1)
+		case 2:
+			why = fmt.Sprintf("the data hardly ask for experts %d and %d", doubted[0]+1, doubted[1]+1)
+		}
+		said := strings.TrimPrefix(why+offer(m, p, q, d.Merge, doubted), "; ")
+		m.Fit.Warn(fitted.WarnTooMany, "k may be too large: %s", said)
+	}
 	return nil
 }
 
-// asOne adds to the model what two of its experts are as one, those of the pairs that lose least, where they are under
-// one gate and of one kind, and says it; "" where it has been said. Where that is better by
-// BIC, or not tried, the experts in doubt have no standard errors.
-func asOne(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params, pairs []infer.Pair,
+// offerBest offers two experts as one, those of the pairs that lose least, where they are under one gate and of one
+// kind; see [offer]. Where that is not tried, the experts in doubt have no standard errors.
+func offerBest(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params, pairs []infer.Pair,
 	doubted []int) (string, error) {
-	without := "the two have no standard errors"
-	if len(doubted) == 1 {
-		without = fmt.Sprintf("expert %d has no standard errors", doubted[0]+1)
-	}
 	if !search.OneGate(p) || p.Leaves != nil || p.Shape.Output != nil {
 		withoutErrors(m, q, doubted, p.Shape.Tied)
-		return "; " + without, nil
+		return "; " + without(doubted), nil
 	}
 	var best *fitted.Merge
 	for _, pair := range pairs {
-		loglik, bic, err := search.AsOne(ctx, p, q, pair.I, pair.J)
+		merge, err := asOne(ctx, p, q, pair.I, pair.J)
 		if err != nil {
 			return "", err
 		}
-		if best == nil || bic < best.BIC {
-			best = &fitted.Merge{Experts: [2]int{pair.I + 1, pair.J + 1}, LogLikelihood: loglik, BIC: bic}
+		if best == nil || merge.BIC < best.BIC {
+			best = merge
 		}
 	}
+	return offer(m, p, q, best, doubted), nil
+}
+
+// asOne is what experts i and j come to as one.
+func asOne(ctx context.Context, p *problem.Problem, q *model.Params, i, j int) (*fitted.Merge, error) {
+	loglik, bic, err := search.AsOne(ctx, p, q, i, j)
+	return &fitted.Merge{Experts: [2]int{i + 1, j + 1}, LogLikelihood: loglik, BIC: bic}, err
+}
+
+// offer adds what two experts are as one to the model, and says it; "" where it has been said. Where that is better by
+// BIC the experts in doubt have no standard errors.
+func offer(m *fitted.Model, p *problem.Problem, q *model.Params, best *fitted.Merge, doubted []int) string {
 	if slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool { return o.Experts == best.Experts }) {
-		return "", nil
+		return ""
 	}
 	m.Fit.Merges = append(m.Fit.Merges, *best)
 	said := fmt.Sprintf("; experts %d and %d as one: log-likelihood %+.3g, BIC ", best.Experts[0], best.Experts[1],
 		best.LogLikelihood)
 	if best.BIC > 0 {
-		return said + fmt.Sprintf("worse by %.3g", best.BIC), nil
+		return said + fmt.Sprintf("worse by %.3g", best.BIC)
 	}
 	withoutErrors(m, q, doubted, p.Shape.Tied)
-	return said + fmt.Sprintf("better by %.3g, and %s", -best.BIC, without), nil
+	return said + fmt.Sprintf("better by %.3g, and %s", -best.BIC, without(doubted))
+}
+
+// without says that experts in doubt have no standard errors.
+func without(doubted []int) string {
+	if len(doubted) == 1 {
+		return fmt.Sprintf("expert %d has no standard errors", doubted[0]+1)
+	}
+	return "the two have no standard errors"
 }
 
 // withoutErrors takes their standard errors from experts and from the gates that tell them from each other, or one

@@ -16,17 +16,12 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/sdk"
 )
 
-// TestWarningsOfTooManyExperts: of parameters as given, on 400 rows, whether an
+// TestWarningsOfTooManyExperts: of the parameters that 400 rows were drawn from, whether an
 // expert of few rows and two that are nearly equal are named.
 func TestWarningsOfTooManyExperts(t *testing.T) {
-	g := groupDesign{act: ident, k: 2, d: 3, n: 400, sigma: 0.3}
-	src, _ := g.draw(t, 1)
-	_, p, err := load(t.Context(), g.act, src, Config{K: 3, Noise: PerExpert{}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		name        string
 		proportions []float64
@@ -37,12 +32,26 @@ func TestWarningsOfTooManyExperts(t *testing.T) {
 		{"none", []float64{0.5, 0.3, 0.2}, 0, -1, 0.3, nil},
 		{"few rows", []float64{0.6, 0.37, 0.03}, 0, -1, 0.3, []string{"expert 3 has 12 rows for 3 coefficients"}},
 		{"nearly equal", []float64{0.5, 0.3, 0.2}, 0.9, -1, 0.3, []string{"experts 1 and 2 are nearly equal"}},
-		{"equal but for the noise", []float64{0.5, 0.3, 0.2}, 0.9, -1, 0.6, nil},
+		{"equal but for the noise", []float64{0.5, 0.3, 0.2}, 0.9, -1, 1.5, nil},
 		{"both", []float64{0.6, 0.37, 0.03}, 0, 0.1, 0.3, []string{"expert 3 has 12 rows", "experts 2 and 3 are nearly equal"}},
 	} {
 		q := model.NewParams(3, 3)
 		q.Regressors[0], q.Regressors[3], q.Regressors[6] = 1, c.first, c.last
 		q.Sigma = []float64{0.3, c.noise, 0.3}
+		const n = 400
+		rng := rand.New(rand.NewPCG(1, 1))
+		x, y := mat.NewDense(n, 3, nil), make([]float64, n)
+		for r := range y {
+			for j := range 3 {
+				x.Set(r, j, rng.NormFloat64())
+			}
+			i := rng.IntN(3)
+			y[r] = q.Regressor(i)[0]*x.At(r, 0) + q.Sigma[i]*rng.NormFloat64()
+		}
+		_, p, err := load(t.Context(), ident, dataset.Matrix(x, y), Config{K: 3, Noise: PerExpert{}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		m := &fitted.Model{Proportions: c.proportions}
 		m.SetParams(q)
 		out := &outcome{best: &search.Candidate{Params: q}, joint: true}
@@ -119,6 +128,77 @@ func TestAsOne(t *testing.T) {
 	if !math.IsNaN(se.Gating[0][0]) || !math.IsNaN(se.Gating[1][0]) || !math.IsNaN(se.GatingIntercepts[0]) ||
 		math.IsNaN(se.Sigma[0]) {
 		t.Errorf("gates have the errors %v and %v, the noise %v", se.Gating, se.GatingIntercepts, se.Sigma)
+	}
+}
+
+// TestOneExpertTooMany: of three experts fitted to two, two are offered as one wherever BIC prefers two, and what that
+// is said to come to is the fit of two experts. Of the right number none are offered. With -study it counts on so many
+// data sets of each kind from -studyfrom on.
+func TestOneExpertTooMany(t *testing.T) {
+	lines := func(act sdk.Activation) func(seed uint64) (dataset.Source, sdk.Activation, string) {
+		return func(seed uint64) (dataset.Source, sdk.Activation, string) {
+			g := groupDesign{act: act, k: 2, d: 3, n: 1000, sigma: 0.3, intercept: true}
+			src, _ := g.draw(t, seed)
+			return src, act, ""
+		}
+	}
+	for _, c := range []struct {
+		name string
+		draw func(seed uint64) (src dataset.Source, act sdk.Activation, family string)
+	}{
+		{"identity", lines(ident)},
+		{"relu", lines(rectify)},
+		{"poisson", func(seed uint64) (dataset.Source, sdk.Activation, string) {
+			const n = 1000
+			rng := rand.New(rand.NewPCG(seed, 1))
+			x, y := mat.NewDense(n, 2, nil), make([]float64, n)
+			for r := range y {
+				a, b := rng.NormFloat64(), rng.NormFloat64()
+				x.SetRow(r, []float64{a, b})
+				mean := math.Exp(-0.3*a + 0.6*b)
+				if rng.Float64() < 1/(1+math.Exp(-2*a)) {
+					mean = math.Exp(1 + 0.8*a + 0.3*b)
+				}
+				y[r] = poisson(mean, rng)
+			}
+			return dataset.Matrix(x, y), exponential, "poisson"
+		}},
+	} {
+		sets, from := *studySets, *studyFrom
+		if sets == 0 {
+			sets, from = 1, 1
+		}
+		var prefers, offered, same, wrong int
+		for seed := from; seed < from+uint64(sets); seed++ {
+			src, act, family := c.draw(seed)
+			fit := func(k int) *fitted.Model {
+				m, err := Fit(t.Context(), act, src, Config{K: k, Intercepts: BothIntercepts, Family: family, Seed: seed})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return m
+			}
+			two, three := fit(2), fit(3)
+			if len(two.Fit.Merges) > 0 {
+				wrong++
+			}
+			want := two.Fit.BIC - three.Fit.BIC
+			if !three.Fit.Converged || want >= 0 { // it has no errors that could mislead, or BIC does not prefer two
+				continue
+			}
+			prefers++
+			if slices.ContainsFunc(three.Fit.Merges, func(o fitted.Merge) bool { return o.BIC < 0 }) {
+				offered++
+			}
+			if slices.ContainsFunc(three.Fit.Merges, func(o fitted.Merge) bool { return math.Abs(o.BIC-want) < 0.1 }) {
+				same++
+			}
+		}
+		t.Logf("%s: of %d data sets BIC prefers two experts in %d, two of the three are offered as one in %d, "+
+			"which is the fit of two in %d; of two experts two are offered in %d", c.name, sets, prefers, offered, same, wrong)
+		if offered < prefers || wrong > 0 || *studySets == 0 && same < prefers {
+			t.Errorf("%s: offered in %d of %d, %d as the fit of two; of two experts %d", c.name, offered, prefers, same, wrong)
+		}
 	}
 }
 
