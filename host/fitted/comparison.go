@@ -93,8 +93,9 @@ func CompareFits(nameA string, a *Model, nameB string, b *Model) (*Comparison, e
 			c.Gates = append(c.Gates, beside)
 		}
 	}
-	var none error
+	none := apart(a, b)
 	switch {
+	case none != nil:
 	case c.A.Parameters < c.B.Parameters:
 		c.Nested, none = nested("a", a, b, c.A, c.B)
 	case c.B.Parameters < c.A.Parameters:
@@ -122,26 +123,30 @@ func compared(name string, m *Model) Compared {
 	}
 }
 
+// apart says why neither of two models can contain the other, whatever their parameters; nil where one may.
+func apart(a, b *Model) error {
+	switch {
+	case a.K != b.K:
+		return errors.New("the numbers of experts differ, and at the smaller the larger has no one set of " +
+			"parameters: compare BIC")
+	case !a.Activation.Same(b.Activation) || a.Leaves != nil || b.Leaves != nil || a.Family != b.Family:
+		return errors.New("the experts are of different kinds, so that neither model contains the other: compare BIC")
+	case a.ZeroExpert != b.ZeroExpert:
+		return errors.New("one has a zero expert, whose probability is 0 in the other, at the end of what it " +
+			"may be: compare BIC")
+	case a.TargetScale != b.TargetScale:
+		return fmt.Errorf("one is of %s and the other of %s, so that neither model contains the other: compare BIC",
+			a.ScaledTarget(), b.ScaledTarget())
+	case groupsColumn(a) != groupsColumn(b):
+		return errors.New("the rows have one expert a group in one of the fits and not so in the other: compare AIC: " +
+			"the n of BIC is that of the groups in one and of the rows in the other")
+	}
+	return nil
+}
+
 // nested tests the smaller of two models within the larger, or says why it cannot.
 func nested(which string, small, large *Model, s, l Compared) (*NestedTest, error) {
 	switch {
-	case small.K != large.K:
-		return nil, errors.New("the numbers of experts differ, and at the smaller the larger has no one set of " +
-			"parameters: compare BIC")
-	case !small.Activation.Same(large.Activation) || small.Leaves != nil || large.Leaves != nil ||
-		small.Family != large.Family:
-		return nil, errors.New("the experts are of different kinds, so that neither model contains the other: " +
-			"compare BIC")
-	case small.ZeroExpert != large.ZeroExpert:
-		return nil, errors.New("one has a zero expert, whose probability is 0 in the other, at the end of what it " +
-			"may be: compare BIC")
-	case small.TargetScale != large.TargetScale:
-		return nil, fmt.Errorf(
-			"one is of %s and the other of %s, so that neither model contains the other: compare BIC",
-			small.ScaledTarget(), large.ScaledTarget())
-	case groupsColumn(small) != groupsColumn(large):
-		return nil, errors.New("the rows have one expert a group in one of the fits and not so in the other: " +
-			"compare BIC")
 	case slices.ContainsFunc(large.Shared, func(name string) bool { return !sharesOrLacks(small, name) }):
 		return nil, errors.New("the model of more parameters has shared coefficients that the other has not: " +
 			"compare BIC")
