@@ -416,32 +416,30 @@ func shapeUnder(law mixture.Density, out [][]float64, room, r, y, mean, psi []fl
 	n := len(r)
 	e, whole := make([]float64, n), law.Domain().Whole
 	normal := func(q float64) float64 { return min(max(distuv.UnitNormal.Quantile(q), -farthest), farthest) }
-	from, upto := make([]float64, n), make([]float64, n) // F(y−1), F(y)
+	from, upto, mass := make([]float64, n), make([]float64, n), make([]float64, n) // F(y−1), F(y), their difference
+	if whole {
+		law.LogDensity(mass, from, y, mean, psi)
+		kernel.Exp(mass, mass)
+	}
 	for t, v := range y {
-		row := mixture.OfRow(law, t)
-		upto[t] = row.CDF(v, mean[t], psi)
-		from[t] = upto[t]
-		if whole {
-			from[t] = row.CDF(v-1, mean[t], psi)
-		}
+		upto[t] = mixture.OfRow(law, t).CDF(v, mean[t], psi)
+		from[t] = max(0, upto[t]-mass[t])
 		e[t] = normal((from[t] + upto[t]) / 2)
 	}
 	wide := shape(out, room, e, r)
 	const leastMass = 1e-9 // below it differences have few digits, and ψ hardly differs between
-	for t, to := range upto {
-		if !whole {
-			break
+	for t, mass := range mass {
+		if mass <= leastMass {
+			continue
 		}
-		if mass := to - from[t]; mass > leastMass {
-			lo, hi := normal(from[t]), normal(to)
-			between := func(c float64) float64 { // ∫ exp(−(c²−1)e²/2)·φ(e) de
-				return (distuv.UnitNormal.CDF(c*hi) - distuv.UnitNormal.CDF(c*lo)) / (c * mass)
-			}
-			ends := math.Exp(-0.75*lo*lo) - math.Exp(-0.75*hi*hi)
-			out[0][t] = r[t] * (between(math.Sqrt(1.25)) - meanWide)
-			out[1][t] = r[t] * (between(math.Sqrt2) - meanNarrow)
-			out[2][t] = r[t] * ends / (1.5 * math.Sqrt(2*math.Pi) * mass)
+		lo, hi := normal(from[t]), normal(upto[t])
+		between := func(c float64) float64 { // ∫ exp(−(c²−1)e²/2)·φ(e) de
+			return (distuv.UnitNormal.CDF(c*hi) - distuv.UnitNormal.CDF(c*lo)) / (c * mass)
 		}
+		ends := math.Exp(-0.75*lo*lo) - math.Exp(-0.75*hi*hi)
+		out[0][t] = r[t] * (between(math.Sqrt(1.25)) - meanWide)
+		out[1][t] = r[t] * (between(math.Sqrt2) - meanNarrow)
+		out[2][t] = r[t] * ends / (1.5 * math.Sqrt(2*math.Pi) * mass)
 	}
 	return wide
 }
