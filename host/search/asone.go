@@ -82,7 +82,7 @@ func Doubtful(ctx context.Context, p *problem.Problem, q *model.Params, pairs []
 // log-likelihood, and the BIC, less those at q.
 func AsOne(ctx context.Context, p *problem.Problem, q *model.Params, i, j int) (loglik, bic float64, err error) {
 	at := func(p *problem.Problem, q *model.Params, climb bool) (value, bic float64, err error) {
-		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
+		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Estimated(), p.Threads)
 		if climb {
 			run, err := Climb(ctx, l, l.Theta(q), nil)
 			if err != nil {
