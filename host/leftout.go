@@ -213,8 +213,8 @@ const gapFactor = 3
 // warnOfGap warns where leaving out each row costs more than so many parameters explain.
 func warnOfGap(m *fitted.Model) {
 	if left := m.LeftOut(); left != nil && left.Gap > gapFactor*float64(left.Parameters) {
-		m.Fit.Warn(fitted.WarnNewRows, "leaving out each row costs %.0f of log-likelihood, and %d parameters explain "+
-			"about as many: single rows carry much of the fit, or the noise is another than the model's", left.Gap,
+		m.Fit.Warn(fitted.WarnNewRows, "leaving out each row costs %.0f of log-likelihood, of which %d parameters "+
+			"explain about %[2]d: single rows carry much of the fit, or the noise is another than the model's", left.Gap,
 			left.Parameters)
 	}
 }
