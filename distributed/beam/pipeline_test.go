@@ -247,7 +247,7 @@ func TestMessages(t *testing.T) {
 		}
 	}
 	all, err := unframed[shard.Moments](acc)
-	if err != nil || len(all) != 1 || len(acc) > 3*single+8*12000*(1+4) { // with all targets and features, of which every shard has its own
+	if err != nil || len(all) != 1 || len(acc) > 3*single+8*12000*(1+5) { // with all targets and rows, of which every shard has its own
 		t.Errorf("%d ranges in %d bytes, one shard has %d; %v", len(all), len(acc), single, err)
 	}
 	if _, err := join.AddInput(acc, acc[:len(acc)-1]); err == nil {

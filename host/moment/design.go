@@ -13,8 +13,19 @@ import (
 	"github.com/gatedlearning/moe/solver"
 )
 
+// DesignRows is the most rows that the first of two rounds is made from: [LevelRows], or as many as have 2^21 features,
+// which parts of a table carry with them; 0 where that is below 16 for each feature, d > 362: no design is told from so
+// few.
+func DesignRows(d int) int {
+	const most, least = 1 << 21, 16
+	if rows := most / d; rows >= least*d {
+		return min(LevelRows, rows)
+	}
+	return 0
+}
+
 // designOf is the first of two rounds: the regressors' products and the proportions by o, which is of orthonormal
-// regressors in equal proportions, from at most [LevelRows] rows. It takes T̂3, and T̂4 where g is even. It is nil
+// regressors in equal proportions, from at most [DesignRows] rows. It takes T̂3, and T̂4 where g is even. It is nil
 // where they cannot be told.
 func designOf(ctx context.Context, e *Evidence, p *problem.Problem, o *solver.Optimal) (*solver.Design, error) {
 	k, d := p.Shape.K, p.Shape.D
@@ -22,10 +33,10 @@ func designOf(ctx context.Context, e *Evidence, p *problem.Problem, o *solver.Op
 	if !o.Has(order) {
 		order = 4
 	}
-	if k == 1 || d <= 2*k-1 || !o.Has(2) || !o.Has(order) {
+	if k == 1 || d <= 2*k-1 || !o.Has(2) || !o.Has(order) || DesignRows(d) == 0 {
 		return nil, nil
 	}
-	rows := model.Part(p.Rows, LevelRows)
+	rows := model.Part(p.Rows, DesignRows(d))
 	if known := e.want.Known; known != nil {
 		if rows = known.Rows; rows == nil {
 			return nil, nil

@@ -54,7 +54,7 @@ const LevelRows = 1 << 16
 type Known struct {
 	Y, W  []float64           // of the rows that the noise level is told from; W nil without weights
 	Total float64             // sum of all weights
-	Rows  model.Rows          // the same rows in the units of the fit; nil: the design is not looked at
+	Rows  model.Rows          // those of [DesignRows] in the units of the fit; nil: the design is not looked at
 	T2    *tensor.Transformed // sums of order 2 by the transforms of minimum variance; nil: they are to be made
 }
 

@@ -38,7 +38,7 @@ type Moments struct {
 	second  *model.Tree[*tensor.Second] // of the first round
 	sample  []float64                   // rows of the subsample, in order: features, target, weight
 	targets []float64                   // target and weight of the rows of moment.LevelRows, in order
-	level   []float64                   // their features, a block's column by column; none in older files
+	design  []float64                   // rows of moment.DesignRows, a block's column by column: features, target, weight
 	squares *model.Tree[*tensor.Transformed]
 	fourth  *model.Tree[*tensor.Fourth] // of the last round, by the polynomials
 	fourths *model.Tree[*tensor.Transformed]
@@ -132,7 +132,7 @@ func Sum(ctx context.Context, src dataset.Source, t Table, at Place, take Subsam
 	d := len(t.Features)
 	m := &Moments{momentsHeader: momentsHeader{Table: t, Place: at, Columns: problem.NewColumns(d), Sample: take}}
 	m.second = model.NewTree(func() *tensor.Second { return tensor.NewSecond(d) })
-	level := model.Spaced(t.Blocks(), moment.LevelRows)
+	level, design := model.Spaced(t.Blocks(), moment.LevelRows), model.Spaced(t.Blocks(), moment.DesignRows(d))
 	var room tensor.Scratch
 	err := m.read(ctx, src, func(i int, b *model.Block) error {
 		s := m.second.Empty()
@@ -141,7 +141,9 @@ func Sum(ctx context.Context, src dataset.Source, t Table, at Place, take Subsam
 		m.take(i, b)
 		if _, ok := slices.BinarySearch(level, i); ok {
 			m.targets = append(append(m.targets, b.Y...), b.Role[model.Weights]...)
-			m.level = append(m.level, b.X[:d*b.N]...)
+		}
+		if _, ok := slices.BinarySearch(design, i); ok {
+			m.design = append(append(append(m.design, b.X[:d*b.N]...), b.Y...), b.Role[model.Weights]...)
 		}
 		return nil
 	})
@@ -491,7 +493,7 @@ func (m *Moments) evidence(ctx context.Context, file string, act sdk.Activation,
 					"rounds again"}
 		}
 		w = moment.Want{Transform: transform, Known: first.known()}
-		if rows := first.levelData(); rows != nil {
+		if rows := first.designData(); rows != nil {
 			w.Known.Rows = p.Units.View(rows)
 		}
 		for round := m; round != nil; round = round.given {
@@ -518,21 +520,18 @@ func (m *Moments) known() *moment.Known {
 	return k
 }
 
-// levelData are the rows that the noise level is told from; nil where a file of an older version, without their
-// features, is among those of the round.
-func (m *Moments) levelData() *model.Data {
-	d := len(m.Table.Features)
+// designData are the rows that the design is told from; nil of a file of an older version, which has none.
+func (m *Moments) designData() *model.Data {
+	if len(m.design) == 0 {
+		return nil
+	}
+	d, left := len(m.Table.Features), m.design
 	out := &model.Data{D: d}
-	x, y := m.level, m.targets
-	for _, i := range model.Spaced(m.Table.Blocks(), moment.LevelRows) {
+	for _, i := range model.Spaced(m.Table.Blocks(), moment.DesignRows(d)) {
 		n := min(model.BlockRows, m.Table.Rows-i*model.BlockRows)
-		if len(x) < d*n {
-			return nil
-		}
-		b := model.Block{N: n, X: x[:d*n], Y: y[:n]}
-		x, y = x[d*n:], y[n:]
-		if m.Table.Weights != "" {
-			b.Role[model.Weights], y = y[:n], y[n:]
+		b := model.Block{N: n, X: left[:d*n], Y: left[d*n : (d+1)*n]}
+		if left = left[(d+1)*n:]; m.Table.Weights != "" {
+			b.Role[model.Weights], left = left[:n], left[n:]
 		}
 		out.N += n
 		out.Blocks = append(out.Blocks, b)
@@ -682,7 +681,7 @@ func (m *Moments) add(o *Moments) error {
 	m.Dropped = max(m.Dropped, o.Dropped)
 	m.sample = append(m.sample, o.sample...)
 	m.targets = append(m.targets, o.targets...)
-	m.level = append(m.level, o.level...)
+	m.design = append(m.design, o.design...)
 	m.prints = m.prints.merged(o.prints)
 	if o.given != nil {
 		m.given = o.given
@@ -782,8 +781,8 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 	if len(m.targets) > 0 {
 		put("targets", model.Node{}, values(m.targets))
 	}
-	if len(m.level) > 0 {
-		put("level", model.Node{}, values(m.level))
+	if len(m.design) > 0 {
+		put("design", model.Node{}, values(m.design))
 	}
 	if m.prints != nil {
 		put(bodyPrints, model.Node{}, m.prints)
@@ -890,13 +889,13 @@ func (m *Moments) load(bodies []body, depth int) error {
 		case "sample":
 			err = m.loadSample(b.data)
 		case "targets":
-			n := m.levelRows()
+			n := m.rowsOf(moment.LevelRows)
 			if m.Table.Weights != "" {
 				n *= 2
 			}
 			m.targets, err = exactly(b.data, n)
-		case "level":
-			m.level, err = exactly(b.data, m.levelRows()*len(m.Table.Features))
+		case "design":
+			m.design, err = exactly(b.data, m.rowsOf(moment.DesignRows(len(m.Table.Features)))*m.Table.width())
 		case bodyPrints:
 			m.prints, err = loadPrints(m.Table, from, to, b.data)
 		default:
@@ -929,10 +928,10 @@ func (m *Moments) load(bodies []body, depth int) error {
 	return nil
 }
 
-// levelRows is how many rows the part has of those that a noise level is told from.
-func (m *Moments) levelRows() (n int) {
+// rowsOf is how many rows the part has of about so many of the table as whole blocks, see [model.Part].
+func (m *Moments) rowsOf(most int) (n int) {
 	from, to := m.blocks()
-	for _, i := range model.Spaced(m.Table.Blocks(), moment.LevelRows) {
+	for _, i := range model.Spaced(m.Table.Blocks(), most) {
 		if i >= from && i < to {
 			n += min(model.BlockRows, m.Table.Rows-i*model.BlockRows)
 		}

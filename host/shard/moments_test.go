@@ -18,6 +18,7 @@ import (
 	_ "github.com/gatedlearning/moe/host/dataset/parquet"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -253,6 +254,41 @@ func TestToTheByte(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWideDesign: of so many features that the design is told from a part of the rows, sums of shards and all rows tell
+// the same.
+func TestWideDesign(t *testing.T) {
+	const n, d = 8000, 300
+	if most := moment.DesignRows(d); most >= n-model.BlockRows {
+		t.Fatalf("the design is told from %d rows", most)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	x, y := mat.NewDense(n, d, nil), make([]float64, n)
+	for r := range y {
+		row := x.RawRowView(r)
+		for j := range row {
+			row[j] = rng.NormFloat64()
+		}
+		z := row[0]
+		if row[2]+row[3] > rng.NormFloat64() {
+			z = 0.6*row[0] + 0.8*row[1]
+		}
+		y[r] = max(0, z) + 0.05*rng.NormFloat64()
+	}
+	src, act := dataset.Matrix(x, y), open(t, relu.Family)
+	cfg := host.Config{K: 2, Transform: host.Optimal, Seed: 3, Method: host.Spectral{}}
+	want, err := host.Fit(t.Context(), act, src, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := host.FitSums(t.Context(), act, rounds(t, src, 3, act, 1<<16, host.Optimal), "all", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Fit.MomentsEstimate, want.Fit.MomentsEstimate) {
+		t.Errorf("in 3 parts the estimate is %v, want %v", got.Fit.MomentsEstimate, want.Fit.MomentsEstimate)
 	}
 }
 
