@@ -214,7 +214,7 @@ const gapFactor = 3
 func warnOfGap(m *fitted.Model) {
 	if left := m.LeftOut(); left != nil && left.Gap > gapFactor*float64(left.Parameters) {
 		m.Fit.Warn(fitted.WarnNewRows, "leaving out each row costs %.0f of log-likelihood, of which %d parameters "+
-			"explain about %[2]d: single rows carry much of the fit, or the noise is another than the model's", left.Gap,
-			left.Parameters)
+			"explain about %[2]d: single rows carry much of the fit, or the noise is another than the model's",
+			left.Gap, left.Parameters)
 	}
 }

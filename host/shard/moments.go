@@ -38,7 +38,7 @@ type Moments struct {
 	second  *model.Tree[*tensor.Second] // of the first round
 	sample  []float64                   // rows of the subsample, in order: features, target, weight
 	targets []float64                   // target and weight of the rows of moment.LevelRows, in order
-	design  []float64                   // rows of moment.DesignRows, a block's column by column: features, target, weight
+	design  []float64                   // of moment.DesignRows, a block column by column: features, target, weight
 	squares *model.Tree[*tensor.Transformed]
 	fourth  *model.Tree[*tensor.Fourth] // of the last round, by the polynomials
 	fourths *model.Tree[*tensor.Transformed]
