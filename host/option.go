@@ -20,6 +20,7 @@ const (
 	OptMu             Option = "mu"
 	OptTransform      Option = "transform"
 	OptRadius         Option = "radius"
+	OptCorrections    Option = "corrections"
 	OptOptimiser      Option = "optimiser"
 	OptBatch          Option = "batch"
 	OptStepSize       Option = "step-size"
@@ -55,7 +56,8 @@ const (
 // Options lists the options.
 func Options() []Option {
 	return []Option{
-		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptOptimiser, OptBatch, OptStepSize, OptSchedule,
+		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptCorrections, OptOptimiser, OptBatch, OptStepSize,
+		OptSchedule,
 		OptEpochs, OptLambda, OptPenalty, OptRidge,
 		OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptArrangements, OptGatePenalty, OptStrict,
 		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput,

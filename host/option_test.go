@@ -115,7 +115,7 @@ var settings = map[Option]struct {
 	field string
 	value any
 }{
-	OptStarts: {"Starts", 1}, OptMu: {"Mu", 0.7}, OptRadius: {"Radius", 0.01}, OptOptimiser: {"Optimiser", descent.Optimisers()[1]},
+	OptStarts: {"Starts", 1}, OptMu: {"Mu", 0.7}, OptRadius: {"Radius", 0.01}, OptCorrections: {"Corrections", 1}, OptOptimiser: {"Optimiser", descent.Optimisers()[1]},
 	OptBatch: {"Batch", 50}, OptStepSize: {"StepSize", 0.01}, OptSchedule: {"Schedule", optim.Schedules()[0]}, OptEpochs: {"Epochs", 1},
 	OptLambda: {"Lambda", 3.0}, OptPenalty: {"Penalty", descent.UnitNorm}, OptRidge: {"Ridge", new(float64)},
 }

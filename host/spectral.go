@@ -2,7 +2,8 @@ package host
 
 import (
 	"context"
-	"slices"
+	"fmt"
+	"math"
 
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
@@ -13,15 +14,23 @@ import (
 // decomposition of the cubic tensor, then the gate by EM with the regressors held.
 type Spectral struct {
 	Radius float64 // bounds the gating vectors as that of [Moments] does; 0: no bound
+	// Corrections is the most rounds in which what the gate has in the tensors is taken off, see
+	// [moment.Corrected]: of regressors that the gate's vectors are not orthogonal to.
+	Corrections int
 }
 
 // Name returns "spectral".
 func (Spectral) Name() string { return "spectral" }
 
 // Takes implements [Method].
-func (Spectral) Takes() []Option { return slices.Clone(tensorOptions) }
+func (Spectral) Takes() []Option { return append([]Option{OptCorrections}, tensorOptions...) }
 
-func (m Spectral) check() error { return checkPositive("radius", m.Radius) }
+func (m Spectral) check() error {
+	if m.Corrections < 0 {
+		return refuse("corrections = %d, want 0 or more", m.Corrections)
+	}
+	return checkPositive("radius", m.Radius)
+}
 
 func (Spectral) order() int { return 3 }
 
@@ -31,5 +40,50 @@ func (m Spectral) fit(ctx context.Context, p *problem.Problem, e *moment.Evidenc
 	if err != nil {
 		return nil, err
 	}
+	if estimate != nil && m.Corrections > 0 {
+		if estimate, err = m.corrected(ctx, p, e, estimate); err != nil {
+			return nil, err
+		}
+	}
 	return fromTensors(ctx, p, e, estimate, obstacle, search.KindSpectral, m.Radius, m)
+}
+
+// corrected fits the gate and takes off what it has in the tensors, in rounds, until one turns no regressor by more
+// than 1 − cos = 1/n: that is small beside the error of n rows. Of all rounds, the first estimate among them, it
+// returns that under which the rows are most likely with the gate fitted to it.
+func (m Spectral) corrected(ctx context.Context, p *problem.Problem, e *moment.Evidence,
+	est *moment.Estimate) (*moment.Estimate, error) {
+	if why := moment.Correctable(p); why != "" {
+		return nil, refuse("corrections: %s", why)
+	}
+	best, least, turned, small := est, math.Inf(1), math.Inf(1), 1/float64(p.N())
+	for round := 0; ; round++ {
+		q, run, err := search.FitGate(ctx, p, p.Rows, p.Shape.Adopt(est.Params), 0, p.Threads)
+		if err != nil {
+			return nil, err
+		}
+		if run.Value < least {
+			best, least = est, run.Value
+		}
+		if round == m.Corrections || turned <= small {
+			break
+		}
+		shares, _, err := search.ByProportion(ctx, p, p.Rows, q)
+		if err != nil {
+			return nil, err
+		}
+		next, err := moment.Corrected(ctx, p, e, q, shares)
+		if err != nil {
+			return nil, err
+		}
+		if next == nil {
+			break
+		}
+		turned, est = next.Turned(est), next
+	}
+	if turned > small {
+		best.Notes = append(best.Notes, fmt.Sprintf("corrections of the moments for the gate have not settled: the "+
+			"last turned a regressor by 1 - cos = %.2g", turned))
+	}
+	return best, nil
 }

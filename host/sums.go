@@ -83,6 +83,9 @@ func startOf(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 // fitTensors fits by a method that takes its tensors from the sums.
 func fitTensors(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string,
 	cfg Config) (*fitted.Model, error) {
+	if m, ok := cfg.Method.(Spectral); ok && m.Corrections > 0 {
+		return nil, refuse("%s takes rows, and sums are made already", OptCorrections)
+	}
 	p, e, err := sums.Evidence(ctx, file, act, cfg.request(), cfg.Transform)
 	if err != nil {
 		return nil, err

@@ -55,3 +55,17 @@ func mustApply(o Outputs, r int, dst, y []float64) {
 		panic("solver: there is no transform of this order")
 	}
 }
+
+// Means is that of [Optimal.Means] for Q2/c2, P3/c3 or Q4/c4.
+func (t Transform) Means(r int) func(dst, m []float64) {
+	if !t.Has(r) {
+		panic("solver: there is no transform of this order")
+	}
+	q, c := t.polynomial(r)
+	q = q.smooth(t.Sigma * t.Sigma)
+	return func(dst, m []float64) {
+		for i, v := range m {
+			dst[i] = q.at(v) / c
+		}
+	}
+}

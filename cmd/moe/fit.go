@@ -48,7 +48,6 @@ func newFitCmd() *cobra.Command {
 		Short: "Fit a mixture of experts to a data set",
 		Long: `fit learns the regressors a_i, the gate w_i and the noise of k experts from the rows of DATA, a CSV,
 NPY or Parquet file, or - for standard input. The last column is the target unless --target names one.
-
 It prints what was fitted and how well, whether there may be a better optimum, and whether the model describes the
 data; moe explain MODEL says the rest. The exit code is 1, and the model written, if the fit did not converge, its
 optimum is suspect or not judged, with --strict the model. See moe help methods, formulas, trees, targets, exit-codes.`,

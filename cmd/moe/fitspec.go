@@ -105,9 +105,13 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 		s.ExactActivation = d.flag.ExactActivation
 		return nil
 	},
-	"starts":    func(d *described, s *spec.Fit) error { s.Method.Starts = d.method.set.Starts; return nil },
-	"mu":        func(d *described, s *spec.Fit) error { s.Method.Mu = d.method.set.Mu; return nil },
-	"radius":    func(d *described, s *spec.Fit) error { s.Method.Radius = d.method.set.Radius; return nil },
+	"starts": func(d *described, s *spec.Fit) error { s.Method.Starts = d.method.set.Starts; return nil },
+	"mu":     func(d *described, s *spec.Fit) error { s.Method.Mu = d.method.set.Mu; return nil },
+	"radius": func(d *described, s *spec.Fit) error { s.Method.Radius = d.method.set.Radius; return nil },
+	"corrections": func(d *described, s *spec.Fit) error {
+		s.Method.Corrections = d.method.set.Corrections
+		return nil
+	},
 	"epochs":    func(d *described, s *spec.Fit) error { s.Method.Epochs = d.method.set.Epochs; return nil },
 	"batch":     func(d *described, s *spec.Fit) error { s.Method.Batch = d.method.set.Batch; return nil },
 	"step-size": func(d *described, s *spec.Fit) error { s.Method.StepSize = d.method.set.StepSize; return nil },

@@ -21,8 +21,8 @@ var flagGroups = []struct {
 		"shared", "gate",
 		"gate-shared", "gate-penalty", "family", "dof", "zero-expert", "dispersion", "noise", "noise-covariance",
 		"sigma", "output-scale"}},
-	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "mu", "radius", "epochs",
-		"batch", "step-size", "schedule", "optimiser", "lambda", "penalty", "ridge", "folds"}},
+	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "mu", "radius",
+		"corrections", "epochs", "batch", "step-size", "schedule", "optimiser", "lambda", "penalty", "ridge", "folds"}},
 	{"Plugins", []string{"plugin-timeout", "plugin-max-rss", "sandbox", "exact-activation"}},
 	{"Output", nil},
 }

@@ -52,6 +52,8 @@ func (f *methodFlags) register(cmd *cobra.Command) {
 	flags.Float64Var(&f.set.Radius, "radius", 0,
 		of(host.OptRadius)+"largest norm of a gating vector, in units of the features' rms where they are not "+
 			"standard (default none, or 10 for method l4)")
+	flags.IntVar(&f.set.Corrections, "corrections", 0, of(host.OptCorrections)+
+		"rounds to correct for the gate (default none)")
 }
 
 // of says in a flag's help which methods have a use for it.
@@ -69,7 +71,8 @@ func (f *methodFlags) check(cmd *cobra.Command) error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"starts", f.set.Starts}, {"batch", f.set.Batch}, {"epochs", f.set.Epochs}} {
+	}{{"starts", f.set.Starts}, {"batch", f.set.Batch}, {"epochs", f.set.Epochs},
+		{"corrections", f.set.Corrections}} {
 		if changed(n.name) && n.value < 1 {
 			return usagef("--%s %d: want at least 1", n.name, n.value)
 		}

@@ -154,7 +154,7 @@ func (m Method) asked() (out []host.Option) {
 		is     bool
 	}{
 		{host.OptMu, m.Mu != 0}, {host.OptStarts, m.Starts != 0}, {host.OptRadius, m.Radius != 0},
-		{host.OptOptimiser, m.Optimiser != ""},
+		{host.OptCorrections, m.Corrections != 0}, {host.OptOptimiser, m.Optimiser != ""},
 		{host.OptBatch, m.Batch != 0}, {host.OptStepSize, m.StepSize != 0}, {host.OptSchedule, m.Schedule != ""},
 		{host.OptEpochs, m.Epochs != 0},
 		{host.OptLambda, m.Lambda != 0}, {host.OptPenalty, m.Penalty != ""}, {host.OptRidge, m.Ridge != nil},
@@ -197,7 +197,7 @@ func (m Method) build() (host.Method, error) {
 	for _, method := range []host.Method{
 		host.Auto{Mu: m.Mu, Starts: m.Starts},
 		host.Moments{Mu: m.Mu, Radius: m.Radius},
-		host.Spectral{Radius: m.Radius},
+		host.Spectral{Radius: m.Radius, Corrections: m.Corrections},
 		host.EM{Starts: m.Starts},
 		host.L2{MiniBatches: batches, Optimiser: optimiser, Starts: m.Starts},
 		host.L4{MiniBatches: batches, Penalty: m.Penalty, Mu: m.Mu, Lambda: m.Lambda, Ridge: m.Ridge, Radius: m.Radius},

@@ -108,18 +108,20 @@ type Activation struct {
 // Method is a method of fitting and its settings, of which those that are absent, or 0,
 // have the method's defaults.
 type Method struct {
-	Name      string          `json:"name,omitzero"`      // "auto" where it is absent
-	Starts    int             `json:"starts,omitzero"`    // at most so many
-	Mu        float64         `json:"mu,omitzero"`        // weight of the fourth powers in L4
-	Radius    float64         `json:"radius,omitzero"`    // largest norm of a gating vector
-	Epochs    int             `json:"epochs,omitzero"`    // passes over the rows
-	Batch     int             `json:"batch,omitzero"`     // rows in a mini-batch
-	StepSize  float64         `json:"step_size,omitzero"` // of the first step
-	Schedule  string          `json:"schedule,omitzero"`  // of the step size: "constant", "inverse" or "cosine"
-	Optimiser string          `json:"optimiser,omitzero"` // "sgd" or "adam"
-	Lambda    float64         `json:"lambda,omitzero"`    // weight of the penalty in L4
-	Penalty   descent.Penalty `json:"penalty,omitzero"`   // what L4 holds the rows' size by: "moment" or "norm"
-	Ridge     *float64        `json:"ridge,omitempty"`    // weight of half the squared norm of A in L4
+	Name   string  `json:"name,omitzero"`   // "auto" where it is absent
+	Starts int     `json:"starts,omitzero"` // at most so many
+	Mu     float64 `json:"mu,omitzero"`     // weight of the fourth powers in L4
+	Radius float64 `json:"radius,omitzero"` // largest norm of a gating vector
+	// at most so many rounds in which the moments are corrected for the gate
+	Corrections int             `json:"corrections,omitzero"`
+	Epochs      int             `json:"epochs,omitzero"`    // passes over the rows
+	Batch       int             `json:"batch,omitzero"`     // rows in a mini-batch
+	StepSize    float64         `json:"step_size,omitzero"` // of the first step
+	Schedule    string          `json:"schedule,omitzero"`  // of the step size: "constant", "inverse" or "cosine"
+	Optimiser   string          `json:"optimiser,omitzero"` // "sgd" or "adam"
+	Lambda      float64         `json:"lambda,omitzero"`    // weight of the penalty in L4
+	Penalty     descent.Penalty `json:"penalty,omitzero"`   // what L4 holds the rows' size by: "moment" or "norm"
+	Ridge       *float64        `json:"ridge,omitempty"`    // weight of half the squared norm of A in L4
 }
 
 // Default is a description with nothing in it.
