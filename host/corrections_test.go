@@ -87,7 +87,7 @@ func TestCorrectionsRefused(t *testing.T) {
 }
 
 // TestCorrectionsStudy: E_reg of the spectral method, over data sets, without and with corrections, and in how many
-// sets it is at most .01. Some twenty minutes of one core:
+// sets it is at most .01:
 //
 //	MOE_STUDY=10 go test ./host -run TestCorrectionsStudy -v -timeout 2h
 func TestCorrectionsStudy(t *testing.T) {
