@@ -72,7 +72,7 @@ func TestCorrections(t *testing.T) {
 	}
 }
 
-// TestCorrectionsRefused: where the tensors' conditions are none, and of sums.
+// TestCorrectionsRefused: a number that is none, and noise whose tensors are not corrected.
 func TestCorrectionsRefused(t *testing.T) {
 	act, src, _ := cell{relu.Family, nil, 2, 6, 2000, .05, sample.Paper}.draw(t, 1)
 	for want, cfg := range map[string]Config{

@@ -77,7 +77,9 @@ func (m Spectral) corrected(ctx context.Context, p *problem.Problem, e *moment.E
 			return nil, err
 		}
 		if next == nil {
-			break
+			best.Notes = append(best.Notes, "corrections of the moments for the gate end: T2 has too few positive "+
+				"eigenvalues")
+			return best, nil
 		}
 		turned, est = next.Turned(est), next
 	}
