@@ -166,45 +166,47 @@ func TestOneExpertTooMany(t *testing.T) {
 			return dataset.Matrix(x, y), exponential, "poisson"
 		}, nil},
 	} {
-		sets, from := *studySets, *studyFrom
-		if sets == 0 {
-			sets, from = 1, 1
-		}
-		asked := func(m *fitted.Model) bool {
-			return slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool { return o.BIC < 0 })
-		}
-		var prefers, offered, same, wrong int
-		for seed := from; seed < from+uint64(sets); seed++ {
-			src, act, family := c.draw(seed)
-			fit := func(k int) *fitted.Model {
-				m, err := Fit(t.Context(), act, src, Config{K: k, Intercepts: BothIntercepts, Family: family, Seed: seed,
-					Noise: c.noise})
-				if err != nil {
-					t.Fatal(err)
+		t.Run(c.name, func(t *testing.T) {
+			sets, from := *studySets, *studyFrom
+			if sets == 0 {
+				sets, from = 1, 1
+			}
+			asked := func(m *fitted.Model) bool {
+				return slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool { return o.BIC < 0 })
+			}
+			var prefers, offered, same, wrong int
+			for seed := from; seed < from+uint64(sets); seed++ {
+				src, act, family := c.draw(seed)
+				fit := func(k int) *fitted.Model {
+					m, err := Fit(t.Context(), act, src, Config{K: k, Intercepts: BothIntercepts, Family: family, Seed: seed,
+						Noise: c.noise})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return m
 				}
-				return m
+				two, three := fit(2), fit(3)
+				if asked(two) && fit(1).Fit.BIC >= two.Fit.BIC {
+					wrong++
+				}
+				want := two.Fit.BIC - three.Fit.BIC
+				if !three.Fit.Converged || want >= 0 { // it has no errors that could mislead, or BIC does not prefer two
+					continue
+				}
+				prefers++
+				if asked(three) {
+					offered++
+				}
+				if slices.ContainsFunc(three.Fit.Merges, func(o fitted.Merge) bool { return math.Abs(o.BIC-want) < 0.1 }) {
+					same++
+				}
 			}
-			two, three := fit(2), fit(3)
-			if asked(two) && fit(1).Fit.BIC >= two.Fit.BIC {
-				wrong++
+			t.Logf("of %d data sets BIC prefers two experts in %d, two of the three are offered as one in %d, "+
+				"which is the fit of two in %d; of two experts two are offered, and BIC does not prefer one, in %d", sets, prefers, offered, same, wrong)
+			if offered < prefers || wrong > 0 || *studySets == 0 && same < prefers {
+				t.Errorf("offered in %d of %d, %d as the fit of two; of two experts %d", offered, prefers, same, wrong)
 			}
-			want := two.Fit.BIC - three.Fit.BIC
-			if !three.Fit.Converged || want >= 0 { // it has no errors that could mislead, or BIC does not prefer two
-				continue
-			}
-			prefers++
-			if asked(three) {
-				offered++
-			}
-			if slices.ContainsFunc(three.Fit.Merges, func(o fitted.Merge) bool { return math.Abs(o.BIC-want) < 0.1 }) {
-				same++
-			}
-		}
-		t.Logf("%s: of %d data sets BIC prefers two experts in %d, two of the three are offered as one in %d, "+
-			"which is the fit of two in %d; of two experts two are offered, and BIC does not prefer one, in %d", c.name, sets, prefers, offered, same, wrong)
-		if offered < prefers || wrong > 0 || *studySets == 0 && same < prefers {
-			t.Errorf("%s: offered in %d of %d, %d as the fit of two; of two experts %d", c.name, offered, prefers, same, wrong)
-		}
+		})
 	}
 }
 
