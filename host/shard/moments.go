@@ -520,12 +520,13 @@ func (m *Moments) known() *moment.Known {
 	return k
 }
 
-// designData are the rows that the design is told from; nil of a file of an older version, which has none.
+// designData are the rows that the design is told from; nil where a file of an older version, which has none, is among
+// those of the round.
 func (m *Moments) designData() *model.Data {
-	if len(m.design) == 0 {
+	d, left := len(m.Table.Features), m.design
+	if len(left) == 0 || len(left) < m.rowsOf(moment.DesignRows(d))*m.Table.width() {
 		return nil
 	}
-	d, left := len(m.Table.Features), m.design
 	out := &model.Data{D: d}
 	for _, i := range model.Spaced(m.Table.Blocks(), moment.DesignRows(d)) {
 		n := min(model.BlockRows, m.Table.Rows-i*model.BlockRows)
