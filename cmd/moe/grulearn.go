@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -100,6 +101,9 @@ func (f *gruLearnFlags) check(cmd *cobra.Command, path string) error {
 		if err := distinct(out, path, f.truth); err != nil {
 			return err
 		}
+	}
+	if !strings.EqualFold(filepath.Ext(f.out), ".npz") {
+		return usagef("--output %s: the layer is an archive of numpy; give a name that ends in .npz", f.out)
 	}
 	if err := creatable(f.out); err != nil || f.resume {
 		return err
