@@ -46,6 +46,7 @@ var imports = map[string][]string{
 	"internal/suggest":           {},
 	"internal/textfile":          {},
 	"internal/tablefile":         {},
+	"internal/designtest":        {gonum},
 	"internal/testheap":          {},
 	"internal/sandbox":           {"golang.org/x/sys"},
 	"internal/wasm":              {"sdk", "internal/numeric", "internal/pluginproc", "internal/spotcheck", "internal/wire", wazero},

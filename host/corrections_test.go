@@ -65,8 +65,7 @@ func TestCorrections(t *testing.T) {
 			after, _ := c.ereg(t, 7+seed, Optimal, 20)
 			ratios = append(ratios, after/before)
 		}
-		slices.Sort(ratios)
-		if !(ratios[1] <= c.most) {
+		if !(median(ratios) <= c.most) {
 			t.Errorf("%v: E_reg with corrections %.3v of that without", c.leaned, ratios)
 		}
 	}
@@ -123,9 +122,8 @@ func TestCorrectionsStudy(t *testing.T) {
 						}
 					}
 				}
-				slices.Sort(errs)
 				text += fmt.Sprintf("  %d rounds: median %.3g, largest %.3g, %d of %d at most .01, %d unsettled;", rounds,
-					(errs[(sets-1)/2]+errs[sets/2])/2, errs[sets-1], good, sets, unsettled)
+					median(errs), slices.Max(errs), good, sets, unsettled)
 			}
 			t.Log(text)
 		}

@@ -108,10 +108,15 @@ func medianErrors(t *testing.T, act sdk.Activation, k int, w moment.Want, sizes 
 		for seed := range e {
 			e[seed] = momentError(t, act, k, w, n, uint64(seed))
 		}
-		slices.Sort(e)
-		medians[i] = (e[(len(e)-1)/2] + e[len(e)/2]) / 2
+		medians[i] = median(e)
 	}
 	return medians
+}
+
+func median(v []float64) float64 {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // momentError returns E_reg of the moment estimate from n rows; 1 where there is none.

@@ -7,23 +7,12 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/internal/designtest"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
 )
 
 var hinge = sdk.Func{Name: "hinge", G: func(z float64) float64 { return max(z, 0) }, DG: func(z float64) float64 { return min(1, max(0, math.Copysign(1, z))) }, Kinks: []float64{0}}
-
-// gramOf has ones, and rho elsewhere.
-func gramOf(k int, rho float64) *mat.SymDense {
-	g := mat.NewSymDense(k, nil)
-	for i := range k {
-		for j := range k {
-			g.SetSym(i, j, rho)
-		}
-		g.SetSym(i, i, 1)
-	}
-	return g
-}
 
 // TestMeanErrorByDefinition: the mean square error of oblique regressors in uneven proportions, with the shares of a
 // row by the polynomials of 002 Eq. 7 in x, and the mean over its coordinates and the expert that made it as it stands.
@@ -114,7 +103,7 @@ func TestMeanErrorByDefinition(t *testing.T) {
 func TestFormOfOrthonormal(t *testing.T) {
 	for _, k := range []int{2, 3, 5} {
 		f, ok := newForm(Design{K: k, D: 2 * k})
-		g, also := newForm(Design{K: k, D: 2 * k, Gram: gramOf(k, 0)})
+		g, also := newForm(Design{K: k, D: 2 * k, Gram: designtest.Gram(k, 0)})
 		if !ok || !also || f != g {
 			t.Fatalf("k = %d: %v and %v", k, f, g)
 		}
@@ -128,7 +117,7 @@ func TestFormOfOrthonormal(t *testing.T) {
 		}
 	}
 	for name, d := range map[string]Design{
-		"dependent": {K: 2, D: 5, Gram: gramOf(2, 1)},
+		"dependent": {K: 2, D: 5, Gram: designtest.Gram(2, 1)},
 		"no rows":   {K: 2, D: 5, Proportions: []float64{1, 0}},
 	} {
 		if _, ok := newForm(d); ok {
@@ -145,7 +134,7 @@ func TestFormOfOrthonormal(t *testing.T) {
 func TestObliqueWeight(t *testing.T) {
 	x, v := gaussHermite(8)
 	for _, rho := range []float64{0, .3, .5, .7, .9, -.6} {
-		f, _ := newForm(Design{K: 2, D: 6, Gram: gramOf(2, rho)})
+		f, _ := newForm(Design{K: 2, D: 6, Gram: designtest.Gram(2, rho)})
 		w := f.weights(2)
 		beta := math.Sqrt(2 / (1 - rho*rho))
 		bb, b12 := beta*beta, -rho*beta*beta
@@ -181,7 +170,7 @@ func TestObliqueLoss(t *testing.T) {
 	}
 	flat := law.Optimal(.05, 2)
 	for rho, printed := range map[float64]float64{.3: 1.06, .5: 1.20, .7: 1.56, .9: 2.5} {
-		o := law.OptimalFor(.05, Design{K: 2, D: 10, Gram: gramOf(2, rho)})
+		o := law.OptimalFor(.05, Design{K: 2, D: 10, Gram: designtest.Gram(2, rho)})
 		loss := flat.Noise.variance(3, &o.w) / o.Variance(3)
 		t.Logf("ρ = %v: %.4g", rho, loss)
 		if !(math.Abs(loss/printed-1) <= .01) {

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/designtest"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 )
@@ -29,31 +30,11 @@ const leaningD = 10
 
 func (c leaning) String() string { return fmt.Sprintf("%s k=%d ρ=%v", c.act.Name, c.k, c.rho) }
 
-func (c leaning) gram() *mat.SymDense {
-	g := mat.NewSymDense(c.k, nil)
-	for i := range c.k {
-		for j := range i {
-			g.SetSym(i, j, c.rho)
-		}
-		g.SetSym(i, i, 1)
-	}
-	return g
-}
+func (c leaning) gram() *mat.SymDense { return designtest.Gram(c.k, c.rho) }
 
-func (c leaning) truth(t testing.TB) *model.Params {
-	t.Helper()
-	var factor mat.Cholesky
-	if !factor.Factorize(c.gram()) {
-		t.Fatal("no such regressors")
-	}
-	var l mat.TriDense
-	factor.LTo(&l)
+func (c leaning) truth() *model.Params {
 	truth := model.NewParams(c.k, leaningD)
-	for i := range c.k {
-		for j := range i + 1 {
-			truth.Regressor(i)[j] = l.At(i, j)
-		}
-	}
+	copy(truth.Regressors, designtest.Regressors(c.gram(), leaningD).RawMatrix().Data)
 	return truth
 }
 
@@ -176,7 +157,7 @@ func leanings() (all []leaning) {
 func TestObliqueRegressorsStudy(t *testing.T) {
 	sets := studySets(t)
 	for _, c := range leanings() {
-		truth := c.truth(t)
+		truth := c.truth()
 		polynomial, one, two := c.predicted(t, 3)
 		n := int(min(400_000, max(4000, two/(.001*float64(c.k)))))
 		var sum, squares float64

@@ -16,7 +16,7 @@ func TestTwoRounds(t *testing.T) {
 		{leaning{shapes[0], 2, .7}, 20_000, 40}, {leaning{shapes[4], 3, .5}, 20_000, 40}, {leaning{shapes[1], 2, .7}, 40_000, 1},
 		{leaning{shapes[0], 2, .9}, 60_000, 1},
 	} {
-		truth := c.truth(t)
+		truth := c.truth()
 		_, one, two := c.predicted(t, 3)
 		p := c.draw(t, truth, c.n, 1)
 		e, err := Measure(t.Context(), p, Want{Transform: Optimal, Order: 3})
@@ -48,7 +48,7 @@ func TestDefaultOfDesign(t *testing.T) {
 	if !(two < polynomial && polynomial < one) {
 		t.Fatalf("polynomial %v, one round %v, two %v: the test says nothing", polynomial, one, two)
 	}
-	e, err := Measure(t.Context(), c.draw(t, c.truth(t), 60_000, 2), Want{Order: 3})
+	e, err := Measure(t.Context(), c.draw(t, c.truth(), 60_000, 2), Want{Order: 3})
 	if err != nil || e.Optimal == nil {
 		t.Errorf("the default takes the polynomials, error %v", err)
 	}
