@@ -147,9 +147,7 @@ func (o *Optimal) Apply(r int, dst, y []float64) {
 
 // At returns T_r(y), finite at any y. It panics if T_r does not exist.
 func (o *Optimal) At(r int, y float64) float64 {
-	if !o.Has(r) {
-		panic("solver: there is no transform of this order")
-	}
+	mustHave(o, r)
 	return o.t[r].at(y)
 }
 

@@ -51,6 +51,10 @@ func mustApply(o Outputs, r int, dst, y []float64) {
 	if len(dst) != len(y) {
 		panic("solver: places and values differ in number")
 	}
+	mustHave(o, r)
+}
+
+func mustHave(o Outputs, r int) {
 	if !o.Has(r) {
 		panic("solver: there is no transform of this order")
 	}
@@ -58,9 +62,7 @@ func mustApply(o Outputs, r int, dst, y []float64) {
 
 // Means is that of [Optimal.Means] for Q2/c2, P3/c3 or Q4/c4.
 func (t Transform) Means(r int) func(dst, m []float64) {
-	if !t.Has(r) {
-		panic("solver: there is no transform of this order")
-	}
+	mustHave(t, r)
 	q, c := t.polynomial(r)
 	q = q.smooth(t.Sigma * t.Sigma)
 	return func(dst, m []float64) {
