@@ -82,9 +82,11 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 // warnOfDoubtful warns of experts of which BIC prefers two as one, the best first, each in one offer at most.
 func warnOfDoubtful(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params,
 	pairs []infer.Pair) error {
-	offered := func(experts [2]int) bool {
+	offered := func(d search.Doubt) bool {
 		return slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool {
-			return o.BIC < 0 && (slices.Contains(o.Experts[:], experts[0]) || slices.Contains(o.Experts[:], experts[1]))
+			return o.BIC < 0 && slices.ContainsFunc(d.Experts[:], func(i int) bool {
+				return slices.Contains(o.Experts[:], i+1)
+			})
 		})
 	}
 	slices.SortStableFunc(pairs, func(a, b infer.Pair) int { return cmp.Compare(a.Distance, b.Distance) })
@@ -102,7 +104,7 @@ func warnOfDoubtful(ctx context.Context, m *fitted.Model, p *problem.Problem, q 
 	}
 	var better []doubt
 	for _, d := range doubts {
-		if offered([2]int{d.Experts[0] + 1, d.Experts[1] + 1}) {
+		if offered(d) {
 			continue
 		}
 		merge, err := asOne(ctx, p, q, d.Experts[0], d.Experts[1])
@@ -115,7 +117,7 @@ func warnOfDoubtful(ctx context.Context, m *fitted.Model, p *problem.Problem, q 
 	}
 	slices.SortStableFunc(better, func(a, b doubt) int { return cmp.Compare(a.BIC, b.BIC) })
 	for _, d := range better {
-		if offered(d.Merge.Experts) {
+		if offered(d.Doubt) {
 			continue
 		}
 		doubted, why := d.Spare, ""

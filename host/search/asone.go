@@ -49,7 +49,7 @@ func Doubtful(ctx context.Context, p *problem.Problem, q *model.Params, pairs []
 	if err != nil {
 		return nil, err
 	}
-	own := float64(p.Shape.Parameters()-fewer.Shape.Parameters()) * math.Log(p.Observations())
+	most := doubtfulLoss * ownParameters(p) * math.Log(p.Observations())
 	var out []Doubt
 	seen := make([]int, q.K)
 	for _, pair := range pairs {
@@ -61,15 +61,15 @@ func Doubtful(ctx context.Context, p *problem.Problem, q *model.Params, pairs []
 			first = first || seen[i] == 0
 			seen[i]++
 		}
-		if d.Spare == nil && !first {
-			continue
-		}
 		if d.Spare == nil {
+			if !first {
+				continue
+			}
 			is, err := value(fewer, merged(q, pair[0], pair[1], mass))
 			if err != nil {
 				return nil, err
 			}
-			if (is-was)*p.Weights.Total >= doubtfulLoss*own {
+			if (is-was)*p.Weights.Total >= most {
 				continue
 			}
 		}

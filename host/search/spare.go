@@ -122,8 +122,7 @@ func spares(ctx context.Context, p *problem.Problem, q *model.Params) (out []int
 	if err != nil {
 		return nil, 0, err
 	}
-	own := p.Shape.Parameters() - p.With(p.Shape.K-1).Shape.Parameters()
-	most := crowdedLoss * float64(own) * math.Log(float64(p.N()))
+	most := crowdedLoss * ownParameters(p) * math.Log(float64(p.N()))
 	for i, v := range all {
 		if v < most {
 			out = append(out, i)
@@ -131,6 +130,11 @@ func spares(ctx context.Context, p *problem.Problem, q *model.Params) (out []int
 	}
 	slices.SortStableFunc(out, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
 	return out, floats.MinIdx(all), nil
+}
+
+// ownParameters is how many an expert has, its gate's among them.
+func ownParameters(p *problem.Problem) float64 {
+	return float64(p.Shape.Parameters() - p.With(p.Shape.K-1).Shape.Parameters())
 }
 
 // placeSpares looks for better places of the spare experts of best, which it takes there, and returns what it
