@@ -35,7 +35,7 @@ type remedy struct {
 
 // tryLaws tries whether what the tests of m see is the law of the target: the wider density ([mixture.Wider]), where
 // that of the residuals fails by most, and of counts a zero expert. A mixture of as many experts under the other law,
-// climbed to from m's parameters, that is better by BIC and passes its tests, or has at most [mostLeft] of what they
+// tried to from m's parameters, that is better by BIC and passes its tests, or has at most [mostLeft] of what they
 // had, stands first among what is suggested, and is what to try; of several the one of the least BIC.
 func tryLaws(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) error {
 	c, law := m.Fit.Certificate, p.Shape.Density()
@@ -49,26 +49,35 @@ func tryLaws(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Confi
 	if err != nil {
 		return err
 	}
-	var best *remedy
-	least := 0.0
+	var better []tried
 	for _, r := range all {
-		gain, err := r.gain(ctx, p, rows, value)
+		to, err := r.climb(ctx, p, rows, value)
 		if err != nil {
 			return err
 		}
-		if gain > least {
-			best, least = &r, gain
+		if to.gain > 0 {
+			better = append(better, to)
 		}
 	}
-	if best == nil {
-		return nil
+	slices.SortStableFunc(better, func(a, b tried) int { return cmp.Compare(b.gain, a.gain) })
+	for _, r := range better {
+		if passes, err := r.passes(ctx, p, rows); err != nil {
+			return err
+		} else if passes {
+			r.suggest(c, law)
+			return nil
+		}
 	}
+	return nil
+}
+
+// suggest puts the remedy first among what is suggested by the verdict on a fit under the law.
+func (r remedy) suggest(c *fitted.Certificate, law mixture.Density) {
 	others := slices.DeleteFunc(strings.Split(c.Cause, infer.OrCause), func(cause string) bool {
 		return cause == infer.ShapeCause(law) // whichever it is
 	})
-	c.Cause = strings.Join(slices.Insert(others, 0, best.cause), infer.OrCause)
-	c.Try = best.try
-	return nil
+	c.Cause = strings.Join(slices.Insert(others, 0, r.cause), infer.OrCause)
+	c.Try = r.try
 }
 
 // remedies are those that a suspect model may be tried under.
@@ -104,35 +113,41 @@ func besideZero(shape problem.Shape, q *model.Params) *model.Params {
 	return out
 }
 
-// gain is by how much half the BIC of a fit, whose mean negative log-likelihood of some rows is value, falls under the
-// remedy, on these; 0 where it does not, or where tests that judge it fail under it as they do under the fit.
-func (r *remedy) gain(ctx context.Context, p *problem.Problem, rows model.Rows, value float64) (float64, error) {
-	as := *p
-	as.Shape = r.shape
-	after := loss.NewLikelihood(rows, p.G, r.start, as.Shape.Estimated(), p.Threads)
+// tried is a remedy with the fit under it of some rows.
+type tried struct {
+	remedy
+	gain float64 // by how much half the BIC falls on them
+	rows int
+	with *model.Params
+}
+
+// climb fits some rows under the remedy, beside a fit whose mean negative log-likelihood of them is value.
+func (r remedy) climb(ctx context.Context, p *problem.Problem, rows model.Rows, value float64) (tried, error) {
+	after := loss.NewLikelihood(rows, p.G, r.start, r.shape.Estimated(), p.Threads)
 	run, err := search.Climb(ctx, after, after.Theta(r.start), nil)
 	if err != nil {
-		return 0, err
+		return tried{}, err
 	}
-	n, more := after.Rows(), float64(as.Shape.Parameters()-p.Shape.Parameters())
-	gain := n*(value-run.Value) - more/2*math.Log(n)
-	if !(gain > 0) {
-		return 0, nil
-	}
-	tested, err := infer.Tests(ctx, rows, p.G, after.Params(run.X), as.Shape.Estimated(), p.Seed, p.Threads)
+	n, more := after.Rows(), float64(r.shape.Parameters()-p.Shape.Parameters())
+	return tried{r, n*(value-run.Value) - more/2*math.Log(n), after.N(), after.Params(run.X)}, nil
+}
+
+// passes says whether the tests that judge the remedy pass the rows, or fail by little beside those of the fit.
+func (r tried) passes(ctx context.Context, p *problem.Problem, rows model.Rows) (bool, error) {
+	tested, err := infer.Tests(ctx, rows, p.G, r.with, r.shape.Estimated(), p.Seed, p.Threads)
 	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
-		return 0, nil
+		return false, nil
 	}
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	for _, t := range tested.Tests {
-		left := (t.Statistic - float64(t.DF)) * float64(p.N()) / float64(after.N())
+		left := (t.Statistic - float64(t.DF)) * float64(p.N()) / float64(r.rows)
 		if r.judges(t.Name) && t.PValue < infer.Level && left > mostLeft*r.worst {
-			return 0, nil
+			return false, nil
 		}
 	}
-	return gain, nil
+	return true, nil
 }
 
 // widens says whether the fit could have been one of another density.

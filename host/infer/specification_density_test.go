@@ -173,7 +173,7 @@ func TestTermsWithAZeroExpert(t *testing.T) {
 		t.Errorf("%v of the draws are of the zero expert, want %v", zeros/all, want)
 	}
 	size := m.at[atEnd]
-	means, err := rowTargets[termRows]{m.drawing(), drawn, 7, 1}.each(t.Context(), 1, 2*size,
+	means, err := (&rowTargets[termRows]{drawing: m.drawing(), drawn: drawn, seed: 7, workers: 1}).each(t.Context(), 1, 2*size,
 		func(sums []float64, terms, _ [][]float64, weight []float64) {
 			for i, v := range terms {
 				for at, of := range v {

@@ -167,21 +167,36 @@ type targets interface {
 		fn func(sums []float64, terms, room [][]float64, weight []float64)) ([]float64, error)
 }
 
-// rowTargets are those of rows drawn.
+// rowTargets are those of rows drawn. What is drawn several times of each is kept for the next pass over it, where it
+// is at most mostKept values.
 type rowTargets[W any] struct {
 	drawing[W]
 	drawn   *Draws
 	seed    uint64
 	workers int
+	kept    keptTerms
 }
 
-func (d rowTargets[W]) each(ctx context.Context, times, values int,
+// keptTerms are those of the blocks of so many targets of each row.
+type keptTerms struct {
+	times  int
+	blocks [][][]float64
+}
+
+// mostKept is 128 MiB of float64: what drawsFor allows where terms are few.
+const mostKept = 1 << 24
+
+func (d *rowTargets[W]) each(ctx context.Context, times, values int,
 	fn func(sums []float64, terms, room [][]float64, weight []float64)) ([]float64, error) {
 	s, seed, workers := d.drawn, d.seed, d.workers
 	if times > 1 {
 		s = s.times(times)
 	}
 	data := s.rows(d.d)
+	kept, keep := d.kept, d.kept.times != times && times > 1 && len(s.Expert)*d.size <= mostKept
+	if keep {
+		kept = keptTerms{times, make([][][]float64, len(data.Blocks))}
+	}
 	chunks := make([][]float64, model.Chunks(data))
 	rows, rooms := make([]*W, model.Workers(workers)), make([][][]float64, model.Workers(workers))
 	err := model.Each(ctx, data, len(rows), func(worker, chunk, block int, b *model.Block) error {
@@ -192,14 +207,24 @@ func (d rowTargets[W]) each(ctx context.Context, times, values int,
 		if chunks[chunk] == nil {
 			chunks[chunk] = make([]float64, values)
 		}
-		rng := stream.New(seed, stream.CertificateTarget, block)
 		room := rooms[worker]
+		for i := range room {
+			room[i] = room[i][:b.N]
+		}
+		if kept.times == times && !keep {
+			fn(chunks[chunk], kept.blocks[block], room, b.Role[model.Weights])
+			return nil
+		}
+		rng := stream.New(seed, stream.CertificateTarget, block)
 		terms, err := d.fill(ctx, rows[worker], b, s.Expert[block*model.BlockRows:][:b.N], rng)
 		if err != nil {
 			return err
 		}
 		for i := range terms {
-			terms[i], room[i] = terms[i][:b.N], room[i][:b.N]
+			terms[i] = terms[i][:b.N]
+		}
+		if keep {
+			kept.blocks[block] = cloned(terms)
 		}
 		fn(chunks[chunk], terms, room, b.Role[model.Weights])
 		return nil
@@ -207,11 +232,26 @@ func (d rowTargets[W]) each(ctx context.Context, times, values int,
 	if err != nil {
 		return nil, err
 	}
+	if keep {
+		d.kept = kept
+	}
 	for _, c := range chunks[1:] {
 		floats.Add(chunks[0], c)
 	}
 	floats.Scale(1/floats.Sum(s.Weight), chunks[0])
 	return chunks[0], nil
+}
+
+// cloned returns a copy of rows of equal length.
+func cloned(rows [][]float64) [][]float64 {
+	out := make([][]float64, len(rows))
+	store := make([]float64, 0, len(rows)*len(rows[0]))
+	for i, row := range rows {
+		from := len(store)
+		store = append(store, row...)
+		out[i] = store[from:]
+	}
+	return out
 }
 
 // covarianceOf returns E[term·termᵀ] under the fitted model, of targets drawn from it, so many of each draw, for the

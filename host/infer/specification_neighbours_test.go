@@ -202,7 +202,7 @@ func TestForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	covariance := func(blocks []int) *mat.SymDense {
-		c, err := covarianceOf(t.Context(), rowTargets[termRows]{m.drawing(), drawn, 1, 1}, 1, blocks)
+		c, err := covarianceOf(t.Context(), &rowTargets[termRows]{drawing: m.drawing(), drawn: drawn, seed: 1, workers: 1}, 1, blocks)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,7 +64,7 @@ func (s *Specification) Draw(ctx context.Context, rows model.Rows, first int, al
 // skewness of the terms, without directions that a few rows make.
 func (s *Specification) Tests(ctx context.Context, sums *RowSums, drawn *Draws, seed uint64,
 	workers int) (Tested, error) {
-	of := rowTargets[termRows]{s.terms.drawing(), drawn, seed, workers}
+	of := &rowTargets[termRows]{drawing: s.terms.drawing(), drawn: drawn, seed: seed, workers: workers}
 	return s.terms.tests(ctx, of, sums, float64(s.Draws()))
 }
 

@@ -412,27 +412,34 @@ func shape(out [][]float64, room, e, r []float64) []float64 {
 // (Dunn & Smyth 1996). Where y takes whole numbers its probability F(y) − F(y−1) goes over all e between, and ψ is
 // their mean, so that that of the term is 0 in any case.
 func shapeUnder(law mixture.Density, out [][]float64, room, r, y, mean, psi []float64) []float64 {
-	const farthest = 8 // where ψ is 0 but for rounding
+	const (
+		farthest   = 8     // where ψ is 0 but for rounding
+		negligible = 1e-12 // what r is not seen below beside the terms of other rows; F is dear
+		leastMass  = 1e-9  // below it differences of F have few digits, and ψ hardly differs between
+	)
 	n := len(r)
-	e, whole := make([]float64, n), law.Domain().Whole
+	e, upto, mass := make([]float64, n), make([]float64, n), make([]float64, n) // e, F(y), F(y) − F(y−1)
 	normal := func(q float64) float64 { return min(max(distuv.UnitNormal.Quantile(q), -farthest), farthest) }
-	from, upto, mass := make([]float64, n), make([]float64, n), make([]float64, n) // F(y−1), F(y), their difference
-	if whole {
-		law.LogDensity(mass, from, y, mean, psi)
+	if law.Domain().Whole {
+		law.LogDensity(mass, upto, y, mean, psi)
 		kernel.Exp(mass, mass)
 	}
 	for t, v := range y {
+		if r[t] < negligible {
+			e[t], mass[t] = farthest, 0
+			continue
+		}
 		upto[t] = mixture.OfRow(law, t).CDF(v, mean[t], psi)
-		from[t] = max(0, upto[t]-mass[t])
-		e[t] = normal((from[t] + upto[t]) / 2)
+		if mass[t] <= leastMass {
+			e[t] = normal((max(0, upto[t]-mass[t]) + upto[t]) / 2)
+		}
 	}
 	wide := shape(out, room, e, r)
-	const leastMass = 1e-9 // below it differences have few digits, and ψ hardly differs between
 	for t, mass := range mass {
 		if mass <= leastMass {
 			continue
 		}
-		lo, hi := normal(from[t]), normal(upto[t])
+		lo, hi := normal(max(0, upto[t]-mass)), normal(upto[t])
 		between := func(c float64) float64 { // ∫ exp(−(c²−1)e²/2)·φ(e) de
 			return (distuv.UnitNormal.CDF(c*hi) - distuv.UnitNormal.CDF(c*lo)) / (c * mass)
 		}

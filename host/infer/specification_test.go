@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"sync/atomic"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -308,7 +309,7 @@ func TestCovarianceOfRareExperts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := covarianceOf(t.Context(), rowTargets[termRows]{m.drawing(), s, 1, 1}, 1, m.at[atNonlinearity:])
+	got, err := covarianceOf(t.Context(), &rowTargets[termRows]{drawing: m.drawing(), drawn: s, seed: 1, workers: 1}, 1, m.at[atNonlinearity:])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -532,5 +533,46 @@ func TestTermsAreOfTheirExperts(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTermsOfDrawsAreKept: a second pass over several targets of each row drawn is over the same terms, and draws none.
+func TestTermsOfDrawsAreKept(t *testing.T) {
+	data, p := rare(t, 200, 0.1)
+	m := newTerms(identity{}, p, loss.All)
+	measure(t, m, data)
+	sums, err := m.sums(t.Context(), data, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := m.sample(t.Context(), data, 0, 1000, sums, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var filled atomic.Int64
+	pass := func(of *rowTargets[termRows], times int) *mat.SymDense {
+		c, err := covarianceOf(t.Context(), of, times, m.at[atNonlinearity:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	counting := func(workers int) *rowTargets[termRows] {
+		of := &rowTargets[termRows]{drawing: m.drawing(), drawn: drawn, seed: 1, workers: workers}
+		fill := of.fill
+		of.fill = func(ctx context.Context, w *termRows, b *model.Block, experts []int, rng *rand.Rand) ([][]float64, error) {
+			filled.Add(1)
+			return fill(ctx, w, b, experts, rng)
+		}
+		return of
+	}
+	of := counting(2)
+	first := pass(of, 3)
+	drew := filled.Load()
+	if drew == 0 || !mat.Equal(pass(of, 3), first) || filled.Load() != drew {
+		t.Errorf("%d blocks were drawn in a first pass and %d more in a second", drew, filled.Load()-drew)
+	}
+	if !mat.Equal(pass(of, 1), pass(counting(1), 1)) || !mat.Equal(pass(counting(1), 3), first) {
+		t.Error("other passes differ from those of targets of which none are kept")
 	}
 }

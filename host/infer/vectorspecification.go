@@ -45,7 +45,7 @@ func VectorTests(ctx context.Context, rows model.Rows, act model.Activation, p *
 	if err != nil {
 		return Tested{}, err
 	}
-	by := rowTargets[vectorTermRows]{m.drawing(), drawn, seed, workers}
+	by := &rowTargets[vectorTermRows]{drawing: m.drawing(), drawn: drawn, seed: seed, workers: workers}
 	return testsOf(ctx, by, m.blocks(), sums, float64(draws), m.quadratic)
 }
 
