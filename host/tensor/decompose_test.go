@@ -1,6 +1,7 @@
 package tensor_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -131,5 +132,21 @@ func TestPowerInOtherUnits(t *testing.T) {
 		if norm := floats.Norm(zero.Vectors.RawRowView(i), 2); math.Abs(norm-1) > 1e-12 {
 			t.Errorf("of zero: vector %d has norm %v", i, norm)
 		}
+	}
+}
+
+// BenchmarkOrthogonal is one start on a tensor that is noise but for its diagonal.
+func BenchmarkOrthogonal(b *testing.B) {
+	for _, m := range []int{3, 10, 32} {
+		b.Run(fmt.Sprintf("m=%d", m), func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 34))
+			s := tensor.NewSym4(m)
+			for i := range s.Data {
+				s.Data[i] = rng.NormFloat64()
+			}
+			for b.Loop() {
+				s.Orthogonal(rand.New(rand.NewPCG(1, 35)), 1)
+			}
+		})
 	}
 }
