@@ -35,7 +35,7 @@ func TestArrangements(t *testing.T) {
 		if len(s.Others) == 0 {
 			continue
 		}
-		cfg.Arrangements, cfg.GatePenalty = false, NoGatePenalty
+		cfg.Arrangements, cfg.GatePenalty = false, NoPenalty
 		plain, err := Fit(t.Context(), activation(identity.Family, nil), src, cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -80,7 +80,9 @@ type Config struct {
 	Arrangements bool
 	// GatePenalty says where the model of a ridge on the gate comes beside the maximum's; "" is where a gate separates
 	// rows.
-	GatePenalty GatePenalty
+	GatePenalty Penalty
+	// ExpertRidge says the same of a ridge on the experts; "" is none.
+	ExpertRidge Penalty
 	// Choose is how [FitRange] chooses the number of experts; "" is by BIC.
 	Choose Choice
 	// Start, if given, is one of the starts, in the units of the data.
@@ -237,7 +239,7 @@ const (
 	StageScreening Stage = "starts"
 	StageDescent   Stage = "epochs"
 	StageRefining  Stage = "refining"
-	StagePenalty   Stage = "gate penalty"
+	StagePenalty   Stage = "penalty"
 )
 
 // checked returns the configuration with its method, gate and noise, or says
@@ -255,7 +257,7 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTransform(), c.checkErrors(), c.GatePenalty.check(c), c.Choose.check(),
+	return c, firstError(c.checkTransform(), c.checkErrors(), c.checkPenalties(), c.Choose.check(),
 		c.checkMemory(), admitted(c), c.Method.check())
 }
 

@@ -22,7 +22,8 @@ func groupable(c Config) error {
 		{c.ZeroExpert, "an expert that is always 0"},
 		{c.wants(Dependent), "standard errors of rows that follow each other"},
 		{c.Arrangements, "the weighing of arrangements"},
-		{c.GatePenalty != "" && c.GatePenalty != NoGatePenalty, "a ridge on the gate"},
+		{c.GatePenalty.Asked(), "a ridge on the gate"},
+		{c.ExpertRidge.Asked(), "a ridge on the experts"},
 	} {
 		if asked.is {
 			return refuse("%s is not for rows in groups", asked.what)

@@ -36,6 +36,7 @@ const (
 	OptShared         Option = "shared" // coefficients of all experts
 	OptArrangements   Option = "arrangements"
 	OptGatePenalty    Option = "gate-penalty"
+	OptExpertRidge    Option = "expert-ridge"
 	OptStrict         Option = "strict" // to be judged by a certificate, at a maximum of the joint likelihood
 	OptIntercepts     Option = "intercept"
 	OptConstantGate   Option = "constant gate"
@@ -59,7 +60,8 @@ func Options() []Option {
 		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptCorrections, OptOptimiser, OptBatch, OptStepSize,
 		OptSchedule,
 		OptEpochs, OptLambda, OptPenalty, OptRidge,
-		OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptArrangements, OptGatePenalty, OptStrict,
+		OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptArrangements, OptGatePenalty, OptExpertRidge,
+		OptStrict,
 		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput,
 		OptFamily, OptZeroExpert,
 		OptWeights, OptMaxMemory, OptSharedGate, OptSums, OptCheckpoints,
@@ -69,7 +71,7 @@ func Options() []Option {
 // What methods of a kind take.
 var (
 	likelihoodOptions = []Option{
-		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptGatePenalty, OptStrict,
+		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptGatePenalty, OptExpertRidge, OptStrict,
 		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves,
 		OptOutput, OptFamily, OptZeroExpert, OptWeights, OptMaxMemory,
 	}
@@ -111,6 +113,7 @@ func admitted(c Config) error {
 		{OptHAC, c.wants(Dependent)},
 		{OptArrangements, c.Arrangements},
 		{OptGatePenalty, c.GatePenalty != ""},
+		{OptExpertRidge, c.ExpertRidge != ""},
 		{OptIntercepts, c.Intercepts != NoIntercepts},
 		{OptConstantGate, !softmax},
 		{OptGateFeatures, gate.Features != nil},

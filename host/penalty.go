@@ -9,115 +9,170 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 )
 
-// GatePenalty says whether the model of a fit comes with that of a ridge on the gate beside it, by which new rows are
-// predicted (fitted.Penalised): "" where a gate separates rows, [NoGatePenalty] nowhere, [AutoGatePenalty] always, each
-// with a ridge that the rows choose; or the ridge itself, a number above 0.
-type GatePenalty string
+// Penalty says whether the model of a fit comes with that of a ridge on the gate, or on the experts, beside it, by which
+// new rows are predicted (fitted.Penalised): [NoPenalty] is without, [AutoPenalty] with a ridge that the rows choose;
+// else it is the ridge itself, a number above 0. "" is on the gate AutoPenalty where a gate separates rows, and
+// NoPenalty elsewhere.
+type Penalty string
 
-// What a [GatePenalty] may be beside a number.
+// What a [Penalty] may be beside a number.
 const (
-	NoGatePenalty   GatePenalty = "none"
-	AutoGatePenalty GatePenalty = "auto"
+	NoPenalty   Penalty = "none"
+	AutoPenalty Penalty = "auto"
 )
 
 // value is the ridge, 0 where the rows choose it.
-func (g GatePenalty) value() (float64, error) {
-	if g == "" || g == NoGatePenalty || g == AutoGatePenalty {
+func (g Penalty) value() (float64, error) {
+	if g == "" || g == NoPenalty || g == AutoPenalty {
 		return 0, nil
 	}
 	v, err := strconv.ParseFloat(string(g), 64)
 	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		return 0, refuse("gate penalty %s: want none, auto or a number above 0", g)
+		return 0, refuse("penalty %s: want none, auto or a number above 0", g)
 	}
 	return v, nil
 }
 
 // Check refuses what is neither a number above 0 nor one of the words.
-func (g GatePenalty) Check() error {
+func (g Penalty) Check() error {
 	_, err := g.value()
 	return err
 }
 
-// applies says whether it is asked of a fit that has come to m.
-func (g GatePenalty) applies(c Config, m *fitted.Model) bool {
+// Asked says whether there is to be one whatever the rows say.
+func (g Penalty) Asked() bool { return g != "" && g != NoPenalty }
+
+// onGate says whether a fit that has come to m is to have a ridge on the gate.
+func (c Config) onGate(m *fitted.Model) bool {
 	_, constant := c.Gate.(Constant)
 	switch {
-	case m.Classes() == 1 || constant || g == NoGatePenalty || m.Fit.Status == shrunk:
+	case m.Classes() == 1 || constant || c.GatePenalty == NoPenalty || m.Fit.Status == shrunk:
 		return false
-	case g == "": // a part of the rows has passes to follow, and arrangements are a model for new rows of their own
+	case c.GatePenalty == "": // a part of the rows has passes to follow, and arrangements are a model for new rows
 		return len(m.Fit.Separation) > 0 && !c.beside && !c.Arrangements
 	}
 	return true
 }
 
-// check refuses what it cannot be beside.
-func (g GatePenalty) check(c Config) error {
+// checkPenalties refuses what they cannot be beside.
+func (c Config) checkPenalties() error {
 	_, constant := c.Gate.(Constant)
 	switch {
-	case g == "" || g == NoGatePenalty:
-		return nil
-	case constant:
-		return refuse("gate penalty %s: a constant gate has no coefficients", g)
-	case c.Arrangements:
-		return refuse("gate penalty %s: predictions are by it, or over the arrangements", g)
+	case c.GatePenalty.Asked() && constant:
+		return refuse("gate penalty %s: a constant gate has no coefficients", c.GatePenalty)
+	case (c.GatePenalty.Asked() || c.ExpertRidge.Asked()) && c.Arrangements:
+		return refuse("a ridge on the gate or the experts: predictions are by it, or over the arrangements")
+	case c.ExpertRidge.Asked() && (c.Tied != nil || c.Output != ""):
+		return refuse("a ridge on the experts does not know shared coefficients, nor means c + s·g")
 	}
-	return g.Check()
+	return firstError(c.GatePenalty.Check(), c.ExpertRidge.Check())
 }
 
-// penalise gives the model of a fit to p, as c asks, the one by a ridge on its gate; none where rows are in groups.
+// penalise gives the model of a fit to p, as c asks, the one by a ridge on its gate, on its experts or on both: that on
+// the gate is chosen first, and holds while that on the experts is. It gives none where rows are in groups.
 func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config) error {
-	if p.Grouped() || !c.GatePenalty.applies(c, m) {
+	best := search.Penalised{Params: p.Shape.Adopt(p.Units.Into(m.Params())), LogLikelihood: m.Fit.LogLikelihood}
+	square := search.MeanSquare(best.Params)
+	onGate, onExperts := c.onGate(m), c.ExpertRidge.Asked() && m.Fit.Status != shrunk && square > 0
+	if p.Grouped() || !onGate && !onExperts {
 		return nil
-	}
-	lambda, err := c.GatePenalty.value()
-	if err != nil {
-		return err
 	}
 	c.show(StagePenalty, 0, 0)
-	path, err := search.PenaliseGate(ctx, p, p.Shape.Adopt(p.Units.Into(m.Params())), lambda)
-	if err != nil {
-		return err
+	out := &fitted.Penalised{Path: []fitted.PenalisedPoint{}}
+	if onGate {
+		given, err := c.GatePenalty.value()
+		if err != nil {
+			return err
+		}
+		path, err := search.PenaliseGate(ctx, p, best.Params, given)
+		if err != nil {
+			return err
+		}
+		if path == nil {
+			m.Fit.Notes = append(m.Fit.Notes, "no penalised gate: an expert shrinks onto a few rows on the way to it")
+		} else {
+			best = path.Points[path.Chosen]
+			out.Lambda, out.Folds, out.Path = best.Lambda, path.Folds, pointsOf(path)
+		}
 	}
-	if path == nil {
-		m.Fit.Notes = append(m.Fit.Notes, "no penalised gate: an expert shrinks onto a few rows on the way to it")
+	if onExperts {
+		given, err := c.ExpertRidge.value()
+		if err != nil {
+			return err
+		}
+		path, err := search.PenaliseExperts(ctx, p, best.Params, out.Lambda, square, given)
+		switch {
+		case err != nil:
+			return err
+		case path == nil:
+			m.Fit.Notes = append(m.Fit.Notes, "no ridge on the experts: one shrinks onto a few rows on the way to it")
+		default:
+			best = path.Points[path.Chosen]
+			out.ExpertLambda, out.ExpertFolds, out.ExpertPath = best.Lambda, path.Folds, pointsOf(path)
+			out.MeanSquare = square
+		}
+		if path != nil && best.Lambda == 0 {
+			m.Fit.Notes = append(m.Fit.Notes, "no ridge on the experts: of those that were tried none is better for rows "+
+				"that are not fitted")
+		}
+	}
+	if out.Lambda == 0 && out.ExpertLambda == 0 {
 		return nil
 	}
-	best := path.Points[path.Chosen]
-	out := &fitted.Penalised{Lambda: best.Lambda, Folds: path.Folds, LogLikelihood: best.LogLikelihood}
+	out.LogLikelihood = best.LogLikelihood
+	return bePenalised(ctx, p, m, out, best.Params, c)
+}
+
+// pointsOf is how a file has those of a path.
+func pointsOf(path *search.RidgePath) (out []fitted.PenalisedPoint) {
 	for _, at := range path.Points {
 		point := fitted.PenalisedPoint{Lambda: at.Lambda, LogLikelihood: at.LogLikelihood, Converged: at.Converged}
 		if held := at.HeldOut; !math.IsNaN(held) && !math.IsInf(held, 0) {
 			point.HeldOut = &held
 		}
-		out.Path = append(out.Path, point)
+		out = append(out, point)
 	}
-	out.SetParams(p.Units.OutOf(best.Params))
-	l := loss.NewLikelihood(p.Given, p.G, best.Params, p.Shape.Estimated(), p.Threads)
-	if out.Proportions, err = l.Proportions(ctx, best.Params); err != nil {
+	return out
+}
+
+// bePenalised makes out, whose parameters are these in the units of the fit, the model of m for new rows.
+func bePenalised(ctx context.Context, p *problem.Problem, m *fitted.Model, out *fitted.Penalised, at *model.Params,
+	c Config) (err error) {
+	out.SetParams(p.Units.OutOf(at))
+	l := loss.NewLikelihood(p.Given, p.G, at, p.Shape.Estimated(), p.Threads)
+	if out.Proportions, err = l.Proportions(ctx, at); err != nil {
 		return err
 	}
 	m.Penalised = out
 	view := m.ForNewRows()
-	view.Fit.LogLikelihood = best.LogLikelihood
-	if err := checked(ctx, view, p, l, best.Params); err != nil {
+	view.Fit.LogLikelihood = out.LogLikelihood
+	if err := checked(ctx, view, p, l, at); err != nil {
 		return err
 	}
-	return penalisedErrors(ctx, m, p, best, c)
+	return penalisedErrors(ctx, m, p, at, c)
+}
+
+// penaliseBy puts the ridges of s on l.
+func penaliseBy(l *loss.Likelihood, s *fitted.Penalised) {
+	l.PenaliseGate(2 * s.Lambda)
+	if s.ExpertLambda > 0 {
+		l.PenaliseExperts(2 * s.ExpertLambda / s.MeanSquare)
+	}
 }
 
 // penalisedErrors adds the standard errors and the covariance of the penalised model, or a note why there are none.
-func penalisedErrors(ctx context.Context, m *fitted.Model, p *problem.Problem, best search.Penalised, c Config) error {
-	at := &optimum{p: p, params: best.Params,
-		l: loss.NewLikelihood(p.Given, p.G, best.Params, p.Shape.Estimated(), p.Threads)}
-	at.l.PenaliseGate(2 * best.Lambda)
+func penalisedErrors(ctx context.Context, m *fitted.Model, p *problem.Problem, params *model.Params, c Config) error {
+	at := &optimum{p: p, params: params, l: loss.NewLikelihood(p.Given, p.G, params, p.Shape.Estimated(), p.Threads)}
+	penaliseBy(at.l, m.Penalised)
 	kind := at.kind(c)
 	covariance, err := at.covariance(ctx, kind)
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
-		m.Fit.Notes = append(m.Fit.Notes, "no standard errors of the penalised gate: "+none.Reason)
+		m.Fit.Notes = append(m.Fit.Notes, "no standard errors of the penalised model: "+none.Reason)
 		return nil
 	}
 	if err != nil {

@@ -71,7 +71,7 @@ func TestPenalisedGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := cfg
-	none.GatePenalty = NoGatePenalty
+	none.GatePenalty = NoPenalty
 	alone, err := Fit(t.Context(), act, train, none)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestGatePenaltyAsked(t *testing.T) {
 		cfg  Config
 		want float64 // λ; 0: no penalised model, below 0: any
 	}{
-		{Config{}, 0}, {Config{GatePenalty: NoGatePenalty}, 0}, {Config{GatePenalty: AutoGatePenalty}, -1},
+		{Config{}, 0}, {Config{GatePenalty: NoPenalty}, 0}, {Config{GatePenalty: AutoPenalty}, -1},
 		{Config{GatePenalty: "3"}, 3}, {Config{GatePenalty: "0.03", Method: EM{Starts: 2}}, 0.03},
 		{Config{GatePenalty: "0.3", K: 3, Hierarchy: tree}, 0.3}, {Config{GatePenalty: "0.1", Errors: []ErrorKind{Robust}}, 0.1},
 		{Config{GatePenalty: "1e-7", Noise: PerExpert{}}, 1e-7},
@@ -179,8 +179,8 @@ func TestGatePenaltyAsked(t *testing.T) {
 	}
 	for _, c := range []Config{
 		{GatePenalty: "-1"}, {GatePenalty: "0"}, {GatePenalty: "NaN"}, {GatePenalty: "Inf"}, {GatePenalty: "some"},
-		{GatePenalty: AutoGatePenalty, Gate: Constant{}}, {GatePenalty: AutoGatePenalty, Arrangements: true},
-		{GatePenalty: AutoGatePenalty, Method: Moments{}},
+		{GatePenalty: AutoPenalty, Gate: Constant{}}, {GatePenalty: AutoPenalty, Arrangements: true},
+		{GatePenalty: AutoPenalty, Method: Moments{}},
 	} {
 		if m, err := fit(c); err == nil {
 			t.Errorf("%+v: %v", c, m.Penalised)

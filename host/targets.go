@@ -57,7 +57,7 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 	for j := len(done); j < len(targets); j++ {
 		t := targets[j]
 		one := forTarget(cfg, t)
-		one.Checkpoint, one.GatePenalty = checkpointAfter(cfg, done), NoGatePenalty
+		one.Checkpoint, one.GatePenalty = checkpointAfter(cfg, done), NoPenalty
 		m, err := Fit(ctx, act, t.Source, one)
 		if err != nil {
 			return nil, fmt.Errorf("target %s: %w", t.Source.Schema().Target, err)

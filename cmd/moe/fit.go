@@ -80,6 +80,9 @@ optimum is suspect or not judged, with --strict the model. See moe help methods,
 	flags.StringVar(&f.gatePenalty, "gate-penalty", "",
 		"ridge on the gate of the model by which new rows are predicted: none, auto, chosen by the rows, or a `VALUE` "+
 			"(default auto where a gate separates rows, else none)")
+	flags.StringVar(&f.expertRidge, "expert-ridge", "",
+		"ridge on the experts of the model by which new rows are predicted: none, auto, chosen by the rows, or a `VALUE` "+
+			"(default none)")
 	flags.StringVar(&f.choose, "choose", string(host.ByBIC),
 		"how a range of --k is chosen from: bic, icl, set, the least k the data leave, or heldout: crossvalidation")
 	flags.BoolVar(&f.hac, "hac", false,

@@ -38,6 +38,7 @@ type described struct {
 	gate       string
 	// of the model for new rows
 	gatePenalty string
+	expertRidge string
 	choose      string
 	noise       string
 	output      string
@@ -94,7 +95,11 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	"arrangements": func(d *described, s *spec.Fit) error { s.Arrangements = d.flag.Arrangements; return nil },
 	"choose":       func(d *described, s *spec.Fit) error { s.Choose = host.Choice(d.choose); return nil },
 	"gate-penalty": func(d *described, s *spec.Fit) error {
-		s.GatePenalty = host.GatePenalty(d.gatePenalty)
+		s.GatePenalty = host.Penalty(d.gatePenalty)
+		return nil
+	},
+	"expert-ridge": func(d *described, s *spec.Fit) error {
+		s.ExpertRidge = host.Penalty(d.expertRidge)
 		return nil
 	},
 	"start": func(d *described, s *spec.Fit) error { s.Start = d.flag.Start; return nil },

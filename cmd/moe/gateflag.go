@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report"
 )
 
 // gateFlag says by which of a file's models rows are predicted.
@@ -39,9 +40,14 @@ func (f *gateFlag) of(cmd *cobra.Command, path string, m anyModel) (anyModel, er
 	if _, err := mixture.Of(mixture.by); err != nil {
 		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("--gate %s: %v", f.name, err)}
 	}
-	if s := mixture.Penalised; s != nil && f.name == "" {
+	switch s := mixture.Penalised; {
+	case s == nil || f.name != "":
+	case s.Lambda > 0 && s.ExpertLambda == 0 && len(mixture.Fit.Separation) > 0:
 		remark(cmd, "moe: the gate of %s separates rows: they are predicted by the penalised one (lambda %.3g), with "+
 			"--gate maximum by that of the likelihood", path, s.Lambda)
+	default:
+		remark(cmd, "moe: rows are predicted by the penalised %s of %s, with --gate maximum by those of the likelihood",
+			report.PenalisedPart(s), path)
 	}
 	return mixture, nil
 }

@@ -19,7 +19,7 @@ var flagGroups = []struct {
 		"formula", "gate-features", "categorical", "reference", "missing", "decimal", "moments", "max-memory"}},
 	{"Model", []string{"activation", "param", "k", "choose", "hierarchy", "leaves", "max-leaves", "intercept",
 		"shared", "gate",
-		"gate-shared", "gate-penalty", "family", "dof", "zero-expert", "dispersion", "noise", "noise-covariance",
+		"gate-shared", "gate-penalty", "expert-ridge", "family", "dof", "zero-expert", "dispersion", "noise", "noise-covariance",
 		"sigma", "output-scale"}},
 	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "mu", "radius",
 		"corrections", "epochs", "batch", "step-size", "schedule", "optimiser", "lambda", "penalty", "ridge", "folds"}},

@@ -10,19 +10,24 @@ import (
 // KindPenalised is the kind of standard errors by the inverse of the information of a penalised likelihood.
 const KindPenalised = "penalised"
 
-// Penalised is the model at a maximum of the log-likelihood less a ridge on the gate,
+// Penalised is the model at a maximum of the log-likelihood less a ridge on the gate and one on the experts,
 //
-//	ℓ − λ·Σ_ij (w_ij − w̄_j)²
+//	ℓ − λ·Σ_ij (w_ij − w̄_j)² − κ·Σ_ij a_ij²/s²
 //
-// over all branches i of a gate, the last of which is 0, with w̄ their mean, features in units of their standard
-// deviations: the model for rows that were not fitted, where a gate separates rows and the likelihood has no maximum.
-// What stands beside it in the file is the likelihood's.
+// over all branches i of a gate, the last of which is 0, with w̄ their mean, and over the experts i, features in units
+// of their standard deviations; s² is the mean square of the slopes a_ij at the maximum of ℓ. It is the model for rows that were not fitted, where a gate separates rows and
+// the likelihood has no maximum, or where it was asked for. What stands beside it in the file is the likelihood's.
 type Penalised struct {
-	Lambda        float64 `json:"lambda"`
+	Lambda        float64 `json:"lambda"`          // 0 where there is none on the gate
 	Folds         int     `json:"folds,omitempty"` // of the crossvalidation that chose it; absent where none did
 	LogLikelihood float64 `json:"log_likelihood"`  // ℓ, without the ridge
 	// Path is the ridges that were compared, ascending; the last is Lambda where it was given.
 	Path []PenalisedPoint `json:"path"`
+	// The same of the ridge on the experts, κ; absent where there is none.
+	ExpertLambda float64          `json:"expert_lambda,omitempty"`
+	ExpertFolds  int              `json:"expert_folds,omitempty"`
+	ExpertPath   []PenalisedPoint `json:"expert_path,omitempty"`
+	MeanSquare   float64          `json:"mean_square,omitempty"` // s²
 
 	Regressors          [][]float64  `json:"regressors"`
 	Gating              [][]float64  `json:"gating"`
@@ -61,15 +66,20 @@ func (s *Penalised) Shifted(by float64) *Penalised {
 	out := *s
 	out.LogLikelihood += by
 	out.LeaveOneOut = s.LeaveOneOut.Shifted(by)
-	out.Path = slices.Clone(s.Path)
-	for i := range out.Path {
-		point := &out.Path[i]
+	out.Path, out.ExpertPath = shifted(s.Path, by), shifted(s.ExpertPath, by)
+	return &out
+}
+
+func shifted(path []PenalisedPoint, by float64) []PenalisedPoint {
+	out := slices.Clone(path)
+	for i := range out {
+		point := &out[i]
 		if point.LogLikelihood += by; point.HeldOut != nil {
 			held := *point.HeldOut + by
 			point.HeldOut = &held
 		}
 	}
-	return &out
+	return out
 }
 
 // of is m with these parameters, without what else is of the maximum.
@@ -99,11 +109,12 @@ func (s *Penalised) validate(m *Model) error {
 	if s == nil {
 		return nil
 	}
-	if !(s.Lambda > 0) {
-		return fmt.Errorf("penalised.lambda = %v, want a number above 0", s.Lambda)
+	if !(s.Lambda >= 0 && s.ExpertLambda >= 0 && s.Lambda+s.ExpertLambda > 0) {
+		return fmt.Errorf("penalised.lambda = %v and penalised.expert_lambda = %v, want one above 0 and none below it",
+			s.Lambda, s.ExpertLambda)
 	}
 	if err := firstError(
-		checkVector("penalised.lambda", []float64{s.Lambda, s.LogLikelihood}, 2),
+		checkVector("penalised.lambda", []float64{s.Lambda, s.ExpertLambda, s.LogLikelihood}, 3),
 		checkMatrix("penalised.regressors", s.Regressors, m.K, m.D),
 		checkMatrix("penalised.gating", s.Gating, model.Gates(m.Classes()), m.D),
 		checkOptional("penalised.regressor_intercepts", s.RegressorIntercepts, m.K),

@@ -15,7 +15,8 @@ import (
 type expertGrams struct {
 	grams
 	outputGrams outputGrams
-	system      *system // of one expert's step, nil until there is one
+	system      *system   // of one expert's step, nil until there is one
+	score       []float64 // room for its score
 }
 
 func (s *expertGrams) values() [][]float64 {
@@ -35,19 +36,35 @@ func (s *expertGrams) block(w *work) {
 	}
 }
 
-// step adds the weighted least squares step of expert i to a and lowers the
-// deviance by what it gains (exactly where g is linear).
-func (s *expertGrams) step(a []float64, i int, g *gradientSums) {
+// step adds the weighted least squares step of expert i, under a ridge on its slopes, to a and lowers the
+// deviance by what it gains (exactly where g is linear): with the score s and the step δ, by δᵀs and by
+// ridge·δᵀ(a + δ).
+func (s *expertGrams) step(a []float64, i int, g *gradientSums, ridge float64) {
 	if s.system == nil {
-		s.system = newSystem(s.da)
+		s.system, s.score = newSystem(s.da), make([]float64, s.da)
 	}
-	s.put(s.system.h, i, 0, 0, s.expert, s.expert, 1)
+	h, score := s.system.h, s.score
+	copy(score, g.ofExpert(i))
+	s.put(h, i, 0, 0, s.expert, s.expert, 1)
+	slopes := func(fn func(c int)) {
+		for c, feature := range s.expert {
+			if ridge > 0 && feature != s.d {
+				fn(c)
+			}
+		}
+	}
+	slopes(func(c int) {
+		h.SetSym(c, c, h.At(c, c)+ridge)
+		score[c] -= ridge * a[c]
+	})
 	if !s.system.factorize() {
 		return
 	}
-	step := s.system.solve(g.ofExpert(i))
+	step := s.system.solve(score)
 	floats.Add(a, step)
-	g.deviance[i] = max(0, g.deviance[i]-floats.Dot(step, g.ofExpert(i)))
+	gain := floats.Dot(step, g.ofExpert(i))
+	slopes(func(c int) { gain += ridge * step[c] * a[c] })
+	g.deviance[i] = max(0, g.deviance[i]-gain)
 }
 
 // gateGrams are the curvatures of the gate's M-step, for its rows j ≤ m:

@@ -28,7 +28,7 @@ import (
 // Likelihood keeps scratch space: it is not safe for concurrent use.
 type Likelihood struct {
 	*passes
-	gateRidge
+	ridges
 	base   *model.Params
 	cur    *model.Params // where the last pass was
 	unread error         // of rows that could not be read
@@ -68,7 +68,7 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 	o := newLayout(base, free, spans(mix.Density.Own(), floor))
 	o.gateBound = newGateBound(o, t.Largest)
 	return &Likelihood{
-		passes: newPasses(o, rows, act, mix, workers), gateRidge: gateRidge{of: o, n: t.Weight},
+		passes: newPasses(o, rows, act, mix, workers), ridges: ridges{of: o, n: t.Weight},
 		base: base.Clone(), cur: base.Clone(), unread: err,
 	}
 }
@@ -88,7 +88,7 @@ func (l *Likelihood) WithGate(p *model.Params) *Likelihood {
 	o := newLayout(p, free, l.ends)
 	o.gateBound = l.on(o, 1)
 	return &Likelihood{
-		passes: newPasses(o, l.rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: o, n: l.n},
+		passes: newPasses(o, l.rows, l.act, l.mix, l.passes.workers), ridges: ridges{of: o, n: l.n},
 		base: p, cur: p.Clone(), unread: l.unread,
 	}
 }
@@ -114,7 +114,7 @@ func (l *Likelihood) Part(n int) *Likelihood {
 // over returns the likelihood of rows of that weight in another layout, where l stands, without a ridge.
 func (l *Likelihood) over(o *layout, rows model.Rows, weight float64) *Likelihood {
 	return &Likelihood{
-		passes: newPasses(o, rows, l.act, l.mix, l.passes.workers), gateRidge: gateRidge{of: o, n: weight},
+		passes: newPasses(o, rows, l.act, l.mix, l.passes.workers), ridges: ridges{of: o, n: weight},
 		base: l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
 	}
 }
@@ -127,7 +127,7 @@ func (l *Likelihood) Without(row int) (*Likelihood, error) {
 	}
 	o := *l.layout
 	out := l.over(&o, rows, l.n-weight)
-	out.tau = l.tau
+	out.tau, out.tauExperts = l.tau, l.tauExperts
 	return out, nil
 }
 
@@ -367,7 +367,8 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	} else if l.free.Regressors {
 		for i := range l.k {
 			at := l.regressor(i)
-			s.experts.step(dst[at:at+l.da], i, s.gradient)
+			ridge := l.tauExperts * mixture.Unit(l.mix.Density, l.cur.SigmaOf(i))
+			s.experts.step(dst[at:at+l.da], i, s.gradient, ridge)
 		}
 	}
 	l.held.step(gate, l.penalised(s.gradient.ofGate(), theta))

@@ -346,6 +346,7 @@ func TestEMStepAllocatesNothing(t *testing.T) {
 		l := NewLikelihood(s.data(rng, p, s.n), s.act, p, s.free, 1)
 		for _, tau := range []float64{0, 0.1} {
 			l.PenaliseGate(tau)
+			l.PenaliseExperts(tau)
 			x, next := l.Theta(p), make([]float64, l.Dim())
 			step := func() {
 				if _, err := l.EMStep(t.Context(), next, x); err != nil {

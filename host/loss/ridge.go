@@ -5,16 +5,17 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// gateRidge is the ridge on the gate of a likelihood of n rows. It is embedded in the
+// ridges are those on the gate and on the experts of a likelihood of n rows. They are embedded in the
 // likelihoods that may have one.
-type gateRidge struct {
-	of     *layout
-	n      float64       // rows, or the sum of their weights
-	tau    float64       // 0: no ridge
-	held   gateCurvature // of the gate's M-step, with the ridge
-	reuse  bool          // of held
-	score  []float64     // room for that of the gate, and the places of a feature in it, see penalised
-	column []int
+type ridges struct {
+	of         *layout
+	n          float64       // rows, or the sum of their weights
+	tau        float64       // of the gate; 0: no ridge
+	tauExperts float64       // of the experts; likewise
+	held       gateCurvature // of the gate's M-step, with the ridge
+	reuse      bool          // of held
+	score      []float64     // room for that of the gate, and the places of a feature in it, see penalised
+	column     []int
 }
 
 // PenaliseGate adds a ridge on the gate to what is minimised,
@@ -29,20 +30,39 @@ type gateRidge struct {
 // Information and what else is reported stay without it. Where experts are told
 // apart with certainty the likelihood alone has no maximum at a finite gate; with the
 // ridge it has.
-func (l *gateRidge) PenaliseGate(tau float64) {
+func (l *ridges) PenaliseGate(tau float64) {
 	l.tau, l.held.taken = tau, false
 }
 
-// Ridge says whether there is one.
-func (l *gateRidge) Ridge() bool { return l.tau > 0 }
+// PenaliseExperts adds a ridge on the experts to what is minimised,
+//
+//	L(θ) + (τ/2n)·Σ_i ‖a_i‖²
+//
+// over all experts, whose intercepts are not penalised. Else it is as [Likelihood.PenaliseGate]. It panics where experts
+// share coefficients or have an output.
+func (l *ridges) PenaliseExperts(tau float64) {
+	if tau > 0 && (l.of.ties != nil || l.of.outputs > 0) {
+		panic("loss: a ridge on experts with shared coefficients or outputs")
+	}
+	l.tauExperts = tau
+}
 
-// GatePenalty returns (τ/2)·Σ_i ‖w_i − w̄‖² at θ: what the ridge takes off the total
+// Ridge says whether there is one on the gate.
+func (l *ridges) Ridge() bool { return l.tau > 0 }
+
+// Penalty returns (τ/2)·Σ_i ‖w_i − w̄‖² at θ, and likewise of the experts: what the ridges take off the total
 // log-likelihood. It writes the gradient to grad if that is not nil.
-func (l *gateRidge) GatePenalty(grad, theta []float64) float64 {
+func (l *ridges) Penalty(grad, theta []float64) float64 {
 	if grad != nil {
 		clear(grad)
 		l.penaliseGradient(grad, theta, 1)
 	}
+	squares := 0.0
+	l.eachSlope(func(at int) { squares += theta[at] * theta[at] })
+	return l.gatePenalty(theta) + l.tauExperts/2*squares
+}
+
+func (l *ridges) gatePenalty(theta []float64) float64 {
 	if l.tau == 0 {
 		return 0
 	}
@@ -59,12 +79,13 @@ func (l *gateRidge) GatePenalty(grad, theta []float64) float64 {
 }
 
 // objective is what is minimised at θ, of which the rows' log-likelihood is given.
-func (l *gateRidge) objective(loglik float64, theta []float64) float64 {
-	return (l.GatePenalty(nil, theta) - loglik) / l.n
+func (l *ridges) objective(loglik float64, theta []float64) float64 {
+	return (l.Penalty(nil, theta) - loglik) / l.n
 }
 
 // penaliseGradient adds scale times the gradient of the penalty at θ to dst.
-func (l *gateRidge) penaliseGradient(dst, theta []float64, scale float64) {
+func (l *ridges) penaliseGradient(dst, theta []float64, scale float64) {
+	l.eachSlope(func(at int) { dst[at] += scale * l.tauExperts * theta[at] })
 	if l.tau == 0 {
 		return
 	}
@@ -80,8 +101,11 @@ func (l *gateRidge) penaliseGradient(dst, theta []float64, scale float64) {
 }
 
 // penaliseHessian adds scale times the Hessian of the penalty, τ(δ_ij − 1/k) for
-// every feature of every gate, to h, whose first row is that of place from in θ.
-func (l *gateRidge) penaliseHessian(h *mat.SymDense, scale float64, from int) {
+// every feature of every gate and τ for every slope of an expert, to h, whose first row is that of place from in θ.
+func (l *ridges) penaliseHessian(h *mat.SymDense, scale float64, from int) {
+	if from == 0 {
+		l.eachSlope(func(at int) { h.SetSym(at, at, h.At(at, at)+scale*l.tauExperts) })
+	}
 	if l.tau == 0 {
 		return
 	}
@@ -100,7 +124,7 @@ func (l *gateRidge) penaliseHessian(h *mat.SymDense, scale float64, from int) {
 
 // AddPenalty adds the second derivatives of the penalty to h, an information at θ, and takes its gradient off the
 // score: both are then those of the log-likelihood less the penalty.
-func (l *gateRidge) AddPenalty(h *mat.SymDense, score, theta []float64) {
+func (l *ridges) AddPenalty(h *mat.SymDense, score, theta []float64) {
 	l.penaliseHessian(h, 1, 0)
 	l.penaliseGradient(score, theta, -1)
 }
@@ -108,9 +132,24 @@ func (l *gateRidge) AddPenalty(h *mat.SymDense, score, theta []float64) {
 // branches is how many a gate has whose rows but the last are in column.
 func branches(column []int) float64 { return float64(len(column) + 1) }
 
+// eachSlope calls fn with the place in θ of every expert's free coefficients but the intercepts, if there is a ridge
+// on them.
+func (l *ridges) eachSlope(fn func(at int)) {
+	if l.tauExperts == 0 || !l.of.free.Regressors {
+		return
+	}
+	for i := range l.of.k {
+		for c, feature := range l.of.expert {
+			if feature != l.of.d {
+				fn(l.of.regressor(i) + c)
+			}
+		}
+	}
+}
+
 // eachPenalised calls fn with the places in θ of every feature's free coefficients in
 // the rows of every gate.
-func (l *gateRidge) eachPenalised(fn func(column []int)) {
+func (l *ridges) eachPenalised(fn func(column []int)) {
 	if !l.of.free.Gating {
 		return
 	}
@@ -130,7 +169,7 @@ func (l *gateRidge) eachPenalised(fn func(column []int)) {
 }
 
 // penalised returns the score of the gate's rows, less that of the penalty at θ.
-func (l *gateRidge) penalised(score, theta []float64) []float64 {
+func (l *ridges) penalised(score, theta []float64) []float64 {
 	if l.tau == 0 || !l.of.free.Gating {
 		return score
 	}
@@ -146,4 +185,4 @@ func (l *gateRidge) penalised(score, theta []float64) []float64 {
 // before while the gate is near to where it was: its Gram matrices, (k−1)k/2 of
 // them, are most of what a step costs where there are many experts. EM then has
 // the same fixed points and about the same speed.
-func (l *gateRidge) ReuseCurvature() { l.reuse = true }
+func (l *ridges) ReuseCurvature() { l.reuse = true }

@@ -99,6 +99,71 @@ func TestRidge(t *testing.T) {
 	}
 }
 
+// TestRidgeOnExperts: what it adds to value, gradient, Hessian and its products is (τ/2n)·Σ a², aτ/n and τ/n at the slopes
+// of the experts, whatever is shared with a ridge on the gate; and an intercept is free.
+func TestRidgeOnExperts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 2))
+	ctx := t.Context()
+	const tau = 40
+	for _, s := range shapes {
+		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
+		data := s.data(rng, truth, s.n)
+		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		l, plain := NewLikelihood(data, s.act, p, s.free, 2), NewLikelihood(data, s.act, p, s.free, 2)
+		l.PenaliseGate(3)
+		plain.PenaliseGate(3)
+		l.PenaliseExperts(tau)
+		theta, dim := l.Theta(p), l.Dim()
+		slope := make([]float64, dim) // 1 where there is a ridge
+		for at, of := range l.Parameters() {
+			if of.Part == model.Expert && of.Feature >= 0 && of.Feature < p.D {
+				slope[at] = tau / l.Rows()
+			}
+		}
+		want, err := plain.Value(ctx, theta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, v := range theta {
+			want += slope[at] * v * v / 2
+		}
+		if got, _ := l.Value(ctx, theta); !(math.Abs(got-want) <= 1e-12*(1+math.Abs(want))) { // rounding
+			t.Errorf("%s: value %v, want %v", s.name, got, want)
+		}
+		grad, off := make([]float64, dim), make([]float64, dim)
+		hess, offHess := mat.NewSymDense(dim, nil), mat.NewSymDense(dim, nil)
+		l.Hessian(ctx, hess, grad, theta)
+		plain.Hessian(ctx, offHess, off, theta)
+		v, times, offTimes := make([]float64, dim), make([]float64, dim), make([]float64, dim)
+		for i := range v {
+			v[i] = rng.NormFloat64()
+		}
+		if l.Products() {
+			if err := l.HessianTimes(ctx, times, v, theta); err != nil {
+				t.Fatal(err)
+			}
+			plain.HessianTimes(ctx, offTimes, v, theta)
+		}
+		for i := range dim {
+			if got := grad[i] - off[i]; !(math.Abs(got-slope[i]*theta[i]) <= 1e-12*(1+math.Abs(off[i]))) {
+				t.Errorf("%s: the ridge adds %v to gradient[%d], want %v", s.name, got, i, slope[i]*theta[i])
+			}
+			if got := times[i] - offTimes[i]; l.Products() && !(math.Abs(got-slope[i]*v[i]) <= 1e-12*(1+math.Abs(offTimes[i]))) {
+				t.Errorf("%s: the ridge adds %v to the Hessian's product %d, want %v", s.name, got, i, slope[i]*v[i])
+			}
+			for j := range i + 1 {
+				want := 0.0
+				if i == j {
+					want = slope[i]
+				}
+				if got := hess.At(i, j) - offHess.At(i, j); !(math.Abs(got-want) <= 1e-12*(1+math.Abs(offHess.At(i, j)))) {
+					t.Errorf("%s: the ridge adds %v to the Hessian at %d, %d, want %v", s.name, got, i, j, want)
+				}
+			}
+		}
+	}
+}
+
 // separable draws rows of two experts, ±(2 + x_0), in the half-spaces x_1 > 0 and
 // x_1 < 0: without a ridge their gate has no finite maximum.
 func separable(rng *rand.Rand, n int) *model.Data {
@@ -111,15 +176,17 @@ func separable(rng *rand.Rand, n int) *model.Data {
 }
 
 // TestEMWithARidge never lowers the penalised likelihood where the M-step is exact,
-// and ends at a finite gate where its gradient is 0, on rows that have none without.
+// and ends at a finite gate where its gradient is 0, on rows that have none without; with a ridge on the experts too.
 func TestEMWithARidge(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	data := separable(rng, 600)
 	p := randomParams(rng, 2, 2, 1, true)
 	p.Sigma = []float64{3}
-	for _, reuse := range []bool{false, true} {
+	for at := range 4 {
+		reuse, ridge := at%2 == 1, 20*float64(at/2)
 		l := NewLikelihood(data, identity, p, All, 2)
 		l.PenaliseGate(0.1)
+		l.PenaliseExperts(ridge)
 		if reuse {
 			l.ReuseCurvature()
 		}
@@ -141,7 +208,7 @@ func TestEMWithARidge(t *testing.T) {
 		}
 		for i, g := range grad {
 			if !(math.Abs(g) <= 1e-6) { // EM's linear convergence over 400 steps
-				t.Errorf("reuse %v: gradient[%d] = %v where EM ends", reuse, i, g)
+				t.Errorf("reuse %v, ridge on experts %v: gradient[%d] = %v where EM ends", reuse, ridge, i, g)
 			}
 		}
 	}

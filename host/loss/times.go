@@ -270,5 +270,6 @@ func (l *Likelihood) Diagonal(ctx context.Context, dst, theta []float64) error {
 			dst[at] += l.tau * (1 - 1/branches(column)) / l.n
 		}
 	})
+	l.eachSlope(func(at int) { dst[at] += l.tauExperts / l.n })
 	return nil
 }

@@ -25,7 +25,7 @@ import (
 // A Vector keeps scratch space: it is not safe for concurrent use.
 type Vector struct {
 	*vectorPasses
-	gateRidge
+	ridges
 	base, cur *model.VectorParams
 	unread    error // of rows that could not be read
 }
@@ -44,7 +44,7 @@ func NewVector(rows model.Rows, act model.Activation, base *model.VectorParams, 
 		o.floors[c] = math.Log(sigmaFloor(t[c].RMS, t[c].Deviation, len(base.Noise)))
 	}
 	return &Vector{
-		vectorPasses: newVectorPasses(o, rows, act, workers), gateRidge: gateRidge{of: o.layout, n: t[0].Weight},
+		vectorPasses: newVectorPasses(o, rows, act, workers), ridges: ridges{of: o.layout, n: t[0].Weight},
 		base: base.Clone(), cur: base.Clone(), unread: err,
 	}
 }
@@ -391,7 +391,7 @@ func (l *Vector) Loosened(times float64) *Vector {
 	outer.layout = &inner
 	return &Vector{
 		vectorPasses: newVectorPasses(&outer, l.rows, l.act, l.vectorPasses.workers),
-		gateRidge:    gateRidge{of: &inner, n: l.n},
+		ridges:       ridges{of: &inner, n: l.n},
 		base:         l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
 	}
 }

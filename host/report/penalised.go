@@ -13,16 +13,31 @@ func penalised(m *fitted.Model) string {
 	if s == nil {
 		return ""
 	}
+	gate, experts := ridge(s.Lambda, s.Folds, s.Path), ridge(s.ExpertLambda, s.ExpertFolds, s.ExpertPath)
+	what := "Gate: penalised, " + gate
+	switch {
+	case gate == "":
+		what = "Experts: penalised, " + experts
+	case experts != "":
+		what += "; experts: penalised, " + experts
+	}
+	return fmt.Sprintf("%s; log-likelihood %s, %s below the maximum. Coefficients, intervals and predictions are by it; "+
+		"log-likelihood, BIC and AIC above are of the maximum.", what, Likelihood(s.LogLikelihood),
+		Likelihood(m.Fit.LogLikelihood-s.LogLikelihood))
+}
+
+// ridge says how strong one is and what chose it; "" where there is none.
+func ridge(lambda float64, folds int, path []fitted.PenalisedPoint) string {
 	by := "given"
 	switch {
-	case s.Folds > 0:
-		by = fmt.Sprintf("chosen by %d folds of the rows", s.Folds)
-	case len(s.Path) > 0 && s.Path[len(s.Path)-1].HeldOut != nil:
+	case lambda == 0:
+		return ""
+	case folds > 0:
+		by = fmt.Sprintf("chosen by %d folds of the rows", folds)
+	case len(path) > 0 && path[len(path)-1].HeldOut != nil:
 		by = "chosen by the information"
 	}
-	return fmt.Sprintf("Gate: penalised, lambda %.3g, %s; log-likelihood %s, %s below the maximum. Coefficients, "+
-		"intervals and predictions are by it; log-likelihood, BIC and AIC above are of the maximum.", s.Lambda, by,
-		Likelihood(s.LogLikelihood), Likelihood(m.Fit.LogLikelihood-s.LogLikelihood))
+	return fmt.Sprintf("lambda %.3g, %s", lambda, by)
 }
 
 // penaltyPath is the table of the ridges that were compared; nil where there were none.
@@ -30,16 +45,38 @@ func penaltyPath(m *fitted.Model) [][]string {
 	if m.Penalised == nil {
 		return nil
 	}
-	table := [][]string{{"Penalised gate", "log-likelihood", "held out"}}
-	for _, p := range m.Penalised.Path {
-		name, held := fmt.Sprintf("lambda %.3g", p.Lambda), "–"
-		if p.Lambda == m.Penalised.Lambda {
-			name += " (taken)"
+	var table [][]string
+	add := func(title string, path []fitted.PenalisedPoint, taken float64) {
+		if len(path) == 0 {
+			return
 		}
-		if p.HeldOut != nil {
-			held = Likelihood(*p.HeldOut)
+		table = append(table, []string{title, "log-likelihood", "held out"})
+		for _, p := range path {
+			name, held := fmt.Sprintf("lambda %.3g", p.Lambda), "–"
+			if p.Lambda == taken {
+				name += " (taken)"
+			}
+			if p.HeldOut != nil {
+				held = Likelihood(*p.HeldOut)
+			}
+			table = append(table, []string{name, Likelihood(p.LogLikelihood), held})
 		}
-		table = append(table, []string{name, Likelihood(p.LogLikelihood), held})
 	}
+	add("Penalised gate", m.Penalised.Path, m.Penalised.Lambda)
+	add("Penalised experts", m.Penalised.ExpertPath, m.Penalised.ExpertLambda)
 	return table
 }
+
+// PenalisedPart is what the ridges of s are on: the gate, the experts, or both.
+func PenalisedPart(s *fitted.Penalised) string {
+	switch {
+	case s.ExpertLambda == 0:
+		return "gate"
+	case s.Lambda == 0:
+		return "experts"
+	}
+	return "gate and experts"
+}
+
+// gatePenalised says whether the gate for new rows has a ridge.
+func gatePenalised(m *fitted.Model) bool { return m.Penalised != nil && m.Penalised.Lambda > 0 }

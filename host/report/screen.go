@@ -41,7 +41,7 @@ func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
 	if s := m.Arrangements; s != nil && s.Weight != nil { // they were asked for
 		writeArrangements(out, s)
 	}
-	writeDoubts(out, &m.Fit, m.Penalised != nil, file)
+	writeDoubts(out, &m.Fit, gatePenalised(m), file)
 	return out.Flush()
 }
 

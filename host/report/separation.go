@@ -22,7 +22,7 @@ func separation(m *fitted.Model) []string {
 		return nil
 	}
 	errors := " (standard error –)"
-	if m.Penalised != nil {
+	if gatePenalised(m) {
 		errors = ""
 	}
 	lines := []string{"The gate separates rows: coefficients across a boundary have no finite optimum" + errors +
@@ -44,7 +44,7 @@ func separates(m *fitted.Model) string {
 			"expert "))
 	}
 	instead := ", and say nothing but on which side a row is."
-	if m.Penalised != nil {
+	if gatePenalised(m) {
 		instead = " at the maximum of the likelihood. " + penalised(m)
 	}
 	const most = 3

@@ -207,7 +207,7 @@ func leftOut(m *fitted.Model) []string {
 	}
 	by, some := "", ""
 	if m.Penalised != nil {
-		by = " of the penalised gate"
+		by = " of the penalised " + PenalisedPart(m.Penalised)
 	}
 	if left.Rows > 0 {
 		some = fmt.Sprintf("; from %d of them", left.Rows)

@@ -15,15 +15,16 @@ import (
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
-// Penalised is a maximum of the log-likelihood less a ridge on the gate,
+// Penalised is a maximum of the log-likelihood less a ridge on the gate or on the experts,
 //
-//	ℓ(θ) − λ·Σ_ij (w_ij − w̄_j)²
+//	ℓ(θ) − λ·Σ_ij (w_ij − w̄_j)²    or    ℓ(θ) − λ·Σ_ij a_ij²/s²
 //
 // over all k branches of a gate, the last of which is 0, with w̄ their mean, summed over the gates of a tree, in the
-// units of the fit: features of unit variance. Intercepts are free, and all parameters are at the maximum together.
-// Where a gate separates rows it is finite, where the maximum of the likelihood is not.
+// units of the fit: features of unit variance; s² is the mean square of the slopes at the maximum of the likelihood
+// ([MeanSquare]). Intercepts are free, and all parameters are at the maximum
+// together. Where a gate separates rows it is finite under a ridge on it, where the maximum of the likelihood is not.
 type Penalised struct {
-	Lambda        float64
+	Lambda        float64 // 0 for no ridge
 	Params        *model.Params
 	LogLikelihood float64 // ℓ alone, of all rows
 	Converged     bool
@@ -31,15 +32,19 @@ type Penalised struct {
 	HeldOut float64
 }
 
-// GatePath is the maxima over ridges, ascending, with the place of the one that is to be taken.
-type GatePath struct {
+// RidgePath is the maxima over ridges, ascending, with the place of the one that is to be taken.
+type RidgePath struct {
 	Points []Penalised
 	Chosen int
 	Folds  int // of the crossvalidation that chose; 0: the ridge was given, or there are too many rows for folds
 }
 
-// Lambdas are the ridges among which one is chosen.
-var Lambdas = []float64{1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10}
+// GateLambdas are the ridges on a gate among which one is chosen, and ExpertLambdas those on experts, where none is one
+// of them.
+var (
+	GateLambdas   = []float64{1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10}
+	ExpertLambdas = []float64{0, 1e-2, 1e-1, 3e-1, 1, 3, 10, 30, 100, 1000}
+)
 
 const (
 	// hardestStart bounds the coefficients of a gate from which a path begins, in the units of the fit: what is much
@@ -49,41 +54,72 @@ const (
 	gateFolds, mostFolded = 10, 2_000_000
 )
 
-// PenaliseGate follows the maxima of the penalised likelihood from a maximum of the likelihood, or from where a gate
-// separates, over Lambdas: each begins where the last ended. With lambda above 0 the path ends there, and that is
-// chosen. Else the rows choose: each of ten folds of them is left out in turn, the maxima move on from where they are,
-// and the ridge is that under which what was left out has the highest likelihood. Where rows times parameters are more
-// than two millions the likelihood of rows that are not fitted is by the information, ℓ − tr(H⁻¹M), H that of the
-// penalised likelihood and M the products of the rows' scores. It is nil where no ridge leads to a maximum.
-func PenaliseGate(ctx context.Context, p *problem.Problem, at *model.Params, lambda float64) (*GatePath, error) {
-	from, lambdas := softenedStart(at), Lambdas
+// ridge puts one of so much on a likelihood.
+type ridge func(l *loss.Likelihood, lambda float64)
+
+// PenaliseGate follows the maxima of the likelihood with a ridge on the gate from a maximum of the likelihood, or from
+// where a gate separates, over GateLambdas: each begins where the last ended. With lambda above 0 the path ends there,
+// and that is chosen. Else the rows choose: each of ten folds of them is left out in turn, the maxima move on from
+// where they are, and the ridge is that under which what was left out has the highest likelihood. Where rows times
+// parameters are more than two millions the likelihood of rows that are not fitted is by the information, ℓ − tr(H⁻¹M),
+// H that of the penalised likelihood and M the products of the rows' scores. It is nil where no ridge leads to a maximum.
+func PenaliseGate(ctx context.Context, p *problem.Problem, at *model.Params, lambda float64) (*RidgePath, error) {
+	return ridgePath(ctx, p, softenedStart(at), GateLambdas, lambda,
+		func(l *loss.Likelihood, lambda float64) { l.PenaliseGate(2 * lambda) })
+}
+
+// PenaliseExperts is [PenaliseGate] of a ridge on the experts over ExpertLambdas, from where the ridge on the gate is as
+// given; s² is square. A ridge of ½ is a normal prior of that variance.
+func PenaliseExperts(ctx context.Context, p *problem.Problem, at *model.Params, gate, square,
+	lambda float64) (*RidgePath, error) {
+	return ridgePath(ctx, p, softenedStart(at), ExpertLambdas, lambda, func(l *loss.Likelihood, lambda float64) {
+		l.PenaliseGate(2 * gate)
+		l.PenaliseExperts(2 * lambda / square)
+	})
+}
+
+// MeanSquare is that of the experts' slopes of q, of the features that they have; 0 where they have none.
+func MeanSquare(q *model.Params) float64 {
+	sum, n := 0.0, 0.0
+	for _, a := range q.Regressors {
+		if a != 0 {
+			sum, n = sum+a*a, n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// ridgePath is the path from a start over the ridges below lambda and that, or over all where it is 0.
+func ridgePath(ctx context.Context, p *problem.Problem, from *model.Params, all []float64, lambda float64,
+	put ridge) (*RidgePath, error) {
+	lambdas := all
 	if lambda > 0 {
 		lambdas = nil
-		for _, l := range Lambdas {
+		for _, l := range all {
 			if l < lambda {
 				lambdas = append(lambdas, l)
 			}
 		}
 		lambdas = append(lambdas, lambda)
 	}
-	l := loss.NewLikelihood(p.Given, p.G, at, p.Shape.Estimated(), p.Threads)
-	points, err := follow(ctx, l, lambdas, Climb, func(i int, last *model.Params) *model.Params {
+	l := loss.NewLikelihood(p.Given, p.G, from, p.Shape.Estimated(), p.Threads)
+	points, err := follow(ctx, l, lambdas, put, Climb, func(i int, last *model.Params) *model.Params {
 		if i == 0 {
 			return from
 		}
 		return last
 	})
-	if err != nil || len(points) == 0 || lambda > 0 && len(points) < len(lambdas) {
+	if err != nil || len(points) == 0 || points[0].Params == nil || lambda > 0 && len(points) < len(lambdas) {
 		return nil, err
 	}
-	path := &GatePath{Points: points, Chosen: len(points) - 1}
+	path := &RidgePath{Points: points, Chosen: len(points) - 1}
 	if lambda > 0 {
 		return path, nil
 	}
 	if sizeOf(p) <= mostFolded {
-		path.Folds, err = gateFolds, path.crossValidate(ctx, p)
+		path.Folds, err = gateFolds, path.crossValidate(ctx, p, put)
 	} else {
-		err = path.byInformation(ctx, l, p.Kinks())
+		err = path.byInformation(ctx, l, put, p.Kinks())
 	}
 	if err != nil {
 		return nil, err
@@ -101,19 +137,22 @@ type climbing func(context.Context, Climber, []float64, func(int, float64) bool)
 
 // follow is the path of a likelihood, as far as no expert shrinks onto a few rows: each maximum by a climb from where
 // start says, which knows the maximum before.
-func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, climb climbing,
+func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, put ridge, climb climbing,
 	start func(i int, last *model.Params) *model.Params) (out []Penalised, err error) {
-	defer l.PenaliseGate(0)
+	defer put(l, 0)
 	var q *model.Params
 	for i, lambda := range lambdas {
-		l.PenaliseGate(2 * lambda)
+		put(l, lambda)
 		run, err := climb(ctx, l, l.Theta(start(i, q)), nil)
 		if err != nil {
 			return nil, err
 		}
 		q = l.Params(run.X)
-		if shrunk, err := l.Degenerate(ctx, q); err != nil || shrunk {
+		if shrunk, err := l.Degenerate(ctx, q); err != nil || shrunk && lambda > 0 {
 			return out, err
+		} else if shrunk {
+			out, q = append(out, Penalised{LogLikelihood: math.Inf(-1)}), start(i, q)
+			continue
 		}
 		next := Penalised{Lambda: lambda, Params: q, Converged: run.Status == optim.Converged, HeldOut: math.NaN()}
 		if next.LogLikelihood, err = l.LogLikelihood(ctx, q); err != nil {
@@ -125,7 +164,7 @@ func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, climb cl
 }
 
 // crossValidate fills in what the points say of rows that they are fitted without.
-func (path *GatePath) crossValidate(ctx context.Context, p *problem.Problem) error {
+func (path *RidgePath) crossValidate(ctx context.Context, p *problem.Problem, put ridge) error {
 	fold := Folds(p.N(), gateFolds, p.Seed)
 	var lambdas []float64
 	for _, c := range path.Points {
@@ -144,7 +183,7 @@ func (path *GatePath) crossValidate(ctx context.Context, p *problem.Problem) err
 		if err != nil {
 			return err
 		}
-		points, err := follow(ctx, likelihood(rest), lambdas, climbNear,
+		points, err := follow(ctx, likelihood(rest), lambdas, put, climbNear,
 			func(i int, _ *model.Params) *model.Params { return path.Points[i].Params })
 		if err != nil {
 			return err
@@ -152,7 +191,7 @@ func (path *GatePath) crossValidate(ctx context.Context, p *problem.Problem) err
 		judge := likelihood(left)
 		sums[f] = make([]float64, len(lambdas))
 		for i := range sums[f] {
-			if sums[f][i] = math.Inf(-1); i < len(points) {
+			if sums[f][i] = math.Inf(-1); i < len(points) && points[i].Params != nil {
 				if sums[f][i], err = judge.LogLikelihood(ctx, points[i].Params); err != nil {
 					return err
 				}
@@ -174,11 +213,11 @@ func (path *GatePath) crossValidate(ctx context.Context, p *problem.Problem) err
 
 // byInformation fills in ℓ − tr(H⁻¹M), what the information says of rows that are not fitted where each says little of
 // any parameter (Takeuchi 1976); NaN where H has no inverse.
-func (path *GatePath) byInformation(ctx context.Context, l *loss.Likelihood, kinks []float64) error {
-	defer l.PenaliseGate(0)
+func (path *RidgePath) byInformation(ctx context.Context, l *loss.Likelihood, put ridge, kinks []float64) error {
+	defer put(l, 0)
 	for i := range path.Points {
 		c := &path.Points[i]
-		l.PenaliseGate(2 * c.Lambda)
+		put(l, c.Lambda)
 		effective, err := infer.Effective(ctx, l, c.Params, kinks)
 		if none := (*infer.NoneError)(nil); err != nil && !errors.As(err, &none) {
 			return err

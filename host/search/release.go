@@ -299,7 +299,7 @@ func (c *Candidate) finish(ctx context.Context, l *loss.Likelihood) error {
 // held is what the ridge costs the candidate.
 func (c *Candidate) held(l *loss.Likelihood) float64 {
 	l.PenaliseGate(c.Ridge)
-	return l.GatePenalty(nil, c.Run.X)
+	return l.Penalty(nil, c.Run.X)
 }
 
 // climbWith takes a candidate to a maximum with a ridge on the gate.
@@ -345,4 +345,4 @@ func hardens(l *loss.Likelihood, p *model.Params) bool {
 }
 
 // holds says whether the ridge of l holds the gate back at θ: whether it costs much.
-func holds(l *loss.Likelihood, theta []float64) bool { return l.GatePenalty(nil, theta) > heldBack }
+func holds(l *loss.Likelihood, theta []float64) bool { return l.Penalty(nil, theta) > heldBack }

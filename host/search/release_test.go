@@ -157,7 +157,7 @@ func TestHolds(t *testing.T) {
 	l := likelihood(p, p.Rows)
 	theta := l.Theta(truth)
 	l.PenaliseGate(1)
-	unit := 1 / l.GatePenalty(nil, theta) // the ridge that costs one
+	unit := 1 / l.Penalty(nil, theta) // the ridge that costs one
 	for by, want := range map[float64]bool{0.1: false, 0.99: false, 1.01: true, 2: true, 100: true} {
 		l.PenaliseGate(by * unit)
 		if got := holds(l, theta); got != want {

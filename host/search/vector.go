@@ -349,7 +349,7 @@ func (t *VectorTask) release(ctx context.Context, c *Candidate) error {
 		if err := t.climb(ctx, c, l, n, tau); err != nil {
 			return err
 		}
-		cost := l.GatePenalty(nil, c.Run.X)
+		cost := l.Penalty(nil, c.Run.X)
 		if cost > slack && (tau < screenRidge || cost > heldBack) {
 			continue
 		}
@@ -376,7 +376,7 @@ func (t *VectorTask) release(ctx context.Context, c *Candidate) error {
 func (t *VectorTask) separates(ctx context.Context, l *loss.Vector, c *Candidate) (bool, error) {
 	const steep = 10 // √Σ‖w_i − w̄‖², in units of the fit
 	l.PenaliseGate(2)
-	squares := l.GatePenalty(nil, c.Run.X)
+	squares := l.Penalty(nil, c.Run.X)
 	l.PenaliseGate(0)
 	if squares < steep*steep {
 		return false, nil

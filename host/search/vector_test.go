@@ -307,7 +307,7 @@ func TestVectorRelease(t *testing.T) {
 		}
 		l := task.likelihood(task.Rows, c.Vector, 1)
 		l.PenaliseGate(c.Ridge)
-		cost := l.GatePenalty(nil, c.Run.X)
+		cost := l.Penalty(nil, c.Run.X)
 		l.PenaliseGate(0)
 		if (c.Ridge > 0) != hard || cost > slack || c.Run.Iterations < 4 || c.Run.Trace[0] != 9 || c.Run.Status != optim.Converged {
 			t.Errorf("slope %v: a ridge of %v costs %v, %v after %d", slope, c.Ridge, cost, c.Run.Status, c.Run.Iterations)

@@ -91,9 +91,11 @@ type Fit struct {
 	// intervals and predictions over other optima near the best
 	Arrangements bool `json:"arrangements,omitzero"`
 	// ridge on the gate of the model for new rows: "none", "auto" or a number; where a gate separates rows
-	GatePenalty host.GatePenalty `json:"gate_penalty,omitzero"`
-	Start       string           `json:"start,omitzero"` // a model's or truth's file, one of the starts
-	Truth       string           `json:"truth,omitzero"` // file of the true parameters
+	GatePenalty host.Penalty `json:"gate_penalty,omitzero"`
+	// ridge on the experts of the model for new rows: "none", "auto" or a number
+	ExpertRidge host.Penalty `json:"expert_ridge,omitzero"`
+	Start       string       `json:"start,omitzero"` // a model's or truth's file, one of the starts
+	Truth       string       `json:"truth,omitzero"` // file of the true parameters
 
 	Seed            *uint64 `json:"seed,omitempty"`            // of everything random; 1
 	ExactActivation bool    `json:"exact_activation,omitzero"` // every value from the plugin
@@ -291,7 +293,8 @@ func (f *Fit) given(keys []string) (out []string) {
 		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "", "hac": slices.Contains(f.Errors,
 			host.Dependent),
 		"arrangements": f.Arrangements, "gate-penalty": f.GatePenalty != "",
-		"choose": f.Choose != "",
+		"expert-ridge": f.ExpertRidge != "",
+		"choose":       f.Choose != "",
 	}
 	for _, k := range keys {
 		if is[k] || f.Roles[k] != "" {
@@ -442,7 +445,7 @@ func (f *Fit) checkValues() error {
 	if _, err := f.noise(); err != nil {
 		return err
 	}
-	if err := f.checkGatePenalty(); err != nil {
+	if err := f.checkPenalties(); err != nil {
 		return err
 	}
 	gate, err := f.gate()
@@ -452,17 +455,26 @@ func (f *Fit) checkValues() error {
 	return err
 }
 
-// checkGatePenalty looks at what the model for new rows is made by.
-func (f *Fit) checkGatePenalty() error {
-	switch {
-	case f.GatePenalty == "" || f.GatePenalty == host.NoGatePenalty:
-		return nil
-	case f.GatePenalty.Check() != nil:
-		return refuse("%s %s: want none, auto or a number above 0", Key("gate-penalty"), string(f.GatePenalty))
-	case f.Arrangements:
-		return refuse("%s has no effect beside %s: predictions are over these", Key("gate-penalty"),
-			Key("arrangements"))
-	case f.Gate == host.Constant{}.Name():
+// checkPenalties looks at what the model for new rows is made by.
+func (f *Fit) checkPenalties() error {
+	for _, asked := range []struct {
+		key string
+		host.Penalty
+	}{{"gate-penalty", f.GatePenalty}, {"expert-ridge", f.ExpertRidge}} {
+		switch {
+		case !asked.Asked():
+		case asked.Check() != nil:
+			return refuse("%s %s: want none, auto or a number above 0", Key(asked.key), string(asked.Penalty))
+		case f.Arrangements:
+			return refuse("%s has no effect beside %s: predictions are over these", Key(asked.key), Key("arrangements"))
+		}
+	}
+	if f.ExpertRidge.Asked() {
+		for _, k := range f.given([]string{"shared", "output-scale", "group"}) {
+			return refuse("%s is not for a fit with %s", Key("expert-ridge"), Key(k))
+		}
+	}
+	if f.GatePenalty.Asked() && f.Gate == (host.Constant{}).Name() {
 		return refuse("%s has no effect beside %s %s, which has no coefficients", Key("gate-penalty"), Key("gate"),
 			f.Gate)
 	}
@@ -485,6 +497,7 @@ func (f *Fit) checkMethod() error {
 		{host.OptShared, f.Shared != nil}, {host.OptZeroExpert, f.ZeroExpert},
 		{host.OptGroup, f.Grouped()}, {host.OptCluster, f.Roles["cluster"] != ""},
 		{host.OptArrangements, f.Arrangements}, {host.OptGatePenalty, f.GatePenalty != ""},
+		{host.OptExpertRidge, f.ExpertRidge != ""},
 	} {
 		if asked.is {
 			if err := host.Admit(m, asked.option); err != nil {
@@ -525,6 +538,7 @@ var besides = []struct{ key, why string }{
 	{"moments", "the sums are made for one target"},
 	{"output-scale", "an offset and a scale are of one target"},
 	{"gate-penalty", "the model for new rows is of one target"},
+	{"expert-ridge", "the model for new rows is of one target"},
 }
 
 // checkTargets looks at several targets and what stands beside them.

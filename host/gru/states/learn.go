@@ -305,7 +305,7 @@ func (r *run) fit(ctx context.Context, u *unit, s *shape, threads int) (*attempt
 	cfg := host.Config{
 		K: len(s.leaves), Intercepts: host.BothIntercepts, Hierarchy: s.tree, Seed: r.Seed, Threads: threads,
 		Method: host.Auto{Starts: r.Starts}, Resume: u.from,
-		GatePenalty: host.NoGatePenalty, // new rows are predicted by the layer
+		GatePenalty: host.NoPenalty, // new rows are predicted by the layer
 	}
 	if s != shapeAll {
 		cfg.Method = host.Auto{Starts: min(fewerStarts, cmp.Or(r.Starts, fewerStarts))}
