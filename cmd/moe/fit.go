@@ -46,11 +46,10 @@ func newFitCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit DATA [NAME]",
 		Short: "Fit a mixture of experts to a data set",
-		Long: `fit learns the regressors a_i, the gate w_i and the noise of k experts from the rows of DATA, a CSV,
-NPY or Parquet file, or - for standard input. The last column is the target unless --target names one.
-It prints what was fitted and how well, whether there may be a better optimum, and whether the model describes the
-data; moe explain MODEL says the rest. The exit code is 1, and the model written, if the fit did not converge, its
-optimum is suspect or not judged, with --strict the model. See moe help methods, formulas, trees, targets, exit-codes.`,
+		Long: `fit learns regressors a_i, gate w_i and noise of k experts from the rows of DATA, a CSV, NPY or Parquet file,
+or - for standard input. It prints what was fitted and how well, whether there may be a better optimum, and whether the
+model describes the data; moe explain MODEL says the rest. The exit code is 1, and the model written, if the fit did not
+converge, its optimum is suspect or not judged, with --strict the model. See moe help methods, formulas, trees.`,
 		Example: `  moe fit data.csv -o model.json
   moe fit data.csv --activation relu --k 2 -o model.json --report fit.html
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 1:4 -o model.json
@@ -78,11 +77,10 @@ optimum is suspect or not judged, with --strict the model. See moe help methods,
 	flags.BoolVar(&f.flag.Arrangements, "arrangements", false,
 		"weigh other optima near the best, and have intervals and predictions over them")
 	flags.StringVar(&f.gatePenalty, "gate-penalty", "",
-		"ridge on the gate of the model by which new rows are predicted: none, auto, chosen by the rows, or a `VALUE` "+
+		"ridge on the gate of the model for new rows: none, auto, chosen by the rows, or a `VALUE` "+
 			"(default auto where a gate separates rows, else none)")
 	flags.StringVar(&f.expertRidge, "expert-ridge", "",
-		"ridge on the experts of the model by which new rows are predicted: none, auto, chosen by the rows, or a `VALUE` "+
-			"(default none)")
+		"ridge on the experts of the model for new rows: none, auto or a `VALUE` (default none)")
 	flags.StringVar(&f.choose, "choose", string(host.ByBIC),
 		"how a range of --k is chosen from: bic, icl, set, the least k the data leave, or heldout: crossvalidation")
 	flags.BoolVar(&f.hac, "hac", false,

@@ -52,6 +52,9 @@ const (
 	hardestStart = 200
 	// gateFolds are the folds of the crossvalidation, and mostFolded rows times parameters up to which there is one.
 	gateFolds, mostFolded = 10, 2_000_000
+	// leastGain is how much more likely the rows that are left out must be under a ridge than under none, where none is
+	// one of the ridges: less is chance.
+	leastGain = 1
 )
 
 // ridge puts one of so much on a likelihood.
@@ -128,6 +131,9 @@ func ridgePath(ctx context.Context, p *problem.Problem, from *model.Params, all 
 		if best := path.Points[path.Chosen]; c.HeldOut > best.HeldOut || math.IsNaN(best.HeldOut) {
 			path.Chosen = i
 		}
+	}
+	if none := path.Points[0]; none.Lambda == 0 && path.Points[path.Chosen].HeldOut-none.HeldOut < leastGain {
+		path.Chosen = 0
 	}
 	return path, nil
 }
