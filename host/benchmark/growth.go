@@ -3,8 +3,8 @@ package benchmark
 import (
 	"context"
 	"math"
+	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"time"
 
 	"gonum.org/v1/gonum/stat"
@@ -126,10 +126,10 @@ func watch() (peak func() float64) {
 		largest := 0.0
 		ticker := time.NewTicker(10 * time.Millisecond)
 		defer ticker.Stop()
-		values := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+		var mem runtime.MemStats
 		for {
-			metrics.Read(values)
-			largest = math.Max(largest, float64(values[0].Value.Uint64()-values[1].Value.Uint64()))
+			runtime.ReadMemStats(&mem)
+			largest = math.Max(largest, float64(mem.Sys-mem.HeapReleased))
 			select {
 			case <-ticker.C:
 			case <-stop:

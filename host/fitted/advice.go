@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
@@ -158,11 +159,13 @@ func valueTerm(v terms.Value) string {
 	return term(v.Column)
 }
 
-var plainName = regexp.MustCompile(`^[\pL.][\pL\pN._]*(\(.*\))?$`)
+var plainName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[\pL.][\pL\pN._]*(\(.*\))?$`)
+})
 
 // term is a column's name in a formula.
 func term(name string) string {
-	if plainName.MatchString(name) {
+	if plainName().MatchString(name) {
 		return name
 	}
 	return "`" + name + "`"

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"sync"
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/digits"
@@ -117,7 +118,7 @@ func (m Mixture) addDensity(v *big.Float, i int, g []float64, b *model.Block, t 
 		e.Mul(e, e)
 		v.Sub(v, e.Quo(e, number(2)))
 		v.Sub(v, logOf(number(s)))
-		v.Sub(v, halfLogTwoPi)
+		v.Sub(v, halfLogTwoPi())
 	}
 }
 
@@ -144,7 +145,7 @@ func expOf(x *big.Float) *big.Float {
 func logOf(x *big.Float) *big.Float { return digits.Log(zero().Set(x)) }
 
 // halfLogTwoPi is ½·log 2π.
-var halfLogTwoPi = func() *big.Float {
+var halfLogTwoPi = sync.OnceValue(func() *big.Float {
 	v := logOf(zero().Mul(number(2), digits.Pi(bits)))
 	return v.Quo(v, number(2))
-}()
+})

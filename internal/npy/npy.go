@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gatedlearning/moe/internal/badfile"
 )
@@ -80,14 +81,19 @@ func readBytes(r io.Reader, n int64) ([]byte, error) {
 	return b, nil
 }
 
+// pattern compiles a pattern when it is first used: most commands read no header.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
 // The header is a Python dictionary with three keys in any order.
 var (
-	descrKey   = regexp.MustCompile(`['"]descr['"]\s*:\s*(?:'([^']*)'|"([^"]*)"|([\[(]))`)
-	fortranKey = regexp.MustCompile(`['"]fortran_order['"]\s*:\s*(True|False)`)
-	shapeKey   = regexp.MustCompile(`['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)`)
-	recordKey  = regexp.MustCompile(
+	descrKey   = pattern(`['"]descr['"]\s*:\s*(?:'([^']*)'|"([^"]*)"|([\[(]))`)
+	fortranKey = pattern(`['"]fortran_order['"]\s*:\s*(True|False)`)
+	shapeKey   = pattern(`['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)`)
+	recordKey  = pattern(
 		`['"]descr['"]\s*:\s*\[((?:\s*\(\s*(?:'[^'\\]*'|"[^"\\]*")\s*,\s*'[^'\\]*'\s*\)\s*,?)+)\s*\]`)
-	recordPart = regexp.MustCompile(`\(\s*(?:'([^'\\]*)'|"([^"\\]*)")\s*,\s*'([^'\\]*)'\s*\)`)
+	recordPart = pattern(`\(\s*(?:'([^'\\]*)'|"([^"\\]*)")\s*,\s*'([^'\\]*)'\s*\)`)
 )
 
 func parse(text string) (*Header, error) {
@@ -95,9 +101,9 @@ func parse(text string) (*Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	descr := descrKey.FindStringSubmatch(text)
-	fortran := fortranKey.FindStringSubmatch(text)
-	shape := shapeKey.FindStringSubmatch(text)
+	descr := descrKey().FindStringSubmatch(text)
+	fortran := fortranKey().FindStringSubmatch(text)
+	shape := shapeKey().FindStringSubmatch(text)
 	switch {
 	case descr == nil || fortran == nil || shape == nil:
 		const most = 20
@@ -128,11 +134,11 @@ func parse(text string) (*Header, error) {
 // records reads the names of an array whose every record is numbers of one type, such as
 // [('age', '<f8'), ('dose', '<f8')]: an array with the fields as its last dimension.
 func records(text string) (rest string, fields []string, number string, err error) {
-	at := recordKey.FindStringSubmatchIndex(text)
+	at := recordKey().FindStringSubmatchIndex(text)
 	if at == nil {
 		return text, nil, "", nil
 	}
-	for _, part := range recordPart.FindAllStringSubmatch(text[at[2]:at[3]], -1) {
+	for _, part := range recordPart().FindAllStringSubmatch(text[at[2]:at[3]], -1) {
 		if number != "" && part[3] != number {
 			return "", nil, "", badfile.Faultf("an array of records, want one number type for all columns, not %q "+
 				"and %q", number, part[3])
