@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -232,6 +233,28 @@ func TestReachable(t *testing.T) {
 				if within(to, wrong) {
 					t.Errorf("%s reaches %s", from, to)
 				}
+			}
+		}
+	}
+}
+
+// TestNotLinked: what computes before main, or is large, and is of no use to the command, does not come back by way of
+// another module.
+func TestNotLinked(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./cmd/moe").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := strings.Fields(string(out))
+	if !slices.Contains(linked, module+"/cmd/moe") {
+		t.Fatalf("go list -deps names %d packages without the command itself", len(linked))
+	}
+	for _, without := range []string{
+		"github.com/spf13/cobra/doc", "github.com/russross/blackfriday", "go.yaml.in/yaml", // manual pages are written directly
+	} {
+		for _, p := range linked {
+			if within(p, without) {
+				t.Errorf("cmd/moe links %s", p)
 			}
 		}
 	}

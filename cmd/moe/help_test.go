@@ -14,7 +14,7 @@ import (
 func TestHelp(t *testing.T) {
 	const lines, examples = 100, 5
 	began, known := false, map[string]bool{}
-	everyCommand(newRoot(&began), func(cmd *cobra.Command) {
+	everyCommand(newRoot(&began, ""), func(cmd *cobra.Command) {
 		if cmd.IsAdditionalHelpTopicCommand() {
 			return
 		}
@@ -52,6 +52,43 @@ func TestHelp(t *testing.T) {
 			if !known[name] {
 				t.Errorf("the group %s has --%s, which no command has", g.title, name)
 			}
+		}
+	}
+}
+
+// TestAlone: a command that is made without the others is called as the table says and says the same of itself, and a
+// line that names none has them all.
+func TestAlone(t *testing.T) {
+	began := false
+	help := func(root *cobra.Command, name string) string {
+		cmd, _, err := root.Find([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cmd.Long + cmd.UsageString()
+	}
+	whole := newRoot(&began, "")
+	for _, c := range constructors() {
+		if got := c.build().Name(); got != c.name {
+			t.Errorf("%s is called %s", c.name, got)
+		}
+		only := alone([]string{c.name, "--help"})
+		if only == "" {
+			continue
+		}
+		root := newRoot(&began, only)
+		for _, other := range constructors() {
+			if cmd, _, err := root.Find([]string{other.name}); (err == nil && cmd != root) != (other.name == only) {
+				t.Errorf("alone, %s stands beside %s", only, other.name)
+			}
+		}
+		if got, want := help(root, only), help(whole, only); got != want {
+			t.Errorf("alone, %s says %q, want %q", only, got, want)
+		}
+	}
+	for _, args := range [][]string{nil, {"help", "fit"}, {"--json", "fit"}, {"fitt"}, {"man", "pages"}, {"skill"}, {"__complete", "fit"}} {
+		if only := alone(args); only != "" {
+			t.Errorf("%q: %s alone", args, only)
 		}
 	}
 }

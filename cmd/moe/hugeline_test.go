@@ -31,7 +31,7 @@ func TestGigabyteLine(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var stderr, stdout bytes.Buffer
-	root := newRoot(new(bool))
+	root := newRoot(new(bool), "")
 	root.SetArgs([]string{"predict", model, "-"})
 	root.SetIn(io.MultiReader(strings.NewReader("x1,y\n"), io.LimitReader(digits{}, 1<<30)))
 	root.SetOut(&stdout)

@@ -39,7 +39,7 @@ func run(args []string) int {
 // code runs is cobra's, about flags or arguments.
 func execute(ctx context.Context, args []string) error {
 	began := false
-	root := newRoot(&began)
+	root := newRoot(&began, alone(args))
 	root.SetArgs(args)
 	err := guard(func() error { return root.ExecuteContext(ctx) })
 	if err != nil && !began && !is[*exitError](err) {

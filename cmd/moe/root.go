@@ -14,9 +14,57 @@ import (
 	"github.com/gatedlearning/moe/internal/suggest"
 )
 
-// newRoot builds the command tree. began is set when a subcommand's own code
+// constructor makes a command of the root's.
+type constructor struct {
+	name  string
+	build func() *cobra.Command
+}
+
+// constructors are those of all commands, in no order.
+func constructors() []constructor {
+	return []constructor{
+		{"validate-activation", newValidateCmd},
+		{"sample", newSampleCmd},
+		{"data", newDataCmd},
+		{"explore", newExploreCmd},
+		{"fit", newFitCmd},
+		{"crossvalidate", newCrossvalidateCmd},
+		{"learn-activation", newLearnCmd},
+		{"moments", newMomentsCmd},
+		{"newton", newNewtonCmd},
+		{"merge", newMergeCmd},
+		{"predict", newPredictCmd},
+		{"evaluate", newEvaluateCmd},
+		{"explain", newExplainCmd},
+		{"export", newExportCmd},
+		{"compare", newCompareCmd},
+		{"network", newNetworkCmd},
+		{"diverse", newDiverseCmd},
+		{"reproduce", newReproduceCmd},
+		{"sweep", newSweepCmd},
+		{"bench", newBenchCmd},
+		{"gru", newGRUCmd},
+		{"plugin", newPluginCmd},
+		{"man", newManCmd},
+		{"skill", newSkillCmd},
+		{"version", newVersionCmd},
+	}
+}
+
+// alone is the command that a command line names first and that needs no other beside it, or "": making all of them
+// takes longer than many do.
+func alone(args []string) string {
+	for _, c := range constructors() {
+		if len(args) > 0 && c.name == args[0] && c.name != "man" && c.name != "skill" {
+			return c.name
+		}
+	}
+	return ""
+}
+
+// newRoot builds the command tree, or as much of it as one command needs. began is set when a subcommand's own code
 // starts to run: until then an error is one of usage.
-func newRoot(began *bool) *cobra.Command {
+func newRoot(began *bool, only string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "moe",
 		Short: "Learn mixtures of experts, with guarantees, for any nonlinearity",
@@ -58,33 +106,11 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
 		}
 		return usagef("%w%s; %s --help lists the flags", err, hint, cmd.CommandPath())
 	})
-	root.AddCommand(
-		newValidateCmd(),
-		newSampleCmd(),
-		newDataCmd(),
-		newExploreCmd(),
-		newFitCmd(),
-		newCrossvalidateCmd(),
-		newLearnCmd(),
-		newMomentsCmd(),
-		newNewtonCmd(),
-		newMergeCmd(),
-		newPredictCmd(),
-		newEvaluateCmd(),
-		newExplainCmd(),
-		newExportCmd(),
-		newCompareCmd(),
-		newNetworkCmd(),
-		newDiverseCmd(),
-		newReproduceCmd(),
-		newSweepCmd(),
-		newBenchCmd(),
-		newGRUCmd(),
-		newPluginCmd(),
-		newManCmd(),
-		newSkillCmd(),
-		newVersionCmd(),
-	)
+	for _, c := range constructors() {
+		if only == "" || c.name == only {
+			root.AddCommand(c.build())
+		}
+	}
 	useHelp(root)
 	everyCommand(root, func(cmd *cobra.Command) {
 		cmd.SuggestionsMinimumDistance = 2

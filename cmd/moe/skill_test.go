@@ -16,7 +16,7 @@ import (
 // commands. What it shows of them is run by TestSessions.
 func TestSkill(t *testing.T) {
 	began := false
-	root := newRoot(&began)
+	root := newRoot(&began, "")
 	names, err := schemaNames()
 	if err != nil {
 		t.Fatal(err)
