@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -28,7 +29,9 @@ nothing but multiply-adds, at the speed of dot products of what is in the cache,
 whichever takes longer; exp, log and the rest count nothing.
 
 Beside them stand the committed figures, those of docs/studies/performance.md, which are of
-one thread: --threads 1 compares like with like.`,
+one thread: --threads 1 compares like with like. It says how many times as long as there
+each stage takes a thread here, the machine's own number, which is the median of the stages',
+and which stages are slow: those that take more than twice the machine's number.`,
 		Example: `  moe bench --threads 1
   moe bench --json`,
 		Args: cobra.NoArgs,
@@ -80,10 +83,36 @@ func printStages(w io.Writer, s *benchmark.Stages) error {
 	fmt.Fprintf(w, "memory %.1f GB/s (a loop that copies), %.1f billion multiply-adds a second (dot products in "+
 		"cache)\n\n", s.BytesPerSecond/1e9, s.MultiplyAdds/1e9)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "stage\tmillion rows/s\tshare of limit\tcommitted, one thread")
+	fmt.Fprintln(t, "stage\tmillion rows/s\tshare of limit\tcommitted, one thread\ttimes as long")
 	for _, st := range s.Stages {
-		fmt.Fprintf(t, "%s\t%.2f\t%.0f %% of %s\t%.2f\n", st.Name, st.RowsPerSecond/1e6, 100*st.Share, st.Limit,
-			st.Committed/1e6)
+		times := "-"
+		if st.Times > 0 {
+			times = fmt.Sprintf("%.2f", st.Times)
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%.0f %% of %s\t%.2f\t%s\n", st.Name, st.RowsPerSecond/1e6, 100*st.Share, st.Limit,
+			st.Committed/1e6, times)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\n"+comparison(s))
+	return err
+}
+
+// comparison says how this machine stands beside that of the committed figures.
+func comparison(s *benchmark.Stages) string {
+	if s.Times == 0 {
+		return "The committed figures are of another table, and nothing is compared with them."
+	}
+	text := fmt.Sprintf("A stage takes a thread %.2f times as long as for the committed figures (median). ", s.Times)
+	slow := s.Slow()
+	if len(slow) == 0 {
+		return text + fmt.Sprintf("None takes %d times that: none is slow beside the others.", benchmark.SlowFactor)
+	}
+	names := make([]string, len(slow))
+	for i, st := range slow {
+		names[i] = fmt.Sprintf("%s (%.1f)", st.Name, st.Times/s.Times)
+	}
+	return text + fmt.Sprintf("Slow beside the others, more than %d times that: %s.", benchmark.SlowFactor,
+		strings.Join(names, ", "))
 }

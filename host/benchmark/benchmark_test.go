@@ -68,3 +68,46 @@ func TestGrow(t *testing.T) {
 		}
 	}
 }
+
+// TestCompare: times are of a thread, the machine's is their median, and slow is what takes more than SlowFactor of it;
+// a stage that the committed figures lack and a table of another size are not compared.
+func TestCompare(t *testing.T) {
+	committed := &Stages{N: 100, D: 2, K: 3, Threads: 1}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		committed.Stages = append(committed.Stages, Stage{Name: name, RowsPerSecond: 8e6})
+	}
+	for _, c := range []struct {
+		n, threads int
+		rates      []float64 // of a, b and so on, and of f, which has no committed rate
+		machine    float64
+		times      []float64
+		slow       string
+	}{
+		{100, 1, []float64{8e6, 8e6, 8e6, 8e6, 8e6, 8e6}, 1, []float64{1, 1, 1, 1, 1, 0}, ""},
+		{100, 1, []float64{2e6, 2e6, 2e6, 2e6, 2e6, 1}, 4, []float64{4, 4, 4, 4, 4, 0}, ""},         // a slow machine
+		{100, 1, []float64{4e6, 4e6, 1e6, 4e6, 16e6, 1}, 2, []float64{2, 2, 8, 2, 0.5, 0}, "c"},     // a slow stage
+		{100, 1, []float64{8e6, 8e6, 4e6, 8e6, 3.2e6, 1}, 1, []float64{1, 1, 2, 1, 2.5, 0}, "e"},    // twice is not more than twice
+		{100, 2, []float64{16e6, 16e6, 4e6, 16e6, 16e6, 1}, 1, []float64{1, 1, 4, 1, 1, 0}, "c"},    // of two threads
+		{100, 1, []float64{1e6, 2e6, 16e6, 16e6}, (4 + 0.5) / 2, []float64{8, 4, 0.5, 0.5}, "a"},    // an even number
+		{50, 1, []float64{8e6, 8e6, 1e6, 8e6, 8e6, 1}, 0, []float64{0, 0, 0, 0, 0, 0}, ""},          // another table
+		{100, 1, []float64{1e6, 1e6, 1e6, 32e6, 32e6, 1}, 8, []float64{8, 8, 8, 0.25, 0.25, 0}, ""}, // fast stages make none slow
+	} {
+		s := &Stages{N: c.n, D: 2, K: 3, Threads: c.threads}
+		for i, rate := range c.rates {
+			s.Stages = append(s.Stages, Stage{Name: string(rune('a' + i)), RowsPerSecond: rate})
+		}
+		s.compare(committed)
+		slow := ""
+		for _, st := range s.Slow() {
+			slow += st.Name
+		}
+		if s.Times != c.machine || slow != c.slow {
+			t.Errorf("%v: the machine takes %v, slow are %q; want %v and %q", c.rates, s.Times, slow, c.machine, c.slow)
+		}
+		for i, st := range s.Stages {
+			if st.Times != c.times[i] || (st.Committed > 0) != (st.Name != "f") {
+				t.Errorf("%v: %+v, want %v times", c.rates, st, c.times[i])
+			}
+		}
+	}
+}
