@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write what the commands print into the pages")
 
 // sessions are the pages whose console blocks are run.
-var sessions = []string{"README.md", "examples/README.md", "docs/writing-a-plugin.md", "docs/curves.md", "docs/trees.md", "docs/gru.md", "docs/families.md", "docs/diverse.md", "docs/your-own-data.md", "docs/scale.md", "docs/search.md", "docs/certificate.md",
+var sessions = []string{"README.md", "examples/README.md", "docs/writing-a-plugin.md", "docs/curves.md", "docs/trees.md", "docs/gru.md", "docs/families.md", "docs/heldout.md", "docs/diverse.md", "docs/your-own-data.md", "docs/scale.md", "docs/search.md", "docs/certificate.md",
 	"docs/inference.md", "docs/groups.md", "docs/transforms.md", "docs/networks.md", "docs/peers.md", "docs/performance.md",
 	"docs/session.md", "docs/export.md", "docs/reproducing.md", "cmd/moe/skill.md"}
 

@@ -257,7 +257,7 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTransform(), c.checkErrors(), c.checkPenalties(), c.Choose.check(),
+	return c, firstError(c.checkTransform(), c.checkErrors(), checkPenalties(c), c.Choose.check(),
 		c.checkMemory(), admitted(c), c.Method.check())
 }
 

@@ -71,7 +71,8 @@ func Options() []Option {
 // What methods of a kind take.
 var (
 	likelihoodOptions = []Option{
-		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptGatePenalty, OptExpertRidge, OptStrict,
+		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptGatePenalty, OptExpertRidge,
+		OptStrict,
 		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves,
 		OptOutput, OptFamily, OptZeroExpert, OptWeights, OptMaxMemory,
 	}

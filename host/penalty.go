@@ -14,8 +14,8 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 )
 
-// Penalty says whether the model of a fit comes with that of a ridge on the gate, or on the experts, beside it, by which
-// new rows are predicted (fitted.Penalised): [NoPenalty] is without, [AutoPenalty] with a ridge that the rows choose;
+// Penalty says whether the model of a fit comes with that of a ridge on the gate, or on the experts, beside it, by
+// which new rows are predicted (fitted.Penalised): [NoPenalty] is without, [AutoPenalty] with one that the rows choose;
 // else it is the ridge itself, a number above 0. "" is on the gate AutoPenalty where a gate separates rows, and
 // NoPenalty elsewhere.
 type Penalty string
@@ -48,7 +48,7 @@ func (g Penalty) Check() error {
 func (g Penalty) Asked() bool { return g != "" && g != NoPenalty }
 
 // onGate says whether a fit that has come to m is to have a ridge on the gate.
-func (c Config) onGate(m *fitted.Model) bool {
+func onGate(c Config, m *fitted.Model) bool {
 	_, constant := c.Gate.(Constant)
 	switch {
 	case m.Classes() == 1 || constant || c.GatePenalty == NoPenalty || m.Fit.Status == shrunk:
@@ -60,7 +60,7 @@ func (c Config) onGate(m *fitted.Model) bool {
 }
 
 // checkPenalties refuses what they cannot be beside.
-func (c Config) checkPenalties() error {
+func checkPenalties(c Config) error {
 	_, constant := c.Gate.(Constant)
 	switch {
 	case c.GatePenalty.Asked() && constant:
@@ -78,13 +78,13 @@ func (c Config) checkPenalties() error {
 func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config) error {
 	best := search.Penalised{Params: p.Shape.Adopt(p.Units.Into(m.Params())), LogLikelihood: m.Fit.LogLikelihood}
 	square := search.MeanSquare(best.Params)
-	onGate, onExperts := c.onGate(m), c.ExpertRidge.Asked() && m.Fit.Status != shrunk && square > 0
-	if p.Grouped() || !onGate && !onExperts {
+	gate, experts := onGate(c, m), c.ExpertRidge.Asked() && m.Fit.Status != shrunk && square > 0
+	if p.Grouped() || !gate && !experts {
 		return nil
 	}
 	c.show(StagePenalty, 0, 0)
 	out := &fitted.Penalised{Path: []fitted.PenalisedPoint{}}
-	if onGate {
+	if gate {
 		given, err := c.GatePenalty.value()
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 			out.Lambda, out.Folds, out.Path = best.Lambda, path.Folds, pointsOf(path)
 		}
 	}
-	if onExperts {
+	if experts {
 		given, err := c.ExpertRidge.value()
 		if err != nil {
 			return err
@@ -117,8 +117,8 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 			out.MeanSquare = square
 		}
 		if path != nil && best.Lambda == 0 {
-			m.Fit.Notes = append(m.Fit.Notes, "no ridge on the experts: of those that were tried none is better for rows "+
-				"that are not fitted")
+			m.Fit.Notes = append(m.Fit.Notes, "no ridge on the experts: of those that were tried none is better for "+
+				"rows that are not fitted")
 		}
 	}
 	if out.Lambda == 0 && out.ExpertLambda == 0 {

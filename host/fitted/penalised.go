@@ -15,8 +15,9 @@ const KindPenalised = "penalised"
 //	ℓ − λ·Σ_ij (w_ij − w̄_j)² − κ·Σ_ij a_ij²/s²
 //
 // over all branches i of a gate, the last of which is 0, with w̄ their mean, and over the experts i, features in units
-// of their standard deviations; s² is the mean square of the slopes a_ij at the maximum of ℓ. It is the model for rows that were not fitted, where a gate separates rows and
-// the likelihood has no maximum, or where it was asked for. What stands beside it in the file is the likelihood's.
+// of their standard deviations; s² is the mean square of the slopes a_ij at the maximum of ℓ. It is the model for rows
+// that were not fitted, where a gate separates rows and the likelihood has no maximum, or where a ridge was given or
+// chosen. What stands beside it in the file is the likelihood's.
 type Penalised struct {
 	Lambda        float64 `json:"lambda"`          // 0 where there is none on the gate
 	Folds         int     `json:"folds,omitempty"` // of the crossvalidation that chose it; absent where none did

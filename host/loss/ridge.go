@@ -38,8 +38,8 @@ func (l *ridges) PenaliseGate(tau float64) {
 //
 //	L(θ) + (τ/2n)·Σ_i ‖a_i‖²
 //
-// over all experts, whose intercepts are not penalised. Else it is as [Likelihood.PenaliseGate]. It panics where experts
-// share coefficients or have an output.
+// over all experts, whose intercepts are not penalised. Else it is as [Likelihood.PenaliseGate]. It panics where
+// experts share coefficients or have an output.
 func (l *ridges) PenaliseExperts(tau float64) {
 	if tau > 0 && (l.of.ties != nil || l.of.outputs > 0) {
 		panic("loss: a ridge on experts with shared coefficients or outputs")

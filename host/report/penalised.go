@@ -21,8 +21,8 @@ func penalised(m *fitted.Model) string {
 	case experts != "":
 		what += "; experts: penalised, " + experts
 	}
-	return fmt.Sprintf("%s; log-likelihood %s, %s below the maximum. Coefficients, intervals and predictions are by it; "+
-		"log-likelihood, BIC and AIC above are of the maximum.", what, Likelihood(s.LogLikelihood),
+	return fmt.Sprintf("%s; log-likelihood %s, %s below the maximum. Coefficients, intervals and predictions are by "+
+		"it; log-likelihood, BIC and AIC above are of the maximum.", what, Likelihood(s.LogLikelihood),
 		Likelihood(m.Fit.LogLikelihood-s.LogLikelihood))
 }
 

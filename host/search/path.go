@@ -65,14 +65,15 @@ type ridge func(l *loss.Likelihood, lambda float64)
 // and that is chosen. Else the rows choose: each of ten folds of them is left out in turn, the maxima move on from
 // where they are, and the ridge is that under which what was left out has the highest likelihood. Where rows times
 // parameters are more than two millions the likelihood of rows that are not fitted is by the information, ℓ − tr(H⁻¹M),
-// H that of the penalised likelihood and M the products of the rows' scores. It is nil where no ridge leads to a maximum.
+// H that of the penalised likelihood and M the products of the rows' scores. It is nil where no ridge leads to a
+// maximum.
 func PenaliseGate(ctx context.Context, p *problem.Problem, at *model.Params, lambda float64) (*RidgePath, error) {
 	return ridgePath(ctx, p, softenedStart(at), GateLambdas, lambda,
 		func(l *loss.Likelihood, lambda float64) { l.PenaliseGate(2 * lambda) })
 }
 
-// PenaliseExperts is [PenaliseGate] of a ridge on the experts over ExpertLambdas, from where the ridge on the gate is as
-// given; s² is square. A ridge of ½ is a normal prior of that variance.
+// PenaliseExperts is [PenaliseGate] of a ridge on the experts over ExpertLambdas, from where the ridge on the gate is
+// as given; s² is square. A ridge of ½ is a normal prior of that variance.
 func PenaliseExperts(ctx context.Context, p *problem.Problem, at *model.Params, gate, square,
 	lambda float64) (*RidgePath, error) {
 	return ridgePath(ctx, p, softenedStart(at), ExpertLambdas, lambda, func(l *loss.Likelihood, lambda float64) {

@@ -43,7 +43,8 @@ func (f *Fit) Config() (host.Config, error) {
 		K: from, Method: m, Intercepts: f.Intercepts, Gate: gate, Noise: noise, Output: f.OutputScale, Hierarchy: shape,
 		Family: host.DensityName(f.Family), Dof: f.Dof, ZeroExpert: f.ZeroExpert, Transform: f.Transform,
 		Errors:       f.Errors,
-		Arrangements: f.Arrangements, GatePenalty: f.GatePenalty, ExpertRidge: f.ExpertRidge, Choose: f.Choose, Seed: f.seed(),
+		Arrangements: f.Arrangements, GatePenalty: f.GatePenalty, ExpertRidge: f.ExpertRidge,
+		Choose: f.Choose, Seed: f.seed(),
 	}, nil
 }
 

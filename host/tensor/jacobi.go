@@ -163,7 +163,8 @@ func (t *rotating) rotate(i, j int, c, s float64) {
 		}
 		t.mix(&three, t.place(a, i, i, i), t.place(a, i, i, j), t.place(a, i, j, j), t.place(a, j, j, j))
 	}
-	t.mix(&four, t.place(i, i, i, i), t.place(i, i, i, j), t.place(i, i, j, j), t.place(i, j, j, j), t.place(j, j, j, j))
+	t.mix(&four, t.place(i, i, i, i), t.place(i, i, i, j), t.place(i, i, j, j), t.place(i, j, j, j),
+		t.place(j, j, j, j))
 }
 
 // rotateFrom turns the entries (i,a,b,d) and (j,a,b,d) of all other d ≥ b ≥ a. Where d is above i, or j, they lie side
