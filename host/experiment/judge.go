@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // below counts the values that are at most bound.
@@ -107,6 +108,15 @@ const stuck = 0.05
 
 // away counts the values above stuck.
 func away(v []float64) int { return len(v) - below(v, stuck) }
+
+// signTest is the two-sided p of the exact sign test: how likely a count at least as far from n/2 as this one is where
+// each of n pairs falls either way with probability ½.
+func signTest(count, n int) float64 {
+	if n == 0 {
+		return 1
+	}
+	return min(1, 2*distuv.Binomial{N: float64(n), P: 0.5}.CDF(float64(min(count, n-count))))
+}
 
 func worst(v []float64) float64 { return slices.Max(v) }
 
