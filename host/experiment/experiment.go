@@ -84,6 +84,8 @@ type Figure struct {
 type View struct {
 	Title string
 	Part  string // shows the series of which this is a part, as "relu" is of "relu, cubic"; "" for all
+	Only  string // shows this series alone, by its whole name; "" for all that have the part
+	X     Axis   // its own, from Min to Max; without a label the figure's, spanning all
 	Y     Axis   // its own, spanning what it shows; without a label the figure's, spanning all
 }
 

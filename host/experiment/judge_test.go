@@ -50,3 +50,31 @@ func TestJudgeSameRows(t *testing.T) {
 		}
 	}
 }
+
+// TestPlateau: a stall between two falls is one, an even fall and one that slows down are not.
+func TestPlateau(t *testing.T) {
+	curve := func(log func(x float64) float64) (c Curve) {
+		for x := 0.0; x <= 10000; x += 50 {
+			c.X, c.Y = append(c.X, x), append(c.Y, math.Exp(log(x)))
+		}
+		return c
+	}
+	for _, c := range []struct {
+		name     string
+		log      func(x float64) float64
+		from, to float64 // within 150 where it is seen
+		seen     bool
+	}{
+		{"even", func(x float64) float64 { return -x / 2000 }, 0, 0, false},
+		{"slower and slower", func(x float64) float64 { return -math.Log1p(x / 200) }, 0, 0, false},
+		{"flat from 1000 to 1800", func(x float64) float64 {
+			return -min(x, 1000)/1000 - max(x-1800, 0)/1000
+		}, 1000, 1800, true},
+		{"flat to the end", func(x float64) float64 { return -min(x, 1000) / 1000 }, 0, 0, false},
+	} {
+		from, to, seen := curve(c.log).plateau()
+		if seen != c.seen || seen && (math.Abs(from-c.from) > 150 || math.Abs(to-c.to) > 150) {
+			t.Errorf("%s: from %g to %g, seen is %v; want %g to %g, %v", c.name, from, to, seen, c.from, c.to, c.seen)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -156,15 +157,19 @@ type panel struct {
 	Figure
 	title string
 	all   Figure // what its axes span
+	named bool   // its axis below has its name beside it
 }
 
 func (f Figure) panels() []panel {
 	if len(f.Views) == 0 {
-		return []panel{{f, "", f}}
+		return []panel{{f, "", f, true}}
 	}
 	var out []panel
-	for _, v := range f.Views {
-		p := panel{Figure: f.seen(v), title: v.Title, all: f}
+	for i, v := range f.Views {
+		p := panel{Figure: f.seen(v), title: v.Title, all: f, named: i == len(f.Views)-1}
+		if i+1 < len(f.Views) && f.Views[i+1].X != v.X {
+			p.named = true
+		}
 		if v.Y.Label != "" {
 			p.all = p.Figure
 		}
@@ -181,7 +186,17 @@ func (f Figure) seen(v experiment.View) Figure {
 	if v.Y.Label != "" {
 		g.Y = v.Y
 	}
+	if v.X.Label != "" {
+		g.X = v.X
+	}
 	for _, c := range f.Curves {
+		if v.Only != "" && c.Series != v.Only {
+			continue
+		}
+		if v.X.Label != "" {
+			c.X = c.X[:sort.SearchFloat64s(c.X, v.X.Max)]
+			c.Y = c.Y[:len(c.X)]
+		}
 		parts := strings.Split(c.Series, ", ")
 		if i := slices.Index(parts, v.Part); i >= 0 {
 			c.Series = strings.Join(slices.Delete(parts, i, i+1), ", ")
@@ -210,8 +225,7 @@ func panelBlocks(panels []panel, looks []look) (out []block) {
 		left = max(left, plots[i].DataCanvas(c).Min.X)
 	}
 	for i, p := range panels {
-		last := i == len(panels)-1
-		out = append(out, block{height, func(c draw.Canvas) { p.draw(plots[i], c, left, last) }})
+		out = append(out, block{height, func(c draw.Canvas) { p.draw(plots[i], c, left) }})
 	}
 	return out
 }
@@ -636,16 +650,16 @@ func (f Figure) drawable(x, y []float64) (dx, dy []float64) {
 }
 
 // draw draws the panel's plot with its title and the names of its axes, the one below
-// if it is the last. The plot itself would keep room for them in the wrong place where
+// if it is to be named. The plot itself would keep room for them in the wrong place where
 // an axis is logarithmic. Its data begin left of what the names leave.
-func (p panel) draw(plotted *plot.Plot, c draw.Canvas, left vg.Length, last bool) {
+func (p panel) draw(plotted *plot.Plot, c draw.Canvas, left vg.Length) {
 	const name = 16 // room for an axis' name
 	if p.title != "" {
 		scripted(c, c.Min.X, c.Max.Y-12, p.title, typeText, ink)
 		c.Max.Y -= 16
 	}
 	inner := draw.Crop(c, name, -2, name, 0)
-	if !last {
+	if !p.named {
 		inner.Min.Y = c.Min.Y + 6
 	}
 	inner.Min.X += left - plotted.DataCanvas(inner).Min.X + inner.Min.X
@@ -653,7 +667,7 @@ func (p panel) draw(plotted *plot.Plot, c draw.Canvas, left vg.Length, last bool
 	data := plotted.DataCanvas(inner)
 	style := draw.TextStyle{Color: ink, Font: sans(typeText), XAlign: draw.XCenter, YAlign: draw.YBottom,
 		Handler: newScripts()}
-	if last {
+	if p.named {
 		c.FillText(style, vg.Point{X: data.Center().X, Y: c.Min.Y + 3}, p.X.Label)
 	}
 	style.Rotation, style.YAlign = math.Pi/2, draw.YTop

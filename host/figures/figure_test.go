@@ -431,6 +431,13 @@ func TestViews(t *testing.T) {
 			t.Errorf("panel %d shows %q of %d", i, got, len(p.all.Curves))
 		}
 	}
+	f.Views[1] = experiment.View{Only: "b, one", X: experiment.Axis{Label: "x", Max: 2}}
+	f.Curves[2].X, f.Curves[2].Y = []float64{0, 1, 3}, []float64{1, 2, 3}
+	p := f.panels()[1]
+	if !slices.Equal(p.Series(), []string{"b, one"}) || !slices.Equal(p.Curves[0].X, []float64{0, 1}) || p.X.Max != 2 || !f.panels()[0].named {
+		t.Errorf("a view of one series up to x = 2 shows %q to %g, the name of the axis above it: %v", p.Series(), p.X.Max, f.panels()[0].named)
+	}
+	f.Views[1] = experiment.View{Title: "second", Part: "b"}
 	if f.Curves[0].Series != "a, one" {
 		t.Errorf("the figure's own series is %q", f.Curves[0].Series)
 	}
