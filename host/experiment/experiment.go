@@ -61,6 +61,7 @@ type Figure struct {
 	Source    string // where the source has it
 	Claim     string // what the source says
 	Own       bool   // the claim is ours, not a paper's
+	Identity  bool   // the claim holds by algebra: no data could contradict it, errors of ours alone
 	Same      string // the figure of another source that shows the same runs for the same claim, if any
 	Settings  string // what was run, and what of it the source leaves out
 	X, Y      Axis

@@ -147,6 +147,7 @@ func judgeRho(o *Outcome) Verdict {
 func hessians(z size) *Figure {
 	f := &Figure{
 		ID: "003-hessian", Title: "The Hessian of the expected loss at W = I", Source: "003 slides 9 to 11 and 13",
+		Identity: true,
 		Claim: "At W = I the Hessian of the expected loss is singular for φ = z, with all a_1, …, a_d of Σ a_j = " +
 			"0 as null vectors, and for φ = z², with all antisymmetric A; it is positive definite where P1 to P3 " +
 			"hold, as for ReLU and leaky ReLU.",

@@ -23,8 +23,9 @@ func slides004(z size) []*Figure {
 func gramFigure(z size) *Figure {
 	f := &Figure{
 		ID: "004-gram", Title: "The least eigenvalue of G_n against the number of weights",
-		Source: "004, Bounding the error",
-		Claim:  "λ_m(G_n) ≥ λ_m(G) − ‖G − G_n‖, where G = E[G_n] is the ideal.",
+		Identity: true,
+		Source:   "004, Bounding the error",
+		Claim:    "λ_m(G_n) ≥ λ_m(G) − ‖G − G_n‖, where G = E[G_n] is the ideal.",
 		Settings: fmt.Sprintf("m = 100 points on the sphere of ℝ²⁰, w ~ N(0, I); %d draws of both for each n.",
 			z.of(3, 20)),
 		X: Axis{Label: "n", Log: true}, Y: Axis{Label: "eigenvalue"}, judge: judgeGram,

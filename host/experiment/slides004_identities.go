@@ -33,7 +33,8 @@ const (
 func identityFigure(z size) *Figure {
 	f := &Figure{
 		ID: "004-identities", Title: "Identities",
-		Source: "004, Key inequality; Bounding the second term; A regularization term",
+		Identity: true,
+		Source:   "004, Key inequality; Bounding the second term; A regularization term",
 		Claim: "∂L/∂W = D·r with DᵀD/n = G_n, so that ‖r‖ ≤ ‖∂L/∂W‖/s_m(D), and the regulariser is the " +
 			"discrepancy but for constants.",
 		Settings: fmt.Sprintf("The gradient by the network's own loss, D, G_n by the kernel's definition, R and L2 "+

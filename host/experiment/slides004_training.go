@@ -19,7 +19,8 @@ import (
 func trainingFigure(z size) *Figure {
 	f := &Figure{
 		ID: "004-train", Title: "Loss and gradient along training", Source: "004, Key inequality; Final error bound",
-		Claim: "‖r‖ ≤ ‖∂L/∂W‖/s_m(D), so that L ≤ O(‖∂L/∂W‖²): a small gradient means a small error.",
+		Identity: true,
+		Claim:    "‖r‖ ≤ ‖∂L/∂W‖/s_m(D), so that L ≤ O(‖∂L/∂W‖²): a small gradient means a small error.",
 		Settings: fmt.Sprintf("m = 100 points on the sphere of ℝ²⁰, targets of a network of 10 units with N(0, I) "+
 			"weights, n = 150 and 400 units; gradient descent from N(0, I) with step m/(n·‖G_n‖), the inverse of the "+
 			"largest curvature at the start, for %d steps, %d runs each; looked at %d times a run. L = m‖r‖²/2, so "+

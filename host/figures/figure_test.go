@@ -132,6 +132,14 @@ func TestSummaryOfClaims(t *testing.T) {
 			t.Errorf("%d figures: %q, want %q", n, got, want)
 		}
 	}
+	all[0].Identity, all[1].Identity = true, true // b does not agree
+	if got, want := (Results{Figures: all}).Summary(), "Of 2 claims of the papers 1 agree with what was measured and 1 do not; of those that agree 0 could have come out "+
+		"otherwise and 1, as identities, could not; of 1 claim of our own 1 agree and 0 do not."; got != want {
+		t.Errorf("with identities: %q, want %q", got, want)
+	}
+	if got, want := all[0].Short()+", "+all[1].Short(), "agrees (an identity), does not agree"; got != want {
+		t.Errorf("in short: %q, want %q", got, want)
+	}
 	if got := (Results{Figures: all[2:3]}).Summary(); got != "The figure does not agree with its source." {
 		t.Errorf("a twin alone: %q", got)
 	}

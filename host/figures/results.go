@@ -51,44 +51,59 @@ func (r Results) Command() string {
 	return out
 }
 
-// Agree counts the claims of the papers, those that two of them have once, and
-// those of our own, and how many of each were seen.
-func (r Results) Agree() (papers, seen, own, ownSeen int) {
+// tally is a number of claims, how many of them were seen, and how many of those are identities.
+type tally struct{ claims, agree, identities int }
+
+// tallies are those of the claims of the papers, each of which counts once where two of them have it, and of our own.
+func (r Results) tallies() (papers, own tally) {
 	for _, f := range r.Figures {
-		twin := slices.ContainsFunc(r.Figures, func(g Figure) bool { return g.ID == f.Same })
-		agrees := 0
-		if f.Verdict.Agrees {
-			agrees = 1
+		t := &papers
+		if f.Own {
+			t = &own
+		} else if slices.ContainsFunc(r.Figures, func(g Figure) bool { return g.ID == f.Same }) {
+			continue
 		}
-		switch {
-		case f.Own:
-			own, ownSeen = own+1, ownSeen+agrees
-		case !twin:
-			papers, seen = papers+1, seen+agrees
+		t.claims++
+		if f.Verdict.Agrees {
+			t.agree++
+			if f.Identity {
+				t.identities++
+			}
 		}
 	}
-	return papers, seen, own, ownSeen
+	return papers, own
 }
 
-// Summary says in a sentence how many claims agree with what was measured.
+// Summary says in a sentence how many claims agree with what was measured, and how many of those could not have come
+// out otherwise.
 func (r Results) Summary() string {
-	papers, seen, own, ownSeen := r.Agree()
-	if papers+own == 1 {
-		if seen+ownSeen == 1 {
+	papers, own := r.tallies()
+	if papers.claims+own.claims == 1 {
+		if papers.agree+own.agree == 1 {
 			return "The figure agrees with its source."
 		}
 		return "The figure does not agree with its source."
 	}
 	var parts []string
-	if papers > 0 {
+	if papers.claims > 0 {
 		parts = append(parts, fmt.Sprintf("of %s of the papers %d agree with what was measured and %d do not",
-			claims(papers), seen, papers-seen))
+			claims(papers.claims), papers.agree, papers.claims-papers.agree)+papers.otherwise())
 	}
-	if own > 0 {
-		parts = append(parts, fmt.Sprintf("of %s of our own %d agree and %d do not", claims(own), ownSeen, own-ownSeen))
+	if own.claims > 0 {
+		parts = append(parts, fmt.Sprintf("of %s of our own %d agree and %d do not", claims(own.claims), own.agree,
+			own.claims-own.agree)+own.otherwise())
 	}
 	s := strings.Join(parts, "; ")
 	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+// otherwise says how many of the claims that agree data could have contradicted, where not all of them.
+func (t tally) otherwise() string {
+	if t.identities == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of those that agree %d could have come out otherwise and %d, as identities, could not",
+		t.agree-t.identities, t.identities)
 }
 
 func claims(n int) string {
@@ -105,6 +120,17 @@ func (Results) Sources() []experiment.Source { return experiment.Sources() }
 func (f Figure) Line() string {
 	return fmt.Sprintf("%s: %s · measured: %s · %s", f.Says(), unstop(f.Claim), f.Verdict.Measured,
 		f.Verdict.Sentence())
+}
+
+// Short is the verdict in a few words.
+func (f Figure) Short() string {
+	switch {
+	case !f.Verdict.Agrees:
+		return "does not agree"
+	case f.Identity:
+		return "agrees (an identity)"
+	}
+	return "agrees"
 }
 
 // Says introduces the claim by whose it is.
@@ -139,11 +165,7 @@ func (r Results) Markdown(w io.Writer) error {
 	}
 	b.WriteString("\n| figure | | verdict |\n|---|---|---|\n")
 	for _, f := range r.Figures {
-		verdict := "agrees"
-		if !f.Verdict.Agrees {
-			verdict = "does not agree"
-		}
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", f.ID, anchor(f.ID+" "+f.Title), cell(f.Title), verdict)
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", f.ID, anchor(f.ID+" "+f.Title), cell(f.Title), f.Short())
 	}
 	for _, f := range r.Figures {
 		fmt.Fprintf(&b, "\n## %s %s\n\n![%s](%s.svg)\n\n%s.\n\n%s %s\n", f.ID, f.Title, f.Title, f.ID, f.Line(),
