@@ -67,10 +67,14 @@ type Figure struct {
 	X, Y      Axis
 	Scatter   bool // points, not lines; a logarithmic Y shows their sizes
 	// every run a point, the series side by side at each X, with their medians: for runs of which some end elsewhere
-	Apart   bool
-	Plain   bool     // the runs' mean is the arithmetic one, on a logarithmic axis too
-	Errors  bool     // the band is two standard errors of the mean, not the runs' spread
-	Level   float64  // a value of Y that the claim is about, drawn as a line; 0 for none
+	Apart  bool
+	Plain  bool    // the runs' mean is the arithmetic one, on a logarithmic axis too
+	Errors bool    // the band is two standard errors of the mean, not the runs' spread
+	Level  float64 // a value of Y that the claim is about, drawn as a line; 0 for none
+	// An error from which on a run has not found what it looks for: means and bands are of the others, with their
+	// number beside them. It is asked of every point, or, where Whole is set, of a run's last. 0: of all runs.
+	Lost    float64
+	Whole   bool
 	Views   []View   // the panels of its picture, from the top; none: one with all series
 	Columns []string // of the table that goes with it, if any
 

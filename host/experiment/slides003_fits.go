@@ -242,7 +242,9 @@ func descents(z size) *Figure {
 		Settings: fmt.Sprintf("Squared ReLU, k = 3, d = 10, n = 10000, no noise, v given; step 1 over the largest "+
 			"curvature at the start, %d networks for each κ, %d steps. A digit is a factor of 10 in the error; steps "+
 			"a digit are taken over the second half of each run, down to an error of 1e−12, where the curves are cut "+
-			"off. A run that ends above an error of 0.05 counts as stuck.", nets, z.of(250, 2000)),
+			"off. A run that ends above an error of 0.05 counts as stuck; the picture's means and bands are of the "+
+			"others.", nets, z.of(250, 2000)),
+		Lost: stuck, Whole: true,
 		X: Axis{Label: "steps"}, Y: Axis{Label: "relative error of W", Log: true}, judge: judgeDescents,
 	}
 	for _, kappa := range kappas[:z.of(2, len(kappas))] {

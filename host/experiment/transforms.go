@@ -25,8 +25,11 @@ func transforms(z size, k int) *Figure {
 			"polynomials, for ReLU from several times fewer.", Own: true,
 		Settings: fmt.Sprintf("d = %d, σ = 0.05 and not given, %d data sets of each size, leaky ReLU with slope 0.1. "+
 			"Cubic: the spectral estimate. Quartic: L4 on the reduced problem with μ = 1. E_reg is 1 where there is "+
-			"no estimate.", 2*k+6, sets),
-		X: Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors,
+			"no estimate. In the picture means and bands are of the estimates below %g, half of the error of one that "+
+			"lies halfway between two regressors, and numbers say how many those are where not all.", 2*k+6, sets,
+			lostEstimate),
+		Lost: lostEstimate,
+		X:    Axis{Label: "n", Log: true}, Y: axisReg, measure: regressors,
 		judge: func(o *Outcome) Verdict { return judgeTransforms(z, o) },
 		Views: views("relu", "leakyrelu", "identity", "sigmoid"),
 	}
@@ -42,6 +45,10 @@ func transforms(z size, k int) *Figure {
 	}
 	return f
 }
+
+// lostEstimate is the E_reg from which on an estimate is lost: half of 1 − cos 45°, the error of one that lies halfway
+// between two orthogonal regressors, where lost ones are found.
+const lostEstimate = 0.146
 
 // estimates are what the figure compares, by the dashes of its lines.
 var estimates = []struct {

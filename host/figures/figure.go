@@ -416,7 +416,7 @@ func (f Figure) apart(p *plot.Plot, l look, i, n int) {
 func (f Figure) part(series string) bool {
 	var reached, not bool
 	for _, c := range f.Of(series) {
-		if len(c.X) > 1 && f.Y.Log && f.Level > 0 {
+		if len(c.X) > 1 && f.Y.Log && f.Level > 0 && f.Lost == 0 {
 			reached = reached || c.Last() <= f.Level
 			not = not || c.Last() >= 5*f.Level
 		}
@@ -567,7 +567,8 @@ func (f Figure) short() bool {
 }
 
 // summary is the mean of a series' runs at each x where at least half of them
-// have a value, or any where the figure wants Errors, with its band and their number.
+// have a value, or any where the figure wants Errors or has lost runs, which it leaves out, with its band and their
+// number.
 type summary struct {
 	x, y, low, high []float64
 	runs            []int
@@ -578,7 +579,7 @@ func (f Figure) summary(series string) summary {
 	at, runs := map[float64][]float64{}, map[float64]int{}
 	var xs []float64
 	for _, c := range curves {
-		x, y := f.drawable(c.X, c.Y)
+		x, y := f.drawable(f.found(c))
 		for _, v := range slices.Compact(slices.Clone(x)) {
 			runs[v]++
 		}
@@ -597,7 +598,7 @@ func (f Figure) summary(series string) summary {
 	var s summary
 	for _, x := range xs {
 		v := at[x]
-		if 2*len(v) < most && !f.Errors {
+		if 2*len(v) < most && !f.Errors && f.Lost == 0 {
 			continue
 		}
 		mean, low, high := f.band(v)
@@ -605,6 +606,24 @@ func (f Figure) summary(series string) summary {
 		s.runs = append(s.runs, runs[x])
 	}
 	return s
+}
+
+// found are the points of a curve that are not lost.
+func (f Figure) found(c experiment.Curve) (x, y []float64) {
+	switch {
+	case f.Lost == 0:
+		return c.X, c.Y
+	case f.Whole && c.Last() < f.Lost:
+		return c.X, c.Y
+	case f.Whole:
+		return nil, nil
+	}
+	for i, v := range c.Y {
+		if v < f.Lost {
+			x, y = append(x, c.X[i]), append(y, v)
+		}
+	}
+	return x, y
 }
 
 // band returns the mean of v, and the ends of the band: the 10th and 90th
@@ -873,6 +892,11 @@ func (f Figure) key() []string {
 		thin += fmt.Sprintf(" (%d of %d)", manyRuns, most)
 	}
 	out := []string{mean, band}
+	if f.Lost != 0 && f.Whole {
+		out = append(out, fmt.Sprintf("both: of runs that end below %g", f.Lost))
+	} else if f.Lost != 0 {
+		out = append(out, fmt.Sprintf("both: of errors below %g", f.Lost))
+	}
 	if !f.Errors {
 		out = append(out, thin)
 	}

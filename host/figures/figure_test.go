@@ -459,6 +459,36 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// Means and bands leave out what is lost, point by point or run by run, and say how many are left.
+func TestLost(t *testing.T) {
+	f := sketch()
+	f.Curves = nil
+	for run, end := range []float64{0.01, 0.02, 1, 1, 1} {
+		f.Curves = append(f.Curves, experiment.Curve{Series: "one", Run: run, X: []float64{1, 2}, Y: []float64{0.2, end}})
+	}
+	for _, c := range []struct {
+		lost   float64
+		whole  bool
+		x      []float64
+		runs   []int
+		high   float64 // of the band at 2
+		number int     // beside the last point, 0 for none
+	}{{0, false, []float64{1, 2}, []int{5, 5}, 1, 0}, {0.5, false, []float64{1, 2}, []int{5, 2}, 0.019, 2}, {0.5, true, []float64{1, 2}, []int{2, 2}, 0.019, 2}} {
+		f.Lost, f.Whole = c.lost, c.whole
+		s := f.summary("one")
+		if !slices.Equal(s.x, c.x) || !slices.Equal(s.runs, c.runs) || math.Abs(s.high[1]-c.high) > 1e-9 {
+			t.Errorf("%+v: at %g of %d runs, the band's end is %g", c, s.x, s.runs, s.high)
+		}
+		number := 0
+		for _, n := range f.fewer(look{}, s, points(s.x, s.y)) {
+			number = n.runs
+		}
+		if number != c.number {
+			t.Errorf("%+v: the number is %d", c, number)
+		}
+	}
+}
+
 // Numbers stand where a mean is over fewer runs than there are, once until they change.
 func TestFewer(t *testing.T) {
 	f := sketch()
