@@ -71,6 +71,7 @@ var asks = []struct {
 	{OptHAC, "Errors", func(r *trial) { r.cfg.Errors = []ErrorKind{Dependent} }},
 	{OptArrangements, "Arrangements", func(r *trial) { r.cfg.Arrangements = true }},
 	{OptGatePenalty, "GatePenalty", func(r *trial) { r.cfg.GatePenalty = "0.1" }},
+	{OptExpertRidge, "ExpertRidge", func(r *trial) { r.cfg.ExpertRidge = "0.1" }},
 	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = BothIntercepts }},
 	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = ExpertIntercepts }},
 	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = GateIntercepts }},
