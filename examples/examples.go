@@ -21,6 +21,9 @@ var dnase []byte
 //go:embed iris.csv
 var iris []byte
 
+//go:embed patents.csv
+var patents []byte
+
 //go:embed trial.csv
 var trial []byte
 
@@ -32,6 +35,9 @@ func Tables() []Table {
 			"published measurements, without a licence", dnase},
 		{"iris", "150 flowers of three species: petal length against three other lengths",
 			"Fisher (1936), Annals of Eugenics 7, Table I", "published measurements, without a licence", iris},
+		{"patents", "70 firms of drugs and medicine in 1976: patents against the logarithm of research spending, and " +
+			"its share of sales", "Wang, Cockburn and Puterman (1998), J. Business & Economic Statistics 16",
+			"published figures, without a licence", patents},
 		{"tone", "150 judgements of a tone: two lines, of those who heard the octave and of those who heard the " +
 			"overtone", "Cohen (1980), PhD thesis, Stanford; De Veaux (1989)",
 			"published measurements, without a licence", tone},

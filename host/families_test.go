@@ -130,7 +130,7 @@ func TestPublishedNumbers(t *testing.T) {
 	act := activation(exp.Family, nil)
 	both := BothIntercepts
 	patent := func(t *testing.T) dataset.Source {
-		return column(t, filepath.Join("testdata", "patent.csv"), "Patents", "lgRD", "RDS")
+		return column(t, filepath.Join("..", "examples", "patents.csv"), "Patents", "lgRD", "RDS")
 	}
 	nmes := func(t *testing.T) dataset.Source {
 		if *rTables == "" {
