@@ -46,24 +46,23 @@ func (s *expertGrams) step(a []float64, i int, g *gradientSums, ridge float64) {
 	h, score := s.system.h, s.score
 	copy(score, g.ofExpert(i))
 	s.put(h, i, 0, 0, s.expert, s.expert, 1)
-	slopes := func(fn func(c int)) {
-		for c, feature := range s.expert {
-			if ridge > 0 && feature != s.d {
-				fn(c)
-			}
-		}
+	slopes := s.slopes
+	if ridge == 0 {
+		slopes = nil
 	}
-	slopes(func(c int) {
+	for _, c := range slopes {
 		h.SetSym(c, c, h.At(c, c)+ridge)
 		score[c] -= ridge * a[c]
-	})
+	}
 	if !s.system.factorize() {
 		return
 	}
 	step := s.system.solve(score)
 	floats.Add(a, step)
 	gain := floats.Dot(step, g.ofExpert(i))
-	slopes(func(c int) { gain += ridge * step[c] * a[c] })
+	for _, c := range slopes {
+		gain += ridge * step[c] * a[c]
+	}
 	g.deviance[i] = max(0, g.deviance[i]-gain)
 }
 

@@ -99,9 +99,7 @@ func TestGroups(t *testing.T) {
 		shape{"one column of the gate, noise per expert", tanh, 3, 3, 600, true, some, true},
 		shape{"many rows a group", identity, 2, 3, 2000, true, some, false},
 		shape{"curved with a kink", bent, 2, 3, 300, true, some, true}) {
-		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
-		data := s.data(rng, truth, s.n)
-		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		data, p := s.elsewhere(rng)
 		_, gate := s.free.Columns(p)
 		if s.general {
 			gate = gate[:len(gate)-1]

@@ -42,9 +42,7 @@ func TestInformationByDifferences(t *testing.T) {
 	for _, s := range append(shapes,
 		shape{"curved with a kink", bent, 2, 3, 300, false, All, true},
 		shape{"curved with a kink, noise per expert", bent, 3, 3, 300, true, All, false}) {
-		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
-		data := s.data(rng, truth, s.n)
-		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		data, p := s.elsewhere(rng)
 		l := NewLikelihood(data, s.act, p, s.free, 2)
 		theta, dim := l.Theta(p), l.Dim()
 		score, up, down := make([]float64, dim), make([]float64, dim), make([]float64, dim)

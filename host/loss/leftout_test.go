@@ -103,9 +103,7 @@ func checkLeaveOneOut(t *testing.T, name string, data *model.Data, act model.Act
 func TestLeaveOneOut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(35, 1))
 	for _, s := range append(slices.Clone(shapes), shape{"curved with a kink", bent, 2, 3, 300, true, All, true}) {
-		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
-		data := s.data(rng, truth, s.n)
-		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		data, p := s.elsewhere(rng)
 		checkLeaveOneOut(t, s.name, data, s.act, p, s.free, 3, kinksOf(s))
 	}
 	for _, text := range treeShapes {

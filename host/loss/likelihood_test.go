@@ -118,6 +118,12 @@ var shapes = []shape{
 	{"constant gate", identity, 3, 3, 300, true, Free{Regressors: true, Gating: true, Sigma: true, GateColumns: []int{}}, true},
 }
 
+// elsewhere returns rows that random parameters made, and others to look at their likelihood from.
+func (s shape) elsewhere(rng *rand.Rand) (*model.Data, *model.Params) {
+	data := s.data(rng, randomParams(rng, s.k, s.d, 0.7, s.general), s.n)
+	return data, randomParams(rng, s.k, s.d, 0.9, s.general)
+}
+
 // data draws the shape's rows, with weights where it has them.
 func (s shape) data(rng *rand.Rand, p *model.Params, n int) *model.Data {
 	data := draw(rng, s.act, p, n)
@@ -190,9 +196,7 @@ func TestGradientsByDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	ctx := t.Context()
 	for _, s := range shapes {
-		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
-		data := s.data(rng, truth, s.n)
-		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		data, p := s.elsewhere(rng)
 		l := NewLikelihood(data, s.act, p, s.free, 2)
 		theta := l.Theta(p)
 		grad := make([]float64, l.Dim())

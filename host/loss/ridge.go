@@ -139,10 +139,8 @@ func (l *ridges) eachSlope(fn func(at int)) {
 		return
 	}
 	for i := range l.of.k {
-		for c, feature := range l.of.expert {
-			if feature != l.of.d {
-				fn(l.of.regressor(i) + c)
-			}
+		for _, c := range l.of.slopes {
+			fn(l.of.regressor(i) + c)
 		}
 	}
 }

@@ -44,9 +44,7 @@ func TestRidge(t *testing.T) {
 	ctx := t.Context()
 	const tau = 40
 	for _, s := range shapes {
-		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
-		data := s.data(rng, truth, s.n)
-		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		data, p := s.elsewhere(rng)
 		l, plain := NewLikelihood(data, s.act, p, s.free, 2), NewLikelihood(data, s.act, p, s.free, 2)
 		l.PenaliseGate(tau)
 		theta, dim := l.Theta(p), l.Dim()
@@ -106,15 +104,13 @@ func TestRidgeOnExperts(t *testing.T) {
 	ctx := t.Context()
 	const tau = 40
 	for _, s := range shapes {
-		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
-		data := s.data(rng, truth, s.n)
-		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		data, p := s.elsewhere(rng)
 		l, plain := NewLikelihood(data, s.act, p, s.free, 2), NewLikelihood(data, s.act, p, s.free, 2)
 		l.PenaliseGate(3)
 		plain.PenaliseGate(3)
 		l.PenaliseExperts(tau)
 		theta, dim := l.Theta(p), l.Dim()
-		slope := make([]float64, dim) // 1 where there is a ridge
+		slope := make([]float64, dim) // τ/n where there is a ridge
 		for at, of := range l.Parameters() {
 			if of.Part == model.Expert && of.Feature >= 0 && of.Feature < p.D {
 				slope[at] = tau / l.Rows()

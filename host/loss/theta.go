@@ -86,6 +86,7 @@ type layout struct {
 	nodes           [][]int     // the rows of each gate
 	expert, gate    []int       // columns of the free coefficients of an expert and of a gate; d is the column of ones
 	da, dw          int         // their numbers
+	slopes          []int       // which of an expert's are of features
 	width           int         // columns of the design, ones included
 	atGate, atNoise int         // where in θ the gate begins and the noise levels
 	atOutput        int         // where the outputs begin: all c, then all s
@@ -133,6 +134,11 @@ func newLayout(p *model.Params, free Free, ends []span) *layout {
 		o.nodes = append(o.nodes, rows)
 	}
 	o.expert, o.gate = free.Columns(p)
+	for c, feature := range o.expert {
+		if feature != p.D {
+			o.slopes = append(o.slopes, c)
+		}
+	}
 	o.da, o.dw = len(o.expert), len(o.gate)
 	if p.RegressorIntercepts != nil || p.GatingIntercepts != nil {
 		o.width++

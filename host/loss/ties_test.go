@@ -25,9 +25,7 @@ func TestTies(t *testing.T) {
 		{"columns of their own", identity, 3, 4, 400, true,
 			tied(Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: []int{0, 2}}, 2), false},
 	} {
-		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
-		data := s.data(rng, truth, s.n)
-		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		data, p := s.elsewhere(rng)
 		l := NewLikelihood(data, s.act, p, s.free, 2)
 		dim := l.Dim()
 		theta := make([]float64, dim) // off the range of P
