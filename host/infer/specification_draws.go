@@ -193,15 +193,16 @@ func (d *rowTargets[W]) each(ctx context.Context, times, values int,
 		s = s.times(times)
 	}
 	data := s.rows(d.d)
-	kept, keep := d.kept, d.kept.times != times && times > 1 && len(s.Expert)*d.size <= mostKept
+	known, blocks := d.kept.times == times, d.kept.blocks
+	keep := !known && times > 1 && len(s.Expert)*d.size <= mostKept
 	if keep {
-		kept = keptTerms{times, make([][][]float64, len(data.Blocks))}
+		blocks = make([][][]float64, len(data.Blocks))
 	}
 	chunks := make([][]float64, model.Chunks(data))
 	rows, rooms := make([]*W, model.Workers(workers)), make([][][]float64, model.Workers(workers))
 	err := model.Each(ctx, data, len(rows), func(worker, chunk, block int, b *model.Block) error {
-		if rows[worker] == nil {
-			rows[worker], rooms[worker] = d.room(), make([][]float64, d.size)
+		if rooms[worker] == nil {
+			rooms[worker] = make([][]float64, d.size)
 			columns(rooms[worker])
 		}
 		if chunks[chunk] == nil {
@@ -211,9 +212,12 @@ func (d *rowTargets[W]) each(ctx context.Context, times, values int,
 		for i := range room {
 			room[i] = room[i][:b.N]
 		}
-		if kept.times == times && !keep {
-			fn(chunks[chunk], kept.blocks[block], room, b.Role[model.Weights])
+		if known {
+			fn(chunks[chunk], blocks[block], room, b.Role[model.Weights])
 			return nil
+		}
+		if rows[worker] == nil {
+			rows[worker] = d.room()
 		}
 		rng := stream.New(seed, stream.CertificateTarget, block)
 		terms, err := d.fill(ctx, rows[worker], b, s.Expert[block*model.BlockRows:][:b.N], rng)
@@ -224,7 +228,7 @@ func (d *rowTargets[W]) each(ctx context.Context, times, values int,
 			terms[i] = terms[i][:b.N]
 		}
 		if keep {
-			kept.blocks[block] = cloned(terms)
+			blocks[block] = cloned(terms)
 		}
 		fn(chunks[chunk], terms, room, b.Role[model.Weights])
 		return nil
@@ -233,7 +237,7 @@ func (d *rowTargets[W]) each(ctx context.Context, times, values int,
 		return nil, err
 	}
 	if keep {
-		d.kept = kept
+		d.kept = keptTerms{times, blocks}
 	}
 	for _, c := range chunks[1:] {
 		floats.Add(chunks[0], c)
