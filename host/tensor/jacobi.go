@@ -158,8 +158,9 @@ func (t *rotating) rotate(i, j int, c, s float64) {
 				continue
 			}
 			t.rotateFrom(a, b, i, j, c, s)
-			x, y, z := &t.data[t.place(a, b, i, i)], &t.data[t.place(a, b, i, j)], &t.data[t.place(a, b, j, j)]
-			*x, *y, *z = cc**x+2*cs**y+ss**z, (cc-ss)**y+cs*(*z-*x), ss**x-2*cs**y+cc**z
+			ii, ij, jj := t.place(a, b, i, i), t.place(a, b, i, j), t.place(a, b, j, j)
+			x, y, z := t.data[ii], t.data[ij], t.data[jj]
+			t.data[ii], t.data[ij], t.data[jj] = cc*x+2*cs*y+ss*z, (cc-ss)*y+cs*(z-x), ss*x-2*cs*y+cc*z
 		}
 		t.mix(&three, t.place(a, i, i, i), t.place(a, i, i, j), t.place(a, i, j, j), t.place(a, j, j, j))
 	}
