@@ -76,7 +76,7 @@ func checkPenalties(c Config) error {
 // penalise gives the model of a fit to p, as c asks, the one by a ridge on its gate, on its experts or on both: that on
 // the gate is chosen first, and holds while that on the experts is. It gives none where rows are in groups.
 func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config) error {
-	best := search.Penalised{Params: p.Shape.Adopt(p.Units.Into(m.Params())), LogLikelihood: m.Fit.LogLikelihood}
+	best := search.Penalised{Params: p.Shape.Adopt(p.Units.Into(m.Params()))}
 	square := search.MeanSquare(best.Params)
 	gate, experts := onGate(c, m), c.ExpertRidge.Asked() && m.Fit.Status != shrunk && square > 0
 	if p.Grouped() || !gate && !experts {
@@ -115,10 +115,10 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 			best = path.Points[path.Chosen]
 			out.ExpertLambda, out.ExpertFolds, out.ExpertPath = best.Lambda, path.Folds, pointsOf(path)
 			out.MeanSquare = square
-		}
-		if path != nil && best.Lambda == 0 {
-			m.Fit.Notes = append(m.Fit.Notes, "no ridge on the experts: of those that were tried none is better for "+
-				"rows that are not fitted")
+			if best.Lambda == 0 {
+				m.Fit.Notes = append(m.Fit.Notes, "no ridge on the experts: of those that were tried none is better "+
+					"for rows that are not fitted")
+			}
 		}
 	}
 	if out.Lambda == 0 && out.ExpertLambda == 0 {

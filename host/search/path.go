@@ -21,8 +21,8 @@ import (
 //
 // over all k branches of a gate, the last of which is 0, with w̄ their mean, summed over the gates of a tree, in the
 // units of the fit: features of unit variance; s² is the mean square of the slopes at the maximum of the likelihood
-// ([MeanSquare]). Intercepts are free, and all parameters are at the maximum
-// together. Where a gate separates rows it is finite under a ridge on it, where the maximum of the likelihood is not.
+// ([MeanSquare]). Intercepts are free, and all parameters are at the maximum together. Where a gate separates rows it
+// is finite under a ridge on it, where the maximum of the likelihood is not.
 type Penalised struct {
 	Lambda        float64 // 0 for no ridge
 	Params        *model.Params
