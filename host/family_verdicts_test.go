@@ -2,13 +2,11 @@ package host
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +15,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/gatedlearning/moe/examples"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
@@ -137,21 +134,22 @@ func (d familyDesign) fit(t *testing.T, x *mat.Dense, y []float64, from *model.P
 // flowers are the two lengths of the sepals and the width of the petals of iris, centred, in units of their standard
 // deviations.
 var flowers = sync.OnceValue(func() (out [150][3]float64) {
-	table, err := csv.NewReader(strings.NewReader(string(examples.Tables()[1].CSV))).ReadAll()
-	if err != nil || table[0][1] != "sepal_length" || len(table) != 151 {
-		panic(fmt.Sprint("iris: ", table[0], err))
+	src, err := dataset.Open("../examples/iris.csv", dataset.Selection{Target: "petal_length",
+		Features: []string{"sepal_length", "sepal_width", "petal_width"}, Decimal: '.'})
+	if err != nil {
+		panic(err)
 	}
-	for j := range 3 {
-		column := make([]float64, 150)
-		for r := range column {
-			if column[r], err = strconv.ParseFloat(table[r+1][j+1], 64); err != nil {
-				panic(err)
+	err = src.Read(context.Background(), func(b *model.Block) error { // one has them all
+		for j := range 3 {
+			mean, sd := stat.MeanStdDev(b.Col(j), nil)
+			for r, v := range b.Col(j) {
+				out[r][j] = (v - mean) / sd
 			}
 		}
-		mean, sd := stat.MeanStdDev(column, nil)
-		for r, v := range column {
-			out[r][j] = (v - mean) / sd
-		}
+		return nil
+	})
+	if err != nil {
+		panic(err)
 	}
 	return out
 })
