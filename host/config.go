@@ -83,6 +83,8 @@ type Config struct {
 	GatePenalty Penalty
 	// ExpertRidge says the same of a ridge on the experts; "" is none.
 	ExpertRidge Penalty
+	// ExpertLasso says the same of a lasso on the experts, under which slopes are 0.
+	ExpertLasso Penalty
 	// Choose is how [FitRange] chooses the number of experts; "" is by BIC.
 	Choose Choice
 	// Start, if given, is one of the starts, in the units of the data.

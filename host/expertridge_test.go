@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -41,12 +42,11 @@ func fewOfMany(seed uint64, n, d int, unit float64) memoryTable {
 	return memoryTable{s, &model.Data{N: n, D: d, Blocks: []model.Block{b}}}
 }
 
-// ridgeRegression solves (XᵀX + ρI)a = Xᵀy, of columns that are centred and over their standard deviations, and σ² = RSS/n,
-// with ρ = 2κσ²/s², s² the mean square of a at κ = 0, by iterating σ². It returns a in the units of the table.
-func ridgeRegression(rows memoryTable, kappa float64) (slopes []float64, sigma float64) {
+// standardised are the columns of a table, centred and over their standard deviations, these, and the centred target.
+func standardised(rows memoryTable) (x *mat.Dense, y, scale []float64) {
 	b, d := rows.data.Blocks[0], rows.data.D
 	n := b.N
-	x, y := mat.NewDense(n, d, nil), slices.Clone(b.Y)
+	x, y, scale = mat.NewDense(n, d, nil), slices.Clone(b.Y), make([]float64, d)
 	centre := func(v []float64) float64 {
 		mean, square := 0.0, 0.0
 		for _, of := range v {
@@ -59,7 +59,6 @@ func ridgeRegression(rows memoryTable, kappa float64) (slopes []float64, sigma f
 		return math.Sqrt(square)
 	}
 	centre(y)
-	scale := make([]float64, d)
 	for j := range d {
 		col := slices.Clone(b.X[j*n : (j+1)*n])
 		scale[j] = centre(col)
@@ -67,27 +66,37 @@ func ridgeRegression(rows memoryTable, kappa float64) (slopes []float64, sigma f
 			x.Set(r, j, v/scale[j])
 		}
 	}
-	solve := func(ridge float64) (*mat.VecDense, float64) {
-		var gram mat.Dense
-		gram.Mul(x.T(), x)
-		for j := range d {
-			gram.Set(j, j, gram.At(j, j)+ridge)
-		}
-		var a, right, left mat.VecDense
-		right.MulVec(x.T(), mat.NewVecDense(n, y))
-		if err := a.SolveVec(&gram, &right); err != nil {
-			panic(err)
-		}
-		left.MulVec(x, &a)
-		left.SubVec(mat.NewVecDense(n, y), &left)
-		return &a, mat.Dot(&left, &left) / float64(n)
-	}
-	a, square := solve(0)
-	mean := mat.Dot(a, a) / float64(d)
-	for range 200 {
-		a, square = solve(2 * kappa * square / mean)
-	}
+	return x, y, scale
+}
+
+// regression solves (XᵀX + ρI)a = Xᵀy and returns RSS/n beside a.
+func regression(x *mat.Dense, y []float64, ridge float64) (*mat.VecDense, float64) {
+	n, d := x.Dims()
+	var gram mat.Dense
+	gram.Mul(x.T(), x)
 	for j := range d {
+		gram.Set(j, j, gram.At(j, j)+ridge)
+	}
+	var a, right, left mat.VecDense
+	right.MulVec(x.T(), mat.NewVecDense(n, y))
+	if err := a.SolveVec(&gram, &right); err != nil {
+		panic(err)
+	}
+	left.MulVec(x, &a)
+	left.SubVec(mat.NewVecDense(n, y), &left)
+	return &a, mat.Dot(&left, &left) / float64(n)
+}
+
+// ridgeRegression is that of standardised columns and σ² = RSS/n, with ρ = 2κσ²/s², s² the mean square of a at κ = 0, by
+// iterating σ². It returns a in the units of the table.
+func ridgeRegression(rows memoryTable, kappa float64) (slopes []float64, sigma float64) {
+	x, y, scale := standardised(rows)
+	a, square := regression(x, y, 0)
+	mean := mat.Dot(a, a) / float64(len(scale))
+	for range 200 {
+		a, square = regression(x, y, 2*kappa*square/mean)
+	}
+	for j := range scale {
 		slopes = append(slopes, a.AtVec(j)/scale[j])
 	}
 	return slopes, math.Sqrt(square)
@@ -157,8 +166,8 @@ func TestExpertRidgeOfNewRows(t *testing.T) {
 	}
 }
 
-// TestExpertRidgeAsked: it goes with families, trees, methods and a ridge on the gate; what has no use for it is refused.
-func TestExpertRidgeAsked(t *testing.T) {
+// TestExpertsPenalised: a ridge or a lasso goes with families, trees, methods and a ridge on the gate; what has no use for it is refused.
+func TestExpertsPenalised(t *testing.T) {
 	act, src, _ := cell{family: identity.Family, k: 2, d: 3, n: 300, sigma: 0.3}.draw(t, 1)
 	counts, err := sample.New(sample.Config{Activation: exponential, K: 2, D: 3, N: 400, Family: "poisson", Design: sample.Random, Seed: 1})
 	if err != nil {
@@ -199,6 +208,43 @@ func TestExpertRidgeAsked(t *testing.T) {
 		}
 	}
 	for _, c := range []Config{
+		{ExpertLasso: "2"}, {ExpertLasso: "2", Method: EM{Starts: 2}}, {ExpertLasso: "2", GatePenalty: "0.5"}, {ExpertLasso: "2", Hierarchy: tree},
+		{ExpertLasso: "2", Family: "poisson"}, {ExpertLasso: "2", Gate: Constant{}}, {ExpertLasso: "2", Noise: PerExpert{}, Errors: []ErrorKind{Robust}},
+	} {
+		m, err := fit(c)
+		if err != nil {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		s := m.Penalised
+		if s == nil || s.ExpertLambda != 2 || s.ExpertPenalty != fitted.Lasso || len(s.Without) != m.K || s.StandardErrors == nil ||
+			!(s.LogLikelihood < m.Fit.LogLikelihood) || (s.Lambda == 0.5) != (c.GatePenalty != "") {
+			t.Errorf("%+v: %+v", c, s)
+			continue
+		}
+		file := filepath.Join(t.TempDir(), "m.json")
+		if err := m.Write(t.Context(), file); err != nil {
+			t.Fatal(err)
+		}
+		if back, err := fitted.Read(file); err != nil || back.Penalised.ExpertPenalty != fitted.Lasso || !reflect.DeepEqual(back.Penalised.Without, s.Without) {
+			t.Errorf("%+v: read back: %v", c, err)
+		}
+		for _, bad := range []func(s *fitted.Penalised){
+			func(s *fitted.Penalised) { s.ExpertPenalty = "bridge" }, func(s *fitted.Penalised) { s.Without = s.Without[1:] },
+			func(s *fitted.Penalised) { s.ExpertPenalty = "" },
+		} {
+			other, of := *m, *s
+			bad(&of)
+			other.Penalised = &of
+			if err := other.Write(t.Context(), file); err == nil {
+				if _, err = fitted.Read(file); err == nil {
+					t.Errorf("a file with %q and %v is read", of.ExpertPenalty, of.Without)
+				}
+			}
+		}
+	}
+	for _, c := range []Config{
+		{ExpertLasso: "0"}, {ExpertLasso: "some"}, {ExpertLasso: AutoPenalty, ExpertRidge: AutoPenalty}, {ExpertLasso: AutoPenalty, Arrangements: true},
+		{ExpertLasso: AutoPenalty, Method: Moments{}}, {ExpertLasso: AutoPenalty, Output: SharedScale},
 		{ExpertRidge: "-1"}, {ExpertRidge: "some"}, {ExpertRidge: AutoPenalty, Arrangements: true},
 		{ExpertRidge: AutoPenalty, Method: Moments{}}, {ExpertRidge: AutoPenalty, Output: SharedScale},
 	} {

@@ -24,6 +24,7 @@ func groupable(c Config) error {
 		{c.Arrangements, "the weighing of arrangements"},
 		{c.GatePenalty.Asked(), "a ridge on the gate"},
 		{c.ExpertRidge.Asked(), "a ridge on the experts"},
+		{c.ExpertLasso.Asked(), "a lasso on the experts"},
 	} {
 		if asked.is {
 			return refuse("%s is not for rows in groups", asked.what)

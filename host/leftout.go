@@ -63,7 +63,7 @@ func leaveOneOut(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg C
 	at.l = loss.NewLikelihood(p.Given, p.G, at.params, p.Shape.Estimated(), p.Threads)
 	loglik := m.Fit.LogLikelihood
 	if s := m.Penalised; s != nil {
-		penaliseBy(at.l, s)
+		penaliseBy(at.l, m)
 		loglik = s.LogLikelihood
 	}
 	c, err := at.covariance(ctx, infer.Observed)

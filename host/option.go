@@ -37,6 +37,7 @@ const (
 	OptArrangements   Option = "arrangements"
 	OptGatePenalty    Option = "gate-penalty"
 	OptExpertRidge    Option = "expert-ridge"
+	OptExpertLasso    Option = "expert-lasso"
 	OptStrict         Option = "strict" // to be judged by a certificate, at a maximum of the joint likelihood
 	OptIntercepts     Option = "intercept"
 	OptConstantGate   Option = "constant gate"
@@ -61,6 +62,7 @@ func Options() []Option {
 		OptSchedule,
 		OptEpochs, OptLambda, OptPenalty, OptRidge,
 		OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptArrangements, OptGatePenalty, OptExpertRidge,
+		OptExpertLasso,
 		OptStrict,
 		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves, OptOutput,
 		OptFamily, OptZeroExpert,
@@ -72,7 +74,7 @@ func Options() []Option {
 var (
 	likelihoodOptions = []Option{
 		OptStart, OptStarts, OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptGatePenalty, OptExpertRidge,
-		OptStrict,
+		OptExpertLasso, OptStrict,
 		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves,
 		OptOutput, OptFamily, OptZeroExpert, OptWeights, OptMaxMemory,
 	}
@@ -115,6 +117,7 @@ func admitted(c Config) error {
 		{OptArrangements, c.Arrangements},
 		{OptGatePenalty, c.GatePenalty != ""},
 		{OptExpertRidge, c.ExpertRidge != ""},
+		{OptExpertLasso, c.ExpertLasso != ""},
 		{OptIntercepts, c.Intercepts != NoIntercepts},
 		{OptConstantGate, !softmax},
 		{OptGateFeatures, gate.Features != nil},

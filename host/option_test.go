@@ -72,6 +72,7 @@ var asks = []struct {
 	{OptArrangements, "Arrangements", func(r *trial) { r.cfg.Arrangements = true }},
 	{OptGatePenalty, "GatePenalty", func(r *trial) { r.cfg.GatePenalty = "0.1" }},
 	{OptExpertRidge, "ExpertRidge", func(r *trial) { r.cfg.ExpertRidge = "0.1" }},
+	{OptExpertLasso, "ExpertLasso", func(r *trial) { r.cfg.ExpertLasso = "0.1" }},
 	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = BothIntercepts }},
 	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = ExpertIntercepts }},
 	{OptIntercepts, "Intercepts", func(r *trial) { r.cfg.Intercepts = GateIntercepts }},

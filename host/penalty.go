@@ -3,7 +3,9 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/gatedlearning/moe/host/fitted"
@@ -14,10 +16,10 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 )
 
-// Penalty says whether the model of a fit comes with that of a ridge on the gate, or on the experts, beside it, by
-// which new rows are predicted (fitted.Penalised): [NoPenalty] is without, [AutoPenalty] with one that the rows choose;
-// else it is the ridge itself, a number above 0. "" is on the gate AutoPenalty where a gate separates rows, and
-// NoPenalty elsewhere.
+// Penalty says whether the model of a fit comes with that of a ridge on the gate, or a ridge or a lasso on the experts,
+// beside it, by which new rows are predicted (fitted.Penalised): [NoPenalty] is without, [AutoPenalty] with one that
+// the rows choose; else it is the penalty itself, a number above 0. "" is on the gate AutoPenalty where a gate
+// separates rows, and NoPenalty elsewhere.
 type Penalty string
 
 // What a [Penalty] may be beside a number.
@@ -26,7 +28,7 @@ const (
 	AutoPenalty Penalty = "auto"
 )
 
-// value is the ridge, 0 where the rows choose it.
+// value is the penalty, 0 where the rows choose it.
 func (g Penalty) value() (float64, error) {
 	if g == "" || g == NoPenalty || g == AutoPenalty {
 		return 0, nil
@@ -65,20 +67,37 @@ func checkPenalties(c Config) error {
 	switch {
 	case c.GatePenalty.Asked() && constant:
 		return refuse("gate penalty %s: a constant gate has no coefficients", c.GatePenalty)
-	case (c.GatePenalty.Asked() || c.ExpertRidge.Asked()) && c.Arrangements:
-		return refuse("a ridge on the gate or the experts: predictions are by it, or over the arrangements")
-	case c.ExpertRidge.Asked() && (c.Tied != nil || c.Output != ""):
-		return refuse("a ridge on the experts does not know shared coefficients, nor means c + s·g")
+	case (c.GatePenalty.Asked() || onExperts(c).Asked()) && c.Arrangements:
+		return refuse("a penalty on the gate or the experts: predictions are by it, or over the arrangements")
+	case c.ExpertRidge.Asked() && c.ExpertLasso.Asked():
+		return refuse("the experts have a ridge or a lasso, not both")
+	case onExperts(c).Asked() && (c.Tied != nil || c.Output != ""):
+		return refuse("a %s on the experts does not know shared coefficients, nor means c + s·g", penaltyName(c))
 	}
-	return firstError(c.GatePenalty.Check(), c.ExpertRidge.Check())
+	return firstError(c.GatePenalty.Check(), c.ExpertRidge.Check(), c.ExpertLasso.Check())
 }
 
-// penalise gives the model of a fit to p, as c asks, the one by a ridge on its gate, on its experts or on both: that on
-// the gate is chosen first, and holds while that on the experts is. It gives none where rows are in groups.
+// onExperts is the penalty on them, and penaltyName which that is.
+func onExperts(c Config) Penalty {
+	if c.ExpertLasso.Asked() {
+		return c.ExpertLasso
+	}
+	return c.ExpertRidge
+}
+
+func penaltyName(c Config) string {
+	if c.ExpertLasso.Asked() {
+		return fitted.Lasso
+	}
+	return "ridge"
+}
+
+// penalise gives the model of a fit to p, as c asks, the one by a penalty on its gate, on its experts or on both: that
+// on the gate is chosen first, and holds while that on the experts is. It gives none where rows are in groups.
 func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config) error {
 	best := search.Penalised{Params: p.Shape.Adopt(p.Units.Into(m.Params()))}
 	square := search.MeanSquare(best.Params)
-	gate, experts := onGate(c, m), c.ExpertRidge.Asked() && m.Fit.Status != shrunk && square > 0
+	gate, experts := onGate(c, m), onExperts(c).Asked() && m.Fit.Status != shrunk && square > 0
 	if p.Grouped() || !gate && !experts {
 		return nil
 	}
@@ -101,24 +120,35 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 		}
 	}
 	if experts {
-		given, err := c.ExpertRidge.value()
+		given, err := onExperts(c).value()
 		if err != nil {
 			return err
 		}
-		path, err := search.PenaliseExperts(ctx, p, best.Params, out.Lambda, square, given)
+		var path *search.PenaltyPath
+		if c.ExpertLasso.Asked() {
+			_, sets := together(m)
+			path, err = search.LassoExperts(ctx, p, best.Params, sets, out.Lambda, square, given)
+			out.ExpertPenalty = fitted.Lasso
+		} else {
+			path, err = search.PenaliseExperts(ctx, p, best.Params, out.Lambda, square, given)
+		}
 		switch {
 		case err != nil:
 			return err
 		case path == nil:
-			m.Fit.Notes = append(m.Fit.Notes, "no ridge on the experts: one shrinks onto a few rows on the way to it")
+			m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("no %s on the experts: one shrinks onto a few rows on the "+
+				"way to it, or has too many coefficients for it", penaltyName(c)))
 		default:
 			best = path.Points[path.Chosen]
 			out.ExpertLambda, out.ExpertFolds, out.ExpertPath = best.Lambda, path.Folds, pointsOf(path)
 			out.MeanSquare = square
 			if best.Lambda == 0 {
-				m.Fit.Notes = append(m.Fit.Notes, "no ridge on the experts: of those that were tried none is better "+
-					"for rows that are not fitted")
+				m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("no %s on the experts: of those that were tried none is "+
+					"better for rows that are not fitted", penaltyName(c)))
 			}
+		}
+		if out.ExpertLambda == 0 {
+			out.ExpertPenalty = ""
 		}
 	}
 	if out.Lambda == 0 && out.ExpertLambda == 0 {
@@ -129,7 +159,7 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 }
 
 // pointsOf is how a file has those of a path.
-func pointsOf(path *search.RidgePath) (out []fitted.PenalisedPoint) {
+func pointsOf(path *search.PenaltyPath) (out []fitted.PenalisedPoint) {
 	for _, at := range path.Points {
 		point := fitted.PenalisedPoint{Lambda: at.Lambda, LogLikelihood: at.LogLikelihood, Converged: at.Converged}
 		if held := at.HeldOut; !math.IsNaN(held) && !math.IsInf(held, 0) {
@@ -144,6 +174,9 @@ func pointsOf(path *search.RidgePath) (out []fitted.PenalisedPoint) {
 func bePenalised(ctx context.Context, p *problem.Problem, m *fitted.Model, out *fitted.Penalised, at *model.Params,
 	c Config) (err error) {
 	out.SetParams(p.Units.OutOf(at))
+	if out.ExpertPenalty == fitted.Lasso {
+		out.Without = withoutSets(m, p, at)
+	}
 	l := loss.NewLikelihood(p.Given, p.G, at, p.Shape.Estimated(), p.Threads)
 	if out.Proportions, err = l.Proportions(ctx, at); err != nil {
 		return err
@@ -157,18 +190,56 @@ func bePenalised(ctx context.Context, p *problem.Problem, m *fitted.Model, out *
 	return penalisedErrors(ctx, m, p, at, c)
 }
 
-// penaliseBy puts the ridges of s on l.
-func penaliseBy(l *loss.Likelihood, s *fitted.Penalised) {
+// penaliseBy puts the penalties of m's model for new rows on l.
+func penaliseBy(l *loss.Likelihood, m *fitted.Model) {
+	s := m.Penalised
 	l.PenaliseGate(2 * s.Lambda)
-	if s.ExpertLambda > 0 {
+	switch {
+	case s.ExpertPenalty == fitted.Lasso:
+		_, sets := together(m)
+		l.PenaliseNorms(loss.Times(l.ExpertNorms(sets), s.ExpertLambda/math.Sqrt(s.MeanSquare)))
+	case s.ExpertLambda > 0:
 		l.PenaliseExperts(2 * s.ExpertLambda / s.MeanSquare)
 	}
+}
+
+// together are the sets of m's features whose slopes a lasso takes together, and their names: the levels of a factor,
+// and each other feature alone.
+func together(m *fitted.Model) (names []string, sets [][]int) {
+	if m.Design != nil {
+		return m.Design.Sets()
+	}
+	for j, name := range m.Features {
+		names, sets = append(names, name), append(sets, []int{j})
+	}
+	return names, sets
+}
+
+// withoutSets names, of each expert of q in the order of m's, the sets of features whose slopes are 0.
+func withoutSets(m *fitted.Model, p *problem.Problem, q *model.Params) [][]string {
+	names, sets := together(m)
+	columns, _ := p.Shape.Estimated().Columns(q)
+	out := make([][]string, q.K)
+	for i := range out {
+		out[i] = []string{}
+		for s, set := range sets {
+			size, sees := 0.0, false
+			for _, j := range set {
+				size = max(size, math.Abs(q.Regressor(i)[j]))
+				sees = sees || slices.Contains(columns, j)
+			}
+			if sees && size == 0 {
+				out[i] = append(out[i], names[s])
+			}
+		}
+	}
+	return out
 }
 
 // penalisedErrors adds the standard errors and the covariance of the penalised model, or a note why there are none.
 func penalisedErrors(ctx context.Context, m *fitted.Model, p *problem.Problem, params *model.Params, c Config) error {
 	at := &optimum{p: p, params: params, l: loss.NewLikelihood(p.Given, p.G, params, p.Shape.Estimated(), p.Threads)}
-	penaliseBy(at.l, m.Penalised)
+	penaliseBy(at.l, m)
 	kind := at.kind(c)
 	covariance, err := at.covariance(ctx, kind)
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {

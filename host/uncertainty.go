@@ -147,11 +147,12 @@ func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covar
 }
 
 // errors are the standard errors of a covariance, NaN for coefficients of the gate without a finite
-// optimum.
+// optimum, and for slopes that a lasso has brought to 0.
 func (o *optimum) errors(c *infer.Covariance) *model.Params {
 	se, ends := c.Errors(o.params), o.shownEnds()
-	for _, q := range o.l.Parameters() {
-		if infinite(o.groups, q) || ends.Moves(q) {
+	zero := o.l.AtZero(o.l.Theta(o.params))
+	for i, q := range o.l.Parameters() {
+		if infinite(o.groups, q) || ends.Moves(q) || zero[i] {
 			*q.In(se) = math.NaN()
 		}
 	}

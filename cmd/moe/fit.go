@@ -50,8 +50,7 @@ func newFitCmd() *cobra.Command {
 or - for standard input. It prints what was fitted and how well, whether there may be a better optimum, and whether the
 model describes the data; moe explain MODEL says the rest. The exit code is 1, and the model written, if the fit did not
 converge, its optimum is suspect or not judged, with --strict the model. See moe help methods, formulas, trees.`,
-		Example: `  moe fit data.csv -o model.json
-  moe fit data.csv --activation relu --k 2 -o model.json --report fit.html
+		Example: `  moe fit data.csv --activation relu --k 2 -o model.json --report fit.html
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 1:4 -o model.json
   zcat trial.csv.gz | moe fit - --missing drop --k 2 --intercept --json`,
 		Args: dataArg(cobra.MaximumNArgs(1)),
@@ -81,6 +80,8 @@ converge, its optimum is suspect or not judged, with --strict the model. See moe
 			"(default auto where a gate separates rows, else none)")
 	flags.StringVar(&f.expertRidge, "expert-ridge", "",
 		"ridge on the experts of the model for new rows: none, auto or a `VALUE` (default none)")
+	flags.StringVar(&f.expertLasso, "expert-lasso", "",
+		"lasso on the experts, under which slopes are 0, likewise: none, auto or a `VALUE` (default none)")
 	flags.StringVar(&f.choose, "choose", string(host.ByBIC),
 		"how a range of --k is chosen from: bic, icl, set, the least k the data leave, or heldout: crossvalidation")
 	flags.BoolVar(&f.hac, "hac", false,

@@ -39,6 +39,7 @@ type described struct {
 	// of the model for new rows
 	gatePenalty string
 	expertRidge string
+	expertLasso string
 	choose      string
 	noise       string
 	output      string
@@ -100,6 +101,10 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	},
 	"expert-ridge": func(d *described, s *spec.Fit) error {
 		s.ExpertRidge = host.Penalty(d.expertRidge)
+		return nil
+	},
+	"expert-lasso": func(d *described, s *spec.Fit) error {
+		s.ExpertLasso = host.Penalty(d.expertLasso)
 		return nil
 	},
 	"start": func(d *described, s *spec.Fit) error { s.Start = d.flag.Start; return nil },

@@ -10,13 +10,19 @@ import (
 // KindPenalised is the kind of standard errors by the inverse of the information of a penalised likelihood.
 const KindPenalised = "penalised"
 
-// Penalised is the model at a maximum of the log-likelihood less a ridge on the gate and one on the experts,
+// Lasso is the penalty on the experts that is no ridge.
+const Lasso = "lasso"
+
+// Penalised is the model at a maximum of the log-likelihood less a ridge on the gate and a penalty on the experts, a
+// ridge or a lasso,
 //
 //	ℓ − λ·Σ_ij (w_ij − w̄_j)² − κ·Σ_ij a_ij²/s²
+//	ℓ − λ·Σ_ij (w_ij − w̄_j)² − κ·Σ_ig √m_g·‖a_ig‖/s
 //
 // over all branches i of a gate, the last of which is 0, with w̄ their mean, and over the experts i, features in units
-// of their standard deviations; s² is the mean square of the slopes a_ij at the maximum of ℓ. It is the model for rows
-// that were not fitted, where a gate separates rows and the likelihood has no maximum, or where a ridge was given or
+// of their standard deviations; s² is the mean square of the slopes a_ij at the maximum of ℓ, and a_ig are those of m_g
+// features, the levels of a factor together. It is the model for rows
+// that were not fitted, where a gate separates rows and the likelihood has no maximum, or where a penalty was given or
 // chosen. What stands beside it in the file is the likelihood's.
 type Penalised struct {
 	Lambda        float64 `json:"lambda"`          // 0 where there is none on the gate
@@ -24,11 +30,14 @@ type Penalised struct {
 	LogLikelihood float64 `json:"log_likelihood"`  // ℓ, without the ridge
 	// Path is the ridges that were compared, ascending; the last is Lambda where it was given.
 	Path []PenalisedPoint `json:"path"`
-	// The same of the ridge on the experts, κ; absent where there is none.
-	ExpertLambda float64          `json:"expert_lambda,omitempty"`
-	ExpertFolds  int              `json:"expert_folds,omitempty"`
-	ExpertPath   []PenalisedPoint `json:"expert_path,omitempty"`
-	MeanSquare   float64          `json:"mean_square,omitempty"` // s²
+	// The same of the penalty on the experts, κ; absent where there is none.
+	ExpertPenalty string           `json:"expert_penalty,omitempty"` // lasso; absent: a ridge
+	ExpertLambda  float64          `json:"expert_lambda,omitempty"`
+	ExpertFolds   int              `json:"expert_folds,omitempty"`
+	ExpertPath    []PenalisedPoint `json:"expert_path,omitempty"`
+	MeanSquare    float64          `json:"mean_square,omitempty"` // s²
+	// Without names what each expert is without under a lasso: the features, and the factors, whose slopes are 0.
+	Without [][]string `json:"without,omitempty"`
 
 	Regressors          [][]float64  `json:"regressors"`
 	Gating              [][]float64  `json:"gating"`
@@ -126,6 +135,11 @@ func (s *Penalised) validate(m *Model) error {
 		s.Covariance.validate(),
 	); err != nil {
 		return err
+	}
+	if s.ExpertPenalty != "" && s.ExpertPenalty != Lasso ||
+		(s.Without != nil) != (s.ExpertPenalty == Lasso) || s.Without != nil && len(s.Without) != m.K {
+		return fmt.Errorf("penalised.expert_penalty = %q with %d lists of what experts are without, want %q with one "+
+			"of each expert, or neither", s.ExpertPenalty, len(s.Without), Lasso)
 	}
 	if (s.RegressorIntercepts == nil) != (m.RegressorIntercepts == nil) ||
 		(s.GatingIntercepts == nil) != (m.GatingIntercepts == nil) ||

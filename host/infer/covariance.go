@@ -102,9 +102,9 @@ func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kin
 
 // EstimateGiven is [Estimate] of the parameters that are not held, given those that are:
 // where a gate separates rows its coefficients have no finite optimum, and the
-// likelihood tends to one without them. Where l has a ridge on its gate p is the maximum of the penalised likelihood,
-// whose information it is that is inverted. Beside directions that are given it is of what does not move along them:
-// the parameters that do have no covariance.
+// likelihood tends to one without them. Where l is penalised p is the maximum of the penalised likelihood,
+// whose information it is that is inverted, without the slopes that a lasso has brought to 0. Beside directions that
+// are given it is of what does not move along them: the parameters that do have no covariance.
 func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64,
 	held func(loss.Parameter) bool, ends *Endless) (*Covariance, error) {
 	n := l.Dim()
@@ -121,8 +121,9 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	l.AddPenalty(h, score, l.Theta(p))
 	var left []int
 	var parameters []loss.Parameter
+	zero := l.AtZero(l.Theta(p))
 	for i, q := range l.Parameters() {
-		if !held(q) {
+		if !held(q) && !zero[i] {
 			left, parameters = append(left, i), append(parameters, q)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// Effective returns tr(H⁻¹M) at a maximum p of l, with H the observed information, the ridge of l in it, and M the
+// Effective returns tr(H⁻¹M) at a maximum p of l, with H the observed information, the penalties of l in it, and M the
 // sum of the rows' score outer products: by how much the log-likelihood of as many other rows is lower in the mean
 // (Takeuchi 1976). Where the model is right and there is no ridge it is the number of parameters. Errors are those of
 // [Estimate].
@@ -30,9 +30,12 @@ func Effective(ctx context.Context, l *loss.Likelihood, p *model.Params, kinks [
 	if err := l.ScoreProducts(ctx, m, p); err != nil {
 		return 0, err
 	}
-	trace := 0.0
+	trace, zero := 0.0, l.AtZero(l.Theta(p))
 	for i := range n {
 		for j := range n {
+			if zero[i] || zero[j] { // a lasso holds it
+				continue
+			}
 			trace += v.At(i, j) * m.At(i, j)
 		}
 	}

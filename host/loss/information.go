@@ -48,6 +48,7 @@ func (l *Likelihood) hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 	l.missing(h, 1/l.n)
 	l.boundHessian(h)
 	l.penaliseHessian(h, 1/l.n, 0)
+	l.normsHessian(h, theta, 1/l.n)
 	l.holdHessian(h, grad, theta)
 	l.tie(grad)
 	l.tieHessian(h)

@@ -119,7 +119,7 @@ func (l *Likelihood) over(o *layout, rows model.Rows, weight float64) *Likelihoo
 	}
 }
 
-// Without returns the likelihood of all rows but one, of the same parameters under the same ridge.
+// Without returns the likelihood of all rows but one, of the same parameters under the same penalties.
 func (l *Likelihood) Without(row int) (*Likelihood, error) {
 	rows, weight, err := model.Without(l.rows, row)
 	if err != nil {
@@ -127,7 +127,7 @@ func (l *Likelihood) Without(row int) (*Likelihood, error) {
 	}
 	o := *l.layout
 	out := l.over(&o, rows, l.n-weight)
-	out.tau, out.tauExperts = l.tau, l.tauExperts
+	out.tau, out.tauExperts, out.norms = l.tau, l.tauExperts, l.norms
 	return out, nil
 }
 
@@ -353,6 +353,7 @@ func (l *Likelihood) GateInformation(ctx context.Context, h *mat.SymDense, p *mo
 // at most half a step, and one Newton step of the weighted multinomial logistic
 // regression for the gating. dst may not be θ.
 func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
+	l.noNorms()
 	theta = l.tied(l.within(theta))
 	copy(dst, theta)
 	gate := l.gating(dst)

@@ -12,6 +12,7 @@ type ridges struct {
 	n          float64       // rows, or the sum of their weights
 	tau        float64       // of the gate; 0: no ridge
 	tauExperts float64       // of the experts; likewise
+	norms      []Norm        // a lasso on them; nil: none
 	held       gateCurvature // of the gate's M-step, with the ridge
 	reuse      bool          // of held
 	score      []float64     // room for that of the gate, and the places of a feature in it, see penalised
@@ -50,7 +51,7 @@ func (l *ridges) PenaliseExperts(tau float64) {
 // Ridge says whether there is one on the gate.
 func (l *ridges) Ridge() bool { return l.tau > 0 }
 
-// Penalty returns (τ/2)·Σ_i ‖w_i − w̄‖² at θ, and likewise of the experts: what the ridges take off the total
+// Penalty returns (τ/2)·Σ_i ‖w_i − w̄‖² at θ, and likewise of the experts, with the norms: what is taken off the total
 // log-likelihood. It writes the gradient to grad if that is not nil.
 func (l *ridges) Penalty(grad, theta []float64) float64 {
 	if grad != nil {
@@ -59,7 +60,7 @@ func (l *ridges) Penalty(grad, theta []float64) float64 {
 	}
 	squares := 0.0
 	l.eachSlope(func(at int) { squares += theta[at] * theta[at] })
-	return l.gatePenalty(theta) + l.tauExperts/2*squares
+	return l.gatePenalty(theta) + l.tauExperts/2*squares + l.normsPenalty(theta)
 }
 
 func (l *ridges) gatePenalty(theta []float64) float64 {
@@ -86,6 +87,7 @@ func (l *ridges) objective(loglik float64, theta []float64) float64 {
 // penaliseGradient adds scale times the gradient of the penalty at θ to dst.
 func (l *ridges) penaliseGradient(dst, theta []float64, scale float64) {
 	l.eachSlope(func(at int) { dst[at] += scale * l.tauExperts * theta[at] })
+	l.normsGradient(dst, theta, scale)
 	if l.tau == 0 {
 		return
 	}
@@ -126,6 +128,7 @@ func (l *ridges) penaliseHessian(h *mat.SymDense, scale float64, from int) {
 // score: both are then those of the log-likelihood less the penalty.
 func (l *ridges) AddPenalty(h *mat.SymDense, score, theta []float64) {
 	l.penaliseHessian(h, 1, 0)
+	l.normsHessian(h, theta, 1)
 	l.penaliseGradient(score, theta, -1)
 }
 

@@ -235,6 +235,7 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 	if l.outputs > 0 {
 		panic("loss: HessianTimes of experts with outputs")
 	}
+	l.noNorms()
 	if l.along == nil {
 		l.along = newDirection(l.layout, l.base)
 	}

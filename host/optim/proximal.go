@@ -38,11 +38,11 @@ func Proximal(ctx context.Context, c Curved, groups []Group, x0 []float64, set S
 	r.step(at.x, at.value)
 	damping := 0.0
 	for r.Iterations < set.Iterations {
-		next, promised, used := at.proximalStep(groups, damping)
+		next, promised, used, held := at.proximalStep(groups, damping)
 		if next == nil {
 			return r.end(Stalled, nil)
 		}
-		last := promised < set.Tolerance && used <= 1e-6
+		last := promised*(1+held) < set.Tolerance && used <= 1e-6
 		r.Iterations++
 		copy(trial.x, next)
 		project(c, trial.x)
@@ -51,7 +51,7 @@ func Proximal(ctx context.Context, c Curved, groups []Group, x0 []float64, set S
 		}
 		gain := at.value - trial.value - norms(groups, trial.x)
 		switch {
-		case last && gain >= -rounding*math.Abs(at.value):
+		case last && gain >= -lastRounding*math.Abs(at.value):
 			r.step(trial.x, at.value-gain)
 			return r.end(Converged, nil)
 		case last || !(gain > 0) && promised <= max(set.Slack, rounding*math.Abs(at.value)):
@@ -118,35 +118,51 @@ func norms(groups []Group, x []float64) (sum float64) {
 	return sum
 }
 
-// proximalStep minimises the model, with a damping that makes it convex, and returns where, the fall that it promises
-// and the damping; nil if there is none.
-func (q *quadratic) proximalStep(groups []Group, damping float64) (next []float64, promised, used float64) {
+// proximalStep minimises the model, with a damping that makes it convex, and returns where, the fall that it promises,
+// the damping, and what that of the groups at 0 is more: where these are the likelihood need not be convex along them,
+// and that of all others slows nobody down if it has none. It returns nil if there is none.
+func (q *quadratic) proximalStep(groups []Group, damping float64) (next []float64, promised, used, held float64) {
 	n := len(q.x)
-	scale, h := q.scales(), mat.NewSymDense(n, nil)
-	for ; damping < 1e9; damping = max(10*damping, 1e-3) {
-		var chol mat.Cholesky
-		for i, s := range scale {
-			for j := i; j < n; j++ {
-				h.SetSym(i, j, s*q.h.At(i, j)*scale[j])
-			}
-			h.SetSym(i, i, h.At(i, i)+damping)
+	scale, zero := q.scales(), make([]bool, n)
+	for _, g := range groups {
+		for _, at := range g.At {
+			zero[at] = g.norm(q.x) == 0
 		}
-		if !chol.Factorize(h) || chol.Cond() > 1e14 {
-			continue
-		}
-		for i, s := range scale {
-			for j := i; j < n; j++ {
-				h.SetSym(i, j, h.At(i, j)/s/scale[j])
-			}
-		}
-		next = minimiseNorms(h, q.grad, q.x, groups)
-		step := mat.NewVecDense(n, nil)
-		floats.SubTo(step.RawVector().Data, next, q.x)
-		promised = norms(groups, q.x) - norms(groups, next) - floats.Dot(q.grad, step.RawVector().Data) -
-			mat.Inner(step, h, step)/2
-		return next, promised, damping
 	}
-	return nil, 0, 0
+	h, scaled := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
+	for i, s := range scale {
+		for j := i; j < n; j++ {
+			scaled.SetSym(i, j, s*q.h.At(i, j)*scale[j])
+		}
+	}
+	for ; damping < 1e9; damping = max(10*damping, 1e-3) {
+		for _, held := range []float64{0, 1, 10, 100, 1000} {
+			h.CopySym(scaled)
+			for i := range n {
+				v := scaled.At(i, i) + damping
+				if zero[i] {
+					v += held
+				}
+				h.SetSym(i, i, v)
+			}
+			var chol mat.Cholesky
+			if !chol.Factorize(h) || chol.Cond() > 1e14 {
+				continue
+			}
+			for i, s := range scale {
+				for j := i; j < n; j++ {
+					h.SetSym(i, j, h.At(i, j)/s/scale[j])
+				}
+			}
+			next = minimiseNorms(h, q.grad, q.x, groups)
+			step := mat.NewVecDense(n, nil)
+			floats.SubTo(step.RawVector().Data, next, q.x)
+			promised = norms(groups, q.x) - norms(groups, next) - floats.Dot(q.grad, step.RawVector().Data) -
+				mat.Inner(step, h, step)/2
+			return next, promised, damping, held
+		}
+	}
+	return nil, 0, 0, 0
 }
 
 // minimiseNorms returns the minimum over z of gᵀ(z − x) + (z − x)ᵀh(z − x)/2 + Σ w‖z_g‖, h positive definite. The

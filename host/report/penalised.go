@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
 )
@@ -13,7 +15,10 @@ func penalised(m *fitted.Model) string {
 	if s == nil {
 		return ""
 	}
-	gate, experts := ridge(s.Lambda, s.Folds, s.Path), ridge(s.ExpertLambda, s.ExpertFolds, s.ExpertPath)
+	gate, experts := strength(s.Lambda, s.Folds, s.Path), strength(s.ExpertLambda, s.ExpertFolds, s.ExpertPath)
+	if s.ExpertPenalty == fitted.Lasso {
+		experts = "by a lasso, " + experts
+	}
 	what := "Gate: penalised, " + gate
 	switch {
 	case gate == "":
@@ -21,13 +26,31 @@ func penalised(m *fitted.Model) string {
 	case experts != "":
 		what += "; experts: penalised, " + experts
 	}
-	return fmt.Sprintf("%s; log-likelihood %s, %s below the maximum. Coefficients, intervals and predictions are by "+
+	return fmt.Sprintf("%s; log-likelihood %s, %s below the maximum.%s Coefficients, intervals and predictions are by "+
 		"it; log-likelihood, BIC and AIC above are of the maximum.", what, Likelihood(s.LogLikelihood),
-		Likelihood(m.Fit.LogLikelihood-s.LogLikelihood))
+		Likelihood(m.Fit.LogLikelihood-s.LogLikelihood), without(s))
 }
 
-// ridge says how strong one is and what chose it; "" where there is none.
-func ridge(lambda float64, folds int, path []fitted.PenalisedPoint) string {
+// without says what experts a lasso has left without what; "" where there is none, or none is without anything.
+func without(s *fitted.Penalised) string {
+	const most = 8 // names
+	var of []string
+	for i, names := range s.Without {
+		if more := len(names) - most; more > 1 {
+			names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", more))
+		}
+		if len(names) > 0 {
+			of = append(of, fmt.Sprintf("%d without %s", i+1, shownNames(names)))
+		}
+	}
+	if of == nil {
+		return ""
+	}
+	return " The lasso leaves expert " + strings.Join(of, ", expert ") + "."
+}
+
+// strength says how strong a penalty is and what chose it; "" where there is none.
+func strength(lambda float64, folds int, path []fitted.PenalisedPoint) string {
 	by := "given"
 	switch {
 	case lambda == 0:
@@ -40,7 +63,7 @@ func ridge(lambda float64, folds int, path []fitted.PenalisedPoint) string {
 	return fmt.Sprintf("lambda %.3g, %s", lambda, by)
 }
 
-// penaltyPath is the table of the ridges that were compared; nil where there were none.
+// penaltyPath is the table of the penalties that were compared; nil where there were none.
 func penaltyPath(m *fitted.Model) [][]string {
 	if m.Penalised == nil {
 		return nil
@@ -63,11 +86,15 @@ func penaltyPath(m *fitted.Model) [][]string {
 		}
 	}
 	add("Penalised gate", m.Penalised.Path, m.Penalised.Lambda)
-	add("Penalised experts", m.Penalised.ExpertPath, m.Penalised.ExpertLambda)
+	experts := "Penalised experts"
+	if m.Penalised.ExpertPenalty == fitted.Lasso {
+		experts = "Experts by a lasso"
+	}
+	add(experts, m.Penalised.ExpertPath, m.Penalised.ExpertLambda)
 	return table
 }
 
-// PenalisedPart is what the ridges of s are on: the gate, the experts, or both.
+// PenalisedPart is what the penalties of s are on: the gate, the experts, or both.
 func PenalisedPart(s *fitted.Penalised) string {
 	switch {
 	case s.ExpertLambda == 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 )
 
@@ -51,13 +52,40 @@ type multiplier interface {
 	Products() bool
 }
 
+// sparse is a likelihood whose slopes a lasso brings to 0.
+type sparse interface {
+	Norms() []loss.Norm
+	PenaliseNorms(norms []loss.Norm)
+}
+
+// climbSparse takes θ to a local maximum of the likelihood less a lasso; handled says whether there is one.
+func climbSparse(ctx context.Context, l Climber, theta []float64,
+	stop func(iteration int, value float64) bool) (r *optim.Result, handled bool, err error) {
+	s, ok := l.(sparse)
+	if !ok || s.Norms() == nil {
+		return nil, false, nil
+	}
+	norms := s.Norms()
+	s.PenaliseNorms(nil)
+	defer s.PenaliseNorms(norms)
+	var groups []optim.Group
+	for _, n := range norms {
+		groups = append(groups, optim.Group{At: n.At, Weight: n.Weight / l.Rows()})
+	}
+	r, err = optim.Proximal(ctx, l, groups, theta, optim.Settings{Iterations: 200, Slack: slack / l.Rows(), Stop: stop})
+	return r, true, err
+}
+
 // Climb takes θ to a local maximum of the likelihood: EM until it crawls, then
 // Newton, which ends the last mile in a few steps; again where Newton was called
 // too early. Problems too large for a Hessian take truncated Newton, and L-BFGS where g
 // has kinks or there are no products with a Hessian either. A stop that is not
-// nil may end it after any iteration.
+// nil may end it after any iteration. A lasso takes steps of its own.
 func Climb(ctx context.Context, l Climber, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {
+	if r, handled, err := climbSparse(ctx, l, theta, stop); handled {
+		return r, err
+	}
 	return climbBy(ctx, l, theta, stop, optim.EM)
 }
 
@@ -88,6 +116,9 @@ const nearRows = 20
 // climbNear is [Climb] from a θ next to the maximum: it begins with Newton's method.
 func climbNear(ctx context.Context, l Climber, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {
+	if r, handled, err := climbSparse(ctx, l, theta, stop); handled {
+		return r, err
+	}
 	if !l.Dense() {
 		return approach(ctx, l, theta, stop)
 	}

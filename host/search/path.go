@@ -15,16 +15,17 @@ import (
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
-// Penalised is a maximum of the log-likelihood less a ridge on the gate or on the experts,
+// Penalised is a maximum of the log-likelihood less a ridge on the gate, or a ridge or a lasso on the experts,
 //
-//	ℓ(θ) − λ·Σ_ij (w_ij − w̄_j)²    or    ℓ(θ) − λ·Σ_ij a_ij²/s²
+//	ℓ(θ) − λ·Σ_ij (w_ij − w̄_j)²,    ℓ(θ) − λ·Σ_ij a_ij²/s²    or    ℓ(θ) − λ·Σ_ig √m_g·‖a_ig‖/s
 //
 // over all k branches of a gate, the last of which is 0, with w̄ their mean, summed over the gates of a tree, in the
 // units of the fit: features of unit variance; s² is the mean square of the slopes at the maximum of the likelihood
-// ([MeanSquare]). Intercepts are free, and all parameters are at the maximum together. Where a gate separates rows it
+// ([MeanSquare]), and a_ig are those of expert i of the m_g columns of one thing, a factor's levels together.
+// Intercepts are free, and all parameters are at the maximum together. Where a gate separates rows it
 // is finite under a ridge on it, where the maximum of the likelihood is not.
 type Penalised struct {
-	Lambda        float64 // 0 for no ridge
+	Lambda        float64 // 0 for none
 	Params        *model.Params
 	LogLikelihood float64 // ℓ alone, of all rows
 	Converged     bool
@@ -32,18 +33,19 @@ type Penalised struct {
 	HeldOut float64
 }
 
-// RidgePath is the maxima over ridges, ascending, with the place of the one that is to be taken.
-type RidgePath struct {
+// PenaltyPath is the maxima over penalties, ascending, with the place of the one that is to be taken.
+type PenaltyPath struct {
 	Points []Penalised
 	Chosen int
-	Folds  int // of the crossvalidation that chose; 0: the ridge was given, or there are too many rows for folds
+	Folds  int // of the crossvalidation that chose; 0: it was given, or there are too many rows for folds
 }
 
-// GateLambdas are the ridges on a gate among which one is chosen, and ExpertLambdas those on experts, where none is one
-// of them.
+// GateLambdas are the ridges on a gate among which one is chosen, ExpertLambdas those on experts, and LassoLambdas the
+// lassos, where none is one of them.
 var (
 	GateLambdas   = []float64{1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10}
 	ExpertLambdas = []float64{0, 1e-2, 1e-1, 3e-1, 1, 3, 10, 30, 100, 1000}
+	LassoLambdas  = []float64{0, .1, .2, .5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 )
 
 const (
@@ -52,13 +54,13 @@ const (
 	hardestStart = 200
 	// gateFolds are the folds of the crossvalidation, and mostFolded rows times parameters up to which there is one.
 	gateFolds, mostFolded = 10, 2_000_000
-	// leastGain is how much more likely the rows that are left out must be under a ridge than under none, where none is
-	// one of the ridges: less is chance.
+	// leastGain is how much more likely the rows that are left out must be under a penalty than under none, where none
+	// is one of them: less is chance.
 	leastGain = 1
 )
 
-// ridge puts one of so much on a likelihood.
-type ridge func(l *loss.Likelihood, lambda float64)
+// penalty puts one of so much on a likelihood.
+type penalty func(l *loss.Likelihood, lambda float64)
 
 // PenaliseGate follows the maxima of the likelihood with a ridge on the gate from a maximum of the likelihood, or from
 // where a gate separates, over GateLambdas: each begins where the last ended. With lambda above 0 the path ends there,
@@ -67,18 +69,33 @@ type ridge func(l *loss.Likelihood, lambda float64)
 // parameters are more than two millions the likelihood of rows that are not fitted is by the information, ℓ − tr(H⁻¹M),
 // H that of the penalised likelihood and M the products of the rows' scores. It is nil where no ridge leads to a
 // maximum.
-func PenaliseGate(ctx context.Context, p *problem.Problem, at *model.Params, lambda float64) (*RidgePath, error) {
-	return ridgePath(ctx, p, softenedStart(at), GateLambdas, lambda,
+func PenaliseGate(ctx context.Context, p *problem.Problem, at *model.Params, lambda float64) (*PenaltyPath, error) {
+	return penaltyPath(ctx, p, softenedStart(at), GateLambdas, lambda,
 		func(l *loss.Likelihood, lambda float64) { l.PenaliseGate(2 * lambda) })
 }
 
 // PenaliseExperts is [PenaliseGate] of a ridge on the experts over ExpertLambdas, from where the ridge on the gate is
 // as given; s² is square. A ridge of ½ is a normal prior of that variance.
 func PenaliseExperts(ctx context.Context, p *problem.Problem, at *model.Params, gate, square,
-	lambda float64) (*RidgePath, error) {
-	return ridgePath(ctx, p, softenedStart(at), ExpertLambdas, lambda, func(l *loss.Likelihood, lambda float64) {
+	lambda float64) (*PenaltyPath, error) {
+	return penaltyPath(ctx, p, softenedStart(at), ExpertLambdas, lambda, func(l *loss.Likelihood, lambda float64) {
 		l.PenaliseGate(2 * gate)
 		l.PenaliseExperts(2 * lambda / square)
+	})
+}
+
+// LassoExperts is [PenaliseExperts] of a lasso over LassoLambdas, on these sets of features. Where all slopes are 0 the
+// path ends. It is nil too where there are too many coefficients for a Hessian.
+func LassoExperts(ctx context.Context, p *problem.Problem, at *model.Params, sets [][]int, gate, square,
+	lambda float64) (*PenaltyPath, error) {
+	l := loss.NewLikelihood(p.Given, p.G, at, p.Shape.Estimated(), p.Threads)
+	if !l.Dense() {
+		return nil, nil
+	}
+	norms := l.ExpertNorms(sets)
+	return penaltyPath(ctx, p, softenedStart(at), LassoLambdas, lambda, func(l *loss.Likelihood, lambda float64) {
+		l.PenaliseGate(2 * gate)
+		l.PenaliseNorms(loss.Times(norms, lambda/math.Sqrt(square)))
 	})
 }
 
@@ -93,9 +110,9 @@ func MeanSquare(q *model.Params) float64 {
 	return sum / max(n, 1)
 }
 
-// ridgePath is the path from a start over the ridges below lambda and that, or over all where it is 0.
-func ridgePath(ctx context.Context, p *problem.Problem, from *model.Params, all []float64, lambda float64,
-	put ridge) (*RidgePath, error) {
+// penaltyPath is the path from a start over the penalties below lambda and that, or over all where it is 0.
+func penaltyPath(ctx context.Context, p *problem.Problem, from *model.Params, all []float64, lambda float64,
+	put penalty) (*PenaltyPath, error) {
 	lambdas := all
 	if lambda > 0 {
 		lambdas = nil
@@ -116,9 +133,15 @@ func ridgePath(ctx context.Context, p *problem.Problem, from *model.Params, all 
 	if err != nil || len(points) == 0 || points[0].Params == nil || lambda > 0 && len(points) < len(lambdas) {
 		return nil, err
 	}
-	path := &RidgePath{Points: points, Chosen: len(points) - 1}
+	path := &PenaltyPath{Points: points, Chosen: len(points) - 1}
 	if lambda > 0 {
 		return path, nil
+	}
+	for i, c := range points {
+		if c.Params != nil && MeanSquare(c.Params) == 0 { // nothing is left to penalise
+			path.Points, path.Chosen = points[:i+1], i
+			break
+		}
 	}
 	if sizeOf(p) <= mostFolded {
 		path.Folds, err = gateFolds, path.crossValidate(ctx, p, put)
@@ -144,7 +167,7 @@ type climbing func(context.Context, Climber, []float64, func(int, float64) bool)
 
 // follow is the path of a likelihood, as far as no expert shrinks onto a few rows: each maximum by a climb from where
 // start says, which knows the maximum before.
-func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, put ridge, climb climbing,
+func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, put penalty, climb climbing,
 	start func(i int, last *model.Params) *model.Params) (out []Penalised, err error) {
 	defer put(l, 0)
 	var q *model.Params
@@ -171,7 +194,7 @@ func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, put ridg
 }
 
 // crossValidate fills in what the points say of rows that they are fitted without.
-func (path *RidgePath) crossValidate(ctx context.Context, p *problem.Problem, put ridge) error {
+func (path *PenaltyPath) crossValidate(ctx context.Context, p *problem.Problem, put penalty) error {
 	fold := Folds(p.N(), gateFolds, p.Seed)
 	var lambdas []float64
 	for _, c := range path.Points {
@@ -220,7 +243,7 @@ func (path *RidgePath) crossValidate(ctx context.Context, p *problem.Problem, pu
 
 // byInformation fills in ℓ − tr(H⁻¹M), what the information says of rows that are not fitted where each says little of
 // any parameter (Takeuchi 1976); NaN where H has no inverse.
-func (path *RidgePath) byInformation(ctx context.Context, l *loss.Likelihood, put ridge, kinks []float64) error {
+func (path *PenaltyPath) byInformation(ctx context.Context, l *loss.Likelihood, put penalty, kinks []float64) error {
 	defer put(l, 0)
 	for i := range path.Points {
 		c := &path.Points[i]

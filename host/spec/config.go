@@ -44,7 +44,8 @@ func (f *Fit) Config() (host.Config, error) {
 		Family: host.DensityName(f.Family), Dof: f.Dof, ZeroExpert: f.ZeroExpert, Transform: f.Transform,
 		Errors:       f.Errors,
 		Arrangements: f.Arrangements, GatePenalty: f.GatePenalty, ExpertRidge: f.ExpertRidge,
-		Choose: f.Choose, Seed: f.seed(),
+		ExpertLasso: f.ExpertLasso,
+		Choose:      f.Choose, Seed: f.seed(),
 	}, nil
 }
 

@@ -94,6 +94,8 @@ type Fit struct {
 	GatePenalty host.Penalty `json:"gate_penalty,omitzero"`
 	// ridge on the experts of the model for new rows: "none", "auto" or a number
 	ExpertRidge host.Penalty `json:"expert_ridge,omitzero"`
+	// lasso on the experts of the model for new rows, a factor's levels together: "none", "auto" or a number
+	ExpertLasso host.Penalty `json:"expert_lasso,omitzero"`
 	Start       string       `json:"start,omitzero"` // a model's or truth's file, one of the starts
 	Truth       string       `json:"truth,omitzero"` // file of the true parameters
 
@@ -293,8 +295,8 @@ func (f *Fit) given(keys []string) (out []string) {
 		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "", "hac": slices.Contains(f.Errors,
 			host.Dependent),
 		"arrangements": f.Arrangements, "gate-penalty": f.GatePenalty != "",
-		"expert-ridge": f.ExpertRidge != "",
-		"choose":       f.Choose != "",
+		"expert-ridge": f.ExpertRidge != "", "expert-lasso": f.ExpertLasso != "",
+		"choose": f.Choose != "",
 	}
 	for _, k := range keys {
 		if is[k] || f.Roles[k] != "" {
@@ -460,19 +462,22 @@ func (f *Fit) checkPenalties() error {
 	for _, asked := range []struct {
 		key string
 		host.Penalty
-	}{{"gate-penalty", f.GatePenalty}, {"expert-ridge", f.ExpertRidge}} {
+	}{{"gate-penalty", f.GatePenalty}, {"expert-ridge", f.ExpertRidge}, {"expert-lasso", f.ExpertLasso}} {
 		switch {
 		case !asked.Asked():
 		case asked.Check() != nil:
 			return refuse("%s %s: want none, auto or a number above 0", Key(asked.key), string(asked.Penalty))
 		case f.Arrangements:
 			return refuse("%s has no effect beside %s: predictions are over these", Key(asked.key), Key("arrangements"))
+		case asked.key != "gate-penalty":
+			for _, k := range f.given([]string{"shared", "output-scale", "group"}) {
+				return refuse("%s is not for a fit with %s", Key(asked.key), Key(k))
+			}
 		}
 	}
-	if f.ExpertRidge.Asked() {
-		for _, k := range f.given([]string{"shared", "output-scale", "group"}) {
-			return refuse("%s is not for a fit with %s", Key("expert-ridge"), Key(k))
-		}
+	if f.ExpertRidge.Asked() && f.ExpertLasso.Asked() {
+		return refuse("%s has no effect beside %s: the experts have one of them", Key("expert-lasso"),
+			Key("expert-ridge"))
 	}
 	if f.GatePenalty.Asked() && f.Gate == (host.Constant{}).Name() {
 		return refuse("%s has no effect beside %s %s, which has no coefficients", Key("gate-penalty"), Key("gate"),
@@ -497,7 +502,7 @@ func (f *Fit) checkMethod() error {
 		{host.OptShared, f.Shared != nil}, {host.OptZeroExpert, f.ZeroExpert},
 		{host.OptGroup, f.Grouped()}, {host.OptCluster, f.Roles["cluster"] != ""},
 		{host.OptArrangements, f.Arrangements}, {host.OptGatePenalty, f.GatePenalty != ""},
-		{host.OptExpertRidge, f.ExpertRidge != ""},
+		{host.OptExpertRidge, f.ExpertRidge != ""}, {host.OptExpertLasso, f.ExpertLasso != ""},
 	} {
 		if asked.is {
 			if err := host.Admit(m, asked.option); err != nil {
@@ -539,6 +544,7 @@ var besides = []struct{ key, why string }{
 	{"output-scale", "an offset and a scale are of one target"},
 	{"gate-penalty", "the model for new rows is of one target"},
 	{"expert-ridge", "the model for new rows is of one target"},
+	{"expert-lasso", "the model for new rows is of one target"},
 }
 
 // checkTargets looks at several targets and what stands beside them.

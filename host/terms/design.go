@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gatedlearning/moe/internal/numeric"
 )
@@ -64,6 +65,29 @@ func (d *Design) Features() []string {
 		names[i] = t.Name
 	}
 	return names
+}
+
+// Sets are the features that stand or fall together, by their places: those that differ in the levels of factors alone,
+// under the name that they have without levels, and each other one by itself.
+func (d *Design) Sets() (names []string, sets [][]int) {
+	of := make(map[string]int) // the set of a name without levels
+	for i, t := range d.Terms {
+		name, levels := t.Name, false
+		for _, v := range t.Product {
+			if v.Level != nil {
+				name, levels = strings.Replace(name, v.Factor+*v.Level, v.Factor, 1), true
+			}
+		}
+		if at, known := of[name]; known && levels {
+			sets[at] = append(sets[at], i)
+			continue
+		}
+		if levels {
+			of[name] = len(sets)
+		}
+		names, sets = append(names, name), append(sets, []int{i})
+	}
+	return names, sets
 }
 
 // factor returns the factor of a name, nil if there is none.

@@ -397,3 +397,30 @@ func TestOffsetTerms(t *testing.T) {
 		}
 	}
 }
+
+// TestSets: the levels of a factor are one set, with a number as without, whatever their place among the terms; all else is
+// alone, a polynomial's terms too.
+func TestSets(t *testing.T) {
+	csv := "y,x,site,sex\n"
+	for i := range 24 {
+		csv += strconv.Itoa(i*i%7) + "," + strconv.Itoa(i%5) + "," + string(rune('a'+i%3)) + "," + string(rune('m'+i%2)) + "\n"
+	}
+	table, err := Open(t.Context(), text(csv), Request{Formula: mustParse(t, "y ~ site * x + sex + poly(x, 2) + site:sex")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, sets := table.Design.Sets()
+	got, features := make(map[string][]string), table.Design.Features()
+	for i, set := range sets {
+		for _, at := range set {
+			got[names[i]] = append(got[names[i]], features[at])
+		}
+	}
+	want := map[string][]string{
+		"site": {"siteb", "sitec"}, "x": {"x"}, "site:x": {"siteb:x", "sitec:x"}, "sex": {"sexn"}, "site:sex": {"siteb:sexn", "sitec:sexn"},
+		"poly(x, 2)1": {"poly(x, 2)1"}, "poly(x, 2)2": {"poly(x, 2)2"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
