@@ -40,6 +40,12 @@ func lassoRegression(rows memoryTable, kappa float64) (slopes []float64, sigma f
 	return slopes, math.Sqrt(square)
 }
 
+// deviation is the standard deviation of a column.
+func deviation(rows memoryTable, column int) float64 {
+	_, _, scale := standardised(rows)
+	return scale[column]
+}
+
 // TestExpertLasso: with one expert the penalised model is that of the lasso with the noise estimated beside it, to 1e−8
 // and with the same slopes at 0, in all units of the table; what is at 0 has no standard error and is named. The maximum is as without.
 func TestExpertLasso(t *testing.T) {
@@ -77,6 +83,10 @@ func TestExpertLasso(t *testing.T) {
 			}
 			if !(math.Abs(s.Sigma[0]/sigma-1) <= 1e-8) {
 				t.Errorf("kappa %v, unit %v: sigma %v, want %v", kappa, unit, s.Sigma[0], sigma)
+			}
+			if last := s.ExpertPath[len(s.ExpertPath)-1]; len(last.Slopes) != 1 || last.Lambda != kappa ||
+				!(math.Abs(last.Slopes[0][0]-s.Regressors[0][0]*deviation(rows, 0)) <= 1e-3*math.Abs(last.Slopes[0][0])) {
+				t.Errorf("kappa %v: slopes %v where the path ends, for %v", kappa, last.Slopes, s.Regressors[0])
 			}
 			plain := cfg
 			plain.ExpertLasso = ""

@@ -141,6 +141,7 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 		default:
 			best = path.Points[path.Chosen]
 			out.ExpertLambda, out.ExpertFolds, out.ExpertPath = best.Lambda, path.Folds, pointsOf(path)
+			addSlopes(out.ExpertPath, path)
 			out.MeanSquare = square
 			if best.Lambda == 0 {
 				m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("no %s on the experts: of those that were tried none is "+
@@ -168,6 +169,23 @@ func pointsOf(path *search.PenaltyPath) (out []fitted.PenalisedPoint) {
 		out = append(out, point)
 	}
 	return out
+}
+
+// addSlopes adds the experts' slopes to the points of a path, where they are not many.
+func addSlopes(points []fitted.PenalisedPoint, path *search.PenaltyPath) {
+	for i, at := range path.Points {
+		if at.Params == nil || len(at.Params.Regressors) > fitted.MostSlopes {
+			continue
+		}
+		for e := range at.Params.K {
+			var row []float64
+			for _, v := range at.Params.Regressor(e) {
+				v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
+				row = append(row, v)
+			}
+			points[i].Slopes = append(points[i].Slopes, row)
+		}
+	}
 }
 
 // bePenalised makes out, whose parameters are these in the units of the fit, the model of m for new rows.

@@ -60,7 +60,13 @@ type PenalisedPoint struct {
 	LogLikelihood float64  `json:"log_likelihood"`
 	HeldOut       *float64 `json:"held_out,omitempty"` // of rows that were not fitted; absent where nobody asked
 	Converged     bool     `json:"converged"`
+	// Slopes of every expert, of features in units of their standard deviations, to four digits, along the path of a
+	// penalty on the experts; absent of more than MostSlopes.
+	Slopes [][]float64 `json:"slopes,omitempty"`
 }
+
+// MostSlopes is the most slopes of all experts that a file has along a path.
+const MostSlopes = 60
 
 // SetParams copies q into the penalised model.
 func (s *Penalised) SetParams(q *model.Params) {
@@ -140,6 +146,14 @@ func (s *Penalised) validate(m *Model) error {
 		(s.Without != nil) != (s.ExpertPenalty == Lasso) || s.Without != nil && len(s.Without) != m.K {
 		return fmt.Errorf("penalised.expert_penalty = %q with %d lists of what experts are without, want %q with one "+
 			"of each expert, or neither", s.ExpertPenalty, len(s.Without), Lasso)
+	}
+	for _, at := range s.ExpertPath {
+		if at.Slopes == nil {
+			continue
+		}
+		if err := checkMatrix("penalised.expert_path.slopes", at.Slopes, m.K, m.D); err != nil {
+			return err
+		}
 	}
 	if (s.RegressorIntercepts == nil) != (m.RegressorIntercepts == nil) ||
 		(s.GatingIntercepts == nil) != (m.GatingIntercepts == nil) ||

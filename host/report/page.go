@@ -127,6 +127,9 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 		out = append(out, profileSection(m, d))
 	}
 	out = append(out, coefficientSection(m, d))
+	if s, ok := penaltySection(m); ok {
+		out = append(out, s)
+	}
 	if m.HAC != nil {
 		s := section{Title: "Dependence of rows", Reading: dependence(m)}
 		for _, t := range dependentErrors(m, maxFeatures) {

@@ -19,8 +19,9 @@ type chart struct {
 	width, height  float64
 	x0, x1, y0, y1 float64 // data range
 	xLabel, yLabel string
-	rows           []string // names of the rows at y = 0, −1, …, instead of numbers
-	left, top      float64  // margins: names of rows widen the one, and do without the other
+	xTick          func(v float64) string // what stands at a value of x; nil: the value
+	rows           []string               // names of the rows at y = 0, −1, …, instead of numbers
+	left, top      float64                // margins: names of rows widen the one, and do without the other
 	body           strings.Builder
 }
 
@@ -211,10 +212,14 @@ func (c *chart) svg() template.HTML {
 	title := template.HTMLEscapeString(c.title)
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s"><title>%s</title>`, n(c.width), n(c.height),
 		title, title)
+	xTick := tick
+	if c.xTick != nil {
+		xTick = c.xTick
+	}
 	for _, t := range axisTicks(c.x0, c.x1) {
 		fmt.Fprintf(&b,
 			`<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/><text x="%s" y="%s" text-anchor="middle">%s</text>`,
-			n(c.px(t)), n(c.px(t)), n(c.top), n(c.height-bottom), n(c.px(t)), n(c.height-bottom+16), tick(t))
+			n(c.px(t)), n(c.px(t)), n(c.top), n(c.height-bottom), n(c.px(t)), n(c.height-bottom+16), xTick(t))
 	}
 	for i, name := range c.rows {
 		lines := wrapped(name)
