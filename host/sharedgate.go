@@ -134,7 +134,7 @@ func checkSharedGate(c Config, noise NoiseCovariance) error {
 				return nil
 			}
 		}
-		return refuse("sigma is estimated where targets share a gate")
+		return refuse("sigma is estimated, and has no floor, where targets share a gate")
 	}
 	return nil
 }

@@ -226,6 +226,10 @@ func endNotes(p *problem.Problem, l *loss.Likelihood, q *model.Params) (notes []
 			note := fmt.Sprintf(
 				"%s stands at %.4g, an end of what the family %s lets it be, and has no standard error",
 				d.Own()[at.Own].Name, *at.In(q), d.Name())
+			if p.Shape.Least > 0 && at.Own == 0 {
+				note = fmt.Sprintf("sigma of an expert stands at its floor of %g, and has no standard error: the "+
+					"log-likelihood is higher the lower the floor is", p.Shape.Least)
+			}
 			if !slices.Contains(notes, note) {
 				notes = append(notes, note)
 			}

@@ -154,7 +154,8 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 		"column `NAMES` of one coefficient for all experts, (intercept) for theirs")
 	flags.StringSliceVar(&f.flag.GateFeatures, "gate-features", nil,
 		"column `NAMES` that the gate sees (default those of the experts)")
-	flags.StringVar(&f.noise, "noise", host.Shared{}.Name(), "noise level: "+strings.Join(namesOf(host.Noises()), ", "))
+	flags.StringVar(&f.noise, "noise", host.Shared{}.Name(), "noise level: "+strings.Join(namesOf(host.Noises()), ", ")+
+		", per-expert:FLOOR, where none is less than FLOOR")
 	flags.StringVar(&f.output, "output-scale", "", "fit y = c + s*g instead of y = g, with c and s: "+
 		strings.Join(namesOf(host.OutputScales()), ", "))
 	flags.BoolVar(&f.flag.ExactActivation, "exact-activation", false,

@@ -63,7 +63,9 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 	t, err := model.TotalsOf(rows)
 	floor := leastScale
 	if mix.Density.Domain().Scale {
-		floor = sigmaFloor(t.RMS, t.Deviation, len(base.Sigma))
+		if floor = sigmaFloor(t.RMS, t.Deviation, len(base.Sigma)); free.LeastSigma > 0 {
+			floor = free.LeastSigma
+		}
 	}
 	o := newLayout(base, free, spans(mix.Density.Own(), floor))
 	o.gateBound = newGateBound(o, t.Largest)
@@ -177,14 +179,14 @@ func (l *Likelihood) StepsPerHessian() float64 { return float64(2*l.k - 1) }
 // may reach: the experts then fit their rows to the last digits.
 func (l *Likelihood) AtFloor(p *model.Params) bool {
 	const rounding = 1e-9 // of exp and log
-	return l.levels == 1 && math.Log(p.Sigma[0]) <= l.ends[0].least+rounding
+	return l.levels == 1 && l.free.LeastSigma == 0 && math.Log(p.Sigma[0]) <= l.ends[0].least+rounding
 }
 
-// AtEnd says whether a parameter is one of the density's own but normal noise's, and stands in p at an end of what it
+// AtEnd says whether a parameter is one of the density's own but normal noise's that has no floor of its own, and stands in p at an end of what it
 // may be.
 func (l *Likelihood) AtEnd(p *model.Params, q Parameter) bool {
 	const rounding = 1e-9 // of exp and log
-	if q.Part != model.Noise || l.normal {
+	if q.Part != model.Noise || l.normal && l.free.LeastSigma == 0 {
 		return false
 	}
 	v, ends := math.Log(*q.In(p)), l.ends[q.Own]
@@ -298,7 +300,7 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 // likelihood has no bound as an expert shrinks onto rows that it fits exactly, and
 // near that it has maxima that say nothing about the data. Admissible is where the posterior
 // probabilities of every expert add up to at least p + 2 rows, p its coefficients, and
-// its σ is at least 0.002 of the target's standard deviation. With shared
+// its σ is at least 0.002 of the target's standard deviation, or what [Free].LeastSigma says. With shared
 // noise the likelihood is bounded, as long as σ stays off its floor, and every maximum is admissible.
 func (l *Likelihood) Degenerate(ctx context.Context, p *model.Params) (bool, error) {
 	if l.levels <= 1 {
@@ -309,7 +311,8 @@ func (l *Likelihood) Degenerate(ctx context.Context, p *model.Params) (bool, err
 		return false, err
 	}
 	for i, mass := range s.gradient.mass {
-		if mass < float64(l.da+2) || math.Log(p.Sigma[i]) < l.ends[0].least+math.Ln2 {
+		small := l.free.LeastSigma == 0 && math.Log(p.Sigma[i]) < l.ends[0].least+math.Ln2
+		if small || mass < float64(l.da+2) {
 			return true, nil
 		}
 	}

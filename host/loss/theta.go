@@ -21,7 +21,10 @@ type Free struct {
 	// the intercept.
 	Tied       []int
 	FixedScale bool // s stays, where the experts have an output of their own
-	GivenOwn   int  // how many of the density's own parameters, the last of them, stay
+	// LeastSigma is the least σ where each expert has its own, in place of a thousandth of the target's standard
+	// deviation: an optimum there is one. 0 is none.
+	LeastSigma float64
+	GivenOwn   int // how many of the density's own parameters, the last of them, stay
 }
 
 // All is every parameter: the joint likelihood.

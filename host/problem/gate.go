@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
+
+	"github.com/gatedlearning/moe/host/mixture"
 )
 
 // Gate is how the gate depends on the features: [Softmax] or [Constant].
@@ -82,13 +85,27 @@ type Shared struct {
 // PerExpert is noise of a level σ_i for every expert.
 type PerExpert struct {
 	Sigma float64 // where it is known, the same for all; 0: estimate each
+	// Least is the floor of each where it is estimated. An expert of rows whose targets coincide stands there, and
+	// counts. 0 is a thousandth of the target's standard deviation, where an expert does not count.
+	Least float64
 }
 
 // Name returns "shared".
 func (Shared) Name() string { return "shared" }
 
-// Name returns "per-expert".
-func (PerExpert) Name() string { return "per-expert" }
+// Name returns "per-expert", and the floor behind a colon where it is given.
+func (n PerExpert) Name() string {
+	if n.Least == 0 {
+		return "per-expert"
+	}
+	return "per-expert:" + strconv.FormatFloat(n.Least, 'g', -1, 64)
+}
+
+// leastSigma is the floor that n has.
+func leastSigma(n Noise) float64 {
+	own, _ := n.(PerExpert)
+	return own.Least
+}
 
 func (n Shared) level() (bool, float64)    { return false, n.Sigma }
 func (n PerExpert) level() (bool, float64) { return true, n.Sigma }
@@ -110,6 +127,15 @@ const (
 func (r Request) Check() error {
 	if r.K < 1 {
 		return refuse("k = %d, want at least 1", r.K)
+	}
+	switch least := leastSigma(r.Noise); {
+	case least == 0:
+	case !(least >= smallest && least <= largest):
+		return refuse("noise %s: want a floor above 0", r.Noise.Name())
+	case KnownSigma(r.Noise) > 0:
+		return refuse("noise %s: a level that is known has no floor", r.Noise.Name())
+	case !mixture.DensityOf(r.Family).Domain().Scale:
+		return refuse("noise %s: the family %s has no noise of the target's scale", r.Noise.Name(), r.Family)
 	}
 	if n := len(r.Leaves); n > 0 && n != r.K {
 		return refuse("%d activations for k = %d experts", n, r.K)

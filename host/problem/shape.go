@@ -23,6 +23,7 @@ type Shape struct {
 	ConstantGate  bool    // the gate is its intercepts
 	PerExpert     bool    // a noise level for every expert
 	Sigma         float64 // the noise level where it is known; 0: estimated
+	Least         float64 // the least of each expert's, where that is given
 
 	Family string  // the density of y, see [model.Params]
 	Zero   bool    // beside the experts there is one that is always 0, see [model.Params]
@@ -38,6 +39,7 @@ func (r Request) shape(features []string) (Shape, error) {
 	s := Shape{K: r.K, D: len(features), Intercept: r.Intercepts.experts(), GateIntercept: r.Intercepts.gate()}
 	if r.Noise != nil {
 		s.PerExpert, s.Sigma = r.Noise.level()
+		s.Least = leastSigma(r.Noise)
 	}
 	if r.Tree.Depth() > 1 {
 		s.Tree = r.Tree
@@ -185,7 +187,8 @@ func (s Shape) WithNoise(p *model.Params, sigma float64) *model.Params {
 // Free says which parameters vary, the noise among them.
 func (s Shape) Free() loss.Free {
 	return loss.Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: s.Experts, GateColumns: s.Gate,
-		Tied: s.Tied, FixedScale: s.Output != nil && s.Output.Fixed, GivenOwn: s.given()}
+		Tied: s.Tied, FixedScale: s.Output != nil && s.Output.Fixed, GivenOwn: s.given(),
+		LeastSigma: s.Least}
 }
 
 // Estimated says which parameters are estimated: the noise only where it is not

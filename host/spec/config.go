@@ -3,7 +3,9 @@ package spec
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gatedlearning/moe/host"
@@ -130,6 +132,14 @@ func (f *Fit) gate() (host.Gate, error) {
 }
 
 func (f *Fit) noise() (host.Noise, error) {
+	if kind, floor, given := strings.Cut(f.Noise, ":"); given && kind == (host.PerExpert{}).Name() {
+		least, err := strconv.ParseFloat(floor, 64)
+		if err != nil || !(least > 0) || math.IsInf(least, 0) || f.Sigma != 0 || f.GateShared {
+			return nil, refuse("%s %s: want a number above 0 behind the colon, and neither %s nor %s beside it",
+				Key("noise"), f.Noise, Key("sigma"), Key("gate-shared"))
+		}
+		return host.PerExpert{Least: least}, nil
+	}
 	noise, err := named("noise", host.Noises(), cmp.Or(f.Noise, host.Shared{}.Name()))
 	switch noise.(type) {
 	case host.Shared:

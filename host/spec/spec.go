@@ -75,7 +75,7 @@ type Fit struct {
 	// "both", "experts" or "gate"; absent: nobody's
 	Intercepts host.Intercepts `json:"intercepts,omitzero"`
 	Gate       string          `json:"gate,omitzero"` // "softmax" or "constant"
-	// level of the noise: "shared" or "per-expert"
+	// level of the noise: "shared", "per-expert", or "per-expert:FLOOR", where none is less than the floor
 	Noise       string           `json:"noise,omitzero"`
 	Sigma       float64          `json:"sigma,omitzero"`        // the level where it is known
 	OutputScale host.OutputScale `json:"output_scale,omitzero"` // means c + s*g: "shared" or "per-expert"

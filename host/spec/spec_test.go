@@ -185,10 +185,12 @@ func TestCheckRefuses(t *testing.T) {
 		"intercepts has no effect beside formula":                                   func(f *Fit) { f.Formula, f.Intercepts = "y ~ x", host.GateIntercepts },
 		"missing keep: want refuse or drop":                                         func(f *Fit) { f.Missing = "keep" },
 		`unknown noise "each"; there are shared, per-expert`:                        func(f *Fit) { f.Noise = "each" },
-		`unknown method "em2"`:                                                      func(f *Fit) { f.Method.Name = "em2" },
-		"mu has no effect on method em; it is for auto, moments, l4":                func(f *Fit) { f.Method = Method{Name: "em", Mu: 1} },
-		"robust has no effect on method moments; it is for auto, em":                func(f *Fit) { f.Method.Name, f.Errors = "moments", []host.ErrorKind{host.Robust} },
-		"gate_shared has no effect without targets, which share the gate":           func(f *Fit) { f.GateShared = true },
+		`noise per-expert:0: want a number above 0 behind the colon, and neither sigma nor gate_shared beside it`: func(f *Fit) { f.Noise = "per-expert:0" },
+		`noise per-expert:1: want a number above 0 behind the colon, and neither sigma nor gate_shared beside it`: func(f *Fit) { f.Noise, f.Sigma = "per-expert:1", 2 },
+		`unknown method "em2"`: func(f *Fit) { f.Method.Name = "em2" },
+		"mu has no effect on method em; it is for auto, moments, l4":      func(f *Fit) { f.Method = Method{Name: "em", Mu: 1} },
+		"robust has no effect on method moments; it is for auto, em":      func(f *Fit) { f.Method.Name, f.Errors = "moments", []host.ErrorKind{host.Robust} },
+		"gate_shared has no effect without targets, which share the gate": func(f *Fit) { f.GateShared = true },
 		"errors hac has no effect beside gate_shared": func(f *Fit) {
 			f.Targets, f.GateShared, f.Errors = []string{"a"}, true, []host.ErrorKind{host.Dependent}
 		},
