@@ -254,12 +254,12 @@ func TestExpertsPenalised(t *testing.T) {
 	}
 }
 
-// TestExpertRidgeStudy prints what the ridge does for new rows of real tables:
+// TestExpertsStudy prints what a ridge and a lasso on the experts do for new rows of real tables:
 //
-//	go test ./host -run TestExpertRidgeStudy -heldout DIR -splits 10 -v -timeout 0
+//	go test ./host -run TestExpertsStudy -heldout DIR -splits 10 -v -timeout 0
 //
 // with the directory of tables that docs/heldout.md names.
-func TestExpertRidgeStudy(t *testing.T) {
+func TestExpertsStudy(t *testing.T) {
 	if *heldOutTables == "" {
 		t.Skip("a study: see docs/heldout.md")
 	}
@@ -272,37 +272,36 @@ func TestExpertRidgeStudy(t *testing.T) {
 			continue
 		}
 		for k := 1; k <= 2; k++ {
-			var lines, without, with []float64
-			ridges, worse := 0, 0
+			var lines []float64
+			var held [3][]float64 // without, by a ridge, by a lasso
+			var taken, worse [3]int
 			for split := *heldOutFirst; split < *heldOutFirst+uint64(*heldOutSplits); split++ {
 				train, test := splitOf(t, table.name, table.target, split)
-				cfg := Config{K: k, Intercepts: BothIntercepts}
-				plain, err := Fit(t.Context(), act, train, cfg)
-				if err != nil { // of a split without a level of a factor
-					fmt.Printf("%s, split %d: %v\n", table.name, split, err)
-					continue
-				}
-				cfg.ExpertRidge = AutoPenalty
-				m, err := Fit(t.Context(), act, train, cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				e, err := predict.EvaluateModel(t.Context(), m, act, test)
-				if err != nil {
-					fmt.Printf("%s, split %d: %v\n", table.name, split, err)
-					continue
-				}
-				before := heldOutBy(t, plain, "", test)
-				if lines = append(lines, *e.Baselines.Linear.LogLikelihood); m.Penalised != nil && m.Penalised.ExpertLambda > 0 {
-					ridges++
-				}
-				without, with = append(without, before), append(with, e.LogLikelihood)
-				if e.LogLikelihood < before-0.05 {
-					worse++
+				for by, cfg := range []Config{{}, {ExpertRidge: AutoPenalty}, {ExpertLasso: AutoPenalty}} {
+					cfg.K, cfg.Intercepts = k, BothIntercepts
+					m, err := Fit(t.Context(), act, train, cfg)
+					if err != nil { // of a split without a level of a factor
+						fmt.Printf("%s, split %d: %v\n", table.name, split, err)
+						break
+					}
+					e, err := predict.EvaluateModel(t.Context(), m, act, test)
+					if err != nil {
+						fmt.Printf("%s, split %d: %v\n", table.name, split, err)
+						break
+					}
+					if held[by] = append(held[by], e.LogLikelihood); by == 0 {
+						lines = append(lines, *e.Baselines.Linear.LogLikelihood)
+					}
+					if m.Penalised != nil && m.Penalised.ExpertLambda > 0 {
+						taken[by]++
+					}
+					if e.LogLikelihood < held[0][len(held[0])-1]-0.05 {
+						worse[by]++
+					}
 				}
 			}
-			fmt.Printf("| %s, %d | %d of %d | %.1f | %.1f | %.1f | %d |\n", table.name, k, ridges, len(with), stat.Mean(lines, nil),
-				stat.Mean(without, nil), stat.Mean(with, nil), worse)
+			fmt.Printf("| %s, %d | %.1f | %.1f | %.1f | %d, %d | %.1f | %d, %d |\n", table.name, k, stat.Mean(lines, nil),
+				stat.Mean(held[0], nil), stat.Mean(held[1], nil), taken[1], worse[1], stat.Mean(held[2], nil), taken[2], worse[2])
 		}
 	}
 }

@@ -182,8 +182,8 @@ func (l *Likelihood) AtFloor(p *model.Params) bool {
 	return l.levels == 1 && l.free.LeastSigma == 0 && math.Log(p.Sigma[0]) <= l.ends[0].least+rounding
 }
 
-// AtEnd says whether a parameter is one of the density's own but normal noise's that has no floor of its own, and stands in p at an end of what it
-// may be.
+// AtEnd says whether a parameter is one of the density's own, but normal noise's without a floor that was given, and
+// stands in p at an end of what it may be.
 func (l *Likelihood) AtEnd(p *model.Params, q Parameter) bool {
 	const rounding = 1e-9 // of exp and log
 	if q.Part != model.Noise || l.normal && l.free.LeastSigma == 0 {
