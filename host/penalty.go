@@ -128,7 +128,6 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 		if c.ExpertLasso.Asked() {
 			_, sets := together(m)
 			path, err = search.LassoExperts(ctx, p, best.Params, sets, out.Lambda, square, given)
-			out.ExpertPenalty = fitted.Lasso
 		} else {
 			path, err = search.PenaliseExperts(ctx, p, best.Params, out.Lambda, square, given)
 		}
@@ -142,14 +141,13 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 			best = path.Points[path.Chosen]
 			out.ExpertLambda, out.ExpertFolds, out.ExpertPath = best.Lambda, path.Folds, pointsOf(path)
 			addSlopes(out.ExpertPath, path)
-			out.MeanSquare = square
+			if out.MeanSquare = square; c.ExpertLasso.Asked() {
+				out.ExpertPenalty = fitted.Lasso
+			}
 			if best.Lambda == 0 {
 				m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("no %s on the experts: of those that were tried none is "+
 					"better for rows that are not fitted", penaltyName(c)))
 			}
-		}
-		if out.ExpertLambda == 0 {
-			out.ExpertPenalty = ""
 		}
 	}
 	if out.Lambda == 0 && out.ExpertLambda == 0 {

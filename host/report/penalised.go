@@ -16,7 +16,7 @@ func penalised(m *fitted.Model) string {
 		return ""
 	}
 	gate, experts := strength(s.Lambda, s.Folds, s.Path), strength(s.ExpertLambda, s.ExpertFolds, s.ExpertPath)
-	if s.ExpertPenalty == fitted.Lasso {
+	if experts != "" && s.ExpertPenalty == fitted.Lasso {
 		experts = "by a lasso, " + experts
 	}
 	what := "Gate: penalised, " + gate
