@@ -166,6 +166,7 @@ type passes struct {
 	workers int
 	kinks   []float64  // of g, where its second derivative is taken
 	along   *direction // by which the information is multiplied; nil where it never was
+	memory  *memory    // what products need of the rows where the parameters are the same again; nil for nothing
 
 	work   []*work     // of each worker
 	room   model.Room  // of the only one
@@ -286,6 +287,12 @@ func (w *work) termsOf(many int) [][]float64 {
 // block adds one block to the sums.
 func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, block int, b *model.Block,
 	want quantity) error {
+	if want == ofTimes && s.memory.has(block) {
+		s.memory.recall(w, p, block, b)
+		s.push(w, b)
+		to.parts.block(w, want)
+		return nil
+	}
 	if err := s.observe(ctx, w, p, block, b); err != nil {
 		return err
 	}
@@ -295,6 +302,9 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 	}
 	if err := s.slopes(ctx, w, p, b, want); err != nil {
 		return err
+	}
+	if want == ofTimes && s.memory != nil {
+		s.memory.keep(w, block)
 	}
 	to.parts.block(w, want)
 	return nil
@@ -339,13 +349,18 @@ func (s *passes) slopes(ctx context.Context, w *work, p *model.Params, b *model.
 	}
 	w.take(b, s.d)
 	if want&ofTimes != 0 {
-		if w.pushed == nil {
-			w.pushed = s.newPushed()
-		}
-		w.along = s.along
-		w.pushed.take(s.along, b, s.k)
+		s.push(w, b)
 	}
 	return nil
+}
+
+// push readies the direction's predictors of a block.
+func (s *passes) push(w *work, b *model.Block) {
+	if w.pushed == nil {
+		w.pushed = s.newPushed()
+	}
+	w.along = s.along
+	w.pushed.take(s.along, b, s.k)
 }
 
 // residuals sets w.res to y − g(⟨a_i,x⟩), or y − c − s·g, or to the means where the noise is not normal, and w.z to the

@@ -3,6 +3,7 @@ package loss
 import (
 	"context"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -246,6 +247,7 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 	}
 	l.along.set(l.layout, v)
 	l.eachAtEnd(theta, func(m, _ int) { l.along.noise[m] = 0 })
+	l.rememberAt(theta)
 	s, err := l.at(ctx, theta, ofTimes)
 	if err != nil {
 		return err
@@ -256,6 +258,67 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 	l.penaliseGradient(dst, v, 1/l.n) // which is linear
 	l.eachAtEnd(theta, func(_, at int) { dst[at] = v[at] })
 	return nil
+}
+
+// memory is what products with the information need of every block at one θ, so that of predictors, densities and gates
+// nothing is computed twice.
+type memory struct {
+	theta  []float64
+	blocks []remembered
+}
+
+type remembered struct {
+	mixture.Observed
+	slopes []float64 // g′ of the experts; empty where the regressors are fixed
+	known  bool      // at this θ
+}
+
+// mostRemembered values are kept at most: 128 MiB.
+const mostRemembered = 1 << 24
+
+// remembers says whether rows are: those in memory, under the gate [mixture.Flat] and normal noise.
+func (l *Likelihood) remembers() bool {
+	gate := l.mix.Gate
+	if gate == nil {
+		gate = mixture.GateOf(l.base.Tree)
+	}
+	_, flat := gate.(mixture.Flat)
+	return flat && l.normal && l.groups == nil && model.Held(l.rows) && 4*l.N()*l.classes <= mostRemembered
+}
+
+// rememberAt forgets what is not of θ.
+func (l *Likelihood) rememberAt(theta []float64) {
+	switch {
+	case l.memory == nil && !l.remembers():
+		return
+	case l.memory == nil:
+		l.memory = &memory{blocks: make([]remembered, model.Blocks(l.rows))}
+	case slices.Equal(l.memory.theta, theta):
+		return
+	}
+	l.memory.theta = append(l.memory.theta[:0], theta...)
+	for i := range l.memory.blocks {
+		l.memory.blocks[i].known = false
+	}
+}
+
+func (m *memory) has(block int) bool { return m != nil && m.blocks[block].known }
+
+// keep keeps a block that has been observed and differentiated.
+func (m *memory) keep(w *work, block int) {
+	r := &m.blocks[block]
+	w.CopyObserved(&r.Observed)
+	r.slopes, r.known = append(r.slopes[:0], w.dg...), true
+}
+
+// recall takes what has been kept of a block.
+func (m *memory) recall(w *work, p *model.Params, block int, b *model.Block) {
+	w.Recall(p, b, m.blocks[block].Observed)
+	w.dg = nil
+	if s := m.blocks[block].slopes; len(s) > 0 {
+		w.dg = s
+	}
+	w.take(b, p.D)
 }
 
 // Diagonal writes a positive diagonal in place of that of ∇²L(θ) to dst: the complete-data

@@ -3,6 +3,7 @@ package loss
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -39,6 +40,61 @@ func TestHessianTimes(t *testing.T) {
 		scale := floats.Norm(want.RawVector().Data, 2)
 		if d := floats.Distance(got, want.RawVector().Data, 2); !(d <= 1e-12*scale) {
 			t.Errorf("%s: the product is off by %v of %v", s.name, d, scale)
+		}
+	}
+}
+
+// TestHessianTimesAgain: products at one θ, at another and back are those of likelihoods that know of no other, to the
+// byte.
+func TestHessianTimesAgain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 9))
+	for _, s := range shapes {
+		p := randomParams(rng, s.k, s.d, 0.9, s.general)
+		data := s.data(rng, p, s.n)
+		l := NewLikelihood(data, s.act, p, s.free, 2)
+		a, b := l.Theta(p), l.Theta(randomParams(rng, s.k, s.d, 0.7, s.general))
+		got, want, v := make([]float64, l.Dim()), make([]float64, l.Dim()), make([]float64, l.Dim())
+		for i, theta := range [][]float64{a, a, b, b, b, a, a} {
+			for i := range v {
+				v[i] = rng.NormFloat64()
+			}
+			if err := l.HessianTimes(t.Context(), got, v, theta); err != nil {
+				t.Fatal(err)
+			}
+			if i%3 == 1 { // passes of other kinds in between
+				if _, err := l.Value(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := NewLikelihood(data, s.act, p, s.free, 1).HessianTimes(t.Context(), want, v, theta); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: product %d is another than at first sight", s.name, i)
+			}
+		}
+	}
+}
+
+// BenchmarkHessianTimes times ten products at one θ, of 32 experts over 64 columns.
+func BenchmarkHessianTimes(b *testing.B) {
+	const k, d, n = 32, 64, 4096
+	rng := rand.New(rand.NewPCG(8, 9))
+	p := randomParams(rng, k, d, 0.9, true)
+	s := shapes[0]
+	s.k, s.d, s.general, s.free = k, d, true, Free{Regressors: true, Gating: true, Sigma: true}
+	l := NewLikelihood(s.data(rng, p, n), s.act, p, s.free, 1)
+	theta := l.Theta(p)
+	v, dst := make([]float64, len(theta)), make([]float64, len(theta))
+	for i := range v {
+		v[i] = rng.NormFloat64()
+	}
+	for b.Loop() {
+		theta[0] += 1e-9 // another
+		for range 10 {
+			if err := l.HessianTimes(b.Context(), dst, v, theta); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }

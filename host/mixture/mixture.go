@@ -104,8 +104,38 @@ func NewPosterior(m Mixture, k int) *Posterior {
 
 // Given takes the rows of a block under the parameters p.
 func (r *Posterior) Given(p *model.Params, b *model.Block) {
+	r.under(p, b)
 	n, classes := b.N, p.Classes()*b.N
-	r.P, r.N, r.Speaks = p, n, nil
+	r.Scores, r.Prior, r.LogPrior = r.scores[:classes], r.prior[:classes], r.logPrior[:n]
+	r.Post, r.LogJoint, r.Std = r.post[:classes], r.logJoint[:n], r.std[:r.K*n]
+	if r.Exact {
+		p.ExactGateLogits(r.Scores, b)
+	} else {
+		p.GateLogits(r.Scores, b)
+	}
+	r.Gate.Scores(r.Scores, p, n)
+	model.SoftmaxShift(r.Prior, r.LogPrior, r.Scores, n)
+}
+
+// Observed is what [Posterior.Observe] has come to in a block.
+type Observed struct{ Prior, Post, Std []float64 }
+
+// CopyObserved copies it to dst, for Recall.
+func (r *Posterior) CopyObserved(dst *Observed) {
+	dst.Prior, dst.Post, dst.Std = append(dst.Prior[:0], r.Prior...), append(dst.Post[:0], r.Post...),
+		append(dst.Std[:0], r.Std...)
+}
+
+// Recall takes a block that has been observed under p before, with the density [Gaussian], so far as second
+// derivatives need it: for Differentiate and Times.
+func (r *Posterior) Recall(p *model.Params, b *model.Block, o Observed) {
+	r.under(p, b)
+	r.Prior, r.Post, r.Std = o.Prior, o.Post, o.Std
+}
+
+// under takes gate and density for a block.
+func (r *Posterior) under(p *model.Params, b *model.Block) {
+	r.P, r.N, r.Speaks = p, b.N, nil
 	if !r.given && (r.Gate == nil || !p.Tree.Equal(r.shape)) {
 		r.Gate, r.shape = GateOf(p.Tree), p.Tree
 	}
@@ -118,15 +148,6 @@ func (r *Posterior) Given(p *model.Params, b *model.Block) {
 	for i := range r.psi {
 		r.psi[i] = p.OwnOf(r.psi[i][:0], i)
 	}
-	r.Scores, r.Prior, r.LogPrior = r.scores[:classes], r.prior[:classes], r.logPrior[:n]
-	r.Post, r.LogJoint, r.Std = r.post[:classes], r.logJoint[:n], r.std[:r.K*n]
-	if r.Exact {
-		p.ExactGateLogits(r.Scores, b)
-	} else {
-		p.GateLogits(r.Scores, b)
-	}
-	r.Gate.Scores(r.Scores, p, n)
-	model.SoftmaxShift(r.Prior, r.LogPrior, r.Scores, n)
 }
 
 // Observe takes the residuals y − m_i(x), K rows of N values, where the density is [Gaussian]. The densities are
