@@ -144,7 +144,7 @@ func (r *rise) fit(ctx context.Context, k int) (*fitted.Model, error) {
 		if err := penalise(ctx, p, m, r.cfg); err != nil {
 			return nil, err
 		}
-		r.fits = append(r.fits, rung{c, m})
+		r.fits = append(r.fits, rung{candidate: c, model: m})
 	}
 	return r.fits[k-1].model, nil
 }

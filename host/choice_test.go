@@ -7,8 +7,8 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 )
 
-// TestLeastWithinError: the least that is not worse than the best by more than a standard error of their difference.
-func TestLeastWithinError(t *testing.T) {
+// TestSimplest: the one of the fewest parameters that is not worse than the best by more than a standard error of their difference.
+func TestSimplest(t *testing.T) {
 	const n = 400
 	beside := func(other score, off, spread float64) (s score) { // by off ± spread a row: off·n ± spread·√n
 		for t, v := range other.terms {
@@ -29,7 +29,10 @@ func TestLeastWithinError(t *testing.T) {
 		"all rows by one number": {[]score{base, beside(base, .01, 0)}, 1},
 		"one":                    {[]score{base}, 0},
 	} {
-		if got := leastWithinError(c.held); got != c.want {
+		for i := range c.held {
+			c.held[i].parameters = i
+		}
+		if got, _ := simplest(c.held); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

@@ -58,6 +58,8 @@ type Config struct {
 	// nil where the columns are the features. See [Config.For].
 	Design *terms.Design
 
+	compared *Comparison // what chose this description of the model among others
+
 	beside   bool // the rows are some of a table: optima that may be the best on all are kept
 	unjudged bool // the fit is to predict other rows alone: it has neither certificate nor standard errors
 
@@ -242,6 +244,7 @@ const (
 	StageDescent   Stage = "epochs"
 	StageRefining  Stage = "refining"
 	StagePenalty   Stage = "penalty"
+	StageHeldOut   Stage = "crossvalidation"
 )
 
 // checked returns the configuration with its method, gate and noise, or says

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -36,13 +38,19 @@ type HeldOut struct {
 // those of [FitRange].
 func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int,
 	cfg Config) ([]HeldOut, error) {
-	scores, err := crossValidate(ctx, act, src, from, to, folds, cfg)
+	if from < 1 || to < from {
+		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
+	}
+	found, err := crossValidate(ctx, []Alternative{{Activation: act, Source: src, From: from, To: to, Config: cfg}}, folds)
 	if err != nil {
 		return nil, err
 	}
+	if err := found[0].err; err != nil {
+		return nil, err
+	}
 	var out []HeldOut
-	for i := range scores {
-		h, err := scores[i].heldOut(from+i, src.Schema().Name)
+	for i := range found[0].scores {
+		h, err := found[0].scores[i].heldOut(from+i, src.Schema().Name)
 		if err != nil {
 			return nil, err
 		}
@@ -51,13 +59,18 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	return out, nil
 }
 
-// crossValidate is [CrossValidate] with the scores of every number of experts. 0 folds are choiceFolds, or as many as
-// there are rows, or groups.
-func crossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int,
-	cfg Config) ([]score, error) {
-	if from < 1 || to < from {
-		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
-	}
+// choiceFolds are the parts of a choice by rows that are left out, where there are as many.
+const choiceFolds = 10
+
+// parted is a table with the part of every row; a group of rows is in one.
+type parted struct {
+	memoryTable
+	part  []int
+	folds int
+}
+
+// inParts reads a table that is to be parted. 0 folds are choiceFolds, or as many as there are rows, or groups.
+func inParts(ctx context.Context, src dataset.Source, folds int, seed uint64) (*parted, error) {
 	data, err := dataset.Load(ctx, src)
 	if err != nil {
 		return nil, err
@@ -69,41 +82,123 @@ func crossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	if folds < 2 || folds > data.N {
 		return nil, refuse("%d folds of %d rows, want 2 to %d", folds, data.N, data.N)
 	}
-	if rows := data.N - (data.N+folds-1)/folds; to > rows {
-		return nil, refuse("k = %d experts for the %d rows of a part's fit; choose a smaller k", to, rows)
-	}
 	if src.Schema().Target == "" {
 		return nil, refuse("the data have no target column")
 	}
-	cfg.Truth, cfg.Checkpoint, cfg.Resume, cfg.unjudged = nil, nil, nil, true
-	part := search.Folds(data.N, folds, cfg.Seed)
+	part := search.Folds(data.N, folds, seed)
 	if column := src.Schema().Roles[model.Groups]; column != "" {
 		groups := 0
-		if part, groups = groupParts(data, folds, cfg.Seed); asked == 0 && groups > 1 && groups < folds {
+		if part, groups = groupParts(data, folds, seed); asked == 0 && groups > 1 && groups < folds {
 			folds = groups
-			part, groups = groupParts(data, folds, cfg.Seed)
+			part, groups = groupParts(data, folds, seed)
 		}
 		if folds > groups {
 			return nil, refuse("%d folds of %d groups of column %q, want 2 to %d", folds, groups, column, groups)
 		}
 	}
-	scores := make([]score, to-from+1)
-	for fold := range folds {
-		of := fmt.Sprintf("part %d of %d", fold+1, folds)
-		table := memoryTable{src.Schema(), data}
-		rest := table.where(func(row int) bool { return part[row] != fold })
-		fits, err := everyK(ctx, act, rest, from, to, cfg.showing(of))
-		if err != nil {
-			return nil, fmt.Errorf("without %s: %w", of, err)
+	return &parted{memoryTable{src.Schema(), data}, part, folds}, nil
+}
+
+// without are the rows of all parts but one, left those of that.
+func (t *parted) without(fold int) memoryTable {
+	return t.where(func(row int) bool { return t.part[row] != fold })
+}
+
+func (t *parted) left(fold int) memoryTable {
+	return t.where(func(row int) bool { return t.part[row] == fold })
+}
+
+// crossed is what crossvalidation says of an alternative: a score for every number of experts, or why there is none.
+type crossed struct {
+	table  *parted
+	scores []score
+	err    error
+}
+
+// crossValidate fits every number of experts of all alternatives without each part of their rows, several at a time,
+// and scores them by the part; see inParts for 0 folds. What comes of them is the same whatever runs beside it.
+func crossValidate(ctx context.Context, all []Alternative, folds int) ([]crossed, error) {
+	out, tables := make([]crossed, len(all)), map[any]*parted{}
+	type task struct{ of, fold int }
+	var tasks []task
+	for i, a := range all {
+		t := tables[a.sourceKey()]
+		if t == nil {
+			t, out[i].err = inParts(ctx, a.Source, folds, all[0].Config.Seed)
 		}
-		left := table.where(func(row int) bool { return part[row] == fold })
-		for i := range scores {
-			if err := scores[i].add(ctx, act, fits[from+i].model, left); err != nil {
-				return nil, err
+		if t == nil {
+			continue
+		}
+		tables[a.sourceKey()], out[i].table = t, t
+		if rows := t.data.N - (t.data.N+t.folds-1)/t.folds; a.To > rows {
+			out[i].err = refuse("k = %d experts for the %d rows of a part's fit; choose a smaller k", a.To, rows)
+			continue
+		}
+		for fold := range t.folds {
+			tasks = append(tasks, task{i, fold})
+		}
+	}
+	fits, failed := make([]rungs, len(tasks)), make([]error, len(tasks))
+	threads := all[0].Config.Threads
+	if threads < 1 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	workers := max(1, min(threads, len(tasks)))
+	var mu sync.Mutex
+	next, done, ended := 0, 0, make([]bool, len(all)) // of alternatives, where a part has failed
+	show := func() { all[0].Config.show(StageHeldOut, done, len(tasks)) }
+	take := func() (at int, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for ; next < len(tasks) && ended[tasks[next].of]; next++ {
+			done++
+		}
+		next++
+		return next - 1, next <= len(tasks)
+	}
+	show()
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for at, ok := take(); ok; at, ok = take() {
+				a, cfg := all[tasks[at].of], all[tasks[at].of].Config
+				cfg.Threads, cfg.Truth, cfg.unjudged = max(1, threads/workers), nil, true
+				cfg.Checkpoint, cfg.Resume, cfg.Progress = nil, nil, nil
+				fits[at], failed[at] = everyK(ctx, a.Activation, out[tasks[at].of].table.without(tasks[at].fold), a.From,
+					a.To, cfg)
+				mu.Lock()
+				done++
+				ended[tasks[at].of] = ended[tasks[at].of] || failed[at] != nil
+				show()
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	for at, task := range tasks { // in order: the first part that fails says why
+		o, a := &out[task.of], all[task.of]
+		if o.err != nil {
+			continue
+		}
+		if err := failed[at]; err != nil {
+			o.err = fmt.Errorf("without part %d of %d: %w", task.fold+1, o.table.folds, err)
+			continue
+		}
+		if o.scores == nil {
+			o.scores = make([]score, a.To-a.From+1)
+		}
+		left := o.table.left(task.fold)
+		for i := range o.scores {
+			f := fits[at][a.From+i]
+			if o.scores[i].parameters = f.parameters; o.err == nil {
+				o.err = o.scores[i].add(ctx, a.Activation, f.model, left)
 			}
 		}
 	}
-	return scores, nil
+	return out, nil
 }
 
 // everyK fits every number of experts to a table, each from its neighbours too as [FitRange] does.
@@ -129,6 +224,7 @@ func everyK(ctx context.Context, act sdk.Activation, rows memoryTable, from, to 
 type score struct {
 	logLikelihood, squares, sse float64
 	observations, scored        float64 // weights of all groups, or rows, and of the rows with a mean, or a median
+	parameters                  int
 	converged                   int
 	terms                       []float64 // of all groups, or rows, times their weight
 }

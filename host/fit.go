@@ -13,7 +13,7 @@
 //
 // m has the coefficients with their standard errors, m.Fit.Certificate says whether
 // to trust the optimum, and m.Write keeps it in a file. predict.New and predict.Open
-// make predictions of it. [FitRange] and [CrossValidate] choose the number of experts.
+// make predictions of it. [FitRange], [CrossValidate] and [Compare] choose the number of experts, and more.
 package host
 
 import (
@@ -81,6 +81,9 @@ func finish(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config
 	}
 	if err := newRows(ctx, p, m, cfg); err != nil {
 		return nil, err
+	}
+	if x := cfg.compared; x != nil && x.table != nil {
+		m.Fit.ChosenBy, m.Fit.Descriptions = string(ByHeldOut), x.table
 	}
 	return ofTarget(ctx, p, m)
 }

@@ -62,9 +62,10 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if err != nil {
 		return nil, err
 	}
-	var held []score
-	if cfg.Choose == ByHeldOut {
-		if held, err = heldOut(ctx, act, src, from, to, cfg); err != nil {
+	held := cfg.compared
+	if cfg.Choose == ByHeldOut && held == nil {
+		if held, err = Compare(ctx, []Alternative{{Activation: act, Source: src, From: from, To: to,
+			Config: cfg}}); err != nil {
 			return nil, err
 		}
 	}
@@ -80,9 +81,9 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 		best.Fit.Warn(fitted.WarnLargerK, "there are at least %d experts, with 95 %% confidence, and k = %d was "+
 			"chosen: --choose set takes the least k that the data leave", bound.K, best.K)
 	}
-	if many := len(held); cfg.Choose == ByHeldOut && many <= to-from {
+	if held != nil && len(held.scores) <= to-from {
 		best.Fit.Notes = append(best.Fit.Notes, fmt.Sprintf("k from %d on was not looked at by crossvalidation: "+
-			"without a part the rows do not determine so many experts", from+many))
+			"without a part the rows do not determine so many experts", from+len(held.scores)))
 	}
 	if search.Nested(s.p) {
 		best.Fit.Notes = append(best.Fit.Notes, fallsOf(best.Fit.Selection)...)
@@ -150,7 +151,7 @@ func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
 			return damaged("it has the fits of a range of k in another order")
 		}
 		if was := fits[k].model; was == nil || m.Fit.LogLikelihood > was.Fit.LogLikelihood {
-			fits[k] = rung{c, m}
+			fits[k] = rung{c, m, s.p.With(k).Shape.Parameters()}
 		}
 		made++
 		return nil
@@ -225,8 +226,9 @@ func climb(from, to int, fit func(k int, beside []int) error, beats func(k, besi
 // rung is the fit of a k, and rungs the last of each.
 type (
 	rung struct {
-		candidate fitted.Candidate
-		model     *fitted.Model
+		candidate  fitted.Candidate
+		model      *fitted.Model
+		parameters int
 	}
 	rungs map[int]rung
 )

@@ -402,6 +402,8 @@ type Fit struct {
 	Selection []Candidate `json:"selection,omitempty"`
 	ChosenBy  string      `json:"chosen_by,omitempty"` // icl, heldout or set; BIC where it is absent
 	EigengapK int         `json:"eigengap_k,omitempty"`
+	// Where several descriptions were compared by rows that were left out: each of them.
+	Descriptions []Description `json:"descriptions,omitempty"`
 	// Of a range of k: a lower confidence bound for the number of experts, absent where none was made (a note says
 	// why), and the ks that the data leave.
 	AtLeast *AtLeast `json:"k_at_least,omitempty"`
@@ -574,6 +576,21 @@ type Candidate struct {
 	From      string `json:"from,omitempty"` // absent for the first
 	Move      string `json:"move,omitempty"` // split, merge or join; absent for the first
 	Kept      bool   `json:"kept,omitempty"`
+}
+
+// Description is a description of a model beside others that were compared by the log-likelihood of rows that were left
+// out.
+type Description struct {
+	K          int               `json:"k,omitempty"` // absent where it could not be fitted at all
+	Settings   map[string]string `json:"settings"`    // what tells it from others, as files of --config have it
+	Parameters int               `json:"parameters,omitempty"`
+	// log-likelihood of the rows, each by a fit without its part; absent where there is none
+	HeldOut       *float64 `json:"held_out,omitempty"`
+	Below         *float64 `json:"below,omitempty"`          // the highest
+	StandardError *float64 `json:"standard_error,omitempty"` // of below
+	Converged     int      `json:"converged,omitempty"`      // fits, of as many as there are parts
+	Chosen        bool     `json:"chosen,omitempty"`
+	Reason        string   `json:"reason,omitempty"` // why it has no log-likelihood
 }
 
 // Begun says that a fit of a range came of that of one expert less or more.
