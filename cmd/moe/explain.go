@@ -23,8 +23,9 @@ type explanation struct {
 type explainedJSON struct {
 	Target       string               `json:"target"` // "" of several under one gate
 	Selection    []fitted.Candidate   `json:"selection"`
-	AtLeast      *fitted.AtLeast      `json:"k_at_least"` // null where there is no bound
-	KSet         []int                `json:"k_set"`      // of a range, empty of one k
+	Descriptions []fitted.Description `json:"descriptions"` // that were compared; empty of one
+	AtLeast      *fitted.AtLeast      `json:"k_at_least"`   // null where there is no bound
+	KSet         []int                `json:"k_set"`        // of a range, empty of one k
 	Starts       []fitted.Start       `json:"starts"`
 	Survey       *fitted.Survey       `json:"survey"`       // null where there was none
 	Arrangements *fitted.Arrangements `json:"arrangements"` // null where none was seen
@@ -147,7 +148,7 @@ func explainNetwork(cmd *cobra.Command, f *explainFlags, parts []report.Part, pa
 
 func explained(target string, f *fitted.Fit, a *fitted.Arrangements, s *fitted.Penalised) explainedJSON {
 	return explainedJSON{
-		Target: target, Selection: list(f.Selection), AtLeast: f.AtLeast, KSet: list(f.KSet),
+		Target: target, Selection: list(f.Selection), Descriptions: list(f.Descriptions), AtLeast: f.AtLeast, KSet: list(f.KSet),
 		Starts: list(f.Starts), Survey: f.Survey, Arrangements: a,
 		Penalised:   s,
 		Certificate: f.Certificate,

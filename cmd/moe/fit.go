@@ -52,6 +52,7 @@ model describes the data; moe explain MODEL says the rest. The exit code is 1, a
 converge, its optimum is suspect or not judged, with --strict the model. See moe help methods, formulas, trees.`,
 		Example: `  moe fit data.csv --activation relu --k 2 -o model.json --report fit.html
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 1:4 -o model.json
+  moe fit data.csv --k 1:3 --intercept --noise shared,per-expert --hierarchy none,2x2 --choose heldout
   zcat trial.csv.gz | moe fit - --missing drop --k 2 --intercept --json`,
 		Args: dataArg(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,7 +84,8 @@ converge, its optimum is suspect or not judged, with --strict the model. See moe
 	flags.StringVar(&f.expertLasso, "expert-lasso", "",
 		"lasso on the experts, under which slopes are 0, likewise: none, auto or a `VALUE` (default none)")
 	flags.StringVar(&f.choose, "choose", string(host.ByBIC),
-		"how a range of --k is chosen from: bic, icl, set, the least k the data leave, or heldout: crossvalidation")
+		"how a range of --k is chosen from: bic, icl, set, the least k the data leave, or heldout: crossvalidation, which "+
+			"takes --family, --noise, --hierarchy, --gate-penalty and --expert-ridge with several values too")
 	flags.BoolVar(&f.hac, "hac", false,
 		"standard errors beside the others that hold where rows follow each other in time")
 	flags.BoolVar(&f.strict, "strict", false,
@@ -187,7 +189,10 @@ func (f *fitFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	bar := newBar(cmd)
 	j.config.Checkpoint, j.config.Progress, j.config.Reading = keeper.offer, bar.show, bar.passes.reading
-	made, err := j.fit(cmd.Context())
+	var made *made
+	if j, err = j.choose(cmd); err == nil {
+		made, err = j.fit(cmd.Context())
+	}
 	bar.done()
 	if err != nil {
 		return keeper.keep(cmd.Context(), worded(cmd, err))
@@ -272,7 +277,7 @@ func (f *fitFlags) check(cmd *cobra.Command, s *spec.Fit) error {
 	if f.resume && f.out == "" {
 		return usagef("--resume needs -o FILE: the checkpoint stands beside it")
 	}
-	cfg, err := s.Config()
+	cfg, err := s.First().Config()
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -25,43 +27,81 @@ type fitting struct {
 	experts *experts
 	input   *input
 	sums    *shard.Moments
+	table   *terms.Table // of the first target; nil of sums
 	targets []host.Target
 	modules map[string]*fitted.Module // that go into the model's file
+
+	// where the description stands for several: these, and a fitting of each that can be fitted, the first of them this
+	alternatives []spec.Alternative
+	among        []*fitting
 }
 
-// open opens what a description names. The fit is to be closed.
-func (f *fitFlags) open(cmd *cobra.Command, s *spec.Fit) (*fitting, error) {
-	config, err := s.Config()
-	if err != nil {
-		return nil, err
+// open opens what a description names, of one that stands for several all of them. The fit is to be closed.
+func (f *fitFlags) open(cmd *cobra.Command, s *spec.Fit) (first *fitting, err error) {
+	defer func() {
+		if err != nil && first != nil {
+			first.close()
+			first = nil
+		}
+	}()
+	all := s.Alternatives()
+	among := make([]*fitting, len(all))
+	for i, a := range all {
+		if a.Refused != nil {
+			continue
+		}
+		j := &fitting{Fit: a.Fit}
+		if first == nil {
+			j.alternatives, j.among, first = all, among, j
+		}
+		if j.config, err = j.Config(); err != nil {
+			return first, err
+		}
+		j.config.Threads = f.threads
+		f.memory.apply(&j.config)
+		if err = j.open(cmd, f.activation.limits, among[:i]); err != nil {
+			return first, err
+		}
+		among[i] = j
+		if f.embed {
+			if j.modules, err = j.experts.modules(); err != nil {
+				return first, err
+			}
+		}
 	}
-	config.Threads = f.threads
-	f.memory.apply(&config)
-	j := &fitting{Fit: s, config: config}
-	err = j.open(cmd, f.activation.limits)
-	if err == nil && f.embed {
-		j.modules, err = j.experts.modules()
-	}
-	if err != nil {
-		j.close()
-		return nil, err
-	}
-	return j, nil
+	return first, nil
 }
 
-func (j *fitting) open(cmd *cobra.Command, limits limitFlags) (err error) {
+// open opens what one description names, or shares it with those that are open.
+func (j *fitting) open(cmd *cobra.Command, limits limitFlags, beside []*fitting) (err error) {
 	ctx := cmd.Context()
-	if j.experts, err = openExperts(ctx, j.Fit, limits); err != nil {
-		return err
+	for _, o := range beside {
+		if o == nil {
+			continue
+		}
+		j.input = o.input
+		if reflect.DeepEqual(o.Activation, j.Activation) {
+			j.experts = o.experts
+		}
+		if (o.Family == host.Lognormal) == (j.Family == host.Lognormal) {
+			j.table, j.targets = o.table, o.targets
+		}
+	}
+	if j.experts == nil {
+		if j.experts, err = openExperts(ctx, j.Fit, limits); err != nil {
+			return err
+		}
 	}
 	j.config.Approximate = j.experts.one != nil && !j.experts.one.InProcess() && !j.ExactActivation
 	_, j.config.Leaves = j.experts.activation()
-	from := j.Data
-	if j.Moments != "" {
-		from = j.Moments
-	}
-	if j.input, err = openInput(ctx, cmd, from); err != nil {
-		return err
+	if j.input == nil {
+		from := j.Data
+		if j.Moments != "" {
+			from = j.Moments
+		}
+		if j.input, err = openInput(ctx, cmd, from); err != nil {
+			return err
+		}
 	}
 	if err := j.tables(ctx); err != nil {
 		return err
@@ -78,12 +118,48 @@ func (j *fitting) open(cmd *cobra.Command, limits limitFlags) (err error) {
 	})
 }
 
+// choose returns the fitting that rows which were left out choose of several, the one of one alone.
+func (j *fitting) choose(cmd *cobra.Command) (*fitting, error) {
+	if len(j.among) == 1 {
+		return j, nil
+	}
+	all := make([]host.Alternative, len(j.among))
+	for i, o := range j.among {
+		if all[i].Settings = j.alternatives[i].Settings; o == nil {
+			all[i].Refused = worded(cmd, j.alternatives[i].Refused)
+			continue
+		}
+		all[i].Activation, _ = o.experts.activation()
+		all[i].Source, all[i].Config = o.targets[0].Source, o.config
+		all[i].Config.Progress, all[i].Config.Reading = j.config.Progress, j.config.Reading
+		all[i].From, all[i].To = o.Numbers()
+	}
+	found, err := host.Compare(cmd.Context(), all)
+	if err != nil {
+		return nil, err
+	}
+	one := j.among[found.Chosen]
+	config := found.Config(one.config)
+	config.Checkpoint, config.Resume = j.config.Checkpoint, j.config.Resume
+	config.Progress, config.Reading = j.config.Progress, j.config.Reading
+	one.config = config
+	return one, nil
+}
+
 func (j *fitting) close() {
 	if j.input != nil {
 		j.input.close()
 	}
-	if j.experts != nil {
-		j.experts.Close()
+	open := []*experts{j.experts}
+	for _, o := range j.among {
+		if o != nil && !slices.Contains(open, o.experts) {
+			open = append(open, o.experts)
+		}
+	}
+	for _, e := range open {
+		if e != nil {
+			e.Close()
+		}
 	}
 }
 
@@ -101,18 +177,17 @@ func (j *fitting) tables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var first *terms.Table
-	for _, r := range requests {
+	for _, r := range requests[len(j.targets):] {
 		table, err := terms.Open(ctx, j.input.open, r)
 		if err != nil {
 			return err
 		}
-		if first == nil {
-			first = table
+		if j.table == nil {
+			j.table = table
 		}
 		j.targets = append(j.targets, host.Target{Source: table.Source})
 	}
-	j.config = j.config.For(first)
+	j.config = j.config.For(j.table)
 	return nil
 }
 

@@ -149,6 +149,9 @@ func doubts(m *fitted.Model, d *Diagnosis) []section {
 	out = append(out, sharpnessSection(d))
 	out = append(out, certificateSections(m.Fit.Certificate, mixtureTests)...)
 	out = append(out, startSection(m))
+	if len(m.Fit.Descriptions) > 0 {
+		out = append(out, descriptionSection(m))
+	}
 	switch {
 	case isGrown(m):
 		out = append(out, growthSection(m))
@@ -249,6 +252,16 @@ func selectionSection(m *fitted.Model) section {
 	}
 	s.Pictures = []template.HTML{c.svg()}
 	return s
+}
+
+// descriptionSection shows the descriptions that were compared by rows that were left out.
+func descriptionSection(m *fitted.Model) section {
+	return section{
+		Title: "Which description",
+		Reading: "Log-likelihood of all rows, each by a fit without its part, higher is better. The one of the fewest " +
+			"parameters was chosen that is within a standard error (±) of the highest. " + ofDescriptions(m.Fit.Descriptions),
+		Tables: []table{asTable(descriptions(m))},
+	}
 }
 
 // chooser is what chose the number of experts.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -110,6 +111,8 @@ func shortVerdicts(f *fitted.Fit) []string {
 func chosen(m *fitted.Model) string {
 	list := m.Fit.Selection
 	switch {
+	case len(m.Fit.Descriptions) > 0:
+		return ofDescriptions(m.Fit.Descriptions)
 	case len(list) == 0:
 		return ""
 	case isGrown(m):
@@ -131,6 +134,40 @@ func chosen(m *fitted.Model) string {
 		terms = append(terms, term)
 	}
 	return fmt.Sprintf("%s by k, of %d to %d: %s.", by.name, list[0].K, list[len(list)-1].K, strings.Join(terms, ", "))
+}
+
+// ofDescriptions says which of several was chosen, and beside which that is highest.
+func ofDescriptions(all []fitted.Description) string {
+	words := func(d fitted.Description) string {
+		parts := []string{fmt.Sprintf("k = %d", d.K)}
+		for _, key := range slices.Sorted(maps.Keys(d.Settings)) {
+			parts = append(parts, strings.ReplaceAll(key, "_", " ")+" "+d.Settings[key])
+		}
+		return shown.Line(strings.Join(parts, ", ")) + " (" + plural(d.Parameters, "parameter") + ")"
+	}
+	compared := 0
+	var chosen, top fitted.Description
+	for _, d := range all {
+		if d.HeldOut == nil || d.Below == nil || d.StandardError == nil {
+			continue
+		}
+		if compared++; d.Chosen {
+			chosen = d
+		}
+		if top.HeldOut == nil || *d.HeldOut > *top.HeldOut {
+			top = d
+		}
+	}
+	if chosen.HeldOut == nil { // of a file that is not ours
+		return ""
+	}
+	line := fmt.Sprintf("Held-out log-likelihood of %s: %s for %s, chosen", plural(compared, "description"),
+		Likelihood(*chosen.HeldOut), words(chosen))
+	if top.Chosen {
+		return line + ", the highest."
+	}
+	return fmt.Sprintf("%s; %s for %s, higher by %s ± %s.", line, Likelihood(*top.HeldOut), words(top), hundredths(*chosen.Below),
+		hundredths(*chosen.StandardError))
 }
 
 // choice is a criterion by which a fit was chosen.

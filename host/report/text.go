@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -108,6 +109,9 @@ func writeCoefficients(out io.Writer, m *fitted.Model, most int, all bool) {
 
 // writeStarts writes what was compared, and what the search has seen.
 func writeStarts(out io.Writer, m *fitted.Model) {
+	if len(m.Fit.Descriptions) > 0 {
+		writeTable(out, descriptions(m))
+	}
 	switch {
 	case isGrown(m):
 		writeTable(out, growth(m))
@@ -523,6 +527,38 @@ func selection(m *fitted.Model) [][]string {
 			row = slices.Insert(row, len(row)-2, heldOut(c))
 		}
 		table = append(table, append([]string{strconv.Itoa(c.K)}, row...))
+	}
+	return table
+}
+
+// descriptions compares those of which rows that were left out chose one.
+func descriptions(m *fitted.Model) [][]string {
+	all := m.Fit.Descriptions
+	keys := slices.Sorted(maps.Keys(all[0].Settings))
+	head := []string{"Experts"}
+	for _, key := range keys {
+		head = append(head, strings.ReplaceAll(key, "_", " "))
+	}
+	table := [][]string{append(head, "parameters", "held out", "below the best", "±", "")}
+	for _, d := range all {
+		row := []string{"–"}
+		if d.K > 0 {
+			row[0] = strconv.Itoa(d.K)
+		}
+		for _, key := range keys {
+			row = append(row, d.Settings[key])
+		}
+		numbers, remark := []string{"–", "–", "–", "–"}, shown.Line(d.Reason)
+		if d.Parameters > 0 {
+			numbers[0] = strconv.Itoa(d.Parameters)
+		}
+		if d.HeldOut != nil && d.Below != nil && d.StandardError != nil {
+			numbers[1], numbers[2], numbers[3] = hundredths(*d.HeldOut), hundredths(*d.Below), hundredths(*d.StandardError)
+		}
+		if d.Chosen {
+			remark = "chosen"
+		}
+		table = append(table, append(append(row, numbers...), remark))
 	}
 	return table
 }

@@ -24,11 +24,16 @@ const Format = "moe-fit/v1"
 
 // Unsaid is what stands for a description of this family that says nothing of its experts.
 func Unsaid(family string) string {
-	return "--activation " + host.ActivationOf(family) + " --k 1:4 --intercept"
+	rest := "--k 1:4 --intercept"
+	if name := activation(family); name != "" {
+		return "--activation " + name + " " + rest
+	}
+	return rest
 }
 
 // Fit describes a fit. Data, or Moments, is needed, and K or Hierarchy; what is absent has the default that
-// moe fit --help names. One that says nothing of its experts is of linear experts, from 1 to 4, with intercepts.
+// moe fit --help names. Family, Noise, Hierarchy, GatePenalty and ExpertRidge may have several values with commas
+// between them, "shared,per-expert", where Choose is "heldout": see [Fit.Alternatives]. One that says nothing of its experts is of linear experts, from 1 to 4, with intercepts.
 type Fit struct {
 	Format string `json:"format"` // "moe-fit/v1"
 
@@ -66,9 +71,10 @@ type Fit struct {
 	Leaves     []Activation `json:"leaves,omitzero"`     // the experts' own, from left to right
 	K          int          `json:"k,omitzero"`          // number of experts, or the least of a range
 	KTo        int          `json:"k_to,omitzero"`       // the most of a range
-	// how a range is chosen from: "bic", "icl", "heldout", by crossvalidation, or "set", the least that the data leave
+	// how a range is chosen from: "bic", "icl", "set", the least that the data leave, or "heldout", crossvalidation, which
+	// chooses from several values of other keys too
 	Choose host.Choice `json:"choose,omitzero"`
-	// tree of gates over the experts, such as "2x(1,2)"; "auto" grows one
+	// tree of gates over the experts, such as "2x(1,2)"; "auto" grows one, "none" among several is one gate
 	Hierarchy string `json:"hierarchy,omitzero"`
 	MaxLeaves int    `json:"max_leaves,omitzero"` // most leaves of a tree that grows; 8
 
@@ -207,6 +213,9 @@ func refuse(format string, args ...any) error { return &Error{format, args} }
 // Check refuses what contradicts itself, whatever the data. Errors: [*Error],
 // [*host.RequestError], *dataset.SelectionError, *terms.Error.
 func (f *Fit) Check() error {
+	if f.Several() {
+		return f.checkAlternatives()
+	}
 	for _, check := range []func() error{f.checkRoles, f.checkMoments, f.checkExperts, f.checkTerms, f.checkFamily,
 		f.checkValues, f.checkMethod, f.checkSharedGate, f.checkTargets} {
 		if err := check(); err != nil {
@@ -296,7 +305,8 @@ func (f *Fit) given(keys []string) (out []string) {
 			host.Dependent),
 		"arrangements": f.Arrangements, "gate-penalty": f.GatePenalty != "",
 		"expert-ridge": f.ExpertRidge != "", "expert-lasso": f.ExpertLasso != "",
-		"choose": f.Choose != "",
+		"choose":  f.Choose != "",
+		"targets": f.Targets != nil, "start": f.Start != "", "truth": f.Truth != "", "leaves": f.Leaves != nil,
 	}
 	for _, k := range keys {
 		if is[k] || f.Roles[k] != "" {
@@ -623,7 +633,7 @@ func (f *Fit) selection() dataset.Selection {
 func (f *Fit) WithDefaults(said bool) (whole bool) {
 	named := said || f.Activation.Name != "" || f.Activation.Params != nil || f.Leaves != nil
 	if f.Activation.Name == "" && f.Leaves == nil {
-		f.Activation.Name = host.ActivationOf(f.Family)
+		f.Activation.Name = activation(f.Family)
 	}
 	if named || f.K != 0 || f.KTo != 0 || f.Hierarchy != "" || f.MaxLeaves != 0 || f.Intercepts != "" ||
 		f.Targets != nil || f.Moments != "" {
