@@ -256,11 +256,13 @@ func selectionSection(m *fitted.Model) section {
 
 // descriptionSection shows the descriptions that were compared by rows that were left out.
 func descriptionSection(m *fitted.Model) section {
+	rows, reasons := descriptions(m)
 	return section{
 		Title: "Which description",
-		Reading: "Log-likelihood of all rows, each by a fit without its part, higher is better. The one of the fewest " +
-			"parameters was chosen that is within a standard error (±) of the highest. " + ofDescriptions(m.Fit.Descriptions),
-		Tables: []table{asTable(descriptions(m))},
+		Reading: strings.Join(append([]string{"Log-likelihood of all rows, each by a fit without its part: the higher the " +
+			"better. The one of the fewest parameters is chosen that is within a standard error (±) of the highest.",
+			ofDescriptions(m.Fit.Descriptions)}, reasons...), " "),
+		Tables: []table{asTable(rows)},
 	}
 }
 

@@ -166,8 +166,8 @@ func ofDescriptions(all []fitted.Description) string {
 	if top.Chosen {
 		return line + ", the highest."
 	}
-	return fmt.Sprintf("%s; %s for %s, higher by %s ± %s.", line, Likelihood(*top.HeldOut), words(top), hundredths(*chosen.Below),
-		hundredths(*chosen.StandardError))
+	return fmt.Sprintf("%s; %s for %s, higher by %s ± %s.", line, Likelihood(*top.HeldOut), words(top),
+		hundredths(*chosen.Below), hundredths(*chosen.StandardError))
 }
 
 // choice is a criterion by which a fit was chosen.

@@ -110,7 +110,11 @@ func writeCoefficients(out io.Writer, m *fitted.Model, most int, all bool) {
 // writeStarts writes what was compared, and what the search has seen.
 func writeStarts(out io.Writer, m *fitted.Model) {
 	if len(m.Fit.Descriptions) > 0 {
-		writeTable(out, descriptions(m))
+		table, reasons := descriptions(m)
+		writeTable(out, table)
+		for _, reason := range reasons {
+			fmt.Fprintln(out, reason)
+		}
 	}
 	switch {
 	case isGrown(m):
@@ -531,36 +535,46 @@ func selection(m *fitted.Model) [][]string {
 	return table
 }
 
-// descriptions compares those of which rows that were left out chose one.
-func descriptions(m *fitted.Model) [][]string {
+// descriptions compares those of which rows that were left out chose one, and says why some were not fitted.
+func descriptions(m *fitted.Model) (table [][]string, reasons []string) {
 	all := m.Fit.Descriptions
 	keys := slices.Sorted(maps.Keys(all[0].Settings))
 	head := []string{"Experts"}
 	for _, key := range keys {
 		head = append(head, strings.ReplaceAll(key, "_", " "))
 	}
-	table := [][]string{append(head, "parameters", "held out", "below the best", "±", "")}
+	table = [][]string{append(head, "parameters", "held out", "below the best", "±", "")}
 	for _, d := range all {
 		row := []string{"–"}
 		if d.K > 0 {
 			row[0] = strconv.Itoa(d.K)
 		}
 		for _, key := range keys {
-			row = append(row, d.Settings[key])
+			row = append(row, shown.Line(d.Settings[key]))
 		}
-		numbers, remark := []string{"–", "–", "–", "–"}, shown.Line(d.Reason)
+		numbers, remark := []string{"–", "–", "–", "–"}, ""
 		if d.Parameters > 0 {
 			numbers[0] = strconv.Itoa(d.Parameters)
 		}
 		if d.HeldOut != nil && d.Below != nil && d.StandardError != nil {
 			numbers[1], numbers[2], numbers[3] = hundredths(*d.HeldOut), hundredths(*d.Below), hundredths(*d.StandardError)
 		}
-		if d.Chosen {
+		switch {
+		case d.Chosen:
 			remark = "chosen"
+		case d.Reason != "":
+			at := slices.Index(reasons, d.Reason)
+			if at < 0 {
+				at, reasons = len(reasons), append(reasons, d.Reason)
+			}
+			remark = fmt.Sprintf("not fitted (%d)", at+1)
 		}
 		table = append(table, append(append(row, numbers...), remark))
 	}
-	return table
+	for i, reason := range reasons {
+		reasons[i] = fmt.Sprintf("(%d) %s", i+1, shown.Line(reason))
+	}
+	return table, reasons
 }
 
 // plausible says which numbers of experts the data leave; "" of fits of one.
