@@ -106,7 +106,7 @@ func TestCompareFinds(t *testing.T) {
 				[]string{"gaussian", "student-t"}, Noises()[:1])
 		}, 1, map[string]string{"family": "student-t", "noise": "shared"}},
 		"a tree": {func(seed uint64) []Alternative {
-			return alternativesOf(nestedPieces(seed, 400), 1, families[:1], Noises()[:1], "1", "4", "2x2")
+			return alternativesOf(nestedPieces(seed, 800), 1, families[:1], Noises()[:1], "1", "4", "2x2")
 		}, 4, map[string]string{"hierarchy": "2x2"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,8 +52,7 @@ model describes the data; moe explain MODEL says the rest. The exit code is 1, a
 converge, its optimum is suspect or not judged, with --strict the model. See moe help methods, formulas, trees.`,
 		Example: `  moe fit data.csv --activation relu --k 2 -o model.json --report fit.html
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 1:4 -o model.json
-  moe fit data.csv --k 1:3 --intercept --noise shared,per-expert --hierarchy none,2x2 --choose heldout
-  zcat trial.csv.gz | moe fit - --missing drop --k 2 --intercept --json`,
+  zcat trial.csv.gz | moe fit - --missing drop --k 1:3 --intercept --noise shared,per-expert --choose heldout --json`,
 		Args: dataArg(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args[:min(1, len(args))])
