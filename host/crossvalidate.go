@@ -41,7 +41,8 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	if from < 1 || to < from {
 		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
 	}
-	found, err := crossValidate(ctx, []Alternative{{Activation: act, Source: src, From: from, To: to, Config: cfg}}, folds)
+	one := Alternative{Activation: act, Source: src, From: from, To: to, Config: cfg}
+	found, err := crossValidate(ctx, []Alternative{one}, folds)
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +165,8 @@ func crossValidate(ctx context.Context, all []Alternative, folds int) ([]crossed
 				a, cfg := all[tasks[at].of], all[tasks[at].of].Config
 				cfg.Threads, cfg.Truth, cfg.unjudged = max(1, threads/workers), nil, true
 				cfg.Checkpoint, cfg.Resume, cfg.Progress = nil, nil, nil
-				fits[at], failed[at] = everyK(ctx, a.Activation, out[tasks[at].of].table.without(tasks[at].fold), a.From,
-					a.To, cfg)
+				rest := out[tasks[at].of].table.without(tasks[at].fold)
+				fits[at], failed[at] = everyK(ctx, a.Activation, rest, a.From, a.To, cfg)
 				mu.Lock()
 				done++
 				ended[tasks[at].of] = ended[tasks[at].of] || failed[at] != nil

@@ -148,7 +148,8 @@ func explainNetwork(cmd *cobra.Command, f *explainFlags, parts []report.Part, pa
 
 func explained(target string, f *fitted.Fit, a *fitted.Arrangements, s *fitted.Penalised) explainedJSON {
 	return explainedJSON{
-		Target: target, Selection: list(f.Selection), Descriptions: list(f.Descriptions), AtLeast: f.AtLeast, KSet: list(f.KSet),
+		Target: target, Selection: list(f.Selection), Descriptions: list(f.Descriptions),
+		AtLeast: f.AtLeast, KSet: list(f.KSet),
 		Starts: list(f.Starts), Survey: f.Survey, Arrangements: a,
 		Penalised:   s,
 		Certificate: f.Certificate,

@@ -259,8 +259,8 @@ func descriptionSection(m *fitted.Model) section {
 	rows, reasons := descriptions(m)
 	return section{
 		Title: "Which description",
-		Reading: strings.Join(append([]string{"Log-likelihood of all rows, each by a fit without its part: the higher the " +
-			"better. The one of the fewest parameters is chosen that is within a standard error (±) of the highest.",
+		Reading: strings.Join(append([]string{"Log-likelihood of all rows, each by a fit without its part: higher is " +
+			"better. Of those within a standard error (±) of the highest the one of the fewest parameters is chosen.",
 			ofDescriptions(m.Fit.Descriptions)}, reasons...), " "),
 		Tables: []table{asTable(rows)},
 	}

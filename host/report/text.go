@@ -557,7 +557,8 @@ func descriptions(m *fitted.Model) (table [][]string, reasons []string) {
 			numbers[0] = strconv.Itoa(d.Parameters)
 		}
 		if d.HeldOut != nil && d.Below != nil && d.StandardError != nil {
-			numbers[1], numbers[2], numbers[3] = hundredths(*d.HeldOut), hundredths(*d.Below), hundredths(*d.StandardError)
+			numbers[1], numbers[2] = hundredths(*d.HeldOut), hundredths(*d.Below)
+			numbers[3] = hundredths(*d.StandardError)
 		}
 		switch {
 		case d.Chosen:

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -68,15 +67,4 @@ func collect(t reflect.Type, within string, keys *[]string) {
 			collect(f.Type, within+string(name)+".", keys)
 		}
 	}
-}
-
-// JSON is the description as a file.
-func (f *Fit) JSON() ([]byte, error) {
-	c := *f
-	c.Format = Format
-	data, err := json.MarshalIndent(&c, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return append(data, '\n'), nil
 }
