@@ -28,7 +28,8 @@ type listed struct {
 
 func (f *Fit) listed() []listed {
 	return []listed{{"family", &f.Family}, {"noise", &f.Noise}, {"hierarchy", &f.Hierarchy},
-		{"gate-penalty", (*string)(&f.GatePenalty)}, {"expert-ridge", (*string)(&f.ExpertRidge)}}
+		{"gate-penalty", (*string)(&f.GatePenalty)}, {"expert-ridge", (*string)(&f.ExpertRidge)},
+		{"expert-lasso", (*string)(&f.ExpertLasso)}}
 }
 
 // values are those of a key, between commas that stand in no parentheses.
