@@ -416,6 +416,22 @@ func TestEpochsAreShown(t *testing.T) {
 	}
 }
 
+// TestStartsOfEMAreShown, from none to all and in order, whatever the number of threads.
+func TestStartsOfEMAreShown(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		var told []int
+		fitted4(t, paperCell(identity.Family, 3000), 1, Config{Method: EM{Starts: 3}, Threads: threads,
+			Progress: func(stage Stage, done, of int) {
+				if stage == StageScreening && of == 3 {
+					told = append(told, done)
+				}
+			}})
+		if !slices.Equal(told, []int{0, 1, 2, 3}) {
+			t.Errorf("%d threads: told of %d of 3 starts", threads, told)
+		}
+	}
+}
+
 // TestCanceledDescent ends with the context's error.
 func TestCanceledDescent(t *testing.T) {
 	act, src, _ := paperCell(identity.Family, 3000).draw(t, 1)

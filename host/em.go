@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/moment"
@@ -34,6 +35,7 @@ func (m EM) starts() int { return startsOr(m.Starts, 8) }
 func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
 	all := randomStarts(c.Config, m.starts())
 	random := search.Random(p, e)
+	ended := starting(c.Config, len(all))
 	err := search.Draw(ctx, p, all, stream.Start, 0,
 		func(ctx context.Context, candidate *search.Candidate, rng *rand.Rand) error {
 			start := random
@@ -53,6 +55,7 @@ func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 				return err
 			}
 			candidate.Params, candidate.Rows = l.Params(candidate.Run.X), p.N()
+			ended()
 			return nil
 		})
 	if err != nil {
@@ -69,6 +72,19 @@ func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	out := &outcome{best: all[0], all: all, certificate: certificate, joint: true}
 	out.note(note)
 	return out, nil
+}
+
+// starting shows that so many starts have begun, side by side, and returns what each is to call where it has ended.
+func starting(c Config, n int) (ended func()) {
+	var mu sync.Mutex
+	done := 0
+	c.show(StageScreening, done, n)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		c.show(StageScreening, done, n)
+	}
 }
 
 // randomStarts are n candidates from random starts, the user's own first if there
