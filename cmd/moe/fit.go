@@ -84,7 +84,7 @@ converge, its optimum is suspect or not judged, with --strict the model. See moe
 		"lasso on the experts, under which slopes are 0, likewise: none, auto or a `VALUE` (default none)")
 	flags.StringVar(&f.choose, "choose", string(host.ByBIC),
 		"how a range of --k is chosen from: bic, icl, set, the least k the data leave, or heldout: crossvalidation, "+
-			"which takes --family, --noise, --hierarchy, --gate-penalty and --expert-ridge with several values too")
+			"which takes several values of --family, --noise, --hierarchy and the penalties too")
 	flags.BoolVar(&f.hac, "hac", false,
 		"standard errors beside the others that hold where rows follow each other in time")
 	flags.BoolVar(&f.strict, "strict", false,
