@@ -29,7 +29,8 @@ func newEvaluateCmd() *cobra.Command {
 		Use:   "evaluate MODEL [DATA]",
 		Short: "Measure a fitted model on data and against known parameters",
 		Long: `evaluate measures a model on DATA and, with --truth, against the true
-parameters. On data: log-likelihood summed over the rows, root mean squared error
+parameters. On data: log-likelihood summed over the rows, and predictive that of the law that prediction
+intervals are of, with the uncertainty of the parameters in it; root mean squared error
 and R2 of the mean prediction, beside them those of the mean and of a linear regression that
 were fitted to the rows of the fit and are in its file, the share of rows inside the prediction intervals
 of 50, 80, 90 and 95 %, and a histogram of F(y|x), which is level where the model
@@ -175,6 +176,10 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 	}
 	if r := e.Evaluation; r != nil {
 		of, point := "", ""
+		predictive := ""
+		if v := r.Predictive; v != nil {
+			predictive = fmt.Sprintf("predictive      %.6g, with the uncertainty of the parameters\n", *v)
+		}
 		if v := r.LogLikelihoodTransformed; v != nil {
 			of = fmt.Sprintf(" (of the %s of the target: %.6g)", scaleWords[string(r.TargetScale)], *v)
 		}
@@ -185,9 +190,8 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 			}
 		}
 		rows := weighedRows(r.N, r.Weight) + leftOut(r.Dropped) + inGroups(r.Groups)
-		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g%s\nrmse            %.6g%s\nr2          "+
-			"    %.6g\n", rows, r.LogLikelihood, of, r.RMSE, point,
-			r.R2); err != nil {
+		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g%s\n%srmse            %.6g%s\n"+
+			"r2              %.6g\n", rows, r.LogLikelihood, of, predictive, r.RMSE, point, r.R2); err != nil {
 			return err
 		}
 		if err := printBaselines(w, r.Baselines); err != nil {

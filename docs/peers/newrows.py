@@ -146,9 +146,8 @@ def moe(flags):
         with tempfile.TemporaryDirectory() as work:
             model = os.path.join(work, "model.json")
             levels = [word for name in factors for word in ("--categorical", name)]
-            subprocess.run([binary, "fit", train, "--k", "1:4", "--intercept", "--quiet", "--accept", "any", "-o", model, *levels,
-                            *flags],
-                           check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([binary, "fit", train, "--k", "1:4", "--intercept", "--quiet", "--accept", "any", "-o", model,
+                            *levels, *flags], check=True, stdout=subprocess.DEVNULL)
             begun = time.time()
             said = subprocess.run([binary, "evaluate", model, test, "--json", "--quiet", "--unseen", "reference"],
                                   check=True, capture_output=True, text=True).stdout
@@ -159,7 +158,7 @@ def moe(flags):
         judged, read = json.loads(said), list(csv.DictReader(rows.splitlines()))
         coverage = [c["coverage"] for c in judged["calibration"] if c["level"] == LEVEL][0]
         width = float(np.mean([float(r["upper"]) - float(r["lower"]) for r in read]))
-        return dict(log_likelihood=judged["log_likelihood"], rmse=judged["rmse"], coverage=coverage, width=width,
+        return dict(log_likelihood=judged["log_likelihood"], predictive=judged.get("predictive_log_likelihood"), rmse=judged["rmse"], coverage=coverage, width=width,
                     k=fit["k"], judging=time.time() - begun)
     return run
 
@@ -230,10 +229,16 @@ def run(args):
 
 
 def show(args):
-    """A row for each table and model: means over splits, and how many standard errors of the difference to the line."""
+    """A row for each table and model: means over splits, and the difference to the line, with its standard error. Predictive
+    densities are those of the law that intervals are of, with the uncertainty of the parameters where a file has it."""
     rows = read(args.out)
+    for r in list(rows):
+        if r["result"] and "predictive" in r["result"]:
+            likelihood = r["result"]["predictive"] or r["result"]["log_likelihood"]
+            result = dict(r["result"], log_likelihood=likelihood)
+            rows.append(dict(r, model=r["model"] + ", predictive", result=result))
     of = {(r["table"], r["model"], r["split"]): r for r in rows if r["result"]}
-    names, models = sorted({r["table"] for r in rows}), [m for m in [*NUMBERS, *FILES] if any(r["model"] == m for r in rows)]
+    names, models = sorted({r["table"] for r in rows}), [m for m in [*NUMBERS, *FILES, *(f + ", predictive" for f in FILES)] if any(r["model"] == m for r in rows)]
     print("| table | model | splits | log-likelihood a row | to the line | RMSE | coverage | width | s |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
     for name in names:

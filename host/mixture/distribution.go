@@ -80,6 +80,31 @@ func (d *Distribution) Density(y float64) float64 {
 	return sum
 }
 
+// LogDensity returns log F′(y), or of the probability of y, also where that is below the smallest number.
+func (d *Distribution) LogDensity(y float64) float64 {
+	terms := make([]float64, 0, len(d.P)+1)
+	log := []float64{0}
+	for i, p := range d.P {
+		if !(p > 0) {
+			continue
+		}
+		if Normal(d.density) {
+			e := (y - d.Mean[i]) / d.Sigma[i]
+			log[0] = -e*e/2 - math.Log(d.Sigma[i]) - logNorm
+		} else {
+			d.density.LogDensity(log, []float64{0}, []float64{y}, d.Mean[i:i+1], d.psi[i])
+		}
+		terms = append(terms, math.Log(p)+log[0])
+	}
+	if zero := d.atZero(); y == 0 && zero > 0 {
+		terms = append(terms, math.Log(zero))
+	}
+	if len(terms) == 0 {
+		return math.Inf(-1)
+	}
+	return floats.LogSumExp(terms)
+}
+
 // atZero is the probability of the expert that is always 0; 0 where there is none.
 func (d *Distribution) atZero() float64 {
 	if !d.zero {

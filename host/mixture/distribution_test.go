@@ -49,6 +49,17 @@ func randomDistribution(rng *rand.Rand) *Distribution {
 	return m
 }
 
+// TestLogDensityFar: where the density is below the smallest number its log is that of the nearest expert.
+func TestLogDensityFar(t *testing.T) {
+	m := distribution([]float64{0.25, 0.75}, []float64{0, 10}, []float64{1, 0.1})
+	for _, y := range []float64{-100, 1e5} {
+		want := math.Log(0.25) + distuv.UnitNormal.LogProb(y)
+		if got := m.LogDensity(y); math.Abs(got-want) > 1e-12*math.Abs(want) {
+			t.Errorf("log density %v at %v, want %v", got, y, want)
+		}
+	}
+}
+
 // TestQuantilesInvertTheCDF: F is below q just under the quantile and above it
 // just over it.
 func TestQuantilesInvertTheCDF(t *testing.T) {

@@ -336,7 +336,11 @@ func TestTails(t *testing.T) {
 			if math.Abs(sum-d.CDF(y)) > 1e-6 { // the midpoint rule next to a corner
 				t.Fatalf("%s: F(%v) = %v, its density integrates to %v", name, y, d.CDF(y), sum)
 			}
-			sum += step * d.Density(y+step/2)
+			at := y + step/2
+			density := d.Density(at)
+			if sum += step * density; density > 1e-300 && math.Abs(d.LogDensity(at)-math.Log(density)) > 1e-12 {
+				t.Fatalf("%s: log density %v at %v, want %v", name, d.LogDensity(at), at, math.Log(density))
+			}
 		}
 		for _, level := range []float64{0.01, 0.5, 0.95, 1 - 1e-9} {
 			lower, upper := d.Interval(level)

@@ -23,8 +23,10 @@ type Evaluation struct {
 	Weight        float64 `json:"weight,omitempty"`  // sum of the observations' weights, where there are any
 	Groups        int     `json:"groups,omitempty"`  // of the rows, where they are in groups
 	LogLikelihood float64 `json:"log_likelihood"`    // Σ log p(y|x) over the rows, or their groups, natural log
-	RMSE          float64 `json:"rmse"`              // root of the mean of (y − E[y|x])²
-	R2            float64 `json:"r2"`                // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
+	// Σ log of the density that intervals are of, with the parameters' uncertainty in it; absent where a model has none
+	Predictive *float64 `json:"predictive_log_likelihood,omitempty"`
+	RMSE       float64  `json:"rmse"` // root of the mean of (y − E[y|x])²
+	R2         float64  `json:"r2"`   // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
 
 	// Of models of a scale h(y) of the target, all else being of y: which, Σ log p(h(y)|x), and, where y has no mean,
 	// that RMSE and R2 are of the medians.
@@ -54,7 +56,7 @@ func Evaluate(ctx context.Context, p *model.Params, act model.Activation, src da
 
 // EvaluateWith is [Evaluate] with the parameters' uncertainty in the distributions whose calibration is
 // measured, as it is in the intervals; the log-likelihood is that of the parameters as they are, or of the mixture of
-// arrangements where u has them.
+// arrangements where u has them, and the predictive one that of these distributions.
 func EvaluateWith(ctx context.Context, p *model.Params, u *Uncertainty, act model.Activation,
 	src dataset.Source) (*Evaluation, error) {
 	return evaluateBeside(ctx, p, u, nil, act, src)
@@ -93,6 +95,12 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 		}
 		out := &described{mean: pred.Mean, logDens: pred.LogDens,
 			transform: func(r int, y float64) (before, upto float64) { return predictor.Transform(pred, r, y) }}
+		if pred.around != nil && groups == nil {
+			out.predictive = make([]float64, b.N)
+			for r, y := range b.Y {
+				out.predictive[r] = predictor.distribution(pred, r).LogDensity(y) + scale.LogSlope(y)
+			}
+		}
 		if scale != "" {
 			own, err := predictor.OwnScale(pred, scale, b.Y)
 			if err != nil {
@@ -111,10 +119,11 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 }
 
 // described is what a model says of the rows of a block with targets: their
-// means, the logs of their densities, and P(Y < y|x) and F(y|x) at the target as the block has it.
+// means, the logs of their densities, likewise with the parameters' uncertainty, nil where there is none, and
+// P(Y < y|x) and F(y|x) at the target as the block has it.
 type described struct {
-	mean, logDens []float64
-	transform     func(row int, y float64) (before, upto float64)
+	mean, logDens, predictive []float64
+	transform                 func(row int, y float64) (before, upto float64)
 }
 
 // evaluate is [Evaluate] for whatever describes blocks of d features, and adds them to the groups where there are any.
@@ -128,7 +137,8 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 		return nil, err
 	}
 	e := Evaluation{TargetScale: schema.Scale}
-	var sse, weight, scored, slopes float64
+	var sse, weight, scored, slopes, predictive float64
+	known := true // with uncertainty
 	var target deviations
 	var mean, line *against
 	if beside.Baselines != nil {
@@ -153,6 +163,9 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 			w := b.Weight(r)
 			rows += w
 			logLikelihood += w * pred.logDens[r]
+			if known = pred.predictive != nil; known {
+				predictive += w * pred.predictive[r]
+			}
 			if point := pred.mean[r]; math.IsNaN(point) {
 				e.WithoutMedian++
 			} else {
@@ -183,6 +196,9 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 	}
 	if groups != nil {
 		e.Groups, e.LogLikelihood = len(groups.order), groups.logLikelihood()+slopes
+	}
+	if known && numeric.Finite(predictive) {
+		e.Predictive = &predictive
 	}
 	e.Dropped = dataset.Dropped(src)
 	if mean := mean.baseline(target.squares, weight); mean != nil {

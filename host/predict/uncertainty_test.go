@@ -219,3 +219,47 @@ func TestUncertaintyOfManyRows(t *testing.T) {
 		t.Error("a model without a covariance has an uncertainty")
 	}
 }
+
+// TestPredictiveLogLikelihood is the sum of the logs of the slope of F(y|x), by central differences of the predictor's
+// transform, and is not the likelihood of the parameters as they are; it is nil where a model has no covariance.
+func TestPredictiveLogLikelihood(t *testing.T) {
+	for name, m := range map[string]*fitted.Model{"one level": uncertain(rand.New(rand.NewPCG(43, 1)), 0.05), "three levels": threeLevels(rand.New(rand.NewPCG(43, 3)), 0.05)} {
+		rng := rand.New(rand.NewPCG(43, 5))
+		x, y := mat.NewDense(40, 2, nil), make([]float64, 40)
+		for r := range y {
+			x.SetRow(r, []float64{rng.NormFloat64(), rng.NormFloat64()})
+			y[r] = rng.NormFloat64()
+		}
+		src := dataset.Matrix(x, y)
+		e, err := EvaluateModel(t.Context(), m, tanh{}, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, predictor := 0.0, NewPredictor(m.Params(), tanh{}, "").With(UncertaintyOf(m))
+		if err := src.Read(t.Context(), func(b *model.Block) error {
+			pred, err := predictor.Predict(t.Context(), b)
+			if err != nil {
+				return err
+			}
+			for r, y := range b.Y {
+				const h = 1e-4
+				_, up := predictor.Transform(pred, r, y+h)
+				_, down := predictor.Transform(pred, r, y-h)
+				want += math.Log((up - down) / (2 * h))
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		// Differences are off by h²/6 times the third derivative, and 1e-16/h, of each row.
+		if e.Predictive == nil || !(math.Abs(*e.Predictive-want) < 1e-5) {
+			t.Errorf("%s: predictive log-likelihood %v, want %v", name, e.Predictive, want)
+		} else if math.Abs(*e.Predictive-e.LogLikelihood) < 0.1 {
+			t.Errorf("%s: predictive log-likelihood %v is that without uncertainty, %v", name, *e.Predictive, e.LogLikelihood)
+		}
+		m.Covariance = nil
+		if e, err = EvaluateModel(t.Context(), m, tanh{}, src); err != nil || e.Predictive != nil {
+			t.Errorf("%s: %v without a covariance, error %v", name, e.Predictive, err)
+		}
+	}
+}
