@@ -79,7 +79,7 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 			if promised <= max(set.Slack, 1e-15*math.Abs(at.value)) {
 				return r.end(Converged, nil)
 			}
-			if damping = max(used*10, 1e-3); damping > 1e6 {
+			if damping = raised(used); damping > mostDamping {
 				return r.end(Stalled, nil)
 			}
 			continue
@@ -97,18 +97,29 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 		if gain < set.Worth && (used > 0 || !right) {
 			return r.end(Stalled, nil)
 		}
-		damping = used
-		if right {
-			damping = used / 10
-		}
-		if damping < 1e-4 {
-			damping = 0
-		}
+		damping = lowered(used, right)
 		if set.stop(r.Iterations, at.value) {
 			return r.end(Stopped, nil)
 		}
 	}
 	return r.end(IterationLimit, nil)
+}
+
+// mostDamping ends a run: no step lowers the value.
+const mostDamping = 1e6
+
+// raised is the damping after a step that did not lower the value, or with which the matrix was not positive definite.
+func raised(damping float64) float64 { return max(damping*10, 1e-3) }
+
+// lowered is the damping after a step that did; right says whether the quadratic model was.
+func lowered(damping float64, right bool) float64 {
+	if right {
+		damping /= 10
+	}
+	if damping < 1e-4 {
+		return 0
+	}
+	return damping
 }
 
 // mostKept is the number of further steps with a Hessian that is kept: more of
@@ -296,7 +307,7 @@ func (q *quadratic) newtonStep(damping float64) (step []float64, promised, used 
 			scaled.SetSym(i, j, s*q.h.At(i, j)*q.scale[j])
 		}
 	}
-	for ; damping < 1e9; damping = max(10*damping, 1e-3) {
+	for ; damping < 1e9; damping = raised(damping) {
 		damped.CopySym(scaled)
 		for i := range n {
 			damped.SetSym(i, i, scaled.At(i, i)+damping)

@@ -57,7 +57,7 @@ func Proximal(ctx context.Context, c Curved, groups []Group, x0 []float64, set S
 		case last || !(gain > 0) && promised <= max(set.Slack, rounding*math.Abs(at.value)):
 			return r.end(Converged, nil)
 		case !(gain > 0):
-			if damping = max(used*10, 1e-3); damping > 1e6 {
+			if damping = raised(used); damping > mostDamping {
 				return r.end(Stalled, nil)
 			}
 			continue
@@ -68,12 +68,7 @@ func Proximal(ctx context.Context, c Curved, groups []Group, x0 []float64, set S
 		trial.value += norms(groups, trial.x)
 		at, trial = trial, at
 		r.step(at.x, at.value)
-		if damping = used; gain > 0.5*promised {
-			damping = used / 10
-		}
-		if damping < 1e-4 {
-			damping = 0
-		}
+		damping = lowered(used, gain > 0.5*promised)
 		if set.stop(r.Iterations, at.value) {
 			return r.end(Stopped, nil)
 		}
@@ -135,7 +130,7 @@ func (q *quadratic) proximalStep(groups []Group, damping float64) (next []float6
 			scaled.SetSym(i, j, s*q.h.At(i, j)*scale[j])
 		}
 	}
-	for ; damping < 1e9; damping = max(10*damping, 1e-3) {
+	for ; damping < 1e9; damping = raised(damping) {
 		for _, held := range []float64{0, 1, 10, 100, 1000} {
 			h.CopySym(scaled)
 			for i := range n {
