@@ -209,14 +209,12 @@ func bePenalised(ctx context.Context, p *problem.Problem, m *fitted.Model, out *
 // penaliseBy puts the penalties of m's model for new rows on l.
 func penaliseBy(l *loss.Likelihood, m *fitted.Model) {
 	s := m.Penalised
-	l.PenaliseGate(2 * s.Lambda)
-	switch {
-	case s.ExpertPenalty == fitted.Lasso:
+	if s.ExpertPenalty == fitted.Lasso {
 		_, sets := together(m)
-		l.PenaliseNorms(loss.Times(l.ExpertNorms(sets), s.ExpertLambda/math.Sqrt(s.MeanSquare)))
-	case s.ExpertLambda > 0:
-		l.PenaliseExperts(2 * s.ExpertLambda / s.MeanSquare)
+		search.PutLasso(l, l.ExpertNorms(sets), s.Lambda, s.ExpertLambda, s.MeanSquare)
+		return
 	}
+	search.PutRidge(l, s.Lambda, s.ExpertLambda, s.MeanSquare)
 }
 
 // together are the sets of m's features whose slopes a lasso takes together, and their names: the levels of a factor,

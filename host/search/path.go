@@ -78,10 +78,8 @@ func PenaliseGate(ctx context.Context, p *problem.Problem, at *model.Params, lam
 // as given; s² is square. A ridge of ½ is a normal prior of that variance.
 func PenaliseExperts(ctx context.Context, p *problem.Problem, at *model.Params, gate, square,
 	lambda float64) (*PenaltyPath, error) {
-	return penaltyPath(ctx, p, softenedStart(at), ExpertLambdas, lambda, func(l *loss.Likelihood, lambda float64) {
-		l.PenaliseGate(2 * gate)
-		l.PenaliseExperts(2 * lambda / square)
-	})
+	return penaltyPath(ctx, p, softenedStart(at), ExpertLambdas, lambda,
+		func(l *loss.Likelihood, lambda float64) { PutRidge(l, gate, lambda, square) })
 }
 
 // LassoExperts is [PenaliseExperts] of a lasso over LassoLambdas, on these sets of features. Where all slopes are 0 the
@@ -93,10 +91,24 @@ func LassoExperts(ctx context.Context, p *problem.Problem, at *model.Params, set
 		return nil, nil
 	}
 	norms := l.ExpertNorms(sets)
-	return penaltyPath(ctx, p, softenedStart(at), LassoLambdas, lambda, func(l *loss.Likelihood, lambda float64) {
-		l.PenaliseGate(2 * gate)
-		l.PenaliseNorms(loss.Times(norms, lambda/math.Sqrt(square)))
-	})
+	return penaltyPath(ctx, p, softenedStart(at), LassoLambdas, lambda,
+		func(l *loss.Likelihood, lambda float64) { PutLasso(l, norms, gate, lambda, square) })
+}
+
+// PutRidge puts a ridge on the gate of l and one on its experts, of which 0 is none: see [Penalised], s² is square.
+func PutRidge(l *loss.Likelihood, gate, experts, square float64) {
+	l.PenaliseGate(2 * gate)
+	tau := 0.0
+	if experts > 0 {
+		tau = 2 * experts / square
+	}
+	l.PenaliseExperts(tau)
+}
+
+// PutLasso is PutRidge with a lasso on the experts, of their norms.
+func PutLasso(l *loss.Likelihood, norms []loss.Norm, gate, experts, square float64) {
+	l.PenaliseGate(2 * gate)
+	l.PenaliseNorms(loss.Times(norms, experts/math.Sqrt(square)))
 }
 
 // MeanSquare is that of the experts' slopes of q, of the features that they have; 0 where they have none.
