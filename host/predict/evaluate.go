@@ -93,24 +93,25 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 				return nil, err
 			}
 		}
-		out := &described{mean: pred.Mean, logDens: pred.LogDens,
-			transform: func(r int, y float64) (before, upto float64) { return predictor.Transform(pred, r, y) }}
-		if pred.around != nil && groups == nil {
-			out.predictive = make([]float64, b.N)
-			for r, y := range b.Y {
-				out.predictive[r] = predictor.distribution(pred, r).LogDensity(y) + scale.LogSlope(y)
+		out := &described{mean: pred.Mean, logDens: pred.LogDens, law: func(r int, y float64) (of lawful) {
+			law := predictor.distribution(pred, r)
+			of.before, of.upto = predictor.below(law, y)
+			if of.predictive = math.NaN(); pred.around != nil && groups == nil {
+				of.predictive = law.LogDensity(y) + scale.LogSlope(y)
 			}
-		}
+			return of
+		}}
 		if scale != "" {
 			own, err := predictor.OwnScale(pred, scale, b.Y)
 			if err != nil {
 				return nil, err
 			}
 			out.mean, out.logDens = own.Point, own.LogDens
-			if rising := out.transform; scale.Falls() {
-				out.transform = func(r int, v float64) (before, upto float64) {
-					before, upto = rising(r, v)
-					return 1 - upto, 1 - before
+			if rising := out.law; scale.Falls() {
+				out.law = func(r int, v float64) lawful {
+					of := rising(r, v)
+					of.before, of.upto = 1-of.upto, 1-of.before
+					return of
 				}
 			}
 		}
@@ -118,13 +119,16 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 	})
 }
 
-// described is what a model says of the rows of a block with targets: their
-// means, the logs of their densities, likewise with the parameters' uncertainty, nil where there is none, and
-// P(Y < y|x) and F(y|x) at the target as the block has it.
+// described is what a model says of the rows of a block with targets: their means, the logs of their densities, and
+// what their laws say at the target as the block has it.
 type described struct {
-	mean, logDens, predictive []float64
-	transform                 func(row int, y float64) (before, upto float64)
+	mean, logDens []float64
+	law           func(row int, y float64) lawful
 }
+
+// lawful is P(Y < y|x) and F(y|x) of a law, and the log of its density of the target where the parameters' uncertainty
+// is in it, else NaN.
+type lawful struct{ before, upto, predictive float64 }
 
 // evaluate is [Evaluate] for whatever describes blocks of d features, and adds them to the groups where there are any.
 func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, groups *joints,
@@ -138,7 +142,6 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 	}
 	e := Evaluation{TargetScale: schema.Scale}
 	var sse, weight, scored, slopes, predictive float64
-	known := true // with uncertainty
 	var target deviations
 	var mean, line *against
 	if beside.Baselines != nil {
@@ -163,9 +166,6 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 			w := b.Weight(r)
 			rows += w
 			logLikelihood += w * pred.logDens[r]
-			if known = pred.predictive != nil; known {
-				predictive += w * pred.predictive[r]
-			}
 			if point := pred.mean[r]; math.IsNaN(point) {
 				e.WithoutMedian++
 			} else {
@@ -173,8 +173,9 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 				scored += w
 			}
 			slopes += w * schema.Scale.LogSlope(v)
-			before, upto := pred.transform(r, v)
-			calibration.add(before, upto, w)
+			law := pred.law(r, v)
+			predictive += w * law.predictive
+			calibration.add(law.before, law.upto, w)
 		}
 		e.LogLikelihood += logLikelihood
 		sse += s
@@ -197,7 +198,7 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 	if groups != nil {
 		e.Groups, e.LogLikelihood = len(groups.order), groups.logLikelihood()+slopes
 	}
-	if known && numeric.Finite(predictive) {
+	if numeric.Finite(predictive) {
 		e.Predictive = &predictive
 	}
 	e.Dropped = dataset.Dropped(src)

@@ -3,6 +3,7 @@ package predict
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -134,9 +135,9 @@ func EvaluateNetwork(ctx context.Context, n *model.Network, act model.Activation
 		for r, y := range b.Y {
 			density[r] = noise.LogProb(y - mean[r])
 		}
-		return &described{mean: mean, logDens: density, transform: func(r int, y float64) (before, upto float64) {
+		return &described{mean: mean, logDens: density, law: func(r int, y float64) lawful {
 			u := noise.CDF(y - mean[r])
-			return u, u
+			return lawful{u, u, math.NaN()}
 		}}, nil
 	})
 	if err != nil {

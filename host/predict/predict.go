@@ -213,7 +213,11 @@ func (p *Predictor) probabilities(dst []float64, pred *Prediction, values []floa
 // Transform returns P(Y < y) and P(Y ≤ y) of row r under its predicted law, y on the model's scale: the same where no
 // value has a probability of its own.
 func (p *Predictor) Transform(pred *Prediction, r int, y float64) (before, upto float64) {
-	law := p.distribution(pred, r)
+	return p.below(p.distribution(pred, r), y)
+}
+
+// below is Transform of a law.
+func (p *Predictor) below(law *mixture.Distribution, y float64) (before, upto float64) {
 	upto = law.CDF(y)
 	if p.params.Family == "" {
 		return upto, upto
