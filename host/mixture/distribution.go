@@ -67,11 +67,10 @@ func (d *Distribution) Density(y float64) float64 {
 	if Normal(d.density) {
 		return normalDensity(d.P, d.Mean, d.Sigma, y)
 	}
-	sum, log := 0.0, []float64{0}
+	sum := 0.0
 	for i, p := range d.P {
 		if p > 0 {
-			d.density.LogDensity(log, []float64{0}, []float64{y}, d.Mean[i:i+1], d.psi[i])
-			sum += p * math.Exp(log[0])
+			sum += p * math.Exp(d.logDensityOf(i, y))
 		}
 	}
 	if y == 0 {
@@ -83,18 +82,10 @@ func (d *Distribution) Density(y float64) float64 {
 // LogDensity returns log F′(y), or of the probability of y, also where that is below the smallest number.
 func (d *Distribution) LogDensity(y float64) float64 {
 	terms := make([]float64, 0, len(d.P)+1)
-	log := []float64{0}
 	for i, p := range d.P {
-		if !(p > 0) {
-			continue
+		if p > 0 {
+			terms = append(terms, math.Log(p)+d.logDensityOf(i, y))
 		}
-		if Normal(d.density) {
-			e := (y - d.Mean[i]) / d.Sigma[i]
-			log[0] = -e*e/2 - math.Log(d.Sigma[i]) - logNorm
-		} else {
-			d.density.LogDensity(log, []float64{0}, []float64{y}, d.Mean[i:i+1], d.psi[i])
-		}
-		terms = append(terms, math.Log(p)+log[0])
 	}
 	if zero := d.atZero(); y == 0 && zero > 0 {
 		terms = append(terms, math.Log(zero))
@@ -103,6 +94,17 @@ func (d *Distribution) LogDensity(y float64) float64 {
 		return math.Inf(-1)
 	}
 	return floats.LogSumExp(terms)
+}
+
+// logDensityOf is log F_i′(y), or of the probability of y under expert i.
+func (d *Distribution) logDensityOf(i int, y float64) float64 {
+	if Normal(d.density) {
+		e := (y - d.Mean[i]) / d.Sigma[i]
+		return -e*e/2 - math.Log(d.Sigma[i]) - logNorm
+	}
+	log := []float64{0}
+	d.density.LogDensity(log, []float64{0}, []float64{y}, d.Mean[i:i+1], d.psi[i])
+	return log[0]
 }
 
 // atZero is the probability of the expert that is always 0; 0 where there is none.
