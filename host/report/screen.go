@@ -136,12 +136,15 @@ func chosen(m *fitted.Model) string {
 	return fmt.Sprintf("%s by k, of %d to %d: %s.", by.name, list[0].K, list[len(list)-1].K, strings.Join(terms, ", "))
 }
 
+// settingName is the key of a description in words.
+func settingName(key string) string { return strings.ReplaceAll(key, "_", " ") }
+
 // ofDescriptions says which of several was chosen, and beside which that is highest.
 func ofDescriptions(all []fitted.Description) string {
 	words := func(d fitted.Description) string {
 		parts := []string{fmt.Sprintf("k = %d", d.K)}
 		for _, key := range slices.Sorted(maps.Keys(d.Settings)) {
-			parts = append(parts, strings.ReplaceAll(key, "_", " ")+" "+d.Settings[key])
+			parts = append(parts, settingName(key)+" "+d.Settings[key])
 		}
 		return shown.Line(strings.Join(parts, ", ")) + " (" + plural(d.Parameters, "parameter") + ")"
 	}

@@ -541,7 +541,7 @@ func descriptions(m *fitted.Model) (table [][]string, reasons []string) {
 	keys := slices.Sorted(maps.Keys(all[0].Settings))
 	head := []string{"Experts"}
 	for _, key := range keys {
-		head = append(head, strings.ReplaceAll(key, "_", " "))
+		head = append(head, settingName(key))
 	}
 	table = [][]string{append(head, "parameters", "held out", "below the best", "±", "")}
 	for _, d := range all {

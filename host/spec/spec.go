@@ -33,9 +33,9 @@ func Unsaid(family string) string {
 }
 
 // Fit describes a fit. Data, or Moments, is needed, and K or Hierarchy; what is absent has the default that
-// moe fit --help names. Family, Noise, Hierarchy, GatePenalty and ExpertRidge may have several values with commas
-// between them, "shared,per-expert", where Choose is "heldout": see [Fit.Alternatives]. One that says nothing of its
-// experts is of linear experts, from 1 to 4, with intercepts.
+// moe fit --help names. Family, Noise, Hierarchy, GatePenalty, ExpertRidge and ExpertLasso may have several values with
+// commas between them, "shared,per-expert", where Choose is "heldout": see [Fit.Alternatives]. One that says nothing
+// of its experts is of linear experts, from 1 to 4, with intercepts.
 type Fit struct {
 	Format string `json:"format"` // "moe-fit/v1"
 
