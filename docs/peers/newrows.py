@@ -1,12 +1,14 @@
 """Fits tables without some of their rows, and judges models by these: the tables of docs/heldout.md.
 
+    python3 docs/peers/newrows.py diabetes TABLES
     python3 docs/peers/newrows.py run TABLES OUT [--uci DIR] [--only NAME,…] [--models NAME,…] [--splits 10]
     python3 docs/peers/newrows.py print OUT
 
-TABLES is the directory that heldout.R has written to: the target is the last column. Three quarters of the rows, drawn by
-the number of the split, are fitted. DIR has tables with published splits: NAME.csv.gz, and NAME.test.txt.gz with a line of
-row numbers for each. A line of JSON for every table, split and model is added to OUT; those that it has are left out, so
-that a run may be ended and taken up again. MOE_BINARY is the command moe; flexmix needs R.
+TABLES is the directory that heldout.R has written to, and the first command scikit-learn's table of diabetes: the target is the
+last column. Three quarters of the rows, drawn by the number of the split, are fitted. DIR has tables with published splits:
+NAME.csv.gz, and NAME.test.txt.gz with a line of row numbers for each. A line of JSON for every table, split and model is added
+to OUT; those that it has are left out, so that a run may be ended and taken up again. MOE_BINARY is the command moe; flexmix
+needs R. Seconds are of the processor, all cores together, up to the fitted model of moe and with the judging of the others.
 
 Peers have factors as 0/1 columns. Where a peer predicts a mean its density is normal around it, with the standard deviation
 of the residuals that fivefold crossvalidation leaves; its interval is between quantiles of its own: of boosted trees fitted
@@ -19,10 +21,10 @@ import gzip
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 
 import numpy as np
@@ -58,6 +60,12 @@ class Table:
             out = csv.writer(file)
             out.writerow(self.names)
             out.writerows(self.rows[i] for i in rows)
+
+
+def processor():
+    """Seconds of the processor of this process and those that it has run."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 def random_split(table, number):
@@ -148,7 +156,7 @@ def moe(flags):
             levels = [word for name in factors for word in ("--categorical", name)]
             subprocess.run([binary, "fit", train, "--k", "1:4", "--intercept", "--quiet", "--accept", "any", "-o", model,
                             *levels, *flags], check=True, stdout=subprocess.DEVNULL)
-            begun = time.time()
+            fitted = processor()
             said = subprocess.run([binary, "evaluate", model, test, "--json", "--quiet", "--unseen", "reference"],
                                   check=True, capture_output=True, text=True).stdout
             rows = subprocess.run([binary, "predict", model, test, "--interval", str(LEVEL), "--quiet", "--unseen", "reference"],
@@ -158,8 +166,8 @@ def moe(flags):
         judged, read = json.loads(said), list(csv.DictReader(rows.splitlines()))
         coverage = [c["coverage"] for c in judged["calibration"] if c["level"] == LEVEL][0]
         width = float(np.mean([float(r["upper"]) - float(r["lower"]) for r in read]))
-        return dict(log_likelihood=judged["log_likelihood"], predictive=judged.get("predictive_log_likelihood"), rmse=judged["rmse"], coverage=coverage, width=width,
-                    k=fit["k"], judging=time.time() - begun)
+        return dict(log_likelihood=judged["log_likelihood"], predictive=judged.get("predictive_log_likelihood"),
+                    rmse=judged["rmse"], coverage=coverage, width=width, k=fit["k"], judging=processor() - fitted)
     return run
 
 
@@ -219,13 +227,22 @@ def run(args):
             for model in models:
                 if (name, number, model) in had:
                     continue
-                begun = time.time()
+                begun = processor()
                 found = judge(model, table, train, test)
                 row = dict(table=name, split=number, model=model, rows=len(train), judged=len(test), result=found)
                 if found is not None:
-                    row["seconds"] = time.time() - begun - found.pop("judging", 0)
+                    row["seconds"] = processor() - begun - found.pop("judging", 0)
                 with open(args.out, "a") as file:
                     file.write(json.dumps(row) + "\n")
+
+
+def write_diabetes(args):
+    from sklearn.datasets import load_diabetes
+    table = load_diabetes(scaled=False)
+    with open(os.path.join(args.tables, "diabetes.csv"), "w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow([*table.feature_names, "progression"])
+        out.writerows([*map(float, x), float(y)] for x, y in zip(table.data, table.target))
 
 
 def show(args):
@@ -238,7 +255,8 @@ def show(args):
             result = dict(r["result"], log_likelihood=likelihood)
             rows.append(dict(r, model=r["model"] + ", predictive", result=result))
     of = {(r["table"], r["model"], r["split"]): r for r in rows if r["result"]}
-    names, models = sorted({r["table"] for r in rows}), [m for m in [*NUMBERS, *FILES, *(f + ", predictive" for f in FILES)] if any(r["model"] == m for r in rows)]
+    names = sorted({r["table"] for r in rows})
+    models = [m for m in [*NUMBERS, *FILES, *(f + ", predictive" for f in FILES)] if any(r["model"] == m for r in rows)]
     print("| table | model | splits | log-likelihood a row | to the line | RMSE | coverage | width | s |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
     for name in names:
@@ -260,6 +278,9 @@ def show(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
+    diabetes = commands.add_parser("diabetes")
+    diabetes.add_argument("tables")
+    diabetes.set_defaults(do=write_diabetes)
     runs = commands.add_parser("run")
     runs.add_argument("tables")
     runs.add_argument("out")
