@@ -144,7 +144,7 @@ func (r *rise) fit(ctx context.Context, k int) (*fitted.Model, error) {
 		if err := penalise(ctx, p, m, r.cfg); err != nil {
 			return nil, err
 		}
-		r.fits = append(r.fits, rung{candidate: c, model: m})
+		r.fits = append(r.fits, rungOf(p, c, m))
 	}
 	return r.fits[k-1].model, nil
 }
@@ -166,28 +166,24 @@ func (r *rise) most(ctx context.Context, k int) (float64, error) {
 // withinBIC is by how much BIC may be above the least for a k to be left, however few parameters tell the two apart.
 const withinBIC = 20
 
-// left are the ks from a bound on, if there is one, whose BIC is within withinBIC of the least of them, or that half of
-// BIC's penalty prefers to the k of the least, which are larger ones: experts that overlap gain too little for the
-// whole of it. docs/studies/inference.md says on which tables both were chosen, and how often the set held k on others.
+// left are the ks from a bound on, if there is one, whose BIC, corrected for few rows, is within withinBIC of the
+// least, or that half of its penalty prefers to the k of the least, which are larger ones: experts that overlap gain
+// too little for the whole of it. docs/studies/inference.md says on which tables both were chosen, and how often the
+// set held k on others.
 func (r rungs) left(bound *fitted.AtLeast) (ks []int) {
-	best := fitted.Candidate{BIC: math.Inf(1)}
+	var best rung
 	for _, k := range slices.Sorted(maps.Keys(r)) {
 		if bound != nil && k < bound.K {
 			continue
 		}
-		ks = append(ks, k)
-		if c := r[k].candidate; c.BIC < best.BIC {
-			best = c
+		if ks = append(ks, k); len(ks) == 1 || r[k].bicc() < best.bicc() {
+			best = r[k]
 		}
 	}
 	return slices.DeleteFunc(ks, func(k int) bool {
-		c := r[k].candidate
-		return !(c.BIC <= best.BIC+withinBIC || halved(c) <= halved(best))
+		return !(r[k].bicc() <= best.bicc()+withinBIC || r[k].penalised(0.5) <= best.penalised(0.5))
 	})
 }
-
-// halved is BIC with half of its penalty, ½p·log n − 2ℓ.
-func halved(c fitted.Candidate) float64 { return c.BIC/2 - c.LogLikelihood }
 
 // newRowsOf is the log-likelihood of rows by the model that predicts new ones.
 func newRowsOf(ctx context.Context, act sdk.Activation, m *fitted.Model, rows memoryTable) (float64, error) {

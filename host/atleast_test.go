@@ -281,7 +281,7 @@ func TestAtLeastOfFewLevels(t *testing.T) {
 func TestLeft(t *testing.T) {
 	r := rungs{}
 	for k, loglik := range map[int]float64{1: -60, 2: -30, 3: -29, 4: -18.5, 5: -11.9, 6: math.NaN()} {
-		r[k] = rung{candidate: fitted.Candidate{K: k, LogLikelihood: loglik, BIC: 4*3*float64(k) - 2*loglik}}
+		r[k] = rung{few: 1, candidate: fitted.Candidate{K: k, LogLikelihood: loglik, BIC: 4*3*float64(k) - 2*loglik}}
 	}
 	// BIC is 132, 84, 94, 85, 83.8 and none
 	for _, c := range []struct {
@@ -295,8 +295,8 @@ func TestLeft(t *testing.T) {
 	}
 	// Of 14 parameters more half of the penalty is 28 of twice the log-likelihood; BIC is 28 above the least.
 	for loglik, want := range map[float64][]int{-26: {1, 2}, -26.1: {1}, -25.9: {1, 2}} {
-		r := rungs{1: {candidate: fitted.Candidate{K: 1, LogLikelihood: -40, BIC: 4*20 + 80}},
-			2: {candidate: fitted.Candidate{K: 2, LogLikelihood: loglik, BIC: 4*34 - 2*loglik}}}
+		r := rungs{1: {few: 1, candidate: fitted.Candidate{K: 1, LogLikelihood: -40, BIC: 4*20 + 80}},
+			2: {few: 1, candidate: fitted.Candidate{K: 2, LogLikelihood: loglik, BIC: 4*34 - 2*loglik}}}
 		if got := r.left(nil); !slices.Equal(got, want) {
 			t.Errorf("a log-likelihood of %v: %v, want %v", loglik, got, want)
 		}

@@ -2,18 +2,23 @@ package host
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/problem"
 )
 
 // Choice is the criterion by which [FitRange] chooses the number of experts.
 type Choice string
 
-// The criteria. "" is ByBIC.
+// The criteria. "" is ByBICc.
 const (
-	ByBIC Choice = "bic"
-	ByICL Choice = "icl"
+	// ByBICc is BIC with its correction for few rows, p·log n·n/(n − p − 2) − 2ℓ of p parameters and n rows (McQuarrie
+	// 1999); it is BIC where no noise is estimated. None is finite where there are no more rows than p + 2.
+	ByBICc Choice = "bicc"
+	ByBIC  Choice = "bic"
+	ByICL  Choice = "icl"
 	// ByHeldOut is the log-likelihood of rows that were left out, as [Compare] has it.
 	ByHeldOut Choice = "heldout"
 	// BySet is the least k that the data leave: see [FitRange].
@@ -21,7 +26,7 @@ const (
 )
 
 // Choices lists them.
-func Choices() []Choice { return []Choice{ByBIC, ByICL, ByHeldOut, BySet} }
+func Choices() []Choice { return []Choice{ByBICc, ByBIC, ByICL, ByHeldOut, BySet} }
 
 // Name is what it is called.
 func (c Choice) Name() string { return string(c) }
@@ -29,7 +34,7 @@ func (c Choice) Name() string { return string(c) }
 // check refuses what is none of them.
 func (c Choice) check() error {
 	if c != "" && !slices.Contains(Choices(), c) {
-		return refuse("choice by %s: want %s, %s, %s or %s", c, ByBIC, ByICL, ByHeldOut, BySet)
+		return refuse("choice by %s: want %s, %s, %s, %s or %s", c, ByBICc, ByBIC, ByICL, ByHeldOut, BySet)
 	}
 	return nil
 }
@@ -46,13 +51,18 @@ func (c Choice) choose(fits rungs, held *Comparison, bound *fitted.AtLeast) (bes
 	default:
 		best = fits.least(ks, c)
 	}
-	best.Fit.AtLeast, best.Fit.KSet = bound, left
-	if c != "" && c != ByBIC {
+	switch {
+	case c == ByICL || c == ByHeldOut || c == BySet:
 		best.Fit.ChosenBy = string(c)
+	case best != fits.least(ks, ByBIC):
+		best.Fit.ChosenBy = string(ByBICc)
 	}
-	best.Fit.Selection = nil
+	best.Fit.AtLeast, best.Fit.KSet, best.Fit.Selection = bound, left, nil
 	for i, k := range ks {
 		candidate := fits[k].candidate
+		if v := fits[k].bicc(); Choice(best.Fit.ChosenBy) == ByBICc && !math.IsInf(v, 1) {
+			candidate.BICc = &v
+		}
 		if held != nil && i < len(held.scores) && held.scores[i].sound() {
 			candidate.HeldOut = &held.scores[i].logLikelihood
 		}
@@ -73,8 +83,46 @@ func (r rungs) least(ks []int, by Choice) (best *fitted.Model) {
 
 // prefers says whether a fit is chosen before another: it has converged, or its criterion is less.
 func (c Choice) prefers(a, other rung) bool {
-	if c == ByICL && a.candidate.Converged == other.candidate.Converged {
-		return a.candidate.ICL < other.candidate.ICL
+	if a.candidate.Converged != other.candidate.Converged {
+		return a.candidate.Converged
 	}
-	return preferred(a.model, other.model)
+	switch c {
+	case ByICL:
+		return a.candidate.ICL < other.candidate.ICL
+	case ByBIC:
+		return a.candidate.BIC < other.candidate.BIC
+	}
+	return a.bicc() < other.bicc()
 }
+
+// rung is the fit of a k, and rungs the last of each.
+type (
+	rung struct {
+		candidate  fitted.Candidate
+		model      *fitted.Model
+		parameters int
+		few        float64 // by what few rows multiply the penalty of BIC, see [ByBICc]
+	}
+	rungs map[int]rung
+)
+
+// rungOf is a fit of p.
+func rungOf(p *problem.Problem, c fitted.Candidate, m *fitted.Model) rung {
+	r := rung{candidate: c, model: m, parameters: p.Shape.Parameters(), few: 1}
+	if p.Shape.EstimatesNoise() {
+		r.few = fewness(p.Weights.Total, r.parameters)
+	}
+	return r
+}
+
+// fewness is n/(n − p − 2) of n rows and p parameters, +Inf where there are no more rows than p + 2.
+func fewness(n float64, p int) float64 { return n / max(0, n-float64(p)-2) }
+
+// penalised is twice the negative log-likelihood with a share of BIC's penalty, corrected for few rows.
+func (r rung) penalised(share float64) float64 {
+	c := r.candidate
+	return share*r.few*(c.BIC+2*c.LogLikelihood) - 2*c.LogLikelihood
+}
+
+// bicc is the criterion of [ByBICc].
+func (r rung) bicc() float64 { return r.penalised(1) }

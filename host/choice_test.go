@@ -4,7 +4,11 @@ import (
 	"math"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // TestSimplest: the one of the fewest parameters that is not worse than the best by more than a standard error of their difference.
@@ -73,5 +77,56 @@ func TestChoose(t *testing.T) {
 	cfg.Choose = "aic"
 	if _, err := FitRange(t.Context(), g.act, rows, 1, 3, cfg); err == nil {
 		t.Error("a choice by aic")
+	}
+}
+
+// TestBICOfFewRows: the penalty 4·log 20 of 4 parameters and 20 rows becomes 20/14 of it; of 18 parameters it is infinite,
+// and a penalty is as it was where no noise is estimated. McQuarrie (1999).
+func TestBICOfFewRows(t *testing.T) {
+	for _, c := range []struct {
+		parameters int
+		few, want  float64
+	}{{4, fewness(20, 4), 4*2.995732273553991*20/14 + 60}, {17, fewness(20, 17), 17*2.995732273553991*20 + 60},
+		{18, fewness(20, 18), math.Inf(1)}, {40, fewness(20, 40), math.Inf(1)}, {4, 1, 4*2.995732273553991 + 60}} {
+		bic := float64(c.parameters)*2.995732273553991 + 60
+		got := rung{few: c.few, candidate: fitted.Candidate{LogLikelihood: -30, BIC: bic}}.bicc()
+		if !(math.Abs(got-c.want) <= 1e-12*math.Abs(c.want) || got == c.want) {
+			t.Errorf("%d parameters: %v, want %v", c.parameters, got, c.want)
+		}
+	}
+}
+
+// TestFewRows: of 20 rows near a line BIC has three experts, and corrected for so few rows one, which the file says; of
+// counts there is no noise to estimate, and nothing is corrected.
+func TestFewRows(t *testing.T) {
+	x, y, counts := make([]float64, 20), make([]float64, 20), make([]float64, 20)
+	for i := range x {
+		r := float64(i + 1)
+		x[i] = 2 * math.Sin(r*r)
+		y[i] = 1 + x[i] + .3*math.Sin(r*r*r)
+		counts[i] = math.Round(math.Exp(y[i]))
+	}
+	for _, c := range []struct {
+		by           Choice
+		family, said string
+		k            int
+	}{{"", "", "bicc", 1}, {ByBIC, "", "", 3}, {"", "poisson", "", 0}} {
+		act, targets := sdk.Activation(ident), y
+		if c.family != "" {
+			act, targets = exponential, counts
+		}
+		cfg := Config{Family: c.family, Intercepts: BothIntercepts, Choose: c.by, Seed: 1}
+		m, err := FitRange(t.Context(), act, dataset.Matrix(mat.NewDense(20, 1, x), targets), 1, 3, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Fit.ChosenBy != c.said || c.k > 0 && m.K != c.k {
+			t.Errorf("by %q, family %q: k = %d chosen by %q, want %d by %q", c.by, c.family, m.K, m.Fit.ChosenBy, c.k, c.said)
+		}
+		for _, s := range m.Fit.Selection {
+			if (s.BICc != nil) != (c.said != "") {
+				t.Errorf("by %q, family %q: k = %d has a corrected BIC: %v", c.by, c.family, s.K, s.BICc)
+			}
+		}
 	}
 }

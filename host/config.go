@@ -87,7 +87,7 @@ type Config struct {
 	ExpertRidge Penalty
 	// ExpertLasso says the same of a lasso on the experts, under which slopes are 0.
 	ExpertLasso Penalty
-	// Choose is how [FitRange] chooses the number of experts; "" is by BIC.
+	// Choose is how [FitRange] chooses the number of experts; "" is [ByBICc].
 	Choose Choice
 	// Start, if given, is one of the starts, in the units of the data.
 	Start *model.Params

@@ -19,10 +19,11 @@ import (
 )
 
 // FitRange fits from, from+1, …, to experts, reading the data once, and returns
-// the fit of the least BIC among those that converged, or the best by another criterion (cfg.Choose), with
-// Fit.Selection for all of them:
+// the fit of the least BIC, corrected for few rows, among those that converged, or the best by another criterion
+// (cfg.Choose), with Fit.Selection for all of them:
 //
-//	AIC = 2p − 2ℓ   BIC = p·log n − 2ℓ   ICL = BIC + 2·E,  E = −Σ_rows Σ_i r_i·log r_i
+//	AIC = 2p − 2ℓ   BIC = p·log n − 2ℓ   BICc = p·log n·n/(n − p − 2) − 2ℓ
+//	ICL = BIC + 2·E,  E = −Σ_rows Σ_i r_i·log r_i
 //
 // for p parameters, the log-likelihood ℓ, n rows (the sum of their weights) and
 // posteriors r; less is better. E is the entropy of the posteriors: ICL prefers
@@ -151,7 +152,7 @@ func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
 			return damaged("it has the fits of a range of k in another order")
 		}
 		if was := fits[k].model; was == nil || m.Fit.LogLikelihood > was.Fit.LogLikelihood {
-			fits[k] = rung{c, m, s.p.With(k).Shape.Parameters()}
+			fits[k] = rungOf(s.p.With(k), c, m)
 		}
 		made++
 		return nil
@@ -222,16 +223,6 @@ func climb(from, to int, fit func(k int, beside []int) error, beats func(k, besi
 	}
 	return nil
 }
-
-// rung is the fit of a k, and rungs the last of each.
-type (
-	rung struct {
-		candidate  fitted.Candidate
-		model      *fitted.Model
-		parameters int
-	}
-	rungs map[int]rung
-)
 
 // neighbour is a fit as the search for a k beside it takes it; false for none, and where an expert has shrunk onto a
 // few rows.

@@ -411,6 +411,8 @@ func warnOfMost(m *fitted.Model, most int) {
 func warnOfEdge(m *fitted.Model, from, to int) {
 	best, more := "has the least BIC", "have less BIC"
 	switch Choice(m.Fit.ChosenBy) {
+	case ByBICc:
+		best, more = "has the least BIC corrected for few rows", "have less"
 	case ByICL:
 		best, more = "has the least ICL", "have less ICL"
 	case ByHeldOut:

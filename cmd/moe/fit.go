@@ -82,9 +82,10 @@ converge, its optimum is suspect or not judged, with --strict the model. See moe
 		"ridge on the experts of the model for new rows: none, auto or a `VALUE` (default none)")
 	flags.StringVar(&f.expertLasso, "expert-lasso", "",
 		"lasso on the experts, under which slopes are 0, likewise: none, auto or a `VALUE` (default none)")
-	flags.StringVar(&f.choose, "choose", string(host.ByBIC),
-		"how a range of --k is chosen from: bic, icl, set, the least k the data leave, or heldout: crossvalidation, "+
-			"which takes several values of --family, --noise, --hierarchy and the penalties too")
+	flags.StringVar(&f.choose, "choose", string(host.ByBICc),
+		"how a range of --k is chosen from: bicc, BIC corrected for few rows, bic, icl, set, the least k the data "+
+			"leave, or heldout: crossvalidation, which takes several values of --family, --noise, --hierarchy and the "+
+			"penalties too")
 	flags.BoolVar(&f.hac, "hac", false,
 		"standard errors beside the others that hold where rows follow each other in time")
 	flags.BoolVar(&f.strict, "strict", false,

@@ -176,7 +176,8 @@ intervals take a t law with G-1 degrees of freedom. Experts are those of rows al
 
 With --k FROM:TO every number of experts in the range is fitted, as far as the rows allow, and
 compared by log-likelihood, AIC, BIC and ICL (BIC plus twice the entropy of the posteriors),
-less being better; the model of the least BIC is written.
+less being better. BIC corrected for few rows chooses the model that is written, or what --choose says:
+by n/(n-p-2) times the penalty for p parameters and n rows (McQuarrie 1999), where noise is estimated.
 
 With --moments FILE the data are the merged sums of moe moments. Methods moments and
 spectral take their tensors from the sums of all rows, and the gate, the noise level

@@ -400,7 +400,7 @@ type Fit struct {
 	// T̂2 suggest, absent where there is no such suggestion. Where a tree was grown: every
 	// tree, in the order in which they were fitted.
 	Selection []Candidate `json:"selection,omitempty"`
-	ChosenBy  string      `json:"chosen_by,omitempty"` // icl, heldout or set; BIC where it is absent
+	ChosenBy  string      `json:"chosen_by,omitempty"` // bicc, icl, heldout or set; BIC where it is absent
 	EigengapK int         `json:"eigengap_k,omitempty"`
 	// Where several descriptions were compared by rows that were left out: each of them.
 	Descriptions []Description `json:"descriptions,omitempty"`
@@ -563,6 +563,8 @@ type Candidate struct {
 	AIC           float64 `json:"aic"`
 	BIC           float64 `json:"bic"`
 	ICL           float64 `json:"icl"` // BIC + 2·entropy of the posteriors
+	// BIC corrected for few rows; where that chose another k than BIC, and the rows are enough for one
+	BICc *float64 `json:"bicc,omitempty"`
 	// log-likelihood of the rows, each by a fit without its part; where the choice is by it
 	HeldOut   *float64 `json:"held_out,omitempty"`
 	Converged bool     `json:"converged"`

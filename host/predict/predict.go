@@ -146,7 +146,9 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 	clear(mean)
 	for i := range k {
 		for r := range n {
-			mean[r] += gate[i*n+r] * expert[i*n+r]
+			if p := gate[i*n+r]; p > 0 { // an expert that has no part may be infinite
+				mean[r] += p * expert[i*n+r]
+			}
 		}
 	}
 	for r := range out.trials {

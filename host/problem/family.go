@@ -49,6 +49,9 @@ func (s Shape) own() int {
 	return own
 }
 
+// EstimatesNoise says whether a fit estimates parameters of the density, as sigma.
+func (s Shape) EstimatesNoise() bool { return s.own() > 0 }
+
 // given is how many of the density's own parameters, the last of them, are known.
 func (s Shape) given() int {
 	if s.Dof > 0 {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -127,13 +128,18 @@ func chosen(m *fitted.Model) string {
 	var terms []string
 	by := choiceOf(m)
 	for _, c := range near {
-		term := fmt.Sprintf("%s for %d", by.of(c), c.K)
+		term := fmt.Sprintf("%s for %d", known(by.of(c)), c.K)
 		if c.K == m.K {
 			term += " (chosen)"
 		}
 		terms = append(terms, term)
 	}
-	return fmt.Sprintf("%s by k, of %d to %d: %s.", by.name, list[0].K, list[len(list)-1].K, strings.Join(terms, ", "))
+	line := fmt.Sprintf("%s by k, of %d to %d: %s.", by.name, list[0].K, list[len(list)-1].K, strings.Join(terms, ", "))
+	if m.Fit.ChosenBy == "bicc" {
+		least := slices.MinFunc(list, func(a, b fitted.Candidate) int { return cmp.Compare(a.BIC, b.BIC) })
+		line += fmt.Sprintf(" BIC itself is least for %d: --choose bic takes that.", least.K)
+	}
+	return line
 }
 
 // settingName is the key of a description in words.
@@ -175,27 +181,30 @@ func ofDescriptions(all []fitted.Description) string {
 
 // choice is a criterion by which a fit was chosen.
 type choice struct {
-	name string
-	of   func(c fitted.Candidate) string
+	name   string
+	column string // of the table, where it has one beside [criteria]
+	of     func(c fitted.Candidate) *float64
 }
 
 // choiceOf is that of a model.
 func choiceOf(m *fitted.Model) choice {
 	switch m.Fit.ChosenBy {
+	case "bicc":
+		return choice{"BIC corrected for few rows", "BICc", func(c fitted.Candidate) *float64 { return c.BICc }}
 	case "icl":
-		return choice{"ICL", func(c fitted.Candidate) string { return Likelihood(c.ICL) }}
+		return choice{"ICL", "", func(c fitted.Candidate) *float64 { return &c.ICL }}
 	case "heldout":
-		return choice{"Held-out log-likelihood", heldOut}
+		return choice{"Held-out log-likelihood", "held out", func(c fitted.Candidate) *float64 { return c.HeldOut }}
 	}
-	return choice{"BIC", func(c fitted.Candidate) string { return Likelihood(c.BIC) }}
+	return choice{"BIC", "", func(c fitted.Candidate) *float64 { return &c.BIC }}
 }
 
-// heldOut is a candidate's held-out log-likelihood.
-func heldOut(c fitted.Candidate) string {
-	if c.HeldOut == nil {
+// known is a criterion, which may be unknown or infinite.
+func known(v *float64) string {
+	if v == nil {
 		return "–"
 	}
-	return Likelihood(*c.HeldOut)
+	return Likelihood(*v)
 }
 
 // shortDesign names the formula, and the references of the factors, a line each.

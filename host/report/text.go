@@ -510,9 +510,9 @@ func hundredths(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 // selection compares the numbers of experts that were fitted; less is better in
 // all columns but the first and the likelihood.
 func selection(m *fitted.Model) [][]string {
-	names, held := slices.Clone(criteria), m.Fit.ChosenBy == "heldout"
-	if held {
-		names = slices.Insert(names, len(names)-2, "held out")
+	names, by := slices.Clone(criteria), choiceOf(m)
+	if by.column != "" {
+		names = slices.Insert(names, len(names)-2, by.column)
 	}
 	table := [][]string{append([]string{"Experts"}, names...)}
 	for _, c := range m.Fit.Selection {
@@ -527,8 +527,8 @@ func selection(m *fitted.Model) [][]string {
 			remarks = strings.TrimLeft(remarks+", "+c.Begun.String(), ", ")
 		}
 		row := compared(c, remarks)
-		if held {
-			row = slices.Insert(row, len(row)-2, heldOut(c))
+		if by.column != "" {
+			row = slices.Insert(row, len(row)-2, known(by.of(c)))
 		}
 		table = append(table, append([]string{strconv.Itoa(c.K)}, row...))
 	}

@@ -73,8 +73,8 @@ type Fit struct {
 	Leaves     []Activation `json:"leaves,omitzero"`     // the experts' own, from left to right
 	K          int          `json:"k,omitzero"`          // number of experts, or the least of a range
 	KTo        int          `json:"k_to,omitzero"`       // the most of a range
-	// how a range is chosen from: "bic", "icl", "set", the least that the data leave, or "heldout", crossvalidation,
-	// which chooses from several values of other keys too
+	// how a range is chosen from: "bicc", BIC corrected for few rows, "bic", "icl", "set", the least that the data
+	// leave, or "heldout", crossvalidation, which chooses from several values of other keys too
 	Choose host.Choice `json:"choose,omitzero"`
 	// tree of gates over the experts, such as "2x(1,2)"; "auto" grows one, "none" among several is one gate
 	Hierarchy string `json:"hierarchy,omitzero"`

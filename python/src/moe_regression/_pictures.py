@@ -146,6 +146,6 @@ def plot_k(selection, chosen):
     for name in ("bic", "icl", "aic"):
         axis.plot(k, [c[name] for c in selection], "o-", markersize=4, label=name.upper())
     axis.axvline(chosen, color="0.6", linewidth=1, linestyle=":")
-    axis.set(xticks=k, xlabel="experts", ylabel="criterion, less is better", title=f"{chosen} chosen by BIC")
+    axis.set(xticks=k, xlabel="experts", ylabel="criterion, less is better", title=f"{chosen} chosen")
     axis.legend(fontsize=8)
     return figure

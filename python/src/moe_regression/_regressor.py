@@ -73,8 +73,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         Level of the noise.
     output_scale : {"shared", "per-expert"} or None, default=None
         Means c + s*g in the place of g.
-    choose : {"bic", "icl", "set", "heldout"}, default="bic"
-        How a range of numbers of experts is chosen from; ``set`` takes the least of `k_set_`, ``heldout`` crossvalidates.
+    choose : {"bicc", "bic", "icl", "set", "heldout"}, default="bicc"
+        How a range of numbers of experts is chosen from; ``bicc`` is BIC corrected for few rows, ``set`` takes the least of `k_set_`, ``heldout`` crossvalidates.
     zero_expert : bool, default=False
         One class more of the gate, of rows that are 0 whatever the features; of counts.
     method : str, default="auto"
@@ -150,7 +150,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
 
     def __init__(self, n_experts=2, *, activation=None, activation_params=None, family="gaussian", dof=None,
                  fit_intercept=True, gate_intercept=True, gate="softmax", gate_features=None, formula=None, shared=None,
-                 noise="shared", output_scale=None, choose="bic", zero_expert=False, method="auto", missing="refuse", errors=None, random_state=None, n_jobs=1, verbose=False):
+                 noise="shared", output_scale=None, choose="bicc", zero_expert=False, method="auto", missing="refuse", errors=None, random_state=None, n_jobs=1, verbose=False):
         self.n_experts = n_experts
         self.activation = activation
         self.activation_params = activation_params

@@ -14,7 +14,7 @@
 #' @param formula `y ~ experts | gate`: the terms of the experts and, after a bar, those of the gate; without a bar the
 #'   gate sees what the experts do. `| 1` is a gate that is the same for all rows.
 #' @param data a data frame; what is not there is looked for where the formula was written.
-#' @param k number of experts, or a range, in which BIC chooses.
+#' @param k number of experts, or a range, in which BIC, corrected for few rows, chooses, or the criterion `choose`.
 #' @param activation the nonlinearity g: the name of a built-in (`"identity"`, `"relu"`, `"leakyrelu"`, `"sigmoid"`,
 #'   `"tanh"`, `"exp"`, `"softplus"`, `"probit"`), an expression (`"expr: z*tanh(softplus(z))"`), a path to a
 #'   WebAssembly file, `"table:FILE"`, a function of a vector, which becomes a table (see [tabulate_activation()]), or

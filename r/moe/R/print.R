@@ -156,7 +156,7 @@ print.summary.moe <- function(x, digits = max(3L, getOption("digits") - 3L), ...
   if (!is.null(x$activation_error))
     cat("The activation is a curve, whose error is at most ", format(x$activation_error, digits = 2), ".\n", sep = "")
   if (!is.null(x$selection)) {
-    cat("\nNumber of experts, by BIC:\n")
+    cat("\nNumber of experts:\n")
     print(x$selection, digits = digits + 2L, row.names = FALSE)
     if (!is.null(x$left)) cat(x$left, "\n", sep = "")
   }
