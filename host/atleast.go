@@ -167,9 +167,9 @@ func (r *rise) most(ctx context.Context, k int) (float64, error) {
 const withinBIC = 20
 
 // left are the ks from a bound on, if there is one, whose BIC, corrected for few rows, is within withinBIC of the
-// least, or that half of its penalty prefers to the k of the least, which are larger ones: experts that overlap gain
-// too little for the whole of it. docs/studies/inference.md says on which tables both were chosen, and how often the
-// set held k on others.
+// least, or that a penalty of 3 a parameter prefers to the k of the least, which are larger ones: experts that overlap
+// gain too little for log n a parameter. docs/studies/inference.md says on which tables both were chosen, and how often
+// the set held k on others.
 func (r rungs) left(bound *fitted.AtLeast) (ks []int) {
 	var best rung
 	for _, k := range slices.Sorted(maps.Keys(r)) {
@@ -181,7 +181,7 @@ func (r rungs) left(bound *fitted.AtLeast) (ks []int) {
 		}
 	}
 	return slices.DeleteFunc(ks, func(k int) bool {
-		return !(r[k].bicc() <= best.bicc()+withinBIC || r[k].penalised(0.5) <= best.penalised(0.5))
+		return !(r[k].bicc() <= best.bicc()+withinBIC || r[k].aic3c() <= best.aic3c())
 	})
 }
 

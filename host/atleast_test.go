@@ -276,12 +276,12 @@ func TestAtLeastOfFewLevels(t *testing.T) {
 	}
 }
 
-// TestLeft: those from the bound on whose BIC is within 20 of the least, and larger ones whose log-likelihood pays half
-// of BIC's penalty: of n = e⁴ rows 2 for each parameter more, of which every expert has three.
+// TestLeft: those from the bound on whose BIC is within 20 of the least, and larger ones whose log-likelihood pays 3 for each
+// parameter more, of which every expert has three; of few rows both penalties are larger.
 func TestLeft(t *testing.T) {
 	r := rungs{}
 	for k, loglik := range map[int]float64{1: -60, 2: -30, 3: -29, 4: -18.5, 5: -11.9, 6: math.NaN()} {
-		r[k] = rung{few: 1, candidate: fitted.Candidate{K: k, LogLikelihood: loglik, BIC: 4*3*float64(k) - 2*loglik}}
+		r[k] = rung{few: 1, parameters: 3 * k, candidate: fitted.Candidate{K: k, LogLikelihood: loglik, BIC: 4*3*float64(k) - 2*loglik}}
 	}
 	// BIC is 132, 84, 94, 85, 83.8 and none
 	for _, c := range []struct {
@@ -293,12 +293,14 @@ func TestLeft(t *testing.T) {
 			t.Errorf("bound %v: %v, want %v", c.bound, got, c.want)
 		}
 	}
-	// Of 14 parameters more half of the penalty is 28 of twice the log-likelihood; BIC is 28 above the least.
-	for loglik, want := range map[float64][]int{-26: {1, 2}, -26.1: {1}, -25.9: {1, 2}} {
-		r := rungs{1: {few: 1, candidate: fitted.Candidate{K: 1, LogLikelihood: -40, BIC: 4*20 + 80}},
-			2: {few: 1, candidate: fitted.Candidate{K: 2, LogLikelihood: loglik, BIC: 4*34 - 2*loglik}}}
-		if got := r.left(nil); !slices.Equal(got, want) {
-			t.Errorf("a log-likelihood of %v: %v, want %v", loglik, got, want)
+	// 14 parameters more cost 42 of twice the log-likelihood, and 84 of few rows; BIC is more than 20 above the least.
+	for _, c := range []struct{ few, loglik float64 }{{1, -19}, {2, 2}} {
+		for by, want := range map[float64][]int{0: {1, 2}, -.1: {1}, .1: {1, 2}} {
+			r := rungs{1: {few: c.few, parameters: 20, candidate: fitted.Candidate{K: 1, LogLikelihood: -40, BIC: 6*20 + 80}},
+				2: {few: c.few, parameters: 34, candidate: fitted.Candidate{K: 2, LogLikelihood: c.loglik + by, BIC: 6*34 - 2*(c.loglik+by)}}}
+			if got := r.left(nil); !slices.Equal(got, want) {
+				t.Errorf("few rows %v, a log-likelihood of %v: %v, want %v", c.few, c.loglik+by, got, want)
+			}
 		}
 	}
 }

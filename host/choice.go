@@ -118,11 +118,11 @@ func rungOf(p *problem.Problem, c fitted.Candidate, m *fitted.Model) rung {
 // fewness is n/(n − p − 2) of n rows and p parameters, +Inf where there are no more rows than p + 2.
 func fewness(n float64, p int) float64 { return n / max(0, n-float64(p)-2) }
 
-// penalised is twice the negative log-likelihood with a share of BIC's penalty, corrected for few rows.
-func (r rung) penalised(share float64) float64 {
+// bicc is the criterion of [ByBICc].
+func (r rung) bicc() float64 {
 	c := r.candidate
-	return share*r.few*(c.BIC+2*c.LogLikelihood) - 2*c.LogLikelihood
+	return r.few*(c.BIC+2*c.LogLikelihood) - 2*c.LogLikelihood
 }
 
-// bicc is the criterion of [ByBICc].
-func (r rung) bicc() float64 { return r.penalised(1) }
+// aic3c is AIC with a penalty of 3 a parameter (Bozdogan 1994), corrected likewise.
+func (r rung) aic3c() float64 { return 3*r.few*float64(r.parameters) - 2*r.candidate.LogLikelihood }

@@ -127,7 +127,7 @@ func sumOrder(t *testing.T, pattern string) {
 			r := rungs{}
 			for _, c := range f.Selection {
 				parameters := int(math.Round((c.AIC + 2*c.LogLikelihood) / 2))
-				r[c.K] = rung{candidate: c, few: fewness(float64(f.Rows), parameters)}
+				r[c.K] = rung{candidate: c, parameters: parameters, few: fewness(float64(f.Rows), parameters)}
 			}
 			left := r.left(f.AtLeast) // by the rule of today, whatever that of the file was
 			cell := fmt.Sprintf("%s, n = %d, k = %d", f.Name, f.Rows, f.K)
