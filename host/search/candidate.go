@@ -45,8 +45,9 @@ type Candidate struct {
 	Gains     []Gain  // what steps have gained on the way to it
 	Contended bool    // it was refined before more starts were made, and will be again
 
-	draw    func(context.Context, *rand.Rand) (*model.Params, error)
-	refined *Candidate // what became of it on more rows
+	draw       func(context.Context, *rand.Rand) (*model.Params, error)
+	drawVector func(context.Context, *rand.Rand) (*model.VectorParams, error) // see [Start]
+	refined    *Candidate                                                     // what became of it on more rows
 }
 
 // Failed says whether the start led nowhere: to no finite likelihood.
@@ -180,7 +181,7 @@ func firstCause(errs []error) error {
 // climb takes c to a local maximum of l from its parameters, and says whether it
 // is degenerate there. A candidate that ran on the same rows before keeps its
 // path; one that converged on fewer rows, but enough, is too near for EM.
-func (c *Candidate) climb(ctx context.Context, l *loss.Likelihood, rows int) error {
+func (c *Candidate) climb(ctx context.Context, l surface, rows int) error {
 	climb := Climb
 	switch {
 	case c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= nearRows*l.Dim():
@@ -188,7 +189,7 @@ func (c *Candidate) climb(ctx context.Context, l *loss.Likelihood, rows int) err
 	case 0 < c.Ridge && c.Ridge < screenRidge:
 		climb = climbHardening
 	}
-	run, err := climb(ctx, l, l.Theta(c.Params), nil)
+	run, err := climb(ctx, l, l.where(c), nil)
 	if err != nil {
 		return err
 	}
@@ -196,8 +197,8 @@ func (c *Candidate) climb(ctx context.Context, l *loss.Likelihood, rows int) err
 	if c.Rows == rows {
 		run.Trace = slices.Concat(c.Run.Trace, run.Trace)
 	}
-	c.Run, c.Params, c.Rows = run, l.Params(run.X), rows
-	return c.MarkDegenerate(ctx, l)
+	c.Rows = rows
+	return l.take(ctx, c, run)
 }
 
 // MarkDegenerate marks a candidate with an expert that shrank onto a few rows.

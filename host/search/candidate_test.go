@@ -200,7 +200,7 @@ func TestCandidateClimbs(t *testing.T) {
 	for rows, old := range map[int][]float64{1024: before.Trace, 256: nil} {
 		run := before
 		c := &Candidate{Run: &run, Params: at(p, 1, -1, 1), Rows: rows}
-		if err := c.climb(t.Context(), l, 1024); err != nil {
+		if err := c.climb(t.Context(), ofOne{l}, 1024); err != nil {
 			t.Fatal(err)
 		}
 		if c.Run.Value != want.Value || c.Rows != 1024 || c.Run.Iterations != want.Iterations+5 || !slices.Equal(c.Run.Trace, slices.Concat(old, want.Trace)) {
@@ -234,7 +234,7 @@ func TestCandidateGoesOnByNewton(t *testing.T) {
 		{enough, optim.Converged, near}, {enough - 1, optim.Converged, far}, {enough, optim.Stalled, far}, {1024, optim.Converged, far},
 	} {
 		one := &Candidate{Run: &optim.Result{Status: c.status}, Params: start, Rows: c.rows}
-		if err := one.climb(t.Context(), l, 1024); err != nil || !slices.Equal(one.Run.Trace, c.want.Trace) {
+		if err := one.climb(t.Context(), ofOne{l}, 1024); err != nil || !slices.Equal(one.Run.Trace, c.want.Trace) {
 			t.Errorf("%v on %d rows, then by %v, want %v, error %v", c.status, c.rows, one.Run.Trace, c.want.Trace, err)
 		}
 	}

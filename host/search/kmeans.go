@@ -16,7 +16,7 @@ import (
 // k-means++ seeds, and fits a least squares line of y on x to each cluster. Where the noise is not normal
 // y is the working predictor, see [problem.Link].
 func KMeans(p *problem.Problem, rows model.Rows) Start {
-	return Start{KindKMeans, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+	return Start{Kind: KindKMeans, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		data, err := model.InMemory(ctx, p.Link.Working(rows), 1)
 		if err != nil {
 			return nil, err

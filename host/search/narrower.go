@@ -22,8 +22,8 @@ func beginNarrower(ctx context.Context, t *Task, e *moment.Evidence, whole bool)
 	}
 	if !whole {
 		for _, q := range all {
-			t.First = append(t.First, Start{KindNarrower,
-				func(context.Context, *rand.Rand) (*model.Params, error) { return q, nil }})
+			t.First = append(t.First, Start{Kind: KindNarrower,
+				Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q, nil }})
 		}
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -38,7 +37,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 		if rows = levels * rows; 4*rows > n { // the rest would not save what this costs
 			break
 		}
-		part := model.Part(t.Problem.Rows, rows)
+		part := model.Part(t.rows(), rows)
 		rows, _ = part.Dims()
 		for _, c := range field {
 			if err := t.climbOn(ctx, c, part); err != nil {
@@ -85,13 +84,13 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 // overlooked looks at the candidates that were not refined where they stand, on all
 // rows, and refines those that are better there than the best.
 func (t *Task) overlooked(ctx context.Context, all []*Candidate, best *Candidate) (*Candidate, error) {
-	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, best.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+	l := t.onAll(best)
 	for _, c := range all {
 		if c.refined != nil || c.Degenerate || c.Failed() {
 			continue
 		}
 		if c.Whole == nil {
-			v, err := l.Value(ctx, l.Theta(c.Params))
+			v, err := l.Value(ctx, l.where(c))
 			if err != nil {
 				return nil, err
 			}
@@ -160,8 +159,8 @@ func (t *Task) whole(ctx context.Context, c *Candidate) (float64, error) {
 		return 0, nil
 	}
 	if c.Whole == nil {
-		l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
-		v, err := l.Value(ctx, l.Theta(c.Params))
+		l := t.onAll(c)
+		v, err := l.Value(ctx, l.where(c))
 		if err != nil {
 			return 0, err
 		}
@@ -174,7 +173,7 @@ func (t *Task) whole(ctx context.Context, c *Candidate) (float64, error) {
 // screening: it costs the less of each row, the more rows there are.
 func (t *Task) climbOn(ctx context.Context, c *Candidate, rows model.Rows) error {
 	n, _ := rows.Dims()
-	l := loss.NewLikelihood(rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+	l := t.on(rows, c, t.Problem.Shape.Free(), t.Problem.Threads)
 	l.PenaliseGate(screenRidge)
 	return c.climb(ctx, l, n)
 }
@@ -228,11 +227,11 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 	n := p.N()
 	free := p.Shape.Free()
 	free.Gating = c.Groups == nil // a gate that separates has no standard error
-	l := loss.NewLikelihood(p.Rows, p.G, c.Params, free, p.Threads)
-	if !l.Dense() {
+	l := t.on(t.rows(), c, free, p.Threads)
+	if !l.Dense() || c.Ridge > 0 {
 		return nil
 	}
-	x := l.Theta(c.Params)
+	x := l.where(c)
 	rng := stream.New(p.Seed, stream.Perturbation, int(when))
 	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
 	var chol mat.Cholesky
@@ -262,7 +261,10 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 		if run.Value < c.Run.Value {
 			run.Iterations += c.Run.Iterations
 			run.Trace = slices.Concat(c.Run.Trace, run.Trace)
-			x, c.Run, c.Params = run.X, run, l.Params(run.X)
+			x = run.X
+			if err := l.take(ctx, c, run); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -285,18 +287,17 @@ func (t *Task) finishSmooth(ctx context.Context, c *Candidate) error {
 		c.Run.Settled {
 		return nil
 	}
-	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
+	l := t.onAll(c)
 	if !l.Dense() {
 		return nil
 	}
-	run, err := optim.Polish(ctx, l.Exact(nil), l.Theta(c.Params), optim.Settings{})
+	run, err := optim.Polish(ctx, l.exact(), l.where(c), optim.Settings{})
 	if err != nil || run.Status != optim.Converged || run.Iterations == 0 {
 		return err
 	}
 	run.Iterations += c.Run.Iterations
 	run.Trace = slices.Concat(c.Run.Trace, run.Trace[1:])
-	c.Run, c.Params = run, l.Params(run.X)
-	return c.MarkDegenerate(ctx, l)
+	return l.take(ctx, c, run)
 }
 
 // errorStep draws a step from N(0, (LLᵀ)⁻¹), nil if L is singular: of about one

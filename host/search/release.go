@@ -41,7 +41,7 @@ func (t *Task) hold(ctx context.Context, c *Candidate, l *loss.Likelihood) (held
 		return false, c.settle(ctx, l, n)
 	}
 	if c.Rows != n || c.Ridge == 0 {
-		err = c.climbWith(ctx, l, tau, n)
+		err = c.climbWith(ctx, ofOne{l}, tau, n)
 	}
 	return true, err
 }
@@ -86,6 +86,9 @@ const sameMaximum = 1e-11
 
 // release is [Task.release] of one of them, which all have the same free parameters.
 func (r *releases) release(ctx context.Context, c *Candidate, free loss.Free) error {
+	if r.several != nil {
+		return r.several.release(ctx, c)
+	}
 	l := loss.NewLikelihood(r.Problem.Rows, r.Problem.G, c.Params, free, r.Problem.Threads)
 	if held, err := r.hold(ctx, c, l); !held || err != nil {
 		return err
@@ -179,7 +182,7 @@ func (t *Task) thaw(ctx context.Context, c *Candidate) error {
 	try := attempts{most: len(thaws)}
 	for i := 0; try.more(); i++ {
 		trial := *c
-		if err := trial.climbWith(ctx, l, thaws[i%len(thaws)], n); err != nil {
+		if err := trial.climbWith(ctx, ofOne{l}, thaws[i%len(thaws)], n); err != nil {
 			return err
 		}
 		if err := trial.fall(ctx, l, falls[i%len(falls)], n); err != nil {
@@ -262,7 +265,7 @@ func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error
 // separates, whose likelihood has its supremum at infinity: see [separated].
 func (c *Candidate) fall(ctx context.Context, l *loss.Likelihood, by float64, rows int) (err error) {
 	for c.held(l) > slack {
-		if err := c.climbWith(ctx, l, c.Ridge/by, rows); err != nil {
+		if err := c.climbWith(ctx, ofOne{l}, c.Ridge/by, rows); err != nil {
 			return err
 		}
 	}
@@ -303,7 +306,7 @@ func (c *Candidate) held(l *loss.Likelihood) float64 {
 }
 
 // climbWith takes a candidate to a maximum with a ridge on the gate.
-func (c *Candidate) climbWith(ctx context.Context, l *loss.Likelihood, tau float64, rows int) error {
+func (c *Candidate) climbWith(ctx context.Context, l surface, tau float64, rows int) error {
 	l.PenaliseGate(tau)
 	c.Ridge = tau
 	return c.climb(ctx, l, rows)
@@ -312,7 +315,7 @@ func (c *Candidate) climbWith(ctx context.Context, l *loss.Likelihood, tau float
 // settle takes a candidate to a maximum of the likelihood alone, or as near to its
 // supremum as matters.
 func (c *Candidate) settle(ctx context.Context, l *loss.Likelihood, rows int) (err error) {
-	if err := c.climbWith(ctx, l, 0, rows); err != nil {
+	if err := c.climbWith(ctx, ofOne{l}, 0, rows); err != nil {
 		return err
 	}
 	if err = c.separate(ctx, l); c.Groups == nil || err != nil {

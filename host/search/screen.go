@@ -71,6 +71,8 @@ type Task struct {
 	Soft  Start
 	Steps Steps // made of the best on all rows
 	Follow
+
+	several *VectorTask // nil where there is one target
 }
 
 // Follow is who follows a search; the zero value is nobody.
@@ -220,17 +222,37 @@ func (t *Task) wave(from int) (wave []*Candidate) {
 		} else {
 			s = t.Cycle[(i-len(t.First))%len(t.Cycle)]
 		}
-		wave = append(wave, &Candidate{Kind: s.Kind, draw: s.Draw})
+		wave = append(wave, &Candidate{Kind: s.Kind, draw: s.Draw, drawVector: s.vector})
 	}
 	return wave
 }
 
-// likelihood is that of the part, with the shape of params and the ridge of the
-// screening.
-func (t *Task) likelihood(params *model.Params) *loss.Likelihood {
-	l := loss.NewLikelihood(t.Part, t.Problem.G, params, t.Problem.Shape.Free(), 1)
+// on is the likelihood of rows as a candidate stands on it.
+func (t *Task) on(rows model.Rows, c *Candidate, free loss.Free, workers int) surface {
+	if c.Vector != nil {
+		return ofSeveral{loss.NewVector(rows, t.Problem.G, c.Vector, free, workers)}
+	}
+	return ofOne{loss.NewLikelihood(rows, t.Problem.G, c.Params, free, workers)}
+}
+
+// onAll is the likelihood of all rows.
+func (t *Task) onAll(c *Candidate) surface {
+	return t.on(t.rows(), c, t.Problem.Shape.Free(), t.Problem.Threads)
+}
+
+// onPart is the likelihood of the part, with the ridge of the screening.
+func (t *Task) onPart(c *Candidate) surface {
+	l := t.on(t.Part, c, t.Problem.Shape.Free(), 1)
 	l.PenaliseGate(screenRidge)
 	return l
+}
+
+// rows are all rows, with all targets.
+func (t *Task) rows() model.Rows {
+	if t.several != nil {
+		return t.several.Rows
+	}
+	return t.Problem.Rows
 }
 
 // asGood is the value from which on a run on the part agrees with the best.
@@ -249,18 +271,23 @@ func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
 }
 
 // begin takes one start up to where EM crawls on the part.
-func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
-	p, err := c.draw(ctx, rng)
+func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) (err error) {
+	if c.drawVector != nil {
+		c.Vector, err = c.drawVector(ctx, rng)
+	} else {
+		c.Params, err = c.draw(ctx, rng)
+	}
 	if err != nil {
 		return err
 	}
-	l := t.likelihood(p)
-	if c.Run, err = approach(ctx, l, l.Theta(p), t.hopeless(best)); err != nil {
+	l := t.onPart(c)
+	run, err := approach(ctx, l, l.where(c), t.hopeless(best))
+	if err != nil {
 		return err
 	}
-	c.Params, c.Ridge = l.Params(c.Run.X), screenRidge
 	c.Rows, _ = t.Part.Dims()
-	return c.MarkDegenerate(ctx, l)
+	c.Ridge = screenRidge
+	return l.take(ctx, c, run)
 }
 
 // bestOf returns the least of best and of where the wave stands.
@@ -285,13 +312,12 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 		c.Run.Status = optim.Stopped
 		return nil
 	}
-	l := t.likelihood(c.Params)
+	l := t.onPart(c)
 	run, err := sharpen(ctx, l, c.Run, stop)
 	if err != nil {
 		return err
 	}
-	c.Run, c.Params = run, l.Params(run.X)
-	return c.MarkDegenerate(ctx, l)
+	return l.take(ctx, c, run)
 }
 
 // splitMerge tries moves from where a candidate ended, until it reaches the best
@@ -300,9 +326,12 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 	if c.Degenerate || c.Failed() {
 		return nil
 	}
-	l := t.likelihood(c.Params)
+	l, one := t.onPart(c).(ofOne)
+	if !one { // moves are those of one target
+		return nil
+	}
 	for range splitMergeRounds {
-		better, err := improve(ctx, l, c.Run, proposalsOf(t, rng))
+		better, err := improve(ctx, l.Likelihood, c.Run, proposalsOf(t, rng))
 		if err != nil {
 			return err
 		}
@@ -315,8 +344,7 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 			continue
 		}
 		better.Trace = slices.Concat(c.Run.Trace, better.Trace)
-		c.Run, c.Params = better, l.Params(better.X)
-		if err := c.MarkDegenerate(ctx, l); err != nil {
+		if err := l.take(ctx, c, better); err != nil {
 			return err
 		}
 		if math.Abs(c.Run.Value-best) <= clearGain {

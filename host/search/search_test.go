@@ -89,7 +89,7 @@ func at(p *problem.Problem, sigma float64, levels ...float64) *model.Params {
 
 // from is a start at q.
 func from(q *model.Params) Start {
-	return Start{"fixed", func(context.Context, *rand.Rand) (*model.Params, error) { return q.Clone(), nil }}
+	return Start{Kind: "fixed", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q.Clone(), nil }}
 }
 
 func likelihood(p *problem.Problem, rows model.Rows) *loss.Likelihood {

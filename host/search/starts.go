@@ -38,17 +38,18 @@ const (
 )
 
 // Start is where candidates begin. Draw is given random numbers of the
-// candidate's own.
+// candidate's own; where there are several targets under one gate vector stands in its place.
 type Start struct {
-	Kind string
-	Draw func(ctx context.Context, rng *rand.Rand) (*model.Params, error)
+	Kind   string
+	Draw   func(ctx context.Context, rng *rand.Rand) (*model.Params, error)
+	vector func(ctx context.Context, rng *rand.Rand) (*model.VectorParams, error)
 }
 
 // Random is random directions with norms about the evidence's and no
 // gating. The norms differ so that no two experts are equal where there are few
 // directions (d = 1 has two): equal experts stay equal for ever.
 func Random(p *problem.Problem, e *moment.Evidence) Start {
-	return Start{KindRandom, func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+	return Start{Kind: KindRandom, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 		q := p.Shape.Blank(p.RMS())
 		centre, spread := 0.0, p.RMS()
 		if p.Link != nil { // in units of the predictor, not of y
@@ -85,7 +86,7 @@ const mostOwnPrecision = 10
 
 // Own is the user's start, given in the units of the data.
 func Own(p *problem.Problem, start *model.Params) Start {
-	return Start{KindOwn, func(context.Context, *rand.Rand) (*model.Params, error) {
+	return Start{Kind: KindOwn, Draw: func(context.Context, *rand.Rand) (*model.Params, error) {
 		q := p.Units.Into(start.Clone())
 		if p.Shape.Density().Domain().Scale {
 			for i, s := range q.Sigma {
@@ -98,7 +99,7 @@ func Own(p *problem.Problem, start *model.Params) Start {
 
 // Moments is a moment estimate of this kind with a gate fitted to it on part of the rows.
 func Moments(p *problem.Problem, e *moment.Evidence, kind string, est *moment.Estimate, part model.Rows) Start {
-	return Start{kind, func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
+	return Start{Kind: kind, Draw: func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
 		q, _, err := FitGate(ctx, p, part, moment.Begin(p, e, est), screenRidge, 1)
 		return q, err
 	}}
@@ -128,7 +129,7 @@ func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.
 // problem has an intercept: where gating and regressors are orthogonal, the
 // gate given z = Uᵀx is constant.
 func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Start {
-	return Start{KindSpan, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+	return Start{Kind: KindSpan, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		s := e.Subspace
 		d, k := s.Basis.Dims()
 		small := model.NewParams(k, k)

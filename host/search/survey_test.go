@@ -730,7 +730,7 @@ func TestPatience(t *testing.T) {
 // numbered is a start that notes the first number of every draw, and stays at q.
 func numbered(q *model.Params, to map[uint64]bool) Start {
 	var mu sync.Mutex
-	return Start{KindRandom, func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+	return Start{Kind: KindRandom, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		to[rng.Uint64()] = true
@@ -810,7 +810,7 @@ func TestRefineOptima(t *testing.T) {
 		if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.climbWith(t.Context(), likelihood(p, p.Rows), 0, n); err != nil {
+		if err := c.climbWith(t.Context(), ofOne{likelihood(p, p.Rows)}, 0, n); err != nil {
 			t.Fatal(err)
 		}
 		annealed, behind := *c, *c

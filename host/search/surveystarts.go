@@ -40,7 +40,7 @@ func newTable(ctx context.Context, p *problem.Problem, rows model.Rows) (*table,
 func surveyStarts(p *problem.Problem, e *moment.Evidence, t *table) []Start {
 	random := Random(p, e)
 	kind := func(name string, label func(*rand.Rand, *table, int) []int) Start {
-		return Start{name, func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+		return Start{Kind: name, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 			return linesOf(p, rng, t.working, label(rng, t, p.Shape.K)), nil
 		}}
 	}

@@ -34,7 +34,7 @@ func addTree(t *Task, e *moment.Evidence, estimate *moment.Estimate) {
 // inTree is a start under one gate with its experts arranged in the tree of p, by more
 // rows than starts are screened on.
 func inTree(p *problem.Problem, flat Start) Start {
-	return Start{flat.Kind, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+	return Start{Kind: flat.Kind, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		q, err := flat.Draw(ctx, rng)
 		if err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ const flatStarts = 8
 // Flat is the best of a search for the same experts under one gate, arranged: experts
 // that lie apart are found under any gate that lets them have their rows.
 func Flat(p *problem.Problem, e *moment.Evidence) Start {
-	return inTree(p, Start{KindFlat, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+	return inTree(p, Start{Kind: KindFlat, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		flat := p.Flat()
 		flat.Seed, flat.Threads = rng.Uint64(), 1
 		t, err := newTask(ctx, flat, e, nil, Settings{Starts: flatStarts})
@@ -69,7 +69,7 @@ func Flat(p *problem.Problem, e *moment.Evidence) Start {
 // between; then arranges them. Experts with activations of their own come in a random
 // order.
 func Splits(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
-	return inTree(p, Start{KindSplits, func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+	return inTree(p, Start{Kind: KindSplits, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		flat := p.Flat()
 		come := rng.Perm(p.Shape.K)
 		one := Random(flat.With(1), e)

@@ -114,10 +114,7 @@ func TestVectorReachesTheTruth(t *testing.T) {
 				}
 			}
 			truth = model.JoinCoordinates(coordinatesOf(task, s.Truth), truth.Noise)
-			from := &Candidate{Vector: truth}
-			if err := task.climb(ctx, from, task.likelihood(task.Rows, truth, 1), int(n), 0); err != nil {
-				t.Fatal(err)
-			}
+			from := task.climbed(t, truth, task.Rows, 0)
 			t.Logf("%s, seed %d: %d starts, %.4f, from the truth %.4f, %s", cell.name, seed, len(all), -n*best.Run.Value, -n*from.Run.Value, best.Run.Status)
 			if short := n * (best.Run.Value - from.Run.Value); short > 0.05 {
 				t.Errorf("%s, seed %d: the search ends %.3f below the fit from the truth", cell.name, seed, short)
@@ -148,6 +145,17 @@ func TestVectorReachesTheTruth(t *testing.T) {
 			}
 		}
 	}
+}
+
+// climbed is a candidate where q leads to on rows, with a ridge on the gate.
+func (t *VectorTask) climbed(tb testing.TB, q *model.VectorParams, rows model.Rows, ridge float64) *Candidate {
+	tb.Helper()
+	n, _ := rows.Dims()
+	c := &Candidate{Vector: q, Run: &optim.Result{}}
+	if err := c.climbWith(tb.Context(), ofSeveral{t.likelihood(rows, q, 1)}, ridge, n); err != nil {
+		tb.Fatal(err)
+	}
+	return c
 }
 
 // coordinatesOf are the mixtures of a truth's targets, in the units of the task.
@@ -242,16 +250,6 @@ func TestColumnsOf(t *testing.T) {
 	}
 	if len(data.Blocks[0].Y) != 6 {
 		t.Error("the data have changed")
-	}
-}
-
-// TestRefinedIn: what was refined stands in the places of what it came from.
-func TestRefinedIn(t *testing.T) {
-	all := []*Candidate{{Kind: "a"}, {Kind: "b"}, {Kind: "c"}}
-	x, y := &Candidate{Kind: "x"}, &Candidate{Kind: "y"}
-	got := refined{from: []*Candidate{all[2], all[0]}, all: []*Candidate{x, y}}.in(all)
-	if !slices.Equal(got, []*Candidate{y, all[1], x}) {
-		t.Errorf("%v", got)
 	}
 }
 
@@ -366,7 +364,7 @@ func TestVectorMeasure(t *testing.T) {
 	}
 }
 
-// TestVectorScreening is told of every wave, in fours up to the budget, the first starts once, and hands out where it can be
+// TestVectorScreening is told of every start, in waves of four up to the budget, the first once, and hands out where it can be
 // taken up.
 func TestVectorScreening(t *testing.T) {
 	task := twoTargets(t, 60, 2, false)
@@ -375,10 +373,10 @@ func TestVectorScreening(t *testing.T) {
 	var done []bool
 	task.Screening = func(done, total int) { told = append(told, done, total) }
 	task.Checkpoint = func(s State) { done, least = append(done, s.Done), append(least, len(s.Candidates)) }
-	start := func(kind string) VectorStart {
-		return VectorStart{kind, func(context.Context, *rand.Rand) (*model.VectorParams, error) { return task.at(2), nil }}
+	start := func(kind string) Start {
+		return Start{Kind: kind, vector: func(context.Context, *rand.Rand) (*model.VectorParams, error) { return task.at(2), nil }}
 	}
-	all, err := task.screen(t.Context(), task.Rows, nil, 6, []VectorStart{start("a"), start("b")}, []VectorStart{start("u"), start("v"), start("w")})
+	all, err := task.task(task.Rows, []Start{start("a"), start("b")}, []Start{start("u"), start("v"), start("w")}).screen(t.Context(), nil, 6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,14 +384,14 @@ func TestVectorScreening(t *testing.T) {
 	for _, c := range all {
 		kinds[c.Kind]++
 	}
-	if len(all) != 6 || kinds["a"] != 1 || kinds["b"] != 1 || kinds["u"] != 1 || kinds["v"] != 1 || kinds["w"] != 2 {
+	if len(all) != 6 || kinds["a"] != 1 || kinds["b"] != 1 || kinds["u"] != 2 || kinds["v"] != 1 || kinds["w"] != 1 {
 		t.Errorf("%v", kinds)
 	}
-	if !slices.Equal(told, []int{0, 6, 4, 6}) || !slices.Equal(least, []int{4, 6}) && !slices.Equal(least, []int{4, 6, 6}) || !done[len(done)-1] {
+	if !slices.Equal(told, []int{0, 6, 1, 6, 2, 6, 3, 6, 4, 6, 4, 6, 5, 6, 6, 6}) || !slices.Equal(least, []int{4, 6}) && !slices.Equal(least, []int{4, 6, 6}) || !done[len(done)-1] {
 		t.Errorf("told %v; states of %v, done %v", told, least, done)
 	}
 	// Three that agree are enough where no more are asked for.
-	if all, err := task.screen(t.Context(), task.Rows, nil, 4, nil, []VectorStart{start("u")}); err != nil || len(all) != 4 {
+	if all, err := task.task(task.Rows, nil, []Start{start("u")}).screen(t.Context(), nil, 4); err != nil || len(all) != 4 {
 		t.Errorf("%d starts, error %v", len(all), err)
 	}
 }
@@ -406,12 +404,17 @@ func alone(p *problem.Problem) *VectorTask {
 // ofOne is a candidate of alone where q leads to.
 func (t *VectorTask) ofOne(tb testing.TB, q *model.Params) *Candidate {
 	tb.Helper()
-	c := &Candidate{Vector: t.join([]*model.Params{q})}
-	l := t.likelihood(t.Rows, c.Vector, 1)
-	if err := t.climb(tb.Context(), c, l, t.one().N(), 0); err != nil || c.Run.Status != optim.Converged {
-		tb.Fatal(c.Run, err)
+	c := t.climbed(tb, t.join([]*model.Params{q}), t.Rows, 0)
+	if c.Run.Status != optim.Converged {
+		tb.Fatal(c.Run)
 	}
 	return c
+}
+
+// make makes a step from c.
+func (t *VectorTask) make(ctx context.Context, s Step, c *Candidate) error {
+	_, err := Make(ctx, t.task(t.Rows, nil, nil), []Step{s}, c, atRefinement)
+	return err
 }
 
 // TestVectorPerturb: where g has kinks restarts lead higher, by as much as those of a search for one target (TestPerturb), and the path
@@ -435,7 +438,7 @@ func TestVectorPerturb(t *testing.T) {
 		"many rows": {&VectorTask{Problems: []*problem.Problem{&large}, Rows: alone(p).Rows}, alone(p).ofOne(t, truth), false},
 	} {
 		was := *c.c
-		if err := c.task.perturb(t.Context(), c.c); err != nil {
+		if err := c.task.make(t.Context(), Perturbation(), c.c); err != nil {
 			t.Fatal(err)
 		}
 		if tried := c.c.Run != was.Run; tried != c.tried {
@@ -449,7 +452,7 @@ func TestVectorPerturb(t *testing.T) {
 		}
 		// Once more from the same draws: none may lead lower, and one that gains nothing stays.
 		top := c.c.Run.Value
-		if err := c.task.perturb(t.Context(), c.c); err != nil || c.c.Run.Value > top {
+		if err := c.task.make(t.Context(), Perturbation(), c.c); err != nil || c.c.Run.Value > top {
 			t.Errorf("%v, was %v, error %v", c.c.Run.Value, top, err)
 		}
 	}
@@ -484,7 +487,7 @@ func TestVectorFinish(t *testing.T) {
 			c.is(got)
 		}
 		was := *got
-		if err := task.finish(t.Context(), got); err != nil {
+		if err := task.make(t.Context(), Polish(), got); err != nil {
 			t.Fatal(err)
 		}
 		if stays := got.Run == was.Run && got.Vector == was.Vector; stays != (c.is != nil) {
@@ -501,7 +504,7 @@ func TestVectorFinish(t *testing.T) {
 			t.Errorf("%d iterations after %d, %v", got.Run.Iterations, was.Run.Iterations, got.Run.Status)
 		}
 		there := *got
-		if err := task.finish(t.Context(), &there); err != nil || there.Run != got.Run {
+		if err := task.make(t.Context(), Polish(), &there); err != nil || there.Run != got.Run {
 			t.Errorf("what is there goes on: %+v, error %v", there.Run, err)
 		}
 	}
@@ -523,10 +526,7 @@ func TestVectorRefine(t *testing.T) {
 				coordinate.RegressorIntercepts[0], coordinate.RegressorIntercepts[1] = 0.1, 0
 			}
 		}
-		c := &Candidate{Vector: q}
-		if err := task.climb(t.Context(), c, task.likelihood(part, q, 1), 512, screenRidge); err != nil {
-			t.Fatal(err)
-		}
+		c := task.climbed(t, q, part, screenRidge)
 		c.Contended = true
 		all = append(all, c)
 	}
@@ -534,18 +534,19 @@ func TestVectorRefine(t *testing.T) {
 	kept := []Candidate{*all[0], *all[1]}
 	var told []int
 	task.Refining = func(done, total int) { told = append(told, done, total) }
-	got, err := task.refine(t.Context(), all, 512)
-	if err != nil || len(got.all) != 2 || !slices.Equal(got.from, all) || !slices.Equal(told, []int{0, 2, 1, 2}) {
-		t.Fatalf("%+v, told %v, error %v", got, told, err)
+	best, err := task.task(part, nil, nil).refine(t.Context(), all)
+	if err != nil || best != all[0].refined || !slices.Equal(told, []int{0, 2, 1, 2}) {
+		t.Fatalf("%+v, told %v, error %v", best, told, err)
 	}
-	for i, c := range got.all {
+	for i := range all {
+		c := all[i].refined
 		if c.Rows != n || c.Ridge != 0 || all[i].Run != kept[i].Run || all[i].Rows != 512 || all[i].Vector != kept[i].Vector {
 			t.Errorf("candidate %d: %d rows, ridge %v; was on %d", i, c.Rows, c.Ridge, all[i].Rows)
 		}
 	}
-	l := task.Likelihood(task.Rows, got.all[0].Vector)
+	l := task.Likelihood(task.Rows, best.Vector)
 	grad := make([]float64, l.Dim())
-	if _, err := l.Grad(t.Context(), grad, l.Theta(got.all[0].Vector)); err != nil || floats.Norm(grad, 2) > 1e-9 {
+	if _, err := l.Grad(t.Context(), grad, l.Theta(best.Vector)); err != nil || floats.Norm(grad, 2) > 1e-9 {
 		t.Errorf("the best has a gradient of %v, error %v", floats.Norm(grad, 2), err)
 	}
 }
@@ -585,10 +586,8 @@ func TestVectorCertify(t *testing.T) {
 		for i, p := range task.Problems {
 			coordinates = append(coordinates, at(p, 0.3, c.levels[i]...))
 		}
-		best := &Candidate{Vector: task.join(coordinates), Agrees: true}
-		if err := task.climb(t.Context(), best, task.likelihood(task.Rows, best.Vector, 1), n, 0); err != nil {
-			t.Fatal(err)
-		}
+		best := task.climbed(t, task.join(coordinates), task.Rows, 0)
+		best.Agrees = true
 		got, note, err := task.certify(t.Context(), best, []*Candidate{best, best, best})
 		if err != nil || got == nil || note != "" || len(got.Tests) == 0 {
 			t.Fatalf("%s: certificate %+v, note %q, error %v", name, got, note, err)

@@ -1,0 +1,44 @@
+package search
+
+import (
+	"context"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/optim"
+)
+
+// surface is a likelihood that candidates stand on: of one target, or of several under one gate.
+type surface interface {
+	Climber
+	PenaliseGate(tau float64)
+	// where is the θ of a candidate's parameters.
+	where(c *Candidate) []float64
+	// take puts a candidate where a run has ended, and marks it where an expert has shrunk there.
+	take(ctx context.Context, c *Candidate, run *optim.Result) error
+	exact() optim.Curved // with its exact Hessian
+}
+
+// ofOne is the surface of one target.
+type ofOne struct{ *loss.Likelihood }
+
+func (l ofOne) where(c *Candidate) []float64 { return l.Theta(c.Params) }
+
+func (l ofOne) take(ctx context.Context, c *Candidate, run *optim.Result) error {
+	c.Run, c.Params = run, l.Params(run.X)
+	return c.MarkDegenerate(ctx, l.Likelihood)
+}
+
+func (l ofOne) exact() optim.Curved { return l.Exact(nil) }
+
+// ofSeveral is the surface of several targets.
+type ofSeveral struct{ *loss.Vector }
+
+func (l ofSeveral) where(c *Candidate) []float64 { return l.Theta(c.Vector) }
+
+func (l ofSeveral) take(ctx context.Context, c *Candidate, run *optim.Result) (err error) {
+	c.Run, c.Vector = run, l.Params(run.X)
+	c.Degenerate, err = l.Degenerate(ctx, c.Vector)
+	return err
+}
+
+func (l ofSeveral) exact() optim.Curved { return l.Exact(nil) }
