@@ -19,7 +19,8 @@ type Structure struct {
 	// Axes holds, for each expert, the direction in which its squared residuals
 	// grow fastest: an expert that covers two true ones, a and a′, has
 	// residuals ±⟨a−a′, x⟩/2, and its axis is a−a′. Unit rows of D values, and
-	// one more for the intercept.
+	// one more for the intercept; of several targets such a row for each, one after the other, in units of
+	// their own (see [Vector.Structure]).
 	Axes [][]float64
 }
 
@@ -70,16 +71,21 @@ func (s *structureSums) read(g *gradientSums) *Structure {
 	return out
 }
 
-// axis returns the leading generalised eigenvector of expert i's second Gram
-// matrix relative to its first.
+// axis returns that of expert i by its Gram matrices.
 func (s *structureSums) axis(i int) []float64 {
 	g, ge := mat.NewSymDense(s.da, nil), mat.NewSymDense(s.da, nil)
 	s.put(g, 2*i, 0, 0, s.expert, s.expert, 1)
 	s.put(ge, 2*i+1, 0, 0, s.expert, s.expert, 1)
-	axis := make([]float64, s.da)
+	return leading(g, ge)
+}
+
+// leading returns the leading generalised eigenvector of ge relative to g, of unit length. A ridge is added to g.
+func leading(g, ge *mat.SymDense) []float64 {
+	n := g.SymmetricDim()
+	axis := make([]float64, n)
 	axis[0] = 1
-	ridge := 1e-8*mat.Trace(g)/float64(s.da) + math.SmallestNonzeroFloat64
-	for j := range s.da {
+	ridge := 1e-8*mat.Trace(g)/float64(n) + math.SmallestNonzeroFloat64
+	for j := range n {
 		g.SetSym(j, j, g.At(j, j)+ridge)
 	}
 	var chol mat.Cholesky
@@ -99,7 +105,7 @@ func (s *structureSums) axis(i int) []float64 {
 	var v mat.Dense
 	eig.VectorsTo(&v)
 	var out mat.VecDense
-	if out.SolveVec(lower.T(), v.ColView(s.da-1)) != nil {
+	if out.SolveVec(lower.T(), v.ColView(n-1)) != nil {
 		return axis
 	}
 	copy(axis, out.RawVector().Data)

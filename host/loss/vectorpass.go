@@ -65,6 +65,7 @@ type vectorSums struct {
 	gates       *gateGrams
 	information *vectorInformation
 	products    *vectorProducts
+	structure   *vectorStructure
 	parts       parts[*vectorWork]
 }
 
@@ -96,6 +97,10 @@ func (s *vectorSums) hold(want quantity, o *vectorLayout) {
 	if want&ofProducts != 0 {
 		s.products = newVectorProducts(o)
 		keep(ofProducts, s.products.block, [][]float64{s.products.packed})
+	}
+	if want&ofStructure != 0 {
+		s.structure = newVectorStructure(o)
+		keep(ofStructure, s.structure.block, [][]float64{s.structure.sums, s.structure.overlap})
 	}
 }
 
@@ -161,7 +166,8 @@ func (s *vectorPasses) workOf(worker int) *vectorWork {
 		s.work[worker] = &vectorWork{
 			work: work{
 				Posterior: mixture.NewPosterior(mixture.Mixture{}, s.k), design: newDesign(s.width),
-				zs: kmn(), ress: kmn(), dgs: kmn(), terms: make([]float64, n),
+				zs: kmn(), ress: kmn(), dgs: kmn(), terms: make([]float64, n), several: columnsOf(s.k, n),
+				ofClasses: make([][]float64, s.k),
 			},
 			std: kmn(), pull: kmn(), score: kmn(), columns: columnsOf(max(s.k*s.m, s.gates), n),
 			more: make([]float64, n),

@@ -326,12 +326,9 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 	if c.Degenerate || c.Failed() {
 		return nil
 	}
-	l, one := t.onPart(c).(ofOne)
-	if !one { // moves are those of one target
-		return nil
-	}
+	l := t.onPart(c)
 	for range splitMergeRounds {
-		better, err := improve(ctx, l.Likelihood, c.Run, proposalsOf(t, rng))
+		better, err := l.improve(ctx, t, c.Run, rng)
 		if err != nil {
 			return err
 		}

@@ -96,15 +96,51 @@ func (m move) halve(q, p *model.Params, s *loss.Structure) {
 // where EM crawls are below their optima by less.
 var clearGain = 100 * crawls[0]
 
-// proposals are parameters to go on from, instead of those where a run ended, the most
+// proposals are parameters P to go on from, instead of those where a run ended, the most
 // promising first. An error is the last.
-type proposals func(ctx context.Context, p *model.Params, s *loss.Structure) iter.Seq2[*model.Params, error]
+type proposals[P any] func(ctx context.Context, p P, s *loss.Structure) iter.Seq2[P, error]
+
+// movesOf returns the moves of split and merge from parameters of several targets.
+func movesOf(_ context.Context, p *model.VectorParams, s *loss.Structure) iter.Seq2[*model.VectorParams, error] {
+	return func(yield func(*model.VectorParams, error) bool) {
+		for _, m := range moves(s) {
+			if !yield(m.applyToAll(p, s), nil) {
+				return
+			}
+		}
+	}
+}
+
+// applyToAll is apply to every target.
+func (m move) applyToAll(p *model.VectorParams, s *loss.Structure) *model.VectorParams {
+	c, of := 0, *s
+	q := p.Each(func(q *model.Params) *model.Params {
+		of.Axes = make([][]float64, p.K)
+		of.Axes[m.split] = s.Axes[m.split][c*(p.D+1) : (c+1)*(p.D+1)]
+		c++
+		return m.apply(q, &of)
+	}, nil)
+	if len(q.Noise) > 1 {
+		copy(q.Noise[m.drop].Scale, q.Noise[m.split].Scale)
+		copy(q.Noise[m.drop].Lower, q.Noise[m.split].Lower)
+	}
+	return q
+}
+
+// structured is a likelihood of parameters P whose structure is known.
+type structured[P any] interface {
+	Climber
+	Params(theta []float64) P
+	Theta(p P) []float64
+	Structure(ctx context.Context, p P) (*loss.Structure, error)
+}
 
 // improve tries moves from where r ended and returns the first run that gains,
 // or nil if none does. The run ends where EM crawls if its gain is clear there.
 // Where it is not the run is refined, if r is an optimum: if it is not, a small
 // gain says nothing about the move.
-func improve(ctx context.Context, l *loss.Likelihood, r *optim.Result, propose proposals) (*optim.Result, error) {
+func improve[P any](ctx context.Context, l structured[P], r *optim.Result,
+	propose proposals[P]) (*optim.Result, error) {
 	p := l.Params(r.X)
 	s, err := l.Structure(ctx, p)
 	if err != nil {

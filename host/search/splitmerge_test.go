@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -330,4 +331,77 @@ func logitOf(p *model.Params, i int, x []float64) float64 {
 		v += p.GatingIntercepts[i]
 	}
 	return v
+}
+
+// TestApplyToAll: of several targets the halves of the split expert lie at ± the length of the residuals along its axis, every
+// target's by its part of it, with one gate and one noise; nothing else moves.
+func TestApplyToAll(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		p := model.NewVectorParams(3, 1, 2, true)
+		p.RegressorIntercepts, p.GatingIntercepts = []float64{1, 2, 3, 4, 5, 6}, []float64{0.5, -0.5}
+		copy(p.Regressors, []float64{10, 20, 30, 40, 50, 60})
+		copy(p.Gating, []float64{1, 2})
+		for i := range 2 {
+			if own {
+				p.Noise = append(p.Noise, model.VectorNoise{Scale: []float64{float64(i), 3}, Lower: []float64{0.1 * float64(i)}})
+			}
+		}
+		s := &loss.Structure{Mass: []float64{4, 4, 4}, RSS: []float64{16, 36, 64}, Axes: [][]float64{nil, {0.6, 0, 0, 0.8}, nil}}
+		was := p.Clone()
+		q := move{keep: 0, drop: 2, split: 1}.applyToAll(p, s)
+		if !reflect.DeepEqual(p, was) {
+			t.Error("it changed what it was applied to")
+		}
+		const rms = 3
+		if want := []float64{10, 20, 30 + 0.6*rms, 40, 30 - 0.6*rms, 40}; !floats.EqualApprox(q.Regressors, want, 1e-12) {
+			t.Errorf("regressors %v, want %v", q.Regressors, want)
+		}
+		if want := []float64{1, 2, 3, 4 + 0.8*rms, 3, 4 - 0.8*rms}; !floats.EqualApprox(q.RegressorIntercepts, want, 1e-12) {
+			t.Errorf("intercepts %v, want %v", q.RegressorIntercepts, want)
+		}
+		if !slices.Equal(q.Gating, []float64{-1, 0}) || !slices.Equal(q.GatingIntercepts, []float64{1, 0}) {
+			t.Errorf("gate %v, %v", q.Gating, q.GatingIntercepts)
+		}
+		want := was.Clone().Noise
+		if own {
+			want[2] = want[1]
+		}
+		if !reflect.DeepEqual(q.Noise, want) {
+			t.Errorf("noise %v, want %v", q.Noise, want)
+		}
+	}
+}
+
+// TestImproveSeveral: where two experts of two targets lie on one of three clusters of rows and the third between the others, a move
+// leads to the maximum that a start at the clusters does; from there none gains.
+func TestImproveSeveral(t *testing.T) {
+	levels := [2][]float64{{-4, 0, 4}, {3, -3, 3}}
+	task := &VectorTask{Full: true}
+	var rows []model.Rows
+	for _, of := range levels {
+		p := parallels(t, 900, 3, func(row int) float64 { return of[row%3] }, problem.Request{})
+		task.Problems, rows = append(task.Problems, p), append(rows, p.Rows)
+	}
+	task.Rows = model.Beside(rows)
+	begin := func(c ...[]float64) *Candidate {
+		var coordinates []*model.Params
+		for j, p := range task.Problems {
+			coordinates = append(coordinates, at(p, 1, c[j]...))
+		}
+		return task.climbed(t, task.join(coordinates), task.Rows, screenRidge)
+	}
+	top := begin(levels[0], levels[1])
+	merged := begin([]float64{-4.1, -3.9, 2}, []float64{3, 3, 0})
+	if merged.Run.Status != optim.Converged || merged.Run.Value < top.Run.Value+0.1 {
+		t.Fatalf("%v at %v, the top is at %v", merged.Run.Status, merged.Run.Value, top.Run.Value)
+	}
+	search := task.task(task.Rows, nil, nil)
+	was := top.Run
+	if err := search.splitMerge(t.Context(), top, nil, top.Run.Value-1, SameOptimum(900)); err != nil || top.Run != was {
+		t.Errorf("from the top to %v, was %v, error %v", top.Run.Value, was.Value, err)
+	}
+	if err := search.splitMerge(t.Context(), merged, nil, top.Run.Value, SameOptimum(900)); err != nil ||
+		math.Abs(merged.Run.Value-top.Run.Value) > SameOptimum(900) {
+		t.Errorf("from the merged maximum to %v, the top is at %v, error %v", merged.Run.Value, top.Run.Value, err)
+	}
 }

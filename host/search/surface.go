@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
@@ -16,6 +17,8 @@ type surface interface {
 	// take puts a candidate where a run has ended, and marks it where an expert has shrunk there.
 	take(ctx context.Context, c *Candidate, run *optim.Result) error
 	exact() optim.Curved // with its exact Hessian
+	// improve is [improve] by what suits the task.
+	improve(ctx context.Context, t *Task, r *optim.Result, rng *rand.Rand) (*optim.Result, error)
 }
 
 // ofOne is the surface of one target.
@@ -30,6 +33,10 @@ func (l ofOne) take(ctx context.Context, c *Candidate, run *optim.Result) error 
 
 func (l ofOne) exact() optim.Curved { return l.Exact(nil) }
 
+func (l ofOne) improve(ctx context.Context, t *Task, r *optim.Result, rng *rand.Rand) (*optim.Result, error) {
+	return improve(ctx, l.Likelihood, r, proposalsOf(t, rng))
+}
+
 // ofSeveral is the surface of several targets.
 type ofSeveral struct{ *loss.Vector }
 
@@ -42,3 +49,10 @@ func (l ofSeveral) take(ctx context.Context, c *Candidate, run *optim.Result) (e
 }
 
 func (l ofSeveral) exact() optim.Curved { return l.Exact(nil) }
+
+func (l ofSeveral) improve(ctx context.Context, t *Task, r *optim.Result, _ *rand.Rand) (*optim.Result, error) {
+	if !OneGate(t.Problem) { // where moves are not enough
+		return nil, nil
+	}
+	return improve(ctx, l.Vector, r, movesOf)
+}

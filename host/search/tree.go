@@ -127,7 +127,7 @@ func grown(p *model.Params, s *loss.Structure, shape problem.Shape) *model.Param
 // proposalsOf returns those that suit the problem: under one gate the moves of split and merge,
 // under a tree the arrangements after them. Where experts have activations of their own
 // two of different ones may change places too.
-func proposalsOf(t *Task, rng *rand.Rand) proposals {
+func proposalsOf(t *Task, rng *rand.Rand) proposals[*model.Params] {
 	p := t.Problem
 	return func(ctx context.Context, q *model.Params, s *loss.Structure) iter.Seq2[*model.Params, error] {
 		return func(yield func(*model.Params, error) bool) {
