@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"maps"
-	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -135,6 +134,8 @@ type request struct {
 	data   func() (string, error) // the hash of the rows, made once
 	given  *atomic.Bool           // a checkpoint has been offered
 	more   map[string]any         // settings besides, or in the place of those of one target
+
+	parameters int // of several targets under one gate; 0 for one target
 }
 
 // leave sees to it that a checkpoint can be written when the rows' file is closed: that
@@ -181,7 +182,12 @@ func (c Config) started(ctx context.Context, p *problem.Problem, asked request) 
 		return r, nil
 	}
 	var err error
-	r.resume, err = from.Screening.state(p.Shape)
+	r.resume, err = from.Screening.state(func(s *savedCandidate) (*search.Candidate, error) {
+		if asked.parameters > 0 {
+			return s.ofSeveral(asked.parameters)
+		}
+		return s.candidate(p.Shape.Blank(1))
+	})
 	return r, err
 }
 
@@ -245,25 +251,16 @@ func (s *savedCandidate) run() *search.Candidate {
 	}
 }
 
-// vectorState is where the search for a mixture of vector outputs with so many parameters
-// stood.
-func (s *screening) vectorState(parameters int) (search.State, error) {
-	out := search.State{Least: s.Least, Done: s.Done}
-	for i := range s.Starts {
-		if len(s.Starts[i].Value) != 1 || len(s.Starts[i].X) != parameters {
-			return out, damaged("parameters of another shape")
-		}
-		c := s.Starts[i].run()
-		if !c.Failed() && slices.ContainsFunc(c.Run.X,
-			func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
-			return out, damaged("parameters that are not finite")
-		}
-		out.Candidates = append(out.Candidates, c)
+// ofSeveral is the candidate, whose run says all, of a search over so many parameters of several targets.
+func (s *savedCandidate) ofSeveral(parameters int) (*search.Candidate, error) {
+	if len(s.Value) != 1 || len(s.X) != parameters {
+		return nil, damaged("parameters of another shape")
 	}
-	if out.Done && len(out.Candidates) == 0 {
-		return out, damaged("it has no starts")
+	c := s.run()
+	if !c.Failed() && !numeric.Finite(c.Run.X...) {
+		return nil, damaged("parameters that are not finite")
 	}
-	return out, nil
+	return c, nil
 }
 
 // candidate is the inverse of saveCandidate, for parameters of the shape of blank.
@@ -294,11 +291,11 @@ func usable(p *model.Params) bool {
 	return sound
 }
 
-// state is where the search stood.
-func (s *screening) state(shape problem.Shape) (search.State, error) {
+// state is where the search stood, with its candidates as of reads them.
+func (s *screening) state(of func(*savedCandidate) (*search.Candidate, error)) (search.State, error) {
 	out := search.State{Least: s.Least, Done: s.Done}
 	for i := range s.Starts {
-		c, err := s.Starts[i].candidate(shape.Blank(1))
+		c, err := of(&s.Starts[i])
 		if err != nil {
 			return out, err
 		}

@@ -89,15 +89,27 @@ const (
 	mostHeldBack = 1e-6
 )
 
-// heldBack says how much of the log-likelihood the bound on the gate's logits costs; "" where
+// bounded is a likelihood L of parameters P with a bound on its gate's logits.
+type bounded[L, P any] interface {
+	search.Climber
+	Theta(p P) []float64
+	AtBound(p P) bool
+	Loosened(times float64) L
+}
+
+// boundNote says how much of the log-likelihood the bound on the gate's logits costs at the best; "" where
 // that is next to nothing. Both climbs go on from the same point, the one within the bound as well as
 // the other: what either gains beside is no cost.
-func heldBack[L search.Climber](ctx context.Context, within, beyond L, theta []float64) (string, error) {
+func boundNote[L bounded[L, P], P any](ctx context.Context, within L, best P) (string, error) {
+	if !within.AtBound(best) {
+		return "", nil
+	}
+	theta := within.Theta(best)
 	tight, err := search.Climb(ctx, within, theta, nil)
 	if err != nil {
 		return "", err
 	}
-	loose, err := search.Climb(ctx, beyond, theta, nil)
+	loose, err := search.Climb(ctx, within.Loosened(loosened), theta, nil)
 	if err != nil {
 		return "", err
 	}
@@ -107,23 +119,6 @@ func heldBack[L search.Climber](ctx context.Context, within, beyond L, theta []f
 	}
 	return fmt.Sprintf("the gate is held where the rounding of its logits stays below 1e-6: with logits %d times as "+
 		"large the log-likelihood is %.3g higher", loosened, cost), nil
-}
-
-// boundNote is [heldBack] of a fit with one target.
-func boundNote(ctx context.Context, p *problem.Problem, best *model.Params) (string, error) {
-	l := loss.NewLikelihood(p.Given, p.G, best, p.Shape.Estimated(), p.Threads)
-	if !l.AtBound(best) {
-		return "", nil
-	}
-	return heldBack(ctx, l, l.Loosened(loosened), l.Theta(best))
-}
-
-// vectorBoundNote is [heldBack] of a fit with several targets under one gate.
-func vectorBoundNote(ctx context.Context, l *loss.Vector, best *model.VectorParams) (string, error) {
-	if !l.AtBound(best) {
-		return "", nil
-	}
-	return heldBack(ctx, l, l.Loosened(loosened), l.Theta(best))
 }
 
 // shiftOf is how many of its units the mean of every feature is; nil where the units are the

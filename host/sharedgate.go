@@ -97,19 +97,11 @@ func (s *sharedGate) resume(ctx context.Context) (request, error) {
 	}
 	asked.data = sync.OnceValues(func() (string, error) { return hash(s.task.Rows, p.Threads) })
 	asked.more = map[string]any{"target": s.names(), "noise covariance": s.noise, "start": s.task.Own}
-	if keep := cfg.Checkpoint; keep != nil {
-		s.task.Checkpoint = func(at search.State) {
-			asked.given.Store(true)
-			keep(func() (*Checkpoint, error) { return asked.checkpoint(p, at) })
-		}
+	asked.parameters = s.task.Parameters()
+	r, err := cfg.started(ctx, p, asked)
+	if s.task.Resume = r.resume; r.checkpoint != nil {
+		s.task.Checkpoint = func(at search.State) { r.checkpoint(p, at) }
 	}
-	if cfg.Resume == nil {
-		return asked, nil
-	}
-	if err := asked.admit(ctx, cfg.Resume, p); err != nil {
-		return asked, err
-	}
-	s.task.Resume, err = cfg.Resume.Screening.vectorState(s.task.Parameters())
 	return asked, err
 }
 
@@ -282,7 +274,7 @@ func (s *sharedGate) write(ctx context.Context, found *search.VectorFound) (*fit
 	if err := checkedVector(ctx, v, p, s.given, l, ordered); err != nil {
 		return nil, err
 	}
-	held, err := vectorBoundNote(ctx, l, ordered)
+	held, err := boundNote(ctx, l, ordered)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,8 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if err := checked(ctx, m, p, l, best.Params.Relabel(order)); err != nil {
 		return nil, err
 	}
-	held, err := boundNote(ctx, p, best.Params)
+	estimated := loss.NewLikelihood(p.Given, p.G, best.Params, p.Shape.Estimated(), p.Threads)
+	held, err := boundNote(ctx, estimated, best.Params)
 	if err != nil {
 		return nil, err
 	}
