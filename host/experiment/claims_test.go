@@ -141,6 +141,21 @@ var claims = map[string]claim{
 	"001-4-random": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 5e-5, 0.7, 0.3)},
 	// The moments say next to nothing of four ReLU experts on 10 000 rows.
 	"001-4-relu": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 2e-4, 1, 1)},
+	"001-L4": {agrees: false, spoil: func(o *Outcome) {
+		for i := range o.aside {
+			if o.aside[i].Measure == "curvature" {
+				o.aside[i].Y[0] -= 1e-3
+			}
+		}
+	}, numbers: []number{
+		{"fall of L4 at k = 2, d = 5 over 12μs⁴", func(o *Outcome) float64 {
+			c := o.Of("k = 2, d = 5")[0]
+			return c.Last() / (12 * slidesMu * math.Pow(c.X[len(c.X)-1], 4))
+		}, 1 - 1e-6, 1 + 1e-6},
+		{"power of s at k = 3, d = 6", slopeOf("k = 3, d = 6"), 3.9999, 4.0001},
+		{"power of s at k = 2, d = 2", slopeOf("k = 2, d = 2"), 1.9, 2.1},
+		{"least curvature at k = 2, d = 2", func(o *Outcome) float64 { return o.beside("k = 2, d = 2")[0] }, -100, -0.01},
+	}},
 	"002-B": {agrees: false, spoil: replace(printedAlpha, rightAlpha), numbers: []number{ // nothing random
 		{"α as printed, σ² = 0.25", worstOf(printedAlpha), 21.61, 21.63},
 		{"α, σ² = 0.25", worstOf(rightAlpha), -5.3524827, -5.3524826}, // 002 Example 2, solved
