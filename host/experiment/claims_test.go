@@ -122,6 +122,9 @@ var claims = map[string]claim{
 		{"median E_reg at ‖μ‖ = 1, p = 0.5", medianOf("‖μ‖ = 1, p = 0.5"), 0, learned},
 		{"median E_reg at ‖μ‖ = √d, p = 0.5", medianOf("‖μ‖ = √d, p = 0.5"), 0.02, 1},
 	}},
+	"000-3c-bias": {agrees: true, spoil: scale("‖μ‖ = 2", 2), numbers: []number{
+		{"median E_reg of the population's L4 at ‖μ‖ = 1, p = 0.5", biasOf("population, ‖μ‖ = 1, p = 0.5"), 0.002, 0.1},
+	}},
 	"000-3c-law": {agrees: true, spoil: replace("weights φ/f, p = 0.1", "Hermite's polynomials, p = 0.1"), numbers: []number{
 		// 1/E[φ(x)/f(x)] over N(0, I), by quadrature 0.1776 and 0.2670; the share of 10 000
 		// rows and more is within 3 % of it.
@@ -338,6 +341,10 @@ func heldPower(series string) func(*Outcome) float64 {
 		c := o.computed(series)
 		return slope(c.X[:2], c.Y[:2])
 	}
+}
+
+func biasOf(series string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return median(o.beside(series)) }
 }
 
 func lawShare(p float64) func(*Outcome) float64 {
