@@ -181,6 +181,12 @@ var claims = map[string]claim{
 		{"largest entry of E", func(o *Outcome) float64 { return worst(o.beside(seriesPseudo)) }, 0, 0.001},
 		{"the same of A", func(o *Outcome) float64 { return slices.Min(o.beside(seriesDirect)) }, 1, 10},
 	}},
+	"002-T1-condition": {agrees: true, spoil: scale(seriesSlack, 1e-12), numbers: []number{
+		{"largest entry of E", func(o *Outcome) float64 { return worst(o.beside(seriesPseudo)) }, 0, 0.001},
+		{"curvature of the flattest saddle over τ/2", func(o *Outcome) float64 {
+			return slices.Min(o.beside(seriesSaddle))
+		}, 10, 1e9},
+	}},
 	"002-T2": {agrees: false, spoil: func(o *Outcome) {
 		for i := range o.aside { // a bottom on every ray
 			o.aside[i].Y[0] = 1
