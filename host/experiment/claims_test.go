@@ -159,6 +159,9 @@ var claims = map[string]claim{
 		{"power of s at k = 2, d = 2", slopeOf("k = 2, d = 2"), 1.9, 2.1},
 		{"least curvature at k = 2, d = 2", func(o *Outcome) float64 { return o.beside("k = 2, d = 2")[0] }, -100, -0.01},
 	}},
+	"001-gate": {agrees: true, spoil: scale(floorSeries("identity", worstErrors), 1e4), numbers: []number{
+		{"‖ŵ − w‖/ε of identity at σ = 0.1, worst errors", medianAt(floorSeries("identity", worstErrors), 0.1), 1e-4, 0.3},
+	}},
 	"002-B": {agrees: false, spoil: replace(printedAlpha, rightAlpha), numbers: []number{ // nothing random
 		{"α as printed, σ² = 0.25", worstOf(printedAlpha), 21.61, 21.63},
 		{"α, σ² = 0.25", worstOf(rightAlpha), -5.3524827, -5.3524826}, // 002 Example 2, solved

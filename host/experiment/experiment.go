@@ -173,7 +173,7 @@ func (s size) of(quick, full int) int {
 func Figures(quick bool) []*Figure {
 	s := size{quick}
 	all := slices.Concat(section4(s), paper000(s), slides001(s), []*Figure{
-		conjecture(s), slidesLandscape(),
+		conjecture(s), slidesLandscape(), gateEnds(s),
 		appendixB(), landscape(s), landscapeCondition(s), samples(s, sampledBuiltins(s)), samplesOverD(s),
 		rates(s), ratesOverD(s), ratesOverDistance(s), gateFloor(s), gateError(s, "n"), gateError(s, "d"),
 		gateErrorOverT(s), perturbation(s), deviation(s),
