@@ -259,7 +259,6 @@ func judge1c(o *Outcome) Verdict {
 
 // mixtureInputs is 000 Figure 3c.
 func mixtureInputs(z size) *Figure {
-	runs := inputRuns(z)
 	f := &Figure{
 		ID: "000-3c", Title: "L4 with inputs from a symmetric mixture", Source: "000 Figure 3c",
 		Claim: "With x ~ p·N(μ, I) + (1−p)·N(−μ, I) L4 learns the regressors at all mixing proportions p.",
@@ -267,11 +266,11 @@ func mixtureInputs(z size) *Figure {
 			"length 1, 2 and √d (the source has one fixed random vector; its length, if given, and the p do not "+
 			"survive in its text); p = 0.1, 0.3 and 0.5, of which 1 − p gives the same law up to the sign of μ, with "+
 			"%d runs each. The transforms are those for N(0, I), as in the source. What of the error is a bias: "+
-			"000-3c-bias. ", runs) + l4Settings,
+			"000-3c-bias. ", inputRuns(z)) + l4Settings,
 		X: axisBatches, Y: axisReg, measure: regressors, judge: judge3c,
 		Views: views("p = 0.1", "p = 0.3", "p = 0.5"),
 	}
-	f.units = biasUnits(z, runs)
+	f.units = biasUnits(z)
 	return f
 }
 
