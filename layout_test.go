@@ -115,7 +115,7 @@ var imports = map[string][]string{
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
 		"plugins/exp", "plugins/identity", "plugins/leakyrelu", "plugins/probit", "plugins/relu", "plugins/sigmoid", "plugins/softplus", "plugins/tanh", "golang.org/x/sys"},
 
-	"host/experiment": {"sdk", "solver", "host/network", "host/diverse", "host/model", "host/mixture", "host/problem", "host/moment", "host/search", "host/search/steps", "host/optim", "host/metric", "host/tensor",
+	"host/experiment": {"sdk", "sdk/gauss", "solver", "host/network", "host/diverse", "host/model", "host/mixture", "host/problem", "host/moment", "host/search", "host/search/steps", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "host/gru", "host/gru/states", "host/infer", "examples", "internal/atomicfile", "internal/stream", gonum},
 
 	// A fit is described, for the command and for other programs.

@@ -122,6 +122,9 @@ var claims = map[string]claim{
 		{"median E_reg at ‖μ‖ = 1, p = 0.5", medianOf("‖μ‖ = 1, p = 0.5"), 0, learned},
 		{"median E_reg at ‖μ‖ = √d, p = 0.5", medianOf("‖μ‖ = √d, p = 0.5"), 0.02, 1},
 	}},
+	"000-3c-bias": {agrees: true, spoil: scale("‖μ‖ = 2", 2), numbers: []number{
+		{"median E_reg of the population's L4 at ‖μ‖ = 1, p = 0.5", biasOf("population, ‖μ‖ = 1, p = 0.5"), 0.002, 0.1},
+	}},
 	"000-3c-law": {agrees: true, spoil: replace("weights φ/f, p = 0.1", "Hermite's polynomials, p = 0.1"), numbers: []number{
 		// 1/E[φ(x)/f(x)] over N(0, I), by quadrature 0.1776 and 0.2670; the share of 10 000
 		// rows and more is within 3 % of it.
@@ -141,6 +144,24 @@ var claims = map[string]claim{
 	"001-4-random": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 5e-5, 0.7, 0.3)},
 	// The moments say next to nothing of four ReLU experts on 10 000 rows.
 	"001-4-relu": {agrees: false, spoil: replace(seriesFree, seriesMoments), numbers: slideNumbers(10000, 2e-4, 1, 1)},
+	"001-L4": {agrees: false, spoil: func(o *Outcome) {
+		for i := range o.aside {
+			if o.aside[i].Measure == "curvature" {
+				o.aside[i].Y[0] -= 1e-3
+			}
+		}
+	}, numbers: []number{
+		{"fall of L4 at k = 2, d = 5 over 12μs⁴", func(o *Outcome) float64 {
+			c := o.Of("k = 2, d = 5")[0]
+			return c.Last() / (12 * slidesMu * math.Pow(c.X[len(c.X)-1], 4))
+		}, 1 - 1e-6, 1 + 1e-6},
+		{"power of s at k = 3, d = 6", slopeOf("k = 3, d = 6"), 3.9999, 4.0001},
+		{"power of s at k = 2, d = 2", slopeOf("k = 2, d = 2"), 1.9, 2.1},
+		{"least curvature at k = 2, d = 2", func(o *Outcome) float64 { return o.beside("k = 2, d = 2")[0] }, -100, -0.01},
+	}},
+	"001-gate": {agrees: true, spoil: scale(floorSeries("identity", worstErrors), 1e4), numbers: []number{
+		{"‖ŵ − w‖/ε of identity at σ = 0.1, worst errors", medianAt(floorSeries("identity", worstErrors), 0.1), 1e-4, 0.3},
+	}},
 	"002-B": {agrees: false, spoil: replace(printedAlpha, rightAlpha), numbers: []number{ // nothing random
 		{"α as printed, σ² = 0.25", worstOf(printedAlpha), 21.61, 21.63},
 		{"α, σ² = 0.25", worstOf(rightAlpha), -5.3524827, -5.3524826}, // 002 Example 2, solved
@@ -162,6 +183,12 @@ var claims = map[string]claim{
 		{"least curvature of the flattest saddle", func(o *Outcome) float64 { return worst(o.beside(seriesFlat)) }, -1, -1e-4},
 		{"largest entry of E", func(o *Outcome) float64 { return worst(o.beside(seriesPseudo)) }, 0, 0.001},
 		{"the same of A", func(o *Outcome) float64 { return slices.Min(o.beside(seriesDirect)) }, 1, 10},
+	}},
+	"002-T1-condition": {agrees: true, spoil: scale(seriesSlack, 1e-12), numbers: []number{
+		{"largest entry of E", func(o *Outcome) float64 { return worst(o.beside(seriesPseudo)) }, 0, 0.001},
+		{"curvature of the flattest saddle over τ/2", func(o *Outcome) float64 {
+			return slices.Min(o.beside(seriesSaddle))
+		}, 10, 1e9},
 	}},
 	"002-T2": {agrees: false, spoil: func(o *Outcome) {
 		for i := range o.aside { // a bottom on every ray
@@ -323,6 +350,10 @@ func heldPower(series string) func(*Outcome) float64 {
 		c := o.computed(series)
 		return slope(c.X[:2], c.Y[:2])
 	}
+}
+
+func biasOf(series string) func(*Outcome) float64 {
+	return func(o *Outcome) float64 { return median(o.beside(series)) }
 }
 
 func lawShare(p float64) func(*Outcome) float64 {

@@ -173,10 +173,10 @@ func (s size) of(quick, full int) int {
 func Figures(quick bool) []*Figure {
 	s := size{quick}
 	all := slices.Concat(section4(s), paper000(s), slides001(s), []*Figure{
-		conjecture(s),
-		appendixB(), landscape(s), samples(s, sampledBuiltins(s)), samplesOverD(s), rates(s), ratesOverD(s),
-		ratesOverDistance(s), gateFloor(s), gateError(s, "n"), gateError(s, "d"), gateErrorOverT(s), perturbation(s),
-		deviation(s),
+		conjecture(s), slidesLandscape(), gateEnds(s),
+		appendixB(), landscape(s), landscapeCondition(s), samples(s, sampledBuiltins(s)), samplesOverD(s),
+		rates(s), ratesOverD(s), ratesOverDistance(s), gateFloor(s), gateError(s, "n"), gateError(s, "d"),
+		gateErrorOverT(s), perturbation(s), deviation(s),
 		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6), families(s),
 		overfit(s), overfitHeld(), obliqueGate(s), emRate(s),

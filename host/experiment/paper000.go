@@ -9,7 +9,6 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
-	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
 )
 
@@ -60,7 +59,7 @@ func paper000(z size) []*Figure {
 		sameRows(z),
 		manyStarts(z),
 		oblique(z, "000-3a", regressors), oblique(z, "000-3b", gating),
-		mixtureInputs(z), inputLaw(z),
+		mixtureInputs(z), inputBias(z), inputLaw(z),
 	}
 }
 
@@ -260,27 +259,18 @@ func judge1c(o *Outcome) Verdict {
 
 // mixtureInputs is 000 Figure 3c.
 func mixtureInputs(z size) *Figure {
-	runs := z.of(2, 10)
 	f := &Figure{
 		ID: "000-3c", Title: "L4 with inputs from a symmetric mixture", Source: "000 Figure 3c",
 		Claim: "With x ~ p·N(μ, I) + (1−p)·N(−μ, I) L4 learns the regressors at all mixing proportions p.",
 		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05; μ a random vector, another one in every run, of "+
 			"length 1, 2 and √d (the source has one fixed random vector; its length, if given, and the p do not "+
 			"survive in its text); p = 0.1, 0.3 and 0.5, of which 1 − p gives the same law up to the sign of μ, with "+
-			"%d runs each. The transforms are those for N(0, I), as in the source. ", runs) + l4Settings,
+			"%d runs each. The transforms are those for N(0, I), as in the source. What of the error is a bias: "+
+			"000-3c-bias. ", inputRuns(z)) + l4Settings,
 		X: axisBatches, Y: axisReg, measure: regressors, judge: judge3c,
 		Views: views("p = 0.1", "p = 0.3", "p = 0.5"),
 	}
-	for _, length := range mixtureLengths() {
-		for _, p := range []float64{0.1, 0.3, 0.5} {
-			s := paper("identity", 2)
-			s.inputs = sample.Inputs{Mixture: true, P: p, Norm: length.norm}
-			for run := range runs {
-				f.units = append(f.units, l4Unit(s, l4Descent(z.of(3000, 10000)), descent{}, fmt.Sprintf("%s, p = %g",
-					length.name, p), "", run))
-			}
-		}
-	}
+	f.units = biasUnits(z)
 	return f
 }
 

@@ -30,7 +30,7 @@ type inputCase struct {
 // inputCases are those of 000-3c; quick ones those of the picture.
 func inputCases(z size) (out []inputCase) {
 	for _, length := range mixtureLengths() {
-		for _, p := range []float64{0.1, 0.3, evenP} {
+		for _, p := range mixtureShares() {
 			if c := (inputCase{length, p}); c.measure() == regressors || !z.quick {
 				out = append(out, c)
 			}

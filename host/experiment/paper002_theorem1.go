@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -73,21 +74,35 @@ type landscapeMix struct {
 	d                 int
 	regressors        *mat.Dense // in coordinates of their span, k×k
 	mu, lambda, ridge float64
+	condition         float64 // of M = Σ p_i a_i⊗a_i
+	gradient, tau     float64 // ε and τ of Theorem 1: the conditions of an approximate local minimum
 }
 
-// landscapeMixture is the same in all runs, only the starts differ. The constants are
-// the bounds of 002 Remark 2, the ridge's with the larger condition number for its κ.
+// landscapeMixture is the same in all runs, only the starts differ.
 func landscapeMixture() landscapeMix {
-	const k, d, c = 3, 7, 0.01
-	rng := stream.New(20, stream.Study, 1)
-	rows := mat.NewDense(k, d, nil)
+	rows := mat.NewDense(3, 7, nil)
+	normalRows(rows, stream.New(20, stream.Study, 1), 0)
+	return newLandscapeMix(rows)
+}
+
+// normalRows fills rows with e_i·axis + N(0, I), each to unit length.
+func normalRows(rows *mat.Dense, rng *rand.Rand, axis float64) {
+	k, _ := rows.Dims()
 	for i := range k {
 		row := rows.RawRowView(i)
 		for j := range row {
 			row[j] = rng.NormFloat64()
 		}
+		row[i] += axis
 		floats.Scale(1/floats.Norm(row, 2), row)
 	}
+}
+
+// newLandscapeMix has the rows as regressors. The constants are the bounds of 002 Remark 2, the ridge's with the larger
+// condition number for its κ.
+func newLandscapeMix(rows *mat.Dense) landscapeMix {
+	const c = 0.01
+	k, d := rows.Dims()
 	var lq mat.LQ
 	lq.Factorize(rows)
 	var lower mat.Dense
@@ -97,11 +112,13 @@ func landscapeMixture() landscapeMix {
 	var eig mat.EigenSym
 	eig.Factorize(t2, false)
 	values := eig.Values(nil)
-	condition := values[k-1] / values[0]
+	m.condition = values[k-1] / values[0]
 	rare, frequent := slices.Min(m.p), slices.Max(m.p) // the remark's a_i* are 1/p_i
 	m.mu, m.lambda = c*rare/frequent, frequent/c
-	tau := c * min(m.mu*rare/(max(condition, frequent/rare)*d), m.lambda) * values[0]
-	m.ridge = min(c*landscapeError*rare/(k*math.Sqrt(d*math.Sqrt(condition))), tau/2)
+	m.tau = c * min(m.mu*rare/(max(m.condition, frequent/rare)*float64(d)), m.lambda) * values[0]
+	m.ridge = min(c*landscapeError*rare/(float64(k)*math.Sqrt(float64(d)*math.Sqrt(m.condition))), m.tau/2)
+	m.gradient = min(m.lambda*math.Sqrt(values[0]), c*m.ridge/math.Sqrt(values[k-1]),
+		c*landscapeError*m.ridge*values[0])
 	return m
 }
 

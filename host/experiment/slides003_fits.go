@@ -393,8 +393,8 @@ func rowsByDimension(z size) *Figure {
 		Settings: fmt.Sprintf("Squared ReLU, k = 3, κ = 2, no noise, v given; the share of %d problems in which the "+
 			"tensors' start, 200 steps of gradient descent and Levenberg–Marquardt bring the relative error of W "+
 			"below 1e−3. Rows needed are the least n/d tried from which on 80 %% of all problems are recovered; "+
-			"linear is that at each d two thirds are there. Below n = kd = 3d there are fewer equations than weights.",
-			problems),
+			"linear is that at each d two thirds are there. Below n = kd = 3d there are fewer equations than weights. "+
+			"A point in the picture is a d: rows enough at one d must be enough at all.", problems),
 		X: Axis{Label: "n/d", Log: true}, Y: Axis{Label: "share of problems recovered", Min: -0.03, Max: 1.03},
 		judge:   judgeRows,
 		Columns: []string{"d", "n/d", "recovered"},
@@ -407,10 +407,11 @@ func rowsByDimension(z size) *Figure {
 	return f
 }
 
-func rowsSeries(d int) string { return fmt.Sprintf("d = %d", d) }
+// seriesRows has a run for each d, whose number it is.
+const seriesRows = "each of five d, and their mean"
 
 func rowsUnit(d, ratio, problems int) unit {
-	return unit{key: fmt.Sprintf("rows for d %d ratio %d problems %d", d, ratio, problems),
+	return unit{key: fmt.Sprintf("rows for d %d, ratio %d, problems %d", d, ratio, problems),
 		run: func(ctx context.Context, seed uint64) (*output, error) {
 			act, count := hiddenNamed("squared ReLU"), 0
 			for i := range problems {
@@ -428,7 +429,7 @@ func rowsUnit(d, ratio, problems int) unit {
 				}
 			}
 			out := new(output)
-			out.point("", rowsSeries(d), 0, float64(ratio), float64(count)/float64(problems))
+			out.point("", seriesRows, d, float64(ratio), float64(count)/float64(problems))
 			out.Rows = [][]string{{fmt.Sprint(d), fmt.Sprint(ratio), fmt.Sprintf("%d of %d", count, problems)}}
 			return out, nil
 		}}
@@ -445,35 +446,40 @@ func tooFew(err error) bool {
 const most, each = 0.8, 2.0 / 3
 
 func judgeRows(o *Outcome) Verdict {
-	names := o.Series()
-	ratios, _ := o.means(names[0], median)
-	pooled := func(names []string, ratios []float64) float64 {
+	ratios, _ := o.means(seriesRows, median)
+	var dims []int
+	for _, c := range o.Of(seriesRows) {
+		if !slices.Contains(dims, c.Run) {
+			dims = append(dims, c.Run)
+		}
+	}
+	pooled := func(dims []int, ratios []float64) float64 {
 		var shares []float64
-		for _, name := range names {
-			for _, r := range ratios {
-				shares = append(shares, o.at(name, r)...)
+		for _, c := range o.Of(seriesRows) {
+			if slices.Contains(dims, c.Run) && slices.Contains(ratios, c.X[0]) {
+				shares = append(shares, c.Y[0])
 			}
 		}
 		return stat.Mean(shares, nil)
 	}
 	from := len(ratios)
-	for from > 0 && pooled(names, ratios[from-1:from]) >= most {
+	for from > 0 && pooled(dims, ratios[from-1:from]) >= most {
 		from--
 	}
 	if from == len(ratios) {
 		return Verdict{Measured: fmt.Sprintf("no more than %.0f %% are recovered from %.0f·d rows",
-			100*pooled(names, ratios[from-1:]), ratios[from-1]), Because: "it is not recovered"}
+			100*pooled(dims, ratios[from-1:]), ratios[from-1]), Because: "it is not recovered"}
 	}
 	var measured, rare []string
-	for _, name := range names {
-		share := pooled([]string{name}, ratios[from:])
-		measured = append(measured, fmt.Sprintf("%.0f %% at %s", 100*share, name))
+	for _, d := range dims {
+		share := pooled([]int{d}, ratios[from:])
+		measured = append(measured, fmt.Sprintf("%.0f %% at d = %d", 100*share, d))
 		if share < each {
-			rare = append(rare, name)
+			rare = append(rare, fmt.Sprintf("d = %d", d))
 		}
 	}
 	v := Verdict{Measured: fmt.Sprintf("from n = %.0fd on %s are recovered; at n = %.0fd %.0f %% of all", ratios[from],
-		strings.Join(measured, ", "), ratios[0], 100*pooled(names, ratios[:1])), Agrees: len(rare) == 0}
+		strings.Join(measured, ", "), ratios[0], 100*pooled(dims, ratios[:1])), Agrees: len(rare) == 0}
 	if !v.Agrees {
 		v.Because = fmt.Sprintf("rows that suffice elsewhere do not at %s", strings.Join(rare, ", "))
 	}

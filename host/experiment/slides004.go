@@ -15,7 +15,7 @@ import (
 
 // slides004 are the claims of 004 that can be measured.
 func slides004(z size) []*Figure {
-	return []*Figure{identityFigure(z), gramFigure(z), gammaFigure(z), orderFigure(), boundFigure(z),
+	return []*Figure{identityFigure(z), gramFigure(z), gammaFigure(z), orderFigure(), boundFigure(z), movedWeights(z),
 		discrepancyFigure(z), trainingFigure(z), regulariserTable(z), flowFigure(z)}
 }
 
@@ -265,9 +265,11 @@ func boundFigure(z size) *Figure {
 		Claim:  "‖G − G_n‖ ≤ cρ·L2(W), so that with high probability s_m(D)² ≥ nmγ_m/2 − cnρ·L2(W).",
 		Settings: fmt.Sprintf("The slides define neither c nor ρ. Their product is fitted here: 1.5 times the "+
 			"largest ‖G − G_n‖/L2(W) at n = 50, for each m and μ; both inequalities are then held against it at "+
-			"larger n. Points on the sphere of ℝ²⁰, w ~ N(μe_1, I), where μ = 0 is the slides' and μ = 3 makes "+
-			"weights that are not diverse; %d draws each.", z.of(8, 20)),
-		X: Axis{Label: "n", Log: true}, Y: Axis{Label: "‖G − G_n‖/L2(W)"}, measure: "ratio", judge: judgeBound,
+			"larger n. All is drawn, and said, over √m, as which the ratio grows. Points on the sphere of ℝ²⁰, w ~ "+
+			"N(μe_1, I), where μ = 0 is the slides' and μ = 3 makes weights that are not diverse; %d draws each.",
+			z.of(8, 20)),
+		X: Axis{Label: "n", Log: true}, Y: Axis{Label: "‖G − G_n‖/(√m·L2(W))", Min: 0, Max: 2.5}, measure: "ratio",
+		judge: judgeBound,
 	}
 	for _, c := range boundCases {
 		for run := range z.of(8, 20) {
@@ -293,7 +295,7 @@ const boundDim = 20
 func (c boundCase) series() string { return fmt.Sprintf("m = %d, μ = %g", c.m, c.mu) }
 
 func boundUnit(c boundCase, run int) unit {
-	return unit{key: fmt.Sprintf("bound %+v run %d", c, run),
+	return unit{key: fmt.Sprintf("bound over √m %+v run %d", c, run),
 		run: func(_ context.Context, seed uint64) (*output, error) {
 			ratio, needed, out := new(trace), new(trace), new(output)
 			for i, n := range boundSizes {
@@ -306,9 +308,9 @@ func boundUnit(c boundCase, run int) unit {
 					return nil, err
 				}
 				_, least := g.Least()
-				l2 := math.Sqrt(max(diverse.Discrepancy(s.W), math.SmallestNonzeroFloat64))
-				ratio.add(float64(n), g.Apart/l2)
-				needed.add(float64(n), (c.half()-least)/l2) // the product cρ from which on the second bound holds
+				by := c.root() * math.Sqrt(max(diverse.Discrepancy(s.W), math.SmallestNonzeroFloat64))
+				ratio.add(float64(n), g.Apart/by)
+				needed.add(float64(n), (c.half()-least)/by) // the product cρ from which on the second bound holds
 			}
 			out.add("ratio", c.series(), run, ratio)
 			out.add("needed", c.series(), run, needed)
@@ -336,10 +338,10 @@ func judgeBound(o *Outcome) Verdict {
 			rare = append(rare, fmt.Sprintf("%d of %d draws with %s", min(first, second), all, c.series()))
 		}
 	}
-	v := Verdict{Measured: "cρ is fitted as " + strings.Join(measured, "; "), Agrees: len(rare) == 0}
+	v := Verdict{Measured: "cρ/√m is fitted as " + strings.Join(measured, "; "), Agrees: len(rare) == 0}
 	if v.Agrees {
 		c := boundCases[1]
-		l2 := c.half() / c.fitted(o)
+		l2 := c.half() / (c.root() * c.fitted(o))
 		v.Because = fmt.Sprintf("but the second bound is above 0 at %s from L2 below %.2g on alone, n of some %.2g "+
 			"random weights; the second holds without it where λ_m(G_n) ≥ mγ_m/2", c.series(), l2, 3.0/16/(l2*l2))
 	} else {
@@ -348,7 +350,10 @@ func judgeBound(o *Outcome) Verdict {
 	return v
 }
 
-// fitted is the product cρ.
+// root is √m.
+func (c boundCase) root() float64 { return math.Sqrt(float64(c.m)) }
+
+// fitted is the product cρ over √m.
 func (c boundCase) fitted(o *Outcome) float64 {
 	return margin * slices.Max(o.at(c.series(), float64(boundSizes[0])))
 }
