@@ -42,8 +42,8 @@ func inputBias(z size) *Figure {
 			"coordinates are independent, and entries are sums of products of integrals over one of them. The mean "+
 			"of L4 over mini-batches of B = %d rows has λ/B times the variance of one row's term in T2 besides; "+
 			"that is computed too. Each loss is minimised by L-BFGS from 10 random starts. Where one of them "+
-			"passes ‖A‖ = 100, the loss falls without end and has no error here. Agreement is asked for at ‖μ‖ = "+
-			"1 and 2: nine of ten runs within a factor of %g of the computed E_reg, or within %g for SGD's "+
+			"passes ‖A‖ = 100, the loss falls without end and has no error here. At ‖μ‖ = "+
+			"1 and 2 nine of ten runs have to be within a factor of %g of the computed E_reg, or within %g for SGD's "+
 			"noise. The table has medians of the runs that neither diverge nor lack a minimum.",
 			inputRuns(z), how.batch, nearBias, sgdNoise),
 		X: Axis{Label: "E_reg at the computed minimum", Log: true}, Y: Axis{Label: "E_reg where SGD ends", Log: true},

@@ -201,6 +201,17 @@ func (c *Candidate) climb(ctx context.Context, l surface, rows int) error {
 	return l.take(ctx, c, run)
 }
 
+// unproven says why the best of the starts is at no maximum, "" where it is.
+func (c *Candidate) unproven() string {
+	switch {
+	case c.Degenerate:
+		return "in every start an expert shrank onto a few rows, where the likelihood has no maximum"
+	case c.Run.Status != optim.Converged:
+		return "the best of the starts has not converged"
+	}
+	return ""
+}
+
 // MarkDegenerate marks a candidate with an expert that shrank onto a few rows.
 func (c *Candidate) MarkDegenerate(ctx context.Context, l *loss.Likelihood) (err error) {
 	c.Degenerate, err = l.Degenerate(ctx, c.Params)

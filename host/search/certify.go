@@ -12,7 +12,6 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 )
 
@@ -96,13 +95,11 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	if weak := restsOnLittle(p, q, tested.Mass); weak != "" && c.Optimum == infer.Pass {
 		c.Optimum, c.Reason = infer.Suspect, weak
 	}
+	unproven := best.unproven()
 	switch {
 	case c.Optimum != infer.Pass:
-	case best.Degenerate:
-		c.Optimum, c.Reason = infer.NotJudged, "in every start an expert shrank onto a few rows, where the likelihood "+
-			"has no maximum"
-	case best.Run.Status != optim.Converged:
-		c.Optimum, c.Reason = infer.NotJudged, "the best of the starts has not converged"
+	case unproven != "":
+		c.Optimum, c.Reason = infer.NotJudged, unproven
 	case p.Shape.Classes() > 1 && rowsEach(p) < leastRowsEach:
 		c.Optimum, c.Reason = infer.NotJudged, fmt.Sprintf("%.1f rows a parameter are too few: below %d there may be "+
 			"better optima that starts hardly ever meet", rowsEach(p), leastRowsEach)

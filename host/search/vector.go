@@ -131,6 +131,9 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate,
 	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
 	}
+	if why := best.unproven(); why != "" && c.Optimum == infer.Pass {
+		c.Optimum, c.Reason = infer.NotJudged, why
+	}
 	if c.Optimum != infer.Pass || q.K == 1 {
 		return c, "", nil
 	}

@@ -595,6 +595,17 @@ func TestVectorCertify(t *testing.T) {
 		if got.Optimum != c.optimum || !strings.HasPrefix(got.Reason, c.says) || strings.HasPrefix(got.Reason, "it rests on") != c.rare {
 			t.Errorf("%s: %s: %s", name, got.Optimum, got.Reason)
 		}
+		if c.rare {
+			continue
+		}
+		shrunk, stopped, run := *best, *best, *best.Run
+		shrunk.Degenerate, run.Status, stopped.Run = true, optim.Stopped, &run
+		for says, of := range map[string]*Candidate{"in every start an expert shrank": &shrunk, "the best of the starts has not converged": &stopped} {
+			got, _, err := task.certify(t.Context(), of, []*Candidate{of, of, of})
+			if err != nil || got.Optimum != infer.NotJudged || !strings.HasPrefix(got.Reason, says) {
+				t.Errorf("%s: %+v, error %v; want not judged: %s", name, got, err, says)
+			}
+		}
 	}
 }
 
