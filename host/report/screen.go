@@ -136,7 +136,11 @@ func chosen(m *fitted.Model) string {
 	}
 	line := fmt.Sprintf("%s by k, of %d to %d: %s.", by.name, list[0].K, list[len(list)-1].K, strings.Join(terms, ", "))
 	if m.Fit.ChosenBy == "bicc" {
-		least := slices.MinFunc(list, func(a, b fitted.Candidate) int { return cmp.Compare(a.BIC, b.BIC) })
+		could := slices.DeleteFunc(slices.Clone(list), func(c fitted.Candidate) bool { return !c.Converged })
+		if len(could) == 0 {
+			could = list
+		}
+		least := slices.MinFunc(could, func(a, b fitted.Candidate) int { return cmp.Compare(a.BIC, b.BIC) })
 		line += fmt.Sprintf(" BIC itself is least for %d: --choose bic takes that.", least.K)
 	}
 	return line
