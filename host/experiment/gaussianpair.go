@@ -64,14 +64,12 @@ func fitPair(ctx context.Context, data *model.Data) (*pair, error) {
 		return nil, err
 	}
 	mean, covariance := sums.Mean(), sums.Covariance()
-	var eig mat.EigenSym
-	if !eig.Factorize(covariance, true) {
+	values, vectors, ok := eigenpairs(covariance)
+	if !ok {
 		return nil, errors.New("the inputs' covariance has no eigenvalues")
 	}
-	var vectors mat.Dense
-	eig.VectorsTo(&vectors)
-	first := make([]float64, data.D)
-	floats.AddScaledTo(first, mean, math.Sqrt(eig.Values(nil)[data.D-1])/2, mat.Col(nil, data.D-1, &vectors))
+	first, leading := make([]float64, data.D), data.D-1
+	floats.AddScaledTo(first, mean, math.Sqrt(values[leading])/2, vectors[leading])
 	l, err := pairAround(mean, covariance, 0.5, first)
 	for range pairSteps {
 		if err != nil {

@@ -259,7 +259,7 @@ func judge1c(o *Outcome) Verdict {
 
 // mixtureInputs is 000 Figure 3c.
 func mixtureInputs(z size) *Figure {
-	f := &Figure{
+	return &Figure{
 		ID: "000-3c", Title: "L4 with inputs from a symmetric mixture", Source: "000 Figure 3c",
 		Claim: "With x ~ p·N(μ, I) + (1−p)·N(−μ, I) L4 learns the regressors at all mixing proportions p.",
 		Settings: fmt.Sprintf("Identity, k = 2, d = 10, σ = 0.05; μ a random vector, another one in every run, of "+
@@ -268,10 +268,8 @@ func mixtureInputs(z size) *Figure {
 			"%d runs each. The transforms are those for N(0, I), as in the source. What of the error is a bias: "+
 			"000-3c-bias. ", inputRuns(z)) + l4Settings,
 		X: axisBatches, Y: axisReg, measure: regressors, judge: judge3c,
-		Views: views("p = 0.1", "p = 0.3", "p = 0.5"),
+		Views: views("p = 0.1", "p = 0.3", "p = 0.5"), units: biasUnits(z),
 	}
-	f.units = biasUnits(z)
-	return f
 }
 
 type mixtureLength struct {

@@ -346,6 +346,22 @@ func hessian(ctx context.Context, l *loss.L4, x []float64) *mat.SymDense {
 	return out
 }
 
+// eigenpairs are the eigenvalues of a symmetric matrix, the least first, with their unit vectors; false where they are
+// not found.
+func eigenpairs(m mat.Symmetric) (values []float64, vectors [][]float64, ok bool) {
+	var eig mat.EigenSym
+	if !eig.Factorize(m, true) {
+		return nil, nil, false
+	}
+	var columns mat.Dense
+	eig.VectorsTo(&columns)
+	values = eig.Values(nil)
+	for i := range values {
+		vectors = append(vectors, mat.Col(nil, i, &columns))
+	}
+	return values, vectors, true
+}
+
 // curvature is the least eigenvalue of the Hessian, and how many are negative.
 func curvature(ctx context.Context, l *loss.L4, x []float64) (least float64, negative int) {
 	var eig mat.EigenSym
@@ -368,17 +384,14 @@ func stationary(ctx context.Context, l *loss.L4, x []float64) ([]float64, bool) 
 		if floats.Norm(g, 2) < 1e-10 {
 			return x, true
 		}
-		var eig mat.EigenSym
-		if !eig.Factorize(hessian(ctx, l, x), true) {
+		values, vectors, ok := eigenpairs(hessian(ctx, l, x))
+		if !ok {
 			return nil, false
 		}
-		var v mat.Dense
-		eig.VectorsTo(&v)
 		step := make([]float64, len(x))
-		for i, e := range eig.Values(nil) {
+		for i, e := range values {
 			if math.Abs(e) > 1e-9 {
-				u := mat.Col(nil, i, &v)
-				floats.AddScaled(step, -floats.Dot(u, g)/e, u)
+				floats.AddScaled(step, -floats.Dot(vectors[i], g)/e, vectors[i])
 			}
 		}
 		if n := floats.Norm(step, 2); n > 0.3 {

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -115,15 +116,9 @@ func (m landscapeMix) slack(ctx context.Context, seed uint64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var eig mat.EigenSym
-	if !eig.Factorize(hessian(ctx, l, x), true) {
-		return 0, fmt.Errorf("the Hessian at a minimum has no eigenvalues")
-	}
-	var vectors mat.Dense
-	eig.VectorsTo(&vectors)
-	var directions [][]float64
-	for i := range l.Dim() {
-		directions = append(directions, mat.Col(nil, i, &vectors))
+	_, directions, ok := eigenpairs(hessian(ctx, l, x))
+	if !ok {
+		return 0, errors.New("the Hessian at a minimum has no eigenvalues")
 	}
 	for range 20 {
 		v := make([]float64, l.Dim())

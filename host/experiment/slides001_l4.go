@@ -89,7 +89,7 @@ func (c flatCase) run(ctx context.Context, seed uint64) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, at, way := "(a_1, u)", []float64(nil), func(s float64) []float64 { return c.flat(s) }
+	name, at, way := "(a_1, u)", []float64(nil), c.flat
 	if c.k == 3 {
 		name = "(a_1, a_2, u)"
 	}
@@ -105,11 +105,12 @@ func (c flatCase) run(ctx context.Context, seed uint64) (*output, error) {
 	}
 	if c.k < c.d {
 		at = way(0)
-	} else {
-		_, v := bottom(ctx, l, at)
+	}
+	least, bend := bottom(ctx, l, at)
+	if c.k == c.d {
 		way = func(s float64) []float64 {
 			x := slices.Clone(at)
-			floats.AddScaled(x, s, v)
+			floats.AddScaled(x, s, bend)
 			return x
 		}
 	}
@@ -118,7 +119,6 @@ func (c flatCase) run(ctx context.Context, seed uint64) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	least, _ := bottom(ctx, l, at)
 	fall := new(trace)
 	for s := 0.01; s < 0.2; s *= 1.5 {
 		v, err := l.Value(ctx, way(s))
@@ -168,13 +168,11 @@ func (c flatCase) saddles(ctx context.Context, l *loss.L4, seed uint64) (met [][
 
 // bottom is the least eigenvalue of the Hessian with its unit vector.
 func bottom(ctx context.Context, l *loss.L4, x []float64) (float64, []float64) {
-	var eig mat.EigenSym
-	if !eig.Factorize(hessian(ctx, l, x), true) {
+	values, vectors, ok := eigenpairs(hessian(ctx, l, x))
+	if !ok {
 		return math.NaN(), nil
 	}
-	var vectors mat.Dense
-	eig.VectorsTo(&vectors)
-	return eig.Values(nil)[0], mat.Col(nil, 0, &vectors)
+	return values[0], vectors[0]
 }
 
 func judgeSlidesLandscape(o *Outcome) Verdict {

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -96,13 +97,11 @@ func movedUnit(n, run int) unit {
 
 // leastPair is the least eigenvalue of G_n with its vector.
 func leastPair(w, x *mat.Dense) (float64, []float64, error) {
-	var eig mat.EigenSym
-	if !eig.Factorize(diverse.GramOf(w, x), true) {
-		return 0, nil, fmt.Errorf("a Gram matrix has no eigenvalues")
+	values, vectors, ok := eigenpairs(diverse.GramOf(w, x))
+	if !ok {
+		return 0, nil, errors.New("a Gram matrix has no eigenvalues")
 	}
-	var vectors mat.Dense
-	eig.VectorsTo(&vectors)
-	return max(eig.Values(nil)[0], 0), mat.Col(nil, 0, &vectors), nil
+	return max(values[0], 0), vectors[0], nil
 }
 
 // against is the lowest λ_min(G_n) of the passes of an adversary that moves every weight by at most far.
