@@ -18,39 +18,30 @@ import (
 //
 //	go test ./host -run TestAverageStudy -heldout DIR -splits 5 -v -timeout 0
 func TestAverageStudy(t *testing.T) {
-	if *heldOutTables == "" {
-		t.Skip("a study: see docs/studies/heldout.md")
-	}
 	act := activation(identity.Family, nil)
-	for _, table := range leftOutTables {
-		if *heldOutOnly != "" && *heldOutOnly != table.name {
-			continue
-		}
-		for split := *heldOutFirst; split < *heldOutFirst+uint64(*heldOutSplits); split++ {
-			train, test := splitOf(t, table.name, table.target, split)
-			var terms [][]float64
-			var weights []float64
-			for k := 1; k <= 4; k++ {
-				m, err := Fit(t.Context(), act, train, Config{K: k, Intercepts: BothIntercepts, Seed: 1})
-				if err != nil { // of too few rows
-					break
-				}
-				r := rung{candidate: fitted.Candidate{LogLikelihood: m.Fit.LogLikelihood, BIC: m.Fit.BIC}, few: fewness(float64(m.Fit.N), m.Fit.Parameters())}
-				terms, weights = append(terms, rowDensities(t, m, act, test)), append(weights, -r.bicc()/2)
+	onSplits(t, func(name string, split uint64, train, test memoryTable) {
+		var terms [][]float64
+		var weights []float64
+		for k := 1; k <= 4; k++ {
+			m, err := Fit(t.Context(), act, train, Config{K: k, Intercepts: BothIntercepts, Seed: 1})
+			if err != nil { // of too few rows
+				break
 			}
-			best, mean := floats.MaxIdx(weights), 0.0
-			floats.AddConst(-floats.LogSumExp(weights), weights)
-			at := make([]float64, len(weights))
-			for r := range terms[0] {
-				for k := range at {
-					at[k] = weights[k] + terms[k][r]
-				}
-				mean += floats.LogSumExp(at)
-			}
-			fmt.Printf("%-12s split %d, %d rows: k = %d %.3f, mean %.3f, difference a row %+.4f\n", table.name, split, test.data.N, best+1,
-				floats.Sum(terms[best]), mean, (mean-floats.Sum(terms[best]))/float64(test.data.N))
+			r := rung{candidate: fitted.Candidate{LogLikelihood: m.Fit.LogLikelihood, BIC: m.Fit.BIC}, few: fewness(float64(m.Fit.N), m.Fit.Parameters())}
+			terms, weights = append(terms, rowDensities(t, m, act, test)), append(weights, -r.bicc()/2)
 		}
-	}
+		best, mean := floats.MaxIdx(weights), 0.0
+		floats.AddConst(-floats.LogSumExp(weights), weights)
+		at := make([]float64, len(weights))
+		for r := range terms[0] {
+			for k := range at {
+				at[k] = weights[k] + terms[k][r]
+			}
+			mean += floats.LogSumExp(at)
+		}
+		fmt.Printf("%-12s split %d, %d rows: k = %d %.3f, mean %.3f, difference a row %+.4f\n", name, split, test.data.N, best+1,
+			floats.Sum(terms[best]), mean, (mean-floats.Sum(terms[best]))/float64(test.data.N))
+	})
 }
 
 // rowDensities are the logs of a model's predictive densities of rows.

@@ -18,36 +18,54 @@ var leftOutTables = []struct{ name, target string }{
 	{"toothgrowth", "len"},
 }
 
+// onTables does one with each of leftOutTables that -only admits; without -heldout the study is skipped.
+func onTables(t *testing.T, one func(name, target string)) {
+	t.Helper()
+	if *heldOutTables == "" {
+		t.Skip("a study: see docs/heldout.md")
+	}
+	for _, table := range leftOutTables {
+		if *heldOutOnly == "" || *heldOutOnly == table.name {
+			one(table.name, table.target)
+		}
+	}
+}
+
+// onSplits is onTables with each split.
+func onSplits(t *testing.T, one func(name string, split uint64, train, test memoryTable)) {
+	t.Helper()
+	onTables(t, func(name, target string) {
+		for split := *heldOutFirst; split < *heldOutFirst+uint64(*heldOutSplits); split++ {
+			train, test := splitOf(t, name, target, split)
+			one(name, split, train, test)
+		}
+	})
+}
+
 // TestLeaveOneOutStudy prints what leaving out each row costs, as fits say it and by fits without each:
 //
 //	go test ./host -run TestLeaveOneOutStudy -heldout DIR -v
 func TestLeaveOneOutStudy(t *testing.T) {
-	if *heldOutTables == "" {
-		t.Skip("a study: see docs/heldout.md")
-	}
 	act := activation(identity.Family, nil)
-	for _, table := range leftOutTables {
-		if *heldOutOnly != "" && *heldOutOnly != table.name {
-			continue
-		}
-		rows := tableOf(t, table.name, table.target)
+	onTables(t, func(name, target string) {
+		rows := tableOf(t, name, target)
 		for _, k := range []int{1, 2, 3} {
 			cfg := Config{K: k, Intercepts: BothIntercepts, Seed: 1}
 			m, err := Fit(t.Context(), act, rows, cfg)
 			if err != nil { // of too few rows
-				fmt.Printf("%s, k = %d: %v\n", table.name, k, err)
+				fmt.Printf("%s, k = %d: %v\n", name, k, err)
 				continue
 			}
 			left := m.LeftOut()
 			if left == nil {
-				fmt.Printf("%s, k = %d: not given\n", table.name, k)
+				fmt.Printf("%s, k = %d: not given\n", name, k)
 				continue
 			}
 			exact, lost := exactGap(t, act, rows, cfg, m)
 			fmt.Printf("%-12s k = %d: %d rows, %d parameters, gap %.3f (%d rows by fits), exactly %.3f (%d fits without an end), ratio %.3f\n",
-				table.name, k, m.Fit.N, left.Parameters, left.Gap, left.Refitted, exact, lost, left.Gap/exact)
+				name, k, m.Fit.N, left.Parameters, left.Gap, left.Refitted, exact, lost, left.Gap/exact)
 		}
-	}
+	})
 }
 
 // TestChoiceStudy prints, of splits of the same tables, what a quarter of the rows says of a line, of k from 1 to 3 as BIC
@@ -55,33 +73,24 @@ func TestLeaveOneOutStudy(t *testing.T) {
 //
 //	go test ./host -run TestChoiceStudy -heldout DIR -splits 3 -v -timeout 0
 func TestChoiceStudy(t *testing.T) {
-	if *heldOutTables == "" {
-		t.Skip("a study: see docs/heldout.md")
-	}
 	act := activation(identity.Family, nil)
-	for _, table := range leftOutTables {
-		if *heldOutOnly != "" && *heldOutOnly != table.name {
-			continue
-		}
-		for split := *heldOutFirst; split < *heldOutFirst+uint64(*heldOutSplits); split++ {
-			train, test := splitOf(t, table.name, table.target, split)
-			line := fmt.Sprintf("%-12s split %d, %d rows:", table.name, split, test.data.N)
-			for _, by := range []Choice{ByBIC, ByHeldOut} {
-				m, err := FitRange(t.Context(), act, train, 1, 3, Config{Intercepts: BothIntercepts, Seed: 1, Choose: by})
-				if err != nil { // of a split without a level of a factor, or of too few rows
-					line += fmt.Sprintf(" %v", err)
-					break
-				}
-				e, err := predict.EvaluateModel(t.Context(), m, act, test)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if by == ByBIC {
-					line += fmt.Sprintf(" line %.1f,", *e.Baselines.Linear.LogLikelihood)
-				}
-				line += fmt.Sprintf(" %s k = %d %.1f", by, m.K, e.LogLikelihood)
+	onSplits(t, func(name string, split uint64, train, test memoryTable) {
+		line := fmt.Sprintf("%-12s split %d, %d rows:", name, split, test.data.N)
+		for _, by := range []Choice{ByBIC, ByHeldOut} {
+			m, err := FitRange(t.Context(), act, train, 1, 3, Config{Intercepts: BothIntercepts, Seed: 1, Choose: by})
+			if err != nil { // of a split without a level of a factor, or of too few rows
+				line += fmt.Sprintf(" %v", err)
+				break
 			}
-			fmt.Println(line)
+			e, err := predict.EvaluateModel(t.Context(), m, act, test)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if by == ByBIC {
+				line += fmt.Sprintf(" line %.1f,", *e.Baselines.Linear.LogLikelihood)
+			}
+			line += fmt.Sprintf(" %s k = %d %.1f", by, m.K, e.LogLikelihood)
 		}
-	}
+		fmt.Println(line)
+	})
 }
