@@ -19,10 +19,6 @@ import (
 )
 
 const (
-	// fewRowsPerCoefficient is the number of rows, for each of its coefficients,
-	// below which an expert may be there for chance: a hyperplane through so few
-	// can be found in noise.
-	fewRowsPerCoefficient = 5
 	// nearlyEqual is the distance of two experts' means, in units of σ, within
 	// which their densities overlap by more than 80 %, and sameNoise the ratio of
 	// noise levels up to which they count as the same.
@@ -44,7 +40,7 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 		return err
 	}
 	for i, share := range m.Proportions {
-		if rows := share * p.Weights.Total; rows < float64(fewRowsPerCoefficient*len(columns)) {
+		if rows := share * p.Weights.Total; rows < float64(infer.FewRows*len(columns)) {
 			of := slices.DeleteFunc(slices.Clone(pairs), func(o infer.Pair) bool { return o.I != i && o.J != i })
 			one, err := offerBest(ctx, m, p, q, of, []int{i})
 			if err != nil {

@@ -390,11 +390,17 @@ func Exact(p *model.Params, rms float64) bool {
 // leastNoise is the ratio of an expert's σ to the largest below which a fit rests on it.
 const leastNoise = 0.01
 
-// RestsOnLittle says which expert of p has too few rows, of which mass has Σ r_i, for so
-// many coefficients, or too little noise, for a maximum to mean much; "" where none has.
-func RestsOnLittle(p *model.Params, mass []float64, coefficients int) string {
-	if p.K == 1 {
-		return ""
+// FewRows is the number of rows, for each of its coefficients, below which an expert suggests that there are too
+// many of them.
+const FewRows = 5
+
+// RestsOn lowers the verdict on an optimum that passes where an expert of p has too few rows, of which mass has
+// Σ r_i, for so many coefficients, or too little noise. Fewer than coefficients + 2, or next to no noise, is suspect.
+// With less than [FewRows] a coefficient it is not judged where a test of the model fails: the expert may sit on
+// outliers, of which another handful may be worth more that starts seldom meet.
+func (c *Certificate) RestsOn(p *model.Params, mass []float64, coefficients int) {
+	if c.Optimum != Pass || p.K == 1 {
+		return
 	}
 	noise := 0.0
 	if mixture.DensityOf(p.Family).Domain().Scale {
@@ -403,12 +409,16 @@ func RestsOnLittle(p *model.Params, mass []float64, coefficients int) string {
 	for i, rows := range mass {
 		switch {
 		case rows < float64(coefficients+2):
-			return fmt.Sprintf("it rests on expert %d, which has %.1f rows for %d coefficients", i+1, rows,
-				coefficients)
+			c.Optimum, c.Reason = Suspect, fmt.Sprintf("it rests on expert %d, which has %.1f rows for %d coefficients",
+				i+1, rows, coefficients)
+			return
 		case p.SigmaOf(i) < leastNoise*noise:
-			return fmt.Sprintf("it rests on expert %d, whose sigma is %.2g of the largest: with noise per expert the "+
-				"likelihood has no bound as a sigma falls to 0", i+1, p.SigmaOf(i)/noise)
+			c.Optimum, c.Reason = Suspect, fmt.Sprintf("it rests on expert %d, whose sigma is %.2g of the largest: "+
+				"with noise per expert the likelihood has no bound as a sigma falls to 0", i+1, p.SigmaOf(i)/noise)
+			return
+		case rows < float64(FewRows*coefficients) && c.PValue < Doubt && c.Optimum == Pass:
+			c.Optimum, c.Reason = NotJudged, fmt.Sprintf("expert %d has %.0f rows for %d coefficients, and a test of "+
+				"the model fails: others may be worth more, which starts seldom meet", i+1, rows, coefficients)
 		}
 	}
-	return ""
 }

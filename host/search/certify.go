@@ -92,9 +92,8 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
 	}
-	if weak := restsOnLittle(p, q, tested.Mass); weak != "" && c.Optimum == infer.Pass {
-		c.Optimum, c.Reason = infer.Suspect, weak
-	}
+	columns, _ := p.Shape.Estimated().Columns(q)
+	c.RestsOn(q, tested.Mass, len(columns))
 	unproven := best.unproven()
 	switch {
 	case c.Optimum != infer.Pass:
@@ -214,12 +213,6 @@ func HiddenBy(far *problem.Outlier, q *model.Params) string {
 	return fmt.Sprintf("row %d, whose target is %.4g, hides the others: sigma %.4g is next to nothing beside it, and "+
 		"not beside theirs, whose root mean square is %.4g; look at that row", far.Row, far.Y, slices.Min(q.Sigma),
 		far.Others)
-}
-
-// restsOnLittle is [infer.RestsOnLittle] of experts that have so many of the rows of p.
-func restsOnLittle(p *problem.Problem, q *model.Params, mass []float64) string {
-	columns, _ := p.Shape.Estimated().Columns(q)
-	return infer.RestsOnLittle(q, mass, len(columns))
 }
 
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.

@@ -63,9 +63,9 @@ func TestExactFits(t *testing.T) {
 	}
 }
 
-// TestRestsOnLittle: what passes does not where an expert has three rows, or a σ that is
-// a thousandth of the other's.
-func TestRestsOnLittle(t *testing.T) {
+// TestRestsOn: what passes does not where an expert has three rows, or a σ that is a thousandth of the other's, and is
+// not judged where it has few and a test fails.
+func TestRestsOn(t *testing.T) {
 	p := parallels(t, 400, 2, func(r int) float64 { return float64(r%2) * 10 }, problem.Request{Noise: problem.PerExpert{}})
 	good := at(p, 0.3, 0, 10)
 	quiet := good.Clone()
@@ -73,17 +73,34 @@ func TestRestsOnLittle(t *testing.T) {
 	few := good.Clone()
 	few.RegressorIntercepts[1] = 30 // nobody is there
 	few.RegressorIntercepts[0], few.Sigma[0] = 5, 5
-	for _, c := range []struct {
-		q    *model.Params
-		says string
-	}{{good, ""}, {quiet, "sigma is 0.001 of the largest"}, {few, "rows for 2 coefficients"}} {
-		tested, err := infer.Tests(t.Context(), p.Rows, p.G, c.q, p.Shape.Estimated(), p.Seed, 1)
+	rowsOf := func(q *model.Params) []float64 {
+		tested, err := infer.Tests(t.Context(), p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := restsOnLittle(p, c.q, tested.Mass)
-		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
-			t.Errorf("%q, want %q", got, c.says)
+		return tested.Mass
+	}
+	for _, c := range []struct {
+		q       *model.Params
+		rows    []float64
+		p       float64 // of the tests
+		was     string
+		optimum string
+		says    string
+	}{
+		{good, rowsOf(good), 0, infer.Pass, infer.Pass, ""},
+		{quiet, rowsOf(quiet), 1, infer.Pass, infer.Suspect, "sigma is 0.001 of the largest"},
+		{few, rowsOf(few), 1, infer.Pass, infer.Suspect, "rows for 2 coefficients"},
+		{few, rowsOf(few), 1, infer.NotJudged, infer.NotJudged, ""},
+		{good, []float64{391, 9}, 0, infer.Pass, infer.NotJudged, "expert 2 has 9 rows for 2 coefficients, and a test of the model fails"},
+		{good, []float64{391, 9}, infer.Doubt, infer.Pass, infer.Pass, ""},
+		{good, []float64{390, 10}, 0, infer.Pass, infer.Pass, ""},
+		{good, []float64{9, 3}, 0, infer.Pass, infer.Suspect, "it rests on expert 2"},
+	} {
+		got := &infer.Certificate{Optimum: c.was, PValue: c.p}
+		got.RestsOn(c.q, c.rows, 2)
+		if got.Optimum != c.optimum || !strings.Contains(got.Reason, c.says) || c.says == "" && got.Reason != "" {
+			t.Errorf("%s: %q, want %s: %q", got.Optimum, got.Reason, c.optimum, c.says)
 		}
 	}
 }

@@ -143,10 +143,7 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate,
 	}
 	columns, _ := p.Shape.Free().Columns(q.Coordinate(0))
 	for j := range t.Problems {
-		if weak := infer.RestsOnLittle(q.Coordinate(j), mass, len(columns)); weak != "" {
-			c.Optimum, c.Reason = infer.Suspect, weak
-			break
-		}
+		c.RestsOn(q.Coordinate(j), mass, len(columns))
 	}
 	return c, "", nil
 }

@@ -297,9 +297,7 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 	c.Untested, c.NotMade, c.Overlap = made.Untested, made.NotMade, made.Overlap
 	p := m.Params()
 	columns, _ := freeOf(m).Columns(p)
-	if weak := infer.RestsOnLittle(p, made.Mass, len(columns)); weak != "" && c.Optimum == infer.Pass {
-		c.Optimum, c.Reason = infer.Suspect, weak
-	}
+	c.RestsOn(p, made.Mass, len(columns))
 	m.Fit.Certificate, m.Fit.Passes, m.Fit.Prints = fitted.NewCertificate(c), nil, nil
 	m.Advise(c)
 	m.Fit.Notes = slices.DeleteFunc(m.Fit.Notes, func(note string) bool { return note == notYet })
