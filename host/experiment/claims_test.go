@@ -316,6 +316,11 @@ var claims = map[string]claim{
 		{"error of the variance of three experts", medianAt("variance, 3 experts", 20000), 0.0026, 0.0163},
 		{"error of the intercept of two experts", medianAt("expert's intercept, 2 experts", 20000), 0.0008, 0.019},
 	}},
+	"identifiability": {agrees: false, spoil: scale("identity, likelihood, σ known", 20), numbers: []number{
+		{"error of tanh by squares, n = 1e7", medianAt("tanh, least squares", 1e7), 0.03, 0.6},
+		{"error of tanh with σ estimated, n = 1e9", medianAt("tanh, likelihood, σ estimated", 1e9), 0.0012, 0.03},
+		{"error of lines with σ known, n = 1e9", medianAt("identity, likelihood, σ known", 1e9), 0.0001, 0.006},
+	}},
 	"overfit-held": {agrees: false, spoil: reverse, numbers: []number{ // nothing random; by hand 4, 8, 4 and 4
 		{"power of δ of the gate's slope", heldPower("gate's slope"), 3.95, 4.05},
 		{"power of δ of the intercept", heldPower("expert's intercept"), 7.8, 8.1},

@@ -179,7 +179,9 @@ func Figures(quick bool) []*Figure {
 		gateErrorOverT(s), perturbation(s), deviation(s),
 		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6), families(s),
-		overfit(s), overfitHeld(), obliqueGate(s), emRate(s),
+		overfit(s), overfitHeld(),
+		identifiability(s),
+		obliqueGate(s), emRate(s),
 		trees(s), treesFlat(s), treesRecurrent(s), layersFromStates(s), gainBound(s),
 	}, slides003(s), slides004(s))
 	s.finish(all)

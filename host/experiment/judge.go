@@ -74,10 +74,16 @@ func (o *Outcome) means(series string, mean func([]float64) float64) (x, y []flo
 
 // rate is the power of n of a series' medians, with its standard error: least squares on their logarithms, weighted by
 // those' variances. A standard error of a median of m is half the distance of the quantiles at 1/2 ± 1/(2√m).
-func (o *Outcome) rate(series string) (power, se float64) {
+func (o *Outcome) rate(series string) (power, se float64) { return o.rateFrom(series, 0) }
+
+// rateFrom is rate over the medians at n of least and more.
+func (o *Outcome) rateFrom(series string, least float64) (power, se float64) {
 	x, y := o.medians(series)
 	var lx, ly, weights []float64
 	for i := range x {
+		if x[i] < least {
+			continue
+		}
 		v := o.at(series, x[i])
 		by := .5 / math.Sqrt(float64(len(v)))
 		s := math.Log(Quantile(v, .5+by)/Quantile(v, .5-by)) / 2
