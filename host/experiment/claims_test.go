@@ -321,6 +321,11 @@ var claims = map[string]claim{
 		{"error of tanh with σ estimated, n = 1e9", medianAt("tanh, likelihood, σ estimated", 1e9), 0.0012, 0.03},
 		{"error of lines with σ known, n = 1e9", medianAt("identity, likelihood, σ known", 1e9), 0.0001, 0.006},
 	}},
+	"overfit-two": {agrees: false, spoil: scale("expert's intercept, 4 experts", 0.05), numbers: []number{
+		{"error of the intercept of four experts, n = 1e8", medianAt("expert's intercept, 4 experts", 1e8), 0.02, 0.2},
+		{"error of the slope of four experts", medianAt("expert's slope, 4 experts", 1e8), 0.004, 0.1},
+		{"error of the intercept of two experts", medianAt("expert's intercept, 2 experts", 1e8), 1e-5, 5e-4},
+	}},
 	"overfit-held": {agrees: false, spoil: reverse, numbers: []number{ // nothing random; by hand 4, 8, 4 and 4
 		{"power of δ of the gate's slope", heldPower("gate's slope"), 3.95, 4.05},
 		{"power of δ of the intercept", heldPower("expert's intercept"), 7.8, 8.1},

@@ -20,7 +20,8 @@ var costs = map[string][2]float64{
 	"004-L2": {0.3, 3}, "004-train": {0.7, 20}, "004-R": {0.5, 160}, "004-flow": {0.5, 450},
 	"ray": {2.4, 2.4}, "fixed-table": {3.7, 34}, "efficiency-2": {18, 500}, "efficiency-3": {32, 900},
 	"transforms-2": {2, 20}, "transforms-3": {3, 30}, "transforms-6": {5, 60}, "families": {40, 600},
-	"overfit": {4, 75}, "overfit-held": {2, 2}, "identifiability": {3, 60}, "oblique": {4, 14}, "em-rate": {1, 5},
+	"overfit": {4, 75}, "overfit-held": {2, 2}, "overfit-two": {2, 40},
+	"identifiability": {3, 60}, "oblique": {4, 14}, "em-rate": {1, 5},
 	"trees": {5, 75}, "trees-flat": {5, 75}, "trees-recurrent": {2, 25}, "gru-states": {10, 210},
 	"gain-bound": {6, 32},
 }

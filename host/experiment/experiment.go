@@ -179,7 +179,7 @@ func Figures(quick bool) []*Figure {
 		gateErrorOverT(s), perturbation(s), deviation(s),
 		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6), families(s),
-		overfit(s), overfitHeld(),
+		overfit(s), overfitTwo(s), overfitHeld(),
 		identifiability(s),
 		obliqueGate(s), emRate(s),
 		trees(s), treesFlat(s), treesRecurrent(s), layersFromStates(s), gainBound(s),

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -184,7 +185,7 @@ func crowdUnit(n, run int) unit {
 			}
 			out := new(output)
 			for _, parts := range []int{1, 2} {
-				e, err := crowdErrors(ctx, rng, data, parts)
+				e, err := crowdErrors(ctx, rng, data, parts, crowdStarts, 0)
 				if err != nil {
 					return nil, err
 				}
@@ -199,15 +200,17 @@ func crowdUnit(n, run int) unit {
 		}}
 }
 
-// crowdErrors are those of the best local maximum from starts at the truth with the first expert in parts, of those in
-// the compact set; nil where none is there.
-func crowdErrors(ctx context.Context, rng *rand.Rand, data *model.Data, parts int) (errs []float64, err error) {
+// crowdErrors are those of the best local maximum from starts at the truth with the first expert in parts, of those
+// in the compact set; nil where none is there. More steps of Newton's method follow on those of the climb, which ends
+// where a gain in the log-likelihood is small.
+func crowdErrors(ctx context.Context, rng *rand.Rand, data *model.Data, parts, starts, more int) (errs []float64,
+	err error) {
 	truth := lambda()
 	act, err := paper("identity", 2).activation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	starts, best := crowdStarts, math.Inf(1)
+	best := math.Inf(1)
 	if parts == 1 {
 		starts = 1
 	}
@@ -217,6 +220,11 @@ func crowdErrors(ctx context.Context, rng *rand.Rand, data *model.Data, parts in
 		run, err := search.Climb(ctx, l, l.Theta(p), nil)
 		if err != nil {
 			return nil, err
+		}
+		if more > 0 {
+			if run, err = optim.Newton(ctx, l, run.X, optim.Settings{Iterations: more, Tolerance: 1e-16}); err != nil {
+				return nil, err
+			}
 		}
 		q := l.Params(run.X)
 		shares, err := l.Proportions(ctx, q)
@@ -253,7 +261,8 @@ func judgeCrowd(parts int) func(*Outcome) Verdict {
 				open = append(open, says)
 			}
 		}
-		v := Verdict{Measured: "powers of n of three experts: " + strings.Join(measured, "; ")}
+		v := Verdict{Measured: fmt.Sprintf("powers of n of %s experts: %s", []string{2: "three", 3: "four"}[parts],
+			strings.Join(measured, "; "))}
 		if n := len(o.beside(left)); n > 0 {
 			v.Measured += fmt.Sprintf("; dropped %d maxima", n)
 		}
