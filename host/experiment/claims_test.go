@@ -326,6 +326,10 @@ var claims = map[string]claim{
 		{"error of the slope of four experts", medianAt("expert's slope, 4 experts", 1e8), 0.004, 0.1},
 		{"error of the intercept of two experts", medianAt("expert's intercept, 2 experts", 1e8), 1e-5, 5e-4},
 	}},
+	"identifiability-sigmoid": {agrees: false, spoil: scale("tanh, sigmoid", 20), numbers: []number{
+		{"error of tanh under sigmoid gates, n = 1e10", medianAt("tanh, sigmoid", 1e10), 0.002, 0.08},
+		{"error of tanh under softmax gates", medianAt("tanh, softmax", 1e10), 0.004, 0.12},
+	}},
 	"overfit-held": {agrees: false, spoil: reverse, numbers: []number{ // nothing random; by hand 4, 8, 4 and 4
 		{"power of δ of the gate's slope", heldPower("gate's slope"), 3.95, 4.05},
 		{"power of δ of the intercept", heldPower("expert's intercept"), 7.8, 8.1},
