@@ -180,7 +180,7 @@ func Figures(quick bool) []*Figure {
 		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6), families(s),
 		overfit(s), overfitTwo(s), overfitHeld(),
-		identifiability(s), identifiabilitySigmoid(s),
+		identifiability(s), identifiabilitySigmoid(s), identifiabilityQuadratic(),
 		obliqueGate(s), emRate(s),
 		trees(s), treesFlat(s), treesRecurrent(s), layersFromStates(s), gainBound(s),
 	}, slides003(s), slides004(s))
