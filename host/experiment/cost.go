@@ -21,7 +21,7 @@ var costs = map[string][2]float64{
 	"ray": {2.4, 2.4}, "fixed-table": {3.7, 34}, "efficiency-2": {18, 500}, "efficiency-3": {32, 900},
 	"transforms-2": {2, 20}, "transforms-3": {3, 30}, "transforms-6": {5, 60}, "families": {40, 600},
 	"overfit": {4, 75}, "overfit-held": {2, 2}, "overfit-two": {2, 40},
-	"identifiability": {3, 60}, "identifiability-sigmoid": {5, 45},
+	"identifiability": {5, 110}, "identifiability-sigmoid": {5, 45},
 	"identifiability-quadratic": {2, 2}, "oblique": {4, 14}, "em-rate": {1, 5},
 	"trees": {5, 75}, "trees-flat": {5, 75}, "trees-recurrent": {2, 25}, "gru-states": {10, 210},
 	"gain-bound": {6, 32},

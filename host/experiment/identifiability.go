@@ -19,7 +19,7 @@ const (
 	aloneSlope, aloneIntercept, aloneSigma = 1.5, .5, .3
 
 	alonePoints, aloneReach = 41, 2.
-	aloneMoved, aloneStarts = .25, 3
+	aloneMoved, aloneStarts = .25, 8
 	aloneNear, aloneGate    = 3., 10.
 
 	aloneFrom = 1e7 // rows from which on powers are taken
@@ -43,7 +43,7 @@ func aloneSeries(g, way string) string { return g + ", " + way }
 
 // identifiability is what one expert too many costs by squares and by the likelihood.
 func identifiability(z size) *Figure {
-	ns, sets := []int{1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10}, z.of(8, 48)
+	ns, sets := []int{1e6, 1e7, 1e8, 1e9, 1e10}, z.of(8, 48)
 	if z.quick {
 		ns = []int{1e7, 1e9}
 	}
@@ -69,7 +69,7 @@ func identifiability(z size) *Figure {
 			aloneSlope, aloneIntercept, aloneSigma, alonePoints, aloneReach, aloneReach, aloneStarts, aloneMoved,
 			aloneNear, aloneGate),
 		X: Axis{Label: "n", Log: true}, Y: Axis{Label: "error", Log: true}, measure: regressors,
-		judge: judgeAlone,
+		Errors: true, judge: judgeAlone,
 	}
 	for _, g := range aloneExperts {
 		f.Views = append(f.Views, View{Title: g.name, Part: g.name, Y: f.Y})
@@ -230,7 +230,7 @@ func judgeAlone(o *Outcome) Verdict {
 		}
 	}
 	if r := of[aloneSeries("identity", bySquares)]; !(r.power >= none) {
-		not = append(not, fmt.Sprintf("lines by least squares fall like n^%.2f", r.power))
+		not = append(not, fmt.Sprintf("lines by least squares fall like n^%.2f ± %.2f", r.power, 2*r.se))
 	}
 	known, free := of[aloneSeries("identity", byKnown)], of[aloneSeries("identity", byFree)]
 	if !(free.power-known.power > 2*math.Hypot(free.se, known.se)) {

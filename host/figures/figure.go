@@ -630,19 +630,33 @@ func (f Figure) found(c experiment.Curve) (x, y []float64) {
 // percentile, or where the figure wants Errors two standard errors to either side.
 func (f Figure) band(v []float64) (mean, low, high float64) {
 	slices.Sort(v) // so that sums do not depend on the order of the runs
-	if f.Errors {
-		mean, far := v[0], 0.0
-		if len(v) > 1 {
-			mean, far = stat.MeanStdDev(v, nil)
-			far *= 2 / math.Sqrt(float64(len(v)))
+	geometric := f.Y.Log && !f.Plain
+	if f.Errors && geometric {
+		logs := make([]float64, len(v))
+		for i, x := range v {
+			logs[i] = math.Log(x)
 		}
+		at, far := meanWithin(logs)
+		return math.Exp(at), math.Exp(at - far), math.Exp(at + far)
+	}
+	if f.Errors {
+		mean, far := meanWithin(v)
 		return mean, max(mean-far, mean/100), mean + far // a band cannot reach 0 on a logarithmic axis
 	}
 	mean = stat.Mean(v, nil)
-	if f.Y.Log && !f.Plain {
+	if geometric {
 		mean = stat.GeometricMean(v, nil)
 	}
 	return mean, experiment.Quantile(v, 0.1), experiment.Quantile(v, 0.9)
+}
+
+// meanWithin returns the mean of v, and two of its standard errors; 0 of one value.
+func meanWithin(v []float64) (mean, far float64) {
+	if len(v) == 1 {
+		return v[0], 0
+	}
+	mean, far = stat.MeanStdDev(v, nil)
+	return mean, 2 * far / math.Sqrt(float64(len(v)))
 }
 
 // smallest is what a logarithmic axis shows of a value of 0: errors below it are

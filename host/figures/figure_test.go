@@ -69,7 +69,7 @@ func TestSummary(t *testing.T) {
 }
 
 // In a Plain figure the mean is arithmetic, and with Errors the band is two
-// standard errors.
+// standard errors, of the logarithms where the mean is geometric.
 func TestPlainSummary(t *testing.T) {
 	f := sketch()
 	f.Plain = true
@@ -81,6 +81,12 @@ func TestPlainSummary(t *testing.T) {
 	// Deviations −2, −1, 0, 3: variance 14/3, standard error √(14/12).
 	if far := 2 * math.Sqrt(14.0/12); mean != 3 || math.Abs(low-(3-far)) > 1e-12 || math.Abs(high-(3+far)) > 1e-12 {
 		t.Errorf("mean %g from %g to %g", mean, low, high)
+	}
+	f.Plain, f.Y.Log = false, true
+	// Logarithms 0, 1, 2 have variance 1, standard error 1/√3.
+	mean, low, high = f.band([]float64{1, math.E, math.E * math.E})
+	if far := math.Exp(2 / math.Sqrt(3)); math.Abs(mean-math.E) > 1e-12 || math.Abs(low-math.E/far) > 1e-12 || math.Abs(high-math.E*far) > 1e-12 {
+		t.Errorf("geometric mean %g from %g to %g", mean, low, high)
 	}
 }
 
