@@ -73,12 +73,15 @@ type Figure struct {
 	Level  float64 // a value of Y that the claim is about, drawn as a line; 0 for none
 	// An error from which on a run has not found what it looks for: means and bands are of the others, with their
 	// number beside them. It is asked of every point, or, where Whole is set, of a run's last. 0: of all runs.
-	Lost    float64
-	Whole   bool
+	Lost  float64
+	Whole bool
+	// names of the values −1, −2, … of Y, from above: what is drawn is then values between the ends of their intervals
+	Names   []string
 	Views   []View   // the panels of its picture, from the top; none: one with all series
 	Columns []string // of the table that goes with it, if any
 
 	measure string                    // of the units' curves, "" for all
+	drawn   func(*Outcome) []Curve    // what is drawn of the units' curves, which are then aside; nil: they
 	table   func(*Outcome) [][]string // rows that come from all units together, if any
 	cost    float64                   // of all its units, in seconds of one core
 	units   []unit

@@ -102,6 +102,14 @@ func scale(series string, by float64) func(*Outcome) {
 	}
 }
 
+// scaleBeside does so with a series that is not drawn.
+func scaleBeside(series string, by float64) func(*Outcome) {
+	return func(o *Outcome) {
+		beside := Outcome{Curves: o.aside}
+		scale(series, by)(&beside)
+	}
+}
+
 // replace puts the curves of one series in the place of another's.
 func replace(series, by string) func(*Outcome) {
 	return func(o *Outcome) {

@@ -192,6 +192,11 @@ func (r *runner) outcome(f *Figure) *Outcome {
 		}
 		o.Rows = append(o.Rows, r.results[u.key].Rows...)
 	}
+	if f.drawn != nil {
+		drawn := f.drawn(o)
+		o.aside = append(o.aside, o.Curves...)
+		o.Curves = drawn
+	}
 	if f.table != nil {
 		o.Rows = f.table(o)
 	}

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/gatedlearning/moe/host/model"
@@ -193,9 +194,12 @@ func conjecture(z size) *Figure {
 			"gating vectors, %d random starts for each: unit regressors, W = 0; σ fixed at the truth, or free and "+
 			"started at the target's rms, until the mean log-likelihood rises by less than 1e−9, at most %d "+
 			"iterations. The intervals are of 95 %% (Clopper and Pearson), as if all starts were independent. The "+
-			"verdict is about σ fixed, as the theory has it.", rows, mixtures, starts, emSteps),
-		X: Axis{Label: "n", Log: true}, Y: axisReg, Apart: true, Level: stuck, measure: regressors,
-		judge: judgeConjecture,
+			"verdict is about σ fixed, as the theory has it, and so is the picture: a point is a start, and those of "+
+			"one mixture stand above the least E_reg of any of them. One that ends elsewhere is above the dashed "+
+			"line, and one that is stuck above the dotted one.", rows, mixtures, starts, emSteps),
+		X: Axis{Label: "least E_reg of the ten starts of a mixture", Log: true},
+		Y: Axis{Label: "E_reg of each start", Log: true}, Scatter: true, Level: stuck, measure: regressors,
+		judge: judgeConjecture, drawn: func(o *Outcome) []Curve { return overLeast(o.Of(seriesFixed), starts) },
 	}
 	s := paper("identity", 2)
 	s.design = sample.Random
@@ -218,11 +222,31 @@ func conjecture(z size) *Figure {
 	return f
 }
 
+// overLeast puts every start at the least error of all those of its mixture.
+func overLeast(curves []Curve, starts int) (out []Curve) {
+	least := map[int]float64{}
+	for _, c := range curves {
+		if v, seen := least[c.Run/starts]; !seen || c.Last() < v {
+			least[c.Run/starts] = c.Last()
+		}
+	}
+	lo, hi := math.Inf(1), 0.0
+	for _, c := range curves {
+		x := least[c.Run/starts]
+		lo, hi = min(lo, x), max(hi, x)
+		c.X = []float64{x}
+		out = append(out, c)
+	}
+	return append(out, Curve{Series: alike, X: []float64{lo, hi}, Y: []float64{lo, hi}, Reference: true})
+}
+
+const alike = "all starts end alike"
+
 func judgeConjecture(o *Outcome) Verdict {
 	v := Verdict{Agrees: true}
 	var measured []string
 	for _, s := range []string{seriesFixed, seriesFree} {
-		e := o.values(s)
+		e := o.beside(s)
 		_, most := proportion(away(e), len(e))
 		measured = append(measured, fmt.Sprintf("%s: %d of %d starts end above %g, at most %.2g of all", s, away(e),
 			len(e), stuck, most))

@@ -74,6 +74,17 @@ var recoveryCases = []recoveryCase{
 	{netSetting{"ReLU", 10, 20000, 0.1, 2}, network.Signs},
 }
 
+// recoveryNames are the cases as the picture has them, in its order: those that are judged, those of few rows, and
+// those of which the signs of v are to be found.
+var recoveryNames = []struct {
+	row  int
+	name string
+}{
+	{1, "squared ReLU, σ = 0"}, {3, "squared ReLU, σ = 0.1"}, {5, "ReLU, n = 1000"}, {7, "leaky ReLU, n = 1000"},
+	{9, "softplus, n = 1000"}, {4, "ReLU, n = 300"}, {6, "leaky ReLU, n = 300"}, {8, "softplus, n = 300"},
+	{2, "squared ReLU, v unknown"}, {10, "ReLU, v unknown"},
+}
+
 // judged says whether the verdict is about a case: the signs of v are given, and the
 // rows are not those at which recovery begins.
 func (c recoveryCase) judged() bool { return c.output == network.Given && c.n > 300 }
@@ -90,13 +101,18 @@ func recoveries(z size) *Figure {
 			"the inverse of the largest curvature at the start, then Levenberg–Marquardt. Recovered is a relative "+
 			"error of W below 1e−3 without noise, and with noise below three times √(σ²·tr H⁻¹/n)/‖W‖, that of least "+
 			"squares: one in 300 runs at a minimum that is right is above it at the most. The verdict is about v "+
-			"given and more than 300 rows: nine of ten problems of those rows of the table together. Intervals are "+
-			"Clopper and Pearson's of 95 %%. From left to right in the picture are the rows of the table, in each "+
-			"the problems; errors below 1e−12 are drawn there.", problems),
-		X: Axis{Label: "row of the table"}, Y: Axis{Label: "relative error of W", Log: true}, Scatter: true,
-		measure: "error", judge: judgeRecoveries,
+			"given and more than 300 rows: nine of ten problems of those rows of the table together, the first five "+
+			"of the picture; v unknown is that its signs are to be found. Intervals are Clopper and Pearson's of "+
+			"95 %%.", problems),
+		X: Axis{Label: "share of problems recovered", Min: -0.03, Max: 1.03}, Scatter: true,
+		measure: "error", judge: judgeRecoveries, drawn: recoveryShares,
 		Columns: []string{"", "φ", "n", "σ", "v", "from tensors", "95 %", "from random starts", "95 %"},
 		table:   recoveryTable,
+	}
+	for _, of := range recoveryNames {
+		if of.row <= cases {
+			f.Names = append(f.Names, of.name)
+		}
 	}
 	for i, c := range recoveryCases[:cases] {
 		for run := range problems {
@@ -138,7 +154,7 @@ func (c recoveryCase) unit(row, run, problems int) unit {
 				}
 				bound = times * spread
 			}
-			out, at := new(output), float64(row)+0.7*((float64(run)+0.5)/float64(problems)-0.5)
+			out, at := new(output), float64(row)
 			errors := map[string]float64{"tensors": 1, "random": 1} // where the tensors give no start
 			for _, s := range fit.Starts {
 				errors[s.Kind] = max(metric.Units(s.Network, sampler.Truth, false).Weights, leastError)
@@ -152,17 +168,33 @@ func (c recoveryCase) unit(row, run, problems int) unit {
 
 // recoveredIn counts the runs of a row that ended below their bound.
 func recoveredIn(o *Outcome, series string, row int) (count, of int) {
-	bounds := o.Of(seriesBound)
-	for i, c := range o.Of(series) {
-		if math.Round(c.X[0]) != float64(row) {
-			continue
-		}
-		of++
-		if c.Y[0] < bounds[i].Y[0] {
+	bounds, errors := o.besideAt(seriesBound, float64(row)), o.besideAt(series, float64(row))
+	for i, e := range errors {
+		if e < bounds[i] {
 			count++
 		}
 	}
-	return count, of
+	return count, len(errors)
+}
+
+// recoveryShares are the shares of the rows with their intervals, in the order of the picture.
+func recoveryShares(o *Outcome) (out []Curve) {
+	errors := &Outcome{Figure: o.Figure, aside: o.Curves}
+	for i, series := range []string{seriesTensors, seriesRandom} {
+		place := 0.0
+		for _, at := range recoveryNames {
+			count, of := recoveredIn(errors, series, at.row)
+			if of == 0 {
+				continue
+			}
+			place++
+			lo, hi := proportion(count, of)
+			y := 0.15 - 0.3*float64(i) - place
+			out = append(out, Curve{Measure: "share", Series: series, Run: at.row, Y: []float64{y, y, y},
+				X: []float64{lo, float64(count) / float64(of), hi}})
+		}
+	}
+	return out
 }
 
 // recoveryRows calls each with the cases that were run.

@@ -18,9 +18,9 @@ func init() {
 			{"null space of z at d = 4", cell(8, 4), 12, 12},
 			{"null space of z² at d = 4", cell(11, 4), 6, 6},
 		}},
-		"003-recovery": {agrees: true, spoil: scale(seriesTensors, 1e15), numbers: []number{
+		"003-recovery": {agrees: true, spoil: scaleBeside(seriesTensors, 1e15), numbers: []number{
 			// 40 of 40 problems at full size.
-			{"worst error from the tensors", func(o *Outcome) float64 { return worst(o.values(seriesTensors)) }, 0, 1e-6},
+			{"worst error from the tensors", func(o *Outcome) float64 { return worst(o.beside(seriesTensors)) }, 0, 1e-6},
 			// A random start finds the signs in 5 of 20 problems: three of three in 2 %.
 			{"random starts that find the signs", func(o *Outcome) float64 { n, _ := recoveredIn(o, seriesRandom, 2); return float64(n) }, 0, 3},
 		}},

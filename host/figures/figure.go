@@ -369,6 +369,9 @@ func (f Figure) runs(p *plot.Plot, l look) {
 		}
 		x, y := f.drawable(c.X, c.Y)
 		switch {
+		case len(f.Names) > 0 && len(x) == 3:
+			p.Add(line(x, y, l.color, 0.9),
+				dots{points(x[1:2], y[1:2]), draw.GlyphStyle{Color: l.color, Radius: 3, Shape: l.glyph}})
 		case f.Scatter || len(x) == 1:
 			alpha := 0.55
 			if !f.Scatter {
@@ -427,7 +430,7 @@ func (f Figure) part(series string) bool {
 // mean draws the thick line of a series: the mean of its runs, or the reference. It
 // returns the numbers of runs that are to stand beside it.
 func (f Figure) mean(p *plot.Plot, l look) counts {
-	if f.Scatter || f.part(l.series) {
+	if f.Scatter && len(f.Of(l.series)) > 0 || f.part(l.series) {
 		return nil
 	}
 	width := vg.Length(1.6)
@@ -726,8 +729,16 @@ func (f panel) scale(p *plot.Plot) {
 	}
 	x0, x1 := reach(&p.X, f.X, xs)
 	y0, y1 := reach(&p.Y, f.Y, ys)
-	if ticks := valuesOf(values); ticks != nil && f.X.Log {
+	if ticks := valuesOf(values); ticks != nil && f.X.Log && !(f.Scatter && slices.ContainsFunc(values, long)) {
 		p.X.Tick.Marker = ticks
+	}
+	if len(f.Names) > 0 {
+		var ticks plot.ConstantTicks
+		for i, name := range f.Names {
+			ticks = append(ticks, plot.Tick{Value: -float64(i + 1), Label: drawn.Replace(name)})
+		}
+		p.Y.Tick.Marker = ticks
+		y0, y1 = -float64(len(f.Names))-0.5, -0.5
 	}
 	if f.Level != 0 {
 		p.Add(line([]float64{x0, x1}, []float64{f.Level, f.Level}, ink, 0.6, 1.2, 1.6))
@@ -847,6 +858,9 @@ func valuesOf(v []float64) plot.Ticker {
 	return list
 }
 
+// long says whether a number has too many digits for a tick.
+func long(v float64) bool { return len(strconv.FormatFloat(v, 'g', -1, 64)) > 8 }
+
 // drawn replaces what the font does not have.
 var drawn = strings.NewReplacer("⟨", "<", "⟩", ">")
 
@@ -865,7 +879,7 @@ func (f Figure) legendBlock(looks []look, width vg.Length) block {
 			left := c.Min.X + vg.Length(i/rows)*widest
 			right, y := left+sample, c.Max.Y-4-leading*vg.Length(i%rows+1)+3
 			middle := y + 4
-			if !f.Scatter && !f.Apart {
+			if !f.Scatter && !f.Apart || len(f.Of(l.series)) == 0 {
 				c.StrokeLine2(draw.LineStyle{Color: l.color, Width: 1.6, Dashes: l.dashes}, left, middle, right, middle)
 			}
 			c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 2.7, Shape: l.glyph},

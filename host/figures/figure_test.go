@@ -161,7 +161,14 @@ func TestDrawFigure(t *testing.T) {
 	flat := Figure{&experiment.Outcome{Figure: &experiment.Figure{Title: "flat", X: experiment.Axis{Label: "n"}, Y: experiment.Axis{Label: "error"}}, Curves: []experiment.Curve{{Series: "one", X: []float64{1}, Y: []float64{1}}}}}
 	apart := sketch()
 	apart.Apart = true
-	for name, f := range map[string]Figure{"log": sketch(), "linear": linear, "scatter": scatter, "apart": apart, "one point": flat} {
+	named := sketch()
+	named.Y.Log, named.Level, named.Scatter, named.Names = false, 0, true, []string{"first row", "second row"}
+	named.Curves = []experiment.Curve{
+		{Series: "one", X: []float64{0.2, 0.5, 0.6}, Y: []float64{-1, -1, -1}},
+		{Series: "two", X: []float64{0.1, 0.5, 0.9}, Y: []float64{-2, -2, -2}, Run: 1},
+		{Series: "computed", X: []float64{0.1, 0.9}, Y: []float64{-1, -2}, Reference: true},
+	}
+	for name, f := range map[string]Figure{"log": sketch(), "linear": linear, "scatter": scatter, "apart": apart, "named": named, "one point": flat} {
 		svg, again, picture := new(bytes.Buffer), new(bytes.Buffer), new(bytes.Buffer)
 		for w, format := range map[*bytes.Buffer]string{svg: "svg", again: "svg", picture: "png"} {
 			if err := f.Draw(w, format); err != nil {
@@ -175,7 +182,7 @@ func TestDrawFigure(t *testing.T) {
 			t.Errorf("%s: numbers that are none", name)
 		}
 		labels := append(strings.Split(f.X.Label, "_"), strings.Split(f.Y.Label, "_")...) // what follows _ is a subscript
-		for _, want := range slices.Concat(f.Series(), []string{f.Title}, labels) {
+		for _, want := range slices.Concat(f.Series(), f.Names, []string{f.Title}, labels) {
 			if !strings.Contains(svg.String(), ">"+want+"<") {
 				t.Errorf("%s: %q is not in the picture", name, want)
 			}
