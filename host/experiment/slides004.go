@@ -16,7 +16,7 @@ import (
 // slides004 are the claims of 004 that can be measured.
 func slides004(z size) []*Figure {
 	return []*Figure{identityFigure(z), gramFigure(z), gammaFigure(z), orderFigure(), boundFigure(z), movedWeights(z),
-		discrepancyFigure(z), trainingFigure(z), regulariserTable(z), flowFigure(z)}
+		smallestFigure(z), discrepancyFigure(z), trainingFigure(z), regulariserTable(z), flowFigure(z)}
 }
 
 // gramFigure is Weyl's step, λ_m(G_n) ≥ λ_m(G) − ‖G − G_n‖.

@@ -74,6 +74,14 @@ func init() {
 			{"least ratio at random", func(o *Outcome) float64 { return slices.Min(o.values(movedRandomly)) }, 0.5, 1.5},
 			{"least ratio with λ₀ of G_n", func(o *Outcome) float64 { return slices.Min(o.values(movedByOne)) }, 0.8, 1},
 		}},
+		"004-smallest": {agrees: true, spoil: func(o *Outcome) {
+			for _, c := range o.Curves {
+				c.Y[0] /= c.X[0]
+			}
+		}, numbers: []number{
+			{"median s_m(D)²/m at m = 75, as supposed", medianAt(smallestDesigns[0].name, 75), 0.2, 2},
+			{"median s_m(D)²/m at m = 75, n = 100", medianAt(smallestDesigns[3].name, 75), 0.05, 0.6},
+		}},
 		"004-L2": {agrees: true, spoil: scale(discrepancySeries(10), 7), numbers: []number{
 			{"L2 at n = 400, d = 10", medianAt(discrepancySeries(10), 400), 0.017, 0.026},
 		}},
