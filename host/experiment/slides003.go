@@ -16,7 +16,8 @@ import (
 
 // slides003 are the claims of 003 that can be measured.
 func slides003(z size) []*Figure {
-	return []*Figure{rhoTable(), hessians(z), recoveries(z), descents(z), rowsByDimension(z)}
+	return []*Figure{rhoTable(), hessians(z), recoveries(z), descents(z), rowsByDimension(z),
+		rowsByUnits(z), rowsByCondition(z), rowsByPrecision(z)}
 }
 
 func logistic(z float64) float64 { return 1 / (1 + math.Exp(-z)) }

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -38,6 +39,21 @@ func init() {
 				i := slices.IndexFunc(o.Curves, func(c Curve) bool { return c.Run == 20 && c.X[0] == 4 })
 				return o.Curves[i].Y[0]
 			}, 0, 0.6},
+		}},
+		"003-k": {agrees: true, spoil: tooMany, numbers: []number{
+			{"rows needed over d, k = 2", medianAt(seriesNeeded, 2), 8, 512},
+		}},
+		"003-kappa": {agrees: true, spoil: tooMany, numbers: []number{
+			{"rows needed over d, κ = 1", medianAt(seriesNeeded, 1), 8, 512},
+		}},
+		"003-epsilon": {agrees: true, spoil: func(o *Outcome) {
+			for _, c := range o.measured(measureRows, precisionSeries(10)) { // rows that go as 1/ε
+				for i := range c.Y {
+					c.Y[i] = math.Pow(10, c.X[i])
+				}
+			}
+		}, numbers: []number{
+			{"rows over d for 1e−12, d = 10", func(o *Outcome) float64 { return median(o.besideAt(precisionSeries(10), mostDigits)) }, 2e4, 6e5},
 		}},
 		"004-identities": {agrees: true, spoil: func(o *Outcome) {
 			for i := range o.Curves {
@@ -104,4 +120,11 @@ func init() {
 		}},
 		"004-train": {agrees: true, spoil: scale(trainingSeries(150), 2)},
 	})
+}
+
+// tooMany spoils rows needed.
+func tooMany(o *Outcome) {
+	for _, c := range o.Curves {
+		c.Y[0] = 2 * mostRatio
+	}
 }
