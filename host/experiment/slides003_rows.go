@@ -140,15 +140,15 @@ func judgeRowsOver(what string) func(*Outcome) Verdict {
 		v := Verdict{Agrees: steady(before, end),
 			Measured: fmt.Sprintf("rows needed over d, geometric mean: %s, as %s^%.2f; the power over the last "+
 				"doubling is %.2f ± %.2f, over the one before %.2f; %d of %d networks need more than %d",
-				strings.Join(measured, ", "), what, slope(x, y), end, o.powerError(x[last-1:]), before, beyond,
+				strings.Join(measured, ", "), what, slope(x, y), end, powerError(o, x[last-1:]), before, beyond,
 				len(all), mostRatio)}
 		switch {
 		case 4*beyond > len(all):
 			v.Agrees, v.Because = false, fmt.Sprintf("%d of %d networks are not recovered", beyond, len(all))
 		case !v.Agrees:
 			v.Because = fmt.Sprintf("the power of %s grows from %.2f to %.2f, whose standard errors are %.2f and "+
-				"%.2f: a polynomial is not ruled out", what, before, end, o.powerError(x[max(0, last-2):last]),
-				o.powerError(x[last-1:]))
+				"%.2f: a polynomial is not ruled out", what, before, end, powerError(o, x[max(0, last-2):last]),
+				powerError(o, x[last-1:]))
 		case beyond > 0:
 			v.Because = fmt.Sprintf("but %d of %d networks are not recovered, which may hide more", beyond, len(all))
 		}
@@ -157,7 +157,7 @@ func judgeRowsOver(what string) func(*Outcome) Verdict {
 }
 
 // powerError is the standard error of the power of two abscissae between their geometric means.
-func (o *Outcome) powerError(x []float64) float64 {
+func powerError(o *Outcome, x []float64) float64 {
 	variance := 0.0
 	for _, v := range x {
 		needed := o.at(seriesNeeded, v)
@@ -233,8 +233,8 @@ func overFirst(first int) func(*Outcome) []Curve {
 	}
 }
 
-// measured are the runs of a measure that are not drawn.
-func (o *Outcome) measured(measure, series string) (out []Curve) {
+// asideOf are the runs of a measure that are not drawn.
+func asideOf(o *Outcome, measure, series string) (out []Curve) {
 	for _, c := range o.aside {
 		if c.Measure == measure && c.Series == series {
 			out = append(out, c)
@@ -355,8 +355,8 @@ func judgePrecision(z size) func(*Outcome) Verdict {
 		lost, runs := 0, 0
 		digits := map[int]map[int]float64{} // rows a digit, by d and run
 		for _, d := range all {
-			curves := o.measured(measureRows, precisionSeries(d))
-			none := len(o.measured(measureStuck, precisionSeries(d)))
+			curves := asideOf(o, measureRows, precisionSeries(d))
+			none := len(asideOf(o, measureStuck, precisionSeries(d)))
 			lost, runs = lost+none, runs+len(curves)+none
 			var bends, rows []float64
 			digits[d] = map[int]float64{}
