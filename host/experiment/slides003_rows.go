@@ -39,7 +39,7 @@ const rowsSettings = "Squared ReLU, d = 10, no noise, v given, %s; %d networks e
 
 // rowsByUnits is the number of rows that recovery takes, against k.
 func rowsByUnits(z size) *Figure {
-	ks, nets := []int{2, 4, 8}, z.of(3, 12)
+	ks, nets := []int{2, 4, 8}, z.of(3, 40)
 	if z.quick {
 		ks = []int{2, 4}
 	}
