@@ -213,6 +213,12 @@ var claims = map[string]claim{
 		{"slope of identity", slopeOf("identity"), 0.2, 1.3}, // see overDTolerance
 		{"slope of sigmoid", slopeOf("sigmoid"), 0.35, 1.45},
 	}},
+	"002-T2-time": {agrees: true, spoil: scale("d = 10", 100), numbers: []number{
+		{"E_reg after the longest descent, d = 5", func(o *Outcome) float64 {
+			_, y := o.medians(timeSeries(5))
+			return y[len(y)-1]
+		}, 1e-6, 3e-3},
+	}},
 	"002-T3": {agrees: false, spoil: replace(byStep(1, "identity"), byEM("identity")), numbers: []number{
 		{"rate of EM, identity, σ = 0.01", medianAt(byEM("identity"), 0.01), 0, 0.04},
 		{"rate of EM, ReLU, σ = 0.01", medianAt(byEM("relu"), 0.01), 0.2, 0.6},

@@ -178,8 +178,8 @@ func Figures(quick bool) []*Figure {
 	all := slices.Concat(section4(s), paper000(s), slides001(s), []*Figure{
 		conjecture(s), slidesLandscape(), gateEnds(s),
 		appendixB(), landscape(s), landscapeCondition(s), samples(s, sampledBuiltins(s)), samplesOverD(s),
-		rates(s), ratesOverD(s), ratesOverDistance(s), gateFloor(s), gateError(s, "n"), gateError(s, "d"),
-		gateErrorOverT(s), perturbation(s), deviation(s),
+		workOfDescent(s), rates(s), ratesOverD(s), ratesOverDistance(s), gateFloor(s), gateError(s, "n"),
+		gateError(s, "d"), gateErrorOverT(s), perturbation(s), deviation(s),
 		ray(), fixedTable(s), efficiency(s, efficiencyBuiltins(2)), efficiency(s, efficiencyBuiltins(3)),
 		transforms(s, 2), transforms(s, 3), transforms(s, 6), families(s),
 		overfit(s), overfitTwo(s), overfitHeld(),
