@@ -43,9 +43,9 @@ func aloneSeries(g, way string) string { return g + ", " + way }
 
 // identifiability is what one expert too many costs by squares and by the likelihood.
 func identifiability(z size) *Figure {
-	ns, sets := []int{1e6, 1e7, 1e8, 1e9, 1e10}, z.of(8, 48)
+	ns, sets := []int64{1e6, 1e7, 1e8, 1e9, 1e10}, z.of(8, 48)
 	if z.quick {
-		ns = []int{1e7, 1e9}
+		ns = []int64{1e7, 1e9}
 	}
 	f := &Figure{
 		ID: "identifiability", Title: "One expert too many: what g and σ have to do with it",
@@ -84,7 +84,7 @@ func identifiability(z size) *Figure {
 }
 
 // aloneRun is a data set of each activation with its fits.
-func aloneRun(ctx context.Context, seed uint64, n, run int) (*output, error) {
+func aloneRun(ctx context.Context, seed uint64, n int64, run int) (*output, error) {
 	rng, out := stream.New(seed, stream.Study, 1), new(output)
 	for _, g := range aloneExperts {
 		act, err := setting{mixture: mixture{g: g.name}}.activation(ctx)

@@ -28,9 +28,9 @@ func sigmoidSeries(g, gate string) string { return g + ", " + gate }
 
 // identifiabilitySigmoid is what one expert too many costs under sigmoid and softmax gates.
 func identifiabilitySigmoid(z size) *Figure {
-	ns, sets := []int{1e4, 1e6, 1e8, 1e10}, z.of(6, 24)
+	ns, sets := []int64{1e4, 1e6, 1e8, 1e10}, z.of(6, 24)
 	if z.quick {
-		ns = []int{1e6, 1e10}
+		ns = []int64{1e6, 1e10}
 	}
 	t := sigmoidTruth
 	f := &Figure{
@@ -65,7 +65,7 @@ func identifiabilitySigmoid(z size) *Figure {
 }
 
 // sigmoidRun is a data set of each activation with its fits.
-func sigmoidRun(seed uint64, n, run int) *output {
+func sigmoidRun(seed uint64, n int64, run int) *output {
 	rng, out := stream.New(seed, stream.Study, 1), new(output)
 	for _, name := range sigmoidExperts {
 		g := aloneExperts[slices.IndexFunc(aloneExperts, func(e struct {

@@ -59,10 +59,11 @@ func latticeOf(ctx context.Context, act model.Activation, p *model.Params, point
 }
 
 // draw draws n rows, as many at each x but for rounding: cells with their counts as weights.
-func (l *lattice) draw(ctx context.Context, rng *rand.Rand, n int) (*model.Data, error) {
+func (l *lattice) draw(ctx context.Context, rng *rand.Rand, n int64) (*model.Data, error) {
 	var xs, ys, weights []float64
+	points := int64(len(l.x))
 	for i, x := range l.x {
-		left, rest := float64((i+1)*n/len(l.x)-i*n/len(l.x)), 1.0
+		left, rest := float64(int64(i+1)*n/points-int64(i)*n/points), 1.0
 		for j, share := range l.share[i] {
 			count := left
 			if j < len(l.share[i])-1 {

@@ -16,9 +16,9 @@ const (
 
 // overfitTwo is the mixture of the simulation of arXiv 2305.03288 with two experts too many.
 func overfitTwo(z size) *Figure {
-	ns, sets := []int{1e4, 1e5, 1e6, 1e7, 1e8, 1e9}, z.of(8, 24)
+	ns, sets := []int64{1e4, 1e5, 1e6, 1e7, 1e8, 1e9}, z.of(8, 24)
 	if z.quick {
-		ns = []int{1e4, 1e8}
+		ns = []int64{1e4, 1e8}
 	}
 	f := &Figure{
 		ID: "overfit-two", Title: "Two experts too many: errors of the local maximum of the likelihood",
@@ -49,7 +49,7 @@ func overfitTwo(z size) *Figure {
 }
 
 // twoRun is a data set with its fits of as many experts as there are and of two too many.
-func twoRun(ctx context.Context, seed uint64, n, run int) (*output, error) {
+func twoRun(ctx context.Context, seed uint64, n int64, run int) (*output, error) {
 	act, err := paper("identity", 2).activation(ctx)
 	if err != nil {
 		return nil, err
