@@ -65,7 +65,7 @@ func newReproduceCmd() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.quick, "quick", false, "fewer and shorter runs: everything in under two minutes on two processors")
+	flags.BoolVar(&f.quick, "quick", false, "fewer and shorter runs: all in some three minutes on two processors")
 	flags.BoolVar(&f.list, "list", false, "list the figures with what their sources say, and make none")
 	flags.StringVarP(&f.dir, "output", "o", "",
 		"write into this directory `DIR` (default results, or results-quick with --quick)")
@@ -84,7 +84,7 @@ are made where no FIGURE is named; --list names them.
 Into the directory DIR go, for each figure, FIGURE.csv with every run, FIGURE.svg
 and FIGURE.png, and for those asked for together index.html, one page that needs
 no network, and results.md. The full set takes less than an hour on two
-processors, --quick less than two minutes, with fewer and shorter runs.
+processors, --quick some three minutes, with fewer and shorter runs.
 
 --activation NAME makes 002-T2, efficiency-2 and efficiency-3 for that activation
 alone, a plugin's among them: how many rows the papers' estimate of its regressors
