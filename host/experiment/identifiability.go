@@ -32,11 +32,19 @@ const (
 	byFree    = "likelihood, σ estimated"
 )
 
-// aloneExperts are the activations of the figure identifiability.
-var aloneExperts = []struct {
+// plainExpert is an activation by its name, and as a function.
+type plainExpert struct {
 	name string
 	of   func(float64) float64
-}{{"tanh", math.Tanh}, {"sigmoid", logistic}, {"identity", func(z float64) float64 { return z }}}
+}
+
+var (
+	plainTanh     = plainExpert{"tanh", math.Tanh}
+	plainIdentity = plainExpert{"identity", func(z float64) float64 { return z }}
+)
+
+// aloneExperts are the activations of the figure identifiability.
+var aloneExperts = []plainExpert{plainTanh, {"sigmoid", logistic}, plainIdentity}
 
 // aloneSeries is the errors of an activation by a way to estimate.
 func aloneSeries(g, way string) string { return g + ", " + way }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"github.com/gatedlearning/moe/internal/stream"
@@ -21,7 +20,7 @@ const (
 )
 
 // sigmoidExperts are its activations.
-var sigmoidExperts = []string{"tanh", "identity"}
+var sigmoidExperts = []plainExpert{plainTanh, plainIdentity}
 
 // sigmoidSeries names a line.
 func sigmoidSeries(g, gate string) string { return g + ", " + gate }
@@ -53,7 +52,7 @@ func identifiabilitySigmoid(z size) *Figure {
 		X: Axis{Label: "n", Log: true}, Y: Axis{Label: "error", Log: true}, measure: regressors, judge: judgeSigmoid,
 	}
 	for _, g := range sigmoidExperts {
-		f.Views = append(f.Views, View{Title: g, Part: g, Y: f.Y})
+		f.Views = append(f.Views, View{Title: g.name, Part: g.name, Y: f.Y})
 	}
 	for _, n := range ns {
 		for run := range sets {
@@ -67,25 +66,19 @@ func identifiabilitySigmoid(z size) *Figure {
 // sigmoidRun is a data set of each activation with its fits.
 func sigmoidRun(seed uint64, n int64, run int) *output {
 	rng, out := stream.New(seed, stream.Study, 1), new(output)
-	for _, name := range sigmoidExperts {
-		g := aloneExperts[slices.IndexFunc(aloneExperts, func(e struct {
-			name string
-			of   func(float64) float64
-		}) bool {
-			return e.name == name
-		})].of
+	for _, g := range sigmoidExperts {
 		y, t := make([]float64, sigmoidPoints), sigmoidTruth
 		for i := range y {
 			x := sigmoidX(i)
 			s := logistic(t.w*x + t.c)
-			y[i] = s*g(t.a1*x+t.b1) + (1-s)*g(t.a2*x+t.b2) +
+			y[i] = s*g.of(t.a1*x+t.b1) + (1-s)*g.of(t.a2*x+t.b2) +
 				t.sigma*math.Sqrt(sigmoidPoints/float64(n))*rng.NormFloat64()
 		}
 		for _, soft := range []bool{false, true} {
 			least, best := 0.0, math.Inf(1)
 			for range sigmoidStarts {
 				start := sigmoidStart(rng, soft)
-				if at, sum := marquardt(sigmoidMean(soft, g), y, start); sum < best {
+				if at, sum := marquardt(sigmoidMean(soft, g.of), y, start); sum < best {
 					least, best = sigmoidError(soft, at), sum
 				}
 			}
@@ -93,7 +86,7 @@ func sigmoidRun(seed uint64, n int64, run int) *output {
 			if soft {
 				gate = "softmax"
 			}
-			out.point(regressors, sigmoidSeries(name, gate), run, float64(n), least)
+			out.point(regressors, sigmoidSeries(g.name, gate), run, float64(n), least)
 		}
 	}
 	return out
@@ -185,14 +178,14 @@ func sigmoidError(soft bool, p []float64) float64 {
 func judgeSigmoid(o *Outcome) Verdict {
 	var measured, not []string
 	for _, g := range sigmoidExperts {
-		a, sa := o.rate(sigmoidSeries(g, "sigmoid"))
-		b, sb := o.rate(sigmoidSeries(g, "softmax"))
-		_, ma := o.medians(sigmoidSeries(g, "sigmoid"))
-		_, mb := o.medians(sigmoidSeries(g, "softmax"))
+		a, sa := o.rate(sigmoidSeries(g.name, "sigmoid"))
+		b, sb := o.rate(sigmoidSeries(g.name, "softmax"))
+		_, ma := o.medians(sigmoidSeries(g.name, "sigmoid"))
+		_, mb := o.medians(sigmoidSeries(g.name, "softmax"))
 		measured = append(measured, fmt.Sprintf("%s %.2f ± %.2f under sigmoid gates, %.2f ± %.2f under softmax gates, "+
-			"errors at the largest n %.2g and %.2g", g, a, 2*sa, b, 2*sb, ma[len(ma)-1], mb[len(mb)-1]))
+			"errors at the largest n %.2g and %.2g", g.name, a, 2*sa, b, 2*sb, ma[len(ma)-1], mb[len(mb)-1]))
 		if !(b-a > 2*math.Hypot(sa, sb)) {
-			not = append(not, g+" is not faster under sigmoid gates")
+			not = append(not, g.name+" is not faster under sigmoid gates")
 		}
 	}
 	return Verdict{Agrees: len(not) == 0, Because: strings.Join(not, "; "),

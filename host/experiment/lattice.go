@@ -77,7 +77,12 @@ func (l *lattice) draw(ctx context.Context, rng *rand.Rand, n int64) (*model.Dat
 			}
 		}
 	}
-	data, err := dataset.Load(ctx, dataset.Matrix(mat.NewDense(len(ys), 1, xs), ys))
+	return weighted(ctx, xs, ys, weights)
+}
+
+// weighted are rows with these weights, of as many features as xs has values a row.
+func weighted(ctx context.Context, xs, ys, weights []float64) (*model.Data, error) {
+	data, err := dataset.Load(ctx, dataset.Matrix(mat.NewDense(len(ys), len(xs)/len(ys), xs), ys))
 	if err != nil {
 		return nil, err
 	}

@@ -183,21 +183,27 @@ func crowdUnit(n, run int) unit {
 			if err != nil {
 				return nil, err
 			}
-			out := new(output)
-			for _, parts := range []int{1, 2} {
-				e, err := crowdErrors(ctx, rng, data, parts, crowdStarts, 0)
-				if err != nil {
-					return nil, err
-				}
-				if e == nil {
-					out.point(left, left, run, float64(n), 1)
-				}
-				for j, v := range e {
-					out.point(regressors, crowdSeries(crowded[j].name, parts+1), run, float64(n), v)
-				}
-			}
-			return out, nil
+			return crowdFits(ctx, rng, data, run, float64(n), 2, crowdStarts, 0)
 		}}
+}
+
+// crowdFits are the errors in fits of n rows with as many experts as there are, and with the first in so many parts.
+func crowdFits(ctx context.Context, rng *rand.Rand, data *model.Data, run int, n float64, most, starts,
+	steps int) (*output, error) {
+	out := new(output)
+	for _, parts := range []int{1, most} {
+		e, err := crowdErrors(ctx, rng, data, parts, starts, steps)
+		if err != nil {
+			return nil, err
+		}
+		if e == nil {
+			out.point(left, left, run, n, 1)
+		}
+		for j, v := range e {
+			out.point(regressors, crowdSeries(crowded[j].name, parts+1), run, n, v)
+		}
+	}
+	return out, nil
 }
 
 // crowdErrors are those of the best local maximum from starts at the truth with the first expert in parts, of those

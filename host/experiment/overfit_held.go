@@ -7,9 +7,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
@@ -131,15 +129,7 @@ func lawOfLambda(ctx context.Context, p *model.Params) (*model.Data, error) {
 		}
 		floats.Scale(1/floats.Sum(weights[first:]), weights[first:])
 	}
-	data, err := dataset.Load(ctx, dataset.Matrix(mat.NewDense(len(ys), 2, xs), ys))
-	if err != nil {
-		return nil, err
-	}
-	at := 0
-	return withWeights(data, func(b *model.Block) []float64 {
-		at += b.N
-		return weights[at-b.N : at]
-	}), nil
+	return weighted(ctx, xs, ys, weights)
 }
 
 // judgeHeld asks for powers of 8, 8, 4 and 4 within 5 %.

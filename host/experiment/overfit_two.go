@@ -58,22 +58,10 @@ func twoRun(ctx context.Context, seed uint64, n int64, run int) (*output, error)
 	if err != nil {
 		return nil, err
 	}
-	rng, out := stream.New(seed, stream.Study, 1), new(output)
+	rng := stream.New(seed, stream.Study, 1)
 	data, err := law.draw(ctx, rng, n)
 	if err != nil {
 		return nil, err
 	}
-	for _, parts := range []int{1, 3} {
-		e, err := crowdErrors(ctx, rng, data, parts, twoStarts, twoSteps)
-		if err != nil {
-			return nil, err
-		}
-		if e == nil {
-			out.point(left, left, run, float64(n), 1)
-		}
-		for j, v := range e {
-			out.point(regressors, crowdSeries(crowded[j].name, parts+1), run, float64(n), v)
-		}
-	}
-	return out, nil
+	return crowdFits(ctx, rng, data, run, float64(n), 3, twoStarts, twoSteps)
 }
