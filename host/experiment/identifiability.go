@@ -82,12 +82,7 @@ func identifiability(z size) *Figure {
 	for _, g := range aloneExperts {
 		f.Views = append(f.Views, View{Title: g.name, Part: g.name, Y: f.Y})
 	}
-	for _, n := range ns {
-		for run := range sets {
-			f.units = append(f.units, unit{key: fmt.Sprintf("identifiability n %d run %d", n, run),
-				run: func(ctx context.Context, seed uint64) (*output, error) { return aloneRun(ctx, seed, n, run) }})
-		}
-	}
+	f.units = unitsOverRows("identifiability", ns, sets, aloneRun)
 	return f
 }
 

@@ -54,17 +54,12 @@ func identifiabilitySigmoid(z size) *Figure {
 	for _, g := range sigmoidExperts {
 		f.Views = append(f.Views, View{Title: g.name, Part: g.name, Y: f.Y})
 	}
-	for _, n := range ns {
-		for run := range sets {
-			f.units = append(f.units, unit{key: fmt.Sprintf("identifiability sigmoid n %d run %d", n, run),
-				run: func(_ context.Context, seed uint64) (*output, error) { return sigmoidRun(seed, n, run), nil }})
-		}
-	}
+	f.units = unitsOverRows("identifiability sigmoid", ns, sets, sigmoidRun)
 	return f
 }
 
 // sigmoidRun is a data set of each activation with its fits.
-func sigmoidRun(seed uint64, n int64, run int) *output {
+func sigmoidRun(_ context.Context, seed uint64, n int64, run int) (*output, error) {
 	rng, out := stream.New(seed, stream.Study, 1), new(output)
 	for _, g := range sigmoidExperts {
 		y, t := make([]float64, sigmoidPoints), sigmoidTruth
@@ -89,7 +84,7 @@ func sigmoidRun(seed uint64, n int64, run int) *output {
 			out.point(regressors, sigmoidSeries(g.name, gate), run, float64(n), least)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // sigmoidX is the i-th x.

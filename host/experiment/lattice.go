@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -91,4 +92,16 @@ func weighted(ctx context.Context, xs, ys, weights []float64) (*model.Data, erro
 		at += b.N
 		return weights[at-b.N : at]
 	}), nil
+}
+
+// unitsOverRows are so many runs at each number of rows.
+func unitsOverRows(name string, ns []int64, runs int,
+	one func(ctx context.Context, seed uint64, n int64, run int) (*output, error)) (out []unit) {
+	for _, n := range ns {
+		for run := range runs {
+			out = append(out, unit{key: fmt.Sprintf("%s n %d run %d", name, n, run),
+				run: func(ctx context.Context, seed uint64) (*output, error) { return one(ctx, seed, n, run) }})
+		}
+	}
+	return out
 }

@@ -39,12 +39,7 @@ func overfitTwo(z size) *Figure {
 	for _, q := range crowded {
 		f.Views = append(f.Views, View{Title: q.name, Part: q.name, Y: f.Y})
 	}
-	for _, n := range ns {
-		for run := range sets {
-			f.units = append(f.units, unit{key: fmt.Sprintf("overfit two by Newton n %d run %d", n, run),
-				run: func(ctx context.Context, seed uint64) (*output, error) { return twoRun(ctx, seed, n, run) }})
-		}
-	}
+	f.units = unitsOverRows("overfit two by Newton", ns, sets, twoRun)
 	return f
 }
 
