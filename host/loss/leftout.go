@@ -89,11 +89,7 @@ type leftOutRows struct {
 	loglik                  []float64
 	psi                     []float64 // of an expert at a row
 
-	// Of a row: C, M, R with RᵀR = C, and I − R·M·Rᵀ, with its factor.
-	c, m, left       *mat.SymDense
-	root, half, both *mat.Dense
-	chol             mat.Cholesky
-	u, first, x      *mat.VecDense
+	row *leftOutRow
 }
 
 func newLeftOutRows(l *Likelihood, v *mat.SymDense) *leftOutRows {
@@ -115,9 +111,7 @@ func newLeftOutRows(l *Likelihood, v *mat.SymDense) *leftOutRows {
 	for _, room := range []*[]float64{&r.z, &r.gates, &r.mean, &r.density} {
 		*room = make([]float64, l.classes*n)
 	}
-	r.c, r.m, r.left = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
-	r.root, r.half, r.both = mat.NewDense(m, m, nil), mat.NewDense(m, m, nil), mat.NewDense(m, m, nil)
-	r.u, r.first, r.x = mat.NewVecDense(m, nil), mat.NewVecDense(m, nil), mat.NewVecDense(m, nil)
+	r.row = newLeftOutRow(m)
 	return r
 }
 
@@ -210,58 +204,20 @@ func (a predictor) column(w *work, i int) []float64 {
 // leave writes by how much the predictors of row t move where it is left out, and returns its move and whether it is
 // lost, see [LeftOut].
 func (r *leftOutRows) leave(t int, weight float64) (move float64, lost bool) {
-	m := len(r.of)
+	m, row := len(r.of), r.row
 	for i := range m {
-		r.u.SetVec(i, weight*r.score[i][t])
+		row.u[i] = weight * r.score[i][t]
 		for j := i; j < m; j++ {
-			r.c.SetSym(i, j, r.cross[i*m+j][t])
-			r.m.SetSym(i, j, weight*r.info[i*m+j][t])
+			row.c[i*m+j] = r.cross[i*m+j][t]
+			info := weight * r.info[i*m+j][t]
+			row.info[i*m+j], row.info[j*m+i] = info, info
 		}
 	}
-	r.takeRoot()
-	r.half.Mul(r.root, r.m)
-	r.both.Mul(r.half, r.root.T())
-	for i := range m {
-		for j := i; j < m; j++ {
-			r.left.SetSym(i, j, -r.both.At(i, j))
-		}
-		r.left.SetSym(i, i, 1+r.left.At(i, i))
+	move, lost = row.take()
+	for i, v := range row.u {
+		r.moved[i][t] = -v
 	}
-	r.first.MulVec(r.root, r.u)
-	r.x.CopyVec(r.first)
-	if lost = !r.chol.Factorize(r.left); !lost {
-		lost = r.chol.SolveVecTo(r.x, r.first) != nil
-	}
-	r.u.MulVec(r.root.T(), r.x)
-	for i := range m {
-		r.moved[i][t] = -r.u.AtVec(i)
-	}
-	return mat.Dot(r.first, r.x), lost
-}
-
-// takeRoot makes R of C, upper triangular with RᵀR = C, by Cholesky's algorithm, its rows 0 where C has no more rank.
-func (r *leftOutRows) takeRoot() {
-	const least = 1e-12 // of a diagonal entry that is left
-	m := len(r.of)
-	r.root.Zero()
-	for i := range m {
-		v := r.c.At(i, i)
-		for h := range i {
-			v -= r.root.At(h, i) * r.root.At(h, i)
-		}
-		if !(v > least*r.c.At(i, i)) {
-			continue
-		}
-		d := math.Sqrt(v)
-		r.root.Set(i, i, d)
-		for j := i + 1; j < m; j++ {
-			s := r.c.At(i, j)
-			for h := range i {
-				s -= r.root.At(h, i) * r.root.At(h, j)
-			}
-			r.root.Set(i, j, s/d)
-		}
-	}
+	return move, lost
 }
 
 // observe makes loglik log p(y|x) at the predictors that the rows have moved to.

@@ -272,12 +272,11 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 		}
 		given := room[worker]
 		given.Given(p, b)
-		rows := design{weight: b.Role[model.Weights]}
 		for i := range l.k {
 			if l.groups != nil {
 				kernel.Mul(given.PriorOf(i), given.PriorOf(i), l.groups.speaks[block])
 			}
-			chunks[chunk][i] += rows.sum(given.PriorOf(i))
+			chunks[chunk][i] += b.Sum(given.PriorOf(i))
 		}
 		return nil
 	})

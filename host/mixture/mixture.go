@@ -84,6 +84,8 @@ type Posterior struct {
 	post, logJoint, std     []float64
 	residuals               []float64 // nil until ObserveMeans has made some
 	none                    []float64 // zeros; nil until Densities has needed them
+	others                  []float64 // room; nil until Without has needed it
+	which                   []int     // likewise
 
 	given, named bool            // Gate and Density were, whatever the parameters'
 	tried        bool            // Density has the trials of the block
@@ -311,6 +313,20 @@ func (r *Posterior) Joint(dst []float64) {
 			to[t] = scores[t] - log - e*e/2
 		}
 	}
+}
+
+// Without writes to dst, K rows of N values, what log p(y|x) loses without an expert, the others staying as they are:
+// log(1 − p_i) − log(1 − r_i). There must be no class of [model.Params].Zero.
+func (r *Posterior) Without(dst []float64) {
+	kn := r.K * r.N
+	if r.others == nil {
+		r.others, r.which = make([]float64, (3*r.K+4)*model.BlockRows), make([]int, model.BlockRows)
+	}
+	joint, of, room := r.others[:kn], r.others[kn:2*kn], r.others[2*kn:]
+	r.Joint(joint)
+	logOthers(dst, r.Scores, r.K, r.N, room, r.which)
+	logOthers(of, joint, r.K, r.N, room, r.which)
+	floats.Sub(dst[:kn], of)
 }
 
 // Weigh writes r_i·∂log f_i/∂m_i to dst, N values, in units of 1/[Unit]: r_i·(y − m_i) of [Gaussian].

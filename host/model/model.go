@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // BlockRows is the number of rows in every block but the last. It is a
@@ -57,6 +59,14 @@ func (b *Block) Weight(r int) float64 {
 		return w[r]
 	}
 	return 1
+}
+
+// Sum is Σ_r w_r·v_r of a value for each row.
+func (b *Block) Sum(v []float64) float64 {
+	if w := b.Role[Weights]; w != nil {
+		return kernel.Dot(v, w)
+	}
+	return kernel.Sum(v)
 }
 
 // Col returns feature j of the block's rows.

@@ -92,22 +92,43 @@ func newColumns(d, n int) [][]float64 {
 // after change, if there is one, has been at the gate's scores log P(z|x).
 func EachPosterior(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
 	change func(*mixture.Posterior), fn func(*model.Block, *mixture.Posterior)) error {
-	means, post, room := q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K),
-		make([]float64, q.K*model.BlockRows)
+	at := newPosteriors(p, q)
 	return model.InOrder(ctx, rows, func(b *model.Block) error {
-		mean := room[:q.K*b.N]
-		q.Predictors(mean, b)
-		if err := means.Eval(ctx, mean, mean); err != nil {
-			return err
+		post, err := at.of(ctx, b, change)
+		if err == nil {
+			fn(b, post)
 		}
-		post.Given(q, b)
-		if change != nil {
-			change(post)
-		}
-		post.ObserveMeans(b.Y, mean)
-		fn(b, post)
-		return nil
+		return err
 	})
+}
+
+// posteriors are those of the experts of q, of a block after the other.
+type posteriors struct {
+	q     *model.Params
+	means model.Activation
+	post  *mixture.Posterior
+	room  []float64
+}
+
+func newPosteriors(p *problem.Problem, q *model.Params) *posteriors {
+	return &posteriors{q, q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K),
+		make([]float64, q.K*model.BlockRows)}
+}
+
+// of returns those of a block, after change, if there is one, has been at the gate's scores; valid until the next.
+func (s *posteriors) of(ctx context.Context, b *model.Block,
+	change func(*mixture.Posterior)) (*mixture.Posterior, error) {
+	mean := s.room[:s.q.K*b.N]
+	s.q.Predictors(mean, b)
+	if err := s.means.Eval(ctx, mean, mean); err != nil {
+		return nil, err
+	}
+	s.post.Given(s.q, b)
+	if change != nil {
+		change(s.post)
+	}
+	s.post.ObserveMeans(b.Y, mean)
+	return s.post, nil
 }
 
 // residuals writes those of every expert of q to the beginning of room, which it returns: K rows of b.N.

@@ -33,7 +33,7 @@ func Doubtful(ctx context.Context, p *problem.Problem, q *model.Params, pairs []
 	if !spareable(p) {
 		return nil, nil
 	}
-	spare, _, err := spares(ctx, p, q)
+	missed, err := spares(ctx, p, q)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func Doubtful(ctx context.Context, p *problem.Problem, q *model.Params, pairs []
 	for _, pair := range pairs {
 		d, first := Doubt{Experts: pair}, false
 		for _, i := range pair {
-			if slices.Contains(spare, i) && seen[i] < doubtfulPairs {
+			if slices.Contains(missed.which, i) && seen[i] < doubtfulPairs {
 				d.Spare = append(d.Spare, i)
 			}
 			first = first || seen[i] == 0

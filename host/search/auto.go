@@ -143,12 +143,12 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	if f.Certificate == nil || alone || f.Best.Failed() || f.Best.Degenerate {
 		return nil
 	}
-	which, _, err := spares(ctx, p, f.Best.Params)
+	missed, err := spares(ctx, p, f.Best.Params)
 	if err != nil {
 		return err
 	}
 	seen := f.seen()
-	if f.Survey == nil && (len(which) > 0 || f.Certificate.PValue < infer.Doubt ||
+	if f.Survey == nil && (len(missed.which) > 0 || f.Certificate.PValue < infer.Doubt ||
 		f.Certificate.Optimum != infer.Pass && f.Certificate.Model != infer.NotJudged) {
 		if seen.Survey, err = lateSurvey(ctx, p, e, t.Starts); err != nil {
 			return err
@@ -164,11 +164,14 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		}
 		t.Others = append(t.Others, seen.Survey.optima()...)
 		f.Survey = seen.Survey
+		if missed, err = spares(ctx, p, f.Best.Params); err != nil {
+			return err
+		}
 	}
 	placed := *f.Best
 	// An expert of little noise of its own may be met by none of thousands of a survey's starts.
 	failed := seen.Late || p.Shape.PerExpert && f.Certificate.PValue < infer.Doubt
-	if seen.Spare, err = placeSpares(ctx, t, &placed, failed, before); err != nil {
+	if seen.Spare, err = placeSpares(ctx, t, &placed, missed, failed, before); err != nil {
 		return err
 	}
 	if placed.Run != f.Best.Run {

@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/loss"
-	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -23,39 +22,34 @@ import (
 //
 // with p the gate's probabilities and r the posteriors, for each expert.
 func losses(ctx context.Context, p *problem.Problem, q *model.Params) ([]float64, error) {
-	out, gate, joint := make([]float64, q.K), make([]float64, q.K), make([]float64, q.K)
-	room := make([]float64, q.K*model.BlockRows)
-	err := EachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
-		post.Joint(room)
-		for t := range b.N {
-			for i := range q.K {
-				gate[i], joint[i] = post.Scores[i*b.N+t], room[i*b.N+t]
-			}
-			w := b.Weight(t)
-			all := floats.LogSumExp(joint) - floats.LogSumExp(gate)
-			for i := range q.K {
-				out[i] += w * (all - (logSumBut(joint, i) - logSumBut(gate, i)))
-			}
+	workers := make([]*posteriors, min(model.Workers(p.Threads), model.Chunks(p.Rows)))
+	room, chunks := make([][]float64, len(workers)), make([][]float64, model.Chunks(p.Rows))
+	err := model.Each(ctx, p.Rows, len(workers), func(worker, chunk, _ int, b *model.Block) error {
+		if workers[worker] == nil {
+			workers[worker], room[worker] = newPosteriors(p, q), make([]float64, q.K*model.BlockRows)
 		}
+		if chunks[chunk] == nil {
+			chunks[chunk] = make([]float64, q.K)
+		}
+		post, err := workers[worker].of(ctx, b, nil)
+		if err != nil {
+			return err
+		}
+		each := room[worker]
+		post.Without(each)
+		for i := range q.K {
+			chunks[chunk][i] += b.Sum(each[i*b.N : (i+1)*b.N])
+		}
+		return nil
 	})
-	return out, err
-}
-
-// logSumBut is the log of the sum of the exponentials of all but one.
-func logSumBut(v []float64, but int) float64 {
-	most := math.Inf(-1)
-	for i, a := range v {
-		if i != but {
-			most = max(most, a)
-		}
+	if err != nil {
+		return nil, err
 	}
-	sum := 0.0
-	for i, a := range v {
-		if i != but {
-			sum += math.Exp(a - most)
-		}
+	out := make([]float64, q.K)
+	for _, c := range chunks {
+		floats.Add(out, c)
 	}
-	return most + math.Log(sum)
+	return out, nil
 }
 
 // leaveOut returns q without expert i.
@@ -112,24 +106,31 @@ func spareable(p *problem.Problem) bool {
 	return p.Shape.K > 1 && OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero
 }
 
-// spares are the experts of q of which the data hardly ask for one, those that are missed least first, and the one that
-// is missed least of all.
-func spares(ctx context.Context, p *problem.Problem, q *model.Params) (out []int, least int, err error) {
+// spareExperts are those of which the data hardly ask for one, those that are missed least first, and the one that is
+// missed least of all.
+type spareExperts struct {
+	which []int
+	least int
+}
+
+// spares are those of q; none where their places are not looked for.
+func spares(ctx context.Context, p *problem.Problem, q *model.Params) (m spareExperts, err error) {
 	if !spareable(p) {
-		return nil, 0, nil
+		return m, nil
 	}
 	all, err := losses(ctx, p, q)
 	if err != nil {
-		return nil, 0, err
+		return m, err
 	}
 	most := crowdedLoss * ownParameters(p) * math.Log(float64(p.N()))
 	for i, v := range all {
 		if v < most {
-			out = append(out, i)
+			m.which = append(m.which, i)
 		}
 	}
-	slices.SortStableFunc(out, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
-	return out, floats.MinIdx(all), nil
+	slices.SortStableFunc(m.which, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
+	m.least = floats.MinIdx(all)
+	return m, nil
 }
 
 // ownParameters is how many an expert has, its gate's among them.
@@ -137,19 +138,24 @@ func ownParameters(p *problem.Problem) float64 {
 	return float64(p.Shape.Parameters() - p.With(p.Shape.K-1).Shape.Parameters())
 }
 
-// placeSpares looks for better places of the spare experts of best, which it takes there, and returns what it
-// has seen; nil where there are none. Where a test of the model fails the expert that is missed least is placed
+// placeSpares looks for better places of the spare experts of best, which are those of m, takes it there, and returns
+// what it has seen; nil where there are none. Where a test of the model fails the expert that is missed least is placed
 // anew, spare or not. It was done so many times before.
-func placeSpares(ctx context.Context, t *Task, best *Candidate, failed bool, before int) (seen *Spare, err error) {
+func placeSpares(ctx context.Context, t *Task, best *Candidate, m spareExperts, failed bool, before int) (seen *Spare,
+	err error) {
 	p := t.Problem
 	if !spareable(p) {
 		return nil, nil
 	}
 	var rows *table
 	for sweep := range spareSweeps {
-		which, least, err := spares(ctx, p, best.Params)
-		if err != nil || len(which) == 0 && !failed {
-			return nil, err
+		if sweep > 0 {
+			if m, err = spares(ctx, p, best.Params); err != nil {
+				return nil, err
+			}
+		}
+		if len(m.which) == 0 && !failed {
+			return nil, nil
 		}
 		if rows == nil {
 			if rows, err = newTable(ctx, p, p.Rows); err != nil {
@@ -159,16 +165,17 @@ func placeSpares(ctx context.Context, t *Task, best *Candidate, failed bool, bef
 		if leapt, err := leap(ctx, t, rows, best); err != nil {
 			return nil, err
 		} else if leapt {
-			if which, least, err = spares(ctx, p, best.Params); err != nil {
+			if m, err = spares(ctx, p, best.Params); err != nil {
 				return nil, err
 			}
 		}
-		seen = &Spare{Experts: len(which)}
+		seen = &Spare{Experts: len(m.which)}
 		if !hardenable(p) {
 			return seen, nil
 		}
+		which := m.which
 		if len(which) == 0 {
-			which = []int{least}
+			which = []int{m.least}
 		}
 		gained := false
 		for at, i := range which {

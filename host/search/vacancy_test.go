@@ -250,10 +250,17 @@ func TestPlaceSpares(t *testing.T) {
 		t.Fatal(err)
 	}
 	best := &Candidate{Params: idle, Run: ended(at, optim.Converged, false).Run, Rows: p.N()}
-	if which, least, err := spares(t.Context(), p, idle); err != nil || len(which) != 1 || which[0] != 0 || least != 0 {
-		t.Fatalf("spare are %v, the least missed is %d, %v", which, least, err)
+	spared := func() spareExperts {
+		m, err := spares(t.Context(), p, best.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
 	}
-	seen, err := placeSpares(t.Context(), &Task{Steps: coreSteps(), Problem: p, Starts: DefaultStarts}, best, false, 0)
+	if m := spared(); len(m.which) != 1 || m.which[0] != 0 || m.least != 0 {
+		t.Fatalf("spare are %v, the least missed is %d", m.which, m.least)
+	}
+	seen, err := placeSpares(t.Context(), &Task{Steps: coreSteps(), Problem: p, Starts: DefaultStarts}, best, spared(), false, 0)
 	if err != nil || seen != nil {
 		t.Errorf("where no expert is spare: %+v, %v", seen, err)
 	}
@@ -261,7 +268,7 @@ func TestPlaceSpares(t *testing.T) {
 		t.Errorf("mean negative log-likelihood %.6f, from the truth %.6f", best.Run.Value, want)
 	}
 	// Where a test fails the one that is missed least is placed anew all the same, and meets the best again.
-	seen, err = placeSpares(t.Context(), &Task{Steps: coreSteps(), Problem: p, Starts: DefaultStarts}, best, true, 0)
+	seen, err = placeSpares(t.Context(), &Task{Steps: coreSteps(), Problem: p, Starts: DefaultStarts}, best, spared(), true, 0)
 	if err != nil || seen == nil || seen.Experts != 0 || seen.Met < leastMet || seen.unseen() > mostUnseen {
 		t.Errorf("placed anew: %+v, %v", seen, err)
 	}
