@@ -76,9 +76,11 @@ type predictor struct {
 // leftOutRows is where the rows of a block are left out, each with m predictors. Values are N where nothing else is
 // said.
 type leftOutRows struct {
-	l     *Likelihood
-	v     *mat.SymDense
-	of    []predictor
+	l        *Likelihood
+	of       []predictor
+	between  [][]float64 // V_ab of all pairs, a before b or b: rows of a's coefficients
+	x, inner []float64   // columns of one predictor, and as many rows
+
 	score [][]float64 // u, of all m
 	moved [][]float64 // η_−t − η, likewise
 	info  [][]float64 // M, of all pairs
@@ -93,7 +95,7 @@ type leftOutRows struct {
 }
 
 func newLeftOutRows(l *Likelihood, v *mat.SymDense) *leftOutRows {
-	r := &leftOutRows{l: l, v: v}
+	r := &leftOutRows{l: l}
 	add := func(free bool, part model.ParamPart, many, at int, columns []int) {
 		for i := range many {
 			if free {
@@ -111,7 +113,19 @@ func newLeftOutRows(l *Likelihood, v *mat.SymDense) *leftOutRows {
 	for _, room := range []*[]float64{&r.z, &r.gates, &r.mean, &r.density} {
 		*room = make([]float64, l.classes*n)
 	}
-	r.row = newLeftOutRow(m)
+	r.row, r.between = newLeftOutRow(m), make([][]float64, m*m)
+	widest := 0
+	for i, a := range r.of {
+		widest = max(widest, a.wide())
+		for j, b := range r.of[i:] {
+			of := make([]float64, 0, a.wide()*b.wide())
+			for at := range cap(of) {
+				of = append(of, v.At(a.at+at/b.wide(), b.at+at%b.wide()))
+			}
+			r.between[i*m+i+j] = of
+		}
+	}
+	r.x, r.inner = make([]float64, widest*n), make([]float64, widest*n)
 	return r
 }
 
@@ -124,8 +138,8 @@ func (r *leftOutRows) block(ctx context.Context, w *work, b *model.Block, out Le
 		for j, c := range r.of[i:] {
 			at := i*len(r.of) + i + j
 			differentiateTwice(r.info[at][:b.N], w, a, c)
-			r.spread(r.cross[at][:b.N], w, a, c)
 		}
+		r.spread(w, i)
 	}
 	for t := range b.N {
 		out.Moves[t], out.Lost[t] = r.leave(t, b.Weight(t))
@@ -179,19 +193,26 @@ func differentiateTwice(dst []float64, w *work, a, b predictor) {
 	}
 }
 
-// spread writes the covariance of η_a and η_b to dst: x_aᵀ·V_ab·x_b.
-func (r *leftOutRows) spread(dst []float64, w *work, a, b predictor) {
-	clear(dst)
-	inner := r.term[:len(dst)]
-	for i := range max(1, len(a.columns)) {
-		clear(inner)
-		for j := range max(1, len(b.columns)) {
-			floats.AddScaled(inner, r.v.At(a.at+i, b.at+j), b.column(w, j))
+// spread writes the covariances of η_b and of it and those before it, x_aᵀ·V_ab·x_b, to their places in cross.
+func (r *leftOutRows) spread(w *work, to int) {
+	b, m, n := r.of[to], len(r.of), w.N
+	x, moved := r.x[:b.wide()*n], r.inner
+	for j := range b.wide() {
+		copy(x[j*n:(j+1)*n], b.column(w, j))
+	}
+	for from, a := range r.of[:to+1] {
+		inner := moved[:a.wide()*n]
+		kernel.Linear(inner, r.between[from*m+to], nil, x, b.wide(), n)
+		dst := r.cross[from*m+to][:n]
+		clear(dst)
+		for i := range a.wide() {
+			kernel.AddMul(dst, inner[i*n:(i+1)*n], a.column(w, i))
 		}
-		kernel.Mul(inner, inner, a.column(w, i))
-		floats.Add(dst, inner)
 	}
 }
+
+// wide is how many coefficients it has.
+func (a predictor) wide() int { return max(1, len(a.columns)) }
 
 // column is that of the block for place i of the coefficients: ones for log ψ.
 func (a predictor) column(w *work, i int) []float64 {
