@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/infer"
+	builtin "github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -37,7 +38,7 @@ var (
 // spareDesign is table seed, and how many experts more than it has are fitted to it.
 func spareDesign(seed uint64) (groupDesign, int) {
 	rng := rand.New(rand.NewPCG(seed, 2929))
-	acts := []sdk.Activation{ident, rectify, tanh, logistic}
+	acts := []sdk.Activation{ident, rectify, activation(builtin.Family, nil), logistic}
 	act := acts[rng.IntN(len(acts))]
 	g := groupDesign{group: "spare", act: act, k: 1 + rng.IntN(3), d: 2 + rng.IntN(9)}
 	g.n = int(math.Round(600 * math.Exp(rng.Float64()*math.Log(20000./600))))
