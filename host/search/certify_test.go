@@ -199,6 +199,39 @@ func TestFewRowsAParameter(t *testing.T) {
 	}
 }
 
+// TestCareOfSpareExperts: the placing of a spare expert must be conclusive, whatever a survey has met; of several a
+// survey beside it must have seen little else, which need not have met the best. Without spare experts it is either.
+func TestCareOfSpareExperts(t *testing.T) {
+	placed, missed := Spare{Starts: 48, Met: 9}, Spare{Starts: 400, Met: 1, Singles: 3}
+	survey := func(starts, met, singles int) *Survey { return &Survey{Starts: starts, Met: met, Singles: singles} }
+	for _, c := range []struct {
+		name    string
+		survey  *Survey
+		spare   Spare
+		experts int
+		want    bool
+	}{
+		{"placed", nil, placed, 1, true},
+		{"a survey met the best, the placing did not", survey(24, 7, 1), missed, 1, false},
+		{"several, no survey", nil, placed, 2, false},
+		{"several, a short survey", survey(8, 1, 0), placed, 3, false},
+		{"several, a survey of much else", survey(16, 1, 2), placed, 3, false},
+		{"several, a survey of little else", survey(24, 0, 1), placed, 3, true},
+		{"none, the survey met the best", survey(24, 7, 1), missed, 0, true},
+		{"none, the placing met the best", survey(24, 0, 9), placed, 0, true},
+		{"none, neither", survey(24, 0, 9), missed, 0, false},
+	} {
+		c.spare.Experts = c.experts
+		met := 0
+		if c.survey != nil {
+			met = c.survey.Met
+		}
+		if got := (Seen{Survey: c.survey, Spare: &c.spare}).care(met, false); got.Conclusive() != c.want {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
 // TestCertainTargets: 0/1 targets that the features separate are not judged: no coefficients are the best.
 func TestCertainTargets(t *testing.T) {
 	x, y := mat.NewDense(100, 1, nil), make([]float64, 100)
