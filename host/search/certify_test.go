@@ -200,7 +200,7 @@ func TestFewRowsAParameter(t *testing.T) {
 }
 
 // TestCareOfSpareExperts: the placing of a spare expert must be conclusive, whatever a survey has met; of several a
-// survey beside it must have seen little else, which need not have met the best. Without spare experts it is either.
+// survey beside it must have met the best once, and little else. Without spare experts it is either.
 func TestCareOfSpareExperts(t *testing.T) {
 	placed, missed := Spare{Starts: 48, Met: 9}, Spare{Starts: 400, Met: 1, Singles: 3}
 	survey := func(starts, met, singles int) *Survey { return &Survey{Starts: starts, Met: met, Singles: singles} }
@@ -216,7 +216,8 @@ func TestCareOfSpareExperts(t *testing.T) {
 		{"several, no survey", nil, placed, 2, false},
 		{"several, a short survey", survey(8, 1, 0), placed, 3, false},
 		{"several, a survey of much else", survey(16, 1, 2), placed, 3, false},
-		{"several, a survey of little else", survey(24, 0, 1), placed, 3, true},
+		{"several, a survey that has not met the best", survey(24, 0, 0), placed, 3, false},
+		{"several, a survey of little else", survey(24, 1, 1), placed, 3, true},
 		{"none, the survey met the best", survey(24, 7, 1), missed, 0, true},
 		{"none, the placing met the best", survey(24, 0, 9), placed, 0, true},
 		{"none, neither", survey(24, 0, 9), missed, 0, false},
