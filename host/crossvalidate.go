@@ -12,7 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/penalty"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -86,7 +86,7 @@ func inParts(ctx context.Context, src dataset.Source, folds int, seed uint64) (*
 	if src.Schema().Target == "" {
 		return nil, refuse("the data have no target column")
 	}
-	part := search.Folds(data.N, folds, seed)
+	part := penalty.Folds(data.N, folds, seed)
 	if column := src.Schema().Roles[model.Groups]; column != "" {
 		groups := 0
 		if part, groups = groupParts(data, folds, seed); asked == 0 && groups > 1 && groups < folds {

@@ -8,7 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/penalty"
 )
 
 // groupable refuses what fits of rows in groups do not know.
@@ -87,7 +87,7 @@ func groupParts(data *model.Data, folds int, seed uint64) (part []int, count int
 			of = append(of, g)
 		}
 	}
-	fold := search.Folds(len(places), folds, seed)
+	fold := penalty.Folds(len(places), folds, seed)
 	for _, g := range of {
 		part = append(part, fold[g])
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/predict"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/penalty"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -206,7 +206,7 @@ func TestCrossValidateMends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, part := memoryTable{src.Schema(), data}, search.Folds(data.N, folds, cfg.Seed)
+	table, part := memoryTable{src.Schema(), data}, penalty.Folds(data.N, folds, cfg.Seed)
 	want, mended := make([]float64, to+1), 0
 	for fold := range folds {
 		rest := table.where(func(row int) bool { return part[row] != fold })

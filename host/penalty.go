@@ -13,7 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/penalty"
 )
 
 // Penalty says whether the model of a fit comes with that of a ridge on the gate, or a ridge or a lasso on the experts,
@@ -95,8 +95,8 @@ func penaltyName(c Config) string {
 // penalise gives the model of a fit to p, as c asks, the one by a penalty on its gate, on its experts or on both: that
 // on the gate is chosen first, and holds while that on the experts is. It gives none where rows are in groups.
 func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config) error {
-	best := search.Penalised{Params: p.Shape.Adopt(p.Units.Into(m.Params()))}
-	square := search.MeanSquare(best.Params)
+	best := penalty.Maximum{Params: p.Shape.Adopt(p.Units.Into(m.Params()))}
+	square := penalty.MeanSquare(best.Params)
 	gate, experts := onGate(c, m), onExperts(c).Asked() && m.Fit.Status != shrunk && square > 0
 	if p.Grouped() || !gate && !experts {
 		return nil
@@ -108,7 +108,7 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 		if err != nil {
 			return err
 		}
-		path, err := search.PenaliseGate(ctx, p, best.Params, given)
+		path, err := penalty.Gate(ctx, p, best.Params, given)
 		if err != nil {
 			return err
 		}
@@ -124,12 +124,12 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 		if err != nil {
 			return err
 		}
-		var path *search.PenaltyPath
+		var path *penalty.Path
 		if c.ExpertLasso.Asked() {
 			_, sets := together(m)
-			path, err = search.LassoExperts(ctx, p, best.Params, sets, out.Lambda, square, given)
+			path, err = penalty.Lasso(ctx, p, best.Params, sets, out.Lambda, square, given)
 		} else {
-			path, err = search.PenaliseExperts(ctx, p, best.Params, out.Lambda, square, given)
+			path, err = penalty.Experts(ctx, p, best.Params, out.Lambda, square, given)
 		}
 		switch {
 		case err != nil:
@@ -158,7 +158,7 @@ func penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, c Config
 }
 
 // pointsOf is how a file has those of a path.
-func pointsOf(path *search.PenaltyPath) (out []fitted.PenalisedPoint) {
+func pointsOf(path *penalty.Path) (out []fitted.PenalisedPoint) {
 	for _, at := range path.Points {
 		point := fitted.PenalisedPoint{Lambda: at.Lambda, LogLikelihood: at.LogLikelihood, Converged: at.Converged}
 		if held := at.HeldOut; !math.IsNaN(held) && !math.IsInf(held, 0) {
@@ -170,7 +170,7 @@ func pointsOf(path *search.PenaltyPath) (out []fitted.PenalisedPoint) {
 }
 
 // addSlopes adds the experts' slopes to the points of a path, where they are not many.
-func addSlopes(points []fitted.PenalisedPoint, path *search.PenaltyPath) {
+func addSlopes(points []fitted.PenalisedPoint, path *penalty.Path) {
 	for i, at := range path.Points {
 		if at.Params == nil || len(at.Params.Regressors) > fitted.MostSlopes {
 			continue
@@ -211,10 +211,10 @@ func penaliseBy(l *loss.Likelihood, m *fitted.Model) {
 	s := m.Penalised
 	if s.ExpertPenalty == fitted.Lasso {
 		_, sets := together(m)
-		search.PutLasso(l, l.ExpertNorms(sets), s.Lambda, s.ExpertLambda, s.MeanSquare)
+		penalty.PutLasso(l, l.ExpertNorms(sets), s.Lambda, s.ExpertLambda, s.MeanSquare)
 		return
 	}
-	search.PutRidge(l, s.Lambda, s.ExpertLambda, s.MeanSquare)
+	penalty.PutRidge(l, s.Lambda, s.ExpertLambda, s.MeanSquare)
 }
 
 // together are the sets of m's features whose slopes a lasso takes together, and their names: the levels of a factor,

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -114,6 +115,45 @@ func Parts(parts, workers int, fn func(worker, part int) error) error {
 		}
 	}
 	return nil
+}
+
+// Parallel runs fn for 0 to n−1, side by side on so many threads, and returns the first error that is not another's
+// cancellation.
+func Parallel(ctx context.Context, threads, n int, fn func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, n)
+	slots := make(chan struct{}, Workers(threads))
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if errs[i] = fn(ctx, i); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return firstCause(errs)
+}
+
+// firstCause returns the first error that is not another's cancellation, or the
+// first if all are.
+func firstCause(errs []error) error {
+	var first error
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, context.Canceled) {
+			return err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
 // InTurn is [Each] with one worker, in room that the caller has.

@@ -1,11 +1,15 @@
 package model
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
@@ -115,5 +119,40 @@ func TestWorkers(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	if got := Workers(0); got != 3 {
 		t.Errorf("%d workers on 3 processors", got)
+	}
+}
+
+// TestFirstCause: one's failure cancels the others, and is what is reported, not
+// their cancellations; where all were cancelled, that is.
+func TestFirstCause(t *testing.T) {
+	bad, worse := errors.New("bad"), errors.New("worse")
+	canceled := fmt.Errorf("part: %w", context.Canceled)
+	for _, c := range []struct {
+		errs []error
+		want error
+	}{
+		{nil, nil},
+		{[]error{nil, nil}, nil},
+		{[]error{nil, canceled, bad, worse}, bad},
+		{[]error{worse, canceled, bad}, worse},
+		{[]error{nil, canceled, context.Canceled}, canceled},
+	} {
+		if got := firstCause(c.errs); got != c.want {
+			t.Errorf("%v: %v, want %v", c.errs, got, c.want)
+		}
+	}
+	err := Parallel(t.Context(), 4, 4, func(ctx context.Context, i int) error {
+		if i == 2 {
+			return bad
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+			t.Error("the others were not cancelled")
+		}
+		return ctx.Err()
+	})
+	if err != bad {
+		t.Errorf("error %v, want %v", err, bad)
 	}
 }

@@ -432,6 +432,9 @@ func (p *Problem) N() int {
 	return n
 }
 
+// Size is rows times parameters, which the work of an iteration grows with.
+func (p *Problem) Size() int { return p.N() * p.Shape.Parameters() }
+
 // RMS is the root mean square of the target, about its mean where the experts' means have
 // an offset.
 func (p *Problem) RMS() float64 {

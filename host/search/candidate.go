@@ -6,12 +6,10 @@ package search
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
@@ -137,45 +135,8 @@ func Each(ctx context.Context, p *problem.Problem, all []*Candidate, fn func(con
 
 func each(ctx context.Context, p *problem.Problem, all []*Candidate,
 	fn func(ctx context.Context, i int, c *Candidate) error) error {
-	return inParallel(ctx, p.Threads, len(all), func(ctx context.Context, i int) error { return fn(ctx, i, all[i]) })
-}
-
-// inParallel runs fn for 0 to n−1, side by side on so many threads.
-func inParallel(ctx context.Context, threads, n int, fn func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	errs := make([]error, n)
-	slots := make(chan struct{}, model.Workers(threads))
-	var wg sync.WaitGroup
-	for i := range n {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if errs[i] = fn(ctx, i); errs[i] != nil {
-				cancel()
-			}
-		})
-	}
-	wg.Wait()
-	return firstCause(errs)
-}
-
-// firstCause returns the first error that is not another's cancellation, or the
-// first if all are.
-func firstCause(errs []error) error {
-	var first error
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, context.Canceled) {
-			return err
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return first
+	return model.Parallel(ctx, p.Threads, len(all),
+		func(ctx context.Context, i int) error { return fn(ctx, i, all[i]) })
 }
 
 // climb takes c to a local maximum of l from its parameters, and says whether it
@@ -185,7 +146,7 @@ func (c *Candidate) climb(ctx context.Context, l surface, rows int) error {
 	climb := Climb
 	switch {
 	case c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= nearRows*l.Dim():
-		climb = climbNear
+		climb = ClimbNear
 	case 0 < c.Ridge && c.Ridge < screenRidge:
 		climb = climbHardening
 	}

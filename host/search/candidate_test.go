@@ -2,7 +2,6 @@ package search
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -154,42 +153,6 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestFirstCause: one's failure cancels the others, and is what is reported, not
-// their cancellations; where all were cancelled, that is.
-func TestFirstCause(t *testing.T) {
-	bad, worse := errors.New("bad"), errors.New("worse")
-	canceled := fmt.Errorf("candidate: %w", context.Canceled)
-	for _, c := range []struct {
-		errs []error
-		want error
-	}{
-		{nil, nil},
-		{[]error{nil, nil}, nil},
-		{[]error{nil, canceled, bad, worse}, bad},
-		{[]error{worse, canceled, bad}, worse},
-		{[]error{nil, canceled, context.Canceled}, canceled},
-	} {
-		if got := firstCause(c.errs); got != c.want {
-			t.Errorf("%v: %v, want %v", c.errs, got, c.want)
-		}
-	}
-	all := []*Candidate{{Kind: "waits"}, {Kind: "waits"}, {Kind: "fails"}, {Kind: "waits"}}
-	err := Each(t.Context(), &problem.Problem{Threads: 4}, all, func(ctx context.Context, c *Candidate) error {
-		if c.Kind == "fails" {
-			return bad
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Minute):
-			t.Error("the others were not cancelled")
-		}
-		return ctx.Err()
-	})
-	if err != bad {
-		t.Errorf("error %v, want %v", err, bad)
-	}
-}
-
 // TestCandidateClimbs: to a maximum on the rows, where it carries its path on if
 // it was on those rows before; iterations add up.
 func TestCandidateClimbs(t *testing.T) {
@@ -217,7 +180,7 @@ func TestCandidateGoesOnByNewton(t *testing.T) {
 	p := parallels(t, 1024, 2, func(row int) float64 { return []float64{-2, 2}[row%2] }, problem.Request{})
 	l := likelihood(p, p.Rows)
 	start := at(p, 1, -1, 1)
-	near, err := climbNear(t.Context(), l, l.Theta(start), nil)
+	near, err := ClimbNear(t.Context(), l, l.Theta(start), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,8 +113,8 @@ func climbBy(ctx context.Context, l Climber, theta []float64, stop func(int, flo
 // rows: the mean log-likelihood of those is there some half of 1/nearRows below its maximum.
 const nearRows = 20
 
-// climbNear is [Climb] from a θ next to the maximum: it begins with Newton's method.
-func climbNear(ctx context.Context, l Climber, theta []float64,
+// ClimbNear is [Climb] from a θ next to the maximum: it begins with Newton's method.
+func ClimbNear(ctx context.Context, l Climber, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {
 	if r, handled, err := climbSparse(ctx, l, theta, stop); handled {
 		return r, err

@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
@@ -75,7 +76,7 @@ func TestNarrower(t *testing.T) {
 
 // TestNarrowerKnowsNoOffsets: normal noise takes no offsets, so a t law with offsets has no narrower density.
 func TestNarrowerKnowsNoOffsets(t *testing.T) {
-	p := poissonProblem(t)
+	p := searchtest.Poisson(t)
 	p.Shape.Family = "student-t"
 	if p.Narrower() == nil {
 		t.Fatal("a t law has no narrower density")

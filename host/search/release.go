@@ -122,7 +122,7 @@ const (
 )
 
 // hardenable says whether a table is not too large to harden gates by EM.
-func hardenable(p *problem.Problem) bool { return sizeOf(p) <= mostHardened }
+func hardenable(p *problem.Problem) bool { return p.Size() <= mostHardened }
 
 // stepsFor are the steps of EM that so much work buys on rows times parameters.
 func stepsFor(work float64, size int) int {
@@ -139,7 +139,7 @@ func (t *Task) anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	}
 	l.PenaliseGate(0)
 	l.ReuseCurvature()
-	most := stepsFor(hardWork, sizeOf(t.Problem))
+	most := stepsFor(hardWork, t.Problem.Size())
 	run, err := goOn(c.Run, func([]float64) (*optim.Result, error) {
 		return creep(ctx, l, l.Theta(c.Params), hardGain, most)
 	})
@@ -165,7 +165,7 @@ func Reheating() Step {
 
 // separatedSmall says whether the gate of a candidate separates, on a table whose rows are looked at one by one.
 func separatedSmall(t *Task, c *Candidate) bool {
-	return c.Groups != nil && sizeOf(t.Problem) <= mostExchanged
+	return c.Groups != nil && t.Problem.Size() <= mostExchanged
 }
 
 // thaws are the ridges with which a gate that separates is made soft again, one after
@@ -233,7 +233,7 @@ func (t *Task) exchanged(ctx context.Context, best *Candidate) (*Candidate, erro
 func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error {
 	p := t.Problem
 	// Rows that are not 0 have no place in the cell of an expert that is.
-	if !c.Groups.oneGate() || p.Shape.ConstantGate || p.Shape.Zero || sizeOf(p) > mostExchanged {
+	if !c.Groups.oneGate() || p.Shape.ConstantGate || p.Shape.Zero || p.Size() > mostExchanged {
 		return nil
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)

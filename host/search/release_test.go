@@ -390,7 +390,7 @@ func TestSizes(t *testing.T) {
 		large.Rows = &model.Data{N: n, D: 2}
 		return &large
 	}
-	if got := sizeOf(of(123)); got != 1230 {
+	if got := of(123).Size(); got != 1230 {
 		t.Fatalf("123 rows of ten parameters are %d", got)
 	}
 	for n, want := range map[int]bool{mostHardened / 10: true, mostHardened/10 + 1: false} {

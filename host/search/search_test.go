@@ -9,91 +9,26 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/sample"
-	"github.com/gatedlearning/moe/plugins/identity"
-	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 )
 
-func activation(t testing.TB, family sdk.Family) sdk.Activation {
-	t.Helper()
-	act, err := family.Activation(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return act
-}
-
-func load(t testing.TB, src dataset.Source, act sdk.Activation, r problem.Request) *problem.Problem {
-	t.Helper()
-	r.Seed, r.Threads = 1, max(r.Threads, 1)
-	p, err := problem.Load(t.Context(), src, act, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func measure(t testing.TB, p *problem.Problem) *moment.Evidence {
-	t.Helper()
-	e, err := moment.Measure(t.Context(), p, moment.Want{Transform: moment.Polynomial})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-// drawn is a problem of k experts on a sample of the papers' design, with its
-// truth.
-func drawn(t testing.TB, family sdk.Family, k, d, n int, sigma float64, seed uint64, r problem.Request) (*problem.Problem, *model.Params) {
-	t.Helper()
-	act := activation(t, family)
-	s, err := sample.New(sample.Config{Activation: act, K: k, D: d, N: n, Sigma: sigma, Design: sample.Paper, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.K = k
-	return load(t, s, act, r), s.Truth
-}
-
-// parallels is a problem of k experts on parallel lines y = level(row) + x/2 with
-// noise 0.3, proportions that do not depend on x, and intercepts.
-func parallels(t testing.TB, n, k int, level func(row int) float64, r problem.Request) *problem.Problem {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(5, 5))
-	x, y := mat.NewDense(n, 1, nil), make([]float64, n)
-	for i := range y {
-		x.Set(i, 0, rng.NormFloat64())
-		y[i] = level(i) + x.At(i, 0)/2 + 0.3*rng.NormFloat64()
-	}
-	r.K, r.Intercepts, r.Gate = k, problem.BothIntercepts, problem.Constant{}
-	return load(t, dataset.Matrix(x, y), activation(t, identity.Family), r)
-}
-
-// at are parameters on parallel lines of these levels.
-func at(p *problem.Problem, sigma float64, levels ...float64) *model.Params {
-	q := p.Shape.Blank(sigma)
-	for i := range q.K {
-		q.Regressor(i)[0] = 0.5
-		q.RegressorIntercepts[i] = levels[i]
-	}
-	return q
-}
+var (
+	activation = searchtest.Activation
+	load       = searchtest.Load
+	measure    = searchtest.Measure
+	drawn      = searchtest.Drawn
+	parallels  = searchtest.Parallels
+	at         = searchtest.At
+	likelihood = searchtest.Likelihood
+)
 
 // from is a start at q.
 func from(q *model.Params) Start {
 	return Start{Kind: "fixed", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q.Clone(), nil }}
-}
-
-func likelihood(p *problem.Problem, rows model.Rows) *loss.Likelihood {
-	return loss.NewLikelihood(rows, p.G, p.Shape.Blank(1), p.Shape.Free(), 1)
 }
 
 // climbed is the maximum that q leads to.

@@ -95,7 +95,7 @@ func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, erro
 	soft := &softStarts{
 		problem: p, start: t.Soft, use: stream.Soft, likelihoods: &likelihoods{new: likelihood},
 		wave: waveSize, least: waveSize, most: mostSoft, work: work,
-		steps: stepsFor(work/waveSize, sizeOf(p)),
+		steps: stepsFor(work/waveSize, p.Size()),
 	}
 	ends, err := soft.run(ctx)
 	if err != nil {

@@ -301,7 +301,7 @@ func (s *sparing) pursue(ctx context.Context) error {
 	best := min(bestOf(s.climbed, math.Inf(1)), s.best.Run.Value)
 	err := Each(ctx, p, fresh, func(ctx context.Context, c *Candidate) (err error) {
 		l := loss.NewLikelihood(s.rows.data, p.G, c.Params, p.Shape.Free(), 1)
-		if c.Run, err = creep(ctx, l, l.Theta(c.Params), softGain, stepsFor(hardWork, sizeOf(p))); err != nil {
+		if c.Run, err = creep(ctx, l, l.Theta(c.Params), softGain, stepsFor(hardWork, p.Size())); err != nil {
 			return err
 		}
 		c.Params, c.Rows = l.Params(c.Run.X), p.N()

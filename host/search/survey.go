@@ -69,9 +69,6 @@ var surveys = struct{ smooth, kinked scope }{
 	kinked: scope{largest: 200_000, fewRows: 60, iterations: 5000},
 }
 
-// sizeOf is the size of a table: rows times parameters.
-func sizeOf(p *problem.Problem) int { return p.N() * p.Shape.Parameters() }
-
 // OneGate says whether there is one gate.
 func OneGate(p *problem.Problem) bool { return p.Shape.Tree.Depth() <= 1 }
 
@@ -168,10 +165,10 @@ const (
 // What runs end at is counted when they have converged: of so many rows a step of EM that gains little a row gains
 // much.
 func lateSurvey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
-	if p.Shape.K == 1 || !OneGate(p) || sizeOf(p) > mostLate || starts < waveSize {
+	if p.Shape.K == 1 || !OneGate(p) || p.Size() > mostLate || starts < waveSize {
 		return nil, nil
 	}
-	work := budget(min(lateSteps*float64(sizeOf(p)), lateWork), starts)
+	work := budget(min(lateSteps*float64(p.Size()), lateWork), starts)
 	return (&surveyor{problem: p, scope: scopeOf(p), most: work, sharp: true}).make(ctx, e)
 }
 
@@ -209,12 +206,12 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err
 
 // Surveyable says whether the table of a problem is small, and its moves are those of one gate.
 func Surveyable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && OneGate(p) && sizeOf(p) <= scopeOf(p).largest
+	return p.Shape.K > 1 && OneGate(p) && p.Size() <= scopeOf(p).largest
 }
 
 // surveyBudget is the work of a survey.
 func surveyBudget(p *problem.Problem, starts int) float64 {
-	return budget(max(surveyWork, scopeOf(p).iterations*float64(sizeOf(p)+iterationWork)), starts)
+	return budget(max(surveyWork, scopeOf(p).iterations*float64(p.Size()+iterationWork)), starts)
 }
 
 // budget is the share of some work that so many starts are worth.
@@ -352,7 +349,7 @@ func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
 
 // costOf is the work that a run of EM on all rows was.
 func costOf(p *problem.Problem, c *Candidate) float64 {
-	return float64(c.Run.Iterations) * (price(p)*float64(sizeOf(p)) + iterationWork)
+	return float64(c.Run.Iterations) * (price(p)*float64(p.Size()) + iterationWork)
 }
 
 // price is how many times the work of normal noise an iteration is under the density, about: it has logarithms of every

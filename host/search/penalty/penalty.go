@@ -1,4 +1,6 @@
-package search
+// Package penalty follows the maxima of the log-likelihood less a penalty on the gate or on the experts, from the
+// maximum that a search has found, over how much of a penalty there is, and has the rows choose.
+package penalty
 
 import (
 	"context"
@@ -12,10 +14,11 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
-// Penalised is a maximum of the log-likelihood less a ridge on the gate, or a ridge or a lasso on the experts,
+// Maximum is a maximum of the log-likelihood less a ridge on the gate, or a ridge or a lasso on the experts,
 //
 //	ℓ(θ) − λ·Σ_ij (w_ij − w̄_j)²,    ℓ(θ) − λ·Σ_ij a_ij²/s²    or    ℓ(θ) − λ·Σ_ig √m_g·‖a_ig‖/s
 //
@@ -24,7 +27,7 @@ import (
 // ([MeanSquare]), and a_ig are those of expert i of the m_g columns of one thing, a factor's levels together.
 // Intercepts are free, and all parameters are at the maximum together. Where a gate separates rows it
 // is finite under a ridge on it, where the maximum of the likelihood is not.
-type Penalised struct {
+type Maximum struct {
 	Lambda        float64 // 0 for none
 	Params        *model.Params
 	LogLikelihood float64 // ℓ alone, of all rows
@@ -33,9 +36,9 @@ type Penalised struct {
 	HeldOut float64
 }
 
-// PenaltyPath is the maxima over penalties, ascending, with the place of the one that is to be taken.
-type PenaltyPath struct {
-	Points []Penalised
+// Path is the maxima over penalties, ascending, with the place of the one that is to be taken.
+type Path struct {
+	Points []Maximum
 	Chosen int
 	Folds  int // of the crossvalidation that chose; 0: it was given, or there are too many rows for folds
 }
@@ -59,43 +62,43 @@ const (
 	leastGain = 1
 )
 
-// penalty puts one of so much on a likelihood.
-type penalty func(l *loss.Likelihood, lambda float64)
+// putting puts a penalty of so much on a likelihood.
+type putting func(l *loss.Likelihood, lambda float64)
 
-// PenaliseGate follows the maxima of the likelihood with a ridge on the gate from a maximum of the likelihood, or from
+// Gate follows the maxima of the likelihood with a ridge on the gate from a maximum of the likelihood, or from
 // where a gate separates, over GateLambdas: each begins where the last ended. With lambda above 0 the path ends there,
 // and that is chosen. Else the rows choose: each of ten folds of them is left out in turn, the maxima move on from
 // where they are, and the ridge is that under which what was left out has the highest likelihood. Where rows times
 // parameters are more than two millions the likelihood of rows that are not fitted is by the information, ℓ − tr(H⁻¹M),
 // H that of the penalised likelihood and M the products of the rows' scores. It is nil where no ridge leads to a
 // maximum.
-func PenaliseGate(ctx context.Context, p *problem.Problem, at *model.Params, lambda float64) (*PenaltyPath, error) {
-	return penaltyPath(ctx, p, softenedStart(at), GateLambdas, lambda,
+func Gate(ctx context.Context, p *problem.Problem, at *model.Params, lambda float64) (*Path, error) {
+	return pathOver(ctx, p, softenedStart(at), GateLambdas, lambda,
 		func(l *loss.Likelihood, lambda float64) { l.PenaliseGate(2 * lambda) })
 }
 
-// PenaliseExperts is [PenaliseGate] of a ridge on the experts over ExpertLambdas, from where the ridge on the gate is
+// Experts is [Gate] of a ridge on the experts over ExpertLambdas, from where the ridge on the gate is
 // as given; s² is square. A ridge of ½ is a normal prior of that variance.
-func PenaliseExperts(ctx context.Context, p *problem.Problem, at *model.Params, gate, square,
-	lambda float64) (*PenaltyPath, error) {
-	return penaltyPath(ctx, p, softenedStart(at), ExpertLambdas, lambda,
+func Experts(ctx context.Context, p *problem.Problem, at *model.Params, gate, square,
+	lambda float64) (*Path, error) {
+	return pathOver(ctx, p, softenedStart(at), ExpertLambdas, lambda,
 		func(l *loss.Likelihood, lambda float64) { PutRidge(l, gate, lambda, square) })
 }
 
-// LassoExperts is [PenaliseExperts] of a lasso over LassoLambdas, on these sets of features. Where all slopes are 0 the
+// Lasso is [Experts] of a lasso over LassoLambdas, on these sets of features. Where all slopes are 0 the
 // path ends. It is nil too where there are too many coefficients for a Hessian.
-func LassoExperts(ctx context.Context, p *problem.Problem, at *model.Params, sets [][]int, gate, square,
-	lambda float64) (*PenaltyPath, error) {
+func Lasso(ctx context.Context, p *problem.Problem, at *model.Params, sets [][]int, gate, square,
+	lambda float64) (*Path, error) {
 	l := loss.NewLikelihood(p.Given, p.G, at, p.Shape.Estimated(), p.Threads)
 	if !l.Dense() {
 		return nil, nil
 	}
 	norms := l.ExpertNorms(sets)
-	return penaltyPath(ctx, p, softenedStart(at), LassoLambdas, lambda,
+	return pathOver(ctx, p, softenedStart(at), LassoLambdas, lambda,
 		func(l *loss.Likelihood, lambda float64) { PutLasso(l, norms, gate, lambda, square) })
 }
 
-// PutRidge puts a ridge on the gate of l and one on its experts, of which 0 is none: see [Penalised], s² is square.
+// PutRidge puts a ridge on the gate of l and one on its experts, of which 0 is none: see [Maximum], s² is square.
 func PutRidge(l *loss.Likelihood, gate, experts, square float64) {
 	l.PenaliseGate(2 * gate)
 	tau := 0.0
@@ -122,9 +125,9 @@ func MeanSquare(q *model.Params) float64 {
 	return sum / max(n, 1)
 }
 
-// penaltyPath is the path from a start over the penalties below lambda and that, or over all where it is 0.
-func penaltyPath(ctx context.Context, p *problem.Problem, from *model.Params, all []float64, lambda float64,
-	put penalty) (*PenaltyPath, error) {
+// pathOver is the path from a start over the penalties below lambda and that, or over all where it is 0.
+func pathOver(ctx context.Context, p *problem.Problem, from *model.Params, all []float64, lambda float64,
+	put putting) (*Path, error) {
 	lambdas := all
 	if lambda > 0 {
 		lambdas = nil
@@ -136,7 +139,7 @@ func penaltyPath(ctx context.Context, p *problem.Problem, from *model.Params, al
 		lambdas = append(lambdas, lambda)
 	}
 	l := loss.NewLikelihood(p.Given, p.G, from, p.Shape.Estimated(), p.Threads)
-	points, err := follow(ctx, l, lambdas, put, Climb, func(i int, last *model.Params) *model.Params {
+	points, err := follow(ctx, l, lambdas, put, search.Climb, func(i int, last *model.Params) *model.Params {
 		if i == 0 {
 			return from
 		}
@@ -145,7 +148,7 @@ func penaltyPath(ctx context.Context, p *problem.Problem, from *model.Params, al
 	if err != nil || len(points) == 0 || points[0].Params == nil || lambda > 0 && len(points) < len(lambdas) {
 		return nil, err
 	}
-	path := &PenaltyPath{Points: points, Chosen: len(points) - 1}
+	path := &Path{Points: points, Chosen: len(points) - 1}
 	if lambda > 0 {
 		return path, nil
 	}
@@ -155,7 +158,7 @@ func penaltyPath(ctx context.Context, p *problem.Problem, from *model.Params, al
 			break
 		}
 	}
-	if sizeOf(p) <= mostFolded {
+	if p.Size() <= mostFolded {
 		path.Folds, err = gateFolds, path.crossValidate(ctx, p, put)
 	} else {
 		err = path.byInformation(ctx, l, put, p.Kinks())
@@ -174,13 +177,13 @@ func penaltyPath(ctx context.Context, p *problem.Problem, from *model.Params, al
 	return path, nil
 }
 
-// climbing is [Climb] or [climbNear].
-type climbing func(context.Context, Climber, []float64, func(int, float64) bool) (*optim.Result, error)
+// climbing is [search.Climb] or [search.ClimbNear].
+type climbing func(context.Context, search.Climber, []float64, func(int, float64) bool) (*optim.Result, error)
 
 // follow is the path of a likelihood, as far as no expert shrinks onto a few rows: each maximum by a climb from where
 // start says, which knows the maximum before.
-func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, put penalty, climb climbing,
-	start func(i int, last *model.Params) *model.Params) (out []Penalised, err error) {
+func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, put putting, climb climbing,
+	start func(i int, last *model.Params) *model.Params) (out []Maximum, err error) {
 	defer put(l, 0)
 	var q *model.Params
 	for i, lambda := range lambdas {
@@ -193,10 +196,10 @@ func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, put pena
 		if shrunk, err := l.Degenerate(ctx, q); err != nil || shrunk && lambda > 0 {
 			return out, err
 		} else if shrunk {
-			out, q = append(out, Penalised{LogLikelihood: math.Inf(-1)}), start(i, q)
+			out, q = append(out, Maximum{LogLikelihood: math.Inf(-1)}), start(i, q)
 			continue
 		}
-		next := Penalised{Lambda: lambda, Params: q, Converged: run.Status == optim.Converged, HeldOut: math.NaN()}
+		next := Maximum{Lambda: lambda, Params: q, Converged: run.Status == optim.Converged, HeldOut: math.NaN()}
 		if next.LogLikelihood, err = l.LogLikelihood(ctx, q); err != nil {
 			return nil, err
 		}
@@ -206,14 +209,14 @@ func follow(ctx context.Context, l *loss.Likelihood, lambdas []float64, put pena
 }
 
 // crossValidate fills in what the points say of rows that they are fitted without.
-func (path *PenaltyPath) crossValidate(ctx context.Context, p *problem.Problem, put penalty) error {
+func (path *Path) crossValidate(ctx context.Context, p *problem.Problem, put putting) error {
 	fold := Folds(p.N(), gateFolds, p.Seed)
 	var lambdas []float64
 	for _, c := range path.Points {
 		lambdas = append(lambdas, c.Lambda)
 	}
 	sums := make([][]float64, gateFolds)
-	err := inParallel(ctx, p.Threads, gateFolds, func(ctx context.Context, f int) error {
+	err := model.Parallel(ctx, p.Threads, gateFolds, func(ctx context.Context, f int) error {
 		likelihood := func(rows model.Rows) *loss.Likelihood {
 			return loss.NewLikelihood(rows, p.G, path.Points[0].Params, p.Shape.Estimated(), 1)
 		}
@@ -225,7 +228,7 @@ func (path *PenaltyPath) crossValidate(ctx context.Context, p *problem.Problem, 
 		if err != nil {
 			return err
 		}
-		points, err := follow(ctx, likelihood(rest), lambdas, put, climbNear,
+		points, err := follow(ctx, likelihood(rest), lambdas, put, search.ClimbNear,
 			func(i int, _ *model.Params) *model.Params { return path.Points[i].Params })
 		if err != nil {
 			return err
@@ -255,7 +258,7 @@ func (path *PenaltyPath) crossValidate(ctx context.Context, p *problem.Problem, 
 
 // byInformation fills in ℓ − tr(H⁻¹M), what the information says of rows that are not fitted where each says little of
 // any parameter (Takeuchi 1976); NaN where H has no inverse.
-func (path *PenaltyPath) byInformation(ctx context.Context, l *loss.Likelihood, put penalty, kinks []float64) error {
+func (path *Path) byInformation(ctx context.Context, l *loss.Likelihood, put putting, kinks []float64) error {
 	defer put(l, 0)
 	for i := range path.Points {
 		c := &path.Points[i]
@@ -281,7 +284,7 @@ func softenedStart(at *model.Params) *model.Params {
 	return q
 }
 
-// Folds deals n rows into folds at random, as equal as can be.
+// Folds deals n rows into folds at random, as equal as can be: those of every crossvalidation.
 func Folds(n, folds int, seed uint64) []int {
 	out := make([]int, n)
 	for i := range out {

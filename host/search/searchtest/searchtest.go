@@ -1,0 +1,108 @@
+// Package searchtest has the problems on which the search and its steps are tested.
+package searchtest
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// Activation is that of a family without parameters.
+func Activation(t testing.TB, family sdk.Family) sdk.Activation {
+	t.Helper()
+	act, err := family.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return act
+}
+
+// Load is the problem of rows, with seed 1 and one thread where nothing else is asked for.
+func Load(t testing.TB, src dataset.Source, act sdk.Activation, r problem.Request) *problem.Problem {
+	t.Helper()
+	r.Seed, r.Threads = 1, max(r.Threads, 1)
+	p, err := problem.Load(t.Context(), src, act, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Measure is what the moments of a problem say.
+func Measure(t testing.TB, p *problem.Problem) *moment.Evidence {
+	t.Helper()
+	e, err := moment.Measure(t.Context(), p, moment.Want{Transform: moment.Polynomial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Drawn is a problem of k experts on a sample of the papers' design, with its
+// truth.
+func Drawn(t testing.TB, family sdk.Family, k, d, n int, sigma float64, seed uint64,
+	r problem.Request) (*problem.Problem, *model.Params) {
+	t.Helper()
+	act := Activation(t, family)
+	s, err := sample.New(sample.Config{
+		Activation: act, K: k, D: d, N: n, Sigma: sigma, Design: sample.Paper, Seed: seed,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.K = k
+	return Load(t, s, act, r), s.Truth
+}
+
+// Parallels is a problem of k experts on parallel lines y = level(row) + x/2 with
+// noise 0.3, proportions that do not depend on x, and intercepts.
+func Parallels(t testing.TB, n, k int, level func(row int) float64, r problem.Request) *problem.Problem {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(5, 5))
+	x, y := mat.NewDense(n, 1, nil), make([]float64, n)
+	for i := range y {
+		x.Set(i, 0, rng.NormFloat64())
+		y[i] = level(i) + x.At(i, 0)/2 + 0.3*rng.NormFloat64()
+	}
+	r.K, r.Intercepts, r.Gate = k, problem.BothIntercepts, problem.Constant{}
+	return Load(t, dataset.Matrix(x, y), Activation(t, identity.Family), r)
+}
+
+// At are parameters on parallel lines of these levels.
+func At(p *problem.Problem, sigma float64, levels ...float64) *model.Params {
+	q := p.Shape.Blank(sigma)
+	for i := range q.K {
+		q.Regressor(i)[0] = 0.5
+		q.RegressorIntercepts[i] = levels[i]
+	}
+	return q
+}
+
+// Poisson is a problem of two Poisson experts with g = exp.
+func Poisson(t testing.TB) *problem.Problem {
+	t.Helper()
+	exp := sdk.Func{Name: "exp", G: math.Exp, DG: math.Exp}
+	s, err := sample.New(sample.Config{
+		Activation: exp, K: 2, D: 3, N: 400, Family: "poisson", Design: sample.Random, Seed: 5,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Load(t, s, exp, problem.Request{K: 2, Family: "poisson"})
+}
+
+// Likelihood is that of rows in the shape of a problem.
+func Likelihood(p *problem.Problem, rows model.Rows) *loss.Likelihood {
+	return loss.NewLikelihood(rows, p.G, p.Shape.Blank(1), p.Shape.Free(), 1)
+}
