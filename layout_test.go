@@ -102,7 +102,8 @@ var imports = map[string][]string{
 	"host/figures":        {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem":        {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":         {"sdk", "solver", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
-	"host/search":         {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "internal/numeric", "internal/stream", gonum},
+	"host/search":         {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "host/search/arrange", "internal/numeric", "internal/stream", gonum},
+	"host/search/arrange": {"internal/kernel", "internal/numeric", "host/model", "host/mixture", "host/optim", "host/problem", gonum},
 	"host/search/penalty": {"host/model", "host/loss", "host/infer", "host/optim", "host/problem", "host/search", "internal/stream", gonum},
 	"host/search/rare":    {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "internal/stream", gonum},
 	// What tests of the search and its steps are made of.

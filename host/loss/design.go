@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // design is the matrix of a block's rows, features and ones, with their weights.
@@ -24,7 +25,7 @@ func newDesign(width int) design {
 	const n = model.BlockRows
 	d := design{
 		cols: make([][]float64, width), ones: make([]float64, n), rows: make([]int, n),
-		weighted: columnsOf(width, n), few: columnsOf(width, n),
+		weighted: numeric.Columns(width, n), few: numeric.Columns(width, n),
 	}
 	for i := range d.ones {
 		d.ones[i] = 1
@@ -32,20 +33,11 @@ func newDesign(width int) design {
 	return d
 }
 
-// columnsOf returns room for so many columns of n values.
-func columnsOf(columns, n int) [][]float64 {
-	out, store := make([][]float64, columns), make([]float64, columns*n)
-	for j := range out {
-		out[j] = store[j*n : (j+1)*n]
-	}
-	return out
-}
-
 // hold sees to room for the terms of matrices: with four products of columns they
 // take up most of a core's nearest cache, and no more.
 func (x *design) hold() {
 	if x.held == nil {
-		x.held, x.products = columnsOf(16, model.BlockRows), columnsOf(4, model.BlockRows)
+		x.held, x.products = numeric.Columns(16, model.BlockRows), numeric.Columns(4, model.BlockRows)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ). Terms in
@@ -165,7 +166,7 @@ func (l *Likelihood) LongRunProducts(ctx context.Context, m *mat.SymDense, p *mo
 	}); err != nil {
 		return err
 	}
-	none := columnsOf(len(l.parameters), model.BlockRows)
+	none := numeric.Columns(len(l.parameters), model.BlockRows)
 	for left := bandwidth - 1; left > 0; left -= model.BlockRows { // the windows that end behind the rows
 		sums := w.slide(firstOf(none, min(left, model.BlockRows)), nil)
 		kernel.AddGram(out.packed, sums, sums)
@@ -192,7 +193,7 @@ func newWindow(n, bandwidth int, inverse *mat.SymDense) *window {
 	w := &window{
 		past: mat.NewDense(bandwidth, n, nil), weights: make([]float64, bandwidth), sum: mat.NewVecDense(n, nil),
 		inverse: inverse,
-		step:    mat.NewVecDense(n, nil), more: mat.NewVecDense(n, nil), columns: columnsOf(n, model.BlockRows),
+		step:    mat.NewVecDense(n, nil), more: mat.NewVecDense(n, nil), columns: numeric.Columns(n, model.BlockRows),
 	}
 	if inverse != nil {
 		w.products = mat.NewSymDense(n, nil)

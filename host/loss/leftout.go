@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // LeftOut is what every row says of the fit to the others, to second order, in the order of the rows.
@@ -108,7 +109,8 @@ func newLeftOutRows(l *Likelihood, v *mat.SymDense) *leftOutRows {
 	add(l.free.Sigma, model.Noise, l.noises, l.atNoise, nil)
 	const n = model.BlockRows
 	m := len(r.of)
-	r.score, r.moved, r.info, r.cross = columnsOf(m, n), columnsOf(m, n), columnsOf(m*m, n), columnsOf(m*m, n)
+	r.score, r.moved = numeric.Columns(m, n), numeric.Columns(m, n)
+	r.info, r.cross = numeric.Columns(m*m, n), numeric.Columns(m*m, n)
 	r.term, r.loglik = make([]float64, n), make([]float64, n)
 	for _, room := range []*[]float64{&r.z, &r.gates, &r.mean, &r.density} {
 		*room = make([]float64, l.classes*n)

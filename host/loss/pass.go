@@ -5,10 +5,12 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
-	"gonum.org/v1/gonum/floats"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // quantity is what a pass over the rows can sum besides the log-likelihood. What
@@ -260,7 +262,7 @@ func (s *passes) newWork() *work {
 	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
 	w := &work{
 		Posterior: mixture.NewPosterior(s.mix, s.k), design: newDesign(s.width),
-		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: columnsOf(s.classes,
+		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: numeric.Columns(s.classes,
 			model.BlockRows), ofClasses: make([][]float64, s.classes),
 	}
 	if s.outputs > 0 {

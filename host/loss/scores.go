@@ -1,10 +1,12 @@
 package loss
 
 import (
-	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // productSums are the sums of the products of all pairs of a row's scores, times
@@ -40,7 +42,7 @@ func (s *productSums) write(m *mat.SymDense) {
 // scoresOf returns the weighted scores of the rows, N values for every parameter.
 func (w *work) scoresOf(parameters []Parameter) [][]float64 {
 	if w.scores == nil {
-		w.scores = columnsOf(len(parameters), model.BlockRows)
+		w.scores = numeric.Columns(len(parameters), model.BlockRows)
 	}
 	n := w.N
 	out := make([][]float64, len(parameters))

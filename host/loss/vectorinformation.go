@@ -7,6 +7,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // vectorInformation are the sums of the observed information, minus the second derivatives
@@ -120,8 +121,8 @@ func (s *vectorInformation) noiseBlock(w *vectorWork, wt []float64) {
 // noiseScores sets w.noise and w.mean.
 func (o *vectorLayout) noiseScores(w *vectorWork) {
 	if w.noise == nil {
-		w.noise = columnsOf(o.shape, o.k*len(w.more))
-		w.mean = columnsOf(o.levels*o.shape, len(w.more))
+		w.noise = numeric.Columns(o.shape, o.k*len(w.more))
+		w.mean = numeric.Columns(o.levels*o.shape, len(w.more))
 	}
 	for l := range o.shape {
 		for i := range o.k {
@@ -303,7 +304,7 @@ func newVectorProducts(o *vectorLayout) *vectorProducts {
 
 func (s *vectorProducts) block(w *vectorWork) {
 	if w.scores == nil {
-		w.scores = columnsOf(len(s.parameters), len(w.more))
+		w.scores = numeric.Columns(len(s.parameters), len(w.more))
 	}
 	rows := make([][]float64, len(s.parameters))
 	for at := range rows {

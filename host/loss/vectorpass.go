@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // vectorPasses sums over the rows of a table with several targets, on several workers.
@@ -166,10 +167,10 @@ func (s *vectorPasses) workOf(worker int) *vectorWork {
 		s.work[worker] = &vectorWork{
 			work: work{
 				Posterior: mixture.NewPosterior(mixture.Mixture{}, s.k), design: newDesign(s.width),
-				zs: kmn(), ress: kmn(), dgs: kmn(), terms: make([]float64, n), several: columnsOf(s.k, n),
+				zs: kmn(), ress: kmn(), dgs: kmn(), terms: make([]float64, n), several: numeric.Columns(s.k, n),
 				ofClasses: make([][]float64, s.k),
 			},
-			std: kmn(), pull: kmn(), score: kmn(), columns: columnsOf(max(s.k*s.m, s.gates), n),
+			std: kmn(), pull: kmn(), score: kmn(), columns: numeric.Columns(max(s.k*s.m, s.gates), n),
 			more: make([]float64, n),
 		}
 	}

@@ -9,6 +9,7 @@
 package mixture
 
 import (
+	"context"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
@@ -533,4 +534,46 @@ func (r *Posterior) speak(dst []float64) {
 	if r.Speaks != nil {
 		kernel.Mul(dst, dst, r.Speaks)
 	}
+}
+
+// EachPosterior calls fn with every block of rows and the posteriors of its experts under q,
+// after change, if there is one, has been at the gate's scores log P(z|x).
+func EachPosterior(ctx context.Context, g model.Activation, rows model.Rows, q *model.Params,
+	change func(*Posterior), fn func(*model.Block, *Posterior)) error {
+	at := NewPosteriors(g, q)
+	return model.InOrder(ctx, rows, func(b *model.Block) error {
+		post, err := at.Of(ctx, b, change)
+		if err == nil {
+			fn(b, post)
+		}
+		return err
+	})
+}
+
+// Posteriors are those of the experts of parameters, of a block after the other.
+type Posteriors struct {
+	q     *model.Params
+	means model.Activation
+	post  *Posterior
+	room  []float64
+}
+
+// NewPosteriors are those of the experts of q.
+func NewPosteriors(g model.Activation, q *model.Params) *Posteriors {
+	return &Posteriors{q, q.Output(g), NewPosterior(Mixture{}, q.K), make([]float64, q.K*model.BlockRows)}
+}
+
+// Of returns those of a block, after change, if there is one, has been at the gate's scores; valid until the next.
+func (s *Posteriors) Of(ctx context.Context, b *model.Block, change func(*Posterior)) (*Posterior, error) {
+	mean := s.room[:s.q.K*b.N]
+	s.q.Predictors(mean, b)
+	if err := s.means.Eval(ctx, mean, mean); err != nil {
+		return nil, err
+	}
+	s.post.Given(s.q, b)
+	if change != nil {
+		change(s.post)
+	}
+	s.post.ObserveMeans(b.Y, mean)
+	return s.post, nil
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"math"
 	"math/big"
 
@@ -104,6 +105,21 @@ func (p *Params) Predictors(dst []float64, b *Block) {
 // LinearParts writes ⟨a_i, x⟩ + b_i likewise: what of the predictors is linear in the parameters.
 func (p *Params) LinearParts(dst []float64, b *Block) {
 	Linear(dst[:p.K*b.N], p.Regressors, p.RegressorIntercepts, b)
+}
+
+// Residuals writes those of every expert to the beginning of room, which it returns: K rows of b.N.
+// The means are [Params.Output].
+func (p *Params) Residuals(ctx context.Context, means Activation, room []float64, b *Block) ([]float64, error) {
+	dst := room[:p.K*b.N]
+	p.Predictors(dst, b)
+	if err := means.Eval(ctx, dst, dst); err != nil {
+		return nil, err
+	}
+	for i := range p.K {
+		r := dst[i*b.N : (i+1)*b.N]
+		floats.SubTo(r, b.Y, r)
+	}
+	return dst, nil
 }
 
 // Softmax writes the softmax of each column of logits (k rows of n values) to dst and

@@ -67,7 +67,7 @@ func rowsOf(ctx context.Context, p *problem.Problem, q *model.Params, v model.Ga
 	if v.To-v.From == q.Classes() {
 		return nil, nil
 	}
-	err = EachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
+	err = mixture.EachPosterior(ctx, p.G, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
 		for t := range b.N {
 			mass := 0.0
 			for i := v.From; i < v.To; i++ {

@@ -93,7 +93,7 @@ func (v *groupValues) take(ctx context.Context, g model.Activation, b *model.Blo
 		v.q.Predictors(v.res, b)
 		return g.Eval(ctx, v.res[:v.q.K*b.N], v.res[:v.q.K*b.N])
 	}
-	_, err := residuals(ctx, v.q.Output(g), v.q, v.res, b)
+	_, err := v.q.Residuals(ctx, v.q.Output(g), v.res, b)
 	return err
 }
 

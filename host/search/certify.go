@@ -190,7 +190,7 @@ func missed(ctx context.Context, p *problem.Problem, q *model.Params) (rows int,
 	means, room := q.Output(p.G), make([]float64, q.K*model.BlockRows)
 	most := mostOver * infer.ExactNoise * p.RMS()
 	err = model.InOrder(ctx, p.Rows, func(b *model.Block) error {
-		res, err := residuals(ctx, means, q, room, b)
+		res, err := q.Residuals(ctx, means, room, b)
 		if err != nil {
 			return err
 		}

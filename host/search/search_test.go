@@ -24,6 +24,8 @@ var (
 	parallels  = searchtest.Parallels
 	at         = searchtest.At
 	likelihood = searchtest.Likelihood
+	tree       = searchtest.Tree
+	quarters   = searchtest.Quarters
 )
 
 // from is a start at q.

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -22,16 +23,16 @@ import (
 //
 // with p the gate's probabilities and r the posteriors, for each expert.
 func losses(ctx context.Context, p *problem.Problem, q *model.Params) ([]float64, error) {
-	workers := make([]*posteriors, min(model.Workers(p.Threads), model.Chunks(p.Rows)))
+	workers := make([]*mixture.Posteriors, min(model.Workers(p.Threads), model.Chunks(p.Rows)))
 	room, chunks := make([][]float64, len(workers)), make([][]float64, model.Chunks(p.Rows))
 	err := model.Each(ctx, p.Rows, len(workers), func(worker, chunk, _ int, b *model.Block) error {
 		if workers[worker] == nil {
-			workers[worker], room[worker] = newPosteriors(p, q), make([]float64, q.K*model.BlockRows)
+			workers[worker], room[worker] = mixture.NewPosteriors(p.G, q), make([]float64, q.K*model.BlockRows)
 		}
 		if chunks[chunk] == nil {
 			chunks[chunk] = make([]float64, q.K)
 		}
-		post, err := workers[worker].of(ctx, b, nil)
+		post, err := workers[worker].Of(ctx, b, nil)
 		if err != nil {
 			return err
 		}

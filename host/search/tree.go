@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/arrange"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -39,7 +40,7 @@ func inTree(p *problem.Problem, flat Start) Start {
 		if err != nil {
 			return nil, err
 		}
-		return arranged(ctx, p, p.Rows, q, rng)
+		return arrange.Best(ctx, p, p.Rows, q, rng)
 	}}
 }
 
@@ -133,7 +134,7 @@ func proposalsOf(t *Task, rng *rand.Rand) proposals[*model.Params] {
 		return func(yield func(*model.Params, error) bool) {
 			tree := !OneGate(p)
 			if tree {
-				others, err := rearranged(ctx, p, t.Part, q, rng)
+				others, err := arrange.Others(ctx, p, t.Part, q, rng)
 				if err != nil {
 					yield(nil, err)
 					return
@@ -152,62 +153,6 @@ func proposalsOf(t *Task, rng *rand.Rand) proposals[*model.Params] {
 			}
 		}
 	}
-}
-
-// neighbours is how many exchanges of branches are tried from one optimum.
-const neighbours = 5
-
-// rearranged returns q with its experts in other places: those of the highest likelihood,
-// if it is not there, and those one exchange away whose likelihood is next to that of
-// where it is. Whose the rows are is seen under the gates of q, which favours its own.
-func rearranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
-	rng *rand.Rand) (out []*model.Params, err error) {
-	a, err := newArrangement(ctx, p, rows, q, nil)
-	if err != nil {
-		return nil, err
-	}
-	type arrangementAt struct {
-		places []int
-		value  float64
-	}
-	here := arrangementAt{places: a.asTheyAre()}
-	if here.value, err = a.value(ctx, here.places); err != nil {
-		return nil, err
-	}
-	same := func(v, w float64) bool { return math.Abs(v-w) <= 1e-6*math.Abs(w) }
-	var others []arrangementAt
-	for _, e := range exchanges(a.tree, a.kinds) {
-		other := arrangementAt{places: slices.Clone(here.places)}
-		e.apply(other.places)
-		if other.value, err = a.value(ctx, other.places); err != nil {
-			return nil, err
-		}
-		if !same(other.value, here.value) { // branches of one gate
-			others = append(others, other)
-		}
-	}
-	slices.SortStableFunc(others, func(x, y arrangementAt) int { return cmp.Compare(y.value, x.value) })
-	others = slices.CompactFunc(others, func(x, y arrangementAt) bool { return same(x.value, y.value) })
-	others = others[:min(len(others), neighbours)]
-	best, err := a.best(ctx, rng)
-	if err != nil {
-		return nil, err
-	}
-	there, err := a.value(ctx, best)
-	if err != nil {
-		return nil, err
-	}
-	if there > here.value && !same(there, here.value) {
-		others = append([]arrangementAt{{best, there}}, others...)
-	}
-	for _, other := range others {
-		q, err := a.params(ctx, p, q, other.places)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, q)
-	}
-	return out, nil
 }
 
 // SplitMerge looks for a better tree than the best on all rows, by the proposals of the
@@ -306,15 +251,7 @@ func (c change) make(ctx context.Context, p *problem.Problem, rows model.Rows, q
 	} else {
 		c.halve(out, q, s)
 	}
-	a, err := newArrangement(ctx, p, rows, out, c.rescore)
-	if err != nil {
-		return nil, err
-	}
-	places := a.asTheyAre()
-	if _, err := a.settle(ctx, places); err != nil {
-		return nil, err
-	}
-	return a.params(ctx, p, out, places)
+	return arrange.Settled(ctx, p, rows, out, c.rescore)
 }
 
 // swap exchanges the experts split and drop.

@@ -51,15 +51,15 @@ type vacancy struct {
 // newVacancy readies the rows of p for an expert that joins q.
 func newVacancy(ctx context.Context, p *problem.Problem, rows *table, q *model.Params) (*vacancy, error) {
 	n := rows.data.N
-	v := &vacancy{problem: p, rows: rows, mixture: q, law: p.Shape.Density(), rms: p.RMS(), whose: newColumns(q.K, n)}
-	v.x = newColumns(q.D+1, n)
+	v := &vacancy{problem: p, rows: rows, mixture: q, law: p.Shape.Density(), rms: p.RMS()}
+	v.whose, v.x = numeric.Columns(q.K, n), numeric.Columns(q.D+1, n)
 	v.experts, v.gate = p.Shape.Free().Columns(p.Shape.Blank(1))
 	if p.Shape.ConstantGate {
 		v.gate = []int{q.D}
 	}
 	v.y, v.density, v.logSum, v.std = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	logits, std, at := make([]float64, q.K*model.BlockRows), make([]float64, q.K*model.BlockRows), 0
-	err := EachPosterior(ctx, p, rows.data, q, nil, func(b *model.Block, post *mixture.Posterior) {
+	err := mixture.EachPosterior(ctx, p.G, rows.data, q, nil, func(b *model.Block, post *mixture.Posterior) {
 		to := at + b.N
 		for j := range q.D {
 			copy(v.x[j][at:to], b.Col(j))
@@ -121,9 +121,9 @@ func (v *vacancy) room() *vacancyRoom {
 		return r
 	}
 	n := len(v.y)
-	c := newColumns(9, n)
+	c := numeric.Columns(9, n)
 	r := &vacancyRoom{z: c[0], mean: c[1], slope: c[2], odds: c[3], prior: c[4], post: c[5], log: c[6], terms: c[7],
-		e: c[8], two: make([]float64, 2*n), scaled: newColumns(max(len(v.experts), len(v.gate)), n)}
+		e: c[8], two: make([]float64, 2*n), scaled: numeric.Columns(max(len(v.experts), len(v.gate)), n)}
 	if !v.normal() {
 		r.derived = mixture.TermsOf(n, len(v.law.Own()))
 	}

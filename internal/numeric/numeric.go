@@ -23,6 +23,15 @@ func Finite(values ...float64) bool {
 	return true
 }
 
+// Columns returns d columns of n zeros.
+func Columns(d, n int) [][]float64 {
+	out, store := make([][]float64, d), make([]float64, d*n)
+	for j := range out {
+		out[j] = store[j*n : (j+1)*n : (j+1)*n]
+	}
+	return out
+}
+
 // AppendFloats appends the bytes of v to b: little-endian, eight for each.
 func AppendFloats(b []byte, v []float64) []byte {
 	for _, x := range v {

@@ -67,7 +67,7 @@ func openings(ctx context.Context, p *problem.Problem, q *model.Params, most int
 		all[i] = &opening{expert: i, columns: columns, sigma: q.SigmaOf(i)}
 	}
 	room := make([]float64, q.K)
-	err := search.EachPosterior(ctx, p, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
+	err := mixture.EachPosterior(ctx, p.G, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
 		for i, o := range all {
 			if len(o.y) > most {
 				continue

@@ -106,3 +106,38 @@ func Poisson(t testing.TB) *problem.Problem {
 func Likelihood(p *problem.Problem, rows model.Rows) *loss.Likelihood {
 	return loss.NewLikelihood(rows, p.G, p.Shape.Blank(1), p.Shape.Free(), 1)
 }
+
+// Tree is a shape.
+func Tree(t testing.TB, text string) model.Hierarchy {
+	t.Helper()
+	h, err := model.ParseHierarchy(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// Quarters is a tree 2x2 whose gates cut the plane into quadrants of an expert each, whose mean is 10 times its number,
+// and the rows for it: 40 in the middle of each quadrant, and others at (x1, x2) that are an expert's.
+func Quarters(t testing.TB) (p *model.Params, data func(others ...[3]float64) *model.Data) {
+	p = model.NewParams(4, 2)
+	p.Tree = Tree(t, "2x2")
+	p.RegressorIntercepts, p.GatingIntercepts = []float64{0, 10, 20, 30}, make([]float64, 3)
+	p.Sigma[0] = 0.3
+	for at, v := range p.Tree.Gates() {
+		p.Gate(v.Row(0))[min(at, 1)] = -20 // branch 0 has what is below 0: of x1 by the first gate, of x2 by the others
+	}
+	return p, func(others ...[3]float64) *model.Data {
+		b := model.Block{N: 160 + len(others)}
+		b.X, b.Y = make([]float64, 2*b.N), make([]float64, b.N)
+		for r := range b.N {
+			x, expert := [2]float64{float64(r%2*2 - 1), float64(r/2%2*2 - 1)}, float64(r%2*2+r/2%2)
+			if r >= 160 {
+				o := others[r-160]
+				x, expert = [2]float64{o[0], o[1]}, o[2]
+			}
+			b.Col(0)[r], b.Col(1)[r], b.Y[r] = x[0], x[1], 10*expert+0.3*math.Sin(float64(r))
+		}
+		return &model.Data{N: b.N, D: 2, Blocks: []model.Block{b}}
+	}
+}

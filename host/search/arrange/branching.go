@@ -1,4 +1,4 @@
-package search
+package arrange
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // branching is minus the mean log-likelihood of a gate whose branches the rows have gone
-// by weights, with the ridge of the screening: an objective of optim that does not depend
+// by weights, with a ridge: an objective of optim that does not depend
 // on which branch is the last. Its argument is the predictors of all branches but the
 // last, d coefficients each.
 type branching struct {
@@ -32,6 +32,9 @@ type branchRows struct {
 	mass  []float64 // by which the rows have gone each branch, a branch after the other
 	total []float64 // by all
 }
+
+// ridge keeps a gate finite, as that of the screening does, in units of the total log-likelihood.
+const ridge = 0.1
 
 // leastMass is the weight below which a row says nothing of a gate.
 const leastMass = 1e-6
@@ -210,18 +213,18 @@ func (b *branching) addGram(h *mat.SymDense, row, column int, weight []float64, 
 func (b *branching) ridge(h *mat.SymDense, grad, w []float64) float64 {
 	mean, k := b.mean(w), float64(b.branches)
 	if grad != nil {
-		floats.AddScaled(grad, screenRidge, w)
+		floats.AddScaled(grad, ridge, w)
 		for c := range b.branches - 1 {
-			floats.AddScaled(b.predictor(grad, c), -screenRidge, mean)
+			floats.AddScaled(b.predictor(grad, c), -ridge, mean)
 		}
 	}
 	if h != nil {
 		for i := range w {
-			h.SetSym(i, i, h.At(i, i)+screenRidge)
+			h.SetSym(i, i, h.At(i, i)+ridge)
 			for j := i; j < len(w); j += b.d {
-				h.SetSym(i, j, h.At(i, j)-screenRidge/k)
+				h.SetSym(i, j, h.At(i, j)-ridge/k)
 			}
 		}
 	}
-	return screenRidge / 2 * (floats.Dot(w, w) - k*floats.Dot(mean, mean))
+	return ridge / 2 * (floats.Dot(w, w) - k*floats.Dot(mean, mean))
 }

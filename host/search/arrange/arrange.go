@@ -1,6 +1,8 @@
-package search
+// Package arrange finds the place of every expert in a tree of gates, given whose the rows are.
+package arrange
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -13,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // arrangement looks for the place of every expert in a tree. Given whose the rows are, by
@@ -53,10 +56,10 @@ func newArrangement(ctx context.Context, p *problem.Problem, rows model.Rows, q 
 	_, columns := p.Shape.Free().Columns(q)
 	a := &arrangement{
 		tree: p.Shape.Tree, nodes: p.Shape.Tree.Gates(), kinds: p.Shape.Kinds,
-		x: newColumns(max(len(columns), 1), n), r: newColumns(q.K, n), fitted: map[string]fittedGate{},
+		x: numeric.Columns(max(len(columns), 1), n), r: numeric.Columns(q.K, n), fitted: map[string]fittedGate{},
 	}
 	at := 0
-	err := EachPosterior(ctx, p, part, q, change, func(b *model.Block, post *mixture.Posterior) {
+	err := mixture.EachPosterior(ctx, p.G, part, q, change, func(b *model.Block, post *mixture.Posterior) {
 		for c, j := range columns {
 			dst := a.x[c][at : at+b.N]
 			if j < q.D {
@@ -77,74 +80,6 @@ func newArrangement(ctx context.Context, p *problem.Problem, rows model.Rows, q 
 		at += b.N
 	})
 	return a, err
-}
-
-// newColumns returns d columns of n values.
-func newColumns(d, n int) [][]float64 {
-	columns := make([][]float64, d)
-	for j := range columns {
-		columns[j] = make([]float64, n)
-	}
-	return columns
-}
-
-// EachPosterior calls fn with every block of rows and the posteriors of its experts under q,
-// after change, if there is one, has been at the gate's scores log P(z|x).
-func EachPosterior(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
-	change func(*mixture.Posterior), fn func(*model.Block, *mixture.Posterior)) error {
-	at := newPosteriors(p, q)
-	return model.InOrder(ctx, rows, func(b *model.Block) error {
-		post, err := at.of(ctx, b, change)
-		if err == nil {
-			fn(b, post)
-		}
-		return err
-	})
-}
-
-// posteriors are those of the experts of q, of a block after the other.
-type posteriors struct {
-	q     *model.Params
-	means model.Activation
-	post  *mixture.Posterior
-	room  []float64
-}
-
-func newPosteriors(p *problem.Problem, q *model.Params) *posteriors {
-	return &posteriors{q, q.Output(p.G), mixture.NewPosterior(mixture.Mixture{}, q.K),
-		make([]float64, q.K*model.BlockRows)}
-}
-
-// of returns those of a block, after change, if there is one, has been at the gate's scores; valid until the next.
-func (s *posteriors) of(ctx context.Context, b *model.Block,
-	change func(*mixture.Posterior)) (*mixture.Posterior, error) {
-	mean := s.room[:s.q.K*b.N]
-	s.q.Predictors(mean, b)
-	if err := s.means.Eval(ctx, mean, mean); err != nil {
-		return nil, err
-	}
-	s.post.Given(s.q, b)
-	if change != nil {
-		change(s.post)
-	}
-	s.post.ObserveMeans(b.Y, mean)
-	return s.post, nil
-}
-
-// residuals writes those of every expert of q to the beginning of room, which it returns: K rows of b.N.
-// The means are [model.Params.Output] of q.
-func residuals(ctx context.Context, means model.Activation, q *model.Params, room []float64,
-	b *model.Block) ([]float64, error) {
-	dst := room[:q.K*b.N]
-	q.Predictors(dst, b)
-	if err := means.Eval(ctx, dst, dst); err != nil {
-		return nil, err
-	}
-	for i := range q.K {
-		r := dst[i*b.N : (i+1)*b.N]
-		floats.SubTo(r, b.Y, r)
-	}
-	return dst, nil
 }
 
 // gate returns the gate v fitted to the experts under its branches: places[i] is the
@@ -313,21 +248,6 @@ func (a *arrangement) best(ctx context.Context, rng *rand.Rand) ([]int, error) {
 	return best, nil
 }
 
-// arranged returns the experts of q, under whatever gate, as leaves of the tree of the
-// problem, with its gates fitted to whose the rows are under q.
-func arranged(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
-	rng *rand.Rand) (*model.Params, error) {
-	a, err := newArrangement(ctx, p, rows, q, nil)
-	if err != nil {
-		return nil, err
-	}
-	places, err := a.best(ctx, rng)
-	if err != nil {
-		return nil, err
-	}
-	return a.params(ctx, p, q, places)
-}
-
 // params returns the experts of q in these places under the gates fitted to them.
 func (a *arrangement) params(ctx context.Context, p *problem.Problem, q *model.Params,
 	places []int) (*model.Params, error) {
@@ -351,6 +271,92 @@ func (a *arrangement) params(ctx context.Context, p *problem.Problem, q *model.P
 				}
 			}
 		}
+	}
+	return out, nil
+}
+
+// Best returns the experts of q, under whatever gate, as leaves of the tree of the
+// problem, with its gates fitted to whose the rows are under q.
+func Best(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
+	rng *rand.Rand) (*model.Params, error) {
+	a, err := newArrangement(ctx, p, rows, q, nil)
+	if err != nil {
+		return nil, err
+	}
+	places, err := a.best(ctx, rng)
+	if err != nil {
+		return nil, err
+	}
+	return a.params(ctx, p, q, places)
+}
+
+// Settled returns the experts of q, under the gates of the tree, exchanged as long as one exchange of two branches
+// gains. Whose the rows are is seen under q after change, as [newArrangement] has it.
+func Settled(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
+	change func(*mixture.Posterior)) (*model.Params, error) {
+	a, err := newArrangement(ctx, p, rows, q, change)
+	if err != nil {
+		return nil, err
+	}
+	places := a.asTheyAre()
+	if _, err := a.settle(ctx, places); err != nil {
+		return nil, err
+	}
+	return a.params(ctx, p, q, places)
+}
+
+// neighbours is how many exchanges of branches are tried from one optimum.
+const neighbours = 5
+
+// Others returns q with its experts in other places: those of the highest likelihood,
+// if it is not there, and those one exchange away whose likelihood is next to that of
+// where it is. Whose the rows are is seen under the gates of q, which favours its own.
+func Others(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
+	rng *rand.Rand) (out []*model.Params, err error) {
+	a, err := newArrangement(ctx, p, rows, q, nil)
+	if err != nil {
+		return nil, err
+	}
+	type arrangementAt struct {
+		places []int
+		value  float64
+	}
+	here := arrangementAt{places: a.asTheyAre()}
+	if here.value, err = a.value(ctx, here.places); err != nil {
+		return nil, err
+	}
+	same := func(v, w float64) bool { return math.Abs(v-w) <= 1e-6*math.Abs(w) }
+	var others []arrangementAt
+	for _, e := range exchanges(a.tree, a.kinds) {
+		other := arrangementAt{places: slices.Clone(here.places)}
+		e.apply(other.places)
+		if other.value, err = a.value(ctx, other.places); err != nil {
+			return nil, err
+		}
+		if !same(other.value, here.value) { // branches of one gate
+			others = append(others, other)
+		}
+	}
+	slices.SortStableFunc(others, func(x, y arrangementAt) int { return cmp.Compare(y.value, x.value) })
+	others = slices.CompactFunc(others, func(x, y arrangementAt) bool { return same(x.value, y.value) })
+	others = others[:min(len(others), neighbours)]
+	best, err := a.best(ctx, rng)
+	if err != nil {
+		return nil, err
+	}
+	there, err := a.value(ctx, best)
+	if err != nil {
+		return nil, err
+	}
+	if there > here.value && !same(there, here.value) {
+		others = append([]arrangementAt{{best, there}}, others...)
+	}
+	for _, other := range others {
+		q, err := a.params(ctx, p, q, other.places)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, q)
 	}
 	return out, nil
 }
