@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/separation"
 )
 
 // mostCovariance is the most parameters whose full covariance goes into the
@@ -88,8 +89,8 @@ type optimum struct {
 	p      *problem.Problem
 	l      *loss.Likelihood
 	params *model.Params
-	groups *search.Groups // of branches between which gates separate rows; nil where none does
-	ends   *infer.Endless // of the gate where none does, see [optimum.withEnds]; nil where there are none
+	groups *separation.Groups // of branches between which gates separate rows; nil where none does
+	ends   *infer.Endless     // of the gate where none does, see [optimum.withEnds]; nil where there are none
 }
 
 // optimumOf is where a candidate has ended, its parameters in another order.
@@ -174,18 +175,18 @@ func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 }
 
 // infinite says whether a coefficient has no finite optimum.
-func infinite(groups *search.Groups, q loss.Parameter) bool {
+func infinite(groups *separation.Groups, q loss.Parameter) bool {
 	return q.Part == model.Gate && groups.Infinite(q.Index)
 }
 
-// separation states the boundaries of the best, whose experts the model has in the given
+// separations states the boundaries of the best, whose experts the model has in the given
 // order, in the user's columns.
-func separation(ctx context.Context, p *problem.Problem, best *search.Candidate,
+func separations(ctx context.Context, p *problem.Problem, best *search.Candidate,
 	order []int) (out []fitted.Separation, err error) {
 	if best.Groups == nil {
 		return nil, nil
 	}
-	boundaries, err := search.Boundaries(ctx, p, best.Params.Relabel(order),
+	boundaries, err := separation.Boundaries(ctx, p, best.Params.Relabel(order),
 		best.Groups.Relabel(best.Params, order))
 	if err != nil {
 		return nil, err

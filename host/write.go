@@ -100,7 +100,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	if m.Fit.Starts, err = starts(ctx, p, l, out.all); err != nil {
 		return nil, err
 	}
-	if m.Fit.Separation, err = separation(ctx, p, best, order); err != nil {
+	if m.Fit.Separation, err = separations(ctx, p, best, order); err != nil {
 		return nil, err
 	}
 	var at *optimum // of a maximum of the joint likelihood

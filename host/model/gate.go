@@ -122,6 +122,20 @@ func (p *Params) Residuals(ctx context.Context, means Activation, room []float64
 	return dst, nil
 }
 
+// Tilt adds sign·(⟨w,x⟩ + v) to the logit of expert i.
+func (p *Params) Tilt(i int, w []float64, v, sign float64) {
+	from, to := i, i+1
+	if i == p.Gates() { // the last is 0: it is taken off all others
+		from, to, sign = 0, i, -sign
+	}
+	for j := from; j < to; j++ {
+		floats.AddScaled(p.Gate(j), sign, w)
+		if p.GatingIntercepts != nil {
+			p.GatingIntercepts[j] += sign * v
+		}
+	}
+}
+
 // Softmax writes the softmax of each column of logits (k rows of n values) to dst and
 // the log of its normaliser to lse, which may be nil: [kernel.Softmax].
 func Softmax(dst, lse, logits []float64, n int) { kernel.Softmax(dst, lse, logits, n) }

@@ -300,3 +300,14 @@ func (s Shape) rowsRoom(r Request) (dataset.Room, error) {
 	return 0, refuse("%d MiB of memory are too few: this fit takes at least %.0f MiB beside what the system keeps of "+
 		"its files", r.MaxMemory/unit, math.Ceil(need/unit))
 }
+
+// GateFeatures are those that the gate sees.
+func (s Shape) GateFeatures() []int {
+	seen := s.Gate
+	if seen == nil {
+		for j := range s.D {
+			seen = append(seen, j)
+		}
+	}
+	return seen
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -38,10 +39,10 @@ type Candidate struct {
 	Loss       *float64            // of all rows, where a method minimises another than the likelihood
 	// the mean negative log-likelihood of all rows at Params, where Run is on others or has a ridge
 	Whole     *float64
-	Groups    *Groups // of branches, where a gate separates rows; see [separated]
-	Ridge     float64 // on the gate, which Run.Value has; see [loss.Likelihood.PenaliseGate]
-	Gains     []Gain  // what steps have gained on the way to it
-	Contended bool    // it was refined before more starts were made, and will be again
+	Groups    *separation.Groups // of branches, where a gate separates rows; see [separation.Separated]
+	Ridge     float64            // on the gate, which Run.Value has; see [loss.Likelihood.PenaliseGate]
+	Gains     []Gain             // what steps have gained on the way to it
+	Contended bool               // it was refined before more starts were made, and will be again
 
 	draw       func(context.Context, *rand.Rand) (*model.Params, error)
 	drawVector func(context.Context, *rand.Rand) (*model.VectorParams, error) // see [Start]

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -352,7 +353,7 @@ func TestFinishSmooth(t *testing.T) {
 		"on its way":   {p, truth, nil},
 		"kinks":        {kinked, bent, func(*Candidate) {}},
 		"settled":      {p, truth, func(c *Candidate) { c.Run.Settled = true }},
-		"separates":    {p, truth, func(c *Candidate) { c.Groups = underOne([]int{0, 1}) }},
+		"separates":    {p, truth, func(c *Candidate) { c.Groups = separation.UnderOne([]int{0, 1}) }},
 		"held":         {p, truth, func(c *Candidate) { c.Ridge = 1e-3 }},
 		"degenerate":   {p, truth, func(c *Candidate) { c.Degenerate = true }},
 		"failed":       {p, truth, func(c *Candidate) { c.Run.Value = math.Inf(1) }},

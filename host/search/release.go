@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -147,7 +148,7 @@ func (t *Task) anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 		return err
 	}
 	c.Run, c.Params = run, l.Params(run.X)
-	if c.Groups, err = separated(ctx, l, c.Params); err != nil {
+	if c.Groups, err = separation.Separated(ctx, l, c.Params); err != nil {
 		return err
 	}
 	if c.Groups == nil {
@@ -200,9 +201,8 @@ const (
 	// mostExchanged is rows times parameters up to which gates are thawed and rows exchanged: of
 	// more, those on the wrong side of a boundary are few of many.
 	mostExchanged = 150_000
-	// exchangeTries lines for every group of experts that gain nothing, one after the other, end a round, after
-	// which the experts are refitted; of such rounds there are exchangeRounds at most.
-	exchangeTries, exchangeRounds = 500, 20
+	// exchangeRounds are the most rounds of exchanges, after each of which the experts are refitted.
+	exchangeRounds = 20
 )
 
 // RowExchange moves rows between the cells of the best, and of what was found otherwise, where their gates separate.
@@ -226,29 +226,22 @@ func (t *Task) exchanged(ctx context.Context, best *Candidate) (*Candidate, erro
 }
 
 // exchange looks for a better arrangement of the rows in the cells of a candidate whose
-// gate separates. There the likelihood is a step function of the gate, which has no gradient
-// to follow; but along a line it has n steps at most, and can be maximised by looking at them all. So one
-// group's gate after the other moves along lines of random directions, and then the
-// experts are refitted. Under a tree there are no such cells, and nothing is exchanged.
+// gate separates ([separation.Exchange]), after which the experts are refitted. Under a tree there are no such cells,
+// and nothing is exchanged.
 func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error {
 	p := t.Problem
 	// Rows that are not 0 have no place in the cell of an expert that is.
-	if !c.Groups.oneGate() || p.Shape.ConstantGate || p.Shape.Zero || p.Size() > mostExchanged {
+	if !c.Groups.OneGate() || p.Shape.ConstantGate || p.Shape.Zero || p.Size() > mostExchanged {
 		return nil
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
 	for range exchangeRounds {
-		s, err := newCells(ctx, p, c.Params, c.Groups.of[0])
-		if err != nil {
+		moved, err := separation.Exchange(ctx, p, c.Params, c.Groups, rng)
+		if moved == nil || err != nil {
 			return err
 		}
-		if s.improve(rng) <= slack {
-			return nil
-		}
 		trial := *c
-		if trial.Params = s.hard(); trial.Params == nil {
-			return nil
-		}
+		trial.Params = moved
 		if err := trial.finish(ctx, l); err != nil {
 			return err
 		}
@@ -262,7 +255,7 @@ func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error
 
 // fall takes the ridge off a candidate, by a factor after each climb, until it costs
 // less than anybody could see. What is left then is a maximum, or a gate that
-// separates, whose likelihood has its supremum at infinity: see [separated].
+// separates, whose likelihood has its supremum at infinity: see [separation.Separated].
 func (c *Candidate) fall(ctx context.Context, l *loss.Likelihood, by float64, rows int) (err error) {
 	for c.held(l) > slack {
 		if err := c.climbWith(ctx, ofOne{l}, c.Ridge/by, rows); err != nil {
@@ -292,7 +285,7 @@ func (c *Candidate) finish(ctx context.Context, l *loss.Likelihood) error {
 	run.X = l.Theta(c.Params)
 	run.Iterations += c.Run.Iterations
 	run.Trace = slices.Concat(c.Run.Trace, run.Trace)
-	if !c.Groups.all() && c.Run.Status != optim.Converged { // what is left of the gates
+	if !c.Groups.All() && c.Run.Status != optim.Converged { // what is left of the gates
 		run.Status = c.Run.Status
 	}
 	c.Run = run
@@ -327,13 +320,13 @@ func (c *Candidate) settle(ctx context.Context, l *loss.Likelihood, rows int) (e
 // separate sees between which branches the gates of a candidate separate rows; where it has not converged it may have
 // stopped on the way to gates that are all hard.
 func (c *Candidate) separate(ctx context.Context, l *loss.Likelihood) (err error) {
-	if c.Groups, err = separated(ctx, l, c.Params); err != nil {
+	if c.Groups, err = separation.Separated(ctx, l, c.Params); err != nil {
 		return err
 	}
-	if c.Run.Status == optim.Converged || c.Groups != nil && c.Groups.all() {
+	if c.Run.Status == optim.Converged || c.Groups != nil && c.Groups.All() {
 		return nil
 	}
-	g, p, err := allApart(ctx, l, c.Params)
+	g, p, err := separation.AllApart(ctx, l, c.Params)
 	if g != nil {
 		c.Groups, c.Params = g, p
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -82,7 +83,7 @@ func TestRelease(t *testing.T) {
 	if got := -c.Run.Value * 500; got < top-slack || got > top+1e-6 || c.Run.Status != optim.Converged {
 		t.Errorf("log-likelihood %v (%v), the supremum is %v", got, c.Run.Status, top)
 	}
-	if !reflect.DeepEqual(c.Groups, underOne([]int{0, 1})) || c.Ridge != 0 {
+	if !reflect.DeepEqual(c.Groups, separation.UnderOne([]int{0, 1})) || c.Ridge != 0 {
 		t.Errorf("groups %v, ridge %v", c.Groups, c.Ridge)
 	}
 	for _, slope := range []float64{1, 30} { // the ridge costs 0.05 and some 20
@@ -128,14 +129,14 @@ func TestFinish(t *testing.T) {
 	q.Regressors[0] += 0.1
 	l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), 1)
 	for _, c := range []struct {
-		groups *Groups
+		groups *separation.Groups
 		was    optim.Status
 		want   optim.Status
 	}{
-		{underOne([]int{0, 1}), optim.IterationLimit, optim.Converged},
-		{underOne([]int{0, 1}), optim.Converged, optim.Converged},
-		{underOne([]int{1, 1}), optim.IterationLimit, optim.IterationLimit},
-		{underOne([]int{1, 1}), optim.Converged, optim.Converged},
+		{separation.UnderOne([]int{0, 1}), optim.IterationLimit, optim.Converged},
+		{separation.UnderOne([]int{0, 1}), optim.Converged, optim.Converged},
+		{separation.UnderOne([]int{1, 1}), optim.IterationLimit, optim.IterationLimit},
+		{separation.UnderOne([]int{1, 1}), optim.Converged, optim.Converged},
 	} {
 		got := &Candidate{Params: q, Groups: c.groups, Ridge: 0.1, Run: &optim.Result{Status: c.was, Iterations: 5, Trace: []float64{9, 8}}}
 		if err := got.finish(t.Context(), l); err != nil {
@@ -243,54 +244,10 @@ func TestThawLeavesAlone(t *testing.T) {
 	}
 	large := *p
 	large.Rows = &model.Data{N: 1_000_000, D: 2}
-	c.Groups = underOne([]int{0, 1})
+	c.Groups = separation.UnderOne([]int{0, 1})
 	task.Problem = &large
 	if err := task.thaw(t.Context(), c); err != nil || c.Run != run {
 		t.Errorf("of many rows: %+v, error %v", c.Run, err)
-	}
-}
-
-// TestTogether are components worked out by hand.
-func TestTogether(t *testing.T) {
-	for _, c := range []struct {
-		k       int
-		edges   [][2]int
-		groups  []int
-		several bool
-	}{
-		{2, nil, []int{0, 1}, true},
-		{2, [][2]int{{0, 1}}, []int{1, 1}, false},
-		{4, [][2]int{{0, 2}}, []int{2, 1, 2, 3}, true},
-		{4, [][2]int{{0, 3}, {1, 2}}, []int{3, 2, 2, 3}, true},
-		{5, [][2]int{{0, 4}, {1, 2}, {2, 4}, {3, 4}}, []int{4, 4, 4, 4, 4}, false},
-	} {
-		groups, several := together(c.k, func(i, j int) bool { return slices.Contains(c.edges, [2]int{i, j}) })
-		if !slices.Equal(groups, c.groups) || several != c.several {
-			t.Errorf("%d nodes, edges %v: %v, several %v", c.k, c.edges, groups, several)
-		}
-	}
-}
-
-// TestHarden: the probabilities between groups become 0 and 1, those within a group
-// stay.
-func TestHarden(t *testing.T) {
-	p := model.NewParams(4, 1)
-	p.GatingIntercepts = []float64{1, 2, 0.5}
-	p.Gating = []float64{5, -5, 0.2}
-	q := harden(p, underOne([]int{1, 1, 3, 3})) // the last of each group is its name
-	b := &model.Block{N: 2, X: []float64{3, -3}}
-	was, is, lse := make([]float64, 8), make([]float64, 8), make([]float64, 2)
-	p.GateLogits(was, b)
-	q.GateLogits(is, b)
-	model.Softmax(was, lse, was, 2)
-	model.Softmax(is, lse, is, 2)
-	// At x = 3 expert 1, the name of the first group, is at −13, below 0; at −3 at 17.
-	for row, group := range [][]int{{2, 3}, {0, 1}} {
-		i, j := group[0], group[1]
-		want := was[i*2+row] / (was[i*2+row] + was[j*2+row])
-		if got := is[i*2+row]; math.Abs(got-want) > 1e-6 || math.Abs(is[i*2+row]+is[j*2+row]-1) > 1e-12 {
-			t.Errorf("row %d: probabilities %v, expert %d had %v of its group", row, is, i, want)
-		}
 	}
 }
 
@@ -410,7 +367,7 @@ func TestSizes(t *testing.T) {
 	for n, left := range map[int]bool{mostExchanged / 10: false, mostExchanged/10 + 1: true} {
 		touched := func(fn func(task *Task, c *Candidate) error) (yes bool) {
 			defer func() { yes = recover() != nil || yes }()
-			c := &Candidate{Run: run, Params: start, Rows: n, Groups: underOne([]int{0, 1})}
+			c := &Candidate{Run: run, Params: start, Rows: n, Groups: separation.UnderOne([]int{0, 1})}
 			err := fn(&Task{Problem: of(n)}, c)
 			return err != nil || c.Run != run
 		}
@@ -435,7 +392,7 @@ func TestSeparateNearBoundary(t *testing.T) {
 		steeper     float64
 	}{
 		"as it is":  {-400, 0, optim.Stalled, true, 1},
-		"steeper":   {-400, 1, optim.Stalled, true, steeper},
+		"steeper":   {-400, 1, optim.Stalled, true, 16},
 		"soft":      {-4, 1, optim.Stalled, false, 1},
 		"converged": {-400, 1, optim.Converged, false, 1},
 	} {
@@ -455,8 +412,35 @@ func TestSeparateNearBoundary(t *testing.T) {
 		if err := at.separate(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
-		if hard := at.Groups != nil && at.Groups.all(); hard != c.hard || at.Params.Gating[0] != c.gate*c.steeper {
+		if hard := at.Groups != nil && at.Groups.All(); hard != c.hard || at.Params.Gating[0] != c.gate*c.steeper {
 			t.Errorf("%s: hard %v, gate %v; want %v, %v", name, hard, at.Params.Gating[0], c.hard, c.gate*c.steeper)
 		}
+	}
+}
+
+// TestExchange: a gate that is hard, and wrong by the rows between its boundary and the
+// right one, stays as it is where it is released, and reaches the supremum by exchanges.
+func TestExchange(t *testing.T) {
+	const n = 500
+	p, _ := halves(t, n, 1e9)
+	task := &Task{Problem: p, Part: p.Rows}
+	l := likelihood(p, p.Rows)
+	c, top := wrongGate(t, p), supremum(t, p)
+	var first *model.Params
+	for range 2 {
+		trial := *c
+		if err := task.exchange(t.Context(), &trial, rand.New(rand.NewPCG(1, 1))); err != nil {
+			t.Fatal(err)
+		}
+		if got := -trial.Run.Value * n; got < top-slack || trial.Run.Status != optim.Converged || trial.Groups == nil {
+			t.Errorf("log-likelihood %v (%v), the supremum is %v", got, trial.Run.Status, top)
+		}
+		if v, err := l.LogLikelihood(t.Context(), trial.Params); err != nil || math.Abs(v+trial.Run.Value*n) > slack {
+			t.Errorf("log-likelihood %v at parameters that are said to have %v", v, -trial.Run.Value*n)
+		}
+		if first != nil && !slices.Equal(first.Gating, trial.Params.Gating) {
+			t.Error("the same draws lead to different gates")
+		}
+		first = trial.Params
 	}
 }

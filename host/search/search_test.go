@@ -14,9 +14,12 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/host/search/separation"
 )
 
 var (
+	quadrants  = searchtest.Quadrants
+	normal     = searchtest.Normal
 	activation = searchtest.Activation
 	load       = searchtest.Load
 	measure    = searchtest.Measure
@@ -26,6 +29,7 @@ var (
 	likelihood = searchtest.Likelihood
 	tree       = searchtest.Tree
 	quarters   = searchtest.Quarters
+	logitOf    = searchtest.LogitOf
 )
 
 // from is a start at q.
@@ -67,7 +71,7 @@ func run(t testing.TB, task *Task, s State) (*Candidate, []*Candidate) {
 
 // same compares candidates bit by bit, but for what they leave to a search that
 // goes on.
-var same = cmp.Options{cmpopts.IgnoreUnexported(Candidate{}), cmp.AllowUnexported(Groups{}), cmp.Comparer(func(a, b float64) bool {
+var same = cmp.Options{cmpopts.IgnoreUnexported(Candidate{}), cmp.AllowUnexported(separation.Groups{}), cmp.Comparer(func(a, b float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b)
 })}
 

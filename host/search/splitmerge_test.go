@@ -321,18 +321,6 @@ func TestImprove(t *testing.T) {
 	}
 }
 
-// logitOf is the gate's logit of expert i at x, 0 for the last.
-func logitOf(p *model.Params, i int, x []float64) float64 {
-	if i == p.K-1 {
-		return 0
-	}
-	v := floats.Dot(p.Gate(i), x)
-	if p.GatingIntercepts != nil {
-		v += p.GatingIntercepts[i]
-	}
-	return v
-}
-
 // TestApplyToAll: of several targets the halves of the split expert lie at ± the length of the residuals along its axis, every
 // target's by its part of it, with one gate and one noise; nothing else moves.
 func TestApplyToAll(t *testing.T) {

@@ -24,31 +24,6 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// quadrants is a small table of four planes, one to a quadrant of the first two of
-// three features: a gate that separates and many optima.
-func quadrants(t testing.TB, n, threads int) *problem.Problem {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(8, 8))
-	x, y := mat.NewDense(n, 3, nil), make([]float64, n)
-	var plane [4][3]float64
-	for i := range plane {
-		for j := range plane[i] {
-			plane[i][j] = rng.NormFloat64()
-		}
-	}
-	for r := range y {
-		cell := 0
-		for j := range 3 {
-			x.Set(r, j, rng.NormFloat64())
-			if j < 2 && x.At(r, j) > 0 {
-				cell += 1 << j
-			}
-		}
-		y[r] = floats.Dot(plane[cell][:], x.RawRowView(r)) + float64(cell) + 0.3*rng.NormFloat64()
-	}
-	return load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 4, Intercepts: problem.BothIntercepts, Threads: threads})
-}
-
 // TestSurveyIsTheSame at any number of threads, and its best is at least as good as
 // each of its starts.
 func TestSurveyIsTheSame(t *testing.T) {
@@ -300,7 +275,7 @@ func TestTilt(t *testing.T) {
 	}
 	for i := range k {
 		q := p.Clone()
-		tilt(q, i, w, v, -1)
+		q.Tilt(i, w, v, -1)
 		for j := range k {
 			want := logit(p, j) - logit(p, (j+1)%k)
 			if j == i {

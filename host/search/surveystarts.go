@@ -291,7 +291,7 @@ func soften(p *model.Params) *model.Params {
 func (s *surveyor) part(rng *rand.Rand, t *table, q *model.Params, a, b int) {
 	x := t.rowOf(rng, q, a, b)
 	w := make([]float64, q.D)
-	for _, j := range gateFeatures(s.problem) {
+	for _, j := range s.problem.Shape.GateFeatures() {
 		w[j] = rng.NormFloat64()
 	}
 	norm := floats.Norm(w, 2)
@@ -300,22 +300,8 @@ func (s *surveyor) part(rng *rand.Rand, t *table, q *model.Params, a, b int) {
 	}
 	floats.Scale(steepness/norm/2, w)
 	v := -floats.Dot(w, x)
-	tilt(q, a, w, v, 1)
-	tilt(q, b, w, v, -1)
-}
-
-// tilt adds sign·(⟨w,x⟩ + v) to the logit of expert i.
-func tilt(q *model.Params, i int, w []float64, v, sign float64) {
-	from, to := i, i+1
-	if i == q.Gates() { // the last is 0: it is taken off all others
-		from, to, sign = 0, i, -sign
-	}
-	for j := from; j < to; j++ {
-		floats.AddScaled(q.Gate(j), sign, w)
-		if q.GatingIntercepts != nil {
-			q.GatingIntercepts[j] += sign * v
-		}
-	}
+	q.Tilt(a, w, v, 1)
+	q.Tilt(b, w, v, -1)
 }
 
 // rowOf returns the features of a random row to which the gate of q gives expert a or b,

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -160,7 +161,7 @@ func TestAppliesWhere(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, of.want)
 		}
 	}
-	c.Groups = new(search.Groups)
+	c.Groups = new(separation.Groups)
 	if applies(&search.Task{Problem: p}, c) {
 		t.Error("applies where a gate separates")
 	}

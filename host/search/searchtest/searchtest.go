@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -140,4 +141,52 @@ func Quarters(t testing.TB) (p *model.Params, data func(others ...[3]float64) *m
 		}
 		return &model.Data{N: b.N, D: 2, Blocks: []model.Block{b}}
 	}
+}
+
+// LogitOf is the gate's logit of expert i at x, 0 for the last.
+func LogitOf(p *model.Params, i int, x []float64) float64 {
+	if i == p.K-1 {
+		return 0
+	}
+	v := floats.Dot(p.Gate(i), x)
+	if p.GatingIntercepts != nil {
+		v += p.GatingIntercepts[i]
+	}
+	return v
+}
+
+// Quadrants is a small table of four planes, one to a quadrant of the first two of
+// three features: a gate that separates and many optima.
+func Quadrants(t testing.TB, n, threads int) *problem.Problem {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(8, 8))
+	x, y := mat.NewDense(n, 3, nil), make([]float64, n)
+	var plane [4][3]float64
+	for i := range plane {
+		for j := range plane[i] {
+			plane[i][j] = rng.NormFloat64()
+		}
+	}
+	for r := range y {
+		cell := 0
+		for j := range 3 {
+			x.Set(r, j, rng.NormFloat64())
+			if j < 2 && x.At(r, j) > 0 {
+				cell += 1 << j
+			}
+		}
+		y[r] = floats.Dot(plane[cell][:], x.RawRowView(r)) + float64(cell) + 0.3*rng.NormFloat64()
+	}
+	return Load(t, dataset.Matrix(x, y), Activation(t, identity.Family), problem.Request{
+		K: 4, Intercepts: problem.BothIntercepts, Threads: threads,
+	})
+}
+
+// Normal are n draws from the standard normal distribution.
+func Normal(rng *rand.Rand, n int) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = rng.NormFloat64()
+	}
+	return v
 }

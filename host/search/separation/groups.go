@@ -1,4 +1,6 @@
-package search
+// Package separation is about gates that separate rows: the groups of branches between which they do, and where
+// coefficients have no finite optimum, the boundaries between the groups, and the cells of rows that each has.
+package separation
 
 import (
 	"context"
@@ -9,6 +11,9 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
+// slack is a difference in the total log-likelihood, or a part of a row, that does not matter.
+const slack = 0.01
+
 // Groups are the groups of branches between which gates separate rows: those of each gate
 // of the tree, each named by its last branch; nil for a gate that separates none. Under one
 // gate the branches are the experts. A nil *Groups is of a gate, or a tree, that separates
@@ -18,13 +23,13 @@ type Groups struct {
 	of    [][]int // branches of gates
 }
 
-// underOne are groups of experts under one gate.
-func underOne(groups []int) *Groups {
+// UnderOne are groups of experts under one gate.
+func UnderOne(groups []int) *Groups {
 	return &Groups{gates: model.FlatHierarchy(len(groups)).Gates(), of: [][]int{groups}}
 }
 
-// oneGate says whether there are groups, of one gate.
-func (g *Groups) oneGate() bool { return g != nil && len(g.gates) == 1 }
+// OneGate says whether there are groups, of one gate.
+func (g *Groups) OneGate() bool { return g != nil && len(g.gates) == 1 }
 
 // named returns the gate and the branch that row j of the gating is the predictor of.
 func (g *Groups) named(j int) (gate, branch int) {
@@ -35,7 +40,7 @@ func (g *Groups) named(j int) (gate, branch int) {
 			}
 		}
 	}
-	panic("search: no such row of the gating")
+	panic("separation: no such row of the gating")
 }
 
 // Infinite says whether the coefficients of row j of the gating have no finite optimum:
@@ -59,8 +64,8 @@ func (g *Groups) Leads(j int) bool {
 	return g.of[gate][c] == c
 }
 
-// all says whether every coefficient of the gates is infinite.
-func (g *Groups) all() bool {
+// All says whether every coefficient of the gates is infinite.
+func (g *Groups) All() bool {
 	for gate, of := range g.of {
 		for c := range len(g.gates[gate].Ends) {
 			if of == nil || of[c] != c {
@@ -115,12 +120,12 @@ func (g *Groups) only(gate int) *Groups {
 	return out
 }
 
-// separated returns the groups of branches where a gate of p separates the rows of some
+// Separated returns the groups of branches where a gate of p separates the rows of some
 // from those of others, nil where none does: where no more than slack of the total
 // log-likelihood is between p and what it tends to as the predictors of the groups go apart
 // along the line from their mean, to infinity. Branches that share rows by the gates'
 // probabilities are of one group.
-func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, error) {
+func Separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, error) {
 	if p.Gates() == 0 {
 		return nil, nil
 	}
@@ -163,11 +168,11 @@ func separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Group
 // steeper multiplies the gates of a climb that stopped on its way to hard ones.
 const steeper = 16
 
-// allApart returns the groups of one branch each, at every gate, and p, or p with steeper gates, where that is
+// AllApart returns the groups of one branch each, at every gate, and p, or p with steeper gates, where that is
 // within slack of what it tends to as all gates become hard, and that is not below p; nil where it is not so. Some rows
-// are near every boundary and share branches ([separated] sees no groups), while the gate is so steep that a climb
+// are near every boundary and share branches ([Separated] sees no groups), while the gate is so steep that a climb
 // makes no progress.
-func allApart(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, *model.Params, error) {
+func AllApart(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, *model.Params, error) {
 	if p.Gates() == 0 {
 		return nil, nil, nil
 	}

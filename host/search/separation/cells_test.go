@@ -1,4 +1,4 @@
-package search
+package separation
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 )
 
 // TestHighest against sorting and adding up, places and gains on a grid so that there are ties.
@@ -45,13 +45,13 @@ func TestHighest(t *testing.T) {
 func TestAlong(t *testing.T) {
 	const steep, rounding = 1e7, 2e-3 // logits are up to 1e12, and sums of them are off by 1e-3
 	rng := rand.New(rand.NewPCG(6, 6))
-	p := quadrants(t, 120, 1)
+	p := searchtest.Quadrants(t, 120, 1)
 	data, err := model.InMemory(t.Context(), p.Rows, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range data.Blocks {
-		data.Blocks[i].Role[model.Weights] = normal(rng, data.Blocks[i].N)
+		data.Blocks[i].Role[model.Weights] = searchtest.Normal(rng, data.Blocks[i].N)
 		for r, w := range data.Blocks[i].Role[model.Weights] {
 			data.Blocks[i].Role[model.Weights][r] = math.Abs(w)
 		}
@@ -61,12 +61,12 @@ func TestAlong(t *testing.T) {
 	groups := []int{0, 2, 2, 3}
 	for range 20 {
 		q := p.Shape.Blank(0.5)
-		copy(q.Regressors, normal(rng, len(q.Regressors)))
-		copy(q.RegressorIntercepts, normal(rng, q.K))
-		copy(q.Gating, normal(rng, len(q.Gating)))
+		copy(q.Regressors, searchtest.Normal(rng, len(q.Regressors)))
+		copy(q.RegressorIntercepts, searchtest.Normal(rng, q.K))
+		copy(q.Gating, searchtest.Normal(rng, len(q.Gating)))
 		floats.Scale(50, q.Gating)
-		floats.AddTo(q.Gate(1), q.Gate(2), normal(rng, q.D))
-		v, g := normal(rng, 4), rng.IntN(3)
+		floats.AddTo(q.Gate(1), q.Gate(2), searchtest.Normal(rng, q.D))
+		v, g := searchtest.Normal(rng, 4), rng.IntN(3)
 		cells := func() *cells {
 			s, err := newCells(t.Context(), &weighted, q, groups)
 			if err != nil {
@@ -78,7 +78,7 @@ func TestAlong(t *testing.T) {
 			s := cells()
 			s.along(g, v) // for the slopes
 			s.move(g, v, x)
-			hard := steepen(s.params(), underOne(groups), steep)
+			hard := steepen(s.params(), UnderOne(groups), steep)
 			l, err := loss.Log(data, p.G, hard, 1).LogLikelihood(t.Context(), hard)
 			if err != nil {
 				t.Fatal(err)
@@ -116,11 +116,11 @@ func TestAlong(t *testing.T) {
 // TestMovesCount: what lines are said to have gained is by how much the rows' values in the cells that they are now in are
 // larger, every gain counted, and none is near the ends of its interval: no row is near a boundary.
 func TestMovesCount(t *testing.T) {
-	p := quadrants(t, 60, 1)
+	p := searchtest.Quadrants(t, 60, 1)
 	rng := rand.New(rand.NewPCG(4, 6))
 	q := p.Shape.Blank(1)
-	copy(q.Regressors, normal(rng, len(q.Regressors)))
-	copy(q.Gating, normal(rng, len(q.Gating)))
+	copy(q.Regressors, searchtest.Normal(rng, len(q.Regressors)))
+	copy(q.Gating, searchtest.Normal(rng, len(q.Gating)))
 	s, err := newCells(t.Context(), p, q, []int{0, 1, 2, 3})
 	if err != nil {
 		t.Fatal(err)
@@ -192,41 +192,6 @@ func TestGap(t *testing.T) {
 		if (hard == nil) != (c.by == 0) || hard != nil && math.Abs(hard.Gating[0]-3*c.by) > 1e-9 {
 			t.Errorf("%v: a gate %+v, want 3 times %v", c.logit, hard, c.by)
 		}
-	}
-}
-
-func normal(rng *rand.Rand, n int) []float64 {
-	v := make([]float64, n)
-	for i := range v {
-		v[i] = rng.NormFloat64()
-	}
-	return v
-}
-
-// TestExchange: a gate that is hard, and wrong by the rows between its boundary and the
-// right one, stays as it is where it is released, and reaches the supremum by exchanges.
-func TestExchange(t *testing.T) {
-	const n = 500
-	p, _ := halves(t, n, 1e9)
-	task := &Task{Problem: p, Part: p.Rows}
-	l := likelihood(p, p.Rows)
-	c, top := wrongGate(t, p), supremum(t, p)
-	var first *model.Params
-	for range 2 {
-		trial := *c
-		if err := task.exchange(t.Context(), &trial, rand.New(rand.NewPCG(1, 1))); err != nil {
-			t.Fatal(err)
-		}
-		if got := -trial.Run.Value * n; got < top-slack || trial.Run.Status != optim.Converged || trial.Groups == nil {
-			t.Errorf("log-likelihood %v (%v), the supremum is %v", got, trial.Run.Status, top)
-		}
-		if v, err := l.LogLikelihood(t.Context(), trial.Params); err != nil || math.Abs(v+trial.Run.Value*n) > slack {
-			t.Errorf("log-likelihood %v at parameters that are said to have %v", v, -trial.Run.Value*n)
-		}
-		if first != nil && !slices.Equal(first.Gating, trial.Params.Gating) {
-			t.Error("the same draws lead to different gates")
-		}
-		first = trial.Params
 	}
 }
 

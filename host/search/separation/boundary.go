@@ -1,4 +1,4 @@
-package search
+package separation
 
 import (
 	"context"
@@ -30,7 +30,7 @@ const ofNode = slack
 // the fit: of every two of a gate that are, for some row, its first and second
 // choice. The rows of a gate below another are those that are its own by their posterior.
 func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups *Groups) ([]Boundary, error) {
-	seen := gateFeatures(p)
+	seen := p.Shape.GateFeatures()
 	var out []Boundary
 	for at, v := range groups.gates {
 		if groups.of[at] == nil {
@@ -49,17 +49,6 @@ func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups
 		out = append(out, all...)
 	}
 	return out, nil
-}
-
-// gateFeatures are the features that the gate sees.
-func gateFeatures(p *problem.Problem) []int {
-	seen := p.Shape.Gate
-	if seen == nil {
-		for j := range p.Shape.D {
-			seen = append(seen, j)
-		}
-	}
-	return seen
 }
 
 // rowsOf says which rows are those of a gate, nil for all.

@@ -1,4 +1,4 @@
-package search
+package separation
 
 import (
 	"context"
@@ -37,7 +37,7 @@ type crossing struct{ at, gain float64 }
 // newCells are the cells of a gate that separates these groups.
 func newCells(ctx context.Context, p *problem.Problem, q *model.Params, groups []int) (*cells, error) {
 	n := p.N()
-	s := &cells{from: q, groups: groups, columns: gateFeatures(p), slope: make([]float64, n)}
+	s := &cells{from: q, groups: groups, columns: p.Shape.GateFeatures(), slope: make([]float64, n)}
 	for i, g := range groups {
 		if g == i {
 			s.names = append(s.names, g)
@@ -222,13 +222,30 @@ func (s *cells) move(g int, v []float64, t float64) {
 	floats.AddScaled(s.moved[g], t, v)
 }
 
+// exchangeTries lines for every group of experts that gain nothing, one after the other, end a round.
+const exchangeTries = 500
+
+// Exchange looks for a better arrangement of the rows in the cells of a gate that separates these groups. There the
+// likelihood is a step function of the gate, which has no gradient to follow; but along a line it has n steps at most,
+// and can be maximised by looking at them all. So one group's gate after the other moves along lines of random
+// directions. It returns q with the gate that it comes to, so steep that every row has one group for certain; nil where
+// that gains next to nothing, or a row is too near to a boundary.
+func Exchange(ctx context.Context, p *problem.Problem, q *model.Params, groups *Groups,
+	rng *rand.Rand) (*model.Params, error) {
+	s, err := newCells(ctx, p, q, groups.of[0])
+	if err != nil || s.improve(rng) <= slack {
+		return nil, err
+	}
+	return s.hard(), nil
+}
+
 // improve moves the gates of random groups along lines of random directions until
 // exchangeTries for each have gained nothing, and returns what was gained. It goes to a random place of the best
 // interval, so that the next line begins elsewhere even where nothing is gained, but to none near
 // its ends, where some row is near a boundary.
 func (s *cells) improve(rng *rand.Rand) (gained float64) {
 	v := make([]float64, len(s.x))
-	for try := (attempts{most: exchangeTries * len(s.names)}); try.more(); {
+	for idle := 0; idle < exchangeTries*len(s.names); idle++ {
 		g := rng.IntN(len(s.names))
 		for j := range v {
 			v[j] = rng.NormFloat64()
@@ -240,7 +257,7 @@ func (s *cells) improve(rng *rand.Rand) (gained float64) {
 		s.move(g, v, inside(rng, lo, hi))
 		if gain > slack/1000 { // more than rounding
 			gained += gain
-			try.gained()
+			idle = -1
 		}
 	}
 	return gained
@@ -266,7 +283,7 @@ func (s *cells) params() *model.Params {
 			}
 		}
 		for _, i := range membersOf(s.groups, g) {
-			tilt(q, i, w, v, 1)
+			q.Tilt(i, w, v, 1)
 		}
 	}
 	return q
@@ -279,7 +296,7 @@ func (s *cells) hard() *model.Params {
 	if gap < leastGap*largest {
 		return nil
 	}
-	return steepen(s.params(), underOne(s.groups), max(1, hardGap/gap))
+	return steepen(s.params(), UnderOne(s.groups), max(1, hardGap/gap))
 }
 
 // gap returns by how much at least the logit of a row's cell is above the next, and the

@@ -1,4 +1,4 @@
-package search
+package separation
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -59,12 +60,12 @@ func TestBoundaries(t *testing.T) {
 		x.SetRow(i, []float64{0.6*at + 0.8*along, -0.8*at + 0.6*along})
 		y[i] = 5*side + rng.NormFloat64()
 	}
-	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 3, Intercepts: problem.BothIntercepts})
+	p := searchtest.Load(t, dataset.Matrix(x, y), searchtest.Activation(t, identity.Family), problem.Request{K: 3, Intercepts: problem.BothIntercepts})
 	q := p.Shape.Blank(1)
 	copy(q.Gating, []float64{600, -800, 600, -800})
 	copy(q.GatingIntercepts, []float64{-1000, -1000.5})
 	q = p.Units.Into(q)
-	got, err := Boundaries(t.Context(), p, q, underOne([]int{1, 1, 2}))
+	got, err := Boundaries(t.Context(), p, q, UnderOne([]int{1, 1, 2}))
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%+v, error %v", got, err)
 	}
@@ -104,10 +105,10 @@ func TestBoundaryThrough0(t *testing.T) {
 		x.SetRow(i, []float64{far * math.Cos(angle*math.Pi/180), far * math.Sin(angle*math.Pi/180)})
 		y[i] = side * (1 + x.At(i, 0))
 	}
-	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2})
+	p := searchtest.Load(t, dataset.Matrix(x, y), searchtest.Activation(t, identity.Family), problem.Request{K: 2})
 	q := p.Shape.Blank(1)
 	copy(q.Gating, []float64{0, 1e3})
-	got, err := Boundaries(t.Context(), p, p.Units.Into(q), underOne([]int{0, 1}))
+	got, err := Boundaries(t.Context(), p, p.Units.Into(q), UnderOne([]int{0, 1}))
 	if err != nil || len(got) != 1 || got[0].Offset != 0 || !(got[0].Margin > 0) {
 		t.Fatalf("%+v, error %v", got, err)
 	}
@@ -142,7 +143,7 @@ func TestNearestOfMany(t *testing.T) {
 	for range 200 {
 		points := make([][]float64, n)
 		for i := range points {
-			points[i] = normal(rng, dim)
+			points[i] = searchtest.Normal(rng, dim)
 			points[i][0] += 1.5
 		}
 		least := math.Inf(1)
@@ -229,18 +230,20 @@ func TestChoices(t *testing.T) {
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		gate := model.NewParams(k, 2)
-		copy(gate.Gating, normal(rng, len(gate.Gating)))
-		gate.GatingIntercepts = normal(rng, k-1)
+		copy(gate.Gating, searchtest.Normal(rng, len(gate.Gating)))
+		gate.GatingIntercepts = searchtest.Normal(rng, k-1)
 		x := make([][]float64, n)
 		for r := range x {
-			x[r] = normal(rng, 2)
+			x[r] = searchtest.Normal(rng, 2)
 		}
 		s := sidesOf(x, groups, true, gate)
 		near := make([]bool, k*k)
 		err := s.choices(t.Context(), func(_ *model.Block, first, second []int) {
 			for r, row := range x {
 				order := []int{0, 1, 2, 3, 4}
-				slices.SortFunc(order, func(i, j int) int { return cmp.Compare(logitOf(gate, j, row), logitOf(gate, i, row)) })
+				slices.SortFunc(order, func(i, j int) int {
+					return cmp.Compare(searchtest.LogitOf(gate, j, row), searchtest.LogitOf(gate, i, row))
+				})
 				g, h := groups[order[0]], groups[order[1]]
 				if g == h {
 					h = groups[order[2]]
@@ -271,11 +274,11 @@ func TestChoices(t *testing.T) {
 // TestBoundariesOfATree: a gate below another has a boundary between the rows that are its own, here at heights of their
 // own, and the first gate has all rows.
 func TestBoundariesOfATree(t *testing.T) {
-	q, data := quarters(t)
+	q, data := searchtest.Quarters(t)
 	gates := q.Tree.Gates()
 	q.GatingIntercepts[gates[1].Row(0)] = 10 // at 1/2 on the left
 	p := &problem.Problem{Rows: data([3]float64{-1, 0.1, 0}, [3]float64{1, 0.1, 3}), Shape: problem.Shape{K: 4, D: 2, Intercept: true, GateIntercept: true, Tree: q.Tree}}
-	p.G.Activation = activation(t, identity.Family)
+	p.G.Activation = searchtest.Activation(t, identity.Family)
 	two := []int{0, 1}
 	got, err := Boundaries(t.Context(), p, q, &Groups{gates: gates, of: [][]int{two, two, two}})
 	if err != nil {
@@ -295,11 +298,11 @@ func TestBoundariesOfATree(t *testing.T) {
 // but one of 3x2 has experts 2 and 3.
 func TestRowsOf(t *testing.T) {
 	q := model.NewParams(6, 1)
-	q.Tree = tree(t, "3x2")
+	q.Tree = searchtest.Tree(t, "3x2")
 	q.RegressorIntercepts, q.Sigma[0] = []float64{0, 10, 20, 30, 40, 50}, 0.3
 	b := model.Block{N: 6, X: []float64{1, 1, 1, 1, 1, 1}, Y: []float64{30, 0, 20, 50, 10, 40}}
 	p := &problem.Problem{Rows: &model.Data{N: 6, D: 1, Blocks: []model.Block{b}}}
-	p.G.Activation = activation(t, identity.Family)
+	p.G.Activation = searchtest.Activation(t, identity.Family)
 	for i, want := range [][]bool{nil, {false, true, false, false, true, false}, {true, false, true, false, false, false}, {false, false, false, true, false, true}} {
 		if got, err := rowsOf(t.Context(), p, q, q.Tree.Gates()[i]); err != nil || !slices.Equal(got, want) || (got == nil) != (want == nil) {
 			t.Errorf("gate %d: %v, want %v, error %v", i, got, want, err)
