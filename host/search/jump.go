@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/kernel"
 )
 
@@ -59,7 +60,7 @@ const (
 )
 
 // leap takes best to where jumps of its experts lead, and says whether that is anywhere.
-func leap(ctx context.Context, t *Task, rows *table, best *Candidate) (gained bool, err error) {
+func leap(ctx context.Context, t *Task, rows *partition.Table, best *Candidate) (gained bool, err error) {
 	for range mostJumps {
 		q, err := jumped(ctx, t.Problem, rows, best.Params)
 		if q == nil || err != nil {
@@ -90,7 +91,8 @@ func leadsTo(ctx context.Context, t *Task, q *model.Params) (*Candidate, error) 
 }
 
 // jumped is q after the jump of one expert that gains most; nil where none gains.
-func jumped(ctx context.Context, p *problem.Problem, rows *table, q *model.Params) (to *model.Params, err error) {
+func jumped(ctx context.Context, p *problem.Problem, rows *partition.Table,
+	q *model.Params) (to *model.Params, err error) {
 	most := slack
 	for i := range q.K {
 		v, err := newVacancy(ctx, p, rows, leaveOut(q, i))

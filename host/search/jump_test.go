@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestOccupant(t *testing.T) {
 	vacant(t, func(name string, p *problem.Problem, _ *model.Params, rng *rand.Rand) {
 		q := anywhere(p, rng)
-		rows, err := newTable(t.Context(), p, p.Rows)
+		rows, err := partition.New(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,7 @@ func TestOccupant(t *testing.T) {
 func TestJumpIsTheLikelihood(t *testing.T) {
 	vacant(t, func(name string, p *problem.Problem, _ *model.Params, rng *rand.Rand) {
 		q := anywhere(p, rng)
-		rows, err := newTable(t.Context(), p, p.Rows)
+		rows, err := partition.New(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +119,7 @@ func TestLeap(t *testing.T) {
 	if !high.beats(low, n) {
 		t.Fatalf("the optimum to find has %.6f, the other %.6f", high.Run.Value, low.Run.Value)
 	}
-	rows, err := newTable(t.Context(), p, p.Rows)
+	rows, err := partition.New(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}

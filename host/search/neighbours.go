@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -172,7 +173,7 @@ func (t visitor) fewer(ctx context.Context, q *model.Params, s *loss.Structure) 
 // more are q with one of its experts in two, and with one that joins it: of a wave of joiners those that gain most.
 func (t visitor) more(ctx context.Context, q *model.Params, s *loss.Structure) (all []beginning, err error) {
 	p := t.Problem
-	rows, err := newTable(ctx, p, t.Part)
+	rows, err := partition.New(ctx, p, t.Part)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -148,7 +149,7 @@ func placeSpares(ctx context.Context, t *Task, best *Candidate, m spareExperts, 
 	if !spareable(p) {
 		return nil, nil
 	}
-	var rows *table
+	var rows *partition.Table
 	for sweep := range spareSweeps {
 		if sweep > 0 {
 			if m, err = spares(ctx, p, best.Params); err != nil {
@@ -159,7 +160,7 @@ func placeSpares(ctx context.Context, t *Task, best *Candidate, m spareExperts, 
 			return nil, nil
 		}
 		if rows == nil {
-			if rows, err = newTable(ctx, p, p.Rows); err != nil {
+			if rows, err = partition.New(ctx, p, p.Rows); err != nil {
 				return nil, err
 			}
 		}
@@ -207,7 +208,7 @@ func (s *Spare) unseen() float64 {
 // sparing places one spare expert anew.
 type sparing struct {
 	task    *Task
-	rows    *table
+	rows    *partition.Table
 	best    *Candidate
 	number  int // of the expert, of all that are placed
 	vacancy *vacancy
@@ -229,7 +230,7 @@ type group struct {
 func (s *sparing) place(ctx context.Context, i int) (gained bool, err error) {
 	p := s.task.Problem
 	from, free := leaveOut(s.best.Params, i), p.With(p.Shape.K-1).Shape.Free()
-	l := loss.NewLikelihood(s.rows.data, p.G, from, free, p.Threads)
+	l := loss.NewLikelihood(s.rows.Data, p.G, from, free, p.Threads)
 	l.PenaliseGate(screenRidge)
 	run, err := Climb(ctx, l, l.Theta(from), nil)
 	if err != nil {
@@ -301,7 +302,7 @@ func (s *sparing) pursue(ctx context.Context) error {
 	fresh := s.distinct()
 	best := min(bestOf(s.climbed, math.Inf(1)), s.best.Run.Value)
 	err := Each(ctx, p, fresh, func(ctx context.Context, c *Candidate) (err error) {
-		l := loss.NewLikelihood(s.rows.data, p.G, c.Params, p.Shape.Free(), 1)
+		l := loss.NewLikelihood(s.rows.Data, p.G, c.Params, p.Shape.Free(), 1)
 		if c.Run, err = creep(ctx, l, l.Theta(c.Params), softGain, stepsFor(hardWork, p.Size())); err != nil {
 			return err
 		}

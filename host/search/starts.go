@@ -12,6 +12,8 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // Kinds of starts, as model files name them.
@@ -123,6 +125,19 @@ func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.
 	return l.Params(run.X), run, nil
 }
 
+// KMeans clusters the rows (x, y), each column at unit variance, by k-means with
+// k-means++ seeds, and fits a least squares line of y on x to each cluster. Where the noise is not normal
+// y is the working predictor, see [problem.Link].
+func KMeans(p *problem.Problem, rows model.Rows) Start {
+	return Start{Kind: KindKMeans, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+		data, err := model.InMemory(ctx, p.Link.Working(rows), 1)
+		if err != nil {
+			return nil, err
+		}
+		return partition.Lines(p, rng, data, partition.Of(data).Clusters(rng, p.Shape.K)), nil
+	}}
+}
+
 // Subspace is random orthonormal directions of the whitened subspace of T̂2. They
 // are first fitted as a mixture over its k coordinates, in which part are the
 // projected rows, which is cheap, then lifted to ℝ^D. The gate of that small
@@ -174,7 +189,7 @@ func spread(rng *rand.Rand, values []float64, norm float64) []float64 {
 			a[j] *= math.Sqrt(v)
 		}
 		floats.Scale(norm/floats.Norm(a, 2), a)
-		if coin(rng) {
+		if stream.Coin(rng) {
 			floats.Scale(-1, a)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -133,7 +134,7 @@ func (s *Survey) optima() []*Candidate {
 type surveyor struct {
 	problem *problem.Problem
 	scope   scope
-	rows    *table
+	rows    *partition.Table
 	kinds   []Start
 	most    float64      // work
 	work    float64      // done
@@ -175,7 +176,7 @@ func lateSurvey(ctx context.Context, p *problem.Problem, e *moment.Evidence, sta
 // make makes the survey; nil where its likelihood has no Hessian that is worth its cost.
 func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err error) {
 	p := s.problem
-	if s.rows, err = newTable(ctx, p, p.Rows); err != nil {
+	if s.rows, err = partition.New(ctx, p, p.Rows); err != nil {
 		return nil, err
 	}
 	if !s.likelihood().Dense() {
@@ -220,7 +221,7 @@ func budget(work float64, starts int) float64 { return work * float64(starts) / 
 // likelihood is that of all rows.
 func (s *surveyor) likelihood() *loss.Likelihood {
 	shape := s.problem.Shape
-	return loss.NewLikelihood(s.rows.data, s.problem.G, shape.Blank(1), shape.Free(), 1)
+	return loss.NewLikelihood(s.rows.Data, s.problem.G, shape.Blank(1), shape.Free(), 1)
 }
 
 // likelihoods are those of runs on all rows, whose room is worth keeping.

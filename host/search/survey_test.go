@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -192,25 +193,25 @@ func TestUnseenOfKinds(t *testing.T) {
 // TestLabelsOfStarts: what each kind of start labels.
 func TestLabelsOfStarts(t *testing.T) {
 	p := quadrants(t, 300, 1)
-	rows, err := newTable(t.Context(), p, p.Rows)
+	rows, err := partition.New(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const k = 4
 	for _, c := range []struct {
 		name        string
-		label       func(*rand.Rand, *table, int) []int
+		label       func(*partition.Table, *rand.Rand, int) []int
 		least, most int // rows that have a label
 	}{
-		{"scaled clusters", scaledClusters, 300, 300},
-		{"residual clusters", residualClusters, 300, 300},
-		{"cuts", cuts, 300, 300},
-		{"neighbourhoods", neighbourhoods, 1, k * 27}, // 300/8, of which trimmed are left out, some twice
-		{"handfuls", handfuls, k * 6, k * 6},
+		{"scaled clusters", (*partition.Table).ScaledClusters, 300, 300},
+		{"residual clusters", (*partition.Table).ResidualClusters, 300, 300},
+		{"cuts", (*partition.Table).Cuts, 300, 300},
+		{"neighbourhoods", (*partition.Table).Neighbourhoods, 1, k * 27}, // 300/8, of which trimmed are left out, some twice
+		{"handfuls", (*partition.Table).Handfuls, k * 6, k * 6},
 	} {
 		var before []int
 		for seed := range uint64(5) {
-			label := c.label(rand.New(rand.NewPCG(seed, 1)), rows, k)
+			label := c.label(rows, rand.New(rand.NewPCG(seed, 1)), k)
 			count := make([]int, k)
 			for _, i := range label {
 				if i >= 0 {
@@ -239,12 +240,12 @@ func TestTrimLeavesOutliersOut(t *testing.T) {
 		}
 	}
 	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 1, Intercepts: problem.BothIntercepts})
-	rows, err := newTable(t.Context(), p, p.Rows)
+	rows, err := partition.New(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	label := make([]int, 100)
-	rows.trim(label, 1)
+	rows.Trim(label, 1)
 	for r, i := range label {
 		if r%5 == 0 && i != -1 {
 			t.Errorf("row %d has kept its label", r)
@@ -406,7 +407,7 @@ func TestSurveyRuns(t *testing.T) {
 		ends  bool
 	}{{100, 0.02, false}, {100, 0.04, true}, {1000, 0.009, false}, {1000, 0.02, true}, {100, math.Inf(-1), false}} {
 		p := parallels(t, c.n, 2, func(r int) float64 { return float64(r % 2) }, problem.Request{})
-		rows, err := newTable(t.Context(), p, p.Rows)
+		rows, err := partition.New(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -548,7 +549,7 @@ func TestCreep(t *testing.T) {
 func ofHalves(t *testing.T, n int, slope, most float64) *surveyor {
 	t.Helper()
 	p, truth := halves(t, n, slope)
-	rows, err := newTable(t.Context(), p, p.Rows)
+	rows, err := partition.New(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -726,7 +727,7 @@ func streams(use stream.Use, n int) map[uint64]bool {
 // allowed where nothing settles, and none without work.
 func TestStreamsOfASurvey(t *testing.T) {
 	p, truth := halves(t, 60, 1)
-	rows, err := newTable(t.Context(), p, p.Rows)
+	rows, err := partition.New(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,246 +12,9 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/plugins/identity"
-	"github.com/gatedlearning/moe/plugins/tanh"
 )
-
-// tableOf are rows as a survey has them.
-func tableOf(t testing.TB, x *mat.Dense, y []float64) *table {
-	t.Helper()
-	rows, err := dataset.Load(t.Context(), dataset.Matrix(x, y))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := newTable(t.Context(), new(problem.Problem), rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// counts are how many rows have each of k labels.
-func counts(label []int, k int) []int {
-	n := make([]int, k)
-	for _, i := range label {
-		if i >= 0 {
-			n[i]++
-		}
-	}
-	return n
-}
-
-// TestResidualClusters: rows above a plane and below it are two clusters by the residual, whatever unit it has, over more
-// than one block. The weight of the residual is a random multiple, e^z, of that of all features: of ten draws one in six is below
-// e^−1, and the clusters may then be others.
-func TestResidualClusters(t *testing.T) {
-	const n = 300
-	for _, unit := range []float64{1e-3, 1, 1e3} {
-		rng := rand.New(rand.NewPCG(3, 8))
-		x, y := mat.NewDense(n, 2, nil), make([]float64, n)
-		for r := range y {
-			x.SetRow(r, normal(rng, 2))
-			y[r] = unit * (500 + 20*x.At(r, 0) - 30*x.At(r, 1) + float64(1-2*(r%2)))
-		}
-		rows, found := tableOf(t, x, y), 0
-		for seed := range uint64(10) {
-			label := residualClusters(rand.New(rand.NewPCG(seed, 1)), rows, 2)
-			whole := label[0] != label[1]
-			for r, i := range label {
-				whole = whole && i == label[r%2]
-			}
-			if whole {
-				found++
-			}
-		}
-		if found < 6 {
-			t.Errorf("unit %g: %d of 10 draws found the two sides", unit, found)
-		}
-	}
-}
-
-// TestCuts of one feature are intervals of it. Taken back, the last first, each has cut an interval that
-// was the largest then; a cut leaves a row on the side where it began, and y has no say.
-func TestCuts(t *testing.T) {
-	const n, k = 300, 5
-	rng := rand.New(rand.NewPCG(5, 8))
-	x, y := mat.NewDense(n, 1, normal(rng, n)), normal(rng, n)
-	rows := tableOf(t, x, y)
-	order := make([]int, n)
-	for r := range order {
-		order[r] = r
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(x.At(a, 0), x.At(b, 0)) })
-	var possible func(cells []int, sizes map[int]int, next int) bool
-	possible = func(cells []int, sizes map[int]int, next int) bool {
-		if next == 0 {
-			return true
-		}
-		at := slices.Index(cells, next)
-		if at < 0 { // cut off nothing
-			return possible(cells, sizes, next-1)
-		}
-		for _, side := range []int{at - 1, at + 1} {
-			if side < 0 || side >= len(cells) {
-				continue
-			}
-			largest := true
-			for _, c := range cells {
-				if c != next && c != cells[side] && sizes[c] > sizes[next]+sizes[cells[side]] {
-					largest = false
-				}
-			}
-			before := make(map[int]int)
-			for _, c := range cells {
-				before[c] = sizes[c]
-			}
-			before[cells[side]] += before[next]
-			if largest && possible(slices.Delete(slices.Clone(cells), at, at+1), before, next-1) {
-				return true
-			}
-		}
-		return false
-	}
-	for seed := range uint64(20) {
-		label := cuts(rand.New(rand.NewPCG(seed, 1)), rows, k)
-		var cells []int
-		for _, r := range order {
-			if len(cells) == 0 || cells[len(cells)-1] != label[r] {
-				cells = append(cells, label[r])
-			}
-		}
-		sizes := make(map[int]int)
-		for i, m := range counts(label, k) {
-			sizes[i] = m
-		}
-		unlike := slices.Compact(slices.Sorted(slices.Values(cells)))
-		if len(unlike) != len(cells) || sizes[0] == 0 {
-			t.Fatalf("seed %d: cells %v", seed, cells)
-		}
-		if !possible(cells, sizes, k-1) {
-			t.Errorf("seed %d: cells %v of sizes %v are no cuts of the largest", seed, cells, sizes)
-		}
-	}
-}
-
-// TestNear against sorting, by the features alone.
-func TestNear(t *testing.T) {
-	const n = 300
-	rng := rand.New(rand.NewPCG(6, 8))
-	rows := tableOf(t, mat.NewDense(n, 2, normal(rng, 2*n)), normal(rng, n))
-	for _, row := range []int{0, 299} {
-		type far struct {
-			at   int
-			away float64
-		}
-		var all []far
-		for r := range n {
-			all = append(all, far{r, math.Hypot(rows.z.At(r, 0)-rows.z.At(row, 0), rows.z.At(r, 1)-rows.z.At(row, 1))})
-		}
-		slices.SortFunc(all, func(a, b far) int { return cmp.Compare(a.away, b.away) })
-		for _, m := range []int{1, 7, 300, 400} {
-			got := rows.near(row, m)
-			if len(got) != min(m, n) || got[0] != row {
-				t.Fatalf("%d rows near %d, want %d", len(got), row, m)
-			}
-			for i, r := range got {
-				if r != all[i].at {
-					t.Errorf("row %d is %d of the nearest to %d, want %d", r, i, row, all[i].at)
-				}
-			}
-		}
-	}
-}
-
-// TestTrim: of each label the rows that its line misses least stay, seven tenths rounded up, over more than one block.
-func TestTrim(t *testing.T) {
-	const n, k = 307, 3
-	rng := rand.New(rand.NewPCG(7, 8))
-	x, y, label := mat.NewDense(n, 2, normal(rng, 2*n)), normal(rng, n), make([]int, n)
-	for r := range y {
-		label[r] = rng.IntN(k+1) - 1
-		y[r] += 9 + float64(label[r])*x.At(r, 0)
-	}
-	rows := tableOf(t, x, y)
-	was := slices.Clone(label)
-	rows.trim(label, k)
-	for i := range k {
-		line := model.NewParams(k, 2)
-		line.RegressorIntercepts = make([]float64, k)
-		leastSquares(line, i, rows.data, was)
-		miss := func(r int) float64 {
-			return math.Abs(y[r] - line.RegressorIntercepts[i] - floats.Dot(line.Regressor(i), x.RawRowView(r)))
-		}
-		kept, most, least := 0, 0.0, math.Inf(1)
-		for r := range n {
-			switch {
-			case was[r] != i:
-				continue
-			case label[r] == i:
-				kept++
-				most = max(most, miss(r))
-			case label[r] == -1:
-				least = min(least, miss(r))
-			default:
-				t.Errorf("row %d has label %d, had %d", r, label[r], i)
-			}
-		}
-		if all := counts(was, k)[i]; kept != int(math.Ceil(0.7*float64(all))) || most > least {
-			t.Errorf("label %d: %d of %d rows stay, with misses up to %v, and one of %v goes", i, kept, all, most, least)
-		}
-	}
-	for r, i := range was {
-		if i == -1 && label[r] != -1 {
-			t.Errorf("row %d has got a label", r)
-		}
-	}
-}
-
-// TestSizesOfLabels: a neighbourhood is n/2k rows, of which trimmed are left out, and the last of them loses none to others;
-// a handful is two rows more than there are columns, or n/k where those are fewer.
-func TestSizesOfLabels(t *testing.T) {
-	rng := rand.New(rand.NewPCG(8, 8))
-	for _, c := range []struct{ n, k, near, handful int }{{300, 4, 26, 5}, {30, 4, 3, 5}, {6, 4, 1, 1}, {300, 2, 53, 5}, {8, 2, 2, 4}} {
-		rows := tableOf(t, mat.NewDense(c.n, 2, normal(rng, 2*c.n)), normal(rng, c.n))
-		if got := counts(neighbourhoods(rng, rows, c.k), c.k)[c.k-1]; got != c.near {
-			t.Errorf("n = %d, k = %d: a neighbourhood of %d rows, want %d", c.n, c.k, got, c.near)
-		}
-		for i, got := range counts(handfuls(rng, rows, c.k), c.k) {
-			if got != c.handful {
-				t.Errorf("n = %d, k = %d: handful %d of %d rows, want %d", c.n, c.k, i, got, c.handful)
-			}
-		}
-	}
-}
-
-// TestScaledClusters: of two columns with two clusters each that cross, which of them decides depends on the scales, and
-// both do in some draws.
-func TestScaledClusters(t *testing.T) {
-	const n = 200
-	rng := rand.New(rand.NewPCG(9, 8))
-	x, y := mat.NewDense(n, 2, nil), make([]float64, n)
-	for r := range y {
-		x.SetRow(r, []float64{float64(r%2*2-1) + 0.1*rng.NormFloat64(), float64(r/2%2*2-1) + 0.1*rng.NormFloat64()})
-		y[r] = 0.1 * rng.NormFloat64()
-	}
-	rows := tableOf(t, x, y)
-	by := [2]int{}
-	for seed := range uint64(12) {
-		label := scaledClusters(rand.New(rand.NewPCG(seed, 1)), rows, 2)
-		for j, of := range []func(int) int{func(r int) int { return r % 2 }, func(r int) int { return r / 2 % 2 }} {
-			whole := true
-			for r, i := range label {
-				whole = whole && (i == label[0]) == (of(r) == of(0))
-			}
-			if whole {
-				by[j]++
-			}
-		}
-	}
-	if by[0] == 0 || by[1] == 0 {
-		t.Errorf("clusters by the first column in %d draws of 12, by the second in %d", by[0], by[1])
-	}
-}
 
 // threeCells is a survey's table of three experts with a gate by the first of two features, of unit variance: 0 below −0.7,
 // 2 above 0.7.
@@ -270,7 +32,7 @@ func threeCells(t testing.TB, r problem.Request) (*surveyor, *Candidate) {
 		r.Intercepts = problem.GateIntercepts
 	}
 	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), r)
-	rows, err := newTable(t.Context(), p, p.Rows)
+	rows, err := partition.New(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +50,7 @@ func threeCells(t testing.TB, r problem.Request) (*surveyor, *Candidate) {
 func TestRowOf(t *testing.T) {
 	s, c := threeCells(t, problem.Request{})
 	q := c.Params
-	data := s.rows.data
+	data := s.rows.Data
 	at := func(x []float64) int { // the place of a row
 		for i := range data.Blocks {
 			b := &data.Blocks[i]
@@ -313,7 +75,7 @@ func TestRowOf(t *testing.T) {
 	blocks, others := map[int]bool{}, 0
 	for range 60 {
 		for _, pair := range [][2]int{{0, 0}, {1, 1}, {2, 2}, {0, 2}} {
-			x := s.rows.rowOf(rng, q, pair[0], pair[1])
+			x := rowOf(s.rows, rng, q, pair[0], pair[1])
 			if r := at(x); r < 0 {
 				t.Fatalf("%v is no row", x)
 			} else {
@@ -332,7 +94,7 @@ func TestRowOf(t *testing.T) {
 		t.Errorf("rows of blocks %v", blocks)
 	}
 	q.GatingIntercepts[1] = -1e9
-	if x := s.rows.rowOf(rng, q, 1, 1); at(x) < 0 {
+	if x := rowOf(s.rows, rng, q, 1, 1); at(x) < 0 {
 		t.Errorf("%v is no row", x)
 	}
 }
@@ -356,8 +118,8 @@ func TestPart(t *testing.T) {
 					t.Errorf("a hyperplane of normal %v, norm %v, want %v", w, norm, steepness)
 				}
 				near := math.Inf(1)
-				for i := range s.rows.data.Blocks {
-					block := &s.rows.data.Blocks[i]
+				for i := range s.rows.Data.Blocks {
+					block := &s.rows.Data.Blocks[i]
 					for r := range block.N {
 						near = min(near, math.Abs(diff(q, a, b, []float64{block.Col(0)[r], block.Col(1)[r]})))
 					}
@@ -480,47 +242,16 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// TestLinesOfAnOutput: of means c + s·g of a random sign the lines are those of (y − c)/s, bent.
-func TestLinesOfAnOutput(t *testing.T) {
-	const n = 60
-	rng := rand.New(rand.NewPCG(3, 9))
-	x, y := mat.NewDense(n, 1, normal(rng, n)), make([]float64, n)
-	for r := range y {
-		y[r] = 7 + 2*x.At(r, 0)
-	}
-	p := load(t, dataset.Matrix(x, y), activation(t, tanh.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, Output: problem.SharedScale})
-	rows, err := newTable(t.Context(), p, p.Rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scales := map[float64]bool{}
-	for seed := range uint64(5) {
-		q := linesOf(p, rand.New(rand.NewPCG(seed, 1)), rows.data, make([]int, n))
-		plain := p.Shape.Blank(1)
-		copy(plain.Offset, q.Offset)
-		copy(plain.Scale, q.Scale)
-		leastSquares(plain, 0, rows.data, make([]int, n))
-		p.Shape.Output.Bend(plain, 0)
-		if !floats.Equal(plain.Regressor(0), q.Regressor(0)) || plain.RegressorIntercepts[0] != q.RegressorIntercepts[0] {
-			t.Errorf("%v and %v, want %v and %v", q.Regressor(0), q.RegressorIntercepts[0], plain.Regressor(0), plain.RegressorIntercepts[0])
-		}
-		scales[q.Scale[0]] = true
-	}
-	if len(scales) != 5 {
-		t.Errorf("scales %v", scales)
-	}
-}
-
 // TestMoveToARow: an expert that moves to the rows near one becomes the line of those, the worst left out: of n/2K, or twice the columns
 // where those are more. Which row it was is not known: it is that of one of them.
 func TestMoveToARow(t *testing.T) {
 	s, c := threeCells(t, problem.Request{Intercepts: problem.BothIntercepts, Gate: problem.Constant{}}) // without halves of a cell
-	full := s.rows.data
+	full := s.rows.Data
 	few := &model.Data{N: 24, D: 2, Blocks: []model.Block{{N: 24, X: slices.Concat(full.Blocks[0].Col(0)[:24], full.Blocks[0].Col(1)[:24]), Y: full.Blocks[0].Y[:24]}}}
 	for _, of := range []struct {
-		rows *table
+		rows *partition.Table
 		near int
-	}{{s.rows, 100}, {&table{few, few, standardised(few)}, 6}} {
+	}{{s.rows, 100}, {partition.Of(few), 6}} {
 		s.rows = of.rows
 		draw := s.fromOneOf([]*Candidate{c})
 		for seed := range uint64(3) {
@@ -530,42 +261,19 @@ func TestMoveToARow(t *testing.T) {
 			}
 			moved := slices.IndexFunc([]int{0, 1, 2}, func(i int) bool { return !floats.Equal(q.Regressor(i), c.Params.Regressor(i)) })
 			found := false
-			for row := range of.rows.data.N {
-				label := slices.Repeat([]int{-1}, of.rows.data.N)
-				for _, r := range of.rows.near(row, of.near) {
+			for row := range of.rows.Data.N {
+				label := slices.Repeat([]int{-1}, of.rows.Data.N)
+				for _, r := range of.rows.Near(row, of.near) {
 					label[r] = moved
 				}
-				of.rows.trim(label, 3)
+				of.rows.Trim(label, 3)
 				line := q.Clone()
-				leastSquares(line, moved, of.rows.data, label)
+				partition.Line(s.problem, line, moved, of.rows.Data, label)
 				found = found || floats.EqualApprox(line.Regressor(moved), q.Regressor(moved), 1e-12)
 			}
 			if !found {
 				t.Errorf("expert %d is the line of no row's %d nearest", moved, of.near)
 			}
 		}
-	}
-}
-
-// TestCutOfTwo: the row that a cut goes through stays on its side.
-func TestCutOfTwo(t *testing.T) {
-	rows := tableOf(t, mat.NewDense(2, 1, []float64{1, 2}), []float64{3, 4})
-	for seed := range uint64(10) {
-		if label := cuts(rand.New(rand.NewPCG(seed, 1)), rows, 2); !slices.Contains(label, 0) {
-			t.Errorf("seed %d: labels %v", seed, label)
-		}
-	}
-}
-
-// TestCoin: of 1000 draws half are true, to four standard errors.
-func TestCoin(t *testing.T) {
-	rng, heads := rand.New(rand.NewPCG(1, 1)), 0
-	for range 1000 {
-		if coin(rng) {
-			heads++
-		}
-	}
-	if math.Abs(float64(heads-500)) > 4*math.Sqrt(250) {
-		t.Errorf("%d of 1000", heads)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/stream"
@@ -30,7 +31,7 @@ import (
 // the price of those of all parameters, so that very many starts can be made.
 type vacancy struct {
 	problem *problem.Problem // of as many experts as there are with the one that joins
-	rows    *table
+	rows    *partition.Table
 	mixture *model.Params // the others
 
 	law           mixture.Density // with the trials of the rows
@@ -49,8 +50,8 @@ type vacancy struct {
 }
 
 // newVacancy readies the rows of p for an expert that joins q.
-func newVacancy(ctx context.Context, p *problem.Problem, rows *table, q *model.Params) (*vacancy, error) {
-	n := rows.data.N
+func newVacancy(ctx context.Context, p *problem.Problem, rows *partition.Table, q *model.Params) (*vacancy, error) {
+	n := rows.Data.N
 	v := &vacancy{problem: p, rows: rows, mixture: q, law: p.Shape.Density(), rms: p.RMS()}
 	v.whose, v.x = numeric.Columns(q.K, n), numeric.Columns(q.D+1, n)
 	v.experts, v.gate = p.Shape.Free().Columns(p.Shape.Blank(1))
@@ -59,7 +60,7 @@ func newVacancy(ctx context.Context, p *problem.Problem, rows *table, q *model.P
 	}
 	v.y, v.density, v.logSum, v.std = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	logits, std, at := make([]float64, q.K*model.BlockRows), make([]float64, q.K*model.BlockRows), 0
-	err := mixture.EachPosterior(ctx, p.G, rows.data, q, nil, func(b *model.Block, post *mixture.Posterior) {
+	err := mixture.EachPosterior(ctx, p.G, rows.Data, q, nil, func(b *model.Block, post *mixture.Posterior) {
 		to := at + b.N
 		for j := range q.D {
 			copy(v.x[j][at:to], b.Col(j))
@@ -90,8 +91,8 @@ func newVacancy(ctx context.Context, p *problem.Problem, rows *table, q *model.P
 		v.x[q.D][r] = 1
 	}
 	v.law = mixture.OfTrials(v.law, v.trials)
-	for i := range rows.working.Blocks {
-		v.working = append(v.working, rows.working.Blocks[i].Y...)
+	for i := range rows.Working.Blocks {
+		v.working = append(v.working, rows.Working.Blocks[i].Y...)
 	}
 	return v, err
 }
@@ -465,7 +466,7 @@ func (v *vacancy) label(rng *rand.Rand, r *vacancyRoom) {
 	clear(r.post)
 	n, d := len(v.y), v.mixture.D
 	row := rng.IntN(n)
-	if coin(rng) { // one that is explained badly
+	if stream.Coin(rng) { // one that is explained badly
 		for range 8 {
 			if o := rng.IntN(n); math.Abs(v.std[o]) > math.Abs(v.std[row]) {
 				row = o
@@ -479,14 +480,14 @@ func (v *vacancy) label(rng *rand.Rand, r *vacancyRoom) {
 	}
 	side := func() []float64 { // of a random hyperplane through the row
 		w := model.RandomDirections(rng, 1, d)
-		if coin(rng) { // levels of factors
+		if stream.Coin(rng) { // levels of factors
 			clear(w)
 			w[rng.IntN(d)] = 1 - 2*float64(rng.IntN(2))
 		}
-		at := floats.Dot(w, v.rows.z.RawRowView(row)[:d])
+		at := floats.Dot(w, v.rows.Z.RawRowView(row)[:d])
 		on := make([]float64, n)
 		for t := range on {
-			if floats.Dot(w, v.rows.z.RawRowView(t)[:d]) >= at {
+			if floats.Dot(w, v.rows.Z.RawRowView(t)[:d]) >= at {
 				on[t] = 1
 			}
 		}
@@ -495,7 +496,7 @@ func (v *vacancy) label(rng *rand.Rand, r *vacancyRoom) {
 	expert := v.whose[rng.IntN(len(v.whose))]
 	switch rng.IntN(6) {
 	case 0: // the rows near it
-		for _, t := range v.rows.near(row, few(n/4)) {
+		for _, t := range v.rows.Near(row, few(n/4)) {
 			r.post[t] = sure
 		}
 	case 1: // one side of an expert's cell
@@ -504,7 +505,7 @@ func (v *vacancy) label(rng *rand.Rand, r *vacancyRoom) {
 		}
 	case 2: // those of an expert above or below its mean, on one side
 		sign := 1.0
-		if coin(rng) {
+		if stream.Coin(rng) {
 			sign = -1
 		}
 		for t, on := range side() {
@@ -513,27 +514,27 @@ func (v *vacancy) label(rng *rand.Rand, r *vacancyRoom) {
 			}
 		}
 	case 3: // far from, or near, the means that there are
-		far, bound := coin(rng), 0.3+1.5*rng.Float64()
+		far, bound := stream.Coin(rng), 0.3+1.5*rng.Float64()
 		for t, e := range v.std {
 			if (math.Abs(e) > bound) == far {
 				r.post[t] = sure
 			}
 		}
-		if coin(rng) {
+		if stream.Coin(rng) {
 			floats.Mul(r.post, side())
 		}
 	case 4: // the outermost in a random direction
 		w := model.RandomDirections(rng, 1, d)
 		at, order := make([]float64, n), make([]int, n)
 		for t := range at {
-			at[t] = -floats.Dot(w, v.rows.z.RawRowView(t)[:d])
+			at[t] = -floats.Dot(w, v.rows.Z.RawRowView(t)[:d])
 		}
 		floats.Argsort(at, order)
 		for _, t := range order[:min(few(n/4), n)] {
 			r.post[t] = sure
 		}
 	default: // as near as can be to the plane of a handful near each other
-		v.alongPlane(rng, r, v.rows.near(row, min(n, 4*width)))
+		v.alongPlane(rng, r, v.rows.Near(row, min(n, 4*width)))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -94,7 +95,7 @@ func vacant(t *testing.T, each func(name string, p *problem.Problem, two *model.
 // without, as the likelihood of all parameters computes them.
 func TestVacancyIsTheLikelihood(t *testing.T) {
 	vacant(t, func(name string, p *problem.Problem, two *model.Params, rng *rand.Rand) {
-		rows, err := newTable(t.Context(), p, p.Rows)
+		rows, err := partition.New(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +199,7 @@ func TestJoiner(t *testing.T) {
 	for _, f := range []sdk.Family{identity.Family, relu.Family} {
 		p, lines, two := threeLines(t, f)
 		rng := rand.New(rand.NewPCG(6, 6))
-		rows, err := newTable(t.Context(), p, p.Rows)
+		rows, err := partition.New(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
 		}

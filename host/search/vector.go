@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/partition"
 )
 
 // VectorTask is the search for a mixture of several targets under one gate. Every target is
@@ -176,13 +177,13 @@ func (t *VectorTask) starts(ctx context.Context, part model.Rows) (first, cycle 
 		return nil, nil, err
 	}
 	targets := columnsOf(data, len(t.Problems))
-	all, features := &table{data, data, standardised(data)}, &table{targets[0], targets[0], standardised(targets[0])}
-	lines := func(kind string, of *table, label func(*rand.Rand, *table, int) []int) Start {
+	all, features := partition.Of(data), partition.Of(targets[0])
+	lines := func(kind string, of *partition.Table, label func(*partition.Table, *rand.Rand, int) []int) Start {
 		return Start{Kind: kind, vector: func(_ context.Context, rng *rand.Rand) (*model.VectorParams, error) {
-			labels := label(rng, of, t.one().Shape.K)
+			labels := label(of, rng, t.one().Shape.K)
 			coordinates := make([]*model.Params, len(t.Problems))
 			for c, p := range t.Problems {
-				coordinates[c] = linesOf(p, rng, targets[c], labels)
+				coordinates[c] = partition.Lines(p, rng, targets[c], labels)
 			}
 			return t.join(coordinates), nil
 		}}
@@ -190,10 +191,10 @@ func (t *VectorTask) starts(ctx context.Context, part model.Rows) (first, cycle 
 	random := t.together(KindRandom, func(c int) Start { return Random(t.Problems[c], t.Evidence[c]) })
 	return first, []Start{
 		random,
-		lines(KindKMeans, all, scaledClusters),
-		lines(KindRows, all, handfuls),
+		lines(KindKMeans, all, (*partition.Table).ScaledClusters),
+		lines(KindRows, all, (*partition.Table).Handfuls),
 		random,
-		lines(KindPartition, features, cuts),
+		lines(KindPartition, features, (*partition.Table).Cuts),
 	}, nil
 }
 

@@ -131,3 +131,6 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+// Coin is true in half of the draws.
+func Coin(rng *rand.Rand) bool { return rng.Uint64()&1 == 0 }

@@ -112,3 +112,16 @@ func TestSampleKeepsItsNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestCoin: of 1000 draws half are true, to four standard errors.
+func TestCoin(t *testing.T) {
+	rng, heads := rand.New(rand.NewPCG(1, 1)), 0
+	for range 1000 {
+		if Coin(rng) {
+			heads++
+		}
+	}
+	if math.Abs(float64(heads-500)) > 4*math.Sqrt(250) {
+		t.Errorf("%d of 1000", heads)
+	}
+}

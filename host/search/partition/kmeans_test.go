@@ -1,7 +1,6 @@
-package search
+package partition
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/plugins/identity"
 )
 
 // inMemory are rows of a matrix.
@@ -183,50 +181,6 @@ func TestLeastSquares(t *testing.T) {
 		for _, i := range []int{1, 3} {
 			if floats.Norm(p.Regressor(i), 2) != 0 || intercept && p.RegressorIntercepts[i] != 0 {
 				t.Errorf("expert %d without rows is %v", i, p.Regressor(i))
-			}
-		}
-	}
-}
-
-// TestKMeansStart: the rows fall into two clusters by their first feature, with
-// lines of opposite slopes over the second; the target is in units of a
-// thousandth, of one and of a thousand. Not brought to one size, k-means would
-// cluster on the largest, and a line over rows of both clusters has slope 0.
-// Features that experts do not see have no coefficient.
-func TestKMeansStart(t *testing.T) {
-	const n = 600
-	rng := rand.New(rand.NewPCG(6, 6))
-	for _, unit := range []float64{1e-3, 1, 1e3} {
-		x, y := mat.NewDense(n, 3, nil), make([]float64, n)
-		for i := range y {
-			side := float64(1 - 2*(i%2))
-			x.SetRow(i, []float64{side + 0.1*rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()})
-			y[i] = unit * (side*x.At(i, 1) + 0.1*rng.NormFloat64())
-		}
-		for _, seen := range [][]string{nil, {"x2"}} {
-			p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, ExpertFeatures: seen})
-			start := KMeans(p, p.Rows)
-			slopes := 0
-			for seed := range uint64(10) {
-				q, err := start.Draw(context.Background(), rand.New(rand.NewPCG(seed, 0)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if a, b := q.Regressor(0), q.Regressor(1); math.Abs(math.Abs(a[1]-b[1])/(2*unit)-1) < 0.05 && math.Abs(a[1]+b[1]) < 0.05*unit {
-					slopes++
-				}
-				for i := range 2 {
-					if a := q.Regressor(i); seen != nil && (a[0] != 0 || a[2] != 0) {
-						t.Errorf("regressor %v of experts that see %v", a, seen)
-					}
-				}
-				if got, want := q.Sigma[0], p.RMS()/2; got != want || floats.Norm(q.Gating, 2) != 0 {
-					t.Errorf("noise level %v, want %v; gating %v, want none", got, want, q.Gating)
-				}
-			}
-			// Of 10 draws k-means may come to rest elsewhere once or twice.
-			if slopes < 8 {
-				t.Errorf("unit %g: the clusters' lines were found by %d of 10 draws", unit, slopes)
 			}
 		}
 	}

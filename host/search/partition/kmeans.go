@@ -1,7 +1,6 @@
-package search
+package partition
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -9,21 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/problem"
 )
-
-// KMeans clusters the rows (x, y), each column at unit variance, by k-means with
-// k-means++ seeds, and fits a least squares line of y on x to each cluster. Where the noise is not normal
-// y is the working predictor, see [problem.Link].
-func KMeans(p *problem.Problem, rows model.Rows) Start {
-	return Start{Kind: KindKMeans, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
-		data, err := model.InMemory(ctx, p.Link.Working(rows), 1)
-		if err != nil {
-			return nil, err
-		}
-		return linesOf(p, rng, data, kmeans(rng, standardised(data), p.Shape.K)), nil
-	}}
-}
 
 // standardised returns the rows (x, y), of one target or several, with every column at mean 0
 // and unit variance; a column that is constant stays constant.
